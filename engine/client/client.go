@@ -1,0 +1,88 @@
+// Package client holds one connection as the core sees it: who it is, which database it chose, what it has queued.
+//
+// Owner: the core; only the holder of the turn reads or writes a Client, except where a field says otherwise.
+// Never: blocks, or touches a socket (protocol.Conn does, on its loop).
+// Start here; registry.go finds clients by id.
+package client
+
+import "spindle/protocol"
+
+// Flags are what a client is and what holds for it now.
+type Flags uint64
+
+const (
+	Multi         Flags = 1 << iota // between MULTI and EXEC (x)
+	DirtyCAS                        // a watched key changed: EXEC answers null (d)
+	DirtyExec                       // a queued command was refused: EXEC aborts
+	Blocked                         // waits for a key, a replica or the end of a pause (b)
+	Replica                         // takes the effects stream (S)
+	Primary                         // the link to our primary (M)
+	Monitor                         // MONITOR (O)
+	PubSub                          // RESP2 with subscriptions: few commands allowed (P)
+	ReadOnly                        // cluster READONLY (r)
+	NoEvict                         // CLIENT NO-EVICT (e)
+	NoTouch                         // CLIENT NO-TOUCH (T)
+	CloseASAP                       // closed as soon as the core is done with it (A)
+	CloseAfter                      // closed after its output has left (c)
+	ReplyOff                        // CLIENT REPLY OFF
+	ReplySkip                       // the current command's reply is dropped
+	ReplySkipNext                   // CLIENT REPLY SKIP: the next one's is
+	Tracking                        // CLIENT TRACKING (t)
+	Unix                            // came over the Unix socket (U)
+	Fake                            // no connection: scripts, AOF loading
+	Asking                          // cluster ASKING, for one command
+	InScript                        // runs inside EVAL or FCALL
+	Paused                          // held back by CLIENT PAUSE
+	DenyBlocking                    // may not block: MULTI, scripts
+)
+
+// A Client is one connection, or a stand-in for one (Fake).
+type Client struct {
+	ID            int64
+	Conn          protocol.Conn // nil for a Fake
+	Flags         Flags
+	DB            int
+	User          string // "default" until AUTH
+	Authenticated bool
+	Name          string
+	LibName       string
+	LibVersion    string
+	CreatedMs     int64
+	LastMs        int64  // of the last command, Unix ms
+	LastCommand   string // "get", "client|list": of the command running or run last; "NULL" before the first
+	Protocol      int    // 2 or 3
+	TurnSeen      uint64 // the turn in which its last reply was decided
+
+	Queue   *Queue // MULTI's; nil outside
+	Watched []WatchedKey
+	Wait    any             // what it is blocked on, for the core's blocking.go
+	Out     *protocol.Reply // where replies go now: the batch's, or a private one while the client is blocked
+
+	CommandsRun             uint64
+	InputBytes, OutputBytes uint64
+	QueueBytes              int // multi-mem
+	ReplicaState            any // replication's own; nil for others
+}
+
+// Is says whether any of f is set.
+func (c *Client) Is(f Flags) bool { return c.Flags&f != 0 }
+
+// Queue is what MULTI collects: copies, because the read buffer is lent (R2).
+type Queue struct {
+	Commands []Queued
+	Flags    uint64 // the union of the queued commands' command.Flags
+	Bytes    int
+}
+
+// Queued is one command inside MULTI. Spec is a *command.Spec; client stands below command and does not name it.
+type Queued struct {
+	Args [][]byte
+	Spec any
+}
+
+// WatchedKey is one key under WATCH.
+type WatchedKey struct {
+	DB      int
+	Key     string
+	Expired bool // it was already past its deadline when WATCH saw it
+}

@@ -1,0 +1,87 @@
+package command
+
+import (
+	"spindle/engine/client"
+	"spindle/engine/data/keyspace"
+	"spindle/protocol"
+)
+
+// A Context is what a handler sees of the world: one request, whose it is, and the data it works on.
+//
+// Lifetime: one call. Args and Reply are lent (R2).
+type Context struct {
+	Client *client.Client
+	Args   [][]byte // Args[0] is the name
+	Bulk   *protocol.Bulk
+	Reply  *protocol.Reply
+	Space  *keyspace.Keyspace
+	DB     *keyspace.DB
+	Spec   *Spec
+	Now    int64 // Unix ms; the same for a whole turn, transaction or script
+
+	Dirty   int64 // how many changes this call made: propagation and the save rules go by it
+	Core    Core
+	Effects Effects
+}
+
+// Core is what a handler may ask of the core. The core implements it; a fake of these tests a family alone.
+type Core interface {
+	// Call runs another command as this client's, replies included: EXEC, scripts.
+	Call(c *Context, spec *Spec, args [][]byte) error
+	// Block parks the client until Ready or Timeout answers for it.
+	Block(c *Context, w Wait)
+	// Notify publishes a keyspace event if notify-keyspace-events asks for its class.
+	Notify(class EventClass, event string, db int, key []byte)
+}
+
+// Wait is what one client blocks on.
+type Wait struct {
+	Keys       [][]byte
+	DeadlineMs int64                        // Unix ms; 0 waits forever
+	Retry      func(c *Context) (done bool) // runs in a turn when a key may have become ready
+	Timeout    func(c *Context)             // appends the reply of a wait that ran out
+}
+
+// EventClass is a class of keyspace events, one letter of notify-keyspace-events.
+type EventClass uint32
+
+const (
+	EventGeneric  EventClass = 1 << iota // g
+	EventString                          // $
+	EventList                            // l
+	EventSet                             // s
+	EventHash                            // h
+	EventZSet                            // z
+	EventStream                          // t
+	EventModule                          // d
+	EventExpired                         // x
+	EventEvicted                         // e
+	EventKeyMiss                         // m
+	EventNew                             // n
+	EventKeyspace                        // K
+	EventKeyevent                        // E
+)
+
+// Effects is what one call sends to the sinks instead of its own arguments.
+type Effects struct {
+	Replaced bool       // Commands stands for the call (empty: nothing is propagated)
+	Commands [][][]byte // in order; arguments are lent until the call's propagation
+}
+
+// Changed says that the call made n changes: the request itself is propagated unless Propagate replaced it.
+func (c *Context) Changed(n int) { c.Dirty += int64(n) }
+
+// Propagate sends args in place of the request as the client wrote it. Several calls send several commands, which the
+// core wraps in MULTI and EXEC. The arguments must hold until the call has returned.
+func (c *Context) Propagate(args ...[]byte) {
+	c.Effects.Replaced = true
+	c.Effects.Commands = append(c.Effects.Commands, args)
+}
+
+// PropagateNothing keeps the request from the sinks although it changed something.
+func (c *Context) PropagateNothing() { c.Effects.Replaced = true }
+
+// Notify publishes a keyspace event about key in the client's database.
+func (c *Context) Notify(class EventClass, event string, key []byte) {
+	c.Core.Notify(class, event, c.Client.DB, key)
+}

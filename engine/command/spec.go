@@ -1,0 +1,140 @@
+// Package command is the vocabulary of the command set: rows, flags, key specs, the context a handler runs in.
+//
+// Owner: rows are immutable after start, except Stats, which the core writes.
+// Never: runs a command (the core does), or imports a family.
+// Start here; context.go is what a handler sees, catalogue.go finds rows by name.
+package command
+
+// A Handler runs one command. A returned error is the reply; what was appended to the reply before is rolled back.
+type Handler func(*Context) error
+
+// A Spec is one row of the command table.
+type Spec struct {
+	Name  string // lower case
+	Arity int    // counts the name (and the subcommand's); negative means "at least"
+	Flags Flags
+	ACL   ACL       // categories beyond those that Flags imply
+	Keys  []KeySpec // none for a command without keys
+	Tips  []string  // COMMAND INFO's tips
+	Run   Handler   // nil for a container whose Subs do the work
+	Subs  []Spec    // subcommands: Name is the word alone ("list" of "client|list")
+
+	GetKeys func(args [][]byte) ([]KeyPosition, error) // for MovableKeys rows whose Keys cannot tell
+
+	Parent *Spec  // set by the catalogue
+	Full   string // "client|list"; set by the catalogue
+	Family string // "string"; set by the catalogue
+	ID     int    // dense, set by the catalogue: ACL bit, statistics
+	Stats  Stats
+}
+
+// Flags are what COMMAND INFO shows, and what admission and propagation go by.
+type Flags uint64
+
+const (
+	Write Flags = 1 << iota
+	ReadOnly
+	DenyOOM
+	Admin
+	PubSub
+	NoScript
+	Blocking
+	Loading
+	Stale
+	SkipMonitor
+	SkipSlowlog
+	Asking
+	Fast
+	NoAuth
+	MayReplicate
+	NoAsyncLoading
+	NoMulti
+	MovableKeys
+	AllowBusy
+	NoMandatoryKeys
+	Protected
+	TouchesArbitraryKeys
+	Sentinel     // also in sentinel mode
+	OnlySentinel // only in sentinel mode
+)
+
+// ACL are the categories of ACL CAT.
+type ACL uint64
+
+const (
+	ACLKeyspace ACL = 1 << iota
+	ACLRead
+	ACLWrite
+	ACLSet
+	ACLSortedSet
+	ACLList
+	ACLHash
+	ACLString
+	ACLBitmap
+	ACLHyperLogLog
+	ACLGeo
+	ACLStream
+	ACLPubSub
+	ACLAdmin
+	ACLFast
+	ACLSlow
+	ACLBlocking
+	ACLDangerous
+	ACLConnection
+	ACLTransaction
+	ACLScripting
+)
+
+// A KeySpec says where keys stand among the arguments, as COMMAND INFO's key specifications do.
+type KeySpec struct {
+	Flags KeyFlags
+	Notes string
+	// Where the search begins: Index, or behind Keyword searched from KeywordFrom (negative: from the end). Unknown if neither.
+	Index       int
+	Keyword     string
+	KeywordFrom int
+	Unknown     bool
+	// What is found there: a range, or a count followed by that many keys.
+	LastKey, Step, Limit  int
+	KeyNum                bool
+	KeyNumIndex, FirstKey int
+	KeyStep               int
+}
+
+// KeyFlags are a key spec's flags.
+type KeyFlags uint16
+
+const (
+	KeyRO KeyFlags = 1 << iota
+	KeyRW
+	KeyOW
+	KeyRM
+	KeyAccess
+	KeyUpdate
+	KeyInsert
+	KeyDelete
+	KeyNotKey
+	KeyIncomplete
+	KeyVariableFlags
+)
+
+// A KeyPosition is one key among the arguments.
+type KeyPosition struct {
+	Index int
+	Flags KeyFlags
+}
+
+// FirstArg is the key spec of most commands: one key, the first argument.
+func FirstArg(f KeyFlags) []KeySpec { return []KeySpec{{Flags: f, Index: 1, LastKey: 0, Step: 1}} }
+
+// EachArg is every step-th argument from the first to the last.
+func EachArg(step int, f KeyFlags) []KeySpec {
+	return []KeySpec{{Flags: f, Index: 1, LastKey: -1, Step: step}}
+}
+
+// A Family is a list of rows that belong together; server/catalogue.go lists the families.
+type Family struct {
+	Name string // COMMAND DOCS' group: "string", "generic", "connection"
+	ACL  ACL    // given to every row
+	Rows []Spec
+}

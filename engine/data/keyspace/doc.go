@@ -1,0 +1,13 @@
+// Package keyspace holds the databases: keys, values, deadlines and views.
+//
+// Owner: the core; only the holder of the turn calls anything that writes.
+// Elsewhere: a saver may read the View it was handed, and nothing else.
+// Never: blocks, costs a Go heap object per key, or knows what a command is.
+// Start at db.go; expire.go, evict.go and view.go stand on it.
+package keyspace
+
+// A Keyspace is all databases of a server.
+type Keyspace struct{}
+
+// A DB is one numbered database.
+type DB struct{}

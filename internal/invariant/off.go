@@ -1,0 +1,12 @@
+//go:build !invariants && !race
+
+// Package invariant states what only a mistake of our own can break.
+//
+// Owner: none; it is a function. It costs nothing in a release build and panics under -race or -tags invariants.
+package invariant
+
+// Enabled is true in builds that check.
+const Enabled = false
+
+// That panics when ok is false, in builds that check.
+func That(ok bool, format string, args ...any) {}

@@ -1,0 +1,99 @@
+// Package protocol is RESP and what crosses between an event loop and the core: requests, replies, batches.
+//
+// Owner: whoever calls; it has no goroutine, no socket and no data of its own.
+// Never: blocks, reads a clock, or knows what a command means.
+// Start at batch.go; request.go reads, reply.go writes, errors.go names what a client may see go wrong.
+package protocol
+
+// A Request is one command as the client sent it.
+//
+// Lifetime (R2): the arguments are views into the loop's read buffer, or into a Bulk, and hold until
+// Handler.Serve returns. Who keeps bytes longer copies them.
+type Request struct {
+	Args [][]byte // Args[0] is the command's name, in the case the client chose; never empty
+	End  int      // offset just past this request in the buffer it was cut from
+	Bulk *Bulk    // the last argument's memory when it was too large for the read buffer; nil nearly always
+}
+
+// A Bulk is memory outside the Go heap that a large last argument is read into as it arrives, so that a command
+// may keep it as the value's final block instead of copying it.
+//
+// Ownership: the request's, until a handler calls Take; what was not taken is given back by Release after Serve.
+type Bulk struct {
+	Data    []byte      // the whole argument: Args[len(Args)-1]
+	Ref     uint64      // memory.Ref of Data's first byte, for the core
+	Release func(*Bulk) // gives the memory back; any goroutine
+	Taken   bool        // a handler kept it
+}
+
+// A Batch is what one read of one connection yielded, on its way through the core and back.
+//
+// The loop fills Session, Requests and Reply; the core runs requests in order, appends to Reply and says in Done how
+// many it took. Fewer than all means that the client was blocked, paused or closed: the loop keeps the unread
+// bytes from Requests[Done-1].End on and submits them again after Conn.Resume.
+type Batch struct {
+	Session  any // what Handler.Open returned
+	Requests []Request
+	Reply    *Reply
+	Unread   int    // bytes the loop holds behind the last request (CLIENT LIST's qbuf)
+	Done     int    // set by the core
+	Turn     uint64 // set by the core: the number of the turn that decided these replies
+}
+
+// A Handler is what a loop delivers to: the core, a proxy or a test.
+//
+// Open, Serve and Closed of one connection are never called at the same time.
+type Handler interface {
+	// Open announces a connection. A nil session refuses it: refusal, if any, is written and the connection closed.
+	Open(c Conn) (session any, refusal []byte)
+	// Serve runs the batch's requests and returns when their replies are in b.Reply.
+	Serve(b *Batch)
+	// Malformed tells of a protocol error: err's reply is already appended behind what came before. The connection closes after it.
+	Malformed(session any, err *Error)
+	// Closed says that the connection is gone; nothing of it is used by the loop afterwards.
+	Closed(session any)
+	// Reserve lends memory for a bulk argument of n bytes that does not fit the read buffer; nil asks the loop to use the Go heap.
+	Reserve(n int) *Bulk
+}
+
+// A Class says which of the three output-buffer limits holds for a connection.
+type Class uint8
+
+const (
+	ClassNormal Class = iota
+	ClassReplica
+	ClassPubSub
+)
+
+// Usage is what a connection's buffers hold, in bytes. It may lag by one loop iteration.
+type Usage struct {
+	Query     int // read and not yet served (qbuf)
+	QueryFree int // room left in the query buffer (qbuf-free)
+	Output    int // decided and not yet accepted by the kernel (omem)
+	Pieces    int // pieces Output is held in (oll)
+	ReplyCap  int // size of the fixed reply buffer (rbs)
+	Total     int // all memory the connection's buffers cost
+}
+
+// A Conn is a connection as the core sees it. Every method may be called from any goroutine.
+type Conn interface {
+	FD() int
+	LocalAddr() string  // "127.0.0.1:6379", "[::1]:6379" or the Unix socket's path with ":0"
+	RemoteAddr() string // the same forms
+	Unix() bool
+	Loopback() bool // the peer is on this machine
+	// Post sends p after everything that was decided in turns before turn, and before everything decided later.
+	// p is shared with the loop from here on: nobody writes to it again.
+	Post(turn uint64, p []byte)
+	// PostReply is Post for a Reply that may hold lent pieces; r belongs to the loop from here on.
+	PostReply(turn uint64, r *Reply)
+	// Resume has the loop serve what Serve left undone, and read on.
+	Resume()
+	// Close ends the connection: at once, or when all output decided so far has left.
+	Close(afterOutput bool)
+	// SetClass chooses the output limit; the default is ClassNormal.
+	SetClass(Class)
+	Usage() Usage
+	// LastRead is when bytes last arrived, in Unix ms (CLIENT LIST's idle).
+	LastRead() int64
+}
