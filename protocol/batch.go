@@ -2,7 +2,8 @@
 //
 // Owner: whoever calls; it has no goroutine, no socket and no data of its own.
 // Never: blocks, reads a clock, or knows what a command means.
-// Start at batch.go; request.go reads, reply.go writes, errors.go names what a client may see go wrong.
+// Start at batch.go; request.go reads (inline.go the telnet form, stream.go what is too large for a buffer), reply.go writes,
+// errors.go names what a client may see go wrong.
 package protocol
 
 // A Request is one command as the client sent it.
@@ -11,7 +12,7 @@ package protocol
 // Handler.Serve returns. Who keeps bytes longer copies them.
 type Request struct {
 	Args [][]byte // Args[0] is the command's name, in the case the client chose; never empty
-	End  int      // offset just past this request in the buffer it was cut from
+	End  int      // offset just past this request in the buffer it was cut from; 0 if it was streamed into Bulk
 	Bulk *Bulk    // the last argument's memory when it was too large for the read buffer; nil nearly always
 }
 

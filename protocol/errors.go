@@ -25,3 +25,28 @@ var (
 	ErrOverflow     = &Error{"ERR", "increment or decrement would overflow"}
 	ErrStringTooBig = &Error{"ERR", "string exceeds maximum allowed size (proto-max-bulk-len)"}
 )
+
+// What stands in a command's way whatever it is: admission's.
+var (
+	ErrLoading      = &Error{"LOADING", "Redis is loading the dataset in memory"}
+	ErrOutOfMemory  = &Error{"OOM", "command not allowed when used memory > 'maxmemory'."}
+	ErrReadOnly     = &Error{"READONLY", "You can't write against a read only replica."}
+	ErrNoReplicas   = &Error{"NOREPLICAS", "Not enough good replicas to write."}
+	ErrPrimaryDown  = &Error{"MASTERDOWN", "Link with MASTER is down and replica-serve-stale-data is set to 'no'."}
+	ErrBusyScript   = &Error{"BUSY", "Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."}
+	ErrBusyFunction = &Error{"BUSY", "Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE."}
+	ErrNoScript     = &Error{"NOSCRIPT", "No matching script. Please use EVAL."}
+	ErrBusyKey      = &Error{"BUSYKEY", "Target key name already exists."}
+)
+
+// Protocol errors: the parser's. The connection is closed behind them.
+var (
+	ErrTooBigMultibulkCount     = &Error{"ERR", "Protocol error: too big mbulk count string"}
+	ErrMultibulkLength          = &Error{"ERR", "Protocol error: invalid multibulk length"}
+	ErrUnauthenticatedMultibulk = &Error{"ERR", "Protocol error: unauthenticated multibulk length"}
+	ErrTooBigBulkCount          = &Error{"ERR", "Protocol error: too big bulk count string"}
+	ErrBulkLength               = &Error{"ERR", "Protocol error: invalid bulk length"}
+	ErrUnauthenticatedBulk      = &Error{"ERR", "Protocol error: unauthenticated bulk length"}
+	ErrTooBigInline             = &Error{"ERR", "Protocol error: too big inline request"}
+	ErrUnbalancedQuotes         = &Error{"ERR", "Protocol error: unbalanced quotes in request"}
+)

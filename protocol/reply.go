@@ -1,5 +1,13 @@
 package protocol
 
+import (
+	"errors"
+	"slices"
+
+	"spindle/internal/invariant"
+	"spindle/internal/number"
+)
+
 // A Reply collects the bytes that answer a batch: a buffer that handlers append to, and between its bytes lent pieces
 // that leave without being copied.
 //
@@ -7,6 +15,8 @@ package protocol
 //	lent:                                         ^ At = 35: Data (off the heap), Release when it has left
 //
 // Lifetime: the loop owns it; a handler may append while Serve runs and keeps nothing of it.
+//
+// I1. Lent is sorted by At, and no At is beyond len(B).
 type Reply struct {
 	B     []byte
 	RESP3 bool // the client said HELLO 3: maps, sets, doubles, nulls and pushes have their own types
@@ -17,5 +27,363 @@ type Reply struct {
 type Lent struct {
 	At      int // it goes before B[At]
 	Data    []byte
-	Release func() // called once, on any goroutine, when Data is no longer needed
+	Release func() // called once, on any goroutine, when Data is no longer needed; nil: nothing to give back
+}
+
+// OK answers +OK.
+func (r *Reply) OK() { r.B = append(r.B, "+OK\r\n"...) }
+
+// Simple answers a status line. s holds neither CR nor LF.
+func (r *Reply) Simple(s string) {
+	r.B = append(append(append(r.B, '+'), s...), '\r', '\n')
+}
+
+// Error answers an error: "-CODE text" for an *Error (wrapped or not), "-ERR text" for any other. CR and LF at the ends of
+// the text are dropped and become spaces inside it, so that nothing a client sent can start a second reply.
+func (r *Reply) Error(err error) {
+	e, ok := err.(*Error)
+	if !ok {
+		e = asError(err)
+	}
+	r.B = append(append(r.B, '-'), e.Code...)
+	if e.Text != "" {
+		r.B = appendLine(append(r.B, ' '), e.Text)
+	}
+	r.B = append(r.B, '\r', '\n')
+}
+
+// asError finds the *Error that err wraps, or makes one of it.
+func asError(err error) *Error {
+	if e := new(Error); errors.As(err, &e) {
+		return e
+	}
+	return &Error{"ERR", err.Error()}
+}
+
+// appendLine appends text without CR and LF at its ends, and with spaces for those inside.
+func appendLine(dst []byte, text string) []byte {
+	for text != "" && isNewline(text[0]) {
+		text = text[1:]
+	}
+	for text != "" && isNewline(text[len(text)-1]) {
+		text = text[:len(text)-1]
+	}
+	from := len(dst)
+	dst = append(dst, text...)
+	for i := from; i < len(dst); i++ {
+		if isNewline(dst[i]) {
+			dst[i] = ' '
+		}
+	}
+	return dst
+}
+
+func isNewline(c byte) bool { return c == '\r' || c == '\n' }
+
+// Bulk answers one string of any bytes.
+func (r *Reply) Bulk(p []byte) {
+	b := appendHeader(r.room(len(p)+headerMax+2), '$', len(p))
+	b = append(b, p...)
+	r.B = append(b, '\r', '\n')
+}
+
+// BulkString is Bulk for a Go string.
+func (r *Reply) BulkString(s string) {
+	b := appendHeader(r.room(len(s)+headerMax+2), '$', len(s))
+	b = append(b, s...)
+	r.B = append(b, '\r', '\n')
+}
+
+// BulkInt answers n as a bulk string: "$2\r\n10\r\n".
+func (r *Reply) BulkInt(n int64) {
+	b := appendHeader(r.room(number.MaxIntLen+headerMax+2), '$', number.IntLen(n))
+	r.B = append(number.AppendInt(b, n), '\r', '\n')
+}
+
+// BulkRoom answers a bulk string of n bytes and returns the n bytes for the caller to fill, at once.
+func (r *Reply) BulkRoom(n int) []byte {
+	b := appendHeader(r.room(n+headerMax+2), '$', n)
+	room := b[len(b) : len(b)+n : len(b)+n]
+	r.B = append(b[:len(b)+n], '\r', '\n')
+	return room
+}
+
+// LendBulk answers a bulk string of total bytes that stays where it is: pieces, one after the other, are its bytes.
+//
+// Lifetime: the pieces belong to the reply until release is called, once, from any goroutine; nil if nobody needs to know.
+// Cost: no copy; worth it from some ten KB on, below that Bulk is cheaper.
+func (r *Reply) LendBulk(total int, release func(), pieces ...[]byte) {
+	r.B = appendHeader(r.B, '$', total)
+	sum := 0
+	for _, piece := range pieces {
+		if len(piece) > 0 {
+			r.Lent = append(r.Lent, Lent{At: len(r.B), Data: piece})
+			sum += len(piece)
+		}
+	}
+	invariant.That(sum == total, "lent bulk: %d bytes in pieces, %d announced", sum, total)
+	if release != nil {
+		if sum == 0 {
+			release()
+		} else {
+			r.Lent[len(r.Lent)-1].Release = release
+		}
+	}
+	r.B = append(r.B, '\r', '\n')
+}
+
+// Null answers that there is nothing: RESP3 "_", RESP2 the null bulk string "$-1".
+func (r *Reply) Null() {
+	if r.RESP3 {
+		r.B = append(r.B, "_\r\n"...)
+	} else {
+		r.B = append(r.B, "$-1\r\n"...)
+	}
+}
+
+// NullArray answers that there is no list: RESP3 "_", RESP2 the null array "*-1".
+func (r *Reply) NullArray() {
+	if r.RESP3 {
+		r.B = append(r.B, "_\r\n"...)
+	} else {
+		r.B = append(r.B, "*-1\r\n"...)
+	}
+}
+
+// Int answers an integer.
+func (r *Reply) Int(n int64) {
+	if uint64(n) < 10 {
+		r.B = append(r.B, ':', byte('0'+n), '\r', '\n')
+		return
+	}
+	r.B = append(number.AppendInt(append(r.B, ':'), n), '\r', '\n')
+}
+
+// Uint answers an integer that may be above the greatest int64.
+func (r *Reply) Uint(n uint64) {
+	r.B = append(number.AppendUint(append(r.B, ':'), n), '\r', '\n')
+}
+
+// Bool answers a truth: RESP3 "#t" or "#f", RESP2 1 or 0.
+func (r *Reply) Bool(b bool) {
+	switch {
+	case r.RESP3 && b:
+		r.B = append(r.B, "#t\r\n"...)
+	case r.RESP3:
+		r.B = append(r.B, "#f\r\n"...)
+	case b:
+		r.B = append(r.B, ":1\r\n"...)
+	default:
+		r.B = append(r.B, ":0\r\n"...)
+	}
+}
+
+// Double answers a double: RESP3 ",3.14", RESP2 the same text as a bulk string.
+func (r *Reply) Double(f float64) {
+	var text [32]byte
+	r.DoubleText(number.AppendDouble(text[:0], f))
+}
+
+// DoubleText is Double for a text that is already made (a long double's, say).
+func (r *Reply) DoubleText(text []byte) {
+	if !r.RESP3 {
+		r.Bulk(text)
+		return
+	}
+	r.B = append(append(append(r.B, ','), text...), '\r', '\n')
+}
+
+// BigNumber answers an integer of any length: RESP3 "(", RESP2 a bulk string.
+func (r *Reply) BigNumber(digits string) {
+	if !r.RESP3 {
+		r.BulkString(digits)
+		return
+	}
+	r.B = append(append(append(r.B, '('), digits...), '\r', '\n')
+}
+
+// Verbatim answers text that is meant for people: RESP3 "=" with its three-letter format ("txt", "mkd"), RESP2 a bulk string.
+func (r *Reply) Verbatim(format, text string) {
+	if !r.RESP3 {
+		r.BulkString(text)
+		return
+	}
+	b := appendHeader(r.room(len(text)+headerMax+6), '=', len(text)+4)
+	for i := range 3 {
+		if i < len(format) {
+			b = append(b, format[i])
+		} else {
+			b = append(b, ' ')
+		}
+	}
+	b = append(append(b, ':'), text...)
+	r.B = append(b, '\r', '\n')
+}
+
+// Array announces n elements, which follow as replies of their own.
+func (r *Reply) Array(n int) { r.B = appendHeader(r.B, '*', n) }
+
+// Map announces n pairs: RESP3 "%n", RESP2 an array of 2n.
+func (r *Reply) Map(n int) {
+	if r.RESP3 {
+		r.B = appendHeader(r.B, '%', n)
+	} else {
+		r.B = appendHeader(r.B, '*', 2*n)
+	}
+}
+
+// Set announces n different elements: RESP3 "~n", RESP2 an array.
+func (r *Reply) Set(n int) { r.B = appendHeader(r.B, r.kind('~'), n) }
+
+// Push announces n elements that answer no request: RESP3 ">n", RESP2 an array.
+func (r *Reply) Push(n int) { r.B = appendHeader(r.B, r.kind('>'), n) }
+
+// Attribute announces n pairs that say more about the reply behind them. RESP3 only: ask r.RESP3 first.
+func (r *Reply) Attribute(n int) {
+	invariant.That(r.RESP3, "RESP2 has no attributes")
+	r.B = appendHeader(r.B, '|', n)
+}
+
+// kind is what an aggregate that RESP3 knows as c is announced with.
+func (r *Reply) kind(c byte) byte {
+	if r.RESP3 {
+		return c
+	}
+	return '*'
+}
+
+// Raw appends bytes that are RESP already.
+func (r *Reply) Raw(p []byte) { r.B = append(r.B, p...) }
+
+// Join appends what other holds and leaves other empty; lent pieces change hands.
+func (r *Reply) Join(other *Reply) {
+	at := len(r.B)
+	r.B = append(r.B, other.B...)
+	for _, lent := range other.Lent {
+		lent.At += at
+		r.Lent = append(r.Lent, lent)
+	}
+	other.B = other.B[:0]
+	clear(other.Lent)
+	other.Lent = other.Lent[:0]
+}
+
+// Len is how many bytes will leave, lent pieces included.
+func (r *Reply) Len() int {
+	n := len(r.B)
+	for i := range r.Lent {
+		n += len(r.Lent[i].Data)
+	}
+	return n
+}
+
+// Reset empties the reply for its next use, giving back what was lent and has not left.
+func (r *Reply) Reset() { r.Rollback(Mark{}) }
+
+// A Mark is a place in a reply: where a handler began, or where the length of an aggregate is missing.
+type Mark struct{ bytes, lent int }
+
+// Mark notes the place that has been reached.
+func (r *Reply) Mark() Mark { return Mark{len(r.B), len(r.Lent)} }
+
+// Since is how many bytes were appended behind m.
+func (r *Reply) Since(m Mark) int {
+	n := len(r.B) - m.bytes
+	for _, lent := range r.Lent[m.lent:] {
+		n += len(lent.Data)
+	}
+	return n
+}
+
+// Rollback forgets everything behind m, and gives back what was lent there.
+func (r *Reply) Rollback(m Mark) {
+	for i := m.lent; i < len(r.Lent); i++ {
+		if release := r.Lent[i].Release; release != nil {
+			release()
+		}
+		r.Lent[i] = Lent{}
+	}
+	r.B, r.Lent = r.B[:m.bytes], r.Lent[:m.lent]
+}
+
+// ArrayAt puts "*n" at m: for an array whose length is known only behind its last element. Marks behind m are void afterwards;
+// nested ones are therefore closed from the inside out.
+//
+//	m := r.Mark()
+//	for … { r.Bulk(…); n++ }
+//	r.ArrayAt(m, n)
+//
+// Cost: what stands behind m moves by a few bytes; a large body stays where it is.
+func (r *Reply) ArrayAt(m Mark, n int) { r.headerAt(m, '*', n) }
+
+// MapAt is ArrayAt for n pairs.
+func (r *Reply) MapAt(m Mark, n int) {
+	if r.RESP3 {
+		r.headerAt(m, '%', n)
+	} else {
+		r.headerAt(m, '*', 2*n)
+	}
+}
+
+// SetAt is ArrayAt for a set.
+func (r *Reply) SetAt(m Mark, n int) { r.headerAt(m, r.kind('~'), n) }
+
+// PushAt is ArrayAt for a push.
+func (r *Reply) PushAt(m Mark, n int) { r.headerAt(m, r.kind('>'), n) }
+
+// largeBody is from where on a header that comes late is lent instead of moving the body behind it.
+const largeBody = 64 << 10
+
+func (r *Reply) headerAt(m Mark, kind byte, n int) {
+	var buf [headerMax]byte
+	header := appendHeader(buf[:0], kind, n)
+	if len(r.B)-m.bytes > largeBody {
+		r.Lent = slices.Insert(r.Lent, m.lent, Lent{At: m.bytes, Data: slices.Clone(header)})
+		return
+	}
+	r.B = slices.Insert(r.B, m.bytes, header...)
+	for i := m.lent; i < len(r.Lent); i++ {
+		r.Lent[i].At += len(header)
+	}
+}
+
+// Pieces yields the reply's bytes in the order they leave.
+func (r *Reply) Pieces(yield func([]byte) bool) {
+	from := 0
+	for i := range r.Lent {
+		if at := r.Lent[i].At; at > from {
+			if !yield(r.B[from:at]) {
+				return
+			}
+			from = at
+		}
+		if !yield(r.Lent[i].Data) {
+			return
+		}
+	}
+	if from < len(r.B) {
+		yield(r.B[from:])
+	}
+}
+
+// headerMax is the longest header: its type, a length and CRLF.
+const headerMax = 1 + number.MaxIntLen + 2
+
+// room returns B with space for n more bytes, so that the appends behind it never grow it twice.
+func (r *Reply) room(n int) []byte {
+	if cap(r.B)-len(r.B) < n {
+		return slices.Grow(r.B, n)
+	}
+	return r.B
+}
+
+// appendHeader appends a type byte, n and CRLF.
+func appendHeader(b []byte, kind byte, n int) []byte {
+	if uint(n) < 10 {
+		return append(b, kind, byte('0'+n), '\r', '\n')
+	}
+	if uint(n) < 100 {
+		return append(b, kind, byte('0'+n/10), byte('0'+n%10), '\r', '\n')
+	}
+	return append(number.AppendInt(append(b, kind), int64(n)), '\r', '\n')
 }

@@ -84,5 +84,7 @@ type Queued struct {
 type WatchedKey struct {
 	DB      int
 	Key     string
-	Expired bool // it was already past its deadline when WATCH saw it
+	Existed bool  // it was there, and not past its deadline, when WATCH saw it
+	Ends    int64 // its deadline then, Unix ms; 0 for none
+	At      int   // where the client stands in the list of those who watch the key
 }

@@ -53,3 +53,14 @@ func (r *Registry) All(yield func(*Client) bool) {
 		}
 	}
 }
+
+// From yields the clients whose id is at least from, in order of arrival.
+func (r *Registry) From(from int64) func(yield func(*Client) bool) {
+	return func(yield func(*Client) bool) {
+		for i := 0; i < len(r.list); i++ {
+			if c := r.list[i]; c != nil && c.ID >= from && r.byID[c.ID] == c && !yield(c) {
+				return
+			}
+		}
+	}
+}

@@ -1,6 +1,8 @@
 package command
 
 import (
+	"strconv"
+
 	"spindle/engine/client"
 	"spindle/engine/data/keyspace"
 	"spindle/protocol"
@@ -10,14 +12,16 @@ import (
 //
 // Lifetime: one call. Args and Reply are lent (R2).
 type Context struct {
-	Client *client.Client
-	Args   [][]byte // Args[0] is the name
-	Bulk   *protocol.Bulk
-	Reply  *protocol.Reply
-	Space  *keyspace.Keyspace
-	DB     *keyspace.DB
-	Spec   *Spec
-	Now    int64 // Unix ms; the same for a whole turn, transaction or script
+	Client   *client.Client
+	Args     [][]byte // Args[0] is the name
+	Bulk     *protocol.Bulk
+	Reply    *protocol.Reply
+	Space    *keyspace.Keyspace
+	DB       *keyspace.DB
+	Spec     *Spec
+	Now      int64 // Unix ms; the same for a whole turn, transaction or script
+	Settings *Settings
+	Whole    *Whole
 
 	Dirty   int64 // how many changes this call made: propagation and the save rules go by it
 	Core    Core
@@ -63,19 +67,56 @@ const (
 )
 
 // Effects is what one call sends to the sinks instead of its own arguments.
+//
+// Its slices are kept from call to call, so that rewriting a command costs no allocation in steady state.
 type Effects struct {
 	Replaced bool       // Commands stands for the call (empty: nothing is propagated)
 	Commands [][][]byte // in order; arguments are lent until the call's propagation
+
+	args   [][]byte // what Commands' elements are cut from
+	digits []byte   // what Number's and Keep's answers are cut from
+}
+
+// digitRoom is how much is set aside for made-up arguments at a time: some fifty numbers.
+const digitRoom = 1 << 10
+
+// Reset empties e for the next call and keeps its room. The core calls it when it has booked a call's effects.
+func (e *Effects) Reset() {
+	e.Replaced = false
+	clear(e.Commands)
+	e.Commands, e.args, e.digits = e.Commands[:0], e.args[:0], e.digits[:0]
+}
+
+// Number writes n in decimal where it holds until the call's propagation: an argument for Propagate.
+func (e *Effects) Number(n int64) []byte {
+	var text [20]byte
+	return e.Keep(strconv.AppendInt(text[:0], n, 10))
+}
+
+// Keep copies text to where it holds until the call's propagation: an argument for Propagate that lies on the stack.
+func (e *Effects) Keep(text []byte) []byte {
+	if cap(e.digits)-len(e.digits) < len(text) {
+		e.digits = make([]byte, 0, max(digitRoom, len(text))) // what was cut from the old room keeps it alive
+	}
+	at := len(e.digits)
+	e.digits = append(e.digits, text...)
+	return e.digits[at:len(e.digits):len(e.digits)]
 }
 
 // Changed says that the call made n changes: the request itself is propagated unless Propagate replaced it.
 func (c *Context) Changed(n int) { c.Dirty += int64(n) }
 
-// Propagate sends args in place of the request as the client wrote it. Several calls send several commands, which the
-// core wraps in MULTI and EXEC. The arguments must hold until the call has returned.
+// Propagate sends args in place of the request as the client wrote it, also when the call changed nothing. Several calls
+// send several commands, which the core wraps in MULTI and EXEC. The bytes must hold until the handler has returned; the
+// slice of them is copied.
 func (c *Context) Propagate(args ...[]byte) {
-	c.Effects.Replaced = true
-	c.Effects.Commands = append(c.Effects.Commands, args)
+	e := &c.Effects
+	if !e.Replaced {
+		e.Replaced, e.Commands, e.args = true, e.Commands[:0], e.args[:0]
+	}
+	at := len(e.args)
+	e.args = append(e.args, args...)
+	e.Commands = append(e.Commands, e.args[at:len(e.args):len(e.args)])
 }
 
 // PropagateNothing keeps the request from the sinks although it changed something.

@@ -21,10 +21,12 @@ type Spec struct {
 
 	GetKeys func(args [][]byte) ([]KeyPosition, error) // for MovableKeys rows whose Keys cannot tell
 
-	Parent *Spec  // set by the catalogue
-	Full   string // "client|list"; set by the catalogue
-	Family string // "string"; set by the catalogue
-	ID     int    // dense, set by the catalogue: ACL bit, statistics
+	Parent *Spec   // set by the catalogue
+	Full   string  // "client|list"; set by the catalogue
+	Family string  // "string"; set by the catalogue
+	ID     int     // dense, set by the catalogue: ACL bit, statistics
+	legacy KeySpec // COMMAND INFO's first, last and step; set by the catalogue
+	subs   index   // Subs by name; set by the catalogue
 	Stats  Stats
 }
 
@@ -56,6 +58,9 @@ const (
 	TouchesArbitraryKeys
 	Sentinel     // also in sentinel mode
 	OnlySentinel // only in sentinel mode
+	// Brief is no flag of COMMAND INFO: the command's work is bounded by its own arguments, as Fast promises, although
+	// the reference does not call it fast (SET). The core times a run of such commands as one.
+	Brief
 )
 
 // ACL are the categories of ACL CAT.

@@ -5,9 +5,3 @@
 // Never: blocks, costs a Go heap object per key, or knows what a command is.
 // Start at db.go; expire.go, evict.go and view.go stand on it.
 package keyspace
-
-// A Keyspace is all databases of a server.
-type Keyspace struct{}
-
-// A DB is one numbered database.
-type DB struct{}

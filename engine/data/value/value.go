@@ -2,9 +2,17 @@
 //
 // Owner: the core writes, under R1; a saver reads values of the View it was handed (R4).
 // Never: allocates on the Go heap per value, or knows what a command is.
+// Start here; entry.go writes the block that key and value share, long.go the strings that do not fit into one.
 package value
 
-import "unsafe"
+import (
+	"sync/atomic"
+	"unsafe"
+
+	"spindle/engine/data/memory"
+	"spindle/engine/data/table"
+	"spindle/internal/number"
+)
 
 // Type is what TYPE answers.
 type Type uint8
@@ -19,6 +27,11 @@ const (
 	Stream
 	Module
 )
+
+// String is the type's name as TYPE answers it; "none" for a key that does not exist.
+func (t Type) String() string { return typeNames[t&7] }
+
+var typeNames = [8]string{"none", "string", "list", "set", "zset", "hash", "stream", "module"}
 
 // Encoding is what OBJECT ENCODING answers.
 type Encoding uint8
@@ -36,7 +49,206 @@ const (
 	StreamTree
 )
 
-// A Value is an entry of a database in place; the zero Value is "no such key".
+// String is the encoding's name as OBJECT ENCODING answers it.
+func (e Encoding) String() string { return encodingNames[e&15] }
+
+var encodingNames = [16]string{"raw", "int", "embstr", "listpack", "listpackex", "quicklist", "intset", "hashtable", "skiplist", "stream",
+	"?", "?", "?", "?", "?", "?"}
+
+// MaxEmbStr is the longest string that OBJECT ENCODING calls embstr.
+const MaxEmbStr = 44
+
+// A Value is an entry of a database in place; the zero Value is "no such key". table.Entry has its picture.
 //
 // Lifetime: until the next write to its database, or, from a View, until the View is closed.
 type Value struct{ p unsafe.Pointer }
+
+// At is the value of the entry at ref, the zero Value for 0.
+func At(ref memory.Ref) Value {
+	if ref == 0 {
+		return Value{}
+	}
+	return Value{memory.Pointer(ref)}
+}
+
+// Exists says that there is such a key.
+func (v Value) Exists() bool { return v.p != nil }
+
+func (v Value) shape() uint32 { return *(*uint32)(unsafe.Add(v.p, 4)) }
+
+// lengths are the key's and an inline value's, and where the key begins.
+func (v Value) lengths() (key, klen, vlen int) {
+	shape := v.shape()
+	key = 8 + int(shape>>4&8) // bit 7, volatile, as 8
+	if shape&table.ShapeWide == 0 {
+		return key, int(shape >> table.ShapeKeyLen & table.MaxNarrowKey), int(shape >> table.ShapeValueLen)
+	}
+	wide := *(*uint64)(unsafe.Add(v.p, 8))
+	return key + 8, int(uint32(wide)), int(wide >> 32)
+}
+
+// payload is what follows the key.
+func (v Value) payload() unsafe.Pointer {
+	key, klen, _ := v.lengths()
+	return unsafe.Add(v.p, key+klen)
+}
+
+// Key is the key's bytes, in place.
+func (v Value) Key() []byte { return table.EntryKey(v.p) }
+
+// Type is the value's type; None for the zero Value.
+func (v Value) Type() Type {
+	if v.p == nil {
+		return None
+	}
+	return Type(v.shape() & table.ShapeType)
+}
+
+// Encoding is how the value is kept, in Redis's terms.
+func (v Value) Encoding() Encoding { return Encoding(v.shape() >> table.ShapeEncoding & 15) }
+
+// Deadline is when the key expires, in Unix ms; 0 is never.
+func (v Value) Deadline() int64 { return table.EntryDeadline(v.p) }
+
+// Volatile says that the key has a deadline.
+func (v Value) Volatile() bool { return v.shape()&table.ShapeVolatile != 0 }
+
+// Long says that a string hangs off its entry in chunks: such pieces may be lent to a reply under keyspace.DB.Pin.
+func (v Value) Long() bool { return v.shape()&table.ShapeRooted != 0 }
+
+// Root is the block of its own that the value hangs off, 0 if it lies inline.
+func (v Value) Root() memory.Ref {
+	if !v.Long() {
+		return 0
+	}
+	return *(*memory.Ref)(v.payload())
+}
+
+// Len is a string's length in bytes; of an integer, of its decimal form.
+func (v Value) Len() int {
+	shape := v.shape()
+	if shape&table.ShapeRooted != 0 {
+		return int(longAt(v.Root()).length)
+	}
+	if Encoding(shape>>table.ShapeEncoding&15) == Int {
+		n, _ := v.Int()
+		return number.IntLen(n)
+	}
+	_, _, vlen := v.lengths()
+	return vlen
+}
+
+// Int is the value of a string kept as an integer (Encoding Int); false for any other, even if its text is a number.
+func (v Value) Int() (int64, bool) {
+	if v.Encoding() != Int {
+		return 0, false
+	}
+	return *(*int64)(v.payload()), true
+}
+
+// Contiguous is a string's bytes in place when they lie in one piece; false for integers and strings of several chunks.
+func (v Value) Contiguous() ([]byte, bool) {
+	shape := v.shape()
+	if shape&table.ShapeRooted != 0 {
+		l := longAt(v.Root())
+		if l.count != 1 {
+			return nil, false
+		}
+		return l.piece(0), true
+	}
+	if Encoding(shape>>table.ShapeEncoding&15) == Int {
+		return nil, false
+	}
+	key, klen, vlen := v.lengths()
+	return unsafe.Slice((*byte)(unsafe.Add(v.p, key+klen)), vlen), true
+}
+
+// Bytes is a string's content in one piece: in place when it lies so, else formatted or joined behind scratch[:0].
+//
+// Lifetime: as the Value's, or until scratch is used again. The caller writes to neither.
+func (v Value) Bytes(scratch []byte) []byte {
+	if b, ok := v.Contiguous(); ok {
+		return b
+	}
+	return v.AppendTo(scratch[:0])
+}
+
+// AppendTo appends a string's content to dst.
+func (v Value) AppendTo(dst []byte) []byte {
+	if n, ok := v.Int(); ok {
+		return number.AppendInt(dst, n)
+	}
+	if b, ok := v.Contiguous(); ok {
+		return append(dst, b...)
+	}
+	l := longAt(v.Root())
+	for i := range int(l.count) {
+		dst = append(dst, l.piece(i)...)
+	}
+	return dst
+}
+
+// Range is Bytes of the bytes from..to-1; 0 <= from <= to <= Len.
+func (v Value) Range(from, to int, scratch []byte) []byte {
+	if b, ok := v.Contiguous(); ok {
+		return b[from:to]
+	}
+	if n, ok := v.Int(); ok {
+		return number.AppendInt(scratch[:0], n)[from:to]
+	}
+	l := longAt(v.Root())
+	if from>>chunkShift == (to-1)>>chunkShift && from < to {
+		return l.piece(from >> chunkShift)[from&(ChunkSize-1):][:to-from]
+	}
+	dst := scratch[:0]
+	for from < to {
+		p := l.piece(from >> chunkShift)[from&(ChunkSize-1):]
+		p = p[:min(len(p), to-from)]
+		dst = append(dst, p...)
+		from += len(p)
+	}
+	return dst
+}
+
+// Chunks yields a string's content in order, in pieces as they lie; yield returning false ends it. An integer is one piece,
+// good until yield returns.
+func (v Value) Chunks(yield func([]byte) bool) {
+	if b, ok := v.Contiguous(); ok {
+		yield(b)
+		return
+	}
+	if n, ok := v.Int(); ok {
+		var text [20]byte
+		yield(number.AppendInt(text[:0], n))
+		return
+	}
+	l := longAt(v.Root())
+	for i := range int(l.count) {
+		if !yield(l.piece(i)) {
+			return
+		}
+	}
+}
+
+// Clock is the 24-bit LRU clock or LFU counter (N1: also of a frozen entry, as it is now).
+func (v Value) Clock() uint32 { return atomic.LoadUint32((*uint32)(v.p)) & 0xFFFFFF }
+
+// SetClock writes the clock, in a turn. Frozen entries too: it is the one word savers read as it is (N1).
+func (v Value) SetClock(clock uint32) {
+	if c := (*uint32)(v.p); *c != clock {
+		atomic.StoreUint32(c, clock)
+	}
+}
+
+// indexShare is about what a key costs in its table.
+const indexShare = 12
+
+// MemoryUsage is what the entry costs in bytes with its share of the index; samples bounds how many elements of a
+// collection are looked at (0: all).
+func (v Value) MemoryUsage(samples int) int {
+	n := memory.GoodSize(v.Size()) + indexShare
+	if v.Long() {
+		n += longAt(v.Root()).cost()
+	}
+	return n
+}

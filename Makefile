@@ -1,0 +1,66 @@
+# spindle. The two commands that matter: `make run` and `make test`. Everything else says what it does.
+
+GO      ?= go
+BIN     := bin/spindle
+PORT    ?= 6379
+FUZZTIME ?= 30s
+SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+
+.PHONY: all build run test unit deps vet race invariants fuzz bench bench-quick pgo tidy conformance soak clean
+
+all: build
+
+build: ## bin/spindle, with default.pgo
+	$(GO) build -o $(BIN) .
+
+run: build ## serve 127.0.0.1:6379
+	./$(BIN) --bind 127.0.0.1 --port $(PORT)
+
+test: deps build vet unit ## every test that belongs to a change
+
+unit:
+	$(GO) test -timeout 20m ./...
+
+vet:
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not gofmt'd: $$unformatted"; exit 1; }
+	$(GO) vet ./...
+
+# The tests hold spindle against Debian's redis: the server as the oracle, its tools as the users.
+deps:
+	@command -v redis-server >/dev/null && command -v redis-cli >/dev/null && command -v redis-check-rdb >/dev/null || \
+	{ $(SUDO) apt-get update -q && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get install -yq redis-server redis-tools procps; }
+
+race: deps build ## the same tests under the race detector; slabs come from the Go heap there
+	$(GO) test -race -timeout 40m ./...
+
+invariants: deps build ## the same tests with every invariant checked and freed blocks poisoned
+	$(GO) test -tags invariants -timeout 40m ./...
+
+fuzz: ## every fuzz target for FUZZTIME
+	@for package in $$($(GO) list ./...); do \
+	  for target in $$($(GO) test -list '^Fuzz' $$package 2>/dev/null | grep '^Fuzz'); do \
+	    echo "== $$package $$target"; \
+	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package || exit 1; \
+	  done; \
+	done
+
+bench: deps build ## side by side with redis-server; writes BENCHMARKS.md
+	$(GO) run ./bench full
+
+bench-quick: deps build ## the same in under a minute, for daily use; writes nothing
+	$(GO) run ./bench quick
+
+pgo: build ## renews default.pgo from the bench's load
+	$(GO) run ./bench pgo
+
+tidy: ## tests about the code itself
+	$(GO) test ./tools/tidy
+
+conformance: deps build ## the public Tcl suite and the differential runner; writes COMPATIBILITY.md
+	$(GO) run ./tests/conformance
+
+soak: deps build ## an hour of mixed load with saves, kills and a replica
+	$(GO) test -tags soak -timeout 2h -run Soak ./tests/...
+
+clean:
+	rm -rf bin

@@ -1,0 +1,82 @@
+package bgsave
+
+import (
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/protocol"
+)
+
+// Commands are the handlers of this package. They run on the core, in turns.
+type Commands struct {
+	Scheduler *Scheduler
+	Settings  *Settings
+	// AnyChecksum is DEBUG SET-SKIP-CHECKSUM-VALIDATION.
+	AnyChecksum bool
+
+	payload []byte // DUMP's scratch, for values that are not long
+	packer  packer
+}
+
+// Families are the rows: the server's own, and those on keys.
+func (h *Commands) Families() []command.Family {
+	restored := command.FirstArg(command.KeyOW | command.KeyUpdate)
+	return []command.Family{
+		{Name: "server", Rows: []command.Spec{
+			{Name: "save", Arity: 1, Flags: command.Admin | command.NoScript | command.NoAsyncLoading | command.NoMulti, Run: h.save},
+			{Name: "bgsave", Arity: -1, Flags: command.Admin | command.NoScript | command.NoAsyncLoading, Run: h.bgsave},
+			{Name: "lastsave", Arity: 1, Flags: command.Loading | command.Stale | command.Fast, ACL: command.ACLAdmin | command.ACLDangerous,
+				Tips: []string{"nondeterministic_output"}, Run: h.lastSave},
+			{Name: "restore-asking", Arity: -4, Flags: command.Write | command.DenyOOM | command.Asking,
+				ACL: command.ACLKeyspace | command.ACLDangerous, Keys: restored, Run: h.restore},
+		}},
+		{Name: "generic", ACL: command.ACLKeyspace, Rows: []command.Spec{
+			{Name: "dump", Arity: 2, Flags: command.ReadOnly, Keys: command.FirstArg(command.KeyRO | command.KeyAccess),
+				Tips: []string{"nondeterministic_output"}, Run: h.dump},
+			{Name: "restore", Arity: -4, Flags: command.Write | command.DenyOOM, ACL: command.ACLDangerous, Keys: restored, Run: h.restore},
+		}},
+	}
+}
+
+// save is SAVE: it returns when the file is on disk, and every client waits for it.
+//
+// Replies: OK. Errors: ErrInProgress; a bare ERR when the file could not be written (the log says why).
+func (h *Commands) save(c *command.Context) error {
+	err := h.Scheduler.Now()
+	if err == ErrInProgress {
+		return err
+	}
+	if err != nil {
+		return ErrSaveFailed
+	}
+	c.Reply.OK()
+	return nil
+}
+
+// bgsave is BGSAVE [SCHEDULE]. Inside MULTI it is queued for after the transaction.
+//
+// Replies: "Background saving started" or "Background saving scheduled". Errors: ErrInProgress, ErrBusy, ErrSyntax.
+func (h *Commands) bgsave(c *command.Context) error {
+	schedule := false
+	if len(c.Args) > 1 {
+		if len(c.Args) != 2 || !command.Is(c.Args[1], "SCHEDULE") {
+			return protocol.ErrSyntax
+		}
+		schedule = true
+	}
+	queued, err := h.Scheduler.Background(schedule, c.Client.Is(client.Multi))
+	switch {
+	case err != nil:
+		return err
+	case queued:
+		c.Reply.Simple("Background saving scheduled")
+	default:
+		c.Reply.Simple("Background saving started")
+	}
+	return nil
+}
+
+// lastSave is LASTSAVE. Replies: the Unix time of the last save that succeeded.
+func (h *Commands) lastSave(c *command.Context) error {
+	c.Reply.Int(h.Scheduler.LastSave().Unix())
+	return nil
+}

@@ -1,0 +1,161 @@
+package bgsave
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"spindle/internal/logging"
+)
+
+// FileOptions say where and how a file is written.
+type FileOptions struct {
+	Path        string // of the file; its temporary stands beside it
+	Temp        string // the temporary's name; "" is temp-<pid>.rdb
+	Sync        bool   // give the disk what was written as it comes (rdb-save-incremental-fsync), not all at the end
+	Compression FileCompression
+	Log         *logging.Logger
+}
+
+// TempName is the temporary file of this process's saves.
+func TempName() string { return fmt.Sprintf("temp-%d.rdb", os.Getpid()) }
+
+// SaveFile writes v to a temporary file, gives it to the disk, and puts it in the place of Path: at every instant Path is a whole
+// file, the old one or the new.
+//
+// Errors are logged as the reference server words them, and the temporary is removed; ctx's cause is returned without a line.
+func SaveFile(ctx context.Context, v View, f FileOptions, o Options) (size int64, err error) {
+	if f.Temp == "" {
+		f.Temp = filepath.Join(filepath.Dir(f.Path), TempName())
+	}
+	file, err := os.OpenFile(f.Temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		f.Log.Warning("Failed opening the temp RDB file %s (in server root dir %s) for saving: %s", f.Temp, workingDir(), Reason(err))
+		return 0, err
+	}
+	size, step, err := writeFile(ctx, file, v, f, o)
+	if err != nil {
+		_ = file.Close()
+		_ = os.Remove(f.Temp)
+		if ctx.Err() == nil {
+			f.Log.Warning("Write error while saving DB to the disk(%s): %s", step, Reason(err))
+		}
+		return 0, err
+	}
+	if err := os.Rename(f.Temp, f.Path); err != nil {
+		f.Log.Warning("Error moving temp DB file %s on the final destination %s (in server root dir %s): %s",
+			f.Temp, f.Path, workingDir(), Reason(err))
+		_ = os.Remove(f.Temp)
+		return 0, err
+	}
+	if err := syncDir(filepath.Dir(f.Path)); err != nil {
+		f.Log.Warning("Failed to fsync directory while saving DB: %s", Reason(err))
+		return 0, err
+	}
+	return size, nil
+}
+
+// writeFile fills file and closes it. step names what failed.
+func writeFile(ctx context.Context, file *os.File, v View, f FileOptions, o Options) (size int64, step string, err error) {
+	disk := &diskWriter{file: file, sync: f.Sync}
+	w, err := wrapWriter(disk, f.Compression)
+	if err != nil {
+		return 0, "rdbSaveRio", err
+	}
+	if f.Compression != CompressNone {
+		o.Compress = false
+	}
+	_, err = WriteTo(ctx, w, v, o)
+	if closed := w.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return 0, "rdbSaveRio", err
+	}
+	if err := file.Sync(); err != nil {
+		return 0, "fsync", err
+	}
+	// What was written is not going to be read soon: the page cache has better use for the room.
+	_ = unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED)
+	if ctx.Err() != nil {
+		return 0, "rdbSaveRio", context.Cause(ctx)
+	}
+	return disk.at, "fclose", file.Close()
+}
+
+// syncEvery is how much is written between two hand-overs to the disk; twice as much may be under way.
+const syncEvery = 4 << 20
+
+// A diskWriter writes a file and, with sync, has the kernel write it out behind us: otherwise the fsync at the end finds gigabytes.
+type diskWriter struct {
+	file *os.File
+	sync bool
+	at   int64 // written so far
+	sent int64 // handed to the disk so far
+}
+
+func (d *diskWriter) Write(p []byte) (int, error) {
+	n, err := d.file.Write(p)
+	d.at += int64(n)
+	if err == nil && d.sync && d.at-d.sent >= syncEvery {
+		err = d.hand()
+	}
+	return n, err
+}
+
+// hand starts the writing of what came since the last time, and waits for what was handed over then.
+func (d *diskWriter) hand() error {
+	fd, from := int(d.file.Fd()), d.sent
+	d.sent = d.at
+	err := unix.SyncFileRange(fd, from, d.at-from, unix.SYNC_FILE_RANGE_WRITE)
+	if before := from - syncEvery; err == nil && before >= 0 {
+		err = unix.SyncFileRange(fd, before, syncEvery,
+			unix.SYNC_FILE_RANGE_WAIT_BEFORE|unix.SYNC_FILE_RANGE_WRITE|unix.SYNC_FILE_RANGE_WAIT_AFTER)
+	}
+	if errors.Is(err, syscall.ENOSYS) || errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ESPIPE) {
+		return unix.Fdatasync(fd) // a file system without ranges
+	}
+	return err
+}
+
+// syncDir makes the folder's entries last through a power cut.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
+		err = nil // a file system that has no such thing
+	}
+	if closed := d.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+func workingDir() string {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "unknown"
+	}
+	return dir
+}
+
+// Reason is an error's text as strerror has it: "No such file or directory".
+func Reason(err error) string {
+	var errno syscall.Errno
+	text := err.Error()
+	if errors.As(err, &errno) {
+		text = errno.Error()
+	}
+	if text != "" && text[0] >= 'a' && text[0] <= 'z' {
+		text = string(text[0]-'a'+'A') + text[1:]
+	}
+	return text
+}

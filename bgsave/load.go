@@ -1,0 +1,465 @@
+package bgsave
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"spindle/bgsave/rdb"
+	"spindle/internal/logging"
+)
+
+// Loading is a line of three: a splitter cuts the file into batches, expanders decompress the values of those that need it, and the
+// loader, in file order, has the Inserter take them over in short turns.
+//
+//	file ─▶ splitter ─▶ batch ─▶ expanders ─▶ batch ─▶ Inserter, inside turns
+//	            ▲                                 │
+//	            └────────── empty batches ────────┘    loadBatches of them: memory is bounded by that
+
+const (
+	loadBatches = 6
+	turnRecords = 128 // records of one turn: some 50 µs
+)
+
+// An Inserter takes what a file holds into a keyspace. Load calls it from one goroutine.
+type Inserter interface {
+	// Databases is how many there are.
+	Databases() int
+	// Reserve says that keys are to come for db.
+	Reserve(db int, keys, volatile uint64)
+	// Insert takes keys over, in a turn: records of KindString with Verbatim or Integer values. It says how many it took before err.
+	Insert(records []rdb.Record) (done int, err error)
+	// Function takes a function library's source.
+	Function(code []byte) error
+}
+
+// LoadOptions say how a file is read.
+type LoadOptions struct {
+	KeepExpired bool  // keys past their deadline are loaded: on a replica, and for an AOF's base
+	NowMs       int64 // what deadlines are compared with; 0 is the clock
+	NoChecksum  bool
+	Delay       func() int64 // key-load-delay; nil is none
+	Interval    int64        // loading-process-events-interval-bytes: a turn takes no more of the file; 0 is no bound
+	Size        int64        // of the stream, if known
+	Live        bool         // the stream is a connection
+	Name        string       // of the file, for messages
+	Log         *logging.Logger
+	Progress    *Loading // nil if nobody watches
+
+	read func() int64 // how much of a wrapped file is behind us
+}
+
+// Loaded is what a load found.
+type Loaded struct {
+	Keys, Expired int64
+	Version       int
+	Replication   *ReplicationState // nil if the file does not say
+	AOFBase       bool
+	UsedMemory    int64
+	Rest          []byte // read behind the file's end
+}
+
+// Loading is how far a load has come; any goroutine may read it.
+type Loading struct {
+	Active                          atomic.Bool
+	StartUnix, Total, Read          atomic.Int64
+	UsedMemory                      atomic.Int64 // of the server that wrote the file
+	LastKeysLoaded, LastKeysExpired atomic.Int64
+}
+
+// start and stop bracket a load.
+func (p *Loading) start(total int64) {
+	p.StartUnix.Store(time.Now().Unix())
+	p.Total.Store(total)
+	p.Read.Store(0)
+	p.UsedMemory.Store(0)
+	p.LastKeysLoaded.Store(0)
+	p.LastKeysExpired.Store(0)
+	p.Active.Store(true)
+}
+
+// Errors of a file that is whole and cannot be loaded here.
+var (
+	ErrDatabases = errors.New("the file has more databases than this server is configured for")
+	ErrDuplicate = errors.New("the file holds a key twice")
+)
+
+// An UnsupportedError is something that a later version of this server will read.
+type UnsupportedError struct {
+	What   string
+	Offset int64
+	DB     int
+	Key    string
+}
+
+func (e *UnsupportedError) Error() string {
+	s := fmt.Sprintf("%s at offset %d cannot be loaded by this version", e.What, e.Offset)
+	if e.Key != "" {
+		s += fmt.Sprintf(" (key %q of database %d)", e.Key, e.DB)
+	}
+	return s
+}
+
+// Load reads the RDB file at path, wrapped or not, into to.
+//
+// Errors: fs.ErrNotExist for no file, without a log line; every other is logged with what, where and what to do next, and
+// then the process must not go on with what was loaded: it is a part of the data only.
+func Load(ctx context.Context, path string, to Inserter, o LoadOptions) (Loaded, error) {
+	began := time.Now()
+	file, err := os.Open(path)
+	if err != nil {
+		if !errors.Is(err, os.ErrNotExist) {
+			o.Log.Warning("Fatal error loading the DB, check server logs. Can't open %s: %s. Exiting.", path, Reason(err))
+		}
+		return Loaded{}, err
+	}
+	defer file.Close()
+	size := int64(0)
+	if stat, err := file.Stat(); err == nil {
+		size = stat.Size()
+	}
+	o.Name = path
+	if o.Progress == nil {
+		o.Progress = &Loading{}
+	}
+	o.Progress.start(size)
+	defer o.Progress.Active.Store(false)
+	counted := &countingReader{r: file}
+	plain, wrapped, err := UnwrapReader(counted)
+	if err != nil {
+		complain(err, o)
+		return Loaded{}, err
+	}
+	defer plain.Close()
+	if wrapped {
+		o.read = counted.n.Load
+	} else {
+		o.Size = size
+	}
+	l, err := Read(ctx, plain, to, o)
+	if err != nil {
+		complain(err, o)
+		return l, err
+	}
+	o.Log.Notice("DB loaded from disk: %.3f seconds", time.Since(began).Seconds())
+	return l, nil
+}
+
+// A countingReader knows how much was read through it.
+type countingReader struct {
+	r io.Reader
+	n atomic.Int64
+}
+
+func (c *countingReader) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+// complain writes what is wrong with a file, where, and what to do next. The last line is the one that tools wait for.
+func complain(err error, o LoadOptions) {
+	var format *rdb.FormatError
+	var sum *rdb.ChecksumError
+	var unsupported *UnsupportedError
+	log := o.Log
+	last := "Terminating server after rdb file reading failure."
+	switch {
+	case errors.Is(err, rdb.ErrSignature), errors.Is(err, rdb.ErrVersion), errors.Is(err, ErrWrap):
+		log.Warning("%s", err)
+		log.Warning("What to do: %s is not an RDB file of versions 1 to %d. Move it away to start with an empty data set, or put the right file in its place.", o.Name, rdb.MaxVersion)
+		last = "Fatal error loading the DB: Invalid argument. Exiting."
+	case errors.As(err, &sum):
+		log.Warning("Wrong RDB checksum expected: (%x) but got (%x). Aborting now.", sum.Computed, sum.Announced)
+		log.Warning("Internal error in RDB reading offset %d -> RDB CRC error", sum.Offset)
+		log.Warning("What to do: the bytes of %s changed since they were written. Restore a backup or a replica's file. If none is left, 'rdbchecksum no' loads it unchecked.", o.Name)
+	case errors.As(err, &format) && format.Truncated:
+		log.Warning("Short read or OOM loading DB. Unrecoverable error, aborting now.")
+		log.Warning("Internal error in RDB reading offset %d -> Unexpected EOF reading RDB file: %s", format.Offset, format)
+		log.Warning("What to do: %s is only the beginning of a file (an interrupted copy, a full disk?). Copy it again, or restore a backup or a replica's file.", o.Name)
+	case errors.As(err, &format):
+		log.Warning("Internal error in RDB reading offset %d -> %s", format.Offset, format)
+		log.Warning("What to do: %s is damaged. Restore a backup or a replica's file; checkrdb %s lists what is readable before the damage.", o.Name, o.Name)
+	case errors.As(err, &unsupported):
+		log.Warning("Internal error in RDB reading offset %d -> %s", unsupported.Offset, unsupported)
+		log.Warning("What to do: load %s with the server that wrote it, remove or convert that key there, and save again.", o.Name)
+	case errors.Is(err, ErrDatabases):
+		log.Warning("FATAL: Data file was created with a server configured to handle more databases. Exiting: %s", err)
+		log.Warning("What to do: raise 'databases' and start again.")
+	case errors.Is(err, context.Canceled):
+		last = "Loading was given up."
+	default:
+		log.Warning("Internal error in RDB reading %s -> %s", o.Name, err)
+		log.Warning("What to do: if the disk is in order, restore a backup or a replica's file.")
+	}
+	log.Warning("%s", last)
+}
+
+// Read reads an RDB file from r into to and logs what it learns on the way, not the error it returns.
+func Read(ctx context.Context, r io.Reader, to Inserter, o LoadOptions) (Loaded, error) {
+	if o.NowMs == 0 {
+		o.NowMs = time.Now().UnixMilli()
+	}
+	if o.Progress == nil {
+		o.Progress = &Loading{}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	l := &loader{ctx: ctx, to: to, o: o, dec: rdb.NewDecoder(r, rdb.DecoderOptions{Size: o.Size, Live: o.Live, NoChecksum: o.NoChecksum})}
+	err := l.run()
+	l.found.Version = l.dec.Version()
+	if err != nil {
+		return l.found, err
+	}
+	l.found.Rest = append([]byte(nil), l.dec.Rest()...)
+	o.Log.Notice("Done loading RDB, keys loaded: %d, keys expired: %d.", l.found.Keys, l.found.Expired)
+	return l.found, nil
+}
+
+// loader is one Read under way.
+type loader struct {
+	ctx   context.Context
+	to    Inserter
+	o     LoadOptions
+	dec   *rdb.Decoder
+	found Loaded
+	keep  []rdb.Record // of a batch: what is neither expired nor an opcode
+	repl  ReplicationState
+	says  struct{ db, id, offset bool }
+}
+
+// A job is a batch on its way. err is what the splitter met behind it.
+type job struct {
+	batch  *rdb.Batch
+	end    int64 // offset behind it
+	err    error
+	expand error
+	ready  chan struct{}
+}
+
+// run moves batches from the splitter to the inserter, in order.
+func (l *loader) run() error {
+	free := make(chan *job, loadBatches)
+	for range loadBatches {
+		free <- &job{batch: &rdb.Batch{}}
+	}
+	jobs := make(chan *job, loadBatches)
+	split := make(chan struct{})
+	go func() {
+		defer close(split)
+		l.split(free, jobs)
+	}()
+	var err error
+	for j := range jobs {
+		if err == nil {
+			err = l.take(j)
+		}
+		if err != nil {
+			// The splitter sees the empty channel's end and stops; a Read it hangs in is its reader's to end.
+			break
+		}
+		free <- j
+	}
+	if err == io.EOF {
+		err = nil
+	}
+	close(free)
+	if !l.o.Live || err == nil {
+		for range jobs {
+		}
+		<-split // the decoder is ours again
+	}
+	return err
+}
+
+// split cuts the stream into batches until it ends or fails.
+func (l *loader) split(free <-chan *job, jobs chan<- *job) {
+	defer close(jobs)
+	for j := range free {
+		j.err, j.expand, j.ready = l.dec.Next(j.batch), nil, make(chan struct{})
+		j.end = l.dec.Offset()
+		if j.batch.Packed {
+			go func() {
+				j.expand = j.batch.Expand()
+				close(j.ready)
+			}()
+		} else {
+			close(j.ready)
+		}
+		jobs <- j
+		if j.err != nil {
+			return
+		}
+	}
+}
+
+// take does what a batch says.
+func (l *loader) take(j *job) error {
+	<-j.ready
+	l.keep = l.keep[:0]
+	for i := range j.batch.Records {
+		r := &j.batch.Records[i]
+		if r.Op == rdb.OpKey {
+			if err := l.key(r); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := l.flush(); err != nil {
+			return err
+		}
+		if err := l.opcode(r); err != nil {
+			return err
+		}
+	}
+	if err := l.flush(); err != nil {
+		return err
+	}
+	if l.o.read != nil {
+		j.end = l.o.read()
+	}
+	l.o.Progress.Read.Store(j.end)
+	if j.expand != nil { // it lies before what Next met
+		return j.expand
+	}
+	if j.err == nil && l.ctx.Err() != nil {
+		return context.Cause(l.ctx)
+	}
+	return j.err
+}
+
+// key sorts out what is not to be inserted.
+func (l *loader) key(r *rdb.Record) error {
+	if r.Kind != rdb.KindString {
+		return &UnsupportedError{What: "a value of type " + r.Kind.String(), Offset: r.Offset, DB: r.DB, Key: string(r.Key)}
+	}
+	if r.DB >= l.to.Databases() {
+		return fmt.Errorf("%w: database %d, at offset %d", ErrDatabases, r.DB, r.Offset)
+	}
+	if r.DeadlineMs != rdb.None && r.DeadlineMs < l.o.NowMs && !l.o.KeepExpired {
+		l.found.Expired++
+		l.o.Progress.LastKeysExpired.Store(l.found.Expired)
+		return nil
+	}
+	l.keep = append(l.keep, *r)
+	return nil
+}
+
+// flush has the inserter take what was kept, a turn's worth at a time.
+func (l *loader) flush() error {
+	for rest := l.keep; len(rest) > 0; {
+		n := min(len(rest), turnRecords)
+		d := delay(0)
+		if l.o.Delay != nil {
+			d = delay(l.o.Delay())
+		}
+		if d != 0 {
+			n = 1
+		} else if l.o.Interval > 0 {
+			n = l.within(rest[:n])
+		}
+		done, err := l.to.Insert(rest[:n])
+		l.found.Keys += int64(done)
+		l.o.Progress.LastKeysLoaded.Store(l.found.Keys)
+		if err != nil {
+			return err
+		}
+		if d != 0 {
+			if l.o.read == nil {
+				l.o.Progress.Read.Store(rest[0].Offset)
+			}
+			d.wait(l.ctx)
+		}
+		if l.ctx.Err() != nil {
+			return context.Cause(l.ctx)
+		}
+		rest = rest[n:]
+	}
+	l.keep = l.keep[:0]
+	return nil
+}
+
+// within is how many of records lie within the interval; at least one.
+func (l *loader) within(records []rdb.Record) int {
+	last := len(records)
+	for last > 1 && records[last-1].Offset-records[0].Offset > l.o.Interval {
+		last--
+	}
+	return last
+}
+
+// opcode does what is said between keys.
+func (l *loader) opcode(r *rdb.Record) error {
+	switch r.Op {
+	case rdb.OpAux:
+		l.aux(string(r.Key), string(r.Value.Bytes))
+	case rdb.OpSelectDB:
+		if r.DB >= l.to.Databases() {
+			return fmt.Errorf("%w: database %d, at offset %d", ErrDatabases, r.DB, r.Offset)
+		}
+	case rdb.OpResizeDB:
+		most := uint64(1 << 24) // a false figure must not cost memory: a key takes three bytes of the file at least
+		if l.o.Size > 0 {
+			most = uint64(l.o.Size / 3)
+		}
+		l.to.Reserve(r.DB, min(r.Keys, most), min(r.Volatile, most))
+	case rdb.OpFunction2:
+		if err := l.to.Function(r.Value.Bytes); err != nil {
+			return &UnsupportedError{What: "a function library (" + err.Error() + ")", Offset: r.Offset}
+		}
+	case rdb.OpModuleAux:
+		return &UnsupportedError{What: "data of a module", Offset: r.Offset}
+	case rdb.OpEOF:
+		if r.Keys == 0 && l.dec.Version() >= 5 && !l.o.NoChecksum {
+			l.o.Log.Warning("RDB file was saved with checksum disabled: no check performed.")
+		}
+	}
+	return nil
+}
+
+// aux is one fact about the file; unknown ones are passed over, as the format asks.
+func (l *loader) aux(name, text string) {
+	n, _ := strconv.ParseInt(text, 10, 64)
+	log := l.o.Log
+	switch strings.ToLower(name) {
+	case "redis-ver":
+		log.Notice("Loading RDB produced by version %s", text)
+	case "ctime":
+		log.Notice("RDB age %d seconds", max(0, l.o.NowMs/1000-n))
+	case "used-mem":
+		log.Notice("RDB memory usage when created %.2f Mb", float64(n)/(1<<20))
+		l.found.UsedMemory = n
+		l.o.Progress.UsedMemory.Store(n)
+	case "repl-stream-db":
+		l.repl.StreamDB, l.says.db = int(n), n >= 0
+	case "repl-id":
+		l.repl.ID, l.says.id = text, len(text) == 40
+	case "repl-offset":
+		l.repl.Offset, l.says.offset = n, n != -1
+	case "aof-preamble":
+		if n != 0 {
+			log.Notice("RDB has an AOF tail")
+		}
+	case "aof-base":
+		if l.found.AOFBase = n != 0; l.found.AOFBase {
+			log.Notice("RDB is base AOF")
+		}
+	case "redis-bits", "lua", "lua-sha1":
+	default:
+		if strings.HasPrefix(name, "%") {
+			log.Notice("RDB '%s': %s", name, text)
+		} else {
+			log.Debug("Unrecognized RDB AUX field: '%s'", name)
+		}
+	}
+	if l.says.db && l.says.id && l.says.offset {
+		state := l.repl
+		l.found.Replication = &state
+	}
+}

@@ -1,0 +1,214 @@
+package bgsave
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"spindle/bgsave/rdb"
+	"spindle/internal/logging"
+)
+
+// written is s as a file.
+func written(t testing.TB, s *sheet) []byte {
+	var file bytes.Buffer
+	if _, err := WriteTo(t.Context(), &file, s, Options{Checksum: true, Compress: true, Header: header}); err != nil {
+		t.Fatal(err)
+	}
+	return file.Bytes()
+}
+
+// load writes file to disk and loads it; it returns the log too.
+func load(t *testing.T, file []byte, to Inserter, o LoadOptions) (Loaded, string, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "dump.rdb")
+	if err := os.WriteFile(path, file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	o.Log = logging.New(&log)
+	l, err := Load(t.Context(), path, to, o)
+	return l, log.String(), err
+}
+
+func TestLoadExpired(t *testing.T) {
+	s := newSheet(t)
+	s.put(0, "past", "x", 999)
+	s.put(0, "now", "x", 1000)
+	s.put(0, "future", "x", 1001)
+	s.put(0, "forever", "x", 0)
+	file := written(t, s)
+	for _, keep := range []bool{false, true} {
+		var p Loading
+		got := newNotebook()
+		l, log, err := load(t, file, got, LoadOptions{NowMs: 1000, KeepExpired: keep, Progress: &p})
+		want, line := Loaded{Keys: 3, Expired: 1}, "Done loading RDB, keys loaded: 3, keys expired: 1."
+		if keep {
+			want, line = Loaded{Keys: 4}, "Done loading RDB, keys loaded: 4, keys expired: 0."
+		}
+		if err != nil || l.Keys != want.Keys || l.Expired != want.Expired || len(got.keys) != int(want.Keys) ||
+			p.LastKeysLoaded.Load() != want.Keys || p.LastKeysExpired.Load() != want.Expired {
+			t.Errorf("keep %t: %+v, %v", keep, l, err)
+		}
+		for _, line := range []string{line, "Loading RDB produced by version 7.4.1", "RDB age 0 seconds", "RDB memory usage when created 0.12 Mb", "DB loaded from disk: "} {
+			if !strings.Contains(log, line) {
+				t.Errorf("the log lacks %q:\n%s", line, log)
+			}
+		}
+	}
+}
+
+// TestLoadRefuses: what is wrong, where, what to do, and the last line that tools wait for.
+func TestLoadRefuses(t *testing.T) {
+	s := mixed(t, 200)
+	good := written(t, s)
+	list := append(rdb.AppendHeader(nil, 11), "\x01\x04mylist\x01\x01a\xff"[:1]...)
+	list = append(list, "\x06mylist\x01\x01a\xff\x00\x00\x00\x00\x00\x00\x00\x00"...)
+	twice := append(rdb.AppendHeader(nil, 9), "\x00\x01k\x01a\x00\x01k\x01b\xff\x00\x00\x00\x00\x00\x00\x00\x00"...)
+	flipped := bytes.Clone(good)
+	flipped[len(flipped)-1] ^= 1
+	const corrupt, foreign = "Terminating server after rdb file reading failure.\n", "Fatal error loading the DB: Invalid argument. Exiting.\n"
+	cases := []struct {
+		name string
+		file []byte
+		says []string
+		last string
+	}{
+		{"empty", nil, []string{"Short read or OOM", "offset 0", "Copy it again"}, corrupt},
+		{"foreign", []byte("#!/bin/sh\nexit 0\n"), []string{"Wrong signature trying to load DB from file", "Move it away"}, foreign},
+		{"future", []byte("REDIS0099"), []string{"Can't handle RDB format version 99"}, foreign},
+		{"future wrapping", []byte("SPINDLE9zabc"), []string{"does not know"}, foreign},
+		{"wrapped half", []byte("SPINDLE1z"), []string{"Short read"}, corrupt},
+		{"truncated", good[:len(good)/2], []string{"Short read or OOM", "the file ends too early", "only the beginning of a file"}, corrupt},
+		{"checksum", flipped, []string{"Wrong RDB checksum expected", "RDB CRC error", "rdbchecksum no"}, corrupt},
+		{"opcode", append(rdb.AppendHeader(nil, 9), 0x99), []string{"offset 9", "value type or opcode 153", "checkrdb"}, corrupt},
+		{"list", list, []string{`a value of type list (linked) at offset 9 cannot be loaded by this version (key "mylist" of database 0)`, "with the server that wrote it"}, corrupt},
+		{"database", append(rdb.AppendHeader(nil, 9), 0xfe, 16), []string{"database 16", "raise 'databases'"}, corrupt},
+	}
+	for _, c := range cases {
+		_, log, err := load(t, c.file, newNotebook(), LoadOptions{})
+		if err == nil || !strings.HasSuffix(log, c.last) {
+			t.Errorf("%s: %v, log\n%s", c.name, err, log)
+		}
+		for _, s := range c.says {
+			if !strings.Contains(log, s) {
+				t.Errorf("%s: the log lacks %q:\n%s", c.name, s, log)
+			}
+		}
+	}
+	if _, err := Load(t.Context(), filepath.Join(t.TempDir(), "none"), newNotebook(), LoadOptions{}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no file: %v", err)
+	}
+	if _, _, err := load(t, flipped, newNotebook(), LoadOptions{NoChecksum: true}); err != nil {
+		t.Errorf("unchecked: %v", err)
+	}
+	if n := newNotebook(); n != nil {
+		n.fail = ErrDuplicate
+		if l, _, err := load(t, twice, n, LoadOptions{}); !errors.Is(err, ErrDuplicate) || l.Keys != 0 {
+			t.Errorf("inserter's error: %v", err)
+		}
+	}
+}
+
+// TestLoadTruncated: cut anywhere, a file is refused with the offset, wrapped or not.
+func TestLoadTruncated(t *testing.T) {
+	s := newSheet(t)
+	s.put(0, "key", "value", 4_000_000_000_000)
+	s.put(1, "number", 12345, 0)
+	s.put(1, "packed", strings.Repeat("z", 100), 0)
+	file := written(t, s)
+	for cut := range file {
+		var format *rdb.FormatError
+		if _, err := Read(t.Context(), bytes.NewReader(file[:cut]), newNotebook(), LoadOptions{Size: int64(cut)}); !errors.As(err, &format) || format.Offset != int64(cut) {
+			t.Fatalf("cut at %d: %v", cut, err)
+		}
+	}
+}
+
+// TestLoadDelay: key-load-delay makes turns of one key, shows progress, and ends when asked to.
+func TestLoadDelay(t *testing.T) {
+	file := written(t, mixed(t, 300))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	got := newNotebook()
+	var p Loading
+	time.AfterFunc(30*time.Millisecond, func() { cancel(ErrAborted) })
+	_, err := Read(ctx, bytes.NewReader(file), got, LoadOptions{Delay: func() int64 { return 5000 }, Progress: &p, Size: int64(len(file))})
+	if !errors.Is(err, ErrAborted) || got.longest != 1 || p.LastKeysLoaded.Load() == 0 || p.LastKeysLoaded.Load() > 100 {
+		t.Fatalf("%v; turns of %d keys, %d loaded", err, got.longest, p.LastKeysLoaded.Load())
+	}
+}
+
+// TestLoadInterval: a turn takes no more of the file than the interval says.
+func TestLoadInterval(t *testing.T) {
+	s := newSheet(t)
+	for i := range 500 {
+		s.put(0, strings.Repeat("k", 100)+string(rune('a'+i%26))+string(rune('a'+i/26)), "v", 0)
+	}
+	var file bytes.Buffer
+	if _, err := WriteTo(t.Context(), &file, s, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	got := newNotebook()
+	if _, err := Read(t.Context(), &file, got, LoadOptions{Interval: 1024}); err != nil || got.longest > 10 || len(got.keys) != 500 {
+		t.Fatalf("%v; turns of %d keys, %d loaded", err, got.longest, len(got.keys))
+	}
+}
+
+// FuzzLoad: any bytes are data or an error, and cost memory in proportion to their number.
+func FuzzLoad(f *testing.F) {
+	s := newSheet(f)
+	s.put(0, "key", "value", 4_000_000_000_000)
+	s.put(2, "number", -3, 0)
+	s.put(2, "packed", strings.Repeat("z", 100), 0)
+	f.Add(written(f, s))
+	f.Add([]byte("REDIS0012\xfe\x00\xfb\x81\x10\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01k\x81\x10\x00\x00\x00\x00\x00\x00\x00abc"))
+	f.Add([]byte("SPINDLE1s\xff\x06\x00\x00S2sTwO"))
+	f.Add([]byte("SPINDLE1z\x28\xb5\x2f\xfd"))
+	f.Fuzz(func(t *testing.T, file []byte) {
+		plain, wrapped, err := UnwrapReader(bytes.NewReader(file))
+		if err != nil {
+			return
+		}
+		defer plain.Close()
+		if wrapped && len(file) > 1<<16 {
+			return // a bomb of zeros is worth what it says
+		}
+		got := newNotebook()
+		l, err := Read(t.Context(), plain, got, LoadOptions{NoChecksum: true})
+		if err == nil && int(l.Keys) < len(got.keys) {
+			t.Fatalf("%d keys counted, %d there", l.Keys, len(got.keys))
+		}
+		if int(got.reserved) > 1<<30 {
+			t.Fatalf("%d keys reserved for %d bytes", got.reserved, len(file))
+		}
+	})
+}
+
+// BenchmarkLoad decodes keys of 16 bytes with values of 32 into nothing. Watch ns/key.
+func BenchmarkLoad(b *testing.B) {
+	s := newSheet(b)
+	const keys = 200_000
+	for i := range keys {
+		s.put(0, "key:"+time.Unix(int64(i), 0).UTC().Format("150405.000000"), strings.Repeat("v", 8)+time.Unix(int64(i)*7919, 0).UTC().Format(time.RFC3339Nano), 0)
+	}
+	file := written(b, s)
+	for b.Loop() {
+		if _, err := Read(b.Context(), bytes.NewReader(file), nothing{}, LoadOptions{Size: int64(len(file))}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/keys, "ns/key")
+}
+
+type nothing struct{}
+
+func (nothing) Databases() int                     { return 16 }
+func (nothing) Reserve(int, uint64, uint64)        {}
+func (nothing) Function([]byte) error              { return nil }
+func (nothing) Insert(r []rdb.Record) (int, error) { return len(r), nil }

@@ -1,0 +1,495 @@
+package rdb
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+
+	"spindle/internal/crc"
+)
+
+// A Record is one thing a file says: a key with its value, or an opcode that stands for itself.
+//
+// Lifetime: until its Batch is filled again.
+type Record struct {
+	Offset     int64  // of its first byte in the (uncompressed) file
+	Key        []byte // the key; AUX: the field's name
+	Value      Text   // of KindString; AUX: the field's value; FUNCTION2: the source
+	Raw        []byte // of every other kind: the value as it stands in the file
+	DeadlineMs int64  // None, or Unix ms
+	Idle       int64  // None, or seconds
+	Freq       int    // None, or 0..255
+	Keys       uint64 // RESIZEDB, SLOT_INFO: keys to come. MODULE_AUX: the module's id. EOF: the checksum in the file
+	Volatile   uint64 // RESIZEDB, SLOT_INFO: how many of those have a deadline. EOF: the checksum computed
+	DB         int
+	Op         Op // OpKey for a key
+	Kind       Kind
+}
+
+// A Batch is a stretch of a file with the records in it. One goroutine fills it, another may expand and read it, then it is
+// filled again: its memory is reused.
+type Batch struct {
+	Records []Record
+	Packed  bool // a value waits for Expand
+
+	buf  []byte // the stretch; records are views into it
+	side []byte // expanded keys and values
+}
+
+// Sizes of a batch in the usual case; a record longer than a block gets a block as long as it is.
+const (
+	blockSize  = 256 << 10
+	maxRecords = 4096
+)
+
+// DecoderOptions say what is known of a stream beforehand.
+type DecoderOptions struct {
+	Size       int64 // bytes of the stream, or 0 if unknown: lets a false length be refused at once
+	Live       bool  // a connection: look at what has come without waiting for more than is needed
+	NoChecksum bool  // do not compute the checksum (rdbchecksum no)
+}
+
+// A Decoder cuts a stream into batches of records. It looks at no value more than is needed to find its end.
+//
+// Memory: a record is held whole, but room is made only for bytes that have arrived (or, with Size, that can), so a false
+// length costs nothing.
+type Decoder struct {
+	r       io.Reader
+	o       DecoderOptions
+	version int
+
+	rest     []byte // read and not yet consumed: the beginning of the next record
+	base     int64  // stream offset of rest[0]
+	sum      uint64 // of everything before rest
+	ended    bool   // r has said EOF
+	finished bool   // OpEOF and the checksum are behind us
+	readErr  error
+	err      error // what Next said; it says it again
+
+	db   int
+	next Attributes // what opcodes said about the key to come
+}
+
+// NewDecoder reads from r.
+func NewDecoder(r io.Reader, o DecoderOptions) *Decoder {
+	return &Decoder{r: r, o: o, next: Attributes{None, None, None}}
+}
+
+// Version is the file's, after the first batch (or Header).
+func (d *Decoder) Version() int { return d.version }
+
+// Offset is where the next record begins.
+func (d *Decoder) Offset() int64 { return d.base }
+
+// Rest is what was read of the stream behind the file's end, after Next said io.EOF. Lifetime: the decoder's.
+func (d *Decoder) Rest() []byte { return d.rest }
+
+// Header reads magic and version; Next does it when it was not done.
+// Errors: ErrSignature, ErrVersion, *FormatError for a file that ends before its tenth byte.
+func (d *Decoder) Header() error {
+	if d.version != 0 {
+		return nil
+	}
+	var head [headerLen]byte
+	n, err := io.ReadFull(d.r, head[:])
+	if err != nil {
+		if n > 0 && n >= len(Magic) && string(head[:len(Magic)]) != Magic {
+			return ErrSignature
+		}
+		return d.short(err, int64(n), "its header")
+	}
+	if string(head[:len(Magic)]) != Magic {
+		return ErrSignature
+	}
+	version := 0
+	for _, digit := range head[len(Magic):] {
+		if digit -= '0'; digit > 9 {
+			return fmt.Errorf("%w %q", ErrVersion, head[len(Magic):])
+		}
+		version = version*10 + int(digit)
+	}
+	if version < 1 || version > MaxVersion {
+		return fmt.Errorf("%w %d", ErrVersion, version)
+	}
+	d.version, d.base = version, int64(headerLen)
+	if !d.o.NoChecksum && version >= checksumSince {
+		d.sum = crc.Update64(0, head[:])
+	}
+	return nil
+}
+
+// short is the error for a stream that ended too early, or failed.
+func (d *Decoder) short(err error, at int64, doing string) error {
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		return fmt.Errorf("reading at offset %d: %w", at, err)
+	}
+	return &FormatError{Offset: at, What: "the file ends too early", Doing: doing, DB: d.db, Truncated: true}
+}
+
+// Next fills b with what follows, at least one record. io.EOF comes alone, after the file's end and a right checksum.
+// Errors: those of Header, *FormatError, *ChecksumError, and the reader's own. Records before the error are in b.
+func (d *Decoder) Next(b *Batch) error {
+	b.Records, b.Packed, b.side = b.Records[:0], false, b.side[:0]
+	if d.finished {
+		return io.EOF
+	}
+	if d.err != nil {
+		return d.err
+	}
+	d.err = d.batch(b)
+	return d.err
+}
+
+// batch is Next without its memory of errors.
+func (d *Decoder) batch(b *Batch) error {
+	if err := d.Header(); err != nil {
+		return err
+	}
+	b.buf = append(b.buf[:0], d.rest...)
+	if cap(b.buf) < blockSize {
+		b.buf = append(make([]byte, 0, blockSize), b.buf...)
+	} else if cap(b.buf) > 4*blockSize && len(b.buf) < blockSize {
+		b.buf = append(make([]byte, 0, blockSize), b.buf...) // a long record is behind us
+	}
+	c := cursor{p: b.buf}
+	for {
+		err := d.parse(&c, b)
+		if err == nil {
+			break
+		}
+		if err != errShort {
+			return d.fail(&c, err)
+		}
+		if len(b.Records) > 0 {
+			break
+		}
+		if err := d.fill(&c, b); err != nil {
+			return err
+		}
+	}
+	d.consume(c.p, c.i)
+	if d.finished {
+		return d.checksum(b)
+	}
+	return nil
+}
+
+// consume moves the decoder past the first n bytes of p.
+func (d *Decoder) consume(p []byte, n int) {
+	d.account(p[:n])
+	d.rest = append(d.rest[:0], p[n:]...)
+}
+
+// fill reads more behind what b holds, in a longer block if it is full. It is called when b has no record yet.
+//
+// A finite stream fills the block before it is looked at again, so that a long record is stepped through a few times only; of a
+// Live one everything that has come is looked at at once, because nothing more may come.
+func (d *Decoder) fill(c *cursor, b *Batch) error {
+	if d.ended || d.o.Size > 0 && c.need > 0 && int64(c.need) > d.o.Size-d.base {
+		return d.truncated(c)
+	}
+	if c.i > 0 { // attributes of the key to come: understood, and kept in d.next
+		d.account(c.p[:c.i])
+		b.buf = append(b.buf[:0], c.p[c.i:]...)
+		c.need = max(0, c.need-c.i)
+		c.i = 0
+	}
+	room := cap(b.buf)
+	if len(b.buf) == room {
+		room *= 2
+	}
+	if d.o.Size > 0 && c.need > room {
+		room = c.need // the stream does have that many
+	}
+	if room > cap(b.buf) {
+		b.buf = append(make([]byte, 0, room), b.buf...)
+	}
+	for idle := 0; len(b.buf) < cap(b.buf); {
+		n, err := d.r.Read(b.buf[len(b.buf):cap(b.buf)])
+		b.buf = b.buf[:len(b.buf)+n]
+		if err != nil {
+			d.ended, d.readErr = true, err
+			break
+		}
+		if d.o.Live && n > 0 && len(b.buf) >= c.need {
+			break
+		}
+		if n > 0 {
+			idle = 0
+		} else if idle++; idle == 100 {
+			return io.ErrNoProgress
+		}
+	}
+	c.p, c.need = b.buf, 0
+	return nil
+}
+
+// account moves the decoder past p, which stood at d.base.
+func (d *Decoder) account(p []byte) {
+	if !d.o.NoChecksum && d.version >= checksumSince {
+		d.sum = crc.Update64(d.sum, p)
+	}
+	d.base += int64(len(p))
+}
+
+// truncated says that the stream ended inside a record, and in which.
+func (d *Decoder) truncated(c *cursor) error {
+	at := d.base + int64(len(c.p))
+	if d.o.Size > 0 && !d.ended {
+		at = d.o.Size
+	}
+	err := d.short(d.readErr, at, c.what)
+	if format, ok := err.(*FormatError); ok {
+		format.Key = c.key
+		if c.need > 0 {
+			format.What = fmt.Sprintf("the file ends too early: a length at offset %d asks for more bytes than follow,", d.base+int64(c.lengthAt))
+		}
+	}
+	return err
+}
+
+// fail gives a corrupt's place and key.
+func (d *Decoder) fail(c *cursor, err error) error {
+	return &FormatError{Offset: d.base + int64(c.i), What: err.Error(), Doing: c.what, DB: d.db, Key: c.key}
+}
+
+// checksum compares the sum behind OpEOF. The bytes of the sum itself are in d.rest, or still to be read.
+func (d *Decoder) checksum(b *Batch) error {
+	if d.version < checksumSince {
+		return nil
+	}
+	for len(d.rest) < 8 {
+		var p [8]byte
+		n, err := d.r.Read(p[:8-len(d.rest)])
+		d.rest = append(d.rest, p[:n]...)
+		if err != nil && len(d.rest) < 8 {
+			return d.short(err, d.base+int64(len(d.rest)), "the checksum")
+		}
+	}
+	announced := binary.LittleEndian.Uint64(d.rest)
+	eof := &b.Records[len(b.Records)-1]
+	eof.Keys, eof.Volatile = announced, d.sum
+	at := d.base
+	d.base += 8
+	d.rest = append(d.rest[:0], d.rest[8:]...)
+	if !d.o.NoChecksum && announced != 0 && announced != d.sum {
+		return &ChecksumError{Offset: at, Computed: d.sum, Announced: announced}
+	}
+	return nil
+}
+
+// parse appends records until the block ends (errShort, with c.i at the first unfinished record), b is full, or the file ends.
+func (d *Decoder) parse(c *cursor, b *Batch) error {
+	for len(b.Records) < maxRecords {
+		from := c.i
+		err := d.record(c, b)
+		if err != nil {
+			if err == errShort {
+				c.i = from
+			}
+			return err
+		}
+		if d.finished {
+			return nil
+		}
+	}
+	return nil
+}
+
+// record reads one opcode, or one key with its value, and appends what it says to b.
+func (d *Decoder) record(c *cursor, b *Batch) error {
+	c.what, c.key = "the next opcode", ""
+	at := d.base + int64(c.i)
+	op, err := c.byte()
+	if err != nil {
+		return err
+	}
+	if Kind(op).Known() {
+		return d.value(c, b, at, Kind(op))
+	}
+	r := Record{Offset: at, Op: Op(op), DB: d.db, DeadlineMs: None, Idle: None, Freq: None}
+	switch Op(op) {
+	case OpExpireTimeMs:
+		c.what = "a deadline"
+		p, err := c.take(8)
+		if err == nil {
+			d.next.DeadlineMs = int64(binary.LittleEndian.Uint64(p))
+		}
+		return err
+	case OpExpireTime:
+		c.what = "a deadline"
+		p, err := c.take(4)
+		if err == nil {
+			d.next.DeadlineMs = int64(int32(binary.LittleEndian.Uint32(p))) * 1000
+		}
+		return err
+	case OpIdle:
+		c.what = "an idle time"
+		n, err := c.length()
+		if err == nil {
+			d.next.Idle = int64(min(n, 1<<62))
+		}
+		return err
+	case OpFreq:
+		c.what = "an LFU counter"
+		n, err := c.byte()
+		if err == nil {
+			d.next.Freq = int(n)
+		}
+		return err
+	case OpSelectDB:
+		c.what = "a database number"
+		n, err := c.length()
+		if err != nil {
+			return err
+		}
+		if n > 1<<31-1 {
+			return corrupt("a database number that no server can have")
+		}
+		d.db, r.DB = int(n), int(n)
+	case OpResizeDB:
+		c.what = "a database's size"
+		if r.Keys, err = c.length(); err != nil {
+			return err
+		}
+		r.Volatile, err = c.length()
+	case OpSlotInfo:
+		c.what = "a slot's size"
+		if err = c.lengths(1); err != nil {
+			return err
+		}
+		if r.Keys, err = c.length(); err != nil {
+			return err
+		}
+		r.Volatile, err = c.length()
+	case OpAux:
+		c.what = "an AUX field"
+		var name Text
+		if name, err = c.text(); err != nil {
+			return err
+		}
+		if r.Key, err = b.expand(&name); err != nil {
+			return err
+		}
+		if r.Value, err = c.text(); err != nil {
+			return err
+		}
+		err = b.expandValue(&r)
+	case OpFunction2:
+		c.what = "a function library"
+		if r.Value, err = c.text(); err != nil {
+			return err
+		}
+		err = b.expandValue(&r)
+	case OpModuleAux:
+		c.what = "a module's data"
+		start := c.i
+		if r.Keys, err = c.length(); err != nil {
+			return err
+		}
+		c.i = start
+		err = skipModule(c)
+		r.Raw = c.p[start:c.i]
+	case OpFunctionPre:
+		c.i--
+		return corrupt("a function library in a format of pre-release servers, which nobody reads any more")
+	case OpEOF:
+		d.finished = true
+	default:
+		c.i--
+		return corrupt(fmt.Sprintf("value type or opcode %d, which no version up to %d has", op, MaxVersion))
+	}
+	if err != nil {
+		return err
+	}
+	b.Records = append(b.Records, r)
+	return nil
+}
+
+// value reads a key and its value.
+func (d *Decoder) value(c *cursor, b *Batch, at int64, kind Kind) error {
+	c.what = "a key's name"
+	name, err := c.text()
+	if err != nil {
+		return err
+	}
+	key, err := b.expand(&name)
+	if err != nil {
+		return err
+	}
+	c.what = kinds[kind].name
+	b.Records = append(b.Records, Record{})
+	r := &b.Records[len(b.Records)-1]
+	r.Offset, r.Key, r.DB, r.Kind = at, key, d.db, kind
+	r.DeadlineMs, r.Idle, r.Freq = d.next.DeadlineMs, d.next.Idle, d.next.Freq
+	if kind == KindString {
+		r.Value, err = c.text()
+		b.Packed = b.Packed || r.Value.Form == Packed
+	} else {
+		r.Raw, err = c.skip(kind)
+	}
+	if err != nil {
+		c.key = string(key)
+		b.Records = b.Records[:len(b.Records)-1]
+		return err
+	}
+	d.next = Attributes{None, None, None}
+	return nil
+}
+
+// skip steps over a value of any kind and returns it as it stands in the file.
+func (c *cursor) skip(kind Kind) ([]byte, error) {
+	step := kinds[kind].skip
+	if step == nil {
+		return nil, corrupt("a " + kinds[kind].name + ", whose end only that module knows")
+	}
+	from := c.i
+	if err := step(c); err != nil {
+		return nil, err
+	}
+	return c.p[from:c.i:c.i], nil
+}
+
+// expand returns t's bytes: a view where the file has them as they are, otherwise in b's side memory.
+func (b *Batch) expand(t *Text) ([]byte, error) {
+	if t.Form == Verbatim {
+		return t.Bytes, nil
+	}
+	if cap(b.side)-len(b.side) < t.Size { // what was handed out stays where it is
+		b.side = make([]byte, 0, max(t.Size, blockSize/4))
+	}
+	from := len(b.side)
+	side, err := t.Append(b.side)
+	if err != nil {
+		return nil, err
+	}
+	b.side = side
+	return side[from:len(side):len(side)], nil
+}
+
+// expandValue makes r's value Verbatim, unless it is a number.
+func (b *Batch) expandValue(r *Record) error {
+	p, err := b.expand(&r.Value)
+	if err != nil {
+		return err
+	}
+	r.Value = Text{Bytes: p, Size: len(p)}
+	return nil
+}
+
+// Expand makes every compressed value of the batch Verbatim. It may run on any goroutine, beside the decoder at work on other batches.
+// Errors: *FormatError for the first value that does not expand; the records before it are in order.
+func (b *Batch) Expand() error {
+	for i := range b.Records {
+		r := &b.Records[i]
+		if r.Value.Form != Packed {
+			continue
+		}
+		if err := b.expandValue(r); err != nil {
+			b.Records = b.Records[:i]
+			return &FormatError{Offset: r.Offset, What: err.Error(), Doing: r.Kind.String(), DB: r.DB, Key: string(r.Key)}
+		}
+	}
+	b.Packed = false
+	return nil
+}

@@ -1,0 +1,121 @@
+package rdb
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"spindle/internal/compress/lzf"
+)
+
+// An Encoder appends the pieces of a file to byte slices. It holds scratch memory, so it belongs to one goroutine.
+type Encoder struct {
+	Compress bool // try LZF on strings longer than 20 bytes (rdbcompression)
+
+	lzf     lzf.Compressor
+	scratch []byte
+}
+
+// AppendHeader opens a file of the given version.
+func AppendHeader(dst []byte, version int) []byte {
+	return fmt.Appendf(dst, Magic+"%04d", version)
+}
+
+// AppendAux writes one fact about the file.
+func (e *Encoder) AppendAux(dst []byte, name, value string) []byte {
+	dst = append(dst, byte(OpAux))
+	dst = e.AppendText(dst, []byte(name))
+	return e.AppendText(dst, []byte(value))
+}
+
+// AppendSelectDB says that db's keys follow: keys of them, volatile of those with a deadline.
+func AppendSelectDB(dst []byte, db, keys, volatile int) []byte {
+	dst = AppendLength(append(dst, byte(OpSelectDB)), uint64(db))
+	dst = AppendLength(append(dst, byte(OpResizeDB)), uint64(keys))
+	return AppendLength(dst, uint64(volatile))
+}
+
+// AppendFunction writes a function library's source.
+func (e *Encoder) AppendFunction(dst, code []byte) []byte {
+	return e.AppendText(append(dst, byte(OpFunction2)), code)
+}
+
+// Attributes are what may stand before a key; None for what does not.
+type Attributes struct {
+	DeadlineMs int64 // Unix ms
+	Idle       int64 // seconds
+	Freq       int   // 0..255
+}
+
+// None marks an attribute that a key does not have.
+const None = -1
+
+// AppendKey writes what stands before a value: attributes, kind, key.
+func (e *Encoder) AppendKey(dst []byte, a Attributes, kind Kind, key []byte) []byte {
+	if a.DeadlineMs != None {
+		dst = binary.LittleEndian.AppendUint64(append(dst, byte(OpExpireTimeMs)), uint64(a.DeadlineMs))
+	}
+	if a.Idle != None {
+		dst = AppendLength(append(dst, byte(OpIdle)), uint64(a.Idle))
+	}
+	if a.Freq != None {
+		dst = append(dst, byte(OpFreq), byte(a.Freq))
+	}
+	return e.AppendText(append(dst, byte(kind)), key)
+}
+
+// AppendText writes s as a number, compressed, or as it is: the first that fits.
+func (e *Encoder) AppendText(dst, s []byte) []byte {
+	if n, ok := smallInt(s); ok {
+		return AppendInt(dst, n)
+	}
+	if e.Compress && len(s) >= minCompressed {
+		if packed := e.pack(s, len(s)-4); packed != nil {
+			dst = AppendPackedHeader(dst, len(packed), len(s))
+			return append(dst, packed...)
+		}
+	}
+	return append(AppendLength(dst, uint64(len(s))), s...)
+}
+
+// AppendPackedHeader opens an LZF string: packed bytes follow, which expand to size.
+func AppendPackedHeader(dst []byte, packed, size int) []byte {
+	return AppendLength(AppendLength(append(dst, 0xC0|encLZF), uint64(packed)), uint64(size))
+}
+
+// PieceMax is the longest piece that AppendPiece takes.
+const PieceMax = 64 << 10
+
+// AppendPiece compresses one piece of a long string. LZF has no header and no end, so the pieces of a string, compressed one by
+// one, joined, are the string compressed: that is how a string of any length is written in bounded memory. A piece
+// that does not shrink is written as literals (33 bytes for 32). Source: the LZF format.
+func (e *Encoder) AppendPiece(dst, piece []byte) []byte {
+	if len(piece) >= minCompressed {
+		if packed := e.pack(piece, len(piece)-1); packed != nil {
+			return append(dst, packed...)
+		}
+	}
+	const run = 32
+	for len(piece) > 0 {
+		n := min(len(piece), run)
+		dst = append(append(dst, byte(n-1)), piece[:n]...)
+		piece = piece[n:]
+	}
+	return dst
+}
+
+// pack compresses s into at most limit bytes of scratch; nil if it does not fit.
+func (e *Encoder) pack(s []byte, limit int) []byte {
+	if cap(e.scratch) < limit {
+		e.scratch = make([]byte, limit+limit/4)
+	}
+	n := e.lzf.Compress(e.scratch[:limit], s)
+	if n == 0 {
+		return nil
+	}
+	return e.scratch[:n]
+}
+
+// AppendEOF closes a file whose bytes so far, EOF included, have the given checksum; 0 says that there is none.
+func AppendEOF(dst []byte, checksum uint64) []byte {
+	return binary.LittleEndian.AppendUint64(dst, checksum)
+}

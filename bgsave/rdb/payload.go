@@ -1,0 +1,60 @@
+package rdb
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+
+	"spindle/internal/crc"
+)
+
+// A payload is what DUMP answers and RESTORE takes: one value without its key, in a wrapper that tells a damaged one.
+//
+//	kind value… | version u16 LE | crc64 u64 LE      the sum covers everything before it
+const footerLen = 2 + 8
+
+// ErrPayload is a payload whose version is too new or whose checksum is wrong; ErrPayloadData one whose value is not what it says.
+var (
+	ErrPayload     = errors.New("DUMP payload version or checksum are wrong")
+	ErrPayloadData = errors.New("Bad data format")
+)
+
+// AppendFooter closes the payload that begins at dst[from].
+func AppendFooter(dst []byte, from, version int) []byte {
+	dst = binary.LittleEndian.AppendUint16(dst, uint16(version))
+	return binary.LittleEndian.AppendUint64(dst, crc.Update64(0, dst[from:]))
+}
+
+// Payload checks a payload's footer and returns its kind and value. anySum leaves the checksum unchecked.
+// Errors: ErrPayload; ErrPayloadData for a kind that does not exist or a value that ends too early or too late.
+func Payload(p []byte, anySum bool) (kind Kind, value []byte, err error) {
+	if len(p) < footerLen {
+		return 0, nil, ErrPayload
+	}
+	footer := p[len(p)-footerLen:]
+	if binary.LittleEndian.Uint16(footer) > MaxVersion {
+		return 0, nil, ErrPayload
+	}
+	if !anySum && crc.Update64(0, p[:len(p)-8]) != binary.LittleEndian.Uint64(footer[2:]) {
+		return 0, nil, ErrPayload
+	}
+	body := p[:len(p)-footerLen]
+	if len(body) == 0 || !Kind(body[0]).Known() {
+		return 0, nil, ErrPayloadData
+	}
+	return Kind(body[0]), body[1:], nil
+}
+
+// StringValue reads a KindString value: its text, and what of p stands behind it.
+// Errors: ErrPayloadData, and io.ErrUnexpectedEOF for a value that ends too early.
+func StringValue(p []byte) (t Text, rest []byte, err error) {
+	c := cursor{p: p}
+	t, err = c.text()
+	switch {
+	case err == errShort:
+		return t, nil, io.ErrUnexpectedEOF
+	case err != nil:
+		return t, nil, ErrPayloadData
+	}
+	return t, p[c.i:], nil
+}

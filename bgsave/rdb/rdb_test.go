@@ -1,0 +1,520 @@
+package rdb
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"spindle/internal/crc"
+)
+
+func TestLength(t *testing.T) {
+	cases := []struct {
+		n    uint64
+		want string
+	}{
+		{0, "\x00"},
+		{63, "\x3f"},
+		{64, "\x40\x40"},
+		{16383, "\x7f\xff"},
+		{16384, "\x80\x00\x00\x40\x00"},
+		{math.MaxUint32, "\x80\xff\xff\xff\xff"},
+		{math.MaxUint32 + 1, "\x81\x00\x00\x00\x01\x00\x00\x00\x00"},
+		{math.MaxUint64, "\x81\xff\xff\xff\xff\xff\xff\xff\xff"},
+	}
+	for _, c := range cases {
+		got := AppendLength(nil, c.n)
+		if string(got) != c.want || lengthLen(c.n) != len(c.want) {
+			t.Errorf("AppendLength(%d) = %x, lengthLen %d; want %x", c.n, got, lengthLen(c.n), c.want)
+		}
+		for cut := range got {
+			if _, err := (&cursor{p: got[:cut]}).length(); err != errShort {
+				t.Errorf("length of %x cut at %d: %v, want errShort", got, cut, err)
+			}
+		}
+		if n, err := (&cursor{p: got}).length(); n != c.n || err != nil {
+			t.Errorf("length(%x) = %d, %v", got, n, err)
+		}
+	}
+	for _, bad := range []string{"\x82", "\xbf", "\xc0\x01"} {
+		if _, err := (&cursor{p: []byte(bad + "123456789")}).length(); err == nil || err == errShort {
+			t.Errorf("length(%x): %v, want corrupt", bad, err)
+		}
+	}
+}
+
+// texts are strings and how the reference server writes them.
+var texts = []struct{ text, want string }{
+	{"", "\x00"},
+	{"0", "\xc0\x00"},
+	{"-1", "\xc0\xff"},
+	{"127", "\xc0\x7f"},
+	{"128", "\xc1\x80\x00"},
+	{"-128", "\xc0\x80"},
+	{"-129", "\xc1\x7f\xff"},
+	{"32767", "\xc1\xff\x7f"},
+	{"32768", "\xc2\x00\x80\x00\x00"},
+	{"2147483647", "\xc2\xff\xff\xff\x7f"},
+	{"-2147483648", "\xc2\x00\x00\x00\x80"},
+	{"2147483648", "\x0a2147483648"},
+	{"-2147483649", "\x0b-2147483649"},
+	{"007", "\x03007"},
+	{"-0", "\x02-0"},
+	{"-", "\x01-"},
+	{"+1", "\x02+1"},
+	{"1 ", "\x021 "},
+	{"hello", "\x05hello"},
+	{strings.Repeat("x", 20), "\x14" + strings.Repeat("x", 20)},
+}
+
+func TestText(t *testing.T) {
+	e := &Encoder{Compress: true}
+	for _, c := range texts {
+		got := e.AppendText(nil, []byte(c.text))
+		if string(got) != c.want {
+			t.Errorf("AppendText(%q) = %x, want %x", c.text, got, c.want)
+		}
+		checkText(t, got, c.text)
+	}
+	for _, n := range []int64{0, -1, 1 << 20, math.MaxInt32, math.MaxInt32 + 1, math.MinInt64, math.MaxInt64} {
+		checkText(t, AppendInt(nil, n), fmt.Sprint(n))
+	}
+}
+
+func checkText(t *testing.T, p []byte, want string) {
+	t.Helper()
+	for cut := range p {
+		if _, err := (&cursor{p: p[:cut]}).text(); err != errShort {
+			t.Errorf("text of %.40x cut at %d: %v, want errShort", p, cut, err)
+		}
+	}
+	c := cursor{p: p}
+	text, err := c.text()
+	if err != nil || c.i != len(p) {
+		t.Errorf("text(%.40x): %v, stopped at %d of %d", p, err, c.i, len(p))
+		return
+	}
+	got, err := text.Append([]byte("before"))
+	if err != nil || string(got) != "before"+want || text.Size != len(want) {
+		t.Errorf("text(%.40x) = %.40q (%d bytes announced), %v; want %.40q", p, got, text.Size, err, want)
+	}
+	skip := cursor{p: p}
+	if err := skipText(&skip); err != nil || skip.i != len(p) {
+		t.Errorf("skipText(%.40x): %v, stopped at %d of %d", p, err, skip.i, len(p))
+	}
+}
+
+func TestTextLengths(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	noise := make([]byte, 200_000)
+	for i := range noise {
+		noise[i] = byte(rng.Uint32())
+	}
+	for _, size := range []int{1, 20, 21, 22, 63, 64, 1000, 16383, 16384, 70_000, 200_000} {
+		for name, text := range map[string]string{
+			"noise":  string(noise[:size]),
+			"zeros":  strings.Repeat("0", size),
+			"period": strings.Repeat("abcdefgh-", size/9+1)[:size],
+		} {
+			for _, compress := range []bool{false, true} {
+				e := &Encoder{Compress: compress}
+				p := e.AppendText(nil, []byte(text))
+				checkText(t, p[:min(len(p), 1<<20)], text)
+				if name == "zeros" && compress && size > 100 && len(p) > size/8 {
+					t.Errorf("%d zeros compress to %d bytes", size, len(p))
+				}
+			}
+		}
+	}
+}
+
+// TestPieces: pieces compressed one by one and joined are one valid LZF string.
+func TestPieces(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 50 {
+		e := &Encoder{}
+		var text, packed []byte
+		for range 1 + rng.IntN(5) {
+			piece := bytes.Repeat([]byte("spindle "), rng.IntN(3000))
+			if rng.IntN(2) == 0 {
+				for i := range piece {
+					piece[i] = byte(rng.Uint32())
+				}
+			}
+			text = append(text, piece...)
+			packed = e.AppendPiece(packed, piece)
+		}
+		if len(text) == 0 {
+			continue
+		}
+		p := append(AppendPackedHeader(nil, len(packed), len(text)), packed...)
+		c := cursor{p: p}
+		got, err := c.text()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if back, err := got.Append(nil); err != nil || !bytes.Equal(back, text) {
+			t.Fatalf("%d bytes in pieces do not come back: %v", len(text), err)
+		}
+	}
+}
+
+// sample is a small file with every opcode, and what it says.
+func sample(version int) (file []byte, says []string) {
+	e := &Encoder{Compress: true}
+	p := AppendHeader(nil, version)
+	p = e.AppendAux(p, "redis-ver", "7.4.1")
+	p = e.AppendAux(p, "redis-bits", "64")
+	p = e.AppendFunction(p, []byte("#!lua name=mylib\nredis.register_function('f', function() return 1 end)"))
+	p = AppendSelectDB(p, 0, 5, 2)
+	p = append(p, byte(OpSlotInfo), 0x41, 0x00, 2, 1)
+	p = e.AppendText(e.AppendKey(p, Attributes{None, None, None}, KindString, []byte("plain")), []byte("value"))
+	p = AppendInt(e.AppendKey(p, Attributes{1_900_000_000_123, None, None}, KindString, []byte("12345")), -70_000)
+	p = e.AppendText(e.AppendKey(p, Attributes{None, 3600, None}, KindString, []byte("")), bytes.Repeat([]byte("ab"), 50))
+	p = e.AppendText(e.AppendKey(p, Attributes{5, None, 200}, KindString, bytes.Repeat([]byte("k"), 30)), nil)
+	p = append(p, byte(OpExpireTime), 0x10, 0x27, 0, 0)
+	p = e.AppendText(e.AppendKey(p, Attributes{None, None, None}, KindString, []byte("old")), []byte("x"))
+	p = AppendSelectDB(p, 15, 1, 0)
+	p = e.AppendKey(p, Attributes{None, None, None}, KindList, []byte("list"))
+	p = append(p, 2, 1, 'a', 0xc0, 7)
+	p = append(p, byte(OpModuleAux), 0x81, 1, 2, 3, 4, 5, 6, 7, 8, 2, 2, 5, 3, 'a', 'b', 'c', 0)
+	p = append(p, byte(OpEOF))
+	says = []string{
+		"AUX redis-ver=7.4.1", "AUX redis-bits=64", "FUNCTION2 70", "SELECTDB 0", "RESIZEDB 5 2", "SLOT_INFO 2 1",
+		"0 plain=value -1 -1 -1", "0 12345=-70000 1900000000123 -1 -1", "0 =" + strings.Repeat("ab", 50) + " -1 3600 -1",
+		"0 " + strings.Repeat("k", 30) + "= 5 -1 200", "0 old=x 10000000 -1 -1", "SELECTDB 15", "RESIZEDB 1 0",
+		"15 list:list (linked) 020161c007 -1 -1 -1", "MODULE_AUX 72623859790382856", "EOF",
+	}
+	if version >= checksumSince {
+		p = AppendEOF(p, crc.Update64(0, p))
+	}
+	return p, says
+}
+
+// read lists what a file says.
+func read(r io.Reader, o DecoderOptions) (says []string, err error) {
+	d := NewDecoder(r, o)
+	var b Batch
+	for {
+		err := d.Next(&b)
+		if expanded := b.Expand(); expanded != nil { // it lies before what Next may have met
+			err = expanded
+		}
+		for i := range b.Records {
+			says = append(says, say(&b.Records[i]))
+		}
+		if err == io.EOF {
+			return says, nil
+		}
+		if err != nil {
+			return says, err
+		}
+	}
+}
+
+func say(r *Record) string {
+	switch r.Op {
+	case OpKey:
+		if r.Kind != KindString {
+			return fmt.Sprintf("%d %s:%s %x %d %d %d", r.DB, r.Key, r.Kind, r.Raw, r.DeadlineMs, r.Idle, r.Freq)
+		}
+		text, _ := r.Value.Append(nil)
+		return fmt.Sprintf("%d %s=%s %d %d %d", r.DB, r.Key, text, r.DeadlineMs, r.Idle, r.Freq)
+	case OpAux:
+		return fmt.Sprintf("AUX %s=%s", r.Key, r.Value.Bytes)
+	case OpFunction2:
+		return fmt.Sprintf("FUNCTION2 %d", len(r.Value.Bytes))
+	case OpSelectDB:
+		return fmt.Sprintf("SELECTDB %d", r.DB)
+	case OpResizeDB, OpSlotInfo:
+		return fmt.Sprintf("%v %d %d", r.Op, r.Keys, r.Volatile)
+	case OpModuleAux:
+		return fmt.Sprintf("%v %d", r.Op, r.Keys)
+	}
+	return r.Op.String()
+}
+
+func TestDecoder(t *testing.T) {
+	for version := 1; version <= MaxVersion; version++ {
+		file, want := sample(version)
+		for name, r := range map[string]io.Reader{
+			"whole":   bytes.NewReader(file),
+			"bytes":   iotest.OneByteReader(bytes.NewReader(file)),
+			"halves":  iotest.HalfReader(bytes.NewReader(file)),
+			"dataErr": iotest.DataErrReader(bytes.NewReader(file)),
+		} {
+			for _, o := range []DecoderOptions{{}, {Size: int64(len(file))}, {Live: true}, {NoChecksum: true}} {
+				got, err := read(r, o)
+				if seeker, ok := r.(io.Seeker); ok {
+					seeker.Seek(0, io.SeekStart)
+				} else if err == nil {
+					r = bytes.NewReader(file)
+				}
+				if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+					t.Fatalf("version %d, %s, %+v: %v\n got %q\nwant %q", version, name, o, err, got, want)
+				}
+			}
+		}
+	}
+}
+
+// TestTruncated: a file cut anywhere is refused, and the error says where.
+func TestTruncated(t *testing.T) {
+	file, _ := sample(MaxVersion)
+	for cut := range file {
+		for _, o := range []DecoderOptions{{}, {Size: int64(cut)}, {Live: true}} {
+			_, err := read(bytes.NewReader(file[:cut]), o)
+			var format *FormatError
+			if !errors.As(err, &format) || !format.Truncated || format.Offset != int64(cut) {
+				t.Fatalf("cut at %d of %d, %+v: %v", cut, len(file), o, err)
+			}
+		}
+	}
+}
+
+// TestFlipped: a file with any one bit changed is refused, by its form or by its checksum.
+func TestFlipped(t *testing.T) {
+	file, _ := sample(MaxVersion)
+	for at := range file {
+		for bit := range 8 {
+			bad := bytes.Clone(file)
+			bad[at] ^= 1 << bit
+			if at >= 5 && at < 9 {
+				continue // another version, and its last byte may be one we read
+			}
+			if _, err := read(bytes.NewReader(bad), DecoderOptions{Size: int64(len(bad))}); err == nil {
+				t.Fatalf("bit %d of byte %d changed: nobody noticed", bit, at)
+			}
+		}
+	}
+}
+
+func TestRefused(t *testing.T) {
+	head := "REDIS0012"
+	cases := []struct{ name, file, want string }{
+		{"foreign", "SQLite format 3\x00", "Wrong signature"},
+		{"short foreign", "hello!", "Wrong signature"},
+		{"version 0", "REDIS0000", "Can't handle RDB format version 0"},
+		{"version 13", "REDIS0013", "Can't handle RDB format version 13"},
+		{"version text", "REDISabcd", `Can't handle RDB format version "abcd"`},
+		{"opcode", head + "\x80", "value type or opcode 128, which no version up to 12 has at offset 9"},
+		{"kind 8", head + "\x08", "value type or opcode 8"},
+		{"length form", head + "\xfe\x90", "unknown length encoding at offset 10, reading a database number"},
+		{"string form", head + "\x00\xc5", "unknown RDB string encoding type 5 at offset 10, reading a key's name"},
+		{"value form", head + "\x00\x01k\xc5", `reading string, key "k" of database 0`},
+		{"pre-release module", head + "\x06\x01k", "whose end only that module knows"},
+		{"pre-release function", head + "\xf6", "which nobody reads any more at offset 9"},
+		{"LZF too long", head + "\x00\x01k\xc3\x01\x40\xff\x00", "invalid LZF compressed string at offset 13"},
+		{"LZF empty", head + "\x00\x01k\xc3\x00\x00", "invalid LZF compressed string"},
+		{"LZF wrong", head + "\x00\x01k\xc3\x02\x05\x20\x20\xff", "invalid LZF compressed string"},
+		{"huge string", head + "\x00\x01k\x81\x10\x00\x00\x00\x00\x00\x00\x00abc", "a length at offset 21 asks for more bytes than follow, at offset 24"},
+		{"huge list", head + "\x01\x01k\x81\xff\xff\xff\xff\xff\xff\xff\xff\x01a", "the file ends too early at offset 23"},
+		{"huge database", head + "\xfe\x81\x00\x00\x00\x01\x00\x00\x00\x00", "a database number that no server can have"},
+	}
+	for _, c := range cases {
+		for _, size := range []int64{0, int64(len(c.file))} {
+			_, err := read(strings.NewReader(c.file), DecoderOptions{Size: size})
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: %v, want %q", c.name, err, c.want)
+			}
+		}
+	}
+}
+
+func TestChecksumZero(t *testing.T) {
+	file, want := sample(9)
+	binary.LittleEndian.PutUint64(file[len(file)-8:], 0)
+	if got, err := read(bytes.NewReader(file), DecoderOptions{}); err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Fatalf("a file without checksum: %v", err)
+	}
+	file[len(file)-1] = 1
+	var wrong *ChecksumError
+	if _, err := read(bytes.NewReader(file), DecoderOptions{}); !errors.As(err, &wrong) || wrong.Offset != int64(len(file)-8) {
+		t.Fatalf("a wrong checksum: %v", err)
+	}
+}
+
+// TestBlocks: records of all lengths across block borders, and what stands behind the file.
+func TestBlocks(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	e := &Encoder{Compress: true}
+	file := AppendHeader(nil, 9)
+	var want []string
+	for i := range 20_000 {
+		size := rng.IntN(40)
+		if i%1000 == 0 {
+			size = rng.IntN(3 * blockSize)
+		}
+		key := fmt.Sprintf("key:%s:%d", strings.Repeat("p", i%30), i)
+		value := make([]byte, size)
+		for j := range value {
+			value[j] = byte(rng.Uint32() % 7)
+		}
+		file = e.AppendText(e.AppendKey(file, Attributes{None, None, i % 256}, KindString, []byte(key)), value)
+		want = append(want, fmt.Sprintf("0 %s=%s -1 -1 %d", key, value, i%256))
+	}
+	want = append(want, "EOF")
+	file = append(file, byte(OpEOF))
+	file = AppendEOF(file, crc.Update64(0, file))
+	size := len(file)
+	file = append(file, "the tail"...)
+	for _, o := range []DecoderOptions{{}, {Size: int64(size)}, {Live: true}} {
+		d := NewDecoder(bytes.NewReader(file), o)
+		var got []string
+		var batches [2]Batch
+		for i := 0; ; i++ {
+			b := &batches[i&1]
+			err := d.Next(b)
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := b.Expand(); err != nil {
+				t.Fatal(err)
+			}
+			for i := range b.Records {
+				got = append(got, say(&b.Records[i]))
+			}
+		}
+		for i := range want {
+			if i >= len(got) || got[i] != want[i] {
+				t.Fatalf("%+v: record %d differs", o, i)
+			}
+		}
+		if !strings.HasPrefix("the tail", string(d.Rest())) || d.Offset() != int64(size) {
+			t.Fatalf("Rest = %q, Offset = %d, want a part of the tail and %d", d.Rest(), d.Offset(), size)
+		}
+	}
+}
+
+// TestAttributeFlood: attributes without a key cost no memory.
+func TestAttributeFlood(t *testing.T) {
+	r := io.MultiReader(strings.NewReader("REDIS0009"), io.LimitReader(repeat("\xf9\x01"), 8<<20))
+	d := NewDecoder(r, DecoderOptions{})
+	var b Batch
+	var format *FormatError
+	if err := d.Next(&b); !errors.As(err, &format) || cap(b.buf) > 4*blockSize {
+		t.Fatalf("%v; the block grew to %d bytes", err, cap(b.buf))
+	}
+}
+
+type repeat string
+
+func (r repeat) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = r[i%len(r)]
+	}
+	return len(p) &^ 1, nil
+}
+
+func TestPayload(t *testing.T) {
+	p := AppendFooter(AppendInt([]byte{byte(KindString)}, 10), 0, 9)
+	if want := "\x00\xc0\x0a\x09\x00"; string(p[:5]) != want || len(p) != 13 {
+		t.Fatalf("payload %x", p)
+	}
+	kind, value, err := Payload(p, false)
+	if kind != KindString || string(value) != "\xc0\x0a" || err != nil {
+		t.Fatalf("Payload = %v, %x, %v", kind, value, err)
+	}
+	if text, rest, err := StringValue(value); err != nil || text.Int != 10 || len(rest) != 0 {
+		t.Fatalf("StringValue = %+v, %x, %v", text, rest, err)
+	}
+	for at := range p {
+		bad := bytes.Clone(p)
+		bad[at] ^= 0x40
+		if _, _, err := Payload(bad, false); err != ErrPayload {
+			t.Errorf("byte %d changed: %v", at, err)
+		}
+		if _, _, err := Payload(p[:at], false); err != ErrPayload {
+			t.Errorf("cut at %d: %v", at, err)
+		}
+	}
+	// DUMP of the reference server 7.0.15 for SET k hello: version 10.
+	known := []byte("\x00\x05hello\x0a\x00")
+	known = binary.LittleEndian.AppendUint64(known, crc.Update64(0, known))
+	if _, value, err := Payload(known, false); err != nil || string(value) != "\x05hello" {
+		t.Errorf("known payload: %x, %v", value, err)
+	}
+}
+
+// FuzzDecoder: any bytes are data or an error, whatever way they come, and never cost more memory than they can be worth.
+func FuzzDecoder(f *testing.F) {
+	for version := range MaxVersion + 1 {
+		file, _ := sample(version)
+		f.Add(file)
+	}
+	f.Add([]byte("REDIS0012\x00\x01k\x81\x10\x00\x00\x00\x00\x00\x00\x00abc"))
+	f.Add([]byte("REDIS0012\x0f\x01k\x01\x01a\x01b\x01\x01\x01\x00"))
+	f.Fuzz(func(t *testing.T, file []byte) {
+		whole, err := read(bytes.NewReader(file), DecoderOptions{NoChecksum: true})
+		cut, errCut := read(iotest.OneByteReader(bytes.NewReader(file)), DecoderOptions{NoChecksum: true, Live: true})
+		if (err == nil) != (errCut == nil) || fmt.Sprint(whole) != fmt.Sprint(cut) {
+			t.Fatalf("how the bytes come changes what is read: %v, %v\n%q\n%q", err, errCut, whole, cut)
+		}
+		total := 0
+		for _, s := range whole {
+			total += len(s)
+		}
+		if total > 200*len(file)+100*len(whole) {
+			t.Fatalf("%d bytes became %d", len(file), total)
+		}
+	})
+}
+
+// FuzzPayload: any bytes are a payload or an error; one that is taken reads the same after writing it again.
+func FuzzPayload(f *testing.F) {
+	for _, c := range texts {
+		f.Add(append([]byte{0}, c.want...))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		kind, value, err := Payload(AppendFooter(bytes.Clone(body), 0, 12), false)
+		if err != nil || kind != KindString {
+			return
+		}
+		text, _, err := StringValue(value)
+		if err != nil {
+			return
+		}
+		plain, err := text.Append(nil)
+		if err != nil {
+			return
+		}
+		again, rest, err := StringValue((&Encoder{Compress: true}).AppendText(nil, plain))
+		if err != nil || len(rest) != 0 {
+			t.Fatal(err)
+		}
+		if back, err := again.Append(nil); err != nil || !bytes.Equal(back, plain) {
+			t.Fatalf("%q came back as %q, %v", plain, back, err)
+		}
+	})
+}
+
+// BenchmarkDecoder reads keys of 16 bytes with values of 32. Watch ns/key and allocs/op.
+func BenchmarkDecoder(b *testing.B) {
+	e := &Encoder{}
+	file := AppendHeader(nil, 9)
+	const keys = 100_000
+	for i := range keys {
+		file = e.AppendText(e.AppendKey(file, Attributes{None, None, None}, KindString, fmt.Appendf(nil, "key:%012d", i)),
+			bytes.Repeat([]byte{byte(i)}, 32))
+	}
+	file = append(file, byte(OpEOF))
+	file = AppendEOF(file, crc.Update64(0, file))
+	b.SetBytes(int64(len(file)))
+	var batch Batch
+	for b.Loop() {
+		d := NewDecoder(bytes.NewReader(file), DecoderOptions{Size: int64(len(file))})
+		for d.Next(&batch) == nil {
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/keys, "ns/key")
+}

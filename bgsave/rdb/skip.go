@@ -1,0 +1,216 @@
+package rdb
+
+// Stepping over a value of any type without decoding it: this is how the decoder finds where a record ends, and how a tool
+// checks files whose types it does not need to understand. A value costs what it holds, never what it claims to hold.
+
+func skipText(c *cursor) error {
+	n, encoded, err := c.size()
+	if err != nil {
+		return err
+	}
+	if !encoded {
+		return c.drop(n)
+	}
+	c.i--
+	_, err = c.text()
+	return err
+}
+
+// skipTexts steps over a count and per×count strings.
+func skipTexts(per uint64) func(*cursor) error {
+	return func(c *cursor) error {
+		n, err := c.length()
+		if err != nil {
+			return err
+		}
+		for ; n > 0; n-- {
+			for range per {
+				if err := skipText(c); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+}
+
+// skipZSet: each score is a length byte and that much text; 253, 254, 255 stand for nan, +inf, -inf.
+func skipZSet(c *cursor) error {
+	return c.each(func() error {
+		if err := skipText(c); err != nil {
+			return err
+		}
+		n, err := c.byte()
+		if err != nil || n >= 253 {
+			return err
+		}
+		return c.drop(uint64(n))
+	})
+}
+
+// skipZSet2: each score is a float64.
+func skipZSet2(c *cursor) error {
+	return c.each(func() error {
+		if err := skipText(c); err != nil {
+			return err
+		}
+		return c.drop(8)
+	})
+}
+
+// skipQuicklist2: each node is a container number and a string.
+func skipQuicklist2(c *cursor) error {
+	return c.each(func() error {
+		if _, err := c.length(); err != nil {
+			return err
+		}
+		return skipText(c)
+	})
+}
+
+// skipHashTTL: [earliest deadline], then deadline, field and value for each field.
+func skipHashTTL(earliest bool) func(*cursor) error {
+	return func(c *cursor) error {
+		if earliest {
+			if err := c.drop(8); err != nil {
+				return err
+			}
+		}
+		return c.each(func() error {
+			if _, err := c.length(); err != nil {
+				return err
+			}
+			if err := skipText(c); err != nil {
+				return err
+			}
+			return skipText(c)
+		})
+	}
+}
+
+// skipHashTTLListpack: earliest deadline, then one string.
+func skipHashTTLListpack(c *cursor) error {
+	if err := c.drop(8); err != nil {
+		return err
+	}
+	return skipText(c)
+}
+
+// Opcodes inside a module's data: it is a list of typed fields that ends with moduleEOF.
+const (
+	moduleEOF    = 0
+	moduleSint   = 1
+	moduleUint   = 2
+	moduleFloat  = 3
+	moduleDouble = 4
+	moduleString = 5
+)
+
+// skipModule: the module's id, then its fields.
+func skipModule(c *cursor) error {
+	if _, err := c.length(); err != nil {
+		return err
+	}
+	for {
+		op, err := c.length()
+		if err != nil {
+			return err
+		}
+		switch op {
+		case moduleEOF:
+			return nil
+		case moduleSint, moduleUint:
+			_, err = c.length()
+		case moduleFloat:
+			err = c.drop(4)
+		case moduleDouble:
+			err = c.drop(8)
+		case moduleString:
+			err = skipText(c)
+		default:
+			return corrupt("unknown opcode in a module's data")
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// skipStream: nodes of (16-byte id, listpack), counters, then consumer groups with their pending entries.
+func skipStream(version int) func(*cursor) error {
+	return func(c *cursor) error {
+		nodes := func() error {
+			if err := skipText(c); err != nil {
+				return err
+			}
+			return skipText(c)
+		}
+		if err := c.each(nodes); err != nil {
+			return err
+		}
+		counters := 3 // length, last id
+		if version >= 2 {
+			counters += 5 // first id, greatest deleted id, entries ever added
+		}
+		if err := c.lengths(counters); err != nil {
+			return err
+		}
+		return c.each(func() error { return skipGroup(c, version) })
+	}
+}
+
+// skipGroup: name, last id, [entries read], pending entries, consumers with theirs.
+func skipGroup(c *cursor, version int) error {
+	if err := skipText(c); err != nil {
+		return err
+	}
+	counters := 2
+	if version >= 2 {
+		counters++
+	}
+	if err := c.lengths(counters); err != nil {
+		return err
+	}
+	pending := func() error { // id, delivery time, delivery count
+		if err := c.drop(16 + 8); err != nil {
+			return err
+		}
+		_, err := c.length()
+		return err
+	}
+	if err := c.each(pending); err != nil {
+		return err
+	}
+	return c.each(func() error { // name, seen time, [active time], ids of its pending entries
+		if err := skipText(c); err != nil {
+			return err
+		}
+		times := uint64(8)
+		if version >= 3 {
+			times += 8
+		}
+		if err := c.drop(times); err != nil {
+			return err
+		}
+		return c.each(func() error { return c.drop(16) })
+	})
+}
+
+// each reads a count and calls step that often. Every step reads at least one byte, so a false count ends with the bytes.
+func (c *cursor) each(step func() error) error {
+	n, err := c.length()
+	for ; err == nil && n > 0; n-- {
+		err = step()
+	}
+	return err
+}
+
+// lengths steps over n lengths.
+func (c *cursor) lengths(n int) error {
+	for range n {
+		if _, err := c.length(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,439 @@
+// Package bgsave writes snapshots of the keyspace and reads them back: savers beside the core, and the loader at start.
+//
+// Owner: savers and loader have goroutines of their own; the [Scheduler] and commands.go belong to the core and are called in
+// turns only.
+// Elsewhere: any goroutine may WriteTo or SaveFile a View it was handed.
+// Never: forks, makes the core wait, or touches data but through a View (saving) or inside a turn (loading).
+// Start here: WriteTo is the walk from a View to bytes; file.go makes a file of it, schedule.go decides when, load.go reads,
+// commands.go answers clients. The format itself is rdb's.
+//
+//	View ──parts──▶ savers (encode, compress) ──buffers──▶ writer (checksum, write) ──▶ file or socket
+//
+// W1. Every key of the View is written once, between its database's SELECTDB and the next.
+// W2. A record's bytes are together: a buffer ends between records, or a long value's further buffers follow it at once.
+// W3. Memory is bounded whatever the values: savers × saverBuffers × bufferSize, a long value included. (A key longer than
+// that is held whole while it is written.)
+package bgsave
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"spindle/bgsave/rdb"
+	"spindle/engine/data/value"
+	"spindle/internal/crc"
+)
+
+// A View is the keyspace as it was at one instant: *keyspace.View. Any goroutine may read it.
+type View interface {
+	DBs() []int // those that are not empty, ascending
+	Len(db int) int
+	Volatile(db int) int
+	// Walk yields every key of one of parts parts of db; each part once.
+	Walk(db, part, parts int, yield func(value.Value) bool)
+	// Keep makes parts walkable more than once, until Close.
+	Keep()
+	Close()
+}
+
+// Options say how a View becomes bytes.
+type Options struct {
+	Compress bool // LZF on strings longer than 20 bytes
+	Checksum bool // else 0 stands where the checksum would: readers do not compare
+	Savers   int  // goroutines that encode; 0 chooses
+	Delay    int64
+	Header   Header
+	// Clock gives a key's idle seconds or LFU counter, rdb.None for what is not to be written; nil writes neither. It runs on savers.
+	Clock    ClockFunc
+	Progress *Progress // nil if nobody watches
+}
+
+// A ClockFunc tells when a key was last used, or how often.
+type ClockFunc func(value.Value) (idle int64, freq int)
+
+// Header is what a file says of itself and of the server, beside its keys.
+type Header struct {
+	ServerVersion string // redis-ver
+	CreatedUnix   int64  // ctime
+	UsedMemory    int64  // used-mem
+	Replication   *ReplicationState
+	AOFBase       bool
+	Functions     [][]byte // library sources
+}
+
+// ReplicationState lets a restarted server, or a replica of it, go on where the stream stood.
+type ReplicationState struct {
+	StreamDB int
+	ID       string
+	Offset   int64
+}
+
+// Progress is how far a save has come; any goroutine may read it.
+type Progress struct {
+	Keys, Total, Bytes atomic.Int64
+}
+
+// Sizes of what lies between savers and writer.
+const (
+	flushAt      = 64 << 10                                         // a buffer this full goes to the writer
+	bufferSize   = flushAt + rdb.PieceMax + rdb.PieceMax/16 + 4<<10 // so that what is appended to one less full fits
+	saverBuffers = 4
+	longValue    = rdb.PieceMax // from here on a value is written piece by piece
+	partKeys     = 4096         // about how many keys a part has
+	maxParts     = 256          // a View is cut no finer
+)
+
+// stringsVersion is the lowest RDB version that can say what strings, deadlines and clocks need.
+const stringsVersion = 9
+
+// WriteTo writes v as an RDB file to w and returns how many bytes it wrote. v stays open.
+//
+// Errors: w's first one, or ctx's cause when it was cancelled; what was written until then is no file.
+func WriteTo(ctx context.Context, w io.Writer, v View, o Options) (int64, error) {
+	s := newSave(ctx, w, o)
+	defer s.cancel(nil)
+	dbs := v.DBs()
+	if p := o.Progress; p != nil {
+		for _, db := range dbs {
+			p.Total.Add(int64(v.Len(db)))
+		}
+	}
+	s.put(s.header())
+	for _, db := range dbs {
+		if s.failed() {
+			break
+		}
+		s.put(rdb.AppendSelectDB(nil, db, v.Len(db), v.Volatile(db)))
+		s.database(v, db)
+	}
+	s.end()
+	return s.written, s.err
+}
+
+// save is one WriteTo under way.
+type save struct {
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	o       Options
+	stopped atomic.Bool // savers end: the writer failed, or ctx is done
+	delay   delay
+
+	// The writer's own.
+	w       io.Writer
+	written int64
+	sum     uint64
+	err     error
+}
+
+func newSave(ctx context.Context, w io.Writer, o Options) *save {
+	ctx, cancel := context.WithCancelCause(ctx)
+	s := &save{ctx: ctx, cancel: cancel, o: o, w: w, delay: delay(o.Delay)}
+	if s.o.Savers <= 0 {
+		s.o.Savers = max(1, runtime.GOMAXPROCS(0)-1)
+	}
+	if s.delay != 0 {
+		s.o.Savers = 1 // the delay is a key's, one after the other
+	}
+	context.AfterFunc(ctx, func() { s.stopped.Store(true) })
+	return s
+}
+
+// failed says whether it is no use to go on.
+func (s *save) failed() bool {
+	if s.err == nil && s.ctx.Err() != nil {
+		s.err = context.Cause(s.ctx)
+	}
+	if s.err != nil {
+		s.stopped.Store(true)
+	}
+	return s.err != nil
+}
+
+// put writes p and adds it to the checksum.
+func (s *save) put(p []byte) {
+	if s.failed() || len(p) == 0 {
+		return
+	}
+	if s.o.Checksum {
+		s.sum = crc.Update64(s.sum, p)
+	}
+	n, err := s.w.Write(p)
+	s.written += int64(n)
+	if s.o.Progress != nil {
+		s.o.Progress.Bytes.Add(int64(n))
+	}
+	s.err = err
+}
+
+// header is everything before the first database.
+func (s *save) header() []byte {
+	h := &s.o.Header
+	e := &rdb.Encoder{Compress: s.o.Compress}
+	p := rdb.AppendHeader(nil, s.version())
+	number := func(name string, n int64) { p = e.AppendAux(p, name, strconv.FormatInt(n, 10)) }
+	p = e.AppendAux(p, "redis-ver", h.ServerVersion)
+	number("redis-bits", 64)
+	number("ctime", h.CreatedUnix)
+	number("used-mem", h.UsedMemory)
+	if r := h.Replication; r != nil {
+		number("repl-stream-db", int64(r.StreamDB))
+		p = e.AppendAux(p, "repl-id", r.ID)
+		number("repl-offset", r.Offset)
+	}
+	base := int64(0)
+	if h.AOFBase {
+		base = 1
+	}
+	number("aof-base", base)
+	for _, code := range h.Functions {
+		p = e.AppendFunction(p, code)
+	}
+	return p
+}
+
+// version is the lowest that can say what the file says.
+func (s *save) version() int {
+	if len(s.o.Header.Functions) > 0 {
+		return 10
+	}
+	return stringsVersion
+}
+
+// end writes EOF and the checksum.
+func (s *save) end() {
+	s.put([]byte{byte(rdb.OpEOF)})
+	if s.err == nil {
+		s.put(rdb.AppendEOF(nil, s.sum))
+	}
+}
+
+// A piece is what a saver hands to the writer: whole records, or with more the beginning of one.
+type piece struct {
+	buf  *buffer
+	more <-chan *buffer // the rest of buf's last record (W2); the writer takes all of it before the next piece
+}
+
+// A buffer goes from its saver to the writer and back.
+type buffer struct {
+	p    []byte
+	home chan<- *buffer
+}
+
+// database writes the keys of db: savers take parts of it in turn, this goroutine writes what they yield.
+func (s *save) database(v View, db int) {
+	parts := max(1, min(maxParts, v.Len(db)/partKeys))
+	savers := min(s.o.Savers, parts)
+	pieces := make(chan piece, savers*saverBuffers)
+	var next atomic.Int64
+	var wait sync.WaitGroup
+	for range savers {
+		wait.Go(func() {
+			sv := newSaver(s, pieces)
+			for !s.stopped.Load() {
+				part := int(next.Add(1)) - 1
+				if part >= parts {
+					break
+				}
+				v.Walk(db, part, parts, sv.key)
+			}
+			sv.flush()
+		})
+	}
+	go func() { wait.Wait(); close(pieces) }()
+	for p := range pieces { // to the end, also after a failure: savers wait for their buffers
+		s.take(p.buf)
+		if p.more != nil {
+			for b := range p.more {
+				s.take(b)
+			}
+		}
+	}
+}
+
+// take writes a buffer and sends it home.
+func (s *save) take(b *buffer) {
+	s.put(b.p)
+	b.p = b.p[:0]
+	if cap(b.p) > 2*bufferSize {
+		b.p = make([]byte, 0, bufferSize) // a long key went through it
+	}
+	b.home <- b
+}
+
+// A saver encodes keys into its buffers. One goroutine; save starts several.
+type saver struct {
+	s      *save
+	e      rdb.Encoder
+	pieces chan<- piece
+	free   chan *buffer
+	buf    *buffer
+	keys   int64 // since the last flush
+}
+
+func newSaver(s *save, pieces chan<- piece) *saver {
+	sv := &saver{s: s, pieces: pieces, free: make(chan *buffer, saverBuffers)}
+	sv.e.Compress = s.o.Compress
+	for range saverBuffers {
+		sv.free <- &buffer{p: make([]byte, 0, bufferSize), home: sv.free}
+	}
+	sv.buf = <-sv.free
+	return sv
+}
+
+// key encodes one key; false ends the walk.
+func (sv *saver) key(v value.Value) bool {
+	a := rdb.Attributes{DeadlineMs: rdb.None, Idle: rdb.None, Freq: rdb.None}
+	if at := v.Deadline(); at != 0 {
+		a.DeadlineMs = at
+	}
+	if sv.s.o.Clock != nil {
+		a.Idle, a.Freq = sv.s.o.Clock(v)
+	}
+	sv.buf.p = sv.e.AppendKey(sv.buf.p, a, kindOf(v), v.Key())
+	sv.value(v)
+	sv.keys++
+	if len(sv.buf.p) >= flushAt {
+		sv.flush()
+		runtime.Gosched() // the core's loops go first
+	}
+	if sv.s.delay != 0 {
+		sv.flush() // so that readers see progress
+		sv.s.delay.wait(sv.s.ctx)
+	}
+	return !sv.s.stopped.Load()
+}
+
+// kindOf is how v's value is written.
+func kindOf(value.Value) rdb.Kind { return rdb.KindString }
+
+// value encodes the value behind its key.
+func (sv *saver) value(v value.Value) {
+	b := sv.buf
+	if n, ok := v.Int(); ok {
+		b.p = rdb.AppendInt(b.p, n)
+		return
+	}
+	if p, ok := v.Contiguous(); ok && len(p) <= longValue {
+		b.p = sv.e.AppendText(b.p, p)
+		return
+	}
+	sv.long(v)
+}
+
+// flush hands the buffer to the writer and takes another.
+func (sv *saver) flush() {
+	if len(sv.buf.p) > 0 {
+		sv.pieces <- piece{buf: sv.buf}
+		sv.buf = <-sv.free
+	}
+	if p := sv.s.o.Progress; p != nil {
+		p.Keys.Add(sv.keys)
+	}
+	sv.keys = 0
+}
+
+// long writes a value in pieces (W2, W3). Compressed, it is gone through twice: LZF's length stands before its bytes. The View
+// does not change, so both passes yield the same.
+func (sv *saver) long(v value.Value) {
+	size, packed := v.Len(), 0
+	if sv.s.o.Compress {
+		packed = sv.packedLen(v, size)
+	}
+	more := make(chan *buffer, saverBuffers)
+	defer close(more)
+	if packed > 0 {
+		sv.buf.p = rdb.AppendPackedHeader(sv.buf.p, packed, size)
+	} else {
+		sv.buf.p = rdb.AppendLength(sv.buf.p, uint64(size))
+	}
+	sv.pieces <- piece{sv.buf, more}
+	sv.buf = <-sv.free
+	announced, wrote := size, 0
+	if packed > 0 {
+		announced = packed
+	}
+	eachPiece(v, func(p []byte) bool {
+		before := len(sv.buf.p)
+		if packed > 0 {
+			sv.buf.p = sv.e.AppendPiece(sv.buf.p, p)
+		} else {
+			sv.buf.p = append(sv.buf.p, p...)
+		}
+		wrote += len(sv.buf.p) - before
+		if len(sv.buf.p) >= flushAt {
+			more <- sv.buf
+			sv.buf = <-sv.free
+			runtime.Gosched()
+		}
+		return !sv.s.stopped.Load()
+	})
+	if wrote != announced {
+		sv.s.cancel(errPasses) // unless it was called off: the first cause stays
+	}
+	// What is left in the buffer belongs to the record: it goes before anything else of any saver.
+	more <- sv.buf
+	sv.buf = <-sv.free
+}
+
+// errPasses is our own mistake, found before it becomes a file.
+var errPasses = errors.New("a long value was not written with the length announced for it")
+
+// packedLen is how long v is compressed, or 0 if that saves nothing. It gives up early on what does not shrink.
+func (sv *saver) packedLen(v value.Value, size int) int {
+	const trial = 16 * rdb.PieceMax
+	packed, seen := 0, 0
+	b := make([]byte, 0, rdb.PieceMax+rdb.PieceMax/16)
+	eachPiece(v, func(p []byte) bool {
+		packed += len(sv.e.AppendPiece(b, p))
+		seen += len(p)
+		return !sv.s.stopped.Load() && (seen < trial || packed < seen)
+	})
+	if seen < size || packed > size-4 {
+		return 0
+	}
+	return packed
+}
+
+// eachPiece yields v's bytes in pieces that AppendPiece takes.
+func eachPiece(v value.Value, yield func([]byte) bool) {
+	v.Chunks(func(p []byte) bool {
+		for len(p) > rdb.PieceMax {
+			if !yield(p[:rdb.PieceMax]) {
+				return false
+			}
+			p = p[rdb.PieceMax:]
+		}
+		return len(p) == 0 || yield(p)
+	})
+}
+
+// A delay is rdb-key-save-delay or key-load-delay: µs after each key, or, negative, a µs after one in so many keys.
+type delay int64
+
+// wait sleeps, unless ctx ends first.
+func (d delay) wait(ctx context.Context) {
+	us := int64(d)
+	if us < 0 {
+		if rand.Int64N(-us) != 0 {
+			return
+		}
+		us = 1
+	}
+	if us < 1000 {
+		time.Sleep(time.Duration(us) * time.Microsecond)
+		return
+	}
+	t := time.NewTimer(time.Duration(us) * time.Microsecond)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,258 @@
+package bgsave
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"spindle/bgsave/rdb"
+	"spindle/engine/data/value"
+	"spindle/internal/logging"
+)
+
+var header = Header{ServerVersion: "7.4.1", CreatedUnix: 1_700_000_000, UsedMemory: 123456}
+
+// TestRoundTrip: what a view holds is what the loader gets, whatever the number of savers and the compression.
+func TestRoundTrip(t *testing.T) {
+	s := mixed(t, 20_000)
+	want := s.entries()
+	for _, savers := range []int{1, 2, 5} {
+		for _, compress := range []bool{false, true} {
+			var file bytes.Buffer
+			var p Progress
+			n, err := WriteTo(t.Context(), &file, s, Options{Savers: savers, Compress: compress, Checksum: true, Header: header, Progress: &p})
+			if err != nil || n != int64(file.Len()) {
+				t.Fatalf("wrote %d of %d bytes: %v", n, file.Len(), err)
+			}
+			if int(p.Keys.Load()) != len(want) || int(p.Total.Load()) != len(want) || p.Bytes.Load() != n {
+				t.Errorf("progress says %d of %d keys, %d bytes", p.Keys.Load(), p.Total.Load(), p.Bytes.Load())
+			}
+			got := newNotebook()
+			l, err := Read(t.Context(), &file, got, LoadOptions{Size: n})
+			if err != nil || l.Version != 9 || l.Keys != int64(len(want)) || l.Expired != 0 || int(got.reserved) != len(want) {
+				t.Fatalf("savers %d, compress %t: %+v, %v", savers, compress, l, err)
+			}
+			if got.longest > turnRecords {
+				t.Errorf("a turn of %d keys", got.longest)
+			}
+			got.equal(t, want)
+		}
+	}
+}
+
+func TestHeader(t *testing.T) {
+	h := header
+	h.Replication = &ReplicationState{StreamDB: 3, ID: strings.Repeat("ab", 20), Offset: 1234567890123}
+	h.AOFBase = true
+	h.Functions = [][]byte{[]byte("#!lua name=x")}
+	var file bytes.Buffer
+	if _, err := WriteTo(t.Context(), &file, newSheet(t), Options{Header: h}); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.HasPrefix(file.Bytes(), []byte("REDIS0010")) {
+		t.Errorf("functions need version 10: %.9q", file.Bytes())
+	}
+	l, err := Read(t.Context(), bytes.NewReader(file.Bytes()), &withFunctions{notebook: newNotebook()}, LoadOptions{})
+	if err != nil || l.Replication == nil || *l.Replication != *h.Replication || !l.AOFBase || l.UsedMemory != 123456 {
+		t.Fatalf("%+v, %+v, %v", l, l.Replication, err)
+	}
+	var unsupported *UnsupportedError
+	if _, err := Read(t.Context(), &file, newNotebook(), LoadOptions{}); !errors.As(err, &unsupported) {
+		t.Errorf("a library that nobody takes: %v", err)
+	}
+}
+
+type withFunctions struct{ *notebook }
+
+func (withFunctions) Function([]byte) error { return nil }
+
+// TestClock: idle times and counters are written where asked for, and read back.
+func TestClock(t *testing.T) {
+	s := newSheet(t)
+	s.put(0, "a", "x", 0)
+	for _, c := range []struct {
+		idle int64
+		freq int
+	}{{77, rdb.None}, {rdb.None, 200}} {
+		var file bytes.Buffer
+		_, err := WriteTo(t.Context(), &file, s, Options{Clock: func(value.Value) (int64, int) { return c.idle, c.freq }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b rdb.Batch
+		if err := rdb.NewDecoder(&file, rdb.DecoderOptions{}).Next(&b); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range b.Records {
+			if r.Op == rdb.OpKey && (r.Idle != c.idle || r.Freq != c.freq) {
+				t.Errorf("idle %d, freq %d; want %d, %d", r.Idle, r.Freq, c.idle, c.freq)
+			}
+		}
+	}
+}
+
+// failing fails at its limit-th byte.
+type failing struct{ limit int }
+
+func (f *failing) Write(p []byte) (int, error) {
+	if f.limit -= len(p); f.limit < 0 {
+		return len(p) + f.limit, syscall.ENOSPC
+	}
+	return len(p), nil
+}
+
+// TestWriteError: a full disk ends the save at once, wherever it strikes, and nobody is left waiting.
+func TestWriteError(t *testing.T) {
+	s := mixed(t, 5000)
+	for limit := 0; limit < 1_000_000; limit += 37_001 {
+		_, err := WriteTo(t.Context(), &failing{limit}, s, Options{Savers: 3, Compress: limit%2 == 0})
+		if !errors.Is(err, syscall.ENOSPC) {
+			t.Fatalf("full at %d: %v", limit, err)
+		}
+	}
+}
+
+// TestCancel: a save under rdb-key-save-delay ends as soon as it is called off.
+func TestCancel(t *testing.T) {
+	s := mixed(t, 1000)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	began := time.Now()
+	time.AfterFunc(20*time.Millisecond, func() { cancel(ErrAborted) })
+	_, err := WriteTo(ctx, io.Discard, s, Options{Delay: 10_000_000})
+	if !errors.Is(err, ErrAborted) || time.Since(began) > 5*time.Second {
+		t.Fatalf("%v after %v", err, time.Since(began))
+	}
+}
+
+// TestFullSync: both forms of a full sync say what they hold.
+func TestFullSync(t *testing.T) {
+	s := mixed(t, 3000)
+	mark := strings.Repeat("0123456789", 4)
+	var marked, sized bytes.Buffer
+	if _, err := WriteMarked(t.Context(), &marked, s, mark, Options{Checksum: true, Compress: true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := WriteSized(t.Context(), &sized, s, Options{Checksum: true, Compress: true, Savers: 3}); err != nil || !s.kept {
+		t.Fatal(err, s.kept)
+	}
+	r := bufio.NewReader(&sized)
+	size, _, err := ReadHeader(r)
+	if err != nil || size != int64(r.Buffered()+sized.Len()) {
+		t.Fatalf("announced %d, sent %d, %v", size, r.Buffered()+sized.Len(), err)
+	}
+	got := newNotebook()
+	if _, err := Read(t.Context(), r, got, LoadOptions{Size: size}); err != nil {
+		t.Fatal(err)
+	}
+	got.equal(t, s.entries())
+
+	r = bufio.NewReader(&marked)
+	if _, m, err := ReadHeader(r); err != nil || m != mark {
+		t.Fatalf("mark %q, %v", m, err)
+	}
+	got = newNotebook()
+	l, err := Read(t.Context(), r, got, LoadOptions{Live: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest, _ := io.ReadAll(r)
+	if string(l.Rest)+string(rest) != mark {
+		t.Errorf("behind the file stands %q", string(l.Rest)+string(rest))
+	}
+	got.equal(t, s.entries())
+}
+
+func TestReadHeaderRefuses(t *testing.T) {
+	for _, line := range []string{"", "hello\r\n", "$-1\r\n", "$EOF:short\r\n", "-ERR no\r\n"} {
+		if _, _, err := ReadHeader(bufio.NewReader(strings.NewReader(line))); err == nil {
+			t.Errorf("%q taken", line)
+		}
+	}
+}
+
+// TestSaveFile: the file is whole, nothing is left beside it, and it reads back in every wrapping.
+func TestSaveFile(t *testing.T) {
+	s := mixed(t, 5000)
+	sizes := map[FileCompression]int64{}
+	for _, c := range []FileCompression{CompressNone, CompressZstd, CompressS2} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "dump.rdb")
+		size, err := SaveFile(t.Context(), s, FileOptions{Path: path, Sync: true, Compression: c}, Options{Checksum: true, Compress: true, Header: header})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sizes[c] = size
+		list, _ := os.ReadDir(dir)
+		if stat, err := os.Stat(path); err != nil || stat.Size() != size || len(list) != 1 {
+			t.Fatalf("%v, %d bytes, %d files; %v", c, size, len(list), err)
+		}
+		got := newNotebook()
+		var p Loading
+		l, err := Load(t.Context(), path, got, LoadOptions{Progress: &p})
+		if err != nil || p.Active.Load() || p.Read.Load() != p.Total.Load() && c == CompressNone || p.LastKeysLoaded.Load() != l.Keys {
+			t.Fatalf("%v: %v, %d of %d", c, err, p.Read.Load(), p.Total.Load())
+		}
+		got.equal(t, s.entries())
+	}
+	if sizes[CompressZstd] >= sizes[CompressNone] {
+		t.Errorf("zstd makes it no smaller: %v", sizes)
+	}
+}
+
+func TestSaveFileErrors(t *testing.T) {
+	s := mixed(t, 100)
+	dir := t.TempDir()
+	full := filepath.Join(dir, "full")
+	if err := os.Symlink("/dev/full", full); err != nil {
+		t.Fatal(err)
+	}
+	cases := []struct {
+		name string
+		f    FileOptions
+		want string
+	}{
+		{"no folder", FileOptions{Path: filepath.Join(dir, "none", "dump.rdb")}, "Failed opening the temp RDB file " + dir + "/none/temp-"},
+		{"full disk", FileOptions{Path: filepath.Join(dir, "dump.rdb"), Temp: full}, "Write error while saving DB to the disk(rdbSaveRio): No space left on device"},
+		{"name of a folder", FileOptions{Path: dir, Temp: filepath.Join(dir, "temp")}, "Error moving temp DB file"},
+	}
+	for _, c := range cases {
+		var log bytes.Buffer
+		c.f.Log = logging.New(&log)
+		_, err := SaveFile(t.Context(), s, c.f, Options{})
+		if err == nil || !strings.Contains(log.String(), c.want) {
+			t.Errorf("%s: %v, log %q; want %q", c.name, err, log.String(), c.want)
+		}
+		if list, _ := filepath.Glob(filepath.Join(dir, "temp*")); len(list) != 0 {
+			t.Errorf("%s: left behind %q", c.name, list)
+		}
+	}
+}
+
+// BenchmarkWriteTo encodes keys of 16 bytes with values of 32. Watch ns/key.
+func BenchmarkWriteTo(b *testing.B) {
+	s := newSheet(b)
+	const keys = 200_000
+	for i := range keys {
+		s.put(0, fmt.Sprintf("key:%012d", i), fmt.Sprintf("%032x", uint64(i)*0x9E3779B97F4A7C15), 0)
+	}
+	for _, compress := range []bool{false, true} {
+		b.Run(fmt.Sprintf("lzf=%t", compress), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := WriteTo(b.Context(), io.Discard, s, Options{Checksum: true, Compress: compress}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/keys, "ns/key")
+		})
+	}
+}

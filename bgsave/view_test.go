@@ -1,0 +1,175 @@
+package bgsave
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"spindle/bgsave/rdb"
+	"spindle/engine/data/memory"
+	"spindle/engine/data/value"
+)
+
+// A sheet is a View of values made for a test.
+type sheet struct {
+	heap   *memory.Heap
+	store  value.Store
+	dbs    map[int][]value.Value
+	closed int
+	kept   bool
+}
+
+func newSheet(t testing.TB) *sheet {
+	h, err := memory.New(memory.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &sheet{heap: h, dbs: map[int][]value.Value{}}
+	s.store.Init(h, 1)
+	return s
+}
+
+func (s *sheet) put(db int, key string, val any, deadline int64) {
+	var f value.Form
+	text, isText := val.(string)
+	if isText {
+		f = value.StringForm(len(key), len(text), deadline != 0)
+	} else {
+		f = value.Form{Type: value.String, Encoding: value.Int, Volatile: deadline != 0, KeyLen: len(key)}
+	}
+	ref := s.heap.Alloc(f.Size(), memory.Keys)
+	payload := f.Write(memory.Pointer(ref), []byte(key), deadline)
+	v := value.At(ref)
+	switch {
+	case !isText:
+		binary.LittleEndian.PutUint64(value.PayloadBytes(payload, 8), uint64(int64(val.(int))))
+	case f.Rooted:
+		v.SetRoot(s.store.NewLong([]byte(text)))
+	default:
+		copy(value.PayloadBytes(payload, len(text)), text)
+	}
+	s.dbs[db] = append(s.dbs[db], v)
+}
+
+func (s *sheet) DBs() (dbs []int) {
+	for db := range s.dbs {
+		dbs = append(dbs, db)
+	}
+	slices.Sort(dbs)
+	return dbs
+}
+func (s *sheet) Len(db int) int { return len(s.dbs[db]) }
+func (s *sheet) Volatile(db int) (n int) {
+	for _, v := range s.dbs[db] {
+		if v.Deadline() != 0 {
+			n++
+		}
+	}
+	return n
+}
+func (s *sheet) Walk(db, part, parts int, yield func(value.Value) bool) {
+	for i := part; i < len(s.dbs[db]); i += parts {
+		if !yield(s.dbs[db][i]) {
+			return
+		}
+	}
+}
+func (s *sheet) Keep()  { s.kept = true }
+func (s *sheet) Close() { s.closed++ }
+
+// entries are the sheet's keys as a notebook notes them.
+func (s *sheet) entries() map[string]string {
+	m := map[string]string{}
+	for db, values := range s.dbs {
+		for _, v := range values {
+			m[fmt.Sprintf("%d %s", db, v.Key())] = fmt.Sprintf("%s @%d", v.Bytes(nil), v.Deadline())
+		}
+	}
+	return m
+}
+
+// A notebook is an Inserter that notes keys.
+type notebook struct {
+	mu        sync.Mutex
+	keys      map[string]string
+	databases int
+	reserved  uint64
+	longest   int // records of one Insert
+	fail      error
+}
+
+func newNotebook() *notebook { return &notebook{keys: map[string]string{}, databases: 16} }
+
+func (n *notebook) Databases() int                { return n.databases }
+func (n *notebook) Reserve(_ int, keys, _ uint64) { n.reserved += keys }
+func (n *notebook) Function(code []byte) error    { return fmt.Errorf("no functions here") }
+func (n *notebook) Insert(records []rdb.Record) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.longest = max(n.longest, len(records))
+	for i := range records {
+		r := &records[i]
+		text, err := r.Value.Append(nil)
+		if err != nil || r.Value.Form == rdb.Packed {
+			return i, fmt.Errorf("not expanded: %v", err)
+		}
+		if n.fail != nil {
+			return i, n.fail
+		}
+		n.keys[fmt.Sprintf("%d %s", r.DB, r.Key)] = fmt.Sprintf("%s @%d", text, max(0, r.DeadlineMs))
+	}
+	return len(records), nil
+}
+
+func (n *notebook) equal(t *testing.T, want map[string]string) {
+	t.Helper()
+	if len(n.keys) != len(want) {
+		t.Errorf("%d keys, want %d", len(n.keys), len(want))
+	}
+	wrong := 0
+	for k, w := range want {
+		if n.keys[k] != w && wrong < 5 {
+			wrong++
+			t.Errorf("key %.60q is %.60q, want %.60q", k, n.keys[k], w)
+		}
+	}
+}
+
+// mixed is a sheet of all kinds of strings.
+func mixed(t testing.TB, keys int) *sheet {
+	s := newSheet(t)
+	rng := rand.New(rand.NewPCG(7, uint64(keys)))
+	noise := make([]byte, 400_000)
+	for i := range noise {
+		noise[i] = byte(rng.Uint32())
+	}
+	for i := range keys {
+		deadline := int64(0)
+		if i%5 == 0 {
+			deadline = 4_000_000_000_000 + int64(i)
+		}
+		key, db := fmt.Sprintf("key:%d", i), []int{0, 0, 0, 3, 15}[i%5]
+		switch i % 7 {
+		case 0:
+			s.put(db, key, rng.IntN(1<<40)-1<<39, deadline)
+		case 1:
+			s.put(db, key, "", deadline)
+		case 2:
+			s.put(db, key+string(bytes.Repeat([]byte("k"), i%100)), fmt.Sprint(rng.IntN(1000)), deadline)
+		case 3:
+			s.put(db, key, string(bytes.Repeat([]byte("abc"), rng.IntN(2000))), deadline)
+		default:
+			s.put(db, key, string(noise[:rng.IntN(60)]), deadline)
+		}
+	}
+	s.put(0, "long noise", string(noise), 0)
+	s.put(0, "long zeros", string(make([]byte, 1_500_000)), 4_000_000_000_001)
+	s.put(0, "long both", string(append(bytes.Repeat([]byte("spindle"), 90_000), noise...)), 0)
+	s.put(3, "just long", string(noise[:rdb.PieceMax+1]), 0)
+	s.put(3, "long key "+string(noise[:100_000]), "v", 0)
+	return s
+}

@@ -1,0 +1,124 @@
+package engine
+
+import (
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/protocol"
+)
+
+// Admission answers one question: may this command run now? Most never come here: with no barrier up, a client that is
+// authenticated and in no special state runs its command at once (execute).
+
+// wantsScrutiny are the rows, wantsScrutinyOf the clients, for which the short way is not enough.
+const (
+	wantsScrutiny   = command.Protected | command.OnlySentinel
+	wantsScrutinyOf = client.Multi | client.PubSub | client.CloseASAP
+)
+
+// A verdict is what admission decided.
+type verdict uint8
+
+const (
+	run    verdict = iota
+	refuse         // answered with an error
+	queue          // kept for EXEC
+	hold           // not now: the client is paused and the request stays unread
+)
+
+// A Barrier refuses commands while it is up: loading, a full disk, a primary that is missing.
+//
+// Its owner raises and lowers it inside a turn (Core.Raise); the order in which barriers are added is the order
+// in which a client meets them.
+type Barrier struct {
+	Name   string
+	Refuse func(cl *client.Client, spec *command.Spec, args [][]byte) error // nil lets pass
+	up     bool
+}
+
+// AddBarrier appends b behind those added before; it is down at first.
+func (c *Core) AddBarrier(b *Barrier) { c.barriers = append(c.barriers, b) }
+
+// Raise puts b up or down.
+func (c *Core) Raise(b *Barrier, up bool) {
+	if b.up == up {
+		return
+	}
+	b.up = up
+	if up {
+		c.raised++
+	} else {
+		c.raised--
+	}
+}
+
+var (
+	errNoAuth     = protocol.ErrNoAuth
+	errNotInMulti = &protocol.Error{Code: "ERR", Text: "Command not allowed inside a transaction"}
+)
+
+// admit goes through everything that may stand in a command's way, in the reference's order.
+func (c *Core) admit(cl *client.Client, spec *command.Spec, args [][]byte) (verdict, error) {
+	if spec.Flags&command.Protected != 0 {
+		if err := c.admitProtected(cl, spec); err != nil {
+			return refuse, err
+		}
+	}
+	if !cl.Authenticated && spec.Flags&command.NoAuth == 0 {
+		return refuse, errNoAuth
+	}
+	if cl.Is(client.Multi) && spec.Flags&command.NoMulti != 0 {
+		return refuse, errNotInMulti
+	}
+	for _, b := range c.barriers {
+		if !b.up {
+			continue
+		}
+		if err := b.Refuse(cl, spec, args); err != nil {
+			return refuse, err
+		}
+	}
+	if cl.Is(client.PubSub) && cl.Protocol == 2 && !allowedWhileSubscribed(spec) {
+		return refuse, protocol.Errorf("ERR", "Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context", spec.Full)
+	}
+	if c.pause.holds(c, cl, spec) {
+		c.postpone(cl)
+		return hold, nil
+	}
+	if cl.Is(client.Multi) && !runsInsideMulti(spec) {
+		return queue, nil
+	}
+	return run, nil
+}
+
+// admitProtected refuses DEBUG and MODULE unless the configuration allows them to this client.
+func (c *Core) admitProtected(cl *client.Client, spec *command.Spec) error {
+	name, mode := "DEBUG", c.settings.EnableDebugCommand.Get()
+	option := "enable-debug-command"
+	if spec.Name == "module" || (spec.Parent != nil && spec.Parent.Name == "module") {
+		name, mode, option = "MODULE", c.settings.EnableModuleCommand.Get(), "enable-module-command"
+	}
+	local := cl.Conn != nil && (cl.Conn.Unix() || cl.Conn.Loopback())
+	if mode == PermitAnyone || (mode == PermitLocal && local) {
+		return nil
+	}
+	return protocol.Errorf("ERR", "%s command not allowed. If the %s option is set to \"local\", you can run it from a local connection, "+
+		"otherwise you need to set this option in the configuration file, and then restart the server.", name, option)
+}
+
+// allowedWhileSubscribed are the commands a RESP2 connection may use while it waits for messages.
+func allowedWhileSubscribed(spec *command.Spec) bool {
+	switch spec.Name {
+	case "ping", "subscribe", "unsubscribe", "psubscribe", "punsubscribe", "ssubscribe", "sunsubscribe", "quit", "reset":
+		return true
+	}
+	return false
+}
+
+// runsInsideMulti are the commands that MULTI does not queue.
+func runsInsideMulti(spec *command.Spec) bool {
+	switch spec.Name {
+	case "exec", "discard", "multi", "watch", "quit", "reset":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,220 @@
+package engine
+
+import (
+	"container/heap"
+
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/protocol"
+)
+
+// Blocking parks a client until a key is ready, time runs out, another client unblocks it, or it leaves. A parked client's
+// connection reads on only to notice a hang-up; its next requests stay unread (client.Blocked stops run).
+
+// waiting is every parked client.
+//
+// W1. A client is in byClient exactly while client.Blocked is set and it is not merely paused.
+// W2. Per key, clients stand in the order in which they blocked: first come, first served.
+type waiting struct {
+	byClient map[*client.Client]*parked
+	byKey    map[keyName][]*parked
+	timeouts deadlineHeap
+	ready    []keyName
+	isReady  map[keyName]bool
+}
+
+type keyName struct {
+	db  int
+	key string
+}
+
+// parked is one client's wait, with a copy of its request (R2).
+type parked struct {
+	cl    *client.Client
+	wait  command.Wait
+	spec  *command.Spec
+	args  [][]byte
+	db    int
+	keys  []keyName
+	index int // in timeouts; -1 if it waits forever
+}
+
+func (w *waiting) init() {
+	w.byClient, w.byKey, w.isReady = map[*client.Client]*parked{}, map[keyName][]*parked{}, map[keyName]bool{}
+}
+
+// Block implements command.Core: the client of ctx waits. The handler returns right after, without a reply.
+func (c *Core) Block(ctx *command.Context, w command.Wait) {
+	cl := ctx.Client
+	p := &parked{cl: cl, wait: w, spec: ctx.Spec, db: cl.DB, index: -1}
+	for _, a := range ctx.Args {
+		p.args = append(p.args, append([]byte(nil), a...))
+	}
+	for _, k := range w.Keys {
+		name := keyName{cl.DB, string(k)}
+		p.keys = append(p.keys, name)
+		c.waiting.byKey[name] = append(c.waiting.byKey[name], p)
+	}
+	c.waiting.byClient[cl] = p
+	if w.DeadlineMs != 0 {
+		heap.Push(&c.waiting.timeouts, p)
+	}
+	cl.Flags |= client.Blocked
+	cl.Wait = p
+}
+
+// Ready says that key may now serve a client that waits for it; they are tried when the unit is complete.
+func (c *Core) Ready(db int, key []byte) {
+	if len(c.waiting.byKey) == 0 {
+		return
+	}
+	name := keyName{db, string(key)}
+	if c.waiting.byKey[name] != nil && !c.waiting.isReady[name] {
+		c.waiting.isReady[name] = true
+		c.waiting.ready = append(c.waiting.ready, name)
+	}
+}
+
+// serveReady tries the clients that wait for ready keys, in the order of W2, until no key is ready any more.
+func (c *Core) serveReady() {
+	w := &c.waiting
+	for len(w.ready) > 0 {
+		name := w.ready[0]
+		w.ready = w.ready[1:]
+		delete(w.isReady, name)
+		for _, p := range append([]*parked(nil), w.byKey[name]...) {
+			if w.byClient[p.cl] != p {
+				continue
+			}
+			done := false
+			c.answerParked(p, func(ctx *command.Context) { done = p.wait.Retry(ctx) })
+			if !done && !c.keyExists(name) {
+				break // the key is used up: those behind wait on
+			}
+		}
+	}
+	w.ready = nil
+}
+
+func (c *Core) keyExists(name keyName) bool {
+	return c.space.DB(name.db).Peek([]byte(name.key)).Exists()
+}
+
+// answerParked lets f reply for a parked client; if it replied, the client goes on.
+func (c *Core) answerParked(p *parked, f func(*command.Context)) {
+	reply := &protocol.Reply{RESP3: p.cl.Protocol == 3}
+	p.cl.Out = reply
+	ctx := &c.frames[c.depth]
+	c.depth++
+	ctx.Client, ctx.Args, ctx.Bulk, ctx.Reply, ctx.Spec = p.cl, p.args, nil, reply, p.spec
+	ctx.DB, ctx.Now, ctx.Dirty = c.space.DB(p.db), c.nowMs, 0
+	f(ctx)
+	if ctx.Dirty != 0 || ctx.Effects.Replaced {
+		c.book(ctx)
+	}
+	c.depth--
+	if c.depth == 0 && c.unit.effects != 0 {
+		c.flushUnit()
+	}
+	if reply.Len() == 0 {
+		return
+	}
+	c.unpark(p.cl)
+	if p.cl.Flags&(client.ReplyOff|client.ReplySkip) == 0 {
+		p.cl.Conn.PostReply(c.number, reply)
+	}
+	p.cl.Conn.Resume()
+}
+
+// Unblock ends a client's wait from outside: CLIENT UNBLOCK, with the reply of a timeout or, if asError, an error.
+// It answers false if the client waits for nothing that can be ended.
+func (c *Core) Unblock(cl *client.Client, asError bool) bool {
+	p := c.waiting.byClient[cl]
+	if p == nil || p.wait.Timeout == nil {
+		return false
+	}
+	c.answerParked(p, func(ctx *command.Context) {
+		if asError {
+			ctx.Reply.Error(protocol.Errorf("UNBLOCKED", "client unblocked via CLIENT UNBLOCK"))
+			return
+		}
+		p.wait.Timeout(ctx)
+	})
+	return true
+}
+
+// unpark takes a client out of every list of the waiting.
+func (c *Core) unpark(cl *client.Client) {
+	w := &c.waiting
+	p := w.byClient[cl]
+	if p == nil {
+		return
+	}
+	delete(w.byClient, cl)
+	if p.index >= 0 {
+		heap.Remove(&w.timeouts, p.index)
+	}
+	for _, name := range p.keys {
+		rest := w.byKey[name]
+		for i, other := range rest {
+			if other == p {
+				rest = append(rest[:i:i], rest[i+1:]...)
+				break
+			}
+		}
+		if len(rest) == 0 {
+			delete(w.byKey, name)
+		} else {
+			w.byKey[name] = rest
+		}
+	}
+	cl.Flags &^= client.Blocked
+	cl.Wait = nil
+}
+
+// expireWaits answers those whose time has run out, at most budget of them.
+func (c *Core) expireWaits(budget int) {
+	w := &c.waiting
+	for ; budget > 0 && len(w.timeouts) > 0 && w.timeouts[0].wait.DeadlineMs <= c.nowMs; budget-- {
+		p := w.timeouts[0]
+		c.answerParked(p, p.wait.Timeout)
+		if w.byClient[p.cl] == p { // Timeout said nothing: that must not keep the heap's head
+			c.unpark(p.cl)
+			p.cl.Conn.Resume()
+		}
+	}
+}
+
+// BlockedClients counts the parked ones.
+func (c *Core) BlockedClients() int { return len(c.waiting.byClient) }
+
+// BlockingKeys counts the keys that somebody waits for.
+func (c *Core) BlockingKeys() int { return len(c.waiting.byKey) }
+
+// deadlineHeap orders waits by their deadline, the soonest first.
+type deadlineHeap []*parked
+
+func (h deadlineHeap) Len() int           { return len(h) }
+func (h deadlineHeap) Less(i, j int) bool { return h[i].wait.DeadlineMs < h[j].wait.DeadlineMs }
+func (h deadlineHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i]; h[i].index, h[j].index = i, j }
+func (h *deadlineHeap) Push(x any)        { p := x.(*parked); p.index = len(*h); *h = append(*h, p) }
+func (h *deadlineHeap) Pop() any {
+	old := *h
+	p := old[len(old)-1]
+	*h, p.index = old[:len(old)-1], -1
+	return p
+}
+
+// Wake offers a parked client its Retry, for waits that no key ends: WAIT, WAITAOF.
+func (c *Core) Wake(cl *client.Client) {
+	if p := c.waiting.byClient[cl]; p != nil && p.wait.Retry != nil {
+		c.answerParked(p, func(ctx *command.Context) { p.wait.Retry(ctx) })
+	}
+}
+
+// Answer has f reply for a parked client, who goes on if it did.
+func (c *Core) Answer(cl *client.Client, f func(*command.Context)) {
+	if p := c.waiting.byClient[cl]; p != nil {
+		c.answerParked(p, f)
+	}
+}

@@ -1,0 +1,132 @@
+package engine
+
+import (
+	"spindle/engine/client"
+	"spindle/engine/data/memory"
+	"spindle/protocol"
+)
+
+// deniedText refuses a stranger while nobody has chosen who may come in.
+const deniedText = "-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user. " +
+	"In this mode connections are only accepted from the loopback interface. " +
+	"If you want to connect from external computers to Redis you may adopt one of the following solutions: " +
+	"1) Just disable protected mode sending the command 'CONFIG SET protected-mode no' from the loopback interface by connecting to Redis from the same host the server is running, " +
+	"however MAKE SURE Redis is not publicly accessible from internet if you do so. Use CONFIG REWRITE to make this change permanent. " +
+	"2) Alternatively you can just disable the protected mode by editing the Redis configuration file, and setting the protected mode option to 'no', and then restarting the server. " +
+	"3) If you started the server manually just for testing, restart it with the '--protected-mode no' option. " +
+	"4) Set up an authentication password for the default user. " +
+	"NOTE: You only need to do one of the above things in order for the server to start accepting connections from the outside.\r\n"
+
+// Open implements protocol.Handler: a client arrives.
+func (c *Core) Open(conn protocol.Conn) (session any, refusal []byte) {
+	open := c.settings.RequirePass.Get() == ""
+	if open && c.settings.ProtectedMode.Get() && !conn.Unix() && !conn.Loopback() {
+		return nil, []byte(deniedText)
+	}
+	cl := &client.Client{Conn: conn, User: "default", Authenticated: open, Protocol: 2, LastCommand: "NULL"}
+	if conn.Unix() {
+		cl.Flags |= client.Unix
+	}
+	c.Do(func() {
+		cl.ID = c.clients.NextID()
+		cl.CreatedMs, cl.LastMs = c.nowMs, c.nowMs
+		c.clients.Add(cl)
+		c.meter.connections++
+	})
+	return cl, nil
+}
+
+// Malformed implements protocol.Handler: what cl sent is no request.
+func (c *Core) Malformed(session any, err *protocol.Error) {
+	c.Do(func() { c.meter.countError(err) })
+}
+
+// Closed implements protocol.Handler: a client's connection is gone.
+func (c *Core) Closed(session any) {
+	cl := session.(*client.Client)
+	c.Do(func() { c.forget(cl) })
+}
+
+// forget takes cl out of everything that knows it.
+func (c *Core) forget(cl *client.Client) {
+	c.unpark(cl)
+	for i, other := range c.postponed {
+		if other == cl {
+			c.postponed = append(c.postponed[:i], c.postponed[i+1:]...)
+			break
+		}
+	}
+	c.StopMonitor(cl)
+	if c.hooks.Gone != nil {
+		c.hooks.Gone(cl)
+	}
+	c.clients.Remove(cl)
+}
+
+// Reserve implements protocol.Handler: memory for a large argument, where the keyspace can keep it as a value's chunks. It
+// is called on a loop, outside the turn.
+func (c *Core) Reserve(n int) *protocol.Bulk {
+	b := &protocol.Bulk{Release: c.releaseBulk}
+	c.take()
+	ref := c.space.Heap().Alloc(n, memory.Values)
+	c.release()
+	b.Ref, b.Data = uint64(ref), memory.Bytes(ref, n)
+	return b
+}
+
+// releaseBulk gives back what no command has kept.
+func (c *Core) releaseBulk(b *protocol.Bulk) {
+	if b.Ref == 0 {
+		return
+	}
+	c.take()
+	c.space.Heap().Free(memory.Ref(b.Ref), memory.Values)
+	c.release()
+	b.Ref, b.Data = 0, nil
+}
+
+// Kill closes cl: at once, or, if it is the one whose command is running, when its reply has left.
+func (c *Core) Kill(cl *client.Client, isCaller bool) {
+	if isCaller {
+		cl.Flags |= client.CloseAfter
+		cl.Conn.Close(true)
+		return
+	}
+	cl.Flags |= client.CloseASAP
+	cl.Conn.Close(false)
+}
+
+// Push sends p to cl behind everything decided so far. Nobody writes to p afterwards; it may go to many.
+func (c *Core) Push(cl *client.Client, p []byte) { cl.Conn.Post(c.number, p) }
+
+// StartMonitor has cl shown every command from the next on.
+func (c *Core) StartMonitor(cl *client.Client) {
+	if cl.Is(client.Monitor) {
+		return
+	}
+	cl.Flags |= client.Monitor
+	c.monitors = append(c.monitors, cl)
+}
+
+// StopMonitor ends it.
+func (c *Core) StopMonitor(cl *client.Client) {
+	if !cl.Is(client.Monitor) {
+		return
+	}
+	cl.Flags &^= client.Monitor
+	for i, m := range c.monitors {
+		if m == cl {
+			c.monitors = append(c.monitors[:i:i], c.monitors[i+1:]...)
+			return
+		}
+	}
+}
+
+// Now is the turn's instant in Unix ms.
+func (c *Core) Now() int64 { return c.nowMs }
+
+// TurnNumber is the number of the turn that is held.
+func (c *Core) TurnNumber() uint64 { return c.number }
+
+// Clients is the registry. Turn only.
+func (c *Core) Clients() *client.Registry { return c.clients }

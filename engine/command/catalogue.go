@@ -1,0 +1,260 @@
+package command
+
+import (
+	"fmt"
+	"strings"
+
+	"spindle/protocol"
+)
+
+// A Catalogue is the command set of a server: every row, found by name.
+//
+// Owner: built once at start; afterwards read by the core, and by anyone who only reads names.
+// Rename belongs to the time before the first client.
+type Catalogue struct {
+	rows  []*Spec // in the order COMMAND lists them
+	all   []*Spec // rows and their subcommands; all[i].ID == i
+	names index   // what clients may call, after renaming
+	own   index   // every row under its own name, whatever rename-command did
+}
+
+// NewCatalogue joins the families' rows into one command set.
+//
+// Shape: the rows are copied, so that two catalogues in one process share no statistics.
+// Errors: a name given twice, a row that nothing runs, an arity of 0, a key spec past the arity.
+func NewCatalogue(families ...Family) (*Catalogue, error) {
+	k := &Catalogue{}
+	for _, f := range families {
+		rows := append([]Spec(nil), f.Rows...)
+		for i := range rows {
+			row := &rows[i]
+			row.Subs = append([]Spec(nil), row.Subs...)
+			row.Full, row.Family, row.Parent = row.Name, f.Name, nil
+			if row.Run != nil {
+				row.ACL |= f.ACL
+			}
+			if err := k.enter(row); err != nil {
+				return nil, err
+			}
+			if !k.own.add(row.Name, row) {
+				return nil, fmt.Errorf("command %q is declared twice", row.Name)
+			}
+			k.names.add(row.Name, row)
+			k.rows = append(k.rows, row)
+			for j := range row.Subs {
+				sub := &row.Subs[j]
+				sub.Full, sub.Family, sub.Parent = row.Name+"|"+sub.Name, f.Name, row
+				sub.ACL |= f.ACL
+				if err := k.enter(sub); err != nil {
+					return nil, err
+				}
+				if !row.subs.add(sub.Name, sub) {
+					return nil, fmt.Errorf("command %q is declared twice", sub.Full)
+				}
+			}
+		}
+	}
+	return k, nil
+}
+
+// enter checks one row and completes it: its number, implied categories, the flags that follow from its key specs.
+func (k *Catalogue) enter(row *Spec) error {
+	switch {
+	case row.Name == "" || row.Name != strings.ToLower(row.Name):
+		return fmt.Errorf("command %q: a name is not empty and in lower case", row.Full)
+	case row.Arity == 0:
+		return fmt.Errorf("command %q: its arity is 0", row.Full)
+	case row.Run == nil && len(row.Subs) == 0:
+		return fmt.Errorf("command %q: nothing runs it", row.Full)
+	}
+	least := row.Arity
+	if least < 0 {
+		least = -least
+	}
+	for _, s := range row.Keys {
+		if s.Flags&KeyNotKey != 0 || s.Unknown || s.Keyword != "" {
+			continue
+		}
+		if s.Index <= 0 || s.Index >= least && row.Flags&NoMandatoryKeys == 0 {
+			return fmt.Errorf("command %q: a key at argument %d is past its arity %d", row.Full, s.Index, row.Arity)
+		}
+	}
+	row.legacy, row.Flags = legacyRange(row)
+	row.ACL |= impliedACL(row.Flags, row.ACL)
+	row.ID = len(k.all)
+	k.all = append(k.all, row)
+	return nil
+}
+
+// impliedACL is the categories that a row's flags put it into.
+func impliedACL(f Flags, own ACL) (acl ACL) {
+	if f&Write != 0 {
+		acl |= ACLWrite
+	}
+	if f&ReadOnly != 0 && own&ACLScripting == 0 {
+		acl |= ACLRead
+	}
+	if f&Admin != 0 {
+		acl |= ACLAdmin | ACLDangerous
+	}
+	if f&PubSub != 0 {
+		acl |= ACLPubSub
+	}
+	if f&Fast != 0 {
+		acl |= ACLFast
+	} else {
+		acl |= ACLSlow
+	}
+	if f&Blocking != 0 {
+		acl |= ACLBlocking
+	}
+	return acl
+}
+
+// Lookup finds a command by name in any case; nil if there is none. It knows no subcommands.
+func (k *Catalogue) Lookup(name []byte) *Spec { return k.names.find(name) }
+
+// Original is Lookup that rename-command does not change: what propagation and ACL rules go by.
+func (k *Catalogue) Original(name []byte) *Spec { return k.own.find(name) }
+
+// Sub finds a container's subcommand by name in any case; nil if there is none.
+func (s *Spec) Sub(name []byte) *Spec { return s.subs.find(name) }
+
+// Resolve finds the row that runs args, subcommand included. row is what Lookup(args[0]) said, nil or not.
+//
+// Errors: those a client reads for an unknown command, an unknown subcommand and a wrong number of arguments; the
+// row, where there is one, comes beside the last of them, so that the refusal can be booked on it.
+func (k *Catalogue) Resolve(row *Spec, args [][]byte) (*Spec, error) {
+	if row == nil {
+		return nil, unknownCommand(args)
+	}
+	if len(row.Subs) != 0 && len(args) > 1 {
+		sub := row.subs.find(args[1])
+		if sub == nil {
+			return nil, ErrUnknownSubcommand(args[0], args[1])
+		}
+		row = sub
+	}
+	if !row.AcceptsArity(len(args)) {
+		return row, ErrArity(row)
+	}
+	return row, nil
+}
+
+// AcceptsArity says whether n arguments, the name included, are a call the row allows.
+func (s *Spec) AcceptsArity(n int) bool {
+	if s.Arity >= 0 {
+		return n == s.Arity
+	}
+	return n >= -s.Arity
+}
+
+// Find is Resolve's lookup alone: nil if the command or subcommand does not exist. Arity is not looked at.
+func (k *Catalogue) Find(args [][]byte) *Spec {
+	if len(args) == 0 {
+		return nil
+	}
+	row := k.names.find(args[0])
+	if row == nil || len(row.Subs) == 0 || len(args) == 1 {
+		return row
+	}
+	return row.subs.find(args[1])
+}
+
+// ByFullName finds "get" or "client|list", in any case; nil if there is none.
+func (k *Catalogue) ByFullName(name []byte) *Spec {
+	for i, c := range name {
+		if c != '|' {
+			continue
+		}
+		row := k.names.find(name[:i])
+		if row == nil {
+			return nil
+		}
+		return row.subs.find(name[i+1:])
+	}
+	return k.names.find(name)
+}
+
+// ErrArity is the reply to a call with too few or too many arguments.
+func ErrArity(s *Spec) *protocol.Error {
+	return protocol.Errorf("ERR", "wrong number of arguments for '%s' command", s.Full)
+}
+
+// unknownCommand names the command and the first 128 bytes of its arguments.
+func unknownCommand(args [][]byte) *protocol.Error {
+	var b strings.Builder
+	for _, a := range args[1:] {
+		if b.Len() >= 128 {
+			break
+		}
+		b.WriteByte('\'')
+		b.Write(cText(a, 128-b.Len()+1))
+		b.WriteString("' ")
+	}
+	return protocol.Errorf("ERR", "unknown command '%s', with args beginning with: %s", cText(args[0], 128), b.String())
+}
+
+// ErrUnknownSubcommand is the reply to a word that a container does not know.
+func ErrUnknownSubcommand(name, sub []byte) *protocol.Error {
+	return protocol.Errorf("ERR", "unknown subcommand '%s'. Try %s HELP.", cText(sub, 128), strings.ToUpper(string(name)))
+}
+
+// ErrSubcommandSyntax is the reply of a container that knows the word but not this form of it.
+func ErrSubcommandSyntax(name, sub []byte) *protocol.Error {
+	return protocol.Errorf("ERR", "unknown subcommand or wrong number of arguments for '%s'. Try %s HELP.",
+		cText(sub, 128), strings.ToUpper(string(name)))
+}
+
+// cText is what C's %.*s shows of b: at most limit bytes, up to the first NUL.
+func cText(b []byte, limit int) []byte {
+	b = b[:min(len(b), max(limit, 0))]
+	for i, c := range b {
+		if c == 0 {
+			return b[:i]
+		}
+	}
+	return b
+}
+
+// Rename lets clients call a command by another name only; an empty name takes it away. Before the first client.
+func (k *Catalogue) Rename(from, to string) error {
+	row := k.names.find([]byte(from))
+	if row == nil {
+		return fmt.Errorf("No such command in rename-command")
+	}
+	if to == "" {
+		k.names.remove(from)
+		return nil
+	}
+	if !strings.EqualFold(from, to) && k.names.find([]byte(to)) != nil {
+		return fmt.Errorf("Target command name already exists")
+	}
+	k.names.remove(from)
+	k.names.add(to, row)
+	return nil
+}
+
+// Rows yields the commands clients may call, in the order of declaration, without their subcommands.
+func (k *Catalogue) Rows(yield func(*Spec) bool) {
+	called := map[*Spec]bool{}
+	for _, s := range k.names.slots {
+		if s.row != nil {
+			called[s.row] = true
+		}
+	}
+	for _, row := range k.rows {
+		if called[row] && !yield(row) {
+			return
+		}
+	}
+}
+
+// Len counts the commands clients may call, without subcommands.
+func (k *Catalogue) Len() int { return k.names.size }
+
+// All is every row and subcommand, renamed away or not, at its ID. Nobody writes to the slice.
+func (k *Catalogue) All() []*Spec { return k.all }
+
+// IDs is the number of rows and subcommands: every Spec.ID is below it.
+func (k *Catalogue) IDs() int { return len(k.all) }

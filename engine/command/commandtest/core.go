@@ -1,0 +1,186 @@
+// Package commandtest is a core without loops, clocks or neighbours, for tests of families: it runs one command and tells what
+// the command answered, what it would have sent to the sinks, and which keyspace events it published.
+//
+// Owner: the test; one goroutine.
+// Never: in a server. What admission refuses for other reasons than arity and MULTI is not refused here.
+// Start here.
+package commandtest
+
+import (
+	"strings"
+
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/engine/data/keyspace"
+	"spindle/protocol"
+)
+
+// A Core runs commands for a test and keeps what they did.
+type Core struct {
+	Space     *keyspace.Keyspace
+	Catalogue *command.Catalogue
+	Settings  *command.Settings
+	Whole     *command.Whole
+	Abort     func(cl *client.Client, why error) error // of an EXEC that was refused; nil: like any other
+
+	Mute    bool     // keep neither: what remains of a command's cost is its own
+	Effects []Effect // since the last Reset
+	Events  []Event
+
+	now    int64
+	nextID int64
+	depth  int
+	frames [4]command.Context
+}
+
+// An Effect is one command as the sinks would get it.
+type Effect struct {
+	DB   int
+	Args []string
+}
+
+// An Event is one keyspace event.
+type Event struct {
+	DB        int
+	Class     command.EventClass
+	Name, Key string
+}
+
+// New returns a core over space and families, at the time nowMs. It takes space's hook for expired keys.
+func New(space *keyspace.Keyspace, nowMs int64, families ...command.Family) (*Core, error) {
+	catalogue, err := command.NewCatalogue(families...)
+	if err != nil {
+		return nil, err
+	}
+	c := &Core{Space: space, Catalogue: catalogue, Settings: &command.Settings{}, Whole: &command.Whole{}}
+	space.Hooks.Expired = func(db int, key []byte) {
+		c.Effects = append(c.Effects, Effect{db, []string{"DEL", string(key)}})
+		c.Notify(command.EventExpired, "expired", db, key)
+	}
+	c.SetNow(nowMs)
+	return c, nil
+}
+
+// SetNow moves the clock; Unix ms.
+func (c *Core) SetNow(ms int64) {
+	c.now = ms
+	c.Space.SetNow(ms)
+}
+
+// Now is what SetNow was told.
+func (c *Core) Now() int64 { return c.now }
+
+// Client returns a new client of protocol 2 or 3.
+func (c *Core) Client(protocolVersion int) *client.Client {
+	c.nextID++
+	return &client.Client{
+		ID: c.nextID, Flags: client.Fake, User: "default", Authenticated: true, Protocol: protocolVersion,
+		Out: &protocol.Reply{RESP3: protocolVersion == 3},
+	}
+}
+
+// Reset forgets effects and events.
+func (c *Core) Reset() { c.Effects, c.Events = c.Effects[:0], c.Events[:0] }
+
+// Do runs one command of cl and returns its reply as it would leave.
+func (c *Core) Do(cl *client.Client, args ...string) string {
+	request := make([][]byte, len(args))
+	for i, a := range args {
+		request[i] = []byte(a)
+	}
+	cl.Out.Reset()
+	c.Serve(cl, request)
+	for i := range request { // R2: what a handler keeps of them shows
+		for j := range request[i] {
+			request[i][j] = 0xDB
+		}
+	}
+	var b strings.Builder
+	for piece := range cl.Out.Pieces {
+		b.Write(piece)
+	}
+	return b.String()
+}
+
+// Serve runs one command into cl.Out. With room in its buffers it allocates only what the handler does.
+func (c *Core) Serve(cl *client.Client, args [][]byte) {
+	spec, err := c.Catalogue.Resolve(c.Catalogue.Lookup(args[0]), args)
+	switch {
+	case err != nil:
+		switch isExec := spec != nil && spec.Name == "exec"; {
+		case isExec && c.Abort != nil:
+			err = c.Abort(cl, err)
+		case cl.Is(client.Multi) && !isExec:
+			cl.Flags |= client.DirtyExec
+		}
+		cl.Out.Error(err)
+	case cl.Is(client.Multi) && !runsAtOnce[spec.Name]:
+		enqueue(cl, spec, args)
+	default:
+		c.run(cl, spec, args)
+	}
+}
+
+var runsAtOnce = map[string]bool{"exec": true, "discard": true, "multi": true, "watch": true}
+
+func enqueue(cl *client.Client, spec *command.Spec, args [][]byte) {
+	if cl.Queue == nil {
+		cl.Queue = &client.Queue{}
+	}
+	kept := make([][]byte, len(args))
+	for i := range args {
+		kept[i] = append([]byte(nil), args[i]...)
+	}
+	cl.Queue.Commands = append(cl.Queue.Commands, client.Queued{Args: kept, Spec: spec})
+	cl.Out.Simple("QUEUED")
+}
+
+func (c *Core) run(cl *client.Client, spec *command.Spec, args [][]byte) error {
+	ctx := &c.frames[c.depth]
+	c.depth++
+	ctx.Client, ctx.Args, ctx.Reply, ctx.Spec, ctx.Bulk = cl, args, cl.Out, spec, nil
+	ctx.Space, ctx.DB, ctx.Now, ctx.Dirty = c.Space, c.Space.DB(cl.DB), c.now, 0
+	ctx.Settings, ctx.Whole, ctx.Core = c.Settings, c.Whole, c
+	mark := cl.Out.Mark()
+	err := spec.Run(ctx)
+	if err != nil {
+		cl.Out.Rollback(mark)
+		cl.Out.Error(err)
+	}
+	if ctx.Effects.Replaced {
+		for _, effect := range ctx.Effects.Commands {
+			c.book(cl.DB, effect)
+		}
+	} else if ctx.Dirty != 0 && spec.Flags&command.Write != 0 {
+		c.book(cl.DB, args)
+	}
+	ctx.Effects.Reset()
+	c.depth--
+	return err
+}
+
+func (c *Core) book(db int, args [][]byte) {
+	if c.Mute {
+		return
+	}
+	e := Effect{DB: db}
+	for _, a := range args {
+		e.Args = append(e.Args, string(a))
+	}
+	c.Effects = append(c.Effects, e)
+}
+
+// Call implements command.Core.
+func (c *Core) Call(outer *command.Context, spec *command.Spec, args [][]byte) error {
+	return c.run(outer.Client, spec, args)
+}
+
+// Block implements command.Core: nothing here ever becomes ready.
+func (c *Core) Block(*command.Context, command.Wait) {}
+
+// Notify implements command.Core.
+func (c *Core) Notify(class command.EventClass, event string, db int, key []byte) {
+	if !c.Mute {
+		c.Events = append(c.Events, Event{db, class, event, string(key)})
+	}
+}

@@ -1,0 +1,151 @@
+package command
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// An index finds a row by its name in any case, without allocating.
+//
+//	name "GeoAdd"  ──▶  word 'g' 'e' 'o' 'a' 'd' 'd' 0 0   (8 bytes, little endian, ASCII lower case)
+//	                    last  the 8 bytes that end the name; equal to word for names of 8 bytes or less
+//	                    hash  = (word ^ rotate(last, 29) ^ length) * odd constant, its top bits
+//	slots  [ · | row | · | · | row | row | · ]            open addressing, linear probing, at most half full
+//
+// I1. A slot's word, last and size are those of its name in lower case.
+// I2. A row is reachable from its home slot without crossing an empty one.
+// I3. Names of 16 bytes or less are equal exactly if word, last and size are; longer ones are compared whole.
+type index struct {
+	slots []indexSlot
+	shift uint
+	size  int
+}
+
+type indexSlot struct {
+	word, last uint64
+	size       int
+	row        *Spec
+	name       string // lower case; may differ from row.Full after a rename
+}
+
+const indexHash = 0x9E3779B97F4A7C15
+
+// lower turns the ASCII capitals among w's eight bytes into small letters.
+func lower(w uint64) uint64 {
+	const ones = 0x0101010101010101
+	low := w &^ (0x80 * ones)
+	fromA := low + (0x80-'A')*ones
+	pastZ := low + (0x80-'Z'-1)*ones
+	capital := fromA &^ pastZ &^ w & (0x80 * ones)
+	return w | capital>>2
+}
+
+// words reads a name's first and last eight bytes in lower case.
+func words(name []byte) (word, last uint64) {
+	switch n := len(name); {
+	case n >= 8:
+		return lower(binary.LittleEndian.Uint64(name)), lower(binary.LittleEndian.Uint64(name[n-8:]))
+	case n >= 4:
+		w := uint64(binary.LittleEndian.Uint32(name)) |
+			uint64(binary.LittleEndian.Uint32(name[n-4:]))<<(8*uint(n-4)&63)
+		w = lower(w)
+		return w, w
+	case n > 0:
+		w := uint64(name[0]) | uint64(name[n/2])<<(8*uint(n/2)&63) | uint64(name[n-1])<<(8*uint(n-1)&63)
+		w = lower(w)
+		return w, w
+	}
+	return 0, 0
+}
+
+// home is the slot where the search for a name begins.
+func (x *index) home(word, last uint64, size int) uint64 {
+	return (word ^ bits.RotateLeft64(last, 29) ^ uint64(size)) * indexHash >> (x.shift & 63)
+}
+
+// find returns the row called name, in any case; nil if there is none.
+func (x *index) find(name []byte) *Spec {
+	if len(x.slots) == 0 {
+		return nil
+	}
+	word, last := words(name)
+	mask := uint64(len(x.slots) - 1)
+	for i := x.home(word, last, len(name)); ; i++ {
+		s := &x.slots[i&mask]
+		if s.row == nil {
+			return nil
+		}
+		if s.word == word && s.last == last && s.size == len(name) && (s.size <= 16 || equalFold(name, s.name)) {
+			return s.row
+		}
+	}
+}
+
+// equalFold compares name with a name in lower case, letting ASCII capitals match.
+func equalFold(name []byte, want string) bool {
+	if len(name) != len(want) {
+		return false
+	}
+	for i, c := range name {
+		if c >= 'A' && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		if c != want[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// add enters row under name; false if the name is taken.
+func (x *index) add(name string, row *Spec) bool {
+	if x.find([]byte(name)) != nil {
+		return false
+	}
+	if 2*(x.size+1) > len(x.slots) {
+		old := x.slots
+		n := max(8, 2*len(old))
+		x.slots, x.shift = make([]indexSlot, n), uint(64-bits.Len(uint(n-1)))
+		for _, s := range old {
+			if s.row != nil {
+				x.place(s)
+			}
+		}
+	}
+	folded := make([]byte, len(name))
+	for i := range folded {
+		folded[i] = name[i]
+		if c := name[i]; c >= 'A' && c <= 'Z' {
+			folded[i] = c + 'a' - 'A'
+		}
+	}
+	word, last := words(folded)
+	x.place(indexSlot{word, last, len(folded), row, string(folded)})
+	x.size++
+	return true
+}
+
+func (x *index) place(s indexSlot) {
+	mask := uint64(len(x.slots) - 1)
+	for i := x.home(s.word, s.last, s.size); ; i++ {
+		if x.slots[i&mask].row == nil {
+			x.slots[i&mask] = s
+			return
+		}
+	}
+}
+
+// remove takes name out; false if it was not in. Rare (rename-command), so the index is simply built anew.
+func (x *index) remove(name string) bool {
+	if x.find([]byte(name)) == nil {
+		return false
+	}
+	old := x.slots
+	*x = index{}
+	for _, s := range old {
+		if s.row != nil && !equalFold([]byte(name), s.name) {
+			x.add(s.name, s.row)
+		}
+	}
+	return true
+}

@@ -1,0 +1,224 @@
+package command
+
+import (
+	"math"
+
+	"spindle/protocol"
+)
+
+// Search says which keys GetKeys is to find.
+type Search uint8
+
+const (
+	IncludeNotKeys Search = 1 << iota // also what a key spec calls not a key (shard channels)
+	Partial                           // what the specs can tell, even where one of them cannot
+)
+
+// legacyRange derives the first, last and step of COMMAND INFO from a row's key specs, and MovableKeys when they
+// do not tell all.
+func legacyRange(s *Spec) (KeySpec, Flags) {
+	flags := s.Flags
+	if len(s.Keys) == 0 {
+		return KeySpec{}, flags
+	}
+	plain := func(k *KeySpec) bool { return !k.Unknown && k.Keyword == "" && !k.KeyNum }
+	if len(s.Keys) == 1 && plain(&s.Keys[0]) {
+		if s.Keys[0].Flags&KeyIncomplete != 0 {
+			flags |= MovableKeys
+		}
+		return s.Keys[0], flags
+	}
+	first, last, before := math.MaxInt, 0, 0
+	for i := range s.Keys {
+		k := &s.Keys[i]
+		if !plain(k) || k.Step != 1 || before != 0 && before != k.Index-1 {
+			flags |= MovableKeys
+			continue
+		}
+		if k.Flags&KeyIncomplete != 0 {
+			flags |= MovableKeys
+		}
+		first = min(first, k.Index)
+		end := k.LastKey
+		if end >= 0 {
+			end += k.Index
+		}
+		if uint(end) > uint(last) { // unsigned: "up to the last argument" is greater than any index
+			last = end
+		}
+		before = last
+	}
+	if first == math.MaxInt {
+		return KeySpec{}, flags | MovableKeys
+	}
+	if last > 0 {
+		last -= first
+	}
+	return KeySpec{Index: first, LastKey: last, Step: 1}, flags
+}
+
+// FirstLastStep is COMMAND INFO's old way to say where keys stand: 0, 0, 0 for none.
+func (s *Spec) FirstLastStep() (first, last, step int) {
+	first, last, step = s.legacy.Index, s.legacy.LastKey, s.legacy.Step
+	if last >= 0 {
+		last += first
+	}
+	return first, last, step
+}
+
+// HasKeys says whether calls of the row may name keys. Without include, shard channels are not keys.
+func (s *Spec) HasKeys(search Search) bool {
+	if s.GetKeys != nil {
+		return true
+	}
+	for i := range s.Keys {
+		if search&IncludeNotKeys != 0 || s.Keys[i].Flags&KeyNotKey == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// AppendKeys appends where the keys of a call stand, in the order of the key specs.
+//
+// Errors: ErrInvalidKeyArguments when the arguments do not fit the specs and no GetKeys knows better.
+// Cost: no allocation while into has room, except what a row's GetKeys makes.
+func (s *Spec) AppendKeys(into []KeyPosition, args [][]byte, search Search) ([]KeyPosition, error) {
+	real, variable := false, false
+	for i := range s.Keys {
+		real = real || s.Keys[i].Flags&KeyNotKey == 0
+		variable = variable || s.Keys[i].Flags&KeyVariableFlags != 0
+	}
+	mark := len(into)
+	if (real || search&IncludeNotKeys != 0) && (!variable || s.GetKeys == nil) {
+		keys, ok := appendBySpecs(into, s.Keys, args, search)
+		if ok {
+			return keys, nil
+		}
+		into = into[:mark]
+		if s.GetKeys == nil {
+			return into, ErrInvalidKeyArguments
+		}
+	}
+	if s.GetKeys == nil {
+		return into, nil
+	}
+	keys, err := s.GetKeys(args)
+	if err != nil {
+		return into, err
+	}
+	return append(into, keys...), nil
+}
+
+// ErrInvalidKeyArguments is for a call from which no keys can be read.
+var ErrInvalidKeyArguments = &protocol.Error{Code: "ERR", Text: "Invalid arguments specified for command"}
+
+// appendBySpecs reads the keys that specs describe; false when one of them does not fit args.
+func appendBySpecs(into []KeyPosition, specs []KeySpec, args [][]byte, search Search) ([]KeyPosition, bool) {
+	for i := range specs {
+		k := &specs[i]
+		if k.Flags&KeyNotKey != 0 && search&IncludeNotKeys == 0 {
+			continue
+		}
+		first, last, step, fits := k.locate(args)
+		if fits && first == 0 {
+			continue // its keyword is not there
+		}
+		if fits && first > 0 && last < len(args) && last >= first && first < len(args) {
+			for at := first; at <= last; at += max(step, 1) {
+				into = append(into, KeyPosition{at, k.Flags})
+			}
+			if k.Flags&KeyIncomplete == 0 {
+				continue
+			}
+		}
+		if search&Partial == 0 {
+			return into, false
+		}
+	}
+	return into, true
+}
+
+// locate finds the range of arguments that k means. first is 0 when its keyword is absent.
+func (k *KeySpec) locate(args [][]byte) (first, last, step int, fits bool) {
+	n := len(args)
+	switch {
+	case k.Unknown:
+		return 0, 0, 0, false
+	case k.Keyword != "":
+		from, to, by := k.KeywordFrom, n-1, 1
+		if from < 0 {
+			from, to = n+from, 1
+		}
+		if from > to {
+			by = -1
+		}
+		for i := from; i != to && i >= 1 && i < n; i += by {
+			if equalFoldUpper(args[i], k.Keyword) {
+				first = i + 1
+				break
+			}
+		}
+		if first == 0 {
+			return 0, 0, 0, true
+		}
+	default:
+		first = k.Index
+	}
+	if k.KeyNum {
+		at := first + k.KeyNumIndex
+		if at >= n {
+			return 0, 0, 0, false
+		}
+		count, ok := smallCount(args[at])
+		if !ok {
+			return 0, 0, 0, false
+		}
+		first += k.FirstKey
+		return first, first + count - 1, k.KeyStep, true
+	}
+	switch {
+	case k.LastKey >= 0:
+		last = first + k.LastKey
+	case k.Limit == 0:
+		last = n + k.LastKey
+	default:
+		last = first + (n-first)/k.Limit + k.LastKey
+	}
+	return first, last, k.Step, true
+}
+
+// equalFoldUpper compares b with an upper-case keyword, letting ASCII small letters match.
+func equalFoldUpper(b []byte, keyword string) bool {
+	if len(b) != len(keyword) {
+		return false
+	}
+	for i, c := range b {
+		if c >= 'a' && c <= 'z' {
+			c -= 'a' - 'A'
+		}
+		w := keyword[i]
+		if w >= 'a' && w <= 'z' {
+			w -= 'a' - 'A'
+		}
+		if c != w {
+			return false
+		}
+	}
+	return true
+}
+
+// smallCount reads a count of keys: digits without sign or leading zero, small enough for any request.
+func smallCount(b []byte) (int, bool) {
+	if len(b) == 0 || len(b) > 9 || b[0] == '0' && len(b) > 1 {
+		return 0, false
+	}
+	n := 0
+	for _, c := range b {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = n*10 + int(c-'0')
+	}
+	return n, true
+}

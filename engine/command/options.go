@@ -1,0 +1,50 @@
+package command
+
+import (
+	"math"
+
+	"spindle/internal/number"
+	"spindle/protocol"
+)
+
+// Is says whether a client's argument is word, which is in upper case, in any case.
+func Is(arg []byte, word string) bool {
+	if len(arg) != len(word) {
+		return false
+	}
+	for i, b := range arg {
+		if 'a' <= b && b <= 'z' {
+			b -= 'a' - 'A'
+		}
+		if b != word[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// Int reads a decimal integer as strictly as the reference does: no space, no plus, no leading zero.
+//
+// Errors: ErrNotInteger.
+func Int(arg []byte) (int64, error) {
+	if n, ok := number.ParseInt(arg); ok {
+		return n, nil
+	}
+	return 0, protocol.ErrNotInteger
+}
+
+// Int32 is Int for what must fit a C int: database numbers.
+//
+// Errors: ErrNotInteger, and "value is out of range".
+func Int32(arg []byte) (int, error) {
+	n, err := Int(arg)
+	if err != nil {
+		return 0, err
+	}
+	if n < math.MinInt32 || n > math.MaxInt32 {
+		return 0, errOutOfInt
+	}
+	return int(n), nil
+}
+
+var errOutOfInt = &protocol.Error{Code: "ERR", Text: "value is out of range, value must between -2147483648 and 2147483647"}

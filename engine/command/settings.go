@@ -1,0 +1,54 @@
+package command
+
+import (
+	"spindle/engine/client"
+	"spindle/internal/setting"
+)
+
+// Settings are the parameters that handlers of several families go by. The core hands them to every Context.
+type Settings struct {
+	MaxBulk        *setting.Int // proto-max-bulk-len, bytes, which the loops read too: no string may grow past it. Nil: the default
+	LazyfreeExpire setting.Bool // lazyfree-lazy-expire: an expired key is propagated as UNLINK, not DEL
+}
+
+// Rows are the settings that no other package declares.
+func (s *Settings) Rows() []setting.Row {
+	return []setting.Row{setting.NewBool("lazyfree-lazy-expire", &s.LazyfreeExpire, false)}
+}
+
+// defaultMaxBulk is proto-max-bulk-len where nobody set it.
+const defaultMaxBulk = 512 << 20
+
+// MaxBulk is the longest a string may become, in bytes.
+func (c *Context) MaxBulk() int64 {
+	if c.Settings == nil || c.Settings.MaxBulk == nil {
+		return defaultMaxBulk
+	}
+	return c.Settings.MaxBulk.Get()
+}
+
+// LazyExpire says whether the end of an expired key is told to the sinks as UNLINK instead of DEL.
+func (c *Context) LazyExpire() bool { return c.Settings != nil && c.Settings.LazyfreeExpire.Get() }
+
+// HasPassed says whether a key given this deadline (Unix ms) would be gone already: then it is removed at once, except on
+// a replica, which waits for its primary to say so, and while loading.
+func (c *Context) HasPassed(deadlineMs int64) bool {
+	return deadlineMs <= c.Now && !c.Space.Replica && !c.Space.Trusting
+}
+
+var (
+	wordDel    = []byte("DEL")
+	wordUnlink = []byte("UNLINK")
+)
+
+// Removal is the command that tells the sinks of an expired key's end.
+func (c *Context) Removal() []byte {
+	if c.LazyExpire() {
+		return wordUnlink
+	}
+	return wordDel
+}
+
+// Obeys says that the command is not the client's own wish: it comes from our primary or from a file, was allowed once, and
+// is not refused here.
+func (c *Context) Obeys() bool { return c.Client.Is(client.Primary) }

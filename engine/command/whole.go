@@ -1,0 +1,47 @@
+package command
+
+import "spindle/engine/data/keyspace"
+
+// Whole is told of changes to whole databases, inside the turn and before they happen: who watches or tracks keys would
+// not hear of each. The zero value, or nil, tells nobody.
+type Whole struct {
+	Emptying []func(db int)   // every key of db is about to be removed
+	Swapping []func(a, b int) // the contents of a and b are about to change places
+	Emptied  []func()         // FLUSHALL has removed everything: a save of what was is pointless now
+}
+
+// Empty removes every key of db, in O(1), and says how many there were.
+func (w *Whole) Empty(db *keyspace.DB) (removed int) {
+	if w != nil {
+		for _, f := range w.Emptying {
+			f(db.Index())
+		}
+	}
+	return db.Flush()
+}
+
+// EmptyAll is Empty of all databases.
+func (w *Whole) EmptyAll(k *keyspace.Keyspace) (removed int) {
+	for i := range k.Len() {
+		removed += w.Empty(k.DB(i))
+	}
+	if w != nil {
+		for _, f := range w.Emptied {
+			f()
+		}
+	}
+	return removed
+}
+
+// Swap exchanges the contents of databases a and b.
+func (w *Whole) Swap(k *keyspace.Keyspace, a, b int) {
+	if a == b {
+		return
+	}
+	if w != nil {
+		for _, f := range w.Swapping {
+			f(a, b)
+		}
+	}
+	k.Swap(a, b)
+}

@@ -1,0 +1,414 @@
+// Package engine is the core: it executes every command of every connection in one total order.
+//
+// Owner: whoever holds the turn (R1); a loop takes it for a batch, a duty for a slice.
+// Never: waits for a background goroutine (R5), touches a socket, or knows what stands above it but by
+// the interfaces of neighbours.go.
+// Start here: Serve is the walk; admission.go refuses, propagate.go tells the sinks, blocking.go parks clients, duties.go
+// does what is due.
+package engine
+
+import (
+	"context"
+	"runtime/pprof"
+	"time"
+
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/engine/data/keyspace"
+	"spindle/lazyfree"
+	"spindle/protocol"
+)
+
+// maxDepth bounds how deep commands call commands: EXEC in a script's caller is two, a function that calls a script three.
+const maxDepth = 8
+
+// prefetchAhead is how many requests of a batch have their keys' cache misses under way at once. Past some
+// ten, the processor has no more line-fill buffers and the first lines fall out of L1 again.
+const prefetchAhead = 12
+
+// Core owns the data and runs the commands. Its methods say who may call them; all else needs the turn.
+type Core struct {
+	turn
+	space     *keyspace.Keyspace
+	catalogue *command.Catalogue
+	clients   *client.Registry
+	settings  *Settings
+	common    *command.Settings
+	whole     *command.Whole
+	hooks     Hooks
+	lazy      *lazyfree.Queue
+	takeJob   func() (lazyfree.Job, int)
+
+	started   time.Time // the origin of nanos
+	nanos     int64     // monotonic, at the last reading of the clock in this turn
+	nowMs     int64     // Unix ms, the same for the whole turn
+	inTurn    bool
+	frames    [maxDepth]command.Context // one per depth of calls, so that no call allocates
+	depth     int
+	specs     [prefetchAhead]*command.Spec // of the requests looked at ahead
+	meter     meter
+	unit      unit
+	sinks     []Sink
+	barriers  []*Barrier
+	raised    int // barriers that are up
+	pause     pause
+	waiting   waiting
+	monitors  []*client.Client
+	dutyAt    int64 // nanos at which the next slice of duties is due, for busy servers
+	duties    duties
+	postponed []*client.Client // held back by a pause
+	memory    *Barrier
+	loading   *Barrier
+
+	bufferBytes, uncountedBytes func() int64
+	labels                      []context.Context // by command.Spec.ID, while somebody profiles
+}
+
+// Hooks are what other packages want to be told by the core, inside the turn. Nil ones are not called.
+type Hooks struct {
+	Publish func(channel, payload []byte)                              // keyspace events leave through pub/sub
+	Slow    func(cl *client.Client, args [][]byte, took time.Duration) // a command past slowlog-log-slower-than
+	Latency func(event string, took time.Duration)                     // an event past latency-monitor-threshold
+	Monitor func(to *client.Client, line []byte)
+	Gone    func(cl *client.Client) // a client left: watches, subscriptions, replicas
+	Evicted func(n int)
+	Tick    []func(nowMs int64) // every 100 ms, each bounded to some tens of µs
+}
+
+// Parts is what a Core is built from.
+type Parts struct {
+	Space     *keyspace.Keyspace
+	Catalogue *command.Catalogue
+	Clients   *client.Registry
+	Settings  *Settings
+	Common    *command.Settings
+	Hooks     Hooks
+	Lazy      *lazyfree.Queue
+	Whole     *command.Whole
+}
+
+// New joins the parts. The catalogue may come later (SetCatalogue), because some of its rows need the core.
+func New(p Parts) *Core {
+	c := &Core{
+		space: p.Space, catalogue: p.Catalogue, clients: p.Clients, settings: p.Settings,
+		common: p.Common, hooks: p.Hooks, lazy: p.Lazy, whole: p.Whole, started: time.Now(),
+	}
+	c.waiting.init()
+	c.meter.init(c.started)
+	c.takeJob = c.space.Heap().TakeJob
+	c.memory, c.loading = c.memoryBarrier(), c.loadingBarrier()
+	c.installKeyspaceHooks()
+	return c
+}
+
+// Serve runs a batch: the walk of a request through the core.
+//
+// It takes the turn, runs the requests in order until one leaves the client unable to go on, hands what was
+// decided to sinks and neighbours, and lets go of the turn.
+func (c *Core) Serve(b *protocol.Batch) {
+	cl := b.Session.(*client.Client)
+	c.take()
+	c.begin()
+	cl.Out = b.Reply
+	c.run(cl, b)
+	c.settle()
+	if c.nanos >= c.dutyAt {
+		c.runDuties()
+	}
+	if c.labels != nil {
+		c.unlabel()
+	}
+	cl.TurnSeen = c.number
+	b.Turn = c.number
+	c.end()
+	c.release()
+}
+
+// Do runs f inside a turn of its own: for duties, loading and neighbours' goroutines. f must be short.
+func (c *Core) Do(f func()) {
+	c.take()
+	c.begin()
+	f()
+	c.settle()
+	c.end()
+	c.release()
+}
+
+// begin reads the clock for the turn that was just taken.
+func (c *Core) begin() {
+	now := time.Now()
+	c.nowMs = now.UnixMilli()
+	c.nanos = int64(now.Sub(c.started))
+	c.inTurn = true
+	c.space.SetNow(c.nowMs)
+	c.meter.begin(c.nanos)
+}
+
+// end closes the books of the turn.
+func (c *Core) end() {
+	c.meter.end(c)
+	c.inTurn = false
+}
+
+// settle gives sinks and neighbours what the turn has decided so far.
+func (c *Core) settle() {
+	if len(c.waiting.ready) > 0 {
+		c.serveReady()
+	}
+	for _, s := range c.sinks {
+		s.TurnDone()
+	}
+}
+
+// run executes the requests of a batch, a few at a time so that their cache misses overlap.
+func (c *Core) run(cl *client.Client, b *protocol.Batch) {
+	for b.Done < len(b.Requests) {
+		ahead := b.Requests[b.Done:min(b.Done+prefetchAhead, len(b.Requests))]
+		c.lookAhead(cl, ahead)
+		for i := range ahead {
+			if cl.Flags&cannotGoOn != 0 {
+				c.lap()
+				return
+			}
+			if !c.execute(cl, &ahead[i], c.specs[i]) {
+				c.lap()
+				return // held back by a pause: the request stays unread
+			}
+			b.Done++
+		}
+	}
+	c.lap()
+}
+
+// cannotGoOn is what keeps a client's next request from being looked at.
+const cannotGoOn = client.Blocked | client.CloseASAP | client.CloseAfter
+
+// lookAhead finds the rows of the requests and starts the cache misses of their first keys.
+func (c *Core) lookAhead(cl *client.Client, requests []protocol.Request) {
+	db := c.space.DB(cl.DB)
+	var last *command.Spec
+	for i := range requests {
+		args := requests[i].Args
+		spec := last // pipelines repeat themselves
+		if spec == nil || !sameName(args[0], spec.Name) || spec.Subs != nil {
+			spec = c.catalogue.Lookup(args[0])
+		}
+		c.specs[i], last = spec, spec
+		if len(requests) > 1 && spec != nil && len(args) > 1 && len(spec.Keys) > 0 {
+			db.Prefetch(args[1])
+		}
+	}
+}
+
+// sameName says whether a client's spelling is exactly a row's lower- or upper-case name; a false no costs a look-up.
+func sameName(sent []byte, name string) bool {
+	if len(sent) != len(name) {
+		return false
+	}
+	for i := range sent {
+		if sent[i]|0x20 != name[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// execute runs one request. It answers false if the client must wait and the request be offered again.
+func (c *Core) execute(cl *client.Client, req *protocol.Request, spec *command.Spec) bool {
+	mark := cl.Out.Mark()
+	if cl.Is(client.ReplySkipNext) {
+		cl.Flags = cl.Flags&^client.ReplySkipNext | client.ReplySkip
+	}
+	cl.CommandsRun++
+	cl.LastMs = c.nowMs
+	err := error(nil)
+	if spec == nil || spec.Subs != nil || !spec.AcceptsArity(len(req.Args)) {
+		if spec, err = c.catalogue.Resolve(spec, req.Args); err != nil {
+			c.reject(cl, nil, err)
+			return c.muted(cl, mark)
+		}
+	}
+	if c.raised != 0 || spec.Flags&wantsScrutiny != 0 || cl.Flags&wantsScrutinyOf != 0 || !cl.Authenticated {
+		verdict, err := c.admit(cl, spec, req.Args)
+		switch verdict {
+		case hold:
+			return false
+		case refuse:
+			c.reject(cl, spec, err)
+			return c.muted(cl, mark)
+		case queue:
+			c.enqueue(cl, spec, req.Args)
+			return c.muted(cl, mark)
+		}
+	}
+	c.call(cl, req.Args, req.Bulk, spec)
+	return c.muted(cl, mark)
+}
+
+// muted drops what a command has replied when the client asked for silence. It always answers true: the request is done.
+func (c *Core) muted(cl *client.Client, mark protocol.Mark) bool {
+	if cl.Flags&(client.ReplyOff|client.ReplySkip) != 0 {
+		cl.Out.Rollback(mark)
+		cl.Flags &^= client.ReplySkip
+	}
+	return true
+}
+
+// call runs an admitted command at the outermost depth and closes its unit of effects.
+func (c *Core) call(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec *command.Spec) {
+	cl.LastCommand = spec.Full
+	if spec != c.meter.spec {
+		c.lap()
+		c.meter.spec = spec
+	}
+	c.meter.calls++
+	if c.labels != nil {
+		pprof.SetGoroutineLabels(c.labels[spec.ID])
+	}
+	if len(c.monitors) != 0 {
+		c.feedMonitors(cl, spec, args)
+	}
+	c.invoke(cl, args, bulk, spec)
+	if c.unit.effects != 0 {
+		c.flushUnit()
+	}
+	if spec.Flags&(command.Fast|command.Brief) == 0 || c.meter.precise {
+		c.lap()
+		c.watchSlowness(cl, spec, args)
+	}
+}
+
+// invoke runs a handler in a frame of its own and books what it did.
+func (c *Core) invoke(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec *command.Spec) error {
+	ctx := &c.frames[c.depth]
+	c.depth++
+	ctx.Client, ctx.Args, ctx.Bulk, ctx.Reply, ctx.Spec = cl, args, bulk, cl.Out, spec
+	ctx.DB, ctx.Now, ctx.Dirty = c.space.DB(cl.DB), c.nowMs, 0
+	mark := cl.Out.Mark()
+	err := spec.Run(ctx)
+	if err != nil {
+		cl.Out.Rollback(mark)
+		cl.Out.Error(err)
+		c.meter.failed(spec, err)
+	}
+	if ctx.Dirty != 0 || ctx.Effects.Replaced {
+		c.book(ctx)
+	}
+	c.depth--
+	return err
+}
+
+// frame prepares what every context of this core has in common.
+func (c *Core) prepareFrames() {
+	for i := range c.frames {
+		c.frames[i].Space, c.frames[i].Core, c.frames[i].Settings = c.space, c, c.common
+		c.frames[i].Whole = c.whole
+	}
+}
+
+// Call implements command.Core: a command run by a command, as the same client.
+func (c *Core) Call(outer *command.Context, spec *command.Spec, args [][]byte) error {
+	cl := outer.Client
+	if c.depth == maxDepth {
+		return protocol.Errorf("ERR", "commands call commands more than %d deep", maxDepth)
+	}
+	before := c.nanos
+	err := c.invoke(cl, args, nil, spec)
+	c.nanos = int64(time.Since(c.started))
+	spec.Stats.Record(1, c.nanos-before)
+	c.meter.commands++
+	c.watchSlowness(cl, spec, args)
+	return err
+}
+
+// reject answers a request that was not run.
+func (c *Core) reject(cl *client.Client, spec *command.Spec, err error) {
+	c.meter.rejected(spec, err)
+	if cl.Is(client.Multi) && (spec == nil || spec.Name != "exec") {
+		cl.Flags |= client.DirtyExec
+	}
+	cl.Out.Error(err)
+}
+
+// enqueue keeps a copy of a command for EXEC: the request's bytes are lent (R2).
+func (c *Core) enqueue(cl *client.Client, spec *command.Spec, args [][]byte) {
+	total := 0
+	for _, a := range args {
+		total += len(a)
+	}
+	kept, bytes := make([][]byte, len(args)), make([]byte, 0, total)
+	for i, a := range args {
+		at := len(bytes)
+		bytes = append(bytes, a...)
+		kept[i] = bytes[at:len(bytes):len(bytes)]
+	}
+	if cl.Queue == nil {
+		cl.Queue = &client.Queue{}
+	}
+	cl.Queue.Commands = append(cl.Queue.Commands, client.Queued{Args: kept, Spec: spec})
+	cl.Queue.Flags |= uint64(spec.Flags)
+	cl.Queue.Bytes += total + 24*len(args) + 48
+	cl.Out.Simple("QUEUED")
+}
+
+// lap reads the clock and books the time since the last reading on the row that ran meanwhile.
+func (c *Core) lap() {
+	m := &c.meter
+	if m.calls == 0 {
+		return
+	}
+	now := int64(time.Since(c.started))
+	took := now - c.nanos
+	c.nanos = now
+	m.spec.Stats.Record(m.calls, took)
+	m.commands += uint64(m.calls)
+	m.lastNanos = took
+	m.calls = 0
+}
+
+// watchSlowness looks at the command that was just timed.
+func (c *Core) watchSlowness(cl *client.Client, spec *command.Spec, args [][]byte) {
+	took := c.meter.lastNanos
+	if limit := c.settings.SlowlogSlowerThan.Get(); limit >= 0 && took >= limit*1000 && c.hooks.Slow != nil &&
+		spec.Flags&command.SkipSlowlog == 0 {
+		c.hooks.Slow(cl, args, time.Duration(took))
+	}
+	if limit := c.settings.LatencyThreshold.Get(); limit > 0 && took >= limit*1e6 && c.hooks.Latency != nil {
+		event := "command"
+		if spec.Flags&command.Fast != 0 {
+			event = "fast-command"
+		}
+		c.hooks.Latency(event, time.Duration(took))
+	}
+}
+
+// Freeze takes a view of all databases as they are now. Any number may live at once; each must be closed.
+func (c *Core) Freeze() *keyspace.View { return c.space.Freeze() }
+
+// SetCatalogue gives the core its commands, before the first Serve.
+func (c *Core) SetCatalogue(k *command.Catalogue) { c.catalogue = k }
+
+// AddOwnBarriers adds the core's barriers behind those added so far: memory first, loading after what comes in between.
+func (c *Core) AddOwnBarriers(between ...*Barrier) {
+	c.AddBarrier(c.memory)
+	for _, b := range between {
+		c.AddBarrier(b)
+	}
+	c.AddBarrier(c.loading)
+}
+
+// SetHooks tells the core who wants to hear of what. Before the first Serve.
+func (c *Core) SetHooks(h Hooks) { c.hooks = h }
+
+// OnTick adds to what is done ten times a second. Before the first Serve.
+func (c *Core) OnTick(f func(nowMs int64)) { c.hooks.Tick = append(c.hooks.Tick, f) }
+
+// InTurn runs f in the turn that is held, or takes one: for what follows a setting, which CONFIG SET changes in a turn and the
+// configuration file outside of one. Only for goroutines that do not race with others for the turn at start.
+func (c *Core) InTurn(f func()) {
+	if c.inTurn {
+		f()
+		return
+	}
+	c.Do(f)
+}

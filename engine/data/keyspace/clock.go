@@ -1,0 +1,92 @@
+package keyspace
+
+import "spindle/engine/data/value"
+
+// Each entry has a clock of 24 bits that says how worth keeping it is. Under an LFU policy:
+//
+//	23      8 7     0
+//	+--------+-------+
+//	| minute | count |     the minute of the last decay, modulo 2^16; count grows ever slower
+//	+--------+-------+
+//
+// Under all others it is the second of the last use, modulo 2^24.
+const (
+	clockMask  = 1<<24 - 1
+	clockMs    = 1000
+	lfuInitial = 5
+)
+
+func (k *Keyspace) second() uint32 { return uint32(k.now/clockMs) & clockMask }
+
+func (k *Keyspace) minute() uint32 { return uint32(k.now/60000) & 0xFFFF }
+
+// newClock is the clock of a key that is being made.
+func (k *Keyspace) newClock() uint32 {
+	if k.Policy.LFU() {
+		return k.minute()<<8 | lfuInitial
+	}
+	return k.second()
+}
+
+// touch notes a use of v.
+func (k *Keyspace) touch(v value.Value) {
+	if k.Policy.LFU() || k.NoTouch {
+		k.touchSlow(v)
+		return
+	}
+	v.SetClock(k.second())
+}
+
+func (k *Keyspace) touchSlow(v value.Value) {
+	if k.NoTouch {
+		return
+	}
+	v.SetClock(k.minute()<<8 | k.grown(k.decayed(v.Clock())))
+}
+
+// decayed is an LFU clock's count, less one for each LFUDecayTime minutes since it was last touched.
+func (k *Keyspace) decayed(clock uint32) uint32 {
+	count := clock & 255
+	if k.LFUDecayTime <= 0 {
+		return count
+	}
+	periods := (k.minute() - clock>>8) & 0xFFFF / uint32(k.LFUDecayTime)
+	return count - min(periods, count)
+}
+
+// grown is a count after one more use: it grows with a probability of 1 in (count above the initial one) * LFULogFactor + 1.
+func (k *Keyspace) grown(count uint32) uint32 {
+	if count == 255 {
+		return count
+	}
+	base := uint64(0)
+	if count > lfuInitial {
+		base = uint64(count - lfuInitial)
+	}
+	if k.rng.Uint64()>>32*(base*uint64(max(k.LFULogFactor, 0))+1)>>32 == 0 {
+		count++
+	}
+	return count
+}
+
+// IdleMs is how long ago v was last used (OBJECT IDLETIME); meaningful when the policy is not LFU.
+func (k *Keyspace) IdleMs(v value.Value) int64 {
+	return int64((k.second()-v.Clock())&clockMask) * clockMs
+}
+
+// Frequency is v's logarithmic use counter, decayed (OBJECT FREQ); meaningful when the policy is LFU.
+func (k *Keyspace) Frequency(v value.Value) int { return int(k.decayed(v.Clock())) }
+
+// SetIdle gives v the clock of a key that was last used so long ago (RESTORE IDLETIME, RDB). Nothing under an LFU policy.
+func (k *Keyspace) SetIdle(v value.Value, idleMs int64) {
+	if !k.Policy.LFU() {
+		v.SetClock((k.second() - uint32(min(idleMs/clockMs, clockMask))) & clockMask)
+	}
+}
+
+// SetFrequency gives v the clock of a key with that use counter (RESTORE FREQ, RDB). Nothing under another policy.
+func (k *Keyspace) SetFrequency(v value.Value, freq int) {
+	if k.Policy.LFU() {
+		v.SetClock(k.minute()<<8 | uint32(freq)&255)
+	}
+}

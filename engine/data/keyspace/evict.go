@@ -1,0 +1,184 @@
+package keyspace
+
+import (
+	"spindle/engine/data/memory"
+	"spindle/engine/data/table"
+	"spindle/engine/data/value"
+)
+
+// Policy is a maxmemory-policy.
+type Policy uint8
+
+const (
+	NoEviction Policy = iota
+	VolatileLRU
+	VolatileLFU
+	VolatileRandom
+	VolatileTTL
+	AllKeysLRU
+	AllKeysLFU
+	AllKeysRandom
+)
+
+// LFU says that the policy counts how often keys are used, so that the clock field is a counter.
+func (p Policy) LFU() bool { return p == VolatileLFU || p == AllKeysLFU }
+
+// volatileOnly says that the policy evicts keys with a deadline alone.
+func (p Policy) volatileOnly() bool { return p >= VolatileLRU && p <= VolatileTTL }
+
+func (p Policy) random() bool { return p == VolatileRandom || p == AllKeysRandom }
+
+// A pool is the best candidates for eviction among the keys sampled so far, the best last.
+//
+// A candidate is named by its hash: a copy of the key would cost memory just when there is none. It may have gone or been used since it
+// was sampled; what is found under the hash decides.
+type pool struct {
+	n    int
+	at   [poolSize]candidate
+	refs []memory.Ref // of one sample
+	next int          // the database that a random policy is at
+}
+
+type candidate struct {
+	score uint64 // the higher, the less worth keeping
+	hash  uint64
+	d     *data
+}
+
+const poolSize = 16
+
+// EvictOne evicts one key by Policy; false when the policy leaves nothing to evict. The memory of a big value comes
+// back a little later, from a reclaimer: freed is what the key held, in bytes.
+func (k *Keyspace) EvictOne() (freed int64, ok bool) {
+	if k.Policy == NoEviction {
+		return 0, false
+	}
+	if k.Policy.random() {
+		return k.evictRandom()
+	}
+	for range 64 { // candidates may have gone; each round samples anew
+		keys := 0
+		for i := range k.dbs {
+			keys += k.gather(&k.dbs[i])
+		}
+		if keys == 0 {
+			return 0, false
+		}
+		for k.pool.n > 0 {
+			k.pool.n--
+			c := k.pool.at[k.pool.n]
+			if db := k.holder(c.d); db != nil {
+				p, ref := c.d.t.FindHash(c.hash)
+				if ref != 0 && (!k.Policy.volatileOnly() || p.Volatile()) {
+					return k.evict(db, &p, ref), true
+				}
+			}
+		}
+	}
+	return 0, false
+}
+
+// holder is the database that d is the content of now.
+func (k *Keyspace) holder(d *data) *DB {
+	for i := range k.dbs {
+		if k.dbs[i].d == d {
+			return &k.dbs[i]
+		}
+	}
+	return nil
+}
+
+// gather samples a database into the pool and returns how many keys the policy could take from it.
+func (k *Keyspace) gather(db *DB) int {
+	t := &db.d.t
+	n := t.Len()
+	if k.Policy.volatileOnly() {
+		n = t.Volatile()
+	}
+	if n == 0 {
+		return 0
+	}
+	k.pool.refs = t.Sample(&k.rng, max(k.Samples, 1), k.Policy.volatileOnly(), k.pool.refs[:0])
+	for _, ref := range k.pool.refs {
+		v := value.At(ref)
+		k.pool.offer(k.score(v), v, db.d)
+	}
+	return n
+}
+
+// score says how little v is worth keeping.
+func (k *Keyspace) score(v value.Value) uint64 {
+	switch k.Policy {
+	case VolatileLFU, AllKeysLFU:
+		return uint64(255 - k.Frequency(v))
+	case VolatileTTL:
+		return ^uint64(0) - uint64(v.Deadline())
+	default:
+		return uint64(k.IdleMs(v))
+	}
+}
+
+// offer puts a candidate in its place, if it is better than the worst of a full pool.
+func (p *pool) offer(score uint64, v value.Value, d *data) {
+	at := 0
+	for at < p.n && p.at[at].score < score {
+		at++
+	}
+	if p.n == poolSize && at == 0 {
+		return
+	}
+	hash := table.Hash(v.Key())
+	for i := range p.n {
+		if p.at[i].hash == hash && p.at[i].d == d { // it is there, with an older score
+			copy(p.at[i:], p.at[i+1:p.n])
+			p.n--
+			if i < at {
+				at--
+			}
+			break
+		}
+	}
+	if p.n == poolSize { // the worst goes
+		copy(p.at[:at-1], p.at[1:at])
+		at--
+	} else {
+		copy(p.at[at+1:p.n+1], p.at[at:p.n])
+		p.n++
+	}
+	p.at[at] = candidate{score, hash, d}
+}
+
+// evictRandom takes any key, one database after the other.
+func (k *Keyspace) evictRandom() (freed int64, ok bool) {
+	for range k.dbs {
+		k.pool.next = (k.pool.next + 1) % len(k.dbs)
+		db := &k.dbs[k.pool.next]
+		t := &db.d.t
+		var ref memory.Ref
+		if k.Policy == AllKeysRandom {
+			ref = t.Random(&k.rng)
+		} else {
+			ref = t.RandomVolatile(&k.rng)
+		}
+		if ref != 0 {
+			key := value.At(ref).Key()
+			p, _ := t.Find(table.Hash(key), key)
+			return k.evict(db, &p, ref), true
+		}
+	}
+	return 0, false
+}
+
+// evict removes the key at p.
+func (k *Keyspace) evict(db *DB, p *table.Place, ref memory.Ref) (freed int64) {
+	v := value.At(ref)
+	key := v.Key()
+	freed = int64(v.MemoryUsage(0))
+	k.Stats.Evicted++
+	if k.Hooks.Evicted != nil {
+		k.Hooks.Evicted(db.index, key)
+	}
+	db.touched(key)
+	db.remove(p, ref)
+	return freed
+}

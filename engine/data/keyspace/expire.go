@@ -1,0 +1,180 @@
+package keyspace
+
+import (
+	"math/bits"
+	"time"
+
+	"spindle/engine/data/table"
+	"spindle/engine/data/value"
+)
+
+// expires says that keys past their deadline are removed here and now.
+func (db *DB) expires() bool {
+	k := db.k
+	return !k.Trusting && !k.Replica && !k.Hiding
+}
+
+// pastDue deals with the key at p, whose deadline has passed, and says whether it is to be taken for absent: it is removed, or
+// hidden on a replica, or still valid for whoever knows better (Trusting).
+func (db *DB) pastDue(p *table.Place, v value.Value) bool {
+	if db.expires() {
+		db.expire(p, v)
+		return true
+	}
+	return !db.k.Trusting
+}
+
+// expire removes the key at p.
+func (db *DB) expire(p *table.Place, v value.Value) {
+	k := db.k
+	key := v.Key()
+	k.lag.note(k.now - v.Deadline())
+	k.Stats.Expired++
+	if k.Hooks.Expired != nil {
+		k.Hooks.Expired(db.index, key)
+	}
+	db.touched(key)
+	db.remove(p, p.Ref())
+}
+
+// ExpireDue removes keys whose deadline has passed, earliest first, for at most limit. more: it stopped for time.
+// Databases take turns at being first. On a replica, or while keys are Trusting or Hiding, it does nothing.
+func (k *Keyspace) ExpireDue(limit time.Duration) (expired int, more bool) {
+	if k.Trusting || k.Replica || k.Hiding {
+		return 0, false
+	}
+	var stop time.Time
+	for i := range k.dbs {
+		db := &k.dbs[(i+k.expireFrom)%len(k.dbs)]
+		if db.d.t.Least() > db.d.t.TickNow(k.now) {
+			continue
+		}
+		if stop.IsZero() {
+			stop = time.Now().Add(limit)
+		}
+		n, out := db.expireDue(stop)
+		expired += n
+		if out {
+			k.expireFrom = (i + k.expireFrom + 1) % len(k.dbs)
+			k.Stats.TimeCapReached++
+			return expired, true
+		}
+	}
+	return expired, false
+}
+
+// expireDue removes due keys bucket by bucket until stop.
+func (db *DB) expireDue(stop time.Time) (expired int, out bool) {
+	k, t := db.k, &db.d.t
+	var d table.Due
+	for t.NextDue(t.TickNow(k.now), &d) {
+		left := uint32(table.Never)
+		for i := range d.N {
+			v := value.At(d.Refs[i])
+			deadline := v.Deadline()
+			tick := t.Tick(deadline)
+			if deadline >= k.now {
+				left = min(left, tick)
+				continue
+			}
+			key, root := v.Key(), v.Root()
+			k.lag.note(k.now - deadline)
+			k.Stats.Expired++
+			if k.Hooks.Expired != nil {
+				k.Hooks.Expired(db.index, key)
+			}
+			db.touched(key)
+			p := d.Place(i)
+			if k.heap.Holding() {
+				p.SetHash(table.Hash(key))
+			}
+			db.d.ticks -= uint64(tick)
+			db.letGo(&p, d.Refs[i], t.Drop(&d, i))
+			if root != 0 {
+				db.dropRoot(&p, root)
+			}
+			expired++
+		}
+		t.Settle(&d, left)
+		if time.Now().After(stop) {
+			return expired, t.Least() <= t.TickNow(k.now)
+		}
+	}
+	return expired, false
+}
+
+// NextDeadline is when ExpireDue may next have something to do, in Unix ms: at most 16 ms after the nearest deadline; 0: no volatile keys.
+func (k *Keyspace) NextDeadline() int64 {
+	next := int64(0)
+	for i := range k.dbs {
+		t := &k.dbs[i].d.t
+		if t.Least() == table.Never {
+			continue
+		}
+		if at := t.TickTime(t.Least()); next == 0 || at < next {
+			next = at
+		}
+	}
+	return next
+}
+
+// Lag is a summary of lags in ms.
+type Lag struct {
+	Count         int64
+	P50, P99, Max int64
+}
+
+// lagCounts counts lags: exactly below 32 ms, else in sixteen steps to a doubling.
+type lagCounts struct {
+	n, max int64
+	counts [lagBuckets]int64
+}
+
+const (
+	lagExact   = 32
+	lagSteps   = 16
+	lagBuckets = lagExact + 40*lagSteps
+)
+
+func lagBucket(ms int64) int {
+	if ms < lagExact {
+		return int(max(ms, 0))
+	}
+	top := bits.Len64(uint64(ms)) - 5 // ms>>top is 16..31
+	return min(lagExact+(top-1)*lagSteps+int(ms>>top)-lagSteps, lagBuckets-1)
+}
+
+// lagOf is the greatest lag of a bucket.
+func lagOf(b int) int64 {
+	if b < lagExact {
+		return int64(b)
+	}
+	b -= lagExact
+	top := b/lagSteps + 1
+	return (int64(b%lagSteps)+lagSteps+1)<<top - 1
+}
+
+func (l *lagCounts) note(ms int64) {
+	l.n++
+	l.max = max(l.max, ms)
+	l.counts[lagBucket(ms)]++
+}
+
+func (l *lagCounts) quantile(q float64) int64 {
+	left := int64(q * float64(l.n))
+	for b, n := range l.counts {
+		if left -= n; left < 0 {
+			return min(lagOf(b), l.max)
+		}
+	}
+	return l.max
+}
+
+// Lag is how late keys were removed after their deadline, by ExpireDue or because somebody looked them up, since ResetLag.
+func (k *Keyspace) Lag() Lag {
+	l := &k.lag
+	return Lag{Count: l.n, P50: l.quantile(0.50), P99: l.quantile(0.99), Max: l.max}
+}
+
+// ResetLag forgets the lags measured so far.
+func (k *Keyspace) ResetLag() { k.lag = lagCounts{} }

@@ -1,0 +1,115 @@
+//go:build !race
+
+package memory
+
+import (
+	"fmt"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The region is one reservation of address space: slabs in its lower half, runs in its upper. It is reserved without
+// access and opened in large steps, so that it works under every vm.overcommit_memory setting. The side tables
+// (one slab record per slab, one unit record per run unit) are reservations of their own, opened in the same way.
+//
+// The reservation is for the life of the process and is shared by all heaps, so that Pointer is one addition.
+var (
+	base      unsafe.Pointer // of the region
+	runBase   Ref            // where runs begin
+	regionEnd Ref
+	slabMeta  unsafe.Pointer // slab records, by slab number
+	unitMeta  unsafe.Pointer // unit records, by unit number (unit 0 is the one at runBase)
+	opened    [4]uint64      // bytes open in: slabs, runs, slab records, unit records
+)
+
+const (
+	largestRegion  = 4 << 40
+	smallestRegion = 1 << 30
+	slabSegment    = 64      // slabs a heap takes from the region at once (4 MB)
+	runSegmentMin  = 4 << 10 // units a heap takes at least (4 MB)
+	runSegmentMax  = 64 << 10
+	contiguous     = true // segments that follow each other are one piece of memory
+	openStep       = 64 << 20
+)
+
+// Pointer is where the block at r lies. Lifetime: until the block is freed.
+func Pointer(r Ref) unsafe.Pointer { return unsafe.Add(base, uintptr(r)) }
+
+func slabAt(i uint32) *slab { return (*slab)(unsafe.Add(slabMeta, uintptr(i)*unsafe.Sizeof(slab{}))) }
+func unitAt(i uint32) *unit { return (*unit)(unsafe.Add(unitMeta, uintptr(i)*unsafe.Sizeof(unit{}))) }
+
+// reserveRegion reserves the largest region the process may have.
+func reserveRegion() error {
+	var err error
+	for size := uintptr(largestRegion); size >= smallestRegion; size /= 2 {
+		var p, s, u unsafe.Pointer
+		half := size / 2
+		if p, err = reserve(size); err != nil {
+			continue
+		}
+		if s, err = reserve(half / slabSize * unsafe.Sizeof(slab{})); err == nil {
+			if u, err = reserve(half / RunUnit * unsafe.Sizeof(unit{})); err == nil {
+				base, slabMeta, unitMeta, runBase, regionEnd = p, s, u, Ref(half), Ref(size)
+				// Fewer page faults and TLB misses; there is no fork to pay for it. Refused where the kernel has none.
+				_ = unix.Madvise(unsafe.Slice((*byte)(p), size), unix.MADV_HUGEPAGE)
+				return nil
+			}
+			_ = unix.MunmapPtr(s, half/slabSize*unsafe.Sizeof(slab{}))
+		}
+		_ = unix.MunmapPtr(p, size)
+	}
+	return fmt.Errorf("memory: cannot reserve address space: %w", err)
+}
+
+func reserve(size uintptr) (unsafe.Pointer, error) {
+	return unix.MmapPtr(-1, 0, nil, size, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+}
+
+// open makes the bytes up to end accessible in one of the four spans.
+func open(span int, at unsafe.Pointer, end, limit, step uint64) error {
+	if end <= opened[span] {
+		return nil
+	}
+	if end > limit {
+		return syscall.ENOMEM
+	}
+	to := min((end+step-1)/step*step, limit)
+	if err := unix.Mprotect(unsafe.Slice((*byte)(unsafe.Add(at, opened[span])), to-opened[span]), unix.PROT_READ|unix.PROT_WRITE); err != nil {
+		return err
+	}
+	opened[span] = to
+	return nil
+}
+
+// openSlabs makes slabs [from, from+n) and their records usable; openUnits the same for run units.
+func openSlabs(from, n uint32) error {
+	end := uint64(from) + uint64(n)
+	if err := open(0, base, end*slabSize, uint64(runBase), openStep); err != nil {
+		return err
+	}
+	size := uint64(unsafe.Sizeof(slab{}))
+	return open(2, slabMeta, end*size, uint64(runBase)/slabSize*size, 1<<20)
+}
+
+func openUnits(from, n uint32) error {
+	end := uint64(from) + uint64(n)
+	if err := open(1, Pointer(runBase), end*RunUnit, uint64(regionEnd-runBase), openStep); err != nil {
+		return err
+	}
+	size := uint64(unsafe.Sizeof(unit{}))
+	return open(3, unitMeta, end*size, uint64(regionEnd-runBase)/RunUnit*size, 1<<20)
+}
+
+// giveBack returns the whole pages of [r, r+n) to the kernel; their content is lost. Any goroutine.
+func giveBack(r Ref, n int) {
+	from := (r + osPage - 1) &^ (osPage - 1)
+	to := (r + Ref(n)) &^ (osPage - 1)
+	if from < to {
+		_ = unix.Madvise(unsafe.Slice((*byte)(Pointer(from)), int(to-from)), unix.MADV_DONTNEED)
+	}
+}
+
+// forget drops a closed heap's segment.
+func forget(r Ref, n int) { giveBack(r, n) }

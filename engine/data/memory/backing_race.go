@@ -1,0 +1,98 @@
+//go:build race
+
+package memory
+
+import (
+	"syscall"
+	"unsafe"
+)
+
+// Under the race detector memory comes from the Go heap, because the detector does not see mapped memory. The
+// allocator above is the same code; only where a Ref leads is looked up instead of added.
+var (
+	granules  [regionGranules / granuleChunk]*[granuleChunk]unsafe.Pointer // where each 64 KB of the region lies
+	runBase   Ref                                                          = regionGranules / 2 * slabSize
+	regionEnd Ref                                                          = regionGranules * slabSize
+	slabMeta  [regionGranules / 2 / granuleChunk]*[granuleChunk]slab
+	unitMeta  [regionGranules / 2 / granuleChunk]*[granuleChunk * slabSize / RunUnit]unit
+)
+
+const (
+	regionGranules = 1 << 21 // 128 GB
+	granuleChunk   = 1 << 8
+	slabSegment    = 16
+	runSegmentMin  = 1 << 10
+	runSegmentMax  = 1 << 10
+	contiguous     = false
+)
+
+// Pointer is where the block at r lies. Lifetime: until the block is freed.
+func Pointer(r Ref) unsafe.Pointer {
+	g := r >> slabShift
+	return unsafe.Add(granules[g/granuleChunk][g%granuleChunk], uintptr(r&(slabSize-1)))
+}
+
+func slabAt(i uint32) *slab { return &slabMeta[i/granuleChunk][i%granuleChunk] }
+
+func unitAt(i uint32) *unit {
+	const per = granuleChunk * slabSize / RunUnit
+	return &unitMeta[i/per][i%per]
+}
+
+func reserveRegion() error { return nil }
+
+func openSlabs(from, n uint32) error {
+	if Ref(from+n)*slabSize > runBase {
+		return syscall.ENOMEM
+	}
+	for i := from / granuleChunk; i <= (from+n-1)/granuleChunk; i++ {
+		if slabMeta[i] == nil {
+			slabMeta[i] = new([granuleChunk]slab)
+		}
+	}
+	back(Ref(from)*slabSize, int(n)*slabSize)
+	return nil
+}
+
+func openUnits(from, n uint32) error {
+	const per = granuleChunk * slabSize / RunUnit
+	if runBase+Ref(from+n)*RunUnit > regionEnd {
+		return syscall.ENOMEM
+	}
+	for i := from / per; i <= (from+n-1)/per; i++ {
+		if unitMeta[i] == nil {
+			unitMeta[i] = new([per]unit)
+		}
+	}
+	back(runBase+Ref(from)*RunUnit, int(n)*RunUnit)
+	return nil
+}
+
+// back puts n bytes of Go memory behind r. r and n are multiples of 64 KB.
+func back(r Ref, n int) {
+	words := make([]uint64, n/8)
+	for off := 0; off < n; off += slabSize {
+		g := (r + Ref(off)) >> slabShift
+		if granules[g/granuleChunk] == nil {
+			granules[g/granuleChunk] = new([granuleChunk]unsafe.Pointer)
+		}
+		granules[g/granuleChunk][g%granuleChunk] = unsafe.Pointer(&words[off/8])
+	}
+}
+
+// giveBack loses the content, as the kernel would.
+func giveBack(r Ref, n int) {
+	from := (r + osPage - 1) &^ (osPage - 1)
+	to := (r + Ref(n)) &^ (osPage - 1)
+	if from < to {
+		clear(Bytes(from, int(to-from)))
+	}
+}
+
+// forget drops a closed heap's segment.
+func forget(r Ref, n int) {
+	for off := 0; off < n; off += slabSize {
+		g := (r + Ref(off)) >> slabShift
+		granules[g/granuleChunk][g%granuleChunk] = nil
+	}
+}

@@ -1,0 +1,56 @@
+package memory
+
+// Size classes of small blocks.
+//
+//	8..128       every 8                       rounding costs up to 7 bytes
+//	144..4096    eight to a doubling           rounding costs less than 1/8 of the block
+//	4352..8192   a slab's 15th to 8th part     the same, and the slab's end is not lost
+//
+// C1. A block asked for with a multiple of 64 has a class that is a multiple of 64, so it is 64-byte aligned.
+// C2. From 64 bytes on no size loses more than 1/8 of its block; no class loses more than 1/8 of its slab.
+
+const (
+	// MaxSmall is the largest size that slabs serve; larger blocks are runs.
+	MaxSmall   = 8192
+	numClasses = 64
+)
+
+// classSize is the block size of each class, classFit the class of each size, in words of 8 bytes rounded up.
+var (
+	classSize [numClasses]uint32
+	classFit  [MaxSmall/8 + 1]uint8
+)
+
+func init() {
+	c := 0
+	add := func(size int) { classSize[c] = uint32(size); c++ }
+	for size := 8; size <= 128; size += 8 {
+		add(size)
+	}
+	for base := 128; base < 4096; base *= 2 {
+		for i := 1; i <= 8; i++ {
+			add(base + base/8*i)
+		}
+	}
+	for parts := 15; parts >= 8; parts-- {
+		add(slabSize / parts &^ 63)
+	}
+	if c != numClasses {
+		panic("memory: the class table is not full")
+	}
+	c = 0
+	for words := range classFit {
+		if words*8 > int(classSize[c]) {
+			c++
+		}
+		classFit[words] = uint8(c)
+	}
+}
+
+// GoodSize is the size of the block that Alloc(n) gives: what n bytes really cost.
+func GoodSize(n int) int {
+	if n <= MaxSmall {
+		return int(classSize[classFit[(n+7)>>3]])
+	}
+	return (n + RunUnit - 1) &^ (RunUnit - 1)
+}

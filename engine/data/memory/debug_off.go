@@ -1,0 +1,13 @@
+//go:build !invariants && !race
+
+package memory
+
+// The checks of debug_on.go, absent: their calls stand behind invariant.Enabled and are compiled away.
+
+func debugSegment(first uint32)            {}
+func debugSlab(i uint32, s *slab)          {}
+func debugAlloc(r Ref, s *slab, p Purpose) {}
+func debugFree(r Ref, s *slab, p Purpose)  {}
+func debugRunAlloc(r Ref, p Purpose)       {}
+func debugRunReturned(r Ref, p Purpose)    {}
+func debugRunSplit(r, second Ref)          {}

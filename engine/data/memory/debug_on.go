@@ -1,0 +1,103 @@
+//go:build invariants || race
+
+package memory
+
+import (
+	"bytes"
+	"fmt"
+)
+
+// Builds that check keep a byte beside every block, and fill blocks that nobody owns.
+//
+// D1. A block's byte is 0 before its first use, purpose+1 while it lives, debugFreed after. It is written without a
+// lock by whoever owns the block, so that the race detector also watches how blocks change hands.
+// D2. A freed block is filled with 0xDB past its first word, and is found so when it is handed out again.
+const (
+	debugFreed  = 0xFF
+	debugFill   = 0xDB
+	debugChunk  = 1 << 10
+	debugMaxRun = 64 << 10 // of a run only this much is filled
+)
+
+var debugBytes [1 << 25 / debugChunk]*[debugChunk][]byte
+
+func debugOf(i uint32) *[]byte { return &debugBytes[i/debugChunk][i%debugChunk] }
+
+// debugSegment is called with the region locked.
+func debugSegment(first uint32) {
+	for i := first / debugChunk; i <= (first+slabSegment-1)/debugChunk; i++ {
+		if debugBytes[i] == nil {
+			debugBytes[i] = new([debugChunk][]byte)
+		}
+	}
+}
+
+func debugSlab(i uint32, s *slab) { *debugOf(i) = make([]byte, s.cap) }
+
+func debugByte(r Ref, s *slab) *byte {
+	off := uint32(r & (slabSize - 1))
+	if s.size == 0 || off%s.size != 0 || off/s.size >= uint32(s.cap) {
+		panic(fmt.Sprintf("memory: %#x is not the beginning of a block", r))
+	}
+	return &(*debugOf(uint32(r >> slabShift)))[off/s.size]
+}
+
+func debugAlloc(r Ref, s *slab, p Purpose) {
+	if p >= Purposes {
+		panic(fmt.Sprintf("memory: purpose %d", p))
+	}
+	b := debugByte(r, s)
+	block := Bytes(r, int(s.size))
+	switch *b {
+	case 0:
+	case debugFreed:
+		if !bytes.Equal(block[8:], poison[:len(block)-8]) {
+			panic(fmt.Sprintf("memory: block %#x of %d bytes was written after it was freed: %x", r, s.size, block[8:min(len(block), 72)]))
+		}
+	default:
+		panic(fmt.Sprintf("memory: block %#x handed out while it lives as %v", r, Purpose(*b-1)))
+	}
+	*b = byte(p) + 1
+	fill(block)
+}
+
+func debugFree(r Ref, s *slab, p Purpose) {
+	b := debugByte(r, s)
+	switch *b {
+	case byte(p) + 1:
+	case debugFreed, 0:
+		panic(fmt.Sprintf("memory: block %#x of %d bytes freed twice", r, s.size))
+	default:
+		panic(fmt.Sprintf("memory: block %#x of purpose %v freed as %v", r, Purpose(*b-1), p))
+	}
+	*b = debugFreed
+	fill(Bytes(r, int(s.size)))
+}
+
+func debugRunAlloc(r Ref, p Purpose) {
+	if p >= Purposes {
+		panic(fmt.Sprintf("memory: purpose %d", p))
+	}
+	unitAt(unitOf(r)).prev = uint32(p) + 1
+	fill(Bytes(r, min(UsableSize(r), debugMaxRun)))
+}
+
+// debugRunReturned keeps a run's purpose in its first record, whose links a used run does not need.
+func debugRunReturned(r Ref, p Purpose) {
+	u := unitAt(unitOf(r))
+	if u.word&stateMask != runUsed || u.prev == debugFreed {
+		panic(fmt.Sprintf("memory: run %#x freed twice", r))
+	}
+	if u.prev != uint32(p)+1 {
+		panic(fmt.Sprintf("memory: run %#x of purpose %v freed as %v", r, Purpose(u.prev-1), p))
+	}
+	u.prev = debugFreed
+	fill(Bytes(r, min(UsableSize(r), debugMaxRun)))
+}
+
+func debugRunSplit(r, second Ref) { unitAt(unitOf(second)).prev = unitAt(unitOf(r)).prev }
+
+// poison is a piece of a freed block. Copying and comparing pieces is one event to the race detector, bytes are many.
+var poison = bytes.Repeat([]byte{debugFill}, slabSize)
+
+func fill(b []byte) { copy(b, poison) }

@@ -1,0 +1,258 @@
+package memory
+
+import (
+	"sync/atomic"
+
+	"spindle/internal/invariant"
+)
+
+// A Hold keeps what was reachable at the moment of its Freeze: blocks retired since then are freed when no live hold
+// that may still read them is left.
+//
+//	holds      oldest ─────────────▶ newest            Retire puts a block on the newest hold that has not passed it
+//	shelves    [db][hash's top 8 bits], wide
+//	           closed or passed: the shelf moves to the next older hold that has not passed it, else to a reclaimer
+//
+// E1. A node stamped e is reachable by a hold only if e <= hold.epoch. The core writes a node iff its stamp > Frozen().
+// E2. A retired block is freed only after every hold that was live at its retirement has closed or passed its position.
+// E3. Passed is final: whoever reads under the hold never reads that (db, prefix) again.
+type Hold struct {
+	h      *Heap
+	epoch  uint64
+	closed atomic.Bool
+	passed []atomic.Pointer[prefixSet] // by db; nil: nothing passed
+
+	// The core's: shelves of what was retired while this was the newest hold that needed it.
+	shelves []*[256]shelf // by db; nil: nothing retired
+	wide    shelf
+}
+
+// A prefixSet has one bit for each value of a hash's top 8 bits.
+type prefixSet [4]atomic.Uint64
+
+// A position is where in the keyspace the core is writing.
+type position struct {
+	db     int
+	prefix uint8
+}
+
+// Epoch is what nodes made now are stamped with. It starts at 1 and grows by one with each Freeze.
+func (h *Heap) Epoch() uint64 { return h.epoch }
+
+// Frozen is the newest epoch that a live hold reads, 0 with none: a node is writable iff its epoch > Frozen().
+func (h *Heap) Frozen() uint64 { return h.frozen }
+
+// Holding says that some hold lives, so that positions matter.
+func (h *Heap) Holding() bool { return len(h.holds) != 0 }
+
+// Freeze keeps everything reachable now until the hold is closed. The caller copies its root words beside it. O(1).
+func (h *Heap) Freeze() *Hold {
+	d := &Hold{h: h, epoch: h.epoch, passed: make([]atomic.Pointer[prefixSet], h.options.Databases)}
+	h.holds = append(h.holds, d)
+	h.frozen = h.epoch
+	h.epoch++
+	return d
+}
+
+// Epoch is the last epoch this hold reads. Any goroutine.
+func (d *Hold) Epoch() uint64 { return d.epoch }
+
+// Passed says that nobody reads blocks of db whose hash begins with prefix under this hold any more (E3), so that those
+// retired from now on are freed at once and those on the shelf soon. db is the number that SetPosition uses.
+// With several readers of one hold, the last one says so. Any goroutine.
+func (d *Hold) Passed(db int, prefix uint8) {
+	set := d.passedOf(db)
+	if set != nil {
+		set[prefix>>6].Or(1 << (prefix & 63))
+		d.h.news.Store(1)
+	}
+}
+
+// PassedDB is Passed for every prefix of db.
+func (d *Hold) PassedDB(db int) {
+	if set := d.passedOf(db); set != nil {
+		for i := range set {
+			set[i].Store(^uint64(0))
+		}
+		d.h.news.Store(1)
+	}
+}
+
+func (d *Hold) passedOf(db int) *prefixSet {
+	if uint(db) >= uint(len(d.passed)) {
+		return nil
+	}
+	set := d.passed[db].Load()
+	if set == nil {
+		set = new(prefixSet)
+		if !d.passed[db].CompareAndSwap(nil, set) {
+			set = d.passed[db].Load()
+		}
+	}
+	return set
+}
+
+func (d *Hold) hasPassed(db int, prefix uint8) bool {
+	if uint(db) >= uint(len(d.passed)) {
+		return false
+	}
+	set := d.passed[db].Load()
+	return set != nil && set[prefix>>6].Load()>>(prefix&63)&1 != 0
+}
+
+// Close ends the hold; it takes effect when the turn drains next. Once is enough, twice is harmless. Any goroutine.
+func (d *Hold) Close() {
+	if !d.closed.Swap(true) {
+		d.h.news.Store(1)
+	}
+}
+
+// SetPosition says where the core is about to write: the database by the number its readers know it under (it
+// does not change when databases are swapped), and the hash of the key. Only what holds do next depends on it; a few ns.
+//
+// A block may be retired at a position only if readers reach it under that prefix alone: an entry, a value, or a
+// node whose prefix is at least 8 bits long. Everything else is retired wide.
+func (h *Heap) SetPosition(db int, hash uint64) { h.position = position{db, uint8(hash >> 56)} }
+
+// Kind says how a root is taken apart; 0 is a plain block.
+type Kind uint8
+
+const maxKinds = 16
+
+// A Destroy frees what hangs off root, and root itself, through t: no view reaches it any more, so it may be changed
+// in place. It stops when it has spent budget (one for each block freed, about) and returns what is left to be called
+// again with; rest 0 is done. It runs on a reclaimer or on the turn.
+type Destroy func(t *Returner, root Ref, budget int) (rest Ref, spent int)
+
+// Register sets how roots of kind k are destroyed: 0 < k < 16. Once, before the first RetireTree.
+func (h *Heap) Register(k Kind, f Destroy) {
+	invariant.That(k > 0 && k < maxKinds && h.destroy[k] == nil, "kind %d registered twice or out of range", k)
+	h.destroy[k] = f
+}
+
+const (
+	refMask      = 1<<48 - 1
+	purposeShift = 48
+	kindShift    = 56
+)
+
+// Retire lets go of a block that holds may still read: it is freed at once when none may, else later.
+// Without a hold it is [Heap.Free].
+func (h *Heap) Retire(r Ref, p Purpose) {
+	if len(h.holds) == 0 {
+		h.Free(r, p)
+		return
+	}
+	if !h.shelve(uint64(r)|uint64(p)<<purposeShift, 0, false) {
+		h.Free(r, p)
+	}
+}
+
+// RetireWide is Retire for a block that is read under more than one prefix: kept until every hold alive now is closed.
+func (h *Heap) RetireWide(r Ref, p Purpose) {
+	if !h.shelve(uint64(r)|uint64(p)<<purposeShift, 0, true) {
+		h.Free(r, p)
+	}
+}
+
+// RetireTree lets go of everything that hangs off root, whatever its size, in O(1): a reclaimer destroys it when no hold
+// can read it. root is a Ref with up to 6 tag bits below and none above. objects is what INFO counts as lazily freed.
+func (h *Heap) RetireTree(root Ref, k Kind, objects int) { h.retireTree(root, k, objects, false) }
+
+// RetireTreeWide is RetireTree for what is read under more than one prefix: a table, a database.
+func (h *Heap) RetireTreeWide(root Ref, k Kind, objects int) { h.retireTree(root, k, objects, true) }
+
+func (h *Heap) retireTree(root Ref, k Kind, objects int, wide bool) {
+	invariant.That(root != 0 && root&^refMask == 0 && k > 0 && h.destroy[k] != nil, "root %#x retired as kind %d", root, k)
+	entry := uint64(root) | uint64(k)<<kindShift
+	h.pendingObj.Add(int64(objects))
+	if !h.shelve(entry, objects, wide) {
+		h.put(&h.ready, entry, objects)
+	}
+}
+
+// shelve puts entry on the newest live hold that may read it; false says that none may.
+func (h *Heap) shelve(entry uint64, objects int, wide bool) bool {
+	for i := len(h.holds) - 1; i >= 0; i-- {
+		d := h.holds[i]
+		if d.closed.Load() {
+			continue
+		}
+		if wide || uint(h.position.db) >= uint(len(d.passed)) {
+			h.put(&d.wide, entry, objects)
+			return true
+		}
+		if !d.hasPassed(h.position.db, h.position.prefix) {
+			h.put(d.shelf(h.position.db, h.position.prefix), entry, objects)
+			return true
+		}
+	}
+	return false
+}
+
+func (d *Hold) shelf(db int, prefix uint8) *shelf {
+	if d.shelves == nil {
+		d.shelves = make([]*[256]shelf, len(d.passed))
+	}
+	if d.shelves[db] == nil {
+		d.shelves[db] = new([256]shelf)
+	}
+	return &d.shelves[db][prefix]
+}
+
+// sweepHolds moves on the shelves of holds that closed or passed something. Newest first, so that what falls to an older
+// hold is looked at again there. O(shelves).
+func (h *Heap) sweepHolds() {
+	h.news.Store(0)
+	for i := len(h.holds) - 1; i >= 0; i-- {
+		d := h.holds[i]
+		closed := d.closed.Load()
+		for db, shelves := range d.shelves {
+			if shelves == nil {
+				continue
+			}
+			set := d.passed[db].Load()
+			for prefix := range shelves {
+				if shelves[prefix].head != 0 && (closed || set != nil && set[prefix>>6].Load()>>(prefix&63)&1 != 0) {
+					h.below(i, db, uint8(prefix)).move(&shelves[prefix])
+				}
+			}
+		}
+		if closed {
+			if o := h.liveBelow(i); o != nil {
+				o.wide.move(&d.wide)
+			} else {
+				h.ready.move(&d.wide)
+			}
+		}
+	}
+	live := h.holds[:0]
+	h.frozen = 0
+	for _, d := range h.holds {
+		if !d.closed.Load() {
+			live = append(live, d)
+			h.frozen = d.epoch
+		}
+	}
+	clear(h.holds[len(live):])
+	h.holds = live
+}
+
+// below is where the shelf (db, prefix) of hold i goes: the next older live hold that has not passed it, or a reclaimer.
+func (h *Heap) below(i, db int, prefix uint8) *shelf {
+	for i--; i >= 0; i-- {
+		if d := h.holds[i]; !d.closed.Load() && !d.hasPassed(db, prefix) {
+			return d.shelf(db, prefix)
+		}
+	}
+	return &h.ready
+}
+
+func (h *Heap) liveBelow(i int) *Hold {
+	for i--; i >= 0; i-- {
+		if !h.holds[i].closed.Load() {
+			return h.holds[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package memory
+
+import "sync"
+
+// A retireJob frees the blocks and roots of one list, slice by slice, on whichever goroutine runs it.
+type retireJob struct {
+	t       Returner
+	list    shelf
+	at      uint64 // entries of the first chunk done so far
+	rest    Ref    // a root begun, with its kind
+	kind    Kind
+	objects int64
+	step    func(budget int) bool
+}
+
+var retireJobs = sync.Pool{New: func() any { return new(retireJob) }}
+
+// TakeJob gives a piece of work for a reclaimer, or nil when there is none: blocks and roots that no hold reads, or
+// pages to give back to the kernel. job frees about budget blocks each time it is called, and says when it is done; it
+// may move between goroutines, but is run by one at a time. objects is what INFO counts. The core calls TakeJob once per
+// turn; what it does not take stays listed at 8 bytes a block.
+func (h *Heap) TakeJob() (job func(budget int) (done bool), objects int) {
+	if h.ready.head != 0 {
+		j := retireJobs.Get().(*retireJob)
+		if j.step == nil {
+			j.step = j.run
+		}
+		j.t.h = h
+		j.list, h.ready = h.ready, shelf{}
+		j.objects = j.list.objects
+		return j.step, int(j.objects)
+	}
+	return h.trimJob(), 0
+}
+
+func (j *retireJob) run(budget int) (done bool) {
+	h := j.t.h
+	for budget > 0 {
+		if j.rest != 0 {
+			rest, spent := h.destroy[j.kind](&j.t, j.rest, budget)
+			j.rest = rest
+			budget -= max(spent, 1)
+			continue
+		}
+		chunk := j.list.head
+		if chunk == 0 {
+			break
+		}
+		n := *Word(chunk + 8)
+		if j.at == n {
+			j.list.head = Ref(*Word(chunk))
+			j.at = 0
+			j.t.Free(chunk, Retired)
+			budget--
+			continue
+		}
+		const ahead = 8
+		if j.at+ahead < n {
+			PrefetchRef(Ref(*Word(chunk + chunkFirst + Ref(j.at+ahead)*8) & refMask))
+		}
+		entry := *Word(chunk + chunkFirst + Ref(j.at)*8)
+		j.at++
+		budget--
+		if kind := Kind(entry >> kindShift); kind != 0 {
+			j.rest, j.kind = Ref(entry&refMask), kind
+			continue
+		}
+		j.t.Free(Ref(entry&refMask), Purpose(entry>>purposeShift&0xFF))
+	}
+	j.t.Flush()
+	if j.rest != 0 || j.list.head != 0 {
+		return false
+	}
+	h.pendingObj.Add(-j.objects)
+	h.freedObj.Add(j.objects)
+	*j = retireJob{step: j.step}
+	retireJobs.Put(j)
+	return true
+}
+
+// LazyObjects is how many objects wait to be freed, on shelves and with reclaimers, and how many were freed so far. Any goroutine.
+func (h *Heap) LazyObjects() (pending, freed int64) { return h.pendingObj.Load(), h.freedObj.Load() }

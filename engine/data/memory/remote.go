@@ -1,0 +1,177 @@
+package memory
+
+import (
+	"sync/atomic"
+	"unsafe"
+
+	"spindle/internal/invariant"
+)
+
+// Blocks freed by other goroutines.
+//
+//	reclaimer:  block ──link──▶ slab.remote (CAS)  ── first one? ──▶ heap.remoteSlab (a stack of slabs)
+//	turn:       heap.remoteSlab (swap) ──▶ per slab: remote (swap) ──splice──▶ slab.free
+//
+// A batch of blocks of one slab costs the turn one splice, however many they are.
+//
+// X1. A reclaimer touches of a slab: remote, size and, when it set queued, pendNext. Nothing else.
+// X2. Who sets queued pushes the slab; only the turn pops, and clears queued after it has read pendNext.
+// X3. A run is returned through its own first word; only the turn touches unit records.
+//
+// slab.remote:  | queued 1 | 0 | count 16 | tail 16 | head 16 |     head and tail as offset/8; count 0 is empty
+
+const (
+	remoteQueued = 1 << 63
+	remoteCount  = 1 << 32
+)
+
+// A Returner frees blocks from a goroutine that does not hold the turn, or from the turn itself. Each goroutine has its own.
+// The blocks come back to the heap when the turn drains; the accounting follows at Flush.
+type Returner struct {
+	h     *Heap
+	used  [16]int64
+	any   bool
+	freed int // blocks since the returner was made
+}
+
+// Returner makes a returner. Any goroutine.
+func (h *Heap) Returner() *Returner { return &Returner{h: h} }
+
+// Heap is the heap blocks return to; a reclaimer may only read what is marked for any goroutine.
+func (t *Returner) Heap() *Heap { return t.h }
+
+// Free gives the block at r back, as [Heap.Free]. Some 10 ns, and a cache miss on the block.
+func (t *Returner) Free(r Ref, p Purpose) {
+	t.any = true
+	t.freed++
+	if r >= runBase {
+		t.used[p&15] += int64(UsableSize(r))
+		if invariant.Enabled {
+			debugRunReturned(r, p)
+		}
+		for {
+			head := t.h.remoteRun.Load()
+			*Word(r) = head
+			if t.h.remoteRun.CompareAndSwap(head, uint64(r)) {
+				return
+			}
+		}
+	}
+	i := uint32(r >> slabShift)
+	s := slabAt(i)
+	t.used[p&15] += int64(s.size)
+	if invariant.Enabled {
+		debugFree(r, s, p)
+	}
+	block := uint64(r&(slabSize-1)) >> 3
+	for {
+		old := atomic.LoadUint64(&s.remote)
+		word := old&^0xFFFF + remoteCount | block | remoteQueued
+		if old>>32&0xFFFF == 0 {
+			*Word(r) = noBlock
+			word |= block << 16
+		} else {
+			*Word(r) = old & 0xFFFF
+		}
+		if atomic.CompareAndSwapUint64(&s.remote, old, word) {
+			if old&remoteQueued == 0 {
+				t.h.pushSlab(s, i)
+			}
+			return
+		}
+	}
+}
+
+// Flush makes the accounting of what was freed visible. A reclaimer calls it after each slice of its work.
+func (t *Returner) Flush() {
+	if !t.any {
+		return
+	}
+	for p := range Purposes {
+		if n := t.used[p]; n != 0 {
+			t.h.remoteUsed[p].Add(n)
+			t.used[p] = 0
+		}
+	}
+	t.any = false
+	t.h.remoteAny.Store(1)
+}
+
+func (h *Heap) pushSlab(s *slab, i uint32) {
+	for {
+		head := h.remoteSlab.Load()
+		s.pendNext = uint32(head)
+		if h.remoteSlab.CompareAndSwap(head, uint64(i)) {
+			return
+		}
+	}
+}
+
+// takeRemote splices what reclaimers freed in s onto its free list and says how many blocks came back.
+// stays says that the slab keeps its place on the stack, if it has one.
+func (h *Heap) takeRemote(s *slab, i uint32, stays bool) int {
+	var old uint64
+	for {
+		old = atomic.LoadUint64(&s.remote)
+		keep := uint64(0)
+		if stays {
+			keep = old & remoteQueued
+		}
+		if old == keep || atomic.CompareAndSwapUint64(&s.remote, old, keep) {
+			break
+		}
+	}
+	n := int(old >> 32 & 0xFFFF)
+	if n > 0 {
+		*Word(Ref(i)<<slabShift + Ref(old>>16&0xFFFF)<<3) = uint64(s.free) // the tail's link
+		s.free = uint16(old)
+		invariant.That(int(s.live) >= n, "S1: slab %d has %d blocks alive and %d came back", i, s.live, n)
+		s.live -= uint16(n)
+		h.bins[s.class].live -= int64(n)
+	}
+	return n
+}
+
+// drainSlabs takes back what reclaimers freed, some slabs of it, and returns what is left of the budget.
+func (h *Heap) drainSlabs(budget int) int {
+	if h.pending == 0 {
+		if h.remoteSlab.Load() == 0 {
+			return budget
+		}
+		h.pending = uint32(h.remoteSlab.Swap(0))
+	}
+	for h.pending != 0 && budget > 0 {
+		i := h.pending
+		s := slabAt(i)
+		h.pending = s.pendNext // X2: read before takeRemote clears queued
+		if h.pending != 0 {
+			next := slabAt(h.pending)
+			Prefetch(unsafe.Pointer(next))
+		}
+		if h.takeRemote(s, i, false) > 0 {
+			h.settle(s, i)
+		}
+		budget -= 3
+	}
+	return budget
+}
+
+// drainRuns takes back runs that reclaimers freed, within the budget.
+func (h *Heap) drainRuns(budget int) int {
+	if h.returned == 0 {
+		if h.remoteRun.Load() == 0 {
+			return budget
+		}
+		h.returned = Ref(h.remoteRun.Swap(0))
+	}
+	for h.returned != 0 && budget > 0 {
+		r := h.returned
+		h.returned = Ref(*Word(r))
+		if h.returned != 0 {
+			PrefetchRef(h.returned)
+		}
+		h.reclaimRun(r)
+		budget -= 3
+	}
+	return budget
+}

@@ -1,0 +1,253 @@
+package memory
+
+import (
+	"errors"
+	"math/bits"
+
+	"spindle/internal/invariant"
+)
+
+// Runs are blocks above MaxSmall: so many units of 1 KB that follow each other in the region's upper half. A run can be
+// cut in two (Split), so that what arrived as one piece is freed in pieces.
+//
+//	region   ...| used run, 9 units          | free run, dirty  | used | free run, clean       |...
+//	records  ...| len,used  .  .  .  len,used | len,dirty .. len | l  l | len,clean  .. len     |     first and last unit
+//
+// R1. The first and the last unit's record of every run hold its length and state; records between are not read.
+// R2. Two free runs of the same state are never neighbours (of one segment): they are merged.
+// R3. Every free run is in the list of its state and size; a run under trim counts as used.
+type unit struct {
+	word uint32 // length in units << unitShift | state
+	next uint32 // neighbours in the list of free runs; 0 is none (unit 0 is never a run)
+	prev uint32
+}
+
+const (
+	// RunUnit is the granularity of blocks above MaxSmall, and of Split.
+	RunUnit   = 1 << runShift
+	runShift  = 10
+	unitShift = 2
+	stateMask = 1<<unitShift - 1
+	runUsed   = 1
+	runDirty  = 2 // free, its pages resident
+	runClean  = 3 // free, its pages given back
+)
+
+func unitOf(r Ref) uint32 { return uint32((r - runBase) >> runShift) }
+func runRef(i uint32) Ref { return runBase + Ref(i)<<runShift }
+
+// runSupply holds the free runs: dirty ones are used first.
+type runSupply struct {
+	dirty, clean runIndex
+	live         int64 // used runs
+	liveUnits    int64
+	end          uint32 // just past the last segment
+	grow         uint32 // units of the next segment, at least
+	segments     []runSegment
+	bornUnits    int64
+	trimUnits    int64 // with a reclaimer that gives their pages back
+}
+
+type runSegment struct{ first, count uint32 }
+
+// A runIndex finds a free run of at least n units in O(1): lists by size, eight to a doubling, and bitmaps of those
+// that are not empty (two-level segregated fit).
+type runIndex struct {
+	state  uint32
+	tops   uint32
+	subs   [32]uint8
+	heads  [32][8]uint32
+	units  int64
+	crumbs int64 // of these, in runs too short to hold a whole page for sure
+}
+
+// sizeList is the list that holds free runs of n units.
+func sizeList(n uint32) (top, sub int) {
+	if n < 8 {
+		return 0, int(n)
+	}
+	t := bits.Len32(n) - 3
+	return t, int(n>>(t-1)) & 7
+}
+
+func (x *runIndex) add(first, n uint32) {
+	top, sub := sizeList(n)
+	u := unitAt(first)
+	u.word = n<<unitShift | x.state
+	unitAt(first + n - 1).word = u.word
+	u.prev, u.next = 0, x.heads[top][sub]
+	if u.next != 0 {
+		unitAt(u.next).prev = first
+	}
+	x.heads[top][sub] = first
+	x.subs[top] |= 1 << sub
+	x.tops |= 1 << top
+	x.units += int64(n)
+	if top == 0 {
+		x.crumbs += int64(n)
+	}
+}
+
+func (x *runIndex) remove(first uint32) (n uint32) {
+	u := unitAt(first)
+	n = u.word >> unitShift
+	top, sub := sizeList(n)
+	if u.prev != 0 {
+		unitAt(u.prev).next = u.next
+	} else {
+		x.heads[top][sub] = u.next
+		if u.next == 0 {
+			x.subs[top] &^= 1 << sub
+			if x.subs[top] == 0 {
+				x.tops &^= 1 << top
+			}
+		}
+	}
+	if u.next != 0 {
+		unitAt(u.next).prev = u.prev
+	}
+	x.units -= int64(n)
+	if top == 0 {
+		x.crumbs -= int64(n)
+	}
+	return n
+}
+
+// find gives a free run of at least n units, or 0: the first of its own list if it is long enough, else any of a longer list.
+func (x *runIndex) find(n uint32) uint32 {
+	top, sub := sizeList(n)
+	if i := x.heads[top][sub]; i != 0 && unitAt(i).word>>unitShift >= n {
+		return i
+	}
+	if above := x.subs[top] >> sub >> 1 << 1 << sub; above != 0 {
+		return x.heads[top][bits.TrailingZeros8(above)]
+	}
+	if tops := x.tops >> top >> 1 << 1 << top; tops != 0 {
+		top = bits.TrailingZeros32(tops)
+		return x.heads[top][bits.TrailingZeros8(x.subs[top])]
+	}
+	return 0
+}
+
+// allocRun gives a run of at least n bytes.
+func (h *Heap) allocRun(size int, p Purpose) Ref {
+	if size < 0 || uint64(size) > uint64(regionEnd-runBase) {
+		panic(ErrExhausted)
+	}
+	n := uint32((size + RunUnit - 1) >> runShift)
+	u := &h.runs
+	x := &u.dirty
+	i := x.find(n)
+	if i == 0 {
+		x = &u.clean
+		if i = x.find(n); i == 0 {
+			h.growRuns(n)
+			i = x.find(n)
+		}
+	}
+	have := x.remove(i)
+	if have > n {
+		x.add(i+n, have-n)
+	}
+	setUsed(i, n)
+	u.live++
+	u.liveUnits += int64(n)
+	h.used[p&15] += int64(n) << runShift
+	r := runRef(i)
+	if invariant.Enabled {
+		debugRunAlloc(r, p)
+	}
+	return r
+}
+
+func setUsed(first, n uint32) {
+	unitAt(first).word = n<<unitShift | runUsed
+	unitAt(first + n - 1).word = n<<unitShift | runUsed
+}
+
+// growRuns adds a segment with room for n units.
+func (h *Heap) growRuns(n uint32) {
+	u := &h.runs
+	if u.grow == 0 {
+		u.grow = runSegmentMin
+		u.dirty.state, u.clean.state = runDirty, runClean
+	}
+	const granule = slabSize / RunUnit
+	count := (max(n+2, u.grow) + granule - 1) / granule * granule
+	u.grow = min(u.grow*2, runSegmentMax)
+	first, joined, err := takeUnits(count, u.end)
+	if err != nil {
+		panic(errors.Join(ErrExhausted, err))
+	}
+	u.end = first + count
+	u.bornUnits += int64(count)
+	// A used unit at each end keeps runs of other segments from merging with ours (R2), and unit 0 from being a run. Where
+	// the segment continues our last one, the unit between them joins the new run.
+	setUsed(u.end-1, 1)
+	if joined {
+		u.segments[len(u.segments)-1].count += count
+		h.addFree(&u.clean, first-1, count)
+	} else {
+		u.segments = append(u.segments, runSegment{first, count})
+		setUsed(first, 1)
+		h.addFree(&u.clean, first+1, count-2)
+	}
+}
+
+// addFree puts a run on an index, merged with the free neighbours of the same state (R2).
+func (h *Heap) addFree(x *runIndex, first, n uint32) {
+	if word := unitAt(first - 1).word; word&stateMask == x.state {
+		before := first - word>>unitShift
+		n += x.remove(before)
+		first = before
+	}
+	if word := unitAt(first + n).word; word&stateMask == x.state {
+		n += x.remove(first + n)
+	}
+	x.add(first, n)
+}
+
+// freeRun gives a run back at once.
+func (h *Heap) freeRun(r Ref, p Purpose) {
+	h.used[p&15] -= int64(UsableSize(r))
+	if invariant.Enabled {
+		debugRunReturned(r, p)
+	}
+	h.reclaimRun(r)
+}
+
+// reclaimRun puts a run whose bytes are already accounted for on the free lists.
+func (h *Heap) reclaimRun(r Ref) {
+	i := unitOf(r)
+	word := unitAt(i).word
+	invariant.That(word&stateMask == runUsed && r&(RunUnit-1) == 0, "R1: run %#x freed in state %d", r, word&3)
+	n := word >> unitShift
+	h.runs.live--
+	h.runs.liveUnits -= int64(n)
+	h.addFree(&h.runs.dirty, i, n)
+}
+
+// Split cuts the run at r in two: the first keeps n bytes, the second begins at the returned Ref and is a block of its
+// own, of the same purpose. n is a multiple of RunUnit, above 0 and below the run's size. O(1), a few ns.
+// Pieces may be of any length down to one unit; each is freed or retired by itself.
+func (h *Heap) Split(r Ref, n int) Ref {
+	i := unitOf(r)
+	all := unitAt(i).word >> unitShift
+	cut := uint32(n >> runShift)
+	invariant.That(r >= runBase && n&(RunUnit-1) == 0 && cut > 0 && cut < all, "R1: run %#x of %d units split at %d bytes", r, all, n)
+	setUsed(i, cut)
+	setUsed(i+cut, all-cut)
+	h.runs.live++
+	if invariant.Enabled {
+		debugRunSplit(r, runRef(i+cut))
+	}
+	return runRef(i + cut)
+}
+
+// Shrink frees what a run has beyond n bytes, rounded up to RunUnit; blocks up to MaxSmall stay as they are.
+func (h *Heap) Shrink(r Ref, n int, p Purpose) {
+	n = max(n+RunUnit-1, RunUnit) &^ (RunUnit - 1)
+	if r >= runBase && n < UsableSize(r) {
+		h.Free(h.Split(r, n), p)
+	}
+}

@@ -1,0 +1,60 @@
+package memory
+
+import "spindle/internal/invariant"
+
+// A shelf is a list of retired blocks, in chunks of 1 KB that are linked: it grows without copying, and a whole shelf is
+// handed on by moving two Refs.
+//
+//	shelf{head, tail} ──▶ chunk | next Ref | count | 126 entries |  ──▶ chunk ...
+//	entry: | objects? | kind 8 (56..63) | purpose 8 (48..55) | root or Ref 48 |
+//
+// kind 0 is a block; others are roots, taken apart by the Destroy registered for the kind.
+type shelf struct {
+	head, tail Ref
+	entries    int64
+	objects    int64
+	bytes      int64 // usable bytes of the blocks and roots on it
+}
+
+const (
+	chunkSize    = 1024
+	chunkEntries = chunkSize/8 - 2
+	chunkFirst   = 16 // offset of the entries
+)
+
+func (h *Heap) put(s *shelf, entry uint64, objects int) {
+	if s.tail == 0 || *Word(s.tail + 8) == chunkEntries {
+		c := h.Alloc(chunkSize, Retired)
+		*Word(c), *Word(c + 8) = 0, 0
+		if s.tail == 0 {
+			s.head = c
+		} else {
+			*Word(s.tail) = uint64(c)
+		}
+		s.tail = c
+	}
+	n := Word(s.tail + 8)
+	*Word(s.tail + chunkFirst + Ref(*n)*8) = entry
+	*n++
+	s.entries++
+	s.objects += int64(objects)
+	s.bytes += int64(UsableSize(Ref(entry & refMask &^ 63)))
+}
+
+// move appends all of from to s, O(1), and empties from.
+func (s *shelf) move(from *shelf) {
+	if from.head == 0 {
+		return
+	}
+	if s.head == 0 {
+		*s, *from = *from, shelf{}
+		return
+	}
+	*Word(s.tail) = uint64(from.head)
+	s.tail = from.tail
+	s.entries += from.entries
+	s.objects += from.objects
+	s.bytes += from.bytes
+	*from = shelf{}
+	invariant.That(s.tail != 0, "a shelf without a tail")
+}

@@ -1,0 +1,240 @@
+package memory
+
+import (
+	"errors"
+	"sync"
+
+	"spindle/internal/invariant"
+)
+
+// A slab is 64 KB cut into blocks of one class. Its record lies beside it, in a table indexed by Ref>>16.
+//
+//	region   |  slab 0  |  slab 1: block 0 | block 1 | block 2 | ... | rest  |  slab 2  | ...      Ref>>16 = slab number
+//	                          └─ a free block's first word names the next free one (offset/8), or noBlock
+//
+// S1. live counts blocks that were handed out and not put back on free; remotely freed ones count until drained.
+// S2. Blocks on free and on remote are below carved; each is on one of them once.
+// S3. remote's queued bit is set exactly while the slab is on the heap's stack or in its pending chain.
+type slab struct {
+	remote   uint64 // atomic; what reclaimers freed: head, tail, count, queued bit (remote.go)
+	pendNext uint32 // next on the stack of slabs with remote frees
+	next     uint32 // neighbours in the list the slab is in; 0 is none
+	prev     uint32
+	size     uint32 // of a block
+	free     uint16 // first free block, as offset/8
+	carved   uint16 // blocks handed out at least once
+	live     uint16
+	cap      uint16 // blocks that fit
+	class    uint8
+	state    uint8
+	_        [26]byte
+}
+
+const (
+	slabShift = 16
+	slabSize  = 1 << slabShift
+	noBlock   = 0xFFFF
+	osPage    = 4096
+)
+
+// Where a slab is (H3).
+const (
+	slabUnborn   = iota
+	slabCurrent  // its bin allocates from it
+	slabPartial  // in its bin's list, with free blocks
+	slabFull     // in no list
+	slabDirty    // empty, its pages resident
+	slabClean    // empty, its pages given back
+	slabTrimming // empty, with a reclaimer that gives its pages back
+)
+
+// noSlab stands in for "no current slab": nothing to give.
+var noSlab = slab{free: noBlock}
+
+// A bin serves one class: from its current slab, then from its partial ones, then from new ones.
+type bin struct {
+	current *slab
+	base    Ref // of current
+	size    uint32
+	number  uint32 // of current
+	partial uint32 // head of the list
+	slabs   int32  // all of this class
+	live    int64  // blocks alive, remote frees included until drained
+}
+
+// ErrExhausted says that the system refused memory, or that the reserved region is used up.
+var ErrExhausted = errors.New("memory: no more memory: the system refused to map more, or the reserved region is full")
+
+// slabSupply is where bins get slabs from and return them to.
+type slabSupply struct {
+	dirty    slabList // newest first
+	clean    slabList
+	next     uint32 // unborn slabs of the last segment
+	end      uint32
+	segments []uint32
+	born     int64
+}
+
+// slabList is a list of slabs through next and prev.
+type slabList struct {
+	head, tail uint32
+	n          int64
+}
+
+func (l *slabList) push(i uint32) {
+	s := slabAt(i)
+	s.next, s.prev = l.head, 0
+	if l.head != 0 {
+		slabAt(l.head).prev = i
+	} else {
+		l.tail = i
+	}
+	l.head = i
+	l.n++
+}
+
+func (l *slabList) remove(i uint32) {
+	s := slabAt(i)
+	if s.prev != 0 {
+		slabAt(s.prev).next = s.next
+	} else {
+		l.head = s.next
+	}
+	if s.next != 0 {
+		slabAt(s.next).prev = s.prev
+	} else {
+		l.tail = s.prev
+	}
+	l.n--
+}
+
+// allocSlow finds the bin a current slab that has a block, and takes one.
+func (h *Heap) allocSlow(b *bin, p Purpose) Ref {
+	class := uint8(classFit[b.size>>3])
+	if s := b.current; s != &noSlab {
+		if h.takeRemote(s, b.number, true) > 0 { // reclaimers freed some: the slab stays current
+			return h.Alloc(int(b.size), p)
+		}
+		s.state = slabFull
+	}
+	i := b.partial
+	if i != 0 {
+		h.unlinkPartial(b, i)
+	} else {
+		i = h.newSlab()
+		s := slabAt(i)
+		s.size, s.class, s.cap = b.size, class, uint16(slabSize/b.size)
+		s.free, s.carved, s.live = noBlock, 0, 0
+		b.slabs++
+		if invariant.Enabled {
+			debugSlab(i, s)
+		}
+	}
+	s := slabAt(i)
+	s.state = slabCurrent
+	b.current, b.number, b.base = s, i, Ref(i)<<slabShift
+	return h.Alloc(int(b.size), p)
+}
+
+// newSlab gives an empty slab: a warm one, or a clean one, or one never used.
+func (h *Heap) newSlab() uint32 {
+	u := &h.slabs
+	if i := u.dirty.head; i != 0 {
+		u.dirty.remove(i)
+		return i
+	}
+	if i := u.clean.head; i != 0 {
+		u.clean.remove(i)
+		return i
+	}
+	if u.next == u.end {
+		first, err := takeSlabs()
+		if err != nil {
+			panic(errors.Join(ErrExhausted, err))
+		}
+		u.segments = append(u.segments, first)
+		u.next, u.end = first, first+slabSegment
+	}
+	i := u.next
+	u.next++
+	u.born++
+	return i
+}
+
+// settle moves a slab that is not current to where it belongs after blocks came back to it.
+func (h *Heap) settle(s *slab, i uint32) {
+	b := &h.bins[s.class]
+	switch {
+	case s.state != slabPartial && s.state != slabFull:
+		return
+	case s.live == 0:
+		if s.state == slabPartial {
+			h.unlinkPartial(b, i)
+		}
+		b.slabs--
+		s.state = slabDirty
+		h.slabs.dirty.push(i)
+	case s.state == slabFull && s.free != noBlock:
+		s.state = slabPartial
+		s.prev, s.next = 0, b.partial
+		if b.partial != 0 {
+			slabAt(b.partial).prev = i
+		}
+		b.partial = i
+	}
+}
+
+func (h *Heap) unlinkPartial(b *bin, i uint32) {
+	s := slabAt(i)
+	if s.prev != 0 {
+		slabAt(s.prev).next = s.next
+	} else {
+		b.partial = s.next
+	}
+	if s.next != 0 {
+		slabAt(s.next).prev = s.prev
+	}
+}
+
+// region hands segments of address space to heaps. Locked for a moment, once per segment.
+var region struct {
+	sync.Mutex
+	nextSlab  uint32 // never handed out from here on; 0 is skipped because slab 0 would begin at Nil
+	nextUnit  uint32
+	freeSlabs []uint32 // segments of closed heaps
+}
+
+// takeSlabs gives slabSegment slabs that follow each other.
+func takeSlabs() (first uint32, err error) {
+	region.Lock()
+	defer region.Unlock()
+	if n := len(region.freeSlabs); n > 0 {
+		first = region.freeSlabs[n-1]
+		region.freeSlabs = region.freeSlabs[:n-1]
+		return first, nil
+	}
+	if region.nextSlab == 0 {
+		region.nextSlab = slabSegment
+	}
+	if err = openSlabs(region.nextSlab, slabSegment); err != nil {
+		return 0, err
+	}
+	first = region.nextSlab
+	region.nextSlab += slabSegment
+	if invariant.Enabled {
+		debugSegment(first)
+	}
+	return first, nil
+}
+
+// takeUnits gives n run units that follow each other; joined says that they directly follow the unit before end.
+func takeUnits(n, end uint32) (first uint32, joined bool, err error) {
+	region.Lock()
+	defer region.Unlock()
+	if err = openUnits(region.nextUnit, n); err != nil {
+		return 0, false, err
+	}
+	first = region.nextUnit
+	region.nextUnit += n
+	return first, contiguous && end != 0 && first == end, nil
+}

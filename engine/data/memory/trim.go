@@ -1,0 +1,148 @@
+package memory
+
+import "slices"
+
+// Pages go back to the kernel in three steps, none of which makes the turn wait: the turn takes empty slabs and dirty runs
+// off its lists (trimJob), a reclaimer gives their pages back (run), the turn lists them as clean (takeTrimmed).
+//
+// T1. At most one trim is out at a time; what it holds is on no list.
+// T2. Some warm memory stays: a trim begins above twice the warm size and ends at it. A purge leaves none.
+type trimState struct {
+	job   trimJob
+	out   bool
+	purge bool
+}
+
+type trimJob struct {
+	h     *Heap
+	slabs []uint32
+	runs  []runSegment
+	slab  int // done so far
+	run_  int
+	unit  uint32 // of runs[run_]
+	step  func(budget int) bool
+}
+
+const (
+	trimSlabs = 1024 // slabs of one trim: 64 MB, some 20 µs of turn
+	trimRuns  = 256
+	trimPiece = 2 << 20 // bytes given back by one call to the kernel
+	trimCost  = 24      // of 64 KB, in budget units
+)
+
+// Purge has all empty memory given back, the warm reserve too (MEMORY PURGE). Reclaimers do it, over the next turns.
+func (h *Heap) Purge() { h.trim.purge = true }
+
+// Reclaimable is the bytes of empty memory that a trim can give back.
+func (h *Heap) Reclaimable() int64 {
+	return h.slabs.dirty.n<<slabShift + (h.runs.dirty.units-h.runs.dirty.crumbs)<<runShift
+}
+
+// trimJob gives a trim for a reclaimer, or nil.
+func (h *Heap) trimJob() func(budget int) bool {
+	excess := h.Reclaimable()
+	if h.trim.out || excess <= 2*h.options.Warm && !h.trim.purge {
+		return nil
+	}
+	if !h.trim.purge {
+		warm := max(h.options.Warm, h.Used()>>6)
+		if excess <= 2*warm {
+			return nil
+		}
+		excess -= warm
+	} else if excess == 0 {
+		h.trim.purge = false
+		return nil
+	}
+	j := &h.trim.job
+	j.slabs, j.runs, j.slab, j.run_, j.unit = j.slabs[:0], j.runs[:0], 0, 0, 0
+	for x := &h.runs.dirty; excess > 0 && len(j.runs) < trimRuns; {
+		i := x.longest()
+		if i == 0 {
+			break
+		}
+		n := x.remove(i)
+		setUsed(i, n) // R3
+		h.runs.trimUnits += int64(n)
+		j.runs = append(j.runs, runSegment{i, n})
+		excess -= int64(n) << runShift
+	}
+	for u := &h.slabs; excess > 0 && u.dirty.n > 0 && len(j.slabs) < trimSlabs; {
+		i := u.dirty.tail // the one empty for longest
+		u.dirty.remove(i)
+		slabAt(i).state = slabTrimming
+		j.slabs = append(j.slabs, i)
+		excess -= slabSize
+	}
+	if len(j.slabs) == 0 && len(j.runs) == 0 {
+		h.trim.purge = false
+		return nil
+	}
+	h.trim.out = true
+	return j.step
+}
+
+// longest gives a free run of the longest list, if that holds whole pages.
+func (x *runIndex) longest() uint32 {
+	for top := len(x.heads) - 1; top > 0; top-- {
+		for sub := 7; sub >= 0 && x.subs[top] != 0; sub-- {
+			if x.heads[top][sub] != 0 {
+				return x.heads[top][sub]
+			}
+		}
+	}
+	return 0
+}
+
+// run gives pages back, on a reclaimer.
+func (j *trimJob) run(budget int) (done bool) {
+	if j.slab == 0 {
+		slices.Sort(j.slabs)
+	}
+	for budget > 0 && j.slab < len(j.slabs) {
+		n := 1
+		for j.slab+n < len(j.slabs) && j.slabs[j.slab+n] == j.slabs[j.slab]+uint32(n) && n < trimPiece/slabSize {
+			n++
+		}
+		giveBack(Ref(j.slabs[j.slab])<<slabShift, n*slabSize)
+		j.slab += n
+		budget -= n * trimCost
+	}
+	for budget > 0 && j.run_ < len(j.runs) {
+		run := j.runs[j.run_]
+		n := min(run.count-j.unit, trimPiece/RunUnit-(run.first+j.unit)%(trimPiece/RunUnit)) // to the next multiple of 2 MB
+		giveBack(runRef(run.first+j.unit), int(n)<<runShift)
+		j.unit += n
+		budget -= 1 + int(n)*RunUnit*trimCost/slabSize
+		if j.unit == run.count {
+			j.run_, j.unit = j.run_+1, 0
+		}
+	}
+	if j.slab < len(j.slabs) || j.run_ < len(j.runs) {
+		return false
+	}
+	j.h.trimmed.Store(j)
+	return true
+}
+
+// takeTrimmed lists what a trim has emptied as clean. The parts of pages at a run's ends were not given back: they stay dirty.
+func (h *Heap) takeTrimmed(j *trimJob) {
+	h.trimmed.Store(nil)
+	for _, i := range slices.Backward(j.slabs) { // so that low addresses are used first
+		slabAt(i).state = slabClean
+		h.slabs.clean.push(i)
+	}
+	const perPage = osPage / RunUnit
+	for _, run := range j.runs {
+		h.runs.trimUnits -= int64(run.count)
+		from, to := (run.first+perPage-1)&^(perPage-1), (run.first+run.count)&^(perPage-1)
+		h.addFree(&h.runs.clean, from, to-from)
+		if from > run.first {
+			h.addFree(&h.runs.dirty, run.first, from-run.first)
+		}
+		if end := run.first + run.count; end > to {
+			h.addFree(&h.runs.dirty, to, end-to)
+		}
+	}
+	h.trim.out = false
+}

@@ -1,0 +1,307 @@
+package table
+
+import (
+	"math"
+	"math/bits"
+	"unsafe"
+
+	"spindle/engine/data/memory"
+	"spindle/internal/invariant"
+)
+
+// The index of deadlines leads straight to what is due.
+//
+//	tournament: nodes of 64 minima ──▶ segment ──▶ its sidecar: a bound for each bucket ──▶ at most 7 blocks
+//
+// Each segment with volatile keys has an id, dense from 0; the tournament is a 64-ary tree over the ids, each node with the minima
+// of its children. A block says its exact deadline; what stands above it are bounds.
+//
+// D1. A bucket's bound is at or below the tick of each of its volatile keys; it may be too low after a key has gone or has been given
+// a later deadline, and is then put right when it comes due. So refreshing a deadline costs a compare.
+// D2. The last word of a sidecar is the least of the others, and the segment's minimum in the tournament.
+// D3. Each node's minimum stands in its parent; the root's is least.
+// D4. A tick is 16 ms since Base, rounded up: a key whose tick has come is due, and at most 16 ms late.
+type dueIndex struct {
+	heap   *memory.Heap
+	root   memory.Ref
+	height int
+	ids    uint32 // ids given out so far, the released ones included
+	free   uint32 // 1 + the first of the list of released ids; 0: none
+	least  uint32
+	base   int64
+}
+
+const (
+	// Never is the tick of no deadline.
+	Never = math.MaxUint32
+	// far stands for all deadlines that ticks cannot tell apart: over two years after Base. They are found by lookups alone.
+	far = Never - 1
+
+	tickMs    = 16
+	dueFanout = 64
+	dueLevels = 6
+)
+
+type dueNode struct {
+	minima [dueFanout]uint32
+	word   [dueFanout]uint64 // child node; in a leaf the segment's prefix, or the next released id as in free
+}
+
+const dueNodeBytes = int(unsafe.Sizeof(dueNode{}))
+
+func dueNodeAt(r memory.Ref) *dueNode { return (*dueNode)(memory.Pointer(r)) }
+
+func (x *dueIndex) init(h *memory.Heap) { x.heap, x.least = h, Never }
+
+// SetBase says when ticks begin, in Unix ms, before the first key is inserted.
+func (t *Table) SetBase(ms int64) { t.due.base = ms }
+
+// Tick is the tick of a deadline in Unix ms; Never for 0 (D4).
+func (t *Table) Tick(deadline int64) uint32 {
+	if deadline == 0 {
+		return Never
+	}
+	past := deadline - t.due.base
+	if past <= 0 {
+		return 0
+	}
+	if deadline > math.MaxInt64/2 || past > (far-1)*tickMs {
+		return far
+	}
+	return uint32((past + tickMs - 1) / tickMs)
+}
+
+// TickNow is the last tick that has come at now.
+func (t *Table) TickNow(now int64) uint32 {
+	return uint32(min(max(now-t.due.base, 0)/tickMs, far-1))
+}
+
+// TickTime is when a tick comes, in Unix ms.
+func (t *Table) TickTime(tick uint32) int64 { return t.due.base + int64(tick)*tickMs }
+
+// Least is a lower bound of the ticks of all keys; Never when none is volatile.
+func (t *Table) Least() uint32 { return t.due.least }
+
+func (t *Table) deadline(ref memory.Ref) int64 {
+	if t.layout != Entry {
+		return 0
+	}
+	return EntryDeadline(memory.Pointer(ref))
+}
+
+// minima is the segment's sidecar: nb bounds and their least.
+func (s *segment) minima() []uint32 {
+	return unsafe.Slice((*uint32)(memory.Pointer(s.sidecar)), int(s.nb)+1)
+}
+
+// addSidecar gives s a sidecar without bounds and an id. s is writable and has neither.
+func (t *Table) addSidecar(s *segment) {
+	s.sidecar = t.heap.Alloc(4*(int(s.nb)+1), memory.Index)
+	for i := range s.minima() {
+		s.minima()[i] = Never
+	}
+	s.dueID = t.due.take(s.prefix)
+}
+
+func (t *Table) dropSidecar(s *segment) {
+	t.heap.Free(s.sidecar, memory.Index)
+	t.due.release(s.dueID)
+	s.sidecar = 0
+}
+
+// noteDue lowers the bound of bucket at of the writable segment s to tick.
+func (t *Table) noteDue(s *segment, at int, tick uint32) {
+	if s.sidecar == 0 {
+		t.addSidecar(s)
+	}
+	minima := s.minima()
+	if tick >= minima[at] {
+		return
+	}
+	minima[at] = tick
+	if tick < minima[s.nb] {
+		minima[s.nb] = tick
+		t.due.set(s.dueID, tick)
+	}
+}
+
+// A Due is one bucket with keys that may be past their deadline.
+type Due struct {
+	Refs [slots]memory.Ref // the volatile keys' blocks
+	N    int
+	at   [slots]uint8
+	seg  memory.Ref
+	hash uint64
+	nb   int
+	b    int
+}
+
+// NextDue finds the earliest bucket with a bound at or below now and starts fetching its blocks. The caller reads their deadlines,
+// Drops those past theirs and ends with Settle; it writes nothing else to the table in between.
+func (t *Table) NextDue(now uint32, d *Due) bool {
+	for t.due.least <= now {
+		id, prefix := t.due.first()
+		d.seg, d.hash, d.N, d.b = refOf(segmentFor(t.root, prefix)), prefix, 0, 0
+		s := segmentAt(d.seg)
+		invariant.That(s.prefix == prefix && s.dueID == id && s.sidecar != 0, "D3: id %d leads to segment %x, not %x", id, s.prefix, prefix)
+		minima := s.minima()
+		for d.b < int(s.nb) && minima[d.b] > now {
+			d.b++
+		}
+		invariant.That(d.b < int(s.nb), "D2: no bucket of segment %x has the bound %d", prefix, minima[s.nb])
+		d.nb = int(s.nb)
+		b := s.bucket(d.b)
+		for m := b.meta & metaKeys; m != 0; m &= m - 1 {
+			i := bits.TrailingZeros64(m) >> 3
+			if b.slot[i]&slotVolatile != 0 {
+				d.Refs[d.N], d.at[d.N] = memory.Ref(b.slot[i]&slotRef), uint8(i)
+				memory.PrefetchRef(d.Refs[d.N])
+				d.N++
+			}
+		}
+		if d.N > 0 {
+			return true
+		}
+		t.Settle(d, Never)
+	}
+	return false
+}
+
+// Place is where the i-th key of d stands. Its hash is right as far as it chooses the segment; SetHash makes it whole.
+func (d *Due) Place(i int) Place {
+	return Place{d.hash, d.seg, uint32(d.b<<3) | uint32(d.at[i]), uint32(d.nb)}
+}
+
+// Drop removes the i-th key of d, as Remove does.
+func (t *Table) Drop(d *Due, i int) (shared bool) {
+	p := d.Place(i)
+	shared = t.removeOnly(&p)
+	d.seg = p.seg
+	return shared
+}
+
+// Settle ends work on d: tick is the least of the keys that remain in it (Never: none).
+func (t *Table) Settle(d *Due, tick uint32) {
+	s := segmentAt(d.seg)
+	if s.sidecar != 0 { // else its last volatile key was dropped
+		minima := s.minima()
+		minima[d.b] = tick
+		least := uint32(Never)
+		for _, m := range minima[:s.nb] {
+			least = min(least, m)
+		}
+		minima[s.nb] = least
+		t.due.set(s.dueID, least)
+	}
+	if s.sparse() {
+		t.shrink(d.hash)
+	}
+}
+
+// take gives out an id for the segment of that prefix.
+func (x *dueIndex) take(prefix uint64) uint32 {
+	if x.free != 0 {
+		id := x.free - 1
+		n := x.leaf(id)
+		x.free = uint32(n.word[id%dueFanout])
+		n.word[id%dueFanout] = prefix
+		return id
+	}
+	id := x.ids
+	x.ids++
+	if x.root == 0 || id>>(6*x.height) != 0 { // one level more: the old root is its first child
+		r := x.newNode()
+		n := dueNodeAt(r)
+		n.minima[0], n.word[0] = x.least, uint64(x.root)
+		x.root = r
+		x.height++
+	}
+	// Nodes on the way that do not exist yet.
+	r := x.root
+	for l := x.height - 1; l > 0; l-- {
+		w := &dueNodeAt(r).word[id>>(6*l)%dueFanout]
+		if *w == 0 {
+			*w = uint64(x.newNode())
+		}
+		r = memory.Ref(*w)
+	}
+	dueNodeAt(r).word[id%dueFanout] = prefix
+	return id
+}
+
+func (x *dueIndex) newNode() memory.Ref {
+	r := x.heap.Alloc(dueNodeBytes, memory.Index)
+	n := dueNodeAt(r)
+	*n = dueNode{}
+	for i := range n.minima {
+		n.minima[i] = Never
+	}
+	return r
+}
+
+func (x *dueIndex) release(id uint32) {
+	x.set(id, Never)
+	x.leaf(id).word[id%dueFanout] = uint64(x.free)
+	x.free = id + 1
+}
+
+func (x *dueIndex) leaf(id uint32) *dueNode {
+	r := x.root
+	for l := x.height - 1; l > 0; l-- {
+		r = memory.Ref(dueNodeAt(r).word[id>>(6*l)%dueFanout])
+	}
+	return dueNodeAt(r)
+}
+
+// set gives an id its minimum and puts right what depends on it (D3).
+// Cost: a node a level while the minimum is the node's; 64 compares a level when the least one goes.
+func (x *dueIndex) set(id, v uint32) {
+	var path [dueLevels]*dueNode
+	r := x.root
+	for l := x.height - 1; ; l-- {
+		path[l] = dueNodeAt(r)
+		if l == 0 {
+			break
+		}
+		r = memory.Ref(path[l].word[id>>(6*l)%dueFanout])
+	}
+	for l := 0; l < x.height; l++ {
+		n := path[l]
+		at := &n.minima[id>>(6*l)%dueFanout]
+		was := *at
+		if was == v {
+			return
+		}
+		*at = v
+		least := x.least
+		if l+1 < x.height {
+			least = path[l+1].minima[id>>(6*(l+1))%dueFanout]
+		}
+		if v > least {
+			if was != least {
+				return
+			}
+			for _, m := range n.minima {
+				v = min(v, m)
+			}
+		}
+	}
+	x.least = v
+}
+
+// first is the id with the least minimum and its segment's prefix. There is one.
+func (x *dueIndex) first() (id uint32, prefix uint64) {
+	r := x.root
+	for l := x.height - 1; ; l-- {
+		n := dueNodeAt(r)
+		i := 0
+		for n.minima[i] != x.least {
+			i++
+		}
+		id = id<<6 | uint32(i)
+		if l == 0 {
+			return id, n.word[i]
+		}
+		r = memory.Ref(n.word[i])
+	}
+}

@@ -1,0 +1,117 @@
+package table
+
+import (
+	"math/bits"
+
+	"spindle/engine/data/memory"
+)
+
+// Retire lets go of the whole table in O(1): reclaimers take it apart when no view reads it. objects as in memory.RetireTree. kind is
+// the table's, due the index of deadlines', as they were registered with Destroy and DestroyDue. t is empty afterwards.
+func (t *Table) Retire(kind, due memory.Kind) {
+	h := t.heap
+	root := refOf(t.root) | memory.Ref(t.root&entryBuckets)
+	h.RetireTreeWide(root, kind, t.count)
+	if t.due.root != 0 {
+		h.RetireTreeWide(t.due.root|memory.Ref(t.due.height), due, 0)
+	}
+	base := t.due.base
+	t.Init(h, t.layout, t.home)
+	t.due.base = base
+}
+
+// Destroy takes a retired table apart, budget blocks at a time (memory.Destroy). block frees one of the table's blocks and what hangs
+// off it; when it has not finished within the budget it is called again with the same block.
+//
+// A node under destruction keeps in epoch which entry is next, a segment clears the slots it is done with.
+func Destroy(block func(r *memory.Returner, ref memory.Ref, budget int) (done bool, spent int)) memory.Destroy {
+	var segment func(r *memory.Returner, ref memory.Ref, budget int) (bool, int)
+	segment = func(r *memory.Returner, ref memory.Ref, budget int) (done bool, spent int) {
+		s := segmentAt(ref)
+		for i := range int(s.nb) {
+			b := s.bucket(i)
+			if next := s.bucket(min(i+1, int(s.nb)-1)); next.meta&metaKeys != 0 {
+				for m := next.meta & metaKeys; m != 0; m &= m - 1 {
+					memory.PrefetchRef(memory.Ref(next.slot[bits.TrailingZeros64(m)>>3] & slotRef))
+				}
+			}
+			for m := b.meta & metaKeys; m != 0; m &= m - 1 {
+				if spent >= budget {
+					return false, spent
+				}
+				j := bits.TrailingZeros64(m) >> 3
+				done, n := block(r, memory.Ref(b.slot[j]&slotRef), budget-spent)
+				spent += n
+				if !done {
+					return false, spent
+				}
+				b.meta &^= 0xFF << (8 * uint(j))
+			}
+		}
+		if s.sidecar != 0 {
+			r.Free(s.sidecar, memory.Index)
+		}
+		r.Free(ref, memory.Index)
+		return true, spent + 1
+	}
+	var entry func(r *memory.Returner, tagged memory.Ref, budget int) (bool, int)
+	entry = func(r *memory.Returner, tagged memory.Ref, budget int) (done bool, spent int) {
+		ref := tagged &^ entryBuckets
+		if tagged&entryBuckets != 0 {
+			return segment(r, ref, budget)
+		}
+		n := nodeAt(ref)
+		if n.mark != destroying {
+			n.mark, n.epoch = destroying, 0
+		}
+		for n.epoch < 1<<n.bits {
+			if spent >= budget {
+				return false, spent
+			}
+			e := *n.entry(n.epoch)
+			width := uint64(1)
+			if e&entryBuckets != 0 {
+				width = 1 << (n.depth + n.bits - segmentAt(refOf(e)).depth)
+			}
+			done, k := entry(r, refOf(e)|memory.Ref(e&entryBuckets), budget-spent)
+			spent += k
+			if !done {
+				return false, spent
+			}
+			n.epoch += width
+		}
+		r.Free(ref, memory.Index)
+		return true, spent + 1
+	}
+	return func(r *memory.Returner, root memory.Ref, budget int) (memory.Ref, int) {
+		done, spent := entry(r, root, budget)
+		if done {
+			return 0, spent
+		}
+		return root, spent
+	}
+}
+
+// DestroyDue takes a retired index of deadlines apart. The tag of root is its height.
+func DestroyDue(r *memory.Returner, root memory.Ref, budget int) (rest memory.Ref, spent int) {
+	height, ref := root&entryBuckets, root&^entryBuckets
+	n := dueNodeAt(ref)
+	if height > 1 {
+		for i, child := range n.word {
+			if child == 0 {
+				continue
+			}
+			if spent >= budget {
+				return root, spent
+			}
+			rest, k := DestroyDue(r, memory.Ref(child)|(height-1), budget-spent)
+			spent += k
+			if rest != 0 {
+				return root, spent
+			}
+			n.word[i] = 0
+		}
+	}
+	r.Free(ref, memory.Index)
+	return 0, spent + 1
+}

@@ -1,0 +1,95 @@
+package table
+
+import (
+	"hash/maphash"
+	"unsafe"
+
+	"spindle/engine/data/memory"
+)
+
+// Layout says where the blocks of a table keep their keys, so that the table can compare and rehash them.
+type Layout uint8
+
+const (
+	// Entry is a key of a database and its value in one block; package value writes it.
+	//
+	//	0             4             8         8 or 16     8..24     +key
+	//	+-------------+-------------+---------+-----------+---------+----------------+
+	//	| clock  u32  | shape  u32  | wide    | deadline  | key     | payload        |
+	//	+-------------+-------------+---------+-----------+---------+----------------+
+	//	  24 bits used                u32 klen  i64 Unix ms           inline bytes, or
+	//	  (LRU or LFU)                u32 vlen  if volatile           i64 integer, or
+	//	                              if wide                         u64 Ref of a root
+	//
+	//	shape: bits 0-2 type, 3-6 encoding, 7 volatile, 8 rooted, 9 wide, 10-17 klen, 18-31 vlen
+	//
+	// N1. clock is the one word that is written in a frozen block; everything else obeys the epoch rule.
+	// N2. wide is set when klen > 255 or vlen > 16383; then the lengths in shape are 0 and those of the wide word hold.
+	Entry Layout = iota
+	// Member is a member of a collection: u32 key length, key, then what the collection keeps with it.
+	Member
+)
+
+// The shape word of an Entry.
+const (
+	ShapeType      = 7 // mask
+	ShapeEncoding  = 3 // shift, 4 bits
+	ShapeVolatile  = 1 << 7
+	ShapeRooted    = 1 << 8
+	ShapeWide      = 1 << 9
+	ShapeKeyLen    = 10 // shift, 8 bits
+	ShapeValueLen  = 18 // shift, 14 bits
+	MaxNarrowKey   = 1<<8 - 1
+	MaxNarrowValue = 1<<14 - 1
+)
+
+// EntryKey is the key of the entry at p.
+func EntryKey(p unsafe.Pointer) []byte {
+	shape := *(*uint32)(unsafe.Add(p, 4))
+	off, n := 8+int(shape>>4&8), int(shape>>ShapeKeyLen&MaxNarrowKey) // bit 7, volatile, as 8
+	if shape&ShapeWide != 0 {
+		off, n = off+8, int(*(*uint32)(unsafe.Add(p, 8)))
+	}
+	return unsafe.Slice((*byte)(unsafe.Add(p, off)), n)
+}
+
+// EntryDeadline is the deadline of the entry at p, 0 if it has none.
+func EntryDeadline(p unsafe.Pointer) int64 {
+	shape := *(*uint32)(unsafe.Add(p, 4))
+	if shape&ShapeVolatile == 0 {
+		return 0
+	}
+	return *(*int64)(unsafe.Add(p, 8+shape>>6&8)) // bit 9, wide, as 8
+}
+
+// key is the key of the block at ref.
+func (t *Table) key(ref memory.Ref) []byte {
+	p := memory.Pointer(ref)
+	if t.layout == Entry {
+		return EntryKey(p)
+	}
+	return unsafe.Slice((*byte)(unsafe.Add(p, 4)), int(*(*uint32)(p)))
+}
+
+// holds says whether the block at ref has this key.
+func (t *Table) holds(ref memory.Ref, key []byte) bool {
+	p := memory.Pointer(ref)
+	if t.layout != Entry {
+		return string(t.key(ref)) == string(key)
+	}
+	shape := *(*uint32)(unsafe.Add(p, 4))
+	if shape&ShapeWide != 0 {
+		return string(EntryKey(p)) == string(key)
+	}
+	return int(shape>>ShapeKeyLen&MaxNarrowKey) == len(key) &&
+		unsafe.String((*byte)(unsafe.Add(p, 8+shape>>4&8)), len(key)) == unsafe.String(unsafe.SliceData(key), len(key))
+}
+
+var seed = maphash.MakeSeed()
+
+// Hash is the hash of a key for every table of this process; the seed differs from process to process.
+//
+//	bits 63..24  path: chooses the segment, from the top down (at most 40 levels)
+//	bits 30..24  fingerprint, beside the path's deepest bits
+//	bits 23..8   tag: chooses the home bucket and is kept in the slot
+func Hash(key []byte) uint64 { return maphash.Bytes(seed, key) }

@@ -1,0 +1,222 @@
+package table
+
+import (
+	"math/bits"
+	"math/rand/v2"
+
+	"spindle/engine/data/memory"
+)
+
+// Scan cursor. Keys are passed in the order of (prefix of their segment, tag). A cursor says how far that went, in terms of hashes
+// and not of places, so that resizing, splitting and joining segments between two calls do not disturb it:
+//
+//	63    62..22 prefix, right-aligned     21..6 tag      5..0 depth
+//	 0  | first depth bits of the hash   | all below it | of the segment when the cursor was given out
+//
+// C1. Every key whose hash is in a segment before prefix was passed; of prefix's own segment, those with a lower tag.
+// C2. If the segment has more depth now, what C1 says holds for the part that prefix leads to; its other part is passed in
+// full later. If it has less depth it has joined with keys that were not passed: it is begun anew.
+// So a key that is there from the first call to the last is passed at least once; and any number is a safe cursor.
+
+func cursorOf(prefix, tag uint64, depth uint8) uint64 {
+	if depth == 0 {
+		return tag << 6
+	}
+	return prefix>>(64-depth)<<22 | tag<<6 | uint64(depth)
+}
+
+// Scan passes about count blocks to yield, from cursor on, and returns the cursor to go on from; 0 begins and ends.
+// yield must not write to the table. Cost: the buckets passed, and at most 10*count empty ones.
+func (t *Table) Scan(cursor uint64, count int, yield func(memory.Ref)) uint64 {
+	tag, depth := cursor>>6&0xFFFF, uint8(cursor&63)
+	prefix := uint64(0)
+	if depth > maxDepth {
+		return 0
+	}
+	if depth > 0 {
+		prefix = cursor >> 22 << (64 - depth)
+	}
+	count = min(max(count, 1), 1<<40)
+	buckets := 10 * count
+	for {
+		s := segmentAt(refOf(segmentFor(t.root, prefix)))
+		if s.depth < depth {
+			tag = 0 // C2
+		}
+		nb := uint64(s.nb)
+		for at := tag * nb >> 16; at < nb; at++ {
+			count -= s.passHome(int(at), tag, yield)
+			buckets--
+			tag = ((at+1)<<16 + nb - 1) / nb // the first tag of the next bucket
+			if (count <= 0 || buckets <= 0) && at+1 < nb {
+				return cursorOf(s.prefix, tag, s.depth)
+			}
+		}
+		next := s.prefix + 1<<(64-s.depth) // wraps to 0 behind the last segment, also for depth 0
+		if next == 0 || s.depth == 0 {
+			return 0
+		}
+		prefix, tag, depth = next, 0, s.depth
+		if count <= 0 || buckets <= 0 {
+			return cursorOf(prefix, 0, s.depth)
+		}
+	}
+}
+
+// passHome yields the keys whose home is bucket at and whose tag is from or more, wherever they lie (S1).
+func (s *segment) passHome(at int, from uint64, yield func(memory.Ref)) (n int) {
+	nb := int(s.nb)
+	for i, probes := at, 0; probes < nb; probes++ {
+		b := s.bucket(i)
+		for m := b.meta & metaKeys; m != 0; m &= m - 1 {
+			word := b.slot[bits.TrailingZeros64(m)>>3]
+			if tag := word >> 48; tag >= from && home(tag, nb) == at {
+				yield(memory.Ref(word & slotRef))
+				n++
+			}
+		}
+		if b.meta>>56 == 0 {
+			break
+		}
+		if i++; i == nb {
+			i = 0
+		}
+	}
+	return n
+}
+
+// Walk yields every block of a root between the hashes from and to, whole segments by where they begin, until yield returns false.
+// Frozen roots: any goroutine. passed, if not nil, hears after each segment the first and the last hash it may hold.
+func Walk(root, from, to uint64, passed func(first, last uint64), yield func(memory.Ref) bool) bool {
+	const ahead = 2 // buckets whose blocks are being fetched
+	for prefix := from; ; {
+		s := segmentAt(refOf(segmentFor(root, prefix)))
+		end := s.prefix | ^uint64(0)>>s.depth
+		if s.prefix >= from { // else it began in the part before
+			nb := int(s.nb)
+			for i := range nb + ahead {
+				if i < nb {
+					b := s.bucket(i)
+					for m := b.meta & metaKeys; m != 0; m &= m - 1 {
+						memory.PrefetchRef(memory.Ref(b.slot[bits.TrailingZeros64(m)>>3] & slotRef))
+					}
+				}
+				if i < ahead {
+					continue
+				}
+				b := s.bucket(i - ahead)
+				for m := b.meta & metaKeys; m != 0; m &= m - 1 {
+					if !yield(memory.Ref(b.slot[bits.TrailingZeros64(m)>>3] & slotRef)) {
+						return false
+					}
+				}
+			}
+			if passed != nil {
+				passed(s.prefix, end)
+			}
+		}
+		if end >= to {
+			return true
+		}
+		prefix = end + 1
+	}
+}
+
+// All yields every block until yield returns false. yield must not write to the table.
+func (t *Table) All(yield func(memory.Ref) bool) { Walk(t.root, 0, ^uint64(0), nil, yield) }
+
+// Random is the block of some key; 0 when the table is empty. A segment is chosen by its share of the hashes and in it a key by
+// a random slot, so that no key is much likelier than another.
+func (t *Table) Random(r *rand.PCG) memory.Ref {
+	if t.count == 0 {
+		return 0
+	}
+	for range 64 {
+		s := segmentAt(refOf(segmentFor(t.root, r.Uint64())))
+		for range 32 {
+			i := uint(r.Uint64()>>32) * uint(s.nb) * slots >> 32
+			if b := s.bucket(int(i / slots)); b.meta&(0x80<<(8*(i%slots))) != 0 {
+				return memory.Ref(b.slot[i%slots] & slotRef)
+			}
+		}
+	}
+	return t.some(r.Uint64()) // nearly empty: the first key from a random place on
+}
+
+// some is the first block from a hash on, round the table.
+func (t *Table) some(from uint64) (found memory.Ref) {
+	first := func(ref memory.Ref) bool { found = ref; return false }
+	if Walk(t.root, from, ^uint64(0), nil, first) {
+		Walk(t.root, 0, from, nil, first)
+	}
+	return found
+}
+
+// Sample appends about n blocks that lie together at a random place, of volatile keys alone if told so. It may give fewer, or none.
+// Cost: at most 4*n buckets and 16 segments.
+func (t *Table) Sample(r *rand.PCG, n int, volatile bool, into []memory.Ref) []memory.Ref {
+	if volatile && t.volatile == 0 || t.count == 0 {
+		return into
+	}
+	want := slotVolatile
+	if !volatile {
+		want = 0
+	}
+	buckets := 4 * n
+	for range 16 {
+		prefix := r.Uint64()
+		if volatile {
+			id := uint32(r.Uint64() >> 32 * uint64(t.due.ids) >> 32)
+			leaf := t.due.leaf(id)
+			if leaf.minima[id%dueFanout] == Never {
+				continue
+			}
+			prefix = leaf.word[id%dueFanout]
+		}
+		s := segmentAt(refOf(segmentFor(t.root, prefix)))
+		nb := int(s.nb)
+		at := int(r.Uint64() >> 32 * uint64(nb) >> 32)
+		for range nb {
+			b := s.bucket(at)
+			for m := b.meta & metaKeys; m != 0; m &= m - 1 {
+				if word := b.slot[bits.TrailingZeros64(m)>>3]; word&uint64(want) == uint64(want) {
+					if n <= 0 {
+						return into
+					}
+					into = append(into, memory.Ref(word&slotRef))
+					n--
+				}
+			}
+			if buckets--; n <= 0 || buckets <= 0 {
+				return into
+			}
+			if at++; at == nb {
+				at = 0
+			}
+		}
+	}
+	return into
+}
+
+// RandomVolatile is the block of some key with a deadline; 0 when there is none.
+func (t *Table) RandomVolatile(r *rand.PCG) memory.Ref {
+	if t.volatile == 0 {
+		return 0
+	}
+	var one [1]memory.Ref
+	for range 8 {
+		if refs := t.Sample(r, 1, true, one[:0]); len(refs) > 0 {
+			return refs[0]
+		}
+	}
+	_, prefix := t.due.first()
+	s := segmentAt(refOf(segmentFor(t.root, prefix)))
+	for i := range int(s.nb) {
+		for m := s.bucket(i).meta & metaKeys; m != 0; m &= m - 1 {
+			if word := s.bucket(i).slot[bits.TrailingZeros64(m)>>3]; word&slotVolatile != 0 {
+				return memory.Ref(word & slotRef)
+			}
+		}
+	}
+	return 0
+}

@@ -1,0 +1,158 @@
+package value
+
+import (
+	"unsafe"
+
+	"spindle/engine/data/memory"
+	"spindle/engine/data/table"
+)
+
+// A Form is what an entry's shape and size follow from.
+type Form struct {
+	Type     Type
+	Encoding Encoding
+	Rooted   bool
+	Volatile bool
+	KeyLen   int
+	Inline   int // length of an inline string; 0 for integers and rooted values
+}
+
+// wide says that the lengths do not fit the shape word (N2).
+func (f *Form) wide() bool { return f.KeyLen > table.MaxNarrowKey || f.Inline > table.MaxNarrowValue }
+
+// Size is the bytes the entry takes.
+func (f *Form) Size() int {
+	n := 8 + f.KeyLen + f.Inline
+	if f.Rooted || f.Encoding == Int && f.Type == String {
+		n += 8
+	}
+	if f.Volatile {
+		n += 8
+	}
+	if f.wide() {
+		n += 8
+	}
+	return n
+}
+
+// shape is the entry's second word.
+func (f *Form) shape() uint32 {
+	s := uint32(f.Type) | uint32(f.Encoding)<<table.ShapeEncoding
+	if f.Volatile {
+		s |= table.ShapeVolatile
+	}
+	if f.Rooted {
+		s |= table.ShapeRooted
+	}
+	if f.wide() {
+		return s | table.ShapeWide
+	}
+	return s | uint32(f.KeyLen)<<table.ShapeKeyLen | uint32(f.Inline)<<table.ShapeValueLen
+}
+
+// FormOf is the form of an entry that stands.
+func FormOf(v Value) Form {
+	shape := v.shape()
+	_, klen, vlen := v.lengths()
+	return Form{
+		Type: Type(shape & table.ShapeType), Encoding: Encoding(shape >> table.ShapeEncoding & 15),
+		Rooted: shape&table.ShapeRooted != 0, Volatile: shape&table.ShapeVolatile != 0, KeyLen: klen, Inline: vlen,
+	}
+}
+
+// Size is the bytes the entry takes.
+func (v Value) Size() int {
+	f := FormOf(v)
+	return f.Size()
+}
+
+// fitsInline says that a string of n bytes lies in its entry.
+func fitsInline(klen, n int) bool { return klen+n <= MaxInline }
+
+// MaxInline is how many bytes of key and value an entry may hold before the value gets blocks of its own.
+const MaxInline = memory.MaxSmall - 24
+
+// StringForm is the form of a string of n bytes as SET leaves it.
+func StringForm(klen, n int, volatile bool) Form {
+	f := Form{Type: String, Volatile: volatile, KeyLen: klen, Inline: n}
+	if n <= MaxEmbStr {
+		f.Encoding = EmbStr
+	}
+	if !fitsInline(klen, n) {
+		f.Rooted, f.Inline = true, 0
+	}
+	return f
+}
+
+// Write fills the block at p with an entry of form f, all but its payload, which the caller writes to where it says. The block
+// may hold the entry that is being replaced; key is not in it. The clock is the caller's.
+func (f *Form) Write(p unsafe.Pointer, key []byte, deadline int64) (payload unsafe.Pointer) {
+	*(*uint32)(unsafe.Add(p, 4)) = f.shape()
+	at := 8
+	if f.wide() {
+		*(*uint64)(unsafe.Add(p, at)) = uint64(f.KeyLen) | uint64(f.Inline)<<32
+		at += 8
+	}
+	if f.Volatile {
+		*(*int64)(unsafe.Add(p, at)) = deadline
+		at += 8
+	}
+	copy(unsafe.Slice((*byte)(unsafe.Add(p, at)), f.KeyLen), key)
+	return unsafe.Add(p, at+f.KeyLen)
+}
+
+// Reshape gives an unshared entry the shape of f, which has the same key and deadline and only another encoding or inline length.
+func (v Value) Reshape(f *Form) {
+	*(*uint32)(unsafe.Add(v.p, 4)) = f.shape()
+	if f.wide() {
+		*(*uint64)(unsafe.Add(v.p, 8)) = uint64(f.KeyLen) | uint64(f.Inline)<<32
+	}
+}
+
+// Reform gives an unshared entry the shape of f, which differs in being volatile, and moves key and payload to where they then
+// lie. The block has room.
+func (v Value) Reform(f *Form, deadline int64) {
+	n := f.KeyLen + v.PayloadSize()
+	from, _, _ := v.lengths()
+	v.Reshape(f)
+	to, _, _ := v.lengths()
+	copy(unsafe.Slice((*byte)(unsafe.Add(v.p, to)), n), unsafe.Slice((*byte)(unsafe.Add(v.p, from)), n))
+	if f.Volatile {
+		v.OverwriteDeadline(deadline)
+	}
+}
+
+// PayloadSize is the bytes behind the key: an inline value's, or 8.
+func (v Value) PayloadSize() int {
+	f := FormOf(v)
+	if f.Rooted || f.Encoding == Int && f.Type == String {
+		return 8
+	}
+	return f.Inline
+}
+
+// CopyPayload copies the bytes behind the key to where dst points.
+func (v Value) CopyPayload(dst unsafe.Pointer) {
+	n := v.PayloadSize()
+	copy(PayloadBytes(dst, n), PayloadBytes(v.payload(), n))
+}
+
+// CopyEntry makes the block at p, of at least n bytes, a copy of the entry, which is n bytes long.
+func CopyEntry(p unsafe.Pointer, v Value, n int) {
+	*(*uint32)(p) = v.Clock()
+	copy(unsafe.Slice((*byte)(unsafe.Add(p, 4)), n-4), unsafe.Slice((*byte)(unsafe.Add(v.p, 4)), n-4))
+}
+
+// OverwriteDeadline gives an unshared volatile entry another deadline.
+func (v Value) OverwriteDeadline(ms int64) {
+	at := 8 + v.shape()>>6&8 // bit 9, wide, as 8
+	*(*int64)(unsafe.Add(v.p, at)) = ms
+}
+
+// SetRoot gives an unshared rooted entry another root.
+func (v Value) SetRoot(root memory.Ref) { *(*memory.Ref)(v.payload()) = root }
+
+// PayloadBytes is the n bytes at an entry's payload, to be written.
+func PayloadBytes(payload unsafe.Pointer, n int) []byte {
+	return unsafe.Slice((*byte)(payload), n)
+}

@@ -1,0 +1,360 @@
+package value
+
+import (
+	"unsafe"
+
+	"spindle/engine/data/memory"
+	"spindle/internal/invariant"
+)
+
+// A long is the root of a string that does not fit in its entry: a header and a word for each chunk of 64 KB.
+//
+//	0        8        16      20      24     28       32      40
+//	+--------+--------+-------+-------+------+--------+-------+---------+---------+-- ~ --+
+//	| epoch  | length | count | room  | pin  | origin | moved | chunk 0 | chunk 1 |       |
+//	+--------+--------+-------+-------+------+--------+-------+---------+---------+-- ~ --+
+//	  u64      u64      u32     u32     u32    u32      u64     Ref | bit 0 shared; 0: all zeros
+//
+// L1. count = ceil(length / 64 KB), at most room; every chunk but the last holds 64 KB, the last has at least what length asks.
+// L2. A root stamped at or below heap.Frozen(), or pinned, is not written (but for pin and moved): it is copied, and in the copy
+// every chunk is shared.
+// L3. A shared chunk is replaced, not written, while a view or a pin lives that may read it.
+// L4. The newest root owns its chunks; an older one, kept for a view or a pin, owns its own block alone.
+// L5. A chunk word of 0 is a chunk of zeros that has never been written: SETRANGE far behind the end costs nothing.
+type long struct {
+	epoch  uint64
+	length uint64
+	count  uint32
+	room   uint32
+	pin    uint32 // 1 + the number of the pin that reads this root; 0 none. The core's alone
+	origin uint32 // 1 + the number of a pin that may read chunks shared with this root; 0 none
+	moved  uint64 // not 0: it has been under another key, so that views may know it by another position. The core's alone
+}
+
+var _ [40]byte = [unsafe.Sizeof(long{})]byte{}
+
+const (
+	chunkShift = 16
+	// ChunkSize is what each chunk of a long string holds, but the last.
+	ChunkSize = 1 << chunkShift
+
+	chunkShared = 1
+	chunkRef    = 1<<48 - 8
+
+	// freeAtOnce is how many chunks the turn frees itself; more go to a reclaimer.
+	freeAtOnce = 64
+)
+
+var zeros [ChunkSize]byte
+
+func longAt(r memory.Ref) *long { return (*long)(memory.Pointer(r)) }
+
+func longBytes(room int) int { return 40 + room*8 }
+
+func chunksFor(n int) int { return (n + ChunkSize - 1) >> chunkShift }
+
+func (l *long) chunk(i int) *uint64 {
+	return (*uint64)(unsafe.Add(unsafe.Pointer(l), 40+i*8))
+}
+
+// used is how many bytes of chunk i belong to the string.
+func (l *long) used(i int) int { return min(int(l.length)-i<<chunkShift, ChunkSize) }
+
+// piece is chunk i's part of the string, to be read.
+func (l *long) piece(i int) []byte {
+	w := *l.chunk(i)
+	if w == 0 {
+		return zeros[:l.used(i)]
+	}
+	return memory.Bytes(memory.Ref(w&chunkRef), l.used(i))
+}
+
+// cost is the bytes of the root and its chunks.
+func (l *long) cost() int {
+	n := memory.GoodSize(longBytes(int(l.room)))
+	for i := range int(l.count) {
+		if w := *l.chunk(i); w != 0 {
+			n += memory.UsableSize(memory.Ref(w & chunkRef))
+		}
+	}
+	return n
+}
+
+// A Store makes, changes and lets go of what values keep outside their entries.
+//
+// Owner: the core, in its turn; a pin's release may come from any goroutine.
+type Store struct {
+	Heap *memory.Heap
+	kind memory.Kind
+	pins pins
+}
+
+// Init readies s. kind is how h is told of long strings.
+func (s *Store) Init(h *memory.Heap, kind memory.Kind) {
+	s.Heap, s.kind = h, kind
+	h.Register(kind, destroyLong)
+}
+
+// newRoot is a root without chunks, with room for n of them.
+func (s *Store) newRoot(room int) memory.Ref {
+	r := s.Heap.Alloc(longBytes(room), memory.Values)
+	l := longAt(r)
+	*l = long{epoch: s.Heap.Epoch(), room: uint32((memory.UsableSize(r) - 40) / 8)}
+	return r
+}
+
+// NewLong is the root of a string with val's content.
+func (s *Store) NewLong(val []byte) memory.Ref {
+	r := s.newRoot(chunksFor(len(val)))
+	l := longAt(r)
+	for len(val) > 0 {
+		n := min(len(val), ChunkSize)
+		c := s.Heap.Alloc(n, memory.Values)
+		copy(memory.Bytes(c, n), val[:n])
+		*l.chunk(int(l.count)) = uint64(c)
+		l.count++
+		l.length += uint64(n)
+		val = val[n:]
+	}
+	return r
+}
+
+// NewZeros is the root of a string of n zeros.
+func (s *Store) NewZeros(n int) memory.Ref {
+	r := s.newRoot(chunksFor(n))
+	s.extend(longAt(r), n)
+	return r
+}
+
+// Adopt is the root of a string whose n bytes lie in the run at ref, of purpose Values: it is cut into chunks, not copied.
+func (s *Store) Adopt(ref memory.Ref, n int) memory.Ref {
+	r := s.newRoot(chunksFor(n))
+	l := longAt(r)
+	l.length = uint64(n)
+	for {
+		*l.chunk(int(l.count)) = uint64(ref)
+		l.count++
+		if n <= ChunkSize {
+			s.Heap.Shrink(ref, n, memory.Values)
+			return r
+		}
+		ref = s.Heap.Split(ref, ChunkSize)
+		n -= ChunkSize
+	}
+}
+
+// writable returns the root to write in place of root, with room for n chunks (L2). The old one is let go if it was replaced.
+// Cost: a compare; with a live view or a pin, or when room runs out, a copy of 8 bytes a chunk.
+func (s *Store) writable(root memory.Ref, n int) memory.Ref {
+	l := longAt(root)
+	seen := l.epoch <= s.Heap.Frozen() || l.pin != 0
+	if !seen && n <= int(l.room) {
+		return root
+	}
+	room := max(n, int(l.room))
+	if n > int(l.room) {
+		room = n + n/8
+	}
+	r := s.newRoot(room)
+	dup := longAt(r)
+	dup.length, dup.count, dup.origin, dup.moved = l.length, l.count, l.origin, l.moved
+	mark := uint64(0)
+	if seen {
+		mark = chunkShared
+	}
+	if l.pin != 0 {
+		dup.origin = l.pin
+	}
+	for i := range int(l.count) {
+		if w := *l.chunk(i); w != 0 {
+			*dup.chunk(i) = w | mark
+		} else {
+			*dup.chunk(i) = 0
+		}
+	}
+	invariant.That(dup.epoch > s.Heap.Frozen(), "L2: root stamped %d under freeze %d", dup.epoch, s.Heap.Frozen())
+	switch {
+	case l.pin != 0:
+		s.pins.keep(l.pin, kept{ref: root})
+	case seen:
+		s.retire(root, l.moved != 0)
+	default:
+		s.Heap.Free(root, memory.Values)
+	}
+	return r
+}
+
+// retire lets a block go that views may still read, at the position the caller has set.
+func (s *Store) retire(r memory.Ref, moved bool) {
+	if moved {
+		s.Heap.RetireWide(r, memory.Values)
+	} else {
+		s.Heap.Retire(r, memory.Values)
+	}
+}
+
+// shared says that a view or a pin may read a chunk of l (L3).
+func (s *Store) shared(l *long, w uint64) bool {
+	return w&chunkShared != 0 && (s.Heap.Frozen() != 0 || s.pins.alive(l.origin))
+}
+
+// letGo frees or retires a chunk that has been taken out of l.
+func (s *Store) letGo(l *long, w uint64) {
+	ref := memory.Ref(w & chunkRef)
+	switch {
+	case !s.shared(l, w):
+		s.Heap.Free(ref, memory.Values)
+	case s.pins.alive(l.origin):
+		s.pins.keep(l.origin, kept{ref: ref})
+	default:
+		s.retire(ref, l.moved != 0)
+	}
+}
+
+// writableChunk is chunk i of l with room for n bytes, of which the first used ones hold what the string has there.
+func (s *Store) writableChunk(l *long, i, used, n int) []byte {
+	p := l.chunk(i)
+	w := *p
+	if w != 0 && !s.shared(l, w) {
+		if ref := memory.Ref(w & chunkRef); n <= memory.UsableSize(ref) {
+			return memory.Bytes(ref, n)
+		}
+	}
+	size := n
+	if w != 0 && n > used && n < ChunkSize { // it grows by appending: leave room for more of that
+		size = min(n+n/2, ChunkSize)
+	}
+	ref := s.Heap.Alloc(size, memory.Values)
+	b := memory.Bytes(ref, n)
+	if w == 0 {
+		clear(b[:used])
+	} else {
+		copy(b[:used], memory.Bytes(memory.Ref(w&chunkRef), used))
+	}
+	*p = uint64(ref)
+	if w != 0 {
+		s.letGo(l, w)
+	}
+	return b
+}
+
+// WriteLong writes data at byte off of the string at root, which grows with zeros up to off if it is shorter, and returns the
+// root that is to stand in its place. Whole chunks of zeros that arise are not allocated (L5).
+func (s *Store) WriteLong(root memory.Ref, off int, data []byte) memory.Ref {
+	end := off + len(data)
+	root = s.writable(root, chunksFor(max(end, int(longAt(root).length))))
+	l := longAt(root)
+	if end > int(l.length) {
+		s.extend(l, end)
+	}
+	for len(data) > 0 {
+		i, at := off>>chunkShift, off&(ChunkSize-1)
+		n := min(len(data), ChunkSize-at)
+		used := l.used(i)
+		copy(s.writableChunk(l, i, used, used)[at:], data[:n])
+		data, off = data[n:], off+n
+	}
+	return root
+}
+
+// extend makes the string end bytes long. What is new reads as zeros.
+func (s *Store) extend(l *long, end int) {
+	count := chunksFor(end)
+	if l.count > 0 { // the last chunk as it was
+		i := int(l.count) - 1
+		used := l.used(i)
+		n := min(end-i<<chunkShift, ChunkSize)
+		if n > used && *l.chunk(i) != 0 {
+			clear(s.writableChunk(l, i, used, n)[used:])
+		}
+	}
+	for i := int(l.count); i < count; i++ {
+		*l.chunk(i) = 0
+	}
+	l.count, l.length = uint32(count), uint64(end)
+}
+
+// CopyLong is the root of a string with the same content.
+func (s *Store) CopyLong(root memory.Ref) memory.Ref {
+	from := longAt(root)
+	r := s.newRoot(int(from.count))
+	l := longAt(r)
+	l.length, l.count = from.length, from.count
+	for i := range int(l.count) {
+		*l.chunk(i) = 0
+		if *from.chunk(i) != 0 {
+			p := from.piece(i)
+			c := s.Heap.Alloc(len(p), memory.Values)
+			copy(memory.Bytes(c, len(p)), p)
+			*l.chunk(i) = uint64(c)
+		}
+	}
+	return r
+}
+
+// Move says that the value at root is going to stand under another key.
+func (s *Store) Move(root memory.Ref) {
+	if s.Heap.Frozen() != 0 { // views know it, or what it shares with an older root, by the old position
+		longAt(root).moved = 1
+	}
+}
+
+// DropLong lets go of the string at root, of which nothing of the data set knows any more.
+// Cost: O(1); up to 64 chunks are freed at once.
+func (s *Store) DropLong(root memory.Ref) {
+	l := longAt(root)
+	switch {
+	case l.pin != 0:
+		s.pins.keep(l.pin, kept{ref: root, tree: true})
+	case s.pins.alive(l.origin):
+		s.pins.keep(l.origin, kept{ref: root, tree: true})
+	case s.Heap.Frozen() == 0 && l.count <= freeAtOnce:
+		for i := range int(l.count) {
+			if w := *l.chunk(i); w != 0 {
+				s.Heap.Free(memory.Ref(w&chunkRef), memory.Values)
+			}
+		}
+		s.Heap.Free(root, memory.Values)
+	default:
+		s.retireTree(root, l.moved != 0)
+	}
+}
+
+func (s *Store) retireTree(root memory.Ref, moved bool) {
+	if moved {
+		s.Heap.RetireTreeWide(root, s.kind, 1)
+	} else {
+		s.Heap.RetireTree(root, s.kind, 1)
+	}
+}
+
+// destroyLong frees a string, budget chunks at a time from the end.
+func destroyLong(r *memory.Returner, root memory.Ref, budget int) (rest memory.Ref, spent int) {
+	l := longAt(root)
+	for l.count > 0 {
+		if spent >= budget {
+			return root, spent
+		}
+		l.count--
+		if w := *l.chunk(int(l.count)); w != 0 {
+			r.Free(memory.Ref(w&chunkRef), memory.Values)
+		}
+		spent++
+	}
+	r.Free(root, memory.Values)
+	return 0, spent + 1
+}
+
+// DestroyEntry frees the entry at ref and what hangs off it, for table.Destroy.
+func DestroyEntry(r *memory.Returner, ref memory.Ref, budget int) (done bool, spent int) {
+	if root := At(ref).Root(); root != 0 {
+		rest, spent := destroyLong(r, root, budget)
+		if rest != 0 {
+			return false, spent
+		}
+		r.Free(ref, memory.Keys)
+		return true, spent + 1
+	}
+	r.Free(ref, memory.Keys)
+	return true, 1
+}

@@ -1,0 +1,189 @@
+package engine
+
+import (
+	"strconv"
+	"time"
+
+	"spindle/engine/client"
+	"spindle/engine/command"
+)
+
+// Duties are what the core does unasked: expiry, eviction, time-outs, statistics, taking back freed memory. Each runs
+// in slices inside turns. A busy server does them at the end of a batch's turn, an idle one in turns of RunDuties' own.
+
+// Budgets of one slice. A slice delays whoever waits for the turn, so it stays well under a millisecond.
+const (
+	dutyEvery     = int64(1 * time.Millisecond)   // between slices while there is work
+	tickEvery     = int64(100 * time.Millisecond) // the reference's serverCron at hz 10
+	expirySlice   = 200 * time.Microsecond
+	waitsPerSlice = 256
+	drainBudget   = 4096 // blocks that reclaimers have freed, taken back per slice
+	visitsPerTick = 128  // clients looked at for time-outs
+)
+
+// duties is what the slices remember of one another.
+type duties struct {
+	lastTick   int64
+	nextVisit  int64 // client id to go on from
+	activeOff  bool  // DEBUG SET-ACTIVE-EXPIRE 0
+	cronPaused bool  // DEBUG PAUSE-CRON 1
+	loading    bool
+	ticks      uint64
+}
+
+// SetActiveExpire is DEBUG SET-ACTIVE-EXPIRE.
+func (c *Core) SetActiveExpire(on bool) { c.duties.activeOff = !on }
+
+// PauseCron is DEBUG PAUSE-CRON.
+func (c *Core) PauseCron(on bool) { c.duties.cronPaused = on }
+
+// RunDuties keeps the duties going on an idle server until stop closes. It runs on a goroutine of its own and takes
+// a turn only when something is due.
+func (c *Core) RunDuties(stop <-chan struct{}) {
+	timer := time.NewTimer(time.Millisecond)
+	defer timer.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-timer.C:
+		}
+		timer.Reset(c.dutyTurn())
+	}
+}
+
+// dutyTurn runs one slice and says how long nothing is due.
+func (c *Core) dutyTurn() time.Duration {
+	c.take()
+	c.begin()
+	c.runDuties()
+	c.settle()
+	wait := c.idleFor()
+	c.end()
+	c.release()
+	return wait
+}
+
+// idleFor is the time until the next deadline, tick or wait that runs out, at least a millisecond.
+func (c *Core) idleFor() time.Duration {
+	next := c.duties.lastTick + tickEvery - c.nanos
+	if at := c.space.NextDeadline(); at != 0 && !c.duties.activeOff {
+		next = min(next, (at-c.nowMs)*int64(time.Millisecond))
+	}
+	if len(c.waiting.timeouts) > 0 {
+		next = min(next, (c.waiting.timeouts[0].wait.DeadlineMs-c.nowMs)*int64(time.Millisecond))
+	}
+	return time.Duration(max(next, dutyEvery))
+}
+
+// runDuties does one slice of everything that is due.
+func (c *Core) runDuties() {
+	began := time.Since(c.started)
+	c.dutyAt = int64(began) + dutyEvery
+	if c.pause.on {
+		c.refreshPause()
+	}
+	if !c.duties.activeOff && !c.space.Replica && !c.space.Hiding {
+		c.space.ExpireDue(expirySlice)
+	}
+	if c.memory.up {
+		c.evict()
+	}
+	c.space.Heap().Drain(drainBudget)
+	if c.lazy != nil {
+		c.lazy.Turn(c.takeJob)
+	}
+	c.expireWaits(waitsPerSlice)
+	if int64(began)-c.duties.lastTick >= tickEvery && !c.duties.cronPaused {
+		c.tick(int64(began))
+	}
+	c.nanos = int64(time.Since(c.started))
+	c.meter.dutyNanos += uint64(c.nanos - int64(began))
+}
+
+// tick is what ten times a second is often enough for.
+func (c *Core) tick(nanos int64) {
+	c.duties.lastTick = nanos
+	c.duties.ticks++
+	c.meter.ops.sample(c.meter.commands, nanos)
+	c.meter.precise = c.wantsPrecision()
+	c.meter.longestTurnNow = 0
+	c.timeOutClients()
+	for _, f := range c.hooks.Tick {
+		f(c.nowMs)
+	}
+}
+
+// wantsPrecision says whether every command must be timed alone: somebody asked to see what takes under a millisecond.
+func (c *Core) wantsPrecision() bool {
+	slow := c.settings.SlowlogSlowerThan.Get()
+	return slow >= 0 && slow < 1000
+}
+
+// timeOutClients closes clients that have been silent for longer than the timeout setting, a few at each tick.
+func (c *Core) timeOutClients() {
+	limit := c.settings.Timeout.Get() * 1000
+	if limit == 0 {
+		return
+	}
+	const exempt = client.Replica | client.Primary | client.Blocked | client.PubSub | client.Monitor
+	left := max(visitsPerTick, c.clients.Len()/10)
+	for cl := range c.clients.From(c.duties.nextVisit) {
+		if left--; left < 0 {
+			c.duties.nextVisit = cl.ID
+			return
+		}
+		if cl.Flags&exempt == 0 && cl.Conn != nil && c.nowMs-max(cl.LastMs, cl.Conn.LastRead()) > limit {
+			cl.Conn.Close(false)
+		}
+	}
+	c.duties.nextVisit = 0
+}
+
+// installKeyspaceHooks has the keyspace report what it removes by itself.
+func (c *Core) installKeyspaceHooks() {
+	c.prepareFrames()
+	c.space.Hooks.Expired, c.space.Hooks.Evicted = c.expired, c.evicted
+}
+
+var (
+	wordDel    = []byte("DEL")
+	wordUnlink = []byte("UNLINK")
+)
+
+// expired tells sinks and listeners that key is about to go because its deadline has passed.
+func (c *Core) expired(db int, key []byte) {
+	c.gone(db, key, c.common.LazyfreeExpire.Get())
+	c.Notify(command.EventExpired, "expired", db, key)
+}
+
+// evicted does the same for a key that makes room.
+func (c *Core) evicted(db int, key []byte) {
+	c.gone(db, key, c.settings.LazyfreeEviction.Get())
+	c.Notify(command.EventEvicted, "evicted", db, key)
+}
+
+func (c *Core) gone(db int, key []byte, lazily bool) {
+	c.meter.dirty++
+	if lazily {
+		c.Effect(db, wordUnlink, key)
+	} else {
+		c.Effect(db, wordDel, key)
+	}
+}
+
+// Notify implements command.Core: a keyspace event, if somebody asked for its class.
+func (c *Core) Notify(class command.EventClass, event string, db int, key []byte) {
+	wanted := command.EventClass(c.settings.NotifyEvents.Get())
+	if wanted&class == 0 || c.hooks.Publish == nil {
+		return
+	}
+	var number [20]byte
+	where := append(append([]byte("@"), strconv.AppendInt(number[:0], int64(db), 10)...), "__:"...)
+	if wanted&command.EventKeyspace != 0 {
+		c.hooks.Publish(append(append([]byte("__keyspace"), where...), key...), []byte(event))
+	}
+	if wanted&command.EventKeyevent != 0 {
+		c.hooks.Publish(append(append([]byte("__keyevent"), where...), event...), key)
+	}
+}

@@ -1,0 +1,135 @@
+package engine
+
+import (
+	"math"
+	"time"
+
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/engine/data/keyspace"
+	"spindle/protocol"
+)
+
+var errOOM = &protocol.Error{Code: "OOM", Text: "command not allowed when used memory > 'maxmemory'."}
+
+// evictionCheck is how many keys go between two looks at the clock.
+const evictionCheck = 16
+
+// memoryBarrier makes room before a command runs, and refuses those that may need more when there is none to make.
+func (c *Core) memoryBarrier() *Barrier {
+	return &Barrier{Name: "maxmemory", Refuse: func(cl *client.Client, spec *command.Spec, _ [][]byte) error {
+		if cl.Flags&client.Primary != 0 {
+			return nil
+		}
+		enough := c.evict()
+		flags := spec.Flags
+		if spec.Name == "exec" && cl.Queue != nil {
+			flags |= command.Flags(cl.Queue.Flags)
+		}
+		if enough || flags&command.DenyOOM == 0 {
+			return nil
+		}
+		return errOOM
+	}}
+}
+
+// ApplyMemoryLimit takes over maxmemory and what goes with it. Turn only.
+func (c *Core) ApplyMemoryLimit() {
+	s := c.settings
+	c.space.Policy = keyspace.Policy(s.Policy.Get())
+	c.space.Samples = int(s.Samples.Get())
+	c.space.LFULogFactor = int(s.LFULogFactor.Get())
+	c.space.LFUDecayTime = int(s.LFUDecayTime.Get())
+	c.Raise(c.memory, s.MaxMemory.Get() != 0)
+}
+
+// overLimit is by how many bytes the data exceed maxmemory. What replicas have not yet read is not counted: evicting
+// because of it would only make more for them to read.
+func (c *Core) overLimit() int64 {
+	limit := c.settings.MaxMemory.Get()
+	if limit == 0 {
+		return 0
+	}
+	return c.UsedMemory() - c.uncounted() - int64(min(limit, math.MaxInt64))
+}
+
+// evict brings memory under the limit, within the time that maxmemory-eviction-tenacity grants; what is left is for the
+// next command or duty. It answers false when the policy leaves nothing to evict.
+func (c *Core) evict() (enough bool) {
+	over := c.overLimit()
+	if over <= 0 {
+		return true
+	}
+	if c.space.Replica || c.space.Hiding || c.duties.loading {
+		return true
+	}
+	began, limit := time.Now(), c.evictionTime()
+	for n := 1; over > 0; n++ {
+		freed, ok := c.space.EvictOne()
+		if !ok {
+			return c.overLimit() <= 0
+		}
+		over -= freed
+		if n%evictionCheck == 0 {
+			if time.Since(began) > limit {
+				break
+			}
+			over = min(over, c.overLimit())
+		}
+	}
+	if took := time.Since(began); c.hooks.Latency != nil && took >= time.Duration(c.settings.LatencyThreshold.Get())*time.Millisecond && c.settings.LatencyThreshold.Get() > 0 {
+		c.hooks.Latency("eviction-cycle", took)
+	}
+	return true
+}
+
+// evictionTime is how long one command may evict: half a millisecond at the default tenacity, without end at 100.
+func (c *Core) evictionTime() time.Duration {
+	switch tenacity := c.settings.Tenacity.Get(); {
+	case tenacity <= 10:
+		return time.Duration(50*tenacity) * time.Microsecond
+	case tenacity < 100:
+		return time.Duration(500*math.Pow(1.15, float64(tenacity-10))) * time.Microsecond
+	}
+	return math.MaxInt64
+}
+
+// UsedMemory is what the data and the connections' buffers cost, exactly for the data.
+func (c *Core) UsedMemory() int64 { return c.space.Heap().Used() + c.buffers() }
+
+// SetBufferMeter tells how to find what connections' buffers cost, and which part of it is not counted for eviction.
+func (c *Core) SetBufferMeter(all, uncounted func() int64) {
+	c.bufferBytes, c.uncountedBytes = all, uncounted
+}
+
+func (c *Core) buffers() int64 {
+	if c.bufferBytes == nil {
+		return 0
+	}
+	return c.bufferBytes()
+}
+
+func (c *Core) uncounted() int64 {
+	if c.uncountedBytes == nil {
+		return 0
+	}
+	return c.uncountedBytes()
+}
+
+// SetLoading raises or lowers the loading state: only commands flagged for it run meanwhile.
+func (c *Core) SetLoading(on bool) {
+	c.duties.loading = on
+	c.space.Trusting = on
+	c.Raise(c.loading, on)
+}
+
+var errLoading = &protocol.Error{Code: "LOADING", Text: "Redis is loading the dataset in memory"}
+
+func (c *Core) loadingBarrier() *Barrier {
+	return &Barrier{Name: "loading", Refuse: func(_ *client.Client, spec *command.Spec, _ [][]byte) error {
+		if spec.Flags&command.Loading != 0 {
+			return nil
+		}
+		return errLoading
+	}}
+}

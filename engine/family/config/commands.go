@@ -1,0 +1,125 @@
+// Package config is CONFIG: it shows, changes and writes back the settings of every package, and knows none of them.
+//
+// Owner: the core; every handler runs inside a turn.
+// Never: keeps lent bytes, or decides what a value means (its row does).
+// Start here: the rows, then their handlers.
+package config
+
+import (
+	"errors"
+
+	"spindle/engine/command"
+	"spindle/internal/glob"
+	"spindle/internal/setting"
+	"spindle/protocol"
+)
+
+// Parts are what CONFIG acts on.
+type Parts struct {
+	Registry *setting.Registry
+	// MayProtect says whether enable-protected-configs lets a client change protected settings; local is one on this machine.
+	MayProtect func(local bool) bool
+	Loading    func() bool  // the data set is being loaded
+	Rewrite    func() error // its error's text is the reply
+	ResetStat  func()       // forgets what INFO counts; several packages may have to
+}
+
+// Family is CONFIG, acting on p.
+func Family(p Parts) command.Family {
+	const flags = command.Admin | command.NoScript | command.Loading | command.Stale
+	everywhere := []string{"request_policy:all_nodes", "response_policy:all_succeeded"}
+	return command.Family{Name: "server", Rows: []command.Spec{
+		{Name: "config", Arity: -2, Subs: []command.Spec{
+			{Name: "get", Arity: -3, Flags: flags, Run: p.get},
+			{Name: "help", Arity: 2, Flags: command.Loading | command.Stale, Run: help},
+			{Name: "resetstat", Arity: 2, Flags: flags, Tips: everywhere, Run: p.resetStat},
+			{Name: "rewrite", Arity: 2, Flags: flags, Tips: everywhere, Run: p.rewrite},
+			{Name: "set", Arity: -4, Flags: flags, Tips: everywhere, Run: p.set},
+		}},
+	}}
+}
+
+// get is CONFIG GET pattern [pattern …]. Replies: a map of names and values.
+func (p Parts) get(c *command.Context) error {
+	patterns := make([]string, 0, len(c.Args)-2)
+	for _, arg := range c.Args[2:] {
+		patterns = append(patterns, string(arg))
+	}
+	found := p.Registry.Get(patterns, func(pattern, name string) bool {
+		return glob.MatchFold([]byte(pattern), []byte(name))
+	})
+	c.Reply.Map(len(found))
+	for _, pair := range found {
+		c.Reply.BulkString(pair.Name)
+		c.Reply.BulkString(pair.Value)
+	}
+	return nil
+}
+
+var redacted = []byte("(redacted)")
+
+// set is CONFIG SET name value [name value …]. Replies: OK, or the reason why none of them changed. Secrets are taken out of
+// the arguments, whatever the outcome, so that no log shows them.
+func (p Parts) set(c *command.Context) error {
+	if len(c.Args)%2 != 0 {
+		return protocol.ErrSyntax
+	}
+	pairs := make([]setting.Pair, 0, len(c.Args)/2-1)
+	for at := 2; at < len(c.Args); at += 2 {
+		pair := setting.Pair{Name: string(c.Args[at]), Value: string(c.Args[at+1])}
+		pairs = append(pairs, pair)
+		if row := p.Registry.Lookup(pair.Name); row != nil && row.Flags&setting.Sensitive != 0 {
+			c.Args[at+1] = redacted
+		}
+	}
+	conn := c.Client.Conn
+	local := conn != nil && (conn.Loopback() || conn.Unix())
+	err := p.Registry.SetMany(pairs, setting.Conditions{Loading: p.Loading(), Protected: p.MayProtect(local)})
+	switch {
+	case errors.Is(err, setting.ErrLoading):
+		return protocol.ErrLoading
+	case err != nil:
+		return protocol.Errorf("ERR", "%s", err)
+	}
+	c.Reply.OK()
+	return nil
+}
+
+// rewrite is CONFIG REWRITE. Replies: OK, or why the file is as it was.
+func (p Parts) rewrite(c *command.Context) error {
+	if err := p.Rewrite(); err != nil {
+		return protocol.Errorf("ERR", "%s", err)
+	}
+	c.Reply.OK()
+	return nil
+}
+
+// resetStat is CONFIG RESETSTAT. Replies: OK.
+func (p Parts) resetStat(c *command.Context) error {
+	p.ResetStat()
+	c.Reply.OK()
+	return nil
+}
+
+// help is CONFIG HELP. Replies: an array of status lines.
+func help(c *command.Context) error {
+	c.Reply.Array(len(helpLines))
+	for _, line := range helpLines {
+		c.Reply.Simple(line)
+	}
+	return nil
+}
+
+var helpLines = []string{
+	"CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+	"GET <pattern>",
+	"    Return parameters matching the glob-like <pattern> and their values.",
+	"SET <directive> <value>",
+	"    Set the configuration <directive> to <value>.",
+	"RESETSTAT",
+	"    Reset statistics reported by the INFO command.",
+	"REWRITE",
+	"    Rewrite the configuration file.",
+	"HELP",
+	"    Print this help.",
+}

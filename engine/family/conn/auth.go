@@ -1,0 +1,220 @@
+package conn
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/internal/number"
+	"spindle/protocol"
+)
+
+// Named for the condition, worded exactly as clients already match it.
+var (
+	errWrongPass  = &protocol.Error{Code: "WRONGPASS", Text: "invalid username-password pair or user is disabled."}
+	errNoPassword = &protocol.Error{Code: "ERR", Text: "AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"}
+	errNoProto    = &protocol.Error{Code: "NOPROTO", Text: "unsupported protocol version"}
+	errBadProto   = &protocol.Error{Code: "ERR", Text: "Protocol version is not an integer or out of range"}
+	errHelloAuth  = &protocol.Error{Code: "NOAUTH", Text: "HELLO must be called with the client already authenticated, " +
+		"otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time"}
+	errDBIndex   = &protocol.Error{Code: "ERR", Text: "DB index is out of range"}
+	errResetLink = &protocol.Error{Code: "ERR", Text: "can only reset normal client connections"}
+)
+
+const defaultUser = "default"
+
+// auth is AUTH [username] password.
+//
+// Errors: WRONGPASS; ERR when the default user has no password and none was asked for.
+func (f *family) auth(c *command.Context) error {
+	if len(c.Args) > 3 {
+		return protocol.ErrSyntax
+	}
+	password := c.Args[len(c.Args)-1]
+	defer c.Redact(len(c.Args) - 1)
+	if len(c.Args) == 2 {
+		if f.RequirePass() == "" {
+			return errNoPassword
+		}
+		return f.replyOK(c, f.authenticate(c, defaultUser, password))
+	}
+	user := string(c.Args[1])
+	c.Redact(1)
+	return f.replyOK(c, f.authenticate(c, user, password))
+}
+
+func (f *family) replyOK(c *command.Context, err error) error {
+	if err == nil {
+		c.Reply.OK()
+	}
+	return err
+}
+
+// authenticate makes c's client the user, if the password is right. Comparing takes the same time wherever they differ.
+func (f *family) authenticate(c *command.Context, user string, password []byte) error {
+	want := f.RequirePass()
+	given, kept := sha256.Sum256(password), sha256.Sum256([]byte(want))
+	if user != defaultUser || want != "" && subtle.ConstantTimeCompare(given[:], kept[:]) != 1 {
+		if f.AuthFailed != nil {
+			f.AuthFailed(c, user)
+		}
+		return errWrongPass
+	}
+	c.Client.User, c.Client.Authenticated = user, true
+	return nil
+}
+
+// hello is HELLO [protover [AUTH username password] [SETNAME clientname]]: greet, and choose the protocol.
+//
+// Nothing changes unless every option can be honoured.
+func (f *family) hello(c *command.Context) error {
+	cl, args := c.Client, c.Args
+	version := int64(cl.Protocol)
+	var user, password, name []byte
+	named := false
+	if len(args) > 1 {
+		n, ok := number.ParseInt(args[1])
+		if !ok {
+			return errBadProto
+		}
+		if n != 2 && n != 3 {
+			return errNoProto
+		}
+		version = n
+	}
+	for i := 2; i < len(args); i++ {
+		left := len(args) - 1 - i
+		switch {
+		case command.Is(args[i], "AUTH") && left >= 2:
+			user, password = args[i+1], args[i+2]
+			defer c.Redact(i + 1)
+			defer c.Redact(i + 2)
+			i += 2
+		case command.Is(args[i], "SETNAME") && left >= 1:
+			name, named = args[i+1], true
+			if !printable(name) {
+				return errClientName
+			}
+			i++
+		default:
+			return protocol.Errorf("ERR", "Syntax error in HELLO option '%s'", args[i])
+		}
+	}
+	if user != nil {
+		if err := f.authenticate(c, string(user), password); err != nil {
+			return err
+		}
+	}
+	if !cl.Authenticated {
+		return errHelloAuth
+	}
+	if named {
+		cl.Name = string(name)
+	}
+	cl.Protocol = int(version)
+	r := c.Reply
+	r.RESP3 = version == 3
+
+	mode, role := "standalone", "master"
+	if f.Mode != nil {
+		mode = f.Mode()
+	}
+	if f.Role != nil {
+		role = f.Role()
+	}
+	if mode == "sentinel" {
+		r.Map(6)
+	} else {
+		r.Map(7)
+	}
+	r.BulkString("server")
+	r.BulkString("redis")
+	r.BulkString("version")
+	r.BulkString(Version)
+	r.BulkString("proto")
+	r.Int(version)
+	r.BulkString("id")
+	r.Int(cl.ID)
+	r.BulkString("mode")
+	r.BulkString(mode)
+	if mode != "sentinel" {
+		r.BulkString("role")
+		r.BulkString(role)
+	}
+	r.BulkString("modules")
+	r.Array(0)
+	return nil
+}
+
+// Version is the Redis version whose behaviour clients may count on.
+const Version = "7.4.1"
+
+// ping is PING [message]. A RESP2 client that waits for messages gets its answer in their form.
+func ping(c *command.Context) error {
+	if len(c.Args) > 2 {
+		return command.ErrArity(c.Spec)
+	}
+	switch {
+	case c.Client.Is(client.PubSub) && c.Client.Protocol == 2:
+		c.Reply.Array(2)
+		c.Reply.BulkString("pong")
+		if len(c.Args) == 2 {
+			c.Reply.Bulk(c.Args[1])
+		} else {
+			c.Reply.BulkString("")
+		}
+	case len(c.Args) == 2:
+		c.Reply.Bulk(c.Args[1])
+	default:
+		c.Reply.Simple("PONG")
+	}
+	return nil
+}
+
+// echo is ECHO message.
+func echo(c *command.Context) error {
+	c.Reply.Bulk(c.Args[1])
+	return nil
+}
+
+// selectDB is SELECT index.
+func selectDB(c *command.Context) error {
+	n, err := command.Int32(c.Args[1])
+	if err != nil {
+		return err
+	}
+	if n < 0 || n >= c.Space.Len() {
+		return errDBIndex
+	}
+	c.Client.DB = n
+	c.Reply.OK()
+	return nil
+}
+
+// quit is QUIT: +OK, and the connection ends behind it.
+func (f *family) quit(c *command.Context) error {
+	c.Reply.OK()
+	if c.Client.Conn != nil {
+		f.Kill(c.Client, true)
+	}
+	return nil
+}
+
+// reset is RESET: the connection as it was when it came, but for its library name.
+func (f *family) reset(c *command.Context) error {
+	cl := c.Client
+	if cl.Is(client.Replica|client.Primary) && !cl.Is(client.Monitor) {
+		return errResetLink
+	}
+	if f.Reset != nil {
+		f.Reset(cl)
+	}
+	const kept = client.Unix | client.CloseASAP | client.CloseAfter | client.ReplySkip | client.Paused
+	cl.Flags &= kept
+	cl.DB, cl.Name = 0, ""
+	cl.Protocol, c.Reply.RESP3 = 2, false
+	cl.User, cl.Authenticated = defaultUser, f.RequirePass() == ""
+	c.Reply.Simple("RESET")
+	return nil
+}

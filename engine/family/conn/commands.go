@@ -1,0 +1,75 @@
+// Package conn is what clients ask about connections: who they are, which database, who else is there.
+//
+// Owner: the core; handlers run in a turn.
+// Never: touches a socket, or knows how a pause or a kill is carried out (Deps does).
+// Start here; auth.go lets clients in, list.go shows them, kill.go closes them, control.go is the rest of CLIENT.
+package conn
+
+import (
+	"spindle/engine/client"
+	"spindle/engine/command"
+)
+
+// Deps is what the family asks of the rest of the server. Every function is called in a turn.
+type Deps struct {
+	Clients *client.Registry
+
+	RequirePass func() string                             // requirepass; "" lets everyone in
+	AuthFailed  func(c *command.Context, user string)     // counts a refused AUTH; may be nil
+	Kill        func(c *client.Client, isCaller bool)     // closes c: at once, or behind its reply
+	Pause       func(all bool, untilMs int64)             // CLIENT PAUSE
+	Unpause     func()                                    // CLIENT UNPAUSE
+	Unblock     func(c *client.Client, withErr bool) bool // ends c's wait, by its timeout or by an UNBLOCKED error; false if it waits for nothing
+	Reset       func(c *client.Client)                    // RESET: drops MULTI, WATCH, subscriptions, MONITOR, tracking
+
+	Mode          func() string // "standalone", "cluster", "sentinel"; nil is standalone
+	Role          func() string // "master", "replica"; nil is master
+	Subscriptions func(c *client.Client) (channels, patterns, shards int)
+	UserExists    func(name []byte) bool // CLIENT KILL USER; nil knows "default" alone
+}
+
+// plain are the flags of nearly every row here: they work while the data set loads and on a stale replica.
+const (
+	plain  = command.Loading | command.Stale
+	quiet  = plain | command.NoScript
+	admin  = quiet | command.Admin
+	letsIn = quiet | command.Fast | command.NoAuth | command.AllowBusy | command.Sentinel
+)
+
+// Family is every connection command, in the order COMMAND lists them. More are the subcommands of CLIENT that
+// other families bring (client-side caching).
+func Family(d Deps, more ...command.Spec) command.Family {
+	f := &family{d}
+	everywhere := []string{"request_policy:all_nodes", "response_policy:all_succeeded"}
+	varying := []string{"nondeterministic_output"}
+	subs := []command.Spec{
+		{Name: "getname", Arity: 2, Flags: quiet | command.Sentinel, Run: f.getName},
+		{Name: "getredir", Arity: 2, Flags: quiet | command.Sentinel, Run: f.getRedir},
+		{Name: "help", Arity: 2, Flags: plain | command.Sentinel, Run: f.help},
+		{Name: "id", Arity: 2, Flags: quiet | command.Sentinel, Run: f.id},
+		{Name: "info", Arity: 2, Flags: quiet | command.Sentinel, Tips: varying, Run: f.info},
+		{Name: "kill", Arity: -3, Flags: admin | command.Sentinel, Run: f.kill},
+		{Name: "list", Arity: -2, Flags: admin | command.Sentinel, Tips: varying, Run: f.list},
+		{Name: "no-evict", Arity: 3, Flags: admin | command.Sentinel, Run: f.noEvict},
+		{Name: "no-touch", Arity: 3, Flags: quiet, Run: f.noTouch},
+		{Name: "pause", Arity: -3, Flags: admin | command.Sentinel, Run: f.pause},
+		{Name: "reply", Arity: 3, Flags: quiet | command.Sentinel, Run: f.reply},
+		{Name: "setinfo", Arity: 4, Flags: quiet | command.Sentinel, Tips: everywhere, Run: f.setInfo},
+		{Name: "setname", Arity: 3, Flags: quiet | command.Sentinel, Tips: everywhere, Run: f.setName},
+		{Name: "trackinginfo", Arity: 2, Flags: quiet | command.Sentinel, Run: f.trackingInfo},
+		{Name: "unblock", Arity: -3, Flags: admin | command.Sentinel, Run: f.unblock},
+		{Name: "unpause", Arity: 2, Flags: admin | command.Sentinel, Run: f.unpause},
+	}
+	return command.Family{Name: "connection", ACL: command.ACLConnection, Rows: []command.Spec{
+		{Name: "auth", Arity: -2, Flags: letsIn, Run: f.auth},
+		{Name: "client", Arity: -2, Flags: command.Sentinel, Subs: append(subs, more...)},
+		{Name: "echo", Arity: 2, Flags: plain | command.Fast, Run: echo},
+		{Name: "hello", Arity: -1, Flags: letsIn, Run: f.hello},
+		{Name: "ping", Arity: -1, Flags: command.Fast | command.Sentinel, Tips: []string{"request_policy:all_shards", "response_policy:all_succeeded"}, Run: ping},
+		{Name: "quit", Arity: -1, Flags: letsIn, Run: f.quit},
+		{Name: "reset", Arity: 1, Flags: letsIn, Run: f.reset},
+		{Name: "select", Arity: 2, Flags: plain | command.Fast, Run: selectDB},
+	}}
+}
+
+type family struct{ Deps }

@@ -1,0 +1,245 @@
+package conn
+
+import (
+	"math"
+
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/internal/number"
+	"spindle/protocol"
+)
+
+var (
+	errClientName    = &protocol.Error{Code: "ERR", Text: "Client names cannot contain spaces, newlines or special characters."}
+	errPauseMode     = &protocol.Error{Code: "ERR", Text: "CLIENT PAUSE mode must be WRITE or ALL"}
+	errTimeout       = &protocol.Error{Code: "ERR", Text: "timeout is not an integer or out of range"}
+	errTimeoutSign   = &protocol.Error{Code: "ERR", Text: "timeout is negative"}
+	errTimeoutRange  = &protocol.Error{Code: "ERR", Text: "timeout is out of range"}
+	errUnblockReason = &protocol.Error{Code: "ERR", Text: "CLIENT UNBLOCK reason should be TIMEOUT or ERROR"}
+)
+
+// printable says whether a name can stand in CLIENT LIST: no blank, no control character, nothing beyond ASCII.
+func printable(name []byte) bool {
+	for _, b := range name {
+		if b < '!' || b > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// id is CLIENT ID.
+func (f *family) id(c *command.Context) error {
+	c.Reply.Int(c.Client.ID)
+	return nil
+}
+
+// setName is CLIENT SETNAME name; an empty one takes the name away.
+func (f *family) setName(c *command.Context) error {
+	if !printable(c.Args[2]) {
+		return errClientName
+	}
+	c.Client.Name = string(c.Args[2])
+	c.Reply.OK()
+	return nil
+}
+
+// getName is CLIENT GETNAME.
+func (f *family) getName(c *command.Context) error {
+	if c.Client.Name == "" {
+		c.Reply.Null()
+	} else {
+		c.Reply.BulkString(c.Client.Name)
+	}
+	return nil
+}
+
+// setInfo is CLIENT SETINFO LIB-NAME name, CLIENT SETINFO LIB-VER version.
+func (f *family) setInfo(c *command.Context) error {
+	field, name := (*string)(nil), ""
+	switch {
+	case command.Is(c.Args[2], "LIB-NAME"):
+		field, name = &c.Client.LibName, "lib-name"
+	case command.Is(c.Args[2], "LIB-VER"):
+		field, name = &c.Client.LibVersion, "lib-ver"
+	default:
+		return protocol.Errorf("ERR", "Unrecognized option '%s'", c.Args[2])
+	}
+	if !printable(c.Args[3]) {
+		return protocol.Errorf("ERR", "%s cannot contain spaces, newlines or special characters.", name)
+	}
+	*field = string(c.Args[3])
+	c.Reply.OK()
+	return nil
+}
+
+// onOff reads the argument of a switch.
+func onOff(c *command.Context, flag client.Flags) error {
+	switch {
+	case command.Is(c.Args[2], "ON"):
+		c.Client.Flags |= flag
+	case command.Is(c.Args[2], "OFF"):
+		c.Client.Flags &^= flag
+	default:
+		return protocol.ErrSyntax
+	}
+	c.Reply.OK()
+	return nil
+}
+
+// noEvict is CLIENT NO-EVICT ON|OFF: maxmemory-clients does not close this one.
+func (f *family) noEvict(c *command.Context) error { return onOff(c, client.NoEvict) }
+
+// noTouch is CLIENT NO-TOUCH ON|OFF: reading leaves the keys' clocks as they are.
+func (f *family) noTouch(c *command.Context) error { return onOff(c, client.NoTouch) }
+
+// reply is CLIENT REPLY ON|OFF|SKIP. Only ON is answered.
+func (f *family) reply(c *command.Context) error {
+	cl := c.Client
+	switch {
+	case command.Is(c.Args[2], "ON"):
+		cl.Flags &^= client.ReplyOff | client.ReplySkip
+		c.Reply.OK()
+	case command.Is(c.Args[2], "OFF"):
+		cl.Flags |= client.ReplyOff
+	case command.Is(c.Args[2], "SKIP"):
+		if !cl.Is(client.ReplyOff) {
+			cl.Flags |= client.ReplySkipNext
+		}
+	default:
+		return protocol.ErrSyntax
+	}
+	return nil
+}
+
+// pause is CLIENT PAUSE milliseconds [WRITE|ALL].
+func (f *family) pause(c *command.Context) error {
+	all := true
+	switch {
+	case len(c.Args) > 4:
+		return command.ErrSubcommandSyntax(c.Args[0], c.Args[1])
+	case len(c.Args) == 4 && command.Is(c.Args[3], "WRITE"):
+		all = false
+	case len(c.Args) == 4 && !command.Is(c.Args[3], "ALL"):
+		return errPauseMode
+	}
+	n, ok := number.ParseInt(c.Args[2])
+	switch {
+	case !ok:
+		return errTimeout
+	case n < 0:
+		return errTimeoutSign
+	case n > math.MaxInt64-c.Now:
+		return errTimeoutRange
+	}
+	f.Pause(all, c.Now+n)
+	c.Reply.OK()
+	return nil
+}
+
+// unpause is CLIENT UNPAUSE.
+func (f *family) unpause(c *command.Context) error {
+	f.Unpause()
+	c.Reply.OK()
+	return nil
+}
+
+// unblock is CLIENT UNBLOCK id [TIMEOUT|ERROR]: 1 if the client was waiting and no longer is.
+func (f *family) unblock(c *command.Context) error {
+	withErr := false
+	switch {
+	case len(c.Args) > 4:
+		return command.ErrSubcommandSyntax(c.Args[0], c.Args[1])
+	case len(c.Args) == 4 && command.Is(c.Args[3], "ERROR"):
+		withErr = true
+	case len(c.Args) == 4 && !command.Is(c.Args[3], "TIMEOUT"):
+		return errUnblockReason
+	}
+	id, err := command.Int(c.Args[2])
+	if err != nil {
+		return err
+	}
+	n := int64(0)
+	if cl := f.Clients.Get(id); cl != nil && f.Unblock != nil && f.Unblock(cl, withErr) {
+		n = 1
+	}
+	c.Reply.Int(n)
+	return nil
+}
+
+// getRedir is CLIENT GETREDIR: -1 while tracking is off.
+func (f *family) getRedir(c *command.Context) error {
+	c.Reply.Int(-1)
+	return nil
+}
+
+// trackingInfo is CLIENT TRACKINGINFO of a connection that does not track.
+func (f *family) trackingInfo(c *command.Context) error {
+	r := c.Reply
+	r.Map(3)
+	r.BulkString("flags")
+	r.Set(1)
+	r.BulkString("off")
+	r.BulkString("redirect")
+	r.Int(-1)
+	r.BulkString("prefixes")
+	r.Array(0)
+	return nil
+}
+
+// help is CLIENT HELP.
+func (f *family) help(c *command.Context) error {
+	command.Help(c,
+		"GETNAME",
+		"    The name of this connection.",
+		"GETREDIR",
+		"    The id of the client that invalidations are redirected to, or -1.",
+		"ID",
+		"    The id of this connection.",
+		"INFO",
+		"    This connection as CLIENT LIST shows it.",
+		"KILL <ip:port>",
+		"    Close the connection made from <ip:port>.",
+		"KILL <option> <value> [<option> <value> [...]]",
+		"    Close every connection that all the options hold for:",
+		"    * ADDR (<ip:port>|<unixsocket>:0)",
+		"      it was made from this address",
+		"    * LADDR (<ip:port>|<unixsocket>:0)",
+		"      it was made to this address of the server",
+		"    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
+		"      it is of this type",
+		"    * USER <username>",
+		"      it has authenticated as <username>",
+		"    * SKIPME (YES|NO)",
+		"      whether this connection is spared (default: yes)",
+		"    * ID <client-id>",
+		"      it has this id",
+		"    * MAXAGE <maxage>",
+		"      it is at least <maxage> seconds old",
+		"LIST [options ...]",
+		"    A line for each connection. Options:",
+		"    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
+		"      only those of this type",
+		"    * ID <client-id> [<client-id> ...]",
+		"      only these",
+		"NO-EVICT (ON|OFF)",
+		"    Spare this connection when clients take more memory than they may.",
+		"NO-TOUCH (ON|OFF)",
+		"    Leave the LRU and LFU clocks of the keys this connection reads as they are.",
+		"PAUSE <timeout> [WRITE|ALL]",
+		"    Hold back the commands of all clients, or those that write, for <timeout> milliseconds.",
+		"REPLY (ON|OFF|SKIP)",
+		"    Whether this connection's commands are answered.",
+		"SETINFO <option> <value>",
+		"    Note LIB-NAME or LIB-VER, which CLIENT LIST shows.",
+		"SETNAME <name>",
+		"    Give this connection a name.",
+		"TRACKINGINFO",
+		"    How client-side caching is set for this connection.",
+		"UNBLOCK <clientid> [TIMEOUT|ERROR]",
+		"    End the wait of a blocked client, as its timeout would or with an error.",
+		"UNPAUSE",
+		"    End a pause.",
+	)
+	return nil
+}

@@ -1,0 +1,211 @@
+package conn
+
+import (
+	"strconv"
+	"unsafe"
+
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/internal/number"
+	"spindle/protocol"
+)
+
+var errClientID = &protocol.Error{Code: "ERR", Text: "Invalid client ID"}
+
+// A kind is what CLIENT LIST TYPE and CLIENT KILL TYPE sort clients into.
+type kind uint8
+
+const (
+	normal kind = iota
+	replica
+	primary
+	pubSub
+)
+
+// parseKind reads a client type's name, old names included.
+func parseKind(name []byte) (kind, error) {
+	switch {
+	case command.Is(name, "NORMAL"):
+		return normal, nil
+	case command.Is(name, "SLAVE"), command.Is(name, "REPLICA"):
+		return replica, nil
+	case command.Is(name, "MASTER"):
+		return primary, nil
+	case command.Is(name, "PUBSUB"):
+		return pubSub, nil
+	}
+	return 0, protocol.Errorf("ERR", "Unknown client type '%s'", name)
+}
+
+func kindOf(cl *client.Client) kind {
+	switch {
+	case cl.Is(client.Primary):
+		return primary
+	case cl.Is(client.Replica) && !cl.Is(client.Monitor):
+		return replica
+	case cl.Is(client.PubSub):
+		return pubSub
+	}
+	return normal
+}
+
+// list is CLIENT LIST [TYPE type] [ID id …].
+func (f *family) list(c *command.Context) error {
+	args := c.Args[2:]
+	var lines []byte
+	switch {
+	case len(args) == 0:
+		for cl := range f.Clients.All {
+			lines = f.appendLine(lines, c, cl)
+		}
+	case len(args) == 2 && command.Is(args[0], "TYPE"):
+		k, err := parseKind(args[1])
+		if err != nil {
+			return err
+		}
+		for cl := range f.Clients.All {
+			if kindOf(cl) == k {
+				lines = f.appendLine(lines, c, cl)
+			}
+		}
+	case len(args) > 1 && command.Is(args[0], "ID"):
+		for _, a := range args[1:] {
+			id, ok := number.ParseInt(a)
+			if !ok {
+				return errClientID
+			}
+			if cl := f.Clients.Get(id); cl != nil {
+				lines = f.appendLine(lines, c, cl)
+			}
+		}
+	default:
+		return protocol.ErrSyntax
+	}
+	c.Reply.Verbatim("txt", unsafe.String(unsafe.SliceData(lines), len(lines)))
+	return nil
+}
+
+// info is CLIENT INFO.
+func (f *family) info(c *command.Context) error {
+	line := f.appendLine(nil, c, c.Client)
+	c.Reply.Verbatim("txt", string(line))
+	return nil
+}
+
+// Line is one client as CLIENT LIST shows it: "id=3 addr=127.0.0.1:56920 …\n". The order of its fields is the reference's.
+func (f *family) appendLine(b []byte, c *command.Context, cl *client.Client) []byte {
+	var usage protocol.Usage
+	fd, addr, local, read := -1, "", "", cl.LastMs
+	if cl.Conn != nil {
+		usage, fd, addr, local = cl.Conn.Usage(), cl.Conn.FD(), cl.Conn.RemoteAddr(), cl.Conn.LocalAddr()
+		read = max(read, cl.Conn.LastRead())
+	}
+	channels, patterns, shards := 0, 0, 0
+	if f.Subscriptions != nil {
+		channels, patterns, shards = f.Subscriptions(cl)
+	}
+	multi, argv, queued := -1, 0, cl.QueueBytes
+	if cl.Is(client.Multi) {
+		multi = 0
+	}
+	if cl.Queue != nil {
+		multi, queued = len(cl.Queue.Commands), max(queued, cl.Queue.Bytes)
+	}
+	if cl == c.Client {
+		for _, a := range c.Args[1:] {
+			argv += len(a)
+		}
+	}
+	fixed := min(usage.Output, usage.ReplyCap)
+	if usage.Pieces > 0 {
+		fixed = 0
+	}
+	w := line{b}
+	w.number("id=", cl.ID)
+	w.text(" addr=", addr)
+	w.text(" laddr=", local)
+	w.number(" fd=", int64(fd))
+	w.text(" name=", cl.Name)
+	w.number(" age=", max(0, c.Now-cl.CreatedMs)/1000)
+	w.number(" idle=", max(0, c.Now-read)/1000)
+	w.text(" flags=", "")
+	w.b = appendFlags(w.b, cl)
+	w.number(" db=", int64(cl.DB))
+	w.number(" sub=", int64(channels))
+	w.number(" psub=", int64(patterns))
+	w.number(" ssub=", int64(shards))
+	w.number(" multi=", int64(multi))
+	w.number(" watch=", int64(len(cl.Watched)))
+	w.number(" qbuf=", int64(usage.Query))
+	w.number(" qbuf-free=", int64(usage.QueryFree))
+	w.number(" argv-mem=", int64(argv))
+	w.number(" multi-mem=", int64(queued))
+	w.number(" rbs=", int64(usage.ReplyCap))
+	w.number(" rbp=", int64(usage.ReplyCap)) // the buffer is the loop's: no client has a peak of its own
+	w.number(" obl=", int64(fixed))
+	w.number(" oll=", int64(usage.Pieces))
+	w.number(" omem=", int64(usage.Output-fixed))
+	w.number(" tot-mem=", int64(TotalMemory(cl, usage)+argv))
+	events := "r"
+	if usage.Output > 0 {
+		events = "rw"
+	}
+	if cl.Conn == nil {
+		events = ""
+	}
+	w.text(" events=", events)
+	w.text(" cmd=", cl.LastCommand)
+	w.text(" user=", cl.User)
+	w.number(" redir=", -1)
+	w.number(" resp=", int64(cl.Protocol))
+	w.text(" lib-name=", cl.LibName)
+	w.text(" lib-ver=", cl.LibVersion)
+	return append(w.b, '\n')
+}
+
+// TotalMemory is what a client costs, in bytes: CLIENT LIST's tot-mem.
+func TotalMemory(cl *client.Client, usage protocol.Usage) int {
+	n := int(unsafe.Sizeof(*cl)) + len(cl.Name) + len(cl.LibName) + len(cl.LibVersion) + cl.QueueBytes + usage.Total
+	if cl.Queue != nil && cl.QueueBytes == 0 {
+		n += cl.Queue.Bytes
+	}
+	for i := range cl.Watched {
+		n += int(unsafe.Sizeof(cl.Watched[i])) + len(cl.Watched[i].Key)
+	}
+	return n
+}
+
+// flagLetters are CLIENT LIST's flags in the reference's order.
+var flagLetters = []struct {
+	flag   client.Flags
+	letter byte
+}{
+	{client.Primary, 'M'}, {client.PubSub, 'P'}, {client.Multi, 'x'}, {client.Blocked, 'b'}, {client.Tracking, 't'},
+	{client.DirtyCAS, 'd'}, {client.CloseAfter, 'c'}, {client.CloseASAP, 'A'}, {client.Unix, 'U'},
+	{client.ReadOnly, 'r'}, {client.NoEvict, 'e'}, {client.NoTouch, 'T'},
+}
+
+func appendFlags(b []byte, cl *client.Client) []byte {
+	from := len(b)
+	switch {
+	case cl.Is(client.Monitor):
+		b = append(b, 'O')
+	case cl.Is(client.Replica):
+		b = append(b, 'S')
+	}
+	for _, f := range flagLetters {
+		if cl.Is(f.flag) {
+			b = append(b, f.letter)
+		}
+	}
+	if len(b) == from {
+		b = append(b, 'N')
+	}
+	return b
+}
+
+// A line is being written.
+type line struct{ b []byte }
+
+func (w *line) number(name string, n int64) { w.b = strconv.AppendInt(append(w.b, name...), n, 10) }
+func (w *line) text(name, s string)         { w.b = append(append(w.b, name...), s...) }

@@ -1,0 +1,146 @@
+package keys
+
+import (
+	"math"
+
+	"spindle/engine/command"
+	"spindle/protocol"
+)
+
+var (
+	wordPExpireAt = []byte("PEXPIREAT")
+
+	errNXWithOthers = &protocol.Error{Code: "ERR", Text: "NX and XX, GT or LT options at the same time are not compatible"}
+	errGTWithLT     = &protocol.Error{Code: "ERR", Text: "GT and LT options at the same time are not compatible"}
+)
+
+// expire is EXPIRE key seconds [NX | XX | GT | LT].
+//
+// Replies: 1, or 0 if there is no such key or the condition does not hold. Errors: "Unsupported option", options that exclude
+// each other, ErrNotInteger, "invalid expire time". Propagates: PEXPIREAT key ms with the options, so that a replica expires
+// the key at the same instant; DEL or UNLINK of a key whose new deadline has passed.
+func expire(c *command.Context) error { return setDeadline(c, c.Now, 1000) }
+
+// expireAt is EXPIREAT key unix-seconds [NX | XX | GT | LT]; see expire.
+func expireAt(c *command.Context) error { return setDeadline(c, 0, 1000) }
+
+// pexpire is PEXPIRE key milliseconds [NX | XX | GT | LT]; see expire.
+func pexpire(c *command.Context) error { return setDeadline(c, c.Now, 1) }
+
+// pexpireAt is PEXPIREAT key unix-milliseconds [NX | XX | GT | LT]; see expire. Propagates as written.
+func pexpireAt(c *command.Context) error { return setDeadline(c, 0, 1) }
+
+// setDeadline serves all four: the argument counts units of unitMs from base on, which is in Unix ms.
+func setDeadline(c *command.Context, base, unitMs int64) error {
+	var only condition
+	if err := only.parse(c.Args[3:]); err != nil {
+		return err
+	}
+	n, err := command.Int(c.Args[2])
+	if err != nil {
+		return err
+	}
+	if n > math.MaxInt64/unitMs || n < math.MinInt64/unitMs || n*unitMs > math.MaxInt64-base {
+		return protocol.Errorf("ERR", "invalid expire time in '%s' command", c.Spec.Full)
+	}
+	when := n*unitMs + base
+	key := c.Args[1]
+	v := c.DB.LookupWrite(key)
+	if !v.Exists() || !only.holds(v.Deadline(), when) {
+		c.Reply.Int(0)
+		return nil
+	}
+	c.Changed(1)
+	if c.HasPassed(when) {
+		c.DB.Delete(key)
+		c.Propagate(c.Removal(), key)
+		c.Notify(command.EventGeneric, "del", key)
+		c.Reply.Int(1)
+		return nil
+	}
+	c.DB.SetDeadline(key, max(when, 1)) // below 1 only where a past deadline stands, and 0 would mean none
+	if base != 0 || unitMs != 1 {
+		var room [8][]byte
+		args := append(room[:0], wordPExpireAt, key, c.Effects.Number(when))
+		c.Propagate(append(args, c.Args[3:]...)...)
+	}
+	c.Notify(command.EventGeneric, "expire", key)
+	c.Reply.Int(1)
+	return nil
+}
+
+// condition is when EXPIRE and its kin may change a deadline.
+type condition struct{ nx, xx, gt, lt bool }
+
+func (k *condition) parse(args [][]byte) error {
+	for _, a := range args {
+		switch {
+		case command.Is(a, "NX"):
+			k.nx = true
+		case command.Is(a, "XX"):
+			k.xx = true
+		case command.Is(a, "GT"):
+			k.gt = true
+		case command.Is(a, "LT"):
+			k.lt = true
+		default:
+			return protocol.Errorf("ERR", "Unsupported option %s", a)
+		}
+	}
+	if k.nx && (k.xx || k.gt || k.lt) {
+		return errNXWithOthers
+	}
+	if k.gt && k.lt {
+		return errGTWithLT
+	}
+	return nil
+}
+
+// holds compares the deadline a key has (0: none, later than any) with the new one.
+func (k *condition) holds(old, when int64) bool {
+	switch {
+	case k.nx && old != 0, k.xx && old == 0:
+		return false
+	case k.gt && (old == 0 || when <= old), k.lt && old != 0 && when >= old:
+		return false
+	}
+	return true
+}
+
+// ttl is TTL key. Replies: the seconds left, rounded; -1 without a deadline, -2 without a key.
+func ttl(c *command.Context) error { return left(c, c.Now, 1000) }
+
+// pttl is PTTL key: ttl in milliseconds.
+func pttl(c *command.Context) error { return left(c, c.Now, 1) }
+
+// expireTime is EXPIRETIME key. Replies: the deadline in Unix seconds; -1 without a deadline, -2 without a key.
+func expireTime(c *command.Context) error { return left(c, 0, 1000) }
+
+// pexpireTime is PEXPIRETIME key: expireTime in milliseconds.
+func pexpireTime(c *command.Context) error { return left(c, 0, 1) }
+
+// left answers the deadline counted from base on, in units of unitMs.
+func left(c *command.Context, base, unitMs int64) error {
+	v := glance(c, c.Args[1])
+	switch {
+	case !v.Exists():
+		c.Reply.Int(-2)
+	case v.Deadline() == 0:
+		c.Reply.Int(-1)
+	default:
+		c.Reply.Int((max(v.Deadline()-base, 0) + unitMs/2) / unitMs)
+	}
+	return nil
+}
+
+// persist is PERSIST key. Replies: 1, or 0 without a key or a deadline. Propagates as written.
+func persist(c *command.Context) error {
+	if !c.DB.LookupWrite(c.Args[1]).Exists() || !c.DB.Persist(c.Args[1]) {
+		c.Reply.Int(0)
+		return nil
+	}
+	c.Changed(1)
+	c.Notify(command.EventGeneric, "persist", c.Args[1])
+	c.Reply.Int(1)
+	return nil
+}

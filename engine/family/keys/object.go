@@ -1,0 +1,109 @@
+package keys
+
+import (
+	"math"
+
+	"spindle/engine/command"
+	"spindle/engine/data/keyspace"
+	"spindle/engine/data/value"
+	"spindle/protocol"
+)
+
+var (
+	errNotLRU = &protocol.Error{Code: "ERR", Text: "An LFU maxmemory policy is selected, idle time not tracked. Please note that when " +
+		"switching between policies at runtime LRU and LFU data will take some time to adjust."}
+	errNotLFU = &protocol.Error{Code: "ERR", Text: "An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when " +
+		"switching between policies at runtime LRU and LFU data will take some time to adjust."}
+)
+
+// objectEncoding is OBJECT ENCODING key. Replies: the reference's name for how the value is kept, or nil.
+func objectEncoding(c *command.Context) error {
+	return object(c, func(v value.Value) error {
+		c.Reply.BulkString(v.Encoding().String())
+		return nil
+	})
+}
+
+// objectIdleTime is OBJECT IDLETIME key. Replies: seconds since the last access, or nil. Errors: under an LFU policy.
+func objectIdleTime(c *command.Context) error {
+	return object(c, func(v value.Value) error {
+		if c.Space.Policy.LFU() {
+			return errNotLRU
+		}
+		c.Reply.Int(c.Space.IdleMs(v) / 1000)
+		return nil
+	})
+}
+
+// objectFreq is OBJECT FREQ key. Replies: the logarithmic use counter, or nil. Errors: unless under an LFU policy.
+func objectFreq(c *command.Context) error {
+	return object(c, func(v value.Value) error {
+		if !c.Space.Policy.LFU() {
+			return errNotLFU
+		}
+		c.Reply.Int(int64(c.Space.Frequency(v)))
+		return nil
+	})
+}
+
+// objectRefCount is OBJECT REFCOUNT key. Replies: 1, or nil; for the integers that the reference keeps one shared object of, what
+// it answers for those.
+func objectRefCount(c *command.Context) error {
+	return object(c, func(v value.Value) error {
+		n := int64(1)
+		if i, ok := v.Int(); ok && 0 <= i && i < sharedIntegers && sharesIntegers(c.Space.Policy) {
+			n = math.MaxInt32
+		}
+		c.Reply.Int(n)
+		return nil
+	})
+}
+
+// sharedIntegers is how many small integers the reference shares.
+const sharedIntegers = 10_000
+
+// sharesIntegers: with an LRU or LFU policy each value needs a clock of its own.
+func sharesIntegers(p keyspace.Policy) bool {
+	switch p {
+	case keyspace.VolatileLRU, keyspace.AllKeysLRU, keyspace.VolatileLFU, keyspace.AllKeysLFU:
+		return false
+	}
+	return true
+}
+
+// object answers nil for no key, else what f says of it. It is no access.
+func object(c *command.Context, f func(value.Value) error) error {
+	v := inspect(c, c.Args[2])
+	if !v.Exists() {
+		c.Reply.Null()
+		return nil
+	}
+	return f(v)
+}
+
+// objectHelp is OBJECT HELP. Replies: an array of status lines.
+func objectHelp(c *command.Context) error {
+	c.Reply.Array(len(objectHelpLines))
+	for _, line := range objectHelpLines {
+		c.Reply.Simple(line)
+	}
+	return nil
+}
+
+var objectHelpLines = []string{
+	"OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+	"ENCODING <key>",
+	"    Return the kind of internal representation used in order to store the value",
+	"    associated with a <key>.",
+	"FREQ <key>",
+	"    Return the access frequency index of the <key>. The returned integer is",
+	"    proportional to the logarithm of the recent access frequency of the key.",
+	"IDLETIME <key>",
+	"    Return the idle time of the <key>, that is the approximated number of",
+	"    seconds elapsed since the last access to the key.",
+	"REFCOUNT <key>",
+	"    Return the number of references of the value associated with the specified",
+	"    <key>.",
+	"HELP",
+	"    Print this help.",
+}

@@ -1,0 +1,131 @@
+package keys
+
+import (
+	"bytes"
+
+	"spindle/engine/command"
+	"spindle/engine/data/keyspace"
+	"spindle/protocol"
+)
+
+var (
+	errSameObject = &protocol.Error{Code: "ERR", Text: "source and destination objects are the same"}
+	errDBIndex    = &protocol.Error{Code: "ERR", Text: "DB index is out of range"}
+)
+
+// rename is RENAME key newkey. Replies: OK. Errors: ErrNoSuchKey. Propagates as written; nothing if both are the same.
+func rename(c *command.Context) error {
+	if _, err := renameTo(c, true); err != nil {
+		return err
+	}
+	c.Reply.OK()
+	return nil
+}
+
+// renameNX is RENAMENX key newkey. Replies: 1, or 0 if newkey exists. Errors: ErrNoSuchKey. Propagates as written.
+func renameNX(c *command.Context) error {
+	done, err := renameTo(c, false)
+	if err != nil {
+		return err
+	}
+	if done {
+		c.Reply.Int(1)
+	} else {
+		c.Reply.Int(0)
+	}
+	return nil
+}
+
+func renameTo(c *command.Context, overwrite bool) (done bool, err error) {
+	from, to := c.Args[1], c.Args[2]
+	if !c.DB.LookupWrite(from).Exists() {
+		return false, protocol.ErrNoSuchKey
+	}
+	if bytes.Equal(from, to) || (c.DB.LookupWrite(to).Exists() && !overwrite) {
+		return false, nil
+	}
+	c.DB.Rename(from, to)
+	c.Changed(1)
+	c.Notify(command.EventNew, "new", to)
+	c.Notify(command.EventGeneric, "rename_from", from)
+	c.Notify(command.EventGeneric, "rename_to", to)
+	return true, nil
+}
+
+// move is MOVE key db. Replies: 1, or 0 if there is no such key or db has one of that name.
+//
+// Errors: ErrNotInteger, "DB index is out of range", "source and destination objects are the same". Propagates as written.
+func move(c *command.Context) error {
+	to, err := database(c, c.Args[2])
+	if err != nil {
+		return err
+	}
+	if to == c.DB {
+		return errSameObject
+	}
+	key := c.Args[1]
+	if !c.DB.LookupWrite(key).Exists() || to.LookupWrite(key).Exists() {
+		c.Reply.Int(0)
+		return nil
+	}
+	c.DB.MoveTo(key, to)
+	c.Changed(1)
+	c.Core.Notify(command.EventNew, "new", to.Index(), key)
+	c.Notify(command.EventGeneric, "move_from", key)
+	c.Core.Notify(command.EventGeneric, "move_to", to.Index(), key)
+	c.Reply.Int(1)
+	return nil
+}
+
+// copyKey is COPY source destination [DB db] [REPLACE]. Replies: 1, or 0 if there is no source, or a destination and no REPLACE.
+//
+// Errors: ErrSyntax, ErrNotInteger, "DB index is out of range", "source and destination objects are the same".
+// Propagates as written.
+func copyKey(c *command.Context) error {
+	to, overwrite := c.DB, false
+	for i := 3; i < len(c.Args); i++ {
+		switch {
+		case command.Is(c.Args[i], "REPLACE"):
+			overwrite = true
+		case command.Is(c.Args[i], "DB") && i+1 < len(c.Args):
+			i++
+			var err error
+			if to, err = database(c, c.Args[i]); err != nil {
+				return err
+			}
+		default:
+			return protocol.ErrSyntax
+		}
+	}
+	key, copied := c.Args[1], c.Args[2]
+	if to == c.DB && bytes.Equal(key, copied) {
+		return errSameObject
+	}
+	if !c.DB.Lookup(key).Exists() {
+		c.Notify(command.EventKeyMiss, "keymiss", key)
+		c.Reply.Int(0)
+		return nil
+	}
+	if to.LookupWrite(copied).Exists() && !overwrite {
+		c.Reply.Int(0)
+		return nil
+	}
+	c.DB.CopyTo(key, to, copied)
+	c.Changed(1)
+	c.Core.Notify(command.EventNew, "new", to.Index(), copied)
+	c.Core.Notify(command.EventGeneric, "copy_to", to.Index(), copied)
+	c.Reply.Int(1)
+	return nil
+}
+
+// database reads a database's number.
+func database(c *command.Context, arg []byte) (*keyspace.DB, error) {
+	n, err := command.Int32(arg)
+	if err != nil {
+		return nil, err
+	}
+	if n < 0 || n >= c.Space.Len() {
+		return nil, errDBIndex
+	}
+	return c.Space.DB(n), nil
+}

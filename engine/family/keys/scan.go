@@ -1,0 +1,192 @@
+package keys
+
+import (
+	"math"
+
+	"spindle/engine/command"
+	"spindle/engine/data/value"
+	"spindle/internal/glob"
+	"spindle/internal/number"
+	"spindle/protocol"
+)
+
+var (
+	errCursor   = &protocol.Error{Code: "ERR", Text: "invalid cursor"}
+	errNoValues = &protocol.Error{Code: "ERR", Text: "NOVALUES option can only be used in HSCAN"}
+)
+
+// keys is KEYS pattern. Replies: an array of every key that matches, in no order.
+//
+// One turn, as long as the database is large, unless the pattern can match one key only.
+func keys(c *command.Context) error {
+	pattern := c.Args[1]
+	if glob.IsLiteral(pattern) {
+		if !c.DB.Peek(pattern).Exists() {
+			c.Reply.Array(0)
+			return nil
+		}
+		c.Reply.Array(1)
+		c.Reply.Bulk(pattern)
+		return nil
+	}
+	everything := isEverything(pattern)
+	mark, n := c.Reply.Mark(), 0
+	for v := range c.DB.All {
+		if key := v.Key(); (everything || glob.Match(pattern, key)) && !pastDeadline(c, v) {
+			c.Reply.Bulk(key)
+			n++
+		}
+	}
+	c.Reply.ArrayAt(mark, n)
+	return nil
+}
+
+func isEverything(pattern []byte) bool { return len(pattern) == 1 && pattern[0] == '*' }
+
+// pastDeadline says whether v is gone for clients, although it has not been removed yet.
+func pastDeadline(c *command.Context, v value.Value) bool {
+	d := v.Deadline()
+	return d != 0 && c.Now > d && !c.Space.Trusting
+}
+
+// scan is SCAN cursor [MATCH pattern] [COUNT count] [TYPE type].
+//
+// Replies: the next cursor, 0 at the end, and an array of keys. Errors: "invalid cursor", ErrSyntax, ErrNotInteger, and
+// NOVALUES. Keys past their deadline that it meets are removed.
+func scan(c *command.Context) error {
+	cursor, ok := parseCursor(c.Args[1])
+	if !ok {
+		return errCursor
+	}
+	o := scanOptions{count: 10}
+	if err := o.parse(c.Args[2:]); err != nil {
+		return err
+	}
+	var found []value.Value
+	var gone [][]byte // copies: removing one key may move another
+	cursor = c.DB.Scan(cursor, int(min(o.count, math.MaxInt32)), func(v value.Value) {
+		switch {
+		case o.pattern != nil && !glob.Match(o.pattern, v.Key()):
+		case pastDeadline(c, v):
+			gone = append(gone, append([]byte(nil), v.Key()...))
+		case o.typed && v.Type() != o.onlyType:
+		default:
+			found = append(found, v)
+		}
+	})
+	c.Reply.Array(2)
+	var text [20]byte
+	c.Reply.Bulk(number.AppendUint(text[:0], cursor))
+	c.Reply.Array(len(found))
+	for _, v := range found {
+		c.Reply.Bulk(v.Key())
+	}
+	for _, key := range gone {
+		c.DB.LookupWrite(key)
+	}
+	return nil
+}
+
+// scanOptions is what stands behind SCAN's cursor.
+type scanOptions struct {
+	count    int64
+	pattern  []byte // nil matches everything
+	typed    bool
+	onlyType value.Type // None, which no key has, for a name that is no type's
+}
+
+func (o *scanOptions) parse(args [][]byte) (err error) {
+	for i := 0; i < len(args); i++ {
+		more := i+1 < len(args)
+		switch {
+		case command.Is(args[i], "COUNT") && more:
+			i++
+			if o.count, err = command.Int(args[i]); err != nil {
+				return err
+			}
+			if o.count < 1 {
+				return protocol.ErrSyntax
+			}
+		case command.Is(args[i], "MATCH") && more:
+			i++
+			o.pattern = args[i]
+			if isEverything(o.pattern) {
+				o.pattern = nil
+			}
+		case command.Is(args[i], "TYPE") && more:
+			i++
+			o.typed, o.onlyType = true, typeNamed(args[i])
+		case command.Is(args[i], "NOVALUES"):
+			return errNoValues
+		default:
+			return protocol.ErrSyntax
+		}
+	}
+	return nil
+}
+
+// typeNamed is the type that TYPE calls so, in any case; None if there is none.
+func typeNamed(name []byte) value.Type {
+	for _, t := range []struct {
+		name string
+		t    value.Type
+	}{{"STRING", value.String}, {"LIST", value.List}, {"SET", value.Set}, {"ZSET", value.ZSet}, {"HASH", value.Hash}, {"STREAM", value.Stream}} {
+		if command.Is(name, t.name) {
+			return t.t
+		}
+	}
+	return value.None
+}
+
+// parseCursor reads a cursor as C's strtoull does: blanks, a plus and leading zeros before it are fine. A plain negative
+// number is not.
+func parseCursor(text []byte) (uint64, bool) {
+	if n, ok := number.ParseUint(text); ok {
+		return n, true
+	}
+	if n, ok := number.ParseInt(text); ok && n < 0 {
+		return 0, false
+	}
+	for len(text) > 0 && (text[0] == ' ' || '\t' <= text[0] && text[0] <= '\r') {
+		text = text[1:]
+	}
+	negative := false
+	if len(text) > 0 && (text[0] == '+' || text[0] == '-') {
+		negative = text[0] == '-'
+		text = text[1:]
+	}
+	if len(text) == 0 {
+		return 0, false
+	}
+	n := uint64(0)
+	for _, d := range text {
+		d -= '0'
+		if d > 9 || n > (math.MaxUint64-uint64(d))/10 {
+			return 0, false
+		}
+		n = n*10 + uint64(d)
+	}
+	if negative {
+		n = -n
+	}
+	return n, true
+}
+
+// randomKey is RANDOMKEY. Replies: some key, or nil if the database is empty.
+func randomKey(c *command.Context) error {
+	for tries := 0; ; tries++ {
+		v := c.DB.Random()
+		if !v.Exists() {
+			c.Reply.Null()
+			return nil
+		}
+		if !pastDeadline(c, v) || ((c.Space.Replica || c.Space.Hiding) && tries == triesAmongExpired) {
+			c.Reply.Bulk(v.Key())
+			return nil
+		}
+		c.DB.LookupWrite(append([]byte(nil), v.Key()...))
+	}
+}
+
+// triesAmongExpired bounds the search where keys past their deadline may not be removed: there may be no others.
+const triesAmongExpired = 100

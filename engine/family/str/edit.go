@@ -1,0 +1,75 @@
+package str
+
+import (
+	"spindle/engine/command"
+	"spindle/protocol"
+)
+
+var errOffset = &protocol.Error{Code: "ERR", Text: "offset is out of range"}
+
+// appendTo is APPEND key value. Replies: the length after it. Errors: ErrWrongType, ErrStringTooBig. Propagates as written.
+func appendTo(c *command.Context) error {
+	key, suffix := c.Args[1], c.Args[2]
+	v, err := writeString(c, key)
+	if err != nil {
+		return err
+	}
+	after := len(suffix)
+	if !v.Exists() {
+		store(c, key, suffix, 0)
+	} else {
+		if tooBig(c, int64(v.Len()), len(suffix)) {
+			return protocol.ErrStringTooBig
+		}
+		after = c.DB.Append(key, suffix)
+	}
+	c.Changed(1)
+	c.Notify(command.EventString, "append", key)
+	c.Reply.Int(int64(after))
+	return nil
+}
+
+// setRange is SETRANGE key offset value: overwrites from offset on, with zero bytes before it where the string was shorter.
+//
+// Replies: the length after it. Errors: ErrNotInteger, "offset is out of range", ErrWrongType, ErrStringTooBig.
+// Propagates as written; an empty value changes nothing.
+func setRange(c *command.Context) error {
+	key, data := c.Args[1], c.Args[3]
+	offset, err := command.Int(c.Args[2])
+	if err != nil {
+		return err
+	}
+	if offset < 0 {
+		return errOffset
+	}
+	v, err := writeString(c, key)
+	if err != nil {
+		return err
+	}
+	if len(data) == 0 {
+		c.Reply.Int(int64(length(v)))
+		return nil
+	}
+	if tooBig(c, offset, len(data)) {
+		return protocol.ErrStringTooBig
+	}
+	created := !v.Exists()
+	after := c.DB.SetRange(key, int(offset), data)
+	if created {
+		c.Notify(command.EventNew, "new", key)
+	}
+	c.Changed(1)
+	c.Notify(command.EventString, "setrange", key)
+	c.Reply.Int(int64(after))
+	return nil
+}
+
+// tooBig says whether a string of size bytes with more behind it would be longer than proto-max-bulk-len allows. What our
+// primary or our own log says has been allowed before.
+func tooBig(c *command.Context, size int64, more int) bool {
+	if c.Obeys() {
+		return false
+	}
+	total := size + int64(more)
+	return total < size || total > c.MaxBulk()
+}

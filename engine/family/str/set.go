@@ -1,0 +1,244 @@
+package str
+
+import (
+	"spindle/engine/command"
+	"spindle/engine/data/keyspace"
+	"spindle/engine/data/value"
+	"spindle/protocol"
+)
+
+// Words of the commands that stand for others in the effects stream.
+var (
+	wordSet       = []byte("SET")
+	wordPxAt      = []byte("PXAT")
+	wordKeepTTL   = []byte("KEEPTTL")
+	wordDel       = []byte("DEL")
+	wordUnlink    = []byte("UNLINK")
+	wordPersist   = []byte("PERSIST")
+	wordPExpireAt = []byte("PEXPIREAT")
+)
+
+// setOptions is what stands behind SET's value.
+type setOptions struct {
+	onlyNew, onlyOld bool // NX, XX
+	get, keepTTL     bool
+	unit             unit
+	expiry           []byte // unit's number, unread
+}
+
+// parse reads SET's options; each excludes some of the others.
+func (o *setOptions) parse(args [][]byte) error {
+	for i := 0; i < len(args); i++ {
+		switch word := args[i]; {
+		case command.Is(word, "NX") && !o.onlyOld:
+			o.onlyNew = true
+		case command.Is(word, "XX") && !o.onlyNew:
+			o.onlyOld = true
+		case command.Is(word, "GET"):
+			o.get = true
+		case command.Is(word, "KEEPTTL") && o.unit == noExpiry:
+			o.keepTTL = true
+		default:
+			u := unitOf(word)
+			if u == noExpiry || o.keepTTL || i+1 == len(args) || (o.unit != noExpiry && o.unit != u) {
+				return protocol.ErrSyntax
+			}
+			i++
+			o.unit, o.expiry = u, args[i] // repeated, the last one counts
+		}
+	}
+	return nil
+}
+
+// set is SET key value [NX | XX] [GET] [EX seconds | PX ms | EXAT s | PXAT ms | KEEPTTL].
+//
+// Replies: OK; nil if NX or XX forbade it; with GET the old value or nil, whether set or not.
+// Errors: ErrSyntax, ErrNotInteger, "invalid expire time"; with GET ErrWrongType.
+// Propagates: as written, without GET; with an expiry as SET key value PXAT ms, so that a replica expires the key at the
+// same instant and does not ask NX or XX again.
+func set(c *command.Context) error {
+	if len(c.Args) == 3 {
+		store(c, c.Args[1], c.Args[2], 0)
+		c.Changed(1)
+		c.Notify(command.EventString, "set", c.Args[1])
+		c.Reply.OK()
+		return nil
+	}
+	var o setOptions
+	if err := o.parse(c.Args[3:]); err != nil {
+		return err
+	}
+	done, err := o.run(c, c.Args[1], c.Args[2])
+	if err != nil || o.get {
+		return err
+	}
+	if done {
+		c.Reply.OK()
+	} else {
+		c.Reply.Null()
+	}
+	return nil
+}
+
+// run sets key to val if the options allow it, and appends the old value if they ask for it.
+func (o *setOptions) run(c *command.Context, key, val []byte) (done bool, err error) {
+	when := int64(0)
+	if o.unit != noExpiry {
+		if when, err = deadline(c, o.unit, o.expiry); err != nil {
+			return false, err
+		}
+	}
+	exists := false
+	switch {
+	case o.get:
+		v, err := readString(c, key)
+		if err != nil {
+			return false, err
+		}
+		exists = v.Exists()
+		appendValue(c, v)
+	case o.onlyNew || o.onlyOld:
+		exists = c.DB.LookupWrite(key).Exists()
+	}
+	if (o.onlyNew && exists) || (o.onlyOld && !exists) {
+		return false, nil
+	}
+	if o.keepTTL {
+		when = keyspace.KeepTTL
+	}
+	store(c, key, val, when)
+	c.Changed(1)
+	c.Notify(command.EventString, "set", key)
+	switch {
+	case o.unit == pxAt:
+		c.Notify(command.EventGeneric, "expire", key)
+	case o.unit != noExpiry:
+		c.Propagate(wordSet, key, val, wordPxAt, c.Effects.Number(when))
+		c.Notify(command.EventGeneric, "expire", key)
+	case o.get:
+		o.propagateWithoutGet(c)
+	}
+	return true, nil
+}
+
+// propagateWithoutGet sends the request as it was written, but for GET: whoever applies it wants no answer.
+func (o *setOptions) propagateWithoutGet(c *command.Context) {
+	var kept [8][]byte
+	args := append(kept[:0], c.Args[:3]...)
+	for _, a := range c.Args[3:] {
+		if !command.Is(a, "GET") {
+			args = append(args, a)
+		}
+	}
+	c.Propagate(args...)
+}
+
+// store writes val at key, whatever was there. A bulk that arrived in memory of its own becomes the value as it is.
+func store(c *command.Context, key, val []byte, when int64) {
+	var created bool
+	if c.Bulk != nil && !c.Bulk.Taken && len(val) == len(c.Bulk.Data) && &val[0] == &c.Bulk.Data[0] {
+		created = c.DB.SetBulk(key, c.Bulk.Ref, len(val), when)
+		c.Bulk.Taken = true
+	} else {
+		created = c.DB.SetString(key, val, when)
+	}
+	if created {
+		c.Notify(command.EventNew, "new", key)
+	}
+}
+
+// setNX is SETNX key value. Replies: 1, or 0 if the key exists. Propagates as written.
+func setNX(c *command.Context) error {
+	if c.DB.LookupWrite(c.Args[1]).Exists() {
+		c.Reply.Int(0)
+		return nil
+	}
+	store(c, c.Args[1], c.Args[2], 0)
+	c.Changed(1)
+	c.Notify(command.EventString, "set", c.Args[1])
+	c.Reply.Int(1)
+	return nil
+}
+
+// setEx is SETEX key seconds value. Replies: OK. Errors: ErrNotInteger, "invalid expire time".
+// Propagates: SET key value PXAT ms.
+func setEx(c *command.Context) error { return setWithExpiry(c, ex) }
+
+// psetEx is PSETEX key milliseconds value; see setEx.
+func psetEx(c *command.Context) error { return setWithExpiry(c, px) }
+
+func setWithExpiry(c *command.Context, u unit) error {
+	o := setOptions{unit: u, expiry: c.Args[2]}
+	if _, err := o.run(c, c.Args[1], c.Args[3]); err != nil {
+		return err
+	}
+	c.Reply.OK()
+	return nil
+}
+
+// getSet is GETSET key value. Replies: the old value or nil. Errors: ErrWrongType. Propagates: SET key value.
+func getSet(c *command.Context) error {
+	v, err := readString(c, c.Args[1])
+	if err != nil {
+		return err
+	}
+	appendValue(c, v)
+	store(c, c.Args[1], c.Args[2], 0)
+	c.Changed(1)
+	c.Notify(command.EventString, "set", c.Args[1])
+	c.Propagate(wordSet, c.Args[1], c.Args[2])
+	return nil
+}
+
+// mset is MSET key value [key value …]. Replies: OK. Errors: wrong number of arguments. Propagates as written.
+func mset(c *command.Context) error {
+	if len(c.Args)%2 == 0 {
+		return errPairs(c)
+	}
+	setAll(c)
+	c.Reply.OK()
+	return nil
+}
+
+// msetNX is MSETNX key value [key value …]: all or, if any key exists, none. Replies: 1 or 0. Propagates as written.
+func msetNX(c *command.Context) error {
+	if len(c.Args)%2 == 0 {
+		return errPairs(c)
+	}
+	for i := 1; i < len(c.Args); i += 2 {
+		if c.DB.LookupWrite(c.Args[i]).Exists() {
+			c.Reply.Int(0)
+			return nil
+		}
+	}
+	setAll(c)
+	c.Reply.Int(1)
+	return nil
+}
+
+func setAll(c *command.Context) {
+	for i := 1; i < len(c.Args); i += 2 {
+		store(c, c.Args[i], c.Args[i+1], 0)
+		c.Notify(command.EventString, "set", c.Args[i])
+	}
+	c.Changed(len(c.Args) / 2)
+}
+
+func errPairs(c *command.Context) error {
+	return protocol.Errorf("ERR", "wrong number of arguments for '%s' command", c.Spec.Full)
+}
+
+// readString looks key up for reading and tells of a miss; the zero Value is no error.
+//
+// Errors: ErrWrongType.
+func readString(c *command.Context, key []byte) (value.Value, error) {
+	v := c.DB.Lookup(key)
+	if !v.Exists() {
+		c.Notify(command.EventKeyMiss, "keymiss", key)
+		return v, nil
+	}
+	if v.Type() != value.String {
+		return v, protocol.ErrWrongType
+	}
+	return v, nil
+}

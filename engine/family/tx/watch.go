@@ -1,0 +1,196 @@
+package tx
+
+import (
+	"slices"
+
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/engine/data/keyspace"
+	"spindle/internal/invariant"
+	"spindle/protocol"
+)
+
+var errWatchInside = &protocol.Error{Code: "ERR", Text: "WATCH inside MULTI is not allowed"}
+
+// Watches is who watches which key.
+//
+//	dbs[1]["k"] ──▶ [client 7, client 9]        client 7.Watched = [{1, "k", …}, {1, "other", …}]
+//
+// W1. A client is in dbs[d][k] just when its Watched names d and k, and each at most once.
+// W2. A list is never empty: the key goes with the last client.
+// W3. space.Watching counts the entries of all Watched.
+// W4. A client that is dirty watches nothing: one change is enough.
+// W5. Each entry of Watched has its client's place in the list, so that forgetting does not search long lists.
+//
+// Owner: the core, inside a turn.
+type Watches struct {
+	space   *keyspace.Keyspace
+	dbs     []map[string][]*client.Client // nil until a key of the database is watched
+	clients int
+}
+
+// NewWatches returns watches over the keys of space. Wire Touched into keyspace.Hooks, Emptying and Swapping into command.Whole,
+// and Forget to the end of a client.
+func NewWatches(space *keyspace.Keyspace) *Watches { return &Watches{space: space} }
+
+// Clients is how many clients watch a key (INFO watching_clients).
+func (w *Watches) Clients() int { return w.clients }
+
+// Keys is how many keys are watched (INFO total_watched_keys).
+func (w *Watches) Keys() (n int) {
+	for _, keys := range w.dbs {
+		n += len(keys)
+	}
+	return n
+}
+
+// watch is WATCH key [key …]. Replies: OK. Errors: "WATCH inside MULTI is not allowed", which does not spoil the transaction.
+func (w *Watches) watch(c *command.Context) error {
+	if c.Client.Is(client.Multi) {
+		return errWatchInside
+	}
+	if !c.Client.Is(client.DirtyCAS) { // else EXEC answers null anyway
+		for _, key := range c.Args[1:] {
+			w.add(c.Client, c.DB, key)
+		}
+	}
+	c.Reply.OK()
+	return nil
+}
+
+// unwatch is UNWATCH. Replies: OK.
+func (w *Watches) unwatch(c *command.Context) error {
+	w.Forget(c.Client)
+	c.Client.Flags &^= client.DirtyCAS
+	c.Reply.OK()
+	return nil
+}
+
+// add has cl watch key; the key is copied (R2).
+func (w *Watches) add(cl *client.Client, db *keyspace.DB, key []byte) {
+	n := db.Index()
+	for len(w.dbs) <= n {
+		w.dbs = append(w.dbs, nil)
+	}
+	if w.dbs[n] == nil {
+		w.dbs[n] = map[string][]*client.Client{}
+	}
+	list := w.dbs[n][string(key)]
+	if w.watches(cl, n, key, list) {
+		return
+	}
+	if len(cl.Watched) == 0 {
+		w.clients++
+	}
+	watched := client.WatchedKey{DB: n, Key: string(key), At: len(list)}
+	if v := db.Peek(key); v.Exists() {
+		watched.Existed, watched.Ends = true, v.Deadline()
+	}
+	cl.Watched = append(cl.Watched, watched)
+	w.dbs[n][watched.Key] = append(list, cl)
+	w.space.Watching++
+}
+
+// watches says whether cl is in list, who watch key, by the shorter of the two lists that tell.
+func (w *Watches) watches(cl *client.Client, db int, key []byte, list []*client.Client) bool {
+	if len(list) < len(cl.Watched) {
+		return slices.Contains(list, cl)
+	}
+	return find(cl, db, string(key)) != nil
+}
+
+// Forget ends cl's watches; whether it is dirty stays.
+func (w *Watches) Forget(cl *client.Client) {
+	if len(cl.Watched) == 0 {
+		return
+	}
+	for _, watched := range cl.Watched {
+		list := w.dbs[watched.DB][watched.Key]
+		last := len(list) - 1
+		invariant.That(list[watched.At] == cl, "W5: %q of db %d, place %d", watched.Key, watched.DB, watched.At)
+		if moved := list[last]; moved != cl {
+			list[watched.At] = moved
+			find(moved, watched.DB, watched.Key).At = watched.At
+		}
+		list[last] = nil
+		if last == 0 {
+			delete(w.dbs[watched.DB], watched.Key)
+		} else {
+			w.dbs[watched.DB][watched.Key] = list[:last]
+		}
+		w.space.Watching--
+	}
+	cl.Watched = nil
+	w.clients--
+}
+
+// Touched says that key of database db was changed, removed or expired: who watches it may not EXEC.
+//
+// The removal of a key that was past its deadline already when it was watched is no change.
+func (w *Watches) Touched(db int, key []byte) {
+	if db >= len(w.dbs) {
+		return
+	}
+	list := w.dbs[db][string(key)]
+	if len(list) == 0 {
+		return
+	}
+	exists := w.space.DB(db).Peek(key).Exists()
+	w.spoil(db, string(key), exists)
+}
+
+// Emptying says that every key of database db is about to be removed.
+func (w *Watches) Emptying(db int) {
+	if db >= len(w.dbs) {
+		return
+	}
+	for key := range w.dbs[db] {
+		w.spoil(db, key, false)
+	}
+}
+
+// Swapping says that databases a and b are about to change places. Clients keep watching by number and name.
+func (w *Watches) Swapping(a, b int) {
+	for _, pair := range [2][2]int{{a, b}, {b, a}} {
+		if pair[0] >= len(w.dbs) {
+			continue
+		}
+		other := w.space.DB(pair[1])
+		for key := range w.dbs[pair[0]] {
+			w.spoil(pair[0], key, other.Peek([]byte(key)).Exists())
+		}
+	}
+}
+
+// spoil makes those dirty who watch a key that was there or is there now.
+func (w *Watches) spoil(db int, key string, existsNow bool) {
+	list := w.dbs[db][key]
+	for i := len(list) - 1; i >= 0; i-- { // Forget moves the last, which has been looked at, to i
+		cl := list[i]
+		if existsNow || find(cl, db, key).Existed {
+			cl.Flags |= client.DirtyCAS
+			w.Forget(cl)
+		}
+	}
+}
+
+// find is cl's watch of key; nil if it has none.
+func find(cl *client.Client, db int, key string) *client.WatchedKey {
+	for i := range cl.Watched {
+		if watched := &cl.Watched[i]; watched.DB == db && watched.Key == key {
+			return watched
+		}
+	}
+	return nil
+}
+
+// expiredSince says whether a key that cl watches has passed its deadline since. That it still has the deadline it had is
+// certain: another would have touched it.
+func expiredSince(cl *client.Client, now int64) bool {
+	for i := range cl.Watched {
+		if w := &cl.Watched[i]; w.Existed && w.Ends != 0 && now > w.Ends {
+			return true
+		}
+	}
+	return false
+}

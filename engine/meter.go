@@ -1,0 +1,172 @@
+package engine
+
+import (
+	"sort"
+	"time"
+
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/protocol"
+)
+
+// meter is the core's own bookkeeping: what INFO shows of commands, errors and turns.
+//
+// Time is read once a turn and once for each run of like commands; a command that is neither fast nor brief is timed alone, and
+// every command is while precise is set.
+type meter struct {
+	spec      *command.Spec // whose calls are not yet booked
+	calls     int
+	lastNanos int64
+	precise   bool
+
+	commands       uint64
+	dirty          int64
+	connections    uint64
+	errorReplies   uint64
+	unexpected     uint64
+	errors         map[string]uint64 // by code: INFO errorstats
+	errorsFull     bool
+	turnBegan      int64
+	turns          uint64
+	turnNanos      uint64
+	longestTurn    int64
+	longestTurnNow int64 // since the last tick
+	dutyNanos      uint64
+	mostCommands   uint64 // in one turn
+	commandsBefore uint64
+
+	ops, input, output rate
+	rejectedCalls      uint64
+	denied             map[string]uint64
+}
+
+// errorCodesMax is how many different error codes are counted; a client can make up codes at will (scripts).
+const errorCodesMax = 128
+
+func (m *meter) init(time.Time) { m.errors = map[string]uint64{} }
+
+func (m *meter) begin(nanos int64) { m.turnBegan, m.commandsBefore = nanos, m.commands }
+
+// end books the turn's length. It goes by the last reading of the clock: a turn of brief commands is not worth another.
+func (m *meter) end(c *Core) {
+	took := c.nanos - m.turnBegan
+	m.turns++
+	m.turnNanos += uint64(took)
+	m.longestTurn = max(m.longestTurn, took)
+	m.longestTurnNow = max(m.longestTurnNow, took)
+	m.mostCommands = max(m.mostCommands, m.commands-m.commandsBefore)
+}
+
+func (m *meter) failed(spec *command.Spec, err error) {
+	spec.Stats.Failed++
+	m.countError(err)
+}
+
+func (m *meter) rejected(spec *command.Spec, err error) {
+	if spec != nil {
+		spec.Stats.Rejected++
+	}
+	m.rejectedCalls++
+	m.countError(err)
+}
+
+// countError books an error reply under its code.
+func (m *meter) countError(err error) {
+	m.errorReplies++
+	code := "ERR"
+	if e, ok := err.(*protocol.Error); ok {
+		code = e.Code
+	}
+	if _, known := m.errors[code]; !known && len(m.errors) >= errorCodesMax {
+		m.errorsFull = true
+		return
+	}
+	m.errors[code]++
+}
+
+// A rate is a figure per second, averaged over the last sixteen samples.
+type rate struct {
+	samples   [16]float64
+	next      int
+	lastCount uint64
+	lastNanos int64
+}
+
+func (r *rate) sample(count uint64, nanos int64) {
+	if elapsed := nanos - r.lastNanos; r.lastNanos != 0 && elapsed > 0 {
+		r.samples[r.next] = float64(count-r.lastCount) * 1e9 / float64(elapsed)
+		r.next = (r.next + 1) % len(r.samples)
+	}
+	r.lastCount, r.lastNanos = count, nanos
+}
+
+func (r *rate) perSecond() float64 {
+	sum := 0.0
+	for _, s := range r.samples {
+		sum += s
+	}
+	return sum / float64(len(r.samples))
+}
+
+// Figures is a copy of the core's counters, for INFO and /metrics.
+type Figures struct {
+	Uptime                      time.Duration
+	Connections, Commands       uint64
+	OpsPerSecond                float64
+	ErrorReplies, Rejected      uint64
+	Errors                      []ErrorCount
+	ErrorsFull                  bool
+	Dirty                       int64
+	Turns, TurnNanos, DutyNanos uint64
+	LongestTurn                 time.Duration
+	MostCommandsPerTurn         uint64
+	Clients, Blocked, Keys      int
+	Monitors                    int
+}
+
+// ErrorCount is one line of INFO errorstats.
+type ErrorCount struct {
+	Code  string
+	Count uint64
+}
+
+// Figures copies the counters. Turn only.
+func (c *Core) Figures() Figures {
+	m := &c.meter
+	f := Figures{
+		Uptime: time.Since(c.started), Connections: m.connections, Commands: m.commands, OpsPerSecond: m.ops.perSecond(),
+		ErrorReplies: m.errorReplies, Rejected: m.rejectedCalls, ErrorsFull: m.errorsFull, Dirty: m.dirty,
+		Turns: m.turns, TurnNanos: m.turnNanos, DutyNanos: m.dutyNanos, LongestTurn: time.Duration(m.longestTurn),
+		MostCommandsPerTurn: m.mostCommands, Clients: c.clients.Len(), Blocked: c.BlockedClients(), Keys: c.BlockingKeys(),
+		Monitors: len(c.monitors),
+	}
+	for code, n := range m.errors {
+		f.Errors = append(f.Errors, ErrorCount{code, n})
+	}
+	sort.Slice(f.Errors, func(i, j int) bool { return f.Errors[i].Code < f.Errors[j].Code })
+	return f
+}
+
+// ResetFigures is CONFIG RESETSTAT's share of the core.
+func (c *Core) ResetFigures() {
+	m := &c.meter
+	m.commands, m.connections, m.errorReplies, m.rejectedCalls = 0, 0, 0, 0
+	m.turns, m.turnNanos, m.dutyNanos, m.longestTurn, m.mostCommands = 0, 0, 0, 0, 0
+	m.commandsBefore = 0
+	m.errors, m.errorsFull = map[string]uint64{}, false
+	c.catalogue.ResetStats()
+}
+
+// feedMonitors shows every MONITOR what is about to run.
+func (c *Core) feedMonitors(cl *client.Client, spec *command.Spec, args [][]byte) {
+	if spec.Flags&(command.SkipMonitor|command.Admin) != 0 || c.hooks.Monitor == nil {
+		return
+	}
+	line := monitorLine(c.nowMs, c.nanos, cl, args)
+	for _, m := range c.monitors {
+		if m == cl {
+			continue
+		}
+		c.hooks.Monitor(m, line)
+	}
+}

@@ -1,0 +1,57 @@
+package engine
+
+import (
+	"strconv"
+
+	"spindle/engine/client"
+)
+
+// monitorLine is what MONITOR shows of a command: "+1339518083.107412 [0 127.0.0.1:60866] "keys" "*"".
+func monitorLine(nowMs, nanos int64, cl *client.Client, args [][]byte) []byte {
+	line := strconv.AppendInt([]byte{'+'}, nowMs/1000, 10)
+	micros := strconv.Itoa(int(nowMs%1000*1000 + nanos/1000%1000))
+	line = append(append(line, '.'), "000000"[len(micros):]...)
+	line = append(append(line, micros...), " ["...)
+	line = strconv.AppendInt(line, int64(cl.DB), 10)
+	line = append(line, ' ')
+	switch {
+	case cl.Is(client.InScript):
+		line = append(line, "lua"...)
+	case cl.Is(client.Unix):
+		line = append(append(line, "unix:"...), cl.Conn.LocalAddr()...)
+	case cl.Conn != nil:
+		line = append(line, cl.Conn.RemoteAddr()...)
+	}
+	line = append(line, ']')
+	for _, a := range args {
+		line = appendQuoted(append(line, ' '), a)
+	}
+	return append(line, '\r', '\n')
+}
+
+// appendQuoted writes s between double quotes, with what is not printable escaped.
+func appendQuoted(dst, s []byte) []byte {
+	const hex = "0123456789abcdef"
+	dst = append(dst, '"')
+	for _, b := range s {
+		switch {
+		case b == '\\' || b == '"':
+			dst = append(dst, '\\', b)
+		case b == '\n':
+			dst = append(dst, '\\', 'n')
+		case b == '\r':
+			dst = append(dst, '\\', 'r')
+		case b == '\t':
+			dst = append(dst, '\\', 't')
+		case b == '\a':
+			dst = append(dst, '\\', 'a')
+		case b == '\b':
+			dst = append(dst, '\\', 'b')
+		case b < 0x20 || b > 0x7e:
+			dst = append(dst, '\\', 'x', hex[b>>4], hex[b&15])
+		default:
+			dst = append(dst, b)
+		}
+	}
+	return append(dst, '"')
+}

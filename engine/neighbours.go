@@ -1,0 +1,30 @@
+package engine
+
+// What the core knows of those above it: three interfaces and nothing else.
+
+// A Sink takes the effects of the core's turns: the append-only file, the replicas.
+//
+// Both methods run inside the turn and must not block (R5). The effects of a turn reach every sink before
+// the turn's replies leave.
+type Sink interface {
+	// Take receives one unit, which a reader must apply whole: one effect, or several between MULTI and EXEC.
+	// Lifetime: unit and its bytes are lent until Take returns.
+	Take(unit []Effect)
+	// TurnDone says that the turn has no more effects, so that what was collected can leave in one piece.
+	TurnDone()
+}
+
+// An Effect is one command as a replica runs it.
+type Effect struct {
+	DB      int    // the database it applies to; AnyDB for MULTI, EXEC and commands without one
+	Command []byte // a RESP array of bulk strings
+}
+
+// AnyDB is the DB of an effect that needs no SELECT before it.
+const AnyDB = -1
+
+// A Reclaimer takes memory that the turn lets go. lazyfree's queue is one.
+type Reclaimer interface {
+	// Offer hands over a job; false means that the queue is full and the core frees it in slices itself.
+	Offer(job func(budget int) (done bool)) bool
+}

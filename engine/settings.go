@@ -1,0 +1,92 @@
+package engine
+
+import (
+	"errors"
+	"math"
+
+	"spindle/engine/command"
+	"spindle/engine/data/keyspace"
+	"spindle/internal/setting"
+)
+
+// Settings are the parameters the core itself goes by.
+type Settings struct {
+	RequirePass         setting.String
+	ProtectedMode       setting.Bool
+	EnableDebugCommand  setting.Enum[Permission]
+	EnableModuleCommand setting.Enum[Permission]
+	Timeout             setting.Int // seconds; 0 keeps silent clients
+	SlowlogSlowerThan   setting.Int // µs; negative: never
+	LatencyThreshold    setting.Int // ms; 0: off
+	NotifyEvents        setting.Int // command.EventClass bits
+	LazyfreeEviction    setting.Bool
+
+	MaxMemory    setting.Uint // bytes; 0: no limit
+	Policy       setting.Enum[EvictionPolicy]
+	Samples      setting.Int
+	Tenacity     setting.Int
+	LFULogFactor setting.Int
+	LFUDecayTime setting.Int
+}
+
+// Permission is who may do a thing that is dangerous on a shared host.
+type Permission int
+
+const (
+	PermitNobody Permission = iota
+	PermitAnyone
+	PermitLocal
+)
+
+var permissions = []setting.Choice[Permission]{
+	{Name: "no", Value: PermitNobody}, {Name: "yes", Value: PermitAnyone}, {Name: "local", Value: PermitLocal},
+}
+
+// EvictionPolicy is maxmemory-policy; keyspace.Policy as a setting's word.
+type EvictionPolicy int
+
+var policies = []setting.Choice[EvictionPolicy]{
+	{Name: "volatile-lru", Value: EvictionPolicy(keyspace.VolatileLRU)}, {Name: "volatile-lfu", Value: EvictionPolicy(keyspace.VolatileLFU)},
+	{Name: "volatile-random", Value: EvictionPolicy(keyspace.VolatileRandom)}, {Name: "volatile-ttl", Value: EvictionPolicy(keyspace.VolatileTTL)},
+	{Name: "allkeys-lru", Value: EvictionPolicy(keyspace.AllKeysLRU)}, {Name: "allkeys-lfu", Value: EvictionPolicy(keyspace.AllKeysLFU)},
+	{Name: "allkeys-random", Value: EvictionPolicy(keyspace.AllKeysRandom)}, {Name: "noeviction", Value: EvictionPolicy(keyspace.NoEviction)},
+}
+
+// Rows are the settings as CONFIG and the configuration file know them. Calling it gives every one its default.
+func (s *Settings) Rows() []setting.Row {
+	return []setting.Row{
+		setting.NewString("requirepass", &s.RequirePass, "", setting.Sensitive),
+		setting.NewBool("protected-mode", &s.ProtectedMode, true),
+		setting.NewEnum("enable-debug-command", &s.EnableDebugCommand, PermitNobody, permissions, setting.Immutable),
+		setting.NewEnum("enable-module-command", &s.EnableModuleCommand, PermitNobody, permissions, setting.Immutable),
+		setting.NewInt("timeout", &s.Timeout, 0, setting.Between(0, math.MaxInt32)),
+		setting.NewInt("slowlog-log-slower-than", &s.SlowlogSlowerThan, 10000, setting.Between(-1, math.MaxInt64)),
+		setting.NewInt("latency-monitor-threshold", &s.LatencyThreshold, 0, setting.Between(0, math.MaxInt64)),
+		setting.NewLetters("notify-keyspace-events", &s.NotifyEvents, 0, eventLetters,
+			errors.New("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")),
+		setting.NewBool("lazyfree-lazy-eviction", &s.LazyfreeEviction, false),
+		setting.NewMemoryUint("maxmemory", &s.MaxMemory, 0),
+		setting.NewEnum("maxmemory-policy", &s.Policy, EvictionPolicy(keyspace.NoEviction), policies),
+		setting.NewInt("maxmemory-samples", &s.Samples, 5, setting.Between(1, 64)),
+		setting.NewInt("maxmemory-eviction-tenacity", &s.Tenacity, 10, setting.Between(0, 100)),
+		setting.NewInt("lfu-log-factor", &s.LFULogFactor, 10, setting.Between(0, math.MaxInt32)),
+		setting.NewInt("lfu-decay-time", &s.LFUDecayTime, 1, setting.Between(0, math.MaxInt32)),
+	}
+}
+
+// allEvents are the classes that A stands for: every one but m and n.
+const allEvents = command.EventGeneric | command.EventString | command.EventList | command.EventSet | command.EventHash |
+	command.EventZSet | command.EventExpired | command.EventEvicted | command.EventStream | command.EventModule
+
+// eventLetters are the classes in the order CONFIG GET shows them. The reference hides n beside A and loses it in
+// CONFIG REWRITE; here it stays.
+var eventLetters = []setting.Letter{
+	{Char: 'A', Bits: int64(allEvents)},
+	{Char: 'g', Bits: int64(command.EventGeneric)}, {Char: '$', Bits: int64(command.EventString)},
+	{Char: 'l', Bits: int64(command.EventList)}, {Char: 's', Bits: int64(command.EventSet)},
+	{Char: 'h', Bits: int64(command.EventHash)}, {Char: 'z', Bits: int64(command.EventZSet)},
+	{Char: 'x', Bits: int64(command.EventExpired)}, {Char: 'e', Bits: int64(command.EventEvicted)},
+	{Char: 't', Bits: int64(command.EventStream)}, {Char: 'd', Bits: int64(command.EventModule)},
+	{Char: 'n', Bits: int64(command.EventNew)}, {Char: 'K', Bits: int64(command.EventKeyspace)},
+	{Char: 'E', Bits: int64(command.EventKeyevent)}, {Char: 'm', Bits: int64(command.EventKeyMiss)},
+}

@@ -1,0 +1,158 @@
+// Package logging writes the server's log: one line an event, in the form that tools which read Redis's log know.
+//
+// Owner: server makes the [Logger] and hands it down. Any goroutine may write to it; a nil *Logger is silent.
+// Never: buffers, so that a line is in the file before the caller goes on, or keeps the file open, so that it may be
+// moved away at any time.
+//
+//	16320:M 21 Nov 2026 08:50:01.123 * Ready to accept connections tcp
+//	^pid  ^role                      ^level: . debug  - verbose  * notice  # warning
+//	      M primary, S replica, X sentinel, C a process on its way to another
+package logging
+
+import (
+	"fmt"
+	"io"
+	"log/syslog"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A Level is how much a line matters.
+type Level int
+
+const (
+	LevelDebug Level = iota
+	LevelVerbose
+	LevelNotice
+	LevelWarning
+	LevelNothing
+)
+
+const levelMarks = ".-*#"
+
+// A Logger is where lines go, and which.
+type Logger struct {
+	level atomic.Int64
+	role  atomic.Int64
+	pid   int
+
+	mu     sync.Mutex // lines do not mix
+	out    io.Writer  // where there is no file
+	path   string
+	syslog *syslog.Writer
+	now    func() time.Time
+}
+
+// New is a logger of notices and worse, to out until ToFile.
+func New(out io.Writer) *Logger {
+	l := &Logger{pid: os.Getpid(), out: out, now: time.Now}
+	l.SetLevel(LevelNotice)
+	l.SetRole('M')
+	return l
+}
+
+// Debug, Verbose, Notice and Warning write one line; the format is fmt's and needs no line end.
+func (l *Logger) Debug(format string, args ...any)   { l.write(LevelDebug, format, args) }
+func (l *Logger) Verbose(format string, args ...any) { l.write(LevelVerbose, format, args) }
+func (l *Logger) Notice(format string, args ...any)  { l.write(LevelNotice, format, args) }
+func (l *Logger) Warning(format string, args ...any) { l.write(LevelWarning, format, args) }
+
+// At writes one line of a level that is known only now.
+func (l *Logger) At(level Level, format string, args ...any) { l.write(level, format, args) }
+
+// Enabled says whether a line of this level would be written; for lines that are costly to make.
+func (l *Logger) Enabled(level Level) bool { return l != nil && int64(level) >= l.level.Load() }
+
+// SetLevel hides lines that matter less.
+func (l *Logger) SetLevel(level Level) { l.level.Store(int64(level)) }
+
+// SetRole changes the letter behind the PID: M, S, X or C.
+func (l *Logger) SetRole(role byte) { l.role.Store(int64(role)) }
+
+// ToFile sends lines to a file, opened anew for each of them; "" is back to standard output.
+func (l *Logger) ToFile(path string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.path = path
+}
+
+// ToSyslog sends lines to syslog as well. A syslog that is not there is no error: nobody could be told.
+func (l *Logger) ToSyslog(ident string, facility syslog.Priority) {
+	w, err := syslog.New(facility|syslog.LOG_NOTICE, ident)
+	if err != nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.syslog = w
+}
+
+// Raw writes text as it is, whatever the level: the logo, a crash report.
+func (l *Logger) Raw(text string) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.put([]byte(text))
+}
+
+// Signal writes a line about a signal, in the form of lines that a signal handler writes.
+func (l *Logger) Signal(level Level, text string) {
+	if l.Enabled(level) {
+		l.Raw(fmt.Sprintf("%d:signal-handler (%d) %s\n", l.pid, l.now().Unix(), text))
+	}
+}
+
+func (l *Logger) write(level Level, format string, args []any) {
+	if !l.Enabled(level) {
+		return
+	}
+	line := strconv.AppendInt(make([]byte, 0, 128), int64(l.pid), 10)
+	line = append(line, ':', byte(l.role.Load()), ' ')
+	line = l.now().AppendFormat(line, "02 Jan 2006 15:04:05.000")
+	line = append(line, ' ', levelMarks[level], ' ')
+	text := len(line)
+	if len(args) == 0 {
+		line = append(line, format...)
+	} else {
+		line = fmt.Appendf(line, format, args...)
+	}
+	line = append(line, '\n')
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.put(line)
+	if l.syslog != nil {
+		l.toSyslog(level, string(line[text:len(line)-1]))
+	}
+}
+
+// put writes line in one call, so that other processes' lines in the same file do not cut it.
+func (l *Logger) put(line []byte) {
+	if l.path == "" {
+		_, _ = l.out.Write(line)
+		return
+	}
+	f, err := os.OpenFile(l.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
+	if err != nil {
+		return // as with syslog: there is nobody to tell
+	}
+	_, _ = f.Write(line)
+	_ = f.Close()
+}
+
+func (l *Logger) toSyslog(level Level, text string) {
+	switch level {
+	case LevelDebug:
+		_ = l.syslog.Debug(text)
+	case LevelVerbose:
+		_ = l.syslog.Info(text)
+	case LevelNotice:
+		_ = l.syslog.Notice(text)
+	default:
+		_ = l.syslog.Warning(text)
+	}
+}

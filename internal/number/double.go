@@ -1,0 +1,133 @@
+package number
+
+import (
+	"math"
+	"strconv"
+	"unsafe"
+)
+
+// AppendDouble appends f as ZSCORE and RESP3's ',' show it: "nan", "inf", "-inf", "-0", whole numbers of less than
+// 2^62 in full, and everything else as the shortest text that reads back as f, give or take Grisu2 (see grisu.go).
+func AppendDouble(dst []byte, f float64) []byte {
+	switch {
+	case f != f:
+		return append(dst, "nan"...)
+	case math.IsInf(f, 1):
+		return append(dst, "inf"...)
+	case math.IsInf(f, -1):
+		return append(dst, "-inf"...)
+	case f == 0:
+		if math.Signbit(f) {
+			return append(dst, "-0"...)
+		}
+		return append(dst, '0')
+	}
+	// The bounds are those of a double that may be cast to an int64 without a thought.
+	if f >= -math.MaxInt64/2 && f <= math.MaxInt64/2 {
+		if n := int64(f); float64(n) == f {
+			return AppendInt(dst, n)
+		}
+	}
+	return appendShortest(dst, f)
+}
+
+// ParseDouble reads a double as C's strtod does, with what the server refuses on top: blanks, an empty text, bytes
+// left over, nan, overflow to infinity and underflow to zero. "inf", "infinity", "0x1p3" and a leading '+' are fine.
+func ParseDouble(text []byte) (f float64, ok bool) {
+	form, nonzero := scanFloat(text)
+	if form == notFloat {
+		return 0, false
+	}
+	s := unsafe.String(unsafe.SliceData(text), len(text)) // ParseFloat keeps nothing of it
+	if form == hexFloatNoExponent {
+		s += "p0"
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil || f == 0 && nonzero {
+		return 0, false
+	}
+	return f, true
+}
+
+// A floatForm is how a text that strtod takes whole is written.
+type floatForm uint8
+
+const (
+	notFloat floatForm = iota
+	infinity
+	decimalFloat
+	hexFloat
+	hexFloatNoExponent // 0x1F: strtod takes it, strconv wants an exponent
+)
+
+// scanFloat says what form text has, and whether any digit of its mantissa is not zero. NaN is not a float here.
+func scanFloat(text []byte) (form floatForm, nonzero bool) {
+	i := 0
+	if len(text) > 0 && (text[0] == '-' || text[0] == '+') {
+		i++
+	}
+	rest := text[i:]
+	if isFold(rest, "inf") || isFold(rest, "infinity") {
+		return infinity, true
+	}
+	hex := len(rest) > 2 && rest[0] == '0' && rest[1]|0x20 == 'x'
+	if hex {
+		i += 2
+	}
+	digits, dot := 0, false
+	for ; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case c == '.' && !dot:
+			dot = true
+			continue
+		case c-'0' <= 9 || hex && (c|0x20)-'a' <= 5:
+			digits++
+			nonzero = nonzero || c != '0'
+			continue
+		}
+		break
+	}
+	if digits == 0 {
+		return notFloat, false
+	}
+	form = decimalFloat
+	if hex {
+		form = hexFloat
+	}
+	if i == len(text) {
+		if hex {
+			form = hexFloatNoExponent
+		}
+		return form, nonzero
+	}
+	if c := text[i] | 0x20; hex && c != 'p' || !hex && c != 'e' {
+		return notFloat, false
+	}
+	i++
+	if i < len(text) && (text[i] == '-' || text[i] == '+') {
+		i++
+	}
+	if i == len(text) {
+		return notFloat, false
+	}
+	for ; i < len(text); i++ {
+		if text[i]-'0' > 9 {
+			return notFloat, false
+		}
+	}
+	return form, nonzero
+}
+
+// isFold says whether text is word in any case; word is in lower case.
+func isFold(text []byte, word string) bool {
+	if len(text) != len(word) {
+		return false
+	}
+	for i := range text {
+		if text[i]|0x20 != word[i] {
+			return false
+		}
+	}
+	return true
+}

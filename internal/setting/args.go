@@ -1,0 +1,147 @@
+package setting
+
+import (
+	"errors"
+	"strings"
+)
+
+// ErrQuotes is the answer to a line whose quotes do not pair, or are followed by more than a blank.
+var ErrQuotes = errors.New("Unbalanced quotes in configuration line")
+
+// SplitArgs cuts a line into arguments at blanks. "…" may hold \n \r \t \b \a \xHH and \ before any other byte; '…' knows only \'.
+// A quote must be followed by a blank or the end.
+func SplitArgs(line string) ([]string, error) {
+	args := []string{}
+	for at := 0; ; {
+		for at < len(line) && isBlank(line[at]) {
+			at++
+		}
+		if at == len(line) {
+			return args, nil
+		}
+		arg, n, err := cutArg(line[at:])
+		if err != nil {
+			return nil, err
+		}
+		args = append(args, arg)
+		at += n
+	}
+}
+
+// cutArg reads one argument and says how many bytes it took.
+func cutArg(s string) (string, int, error) {
+	var arg []byte
+	for at := 0; at < len(s); {
+		switch c := s[at]; {
+		case isBlank(c):
+			return string(arg), at, nil
+		case c == '"' || c == '\'':
+			inside, n, err := cutQuoted(s[at:])
+			if err != nil {
+				return "", 0, err
+			}
+			arg = append(arg, inside...)
+			return string(arg), at + n, nil
+		default:
+			arg = append(arg, c)
+			at++
+		}
+	}
+	return string(arg), len(s), nil
+}
+
+// cutQuoted reads what stands between s[0], a quote, and its pair.
+func cutQuoted(s string) ([]byte, int, error) {
+	quote := s[0]
+	inside := []byte{}
+	for at := 1; at < len(s); at++ {
+		c := s[at]
+		switch {
+		case c == quote:
+			if at+1 < len(s) && !isBlank(s[at+1]) {
+				return nil, 0, ErrQuotes
+			}
+			return inside, at + 1, nil
+		case c == '\\' && quote == '\'' && at+1 < len(s) && s[at+1] == '\'':
+			at++
+			inside = append(inside, '\'')
+		case c == '\\' && quote == '"' && at+1 < len(s):
+			b, n := unescape(s[at+1:])
+			inside = append(inside, b)
+			at += n
+		default:
+			inside = append(inside, c)
+		}
+	}
+	return nil, 0, ErrQuotes
+}
+
+// unescape reads what follows a backslash and says how many bytes that was.
+func unescape(s string) (byte, int) {
+	switch s[0] {
+	case 'x':
+		if len(s) >= 3 && isHex(s[1]) && isHex(s[2]) {
+			return hexDigit(s[1])<<4 | hexDigit(s[2]), 3
+		}
+	case 'n':
+		return '\n', 1
+	case 'r':
+		return '\r', 1
+	case 't':
+		return '\t', 1
+	case 'b':
+		return '\b', 1
+	case 'a':
+		return '\a', 1
+	}
+	return s[0], 1
+}
+
+// Quote writes s so that SplitArgs reads it back as one argument.
+func Quote(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for i := range len(s) {
+		switch c := s[i]; c {
+		case '\\', '"':
+			b.WriteByte('\\')
+			b.WriteByte(c)
+		case '\n':
+			b.WriteString(`\n`)
+		case '\r':
+			b.WriteString(`\r`)
+		case '\t':
+			b.WriteString(`\t`)
+		case '\a':
+			b.WriteString(`\a`)
+		case '\b':
+			b.WriteString(`\b`)
+		default:
+			if c >= ' ' && c <= '~' {
+				b.WriteByte(c)
+				continue
+			}
+			b.WriteString(`\x`)
+			b.WriteByte("0123456789abcdef"[c>>4])
+			b.WriteByte("0123456789abcdef"[c&15])
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+func isBlank(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' || c == 0 }
+
+func isHex(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
+}
+
+func hexDigit(c byte) byte {
+	switch {
+	case c <= '9':
+		return c - '0'
+	case c <= 'F':
+		return c - 'A' + 10
+	}
+	return c - 'a' + 10
+}

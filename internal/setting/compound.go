@@ -1,0 +1,104 @@
+package setting
+
+type stringCodec struct {
+	v     *String
+	check func(string) error
+}
+
+// NewString is any one argument.
+func NewString(name string, v *String, deflt string, options ...Option) Row {
+	v.Set(deflt)
+	return finish(Row{Name: name, codec: &stringCodec{v: v}}, options)
+}
+
+// CheckString refuses texts: a path where a name is asked for.
+func CheckString(f func(string) error) Option {
+	return option(func(r *Row) { r.codec.(*stringCodec).check = f })
+}
+
+func (c *stringCodec) get() string     { return c.v.Get() }
+func (c *stringCodec) lines() []string { return []string{Quote(c.v.Get())} }
+func (c *stringCodec) set(args []string, _ How) error {
+	if c.check != nil {
+		if err := c.check(args[0]); err != nil {
+			return err
+		}
+	}
+	c.v.Set(args[0])
+	return nil
+}
+
+// A Codec reads and writes values that are more than a word.
+type Codec[T any] struct {
+	// Parse makes a value of one line's arguments. old is what the row holds now: classes that the arguments do not
+	// name keep theirs, and a line FromFileMore may add to it. old is shared and must not be changed.
+	Parse func(args []string, old T, how How) (T, error)
+	// Format is CONFIG GET's text. Split at blanks (or whole, without MultiArg) it must Parse to the same value.
+	Format func(T) string
+	// Lines are what the file says, a string a line without the directive's name; nil writes Format's text, quoted
+	// where the row takes one argument. No line at all takes the directive out of the file.
+	Lines func(T) []string
+}
+
+type valueCodec[T any] struct {
+	v *Value[T]
+	Codec[T]
+	multi bool
+}
+
+// NewValue is a setting with a grammar of its own. Give it the flag MultiArg if it takes more than one argument.
+func NewValue[T any](name string, v *Value[T], deflt T, c Codec[T], options ...Option) Row {
+	v.Set(deflt)
+	codec := &valueCodec[T]{v: v, Codec: c}
+	for _, o := range options {
+		if flags, ok := o.(Flags); ok && flags&MultiArg != 0 {
+			codec.multi = true
+		}
+	}
+	return finish(Row{Name: name, codec: codec}, options)
+}
+
+func (c *valueCodec[T]) get() string { return c.Format(c.v.Get()) }
+
+func (c *valueCodec[T]) lines() []string {
+	if c.Lines != nil {
+		return c.Lines(c.v.Get())
+	}
+	text := c.get()
+	if !c.multi || text == "" {
+		text = Quote(text)
+	}
+	return []string{text}
+}
+
+func (c *valueCodec[T]) set(args []string, how How) error {
+	v, err := c.Parse(args, c.v.Get(), how)
+	if err != nil {
+		return err
+	}
+	c.v.Set(v)
+	return nil
+}
+
+// A Call is a row whose value lies outside this process's memory or has a life of its own: the working directory.
+type Call struct {
+	Set   func(args []string, how How) error
+	Get   func() string
+	Lines func() []string // nil: Get's text, quoted
+}
+
+// NewCall is a row that asks functions.
+func NewCall(name string, c Call, options ...Option) Row {
+	return finish(Row{Name: name, codec: &callCodec{c}}, options)
+}
+
+type callCodec struct{ c Call }
+
+func (c *callCodec) set(args []string, how How) error { return c.c.Set(args, how) }
+func (c *callCodec) get() string                      { return c.c.Get() }
+func (c *callCodec) lines() []string {
+	if c.c.Lines != nil {
+		return c.c.Lines()
+	}
+	return []string{Quote(c.c.Get())}
+}

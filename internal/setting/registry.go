@@ -1,0 +1,313 @@
+package setting
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// A Registry is every row of a process under its names.
+//
+// G1. A name or alias, in any case, leads to one row.
+// G2. SetMany stores all of its values or none, and no hook has run whose values did not stay.
+// Any goroutine may call it; the calls that write take its lock, and hooks run under it.
+type Registry struct {
+	mu         sync.Mutex
+	rows       []*Row          // by name
+	byName     map[string]*Row // lower case, aliases included
+	names      []string        // keys of byName, in order
+	hooks      map[*Row][]*hook
+	given      map[*Row]bool // named by the configuration
+	directives []directive
+	followers  []func()
+	warn       func(format string, args ...any)
+}
+
+// A directive is what only a configuration file may say, and REWRITE has to write.
+type directive struct {
+	name  string
+	lines func() []string
+}
+
+// NewRegistry joins the rows of all packages. It refuses a name that two rows claim.
+func NewRegistry(groups ...[]Row) (*Registry, error) {
+	r := &Registry{
+		byName: map[string]*Row{}, hooks: map[*Row][]*hook{}, given: map[*Row]bool{}, warn: func(string, ...any) {},
+	}
+	for _, group := range groups {
+		for i := range group {
+			if err := r.add(&group[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	r.sort()
+	return r, nil
+}
+
+// Fill adds the rows whose names nobody has declared: those of features that have no package of their own yet. It returns the names of
+// the others, which their packages own by now.
+func (r *Registry) Fill(rows []Row) (owned []string) {
+	for i := range rows {
+		row := &rows[i]
+		if r.byName[row.Name] != nil || row.Alias != "" && r.byName[row.Alias] != nil {
+			owned = append(owned, row.Name)
+			continue
+		}
+		if err := r.add(row); err != nil {
+			panic(err) // our own mistake: the table names something twice
+		}
+	}
+	r.sort()
+	return owned
+}
+
+func (r *Registry) sort() {
+	slices.SortFunc(r.rows, func(a, b *Row) int { return strings.Compare(a.Name, b.Name) })
+	slices.Sort(r.names)
+}
+
+func (r *Registry) add(row *Row) error {
+	for _, name := range []string{row.Name, row.Alias} {
+		if name == "" {
+			continue
+		}
+		if name != strings.ToLower(name) {
+			return fmt.Errorf("setting %q is not in lower case", name)
+		}
+		if r.byName[name] != nil {
+			return fmt.Errorf("setting %q is declared twice", name)
+		}
+		r.byName[name] = row
+		r.names = append(r.names, name)
+	}
+	r.rows = append(r.rows, row)
+	if row.apply != nil {
+		r.hooks[row] = append(r.hooks[row], row.apply)
+	}
+	return nil
+}
+
+// LogWarnings has the registry tell of what went wrong beside the reply.
+func (r *Registry) LogWarnings(f func(format string, args ...any)) { r.warn = f }
+
+// Rows are all rows by name.
+func (r *Registry) Rows() []*Row { return r.rows }
+
+// Lookup finds a row by name or alias; nil if there is none.
+func (r *Registry) Lookup(name string) *Row {
+	if row := r.byName[name]; row != nil {
+		return row
+	}
+	return r.byName[strings.ToLower(name)]
+}
+
+// OnChange has f run once after a CONFIG SET that changed any of the named rows; its error undoes the CONFIG SET. Hooks run in
+// the order of the arguments they belong to. An unknown name is our own mistake and panics.
+func (r *Registry) OnChange(f func() error, names ...string) {
+	h := &hook{run: f}
+	for _, name := range names {
+		row := r.Lookup(name)
+		if row == nil {
+			panic("setting: OnChange of unknown " + name)
+		}
+		r.hooks[row] = append(r.hooks[row], h)
+	}
+}
+
+// Follow has f run once the configuration is read (Loaded), and after each CONFIG SET that changes any of the named rows: for
+// what copies a setting to where it is read, and cannot fail.
+func (r *Registry) Follow(f func(), names ...string) {
+	r.followers = append(r.followers, f)
+	r.OnChange(func() error { f(); return nil }, names...)
+}
+
+// Loaded says that every line of the configuration has been taken.
+func (r *Registry) Loaded() {
+	for _, f := range r.followers {
+		f()
+	}
+}
+
+// OnRewrite has lines give the arguments of each line of a directive that is no row: user, loadmodule.
+func (r *Registry) OnRewrite(name string, lines func() []string) {
+	r.directives = append(r.directives, directive{name, lines})
+}
+
+// A Pair is a name and its value's text.
+type Pair struct{ Name, Value string }
+
+// Get answers CONFIG GET: names are looked up as they are, patterns are matched against every name that is not Hidden.
+// A name appears once, spelled as the first pattern that found it spells it. match compares a glob without regard to case.
+func (r *Registry) Get(patterns []string, match func(pattern, name string) bool) []Pair {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var found []Pair
+	seen := map[string]bool{}
+	add := func(name string, row *Row) {
+		if key := strings.ToLower(name); !seen[key] {
+			seen[key] = true
+			found = append(found, Pair{name, row.Get()})
+		}
+	}
+	for _, pattern := range patterns {
+		if !strings.ContainsAny(pattern, "[*?") {
+			if row := r.Lookup(pattern); row != nil {
+				add(pattern, row)
+			}
+			continue
+		}
+		for _, name := range r.names {
+			if row := r.byName[name]; row.Flags&Hidden == 0 && match(pattern, name) {
+				add(name, row)
+			}
+		}
+	}
+	return found
+}
+
+// ErrLoading is SetMany's answer to a row that waits until the data set is loaded; the client sees LOADING.
+var ErrLoading = errors.New("loading")
+
+// Conditions are what SetMany needs to know of the moment and the client.
+type Conditions struct {
+	Loading   bool // the data set is being loaded
+	Protected bool // enable-protected-configs lets this client change Protected rows
+}
+
+// SetMany answers CONFIG SET (G2). Errors other than ErrLoading are the text of the reply behind "ERR ".
+func (r *Registry) SetMany(pairs []Pair, now Conditions) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rows, err := r.mayChange(pairs, now)
+	if err != nil {
+		return err
+	}
+	before := make([]string, len(rows))
+	for i, row := range rows {
+		before[i] = row.Get()
+	}
+	var due []dueHook
+	for i, row := range rows {
+		if err := row.Set(row.split(pairs[i].Value), FromCommand); err != nil {
+			r.restore(rows[:i], before)
+			return refusal(strings.ToLower(pairs[i].Name), err)
+		}
+		if row.Get() == before[i] && row.Flags&Volatile == 0 {
+			continue
+		}
+		for _, h := range r.hooks[row] {
+			if !slices.ContainsFunc(due, func(d dueHook) bool { return d.hook == h }) {
+				due = append(due, dueHook{h, strings.ToLower(pairs[i].Name)})
+			}
+		}
+	}
+	for i, d := range due {
+		if err := d.hook.run(); err != nil {
+			r.warn("Failed applying new configuration. Possibly related to new %s setting. Restoring previous settings.", d.name)
+			r.restore(rows, before)
+			r.again(due[:i+1])
+			return refusal(d.name, err)
+		}
+	}
+	return nil
+}
+
+// A dueHook is a hook and the name it runs for.
+type dueHook struct {
+	hook *hook
+	name string
+}
+
+// mayChange finds the rows of pairs, or the first reason why none of them changes.
+func (r *Registry) mayChange(pairs []Pair, now Conditions) ([]*Row, error) {
+	rows := make([]*Row, 0, len(pairs))
+	for _, p := range pairs {
+		row := r.Lookup(p.Name)
+		switch {
+		case row == nil:
+			return nil, fmt.Errorf("Unknown option or number of arguments for CONFIG SET - '%s'", p.Name)
+		case row.Flags&Immutable != 0:
+			return nil, refusal(p.Name, errors.New("can't set immutable config"))
+		case row.Flags&Protected != 0 && !now.Protected:
+			return nil, refusal(p.Name, errors.New("can't set protected config"))
+		case row.Flags&DenyLoading != 0 && now.Loading:
+			return nil, ErrLoading
+		case slices.Contains(rows, row):
+			return nil, refusal(p.Name, errors.New("duplicate parameter"))
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+func refusal(name string, err error) error {
+	return fmt.Errorf("CONFIG SET failed (possibly related to argument '%s') - %w", name, err)
+}
+
+// split makes arguments of a CONFIG SET value or of Get's text: at each blank, for rows that take several.
+func (r *Row) split(value string) []string {
+	if r.Flags&MultiArg == 0 {
+		return []string{value}
+	}
+	if value == "" {
+		return nil
+	}
+	return strings.Split(value, " ")
+}
+
+// restore gives rows their values before.
+func (r *Registry) restore(rows []*Row, before []string) {
+	for i, row := range rows {
+		if err := row.Set(row.split(before[i]), FromCommand); err != nil {
+			r.warn("Failed restoring failed CONFIG SET command. Error setting %s to '%s': %s", row.Name, before[i], err)
+		}
+	}
+}
+
+// again runs hooks for values that came back.
+func (r *Registry) again(due []dueHook) {
+	for _, d := range due {
+		if err := d.hook.run(); err != nil {
+			r.warn("Failed applying restored failed CONFIG SET command: %s", err)
+		}
+	}
+}
+
+// Load gives a row the arguments of one line of the configuration; no hook runs. known is false if there is no such row.
+func (r *Registry) Load(name string, args []string) (known bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	row := r.Lookup(name)
+	if row == nil {
+		return false, nil
+	}
+	if row.Flags&MultiArg != 0 && len(args) == 1 && args[0] != "" {
+		// One argument that holds several: --save "900 1".
+		if args, err = SplitArgs(args[0]); err != nil {
+			return true, err
+		}
+	}
+	how := FromFile
+	if r.given[row] {
+		how = FromFileMore
+	}
+	if err := row.Set(args, how); err != nil {
+		return true, err
+	}
+	r.given[row] = true
+	return true, nil
+}
+
+// Idle names the rows that the configuration gave and that have no effect in this version.
+func (r *Registry) Idle() []string {
+	var names []string
+	for _, row := range r.rows {
+		if r.given[row] && row.Flags&NoEffect != 0 {
+			names = append(names, row.Name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,77 @@
+package lazyfree
+
+import (
+	"context"
+	"runtime/pprof"
+	"time"
+)
+
+// reclaim is one reclaimer: it takes the oldest job and runs it slice by slice until it is done.
+func (q *Queue) reclaim() {
+	defer q.ended.Done()
+	pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels("role", "reclaimer")))
+	for {
+		it, ok := q.next()
+		if !ok {
+			return
+		}
+		for done := false; !done; {
+			begin := time.Now()
+			done = it.job(q.options.Slice)
+			spent := time.Since(begin)
+			q.figures.slices.Add(1)
+			q.figures.busyNs.Add(int64(spent))
+			if done {
+				q.finish(it)
+			}
+			q.pace.rest(spent, q.crowded())
+			if !done && !q.mayGoOn() {
+				return
+			}
+		}
+	}
+}
+
+// next waits for a job; false says that the queue is closed.
+func (q *Queue) next() (item, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for !q.closed && (q.n == 0 || q.paused) {
+		q.ready.Wait()
+	}
+	if q.closed {
+		return item{}, false
+	}
+	it := q.waiting[q.first]
+	q.waiting[q.first] = item{}
+	q.first = (q.first + 1) % len(q.waiting)
+	q.n--
+	q.running++
+	return it, true
+}
+
+func (q *Queue) finish(it item) {
+	q.figures.pending.Add(-int64(it.objects))
+	q.figures.freed.Add(int64(it.objects))
+	q.figures.jobs.Add(1)
+	q.mu.Lock()
+	q.running--
+	q.mu.Unlock()
+}
+
+// mayGoOn waits out a pause; false says that the queue is closed.
+func (q *Queue) mayGoOn() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.paused && !q.closed {
+		q.ready.Wait()
+	}
+	return !q.closed
+}
+
+// crowded says that more than half of the queue waits.
+func (q *Queue) crowded() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.n > len(q.waiting)/2
+}

@@ -1,0 +1,39 @@
+// Spindle is a Redis-compatible server; under another name, or with another first flag, it is its own sentinel or proxy.
+//
+// It only chooses: server, sentinel or proxy.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"spindle/server"
+)
+
+func main() {
+	switch role := roleOf(os.Args); role {
+	case "server":
+		os.Exit(server.Run(os.Args))
+	default:
+		fmt.Fprintf(os.Stderr, "spindle cannot be a %s in this version: it is a server only.\n", role)
+		os.Exit(1)
+	}
+}
+
+// roleOf says which process argv asks for: by the program's name, or a flag that stands first or behind the configuration file.
+func roleOf(argv []string) string {
+	name := ""
+	if len(argv) > 0 {
+		name = filepath.Base(argv[0])
+	}
+	switch {
+	case strings.Contains(name, "sentinel") || slices.Contains(argv, "--sentinel"):
+		return "sentinel"
+	case strings.Contains(name, "proxy") || len(argv) > 1 && argv[1] == "--proxy":
+		return "proxy"
+	}
+	return "server"
+}

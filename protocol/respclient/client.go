@@ -1,0 +1,183 @@
+// Package respclient is a small blocking client: one connection, requests out, replies in.
+//
+// Owner: one goroutine; Close alone may be called from another.
+// Never: reconnects, retries or pools. It is for tests, the bench, tools and the link to a primary.
+// Start here; read.go reads replies, value.go is what they become.
+package respclient
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"spindle/internal/number"
+)
+
+// A Client is one connection.
+//
+//	c, err := respclient.Dial("127.0.0.1:6379")
+//	v, err := c.Do("SET", "k", 1)        // one request
+//	c.Send("GET", "a"); c.Send("GET", "b")
+//	a, err := c.Receive()                // pipelined: Receive flushes what is unsent
+type Client struct {
+	// OnPush takes RESP3 pushes as they come; Receive and Do then never return one. With nil, Receive returns them in their
+	// place, and Do, which waits for a reply, puts them into Pushes.
+	OnPush func(Value)
+	Pushes []Value
+
+	conn    net.Conn
+	in      *bufio.Reader
+	out     []byte
+	timeout time.Duration
+	record  []byte // the bytes of the reply being read, while recording
+	records bool
+}
+
+// Dial connects to "host:port", or to the Unix socket of "unix:/path" or "/path".
+func Dial(addr string) (*Client, error) { return DialTimeout(addr, 5*time.Second) }
+
+// DialTimeout is Dial that gives up.
+func DialTimeout(addr string, timeout time.Duration) (*Client, error) {
+	network := "tcp"
+	if path, ok := strings.CutPrefix(addr, "unix:"); ok || strings.HasPrefix(addr, "/") {
+		network, addr = "unix", path
+	}
+	conn, err := net.DialTimeout(network, addr, timeout)
+	if err != nil {
+		return nil, err
+	}
+	return New(conn), nil
+}
+
+// New makes a client of a connection that exists (TLS, say).
+func New(conn net.Conn) *Client { return &Client{conn: conn, in: bufio.NewReaderSize(conn, 64<<10)} }
+
+// SetTimeout bounds each Flush and each Receive from here on; 0 waits forever.
+func (c *Client) SetTimeout(d time.Duration) {
+	c.timeout = d
+	if d == 0 {
+		_ = c.conn.SetDeadline(time.Time{}) // fails only on a closed connection, which the next use will say
+	}
+}
+
+// Close ends the connection. Unsent requests are dropped.
+func (c *Client) Close() error { return c.conn.Close() }
+
+// Conn is the connection beneath, for addresses and for closing one half.
+func (c *Client) Conn() net.Conn { return c.conn }
+
+// Do sends one request and waits for its reply. An error reply is a Value (ask Err), an error is the connection's.
+func (c *Client) Do(args ...any) (Value, error) {
+	c.Send(args...)
+	return c.reply()
+}
+
+// reply is Receive that sets pushes aside.
+func (c *Client) reply() (Value, error) {
+	for {
+		v, err := c.Receive()
+		if err != nil || v.Kind != '>' {
+			return v, err
+		}
+		c.Pushes = append(c.Pushes, v)
+	}
+}
+
+// Must is Do for tests and tools: every error, an error reply too, is a panic.
+func (c *Client) Must(args ...any) Value {
+	v, err := c.Do(args...)
+	if err == nil {
+		err = v.Err()
+	}
+	if err != nil {
+		panic(fmt.Sprintf("%v: %v", args, err))
+	}
+	return v
+}
+
+// Pipeline sends all requests at once and returns their replies.
+func (c *Client) Pipeline(requests ...[]any) ([]Value, error) {
+	for _, args := range requests {
+		c.Send(args...)
+	}
+	replies := make([]Value, 0, len(requests))
+	for range requests {
+		v, err := c.reply()
+		if err != nil {
+			return replies, err
+		}
+		replies = append(replies, v)
+	}
+	return replies, nil
+}
+
+// Send puts one request into the output buffer: strings, byte slices, integers, floats, and whatever else fmt prints.
+func (c *Client) Send(args ...any) {
+	c.out = appendCount(c.out, '*', len(args))
+	for _, arg := range args {
+		var text [32]byte
+		switch arg := arg.(type) {
+		case string:
+			c.out = append(append(appendCount(c.out, '$', len(arg)), arg...), '\r', '\n')
+		case []byte:
+			c.bulk(arg)
+		case int:
+			c.bulk(number.AppendInt(text[:0], int64(arg)))
+		case int64:
+			c.bulk(number.AppendInt(text[:0], arg))
+		case uint64:
+			c.bulk(number.AppendUint(text[:0], arg))
+		case float64:
+			c.bulk(strconv.AppendFloat(text[:0], arg, 'g', -1, 64))
+		default:
+			c.bulk(fmt.Append(text[:0], arg))
+		}
+	}
+}
+
+// SendArgs is Send without boxing: for the link to a replica or primary, and for load.
+func (c *Client) SendArgs(args ...[]byte) {
+	c.out = appendCount(c.out, '*', len(args))
+	for _, arg := range args {
+		c.bulk(arg)
+	}
+}
+
+// SendRaw puts bytes into the output buffer as they are: inline requests, broken ones.
+func (c *Client) SendRaw(p []byte) { c.out = append(c.out, p...) }
+
+func (c *Client) bulk(p []byte) {
+	c.out = append(append(appendCount(c.out, '$', len(p)), p...), '\r', '\n')
+}
+
+func appendCount(dst []byte, kind byte, n int) []byte {
+	return append(number.AppendInt(append(dst, kind), int64(n)), '\r', '\n')
+}
+
+// Unsent is the size of the output buffer.
+func (c *Client) Unsent() int { return len(c.out) }
+
+// Flush writes the output buffer to the connection.
+func (c *Client) Flush() error {
+	if len(c.out) == 0 {
+		return nil
+	}
+	if err := c.arm(c.conn.SetWriteDeadline); err != nil {
+		return err
+	}
+	_, err := c.conn.Write(c.out)
+	if c.out = c.out[:0]; cap(c.out) > 1<<20 {
+		c.out = nil
+	}
+	return err
+}
+
+func (c *Client) arm(set func(time.Time) error) error {
+	if c.timeout == 0 {
+		return nil
+	}
+	return set(time.Now().Add(c.timeout))
+}

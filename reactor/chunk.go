@@ -1,0 +1,108 @@
+package reactor
+
+import (
+	"math/bits"
+
+	"spindle/internal/invariant"
+)
+
+// Read chunks: where bytes lie between the socket and the handler.
+//
+// L1. A request's arguments are views into the loop's read buffer (bytes served as they came), into the connection's chunk (bytes that
+// had to wait for their rest), or into a Bulk. They hold until Handler.Serve returns, and not an instant longer.
+// L2. The read buffer belongs to the loop and is overwritten by the next read of any connection.
+// L3. A chunk is leased from the loop's pool while a connection holds bytes that were not served, and given back when it holds none:
+// an idle connection has no buffer.
+// L4. Builds that check fill what is given back with 0xDB, so that a view kept too long is seen at once.
+
+const (
+	chunkMin  = 4 << 10
+	chunkMax  = 1 << 20 // greater ones are left to the garbage collector
+	chunkIdle = 4 << 20 // bytes of idle chunks a loop keeps
+)
+
+// A chunkPool lends chunks of powers of two, the one used last first.
+type chunkPool struct {
+	free  [9][][]byte // 4 KB … 1 MB
+	bytes int
+}
+
+func (p *chunkPool) lease(n int) []byte {
+	if n > chunkMax {
+		return make([]byte, 0, n)
+	}
+	class := chunkClass(n)
+	free := p.free[class]
+	if len(free) == 0 {
+		return make([]byte, 0, chunkMin<<class)
+	}
+	b := free[len(free)-1]
+	p.free[class] = free[:len(free)-1]
+	p.bytes -= cap(b)
+	return b[:0]
+}
+
+func (p *chunkPool) giveBack(b []byte) {
+	poison(b)
+	n := cap(b)
+	if n < chunkMin || n > chunkMax || n&(n-1) != 0 || p.bytes+n > chunkIdle {
+		return
+	}
+	p.bytes += n
+	class := chunkClass(n)
+	p.free[class] = append(p.free[class], b)
+}
+
+// chunkClass is the class of the smallest chunk that holds n bytes.
+func chunkClass(n int) int {
+	return max(0, bits.Len(uint(n-1))-12)
+}
+
+// poison makes released memory recognizable in builds that check (L4).
+func poison(b []byte) {
+	if !invariant.Enabled {
+		return
+	}
+	b = b[:cap(b)]
+	for i := range b {
+		b[i] = 0xDB
+	}
+}
+
+// keep appends bytes to what the connection holds back.
+func (c *conn) keep(data []byte) {
+	if len(data) == 0 {
+		return
+	}
+	c.room(len(data))
+	c.pending = append(c.pending, data...)
+}
+
+// room makes the chunk hold n more bytes without growing. What was served is dropped when that helps.
+func (c *conn) room(n int) {
+	have := len(c.pending) - c.served
+	if c.pending == nil {
+		c.pending = c.loop.chunks.lease(n)
+		return
+	}
+	if len(c.pending)+n <= cap(c.pending) {
+		return
+	}
+	if have+n <= cap(c.pending) && c.served >= have { // moved at most once per byte that arrived
+		copy(c.pending, c.pending[c.served:])
+	} else {
+		grown := c.loop.chunks.lease(max(have+n, have*2))
+		grown = append(grown, c.pending[c.served:]...)
+		c.loop.chunks.giveBack(c.pending)
+		c.pending = grown
+	}
+	c.pending, c.served = c.pending[:have], 0
+}
+
+// drained gives the chunk back when nothing in it is left to serve (L3).
+func (c *conn) drained() {
+	if c.pending != nil && c.served == len(c.pending) {
+		c.loop.chunks.giveBack(c.pending)
+		c.pending, c.served = nil, 0
+	}
+}

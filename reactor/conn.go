@@ -1,0 +1,540 @@
+package reactor
+
+import (
+	"sync/atomic"
+	"time"
+
+	"spindle/internal/invariant"
+	"spindle/protocol"
+)
+
+// A conn is one connection, on one loop for its whole life.
+//
+//	socket ─▶ received ─▶ serve ─▶ Parser.Parse ─▶ run ─▶ Handler.Serve ─▶ deliver ─▶ out ─▶ flush ─▶ socket
+//	              │ cannot go on yet                                          ▲
+//	              └▶ pending: a chunk                     Post, PostReply ────┘ (mailbox)
+//
+// C1. Only the loop's goroutine touches a conn, save the fields marked atomic.
+// C2. pending[served:] are bytes read and not served, oldest first; nil when there are none.
+// C3. While held, nothing of the connection is served. What arrives is kept, as far as the query-buffer limit lets it.
+// C4. parser is the connection's own while a request is half read or streamed; otherwise nil, and the loop's serves.
+type conn struct {
+	loop    *loop
+	fd      int
+	session any
+	limiter protocol.Limiter // session, if it knows its client's limits
+
+	local, remote  string
+	unix, loopback bool
+
+	pending []byte
+	served  int
+	parser  *protocol.Parser
+
+	out output
+
+	held     bool // Serve left requests undone: waits for Resume
+	more     bool // there may be complete requests in pending
+	replay   bool // held, and what was left undone is the parser's streamed request
+	dirty    bool // in loop.dirty
+	inReady  bool // in loop.ready
+	blocked  bool // the socket is full; the backend watches it
+	closing  bool // takes no more requests; closes when its output has left
+	closed   bool
+	readable bool // epoll: the socket may hold bytes that no event will announce again
+	hungUp   bool // epoll: the peer is gone
+
+	softSince time.Time // when output passed the soft limit; zero: it is below
+	batchAt   int       // where the batch's reply begins in out.tail.B, while it is run
+	batchLent int       // and in out.tail.Lent
+	seenIn    int       // what usageIn and usageOut were set to
+	seenOut   int
+	host      any // the backend's own
+
+	class     atomic.Uint32
+	lastRead  atomic.Int64
+	usageIn   atomic.Int64 // held back bytes, and the room they lie in
+	usageRoom atomic.Int64
+	usageOut  atomic.Int64
+	usageOll  atomic.Int64
+}
+
+var _ protocol.Conn = (*conn)(nil)
+
+// servedAtOnce is how many batches of one connection run before the loop looks at the others.
+const servedAtOnce = 16
+
+// OnTraffic is where the backend gives bytes that arrived: the walk of a request begins here.
+//
+// Lifetime: data is the backend's; nothing points into it when OnTraffic returns (L1, L2).
+func (c *conn) OnTraffic(data []byte) {
+	l := c.loop
+	l.tally.reads++
+	l.tally.in += int64(len(data))
+	c.lastRead.Store(l.now())
+	if c.closing || c.closed {
+		return
+	}
+	if c.streaming() && !c.held {
+		data = c.feed(data)
+	}
+	switch {
+	case c.closed || len(data) == 0:
+	case c.held || c.served < len(c.pending):
+		c.keep(data)
+		c.servePending()
+	default:
+		c.keep(c.serve(data))
+	}
+	c.noteInput()
+}
+
+// servePending serves what is held back, unless the connection is held.
+func (c *conn) servePending() {
+	if c.held || c.closed || c.served == len(c.pending) {
+		return
+	}
+	if c.parser != nil && len(c.pending)-c.served < c.parser.Need() {
+		return
+	}
+	rest := c.serve(c.pending[c.served:])
+	if c.closed {
+		return // close has given the chunk back
+	}
+	c.served = len(c.pending) - len(rest)
+	c.drained()
+}
+
+// serve runs the complete requests of buf, batch by batch, and returns the bytes that have to wait.
+func (c *conn) serve(buf []byte) (rest []byte) {
+	p := c.parser
+	if p == nil {
+		p = c.loop.parser
+	}
+	p.Use(&c.loop.scratch)
+	c.more = false
+	for round := 1; ; round++ {
+		p.Limits = c.limits()
+		n, err := p.Parse(buf)
+		if err != nil {
+			c.malformed(err)
+			return nil
+		}
+		if len(p.Requests) > 0 {
+			done := c.run(p.Requests, len(buf)-n)
+			switch {
+			case c.closed || c.closing:
+				return nil
+			case done < len(p.Requests):
+				if done > 0 {
+					buf = buf[p.Requests[done-1].End:]
+				}
+				p.Reset() // what is incomplete behind them is parsed again
+				c.own(p)
+				return buf
+			}
+		}
+		buf = buf[n:]
+		if _, size, ok := p.Large(); ok {
+			p = c.own(p)
+			c.stream(p, buf, size)
+			return nil
+		}
+		if !p.More() {
+			c.own(p)
+			return buf
+		}
+		if round == servedAtOnce {
+			c.own(p)
+			c.more = true
+			c.loop.later(c)
+			return buf
+		}
+	}
+}
+
+// limits are what the protocol allows this client now.
+func (c *conn) limits() protocol.Limits {
+	if c.limiter != nil {
+		return c.limiter.Limits()
+	}
+	return protocol.Limits{MaxBulk: int(c.loop.reactor.settings.MaxBulk.Get())}
+}
+
+// own settles whose parser p is (C4): the connection's while it remembers something.
+func (c *conn) own(p *protocol.Parser) *protocol.Parser {
+	l := c.loop
+	needed := p.Pending() || p.Streaming()
+	switch {
+	case needed && c.parser == nil:
+		c.parser = p
+		l.parser = l.takeParser()
+	case !needed && c.parser != nil:
+		c.parser = nil
+		l.giveParser(p)
+	}
+	return p
+}
+
+// run has the handler serve one batch and puts its replies in their place. It returns how many requests were done.
+func (c *conn) run(requests []protocol.Request, unread int) int {
+	l := c.loop
+	if l.waiting.Load() {
+		l.readMail(nil, 0) // what was decided before goes before
+		if c.closed || c.closing {
+			return len(requests)
+		}
+	}
+	reply := c.out.open(&l.replies)
+	c.batchAt, c.batchLent = len(reply.B), len(reply.Lent)
+	b := &l.batch
+	*b = protocol.Batch{Session: c.session, Requests: requests, Reply: reply, Unread: unread}
+	l.handler.Serve(b)
+	done := b.Done
+	invariant.That(done >= 0 && done <= len(requests), "Done is %d of %d", done, len(requests))
+	c.held = done < len(requests)
+	c.deliver(b.Turn)
+	return done
+}
+
+// deliver takes the replies of a batch that turn has decided: everything posted in earlier turns before them, the rest behind.
+func (c *conn) deliver(turn uint64) {
+	l := c.loop
+	c.out.settle(&l.replies, c.batchAt, c.batchLent)
+	if l.waiting.Load() {
+		l.readMail(c, turn)
+		if c.closed {
+			return
+		}
+	}
+	c.written()
+}
+
+// before puts a post that was decided before the batch's reply in front of it.
+func (c *conn) before(m *mail) {
+	tail := &c.out.tail
+	if tail.B == nil || c.batchAt > len(tail.B) || c.batchLent > len(tail.Lent) { // no reply, or it has left already
+		c.readMail(m)
+		return
+	}
+	if m.kind == mailPost {
+		c.batchAt += c.out.insert(c.batchAt, c.batchLent, m.p)
+		return
+	}
+	bytes, lent := c.out.insertReply(c.batchAt, c.batchLent, m.reply)
+	c.batchAt += bytes
+	c.batchLent += lent
+}
+
+// written marks the connection for the flush that ends the iteration, once its output has grown.
+func (c *conn) written() {
+	if c.out.bytes == 0 {
+		return
+	}
+	if c.out.bytes > replySize && c.overLimit() {
+		return
+	}
+	if c.blocked {
+		if len(c.out.tail.B) >= replySize {
+			c.out.seal(&c.loop.replies) // so that it does not grow by copying
+		}
+		c.noteOutput()
+		return
+	}
+	if c.out.bytes >= flushBound/4 {
+		c.flushNow()
+		return
+	}
+	c.markDirty()
+}
+
+func (c *conn) markDirty() {
+	if !c.dirty {
+		c.dirty = true
+		c.loop.dirty = append(c.loop.dirty, c)
+	}
+}
+
+// flush is the connection's place in the end of an iteration.
+func (c *conn) flush() {
+	c.dirty = false
+	if c.closed || c.blocked {
+		return
+	}
+	c.flushNow()
+}
+
+// flushNow writes what the socket takes.
+func (c *conn) flushNow() {
+	l := c.loop
+	n, result := c.out.flush(c.fd, &l.replies)
+	if n > 0 {
+		l.tally.writes++
+		l.tally.out += int64(n)
+	}
+	switch result {
+	case flushedAll:
+		c.softSince = time.Time{}
+		if c.closing {
+			c.close()
+			return
+		}
+	case flushedSome:
+		l.later(c)
+	case flushedFull:
+		c.blocked = true
+		l.host.watchWrite(c)
+	case flushedDead:
+		c.close()
+		return
+	}
+	c.noteOutput()
+}
+
+// writable is the backend's word that the socket takes bytes again.
+func (c *conn) writable() {
+	if c.closed || !c.blocked {
+		return
+	}
+	c.blocked = false
+	c.markDirty()
+}
+
+// goOn is the connection's place among those with more to do than their socket says.
+func (c *conn) goOn() {
+	c.inReady = false
+	if c.closed {
+		return
+	}
+	if c.more && !c.held {
+		c.more = false
+		if c.replay {
+			c.replay = false
+			c.parser.Use(&c.loop.scratch)
+			c.parser.Replay()
+			c.runStreamed(len(c.pending) - c.served)
+		}
+		if !c.closing {
+			c.servePending()
+		}
+		if c.closed {
+			return
+		}
+		c.noteInput()
+	}
+	if c.out.bytes > 0 && !c.blocked {
+		c.markDirty()
+	}
+	if h, ok := c.loop.host.(reader); ok && c.readable && !c.held && !c.more {
+		h.readMore(c)
+	}
+}
+
+// A reader is a host that reads by itself, so that a connection whose socket is not drained yet has to ask.
+type reader interface{ readMore(c *conn) }
+
+// An opener is a host that is given sockets by mail.
+type opener interface{ enter(c *conn) }
+
+// streaming says whether a big argument is on its way into memory of its own.
+func (c *conn) streaming() bool { return c.parser != nil && c.parser.Streaming() }
+
+// stream begins to read a big last argument into memory the handler lends.
+func (c *conn) stream(p *protocol.Parser, head []byte, size int) {
+	if limit := c.loop.reactor.settings.QueryBuffer.Get(); int64(size) > limit {
+		c.overQuery(size)
+		return
+	}
+	b := c.loop.handler.Reserve(size)
+	if b == nil {
+		b = &protocol.Bulk{Data: make([]byte, size)}
+	}
+	p.Stream(head, b)
+}
+
+// feed gives a streamed argument what arrived, runs its request when it is complete, and returns the bytes behind it.
+func (c *conn) feed(data []byte) []byte {
+	p := c.parser
+	p.Use(&c.loop.scratch)
+	n, complete := p.Feed(data)
+	if complete {
+		c.runStreamed(len(data) - n)
+	}
+	return data[n:]
+}
+
+// readIntoBulk says that n bytes of a streamed argument were read straight into its memory.
+func (c *conn) readIntoBulk(n int) {
+	l := c.loop
+	l.tally.reads++
+	l.tally.in += int64(n)
+	c.lastRead.Store(l.now())
+	c.parser.Advance(n)
+}
+
+// runStreamed runs the one request whose last argument was streamed. Not done, it stays with its parser until Resume.
+func (c *conn) runStreamed(unread int) {
+	p := c.parser
+	done := c.run(p.Requests, unread)
+	if done == 0 && !c.closed && !c.closing {
+		c.replay = true
+		return
+	}
+	c.endStream()
+}
+
+// endStream gives the argument's memory back unless a handler has taken it.
+func (c *conn) endStream() {
+	p := c.parser
+	if p == nil || !p.Streaming() {
+		return
+	}
+	if b := p.Served(); !b.Taken && b.Release != nil {
+		b.Release(b)
+	}
+	c.parser = nil
+	c.loop.giveParser(p)
+}
+
+// malformed ends a connection that does not speak the protocol: the error is answered behind what came before.
+func (c *conn) malformed(err *protocol.Error) {
+	reply := c.out.open(&c.loop.replies)
+	c.batchAt, c.batchLent = len(reply.B), len(reply.Lent)
+	reply.Error(err)
+	c.out.settle(&c.loop.replies, c.batchAt, c.batchLent)
+	c.loop.handler.Malformed(c.session, err)
+	c.closeAfterOutput()
+}
+
+// readMail does what another goroutine asked of the connection.
+func (c *conn) readMail(m *mail) {
+	switch m.kind {
+	case mailPost:
+		c.out.post(&c.loop.replies, m.p)
+		c.written()
+	case mailReply:
+		c.out.postReply(&c.loop.replies, m.reply)
+		c.written()
+	case mailResume:
+		if c.held {
+			c.resume()
+		}
+	case mailClose:
+		c.close()
+	case mailCloseAfter:
+		c.closeAfterOutput()
+	case mailWritable:
+		c.writable()
+	case mailLimits:
+		c.overLimit()
+	case mailOpen:
+		c.loop.host.(opener).enter(c)
+	}
+}
+
+// resume has the loop serve what was left undone. It runs as the connection's next place in turn, never under another's batch.
+func (c *conn) resume() {
+	c.held = false
+	c.more = true
+	c.loop.later(c)
+}
+
+// open announces the connection to the handler. On the loop, once the backend knows the socket.
+func (c *conn) open() {
+	l := c.loop
+	l.conns[c] = struct{}{}
+	c.lastRead.Store(l.now())
+	session, refusal := l.handler.Open(c)
+	c.session = session
+	c.limiter, _ = session.(protocol.Limiter)
+	if session == nil {
+		if len(refusal) > 0 {
+			write(c.fd, refusal)
+		}
+		c.close()
+		return
+	}
+	if l.stopping {
+		c.close()
+	}
+}
+
+// closeAfterOutput takes no more requests and closes when everything decided so far has left.
+func (c *conn) closeAfterOutput() {
+	if c.closed {
+		return
+	}
+	c.closing = true
+	if c.out.bytes == 0 {
+		c.close()
+		return
+	}
+	if !c.blocked {
+		c.markDirty()
+	}
+}
+
+// close ends the connection at once. Output of this iteration that the socket takes without waiting still leaves.
+func (c *conn) close() {
+	if c.closed {
+		return
+	}
+	if c.dirty && !c.blocked {
+		n, _ := c.out.flush(c.fd, &c.loop.replies)
+		c.loop.tally.out += int64(n)
+	}
+	c.discard()
+}
+
+// discard is close without a last write.
+func (c *conn) discard() {
+	l := c.loop
+	c.closed = true
+	c.out.abandon(&l.replies)
+	c.endStream()
+	if c.parser != nil {
+		l.giveParser(c.parser)
+		c.parser = nil
+	}
+	if c.pending != nil {
+		l.chunks.giveBack(c.pending)
+	}
+	c.pending, c.served = nil, 0
+	delete(l.conns, c)
+	l.host.drop(c)
+	if c.session != nil {
+		l.handler.Closed(c.session)
+	}
+	c.noteInput()
+	c.noteOutput()
+	l.reactor.open.Add(-1)
+	l.reactor.gone.Done()
+}
+
+// hangup is the backend's word that the peer has closed or the connection broke.
+func (c *conn) hangup() { c.close() }
+
+func (c *conn) FD() int            { return c.fd }
+func (c *conn) LocalAddr() string  { return c.local }
+func (c *conn) RemoteAddr() string { return c.remote }
+func (c *conn) Unix() bool         { return c.unix }
+func (c *conn) Loopback() bool     { return c.loopback }
+func (c *conn) LastRead() int64    { return c.lastRead.Load() }
+
+func (c *conn) Post(turn uint64, p []byte) {
+	c.loop.post(mail{kind: mailPost, c: c, turn: turn, p: p})
+}
+
+func (c *conn) PostReply(turn uint64, r *protocol.Reply) {
+	c.loop.post(mail{kind: mailReply, c: c, turn: turn, reply: r})
+}
+
+func (c *conn) Resume() { c.loop.post(mail{kind: mailResume, c: c}) }
+
+func (c *conn) Close(afterOutput bool) {
+	kind := mailClose
+	if afterOutput {
+		kind = mailCloseAfter
+	}
+	c.loop.post(mail{kind: kind, c: c})
+}

@@ -1,0 +1,236 @@
+package reactor
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"spindle/protocol"
+)
+
+func TestPipelineIsAnsweredInOrder(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b Backend) {
+		_, addr := serveBoard(t, newBoard(), Options{Backend: b})
+		p := dial(t, addr)
+		var ask, want strings.Builder
+		for i := range 20_000 { // several reads, many batches
+			word := fmt.Sprint("word", i)
+			ask.WriteString(command("ECHO", word))
+			fmt.Fprintf(&want, "$%d\r\n%s\r\n", len(word), word)
+		}
+		go io.WriteString(p, ask.String())
+		p.expect(want.String())
+	})
+}
+
+// However the network cuts the bytes, the answers are the same.
+func TestAnySplitReadsTheSame(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b Backend) {
+		h := newBoard()
+		_, addr := serveBoard(t, h, Options{Backend: b})
+		big := strings.Repeat("0123456789", 5000) // streamed
+		ask := command("PING") + "ECHO inline\r\n" + command("ECHO", "") + command("LEN", big) +
+			command("ECHO", strings.Repeat("z", 20_000)) + command("LEN", big) + "PING\r\n" + command("PING")
+		want := "+OK\r\n$6\r\ninline\r\n$0\r\n\r\n:50000\r\n$20000\r\n" + strings.Repeat("z", 20_000) + "\r\n:50000\r\n+OK\r\n+OK\r\n"
+		for seed := range uint64(12) {
+			rng := rand.New(rand.NewPCG(seed, 1))
+			p := dial(t, addr)
+			go func() {
+				for at := 0; at < len(ask); {
+					n := 1 + rng.IntN(30)
+					if rng.IntN(3) == 0 || at > 200 {
+						n = 1 + rng.IntN(20_000)
+					}
+					n = min(n, len(ask)-at)
+					if _, err := io.WriteString(p, ask[at:at+n]); err != nil {
+						return
+					}
+					at += n
+					if rng.IntN(4) == 0 {
+						time.Sleep(time.Millisecond)
+					}
+				}
+			}()
+			p.expect(want)
+			p.Close()
+		}
+		eventually(t, "every reserved block is given back", func() bool {
+			return h.reserved.Load() == h.bulkFreed.Load() && h.reserved.Load() > 0
+		})
+	})
+}
+
+// A post decided in an earlier turn comes before the reply of a later one, and the other way round.
+func TestPostsKeepTheOrderOfTurns(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b Backend) {
+		h := newBoard()
+		_, addr := serveBoard(t, h, Options{Backend: b, Loops: 2})
+		listener := dial(t, addr)
+		listener.send(command("NAME", "ear"))
+		listener.expect("+OK\r\n")
+		ear := h.seat("ear")
+		// One counter, moved inside turns only: by the listener's own requests, and by turns of others that post.
+		const rounds = 1500
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() {
+				for range rounds {
+					h.mu.Lock()
+					h.turn++
+					if h.count%3 == 0 {
+						ear.c.PostReply(h.turn, &protocol.Reply{B: h.next()})
+					} else {
+						ear.c.Post(h.turn, h.next())
+					}
+					h.mu.Unlock()
+				}
+			})
+		}
+		wg.Go(func() {
+			for range rounds {
+				io.WriteString(listener, command("COUNT"))
+			}
+		})
+		var want strings.Builder
+		for i := range 4 * rounds {
+			fmt.Fprintf(&want, "#%08d\n", i+1)
+		}
+		listener.expect(want.String())
+		wg.Wait()
+	})
+}
+
+func TestHeldConnectionGoesOnWhereItStopped(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b Backend) {
+		h := newBoard()
+		_, addr := serveBoard(t, h, Options{Backend: b})
+		p := dial(t, addr)
+		p.send(command("NAME", "me") + command("HOLD") + command("ECHO", "after") + command("ECHO", "half")[:10])
+		p.expect("+OK\r\n+HELD\r\n")
+		p.send(command("ECHO", "half")[10:] + command("PING"))
+		time.Sleep(20 * time.Millisecond)
+		if n := p.r.Buffered(); n != 0 {
+			t.Fatalf("%d bytes came while held", n)
+		}
+		h.seat("me").c.Resume()
+		p.expect("$5\r\nafter\r\n$4\r\nhalf\r\n+OK\r\n")
+		// Not done at all: the same request is served again, streamed or not.
+		for _, size := range []int{10, 100_000} {
+			p.send(command("LATER", strings.Repeat("v", size)) + command("PING"))
+			time.Sleep(20 * time.Millisecond)
+			h.seat("me").c.Resume()
+			p.expect(fmt.Sprintf(":%d\r\n+OK\r\n", size))
+		}
+		if h.reserved.Load() != h.bulkFreed.Load() {
+			t.Fatalf("%d of %d blocks given back", h.bulkFreed.Load(), h.reserved.Load())
+		}
+	})
+}
+
+// A blocked client that hangs up is noticed although nothing of it is served.
+func TestHeldConnectionThatHangsUpIsClosed(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b Backend) {
+		h := newBoard()
+		r, addr := serveBoard(t, h, Options{Backend: b})
+		p := dial(t, addr)
+		p.send(command("HOLD") + command("PING"))
+		p.expect("+HELD\r\n")
+		p.Close()
+		eventually(t, "Closed", func() bool { return h.closed.Load() == 1 && r.Stats().Open == 0 })
+	})
+}
+
+func TestCloseAfterOutput(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b Backend) {
+		h := newBoard()
+		_, addr := serveBoard(t, h, Options{Backend: b})
+		p := dial(t, addr)
+		const size = 8 << 20 // more than the socket takes at once
+		p.send(command("FILL", fmt.Sprint(size)) + command("QUIT") + command("PING"))
+		p.expect(fmt.Sprintf("$%d\r\n%s\r\n+OK\r\n", size, strings.Repeat("y", size)))
+		p.expectEnd()
+		eventually(t, "Closed", func() bool { return h.closed.Load() == 1 })
+	})
+}
+
+func TestProtocolErrorIsAnsweredBehindWhatCameBefore(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b Backend) {
+		h := newBoard()
+		_, addr := serveBoard(t, h, Options{Backend: b})
+		p := dial(t, addr)
+		p.send(command("PING") + "*1\r\nPING\r\n")
+		p.expect("+OK\r\n-ERR Protocol error: expected '$', got 'P'\r\n")
+		p.expectEnd()
+		if h.malformed.Load() != 1 {
+			t.Error("Malformed was not told")
+		}
+	})
+}
+
+// 64 MB arrive in time and memory linear in their size, and are the handler's to keep.
+func TestBigArgument(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b Backend) {
+		h := newBoard()
+		r, addr := serveBoard(t, h, Options{Backend: b})
+		p := dial(t, addr)
+		const size = 64 << 20
+		go func() {
+			fmt.Fprintf(p, "*2\r\n$4\r\nTAKE\r\n$%d\r\n", size)
+			block := bytes.Repeat([]byte{'b'}, 1<<20)
+			for range size / len(block) {
+				p.Write(block)
+			}
+			io.WriteString(p, "\r\n"+command("PING"))
+		}()
+		p.expect("+OK\r\n+OK\r\n")
+		if h.taken.Load() != 1 || h.bulkFreed.Load() != 0 {
+			t.Errorf("taken %d, freed %d", h.taken.Load(), h.bulkFreed.Load())
+		}
+		if pooled := r.Stats().PooledBytes; pooled > 1<<20 {
+			t.Errorf("%d bytes of buffers stayed behind", pooled)
+		}
+	})
+}
+
+// A lent reply leaves piece by piece; its release runs once.
+func TestLentReplyIsReleasedOnceWhenSent(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b Backend) {
+		h := newBoard()
+		_, addr := serveBoard(t, h, Options{Backend: b})
+		p := dial(t, addr)
+		const size = 24 << 20
+		for range 3 {
+			p.send(command("PING") + command("BIG", fmt.Sprint(size)) + command("BIG", "5") + command("PING"))
+			time.Sleep(10 * time.Millisecond) // the socket fills up
+			p.expect(fmt.Sprintf("+OK\r\n$%d\r\n", size))
+			if _, err := io.CopyN(io.Discard, p.r, size); err != nil {
+				t.Fatal(err)
+			}
+			p.expect("\r\n$5\r\nxxxxx\r\n+OK\r\n")
+		}
+		eventually(t, "released", func() bool { return h.lentFreed.Load() == 6 && h.lent.Load() == 6 })
+	})
+}
+
+func TestLentReplyIsReleasedOnceWhenTheConnectionDies(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b Backend) {
+		h := newBoard()
+		r, addr := serveBoard(t, h, Options{Backend: b})
+		p := dial(t, addr)
+		p.send(command("NAME", "me"))
+		p.expect("+OK\r\n")
+		me := h.seat("me")
+		p.send(strings.Repeat(command("BIG", fmt.Sprint(16<<20)), 4))
+		eventually(t, "output waits", func() bool { return me.c.Usage().Output > 32<<20 })
+		p.Close()
+		eventually(t, "all released", func() bool { return r.Stats().Open == 0 && h.lentFreed.Load() == 4 })
+		// What is posted to it afterwards is given back too.
+		me.c.PostReply(9999, &protocol.Reply{Lent: []protocol.Lent{{Data: []byte("x"), Release: func() { h.lentFreed.Add(1) }}}})
+		eventually(t, "the late one too", func() bool { return h.lentFreed.Load() == 5 })
+	})
+}

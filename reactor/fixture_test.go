@@ -1,0 +1,267 @@
+package reactor
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"spindle/protocol"
+)
+
+// A board is a Handler with a few commands of its own, and a turn that is a mutex.
+//
+//	PING  ECHO x  LEN x        what they say
+//	NAME n                     remembers the session under n, for the test
+//	POST n x                   posts x to session n inside the turn
+//	HOLD                       answers +HELD and holds the connection until Resume
+//	LATER x                    is refused the first time, and answers x when it is served again
+//	BIG n                      a lent reply of n bytes
+//	TAKE x                     keeps its Bulk
+//	QUIT                       answers +OK and closes after output
+//	FILL n                     n bytes of ordinary reply
+//	COUNT                      the next number, in eight digits: "#00000001\n"
+type board struct {
+	mu     sync.Mutex
+	turn   uint64
+	count  int
+	byName map[string]*seat
+
+	opened, closed, malformed atomic.Int64
+	reserved, bulkFreed       atomic.Int64 // of Reserve
+	taken                     atomic.Int64
+	lent, lentFreed           atomic.Int64
+	refuse                    string
+}
+
+type seat struct {
+	c     protocol.Conn
+	asked bool // LATER was refused once
+	gone  atomic.Bool
+	busy  atomic.Bool
+}
+
+func newBoard() *board { return &board{byName: map[string]*seat{}} }
+
+func (h *board) Open(c protocol.Conn) (any, []byte) {
+	if h.refuse != "" {
+		return nil, []byte(h.refuse)
+	}
+	h.opened.Add(1)
+	return &seat{c: c}, nil
+}
+
+func (h *board) Malformed(session any, err *protocol.Error) { h.malformed.Add(1) }
+
+func (h *board) Closed(session any) {
+	s := session.(*seat)
+	if s.gone.Swap(true) || s.busy.Load() {
+		panic("Closed twice, or during Serve")
+	}
+	h.closed.Add(1)
+}
+
+func (h *board) Reserve(n int) *protocol.Bulk {
+	h.reserved.Add(1)
+	return &protocol.Bulk{Data: make([]byte, n), Release: func(*protocol.Bulk) { h.bulkFreed.Add(1) }}
+}
+
+func (h *board) seat(name string) *seat {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.byName[name]
+}
+
+// next is what COUNT answers. Inside a turn.
+func (h *board) next() []byte {
+	h.count++
+	return fmt.Appendf(nil, "#%08d\n", h.count)
+}
+
+func (h *board) Serve(b *protocol.Batch) {
+	s := b.Session.(*seat)
+	if s.busy.Swap(true) || s.gone.Load() {
+		panic("Serve at the same time as Serve, or after Closed")
+	}
+	defer s.busy.Store(false)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.turn++
+	b.Turn = h.turn
+	for b.Done < len(b.Requests) {
+		goOn, done := h.run(s, b, &b.Requests[b.Done])
+		if done {
+			b.Done++
+		}
+		if !goOn {
+			return
+		}
+	}
+}
+
+func (h *board) run(s *seat, b *protocol.Batch, q *protocol.Request) (goOn, done bool) {
+	r := b.Reply
+	switch name := strings.ToUpper(string(q.Args[0])); name {
+	case "PING":
+		r.OK()
+	case "ECHO":
+		r.Bulk(q.Args[1])
+	case "LEN":
+		r.B = fmt.Appendf(r.B, ":%d\r\n", len(q.Args[len(q.Args)-1]))
+	case "NAME":
+		h.byName[string(q.Args[1])] = s
+		r.OK()
+	case "POST":
+		if to := h.byName[string(q.Args[1])]; to != nil {
+			to.c.Post(h.turn, bytes.Clone(q.Args[2]))
+		}
+		r.OK()
+	case "HOLD":
+		r.Simple("HELD")
+		return false, true
+	case "LATER":
+		if !s.asked {
+			s.asked = true
+			return false, false
+		}
+		s.asked = false
+		r.B = fmt.Appendf(r.B, ":%d\r\n", len(q.Args[1]))
+	case "BIG":
+		n, _ := strconv.Atoi(string(q.Args[1]))
+		data := bytes.Repeat([]byte{'x'}, n)
+		r.B = fmt.Appendf(r.B, "$%d\r\n", n)
+		h.lent.Add(1)
+		r.Lent = append(r.Lent, protocol.Lent{At: len(r.B), Data: data, Release: func() { h.lentFreed.Add(1) }})
+		r.B = append(r.B, '\r', '\n')
+	case "FILL":
+		n, _ := strconv.Atoi(string(q.Args[1]))
+		r.Bulk(bytes.Repeat([]byte{'y'}, n))
+	case "TAKE":
+		if q.Bulk != nil {
+			q.Bulk.Taken = true
+			h.taken.Add(1)
+		}
+		r.OK()
+	case "QUIT":
+		r.OK()
+		s.c.Close(true)
+		return false, true
+	case "COUNT":
+		r.B = append(r.B, h.next()...)
+	default:
+		r.Error(fmt.Errorf("unknown command '%s'", q.Args[0]))
+	}
+	return true, true
+}
+
+var lastPort atomic.Int32
+
+// serveBoard starts a reactor on a port of its own and stops it with the test.
+func serveBoard(t testing.TB, h protocol.Handler, o Options) (*Reactor, string) {
+	t.Helper()
+	o.Handler = h
+	o.Bind = []string{"127.0.0.1"}
+	if o.Logf == nil {
+		o.Logf = func(level Level, format string, args ...any) {
+			if level >= Warning {
+				fmt.Fprintf(os.Stderr, format+"\n", args...)
+			}
+		}
+	}
+	for range 60 {
+		o.Port = 21170 + int(lastPort.Add(1))%75
+		r, err := New(o)
+		if err != nil {
+			continue
+		}
+		r.Serve()
+		t.Cleanup(func() { r.Stop(2 * time.Second) })
+		return r, r.Addrs()[0]
+	}
+	t.Fatal("no free port")
+	return nil, ""
+}
+
+// eachBackend runs f as a subtest of each backend.
+func eachBackend(t *testing.T, f func(t *testing.T, b Backend)) {
+	for b := Gnet; b <= Netpoll; b++ {
+		t.Run(b.String(), func(t *testing.T) { f(t, b) })
+	}
+}
+
+// A peer is a client that reads line by line.
+type peer struct {
+	t testing.TB
+	net.Conn
+	r *bufio.Reader
+}
+
+func dial(t testing.TB, addr string) *peer {
+	t.Helper()
+	network := "tcp"
+	if strings.HasPrefix(addr, "/") {
+		network = "unix"
+	}
+	c, err := net.DialTimeout(network, addr, 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(20 * time.Second))
+	return &peer{t, c, bufio.NewReaderSize(c, 64<<10)}
+}
+
+func (p *peer) send(s string) {
+	p.t.Helper()
+	if _, err := io.WriteString(p, s); err != nil {
+		p.t.Fatalf("send: %v", err)
+	}
+}
+
+// expect reads exactly these bytes.
+func (p *peer) expect(want string) {
+	p.t.Helper()
+	got := make([]byte, len(want))
+	if n, err := io.ReadFull(p.r, got); err != nil {
+		p.t.Fatalf("read %q, then %v; want %q", got[:n], err, want)
+	}
+	if string(got) != want {
+		p.t.Fatalf("read %q, want %q", got, want)
+	}
+}
+
+// expectEnd reads to the end of the connection, which must come without another byte.
+func (p *peer) expectEnd() {
+	p.t.Helper()
+	if rest, err := io.ReadAll(p.r); len(rest) > 0 || err != nil && !strings.Contains(err.Error(), "reset") {
+		p.t.Fatalf("read %q, %v; want the end", rest, err)
+	}
+}
+
+func command(words ...string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "*%d\r\n", len(words))
+	for _, w := range words {
+		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(w), w)
+	}
+	return b.String()
+}
+
+// eventually waits for a condition that another goroutine brings about.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
+		if ok() {
+			return
+		}
+	}
+	t.Fatalf("never: %s", what)
+}

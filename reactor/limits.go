@@ -1,0 +1,111 @@
+package reactor
+
+import (
+	"time"
+
+	"spindle/protocol"
+)
+
+// What a connection may cost, and what becomes of one that costs more. Others see nothing of it.
+
+// overLimit closes the connection if its output is past the hard limit of its class, or has been past the soft one for too long.
+// It says whether it did.
+func (c *conn) overLimit() bool {
+	r := c.loop.reactor
+	class := protocol.Class(c.class.Load())
+	limit := r.settings.Output.Get()[class]
+	used := uint64(c.out.bytes)
+	if used <= replySize { // every connection may fill a buffer
+		used = 0
+	}
+	if limit.Hard != 0 && used >= limit.Hard {
+		c.cut(class)
+		return true
+	}
+	if limit.Soft == 0 || used < limit.Soft {
+		c.softSince = time.Time{}
+		return false
+	}
+	now := time.Now()
+	patience := time.Duration(limit.Seconds) * time.Second
+	if c.softSince.IsZero() {
+		c.softSince = now
+		l := c.loop
+		time.AfterFunc(patience+time.Millisecond, func() { l.post(mail{kind: mailLimits, c: c}) })
+		return false
+	}
+	if now.Sub(c.softSince) <= patience {
+		return false
+	}
+	c.cut(class)
+	return true
+}
+
+// cut closes a connection that does not read what it is sent. Nothing more is written to it.
+func (c *conn) cut(class protocol.Class) {
+	r := c.loop.reactor
+	r.outLimit.Add(1)
+	if r.options.OutputLimit != nil && c.session != nil {
+		r.options.OutputLimit(c.session, class, c.out.bytes)
+	}
+	c.discard()
+}
+
+// overQuery closes a connection that sends more than may wait to be served.
+func (c *conn) overQuery(bytes int) {
+	r := c.loop.reactor
+	r.inLimit.Add(1)
+	if r.options.QueryLimit != nil {
+		r.options.QueryLimit(c.session, bytes)
+	}
+	c.close()
+}
+
+// noteInput publishes what the connection holds back, and closes it if that is too much.
+func (c *conn) noteInput() {
+	n := len(c.pending) - c.served
+	if n == 0 && c.seenIn == 0 {
+		return
+	}
+	if n != c.seenIn {
+		c.seenIn = n
+		c.usageIn.Store(int64(n))
+		c.usageRoom.Store(int64(cap(c.pending) - len(c.pending)))
+	}
+	if n > chunkMin && !c.closed && int64(n) > c.loop.reactor.settings.QueryBuffer.Get() {
+		c.overQuery(n)
+	}
+}
+
+// noteOutput publishes what the connection has to send.
+func (c *conn) noteOutput() {
+	if c.out.bytes == c.seenOut {
+		return
+	}
+	c.seenOut = c.out.bytes
+	c.usageOut.Store(int64(c.out.bytes))
+	c.usageOll.Store(int64(c.out.pieces()))
+}
+
+// SetClass chooses the output limit.
+func (c *conn) SetClass(class protocol.Class) {
+	if protocol.Class(c.class.Swap(uint32(class))) != class {
+		c.loop.post(mail{kind: mailLimits, c: c})
+	}
+}
+
+// connBytes is what an idle connection costs: its conn, its places in maps and lists, its addresses.
+const connBytes = 768
+
+// Usage is what the connection's buffers hold.
+func (c *conn) Usage() protocol.Usage {
+	u := protocol.Usage{
+		Query:     int(c.usageIn.Load()),
+		QueryFree: int(c.usageRoom.Load()),
+		Output:    int(c.usageOut.Load()),
+		Pieces:    int(c.usageOll.Load()),
+		ReplyCap:  replySize,
+	}
+	u.Total = connBytes + u.Query + u.QueryFree + u.Output
+	return u
+}

@@ -1,0 +1,372 @@
+package reactor
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"spindle/internal/invariant"
+	"spindle/protocol"
+)
+
+func testSettings(change func(*Settings)) *Settings {
+	s := &Settings{}
+	s.Rows()
+	change(s)
+	return s
+}
+
+// A reader that never reads is cut by its limit, and others see nothing of it.
+func TestReaderThatNeverReadsIsCut(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b Backend) {
+		h := newBoard()
+		var cuts atomic.Int64
+		r, addr := serveBoard(t, h, Options{
+			Backend: b,
+			Settings: testSettings(func(s *Settings) {
+				s.Output.Set(OutputLimits{protocol.ClassPubSub: {Hard: 4 << 20}})
+			}),
+			OutputLimit: func(session any, class protocol.Class, bytes int) {
+				if class == protocol.ClassPubSub && bytes >= 4<<20 && bytes < 6<<20 {
+					cuts.Add(1)
+				}
+			},
+		})
+		deaf, other := dial(t, addr), dial(t, addr)
+		deaf.send(command("NAME", "deaf"))
+		deaf.expect("+OK\r\n")
+		h.seat("deaf").c.SetClass(protocol.ClassPubSub)
+		message := strings.Repeat("m", 20_000)
+		for range 1000 {
+			other.send(command("POST", "deaf", message) + command("PING"))
+			other.expect("+OK\r\n+OK\r\n")
+			if cuts.Load() > 0 {
+				break
+			}
+		}
+		eventually(t, "cut", func() bool { return cuts.Load() == 1 && r.Stats().Open == 1 && r.Stats().OutputLimitCloses == 1 })
+		other.send(command("PING"))
+		other.expect("+OK\r\n")
+	})
+}
+
+func TestSoftLimitCutsAfterItsSeconds(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b Backend) {
+		h := newBoard()
+		r, addr := serveBoard(t, h, Options{Backend: b, Settings: testSettings(func(s *Settings) {
+			s.Output.Set(OutputLimits{{Soft: 1 << 20, Seconds: 1}})
+		})})
+		p := dial(t, addr)
+		start := time.Now()
+		p.send(command("FILL", fmt.Sprint(24<<20)))
+		eventually(t, "cut", func() bool { return r.Stats().OutputLimitCloses == 1 && h.closed.Load() == 1 })
+		if took := time.Since(start); took < 900*time.Millisecond {
+			t.Errorf("cut after %v", took)
+		}
+	})
+}
+
+func TestQueryBufferLimit(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b Backend) {
+		h := newBoard()
+		r, addr := serveBoard(t, h, Options{Backend: b, Settings: testSettings(func(s *Settings) { s.QueryBuffer.Set(1 << 20) })})
+		p := dial(t, addr)
+		// Arguments below the size that is streamed, of one request that never ends.
+		fmt.Fprintf(p, "*1000000\r\n")
+		arg := fmt.Sprintf("$1000\r\n%s\r\n", strings.Repeat("q", 1000))
+		for range 5000 {
+			if _, err := io.WriteString(p, arg); err != nil {
+				break
+			}
+		}
+		eventually(t, "closed", func() bool { return r.Stats().QueryLimitCloses == 1 && h.closed.Load() == 1 })
+	})
+}
+
+func TestMaxClients(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b Backend) {
+		h := newBoard()
+		r, addr := serveBoard(t, h, Options{Backend: b, Settings: testSettings(func(s *Settings) { s.MaxClients.Set(3) })})
+		var in []*peer
+		for range 3 {
+			p := dial(t, addr)
+			p.send(command("PING"))
+			p.expect("+OK\r\n")
+			in = append(in, p)
+		}
+		out := dial(t, addr)
+		out.expect("-ERR max number of clients reached\r\n")
+		out.expectEnd()
+		in[0].Close()
+		eventually(t, "a place is free", func() bool { return r.Stats().Open == 2 })
+		p := dial(t, addr)
+		p.send(command("PING"))
+		p.expect("+OK\r\n")
+		if s := r.Stats(); s.Accepted != 4 || s.Rejected != 1 || s.Open != 3 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestRefusal(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b Backend) {
+		h := newBoard()
+		h.refuse = "-DENIED\r\n"
+		r, addr := serveBoard(t, h, Options{Backend: b})
+		p := dial(t, addr)
+		p.expect("-DENIED\r\n")
+		p.expectEnd()
+		eventually(t, "closed", func() bool { return r.Stats().Open == 0 })
+		if h.closed.Load() != 0 {
+			t.Error("Closed for a session that never was")
+		}
+	})
+}
+
+func TestManyConnections(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b Backend) {
+		h := newBoard()
+		r, addr := serveBoard(t, h, Options{Backend: b, Loops: 2})
+		var wg sync.WaitGroup
+		peers := make([]*peer, 1000)
+		for i := range peers {
+			peers[i] = dial(t, addr)
+		}
+		for i := range 10 {
+			wg.Go(func() {
+				for round := range 3 {
+					for _, p := range peers[i*100 : i*100+100] {
+						io.WriteString(p, command("ECHO", fmt.Sprint(round))+command("PING"))
+					}
+					for _, p := range peers[i*100 : i*100+100] {
+						p.expect(fmt.Sprintf("$1\r\n%d\r\n+OK\r\n", round))
+					}
+				}
+			})
+		}
+		wg.Wait()
+		for _, p := range peers {
+			p.Close()
+		}
+		eventually(t, "all closed", func() bool { return h.closed.Load() == 1000 && r.Stats().Open == 0 })
+	})
+}
+
+// A storm: connections that come, say something or nothing, and go, most of them rudely.
+func TestConnectionStorm(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b Backend) {
+		h := newBoard()
+		r, addr := serveBoard(t, h, Options{Backend: b, Loops: 2})
+		steady := dial(t, addr)
+		var wg sync.WaitGroup
+		for worker := range 8 {
+			wg.Go(func() {
+				for i := range 150 {
+					c, err := net.Dial("tcp", addr)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					switch (i + worker) % 4 {
+					case 0: // says nothing
+					case 1:
+						io.WriteString(c, command("PING"))
+						io.ReadFull(c, make([]byte, 5))
+					case 2: // leaves in the middle, with a reset
+						io.WriteString(c, command("BIG", "100000")+"*3\r\n$3\r\nSET")
+						c.(*net.TCPConn).SetLinger(0)
+					case 3:
+						io.WriteString(c, command("LEN", strings.Repeat("x", 50_000))[:40_000])
+					}
+					c.Close()
+				}
+			})
+		}
+		for range 50 {
+			steady.send(command("PING"))
+			steady.expect("+OK\r\n")
+		}
+		wg.Wait()
+		eventually(t, "only the steady one is left", func() bool { return r.Stats().Open == 1 && h.closed.Load() == h.opened.Load()-1 })
+		eventually(t, "nothing leaked", func() bool {
+			return h.lent.Load() == h.lentFreed.Load() && h.reserved.Load() == h.bulkFreed.Load()
+		})
+		steady.send(command("PING"))
+		steady.expect("+OK\r\n")
+	})
+}
+
+// A peer that shut down its sending side gets the answers to what it sent, then the end.
+func TestHalfClosedPeer(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b Backend) {
+		h := newBoard()
+		_, addr := serveBoard(t, h, Options{Backend: b})
+		p := dial(t, addr)
+		p.send(command("PING") + command("ECHO", "bye"))
+		p.Conn.(*net.TCPConn).CloseWrite()
+		p.expect("+OK\r\n$3\r\nbye\r\n")
+		p.expectEnd()
+		eventually(t, "Closed", func() bool { return h.closed.Load() == 1 })
+	})
+}
+
+func TestUnixSocket(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b Backend) {
+		path := filepath.Join(t.TempDir(), "s")
+		// A stale socket file is in the way.
+		fd, _ := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+		if err := unix.Bind(fd, &unix.SockaddrUnix{Name: path}); err != nil {
+			t.Fatal(err)
+		}
+		unix.Close(fd)
+		h := newBoard()
+		r, err := New(Options{Handler: h, Backend: b, UnixSocket: path, UnixPerm: 0o600})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Serve()
+		info, err := os.Stat(path)
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%v, %v", info.Mode(), err)
+		}
+		p := dial(t, path)
+		p.send(command("NAME", "u") + command("FILL", "3000000"))
+		p.expect("+OK\r\n$3000000\r\n" + strings.Repeat("y", 3000000) + "\r\n")
+		if c := h.seat("u").c; !c.Unix() || !c.Loopback() || c.RemoteAddr() != path+":0" {
+			t.Errorf("%v %v %q", c.Unix(), c.Loopback(), c.RemoteAddr())
+		}
+		if _, err := New(Options{Handler: h, Backend: b, UnixSocket: path}); err == nil {
+			t.Error("a living server's socket was taken")
+		}
+		r.Stop(time.Second)
+		if _, err := os.Stat(path); err == nil {
+			t.Error("the socket file stayed behind")
+		}
+	})
+}
+
+func TestAddresses(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b Backend) {
+		h := newBoard()
+		port := 21155 + int(b)
+		r, err := New(Options{Handler: h, Backend: b, Port: port, Bind: []string{"127.0.0.1", "-::1", "-192.0.2.77"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Serve()
+		defer r.Stop(time.Second)
+		p := dial(t, fmt.Sprintf("127.0.0.1:%d", port))
+		p.send(command("NAME", "v4"))
+		p.expect("+OK\r\n")
+		c := h.seat("v4").c
+		if c.LocalAddr() != fmt.Sprintf("127.0.0.1:%d", port) || c.RemoteAddr() != p.LocalAddr().String() || !c.Loopback() {
+			t.Errorf("%q %q %v", c.LocalAddr(), c.RemoteAddr(), c.Loopback())
+		}
+		if len(r.Addrs()) == 2 {
+			p := dial(t, fmt.Sprintf("[::1]:%d", port))
+			p.send(command("NAME", "v6"))
+			p.expect("+OK\r\n")
+			if c := h.seat("v6").c; c.LocalAddr() != fmt.Sprintf("[::1]:%d", port) || c.RemoteAddr() != p.LocalAddr().String() {
+				t.Errorf("%q %q", c.LocalAddr(), c.RemoteAddr())
+			}
+		}
+		// The same port again, then another: connections stay.
+		if err := r.Rebind([]string{"127.0.0.1"}, port+3); err != nil {
+			t.Fatal(err)
+		}
+		p2 := dial(t, fmt.Sprintf("127.0.0.1:%d", port+3))
+		for _, p := range []*peer{p, p2} {
+			p.send(command("PING"))
+			p.expect("+OK\r\n")
+		}
+		if err := r.Rebind([]string{"192.0.2.77"}, port); err == nil {
+			t.Error("an address that is not ours was accepted")
+		}
+		dial(t, fmt.Sprintf("127.0.0.1:%d", port+3)).send(command("PING"))
+	})
+}
+
+// Stop: what has been decided leaves, then connections close, then nothing of us runs.
+func TestStopFlushes(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b Backend) {
+		h := newBoard()
+		r, addr := serveBoard(t, h, Options{Backend: b})
+		p, deaf := dial(t, addr), dial(t, addr)
+		const size = 12 << 20
+		p.send(command("NAME", "p") + command("FILL", fmt.Sprint(size)))
+		deaf.send(command("NAME", "deaf") + command("FILL", fmt.Sprint(size)))
+		for _, name := range []string{"p", "deaf"} {
+			eventually(t, "output waits", func() bool { s := h.seat(name); return s != nil && s.c.Usage().Output > 0 })
+		}
+		stopped := make(chan struct{})
+		go func() { r.Stop(500 * time.Millisecond); close(stopped) }()
+		p.expect(fmt.Sprintf("+OK\r\n$%d\r\n%s\r\n", size, strings.Repeat("y", size)))
+		p.expectEnd()
+		<-stopped
+		if h.closed.Load() != 2 || r.Stats().Open != 0 {
+			t.Errorf("closed %d, open %d", h.closed.Load(), r.Stats().Open)
+		}
+		if _, err := net.DialTimeout("tcp", addr, time.Second); err == nil {
+			t.Error("still accepting")
+		}
+	})
+}
+
+// Idle connections have no buffers.
+func TestIdleConnectionsAreCheap(t *testing.T) {
+	if invariant.Enabled {
+		t.Skip("measures a release build")
+	}
+	eachBackend(t, func(t *testing.T, b Backend) {
+		h := newBoard()
+		r, addr := serveBoard(t, h, Options{Backend: b})
+		const n = 2000
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		fds := make([]int, n) // raw sockets: only the server's side shall cost Go memory
+		for i := range fds {
+			fds[i] = rawDial(t, addr)
+			ask := []byte(command("PING"))
+			unix.Write(fds[i], ask)
+			unix.Read(fds[i], make([]byte, 5))
+		}
+		defer func() {
+			for _, fd := range fds {
+				unix.Close(fd)
+			}
+		}()
+		eventually(t, "open", func() bool { return r.Stats().Open == n })
+		runtime.GC()
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		each := (int64(after.HeapAlloc+after.StackInuse) - int64(before.HeapAlloc+before.StackInuse)) / n
+		t.Logf("%s: %d bytes a connection", b, each)
+		if bound := map[Backend]int64{Gnet: 2500, Epoll: 1200, Netpoll: 20_000}[b]; each > bound {
+			t.Errorf("%d bytes a connection, more than %d", each, bound)
+		}
+	})
+}
+
+func rawDial(t *testing.T, addr string) int {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var port int
+	fmt.Sscanf(addr, "127.0.0.1:%d", &port)
+	if err := unix.Connect(fd, &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	return fd
+}

@@ -1,0 +1,440 @@
+package reactor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A listener is one listening socket.
+type listener struct {
+	fd    int
+	addr  string // "127.0.0.1:6379", "[::1]:6379", or a path
+	local string // LocalAddr of its connections; "": ask the socket, it listens on a wildcard
+	unix  bool
+}
+
+// listenAll opens what the options ask for, or nothing.
+func listenAll(o *Options) ([]*listener, error) {
+	listeners, err := listenTCP(o, o.Bind, o.Port)
+	if err != nil {
+		return nil, err
+	}
+	if o.UnixSocket != "" {
+		l, err := listenUnix(o.UnixSocket, o.UnixPerm, o.Backlog)
+		if err != nil {
+			closeAll(listeners)
+			return nil, fmt.Errorf("Failed opening Unix socket: %w", err)
+		}
+		listeners = append(listeners, l)
+	}
+	return listeners, nil
+}
+
+// listenTCP opens a socket for each address. One written with '-' may be missing from this machine.
+func listenTCP(o *Options, bind []string, port int) ([]*listener, error) {
+	var listeners []*listener
+	if port == 0 {
+		return nil, nil
+	}
+	for _, name := range bind {
+		host, optional := strings.CutPrefix(name, "-")
+		if host == "" {
+			continue
+		}
+		l, err := listenOne(host, port, o)
+		if err == nil {
+			listeners = append(listeners, l)
+			continue
+		}
+		o.Logf(Warning, "Warning: Could not create server TCP listening socket %s:%d: %v", host, port, err)
+		if optional && errors.Is(err, unix.EADDRNOTAVAIL) || absentFamily(err) {
+			continue
+		}
+		closeAll(listeners)
+		return nil, fmt.Errorf("Failed listening on port %d (tcp), aborting.: %w", port, err)
+	}
+	if len(listeners) == 0 && len(bind) > 0 && strings.Join(bind, "") != "" {
+		return nil, fmt.Errorf("Failed listening on port %d (tcp), aborting.", port)
+	}
+	return listeners, nil
+}
+
+// absentFamily says that the machine does not know the protocol, IPv6 as a rule.
+func absentFamily(err error) bool {
+	for _, e := range []error{unix.ENOPROTOOPT, unix.EPROTONOSUPPORT, unix.ESOCKTNOSUPPORT, unix.EPFNOSUPPORT, unix.EAFNOSUPPORT} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// resolveHost turns "*", "::*", an address or a name into an address.
+func resolveHost(host string) (netip.Addr, error) {
+	switch host {
+	case "*":
+		return netip.IPv4Unspecified(), nil
+	case "::*":
+		return netip.IPv6Unspecified(), nil
+	}
+	if addr, err := netip.ParseAddr(host); err == nil {
+		return addr, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	for _, addr := range found {
+		if addr.Unmap().Is4() {
+			return addr.Unmap(), nil
+		}
+	}
+	return found[0], nil
+}
+
+func listenOne(host string, port int, o *Options) (*listener, error) {
+	addr, err := resolveHost(host)
+	if err != nil {
+		return nil, err
+	}
+	family := unix.AF_INET
+	if addr.Is6() {
+		family = unix.AF_INET6
+	}
+	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("socket: %w", err)
+	}
+	if err := prepareListener(fd, addr, port, o); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	l := &listener{fd: fd, addr: netip.AddrPortFrom(addr, uint16(port)).String()}
+	if !addr.IsUnspecified() {
+		l.local = l.addr
+	}
+	return l, nil
+}
+
+func prepareListener(fd int, addr netip.Addr, port int, o *Options) error {
+	if o.Mark != 0 {
+		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK, o.Mark); err != nil {
+			return fmt.Errorf("setsockopt SO_MARK: %w", err)
+		}
+	}
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
+		return fmt.Errorf("setsockopt SO_REUSEADDR: %w", err)
+	}
+	// Inherited by every accepted socket.
+	if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {
+		return fmt.Errorf("setsockopt TCP_NODELAY: %w", err)
+	}
+	var sa unix.Sockaddr
+	if addr.Is6() {
+		if err := unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1); err != nil {
+			return fmt.Errorf("setsockopt IPV6_V6ONLY: %w", err)
+		}
+		s6 := &unix.SockaddrInet6{Port: port, Addr: addr.As16()}
+		if zone := addr.Zone(); zone != "" {
+			device, err := net.InterfaceByName(zone)
+			if err != nil {
+				return err
+			}
+			s6.ZoneId = uint32(device.Index)
+		}
+		sa = s6
+	} else {
+		sa = &unix.SockaddrInet4{Port: port, Addr: addr.As4()}
+	}
+	if err := unix.Bind(fd, sa); err != nil {
+		return fmt.Errorf("bind: %w", err)
+	}
+	if err := unix.Listen(fd, o.Backlog); err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	return nil
+}
+
+func closeAll(listeners []*listener) {
+	for _, l := range listeners {
+		l.close()
+	}
+}
+
+func (l *listener) close() {
+	unix.Close(l.fd)
+	if l.unix {
+		unix.Unlink(l.addr)
+	}
+}
+
+// An acceptor takes connections from the listeners and gives them to loops, on a goroutine of its own: a storm of connections
+// costs the loops no more than the opening of each.
+type acceptor struct {
+	reactor *Reactor
+	poll    int // epoll
+	bell    int // eventfd: look at listeners again
+	mu      sync.Mutex
+	current []*listener
+	closing atomic.Bool
+	running bool
+	done    chan struct{}
+	logged  time.Time // when an accept error was last told
+}
+
+// acceptPause is how long nothing is accepted after the process ran out of descriptors or memory: an accept that fails
+// leaves its socket readable, and trying again at once would spin.
+const acceptPause = 100 * time.Millisecond
+
+// acceptedAtOnce bounds what one listener takes before the others are looked at.
+const acceptedAtOnce = 1000
+
+func newAcceptor(r *Reactor, listeners []*listener) (*acceptor, error) {
+	a := &acceptor{reactor: r, done: make(chan struct{})}
+	var err error
+	if a.poll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return nil, fmt.Errorf("epoll_create1: %w", err)
+	}
+	if a.bell, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
+		unix.Close(a.poll)
+		return nil, fmt.Errorf("eventfd: %w", err)
+	}
+	err = a.watch(a.bell)
+	for _, l := range listeners {
+		err = errors.Join(err, a.watch(l.fd))
+	}
+	if err != nil {
+		unix.Close(a.poll)
+		unix.Close(a.bell)
+		return nil, err
+	}
+	a.current = listeners
+	return a, nil
+}
+
+func (a *acceptor) watch(fd int) error {
+	return unix.EpollCtl(a.poll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)})
+}
+
+func (a *acceptor) addrs() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var addrs []string
+	for _, l := range a.current {
+		addrs = append(addrs, l.addr)
+	}
+	return addrs
+}
+
+// run accepts until close.
+func (a *acceptor) run() {
+	a.mu.Lock()
+	if a.closing.Load() || a.running {
+		a.mu.Unlock()
+		return
+	}
+	a.running = true
+	a.mu.Unlock()
+	defer close(a.done)
+	events := make([]unix.EpollEvent, 64)
+	for !a.closing.Load() {
+		n, err := unix.EpollWait(a.poll, events, -1)
+		if err != nil && err != unix.EINTR {
+			a.reactor.options.Logf(Warning, "Waiting for connections: epoll_wait: %v", err)
+			return
+		}
+		for i := range max(n, 0) {
+			if l := a.find(int(events[i].Fd)); l != nil && !a.closing.Load() {
+				a.take(l)
+			}
+		}
+	}
+}
+
+func (a *acceptor) find(fd int) *listener {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, l := range a.current {
+		if l.fd == fd {
+			return l
+		}
+	}
+	return nil
+}
+
+// take accepts what waits at l.
+func (a *acceptor) take(l *listener) {
+	for range acceptedAtOnce {
+		fd, peer, err := unix.Accept4(l.fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+		switch err {
+		case nil:
+			a.reactor.admit(fd, peer, l)
+		case unix.EAGAIN:
+			return
+		case unix.EINTR, unix.ECONNABORTED, unix.ECONNRESET, unix.EPROTO, unix.EPERM,
+			unix.ENETDOWN, unix.ENETUNREACH, unix.EHOSTDOWN, unix.EHOSTUNREACH, unix.ENONET, unix.ENOPROTOOPT, unix.EOPNOTSUPP:
+			// The one connection is gone; those behind it are not.
+		case unix.EBADF, unix.EINVAL:
+			return // rebound or closing
+		default:
+			if time.Since(a.logged) > time.Second {
+				a.logged = time.Now()
+				a.reactor.options.Logf(Warning, "Accepting client connection: accept: %v", err)
+			}
+			time.Sleep(acceptPause)
+			return
+		}
+	}
+}
+
+// rebind replaces the TCP listeners. Addresses that stay are taken over rather than opened twice.
+func (a *acceptor) rebind(bind []string, port int) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closing.Load() {
+		return errors.New("the reactor is stopping")
+	}
+	var kept, old []*listener
+	for _, l := range a.current {
+		if l.unix {
+			kept = append(kept, l)
+		} else {
+			old = append(old, l)
+		}
+	}
+	// Closed first: the same port cannot be opened twice. On an error what was there is opened again.
+	closeAll(old)
+	o := &a.reactor.options
+	fresh, err := listenTCP(o, bind, port)
+	if err != nil {
+		fresh = a.reopen(old)
+	}
+	for _, l := range fresh {
+		err = errors.Join(err, a.watch(l.fd))
+	}
+	if err == nil {
+		o.Bind, o.Port = bind, port
+	}
+	a.current = append(kept, fresh...)
+	return err
+}
+
+// reopen listens again where old listeners did.
+func (a *acceptor) reopen(old []*listener) []*listener {
+	var again []*listener
+	for _, l := range old {
+		host, port, _ := net.SplitHostPort(l.addr)
+		n, _ := strconv.Atoi(port)
+		if r, err := listenOne(host, n, &a.reactor.options); err == nil {
+			again = append(again, r)
+		}
+	}
+	return again
+}
+
+// close stops accepting and closes the listeners. Nothing is admitted after it returns.
+func (a *acceptor) close() {
+	if a.closing.Swap(true) {
+		return
+	}
+	a.mu.Lock()
+	running := a.running
+	a.mu.Unlock()
+	one := [8]byte{1}
+	unix.Write(a.bell, one[:])
+	if running {
+		<-a.done
+	}
+	a.mu.Lock()
+	closeAll(a.current)
+	a.current = nil
+	a.mu.Unlock()
+	unix.Close(a.bell)
+	unix.Close(a.poll)
+}
+
+// Worded exactly as clients already match it.
+const tooManyClients = "-ERR max number of clients reached\r\n"
+
+// admit gives an accepted socket to a loop, or refuses it.
+func (r *Reactor) admit(fd int, peer unix.Sockaddr, l *listener) {
+	if r.open.Add(1) > r.settings.MaxClients.Get() {
+		r.open.Add(-1)
+		r.rejected.Add(1)
+		write(fd, []byte(tooManyClients))
+		unix.Close(fd)
+		return
+	}
+	r.accepted.Add(1)
+	r.gone.Add(1)
+	c := newConn(fd, peer, l)
+	c.loop = r.place()
+	if !c.unix {
+		keepAlive(fd, int(r.settings.KeepAlive.Get()))
+	}
+	if err := r.back.adopt(fd, c); err != nil {
+		r.lost(err)
+	}
+}
+
+// lost is for a connection that no loop ever opened. A nil err: its peer was gone already.
+func (r *Reactor) lost(err error) {
+	if err != nil {
+		r.options.Logf(Warning, "Giving a connection to its loop: %v", err)
+	}
+	r.open.Add(-1)
+	r.gone.Done()
+}
+
+// newConn is a connection before its loop knows it.
+func newConn(fd int, peer unix.Sockaddr, l *listener) *conn {
+	c := &conn{fd: fd, local: l.local, unix: l.unix}
+	if l.unix {
+		c.local = l.addr + ":0"
+		c.remote = c.local
+		c.loopback = true
+		return c
+	}
+	remote := addrPort(peer)
+	c.remote = remote.String()
+	c.loopback = remote.Addr().IsLoopback()
+	if c.local == "" {
+		if sa, err := unix.Getsockname(fd); err == nil {
+			c.local = addrPort(sa).String()
+		}
+	}
+	return c
+}
+
+func addrPort(sa unix.Sockaddr) netip.AddrPort {
+	switch sa := sa.(type) {
+	case *unix.SockaddrInet4:
+		return netip.AddrPortFrom(netip.AddrFrom4(sa.Addr), uint16(sa.Port))
+	case *unix.SockaddrInet6:
+		return netip.AddrPortFrom(netip.AddrFrom16(sa.Addr), uint16(sa.Port))
+	}
+	return netip.AddrPort{}
+}
+
+// keepAlive has the kernel ask a silent peer after the given seconds, and give it up after as many again.
+func keepAlive(fd, seconds int) {
+	if seconds <= 0 {
+		return
+	}
+	unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1)
+	unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, seconds)
+	unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, max(1, seconds/3))
+	unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPCNT, 3)
+}

@@ -1,0 +1,64 @@
+package reactor
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"spindle/protocol"
+)
+
+// pongHandler answers +PONG to everything, for measuring what the loops alone cost.
+type pongHandler struct{ turn atomic.Uint64 }
+
+func (h *pongHandler) Open(c protocol.Conn) (any, []byte)         { return c, nil }
+func (h *pongHandler) Malformed(session any, err *protocol.Error) {}
+func (h *pongHandler) Closed(session any)                         {}
+func (h *pongHandler) Reserve(n int) *protocol.Bulk               { return nil }
+func (h *pongHandler) Serve(b *protocol.Batch) {
+	for i := range b.Requests {
+		switch args := b.Requests[i].Args; {
+		case bytes.EqualFold(args[0], []byte("config")):
+			b.Reply.B = append(b.Reply.B, "*2\r\n$4\r\nsave\r\n$0\r\n\r\n"...)
+		default:
+			b.Reply.B = append(b.Reply.B, "+PONG\r\n"...)
+		}
+	}
+	b.Done = len(b.Requests)
+	b.Turn = h.turn.Add(1)
+}
+
+// TestPongServer serves until killed, for a load generator: PONG=gnet:21150[:loops] go test -run PongServer ./reactor
+func TestPongServer(t *testing.T) {
+	spec := os.Getenv("PONG")
+	if spec == "" {
+		t.Skip("PONG is not set")
+	}
+	words := strings.Split(spec, ":")
+	port, _ := strconv.Atoi(words[1])
+	loops := 1
+	if len(words) > 2 {
+		loops, _ = strconv.Atoi(words[2])
+	}
+	r, err := New(Options{
+		Handler: &pongHandler{}, Backend: backendNamed(words[0]), Bind: []string{"127.0.0.1"}, Port: port, Loops: loops,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Serve()
+	time.Sleep(time.Hour)
+}
+
+func backendNamed(name string) Backend {
+	for b := Gnet; b <= Netpoll; b++ {
+		if b.String() == name {
+			return b
+		}
+	}
+	return -1
+}

@@ -1,0 +1,237 @@
+// Package reactor is the event loops: sockets, connections, bytes in and bytes out.
+//
+// Owner: N loops, each a goroutine that alone touches its connections; what comes from elsewhere goes through the
+// loop's mailbox. One more goroutine accepts.
+// Never: knows what a command means, keeps request bytes past Handler.Serve, or lets anything grow without a bound.
+// Start at conn.go, where a request enters and its reply leaves; loop.go has the iteration, output.go what waits to be
+// sent, chunk.go what waits to be served. gnet.go, epoll.go and netpoll.go are the three loops behind it:
+// each gives bytes, says when a socket can take more, and runs loop.turn once per iteration.
+package reactor
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"spindle/protocol"
+)
+
+// Backend names the loop behind the Handler.
+type Backend int
+
+const (
+	Gnet    Backend = iota // github.com/panjf2000/gnet
+	Epoll                  // a raw loop of our own
+	Netpoll                // github.com/cloudwego/netpoll: a goroutine per readiness
+)
+
+// String is the backend's name as reactor-backend has it.
+func (b Backend) String() string {
+	return [...]string{"gnet", "epoll", "netpoll"}[b]
+}
+
+// Options are what a Reactor is built from. Settings may change while it runs; the rest may not.
+type Options struct {
+	Handler  protocol.Handler
+	Settings *Settings // nil: the defaults
+	Backend  Backend
+	Loops    int // io-threads; 0 means 1
+
+	Bind       []string // "127.0.0.1", "::1", "*", "::*"; a leading '-' lets an address be missing
+	Port       int      // 0: no TCP
+	Backlog    int      // tcp-backlog; 0 means 511
+	UnixSocket string   // "": none
+	UnixPerm   uint32   // 0: what the umask leaves
+	Mark       int      // socket-mark-id; 0: none
+
+	// Logf takes a line for the operator.
+	Logf func(level Level, format string, args ...any)
+	// OutputLimit hears of a connection that is closed because its output passed a limit, before Closed does. It runs on the
+	// connection's loop, outside any turn.
+	OutputLimit func(session any, class protocol.Class, bytes int)
+	// QueryLimit hears of a connection that is closed because of what it sent and had not been served.
+	QueryLimit func(session any, bytes int)
+}
+
+// Level is how much a log line matters: Redis's four.
+type Level int
+
+const (
+	Debug Level = iota
+	Verbose
+	Notice
+	Warning
+)
+
+// A Reactor owns the loops and the listeners.
+type Reactor struct {
+	options  Options
+	settings *Settings
+	handler  protocol.Handler
+	loops    []*loop // empty for netpoll, whose connections have one each
+	back     backend
+	acceptor *acceptor
+	watcher  *watcher
+
+	open     atomic.Int64 // connections accepted and not yet closed
+	accepted atomic.Uint64
+	rejected atomic.Uint64
+	outLimit atomic.Uint64
+	inLimit  atomic.Uint64
+	next     atomic.Uint64
+	stopping atomic.Bool
+	count    counters
+	gone     sync.WaitGroup // one for each open connection
+}
+
+// A backend makes loops and gives them sockets.
+type backend interface {
+	// start makes the loops and has them run.
+	start(r *Reactor) error
+	// adopt gives a connected nonblocking socket to c's loop, which opens it. It owns fd, on an error too.
+	adopt(fd int, c *conn) error
+	// stop ends the loops when their connections are closed.
+	stop()
+}
+
+// A host is what a loop asks of its backend.
+type host interface {
+	// wake has the loop run turn soon. Any goroutine; called once until the loop clears armed.
+	wake()
+	// watchWrite has the loop call c.writable once the socket can take more. On the loop.
+	watchWrite(c *conn)
+	// drop forgets c and closes its socket. On the loop.
+	drop(c *conn)
+}
+
+// ErrBackend is an unknown reactor-backend.
+var ErrBackend = errors.New("reactor-backend must be gnet, epoll or netpoll")
+
+// New opens the listeners and starts the loops; connections wait in the backlog until Serve.
+func New(o Options) (*Reactor, error) {
+	if o.Settings == nil {
+		o.Settings = &Settings{}
+		o.Settings.Rows()
+	}
+	if o.Loops <= 0 {
+		o.Loops = 1
+	}
+	if o.Backlog <= 0 {
+		o.Backlog = 511
+	}
+	if o.Logf == nil {
+		o.Logf = func(Level, string, ...any) {}
+	}
+	r := &Reactor{options: o, settings: o.Settings, handler: o.Handler}
+	switch o.Backend {
+	case Gnet:
+		r.back = &gnetBackend{}
+	case Epoll:
+		r.back = &epollBackend{}
+	case Netpoll:
+		r.back = &netpollBackend{}
+	default:
+		return nil, ErrBackend
+	}
+	listeners, err := listenAll(&r.options)
+	if err != nil {
+		return nil, err
+	}
+	if r.acceptor, err = newAcceptor(r, listeners); err != nil {
+		closeAll(listeners)
+		return nil, err
+	}
+	r.watcher = &watcher{}
+	if err := r.back.start(r); err != nil {
+		r.acceptor.close()
+		return nil, fmt.Errorf("starting %s loops: %w", o.Backend, err)
+	}
+	return r, nil
+}
+
+// Serve starts accepting and returns at once.
+func (r *Reactor) Serve() { go r.acceptor.run() }
+
+// Rebind replaces the TCP listeners, for CONFIG SET bind and port. Connections stay. On an error the old ones stay too.
+func (r *Reactor) Rebind(bind []string, port int) error {
+	return r.acceptor.rebind(bind, port)
+}
+
+// Addrs are the addresses listened on: "127.0.0.1:6379", "[::1]:6379", "/run/redis.sock".
+func (r *Reactor) Addrs() []string { return r.acceptor.addrs() }
+
+// Stop ends the reactor in order: no more accepting, what has been decided leaves, connections close, loops end.
+// Connections that do not take their output within patience are closed with it unsent.
+func (r *Reactor) Stop(patience time.Duration) {
+	if r.stopping.Swap(true) {
+		return
+	}
+	r.acceptor.close()
+	r.eachLoop(func(l *loop) { l.post(mail{kind: mailStop}) })
+	done := make(chan struct{})
+	go func() { r.gone.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(patience):
+		r.eachLoop(func(l *loop) { l.post(mail{kind: mailStopNow}) })
+		<-done
+	}
+	r.back.stop()
+	r.watcher.stop()
+}
+
+// eachLoop calls f with every loop.
+func (r *Reactor) eachLoop(f func(*loop)) {
+	if n, ok := r.back.(*netpollBackend); ok {
+		n.each(f)
+		return
+	}
+	for _, l := range r.loops {
+		f(l)
+	}
+}
+
+// Stats are counts since the start. They may lag by one iteration of a loop.
+type Stats struct {
+	Open              int64  // connected_clients and replicas
+	Accepted          uint64 // total_connections_received
+	Rejected          uint64 // rejected_connections
+	OutputLimitCloses uint64 // client_output_buffer_limit_disconnections
+	QueryLimitCloses  uint64 // client_query_buffer_limit_disconnections
+	BytesIn, BytesOut int64  // total_net_input_bytes, total_net_output_bytes
+	Reads, Writes     int64  // total_reads_processed, total_writes_processed
+	PooledBytes       int64  // idle buffers
+}
+
+// Stats may be called from any goroutine.
+func (r *Reactor) Stats() Stats {
+	return Stats{
+		Open: r.open.Load(), Accepted: r.accepted.Load(), Rejected: r.rejected.Load(),
+		OutputLimitCloses: r.outLimit.Load(), QueryLimitCloses: r.inLimit.Load(),
+		BytesIn: r.count.in.Load(), BytesOut: r.count.out.Load(),
+		Reads: r.count.reads.Load(), Writes: r.count.writes.Load(), PooledBytes: r.count.pooled.Load(),
+	}
+}
+
+// place chooses the loop for a new connection: they take turns, so connections spread evenly.
+func (r *Reactor) place() *loop {
+	if len(r.loops) == 0 {
+		return nil
+	}
+	return r.loops[r.next.Add(1)%uint64(len(r.loops))]
+}
+
+// makeLoops gives the reactor n loops without hosts.
+func (r *Reactor) makeLoops(n int) {
+	for i := range n {
+		l := newLoop(r, i)
+		l.kit = newKit()
+		r.loops = append(r.loops, l)
+	}
+}
+
+// threads is how many loops to run: never more than the machine can.
+func (r *Reactor) threads() int { return max(1, min(r.options.Loops, 8*runtime.NumCPU())) }

@@ -1,0 +1,59 @@
+package reactor
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// listenUnix opens a Unix socket with the permissions asked for. A socket file nobody answers on is what a killed server has
+// left behind, and is removed; anything else at that path stays, and the start fails.
+func listenUnix(path string, perm uint32, backlog int) (*listener, error) {
+	if err := removeStale(path); err != nil {
+		return nil, err
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("creating socket: %w", err)
+	}
+	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: path}); err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("bind: %w", err)
+	}
+	if perm != 0 {
+		// Before listen: nobody can connect while the permissions are not yet right.
+		if err := os.Chmod(path, os.FileMode(perm)); err != nil {
+			unix.Close(fd)
+			unix.Unlink(path)
+			return nil, err
+		}
+	}
+	if err := unix.Listen(fd, backlog); err != nil {
+		unix.Close(fd)
+		unix.Unlink(path)
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	return &listener{fd: fd, addr: path, unix: true}, nil
+}
+
+// removeStale makes path free to bind to.
+func removeStale(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil // not there, or bind will say what is wrong
+	}
+	if info.Mode()&os.ModeSocket == 0 {
+		return fmt.Errorf("bind: %s is in the way and not a socket", path)
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("creating socket: %w", err)
+	}
+	defer unix.Close(fd)
+	switch err := unix.Connect(fd, &unix.SockaddrUnix{Name: path}); err {
+	case nil, unix.EAGAIN, unix.EINPROGRESS: // a full backlog is a living server too
+		return fmt.Errorf("bind: %w: %s is another server's", unix.EADDRINUSE, path)
+	}
+	return os.Remove(path)
+}

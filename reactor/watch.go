@@ -1,0 +1,113 @@
+package reactor
+
+import (
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// A watcher tells loops when a full socket takes bytes again, for backends whose own poller cannot be asked.
+//
+// It is one goroutine with an epoll of its own, started by the first connection that needs it. A connection is entered for one
+// event, when the kernel refused its bytes; the event comes back to the loop as mail.
+// Price: an epoll_ctl and a wake for each time a socket fills up; nothing for connections that read.
+//
+// W1. A connection is taken out before its descriptor is closed, and an event names the conn by a number that is never used
+// twice: a late event finds nothing.
+type watcher struct {
+	once  sync.Once
+	mu    sync.Mutex
+	poll  int
+	err   error
+	conns map[int32]*conn
+	fds   map[*conn]int32
+	next  int32
+	bell  int
+	done  chan struct{}
+}
+
+func (w *watcher) start() {
+	w.conns, w.fds, w.done = map[int32]*conn{}, map[*conn]int32{}, make(chan struct{})
+	if w.poll, w.err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); w.err != nil {
+		return
+	}
+	if w.bell, w.err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); w.err != nil {
+		unix.Close(w.poll)
+		return
+	}
+	w.err = unix.EpollCtl(w.poll, unix.EPOLL_CTL_ADD, w.bell, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: -1})
+	go w.run()
+}
+
+// add has c's loop told once when its socket takes bytes. On the loop.
+func (w *watcher) add(c *conn) error {
+	w.once.Do(w.start)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil {
+		return w.err
+	}
+	op := unix.EPOLL_CTL_MOD
+	id, known := w.fds[c]
+	if !known {
+		op = unix.EPOLL_CTL_ADD
+		for w.next++; w.next <= 0 || w.conns[w.next] != nil; w.next++ {
+			w.next = max(w.next, 0)
+		}
+		id = w.next
+		w.conns[id], w.fds[c] = c, id
+	}
+	return unix.EpollCtl(w.poll, op, c.fd, &unix.EpollEvent{Events: unix.EPOLLOUT | unix.EPOLLONESHOT, Fd: id})
+}
+
+// remove forgets c, before its descriptor is closed (W1).
+func (w *watcher) remove(c *conn) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	id, known := w.fds[c]
+	if !known {
+		return
+	}
+	delete(w.fds, c)
+	delete(w.conns, id)
+	unix.EpollCtl(w.poll, unix.EPOLL_CTL_DEL, c.fd, nil)
+}
+
+func (w *watcher) run() {
+	defer close(w.done)
+	events := make([]unix.EpollEvent, 128)
+	for {
+		n, err := unix.EpollWait(w.poll, events, -1)
+		if err != nil && err != unix.EINTR {
+			return
+		}
+		for i := range max(n, 0) {
+			if events[i].Fd == -1 {
+				return
+			}
+			w.mu.Lock()
+			c := w.conns[events[i].Fd]
+			w.mu.Unlock()
+			if c != nil {
+				c.loop.post(mail{kind: mailWritable, c: c})
+			}
+		}
+	}
+}
+
+// stop ends the goroutine, if there is one.
+func (w *watcher) stop() {
+	w.once.Do(func() { w.err = unix.EBADF })
+	w.mu.Lock()
+	running := w.err == nil
+	w.err = unix.EBADF
+	w.mu.Unlock()
+	if !running {
+		return
+	}
+	one := [8]byte{1}
+	unix.Write(w.bell, one[:])
+	<-w.done
+	unix.Close(w.bell)
+	unix.Close(w.poll)
+}

@@ -1,0 +1,266 @@
+package replication
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/protocol"
+)
+
+// Family is what replicas say to a primary, and what clients ask about them.
+func (f *Feed) Family() command.Family {
+	return command.Family{Name: "server", Rows: []command.Spec{
+		{Name: "sync", Arity: 1, Flags: command.Admin | command.NoScript | command.NoAsyncLoading | command.NoMulti, Run: f.sync},
+		{Name: "psync", Arity: -3, Flags: command.Admin | command.NoScript | command.NoAsyncLoading | command.NoMulti, Run: f.psync},
+		{Name: "replconf", Arity: -1, Flags: command.Admin | command.NoScript | command.Loading | command.Stale | command.AllowBusy, Run: f.replconf},
+		{Name: "role", Arity: 1, Flags: command.NoScript | command.Loading | command.Stale | command.Fast | command.Sentinel,
+			ACL: command.ACLAdmin | command.ACLDangerous, Run: f.role},
+	}}
+}
+
+// WaitFamily is WAIT and WAITAOF, which the reference lists among the generic commands.
+func (f *Feed) WaitFamily() command.Family {
+	return command.Family{Name: "generic", Rows: []command.Spec{
+		{Name: "wait", Arity: 3, Flags: command.Blocking, ACL: command.ACLConnection,
+			Tips: []string{"request_policy:all_shards", "response_policy:agg_min"}, Run: f.wait},
+		{Name: "waitaof", Arity: 4, Flags: command.Blocking, ACL: command.ACLConnection,
+			Tips: []string{"request_policy:all_shards", "response_policy:agg_min"}, Run: f.waitaof},
+	}}
+}
+
+// sync is SYNC, the form without a handshake: the length, the RDB stream, then the effects. No reply of its own.
+func (f *Feed) sync(c *command.Context) error {
+	if c.Client.Is(client.Replica) {
+		return nil
+	}
+	r := f.of(c.Client)
+	f.settings.Log.Notice("Replica %s asks for synchronization", r.name())
+	r.eof = false
+	f.start(r, f.core.TurnNumber())
+	return nil
+}
+
+// psync is PSYNC <id> <offset>: +FULLRESYNC <id> <offset>, then as SYNC. There is no backlog yet, so that every request,
+// also for what would be a continuation, is answered with a full synchronisation.
+func (f *Feed) psync(c *command.Context) error {
+	if c.Client.Is(client.Replica) {
+		return nil
+	}
+	offset, err := strconv.ParseInt(string(c.Args[2]), 10, 64)
+	if err != nil {
+		return protocol.ErrNotInteger
+	}
+	if len(c.Args) > 3 {
+		if strings.EqualFold(string(c.Args[3]), "failover") {
+			return protocol.Errorf("ERR", "PSYNC FAILOVER can't be sent to a master.")
+		}
+		return protocol.ErrSyntax
+	}
+	r := f.of(c.Client)
+	f.settings.Log.Notice("Replica %s asks for synchronization", r.name())
+	if string(c.Args[1]) != "?" {
+		f.refused++
+		f.settings.Log.Notice("Partial resynchronization not accepted: this version keeps no backlog (replica asked for %s from offset %d)", c.Args[1], offset)
+	}
+	c.Reply.Simple("FULLRESYNC " + f.ID + " " + strconv.FormatInt(f.offset, 10))
+	f.start(r, f.core.TurnNumber())
+	return nil
+}
+
+// replconf is REPLCONF option value …: what a replica tells of itself; +OK, or nothing for ACK and GETACK.
+func (f *Feed) replconf(c *command.Context) error {
+	if len(c.Args)%2 == 0 {
+		return protocol.ErrSyntax
+	}
+	r := f.of(c.Client)
+	for i := 1; i < len(c.Args); i += 2 {
+		value := c.Args[i+1]
+		switch strings.ToLower(string(c.Args[i])) {
+		case "listening-port":
+			port, err := strconv.Atoi(string(value))
+			if err != nil {
+				return protocol.ErrNotInteger
+			}
+			r.port = port
+		case "ip-address":
+			if len(value) > 45 { // the longest IPv6 text
+				return protocol.Errorf("ERR", "REPLCONF ip-address provided by replica instance is too long: %d bytes", len(value))
+			}
+			r.addr = string(value)
+		case "capa":
+			switch {
+			case bytes.EqualFold(value, []byte("eof")):
+				r.eof = true
+			case bytes.EqualFold(value, []byte("psync2")):
+				r.psync2 = true
+			}
+		case "version":
+			r.version = string(value)
+		case "rdb-only":
+			r.rdbOnly = string(value) == "1"
+		case "rdb-filter-only":
+			if len(bytes.TrimSpace(value)) != 0 {
+				return protocol.Errorf("ERR", "REPLCONF rdb-filter-only: filters need functions, which this version does not have: %s", value)
+			}
+		case "ack":
+			f.acked(c, r, value)
+			return nil
+		case "fack":
+			return nil
+		case "getack":
+			return nil
+		default:
+			return protocol.Errorf("ERR", "Unrecognized REPLCONF option: %s", c.Args[i])
+		}
+	}
+	c.Reply.OK()
+	return nil
+}
+
+// acked is REPLCONF ACK <offset>.
+func (f *Feed) acked(c *command.Context, r *replica, value []byte) {
+	offset, err := strconv.ParseInt(string(value), 10, 64)
+	if err != nil || !c.Client.Is(client.Replica) {
+		return
+	}
+	r.ackOffset, r.ackMs = max(r.ackOffset, offset), c.Now
+	if r.state == awaitAck {
+		f.goOnline(r)
+	}
+	waiters := f.waiters
+	f.waiters = nil
+	for _, cl := range waiters {
+		f.core.Wake(cl)
+		if cl.Wait != nil && cl.Is(client.Blocked) {
+			f.waiters = append(f.waiters, cl)
+		}
+	}
+}
+
+// ackedBy counts the replicas that have everything up to offset.
+func (f *Feed) ackedBy(offset int64) (n int64) {
+	for _, r := range f.replicas {
+		if r.state == online && r.ackOffset >= offset {
+			n++
+		}
+	}
+	return n
+}
+
+// role is ROLE: [master, offset, [[address, port, offset] …]].
+func (f *Feed) role(c *command.Context) error {
+	c.Reply.Array(3)
+	c.Reply.BulkString("master")
+	c.Reply.Int(f.offset)
+	n := 0
+	for _, r := range f.replicas {
+		if r.state == online {
+			n++
+		}
+	}
+	c.Reply.Array(n)
+	for _, r := range f.replicas {
+		if r.state == online {
+			c.Reply.Array(3)
+			c.Reply.BulkString(r.host())
+			c.Reply.BulkString(strconv.Itoa(r.port))
+			c.Reply.BulkString(strconv.FormatInt(r.ackOffset, 10))
+		}
+	}
+	return nil
+}
+
+// wait is WAIT numreplicas timeout: the number of replicas that have the client's writes.
+func (f *Feed) wait(c *command.Context) error {
+	want, timeoutMs, err := waitArguments(c.Args[1], c.Args[2])
+	if err != nil {
+		return err
+	}
+	f.flush()
+	offset := f.offset
+	if n := f.ackedBy(offset); n >= want || c.Client.Is(client.DenyBlocking|client.Multi) {
+		c.Reply.Int(n)
+		return nil
+	}
+	f.block(c, timeoutMs, func(c *command.Context, final bool) bool {
+		n := f.ackedBy(offset)
+		if n < want && !final {
+			return false
+		}
+		c.Reply.Int(n)
+		return true
+	})
+	return nil
+}
+
+// waitaof is WAITAOF numlocal numreplicas timeout: [fsynced here, replicas that have fsynced].
+func (f *Feed) waitaof(c *command.Context) error {
+	local, err := strconv.ParseInt(string(c.Args[1]), 10, 64)
+	if err != nil || local < 0 || local > 1 {
+		return protocol.Errorf("ERR", "value is out of range, must be between 0 and 1")
+	}
+	want, timeoutMs, err := waitArguments(c.Args[2], c.Args[3])
+	if err != nil {
+		return err
+	}
+	if local == 1 { // there is no append-only file in this version
+		return protocol.Errorf("ERR", "WAITAOF cannot be used when numlocal is set but appendonly is disabled.")
+	}
+	answer := func(c *command.Context) {
+		c.Reply.Array(2)
+		c.Reply.Int(0)
+		c.Reply.Int(0) // no replica reports what it has fsynced before AOF exists on both sides
+	}
+	if want <= 0 || c.Client.Is(client.DenyBlocking|client.Multi) {
+		answer(c)
+		return nil
+	}
+	f.block(c, timeoutMs, func(c *command.Context, final bool) bool {
+		if final {
+			answer(c)
+		}
+		return final
+	})
+	return nil
+}
+
+// block parks the client until try succeeds, or time runs out and try is asked for its final answer.
+func (f *Feed) block(c *command.Context, timeoutMs int64, try func(c *command.Context, final bool) bool) {
+	deadline := int64(0)
+	if timeoutMs > 0 {
+		deadline = c.Now + timeoutMs
+	}
+	c.Core.Block(c, command.Wait{
+		DeadlineMs: deadline,
+		Retry:      func(c *command.Context) bool { return try(c, false) },
+		Timeout:    func(c *command.Context) { try(c, true) },
+	})
+	f.waiters = append(f.waiters, c.Client)
+	f.askForAcks()
+}
+
+// askForAcks has the replicas report how far they are.
+func (f *Feed) askForAcks() {
+	if len(f.replicas) == 0 {
+		return
+	}
+	f.write([]byte("*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n"))
+	f.flush()
+}
+
+// waitArguments reads the count of replicas and the timeout in ms.
+func waitArguments(count, timeout []byte) (want, timeoutMs int64, err error) {
+	if want, err = strconv.ParseInt(string(count), 10, 64); err != nil {
+		return 0, 0, protocol.ErrNotInteger
+	}
+	if timeoutMs, err = strconv.ParseInt(string(timeout), 10, 64); err != nil {
+		return 0, 0, protocol.Errorf("ERR", "timeout is not an integer or out of range")
+	}
+	if timeoutMs < 0 {
+		return 0, 0, protocol.Errorf("ERR", "timeout is negative")
+	}
+	return want, timeoutMs, nil
+}

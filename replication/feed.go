@@ -1,0 +1,265 @@
+// Package replication streams the core's effects to replicas: full synchronisation from a view, then every effect in order.
+//
+// Owner: the core calls Feed inside its turns; a sender goroutine per full synchronisation reads a view and nothing else.
+// Never: blocks a turn (R5), or keeps more for a replica than its output limit allows.
+// Start at feed.go; fullsync.go sends the view, commands.go is SYNC, PSYNC, REPLCONF, WAIT and ROLE.
+package replication
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"strconv"
+
+	"spindle/engine"
+	"spindle/engine/client"
+	"spindle/protocol"
+)
+
+// Feed is the sink that replicas hang on. It is told of effects only while there is a replica.
+//
+// F1. offset counts every byte of the stream that has been made, whether or not anybody has got it.
+// F2. What a turn adds is one slice of chunk, shared by all replicas and never written again.
+// F3. A replica that is not online keeps its slices in held, in order; held is bounded by the output limit of replicas.
+type Feed struct {
+	core     *engine.Core
+	settings *Settings
+	saver    Saver
+	replicas []*replica
+	attached bool // the core knows this sink
+
+	ID       string // 40 hex digits: names the history of this data set
+	offset   int64
+	selected int    // the database the stream stands in; -1: the next effect must say
+	chunk    []byte // chunkBytes at a time; bytes before sent are shared and immutable
+	sent     int
+
+	lastPingMs         int64
+	waiters            []*client.Client
+	fullSyncs, refused uint64
+}
+
+// chunkBytes is the unit in which the stream's memory is taken from the Go heap. A chunk lives until the slowest replica
+// has it.
+const chunkBytes = 64 << 10
+
+// A state is how far a replica is.
+type state uint8
+
+const (
+	handshake state = iota // REPLCONF seen, nothing asked for yet
+	sending                // the view is on its way
+	awaitAck               // the view has left; the stream begins when the replica says that it has loaded it
+	online
+)
+
+func (s state) String() string {
+	switch s {
+	case handshake, sending:
+		return "send_bulk"
+	case awaitAck:
+		return "send_bulk"
+	}
+	return "online"
+}
+
+// A replica is one client that takes the stream.
+type replica struct {
+	cl          *client.Client
+	state       state
+	port        int    // REPLCONF listening-port
+	addr        string // REPLCONF ip-address
+	eof, psync2 bool   // REPLCONF capa
+	version     string
+	rdbOnly     bool
+	ackOffset   int64
+	ackMs       int64
+	held        [][]byte // F3
+	heldBytes   int64
+	gone        chan struct{} // closed when the client is
+}
+
+// NewFeed makes a feed with a history of its own.
+func NewFeed(core *engine.Core, settings *Settings, saver Saver) *Feed {
+	f := &Feed{core: core, settings: settings, saver: saver, selected: -1}
+	f.ID = newID()
+	return f
+}
+
+// newID is a fresh history's name.
+func newID() string {
+	var raw [20]byte
+	rand.Read(raw[:])
+	return hex.EncodeToString(raw[:])
+}
+
+// ChangeID is DEBUG CHANGE-REPL-ID.
+func (f *Feed) ChangeID() { f.ID = newID() }
+
+// Take implements engine.Sink.
+func (f *Feed) Take(unit []engine.Effect) {
+	for _, e := range unit {
+		if e.DB != engine.AnyDB && e.DB != f.selected {
+			f.selected = e.DB
+			db := strconv.Itoa(e.DB)
+			f.write(protocol.AppendCommand(nil, [][]byte{[]byte("SELECT"), []byte(db)}))
+		}
+		f.write(e.Command)
+	}
+}
+
+// write appends p to the stream.
+func (f *Feed) write(p []byte) {
+	f.offset += int64(len(p))
+	if len(f.chunk)+len(p) > cap(f.chunk) {
+		f.flush()
+		f.chunk = make([]byte, 0, max(chunkBytes, len(p)))
+		f.sent = 0
+	}
+	f.chunk = append(f.chunk, p...)
+}
+
+// TurnDone implements engine.Sink: what the turn added leaves in one piece.
+func (f *Feed) TurnDone() { f.flush() }
+
+// flush hands what is new in the chunk to every replica.
+func (f *Feed) flush() {
+	if f.sent == len(f.chunk) {
+		return
+	}
+	p := f.chunk[f.sent:len(f.chunk):len(f.chunk)]
+	f.sent = len(f.chunk)
+	for _, r := range f.replicas {
+		switch r.state {
+		case online:
+			f.core.Push(r.cl, p)
+		case sending, awaitAck:
+			f.hold(r, p)
+		}
+	}
+}
+
+// hold keeps p for a replica that is not online, within its limit.
+func (f *Feed) hold(r *replica, p []byte) {
+	r.held = append(r.held, p)
+	r.heldBytes += int64(len(p))
+	if limit := f.settings.HeldLimit(); limit > 0 && r.heldBytes > limit && !r.cl.Is(client.CloseASAP) {
+		f.settings.Log.Warning("Client id=%d addr=%s scheduled to be closed ASAP for overcoming of output buffer limits.", r.cl.ID, r.cl.Conn.RemoteAddr())
+		f.core.Kill(r.cl, false)
+	}
+}
+
+// goOnline sends what was held and lets the stream flow.
+func (f *Feed) goOnline(r *replica) {
+	if r.state == online {
+		return
+	}
+	r.state, r.ackMs = online, f.core.Now()
+	for _, p := range r.held {
+		f.core.Push(r.cl, p)
+	}
+	r.held, r.heldBytes = nil, 0
+	f.settings.Log.Notice("Synchronization with replica %s succeeded", r.name())
+}
+
+// of is the replica that cl is, made at its first REPLCONF or SYNC.
+func (f *Feed) of(cl *client.Client) *replica {
+	if r, ok := cl.ReplicaState.(*replica); ok {
+		return r
+	}
+	r := &replica{cl: cl, gone: make(chan struct{})}
+	cl.ReplicaState = r
+	return r
+}
+
+// attach has r take part in the stream from here on.
+func (f *Feed) attach(r *replica) {
+	f.flush() // what was decided before belongs to the others alone
+	f.selected = -1
+	r.cl.Flags |= client.Replica
+	r.cl.Conn.SetClass(protocol.ClassReplica)
+	f.replicas = append(f.replicas, r)
+	if !f.attached {
+		f.core.AddSink(f)
+		f.attached = true
+	}
+}
+
+// Gone tells the feed that a client left.
+func (f *Feed) Gone(cl *client.Client) {
+	r, ok := cl.ReplicaState.(*replica)
+	if !ok {
+		return
+	}
+	cl.ReplicaState = nil
+	close(r.gone)
+	for i, other := range f.replicas {
+		if other == r {
+			f.replicas = append(f.replicas[:i:i], f.replicas[i+1:]...)
+			f.settings.Log.Notice("Connection with replica %s lost.", r.name())
+			break
+		}
+	}
+	if len(f.replicas) == 0 && f.attached {
+		f.core.RemoveSink(f)
+		f.attached = false
+	}
+}
+
+// name is how the log calls a replica: its address, with the port it listens on if it said so.
+func (r *replica) name() string {
+	host, port := r.host(), r.port
+	if port == 0 {
+		return "client id #" + strconv.FormatInt(r.cl.ID, 10)
+	}
+	return host + ":" + strconv.Itoa(port)
+}
+
+// Tick is the feed's share of the core's 100 ms duty.
+func (f *Feed) Tick(nowMs int64) {
+	if len(f.replicas) == 0 {
+		return
+	}
+	if nowMs-f.lastPingMs >= f.settings.PingPeriod.Get()*1000 {
+		f.lastPingMs = nowMs
+		f.write([]byte("*1\r\n$4\r\nPING\r\n"))
+	}
+	limit := f.settings.Timeout.Get() * 1000
+	for _, r := range append([]*replica(nil), f.replicas...) {
+		switch {
+		case r.state == online && !r.rdbOnly && r.psync2 && nowMs-r.ackMs > limit:
+			f.settings.Log.Warning("Disconnecting timedout replica (streaming sync): %s", r.name())
+			f.core.Kill(r.cl, false)
+		}
+	}
+	f.flush()
+}
+
+// Lagging counts the replicas that do not have the whole stream yet.
+func (f *Feed) Lagging() (n int) {
+	f.flush()
+	for _, r := range f.replicas {
+		if r.ackOffset < f.offset {
+			n++
+		}
+	}
+	return n
+}
+
+// Prompt asks every replica how far it is.
+func (f *Feed) Prompt() { f.askForAcks() }
+
+// LogLag says, when the server ends, who does not have everything.
+func (f *Feed) LogLag() {
+	if len(f.replicas) == 0 {
+		return
+	}
+	synced := 0
+	for _, r := range f.replicas {
+		if r.ackOffset >= f.offset {
+			synced++
+			continue
+		}
+		f.settings.Log.Notice("Lagging replica %s reported offset %d behind master, lag=%d, state=%s.", r.name(), f.offset-r.ackOffset, (f.core.Now()-r.ackMs)/1000, r.state)
+	}
+	f.settings.Log.Notice("%d of %d replicas are in sync when shutting down.", synced, len(f.replicas))
+}

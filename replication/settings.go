@@ -1,0 +1,59 @@
+package replication
+
+import (
+	"math"
+
+	"spindle/internal/setting"
+	"spindle/protocol"
+)
+
+// A Logger is where the feed reports to the operator.
+type Logger interface {
+	Notice(format string, args ...any)
+	Warning(format string, args ...any)
+}
+
+// Settings are the parameters of the primary's side.
+type Settings struct {
+	PingPeriod setting.Int // repl-ping-replica-period, seconds
+	Timeout    setting.Int // repl-timeout, seconds
+	MinWrite   setting.Int // min-replicas-to-write
+	MaxLag     setting.Int // min-replicas-max-lag, seconds
+
+	HeldLimit func() int64 // the replica class's hard output limit; 0: none
+	Log       Logger
+}
+
+// Rows are the settings as CONFIG and the configuration file know them. Calling it gives every one its default.
+func (s *Settings) Rows() []setting.Row {
+	return []setting.Row{
+		setting.NewInt("repl-ping-replica-period", &s.PingPeriod, 10, setting.Between(1, math.MaxInt32), setting.Also("repl-ping-slave-period")),
+		setting.NewInt("repl-timeout", &s.Timeout, 60, setting.Between(1, math.MaxInt32)),
+		setting.NewInt("min-replicas-to-write", &s.MinWrite, 0, setting.Between(0, math.MaxInt32), setting.Also("min-slaves-to-write")),
+		setting.NewInt("min-replicas-max-lag", &s.MaxLag, 10, setting.Between(0, math.MaxInt32), setting.Also("min-slaves-max-lag")),
+	}
+}
+
+// ErrNoReplicas refuses a write that too few replicas would get.
+var ErrNoReplicas = &protocol.Error{Code: "NOREPLICAS", Text: "Not enough good replicas to write."}
+
+// WantsReplicas says whether writes depend on replicas at all.
+func (f *Feed) WantsReplicas() bool {
+	return f.settings.MinWrite.Get() > 0 && f.settings.MaxLag.Get() > 0
+}
+
+// GoodReplicas counts those that are online and have reported within min-replicas-max-lag.
+func (f *Feed) GoodReplicas() (n int64) {
+	oldest := f.core.Now() - f.settings.MaxLag.Get()*1000
+	for _, r := range f.replicas {
+		if r.state == online && r.ackMs >= oldest {
+			n++
+		}
+	}
+	return n
+}
+
+// EnoughReplicas says whether a write may be taken.
+func (f *Feed) EnoughReplicas() bool {
+	return !f.WantsReplicas() || f.GoodReplicas() >= f.settings.MinWrite.Get()
+}

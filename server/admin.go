@@ -1,0 +1,147 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"spindle/engine/command"
+	"spindle/internal/info"
+)
+
+// An admin serves what operators and their tools look at, on an address of its own: /metrics, /healthz, /debug/pprof and execution
+// traces. It is off unless admin-address is set, and asks for no password: bind it where only operators come.
+type admin struct {
+	do        func(func()) // runs a function in a turn
+	sections  func() []info.Section
+	catalogue *command.Catalogue
+	healthy   func() error
+	profiling func(on bool) // turn only
+	http      http.Server
+}
+
+// listen serves on address until close. An address without a host means this machine only.
+func (a *admin) listen(address string) (net.Addr, error) {
+	if strings.HasPrefix(address, ":") {
+		address = "127.0.0.1" + address
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(&metrics{a}, prometheus.NewGoCollector())
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("/healthz", a.health)
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", a.profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	a.http = http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	go a.http.Serve(listener)
+	return listener.Addr(), nil
+}
+
+func (a *admin) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := a.http.Shutdown(ctx); errors.Is(err, context.DeadlineExceeded) {
+		a.http.Close()
+	}
+}
+
+// health answers 200 when the server serves, 503 and the reason when it does not yet or no longer.
+func (a *admin) health(w http.ResponseWriter, _ *http.Request) {
+	var err error
+	a.do(func() { err = a.healthy() })
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	w.Write([]byte("ok\n"))
+}
+
+// profile is pprof's CPU profile, with the commands' names as labels while it runs.
+func (a *admin) profile(w http.ResponseWriter, r *http.Request) {
+	a.do(func() { a.profiling(true) })
+	defer a.do(func() { a.profiling(false) })
+	pprof.Profile(w, r)
+}
+
+// metrics are the numeric fields of INFO, and the commands' counters, as Prometheus collects them.
+type metrics struct{ *admin }
+
+// Describe sends nothing: which fields there are may change.
+func (m *metrics) Describe(chan<- *prometheus.Desc) {}
+
+var (
+	callsDesc   = prometheus.NewDesc("spindle_command_calls_total", "Calls of a command.", []string{"command"}, nil)
+	secondsDesc = prometheus.NewDesc("spindle_command_seconds_total", "Time spent in a command.", []string{"command"}, nil)
+	failedDesc  = prometheus.NewDesc("spindle_command_failed_total", "Calls answered with an error.", []string{"command"}, nil)
+	refusedDesc = prometheus.NewDesc("spindle_command_rejected_total", "Calls refused before they ran.", []string{"command"}, nil)
+)
+
+// Collect reads all figures in one turn, so that they belong together.
+func (m *metrics) Collect(out chan<- prometheus.Metric) {
+	var w info.Writer
+	type counts struct {
+		name string
+		command.Stats
+	}
+	var rows []counts
+	m.do(func() {
+		for _, s := range m.sections() {
+			if s.Name == "Commandstats" || s.Name == "Latencystats" || s.Name == "Errorstats" {
+				continue
+			}
+			for i := range s.Fields {
+				s.Fields[i].Append(&w)
+			}
+		}
+		for _, row := range m.catalogue.All() {
+			if row.Stats.Calls+row.Stats.Rejected != 0 {
+				rows = append(rows, counts{row.Full, row.Stats})
+			}
+		}
+	})
+	for line := range strings.SplitSeq(string(w.B), "\r\n") {
+		name, value, _ := strings.Cut(line, ":")
+		collectField(out, name, value)
+	}
+	for i := range rows {
+		r := &rows[i]
+		out <- prometheus.MustNewConstMetric(callsDesc, prometheus.CounterValue, float64(r.Calls), r.name)
+		out <- prometheus.MustNewConstMetric(secondsDesc, prometheus.CounterValue, float64(r.Nanos)/1e9, r.name)
+		out <- prometheus.MustNewConstMetric(failedDesc, prometheus.CounterValue, float64(r.Failed), r.name)
+		out <- prometheus.MustNewConstMetric(refusedDesc, prometheus.CounterValue, float64(r.Rejected), r.name)
+	}
+}
+
+// collectField sends one INFO line, if it is a number; "db0:keys=1,expires=0" becomes a gauge for each part, labelled with the name.
+func collectField(out chan<- prometheus.Metric, name, value string) {
+	if n, err := strconv.ParseFloat(strings.TrimSuffix(value, "%"), 64); err == nil {
+		desc := prometheus.NewDesc("spindle_"+name, "INFO "+name+".", nil, nil)
+		out <- prometheus.MustNewConstMetric(desc, prometheus.UntypedValue, n)
+		return
+	}
+	if !strings.HasPrefix(name, "db") || !strings.Contains(value, "=") {
+		return
+	}
+	for part := range strings.SplitSeq(value, ",") {
+		key, text, _ := strings.Cut(part, "=")
+		if n, err := strconv.ParseFloat(text, 64); err == nil {
+			desc := prometheus.NewDesc("spindle_db_"+key, "INFO keyspace "+key+".", []string{"db"}, nil)
+			out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, n, strings.TrimPrefix(name, "db"))
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package server
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"spindle/internal/setting"
+)
+
+// Task is what a command line asks of the process.
+type Task int
+
+const (
+	TaskServe Task = iota
+	TaskVersion
+	TaskHelp
+	TaskCheckSystem
+	TaskTestMemory
+)
+
+// Arguments are a command line, read.
+type Arguments struct {
+	Task       Task
+	Program    string // argv[0]
+	ConfigFile string // absolute; empty without one
+	Stdin      bool   // "-": more configuration comes on standard input
+	Options    string // --name value …, as lines of a configuration file
+	Bare       bool   // no argument at all
+	Rest       []string
+}
+
+// ParseArguments reads argv (with the program's name).
+//
+//	spindle [file] [-] [--name value …]…       file, then standard input, then options: the last one counts
+//
+// A word that begins with -- names a directive, unless the directive before it still lacks its value: so a value may begin with
+// -- too ("--requirepass --secret"). "--name value" in one word is both. --save without a value, before another
+// name or at the end, means --save "".
+func ParseArguments(argv []string) Arguments {
+	a := Arguments{Bare: len(argv) < 2}
+	if len(argv) > 0 {
+		a.Program = argv[0]
+	}
+	if a.Bare {
+		return a
+	}
+	words := argv[1:]
+	switch words[0] {
+	case "-v", "--version":
+		a.Task = TaskVersion
+		return a
+	case "-h", "--help":
+		a.Task = TaskHelp
+		return a
+	case "--check-system":
+		a.Task = TaskCheckSystem
+		return a
+	case "--test-memory":
+		a.Task, a.Rest = TaskTestMemory, words[1:]
+		return a
+	}
+	if !strings.HasPrefix(words[0], "-") {
+		a.ConfigFile = absolute(words[0])
+		words = words[1:]
+	}
+	a.readOptions(words, a.ConfigFile == "")
+	return a
+}
+
+// readOptions turns words into lines. atStart says that words[0] is the command line's first argument, where "-" may stand.
+func (a *Arguments) readOptions(words []string, atStart bool) {
+	var lines strings.Builder
+	complete := true // the directive before has a value
+	for i, word := range words {
+		last := i == len(words)-1
+		switch {
+		case word == "-" && (last || i == 0 && atStart):
+			a.Stdin = true
+		case complete && strings.HasPrefix(word, "--"):
+			if lines.Len() > 0 {
+				lines.WriteByte('\n')
+			}
+			lines.WriteString(word[2:] + " ")
+			parts, err := setting.SplitArgs(word)
+			if err != nil || len(parts) != 1 {
+				continue // name and value in one word
+			}
+			complete = false
+			valueless := strings.EqualFold(word, "--save") || strings.EqualFold(word, "--sentinel")
+			if !valueless || !last && !strings.HasPrefix(words[i+1], "--") {
+				continue
+			}
+			if strings.EqualFold(word, "--save") {
+				lines.WriteString(`""`)
+			}
+			complete = true
+		default:
+			lines.WriteString(setting.Quote(word) + " ")
+			complete = true
+		}
+	}
+	a.Options = lines.String()
+}
+
+// absolute is path seen from the current directory, which dir may change later.
+func absolute(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	cwd, err := os.Getwd()
+	if err != nil {
+		return path
+	}
+	return filepath.Join(cwd, path)
+}

@@ -1,0 +1,260 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"spindle/internal/logging"
+	"spindle/internal/setting"
+)
+
+// RedisVersion is the version whose behaviour, texts and file formats spindle follows.
+const RedisVersion = "7.4.1"
+
+// Directives take what a configuration file may say beside the rows.
+type Directives struct {
+	Rename func(from, to string) error // rename-command; nil collects it in Config.Renames only
+	// User takes a user line from its name on; at is the argument, "user" being 0, that err is about. Nil collects it in Config.Users only.
+	User func(args []string) (at int, err error)
+	Log  *logging.Logger
+}
+
+// A Config is what Load found beside the rows.
+type Config struct {
+	File    string      // absolute; empty without one
+	Renames [][2]string // rename-command, in order
+	Users   [][]string  // user, without that word
+	Modules [][]string  // loadmodule: path and arguments
+	Ignored []string    // module directives (name.setting) without a module
+}
+
+// A ConfigError is a line that cannot be taken, or a configuration that cannot be true as a whole.
+type ConfigError struct {
+	Line   int    // counted from 1 through file, standard input and options; 0 when no line is to blame
+	Text   string // the line, trimmed
+	Reason string
+}
+
+// Error is what goes to standard error before the process ends with 1.
+func (e *ConfigError) Error() string {
+	where := ""
+	if e.Line > 0 {
+		where = fmt.Sprintf("Reading the configuration file, at line %d\n>>> '%s'\n", e.Line, e.Text)
+	}
+	return fmt.Sprintf("\n*** FATAL CONFIG FILE ERROR (Redis %s) ***\n%s%s", RedisVersion, where, e.Reason)
+}
+
+// An OpenError is a configuration file that cannot be read. Its text is a line for the log.
+type OpenError struct {
+	Path string
+	Err  error
+}
+
+func (e *OpenError) Error() string {
+	return fmt.Sprintf("Fatal error, can't open config file '%s': %s", e.Path, strerror(e.Err))
+}
+
+// maxIncludes bounds how deep files may include each other: past it they include themselves.
+const maxIncludes = 16
+
+// A loader reads one configuration into a registry.
+type loader struct {
+	registry *setting.Registry
+	to       Directives
+	config   *Config
+	depth    int
+}
+
+// Load reads file, standard input (if asked) and options, in that order, into the rows of registry.
+//
+// Errors: *ConfigError, *OpenError. Rows may have changed by then: the process ends.
+// stdin is read only if args say so. No hook of the registry runs.
+func Load(registry *setting.Registry, args Arguments, stdin io.Reader, to Directives) (*Config, error) {
+	l := &loader{registry: registry, to: to, config: &Config{File: args.ConfigFile}}
+	var text strings.Builder
+	if args.ConfigFile != "" {
+		if err := readFiles(args.ConfigFile, &text); err != nil {
+			return nil, err
+		}
+	}
+	if args.Stdin {
+		to.Log.Notice("Reading config from stdin")
+		if _, err := io.Copy(&text, stdin); err != nil {
+			return nil, &OpenError{"-", err}
+		}
+	}
+	text.WriteString("\n" + args.Options)
+	if err := l.lines(text.String()); err != nil {
+		return nil, err
+	}
+	return l.config, l.checkWhole()
+}
+
+// readFiles appends the files that path names. A pattern may match none; a plain path must be there.
+func readFiles(path string, text *strings.Builder) error {
+	paths := []string{path}
+	if strings.ContainsAny(path, "*?[") {
+		paths, _ = filepath.Glob(path) // a malformed pattern matches nothing, as no file does
+	}
+	for _, p := range paths {
+		b, err := os.ReadFile(p)
+		if err != nil {
+			return &OpenError{p, err}
+		}
+		text.Write(b)
+	}
+	return nil
+}
+
+func (l *loader) lines(text string) error {
+	number := 0
+	for line := range strings.SplitSeq(text, "\n") {
+		number++
+		line = strings.Trim(line, " \t\r\n")
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		err := l.line(line)
+		switch err.(type) {
+		case nil:
+		case *ConfigError, *OpenError: // of an included file, which names its own line
+			return err
+		default:
+			return &ConfigError{number, line, err.Error()}
+		}
+	}
+	return l.checkLogFile()
+}
+
+var errBadDirective = errors.New("Bad directive or wrong number of arguments")
+
+// withdrawn are directives of older versions that say nothing any more; each takes one argument.
+var withdrawn = []string{"list-max-ziplist-entries", "list-max-ziplist-value", "lua-replicate-commands"}
+
+func (l *loader) line(line string) error {
+	if strings.IndexByte(line, 0) >= 0 {
+		return errors.New("A configuration line can't hold a zero byte")
+	}
+	args, err := setting.SplitArgs(line)
+	if err != nil || len(args) == 0 {
+		return err
+	}
+	name := strings.ToLower(args[0])
+	if known, err := l.registry.Load(name, args[1:]); known {
+		return err
+	}
+	switch {
+	case slices.Contains(withdrawn, name) && len(args) == 2:
+		return nil
+	case name == "include" && len(args) == 2:
+		return l.include(args[1])
+	case name == "rename-command" && len(args) == 3:
+		return l.rename(args[1], args[2])
+	case name == "user" && len(args) >= 2:
+		return l.user(args)
+	case name == "loadmodule" && len(args) >= 2:
+		l.config.Modules = append(l.config.Modules, args[1:])
+		return nil
+	case strings.Contains(name, "."):
+		if len(args) < 2 {
+			return errors.New("Module config specified without value")
+		}
+		l.config.Ignored = append(l.config.Ignored, name)
+		return nil
+	case name == "sentinel":
+		if len(args) == 1 {
+			return nil
+		}
+		return errors.New("sentinel directive while not in sentinel mode")
+	}
+	return errBadDirective
+}
+
+// include reads other files in place of the line. Relative paths start at the current directory, as dir has set it.
+func (l *loader) include(path string) error {
+	if l.depth == maxIncludes {
+		return fmt.Errorf("Files include each other more than %d deep", maxIncludes)
+	}
+	var text strings.Builder
+	if err := readFiles(path, &text); err != nil {
+		return err
+	}
+	l.depth++
+	defer func() { l.depth-- }()
+	return l.lines(text.String())
+}
+
+func (l *loader) rename(from, to string) error {
+	if l.to.Rename != nil {
+		if err := l.to.Rename(from, to); err != nil {
+			return err
+		}
+	}
+	l.config.Renames = append(l.config.Renames, [2]string{from, to})
+	return nil
+}
+
+func (l *loader) user(args []string) error {
+	if l.to.User != nil {
+		if at, err := l.to.User(args[1:]); err != nil {
+			return fmt.Errorf("Error in user declaration '%s': %w", args[at], err)
+		}
+	} else if slices.ContainsFunc(l.config.Users, func(u []string) bool { return u[0] == args[1] }) {
+		return fmt.Errorf("Error in user declaration '%s': Duplicate user found. A user can only be defined once in config files", args[1])
+	}
+	l.config.Users = append(l.config.Users, args[1:])
+	return nil
+}
+
+// checkLogFile tries to open the log now: later there would be nobody to tell.
+func (l *loader) checkLogFile() error {
+	path := l.value("logfile")
+	if path == "" {
+		return nil
+	}
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
+	if err != nil {
+		return &ConfigError{Reason: "Can't open the log file: " + strerror(err)}
+	}
+	return f.Close()
+}
+
+// checkWhole refuses settings that exclude each other.
+func (l *loader) checkWhole() error {
+	if l.value("cluster-enabled") != "yes" {
+		return nil
+	}
+	if l.value("replicaof") != "" {
+		return &ConfigError{Reason: "replicaof directive not allowed in cluster mode"}
+	}
+	if n := l.value("databases"); n != "" && n != "1" {
+		l.to.Log.Warning("WARNING: Changing databases number from %s to 1 since we are in cluster mode", n)
+		if err := l.registry.Lookup("databases").Set([]string{"1"}, setting.FromFile); err != nil {
+			return &ConfigError{Reason: err.Error()}
+		}
+	}
+	return nil
+}
+
+func (l *loader) value(name string) string {
+	if row := l.registry.Lookup(name); row != nil {
+		return row.Get()
+	}
+	return ""
+}
+
+// strerror is the system's text for err as C programs print it.
+func strerror(err error) string {
+	var number syscall.Errno
+	if !errors.As(err, &number) {
+		return err.Error()
+	}
+	text := number.Error()
+	return strings.ToUpper(text[:1]) + text[1:]
+}

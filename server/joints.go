@@ -1,0 +1,53 @@
+package server
+
+import (
+	"time"
+
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/engine/family/config"
+)
+
+// joinCommands builds the catalogue, and renames in it what the configuration renames.
+func (in *instance) joinCommands(args Arguments) (err error) {
+	if in.catalogue, err = command.NewCatalogue(in.families()...); err != nil {
+		return err
+	}
+	for _, r := range in.config.Renames {
+		if err := in.catalogue.Rename(r[0], r[1]); err != nil {
+			return err
+		}
+	}
+	in.core.SetCatalogue(in.catalogue)
+	return nil
+}
+
+// configParts are what CONFIG acts on.
+func (in *instance) configParts() config.Parts {
+	return config.Parts{
+		Registry: in.registry,
+		MayProtect: func(local bool) bool {
+			mode := in.settings.Process.Protected.Get()
+			return mode == permitAnyone || mode == permitLocal && local
+		},
+		Loading:   in.loading.Active.Load,
+		Rewrite:   func() error { return in.rewriter.Rewrite(false) },
+		ResetStat: in.resetStatistics,
+	}
+}
+
+// resetStatistics is CONFIG RESETSTAT: every package forgets what it counted.
+func (in *instance) resetStatistics() {
+	in.core.ResetFigures()
+	in.space.Stats.Hits, in.space.Stats.Misses, in.space.Stats.Expired, in.space.Stats.Evicted = 0, 0, 0, 0
+	in.space.Stats.TimeCapReached = 0
+	in.space.ResetLag()
+	in.heap.ResetPeak()
+	in.scheduler.ResetStats()
+	in.lazy.ResetStats()
+}
+
+// slow and latency are the core's reports of what took long.
+func (in *instance) slow(cl *client.Client, args [][]byte, took time.Duration) {}
+
+func (in *instance) latency(event string, took time.Duration) {}

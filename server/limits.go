@@ -1,0 +1,133 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"spindle/internal/logging"
+)
+
+// reservedFiles are descriptors beside those of clients: files, pipes, listeners.
+const reservedFiles = 32
+
+// ErrTooFewFiles is the end of a start with a limit that leaves no descriptor for a client; the log has the details.
+var ErrTooFewFiles = errors.New("too few open files allowed")
+
+// FitOpenFiles raises the limit of open files so that maxclients fit, and returns how many do. It logs what it did.
+func FitOpenFiles(maxClients int64, log *logging.Logger) (int64, error) {
+	need := uint64(maxClients) + reservedFiles
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		log.Warning("Unable to obtain the current NOFILE limit (%s), assuming 1024 and setting the max clients configuration accordingly.", strerror(err))
+		return 1024 - reservedFiles, nil
+	}
+	if limit.Cur >= need {
+		return maxClients, nil
+	}
+	best, cause := raiseOpenFiles(limit, need)
+	if best >= need {
+		log.Notice("Increased maximum number of open files to %d (it was originally set to %d).", need, limit.Cur)
+		return maxClients, nil
+	}
+	if best <= reservedFiles {
+		log.Warning("Your current 'ulimit -n' of %d is not enough for the server to start. Please increase your open file limit to at least %d. Exiting.", limit.Cur, need)
+		return 0, ErrTooFewFiles
+	}
+	fit := int64(best - reservedFiles)
+	log.Warning("You requested maxclients of %d requiring at least %d max file descriptors.", maxClients, need)
+	log.Warning("Server can't set maximum open files to %d because of OS error: %s.", need, strerror(cause))
+	log.Warning("Current maximum open files is %d. maxclients has been reduced to %d to compensate for low ulimit. If you need higher maxclients increase 'ulimit -n'.", best, fit)
+	return fit, nil
+}
+
+// raiseOpenFiles tries need first, then what the hard limit allows.
+func raiseOpenFiles(now unix.Rlimit, need uint64) (best uint64, cause error) {
+	cause = unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: need, Max: max(need, now.Max)})
+	if cause == nil {
+		return need, nil
+	}
+	if now.Max > now.Cur && unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: now.Max, Max: now.Max}) == nil {
+		return now.Max, cause
+	}
+	return now.Cur, cause
+}
+
+// CheckMaxClients is CONFIG SET maxclients' hook: it takes the number only if that many files may be open.
+func CheckMaxClients(maxClients int64, log *logging.Logger) error {
+	fit, err := FitOpenFiles(maxClients, log)
+	if err != nil || fit != maxClients {
+		return fmt.Errorf("The operating system is not able to handle the specified number of clients, try with %d", fit)
+	}
+	return nil
+}
+
+// CheckBacklog warns of a kernel that caps tcp-backlog.
+func CheckBacklog(backlog int64, log *logging.Logger) {
+	const path = "/proc/sys/net/core/somaxconn"
+	if most, err := readNumber(path); err == nil && most > 0 && most < backlog {
+		log.Warning("WARNING: The TCP backlog setting of %d cannot be enforced because %s is set to the lower value of %d.", backlog, path, most)
+	}
+}
+
+func readNumber(path string) (int64, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
+}
+
+// An OomAdjuster writes how willingly the kernel ends this process when memory runs out, and takes it back.
+type OomAdjuster struct {
+	settings *ProcessSettings
+	log      *logging.Logger
+	adjusted bool
+	base     int64 // what the process was started with
+}
+
+// NewOomAdjuster adjusts nothing yet.
+func NewOomAdjuster(s *ProcessSettings, log *logging.Logger) *OomAdjuster {
+	return &OomAdjuster{settings: s, log: log}
+}
+
+const oomFile = "/proc/self/oom_score_adj"
+
+// Apply writes what the settings say for a primary or a replica.
+func (o *OomAdjuster) Apply(replica bool) error {
+	mode := o.settings.OomScoreAdj.Get()
+	if mode == oomLeave && !o.adjusted {
+		return nil
+	}
+	failed := errors.New("Failed to set current oom_score_adj. Check server logs.")
+	if !o.adjusted {
+		base, err := readNumber(oomFile)
+		if err != nil {
+			o.log.Warning("Unable to read oom_score_adj: %s", strerror(err))
+			return failed
+		}
+		o.base = base
+	}
+	o.adjusted = mode != oomLeave
+	score := o.base
+	if o.adjusted {
+		score = o.score(mode, replica)
+	}
+	if err := os.WriteFile(oomFile, fmt.Appendf(nil, "%d\n", score), 0); err != nil {
+		o.log.Warning("Unable to write oom_score_adj: %s", strerror(err))
+		return failed
+	}
+	return nil
+}
+
+func (o *OomAdjuster) score(mode oomMode, replica bool) int64 {
+	score := int64(o.settings.OomValues.Get()[asInt(replica)])
+	if mode == oomRelative {
+		score += o.base
+	}
+	return min(max(score, -1000), 1000)
+}

@@ -1,0 +1,96 @@
+package server
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"spindle/internal/logging"
+	"spindle/internal/setting"
+)
+
+// ErrNoConfigFile is CONFIG REWRITE's answer in a server that was started without a file.
+var ErrNoConfigFile = errors.New("The server is running without a config file")
+
+// A Rewriter writes the settings back to the file they came from.
+type Rewriter struct {
+	Registry *setting.Registry
+	File     string // absolute; empty without one
+	Umask    int
+	Log      *logging.Logger
+}
+
+// Rewrite replaces the file by one that says what holds now: the old file or the whole new one is there at any instant. all also writes
+// what is at its default.
+func (w *Rewriter) Rewrite(all bool) error {
+	if w.File == "" {
+		return ErrNoConfigFile
+	}
+	old, err := os.ReadFile(w.File)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return w.failed(err)
+	}
+	if err := w.replace([]byte(w.Registry.Rewrite(string(old), all))); err != nil {
+		return w.failed(err)
+	}
+	w.Log.Notice("CONFIG REWRITE executed with success.")
+	return nil
+}
+
+// failed logs err and makes it the reply's text.
+func (w *Rewriter) failed(err error) error {
+	text := strerror(err)
+	w.Log.Warning("CONFIG REWRITE failed: %s", text)
+	return errors.New("Rewriting config file: " + text)
+}
+
+// replace writes a new file beside the old one, makes sure of it, and puts it in the old one's place.
+func (w *Rewriter) replace(text []byte) (err error) {
+	dir := filepath.Dir(w.File)
+	temp, err := os.CreateTemp(dir, filepath.Base(w.File)+".*.tmp")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		_ = temp.Close()
+		if err != nil {
+			_ = os.Remove(temp.Name())
+		}
+	}()
+	if _, err = temp.Write(text); err != nil {
+		return err
+	}
+	if err = temp.Chmod(fs.FileMode(0o644 &^ w.Umask)); err != nil {
+		return err
+	}
+	if err = temp.Sync(); err != nil {
+		return err
+	}
+	if err = os.Rename(temp.Name(), w.File); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+// syncDir makes a rename survive a loss of power. File systems that cannot sync a folder are left alone.
+func syncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = dir.Close() }()
+	if err := dir.Sync(); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.EBADF) {
+		return err
+	}
+	return nil
+}
+
+// Umask is the process's, which can only be read by setting it. Call it before there are other goroutines.
+func Umask() int {
+	mask := unix.Umask(0o777)
+	unix.Umask(mask)
+	return mask
+}

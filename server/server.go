@@ -1,0 +1,169 @@
+// Package server is the composition root: it builds the parts, joins them, starts and stops them in order.
+//
+// Owner: the main goroutine; wire.go's joints run wherever the parts call them.
+// Never: is imported by anyone but main.
+// Start at Run; wire.go says who is handed to whom, catalogue.go which commands there are.
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"spindle/bgsave"
+	"spindle/internal/logging"
+)
+
+// outputPatience is how long a stopping server waits for clients to take what was decided for them.
+const outputPatience = 2 * time.Second
+
+// Run is the whole life of a server process; it returns the exit code.
+func Run(argv []string) int {
+	args := ParseArguments(argv)
+	if code, done := Answer(args, os.Stdout, os.Stderr); done {
+		return code
+	}
+	log := logging.New(os.Stdout)
+	in, err := newInstance(log)
+	if err != nil {
+		log.Warning("Fatal: %s", err)
+		return 1
+	}
+	var stdin []byte
+	if args.Stdin {
+		if stdin, err = io.ReadAll(os.Stdin); err != nil {
+			log.Warning("Can't read the configuration from standard input: %s", err)
+			return 1
+		}
+	}
+	if in.config, err = Load(in.registry, args, bytes.NewReader(stdin), Directives{Log: log}); err != nil {
+		return refuse(log, err)
+	}
+	process := &in.settings.Process
+	in.supervisor = Supervise(process, log)
+	if process.Daemonize.Get() && !in.supervisor.Active() && !IsDaemon() {
+		if err := Daemonize(argv, stdin); err != nil {
+			log.Warning("Can't daemonize: %s", err)
+			return 1
+		}
+		return 0
+	}
+	daemon := IsDaemon()
+	if err := Settle(); err != nil {
+		log.Warning("Can't detach from standard input: %s", err)
+		return 1
+	}
+	OpenLog(log, process, in.registry)
+	LogStart(log, args)
+	pidFile := WritePidFile(process, daemon || in.supervisor.Active(), log)
+	defer RemovePidFile(pidFile, log)
+	if err := in.run(args); err != nil {
+		log.Warning("%s", err)
+		return 1
+	}
+	log.Warning("Redis is now ready to exit, bye bye...")
+	return 0
+}
+
+// refuse says why a configuration cannot be taken.
+func refuse(log *logging.Logger, err error) int {
+	var open *OpenError
+	if errors.As(err, &open) {
+		log.Warning("%s", err)
+	} else {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	return 1
+}
+
+// run serves until a shutdown is decided.
+func (in *instance) run(args Arguments) error {
+	log := in.log
+	PinProcess(&in.settings.Process, log)
+	fit, err := FitOpenFiles(in.network.MaxClients.Get(), log)
+	if err != nil {
+		return err
+	}
+	in.network.MaxClients.Set(fit)
+	if err := in.assemble(args); err != nil {
+		return err
+	}
+	in.signals = WatchSignals(&in.settings.Process, log, in.removeTemporary, in.loading.Active.Load)
+	defer in.signals.Stop()
+	LogMode(log, &in.settings.Process, "standalone", in.settings.Network.Port.Get())
+	CheckBacklog(in.settings.Network.Backlog.Get(), log)
+	if err := in.listen(); err != nil {
+		return err
+	}
+	if err := SetTitle(in.settings.Process.TitleTemplate.Get(), in.title(args)); err != nil {
+		log.Verbose("The process's title stays: %s", err)
+	}
+	log.Notice("Server initialized")
+	checkHost(log)
+	LogIdle(log, in.registry, in.config)
+	if err := in.startAdmin(); err != nil {
+		return err
+	}
+	stopDuties := make(chan struct{})
+	go in.core.RunDuties(stopDuties)
+	go in.obeySignals()
+	if err := in.load(); err != nil {
+		return err
+	}
+	log.Notice("Ready to accept connections tcp")
+	in.supervisor.Ready()
+	<-in.shutdown.done
+	in.supervisor.Stopping()
+	in.stop(stopDuties)
+	return nil
+}
+
+// load reads the data set, while connections are answered with LOADING.
+func (in *instance) load() error {
+	path := in.save.FileName.Get()
+	in.core.Do(func() { in.core.SetLoading(true) })
+	loaded, err := bgsave.Load(in.loadContext, path, &bgsave.Into{Space: in.space, Turn: in.core.Do}, in.loadOptions(path))
+	in.core.Do(func() {
+		in.core.SetLoading(false)
+		in.scheduler.Loaded()
+	})
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case errors.Is(err, context.Canceled):
+		return nil // a shutdown was asked for meanwhile
+	case err != nil:
+		return fmt.Errorf("Fatal error loading the DB, check server logs. Exiting.")
+	}
+	_ = loaded
+	return nil
+}
+
+// obeySignals carries out the shutdowns that signals ask for.
+func (in *instance) obeySignals() {
+	for mode := range in.signals.Shutdown {
+		in.core.Do(func() {
+			if err := in.shutdown.request(nil, mode); err != nil {
+				in.signals.Refused()
+			}
+		})
+	}
+}
+
+// stop ends what runs, in order: no new connections, what was decided leaves, then duties and reclaimers.
+func (in *instance) stop(duties chan struct{}) {
+	in.reactor.Stop(outputPatience)
+	close(duties)
+	if in.admin != nil {
+		in.admin.close()
+	}
+	in.lazy.Close()
+}
+
+// removeTemporary takes away an unfinished file when the process ends without waiting.
+func (in *instance) removeTemporary() { _ = os.Remove(bgsave.TempName()) }

@@ -1,0 +1,178 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"spindle/internal/logging"
+	"spindle/internal/setting"
+)
+
+// ProcessSettings say how the process lives on its host: files, log, supervision, signals.
+type ProcessSettings struct {
+	Daemonize      setting.Bool
+	Supervised     setting.Enum[supervision]
+	PidFile        setting.String
+	LogLevel       setting.Enum[logging.Level]
+	LogFile        setting.String
+	SyslogEnabled  setting.Bool
+	SyslogIdent    setting.String
+	SyslogFacility setting.Enum[facility]
+	AlwaysShowLogo setting.Bool
+	SetProcTitle   setting.Bool
+	TitleTemplate  setting.String
+	OomScoreAdj    setting.Enum[oomMode]
+	OomValues      setting.Value[[3]int]
+	OnSigInt       setting.Enum[ShutdownMode]
+	OnSigTerm      setting.Enum[ShutdownMode]
+	CrashLog       setting.Bool
+	ServerCPUs     setting.String
+	Protected      setting.Enum[permission] // enable-protected-configs
+	unread         struct {
+		crashMemcheck, disableTHP, exitOnPanic setting.Bool
+		bioCPUs, aofCPUs, saveCPUs, warnings   setting.String
+		watchdog                               setting.Int
+	}
+}
+
+type supervision int
+
+const (
+	supervisedNo supervision = iota
+	supervisedAuto
+	supervisedSystemd
+	supervisedUpstart
+)
+
+// A facility is syslog's own number for one.
+type facility int
+
+// ShutdownMode is what SHUTDOWN's words, or a signal's, ask for.
+type ShutdownMode int
+
+const (
+	ShutdownSave   ShutdownMode = 1 << iota // write the data set even if no save rule asks for it
+	ShutdownNoSave                          // do not write it even if one does
+	ShutdownNow                             // do not wait for replicas
+	ShutdownForce                           // go even if saving failed
+)
+
+var shutdownWords = []setting.Choice[ShutdownMode]{
+	{Name: "default", Value: 0}, {Name: "save", Value: ShutdownSave}, {Name: "nosave", Value: ShutdownNoSave},
+	{Name: "now", Value: ShutdownNow}, {Name: "force", Value: ShutdownForce},
+}
+
+func checkShutdown(m ShutdownMode) error {
+	if m&ShutdownSave != 0 && m&ShutdownNoSave != 0 {
+		return errors.New("shutdown options SAVE and NOSAVE can't be used simultaneously")
+	}
+	return nil
+}
+
+type oomMode int
+
+const (
+	oomLeave oomMode = iota
+	oomRelative
+	oomAbsolute
+)
+
+// Rows are the process's rows.
+func (s *ProcessSettings) Rows() []setting.Row {
+	u := &s.unread
+	return []setting.Row{
+		setting.NewBool("daemonize", &s.Daemonize, false, setting.Immutable),
+		setting.NewEnum("supervised", &s.Supervised, supervisedNo, []setting.Choice[supervision]{
+			{Name: "upstart", Value: supervisedUpstart}, {Name: "systemd", Value: supervisedSystemd},
+			{Name: "auto", Value: supervisedAuto}, {Name: "no", Value: supervisedNo},
+		}, setting.Immutable),
+		setting.NewString("pidfile", &s.PidFile, "", setting.Immutable),
+		setting.NewEnum("loglevel", &s.LogLevel, logging.LevelNotice, []setting.Choice[logging.Level]{
+			{Name: "debug", Value: logging.LevelDebug}, {Name: "verbose", Value: logging.LevelVerbose},
+			{Name: "notice", Value: logging.LevelNotice}, {Name: "warning", Value: logging.LevelWarning},
+			{Name: "nothing", Value: logging.LevelNothing},
+		}),
+		setting.NewString("logfile", &s.LogFile, "", setting.Immutable, setting.KeepEmpty),
+		setting.NewBool("syslog-enabled", &s.SyslogEnabled, false, setting.Immutable),
+		setting.NewString("syslog-ident", &s.SyslogIdent, "redis", setting.Immutable),
+		setting.NewEnum("syslog-facility", &s.SyslogFacility, 16<<3, facilities, setting.Immutable),
+		setting.NewBool("always-show-logo", &s.AlwaysShowLogo, false, setting.Immutable),
+		setting.NewBool("set-proc-title", &s.SetProcTitle, true, setting.Immutable),
+		setting.NewString("proc-title-template", &s.TitleTemplate, "{title} {listen-addr} {server-mode}", setting.CheckString(checkTitle)),
+		setting.NewEnum("oom-score-adj", &s.OomScoreAdj, oomLeave, []setting.Choice[oomMode]{
+			{Name: "no", Value: oomLeave}, {Name: "yes", Value: oomRelative},
+			{Name: "relative", Value: oomRelative}, {Name: "absolute", Value: oomAbsolute},
+		}),
+		setting.NewValue("oom-score-adj-values", &s.OomValues, [3]int{0, 200, 800},
+			setting.Codec[[3]int]{Parse: parseOomValues, Format: formatOomValues}, setting.MultiArg),
+		setting.NewFlags("shutdown-on-sigint", &s.OnSigInt, 0, shutdownWords, checkShutdown),
+		setting.NewFlags("shutdown-on-sigterm", &s.OnSigTerm, 0, shutdownWords, checkShutdown),
+		setting.NewBool("crash-log-enabled", &s.CrashLog, true),
+		setting.NewString("server-cpulist", &s.ServerCPUs, "", setting.Immutable, setting.Also("server_cpulist")),
+		setting.NewEnum("enable-protected-configs", &s.Protected, permitNobody, permissions, setting.Immutable),
+		directoryRow(),
+
+		setting.NewBool("crash-memcheck-enabled", &u.crashMemcheck, true, setting.Nothing("a crash report tests no memory")),
+		setting.NewBool("disable-thp", &u.disableTHP, true, setting.Immutable,
+			setting.Nothing("saving copies no page tables, so huge pages do no harm and are asked for")),
+		setting.NewBool("use-exit-on-panic", &u.exitOnPanic, false, setting.Hidden, setting.Nothing("a panic always ends with exit code 2")),
+		setting.NewString("bio-cpulist", &u.bioCPUs, "", setting.Immutable, setting.Also("bio_cpulist"), setting.Nothing("background work has no threads of its own")),
+		setting.NewString("aof-rewrite-cpulist", &u.aofCPUs, "", setting.Immutable, setting.Also("aof_rewrite_cpulist"), setting.Nothing("a rewrite is no process of its own")),
+		setting.NewString("bgsave-cpulist", &u.saveCPUs, "", setting.Immutable, setting.Also("bgsave_cpulist"), setting.Nothing("a save is no process of its own")),
+		setting.NewString("ignore-warnings", &u.warnings, "", setting.KeepEmpty, setting.Nothing("no warning of this server stops it")),
+		setting.NewInt("watchdog-period", &u.watchdog, 0, setting.Between(0, maxInt), setting.Adjust(watchdogPeriod), setting.Hidden, setting.Nothing("execution traces and pprof show what is slow")),
+	}
+}
+
+// facilities are those of <syslog.h>, at its numbers.
+var facilities = []setting.Choice[facility]{
+	{Name: "user", Value: 1 << 3}, {Name: "local0", Value: 16 << 3}, {Name: "local1", Value: 17 << 3}, {Name: "local2", Value: 18 << 3},
+	{Name: "local3", Value: 19 << 3}, {Name: "local4", Value: 20 << 3}, {Name: "local5", Value: 21 << 3},
+	{Name: "local6", Value: 22 << 3}, {Name: "local7", Value: 23 << 3},
+}
+
+// directoryRow is dir: the process's working directory, which setting it changes at once.
+func directoryRow() setting.Row {
+	return setting.NewCall("dir", setting.Call{
+		Set: func(args []string, _ setting.How) error {
+			if len(args) != 1 {
+				return setting.ErrArguments
+			}
+			if err := os.Chdir(args[0]); err != nil {
+				return errors.New(strerror(err))
+			}
+			return nil
+		},
+		Get: func() string {
+			cwd, _ := os.Getwd() // a directory that was removed has no name
+			return cwd
+		},
+	}, setting.Protected, setting.DenyLoading, setting.AlwaysFile)
+}
+
+// parseOomValues reads what a primary, a replica and a saving process add to their OOM score.
+func parseOomValues(args []string, _ [3]int, _ setting.How) (values [3]int, err error) {
+	if len(args) != len(values) {
+		return values, setting.ErrArguments
+	}
+	for i, arg := range args {
+		n, ok := lenientInt(arg)
+		if !ok || n < -2000 || n > 2000 {
+			return values, errors.New("Invalid oom-score-adj-values, elements must be between -2000 and 2000.")
+		}
+		values[i] = int(n)
+	}
+	return values, nil
+}
+
+func formatOomValues(v [3]int) string { return strings.Trim(fmt.Sprint(v), "[]") }
+
+// watchdogPeriod is at least 200 ms, unless the watchdog is off.
+func watchdogPeriod(ms int64) int64 {
+	if ms == 0 {
+		return 0
+	}
+	return max(ms, 200)
+}

@@ -1,0 +1,167 @@
+package server
+
+import (
+	"time"
+
+	"spindle/engine"
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/internal/logging"
+	"spindle/protocol"
+)
+
+// A shutdown takes the server from the wish to end to the point where nothing can be lost any more.
+//
+// It runs in turns. With replicas that lag it first holds writes back and gives them shutdown-timeout seconds; then it saves, if
+// asked to or if save rules exist, and only then lets go.
+type shutdown struct {
+	in      *instance
+	log     *logging.Logger
+	mode    ShutdownMode
+	waiting bool
+	until   int64            // Unix ms: how long lagging replicas are waited for
+	callers []*client.Client // blocked in SHUTDOWN
+	over    bool
+	done    chan struct{} // closed when the process may end
+}
+
+var (
+	errShutdown   = protocol.Errorf("ERR", "Errors trying to SHUTDOWN. Check logs.")
+	errNoShutdown = protocol.Errorf("ERR", "No shutdown in progress.")
+)
+
+// Family is SHUTDOWN.
+func (s *shutdown) Family() command.Family {
+	return command.Family{Name: "server", Rows: []command.Spec{
+		{Name: "shutdown", Arity: -1, Flags: command.Admin | command.NoScript | command.Loading | command.Stale | command.NoMulti |
+			command.AllowBusy | command.Sentinel, Run: s.run},
+	}}
+}
+
+// run is SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [ABORT]. It replies only when there is no shutdown, or no more.
+func (s *shutdown) run(c *command.Context) error {
+	mode, abort := ShutdownMode(0), false
+	for _, arg := range c.Args[1:] {
+		switch {
+		case command.Is(arg, "NOSAVE") && mode&ShutdownSave == 0:
+			mode |= ShutdownNoSave
+		case command.Is(arg, "SAVE") && mode&ShutdownNoSave == 0:
+			mode |= ShutdownSave
+		case command.Is(arg, "NOW"):
+			mode |= ShutdownNow
+		case command.Is(arg, "FORCE"):
+			mode |= ShutdownForce
+		case command.Is(arg, "ABORT") && len(c.Args) == 2:
+			abort = true
+		default:
+			return protocol.ErrSyntax
+		}
+	}
+	if abort {
+		return s.abort(c)
+	}
+	if c.Client.Is(client.DenyBlocking | client.Multi) {
+		return protocol.Errorf("ERR", "SHUTDOWN without NOW or ABORT isn't allowed for DENY BLOCKING client")
+	}
+	return s.request(c, mode)
+}
+
+// request begins a shutdown for a client, or for a signal when c is nil.
+func (s *shutdown) request(c *command.Context, mode ShutdownMode) error {
+	if s.over {
+		return nil
+	}
+	if s.in.loading.Active.Load() {
+		mode = mode&^ShutdownSave | ShutdownNoSave // what is in memory is a part of what is on disk
+	}
+	s.mode = mode
+	if !s.waiting {
+		s.log.Warning("User requested shutdown...")
+		if lagging := s.in.feed.Lagging(); lagging > 0 && mode&ShutdownNow == 0 && s.in.settings.Core.ShutdownWait.Get() > 0 {
+			s.waiting = true
+			s.until = s.in.core.Now() + s.in.settings.Core.ShutdownWait.Get()*1000
+			s.log.Notice("Waiting for replicas before shutting down.")
+			s.in.core.Pause(engine.PauseShutdown, false, s.until+1000)
+			s.in.feed.Prompt()
+		}
+	}
+	if c != nil {
+		c.Core.Block(c, command.Wait{})
+		s.callers = append(s.callers, c.Client)
+	}
+	if s.waiting && mode&ShutdownNow == 0 {
+		return nil
+	}
+	if s.finish() {
+		return nil
+	}
+	s.release(errShutdown)
+	return errShutdown
+}
+
+// tick looks whether the replicas that were waited for have caught up, ten times a second.
+func (s *shutdown) tick(nowMs int64) {
+	if !s.waiting || (nowMs < s.until && s.in.feed.Lagging() > 0) {
+		return
+	}
+	if !s.finish() {
+		s.release(errShutdown)
+		s.in.signals.Refused()
+	}
+}
+
+// finish saves and lets the process end; false if that failed and the server goes on.
+func (s *shutdown) finish() bool {
+	s.in.feed.LogLag()
+	wait := s.in.scheduler.AbortAndWait("the server shuts down")
+	save := s.mode&ShutdownSave != 0 || (s.in.scheduler.Saving() && s.mode&ShutdownNoSave == 0)
+	if save {
+		s.log.Notice("Saving the final RDB snapshot before exiting.")
+		s.in.supervisor.Tell("STATUS=Saving the final RDB snapshot\n")
+		if err := s.in.scheduler.Now(); err != nil {
+			if s.mode&ShutdownForce == 0 {
+				s.log.Warning("Error trying to save the DB, can't exit.")
+				s.in.supervisor.Tell("STATUS=Error trying to save the DB, can't exit.\n")
+				return false
+			}
+			s.log.Warning("Error trying to save the DB, exiting anyway.")
+		}
+	}
+	s.over, s.waiting = true, false
+	s.in.stopLoading()
+	go func() {
+		wait(time.Second)
+		close(s.done)
+	}()
+	return true
+}
+
+// abort is SHUTDOWN ABORT.
+func (s *shutdown) abort(c *command.Context) error {
+	if !s.waiting {
+		return errNoShutdown
+	}
+	s.log.Notice("Shutdown manually aborted.")
+	s.release(errShutdown)
+	s.in.signals.Refused()
+	c.Reply.OK()
+	return nil
+}
+
+// release lets everything go on: the shutdown does not happen.
+func (s *shutdown) release(err error) {
+	s.waiting, s.until = false, 0
+	s.in.core.Unpause(engine.PauseShutdown)
+	for _, cl := range s.callers {
+		s.in.core.Answer(cl, func(c *command.Context) { c.Reply.Error(err) })
+	}
+	s.callers = nil
+}
+
+// remaining is INFO's shutdown_in_milliseconds: -1 when none is under way.
+func (s *shutdown) remaining() int64 {
+	if !s.waiting {
+		return -1
+	}
+	return max(0, s.until-s.in.core.Now())
+}

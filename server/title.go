@@ -1,0 +1,146 @@
+package server
+
+import (
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+	"unsafe"
+)
+
+// Title is what proc-title-template may speak of.
+type Title struct {
+	Program    string // {title}: argv[0]
+	Bind       string // the first address; empty: every one
+	Port       int64
+	TLSPort    int64
+	UnixSocket string
+	Mode       string // {server-mode}: "[cluster]", "[sentinel]" or nothing
+	ConfigFile string
+}
+
+// errTitle is the answer to a template that names what there is not, or comes to nothing.
+var errTitle = errors.New("template format is invalid or contains unknown variables")
+
+func checkTitle(template string) error {
+	title, ok := Title{}.expand(template)
+	if !ok || title == "" {
+		return errTitle
+	}
+	return nil
+}
+
+// expand puts the values in place of {variables}; {{ stands for one brace.
+func (t Title) expand(template string) (string, bool) {
+	var b strings.Builder
+	for {
+		text, rest, found := strings.Cut(template, "{")
+		b.WriteString(text)
+		switch {
+		case !found:
+			return strings.Trim(b.String(), " "), true
+		case strings.HasPrefix(rest, "{"):
+			b.WriteByte('{')
+			template = rest[1:]
+			continue
+		}
+		name, rest, closed := strings.Cut(rest, "}")
+		value, known := t.value(name)
+		if !closed || !known {
+			return "", false
+		}
+		b.WriteString(value)
+		template = rest
+	}
+}
+
+func (t Title) value(name string) (string, bool) {
+	switch name {
+	case "title":
+		return t.Program, true
+	case "listen-addr":
+		return t.listenAddr(), true
+	case "server-mode":
+		return t.Mode, true
+	case "config-file":
+		if t.ConfigFile == "" {
+			return "-", true
+		}
+		return t.ConfigFile, true
+	case "port":
+		return strconv.FormatInt(t.Port, 10), true
+	case "tls-port":
+		return strconv.FormatInt(t.TLSPort, 10), true
+	case "unixsocket":
+		return t.UnixSocket, true
+	}
+	return "", false
+}
+
+func (t Title) listenAddr() string {
+	port := t.Port
+	if port == 0 {
+		port = t.TLSPort
+	}
+	if port == 0 {
+		return "unixsocket:" + t.UnixSocket
+	}
+	host := t.Bind
+	if host == "" {
+		host = "*"
+	}
+	return host + ":" + strconv.FormatInt(port, 10)
+}
+
+// titleArea is the memory that the kernel shows as the process's arguments, and, behind it, its first environment: the runtime has copied
+// the latter, and the former is copied by the first SetTitle.
+var titleArea []byte
+
+// SetTitle shows the expanded template in ps and top.
+func SetTitle(template string, t Title) error {
+	text, ok := t.expand(template)
+	if !ok {
+		return errTitle
+	}
+	if titleArea == nil {
+		titleArea = findTitleArea()
+	}
+	if len(titleArea) == 0 {
+		return nil // the kernel does not say where the arguments are: ps goes on showing them
+	}
+	n := copy(titleArea[:len(titleArea)-1], text)
+	clear(titleArea[n:])
+	return nil
+}
+
+// findTitleArea finds the arguments and the environment in memory, by the numbers of /proc/self/stat.
+func findTitleArea() []byte {
+	none := []byte{}
+	stat, err := os.ReadFile("/proc/self/stat")
+	if err != nil || len(os.Args) == 0 || os.Args[0] == "" {
+		return none
+	}
+	// Fields are counted behind the name, which may hold blanks: the third is the first there.
+	_, after, _ := strings.Cut(string(stat), ") ")
+	fields := strings.Fields(after)
+	const argStart, argEnd, envStart, envEnd = 48 - 3, 49 - 3, 50 - 3, 51 - 3
+	if len(fields) <= envEnd {
+		return none
+	}
+	at := func(field int) uintptr {
+		n, _ := strconv.ParseUint(fields[field], 10, 64)
+		return uintptr(n)
+	}
+	first := unsafe.StringData(os.Args[0])
+	if at(argStart) != uintptr(unsafe.Pointer(first)) || at(argEnd) <= at(argStart) {
+		return none
+	}
+	end := at(argEnd)
+	if at(envStart) == end && at(envEnd) > end {
+		end = at(envEnd)
+	}
+	for i, arg := range os.Args {
+		os.Args[i] = strings.Clone(arg)
+	}
+	return unsafe.Slice(first, end-at(argStart))
+}

@@ -1,0 +1,303 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"time"
+
+	"spindle/bgsave"
+	"spindle/engine"
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/engine/data/keyspace"
+	"spindle/engine/data/memory"
+	"spindle/engine/family/tx"
+	"spindle/internal/info"
+	"spindle/internal/logging"
+	"spindle/internal/setting"
+	"spindle/lazyfree"
+	"spindle/protocol"
+	"spindle/reactor"
+	"spindle/replication"
+)
+
+// An instance is one server: its parts, and how they were joined.
+type instance struct {
+	log      *logging.Logger
+	settings *Settings
+	core     *engine.Core
+	registry *setting.Registry
+	config   *Config
+
+	network reactor.Settings
+	engine  engine.Settings
+	common  command.Settings
+	save    bgsave.Settings
+	feeding replication.Settings
+	own     ownSettings
+
+	heap      *memory.Heap
+	lazy      *lazyfree.Queue
+	space     *keyspace.Keyspace
+	clients   *client.Registry
+	catalogue *command.Catalogue
+	watches   *tx.Watches
+	scheduler *bgsave.Scheduler
+	saver     *bgsave.Commands
+	loading   bgsave.Loading
+	feed      *replication.Feed
+	reactor   *reactor.Reactor
+	whole     command.Whole
+	rewriter  *Rewriter
+	sections  []info.Section
+
+	signals    *Signals
+	supervisor *Supervisor
+	oom        *OomAdjuster
+	shutdown   *shutdown
+	admin      *admin
+
+	loadContext context.Context
+	stopLoading func()
+}
+
+// newInstance makes the settings, which the configuration is read into before anything else exists.
+func newInstance(log *logging.Logger) (*instance, error) {
+	in := &instance{log: log, settings: &Settings{}}
+	registry, err := NewRegistry(in.settings, in.own.rows(), in.network.Rows(), in.engine.Rows(), in.common.Rows(),
+		in.save.Rows(), in.feeding.Rows())
+	if err != nil {
+		return nil, err
+	}
+	in.registry = registry
+	in.loadContext, in.stopLoading = context.WithCancel(context.Background())
+	return in, nil
+}
+
+// ownSettings are those of the joints themselves.
+type ownSettings struct {
+	Backend setting.Enum[reactor.Backend]
+	Admin   setting.String
+}
+
+func (s *ownSettings) rows() []setting.Row {
+	return []setting.Row{
+		setting.NewEnum("reactor-backend", &s.Backend, reactor.Gnet, []setting.Choice[reactor.Backend]{
+			{Name: "gnet", Value: reactor.Gnet}, {Name: "epoll", Value: reactor.Epoll}, {Name: "netpoll", Value: reactor.Netpoll},
+		}, setting.Immutable),
+		setting.NewString("admin-address", &s.Admin, "", setting.Immutable),
+	}
+}
+
+// assemble builds the parts from the bottom up and joins them.
+func (in *instance) assemble(args Arguments) (err error) {
+	if in.heap, err = memory.New(memory.Options{}); err != nil {
+		return fmt.Errorf("reserving memory: %w", err)
+	}
+	in.lazy = lazyfree.New(lazyfree.Options{})
+	in.space = keyspace.New(in.heap, keyspace.Options{Databases: int(in.settings.Core.Databases.Get())})
+	in.clients = client.NewRegistry()
+	in.core = engine.New(engine.Parts{
+		Space: in.space, Clients: in.clients, Settings: &in.engine, Common: &in.common, Lazy: in.lazy, Whole: &in.whole,
+	})
+	in.watches = tx.NewWatches(in.space)
+	in.space.Hooks.Touched = in.watches.Touched
+	in.whole.Emptying = append(in.whole.Emptying, in.watches.Emptying)
+	in.whole.Swapping = append(in.whole.Swapping, in.watches.Swapping)
+	in.shutdown = &shutdown{in: in, log: in.log, done: make(chan struct{})}
+	in.rewriter = &Rewriter{Registry: in.registry, File: in.config.File, Umask: Umask(), Log: in.log}
+	in.oom = NewOomAdjuster(&in.settings.Process, in.log)
+	in.joinSaving()
+	in.joinReplication()
+	if err := in.joinCommands(args); err != nil {
+		return err
+	}
+	in.joinSettings()
+	in.core.AddOwnBarriers(in.diskBarrier(), in.replicasBarrier())
+	return in.oom.Apply(false)
+}
+
+// joinSaving connects the core with bgsave.
+func (in *instance) joinSaving() {
+	in.scheduler = bgsave.NewScheduler(bgsave.Parts{
+		Settings: &in.save, Log: in.log, Freeze: func() bgsave.View { return in.core.Freeze() }, Dirty: in.core.Dirty, Turn: in.core.Do,
+		Header: in.header, Clock: in.clockOf, Retained: in.retained,
+	})
+	in.saver = &bgsave.Commands{Scheduler: in.scheduler, Settings: &in.save}
+	in.whole.Emptied = append(in.whole.Emptied, in.scheduler.Flushed)
+}
+
+// header is what a file says of this server. Turn only.
+func (in *instance) header() bgsave.Header {
+	return bgsave.Header{ServerVersion: RedisVersion, CreatedUnix: time.Now().Unix(), UsedMemory: in.core.UsedMemory()}
+}
+
+// clockOf tells savers how to read a key's clock, if a policy is set that goes by it.
+func (in *instance) clockOf() bgsave.ClockFunc {
+	return in.space.Clocks().Of
+}
+
+// retained is how much memory lives only because a view may still read it.
+func (in *instance) retained() int64 {
+	var s memory.Stats
+	in.heap.Stats(&s)
+	return s.Retired
+}
+
+// joinReplication connects the core with the feed.
+func (in *instance) joinReplication() {
+	in.feeding.Log = in.log
+	in.feeding.HeldLimit = func() int64 {
+		return int64(min(in.network.Output.Get()[protocol.ClassReplica].Hard, math.MaxInt64))
+	}
+	in.feed = replication.NewFeed(in.core, &in.feeding, streamer{in})
+	in.core.SetHooks(engine.Hooks{
+		Slow:    in.slow,
+		Latency: in.latency,
+		Gone: func(cl *client.Client) {
+			in.watches.Forget(cl)
+			in.feed.Gone(cl)
+		},
+		Tick: []func(int64){in.feed.Tick, func(int64) { in.scheduler.Tick() }, in.shutdown.tick},
+	})
+}
+
+// diskBarrier refuses writes while saving is asked for and fails.
+func (in *instance) diskBarrier() *engine.Barrier {
+	b := &engine.Barrier{Name: "disk", Refuse: func(_ *client.Client, spec *command.Spec, _ [][]byte) error {
+		if spec.Flags&command.Write == 0 && spec.Name != "ping" {
+			return nil
+		}
+		if !in.scheduler.WritesStopped() {
+			return nil
+		}
+		return bgsave.ErrStopWrites
+	}}
+	in.core.OnTick(func(int64) { in.core.Raise(b, in.scheduler.WritesStopped()) })
+	return b
+}
+
+// replicasBarrier refuses writes while fewer replicas than min-replicas-to-write are well.
+func (in *instance) replicasBarrier() *engine.Barrier {
+	b := &engine.Barrier{Name: "replicas", Refuse: func(cl *client.Client, spec *command.Spec, _ [][]byte) error {
+		if spec.Flags&command.Write == 0 || in.feed.EnoughReplicas() {
+			return nil
+		}
+		return replication.ErrNoReplicas
+	}}
+	in.registry.Follow(func() { in.core.InTurn(func() { in.core.Raise(b, in.feed.WantsReplicas()) }) },
+		"min-replicas-to-write", "min-replicas-max-lag")
+	return b
+}
+
+// A streamer is bgsave's encoder as replication wants it.
+type streamer struct{ in *instance }
+
+// Prepare implements replication.Saver.
+func (s streamer) Prepare(replID string, offset int64) func(io.Writer, *keyspace.View) error {
+	h := s.in.header()
+	h.Replication = &bgsave.ReplicationState{ID: replID, Offset: offset}
+	o := bgsave.Options{
+		Compress: s.in.save.Compress.Get(), Checksum: s.in.save.Checksum.Get(), Delay: s.in.save.SaveDelay.Get(), Header: h,
+		Savers: int(s.in.save.SaverConcurrency.Get()),
+	}
+	return func(w io.Writer, view *keyspace.View) error {
+		_, err := bgsave.WriteTo(s.in.loadContext, w, view, o)
+		return err
+	}
+}
+
+// joinSettings has the parts follow their settings.
+func (in *instance) joinSettings() {
+	in.registry.Follow(func() { in.core.InTurn(in.core.ApplyMemoryLimit) }, "maxmemory", "maxmemory-policy",
+		"maxmemory-samples", "lfu-log-factor", "lfu-decay-time")
+	in.registry.OnChange(func() error { return in.oom.Apply(false) }, "oom-score-adj", "oom-score-adj-values")
+	in.registry.OnChange(func() error { return CheckMaxClients(in.network.MaxClients.Get(), in.log) }, "maxclients")
+	in.registry.OnChange(in.rebind, "bind", "port")
+	in.registry.OnChange(in.signals.CrashLogChanged, "crash-log-enabled")
+	in.registry.Follow(func() { in.catalogue.TrackLatency(in.settings.Core.LatencyTrack.Get()) }, "latency-tracking")
+	in.registry.Loaded()
+}
+
+// listen opens the sockets; what connects waits until everything else stands.
+func (in *instance) listen() (err error) {
+	n := &in.settings.Network
+	in.reactor, err = reactor.New(reactor.Options{
+		Handler: in.core, Settings: &in.network, Backend: in.own.Backend.Get(), Loops: int(n.IOThreads.Get()),
+		Bind: n.Bind.Get(), Port: int(n.Port.Get()), Backlog: int(n.Backlog.Get()),
+		UnixSocket: n.UnixSocket.Get(), UnixPerm: uint32(n.UnixSocketPerm.Get()), Mark: int(n.MarkID.Get()),
+		Logf: func(level reactor.Level, format string, args ...any) {
+			in.log.At(logging.Level(level), format, args...)
+		},
+	})
+	if err != nil {
+		return err
+	}
+	in.reactor.Serve()
+	return nil
+}
+
+// rebind is CONFIG SET bind and port.
+func (in *instance) rebind() error {
+	n := &in.settings.Network
+	return in.reactor.Rebind(n.Bind.Get(), int(n.Port.Get()))
+}
+
+// startAdmin opens the admin address, if there is one.
+func (in *instance) startAdmin() error {
+	address := in.own.Admin.Get()
+	if address == "" {
+		return nil
+	}
+	in.admin = &admin{
+		do: in.core.Do, sections: func() []info.Section { return in.sections }, catalogue: in.catalogue,
+		healthy: in.healthy, profiling: in.core.SetProfiling,
+	}
+	at, err := in.admin.listen(address)
+	if err != nil {
+		return fmt.Errorf("admin-address %s: %w", address, err)
+	}
+	in.log.Notice("Metrics, health and profiles on http://%s", at)
+	return nil
+}
+
+// healthy says why the server should not get traffic, if it should not.
+func (in *instance) healthy() error {
+	switch {
+	case in.loading.Active.Load():
+		return fmt.Errorf("loading")
+	case in.shutdown.waiting || in.shutdown.over:
+		return fmt.Errorf("shutting down")
+	case in.scheduler.WritesStopped():
+		return fmt.Errorf("writes refused: the last background save failed")
+	}
+	return nil
+}
+
+// loadOptions are how the data set is read at start.
+func (in *instance) loadOptions(path string) bgsave.LoadOptions {
+	return bgsave.LoadOptions{
+		NoChecksum: !in.save.Checksum.Get(), Delay: in.save.LoadDelay.Get, Interval: in.save.LoadingInterval.Get(),
+		Name: path, Log: in.log, Progress: &in.loading,
+	}
+}
+
+// title is what ps shows.
+func (in *instance) title(args Arguments) Title {
+	n := &in.settings.Network
+	t := Title{Program: args.Program, Port: n.Port.Get(), UnixSocket: n.UnixSocket.Get(), ConfigFile: in.config.File}
+	if bind := n.Bind.Get(); len(bind) > 0 && bind[0] != "*" {
+		t.Bind = strings.TrimPrefix(bind[0], "-")
+	}
+	return t
+}
+
+// checkHost warns of kernel settings that hurt.
+func checkHost(log *logging.Logger) {
+	if text, ok := checkOvercommit(); !ok {
+		log.Warning("WARNING %s", text)
+	}
+}

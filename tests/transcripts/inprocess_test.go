@@ -1,0 +1,139 @@
+package transcripts
+
+import (
+	"bufio"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/engine/command/commandtest"
+	"spindle/engine/family/keys"
+	"spindle/engine/family/str"
+	"spindle/engine/family/tx"
+	"spindle/protocol"
+)
+
+// inProcess are the transcripts of families that need nothing but data; here their effects and events are held to the
+// reference's too.
+var inProcess = []string{"set", "get", "counters", "edit", "lcs", "keys", "expire", "scan", "object", "multi"}
+
+// TestEffects plays transcripts against the families alone, without a server.
+func TestEffects(t *testing.T) {
+	for _, name := range inProcess {
+		script, err := Read(name + ".txt")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, version := range []int{2, 3} {
+			t.Run(name, func(t *testing.T) {
+				core := newCore(t)
+				clients := map[int]*client.Client{}
+				for _, s := range script.Steps {
+					if s.Client == 0 {
+						core.SetNow(core.Now() + s.Sleep.Milliseconds())
+						continue
+					}
+					cl := clients[s.Client]
+					if cl == nil {
+						cl = core.Client(version)
+						clients[s.Client] = cl
+					}
+					core.Reset()
+					answer := core.Do(cl, s.Args...)
+					reply, err := ReadReply(bufio.NewReader(strings.NewReader(answer)))
+					if err == nil {
+						err = s.Check(version, reply)
+					}
+					if err != nil {
+						t.Errorf("%s:%d (RESP%d): %s: %v", script.Name, s.Line, version, s.Text, err)
+					}
+					var effects, events []string
+					for _, e := range core.Effects {
+						effects = append(effects, EffectLine(e.DB, e.Args))
+					}
+					for _, e := range core.Events {
+						events = append(events, EventLine(e.DB, e.Name, e.Key))
+					}
+					if !sameEffects(effects, s.Effects) {
+						t.Errorf("%s:%d (RESP%d): %s: effects %q, want %q", script.Name, s.Line, version, s.Text, effects, s.Effects)
+					}
+					if !slices.Equal(events, s.Events) {
+						t.Errorf("%s:%d (RESP%d): %s: events %q, want %q", script.Name, s.Line, version, s.Text, events, s.Events)
+					}
+				}
+			})
+		}
+	}
+}
+
+// sameEffects compares two lists of effects; the words of commands may differ in case.
+func sameEffects(a, b []string) bool {
+	return slices.EqualFunc(a, b, strings.EqualFold)
+}
+
+// session is the three commands of other families that the transcripts need.
+var session = command.Family{Name: "session", Rows: []command.Spec{
+	{Name: "select", Arity: 2, Run: func(c *command.Context) error {
+		n, err := command.Int32(c.Args[1])
+		if err != nil || n < 0 || n >= c.Space.Len() {
+			return &protocol.Error{Code: "ERR", Text: "DB index is out of range"}
+		}
+		c.Client.DB = n
+		c.Reply.OK()
+		return nil
+	}},
+	{Name: "ping", Arity: -1, Run: func(c *command.Context) error { c.Reply.Simple("PONG"); return nil }},
+}}
+
+func newCore(t *testing.T) *commandtest.Core {
+	space := newSpace(t)
+	watches := tx.NewWatches(space)
+	core, err := commandtest.New(space, time.Now().UnixMilli(), str.Family, keys.Family, keys.Databases, watches.Family(), session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	core.Abort = watches.Abort
+	space.Hooks.Touched = watches.Touched
+	core.Whole.Emptying = append(core.Whole.Emptying, watches.Emptying)
+	core.Whole.Swapping = append(core.Whole.Swapping, watches.Swapping)
+	return core
+}
+
+// TestEveryRowHasATranscript: the first test of every command is what the reference answers to it.
+func TestEveryRowHasATranscript(t *testing.T) {
+	paths, err := filepath.Glob("*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := map[string]bool{}
+	for _, path := range paths {
+		script, err := Read(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range script.Steps {
+			if len(s.Args) > 0 {
+				used[strings.ToLower(s.Args[0])] = true
+			}
+			if len(s.Args) > 1 {
+				used[strings.ToLower(s.Args[0]+"|"+s.Args[1])] = true
+			}
+		}
+	}
+	for _, f := range []command.Family{str.Family, keys.Family, keys.Databases, tx.NewWatches(nil).Family()} {
+		for _, row := range f.Rows {
+			if !used[row.Name] {
+				t.Errorf("%s has no transcript", row.Name)
+			}
+			for _, sub := range row.Subs {
+				if !used[row.Name+"|"+sub.Name] {
+					t.Errorf("%s|%s has no transcript", row.Name, sub.Name)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,17 @@
+package transcripts
+
+import (
+	"testing"
+
+	"spindle/engine/data/keyspace"
+	"spindle/engine/data/memory"
+)
+
+// newSpace is an empty keyspace with memory of its own.
+func newSpace(t *testing.T) *keyspace.Keyspace {
+	heap, err := memory.New(memory.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keyspace.New(heap, keyspace.Options{Databases: 16})
+}

@@ -1,0 +1,237 @@
+// Package transcripts replays recorded conversations: what a client sends and, byte for byte, what it gets.
+//
+// Owner: tests; nothing imports it but its own recorder.
+// Never: decides what is right. The reference server did, when record wrote the files.
+// Start here: the format. play.go is the connections, record/ writes the files, transcripts_test.go holds a server to them.
+package transcripts
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Transcript is one file: a list of steps, from an empty server on.
+//
+//	# a comment, kept where it stands
+//	> SET k "two words"        a command; quotes and \x escapes as in redis-cli
+//	2> GET k                   the same from a second connection
+//	< $9                       one line of the reply, the same in RESP2 and RESP3
+//	<2 $-1                     a line that only RESP2 gives
+//	<3 _                       a line that only RESP3 gives
+//	<~ :[0-9]+                 a pattern for the whole reply, its lines joined by blanks: for what differs each time
+//	= 0 SET k v PXAT <ms>      what goes to the sinks, after the number of its database
+//	! 0 expired k              a keyspace event: database, event, key
+//	@ sleep 20ms
+//
+// A bulk string's bytes stand on a line of their own, quoted if they begin with a quote or hold what is not printable.
+type Transcript struct {
+	Name  string
+	Steps []*Step
+}
+
+// A Step is a comment, a pause or a command with its replies.
+type Step struct {
+	Line    int
+	Comment string // the line as it stands, if it is no command
+	Sleep   time.Duration
+	Client  int // 1, 2, …; 0 if it is no command
+	Text    string
+	Args    []string
+	Pattern string
+	Reply   [4][]string // by protocol: 2 and 3
+	Effects []string    // lines beginning with "= "
+	Events  []string    // lines beginning with "! "
+}
+
+// Read parses the file at path.
+func Read(path string) (*Transcript, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	t := &Transcript{Name: path}
+	var last *Step
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	lines.Buffer(nil, 16<<20)
+	for n := 1; lines.Scan(); n++ {
+		line := lines.Text()
+		mark, rest, _ := strings.Cut(line, " ")
+		switch {
+		case mark == "<" || mark == "<2" || mark == "<3" || mark == "<~":
+			if last == nil || last.Client == 0 {
+				return nil, fmt.Errorf("%s:%d: a reply without a command", path, n)
+			}
+			if mark == "<" || mark == "<2" {
+				last.Reply[2] = append(last.Reply[2], rest)
+			}
+			if mark == "<" || mark == "<3" {
+				last.Reply[3] = append(last.Reply[3], rest)
+			}
+			if mark == "<~" {
+				if _, err := regexp.Compile(rest); err != nil {
+					return nil, fmt.Errorf("%s:%d: %w", path, n, err)
+				}
+				last.Pattern = rest
+			}
+			continue
+		case (mark == "=" || mark == "!") && last != nil && last.Client != 0:
+			if mark == "=" {
+				last.Effects = append(last.Effects, rest)
+			} else {
+				last.Events = append(last.Events, rest)
+			}
+			continue
+		case strings.HasSuffix(mark, ">") && !strings.HasPrefix(mark, "#"):
+			last = &Step{Line: n, Client: 1, Text: rest}
+			if digits := strings.TrimSuffix(mark, ">"); digits != "" {
+				if last.Client, err = strconv.Atoi(digits); err != nil || last.Client < 1 || last.Client > 9 {
+					return nil, fmt.Errorf("%s:%d: client %q", path, n, digits)
+				}
+			}
+			if last.Args, err = split(rest); err != nil || len(last.Args) == 0 {
+				return nil, fmt.Errorf("%s:%d: %q: %v", path, n, rest, err)
+			}
+		case mark == "@":
+			last = &Step{Line: n, Comment: line}
+			if last.Sleep, err = time.ParseDuration(strings.TrimPrefix(rest, "sleep ")); err != nil {
+				return nil, fmt.Errorf("%s:%d: %w", path, n, err)
+			}
+		case line == "" || strings.HasPrefix(line, "#"):
+			last = &Step{Line: n, Comment: line}
+		default:
+			return nil, fmt.Errorf("%s:%d: %q is neither a command nor a reply", path, n, line)
+		}
+		t.Steps = append(t.Steps, last)
+	}
+	return t, lines.Err()
+}
+
+// Write stores t where it was read.
+func (t *Transcript) Write() error {
+	var b strings.Builder
+	for _, s := range t.Steps {
+		if s.Client == 0 {
+			b.WriteString(s.Comment + "\n")
+			continue
+		}
+		if s.Client > 1 {
+			b.WriteString(strconv.Itoa(s.Client))
+		}
+		b.WriteString("> " + s.Text + "\n")
+		switch {
+		case s.Pattern != "":
+			b.WriteString("<~ " + s.Pattern + "\n")
+		case strings.Join(s.Reply[2], "\n") == strings.Join(s.Reply[3], "\n"):
+			writeLines(&b, "< ", s.Reply[2])
+		default:
+			writeLines(&b, "<2 ", s.Reply[2])
+			writeLines(&b, "<3 ", s.Reply[3])
+		}
+		writeLines(&b, "= ", s.Effects)
+		writeLines(&b, "! ", s.Events)
+	}
+	return os.WriteFile(t.Name, []byte(b.String()), 0o644)
+}
+
+func writeLines(b *strings.Builder, mark string, lines []string) {
+	for _, l := range lines {
+		b.WriteString(mark + l + "\n")
+	}
+}
+
+// Check says whether a reply, as lines, is what the step expects in this protocol.
+func (s *Step) Check(protocol int, got []string) error {
+	if s.Pattern != "" {
+		if whole := strings.Join(got, " "); !regexp.MustCompile(`\A(?:` + s.Pattern + `)\z`).MatchString(whole) {
+			return fmt.Errorf("got %s, which does not match %s", whole, s.Pattern)
+		}
+		return nil
+	}
+	if want := s.Reply[protocol]; strings.Join(got, "\n") != strings.Join(want, "\n") {
+		return fmt.Errorf("got %s, want %s", strings.Join(got, " "), strings.Join(want, " "))
+	}
+	return nil
+}
+
+// EffectLine is the line for a command that goes to the sinks.
+func EffectLine(db int, args []string) string {
+	words := []string{strconv.Itoa(db)}
+	for _, a := range args {
+		words = append(words, abbreviate(a))
+	}
+	return strings.Join(words, " ")
+}
+
+// EventLine is the line for a keyspace event.
+func EventLine(db int, event, key string) string {
+	return strconv.Itoa(db) + " " + event + " " + abbreviate(key)
+}
+
+var unixMs = regexp.MustCompile(`\A1[7-9]\d{11}\z`)
+
+// abbreviate is s as a word: times of about now and long strings, which would differ or say nothing, are only named.
+func abbreviate(s string) string {
+	switch {
+	case unixMs.MatchString(s):
+		return "<ms>"
+	case len(s) > 64:
+		return fmt.Sprintf("<%d bytes>", len(s))
+	case s == "" || strings.ContainsRune(s, ' '):
+		return quoteBytes(s)
+	}
+	return printable(s)
+}
+
+// split cuts a command line as redis-cli does.
+func split(line string) (args []string, err error) {
+	for i := 0; ; {
+		for i < len(line) && line[i] == ' ' {
+			i++
+		}
+		if i == len(line) {
+			return args, nil
+		}
+		var arg []byte
+		switch line[i] {
+		case '"':
+			end := i + 1
+			for end < len(line) && line[end] != '"' {
+				if line[end] == '\\' {
+					end++
+				}
+				end++
+			}
+			if end >= len(line) {
+				return nil, fmt.Errorf("a quote is not closed")
+			}
+			text, err := strconv.Unquote(line[i : end+1])
+			if err != nil {
+				return nil, err
+			}
+			arg, i = []byte(text), end+1
+		default:
+			for i < len(line) && line[i] != ' ' {
+				arg = append(arg, line[i])
+				i++
+			}
+		}
+		args = append(args, expand(string(arg)))
+	}
+}
+
+// repeated is the one shorthand of arguments: {1000*x} is a thousand x.
+var repeated = regexp.MustCompile(`\{(\d+)\*([^}]+)\}`)
+
+func expand(arg string) string {
+	return repeated.ReplaceAllStringFunc(arg, func(s string) string {
+		m := repeated.FindStringSubmatch(s)
+		n, _ := strconv.Atoi(m[1])
+		return strings.Repeat(m[2], n)
+	})
+}

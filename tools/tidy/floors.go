@@ -1,0 +1,82 @@
+package tidy
+
+import (
+	"go/ast"
+	"strings"
+)
+
+// A rule says what the packages at and below a folder may import of this module. The longest folder that matches holds.
+// A target ending in "/" means the folder and all below it; without it, that package alone.
+type rule struct {
+	folder string
+	may    []string
+}
+
+// floors is LAYOUT's table, top down. internal/ is open to everyone and not listed.
+var floors = []rule{
+	{".", []string{"server"}},
+	{"server", []string{"reactor/", "protocol/", "engine/", "lazyfree/", "bgsave/", "aof/", "replication/", "cluster/", "scripting/"}},
+	{"cluster", []string{"replication/", "bgsave/rdb", "engine/", "protocol/"}},
+	{"aof", []string{"bgsave/", "engine/", "protocol/"}},
+	{"replication", []string{"bgsave/", "engine/", "protocol/"}},
+	{"bgsave", []string{"bgsave/", "engine/command", "engine/client", "engine/data/", "protocol/"}},
+	{"bgsave/rdb", []string{"engine/data/"}},
+	{"scripting", []string{"engine/command", "engine/client", "engine/data/", "protocol/"}},
+	{"sentinel", []string{"reactor/", "protocol/", "engine/"}},
+	{"proxy", []string{"reactor/", "protocol/"}},
+	{"engine", []string{"engine/command", "engine/client", "engine/data/", "lazyfree/", "protocol/"}},
+	{"engine/family", []string{"engine/command", "engine/client", "engine/data/", "protocol/"}},
+	{"engine/command", []string{"engine/client", "engine/data/", "protocol/"}},
+	{"engine/client", []string{"protocol/"}},
+	{"engine/data/keyspace", []string{"engine/data/value", "engine/data/table", "engine/data/tree", "engine/data/listpack", "engine/data/intset", "engine/data/memory"}},
+	{"engine/data/value", []string{"engine/data/table", "engine/data/tree", "engine/data/listpack", "engine/data/intset", "engine/data/memory"}},
+	{"engine/data/table", []string{"engine/data/memory"}},
+	{"engine/data/tree", []string{"engine/data/listpack", "engine/data/memory"}},
+	{"engine/data/listpack", []string{"engine/data/memory"}},
+	{"engine/data/intset", []string{"engine/data/memory"}},
+	{"engine/data/memory", nil},
+	{"reactor", []string{"protocol/"}},
+	{"protocol", nil},
+	{"protocol/respclient", []string{"protocol"}},
+	{"lazyfree", nil},
+	{"internal", nil},
+	{"tools", []string{"protocol/", "bgsave/", "engine/", "aof/", "reactor/", "server/"}},
+	{"bench", []string{"bench/", "protocol/"}},
+	{"tests", []string{"tests/", "protocol/", "engine/", "bgsave/", "server/"}},
+}
+
+// neverImported are the folders nobody but main, or nobody at all, may import.
+var neverImported = []string{"tools/", "bench/", "tests/"}
+
+// ruleFor is the rule of the longest folder that holds dir.
+func ruleFor(dir string) *rule {
+	var best *rule
+	for i := range floors {
+		f := floors[i].folder
+		if (dir == f || (f != "." && strings.HasPrefix(dir, f+"/"))) && (best == nil || len(f) > len(best.folder)) {
+			best = &floors[i]
+		}
+	}
+	return best
+}
+
+// allows says whether a package of this rule may import target.
+func (r *rule) allows(target string) bool {
+	if strings.HasPrefix(target, "internal/") {
+		return true
+	}
+	for _, may := range r.may {
+		if target == strings.TrimSuffix(may, "/") || (strings.HasSuffix(may, "/") && strings.HasPrefix(target, may)) {
+			return true
+		}
+	}
+	return false
+}
+
+// funcName is a declaration's name if it is a function or method.
+func funcName(d ast.Decl) string {
+	if f, ok := d.(*ast.FuncDecl); ok {
+		return f.Name.Name
+	}
+	return ""
+}

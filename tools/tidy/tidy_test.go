@@ -1,0 +1,167 @@
+package tidy
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const root = "../.."
+
+func read(t *testing.T) map[string]*Package {
+	t.Helper()
+	packages, err := Read(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(packages) < 10 {
+		t.Fatalf("only %d packages found below %s: the test looks at the wrong place", len(packages), root)
+	}
+	return packages
+}
+
+func TestImportsPointDown(t *testing.T) {
+	for dir, p := range read(t) {
+		r := ruleFor(dir)
+		if r == nil {
+			t.Errorf("%s has no floor: give it a row in floors.go and a room in ARCHITECTURE.md", dir)
+			continue
+		}
+		for target, file := range p.Imports {
+			own := strings.SplitN(dir, "/", 2)[0]
+			for _, never := range neverImported {
+				if strings.HasPrefix(target, never) && own+"/" != never {
+					t.Errorf("%s/%s imports %s, which nobody may import", dir, file, target)
+				}
+			}
+			if !r.allows(target) {
+				t.Errorf("%s/%s imports %s: not allowed on its floor (%s)", dir, file, target, r.folder)
+			}
+		}
+	}
+}
+
+func TestFamiliesDoNotMeet(t *testing.T) {
+	for dir, p := range read(t) {
+		if !strings.HasPrefix(dir, "engine/family/") {
+			continue
+		}
+		for target, file := range p.Imports {
+			if strings.HasPrefix(target, "engine/family/") {
+				t.Errorf("%s/%s imports the family %s; share through data/value, data/keyspace or command", dir, file, target)
+			}
+		}
+	}
+}
+
+// Imports between top-level folders must not run in a circle, even where no two packages do.
+func TestFoldersDoNotCircle(t *testing.T) {
+	arrows := map[string]map[string]bool{}
+	for dir, p := range read(t) {
+		from := strings.SplitN(dir, "/", 2)[0]
+		for target := range p.Imports {
+			to := strings.SplitN(target, "/", 2)[0]
+			if from == to {
+				continue
+			}
+			if arrows[from] == nil {
+				arrows[from] = map[string]bool{}
+			}
+			arrows[from][to] = true
+		}
+	}
+	state := map[string]int{} // 1: on the path, 2: done
+	var visit func(folder string, path []string)
+	visit = func(folder string, path []string) {
+		switch state[folder] {
+		case 1:
+			t.Errorf("folders circle: %s", strings.Join(append(path, folder), " → "))
+			return
+		case 2:
+			return
+		}
+		state[folder] = 1
+		for to := range arrows[folder] {
+			visit(to, append(path, folder))
+		}
+		state[folder] = 2
+	}
+	for folder := range arrows {
+		visit(folder, nil)
+	}
+}
+
+func TestPackagesSayWhoOwnsThem(t *testing.T) {
+	for dir, p := range read(t) {
+		if len(p.Imports)+len(p.Foreign) == 0 && p.Doc == "" && onlyTests(p) {
+			continue
+		}
+		switch {
+		case p.Doc == "":
+			t.Errorf("%s has no package comment", dir)
+		case dir != "." && !strings.Contains(p.Doc, "Owner:") && !strings.HasPrefix(p.Doc, "Command "):
+			t.Errorf("%s: the package comment does not name its owner (a line that begins with \"Owner:\")", dir)
+		}
+	}
+}
+
+func onlyTests(p *Package) bool {
+	for f := range p.Funcs {
+		if !strings.Contains(f, "_test.go:") {
+			return false
+		}
+	}
+	return true
+}
+
+// The network libraries stay behind the reactor.
+func TestReactorAloneKnowsTheNetworkLibraries(t *testing.T) {
+	for dir, p := range read(t) {
+		for target, file := range p.Foreign {
+			network := strings.HasPrefix(target, "github.com/panjf2000/gnet") || strings.HasPrefix(target, "github.com/cloudwego/netpoll")
+			if network && !strings.HasPrefix(dir, "reactor") {
+				t.Errorf("%s/%s imports %s: only reactor may", dir, file, target)
+			}
+		}
+	}
+}
+
+var place = regexp.MustCompile("`([a-z0-9_./]+\\.go):([A-Za-z_][A-Za-z0-9_]*)`")
+
+// TestMapLeadsToRealPlaces: every `file.go:Func` of ARCHITECTURE.md exists, and the walk of one SET is at most five files.
+func TestMapLeadsToRealPlaces(t *testing.T) {
+	text, err := os.ReadFile(root + "/ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages := read(t)
+	places := place.FindAllStringSubmatch(string(text), -1)
+	if len(places) == 0 {
+		t.Fatal("ARCHITECTURE.md names no `file.go:Func`")
+	}
+	for _, m := range places {
+		dir, file := ".", m[1]
+		if cut := strings.LastIndex(file, "/"); cut >= 0 {
+			dir, file = file[:cut], file[cut+1:]
+		}
+		p := packages[dir]
+		if p == nil || !p.Funcs[file+":"+m[2]] {
+			t.Errorf("ARCHITECTURE.md points to %s:%s, which does not exist", m[1], m[2])
+		}
+	}
+	_, walk, found := strings.Cut(string(text), "## The walk of one SET")
+	if !found {
+		t.Fatal("ARCHITECTURE.md has no section \"The walk of one SET\"")
+	}
+	if cut := strings.Index(walk, "\n## "); cut >= 0 {
+		walk = walk[:cut]
+	}
+	files := map[string]bool{}
+	for _, m := range place.FindAllStringSubmatch(walk, -1) {
+		files[m[1]] = true
+	}
+	if len(files) == 0 || len(files) > 5 {
+		t.Errorf("the walk of one SET goes through %d files, want 1 to 5: %v", len(files), files)
+	}
+}
