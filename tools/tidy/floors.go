@@ -27,6 +27,7 @@ var floors = []rule{
 	{"engine", []string{"engine/command", "engine/client", "engine/data/", "lazyfree/", "protocol/"}},
 	{"engine/family", []string{"engine/command", "engine/client", "engine/data/", "protocol/"}},
 	{"engine/command", []string{"engine/client", "engine/data/", "protocol/"}},
+	{"engine/command/commandtest", []string{"engine/command", "engine/client", "engine/data/", "protocol/"}},
 	{"engine/client", []string{"protocol/"}},
 	{"engine/data/keyspace", []string{"engine/data/value", "engine/data/table", "engine/data/tree", "engine/data/listpack", "engine/data/intset", "engine/data/memory"}},
 	{"engine/data/value", []string{"engine/data/table", "engine/data/tree", "engine/data/listpack", "engine/data/intset", "engine/data/memory"}},
