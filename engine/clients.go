@@ -23,7 +23,7 @@ func (c *Core) Open(conn protocol.Conn) (session any, refusal []byte) {
 	if open && c.settings.ProtectedMode.Get() && !conn.Unix() && !conn.Loopback() {
 		return nil, []byte(deniedText)
 	}
-	cl := &client.Client{Conn: conn, User: "default", Authenticated: open, Protocol: 2, LastCommand: "NULL"}
+	cl := &client.Client{Conn: conn, User: "default", Authenticated: open, Protocol: 2, LastCommand: "NULL", MaxBulk: c.common.MaxBulk}
 	if conn.Unix() {
 		cl.Flags |= client.Unix
 	}

@@ -3,9 +3,11 @@ package server
 import (
 	"time"
 
+	"spindle/engine"
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/engine/family/config"
+	"spindle/engine/family/conn"
 )
 
 // joinCommands builds the catalogue, and renames in it what the configuration renames.
@@ -51,3 +53,19 @@ func (in *instance) resetStatistics() {
 func (in *instance) slow(cl *client.Client, args [][]byte, took time.Duration) {}
 
 func (in *instance) latency(event string, took time.Duration) {}
+
+// connDeps are what the connection commands ask of the rest.
+func (in *instance) connDeps() conn.Deps {
+	return conn.Deps{
+		Clients: in.clients, RequirePass: in.engine.RequirePass.Get, Kill: in.core.Kill,
+		Pause:   func(all bool, untilMs int64) { in.core.Pause(engine.PauseByClient, all, untilMs) },
+		Unpause: func() { in.core.Unpause(engine.PauseByClient) },
+		Unblock: in.core.Unblock,
+		Reset: func(cl *client.Client) {
+			in.watches.Forget(cl)
+			in.core.StopMonitor(cl)
+			cl.Queue = nil
+		},
+		Subscriptions: func(*client.Client) (int, int, int) { return 0, 0, 0 },
+	}
+}

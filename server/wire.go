@@ -97,6 +97,7 @@ func (in *instance) assemble(args Arguments) (err error) {
 	if in.heap, err = memory.New(memory.Options{}); err != nil {
 		return fmt.Errorf("reserving memory: %w", err)
 	}
+	in.common.MaxBulk = &in.network.MaxBulk
 	in.lazy = lazyfree.New(lazyfree.Options{})
 	in.space = keyspace.New(in.heap, keyspace.Options{Databases: int(in.settings.Core.Databases.Get())})
 	in.clients = client.NewRegistry()

@@ -5,7 +5,10 @@
 // Start here; registry.go finds clients by id.
 package client
 
-import "spindle/protocol"
+import (
+	"spindle/internal/setting"
+	"spindle/protocol"
+)
 
 // Flags are what a client is and what holds for it now.
 type Flags uint64
@@ -58,6 +61,8 @@ type Client struct {
 	Wait    any             // what it is blocked on, for the core's blocking.go
 	Out     *protocol.Reply // where replies go now: the batch's, or a private one while the client is blocked
 
+	MaxBulk *setting.Int // proto-max-bulk-len, which holds for everyone; nil for a Fake
+
 	CommandsRun             uint64
 	InputBytes, OutputBytes uint64
 	QueueBytes              int // multi-mem
@@ -66,6 +71,16 @@ type Client struct {
 
 // Is says whether any of f is set.
 func (c *Client) Is(f Flags) bool { return c.Flags&f != 0 }
+
+// Limits implements protocol.Limiter. Its loop asks outside the turn, on the goroutine that runs the client's commands: nobody
+// else changes Authenticated.
+func (c *Client) Limits() protocol.Limits {
+	l := protocol.Limits{Unauthenticated: !c.Authenticated}
+	if c.MaxBulk != nil && !c.Is(Primary) {
+		l.MaxBulk = int(c.MaxBulk.Get())
+	}
+	return l
+}
 
 // Queue is what MULTI collects: copies, because the read buffer is lent (R2).
 type Queue struct {

@@ -22,6 +22,7 @@ type Registry struct {
 	given      map[*Row]bool // named by the configuration
 	directives []directive
 	followers  []func()
+	displaced  []string
 	warn       func(format string, args ...any)
 }
 
@@ -47,13 +48,13 @@ func NewRegistry(groups ...[]Row) (*Registry, error) {
 	return r, nil
 }
 
-// Fill adds the rows whose names nobody has declared: those of features that have no package of their own yet. It returns the names of
-// the others, which their packages own by now.
-func (r *Registry) Fill(rows []Row) (owned []string) {
+// Fill adds the rows whose names nobody has declared: those of features that have no package of their own yet. The others,
+// which their packages own by now, are left out and listed by Displaced.
+func (r *Registry) Fill(rows []Row) {
 	for i := range rows {
 		row := &rows[i]
 		if r.byName[row.Name] != nil || row.Alias != "" && r.byName[row.Alias] != nil {
-			owned = append(owned, row.Name)
+			r.displaced = append(r.displaced, row.Name)
 			continue
 		}
 		if err := r.add(row); err != nil {
@@ -61,8 +62,10 @@ func (r *Registry) Fill(rows []Row) (owned []string) {
 		}
 	}
 	r.sort()
-	return owned
 }
+
+// Displaced names the rows that Fill left out: their stand-ins can go.
+func (r *Registry) Displaced() []string { return r.displaced }
 
 func (r *Registry) sort() {
 	slices.SortFunc(r.rows, func(a, b *Row) int { return strings.Compare(a.Name, b.Name) })

@@ -19,10 +19,8 @@ const replyTimeout = 10 * time.Second
 func Play(t *Transcript, address string, protocol int, got func(s *Step, reply []string) error) error {
 	p := &player{address: address, protocol: protocol}
 	defer p.close()
-	for _, args := range [][]string{{"FLUSHALL"}} {
-		if _, err := p.ask(0, args); err != nil {
-			return fmt.Errorf("%s: %v: %w", t.Name, args, err)
-		}
+	if reply, err := p.ask(0, []string{"FLUSHALL"}); err != nil || reply[0] != "+OK" {
+		return fmt.Errorf("%s: FLUSHALL answers %v, %v", t.Name, reply, err)
 	}
 	for _, s := range t.Steps {
 		if s.Client == 0 {
@@ -68,8 +66,8 @@ func (p *player) ask(client int, args []string) ([]string, error) {
 		}
 		p.clients[client] = &link{conn, bufio.NewReader(conn)}
 		if p.protocol == 3 {
-			if _, err := p.ask(client, []string{"HELLO", "3"}); err != nil {
-				return nil, err
+			if reply, err := p.ask(client, []string{"HELLO", "3"}); err != nil || reply[0][0] != '%' {
+				return nil, fmt.Errorf("HELLO 3 answers %v, %v", reply, err)
 			}
 		}
 	}

@@ -27,6 +27,8 @@ type Core struct {
 	Effects []Effect // since the last Reset
 	Events  []Event
 
+	Bulk *protocol.Bulk // the next command's large last argument
+
 	now    int64
 	nextID int64
 	depth  int
@@ -138,7 +140,8 @@ func enqueue(cl *client.Client, spec *command.Spec, args [][]byte) {
 func (c *Core) run(cl *client.Client, spec *command.Spec, args [][]byte) error {
 	ctx := &c.frames[c.depth]
 	c.depth++
-	ctx.Client, ctx.Args, ctx.Reply, ctx.Spec, ctx.Bulk = cl, args, cl.Out, spec, nil
+	ctx.Client, ctx.Args, ctx.Reply, ctx.Spec, ctx.Bulk = cl, args, cl.Out, spec, c.Bulk
+	c.Bulk = nil
 	ctx.Space, ctx.DB, ctx.Now, ctx.Dirty = c.Space, c.Space.DB(cl.DB), c.now, 0
 	ctx.Settings, ctx.Whole, ctx.Core = c.Settings, c.Whole, c
 	mark := cl.Out.Mark()

@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"spindle/engine/data/memory"
+	"spindle/internal/invariant"
 )
 
 // A Table is an index from keys to blocks.
@@ -47,7 +48,8 @@ const (
 	maxLevels  = maxDepth + 1
 )
 
-func nodeBytes(bits uint8) int { return 64 + 8<<bits }
+// nodeBytes is a multiple of 64, as the low bits of an entry want it.
+func nodeBytes(bits uint8) int { return max(128, 64+8<<bits) }
 
 func nodeAt(r memory.Ref) *node { return (*node)(memory.Pointer(r)) }
 
@@ -55,9 +57,15 @@ func (n *node) entry(i uint64) *uint64 {
 	return (*uint64)(unsafe.Add(unsafe.Pointer(n), 64+i*8))
 }
 
-func segmentEntry(r memory.Ref, nb int) uint64 { return uint64(r) | uint64(nb) }
+func segmentEntry(r memory.Ref, nb int) uint64 {
+	invariant.That(r&^entryRef == 0, "segment at %x", r)
+	return uint64(r) | uint64(nb)
+}
 
-func nodeEntry(r memory.Ref, bits uint8) uint64 { return uint64(r) | uint64(bits)<<entryBits }
+func nodeEntry(r memory.Ref, bits uint8) uint64 {
+	invariant.That(r&^entryRef == 0, "node at %x", r)
+	return uint64(r) | uint64(bits)<<entryBits
+}
 
 // refOf is the segment or node of an entry.
 func refOf(e uint64) memory.Ref { return memory.Ref(e & entryRef) }

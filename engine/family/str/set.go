@@ -136,7 +136,7 @@ func (o *setOptions) propagateWithoutGet(c *command.Context) {
 // store writes val at key, whatever was there. A bulk that arrived in memory of its own becomes the value as it is.
 func store(c *command.Context, key, val []byte, when int64) {
 	var created bool
-	if c.Bulk != nil && !c.Bulk.Taken && len(val) == len(c.Bulk.Data) && &val[0] == &c.Bulk.Data[0] {
+	if b := c.Bulk; b != nil && !b.Taken && len(val) >= adoptFrom && len(val) == len(b.Data) && &val[0] == &b.Data[0] {
 		created = c.DB.SetBulk(key, c.Bulk.Ref, len(val), when)
 		c.Bulk.Taken = true
 	} else {
@@ -146,6 +146,9 @@ func store(c *command.Context, key, val []byte, when int64) {
 		c.Notify(command.EventNew, "new", key)
 	}
 }
+
+// adoptFrom is the shortest bulk that is worth keeping where it is; a shorter one may fit beside its key.
+const adoptFrom = 64 << 10
 
 // setNX is SETNX key value. Replies: 1, or 0 if the key exists. Propagates as written.
 func setNX(c *command.Context) error {

@@ -1,0 +1,324 @@
+package bgsave
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"spindle/bgsave/rdb"
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/engine/data/keyspace"
+	"spindle/engine/data/memory"
+	"spindle/protocol"
+)
+
+// A bench is a keyspace with the handlers of this package on it.
+type bench struct {
+	*Commands
+	t      testing.TB
+	space  *keyspace.Keyspace
+	cl     client.Client
+	events []string
+	told   string // what the last call propagated: "-" nothing, "=" as written, else the commands
+	dirty  int64
+}
+
+func newBench(t testing.TB) *bench {
+	h, err := memory.New(memory.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{t: t, space: keyspace.New(h, keyspace.Options{}), Commands: &Commands{Settings: &Settings{}}}
+	b.Settings.Rows()
+	b.space.SetNow(1_000_000)
+	return b
+}
+
+func (b *bench) Call(*command.Context, *command.Spec, [][]byte) error { panic("not here") }
+func (b *bench) Block(*command.Context, command.Wait)                 { panic("not here") }
+func (b *bench) Notify(_ command.EventClass, event string, db int, key []byte) {
+	b.events = append(b.events, fmt.Sprintf("%s %d %.20s", event, db, key))
+}
+
+// run is a command's reply.
+func (b *bench) run(args ...string) string {
+	b.t.Helper()
+	var reply protocol.Reply
+	c := &command.Context{Client: &b.cl, Reply: &reply, Space: b.space, DB: b.space.DB(b.cl.DB), Now: b.space.Now(), Core: b}
+	for _, a := range args {
+		c.Args = append(c.Args, []byte(a))
+	}
+	for _, f := range b.Families() {
+		for i := range f.Rows {
+			if row := &f.Rows[i]; row.Name == strings.ToLower(args[0]) {
+				c.Spec = row
+				if err := row.Run(c); err != nil {
+					reply.Reset()
+					reply.Error(err)
+				}
+			}
+		}
+	}
+	b.told, b.dirty = "-", c.Dirty
+	switch {
+	case c.Effects.Replaced:
+		b.told = ""
+		for _, cmd := range c.Effects.Commands {
+			b.told += string(bytes.Join(cmd, []byte(" ")))
+		}
+	case c.Dirty > 0:
+		b.told = "="
+	}
+	var out []byte
+	reply.Pieces(func(p []byte) bool { out = append(out, p...); return true })
+	return string(out)
+}
+
+// dumped is a key's payload.
+func (b *bench) dumped(key string) string {
+	reply := b.run("dump", key)
+	_, payload, _ := strings.Cut(reply, "\r\n")
+	return strings.TrimSuffix(payload, "\r\n")
+}
+
+func (b *bench) get(key string) string {
+	v := b.space.DB(b.cl.DB).Peek([]byte(key))
+	if !v.Exists() {
+		return "(nil)"
+	}
+	return fmt.Sprintf("%s %s @%d", v.Encoding(), v.Bytes(nil), v.Deadline())
+}
+
+func TestDumpRestore(t *testing.T) {
+	b := newBench(t)
+	if got := b.run("dump", "none"); got != "$-1\r\n" {
+		t.Errorf("DUMP of nothing: %q", got)
+	}
+	values := []string{"", "10", "-9223372036854775808", "hello", strings.Repeat("a", 44), strings.Repeat("ab", 5000), strings.Repeat("x\x00\xffy", 100_000)}
+	for i, v := range values {
+		key := fmt.Sprintf("k%d", i)
+		b.space.DB(0).SetString([]byte(key), []byte(v), 0)
+		payload := b.dumped(key)
+		b.cl.DB = 1
+		if got := b.run("restore", key, "0", payload); got != "+OK\r\n" {
+			t.Fatalf("RESTORE of %.20q: %q", v, got)
+		}
+		now := b.get(key)
+		b.cl.DB = 0
+		if was := b.get(key); now != was {
+			t.Errorf("%.20q came back as %.40q, was %.40q", v, now, was)
+		}
+	}
+	// The reference server's own payload, version 11.
+	if got := b.run("restore", "theirs", "0", rdb11("\x00\x05hello")); got != "+OK\r\n" || b.get("theirs") != "embstr hello @0" {
+		t.Errorf("%q, %s", got, b.get("theirs"))
+	}
+}
+
+// rdb11 is body as a payload of version 11.
+func rdb11(body string) string { return string(rdb.AppendFooter([]byte(body), 0, 11)) }
+
+func TestRestoreReplies(t *testing.T) {
+	b := newBench(t)
+	hello := rdb11("\x00\x05hello")
+	wrong := "-ERR DUMP payload version or checksum are wrong\r\n"
+	format := "-ERR Bad data format\r\n"
+	cases := []struct {
+		args string // PAYLOAD stands for hello
+		want string
+	}{
+		{"k -1 PAYLOAD", "-ERR Invalid TTL value, must be >= 0\r\n"},
+		{"k x PAYLOAD", "-ERR value is not an integer or out of range\r\n"},
+		{"k 0 PAYLOAD REPLACE FOO", "-ERR syntax error\r\n"},
+		{"k 0 PAYLOAD IDLETIME", "-ERR syntax error\r\n"},
+		{"k 0 PAYLOAD IDLETIME -1", "-ERR Invalid IDLETIME value, must be >= 0\r\n"},
+		{"k 0 PAYLOAD IDLETIME x", "-ERR value is not an integer or out of range\r\n"},
+		{"k 0 PAYLOAD FREQ 256", "-ERR Invalid FREQ value, must be >= 0 and <= 255\r\n"},
+		{"k 0 PAYLOAD FREQ 1 IDLETIME 1", "-ERR syntax error\r\n"},
+		{"there 0 PAYLOAD", "-BUSYKEY Target key name already exists.\r\n"},
+		{"there x garbage", "-BUSYKEY Target key name already exists.\r\n"},
+		{"k 0 short", wrong},
+		{"k 0 " + hello[:len(hello)-1] + "!", wrong},
+		{"k 0 " + string(rdb.AppendFooter([]byte("\x00\x05hello"), 0, 13)), wrong},
+		{"k 0 " + rdb11(""), format},
+		{"k 0 " + rdb11("\x00\x06hello"), format},
+		{"k 0 " + rdb11("\x00\x04hello"), format},
+		{"k 0 " + rdb11("\x08\x05hello"), format},
+		{"k 0 " + rdb11("\x00\xc3\x02\x05\xff\xff"), format},
+		{"k 0 " + rdb11("\x00\x81\x10\x00\x00\x00\x00\x00\x00\x00a"), format},
+		{"k 0 " + rdb11("\x01\x01\x01a"), "-ERR Bad data format: a value of type list (linked) cannot be restored by this version\r\n"},
+		{"k 0 PAYLOAD replace ABSTTL idletime 5", "+OK\r\n"},
+	}
+	for _, c := range cases {
+		b.space.DB(0).SetString([]byte("there"), []byte("x"), 0)
+		b.space.DB(0).Delete([]byte("k"))
+		args := append([]string{"restore"}, strings.Split(c.args, " ")...)
+		for i := range args {
+			if args[i] == "PAYLOAD" {
+				args[i] = hello
+			}
+		}
+		if got := b.run(args...); got != c.want {
+			t.Errorf("RESTORE %q: %q, want %q", c.args, got, c.want)
+		}
+		if c.want[0] == '-' && b.get("k") != "(nil)" {
+			t.Errorf("RESTORE %q left %s", c.args, b.get("k"))
+		}
+	}
+	b.AnyChecksum = true
+	if got := b.run("restore", "k", "0", hello[:len(hello)-1]+"!", "REPLACE"); got != "+OK\r\n" {
+		t.Errorf("any checksum: %q", got)
+	}
+}
+
+// TestRestoreEffects: deadlines, what is propagated, and events.
+func TestRestoreEffects(t *testing.T) {
+	b := newBench(t)
+	p := rdb11("\x00\x01v")
+	steps := []struct{ args, key, told, event string }{
+		{"k 0 PAYLOAD", "embstr v @0", "=", "restore 0 k"},
+		{"k 500 PAYLOAD REPLACE IDLETIME 7", "embstr v @1000500", "restore k 1000500 PAYLOAD REPLACE IDLETIME 7 ABSTTL", "restore 0 k"},
+		{"k 2000000 PAYLOAD REPLACE ABSTTL", "embstr v @2000000", "=", "restore 0 k"},
+		{"k 999999 PAYLOAD REPLACE ABSTTL", "(nil)", "DEL k", "del 0 k"},
+		{"k 999999 PAYLOAD ABSTTL", "(nil)", "-", ""},
+		{"k 9223372036854775807 PAYLOAD", "embstr v @9223372036854775807", "restore k 9223372036854775807 PAYLOAD ABSTTL", "restore 0 k"},
+	}
+	for _, s := range steps {
+		b.events = nil
+		got := b.run(append([]string{"restore"}, strings.Split(strings.ReplaceAll(s.args, "PAYLOAD", p), " ")...)...)
+		told := strings.ReplaceAll(b.told, p, "PAYLOAD")
+		if got != "+OK\r\n" || b.get("k") != s.key || told != s.told || strings.Join(b.events, ",") != s.event {
+			t.Errorf("RESTORE %s: %q, %s, told %q, events %q; want %+v", s.args, got, b.get("k"), told, b.events, s)
+		}
+	}
+}
+
+func TestRestoreClock(t *testing.T) {
+	b := newBench(t)
+	p := rdb11("\x00\x01v")
+	b.run("restore", "k", "0", p, "IDLETIME", "100")
+	if idle := b.space.IdleMs(b.space.DB(0).Peek([]byte("k"))); idle != 100_000 {
+		t.Errorf("idle %d ms", idle)
+	}
+	b.space.Policy = keyspace.AllKeysLFU
+	b.run("restore", "k", "0", p, "FREQ", "100", "REPLACE")
+	if f := b.space.Frequency(b.space.DB(0).Peek([]byte("k"))); f != 100 {
+		t.Errorf("freq %d", f)
+	}
+}
+
+func TestSaveCommands(t *testing.T) {
+	b, d := newBench(t), newDesk(t)
+	b.Scheduler = d.Scheduler
+	if got := b.run("lastsave"); got != ":1700000000\r\n" {
+		t.Errorf("LASTSAVE %q", got)
+	}
+	if got := b.run("save"); got != "+OK\r\n" {
+		t.Errorf("SAVE %q", got)
+	}
+	for _, args := range [][]string{{"bgsave", "foo"}, {"bgsave", "schedule", "x"}} {
+		if got := b.run(args...); got != "-ERR syntax error\r\n" {
+			t.Errorf("%q: %q", args, got)
+		}
+	}
+	d.settings.SaveDelay.Set(1000)
+	d.in(func() {
+		if got := b.run("bgsave"); got != "+Background saving started\r\n" {
+			t.Errorf("BGSAVE %q", got)
+		}
+		for _, args := range [][]string{{"bgsave"}, {"bgsave", "schedule"}, {"save"}} {
+			if got := b.run(args...); got != "-ERR Background save already in progress\r\n" {
+				t.Errorf("%q beside a save: %q", args, got)
+			}
+		}
+	})
+	d.wait(t)
+	b.cl.Flags |= client.Multi
+	if got := b.run("bgsave"); got != "+Background saving scheduled\r\n" {
+		t.Errorf("BGSAVE inside MULTI %q", got)
+	}
+	d.settings.FileName.Set("/nonexistent/x")
+	if got := b.run("save"); got != "-ERR\r\n" {
+		t.Errorf("SAVE that fails: %q", got)
+	}
+}
+
+// TestKeyspace: a real view saved while the core goes on, loaded into another keyspace.
+func TestKeyspace(t *testing.T) {
+	b := newBench(t)
+	db := b.space.DB(0)
+	const keys = 50_000
+	for i := range keys {
+		db.SetString(fmt.Appendf(nil, "key:%d", i), fmt.Appendf(nil, "value of %d", i), int64(i%3)*4_000_000_000_000)
+	}
+	b.space.DB(7).SetString([]byte("long"), bytes.Repeat([]byte("0123456789"), 200_000), 0)
+	v := b.space.Freeze()
+	var file bytes.Buffer
+	done := make(chan error)
+	go func() {
+		_, err := WriteTo(t.Context(), &file, v, Options{Checksum: true, Compress: true, Savers: 2})
+		v.Close()
+		done <- err
+	}()
+	for i := range keys { // none of this is in the file
+		key := fmt.Appendf(nil, "key:%d", i)
+		switch i % 3 {
+		case 0:
+			db.Delete(key)
+		case 1:
+			db.SetString(key, []byte("too late"), 0)
+		default:
+			db.SetString(fmt.Appendf(nil, "new:%d", i), []byte("too late"), 0)
+		}
+	}
+	b.space.DB(7).Append([]byte("long"), []byte("too late"))
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	to := newBench(t).space
+	turns := 0
+	l, err := Read(t.Context(), &file, &Into{Space: to, Turn: func(f func()) { turns++; f() }}, LoadOptions{NowMs: 1})
+	if err != nil || l.Keys != keys+1 || to.DB(0).Len() != keys || turns < keys/turnRecords {
+		t.Fatalf("%+v, %v; %d keys, %d turns", l, err, to.DB(0).Len(), turns)
+	}
+	for i := range keys {
+		v := to.DB(0).Peek(fmt.Appendf(nil, "key:%d", i))
+		if !v.Exists() || string(v.Bytes(nil)) != fmt.Sprintf("value of %d", i) || v.Deadline() != int64(i%3)*4_000_000_000_000 {
+			t.Fatalf("key %d is %q @%d", i, v.Bytes(nil), v.Deadline())
+		}
+	}
+	if v := to.DB(7).Peek([]byte("long")); v.Len() != 2_000_000 {
+		t.Errorf("the long value has %d bytes", v.Len())
+	}
+	again := rdb.Record{Key: []byte("key:2"), Value: rdb.Text{Bytes: []byte("x")}, DeadlineMs: rdb.None, Idle: rdb.None, Freq: rdb.None}
+	if _, err := (&Into{Space: to}).Insert([]rdb.Record{again}); err == nil || !strings.Contains(err.Error(), `key "key:2"`) {
+		t.Errorf("a key twice: %v", err)
+	}
+	if _, err := (&Into{Space: to, Replace: true}).Insert([]rdb.Record{again}); err != nil {
+		t.Errorf("a key twice, to be replaced: %v", err)
+	}
+}
+
+// FuzzRestore: any payload is a value or an error; what was restored dumps and restores to the same.
+func FuzzRestore(f *testing.F) {
+	for _, body := range []string{"\x00\x05hello", "\x00\xc0\x05", "\x00\xc3\x06\x14\x01aa\xe0\x09\x00", "\x01\x01\x01a", "\x12\x01\x02\x01a"} {
+		f.Add([]byte(body))
+	}
+	b := newBench(f)
+	f.Fuzz(func(t *testing.T, body []byte) {
+		b.t = t
+		b.space.DB(0).Delete([]byte("k"))
+		b.space.DB(0).Delete([]byte("l"))
+		if b.run("restore", "k", "0", rdb11(string(body))) != "+OK\r\n" {
+			if b.get("k") != "(nil)" {
+				t.Fatal("refused and kept")
+			}
+			return
+		}
+		if got := b.run("restore", "l", "0", b.dumped("k")); got != "+OK\r\n" || b.get("k") != b.get("l") {
+			t.Fatalf("%s came back as %s (%s)", b.get("k"), b.get("l"), got)
+		}
+	})
+}
