@@ -86,6 +86,7 @@ const (
 	bufferSize   = flushAt + rdb.PieceMax + rdb.PieceMax/16 + 4<<10 // so that what is appended to one less full fits
 	saverBuffers = 4
 	longValue    = rdb.PieceMax // from here on a value is written piece by piece
+	politeKeys   = 256          // after so many, some 50 µs, a saver lets the core's loops go first where they share a processor
 	partKeys     = 4096         // about how many keys a part has
 	maxParts     = 256          // a View is cut no finer
 )
@@ -275,6 +276,7 @@ type saver struct {
 	free   chan *buffer
 	buf    *buffer
 	keys   int64 // since the last flush
+	since  int   // keys since others were let go first
 }
 
 func newSaver(s *save, pieces chan<- piece) *saver {
@@ -301,7 +303,10 @@ func (sv *saver) key(v value.Value) bool {
 	sv.keys++
 	if len(sv.buf.p) >= flushAt {
 		sv.flush()
-		runtime.Gosched() // the core's loops go first
+	}
+	if sv.since++; sv.since >= politeKeys {
+		sv.since = 0
+		runtime.Gosched()
 	}
 	if sv.s.delay != 0 {
 		sv.flush() // so that readers see progress
@@ -370,8 +375,8 @@ func (sv *saver) long(v value.Value) {
 		if len(sv.buf.p) >= flushAt {
 			more <- sv.buf
 			sv.buf = <-sv.free
-			runtime.Gosched()
 		}
+		runtime.Gosched()
 		return !sv.s.stopped.Load()
 	})
 	if wrote != announced {

@@ -100,6 +100,30 @@ func TestClock(t *testing.T) {
 	}
 }
 
+// TestGolden pins every byte of a small file: another server reads it tomorrow.
+func TestGolden(t *testing.T) {
+	s := newSheet(t)
+	s.put(0, "key", "value", 0)
+	s.put(0, "n", 300, 0x0102030405060708)
+	s.put(9, "7", strings.Repeat("a", 64), 0)
+	var file bytes.Buffer
+	h := Header{ServerVersion: "7.4.1", CreatedUnix: 1_700_000_000, UsedMemory: 1000}
+	if _, err := WriteTo(t.Context(), &file, s, Options{Compress: true, Checksum: true, Header: h}); err != nil {
+		t.Fatal(err)
+	}
+	want := "REDIS0009" +
+		"\xfa\x09redis-ver\x057.4.1" + "\xfa\x0aredis-bits\xc0\x40" + "\xfa\x05ctime\xc2\x00\xf1\x53\x65" + "\xfa\x08used-mem\xc1\xe8\x03" + "\xfa\x08aof-base\xc0\x00" +
+		"\xfe\x00\xfb\x02\x01" + "\x00\x03key\x05value" + "\xfc\x08\x07\x06\x05\x04\x03\x02\x01\x00\x01n\xc1\x2c\x01" +
+		"\xfe\x09\xfb\x01\x00" + "\x00\xc0\x07\xc3"
+	got := file.String()
+	if !strings.HasPrefix(got, want) {
+		t.Errorf("got  %q\nwant %q…", got, want)
+	}
+	if end := got[len(got)-9]; end != 0xff {
+		t.Errorf("no EOF before the checksum: %#x", end)
+	}
+}
+
 // failing fails at its limit-th byte.
 type failing struct{ limit int }
 

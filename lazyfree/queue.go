@@ -54,7 +54,7 @@ type item struct {
 
 type counters struct {
 	pending, freed, jobs, slices, spilled, turnSlices atomic.Int64
-	busyNs                                             atomic.Int64
+	busyNs                                            atomic.Int64
 }
 
 // Overflow is the budget a turn spends on a job that found the queue full: some 10 µs.

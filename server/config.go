@@ -85,8 +85,8 @@ func Load(registry *setting.Registry, args Arguments, stdin io.Reader, to Direct
 	}
 	if args.Stdin {
 		to.Log.Notice("Reading config from stdin")
-		if _, err := io.Copy(&text, stdin); err != nil {
-			return nil, &OpenError{"-", err}
+		if err := readBounded("-", stdin, &text); err != nil {
+			return nil, err
 		}
 	}
 	text.WriteString("\n" + args.Options)
@@ -103,11 +103,29 @@ func readFiles(path string, text *strings.Builder) error {
 		paths, _ = filepath.Glob(path) // a malformed pattern matches nothing, as no file does
 	}
 	for _, p := range paths {
-		b, err := os.ReadFile(p)
+		f, err := os.Open(p)
 		if err != nil {
 			return &OpenError{p, err}
 		}
-		text.Write(b)
+		err = readBounded(p, f, text)
+		_ = f.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxConfig bounds a file: what is longer is no configuration, but a device or a mistake.
+const maxConfig = 64 << 20
+
+func readBounded(path string, r io.Reader, text *strings.Builder) error {
+	n, err := io.Copy(text, io.LimitReader(r, maxConfig+1))
+	if err == nil && n > maxConfig {
+		err = fmt.Errorf("longer than %d bytes", maxConfig)
+	}
+	if err != nil {
+		return &OpenError{path, err}
 	}
 	return nil
 }

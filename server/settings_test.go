@@ -2,42 +2,48 @@ package server
 
 import (
 	"bufio"
+	"bytes"
+	"io"
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"spindle/internal/logging"
 	"spindle/internal/setting"
 )
 
-// newRegistry has the rows of this package alone: their owners' rows are theirs to test.
-func newRegistry(t testing.TB) (*Settings, *setting.Registry) {
+// newRegistry has every row of a server.
+func newRegistry(t testing.TB) *setting.Registry {
 	t.Helper()
-	s := &Settings{}
-	registry, err := NewRegistry(s)
+	in, err := newInstance(logging.New(io.Discard))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s, registry
+	return in.registry
 }
 
-// matchAny is glob matching good enough for names.
-func matchAny(pattern, name string) bool {
+// matchNames is glob matching good enough for names.
+func matchNames(pattern, name string) bool {
 	ok, _ := path.Match(strings.ToLower(pattern), name)
 	return ok
 }
 
+// ownSettingNames are those that the reference server does not have.
+var ownSettingNames = []string{"admin-address", "rdb-file-compression", "rdb-savers", "reactor-backend"}
+
 // reference reads testdata/reference.tsv: name, default, flags.
 func reference(t *testing.T) [][]string {
 	t.Helper()
-	f, err := os.Open(filepath.Join("testdata", "reference.tsv"))
+	b, err := os.ReadFile(filepath.Join("testdata", "reference.tsv"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = f.Close() }()
 	var rows [][]string
-	for lines := bufio.NewScanner(f); lines.Scan(); {
+	for lines := bufio.NewScanner(bytes.NewReader(b)); lines.Scan(); {
 		if line := lines.Text(); !strings.HasPrefix(line, "#") {
 			rows = append(rows, strings.Split(line, "\t"))
 		}
@@ -47,15 +53,15 @@ func reference(t *testing.T) [][]string {
 
 // TestReference holds names, defaults and flags to the reference server's.
 func TestReference(t *testing.T) {
-	_, registry := newRegistry(t)
+	registry := newRegistry(t)
 	shown := map[string]bool{}
-	for _, p := range registry.Get([]string{"*"}, matchAny) {
+	for _, p := range registry.Get([]string{"*"}, matchNames) {
 		shown[p.Name] = true
 	}
-	names := map[string]bool{}
+	known := map[string]bool{}
 	for _, r := range reference(t) {
 		name, deflt, flags := r[0], r[1], r[2]
-		names[name] = true
+		known[name] = true
 		row := registry.Lookup(name)
 		if row == nil {
 			t.Errorf("%s: no such setting", name)
@@ -69,22 +75,56 @@ func TestReference(t *testing.T) {
 		}
 		for flag, bit := range map[string]setting.Flags{"immutable": setting.Immutable, "protected": setting.Protected} {
 			if strings.Contains(flags, flag) != (row.Flags&bit != 0) {
-				t.Errorf("%s: %s: %v", name, flag, row.Flags&bit != 0)
+				t.Errorf("%s: %s is %v", name, flag, row.Flags&bit != 0)
 			}
 		}
 	}
 	for name := range shown {
-		if !names[name] {
-			t.Errorf("%s: the reference does not have it; a setting of spindle's own belongs to ownSettings in this test", name)
+		if !known[name] && !slices.Contains(ownSettingNames, name) {
+			t.Errorf("%s: the reference does not know it, nor ownSettingNames", name)
 		}
+	}
+}
+
+// TestReplies holds the replies of CONFIG SET, and what CONFIG GET says afterwards, to the reference server's:
+// testdata/replies.tsv has a line a try (name, value, reply, value afterwards), each made from the defaults.
+func TestReplies(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join("testdata", "replies.tsv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := newRegistry(t)
+	tries := 0
+	for lines := bufio.NewScanner(bytes.NewReader(b)); lines.Scan(); {
+		if strings.HasPrefix(lines.Text(), "#") {
+			continue
+		}
+		f := strings.Split(lines.Text(), "\t")
+		name, value, want, now := f[0], f[1], f[2], f[3]
+		tries++
+		row := registry.Lookup(name)
+		before := row.Get()
+		reply := ""
+		if err := registry.SetMany([]setting.Pair{{Name: name, Value: value}}, setting.Conditions{Protected: true}); err != nil {
+			reply = strings.TrimPrefix(err.Error(), "CONFIG SET failed (possibly related to argument '"+name+"') - ")
+		}
+		if reply != want || row.Get() != now {
+			t.Errorf("%s %q: %q, now %q; the reference: %q, %q", name, value, reply, row.Get(), want, now)
+		}
+		if err := registry.SetMany([]setting.Pair{{Name: name, Value: before}}, setting.Conditions{Protected: true}); err != nil {
+			t.Fatalf("%s back to %q: %v", name, before, err)
+		}
+	}
+	if tries < 1000 {
+		t.Errorf("only %d tries", tries)
 	}
 }
 
 // TestSetBack sets every setting to what CONFIG GET says: nothing changes, and what cannot be set says why.
 func TestSetBack(t *testing.T) {
-	_, registry := newRegistry(t)
+	registry := newRegistry(t)
 	t.Chdir(t.TempDir())
-	before := registry.Get([]string{"*"}, matchAny)
+	before := registry.Get([]string{"*"}, matchNames)
 	for _, p := range before {
 		err := registry.SetMany([]setting.Pair{p}, setting.Conditions{Protected: true})
 		immutable := registry.Lookup(p.Name).Flags&setting.Immutable != 0
@@ -95,10 +135,63 @@ func TestSetBack(t *testing.T) {
 			t.Errorf("%s: %v", p.Name, err)
 		}
 	}
-	after := registry.Get([]string{"*"}, matchAny)
-	for i := range before {
-		if before[i] != after[i] {
-			t.Errorf("%v became %v", before[i], after[i])
+	if after := registry.Get([]string{"*"}, matchNames); !slices.Equal(before, after) {
+		t.Errorf("%v\nbecame\n%v", before, after)
+	}
+}
+
+// TestStandIns: a row that its package declares by now has no second one here.
+func TestStandIns(t *testing.T) {
+	for _, name := range newRegistry(t).Displaced() {
+		t.Errorf("%s: its package declares it now; take it out of server/settings_*.go", name)
+	}
+}
+
+// settingLine is a line of spindle.conf that states a setting; # without a blank marks one that has no effect.
+var settingLine = regexp.MustCompile(`^(#?)([a-z][a-z0-9-]+) (.+)$`)
+
+// TestDocumented holds spindle.conf to the rows: every setting is there once, in effect or not as its row says, with its default and
+// a reason above it.
+func TestDocumented(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join("..", "spindle.conf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := newRegistry(t)
+	stated := map[string][]string{}
+	lines := strings.Split(string(b), "\n")
+	for i, line := range lines {
+		m := settingLine.FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		name, row := m[2], registry.Lookup(m[2])
+		if row == nil || row.Name != name {
+			t.Errorf("line %d: %s is no setting's name", i+1, name)
+			continue
+		}
+		if len(stated[name]) == 0 {
+			if above := lines[i-1]; !strings.HasPrefix(above, "# ") {
+				t.Errorf("line %d: no reason above %s", i+1, name)
+			} else if want := "# No effect in this version: " + row.Why() + "."; (above == want) != (row.Flags&setting.NoEffect != 0) {
+				t.Errorf("line %d: above %s stands %q; its row says %q", i+1, name, above, want)
+			}
+		}
+		if (m[1] == "#") != (row.Flags&setting.NoEffect != 0) {
+			t.Errorf("line %d: %s is marked wrongly: without effect %v", i+1, name, row.Flags&setting.NoEffect != 0)
+		}
+		stated[name] = append(stated[name], m[3])
+	}
+	for _, row := range registry.Rows() {
+		want := row.Lines()
+		if len(want) == 0 {
+			want = []string{`""`}
+		}
+		if row.Name == "dir" {
+			want = []string{"./"}
+		}
+		if !slices.Equal(stated[row.Name], want) {
+			t.Errorf("%s: spindle.conf says %q, the default is %q", row.Name, stated[row.Name], want)
 		}
 	}
 }

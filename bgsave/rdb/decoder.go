@@ -12,7 +12,7 @@ import (
 //
 // Lifetime: until its Batch is filled again.
 type Record struct {
-	Offset     int64  // of its first byte in the (uncompressed) file
+	Offset     int64  // of its first byte in the (uncompressed) file; a key's type, behind its deadline and clock
 	Key        []byte // the key; AUX: the field's name
 	Value      Text   // of KindString; AUX: the field's value; FUNCTION2: the source
 	Raw        []byte // of every other kind: the value as it stands in the file

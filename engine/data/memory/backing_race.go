@@ -84,8 +84,10 @@ func back(r Ref, n int) {
 func giveBack(r Ref, n int) {
 	from := (r + osPage - 1) &^ (osPage - 1)
 	to := (r + Ref(n)) &^ (osPage - 1)
-	if from < to {
-		clear(Bytes(from, int(to-from)))
+	for from < to { // granule by granule: neighbours need not be one piece of Go memory
+		n := min(to-from, slabSize-from%slabSize)
+		clear(Bytes(from, int(n)))
+		from += n
 	}
 }
 

@@ -32,7 +32,7 @@ func (m modelBlock) each(b []byte, visit func(piece []byte, v uint64)) {
 	if len(b) > 512 {
 		step = 256
 	}
-	for i := 0; i+8 <= len(b); i += step {
+	for i := 0; i+16 <= len(b); i += step {
 		visit(b[i:], m.seed+uint64(i))
 	}
 	if len(b) >= 8 {
@@ -192,7 +192,6 @@ func TestReturnsBesideTheTurn(t *testing.T) {
 				for _, m := range blocks {
 					if !m.intact() {
 						t.Errorf("block %#x of %d bytes was overwritten", m.ref, m.size)
-						return
 					}
 					returner.Free(m.ref, m.purpose)
 				}

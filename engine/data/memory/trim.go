@@ -136,12 +136,18 @@ func (h *Heap) takeTrimmed(j *trimJob) {
 	for _, run := range j.runs {
 		h.runs.trimUnits -= int64(run.count)
 		from, to := (run.first+perPage-1)&^(perPage-1), (run.first+run.count)&^(perPage-1)
+		end := run.first + run.count
+		setUsed(from, to-from)
+		if from > run.first {
+			setUsed(run.first, from-run.first)
+		}
+		if end > to {
+			setUsed(to, end-to)
+			h.addFree(&h.runs.dirty, to, end-to)
+		}
 		h.addFree(&h.runs.clean, from, to-from)
 		if from > run.first {
 			h.addFree(&h.runs.dirty, run.first, from-run.first)
-		}
-		if end := run.first + run.count; end > to {
-			h.addFree(&h.runs.dirty, to, end-to)
 		}
 	}
 	h.trim.out = false

@@ -1,7 +1,8 @@
 package observe
 
 // A sectionLayout is one section of INFO as tools expect it: its fields in order. "name=value" is what the field says while no
-// package contributes it: the truth as long as what it counts does not exist. A name alone is left out then.
+// package contributes it: the truth as long as what it counts does not exist. A name alone is left out then;
+// =bytes is a 0 with its _human line.
 type sectionLayout struct {
 	name   string
 	always bool // part of INFO without arguments
@@ -23,9 +24,9 @@ var layout = []sectionLayout{
 	{"Memory", true, `
 		used_memory used_memory_rss used_memory_peak used_memory_peak_perc used_memory_overhead used_memory_startup
 		used_memory_dataset used_memory_dataset_perc allocator_allocated=0 allocator_active=0 allocator_resident=0
-		allocator_muzzy=0 total_system_memory used_memory_lua=0 used_memory_vm_eval=0 used_memory_scripts_eval=0
+		allocator_muzzy=0 total_system_memory used_memory_lua=bytes used_memory_vm_eval=0 used_memory_scripts_eval=0
 		number_of_cached_scripts=0 number_of_functions=0 number_of_libraries=0 used_memory_vm_functions=0
-		used_memory_vm_total=0 used_memory_functions=0 used_memory_scripts=0 maxmemory maxmemory_policy
+		used_memory_vm_total=bytes used_memory_functions=0 used_memory_scripts=bytes maxmemory maxmemory_policy
 		allocator_frag_ratio=1.00 allocator_frag_bytes=0 allocator_rss_ratio=1.00 allocator_rss_bytes=0
 		rss_overhead_ratio=1.00 rss_overhead_bytes=0 mem_fragmentation_ratio=1.00 mem_fragmentation_bytes=0
 		mem_not_counted_for_evict=0 mem_replication_backlog=0 mem_total_replication_buffers=0 mem_clients_slaves=0

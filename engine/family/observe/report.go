@@ -62,6 +62,8 @@ func (l *sectionLayout) order(fields []info.Field) (ordered []info.Field) {
 		case at >= 0:
 			ordered = append(ordered, left[at])
 			left = slices.Delete(left, at, at+1)
+		case absent == "bytes":
+			ordered = append(ordered, info.Bytes(name, func() int64 { return 0 }))
 		case has:
 			ordered = append(ordered, info.Constant(name, absent))
 		}
@@ -102,7 +104,7 @@ func (r *Report) Append(w *info.Writer, wanted [][]byte) {
 // info is INFO [section …].
 func (f *family) info(c *command.Context) error {
 	if f.report == nil {
-		f.report = NewReport(append(f.ownSections(), f.Sections()...))
+		f.report = NewReport(f.Sections())
 	}
 	var w info.Writer
 	f.report.Append(&w, c.Args[1:])

@@ -1,0 +1,212 @@
+package bgsave
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A reference is redis-server, run for a test in a folder of its own.
+type reference struct {
+	t    *testing.T
+	dir  string
+	port string
+	cmd  *exec.Cmd
+	log  bytes.Buffer
+}
+
+// program finds one of the reference server's programs; make test installs them.
+func program(t *testing.T, name string) string {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Skipf("%s is not installed", name)
+	}
+	return path
+}
+
+func newReference(t *testing.T, dir string, options ...string) *reference {
+	t.Helper()
+	server := program(t, "redis-server")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	l.Close()
+	r := &reference{t: t, dir: dir, port: port}
+	r.cmd = exec.Command(server, append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "no"}, options...)...)
+	r.cmd.Stdout, r.cmd.Stderr = &r.log, &r.log
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = r.cmd.Process.Kill()
+		_ = r.cmd.Wait()
+	})
+	for range 200 {
+		if r.try("PING\r\n") == "+PONG" {
+			return r
+		}
+		time.Sleep(25 * time.Millisecond)
+	}
+	t.Fatalf("redis-server does not answer:\n%s", r.log.String())
+	return nil
+}
+
+// try sends raw bytes and returns the reply's first line; "" if nobody listens.
+func (r *reference) try(raw string) string {
+	c, err := net.Dial("tcp", "127.0.0.1:"+r.port)
+	if err != nil {
+		return ""
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	fmt.Fprint(c, raw)
+	buf := make([]byte, 1<<16)
+	n, _ := c.Read(buf)
+	line, _, _ := strings.Cut(string(buf[:n]), "\r\n")
+	return line
+}
+
+// run sends one command after choosing db 0 and returns the reply's first line.
+func (r *reference) run(args ...string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "*%d\r\n", len(args))
+	for _, a := range args {
+		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(a), a)
+	}
+	return r.try(b.String())
+}
+
+// TestReferenceLoads: redis-server loads what is written here, key for key, and redis-check-rdb finds nothing wrong with it.
+func TestReferenceLoads(t *testing.T) {
+	s := mixed(t, 20_000)
+	for _, compress := range []bool{false, true} {
+		for _, checksum := range []bool{false, true} {
+			dir := t.TempDir()
+			path := filepath.Join(dir, "dump.rdb")
+			h := header
+			h.Replication = &ReplicationState{ID: strings.Repeat("0a", 20), Offset: 99}
+			if _, err := SaveFile(t.Context(), s, FileOptions{Path: path, Sync: true}, Options{Compress: compress, Checksum: checksum, Savers: 3, Header: h}); err != nil {
+				t.Fatal(err)
+			}
+			out, err := exec.Command(program(t, "redis-check-rdb"), path).CombinedOutput()
+			if err != nil || !bytes.Contains(out, []byte("RDB looks OK")) {
+				t.Fatalf("redis-check-rdb: %v\n%s", err, out)
+			}
+			r := newReference(t, dir)
+			if want := fmt.Sprintf("keys loaded: %d, keys expired: 0", len(s.entries())); !strings.Contains(r.log.String(), want) {
+				t.Fatalf("redis-server did not log %q:\n%s", want, r.log.String())
+			}
+			// It saves what it loaded, and we read that: nothing was lost on the way there and back.
+			if got := r.run("SAVE"); got != "+OK" {
+				t.Fatalf("SAVE: %s\n%s", got, r.log.String())
+			}
+			got := newNotebook()
+			if _, err := Load(t.Context(), path, got, LoadOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			got.equal(t, s.entries())
+		}
+	}
+}
+
+// TestReferenceWrites: what redis-server writes of strings is read here; other types are refused by name.
+func TestReferenceWrites(t *testing.T) {
+	r := newReference(t, t.TempDir(), "--maxmemory-policy", "allkeys-lfu")
+	for _, cmd := range []string{"SET a 1", "SET b -70000", "SET c hello", "SET d x PXAT 4000000000000", "SETRANGE e 100000 end", "SET f 12345678901"} {
+		if got := r.run(strings.Split(cmd, " ")...); got[0] == '-' {
+			t.Fatal(cmd, got)
+		}
+	}
+	r.run("SET", "g", strings.Repeat("compress me ", 50))
+	if got := r.run("SAVE"); got != "+OK" {
+		t.Fatal(got)
+	}
+	path := filepath.Join(r.dir, "dump.rdb")
+	got := newNotebook()
+	if _, err := Load(t.Context(), path, got, LoadOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	got.equal(t, map[string]string{
+		"0 a": "1 @0", "0 b": "-70000 @0", "0 c": "hello @0", "0 d": "x @4000000000000", "0 e": string(make([]byte, 100_000)) + "end @0",
+		"0 f": "12345678901 @0", "0 g": strings.Repeat("compress me ", 50) + " @0",
+	})
+	for cmd, want := range map[string]string{
+		"RPUSH list a b c": "list", "SADD set a b": "set", "SADD ints 1 2": "set", "ZADD zset 1 a": "sorted set", "HSET hash a b": "hash", "XADD stream * a b": "stream",
+	} {
+		r.run("FLUSHALL")
+		r.run(strings.Split(cmd, " ")...)
+		r.run("SAVE")
+		_, err := Load(t.Context(), path, newNotebook(), LoadOptions{})
+		if err == nil || !strings.Contains(err.Error(), "a value of type "+want) || !strings.Contains(err.Error(), `key "`+strings.Fields(cmd)[1]) {
+			t.Errorf("%s: %v", cmd, err)
+		}
+	}
+}
+
+// TestReferencePayloads: DUMP here, RESTORE there, and the other way round.
+func TestReferencePayloads(t *testing.T) {
+	r := newReference(t, t.TempDir())
+	b := newBench(t)
+	for _, v := range []string{"", "0", "-5", "300", "100000", "99999999999", "hello", strings.Repeat("abc", 100), strings.Repeat("\x00\xff", 30_000)} {
+		b.space.DB(0).SetString([]byte("k"), []byte(v), 0)
+		if got := r.run("RESTORE", "k", "0", b.dumped("k"), "REPLACE"); got != "+OK" {
+			t.Fatalf("redis-server refuses our payload of %.20q: %s", v, got)
+		}
+		if want := fmt.Sprintf(":%d", len(v)); r.run("STRLEN", "k") != want {
+			t.Errorf("%.20q has length %s there", v, r.run("STRLEN", "k"))
+		}
+		theirs, err := exec.Command(program(t, "redis-cli"), "-p", r.port, "--raw", "DUMP", "k").Output()
+		if err != nil || len(theirs) == 0 {
+			t.Fatal(err)
+		}
+		if got := b.run("restore", "k2", "0", string(theirs[:len(theirs)-1]), "REPLACE"); got != "+OK\r\n" || b.get("k") != b.get("k2") {
+			t.Errorf("their payload of %.20q: %q, %.40s", v, got, b.get("k2"))
+		}
+	}
+}
+
+// TestKilled: a process that dies while it saves leaves the old file whole, and the next save works beside its leavings.
+func TestKilled(t *testing.T) {
+	if path := os.Getenv("SPINDLE_TEST_SAVE_TO"); path != "" {
+		_, _ = SaveFile(t.Context(), mixed(t, 1000), FileOptions{Path: path}, Options{Delay: 100_000})
+		return
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "dump.rdb")
+	s := mixed(t, 500)
+	if _, err := SaveFile(t.Context(), s, FileOptions{Path: path}, Options{Checksum: true}); err != nil {
+		t.Fatal(err)
+	}
+	child := exec.Command(os.Args[0], "-test.run=^TestKilled$")
+	child.Env = append(os.Environ(), "SPINDLE_TEST_SAVE_TO="+path)
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	temp := filepath.Join(dir, fmt.Sprintf("temp-%d.rdb", child.Process.Pid))
+	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+		if stat, err := os.Stat(temp); err == nil && stat.Size() > 0 {
+			break
+		}
+		if time.Since(began) > 30*time.Second {
+			t.Fatal("the child does not save")
+		}
+	}
+	_ = child.Process.Kill()
+	_ = child.Wait()
+	got := newNotebook()
+	if _, err := Load(t.Context(), path, got, LoadOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	got.equal(t, s.entries())
+	if _, err := Load(t.Context(), temp, newNotebook(), LoadOptions{}); err == nil {
+		t.Error("half a file was loaded")
+	}
+}

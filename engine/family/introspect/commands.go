@@ -1,0 +1,61 @@
+// Package introspect is what tools ask about the command set, and what test suites ask of a server's inside: COMMAND and DEBUG.
+//
+// Owner: the core; handlers run in a turn.
+// Never: knows how a reload or a crash is carried out (Deps does).
+// Start here; command.go answers COMMAND, docs.go its DOCS, debug.go DEBUG, digest.go its DIGEST.
+package introspect
+
+import (
+	"spindle/engine/command"
+	"spindle/engine/data/value"
+)
+
+// Deps is what the family asks of the rest of the server. Functions are called in a turn; a nil one makes its subcommand answer
+// that it is not available here.
+type Deps struct {
+	Catalogue func() *command.Catalogue
+
+	Reload           func(c *command.Context, o ReloadOptions) error // DEBUG RELOAD
+	LoadAOF          func(c *command.Context) error                  // DEBUG LOADAOF
+	SetActiveExpire  func(on bool)
+	PauseCron        func(on bool)
+	SkipChecksums    func(on bool) // of RDB files and RESTORE payloads
+	ChangeReplID     func()
+	RewriteConfig    func() error                            // CONFIG REWRITE with every row
+	Replicate        func(c *command.Context, args [][]byte) // sends args to the replicas and runs nothing
+	Log              func(text string)
+	Crash            func(how string)                   // "segfault", "panic", "assert", "oom": does not return
+	Restart          func(gracefully bool, delay int64) // ms; does not return if it succeeds
+	SerializedLength func(v value.Value) int            // bytes of the value in an RDB file
+}
+
+// ReloadOptions are DEBUG RELOAD's.
+type ReloadOptions struct{ NoSave, NoFlush, Merge bool }
+
+type family struct {
+	Deps
+	docs docs
+}
+
+// Family is every row of the package.
+func Family(d Deps) command.Family {
+	f := &family{Deps: d}
+	const plain = command.Loading | command.Stale | command.Sentinel
+	varying := []string{"nondeterministic_output_order"}
+	rows := []command.Spec{
+		{Name: "command", Arity: -1, Flags: plain, ACL: command.ACLConnection, Tips: varying, Run: f.all, Subs: []command.Spec{
+			{Name: "count", Arity: 2, Flags: plain, Run: f.count},
+			{Name: "docs", Arity: -2, Flags: plain, Tips: varying, Run: f.commandDocs},
+			{Name: "getkeys", Arity: -3, Flags: plain, Run: f.getKeys},
+			{Name: "getkeysandflags", Arity: -3, Flags: plain, Run: f.getKeysAndFlags},
+			{Name: "help", Arity: 2, Flags: plain, Run: commandHelp},
+			{Name: "info", Arity: -2, Flags: plain, Tips: varying, Run: f.info},
+			{Name: "list", Arity: -2, Flags: plain, Tips: varying, Run: f.list},
+		}},
+		{Name: "debug", Arity: -2, Flags: command.Admin | command.NoScript | command.Loading | command.Stale | command.Protected, Run: f.debug},
+	}
+	for i := range rows[0].Subs {
+		rows[0].Subs[i].ACL = command.ACLConnection
+	}
+	return command.Family{Name: "server", Rows: rows}
+}

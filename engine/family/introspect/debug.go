@@ -1,0 +1,590 @@
+package introspect
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"spindle/engine/command"
+	"spindle/engine/data/value"
+	"spindle/internal/glob"
+	"spindle/internal/number"
+	"spindle/protocol"
+)
+
+var (
+	errPositive     = &protocol.Error{Code: "ERR", Text: "value is out of range, must be positive"}
+	errReload       = &protocol.Error{Code: "ERR", Text: "DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options."}
+	errProtocolType = &protocol.Error{Code: "ERR", Text: "Wrong protocol type name. Please use one of the following: string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false"}
+	errNeedsRESP3   = &protocol.Error{Code: "ERR", Text: "RESP2 is not supported by this command"}
+	errDatabase     = &protocol.Error{Code: "ERR", Text: "Out of range database"}
+	errNotTable     = &protocol.Error{Code: "ERR", Text: "The value stored at the specified key is not represented using an hash table"}
+	errNotListpack  = &protocol.Error{Code: "ERR", Text: "Not a listpack encoded object."}
+	errNotQuicklist = &protocol.Error{Code: "ERR", Text: "Not a quicklist encoded object."}
+	errNotText      = &protocol.Error{Code: "ERR", Text: "Not an sds encoded string."}
+	errThreshold    = &protocol.Error{Code: "ERR", Text: "argument must be a memory value bigger than 1 and smaller than 4gb"}
+	errNoEviction   = &protocol.Error{Code: "ERR", Text: "maxmemory-clients is disabled."}
+	errNoMallctl    = &protocol.Error{Code: "ERR", Text: "No such file or directory"}
+	errNotHere      = &protocol.Error{Code: "ERR", Text: "This server has nothing behind that DEBUG subcommand"}
+)
+
+// A debugCommand is one DEBUG subcommand: how many arguments it takes behind its name, and what it does.
+type debugCommand struct {
+	least, most int // most -1: no limit
+	run         func(f *family, c *command.Context, args [][]byte) error
+}
+
+// debugCommands are DEBUG's words in upper case. They are no rows: COMMAND does not list them either.
+var debugCommands = map[string]debugCommand{
+	"AOF-FLUSH-SLEEP":               {1, 1, ok},
+	"ASSERT":                        {0, -1, crash("assert")},
+	"CHANGE-REPL-ID":                {0, 0, changeReplID},
+	"CLIENT-EVICTION":               {0, 0, clientEviction},
+	"CONFIG-REWRITE-FORCE-ALL":      {0, 0, rewriteConfig},
+	"CRASH-AND-RECOVER":             {0, -1, restart(false)},
+	"DELAY-RDB-CLIENT-FREE-SECONDS": {1, 1, ok},
+	"DICT-RESIZING":                 {1, 1, ok}, // tables split and merge a segment at a time; there is nothing to hold
+	"DIGEST":                        {0, 0, wholeDigest},
+	"DIGEST-VALUE":                  {0, -1, valueDigests},
+	"DROP-CLUSTER-PACKET-FILTER":    {1, 1, dropPackets},
+	"ERROR":                         {1, 1, sayError},
+	"HELP":                          {0, -1, debugHelp},
+	"HTSTATS":                       {1, 2, tableStats},
+	"HTSTATS-KEY":                   {1, 2, tableStatsOfKey},
+	"LEAK":                          {1, 1, leak},
+	"LISTPACK":                      {1, 1, listpack},
+	"LOADAOF":                       {0, -1, loadAOF},
+	"LOG":                           {1, 1, writeLog},
+	"MALLCTL":                       {1, -1, mallctl},
+	"MALLCTL-STR":                   {1, -1, mallctl},
+	"OBJECT":                        {1, 1, object},
+	"OOM":                           {0, -1, crash("oom")},
+	"PANIC":                         {0, -1, crash("panic")},
+	"PAUSE-CRON":                    {1, 1, pauseCron},
+	"POPULATE":                      {1, 3, populate},
+	"PROTOCOL":                      {1, 1, protocolSample},
+	"QUICKLIST":                     {1, 2, quicklist},
+	"QUICKLIST-PACKED-THRESHOLD":    {1, 1, packedThreshold},
+	"RELOAD":                        {0, -1, reload},
+	"REPLICATE":                     {1, -1, replicate},
+	"REPLYBUFFER":                   {2, 2, replyBuffer},
+	"RESTART":                       {0, -1, restart(true)},
+	"SDSLEN":                        {1, 1, textLengths},
+	"SEGFAULT":                      {0, -1, crash("segfault")},
+	"SET-ACTIVE-EXPIRE":             {1, 1, setActiveExpire},
+	"SET-DISABLE-DENY-SCRIPTS":      {1, 1, ok},
+	"SET-SKIP-CHECKSUM-VALIDATION":  {1, 1, skipChecksums},
+	"SLEEP":                         {1, 1, sleep},
+	"STRINGMATCH-TEST":              {0, 0, globTest},
+	"STRUCTSIZE":                    {0, 0, structSizes},
+}
+
+// debug is DEBUG subcommand [argument …].
+func (f *family) debug(c *command.Context) error {
+	word := strings.ToUpper(string(c.Args[1]))
+	args := c.Args[2:]
+	d, known := debugCommands[word]
+	if !known || len(args) < d.least || d.most >= 0 && len(args) > d.most {
+		return command.ErrSubcommandSyntax(c.Args[0], c.Args[1])
+	}
+	return d.run(f, c, args)
+}
+
+// ok answers a subcommand that sets something this server has no use for.
+func ok(_ *family, c *command.Context, _ [][]byte) error {
+	c.Reply.OK()
+	return nil
+}
+
+// isOn reads a 0 or 1 as atoi would.
+func isOn(arg []byte) bool {
+	n, _ := number.ParseInt(arg)
+	return n != 0
+}
+
+func setActiveExpire(f *family, c *command.Context, args [][]byte) error {
+	if f.SetActiveExpire == nil {
+		return errNotHere
+	}
+	f.SetActiveExpire(isOn(args[0]))
+	c.Reply.OK()
+	return nil
+}
+
+func pauseCron(f *family, c *command.Context, args [][]byte) error {
+	if f.PauseCron == nil {
+		return errNotHere
+	}
+	f.PauseCron(isOn(args[0]))
+	c.Reply.OK()
+	return nil
+}
+
+func skipChecksums(f *family, c *command.Context, args [][]byte) error {
+	if f.SkipChecksums == nil {
+		return errNotHere
+	}
+	f.SkipChecksums(isOn(args[0]))
+	c.Reply.OK()
+	return nil
+}
+
+func changeReplID(f *family, c *command.Context, _ [][]byte) error {
+	if f.ChangeReplID == nil {
+		return errNotHere
+	}
+	f.ChangeReplID()
+	c.Reply.OK()
+	return nil
+}
+
+func rewriteConfig(f *family, c *command.Context, _ [][]byte) error {
+	if f.RewriteConfig == nil {
+		return errNotHere
+	}
+	if err := f.RewriteConfig(); err != nil {
+		return protocol.Errorf("ERR", "CONFIG-REWRITE-FORCE-ALL failed: %v", err)
+	}
+	c.Reply.OK()
+	return nil
+}
+
+func replicate(f *family, c *command.Context, args [][]byte) error {
+	if len(args) < 2 {
+		return command.ErrSubcommandSyntax(c.Args[0], c.Args[1])
+	}
+	if f.Replicate == nil {
+		return errNotHere
+	}
+	f.Replicate(c, args[1:])
+	c.Reply.OK()
+	return nil
+}
+
+func writeLog(f *family, c *command.Context, args [][]byte) error {
+	if f.Log != nil {
+		f.Log("DEBUG LOG: " + string(args[0]))
+	}
+	c.Reply.OK()
+	return nil
+}
+
+// leak keeps a copy for ever, as it says.
+func leak(_ *family, c *command.Context, args [][]byte) error {
+	leaked = append(leaked, bytes.Clone(args[0]))
+	c.Reply.OK()
+	return nil
+}
+
+var leaked [][]byte
+
+func crash(how string) func(*family, *command.Context, [][]byte) error {
+	return func(f *family, _ *command.Context, _ [][]byte) error {
+		if f.Crash != nil {
+			f.Crash(how)
+		}
+		panic("DEBUG asked for a crash: " + how)
+	}
+}
+
+func restart(gracefully bool) func(*family, *command.Context, [][]byte) error {
+	return func(f *family, c *command.Context, args [][]byte) error {
+		delay := int64(0)
+		if len(args) > 0 {
+			n, isNumber := number.ParseInt(args[0])
+			if !isNumber {
+				return protocol.ErrNotInteger
+			}
+			delay = max(n, 0)
+		}
+		if f.Restart == nil {
+			return errNotHere
+		}
+		f.Restart(gracefully, delay)
+		return protocol.Errorf("ERR", "failed to restart the server. Check server logs.")
+	}
+}
+
+// reload is DEBUG RELOAD [MERGE] [NOFLUSH] [NOSAVE]: save, empty the databases, and load what was saved.
+func reload(f *family, c *command.Context, args [][]byte) error {
+	var o ReloadOptions
+	for _, a := range args {
+		switch {
+		case command.Is(a, "MERGE"):
+			o.Merge = true
+		case command.Is(a, "NOFLUSH"):
+			o.NoFlush = true
+		case command.Is(a, "NOSAVE"):
+			o.NoSave = true
+		default:
+			return errReload
+		}
+	}
+	if f.Reload == nil {
+		return errNotHere
+	}
+	if err := f.Reload(c, o); err != nil {
+		return err
+	}
+	c.Reply.OK()
+	return nil
+}
+
+func loadAOF(f *family, c *command.Context, _ [][]byte) error {
+	if f.LoadAOF == nil {
+		return protocol.Errorf("ERR", "Error trying to load the AOF files, check server logs.")
+	}
+	if err := f.LoadAOF(c); err != nil {
+		return err
+	}
+	c.Reply.OK()
+	return nil
+}
+
+// sleep is DEBUG SLEEP seconds: the one command that may hold the turn, because that is what it is for.
+func sleep(_ *family, c *command.Context, args [][]byte) error {
+	seconds, err := strconv.ParseFloat(string(args[0]), 64)
+	if err != nil || math.IsNaN(seconds) {
+		seconds = 0
+	}
+	time.Sleep(time.Duration(min(max(seconds, 0), 1e9) * 1e9))
+	c.Reply.OK()
+	return nil
+}
+
+// sayError is DEBUG ERROR text: the text is the error, code included.
+func sayError(_ *family, _ *command.Context, args [][]byte) error {
+	code, text, _ := strings.Cut(string(args[0]), " ")
+	return &protocol.Error{Code: strings.NewReplacer("\r", " ", "\n", " ").Replace(code), Text: text}
+}
+
+func wholeDigest(_ *family, c *command.Context, _ [][]byte) error {
+	c.Reply.Simple(digestOf(c.Space).String())
+	return nil
+}
+
+func valueDigests(_ *family, c *command.Context, args [][]byte) error {
+	c.Reply.Array(len(args))
+	var scratch []byte
+	for _, key := range args {
+		var d digest
+		if v := c.DB.Peek(key); v.Exists() {
+			scratch = d.addValue(v, scratch)
+		}
+		c.Reply.Simple(d.String())
+	}
+	return nil
+}
+
+// object is DEBUG OBJECT key. An address would say nothing of a value that may move: it is always 0x1.
+func object(f *family, c *command.Context, args [][]byte) error {
+	v := c.DB.Peek(args[0])
+	if !v.Exists() {
+		return protocol.ErrNoSuchKey
+	}
+	length := v.Len() + 1
+	if f.SerializedLength != nil {
+		length = f.SerializedLength(v)
+	}
+	idle := c.Space.IdleMs(v) / 1000
+	c.Reply.Simple("Value at:0x1 refcount:1 encoding:" + v.Encoding().String() +
+		" serializedlength:" + strconv.Itoa(length) +
+		" lru:" + strconv.FormatUint(uint64(v.Clock()), 10) +
+		" lru_seconds_idle:" + strconv.FormatInt(int64(idle), 10))
+	return nil
+}
+
+// textLengths is DEBUG SDSLEN key: lengths, and what is allocated beyond them.
+func textLengths(_ *family, c *command.Context, args [][]byte) error {
+	v := c.DB.Peek(args[0])
+	if !v.Exists() {
+		return protocol.ErrNoSuchKey
+	}
+	if _, isInt := v.Int(); v.Type() != value.String || isInt {
+		return errNotText
+	}
+	c.Reply.Simple("key_sds_len:" + strconv.Itoa(len(v.Key())) + ", key_sds_avail:0, key_zmalloc: " + strconv.Itoa(len(v.Key())) +
+		", val_sds_len:" + strconv.Itoa(v.Len()) + ", val_sds_avail:0, val_zmalloc: " + strconv.Itoa(v.MemoryUsage(0)))
+	return nil
+}
+
+func listpack(_ *family, c *command.Context, args [][]byte) error {
+	v := c.DB.Peek(args[0])
+	switch {
+	case !v.Exists():
+		return protocol.ErrNoSuchKey
+	case v.Encoding() != value.Listpack:
+		return errNotListpack
+	}
+	c.Reply.Simple("Listpack structure printed on stdout")
+	return nil
+}
+
+func quicklist(_ *family, c *command.Context, args [][]byte) error {
+	v := c.DB.Peek(args[0])
+	switch {
+	case !v.Exists():
+		return protocol.ErrNoSuchKey
+	case v.Encoding() != value.Quicklist:
+		return errNotQuicklist
+	}
+	c.Reply.Simple("Quicklist structure printed on stdout")
+	return nil
+}
+
+// packedThreshold checks its argument; lists here have no plain nodes whose size it could set.
+func packedThreshold(_ *family, c *command.Context, args [][]byte) error {
+	digits, unit := strings.ToLower(string(args[0])), int64(1)
+	for _, u := range []struct {
+		name string
+		n    int64
+	}{{"kb", 1 << 10}, {"mb", 1 << 20}, {"gb", 1 << 30}, {"k", 1e3}, {"m", 1e6}, {"g", 1e9}, {"b", 1}} {
+		if strings.HasSuffix(digits, u.name) {
+			digits, unit = strings.TrimSuffix(digits, u.name), u.n
+			break
+		}
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || n < 0 || n*unit > 4<<30 {
+		return errThreshold
+	}
+	c.Reply.OK()
+	return nil
+}
+
+// replyBuffer checks its arguments; reply buffers are the loops' own and shrink when they are idle.
+func replyBuffer(_ *family, c *command.Context, args [][]byte) error {
+	switch {
+	case command.Is(args[0], "RESIZING"):
+	case !command.Is(args[0], "PEAK-RESET-TIME"):
+		return command.ErrSubcommandSyntax(c.Args[0], c.Args[1])
+	case command.Is(args[1], "NEVER"), command.Is(args[1], "RESET"):
+	default:
+		if _, isNumber := number.ParseInt(args[1]); !isNumber {
+			return protocol.ErrNotInteger
+		}
+	}
+	c.Reply.OK()
+	return nil
+}
+
+func dropPackets(_ *family, c *command.Context, args [][]byte) error {
+	if _, isNumber := number.ParseInt(args[0]); !isNumber {
+		return protocol.ErrNotInteger
+	}
+	c.Reply.OK()
+	return nil
+}
+
+func clientEviction(*family, *command.Context, [][]byte) error { return errNoEviction }
+
+func mallctl(*family, *command.Context, [][]byte) error { return errNoMallctl }
+
+func structSizes(_ *family, c *command.Context, _ [][]byte) error {
+	c.Reply.Simple("bits:64 slot:8 bucket:64 entry:8 deadline:8")
+	return nil
+}
+
+// populate is DEBUG POPULATE count [prefix] [size]: prefix:0, prefix:1, …; keys that exist are left alone. Replicas are not told.
+func populate(_ *family, c *command.Context, args [][]byte) error {
+	count, isNumber := number.ParseInt(args[0])
+	if !isNumber || count < 0 {
+		return errPositive
+	}
+	prefix, size := []byte("key"), int64(0)
+	if len(args) > 1 {
+		prefix = args[1]
+	}
+	if len(args) > 2 {
+		if size, isNumber = number.ParseInt(args[2]); !isNumber || size < 0 {
+			return errPositive
+		}
+	}
+	c.DB.Reserve(int(min(count, 1<<40)))
+	key, val := append(bytes.Clone(prefix), ':'), []byte("value:")
+	stem := len(key)
+	for j := range count {
+		key = number.AppendInt(key[:stem], j)
+		if c.DB.Peek(key).Exists() {
+			continue
+		}
+		val = number.AppendInt(val[:6], j)
+		text := val
+		if size > 0 {
+			for int64(len(text)) < size {
+				text = append(text, make([]byte, size-int64(len(text)))...)
+			}
+			text = text[:size]
+		}
+		c.DB.SetString(key, text, 0)
+	}
+	c.Reply.OK()
+	return nil
+}
+
+// protocolSample is DEBUG PROTOCOL type: a reply of each type, for tests of clients.
+func protocolSample(_ *family, c *command.Context, args [][]byte) error {
+	r := c.Reply
+	three := func() {
+		for i := range int64(3) {
+			r.Int(i)
+		}
+	}
+	switch name := strings.ToLower(string(args[0])); name {
+	case "string":
+		r.BulkString("Hello World")
+	case "integer":
+		r.Int(12345)
+	case "double":
+		r.DoubleText([]byte("3.141"))
+	case "null":
+		r.Null()
+	case "array":
+		r.Array(3)
+		three()
+	case "set":
+		r.Set(3)
+		three()
+	case "map":
+		r.Map(3)
+		for i := range int64(3) {
+			r.Int(i)
+			r.Bool(i == 1)
+		}
+	case "attrib":
+		if r.RESP3 {
+			r.Attribute(1)
+			r.BulkString("key-popularity")
+			r.Array(2)
+			r.BulkString("key:123")
+			r.Int(90)
+		}
+		r.BulkString("Some real reply following the attribute")
+	case "push":
+		if !r.RESP3 {
+			return errNeedsRESP3
+		}
+		r.BulkString("Some real reply following the push reply") // a push made by a command stands behind its reply
+		r.Push(2)
+		r.BulkString("server-cpu-usage")
+		r.Int(42)
+	case "true", "false":
+		r.Bool(name == "true")
+	case "verbatim":
+		r.Verbatim("txt", "This is a verbatim\nstring")
+	case "bignum":
+		r.BigNumber("1234567999999999999999999999999999999")
+	default:
+		return errProtocolType
+	}
+	return nil
+}
+
+// tableStats is DEBUG HTSTATS db [full].
+func tableStats(_ *family, c *command.Context, args [][]byte) error {
+	i, isNumber := number.ParseInt(args[0])
+	switch {
+	case !isNumber:
+		return protocol.ErrNotInteger
+	case i < 0 || i >= int64(c.Space.Len()):
+		return errDatabase
+	}
+	db := c.Space.DB(int(i))
+	c.Reply.Verbatim("txt", "[Dictionary HT]\nHash table 0 stats (main hash table):\n number of elements: "+strconv.Itoa(db.Len())+
+		"\n[Expires HT]\n number of elements: "+strconv.Itoa(db.Volatile())+"\n")
+	return nil
+}
+
+func tableStatsOfKey(_ *family, c *command.Context, args [][]byte) error {
+	v := c.DB.Peek(args[0])
+	switch {
+	case !v.Exists():
+		return protocol.ErrNoSuchKey
+	case v.Encoding() != value.HashTable && v.Encoding() != value.SkipList:
+		return errNotTable
+	}
+	c.Reply.Verbatim("txt", "Hash table 0 stats (main hash table):\n number of elements: "+strconv.Itoa(v.Len())+"\n")
+	return nil
+}
+
+// globTest throws patterns at the matcher that make naive ones take for ever.
+func globTest(_ *family, c *command.Context, _ [][]byte) error {
+	pattern, text := bytes.Repeat([]byte("a*"), 40), bytes.Repeat([]byte("a"), 400)
+	began := time.Now()
+	glob.Match(append(pattern, 'b'), text)
+	if took := time.Since(began); took > time.Second {
+		return protocol.Errorf("ERR", "the matcher took %v", took)
+	}
+	c.Reply.Simple("Apparently Redis did not crash: test passed")
+	return nil
+}
+
+func debugHelp(_ *family, c *command.Context, _ [][]byte) error {
+	command.Help(c,
+		"ASSERT",
+		"    Crash by a broken assertion.",
+		"CHANGE-REPL-ID",
+		"    Take another replication id, so that no replica can go on from where it was.",
+		"CONFIG-REWRITE-FORCE-ALL",
+		"    CONFIG REWRITE with every directive, defaults included.",
+		"CRASH-AND-RECOVER [<milliseconds>]",
+		"    End at once and start again after the delay.",
+		"DIGEST",
+		"    A signature of all databases.",
+		"DIGEST-VALUE <key> [<key> ...]",
+		"    Signatures of these keys' values.",
+		"ERROR <string>",
+		"    Answer with this error.",
+		"HTSTATS <dbid> [full]",
+		"    Figures of a database's table.",
+		"HTSTATS-KEY <key> [full]",
+		"    Figures of the table of a key's value.",
+		"LEAK <string>",
+		"    Keep a copy of the string for ever.",
+		"LISTPACK <key>",
+		"    Whether the key's value is a listpack.",
+		"LOADAOF",
+		"    Write out the append-only file and load it.",
+		"LOG <message>",
+		"    Write the message to the log.",
+		"OBJECT <key>",
+		"    Encoding, length and age of a key's value.",
+		"OOM",
+		"    Crash as if memory had run out.",
+		"PANIC",
+		"    Crash by a panic.",
+		"PAUSE-CRON <0|1>",
+		"    Hold the periodic duties.",
+		"POPULATE <count> [<prefix>] [<size>]",
+		"    Create string keys <prefix>:<n>. Replicas are not told.",
+		"PROTOCOL <type>",
+		"    Answer with a value of this type: string, integer, double, bignum, null, array, set, map,",
+		"    attrib, push, verbatim, true, false.",
+		"QUICKLIST <key> [<0|1>]",
+		"    Whether the key's value is a quicklist.",
+		"RELOAD [MERGE] [NOFLUSH] [NOSAVE]",
+		"    Save, empty the databases, load. NOSAVE loads the file that is there, NOFLUSH keeps the keys,",
+		"    MERGE lets the file's keys win.",
+		"REPLICATE <string> <command ...>",
+		"    Send a command to the replicas without running it.",
+		"RESTART [<milliseconds>]",
+		"    Save, end and start again after the delay.",
+		"SDSLEN <key>",
+		"    Lengths of a key and its string.",
+		"SEGFAULT",
+		"    Crash by an access to no memory.",
+		"SET-ACTIVE-EXPIRE <0|1>",
+		"    Whether keys past their deadline are removed when nobody asks for them.",
+		"SET-SKIP-CHECKSUM-VALIDATION <0|1>",
+		"    Whether the checksums of RDB files and RESTORE payloads are believed unseen.",
+		"SLEEP <seconds>",
+		"    Hold everything for a while; decimals allowed.",
+		"STRINGMATCH-TEST",
+		"    Try the pattern matcher on a hard case.",
+		"STRUCTSIZE",
+		"    Sizes of structures.",
+	)
+	return nil
+}

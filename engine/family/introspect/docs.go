@@ -1,0 +1,195 @@
+package introspect
+
+import (
+	_ "embed"
+	"encoding/json"
+	"strings"
+
+	"spindle/engine/command"
+	"spindle/internal/invariant"
+	"spindle/protocol"
+)
+
+// docsText is what COMMAND DOCS says, a line a command: its full name, a tab, a JSON object. docs.LICENSE names its source.
+//
+//go:embed docs.jsonl
+var docsText string
+
+// docs finds a command's words. They are read when they are asked for; the answer to COMMAND DOCS for all is kept, because
+// every interactive client asks for it.
+type docs struct {
+	lines map[string]string // full name → JSON
+	whole [2][]byte         // the answer for all commands in RESP2 and RESP3
+}
+
+// A doc is one line, decoded.
+type doc struct {
+	Summary         string      `json:"summary"`
+	Since           string      `json:"since"`
+	Group           string      `json:"group"`
+	Complexity      string      `json:"complexity"`
+	DocFlags        []string    `json:"doc_flags"`
+	DeprecatedSince string      `json:"deprecated_since"`
+	ReplacedBy      string      `json:"replaced_by"`
+	History         [][2]string `json:"history"`
+	Arguments       []argument  `json:"arguments"`
+}
+
+// An argument is one of a command's, or a choice or block of several.
+type argument struct {
+	Name            string     `json:"name"`
+	Type            string     `json:"type"`
+	DisplayText     string     `json:"display_text"`
+	KeySpecIndex    *int       `json:"key_spec_index"`
+	Token           *string    `json:"token"`
+	Summary         string     `json:"summary"`
+	Since           string     `json:"since"`
+	DeprecatedSince string     `json:"deprecated_since"`
+	Flags           []string   `json:"flags"`
+	Arguments       []argument `json:"arguments"`
+}
+
+// find reads the words on a command; a row without any still has its group.
+func (d *docs) find(s *command.Spec) doc {
+	if d.lines == nil {
+		d.lines = map[string]string{}
+		for line := range strings.Lines(docsText) {
+			name, text, _ := strings.Cut(line, "\t")
+			d.lines[name] = text
+		}
+	}
+	words := doc{Group: s.Family}
+	if text, ok := d.lines[s.Full]; ok {
+		err := json.Unmarshal([]byte(text), &words)
+		invariant.That(err == nil, "the words on %s are no JSON: %v", s.Full, err)
+	}
+	return words
+}
+
+// commandDocs is COMMAND DOCS [name …]. Unknown names are left out.
+func (f *family) commandDocs(c *command.Context) error {
+	k, r := f.Catalogue(), c.Reply
+	if len(c.Args) == 2 {
+		kept := &f.docs.whole[0]
+		if r.RESP3 {
+			kept = &f.docs.whole[1]
+		}
+		if *kept == nil {
+			answer := protocol.Reply{RESP3: r.RESP3}
+			answer.Map(k.Len())
+			for row := range k.Rows {
+				f.docs.append(&answer, row)
+			}
+			*kept = answer.B
+		}
+		r.Raw(*kept)
+		return nil
+	}
+	mark, n := r.Mark(), 0
+	for _, name := range c.Args[2:] {
+		if row := k.ByFullName(name); row != nil {
+			f.docs.append(r, row)
+			n++
+		}
+	}
+	r.MapAt(mark, n)
+	return nil
+}
+
+// append answers a command's name and the map of what is said of it, subcommands included.
+func (d *docs) append(r *protocol.Reply, s *command.Spec) {
+	words := d.find(s)
+	r.BulkString(s.Full)
+	mark, n := r.Mark(), 0
+	text := func(name, value string) {
+		if value != "" {
+			r.BulkString(name)
+			r.BulkString(value)
+			n++
+		}
+	}
+	text("summary", words.Summary)
+	text("since", words.Since)
+	text("group", words.Group)
+	text("complexity", words.Complexity)
+	if len(words.DocFlags) > 0 {
+		r.BulkString("doc_flags")
+		appendStatusSet(r, words.DocFlags)
+		n++
+	}
+	text("deprecated_since", words.DeprecatedSince)
+	text("replaced_by", words.ReplacedBy)
+	if len(words.History) > 0 {
+		r.BulkString("history")
+		r.Set(len(words.History))
+		for _, h := range words.History {
+			r.Array(2)
+			r.BulkString(h[0])
+			r.BulkString(h[1])
+		}
+		n++
+	}
+	if len(words.Arguments) > 0 {
+		r.BulkString("arguments")
+		appendArguments(r, words.Arguments)
+		n++
+	}
+	if len(s.Subs) > 0 {
+		r.BulkString("subcommands")
+		r.Map(len(s.Subs))
+		for i := range s.Subs {
+			d.append(r, &s.Subs[i])
+		}
+		n++
+	}
+	r.MapAt(mark, n)
+}
+
+func appendArguments(r *protocol.Reply, arguments []argument) {
+	r.Array(len(arguments))
+	for i := range arguments {
+		a := &arguments[i]
+		mark, n := r.Mark(), 0
+		text := func(name, value string) {
+			if value != "" {
+				r.BulkString(name)
+				r.BulkString(value)
+				n++
+			}
+		}
+		text("name", a.Name)
+		text("type", a.Type)
+		text("display_text", a.DisplayText)
+		if a.KeySpecIndex != nil {
+			r.BulkString("key_spec_index")
+			r.Int(int64(*a.KeySpecIndex))
+			n++
+		}
+		if a.Token != nil {
+			r.BulkString("token")
+			r.BulkString(*a.Token)
+			n++
+		}
+		text("summary", a.Summary)
+		text("since", a.Since)
+		text("deprecated_since", a.DeprecatedSince)
+		if len(a.Flags) > 0 {
+			r.BulkString("flags")
+			appendStatusSet(r, a.Flags)
+			n++
+		}
+		if len(a.Arguments) > 0 {
+			r.BulkString("arguments")
+			appendArguments(r, a.Arguments)
+			n++
+		}
+		r.MapAt(mark, n)
+	}
+}
+
+func appendStatusSet(r *protocol.Reply, words []string) {
+	r.Set(len(words))
+	for _, w := range words {
+		r.Simple(w)
+	}
+}

@@ -1,0 +1,370 @@
+package observe
+
+import (
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/engine/data/keyspace"
+	"spindle/internal/info"
+	"spindle/protocol"
+)
+
+// Sections that are made of other packages' figures: server/wire.go hands the figures in, the words stand here.
+
+// ServerFacts is what INFO server says of the process. Strings do not change while it lives.
+type ServerFacts struct {
+	RedisVersion, Version       string // whose behaviour, and our own
+	GitSHA                      string
+	GitDirty                    bool
+	BuildID, Mode, Multiplexing string
+	Compiler, Supervised, RunID string
+	Executable, ConfigFile      string
+	ProcessID                   int
+	Port                        func() int64
+	Uptime                      func() time.Duration
+	Threads                     func() bool // several loops read and write
+	Listeners                   func(w *info.Writer)
+	ShutdownInMs                func() (left int64, waiting bool)
+	Hz                          func() int64
+	StartedMs                   int64
+	LRUClock                    func() int64
+}
+
+// ServerSection is INFO server.
+func ServerSection(f ServerFacts) info.Section {
+	c := info.Constant
+	fields := []info.Field{
+		c("redis_version", f.RedisVersion), c("server_name", "spindle"), c("spindle_version", f.Version),
+		c("redis_git_sha1", orZero(f.GitSHA)), info.Bool("redis_git_dirty", func() bool { return f.GitDirty }),
+		c("redis_build_id", orZero(f.BuildID)), c("os", systemName()), c("executable", f.Executable),
+		c("config_file", f.ConfigFile), c("process_id", strconv.Itoa(f.ProcessID)), c("run_id", f.RunID),
+		info.Int("server_time_usec", func() int64 { return time.Now().UnixMicro() }),
+	}
+	for _, o := range []struct{ name, value string }{
+		{"redis_mode", f.Mode}, {"multiplexing_api", f.Multiplexing}, {"process_supervised", f.Supervised}, {"gcc_version", f.Compiler},
+	} {
+		if o.value != "" {
+			fields = append(fields, c(o.name, o.value))
+		}
+	}
+	if f.Port != nil {
+		fields = append(fields, info.Int("tcp_port", f.Port))
+	}
+	if f.Uptime != nil {
+		fields = append(fields,
+			info.Int("uptime_in_seconds", func() int64 { return int64(f.Uptime() / time.Second) }),
+			info.Int("uptime_in_days", func() int64 { return int64(f.Uptime() / (24 * time.Hour)) }))
+	}
+	if f.LRUClock == nil {
+		f.LRUClock = func() int64 { return time.Now().Unix() & (1<<24 - 1) }
+	}
+	fields = append(fields, info.Int("lru_clock", f.LRUClock))
+	if f.Hz != nil {
+		fields = append(fields, info.Int("hz", f.Hz), info.Int("configured_hz", f.Hz))
+	}
+	if f.Threads != nil {
+		fields = append(fields, info.Bool("io_threads_active", f.Threads))
+	}
+	if f.Listeners != nil {
+		fields = append(fields, info.Lines("listener0", f.Listeners))
+	}
+	if f.ShutdownInMs != nil {
+		fields = append(fields, info.Lines("shutdown_in_milliseconds", func(w *info.Writer) {
+			if left, waiting := f.ShutdownInMs(); waiting {
+				w.Int("shutdown_in_milliseconds", left)
+			}
+		}))
+	}
+	return info.Section{Name: "Server", Fields: fields}
+}
+
+func orZero(s string) string {
+	if s == "" {
+		return "00000000"
+	}
+	return s
+}
+
+// systemName is "Linux 6.1.0 x86_64".
+func systemName() string {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return "Linux"
+	}
+	return unix.ByteSliceToString(u.Sysname[:]) + " " + unix.ByteSliceToString(u.Release[:]) + " " + unix.ByteSliceToString(u.Machine[:])
+}
+
+// ClientFacts is what INFO clients says. Nil functions leave the layout's answer.
+type ClientFacts struct {
+	Registry     *client.Registry
+	Max          func() int64
+	Blocked      func() int64
+	Waiting      func() (deadlines int64)     // blocked clients with a timeout
+	BlockingKeys func() (keys, missing int64) // total_blocking_keys, …_on_nokey
+	Watching     func() (clients, keys int64) // watching_clients, total_watched_keys
+	Recent       func() (input, output int64) // largest buffers seen lately
+}
+
+// ClientsSection is INFO clients.
+func ClientsSection(f ClientFacts) info.Section {
+	fields := []info.Field{info.Int("connected_clients", func() int64 {
+		n := int64(f.Registry.Len())
+		for cl := range f.Registry.All {
+			if cl.Is(client.Replica) && !cl.Is(client.Monitor) {
+				n--
+			}
+		}
+		return n
+	}), info.Int("pubsub_clients", func() (n int64) {
+		for cl := range f.Registry.All {
+			if cl.Is(client.PubSub) {
+				n++
+			}
+		}
+		return n
+	})}
+	if f.Max != nil {
+		fields = append(fields, info.Int("maxclients", f.Max))
+	}
+	if f.Blocked != nil {
+		fields = append(fields, info.Int("blocked_clients", f.Blocked))
+	}
+	if f.Waiting != nil {
+		fields = append(fields, info.Int("clients_in_timeout_table", f.Waiting))
+	}
+	if f.BlockingKeys != nil {
+		fields = append(fields, info.Lines("total_blocking_keys", func(w *info.Writer) {
+			keys, missing := f.BlockingKeys()
+			w.Int("total_blocking_keys", keys)
+			w.Int("total_blocking_keys_on_nokey", missing)
+		}))
+	}
+	if f.Watching == nil {
+		f.Watching = func() (clients, keys int64) {
+			for cl := range f.Registry.All {
+				if len(cl.Watched) > 0 {
+					clients, keys = clients+1, keys+int64(len(cl.Watched))
+				}
+			}
+			return clients, keys
+		}
+	}
+	fields = append(fields,
+		info.Int("watching_clients", func() int64 { n, _ := f.Watching(); return n }),
+		info.Int("total_watched_keys", func() int64 { _, n := f.Watching(); return n }))
+	if f.Recent != nil {
+		fields = append(fields,
+			info.Int("client_recent_max_input_buffer", func() int64 { n, _ := f.Recent(); return n }),
+			info.Int("client_recent_max_output_buffer", func() int64 { _, n := f.Recent(); return n }))
+	}
+	return info.Section{Name: "Clients", Fields: fields}
+}
+
+// Counters is what the core and the loops have counted since the start or CONFIG RESETSTAT.
+type Counters struct {
+	Connections, Refused, Commands             uint64
+	OpsPerSecond                               float64
+	InputBytes, OutputBytes                    uint64
+	ReplicaInputBytes, ReplicaOutputBytes      uint64
+	InputPerSecond, OutputPerSecond            float64 // bytes
+	ReplicaInputPerSecond, ReplicaOutputPerSec float64
+	Reads, Writes                              uint64
+	ThreadedReads, ThreadedWrites              uint64 // on loops beyond the first
+	QueryLimitHits, OutputLimitHits            uint64
+	ErrorReplies, UnexpectedErrors             uint64
+	Turns                                      uint64
+	TurnTime, CommandTime                      time.Duration
+	TurnsPerSecond                             float64
+	TurnMean                                   time.Duration // lately
+	LongestTurn                                time.Duration
+	MostCommandsPerTurn                        uint64
+	DutyTime                                   time.Duration
+	DeniedAuth, DeniedCommand, DeniedKey       uint64
+	DeniedChannel                              uint64
+	EvictedClients                             uint64
+	EvictionTime, CurrentEvictionTime          time.Duration
+	ExpireTime                                 time.Duration
+	BufferShrinks, BufferExpands               uint64
+}
+
+// StatsSection is the part of INFO stats that the core and the loops know. read is called once for each report.
+func StatsSection(read func() Counters) info.Section {
+	var n Counters
+	first := info.Lines("total_connections_received", func(w *info.Writer) {
+		n = read()
+		w.Int("total_connections_received", int64(n.Connections))
+	})
+	count := func(name string, at *uint64) info.Field { return info.Uint(name, func() uint64 { return *at }) }
+	micros := func(name string, at *time.Duration) info.Field {
+		return info.Int(name, func() int64 { return at.Microseconds() })
+	}
+	millis := func(name string, at *time.Duration) info.Field {
+		return info.Int(name, func() int64 { return at.Milliseconds() })
+	}
+	kilo := func(name string, at *float64) info.Field {
+		return info.Float(name, 2, func() float64 { return *at / 1024 })
+	}
+	whole := func(name string, at *float64) info.Field { return info.Int(name, func() int64 { return int64(*at) }) }
+	return info.Section{Name: "Stats", Fields: []info.Field{
+		first, // stands first in the layout: the fields below read what it noted
+		count("total_commands_processed", &n.Commands), whole("instantaneous_ops_per_sec", &n.OpsPerSecond),
+		count("total_net_input_bytes", &n.InputBytes), count("total_net_output_bytes", &n.OutputBytes),
+		count("total_net_repl_input_bytes", &n.ReplicaInputBytes), count("total_net_repl_output_bytes", &n.ReplicaOutputBytes),
+		kilo("instantaneous_input_kbps", &n.InputPerSecond), kilo("instantaneous_output_kbps", &n.OutputPerSecond),
+		kilo("instantaneous_input_repl_kbps", &n.ReplicaInputPerSecond), kilo("instantaneous_output_repl_kbps", &n.ReplicaOutputPerSec),
+		count("rejected_connections", &n.Refused),
+		count("total_reads_processed", &n.Reads), count("total_writes_processed", &n.Writes),
+		count("io_threaded_reads_processed", &n.ThreadedReads), count("io_threaded_writes_processed", &n.ThreadedWrites),
+		count("client_query_buffer_limit_disconnections", &n.QueryLimitHits),
+		count("client_output_buffer_limit_disconnections", &n.OutputLimitHits),
+		count("reply_buffer_shrinks", &n.BufferShrinks), count("reply_buffer_expands", &n.BufferExpands),
+		count("total_error_replies", &n.ErrorReplies), count("unexpected_error_replies", &n.UnexpectedErrors),
+		count("eventloop_cycles", &n.Turns), micros("eventloop_duration_sum", &n.TurnTime),
+		micros("eventloop_duration_cmd_sum", &n.CommandTime),
+		whole("instantaneous_eventloop_cycles_per_sec", &n.TurnsPerSecond), micros("instantaneous_eventloop_duration_usec", &n.TurnMean),
+		count("acl_access_denied_auth", &n.DeniedAuth), count("acl_access_denied_cmd", &n.DeniedCommand),
+		count("acl_access_denied_key", &n.DeniedKey), count("acl_access_denied_channel", &n.DeniedChannel),
+		count("evicted_clients", &n.EvictedClients),
+		millis("total_eviction_exceeded_time", &n.EvictionTime), millis("current_eviction_exceeded_time", &n.CurrentEvictionTime),
+		millis("expire_cycle_cpu_milliseconds", &n.ExpireTime),
+		// Ours, behind the reference's.
+		micros("longest_turn_usec", &n.LongestTurn), count("most_commands_per_turn", &n.MostCommandsPerTurn),
+		micros("duties_duration_sum", &n.DutyTime),
+	}}
+}
+
+// KeyspaceSections are INFO keyspace and the keyspace's share of INFO stats.
+func KeyspaceSections(k *keyspace.Keyspace) []info.Section {
+	lag := func(name string, pick func(keyspace.Lag) int64) info.Field {
+		return info.Int(name, func() int64 { return pick(k.Lag()) })
+	}
+	return []info.Section{
+		{Name: "Keyspace", Fields: []info.Field{info.Lines("db0", func(w *info.Writer) {
+			for i := range k.Len() {
+				db := k.DB(i)
+				if db.Len() == 0 {
+					continue
+				}
+				b := append(w.B, "db"...)
+				b = append(strconv.AppendInt(b, int64(i), 10), ":keys="...)
+				b = append(strconv.AppendInt(b, int64(db.Len()), 10), ",expires="...)
+				b = append(strconv.AppendInt(b, int64(db.Volatile()), 10), ",avg_ttl="...)
+				b = append(strconv.AppendInt(b, db.AvgTTL(), 10), ",subexpires=0\r\n"...)
+				w.B = b
+			}
+		})}},
+		{Name: "Stats", Fields: []info.Field{
+			info.Int("keyspace_hits", func() int64 { return k.Stats.Hits }), info.Int("keyspace_misses", func() int64 { return k.Stats.Misses }),
+			info.Int("expired_keys", func() int64 { return k.Stats.Expired }), info.Int("evicted_keys", func() int64 { return k.Stats.Evicted }),
+			info.Int("expired_time_cap_reached_count", func() int64 { return k.Stats.TimeCapReached }),
+			lag("expired_lag_p50_ms", func(l keyspace.Lag) int64 { return l.P50 }),
+			lag("expired_lag_p99_ms", func(l keyspace.Lag) int64 { return l.P99 }),
+			lag("expired_lag_max_ms", func(l keyspace.Lag) int64 { return l.Max }),
+		}},
+	}
+}
+
+// CPUSection is INFO cpu: seconds of the process, of ended children, and of the thread that answers, which holds the turn.
+func CPUSection() info.Section {
+	seconds := func(name string, who int, pick func(*unix.Rusage) unix.Timeval) info.Field {
+		return info.Float(name, 6, func() float64 {
+			var u unix.Rusage
+			if unix.Getrusage(who, &u) != nil {
+				return 0
+			}
+			t := pick(&u)
+			return float64(t.Sec) + float64(t.Usec)/1e6
+		})
+	}
+	system := func(u *unix.Rusage) unix.Timeval { return u.Stime }
+	user := func(u *unix.Rusage) unix.Timeval { return u.Utime }
+	return info.Section{Name: "CPU", Fields: []info.Field{
+		seconds("used_cpu_sys", unix.RUSAGE_SELF, system), seconds("used_cpu_user", unix.RUSAGE_SELF, user),
+		seconds("used_cpu_sys_children", unix.RUSAGE_CHILDREN, system), seconds("used_cpu_user_children", unix.RUSAGE_CHILDREN, user),
+		seconds("used_cpu_sys_main_thread", unix.RUSAGE_THREAD, system), seconds("used_cpu_user_main_thread", unix.RUSAGE_THREAD, user),
+	}}
+}
+
+// CommandSections are INFO commandstats and latencystats.
+func CommandSections(catalogue func() *command.Catalogue, percentiles func() []float64) []info.Section {
+	return []info.Section{
+		{Name: "Commandstats", Fields: []info.Field{info.Lines("cmdstat", func(w *info.Writer) {
+			for _, row := range catalogue().All() {
+				appendCommandStats(w, row)
+			}
+		})}},
+		{Name: "Latencystats", Fields: []info.Field{info.Lines("latency_percentiles", func(w *info.Writer) {
+			for _, row := range catalogue().All() {
+				appendLatencyStats(w, row, percentiles())
+			}
+		})}},
+	}
+}
+
+// appendCommandStats writes "cmdstat_get:calls=1,usec=4,usec_per_call=4.00,rejected_calls=0,failed_calls=0".
+func appendCommandStats(w *info.Writer, row *command.Spec) {
+	s := &row.Stats
+	if s.Calls|s.Rejected|s.Failed == 0 {
+		return
+	}
+	micros := s.Nanos / 1000
+	perCall := 0.0
+	if s.Calls > 0 {
+		perCall = float64(s.Nanos) / 1000 / float64(s.Calls)
+	}
+	b := append(append(w.B, "cmdstat_"...), row.Full...)
+	b = strconv.AppendUint(append(b, ":calls="...), s.Calls, 10)
+	b = strconv.AppendUint(append(b, ",usec="...), micros, 10)
+	b = strconv.AppendFloat(append(b, ",usec_per_call="...), perCall, 'f', 2, 64)
+	b = strconv.AppendUint(append(b, ",rejected_calls="...), s.Rejected, 10)
+	b = strconv.AppendUint(append(b, ",failed_calls="...), s.Failed, 10)
+	w.B = append(b, '\r', '\n')
+}
+
+// appendLatencyStats writes "latency_percentiles_usec_get:p50=4.015,p99=4.015,p99.9=4.015".
+func appendLatencyStats(w *info.Writer, row *command.Spec, percentiles []float64) {
+	h := &row.Stats.Latency
+	if h.Total == 0 {
+		return
+	}
+	b := append(append(w.B, "latency_percentiles_usec_"...), row.Full...)
+	b = append(b, ':')
+	for i, p := range percentiles {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendFloat(append(b, 'p'), p, 'f', -1, 64)
+		b = strconv.AppendFloat(append(b, '='), float64(h.Percentile(p))/1000, 'f', 3, 64)
+	}
+	w.B = append(b, '\r', '\n')
+}
+
+// ErrorsSection is INFO errorstats: how often each code was answered, by name.
+func ErrorsSection(counts func(yield func(code string, n uint64) bool)) info.Section {
+	return info.Section{Name: "Errorstats", Fields: []info.Field{info.Lines("errorstat", func(w *info.Writer) {
+		for code, n := range counts {
+			b := append(append(w.B, "errorstat_"...), code...)
+			w.B = append(strconv.AppendUint(append(b, ":count="...), n, 10), '\r', '\n')
+		}
+	})}}
+}
+
+// ClientMemory sums what the buffers of clients cost: of replicas, and of all others.
+func ClientMemory(r *client.Registry, cost func(*client.Client, protocol.Usage) int) (replicas, others int64) {
+	for cl := range r.All {
+		if cl.Conn == nil {
+			continue
+		}
+		n := int64(cost(cl, cl.Conn.Usage()))
+		if cl.Is(client.Replica) && !cl.Is(client.Monitor) {
+			replicas += n
+		} else {
+			others += n
+		}
+	}
+	return replicas, others
+}

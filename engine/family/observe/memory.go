@@ -1,0 +1,295 @@
+package observe
+
+import (
+	"fmt"
+	"runtime/metrics"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"spindle/engine/command"
+	"spindle/engine/data/keyspace"
+	"spindle/engine/data/memory"
+	"spindle/internal/info"
+	"spindle/internal/number"
+	"spindle/protocol"
+)
+
+// MemoryFigures is what INFO memory and MEMORY STATS say, in bytes. The heap's own figures come from the heap.
+type MemoryFigures struct {
+	Used           int64 // used_memory: the heap, buffers and what else is counted
+	Peak           int64 // of Used
+	Startup        int64 // Used when the server was ready and empty
+	Clients        int64 // buffers and queues of clients that are not replicas
+	Replicas       int64
+	Backlog        int64
+	NotForEviction int64 // of Used, what eviction cannot shrink: replicas' buffers
+	Limit          int64 // maxmemory
+	Policy         string
+	LazyPending    int64
+	LazyFreed      int64
+}
+
+// MemorySection is INFO memory. read is called once for each report.
+func MemorySection(space *keyspace.Keyspace, read func() MemoryFigures) info.Section {
+	m := &measured{space: space, read: read}
+	number := func(name string, at *int64) info.Field { return info.Int(name, func() int64 { return *at }) }
+	size := func(name string, at *int64) info.Field { return info.Bytes(name, func() int64 { return *at }) }
+	percent := func(name string, f func() float64) info.Field {
+		return info.Field{Name: name, Value: func(b []byte) []byte {
+			return append(strconv.AppendFloat(b, f()*100, 'f', 2, 64), '%')
+		}}
+	}
+	ratio := func(name string, a, b *int64) info.Field {
+		return info.Float(name, 2, func() float64 { return over(*a, *b) })
+	}
+	difference := func(name string, a, b *int64) info.Field { return info.Int(name, func() int64 { return *a - *b }) }
+	return info.Section{Name: "Memory", Fields: []info.Field{
+		info.Lines("used_memory", func(w *info.Writer) { // first in the layout: the fields below read what it measured
+			m.measure()
+			w.Int("used_memory", m.Used)
+			w.Human("used_memory_human", m.Used)
+		}),
+		size("used_memory_rss", &m.resident), size("used_memory_peak", &m.Peak),
+		percent("used_memory_peak_perc", func() float64 { return over(m.Used, m.Peak) }),
+		number("used_memory_overhead", &m.overhead), number("used_memory_startup", &m.Startup),
+		number("used_memory_dataset", &m.dataset),
+		percent("used_memory_dataset_perc", func() float64 { return over(m.dataset, m.Used-m.Startup) }),
+		number("allocator_allocated", &m.heap.Used), number("allocator_active", &m.heap.Active),
+		number("allocator_resident", &m.heapResident), number("allocator_muzzy", &m.heap.Dirty),
+		size("total_system_memory", &m.system), size("maxmemory", &m.Limit),
+		info.Text("maxmemory_policy", func() string { return m.Policy }),
+		ratio("allocator_frag_ratio", &m.heap.Active, &m.heap.Used), difference("allocator_frag_bytes", &m.heap.Active, &m.heap.Used),
+		ratio("allocator_rss_ratio", &m.heapResident, &m.heap.Active), difference("allocator_rss_bytes", &m.heapResident, &m.heap.Active),
+		ratio("rss_overhead_ratio", &m.resident, &m.heapResident), difference("rss_overhead_bytes", &m.resident, &m.heapResident),
+		ratio("mem_fragmentation_ratio", &m.resident, &m.Used), difference("mem_fragmentation_bytes", &m.resident, &m.Used),
+		number("mem_not_counted_for_evict", &m.NotForEviction), number("mem_replication_backlog", &m.Backlog),
+		info.Int("mem_total_replication_buffers", func() int64 { return m.Backlog + m.Replicas }),
+		number("mem_clients_slaves", &m.Replicas), number("mem_clients_normal", &m.Clients),
+		number("lazyfree_pending_objects", &m.LazyPending), number("lazyfreed_objects", &m.LazyFreed),
+		// Ours, behind the reference's.
+		number("memory_keys", &m.heap.ByPurpose[memory.Keys]), number("memory_values", &m.heap.ByPurpose[memory.Values]),
+		number("memory_index", &m.heap.ByPurpose[memory.Index]), number("memory_kept_by_views", &m.heap.Retired),
+		number("go_heap", &m.goHeap),
+	}}
+}
+
+// measured is one reading of everything that INFO memory and MEMORY STATS show.
+type measured struct {
+	space *keyspace.Keyspace
+	read  func() MemoryFigures
+	MemoryFigures
+	heap                   memory.Stats
+	heapResident, resident int64
+	overhead, dataset      int64
+	system, goHeap         int64
+}
+
+func (m *measured) measure() {
+	m.MemoryFigures = MemoryFigures{}
+	if m.read != nil {
+		m.MemoryFigures = m.read()
+	}
+	m.space.Heap().Stats(&m.heap)
+	if m.Used == 0 {
+		m.Used = m.heap.Used
+	}
+	m.Peak = max(m.Peak, m.heap.Peak, m.Used)
+	m.heapResident = m.heap.Active + m.heap.Dirty + m.heap.Side
+	m.resident = memory.Resident()
+	m.overhead = m.Startup + m.Clients + m.Replicas + m.Backlog + m.heap.ByPurpose[memory.Index]
+	m.dataset = max(m.Used-m.overhead, 0)
+	var s unix.Sysinfo_t
+	if unix.Sysinfo(&s) == nil {
+		m.system = int64(s.Totalram) * int64(s.Unit)
+	}
+	live := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	if metrics.Read(live); live[0].Value.Kind() == metrics.KindUint64 { // reads counters; it does not stop the world
+		m.goHeap = int64(live[0].Value.Uint64())
+	}
+}
+
+// over is a/b, or 0 when there is nothing to compare with.
+func over(a, b int64) float64 {
+	if b <= 0 {
+		return 0
+	}
+	return float64(a) / float64(b)
+}
+
+// memoryUsage is MEMORY USAGE key [SAMPLES count]: what the key costs, its share of the index included; null without the key.
+func memoryUsage(c *command.Context) error {
+	samples := int64(5)
+	for i := 3; i < len(c.Args); i += 2 {
+		if !command.Is(c.Args[i], "SAMPLES") || i+1 == len(c.Args) {
+			return protocol.ErrSyntax
+		}
+		n, ok := number.ParseInt(c.Args[i+1])
+		if !ok {
+			return protocol.ErrNotInteger
+		}
+		if n < 0 {
+			return protocol.ErrSyntax
+		}
+		samples = n
+	}
+	v := c.DB.Peek(c.Args[2])
+	if !v.Exists() {
+		c.Reply.Null()
+		return nil
+	}
+	c.Reply.Int(int64(v.MemoryUsage(int(samples))))
+	return nil
+}
+
+// memoryStats is MEMORY STATS.
+func (f *family) memoryStats(c *command.Context) error {
+	m := &measured{space: c.Space, read: f.Memory}
+	m.measure()
+	r, mark, n := c.Reply, c.Reply.Mark(), 0
+	whole := func(name string, v int64) { r.BulkString(name); r.Int(v); n++ }
+	double := func(name string, v float64) { r.BulkString(name); r.Double(v); n++ }
+	whole("peak.allocated", m.Peak)
+	whole("total.allocated", m.Used)
+	whole("startup.allocated", m.Startup)
+	whole("replication.backlog", m.Backlog)
+	whole("clients.slaves", m.Replicas)
+	whole("clients.normal", m.Clients)
+	whole("cluster.links", 0)
+	whole("aof.buffer", 0)
+	whole("lua.caches", 0)
+	whole("functions.caches", 0)
+	keys := 0
+	for i := range c.Space.Len() {
+		keys += c.Space.DB(i).Len()
+	}
+	for i := range c.Space.Len() {
+		db := c.Space.DB(i)
+		if db.Len() == 0 {
+			continue
+		}
+		share := m.heap.ByPurpose[memory.Index] * int64(db.Len()) / int64(keys) // the index is counted for all databases together
+		r.BulkString("db." + strconv.Itoa(i))
+		r.Map(2)
+		r.BulkString("overhead.hashtable.main")
+		r.Int(share)
+		r.BulkString("overhead.hashtable.expires")
+		r.Int(0) // deadlines are part of the keys and of the index
+		n++
+	}
+	whole("overhead.db.hashtable.lut", m.heap.ByPurpose[memory.Index])
+	whole("overhead.db.hashtable.rehashing", 0)
+	whole("overhead.total", m.overhead)
+	whole("db.dict.rehashing.count", 0)
+	whole("keys.count", int64(keys))
+	perKey := int64(0)
+	if keys > 0 {
+		perKey = max(m.Used-m.Startup, 0) / int64(keys)
+	}
+	whole("keys.bytes-per-key", perKey)
+	whole("dataset.bytes", m.dataset)
+	double("dataset.percentage", 100*over(m.dataset, m.Used-m.Startup))
+	double("peak.percentage", 100*over(m.Used, m.Peak))
+	whole("allocator.allocated", m.heap.Used)
+	whole("allocator.active", m.heap.Active)
+	whole("allocator.resident", m.heapResident)
+	whole("allocator.muzzy", m.heap.Dirty)
+	double("allocator-fragmentation.ratio", over(m.heap.Active, m.heap.Used))
+	whole("allocator-fragmentation.bytes", m.heap.Active-m.heap.Used)
+	double("allocator-rss.ratio", over(m.heapResident, m.heap.Active))
+	whole("allocator-rss.bytes", m.heapResident-m.heap.Active)
+	double("rss-overhead.ratio", over(m.resident, m.heapResident))
+	whole("rss-overhead.bytes", m.resident-m.heapResident)
+	double("fragmentation", over(m.resident, m.Used))
+	whole("fragmentation.bytes", m.resident-m.Used)
+	r.MapAt(mark, n)
+	return nil
+}
+
+// memoryDoctor is MEMORY DOCTOR: what is out of proportion.
+func (f *family) memoryDoctor(c *command.Context) error {
+	m := &measured{space: c.Space, read: f.Memory}
+	m.measure()
+	const small = 5 << 20
+	var found []string
+	if m.Used >= small {
+		if over(m.Peak, m.Used) > 1.5 {
+			found = append(found, "Peak memory: memory was once more than 1.5 times what is used now. Pages that were freed go back to the system; MEMORY PURGE speeds it up.")
+		}
+		if over(m.heap.Active, m.heap.Used) > 1.1 && m.heap.Active-m.heap.Used > 10<<20 {
+			found = append(found, "High allocator fragmentation: blocks of sizes that are no longer asked for hold pages. It falls as keys are rewritten.")
+		}
+		if over(m.heapResident, m.heap.Active) > 1.1 && m.heapResident-m.heap.Active > 10<<20 {
+			found = append(found, "Empty pages are still resident. MEMORY PURGE gives them back now.")
+		}
+		if over(m.resident, m.heapResident) > 1.1 && m.resident-m.heapResident > 64<<20 {
+			found = append(found, "Much memory lies outside the data set: connections' buffers and the Go heap. See used_memory_rss and go_heap in INFO memory.")
+		}
+		if m.heap.Retired > m.heap.Used/3 {
+			found = append(found, "Views hold old versions: a save or a full synchronisation reads data that has been overwritten since. It is given back when it ends.")
+		}
+		if m.Clients > 200<<10*100 && m.Clients > m.Used/10 {
+			found = append(found, "Clients' buffers take more than a tenth of all memory: look for large omem and qbuf in CLIENT LIST.")
+		}
+		if m.Replicas > 10<<20 {
+			found = append(found, "Replicas' output buffers are large: a replica may not keep up.")
+		}
+	}
+	var text string
+	switch {
+	case m.Used < small:
+		text = "This instance is empty or uses very little memory: nothing can be said of it yet.\n"
+	case len(found) == 0:
+		text = "No memory issue was found.\n"
+	default:
+		text = "These memory issues were found:\n\n * " + strings.Join(found, "\n * ") + "\n"
+	}
+	c.Reply.Verbatim("txt", text)
+	return nil
+}
+
+// purge is MEMORY PURGE: empty pages go back to the system.
+func purge(c *command.Context) error {
+	c.Space.Heap().Purge()
+	c.Reply.OK()
+	return nil
+}
+
+// mallocStats is MEMORY MALLOC-STATS: the size classes in use.
+func mallocStats(c *command.Context) error {
+	var s memory.Stats
+	c.Space.Heap().Stats(&s)
+	var b strings.Builder
+	fmt.Fprintf(&b, "used %d, peak %d, active %d, dirty %d, given back %d, reserved %d, kept by %d views %d\n",
+		s.Used, s.Peak, s.Active, s.Dirty, s.Clean, s.Reserved, s.Holds, s.Retired)
+	for p, n := range s.ByPurpose {
+		fmt.Fprintf(&b, "%-12s %d\n", memory.Purpose(p), n)
+	}
+	fmt.Fprintf(&b, "%8s %12s %10s %12s\n", "size", "blocks", "slabs", "unused")
+	for _, class := range s.Classes {
+		if class.Slabs > 0 {
+			fmt.Fprintf(&b, "%8d %12d %10d %12d\n", class.Size, class.Live, class.Slabs, class.Waste)
+		}
+	}
+	fmt.Fprintf(&b, "%8s %12d %10s %12d\n", "larger", s.Runs, "", s.RunBytes)
+	c.Reply.Verbatim("txt", b.String())
+	return nil
+}
+
+func memoryHelp(c *command.Context) error {
+	command.Help(c,
+		"DOCTOR",
+		"    What is out of proportion.",
+		"MALLOC-STATS",
+		"    The allocator's size classes.",
+		"PURGE",
+		"    Give empty pages back to the system.",
+		"STATS",
+		"    Where memory goes.",
+		"USAGE <key> [SAMPLES <count>]",
+		"    What <key> and its value cost in bytes. Of a nested value <count>",
+		"    elements are looked at (default: 5, 0 for all).",
+	)
+	return nil
+}

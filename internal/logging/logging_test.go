@@ -1,0 +1,73 @@
+package logging
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"time"
+)
+
+func TestLine(t *testing.T) {
+	var out bytes.Buffer
+	l := New(&out)
+	l.now = func() time.Time { return time.Date(2026, 2, 3, 4, 5, 6, 7_999_999, time.UTC) }
+	l.pid = 42
+	l.Debug("hidden")
+	l.Notice("100%")
+	l.SetRole('S')
+	l.Warning("%d keys", 3)
+	l.SetLevel(LevelDebug)
+	l.Debug("d")
+	l.Verbose("v")
+	l.At(LevelNotice, "n")
+	l.SetLevel(LevelNothing)
+	l.Warning("hidden")
+	l.Raw("raw\n")
+	l.SetLevel(LevelNotice)
+	l.Signal(LevelWarning, "Received SIGTERM")
+	want := "42:M 03 Feb 2026 04:05:06.007 * 100%\n" +
+		"42:S 03 Feb 2026 04:05:06.007 # 3 keys\n" +
+		"42:S 03 Feb 2026 04:05:06.007 . d\n" +
+		"42:S 03 Feb 2026 04:05:06.007 - v\n" +
+		"42:S 03 Feb 2026 04:05:06.007 * n\n" +
+		"raw\n" +
+		fmt.Sprintf("42:signal-handler (%d) Received SIGTERM\n", l.now().Unix())
+	if out.String() != want {
+		t.Errorf("\n%swant\n%s", out.String(), want)
+	}
+}
+
+// TestFileMayMove: a log that was moved away is begun anew.
+func TestFileMayMove(t *testing.T) {
+	var out bytes.Buffer
+	path := filepath.Join(t.TempDir(), "log")
+	l := New(&out)
+	l.ToFile(path)
+	l.Notice("one")
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	l.Notice("two")
+	for name, want := range map[string]string{path + ".1": `^\d+:M .* \* one\n$`, path: `^\d+:M .* \* two\n$`} {
+		b, err := os.ReadFile(name)
+		if err != nil || !regexp.MustCompile(want).Match(b) {
+			t.Errorf("%s: %q, %v", name, b, err)
+		}
+	}
+	if out.Len() != 0 {
+		t.Errorf("%q went to the standard output", out.String())
+	}
+}
+
+func TestNilIsSilent(t *testing.T) {
+	var l *Logger
+	l.Notice("x")
+	l.Raw("x")
+	l.Signal(LevelWarning, "x")
+	if l.Enabled(LevelWarning) {
+		t.Error("a nil logger is enabled")
+	}
+}

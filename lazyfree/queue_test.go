@@ -1,0 +1,165 @@
+package lazyfree
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// wait polls until done holds; reclaimers run when the system lets them.
+func wait(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !done(); time.Sleep(100 * time.Microsecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited 10 s for %s", what)
+		}
+	}
+}
+
+// counted is a job of n blocks that adds what it frees to sum.
+func counted(n int, sum *atomic.Int64) Job {
+	return func(budget int) bool {
+		step := min(n, budget)
+		n -= step
+		sum.Add(int64(step))
+		return n == 0
+	}
+}
+
+func TestJobsRunWholeAndAreCounted(t *testing.T) {
+	q := New(Options{Reclaimers: 2, Slice: 10})
+	defer q.Close()
+	var sum atomic.Int64
+	for range 20 {
+		if !q.OfferCounted(counted(95, &sum), 3) {
+			t.Fatal("an empty queue refused a job")
+		}
+	}
+	wait(t, "20 jobs", func() bool { return q.Stats().Jobs == 20 })
+	wait(t, "idleness", q.Idle)
+	s := q.Stats()
+	if sum.Load() != 20*95 || s.FreedObjects != 60 || s.PendingObjects != 0 || s.Slices != 200 {
+		t.Errorf("%d freed, %+v", sum.Load(), s)
+	}
+	q.ResetStats()
+	if s := q.Stats(); s.FreedObjects != 0 {
+		t.Errorf("%d objects freed after a reset", s.FreedObjects)
+	}
+}
+
+// One reclaimer starts jobs in the order they were offered (Q1).
+func TestOrder(t *testing.T) {
+	q := New(Options{})
+	defer q.Close()
+	q.Pause()
+	var order []int
+	for i := range 50 {
+		q.Offer(func(int) bool { order = append(order, i); return true })
+	}
+	q.Resume()
+	wait(t, "the last job", q.Idle)
+	for i, got := range order {
+		if got != i {
+			t.Fatalf("Q1: job %d ran as number %d", got, i)
+		}
+	}
+	if len(order) != 50 {
+		t.Fatalf("%d jobs ran", len(order))
+	}
+}
+
+// A full queue refuses; the turn frees small slices itself, takes nothing more, and all is freed once (Q2).
+func TestFullQueueSlowsTheProducer(t *testing.T) {
+	q := New(Options{Length: 2})
+	defer q.Close()
+	q.Pause()
+	var sum atomic.Int64
+	made := 0
+	take := func() (Job, int) {
+		if made == 10 {
+			return nil, 0
+		}
+		made++
+		return counted(10*Overflow, &sum), 1
+	}
+	q.Turn(take)
+	if s := q.Stats(); made != 3 || s.Waiting != 2 || s.Spilled != 1 || s.PendingObjects != 3 {
+		t.Fatalf("Q2: after one turn %d jobs were taken: %+v", made, s)
+	}
+	if q.Offer(counted(1, &sum)) {
+		t.Fatal("Q2: a full queue took a job")
+	}
+	for turn := 1; turn <= 5; turn++ {
+		q.Turn(take)
+		if sum.Load() != int64(turn*Overflow) || made != 3 {
+			t.Fatalf("Q2: turn %d freed %d blocks in all and %d jobs were taken", turn, sum.Load(), made)
+		}
+	}
+	for range 5 { // the spilled job ends on the turn, the next one spills
+		q.Turn(take)
+	}
+	if s := q.Stats(); made != 4 || s.FreedObjects != 1 || s.PendingObjects != 3 {
+		t.Fatalf("Q2: %d jobs taken, %+v", made, s)
+	}
+	q.Resume()
+	for end := time.Now().Add(10 * time.Second); q.Stats().FreedObjects < 10; time.Sleep(time.Millisecond) {
+		if q.Turn(take); time.Now().After(end) {
+			t.Fatalf("%+v", q.Stats())
+		}
+	}
+	if s := q.Stats(); sum.Load() != 100*Overflow || s.PendingObjects != 0 || s.Jobs != 10 {
+		t.Errorf("%d blocks freed, %+v", sum.Load(), s)
+	}
+}
+
+// Close ends the reclaimers though a job is not done, and drops the rest (Q3).
+func TestClose(t *testing.T) {
+	q := New(Options{Reclaimers: 2})
+	var runs atomic.Int64
+	q.Offer(func(int) bool { runs.Add(1); return false })
+	wait(t, "a slice", func() bool { return runs.Load() > 0 })
+	q.Close()
+	ended := runs.Load()
+	if q.Offer(func(int) bool { return true }) {
+		t.Error("Q3: a closed queue took a job")
+	}
+	if runs.Load() != ended {
+		t.Error("Q3: a job ran after Close")
+	}
+}
+
+// Beside running turns a reclaimer rests about as long as it works, and never longer than maxRest (P1).
+func TestPace(t *testing.T) {
+	var p pace
+	rest := func(spent time.Duration, crowded bool) time.Duration {
+		begin := time.Now()
+		p.rest(spent, crowded)
+		return time.Since(begin)
+	}
+	p.turn()
+	if d := rest(time.Millisecond, false); d < time.Millisecond {
+		t.Errorf("rested %v after 1 ms beside a busy core", d)
+	}
+	p.turn()
+	if d := rest(time.Hour, false); d > time.Second {
+		t.Errorf("P1: rested %v", d)
+	}
+	p.turn()
+	if d := rest(500*time.Millisecond, true); d > 400*time.Millisecond {
+		t.Errorf("rested %v with jobs piling up", d)
+	}
+	if d := rest(500*time.Millisecond, false); d > 400*time.Millisecond {
+		t.Errorf("rested %v beside an idle core", d)
+	}
+}
+
+// BenchmarkTurn is what a turn pays when there is nothing to hand over.
+func BenchmarkTurn(b *testing.B) {
+	q := New(Options{})
+	defer q.Close()
+	none := func() (Job, int) { return nil, 0 }
+	b.ReportAllocs()
+	for b.Loop() {
+		q.Turn(none)
+	}
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"spindle/bgsave/rdb"
+	"spindle/internal/crc"
+)
+
+// file is one string key and one list, whole.
+func file() []byte {
+	e := &rdb.Encoder{Compress: true}
+	p := rdb.AppendSelectDB(rdb.AppendHeader(nil, 11), 2, 2, 1)
+	p = e.AppendText(e.AppendKey(p, rdb.Attributes{DeadlineMs: 5, Idle: rdb.None, Freq: rdb.None}, rdb.KindString, []byte("mykey")), bytes.Repeat([]byte("v"), 99))
+	p = append(p, "\x01\x06mylist\x02\x01a\x01b\xff"...)
+	return rdb.AppendEOF(p, crc.Update64(0, p))
+}
+
+func TestCheck(t *testing.T) {
+	good := file()
+	flipped, cut, packed := bytes.Clone(good), good[:len(good)-14], bytes.Clone(good)
+	flipped[len(good)-10] ^= 1
+	packed[bytes.Index(good, []byte("mykey"))+5+3] = 0xFF
+	cases := []struct {
+		name string
+		file []byte
+		ok   bool
+		says []string
+	}{
+		{"whole", good, true, []string{"version 11, 2 keys, 1 with a deadline, 1 of those past it", "1 × list (linked)", "is right", "RDB looks OK"}},
+		{"no checksum", rdb.AppendEOF(bytes.Clone(good[:len(good)-8]), 0), true, []string{"saved without a checksum"}},
+		{"flipped", flipped, false, []string{"DAMAGED: wrong checksum"}},
+		{"cut", cut, false, []string{"DAMAGED: the file ends too early", "reading: list (linked)", `key:     "mylist" of database 2`, `the last record in order begins at offset 23: KEY "mykey" of database 2`}},
+		{"packed", packed, false, []string{"DAMAGED: invalid LZF", `key:     "mykey" of database 2`}},
+		{"foreign", []byte("<html></html>"), false, []string{"Wrong signature"}},
+	}
+	for _, c := range cases {
+		path := filepath.Join(t.TempDir(), "dump.rdb")
+		if err := os.WriteFile(path, c.file, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		k := checker{out: &out, path: path, list: true, nowMs: 10}
+		if ok := k.check(); ok != c.ok {
+			t.Errorf("%s: %t\n%s", c.name, ok, out.String())
+		}
+		for _, s := range c.says {
+			if !strings.Contains(out.String(), s) {
+				t.Errorf("%s: lacks %q:\n%s", c.name, s, out.String())
+			}
+		}
+	}
+}
