@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -18,7 +19,25 @@ type reference struct {
 	dir  string
 	port string
 	cmd  *exec.Cmd
-	log  bytes.Buffer
+	log  output
+}
+
+// output is what a process says, readable while it speaks.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
 }
 
 // program finds one of the reference server's programs; make test installs them.
@@ -86,7 +105,7 @@ func (r *reference) run(args ...string) string {
 
 // TestReferenceLoads: redis-server loads what is written here, key for key, and redis-check-rdb finds nothing wrong with it.
 func TestReferenceLoads(t *testing.T) {
-	s := mixed(t, 20_000)
+	s := mixed(t, crowd)
 	for _, compress := range []bool{false, true} {
 		for _, checksum := range []bool{false, true} {
 			dir := t.TempDir()

@@ -23,7 +23,7 @@ var header = Header{ServerVersion: "7.4.1", CreatedUnix: 1_700_000_000, UsedMemo
 
 // TestRoundTrip: what a view holds is what the loader gets, whatever the number of savers and the compression.
 func TestRoundTrip(t *testing.T) {
-	s := mixed(t, 20_000)
+	s := mixed(t, crowd)
 	want := s.entries()
 	for _, savers := range []int{1, 2, 5} {
 		for _, compress := range []bool{false, true} {

@@ -12,6 +12,7 @@ import (
 	"spindle/bgsave/rdb"
 	"spindle/engine/data/memory"
 	"spindle/engine/data/value"
+	"spindle/internal/invariant"
 )
 
 // A sheet is a View of values made for a test.
@@ -138,6 +139,9 @@ func (n *notebook) equal(t *testing.T, want map[string]string) {
 		}
 	}
 }
+
+// crowd is enough keys for several parts and buffers; builds that check are slow.
+var crowd = map[bool]int{false: 20_000, true: 9_000}[invariant.Enabled]
 
 // mixed is a sheet of all kinds of strings.
 func mixed(t testing.TB, keys int) *sheet {

@@ -105,7 +105,8 @@ func (c *Core) runDuties() {
 func (c *Core) tick(nanos int64) {
 	c.duties.lastTick = nanos
 	c.duties.ticks++
-	c.meter.ops.sample(c.meter.commands, nanos)
+	c.meter.ops.Sample(c.meter.commands, nanos)
+	c.meter.perTurn.Sample(c.meter.turns, nanos)
 	c.meter.precise = c.wantsPrecision()
 	c.meter.longestTurnNow = 0
 	c.timeOutClients()

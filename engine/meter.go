@@ -35,9 +35,9 @@ type meter struct {
 	mostCommands   uint64 // in one turn
 	commandsBefore uint64
 
-	ops, input, output rate
-	rejectedCalls      uint64
-	denied             map[string]uint64
+	ops, perTurn  Rate
+	rejectedCalls uint64
+	denied        map[string]uint64
 }
 
 // errorCodesMax is how many different error codes are counted; a client can make up codes at will (scripts).
@@ -84,15 +84,16 @@ func (m *meter) countError(err error) {
 	m.errors[code]++
 }
 
-// A rate is a figure per second, averaged over the last sixteen samples.
-type rate struct {
+// A Rate is a figure per second, averaged over the last sixteen samples.
+type Rate struct {
 	samples   [16]float64
 	next      int
 	lastCount uint64
 	lastNanos int64
 }
 
-func (r *rate) sample(count uint64, nanos int64) {
+// Sample notes that the counter stands at count, at an instant on a clock of the caller's.
+func (r *Rate) Sample(count uint64, nanos int64) {
 	if elapsed := nanos - r.lastNanos; r.lastNanos != 0 && elapsed > 0 {
 		r.samples[r.next] = float64(count-r.lastCount) * 1e9 / float64(elapsed)
 		r.next = (r.next + 1) % len(r.samples)
@@ -100,7 +101,8 @@ func (r *rate) sample(count uint64, nanos int64) {
 	r.lastCount, r.lastNanos = count, nanos
 }
 
-func (r *rate) perSecond() float64 {
+// PerSecond is the mean of the samples.
+func (r *Rate) PerSecond() float64 {
 	sum := 0.0
 	for _, s := range r.samples {
 		sum += s
@@ -114,6 +116,8 @@ type Figures struct {
 	Connections, Commands       uint64
 	OpsPerSecond                float64
 	ErrorReplies, Rejected      uint64
+	Unexpected                  uint64
+	TurnsPerSecond              float64
 	Errors                      []ErrorCount
 	ErrorsFull                  bool
 	Dirty                       int64
@@ -134,7 +138,8 @@ type ErrorCount struct {
 func (c *Core) Figures() Figures {
 	m := &c.meter
 	f := Figures{
-		Uptime: time.Since(c.started), Connections: m.connections, Commands: m.commands, OpsPerSecond: m.ops.perSecond(),
+		Uptime: time.Since(c.started), Connections: m.connections, Commands: m.commands, OpsPerSecond: m.ops.PerSecond(),
+		Unexpected: m.unexpected, TurnsPerSecond: m.perTurn.PerSecond(),
 		ErrorReplies: m.errorReplies, Rejected: m.rejectedCalls, ErrorsFull: m.errorsFull, Dirty: m.dirty,
 		Turns: m.turns, TurnNanos: m.turnNanos, DutyNanos: m.dutyNanos, LongestTurn: time.Duration(m.longestTurn),
 		MostCommandsPerTurn: m.mostCommands, Clients: c.clients.Len(), Blocked: c.BlockedClients(), Keys: c.BlockingKeys(),
@@ -170,3 +175,18 @@ func (c *Core) feedMonitors(cl *client.Client, spec *command.Spec, args [][]byte
 		c.hooks.Monitor(m, line)
 	}
 }
+
+// Errors yields how often each error code was answered, by code. Turn only.
+func (c *Core) Errors(yield func(code string, n uint64) bool) {
+	for _, e := range c.Figures().Errors {
+		if !yield(e.Code, e.Count) {
+			return
+		}
+	}
+}
+
+// Uptime is how long the core has lived. Any goroutine.
+func (c *Core) Uptime() time.Duration { return time.Since(c.started) }
+
+// TimedWaits counts the parked clients whose wait runs out.
+func (c *Core) TimedWaits() int { return len(c.waiting.timeouts) }

@@ -27,7 +27,8 @@ type Options struct {
 //	turn ──Turn(take)──▶ [ job | job | … ] ──▶ reclaimer: slice, rest, slice, …
 //	          └ full: kept as spill, freed by the turn itself, Overflow blocks at a time, until there is room
 //
-// Q1. Jobs start in the order they were offered; a job runs on one goroutine at a time.
+// Q1. Jobs start in the order they were offered; a job runs on one goroutine at a time. A long one lets those that wait go
+// ahead every Stint slices, so that a small job does not wait for a large one to end.
 // Q2. At most Length jobs wait, and one spills. While one spills no other is taken, so that the producer slows by small steps.
 // Q3. After Close no job runs; those that wait are dropped.
 type Queue struct {
@@ -59,6 +60,9 @@ type counters struct {
 
 // Overflow is the budget a turn spends on a job that found the queue full: some 10 µs.
 const Overflow = 128
+
+// Stint is how many slices of a job run before the next one has its turn.
+const Stint = 8
 
 // New starts the reclaimers.
 func New(o Options) *Queue {

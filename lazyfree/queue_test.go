@@ -68,6 +68,26 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// A long job lets a small one pass, whether the queue is full or not (Q1).
+func TestLongJobsLetOthersPass(t *testing.T) {
+	for _, length := range []int{1, 2, 8} {
+		q := New(Options{Length: length})
+		var slices atomic.Int64
+		var after atomic.Int64
+		q.Offer(func(int) bool { slices.Add(1); return after.Load() > 0 && slices.Load() > 100 })
+		wait(t, "the long job", func() bool { return slices.Load() > 0 })
+		for range length {
+			q.Offer(func(int) bool { after.Store(slices.Load()); return true })
+		}
+		wait(t, "the small ones", func() bool { return q.Stats().Jobs >= int64(length) && after.Load() > 0 })
+		wait(t, "all", q.Idle)
+		if s := q.Stats(); s.Jobs != int64(length)+1 {
+			t.Errorf("Q1: %d jobs done of %d", s.Jobs, length+1)
+		}
+		q.Close()
+	}
+}
+
 // A full queue refuses; the turn frees small slices itself, takes nothing more, and all is freed once (Q2).
 func TestFullQueueSlowsTheProducer(t *testing.T) {
 	q := New(Options{Length: 2})

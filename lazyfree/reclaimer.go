@@ -6,16 +6,13 @@ import (
 	"time"
 )
 
-// reclaim is one reclaimer: it takes the oldest job and runs it slice by slice until it is done.
+// reclaim is one reclaimer: it takes the oldest job and runs it slice by slice until it is done or others wait.
 func (q *Queue) reclaim() {
 	defer q.ended.Done()
 	pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels("role", "reclaimer")))
-	for {
-		it, ok := q.next()
-		if !ok {
-			return
-		}
-		for done := false; !done; {
+	for it, ok := q.next(); ok; {
+		done := false
+		for range Stint {
 			begin := time.Now()
 			done = it.job(q.options.Slice)
 			spent := time.Since(begin)
@@ -23,13 +20,34 @@ func (q *Queue) reclaim() {
 			q.figures.busyNs.Add(int64(spent))
 			if done {
 				q.finish(it)
+				q.pace.rest(spent, q.crowded())
+				break
 			}
 			q.pace.rest(spent, q.crowded())
-			if !done && !q.mayGoOn() {
+			if !q.mayGoOn() {
 				return
 			}
 		}
+		if done {
+			it, ok = q.next()
+		} else {
+			it = q.rotate(it)
+		}
 	}
+}
+
+// rotate puts a job behind those that wait and gives the first of them; the same job if none waits.
+func (q *Queue) rotate(it item) item {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.n == 0 {
+		return it
+	}
+	next := q.waiting[q.first]
+	q.waiting[q.first] = item{}
+	q.waiting[(q.first+q.n)%len(q.waiting)] = it // when full, the place just left
+	q.first = (q.first + 1) % len(q.waiting)
+	return next
 }
 
 // next waits for a job; false says that the queue is closed.

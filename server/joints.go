@@ -1,8 +1,6 @@
 package server
 
 import (
-	"time"
-
 	"spindle/engine"
 	"spindle/engine/client"
 	"spindle/engine/command"
@@ -47,12 +45,8 @@ func (in *instance) resetStatistics() {
 	in.heap.ResetPeak()
 	in.scheduler.ResetStats()
 	in.lazy.ResetStats()
+	in.feed.ResetStats()
 }
-
-// slow and latency are the core's reports of what took long.
-func (in *instance) slow(cl *client.Client, args [][]byte, took time.Duration) {}
-
-func (in *instance) latency(event string, took time.Duration) {}
 
 // connDeps are what the connection commands ask of the rest.
 func (in *instance) connDeps() conn.Deps {

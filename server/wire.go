@@ -14,6 +14,7 @@ import (
 	"spindle/engine/command"
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/memory"
+	"spindle/engine/family/observe"
 	"spindle/engine/family/tx"
 	"spindle/internal/info"
 	"spindle/internal/logging"
@@ -53,6 +54,12 @@ type instance struct {
 	whole     command.Whole
 	rewriter  *Rewriter
 	sections  []info.Section
+	slowlog   *observe.Slowlog
+	events    *observe.Events
+	buffers   *bufferMeter
+
+	inputRate, outputRate engine.Rate
+	peakUsed, startupUsed int64
 
 	signals    *Signals
 	supervisor *Supervisor
@@ -113,6 +120,8 @@ func (in *instance) assemble(args Arguments) (err error) {
 	in.oom = NewOomAdjuster(&in.settings.Process, in.log)
 	in.joinSaving()
 	in.joinReplication()
+	in.joinObservation(args)
+	in.startupUsed = in.core.UsedMemory()
 	if err := in.joinCommands(args); err != nil {
 		return err
 	}
@@ -162,7 +171,8 @@ func (in *instance) joinReplication() {
 			in.watches.Forget(cl)
 			in.feed.Gone(cl)
 		},
-		Tick: []func(int64){in.feed.Tick, func(int64) { in.scheduler.Tick() }, in.shutdown.tick},
+		Monitor: in.core.Push,
+		Tick:    []func(int64){in.feed.Tick, func(int64) { in.scheduler.Tick() }, in.shutdown.tick, in.sampleRates},
 	})
 }
 

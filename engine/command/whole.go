@@ -20,11 +20,17 @@ func (w *Whole) Empty(db *keyspace.DB) (removed int) {
 	return db.Flush()
 }
 
-// EmptyAll is Empty of all databases.
-func (w *Whole) EmptyAll(k *keyspace.Keyspace) (removed int) {
+// EmptyAllKeepingSaves removes every key because others are about to take their place: what is saved stays saved.
+func (w *Whole) EmptyAllKeepingSaves(k *keyspace.Keyspace) (removed int) {
 	for i := range k.Len() {
 		removed += w.Empty(k.DB(i))
 	}
+	return removed
+}
+
+// EmptyAll is Empty of all databases.
+func (w *Whole) EmptyAll(k *keyspace.Keyspace) (removed int) {
+	removed = w.EmptyAllKeepingSaves(k)
 	if w != nil {
 		for _, f := range w.Emptied {
 			f()

@@ -91,6 +91,9 @@ func giveBack(r Ref, n int) {
 	}
 }
 
+// populate has nothing to do: Go memory is there.
+func populate(r Ref, n int) {}
+
 // forget drops a closed heap's segment.
 func forget(r Ref, n int) {
 	for off := 0; off < n; off += slabSize {

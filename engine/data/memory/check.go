@@ -33,9 +33,6 @@ func (h *Heap) checkSlabs() (lag int64, err error) {
 	var slabs [numClasses]int32
 	for _, first := range h.slabs.segments {
 		for i := first; i < first+slabSegment; i++ {
-			if h.slabs.next <= i && i < h.slabs.end {
-				continue
-			}
 			s := slabAt(i)
 			states[s.state]++
 			if s.state < slabCurrent || s.state > slabFull {

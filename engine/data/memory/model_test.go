@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+
+	"spindle/internal/invariant"
 )
 
 // A block of the model: what the simplest allocator would remember of it.
@@ -40,6 +42,14 @@ func (m modelBlock) each(b []byte, visit func(piece []byte, v uint64)) {
 	}
 }
 
+// unlessChecked is n, or less in builds that check and are slower by far.
+func unlessChecked(n, checked int) int {
+	if invariant.Enabled {
+		return checked
+	}
+	return n
+}
+
 func modelSize(rng *rand.Rand) int {
 	switch rng.IntN(12) {
 	case 0:
@@ -56,7 +66,7 @@ func modelSize(rng *rand.Rand) int {
 // Blocks of all sizes come, go, are cut and are returned from elsewhere; none overlaps another, and every byte is accounted for.
 func TestHeapAgainstModel(t *testing.T) {
 	for _, seed := range []uint64{1, 2, 3} {
-		testHeapModel(t, seed, 60_000)
+		testHeapModel(t, seed, unlessChecked(60_000, 10_000))
 	}
 }
 
@@ -205,11 +215,7 @@ func TestReturnsBesideTheTurn(t *testing.T) {
 			}
 		}
 	})
-	steps := 300
-	if testing.Short() {
-		steps = 50
-	}
-	for step := range steps {
+	for step := range unlessChecked(300, 50) {
 		var blocks []modelBlock
 		for range 200 {
 			m := modelBlock{size: modelSize(rng), purpose: Purpose(rng.IntN(int(Purposes))), seed: rng.Uint64()}

@@ -69,8 +69,10 @@ var ErrExhausted = errors.New("memory: no more memory: the system refused to map
 type slabSupply struct {
 	dirty    slabList // newest first
 	clean    slabList
-	next     uint32 // unborn slabs of the last segment
+	next     uint32 // unborn slabs of the segment in use
 	end      uint32
+	spare    uint32 // the segment after it, taken early so that its pages can be touched before the turn needs them; 0 is none
+	ahead    bool   // the spare waits for a reclaimer to touch its pages
 	segments []uint32
 	born     int64
 }
@@ -148,12 +150,20 @@ func (h *Heap) newSlab() uint32 {
 		return i
 	}
 	if u.next == u.end {
-		first, err := takeSlabs()
-		if err != nil {
-			panic(errors.Join(ErrExhausted, err))
+		first := u.spare
+		if first == 0 {
+			var err error
+			if first, err = takeSlabs(); err != nil {
+				panic(errors.Join(ErrExhausted, err))
+			}
+			u.segments = append(u.segments, first)
 		}
-		u.segments = append(u.segments, first)
-		u.next, u.end = first, first+slabSegment
+		u.next, u.end, u.spare, u.ahead = first, first+slabSegment, 0, false
+	} else if u.next == u.end-slabSegment/2 && u.spare == 0 {
+		if first, err := takeSlabs(); err == nil { // an error shows again when the segment is needed
+			u.segments = append(u.segments, first)
+			u.spare, u.ahead = first, true
+		}
 	}
 	i := u.next
 	u.next++

@@ -152,13 +152,10 @@ func rewriteConfig(f *family, c *command.Context, _ [][]byte) error {
 }
 
 func replicate(f *family, c *command.Context, args [][]byte) error {
-	if len(args) < 2 {
-		return command.ErrSubcommandSyntax(c.Args[0], c.Args[1])
-	}
 	if f.Replicate == nil {
 		return errNotHere
 	}
-	f.Replicate(c, args[1:])
+	f.Replicate(c, args)
 	c.Reply.OK()
 	return nil
 }
@@ -419,6 +416,7 @@ func populate(_ *family, c *command.Context, args [][]byte) error {
 			text = text[:size]
 		}
 		c.DB.SetString(key, text, 0)
+		c.Notify(command.EventNew, "new", key)
 	}
 	c.Reply.OK()
 	return nil
@@ -567,7 +565,7 @@ func debugHelp(_ *family, c *command.Context, _ [][]byte) error {
 		"RELOAD [MERGE] [NOFLUSH] [NOSAVE]",
 		"    Save, empty the databases, load. NOSAVE loads the file that is there, NOFLUSH keeps the keys,",
 		"    MERGE lets the file's keys win.",
-		"REPLICATE <string> <command ...>",
+		"REPLICATE <command ...>",
 		"    Send a command to the replicas without running it.",
 		"RESTART [<milliseconds>]",
 		"    Save, end and start again after the delay.",

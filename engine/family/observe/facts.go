@@ -253,7 +253,7 @@ func KeyspaceSections(k *keyspace.Keyspace) []info.Section {
 				b = append(strconv.AppendInt(b, int64(i), 10), ":keys="...)
 				b = append(strconv.AppendInt(b, int64(db.Len()), 10), ",expires="...)
 				b = append(strconv.AppendInt(b, int64(db.Volatile()), 10), ",avg_ttl="...)
-				b = append(strconv.AppendInt(b, db.AvgTTL(), 10), ",subexpires=0\r\n"...)
+				b = append(strconv.AppendInt(b, db.AvgTTL(), 10), ",subexpiry=0\r\n"...)
 				w.B = b
 			}
 		})}},

@@ -1,0 +1,80 @@
+package load
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime/debug"
+	"strings"
+
+	"spindle/bench/process"
+)
+
+// Arg is the hidden subcommand by which the bench runs itself as a generator.
+const Arg = "load-child"
+
+// Main is the generator's process: a Spec comes in, a Result goes out.
+func Main(in io.Reader, out io.Writer) error {
+	debug.SetGCPercent(-1)
+	debug.SetMemoryLimit(4 << 30) // a run of hours in an open loop may need one collection
+	var spec Spec
+	if err := json.NewDecoder(in).Decode(&spec); err != nil {
+		return fmt.Errorf("the order of a run: %w", err)
+	}
+	result, err := Run(spec)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(out).Encode(result)
+}
+
+// A Runner is a generator at work in its own process.
+type Runner struct {
+	cmd      *exec.Cmd
+	out, err bytes.Buffer
+}
+
+// Start begins a run on the given cores.
+func Start(spec Spec, cpus process.CPUs) (*Runner, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	order, err := json.Marshal(spec)
+	if err != nil {
+		return nil, err
+	}
+	r := &Runner{cmd: exec.Command(self, Arg)}
+	r.cmd.Stdin, r.cmd.Stdout, r.cmd.Stderr = bytes.NewReader(order), &r.out, &r.err
+	return r, process.Start(r.cmd, cpus)
+}
+
+// Wait waits for the run's end.
+func (r *Runner) Wait() (*Result, error) {
+	if err := process.Wait(r.cmd); err != nil {
+		return nil, fmt.Errorf("load generator: %w: %s", err, strings.TrimSpace(r.err.String()))
+	}
+	var result Result
+	if err := json.Unmarshal(r.out.Bytes(), &result); err != nil {
+		return nil, fmt.Errorf("load generator's answer: %w", err)
+	}
+	return &result, nil
+}
+
+// Stop ends a run whose result nobody wants.
+func (r *Runner) Stop() {
+	_ = r.cmd.Process.Kill() // it may have ended already
+	_ = process.Wait(r.cmd)
+}
+
+// Do starts a run and waits for it.
+func Do(spec Spec, cpus process.CPUs) (*Result, error) {
+	r, err := Start(spec, cpus)
+	if err != nil {
+		return nil, err
+	}
+	return r.Wait()
+}

@@ -1,0 +1,45 @@
+package replication
+
+import (
+	"strconv"
+
+	"spindle/internal/info"
+)
+
+// Sections are INFO replication and the feed's share of INFO stats. They are read in turns.
+func (f *Feed) Sections() []info.Section {
+	return []info.Section{
+		{Name: "Replication", Fields: []info.Field{
+			info.Constant("role", "master"),
+			info.Int("connected_slaves", func() int64 { return int64(len(f.replicas)) }),
+			info.Lines("min_slaves_good_slaves", func(w *info.Writer) {
+				if f.WantsReplicas() {
+					w.Int("min_slaves_good_slaves", f.GoodReplicas())
+				}
+			}),
+			info.Lines("slave0", f.replicaLines),
+			info.Text("master_replid", func() string { return f.ID }),
+			info.Int("master_repl_offset", func() int64 { return f.offset }),
+		}},
+		{Name: "Stats", Fields: []info.Field{
+			info.Uint("sync_full", func() uint64 { return f.fullSyncs }),
+			info.Constant("sync_partial_ok", "0"),
+			info.Uint("sync_partial_err", func() uint64 { return f.refused }),
+		}},
+	}
+}
+
+// replicaLines are slave0, slave1, …
+func (f *Feed) replicaLines(w *info.Writer) {
+	for i, r := range f.replicas {
+		lag := (f.core.Now() - r.ackMs) / 1000
+		if r.state != online {
+			lag = 0
+		}
+		w.Text("slave"+strconv.Itoa(i), "ip="+r.host()+",port="+strconv.Itoa(r.port)+",state="+r.state.String()+
+			",offset="+strconv.FormatInt(r.ackOffset, 10)+",lag="+strconv.FormatInt(lag, 10))
+	}
+}
+
+// ResetStats is CONFIG RESETSTAT's share.
+func (f *Feed) ResetStats() { f.fullSyncs, f.refused = 0, 0 }

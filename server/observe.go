@@ -1,0 +1,192 @@
+package server
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/engine/family/introspect"
+	"spindle/engine/family/observe"
+	"spindle/internal/info"
+)
+
+// What INFO, MEMORY, SLOWLOG and LATENCY know, gathered from the packages that know it.
+
+// bufferVisits is how many clients' buffers are measured at each tick: a full round of 10,000 takes two seconds.
+const bufferVisits = 512
+
+// A bufferMeter knows what clients' buffers cost, as of its last round over all of them.
+//
+// Asking every client at each command would cost more than the commands. While there are no more clients than one tick visits,
+// the figure is at most a tick old.
+type bufferMeter struct {
+	in                      *instance
+	next                    int64 // client id to go on from
+	replicas, others        int64 // of the round under way
+	replicaBytes, restBytes int64 // of the last one
+	mostIn, mostOut         int64
+}
+
+// tick goes on with the round.
+func (m *bufferMeter) tick(int64) {
+	left := bufferVisits
+	for cl := range m.in.clients.From(m.next) {
+		if left--; left < 0 {
+			m.next = cl.ID
+			return
+		}
+		if cl.Conn == nil {
+			continue
+		}
+		usage := cl.Conn.Usage()
+		n := int64(usage.Total + cl.QueueBytes)
+		if cl.Queue != nil {
+			n += int64(cl.Queue.Bytes)
+		}
+		m.mostIn, m.mostOut = max(m.mostIn, int64(usage.Query)), max(m.mostOut, int64(usage.Output))
+		if cl.Is(client.Replica) && !cl.Is(client.Monitor) {
+			m.replicas += n
+		} else {
+			m.others += n
+		}
+	}
+	m.replicaBytes, m.restBytes = m.replicas, m.others
+	m.next, m.replicas, m.others = 0, 0, 0
+}
+
+// joinObservation makes INFO's sections and the recorders behind SLOWLOG and LATENCY.
+func (in *instance) joinObservation(args Arguments) {
+	in.buffers = &bufferMeter{in: in}
+	in.core.OnTick(in.buffers.tick)
+	in.core.SetBufferMeter(
+		func() int64 { return in.buffers.replicaBytes + in.buffers.restBytes },
+		func() int64 { return in.buffers.replicaBytes })
+	in.slowlog = observe.NewSlowlog(in.settings.Core.SlowlogLen.Get)
+	in.events = observe.NewEvents()
+	in.sections = append(in.sections,
+		observe.ServerSection(in.serverFacts(args)),
+		observe.ClientsSection(observe.ClientFacts{
+			Registry: in.clients, Max: in.network.MaxClients.Get,
+			Blocked:      func() int64 { return int64(in.core.BlockedClients()) },
+			Waiting:      func() int64 { return int64(in.core.TimedWaits()) },
+			BlockingKeys: func() (int64, int64) { return int64(in.core.BlockingKeys()), 0 },
+			Watching:     func() (int64, int64) { return int64(in.watches.Clients()), int64(in.watches.Keys()) },
+			Recent:       func() (int64, int64) { return in.buffers.mostIn, in.buffers.mostOut },
+		}),
+		observe.MemorySection(in.space, in.memoryFigures),
+		observe.StatsSection(in.counters),
+		observe.CPUSection(),
+		observe.ErrorsSection(in.core.Errors),
+	)
+	in.sections = append(in.sections, observe.KeyspaceSections(in.space)...)
+	in.sections = append(in.sections, observe.CommandSections(func() *command.Catalogue { return in.catalogue }, in.settings.Core.Percentiles.Get)...)
+	in.sections = append(in.sections, in.scheduler.Sections(&in.loading)...)
+	in.sections = append(in.sections, in.feed.Sections()...)
+}
+
+func (in *instance) serverFacts(args Arguments) observe.ServerFacts {
+	sha, modified := Revision()
+	var id [20]byte
+	rand.Read(id[:])
+	executable, err := os.Executable()
+	if err != nil {
+		executable = args.Program
+	}
+	return observe.ServerFacts{
+		RedisVersion: RedisVersion, Version: Version, GitSHA: sha, GitDirty: modified, BuildID: BuildID(), Mode: "standalone",
+		Multiplexing: "epoll", Compiler: runtime.Version(), Supervised: in.registry.Lookup("supervised").Get(), RunID: hex.EncodeToString(id[:]),
+		Executable: executable, ConfigFile: in.config.File, ProcessID: os.Getpid(),
+		Port: in.settings.Network.Port.Get, Uptime: in.core.Uptime,
+		Threads: func() bool { return in.settings.Network.IOThreads.Get() > 1 }, Hz: in.settings.Core.Hz.Get,
+		Listeners: func(w *info.Writer) {
+			for i, addr := range in.reactor.Addrs() {
+				w.Text(fmt.Sprintf("listener%d", i), "name="+listenerName(addr))
+			}
+		},
+		ShutdownInMs: func() (int64, bool) { return in.shutdown.remaining(), in.shutdown.waiting },
+		StartedMs:    time.Now().UnixMilli(),
+	}
+}
+
+// listenerName describes one listener: tcp with its address and port, or a Unix socket with its path.
+func listenerName(addr string) string {
+	if len(addr) > 0 && addr[0] == '/' {
+		return "unix,bind=" + addr
+	}
+	for i := len(addr) - 1; i >= 0; i-- {
+		if addr[i] == ':' {
+			return "tcp,bind=" + addr[:i] + ",port=" + addr[i+1:]
+		}
+	}
+	return "tcp,bind=" + addr
+}
+
+func (in *instance) memoryFigures() observe.MemoryFigures {
+	lazy := in.lazy.Stats()
+	used := in.core.UsedMemory()
+	in.peakUsed = max(in.peakUsed, used, in.heap.Peak())
+	return observe.MemoryFigures{
+		Used: used, Peak: in.peakUsed, Startup: in.startupUsed, Clients: in.buffers.restBytes, Replicas: in.buffers.replicaBytes,
+		NotForEviction: in.buffers.replicaBytes, Limit: int64(in.engine.MaxMemory.Get()),
+		Policy:      in.registry.Lookup("maxmemory-policy").Get(),
+		LazyPending: lazy.PendingObjects, LazyFreed: lazy.FreedObjects,
+	}
+}
+
+func (in *instance) counters() observe.Counters {
+	f, n := in.core.Figures(), in.reactor.Stats()
+	return observe.Counters{
+		Connections: f.Connections, Refused: n.Rejected, Commands: f.Commands, OpsPerSecond: f.OpsPerSecond,
+		InputBytes: uint64(n.BytesIn), OutputBytes: uint64(n.BytesOut), Reads: uint64(n.Reads), Writes: uint64(n.Writes),
+		InputPerSecond: in.inputRate.PerSecond(), OutputPerSecond: in.outputRate.PerSecond(),
+		QueryLimitHits: n.QueryLimitCloses, OutputLimitHits: n.OutputLimitCloses,
+		ErrorReplies: f.ErrorReplies, UnexpectedErrors: f.Unexpected,
+		Turns: f.Turns, TurnTime: time.Duration(f.TurnNanos), CommandTime: time.Duration(f.TurnNanos - f.DutyNanos),
+		LongestTurn: f.LongestTurn, MostCommandsPerTurn: f.MostCommandsPerTurn, DutyTime: time.Duration(f.DutyNanos),
+		TurnsPerSecond: f.TurnsPerSecond,
+	}
+}
+
+// sampleRates is done at each tick.
+func (in *instance) sampleRates(int64) {
+	n := in.reactor.Stats()
+	nanos := int64(in.core.Uptime())
+	in.inputRate.Sample(uint64(n.BytesIn), nanos)
+	in.outputRate.Sample(uint64(n.BytesOut), nanos)
+}
+
+// observeDeps are what INFO, SLOWLOG, LATENCY, MEMORY and MONITOR ask of the rest.
+func (in *instance) observeDeps() observe.Deps {
+	return observe.Deps{
+		Catalogue: func() *command.Catalogue { return in.catalogue }, Sections: func() []info.Section { return in.sections },
+		Slowlog: in.slowlog, Events: in.events, StartMonitor: in.core.StartMonitor,
+		LatencyThreshold: in.engine.LatencyThreshold.Get, Memory: in.memoryFigures,
+	}
+}
+
+// introspectDeps are what COMMAND and DEBUG ask of the rest.
+func (in *instance) introspectDeps() introspect.Deps {
+	return introspect.Deps{
+		Catalogue: func() *command.Catalogue { return in.catalogue },
+		Reload:    in.reload, LoadAOF: in.loadAOF,
+		SetActiveExpire: in.core.SetActiveExpire, PauseCron: in.core.PauseCron,
+		SkipChecksums: func(on bool) { in.saver.AnyChecksum = on },
+		ChangeReplID:  in.feed.ChangeID, RewriteConfig: func() error { return in.rewriter.Rewrite(true) },
+		Log:   func(text string) { in.log.Warning("DEBUG LOG: %s", text) },
+		Crash: in.crash,
+	}
+}
+
+// slow and latency are the core's reports of what took long.
+func (in *instance) slow(cl *client.Client, args [][]byte, took time.Duration) {
+	in.slowlog.Record(in.core.Now(), cl, args, took)
+}
+
+func (in *instance) latency(event string, took time.Duration) {
+	in.events.Record(in.core.Now(), event, took)
+}

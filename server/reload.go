@@ -1,0 +1,52 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+
+	"spindle/bgsave"
+	"spindle/engine/command"
+	"spindle/engine/family/introspect"
+	"spindle/protocol"
+)
+
+// reload is DEBUG RELOAD: the data set goes to disk and comes back, in one turn.
+func (in *instance) reload(c *command.Context, o introspect.ReloadOptions) error {
+	if !o.NoSave {
+		if err := in.scheduler.Now(); err != nil {
+			return protocol.Errorf("ERR", "%s", err)
+		}
+	}
+	if !o.NoFlush {
+		in.whole.EmptyAllKeepingSaves(in.space)
+	}
+	path := in.save.FileName.Get()
+	options := in.loadOptions(path)
+	options.NoChecksum = options.NoChecksum || in.saver.AnyChecksum
+	in.space.Trusting = true
+	_, err := bgsave.Load(context.Background(), path, &bgsave.Into{Space: in.space, Replace: o.Merge}, options)
+	in.space.Trusting = false
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return protocol.Errorf("ERR", "Error trying to load the RDB dump, check server logs")
+	}
+	in.scheduler.Loaded()
+	in.log.Warning("DB reloaded by DEBUG RELOAD")
+	return nil
+}
+
+// loadAOF is DEBUG LOADAOF. There is no append-only file in this version, so there is nothing that could be loaded.
+func (in *instance) loadAOF(*command.Context) error {
+	return protocol.Errorf("ERR", "DEBUG LOADAOF needs the append-only file, which this version does not have")
+}
+
+// crash is DEBUG SEGFAULT, PANIC, ASSERT and OOM: a report, then the end.
+func (in *instance) crash(how string) {
+	what := "DEBUG " + how
+	if how == "segfault" {
+		what = "Redis " + RedisVersion + " crashed by signal: 11, asked for by DEBUG SEGFAULT"
+	}
+	in.log.Raw(CrashReport(what, stacks()))
+	os.Exit(1)
+}

@@ -1,0 +1,158 @@
+package catalogue
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"spindle/engine/command"
+	"spindle/engine/data/keyspace"
+	"spindle/engine/family/config"
+	"spindle/engine/family/conn"
+	"spindle/engine/family/introspect"
+	"spindle/engine/family/keys"
+	"spindle/engine/family/observe"
+	"spindle/engine/family/str"
+	"spindle/engine/family/tx"
+	"spindle/protocol"
+)
+
+// families are those whose rows need nothing that runs.
+func families() []command.Family {
+	return []command.Family{
+		str.Family, keys.Family, keys.Databases, tx.NewWatches((*keyspace.Keyspace)(nil)).Family(), config.Family(config.Parts{}),
+		conn.Family(conn.Deps{}), observe.Family(observe.Deps{}), introspect.Family(introspect.Deps{}),
+	}
+}
+
+// later are subcommands of containers above that come with features which do not exist yet.
+var later = []string{"client|caching", "client|tracking"}
+
+// A row is one line of testdata: a command as COMMAND INFO shows it, without its subcommands.
+type row struct {
+	Name  string
+	Arity int
+	Flags []string
+	Range []int
+	ACL   []string
+	Tips  []string
+	Keys  []any
+}
+
+func golden(t *testing.T) map[string]row {
+	f, err := os.Open("testdata/command-7.4.1.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	rows := map[string]row{}
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		var r row
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			t.Fatal(err)
+		}
+		rows[r.Name] = r
+	}
+	return rows
+}
+
+// decode reads one RESP3 value: strings, float64 for integers as in JSON, []any, and map[string]any.
+func decode(t *testing.T, in *bufio.Reader) any {
+	line, err := in.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind, text := line[0], strings.TrimRight(line[1:], "\r\n")
+	if kind == '+' {
+		return text
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("%q", line)
+	}
+	switch kind {
+	case ':':
+		return float64(n)
+	case '$':
+		b := make([]byte, n+2)
+		for at := 0; at < len(b); {
+			m, err := in.Read(b[at:])
+			if err != nil {
+				t.Fatal(err)
+			}
+			at += m
+		}
+		return string(b[:n])
+	case '*', '~':
+		list := []any{}
+		for range n {
+			list = append(list, decode(t, in))
+		}
+		return list
+	case '%':
+		pairs := map[string]any{}
+		for range n {
+			key := decode(t, in).(string)
+			pairs[key] = decode(t, in)
+		}
+		return pairs
+	}
+	t.Fatalf("%q", line)
+	return nil
+}
+
+func words(v any) []string {
+	list := []string{}
+	for _, w := range v.([]any) {
+		list = append(list, w.(string))
+	}
+	return list
+}
+
+// TestRowsEqualTheReference compares every row with the reference's, and looks for subcommands that are missing.
+func TestRowsEqualTheReference(t *testing.T) {
+	k, err := command.NewCatalogue(families()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := golden(t)
+	for _, s := range k.All() {
+		ref, known := want[s.Full]
+		if !known {
+			t.Errorf("%s: the reference has no such command", s.Full)
+			continue
+		}
+		answer := protocol.Reply{RESP3: true}
+		command.AppendCommandInfo(&answer, s)
+		got := decode(t, bufio.NewReader(strings.NewReader(string(answer.B)))).([]any)
+		for _, c := range []struct {
+			what      string
+			got, want any
+		}{
+			{"arity", got[1], float64(ref.Arity)},
+			{"flags", words(got[2]), ref.Flags},
+			{"first key", got[3], float64(ref.Range[0])},
+			{"last key", got[4], float64(ref.Range[1])},
+			{"step", got[5], float64(ref.Range[2])},
+			{"categories", words(got[6]), ref.ACL},
+			{"tips", words(got[7]), ref.Tips},
+			{"key specs", got[8], ref.Keys},
+		} {
+			if !reflect.DeepEqual(c.got, c.want) {
+				t.Errorf("%s: %s %v, want %v", s.Full, c.what, c.got, c.want)
+			}
+		}
+	}
+	for name := range want {
+		container, _, isSub := strings.Cut(name, "|")
+		if isSub && k.Lookup([]byte(container)) != nil && k.ByFullName([]byte(name)) == nil && !slices.Contains(later, name) {
+			t.Errorf("%s is missing", name)
+		}
+	}
+}
