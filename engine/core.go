@@ -57,6 +57,7 @@ type Core struct {
 	dutyAt    int64 // nanos at which the next slice of duties is due, for busy servers
 	duties    duties
 	postponed []*client.Client // held back by a pause
+	later     []func()         // at the end of this turn
 	memory    *Barrier
 	loading   *Barrier
 
@@ -130,6 +131,7 @@ func (c *Core) Do(f func()) {
 	c.begin()
 	f()
 	c.settle()
+	c.nanos = int64(time.Since(c.started))
 	c.end()
 	c.release()
 }
@@ -141,7 +143,7 @@ func (c *Core) begin() {
 	c.nanos = int64(now.Sub(c.started))
 	c.inTurn = true
 	c.space.SetNow(c.nowMs)
-	c.meter.begin(c.nanos)
+	c.meter.begin(c.nanos, c.settings.MeasureTurnCPU.Get())
 }
 
 // end closes the books of the turn.
@@ -155,10 +157,18 @@ func (c *Core) settle() {
 	if len(c.waiting.ready) > 0 {
 		c.serveReady()
 	}
+	for len(c.later) > 0 {
+		f := c.later[0]
+		c.later = c.later[1:]
+		f()
+	}
 	for _, s := range c.sinks {
 		s.TurnDone()
 	}
 }
+
+// Later has f run at the end of this turn, when what the running command changed has been counted and told.
+func (c *Core) Later(f func()) { c.later = append(c.later, f) }
 
 // run executes the requests of a batch, a few at a time so that their cache misses overlap.
 func (c *Core) run(cl *client.Client, b *protocol.Batch) {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"runtime"
 	"strconv"
 	"time"
 
@@ -28,6 +29,7 @@ type duties struct {
 	activeOff  bool  // DEBUG SET-ACTIVE-EXPIRE 0
 	cronPaused bool  // DEBUG PAUSE-CRON 1
 	loading    bool
+	draining   bool // reclaimers have freed more than the last slice took back
 	ticks      uint64
 }
 
@@ -40,6 +42,7 @@ func (c *Core) PauseCron(on bool) { c.duties.cronPaused = on }
 // RunDuties keeps the duties going on an idle server until stop closes. It runs on a goroutine of its own and takes
 // a turn only when something is due.
 func (c *Core) RunDuties(stop <-chan struct{}) {
+	runtime.LockOSThread() // so that a turn's CPU time is one thread's
 	timer := time.NewTimer(time.Millisecond)
 	defer timer.Stop()
 	for {
@@ -67,6 +70,9 @@ func (c *Core) dutyTurn() time.Duration {
 // idleFor is the time until the next deadline, tick or wait that runs out, at least a millisecond.
 func (c *Core) idleFor() time.Duration {
 	next := c.duties.lastTick + tickEvery - c.nanos
+	if c.duties.draining {
+		next = 0
+	}
 	if at := c.space.NextDeadline(); at != 0 && !c.duties.activeOff {
 		next = min(next, (at-c.nowMs)*int64(time.Millisecond))
 	}
@@ -89,7 +95,7 @@ func (c *Core) runDuties() {
 	if c.memory.up {
 		c.evict()
 	}
-	c.space.Heap().Drain(drainBudget)
+	c.duties.draining = c.space.Heap().Drain(drainBudget)
 	if c.lazy != nil {
 		c.lazy.Turn(c.takeJob)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"spindle/engine/client"
 	"spindle/engine/command"
+	"spindle/internal/clock"
 	"spindle/protocol"
 )
 
@@ -31,6 +32,9 @@ type meter struct {
 	turnNanos      uint64
 	longestTurn    int64
 	longestTurnNow int64 // since the last tick
+	measuresCPU    bool  // measure-turn-cpu: the thread's own time, which a busy machine does not stretch
+	turnCPU        int64
+	longestTurnCPU int64
 	dutyNanos      uint64
 	mostCommands   uint64 // in one turn
 	commandsBefore uint64
@@ -45,7 +49,12 @@ const errorCodesMax = 128
 
 func (m *meter) init(time.Time) { m.errors = map[string]uint64{} }
 
-func (m *meter) begin(nanos int64) { m.turnBegan, m.commandsBefore = nanos, m.commands }
+func (m *meter) begin(nanos int64, measureCPU bool) {
+	m.turnBegan, m.commandsBefore = nanos, m.commands
+	if m.measuresCPU = measureCPU; measureCPU {
+		m.turnCPU = clock.ThreadCPU()
+	}
+}
 
 // end books the turn's length. It goes by the last reading of the clock: a turn of brief commands is not worth another.
 func (m *meter) end(c *Core) {
@@ -54,6 +63,9 @@ func (m *meter) end(c *Core) {
 	m.turnNanos += uint64(took)
 	m.longestTurn = max(m.longestTurn, took)
 	m.longestTurnNow = max(m.longestTurnNow, took)
+	if m.measuresCPU {
+		m.longestTurnCPU = max(m.longestTurnCPU, clock.ThreadCPU()-m.turnCPU)
+	}
 	m.mostCommands = max(m.mostCommands, m.commands-m.commandsBefore)
 }
 
@@ -122,7 +134,7 @@ type Figures struct {
 	ErrorsFull                  bool
 	Dirty                       int64
 	Turns, TurnNanos, DutyNanos uint64
-	LongestTurn                 time.Duration
+	LongestTurn, LongestTurnCPU time.Duration
 	MostCommandsPerTurn         uint64
 	Clients, Blocked, Keys      int
 	Monitors                    int
@@ -141,7 +153,7 @@ func (c *Core) Figures() Figures {
 		Uptime: time.Since(c.started), Connections: m.connections, Commands: m.commands, OpsPerSecond: m.ops.PerSecond(),
 		Unexpected: m.unexpected, TurnsPerSecond: m.perTurn.PerSecond(),
 		ErrorReplies: m.errorReplies, Rejected: m.rejectedCalls, ErrorsFull: m.errorsFull, Dirty: m.dirty,
-		Turns: m.turns, TurnNanos: m.turnNanos, DutyNanos: m.dutyNanos, LongestTurn: time.Duration(m.longestTurn),
+		Turns: m.turns, TurnNanos: m.turnNanos, DutyNanos: m.dutyNanos, LongestTurn: time.Duration(m.longestTurn), LongestTurnCPU: time.Duration(m.longestTurnCPU),
 		MostCommandsPerTurn: m.mostCommands, Clients: c.clients.Len(), Blocked: c.BlockedClients(), Keys: c.BlockingKeys(),
 		Monitors: len(c.monitors),
 	}
@@ -157,6 +169,7 @@ func (c *Core) ResetFigures() {
 	m := &c.meter
 	m.commands, m.connections, m.errorReplies, m.rejectedCalls = 0, 0, 0, 0
 	m.turns, m.turnNanos, m.dutyNanos, m.longestTurn, m.mostCommands = 0, 0, 0, 0, 0
+	m.longestTurnCPU = 0
 	m.commandsBefore = 0
 	m.errors, m.errorsFull = map[string]uint64{}, false
 	c.catalogue.ResetStats()

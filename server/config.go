@@ -32,6 +32,15 @@ type Config struct {
 	Users   [][]string  // user, without that word
 	Modules [][]string  // loadmodule: path and arguments
 	Ignored []string    // module directives (name.setting) without a module
+
+	renameLines []ConfigError // where Renames stand
+}
+
+// RefuseRename is the error of a rename that turned out wrong after Load, with the line it stands in.
+func (c *Config) RefuseRename(i int, reason error) error {
+	e := c.renameLines[i]
+	e.Reason = reason.Error()
+	return &e
 }
 
 // A ConfigError is a line that cannot be taken, or a configuration that cannot be true as a whole.
@@ -69,6 +78,7 @@ type loader struct {
 	to       Directives
 	config   *Config
 	depth    int
+	at       ConfigError // the line being read
 }
 
 // Load reads file, standard input (if asked) and options, in that order, into the rows of registry.
@@ -138,6 +148,7 @@ func (l *loader) lines(text string) error {
 		if line == "" || line[0] == '#' {
 			continue
 		}
+		l.at = ConfigError{Line: number, Text: line}
 		err := l.line(line)
 		switch err.(type) {
 		case nil:
@@ -215,6 +226,7 @@ func (l *loader) rename(from, to string) error {
 		}
 	}
 	l.config.Renames = append(l.config.Renames, [2]string{from, to})
+	l.config.renameLines = append(l.config.renameLines, l.at)
 	return nil
 }
 

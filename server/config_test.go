@@ -143,6 +143,10 @@ func TestDirectives(t *testing.T) {
 	if idle := registry.Idle(); len(idle) != 1 || idle[0] != "activedefrag" {
 		t.Errorf("idle: %v", idle)
 	}
+	err = config.RefuseRename(1, errors.New("No such command in rename-command"))
+	if err.Error() != "\n*** FATAL CONFIG FILE ERROR (Redis 7.4.1) ***\nReading the configuration file, at line 2\n>>> 'rename-command set put'\nNo such command in rename-command" {
+		t.Error(err)
+	}
 	_, err = Load(newRegistry(t), Arguments{Stdin: true}, strings.NewReader("rename-command get x\n"), Directives{
 		Rename: func(string, string) error { return errors.New("No such command in rename-command") },
 	})

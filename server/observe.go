@@ -147,7 +147,7 @@ func (in *instance) counters() observe.Counters {
 		QueryLimitHits: n.QueryLimitCloses, OutputLimitHits: n.OutputLimitCloses,
 		ErrorReplies: f.ErrorReplies, UnexpectedErrors: f.Unexpected,
 		Turns: f.Turns, TurnTime: time.Duration(f.TurnNanos), CommandTime: time.Duration(f.TurnNanos - f.DutyNanos),
-		LongestTurn: f.LongestTurn, MostCommandsPerTurn: f.MostCommandsPerTurn, DutyTime: time.Duration(f.DutyNanos),
+		LongestTurn: f.LongestTurn, LongestTurnCPU: f.LongestTurnCPU, MostCommandsPerTurn: f.MostCommandsPerTurn, DutyTime: time.Duration(f.DutyNanos),
 		TurnsPerSecond: f.TurnsPerSecond,
 	}
 }

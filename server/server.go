@@ -22,6 +22,9 @@ import (
 // outputPatience is how long a stopping server waits for clients to take what was decided for them.
 const outputPatience = 2 * time.Second
 
+// errLogged ends a start whose cause the log has already named, in its last line.
+var errLogged = errors.New("see the lines above")
+
 // Run is the whole life of a server process; it returns the exit code.
 func Run(argv []string) int {
 	args := ParseArguments(argv)
@@ -63,7 +66,9 @@ func Run(argv []string) int {
 	pidFile := WritePidFile(process, daemon || in.supervisor.Active(), log)
 	defer RemovePidFile(pidFile, log)
 	if err := in.run(args); err != nil {
-		log.Warning("%s", err)
+		if !errors.Is(err, errLogged) {
+			log.Warning("%s", err)
+		}
 		return 1
 	}
 	log.Warning("Redis is now ready to exit, bye bye...")
@@ -127,7 +132,7 @@ func (in *instance) run(args Arguments) error {
 func (in *instance) load() error {
 	path := in.save.FileName.Get()
 	in.core.Do(func() { in.core.SetLoading(true) })
-	loaded, err := bgsave.Load(in.loadContext, path, &bgsave.Into{Space: in.space, Turn: in.core.Do}, in.loadOptions(path))
+	_, err := bgsave.Load(in.loadContext, path, &bgsave.Into{Space: in.space, Turn: in.core.Do}, in.loadOptions(path))
 	in.core.Do(func() {
 		in.core.SetLoading(false)
 		in.scheduler.Loaded()
@@ -138,9 +143,8 @@ func (in *instance) load() error {
 	case errors.Is(err, context.Canceled):
 		return nil // a shutdown was asked for meanwhile
 	case err != nil:
-		return fmt.Errorf("Fatal error loading the DB, check server logs. Exiting.")
+		return errLogged
 	}
-	_ = loaded
 	return nil
 }
 

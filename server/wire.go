@@ -101,7 +101,7 @@ func (s *ownSettings) rows() []setting.Row {
 
 // assemble builds the parts from the bottom up and joins them.
 func (in *instance) assemble(args Arguments) (err error) {
-	if in.heap, err = memory.New(memory.Options{}); err != nil {
+	if in.heap, err = memory.New(memory.Options{Databases: int(in.settings.Core.Databases.Get())}); err != nil {
 		return fmt.Errorf("reserving memory: %w", err)
 	}
 	in.common.MaxBulk = &in.network.MaxBulk
@@ -137,7 +137,9 @@ func (in *instance) joinSaving() {
 		Header: in.header, Clock: in.clockOf, Retained: in.retained,
 	})
 	in.saver = &bgsave.Commands{Scheduler: in.scheduler, Settings: &in.save}
-	in.whole.Emptied = append(in.whole.Emptied, in.scheduler.Flushed)
+	in.whole.Emptied = append(in.whole.Emptied, func() {
+		in.core.Later(in.scheduler.Flushed) // when FLUSHALL's own change has been counted
+	})
 }
 
 // header is what a file says of this server. Turn only.

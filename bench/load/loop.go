@@ -40,6 +40,7 @@ type loop struct {
 // Open loop: due holds when each request that is not yet answered was due, oldest first.
 type conn struct {
 	fd       int
+	id       int32 // its place in loop.conns, which epoll hands back
 	scan     scanner
 	batches  []*batch
 	turn     int
@@ -145,7 +146,7 @@ func (l *loop) connect(address *unix.SockaddrInet4, models []*batch) error {
 	if models == nil {
 		return nil // it lives until the process ends
 	}
-	c := &conn{fd: fd}
+	c := &conn{fd: fd, id: int32(len(l.conns))}
 	for _, m := range models {
 		c.batches = append(c.batches, m.clone())
 	}
@@ -160,21 +161,8 @@ func (l *loop) connect(address *unix.SockaddrInet4, models []*batch) error {
 }
 
 func (l *loop) arm(op int, c *conn, events uint32) error {
-	event := unix.EpollEvent{Events: events, Fd: int32(l.index(c))}
+	event := unix.EpollEvent{Events: events, Fd: c.id}
 	return unix.EpollCtl(l.epoll, op, c.fd, &event)
-}
-
-// index is c's place in conns, which epoll hands back. Descriptors are ascending, but not without gaps.
-func (l *loop) index(c *conn) int {
-	if n := len(l.conns); l.conns[n-1] == c {
-		return n - 1
-	}
-	for i, o := range l.conns {
-		if o == c {
-			return i
-		}
-	}
-	panic("a connection of another loop")
 }
 
 func (l *loop) close() {

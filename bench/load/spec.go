@@ -136,8 +136,8 @@ func (s *Spec) complete() error {
 	}
 	s.Pipeline = max(s.Pipeline, 1)
 	s.Keys.Count = max(s.Keys.Count, 1)
-	if s.Keys.First+s.Keys.Count > 1e12 {
-		return errors.New("keys have 12 digits")
+	if s.Keys.First+s.Keys.Count > 1e12 || s.Keys.Count > 1<<32 {
+		return errors.New("keys have 12 digits, and there are at most 2^32 of them")
 	}
 	switch s.Keys.Order {
 	case "":

@@ -70,7 +70,7 @@ func TestIndexAgainstMap(t *testing.T) {
 	var x index
 	model := map[string]*Spec{}
 	word := func() string {
-		b := make([]byte, 1+rng.IntN(24))
+		b := make([]byte, 1+rng.IntN(40))
 		for i := range b {
 			b[i] = "abAB|-_\x0d\x7f@`z"[rng.IntN(12)]
 		}

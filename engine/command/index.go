@@ -3,6 +3,7 @@ package command
 import (
 	"encoding/binary"
 	"math/bits"
+	"unsafe"
 )
 
 // An index finds a row by its name in any case, without allocating.
@@ -14,7 +15,8 @@ import (
 //
 // I1. A slot's word, last and size are those of its name in lower case.
 // I2. A row is reachable from its home slot without crossing an empty one.
-// I3. Names of 16 bytes or less are equal exactly if word, last and size are; longer ones are compared whole.
+// I3. Names of 16 bytes or less are equal exactly if word, last and size are; of 32 or less, if second and before are, too;
+// longer ones are compared whole.
 type index struct {
 	slots []indexSlot
 	shift uint
@@ -22,11 +24,14 @@ type index struct {
 }
 
 type indexSlot struct {
-	word, last uint64
-	size       int
-	row        *Spec
-	name       string // lower case; may differ from row.Full after a rename
+	word, last     uint64
+	second, before uint64 // of names of 16..32 bytes: the words behind the first and before the last
+	size           int
+	row            *Spec
+	name           string // lower case; may differ from row.Full after a rename
 }
+
+var _ [64]byte = [unsafe.Sizeof(indexSlot{})]byte{} // a cache line
 
 const indexHash = 0x9E3779B97F4A7C15
 
@@ -75,10 +80,23 @@ func (x *index) find(name []byte) *Spec {
 		if s.row == nil {
 			return nil
 		}
-		if s.word == word && s.last == last && s.size == len(name) && (s.size <= 16 || equalFold(name, s.name)) {
+		if s.word == word && s.last == last && s.size == len(name) && (s.size <= 16 || s.sameMiddle(name)) {
 			return s.row
 		}
 	}
+}
+
+// middle reads the two words that words leaves out of a name of more than 16 bytes.
+func middle(name []byte) (second, before uint64) {
+	return lower(binary.LittleEndian.Uint64(name[8:])), lower(binary.LittleEndian.Uint64(name[len(name)-16:]))
+}
+
+// sameMiddle compares what I3 asks for beyond word, last and size.
+func (s *indexSlot) sameMiddle(name []byte) bool {
+	if second, before := middle(name); second != s.second || before != s.before {
+		return false
+	}
+	return len(name) <= 32 || equalFold(name, s.name)
 }
 
 // equalFold compares name with a name in lower case, letting ASCII capitals match.
@@ -120,7 +138,11 @@ func (x *index) add(name string, row *Spec) bool {
 		}
 	}
 	word, last := words(folded)
-	x.place(indexSlot{word, last, len(folded), row, string(folded)})
+	s := indexSlot{word: word, last: last, size: len(folded), row: row, name: string(folded)}
+	if len(folded) > 16 {
+		s.second, s.before = middle(folded)
+	}
+	x.place(s)
 	x.size++
 	return true
 }

@@ -174,6 +174,8 @@ func (r *Registry) Get(patterns []string, match func(pattern, name string) bool)
 // ErrLoading is SetMany's answer to a row that waits until the data set is loaded; the client sees LOADING.
 var ErrLoading = errors.New("loading")
 
+var errImmutable = errors.New("can't set immutable config")
+
 // Conditions are what SetMany needs to know of the moment and the client.
 type Conditions struct {
 	Loading   bool // the data set is being loaded
@@ -198,7 +200,12 @@ func (r *Registry) SetMany(pairs []Pair, now Conditions) error {
 			r.restore(rows[:i], before)
 			return refusal(strings.ToLower(pairs[i].Name), err)
 		}
-		if row.Get() == before[i] && row.Flags&Volatile == 0 {
+		changed := row.Get() != before[i]
+		if changed && row.Flags&Fixed != 0 {
+			r.restore(rows[:i+1], before)
+			return refusal(pairs[i].Name, errImmutable)
+		}
+		if !changed && row.Flags&Volatile == 0 {
 			continue
 		}
 		for _, h := range r.hooks[row] {
@@ -233,7 +240,7 @@ func (r *Registry) mayChange(pairs []Pair, now Conditions) ([]*Row, error) {
 		case row == nil:
 			return nil, fmt.Errorf("Unknown option or number of arguments for CONFIG SET - '%s'", p.Name)
 		case row.Flags&Immutable != 0:
-			return nil, refusal(p.Name, errors.New("can't set immutable config"))
+			return nil, refusal(p.Name, errImmutable)
 		case row.Flags&Protected != 0 && !now.Protected:
 			return nil, refusal(p.Name, errors.New("can't set protected config"))
 		case row.Flags&DenyLoading != 0 && now.Loading:

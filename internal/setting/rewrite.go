@@ -22,9 +22,9 @@ func (r *Registry) Rewrite(old string, all bool) string {
 	f := r.readOld(old)
 	f.all = all
 	for _, row := range r.rows {
-		lines := row.Lines()
-		for _, line := range lines {
-			f.write(row.Name, line, row.Flags&AlwaysFile != 0 || !slices.Contains(row.defltLines, line))
+		must := row.Flags&AlwaysFile != 0 || !row.IsDefault() || len(f.at[row.Name]) > 0 // all of its lines, or none
+		for _, line := range row.Lines() {
+			f.write(row.Name, line, must)
 		}
 		f.blankRest(row.Name)
 	}

@@ -12,11 +12,10 @@ type Row struct {
 	Alias string // an older name; CONFIG GET shows both, the file may use either
 	Flags Flags
 
-	codec      codec
-	deflt      string   // Get's text of the default
-	defltLines []string // the file's lines of the default
-	apply      *hook    // runs after CONFIG SET has changed the value
-	missing    string   // why NoEffect has no effect
+	codec   codec
+	deflt   string // Get's text of the default
+	apply   *hook  // runs after CONFIG SET has changed the value
+	missing string // why NoEffect has no effect
 }
 
 // A codec is what a kind of row knows: text to value and back.
@@ -41,6 +40,7 @@ type Flags uint16
 
 const (
 	Immutable   Flags = 1 << iota // only the file and the command line can set it
+	Fixed                         // the same, but CONFIG SET of the value it has is no error: for settings that Redis does not have
 	Sensitive                     // CONFIG SET's value is kept out of the slow log and MONITOR
 	Hidden                        // CONFIG GET shows it by its whole name only
 	Protected                     // CONFIG SET needs enable-protected-configs
@@ -86,7 +86,6 @@ func finish(r Row, options []Option) Row {
 		o.refine(&r)
 	}
 	r.deflt = r.codec.get()
-	r.defltLines = r.codec.lines()
 	return r
 }
 

@@ -29,7 +29,7 @@ func (s *sample) rows() []Row {
 		NewMemory("bytes", &s.bytes, 1<<20, Between(10, 1<<40)),
 		NewMemoryPercent("share", &s.share, 0, Between(-100, 1<<40)),
 		NewOctal("mode", &s.mode, 0o700, Between(0, 0o777), Immutable),
-		NewMemoryUint("huge", &s.huge, 0),
+		NewMemoryUint("huge", &s.huge, 0, Fixed),
 		NewBool("on", &s.on, true, DenyLoading),
 		NewString("text", &s.text, "", Sensitive),
 		NewString("path", &s.path, "p", Protected, CheckString(func(p string) error {
@@ -88,7 +88,8 @@ func TestSetOne(t *testing.T) {
 		{"share", "1kb", "1024", ""},
 		{"share", "101%", "", "percentage argument must be less or equal to 100"},
 		{"share", "%", "", "argument must be a memory or percent value"},
-		{"huge", "18446744073709551615", "18446744073709551615", ""},
+		{"huge", "0", "0", ""},
+		{"huge", "18446744073709551615", "0", "can't set immutable config"},
 		{"huge", "18446744073709551615k", "", "argument must be a memory value"},
 		{"on", "NO", "no", ""},
 		{"on", "off", "", "argument must be 'yes' or 'no'"},

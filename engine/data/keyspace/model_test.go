@@ -238,12 +238,13 @@ func (m *model) step() {
 		m.now += m.rng.Int64N(100)
 		m.k.SetNow(m.now)
 		if m.rng.IntN(3) == 0 {
-			for _, more := m.k.ExpireDue(time.Second); more; _, more = m.k.ExpireDue(time.Second) {
+			for more := true; more; {
+				_, more = m.k.ExpireDue(time.Second)
 			}
-			for j, keys := range m.dbs { // D4
+			for j, keys := range m.dbs { // D4: what is left is not due for more than a tick
 				if m.keys > 1000 && m.rng.IntN(20) > 0 {
 					break
-				}: what is left is not due for more than a tick
+				}
 				for key, e := range keys {
 					if e.deadline != 0 && e.deadline+16 < m.now {
 						m.t.Fatalf("%q of db %d is still there %d ms late", key, j, m.now-e.deadline)

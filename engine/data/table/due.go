@@ -20,7 +20,7 @@ import (
 // a later deadline, and is then put right when it comes due. So refreshing a deadline costs a compare.
 // D2. The last word of a sidecar is the least of the others, and the segment's minimum in the tournament.
 // D3. Each node's minimum stands in its parent; the root's is least.
-// D4. A tick is 16 ms since Base, rounded up: a key whose tick has come is due, and at most 16 ms late.
+// D4. A tick is the 16 ms of Base after the deadline's own: when it has come the deadline has passed, by at most 16 ms.
 type dueIndex struct {
 	heap   *memory.Heap
 	root   memory.Ref
@@ -62,13 +62,13 @@ func (t *Table) Tick(deadline int64) uint32 {
 		return Never
 	}
 	past := deadline - t.due.base
-	if past <= 0 {
+	if past < 0 {
 		return 0
 	}
 	if deadline > math.MaxInt64/2 || past > (far-1)*tickMs {
 		return far
 	}
-	return uint32((past + tickMs - 1) / tickMs)
+	return uint32(past/tickMs + 1)
 }
 
 // TickNow is the last tick that has come at now.

@@ -56,17 +56,17 @@ func (f *family) getName(c *command.Context) error {
 
 // setInfo is CLIENT SETINFO LIB-NAME name, CLIENT SETINFO LIB-VER version.
 func (f *family) setInfo(c *command.Context) error {
-	field, name := (*string)(nil), ""
+	field := (*string)(nil)
 	switch {
 	case command.Is(c.Args[2], "LIB-NAME"):
-		field, name = &c.Client.LibName, "lib-name"
+		field = &c.Client.LibName
 	case command.Is(c.Args[2], "LIB-VER"):
-		field, name = &c.Client.LibVersion, "lib-ver"
+		field = &c.Client.LibVersion
 	default:
 		return protocol.Errorf("ERR", "Unrecognized option '%s'", c.Args[2])
 	}
 	if !printable(c.Args[3]) {
-		return protocol.Errorf("ERR", "%s cannot contain spaces, newlines or special characters.", name)
+		return protocol.Errorf("ERR", "%s cannot contain spaces, newlines or special characters.", c.Args[2])
 	}
 	*field = string(c.Args[3])
 	c.Reply.OK()

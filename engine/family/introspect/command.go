@@ -39,7 +39,7 @@ func (f *family) info(c *command.Context) error {
 		if row := f.Catalogue().ByFullName(name); row != nil {
 			command.AppendCommandInfo(c.Reply, row)
 		} else {
-			c.Reply.NullArray()
+			c.Reply.Null()
 		}
 	}
 	return nil

@@ -281,7 +281,7 @@ func object(f *family, c *command.Context, args [][]byte) error {
 	if !v.Exists() {
 		return protocol.ErrNoSuchKey
 	}
-	length := v.Len() + 1
+	length := savedLength(v)
 	if f.SerializedLength != nil {
 		length = f.SerializedLength(v)
 	}
@@ -291,6 +291,29 @@ func object(f *family, c *command.Context, args [][]byte) error {
 		" lru:" + strconv.FormatUint(uint64(v.Clock()), 10) +
 		" lru_seconds_idle:" + strconv.FormatInt(int64(idle), 10))
 	return nil
+}
+
+// savedLength is how many bytes a string takes in an RDB file that does not compress: small integers are kept as such.
+func savedLength(v value.Value) int {
+	n := v.Len()
+	if n <= 11 {
+		switch i, isNumber := number.ParseInt(v.AppendTo(nil)); {
+		case !isNumber || i < math.MinInt32 || i > math.MaxInt32:
+		case i >= math.MinInt8 && i <= math.MaxInt8:
+			return 2
+		case i >= math.MinInt16 && i <= math.MaxInt16:
+			return 3
+		default:
+			return 5
+		}
+	}
+	switch {
+	case n < 1<<6:
+		return n + 1
+	case n < 1<<14:
+		return n + 2
+	}
+	return n + 5
 }
 
 // textLengths is DEBUG SDSLEN key: lengths, and what is allocated beyond them.

@@ -16,7 +16,7 @@ import (
 //	xor(d, x)  d ← d xor SHA1(x)           what has no order: members, the mark of a deadline
 //
 // A key's digest starts at zero, mixes the key, the type as 4 bytes big endian, the content, and xors "!!expire!!" if it has a
-// deadline. The whole mixes each database's number as 4 bytes big endian, then xors its keys' digests.
+// deadline. The whole mixes the number of each database that is not empty, as 4 bytes big endian, then xors its keys' digests.
 type digest [sha1.Size]byte
 
 func (d *digest) join(x digest) {
@@ -82,7 +82,7 @@ func digestOf(k *keyspace.Keyspace) (whole digest) {
 			var d digest
 			d.mix(v.Key())
 			scratch = d.addValue(v, scratch)
-			whole.join(d)
+			whole.xor(d[:])
 		}
 	}
 	return whole

@@ -98,7 +98,7 @@ func (m *measured) measure() {
 	m.Peak = max(m.Peak, m.heap.Peak, m.Used)
 	m.heapResident = m.heap.Active + m.heap.Dirty + m.heap.Side
 	m.resident = memory.Resident()
-	m.overhead = m.Startup + m.Clients + m.Replicas + m.Backlog + m.heap.ByPurpose[memory.Index]
+	m.overhead = max(m.Startup, m.heap.ByPurpose[memory.Index]) + m.Clients + m.Replicas + m.Backlog // an empty server is index too
 	m.dataset = max(m.Used-m.overhead, 0)
 	var s unix.Sysinfo_t
 	if unix.Sysinfo(&s) == nil {

@@ -1,0 +1,214 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+)
+
+// A Section is what one scenario found. It is kept as JSON beside the bench, so that BENCHMARKS.md can be written anew without
+// running anything.
+type Section struct {
+	Name     string // of the scenario and of its markers
+	Taken    string // date
+	Machine  []string
+	Servers  []string // name, version and command line
+	Text     []string // what was done, in sentences
+	Commands []string // that make this section again
+	Tables   []Table
+	Plots    []Plot
+	Figures  []Figure
+}
+
+// A Table is a table.
+type Table struct {
+	Title   string
+	Columns []string
+	Rows    [][]string
+	Notes   []string
+}
+
+// A Plot is a picture that has been written.
+type Plot struct{ File, Caption string }
+
+// A Figure is a line of the summary: a target of the design, and what was found.
+type Figure struct {
+	What, Target, Reference, Ours string
+	Verdict                       Verdict
+}
+
+// A Verdict says how a comparison came out. What is lost is printed as such, with no softer word.
+type Verdict string
+
+// Met: the target is reached. Missed: it is not, but the reference is not better. Lost: the reference is better.
+const (
+	Met        Verdict = "met"
+	Missed     Verdict = "missed"
+	Lost       Verdict = "**lost**"
+	NotDecided Verdict = "–"
+)
+
+// Judge compares where less is better. A reference that is unknown (NaN) cannot win.
+func Judge(ours, target, reference float64) Verdict {
+	switch {
+	case ours != ours:
+		return NotDecided
+	case ours > reference:
+		return Lost
+	case ours <= target:
+		return Met
+	}
+	return Missed
+}
+
+// Markdown is the section's text between its markers.
+func (s *Section) Markdown() string {
+	var b strings.Builder
+	for _, line := range s.Text {
+		b.WriteString(line + "\n")
+	}
+	if len(s.Text) > 0 {
+		b.WriteString("\n")
+	}
+	for _, t := range s.Tables {
+		t.markdown(&b)
+	}
+	for _, p := range s.Plots {
+		fmt.Fprintf(&b, "![%s](%s)\n\n", p.Caption, p.File)
+	}
+	fmt.Fprintf(&b, "Taken %s. Servers:\n\n", s.Taken)
+	for _, line := range s.Servers {
+		b.WriteString("- " + line + "\n")
+	}
+	b.WriteString("\nAgain:\n\n```\n" + strings.Join(s.Commands, "\n") + "\n```\n")
+	return b.String()
+}
+
+func (t *Table) markdown(b *strings.Builder) {
+	if t.Title != "" {
+		fmt.Fprintf(b, "**%s**\n\n", t.Title)
+	}
+	row := func(cells []string) {
+		b.WriteString("|")
+		for i := range t.Columns {
+			cell := ""
+			if i < len(cells) {
+				cell = strings.ReplaceAll(cells[i], "|", "\\|")
+			}
+			b.WriteString(" " + cell + " |")
+		}
+		b.WriteString("\n")
+	}
+	row(t.Columns)
+	b.WriteString("|" + strings.Repeat("---|", len(t.Columns)) + "\n")
+	for _, cells := range t.Rows {
+		row(cells)
+	}
+	b.WriteString("\n")
+	for _, note := range t.Notes {
+		b.WriteString(note + "\n")
+	}
+	if len(t.Notes) > 0 {
+		b.WriteString("\n")
+	}
+}
+
+// Print writes the table for a terminal.
+func (t *Table) Print(out io.Writer) {
+	widths := make([]int, len(t.Columns))
+	for i, c := range t.Columns {
+		widths[i] = utf8.RuneCountInString(c)
+		for _, row := range t.Rows {
+			if i < len(row) {
+				widths[i] = max(widths[i], utf8.RuneCountInString(row[i]))
+			}
+		}
+	}
+	line := func(cells []string) {
+		var b strings.Builder
+		for i, w := range widths {
+			cell := ""
+			if i < len(cells) {
+				cell = cells[i]
+			}
+			b.WriteString(cell + strings.Repeat(" ", w-utf8.RuneCountInString(cell)+2))
+		}
+		fmt.Fprintln(out, strings.TrimRight(b.String(), " "))
+	}
+	if t.Title != "" {
+		fmt.Fprintf(out, "\n%s\n", t.Title)
+	}
+	line(t.Columns)
+	for _, row := range t.Rows {
+		line(row)
+	}
+	for _, note := range t.Notes {
+		fmt.Fprintln(out, note)
+	}
+}
+
+// Save keeps the section in dir.
+func (s *Section) Save(dir string) error {
+	text, err := json.MarshalIndent(s, "", "\t")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, s.Name+".json"), append(text, '\n'), 0o644)
+}
+
+// Load reads the sections that are kept in dir, in the order of names. What was never run is left out.
+func Load(dir string, names []string) (sections []*Section, err error) {
+	for _, name := range names {
+		text, err := os.ReadFile(filepath.Join(dir, name+".json"))
+		if os.IsNotExist(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		s := &Section{}
+		if err := json.Unmarshal(text, s); err != nil {
+			return nil, fmt.Errorf("%s.json: %w", name, err)
+		}
+		sections = append(sections, s)
+	}
+	return sections, nil
+}
+
+// Summary is the table of all figures that the design set a target for.
+func Summary(sections []*Section) Table {
+	t := Table{Columns: []string{"what", "target", "redis", "spindle", "verdict"}}
+	for _, s := range sections {
+		for _, f := range s.Figures {
+			t.Rows = append(t.Rows, []string{f.What, f.Target, f.Reference, f.Ours, string(f.Verdict)})
+		}
+	}
+	return t
+}
+
+// LostCases lists every row, of any table, that ends in Lost.
+func LostCases(sections []*Section) Table {
+	t := Table{Columns: []string{"section", "case"}}
+	for _, s := range sections {
+		for _, table := range s.Tables {
+			for _, row := range table.Rows {
+				if len(row) > 0 && row[len(row)-1] == string(Lost) {
+					t.Rows = append(t.Rows, []string{s.Name, strings.Join(row[:min(3, len(row)-1)], ", ") + ": " + table.Title})
+				}
+			}
+		}
+		for _, f := range s.Figures {
+			if f.Verdict == Lost {
+				t.Rows = append(t.Rows, []string{s.Name, fmt.Sprintf("%s: %s against %s", f.What, f.Ours, f.Reference)})
+			}
+		}
+	}
+	return t
+}
