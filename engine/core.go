@@ -67,13 +67,14 @@ type Core struct {
 
 // Hooks are what other packages want to be told by the core, inside the turn. Nil ones are not called.
 type Hooks struct {
-	Publish func(channel, payload []byte)                              // keyspace events leave through pub/sub
-	Slow    func(cl *client.Client, args [][]byte, took time.Duration) // a command past slowlog-log-slower-than
-	Latency func(event string, took time.Duration)                     // an event past latency-monitor-threshold
-	Monitor func(to *client.Client, line []byte)
-	Gone    func(cl *client.Client) // a client left: watches, subscriptions, replicas
-	Evicted func(n int)
-	Tick    []func(nowMs int64) // every 100 ms, each bounded to some tens of µs
+	Publish     func(channel, payload []byte)                              // keyspace events leave through pub/sub
+	Slow        func(cl *client.Client, args [][]byte, took time.Duration) // a command past slowlog-log-slower-than
+	Latency     func(event string, took time.Duration)                     // an event past latency-monitor-threshold
+	Monitor     func(to *client.Client, line []byte)
+	ExecRefused func(cl *client.Client, why error) error // an EXEC that may not run: what to answer
+	Gone        func(cl *client.Client)                  // a client left: watches, subscriptions, replicas
+	Evicted     func(n int)
+	Tick        []func(nowMs int64) // every 100 ms, each bounded to some tens of µs
 }
 
 // Parts is what a Core is built from.
@@ -234,7 +235,7 @@ func (c *Core) execute(cl *client.Client, req *protocol.Request, spec *command.S
 	err := error(nil)
 	if spec == nil || spec.Subs != nil || !spec.AcceptsArity(len(req.Args)) {
 		if spec, err = c.catalogue.Resolve(spec, req.Args); err != nil {
-			c.reject(cl, nil, err)
+			c.reject(cl, spec, err)
 			return c.muted(cl, mark)
 		}
 	}
@@ -334,7 +335,10 @@ func (c *Core) Call(outer *command.Context, spec *command.Spec, args [][]byte) e
 // reject answers a request that was not run.
 func (c *Core) reject(cl *client.Client, spec *command.Spec, err error) {
 	c.meter.rejected(spec, err)
-	if cl.Is(client.Multi) && (spec == nil || spec.Name != "exec") {
+	switch {
+	case spec != nil && spec.Name == "exec" && c.hooks.ExecRefused != nil:
+		err = c.hooks.ExecRefused(cl, err)
+	case cl.Is(client.Multi):
 		cl.Flags |= client.DirtyExec
 	}
 	cl.Out.Error(err)
@@ -342,6 +346,10 @@ func (c *Core) reject(cl *client.Client, spec *command.Spec, err error) {
 
 // enqueue keeps a copy of a command for EXEC: the request's bytes are lent (R2).
 func (c *Core) enqueue(cl *client.Client, spec *command.Spec, args [][]byte) {
+	if cl.Flags&(client.DirtyCAS|client.DirtyExec) != 0 {
+		cl.Out.Simple("QUEUED") // EXEC will not run it: keeping it would only cost memory
+		return
+	}
 	total := 0
 	for _, a := range args {
 		total += len(a)

@@ -113,7 +113,6 @@ func (c *Core) tick(nanos int64) {
 	c.duties.ticks++
 	c.meter.ops.Sample(c.meter.commands, nanos)
 	c.meter.perTurn.Sample(c.meter.turns, nanos)
-	c.meter.precise = c.wantsPrecision()
 	c.meter.longestTurnNow = 0
 	c.timeOutClients()
 	for _, f := range c.hooks.Tick {
@@ -121,10 +120,10 @@ func (c *Core) tick(nanos int64) {
 	}
 }
 
-// wantsPrecision says whether every command must be timed alone: somebody asked to see what takes under a millisecond.
-func (c *Core) wantsPrecision() bool {
+// ApplySlowlogLimit has every command timed alone when somebody asked to see what takes under a millisecond. Turn only.
+func (c *Core) ApplySlowlogLimit() {
 	slow := c.settings.SlowlogSlowerThan.Get()
-	return slow >= 0 && slow < 1000
+	c.meter.precise = slow >= 0 && slow < 1000
 }
 
 // timeOutClients closes clients that have been silent for longer than the timeout setting, a few at each tick.

@@ -13,10 +13,14 @@ func (in *instance) joinCommands(args Arguments) (err error) {
 	if in.catalogue, err = command.NewCatalogue(in.families()...); err != nil {
 		return err
 	}
-	for _, r := range in.config.Renames {
+	for i, r := range in.config.Renames {
 		if err := in.catalogue.Rename(r[0], r[1]); err != nil {
-			return err
+			return in.config.RefuseRename(i, err)
 		}
+	}
+	if len(in.config.Modules) > 0 {
+		in.log.Warning("Can't load module from %s: server aborting", in.config.Modules[0][0])
+		return errLogged
 	}
 	in.core.SetCatalogue(in.catalogue)
 	return nil
@@ -56,9 +60,8 @@ func (in *instance) connDeps() conn.Deps {
 		Unpause: func() { in.core.Unpause(engine.PauseByClient) },
 		Unblock: in.core.Unblock,
 		Reset: func(cl *client.Client) {
-			in.watches.Forget(cl)
+			in.watches.Discard(cl)
 			in.core.StopMonitor(cl)
-			cl.Queue = nil
 		},
 		Subscriptions: func(*client.Client) (int, int, int) { return 0, 0, 0 },
 	}

@@ -48,6 +48,7 @@ func Run(argv []string) int {
 		return refuse(log, err)
 	}
 	process := &in.settings.Process
+	OpenLog(log, process, in.registry)
 	in.supervisor = Supervise(process, log)
 	if process.Daemonize.Get() && !in.supervisor.Active() && !IsDaemon() {
 		if err := Daemonize(argv, stdin); err != nil {
@@ -61,13 +62,13 @@ func Run(argv []string) int {
 		log.Warning("Can't detach from standard input: %s", err)
 		return 1
 	}
-	OpenLog(log, process, in.registry)
+	in.program = args.Program
 	LogStart(log, args)
-	pidFile := WritePidFile(process, daemon || in.supervisor.Active(), log)
+	pidFile := WritePidFile(process, daemon, log)
 	defer RemovePidFile(pidFile, log)
 	if err := in.run(args); err != nil {
 		if !errors.Is(err, errLogged) {
-			log.Warning("%s", err)
+			return refuse(log, err)
 		}
 		return 1
 	}
@@ -77,11 +78,10 @@ func Run(argv []string) int {
 
 // refuse says why a configuration cannot be taken.
 func refuse(log *logging.Logger, err error) int {
-	var open *OpenError
-	if errors.As(err, &open) {
-		log.Warning("%s", err)
-	} else {
+	if line := (*ConfigError)(nil); errors.As(err, &line) {
 		fmt.Fprintln(os.Stderr, err)
+	} else {
+		log.Warning("%s", err)
 	}
 	return 1
 }
@@ -105,9 +105,7 @@ func (in *instance) run(args Arguments) error {
 	if err := in.listen(); err != nil {
 		return err
 	}
-	if err := SetTitle(in.settings.Process.TitleTemplate.Get(), in.title(args)); err != nil {
-		log.Verbose("The process's title stays: %s", err)
-	}
+	in.retitle()
 	log.Notice("Server initialized")
 	checkHost(log)
 	LogIdle(log, in.registry, in.config)
@@ -120,7 +118,9 @@ func (in *instance) run(args Arguments) error {
 	if err := in.load(); err != nil {
 		return err
 	}
-	log.Notice("Ready to accept connections tcp")
+	for _, kind := range in.listenerKinds() {
+		log.Notice("Ready to accept connections %s", kind)
+	}
 	in.supervisor.Ready()
 	<-in.shutdown.done
 	in.supervisor.Stopping()
@@ -152,7 +152,7 @@ func (in *instance) load() error {
 func (in *instance) obeySignals() {
 	for mode := range in.signals.Shutdown {
 		in.core.Do(func() {
-			if err := in.shutdown.request(nil, mode); err != nil {
+			if in.shutdown.request(nil, mode) != nil {
 				in.signals.Refused()
 			}
 		})

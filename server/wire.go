@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -32,6 +33,7 @@ type instance struct {
 	core     *engine.Core
 	registry *setting.Registry
 	config   *Config
+	program  string // argv[0]
 
 	network reactor.Settings
 	engine  engine.Settings
@@ -94,8 +96,8 @@ func (s *ownSettings) rows() []setting.Row {
 	return []setting.Row{
 		setting.NewEnum("reactor-backend", &s.Backend, reactor.Gnet, []setting.Choice[reactor.Backend]{
 			{Name: "gnet", Value: reactor.Gnet}, {Name: "epoll", Value: reactor.Epoll}, {Name: "netpoll", Value: reactor.Netpoll},
-		}, setting.Immutable),
-		setting.NewString("admin-address", &s.Admin, "", setting.Immutable),
+		}, setting.Fixed),
+		setting.NewString("admin-address", &s.Admin, "", setting.Fixed),
 	}
 }
 
@@ -167,8 +169,9 @@ func (in *instance) joinReplication() {
 	}
 	in.feed = replication.NewFeed(in.core, &in.feeding, streamer{in})
 	in.core.SetHooks(engine.Hooks{
-		Slow:    in.slow,
-		Latency: in.latency,
+		ExecRefused: in.watches.Abort,
+		Slow:        in.slow,
+		Latency:     in.latency,
 		Gone: func(cl *client.Client) {
 			in.watches.Forget(cl)
 			in.feed.Gone(cl)
@@ -227,17 +230,24 @@ func (s streamer) Prepare(replID string, offset int64) func(io.Writer, *keyspace
 func (in *instance) joinSettings() {
 	in.registry.Follow(func() { in.core.InTurn(in.core.ApplyMemoryLimit) }, "maxmemory", "maxmemory-policy",
 		"maxmemory-samples", "lfu-log-factor", "lfu-decay-time")
+	in.registry.Follow(func() { in.core.InTurn(in.core.ApplySlowlogLimit) }, "slowlog-log-slower-than")
 	in.registry.OnChange(func() error { return in.oom.Apply(false) }, "oom-score-adj", "oom-score-adj-values")
 	in.registry.OnChange(func() error { return CheckMaxClients(in.network.MaxClients.Get(), in.log) }, "maxclients")
-	in.registry.OnChange(in.rebind, "bind", "port")
+	in.registry.OnChange(func() error { return in.rebind(errNoPort) }, "port")
+	in.registry.OnChange(func() error { return in.rebind(errNoAddress) }, "bind")
 	in.registry.OnChange(in.signals.CrashLogChanged, "crash-log-enabled")
 	in.registry.Follow(func() { in.catalogue.TrackLatency(in.settings.Core.LatencyTrack.Get()) }, "latency-tracking")
+	in.registry.OnChange(func() error { in.retitle(); return nil }, "proc-title-template")
 	in.registry.Loaded()
 }
 
 // listen opens the sockets; what connects waits until everything else stands.
 func (in *instance) listen() (err error) {
 	n := &in.settings.Network
+	if len(in.listenerKinds()) == 0 {
+		in.log.Warning("Configured to not listen anywhere, exiting.")
+		return errLogged
+	}
 	in.reactor, err = reactor.New(reactor.Options{
 		Handler: in.core, Settings: &in.network, Backend: in.own.Backend.Get(), Loops: int(n.IOThreads.Get()),
 		Bind: n.Bind.Get(), Port: int(n.Port.Get()), Backlog: int(n.Backlog.Get()),
@@ -253,10 +263,41 @@ func (in *instance) listen() (err error) {
 	return nil
 }
 
-// rebind is CONFIG SET bind and port.
-func (in *instance) rebind() error {
+var (
+	errNoPort    = errors.New("Unable to listen on this port. Check server logs.")
+	errNoAddress = errors.New("Failed to bind to specified addresses.")
+)
+
+// listenerKinds are the kinds of listeners there are, each named once in the log.
+func (in *instance) listenerKinds() (kinds []string) {
+	if in.settings.Network.Port.Get() != 0 {
+		kinds = append(kinds, "tcp")
+	}
+	if in.settings.Network.UnixSocket.Get() != "" {
+		kinds = append(kinds, "unix")
+	}
+	return kinds
+}
+
+// rebind is CONFIG SET bind and port; refusal is what the client reads, the log has the cause.
+func (in *instance) rebind(refusal error) error {
 	n := &in.settings.Network
-	return in.reactor.Rebind(n.Bind.Get(), int(n.Port.Get()))
+	if err := in.reactor.Rebind(n.Bind.Get(), int(n.Port.Get())); err != nil {
+		in.log.Warning("%s", err)
+		return refusal
+	}
+	in.retitle()
+	return nil
+}
+
+// retitle shows in ps what the process serves now.
+func (in *instance) retitle() {
+	if !in.settings.Process.SetProcTitle.Get() {
+		return
+	}
+	if err := SetTitle(in.settings.Process.TitleTemplate.Get(), in.title()); err != nil {
+		in.log.Verbose("The process's title stays: %s", err)
+	}
 }
 
 // startAdmin opens the admin address, if there is one.
@@ -299,9 +340,9 @@ func (in *instance) loadOptions(path string) bgsave.LoadOptions {
 }
 
 // title is what ps shows.
-func (in *instance) title(args Arguments) Title {
+func (in *instance) title() Title {
 	n := &in.settings.Network
-	t := Title{Program: args.Program, Port: n.Port.Get(), UnixSocket: n.UnixSocket.Get(), ConfigFile: in.config.File}
+	t := Title{Program: in.program, Port: n.Port.Get(), UnixSocket: n.UnixSocket.Get(), ConfigFile: in.config.File}
 	if bind := n.Bind.Get(); len(bind) > 0 && bind[0] != "*" {
 		t.Bind = strings.TrimPrefix(bind[0], "-")
 	}
