@@ -44,9 +44,11 @@ type Figure struct {
 // A Verdict says how a comparison came out. What is lost is printed as such, with no softer word.
 type Verdict string
 
-// Met: the target is reached. Missed: it is not, but the reference is not better. Lost: the reference is better.
+// Met: the target is reached. Missed: it is not, but the reference is not better. Lost: the reference is better, which a target above
+// the reference's figure may allow.
 const (
 	Met        Verdict = "met"
+	MetButLost Verdict = "met, **lost**"
 	Missed     Verdict = "missed"
 	Lost       Verdict = "**lost**"
 	NotDecided Verdict = "–"
@@ -57,6 +59,8 @@ func Judge(ours, target, reference float64) Verdict {
 	switch {
 	case ours != ours:
 		return NotDecided
+	case ours > reference && ours <= target:
+		return MetButLost
 	case ours > reference:
 		return Lost
 	case ours <= target:
@@ -193,19 +197,22 @@ func Summary(sections []*Section) Table {
 	return t
 }
 
+// lost says whether the reference is better.
+func (v Verdict) lost() bool { return strings.HasSuffix(string(v), string(Lost)) }
+
 // LostCases lists every row, of any table, that ends in Lost.
 func LostCases(sections []*Section) Table {
 	t := Table{Columns: []string{"section", "case"}}
 	for _, s := range sections {
 		for _, table := range s.Tables {
 			for _, row := range table.Rows {
-				if len(row) > 0 && row[len(row)-1] == string(Lost) {
+				if len(row) > 0 && Verdict(row[len(row)-1]).lost() {
 					t.Rows = append(t.Rows, []string{s.Name, strings.Join(row[:min(3, len(row)-1)], ", ") + ": " + table.Title})
 				}
 			}
 		}
 		for _, f := range s.Figures {
-			if f.Verdict == Lost {
+			if f.Verdict.lost() {
 				t.Rows = append(t.Rows, []string{s.Name, fmt.Sprintf("%s: %s against %s", f.What, f.Ours, f.Reference)})
 			}
 		}

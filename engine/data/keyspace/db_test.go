@@ -14,4 +14,3 @@ func open(t testing.TB) *Keyspace {
 	t.Cleanup(h.Close)
 	return New(h, Options{StartMs: 1_000_000, Seed: 1})
 }
-

@@ -32,7 +32,8 @@ type Keyspace struct {
 	lag   lagCounts
 	pool  pool
 
-	expireFrom int // the database that ExpireDue begins with
+	expireFrom int       // the database that ExpireDue begins with
+	due        table.Due // what ExpireDue is at
 
 	ahead  [prefetchAhead]prefetch
 	aheadN uint

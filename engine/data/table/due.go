@@ -125,51 +125,63 @@ func (t *Table) noteDue(s *segment, at int, tick uint32) {
 	}
 }
 
-// A Due is one bucket with keys that may be past their deadline.
+// dueBuckets is how many buckets of a segment are looked at together, so that their misses overlap.
+const dueBuckets = 8
+
+// A Due is some buckets of one segment with keys that may be past their deadline.
 type Due struct {
-	Refs [slots]memory.Ref // the volatile keys' blocks
-	N    int
-	at   [slots]uint8
-	seg  memory.Ref
-	hash uint64
-	nb   int
-	b    int
+	Refs    [dueBuckets * slots]memory.Ref // the volatile keys' blocks
+	N       int
+	at      [dueBuckets * slots]uint16 // where they stand: index in buckets<<3 | slot
+	buckets [dueBuckets]uint8
+	left    [dueBuckets]uint32 // of each bucket the least tick that remains
+	n       int
+	nb      int
+	seg     memory.Ref
+	hash    uint64
 }
 
-// NextDue finds the earliest bucket with a bound at or below now and starts fetching its blocks. The caller reads their deadlines,
-// Drops those past theirs and ends with Settle; it writes nothing else to the table in between.
+// NextDue finds buckets with a bound at or below now in the segment with the least of all, and starts fetching their blocks. The
+// caller reads the deadlines, says Drop or Stays to each key and ends with Settle; it writes nothing else to the table in between.
 func (t *Table) NextDue(now uint32, d *Due) bool {
 	for t.due.least <= now {
 		id, prefix := t.due.first()
-		d.seg, d.hash, d.N, d.b = refOf(segmentFor(t.root, prefix)), prefix, 0, 0
+		d.seg, d.hash, d.N, d.n = refOf(segmentFor(t.root, prefix)), prefix, 0, 0
 		s := segmentAt(d.seg)
 		invariant.That(s.prefix == prefix && s.dueID == id && s.sidecar != 0, "D3: id %d leads to segment %x, not %x", id, s.prefix, prefix)
-		minima := s.minima()
-		for d.b < int(s.nb) && minima[d.b] > now {
-			d.b++
-		}
-		invariant.That(d.b < int(s.nb), "D2: no bucket of segment %x has the bound %d", prefix, minima[s.nb])
 		d.nb = int(s.nb)
-		b := s.bucket(d.b)
-		for m := b.meta & metaKeys; m != 0; m &= m - 1 {
-			i := bits.TrailingZeros64(m) >> 3
-			if b.slot[i]&slotVolatile != 0 {
-				d.Refs[d.N], d.at[d.N] = memory.Ref(b.slot[i]&slotRef), uint8(i)
-				memory.PrefetchRef(d.Refs[d.N])
-				d.N++
+		for i, m := range s.minima()[:d.nb] {
+			if m <= now {
+				memory.Prefetch(unsafe.Pointer(s.bucket(i)))
+				d.buckets[d.n], d.left[d.n] = uint8(i), Never
+				if d.n++; d.n == dueBuckets {
+					break
+				}
+			}
+		}
+		invariant.That(d.n > 0, "D2: no bucket of segment %x has the bound %d", prefix, t.due.least)
+		for i, at := range d.buckets[:d.n] {
+			b := s.bucket(int(at))
+			for m := b.meta & metaKeys; m != 0; m &= m - 1 {
+				j := bits.TrailingZeros64(m) >> 3
+				if b.slot[j]&slotVolatile != 0 {
+					d.Refs[d.N], d.at[d.N] = memory.Ref(b.slot[j]&slotRef), uint16(i<<3|j)
+					memory.PrefetchRef(d.Refs[d.N])
+					d.N++
+				}
 			}
 		}
 		if d.N > 0 {
 			return true
 		}
-		t.Settle(d, Never)
+		t.Settle(d)
 	}
 	return false
 }
 
 // Place is where the i-th key of d stands. Its hash is right as far as it chooses the segment; SetHash makes it whole.
 func (d *Due) Place(i int) Place {
-	return Place{d.hash, d.seg, uint32(d.b<<3) | uint32(d.at[i]), uint32(d.nb)}
+	return Place{d.hash, d.seg, uint32(d.buckets[d.at[i]>>3])<<3 | uint32(d.at[i]&7), uint32(d.nb)}
 }
 
 // Drop removes the i-th key of d, as Remove does.
@@ -180,12 +192,20 @@ func (t *Table) Drop(d *Due, i int) (shared bool) {
 	return shared
 }
 
-// Settle ends work on d: tick is the least of the keys that remain in it (Never: none).
-func (t *Table) Settle(d *Due, tick uint32) {
+// Stays says that the i-th key of d is not due before tick.
+func (d *Due) Stays(i int, tick uint32) {
+	left := &d.left[d.at[i]>>3]
+	*left = min(*left, tick)
+}
+
+// Settle ends work on d.
+func (t *Table) Settle(d *Due) {
 	s := segmentAt(d.seg)
 	if s.sidecar != 0 { // else its last volatile key was dropped
 		minima := s.minima()
-		minima[d.b] = tick
+		for i, at := range d.buckets[:d.n] {
+			minima[at] = d.left[i]
+		}
 		least := uint32(Never)
 		for _, m := range minima[:s.nb] {
 			least = min(least, m)

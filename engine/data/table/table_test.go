@@ -265,12 +265,11 @@ func TestDue(t *testing.T) {
 		now += k.rng.Int64N(60)
 		var d Due
 		for k.table.NextDue(k.table.TickNow(now), &d) {
-			left := uint32(Never)
 			for i := range d.N {
 				ref := d.Refs[i]
 				deadline := k.table.deadline(ref)
 				if deadline >= now {
-					left = min(left, k.table.Tick(deadline))
+					d.Stays(i, k.table.Tick(deadline))
 					continue
 				}
 				key := string(k.table.key(ref))
@@ -281,7 +280,7 @@ func TestDue(t *testing.T) {
 				k.table.Drop(&d, i)
 				k.h.Free(ref, memory.Keys)
 			}
-			k.table.Settle(&d, left)
+			k.table.Settle(&d)
 		}
 		if step%100 == 0 {
 			k.check()

@@ -9,11 +9,11 @@ import (
 
 // A long is the root of a string that does not fit in its entry: a header and a word for each chunk of 64 KB.
 //
-//	0        8        16      20      24     28       32      40
+//	0        8        16      20      24     32       40      48
 //	+--------+--------+-------+-------+------+--------+-------+---------+---------+-- ~ --+
 //	| epoch  | length | count | room  | pin  | origin | moved | chunk 0 | chunk 1 |       |
 //	+--------+--------+-------+-------+------+--------+-------+---------+---------+-- ~ --+
-//	  u64      u64      u32     u32     u32    u32      u64     Ref | bit 0 shared; 0: all zeros
+//	  u64      u64      u32     u32     u64    u64      u64     Ref | bit 0 shared; 0: all zeros
 //
 // L1. count = ceil(length / 64 KB), at most room; every chunk but the last holds 64 KB, the last has at least what length asks.
 // L2. A root stamped at or below heap.Frozen(), or pinned, is not written (but for pin and moved): it is copied, and in the copy
@@ -26,12 +26,14 @@ type long struct {
 	length uint64
 	count  uint32
 	room   uint32
-	pin    uint32 // 1 + the number of the pin that reads this root; 0 none. The core's alone
-	origin uint32 // 1 + the number of a pin that may read chunks shared with this root; 0 none
+	pin    uint64 // the number of the pin that reads this root; 0 none. The core's alone
+	origin uint64 // the number of a pin that may read chunks shared with this root; 0 none
 	moved  uint64 // not 0: it has been under another key, so that views may know it by another position. The core's alone
 }
 
-var _ [40]byte = [unsafe.Sizeof(long{})]byte{}
+const longHeader = 48
+
+var _ [longHeader]byte = [unsafe.Sizeof(long{})]byte{}
 
 const (
 	chunkShift = 16
@@ -49,12 +51,12 @@ var zeros [ChunkSize]byte
 
 func longAt(r memory.Ref) *long { return (*long)(memory.Pointer(r)) }
 
-func longBytes(room int) int { return 40 + room*8 }
+func longBytes(room int) int { return longHeader + room*8 }
 
 func chunksFor(n int) int { return (n + ChunkSize - 1) >> chunkShift }
 
 func (l *long) chunk(i int) *uint64 {
-	return (*uint64)(unsafe.Add(unsafe.Pointer(l), 40+i*8))
+	return (*uint64)(unsafe.Add(unsafe.Pointer(l), longHeader+i*8))
 }
 
 // used is how many bytes of chunk i belong to the string.
@@ -99,7 +101,7 @@ func (s *Store) Init(h *memory.Heap, kind memory.Kind) {
 func (s *Store) newRoot(room int) memory.Ref {
 	r := s.Heap.Alloc(longBytes(room), memory.Values)
 	l := longAt(r)
-	*l = long{epoch: s.Heap.Epoch(), room: uint32((memory.UsableSize(r) - 40) / 8)}
+	*l = long{epoch: s.Heap.Epoch(), room: uint32((memory.UsableSize(r) - longHeader) / 8)}
 	return r
 }
 

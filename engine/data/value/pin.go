@@ -15,10 +15,10 @@ import (
 // P1. What is taken out of a root that may share it with a pinned one goes on that pin's list.
 // P2. A pin without readers stands in for its origin while that lives; its list goes there, and at last to the heap.
 // P3. Releases come from any goroutine and are queued; the turn takes them (Unpin).
-// P4. A number may be given out again while some root still names it as its origin: things are then kept longer than needed, never shorter.
+// P4. A number is never given out twice, and a pin's origin is older than the pin: following origins comes to an end.
 type pin struct {
 	root    memory.Ref
-	origin  uint32 // number of a pin, or 0
+	origin  uint64 // number of a pin, or 0
 	readers int
 	kept    []kept
 }
@@ -30,29 +30,32 @@ type kept struct {
 }
 
 type pins struct {
-	all  []*pin // by number - 1; nil: free
-	live int
+	all  map[uint64]*pin // by number
+	last uint64          // number given out
 
 	returned atomic.Int32 // len(done); read without the lock
 	mu       sync.Mutex
 	done     []*pin // releases not yet taken
 }
 
-// holder is the pin that things of root's origin number are kept for; nil if none reads them any more.
-func (p *pins) holder(number uint32) *pin {
-	for number != 0 {
-		at := p.all[number-1]
-		if at == nil || at.readers > 0 {
-			return at
-		}
-		number = at.origin
+// holder is the pin that things of root's origin number are kept for; nil if none reads them any more. Pins on the way are
+// shortened, so that a long line of them is walked once.
+func (p *pins) holder(number uint64) *pin {
+	at := p.all[number]
+	if at == nil || at.readers > 0 {
+		return at
 	}
-	return nil
+	up, via := at.origin, at
+	for at = p.all[up]; at != nil && at.readers == 0; at = p.all[up] {
+		up = at.origin
+	}
+	via.origin = up
+	return at
 }
 
-func (p *pins) alive(number uint32) bool { return number != 0 && p.holder(number) != nil }
+func (p *pins) alive(number uint64) bool { return number != 0 && p.holder(number) != nil }
 
-func (p *pins) keep(number uint32, k kept) {
+func (p *pins) keep(number uint64, k kept) {
 	at := p.holder(number)
 	at.kept = append(at.kept, k)
 }
@@ -61,18 +64,14 @@ func (p *pins) keep(number uint32, k kept) {
 func (s *Store) Pin(root memory.Ref) (release func()) {
 	l, ps := longAt(root), &s.pins
 	if l.pin == 0 {
-		i := 0
-		for i < len(ps.all) && ps.all[i] != nil {
-			i++
+		if ps.all == nil {
+			ps.all = map[uint64]*pin{}
 		}
-		if i == len(ps.all) {
-			ps.all = append(ps.all, nil)
-		}
-		ps.all[i] = &pin{root: root, origin: l.origin}
-		ps.live++
-		l.pin = uint32(i + 1)
+		ps.last++
+		ps.all[ps.last] = &pin{root: root, origin: l.origin}
+		l.pin = ps.last
 	}
-	p := ps.all[l.pin-1]
+	p := ps.all[l.pin]
 	p.readers++
 	return func() {
 		ps.mu.Lock()
@@ -90,7 +89,7 @@ func (s *Store) Unpin() {
 }
 
 // Pins is how many strings are pinned.
-func (s *Store) Pins() int { return s.pins.live }
+func (s *Store) Pins() int { return len(s.pins.all) }
 
 func (s *Store) unpin() {
 	ps := &s.pins
@@ -113,10 +112,9 @@ func (s *Store) unpin() {
 	}
 	for again := true; again; { // P2: pins that nobody reads and that stand in for nothing
 		again = false
-		for i, p := range ps.all {
-			if p != nil && p.readers == 0 && ps.holder(p.origin) == nil {
-				ps.all[i] = nil
-				ps.live--
+		for number, p := range ps.all {
+			if p.readers == 0 && ps.holder(p.origin) == nil {
+				delete(ps.all, number)
 				again = true
 			}
 		}

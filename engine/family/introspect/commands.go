@@ -39,7 +39,7 @@ type family struct {
 
 // Family is every row of the package.
 func Family(d Deps) command.Family {
-	f := &family{Deps: d}
+	f := &family{Deps: d, docs: readDocs()}
 	const plain = command.Loading | command.Stale | command.Sentinel
 	varying := []string{"nondeterministic_output_order"}
 	rows := []command.Spec{

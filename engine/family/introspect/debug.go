@@ -162,7 +162,7 @@ func replicate(f *family, c *command.Context, args [][]byte) error {
 
 func writeLog(f *family, c *command.Context, args [][]byte) error {
 	if f.Log != nil {
-		f.Log("DEBUG LOG: " + string(args[0]))
+		f.Log(string(args[0])) // who logs it says that it came from here
 	}
 	c.Reply.OK()
 	return nil

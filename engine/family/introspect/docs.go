@@ -15,11 +15,24 @@ import (
 //go:embed docs.jsonl
 var docsText string
 
-// docs finds a command's words. They are read when they are asked for; the answer to COMMAND DOCS for all is kept, because
-// every interactive client asks for it.
+// docs is the words on every command, read at start, because reading them takes longer than a turn may. The answer to COMMAND
+// DOCS for all is kept: every interactive client asks for it.
 type docs struct {
-	lines map[string]string // full name → JSON
-	whole [2][]byte         // the answer for all commands in RESP2 and RESP3
+	words map[string]doc // by full name
+	whole [2][]byte      // the answer for all commands in RESP2 and RESP3
+}
+
+// readDocs reads docsText.
+func readDocs() docs {
+	d := docs{words: make(map[string]doc, strings.Count(docsText, "\n"))}
+	for line := range strings.Lines(docsText) {
+		name, text, _ := strings.Cut(line, "\t")
+		var words doc
+		err := json.Unmarshal([]byte(text), &words)
+		invariant.That(err == nil, "the words on %s are no JSON: %v", name, err)
+		d.words[name] = words
+	}
+	return d
 }
 
 // A doc is one line, decoded.
@@ -47,23 +60,6 @@ type argument struct {
 	DeprecatedSince string     `json:"deprecated_since"`
 	Flags           []string   `json:"flags"`
 	Arguments       []argument `json:"arguments"`
-}
-
-// find reads the words on a command; a row without any still has its group.
-func (d *docs) find(s *command.Spec) doc {
-	if d.lines == nil {
-		d.lines = map[string]string{}
-		for line := range strings.Lines(docsText) {
-			name, text, _ := strings.Cut(line, "\t")
-			d.lines[name] = text
-		}
-	}
-	words := doc{Group: s.Family}
-	if text, ok := d.lines[s.Full]; ok {
-		err := json.Unmarshal([]byte(text), &words)
-		invariant.That(err == nil, "the words on %s are no JSON: %v", s.Full, err)
-	}
-	return words
 }
 
 // commandDocs is COMMAND DOCS [name …]. Unknown names are left out.
@@ -98,7 +94,10 @@ func (f *family) commandDocs(c *command.Context) error {
 
 // append answers a command's name and the map of what is said of it, subcommands included.
 func (d *docs) append(r *protocol.Reply, s *command.Spec) {
-	words := d.find(s)
+	words, known := d.words[s.Full]
+	if !known {
+		words.Group = s.Family // a row of our own
+	}
 	r.BulkString(s.Full)
 	mark, n := r.Mark(), 0
 	text := func(name, value string) {

@@ -1,0 +1,44 @@
+package scenarios
+
+import "spindle/bench/report"
+
+// A Scenario makes one section of BENCHMARKS.md.
+type Scenario struct {
+	Name string // also of its markers
+	What string
+	Run  func(*Env) (*report.Section, error)
+}
+
+// Catalogue lists the scenarios in the order of BENCHMARKS.md.
+var Catalogue = []Scenario{
+	{"throughput", "GET SET INCR MSET at pipeline 1, 16, 64: CPU per request, throughput, latency; every backend", throughput},
+	{"redis-benchmark", "the same driven by redis-benchmark", redisBenchmark},
+	{"memtier", "the same driven by memtier_benchmark, if it is on PATH", memtier},
+	{"io-threads", "1 and 2 io-threads with all cores free to both sides", ioThreads},
+	{"latency", "open loop at fixed rates: p50 to max from the intended time", latency},
+	{"memory", "bytes per key by shape, at two sizes", memory},
+	{"gc", "GC's share of CPU, allocations per request, with many keys", garbage},
+	{"bgsave", "BGSAVE under full write load: longest turn, memory, wall time, the file's readers", bgsave},
+	{"loading", "load time of files that each side wrote", loading},
+	{"lazyfree", "UNLINK, overwrite, expiry, FLUSHALL ASYNC of many keys and of 512 MB", lazyfree},
+	{"expiry", "a million keys that expire within one second, under 50 clients", expiry},
+	{"connections", "10,000 idle and 1,000 busy connections", connections},
+}
+
+// Names are the scenarios' names.
+func Names() (names []string) {
+	for _, s := range Catalogue {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// Find is nil for a name that no scenario has.
+func Find(name string) *Scenario {
+	for i := range Catalogue {
+		if Catalogue[i].Name == name {
+			return &Catalogue[i]
+		}
+	}
+	return nil
+}

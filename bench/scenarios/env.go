@@ -1,0 +1,183 @@
+// Package scenarios holds what the bench measures: each scenario starts servers, puts load on them, reads their figures and returns a
+// section of BENCHMARKS.md.
+//
+// Owner: the bench's main goroutine; a scenario starts samplers and ends them itself.
+// Never: leaves a server running, talks to one it did not start, or leaves a run out of the figures.
+// Start at env.go; server.go runs a server, info.go reads it; then a file a scenario, listed in catalogue.go.
+package scenarios
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"time"
+
+	"spindle/bench/load"
+	"spindle/bench/process"
+	"spindle/bench/report"
+)
+
+// An Env is what every scenario is given.
+type Env struct {
+	Context    context.Context
+	Reference  Contender   // redis-server
+	Also       []Contender // further servers to put beside: valkey-server, another Redis
+	Spindle    string      // path of the binary
+	ServerCPUs process.CPUs
+	LoadCPUs   process.CPUs
+	Runs       int
+	Duration   time.Duration // counted time of a cell
+	Warmup     time.Duration
+	Keys       uint64 // of scenarios that need a key space
+	ManyKeys   uint64 // of scenarios that need a large one
+	Port       int    // the first of twenty that may be used
+	Scratch    string // a folder of ours
+	PlotDir    string // "": no plots
+	PlotBase   string // how BENCHMARKS.md names that folder
+	Log        io.Writer
+	Command    string // how this run was called
+
+	nextPort int
+}
+
+// A Kind is how a server wants to be spoken to.
+type Kind int
+
+// Redis is everything that takes Redis's arguments and has Redis's INFO.
+const (
+	Redis Kind = iota
+	Spindle
+)
+
+// A Contender is a server and how it is started.
+type Contender struct {
+	Name string
+	Kind Kind
+	Path string
+	Args []string
+}
+
+// With is c under another name with more arguments.
+func (c Contender) With(name string, args ...string) Contender {
+	c.Name, c.Args = name, append(append([]string(nil), c.Args...), args...)
+	return c
+}
+
+// Ours is spindle with its default settings.
+func (e *Env) Ours() Contender { return Contender{Name: "spindle", Kind: Spindle, Path: e.Spindle} }
+
+// Pair is the reference, whatever else was asked for, and ours.
+func (e *Env) Pair() []Contender {
+	return append(append([]Contender{e.Reference}, e.Also...), e.Ours())
+}
+
+// Backends is ours on each of its event loops, and with a second loop.
+func (e *Env) Backends() []Contender {
+	var all []Contender
+	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
+		all = append(all, e.Ours().With("spindle "+backend, "--reactor-backend", backend))
+	}
+	return append(all, e.Ours().With("spindle gnet io-threads 2", "--reactor-backend", "gnet", "--io-threads", "2"))
+}
+
+// logf says what is being done.
+func (e *Env) logf(format string, args ...any) { fmt.Fprintf(e.Log, format+"\n", args...) }
+
+// section begins a section with all that every section says.
+func (e *Env) section(name string, contenders []Contender, text ...string) *report.Section {
+	s := &report.Section{Name: name, Taken: time.Now().UTC().Format("2006-01-02"), Machine: Machine(), Text: text, Commands: []string{e.Command}}
+	for _, c := range contenders {
+		s.Servers = append(s.Servers, fmt.Sprintf("%s: %s, `%s`", c.Name, Version(c.Path), strings.Join(append([]string{base(c.Path)}, c.arguments()...), " ")))
+	}
+	s.Text = append(s.Text, fmt.Sprintf("Server on core %s, load on core %s. %s.", e.ServerCPUs, e.LoadCPUs, plural(e.Runs, "run")))
+	return s
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func base(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
+
+// Machine describes where we run.
+func Machine() []string {
+	model, kernel := "unknown CPU", "unknown kernel"
+	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for line := range strings.SplitSeq(string(text), "\n") {
+			if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+				model = strings.TrimSpace(value)
+				break
+			}
+		}
+	}
+	if text, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
+		kernel = "Linux " + strings.TrimSpace(string(text))
+	}
+	memory := "unknown memory"
+	if text, err := os.ReadFile("/proc/meminfo"); err == nil {
+		var kb int64
+		if _, err := fmt.Sscanf(string(text), "MemTotal: %d kB", &kb); err == nil {
+			memory = fmt.Sprintf("%.1f GB of memory", float64(kb)/(1<<20))
+		}
+	}
+	return []string{fmt.Sprintf("%s, %s, %s, %s", model, plural(process.Available(), "core"), memory, kernel), runtime.Version() + " for the bench; spindle's own is with its version"}
+}
+
+// Version is the first lines of what a server says of itself.
+func Version(path string) string {
+	out, err := exec.Command(path, "--version").Output()
+	if err != nil {
+		return "unknown version"
+	}
+	return parseVersion(string(out))
+}
+
+// parseVersion shortens "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=…" and keeps the line that spindle adds.
+func parseVersion(text string) string {
+	first, rest, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	var words []string
+	for word := range strings.FieldsSeq(first) {
+		if version, ok := strings.CutPrefix(word, "v="); ok {
+			words = append(words, version)
+		} else if strings.HasPrefix(word, "malloc=") {
+			words = append(words, "("+word+")")
+		}
+	}
+	version := strings.Join(words, " ")
+	if rest = strings.TrimSpace(rest); rest != "" {
+		version = strings.ReplaceAll(rest, "\n", ", ") + ", compatible with " + version
+	}
+	return version
+}
+
+// alternate calls do for every contender in turn, Runs times: A B A B.
+func (e *Env) alternate(contenders []Contender, do func(c Contender, run int) error) error {
+	for run := range e.Runs {
+		for _, c := range contenders {
+			if err := e.Context.Err(); err != nil {
+				return err
+			}
+			e.logf("  run %d of %d: %s", run+1, e.Runs, c.Name)
+			if err := do(c, run); err != nil {
+				return fmt.Errorf("%s, run %d: %w", c.Name, run+1, err)
+			}
+		}
+	}
+	return nil
+}
+
+// valueSpec fills: keys key:0… with the given SET, as fast as the server takes them.
+func fill(keys uint64, first uint64, words ...string) load.Spec {
+	return load.Spec{Connections: 8, Pipeline: 128, Requests: int64(keys), Mix: []load.Command{load.Request(words...)},
+		Keys: load.KeySpace{First: first, Count: keys, Order: load.Sequential}}
+}
+
+// setWords is a SET of 16 bytes of key and 32 of value.
+var setWords = []string{"SET", "{key}", "{value:32}"}

@@ -1,0 +1,149 @@
+package scenarios
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"spindle/bench/process"
+)
+
+// Info is INFO's fields by name.
+type Info map[string]string
+
+// Info asks for all fields.
+func (s *Server) Info() (Info, error) {
+	v, err := s.Do("INFO", "everything")
+	if err != nil {
+		return nil, err
+	}
+	return parseInfo(v.Text), nil
+}
+
+func parseInfo(text string) Info {
+	info := Info{}
+	for line := range strings.SplitSeq(text, "\n") {
+		if name, value, ok := strings.Cut(strings.TrimSuffix(line, "\r"), ":"); ok && !strings.HasPrefix(line, "#") {
+			info[name] = value
+		}
+	}
+	return info
+}
+
+// Int is a field as a number; false if it is not there or no number.
+func (i Info) Int(name string) (int64, bool) {
+	n, err := strconv.ParseInt(i[name], 10, 64)
+	return n, err == nil
+}
+
+// Float is Int for fractions.
+func (i Info) Float(name string) (float64, bool) {
+	n, err := strconv.ParseFloat(i[name], 64)
+	return n, err == nil
+}
+
+// number is a field that must be there.
+func (s *Server) number(name string) (int64, error) {
+	info, err := s.Info()
+	if err != nil {
+		return 0, err
+	}
+	n, ok := info.Int(name)
+	if !ok {
+		return 0, fmt.Errorf("%s: INFO has no number %s (%q)", s.Name, name, info[name])
+	}
+	return n, nil
+}
+
+// Turns is what spindle says of its longest turn since ResetTurns.
+type Turns struct {
+	Wall, CPU time.Duration
+	HasCPU    bool // the server counts thread CPU time too
+	Known     bool
+}
+
+// Best is the CPU time if there is one: the machine's own stalls are not in it.
+func (t Turns) Best() time.Duration {
+	if t.HasCPU {
+		return t.CPU
+	}
+	return t.Wall
+}
+
+// ResetTurns begins a new longest turn.
+func (s *Server) ResetTurns() error {
+	_, err := s.Do("CONFIG", "RESETSTAT")
+	return err
+}
+
+// Turns reads the longest turn. Of a Redis it is unknown.
+func (s *Server) Turns() (t Turns, err error) {
+	if s.Kind != Spindle {
+		return t, nil
+	}
+	info, err := s.Info()
+	if err != nil {
+		return t, err
+	}
+	wall, known := info.Int("longest_turn_usec")
+	cpu, hasCPU := info.Int("longest_turn_cpu_usec")
+	return Turns{Wall: time.Duration(wall) * time.Microsecond, CPU: time.Duration(cpu) * time.Microsecond, HasCPU: hasCPU && cpu > 0, Known: known}, nil
+}
+
+// Metrics are the samples of /metrics that have no label.
+func (s *Server) Metrics() (map[string]float64, error) {
+	client := http.Client{Timeout: time.Minute}
+	response, err := client.Get("http://" + s.Admin + "/metrics")
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, err
+	}
+	return parseMetrics(string(text)), nil
+}
+
+func parseMetrics(text string) map[string]float64 {
+	metrics := map[string]float64{}
+	for line := range strings.SplitSeq(text, "\n") {
+		name, value, ok := strings.Cut(line, " ")
+		if !ok || name == "#" || strings.Contains(name, "{") {
+			continue
+		}
+		if n, err := strconv.ParseFloat(value, 64); err == nil {
+			metrics[name] = n
+		}
+	}
+	return metrics
+}
+
+// RSS is the server's resident memory.
+func (s *Server) RSS() int64 { return process.RSS(s.PID) }
+
+// until asks every interval until done says so.
+func (s *Server) until(limit, interval time.Duration, what string, done func() (bool, error)) (time.Duration, error) {
+	began := time.Now()
+	for {
+		ok, err := done()
+		if err != nil {
+			return 0, err
+		}
+		took := time.Since(began)
+		if ok {
+			return took, nil
+		}
+		if took > limit {
+			return 0, fmt.Errorf("%s: %s did not come within %v", s.Name, what, limit)
+		}
+		select {
+		case <-s.env.Context.Done():
+			return 0, s.env.Context.Err()
+		case <-time.After(interval):
+		}
+	}
+}

@@ -1,0 +1,234 @@
+package scenarios
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"spindle/bench/load"
+	"spindle/bench/process"
+	"spindle/protocol/respclient"
+)
+
+// A Server is a contender at work, in a folder of its own.
+type Server struct {
+	Contender
+	Address string
+	Admin   string // spindle's admin-address
+	Dir     string
+	PID     int
+	Client  *respclient.Client // for asking; load has connections of its own
+
+	env  *Env
+	cmd  *exec.Cmd
+	log  *os.File
+	cpus process.CPUs
+	done chan error
+}
+
+// A Start says how a server is started beyond what its contender says.
+type Start struct {
+	Args []string
+	Env  []string
+	Dir  string        // data; "": a new one
+	CPUs *process.CPUs // nil: Env.ServerCPUs
+	Wait time.Duration // for it to answer; 0: 20 s
+}
+
+// baseArguments are the same for all: no saving but when told, no log of the slow, DEBUG allowed from this machine.
+func (c Contender) arguments() []string {
+	return append([]string{"--save", "", "--enable-debug-command", "local"}, c.Args...)
+}
+
+// Begin starts c and waits until it answers.
+func (e *Env) Begin(c Contender, start Start) (*Server, error) {
+	s := &Server{Contender: c, env: e, Dir: start.Dir, cpus: e.ServerCPUs, done: make(chan error, 1)}
+	if start.CPUs != nil {
+		s.cpus = *start.CPUs
+	}
+	if s.Dir == "" {
+		dir, err := os.MkdirTemp(e.Scratch, strings.ReplaceAll(c.Name, " ", "-")+"-")
+		if err != nil {
+			return nil, err
+		}
+		s.Dir = dir
+	}
+	port, err := e.port()
+	if err != nil {
+		return nil, err
+	}
+	s.Address = "127.0.0.1:" + strconv.Itoa(port)
+	args := append([]string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", s.Dir}, c.arguments()...)
+	if c.Kind == Spindle {
+		if port, err = e.port(); err != nil {
+			return nil, err
+		}
+		s.Admin = "127.0.0.1:" + strconv.Itoa(port)
+		args = append(args, "--admin-address", s.Admin)
+	}
+	if s.log, err = os.Create(filepath.Join(s.Dir, "log")); err != nil {
+		return nil, err
+	}
+	s.cmd = exec.Command(c.Path, append(args, start.Args...)...)
+	s.cmd.Stdout, s.cmd.Stderr, s.cmd.Env = s.log, s.log, append(os.Environ(), start.Env...)
+	if err := process.Start(s.cmd, s.cpus); err != nil {
+		return nil, err
+	}
+	s.PID = s.cmd.Process.Pid
+	go func() { s.done <- process.Wait(s.cmd) }()
+	if start.Wait == 0 {
+		start.Wait = 20 * time.Second
+	}
+	if err := s.await(start.Wait); err != nil {
+		s.End()
+		return nil, fmt.Errorf("%w; its log ends: %s", err, s.logTail())
+	}
+	return s, nil
+}
+
+// port finds the next port of ours that nobody listens on.
+func (e *Env) port() (int, error) {
+	for range 20 {
+		port := e.Port + e.nextPort%20
+		e.nextPort++
+		l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
+		if err == nil {
+			return port, l.Close()
+		}
+	}
+	return 0, fmt.Errorf("no port from %d to %d is free", e.Port, e.Port+19)
+}
+
+// errLoading means that the server is there but has not read its file yet.
+var errLoading = errors.New("the server is loading")
+
+// await asks until the server answers a PING.
+func (s *Server) await(limit time.Duration) error {
+	deadline := time.Now().Add(limit)
+	for {
+		err := s.ping()
+		if err == nil {
+			return nil
+		}
+		select {
+		case exit := <-s.done:
+			s.done <- exit
+			return fmt.Errorf("the server ended: %v", exit)
+		case <-s.env.Context.Done():
+			return s.env.Context.Err()
+		default:
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("no answer within %v: %w", limit, err)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+func (s *Server) ping() error {
+	if s.Client == nil {
+		client, err := respclient.DialTimeout(s.Address, time.Second)
+		if err != nil {
+			return err
+		}
+		s.Client = client
+	}
+	s.Client.SetTimeout(time.Minute)
+	v, err := s.Client.Do("PING")
+	if err != nil {
+		s.Client.Close()
+		s.Client = nil
+		return err
+	}
+	if v.Err() != nil {
+		return fmt.Errorf("%w: %v", errLoading, v.Err())
+	}
+	return nil
+}
+
+// End kills the server, waits for it and removes its data.
+func (s *Server) End() {
+	s.Stop()
+	_ = os.RemoveAll(s.Dir) // Env.Scratch goes as a whole at the end
+}
+
+// Stop is End that keeps the data.
+func (s *Server) Stop() {
+	if s.Client != nil {
+		s.Client.Close()
+		s.Client = nil
+	}
+	_ = s.cmd.Process.Signal(syscall.SIGKILL) // it may have ended already
+	err := <-s.done
+	s.done <- err
+	s.log.Close()
+}
+
+func (s *Server) logTail() string {
+	text, err := os.ReadFile(s.log.Name())
+	if err != nil {
+		return err.Error()
+	}
+	if len(text) > 600 {
+		text = text[len(text)-600:]
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// Do asks the server; an error reply is an error.
+func (s *Server) Do(args ...any) (respclient.Value, error) {
+	v, err := s.Client.Do(args...)
+	if err == nil {
+		err = v.Err()
+	}
+	if err != nil {
+		return v, fmt.Errorf("%s: %v: %w", s.Name, args[0], err)
+	}
+	return v, nil
+}
+
+// Load runs spec against the server and reads its CPU clock meanwhile.
+func (s *Server) Load(spec load.Spec) (*load.Result, error) {
+	r, err := s.StartLoad(spec)
+	if err != nil {
+		return nil, err
+	}
+	return s.finish(r)
+}
+
+// StartLoad is Load that does not wait.
+func (s *Server) StartLoad(spec load.Spec) (*load.Runner, error) {
+	spec.Address, spec.Server = s.Address, s.PID
+	return load.Start(spec, s.env.LoadCPUs)
+}
+
+// finish waits for a run and refuses its figures if the server answered with errors: an error is cheaper than an answer.
+func (s *Server) finish(r *load.Runner) (*load.Result, error) {
+	result, err := r.Wait()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w; the server's log ends: %s", s.Name, err, s.logTail())
+	}
+	if result.Errors > 0 {
+		return nil, fmt.Errorf("%s answered %d requests with errors, the first: %s", s.Name, result.Errors, result.FirstErr)
+	}
+	return result, nil
+}
+
+// Fill sets n keys and says what DBSIZE grew by.
+func (s *Server) Fill(spec load.Spec) error {
+	r, err := s.Load(spec)
+	if err != nil {
+		return err
+	}
+	if r.Requests != spec.Requests {
+		return fmt.Errorf("%s: %d of %d requests", s.Name, r.Requests, spec.Requests)
+	}
+	return nil
+}

@@ -1,0 +1,227 @@
+package scenarios
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+
+	"spindle/bench/load"
+	"spindle/bench/process"
+	"spindle/bench/report"
+)
+
+// A workload is a request whose cost is asked for.
+type workload struct {
+	name  string
+	words []string
+}
+
+// workloads are what the design sets figures for, and two neighbours. INCR has keys of its own: they hold numbers.
+var workloads = []workload{
+	{"GET", []string{"GET", "{key}"}},
+	{"SET", setWords},
+	{"INCR", []string{"INCR", "n{key}"}},
+	{"MSET", msetWords(10)},
+}
+
+func msetWords(n int) []string {
+	words := []string{"MSET"}
+	for range n {
+		words = append(words, "{key}", "{value:32}")
+	}
+	return words
+}
+
+var pipelines = []int{1, 16, 64}
+
+// A cell is one workload at one depth; cost collects what its runs showed.
+type cell struct {
+	workload string
+	pipeline int
+}
+
+type cost struct {
+	cpu, rps, p50, p99, p999, max report.Sample
+	server, load                  report.Sample
+}
+
+func (c *cost) add(r *load.Result) {
+	c.cpu = append(c.cpu, r.NanosPerRequest())
+	c.rps = append(c.rps, r.PerSecond())
+	c.p50 = append(c.p50, float64(r.Latency.Percentile(50)))
+	c.p99 = append(c.p99, float64(r.Latency.Percentile(99)))
+	c.p999 = append(c.p999, float64(r.Latency.Percentile(99.9)))
+	c.max = append(c.max, float64(r.Latency.Max()))
+	c.server = append(c.server, r.ServerShare())
+	c.load = append(c.load, r.LoadShare())
+}
+
+// A matrix is all costs, by contender.
+type matrix map[string]map[cell]*cost
+
+func (m matrix) at(contender string, c cell) *cost {
+	if m[contender] == nil {
+		m[contender] = map[cell]*cost{}
+	}
+	if m[contender][c] == nil {
+		m[contender][c] = &cost{}
+	}
+	return m[contender][c]
+}
+
+func throughput(e *Env) (*report.Section, error) {
+	contenders := append(append([]Contender{e.Reference}, e.Also...), e.Backends()...)
+	s := e.section("throughput", contenders,
+		fmt.Sprintf("Closed loop, 50 connections, %s keys of 16 bytes asked for uniformly, values of 32 bytes; MSET sets 10 keys.", report.Thousands(float64(e.Keys))),
+		fmt.Sprintf("Each run starts a fresh server and fills it. Each cell is warmed up for %v and counted for %v.", e.Warmup, e.Duration))
+	m, err := e.measure(contenders, workloads, pipelines, nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range pipelines {
+		s.Tables = append(s.Tables, e.costTable(m, contenders, workloads, p))
+	}
+	s.Figures = e.costFigures(m)
+	return s, e.costPlots(s, m, contenders)
+}
+
+// measure runs every cell on every contender, Runs times.
+func (e *Env) measure(contenders []Contender, workloads []workload, pipelines []int, cpus *process.CPUs) (matrix, error) {
+	m := matrix{}
+	return m, e.alternate(contenders, func(c Contender, _ int) error {
+		s, err := e.Begin(c, Start{CPUs: cpus})
+		if err != nil {
+			return err
+		}
+		defer s.End()
+		if err := s.Fill(fill(e.Keys, 0, setWords...)); err != nil {
+			return err
+		}
+		if err := s.Fill(fill(e.Keys, 0, "SET", "n{key}", "{number}")); err != nil {
+			return err
+		}
+		for _, w := range workloads {
+			for _, p := range pipelines {
+				r, err := s.Load(load.Spec{Connections: 50, Pipeline: p, Warmup: e.Warmup, Duration: e.Duration,
+					Mix: []load.Command{load.Request(w.words...)}, Keys: load.KeySpace{Count: e.Keys}})
+				if err != nil {
+					return fmt.Errorf("%s at pipeline %d: %w", w.name, p, err)
+				}
+				m.at(c.Name, cell{w.name, p}).add(r)
+			}
+		}
+		return nil
+	})
+}
+
+// costTable compares the contenders at one pipeline depth. The first contender is the reference.
+func (e *Env) costTable(m matrix, contenders []Contender, workloads []workload, pipeline int) report.Table {
+	t := report.Table{Title: fmt.Sprintf("Pipeline %d", pipeline),
+		Columns: []string{"command", "server", "CPU µs/request", "× redis", "requests/s", "p50 µs", "p99", "p99.9", "max", "server busy", "load busy", "verdict"}}
+	for _, w := range workloads {
+		at := cell{w.name, pipeline}
+		base := m.at(contenders[0].Name, at)
+		for i, c := range contenders {
+			x := m.at(c.Name, at)
+			ratio := x.cpu.Ratio(base.cpu)
+			busy := report.Percent(x.load.Median())
+			if x.load.Median() > 0.95 {
+				busy += " ⚠"
+			}
+			verdict := ""
+			if i > 0 && c.Kind == Spindle && ratio > 1 {
+				verdict = string(report.Lost)
+			}
+			t.Rows = append(t.Rows, []string{w.name, c.Name, x.cpu.Text(report.Micros), report.Number(ratio), x.rps.Text(report.Thousands),
+				x.p50.Short(report.Micros), x.p99.Short(report.Micros), x.p999.Short(report.Micros), x.max.Short(report.Micros),
+				report.Percent(x.server.Median()), busy, verdict})
+		}
+	}
+	return t
+}
+
+// costTargets are the design's, as shares of the reference's CPU.
+var costTargets = []struct {
+	pipeline int
+	server   string
+	share    float64
+}{{64, "spindle gnet", 0.50}, {16, "spindle gnet", 0.60}, {1, "spindle gnet", 1.05}, {1, "spindle epoll", 0.95}}
+
+func (e *Env) costFigures(m matrix) (figures []report.Figure) {
+	for _, target := range costTargets {
+		for _, w := range []string{"GET", "SET"} {
+			at := cell{w, target.pipeline}
+			base, ours := m.at(e.Reference.Name, at), m.at(target.server, at)
+			ratio := ours.cpu.Ratio(base.cpu)
+			figures = append(figures, report.Figure{
+				What: fmt.Sprintf("CPU per %s, pipeline %d, %s", w, target.pipeline, target.server), Target: fmt.Sprintf("≤ %.2f × redis", target.share),
+				Reference: base.cpu.Text(report.Micros) + " µs", Ours: fmt.Sprintf("%s µs, %s ×", ours.cpu.Text(report.Micros), report.Number(ratio)),
+				Verdict: report.Judge(ratio, target.share, 1),
+			})
+		}
+	}
+	return figures
+}
+
+func (e *Env) costPlots(s *report.Section, m matrix, contenders []Contender) error {
+	for _, p := range pipelines {
+		var groups []string
+		for _, w := range workloads {
+			groups = append(groups, w.name)
+		}
+		var lines []report.Line
+		for _, c := range contenders {
+			line := report.Line{Name: c.Name}
+			for _, w := range workloads {
+				line.Y = append(line.Y, m.at(c.Name, cell{w.name, p}).cpu.Median()/1e3)
+			}
+			lines = append(lines, line)
+		}
+		title := "CPU per request at pipeline " + strconv.Itoa(p)
+		err := e.plot(s, "cpu-p"+strconv.Itoa(p)+".svg", title, func(file string) error {
+			return report.Bars(file, title, "µs", groups, lines)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// plot draws one picture, if pictures are wanted, and lists it in the section.
+func (e *Env) plot(s *report.Section, name, caption string, draw func(file string) error) error {
+	if e.PlotDir == "" {
+		return nil
+	}
+	if err := draw(filepath.Join(e.PlotDir, name)); err != nil {
+		return fmt.Errorf("plot %s: %w", name, err)
+	}
+	s.Plots = append(s.Plots, report.Plot{File: e.PlotBase + "/" + name, Caption: caption})
+	return nil
+}
+
+// ioThreads gives server and load all cores, because a second thread on one core can only cost.
+func ioThreads(e *Env) (*report.Section, error) {
+	var contenders []Contender
+	for _, n := range []string{"1", "2"} {
+		contenders = append(contenders, e.Reference.With("redis io-threads "+n, "--io-threads", n, "--io-threads-do-reads", "yes"))
+	}
+	for _, n := range []string{"1", "2"} {
+		for _, backend := range []string{"gnet", "epoll", "netpoll"} {
+			contenders = append(contenders, e.Ours().With("spindle "+backend+" io-threads "+n, "--reactor-backend", backend, "--io-threads", n))
+		}
+	}
+	free := *e
+	free.ServerCPUs, free.LoadCPUs = nil, nil
+	s := free.section("io-threads", contenders,
+		"Server and load share all cores: on a machine of two the load takes its part of both, so these figures compare servers with each other and are no server's best.",
+		fmt.Sprintf("Closed loop, 50 connections, warmed up for %v, counted for %v.", e.Warmup, e.Duration))
+	m, err := free.measure(contenders, workloads[:2], pipelines, &free.ServerCPUs)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range pipelines {
+		s.Tables = append(s.Tables, free.costTable(m, contenders, workloads[:2], p))
+	}
+	return s, nil
+}

@@ -1,0 +1,164 @@
+package introspect
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/engine/command/commandtest"
+	"spindle/engine/data/keyspace"
+	"spindle/engine/data/memory"
+	"spindle/protocol"
+)
+
+func newCore(t *testing.T, d Deps) (*commandtest.Core, *client.Client) {
+	heap, err := memory.New(memory.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var core *commandtest.Core
+	d.Catalogue = func() *command.Catalogue { return core.Catalogue }
+	if core, err = commandtest.New(keyspace.New(heap, keyspace.Options{}), 1_700_000_000_000, Family(d)); err != nil {
+		t.Fatal(err)
+	}
+	return core, core.Client(3)
+}
+
+// TestDigest holds DEBUG DIGEST to what redis-server answers for the same data.
+func TestDigest(t *testing.T) {
+	core, cl := newCore(t, Deps{})
+	steps := []struct {
+		key, val string
+		deadline int64
+		want     string
+	}{
+		{"", "", 0, "0000000000000000000000000000000000000000"},
+		{"k", "v", 0, "264ccf65edec66bccfa7cc659414ccca432057d2"},
+	}
+	for _, s := range steps {
+		if s.key != "" {
+			core.Space.DB(0).SetString([]byte(s.key), []byte(s.val), s.deadline)
+		}
+		if got := core.Do(cl, "DEBUG", "DIGEST"); got != "+"+s.want+"\r\n" {
+			t.Errorf("with %q: %q, want %s", s.key, got, s.want)
+		}
+	}
+	if got := core.Do(cl, "DEBUG", "DIGEST-VALUE", "k", "none"); got != "*2\r\n+d79ee9fe5d5ad902d7f6620efc3b07b75ddd742f\r\n+"+strings.Repeat("0", 40)+"\r\n" {
+		t.Errorf("DIGEST-VALUE: %q", got)
+	}
+	before := core.Do(cl, "DEBUG", "DIGEST")
+	core.Space.DB(0).SetDeadline([]byte("k"), core.Now()+1000)
+	if core.Do(cl, "DEBUG", "DIGEST") == before {
+		t.Error("a deadline does not show")
+	}
+	core.Space.DB(0).SetDeadline([]byte("k"), core.Now()+2000)
+	marked := core.Do(cl, "DEBUG", "DIGEST")
+	core.Space.DB(0).Persist([]byte("k"))
+	if core.Do(cl, "DEBUG", "DIGEST") != before || marked == before {
+		t.Error("the digest goes by more than whether there is a deadline")
+	}
+	core.Space.Swap(0, 1)
+	if core.Do(cl, "DEBUG", "DIGEST") == before {
+		t.Error("the database does not show")
+	}
+}
+
+// TestDigestOfLongStrings: in pieces or whole, the digest is the same.
+func TestDigestOfLongStrings(t *testing.T) {
+	core, cl := newCore(t, Deps{})
+	db := core.Space.DB(0)
+	db.SetString([]byte("whole"), []byte(strings.Repeat("abc", 100_000)), 0)
+	for range 100_000 {
+		db.Append([]byte("pieces"), []byte("abc"))
+	}
+	got := strings.Split(core.Do(cl, "DEBUG", "DIGEST-VALUE", "whole", "pieces"), "\r\n")
+	if got[1] != got[2] {
+		t.Errorf("%s and %s", got[1], got[2])
+	}
+}
+
+func TestReloadOptions(t *testing.T) {
+	var got []ReloadOptions
+	core, cl := newCore(t, Deps{Reload: func(_ *command.Context, o ReloadOptions) error { got = append(got, o); return nil }})
+	core.Do(cl, "DEBUG", "RELOAD")
+	core.Do(cl, "debug", "reload", "nosave", "NOFLUSH", "merge")
+	if answer := core.Do(cl, "DEBUG", "RELOAD", "NOSAVE", "x"); answer != "-ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.\r\n" {
+		t.Errorf("x: %q", answer)
+	}
+	if len(got) != 2 || got[0] != (ReloadOptions{}) || got[1] != (ReloadOptions{true, true, true}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestWithoutDeps: a subcommand whose function was not given says so, and does not fall over.
+func TestWithoutDeps(t *testing.T) {
+	core, cl := newCore(t, Deps{})
+	for _, line := range []string{"RELOAD", "LOADAOF", "SET-ACTIVE-EXPIRE 0", "PAUSE-CRON 1", "CHANGE-REPL-ID", "CONFIG-REWRITE-FORCE-ALL", "REPLICATE x", "RESTART", "SET-SKIP-CHECKSUM-VALIDATION 1"} {
+		if got := core.Do(cl, append([]string{"DEBUG"}, strings.Fields(line)...)...); !strings.HasPrefix(got, "-ERR ") {
+			t.Errorf("%s: %q", line, got)
+		}
+	}
+}
+
+// TestDocsAreWellFormed reads every line, and looks for words on every row of this family.
+func TestDocsAreWellFormed(t *testing.T) {
+	core, _ := newCore(t, Deps{})
+	names := map[string]bool{}
+	for line := range strings.Lines(docsText) {
+		name, text, _ := strings.Cut(line, "\t")
+		var words doc
+		d := json.NewDecoder(strings.NewReader(text))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&words); err != nil || words.Summary == "" || words.Since == "" || words.Group == "" {
+			t.Errorf("%s: %v, %+v", name, err, words)
+		}
+		if names[name] {
+			t.Errorf("%s stands twice", name)
+		}
+		names[name] = true
+	}
+	for _, row := range core.Catalogue.All() {
+		if !names[row.Full] {
+			t.Errorf("no words on %s", row.Full)
+		}
+	}
+}
+
+func TestDocsAreKept(t *testing.T) {
+	core, cl := newCore(t, Deps{})
+	first := core.Do(cl, "COMMAND", "DOCS")
+	if !strings.HasPrefix(first, "%2\r\n$7\r\ncommand\r\n%5\r\n$7\r\nsummary\r\n") {
+		t.Errorf("%.80q", first)
+	}
+	if core.Do(cl, "COMMAND", "DOCS") != first {
+		t.Error("the second answer differs")
+	}
+	old := core.Client(2)
+	if got := core.Do(old, "COMMAND", "DOCS"); !strings.HasPrefix(got, "*4\r\n$7\r\ncommand\r\n*10\r\n") {
+		t.Errorf("RESP2: %.80q", got)
+	}
+}
+
+// BenchmarkAllDocs is the first COMMAND DOCS of a server for 370 commands. Watch ns/op: it is one turn.
+func BenchmarkAllDocs(b *testing.B) {
+	d := readDocs()
+	var rows []*command.Spec
+	for name := range d.words {
+		rows = append(rows, &command.Spec{Full: name})
+	}
+	for b.Loop() {
+		var r protocol.Reply
+		for _, row := range rows {
+			d.append(&r, row)
+		}
+	}
+}
+
+// BenchmarkReadDocs is what they cost at start.
+func BenchmarkReadDocs(b *testing.B) {
+	for b.Loop() {
+		readDocs()
+	}
+}
