@@ -112,6 +112,7 @@ func (c *Core) Serve(b *protocol.Batch) {
 	c.take()
 	c.begin()
 	cl.Out = b.Reply
+	b.Reply.RESP3 = cl.Protocol == 3
 	c.run(cl, b)
 	c.settle()
 	if c.nanos >= c.dutyAt {
@@ -211,13 +212,13 @@ func (c *Core) lookAhead(cl *client.Client, requests []protocol.Request) {
 	}
 }
 
-// sameName says whether a client's spelling is exactly a row's lower- or upper-case name; a false no costs a look-up.
+// sameName says whether a client's spelling is a row's name, in any case.
 func sameName(sent []byte, name string) bool {
 	if len(sent) != len(name) {
 		return false
 	}
 	for i := range sent {
-		if sent[i]|0x20 != name[i] {
+		if sent[i] != name[i] && (sent[i]^name[i] != 0x20 || name[i] < 'a' || name[i] > 'z') {
 			return false
 		}
 	}
@@ -276,10 +277,10 @@ func (c *Core) call(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec 
 	if c.labels != nil {
 		pprof.SetGoroutineLabels(c.labels[spec.ID])
 	}
-	if len(c.monitors) != 0 {
-		c.feedMonitors(cl, spec, args)
-	}
 	c.invoke(cl, args, bulk, spec)
+	if len(c.monitors) != 0 {
+		c.feedMonitors(cl, spec, args) // afterwards: the handler has blacked out what is secret
+	}
 	if c.unit.effects != 0 {
 		c.flushUnit()
 	}

@@ -542,10 +542,16 @@ func (db *DB) copied(key []byte, root memory.Ref, f *value.Form, deadline int64)
 // Flush empties the database in O(1) and returns how many keys it had; what they held goes to reclaimers.
 func (db *DB) Flush() (removed int) {
 	removed = db.Len()
-	if removed > 0 {
-		db.d.t.Retire(kindTable, kindDue)
-		db.d.ticks = 0
+	if removed == 0 {
+		return 0
 	}
+	h := db.k.heap
+	root, due := db.d.t.Detach()
+	db.d.ticks = 0
+	if due != 0 {
+		h.RetireTreeWide(due, kindDue, 0)
+	}
+	db.k.store.AfterPins(func() { h.RetireTreeWide(root, kindTable, removed) })
 	return removed
 }
 

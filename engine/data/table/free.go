@@ -6,18 +6,17 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// Retire lets go of the whole table in O(1): reclaimers take it apart when no view reads it. objects as in memory.RetireTree. kind is
-// the table's, due the index of deadlines', as they were registered with Destroy and DestroyDue. t is empty afterwards.
-func (t *Table) Retire(kind, due memory.Kind) {
-	h := t.heap
-	root := refOf(t.root) | memory.Ref(t.root&entryBuckets)
-	h.RetireTreeWide(root, kind, t.count)
+// Detach empties the table in O(1) and returns what it held, to be retired wide: its root, for Destroy, and the index of deadlines (0:
+// there was none), for DestroyDue.
+func (t *Table) Detach() (root, due memory.Ref) {
+	root = refOf(t.root) | memory.Ref(t.root&entryBuckets)
 	if t.due.root != 0 {
-		h.RetireTreeWide(t.due.root|memory.Ref(t.due.height), due, 0)
+		due = t.due.root | memory.Ref(t.due.height)
 	}
 	base := t.due.base
-	t.Init(h, t.layout, t.home)
+	t.Init(t.heap, t.layout, t.home)
 	t.due.base = base
+	return root, due
 }
 
 // Destroy takes a retired table apart, budget blocks at a time (memory.Destroy). block frees one of the table's blocks and what hangs

@@ -138,7 +138,11 @@ func TestGrowAndShrink(t *testing.T) {
 				hold.Close()
 			}
 			k.settle()
-			k.table.Retire(1, 2)
+			root, due := k.table.Detach()
+			k.h.RetireTreeWide(root, 1, 0)
+			if due != 0 {
+				k.h.RetireTreeWide(due, 2, 0)
+			}
 			k.settle()
 			if used := k.h.Used(); used != empty {
 				t.Errorf("%d bytes are left", used-empty)

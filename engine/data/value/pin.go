@@ -20,6 +20,7 @@ type pin struct {
 	root    memory.Ref
 	origin  uint64 // number of a pin, or 0
 	readers int
+	came    int // readers so far
 	kept    []kept
 }
 
@@ -36,6 +37,18 @@ type pins struct {
 	returned atomic.Int32 // len(done); read without the lock
 	mu       sync.Mutex
 	done     []*pin // releases not yet taken
+}
+
+// parked is what waits for readers.
+type parked struct {
+	run  func()
+	pins []waited
+}
+
+// waited is a pin and how many readers must have come and gone: those that came later do not matter.
+type waited struct {
+	p    *pin
+	gone int
 }
 
 // holder is the pin that things of root's origin number are kept for; nil if none reads them any more. Pins on the way are
@@ -73,6 +86,7 @@ func (s *Store) Pin(root memory.Ref) (release func()) {
 	}
 	p := ps.all[l.pin]
 	p.readers++
+	p.came++
 	return func() {
 		ps.mu.Lock()
 		ps.done = append(ps.done, p)
@@ -119,6 +133,40 @@ func (s *Store) unpin() {
 			}
 		}
 	}
+	left := ps.parked[:0]
+	for _, w := range ps.parked {
+		if w.waits() {
+			left = append(left, w)
+		} else {
+			w.run()
+		}
+	}
+	clear(ps.parked[len(left):])
+	ps.parked = left
+}
+
+func (w *parked) waits() bool {
+	for _, at := range w.pins {
+		if at.p.came-at.p.readers < at.gone {
+			return true
+		}
+	}
+	return false
+}
+
+// AfterPins runs f when all who read pinned strings now have released them: at once if nobody does.
+func (s *Store) AfterPins(f func()) {
+	w := parked{run: f}
+	for _, p := range s.pins.all {
+		if p != nil && p.readers > 0 {
+			w.pins = append(w.pins, waited{p, p.came})
+		}
+	}
+	if len(w.pins) == 0 {
+		f()
+		return
+	}
+	s.pins.parked = append(s.pins.parked, w)
 }
 
 // release lets go of what the last pin kept. Views may read it still, under whatever key it had.
