@@ -137,7 +137,7 @@ func newSave(ctx context.Context, w io.Writer, o Options) *save {
 	ctx, cancel := context.WithCancelCause(ctx)
 	s := &save{ctx: ctx, cancel: cancel, o: o, w: w, delay: delay(o.Delay)}
 	if s.o.Savers <= 0 {
-		s.o.Savers = max(1, runtime.GOMAXPROCS(0)-1)
+		s.o.Savers = max(1, runtime.NumCPU()-1) // one core is the turn's
 	}
 	if s.delay != 0 {
 		s.o.Savers = 1 // the delay is a key's, one after the other

@@ -25,7 +25,9 @@ type Parts struct {
 	// Busy says that another background task keeps a plain BGSAVE from starting; nil is never. Views do not need it, it is there
 	// for a rewrite that asks to be alone.
 	Busy func() bool
-	Now  func() time.Time // nil is time.Now
+	// Settled runs in the turn in which a save ended and WritesStopped may have changed; nil is nothing.
+	Settled func()
+	Now     func() time.Time // nil is time.Now
 }
 
 // retryAfter is how long after a failed save the rules are not looked at.
@@ -222,6 +224,13 @@ func (s *Scheduler) finished(j *saving, err error) {
 		s.parts.Log.Warning("Background saving error")
 		s.failed = true
 	}
+	s.settled()
+}
+
+func (s *Scheduler) settled() {
+	if s.parts.Settled != nil {
+		s.parts.Settled()
+	}
 }
 
 // Abort calls a background save off: its temporary file goes away soon, S3. why is for the log.
@@ -270,6 +279,7 @@ func (s *Scheduler) Now() error {
 	}
 	s.parts.Log.Notice("DB saved on disk")
 	s.savedDirty, s.lastSave, s.failed = dirty, s.parts.Now(), false
+	s.settled()
 	return nil
 }
 

@@ -111,6 +111,7 @@ func (c *Core) Serve(b *protocol.Batch) {
 	cl := b.Session.(*client.Client)
 	c.take()
 	c.begin()
+	c.meter.measureCPU(c.settings.MeasureTurnCPU.Get())
 	cl.Out = b.Reply
 	b.Reply.RESP3 = cl.Protocol == 3
 	c.run(cl, b)
@@ -145,7 +146,7 @@ func (c *Core) begin() {
 	c.nanos = int64(now.Sub(c.started))
 	c.inTurn = true
 	c.space.SetNow(c.nowMs)
-	c.meter.begin(c.nanos, c.settings.MeasureTurnCPU.Get())
+	c.meter.begin(c.nanos)
 }
 
 // end closes the books of the turn.

@@ -59,6 +59,7 @@ func (c *Core) RunDuties(stop <-chan struct{}) {
 func (c *Core) dutyTurn() time.Duration {
 	c.take()
 	c.begin()
+	c.meter.measureCPU(c.settings.MeasureTurnCPU.Get())
 	c.runDuties()
 	c.settle()
 	wait := c.idleFor()

@@ -4,6 +4,8 @@ import (
 	"sort"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/internal/clock"
@@ -34,6 +36,7 @@ type meter struct {
 	longestTurnNow int64 // since the last tick
 	measuresCPU    bool  // measure-turn-cpu: the thread's own time, which a busy machine does not stretch
 	turnCPU        int64
+	thread         int
 	longestTurnCPU int64
 	dutyNanos      uint64
 	mostCommands   uint64 // in one turn
@@ -49,10 +52,15 @@ const errorCodesMax = 128
 
 func (m *meter) init(time.Time) { m.errors = map[string]uint64{} }
 
-func (m *meter) begin(nanos int64, measureCPU bool) {
+func (m *meter) begin(nanos int64) {
 	m.turnBegan, m.commandsBefore = nanos, m.commands
-	if m.measuresCPU = measureCPU; measureCPU {
-		m.turnCPU = clock.ThreadCPU()
+	m.measuresCPU = false
+}
+
+// measureCPU starts the thread's clock for this turn.
+func (m *meter) measureCPU(on bool) {
+	if m.measuresCPU = on; on {
+		m.thread, m.turnCPU = unix.Gettid(), clock.ThreadCPU()
 	}
 }
 
@@ -63,7 +71,7 @@ func (m *meter) end(c *Core) {
 	m.turnNanos += uint64(took)
 	m.longestTurn = max(m.longestTurn, took)
 	m.longestTurnNow = max(m.longestTurnNow, took)
-	if m.measuresCPU {
+	if m.measuresCPU && m.thread == unix.Gettid() { // a goroutine that changed its thread meanwhile cannot be told
 		m.longestTurnCPU = max(m.longestTurnCPU, clock.ThreadCPU()-m.turnCPU)
 	}
 	m.mostCommands = max(m.mostCommands, m.commands-m.commandsBefore)

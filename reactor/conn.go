@@ -449,7 +449,7 @@ func (c *conn) open() {
 	c.limiter, _ = session.(protocol.Limiter)
 	if session == nil {
 		if len(refusal) > 0 {
-			write(c.fd, refusal)
+			send(c.fd, refusal)
 		}
 		c.close()
 		return

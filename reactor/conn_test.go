@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -142,6 +143,14 @@ func TestHeldConnectionThatHangsUpIsClosed(t *testing.T) {
 		p.expect("+HELD\r\n")
 		p.Close()
 		eventually(t, "Closed", func() bool { return h.closed.Load() == 1 && r.Stats().Open == 0 })
+		for i := range int64(20) { // the end arrives together with the request that blocks
+			p := dial(t, addr)
+			p.send(command("HOLD"))
+			p.Conn.(*net.TCPConn).CloseWrite()
+			p.expect("+HELD\r\n")
+			p.expectEnd()
+			eventually(t, "Closed", func() bool { return h.closed.Load() == 2+i && r.Stats().Open == 0 })
+		}
 	})
 }
 

@@ -19,9 +19,10 @@ import (
 // are written to the descriptor, and the watcher says when a full socket takes bytes again. Its inbound ring would
 // hold what is half read: OnTraffic always takes everything, and the connection's chunk holds it.
 //
-// gnet has no hook at the end of an iteration. EventLoop.Execute is one: its task runs after the events of an epoll_wait. Armed
-// by the first connection that needs it (loop.armed) it costs one eventfd write an iteration. With a single connection on the loop nothing can
-// be gathered, and turn runs at once.
+// gnet has no hook at the end of an iteration. EventLoop.Execute is one: its task runs after the events of an epoll_wait. Armed by the first
+// connection that needs it (loop.armed) it costs an eventfd write and an epoll_wait an iteration. That pays when an iteration has
+// many connections ready, and costs 8 % of an unpipelined request when it has three. So every 64th event is a probe: it arms the
+// task, and the number of connections gathered until it runs decides whether the following events gather too or run turn at once.
 type gnetBackend struct {
 	gnet.BuiltinEventEngine
 	reactor *Reactor
@@ -34,7 +35,12 @@ type gnetHost struct {
 	el      gnet.EventLoop
 	reactor *Reactor
 	task    gnet.Runnable
+	gather  bool // turns wait for the other events of their iteration
+	events  uint // to find every 64th
 }
+
+// gatherFrom is how many connections an iteration must have for gathering to pay.
+const gatherFrom = 8
 
 func (b *gnetBackend) start(r *Reactor) error {
 	b.reactor = r
@@ -183,10 +189,12 @@ func (h *gnetHost) after() {
 		l.nowMs = 0
 		return
 	}
-	if len(l.conns) == 1 && !l.armed.Load() {
-		l.turn()
-		if !l.pendingTurn() {
-			return
+	if !h.gather && !l.armed.Load() {
+		if h.events++; h.events%64 != 0 || len(l.conns) == 1 {
+			l.turn()
+			if !l.pendingTurn() {
+				return
+			}
 		}
 	}
 	l.notify()
@@ -196,6 +204,7 @@ func (h *gnetHost) after() {
 func (h *gnetHost) run(context.Context) error {
 	l := h.loop
 	l.armed.Store(false)
+	h.gather = len(l.dirty) >= gatherFrom
 	l.turn()
 	if l.pendingTurn() {
 		l.notify()

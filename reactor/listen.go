@@ -352,8 +352,7 @@ func (a *acceptor) close() {
 	a.mu.Lock()
 	running := a.running
 	a.mu.Unlock()
-	one := [8]byte{1}
-	unix.Write(a.bell, one[:])
+	ringBell(a.bell)
 	if running {
 		<-a.done
 	}
@@ -373,7 +372,7 @@ func (r *Reactor) admit(fd int, peer unix.Sockaddr, l *listener) {
 	if r.open.Add(1) > r.settings.MaxClients.Get() {
 		r.open.Add(-1)
 		r.rejected.Add(1)
-		write(fd, []byte(tooManyClients))
+		send(fd, []byte(tooManyClients))
 		unix.Close(fd)
 		return
 	}

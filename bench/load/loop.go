@@ -6,6 +6,7 @@ import (
 	"net"
 	"runtime"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -407,12 +408,15 @@ func (l *loop) record(latency time.Duration, replies int64, now time.Duration) {
 	}
 }
 
+// stopped ends the run of this process before its time. Only the generator's own process sets it.
+var stopped atomic.Bool
+
 // tick begins and ends the counted time.
 func (l *loop) tick(now time.Duration) error {
 	if !l.counting && now >= l.countFrom {
 		return l.count(now)
 	}
-	if l.endAt > 0 && now >= l.endAt && !l.over {
+	if (l.endAt > 0 && now >= l.endAt || stopped.Load()) && !l.over {
 		return l.finish(now)
 	}
 	return nil

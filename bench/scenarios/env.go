@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"runtime"
@@ -178,6 +179,8 @@ func fill(keys uint64, first uint64, words ...string) load.Spec {
 	return load.Spec{Connections: 8, Pipeline: 128, Requests: int64(keys), Mix: []load.Command{load.Request(words...)},
 		Keys: load.KeySpace{First: first, Count: keys, Order: load.Sequential}}
 }
+
+var nan = math.NaN() // a figure that is not known
 
 // setWords is a SET of 16 bytes of key and 32 of value.
 var setWords = []string{"SET", "{key}", "{value:32}"}

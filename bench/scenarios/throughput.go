@@ -124,9 +124,12 @@ func (e *Env) costTable(m matrix, contenders []Contender, workloads []workload, 
 		for i, c := range contenders {
 			x := m.at(c.Name, at)
 			ratio := x.cpu.Ratio(base.cpu)
-			busy := report.Percent(x.load.Median())
-			if x.load.Median() > 0.95 {
+			server, busy := report.Percent(x.server.Median()), report.Percent(x.load.Median())
+			switch {
+			case x.load.Median() > 0.95:
 				busy += " ⚠"
+			case x.server.Median() < 0.9 && len(e.ServerCPUs) > 0: // neither was the limit: somebody else had the cores
+				server += " ⚠"
 			}
 			verdict := ""
 			if i > 0 && c.Kind == Spindle && ratio > 1 {
@@ -134,7 +137,7 @@ func (e *Env) costTable(m matrix, contenders []Contender, workloads []workload, 
 			}
 			t.Rows = append(t.Rows, []string{w.name, c.Name, x.cpu.Text(report.Micros), report.Number(ratio), x.rps.Text(report.Thousands),
 				x.p50.Short(report.Micros), x.p99.Short(report.Micros), x.p999.Short(report.Micros), x.max.Short(report.Micros),
-				report.Percent(x.server.Median()), busy, verdict})
+				server, busy, verdict})
 		}
 	}
 	return t

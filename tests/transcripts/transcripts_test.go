@@ -2,74 +2,20 @@ package transcripts
 
 import (
 	"fmt"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
+
+	"spindle/tests/testkit"
 )
 
-// startServer builds and starts a server for one test, unless SPINDLE_SERVER names one, and returns its address.
+// startServer starts a server for one test, unless SPINDLE_SERVER names one, and returns its address.
 func startServer(t *testing.T) string {
 	if address := os.Getenv("SPINDLE_SERVER"); address != "" {
 		return address
 	}
-	dir := t.TempDir()
-	binary := filepath.Join(dir, "spindle")
-	if out, err := exec.Command("go", "build", "-o", binary, "spindle").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	port := freePort(t)
-	log, err := os.Create(filepath.Join(dir, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	process := exec.Command(binary, "--port", port, "--bind", "127.0.0.1", "--save", "", "--enable-debug-command", "yes", "--dir", dir)
-	process.Stdout, process.Stderr = log, log
-	if err := process.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		process.Process.Signal(syscall.SIGTERM)
-		process.Wait()
-		log.Close()
-	})
-	address := "127.0.0.1:" + port
-	if err := await(address); err != nil {
-		text, _ := os.ReadFile(log.Name())
-		t.Fatalf("%v\n%s", err, text)
-	}
-	return address
-}
-
-func freePort(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
-}
-
-// await returns when the server answers.
-func await(address string) (err error) {
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		p := &player{address: address, protocol: 2}
-		var reply []string
-		reply, err = p.ask(0, []string{"PING"})
-		p.close()
-		if err == nil && strings.HasPrefix(reply[0], "+PONG") {
-			return nil
-		}
-	}
-	return fmt.Errorf("the server at %s does not answer: %v", address, err)
+	return testkit.Start(t, "--enable-debug-command", "yes").Addr
 }
 
 // TestReplay holds the server to every transcript, in RESP2 and RESP3.

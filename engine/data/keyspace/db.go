@@ -542,7 +542,7 @@ func (db *DB) copied(key []byte, root memory.Ref, f *value.Form, deadline int64)
 // Flush empties the database in O(1) and returns how many keys it had; what they held goes to reclaimers.
 func (db *DB) Flush() (removed int) {
 	removed = db.Len()
-	if removed == 0 {
+	if removed == 0 && !db.d.t.Indexed() {
 		return 0
 	}
 	h := db.k.heap

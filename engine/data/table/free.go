@@ -19,6 +19,9 @@ func (t *Table) Detach() (root, due memory.Ref) {
 	return root, due
 }
 
+// Indexed says that the table has an index of deadlines, if only an empty one that is kept from before.
+func (t *Table) Indexed() bool { return t.due.root != 0 }
+
 // Destroy takes a retired table apart, budget blocks at a time (memory.Destroy). block frees one of the table's blocks and what hangs
 // off it; when it has not finished within the budget it is called again with the same block.
 //

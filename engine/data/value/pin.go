@@ -15,7 +15,8 @@ import (
 // P1. What is taken out of a root that may share it with a pinned one goes on that pin's list.
 // P2. A pin without readers stands in for its origin while that lives; its list goes there, and at last to the heap.
 // P3. Releases come from any goroutine and are queued; the turn takes them (Unpin).
-// P4. A number is never given out twice, and a pin's origin is older than the pin: following origins comes to an end.
+// P4. A flushed database, whose values nobody goes through one by one, is taken apart only when the readers of its time have gone.
+// P5. A number is never given out twice, and a pin's origin is older than the pin: following origins comes to an end.
 type pin struct {
 	root    memory.Ref
 	origin  uint64 // number of a pin, or 0
@@ -33,6 +34,8 @@ type kept struct {
 type pins struct {
 	all  map[uint64]*pin // by number
 	last uint64          // number given out
+
+	parked []parked
 
 	returned atomic.Int32 // len(done); read without the lock
 	mu       sync.Mutex
@@ -158,7 +161,7 @@ func (w *parked) waits() bool {
 func (s *Store) AfterPins(f func()) {
 	w := parked{run: f}
 	for _, p := range s.pins.all {
-		if p != nil && p.readers > 0 {
+		if p.readers > 0 {
 			w.pins = append(w.pins, waited{p, p.came})
 		}
 	}

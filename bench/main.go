@@ -1,0 +1,267 @@
+// Command bench compares spindle with redis-server on this machine and writes BENCHMARKS.md.
+//
+// Owner: whoever runs it. It starts every server itself, on loopback ports and in folders of its own, and ends them all, also on ^C.
+// Never: imported, nor does it touch a server that it did not start.
+//
+//	bench quick            under a minute, prints a table, writes nothing
+//	bench full             every scenario; writes BENCHMARKS.md, bench/plots and bench/results
+//	bench run NAME…        some scenarios; prints their tables, and writes with -write
+//	bench report           writes BENCHMARKS.md anew from bench/results
+//	bench pgo              writes default.pgo
+//	bench list             names the scenarios
+//
+// Start at bench/scenarios; bench/load is the generator, bench/report the text.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"spindle/bench/load"
+	"spindle/bench/process"
+	"spindle/bench/report"
+	"spindle/bench/scenarios"
+)
+
+func main() {
+	if len(os.Args) == 2 { // a copy of ours, started by us
+		switch os.Args[1] {
+		case load.Arg:
+			exit(load.Main(os.Stdin, os.Stdout))
+		case process.StallArg:
+			exit(process.StallMain(os.Stdin, os.Stdout))
+		}
+	}
+	exit(run(os.Args[1:]))
+}
+
+func exit(err error) {
+	switch {
+	case err == nil:
+		os.Exit(0)
+	case errors.Is(err, flag.ErrHelp):
+		os.Exit(2)
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintln(os.Stderr, "bench: interrupted")
+		os.Exit(130)
+	}
+	fmt.Fprintln(os.Stderr, "bench:", err)
+	os.Exit(1)
+}
+
+// options are the flags. What is left at its zero takes the subcommand's default.
+type options struct {
+	redis, spindle, root, scratch, serverCPUs, loadCPUs string
+	also                                                pairs
+	runs, port                                          int
+	duration, warmup                                    time.Duration
+	keys, many                                          uint64
+	write                                               bool
+}
+
+// pairs are name=path flags.
+type pairs [][2]string
+
+func (p *pairs) String() string { return fmt.Sprint(*p) }
+
+func (p *pairs) Set(text string) error {
+	name, path, ok := strings.Cut(text, "=")
+	if !ok || name == "" || path == "" {
+		return errors.New("want name=path")
+	}
+	*p = append(*p, [2]string{name, path})
+	return nil
+}
+
+var subcommands = map[string]options{
+	"quick":  {runs: 2, duration: time.Second, warmup: 300 * time.Millisecond, keys: 500_000, many: 500_000},
+	"full":   {runs: 5, duration: 4 * time.Second, warmup: time.Second, keys: 1_000_000, many: 10_000_000, write: true},
+	"run":    {runs: 3, duration: 4 * time.Second, warmup: time.Second, keys: 1_000_000, many: 10_000_000},
+	"pgo":    {runs: 1, duration: 15 * time.Second, keys: 1_000_000, many: 1_000_000},
+	"report": {},
+	"list":   {},
+}
+
+const usage = "usage: bench quick|full|run|report|pgo|list [flags] [scenario…]"
+
+func run(args []string) error {
+	if len(args) == 0 {
+		return errors.New(usage)
+	}
+	o, ok := subcommands[args[0]]
+	if !ok {
+		return fmt.Errorf("no subcommand %q; %s", args[0], usage)
+	}
+	flags := flag.NewFlagSet("bench "+args[0], flag.ContinueOnError)
+	flags.StringVar(&o.redis, "redis", "redis-server", "the reference `server`: a path, or a name on PATH")
+	flags.Var(&o.also, "also", "a further server beside it, as `name=path`; may be repeated (valkey-server on PATH joins by itself)")
+	flags.StringVar(&o.spindle, "spindle", "", "spindle's `binary` (default: bin/spindle, built if it is not there)")
+	flags.StringVar(&o.root, "root", ".", "the repository's `folder`")
+	flags.StringVar(&o.scratch, "scratch", "", "`folder` for the servers' data (default: a new one in $TMPDIR)")
+	flags.StringVar(&o.serverCPUs, "server-cpus", "0", "`cores` of the server: 0, 0-1, any")
+	flags.StringVar(&o.loadCPUs, "load-cpus", "1", "`cores` of the load")
+	flags.IntVar(&o.runs, "n", o.runs, "`runs` of everything, alternating between the servers")
+	flags.IntVar(&o.port, "port", 21450, "the first of twenty loopback `ports`")
+	flags.DurationVar(&o.duration, "duration", o.duration, "counted `time` of each figure")
+	flags.DurationVar(&o.warmup, "warmup", o.warmup, "`time` before it that is not counted")
+	flags.Uint64Var(&o.keys, "keys", o.keys, "`keys` of most scenarios")
+	flags.Uint64Var(&o.many, "many", o.many, "`keys` of memory, gc, bgsave, loading and lazyfree")
+	flags.BoolVar(&o.write, "write", o.write, "write BENCHMARKS.md, plots and results")
+	if err := flags.Parse(args[1:]); err != nil {
+		return err
+	}
+	names := flags.Args()
+	switch args[0] {
+	case "list":
+		for _, s := range scenarios.Catalogue {
+			fmt.Printf("%-16s %s\n", s.Name, s.What)
+		}
+		return nil
+	case "report":
+		return o.writeReport()
+	case "full":
+		if len(names) == 0 {
+			names = scenarios.Names()
+		}
+	case "run":
+		if len(names) == 0 {
+			return errors.New("bench run needs scenarios: " + strings.Join(scenarios.Names(), " "))
+		}
+	}
+	for _, name := range names {
+		if scenarios.Find(name) == nil {
+			return fmt.Errorf("no scenario %q; there are %s", name, strings.Join(scenarios.Names(), " "))
+		}
+	}
+	return o.start(args, names)
+}
+
+// start prepares what the scenarios need, runs them and cleans up whatever happens.
+func (o *options) start(args, names []string) error {
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer cancel()
+	context.AfterFunc(ctx, process.KillAll) // whoever waits for a child or asks one fails at once
+	defer process.KillAll()
+	e, err := o.env(ctx, args)
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(e.Scratch)
+	err = o.do(e, args[0], names)
+	if ctx.Err() != nil {
+		return context.Canceled
+	}
+	return err
+}
+
+func (o *options) do(e *scenarios.Env, subcommand string, names []string) error {
+	switch subcommand {
+	case "quick":
+		return scenarios.Quick(e, os.Stdout)
+	case "pgo":
+		return scenarios.Profile(e, filepath.Join(o.root, "default.pgo"))
+	}
+	for _, name := range names {
+		e.Log.Write([]byte(name + ": " + scenarios.Find(name).What + "\n"))
+		section, err := scenarios.Find(name).Run(e)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		for i := range section.Tables {
+			section.Tables[i].Print(os.Stdout)
+		}
+		summary := report.Summary([]*report.Section{section})
+		if summary.Title = "Targets"; len(summary.Rows) > 0 {
+			summary.Print(os.Stdout)
+		}
+		if o.write { // after each, so that an interrupted run keeps what it has
+			if err := section.Save(o.results()); err != nil {
+				return err
+			}
+			if err := o.writeReport(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (o *options) results() string { return filepath.Join(o.root, "bench", "results") }
+
+func (o *options) writeReport() error {
+	sections, err := report.Load(o.results(), scenarios.Names())
+	if err != nil {
+		return err
+	}
+	return report.Write(filepath.Join(o.root, "BENCHMARKS.md"), sections)
+}
+
+// env turns flags into what scenarios are given.
+func (o *options) env(ctx context.Context, args []string) (*scenarios.Env, error) {
+	e := &scenarios.Env{Context: ctx, Runs: max(1, o.runs), Duration: o.duration, Warmup: o.warmup, Keys: max(1, o.keys), ManyKeys: max(1, o.many),
+		Port: o.port, Log: os.Stderr, Command: "go run ./bench " + strings.Join(args, " ")}
+	var err error
+	if e.ServerCPUs, err = process.ParseCPUs(o.serverCPUs); err != nil {
+		return nil, err
+	}
+	if e.LoadCPUs, err = process.ParseCPUs(o.loadCPUs); err != nil {
+		return nil, err
+	}
+	if !e.ServerCPUs.Holds() || !e.LoadCPUs.Holds() {
+		fmt.Fprintf(os.Stderr, "bench: cores %s and %s are not both ours: nothing is pinned, and figures are worth little\n", e.ServerCPUs, e.LoadCPUs)
+		e.ServerCPUs, e.LoadCPUs = nil, nil
+	}
+	path, err := exec.LookPath(o.redis)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w; install redis-server or name one with -redis", o.redis, err)
+	}
+	e.Reference = scenarios.Contender{Name: "redis", Path: path}
+	for _, pair := range o.also {
+		e.Also = append(e.Also, scenarios.Contender{Name: pair[0], Path: pair[1]})
+	}
+	if valkey, err := exec.LookPath("valkey-server"); err == nil {
+		e.Also = append(e.Also, scenarios.Contender{Name: "valkey", Path: valkey})
+	}
+	if e.Spindle, err = o.binary(); err != nil {
+		return nil, err
+	}
+	if o.write {
+		e.PlotDir, e.PlotBase = filepath.Join(o.root, "bench", "plots"), "bench/plots"
+	}
+	if e.Scratch, err = os.MkdirTemp(o.scratch, "spindle-bench-"); err != nil {
+		return nil, err
+	}
+	return e, process.PinSelf(e.LoadCPUs)
+}
+
+// binary is spindle's, built if none is named and none is there.
+func (o *options) binary() (string, error) {
+	path := o.spindle
+	if path == "" {
+		path = filepath.Join(o.root, "bin", "spindle")
+		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+			build := exec.Command("go", "build", "-o", filepath.Join("bin", "spindle"), ".")
+			build.Dir, build.Stderr = o.root, os.Stderr
+			if err := build.Run(); err != nil {
+				return "", fmt.Errorf("building spindle: %w", err)
+			}
+		}
+	}
+	return exec.LookPath(abs(path))
+}
+
+func abs(path string) string {
+	if full, err := filepath.Abs(path); err == nil {
+		return full
+	}
+	return path
+}

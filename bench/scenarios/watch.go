@@ -1,0 +1,122 @@
+package scenarios
+
+import (
+	"fmt"
+	"time"
+
+	"spindle/bench/load"
+	"spindle/bench/process"
+	"spindle/bench/report"
+)
+
+// A watched time is a stretch of a server's life in which we look for stalls from four sides: the server's own longest turn, what a
+// client that asks 500 times a second sees, what the machine kept from everybody on that core, and memory.
+type watched struct {
+	server  *Server
+	probe   *load.Runner
+	stalls  *process.StallWatch
+	began   time.Time
+	steal   time.Duration
+	delay   time.Duration
+	closing bool
+}
+
+// A Sight is what a watched time showed.
+type Sight struct {
+	Took   time.Duration
+	Turns  Turns
+	Probe  *load.Result
+	Stalls process.Stalls
+	Steal  time.Duration
+	Delay  time.Duration // the server's threads waited for a core, for each other's sake too
+}
+
+const probeRate = 500
+
+// watch begins a watched time. keys are what the probe reads.
+func (s *Server) watch(keys load.KeySpace) (*watched, error) {
+	w := &watched{server: s}
+	var err error
+	if w.probe, err = s.StartLoad(load.Spec{Connections: 1, Rate: probeRate, Duration: time.Hour, Interval: 100 * time.Millisecond,
+		Mix: []load.Command{load.Request("GET", "{key}")}, Keys: keys}); err != nil {
+		return nil, err
+	}
+	if w.stalls, err = process.WatchStalls(s.cpus); err != nil {
+		w.probe.Abandon()
+		return nil, err
+	}
+	time.Sleep(200 * time.Millisecond) // both are at work
+	w.steal, w.delay, w.began = process.Steal(), process.RunDelay(s.PID), time.Now()
+	return w, s.ResetTurns()
+}
+
+// end stops watching.
+func (w *watched) end() (sight Sight, err error) {
+	w.closing = true
+	sight.Took, sight.Steal, sight.Delay = time.Since(w.began), process.Steal()-w.steal, process.RunDelay(w.server.PID)-w.delay
+	sight.Stalls, err = w.stalls.Stop()
+	var probeErr error
+	sight.Probe, probeErr = w.probe.Finish()
+	if err == nil {
+		err = probeErr
+	}
+	if err != nil {
+		return sight, err
+	}
+	if sight.Probe.Errors > 0 {
+		return sight, fmt.Errorf("%s answered the probe with %s", w.server.Name, sight.Probe.FirstErr)
+	}
+	sight.Turns, err = w.server.Turns()
+	return sight, err
+}
+
+// abandon ends what is left when a scenario fails in between.
+func (w *watched) abandon() {
+	if w.closing {
+		return
+	}
+	w.closing = true
+	w.probe.Abandon()
+	_, _ = w.stalls.Stop() // the scenario's error is the one to report
+}
+
+// sightColumns head what sights.cells prints.
+var sightColumns = []string{"longest turn, CPU", "longest turn, wall", "probe p99", "probe max", "machine stall"}
+
+// sights are the figures of several runs.
+type sights struct{ cpu, wall, p99, max, stall report.Sample }
+
+func (x *sights) add(s Sight) {
+	if s.Turns.Known {
+		x.wall = append(x.wall, float64(s.Turns.Wall))
+	}
+	if s.Turns.HasCPU {
+		x.cpu = append(x.cpu, float64(s.Turns.CPU))
+	}
+	x.p99 = append(x.p99, float64(s.Probe.Latency.Percentile(99)))
+	x.max = append(x.max, float64(s.Probe.Latency.Max()))
+	x.stall = append(x.stall, float64(s.Stalls.Longest))
+}
+
+// turn is the figure that targets are held against: CPU time if the server counts it.
+func (x *sights) turn() report.Sample {
+	if len(x.cpu) > 0 {
+		return x.cpu
+	}
+	return x.wall
+}
+
+func (x *sights) cells() []string {
+	return []string{x.cpu.Text(report.Duration), x.wall.Text(report.Duration), x.p99.Short(report.Duration), x.max.Text(report.Duration), x.stall.Text(report.Duration)}
+}
+
+// turnTarget judges the worst run, not the median: "no turn over 1 ms" is said of all.
+func turnTarget(what string, limit time.Duration, ours *sights) report.Figure {
+	turn := ours.turn()
+	verdict := report.Judge(turn.Max(), float64(limit), nan)
+	text := turn.Text(report.Duration)
+	if len(ours.cpu) > 0 && len(ours.wall) > 0 {
+		text = fmt.Sprintf("%s CPU, %s wall, stalls %s", ours.cpu.Text(report.Duration), ours.wall.Text(report.Duration), ours.stall.Text(report.Duration))
+	}
+	return report.Figure{What: what, Target: "no turn over " + report.Took(limit), Reference: "–", Ours: text, Verdict: verdict}
+}

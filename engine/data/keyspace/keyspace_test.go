@@ -1,0 +1,379 @@
+package keyspace
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+	"unsafe"
+
+	"spindle/engine/data/memory"
+	"spindle/engine/data/value"
+	"spindle/internal/invariant"
+)
+
+func text(v value.Value) string {
+	if !v.Exists() {
+		return "(none)"
+	}
+	return string(v.AppendTo(nil))
+}
+
+// TestExpiryByLookup goes through who may see and remove a key past its deadline.
+func TestExpiryByLookup(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		set     func(k *Keyspace)
+		seen    string
+		removed bool
+	}{
+		{"primary", func(*Keyspace) {}, "(none)", true},
+		{"replica", func(k *Keyspace) { k.Replica = true }, "(none)", false},
+		{"paused", func(k *Keyspace) { k.Hiding = true }, "(none)", false},
+		{"loading", func(k *Keyspace) { k.Trusting = true }, "v", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			k := open(t)
+			db := k.DB(3)
+			var events []string
+			k.Watching = 1
+			k.Hooks.Expired = func(db int, key []byte) { events = append(events, fmt.Sprintf("expired %d %s", db, key)) }
+			k.Hooks.Touched = func(db int, key []byte) { events = append(events, fmt.Sprintf("touched %d %s", db, key)) }
+			db.SetString([]byte("k"), []byte("v"), k.Now()+10)
+			events = nil
+			k.SetNow(k.Now() + 10)
+			if got := text(db.Lookup([]byte("k"))); got != "v" {
+				t.Errorf("at its deadline the key is %s", got)
+			}
+			c.set(k)
+			k.SetNow(k.Now() + 1)
+			if got := text(db.Peek([]byte("k"))); got != c.seen || db.Len() != 1 {
+				t.Errorf("Peek gives %s, leaves %d keys", got, db.Len())
+			}
+			if got := text(db.Lookup([]byte("k"))); got != c.seen {
+				t.Errorf("Lookup gives %s", got)
+			}
+			if (db.Len() == 0) != c.removed || (k.Stats.Expired == 1) != c.removed {
+				t.Errorf("%d keys are left, %d expired", db.Len(), k.Stats.Expired)
+			}
+			if c.removed && fmt.Sprint(events) != "[expired 3 k touched 3 k]" {
+				t.Errorf("heard %v", events)
+			}
+			k.ExpireDue(time.Second)
+			if (db.Len() == 0) != c.removed {
+				t.Errorf("ExpireDue leaves %d keys", db.Len())
+			}
+			// A write takes the place of what is hidden, deadline and all.
+			created := db.SetString([]byte("k"), []byte("w"), KeepTTL)
+			v := db.Lookup([]byte("k"))
+			if c.name == "loading" {
+				if created || v.Deadline() == 0 {
+					t.Errorf("created %t, deadline %d", created, v.Deadline())
+				}
+			} else if !created || text(v) != "w" || v.Deadline() != 0 || db.Len() != 1 {
+				t.Errorf("created %t, %s until %d, %d keys", created, text(v), v.Deadline(), db.Len())
+			}
+		})
+	}
+}
+
+// TestExpireDueLag removes in time and tells how late.
+func TestExpireDueLag(t *testing.T) {
+	k := open(t)
+	for i := range 20_000 {
+		k.DB(i%4).SetInt(fmt.Appendf(nil, "%d", i), int64(i), k.Now()+int64(i))
+	}
+	next := k.NextDeadline()
+	if next < k.Now() || next > k.Now()+17 {
+		t.Errorf("NextDeadline is %d ms ahead", next-k.Now())
+	}
+	if ttl := k.DB(0).AvgTTL(); ttl < 9_900 || ttl > 10_100 {
+		t.Errorf("AvgTTL is %d", ttl)
+	}
+	total := 0
+	for range 201 {
+		k.SetNow(k.Now() + 100)
+		n, _ := k.ExpireDue(time.Minute)
+		total += n
+	}
+	lag := k.Lag()
+	if total != 20_000 || lag.Count != 20_000 || k.Stats.Expired != 20_000 || k.NextDeadline() != 0 {
+		t.Errorf("%d removed, %+v", total, lag)
+	}
+	if lag.Max > 117 || lag.P99 < 90 || lag.P50 < 40 || lag.P50 > 70 {
+		t.Errorf("%+v", lag)
+	}
+	k.ResetLag()
+	if k.Lag() != (Lag{}) {
+		t.Errorf("%+v after a reset", k.Lag())
+	}
+}
+
+// TestExpireDueIsSliced stops for time and says so.
+func TestExpireDueIsSliced(t *testing.T) {
+	k := open(t)
+	for i := range 50_000 {
+		k.DB(i%3).SetInt(fmt.Appendf(nil, "%d", i), int64(i), k.Now()+1)
+	}
+	k.SetNow(k.Now() + 100)
+	slices, total := 0, 0
+	for more := true; more; slices++ {
+		var n int
+		n, more = k.ExpireDue(100 * time.Microsecond)
+		total += n
+	}
+	if total != 50_000 || slices < 3 || k.Stats.TimeCapReached != int64(slices-1) {
+		t.Errorf("%d keys in %d slices, cap reached %d times", total, slices, k.Stats.TimeCapReached)
+	}
+}
+
+// TestEncodings shows what OBJECT ENCODING answers after each way to write.
+func TestEncodings(t *testing.T) {
+	k := open(t)
+	db := k.DB(0)
+	key := []byte("k")
+	long := bytes.Repeat([]byte("x"), 45)
+	for _, c := range []struct {
+		what string
+		do   func()
+		enc  string
+		text string
+	}{
+		{"integer", func() { db.SetString(key, []byte("-12"), 0) }, "int", "-12"},
+		{"smallest", func() { db.SetString(key, []byte("-9223372036854775808"), 0) }, "int", "-9223372036854775808"},
+		{"too large", func() { db.SetString(key, []byte("9223372036854775808"), 0) }, "embstr", "9223372036854775808"},
+		{"not canonical", func() { db.SetString(key, []byte("007"), 0) }, "embstr", "007"},
+		{"empty", func() { db.SetString(key, nil, 0) }, "embstr", ""},
+		{"44 bytes", func() { db.SetString(key, long[:44], 0) }, "embstr", string(long[:44])},
+		{"45 bytes", func() { db.SetString(key, long, 0) }, "raw", string(long)},
+		{"APPEND to an integer", func() { db.SetInt(key, 12, 0); db.Append(key, []byte("3")) }, "raw", "123"},
+		{"APPEND that creates", func() { db.Delete(key); db.Append(key, []byte("3")) }, "int", "3"},
+		{"SETRANGE", func() { db.SetString(key, []byte("abc"), 0); db.SetRange(key, 1, []byte("X")) }, "raw", "aXc"},
+		{"SETRANGE that creates", func() { db.Delete(key); db.SetRange(key, 2, []byte("X")) }, "raw", "\x00\x00X"},
+		{"SetRaw", func() { db.SetRaw(key, []byte("10.5"), 0) }, "raw", "10.5"},
+	} {
+		c.do()
+		v := db.Peek(key)
+		if got := v.Encoding().String(); got != c.enc || text(v) != c.text || v.Len() != len(c.text) {
+			t.Errorf("%s: %s %q, should be %s %q", c.what, got, text(v), c.enc, c.text)
+		}
+	}
+}
+
+// TestSetBulk adopts a run: nothing is copied, and it is one value among others.
+func TestSetBulk(t *testing.T) {
+	k := open(t)
+	db := k.DB(0)
+	empty := k.heap.Used()
+	for _, n := range []int{0, 5, 9000, value.ChunkSize, value.ChunkSize + 1, 10*value.ChunkSize - 1} {
+		ref := k.heap.Alloc(max(n, 1), memory.Values)
+		want := make([]byte, n)
+		for i := range want {
+			want[i] = byte(i * 7 >> 3)
+		}
+		copy(memory.Bytes(ref, n), want)
+		db.SetBulk([]byte("k"), uint64(ref), n, 0)
+		v := db.Lookup([]byte("k"))
+		if text(v) != string(want) || v.Len() != n {
+			t.Fatalf("%d bytes came out as %d", n, v.Len())
+		}
+		if n > 9000 {
+			at := 0
+			v.Chunks(func(piece []byte) bool {
+				if unsafe.SliceData(piece) != unsafe.SliceData(memory.Bytes(ref+memory.Ref(at), 1)) {
+					t.Errorf("the piece at %d of %d was copied", at, n)
+				}
+				at += len(piece)
+				return true
+			})
+		}
+	}
+	db.Delete([]byte("k"))
+	settle(k)
+	if used := k.heap.Used(); used != empty {
+		t.Errorf("%d bytes are left", used-empty)
+	}
+}
+
+// TestNoAllocations runs what a server does all day.
+func TestNoAllocations(t *testing.T) {
+	if invariant.Enabled {
+		t.Skip("a build that checks allocates")
+	}
+	k := open(t)
+	db := k.DB(0)
+	key, val, n := []byte("key"), []byte("value"), 0
+	for name, f := range map[string]func(){
+		"SetString": func() { db.SetString(key, val, 0) },
+		"Lookup":    func() { db.Lookup(key) },
+		"Prefetch":  func() { db.Prefetch(key); k.Prefetched() },
+		"new key":   func() { n++; db.SetInt(fmt.Appendf(val[:0], "%d", n), 1, 0) },
+		"volatile":  func() { db.SetString(key, val, k.Now()+1000) },
+		"deadline":  func() { db.SetDeadline(key, k.Now()+2000); db.Persist(key) },
+		"Append":    func() { db.SetInt(key, 5, 0); db.Append(key, val) },
+		"Delete":    func() { db.SetInt(key, 5, 0); db.Delete(key) },
+		"Random":    func() { db.Random() },
+		"ExpireDue": func() { k.ExpireDue(time.Second) },
+	} {
+		if got := testing.AllocsPerRun(1000, f); got != 0 {
+			t.Errorf("%s allocates %v times", name, got)
+		}
+	}
+}
+
+// TestClocks follows the clock field under LRU and LFU policies.
+func TestClocks(t *testing.T) {
+	k := open(t)
+	db := k.DB(0)
+	key := []byte("k")
+	db.SetInt(key, 1, 0)
+	k.SetNow(k.Now() + 30_000)
+	if idle := k.IdleMs(db.Peek(key)); idle != 30_000 {
+		t.Errorf("idle for %d ms", idle)
+	}
+	k.NoTouch = true
+	db.Lookup(key)
+	k.NoTouch = false
+	if idle := k.IdleMs(db.Peek(key)); idle != 30_000 {
+		t.Errorf("idle for %d ms after a look that does not touch", idle)
+	}
+	db.Lookup(key)
+	if idle := k.IdleMs(db.Peek(key)); idle != 0 {
+		t.Errorf("idle for %d ms after a look", idle)
+	}
+	k.SetIdle(db.Peek(key), 100_000)
+	db.SetDeadline(key, k.Now()+1_000_000_000) // in another block
+	if idle := k.IdleMs(db.Peek(key)); idle != 100_000 {
+		t.Errorf("idle for %d ms after EXPIRE", idle)
+	}
+
+	k.Policy = AllKeysLFU
+	db.Delete(key)
+	db.SetInt(key, 1, 0)
+	if f := k.Frequency(db.Peek(key)); f != 5 {
+		t.Errorf("a new key has the count %d", f)
+	}
+	for range 100_000 {
+		db.Lookup(key)
+	}
+	if f := k.Frequency(db.Peek(key)); f < 120 || f > 160 { // the published table says about 142
+		t.Errorf("100000 uses count %d", f)
+	}
+	was := k.Frequency(db.Peek(key))
+	k.SetNow(k.Now() + 10*60_000)
+	if f := k.Frequency(db.Peek(key)); f != was-10 {
+		t.Errorf("count %d ten minutes after %d", f, was)
+	}
+	k.LFUDecayTime = 0
+	if f := k.Frequency(db.Peek(key)); f != was {
+		t.Errorf("count %d without decay", f)
+	}
+	k.SetFrequency(db.Peek(key), 200)
+	if f := k.Frequency(db.Peek(key)); f != 200 {
+		t.Errorf("count %d, should be 200", f)
+	}
+}
+
+// TestEviction shows what each policy takes, and that it takes the worst by and large.
+func TestEviction(t *testing.T) {
+	const n = 4000
+	for policy := NoEviction; policy <= AllKeysRandom; policy++ {
+		t.Run(fmt.Sprint(policy), func(t *testing.T) {
+			k := open(t)
+			k.Policy = policy
+			var evicted []int
+			k.Hooks.Evicted = func(db int, key []byte) {
+				var i int
+				fmt.Sscanf(string(key), "%d", &i)
+				if db != i%3 {
+					t.Fatalf("%s is evicted from db %d", key, db)
+				}
+				evicted = append(evicted, i)
+			}
+			order := rand.Perm(n) // key i has rank order[i]: 0 is the least worth
+			for i := range n {
+				db, key, deadline := k.DB(i%3), fmt.Appendf(nil, "%d", i), int64(0)
+				if i%2 == 0 {
+					deadline = k.Now() + 1_000_000 + int64(order[i])*1000
+				}
+				db.SetInt(key, int64(i), deadline)
+				v := db.Peek(key)
+				k.SetIdle(v, int64(n-order[i])*1000)
+				k.SetFrequency(v, order[i]*255/n)
+			}
+			before := k.heap.Used()
+			for range n / 4 {
+				freed, ok := k.EvictOne()
+				if ok != (policy != NoEviction) || ok && freed < 24 {
+					t.Fatalf("EvictOne gives %d, %t", freed, ok)
+				}
+			}
+			if policy == NoEviction {
+				return
+			}
+			if k.heap.Used() >= before || k.Stats.Evicted != n/4 || len(evicted) != n/4 {
+				t.Errorf("%d evicted, %d bytes freed", k.Stats.Evicted, before-k.heap.Used())
+			}
+			sum := 0
+			for _, i := range evicted {
+				if policy.volatileOnly() && i%2 != 0 {
+					t.Fatalf("%d has no deadline and is evicted", i)
+				}
+				sum += order[i]
+			}
+			mean := float64(sum) / float64(len(evicted)) / n
+			t.Logf("policy %d: mean rank %.3f", policy, mean)
+			ideal := 0.125
+			if policy.volatileOnly() {
+				ideal = 0.25
+			}
+			if policy.random() {
+				if mean < 0.45 || mean > 0.55 {
+					t.Errorf("mean rank %.3f is not random", mean)
+				}
+			} else if mean > ideal+0.06 {
+				t.Errorf("mean rank %.3f, exact would be %.3f", mean, ideal)
+			}
+			for ok := true; ok; {
+				_, ok = k.EvictOne()
+			}
+			left := 0
+			for i := range 3 {
+				left += k.DB(i).Len()
+			}
+			if want := map[bool]int{true: n / 2, false: 0}[policy.volatileOnly()]; left != want {
+				t.Errorf("%d keys are left, should be %d", left, want)
+			}
+		})
+	}
+}
+
+// TestSwapUnderView swaps databases between a freeze and its walk: what is freed meanwhile is what the walk has passed.
+func TestSwapUnderView(t *testing.T) {
+	k := open(t)
+	for i := range 30_000 {
+		k.DB(i%2).SetString(fmt.Appendf(nil, "%d", i), fmt.Appendf(nil, "value %d", i), 0)
+	}
+	v := k.Freeze()
+	k.Swap(0, 1)
+	n := 0
+	for _, db := range v.DBs() {
+		v.Walk(db, 0, 1, func(e value.Value) bool {
+			if n%3 == 0 {
+				i := rand.IntN(30_000)
+				k.DB((i+1)%2).SetString(fmt.Appendf(nil, "%d", i), []byte("changed"), 0)
+				k.heap.Drain(10)
+			}
+			if want := "value " + string(e.Key()); text(e) != want {
+				t.Fatalf("%q is %q in the view", e.Key(), text(e))
+			}
+			n++
+			return true
+		})
+	}
+	if n != 30_000 {
+		t.Errorf("%d keys seen", n)
+	}
+	v.Close()
+}

@@ -1,0 +1,134 @@
+package keyspace
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"spindle/engine/data/memory"
+	"spindle/internal/invariant"
+)
+
+// threadTime is the CPU time of this thread: stalls of the machine are not in it.
+func threadTime() time.Duration {
+	var ts unix.Timespec
+	unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts)
+	return time.Duration(ts.Nano())
+}
+
+// steps runs f n times and gives the longest, in CPU time of this thread.
+func steps(n int, f func(i int)) (longest time.Duration) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	last := threadTime()
+	for i := range n {
+		f(i)
+		now := threadTime()
+		longest = max(longest, now-last)
+		last = now
+	}
+	return longest
+}
+
+// TestNoLongStep grows a database, rewrites it under a view, expires and deletes it key by key, and looks for the longest step. It does all
+// that twice and looks at the second time, when the kernel has already given the memory: a first touch of a huge page may take milliseconds.
+func TestNoLongStep(t *testing.T) {
+	if invariant.Enabled {
+		t.Skip("a build that checks is slow")
+	}
+	h, err := memory.New(memory.Options{Warm: 4 << 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	k := New(h, Options{StartMs: 1_000_000})
+	n := scaled(200_000)
+	noLongStep(t, k, n, time.Hour)
+	noLongStep(t, k, n, 500*time.Microsecond)
+}
+
+func noLongStep(t *testing.T, k *Keyspace, n int, limit time.Duration) {
+	db := k.DB(0)
+	val := []byte("0123456789abcdef0123456789abcdef")
+	key := make([]byte, 0, 16)
+	told := func(what string, longest time.Duration) {
+		t.Logf("%-28s %v", what, longest)
+		if longest > limit {
+			t.Errorf("%s: a step of %v", what, longest)
+		}
+	}
+	k.SetNow(1_500_000)
+	told("grow", steps(n, func(i int) {
+		key = fmt.Appendf(key[:0], "key:%012d", i)
+		db.SetString(key, val, 2_000_000+int64(i%2)*1_000_000)
+	}))
+	v := k.Freeze()
+	told("rewrite under a view", steps(n, func(i int) {
+		key = fmt.Appendf(key[:0], "key:%012d", i)
+		db.SetString(key, val, KeepTTL)
+		k.heap.Drain(100)
+	}))
+	v.Close()
+	settle(k)
+	k.SetNow(2_500_000)
+	told("expire, slices of 100 µs", steps(n/20, func(int) { k.ExpireDue(100 * time.Microsecond) }))
+	if db.Len() != n/2 {
+		t.Errorf("%d keys are left of %d", db.Len(), n)
+	}
+	told("delete", steps(n, func(i int) {
+		key = fmt.Appendf(key[:0], "key:%012d", i)
+		db.Delete(key)
+	}))
+	if db.Len() != 0 {
+		t.Errorf("%d keys are left", db.Len())
+	}
+	settle(k)
+}
+
+// TestBigValuesInShortSteps lets go of, overwrites, flushes and grows strings of 64 MB.
+func TestBigValuesInShortSteps(t *testing.T) {
+	if invariant.Enabled {
+		t.Skip("a build that checks is slow")
+	}
+	const size = 64 << 20
+	k := open(t)
+	db := k.DB(0)
+	key := []byte("big")
+	empty := k.heap.Used()
+	make := func() {
+		ref := k.heap.Alloc(size, 1)
+		db.SetBulk(key, uint64(ref), size, 0)
+	}
+	for _, c := range []struct {
+		name string
+		step func()
+	}{
+		{"Delete", func() { db.Delete(key) }},
+		{"overwrite", func() { db.SetInt(key, 1, 0) }},
+		{"Flush", func() { db.Flush() }},
+		{"expire", func() { db.SetDeadline(key, k.Now()-1); db.LookupWrite(key) }},
+		{"Append", func() { db.Append(key, []byte("x")) }},
+		{"SetRange far behind the end", func() { db.SetRange(key, 8*size, []byte("x")) }},
+		{"Rename", func() { db.Rename(key, []byte("other")) }},
+		{"Pin, then SetRange", func() { db.Pin(db.Lookup(key)); db.SetRange(key, 5, []byte("x")) }},
+	} {
+		make()
+		longest := steps(1, func(int) { c.step() })
+		t.Logf("%-28s %v", c.name, longest)
+		if longest > 500*time.Microsecond {
+			t.Errorf("%s of 64 MB takes %v", c.name, longest)
+		}
+		if c.name != "Pin, then SetRange" {
+			db.Flush()
+			settle(k)
+			if used := k.heap.Used(); used != empty {
+				t.Fatalf("%s: %d bytes are left", c.name, used-empty)
+			}
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package reactor
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"spindle/internal/invariant"
+)
+
+// Nothing on the way of a request allocates in steady state. gnet's probes do: one in 64 events.
+func TestRequestsDoNotAllocate(t *testing.T) {
+	if invariant.Enabled {
+		t.Skip("measures a release build")
+	}
+	for _, b := range []Backend{Gnet, Epoll} {
+		t.Run(b.String(), func(t *testing.T) {
+			_, addr := serveBoard(t, &pongHandler{}, Options{Backend: b})
+			var fds [4]int
+			for i := range fds {
+				fds[i] = rawDial(t, addr)
+				defer unix.Close(fds[i])
+			}
+			ask := []byte(strings.Repeat(command("PING"), 3))
+			half := len(ask)/2 + 3
+			answer := make([]byte, 64)
+			round := func() {
+				for _, fd := range fds {
+					unix.Write(fd, ask[:half]) // the rest waits in a chunk
+					unix.Write(fd, ask[half:])
+				}
+				for _, fd := range fds {
+					for got := 0; got < 3*len("+PONG\r\n"); {
+						n, err := unix.Read(fd, answer)
+						if err != nil || n == 0 {
+							t.Fatal(n, err)
+						}
+						got += n
+					}
+				}
+			}
+			for range 200 {
+				round()
+			}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			const rounds = 2000
+			for range rounds {
+				round()
+			}
+			runtime.ReadMemStats(&after)
+			each := float64(after.Mallocs-before.Mallocs) / (rounds * float64(len(fds)) * 3)
+			t.Logf("%.4f allocations a request", each)
+			if bound := map[Backend]float64{Gnet: 0.5, Epoll: 0.01}[b]; each > bound {
+				t.Errorf("%.4f allocations a request, more than %.2f", each, bound)
+			}
+		})
+	}
+}
+
+// An idle loop that keeps its P in a raw wait neither holds up the collector nor other goroutines.
+func TestIdleLoopsHoldNobodyUp(t *testing.T) {
+	_, addr := serveBoard(t, newBoard(), Options{Backend: Epoll, Loops: 3})
+	p := dial(t, addr)
+	for range 5 {
+		p.send(command("PING"))
+		p.expect("+OK\r\n")
+		start := time.Now()
+		runtime.GC()
+		done := make(chan struct{})
+		time.AfterFunc(time.Millisecond, func() { close(done) })
+		<-done
+		if took := time.Since(start); took > 2*time.Second {
+			t.Fatalf("a collection and a timer took %v", took)
+		}
+	}
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"regexp"
+	"strings"
+)
+
+// A class says what sort of reason an exclusion has. Later means that the tests are to pass once something exists.
+type class struct {
+	name  string
+	later bool
+	means string
+}
+
+// classes are all there are: a new sort of excuse is a change of this table, which a reader of the commit sees.
+var classes = []class{
+	{"list", true, "needs lists"},
+	{"hash", true, "needs hashes"},
+	{"set", true, "needs sets"},
+	{"zset", true, "needs sorted sets"},
+	{"stream", true, "needs streams"},
+	{"bitmap", true, "needs the bitmap commands"},
+	{"sort", true, "needs SORT"},
+	{"pubsub", true, "needs channels or keyspace notifications"},
+	{"scripting", true, "needs EVAL or functions"},
+	{"acl", true, "needs ACL users"},
+	{"aof", true, "needs the append-only file"},
+	{"replica", true, "needs our replica side"},
+	{"wait", true, "needs WAIT or blocking commands"},
+	{"eviction", true, "needs eviction"},
+	{"tracking", true, "needs client-side caching"},
+	{"cluster", true, "needs cluster mode or MIGRATE"},
+	{"allocator", false, "figures or commands of jemalloc"},
+	{"c-internals", false, "looks into C structures: hash table sizes, client buffers, shared objects"},
+	{"forked-child", false, "looks for a forked child by PID: spindle saves without fork"},
+	{"c-crash", false, "C stack traces, or input on which the C server has to die"},
+	{"since-7.4", false, "7.4 changed it against 7.0, and spindle follows 7.4"},
+}
+
+// An exclusion is one line of exclusions.txt.
+//
+//	== unit/keyspace
+//	list: SCAN TYPE -- makes its keys with LPUSH
+//	list!: a test that must not even be begun -- blocks for ever
+//	hash: /^SET .* on a hash -- a name that begins with a stroke is a regular expression
+//
+// The first colon ends the class, with ! the test is left out of the run; the last " -- " begins the reason.
+type exclusion struct {
+	line    int
+	file    string
+	class   *class
+	skip    bool
+	name    string
+	pattern *regexp.Regexp // nil: the name itself
+	reason  string
+	matched int
+}
+
+func (e *exclusion) matches(name string) bool {
+	if e.pattern != nil {
+		return e.pattern.MatchString(name)
+	}
+	return e.name == name
+}
+
+// exclusions are all of the list, by file.
+type exclusions struct {
+	files map[string][]*exclusion
+	all   []*exclusion
+}
+
+func (x *exclusions) of(file string) []*exclusion { return x.files[file] }
+
+// skipped are the names of file that the suite is told to leave out.
+func (x *exclusions) skipped(file string) (names []string) {
+	for _, e := range x.files[file] {
+		if e.skip {
+			names = append(names, e.name)
+		}
+	}
+	return names
+}
+
+var (
+	errNoFile   = errors.New("an exclusion stands below a line \"== file\"")
+	errNoReason = errors.New("an exclusion is \"class: name of test -- reason\"")
+)
+
+func readExclusions(file string) (*exclusions, error) {
+	x := &exclusions{files: map[string][]*exclusion{}}
+	f, err := os.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return x, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	current := ""
+	lines := bufio.NewScanner(f)
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		if name, ok := strings.CutPrefix(line, "== "); ok {
+			current = name
+			continue
+		}
+		e, err := parseExclusion(line)
+		if err == nil && current == "" {
+			err = errNoFile
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", file, n, err)
+		}
+		e.file, e.line = current, n
+		x.files[current] = append(x.files[current], e)
+		x.all = append(x.all, e)
+	}
+	return x, lines.Err()
+}
+
+// parseExclusion takes one line apart.
+func parseExclusion(line string) (*exclusion, error) {
+	kind, rest, ok := strings.Cut(line, ": ")
+	at := strings.LastIndex(rest, " -- ")
+	if !ok || at < 0 || strings.TrimSpace(rest[at+4:]) == "" {
+		return nil, errNoReason
+	}
+	e := &exclusion{name: strings.TrimSpace(rest[:at]), reason: strings.TrimSpace(rest[at+4:])}
+	kind, e.skip = strings.CutSuffix(kind, "!")
+	for i := range classes {
+		if classes[i].name == kind {
+			e.class = &classes[i]
+		}
+	}
+	if e.class == nil {
+		return nil, fmt.Errorf("there is no class %q; exclusions.go lists them", kind)
+	}
+	if pattern, ok := strings.CutPrefix(e.name, "/"); ok {
+		var err error
+		if e.pattern, err = regexp.Compile(pattern); err != nil {
+			return nil, err
+		}
+	}
+	return e, nil
+}

@@ -1,0 +1,21 @@
+package main
+
+// suiteFiles are the files of the suite that mostly concern what exists here, in the order they are run.
+//
+// A family that arrives brings its files: add them here, run -reference -file for them, and commit reference.txt.
+var suiteFiles = []string{
+	"unit/printver",
+	"unit/quit",
+	"unit/auth",
+	"unit/protocol",
+	"unit/keyspace",
+	"unit/scan",
+	"unit/expire",
+	"unit/dump",
+	"unit/limits",
+	"unit/querybuf",
+	"unit/networking",
+	"unit/multi",
+	"unit/type/string",
+	"unit/type/incr",
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+)
+
+// A status is what became of a test. Of several runs of one name in a file the worst counts.
+type status string
+
+const (
+	statusOK     status = "ok"
+	statusIgnore status = "ignore" // the suite's own tags leave it out
+	statusSkip   status = "skip"   // we left it out, by an exclusion that says so
+	statusErr    status = "err"
+	statusHang   status = "hang"
+	statusStart  status = "start"
+)
+
+// worse orders statuses of one name.
+var worse = []status{statusIgnore, statusSkip, statusOK, statusErr, statusHang}
+
+// A record is one line of what resume.tcl writes.
+type record struct {
+	status status
+	name   string
+	detail string
+}
+
+// results are the tests of one file, in the order they were first seen.
+type results struct {
+	names   []string
+	of      map[string]record
+	running string // the test that had begun and not ended
+}
+
+func newResults() *results { return &results{of: map[string]record{}} }
+
+// add takes a record in, keeping the worse of two of the same name.
+func (r *results) add(rec record) {
+	if rec.status == statusStart {
+		r.running = rec.name
+		return
+	}
+	if rec.status == statusOK || rec.status == statusErr {
+		r.running = ""
+	}
+	rec.name = steadyName(rec.name)
+	old, known := r.of[rec.name]
+	if !known {
+		r.names = append(r.names, rec.name)
+	}
+	if !known || slices.Index(worse, rec.status) > slices.Index(worse, old.status) {
+		r.of[rec.name] = rec
+	}
+}
+
+// count is how many names have status s.
+func (r *results) count(s status) (n int) {
+	for _, rec := range r.of {
+		if rec.status == s {
+			n++
+		}
+	}
+	return n
+}
+
+// readResults reads what resume.tcl wrote.
+func readResults(file string) (*results, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	r := newResults()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 64<<20) // an assertion may quote a large value
+	for lines.Scan() {
+		rec, err := parseRecord(lines.Text())
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		r.add(rec)
+	}
+	return r, lines.Err()
+}
+
+var unescape = strings.NewReplacer(`\\`, `\`, `\t`, "\t", `\n`, "\n", `\r`, "\r")
+
+// parseRecord takes a line apart: status, name, milliseconds, detail.
+func parseRecord(line string) (record, error) {
+	fields := strings.Split(line, "\t")
+	if len(fields) != 4 {
+		return record{}, fmt.Errorf("a record has 4 fields: %.100q", line)
+	}
+	s := status(fields[0])
+	if s != statusStart && !slices.Contains(worse, s) {
+		return record{}, fmt.Errorf("unknown status %q", s)
+	}
+	name := strings.TrimSpace(strings.ReplaceAll(unescape.Replace(fields[1]), "\n", " "))
+	return record{status: s, name: name, detail: unescape.Replace(fields[3])}, nil
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	idleLimit  = 120 * time.Second // without a test beginning or ending, the one that runs hangs
+	fileLimit  = 15 * time.Minute
+	hangsAtAll = 4 // tests of a file that may hang before the rest of it is given up
+)
+
+// A runner runs files of the suite in a tree of its own.
+type runner struct {
+	dir     string
+	keep    bool
+	prelude []string // what stands before ./runtest: a network namespace, if there may be one
+}
+
+// namespace gives the suite a network of its own: some of its servers listen on every address, and some tests need a second
+// one that is not the loopback's.
+const namespace = `
+ip link set lo up
+ip link add conf0 type veth peer name conf1 2>/dev/null || ip link add conf0 type dummy
+ip addr add 10.255.77.1/24 dev conf0
+ip link set conf0 up
+ip link set conf1 up 2>/dev/null
+exec "$@"`
+
+func newRunner(source string, keep bool) (*runner, error) {
+	dir, err := os.MkdirTemp("", "conformance-")
+	if err != nil {
+		return nil, err
+	}
+	r := &runner{dir: dir, keep: keep}
+	if err := makeTree(dir, source); err != nil {
+		r.close()
+		return nil, err
+	}
+	unshare := []string{"unshare", "--net"}
+	if os.Getuid() != 0 {
+		unshare = append(unshare, "--map-root-user")
+	}
+	r.prelude = append(unshare, "sh", "-c", namespace, "namespace")
+	if out, err := exec.Command(r.prelude[0], append(r.prelude[1:], "true")...).CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "conformance: no network namespace here (%v: %s): running without; some servers will listen on every address\n",
+			err, strings.TrimSpace(string(out)))
+		r.prelude = nil
+	}
+	return r, nil
+}
+
+func (r *runner) close() {
+	if r.keep {
+		fmt.Println("kept:", r.dir)
+		return
+	}
+	os.RemoveAll(r.dir)
+}
+
+// file runs one file of the suite with server in place of redis-server, leaving out the tests that skip names.
+//
+// A test that hangs is written down as such and the file is run again without it, so that the tests behind it are seen.
+func (r *runner) file(ctx context.Context, server, file string, skip []string) (*results, error) {
+	if err := wrap(r.dir, server); err != nil {
+		return nil, err
+	}
+	var hung []string
+	for {
+		got, hangs, err := r.once(ctx, file, append(append([]string(nil), skip...), hung...))
+		if err != nil {
+			return nil, err
+		}
+		if hangs == "" || len(hung) == hangsAtAll {
+			for _, name := range hung {
+				got.add(record{status: statusHang, name: name, detail: "did not end"})
+			}
+			return got, nil
+		}
+		fmt.Fprintf(os.Stderr, "%s: %q hangs: running the file again without it\n", file, hangs)
+		hung = append(hung, hangs)
+	}
+}
+
+// once runs the file once. hangs is the test that was running when the time was up.
+func (r *runner) once(ctx context.Context, file string, skip []string) (got *results, hangs string, err error) {
+	log := filepath.Join(r.dir, "results-"+strings.ReplaceAll(file, "/", "-"))
+	if err := os.WriteFile(log, nil, 0o644); err != nil {
+		return nil, "", err
+	}
+	args := append(append([]string(nil), r.prelude...), "./runtest", "--single", file, "--clients", "1", "--durable", "--timeout", "3600")
+	if r.keep {
+		args = append(args, "--dont-clean")
+	}
+	for _, name := range skip {
+		args = append(args, "--skiptest", name)
+	}
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Dir = r.dir
+	cmd.Env = append(os.Environ(), "CONFORMANCE_RESULTS="+log, "LC_ALL=C.UTF-8")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := os.Create(log + ".out")
+	if err != nil {
+		return nil, "", err
+	}
+	defer out.Close()
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		return nil, "", err
+	}
+	timedOut, err := watch(ctx, cmd, log)
+	if err != nil {
+		return nil, "", err
+	}
+	got, err = readResults(log)
+	if err != nil {
+		return nil, "", err
+	}
+	if timedOut {
+		hangs = got.running
+		if hangs == "" {
+			return nil, "", fmt.Errorf("%s stands still outside of a test; its output is %s", file, out.Name())
+		}
+	}
+	return got, hangs, nil
+}
+
+// watch waits for cmd, and ends its process group, and nothing else, when a limit is reached.
+func watch(ctx context.Context, cmd *exec.Cmd, log string) (timedOut bool, err error) {
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	end := func() {
+		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		<-done
+	}
+	began, moved := time.Now(), time.Now()
+	var size int64
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-done:
+			syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // servers that a failed test left behind
+			var exit *exec.ExitError
+			if err != nil && !errors.As(err, &exit) {
+				return false, err
+			}
+			return false, nil // a failing test makes it exit 1; the record says which
+		case <-ctx.Done():
+			end()
+			return false, ctx.Err()
+		case now := <-tick.C:
+			if info, err := os.Stat(log); err == nil && info.Size() != size {
+				size, moved = info.Size(), now
+			}
+			if now.Sub(moved) > idleLimit || now.Sub(began) > fileLimit {
+				end()
+				return true, nil
+			}
+		}
+	}
+}
+
+// referenceServer is Debian's redis-server.
+func referenceServer() (string, error) {
+	return exec.LookPath("redis-server")
+}
+
+// serverVersion is the line that --version prints.
+func serverVersion(ctx context.Context, server string) string {
+	out, err := exec.CommandContext(ctx, server, "--version").Output()
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(out))
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+//go:embed resume.tcl
+var resumeTcl []byte
+
+var errNoClientStart = errors.New("tests/test_helper.tcl has no line `if {$::client} {`: the suite's driver has changed; see resume.tcl for what is needed of it")
+
+// makeTree copies the suite below source into dir, with src/redis-server as a wrapper of the server under test, and makes the
+// one edit: resume.tcl is sourced before the suite's client starts. The cached source itself is never written to.
+func makeTree(dir, source string) error {
+	for _, part := range []string{"tests", "runtest", "redis.conf", "utils"} {
+		from := filepath.Join(source, part)
+		if _, err := os.Stat(from); err != nil {
+			continue // utils only serves TLS and a few tools
+		}
+		if out, err := exec.Command("cp", "-r", from, dir).CombinedOutput(); err != nil {
+			return fmt.Errorf("copying %s: %w: %s", from, err, out)
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "src"), 0o755); err != nil {
+		return err
+	}
+	for _, tool := range []string{"redis-cli", "redis-benchmark", "redis-check-aof", "redis-check-rdb"} {
+		where, err := exec.LookPath(tool)
+		if err != nil {
+			return err
+		}
+		if err := os.Symlink(where, filepath.Join(dir, "src", tool)); err != nil {
+			return err
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "tests", "resume.tcl"), resumeTcl, 0o644); err != nil {
+		return err
+	}
+	helper := filepath.Join(dir, "tests", "test_helper.tcl")
+	text, err := os.ReadFile(helper)
+	if err != nil {
+		return err
+	}
+	edited, err := sourceResume(string(text))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(helper, []byte(edited), 0o644)
+}
+
+// sourceResume is the edit of the suite's driver.
+func sourceResume(text string) (string, error) {
+	const start = "\nif {$::client} {\n"
+	at := strings.LastIndex(text, start)
+	if at < 0 {
+		return "", errNoClientStart
+	}
+	return text[:at] + "\nif {$::client} {source tests/resume.tcl}" + text[at:], nil
+}
+
+// wrap makes src/redis-server stand for server: a script that becomes it, so that the PID the suite knows is the server's.
+func wrap(dir, server string) error {
+	script := "#!/bin/sh\nexec '" + strings.ReplaceAll(server, "'", `'\''`) + "' \"$@\"\n"
+	return os.WriteFile(filepath.Join(dir, "src", "redis-server"), []byte(script), 0o755)
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+)
+
+// A verdict is one file judged.
+//
+//	J1. A test that the reference passes passes here, or an exclusion names it.
+//	J2. A test that the reference fails may fail; nothing is asked of it.
+//	J3. An exclusion that no failing or skipped test needs is wrong: it hides what might break tomorrow.
+type verdict struct {
+	file      string
+	reference int // tests the reference passes
+	passes    int // of those, here
+	more      int // passed here, not by the reference
+	bothFail  int
+	excluded  map[*class]int
+	failures  []record     // unexplained: J1
+	missing   []string     // passed by the reference and never reached here: J1
+	stale     []*exclusion // J3
+}
+
+func (v *verdict) wrong() int { return len(v.failures) + len(v.missing) + len(v.stale) }
+
+// judge holds what spindle did against what the reference did and against the exclusions of the file.
+func judge(file string, got, want *results, excluded []*exclusion) *verdict {
+	v := &verdict{file: file, reference: want.count(statusOK), excluded: map[*class]int{}}
+	excuse := func(name string) bool {
+		for _, e := range excluded {
+			if e.matches(name) {
+				e.matched++
+				v.excluded[e.class]++
+				return true
+			}
+		}
+		return false
+	}
+	for _, name := range got.names {
+		rec, ref := got.of[name], want.of[name].status
+		switch rec.status {
+		case statusOK:
+			if ref == statusOK {
+				v.passes++
+			} else {
+				v.more++
+			}
+		case statusErr, statusHang:
+			if excuse(name) {
+				break
+			}
+			if ref == statusErr || ref == statusHang {
+				v.bothFail++
+				break
+			}
+			v.failures = append(v.failures, rec)
+		case statusSkip:
+			if !excuse(name) {
+				v.missing = append(v.missing, name)
+			}
+		case statusIgnore:
+			if ref == statusOK && !excuse(name) {
+				v.missing = append(v.missing, name)
+			}
+		}
+	}
+	for _, name := range want.names {
+		if _, reached := got.of[name]; !reached && want.of[name].status == statusOK && !excuse(name) {
+			v.missing = append(v.missing, name)
+		}
+	}
+	for _, e := range excluded {
+		if e.matched == 0 {
+			v.stale = append(v.stale, e)
+		}
+	}
+	return v
+}
+
+// later and never split the exclusions by whether the tests are to pass one day.
+func (v *verdict) later() (n int) { return v.sum(true) }
+func (v *verdict) never() (n int) { return v.sum(false) }
+
+func (v *verdict) sum(later bool) (n int) {
+	for c, count := range v.excluded {
+		if c.later == later {
+			n += count
+		}
+	}
+	return n
+}
+
+func (v *verdict) print(w io.Writer) {
+	fmt.Fprintf(w, "%-28s reference %3d  spindle %3d  later %3d  excluded %3d  fails in both %2d  wrong %d\n",
+		v.file, v.reference, v.passes, v.later(), v.never(), v.bothFail, v.wrong())
+	for _, rec := range v.failures {
+		fmt.Fprintf(w, "  %s: %s\n%s", rec.status, rec.name, indent(rec.detail))
+	}
+	for _, name := range v.missing {
+		fmt.Fprintf(w, "  not reached: %s\n", name)
+	}
+	for _, e := range v.stale {
+		fmt.Fprintf(w, "  exclusions.txt:%d: nothing needs it any more: %s\n", e.line, e.name)
+	}
+}
+
+// indent shows the first lines of a failure.
+func indent(detail string) string {
+	lines := strings.SplitN(strings.TrimSpace(detail), "\n", 14)
+	for i, line := range lines {
+		if len(line) > 240 {
+			line = line[:240] + "…"
+		}
+		lines[i] = "      " + line
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+var unsteady = regexp.MustCompile(`\bpid \d+|\bport \d+`)
+
+// steadyName is a test's name without what differs from run to run.
+func steadyName(name string) string {
+	return unsteady.ReplaceAllStringFunc(name, func(s string) string {
+		word, _, _ := strings.Cut(s, " ")
+		return word + " N"
+	})
+}

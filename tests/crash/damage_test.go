@@ -1,0 +1,132 @@
+package crash
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"spindle/tests/testkit"
+)
+
+var offset = regexp.MustCompile(`offset \d+`)
+
+// TestDamagedFiles: a file that is not whole ends the start with exit code 1, says what is wrong, where, and what to do, and is left as
+// it is for whoever comes to mend it.
+func TestDamagedFiles(t *testing.T) {
+	s := testkit.Start(t)
+	testkit.Pipe(t, s.Dial(), 3000, func(i int) []any {
+		return []any{"SET", fmt.Sprint("key:", i), strings.Repeat("v", i%200), "PXAT", 4102444800000 + i}
+	})
+	s.Do("SAVE")
+	if code := s.Terminate(); code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
+	whole, err := os.ReadFile(s.File("dump.rdb"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	half := len(whole) / 2
+	changed := func(at int, with ...byte) []byte {
+		b := bytes.Clone(whole)
+		copy(b[at:], with)
+		return b
+	}
+	for _, c := range []struct {
+		name  string
+		file  []byte
+		where bool // an offset is named
+		says  string
+	}{
+		{"empty", nil, false, ""},
+		{"only the signature", whole[:9], true, "hort read"},
+		{"cut in the header", whole[:30], true, "hort read"},
+		{"cut in the middle", whole[:half], true, "hort read"},
+		{"cut in the checksum", whole[:len(whole)-3], true, "hort read"},
+		{"another checksum", changed(len(whole)-1, ^whole[len(whole)-1]), true, "checksum"},
+		{"zeros in the middle", append(append(bytes.Clone(whole[:half]), make([]byte, 4096)...), whole[min(len(whole), half+4096):]...), true, ""},
+		{"0xFF in the middle", append(append(bytes.Clone(whole[:half]), bytes.Repeat([]byte{0xff}, 4096)...), whole[min(len(whole), half+4096):]...), true, ""},
+		{"a version to come", changed(5, []byte("0099")...), false, "version"},
+		{"no number for a version", changed(5, []byte("zzzz")...), false, "version"},
+		{"a text", []byte(strings.Repeat("to be or not to be\n", 200)), false, "signature"},
+		{"an append-only file", []byte("*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n"), false, "signature"},
+		{"two signatures", append([]byte("REDIS0010"), whole...), true, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := dir + "/dump.rdb"
+			if err := os.WriteFile(path, c.file, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			refused(t, dir, path, c.where, c.says)
+			if left, err := os.ReadFile(path); err != nil || !bytes.Equal(left, c.file) {
+				t.Errorf("the file did not stay as it was: %v", err)
+			}
+		})
+	}
+}
+
+// refused starts a server on dir, which must end with 1 and say why.
+func refused(t *testing.T, dir, path string, where bool, says string) {
+	t.Helper()
+	r := testkit.Launch(t, testkit.Spec{Dir: dir, NoWait: true})
+	if code := r.Wait(testkit.Slowly(20 * time.Second)); code != 1 {
+		t.Errorf("exit code %d, want 1", code)
+	}
+	log := r.Log()
+	if strings.Contains(log, "Ready to accept") {
+		t.Error("it served before it refused")
+	}
+	if where && !offset.MatchString(log) {
+		t.Error("no offset is named")
+	}
+	for _, word := range []string{says, "What to do", filepath.Base(path)} {
+		if !strings.Contains(strings.ToLower(log), strings.ToLower(word)) {
+			t.Errorf("the log does not say %q", word)
+		}
+	}
+}
+
+// TestForeignFile: a file of redis-server with a type this version does not have is refused by the key's name, and one without is loaded.
+func TestForeignFile(t *testing.T) {
+	r := testkit.Redis(t)
+	testkit.Pipe(t, r.Dial(), 2000, func(i int) []any { return []any{"SET", fmt.Sprint("key:", i), i * 7} })
+	r.Do("SELECT", "3")
+	r.Do("SET", "volatile", strings.Repeat("x", 100_000), "EX", "100000")
+	digest := r.Do("DEBUG", "DIGEST").Text
+	r.Do("SAVE")
+	s := testkit.Launch(t, testkit.Spec{Dir: r.Dir})
+	if got := s.Do("DEBUG", "DIGEST").Text; got != digest {
+		t.Errorf("digest %s, redis-server has %s", got, digest)
+	}
+	s.Kill()
+	r.Do("XADD", "of another kind", "*", "f", "v")
+	r.Do("SAVE")
+	if v := knows(t, "XADD"); v {
+		t.Skip("every type of the reference is there")
+	}
+	refused(t, r.Dir, r.File("dump.rdb"), true, "of another kind")
+}
+
+// knows says whether spindle knows a command.
+func knows(t *testing.T, name string) bool {
+	s := testkit.Start(t)
+	v := s.Do("COMMAND", "INFO", name)
+	return len(v.Elems) == 1 && !v.Elems[0].Null
+}
+
+// TestFileThatCannotBeRead: a folder in the file's place is no reason to start empty.
+func TestFileThatCannotBeRead(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(dir+"/dump.rdb", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r := testkit.Launch(t, testkit.Spec{Dir: dir, NoWait: true})
+	if code := r.Wait(testkit.Slowly(20 * time.Second)); code != 1 {
+		t.Errorf("exit code %d, want 1", code)
+	}
+}

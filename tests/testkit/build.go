@@ -1,0 +1,61 @@
+package testkit
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+var built = sync.OnceValues(build)
+
+// Spindle is the path of the server's binary, built from this tree the way the tests are built (-race, -tags invariants).
+//
+// SPINDLE_BINARY names another one. All test processes of a run share one build: the go command finds it up to date.
+func Spindle(t testing.TB) string {
+	t.Helper()
+	path, err := built()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func build() (string, error) {
+	if path := os.Getenv("SPINDLE_BINARY"); path != "" {
+		return filepath.Abs(path)
+	}
+	kind, flags := "plain", raceBuild
+	switch {
+	case len(raceBuild) > 0:
+		kind = "race"
+	case Checked:
+		kind, flags = "invariants", []string{"-tags", "invariants"}
+	}
+	out, err := exec.Command("go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", fmt.Errorf("go env GOMOD: %w", err)
+	}
+	dir := filepath.Join(filepath.Dir(strings.TrimSpace(string(out))), "bin", "test-"+kind)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return "", err
+	}
+	defer lock.Close() // and let go of with it
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "spindle")
+	args := append(append([]string{"build"}, flags...), "-o", path, "spindle")
+	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, out)
+	}
+	return path, nil
+}

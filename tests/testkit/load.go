@@ -1,0 +1,44 @@
+package testkit
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"testing"
+
+	"spindle/protocol/respclient"
+)
+
+// window is how many requests Pipe has under way.
+const window = 500
+
+// Pipe sends n requests, many at a time, and fails the test on the first error, an error reply too.
+func Pipe(t testing.TB, c *respclient.Client, n int, request func(i int) []any) {
+	t.Helper()
+	for from := 0; from < n; from += window {
+		to := min(n, from+window)
+		for i := from; i < to; i++ {
+			c.Send(request(i)...)
+		}
+		for i := from; i < to; i++ {
+			v, err := c.Receive()
+			if err == nil {
+				err = v.Err()
+			}
+			if err != nil {
+				t.Fatalf("%.200v: %v", request(i), err)
+			}
+		}
+	}
+}
+
+// Sum is a fingerprint of a file's bytes.
+func Sum(t testing.TB, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}

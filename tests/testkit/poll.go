@@ -1,0 +1,35 @@
+package testkit
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// Until asks again and again until ask returns nil, and fails the test with its last error when limit is over.
+func Until(t testing.TB, limit time.Duration, what string, ask func() error) {
+	t.Helper()
+	if err := poll(limit, ask); err != nil {
+		t.Fatalf("%s: not within %v: %v", what, limit, err)
+	}
+}
+
+func poll(limit time.Duration, ask func() error) error {
+	pause := time.Millisecond
+	for deadline := time.Now().Add(limit); ; {
+		err := ask()
+		if err == nil || time.Now().After(deadline) {
+			return err
+		}
+		time.Sleep(pause)
+		pause = min(pause*2, 50*time.Millisecond)
+	}
+}
+
+// Equal is nil when got is want: for Until.
+func Equal[T comparable](got, want T) error {
+	if got != want {
+		return fmt.Errorf("%v, want %v", got, want)
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package testkit
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// Ports are taken below the range the kernel gives to outgoing connections, so that no client can sit on one between our
+// looking and the server's binding. A lock on a file holds each for this process: test processes run side by side.
+const defaultPorts = "22000-30999"
+
+var (
+	portsMu sync.Mutex
+	next    int
+	leases  []*os.File // held until the process ends
+)
+
+// FreePort is a loopback port that nobody listens on and no other test process will be given. SPINDLE_TEST_PORTS (from-to)
+// says from which range.
+func FreePort(t testing.TB) int {
+	t.Helper()
+	port, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+func freePort() (int, error) {
+	text := os.Getenv("SPINDLE_TEST_PORTS")
+	if text == "" {
+		text = defaultPorts
+	}
+	low, high, _ := strings.Cut(text, "-")
+	from, err := strconv.Atoi(low)
+	if err != nil {
+		return 0, fmt.Errorf("SPINDLE_TEST_PORTS: %w", err)
+	}
+	to, err := strconv.Atoi(high)
+	if err != nil || to < from {
+		return 0, fmt.Errorf("SPINDLE_TEST_PORTS: %q is no range", text)
+	}
+	dir := filepath.Join(os.TempDir(), "spindle-test-ports")
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return 0, err
+	}
+	portsMu.Lock()
+	defer portsMu.Unlock()
+	if next == 0 {
+		next = os.Getpid() * 97
+	}
+	for range to - from + 1 {
+		port := from + next%(to-from+1)
+		next++
+		lease, err := os.OpenFile(filepath.Join(dir, strconv.Itoa(port)), os.O_CREATE|os.O_RDWR, 0o666)
+		if err != nil {
+			return 0, err
+		}
+		if syscall.Flock(int(lease.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+			lease.Close()
+			continue
+		}
+		l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
+		if err != nil {
+			lease.Close()
+			continue
+		}
+		leases = append(leases, lease)
+		return port, l.Close()
+	}
+	return 0, fmt.Errorf("no port of %s is free", text)
+}

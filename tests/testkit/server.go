@@ -1,0 +1,394 @@
+package testkit
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"spindle/protocol/respclient"
+)
+
+// A Server is one process and the folder it works in. Start, Redis and Launch make them; the test's end ends them.
+type Server struct {
+	Addr string // 127.0.0.1:port
+	Port int
+	Dir  string // its working directory, new and empty at first
+	PID  int
+
+	t       testing.TB
+	name    string // spindle or redis-server
+	program string
+	args    []string
+	shell   string // run before it, in the shell that becomes it
+	logPath string
+	cmd     *exec.Cmd
+	ended   chan struct{} // closed when the process has been waited for
+	exit    error
+	mayFail bool
+
+	mu     sync.Mutex
+	client *respclient.Client
+}
+
+// replyTimeout bounds each reply that Do and Dial's clients wait for.
+const replyTimeout = 60 * time.Second
+
+// Spec says what to start, where the short forms do not do.
+type Spec struct {
+	Redis  bool     // redis-server from PATH instead of spindle
+	Args   []string // after ours: the last of two directives holds
+	Shell  string   // shell commands run first, in what becomes the server: "ulimit -n 64"
+	Dir    string   // "": a new one
+	Bare   bool     // none of our arguments: Args are all
+	Port   int      // 0: a free one
+	NoWait bool     // do not wait for it to answer: it may refuse to start
+}
+
+// Start starts spindle with the given directives and waits until it answers.
+func Start(t testing.TB, args ...string) *Server {
+	t.Helper()
+	return Launch(t, Spec{Args: args})
+}
+
+// Redis starts redis-server the same way.
+func Redis(t testing.TB, args ...string) *Server {
+	t.Helper()
+	return Launch(t, Spec{Redis: true, Args: args})
+}
+
+// Launch starts what spec says. Unless Bare, it saves nothing by itself and lets this host use DEBUG.
+func Launch(t testing.TB, spec Spec) *Server {
+	t.Helper()
+	s := &Server{t: t, name: "spindle", Port: spec.Port, Dir: spec.Dir, shell: spec.Shell}
+	if s.Dir == "" {
+		s.Dir = t.TempDir()
+	}
+	if s.Port == 0 {
+		s.Port = FreePort(t)
+	}
+	s.Addr = "127.0.0.1:" + strconv.Itoa(s.Port)
+	if spec.Redis {
+		s.name, s.program = "redis-server", Program(t, "redis-server")
+	} else {
+		s.program = Spindle(t)
+	}
+	if !spec.Bare {
+		s.args = []string{"--port", strconv.Itoa(s.Port), "--bind", "127.0.0.1", "--dir", s.Dir, "--save", "", "--enable-debug-command", "local"}
+	}
+	s.args = append(s.args, spec.Args...)
+	s.logPath = filepath.Join(t.TempDir(), s.name+".log")
+	s.ended = make(chan struct{})
+	close(s.ended)
+	t.Cleanup(s.finish)
+	s.start(!spec.NoWait)
+	return s
+}
+
+func (s *Server) start(wait bool) {
+	s.t.Helper()
+	log, err := os.OpenFile(s.logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer log.Close() // the child has its own
+	s.cmd = exec.Command(s.program, s.args...)
+	if s.shell != "" {
+		s.cmd = exec.Command("/bin/sh", append([]string{"-c", s.shell + `; exec "$0" "$@"`, s.program}, s.args...)...)
+	}
+	s.cmd.Stdout, s.cmd.Stderr, s.cmd.Dir = log, log, s.Dir
+	if err := startChild(s.cmd); err != nil {
+		s.t.Fatalf("%s: %v", s.name, err)
+	}
+	s.PID = s.cmd.Process.Pid
+	ended, cmd := make(chan struct{}), s.cmd
+	s.ended = ended
+	go func() {
+		s.exit = cmd.Wait()
+		close(ended)
+	}()
+	if wait {
+		s.AwaitReady(Slowly(30 * time.Second))
+	}
+}
+
+// AwaitReady returns when the server answers a PING with anything but LOADING.
+func (s *Server) AwaitReady(limit time.Duration) {
+	s.t.Helper()
+	err := poll(limit, func() error {
+		if s.Ended() {
+			return nil
+		}
+		return s.ping()
+	})
+	if s.Ended() {
+		s.t.Fatalf("%s ended (%v) instead of serving:\n%s", s.name, s.exit, tail(s.Log(), 4000))
+	}
+	if err != nil {
+		s.t.Fatalf("%s does not serve within %v: %v\n%s", s.name, limit, err, tail(s.Log(), 4000))
+	}
+}
+
+func (s *Server) ping() error {
+	c, err := respclient.DialTimeout(s.Addr, time.Second)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	c.SetTimeout(5 * time.Second)
+	v, err := c.Do("PING")
+	if err == nil && strings.HasPrefix(v.Text, "LOADING") {
+		err = v.Err()
+	}
+	return err
+}
+
+// Restart starts an ended server again, in the same folder and on the same port, with more directives.
+func (s *Server) Restart(args ...string) {
+	s.t.Helper()
+	s.Again(args...)
+	s.AwaitReady(Slowly(60 * time.Second))
+}
+
+// Again is Restart that does not wait: the server may refuse.
+func (s *Server) Again(args ...string) {
+	s.t.Helper()
+	if !s.Ended() {
+		s.t.Fatalf("%s still runs", s.name)
+	}
+	s.args = append(s.args, args...)
+	s.start(false)
+}
+
+// Ended says whether the process is gone.
+func (s *Server) Ended() bool {
+	select {
+	case <-s.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// Signal sends a signal to the process, and to no other.
+func (s *Server) Signal(sig syscall.Signal) {
+	s.t.Helper()
+	if err := s.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		s.t.Fatalf("%s: signal %v: %v", s.name, sig, err)
+	}
+}
+
+// Kill is kill -9, and waits.
+func (s *Server) Kill() {
+	s.t.Helper()
+	s.hangUp()
+	s.Signal(syscall.SIGKILL)
+	s.Wait(10 * time.Second)
+}
+
+// Terminate asks the process to end and returns its exit code.
+func (s *Server) Terminate() int {
+	s.t.Helper()
+	s.hangUp()
+	s.Signal(syscall.SIGTERM)
+	return s.Wait(Slowly(30 * time.Second))
+}
+
+// Wait waits for the process to end and returns its exit code; -1 is a signal.
+func (s *Server) Wait(limit time.Duration) int {
+	s.t.Helper()
+	select {
+	case <-s.ended:
+	case <-time.After(limit):
+		s.t.Fatalf("%s does not end within %v:\n%s", s.name, limit, tail(s.Log(), 4000))
+	}
+	s.hangUp()
+	return s.cmd.ProcessState.ExitCode()
+}
+
+// Crashes says that the test means the server to end badly: its log is not searched for panics at the end.
+func (s *Server) Crashes() { s.mayFail = true }
+
+var disaster = regexp.MustCompile(`(?m)^.*(WARNING: DATA RACE|^panic: |^fatal error: |invariant broken|goroutine \d+ \[running\]|BUG REPORT).*$`)
+
+// finish ends the server with the test, and fails the test if the log tells of a panic, a race or a broken invariant.
+func (s *Server) finish() {
+	s.hangUp()
+	if !s.Ended() {
+		s.cmd.Process.Kill()
+		<-s.ended
+	}
+	log := s.Log()
+	if !s.mayFail {
+		if at := disaster.FindStringIndex(log); at != nil {
+			s.t.Errorf("%s's log tells of a disaster:\n%s", s.name, log[at[0]:min(len(log), at[0]+6000)])
+		}
+	}
+	if s.t.Failed() {
+		s.t.Logf("%s's log ends:\n%s", s.name, tail(log, 3000))
+	}
+}
+
+// Log is what the server has written to its outputs so far, in all its lives.
+func (s *Server) Log() string {
+	text, err := os.ReadFile(s.logPath)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// AwaitLog returns when the log holds text.
+func (s *Server) AwaitLog(limit time.Duration, text string) {
+	s.t.Helper()
+	Until(s.t, limit, fmt.Sprintf("%q in the log of %s", text, s.name), func() error {
+		if log := s.Log(); !strings.Contains(log, text) {
+			return fmt.Errorf("it ends:\n%s", tail(log, 2000))
+		}
+		return nil
+	})
+}
+
+// File is the path of a file in the server's folder.
+func (s *Server) File(name string) string { return filepath.Join(s.Dir, name) }
+
+// Files are the names in the server's folder, sorted.
+func (s *Server) Files() []string {
+	entries, err := os.ReadDir(s.Dir)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Dial opens a connection that the test's end closes.
+func (s *Server) Dial() *respclient.Client {
+	s.t.Helper()
+	c, err := respclient.Dial(s.Addr)
+	if err != nil {
+		s.t.Fatalf("%s: %v", s.name, err)
+	}
+	c.SetTimeout(Slowly(replyTimeout))
+	s.t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// Ask sends one request on the server's own connection; an error reply is a Value.
+func (s *Server) Ask(args ...any) (respclient.Value, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.client == nil {
+		c, err := respclient.Dial(s.Addr)
+		if err != nil {
+			return respclient.Value{}, err
+		}
+		s.client = c
+		c.SetTimeout(Slowly(replyTimeout))
+	}
+	v, err := s.client.Do(args...)
+	if err != nil {
+		s.client.Close()
+		s.client = nil
+	}
+	return v, err
+}
+
+// Do is Ask that fails the test on any error, an error reply too.
+func (s *Server) Do(args ...any) respclient.Value {
+	s.t.Helper()
+	v, err := s.Ask(args...)
+	if err == nil {
+		err = v.Err()
+	}
+	if err != nil {
+		s.t.Fatalf("%s: %.200v: %v", s.name, args, err)
+	}
+	return v
+}
+
+// hangUp closes the server's own connection.
+func (s *Server) hangUp() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.client != nil {
+		s.client.Close()
+		s.client = nil
+	}
+}
+
+// Info is INFO of one section, or of everything, as fields.
+func (s *Server) Info(section string) map[string]string {
+	s.t.Helper()
+	fields := map[string]string{}
+	for line := range strings.Lines(s.Do("INFO", section).Text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			fields[name] = value
+		}
+	}
+	return fields
+}
+
+// InfoInt is one field of INFO.
+func (s *Server) InfoInt(section, field string) int64 {
+	s.t.Helper()
+	text, ok := s.Info(section)[field]
+	n, err := strconv.ParseInt(text, 10, 64)
+	if !ok || err != nil {
+		s.t.Fatalf("%s: INFO %s: %s:%s", s.name, section, field, text)
+	}
+	return n
+}
+
+// AwaitInfo returns when a field of INFO has a value.
+func (s *Server) AwaitInfo(limit time.Duration, section, field, want string) {
+	s.t.Helper()
+	Until(s.t, limit, s.name+": INFO "+section+": "+field, func() error { return Equal(s.Info(section)[field], want) })
+}
+
+// CLI runs redis-cli against the server with text as its input.
+func (s *Server) CLI(text string, args ...string) (out string, code int) {
+	s.t.Helper()
+	return Run(s.t, 5*time.Minute, text, Program(s.t, "redis-cli"), append([]string{"-p", strconv.Itoa(s.Port)}, args...)...)
+}
+
+// RSS is the process's resident memory in bytes, now.
+func (s *Server) RSS() int64 {
+	s.t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", s.PID))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	words := strings.Fields(string(text))
+	if len(words) < 2 {
+		s.t.Fatalf("%s: statm: %q", s.name, text)
+	}
+	pages, err := strconv.ParseInt(words[1], 10, 64)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return pages * int64(os.Getpagesize())
+}
+
+// OpenFiles is how many descriptors the process holds.
+func (s *Server) OpenFiles() int {
+	s.t.Helper()
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.PID))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return len(entries)
+}

@@ -1,0 +1,80 @@
+// Package testkit starts real servers, spindle and redis-server, for tests that look at them from outside.
+//
+// Owner: the test that starts a server; a Server's methods may be called from any goroutine of it, Do from one at a time.
+// Never: ends a process it did not start, listens beyond loopback, or leaves a process or a file behind: a server dies with the
+// test process, whatever ends that.
+// Start at server.go; build.go makes the binary, ports.go finds ports, child.go starts processes, poll.go waits.
+package testkit
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"spindle/internal/invariant"
+)
+
+// Checked is true under -race and -tags invariants. The servers are then built the same way: slower, and larger.
+const Checked = invariant.Enabled
+
+// Slowly stretches a bound on time in builds that check.
+func Slowly(d time.Duration) time.Duration {
+	if Checked {
+		return 8 * d
+	}
+	return d
+}
+
+// Program finds a program of Debian's redis packages, which `make deps` installs. It fails the test if there is none.
+func Program(t testing.TB, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Fatalf("%v: make deps installs it", err)
+	}
+	return path
+}
+
+// Run runs a program to its end with text as its input and returns what it wrote to both outputs, and how it exited.
+func Run(t testing.TB, limit time.Duration, text, name string, args ...string) (out string, code int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Stdin = strings.NewReader(text)
+	var buf bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &buf, &buf
+	cmd.WaitDelay = 5 * time.Second
+	err := startChild(cmd)
+	if err == nil {
+		err = cmd.Wait()
+	}
+	if ctx.Err() != nil {
+		t.Fatalf("%s %v did not end within %v:\n%s", name, args, limit, tail(buf.String(), 2000))
+	}
+	if cmd.ProcessState == nil {
+		t.Fatalf("%s %v: %v", name, args, err)
+	}
+	return buf.String(), cmd.ProcessState.ExitCode()
+}
+
+// tail is the end of s.
+func tail(s string, n int) string {
+	if len(s) > n {
+		return "…" + s[len(s)-n:]
+	}
+	return s
+}
+
+// Scale is how many times the usual amount of work a test shall do: SPINDLE_TEST_SCALE, or 1.
+func Scale() int {
+	if n, err := strconv.Atoi(os.Getenv("SPINDLE_TEST_SCALE")); err == nil && n > 1 {
+		return n
+	}
+	return 1
+}
