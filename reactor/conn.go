@@ -117,6 +117,7 @@ func (c *conn) serve(buf []byte) (rest []byte) {
 		p.Limits = c.limits()
 		n, err := p.Parse(buf)
 		if err != nil {
+			p.Reset() // it may be the loop's, and the next connection's
 			c.malformed(err)
 			return nil
 		}
@@ -124,6 +125,7 @@ func (c *conn) serve(buf []byte) (rest []byte) {
 			done := c.run(p.Requests, len(buf)-n)
 			switch {
 			case c.closed || c.closing:
+				p.Reset() // what is incomplete behind QUIT is nobody's
 				return nil
 			case done < len(p.Requests):
 				if done > 0 {

@@ -181,6 +181,28 @@ func TestProtocolErrorIsAnsweredBehindWhatCameBefore(t *testing.T) {
 	})
 }
 
+// What a connection left half parsed when it ended is never read into the next one's requests: they share the loop's parser.
+func TestNextConnectionStartsClean(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b Backend) {
+		_, addr := serveBoard(t, newBoard(), Options{Backend: b})
+		for _, last := range []string{
+			"*3000000000\r\n",                       // a count out of range
+			"*2\r\n$4\r\nECHO\r\nfooz\r\n",          // a length without its sign
+			"*2\r\n$4\r\nECHO\r\n$-10\r\n",          // a length out of range
+			command("QUIT") + "*3\r\n$4\r\nECHO\r\n", // half a request behind the end
+		} {
+			old := dial(t, addr)
+			old.send(last)
+			if line, err := old.r.ReadString('\n'); err != nil {
+				t.Fatalf("%q: %q, %v", last, line, err)
+			}
+			p := dial(t, addr)
+			p.send(command("ECHO", "clean"))
+			p.expect("$5\r\nclean\r\n")
+		}
+	})
+}
+
 // 64 MB arrive in time and memory linear in their size, and are the handler's to keep.
 func TestBigArgument(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b Backend) {

@@ -140,8 +140,12 @@ const (
 // tuneRuntime gives background goroutines threads of their own, also where the process is bound to one core: there the kernel
 // shares the core out fairly, whereas Go's scheduler would let a saver keep a loop waiting for 10 ms.
 func tuneRuntime(loops int) {
-	runtime.GOMAXPROCS(max(runtime.NumCPU(), loops+besideLoops))
-	debug.SetGCPercent(gcPercent)
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(max(runtime.NumCPU(), loops+besideLoops))
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 }
 
 // load reads the data set, while connections are answered with LOADING.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"spindle/engine/data/memory"
 	"spindle/engine/data/value"
 )
 
@@ -97,7 +98,9 @@ func TestViewBesideWrites(t *testing.T) {
 	db.Flush()
 	settle(k)
 	if used := k.heap.Used(); used != empty {
-		t.Errorf("%d bytes are left", used-empty)
+		for p := range memory.Purposes {
+			t.Errorf("%d bytes are left, of %v %d", used-empty, p, k.heap.UsedBy(p))
+		}
 	}
 }
 
