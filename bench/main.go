@@ -83,7 +83,7 @@ func (p *pairs) Set(text string) error {
 }
 
 var subcommands = map[string]options{
-	"quick":  {runs: 2, duration: time.Second, warmup: 300 * time.Millisecond, keys: 500_000, many: 500_000},
+	"quick":  {runs: 2, duration: 800 * time.Millisecond, warmup: 200 * time.Millisecond, keys: 500_000, many: 500_000},
 	"full":   {runs: 5, duration: 4 * time.Second, warmup: time.Second, keys: 1_000_000, many: 10_000_000, write: true},
 	"run":    {runs: 3, duration: 4 * time.Second, warmup: time.Second, keys: 1_000_000, many: 10_000_000},
 	"pgo":    {runs: 1, duration: 15 * time.Second, keys: 1_000_000, many: 1_000_000},

@@ -54,6 +54,7 @@ func (in *Into) Insert(records []rdb.Record) (done int, err error) {
 			for i := range some {
 				in.Space.DB(some[i].DB).Prefetch(some[i].Key)
 			}
+			in.Space.Prefetched()
 			for i := range some {
 				if err = in.insert(&some[i]); err != nil {
 					return

@@ -211,6 +211,9 @@ func (c *Core) lookAhead(cl *client.Client, requests []protocol.Request) {
 			db.Prefetch(args[1])
 		}
 	}
+	if len(requests) > 1 {
+		c.space.Prefetched()
+	}
 }
 
 // sameName says whether a client's spelling is a row's name, in any case.

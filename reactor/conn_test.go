@@ -186,9 +186,9 @@ func TestNextConnectionStartsClean(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b Backend) {
 		_, addr := serveBoard(t, newBoard(), Options{Backend: b})
 		for _, last := range []string{
-			"*3000000000\r\n",                       // a count out of range
-			"*2\r\n$4\r\nECHO\r\nfooz\r\n",          // a length without its sign
-			"*2\r\n$4\r\nECHO\r\n$-10\r\n",          // a length out of range
+			"*3000000000\r\n",                        // a count out of range
+			"*2\r\n$4\r\nECHO\r\nfooz\r\n",           // a length without its sign
+			"*2\r\n$4\r\nECHO\r\n$-10\r\n",           // a length out of range
 			command("QUIT") + "*3\r\n$4\r\nECHO\r\n", // half a request behind the end
 		} {
 			old := dial(t, addr)

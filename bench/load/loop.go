@@ -66,6 +66,9 @@ func Run(spec Spec) (*Result, error) {
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	if spec.RealTime {
+		goFirst()
+	}
 	l := &loop{spec: &spec, in: make([]byte, readBytes), keys: newChooser(spec.Keys, spec.Seed+1), left: spec.Requests}
 	defer l.close()
 	if err := l.open(); err != nil {

@@ -108,7 +108,7 @@ func connections(e *Env) (*report.Section, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := report.Table{Columns: append([]string{"server", "RSS/idle conn.", "used_memory/idle conn.", "requests/s alone", "beside idle", "CPU µs alone", "beside idle", "p99 µs alone", "beside idle", "verdict"}, sightColumns...)}
+	t := report.Table{Columns: append([]string{"server", "RSS/idle conn.", "used_memory/idle conn.", "requests/s alone", "beside idle", "CPU µs alone", "beside idle", "p99 µs alone", "beside idle"}, append(sightColumns, "verdict")...)}
 	base := costs[e.Reference.Name]
 	for i, c := range contenders {
 		x, verdict := costs[c.Name], ""
@@ -116,7 +116,7 @@ func connections(e *Env) (*report.Section, error) {
 			verdict = string(report.Lost)
 		}
 		t.Rows = append(t.Rows, append([]string{c.Name, x.rss.Text(report.Thousands), x.used.Text(report.Thousands), x.alone.Short(report.Thousands), x.beside.Text(report.Thousands),
-			x.cpuAlone.Short(report.Micros), x.cpuBeside.Text(report.Micros), x.p99Alone.Short(report.Micros), x.p99Beside.Short(report.Micros), verdict}, x.cells()...))
+			x.cpuAlone.Short(report.Micros), x.cpuBeside.Text(report.Micros), x.p99Alone.Short(report.Micros), x.p99Beside.Short(report.Micros)}, append(x.cells(), verdict)...))
 	}
 	t.Notes = []string{"Lost here: more CPU a request beside the idle ones, or more resident memory for each of them."}
 	s.Tables = append(s.Tables, t)

@@ -102,34 +102,43 @@ func parseMemtier(text string) ([]DriverResult, error) {
 	return results, nil
 }
 
-// drive runs a generator on the load's cores and returns what it printed, and the CPU that server and generator used meanwhile.
-func (s *Server) drive(name string, args ...string) (out string, server, driver time.Duration, err error) {
+// A driven is one run of somebody else's generator: what it printed, how long it ran, and the CPU that either side used meanwhile.
+type driven struct {
+	out                  string
+	took, server, driver time.Duration
+}
+
+// drive runs a generator on the load's cores.
+func (s *Server) drive(name string, args ...string) (d driven, err error) {
 	path, err := exec.LookPath(name)
 	if err != nil {
-		return "", 0, 0, err
+		return d, err
 	}
 	cmd := exec.CommandContext(s.env.Context, path, args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	before, err := process.CPUTime(s.PID)
 	if err != nil {
-		return "", 0, 0, err
+		return d, err
 	}
+	began := time.Now()
 	if err := process.Start(cmd, s.env.LoadCPUs); err != nil {
-		return "", 0, 0, err
+		return d, err
 	}
 	if err := process.Wait(cmd); err != nil {
-		return "", 0, 0, fmt.Errorf("%s: %w: %s", name, err, strings.TrimSpace(stderr.String()))
+		return d, fmt.Errorf("%s: %w: %s", name, err, strings.TrimSpace(stderr.String()))
 	}
 	after, err := process.CPUTime(s.PID)
-	return stdout.String(), after - before, cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), err
+	return driven{stdout.String(), time.Since(began), after - before, cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()}, err
 }
 
 // A drivenCost is cost by somebody else's clock.
-type drivenCost struct{ cpu, rps, p50, p99, tail report.Sample }
+type drivenCost struct{ cpu, rps, p50, p99, tail, server, driver report.Sample }
 
-func (c *drivenCost) add(r DriverResult, requests float64, server time.Duration) {
-	c.cpu = append(c.cpu, float64(server)/requests)
+func (c *drivenCost) add(r DriverResult, requests float64, d driven) {
+	c.cpu = append(c.cpu, float64(d.server)/requests)
+	c.server = append(c.server, d.server.Seconds()/d.took.Seconds())
+	c.driver = append(c.driver, d.driver.Seconds()/d.took.Seconds())
 	c.rps = append(c.rps, r.PerSecond)
 	c.p50 = append(c.p50, float64(r.P50))
 	c.p99 = append(c.p99, float64(r.P99))
@@ -138,7 +147,7 @@ func (c *drivenCost) add(r DriverResult, requests float64, server time.Duration)
 
 // drivenTable is one depth of either driver. The first contender is the reference.
 func drivenTable(title, tail string, tests []string, contenders []Contender, at func(test, contender string) *drivenCost) report.Table {
-	t := report.Table{Title: title, Columns: []string{"test", "server", "CPU µs/request", "× redis", "requests/s", "p50 µs", "p99", tail, "verdict"}}
+	t := report.Table{Title: title, Columns: []string{"test", "server", "CPU µs/request", "× redis", "requests/s", "p50 µs", "p99", tail, "server busy", "driver busy", "verdict"}}
 	for _, test := range tests {
 		base := at(test, contenders[0].Name)
 		for i, c := range contenders {
@@ -148,7 +157,7 @@ func drivenTable(title, tail string, tests []string, contenders []Contender, at 
 				verdict = string(report.Lost)
 			}
 			t.Rows = append(t.Rows, []string{test, c.Name, x.cpu.Text(report.Micros), report.Number(ratio), x.rps.Text(report.Thousands),
-				x.p50.Short(report.Micros), x.p99.Short(report.Micros), x.tail.Short(report.Micros), verdict})
+				x.p50.Short(report.Micros), x.p99.Short(report.Micros), x.tail.Short(report.Micros), report.Percent(x.server.Median()), report.Percent(x.driver.Median()), verdict})
 		}
 	}
 	return t
@@ -189,16 +198,16 @@ func redisBenchmark(e *Env) (*report.Section, error) {
 			for _, test := range redisBenchmarkTests {
 				n := max(1000, test.rate[p]*e.Duration.Seconds())
 				host, port, _ := strings.Cut(server.Address, ":")
-				out, cpu, _, err := server.drive("redis-benchmark", "-h", host, "-p", port, "-c", "50", "-d", "32", "-r", strconv.FormatUint(e.Keys, 10),
+				d, err := server.drive("redis-benchmark", "-h", host, "-p", port, "-c", "50", "-d", "32", "-r", strconv.FormatUint(e.Keys, 10),
 					"-P", strconv.Itoa(p), "-n", strconv.FormatInt(int64(n), 10), "-t", test.name, "--csv")
 				if err != nil {
 					return err
 				}
-				results, err := parseRedisBenchmark(out)
+				results, err := parseRedisBenchmark(d.out)
 				if err != nil {
 					return err
 				}
-				at(p)(test.name, c.Name).add(results[0], float64(int64(n)), cpu)
+				at(p)(test.name, c.Name).add(results[0], float64(int64(n)), d)
 			}
 		}
 		return nil
@@ -241,21 +250,21 @@ func memtier(e *Env) (*report.Section, error) {
 		defer server.End()
 		host, port, _ := strings.Cut(server.Address, ":")
 		common := []string{"-s", host, "-p", port, "--hide-histogram", "-d", "32", "--key-maximum", strconv.FormatUint(e.Keys, 10)}
-		if _, _, _, err := server.drive("memtier_benchmark", append(common, "-c", "8", "-t", "1", "--pipeline", "64", "--ratio", "1:0", "--key-pattern", "P:P", "-n", "allkeys")...); err != nil {
+		if _, err := server.drive("memtier_benchmark", append(common, "-c", "8", "-t", "1", "--pipeline", "64", "--ratio", "1:0", "--key-pattern", "P:P", "-n", "allkeys")...); err != nil {
 			return err
 		}
 		for _, p := range pipelines {
-			out, cpu, _, err := server.drive("memtier_benchmark", append(common, "-c", "50", "-t", "1", "--ratio", "1:1", "--key-pattern", "R:R",
+			d, err := server.drive("memtier_benchmark", append(common, "-c", "50", "-t", "1", "--ratio", "1:1", "--key-pattern", "R:R",
 				"--pipeline", strconv.Itoa(p), "--test-time", strconv.Itoa(seconds), "--print-percentiles", "50,99,99.9")...)
 			if err != nil {
 				return err
 			}
-			results, err := parseMemtier(out)
+			results, err := parseMemtier(d.out)
 			if err != nil {
 				return err
 			}
 			total := results[len(results)-1]
-			at(p)("SET and GET 1:1", c.Name).add(total, total.PerSecond*float64(seconds), cpu)
+			at(p)("SET and GET 1:1", c.Name).add(total, total.PerSecond*float64(seconds), d)
 		}
 		return nil
 	})

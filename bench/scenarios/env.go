@@ -174,7 +174,7 @@ func (e *Env) alternate(contenders []Contender, do func(c Contender, run int) er
 	return nil
 }
 
-// valueSpec fills: keys key:0… with the given SET, as fast as the server takes them.
+// fill sends words once for each of the keys, in order, as fast as the server takes them.
 func fill(keys uint64, first uint64, words ...string) load.Spec {
 	return load.Spec{Connections: 8, Pipeline: 128, Requests: int64(keys), Mix: []load.Command{load.Request(words...)},
 		Keys: load.KeySpace{First: first, Count: keys, Order: load.Sequential}}

@@ -17,7 +17,7 @@ func latency(e *Env) (*report.Section, error) {
 		e.Ours().With("spindle gnet", "--reactor-backend", "gnet"), e.Ours().With("spindle epoll", "--reactor-backend", "epoll"))
 	s := e.section("latency", contenders,
 		fmt.Sprintf("Open loop, 50 connections, no pipelining, GET and SET 1:1 of %s keys, evenly spaced. Warmed up for %v, counted for %v.", report.Thousands(float64(e.Keys)), e.Warmup, e.Duration),
-		"\"Sent late\" is the generator's own delay (p99.9): latency cannot be less certain than that. \"Overrun\": the server did not keep up, the run was cut short.")
+		"\"Sent late\" is the generator's own delay (p99.9): latency cannot be less certain than that, and a ⚠ says that it is more than half of p99. \"Overrun\": the server did not keep up, the run was cut short.")
 	type point struct {
 		p50, p90, p99, p999, max, late, cpu report.Sample
 		overrun                             int
@@ -74,8 +74,12 @@ func latency(e *Env) (*report.Section, error) {
 			if i > 0 && c.Kind == Spindle && p.p99.Median() > base.p99.Median() {
 				verdict = string(report.Lost)
 			}
+			late := p.late.Short(report.Micros)
+			if p.late.Median() > p.p99.Median()/2 {
+				late += " ⚠"
+			}
 			t.Rows = append(t.Rows, []string{report.Thousands(rate), c.Name, p.p50.Text(report.Micros), p.p90.Short(report.Micros), p.p99.Text(report.Micros),
-				p.p999.Text(report.Micros), p.max.Text(report.Micros), p.late.Short(report.Micros), p.cpu.Short(report.Micros), overrun, verdict})
+				p.p999.Text(report.Micros), p.max.Text(report.Micros), late, p.cpu.Short(report.Micros), overrun, verdict})
 		}
 	}
 	t.Notes = []string{"The verdict compares the medians of p99."}

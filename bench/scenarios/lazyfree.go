@@ -71,7 +71,7 @@ func freeings(e *Env) []freeing {
 func lazyfree(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
 	s := e.section("lazyfree", contenders,
-		"Each case fills a server, waits until it is quiet, frees, and watches until a second after the keys are gone. A probe reads a key that is not there 500 times a second in an open loop. Settings are the defaults of each server.",
+		"Each case fills a fresh server, frees, and watches until a second after the keys are gone. A probe reads a key that is not there 500 times a second in an open loop. Settings are the defaults of each server.",
 		"\"Memory back\" is the time from the first command, or the first deadline, until used_memory and RSS are within a tenth of what the filling had added, at most 20 s; \"left\" is what RSS still had of it then.")
 	type cost struct {
 		sights
@@ -80,23 +80,14 @@ func lazyfree(e *Env) (*report.Section, error) {
 	costs := map[string]*cost{}
 	cases := freeings(e)
 	err := e.alternate(contenders, func(c Contender, _ int) error {
-		server, err := e.Begin(c, Start{})
-		if err != nil {
-			return err
-		}
-		defer server.End()
-		server.Client.SetTimeout(10 * time.Minute)
 		for _, f := range cases {
 			key := f.name + c.Name
 			if costs[key] == nil {
 				costs[key] = &cost{}
 			}
 			x := costs[key]
-			if err := e.freeOnce(server, f, &x.sights, &x.gone, &x.usedBack, &x.rssBack, &x.left); err != nil {
+			if err := e.freeOnce(c, f, &x.sights, &x.gone, &x.usedBack, &x.rssBack, &x.left); err != nil {
 				return fmt.Errorf("%s: %w", f.name, err)
-			}
-			if _, err := server.Do("FLUSHALL", "SYNC"); err != nil {
-				return err
 			}
 		}
 		return nil
@@ -117,7 +108,13 @@ func lazyfree(e *Env) (*report.Section, error) {
 	return s, nil
 }
 
-func (e *Env) freeOnce(s *Server, f freeing, seen *sights, gone, usedBack, rssBack, left *report.Sample) error {
+func (e *Env) freeOnce(c Contender, f freeing, seen *sights, gone, usedBack, rssBack, left *report.Sample) error {
+	s, err := e.Begin(c, Start{})
+	if err != nil {
+		return err
+	}
+	defer s.End()
+	s.Client.SetTimeout(10 * time.Minute)
 	used0, err := s.number("used_memory")
 	if err != nil {
 		return err

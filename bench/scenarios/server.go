@@ -42,7 +42,7 @@ type Start struct {
 	Wait time.Duration // for it to answer; 0: 20 s
 }
 
-// baseArguments are the same for all: no saving but when told, no log of the slow, DEBUG allowed from this machine.
+// arguments are the same for all: no saving but when told, no log of the slow, DEBUG allowed from this machine.
 func (c Contender) arguments() []string {
 	return append([]string{"--save", "", "--enable-debug-command", "local"}, c.Args...)
 }
@@ -87,8 +87,11 @@ func (e *Env) Begin(c Contender, start Start) (*Server, error) {
 		start.Wait = 20 * time.Second
 	}
 	if err := s.await(start.Wait); err != nil {
-		s.End()
-		return nil, fmt.Errorf("%w; its log ends: %s", err, s.logTail())
+		err = fmt.Errorf("%w; its log ends: %s", err, s.logTail())
+		if s.Stop(); start.Dir == "" {
+			_ = os.RemoveAll(s.Dir) // Env.Scratch goes as a whole at the end
+		}
+		return nil, err
 	}
 	return s, nil
 }
@@ -221,7 +224,7 @@ func (s *Server) finish(r *load.Runner) (*load.Result, error) {
 	return result, nil
 }
 
-// Fill sets n keys and says what DBSIZE grew by.
+// Fill runs spec and insists on every reply.
 func (s *Server) Fill(spec load.Spec) error {
 	r, err := s.Load(spec)
 	if err != nil {

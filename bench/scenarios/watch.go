@@ -37,7 +37,7 @@ const probeRate = 500
 func (s *Server) watch(keys load.KeySpace) (*watched, error) {
 	w := &watched{server: s}
 	var err error
-	if w.probe, err = s.StartLoad(load.Spec{Connections: 1, Rate: probeRate, Duration: time.Hour, Interval: 100 * time.Millisecond,
+	if w.probe, err = s.StartLoad(load.Spec{Connections: 1, Rate: probeRate, Duration: time.Hour, Interval: 100 * time.Millisecond, RealTime: true,
 		Mix: []load.Command{load.Request("GET", "{key}")}, Keys: keys}); err != nil {
 		return nil, err
 	}

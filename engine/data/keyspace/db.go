@@ -555,8 +555,12 @@ func (db *DB) Flush() (removed int) {
 	return removed
 }
 
-// Reserve says that about n keys are going to be loaded.
+// Reserve says that about n keys are going to be loaded. There is nothing to prepare: a table grows by a segment at a time and never
+// all at once. It stands here for the one who knows n, should that change.
 func (db *DB) Reserve(n int) {}
+
+// Shape is how the index lies in memory (DEBUG HTSTATS). O(n).
+func (db *DB) Shape() table.Shape { return db.d.t.Shape() }
 
 // Pin keeps the bytes of a Long value as they are, readable by any goroutine, until release, which any goroutine may call once.
 // Writing or deleting the key meanwhile works on copies of the chunks it touches.

@@ -50,7 +50,7 @@ type Options struct {
 type Hooks struct {
 	Expired func(db int, key []byte) // before a key past its deadline is removed
 	Evicted func(db int, key []byte) // before a key is evicted
-	Touched func(db int, key []byte) // after a key was changed, removed or expired, only when Watching > 0
+	Touched func(db int, key []byte) // when a key is changed, removed, expired or evicted, only while Watching > 0
 }
 
 // Stats counts what INFO tells. The core may set any of them to 0 (CONFIG RESETSTAT).

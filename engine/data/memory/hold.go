@@ -19,6 +19,7 @@ import (
 type Hold struct {
 	h      *Heap
 	epoch  uint64
+	ended  bool // the turn's: what closed was when this sweep began
 	closed atomic.Bool
 	passed []atomic.Pointer[prefixSet] // by db; nil: nothing passed
 
@@ -204,21 +205,23 @@ func (d *Hold) shelf(db int, prefix uint8) *shelf {
 // hold is looked at again there. O(shelves).
 func (h *Heap) sweepHolds() {
 	h.news.Store(0)
+	for _, d := range h.holds {
+		d.ended = d.closed.Load() // once: a hold that closes meanwhile is the next sweep's
+	}
 	for i := len(h.holds) - 1; i >= 0; i-- {
 		d := h.holds[i]
-		closed := d.closed.Load()
 		for db, shelves := range d.shelves {
 			if shelves == nil {
 				continue
 			}
 			set := d.passed[db].Load()
 			for prefix := range shelves {
-				if shelves[prefix].head != 0 && (closed || set != nil && set[prefix>>6].Load()>>(prefix&63)&1 != 0) {
+				if shelves[prefix].head != 0 && (d.ended || set != nil && set[prefix>>6].Load()>>(prefix&63)&1 != 0) {
 					h.below(i, db, uint8(prefix)).move(&shelves[prefix])
 				}
 			}
 		}
-		if closed {
+		if d.ended {
 			if o := h.liveBelow(i); o != nil {
 				o.wide.move(&d.wide)
 			} else {
@@ -229,7 +232,7 @@ func (h *Heap) sweepHolds() {
 	live := h.holds[:0]
 	h.frozen = 0
 	for _, d := range h.holds {
-		if !d.closed.Load() {
+		if !d.ended {
 			live = append(live, d)
 			h.frozen = d.epoch
 		}
@@ -241,7 +244,7 @@ func (h *Heap) sweepHolds() {
 // below is where the shelf (db, prefix) of hold i goes: the next older live hold that has not passed it, or a reclaimer.
 func (h *Heap) below(i, db int, prefix uint8) *shelf {
 	for i--; i >= 0; i-- {
-		if d := h.holds[i]; !d.closed.Load() && !d.hasPassed(db, prefix) {
+		if d := h.holds[i]; !d.ended && !d.hasPassed(db, prefix) {
 			return d.shelf(db, prefix)
 		}
 	}
@@ -250,7 +253,7 @@ func (h *Heap) below(i, db int, prefix uint8) *shelf {
 
 func (h *Heap) liveBelow(i int) *Hold {
 	for i--; i >= 0; i-- {
-		if !h.holds[i].closed.Load() {
+		if !h.holds[i].ended {
 			return h.holds[i]
 		}
 	}

@@ -69,6 +69,7 @@ func (t *Table) split(tr *trail, old memory.Ref) {
 	half[0] = t.newSegment(fit(n-high), s.prefix, s.depth+1)
 	half[1] = t.newSegment(fit(high), s.prefix|bit, s.depth+1)
 	into := [2]*segment{segmentAt(refOf(half[0])), segmentAt(refOf(half[1]))}
+	into[0].count, into[1].count = uint16(n-high), uint16(high)
 	var w rebuild
 	w.from(t, s)
 	n = 0
@@ -81,6 +82,7 @@ func (t *Table) split(tr *trail, old memory.Ref) {
 			tick := uint32(Never)
 			if b.slot[j]&slotVolatile != 0 {
 				tick = t.Tick(t.deadline(memory.Ref(b.slot[j] & slotRef)))
+				into[side].volatile++
 			}
 			w.slot(b, j, into[side], side, tick)
 		}
@@ -216,9 +218,17 @@ func (w *rebuild) from(t *Table, s *segment) {
 	w.n++
 }
 
-// slot moves slot j of b to the new segment of that side. tick bounds its deadline from below.
+// slot moves slot j of b to the new segment of that side, which the caller counts. tick bounds its deadline from below.
 func (w *rebuild) slot(b *bucket, j int, into *segment, side uint64, tick uint32) {
-	at, _ := into.put(b.slot[j]|w.mark, b.fingerprint(j))
+	word, fp := b.slot[j]|w.mark, b.fingerprint(j)
+	at := home(word>>48, int(into.nb))
+	if to := into.bucket(at); ^to.meta&metaKeys != 0 { // place's common case, in place
+		i := bits.TrailingZeros64(^to.meta&metaKeys) >> 3 & 7
+		to.meta |= fp << (8 * i)
+		to.slot[i] = word
+	} else {
+		at, _ = into.place(word, fp)
+	}
 	if tick != Never {
 		w.minima[side][at] = min(w.minima[side][at], tick)
 	}
@@ -238,6 +248,8 @@ func (w *rebuild) move(t *Table, s, into *segment) {
 			w.slot(b, j, into, 0, tick)
 		}
 	}
+	into.count += s.count
+	into.volatile += s.volatile
 }
 
 // end gives the new segments their sidecars and drops the old ones'.

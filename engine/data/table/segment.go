@@ -126,8 +126,17 @@ func (b *bucket) free() int {
 
 func (b *bucket) fingerprint(i int) uint64 { return b.meta >> (8 * uint(i)) & 0xFF }
 
-// put places a slot word whose tag and fingerprint are given, and says where. The segment is writable and not full.
+// put adds a slot word whose tag and fingerprint are given, and says where it lies. The segment is writable and not full.
 func (s *segment) put(word, fp uint64) (at, i int) {
+	s.count++
+	if word&slotVolatile != 0 {
+		s.volatile++
+	}
+	return s.place(word, fp)
+}
+
+// place is put for a segment whose keys are counted otherwise.
+func (s *segment) place(word, fp uint64) (at, i int) {
 	nb := int(s.nb)
 	at = home(word>>48, nb)
 	for {
@@ -135,10 +144,6 @@ func (s *segment) put(word, fp uint64) (at, i int) {
 		if i = b.free(); i >= 0 {
 			b.meta |= fp << (8 * uint(i))
 			b.slot[i] = word
-			s.count++
-			if word&slotVolatile != 0 {
-				s.volatile++
-			}
 			return at, i
 		}
 		if b.meta>>56 != overflowMax {

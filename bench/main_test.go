@@ -1,0 +1,108 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestMain lets the test binary be the bench itself, and the bench's own children.
+func TestMain(m *testing.M) {
+	if os.Getenv("BENCH_IS_MAIN") != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+func TestRefusals(t *testing.T) {
+	for _, args := range []string{"", "nothing", "run", "run nothing", "quick -also x", "run -n x memory", "run -redis /nowhere memory", "run -server-cpus x memory"} {
+		if err := run(strings.Fields(args)); err == nil {
+			t.Errorf("bench %s is accepted", args)
+		}
+	}
+}
+
+func TestPairs(t *testing.T) {
+	var p pairs
+	if p.Set("a=/b") != nil || p.Set("c=d=e") != nil || p[0] != [2]string{"a", "/b"} || p[1] != [2]string{"c", "d=e"} {
+		t.Error(p)
+	}
+	for _, text := range []string{"", "a", "=b", "a="} {
+		if p.Set(text) == nil {
+			t.Errorf("%q is accepted", text)
+		}
+	}
+}
+
+// ^C in the middle of a run leaves no server, no generator and no folder behind.
+func TestInterrupt(t *testing.T) {
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		t.Skip("redis-server is not on PATH")
+	}
+	scratch := t.TempDir()
+	cmd := exec.Command(os.Args[0], "run", "-spindle", "/bin/true", "-scratch", scratch, "-port", "21480", "-keys", "1000", "-duration", "1m", "latency")
+	cmd.Env = append(os.Environ(), "BENCH_IS_MAIN=1")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var children []int
+	for range 100 { // a server and a generator
+		if children = childrenOf(cmd.Process.Pid); len(children) >= 2 {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	if len(children) < 2 {
+		t.Errorf("children: %v", children)
+	}
+	time.Sleep(300 * time.Millisecond)
+	children = append(children, childrenOf(cmd.Process.Pid)...)
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	err := cmd.Wait()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 130 {
+		t.Error(err)
+	}
+	for _, pid := range children {
+		gone := false
+		for range 40 {
+			if gone = errors.Is(syscall.Kill(pid, 0), syscall.ESRCH); gone {
+				break
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		if !gone {
+			t.Errorf("process %d is still there", pid)
+		}
+	}
+	if left, err := os.ReadDir(scratch); err != nil || len(left) != 0 {
+		t.Errorf("left in scratch: %v, %v", left, err)
+	}
+}
+
+func childrenOf(pid int) (children []int) {
+	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		return nil
+	}
+	for _, task := range tasks {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", pid, task.Name()))
+		if err != nil {
+			continue
+		}
+		for word := range strings.FieldsSeq(string(text)) {
+			var child int
+			if _, err := fmt.Sscan(word, &child); err == nil {
+				children = append(children, child)
+			}
+		}
+	}
+	return children
+}

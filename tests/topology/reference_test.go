@@ -1,0 +1,113 @@
+package topology
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"spindle/protocol/respclient"
+	"spindle/tests/testkit"
+)
+
+// attach makes redis-server a replica of s; it returns when the link is up.
+func attach(t *testing.T, s *testkit.Server, args ...string) *testkit.Server {
+	t.Helper()
+	r := testkit.Redis(t, append([]string{"--replicaof", "127.0.0.1 " + strconv.Itoa(s.Port)}, args...)...)
+	r.AwaitInfo(testkit.Slowly(60*time.Second), "replication", "master_link_status", "up")
+	return r
+}
+
+// settle returns when r has all that s has sent, and what may expire has.
+func settle(t *testing.T, s, r *testkit.Server) {
+	t.Helper()
+	s.Do("SET", "settled", time.Now().UnixNano())
+	testkit.Until(t, testkit.Slowly(60*time.Second), "the replica's offset", func() error {
+		return testkit.Equal(r.Info("replication")["slave_repl_offset"], s.Info("replication")["master_repl_offset"])
+	})
+}
+
+// equal fails the test unless both hold the same: digest, number of keys of each database, and the deadline of every key.
+func equal(t *testing.T, s, r *testkit.Server) {
+	t.Helper()
+	settle(t, s, r)
+	testkit.Until(t, testkit.Slowly(20*time.Second), "equal digests", func() error {
+		return testkit.Equal(r.Do("DEBUG", "DIGEST").Text, s.Do("DEBUG", "DIGEST").Text)
+	})
+	a, b := contents(t, s), contents(t, r)
+	for name, have := range a {
+		if b[name] != have {
+			t.Errorf("%s: %.60q until %d here, %.60q until %d at the replica", name, have.value, have.deadlineMs, b[name].value, b[name].deadlineMs)
+		}
+	}
+	for name := range b {
+		if _, ok := a[name]; !ok {
+			t.Errorf("%s is at the replica only", name)
+		}
+	}
+}
+
+// An entry is what a key holds, and until when (-1: for ever).
+type entry struct {
+	value      string
+	deadlineMs int64
+}
+
+// contents is everything that a server holds, by "db/key".
+func contents(t *testing.T, s *testkit.Server) map[string]entry {
+	t.Helper()
+	c := s.Dial()
+	defer c.Close()
+	all := map[string]entry{}
+	for db := range databases {
+		c.Must("SELECT", db)
+		names := c.Must("KEYS", "*").Strings()
+		for part := range slices.Chunk(names, 200) {
+			for _, name := range part {
+				c.Send("GET", name)
+				c.Send("PEXPIRETIME", name)
+			}
+			for _, name := range part {
+				value, err := c.Receive()
+				deadline, err2 := c.Receive()
+				if err != nil || err2 != nil || value.Err() != nil {
+					t.Fatalf("reading %q: %v %v %v", name, value, err, err2)
+				}
+				all[fmt.Sprintf("%d/%s", db, name)] = entry{value.Text, deadline.Int}
+			}
+		}
+	}
+	return all
+}
+
+// A reader is a redis-server that files are loaded into, one after the other.
+type reader struct{ *testkit.Server }
+
+func newReader(t *testing.T) reader { return reader{testkit.Redis(t)} }
+
+// load has the reference read a file, in the place of what it held. The file must be one it can vouch for.
+func (r reader) load(t *testing.T, file []byte) {
+	t.Helper()
+	path := r.File("dump.rdb")
+	if err := os.WriteFile(path, file, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, code := testkit.Run(t, time.Minute, "", testkit.Program(t, "redis-check-rdb"), path); code != 0 {
+		t.Fatalf("redis-check-rdb: %s", out)
+	}
+	r.Do("DEBUG", "RELOAD", "NOSAVE")
+}
+
+// must fails the test on an error.
+func must(t *testing.T, v respclient.Value, err error) respclient.Value {
+	t.Helper()
+	if err == nil {
+		err = v.Err()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}

@@ -1,0 +1,177 @@
+package topology
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"spindle/tests/testkit"
+)
+
+// Writers are connections that write at random to several databases until they are stopped: every kind of effect, on few keys, so that
+// keys are overwritten, expire and come back.
+type writers struct {
+	t      *testing.T
+	done   chan struct{}
+	wait   sync.WaitGroup
+	writes atomic.Int64
+}
+
+// databases is how many of them writers use; the last one is flushed now and then.
+const databases = 4
+
+// volatileMs is the longest that a key lives which is not meant to outlast the test.
+const volatileMs = 300
+
+func startWriters(t *testing.T, s *testkit.Server, n int, seed uint64) *writers {
+	w := &writers{t: t, done: make(chan struct{})}
+	for i := range n {
+		c := s.Dial()
+		rng := rand.New(rand.NewPCG(seed, uint64(i)))
+		w.wait.Go(func() {
+			for {
+				select {
+				case <-w.done:
+					return
+				default:
+				}
+				batch := 0
+				c.Send("SELECT", rng.IntN(databases))
+				for range 1 + rng.IntN(20) {
+					for _, request := range write(rng) {
+						c.Send(request...)
+						batch++
+					}
+				}
+				for range batch + 1 {
+					v, err := c.Receive()
+					if err != nil {
+						t.Errorf("seed %d: a writer lost its connection: %v", seed, err)
+						return
+					}
+					// Errors of commands are part of the load: INCR of what is no number leaves no effect.
+					if e := v.Err(); e != nil && !expected(e.Error()) {
+						t.Errorf("seed %d: %v", seed, e)
+						return
+					}
+				}
+				w.writes.Add(int64(batch))
+			}
+		})
+	}
+	return w
+}
+
+func expected(text string) bool {
+	for _, known := range []string{"not an integer", "not a valid float", "no such key", "would produce NaN", "would overflow", "objects are the same"} {
+		if strings.Contains(text, known) {
+			return true
+		}
+	}
+	return false
+}
+
+// await returns when n more writes have been answered.
+func (w *writers) await(n int64) {
+	w.t.Helper()
+	if w.t.Failed() {
+		w.t.FailNow() // a writer has said why
+	}
+	from := w.writes.Load()
+	testkit.Until(w.t, testkit.Slowly(60*time.Second), fmt.Sprintf("%d writes", n), func() error {
+		if got := w.writes.Load() - from; got < n {
+			return fmt.Errorf("%d so far", got)
+		}
+		return nil
+	})
+}
+
+// stop returns when the last write has been answered.
+func (w *writers) stop() {
+	close(w.done)
+	w.wait.Wait()
+}
+
+// write is one thing to do at random: a request, or a transaction of several.
+func write(rng *rand.Rand) [][]any {
+	key := func() string { return fmt.Sprintf("k:%d", rng.IntN(2000)) }
+	value := func() string { return strings.Repeat(fmt.Sprint(rng.Uint32()), rng.IntN(12)) }
+	soon := func() int { return 1 + rng.IntN(volatileMs) }
+	one := func(args ...any) [][]any { return [][]any{args} }
+	switch rng.IntN(36) {
+	case 0, 1, 2, 3, 4:
+		return one("SET", key(), value())
+	case 5, 6:
+		return one("SET", key(), value(), "PX", soon())
+	case 7:
+		return one("SET", key(), value(), "EX", 10_000+rng.IntN(10_000))
+	case 8:
+		return one("SET", key(), value(), "NX", "GET", "PXAT", time.Now().UnixMilli()+int64(soon()))
+	case 9:
+		return one("SET", key(), value(), "KEEPTTL")
+	case 10:
+		return one("GETEX", key(), "PX", soon())
+	case 11:
+		return one("GETEX", key(), "PERSIST")
+	case 12:
+		return one("DEL", key(), key(), key())
+	case 13:
+		return one("UNLINK", key(), key())
+	case 14:
+		return one("APPEND", key(), value())
+	case 15:
+		return one("SETRANGE", key(), rng.IntN(200), value())
+	case 16:
+		return one("SETRANGE", "long:"+key(), rng.IntN(300_000), value())
+	case 17:
+		return one("INCRBYFLOAT", "f:"+key(), fmt.Sprintf("%.*f", rng.IntN(9), rng.Float64()*100-50))
+	case 18:
+		return one("INCRBY", "n:"+key(), rng.IntN(100000)-50000)
+	case 19:
+		return one("PEXPIRE", key(), soon(), []string{"NX", "XX", "GT", "LT"}[rng.IntN(4)])
+	case 20:
+		return one("EXPIRE", key(), 10_000+rng.IntN(10_000))
+	case 21:
+		return one("EXPIREAT", key(), 1) // in the past: a deletion
+	case 22:
+		return one("PERSIST", key())
+	case 23:
+		return one("RENAME", key(), key())
+	case 24:
+		return one("RENAMENX", key(), key())
+	case 25:
+		return one("COPY", key(), key(), "DB", rng.IntN(databases), "REPLACE")
+	case 26:
+		return one("MOVE", key(), rng.IntN(databases))
+	case 27:
+		return one("MSET", key(), value(), key(), value(), key(), value())
+	case 28:
+		return one("MSETNX", key(), value(), key(), value())
+	case 29:
+		return one("GETDEL", key())
+	case 30:
+		return one("GETSET", key(), value())
+	case 31:
+		return one("PSETEX", key(), soon(), value())
+	case 32:
+		return [][]any{{"MULTI"}, {"INCR", "n:" + key()}, {"SET", key(), value(), "PX", soon()}, {"DEL", key()}, {"INCRBYFLOAT", "f:" + key(), "0.1"}, {"EXEC"}}
+	case 33:
+		return [][]any{{"MULTI"}, {"SET", key(), value()}, {"SELECT", rng.IntN(databases)}, {"SET", key(), value()}, {"EXEC"}}
+	case 34:
+		return one("SET", "big:"+key(), strings.Repeat(value(), 2000))
+	default:
+		switch rng.IntN(60) {
+		case 0:
+			return [][]any{{"SELECT", databases - 1}, {"FLUSHDB"}}
+		case 1:
+			return [][]any{{"SELECT", databases - 1}, {"FLUSHDB", "ASYNC"}}
+		case 2:
+			return one("SWAPDB", 1, 2)
+		}
+		return one("SET", key(), rng.IntN(1000))
+	}
+}
