@@ -60,12 +60,12 @@ func exit(err error) {
 
 // options are the flags. What is left at its zero takes the subcommand's default.
 type options struct {
-	redis, spindle, root, scratch, serverCPUs, loadCPUs string
-	also                                                pairs
-	runs, port                                          int
-	duration, warmup                                    time.Duration
-	keys, many                                          uint64
-	write                                               bool
+	redis, spindle, root, scratch, serverCPUs, loadCPUs, plots string
+	also                                                       pairs
+	runs, port                                                 int
+	duration, warmup                                           time.Duration
+	keys, many                                                 uint64
+	write                                                      bool
 }
 
 // pairs are name=path flags.
@@ -115,11 +115,15 @@ func run(args []string) error {
 	flags.DurationVar(&o.warmup, "warmup", o.warmup, "`time` before it that is not counted")
 	flags.Uint64Var(&o.keys, "keys", o.keys, "`keys` of most scenarios")
 	flags.Uint64Var(&o.many, "many", o.many, "`keys` of memory, gc, bgsave, loading and lazyfree")
+	flags.StringVar(&o.plots, "plots", "svg", "the `form` of pictures: svg or png")
 	flags.BoolVar(&o.write, "write", o.write, "write BENCHMARKS.md, plots and results")
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
 	}
 	names := flags.Args()
+	if o.plots != "svg" && o.plots != "png" {
+		return fmt.Errorf("pictures are svg or png, not %q", o.plots)
+	}
 	switch args[0] {
 	case "list":
 		for _, s := range scenarios.Catalogue {
@@ -235,7 +239,7 @@ func (o *options) env(ctx context.Context, args []string) (*scenarios.Env, error
 		return nil, err
 	}
 	if o.write {
-		e.PlotDir, e.PlotBase = filepath.Join(o.root, "bench", "plots"), "bench/plots"
+		e.PlotDir, e.PlotBase, e.PlotForm = filepath.Join(o.root, "bench", "plots"), "bench/plots", o.plots
 	}
 	if e.Scratch, err = os.MkdirTemp(o.scratch, "spindle-bench-"); err != nil {
 		return nil, err

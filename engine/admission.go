@@ -12,8 +12,11 @@ import (
 // wantsScrutiny are the rows, wantsScrutinyOf the clients, for which the short way is not enough.
 const (
 	wantsScrutiny   = command.Protected | command.OnlySentinel
-	wantsScrutinyOf = client.Multi | client.PubSub | client.CloseASAP
+	wantsScrutinyOf = client.Multi | client.PubSub | fedStream
 )
+
+// fedStream are the clients that take the stream of effects or of commands: they may not touch keys, because no pause holds them back.
+const fedStream = client.Replica | client.Monitor
 
 // A verdict is what admission decided.
 type verdict uint8
@@ -30,9 +33,19 @@ const (
 // Its owner raises and lowers it inside a turn (Core.Raise); the order in which barriers are added is the order
 // in which a client meets them.
 type Barrier struct {
-	Name   string
-	Refuse func(cl *client.Client, spec *command.Spec, args [][]byte) error // nil lets pass
+	Name string
+	// Refuse gives the refusal, or nil, which lets the command pass. flags say what it may do: for EXEC, what it is about to run.
+	Refuse func(cl *client.Client, spec *command.Spec, flags command.Flags) error
 	up     bool
+}
+
+// flagsOf are what spec may do when cl calls it now: EXEC does what was queued, and lacks what one of those lacks.
+func flagsOf(cl *client.Client, spec *command.Spec) command.Flags {
+	if spec.Name != "exec" || cl.Queue == nil {
+		return spec.Flags
+	}
+	const promises = command.Loading | command.Stale // flags that allow
+	return spec.Flags&^(command.Flags(cl.Queue.Lacking)&promises) | command.Flags(cl.Queue.Flags)&^promises
 }
 
 // AddBarrier appends b behind those added before; it is down at first.
@@ -52,35 +65,39 @@ func (c *Core) Raise(b *Barrier, up bool) {
 }
 
 var (
-	errNoAuth     = protocol.ErrNoAuth
 	errNotInMulti = &protocol.Error{Code: "ERR", Text: "Command not allowed inside a transaction"}
+	errFedStream  = &protocol.Error{Code: "ERR", Text: "Replica can't interact with the keyspace"}
 )
 
 // admit goes through everything that may stand in a command's way, in the reference's order.
-func (c *Core) admit(cl *client.Client, spec *command.Spec, args [][]byte) (verdict, error) {
+func (c *Core) admit(cl *client.Client, spec *command.Spec) (verdict, error) {
 	if spec.Flags&command.Protected != 0 {
 		if err := c.admitProtected(cl, spec); err != nil {
 			return refuse, err
 		}
 	}
-	if !cl.Authenticated && spec.Flags&command.NoAuth == 0 {
-		return refuse, errNoAuth
+	if !cl.Authenticated && spec.Flags&command.NoAuth == 0 && c.settings.RequirePass.Get() != "" {
+		return refuse, protocol.ErrNoAuth
 	}
 	if cl.Is(client.Multi) && spec.Flags&command.NoMulti != 0 {
 		return refuse, errNotInMulti
 	}
+	flags := flagsOf(cl, spec)
 	for _, b := range c.barriers {
 		if !b.up {
 			continue
 		}
-		if err := b.Refuse(cl, spec, args); err != nil {
+		if err := b.Refuse(cl, spec, flags); err != nil {
 			return refuse, err
 		}
 	}
 	if cl.Is(client.PubSub) && cl.Protocol == 2 && !allowedWhileSubscribed(spec) {
 		return refuse, protocol.Errorf("ERR", "Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context", spec.Full)
 	}
-	if c.pause.holds(c, cl, spec) {
+	if cl.Flags&fedStream != 0 && flags&(command.Write|command.ReadOnly|command.MayReplicate) != 0 {
+		return refuse, errFedStream
+	}
+	if c.pause.holds(cl, flags) {
 		c.postpone(cl)
 		return hold, nil
 	}
@@ -112,6 +129,18 @@ func allowedWhileSubscribed(spec *command.Spec) bool {
 		return true
 	}
 	return false
+}
+
+// speaksHTTP says whether a request that names no command is the first line of HTTP, or its Host header: a browser was led here
+// to have its words taken for commands.
+func speaksHTTP(name []byte) bool { return command.Is(name, "POST") || command.Is(name, "HOST:") }
+
+// repel closes the connection of a client that speaks HTTP, without a word.
+func (c *Core) repel(cl *client.Client) {
+	if c.hooks.Attack != nil {
+		c.hooks.Attack(cl)
+	}
+	c.Kill(cl, false)
 }
 
 // runsInsideMulti are the commands that MULTI does not queue.

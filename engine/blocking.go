@@ -15,12 +15,44 @@ import (
 //
 // W1. A client is in byClient exactly while client.Blocked is set and it is not merely paused.
 // W2. Per key, clients stand in the order in which they blocked: first come, first served.
+// W3. A client stands in a key's line once, also when it names the key twice. No line is empty.
 type waiting struct {
 	byClient map[*client.Client]*parked
-	byKey    map[keyName][]*parked
+	byKey    map[keyName]*line
 	timeouts deadlineHeap
 	ready    []keyName
 	isReady  map[keyName]bool
+}
+
+// A line is who waits for one key; a stand is one client's place in it, so that leaving costs O(1) however long the line.
+type line struct{ first, last *stand }
+
+type stand struct {
+	p          *parked
+	key        keyName
+	prev, next *stand
+}
+
+func (l *line) add(s *stand) {
+	if s.prev = l.last; s.prev != nil {
+		s.prev.next = s
+	} else {
+		l.first = s
+	}
+	l.last = s
+}
+
+func (l *line) remove(s *stand) {
+	if s.prev != nil {
+		s.prev.next = s.next
+	} else {
+		l.first = s.next
+	}
+	if s.next != nil {
+		s.next.prev = s.prev
+	} else {
+		l.last = s.prev
+	}
 }
 
 type keyName struct {
@@ -30,17 +62,17 @@ type keyName struct {
 
 // parked is one client's wait, with a copy of its request (R2).
 type parked struct {
-	cl    *client.Client
-	wait  command.Wait
-	spec  *command.Spec
-	args  [][]byte
-	db    int
-	keys  []keyName
-	index int // in timeouts; -1 if it waits forever
+	cl     *client.Client
+	wait   command.Wait
+	spec   *command.Spec
+	args   [][]byte
+	db     int
+	stands []stand
+	index  int // in timeouts; -1 if it waits forever
 }
 
 func (w *waiting) init() {
-	w.byClient, w.byKey, w.isReady = map[*client.Client]*parked{}, map[keyName][]*parked{}, map[keyName]bool{}
+	w.byClient, w.byKey, w.isReady = map[*client.Client]*parked{}, map[keyName]*line{}, map[keyName]bool{}
 }
 
 // Block implements command.Core: the client of ctx waits. The handler returns right after, without a reply.
@@ -50,10 +82,18 @@ func (c *Core) Block(ctx *command.Context, w command.Wait) {
 	for _, a := range ctx.Args {
 		p.args = append(p.args, append([]byte(nil), a...))
 	}
+	p.stands = make([]stand, 0, len(w.Keys)) // never grows: lines point into it
 	for _, k := range w.Keys {
 		name := keyName{cl.DB, string(k)}
-		p.keys = append(p.keys, name)
-		c.waiting.byKey[name] = append(c.waiting.byKey[name], p)
+		l := c.waiting.byKey[name]
+		if l == nil {
+			l = &line{}
+			c.waiting.byKey[name] = l
+		} else if l.last.p == p {
+			continue // W3
+		}
+		p.stands = append(p.stands, stand{p: p, key: name})
+		l.add(&p.stands[len(p.stands)-1])
 	}
 	c.waiting.byClient[cl] = p
 	if w.DeadlineMs != 0 {
@@ -78,22 +118,28 @@ func (c *Core) Ready(db int, key []byte) {
 // serveReady tries the clients that wait for ready keys, in the order of W2, until no key is ready any more.
 func (c *Core) serveReady() {
 	w := &c.waiting
-	for len(w.ready) > 0 {
-		name := w.ready[0]
-		w.ready = w.ready[1:]
+	for i := 0; i < len(w.ready); i++ { // serving one may make another ready
+		name := w.ready[i]
 		delete(w.isReady, name)
-		for _, p := range append([]*parked(nil), w.byKey[name]...) {
+		l := w.byKey[name]
+		if l == nil {
+			continue
+		}
+		for s := l.first; s != nil; {
+			p, next := s.p, s.next
 			if w.byClient[p.cl] != p {
-				continue
+				break // it left while the one before was served
 			}
 			done := false
 			c.answerParked(p, func(ctx *command.Context) { done = p.wait.Retry(ctx) })
 			if !done && !c.keyExists(name) {
 				break // the key is used up: those behind wait on
 			}
+			s = next
 		}
 	}
-	w.ready = nil
+	clear(w.ready)
+	w.ready = w.ready[:0]
 }
 
 func (c *Core) keyExists(name keyName) bool {
@@ -102,11 +148,13 @@ func (c *Core) keyExists(name keyName) bool {
 
 // answerParked lets f reply for a parked client; if it replied, the client goes on.
 func (c *Core) answerParked(p *parked, f func(*command.Context)) {
-	reply := &protocol.Reply{RESP3: p.cl.Protocol == 3}
-	p.cl.Out = reply
+	cl := p.cl
+	reply := &protocol.Reply{RESP3: cl.Protocol == 3}
+	outer, quiet := cl.Out, c.space.NoTouch
+	cl.Out, c.space.NoTouch = reply, cl.Is(client.NoTouch)
 	ctx := &c.frames[c.depth]
 	c.depth++
-	ctx.Client, ctx.Args, ctx.Bulk, ctx.Reply, ctx.Spec = p.cl, p.args, nil, reply, p.spec
+	ctx.Client, ctx.Args, ctx.Bulk, ctx.Reply, ctx.Spec = cl, p.args, nil, reply, p.spec
 	ctx.DB, ctx.Now, ctx.Dirty = c.space.DB(p.db), c.nowMs, 0
 	f(ctx)
 	if ctx.Dirty != 0 || ctx.Effects.Replaced {
@@ -115,15 +163,22 @@ func (c *Core) answerParked(p *parked, f func(*command.Context)) {
 	c.depth--
 	if c.depth == 0 && c.unit.effects != 0 {
 		c.flushUnit()
+		if c.hooks.Wrote != nil {
+			c.hooks.Wrote(cl)
+		}
 	}
+	cl.Out, c.space.NoTouch = outer, quiet // reply is the loop's from here on
 	if reply.Len() == 0 {
 		return
 	}
-	c.unpark(p.cl)
-	if p.cl.Flags&(client.ReplyOff|client.ReplySkip) == 0 {
-		p.cl.Conn.PostReply(c.number, reply)
+	c.unpark(cl)
+	if cl.Flags&silenced == 0 {
+		cl.Conn.PostReply(c.number, reply)
+	} else {
+		reply.Reset()
+		cl.Flags &^= client.ReplySkip
 	}
-	p.cl.Conn.Resume()
+	cl.Conn.Resume()
 }
 
 // Unblock ends a client's wait from outside: CLIENT UNBLOCK, with the reply of a timeout or, if asError, an error.
@@ -133,15 +188,16 @@ func (c *Core) Unblock(cl *client.Client, asError bool) bool {
 	if p == nil || p.wait.Timeout == nil {
 		return false
 	}
-	c.answerParked(p, func(ctx *command.Context) {
-		if asError {
-			ctx.Reply.Error(protocol.Errorf("UNBLOCKED", "client unblocked via CLIENT UNBLOCK"))
-			return
-		}
-		p.wait.Timeout(ctx)
-	})
+	if !asError {
+		c.answerParked(p, p.wait.Timeout)
+		return true
+	}
+	c.meter.failed(p.spec, errUnblocked)
+	c.answerParked(p, func(ctx *command.Context) { ctx.Reply.Error(errUnblocked) })
 	return true
 }
+
+var errUnblocked = &protocol.Error{Code: "UNBLOCKED", Text: "client unblocked via CLIENT UNBLOCK"}
 
 // unpark takes a client out of every list of the waiting.
 func (c *Core) unpark(cl *client.Client) {
@@ -154,18 +210,11 @@ func (c *Core) unpark(cl *client.Client) {
 	if p.index >= 0 {
 		heap.Remove(&w.timeouts, p.index)
 	}
-	for _, name := range p.keys {
-		rest := w.byKey[name]
-		for i, other := range rest {
-			if other == p {
-				rest = append(rest[:i:i], rest[i+1:]...)
-				break
-			}
-		}
-		if len(rest) == 0 {
-			delete(w.byKey, name)
-		} else {
-			w.byKey[name] = rest
+	for i := range p.stands {
+		s := &p.stands[i]
+		l := w.byKey[s.key]
+		if l.remove(s); l.first == nil {
+			delete(w.byKey, s.key)
 		}
 	}
 	cl.Flags &^= client.Blocked
@@ -185,8 +234,8 @@ func (c *Core) expireWaits(budget int) {
 	}
 }
 
-// BlockedClients counts the parked ones.
-func (c *Core) BlockedClients() int { return len(c.waiting.byClient) }
+// BlockedClients counts the parked ones, and those that a pause holds back.
+func (c *Core) BlockedClients() int { return len(c.waiting.byClient) + len(c.postponed) }
 
 // BlockingKeys counts the keys that somebody waits for.
 func (c *Core) BlockingKeys() int { return len(c.waiting.byKey) }

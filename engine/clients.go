@@ -92,6 +92,7 @@ func (c *Core) Kill(cl *client.Client, isCaller bool) {
 		cl.Conn.Close(true)
 		return
 	}
+	c.unpark(cl) // what it waits for goes to those behind it
 	cl.Flags |= client.CloseASAP
 	cl.Conn.Close(false)
 }

@@ -71,6 +71,8 @@ type Hooks struct {
 	Slow        func(cl *client.Client, args [][]byte, took time.Duration) // a command past slowlog-log-slower-than
 	Latency     func(event string, took time.Duration)                     // an event past latency-monitor-threshold
 	Monitor     func(to *client.Client, line []byte)
+	Wrote       func(cl *client.Client)                  // the sinks have got effects of a command of cl's
+	Attack      func(cl *client.Client)                  // cl speaks HTTP; it is about to be closed
 	ExecRefused func(cl *client.Client, why error) error // an EXEC that may not run: what to answer
 	Gone        func(cl *client.Client)                  // a client left: watches, subscriptions, replicas
 	Evicted     func(n int)
@@ -115,10 +117,10 @@ func (c *Core) Serve(b *protocol.Batch) {
 	cl.Out = b.Reply
 	b.Reply.RESP3 = cl.Protocol == 3
 	c.run(cl, b)
-	c.settle()
 	if c.nanos >= c.dutyAt {
-		c.runDuties()
+		c.runDuties() // before settle: what they decide leaves with the turn
 	}
+	c.settle()
 	if c.labels != nil {
 		c.unlabel()
 	}
@@ -157,13 +159,13 @@ func (c *Core) end() {
 
 // settle gives sinks and neighbours what the turn has decided so far.
 func (c *Core) settle() {
+	for i := 0; i < len(c.later); i++ { // a function may add another
+		c.later[i]()
+		c.later[i] = nil
+	}
+	c.later = c.later[:0]
 	if len(c.waiting.ready) > 0 {
 		c.serveReady()
-	}
-	for len(c.later) > 0 {
-		f := c.later[0]
-		c.later = c.later[1:]
-		f()
 	}
 	for _, s := range c.sinks {
 		s.TurnDone()
@@ -199,14 +201,13 @@ const cannotGoOn = client.Blocked | client.CloseASAP | client.CloseAfter
 // lookAhead finds the rows of the requests and starts the cache misses of their first keys.
 func (c *Core) lookAhead(cl *client.Client, requests []protocol.Request) {
 	db := c.space.DB(cl.DB)
-	var last *command.Spec
+	var spec *command.Spec
 	for i := range requests {
 		args := requests[i].Args
-		spec := last // pipelines repeat themselves
-		if spec == nil || !sameName(args[0], spec.Name) || spec.Subs != nil {
+		if i == 0 || string(args[0]) != string(requests[i-1].Args[0]) { // pipelines repeat themselves
 			spec = c.catalogue.Lookup(args[0])
 		}
-		c.specs[i], last = spec, spec
+		c.specs[i] = spec
 		if len(requests) > 1 && spec != nil && len(args) > 1 && len(spec.Keys) > 0 {
 			db.Prefetch(args[1])
 		}
@@ -216,56 +217,56 @@ func (c *Core) lookAhead(cl *client.Client, requests []protocol.Request) {
 	}
 }
 
-// sameName says whether a client's spelling is a row's name, in any case.
-func sameName(sent []byte, name string) bool {
-	if len(sent) != len(name) {
-		return false
-	}
-	for i := range sent {
-		if sent[i] != name[i] && (sent[i]^name[i] != 0x20 || name[i] < 'a' || name[i] > 'z') {
-			return false
-		}
-	}
-	return true
-}
-
 // execute runs one request. It answers false if the client must wait and the request be offered again.
 func (c *Core) execute(cl *client.Client, req *protocol.Request, spec *command.Spec) bool {
 	mark := cl.Out.Mark()
 	if cl.Is(client.ReplySkipNext) {
 		cl.Flags = cl.Flags&^client.ReplySkipNext | client.ReplySkip
 	}
-	cl.CommandsRun++
+	silent := cl.Flags & silenced
 	cl.LastMs = c.nowMs
 	err := error(nil)
 	if spec == nil || spec.Subs != nil || !spec.AcceptsArity(len(req.Args)) {
+		if spec == nil && speaksHTTP(req.Args[0]) {
+			c.repel(cl)
+			return true
+		}
 		if spec, err = c.catalogue.Resolve(spec, req.Args); err != nil {
 			c.reject(cl, spec, err)
-			return c.muted(cl, mark)
+			return c.muted(cl, mark, silent)
 		}
 	}
 	if c.raised != 0 || spec.Flags&wantsScrutiny != 0 || cl.Flags&wantsScrutinyOf != 0 || !cl.Authenticated {
-		verdict, err := c.admit(cl, spec, req.Args)
+		verdict, err := c.admit(cl, spec)
 		switch verdict {
 		case hold:
 			return false
 		case refuse:
 			c.reject(cl, spec, err)
-			return c.muted(cl, mark)
+			return c.muted(cl, mark, silent)
 		case queue:
 			c.enqueue(cl, spec, req.Args)
-			return c.muted(cl, mark)
+			return c.muted(cl, mark, silent)
 		}
 	}
+	cl.CommandsRun++
 	c.call(cl, req.Args, req.Bulk, spec)
-	return c.muted(cl, mark)
+	return c.muted(cl, mark, silent)
 }
 
-// muted drops what a command has replied when the client asked for silence. It always answers true: the request is done.
-func (c *Core) muted(cl *client.Client, mark protocol.Mark) bool {
-	if cl.Flags&(client.ReplyOff|client.ReplySkip) != 0 {
-		cl.Out.Rollback(mark)
-		cl.Flags &^= client.ReplySkip
+// silenced is a client that asked for no replies, or for none to the command that runs.
+const silenced = client.ReplyOff | client.ReplySkip
+
+// muted drops what a command has replied since mark when the client was silenced before it, as before says, and still is: a
+// transaction that turns replies off keeps those it has made. It always answers true: the request is done.
+func (c *Core) muted(cl *client.Client, mark protocol.Mark, before client.Flags) bool {
+	if cl.Flags&silenced != 0 {
+		if before&cl.Flags != 0 {
+			cl.Out.Rollback(mark)
+		}
+		if !cl.Is(client.Blocked) { // a parked command's reply is yet to come
+			cl.Flags &^= client.ReplySkip
+		}
 	}
 	return true
 }
@@ -286,7 +287,14 @@ func (c *Core) call(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec 
 		c.feedMonitors(cl, spec, args) // afterwards: the handler has blacked out what is secret
 	}
 	if c.unit.effects != 0 {
+		c.unit.loose = spec.Flags&command.TouchesArbitraryKeys != 0
 		c.flushUnit()
+		if c.hooks.Wrote != nil {
+			c.hooks.Wrote(cl)
+		}
+	}
+	if len(c.waiting.ready) != 0 {
+		c.serveReady() // at once: the client's next command comes after those who waited
 	}
 	if spec.Flags&(command.Fast|command.Brief) == 0 || c.meter.precise {
 		c.lap()
@@ -300,6 +308,7 @@ func (c *Core) invoke(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spe
 	c.depth++
 	ctx.Client, ctx.Args, ctx.Bulk, ctx.Reply, ctx.Spec = cl, args, bulk, cl.Out, spec
 	ctx.DB, ctx.Now, ctx.Dirty = c.space.DB(cl.DB), c.nowMs, 0
+	c.space.NoTouch = cl.Flags&client.NoTouch != 0
 	mark := cl.Out.Mark()
 	err := spec.Run(ctx)
 	if err != nil {
@@ -328,11 +337,19 @@ func (c *Core) Call(outer *command.Context, spec *command.Spec, args [][]byte) e
 	if c.depth == maxDepth {
 		return protocol.Errorf("ERR", "commands call commands more than %d deep", maxDepth)
 	}
-	before := c.nanos
+	m := &c.meter
+	began, mark, silent := max(c.nanos, m.innerNanos), cl.Out.Mark(), cl.Flags&silenced
 	err := c.invoke(cl, args, nil, spec)
-	c.nanos = int64(time.Since(c.started))
-	spec.Stats.Record(1, c.nanos-before)
-	c.meter.commands++
+	if silent&cl.Flags != 0 {
+		cl.Out.Rollback(mark)
+	}
+	if len(c.monitors) != 0 {
+		c.feedMonitors(cl, spec, args)
+	}
+	m.innerNanos = int64(time.Since(c.started))
+	m.lastNanos = m.innerNanos - began
+	spec.Stats.Record(1, m.lastNanos)
+	m.commands++
 	c.watchSlowness(cl, spec, args)
 	return err
 }
@@ -370,6 +387,7 @@ func (c *Core) enqueue(cl *client.Client, spec *command.Spec, args [][]byte) {
 	}
 	cl.Queue.Commands = append(cl.Queue.Commands, client.Queued{Args: kept, Spec: spec})
 	cl.Queue.Flags |= uint64(spec.Flags)
+	cl.Queue.Lacking |= ^uint64(spec.Flags)
 	cl.Queue.Bytes += total + 24*len(args) + 48
 	cl.Out.Simple("QUEUED")
 }

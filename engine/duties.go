@@ -74,7 +74,10 @@ func (c *Core) idleFor() time.Duration {
 	if c.duties.draining {
 		next = 0
 	}
-	if at := c.space.NextDeadline(); at != 0 && !c.duties.activeOff {
+	if at := c.space.NextDeadline(); at != 0 && c.mayExpire() {
+		next = min(next, (at-c.nowMs)*int64(time.Millisecond))
+	}
+	if at := c.pause.nextEnd(); at != 0 {
 		next = min(next, (at-c.nowMs)*int64(time.Millisecond))
 	}
 	if len(c.waiting.timeouts) > 0 {
@@ -90,7 +93,7 @@ func (c *Core) runDuties() {
 	if c.pause.on {
 		c.refreshPause()
 	}
-	if !c.duties.activeOff && !c.space.Replica && !c.space.Hiding {
+	if c.mayExpire() {
 		c.space.ExpireDue(expirySlice)
 	}
 	if c.memory.up {
@@ -108,13 +111,17 @@ func (c *Core) runDuties() {
 	c.meter.dutyNanos += uint64(c.nanos - int64(began))
 }
 
+// mayExpire says whether keys past their deadline are looked for.
+func (c *Core) mayExpire() bool {
+	return !c.duties.activeOff && !c.space.Replica && !c.space.Hiding && !c.space.Trusting
+}
+
 // tick is what ten times a second is often enough for.
 func (c *Core) tick(nanos int64) {
 	c.duties.lastTick = nanos
 	c.duties.ticks++
 	c.meter.ops.Sample(c.meter.commands, nanos)
 	c.meter.perTurn.Sample(c.meter.turns, nanos)
-	c.meter.longestTurnNow = 0
 	c.timeOutClients()
 	for _, f := range c.hooks.Tick {
 		f(c.nowMs)
@@ -170,8 +177,8 @@ func (c *Core) evicted(db int, key []byte) {
 	c.Notify(command.EventEvicted, "evicted", db, key)
 }
 
+// gone is no change that the save rules count: nobody has made it.
 func (c *Core) gone(db int, key []byte, lazily bool) {
-	c.meter.dirty++
 	if lazily {
 		c.Effect(db, wordUnlink, key)
 	} else {

@@ -10,27 +10,29 @@ import (
 	"spindle/protocol"
 )
 
-var errOOM = &protocol.Error{Code: "OOM", Text: "command not allowed when used memory > 'maxmemory'."}
-
 // evictionCheck is how many keys go between two looks at the clock.
 const evictionCheck = 16
 
 // memoryBarrier makes room before a command runs, and refuses those that may need more when there is none to make.
 func (c *Core) memoryBarrier() *Barrier {
-	return &Barrier{Name: "maxmemory", Refuse: func(cl *client.Client, spec *command.Spec, _ [][]byte) error {
-		if cl.Flags&client.Primary != 0 {
+	return &Barrier{Name: "maxmemory", Refuse: func(cl *client.Client, spec *command.Spec, flags command.Flags) error {
+		if cl.Is(client.Primary) || c.evict() {
 			return nil
 		}
-		enough := c.evict()
-		flags := spec.Flags
-		if spec.Name == "exec" && cl.Queue != nil {
-			flags |= command.Flags(cl.Queue.Flags)
+		if flags&command.DenyOOM != 0 || cl.Is(client.Multi) && queueGrows(spec) {
+			return protocol.ErrOutOfMemory
 		}
-		if enough || flags&command.DenyOOM == 0 {
-			return nil
-		}
-		return errOOM
+		return nil
 	}}
+}
+
+// queueGrows says that inside MULTI the command takes memory for its copy, whatever it does.
+func queueGrows(spec *command.Spec) bool {
+	switch spec.Name {
+	case "exec", "discard", "quit", "reset":
+		return false
+	}
+	return true
 }
 
 // ApplyMemoryLimit takes over maxmemory and what goes with it. Turn only.
@@ -44,13 +46,14 @@ func (c *Core) ApplyMemoryLimit() {
 }
 
 // overLimit is by how many bytes the data exceed maxmemory. What replicas have not yet read is not counted: evicting
-// because of it would only make more for them to read.
+// because of it would only make more for them to read. Nor is what only a view may still read: evicting does not bring it back, it
+// adds to it, until the view is closed.
 func (c *Core) overLimit() int64 {
 	limit := c.settings.MaxMemory.Get()
 	if limit == 0 {
 		return 0
 	}
-	return c.UsedMemory() - c.uncounted() - int64(min(limit, math.MaxInt64))
+	return c.UsedMemory() - c.uncounted() - c.space.Heap().Retained() - int64(min(limit, math.MaxInt64))
 }
 
 // evict brings memory under the limit, within the time that maxmemory-eviction-tenacity grants; what is left is for the
@@ -116,6 +119,9 @@ func (c *Core) uncounted() int64 {
 	return c.uncountedBytes()
 }
 
+// Loading says whether the data set is being read, so that what is here is only a part of it.
+func (c *Core) Loading() bool { return c.duties.loading }
+
 // SetLoading raises or lowers the loading state: only commands flagged for it run meanwhile.
 func (c *Core) SetLoading(on bool) {
 	c.duties.loading = on
@@ -123,13 +129,11 @@ func (c *Core) SetLoading(on bool) {
 	c.Raise(c.loading, on)
 }
 
-var errLoading = &protocol.Error{Code: "LOADING", Text: "Redis is loading the dataset in memory"}
-
 func (c *Core) loadingBarrier() *Barrier {
-	return &Barrier{Name: "loading", Refuse: func(_ *client.Client, spec *command.Spec, _ [][]byte) error {
-		if spec.Flags&command.Loading != 0 {
+	return &Barrier{Name: "loading", Refuse: func(_ *client.Client, _ *command.Spec, flags command.Flags) error {
+		if flags&command.Loading != 0 {
 			return nil
 		}
-		return errLoading
+		return protocol.ErrLoading
 	}}
 }

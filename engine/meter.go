@@ -17,10 +17,11 @@ import (
 // Time is read once a turn and once for each run of like commands; a command that is neither fast nor brief is timed alone, and
 // every command is while precise is set.
 type meter struct {
-	spec      *command.Spec // whose calls are not yet booked
-	calls     int
-	lastNanos int64
-	precise   bool
+	spec       *command.Spec // whose calls are not yet booked
+	calls      int
+	lastNanos  int64 // how long the command that was timed last took
+	innerNanos int64 // when the last command inside another ended
+	precise    bool
 
 	commands       uint64
 	dirty          int64
@@ -33,8 +34,7 @@ type meter struct {
 	turns          uint64
 	turnNanos      uint64
 	longestTurn    int64
-	longestTurnNow int64 // since the last tick
-	measuresCPU    bool  // measure-turn-cpu: the thread's own time, which a busy machine does not stretch
+	measuresCPU    bool // measure-turn-cpu: the thread's own time, which a busy machine does not stretch
 	turnCPU        int64
 	thread         int
 	longestTurnCPU int64
@@ -44,7 +44,6 @@ type meter struct {
 
 	ops, perTurn  Rate
 	rejectedCalls uint64
-	denied        map[string]uint64
 }
 
 // errorCodesMax is how many different error codes are counted; a client can make up codes at will (scripts).
@@ -70,7 +69,6 @@ func (m *meter) end(c *Core) {
 	m.turns++
 	m.turnNanos += uint64(took)
 	m.longestTurn = max(m.longestTurn, took)
-	m.longestTurnNow = max(m.longestTurnNow, took)
 	if m.measuresCPU && m.thread == unix.Gettid() { // a goroutine that changed its thread meanwhile cannot be told
 		m.longestTurnCPU = max(m.longestTurnCPU, clock.ThreadCPU()-m.turnCPU)
 	}
@@ -183,16 +181,13 @@ func (c *Core) ResetFigures() {
 	c.catalogue.ResetStats()
 }
 
-// feedMonitors shows every MONITOR what is about to run.
+// feedMonitors shows every MONITOR what has run.
 func (c *Core) feedMonitors(cl *client.Client, spec *command.Spec, args [][]byte) {
 	if spec.Flags&(command.SkipMonitor|command.Admin) != 0 || c.hooks.Monitor == nil {
 		return
 	}
 	line := monitorLine(c.nowMs, c.nanos, cl, args)
 	for _, m := range c.monitors {
-		if m == cl {
-			continue
-		}
 		c.hooks.Monitor(m, line)
 	}
 }

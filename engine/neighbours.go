@@ -1,6 +1,6 @@
 package engine
 
-// What the core knows of those above it: three interfaces and nothing else.
+// What the core knows of those above it: the sinks, the hooks of core.go, and nothing else.
 
 // A Sink takes the effects of the core's turns: the append-only file, the replicas.
 //
@@ -22,9 +22,3 @@ type Effect struct {
 
 // AnyDB is the DB of an effect that needs no SELECT before it.
 const AnyDB = -1
-
-// A Reclaimer takes memory that the turn lets go. lazyfree's queue is one.
-type Reclaimer interface {
-	// Offer hands over a job; false means that the queue is full and the core frees it in slices itself.
-	Offer(job func(budget int) (done bool)) bool
-}

@@ -19,7 +19,8 @@ const (
 type pause struct {
 	until [pausePurposes]int64 // Unix ms; 0 when not in force
 	all   [pausePurposes]bool  // every command, not only those that may write
-	on    bool
+	on    bool                 // some purpose is in force
+	every bool                 // and holds back every command
 }
 
 // Pause holds back clients until untilMs: every command if all, else those that may write. A pause that is
@@ -39,57 +40,59 @@ func (c *Core) Unpause(by PausePurpose) {
 	c.refreshPause()
 }
 
-// refreshPause settles whether any pause is in force, and lets the held clients go on if none is.
+// refreshPause settles which pause is in force, and lets the held clients ask again if it has become a weaker one.
 func (c *Core) refreshPause() {
 	p := &c.pause
-	on := false
+	was, wasEvery := p.on, p.every
+	p.on, p.every = false, false
 	for by := range p.until {
 		if p.until[by] != 0 && p.until[by] <= c.nowMs {
 			p.until[by], p.all[by] = 0, false
 		}
-		on = on || p.until[by] != 0
+		p.on = p.on || p.until[by] != 0
+		p.every = p.every || p.all[by]
 	}
-	if on != p.on {
-		p.on = on
-		if on {
-			c.raised++ // admission must look
-		} else {
-			c.raised--
-		}
+	switch {
+	case p.on && !was:
+		c.raised++ // admission must look
+	case was && !p.on:
+		c.raised--
 	}
-	c.space.Hiding = on
+	c.space.Hiding = p.on
+	if was && !p.on || wasEvery && !p.every {
+		c.releasePostponed()
+	}
+}
+
+// releasePostponed has every held client offer its request again.
+func (c *Core) releasePostponed() {
 	held := c.postponed
 	c.postponed = nil
-	for _, cl := range held { // each asks again: the pause may have become a weaker one
+	for _, cl := range held {
 		cl.Flags &^= client.Paused | client.Blocked
 		cl.Conn.Resume()
 	}
 }
 
 // Paused says whether a pause is in force, and whether it is for every command.
-func (c *Core) Paused() (on, all bool) {
-	for by := range c.pause.until {
-		if c.pause.until[by] != 0 {
-			on, all = true, all || c.pause.all[by]
+func (c *Core) Paused() (on, all bool) { return c.pause.on, c.pause.every }
+
+// nextEnd is when the first of the pauses in force ends, in Unix ms; 0 when none is.
+func (p *pause) nextEnd() (at int64) {
+	for _, until := range p.until {
+		if until != 0 && (at == 0 || until < at) {
+			at = until
 		}
 	}
-	return on, all
+	return at
 }
 
-// holds says whether the command must wait. Replicas are never held back.
-func (p *pause) holds(c *Core, cl *client.Client, spec *command.Spec) bool {
-	if !p.on || cl.Flags&(client.Replica|client.Primary|client.Fake) != 0 {
+// holds says whether a command that does what flags say must wait. Who takes the stream is never held back.
+func (p *pause) holds(cl *client.Client, flags command.Flags) bool {
+	if !p.on || cl.Flags&(fedStream|client.Primary|client.Fake) != 0 {
 		return false
 	}
-	_, all := c.Paused()
-	if all {
-		return true
-	}
-	flags := spec.Flags
-	if spec.Name == "exec" && cl.Queue != nil {
-		flags |= command.Flags(cl.Queue.Flags)
-	}
-	return flags&(command.Write|command.MayReplicate) != 0
+	return p.every || flags&(command.Write|command.MayReplicate) != 0
 }
 
 // postpone holds cl back until the pause ends or changes.

@@ -13,6 +13,7 @@ type unit struct {
 	bytes   []byte // all effects' commands, one behind the other
 	marks   []mark // where each ends, and its database
 	list    []Effect
+	loose   bool // the effects do not belong together: keys that SCAN found expired
 }
 
 type mark struct{ db, end int }
@@ -69,7 +70,8 @@ var (
 func (c *Core) flushUnit() {
 	u := &c.unit
 	list := u.list[:0]
-	if u.effects > 1 {
+	wrap := u.effects > 1 && !u.loose
+	if wrap {
 		list = append(list, Effect{AnyDB, multiBytes})
 	}
 	from := 0
@@ -77,14 +79,14 @@ func (c *Core) flushUnit() {
 		list = append(list, Effect{m.db, u.bytes[from:m.end]})
 		from = m.end
 	}
-	if u.effects > 1 {
+	if wrap {
 		list = append(list, Effect{AnyDB, execBytes})
 	}
 	for _, s := range c.sinks {
 		s.Take(list)
 	}
 	clear(list)
-	u.list, u.marks, u.effects = list[:0], u.marks[:0], 0
+	u.list, u.marks, u.effects, u.loose = list[:0], u.marks[:0], 0, false
 	if cap(u.bytes) > keptUnitBytes {
 		u.bytes = nil
 	}

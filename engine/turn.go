@@ -18,13 +18,4 @@ func (t *turn) take() uint64 {
 	return t.number
 }
 
-// tryTake takes the turn if nobody holds it.
-func (t *turn) tryTake() bool {
-	if !t.mu.TryLock() {
-		return false
-	}
-	t.number++
-	return true
-}
-
 func (t *turn) release() { t.mu.Unlock() }

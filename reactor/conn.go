@@ -33,6 +33,7 @@ type conn struct {
 
 	out output
 
+	known    bool // has given its password, or was not asked for one
 	held     bool // Serve left requests undone: waits for Resume
 	more     bool // there may be complete requests in pending
 	replay   bool // held, and what was left undone is the parser's streamed request
@@ -158,7 +159,9 @@ func (c *conn) serve(buf []byte) (rest []byte) {
 // limits are what the protocol allows this client now.
 func (c *conn) limits() protocol.Limits {
 	if c.limiter != nil {
-		return c.limiter.Limits()
+		l := c.limiter.Limits()
+		c.known = c.known || !l.Unauthenticated
+		return l
 	}
 	return protocol.Limits{MaxBulk: int(c.loop.reactor.settings.MaxBulk.Get())}
 }

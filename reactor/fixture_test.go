@@ -40,6 +40,7 @@ type board struct {
 	taken                     atomic.Int64
 	lent, lentFreed           atomic.Int64
 	refuse                    string
+	strangers                 bool // clients are asked for a password; NAME gives it
 }
 
 type seat struct {
@@ -49,6 +50,24 @@ type seat struct {
 	busy  atomic.Bool
 }
 
+// A guest is a seat whose client is a stranger until it has a name.
+type guest struct {
+	*seat
+	named bool // its loop's only
+}
+
+func (g *guest) Limits() protocol.Limits {
+	return protocol.Limits{MaxBulk: 1 << 20, Unauthenticated: !g.named}
+}
+
+// seatOf is what Open made, whichever it was.
+func seatOf(session any) *seat {
+	if g, ok := session.(*guest); ok {
+		return g.seat
+	}
+	return session.(*seat)
+}
+
 func newBoard() *board { return &board{byName: map[string]*seat{}} }
 
 func (h *board) Open(c protocol.Conn) (any, []byte) {
@@ -56,13 +75,16 @@ func (h *board) Open(c protocol.Conn) (any, []byte) {
 		return nil, []byte(h.refuse)
 	}
 	h.opened.Add(1)
+	if h.strangers {
+		return &guest{seat: &seat{c: c}}, nil
+	}
 	return &seat{c: c}, nil
 }
 
 func (h *board) Malformed(session any, err *protocol.Error) { h.malformed.Add(1) }
 
 func (h *board) Closed(session any) {
-	s := session.(*seat)
+	s := seatOf(session)
 	if s.gone.Swap(true) || s.busy.Load() {
 		panic("Closed twice, or during Serve")
 	}
@@ -87,7 +109,7 @@ func (h *board) next() []byte {
 }
 
 func (h *board) Serve(b *protocol.Batch) {
-	s := b.Session.(*seat)
+	s := seatOf(b.Session)
 	if s.busy.Swap(true) || s.gone.Load() {
 		panic("Serve at the same time as Serve, or after Closed")
 	}
@@ -118,6 +140,9 @@ func (h *board) run(s *seat, b *protocol.Batch, q *protocol.Request) (goOn, done
 		r.B = fmt.Appendf(r.B, ":%d\r\n", len(q.Args[len(q.Args)-1]))
 	case "NAME":
 		h.byName[string(q.Args[1])] = s
+		if g, ok := b.Session.(*guest); ok {
+			g.named = true
+		}
 		r.OK()
 	case "POST":
 		if to := h.byName[string(q.Args[1])]; to != nil {

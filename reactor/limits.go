@@ -22,6 +22,10 @@ func (c *conn) overLimit() bool {
 		c.cut(class)
 		return true
 	}
+	if used >= replySize+strangerOutput && c.stranger() {
+		c.cut(class)
+		return true
+	}
 	if limit.Soft == 0 || used < limit.Soft {
 		c.softSince = time.Time{}
 		return false
@@ -39,6 +43,14 @@ func (c *conn) overLimit() bool {
 	}
 	c.cut(class)
 	return true
+}
+
+// strangerOutput is what a stranger may leave unread beyond the buffer that everyone may fill: it must not cost memory.
+const strangerOutput = 1 << 10
+
+// stranger says that the client is asked for a password and has never given one.
+func (c *conn) stranger() bool {
+	return !c.known && c.limiter != nil && c.limiter.Limits().Unauthenticated
 }
 
 // cut closes a connection that does not read what it is sent. Nothing more is written to it.

@@ -26,6 +26,27 @@ func testSettings(change func(*Settings)) *Settings {
 	return s
 }
 
+// Who has not given the password is cut with little unread, whatever the limits are; who has given it is not.
+func TestStrangerThatDoesNotReadIsCut(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b Backend) {
+		h := newBoard()
+		h.strangers = true
+		r, addr := serveBoard(t, h, Options{Backend: b, Settings: testSettings(func(s *Settings) { s.Output.Set(OutputLimits{}) })})
+		p := dial(t, addr)
+		p.send(command("FILL", fmt.Sprint(replySize/2)))
+		p.expect(fmt.Sprintf("$%d\r\n%s\r\n", replySize/2, strings.Repeat("y", replySize/2)))
+		p.send(command("FILL", fmt.Sprint(replySize+strangerOutput)))
+		p.expectEnd()
+		eventually(t, "cut", func() bool { return r.Stats().OutputLimitCloses == 1 && r.Stats().Open == 0 })
+
+		friend := dial(t, addr)
+		friend.send(command("NAME", "friend"))
+		friend.expect("+OK\r\n")
+		friend.send(command("FILL", fmt.Sprint(4*replySize)))
+		friend.expect(fmt.Sprintf("$%d\r\n%s\r\n", 4*replySize, strings.Repeat("y", 4*replySize)))
+	})
+}
+
 // A reader that never reads is cut by its limit, and others see nothing of it.
 func TestReaderThatNeverReadsIsCut(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b Backend) {

@@ -216,11 +216,17 @@ func (r *replica) name() string {
 
 // Tick is the feed's share of the core's 100 ms duty.
 func (f *Feed) Tick(nowMs int64) {
+	if f.lastPingMs == 0 {
+		f.lastPingMs = nowMs // the periods count from the start, so that a new replica is not pinged at once
+	}
+	ping := nowMs-f.lastPingMs >= f.settings.PingPeriod.Get()*1000
+	if ping {
+		f.lastPingMs = nowMs
+	}
 	if len(f.replicas) == 0 {
 		return
 	}
-	if nowMs-f.lastPingMs >= f.settings.PingPeriod.Get()*1000 {
-		f.lastPingMs = nowMs
+	if ping {
 		f.write([]byte("*1\r\n$4\r\nPING\r\n"))
 	}
 	limit := f.settings.Timeout.Get() * 1000

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"spindle/internal/setting"
-	"spindle/protocol"
 )
 
 // A Logger is where the feed reports to the operator.
@@ -33,9 +32,6 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewInt("min-replicas-max-lag", &s.MaxLag, 10, setting.Between(0, math.MaxInt32), setting.Also("min-slaves-max-lag")),
 	}
 }
-
-// ErrNoReplicas refuses a write that too few replicas would get.
-var ErrNoReplicas = &protocol.Error{Code: "NOREPLICAS", Text: "Not enough good replicas to write."}
 
 // WantsReplicas says whether writes depend on replicas at all.
 func (f *Feed) WantsReplicas() bool {

@@ -132,7 +132,7 @@ func (in *instance) memoryFigures() observe.MemoryFigures {
 	in.peakUsed = max(in.peakUsed, used, in.heap.Peak())
 	return observe.MemoryFigures{
 		Used: used, Peak: in.peakUsed, Startup: in.startupUsed, Clients: in.buffers.restBytes, Replicas: in.buffers.replicaBytes,
-		NotForEviction: in.buffers.replicaBytes, Limit: int64(in.engine.MaxMemory.Get()),
+		NotForEviction: in.buffers.replicaBytes + in.heap.Retained(), Limit: int64(in.engine.MaxMemory.Get()),
 		Policy:      in.registry.Lookup("maxmemory-policy").Get(),
 		LazyPending: lazy.PendingObjects, LazyFreed: lazy.FreedObjects,
 	}

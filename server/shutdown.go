@@ -1,6 +1,7 @@
 package server
 
 import (
+	"math"
 	"time"
 
 	"spindle/engine"
@@ -71,7 +72,7 @@ func (s *shutdown) request(c *command.Context, mode ShutdownMode) error {
 	if s.over {
 		return nil
 	}
-	if s.in.loading.Active.Load() {
+	if s.in.core.Loading() {
 		mode = mode&^ShutdownSave | ShutdownNoSave // what is in memory is a part of what is on disk
 	}
 	s.mode = mode
@@ -85,18 +86,16 @@ func (s *shutdown) request(c *command.Context, mode ShutdownMode) error {
 			s.in.feed.Prompt()
 		}
 	}
-	if c != nil {
+	wait := s.waiting && mode&ShutdownNow == 0
+	if !wait && !s.finish() {
+		s.release(errShutdown)
+		return errShutdown
+	}
+	if c != nil { // who asked hears no more, unless the shutdown is given up
 		c.Core.Block(c, command.Wait{})
 		s.callers = append(s.callers, c.Client)
 	}
-	if s.waiting && mode&ShutdownNow == 0 {
-		return nil
-	}
-	if s.finish() {
-		return nil
-	}
-	s.release(errShutdown)
-	return errShutdown
+	return nil
 }
 
 // tick looks whether the replicas that were waited for have caught up, ten times a second.
@@ -128,6 +127,7 @@ func (s *shutdown) finish() bool {
 		}
 	}
 	s.over, s.waiting = true, false
+	s.in.core.Pause(engine.PauseShutdown, true, math.MaxInt64) // what was written now would be lost, and must not be promised
 	s.in.stopLoading()
 	go func() {
 		wait(time.Second)

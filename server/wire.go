@@ -157,9 +157,7 @@ func (in *instance) clockOf() bgsave.ClockFunc {
 
 // retained is how much memory lives only because a view may still read it.
 func (in *instance) retained() int64 {
-	var s memory.Stats
-	in.heap.Stats(&s)
-	return s.Retired
+	return in.heap.Retained()
 }
 
 // joinReplication connects the core with the feed.
@@ -184,8 +182,8 @@ func (in *instance) joinReplication() {
 
 // diskBarrier refuses writes while saving is asked for and fails.
 func (in *instance) diskBarrier() *engine.Barrier {
-	b := &engine.Barrier{Name: "disk", Refuse: func(_ *client.Client, spec *command.Spec, _ [][]byte) error {
-		if spec.Flags&command.Write == 0 && spec.Name != "ping" {
+	b := &engine.Barrier{Name: "disk", Refuse: func(_ *client.Client, spec *command.Spec, flags command.Flags) error {
+		if flags&command.Write == 0 && spec.Name != "ping" {
 			return nil
 		}
 		if !in.scheduler.WritesStopped() {
@@ -200,11 +198,11 @@ func (in *instance) diskBarrier() *engine.Barrier {
 
 // replicasBarrier refuses writes while fewer replicas than min-replicas-to-write are well.
 func (in *instance) replicasBarrier() *engine.Barrier {
-	b := &engine.Barrier{Name: "replicas", Refuse: func(cl *client.Client, spec *command.Spec, _ [][]byte) error {
-		if spec.Flags&command.Write == 0 || in.feed.EnoughReplicas() {
+	b := &engine.Barrier{Name: "replicas", Refuse: func(_ *client.Client, _ *command.Spec, flags command.Flags) error {
+		if flags&command.Write == 0 || in.feed.EnoughReplicas() {
 			return nil
 		}
-		return replication.ErrNoReplicas
+		return protocol.ErrNoReplicas
 	}}
 	in.registry.Follow(func() { in.core.InTurn(func() { in.core.Raise(b, in.feed.WantsReplicas()) }) },
 		"min-replicas-to-write", "min-replicas-max-lag")

@@ -5,8 +5,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
-	"time"
 )
 
 // RSS is a process's resident memory in bytes, without the files it maps.
@@ -18,16 +16,6 @@ func PeakRSS(pid int) int64 { return statusField(pid, "VmHWM") }
 // ResetPeak makes PeakRSS begin anew.
 func ResetPeak(pid int) error {
 	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0)
-}
-
-// AnonBytes is all anonymous memory of the machine. Its growth is what a process and its forked children cost together, pages copied on
-// write counted once, which no figure of one process says.
-func AnonBytes() int64 {
-	text, err := os.ReadFile("/proc/meminfo")
-	if err != nil {
-		return 0
-	}
-	return kilobytes(string(text), "AnonPages")
 }
 
 func statusField(pid int, name string) int64 {
@@ -47,36 +35,4 @@ func kilobytes(text, name string) int64 {
 		}
 	}
 	return 0
-}
-
-// A Watch samples a figure until Stop.
-type Watch struct {
-	stop chan struct{}
-	done sync.WaitGroup
-	most int64
-}
-
-// NewWatch reads figure at once and then every interval.
-func NewWatch(interval time.Duration, figure func() int64) *Watch {
-	w := &Watch{stop: make(chan struct{}), most: figure()}
-	w.done.Go(func() {
-		ticker := time.NewTicker(interval)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-w.stop:
-				return
-			case <-ticker.C:
-				w.most = max(w.most, figure())
-			}
-		}
-	})
-	return w
-}
-
-// Stop ends the sampling and returns the greatest figure seen.
-func (w *Watch) Stop() int64 {
-	close(w.stop)
-	w.done.Wait()
-	return w.most
 }

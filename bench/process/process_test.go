@@ -86,15 +86,6 @@ func TestChild(t *testing.T) {
 	}
 }
 
-func TestWatch(t *testing.T) {
-	n := int64(0)
-	w := NewWatch(time.Millisecond, func() int64 { n++; return n % 5 })
-	time.Sleep(50 * time.Millisecond)
-	if most := w.Stop(); most != 4 {
-		t.Error(most)
-	}
-}
-
 func TestStallWatch(t *testing.T) {
 	w, err := WatchStalls(CPUs{0})
 	if err != nil {

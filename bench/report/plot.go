@@ -51,6 +51,8 @@ func Bars(file, title, yLabel string, groups []string, lines []Line) error {
 	}
 	p.Legend.Top = true
 	p.NominalX(groups...)
+	p.X.Min, p.X.Max = -0.5, float64(len(groups))-0.5
+	p.Y.Max *= 1 + 0.07*float64(len(lines)) // room for the legend
 	return save(p, file)
 }
 

@@ -84,7 +84,7 @@ func TestReplace(t *testing.T) {
 func section(name string) *Section {
 	return &Section{Name: name, Taken: "today", Machine: []string{"a machine"}, Servers: []string{"redis 7"}, Text: []string{"Done so."},
 		Commands: []string{"bench run " + name},
-		Tables:   []Table{{Title: "T", Columns: []string{"what", "who", "n", "verdict"}, Rows: [][]string{{"a|b", "us", "1", string(Lost)}, {"c", "us", "2", string(Met)}}}},
+		Tables:   []Table{{Title: "T", Columns: []string{"what", "server", "n", "verdict"}, Rows: [][]string{{"a|b", "us", "1", string(Lost)}, {"c", "us", "2", string(Met)}}}},
 		Figures:  []Figure{{"speed", "≤ 1", "2", "0.5", Met}, {"size", "≤ 1", "2", "3", Lost}}}
 }
 
@@ -99,7 +99,7 @@ func TestWrite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"- a machine\n", "| speed | ≤ 1 | 2 | 0.5 | met |", "| a\\|b | us | 1 | **lost** |", "| gc | a\\|b, us, 1: T |", "| memory | size: 3 against 2 |", "bench run gc"} {
+	for _, want := range []string{"- a machine\n", "| speed | ≤ 1 | 2 | 0.5 | met |", "| a\\|b | us | 1 | **lost** |", "| gc | T: a\\|b, us |", "| memory | size: 3 against 2 |", "bench run gc"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}

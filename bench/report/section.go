@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -197,6 +198,12 @@ func Summary(sections []*Section) Table {
 	return t
 }
 
+// names are the cells that say what a row is about: those up to the server's.
+func (t *Table) names(row []string) []string {
+	server := slices.Index(t.Columns, "server")
+	return row[:min(max(server, 0)+1, len(row))]
+}
+
 // lost says whether the reference is better.
 func (v Verdict) lost() bool { return strings.HasSuffix(string(v), string(Lost)) }
 
@@ -207,7 +214,7 @@ func LostCases(sections []*Section) Table {
 		for _, table := range s.Tables {
 			for _, row := range table.Rows {
 				if len(row) > 0 && Verdict(row[len(row)-1]).lost() {
-					t.Rows = append(t.Rows, []string{s.Name, strings.Join(row[:min(3, len(row)-1)], ", ") + ": " + table.Title})
+					t.Rows = append(t.Rows, []string{s.Name, strings.TrimPrefix(table.Title+": ", ": ") + strings.Join(table.names(row), ", ")})
 				}
 			}
 		}

@@ -39,6 +39,7 @@ type Env struct {
 	Scratch    string // a folder of ours
 	PlotDir    string // "": no plots
 	PlotBase   string // how BENCHMARKS.md names that folder
+	PlotForm   string // svg or png
 	Log        io.Writer
 	Command    string // how this run was called
 

@@ -109,7 +109,7 @@ func expiry(e *Env) (*report.Section, error) {
 		report.Figure{What: "1 M keys expiring within one second: lag p99", Target: "< 100 ms", Reference: "all gone after " + base.gone.Text(report.Duration),
 			Ours: ours.p99.Text(report.Duration), Verdict: report.Judge(ours.p99.Max(), 100e6, nan)},
 		turnTarget("1 M keys expiring within one second", time.Millisecond, &ours.sights))
-	return s, e.plot(s, "expiry.svg", "Keys past their deadline and still there", func(file string) error {
+	return s, e.plot(s, "expiry", "Keys past their deadline and still there", func(file string) error {
 		var lines []report.Line
 		for _, c := range contenders {
 			line := report.Line{Name: c.Name}

@@ -84,7 +84,7 @@ func latency(e *Env) (*report.Section, error) {
 	}
 	t.Notes = []string{"The verdict compares the medians of p99."}
 	s.Tables = append(s.Tables, t)
-	return s, e.plot(s, "latency.svg", "p99 by rate", func(file string) error {
+	return s, e.plot(s, "latency", "p99 by rate", func(file string) error {
 		var lines []report.Line
 		for _, c := range contenders {
 			line := report.Line{Name: c.Name + " p99"}

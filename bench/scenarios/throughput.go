@@ -181,7 +181,7 @@ func (e *Env) costPlots(s *report.Section, m matrix, contenders []Contender) err
 			lines = append(lines, line)
 		}
 		title := "CPU per request at pipeline " + strconv.Itoa(p)
-		err := e.plot(s, "cpu-p"+strconv.Itoa(p)+".svg", title, func(file string) error {
+		err := e.plot(s, "cpu-p"+strconv.Itoa(p), title, func(file string) error {
 			return report.Bars(file, title, "µs", groups, lines)
 		})
 		if err != nil {
@@ -196,6 +196,7 @@ func (e *Env) plot(s *report.Section, name, caption string, draw func(file strin
 	if e.PlotDir == "" {
 		return nil
 	}
+	name += "." + e.PlotForm
 	if err := draw(filepath.Join(e.PlotDir, name)); err != nil {
 		return fmt.Errorf("plot %s: %w", name, err)
 	}

@@ -61,22 +61,24 @@ type Client struct {
 	Wait    any             // what it is blocked on, for the core's blocking.go
 	Out     *protocol.Reply // where replies go now: the batch's, or a private one while the client is blocked
 
-	MaxBulk *setting.Int // proto-max-bulk-len, which holds for everyone; nil for a Fake
+	MaxBulk *setting.Int // proto-max-bulk-len, which holds for everyone but our primary; nil for a Fake
 
 	CommandsRun             uint64
 	InputBytes, OutputBytes uint64
 	QueueBytes              int // multi-mem
 	ReplicaState            any // replication's own; nil for others
+
+	place int // in its Registry's list
 }
 
 // Is says whether any of f is set.
 func (c *Client) Is(f Flags) bool { return c.Flags&f != 0 }
 
 // Limits implements protocol.Limiter. Its loop asks outside the turn, on the goroutine that runs the client's commands: nobody
-// else changes Authenticated.
+// else changes Authenticated. Flags are not looked at: turns of other loops change them.
 func (c *Client) Limits() protocol.Limits {
 	l := protocol.Limits{Unauthenticated: !c.Authenticated}
-	if c.MaxBulk != nil && !c.Is(Primary) {
+	if c.MaxBulk != nil {
 		l.MaxBulk = int(c.MaxBulk.Get())
 	}
 	return l
@@ -86,6 +88,7 @@ func (c *Client) Limits() protocol.Limits {
 type Queue struct {
 	Commands []Queued
 	Flags    uint64 // the union of the queued commands' command.Flags
+	Lacking  uint64 // the union of what each of them lacks: a flag that is not here, all have
 	Bytes    int
 }
 

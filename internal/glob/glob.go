@@ -14,11 +14,14 @@ import "bytes"
 //     \x     x itself                 [abc                a class that is not closed ends with the pattern
 //
 // The corners are the reference server's: the empty text matches the empty pattern only, not "*"; "[a-]" is a range from 'a' to
-// ']', not closed; bytes from 0x80 on stand before the others in a range.
+// ']', not closed; bytes from 0x80 on stand before the others in a range; and what would need more than MaxStars does not match.
 func Match(pattern, text []byte) bool { return match(pattern, text, false) }
 
 // MatchFold is Match without regard to the case of ASCII letters, except for an escaped letter in a class.
 func MatchFold(pattern, text []byte) bool { return match(pattern, text, true) }
+
+// MaxStars is how many runs of stars a text may need, one at the pattern's end not counted.
+const MaxStars = 1000
 
 // IsLiteral says that pattern matches one text only: itself.
 func IsLiteral(pattern []byte) bool { return !bytes.ContainsAny(pattern, "*?[\\") }
@@ -31,6 +34,7 @@ func match(pattern, text []byte, fold bool) bool {
 	}
 	p, t := 0, 0
 	star, from := -1, 0 // offset behind the last star, and where the text behind it begins at present
+	stars := 0
 	for t < len(text) {
 		if p < len(pattern) {
 			if pattern[p] == '*' {
@@ -39,6 +43,9 @@ func match(pattern, text []byte, fold bool) bool {
 				}
 				if p == len(pattern) {
 					return true
+				}
+				if stars++; stars > MaxStars {
+					return false
 				}
 				star, from = p, t
 				if !fold && isLiteral(pattern[p]) {

@@ -66,6 +66,18 @@ func TestManyStarsAreNotExponential(t *testing.T) {
 	}
 }
 
+func TestStarsAreBounded(t *testing.T) {
+	for stars, want := range map[int]bool{MaxStars: true, MaxStars + 1: false, 20 * MaxStars: false} {
+		text := bytes.Repeat([]byte{'a'}, stars)
+		if got := Match([]byte(strings.Repeat("*?", stars)), text); got != want {
+			t.Errorf("%d runs of stars: %t", stars, got)
+		}
+		if got := Match([]byte(strings.Repeat("*?", stars)+"*"), text); got != want {
+			t.Errorf("%d runs of stars and one at the end: %t", stars, got)
+		}
+	}
+}
+
 // reference is the recursive statement of what the pattern means.
 func reference(p, s []byte, fold bool) bool {
 	if len(p) == 0 {

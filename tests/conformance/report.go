@@ -1,7 +1,82 @@
 package main
 
-import "os"
+import (
+	"fmt"
+	"os"
+	"strings"
+)
 
-func writeReport(file string, verdicts []*verdict, excluded *exclusions, version, server string) error {
-	return os.ErrInvalid
+// differences are where 7.0, whose suite is run, and 7.4, whose behaviour spindle has, part. Each was seen on both servers.
+var differences = []string{
+	"`SET key value PXAT t` is propagated as the client wrote it; 7.0 rewrites it to `SET key value PXAT t` in capitals and drops NX and XX.",
+	"In the replication stream the SELECT of a transaction stands behind its MULTI; in 7.0 before it.",
+	"`redis_version` says 7.4.1; `server_name:spindle` and `spindle_version` stand beside it.",
+}
+
+// writeReport writes COMPATIBILITY.md from a whole run.
+func writeReport(file string, verdicts []*verdict, excluded *exclusions, suite, server string) error {
+	var b strings.Builder
+	b.WriteString("# Compatibility\n\n")
+	b.WriteString("spindle answers as Redis 7.4 does. This page says how far, held against the public Tcl suite of Redis 7.0, and where not.\n")
+	b.WriteString("It is written by `make conformance`, from a run that compares every test with what `tests/conformance/exclusions.txt` allows.\n\n")
+	fmt.Fprintf(&b, "- server under test: %s\n- suite and reference: Debian's redis source package %s\n\n", server, suite)
+	writeCounts(&b, verdicts)
+	writeDifferences(&b)
+	writeExclusions(&b, verdicts, excluded)
+	return os.WriteFile(file, []byte(b.String()), 0o644)
+}
+
+func writeCounts(b *strings.Builder, verdicts []*verdict) {
+	b.WriteString("## Tests by file\n\n")
+	b.WriteString("*Later*: needs a data type or a feature that does not exist yet. *Excluded*: will not pass, for the reasons below.\n")
+	b.WriteString("*Unexplained* must be 0.\n\n")
+	b.WriteString("| file | reference passes | spindle passes | later | excluded | unexplained |\n|---|---:|---:|---:|---:|---:|\n")
+	var sum verdict
+	var later, never, wrong int
+	for _, v := range verdicts {
+		fmt.Fprintf(b, "| %s | %d | %d | %d | %d | %d |\n", v.file, v.reference, v.passes, v.later(), v.never(), v.wrong())
+		sum.reference += v.reference
+		sum.passes += v.passes
+		later, never, wrong = later+v.later(), never+v.never(), wrong+v.wrong()
+	}
+	fmt.Fprintf(b, "| **all** | **%d** | **%d** | **%d** | **%d** | **%d** |\n\n", sum.reference, sum.passes, later, never, wrong)
+	b.WriteString("An exclusion may name a failure outside of any test, or a test that the reference fails too, so a row need not add up.\n\n")
+}
+
+func writeDifferences(b *strings.Builder) {
+	b.WriteString("## Where 7.4 parts from 7.0, and spindle follows 7.4\n\n")
+	for _, d := range differences {
+		fmt.Fprintf(b, "- %s\n", d)
+	}
+	b.WriteString("\n")
+}
+
+func writeExclusions(b *strings.Builder, verdicts []*verdict, excluded *exclusions) {
+	count := map[*class]int{}
+	for _, v := range verdicts {
+		for c, n := range v.excluded {
+			count[c] += n
+		}
+	}
+	for _, later := range []bool{false, true} {
+		if later {
+			b.WriteString("## Later\n\n")
+		} else {
+			b.WriteString("## Excluded\n\n")
+		}
+		for i := range classes {
+			c := &classes[i]
+			if c.later != later || count[c] == 0 {
+				continue
+			}
+			fmt.Fprintf(b, "### %s (%d): %s\n\n", c.name, count[c], c.means)
+			for _, e := range excluded.all {
+				if e.class == c {
+					name := strings.ReplaceAll(e.name, "`", "'")
+					fmt.Fprintf(b, "- %s, `%s`: %s\n", e.file, name, e.reason)
+				}
+			}
+			b.WriteString("\n")
+		}
+	}
 }

@@ -29,13 +29,27 @@ proc conformance_name {} {
     return $::cur_test
 }
 
-# Each packet to the suite's own server is a fact worth keeping. After a failure the connection of the innermost server is
-# made anew, so that a MULTI or a subscription that the failed test left behind does not fail the next one.
+# conformance_clean takes away what a failed test left behind, so that it does not fail the next one: the connection of the
+# innermost server is made anew (MULTI, a subscription), and raw sockets opened since the test began are closed (a replica's).
+proc conformance_clean {} {
+    set clients {}
+    foreach id [array names ::redis::fd] { lappend clients $::redis::fd($id) }
+    foreach channel [chan names sock*] {
+        if {$channel ni $::conformance_open && $channel ni $clients} { catch {close $channel} }
+    }
+    if {[llength $::servers] > 0} { catch {reconnect} }
+}
+
+# Each packet to the suite's own server is a fact worth keeping.
 set ::conformance_done 0
+set ::conformance_open [chan names sock*]
 rename send_data_packet conformance_send
 proc send_data_packet {fd status data {elapsed 0}} {
     switch -- $status {
-        testing { conformance_record start $data 0 {} }
+        testing {
+            set ::conformance_open [chan names sock*]
+            conformance_record start $data 0 {}
+        }
         ok      { conformance_record ok $data $elapsed {} }
         skip    { conformance_record skip $data 0 {} }
         ignore  { conformance_record ignore $data 0 {} }
@@ -43,7 +57,7 @@ proc send_data_packet {fd status data {elapsed 0}} {
             set name [conformance_name]
             if {$name eq {}} { set name "(outside) [string range [lindex [split $data \n] 0] 0 79]" }
             conformance_record err $name 0 $data
-            if {[llength $::servers] > 0} { catch {reconnect} }
+            conformance_clean
         }
         done    { set ::conformance_done 1 }
         exception {
@@ -99,10 +113,33 @@ proc conformance_unfold {statement} {
     return $statement
 }
 
+# Inside a test the suite, told to be durable, would swallow what is raised in a nested server's block, take that server off
+# its stack twice, and go on without the outer one. So it is held until that server is gone, and then raised: the test fails.
 rename start_server conformance_start_server
 proc start_server {options {code undefined}} {
-    if {$code ne "undefined" && $::cur_test eq {}} { set code [list resume $code] }
-    uplevel 1 [list conformance_start_server $options $code]
+    if {$code eq "undefined"} {
+        return [uplevel 1 [list conformance_start_server $options]]
+    }
+    if {$::cur_test eq {}} {
+        return [uplevel 1 [list conformance_start_server $options [list resume $code]]]
+    }
+    set depth [llength $::servers]
+    set ::conformance_held($depth) {}
+    set result [uplevel 1 [list conformance_start_server $options [list conformance_hold $depth $code]]]
+    if {$::conformance_held($depth) ne {}} {
+        lassign $::conformance_held($depth) error info
+        error $error $info
+    }
+    return $result
+}
+
+proc conformance_hold {depth body} {
+    set code [catch {uplevel 1 $body} result]
+    if {$code == 1} {
+        set ::conformance_held($depth) [list $result $::errorInfo]
+        return
+    }
+    return -code $code $result
 }
 
 rename tags conformance_tags

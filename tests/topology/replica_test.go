@@ -42,8 +42,8 @@ func TestReplicasUnderLoad(t *testing.T) {
 // TestSeveralReplicasAtOnce: full synchronisations that overlap, one of which dies in the middle and one of which comes from a peer
 // that hangs up, do not disturb each other, and leave nothing behind.
 func TestSeveralReplicasAtOnce(t *testing.T) {
-	s := testkit.Start(t, "--rdb-key-save-delay", "100")
-	testkit.Pipe(t, s.Dial(), 10_000, func(i int) []any { return []any{"SET", fmt.Sprint("still:", i), strings.Repeat("x", i%300)} })
+	s := testkit.Start(t, "--rdb-key-save-delay", "200")
+	testkit.Pipe(t, s.Dial(), 2_000, func(i int) []any { return []any{"SET", fmt.Sprint("still:", i), strings.Repeat("x", i%300)} })
 	w := startWriters(t, s, 2, 7)
 	var replicas []*testkit.Server
 	for range 3 { // a second or two each

@@ -85,7 +85,7 @@ func play(t *testing.T, c *respclient.Client, requests [][]any) {
 func prepare(t *testing.T, s *testkit.Server) *respclient.Client {
 	t.Helper()
 	c := s.Dial()
-	testkit.Pipe(t, c, 20_000, func(i int) []any { return []any{"SET", fmt.Sprint("still:", i), i} })
+	testkit.Pipe(t, c, 2_000, func(i int) []any { return []any{"SET", fmt.Sprint("still:", i), i} })
 	c.Must("SET", "long", strings.Repeat("long", 50_000))
 	return c
 }
@@ -115,7 +115,7 @@ func TestBackgroundSaveIsOneInstant(t *testing.T) {
 
 // TestTwoViewsAtOnce: a save and two full synchronisations under way together each tell of their own instant.
 func TestTwoViewsAtOnce(t *testing.T) {
-	s, r := testkit.Start(t, "--rdb-key-save-delay", "50"), newReader(t)
+	s, r := testkit.Start(t, "--rdb-key-save-delay", "100"), newReader(t)
 	c := prepare(t, s)
 	w := startWriters(t, s, 2, uint64(time.Now().UnixNano()))
 	play(t, c, mark(0, "BGSAVE"))

@@ -60,6 +60,7 @@ func startWriters(t *testing.T, s *testkit.Server, n int, seed uint64) *writers 
 					}
 				}
 				w.writes.Add(int64(batch))
+				time.Sleep(time.Millisecond) // a pace that replicas can keep up with on a busy host
 			}
 		})
 	}
@@ -162,7 +163,10 @@ func write(rng *rand.Rand) [][]any {
 	case 33:
 		return [][]any{{"MULTI"}, {"SET", key(), value()}, {"SELECT", rng.IntN(databases)}, {"SET", key(), value()}, {"EXEC"}}
 	case 34:
-		return one("SET", "big:"+key(), strings.Repeat(value(), 2000))
+		if rng.IntN(20) > 0 {
+			return one("STRLEN", key())
+		}
+		return one("SET", fmt.Sprintf("big:%d", rng.IntN(20)), strings.Repeat(value(), 2000))
 	default:
 		switch rng.IntN(60) {
 		case 0:

@@ -41,6 +41,8 @@ type Heap struct {
 	position position
 	ready    shelf // retired, seen by no hold: for a reclaimer
 	destroy  [maxKinds]Destroy
+	measure  [maxKinds]func(Ref) int64
+	retained int64 // on the shelves of holds
 	options  Options
 	trim     trimState
 	pending  uint32 // slabs taken off remote.slabs and not yet drained; linked through pendNext

@@ -13,7 +13,7 @@ type shelf struct {
 	head, tail Ref
 	entries    int64
 	objects    int64
-	bytes      int64 // usable bytes of the blocks and roots on it
+	bytes      int64 // usable bytes of the blocks on it, and of the trees as far as known
 }
 
 const (
@@ -22,7 +22,8 @@ const (
 	chunkFirst   = 16 // offset of the entries
 )
 
-func (h *Heap) put(s *shelf, entry uint64, objects int) {
+// put appends entry to s and returns the bytes it stands for.
+func (h *Heap) put(s *shelf, entry uint64, objects int) int64 {
 	if s.tail == 0 || *Word(s.tail + 8) == chunkEntries {
 		c := h.Alloc(chunkSize, Retired)
 		*Word(c), *Word(c + 8) = 0, 0
@@ -38,7 +39,17 @@ func (h *Heap) put(s *shelf, entry uint64, objects int) {
 	*n++
 	s.entries++
 	s.objects += int64(objects)
-	s.bytes += int64(UsableSize(Ref(entry & refMask &^ 63)))
+	bytes := h.sizeOf(entry)
+	s.bytes += bytes
+	return bytes
+}
+
+// sizeOf is the bytes of an entry's block, or of its root and what is known to hang off it.
+func (h *Heap) sizeOf(entry uint64) int64 {
+	if kind := entry >> kindShift & (maxKinds - 1); kind != 0 && h.measure[kind] != nil {
+		return h.measure[kind](Ref(entry & refMask))
+	}
+	return int64(UsableSize(Ref(entry & refMask &^ 63)))
 }
 
 // move appends all of from to s, O(1), and empties from.

@@ -95,6 +95,7 @@ type Store struct {
 func (s *Store) Init(h *memory.Heap, kind memory.Kind) {
 	s.Heap, s.kind = h, kind
 	h.Register(kind, destroyLong)
+	h.Measure(kind, func(root memory.Ref) int64 { return int64(longAt(root).length) }) // cost would visit every chunk
 }
 
 // newRoot is a root without chunks, with room for n of them.

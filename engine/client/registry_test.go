@@ -1,0 +1,83 @@
+package client
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// check proves G1 and G2.
+func (r *Registry) check(t *testing.T) {
+	t.Helper()
+	last, n := int64(0), 0
+	for i, c := range r.list {
+		if c == nil {
+			continue
+		}
+		n++
+		if c.place != i || r.byID[c.ID] != c {
+			t.Fatalf("G1: client %d at %d, says %d", c.ID, i, c.place)
+		}
+		if c.ID <= last {
+			t.Fatalf("G2: %d behind %d", c.ID, last)
+		}
+		last = c.ID
+	}
+	if n != len(r.byID) {
+		t.Fatalf("G1: %d listed, %d known", n, len(r.byID))
+	}
+}
+
+// TestRegistryModel compares with a sorted slice: who came, less who left.
+func TestRegistryModel(t *testing.T) {
+	seed := rand.Uint64()
+	rng := rand.New(rand.NewPCG(seed, 1))
+	r := NewRegistry()
+	var model []*Client
+	most := 0
+	for step := range 20_000 {
+		if grow := step/4000%2 == 0; rng.IntN(3) == 0 != grow {
+			c := &Client{ID: r.NextID()}
+			r.Add(c)
+			model = append(model, c)
+		} else if len(model) > 0 {
+			i := rng.IntN(len(model))
+			r.Remove(model[i])
+			r.Remove(model[i]) // twice is once
+			model = slices.Delete(model, i, i+1)
+		}
+		most = max(most, len(model))
+		if step%97 != 0 {
+			continue
+		}
+		r.check(t)
+		if got := slices.Collect(r.All); !slices.Equal(got, model) || r.Len() != len(model) {
+			t.Fatalf("seed %d, step %d: %d clients, want %d", seed, step, len(got), len(model))
+		}
+		from := rng.Int64N(r.last + 2)
+		want := model[len(model):]
+		if i := slices.IndexFunc(model, func(c *Client) bool { return c.ID >= from }); i >= 0 {
+			want = model[i:]
+		}
+		if got := slices.Collect(r.From(from)); !slices.Equal(got, want) {
+			t.Fatalf("seed %d, step %d: %d from id %d, want %d", seed, step, len(got), from, len(want))
+		}
+	}
+	if len(r.list) > 4*most+compactFrom {
+		t.Errorf("%d places for at most %d clients", len(r.list), most)
+	}
+}
+
+// TestRegistryLosesClientsWhileItIsRead: closing those that a walk finds must not make it miss one.
+func TestRegistryLosesClientsWhileItIsRead(t *testing.T) {
+	r := NewRegistry()
+	for range 1000 {
+		r.Add(&Client{ID: r.NextID()})
+	}
+	for c := range r.All {
+		r.Remove(c)
+	}
+	if r.Len() != 0 {
+		t.Errorf("%d are left", r.Len())
+	}
+}

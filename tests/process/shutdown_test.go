@@ -1,0 +1,123 @@
+package process
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"spindle/protocol/respclient"
+	"spindle/tests/testkit"
+)
+
+// TestEnds: every way to end, what it saves, and the exit code.
+func TestEnds(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		rules string // of save
+		end   []any  // a request; nil is signal
+		sig   syscall.Signal
+		saves bool
+	}{
+		{"SIGTERM with rules", "3600 1", nil, syscall.SIGTERM, true},
+		{"SIGTERM without", "", nil, syscall.SIGTERM, false},
+		{"SIGINT with rules", "3600 1", nil, syscall.SIGINT, true},
+		{"SHUTDOWN with rules", "3600 1", []any{"SHUTDOWN"}, 0, true},
+		{"SHUTDOWN without", "", []any{"SHUTDOWN"}, 0, false},
+		{"SHUTDOWN SAVE without", "", []any{"SHUTDOWN", "SAVE"}, 0, true},
+		{"SHUTDOWN NOSAVE with rules", "3600 1", []any{"SHUTDOWN", "NOSAVE"}, 0, false},
+		{"SHUTDOWN NOW FORCE NOSAVE", "3600 1", []any{"SHUTDOWN", "NOW", "FORCE", "NOSAVE"}, 0, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := testkit.Start(t, "--save", c.rules)
+			bystander := s.Dial()
+			s.Do("SET", "k", "v")
+			if c.end == nil {
+				s.Signal(c.sig)
+			} else if v, err := s.Ask(c.end...); err == nil {
+				t.Errorf("a reply: %v", v)
+			}
+			if code := s.Wait(testkit.Slowly(20 * time.Second)); code != 0 {
+				t.Errorf("exit code %d", code)
+			}
+			if _, err := os.Stat(s.File("dump.rdb")); (err == nil) != c.saves {
+				t.Errorf("saved: %v, want %v", err == nil, c.saves)
+			}
+			if _, err := bystander.Do("PING"); err == nil {
+				t.Error("a connection outlived the server")
+			}
+			if log := s.Log(); !strings.Contains(log, "bye bye") {
+				t.Errorf("the log does not say so: %s", log)
+			}
+			s.Restart()
+			if v := s.Do("GET", "k"); (v.Text == "v") != c.saves {
+				t.Errorf("GET after a start: %v", v)
+			}
+		})
+	}
+}
+
+// TestShutdownDuringSave: a save under way is called off, the last one counts, and no half file stays.
+func TestShutdownDuringSave(t *testing.T) {
+	s := testkit.Start(t, "--save", "3600 1", "--rdb-key-save-delay", "1000")
+	testkit.Pipe(t, s.Dial(), 5000, func(i int) []any { return []any{"SET", i, i} })
+	s.Do("BGSAVE")
+	s.Do("CONFIG", "SET", "rdb-key-save-delay", "0")
+	s.Do("SET", "last", "1")
+	if code := s.Terminate(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if files := s.Files(); len(files) != 1 || files[0] != "dump.rdb" {
+		t.Errorf("files: %q", files)
+	}
+	s.Restart()
+	if n := s.Do("DBSIZE").Int; n != 5001 {
+		t.Errorf("%d keys", n)
+	}
+}
+
+// TestShutdownWaitsForReplicas, for as long as shutdown-timeout, and SHUTDOWN ABORT calls it off.
+func TestShutdownWaitsForReplicas(t *testing.T) {
+	s := testkit.Start(t, "--shutdown-timeout", "60", "--repl-ping-replica-period", "1")
+	r := testkit.Redis(t, "--replicaof", "127.0.0.1 "+s.Addr[len("127.0.0.1:"):])
+	r.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "master_link_status", "up")
+	s.Do("SET", "k", "v")
+	r.Signal(syscall.SIGSTOP)
+	defer r.Signal(syscall.SIGCONT)
+	s.Do("SET", "k", strings.Repeat("w", 1000))
+	answer := make(chan respclient.Value, 1)
+	c := s.Dial()
+	go func() {
+		v, _ := c.Do("SHUTDOWN")
+		answer <- v
+	}()
+	s.AwaitLog(testkit.Slowly(10*time.Second), "waiting")
+	s.Do("SHUTDOWN", "ABORT")
+	select {
+	case v := <-answer:
+		if v.Text != "ERR Errors trying to SHUTDOWN. Check logs." {
+			t.Errorf("SHUTDOWN that was called off: %v", v)
+		}
+	case <-time.After(testkit.Slowly(10 * time.Second)):
+		t.Error("SHUTDOWN ABORT does not end SHUTDOWN")
+	}
+	if v, err := s.Ask("SHUTDOWN", "ABORT"); err != nil || !strings.HasPrefix(v.Text, "ERR No shutdown in progress") {
+		t.Errorf("SHUTDOWN ABORT without one: %v %v", v, err)
+	}
+	s.Signal(syscall.SIGTERM)
+	testkit.Until(t, testkit.Slowly(10*time.Second), "shutdown_in_milliseconds", func() error {
+		if _, ok := s.Info("server")["shutdown_in_milliseconds"]; !ok {
+			return errors.New("INFO does not say")
+		}
+		return nil
+	})
+	r.Signal(syscall.SIGCONT) // catches up
+	if code := s.Wait(testkit.Slowly(20 * time.Second)); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if v := r.Do("STRLEN", "k").Int; v != 1000 {
+		t.Errorf("the replica did not get the last write: %d", v)
+	}
+}
