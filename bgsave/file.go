@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -22,8 +23,46 @@ type FileOptions struct {
 	Log         *logging.Logger
 }
 
-// TempName is the temporary file of this process's saves.
+// TempName is the temporary file of this process's saves. A save that begins while one that was called off has not put its own
+// away yet takes another name: "temp-<pid>-1.rdb", …
 func TempName() string { return fmt.Sprintf("temp-%d.rdb", os.Getpid()) }
+
+// temporaries are the files of saves under way.
+var temporaries = struct {
+	sync.Mutex
+	names map[string]bool
+}{names: map[string]bool{}}
+
+// claimTemp finds a name beside path that no other save uses, for as long as it is not given up.
+func claimTemp(path string) string {
+	temporaries.Lock()
+	defer temporaries.Unlock()
+	name := filepath.Join(filepath.Dir(path), TempName())
+	for n := 1; temporaries.names[name]; n++ {
+		name = filepath.Join(filepath.Dir(path), fmt.Sprintf("temp-%d-%d.rdb", os.Getpid(), n))
+	}
+	temporaries.names[name] = true
+	return name
+}
+
+func giveUpTemp(name string) {
+	temporaries.Lock()
+	delete(temporaries.names, name)
+	temporaries.Unlock()
+}
+
+// RemoveTemporaries takes away unfinished files when the process ends without waiting.
+func RemoveTemporaries() {
+	temporaries.Lock()
+	defer temporaries.Unlock()
+	for name := range temporaries.names {
+		_ = os.Remove(name)
+	}
+}
+
+// replacing is held from the last look at whether a save was called off until its file is in place: a save that begins after another
+// was called off is never overwritten by that one.
+var replacing sync.Mutex
 
 // SaveFile writes v to a temporary file, gives it to the disk, and puts it in the place of Path: at every instant Path is a whole
 // file, the old one or the new.
@@ -31,7 +70,8 @@ func TempName() string { return fmt.Sprintf("temp-%d.rdb", os.Getpid()) }
 // Errors are logged as the reference server words them, and the temporary is removed; ctx's cause is returned without a line.
 func SaveFile(ctx context.Context, v View, f FileOptions, o Options) (size int64, err error) {
 	if f.Temp == "" {
-		f.Temp = filepath.Join(filepath.Dir(f.Path), TempName())
+		f.Temp = claimTemp(f.Path)
+		defer giveUpTemp(f.Temp)
 	}
 	file, err := os.OpenFile(f.Temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
@@ -47,7 +87,11 @@ func SaveFile(ctx context.Context, v View, f FileOptions, o Options) (size int64
 		}
 		return 0, err
 	}
-	if err := os.Rename(f.Temp, f.Path); err != nil {
+	if err := putInPlace(ctx, f); err != nil {
+		if ctx.Err() != nil {
+			_ = os.Remove(f.Temp)
+			return 0, context.Cause(ctx)
+		}
 		f.Log.Warning("Error moving temp DB file %s on the final destination %s (in server root dir %s): %s",
 			f.Temp, f.Path, workingDir(), Reason(err))
 		_ = os.Remove(f.Temp)
@@ -58,6 +102,16 @@ func SaveFile(ctx context.Context, v View, f FileOptions, o Options) (size int64
 		return 0, err
 	}
 	return size, nil
+}
+
+// putInPlace renames the temporary, unless the save has been called off.
+func putInPlace(ctx context.Context, f FileOptions) error {
+	replacing.Lock()
+	defer replacing.Unlock()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return os.Rename(f.Temp, f.Path)
 }
 
 // writeFile fills file and closes it. step names what failed.
@@ -82,9 +136,6 @@ func writeFile(ctx context.Context, file *os.File, v View, f FileOptions, o Opti
 	}
 	// What was written is not going to be read soon: the page cache has better use for the room.
 	_ = unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED)
-	if ctx.Err() != nil {
-		return 0, "rdbSaveRio", context.Cause(ctx)
-	}
 	return disk.at, "fclose", file.Close()
 }
 

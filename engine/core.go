@@ -74,6 +74,7 @@ type Hooks struct {
 	Wrote       func(cl *client.Client)                  // the sinks have got effects of a command of cl's
 	Attack      func(cl *client.Client)                  // cl speaks HTTP; it is about to be closed
 	ExecRefused func(cl *client.Client, why error) error // an EXEC that may not run: what to answer
+	Frozen      func()                                   // a view was taken
 	Gone        func(cl *client.Client)                  // a client left: watches, subscriptions, replicas
 	Evicted     func(n int)
 	Tick        []func(nowMs int64) // every 100 ms, each bounded to some tens of µs
@@ -424,7 +425,13 @@ func (c *Core) watchSlowness(cl *client.Client, spec *command.Spec, args [][]byt
 }
 
 // Freeze takes a view of all databases as they are now. Any number may live at once; each must be closed.
-func (c *Core) Freeze() *keyspace.View { return c.space.Freeze() }
+func (c *Core) Freeze() *keyspace.View {
+	v := c.space.Freeze()
+	if c.hooks.Frozen != nil {
+		c.hooks.Frozen()
+	}
+	return v
+}
 
 // SetCatalogue gives the core its commands, before the first Serve.
 func (c *Core) SetCatalogue(k *command.Catalogue) { c.catalogue = k }

@@ -188,6 +188,10 @@ func (c *Core) feedMonitors(cl *client.Client, spec *command.Spec, args [][]byte
 	}
 	line := monitorLine(c.nowMs, c.nanos, cl, args)
 	for _, m := range c.monitors {
+		if m == cl {
+			cl.Out.Raw(line) // between the replies of its own batch
+			continue
+		}
 		c.hooks.Monitor(m, line)
 	}
 }

@@ -31,10 +31,32 @@ func (f *Feed) WaitFamily() command.Family {
 	}}
 }
 
+var (
+	// What a replica reads as the RDB stream must not begin with the reply to something else.
+	errPending  = &protocol.Error{Code: "ERR", Text: "SYNC and PSYNC are invalid with pending output"}
+	errFailover = &protocol.Error{Code: "ERR", Text: "PSYNC FAILOVER can't be sent to a master."}
+	errNegative = &protocol.Error{Code: "ERR", Text: "timeout is negative"}
+	errTimeout  = &protocol.Error{Code: "ERR", Text: "timeout is not an integer or out of range"}
+	errNoAOF    = &protocol.Error{Code: "ERR", Text: "WAITAOF cannot be used when numlocal is set but appendonly is disabled."}
+	errNotBit   = &protocol.Error{Code: "ERR", Text: "value is out of range, value must between 0 and 1"}
+)
+
+// bit reads a 0 or a 1.
+func bit(arg []byte) (bool, error) {
+	n, err := command.Int(arg)
+	if err == nil && n != 0 && n != 1 {
+		err = errNotBit
+	}
+	return n == 1, err
+}
+
 // sync is SYNC, the form without a handshake: the length, the RDB stream, then the effects. No reply of its own.
 func (f *Feed) sync(c *command.Context) error {
 	if c.Client.Is(client.Replica) {
 		return nil
+	}
+	if c.Reply.Len() > 0 {
+		return errPending
 	}
 	r := f.of(c.Client)
 	f.settings.Log.Notice("Replica %s asks for synchronization", r.name())
@@ -49,15 +71,15 @@ func (f *Feed) psync(c *command.Context) error {
 	if c.Client.Is(client.Replica) {
 		return nil
 	}
-	offset, err := strconv.ParseInt(string(c.Args[2]), 10, 64)
-	if err != nil {
-		return protocol.ErrNotInteger
+	if len(c.Args) > 3 && command.Is(c.Args[3], "FAILOVER") {
+		return errFailover
 	}
-	if len(c.Args) > 3 {
-		if strings.EqualFold(string(c.Args[3]), "failover") {
-			return protocol.Errorf("ERR", "PSYNC FAILOVER can't be sent to a master.")
-		}
-		return protocol.ErrSyntax
+	if c.Reply.Len() > 0 {
+		return errPending
+	}
+	offset, err := command.Int(c.Args[2])
+	if err != nil {
+		return err
 	}
 	r := f.of(c.Client)
 	f.settings.Log.Notice("Replica %s asks for synchronization", r.name())
@@ -80,11 +102,11 @@ func (f *Feed) replconf(c *command.Context) error {
 		value := c.Args[i+1]
 		switch strings.ToLower(string(c.Args[i])) {
 		case "listening-port":
-			port, err := strconv.Atoi(string(value))
+			port, err := command.Int(value)
 			if err != nil {
-				return protocol.ErrNotInteger
+				return err
 			}
-			r.port = port
+			r.port = int(port)
 		case "ip-address":
 			if len(value) > 45 { // the longest IPv6 text
 				return protocol.Errorf("ERR", "REPLCONF ip-address provided by replica instance is too long: %d bytes", len(value))
@@ -100,7 +122,11 @@ func (f *Feed) replconf(c *command.Context) error {
 		case "version":
 			r.version = string(value)
 		case "rdb-only":
-			r.rdbOnly = string(value) == "1"
+			only, err := bit(value)
+			if err != nil {
+				return err
+			}
+			r.rdbOnly = only
 		case "rdb-filter-only":
 			if len(bytes.TrimSpace(value)) != 0 {
 				return protocol.Errorf("ERR", "REPLCONF rdb-filter-only: filters need functions, which this version does not have: %s", value)
@@ -130,13 +156,8 @@ func (f *Feed) acked(c *command.Context, r *replica, value []byte) {
 	if r.state == awaitAck {
 		f.goOnline(r)
 	}
-	waiters := f.waiters
-	f.waiters = nil
-	for _, cl := range waiters {
+	for cl := range f.waiters {
 		f.core.Wake(cl)
-		if cl.Wait != nil && cl.Is(client.Blocked) {
-			f.waiters = append(f.waiters, cl)
-		}
 	}
 }
 
@@ -179,8 +200,7 @@ func (f *Feed) wait(c *command.Context) error {
 	if err != nil {
 		return err
 	}
-	f.flush()
-	offset := f.offset
+	offset := c.Client.StreamOffset
 	if n := f.ackedBy(offset); n >= want || c.Client.Is(client.DenyBlocking|client.Multi) {
 		c.Reply.Int(n)
 		return nil
@@ -198,16 +218,16 @@ func (f *Feed) wait(c *command.Context) error {
 
 // waitaof is WAITAOF numlocal numreplicas timeout: [fsynced here, replicas that have fsynced].
 func (f *Feed) waitaof(c *command.Context) error {
-	local, err := strconv.ParseInt(string(c.Args[1]), 10, 64)
-	if err != nil || local < 0 || local > 1 {
-		return protocol.Errorf("ERR", "value is out of range, must be between 0 and 1")
+	local, err := bit(c.Args[1])
+	if err != nil {
+		return err
 	}
 	want, timeoutMs, err := waitArguments(c.Args[2], c.Args[3])
 	if err != nil {
 		return err
 	}
-	if local == 1 { // there is no append-only file in this version
-		return protocol.Errorf("ERR", "WAITAOF cannot be used when numlocal is set but appendonly is disabled.")
+	if local { // there is no append-only file in this version
+		return errNoAOF
 	}
 	answer := func(c *command.Context) {
 		c.Reply.Array(2)
@@ -235,10 +255,19 @@ func (f *Feed) block(c *command.Context, timeoutMs int64, try func(c *command.Co
 	}
 	c.Core.Block(c, command.Wait{
 		DeadlineMs: deadline,
-		Retry:      func(c *command.Context) bool { return try(c, false) },
-		Timeout:    func(c *command.Context) { try(c, true) },
+		Retry: func(c *command.Context) bool {
+			done := try(c, false)
+			if done {
+				delete(f.waiters, c.Client)
+			}
+			return done
+		},
+		Timeout: func(c *command.Context) {
+			delete(f.waiters, c.Client)
+			try(c, true)
+		},
 	})
-	f.waiters = append(f.waiters, c.Client)
+	f.waiters[c.Client] = struct{}{}
 	f.askForAcks()
 }
 
@@ -253,14 +282,14 @@ func (f *Feed) askForAcks() {
 
 // waitArguments reads the count of replicas and the timeout in ms.
 func waitArguments(count, timeout []byte) (want, timeoutMs int64, err error) {
-	if want, err = strconv.ParseInt(string(count), 10, 64); err != nil {
-		return 0, 0, protocol.ErrNotInteger
+	if want, err = command.Int(count); err != nil {
+		return 0, 0, err
 	}
-	if timeoutMs, err = strconv.ParseInt(string(timeout), 10, 64); err != nil {
-		return 0, 0, protocol.Errorf("ERR", "timeout is not an integer or out of range")
+	if timeoutMs, err = command.Int(timeout); err != nil {
+		return 0, 0, errTimeout
 	}
 	if timeoutMs < 0 {
-		return 0, 0, protocol.Errorf("ERR", "timeout is negative")
+		return 0, 0, errNegative
 	}
 	return want, timeoutMs, nil
 }

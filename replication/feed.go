@@ -19,7 +19,9 @@ import (
 //
 // F1. offset counts every byte of the stream that has been made, whether or not anybody has got it.
 // F2. What a turn adds is one slice of chunk, shared by all replicas and never written again.
-// F3. A replica that is not online keeps its slices in held, in order; held is bounded by the output limit of replicas.
+// F3. A replica that is not online keeps its slices in held, in order, one for each chunk; held is bounded by the output limit of
+// replicas.
+// F4. waiters are clients that WAIT or WAITAOF has parked, each once.
 type Feed struct {
 	core     *engine.Core
 	settings *Settings
@@ -34,7 +36,7 @@ type Feed struct {
 	sent     int
 
 	lastPingMs         int64
-	waiters            []*client.Client
+	waiters            map[*client.Client]struct{}
 	fullSyncs, refused uint64
 }
 
@@ -53,13 +55,10 @@ const (
 )
 
 func (s state) String() string {
-	switch s {
-	case handshake, sending:
-		return "send_bulk"
-	case awaitAck:
-		return "send_bulk"
+	if s == online {
+		return "online"
 	}
-	return "online"
+	return "send_bulk"
 }
 
 // A replica is one client that takes the stream.
@@ -74,13 +73,14 @@ type replica struct {
 	ackOffset   int64
 	ackMs       int64
 	held        [][]byte // F3
+	heldFrom    int      // where the last of them begins in its chunk
 	heldBytes   int64
 	gone        chan struct{} // closed when the client is
 }
 
 // NewFeed makes a feed with a history of its own.
 func NewFeed(core *engine.Core, settings *Settings, saver Saver) *Feed {
-	f := &Feed{core: core, settings: settings, saver: saver, selected: -1}
+	f := &Feed{core: core, settings: settings, saver: saver, selected: -1, waiters: map[*client.Client]struct{}{}}
 	f.ID = newID()
 	return f
 }
@@ -126,23 +126,30 @@ func (f *Feed) flush() {
 	if f.sent == len(f.chunk) {
 		return
 	}
-	p := f.chunk[f.sent:len(f.chunk):len(f.chunk)]
+	from := f.sent
 	f.sent = len(f.chunk)
 	for _, r := range f.replicas {
 		switch r.state {
 		case online:
-			f.core.Push(r.cl, p)
+			f.core.Push(r.cl, f.chunk[from:f.sent:f.sent])
 		case sending, awaitAck:
-			f.hold(r, p)
+			f.hold(r, from)
 		}
 	}
 }
 
-// hold keeps p for a replica that is not online, within its limit.
-func (f *Feed) hold(r *replica, p []byte) {
-	r.held = append(r.held, p)
-	r.heldBytes += int64(len(p))
-	if limit := f.settings.HeldLimit(); limit > 0 && r.heldBytes > limit && !r.cl.Is(client.CloseASAP) {
+// hold keeps what is new in the chunk, from offset from on, for a replica that is not online, within its limit.
+func (f *Feed) hold(r *replica, from int) {
+	if r.cl.Is(client.CloseASAP) {
+		return
+	}
+	if n := len(r.held); n > 0 && from > 0 && r.heldFrom < from && &r.held[n-1][0] == &f.chunk[r.heldFrom] {
+		r.held[n-1] = f.chunk[r.heldFrom:f.sent:f.sent] // it goes on where the last slice ends
+	} else {
+		r.held, r.heldFrom = append(r.held, f.chunk[from:f.sent:f.sent]), from
+	}
+	r.heldBytes += int64(f.sent - from)
+	if limit := f.settings.HeldLimit(); limit > 0 && r.heldBytes > limit {
 		f.settings.Log.Warning("Client id=%d addr=%s scheduled to be closed ASAP for overcoming of output buffer limits.", r.cl.ID, r.cl.Conn.RemoteAddr())
 		f.core.Kill(r.cl, false)
 	}
@@ -154,6 +161,7 @@ func (f *Feed) goOnline(r *replica) {
 		return
 	}
 	r.state, r.ackMs = online, f.core.Now()
+	r.cl.Conn.SetClass(protocol.ClassReplica) // until now the RDB stream went out, which is paced and not limited
 	for _, p := range r.held {
 		f.core.Push(r.cl, p)
 	}
@@ -176,7 +184,6 @@ func (f *Feed) attach(r *replica) {
 	f.flush() // what was decided before belongs to the others alone
 	f.selected = -1
 	r.cl.Flags |= client.Replica
-	r.cl.Conn.SetClass(protocol.ClassReplica)
 	f.replicas = append(f.replicas, r)
 	if !f.attached {
 		f.core.AddSink(f)
@@ -184,8 +191,12 @@ func (f *Feed) attach(r *replica) {
 	}
 }
 
+// Wrote notes how far the stream was when a command of cl's had gone into it: what its WAIT waits for.
+func (f *Feed) Wrote(cl *client.Client) { cl.StreamOffset = f.offset }
+
 // Gone tells the feed that a client left.
 func (f *Feed) Gone(cl *client.Client) {
+	delete(f.waiters, cl)
 	r, ok := cl.ReplicaState.(*replica)
 	if !ok {
 		return
@@ -230,9 +241,8 @@ func (f *Feed) Tick(nowMs int64) {
 		f.write([]byte("*1\r\n$4\r\nPING\r\n"))
 	}
 	limit := f.settings.Timeout.Get() * 1000
-	for _, r := range append([]*replica(nil), f.replicas...) {
-		switch {
-		case r.state == online && !r.rdbOnly && r.psync2 && nowMs-r.ackMs > limit:
+	for _, r := range f.replicas {
+		if r.state == online && !r.rdbOnly && r.psync2 && nowMs-r.ackMs > limit && !r.cl.Is(client.CloseASAP) {
 			f.settings.Log.Warning("Disconnecting timedout replica (streaming sync): %s", r.name())
 			f.core.Kill(r.cl, false)
 		}

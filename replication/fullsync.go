@@ -5,7 +5,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"spindle/engine/client"
@@ -25,7 +27,13 @@ const unsentMax = 4 << 20
 // pieceBytes is what the sender hands to the loop at a time.
 const pieceBytes = 256 << 10
 
-var errReplicaGone = errors.New("the replica is gone")
+// sign is how often a replica hears that its stream is being made, before the first byte of it.
+const sign = time.Second
+
+var (
+	errReplicaGone  = errors.New("the replica is gone")
+	errReplicaStuck = errors.New("the replica has not read for repl-timeout")
+)
 
 // send streams view to r and closes it. It runs on a goroutine of its own.
 //
@@ -34,7 +42,7 @@ var errReplicaGone = errors.New("the replica is gone")
 func (f *Feed) send(r *replica, view *keyspace.View, turn uint64, stream func(io.Writer, *keyspace.View) error) {
 	defer view.Close()
 	began := time.Now()
-	out := &sender{r: r, turn: turn}
+	out := &sender{r: r, turn: turn, patience: func() time.Duration { return time.Duration(f.settings.Timeout.Get()) * time.Second }}
 	err := sendView(out, r, view, stream)
 	f.core.Do(func() {
 		if _, still := r.cl.ReplicaState.(*replica); !still {
@@ -74,11 +82,11 @@ func sendView(out *sender, r *replica, view *keyspace.View, stream func(io.Write
 		}
 		return out.flush()
 	}
-	var size counter
+	size := counter{to: out, signed: time.Now()}
 	if err := stream(&size, view); err != nil {
 		return err
 	}
-	if _, err := io.WriteString(out, "$"+strconv.FormatInt(int64(size), 10)+"\r\n"); err != nil {
+	if _, err := io.WriteString(out, "$"+strconv.FormatInt(size.n, 10)+"\r\n"); err != nil {
 		return err
 	}
 	if err := stream(out, view); err != nil {
@@ -87,17 +95,42 @@ func sendView(out *sender, r *replica, view *keyspace.View, stream func(io.Write
 	return out.flush()
 }
 
-// counter counts what is written to it.
-type counter int64
+// counter counts what is written to it. Meanwhile the replica reads an empty line now and then, which keeps it from giving up.
+type counter struct {
+	to     *sender
+	n      int64
+	signed time.Time
+}
 
-func (c *counter) Write(p []byte) (int, error) { *c += counter(len(p)); return len(p), nil }
+func (c *counter) Write(p []byte) (int, error) {
+	if c.to.gone() {
+		return 0, errReplicaGone
+	}
+	if now := time.Now(); now.Sub(c.signed) >= sign {
+		c.signed = now
+		c.to.r.cl.Conn.Post(c.to.turn, []byte{'\n'})
+	}
+	c.n += int64(len(p))
+	return len(p), nil
+}
 
 // sender is a replica's connection as a writer that waits while too much is unsent.
 type sender struct {
-	r     *replica
-	turn  uint64
-	piece []byte
-	total int64
+	r        *replica
+	turn     uint64
+	patience func() time.Duration // how long the replica may read nothing
+	piece    []byte
+	total    int64
+}
+
+// gone says that the replica's connection has closed.
+func (s *sender) gone() bool {
+	select {
+	case <-s.r.gone:
+		return true
+	default:
+		return false
+	}
 }
 
 func (s *sender) Write(p []byte) (int, error) {
@@ -110,17 +143,21 @@ func (s *sender) Write(p []byte) (int, error) {
 
 // flush posts the piece, once the socket has taken enough of the earlier ones.
 func (s *sender) flush() error {
-	for s.r.cl.Conn.Usage().Output > unsentMax {
-		select {
-		case <-s.r.gone:
+	least, since := math.MaxInt, time.Now()
+	for {
+		unsent := s.r.cl.Conn.Usage().Output
+		if s.gone() {
 			return errReplicaGone
-		case <-time.After(time.Millisecond):
 		}
-	}
-	select {
-	case <-s.r.gone:
-		return errReplicaGone
-	default:
+		if unsent <= unsentMax {
+			break
+		}
+		if unsent < least {
+			least, since = unsent, time.Now()
+		} else if time.Since(since) > s.patience() {
+			return errReplicaStuck
+		}
+		time.Sleep(time.Millisecond)
 	}
 	s.r.cl.Conn.Post(s.turn, s.piece)
 	s.total += int64(len(s.piece))
@@ -151,13 +188,12 @@ func (r *replica) host() string {
 	return hostOf(r.cl)
 }
 
-// hostOf is the address part of a client's peer.
+// hostOf is the address of a client's peer, without the port and IPv6's brackets.
 func hostOf(cl *client.Client) string {
 	addr := cl.Conn.RemoteAddr()
-	for i := len(addr) - 1; i >= 0; i-- {
-		if addr[i] == ':' {
-			return addr[:i]
-		}
+	at := strings.LastIndexByte(addr, ':')
+	if at < 0 {
+		return addr
 	}
-	return addr
+	return strings.Trim(addr[:at], "[]")
 }

@@ -34,7 +34,7 @@ func (in *instance) configParts() config.Parts {
 			mode := in.settings.Process.Protected.Get()
 			return mode == permitAnyone || mode == permitLocal && local
 		},
-		Loading:   in.loading.Active.Load,
+		Loading:   in.core.Loading,
 		Rewrite:   func() error { return in.rewriter.Rewrite(false) },
 		ResetStat: in.resetStatistics,
 	}

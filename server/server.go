@@ -13,8 +13,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"runtime"
-	"runtime/debug"
+	"slices"
+	"strings"
 	"time"
 
 	"spindle/bgsave"
@@ -29,6 +29,10 @@ var errLogged = errors.New("see the lines above")
 
 // Run is the whole life of a server process; it returns the exit code.
 func Run(argv []string) int {
+	argv = slices.Clone(argv)
+	for i := range argv {
+		argv[i] = strings.Clone(argv[i]) // SetTitle writes over the originals
+	}
 	args := ParseArguments(argv)
 	if code, done := Answer(args, os.Stdout, os.Stderr); done {
 		return code
@@ -92,7 +96,7 @@ func refuse(log *logging.Logger, err error) int {
 func (in *instance) run(args Arguments) error {
 	log := in.log
 	PinProcess(&in.settings.Process, log)
-	tuneRuntime(int(in.settings.Network.IOThreads.Get()))
+	in.threads.start(in.restingThreads())
 	fit, err := FitOpenFiles(in.network.MaxClients.Get(), log)
 	if err != nil {
 		return err
@@ -105,6 +109,10 @@ func (in *instance) run(args Arguments) error {
 	defer in.signals.Stop()
 	LogMode(log, &in.settings.Process, "standalone", in.settings.Network.Port.Get())
 	CheckBacklog(in.settings.Network.Backlog.Get(), log)
+	in.core.Do(func() { // until load is done nothing here is the data set
+		in.core.SetLoading(true)
+		in.threads.follow(true)
+	})
 	if err := in.listen(); err != nil {
 		return err
 	}
@@ -118,54 +126,47 @@ func (in *instance) run(args Arguments) error {
 	stopDuties := make(chan struct{})
 	go in.core.RunDuties(stopDuties)
 	go in.obeySignals()
-	if err := in.load(); err != nil {
+	err = in.load()
+	switch {
+	case errors.Is(err, context.Canceled): // a shutdown was asked for meanwhile
+	case err != nil:
 		return err
+	default:
+		for _, kind := range in.listenerKinds() {
+			log.Notice("Ready to accept connections %s", kind)
+		}
+		in.supervisor.Ready()
 	}
-	for _, kind := range in.listenerKinds() {
-		log.Notice("Ready to accept connections %s", kind)
-	}
-	in.supervisor.Ready()
 	<-in.shutdown.done
 	in.supervisor.Stopping()
 	in.stop(stopDuties)
 	return nil
 }
 
-// What the Go runtime is told. The Go heap holds connections and buffers only, some megabytes.
-const (
-	besideLoops = 3   // threads for savers, reclaimers, duties: never fewer than can run at once
-	gcPercent   = 400 // a collection for every four heaps of garbage, not for every one
-)
-
-// tuneRuntime gives background goroutines threads of their own, also where the process is bound to one core: there the kernel
-// shares the core out fairly, whereas Go's scheduler would let a saver keep a loop waiting for 10 ms.
-func tuneRuntime(loops int) {
-	if os.Getenv("GOMAXPROCS") == "" {
-		runtime.GOMAXPROCS(max(runtime.NumCPU(), loops+besideLoops))
-	}
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
-}
-
-// load reads the data set, while connections are answered with LOADING.
+// load reads the data set, while connections are answered with LOADING. Where there is none, nobody reads that: connections are
+// served behind it.
+//
+// Errors: context.Canceled, when a shutdown was asked for; errLogged.
 func (in *instance) load() error {
 	path := in.save.FileName.Get()
-	in.core.Do(func() { in.core.SetLoading(true) })
+	if _, err := os.Stat(path); err == nil {
+		in.reactor.Serve()
+	} else {
+		defer in.reactor.Serve()
+	}
 	_, err := bgsave.Load(in.loadContext, path, &bgsave.Into{Space: in.space, Turn: in.core.Do}, in.loadOptions(path))
 	in.core.Do(func() {
 		in.core.SetLoading(false)
+		in.threads.follow(false)
 		in.scheduler.Loaded()
 	})
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
-	case errors.Is(err, context.Canceled):
-		return nil // a shutdown was asked for meanwhile
-	case err != nil:
-		return errLogged
+	case err == nil, errors.Is(err, context.Canceled):
+		return err
 	}
-	return nil
+	return errLogged
 }
 
 // obeySignals carries out the shutdowns that signals ask for.
@@ -190,4 +191,4 @@ func (in *instance) stop(duties chan struct{}) {
 }
 
 // removeTemporary takes away an unfinished file when the process ends without waiting.
-func (in *instance) removeTemporary() { _ = os.Remove(bgsave.TempName()) }
+func (in *instance) removeTemporary() { bgsave.RemoveTemporaries() }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"runtime"
 	"strings"
 	"time"
 
@@ -60,6 +61,7 @@ type instance struct {
 	events    *observe.Events
 	buffers   *bufferMeter
 
+	threads               threads
 	inputRate, outputRate engine.Rate
 	peakUsed, startupUsed int64
 
@@ -176,8 +178,36 @@ func (in *instance) joinReplication() {
 			in.feed.Gone(cl)
 		},
 		Monitor: in.core.Push,
-		Tick:    []func(int64){in.feed.Tick, func(int64) { in.scheduler.Tick() }, in.shutdown.tick, in.sampleRates},
+		Wrote:   in.feed.Wrote,
+		Attack:  in.logAttack(),
+		Frozen:  func() { in.threads.follow(true) },
+		Tick:    []func(int64){in.feed.Tick, in.saveByRules, in.shutdown.tick, in.sampleRates, in.countThreads},
 	})
+}
+
+// countThreads gives back the savers' threads when the last view is closed.
+func (in *instance) countThreads(int64) {
+	in.threads.follow(in.heap.Holding() || in.loading.Active.Load())
+}
+
+// saveByRules looks at the save rules, until the server ends.
+func (in *instance) saveByRules(int64) {
+	if !in.shutdown.over {
+		in.scheduler.Tick()
+	}
+}
+
+// logAttack says, at most once a minute, that a browser was led here.
+func (in *instance) logAttack() func(*client.Client) {
+	last := int64(0)
+	return func(cl *client.Client) {
+		if now := in.core.Now(); now-last >= 60_000 {
+			last = now
+			in.log.Warning("Possible SECURITY ATTACK detected. It looks like somebody is sending POST or Host: commands to Redis. "+
+				"This is likely due to an attacker attempting to use Cross Protocol Scripting to compromise your Redis instance. "+
+				"Connection from %s aborted.", cl.Conn.RemoteAddr())
+		}
+	}
 }
 
 // diskBarrier refuses writes while saving is asked for and fails.
@@ -235,13 +265,13 @@ func (in *instance) joinSettings() {
 	in.registry.OnChange(func() error { return CheckMaxClients(in.network.MaxClients.Get(), in.log) }, "maxclients")
 	in.registry.OnChange(func() error { return in.rebind(errNoPort) }, "port")
 	in.registry.OnChange(func() error { return in.rebind(errNoAddress) }, "bind")
-	in.registry.OnChange(in.signals.CrashLogChanged, "crash-log-enabled")
+	in.registry.OnChange(func() error { return in.signals.CrashLogChanged() }, "crash-log-enabled") // the signals come later
 	in.registry.Follow(func() { in.catalogue.TrackLatency(in.settings.Core.LatencyTrack.Get()) }, "latency-tracking")
 	in.registry.OnChange(func() error { in.retitle(); return nil }, "proc-title-template")
 	in.registry.Loaded()
 }
 
-// listen opens the sockets; what connects waits until everything else stands.
+// listen opens the sockets; what connects waits until load serves it.
 func (in *instance) listen() (err error) {
 	n := &in.settings.Network
 	if len(in.listenerKinds()) == 0 {
@@ -256,17 +286,25 @@ func (in *instance) listen() (err error) {
 			in.log.At(logging.Level(level), format, args...)
 		},
 	})
-	if err != nil {
-		return err
-	}
-	in.reactor.Serve()
-	return nil
+	return err
 }
 
 var (
 	errNoPort    = errors.New("Unable to listen on this port. Check server logs.")
 	errNoAddress = errors.New("Failed to bind to specified addresses.")
 )
+
+// restingThreads is one for each loop; our own loop waits without telling the runtime, and netpoll's goroutines run wherever there is room.
+func (in *instance) restingThreads() int {
+	loops := int(in.settings.Network.IOThreads.Get())
+	switch in.own.Backend.Get() {
+	case reactor.Epoll:
+		return loops + 1
+	case reactor.Netpoll:
+		return max(loops, runtime.NumCPU())
+	}
+	return loops
+}
 
 // listenerKinds are the kinds of listeners there are, each named once in the log.
 func (in *instance) listenerKinds() (kinds []string) {
@@ -321,7 +359,7 @@ func (in *instance) startAdmin() error {
 // healthy says why the server should not get traffic, if it should not.
 func (in *instance) healthy() error {
 	switch {
-	case in.loading.Active.Load():
+	case in.core.Loading():
 		return fmt.Errorf("loading")
 	case in.shutdown.waiting || in.shutdown.over:
 		return fmt.Errorf("shutting down")

@@ -65,8 +65,9 @@ type Client struct {
 
 	CommandsRun             uint64
 	InputBytes, OutputBytes uint64
-	QueueBytes              int // multi-mem
-	ReplicaState            any // replication's own; nil for others
+	QueueBytes              int   // multi-mem
+	ReplicaState            any   // replication's own; nil for others
+	StreamOffset            int64 // how long the replicas' stream was when the client had last added to it (WAIT)
 
 	place int // in its Registry's list
 }

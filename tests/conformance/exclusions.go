@@ -25,6 +25,8 @@ var classes = []class{
 	{"zset", true, "needs sorted sets"},
 	{"stream", true, "needs streams"},
 	{"bitmap", true, "needs the bitmap commands"},
+	{"geo", true, "needs the geo commands"},
+	{"hll", true, "needs HyperLogLog"},
 	{"sort", true, "needs SORT"},
 	{"pubsub", true, "needs channels or keyspace notifications"},
 	{"scripting", true, "needs EVAL or functions"},

@@ -18,4 +18,12 @@ var suiteFiles = []string{
 	"unit/multi",
 	"unit/type/string",
 	"unit/type/incr",
+	"unit/info",
+	"unit/info-command",
+	"unit/introspection",
+	"unit/introspection-2",
+	"unit/other",
+	"unit/latency-monitor",
+	"unit/slowlog",
+	"unit/pause",
 }

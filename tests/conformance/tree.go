@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,7 +16,7 @@ var resumeTcl []byte
 
 var errNoClientStart = errors.New("tests/test_helper.tcl has no line `if {$::client} {`: the suite's driver has changed; see resume.tcl for what is needed of it")
 
-// makeTree copies the suite below source into dir, with src/redis-server as a wrapper of the server under test, and makes the
+// makeTree copies the suite below source into dir, with src/redis-server as a link to the server under test, and makes the
 // one edit: resume.tcl is sourced before the suite's client starts. The cached source itself is never written to.
 func makeTree(dir, source string) error {
 	for _, part := range []string{"tests", "runtest", "redis.conf", "utils"} {
@@ -64,8 +65,12 @@ func sourceResume(text string) (string, error) {
 	return text[:at] + "\nif {$::client} {source tests/resume.tcl}" + text[at:], nil
 }
 
-// wrap makes src/redis-server stand for server: a script that becomes it, so that the PID the suite knows is the server's.
+// wrap makes src/redis-server stand for server: a link, so that the PID the suite knows is the server's and its title is the
+// path it was started by.
 func wrap(dir, server string) error {
-	script := "#!/bin/sh\nexec '" + strings.ReplaceAll(server, "'", `'\''`) + "' \"$@\"\n"
-	return os.WriteFile(filepath.Join(dir, "src", "redis-server"), []byte(script), 0o755)
+	link := filepath.Join(dir, "src", "redis-server")
+	if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.Symlink(server, link)
 }

@@ -93,7 +93,7 @@ func TestShutdownWaitsForReplicas(t *testing.T) {
 		v, _ := c.Do("SHUTDOWN")
 		answer <- v
 	}()
-	s.AwaitLog(testkit.Slowly(10*time.Second), "waiting")
+	s.AwaitLog(testkit.Slowly(10*time.Second), "Waiting for replicas before shutting down.")
 	s.Do("SHUTDOWN", "ABORT")
 	select {
 	case v := <-answer:

@@ -78,7 +78,7 @@ func TestStandardInput(t *testing.T) {
 	dir := t.TempDir()
 	conf := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsave \"\"\ndatabases 3\n", port, dir)
 	s := testkit.Launch(t, testkit.Spec{Bare: true, Port: port, Dir: dir, Args: []string{"-"},
-		Shell: "exec <<'END'\n" + conf + "END\n"})
+		Shell: "exec <<'END'\n" + conf + "END"})
 	if v := s.Do("CONFIG", "GET", "databases"); v.Elems[1].Text != "3" {
 		t.Errorf("databases: %v", v)
 	}

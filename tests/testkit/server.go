@@ -103,7 +103,7 @@ func (s *Server) start(wait bool) {
 	defer log.Close() // the child has its own
 	s.cmd = exec.Command(s.program, s.args...)
 	if s.shell != "" {
-		s.cmd = exec.Command("/bin/sh", append([]string{"-c", s.shell + `; exec "$0" "$@"`, s.program}, s.args...)...)
+		s.cmd = exec.Command("/bin/sh", append([]string{"-c", s.shell + "\n" + `exec "$0" "$@"`, s.program}, s.args...)...)
 	}
 	s.cmd.Stdout, s.cmd.Stderr, s.cmd.Dir = log, log, s.Dir
 	if err := startChild(s.cmd); err != nil {

@@ -1,0 +1,247 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/engine/data/keyspace"
+	"spindle/engine/data/memory"
+	"spindle/engine/family/conn"
+	"spindle/engine/family/keys"
+	"spindle/engine/family/str"
+	"spindle/engine/family/tx"
+	"spindle/protocol"
+)
+
+// A fakeConn is a connection without a socket: it keeps what the core asks of it, in order.
+type fakeConn struct {
+	mu     sync.Mutex
+	log    []string // "post …", "resume", "close", "close after output"
+	remote string
+}
+
+func (f *fakeConn) note(format string, args ...any) {
+	f.mu.Lock()
+	f.log = append(f.log, fmt.Sprintf(format, args...))
+	f.mu.Unlock()
+}
+
+// take returns what happened since the last take.
+func (f *fakeConn) take() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	text := strings.Join(f.log, "; ")
+	f.log = nil
+	return text
+}
+
+func (f *fakeConn) FD() int                 { return 3 }
+func (f *fakeConn) LocalAddr() string       { return "127.0.0.1:6379" }
+func (f *fakeConn) RemoteAddr() string      { return f.remote }
+func (f *fakeConn) Unix() bool              { return false }
+func (f *fakeConn) Loopback() bool          { return true }
+func (f *fakeConn) Post(_ uint64, p []byte) { f.note("post %s", p) }
+func (f *fakeConn) PostReply(_ uint64, r *protocol.Reply) {
+	f.note("post %s", text(r))
+	for i := range r.B {
+		r.B[i] = 0xDB // it is the loop's from here on: who still writes to it, or reads it, shows
+	}
+}
+func (f *fakeConn) Resume() { f.note("resume") }
+func (f *fakeConn) Close(afterOutput bool) {
+	if afterOutput {
+		f.note("close after output")
+	} else {
+		f.note("close")
+	}
+}
+func (f *fakeConn) SetClass(protocol.Class) {}
+func (f *fakeConn) Usage() protocol.Usage   { return protocol.Usage{} }
+func (f *fakeConn) LastRead() int64         { return 0 }
+
+// text is a reply as it would leave.
+func text(r *protocol.Reply) string {
+	var b strings.Builder
+	for piece := range r.Pieces {
+		b.Write(piece)
+	}
+	return b.String()
+}
+
+// A recorder is a sink that keeps units as text: "0:SET k v", wrapped ones between MULTI and EXEC; "." ends a turn that had effects.
+type recorder struct {
+	log   []string
+	fresh bool
+}
+
+func (r *recorder) Take(unit []Effect) {
+	r.fresh = true
+	for _, e := range unit {
+		words := strings.Split(string(e.Command), "\r\n")
+		line := ""
+		for i := 2; i < len(words); i += 2 {
+			line += " " + words[i]
+		}
+		if e.DB == AnyDB {
+			r.log = append(r.log, line[1:])
+		} else {
+			r.log = append(r.log, fmt.Sprintf("%d:%s", e.DB, line[1:]))
+		}
+	}
+}
+
+func (r *recorder) TurnDone() {
+	if r.fresh {
+		r.log, r.fresh = append(r.log, "."), false
+	}
+}
+
+func (r *recorder) take() string {
+	all := strings.Join(r.log, " | ")
+	r.log = nil
+	return all
+}
+
+// A house is a core with a few families, a sink, and rows of the test's own.
+type house struct {
+	*Core
+	t       *testing.T
+	watches *tx.Watches
+	sink    *recorder
+	slow    []string
+}
+
+// newHouse builds a core. more are rows beside those of the families.
+func newHouse(t *testing.T, more ...command.Spec) *house {
+	t.Helper()
+	heap, err := memory.New(memory.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &house{t: t, sink: &recorder{}}
+	settings, common, whole := &Settings{}, &command.Settings{}, &command.Whole{}
+	for _, row := range append(settings.Rows(), common.Rows()...) {
+		_ = row // making the rows gives every setting its default
+	}
+	space := keyspace.New(heap, keyspace.Options{})
+	h.watches = tx.NewWatches(space)
+	space.Hooks.Touched = h.watches.Touched
+	registry := client.NewRegistry()
+	h.Core = New(Parts{Space: space, Clients: registry, Settings: settings, Common: common, Whole: whole})
+	deps := conn.Deps{
+		Clients: registry, RequirePass: settings.RequirePass.Get, Kill: h.Kill, Unblock: h.Unblock,
+		Pause:   func(all bool, until int64) { h.Pause(PauseByClient, all, until) },
+		Unpause: func() { h.Unpause(PauseByClient) },
+	}
+	own := command.Family{Name: "test", Rows: append([]command.Spec{
+		{Name: "monitor", Arity: 1, Flags: command.Admin, Run: func(c *command.Context) error {
+			h.StartMonitor(c.Client)
+			c.Reply.OK()
+			return nil
+		}},
+		{Name: "never", Arity: 1, Flags: command.NoMulti | command.Loading, Run: func(*command.Context) error { return nil }},
+		{Name: "park", Arity: -2, Flags: command.Write, Run: park}, // PARK key …: waits for a key, deletes it and says so; 10 s at most
+		{Name: "signal", Arity: 2, Flags: command.Write, Run: func(c *command.Context) error { // SET and a word to those who wait
+			c.DB.SetString(c.Args[1], []byte("v"), 0)
+			c.Changed(1)
+			h.Ready(c.Client.DB, c.Args[1])
+			c.Reply.OK()
+			return nil
+		}},
+	}, more...)}
+	catalogue, err := command.NewCatalogue(str.Family, keys.Family, keys.Databases, conn.Family(deps), h.watches.Family(), own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.SetCatalogue(catalogue)
+	h.SetHooks(Hooks{
+		ExecRefused: h.watches.Abort, Monitor: h.Push, Gone: h.watches.Forget,
+		Slow: func(_ *client.Client, args [][]byte, _ time.Duration) { h.slow = append(h.slow, string(args[0])) },
+	})
+	h.AddOwnBarriers()
+	h.AddSink(h.sink)
+	return h
+}
+
+func park(c *command.Context) error {
+	try := func(c *command.Context) bool {
+		for _, k := range c.Args[1:] {
+			if c.DB.Delete(k) {
+				c.Changed(1)
+				c.Propagate([]byte("DEL"), k)
+				c.Reply.Bulk(k)
+				return true
+			}
+		}
+		return false
+	}
+	if try(c) {
+		return nil
+	}
+	if c.Client.Is(client.DenyBlocking) {
+		c.Reply.NullArray()
+		return nil
+	}
+	c.Core.Block(c, command.Wait{
+		Keys: c.Args[1:], DeadlineMs: c.Now + 10_000, Retry: try, Timeout: func(c *command.Context) { c.Reply.NullArray() },
+	})
+	return nil
+}
+
+// arrive opens a connection.
+func (h *house) arrive() (*client.Client, *fakeConn) {
+	h.t.Helper()
+	f := &fakeConn{remote: fmt.Sprintf("127.0.0.1:%d", 1000+h.clients.Len())}
+	session, refusal := h.Open(f)
+	if session == nil {
+		h.t.Fatalf("refused: %s", refusal)
+	}
+	return session.(*client.Client), f
+}
+
+// batch serves lines as one batch of cl and returns how many were done and what was answered. The arguments are overwritten
+// afterwards, as the loop's buffer is (R2).
+func (h *house) batch(cl *client.Client, lines ...string) (done int, answer string) {
+	b := &protocol.Batch{Session: cl, Reply: &protocol.Reply{}}
+	for _, line := range lines {
+		var r protocol.Request
+		for _, word := range strings.Fields(line) {
+			r.Args = append(r.Args, []byte(word))
+		}
+		b.Requests = append(b.Requests, r)
+	}
+	lent := make([][]byte, 0)
+	for _, r := range b.Requests {
+		lent = append(lent, r.Args...)
+	}
+	h.Serve(b)
+	for _, arg := range lent {
+		for i := range arg {
+			arg[i] = 0xDB
+		}
+	}
+	return b.Done, text(b.Reply)
+}
+
+// do is batch of lines that must all be done.
+func (h *house) do(cl *client.Client, lines ...string) string {
+	h.t.Helper()
+	done, answer := h.batch(cl, lines...)
+	if done != len(lines) {
+		h.t.Fatalf("%q: %d done, answer %q", lines, done, answer)
+	}
+	return answer
+}
+
+// expect fails unless got is want.
+func (h *house) expect(what, got, want string) {
+	h.t.Helper()
+	if got != want {
+		h.t.Errorf("%s: %q, want %q", what, got, want)
+	}
+}

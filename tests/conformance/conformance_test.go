@@ -1,0 +1,140 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func resultsOf(pairs ...string) *results {
+	r := newResults()
+	for i := 0; i < len(pairs); i += 2 {
+		r.add(record{status: status(pairs[i]), name: pairs[i+1]})
+	}
+	return r
+}
+
+func exclusionsOf(t *testing.T, lines ...string) []*exclusion {
+	t.Helper()
+	var all []*exclusion
+	for _, line := range lines {
+		e, err := parseExclusion(line)
+		if err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// J1..J3, one case a line.
+func TestJudge(t *testing.T) {
+	for _, c := range []struct {
+		name               string
+		got, want          *results
+		excluded           []string
+		passes, wrong, out int
+	}{
+		{"both pass", resultsOf("ok", "a"), resultsOf("ok", "a"), nil, 1, 0, 0},
+		{"only the reference passes", resultsOf("err", "a"), resultsOf("ok", "a"), nil, 0, 1, 0},
+		{"excluded", resultsOf("err", "a"), resultsOf("ok", "a"), []string{"list: a -- reason"}, 0, 0, 1},
+		{"excluded by pattern", resultsOf("err", "a b"), resultsOf("ok", "a b"), []string{"list: /^a -- reason"}, 0, 0, 1},
+		{"both fail", resultsOf("err", "a"), resultsOf("err", "a"), nil, 0, 0, 0},
+		{"only spindle passes", resultsOf("ok", "a"), resultsOf("err", "a"), nil, 0, 0, 0},
+		{"never reached", resultsOf(), resultsOf("ok", "a"), nil, 0, 1, 0},
+		{"left out, and excluded", resultsOf("skip", "a"), resultsOf("ok", "a"), []string{"list!: a -- reason"}, 0, 0, 1},
+		{"left out, not excluded", resultsOf("skip", "a"), resultsOf("ok", "a"), nil, 0, 1, 0},
+		{"an exclusion that passes", resultsOf("ok", "a"), resultsOf("ok", "a"), []string{"list: a -- reason"}, 1, 1, 0},
+		{"an exclusion of nothing", resultsOf("ok", "a"), resultsOf("ok", "a"), []string{"list: b -- reason"}, 1, 1, 0},
+		{"passes and fails under one name", resultsOf("ok", "a", "err", "a", "ok", "a"), resultsOf("ok", "a"), nil, 0, 1, 0},
+		{"hangs", resultsOf("hang", "a"), resultsOf("ok", "a"), nil, 0, 1, 0},
+		{"fails outside of a test", resultsOf("err", "(outside) r lpush"), resultsOf(), nil, 0, 1, 0},
+	} {
+		v := judge("unit/x", c.got, c.want, exclusionsOf(t, c.excluded...))
+		if v.passes != c.passes || v.wrong() != c.wrong || v.later()+v.never() != c.out {
+			t.Errorf("%s: %d pass, %d wrong, %d excluded; want %d, %d, %d", c.name, v.passes, v.wrong(), v.later()+v.never(), c.passes, c.wrong, c.out)
+		}
+	}
+}
+
+func TestExclusionLines(t *testing.T) {
+	e := exclusionsOf(t, "c-internals!: SORT: a name -- with both -- and a reason")[0]
+	if !e.skip || e.class.name != "c-internals" || e.name != "SORT: a name -- with both" || e.reason != "and a reason" {
+		t.Errorf("%+v", e)
+	}
+	for _, line := range []string{"list: no reason", "list: no reason -- ", "nonsense: a -- b", "a -- b", "list: /( -- no pattern"} {
+		if _, err := parseExclusion(line); err == nil {
+			t.Errorf("%q is taken", line)
+		}
+	}
+}
+
+// What is committed is well formed, names files that are run, and says of each what the reference does.
+func TestCommittedLists(t *testing.T) {
+	reference, err := readReference("reference.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	excluded, err := readExclusions("exclusions.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file := range excluded.files {
+		if !slices.Contains(suiteFiles, file) {
+			t.Errorf("exclusions.txt names %s, which files.go does not", file)
+		}
+	}
+	for _, file := range suiteFiles {
+		if !reference.knows(file) {
+			t.Errorf("reference.txt has no %s", file)
+		}
+	}
+	again := filepath.Join(t.TempDir(), "reference.txt")
+	if err := reference.write(again); err != nil {
+		t.Fatal(err)
+	}
+	before, _ := os.ReadFile("reference.txt")
+	after, _ := os.ReadFile(again)
+	if string(before) != string(after) {
+		t.Error("reference.txt is not what -reference would write")
+	}
+}
+
+func TestRecords(t *testing.T) {
+	rec, err := parseRecord(`err	a \\ b\tc	12	first\nsecond \\n`)
+	if err != nil || rec.status != statusErr || rec.name != "a \\ b\tc" || rec.detail != "first\nsecond \\n" {
+		t.Errorf("%+v, %v", rec, err)
+	}
+	for _, line := range []string{"", "ok\ta\t1", "fine\ta\t1\t"} {
+		if _, err := parseRecord(line); err == nil {
+			t.Errorf("%q is taken", line)
+		}
+	}
+	if got := steadyName("Check for memory leaks (pid 4711)"); got != "Check for memory leaks (pid N)" {
+		t.Error(got)
+	}
+}
+
+// The machine's own entries, of the right archives only, with deb-src for deb.
+func TestSourceLists(t *testing.T) {
+	archives := []string{"http://deb.example.org/debian"}
+	if got := sourceLines("# deb http://deb.example.org/debian x main\ndeb [signed-by=/k] http://deb.example.org/debian/ bookworm main\ndeb http://other.example bookworm main\n", archives); got != "deb-src [signed-by=/k] http://deb.example.org/debian/ bookworm main\n" {
+		t.Errorf("%q", got)
+	}
+	text := "Types: deb\nURIs: http://deb.example.org/debian\nSuites: bookworm\nComponents: main\n\nTypes: deb\nURIs: http://other.example\n\nTypes: deb-src\nURIs: http://deb.example.org/debian\nSuites: old\n"
+	if got := sourceStanzas(text, archives); got != "Types: deb-src\nURIs: http://deb.example.org/debian\nSuites: bookworm\nComponents: main\n\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestResumeIsSourcedOnce(t *testing.T) {
+	got, err := sourceResume("proc a {} {}\n\nif {$::client} {\n  go\n}\n")
+	if err != nil || strings.Count(got, "source tests/resume.tcl") != 1 || !strings.Contains(got, "\nif {$::client} {\n") {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := sourceResume("nothing of the kind"); err == nil {
+		t.Error("a driver without its start is taken")
+	}
+}
