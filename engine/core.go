@@ -62,6 +62,8 @@ type Core struct {
 	loading   *Barrier
 
 	bufferBytes, uncountedBytes func() int64
+	measureBuffers              func()
+	buffersAt                   int64
 	labels                      []context.Context // by command.Spec.ID, while somebody profiles
 }
 
@@ -115,7 +117,10 @@ func (c *Core) Serve(b *protocol.Batch) {
 	c.take()
 	c.begin()
 	c.meter.measureCPU(c.settings.MeasureTurnCPU.Get())
-	cl.Out = b.Reply
+	cl.Out, cl.Reading = b.Reply, b.Unread
+	if n := len(b.Requests); n > 0 {
+		cl.Reading += b.Requests[n-1].End
+	}
 	b.Reply.RESP3 = cl.Protocol == 3
 	c.run(cl, b)
 	if c.nanos >= c.dutyAt {

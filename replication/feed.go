@@ -36,6 +36,7 @@ type Feed struct {
 	sent     int
 
 	lastPingMs         int64
+	hushed             bool // the server waits for replicas to catch up
 	waiters            map[*client.Client]struct{}
 	fullSyncs, refused uint64
 }
@@ -230,7 +231,7 @@ func (f *Feed) Tick(nowMs int64) {
 	if f.lastPingMs == 0 {
 		f.lastPingMs = nowMs // the periods count from the start, so that a new replica is not pinged at once
 	}
-	ping := nowMs-f.lastPingMs >= f.settings.PingPeriod.Get()*1000
+	ping := nowMs-f.lastPingMs >= f.settings.PingPeriod.Get()*1000 && !f.hushed
 	if ping {
 		f.lastPingMs = nowMs
 	}
@@ -261,8 +262,14 @@ func (f *Feed) Lagging() (n int) {
 	return n
 }
 
-// Prompt asks every replica how far it is.
-func (f *Feed) Prompt() { f.askForAcks() }
+// Prompt asks every replica how far it is. No pings follow until Resume: each would be something more to catch up with.
+func (f *Feed) Prompt() {
+	f.askForAcks()
+	f.hushed = true
+}
+
+// Resume ends what Prompt began.
+func (f *Feed) Resume() { f.hushed = false }
 
 // LogLag says, when the server ends, who does not have everything.
 func (f *Feed) LogLag() {

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"os"
 	"runtime"
 	"time"
@@ -33,8 +34,15 @@ type bufferMeter struct {
 }
 
 // tick goes on with the round.
-func (m *bufferMeter) tick(int64) {
-	left := bufferVisits
+func (m *bufferMeter) tick(int64) { m.visit(bufferVisits) }
+
+// measure makes a whole round.
+func (m *bufferMeter) measure() {
+	m.next, m.replicas, m.others = 0, 0, 0
+	m.visit(math.MaxInt)
+}
+
+func (m *bufferMeter) visit(left int) {
 	for cl := range m.in.clients.From(m.next) {
 		if left--; left < 0 {
 			m.next = cl.ID
@@ -65,7 +73,7 @@ func (in *instance) joinObservation(args Arguments) {
 	in.core.OnTick(in.buffers.tick)
 	in.core.SetBufferMeter(
 		func() int64 { return in.buffers.replicaBytes + in.buffers.restBytes },
-		func() int64 { return in.buffers.replicaBytes })
+		func() int64 { return in.buffers.replicaBytes }, in.buffers.measure)
 	in.slowlog = observe.NewSlowlog(in.settings.Core.SlowlogLen.Get)
 	in.events = observe.NewEvents()
 	in.sections = append(in.sections,

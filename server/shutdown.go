@@ -152,6 +152,7 @@ func (s *shutdown) abort(c *command.Context) error {
 func (s *shutdown) release(err error) {
 	s.waiting, s.until = false, 0
 	s.in.core.Unpause(engine.PauseShutdown)
+	s.in.feed.Resume()
 	for _, cl := range s.callers {
 		s.in.core.Answer(cl, func(c *command.Context) { c.Reply.Error(err) })
 	}

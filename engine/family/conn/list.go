@@ -112,6 +112,7 @@ func (f *family) appendLine(b []byte, c *command.Context, cl *client.Client) []b
 		multi, queued = len(cl.Queue.Commands), max(queued, cl.Queue.Bytes)
 	}
 	if cl == c.Client {
+		usage.Query += cl.Reading
 		for _, a := range c.Args[1:] {
 			argv += len(a)
 		}

@@ -1,0 +1,179 @@
+package engine
+
+import (
+	"strings"
+	"testing"
+
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/protocol"
+)
+
+const okOK = "+OK\r\n+OK\r\n"
+
+// TestRefusalsSpoilTransactions: whatever is refused inside MULTI makes EXEC abort, and a refused EXEC says why.
+func TestRefusalsSpoilTransactions(t *testing.T) {
+	for _, c := range []struct{ name, line, refusal string }{
+		{"unknown", "NOSUCH a", "-ERR unknown command 'NOSUCH', with args beginning with: 'a' \r\n"},
+		{"arity", "GET", "-ERR wrong number of arguments for 'get' command\r\n"},
+		{"subcommand", "CLIENT NOSUCH", "-ERR unknown subcommand 'NOSUCH'. Try CLIENT HELP.\r\n"},
+		{"not inside", "NEVER", "-ERR Command not allowed inside a transaction\r\n"},
+	} {
+		h := newHouse(t)
+		cl, _ := h.arrive()
+		got := h.do(cl, "MULTI", "SET k v", c.line, "EXEC", "GET k")
+		h.expect(c.name, got, "+OK\r\n+QUEUED\r\n"+c.refusal+"-EXECABORT Transaction discarded because of previous errors.\r\n$-1\r\n")
+	}
+	h := newHouse(t)
+	cl, _ := h.arrive()
+	h.expect("EXEC with an argument", h.do(cl, "MULTI", "EXEC now", "EXEC"),
+		"+OK\r\n-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command\r\n-ERR EXEC without MULTI\r\n")
+}
+
+func TestStrangers(t *testing.T) {
+	h := newHouse(t)
+	h.settings.RequirePass.Set("secret")
+	cl, _ := h.arrive()
+	noAuth := "-NOAUTH Authentication required.\r\n"
+	// A command that does not exist, or has too few arguments, is told before the password is asked for.
+	h.expect("in order", h.do(cl, "PING", "GET", "NOSUCH", "MULTI", "AUTH secret", "PING"),
+		noAuth+"-ERR wrong number of arguments for 'get' command\r\n-ERR unknown command 'NOSUCH', with args beginning with: \r\n"+noAuth+"+OK\r\n+PONG\r\n")
+	late, _ := h.arrive()
+	h.expect("with a password", h.do(late, "PING"), noAuth)
+	h.settings.RequirePass.Set("")
+	h.expect("after it was taken away", h.do(late, "PING"), "+PONG\r\n")
+}
+
+// TestBarriers: in their order, the first that is up refuses; EXEC is judged by what it would run.
+func TestBarriers(t *testing.T) {
+	h := newHouse(t)
+	refusing := func(name string, what command.Flags) *Barrier {
+		return &Barrier{Name: name, Refuse: func(_ *client.Client, _ *command.Spec, flags command.Flags) error {
+			if flags&what == 0 {
+				return nil
+			}
+			return protocol.Errorf("ERR", "%s", name)
+		}}
+	}
+	first, second := refusing("first", command.Write), refusing("second", command.Write|command.ReadOnly)
+	h.AddBarrier(first)
+	h.AddBarrier(second)
+	cl, _ := h.arrive()
+	h.expect("none up", h.do(cl, "SET k v"), "+OK\r\n")
+	h.do(cl, "MULTI", "SET k w")
+	h.Raise(first, true)
+	h.Raise(second, true)
+	h.Raise(second, true) // twice is once
+	h.expect("EXEC of a write", h.do(cl, "EXEC"), "-EXECABORT Transaction discarded because of: first\r\n")
+	h.expect("both up", h.do(cl, "SET k x", "GET k", "PING"), "-ERR first\r\n-ERR second\r\n+PONG\r\n")
+	h.Raise(first, false)
+	h.expect("one up", h.do(cl, "SET k x"), "-ERR second\r\n")
+	h.Raise(second, false)
+	h.expect("down", h.do(cl, "GET k"), "$1\r\nv\r\n")
+	if h.raised != 0 {
+		t.Errorf("%d barriers count as up", h.raised)
+	}
+}
+
+func TestLoading(t *testing.T) {
+	h := newHouse(t)
+	cl, _ := h.arrive()
+	h.do(cl, "MULTI", "GET k")
+	h.Do(func() { h.SetLoading(true) })
+	loading := "-LOADING Redis is loading the dataset in memory\r\n"
+	h.expect("EXEC of what may not run", h.do(cl, "EXEC"), "-EXECABORT Transaction discarded because of: "+loading[1:])
+	h.expect("others", h.do(cl, "GET k", "ECHO x", "MULTI", "EXEC"), loading+"$1\r\nx\r\n+OK\r\n*0\r\n")
+	h.Do(func() { h.SetLoading(false) })
+	h.expect("loaded", h.do(cl, "GET k"), "$-1\r\n")
+}
+
+// TestOutOfMemory: past maxmemory with nothing to evict, commands that may need memory are refused, and so is queueing any.
+func TestOutOfMemory(t *testing.T) {
+	h := newHouse(t)
+	cl, _ := h.arrive()
+	h.do(cl, "SET k "+strings.Repeat("v", 1000), "MULTI", "GET k")
+	other, _ := h.arrive()
+	h.do(other, "MULTI", "SET k w")
+	h.settings.MaxMemory.Set(1)
+	h.Do(h.ApplyMemoryLimit)
+	oom := "-OOM command not allowed when used memory > 'maxmemory'.\r\n"
+	h.expect("queued before", h.do(other, "EXEC"), "-EXECABORT Transaction discarded because of: OOM command not allowed when used memory > 'maxmemory'.\r\n")
+	h.expect("outside", h.do(other, "SET a b", "STRLEN k", "DEL nosuch", "MULTI", "DISCARD"), oom+":1000\r\n:0\r\n+OK\r\n+OK\r\n")
+	h.expect("inside", h.do(cl, "STRLEN k", "EXEC"), oom+"-EXECABORT Transaction discarded because of previous errors.\r\n")
+	h.settings.MaxMemory.Set(0)
+	h.Do(h.ApplyMemoryLimit)
+	h.expect("without a limit", h.do(cl, "SET a b"), "+OK\r\n")
+}
+
+// TestEvictionUnderAView: what only a view still reads does not come back by evicting more. It is not counted, or
+// a save would cost the whole data set.
+func TestEvictionUnderAView(t *testing.T) {
+	h := newHouse(t)
+	h.RemoveSink(h.sink)
+	cl, _ := h.arrive()
+	value := strings.Repeat("v", 100)
+	large := strings.Repeat("l", 100_000) // in chunks of its own
+	for i := range 2000 {
+		h.do(cl, "SET k"+string(rune('a'+i%26))+strings.Repeat("x", i/26)+" "+value)
+	}
+	for i := range 20 {
+		h.do(cl, "SET large"+string(rune('a'+i))+" "+large)
+	}
+	before := h.space.DB(0).Len()
+	h.settings.MaxMemory.Set(uint64(h.UsedMemory()))
+	h.settings.Policy.Set(EvictionPolicy(5)) // allkeys-lru
+	h.Do(h.ApplyMemoryLimit)
+	view := h.Freeze()
+	for i := range 200 {
+		if got := h.do(cl, "SET new"+strings.Repeat("y", i)+" "+value); got != "+OK\r\n" {
+			t.Fatalf("write %d: %q", i, got)
+		}
+	}
+	if left := h.space.DB(0).Len(); left < before/2 {
+		t.Errorf("%d of %d keys are left after 200 small writes under a view", left, before)
+	}
+	view.Close()
+	for h.space.Heap().Retained() != 0 {
+		h.dutyTurn()
+		if h.space.Heap().Drain(1<<20) || h.space.Heap().Holding() {
+			continue
+		}
+		if n := h.space.Heap().Retained(); n != 0 {
+			t.Fatalf("%d bytes count as retained after the view has closed", n)
+		}
+	}
+}
+
+// TestFedClientsMayNotTouchKeys: no pause holds back who takes the stream, so that it may neither read nor write.
+func TestFedClientsMayNotTouchKeys(t *testing.T) {
+	h := newHouse(t)
+	cl, _ := h.arrive()
+	cl.Flags |= client.Replica
+	no := "-ERR Replica can't interact with the keyspace\r\n"
+	h.expect("a replica", h.do(cl, "GET k", "SET k v", "PING", "MULTI", "GET k", "EXEC"),
+		no+no+"+PONG\r\n+OK\r\n"+no+"-EXECABORT Transaction discarded because of previous errors.\r\n")
+}
+
+func TestHTTPIsRepelled(t *testing.T) {
+	for _, line := range []string{"POST / HTTP/1.1", "host: example"} {
+		h := newHouse(t)
+		attacks := 0
+		h.hooks.Attack = func(*client.Client) { attacks++ }
+		cl, conn := h.arrive()
+		done, answer := h.batch(cl, line, "SET k v")
+		if done != 1 || answer != "" || attacks != 1 || h.space.DB(0).Len() != 0 {
+			t.Errorf("%s: %d done, answer %q, %d attacks told, %d keys", line, done, answer, attacks, h.space.DB(0).Len())
+		}
+		h.expect(line, conn.take(), "close")
+	}
+}
+
+// TestSubscribersMayDoLittle: only in RESP2.
+func TestSubscribersMayDoLittle(t *testing.T) {
+	h := newHouse(t)
+	cl, _ := h.arrive()
+	cl.Flags |= client.PubSub
+	h.expect("RESP2", h.do(cl, "GET k"), "-ERR Can't execute 'get': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context\r\n")
+	cl.Protocol = 3
+	h.expect("RESP3", h.do(cl, "GET k"), "_\r\n")
+}

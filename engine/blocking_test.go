@@ -1,0 +1,154 @@
+package engine
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"spindle/engine/client"
+	"spindle/engine/command"
+)
+
+func (h *house) parkAll(n int, line string) (clients []*client.Client, conns []*fakeConn) {
+	h.t.Helper()
+	for range n {
+		cl, conn := h.arrive()
+		if answer := h.do(cl, line); answer != "" || !cl.Is(client.Blocked) {
+			h.t.Fatalf("%s: %q, flags %b", line, answer, cl.Flags)
+		}
+		clients, conns = append(clients, cl), append(conns, conn)
+	}
+	return clients, conns
+}
+
+// TestFirstComeFirstServed: W2; and who waited is served before the next command of whoever made the key ready.
+func TestFirstComeFirstServed(t *testing.T) {
+	h := newHouse(t)
+	_, conns := h.parkAll(3, "PARK k k other")
+	cl, _ := h.arrive()
+	h.sink.take()
+	h.expect("one key", h.do(cl, "SIGNAL k", "EXISTS k"), "+OK\r\n:0\r\n")
+	h.expect("effects", h.sink.take(), "0:SIGNAL k | 0:DEL k | .")
+	h.expect("first", conns[0].take(), "post $1\r\nk\r\n; resume")
+	h.expect("second", conns[1].take()+conns[2].take(), "")
+	h.expect("two more", h.do(cl, "SIGNAL other", "SIGNAL k", "SIGNAL k"), "+OK\r\n+OK\r\n+OK\r\n")
+	h.expect("second", conns[1].take(), "post $5\r\nother\r\n; resume")
+	h.expect("third", conns[2].take(), "post $1\r\nk\r\n; resume")
+	if h.BlockedClients() != 0 || h.BlockingKeys() != 0 || h.TimedWaits() != 0 || !h.space.DB(0).Peek([]byte("k")).Exists() {
+		t.Errorf("%d clients, %d keys, %d timed waits", h.BlockedClients(), h.BlockingKeys(), h.TimedWaits())
+	}
+}
+
+// TestTransactionsServeWhoWaitsAfterwards: not between their commands.
+func TestTransactionsServeWhoWaitsAfterwards(t *testing.T) {
+	h := newHouse(t)
+	_, conns := h.parkAll(1, "PARK k")
+	cl, _ := h.arrive()
+	h.sink.take()
+	h.expect("EXEC", h.do(cl, "MULTI", "SIGNAL k", "EXISTS k", "PARK nokey", "EXEC"), "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n+OK\r\n:1\r\n*-1\r\n")
+	h.expect("who waited", conns[0].take(), "post $1\r\nk\r\n; resume")
+	h.expect("effects", h.sink.take(), "0:SIGNAL k | 0:DEL k | .")
+}
+
+func TestWaitsEnd(t *testing.T) {
+	h := newHouse(t)
+	clients, conns := h.parkAll(3, "PARK k")
+	if done, _ := h.batch(clients[0], "PING"); done != 0 {
+		t.Error("a parked client's next request was served")
+	}
+	h.waiting.timeouts[0].wait.DeadlineMs = 1
+	h.dutyTurn()
+	h.expect("time is up", conns[0].take(), "post *-1\r\n; resume")
+	h.Do(func() {
+		if !h.Unblock(clients[1], true) || h.Unblock(clients[0], true) {
+			t.Error("Unblock")
+		}
+	})
+	h.expect("UNBLOCK", conns[1].take(), "post -UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n; resume")
+	h.Closed(clients[2])
+	if h.BlockedClients() != 0 || h.BlockingKeys() != 0 || h.TimedWaits() != 0 {
+		t.Errorf("%d clients, %d keys, %d timed waits", h.BlockedClients(), h.BlockingKeys(), h.TimedWaits())
+	}
+	h.expect("goes on", h.do(clients[0], "PING"), "+PONG\r\n")
+}
+
+// TestTheKilledGetNothing: a client that is about to be closed does not take what those behind it wait for.
+func TestTheKilledGetNothing(t *testing.T) {
+	h := newHouse(t)
+	clients, conns := h.parkAll(2, "PARK k")
+	cl, _ := h.arrive()
+	h.do(cl, fmt.Sprint("CLIENT KILL ID ", clients[0].ID), "SIGNAL k")
+	h.expect("the killed", conns[0].take(), "close")
+	h.expect("the next", conns[1].take(), "post $1\r\nk\r\n; resume")
+}
+
+// TestSilentWaits: CLIENT REPLY SKIP holds for the command that waits, not for those behind it.
+func TestSilentWaits(t *testing.T) {
+	h := newHouse(t)
+	cl, conn := h.arrive()
+	h.do(cl, "CLIENT REPLY SKIP", "PARK k")
+	other, _ := h.arrive()
+	h.do(other, "SIGNAL k")
+	h.expect("skipped", conn.take(), "resume")
+	h.expect("the next", h.do(cl, "PING"), "+PONG\r\n")
+}
+
+// TestAnsweredInItsOwnCommand: answering a client that its running handler has parked leaves the batch's reply alone.
+func TestAnsweredInItsOwnCommand(t *testing.T) {
+	var h *house
+	h = newHouse(t, command.Spec{Name: "hasty", Arity: 1, Run: func(c *command.Context) error {
+		c.Core.Block(c, command.Wait{})
+		h.Answer(c.Client, func(c *command.Context) { c.Reply.Simple("LATER") })
+		return nil
+	}})
+	cl, conn := h.arrive()
+	h.expect("the batch", h.do(cl, "PING", "HASTY", "PING"), "+PONG\r\n+PONG\r\n")
+	h.expect("posted", conn.take(), "post +LATER\r\n; resume")
+}
+
+// TestLineModel compares a line with a slice.
+func TestLineModel(t *testing.T) {
+	seed := rand.Uint64()
+	rng := rand.New(rand.NewPCG(seed, 1))
+	var l line
+	var model []*stand
+	for step := range 2000 {
+		if rng.IntN(100) < 52 || len(model) == 0 {
+			s := &stand{}
+			l.add(s)
+			model = append(model, s)
+		} else {
+			i := rng.IntN(len(model))
+			l.remove(model[i])
+			model = slices.Delete(model, i, i+1)
+		}
+		var forth, back []*stand
+		for s := l.first; s != nil; s = s.next {
+			forth = append(forth, s)
+		}
+		for s := l.last; s != nil; s = s.prev {
+			back = append(back, s)
+		}
+		slices.Reverse(back)
+		if !slices.Equal(forth, model) || !slices.Equal(back, model) {
+			t.Fatalf("seed %d, step %d: %d forth, %d back, want %d", seed, step, len(forth), len(back), len(model))
+		}
+	}
+}
+
+// TestManyWaitForOneKey: leaving a line costs the same however long it is.
+func TestManyWaitForOneKey(t *testing.T) {
+	h := newHouse(t)
+	clients, _ := h.parkAll(5000, "PARK k")
+	if n := testing.AllocsPerRun(1, func() {
+		for _, cl := range clients[2000:] {
+			h.unpark(cl)
+		}
+	}); n > 10 {
+		t.Errorf("%v allocations to take 3000 clients out of a line", n)
+	}
+	if h.BlockedClients() != 2000 {
+		t.Errorf("%d are left", h.BlockedClients())
+	}
+}

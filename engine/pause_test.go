@@ -1,0 +1,104 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"spindle/engine/client"
+)
+
+// TestPauseHoldsAndReleases: a held request stays unread, is not offered again while nothing changed, and goes on when
+// the pause ends.
+func TestPauseHoldsAndReleases(t *testing.T) {
+	h := newHouse(t)
+	master, _ := h.arrive()
+	cl, conn := h.arrive()
+	h.expect("PAUSE", h.do(master, "CLIENT PAUSE 100000 WRITE"), "+OK\r\n")
+	done, answer := h.batch(cl, "GET k", "SET k v", "GET k")
+	if done != 1 || answer != "$-1\r\n" || !cl.Is(client.Blocked) {
+		t.Fatalf("%d done, %q, flags %b", done, answer, cl.Flags)
+	}
+	if n := h.BlockedClients(); n != 1 {
+		t.Errorf("%d blocked clients", n)
+	}
+	for range 3 {
+		h.dutyTurn()
+	}
+	h.do(master, "GET k", "CLIENT PAUSE 200000 WRITE")
+	h.expect("while nothing changed", conn.take(), "")
+	if done, _ = h.batch(cl, "SET k v"); done != 0 {
+		t.Error("a held client was served")
+	}
+	h.expect("UNPAUSE", h.do(master, "CLIENT UNPAUSE"), "+OK\r\n")
+	h.expect("released", conn.take(), "resume")
+	h.expect("afterwards", h.do(cl, "SET k v"), "+OK\r\n")
+	if h.raised != 0 || h.BlockedClients() != 0 || h.space.Hiding {
+		t.Errorf("%d barriers, %d blocked, hiding %t", h.raised, h.BlockedClients(), h.space.Hiding)
+	}
+}
+
+func TestPauseKinds(t *testing.T) {
+	h := newHouse(t)
+	a, _ := h.arrive()
+	b, conn := h.arrive()
+	h.do(b, "MULTI")
+	h.Do(func() { h.Pause(PauseByClient, false, h.nowMs+100_000) })
+	if done, _ := h.batch(a, "PING", "MULTI", "GET k", "EXEC"); done != 4 {
+		t.Errorf("reads under WRITE: %d done", done)
+	}
+	if done, _ := h.batch(b, "SET k v"); done != 0 {
+		t.Error("a write was queued under WRITE")
+	}
+	h.Do(func() { h.Pause(PauseShutdown, true, h.nowMs+200_000) })
+	h.expect("stricter", conn.take(), "")
+	if done, _ := h.batch(a, "PING"); done != 0 {
+		t.Error("PING under ALL")
+	}
+	h.Do(func() { h.Unpause(PauseShutdown) }) // weaker: everyone asks again
+	h.expect("weaker", conn.take(), "resume")
+	if done, _ := h.batch(b, "SET k v"); done != 0 {
+		t.Error("a write was queued under WRITE")
+	}
+	if done, _ := h.batch(a, "PING"); done != 1 {
+		t.Error("PING under WRITE")
+	}
+	h.Do(func() { h.Unpause(PauseByClient) })
+	h.expect("over", conn.take(), "resume")
+	h.expect("queued", h.do(b, "SET k v", "EXEC"), "+QUEUED\r\n*1\r\n+OK\r\n")
+}
+
+// TestPauseHoldsEXEC: a transaction is held for what it would run.
+func TestPauseHoldsEXEC(t *testing.T) {
+	h := newHouse(t)
+	cl, _ := h.arrive()
+	h.do(cl, "MULTI", "SET k v")
+	h.Do(func() { h.Pause(PauseByClient, false, h.nowMs+100_000) })
+	if done, _ := h.batch(cl, "EXEC"); done != 0 || h.space.DB(0).Len() != 0 {
+		t.Errorf("%d done", done)
+	}
+}
+
+// TestPauseEndsInTime: an idle server wakes for it.
+func TestPauseEndsInTime(t *testing.T) {
+	h := newHouse(t)
+	cl, conn := h.arrive()
+	h.Do(func() { h.Pause(PauseByClient, true, h.nowMs+5) })
+	h.batch(cl, "PING")
+	if wait := h.dutyTurn(); wait > 5*time.Millisecond {
+		t.Errorf("the next turn is due in %v", wait)
+	}
+	time.Sleep(7 * time.Millisecond)
+	h.dutyTurn()
+	h.expect("ended", conn.take(), "resume")
+}
+
+// TestPausedClientsLeave: nobody resumes who has gone.
+func TestPausedClientsLeave(t *testing.T) {
+	h := newHouse(t)
+	cl, conn := h.arrive()
+	h.Do(func() { h.Pause(PauseByClient, true, h.nowMs+100_000) })
+	h.batch(cl, "PING")
+	h.Closed(cl)
+	h.Do(func() { h.Unpause(PauseByClient) })
+	h.expect("after it left", conn.take(), "")
+}
