@@ -63,7 +63,7 @@ type Client struct {
 
 	MaxBulk *setting.Int // proto-max-bulk-len, which holds for everyone but our primary; nil for a Fake
 
-	Reading     int // bytes of the batch that is being run, and what was read behind it
+	Reading                 int // bytes of the batch that is being run, and what was read behind it
 	CommandsRun             uint64
 	InputBytes, OutputBytes uint64
 	QueueBytes              int   // multi-mem

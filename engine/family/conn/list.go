@@ -113,7 +113,7 @@ func (f *family) appendLine(b []byte, c *command.Context, cl *client.Client) []b
 	}
 	if cl == c.Client {
 		usage.Query += cl.Reading
-		for _, a := range c.Args[1:] {
+		for _, a := range c.Args {
 			argv += len(a)
 		}
 	}

@@ -1,0 +1,254 @@
+package engine
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/protocol"
+)
+
+// TestDone: a batch ends at the request after which its client cannot go on.
+func TestDone(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		lines []string
+		done  int
+		want  string
+	}{
+		{"all", []string{"PING", "PING"}, 2, "+PONG\r\n+PONG\r\n"},
+		{"blocked in the middle", []string{"PING", "PARK k", "PING"}, 2, "+PONG\r\n"},
+		{"blocked at the end", []string{"PING", "PARK k"}, 2, "+PONG\r\n"},
+		{"quit", []string{"QUIT", "SET k v"}, 1, "+OK\r\n"},
+		{"more than is looked ahead", strings.Split(strings.Repeat("PING,", 40)+"QUIT,PING", ","), 41, strings.Repeat("+PONG\r\n", 40) + "+OK\r\n"},
+	} {
+		h := newHouse(t)
+		cl, _ := h.arrive()
+		done, answer := h.batch(cl, c.lines...)
+		if done != c.done || answer != c.want {
+			t.Errorf("%s: %d done, %q; want %d, %q", c.name, done, answer, c.done, c.want)
+		}
+	}
+	h := newHouse(t)
+	cl, _ := h.arrive()
+	h.Do(func() { h.Kill(cl, false) })
+	if done, answer := h.batch(cl, "PING"); done != 0 || answer != "" {
+		t.Errorf("killed: %d done, %q", done, answer)
+	}
+}
+
+// TestBatchesFindTheirRows: neighbours that are spelled alike share a look-up, others do not; a renamed command is known by its
+// new name alone, also behind itself.
+func TestBatchesFindTheirRows(t *testing.T) {
+	h := newHouse(t)
+	if err := h.catalogue.Rename("get", "fetch"); err != nil {
+		t.Fatal(err)
+	}
+	cl, _ := h.arrive()
+	h.expect("a batch", h.do(cl, "SET k v", "set k w", "SET k x", "FETCH k", "GET k", "FETCH k", "FETCHX k", "CLIENT ID", "CLIENT GETNAME"),
+		"+OK\r\n+OK\r\n+OK\r\n$1\r\nx\r\n-ERR unknown command 'GET', with args beginning with: 'k' \r\n$1\r\nx\r\n"+
+			"-ERR unknown command 'FETCHX', with args beginning with: 'k' \r\n:1\r\n$-1\r\n")
+}
+
+func TestReplyModes(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		lines []string
+		want  string
+	}{
+		{"skip one", []string{"CLIENT REPLY SKIP", "PING", "ECHO a"}, "$1\r\na\r\n"},
+		{"skip a refusal", []string{"CLIENT REPLY SKIP", "NOSUCH", "ECHO a"}, "$1\r\na\r\n"},
+		{"skip what is queued", []string{"MULTI", "CLIENT REPLY SKIP", "EXEC", "PING", "ECHO a"}, "+OK\r\n+QUEUED\r\n*1\r\n$1\r\na\r\n"},
+		{"off and on", []string{"CLIENT REPLY OFF", "PING", "NOSUCH", "CLIENT REPLY SKIP", "CLIENT REPLY ON", "ECHO a"}, "+OK\r\n$1\r\na\r\n"},
+		{"off inside", []string{"MULTI", "PING", "CLIENT REPLY OFF", "PING", "EXEC", "PING"}, "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n+PONG\r\n"},
+		{"off around", []string{"CLIENT REPLY OFF", "MULTI", "PING", "EXEC"}, ""},
+	} {
+		h := newHouse(t)
+		cl, _ := h.arrive()
+		h.expect(c.name, h.do(cl, c.lines...), c.want)
+	}
+}
+
+// TestNoTouch: CLIENT NO-TOUCH holds for its own client's commands.
+func TestNoTouch(t *testing.T) {
+	var seen []bool
+	var h *house
+	h = newHouse(t, command.Spec{Name: "look", Arity: 1, Run: func(c *command.Context) error {
+		seen = append(seen, c.Space.NoTouch)
+		return nil
+	}})
+	a, _ := h.arrive()
+	b, _ := h.arrive()
+	h.do(a, "CLIENT NO-TOUCH on", "LOOK")
+	h.do(b, "LOOK")
+	h.do(a, "MULTI", "LOOK", "EXEC")
+	if len(seen) != 3 || !seen[0] || seen[1] || !seen[2] {
+		t.Errorf("%v", seen)
+	}
+}
+
+// TestMonitor: every command when it has run, those of a transaction before their EXEC, secrets blacked out.
+func TestMonitor(t *testing.T) {
+	h := newHouse(t)
+	h.settings.RequirePass.Set("secret")
+	watcher, conn := h.arrive()
+	h.do(watcher, "AUTH secret", "MONITOR")
+	cl, _ := h.arrive()
+	h.do(cl, "AUTH secret", "NOSUCH a", "SELECT 2", "MULTI", "GET k", "EXEC", "CLIENT LIST")
+	var shown []string
+	for _, post := range strings.Split(conn.take(), "; ") {
+		at := strings.IndexByte(post, '[')
+		if at < 0 || !strings.HasPrefix(post, "post +") || !strings.HasSuffix(post, "\r\n") {
+			t.Fatalf("%q", post)
+		}
+		shown = append(shown, strings.TrimSuffix(post[at:], "\r\n"))
+	}
+	h.expect("shown", strings.Join(shown, "\n"), `[0 127.0.0.1:1001] "AUTH" "(redacted)"
+[2 127.0.0.1:1001] "SELECT" "2"
+[2 127.0.0.1:1001] "MULTI"
+[2 127.0.0.1:1001] "GET" "k"
+[2 127.0.0.1:1001] "EXEC"`)
+	got := h.do(watcher, "PING", "ECHO a")
+	if !strings.HasPrefix(got, "+PONG\r\n+") || !strings.HasSuffix(got, "\"ECHO\" \"a\"\r\n") {
+		t.Errorf("its own: %q", got)
+	}
+	h.Closed(watcher)
+	h.do(cl, "PING")
+	h.expect("gone", conn.take(), "")
+}
+
+func TestMonitorLine(t *testing.T) {
+	cl := &client.Client{Conn: &fakeConn{remote: "[::1]:9"}, DB: 7}
+	got := string(monitorLine(1_700_000_000_042, 5_000_321_000, cl, [][]byte{[]byte("a\"\\\n\r\t\a\b"), {0, 0xff, 'z'}, nil}))
+	want := `+1700000000.042321 [7 [::1]:9] "a\"\\\n\r\t\a\b" "\x00\xffz" ""` + "\r\n"
+	if got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestRunsAreTimedTogether: brief commands of one kind are booked as a run, each counted; a slow one is timed alone, inside a
+// transaction too.
+func TestRunsAreTimedTogether(t *testing.T) {
+	nap := func(c *command.Context) error {
+		time.Sleep(3 * time.Millisecond)
+		c.Reply.OK()
+		return nil
+	}
+	h := newHouse(t, command.Spec{Name: "nap", Arity: 1, Run: nap})
+	cl, _ := h.arrive()
+	h.settings.SlowlogSlowerThan.Set(2000)
+	h.do(cl, "GET a", "GET b", "NOSUCH", "GET c", "SET a b", "NAP", "GET a", "MULTI", "NAP", "PING", "EXEC")
+	stats := func(name string) *command.Stats { return &h.catalogue.Lookup([]byte(name)).Stats }
+	for name, want := range map[string]uint64{"get": 4, "set": 1, "nap": 2, "multi": 1, "ping": 1, "exec": 1} {
+		if got := stats(name).Calls; got != want {
+			t.Errorf("%s: %d calls, want %d", name, got, want)
+		}
+	}
+	if n := h.Figures().Commands; n != 10 {
+		t.Errorf("%d commands", n)
+	}
+	const least = uint64(3 * time.Millisecond)
+	if nap, exec, ping := stats("nap").Nanos, stats("exec").Nanos, stats("ping").Nanos; nap < 2*least || exec < least || ping >= least || stats("get").Nanos >= least {
+		t.Errorf("NAP %d ns, EXEC %d ns, PING %d ns, GET %d ns", nap, exec, ping, stats("get").Nanos)
+	}
+	h.expect("slow", strings.Join(h.slow, " "), "NAP NAP") // EXEC itself is not shown
+}
+
+func TestErrorsAreCounted(t *testing.T) {
+	h := newHouse(t)
+	cl, _ := h.arrive()
+	h.do(cl, "SET s x", "INCR s", "GET", "NOSUCH", "MULTI", "INCR s", "EXEC")
+	f := h.Figures()
+	if f.ErrorReplies != 4 || f.Rejected != 2 || len(f.Errors) != 1 || f.Errors[0] != (ErrorCount{"ERR", 4}) {
+		t.Errorf("%+v", f)
+	}
+	if s := h.catalogue.Lookup([]byte("incr")).Stats; s.Failed != 2 || s.Rejected != 0 {
+		t.Errorf("INCR: %d failed, %d rejected", s.Failed, s.Rejected)
+	}
+	for range 2 * errorCodesMax {
+		h.meter.countError(&protocol.Error{Code: strings.Repeat("E", len(h.meter.errors)+1)})
+	}
+	if n := len(h.meter.errors); n != errorCodesMax || !h.Figures().ErrorsFull {
+		t.Errorf("%d codes", n)
+	}
+}
+
+// TestQueueLimits: MULTI keeps copies and counts them; EXEC and DISCARD leave nothing.
+func TestQueueIsCounted(t *testing.T) {
+	h := newHouse(t)
+	cl, _ := h.arrive()
+	h.do(cl, "MULTI", "SET k v", "GET k")
+	if q := cl.Queue; len(q.Commands) != 2 || q.Bytes < 10 || command.Flags(q.Flags)&command.Write == 0 || command.Flags(q.Lacking)&command.Loading == 0 {
+		t.Errorf("%+v", cl.Queue)
+	}
+	h.do(cl, "NOSUCH", "GET k")
+	if len(cl.Queue.Commands) != 2 {
+		t.Error("what EXEC will not run was kept")
+	}
+	if h.do(cl, "EXEC"); cl.Queue != nil || cl.Is(client.Multi) {
+		t.Error("something is left")
+	}
+}
+
+// TestSteadyStateAllocatesNothing: a batch of GET and SET.
+func TestSteadyStateAllocatesNothing(t *testing.T) {
+	h := newHouse(t)
+	h.RemoveSink(h.sink)
+	cl, _ := h.arrive()
+	h.do(cl, "SET k 0123456789012345678901234567890123456789", "GET k")
+	args := [][][]byte{{[]byte("GET"), []byte("k")}, {[]byte("SET"), []byte("k"), []byte("0123456789012345678901234567890123456789")}}
+	b := &protocol.Batch{Session: cl, Reply: &protocol.Reply{}}
+	for i := range 32 {
+		b.Requests = append(b.Requests, protocol.Request{Args: args[i/8%2]})
+	}
+	run := func() {
+		b.Done = 0
+		b.Reply.Reset()
+		h.dutyAt = 1 << 62
+		h.Serve(b)
+	}
+	run()
+	if n := testing.AllocsPerRun(100, run); n > 0.5 {
+		t.Errorf("%v allocations a batch", n)
+	}
+}
+
+// TestLoopsAndTurns runs batches, arrivals, kills and what loops ask outside of turns at once, for the race detector.
+func TestLoopsAndTurns(t *testing.T) {
+	h := newHouse(t)
+	stop := make(chan struct{})
+	var duties, loops sync.WaitGroup
+	duties.Go(func() { h.RunDuties(stop) })
+	for loop := range 4 {
+		loops.Go(func() {
+			for i := range 200 {
+				session, _ := h.Open(&fakeConn{remote: "127.0.0.1:1"})
+				cl := session.(*client.Client)
+				for range 5 {
+					cl.Limits()
+					args := [][]byte{[]byte("SET"), []byte("k"), []byte("v")}
+					h.Serve(&protocol.Batch{Session: cl, Requests: []protocol.Request{{Args: args}}, Reply: &protocol.Reply{}})
+				}
+				h.Do(func() {
+					for other := range h.clients.All {
+						if other != cl && (i+loop)%3 == 0 {
+							h.Kill(other, false)
+						}
+					}
+				})
+				bulk := h.Reserve(100_000)
+				bulk.Release(bulk)
+				h.Closed(cl)
+			}
+		})
+	}
+	loops.Wait()
+	close(stop)
+	duties.Wait()
+	if h.clients.Len() != 0 {
+		t.Errorf("%d clients are left", h.clients.Len())
+	}
+}
