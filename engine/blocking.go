@@ -221,10 +221,11 @@ func (c *Core) unpark(cl *client.Client) {
 	cl.Wait = nil
 }
 
-// expireWaits answers those whose time has run out, at most budget of them.
+// expireWaits answers those whose time has run out, at most budget of them. A deadline's own millisecond is part of the wait: nobody is
+// told too early.
 func (c *Core) expireWaits(budget int) {
 	w := &c.waiting
-	for ; budget > 0 && len(w.timeouts) > 0 && w.timeouts[0].wait.DeadlineMs <= c.nowMs; budget-- {
+	for ; budget > 0 && len(w.timeouts) > 0 && w.timeouts[0].wait.DeadlineMs < c.nowMs; budget-- {
 		p := w.timeouts[0]
 		c.answerParked(p, p.wait.Timeout)
 		if w.byClient[p.cl] == p { // Timeout said nothing: that must not keep the heap's head

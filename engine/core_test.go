@@ -176,7 +176,7 @@ func TestErrorsAreCounted(t *testing.T) {
 	}
 }
 
-// TestQueueLimits: MULTI keeps copies and counts them; EXEC and DISCARD leave nothing.
+// TestQueueIsCounted: MULTI keeps copies and counts them; EXEC and DISCARD leave nothing.
 func TestQueueIsCounted(t *testing.T) {
 	h := newHouse(t)
 	cl, _ := h.arrive()

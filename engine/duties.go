@@ -78,10 +78,10 @@ func (c *Core) idleFor() time.Duration {
 		next = min(next, (at-c.nowMs)*int64(time.Millisecond))
 	}
 	if at := c.pause.nextEnd(); at != 0 {
-		next = min(next, (at-c.nowMs)*int64(time.Millisecond))
+		next = min(next, (at+1-c.nowMs)*int64(time.Millisecond))
 	}
 	if len(c.waiting.timeouts) > 0 {
-		next = min(next, (c.waiting.timeouts[0].wait.DeadlineMs-c.nowMs)*int64(time.Millisecond))
+		next = min(next, (c.waiting.timeouts[0].wait.DeadlineMs+1-c.nowMs)*int64(time.Millisecond))
 	}
 	return time.Duration(max(next, dutyEvery))
 }

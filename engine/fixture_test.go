@@ -15,6 +15,7 @@ import (
 	"spindle/engine/family/keys"
 	"spindle/engine/family/str"
 	"spindle/engine/family/tx"
+	"spindle/internal/setting"
 	"spindle/protocol"
 )
 
@@ -125,9 +126,9 @@ func newHouse(t *testing.T, more ...command.Spec) *house {
 	}
 	h := &house{t: t, sink: &recorder{}}
 	settings, common, whole := &Settings{}, &command.Settings{}, &command.Whole{}
-	for _, row := range append(settings.Rows(), common.Rows()...) {
-		_ = row // making the rows gives every setting its default
-	}
+	settings.Rows() // making the rows gives every setting its default
+	common.Rows()
+	common.MaxBulk = &setting.Int{}
 	space := keyspace.New(heap, keyspace.Options{})
 	h.watches = tx.NewWatches(space)
 	space.Hooks.Touched = h.watches.Touched

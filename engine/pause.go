@@ -46,7 +46,7 @@ func (c *Core) refreshPause() {
 	was, wasEvery := p.on, p.every
 	p.on, p.every = false, false
 	for by := range p.until {
-		if p.until[by] != 0 && p.until[by] <= c.nowMs {
+		if p.until[by] != 0 && p.until[by] < c.nowMs {
 			p.until[by], p.all[by] = 0, false
 		}
 		p.on = p.on || p.until[by] != 0

@@ -174,11 +174,11 @@ func referenceServer() (string, error) {
 	return exec.LookPath("redis-server")
 }
 
-// serverVersion is the line that --version prints.
+// serverVersion is what --version prints, in one line.
 func serverVersion(ctx context.Context, server string) string {
 	out, err := exec.CommandContext(ctx, server, "--version").Output()
 	if err != nil {
 		return "unknown"
 	}
-	return strings.TrimSpace(string(out))
+	return strings.ReplaceAll(strings.TrimSpace(string(out)), "\n", "; ")
 }

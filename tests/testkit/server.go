@@ -383,12 +383,18 @@ func (s *Server) RSS() int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// OpenFiles is how many descriptors the process holds.
-func (s *Server) OpenFiles() int {
+// Sockets are those that the process holds, by their numbers: its listeners, and connections.
+func (s *Server) Sockets() (sockets []string) {
 	s.t.Helper()
-	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.PID))
+	dir := fmt.Sprintf("/proc/%d/fd", s.PID)
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return len(entries)
+	for _, e := range entries {
+		if to, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil && strings.HasPrefix(to, "socket:") { // an error: closed meanwhile
+			sockets = append(sockets, to)
+		}
+	}
+	return sockets
 }

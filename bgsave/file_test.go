@@ -1,0 +1,89 @@
+package bgsave
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestFlushedDuringASave: a save that was called off and one that follows at once have a file each, and only the second's is put in
+// place.
+func TestFlushedDuringASave(t *testing.T) {
+	d := newDesk(t)
+	d.parts.Freeze = func() View { // one each
+		v := newSheet(t)
+		for i := range 100 {
+			v.put(0, strings.Repeat("k", i+1), "v", 0)
+		}
+		return v
+	}
+	path := d.settings.FileName.Get()
+	var waits []func(time.Duration)
+	for range 5 {
+		d.settings.SaveDelay.Set(1000)
+		d.in(func() {
+			if _, err := d.Background(false, false); err != nil {
+				t.Fatal(err)
+			}
+		})
+		temp := filepath.Join(filepath.Dir(path), TempName())
+		for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Microsecond) {
+			if _, err := os.Stat(temp); err == nil {
+				break
+			}
+		}
+		d.settings.SaveDelay.Set(0)
+		d.in(func() {
+			waits = append(waits, d.AbortAndWait("a test"))
+			if err := d.Now(); err != nil {
+				t.Error(err)
+			}
+		})
+		got := newNotebook()
+		if _, err := Load(t.Context(), path, got, LoadOptions{}); err != nil || len(got.keys) != 100 {
+			t.Fatal(err, len(got.keys))
+		}
+	}
+	for _, wait := range waits {
+		wait(10 * time.Second)
+	}
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "temp-*")); len(left) != 0 {
+		t.Errorf("%v", left)
+	}
+}
+
+// TestCalledOffIsNotPutInPlace: not even when everything has been written.
+func TestCalledOffIsNotPutInPlace(t *testing.T) {
+	dir := t.TempDir()
+	f := FileOptions{Path: filepath.Join(dir, "dump.rdb"), Temp: filepath.Join(dir, "temp")}
+	os.WriteFile(f.Path, []byte("old"), 0o600)
+	os.WriteFile(f.Temp, []byte("new"), 0o600)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(ErrAborted)
+	if err := putInPlace(ctx, f); err != ErrAborted {
+		t.Errorf("%v", err)
+	}
+	if p, _ := os.ReadFile(f.Path); string(p) != "old" {
+		t.Errorf("%q", p)
+	}
+}
+
+func TestRemoveTemporaries(t *testing.T) {
+	dir := t.TempDir()
+	first, second := claimTemp(filepath.Join(dir, "a")), claimTemp(filepath.Join(dir, "b"))
+	defer giveUpTemp(first)
+	defer giveUpTemp(second)
+	if first == second || filepath.Base(first) != TempName() || filepath.Dir(second) != dir {
+		t.Fatalf("%s, %s", first, second)
+	}
+	for _, name := range []string{first, second} {
+		os.WriteFile(name, nil, 0o600)
+	}
+	RemoveTemporaries()
+	if left, _ := os.ReadDir(dir); len(left) != 0 {
+		t.Errorf("%v", left)
+	}
+}

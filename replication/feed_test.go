@@ -1,0 +1,477 @@
+package replication
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"spindle/engine"
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/engine/data/keyspace"
+	"spindle/engine/data/memory"
+	"spindle/engine/family/str"
+	"spindle/protocol"
+)
+
+// A socket is a connection that keeps what it was sent, in order.
+type socket struct {
+	mu      sync.Mutex
+	sent    []byte
+	pieces  int
+	closed  bool
+	resumed int
+	class   protocol.Class
+	unsent  int // what Usage tells
+}
+
+func (s *socket) FD() int            { return 3 }
+func (s *socket) LocalAddr() string  { return "127.0.0.1:6379" }
+func (s *socket) RemoteAddr() string { return "[::1]:4000" }
+func (s *socket) Unix() bool         { return false }
+func (s *socket) Loopback() bool     { return true }
+func (s *socket) LastRead() int64    { return 0 }
+func (s *socket) Post(_ uint64, p []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sent, s.pieces = append(s.sent, p...), s.pieces+1
+}
+func (s *socket) PostReply(turn uint64, r *protocol.Reply) { s.Post(turn, r.B) }
+func (s *socket) Resume() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.resumed++
+}
+func (s *socket) Close(bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+}
+func (s *socket) SetClass(c protocol.Class) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.class = c
+}
+func (s *socket) Usage() protocol.Usage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return protocol.Usage{Output: s.unsent}
+}
+
+func (s *socket) setUnsent(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unsent = n
+}
+
+// take returns what was sent since the last take, once it has come to contain want; "" waits for nothing.
+func (s *socket) take(t *testing.T, want string) string {
+	t.Helper()
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+		s.mu.Lock()
+		if got := string(s.sent); strings.Contains(got, want) {
+			s.sent = nil
+			s.mu.Unlock()
+			return got
+		}
+		got := string(s.sent)
+		s.mu.Unlock()
+		if time.Now().After(end) {
+			t.Fatalf("waited for %q, got %q", want, got)
+		}
+	}
+}
+
+func (s *socket) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+// A scribe is a Saver that writes a fixed text when it is let go.
+type scribe struct {
+	text string
+	gate chan struct{} // nil: at once
+}
+
+func (s *scribe) Prepare(string, int64) func(io.Writer, *keyspace.View) error {
+	return func(w io.Writer, _ *keyspace.View) error {
+		if s.gate != nil {
+			<-s.gate
+		}
+		_, err := io.WriteString(w, s.text)
+		return err
+	}
+}
+
+type quiet struct{}
+
+func (quiet) Notice(string, ...any)  {}
+func (quiet) Warning(string, ...any) {}
+
+// A primary is a core with a feed and the string commands.
+type primary struct {
+	*engine.Core
+	t        *testing.T
+	feed     *Feed
+	settings *Settings
+	saver    *scribe
+	limit    int64
+}
+
+func newPrimary(t *testing.T) *primary {
+	t.Helper()
+	heap, err := memory.New(memory.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &primary{t: t, settings: &Settings{Log: quiet{}}, saver: &scribe{text: "RDB"}}
+	core, common := &engine.Settings{}, &command.Settings{}
+	core.Rows()
+	common.Rows()
+	p.settings.Rows()
+	p.settings.HeldLimit = func() int64 { return p.limit }
+	p.Core = engine.New(engine.Parts{
+		Space: keyspace.New(heap, keyspace.Options{}), Clients: client.NewRegistry(), Settings: core, Common: common, Whole: &command.Whole{},
+	})
+	p.feed = NewFeed(p.Core, p.settings, p.saver)
+	choose := command.Spec{Name: "choose", Arity: 2, Run: func(c *command.Context) error { // SELECT
+		c.Client.DB = int(c.Args[1][0] - '0')
+		return nil
+	}}
+	catalogue, err := command.NewCatalogue(str.Family, p.feed.Family(), p.feed.WaitFamily(), command.Family{Name: "test", Rows: []command.Spec{choose}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.SetCatalogue(catalogue)
+	p.SetHooks(engine.Hooks{Gone: p.feed.Gone, Wrote: p.feed.Wrote})
+	p.AddOwnBarriers()
+	return p
+}
+
+func (p *primary) arrive() (*client.Client, *socket) {
+	s := &socket{}
+	session, _ := p.Open(s)
+	return session.(*client.Client), s
+}
+
+func (p *primary) do(cl *client.Client, lines ...string) string {
+	b := &protocol.Batch{Session: cl, Reply: &protocol.Reply{}}
+	for _, line := range lines {
+		var args [][]byte
+		for _, word := range strings.Fields(line) {
+			args = append(args, []byte(word))
+		}
+		b.Requests = append(b.Requests, protocol.Request{Args: args})
+	}
+	p.Serve(b)
+	return string(b.Reply.B)
+}
+
+// online makes a replica that has everything.
+func (p *primary) online() (*client.Client, *socket) {
+	p.t.Helper()
+	cl, s := p.arrive()
+	p.do(cl, "SYNC")
+	s.take(p.t, "$3\r\nRDB")
+	p.waitFor("online", func() bool { return cl.ReplicaState.(*replica).state == online })
+	return cl, s
+}
+
+func (p *primary) waitFor(what string, done func() bool) {
+	p.t.Helper()
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+		ok := false
+		p.Do(func() { ok = done() })
+		if ok {
+			return
+		}
+		if time.Now().After(end) {
+			p.t.Fatalf("waited for %s", what)
+		}
+	}
+}
+
+func wire(line string) string {
+	words := strings.Fields(line)
+	text := fmt.Sprintf("*%d\r\n", len(words))
+	for _, w := range words {
+		text += fmt.Sprintf("$%d\r\n%s\r\n", len(w), w)
+	}
+	return text
+}
+
+// TestFullSync: the reply, the view with its length, then what was written meanwhile, with a SELECT before it; and SELECT only when the
+// database changes.
+func TestFullSync(t *testing.T) {
+	p := newPrimary(t)
+	p.saver.gate = make(chan struct{})
+	writer, _ := p.arrive()
+	p.do(writer, "SET before 1")
+	cl, s := p.arrive()
+	if got, want := p.do(cl, "PSYNC ? -1"), "+FULLRESYNC "+p.feed.ID+" 0\r\n"; got != want {
+		t.Fatalf("%q, want %q", got, want)
+	}
+	p.do(writer, "SET a 1", "CHOOSE 3", "SET a 2")
+	close(p.saver.gate)
+	want := "$3\r\nRDB" + wire("SELECT 0") + wire("SET a 1") + wire("SELECT 3") + wire("SET a 2")
+	if got := s.take(t, wire("SET a 2")); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if s.class != protocol.ClassReplica {
+		t.Errorf("class %d", s.class)
+	}
+	p.do(writer, "SET a 3", "CHOOSE 0", "GET a", "SET a 4")
+	if got, want := s.take(t, wire("SET a 4")), wire("SET a 3")+wire("SELECT 0")+wire("SET a 4"); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	total := len(want) - len("$3\r\nRDB") + len(wire("SET a 3")+wire("SELECT 0")+wire("SET a 4"))
+	if p.feed.offset != int64(total) {
+		t.Errorf("F1: offset %d, want %d", p.feed.offset, total)
+	}
+	p.Closed(cl)
+	p.do(writer, "SET a 5")
+	if p.feed.offset != int64(total) || len(p.feed.replicas) != 0 {
+		t.Errorf("offset %d, %d replicas after the last has left", p.feed.offset, len(p.feed.replicas))
+	}
+}
+
+// TestEOFWaitsForTheReplica: with capa eof the stream begins when the replica has loaded and says so.
+func TestEOFWaitsForTheReplica(t *testing.T) {
+	p := newPrimary(t)
+	cl, s := p.arrive()
+	if got := p.do(cl, "REPLCONF capa eof capa psync2"); got != "+OK\r\n" {
+		t.Fatalf("%q", got)
+	}
+	p.do(cl, "PSYNC ? -1")
+	p.waitFor("the view to leave", func() bool { return cl.ReplicaState.(*replica).state == awaitAck })
+	writer, _ := p.arrive()
+	p.do(writer, "SET a 1")
+	p.do(writer, "SET a 2")
+	got := s.take(t, "$EOF:")
+	if mark := got[5 : 5+40]; got != "$EOF:"+mark+"\r\nRDB"+mark {
+		t.Errorf("%q", got)
+	}
+	if answer := p.do(cl, "REPLCONF ACK 0"); answer != "" {
+		t.Errorf("ACK was answered with %q", answer)
+	}
+	if got, want := s.take(t, "SET"), wire("SELECT 0")+wire("SET a 1")+wire("SET a 2"); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestHeldIsOneSliceAChunk: F3; a long synchronisation under many turns must not end in a turn of as many posts. What is
+// held is what another replica got, from where each came in.
+func TestHeldIsOneSliceAChunk(t *testing.T) {
+	p := newPrimary(t)
+	_, all := p.online()
+	all.take(t, "")
+	p.saver.gate = make(chan struct{})
+	defer close(p.saver.gate)
+	writer, _ := p.arrive()
+	var late []*client.Client
+	for i := range 5000 {
+		if i%1500 == 0 {
+			cl, _ := p.arrive()
+			p.do(cl, "SYNC")
+			late = append(late, cl)
+		}
+		p.do(writer, fmt.Sprintf("SET key:%d v%s", i, strings.Repeat("v", i%100)))
+	}
+	stream := all.take(t, "key:4999")
+	for i, cl := range late {
+		r := cl.ReplicaState.(*replica)
+		held := ""
+		for _, piece := range r.held {
+			held += string(piece)
+		}
+		if int64(len(held)) != r.heldBytes || !strings.HasPrefix(held, wire("SELECT 0")) || !strings.HasSuffix(stream, held) || i == 0 && held != stream {
+			t.Errorf("F3: replica %d holds %d bytes, counted %d", i, len(held), r.heldBytes)
+		}
+		if most := len(held)/(chunkBytes-200) + 2; len(r.held) > most {
+			t.Errorf("F3: %d slices for %d bytes", len(r.held), len(held))
+		}
+	}
+}
+
+// TestHeldIsBounded: a replica that needs more than its limit while it is synchronised is closed, and keeps nothing more.
+func TestHeldIsBounded(t *testing.T) {
+	p := newPrimary(t)
+	p.limit = 1000
+	p.saver.gate = make(chan struct{})
+	cl, s := p.arrive()
+	p.do(cl, "SYNC")
+	writer, _ := p.arrive()
+	for range 100 {
+		p.do(writer, "SET key "+strings.Repeat("v", 100))
+	}
+	if r := cl.ReplicaState.(*replica); !s.isClosed() || r.heldBytes > 1200 {
+		t.Errorf("closed %t, %d bytes held", s.isClosed(), r.heldBytes)
+	}
+	p.Closed(cl)
+	close(p.saver.gate)
+}
+
+func TestHandshakeRefusals(t *testing.T) {
+	p := newPrimary(t)
+	for _, c := range []struct{ line, want string }{
+		{"REPLCONF capa", "-ERR syntax error\r\n"},
+		{"REPLCONF nosuch 1", "-ERR Unrecognized REPLCONF option: nosuch\r\n"},
+		{"REPLCONF listening-port +1", "-ERR value is not an integer or out of range\r\n"},
+		{"REPLCONF rdb-only 2", "-ERR value is out of range, value must between 0 and 1\r\n"},
+		{"REPLCONF GETACK *", ""}, {"REPLCONF ACK 5", ""},
+		{"PSYNC ? x", "-ERR value is not an integer or out of range\r\n"},
+		{"PSYNC ? -1 FAILOVER", "-ERR PSYNC FAILOVER can't be sent to a master.\r\n"},
+		{"WAIT 01 0", "-ERR value is not an integer or out of range\r\n"},
+		{"WAIT 0 x", "-ERR timeout is not an integer or out of range\r\n"},
+		{"WAIT 0 -1", "-ERR timeout is negative\r\n"},
+		{"WAITAOF 2 0 0", "-ERR value is out of range, value must between 0 and 1\r\n"},
+		{"WAITAOF 1 0 0", "-ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.\r\n"},
+		{"WAITAOF 0 0 0", "*2\r\n:0\r\n:0\r\n"},
+	} {
+		cl, _ := p.arrive()
+		if got := p.do(cl, c.line); got != c.want {
+			t.Errorf("%s: %q, want %q", c.line, got, c.want)
+		}
+	}
+	cl, _ := p.arrive()
+	pending := "-ERR SYNC and PSYNC are invalid with pending output\r\n"
+	if got := p.do(cl, "SET a b", "PSYNC ? -1", "SYNC"); got != "+OK\r\n"+pending+pending || len(p.feed.replicas) != 0 {
+		t.Errorf("behind other replies: %q", got)
+	}
+}
+
+// TestWait: it waits for the client's own last write, is woken by acknowledgements, and leaves nothing behind.
+func TestWait(t *testing.T) {
+	p := newPrimary(t)
+	replica, s := p.online()
+	writer, _ := p.arrive()
+	p.do(writer, "SET a 1")
+	reader, _ := p.arrive()
+	if got := p.do(reader, "WAIT 1 1000"); got != ":1\r\n" {
+		t.Errorf("who wrote nothing waits: %q", got)
+	}
+	s.take(t, "SET")
+	if got := p.do(writer, "WAIT 1 0"); got != "" {
+		t.Fatalf("answered at once: %q", got)
+	}
+	if got := s.take(t, "GETACK"); got != wire("REPLCONF GETACK *") {
+		t.Errorf("%q", got)
+	}
+	offset := writer.StreamOffset
+	p.do(replica, fmt.Sprint("REPLCONF ACK ", offset-1))
+	if !writer.Is(client.Blocked) {
+		t.Error("woken too early")
+	}
+	p.do(replica, fmt.Sprint("REPLCONF ACK ", offset))
+	ws := writer.Conn.(*socket)
+	if got := ws.take(t, "\r\n"); got != ":1\r\n" || writer.Is(client.Blocked) || ws.resumed != 1 {
+		t.Errorf("%q, resumed %d times", got, ws.resumed)
+	}
+	for i := range 100 {
+		cl, _ := p.arrive()
+		p.do(cl, fmt.Sprint("SET a ", i), "WAIT 2 1")
+		switch i % 3 {
+		case 0:
+			p.Closed(cl)
+		case 1:
+			p.Do(func() { p.Unblock(cl, false) })
+		case 2:
+			p.Do(func() { p.Unblock(cl, true) })
+			p.Closed(cl)
+		}
+	}
+	if len(p.feed.waiters) != 0 || p.BlockedClients() != 0 {
+		t.Errorf("F4: %d waiters, %d blocked", len(p.feed.waiters), p.BlockedClients())
+	}
+}
+
+// TestSenderWaitsForTheSocket: R5; and gives up on a replica that is gone or reads nothing.
+func TestSenderWaitsForTheSocket(t *testing.T) {
+	s := &socket{unsent: unsentMax + 1}
+	r := &replica{cl: &client.Client{Conn: s}, gone: make(chan struct{})}
+	out := &sender{r: r, patience: func() time.Duration { return time.Hour }}
+	io.WriteString(out, "x")
+	done := make(chan error, 1)
+	go func() { done <- out.flush() }()
+	select {
+	case <-done:
+		t.Fatal("it did not wait")
+	case <-time.After(10 * time.Millisecond):
+	}
+	s.setUnsent(unsentMax)
+	if err := <-done; err != nil || s.take(t, "x") != "x" {
+		t.Errorf("%v", err)
+	}
+	s.setUnsent(unsentMax + 1)
+	out.patience = func() time.Duration { return 5 * time.Millisecond }
+	if err := out.flush(); !errors.Is(err, errReplicaStuck) {
+		t.Errorf("stuck: %v", err)
+	}
+	close(r.gone)
+	if err := out.flush(); !errors.Is(err, errReplicaGone) {
+		t.Errorf("gone: %v", err)
+	}
+	if _, err := (&counter{to: out}).Write([]byte("x")); !errors.Is(err, errReplicaGone) {
+		t.Errorf("counting for one that is gone: %v", err)
+	}
+}
+
+// TestCountingKeepsTheReplicaWaiting: an empty line now and then, none once the length is known.
+func TestCountingKeepsTheReplicaWaiting(t *testing.T) {
+	s := &socket{}
+	out := &sender{r: &replica{cl: &client.Client{Conn: s}, gone: make(chan struct{})}}
+	c := &counter{to: out, signed: time.Now().Add(-2 * sign)}
+	for range 3 {
+		c.Write([]byte("abc"))
+	}
+	if got := s.take(t, ""); got != "\n" || c.n != 9 {
+		t.Errorf("%q, %d bytes", got, c.n)
+	}
+}
+
+// TestTick: replicas are pinged, and those that no longer report are closed.
+func TestTick(t *testing.T) {
+	p := newPrimary(t)
+	cl, s := p.online()
+	p.Do(func() { p.feed.Tick(p.Now()) })
+	s.take(t, "")
+	p.Do(func() { p.feed.Tick(p.Now() + 11_000) })
+	if got := s.take(t, ""); got != wire("PING") {
+		t.Errorf("%q", got)
+	}
+	p.Do(func() { p.feed.Tick(p.Now() + 100_000) })
+	if s.isClosed() {
+		t.Error("one that came by SYNC never reports, and was closed for that")
+	}
+	cl.ReplicaState.(*replica).psync2 = true
+	p.Do(func() { p.feed.Tick(p.Now() + 100_000) })
+	if !s.isClosed() {
+		t.Error("a silent replica stays")
+	}
+}
+
+func TestGoodReplicas(t *testing.T) {
+	p := newPrimary(t)
+	cl, _ := p.online()
+	p.Do(func() {
+		if !p.feed.EnoughReplicas() || p.feed.WantsReplicas() {
+			t.Error("by default nothing is asked")
+		}
+		p.settings.MinWrite.Set(1)
+		if !p.feed.EnoughReplicas() {
+			t.Error("a fresh replica is good")
+		}
+		cl.ReplicaState.(*replica).ackMs -= 11_000
+		if p.feed.EnoughReplicas() || p.feed.GoodReplicas() != 0 {
+			t.Error("a silent one is not")
+		}
+	})
+	if got, want := p.do(cl, "ROLE"), "*3\r\n$6\r\nmaster\r\n:0\r\n*1\r\n*3\r\n$3\r\n::1\r\n$1\r\n0\r\n$1\r\n0\r\n"; got != want {
+		t.Errorf("ROLE: %q", got)
+	}
+}

@@ -1,0 +1,156 @@
+package limits
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"spindle/tests/testkit"
+)
+
+// longestTurn is far above what a turn may take (1 ms): this test runs on busy hosts beside others. The bench holds to the exact bound.
+const longestTurn = 15 * time.Millisecond
+
+// turns runs f and fails the test if a turn meanwhile took the core's thread longer than longestTurn.
+func turns(t *testing.T, s *testkit.Server, what string, f func()) {
+	t.Helper()
+	s.Do("CONFIG", "RESETSTAT")
+	f()
+	took := time.Duration(s.InfoInt("stats", "longest_turn_cpu_usec")) * time.Microsecond
+	t.Logf("%s: the longest turn took %v of its thread", what, took)
+	if took > testkit.Slowly(longestTurn) {
+		t.Errorf("%s: a turn took %v of its thread", what, took)
+	}
+}
+
+// returned fails the test unless the process comes down to some size, soon.
+func returned(t *testing.T, s *testkit.Server, size int64) {
+	t.Helper()
+	testkit.Until(t, testkit.Slowly(20*time.Second), "memory given back", func() error {
+		if n := s.RSS(); n > size && !testkit.Checked {
+			return fmt.Errorf("%d MB resident, %d MB allowed; used_memory:%d", n>>20, size>>20, s.InfoInt("memory", "used_memory"))
+		}
+		return nil
+	})
+}
+
+// usedAgain fails the test unless used_memory comes down to some size, soon.
+func usedAgain(t *testing.T, s *testkit.Server, size int64) {
+	t.Helper()
+	testkit.Until(t, testkit.Slowly(20*time.Second), "used_memory", func() error {
+		if n := s.InfoInt("memory", "used_memory"); n > size {
+			return fmt.Errorf("%d, want %d at most", n, size)
+		}
+		return nil
+	})
+}
+
+// TestLettingGo: however much goes at once, no turn is long, clients go on, and the memory is the host's again.
+func TestLettingGo(t *testing.T) {
+	keys := 200_000 * testkit.Scale()
+	if testkit.Checked {
+		keys /= 10
+	}
+	s := testkit.Start(t, "--measure-turn-cpu", "yes")
+	s.Do("PING")
+	empty, resident := s.InfoInt("memory", "used_memory"), s.RSS()
+	value := strings.Repeat("v", 300)
+	fill := func() {
+		testkit.Pipe(t, s.Dial(), keys, func(i int) []any { return []any{"SET", fmt.Sprintf("key:%010d", i), value} })
+		if n := s.InfoInt("memory", "used_memory"); n < int64(keys)*300 {
+			t.Fatalf("used_memory:%d for %d keys of 300 bytes", n, keys)
+		}
+	}
+	gone := func(what string) {
+		t.Helper()
+		if n := s.Do("DBSIZE").Int; n != 0 {
+			t.Errorf("%s: %d keys", what, n)
+		}
+		usedAgain(t, s, empty+1<<20)
+		returned(t, s, resident+32<<20)
+	}
+	for _, request := range [][]any{{"FLUSHALL", "ASYNC"}, {"FLUSHDB", "ASYNC"}, {"FLUSHALL", "SYNC"}} {
+		fill()
+		b := watch(t, s)
+		turns(t, s, fmt.Sprint(request), func() {
+			s.Do(request...)
+			if n := s.Do("DBSIZE").Int; n > 1 { // the bystander's
+				t.Errorf("%v: %d keys are left", request, n)
+			}
+			usedAgain(t, s, empty+1<<20)
+		})
+		b.undisturbed(t, time.Second)
+		s.Do("DEL", "bystander")
+		gone(fmt.Sprint(request))
+	}
+	size := 64 << 20
+	for _, c := range []struct {
+		what string
+		do   func()
+	}{
+		{"UNLINK of a large string", func() { s.Do("UNLINK", "large") }},
+		{"DEL of a large string", func() { s.Do("DEL", "large") }},
+		{"GETDEL in the end", func() { s.Do("SETRANGE", "large", 0, "x"); s.Do("RENAME", "large", "l"); s.Do("DEL", "l") }},
+		{"overwriting a large string", func() { s.Do("SET", "large", "small"); s.Do("DEL", "large") }},
+		{"expiry of a large string", func() {
+			s.Do("PEXPIRE", "large", 1)
+			testkit.Until(t, testkit.Slowly(5*time.Second), "expiry", func() error { return testkit.Equal(s.Do("DBSIZE").Int, 0) })
+		}},
+	} {
+		s.Do("SET", "large", strings.Repeat("x", size))
+		turns(t, s, c.what, c.do)
+		gone(c.what)
+	}
+}
+
+// TestExpiryOfVeryMany: keys that all end within one second go when they are due, while clients go on.
+func TestExpiryOfVeryMany(t *testing.T) {
+	keys := 100_000 * testkit.Scale()
+	if testkit.Checked {
+		keys /= 10
+	}
+	s := testkit.Start(t, "--measure-turn-cpu", "yes")
+	empty := s.InfoInt("memory", "used_memory")
+	due := time.Now().Add(testkit.Slowly(4 * time.Second)).UnixMilli()
+	testkit.Pipe(t, s.Dial(), keys, func(i int) []any { return []any{"SET", fmt.Sprint("k:", i), i, "PXAT", due + int64(i%1000)} })
+	if time.Now().UnixMilli() >= due {
+		t.Fatal("the host is too busy: keys were due before the last was written")
+	}
+	s.Do("CONFIG", "RESETSTAT")
+	var wait sync.WaitGroup
+	stop := make(chan struct{})
+	for i := range 10 {
+		c := s.Dial()
+		wait.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return
+				case <-time.After(time.Millisecond):
+				}
+				if replies, err := c.Pipeline([]any{"SET", fmt.Sprint("still:", i), n}, []any{"GET", fmt.Sprint("still:", i)}); err != nil || replies[1].Text != fmt.Sprint(n) {
+					t.Errorf("a client was disturbed: %v %v", replies, err)
+					return
+				}
+			}
+		})
+	}
+	testkit.Until(t, testkit.Slowly(30*time.Second), "the last key's end", func() error { return testkit.Equal(s.Do("DBSIZE").Int, 10) })
+	late := time.Now().UnixMilli() - due - 999
+	close(stop)
+	wait.Wait()
+	fields := s.Info("stats")
+	t.Logf("expired_keys:%s, lag p99 %s ms, max %s ms, the last was gone %d ms late", fields["expired_keys"], fields["expired_lag_p99_ms"], fields["expired_lag_max_ms"], late)
+	if n := s.InfoInt("stats", "expired_keys"); n != int64(keys) {
+		t.Errorf("expired_keys:%d, want %d", n, keys)
+	}
+	if ms := s.InfoInt("stats", "expired_lag_p99_ms"); ms > testkit.Slowly(300*time.Millisecond).Milliseconds() {
+		t.Errorf("expired_lag_p99_ms:%d", ms)
+	}
+	if took := time.Duration(s.InfoInt("stats", "longest_turn_cpu_usec")) * time.Microsecond; took > testkit.Slowly(longestTurn) {
+		t.Errorf("a turn took %v of its thread", took)
+	}
+	usedAgain(t, s, empty+1<<20)
+}
