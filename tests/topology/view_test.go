@@ -93,7 +93,7 @@ func prepare(t *testing.T, s *testkit.Server) *respclient.Client {
 // TestBackgroundSaveIsOneInstant, over many rounds: keys set after the freeze are never in the file, keys deleted, changed, renamed,
 // given a deadline or moved within after it are there as they were.
 func TestBackgroundSaveIsOneInstant(t *testing.T) {
-	s, r := testkit.Start(t, "--rdb-key-save-delay", "10"), newReader(t)
+	s, r := testkit.Start(t, "--rdb-key-save-delay", "-5"), newReader(t)
 	c := prepare(t, s)
 	w := startWriters(t, s, 2, uint64(time.Now().UnixNano()))
 	for round := range 6 * testkit.Scale() {
