@@ -93,11 +93,15 @@ func prepare(t *testing.T, s *testkit.Server) *respclient.Client {
 // TestBackgroundSaveIsOneInstant, over many rounds: keys set after the freeze are never in the file, keys deleted, changed, renamed,
 // given a deadline or moved within after it are there as they were.
 func TestBackgroundSaveIsOneInstant(t *testing.T) {
-	s, r := testkit.Start(t, "--rdb-key-save-delay", "-5"), newReader(t)
+	s, r := testkit.Start(t, "--rdb-key-save-delay", "-2"), newReader(t)
 	c := prepare(t, s)
 	w := startWriters(t, s, 2, uint64(time.Now().UnixNano()))
-	for round := range 6 * testkit.Scale() {
+	rounds, overlaps := 12*testkit.Scale(), 0
+	for round := range rounds {
 		play(t, c, mark(round, "BGSAVE"))
+		if s.Info("persistence")["rdb_bgsave_in_progress"] == "1" {
+			overlaps++
+		}
 		w.await(200)
 		s.AwaitInfo(testkit.Slowly(60*time.Second), "persistence", "rdb_bgsave_in_progress", "0")
 		s.AwaitInfo(time.Second, "persistence", "rdb_last_bgsave_status", "ok")
@@ -110,6 +114,9 @@ func TestBackgroundSaveIsOneInstant(t *testing.T) {
 		}
 	}
 	w.stop()
+	if overlaps < rounds/2 {
+		t.Errorf("only %d of %d saves were still under way when the changes after them were made", overlaps, rounds)
+	}
 	s.AwaitInfo(testkit.Slowly(20*time.Second), "memory", "memory_kept_by_views", "0")
 }
 
