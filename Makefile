@@ -59,8 +59,8 @@ tidy: ## tests about the code itself
 conformance: deps build ## the public Tcl suite and the differential runner; writes COMPATIBILITY.md
 	$(GO) run ./tests/conformance
 
-soak: deps build ## an hour of mixed load with saves, kills and a replica
-	$(GO) test -tags soak -timeout 2h -run Soak ./tests/...
+soak: deps build ## the black-box tests at twenty times their size
+	SPINDLE_TEST_SCALE=20 $(GO) test -count=1 -timeout 2h ./tests/...
 
 clean:
 	rm -rf bin

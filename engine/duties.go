@@ -29,6 +29,7 @@ type duties struct {
 	activeOff  bool  // DEBUG SET-ACTIVE-EXPIRE 0
 	cronPaused bool  // DEBUG PAUSE-CRON 1
 	loading    bool
+	behind     bool // more keys are past their deadline than the last slice could take
 	draining   bool // reclaimers have freed more than the last slice took back
 	ticks      uint64
 }
@@ -68,8 +69,11 @@ func (c *Core) dutyTurn() time.Duration {
 	return wait
 }
 
-// idleFor is the time until the next deadline, tick or wait that runs out, at least a millisecond.
+// idleFor is the time until the next deadline, tick or wait that runs out: at least a millisecond, unless expiry is behind.
 func (c *Core) idleFor() time.Duration {
+	if c.duties.behind {
+		return expirySlice
+	}
 	next := c.duties.lastTick + tickEvery - c.nanos
 	if c.duties.draining {
 		next = 0
@@ -93,8 +97,11 @@ func (c *Core) runDuties() {
 	if c.pause.on {
 		c.refreshPause()
 	}
+	c.duties.behind = false
 	if c.mayExpire() {
-		c.space.ExpireDue(expirySlice)
+		if _, c.duties.behind = c.space.ExpireDue(expirySlice); c.duties.behind {
+			c.dutyAt = int64(time.Since(c.started) + expirySlice) // as long for clients as for expiry
+		}
 	}
 	if c.memory.up {
 		c.evict()
