@@ -28,7 +28,7 @@ vet:
 # The tests hold spindle against Debian's redis: the server as the oracle, its tools as the users.
 deps:
 	@command -v redis-server >/dev/null && command -v redis-cli >/dev/null && command -v redis-check-rdb >/dev/null || \
-	{ $(SUDO) apt-get update -q && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get install -yq redis-server redis-tools procps; }
+	{ $(SUDO) apt-get update -q && $(SUDO) env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -yq redis-server redis-tools procps; }
 
 race: deps build ## the same tests under the race detector; slabs come from the Go heap there
 	$(GO) test -race -timeout 40m ./...
