@@ -4,8 +4,7 @@ import "sync"
 
 // A turn is the right to run commands: R1. At any instant at most one goroutine holds it.
 //
-// A loop that has parsed a batch takes the turn and runs the batch in place. A mutex was measured against
-// a combining queue and a goroutine fed by channels; ARCHITECTURE.md has the figures.
+// A loop that has parsed a batch takes the turn and runs the batch in place; ARCHITECTURE.md says what that was measured against.
 type turn struct {
 	mu     sync.Mutex
 	number uint64 // of the turn that is held, or was held last; written while held
