@@ -59,7 +59,17 @@ func (m *meter) begin(nanos int64) {
 // measureCPU starts the thread's clock for this turn.
 func (m *meter) measureCPU(on bool) {
 	if m.measuresCPU = on; on {
-		m.thread, m.turnCPU = unix.Gettid(), clock.ThreadCPU()
+		m.thread, m.turnCPU = threadCPU()
+	}
+}
+
+// threadCPU is the thread that runs this and the CPU time it has used.
+func threadCPU() (thread int, nanos int64) {
+	for {
+		thread, nanos = unix.Gettid(), clock.ThreadCPU()
+		if thread == unix.Gettid() { // else the goroutine was moved between the two
+			return thread, nanos
+		}
 	}
 }
 
@@ -69,8 +79,10 @@ func (m *meter) end(c *Core) {
 	m.turns++
 	m.turnNanos += uint64(took)
 	m.longestTurn = max(m.longestTurn, took)
-	if m.measuresCPU && m.thread == unix.Gettid() { // a goroutine that changed its thread meanwhile cannot be told
-		m.longestTurnCPU = max(m.longestTurnCPU, clock.ThreadCPU()-m.turnCPU)
+	if m.measuresCPU {
+		if thread, cpu := threadCPU(); thread == m.thread { // a goroutine that changed its thread meanwhile cannot be told
+			m.longestTurnCPU = max(m.longestTurnCPU, cpu-m.turnCPU)
+		}
 	}
 	m.mostCommands = max(m.mostCommands, m.commands-m.commandsBefore)
 }

@@ -55,8 +55,10 @@ func reserveRegion() error {
 		if s, err = reserve(half / slabSize * unsafe.Sizeof(slab{})); err == nil {
 			if u, err = reserve(half / RunUnit * unsafe.Sizeof(unit{})); err == nil {
 				base, slabMeta, unitMeta, runBase, regionEnd = p, s, u, Ref(half), Ref(size)
-				// Fewer page faults and TLB misses; there is no fork to pay for it. Refused where the kernel has none.
-				_ = unix.Madvise(unsafe.Slice((*byte)(p), size), unix.MADV_HUGEPAGE)
+				// Fewer page faults and TLB misses; there is no fork to pay for it. Slabs become huge pages when a reclaimer has
+				// touched them (touch.go). Refused where the kernel has none.
+				_ = unix.Madvise(unsafe.Slice((*byte)(p), half), unix.MADV_NOHUGEPAGE)
+				_ = unix.Madvise(unsafe.Slice((*byte)(unsafe.Add(p, half)), half), unix.MADV_HUGEPAGE)
 				return nil
 			}
 			_ = unix.MunmapPtr(s, half/slabSize*unsafe.Sizeof(slab{}))
@@ -114,10 +116,13 @@ func giveBack(r Ref, n int) {
 	}
 }
 
-// populate has the kernel find pages for [r, r+n) now. Any goroutine, also while the memory is in use.
-//
-// A first touch costs whoever makes it the clearing of a huge page: 0.2 ms here, and up to 5 ms when a virtual machine's
-// host has to find the memory. Kernels before 5.14 refuse, and the turn pays.
+// preferHuge has the kernel back [r, r+n) with huge pages from now on, where it can. Any goroutine.
+func preferHuge(r Ref, n int) {
+	_ = unix.Madvise(unsafe.Slice((*byte)(Pointer(r)), n), unix.MADV_HUGEPAGE)
+}
+
+// populate has the kernel find pages for [r, r+n) now. Any goroutine, also while the memory is in use. Kernels before 5.14 refuse, and
+// whoever touches the memory first pays.
 func populate(r Ref, n int) {
 	_ = unix.Madvise(unsafe.Slice((*byte)(Pointer(r)), n), unix.MADV_POPULATE_WRITE)
 }

@@ -91,7 +91,9 @@ func giveBack(r Ref, n int) {
 	}
 }
 
-// populate has nothing to do: Go memory is there.
+// preferHuge and populate have nothing to do: Go memory is there.
+func preferHuge(r Ref, n int) {}
+
 func populate(r Ref, n int) {}
 
 // forget drops a closed heap's segment.

@@ -28,7 +28,7 @@ func (h *Heap) Check() error {
 
 // checkSlabs returns how many bytes reclaimers have put back and the turn has not yet drained.
 func (h *Heap) checkSlabs() (lag int64, err error) {
-	var states [slabTrimming + 1]int64
+	var states [slabTouching + 1]int64
 	var live [numClasses]int64
 	var slabs [numClasses]int32
 	for _, first := range h.slabs.segments {
@@ -79,6 +79,9 @@ func (h *Heap) checkSlabs() (lag int64, err error) {
 	}
 	if out := int64(len(h.trim.job.slabs)); h.trim.out && states[slabTrimming] != out || !h.trim.out && states[slabTrimming] != 0 {
 		return 0, fmt.Errorf("T1: %d slabs under trim, %d in the job", states[slabTrimming], out)
+	}
+	if out := int64(len(h.touch.job.slabs) - h.touch.taken); states[slabTouching] != out {
+		return 0, fmt.Errorf("W1: %d slabs being touched, %d in the job", states[slabTouching], out)
 	}
 	return lag, nil
 }

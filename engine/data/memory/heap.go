@@ -25,7 +25,7 @@ type Options struct {
 //
 // H1. Everything but the fields below "shared" is touched only by the holder of the turn.
 // H2. used[p] - remoteUsed[p] is exactly the usable bytes of the blocks alive under purpose p.
-// H3. A slab is in exactly one place: current of its bin, in its bin's partial list, full, dirty, clean or being trimmed.
+// H3. A slab is in exactly one place: current of its bin, in its bin's partial list, full, dirty, clean, being trimmed or being touched.
 // Check proves H2 (in builds that check) and H3.
 type Heap struct {
 	bins [numClasses]bin
@@ -45,6 +45,7 @@ type Heap struct {
 	retained int64 // on the shelves of holds
 	options  Options
 	trim     trimState
+	touch    touchState
 	pending  uint32 // slabs taken off remote.slabs and not yet drained; linked through pendNext
 	returned Ref    // runs taken off remote.runs and not yet drained
 
@@ -89,6 +90,7 @@ func New(o Options) (*Heap, error) {
 	}
 	h.trim.job.h = h
 	h.trim.job.step = h.trim.job.run
+	h.touch.job.step = h.touch.job.run
 	return h, nil
 }
 
@@ -185,6 +187,7 @@ func (h *Heap) Drain(budget int) (more bool) {
 	if j := h.trimmed.Load(); j != nil {
 		h.takeTrimmed(j)
 	}
+	h.takeTouched()
 	budget = h.drainSlabs(budget)
 	h.drainRuns(budget)
 	if h.remoteAny.Load() != 0 {

@@ -20,10 +20,8 @@ var retireJobs = sync.Pool{New: func() any { return new(retireJob) }}
 // may move between goroutines, but is run by one at a time. objects is what INFO counts. The core calls TakeJob once per
 // turn; what it does not take stays listed at 8 bytes a block.
 func (h *Heap) TakeJob() (job func(budget int) (done bool), objects int) {
-	if h.slabs.ahead {
-		h.slabs.ahead = false
-		from := Ref(h.slabs.spare) << slabShift
-		return func(int) bool { populate(from, slabSegment*slabSize); return true }, 0
+	if job := h.touchJob(); job != nil {
+		return job, 0
 	}
 	if h.ready.head != 0 {
 		j := retireJobs.Get().(*retireJob)

@@ -46,6 +46,7 @@ const (
 	slabDirty    // empty, its pages resident
 	slabClean    // empty, its pages given back
 	slabTrimming // empty, with a reclaimer that gives its pages back
+	slabTouching // empty, with a reclaimer that touches its pages (touch.go)
 )
 
 // noSlab stands in for "no current slab": nothing to give.
@@ -69,10 +70,8 @@ var ErrExhausted = errors.New("memory: no more memory: the system refused to map
 type slabSupply struct {
 	dirty    slabList // newest first
 	clean    slabList
-	next     uint32 // unborn slabs of the segment in use
+	next     uint32 // unborn slabs of the segment that is taken from when none is warm
 	end      uint32
-	spare    uint32 // the segment after it, taken early so that its pages can be touched before the turn needs them; 0 is none
-	ahead    bool   // the spare waits for a reclaimer to touch its pages
 	segments []uint32
 	born     int64
 }
@@ -138,32 +137,30 @@ func (h *Heap) allocSlow(b *bin, p Purpose) Ref {
 	return h.Alloc(int(b.size), p)
 }
 
-// newSlab gives an empty slab: a warm one, or a clean one, or one never used.
+// newSlab gives an empty slab: a warm one, or else one whose pages the turn will be the first to touch.
 func (h *Heap) newSlab() uint32 {
 	u := &h.slabs
+	h.touch.wanted = true
 	if i := u.dirty.head; i != 0 {
 		u.dirty.remove(i)
 		return i
 	}
-	if i := u.clean.head; i != 0 {
+	// A clean slab may lie where a touch brings in a huge page, which is a long turn on some machines; while a view lives turns copy
+	// much in a short time and unborn slabs serve, which come in by small pages.
+	if i := u.clean.head; i != 0 && (len(h.holds) == 0 || u.next == u.end) {
 		u.clean.remove(i)
 		return i
 	}
 	if u.next == u.end {
-		first := u.spare
-		if first == 0 {
-			var err error
-			if first, err = takeSlabs(); err != nil {
-				panic(errors.Join(ErrExhausted, err))
-			}
-			u.segments = append(u.segments, first)
+		if u.end != 0 {
+			h.touch.small = append(h.touch.small, u.end-slabSegment)
 		}
-		u.next, u.end, u.spare, u.ahead = first, first+slabSegment, 0, false
-	} else if u.next == u.end-slabSegment/2 && u.spare == 0 {
-		if first, err := takeSlabs(); err == nil { // an error shows again when the segment is needed
-			u.segments = append(u.segments, first)
-			u.spare, u.ahead = first, true
+		first, err := takeSlabs()
+		if err != nil {
+			panic(errors.Join(ErrExhausted, err))
 		}
+		u.segments = append(u.segments, first)
+		u.next, u.end = first, first+slabSegment
 	}
 	i := u.next
 	u.next++

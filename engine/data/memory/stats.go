@@ -68,7 +68,7 @@ func (h *Heap) Stats(s *Stats) {
 
 // active is the bytes of slabs and runs that hold live blocks.
 func (h *Heap) active() int64 {
-	slabs := h.slabs.born - h.slabs.dirty.n - h.slabs.clean.n
+	slabs := h.slabs.born - h.slabs.dirty.n - h.slabs.clean.n - int64(len(h.touch.job.slabs)-h.touch.taken)
 	if h.trim.out {
 		slabs -= int64(len(h.trim.job.slabs))
 	}

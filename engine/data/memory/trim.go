@@ -38,6 +38,9 @@ func (h *Heap) Reclaimable() int64 {
 	return h.slabs.dirty.n<<slabShift + (h.runs.dirty.units-h.runs.dirty.crumbs)<<runShift
 }
 
+// warm is the bytes of empty memory that stay, so that turns find some that needs no first touch.
+func (h *Heap) warm() int64 { return max(h.options.Warm, h.Used()>>6) }
+
 // trimJob gives a trim for a reclaimer, or nil.
 func (h *Heap) trimJob() func(budget int) bool {
 	excess := h.Reclaimable()
@@ -45,7 +48,7 @@ func (h *Heap) trimJob() func(budget int) bool {
 		return nil
 	}
 	if !h.trim.purge {
-		warm := max(h.options.Warm, h.Used()>>6)
+		warm := h.warm()
 		if excess <= 2*warm {
 			return nil
 		}

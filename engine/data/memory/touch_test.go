@@ -1,0 +1,80 @@
+package memory
+
+import "testing"
+
+// work runs what the heap has for reclaimers until it has nothing more.
+func work(h *Heap) (jobs int) {
+	for {
+		job, _ := h.TakeJob()
+		if job == nil {
+			return jobs
+		}
+		for !job(1 << 20) {
+			h.Drain(1 << 10)
+		}
+		h.Drain(1 << 10)
+		jobs++
+	}
+}
+
+// Turns that take slabs at a rate reclaimers can follow never come first, and what reclaimers make is not taken away again.
+func TestTurnsFindWarmMemory(t *testing.T) {
+	h := newHeap(t, Options{})
+	const block = 4096
+	var blocks []Ref
+	cold := 0
+	for range 256 << 20 / 16 / block { // 16 MB
+		if h.slabs.dirty.n == 0 && h.bins[classFit[block>>3]].current.carved == h.bins[classFit[block>>3]].current.cap {
+			cold++
+		}
+		blocks = append(blocks, h.Alloc(block, Values))
+		work(h)
+		if err := h.Check(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if h.slabs.clean.n != 0 {
+		t.Errorf("%d slabs were touched and given back again", h.slabs.clean.n)
+	}
+	if max := 32; cold > max { // the first slabs: less is warm than is used
+		t.Errorf("the turn came first %d times, want %d at most", cold, max)
+	}
+	if n := work(h); n != 0 {
+		t.Errorf("a heap at rest gave %d jobs", n)
+	}
+	for _, r := range blocks {
+		h.Free(r, Values)
+	}
+	h.Drain(1 << 20)
+	work(h)
+	if err := h.Check(); err != nil {
+		t.Fatal(err)
+	}
+	if got, most := h.slabs.dirty.n<<slabShift, 2*h.warm(); got > most {
+		t.Errorf("%d bytes stay warm, want %d at most", got, most)
+	}
+}
+
+// While a hold lives, what no reclaimer has made warm is taken from slabs never used before: they come in by small pages.
+func TestBurstUnderHoldTakesUnbornSlabs(t *testing.T) {
+	h := newHeap(t, Options{})
+	var blocks []Ref
+	for range 1000 {
+		blocks = append(blocks, h.Alloc(8192, Values))
+	}
+	for _, r := range blocks {
+		h.Free(r, Values)
+	}
+	h.Purge()
+	work(h)
+	clean := h.slabs.clean.n
+	if clean == 0 {
+		t.Fatal("the purge gave nothing back")
+	}
+	hold := h.Freeze()
+	h.Alloc(8192, Values)
+	if h.slabs.clean.n != clean {
+		t.Error("a slab whose pages were given back was taken under a hold")
+	}
+	hold.Close()
+}
