@@ -1,0 +1,152 @@
+package intset
+
+import (
+	"encoding/binary"
+
+	"spindle/internal/invariant"
+)
+
+// A Splice is a planned edit: at offset Off, Del bytes go and Ins bytes come, after which the set has Width and Len. The package
+// plans it, the owner of the bytes makes the gap, in place or in a new block, and Put writes the integer and the header.
+//
+// With Widen the bytes do not shift but are all written anew: Upgrade does it, into a block of Bytes()+Grow() bytes.
+type Splice struct {
+	Off, Del, Ins int
+	Width, Len    int
+	Widen         bool
+}
+
+// New is an empty intset.
+func New() []byte { return AppendEmpty(make([]byte, 0, 32)) }
+
+// AppendEmpty appends an empty intset to dst.
+func AppendEmpty(dst []byte) []byte { return append(dst, 2, 0, 0, 0, 0, 0, 0, 0) }
+
+// Insert plans the insertion of n; ok is false if the set has it.
+func Insert(set []byte, n int64) (s Splice, ok bool) {
+	width, length := Width(set), Len(set)
+	if need := WidthOf(n); need > width {
+		// n is beyond one end, because every other fits the old width.
+		s = Splice{Off: HeaderLen, Del: width * length, Ins: need * (length + 1), Width: need, Len: length + 1, Widen: true}
+		return s, true
+	}
+	index, found := Find(set, n)
+	if found {
+		return Splice{}, false
+	}
+	return Splice{Off: HeaderLen + index*width, Ins: width, Width: width, Len: length + 1}, true
+}
+
+// Remove plans the removal of n; ok is false if the set does not have it.
+func Remove(set []byte, n int64) (s Splice, ok bool) {
+	index, found := Find(set, n)
+	if !found {
+		return Splice{}, false
+	}
+	return RemoveAt(set, index, 1), true
+}
+
+// RemoveAt plans the removal of count integers from index on.
+func RemoveAt(set []byte, index, count int) Splice {
+	width := Width(set)
+	return Splice{Off: HeaderLen + index*width, Del: count * width, Width: width, Len: Len(set) - count}
+}
+
+// Grow is by how many bytes the intset becomes longer, or shorter if negative.
+func (s Splice) Grow() int { return s.Ins - s.Del }
+
+// Fits says whether the intset stays within MaxBytes.
+func (s Splice) Fits(set []byte) bool { return Bytes(set)+s.Grow() <= MaxBytes }
+
+// Open makes the gap in place and sets the header; not for Widen. set must have room for the longer of old and new.
+func (s Splice) Open(set []byte) {
+	copy(set[s.Off+s.Ins:], set[s.Off+s.Del:Bytes(set)])
+	s.Finish(set)
+}
+
+// CopyTo makes the gap in dst, as a copy of set, and sets its header; not for Widen. set stays as it is: views may be reading it.
+func (s Splice) CopyTo(dst, set []byte) {
+	copy(dst, set[:s.Off])
+	copy(dst[s.Off+s.Ins:], set[s.Off+s.Del:Bytes(set)])
+	s.Finish(dst)
+}
+
+// Finish sets the header, for an owner who has moved the bytes himself; not for Widen.
+func (s Splice) Finish(set []byte) {
+	invariant.That(!s.Widen, "intset: a wider set is made by Upgrade")
+	setHeader(set, s.Width, s.Len)
+}
+
+// Put writes the integer that was planned for into the gap; not for Widen.
+func (s Splice) Put(set []byte, n int64) { put(set, s.Width, (s.Off-HeaderLen)/s.Width, n) }
+
+// Upgrade writes to dst the set with n, each integer as wide as s, a Splice with Widen, says. dst is either apart from set or begins
+// where set does: then the integers are widened in place, from the last to the first.
+func (s Splice) Upgrade(dst, set []byte, n int64) {
+	old, length := Width(set), Len(set)
+	front := 0 // where the old ones begin: n is less than all, or greater
+	if n < 0 {
+		front = 1
+	}
+	for i := length - 1; i >= 0; i-- {
+		put(dst, s.Width, front+i, get(set, old, i))
+	}
+	if n < 0 {
+		put(dst, s.Width, 0, n)
+	} else {
+		put(dst, s.Width, length, n)
+	}
+	setHeader(dst, s.Width, s.Len)
+}
+
+func setHeader(set []byte, width, length int) {
+	invariant.That(length >= 0 && (width == 2 || width == 4 || width == 8), "intset I1, I3: %d integers of %d bytes", length, width)
+	binary.LittleEndian.PutUint32(set, uint32(width))
+	binary.LittleEndian.PutUint32(set[4:], uint32(length))
+}
+
+// Add inserts n into an intset that is a slice of its own, growing it as append does.
+func Add(set []byte, n int64) (longer []byte, added bool) {
+	s, ok := Insert(set, n)
+	if !ok {
+		return set, false
+	}
+	size := Bytes(set) + s.Grow()
+	if grow := size - len(set); grow > 0 {
+		set = append(set, make([]byte, grow)...)
+	}
+	if s.Widen {
+		s.Upgrade(set, set, n)
+	} else {
+		s.Open(set)
+		s.Put(set, n)
+	}
+	return set[:size], true
+}
+
+// Drop removes n from an intset that is a slice of its own.
+func Drop(set []byte, n int64) (shorter []byte, removed bool) {
+	s, ok := Remove(set, n)
+	if !ok {
+		return set, false
+	}
+	s.Open(set)
+	return set[:Bytes(set)], true
+}
+
+// AppendSet appends to dst the intset of integers that ascend, no two of them equal. Its width is the least that holds them.
+func AppendSet(dst []byte, ascending []int64) []byte {
+	width := 2
+	if n := len(ascending); n > 0 {
+		width = max(WidthOf(ascending[0]), WidthOf(ascending[n-1]))
+	}
+	from := len(dst)
+	dst = append(dst, make([]byte, HeaderLen+width*len(ascending))...)
+	set := dst[from:]
+	setHeader(set, width, len(ascending))
+	for i, n := range ascending {
+		invariant.That(i == 0 || ascending[i-1] < n, "intset I2: %d behind %d", n, ascending[max(i, 1)-1])
+		put(set, width, i, n)
+	}
+	return dst
+}

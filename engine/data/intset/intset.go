@@ -1,0 +1,174 @@
+package intset
+
+import (
+	"encoding/binary"
+	"errors"
+	"iter"
+	"math"
+	"math/bits"
+)
+
+// An intset is a set of integers, sorted and all of one width.
+//
+//	0         4         8         8+width
+//	+---------+---------+---------+---------+-- ~ --+
+//	| width   | length  | least   | next    |       |   width: 2, 4 or 8 bytes
+//	+---------+---------+---------+---------+-- ~ --+   integers: little endian, two's complement
+//	  u32 LE    u32 LE
+//
+// I1. length is the number of integers, and with width and header gives the number of bytes.
+// I2. The integers ascend; no two are equal.
+// I3. width is 2, 4 or 8. It is the least that held every integer so far: it never shrinks when one is removed.
+//
+// Validate proves I1, I2 and that width is one of the three. RDB and DUMP store these bytes unchanged, so a change here is a change
+// of file format. Source: the intset as RDB files hold it.
+//
+// Every function takes a slice that begins with the intset and may be longer.
+const (
+	HeaderLen = 8
+
+	// MaxBytes bounds what an intset may grow to.
+	MaxBytes = 1 << 30
+)
+
+// What is wrong with bytes that are not an intset.
+var (
+	ErrWidth = errors.New("intset: the width is not 2, 4 or 8")
+	ErrSize  = errors.New("intset: the length in the header is not that of the bytes")
+	ErrOrder = errors.New("intset: the integers do not ascend")
+)
+
+// Width is the length of each integer.
+func Width(set []byte) int { return int(binary.LittleEndian.Uint32(set)) }
+
+// Len is the number of integers.
+func Len(set []byte) int { return int(binary.LittleEndian.Uint32(set[4:])) }
+
+// Bytes is the length of the whole intset.
+func Bytes(set []byte) int { return HeaderLen + Width(set)*Len(set) }
+
+// WidthOf is the least width that holds n.
+func WidthOf(n int64) int {
+	switch {
+	case n >= math.MinInt16 && n <= math.MaxInt16:
+		return 2
+	case n >= math.MinInt32 && n <= math.MaxInt32:
+		return 4
+	}
+	return 8
+}
+
+// Get is the integer at index, 0 the least.
+func Get(set []byte, index int) int64 { return get(set, Width(set), index) }
+
+func get(set []byte, width, index int) int64 {
+	at := HeaderLen + index*width
+	switch width {
+	case 2:
+		return int64(int16(binary.LittleEndian.Uint16(set[at:])))
+	case 4:
+		return int64(int32(binary.LittleEndian.Uint32(set[at:])))
+	default:
+		return int64(binary.LittleEndian.Uint64(set[at:]))
+	}
+}
+
+func put(set []byte, width, index int, n int64) {
+	at := HeaderLen + index*width
+	switch width {
+	case 2:
+		binary.LittleEndian.PutUint16(set[at:], uint16(n))
+	case 4:
+		binary.LittleEndian.PutUint32(set[at:], uint32(n))
+	default:
+		binary.LittleEndian.PutUint64(set[at:], uint64(n))
+	}
+}
+
+// Min is the least integer of a set that has one.
+func Min(set []byte) int64 { return Get(set, 0) }
+
+// Max is the greatest integer of a set that has one.
+func Max(set []byte) int64 { return Get(set, Len(set)-1) }
+
+// Find is the index of n, or the one it would be inserted at.
+func Find(set []byte, n int64) (index int, found bool) {
+	width, length := Width(set), Len(set)
+	// Beyond either end, which is where ascending inserts go, two looks are enough.
+	if length == 0 || n < get(set, width, 0) {
+		return 0, false
+	}
+	if n > get(set, width, length-1) {
+		return length, false
+	}
+	low, high := 0, length-1 // the place is in low..high
+	for low < high {
+		mid := int(uint(low+high) >> 1)
+		if get(set, width, mid) < n {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	return low, get(set, width, low) == n
+}
+
+// Contains says whether n is in the set.
+func Contains(set []byte, n int64) bool {
+	_, found := Find(set, n)
+	return found
+}
+
+// Random is the integer that draw, 64 random bits, falls upon; the set must not be empty.
+func Random(set []byte, draw uint64) int64 {
+	index, _ := bits.Mul64(draw, uint64(Len(set)))
+	return Get(set, int(index))
+}
+
+// All yields the integers in ascending order, with their index.
+func All(set []byte) iter.Seq2[int, int64] {
+	return func(yield func(int, int64) bool) {
+		width := Width(set)
+		for i := range Len(set) {
+			if !yield(i, get(set, width, i)) {
+				return
+			}
+		}
+	}
+}
+
+// Backward yields the integers in descending order, with their index.
+func Backward(set []byte) iter.Seq2[int, int64] {
+	return func(yield func(int, int64) bool) {
+		width := Width(set)
+		for i := Len(set) - 1; i >= 0; i-- {
+			if !yield(i, get(set, width, i)) {
+				return
+			}
+		}
+	}
+}
+
+// Validate proves that set, as a whole, is an intset: I1 and I3, and with deep I2 too.
+// An empty one is an intset; whether a key may hold it is for the caller to say.
+func Validate(set []byte, deep bool) error {
+	if len(set) < HeaderLen {
+		return ErrSize
+	}
+	width, length := uint64(binary.LittleEndian.Uint32(set)), uint64(binary.LittleEndian.Uint32(set[4:]))
+	if width != 2 && width != 4 && width != 8 {
+		return ErrWidth
+	}
+	if uint64(len(set)) != HeaderLen+width*length {
+		return ErrSize
+	}
+	if !deep {
+		return nil
+	}
+	for i := 1; i < int(length); i++ {
+		if get(set, int(width), i-1) >= get(set, int(width), i) {
+			return ErrOrder
+		}
+	}
+	return nil
+}

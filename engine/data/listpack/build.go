@@ -1,0 +1,80 @@
+package listpack
+
+import "encoding/binary"
+
+// Apply makes the gap of s in a listpack that is a slice of its own, growing it as append does; the entries are still to be Put.
+func Apply(lp []byte, s Splice) []byte {
+	n := Bytes(lp) + s.Grow()
+	if grow := n - len(lp); grow > 0 {
+		lp = append(lp, make([]byte, grow)...)
+	}
+	s.Open(lp)
+	return lp[:n]
+}
+
+// AppendText appends an element to a listpack that is a slice of its own.
+func AppendText(lp, text []byte) []byte { return AppendElement(lp, Of(text)) }
+
+// AppendInt appends an integer to a listpack that is a slice of its own.
+func AppendInt(lp []byte, n int64) []byte { return AppendElement(lp, OfInt(n)) }
+
+// AppendElement appends an element to a listpack that is a slice of its own.
+func AppendElement(lp []byte, e Element) []byte {
+	s := Append(lp, e.EncodedLen(), 1)
+	lp = Apply(lp, s)
+	e.Put(s.Gap(lp))
+	return lp
+}
+
+// Begin opens a listpack at the end of dst: entries are appended next, and Close ends it. It costs less than AppendText for each
+// element, and the listpack may be part of something longer.
+func Begin(dst []byte) []byte { return append(dst, 0, 0, 0, 0, 0, 0) }
+
+// AppendEntry appends the bare entry of e, between Begin and Close.
+func AppendEntry(dst []byte, e Element) []byte {
+	if e.IsInt {
+		var entry [10]byte
+		return append(dst, entry[:PutInt(entry[:], e.Int)]...)
+	}
+	var head, back [5]byte
+	n := len(e.Bytes)
+	body := n + 1
+	switch {
+	case n < 64:
+		dst = append(dst, enc6Str|byte(n))
+	case n < 4096:
+		dst = append(dst, enc12Str|byte(n>>8), byte(n))
+		body = n + 2
+	default:
+		head[0] = enc32Str
+		binary.LittleEndian.PutUint32(head[1:], uint32(n))
+		dst = append(dst, head[:]...)
+		body = n + 5
+	}
+	dst = append(dst, e.Bytes...)
+	return append(dst, back[:putBacklen(back[:], body)]...)
+}
+
+// Close ends the listpack of count elements that began at dst[from].
+func Close(dst []byte, from, count int) []byte {
+	dst = append(dst, end)
+	binary.LittleEndian.PutUint32(dst[from:], uint32(len(dst)-from))
+	setCount(dst[from:], count)
+	return dst
+}
+
+// Merge appends to dst the listpack of a's elements and then b's.
+func Merge(dst, a, b []byte) []byte {
+	from := len(dst)
+	dst = Begin(dst)
+	dst = append(dst, Entries(a)...)
+	dst = append(dst, Entries(b)...)
+	return Close(dst, from, Count(a)+Count(b))
+}
+
+// AppendRange appends to dst the listpack of lp's elements from offset from to offset to, which may be End.
+func AppendRange(dst, lp []byte, from, to int) []byte {
+	at := len(dst)
+	dst = append(Begin(dst), lp[from:to]...)
+	return Close(dst, at, CountRange(lp, from, to))
+}

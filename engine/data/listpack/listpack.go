@@ -1,0 +1,229 @@
+package listpack
+
+import "encoding/binary"
+
+// A listpack is a short list of strings and integers in one run of bytes, walkable both ways.
+//
+//	0         4        6                                bytes-1
+//	+---------+--------+---------+---------+-- ~ --+------+
+//	| bytes   | count  | entry 0 | entry 1 |       | 0xFF |   entry   = encoding, payload, backlen
+//	+---------+--------+---------+---------+-- ~ --+------+   backlen = 1..5 bytes: the length of
+//	  u32 LE    u16 LE                                        encoding+payload, read backwards
+//
+// The first byte of an entry is its encoding (x: payload, l: length; integers are little endian, two's complement):
+//
+//	0xxxxxxx  integer 0..127                     11110001 16 bits   integer of 16 bits
+//	10llllll  string of 0..63 bytes              11110010 24 bits   integer of 24 bits
+//	110xxxxx xxxxxxxx  integer of 13 bits        11110011 32 bits   integer of 32 bits
+//	1110llll llllllll  string of 0..4095 bytes   11110100 64 bits   integer of 64 bits
+//	11110000 u32 LE    string of any length      11111111           the end
+//
+// I1. bytes is the whole listpack, header and 0xFF included.
+// I2. count is the number of entries, or 0xFFFF when only a walk can tell.
+// I3. Stepping over an entry and reading its backlen leads back to the same entry.
+// I4. A text that is the canonical decimal of an int64 is written as an integer, and each element in its shortest encoding, so
+// that equal lists are equal bytes. Only what we write obeys it: a listpack from outside may not, and is read all the same.
+//
+// Validate proves I1..I3. RDB and DUMP store these bytes unchanged, so a change here is a change of file format.
+// Source: the listpack specification.
+//
+// An element is named by the offset of its entry. Offset 0 is in the header and so names none. Every function takes a slice
+// that begins with the listpack and may be longer.
+const (
+	HeaderLen = 6
+	EmptyLen  = HeaderLen + 1 // the header and the end
+
+	// MaxBytes bounds what a listpack may grow to. The format's own bound is 2^32-1, past which bytes overflows.
+	MaxBytes = 1 << 30
+
+	// MaxOverhead bounds what an entry takes beyond its text.
+	MaxOverhead = 5 + 5
+
+	countUnknown = 0xFFFF
+	end          = 0xFF
+)
+
+// New is an empty listpack.
+func New() []byte { return AppendEmpty(make([]byte, 0, 64)) }
+
+// AppendEmpty appends an empty listpack to dst.
+func AppendEmpty(dst []byte) []byte { return append(dst, EmptyLen, 0, 0, 0, 0, 0, end) }
+
+// Bytes is the length of the whole listpack.
+func Bytes(lp []byte) int { return int(binary.LittleEndian.Uint32(lp)) }
+
+// End is the offset behind the last entry, where an append goes.
+func End(lp []byte) int { return Bytes(lp) - 1 }
+
+// Entries is the bytes of all entries, without header and end.
+func Entries(lp []byte) []byte { return lp[HeaderLen:End(lp)] }
+
+// Count is the number of elements. Cost: a walk if there were once 65535 or more, until Recount.
+func Count(lp []byte) int {
+	if n := headerCount(lp); n != countUnknown {
+		return n
+	}
+	return CountRange(lp, HeaderLen, End(lp))
+}
+
+// CountRange is the number of elements from offset from to offset to.
+func CountRange(lp []byte, from, to int) (n int) {
+	for ; from < to; from = skip(lp, from) {
+		n++
+	}
+	return n
+}
+
+func headerCount(lp []byte) int { return int(binary.LittleEndian.Uint16(lp[4:])) }
+
+// First is the first element, 0 if there is none.
+func First(lp []byte) int {
+	if lp[HeaderLen] == end {
+		return 0
+	}
+	return HeaderLen
+}
+
+// Last is the last element, 0 if there is none.
+func Last(lp []byte) int { return Prev(lp, End(lp)) }
+
+// Next is the element behind the one at at, 0 at the end.
+func Next(lp []byte, at int) int {
+	at = skip(lp, at)
+	if lp[at] == end {
+		return 0
+	}
+	return at
+}
+
+// Prev is the element before the one at at (or before End), 0 at the beginning.
+func Prev(lp []byte, at int) int {
+	if at <= HeaderLen {
+		return 0
+	}
+	body := int(lp[at-1])
+	if body < 0x80 {
+		return at - 1 - body
+	}
+	body &= 0x7F
+	for shift, i := 7, at-2; ; shift, i = shift+7, i-1 {
+		body |= int(lp[i]&0x7F) << shift
+		if lp[i] < 0x80 || shift >= 28 {
+			break
+		}
+	}
+	return at - backlenLen(body) - body
+}
+
+// Seek is the element at index, counted from the end if negative, 0 if there is none. Cost: a walk from the nearer end.
+func Seek(lp []byte, index int) int {
+	n := headerCount(lp)
+	if n == countUnknown {
+		// Without a count each sign is walked from its own end.
+		if index < 0 {
+			return stepBack(lp, Last(lp), -1-index)
+		}
+		return stepOn(lp, First(lp), index)
+	}
+	if index < 0 {
+		index += n
+	}
+	switch {
+	case index < 0 || index >= n:
+		return 0
+	case index > n/2:
+		return stepBack(lp, Last(lp), n-1-index)
+	}
+	return stepOn(lp, First(lp), index)
+}
+
+func stepOn(lp []byte, at, steps int) int {
+	for ; steps > 0 && at != 0; steps-- {
+		at = Next(lp, at)
+	}
+	return at
+}
+
+func stepBack(lp []byte, at, steps int) int {
+	for ; steps > 0 && at != 0; steps-- {
+		at = Prev(lp, at)
+	}
+	return at
+}
+
+// Middle is the element, other than the first, that begins nearest to the middle of the entries, 0 if there are fewer than two: where a
+// split leaves two parts of like size.
+func Middle(lp []byte) int {
+	half, before := (HeaderLen+End(lp))/2, 0
+	for at := First(lp); at != 0; at = Next(lp, at) {
+		if at >= half && (before == 0 || at-half <= half-before) && at > HeaderLen {
+			return at
+		}
+		if at > half {
+			break
+		}
+		if at > HeaderLen {
+			before = at
+		}
+	}
+	return before
+}
+
+// skip is the offset behind the entry at at.
+func skip(lp []byte, at int) int {
+	if b := lp[at]; b < enc13Int {
+		return at + shortLen(b)
+	}
+	return skipLong(lp, at)
+}
+
+// shortLen is the length of an entry, backlen included, whose first byte b is below enc13Int: a small integer or a short string.
+// A branch, not arithmetic on b's top bit: lists are regular enough for it to be foreseen, and arithmetic would lengthen the chain that
+// each step waits for (BenchmarkFind/fields: a quarter slower).
+func shortLen(b byte) int {
+	if b < enc6Str {
+		return 2
+	}
+	return 2 + int(b&0x3F)
+}
+
+// skipLong is skip for any entry.
+func skipLong(lp []byte, at int) int {
+	body := bodyLen(lp, at)
+	return at + body + backlenLen(body)
+}
+
+// bodyLen is the length of encoding and payload of the entry at at.
+func bodyLen(lp []byte, at int) int {
+	switch b := lp[at]; {
+	case b < 0x80:
+		return 1
+	case b < 0xC0:
+		return 1 + int(b&0x3F)
+	case b < 0xE0:
+		return 2
+	case b < 0xF0:
+		return 2 + (int(b&0x0F)<<8 | int(lp[at+1]))
+	case b == enc32Str:
+		return 5 + int(binary.LittleEndian.Uint32(lp[at+1:]))
+	case b <= enc64Int:
+		return 1 + intWidth(b)
+	}
+	panic("listpack: I3 is broken: a byte that opens no entry")
+}
+
+// backlenLen is the length of the backlen of an entry whose encoding and payload take body bytes. The limits lie one below what
+// the bits could hold, because the format's first writer put them there.
+func backlenLen(body int) int {
+	switch {
+	case body <= 127:
+		return 1
+	case body < 16383:
+		return 2
+	case body < 2097151:
+		return 3
+	case body < 268435455:
+		return 4
+	}
+	return 5
+}

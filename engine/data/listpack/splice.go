@@ -1,0 +1,121 @@
+package listpack
+
+import (
+	"encoding/binary"
+
+	"spindle/internal/invariant"
+)
+
+// A Splice is a planned edit: at offset Off, Del bytes go and Ins bytes come, which changes the number of elements by Count.
+// The package plans it; the owner of the bytes makes the gap, in place or in a new block; then the entries are Put into the gap
+// and the header is set. Several neighbours may be replaced by several others: plan a Delete, then set Ins and add to Count.
+//
+// The zero Splice changes nothing.
+type Splice struct {
+	Off, Del, Ins int
+	Count         int
+}
+
+// InsertBefore plans count new elements of ins bytes before the one at at. at may be End.
+func InsertBefore(at, ins, count int) Splice { return Splice{Off: at, Ins: ins, Count: count} }
+
+// InsertAfter plans count new elements of ins bytes after the one at at.
+func InsertAfter(lp []byte, at, ins, count int) Splice {
+	return Splice{Off: skip(lp, at), Ins: ins, Count: count}
+}
+
+// Append plans count new elements of ins bytes at the end.
+func Append(lp []byte, ins, count int) Splice { return Splice{Off: End(lp), Ins: ins, Count: count} }
+
+// Prepend plans count new elements of ins bytes at the beginning.
+func Prepend(ins, count int) Splice { return Splice{Off: HeaderLen, Ins: ins, Count: count} }
+
+// Replace plans another element of ins bytes in the place of the one at at. With ins as before, nothing moves.
+func Replace(lp []byte, at, ins int) Splice {
+	return Splice{Off: at, Del: skip(lp, at) - at, Ins: ins}
+}
+
+// Delete plans the removal of n elements from the one at at on, or of as many as there are.
+func Delete(lp []byte, at, n int) Splice {
+	to, gone := at, 0
+	for ; gone < n && lp[to] != end; gone++ {
+		to = skip(lp, to)
+	}
+	return Splice{Off: at, Del: to - at, Count: -gone}
+}
+
+// DeleteRange plans the removal of n elements from index on (from the end, if negative), or of as many as there are.
+func DeleteRange(lp []byte, index, n int) Splice {
+	at := Seek(lp, index)
+	if at == 0 || n <= 0 {
+		return Splice{}
+	}
+	if known := headerCount(lp); known != countUnknown {
+		if index < 0 {
+			index += known
+		}
+		if n >= known-index { // to the end: no need to walk there
+			return Splice{Off: at, Del: End(lp) - at, Count: index - known}
+		}
+	}
+	return Delete(lp, at, n)
+}
+
+// Split plans the division before the element at at: each is applied to a copy of its own, left drops what begins at at, right
+// drops what lies before.
+func Split(lp []byte, at int) (left, right Splice) {
+	before := CountRange(lp, HeaderLen, at)
+	after := headerCount(lp) - before
+	if headerCount(lp) == countUnknown {
+		after = CountRange(lp, at, End(lp))
+	}
+	return Splice{Off: at, Del: End(lp) - at, Count: -after}, Splice{Off: HeaderLen, Del: at - HeaderLen, Count: -before}
+}
+
+// Grow is by how many bytes the listpack becomes longer, or shorter if negative.
+func (s Splice) Grow() int { return s.Ins - s.Del }
+
+// Fits says whether the listpack stays within MaxBytes.
+func (s Splice) Fits(lp []byte) bool { return Bytes(lp)+s.Grow() <= MaxBytes }
+
+// Gap is where the new entries go, once the bytes have been moved.
+func (s Splice) Gap(lp []byte) []byte { return lp[s.Off : s.Off+s.Ins : s.Off+s.Ins] }
+
+// Open makes the gap in place and sets the header. lp must have room for the longer of old and new.
+func (s Splice) Open(lp []byte) {
+	if s.Ins != s.Del {
+		copy(lp[s.Off+s.Ins:], lp[s.Off+s.Del:Bytes(lp)])
+	}
+	s.Finish(lp)
+}
+
+// CopyTo makes the gap in dst, as a copy of lp, and sets its header. lp stays as it is: views may be reading it.
+func (s Splice) CopyTo(dst, lp []byte) {
+	copy(dst, lp[:s.Off])
+	copy(dst[s.Off+s.Ins:], lp[s.Off+s.Del:Bytes(lp)])
+	s.Finish(dst)
+}
+
+// Finish sets the header, for an owner who has moved the bytes himself.
+func (s Splice) Finish(lp []byte) { SetHeader(lp, Bytes(lp)+s.Grow(), s.Count) }
+
+// SetHeader sets bytes, and changes count by countDelta. A count that was once unknown stays so until Recount.
+func SetHeader(lp []byte, bytes, countDelta int) {
+	invariant.That(bytes >= EmptyLen && bytes <= MaxBytes, "listpack I1: of %d bytes", bytes)
+	binary.LittleEndian.PutUint32(lp, uint32(bytes))
+	if n := headerCount(lp); n != countUnknown {
+		setCount(lp, n+countDelta)
+	}
+}
+
+// Recount counts the elements anew if the count was unknown, and keeps it if it has become small enough.
+func Recount(lp []byte) {
+	if headerCount(lp) == countUnknown {
+		setCount(lp, Count(lp))
+	}
+}
+
+func setCount(lp []byte, n int) {
+	invariant.That(n >= 0, "listpack I2: %d elements", n)
+	binary.LittleEndian.PutUint16(lp[4:], uint16(min(n, countUnknown)))
+}

@@ -1,0 +1,77 @@
+package listpack
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// What is wrong with bytes that are not a listpack.
+var (
+	ErrSize    = errors.New("listpack: the length in the header is not that of the bytes")
+	ErrEnd     = errors.New("listpack: the end is not where it should be")
+	ErrEntry   = errors.New("listpack: an entry has no known encoding or reaches beyond the end")
+	ErrBacklen = errors.New("listpack: an entry's two lengths differ")
+	ErrCount   = errors.New("listpack: the count in the header is not that of the entries")
+	ErrElement = errors.New("listpack: an element was refused")
+)
+
+// Validate proves that lp, as a whole, is a listpack: I1 alone, or with deep I2 and I3 too, after which every function may be
+// called on it. each, which may be nil, sees every element in order and refuses by answering false; it is called when deep only.
+// Errors: the ones above. Bytes from outside must pass deep before they are read: the others trust I1..I3.
+func Validate(lp []byte, deep bool, each func(at int, e Element) bool) error {
+	if len(lp) < EmptyLen || uint64(len(lp)) != uint64(binary.LittleEndian.Uint32(lp)) {
+		return ErrSize
+	}
+	last := len(lp) - 1
+	if lp[last] != end {
+		return ErrEnd
+	}
+	if !deep {
+		return nil
+	}
+	count := 0
+	for at := HeaderLen; at < last; count++ {
+		next, err := validEntry(lp, at, last)
+		if err != nil {
+			return err
+		}
+		if each != nil && !each(at, Get(lp, at)) {
+			return ErrElement
+		}
+		at = next
+	}
+	if known := headerCount(lp); known != countUnknown && known != count {
+		return ErrCount
+	}
+	return nil
+}
+
+// validEntry proves that an entry lies at at and ends at or before last, and is its end. The backlen must be the one we would write:
+// a longer form would lead back to another place.
+func validEntry(lp []byte, at, last int) (next int, err error) {
+	head := 1
+	switch b := lp[at]; {
+	case b == end:
+		return 0, ErrEnd
+	case b > enc64Int:
+		return 0, ErrEntry
+	case b == enc32Str:
+		head = 5
+	case b >= enc12Str && b < enc32Str:
+		head = 2
+	}
+	if last-at < head {
+		return 0, ErrEntry
+	}
+	body := bodyLen(lp, at)
+	size := backlenLen(body)
+	if last-at < body+size {
+		return 0, ErrEntry
+	}
+	var want [5]byte
+	putBacklen(want[:], body)
+	if string(want[:size]) != string(lp[at+body:at+body+size]) {
+		return 0, ErrBacklen
+	}
+	return at + body + size, nil
+}
