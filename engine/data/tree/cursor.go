@@ -1,0 +1,157 @@
+package tree
+
+import "spindle/engine/data/memory"
+
+// A Probe is a place in the order of records.
+type Probe struct {
+	Word0, Word1 uint64
+
+	// Tie, if there is one, orders records whose word0 is the probe's: it compares the probe with the record that has this word1,
+	// negative when the probe is before it. Without it, word1 is compared as a number. It must not change the tree.
+	Tie func(word1 uint64) int
+
+	// TieOnly has Tie decide about every record, whatever its word0.
+	TieOnly bool
+}
+
+// compare is negative when the probe is before the key, 0 at it, positive behind it.
+func (p *Probe) compare(word0, word1 uint64) int {
+	if !p.TieOnly && word0 != p.Word0 {
+		if p.Word0 < word0 {
+			return -1
+		}
+		return 1
+	}
+	if p.Tie != nil {
+		return p.Tie(word1)
+	}
+	switch {
+	case p.Word1 < word1:
+		return -1
+	case p.Word1 > word1:
+		return 1
+	}
+	return 0
+}
+
+// A Cursor stands at a record, or before the first or behind the last one. It is a value for the stack, and holds until the tree next
+// changes, unless the change says that it moves on. Cursors of a frozen State may be used by any goroutine.
+type Cursor struct {
+	path Path
+	at   int
+	n    int // records in the leaf
+}
+
+// Valid says that c stands at a record.
+func (c *Cursor) Valid() bool { return uint(c.at) < uint(c.n) }
+
+// Record is the record c stands at. It is to be read only.
+//
+// Lifetime: until the tree next changes; of a frozen State, until its hold lets go.
+func (c *Cursor) Record() []uint64 { return leafAt(c.path.leaf).record(c.at) }
+
+// Rank is how many records are before c. O(height).
+func (c *Cursor) Rank() uint64 { return c.path.Rank() + uint64(max(c.at, 0)) }
+
+// Next moves c to the next record; false says that there is none, and c is behind the last.
+func (c *Cursor) Next() bool {
+	c.at++
+	if c.at < c.n {
+		return true
+	}
+	return c.roll()
+}
+
+// roll moves c from behind a leaf's last record to the next leaf's first.
+func (c *Cursor) roll() bool {
+	if c.path.leaf != 0 && c.path.Next() {
+		c.at, c.n = 0, int(leafAt(c.path.leaf).n)
+		return true
+	}
+	c.at = c.n
+	return false
+}
+
+// Prev moves c to the record before; false says that there is none, and c is before the first.
+func (c *Cursor) Prev() bool {
+	c.at--
+	if c.at >= 0 {
+		return c.n > 0
+	}
+	if c.path.leaf != 0 && c.path.Prev() {
+		c.n = int(leafAt(c.path.leaf).n)
+		c.at = c.n - 1
+		return true
+	}
+	c.at = -1
+	return false
+}
+
+// enter puts c at index at of the leaf its path leads to.
+func (c *Cursor) enter(at int) {
+	c.at, c.n = at, 0
+	if c.path.leaf != 0 {
+		c.n = int(leafAt(c.path.leaf).n)
+	}
+}
+
+// First moves c to the first record; false says that there is none.
+func (s *State) First(c *Cursor) bool {
+	s.FirstLeaf(&c.path)
+	c.enter(0)
+	return c.n > 0
+}
+
+// Last moves c to the last record; false says that there is none.
+func (s *State) Last(c *Cursor) bool {
+	s.LastLeaf(&c.path)
+	c.enter(0)
+	c.at = c.n - 1
+	return c.n > 0
+}
+
+// At moves c to the record of this rank; false says that rank is not below Len, and c is behind the last.
+func (s *State) At(c *Cursor, rank uint64) bool {
+	offset, ok := s.LeafAt(&c.path, rank)
+	if !ok {
+		s.Last(c)
+		c.at = c.n
+		return false
+	}
+	c.enter(int(offset))
+	return true
+}
+
+// SeekGE moves c to the first record that is not before the probe; false says that there is none, and c is behind the last.
+func (s *State) SeekGE(c *Cursor, p Probe) bool { return s.place(c, &p, false) }
+
+// SeekGT moves c to the first record that is behind the probe; false says that there is none, and c is behind the last.
+func (s *State) SeekGT(c *Cursor, p Probe) bool { return s.place(c, &p, true) }
+
+// Find moves c to the record at the probe, or, with false, to the next one behind it.
+func (s *State) Find(c *Cursor, p Probe) bool {
+	if !s.place(c, &p, false) {
+		return false
+	}
+	r := c.Record()
+	return p.compare(r[0], r[1]) == 0
+}
+
+func (s *State) place(c *Cursor, p *Probe, after bool) bool {
+	s.locate(c, p, after)
+	return c.at < c.n || c.roll()
+}
+
+// locate is place without going on to the next leaf: where the probe's record would be inserted.
+func (s *State) locate(c *Cursor, p *Probe, after bool) {
+	s.seek(&c.path, p)
+	if c.path.leaf == 0 {
+		c.at, c.n = 0, 0
+		return
+	}
+	for at := memory.Ref(3 * 64); at < leafMax*3/4; at += 3 * 64 { // where the first steps of the search look
+		memory.PrefetchRef(c.path.leaf + at)
+	}
+	l := leafAt(c.path.leaf)
+	c.at, c.n = l.find(p, after), int(l.n)
+}

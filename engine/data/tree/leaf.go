@@ -1,0 +1,104 @@
+package tree
+
+import (
+	"unsafe"
+
+	"spindle/engine/data/memory"
+)
+
+// A leaf of records is a sorted array of records of one width. A record begins with its key.
+//
+//	0       8   10     12      14  16                    16+width
+//	+-------+---+------+-------+---+---------------------+-- ~ --+
+//	| epoch | n | room | width | 0 | word0 | word1 | …   |       |     width = 16 or 32 bytes: two words or four
+//	+-------+---+------+-------+---+---------------------+-- ~ --+
+//	  u64    u16  u16    u16         record 0
+//
+// R1. Keys ascend strictly in the order of the probe that inserted them: by word0, then by word1 or the owner's tie.
+// R2. 1 <= n <= room; the block is 1 KB at most, and grows by the allocator's classes, so that little of it is empty.
+type leaf struct {
+	epoch uint64
+	n     uint16
+	room  uint16
+	width uint16
+	_     uint16
+}
+
+const (
+	leafHeader = 16
+	leafMax    = 1024
+)
+
+var _ [leafHeader]byte = [unsafe.Sizeof(leaf{})]byte{}
+
+func leafAt(r memory.Ref) *leaf { return (*leaf)(memory.Pointer(r)) }
+
+// mostRecords is how many records a leaf may have.
+func mostRecords(width int) int { return (leafMax - leafHeader) / width }
+
+// stride is the words of a record.
+func (l *leaf) stride() int { return int(l.width) >> 3 }
+
+// words is all records, with the room that is behind them.
+func (l *leaf) words() []uint64 {
+	first := (*uint64)(unsafe.Add(unsafe.Pointer(l), leafHeader))
+	return unsafe.Slice(first, int(l.room)*l.stride())[:int(l.n)*l.stride()]
+}
+
+// record i of the leaf.
+func (l *leaf) record(i int) []uint64 {
+	s := l.stride()
+	return l.words()[i*s : (i+1)*s : (i+1)*s]
+}
+
+// splice puts records, given as their words, at index at. There is room for them.
+func (l *leaf) splice(at int, records []uint64) {
+	s := l.stride()
+	l.n += uint16(len(records) / s)
+	w := l.words()
+	copy(w[at*s+len(records):], w[at*s:])
+	copy(w[at*s:], records)
+}
+
+// remove takes out k records from the one at at on.
+func (l *leaf) remove(at, k int) {
+	s := l.stride()
+	w := l.words()
+	copy(w[at*s:], w[(at+k)*s:])
+	l.n -= uint16(k)
+}
+
+// find is the first record that is not below the probe, or, with after, that is above it.
+func (l *leaf) find(p *Probe, after bool) int {
+	s, words := l.stride(), l.words()
+	base, n := 0, int(l.n)
+	if !p.TieOnly {
+		for n > 1 {
+			half := n >> 1
+			if words[(base+half-1)*s] < p.Word0 {
+				base += half
+			}
+			n -= half
+		}
+		if n == 1 && words[base*s] < p.Word0 {
+			base++
+		}
+		if base == int(l.n) || words[base*s] != p.Word0 {
+			return base
+		}
+	}
+	least := 1 // what a record's comparison must reach to be before the place
+	if after {
+		least = 0
+	}
+	lo, hi := base, int(l.n)
+	for lo < hi {
+		mid := (lo + hi) >> 1
+		if p.compare(words[mid*s], words[mid*s+1]) >= least {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}

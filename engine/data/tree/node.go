@@ -1,0 +1,153 @@
+package tree
+
+import (
+	"unsafe"
+
+	"spindle/engine/data/memory"
+)
+
+// A tree is inner nodes over leaves. An element is what a leaf counts: a record, or whatever the owner of an opaque leaf says.
+//
+//	State ─▶ node (level h) ─▶ node ─▶ … ─▶ node (level 1) ─▶ leaf          an h of 0: the root is a leaf
+//	root's    up to 63 children                                records, or the owner's block
+//	entry
+//
+// A node has four columns, so that a search reads keys alone and a rank counts alone:
+//
+//	0       8   10     12     13    16            16+8*room      16+16*room   16+24*room   16+32*room
+//	+-------+---+------+-------+----+--------------+--------------+------------+------------+
+//	| epoch | n | room | level |mark| word0 × room | word1 × room | ref × room | count × room |
+//	+-------+---+------+-------+----+--------------+--------------+------------+------------+
+//	  u64    u16  u16    u8     u8    key of child                  the child    its elements
+//
+// T1. Every leaf is height steps below the State; a node's level is its height above the leaves, and its children's is one less.
+// T2. A child's count is the number of elements under it, at least 1; the State's is that of the tree.
+// T3. A child's key (word0, word1) is the least key under it, exactly: a key may name memory that lives only as long as its record does.
+// Keys of unkeyed leaves are all 0.
+// T4. 1 <= n <= room <= 63; a root that is a node has two children at least. room is what the block holds.
+// T5. A node, and a leaf of records, that has neighbours on both sides is a third full at least.
+// T6. Every block begins with the epoch it was made in (cow.go, E1 to E4).
+type node struct {
+	epoch uint64
+	n     uint16
+	room  uint16
+	level uint8
+	mark  uint8 // destroying, or 0
+	_     [2]byte
+}
+
+const (
+	nodeHeader = 16
+	entryBytes = 32
+
+	maxFan = 63 // a full node is 2032 bytes
+	minFan = maxFan / 3
+	joinAt = maxFan * 3 / 4 // two that hold this together, or less, become one
+
+	// maxHeight is never reached: all but the two outermost nodes of a level have minFan children (T5).
+	maxHeight = 12
+)
+
+var _ [nodeHeader]byte = [unsafe.Sizeof(node{})]byte{}
+
+// An entry is what a node keeps of a child.
+type entry struct {
+	word0, word1 uint64
+	ref          memory.Ref
+	count        uint64
+}
+
+func nodeAt(r memory.Ref) *node { return (*node)(memory.Pointer(r)) }
+
+// nodeBytes is a multiple of 64, so that a Ref to a node has room for tags where roots are retired.
+func nodeBytes(room int) int { return (nodeHeader + room*entryBytes + 63) &^ 63 }
+
+// column i of the node, with the room that is behind it.
+func (n *node) column(i int) []uint64 {
+	first := (*uint64)(unsafe.Add(unsafe.Pointer(n), nodeHeader+i*8*int(n.room)))
+	return unsafe.Slice(first, int(n.room))[:n.n]
+}
+
+func (n *node) word0s() []uint64 { return n.column(0) }
+func (n *node) word1s() []uint64 { return n.column(1) }
+func (n *node) counts() []uint64 { return n.column(3) }
+
+// link is where the node keeps its child i.
+func (n *node) link(i int) *memory.Ref { return (*memory.Ref)(&n.column(2)[i]) }
+
+func (n *node) child(i int) memory.Ref { return memory.Ref(n.column(2)[i]) }
+
+// insert puts e at index at. There is room for it.
+func (n *node) insert(at int, e entry) {
+	n.n++
+	for i, v := range [4]uint64{e.word0, e.word1, uint64(e.ref), e.count} {
+		c := n.column(i)
+		copy(c[at+1:], c[at:])
+		c[at] = v
+	}
+}
+
+// splice puts k entries of src, from the one at from on, at index at. There is room for them.
+func (n *node) splice(at int, src *node, from, k int) {
+	n.n += uint16(k)
+	for i := range 4 {
+		c := n.column(i)
+		copy(c[at+k:], c[at:])
+		copy(c[at:at+k], src.column(i)[from:])
+	}
+}
+
+// remove takes out k entries from the one at at on.
+func (n *node) remove(at, k int) {
+	for i := range 4 {
+		c := n.column(i)
+		copy(c[at:], c[at+k:])
+	}
+	n.n -= uint16(k)
+}
+
+// sum is the elements under k children from the one at from on.
+func (n *node) sum(from, k int) (s uint64) {
+	for _, c := range n.counts()[from : from+k] {
+		s += c
+	}
+	return s
+}
+
+// lowerBound is the first index whose word is not below w.
+func lowerBound(words []uint64, w uint64) int {
+	base, n := 0, len(words)
+	for n > 1 {
+		half := n >> 1
+		if words[base+half-1] < w {
+			base += half
+		}
+		n -= half
+	}
+	if n == 1 && words[base] < w {
+		base++
+	}
+	return base
+}
+
+// find is the last child whose key is not above the probe, or the first child.
+func (n *node) find(p *Probe) int {
+	words := n.word0s()
+	lo, hi := 0, len(words)
+	if !p.TieOnly {
+		lo = lowerBound(words, p.Word0)
+		if lo == hi || words[lo] != p.Word0 {
+			return max(lo-1, 0)
+		}
+	}
+	ties := n.word1s()
+	for lo < hi {
+		mid := (lo + hi) >> 1
+		if p.compare(words[mid], ties[mid]) >= 0 {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return max(lo-1, 0)
+}

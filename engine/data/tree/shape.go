@@ -1,0 +1,276 @@
+package tree
+
+import (
+	"spindle/engine/data/memory"
+	"spindle/internal/invariant"
+)
+
+// Splitting and joining of nodes. All of it works on a path whose nodes are writable (own), and counts in two steps: a child is added
+// and dropped while it counts nothing, so that sums stay right however nodes are divided; bump then changes the counts of a path.
+
+// bump changes by delta what is counted above level i of p.
+func (t *tree) bump(p *Path, i int, delta uint64) {
+	for j := range i {
+		s := &p.steps[j]
+		nodeAt(s.ref).counts()[s.at] += delta
+	}
+	t.count += delta
+}
+
+// rekey says that the least key under level i of p is now (word0, word1) (T3).
+func (t *tree) rekey(p *Path, i int, word0, word1 uint64) {
+	for i > 0 {
+		i--
+		s := &p.steps[i]
+		n := nodeAt(s.ref)
+		n.word0s()[s.at], n.word1s()[s.at] = word0, word1
+		if s.at > 0 {
+			return
+		}
+	}
+	t.word0, t.word1 = word0, word1
+}
+
+// leftmost says that nothing is to the left of level i of p.
+func (p *Path) leftmost(i int) bool {
+	for j := range i {
+		if p.steps[j].at > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// rightmost says that nothing is to the right of level i of p.
+func (p *Path) rightmost(i int) bool {
+	for j := range i {
+		s := &p.steps[j]
+		if s.at < int(nodeAt(s.ref).n)-1 {
+			return false
+		}
+	}
+	return true
+}
+
+// raise puts a new root above the root, and into p.
+func (t *tree) raise(p *Path) {
+	invariant.That(p.height < maxHeight, "T5: a tree of height %d with %d elements", p.height, t.count)
+	ref := t.newNode(uint8(t.height)+1, 2)
+	nodeAt(ref).insert(0, entry{t.word0, t.word1, t.root, t.count})
+	t.root = ref
+	t.height++
+	copy(p.steps[1:], p.steps[:p.height])
+	p.steps[0] = step{ref, 0}
+	p.height++
+}
+
+// addLeaf puts a leaf that counts nothing yet beside p's, before it (by 0) or after it (by 1), and leads p to it.
+func (t *tree) addLeaf(p *Path, by int, e entry) {
+	if p.height == 0 {
+		t.raise(p)
+	}
+	t.add(p, p.height-1, p.steps[p.height-1].at+by, e)
+	p.leaf = e.ref
+}
+
+// add puts a child that counts nothing yet at index at of the node at level i of p, and leads p to it.
+// A full node is split: in the middle, but at the tree's edges the node stays full, so that ascending and descending insertion leave full nodes.
+func (t *tree) add(p *Path, i, at int, e entry) {
+	n := nodeAt(p.steps[i].ref)
+	if n.n < maxFan {
+		link := t.linkOf(p, i)
+		n = t.nodeIn(link, int(n.n)+1)
+		p.steps[i] = step{*link, at}
+		n.insert(at, e)
+		if at == 0 {
+			t.rekey(p, i, e.word0, e.word1)
+		}
+		return
+	}
+	if i == 0 {
+		t.raise(p)
+		i = 1
+	}
+	above := p.steps[i-1].at
+	switch {
+	case at == 0 && p.leftmost(i):
+		t.addNode(p, i, above, n.level, e)
+	case at == maxFan && p.rightmost(i):
+		t.addNode(p, i, above+1, n.level, e)
+	default:
+		const half = (maxFan + 1) / 2
+		right := t.newNode(n.level, maxFan-half+1)
+		r := nodeAt(right)
+		r.splice(0, n, half, maxFan-half)
+		n.remove(half, maxFan-half)
+		moved := r.sum(0, int(r.n))
+		t.bump(p, i, -moved)
+		t.moveNode(t.linkOf(p, i), half+1)
+		t.add(p, i-1, above+1, entry{r.word0s()[0], r.word1s()[0], right, 0})
+		// With the parent split too p has one more level above it if the root was: the level of right is found from below.
+		i = p.height - int(r.level)
+		t.bump(p, i, moved)
+		if at > half {
+			p.steps[i].ref = right
+			at -= half
+		} else {
+			p.back(i)
+		}
+		t.add(p, i, at, e)
+	}
+}
+
+// addNode puts a new node with the one child e at index above of the node at level i-1 of p, and leads p to e.
+func (t *tree) addNode(p *Path, i, above int, level uint8, e entry) {
+	ref := t.newNode(level, 1)
+	nodeAt(ref).insert(0, e)
+	t.add(p, i-1, above, entry{e.word0, e.word1, ref, 0})
+	p.steps[p.height-int(level)] = step{ref, 0}
+}
+
+// back leads p to the node before the one at level i.
+func (p *Path) back(i int) {
+	for j := i - 1; ; j-- {
+		if s := &p.steps[j]; s.at > 0 {
+			s.at--
+			for ; j < i; j++ {
+				n := nodeAt(p.steps[j].ref)
+				next := n.child(p.steps[j].at)
+				at := 0
+				if j+1 < i {
+					at = int(nodeAt(next).n) - 1
+				}
+				p.steps[j+1] = step{next, at}
+			}
+			return
+		}
+	}
+}
+
+// drop takes out the child that level i of p leads to, which counts nothing and was let go. p leads nowhere then.
+func (t *tree) drop(p *Path, i int) {
+	if i < 0 {
+		t.State = State{}
+		return
+	}
+	s := &p.steps[i]
+	n := nodeAt(s.ref)
+	if n.n == 1 { // on an edge, or a root with one leaf (T5)
+		ref := s.ref
+		t.drop(p, i-1)
+		t.letGo(ref)
+		return
+	}
+	n.remove(s.at, 1)
+	if s.at == 0 {
+		t.rekey(p, i, n.word0s()[0], n.word1s()[0])
+	}
+	t.settle(p, i)
+}
+
+// settle joins the node at level i of p with a neighbour, or fills it from one, when it has too few children (T5); a root with one child
+// goes. p leads nowhere then.
+func (t *tree) settle(p *Path, i int) {
+	if i == 0 {
+		t.lower()
+		return
+	}
+	link := t.linkOf(p, i)
+	n := nodeAt(*link)
+	if n.n >= minFan {
+		if spare := int(n.room - n.n); spare > int(n.n)/4+4 {
+			t.moveNode(link, int(n.n))
+		}
+		return
+	}
+	above := &p.steps[i-1]
+	up := nodeAt(above.ref)
+	at, join := neighbour(above.at, int(up.n), joinAt-int(n.n), p.leftmost(i) || p.rightmost(i), func(j int) int { return int(nodeAt(up.child(j)).n) })
+	if at < 0 {
+		return
+	}
+	if !join {
+		each := (int(nodeAt(up.child(at)).n) + int(nodeAt(up.child(at+1)).n) + 1) / 2
+		l, r := t.nodeIn(up.link(at), each), t.nodeIn(up.link(at+1), each)
+		moved := levelNodes(l, r)
+		counts := up.counts()
+		counts[at] -= moved
+		counts[at+1] += moved
+		up.word0s()[at+1], up.word1s()[at+1] = r.word0s()[0], r.word1s()[0]
+		return
+	}
+	gone := up.child(at + 1)
+	r := nodeAt(gone)
+	l := nodeAt(up.child(at))
+	l = t.nodeIn(up.link(at), int(l.n)+int(r.n))
+	l.splice(int(l.n), r, 0, int(r.n))
+	counts := up.counts()
+	counts[at] += counts[at+1]
+	up.remove(at+1, 1)
+	t.letGo(gone)
+	t.settle(p, i-1)
+}
+
+// lower takes away roots that have one child.
+func (t *tree) lower() {
+	for t.height > 0 {
+		n := nodeAt(t.root)
+		if n.n > 1 {
+			return
+		}
+		old := t.root
+		t.root = n.child(0)
+		t.height--
+		t.letGo(old)
+	}
+}
+
+// levelNodes evens out two neighbours, which are writable and have room for it, and returns what went from l to r, below 0 if from r to l.
+func levelNodes(l, r *node) (moved uint64) {
+	even := (int(l.n) + int(r.n)) / 2
+	if k := int(l.n) - even; k > 0 {
+		moved = l.sum(even, k)
+		r.splice(0, l, even, k)
+		l.remove(even, k)
+		return moved
+	}
+	k := even - int(l.n)
+	moved = -r.sum(0, k)
+	l.splice(int(l.n), r, 0, k)
+	r.remove(0, k)
+	return moved
+}
+
+// neighbour chooses with which of its siblings child i of n is joined or evened out: at is the left one of the two, -1 none. They are
+// joined when the smaller sibling holds at most fits; at an edge there is nothing else, since an edge may run low.
+func neighbour(i, n, fits int, edge bool, size func(int) int) (at int, join bool) {
+	left, right := -1, -1
+	if i > 0 {
+		left = size(i - 1)
+	}
+	if i+1 < n {
+		right = size(i + 1)
+	}
+	switch {
+	case left >= 0 && left <= fits && (right < 0 || left <= right):
+		return i - 1, true
+	case right >= 0 && right <= fits:
+		return i, true
+	case edge || left < 0 && right < 0:
+		return -1, false
+	case left >= right:
+		return i - 1, false
+	}
+	return i, false
+}
+
+// newLeaf is a leaf without records, with room for that many at least.
+func (t *tree) newLeaf(width, room int) memory.Ref {
+	if room < 24 { // small leaves grow by more than a class
+		room += room / 4
+	}
+	size := memory.GoodSize(leafHeader + min(room, mostRecords(width))*width)
+	ref := t.heap.Alloc(size, memory.Values)
+	*leafAt(ref) = leaf{epoch: t.heap.Epoch(), room: uint16(min((size-leafHeader)/width, mostRecords(width))), width: uint16(width)}
+	return ref
+}

@@ -1,0 +1,193 @@
+package tree
+
+import (
+	"unsafe"
+
+	"spindle/engine/data/memory"
+)
+
+// A State is all there is to know of a tree: what a node would keep of it as its child, and its height. The zero value is an empty
+// tree. It holds no Go pointer: the owner keeps it in a block of its own, and copies it there after each change.
+//
+// Lifetime: a copy made at a freeze can be read by any goroutine until the hold closes or passes the key.
+type State struct {
+	word0, word1 uint64 // the least key
+	root         memory.Ref
+	count        uint64
+	height       uint64 // inner levels
+}
+
+var _ [40]byte = [unsafe.Sizeof(State{})]byte{}
+
+// Len is the number of elements.
+func (s *State) Len() uint64 { return s.count }
+
+// Leaves is the number of leaves. O(leaves / 63).
+func (s *State) Leaves() int {
+	if s.root == 0 {
+		return 0
+	}
+	return leavesUnder(s.root, int(s.height))
+}
+
+func leavesUnder(ref memory.Ref, height int) (leaves int) {
+	if height == 0 {
+		return 1
+	}
+	n := nodeAt(ref)
+	if height == 1 {
+		return int(n.n)
+	}
+	for i := range int(n.n) {
+		leaves += leavesUnder(n.child(i), height-1)
+	}
+	return leaves
+}
+
+// A Key is what an opaque leaf is found by: the least key in it, compared by the first word, then by the second.
+type Key [2]uint64
+
+// A Path leads to a leaf. It is a value for the stack; it holds until the tree next changes, unless the change says that it leads on.
+type Path struct {
+	leaf   memory.Ref // 0: to none
+	height int
+	steps  [maxHeight]step
+}
+
+// A step is a node on the way, and which of its children is next.
+type step struct {
+	ref memory.Ref
+	at  int
+}
+
+// Leaf is the leaf p leads to; 0 when the tree is empty or p went past its end.
+func (p *Path) Leaf() memory.Ref { return p.leaf }
+
+// Rank is how many elements are before p's leaf. O(height).
+func (p *Path) Rank() (rank uint64) {
+	for i := range p.height {
+		rank += nodeAt(p.steps[i].ref).sum(0, p.steps[i].at)
+	}
+	return rank
+}
+
+// FirstLeaf leads p to the first leaf; false says that there is none.
+func (s *State) FirstLeaf(p *Path) bool { return s.edge(p, -1) }
+
+// LastLeaf leads p to the last leaf; false says that there is none.
+func (s *State) LastLeaf(p *Path) bool { return s.edge(p, 1) }
+
+func (s *State) edge(p *Path, side int) bool {
+	p.leaf, p.height = s.root, int(s.height)
+	if s.root == 0 {
+		return false
+	}
+	p.descend(0, s.root, side)
+	return true
+}
+
+// descend leads p from its level i, where ref is, to the outermost leaf of that subtree: the first with a side of -1, else the last.
+func (p *Path) descend(i int, ref memory.Ref, side int) {
+	for ; i < p.height; i++ {
+		n := nodeAt(ref)
+		at := 0
+		if side > 0 {
+			at = int(n.n) - 1
+		}
+		p.steps[i] = step{ref, at}
+		ref = n.child(at)
+	}
+	p.leaf = ref
+}
+
+// Next leads p to the leaf after its own; false says that there is none, and p stays.
+func (p *Path) Next() bool { return p.shift(p.height, 1) }
+
+// Prev leads p to the leaf before its own; false says that there is none, and p stays.
+func (p *Path) Prev() bool { return p.shift(p.height, -1) }
+
+// shift leads p to the neighbour, on the side of by (1 or -1), of what it passes at level, and on to the near edge of that.
+func (p *Path) shift(level, by int) bool {
+	for i := level - 1; i >= 0; i-- {
+		s := &p.steps[i]
+		n := nodeAt(s.ref)
+		at := s.at + by
+		if uint(at) >= uint(n.n) {
+			continue
+		}
+		s.at = at
+		if i == p.height-1 {
+			if ahead := at + by; uint(ahead) < uint(n.n) {
+				memory.PrefetchRef(n.child(ahead))
+			}
+			p.leaf = n.child(at)
+			return true
+		}
+		p.descend(i+1, n.child(at), -by)
+		return true
+	}
+	return false
+}
+
+// LeafAt leads p to the leaf that has the element of this rank, and returns the element's index in it. A rank that is not below
+// Len leads to the last leaf, past its elements.
+func (s *State) LeafAt(p *Path, rank uint64) (offset uint64, ok bool) {
+	p.leaf, p.height = s.root, int(s.height)
+	if s.root == 0 {
+		return 0, false
+	}
+	ok = rank < s.count
+	ref := s.root
+	for i := range p.height {
+		n := nodeAt(ref)
+		counts := n.counts()
+		at := 0
+		for at < len(counts)-1 && rank >= counts[at] {
+			rank -= counts[at]
+			at++
+		}
+		p.steps[i] = step{ref, at}
+		ref = n.child(at)
+	}
+	p.leaf = ref
+	return rank, ok
+}
+
+// LeafOf leads p to the last leaf whose key is not above key; false says that there is none, and p leads to the first leaf.
+func (s *State) LeafOf(p *Path, key Key) bool {
+	probe := Probe{Word0: key[0], Word1: key[1]}
+	s.seek(p, &probe)
+	return s.root != 0 && probe.compare(s.word0, s.word1) >= 0
+}
+
+// seek leads p to the last leaf whose key is not above the probe, or the first.
+func (s *State) seek(p *Path, probe *Probe) {
+	p.height = int(s.height)
+	ref := s.root
+	for i := range p.height {
+		n := nodeAt(ref)
+		at := n.find(probe)
+		p.steps[i] = step{ref, at}
+		ref = n.child(at)
+	}
+	p.leaf = ref
+}
+
+// entry is what the node above keeps of p's leaf, or the State itself.
+func (s *State) entry(p *Path) (e entry) {
+	if p.height == 0 {
+		return entry{s.word0, s.word1, s.root, s.count}
+	}
+	last := &p.steps[p.height-1]
+	n := nodeAt(last.ref)
+	return entry{n.word0s()[last.at], n.word1s()[last.at], n.child(last.at), n.counts()[last.at]}
+}
+
+// CountOf is the number of elements in p's leaf.
+func (s *State) CountOf(p *Path) uint64 { return s.entry(p).count }
+
+// KeyOf is the key of p's leaf.
+func (s *State) KeyOf(p *Path) Key {
+	e := s.entry(p)
+	return Key{e.word0, e.word1}
+}
