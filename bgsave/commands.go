@@ -1,6 +1,7 @@
 package bgsave
 
 import (
+	"spindle/bgsave/codec"
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/protocol"
@@ -12,9 +13,13 @@ type Commands struct {
 	Settings  *Settings
 	// AnyChecksum is DEBUG SET-SKIP-CHECKSUM-VALIDATION.
 	AnyChecksum bool
+	// Limits say up to where restored values are packed; nil: the defaults.
+	Limits func() codec.Limits
 
-	payload []byte // DUMP's scratch, for values that are not long
-	packer  packer
+	payload       []byte // DUMP's scratch, for values that are not long
+	packer        packer
+	expander      codec.Expander
+	sanitizations int64 // packed values that sanitize-dump-payload had looked at
 }
 
 // Families are the rows: the server's own, and those on keys.

@@ -20,6 +20,7 @@ type bench struct {
 	t      testing.TB
 	space  *keyspace.Keyspace
 	cl     client.Client
+	common command.Settings
 	events []string
 	told   string // what the last call propagated: "-" nothing, "=" as written, else the commands
 	dirty  int64
@@ -46,7 +47,7 @@ func (b *bench) Notify(_ command.EventClass, event string, db int, key []byte) {
 func (b *bench) run(args ...string) string {
 	b.t.Helper()
 	var reply protocol.Reply
-	c := &command.Context{Client: &b.cl, Reply: &reply, Space: b.space, DB: b.space.DB(b.cl.DB), Now: b.space.Now(), Core: b}
+	c := &command.Context{Client: &b.cl, Reply: &reply, Space: b.space, DB: b.space.DB(b.cl.DB), Now: b.space.Now(), Core: b, Settings: &b.common}
 	for _, a := range args {
 		c.Args = append(c.Args, []byte(a))
 	}
@@ -148,7 +149,10 @@ func TestRestoreReplies(t *testing.T) {
 		{"k 0 " + rdb11("\x08\x05hello"), format},
 		{"k 0 " + rdb11("\x00\xc3\x02\x05\xff\xff"), format},
 		{"k 0 " + rdb11("\x00\x81\x10\x00\x00\x00\x00\x00\x00\x00a"), format},
-		{"k 0 " + rdb11("\x01\x01\x01a"), "-ERR Bad data format: a value of type list (linked) cannot be restored by this version\r\n"},
+		{"k 0 " + rdb11("\x07"+string(rdb.AppendLength(nil, rdb.ModuleID("ReJSON-RL", 3)))+"\x05\x01a\x00"), format},
+		{"k 0 " + rdb11("\x02\x00"), format},
+		{"k 0 " + rdb11("\x02\x02\x01a\x01a"), format},
+		{"k 0 " + rdb11("\x02\x01\x01aa"), format},
 		{"k 0 PAYLOAD replace ABSTTL idletime 5", "+OK\r\n"},
 	}
 	for _, c := range cases {
@@ -176,6 +180,7 @@ func TestRestoreReplies(t *testing.T) {
 // TestRestoreEffects: deadlines, what is propagated, and events.
 func TestRestoreEffects(t *testing.T) {
 	b := newBench(t)
+	b.common.Rows()
 	p := rdb11("\x00\x01v")
 	steps := []struct{ args, key, told, event string }{
 		{"k 0 PAYLOAD", "embstr v @0", "=", "restore 0 k"},
@@ -183,9 +188,12 @@ func TestRestoreEffects(t *testing.T) {
 		{"k 2000000 PAYLOAD REPLACE ABSTTL", "embstr v @2000000", "=", "restore 0 k"},
 		{"k 999999 PAYLOAD REPLACE ABSTTL", "(nil)", "DEL k", "del 0 k"},
 		{"k 999999 PAYLOAD ABSTTL", "(nil)", "-", ""},
+		{"k 0 PAYLOAD", "embstr v @0", "=", "restore 0 k"},
+		{"k 999999 PAYLOAD REPLACE ABSTTL", "(nil)", "UNLINK k", "del 0 k"}, // lazyfree-lazy-server-del
 		{"k 9223372036854775807 PAYLOAD", "embstr v @9223372036854775807", "restore k 9223372036854775807 PAYLOAD ABSTTL", "restore 0 k"},
 	}
-	for _, s := range steps {
+	for i, s := range steps {
+		b.common.LazyfreeServer.Set(i > 4)
 		b.events = nil
 		got := b.run(append([]string{"restore"}, strings.Split(strings.ReplaceAll(s.args, "PAYLOAD", p), " ")...)...)
 		told := strings.ReplaceAll(b.told, p, "PAYLOAD")
@@ -299,26 +307,4 @@ func TestKeyspace(t *testing.T) {
 	if _, err := (&Into{Space: to, Replace: true}).Insert([]rdb.Record{again}); err != nil {
 		t.Errorf("a key twice, to be replaced: %v", err)
 	}
-}
-
-// FuzzRestore: any payload is a value or an error; what was restored dumps and restores to the same.
-func FuzzRestore(f *testing.F) {
-	for _, body := range []string{"\x00\x05hello", "\x00\xc0\x05", "\x00\xc3\x06\x14\x01aa\xe0\x09\x00", "\x01\x01\x01a", "\x12\x01\x02\x01a"} {
-		f.Add([]byte(body))
-	}
-	b := newBench(f)
-	f.Fuzz(func(t *testing.T, body []byte) {
-		b.t = t
-		b.space.DB(0).Delete([]byte("k"))
-		b.space.DB(0).Delete([]byte("l"))
-		if b.run("restore", "k", "0", rdb11(string(body))) != "+OK\r\n" {
-			if b.get("k") != "(nil)" {
-				t.Fatal("refused and kept")
-			}
-			return
-		}
-		if got := b.run("restore", "l", "0", b.dumped("k")); got != "+OK\r\n" || b.get("k") != b.get("l") {
-			t.Fatalf("%s came back as %s (%s)", b.get("k"), b.get("l"), got)
-		}
-	})
 }

@@ -3,25 +3,51 @@ package bgsave
 import (
 	"math"
 
+	"spindle/bgsave/codec"
 	"spindle/bgsave/rdb"
 	"spindle/engine/command"
+	"spindle/engine/data/keyspace"
 	"spindle/engine/data/value"
 	"spindle/protocol"
 )
 
 // packer encodes values one at a time, on the core.
-type packer struct{ e rdb.Encoder }
+type packer struct{ w rdb.Writer }
 
-// append writes v as DUMP shows it: kind and value. A long value is not compressed: its length would be known too late.
-func (p *packer) append(dst []byte, v value.Value) []byte {
-	dst = append(dst, byte(kindOf(v)))
-	if n, ok := v.Int(); ok {
-		return rdb.AppendInt(dst, n)
+// append writes v as DUMP shows it: kind and value. A long string is not compressed: it would be gone through twice.
+func (p *packer) append(dst []byte, v value.Value, newest int) (payload []byte, kind rdb.Kind) {
+	kind = codec.Kind(v, newest)
+	p.w.Buf, p.w.Spill = append(dst, byte(kind)), nil
+	p.write(kind, v)
+	payload, p.w.Buf = p.w.Buf, nil
+	return payload, kind
+}
+
+func (p *packer) write(kind rdb.Kind, v value.Value) {
+	p.w.Compress = p.w.Compress && !v.Long()
+	codec.Write(&p.w, kind, v)
+}
+
+// length is how many bytes v takes in a file.
+func (p *packer) length(v value.Value, newest int) (n int) {
+	p.w.Buf = p.w.Buf[:0]
+	p.w.Spill = func(full []byte) []byte {
+		n += len(full)
+		return full[:0]
 	}
-	if b, ok := v.Contiguous(); ok {
-		return p.e.AppendText(dst, b)
-	}
-	return v.AppendTo(rdb.AppendLength(dst, uint64(v.Len())))
+	p.write(codec.Kind(v, newest), v)
+	n += len(p.w.Buf)
+	p.w.Buf = nil
+	return n
+}
+
+// newest is the RDB version that files and payloads are written for.
+func (h *Commands) newest() int { return int(h.Settings.Version.Get()) }
+
+// SerializedLength is how many bytes v takes in a file, without its key (DEBUG OBJECT). Turn only.
+func (h *Commands) SerializedLength(v value.Value) int {
+	h.packer.w.Compress = h.Settings.Compress.Get()
+	return h.packer.length(v, h.newest())
 }
 
 // keptPayload is how long DUMP's scratch may stay.
@@ -36,12 +62,13 @@ func (h *Commands) dump(c *command.Context) error {
 		c.Reply.Null()
 		return nil
 	}
-	h.packer.e.Compress = h.Settings.Compress.Get()
+	h.packer.w.Compress = h.Settings.Compress.Get()
 	p := h.payload[:0]
-	if room := v.Len() + 64; room > cap(p) {
-		p = make([]byte, 0, room)
+	if v.Type() == value.String && v.Len()+64 > cap(p) {
+		p = make([]byte, 0, v.Len()+64)
 	}
-	p = rdb.AppendFooter(h.packer.append(p, v), 0, stringsVersion)
+	p, kind := h.packer.append(p, v, h.newest())
+	p = rdb.AppendFooter(p, 0, max(codec.OldestVersion, kind.Since()))
 	if len(p) > protocolLend {
 		c.Reply.LendBulk(len(p), nil, p) // this slice is the reply's alone
 		return nil
@@ -66,10 +93,7 @@ var (
 	errPayloadValue = &protocol.Error{Code: "ERR", Text: rdb.ErrPayloadData.Error()}
 )
 
-var (
-	wordAbsTTL = []byte("ABSTTL")
-	wordDel    = []byte("DEL")
-)
+var wordAbsTTL = []byte("ABSTTL")
 
 // restoreOptions is what stands behind RESTORE's payload.
 type restoreOptions struct {
@@ -132,26 +156,25 @@ func (h *Commands) restore(c *command.Context) error {
 	if ttl < 0 {
 		return errRestoreTTL
 	}
-	text, err := h.restored(payload)
+	v, err := h.restored(c, payload)
 	if err != nil {
 		return err
 	}
 	deadline := deadlineOf(ttl, o.absolute, c.Now)
 	if deadline != 0 && c.HasPassed(deadline) {
+		if v.builder != nil {
+			codec.LetGo(c.Space.Store(), v.t, v.builder)
+		}
 		if old {
 			c.DB.Delete(key)
 			c.Notify(command.EventGeneric, "del", key)
 			c.Changed(1)
-			c.Propagate(wordDel, key)
+			c.Propagate(c.Displacement(), key)
 		}
 		c.Reply.OK()
 		return nil
 	}
-	if text.Form == rdb.Integer {
-		c.DB.SetInt(key, text.Int, deadline)
-	} else {
-		c.DB.SetString(key, text.Bytes, deadline)
-	}
+	v.put(c.DB, key, deadline)
 	h.setClock(c, key, &o)
 	if deadline != 0 && !o.absolute {
 		args := append(append([][]byte{c.Args[0], key, c.Effects.Number(deadline)}, c.Args[3:]...), wordAbsTTL)
@@ -163,18 +186,69 @@ func (h *Commands) restore(c *command.Context) error {
 	return nil
 }
 
-// restored reads a payload to its last byte: strings are always sanitised deeply, it costs nothing beside reading them.
-func (h *Commands) restored(payload []byte) (rdb.Text, error) {
+// A restoredValue is what a payload holds, on its way to a key.
+type restoredValue struct {
+	t       value.Type
+	text    rdb.Text // of a string
+	ready   codec.Ready
+	builder codec.Builder // has built it; nil for what goes in as it is
+}
+
+// put makes it key's value, whatever was there.
+func (v *restoredValue) put(db *keyspace.DB, key []byte, deadline int64) {
+	switch {
+	case v.builder != nil:
+		finish(db, key, v.t, v.ready.Encoding, v.builder, deadline)
+	case v.t != value.String:
+		db.PutPacked(key, v.t, v.ready.Encoding, v.ready.Packed, deadline)
+		if v.ready.FieldsDeadline != 0 {
+			db.SetFieldsDeadline(key, v.ready.FieldsDeadline)
+		}
+	case v.text.Form == rdb.Integer:
+		db.SetInt(key, v.text.Int, deadline)
+	default:
+		db.SetString(key, v.text.Bytes, deadline)
+	}
+}
+
+// restored reads a payload to its last byte. It is always proven deep, whatever sanitize-dump-payload says: that costs little beside
+// reading it, and a value that is not what it says could not be served.
+func (h *Commands) restored(c *command.Context, payload []byte) (v restoredValue, err error) {
 	kind, body, err := rdb.Payload(payload, h.AnyChecksum)
 	if err == rdb.ErrPayload {
-		return rdb.Text{}, errPayload
+		return v, errPayload
 	}
 	if err != nil {
-		return rdb.Text{}, errPayloadValue
+		return v, errPayloadValue
 	}
-	if kind != rdb.KindString {
-		return rdb.Text{}, protocol.Errorf("ERR", "%s: a value of type %s cannot be restored by this version", rdb.ErrPayloadData, kind)
+	if kind == rdb.KindString {
+		v.t = value.String
+		v.text, err = restoredText(body)
+		return v, err
 	}
+	v.t = codec.TypeOf(kind, body)
+	x := &h.expander
+	x.Reset()
+	x.Env = codec.Env{Limits: h.limits(), NowMs: c.Now, KeepExpired: true}
+	if v.ready, err = x.Read(kind, body); err != nil {
+		return v, errPayloadValue
+	}
+	if h.sanitizes(c) && v.ready.Packed != nil {
+		h.sanitizations++
+	}
+	if v.ready.Whole() {
+		return v, nil
+	}
+	v.builder = codec.Start(kind, body, v.ready, c.Space.Store(), &x.Env)
+	if done, err := v.builder.Step(math.MaxInt); err != nil || !done {
+		codec.LetGo(c.Space.Store(), v.t, v.builder)
+		return v, errPayloadValue
+	}
+	return v, nil
+}
+
+// restoredText is the string in a payload.
+func restoredText(body []byte) (rdb.Text, error) {
 	text, rest, err := rdb.StringValue(body)
 	if err != nil || len(rest) != 0 {
 		return rdb.Text{}, errPayloadValue
@@ -187,6 +261,25 @@ func (h *Commands) restored(payload []byte) (rdb.Text, error) {
 		text = rdb.Text{Bytes: p, Size: len(p)}
 	}
 	return text, nil
+}
+
+// sanitizes says whether sanitize-dump-payload asks for a deep look at what this client sends: INFO counts those.
+func (h *Commands) sanitizes(c *command.Context) bool {
+	switch h.Settings.Sanitize.Get() {
+	case SanitizeYes:
+		return true
+	case SanitizeClients:
+		return !c.Obeys()
+	}
+	return false
+}
+
+// limits say up to where a value is packed.
+func (h *Commands) limits() codec.Limits {
+	if h.Limits == nil {
+		return codec.DefaultLimits
+	}
+	return h.Limits()
 }
 
 // deadlineOf is ttl as a deadline; one past the end of time is at the end of time.

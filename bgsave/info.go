@@ -77,6 +77,16 @@ func (s *Scheduler) Sections(l *Loading) []info.Section {
 // ResetStats is CONFIG RESETSTAT's part: saves stay, forks do not.
 func (s *Scheduler) ResetStats() { s.forks = 0 }
 
+// Sections are INFO's figures of payloads. They are read in turns.
+func (h *Commands) Sections() []info.Section {
+	return []info.Section{{Name: "Stats", Fields: []info.Field{
+		info.Int("dump_payload_sanitizations", func() int64 { return h.sanitizations }),
+	}}}
+}
+
+// ResetStats is CONFIG RESETSTAT's part.
+func (h *Commands) ResetStats() { h.sanitizations = 0 }
+
 func (s *Scheduler) currentPeak() int64 {
 	if s.job == nil {
 		return 0

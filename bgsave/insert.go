@@ -1,10 +1,13 @@
 package bgsave
 
 import (
+	"errors"
 	"fmt"
 
+	"spindle/bgsave/codec"
 	"spindle/bgsave/rdb"
 	"spindle/engine/data/keyspace"
+	"spindle/engine/data/value"
 )
 
 // Into is an Inserter that fills a keyspace.
@@ -15,13 +18,18 @@ type Into struct {
 	Replace bool
 	// Functions takes a library's source; nil refuses it.
 	Functions func(code []byte) error
+
+	env codec.Env
 }
 
 // prefetchAhead is how many keys' cache misses are under way at once.
-const prefetchAhead = 12
+const prefetchAhead = 16
 
 // Databases implements Inserter.
 func (in *Into) Databases() int { return in.Space.Len() }
+
+// Prepare implements Inserter.
+func (in *Into) Prepare(env codec.Env) { in.env = env }
 
 // Reserve implements Inserter.
 func (in *Into) Reserve(db int, keys, _ uint64) {
@@ -46,47 +54,147 @@ func (in *Into) turn(f func()) {
 	in.Turn(f)
 }
 
-// Insert implements Inserter.
+// Insert implements Inserter. Values that are built have turns of their own.
 func (in *Into) Insert(records []rdb.Record) (done int, err error) {
-	in.turn(func() {
-		for len(records) > 0 && err == nil {
-			some := records[:min(len(records), prefetchAhead)]
-			for i := range some {
-				in.Space.DB(some[i].DB).Prefetch(some[i].Key)
+	for done < len(records) && err == nil {
+		if r := &records[done]; builds(r) {
+			if err = in.build(r); err == nil {
+				done++
 			}
-			in.Space.Prefetched()
-			for i := range some {
-				if err = in.insert(&some[i]); err != nil {
+			continue
+		}
+		n := 1
+		for done+n < len(records) && !builds(&records[done+n]) {
+			n++
+		}
+		n, err = in.inserts(records[done : done+n])
+		done += n
+	}
+	return done, err
+}
+
+// inserts takes over keys whose values go in as they are.
+func (in *Into) inserts(records []rdb.Record) (done int, err error) {
+	in.turn(func() {
+		var hashes [prefetchAhead]uint64
+		for i := range len(records) + prefetchAhead {
+			if at := i - prefetchAhead; at >= 0 {
+				if err = in.insert(&records[at], hashes[at%prefetchAhead]); err != nil {
 					return
 				}
 				done++
 			}
-			records = records[len(some):]
+			if i < len(records) {
+				hashes[i%prefetchAhead] = in.Space.DB(records[i].DB).Expect(records[i].Key)
+			}
 		}
 	})
 	return done, err
 }
 
-func (in *Into) insert(r *rdb.Record) error {
-	db := in.Space.DB(r.DB)
-	deadline := int64(0)
-	if r.DeadlineMs != rdb.None {
-		deadline = max(1, r.DeadlineMs) // 0 would be none
+func (in *Into) insert(r *rdb.Record, hash uint64) error {
+	if r.Empty {
+		return nil
 	}
+	db, deadline := in.Space.DB(r.DB), deadlineIn(r)
 	var created bool
-	if r.Value.Form == rdb.Integer {
-		created = db.SetInt(r.Key, r.Value.Int, deadline)
-	} else {
-		created = db.SetString(r.Key, r.Value.Bytes, deadline)
+	switch {
+	case r.Kind != rdb.KindString:
+		created = db.AddPacked(hash, r.Key, codec.TypeOf(r.Kind, r.Raw), value.Encoding(r.Encoding), r.Packed, deadline)
+	case r.Value.Form == rdb.Integer:
+		created = db.AddInt(hash, r.Key, r.Value.Int, deadline)
+	default:
+		created = db.AddString(hash, r.Key, r.Value.Bytes, deadline)
 	}
-	if !created && !in.Replace {
-		return fmt.Errorf("%w: key %q of database %d, at offset %d", ErrDuplicate, r.Key, r.DB, r.Offset)
+	if !created {
+		if !in.Replace {
+			return duplicate(r)
+		}
+		db.Delete(r.Key)
+		return in.insert(r, hash)
 	}
+	if r.Least != 0 {
+		db.SetFieldsDeadline(r.Key, r.Least)
+	}
+	in.setClock(r)
+	return nil
+}
+
+// deadlineIn is a record's deadline as the keyspace has it.
+func deadlineIn(r *rdb.Record) int64 {
+	if r.DeadlineMs == rdb.None {
+		return 0
+	}
+	return max(1, r.DeadlineMs) // 0 would be none
+}
+
+func duplicate(r *rdb.Record) error {
+	return fmt.Errorf("%w: key %q of database %d, at offset %d", ErrDuplicate, r.Key, r.DB, r.Offset)
+}
+
+func (in *Into) setClock(r *rdb.Record) {
 	if r.Idle != rdb.None && !in.Space.Policy.LFU() {
-		in.Space.SetIdle(db.Peek(r.Key), min(r.Idle, 1<<40)*1000)
+		in.Space.SetIdle(in.Space.DB(r.DB).Peek(r.Key), min(r.Idle, 1<<40)*1000)
 	}
 	if r.Freq != rdb.None && in.Space.Policy.LFU() {
-		in.Space.SetFrequency(db.Peek(r.Key), r.Freq)
+		in.Space.SetFrequency(in.Space.DB(r.DB).Peek(r.Key), r.Freq)
 	}
-	return nil
+}
+
+// readyOf is what reading has made of a record.
+func readyOf(r *rdb.Record) codec.Ready {
+	return codec.Ready{Encoding: value.Encoding(r.Encoding), Packed: r.Packed, FieldsDeadline: r.Least}
+}
+
+// builds says that a record's value is a structure, which takes as many turns as it needs.
+func builds(r *rdb.Record) bool {
+	if r.Kind == rdb.KindString || r.Empty {
+		return false
+	}
+	ready := readyOf(r)
+	return !ready.Whole()
+}
+
+// buildElements are how many elements of a structure are put in in one turn: some 100 µs.
+const buildElements = 512
+
+// build takes over a key whose value is a structure. It is in no database until it is whole.
+func (in *Into) build(r *rdb.Record) (err error) {
+	db, t := in.Space.DB(r.DB), codec.TypeOf(r.Kind, r.Raw)
+	var b codec.Builder
+	for done := false; !done && err == nil; {
+		in.turn(func() {
+			if b == nil {
+				if !in.Replace && db.Peek(r.Key).Exists() {
+					err = duplicate(r)
+					return
+				}
+				b = codec.Start(r.Kind, r.Raw, readyOf(r), in.Space.Store(), &in.env)
+			}
+			if done, err = b.Step(buildElements); err != nil {
+				codec.LetGo(in.Space.Store(), t, b)
+				return
+			}
+			if done {
+				finish(db, r.Key, t, value.Encoding(r.Encoding), b, deadlineIn(r))
+				in.setClock(r)
+			}
+		})
+	}
+	switch {
+	case err == codec.ErrEmpty:
+		r.Empty = true
+		return nil
+	case err != nil && !errors.Is(err, ErrDuplicate):
+		return &rdb.FormatError{Offset: r.Offset, What: err.Error(), Doing: r.Kind.String(), DB: r.DB, Key: string(r.Key)}
+	}
+	return err
+}
+
+// finish puts a structure that is built in key's place.
+func finish(db *keyspace.DB, key []byte, t value.Type, enc value.Encoding, b codec.Builder, deadline int64) {
+	db.PutRoot(key, t, enc, b.Root(), deadline)
+	if d, ok := b.(codec.Deadlines); ok && d.FieldsDeadline() != 0 {
+		db.SetFieldsDeadline(key, d.FieldsDeadline())
+	}
 }

@@ -11,11 +11,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"spindle/bgsave/codec"
 	"spindle/bgsave/rdb"
 	"spindle/internal/logging"
 )
 
-// Loading is a line of three: a splitter cuts the file into batches, expanders decompress the values of those that need it, and the
+// Loading is a line of three: a splitter cuts the file into batches, expanders decompress and prove the values of those that need it, and the
 // loader, in file order, has the Inserter take them over in short turns.
 //
 //	file ─▶ splitter ─▶ batch ─▶ expanders ─▶ batch ─▶ Inserter, inside turns
@@ -29,11 +30,14 @@ const (
 
 // An Inserter takes what a file holds into a keyspace. Load calls it from one goroutine.
 type Inserter interface {
+	// Prepare comes first: by what the values have been read.
+	Prepare(env codec.Env)
 	// Databases is how many there are.
 	Databases() int
-	// Reserve says that keys are to come for db.
+	// Reserve says that keys are to come for db; 0 says that they have come.
 	Reserve(db int, keys, volatile uint64)
-	// Insert takes keys over, in a turn: records of KindString with Verbatim or Integer values. It says how many it took before err.
+	// Insert takes keys over, in turns: records of KindString with Verbatim or Integer values, and others as codec.Expander has read
+	// them. It says how many it took before err, and makes those Empty that had nothing in them.
 	Insert(records []rdb.Record) (done int, err error)
 	// Function takes a function library's source.
 	Function(code []byte) error
@@ -44,6 +48,7 @@ type LoadOptions struct {
 	KeepExpired bool  // keys past their deadline are loaded: on a replica, and for an AOF's base
 	NowMs       int64 // what deadlines are compared with; 0 is the clock
 	NoChecksum  bool
+	Limits      codec.Limits // up to where values are packed; zero is the defaults
 	Delay       func() int64 // key-load-delay; nil is none
 	Interval    int64        // loading-process-events-interval-bytes: a turn takes no more of the file; 0 is no bound
 	Size        int64        // of the stream, if known
@@ -58,6 +63,7 @@ type LoadOptions struct {
 // Loaded is what a load found.
 type Loaded struct {
 	Keys, Expired int64
+	Empty         int64 // keys without elements, which were passed over
 	Version       int
 	Replication   *ReplicationState // nil if the file does not say
 	AOFBase       bool
@@ -211,32 +217,46 @@ func Read(ctx context.Context, r io.Reader, to Inserter, o LoadOptions) (Loaded,
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	l := &loader{ctx: ctx, to: to, o: o, dec: rdb.NewDecoder(r, rdb.DecoderOptions{Size: o.Size, Live: o.Live, NoChecksum: o.NoChecksum})}
+	if o.Limits == (codec.Limits{}) {
+		o.Limits = codec.DefaultLimits
+	}
+	env := codec.Env{Limits: o.Limits, NowMs: o.NowMs, KeepExpired: o.KeepExpired}
+	to.Prepare(env)
+	l := &loader{ctx: ctx, env: env, to: to, o: o, dec: rdb.NewDecoder(r, rdb.DecoderOptions{Size: o.Size, Live: o.Live, NoChecksum: o.NoChecksum})}
 	err := l.run()
+	for _, db := range l.reserved {
+		to.Reserve(db, 0, 0)
+	}
 	l.found.Version = l.dec.Version()
 	if err != nil {
 		return l.found, err
 	}
 	l.found.Rest = append([]byte(nil), l.dec.Rest()...)
-	o.Log.Notice("Done loading RDB, keys loaded: %d, keys expired: %d.", l.found.Keys, l.found.Expired)
+	if l.found.Empty > 0 {
+		o.Log.Notice("Done loading RDB, keys loaded: %d, keys expired: %d, empty keys skipped: %d.", l.found.Keys, l.found.Expired, l.found.Empty)
+	} else {
+		o.Log.Notice("Done loading RDB, keys loaded: %d, keys expired: %d.", l.found.Keys, l.found.Expired)
+	}
 	return l.found, nil
 }
 
 // loader is one Read under way.
 type loader struct {
-	ctx   context.Context
-	to    Inserter
-	o     LoadOptions
-	dec   *rdb.Decoder
-	found Loaded
-	keep  []rdb.Record // of a batch: what is neither expired nor an opcode
-	repl  ReplicationState
-	says  struct{ db, id, offset bool }
+	ctx      context.Context
+	to       Inserter
+	o        LoadOptions
+	dec      *rdb.Decoder
+	env      codec.Env
+	found    Loaded
+	repl     ReplicationState
+	reserved []int // databases whose size was announced
+	says     struct{ db, id, offset bool }
 }
 
 // A job is a batch on its way. err is what the splitter met behind it.
 type job struct {
 	batch  *rdb.Batch
+	reader codec.Expander
 	end    int64 // offset behind it
 	err    error
 	expand error
@@ -247,7 +267,7 @@ type job struct {
 func (l *loader) run() error {
 	free := make(chan *job, loadBatches)
 	for range loadBatches {
-		free <- &job{batch: &rdb.Batch{}}
+		free <- &job{batch: &rdb.Batch{}, reader: codec.Expander{Env: l.env}}
 	}
 	jobs := make(chan *job, loadBatches)
 	split := make(chan struct{})
@@ -286,7 +306,8 @@ func (l *loader) split(free <-chan *job, jobs chan<- *job) {
 		j.end = l.dec.Offset()
 		if j.batch.Packed {
 			go func() {
-				j.expand = j.batch.Expand()
+				j.reader.Reset()
+				j.expand = j.batch.Expand(j.read)
 				close(j.ready)
 			}()
 		} else {
@@ -299,26 +320,46 @@ func (l *loader) split(free <-chan *job, jobs chan<- *job) {
 	}
 }
 
-// take does what a batch says.
+// read reads a value that is no string, if anyone knows how. What goes in as it is, is proven then.
+func (j *job) read(r *rdb.Record) error {
+	if known, _ := codec.Known(r.Kind, r.Raw); !known {
+		return nil // the loader says so, unless the key is passed over
+	}
+	ready, err := j.reader.Read(r.Kind, r.Raw)
+	if err == codec.ErrEmpty {
+		r.Empty, err = true, nil
+	}
+	r.Packed, r.Encoding, r.Least = ready.Packed, uint8(ready.Encoding), ready.FieldsDeadline
+	return err
+}
+
+// take does what a batch says. Keys that follow each other are inserted from where they lie.
 func (l *loader) take(j *job) error {
 	<-j.ready
-	l.keep = l.keep[:0]
-	for i := range j.batch.Records {
-		r := &j.batch.Records[i]
+	records := j.batch.Records
+	from := 0 // records from here on wait to be inserted
+	for i := range records {
+		r := &records[i]
 		if r.Op == rdb.OpKey {
-			if err := l.key(r); err != nil {
+			keep, err := l.key(r)
+			if err != nil {
 				return err
 			}
-			continue
+			if keep {
+				continue
+			}
 		}
-		if err := l.flush(); err != nil {
+		if err := l.insert(records[from:i]); err != nil {
 			return err
 		}
-		if err := l.opcode(r); err != nil {
-			return err
+		from = i + 1
+		if r.Op != rdb.OpKey {
+			if err := l.opcode(r); err != nil {
+				return err
+			}
 		}
 	}
-	if err := l.flush(); err != nil {
+	if err := l.insert(records[from:]); err != nil {
 		return err
 	}
 	if l.o.read != nil {
@@ -334,26 +375,27 @@ func (l *loader) take(j *job) error {
 	return j.err
 }
 
-// key sorts out what is not to be inserted.
-func (l *loader) key(r *rdb.Record) error {
+// key says whether a key is to be inserted.
+func (l *loader) key(r *rdb.Record) (keep bool, err error) {
 	if r.Kind != rdb.KindString {
-		return &UnsupportedError{What: "a value of type " + r.Kind.String(), Offset: r.Offset, DB: r.DB, Key: string(r.Key)}
+		if known, what := codec.Known(r.Kind, r.Raw); !known {
+			return false, &UnsupportedError{What: what, Offset: r.Offset, DB: r.DB, Key: string(r.Key)}
+		}
 	}
 	if r.DB >= l.to.Databases() {
-		return fmt.Errorf("%w: database %d, at offset %d", ErrDatabases, r.DB, r.Offset)
+		return false, fmt.Errorf("%w: database %d, at offset %d", ErrDatabases, r.DB, r.Offset)
 	}
 	if r.DeadlineMs != rdb.None && r.DeadlineMs < l.o.NowMs && !l.o.KeepExpired {
 		l.found.Expired++
 		l.o.Progress.LastKeysExpired.Store(l.found.Expired)
-		return nil
+		return false, nil
 	}
-	l.keep = append(l.keep, *r)
-	return nil
+	return true, nil
 }
 
-// flush has the inserter take what was kept, a turn's worth at a time.
-func (l *loader) flush() error {
-	for rest := l.keep; len(rest) > 0; {
+// insert has the inserter take keys, a turn's worth at a time.
+func (l *loader) insert(rest []rdb.Record) error {
+	for len(rest) > 0 {
 		n := min(len(rest), turnRecords)
 		d := delay(0)
 		if l.o.Delay != nil {
@@ -366,6 +408,14 @@ func (l *loader) flush() error {
 		}
 		done, err := l.to.Insert(rest[:n])
 		l.found.Keys += int64(done)
+		for i := range rest[:done] {
+			if r := &rest[i]; r.Empty {
+				l.found.Keys--
+				if l.found.Empty++; l.found.Empty <= emptyLogged {
+					l.o.Log.Notice("rdbLoadObject skipping empty key: %s", r.Key)
+				}
+			}
+		}
 		l.o.Progress.LastKeysLoaded.Store(l.found.Keys)
 		if err != nil {
 			return err
@@ -381,9 +431,11 @@ func (l *loader) flush() error {
 		}
 		rest = rest[n:]
 	}
-	l.keep = l.keep[:0]
 	return nil
 }
+
+// emptyLogged is of how many empty keys the log tells by name.
+const emptyLogged = 10
 
 // within is how many of records lie within the interval; at least one.
 func (l *loader) within(records []rdb.Record) int {
@@ -409,12 +461,14 @@ func (l *loader) opcode(r *rdb.Record) error {
 			most = uint64(l.o.Size / 3)
 		}
 		l.to.Reserve(r.DB, min(r.Keys, most), min(r.Volatile, most))
+		l.reserved = append(l.reserved, r.DB)
 	case rdb.OpFunction2:
 		if err := l.to.Function(r.Value.Bytes); err != nil {
 			return &UnsupportedError{What: "a function library (" + err.Error() + ")", Offset: r.Offset}
 		}
 	case rdb.OpModuleAux:
-		return &UnsupportedError{What: "data of a module", Offset: r.Offset}
+		name, version := rdb.ModuleName(r.Keys)
+		return &UnsupportedError{What: fmt.Sprintf("data of module type %q (version %d)", name, version), Offset: r.Offset}
 	case rdb.OpEOF:
 		if r.Keys == 0 && l.dec.Version() >= 5 && !l.o.NoChecksum {
 			l.o.Log.Warning("RDB file was saved with checksum disabled: no check performed.")

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"spindle/bgsave/codec"
 	"spindle/bgsave/rdb"
 	"spindle/internal/logging"
 )
@@ -68,8 +69,11 @@ func TestLoadExpired(t *testing.T) {
 func TestLoadRefuses(t *testing.T) {
 	s := mixed(t, 200)
 	good := written(t, s)
-	list := append(rdb.AppendHeader(nil, 11), "\x01\x04mylist\x01\x01a\xff"[:1]...)
-	list = append(list, "\x06mylist\x01\x01a\xff\x00\x00\x00\x00\x00\x00\x00\x00"...)
+	module := append(rdb.AppendHeader(nil, 11), byte(rdb.KindModule2))
+	module = rdb.AppendLength(append(module, "\x05mykey"...), rdb.ModuleID("ReJSON-RL", 3))
+	module = append(module, "\x05\x01a\x00\xff\x00\x00\x00\x00\x00\x00\x00\x00"...)
+	beside := rdb.AppendLength(append(rdb.AppendHeader(nil, 11), byte(rdb.OpModuleAux)), rdb.ModuleID("ft_index0", 1))
+	beside = append(beside, "\x02\x02\x00\xff\x00\x00\x00\x00\x00\x00\x00\x00"...)
 	twice := append(rdb.AppendHeader(nil, 9), "\x00\x01k\x01a\x00\x01k\x01b\xff\x00\x00\x00\x00\x00\x00\x00\x00"...)
 	flipped := bytes.Clone(good)
 	flipped[len(flipped)-1] ^= 1
@@ -88,7 +92,9 @@ func TestLoadRefuses(t *testing.T) {
 		{"truncated", good[:len(good)/2], []string{"Short read or OOM", "the file ends too early", "only the beginning of a file"}, corrupt},
 		{"checksum", flipped, []string{"Wrong RDB checksum expected", "RDB CRC error", "rdbchecksum no"}, corrupt},
 		{"opcode", append(rdb.AppendHeader(nil, 9), 0x99), []string{"offset 9", "value type or opcode 153", "checkrdb"}, corrupt},
-		{"list", list, []string{`a value of type list (linked) at offset 9 cannot be loaded by this version (key "mylist" of database 0)`, "with the server that wrote it"}, corrupt},
+		{"module", module, []string{`a value of module type "ReJSON-RL" (version 3) at offset 9 cannot be loaded by this version (key "mykey" of database 0)`, "with the server that wrote it"}, corrupt},
+		{"module's own", beside, []string{`data of module type "ft_index0" (version 1) at offset 9 cannot be loaded`}, corrupt},
+		{"set", append(rdb.AppendHeader(nil, 9), "\x02\x05myset\x02\x01a\x01a\xff\x00\x00\x00\x00\x00\x00\x00\x00"...), []string{`two elements are equal at offset 9, reading set (table), key "myset" of database 0`, "checkrdb"}, corrupt},
 		{"database", append(rdb.AppendHeader(nil, 9), 0xfe, 16), []string{"database 16", "raise 'databases'"}, corrupt},
 	}
 	for _, c := range cases {
@@ -208,6 +214,7 @@ func BenchmarkLoad(b *testing.B) {
 
 type nothing struct{}
 
+func (nothing) Prepare(codec.Env)                  {}
 func (nothing) Databases() int                     { return 16 }
 func (nothing) Reserve(int, uint64, uint64)        {}
 func (nothing) Function([]byte) error              { return nil }

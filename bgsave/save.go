@@ -17,7 +17,6 @@ package bgsave
 
 import (
 	"context"
-	"errors"
 	"io"
 	"math/rand/v2"
 	"runtime"
@@ -26,6 +25,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"spindle/bgsave/codec"
 	"spindle/bgsave/rdb"
 	"spindle/engine/data/value"
 	"spindle/internal/crc"
@@ -46,6 +46,7 @@ type View interface {
 // Options say how a View becomes bytes.
 type Options struct {
 	Compress bool // LZF on strings longer than 20 bytes
+	Newest   int  // the RDB version whose readers are to understand the file, if it can be said in that (rdb-version); 0: the newest
 	Checksum bool // else 0 stands where the checksum would: readers do not compare
 	Savers   int  // goroutines that encode; 0 chooses
 	Delay    int64
@@ -65,7 +66,8 @@ type Header struct {
 	UsedMemory    int64  // used-mem
 	Replication   *ReplicationState
 	AOFBase       bool
-	Functions     [][]byte // library sources
+	Functions     [][]byte        // library sources
+	Encodings     value.Encodings // of the collections there are: they decide the file's version
 }
 
 // ReplicationState lets a restarted server, or a replica of it, go on where the stream stood.
@@ -82,17 +84,13 @@ type Progress struct {
 
 // Sizes of what lies between savers and writer.
 const (
-	flushAt      = 64 << 10                                         // a buffer this full goes to the writer
-	bufferSize   = flushAt + rdb.PieceMax + rdb.PieceMax/16 + 4<<10 // so that what is appended to one less full fits
+	flushAt      = rdb.SpillAt  // a buffer this full goes to the writer
+	bufferSize   = rdb.SpillMax // so that what is appended to one less full fits
 	saverBuffers = 4
-	longValue    = rdb.PieceMax // from here on a value is written piece by piece
-	politeKeys   = 256          // after so many, some 50 µs, a saver lets the core's loops go first where they share a processor
-	partKeys     = 4096         // about how many keys a part has
-	maxParts     = 256          // a View is cut no finer
+	politeKeys   = 256  // after so many, some 50 µs, a saver lets the core's loops go first where they share a processor
+	partKeys     = 4096 // about how many keys a part has
+	maxParts     = 256  // a View is cut no finer
 )
-
-// stringsVersion is the lowest RDB version that can say what strings, deadlines and clocks need.
-const stringsVersion = 9
 
 // WriteTo writes v as an RDB file to w and returns how many bytes it wrote. v stays open.
 //
@@ -136,6 +134,9 @@ type save struct {
 func newSave(ctx context.Context, w io.Writer, o Options) *save {
 	ctx, cancel := context.WithCancelCause(ctx)
 	s := &save{ctx: ctx, cancel: cancel, o: o, w: w, delay: delay(o.Delay)}
+	if s.o.Newest == 0 {
+		s.o.Newest = codec.NewestVersion
+	}
 	if s.o.Savers <= 0 {
 		s.o.Savers = max(1, runtime.NumCPU()-1) // one core is the turn's
 	}
@@ -201,10 +202,11 @@ func (s *save) header() []byte {
 
 // version is the lowest that can say what the file says.
 func (s *save) version() int {
+	version := codec.Version(s.o.Header.Encodings, s.o.Newest)
 	if len(s.o.Header.Functions) > 0 {
-		return 10
+		version = max(version, 10)
 	}
-	return stringsVersion
+	return version
 }
 
 // end writes EOF and the checksum.
@@ -271,22 +273,43 @@ func (s *save) take(b *buffer) {
 // A saver encodes keys into its buffers. One goroutine; save starts several.
 type saver struct {
 	s      *save
-	e      rdb.Encoder
+	w      rdb.Writer
 	pieces chan<- piece
 	free   chan *buffer
-	buf    *buffer
-	keys   int64 // since the last flush
-	since  int   // keys since others were let go first
+	buf    *buffer      // what w writes to
+	more   chan *buffer // where the rest of the record goes whose beginning the writer has; nil: all of it is in buf
+	keys   int64        // since the last flush
+	since  int          // keys since others were let go first
 }
 
 func newSaver(s *save, pieces chan<- piece) *saver {
 	sv := &saver{s: s, pieces: pieces, free: make(chan *buffer, saverBuffers)}
-	sv.e.Compress = s.o.Compress
+	sv.w.Compress, sv.w.Spill, sv.w.Stop = s.o.Compress, sv.spill, s.stopped.Load
 	for range saverBuffers {
 		sv.free <- &buffer{p: make([]byte, 0, bufferSize), home: sv.free}
 	}
-	sv.buf = <-sv.free
+	sv.renew()
 	return sv
+}
+
+// renew gives w an empty buffer.
+func (sv *saver) renew() {
+	sv.buf = <-sv.free
+	sv.w.Buf = sv.buf.p
+}
+
+// spill hands over what a long record has so far (W2, W3).
+func (sv *saver) spill(p []byte) []byte {
+	sv.buf.p = p
+	if sv.more == nil {
+		sv.more = make(chan *buffer, saverBuffers)
+		sv.pieces <- piece{sv.buf, sv.more}
+	} else {
+		sv.more <- sv.buf
+	}
+	sv.renew()
+	runtime.Gosched()
+	return sv.w.Buf
 }
 
 // key encodes one key; false ends the walk.
@@ -298,10 +321,21 @@ func (sv *saver) key(v value.Value) bool {
 	if sv.s.o.Clock != nil {
 		a.Idle, a.Freq = sv.s.o.Clock(v)
 	}
-	sv.buf.p = sv.e.AppendKey(sv.buf.p, a, kindOf(v), v.Key())
-	sv.value(v)
+	kind := codec.Kind(v, sv.s.o.Newest)
+	sv.w.Buf = sv.w.AppendKey(sv.w.Buf, a, kind, v.Key())
+	codec.Write(&sv.w, kind, v)
+	if sv.w.Err != nil {
+		sv.s.cancel(sv.w.Err) // unless it was called off: the first cause stays
+	}
+	if sv.more != nil { // what is left in the buffer belongs to the record: it goes before anything else of any saver
+		sv.buf.p = sv.w.Buf
+		sv.more <- sv.buf
+		close(sv.more)
+		sv.more = nil
+		sv.renew()
+	}
 	sv.keys++
-	if len(sv.buf.p) >= flushAt {
+	if len(sv.w.Buf) >= flushAt {
 		sv.flush()
 	}
 	if sv.since++; sv.since >= politeKeys {
@@ -315,108 +349,17 @@ func (sv *saver) key(v value.Value) bool {
 	return !sv.s.stopped.Load()
 }
 
-// kindOf is how v's value is written.
-func kindOf(value.Value) rdb.Kind { return rdb.KindString }
-
-// value encodes the value behind its key.
-func (sv *saver) value(v value.Value) {
-	b := sv.buf
-	if n, ok := v.Int(); ok {
-		b.p = rdb.AppendInt(b.p, n)
-		return
-	}
-	if p, ok := v.Contiguous(); ok && len(p) <= longValue {
-		b.p = sv.e.AppendText(b.p, p)
-		return
-	}
-	sv.long(v)
-}
-
 // flush hands the buffer to the writer and takes another.
 func (sv *saver) flush() {
-	if len(sv.buf.p) > 0 {
+	if len(sv.w.Buf) > 0 {
+		sv.buf.p = sv.w.Buf
 		sv.pieces <- piece{buf: sv.buf}
-		sv.buf = <-sv.free
+		sv.renew()
 	}
 	if p := sv.s.o.Progress; p != nil {
 		p.Keys.Add(sv.keys)
 	}
 	sv.keys = 0
-}
-
-// long writes a value in pieces (W2, W3). Compressed, it is gone through twice: LZF's length stands before its bytes. The View
-// does not change, so both passes yield the same.
-func (sv *saver) long(v value.Value) {
-	size, packed := v.Len(), 0
-	if sv.s.o.Compress {
-		packed = sv.packedLen(v, size)
-	}
-	more := make(chan *buffer, saverBuffers)
-	defer close(more)
-	if packed > 0 {
-		sv.buf.p = rdb.AppendPackedHeader(sv.buf.p, packed, size)
-	} else {
-		sv.buf.p = rdb.AppendLength(sv.buf.p, uint64(size))
-	}
-	sv.pieces <- piece{sv.buf, more}
-	sv.buf = <-sv.free
-	announced, wrote := size, 0
-	if packed > 0 {
-		announced = packed
-	}
-	eachPiece(v, func(p []byte) bool {
-		before := len(sv.buf.p)
-		if packed > 0 {
-			sv.buf.p = sv.e.AppendPiece(sv.buf.p, p)
-		} else {
-			sv.buf.p = append(sv.buf.p, p...)
-		}
-		wrote += len(sv.buf.p) - before
-		if len(sv.buf.p) >= flushAt {
-			more <- sv.buf
-			sv.buf = <-sv.free
-		}
-		runtime.Gosched()
-		return !sv.s.stopped.Load()
-	})
-	if wrote != announced {
-		sv.s.cancel(errPasses) // unless it was called off: the first cause stays
-	}
-	// What is left in the buffer belongs to the record: it goes before anything else of any saver.
-	more <- sv.buf
-	sv.buf = <-sv.free
-}
-
-// errPasses is our own mistake, found before it becomes a file.
-var errPasses = errors.New("a long value was not written with the length announced for it")
-
-// packedLen is how long v is compressed, or 0 if that saves nothing. It gives up early on what does not shrink.
-func (sv *saver) packedLen(v value.Value, size int) int {
-	const trial = 16 * rdb.PieceMax
-	packed, seen := 0, 0
-	b := make([]byte, 0, rdb.PieceMax+rdb.PieceMax/16)
-	eachPiece(v, func(p []byte) bool {
-		packed += len(sv.e.AppendPiece(b, p))
-		seen += len(p)
-		return !sv.s.stopped.Load() && (seen < trial || packed < seen)
-	})
-	if seen < size || packed > size-4 {
-		return 0
-	}
-	return packed
-}
-
-// eachPiece yields v's bytes in pieces that AppendPiece takes.
-func eachPiece(v value.Value, yield func([]byte) bool) {
-	v.Chunks(func(p []byte) bool {
-		for len(p) > rdb.PieceMax {
-			if !yield(p[:rdb.PieceMax]) {
-				return false
-			}
-			p = p[rdb.PieceMax:]
-		}
-		return len(p) == 0 || yield(p)
-	})
 }
 
 // A delay is rdb-key-save-delay or key-load-delay: µs after each key, or, negative, a µs after one in so many keys.

@@ -167,7 +167,7 @@ func (s *Scheduler) options() (FileOptions, Options) {
 	set := s.parts.Settings
 	f := FileOptions{Path: set.FileName.Get(), Sync: set.IncrementalSync.Get(), Compression: set.FileCompression.Get(), Log: s.parts.Log}
 	o := Options{
-		Compress: set.Compress.Get(), Checksum: set.Checksum.Get(), Delay: set.SaveDelay.Get(),
+		Compress: set.Compress.Get(), Checksum: set.Checksum.Get(), Delay: set.SaveDelay.Get(), Newest: int(set.Version.Get()),
 		Savers: int(set.SaverConcurrency.Get()), Header: s.parts.Header(),
 	}
 	if s.parts.Clock != nil {

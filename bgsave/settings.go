@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"spindle/bgsave/codec"
 	"spindle/internal/setting"
 )
 
@@ -24,6 +25,7 @@ type Settings struct {
 	LoadingInterval  setting.Int // bytes of a file between two looks at clients
 	FileCompression  setting.Enum[FileCompression]
 	SaverConcurrency setting.Int
+	Version          setting.Int // the newest RDB version that readers of our files know
 }
 
 // A Rule asks for a save when at least Changes were made and Seconds have passed since the last.
@@ -67,6 +69,7 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewEnum("rdb-file-compression", &s.FileCompression, CompressNone, []setting.Choice[FileCompression]{
 			{Name: "none", Value: CompressNone}, {Name: "zstd", Value: CompressZstd}, {Name: "s2", Value: CompressS2}}),
 		setting.NewInt("rdb-savers", &s.SaverConcurrency, 0, setting.Between(0, 128)),
+		setting.NewInt("rdb-version", &s.Version, codec.NewestVersion, setting.Between(10, codec.NewestVersion)),
 	}
 }
 
@@ -89,7 +92,10 @@ func parseRules(args []string, old []Rule, how setting.How) ([]Rule, error) {
 	}
 	for i := 0; i < len(args); i += 2 {
 		seconds, err1 := strconv.ParseInt(args[i], 10, 64)
-		changes, err2 := strconv.ParseInt(args[i+1], 10, 64)
+		changes, err2 := int64(0), error(nil) // what CONFIG SET save "3600 " says after its blank counts as 0
+		if args[i+1] != "" {
+			changes, err2 = strconv.ParseInt(args[i+1], 10, 64)
+		}
 		if err1 != nil || err2 != nil || seconds < 1 || changes < 0 {
 			return nil, errSaveRules
 		}

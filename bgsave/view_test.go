@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"spindle/bgsave/codec"
 	"spindle/bgsave/rdb"
 	"spindle/engine/data/memory"
 	"spindle/engine/data/value"
@@ -30,7 +31,7 @@ func newSheet(t testing.TB) *sheet {
 		t.Fatal(err)
 	}
 	s := &sheet{heap: h, dbs: map[int][]value.Value{}}
-	s.store.Init(h, 1)
+	s.store.Init(h)
 	return s
 }
 
@@ -105,6 +106,7 @@ type notebook struct {
 
 func newNotebook() *notebook { return &notebook{keys: map[string]string{}, databases: 16} }
 
+func (n *notebook) Prepare(codec.Env)             {}
 func (n *notebook) Databases() int                { return n.databases }
 func (n *notebook) Reserve(_ int, keys, _ uint64) { n.reserved += keys }
 func (n *notebook) Function(code []byte) error    { return fmt.Errorf("no functions here") }

@@ -25,11 +25,15 @@ type waiting struct {
 }
 
 // A line is who waits for one key; a stand is one client's place in it, so that leaving costs O(1) however long the line.
-type line struct{ first, last *stand }
+type line struct {
+	first, last *stand
+	gone        int // who asked to hear of the key's going (command.Wait.Gone)
+}
 
 type stand struct {
 	p          *parked
 	key        keyName
+	gone       bool // p asked to hear of the key's going
 	prev, next *stand
 }
 
@@ -40,6 +44,9 @@ func (l *line) add(s *stand) {
 		l.first = s
 	}
 	l.last = s
+	if s.gone {
+		l.gone++
+	}
 }
 
 func (l *line) remove(s *stand) {
@@ -52,6 +59,9 @@ func (l *line) remove(s *stand) {
 		s.next.prev = s.prev
 	} else {
 		l.last = s.prev
+	}
+	if s.gone {
+		l.gone--
 	}
 }
 
@@ -92,10 +102,11 @@ func (c *Core) Block(ctx *command.Context, w command.Wait) {
 		} else if l.last.p == p {
 			continue // W3
 		}
-		p.stands = append(p.stands, stand{p: p, key: name})
+		p.stands = append(p.stands, stand{p: p, key: name, gone: w.Gone})
 		l.add(&p.stands[len(p.stands)-1])
 	}
 	c.waiting.byClient[cl] = p
+	c.space.Blocking = len(c.waiting.byKey)
 	if w.DeadlineMs != 0 {
 		heap.Push(&c.waiting.timeouts, p)
 	}
@@ -115,6 +126,22 @@ func (c *Core) Ready(db int, key []byte) {
 	}
 }
 
+// gone is Ready when a stream has left its key: for those who want to hear of that.
+func (c *Core) gone(db int, key []byte) {
+	if l := c.waiting.byKey[keyName{db, string(key)}]; l != nil && l.gone > 0 {
+		c.Ready(db, key)
+	}
+}
+
+// wholly is Ready for all keys of a database that somebody waits for: it has been emptied or swapped.
+func (c *Core) wholly(db int) {
+	for name := range c.waiting.byKey {
+		if name.db == db {
+			c.Ready(db, []byte(name.key))
+		}
+	}
+}
+
 // serveReady tries the clients that wait for ready keys, in the order of W2, until no key is ready any more.
 func (c *Core) serveReady() {
 	w := &c.waiting
@@ -130,11 +157,14 @@ func (c *Core) serveReady() {
 			if w.byClient[p.cl] != p {
 				break // it left while the one before was served
 			}
-			done := false
-			c.answerParked(p, func(ctx *command.Context) { done = p.wait.Retry(ctx) })
-			if !done && !c.keyExists(name) {
-				break // the key is used up: those behind wait on
+			if !p.wait.Gone && !c.keyExists(name) {
+				if l.gone == 0 {
+					break // the key is used up: those behind wait on
+				}
+				s = next // of those behind, only who asked to hear of that is tried
+				continue
 			}
+			c.answerParked(p, func(ctx *command.Context) { p.wait.Retry(ctx) })
 			s = next
 		}
 	}
@@ -217,6 +247,7 @@ func (c *Core) unpark(cl *client.Client) {
 			delete(w.byKey, s.key)
 		}
 	}
+	c.space.Blocking = len(w.byKey)
 	cl.Flags &^= client.Blocked
 	cl.Wait = nil
 }

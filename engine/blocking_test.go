@@ -8,6 +8,7 @@ import (
 
 	"spindle/engine/client"
 	"spindle/engine/command"
+	"spindle/engine/data/value"
 )
 
 func (h *house) parkAll(n int, line string) (clients []*client.Client, conns []*fakeConn) {
@@ -150,5 +151,64 @@ func TestManyWaitForOneKey(t *testing.T) {
 	}
 	if h.BlockedClients() != 2000 {
 		t.Errorf("%d are left", h.BlockedClients())
+	}
+}
+
+// streamRows are STREAM key, which makes one, and GROUP key, which waits for as long as there is one.
+var streamRows = []command.Spec{
+	{Name: "stream", Arity: 2, Flags: command.Write, Run: func(c *command.Context) error {
+		c.DB.PutPacked(c.Args[1], value.Stream, value.Listpack, []byte("any"), 0)
+		c.Changed(1)
+		c.Reply.OK()
+		return nil
+	}},
+	{Name: "group", Arity: 2, Flags: command.Write, Run: func(c *command.Context) error {
+		c.Core.Block(c, command.Wait{Keys: c.Args[1:2], Gone: true, Retry: func(c *command.Context) bool {
+			if c.DB.LookupWrite(c.Args[1]).Type() == value.Stream {
+				return false
+			}
+			c.Reply.Simple("gone")
+			return true
+		}})
+		return nil
+	}},
+}
+
+// TestWhoWaitsHearsOfStreamsThatGo: those who asked to, also behind others, and however the stream goes; nobody else is disturbed.
+func TestWhoWaitsHearsOfStreamsThatGo(t *testing.T) {
+	for _, how := range []string{"DEL s", "UNLINK s", "RENAME s t", "SET s v", "FLUSHDB", "FLUSHALL", "SWAPDB 0 1", "MOVE s 1", "PEXPIREAT s 1"} {
+		h := newHouse(t, streamRows...)
+		_, behind := h.parkAll(1, "PARK s")
+		_, parked := h.parkAll(1, "GROUP s")
+		h.space.DB(0).PutPacked([]byte("s"), value.Stream, value.Listpack, []byte("any"), 0)
+		h.waiting.ready = h.waiting.ready[:0] // who parked for s would take it
+		clear(h.waiting.isReady)
+		cl, _ := h.arrive()
+		h.do(cl, "PING")
+		h.expect(how+": too early", parked[0].take(), "")
+		h.do(cl, how)
+		h.expect(how, parked[0].take(), "post +gone\r\n; resume")
+		if how != "SET s v" { // which PARK is content with
+			h.expect(how+": PARK", behind[0].take(), "")
+		}
+		if h.space.Blocking != h.BlockingKeys() {
+			t.Errorf("%s: the keyspace believes in %d keys that are waited for, of %d", how, h.space.Blocking, h.BlockingKeys())
+		}
+	}
+}
+
+// TestSwappedDatabasesServeWhoWaits: what comes with SWAPDB is as good as what is pushed; so is what is renamed or moved there.
+func TestSwappedDatabasesServeWhoWaits(t *testing.T) {
+	for _, how := range []string{"SWAPDB 0 1", "RENAME t s", "COPY t s", "STREAM s"} {
+		h := newHouse(t, streamRows...)
+		h.space.DB(0).PutPacked([]byte("t"), value.List, value.Listpack, []byte("any"), 0)
+		h.space.DB(1).PutPacked([]byte("s"), value.List, value.Listpack, []byte("any"), 0)
+		_, parked := h.parkAll(1, "PARK s")
+		cl, _ := h.arrive()
+		h.do(cl, how)
+		h.expect(how, parked[0].take(), "post $1\r\ns\r\n; resume")
+		if h.space.Blocking != 0 {
+			t.Errorf("%s: somebody still waits for %d keys", how, h.space.Blocking)
+		}
 	}
 }

@@ -44,7 +44,11 @@ func (c *Core) Malformed(session any, err *protocol.Error) {
 // Closed implements protocol.Handler: a client's connection is gone.
 func (c *Core) Closed(session any) {
 	cl := session.(*client.Client)
-	c.Do(func() { c.forget(cl) })
+	c.Do(func() {
+		if c.clients.Get(cl.ID) == cl { // else it was evicted
+			c.forget(cl)
+		}
+	})
 }
 
 // forget takes cl out of everything that knows it.

@@ -61,10 +61,9 @@ type Core struct {
 	memory    *Barrier
 	loading   *Barrier
 
-	bufferBytes, uncountedBytes func() int64
-	measureBuffers              func()
-	buffersAt                   int64
-	labels                      []context.Context // by command.Spec.ID, while somebody profiles
+	nudge   chan struct{}     // has RunDuties look at once
+	stuckAt int64             // when the log last said that no client may be evicted
+	labels  []context.Context // by command.Spec.ID, while somebody profiles
 }
 
 // Hooks are what other packages want to be told by the core, inside the turn. Nil ones are not called.
@@ -79,7 +78,11 @@ type Hooks struct {
 	Frozen      func()                                   // a view was taken
 	Gone        func(cl *client.Client)                  // a client left: watches, subscriptions, replicas
 	Evicted     func(n int)
-	Tick        []func(nowMs int64) // every 100 ms, each bounded to some tens of µs
+
+	EvictingClient func(cl *client.Client) // cl is about to be closed because clients cost too much together
+	Stuck          func()                  // they still do, and none of them may be evicted
+
+	Tick []func(nowMs int64) // every 100 ms, each bounded to some tens of µs
 }
 
 // Parts is what a Core is built from.
@@ -100,6 +103,8 @@ func New(p Parts) *Core {
 		space: p.Space, catalogue: p.Catalogue, clients: p.Clients, settings: p.Settings,
 		common: p.Common, hooks: p.Hooks, lazy: p.Lazy, whole: p.Whole, started: time.Now(),
 	}
+	c.nudge = make(chan struct{}, 1)
+	c.clients.Costs.OnPressure(c.pressClients)
 	c.waiting.init()
 	c.meter.init(c.started)
 	c.takeJob = c.space.Heap().TakeJob
@@ -122,7 +127,11 @@ func (c *Core) Serve(b *protocol.Batch) {
 		cl.Reading += b.Requests[n-1].End
 	}
 	b.Reply.RESP3 = cl.Protocol == 3
+	if c.clients.Costs.Pressed() {
+		c.evictClients()
+	}
 	c.run(cl, b)
+	cl.Note()
 	if c.nanos >= c.dutyAt {
 		c.runDuties() // before settle: what they decide leaves with the turn
 	}
@@ -172,6 +181,9 @@ func (c *Core) settle() {
 	c.later = c.later[:0]
 	if len(c.waiting.ready) > 0 {
 		c.serveReady()
+	}
+	if c.clients.Costs.Pressed() {
+		c.evictClients()
 	}
 	for _, s := range c.sinks {
 		s.TurnDone()

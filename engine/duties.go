@@ -26,8 +26,9 @@ const (
 type duties struct {
 	lastTick   int64
 	nextVisit  int64 // client id to go on from
-	activeOff  bool  // DEBUG SET-ACTIVE-EXPIRE 0
-	cronPaused bool  // DEBUG PAUSE-CRON 1
+	nextNote   int64
+	activeOff  bool // DEBUG SET-ACTIVE-EXPIRE 0
+	cronPaused bool // DEBUG PAUSE-CRON 1
 	loading    bool
 	behind     bool // more keys are past their deadline than the last slice could take
 	draining   bool // reclaimers have freed more than the last slice took back
@@ -40,6 +41,9 @@ func (c *Core) SetActiveExpire(on bool) { c.duties.activeOff = !on }
 // PauseCron is DEBUG PAUSE-CRON.
 func (c *Core) PauseCron(on bool) { c.duties.cronPaused = on }
 
+// CronPaused says that what waits for the next tick waits for DEBUG PAUSE-CRON 0.
+func (c *Core) CronPaused() bool { return c.duties.cronPaused }
+
 // RunDuties keeps the duties going on an idle server until stop closes. It runs on a goroutine of its own and takes
 // a turn only when something is due.
 func (c *Core) RunDuties(stop <-chan struct{}) {
@@ -51,6 +55,7 @@ func (c *Core) RunDuties(stop <-chan struct{}) {
 		case <-stop:
 			return
 		case <-timer.C:
+		case <-c.nudge:
 		}
 		timer.Reset(c.dutyTurn())
 	}
@@ -130,6 +135,7 @@ func (c *Core) tick(nanos int64) {
 	c.meter.ops.Sample(c.meter.commands, nanos)
 	c.meter.perTurn.Sample(c.meter.turns, nanos)
 	c.timeOutClients()
+	c.noteClients()
 	for _, f := range c.hooks.Tick {
 		f(c.nowMs)
 	}
@@ -154,7 +160,7 @@ func (c *Core) timeOutClients() {
 			c.duties.nextVisit = cl.ID
 			return
 		}
-		if cl.Flags&exempt == 0 && cl.Conn != nil && c.nowMs-max(cl.LastMs, cl.Conn.LastRead()) > limit {
+		if cl.Flags&exempt == 0 && cl.Conn != nil && c.nowMs-max(cl.LastMs, cl.Conn.LastActive()) > limit {
 			cl.Conn.Close(false)
 		}
 	}
@@ -164,28 +170,43 @@ func (c *Core) timeOutClients() {
 // installKeyspaceHooks has the keyspace report what it removes by itself.
 func (c *Core) installKeyspaceHooks() {
 	c.prepareFrames()
-	c.space.Hooks.Expired, c.space.Hooks.Evicted = c.expired, c.evicted
+	h := &c.space.Hooks
+	h.Expired, h.Evicted = c.expired, c.evicted
+	h.FieldExpired, h.FieldsExpired = c.fieldExpired, c.fieldsExpired
+	h.Ready, h.Gone, h.Whole = c.Ready, c.gone, c.wholly
 }
 
 var (
 	wordDel    = []byte("DEL")
 	wordUnlink = []byte("UNLINK")
+	wordHDel   = []byte("HDEL")
 )
 
 // expired tells sinks and listeners that key is about to go because its deadline has passed.
 func (c *Core) expired(db int, key []byte) {
-	c.gone(db, key, c.common.LazyfreeExpire.Get())
+	c.effectOfRemoval(db, key, c.common.LazyfreeExpire.Get())
 	c.Notify(command.EventExpired, "expired", db, key)
 }
 
 // evicted does the same for a key that makes room.
 func (c *Core) evicted(db int, key []byte) {
-	c.gone(db, key, c.settings.LazyfreeEviction.Get())
+	c.effectOfRemoval(db, key, c.settings.LazyfreeEviction.Get())
 	c.Notify(command.EventEvicted, "evicted", db, key)
 }
 
-// gone is no change that the save rules count: nobody has made it.
-func (c *Core) gone(db int, key []byte, lazily bool) {
+// fieldExpired tells sinks that a field of the hash at key is about to go because its deadline has passed.
+func (c *Core) fieldExpired(db int, key, field []byte) { c.Effect(db, wordHDel, key, field) }
+
+// fieldsExpired tells listeners of a hash that has lost fields so, and perhaps is gone with them.
+func (c *Core) fieldsExpired(db int, key []byte, _ int, emptied bool) {
+	c.Notify(command.EventHash, "hexpired", db, key)
+	if emptied {
+		c.Notify(command.EventGeneric, "del", db, key)
+	}
+}
+
+// effectOfRemoval is no change that the save rules count: nobody has made it.
+func (c *Core) effectOfRemoval(db int, key []byte, lazily bool) {
 	if lazily {
 		c.Effect(db, wordUnlink, key)
 	} else {

@@ -53,19 +53,7 @@ func (c *Core) overLimit() int64 {
 	if limit == 0 {
 		return 0
 	}
-	return c.UsedMemory() - c.uncounted() - c.space.Heap().Retained() - int64(min(limit, math.MaxInt64))
-}
-
-// buffersFreshFor is how old, in ns, the sum of buffers may be when keys would be evicted for it.
-const buffersFreshFor = int64(10 * time.Millisecond)
-
-// overLimitNow is overLimit with the buffers measured anew: what clients have given back since the last round must cost no key.
-func (c *Core) overLimitNow() int64 {
-	if c.measureBuffers != nil && c.nanos-c.buffersAt > buffersFreshFor {
-		c.buffersAt = c.nanos
-		c.measureBuffers()
-	}
-	return c.overLimit()
+	return c.UsedMemory() - c.clients.Costs.Replicas() - c.space.Heap().Retained() - int64(min(limit, math.MaxInt64))
 }
 
 // evict brings memory under the limit, within the time that maxmemory-eviction-tenacity grants; what is left is for the
@@ -76,9 +64,6 @@ func (c *Core) evict() (enough bool) {
 		return true
 	}
 	if c.space.Replica || c.space.Hiding || c.duties.loading {
-		return true
-	}
-	if over = c.overLimitNow(); over <= 0 {
 		return true
 	}
 	began, limit := time.Now(), c.evictionTime()
@@ -112,27 +97,11 @@ func (c *Core) evictionTime() time.Duration {
 	return math.MaxInt64
 }
 
-// UsedMemory is what the data and the connections' buffers cost, exactly for the data.
-func (c *Core) UsedMemory() int64 { return c.space.Heap().Used() + c.buffers() }
-
-// SetBufferMeter tells how to find what connections' buffers cost, which part of it is not counted for eviction, and how to measure
-// both anew, client by client.
-func (c *Core) SetBufferMeter(all, uncounted func() int64, measure func()) {
-	c.bufferBytes, c.uncountedBytes, c.measureBuffers = all, uncounted, measure
-}
-
-func (c *Core) buffers() int64 {
-	if c.bufferBytes == nil {
-		return 0
-	}
-	return c.bufferBytes()
-}
-
-func (c *Core) uncounted() int64 {
-	if c.uncountedBytes == nil {
-		return 0
-	}
-	return c.uncountedBytes()
+// UsedMemory is what the data, the clients and their buffers cost. What clients have reserved for arguments on their way in is counted
+// as data.
+func (c *Core) UsedMemory() int64 {
+	costs := &c.clients.Costs
+	return c.space.Heap().Used() + costs.Sum() + costs.Primary() + costs.Replicas() - costs.Reserved()
 }
 
 // Loading says whether the data set is being read, so that what is here is only a part of it.

@@ -24,6 +24,7 @@ type fakeConn struct {
 	mu     sync.Mutex
 	log    []string // "post …", "resume", "close", "close after output"
 	remote string
+	active int64 // what LastActive says
 }
 
 func (f *fakeConn) note(format string, args ...any) {
@@ -63,7 +64,7 @@ func (f *fakeConn) Close(afterOutput bool) {
 }
 func (f *fakeConn) SetClass(protocol.Class) {}
 func (f *fakeConn) Usage() protocol.Usage   { return protocol.Usage{} }
-func (f *fakeConn) LastRead() int64         { return 0 }
+func (f *fakeConn) LastActive() int64       { return f.active }
 
 // text is a reply as it would leave.
 func text(r *protocol.Reply) string {

@@ -26,6 +26,7 @@ type meter struct {
 	commands       uint64
 	dirty          int64
 	connections    uint64
+	evictedClients uint64
 	errorReplies   uint64
 	unexpected     uint64
 	errors         map[string]uint64 // by code: INFO errorstats
@@ -146,6 +147,7 @@ type Figures struct {
 	Connections, Commands       uint64
 	OpsPerSecond                float64
 	ErrorReplies, Rejected      uint64
+	EvictedClients              uint64
 	Unexpected                  uint64
 	TurnsPerSecond              float64
 	Errors                      []ErrorCount
@@ -170,7 +172,7 @@ func (c *Core) Figures() Figures {
 	f := Figures{
 		Uptime: time.Since(c.started), Connections: m.connections, Commands: m.commands, OpsPerSecond: m.ops.PerSecond(),
 		Unexpected: m.unexpected, TurnsPerSecond: m.perTurn.PerSecond(),
-		ErrorReplies: m.errorReplies, Rejected: m.rejectedCalls, ErrorsFull: m.errorsFull, Dirty: m.dirty,
+		EvictedClients: m.evictedClients, ErrorReplies: m.errorReplies, Rejected: m.rejectedCalls, ErrorsFull: m.errorsFull, Dirty: m.dirty,
 		Turns: m.turns, TurnNanos: m.turnNanos, DutyNanos: m.dutyNanos, LongestTurn: time.Duration(m.longestTurn), LongestTurnCPU: time.Duration(m.longestTurnCPU),
 		MostCommandsPerTurn: m.mostCommands, Clients: c.clients.Len(), Blocked: c.BlockedClients(), Keys: c.BlockingKeys(),
 		Monitors: len(c.monitors),
@@ -187,8 +189,9 @@ func (c *Core) ResetFigures() {
 	m := &c.meter
 	m.commands, m.connections, m.errorReplies, m.rejectedCalls = 0, 0, 0, 0
 	m.turns, m.turnNanos, m.dutyNanos, m.longestTurn, m.mostCommands = 0, 0, 0, 0, 0
-	m.longestTurnCPU = 0
-	m.commandsBefore = 0
+	m.longestTurnCPU, m.evictedClients = 0, 0
+	m.commandsBefore, m.unexpected = 0, 0
+	m.ops, m.perTurn = Rate{}, Rate{} // they go by differences
 	m.errors, m.errorsFull = map[string]uint64{}, false
 	c.catalogue.ResetStats()
 }

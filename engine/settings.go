@@ -22,12 +22,13 @@ type Settings struct {
 	LazyfreeEviction    setting.Bool
 	MeasureTurnCPU      setting.Bool // reads the thread's clock at each turn: two system calls
 
-	MaxMemory    setting.Uint // bytes; 0: no limit
-	Policy       setting.Enum[EvictionPolicy]
-	Samples      setting.Int
-	Tenacity     setting.Int
-	LFULogFactor setting.Int
-	LFUDecayTime setting.Int
+	MaxMemory     setting.Uint // bytes; 0: no limit
+	ClientsMemory setting.Int  // bytes, or as a negative number a percentage of MaxMemory; 0: no limit
+	Policy        setting.Enum[EvictionPolicy]
+	Samples       setting.Int
+	Tenacity      setting.Int
+	LFULogFactor  setting.Int
+	LFUDecayTime  setting.Int
 }
 
 // Permission is who may do a thing that is dangerous on a shared host.
@@ -68,6 +69,7 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewBool("measure-turn-cpu", &s.MeasureTurnCPU, false),
 		setting.NewBool("lazyfree-lazy-eviction", &s.LazyfreeEviction, false),
 		setting.NewMemoryUint("maxmemory", &s.MaxMemory, 0),
+		setting.NewMemoryPercent("maxmemory-clients", &s.ClientsMemory, 0, setting.Between(-100, math.MaxInt64)),
 		setting.NewEnum("maxmemory-policy", &s.Policy, EvictionPolicy(keyspace.NoEviction), policies),
 		setting.NewInt("maxmemory-samples", &s.Samples, 5, setting.Between(1, 64)),
 		setting.NewInt("maxmemory-eviction-tenacity", &s.Tenacity, 10, setting.Between(0, 100)),

@@ -74,7 +74,12 @@ type Usage struct {
 	Pieces    int // pieces Output is held in (oll)
 	ReplyCap  int // size of the fixed reply buffer (rbs)
 	Total     int // all memory the connection's buffers cost
+	Reserved  int // of Total, what Handler.Reserve has lent: the handler's own memory
 }
+
+// An Accountant is a Session (see Handler.Open) that wants to know at once what its connection's buffers cost. The loop tells when that
+// changes, outside of Serve: bytes and reserved are Usage's Total and Reserved.
+type Accountant interface{ Account(bytes, reserved int) }
 
 // A Conn is a connection as the core sees it. Every method may be called from any goroutine.
 type Conn interface {
@@ -95,6 +100,6 @@ type Conn interface {
 	// SetClass chooses the output limit; the default is ClassNormal.
 	SetClass(Class)
 	Usage() Usage
-	// LastRead is when bytes last arrived, in Unix ms (CLIENT LIST's idle).
-	LastRead() int64
+	// LastActive is when bytes last arrived or left, in Unix ms: CLIENT LIST's idle and the timeout setting go by it.
+	LastActive() int64
 }

@@ -1,6 +1,9 @@
 package protocol
 
-import "fmt"
+import (
+	"bytes"
+	"fmt"
+)
 
 // An Error is an error reply: a code that clients match on and a text for people.
 type Error struct{ Code, Text string }
@@ -9,7 +12,15 @@ type Error struct{ Code, Text string }
 func (e *Error) Error() string { return e.Code + " " + e.Text }
 
 // Errorf is an error reply with a text made for the occasion; CR and LF in it become spaces when it is written.
+//
+// Shape: bytes of a client's among args count up to their first zero byte, as in the reference, where they are C strings.
 func Errorf(code, format string, args ...any) *Error {
+	for i, a := range args {
+		if b, ok := a.([]byte); ok {
+			b, _, _ = bytes.Cut(b, []byte{0})
+			args[i] = b
+		}
+	}
 	return &Error{code, fmt.Sprintf(format, args...)}
 }
 

@@ -200,6 +200,14 @@ func (p *Parser) Pending() bool { return p.kind != 0 }
 // further: at least the end of the argument that is awaited. Parsing earlier is harmless. 0 if nothing is pending.
 func (p *Parser) Need() int { return p.need }
 
+// Awaited is the length of the argument that has begun and is not complete; 0 if there is none.
+func (p *Parser) Awaited() int {
+	if !p.bulk {
+		return 0
+	}
+	return p.size
+}
+
 // Large says whether the incomplete request waits only for its last argument and that is worth a Bulk: size bytes of which the first
 // is, or will be, buf[at].
 func (p *Parser) Large() (at, size int, ok bool) {

@@ -32,6 +32,18 @@ func (p *Parser) Stream(buf []byte, b *Bulk) {
 // Streaming says whether a request is being streamed, or has been and waits for Served.
 func (p *Parser) Streaming() bool { return p.stream.bulk != nil }
 
+// Streamed is how much of the argument has arrived, and how long it is.
+func (p *Parser) Streamed() (got, size int) {
+	if p.stream.bulk == nil {
+		return 0, 0
+	}
+	size = len(p.stream.bulk.Data)
+	return min(p.stream.got, size), size
+}
+
+// Lent says whether the argument's memory is the handler's.
+func (p *Parser) Lent() bool { return p.stream.bulk != nil && p.stream.bulk.Release != nil }
+
 // Room is where the next bytes of the argument go, for a read straight into it; empty when only its CRLF is missing.
 func (p *Parser) Room() []byte {
 	if s := &p.stream; s.got < len(s.bulk.Data) {

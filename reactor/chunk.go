@@ -82,7 +82,7 @@ func (c *conn) keep(data []byte) {
 func (c *conn) room(n int) {
 	have := len(c.pending) - c.served
 	if c.pending == nil {
-		c.pending = c.loop.chunks.lease(n)
+		c.pending = c.grow(0, n)
 		return
 	}
 	if len(c.pending)+n <= cap(c.pending) {
@@ -91,12 +91,29 @@ func (c *conn) room(n int) {
 	if have+n <= cap(c.pending) && c.served >= have { // moved at most once per byte that arrived
 		copy(c.pending, c.pending[c.served:])
 	} else {
-		grown := c.loop.chunks.lease(max(have+n, have*2))
+		grown := c.grow(have, n)
 		grown = append(grown, c.pending[c.served:]...)
 		c.loop.chunks.giveBack(c.pending)
 		c.pending = grown
 	}
 	c.pending, c.served = c.pending[:have], 0
+}
+
+// Long arguments get a chunk of their own length, which no pool takes back: from chunkExact on, and up to chunkAtOnce as soon as their
+// length is known. A greater one has to send half of it first: a header alone must not cost much.
+const (
+	chunkExact  = 64 << 10
+	chunkAtOnce = 4 << 20
+)
+
+// grow gives a greater chunk for have bytes and n more. It is at least twice as great, so that a byte is copied a bounded number of
+// times; but not greater than a long argument needs that began not long ago, so that what waits does not cost twice what was sent.
+func (c *conn) grow(have, n int) []byte {
+	double := max(have+n, have*2)
+	if p := c.parser; p != nil && p.Awaited() >= max(have/4, chunkExact) && p.Need() >= have+n && p.Need() <= max(double, chunkAtOnce) {
+		return make([]byte, 0, p.Need())
+	}
+	return c.loop.chunks.lease(double)
 }
 
 // drained gives the chunk back when nothing in it is left to serve (L3).

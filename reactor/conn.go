@@ -22,7 +22,8 @@ type conn struct {
 	loop    *loop
 	fd      int
 	session any
-	limiter protocol.Limiter // session, if it knows its client's limits
+	limiter protocol.Limiter    // session, if it knows its client's limits
+	keeper  protocol.Accountant // session, if it wants to know what the buffers cost
 
 	local, remote  string
 	unix, loopback bool
@@ -48,15 +49,18 @@ type conn struct {
 	softSince time.Time // when output passed the soft limit; zero: it is below
 	batchAt   int       // where the batch's reply begins in out.tail.B, while it is run
 	batchLent int       // and in out.tail.Lent
-	seenIn    int       // what usageIn and usageOut were set to
+	seenIn    int       // what usageIn, usageRoom and usageOut were set to
+	seenRoom  int
 	seenOut   int
 	host      any // the backend's own
 
 	class     atomic.Uint32
-	lastRead  atomic.Int64
-	usageIn   atomic.Int64 // held back bytes, and the room they lie in
+	lastMoved atomic.Int64 // when bytes last arrived or left, Unix ms
+	usageIn   atomic.Int64 // bytes read and not served, and the room behind them
 	usageRoom atomic.Int64
+	usageLent atomic.Int64 // of both, what the handler has reserved
 	usageOut  atomic.Int64
+	usageIdle atomic.Int64 // what reply buffers have room for beyond usageOut
 	usageOll  atomic.Int64
 }
 
@@ -72,7 +76,7 @@ func (c *conn) OnTraffic(data []byte) {
 	l := c.loop
 	l.tally.reads++
 	l.tally.in += int64(len(data))
-	c.lastRead.Store(l.now())
+	c.lastMoved.Store(l.now())
 	if c.closing || c.closed {
 		return
 	}
@@ -276,6 +280,7 @@ func (c *conn) flushNow() {
 	if n > 0 {
 		l.tally.writes++
 		l.tally.out += int64(n)
+		c.lastMoved.Store(l.now()) // who is being sent a long reply is not idle
 	}
 	switch result {
 	case flushedAll:
@@ -373,8 +378,9 @@ func (c *conn) readIntoBulk(n int) {
 	l := c.loop
 	l.tally.reads++
 	l.tally.in += int64(n)
-	c.lastRead.Store(l.now())
+	c.lastMoved.Store(l.now())
 	c.parser.Advance(n)
+	c.noteInput()
 }
 
 // runStreamed runs the one request whose last argument was streamed. Not done, it stays with its parser until Resume.
@@ -448,11 +454,13 @@ func (c *conn) resume() {
 func (c *conn) open() {
 	l := c.loop
 	l.conns[c] = struct{}{}
-	c.lastRead.Store(l.now())
+	c.lastMoved.Store(l.now())
 	session, refusal := l.handler.Open(c)
 	c.session = session
 	c.limiter, _ = session.(protocol.Limiter)
+	c.keeper, _ = session.(protocol.Accountant)
 	if session == nil {
+		l.reactor.rejected.Add(1)
 		if len(refusal) > 0 {
 			send(c.fd, refusal)
 		}
@@ -524,7 +532,7 @@ func (c *conn) LocalAddr() string  { return c.local }
 func (c *conn) RemoteAddr() string { return c.remote }
 func (c *conn) Unix() bool         { return c.unix }
 func (c *conn) Loopback() bool     { return c.loopback }
-func (c *conn) LastRead() int64    { return c.lastRead.Load() }
+func (c *conn) LastActive() int64  { return c.lastMoved.Load() }
 
 func (c *conn) Post(turn uint64, p []byte) {
 	c.loop.post(mail{kind: mailPost, c: c, turn: turn, p: p})

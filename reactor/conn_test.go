@@ -265,3 +265,27 @@ func TestLentReplyIsReleasedOnceWhenTheConnectionDies(t *testing.T) {
 		eventually(t, "the late one too", func() bool { return h.lentFreed.Load() == 5 })
 	})
 }
+
+// TestLastActiveCountsWrites: a client that only takes what it is sent, however slowly, is not idle.
+func TestLastActiveCountsWrites(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b Backend) {
+		h := newBoard()
+		_, addr := serveBoard(t, h, Options{Backend: b})
+		p := dial(t, addr)
+		p.send(command("NAME", "slow"))
+		p.expect("+OK\r\n")
+		c := h.seat("slow").c
+		const size = 16 << 20 // more than both sockets hold
+		p.send(command("FILL", fmt.Sprint(size)))
+		eventually(t, "the socket is full", func() bool { return c.Usage().Output > 0 })
+		then := c.LastActive()
+		time.Sleep(20 * time.Millisecond)
+		if now := c.LastActive(); now != then {
+			t.Fatalf("active at %d, then at %d: nothing has moved", then, now)
+		}
+		p.expect(fmt.Sprintf("$%d\r\n%s\r\n", size, strings.Repeat("y", size)))
+		if now := c.LastActive(); now < then+20 {
+			t.Errorf("active at %d, %d before the reply was read", now, then)
+		}
+	})
+}

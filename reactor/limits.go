@@ -75,15 +75,22 @@ func (c *conn) overQuery(bytes int) {
 
 // noteInput publishes what the connection holds back, and closes it if that is too much.
 func (c *conn) noteInput() {
-	n := len(c.pending) - c.served
-	if n == 0 && c.seenIn == 0 {
+	n, room, lent := len(c.pending)-c.served, cap(c.pending)-len(c.pending), 0
+	if c.streaming() {
+		got, size := c.parser.Streamed()
+		n, room = n+got, room+size-got
+		if c.parser.Lent() {
+			lent = size
+		}
+	}
+	if n == c.seenIn && room == c.seenRoom {
 		return
 	}
-	if n != c.seenIn {
-		c.seenIn = n
-		c.usageIn.Store(int64(n))
-		c.usageRoom.Store(int64(cap(c.pending) - len(c.pending)))
-	}
+	c.seenIn, c.seenRoom = n, room
+	c.usageIn.Store(int64(n))
+	c.usageRoom.Store(int64(room))
+	c.usageLent.Store(int64(lent))
+	c.tellKeeper()
 	if n > chunkMin && !c.closed && int64(n) > c.loop.reactor.settings.QueryBuffer.Get() {
 		c.overQuery(n)
 	}
@@ -96,7 +103,17 @@ func (c *conn) noteOutput() {
 	}
 	c.seenOut = c.out.bytes
 	c.usageOut.Store(int64(c.out.bytes))
+	c.usageIdle.Store(int64(c.out.idle + cap(c.out.tail.B) - len(c.out.tail.B)))
 	c.usageOll.Store(int64(c.out.pieces()))
+	c.tellKeeper()
+}
+
+// tellKeeper tells the session what the buffers cost now. Nothing is told of a connection that is closed: Closed has said that.
+func (c *conn) tellKeeper() {
+	if c.keeper != nil && !c.closed {
+		u := c.Usage()
+		c.keeper.Account(u.Total, u.Reserved)
+	}
 }
 
 // SetClass chooses the output limit.
@@ -118,6 +135,7 @@ func (c *conn) Usage() protocol.Usage {
 		Pieces:    int(c.usageOll.Load()),
 		ReplyCap:  replySize,
 	}
-	u.Total = connBytes + u.Query + u.QueryFree + u.Output
+	u.Reserved = int(c.usageLent.Load())
+	u.Total = connBytes + u.Query + u.QueryFree + u.Output + int(c.usageIdle.Load())
 	return u
 }

@@ -148,6 +148,9 @@ func TestRefusal(t *testing.T) {
 		p.expect("-DENIED\r\n")
 		p.expectEnd()
 		eventually(t, "closed", func() bool { return r.Stats().Open == 0 })
+		if s := r.Stats(); s.Rejected != 1 { // as rejected_connections counts who is turned away before being a client
+			t.Errorf("%+v", s)
+		}
 		if h.closed.Load() != 0 {
 			t.Error("Closed for a session that never was")
 		}

@@ -99,6 +99,7 @@ func (h *netpollHost) traffic(c *conn) {
 
 // visit works for the connection.
 func (h *netpollHost) visit(work func()) {
+	defer h.escalate()
 	l := h.loop
 	for {
 		h.mu.Lock()
@@ -116,6 +117,15 @@ func (h *netpollHost) visit(work func()) {
 			return
 		}
 		work = func() {}
+	}
+}
+
+// escalate has a panic end the process. netpoll's pool would swallow it, with the turn held for ever: so it goes on in a goroutine
+// that is nobody's, while this one stands where it was for the trace to show.
+func (h *netpollHost) escalate() {
+	if what := recover(); what != nil {
+		go panic(what)
+		select {}
 	}
 }
 

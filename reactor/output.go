@@ -24,12 +24,14 @@ type output struct {
 	queue []piece
 	head  int // queue[:head] has left
 	bytes int
+	idle  int // bytes of the queue's leased buffers that hold nothing
 }
 
 // A piece is a run of bytes that nobody appends to any more.
 type piece struct {
 	b       []byte // what the kernel has yet to take
 	lease   []byte // the leased buffer b lies in, given back when the piece has left; nil if there is none
+	idle    int    // what lease has room for beyond what was sealed
 	release func() // of a lent piece
 }
 
@@ -194,7 +196,9 @@ func (o *output) split(b, lease []byte, lent []protocol.Lent) {
 		}
 	}
 	if from < len(b) || lease != nil {
-		o.queue = append(o.queue, piece{b: b[from:], lease: lease})
+		idle := max(0, cap(lease)-len(b))
+		o.queue = append(o.queue, piece{b: b[from:], lease: lease, idle: idle})
+		o.idle += idle
 	}
 }
 
@@ -306,6 +310,7 @@ func (o *output) finish(pool *bufferPool, p *piece) {
 	if p.release != nil {
 		p.release()
 	}
+	o.idle -= p.idle
 	*p = piece{}
 }
 

@@ -194,7 +194,7 @@ func (r *Reactor) eachLoop(f func(*loop)) {
 	}
 }
 
-// Stats are counts since the start. They may lag by one iteration of a loop.
+// Stats are counts since the start, or since ResetStats. They may lag by one iteration of a loop.
 type Stats struct {
 	Open              int64  // connected_clients and replicas
 	Accepted          uint64 // total_connections_received
@@ -213,6 +213,16 @@ func (r *Reactor) Stats() Stats {
 		OutputLimitCloses: r.outLimit.Load(), QueryLimitCloses: r.inLimit.Load(),
 		BytesIn: r.count.in.Load(), BytesOut: r.count.out.Load(),
 		Reads: r.count.reads.Load(), Writes: r.count.writes.Load(), PooledBytes: r.count.pooled.Load(),
+	}
+}
+
+// ResetStats is CONFIG RESETSTAT's share: what Stats counts of the past begins anew. Any goroutine.
+func (r *Reactor) ResetStats() {
+	for _, n := range []*atomic.Uint64{&r.accepted, &r.rejected, &r.outLimit, &r.inLimit} {
+		n.Store(0)
+	}
+	for _, n := range []*atomic.Int64{&r.count.in, &r.count.out, &r.count.reads, &r.count.writes} {
+		n.Store(0)
 	}
 }
 

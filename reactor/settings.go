@@ -60,7 +60,7 @@ var (
 
 // parseOutputLimits reads "class hard soft seconds" any number of times; classes that are not named keep what they have.
 func parseOutputLimits(args []string, old OutputLimits, _ setting.How) (OutputLimits, error) {
-	if len(args) == 0 || len(args)%4 != 0 {
+	if len(args)%4 != 0 { // CONFIG SET to nothing changes nothing
 		return old, errLimitArguments
 	}
 	for ; len(args) > 0; args = args[4:] {

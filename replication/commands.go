@@ -7,6 +7,7 @@ import (
 
 	"spindle/engine/client"
 	"spindle/engine/command"
+	"spindle/internal/setting"
 	"spindle/protocol"
 )
 
@@ -34,12 +35,17 @@ func (f *Feed) WaitFamily() command.Family {
 var (
 	// What a replica reads as the RDB stream must not begin with the reply to something else.
 	errPending  = &protocol.Error{Code: "ERR", Text: "SYNC and PSYNC are invalid with pending output"}
+	errFiltered = &protocol.Error{Code: "ERR", Text: "Filtered replica requires EOF capability"}
+	errNoFilter = &protocol.Error{Code: "ERR", Text: "Missing rdb-filter-only values"}
 	errFailover = &protocol.Error{Code: "ERR", Text: "PSYNC FAILOVER can't be sent to a master."}
 	errNegative = &protocol.Error{Code: "ERR", Text: "timeout is negative"}
 	errTimeout  = &protocol.Error{Code: "ERR", Text: "timeout is not an integer or out of range"}
 	errNoAOF    = &protocol.Error{Code: "ERR", Text: "WAITAOF cannot be used when numlocal is set but appendonly is disabled."}
 	errNotBit   = &protocol.Error{Code: "ERR", Text: "value is out of range, value must between 0 and 1"}
 )
+
+// hostMax is the first length that no host name has.
+const hostMax = 256
 
 // bit reads a 0 or a 1.
 func bit(arg []byte) (bool, error) {
@@ -59,8 +65,11 @@ func (f *Feed) sync(c *command.Context) error {
 		return errPending
 	}
 	r := f.of(c.Client)
+	if r.noKeys && !r.eof {
+		return errFiltered
+	}
 	f.settings.Log.Notice("Replica %s asks for synchronization", r.name())
-	r.eof = false
+	r.eof = r.eof && r.rdbOnly // who takes the stream this way never says that it has loaded the view
 	f.start(r, f.core.TurnNumber())
 	return nil
 }
@@ -77,11 +86,14 @@ func (f *Feed) psync(c *command.Context) error {
 	if c.Reply.Len() > 0 {
 		return errPending
 	}
+	r := f.of(c.Client)
+	if r.noKeys && !r.eof {
+		return errFiltered
+	}
 	offset, err := command.Int(c.Args[2])
 	if err != nil {
 		return err
 	}
-	r := f.of(c.Client)
 	f.settings.Log.Notice("Replica %s asks for synchronization", r.name())
 	if string(c.Args[1]) != "?" {
 		f.refused++
@@ -108,7 +120,7 @@ func (f *Feed) replconf(c *command.Context) error {
 			}
 			r.port = int(port)
 		case "ip-address":
-			if len(value) > 45 { // the longest IPv6 text
+			if len(value) >= hostMax {
 				return protocol.Errorf("ERR", "REPLCONF ip-address provided by replica instance is too long: %d bytes", len(value))
 			}
 			r.addr = string(value)
@@ -119,8 +131,6 @@ func (f *Feed) replconf(c *command.Context) error {
 			case bytes.EqualFold(value, []byte("psync2")):
 				r.psync2 = true
 			}
-		case "version":
-			r.version = string(value)
 		case "rdb-only":
 			only, err := bit(value)
 			if err != nil {
@@ -128,16 +138,14 @@ func (f *Feed) replconf(c *command.Context) error {
 			}
 			r.rdbOnly = only
 		case "rdb-filter-only":
-			if len(bytes.TrimSpace(value)) != 0 {
-				return protocol.Errorf("ERR", "REPLCONF rdb-filter-only: filters need functions, which this version does not have: %s", value)
+			if err := r.filter(string(value)); err != nil {
+				return err
 			}
 		case "ack":
 			f.acked(c, r, value)
 			return nil
-		case "fack":
-			return nil
 		case "getack":
-			return nil
+			return nil // what a primary tells its replica
 		default:
 			return protocol.Errorf("ERR", "Unrecognized REPLCONF option: %s", c.Args[i])
 		}
@@ -146,7 +154,23 @@ func (f *Feed) replconf(c *command.Context) error {
 	return nil
 }
 
-// acked is REPLCONF ACK <offset>.
+// filter is REPLCONF rdb-filter-only, whose value lists what the RDB stream is to hold. Only functions can be asked for, of which
+// there are none yet, so that every filter means a stream without keys.
+func (r *replica) filter(list string) error {
+	words, err := setting.SplitArgs(list)
+	if err != nil {
+		return errNoFilter
+	}
+	r.noKeys = true // also when a word is refused
+	for _, word := range words {
+		if !strings.EqualFold(word, "functions") {
+			return protocol.Errorf("ERR", "Unsupported rdb-filter-only option: %s", word)
+		}
+	}
+	return nil
+}
+
+// acked is REPLCONF ACK <offset> [FACK <offset>]; what the replica has fsynced is not asked for before there is a log to fsync.
 func (f *Feed) acked(c *command.Context, r *replica, value []byte) {
 	offset, err := strconv.ParseInt(string(value), 10, 64)
 	if err != nil || !c.Client.Is(client.Replica) {

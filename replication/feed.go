@@ -39,6 +39,7 @@ type Feed struct {
 	hushed             bool // the server waits for replicas to catch up
 	waiters            map[*client.Client]struct{}
 	fullSyncs, refused uint64
+	outLimit           uint64 // replicas closed for what was held for them
 }
 
 // chunkBytes is the unit in which the stream's memory is taken from the Go heap. A chunk lives until the slowest replica
@@ -69,13 +70,14 @@ type replica struct {
 	port        int    // REPLCONF listening-port
 	addr        string // REPLCONF ip-address
 	eof, psync2 bool   // REPLCONF capa
-	version     string
 	rdbOnly     bool
+	noKeys      bool // REPLCONF rdb-filter-only: the RDB stream is to hold no keys
 	ackOffset   int64
 	ackMs       int64
 	held        [][]byte // F3
 	heldFrom    int      // where the last of them begins in its chunk
 	heldBytes   int64
+	softSince   int64         // when heldBytes passed the soft limit, Unix ms; 0: it is below
 	gone        chan struct{} // closed when the client is
 }
 
@@ -150,7 +152,28 @@ func (f *Feed) hold(r *replica, from int) {
 		r.held, r.heldFrom = append(r.held, f.chunk[from:f.sent:f.sent]), from
 	}
 	r.heldBytes += int64(f.sent - from)
-	if limit := f.settings.HeldLimit(); limit > 0 && r.heldBytes > limit {
+	r.cl.Kept = int(r.heldBytes) // which INFO memory shows
+	r.cl.Note()
+	f.limitHeld(r)
+}
+
+// limitHeld closes r if too much is held for it: past the hard limit, or past the soft one for too long.
+func (f *Feed) limitHeld(r *replica) {
+	if r.state == online || r.cl.Is(client.CloseASAP) {
+		return
+	}
+	limit, now := f.settings.Output(), f.core.Now()
+	over := limit.Hard > 0 && r.heldBytes >= limit.Hard
+	switch {
+	case limit.Soft == 0 || r.heldBytes < limit.Soft:
+		r.softSince = 0
+	case r.softSince == 0:
+		r.softSince = now
+	default:
+		over = over || now-r.softSince > limit.Seconds*1000
+	}
+	if over {
+		f.outLimit++
 		f.settings.Log.Warning("Client id=%d addr=%s scheduled to be closed ASAP for overcoming of output buffer limits.", r.cl.ID, r.cl.Conn.RemoteAddr())
 		f.core.Kill(r.cl, false)
 	}
@@ -166,7 +189,8 @@ func (f *Feed) goOnline(r *replica) {
 	for _, p := range r.held {
 		f.core.Push(r.cl, p)
 	}
-	r.held, r.heldBytes = nil, 0
+	r.held, r.heldBytes, r.cl.Kept = nil, 0, 0
+	r.cl.Note()
 	f.settings.Log.Notice("Synchronization with replica %s succeeded", r.name())
 }
 
@@ -243,6 +267,7 @@ func (f *Feed) Tick(nowMs int64) {
 	}
 	limit := f.settings.Timeout.Get() * 1000
 	for _, r := range f.replicas {
+		f.limitHeld(r) // time passes, whether or not there is more to hold
 		if r.state == online && !r.rdbOnly && r.psync2 && nowMs-r.ackMs > limit && !r.cl.Is(client.CloseASAP) {
 			f.settings.Log.Warning("Disconnecting timedout replica (streaming sync): %s", r.name())
 			f.core.Kill(r.cl, false)

@@ -34,7 +34,7 @@ func (s *socket) LocalAddr() string  { return "127.0.0.1:6379" }
 func (s *socket) RemoteAddr() string { return "[::1]:4000" }
 func (s *socket) Unix() bool         { return false }
 func (s *socket) Loopback() bool     { return true }
-func (s *socket) LastRead() int64    { return 0 }
+func (s *socket) LastActive() int64  { return 0 }
 func (s *socket) Post(_ uint64, p []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,12 +98,16 @@ type scribe struct {
 	gate chan struct{} // nil: at once
 }
 
-func (s *scribe) Prepare(string, int64) func(io.Writer, *keyspace.View) error {
+func (s *scribe) Prepare(_ string, _ int64, keys bool) func(io.Writer, *keyspace.View) error {
 	return func(w io.Writer, _ *keyspace.View) error {
 		if s.gate != nil {
 			<-s.gate
 		}
-		_, err := io.WriteString(w, s.text)
+		text := s.text
+		if !keys {
+			text = "no keys"
+		}
+		_, err := io.WriteString(w, text)
 		return err
 	}
 }
@@ -120,7 +124,7 @@ type primary struct {
 	feed     *Feed
 	settings *Settings
 	saver    *scribe
-	limit    int64
+	limit    OutputLimit
 }
 
 func newPrimary(t *testing.T) *primary {
@@ -134,7 +138,8 @@ func newPrimary(t *testing.T) *primary {
 	core.Rows()
 	common.Rows()
 	p.settings.Rows()
-	p.settings.HeldLimit = func() int64 { return p.limit }
+	p.settings.Output = func() OutputLimit { return p.limit }
+	p.settings.BacklogSize = func() int64 { return 1 << 20 }
 	p.Core = engine.New(engine.Parts{
 		Space: keyspace.New(heap, keyspace.Options{}), Clients: client.NewRegistry(), Settings: core, Common: common, Whole: &command.Whole{},
 	})
@@ -264,6 +269,60 @@ func TestEOFWaitsForTheReplica(t *testing.T) {
 	}
 }
 
+// TestHeldHasASoftLimit: more than that for longer than its seconds, whether or not anything is written meanwhile.
+func TestHeldHasASoftLimit(t *testing.T) {
+	p := newPrimary(t)
+	p.limit = OutputLimit{Soft: 100, Seconds: 2}
+	p.saver.gate = make(chan struct{})
+	defer close(p.saver.gate)
+	writer, _ := p.arrive()
+	cl, s := p.arrive()
+	p.do(cl, "SYNC")
+	p.do(writer, "SET key "+strings.Repeat("v", 100))
+	r := cl.ReplicaState.(*replica)
+	p.Do(func() {
+		p.feed.limitHeld(r)
+		if s.isClosed() || r.softSince == 0 {
+			t.Errorf("closed %t, over the soft limit since %d", s.isClosed(), r.softSince)
+		}
+		r.softSince -= 2000
+		p.feed.limitHeld(r)
+		if s.isClosed() {
+			t.Error("closed before its seconds are over")
+		}
+		r.softSince -= 100
+		p.feed.Tick(p.Now())
+	})
+	if !s.isClosed() || p.feed.OutputLimitCloses() != 1 {
+		t.Errorf("closed %t, %d counted", s.isClosed(), p.feed.OutputLimitCloses())
+	}
+}
+
+// TestFilteredSync: rdb-filter-only leaves the keys out of the stream, and needs a replica that knows the EOF form.
+func TestFilteredSync(t *testing.T) {
+	p := newPrimary(t)
+	cl, s := p.arrive()
+	p.do(cl, "REPLCONF rdb-filter-only functions")
+	for _, line := range []string{"SYNC", "PSYNC ? -1"} {
+		if got := p.do(cl, line); got != "-ERR Filtered replica requires EOF capability\r\n" || len(p.feed.replicas) != 0 {
+			t.Errorf("%s without capa eof: %q", line, got)
+		}
+	}
+	if got := p.do(cl, "REPLCONF capa eof rdb-only 1"); got != "+OK\r\n" {
+		t.Errorf("%q", got)
+	}
+	p.do(cl, "PSYNC ? -1")
+	if got := s.take(t, "no keys"); strings.Contains(got, "RDB") {
+		t.Errorf("%q", got)
+	}
+	cl, s = p.arrive() // as redis-cli --functions-rdb
+	p.do(cl, "REPLCONF capa eof", "REPLCONF rdb-only 1", "REPLCONF rdb-filter-only functions")
+	p.do(cl, "SYNC")
+	if got := s.take(t, "no keys"); !strings.Contains(got, "$EOF:") {
+		t.Errorf("%q", got)
+	}
+}
+
 // TestHeldIsOneSliceAChunk: F3; a long synchronisation under many turns must not end in a turn of as many posts. What is
 // held is what another replica got, from where each came in.
 func TestHeldIsOneSliceAChunk(t *testing.T) {
@@ -301,7 +360,7 @@ func TestHeldIsOneSliceAChunk(t *testing.T) {
 // TestHeldIsBounded: a replica that needs more than its limit while it is synchronised is closed, and keeps nothing more.
 func TestHeldIsBounded(t *testing.T) {
 	p := newPrimary(t)
-	p.limit = 1000
+	p.limit.Hard = 1000
 	p.saver.gate = make(chan struct{})
 	cl, s := p.arrive()
 	p.do(cl, "SYNC")
@@ -309,8 +368,8 @@ func TestHeldIsBounded(t *testing.T) {
 	for range 100 {
 		p.do(writer, "SET key "+strings.Repeat("v", 100))
 	}
-	if r := cl.ReplicaState.(*replica); !s.isClosed() || r.heldBytes > 1200 {
-		t.Errorf("closed %t, %d bytes held", s.isClosed(), r.heldBytes)
+	if r := cl.ReplicaState.(*replica); !s.isClosed() || r.heldBytes > 1200 || p.feed.OutputLimitCloses() != 1 {
+		t.Errorf("closed %t, %d bytes held, %d counted", s.isClosed(), r.heldBytes, p.feed.OutputLimitCloses())
 	}
 	p.Closed(cl)
 	close(p.saver.gate)
@@ -322,6 +381,15 @@ func TestHandshakeRefusals(t *testing.T) {
 		{"REPLCONF capa", "-ERR syntax error\r\n"},
 		{"REPLCONF nosuch 1", "-ERR Unrecognized REPLCONF option: nosuch\r\n"},
 		{"REPLCONF listening-port +1", "-ERR value is not an integer or out of range\r\n"},
+		{"REPLCONF version 7.4.1", "-ERR Unrecognized REPLCONF option: version\r\n"}, // 8.0 knows it
+		{"REPLCONF fack 1", "-ERR Unrecognized REPLCONF option: fack\r\n"},
+		{"REPLCONF ACK 5 FACK 5", ""},
+		{"REPLCONF ip-address " + strings.Repeat("h", 255), "+OK\r\n"}, // a name, where a translation lies between
+		{"REPLCONF ip-address " + strings.Repeat("h", 256), "-ERR REPLCONF ip-address provided by replica instance is too long: 256 bytes\r\n"},
+		{"REPLCONF rdb-filter-only functions", "+OK\r\n"},
+		{"REPLCONF rdb-filter-only \"FUNCTIONS\"", "+OK\r\n"},
+		{"REPLCONF rdb-filter-only \"", "-ERR Missing rdb-filter-only values\r\n"},
+		{"REPLCONF rdb-filter-only keys", "-ERR Unsupported rdb-filter-only option: keys\r\n"},
 		{"REPLCONF rdb-only 2", "-ERR value is out of range, value must between 0 and 1\r\n"},
 		{"REPLCONF GETACK *", ""}, {"REPLCONF ACK 5", ""},
 		{"PSYNC ? x", "-ERR value is not an integer or out of range\r\n"},

@@ -17,8 +17,8 @@ import (
 // A Saver writes a view as an RDB stream. bgsave's encoder is one; it may use several goroutines.
 type Saver interface {
 	// Prepare is called in the turn that freezes; what it returns writes the whole view to w, on any goroutine, the same
-	// number of bytes for the same view each time it is called.
-	Prepare(replID string, offset int64) func(w io.Writer, view *keyspace.View) error
+	// number of bytes for the same view each time it is called. Without keys the stream says what it says of the server, and ends.
+	Prepare(replID string, offset int64, keys bool) func(w io.Writer, view *keyspace.View) error
 }
 
 // unsentMax is how far the sender may run ahead of the replica's socket. R5: past it, it is the sender that waits.
@@ -175,7 +175,7 @@ func (f *Feed) start(r *replica, turn uint64) {
 	if !r.eof {
 		view.Keep() // it is walked twice
 	}
-	go f.send(r, view, turn, f.saver.Prepare(f.ID, f.offset))
+	go f.send(r, view, turn, f.saver.Prepare(f.ID, f.offset, !r.noKeys))
 }
 
 func (r *replica) host() string {

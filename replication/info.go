@@ -20,6 +20,7 @@ func (f *Feed) Sections() []info.Section {
 			info.Lines("slave0", f.replicaLines),
 			info.Text("master_replid", func() string { return f.ID }),
 			info.Int("master_repl_offset", func() int64 { return f.offset }),
+			info.Int("repl_backlog_size", f.settings.BacklogSize), // what it would have: there is no backlog yet
 		}},
 		{Name: "Stats", Fields: []info.Field{
 			info.Uint("sync_full", func() uint64 { return f.fullSyncs }),
@@ -42,4 +43,8 @@ func (f *Feed) replicaLines(w *info.Writer) {
 }
 
 // ResetStats is CONFIG RESETSTAT's share.
-func (f *Feed) ResetStats() { f.fullSyncs, f.refused = 0, 0 }
+func (f *Feed) ResetStats() { f.fullSyncs, f.refused, f.outLimit = 0, 0, 0 }
+
+// OutputLimitCloses counts the replicas that were closed because too much was held for them: their share of
+// client_output_buffer_limit_disconnections. Turn only.
+func (f *Feed) OutputLimitCloses() uint64 { return f.outLimit }

@@ -12,6 +12,12 @@ type Logger interface {
 	Warning(format string, args ...any)
 }
 
+// An OutputLimit bounds what is kept for a replica that does not take it, in bytes. 0 is no limit.
+type OutputLimit struct {
+	Hard, Soft int64
+	Seconds    int64 // how long Soft may be passed
+}
+
 // Settings are the parameters of the primary's side.
 type Settings struct {
 	PingPeriod setting.Int // repl-ping-replica-period, seconds
@@ -19,8 +25,9 @@ type Settings struct {
 	MinWrite   setting.Int // min-replicas-to-write
 	MaxLag     setting.Int // min-replicas-max-lag, seconds
 
-	HeldLimit func() int64 // the replica class's hard output limit; 0: none
-	Log       Logger
+	Output      func() OutputLimit // of the replica class
+	BacklogSize func() int64       // repl-backlog-size
+	Log         Logger
 }
 
 // Rows are the settings as CONFIG and the configuration file know them. Calling it gives every one its default.

@@ -25,6 +25,7 @@ type admin struct {
 	catalogue *command.Catalogue
 	healthy   func() error
 	profiling func(on bool) // turn only
+	profiles  int           // that run or have been asked for; turn only
 	http      http.Server
 }
 
@@ -73,9 +74,18 @@ func (a *admin) health(w http.ResponseWriter, _ *http.Request) {
 
 // profile is pprof's CPU profile, with the commands' names as labels while it runs.
 func (a *admin) profile(w http.ResponseWriter, r *http.Request) {
-	a.do(func() { a.profiling(true) })
-	defer a.do(func() { a.profiling(false) })
+	a.label(1)
+	defer a.label(-1)
 	pprof.Profile(w, r)
+}
+
+// label counts who wants labels. A second profile is refused by pprof while one runs, and its end must not take the labels from that.
+func (a *admin) label(change int) {
+	a.do(func() {
+		if a.profiles += change; a.profiles == 1 && change == 1 || a.profiles == 0 {
+			a.profiling(a.profiles > 0)
+		}
+	})
 }
 
 // metrics are the numeric fields of INFO, and the commands' counters, as Prometheus collects them.

@@ -44,12 +44,15 @@ func (in *instance) configParts() config.Parts {
 func (in *instance) resetStatistics() {
 	in.core.ResetFigures()
 	in.space.Stats.Hits, in.space.Stats.Misses, in.space.Stats.Expired, in.space.Stats.Evicted = 0, 0, 0, 0
-	in.space.Stats.TimeCapReached = 0
+	in.space.Stats.ExpiredFields, in.space.Stats.TimeCapReached = 0, 0
 	in.space.ResetLag()
 	in.heap.ResetPeak()
 	in.scheduler.ResetStats()
+	in.saver.ResetStats()
 	in.lazy.ResetStats()
 	in.feed.ResetStats()
+	in.reactor.ResetStats()
+	in.inputRate, in.outputRate = engine.Rate{}, engine.Rate{}
 }
 
 // connDeps are what the connection commands ask of the rest.

@@ -4,7 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
-	"math"
+	"iter"
 	"os"
 	"runtime"
 	"time"
@@ -18,62 +18,56 @@ import (
 
 // What INFO, MEMORY, SLOWLOG and LATENCY know, gathered from the packages that know it.
 
-// bufferVisits is how many clients' buffers are measured at each tick: a full round of 10,000 takes two seconds.
-const bufferVisits = 512
-
-// A bufferMeter knows what clients' buffers cost, as of its last round over all of them.
+// A bufferPeak knows the largest buffers that any client had in the last seconds, as INFO clients shows them.
 //
-// Asking every client at each command would cost more than the commands. While there are no more clients than one tick visits,
-// the figure is at most a tick old.
-type bufferMeter struct {
-	in                      *instance
-	next                    int64 // client id to go on from
-	replicas, others        int64 // of the round under way
-	replicaBytes, restBytes int64 // of the last one
-	mostIn, mostOut         int64
+// It looks at some clients at each tick, so that a short burst may escape it; the reference does the same.
+type bufferPeak struct {
+	clients *client.Registry
+	next    int64 // client id to go on from
+	seconds [peakSeconds]struct{ at, in, out int64 }
 }
 
-// tick goes on with the round.
-func (m *bufferMeter) tick(int64) { m.visit(bufferVisits) }
+const (
+	peakSeconds = 8
+	peakVisits  = 512 // clients looked at in a tick: a round of 10,000 takes two seconds
+)
 
-// measure makes a whole round.
-func (m *bufferMeter) measure() {
-	m.next, m.replicas, m.others = 0, 0, 0
-	m.visit(math.MaxInt)
-}
-
-func (m *bufferMeter) visit(left int) {
-	for cl := range m.in.clients.From(m.next) {
+// tick looks at the next clients.
+func (p *bufferPeak) tick(nowMs int64) {
+	now := nowMs / 1000
+	second := &p.seconds[now%peakSeconds]
+	if second.at != now {
+		second.at, second.in, second.out = now, 0, 0
+	}
+	left := peakVisits
+	for cl := range p.clients.From(p.next) {
 		if left--; left < 0 {
-			m.next = cl.ID
+			p.next = cl.ID
 			return
 		}
 		if cl.Conn == nil {
 			continue
 		}
 		usage := cl.Conn.Usage()
-		n := int64(usage.Total + cl.QueueBytes)
-		if cl.Queue != nil {
-			n += int64(cl.Queue.Bytes)
-		}
-		m.mostIn, m.mostOut = max(m.mostIn, int64(usage.Query)), max(m.mostOut, int64(usage.Output))
-		if cl.Is(client.Replica) && !cl.Is(client.Monitor) {
-			m.replicas += n
-		} else {
-			m.others += n
+		second.in, second.out = max(second.in, int64(usage.Query+usage.QueryFree)), max(second.out, int64(usage.Output))
+	}
+	p.next = 0
+}
+
+// recent is the largest input and output buffer of the last seconds.
+func (p *bufferPeak) recent(nowMs int64) (in, out int64) {
+	for _, second := range p.seconds {
+		if nowMs/1000-second.at < peakSeconds {
+			in, out = max(in, second.in), max(out, second.out)
 		}
 	}
-	m.replicaBytes, m.restBytes = m.replicas, m.others
-	m.next, m.replicas, m.others = 0, 0, 0
+	return in, out
 }
 
 // joinObservation makes INFO's sections and the recorders behind SLOWLOG and LATENCY.
 func (in *instance) joinObservation(args Arguments) {
-	in.buffers = &bufferMeter{in: in}
+	in.buffers = &bufferPeak{clients: in.clients}
 	in.core.OnTick(in.buffers.tick)
-	in.core.SetBufferMeter(
-		func() int64 { return in.buffers.replicaBytes + in.buffers.restBytes },
-		func() int64 { return in.buffers.replicaBytes }, in.buffers.measure)
 	in.slowlog = observe.NewSlowlog(in.settings.Core.SlowlogLen.Get)
 	in.events = observe.NewEvents()
 	in.sections = append(in.sections,
@@ -84,7 +78,7 @@ func (in *instance) joinObservation(args Arguments) {
 			Waiting:      func() int64 { return int64(in.core.TimedWaits()) },
 			BlockingKeys: func() (int64, int64) { return int64(in.core.BlockingKeys()), 0 },
 			Watching:     func() (int64, int64) { return int64(in.watches.Clients()), int64(in.watches.Keys()) },
-			Recent:       func() (int64, int64) { return in.buffers.mostIn, in.buffers.mostOut },
+			Recent:       func() (int64, int64) { return in.buffers.recent(in.core.Now()) },
 		}),
 		observe.MemorySection(in.space, in.memoryFigures),
 		observe.StatsSection(in.counters),
@@ -94,6 +88,7 @@ func (in *instance) joinObservation(args Arguments) {
 	in.sections = append(in.sections, observe.KeyspaceSections(in.space)...)
 	in.sections = append(in.sections, observe.CommandSections(func() *command.Catalogue { return in.catalogue }, in.settings.Core.Percentiles.Get)...)
 	in.sections = append(in.sections, in.scheduler.Sections(&in.loading)...)
+	in.sections = append(in.sections, in.saver.Sections()...)
 	in.sections = append(in.sections, in.feed.Sections()...)
 }
 
@@ -139,8 +134,9 @@ func (in *instance) memoryFigures() observe.MemoryFigures {
 	used := in.core.UsedMemory()
 	in.peakUsed = max(in.peakUsed, used, in.heap.Peak())
 	return observe.MemoryFigures{
-		Used: used, Peak: in.peakUsed, Startup: in.startupUsed, Clients: in.buffers.restBytes, Replicas: in.buffers.replicaBytes,
-		NotForEviction: in.buffers.replicaBytes + in.heap.Retained(), Limit: int64(in.engine.MaxMemory.Get()),
+		Used: used, Peak: in.peakUsed, Startup: in.startupUsed,
+		Clients: in.clients.Costs.Sum() + in.clients.Costs.Primary(), Replicas: in.clients.Costs.Replicas(),
+		NotForEviction: in.clients.Costs.Replicas() + in.heap.Retained(), Limit: int64(in.engine.MaxMemory.Get()),
 		Policy:      in.registry.Lookup("maxmemory-policy").Get(),
 		LazyPending: lazy.PendingObjects, LazyFreed: lazy.FreedObjects,
 	}
@@ -152,7 +148,7 @@ func (in *instance) counters() observe.Counters {
 		Connections: f.Connections, Refused: n.Rejected, Commands: f.Commands, OpsPerSecond: f.OpsPerSecond,
 		InputBytes: uint64(n.BytesIn), OutputBytes: uint64(n.BytesOut), Reads: uint64(n.Reads), Writes: uint64(n.Writes),
 		InputPerSecond: in.inputRate.PerSecond(), OutputPerSecond: in.outputRate.PerSecond(),
-		QueryLimitHits: n.QueryLimitCloses, OutputLimitHits: n.OutputLimitCloses,
+		EvictedClients: f.EvictedClients, QueryLimitHits: n.QueryLimitCloses, OutputLimitHits: n.OutputLimitCloses + in.feed.OutputLimitCloses(),
 		ErrorReplies: f.ErrorReplies, UnexpectedErrors: f.Unexpected,
 		Turns: f.Turns, TurnTime: time.Duration(f.TurnNanos), CommandTime: time.Duration(f.TurnNanos - f.DutyNanos),
 		LongestTurn: f.LongestTurn, LongestTurnCPU: f.LongestTurnCPU, MostCommandsPerTurn: f.MostCommandsPerTurn, DutyTime: time.Duration(f.DutyNanos),
@@ -186,8 +182,16 @@ func (in *instance) introspectDeps() introspect.Deps {
 		SkipChecksums: func(on bool) { in.saver.AnyChecksum = on },
 		ChangeReplID:  in.feed.ChangeID, RewriteConfig: func() error { return in.rewriter.Rewrite(true) },
 		Log:   func(text string) { in.log.Warning("DEBUG LOG: %s", text) },
-		Crash: in.crash,
+		Crash: in.crash, ClientCosts: in.clientCosts, SerializedLength: in.saver.SerializedLength,
 	}
+}
+
+// clientCosts are the classes of DEBUG CLIENT-EVICTION; nil while clients are not evicted.
+func (in *instance) clientCosts() iter.Seq[client.CostClass] {
+	if in.engine.ClientsMemory.Get() == 0 {
+		return nil
+	}
+	return in.clients.Costs.Classes
 }
 
 // slow and latency are the core's reports of what took long.

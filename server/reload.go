@@ -43,8 +43,11 @@ func (in *instance) loadAOF(*command.Context) error {
 	return protocol.Errorf("ERR", "DEBUG LOADAOF needs the append-only file, which this version does not have")
 }
 
-// crash is DEBUG SEGFAULT, PANIC, ASSERT and OOM: a report, then the end.
+// crash is DEBUG SEGFAULT, PANIC, ASSERT and OOM: a report, then the end. PANIC takes the road that a mistake of ours would take.
 func (in *instance) crash(how string) {
+	if how == "panic" {
+		panic("DEBUG PANIC")
+	}
 	if how == "segfault" {
 		_ = unix.Kill(os.Getpid(), unix.SIGSEGV) // the report, and the death of one, come from the signal's handler
 		select {}

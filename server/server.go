@@ -13,6 +13,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -70,6 +71,12 @@ func Run(argv []string) int {
 	}
 	in.program = args.Program
 	LogStart(log, args)
+	debug.SetTraceback("all") // a panic in a turn is understood by what the loops and savers were doing
+	stopWatching := make(chan struct{})
+	defer close(stopWatching)
+	crashes := &crashOutput{path: absoluteOrEmpty(process.LogFile.Get()), enabled: process.CrashLog.Get, log: log}
+	crashes.follow()
+	go crashes.watch(stopWatching)
 	pidFile := WritePidFile(process, daemon, log)
 	defer RemovePidFile(pidFile, log)
 	if err := in.run(args); err != nil {
@@ -172,11 +179,7 @@ func (in *instance) load() error {
 // obeySignals carries out the shutdowns that signals ask for.
 func (in *instance) obeySignals() {
 	for mode := range in.signals.Shutdown {
-		in.core.Do(func() {
-			if in.shutdown.request(nil, mode) != nil {
-				in.signals.Refused()
-			}
-		})
+		in.core.Do(func() { in.shutdown.signalled(mode) })
 	}
 }
 

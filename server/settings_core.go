@@ -20,7 +20,6 @@ type coreSettings struct {
 	ShutdownWait setting.Int // seconds
 	BusyReply    setting.Int // ms
 	HideUserData setting.Bool
-	LazyServer   setting.Bool
 	LazyUser     setting.Bool
 	LazyFlush    setting.Bool
 
@@ -46,7 +45,6 @@ func (s *coreSettings) rows() []setting.Row {
 		setting.NewInt("busy-reply-threshold", &s.BusyReply, 5000, setting.Between(0, maxLong), setting.Also("lua-time-limit"), setting.Nothing("scripts are not there yet")),
 		setting.NewBool("hide-user-data-from-log", &s.HideUserData, false, setting.Nothing("the log never shows keys or values")),
 
-		setting.NewBool("lazyfree-lazy-server-del", &s.LazyServer, false, setting.Nothing("what is replaced is always let go in the background")),
 		setting.NewBool("lazyfree-lazy-user-del", &s.LazyUser, false, setting.Nothing("what is deleted is always let go in the background")),
 		setting.NewBool("lazyfree-lazy-user-flush", &s.LazyFlush, false),
 

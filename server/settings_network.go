@@ -19,7 +19,6 @@ type networkSettings struct {
 	AcceptsPerCycle    setting.Int
 	TLSAcceptsPerCycle setting.Int
 	IOThreads          setting.Int
-	ClientsMemory      setting.Int
 	unread             struct{ threadsRead setting.Bool }
 }
 
@@ -38,7 +37,6 @@ func (s *networkSettings) rows() []setting.Row {
 		setting.NewInt("max-new-tls-connections-per-cycle", &s.TLSAcceptsPerCycle, 1, setting.Between(1, 1000), setting.Nothing(noTLS)),
 		setting.NewInt("io-threads", &s.IOThreads, 1, setting.Between(1, 128), setting.Immutable),
 		setting.NewBool("io-threads-do-reads", &s.unread.threadsRead, false, setting.Immutable, setting.Nothing("event loops always read")),
-		setting.NewMemoryPercent("maxmemory-clients", &s.ClientsMemory, 0, setting.Between(-100, maxLong), setting.Nothing("clients are not evicted yet; client-output-buffer-limit bounds each of them")),
 	}
 }
 

@@ -19,6 +19,8 @@ type shutdown struct {
 	in      *instance
 	log     *logging.Logger
 	mode    ShutdownMode
+	asked   bool // a signal waits for the next tick, because DEBUG PAUSE-CRON holds ticks back
+	askedAs ShutdownMode
 	waiting bool
 	until   int64            // Unix ms: how long lagging replicas are waited for
 	callers []*client.Client // blocked in SHUTDOWN
@@ -98,8 +100,23 @@ func (s *shutdown) request(c *command.Context, mode ShutdownMode) error {
 	return nil
 }
 
+// signalled is a signal's wish. Turn only.
+func (s *shutdown) signalled(mode ShutdownMode) {
+	if s.in.core.CronPaused() && !s.in.core.Loading() {
+		s.asked, s.askedAs = true, mode
+		return
+	}
+	if s.request(nil, mode) != nil {
+		s.in.signals.Refused()
+	}
+}
+
 // tick looks whether the replicas that were waited for have caught up, ten times a second.
 func (s *shutdown) tick(nowMs int64) {
+	if s.asked {
+		s.asked = false
+		s.signalled(s.askedAs)
+	}
 	if !s.waiting || (nowMs < s.until && s.in.feed.Lagging() > 0) {
 		return
 	}
@@ -138,9 +155,10 @@ func (s *shutdown) finish() bool {
 
 // abort is SHUTDOWN ABORT.
 func (s *shutdown) abort(c *command.Context) error {
-	if !s.waiting {
+	if !s.waiting && !s.asked {
 		return errNoShutdown
 	}
+	s.asked = false
 	s.log.Notice("Shutdown manually aborted.")
 	s.release(errShutdown)
 	s.in.signals.Refused()

@@ -16,6 +16,7 @@ import (
 	"spindle/engine/command"
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/memory"
+	"spindle/engine/family/conn"
 	"spindle/engine/family/observe"
 	"spindle/engine/family/tx"
 	"spindle/internal/info"
@@ -59,7 +60,7 @@ type instance struct {
 	sections  []info.Section
 	slowlog   *observe.Slowlog
 	events    *observe.Events
-	buffers   *bufferMeter
+	buffers   *bufferPeak
 
 	threads               threads
 	inputRate, outputRate engine.Rate
@@ -141,7 +142,7 @@ func (in *instance) joinSaving() {
 		Settings: &in.save, Log: in.log, Freeze: func() bgsave.View { return in.core.Freeze() }, Dirty: in.core.Dirty, Turn: in.core.Do,
 		Header: in.header, Clock: in.clockOf, Retained: in.retained, Settled: func() { in.stopWrites() },
 	})
-	in.saver = &bgsave.Commands{Scheduler: in.scheduler, Settings: &in.save}
+	in.saver = &bgsave.Commands{Scheduler: in.scheduler, Settings: &in.save, Limits: in.limits}
 	in.whole.Emptied = append(in.whole.Emptied, func() {
 		in.core.Later(in.scheduler.Flushed) // when FLUSHALL's own change has been counted
 	})
@@ -149,7 +150,9 @@ func (in *instance) joinSaving() {
 
 // header is what a file says of this server. Turn only.
 func (in *instance) header() bgsave.Header {
-	return bgsave.Header{ServerVersion: RedisVersion, CreatedUnix: time.Now().Unix(), UsedMemory: in.core.UsedMemory()}
+	return bgsave.Header{
+		ServerVersion: RedisVersion, CreatedUnix: time.Now().Unix(), UsedMemory: in.core.UsedMemory(), Encodings: in.space.Store().Used,
+	}
 }
 
 // clockOf tells savers how to read a key's clock, if a policy is set that goes by it.
@@ -165,9 +168,11 @@ func (in *instance) retained() int64 {
 // joinReplication connects the core with the feed.
 func (in *instance) joinReplication() {
 	in.feeding.Log = in.log
-	in.feeding.HeldLimit = func() int64 {
-		return int64(min(in.network.Output.Get()[protocol.ClassReplica].Hard, math.MaxInt64))
+	in.feeding.Output = func() replication.OutputLimit {
+		l := in.network.Output.Get()[protocol.ClassReplica]
+		return replication.OutputLimit{Hard: int64(min(l.Hard, math.MaxInt64)), Soft: int64(min(l.Soft, math.MaxInt64)), Seconds: l.Seconds}
 	}
+	in.feeding.BacklogSize = in.settings.Replication.BacklogSize.Get
 	in.feed = replication.NewFeed(in.core, &in.feeding, streamer{in})
 	in.core.SetHooks(engine.Hooks{
 		ExecRefused: in.watches.Abort,
@@ -177,6 +182,10 @@ func (in *instance) joinReplication() {
 			in.watches.Forget(cl)
 			in.feed.Gone(cl)
 		},
+		EvictingClient: func(cl *client.Client) {
+			in.log.Notice("Evicting client: %s", strings.TrimSuffix(string(conn.AppendLine(nil, cl, in.core.Now(), nil)), "\n"))
+		},
+		Stuck:   func() { in.log.Warning("Over client maxmemory after evicting all evictable clients") },
 		Monitor: in.core.Push,
 		Wrote:   in.feed.Wrote,
 		Attack:  in.logAttack(),
@@ -243,23 +252,34 @@ func (in *instance) replicasBarrier() *engine.Barrier {
 type streamer struct{ in *instance }
 
 // Prepare implements replication.Saver.
-func (s streamer) Prepare(replID string, offset int64) func(io.Writer, *keyspace.View) error {
+func (s streamer) Prepare(replID string, offset int64, keys bool) func(io.Writer, *keyspace.View) error {
 	h := s.in.header()
 	h.Replication = &bgsave.ReplicationState{ID: replID, Offset: offset}
 	o := bgsave.Options{
 		Compress: s.in.save.Compress.Get(), Checksum: s.in.save.Checksum.Get(), Delay: s.in.save.SaveDelay.Get(), Header: h,
-		Savers: int(s.in.save.SaverConcurrency.Get()),
+		Savers: int(s.in.save.SaverConcurrency.Get()), Newest: int(s.in.save.Version.Get()),
 	}
 	return func(w io.Writer, view *keyspace.View) error {
-		_, err := bgsave.WriteTo(s.in.loadContext, w, view, o)
+		var v bgsave.View = view
+		if !keys {
+			v = keyless{view}
+		}
+		_, err := bgsave.WriteTo(s.in.loadContext, w, v, o)
 		return err
 	}
 }
+
+// keyless is a view of which nothing is written.
+type keyless struct{ bgsave.View }
+
+// DBs implements bgsave.View.
+func (keyless) DBs() []int { return nil }
 
 // joinSettings has the parts follow their settings.
 func (in *instance) joinSettings() {
 	in.registry.Follow(func() { in.core.InTurn(in.core.ApplyMemoryLimit) }, "maxmemory", "maxmemory-policy",
 		"maxmemory-samples", "lfu-log-factor", "lfu-decay-time")
+	in.registry.Follow(func() { in.core.InTurn(in.core.ApplyClientLimit) }, "maxmemory-clients", "maxmemory")
 	in.registry.Follow(func() { in.core.InTurn(in.core.ApplySlowlogLimit) }, "slowlog-log-slower-than")
 	in.registry.OnChange(func() error { return in.oom.Apply(false) }, "oom-score-adj", "oom-score-adj-values")
 	in.registry.OnChange(func() error { return CheckMaxClients(in.network.MaxClients.Get(), in.log) }, "maxclients")
@@ -372,7 +392,7 @@ func (in *instance) healthy() error {
 // loadOptions are how the data set is read at start.
 func (in *instance) loadOptions(path string) bgsave.LoadOptions {
 	return bgsave.LoadOptions{
-		NoChecksum: !in.save.Checksum.Get(), Delay: in.save.LoadDelay.Get, Interval: in.save.LoadingInterval.Get(),
+		NoChecksum: !in.save.Checksum.Get(), Limits: in.limits(), Delay: in.save.LoadDelay.Get, Interval: in.save.LoadingInterval.Get(),
 		Name: path, Log: in.log, Progress: &in.loading,
 	}
 }

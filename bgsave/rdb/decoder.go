@@ -16,14 +16,18 @@ type Record struct {
 	Key        []byte // the key; AUX: the field's name
 	Value      Text   // of KindString; AUX: the field's value; FUNCTION2: the source
 	Raw        []byte // of every other kind: the value as it stands in the file
+	Packed     []byte // of every other kind, by who read Raw in Expand: what it stands for in one piece, and how the value is to be kept
+	Encoding   uint8
+	Least      int64  // the least deadline within Packed, Unix ms, or 0
 	DeadlineMs int64  // None, or Unix ms
 	Idle       int64  // None, or seconds
 	Freq       int    // None, or 0..255
-	Keys       uint64 // RESIZEDB, SLOT_INFO: keys to come. MODULE_AUX: the module's id. EOF: the checksum in the file
+	Keys       uint64 // a key: whatever who read Raw counted. RESIZEDB, SLOT_INFO: keys to come. MODULE_AUX: the module's id. EOF: the checksum in the file
 	Volatile   uint64 // RESIZEDB, SLOT_INFO: how many of those have a deadline. EOF: the checksum computed
 	DB         int
 	Op         Op // OpKey for a key
 	Kind       Kind
+	Empty      bool // by who read Raw: there is nothing in it
 }
 
 // A Batch is a stretch of a file with the records in it. One goroutine fills it, another may expand and read it, then it is
@@ -248,7 +252,7 @@ func (d *Decoder) truncated(c *cursor) error {
 	return err
 }
 
-// fail gives a corrupt's place and key.
+// fail gives a Corrupt's place and key.
 func (d *Decoder) fail(c *cursor, err error) error {
 	return &FormatError{Offset: d.base + int64(c.i), What: err.Error(), Doing: c.what, DB: d.db, Key: c.key}
 }
@@ -344,7 +348,7 @@ func (d *Decoder) record(c *cursor, b *Batch) error {
 			return err
 		}
 		if n > 1<<31-1 {
-			return corrupt("a database number that no server can have")
+			return Corrupt("a database number that no server can have")
 		}
 		d.db, r.DB = int(n), int(n)
 	case OpResizeDB:
@@ -392,12 +396,12 @@ func (d *Decoder) record(c *cursor, b *Batch) error {
 		r.Raw = c.p[start:c.i]
 	case OpFunctionPre:
 		c.i--
-		return corrupt("a function library in a format of pre-release servers, which nobody reads any more")
+		return Corrupt("a function library in a format of pre-release servers, which nobody reads any more")
 	case OpEOF:
 		d.finished = true
 	default:
 		c.i--
-		return corrupt(fmt.Sprintf("value type or opcode %d, which no version up to %d has", op, MaxVersion))
+		return Corrupt(fmt.Sprintf("value type or opcode %d, which no version up to %d has", op, MaxVersion))
 	}
 	if err != nil {
 		return err
@@ -427,6 +431,7 @@ func (d *Decoder) value(c *cursor, b *Batch, at int64, kind Kind) error {
 		b.Packed = b.Packed || r.Value.Form == Packed
 	} else {
 		r.Raw, err = c.skip(kind)
+		b.Packed = true
 	}
 	if err != nil {
 		c.key = string(key)
@@ -441,7 +446,7 @@ func (d *Decoder) value(c *cursor, b *Batch, at int64, kind Kind) error {
 func (c *cursor) skip(kind Kind) ([]byte, error) {
 	step := kinds[kind].skip
 	if step == nil {
-		return nil, corrupt("a " + kinds[kind].name + ", whose end only that module knows")
+		return nil, Corrupt("a " + kinds[kind].name + ", whose end only that module knows")
 	}
 	from := c.i
 	if err := step(c); err != nil {
@@ -477,15 +482,23 @@ func (b *Batch) expandValue(r *Record) error {
 	return nil
 }
 
-// Expand makes every compressed value of the batch Verbatim. It may run on any goroutine, beside the decoder at work on other batches.
-// Errors: *FormatError for the first value that does not expand; the records before it are in order.
-func (b *Batch) Expand() error {
+// Expand makes every compressed string of the batch Verbatim, and has read look at the values of other kinds, unless it is nil. It may
+// run on any goroutine, beside the decoder at work on other batches.
+//
+// Errors: *FormatError for the first value that does not expand, or that read refuses; the records before it are in order.
+func (b *Batch) Expand(read func(*Record) error) error {
 	for i := range b.Records {
 		r := &b.Records[i]
-		if r.Value.Form != Packed {
-			continue
+		var err error
+		switch {
+		case r.Op == OpKey && r.Kind != KindString:
+			if read != nil {
+				err = read(r)
+			}
+		case r.Value.Form == Packed:
+			err = b.expandValue(r)
 		}
-		if err := b.expandValue(r); err != nil {
+		if err != nil {
 			b.Records = b.Records[:i]
 			return &FormatError{Offset: r.Offset, What: err.Error(), Doing: r.Kind.String(), DB: r.DB, Key: string(r.Key)}
 		}

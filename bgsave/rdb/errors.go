@@ -46,7 +46,7 @@ func (e *ChecksumError) Error() string {
 // errShort is the cursor's word for "more bytes are needed"; it never leaves the package.
 var errShort = errors.New("rdb: short")
 
-// corrupt is the cursor's word for bytes that cannot be right; the decoder adds place and key.
-type corrupt string
+// Corrupt is bytes that cannot be right, and why; who knows place and key makes a FormatError of it.
+type Corrupt string
 
-func (c corrupt) Error() string { return string(c) }
+func (c Corrupt) Error() string { return string(c) }

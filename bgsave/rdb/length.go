@@ -110,7 +110,7 @@ func (c *cursor) size() (n uint64, encoded bool, err error) {
 		c.i += 9
 		return binary.BigEndian.Uint64(rest), false, nil
 	case b < 0xC0:
-		return 0, false, corrupt("unknown length encoding")
+		return 0, false, Corrupt("unknown length encoding")
 	}
 	c.i++
 	return uint64(b & 0x3f), true, nil
@@ -121,7 +121,7 @@ func (c *cursor) length() (uint64, error) {
 	n, encoded, err := c.size()
 	if err == nil && encoded {
 		c.i--
-		return 0, corrupt("a string encoding where a length must stand")
+		return 0, Corrupt("a string encoding where a length must stand")
 	}
 	return n, err
 }

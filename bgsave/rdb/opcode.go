@@ -137,3 +137,9 @@ func (k Kind) String() string {
 	}
 	return kinds[k].name
 }
+
+// What a node of KindListQuicklist2 is.
+const (
+	NodePlain  = 1 // one element as it is
+	NodePacked = 2 // a listpack
+)

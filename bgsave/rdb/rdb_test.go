@@ -204,7 +204,7 @@ func read(r io.Reader, o DecoderOptions) (says []string, err error) {
 	var b Batch
 	for {
 		err := d.Next(&b)
-		if expanded := b.Expand(); expanded != nil { // it lies before what Next may have met
+		if expanded := b.Expand(nil); expanded != nil { // it lies before what Next may have met
 			err = expanded
 		}
 		for i := range b.Records {
@@ -378,7 +378,7 @@ func TestBlocks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := b.Expand(); err != nil {
+			if err := b.Expand(nil); err != nil {
 				t.Fatal(err)
 			}
 			for i := range b.Records {

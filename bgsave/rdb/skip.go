@@ -128,7 +128,7 @@ func skipModule(c *cursor) error {
 		case moduleString:
 			err = skipText(c)
 		default:
-			return corrupt("unknown opcode in a module's data")
+			return Corrupt("unknown opcode in a module's data")
 		}
 		if err != nil {
 			return err

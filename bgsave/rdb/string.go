@@ -61,7 +61,7 @@ func expand(dst, packed []byte, size int) ([]byte, error) {
 	}
 	out := dst[from : from+size]
 	if n, err := lzf.Decompress(out, packed); err != nil || n != size {
-		return dst, corrupt("invalid LZF compressed string")
+		return dst, Corrupt("invalid LZF compressed string")
 	}
 	return dst[:from+size], nil
 }
@@ -100,7 +100,7 @@ func (c *cursor) text() (t Text, err error) {
 		return c.packed()
 	default:
 		c.i--
-		return t, corrupt("unknown RDB string encoding type " + strconv.FormatUint(n, 10))
+		return t, Corrupt("unknown RDB string encoding type " + strconv.FormatUint(n, 10))
 	}
 	t.Form, t.Size = Integer, decimalLen(t.Int)
 	return t, nil
@@ -119,7 +119,7 @@ func (c *cursor) packed() (t Text, err error) {
 	}
 	if packed == 0 || size == 0 || size/maxExpansion > packed {
 		c.i = at
-		return t, corrupt("invalid LZF compressed string")
+		return t, Corrupt("invalid LZF compressed string")
 	}
 	t.Bytes, err = c.take(packed)
 	t.Form, t.Size = Packed, int(size)

@@ -66,11 +66,12 @@ type Client struct {
 	Reading                 int // bytes of the batch that is being run, and what was read behind it
 	CommandsRun             uint64
 	InputBytes, OutputBytes uint64
-	QueueBytes              int   // multi-mem
 	ReplicaState            any   // replication's own; nil for others
+	Kept                    int   // bytes that families keep for the client: watched keys, subscriptions
 	StreamOffset            int64 // how long the replicas' stream was when the client had last added to it (WAIT)
 
-	place int // in its Registry's list
+	place   int // in its Registry's list
+	account account
 }
 
 // Is says whether any of f is set.
@@ -105,6 +106,7 @@ type WatchedKey struct {
 	DB      int
 	Key     string
 	Existed bool  // it was there, and not past its deadline, when WATCH saw it
+	Past    bool  // it was there, past its deadline: that it goes is no change
 	Ends    int64 // its deadline then, Unix ms; 0 for none
 	At      int   // where the client stands in the list of those who watch the key
 }

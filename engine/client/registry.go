@@ -10,6 +10,8 @@ type Registry struct {
 	byID map[int64]*Client
 	list []*Client // arrival order; holes are nil until compacted
 	last int64
+
+	Costs Ledger // of the clients that are entered here
 }
 
 // compactFrom is the length below which holes are left alone.
@@ -29,6 +31,7 @@ func (r *Registry) Add(c *Client) {
 	r.byID[c.ID] = c
 	c.place = len(r.list)
 	r.list = append(r.list, c)
+	r.Costs.enter(c)
 }
 
 // compact closes the holes. Cost: a few ns a place, once in as many arrivals.
@@ -50,6 +53,7 @@ func (r *Registry) Remove(c *Client) {
 		return
 	}
 	delete(r.byID, c.ID)
+	r.Costs.leave(c)
 	r.list[c.place] = nil
 }
 

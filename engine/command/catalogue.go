@@ -71,9 +71,12 @@ func (k *Catalogue) enter(row *Spec) error {
 	if least < 0 {
 		least = -least
 	}
-	for _, s := range row.Keys {
+	for i, s := range row.Keys {
 		if s.Flags&KeyNotKey != 0 || s.Unknown || s.Keyword != "" {
 			continue
+		}
+		if i > 0 && s.LastKey < 0 && s.Index == least {
+			continue // the rest of the arguments, of which there may be none: PFMERGE's sources
 		}
 		if s.Index <= 0 || s.Index >= least && row.Flags&NoMandatoryKeys == 0 {
 			return fmt.Errorf("command %q: a key at argument %d is past its arity %d", row.Full, s.Index, row.Arity)

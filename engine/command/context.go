@@ -43,6 +43,7 @@ type Wait struct {
 	Keys       [][]byte
 	DeadlineMs int64                        // Unix ms; 0 waits forever
 	Retry      func(c *Context) (done bool) // runs in a turn when a key may have become ready
+	Gone       bool                         // Retry also runs when a stream has left its key, to answer with an error (XREADGROUP)
 	Timeout    func(c *Context)             // appends the reply of a wait that ran out
 }
 

@@ -2,18 +2,32 @@ package command
 
 import (
 	"spindle/engine/client"
+	"spindle/engine/data/value/list"
+	"spindle/engine/data/value/set"
+	"spindle/engine/data/value/zset"
 	"spindle/internal/setting"
 )
 
 // Settings are the parameters that handlers of several families go by. The core hands them to every Context.
 type Settings struct {
-	MaxBulk        *setting.Int // proto-max-bulk-len, bytes, which the loops read too: no string may grow past it. Nil: the default
-	LazyfreeExpire setting.Bool // lazyfree-lazy-expire: an expired key is propagated as UNLINK, not DEL
+	MaxBulk        *setting.Int  // proto-max-bulk-len, bytes, which the loops read too: no string may grow past it. Nil: the default
+	LazyfreeExpire setting.Bool  // lazyfree-lazy-expire: an expired key is propagated as UNLINK, not DEL
+	LazyfreeServer setting.Bool  // lazyfree-lazy-server-del: the same for a key that a command replaces by nothing
+	Sets           set.Settings  // when a set leaves its compact encodings
+	Lists          list.Settings // how large their pieces may become
+	ZSets          zset.Settings // when a sorted set leaves its compact encoding
 }
 
 // Rows are the settings that no other package declares.
 func (s *Settings) Rows() []setting.Row {
-	return []setting.Row{setting.NewBool("lazyfree-lazy-expire", &s.LazyfreeExpire, false)}
+	rows := []setting.Row{
+		setting.NewBool("lazyfree-lazy-expire", &s.LazyfreeExpire, false),
+		setting.NewBool("lazyfree-lazy-server-del", &s.LazyfreeServer, false),
+	}
+	rows = append(rows, s.Sets.Rows()...)
+	rows = append(rows, s.ZSets.Rows()...)
+	rows = append(rows, s.Lists.Rows()...)
+	return rows
 }
 
 // defaultMaxBulk is proto-max-bulk-len where nobody set it.
@@ -44,6 +58,14 @@ var (
 // Removal is the command that tells the sinks of an expired key's end.
 func (c *Context) Removal() []byte {
 	if c.LazyExpire() {
+		return wordUnlink
+	}
+	return wordDel
+}
+
+// Displacement is the command that tells the sinks of a key's end when the command left nothing in its place.
+func (c *Context) Displacement() []byte {
+	if c.Settings != nil && c.Settings.LazyfreeServer.Get() {
 		return wordUnlink
 	}
 	return wordDel

@@ -12,11 +12,14 @@ import (
 
 	"spindle/engine/command"
 	"spindle/engine/data/keyspace"
+	"spindle/engine/family/bitmap"
 	"spindle/engine/family/config"
 	"spindle/engine/family/conn"
+	"spindle/engine/family/hll"
 	"spindle/engine/family/introspect"
 	"spindle/engine/family/keys"
 	"spindle/engine/family/observe"
+	"spindle/engine/family/set"
 	"spindle/engine/family/str"
 	"spindle/engine/family/tx"
 	"spindle/protocol"
@@ -25,8 +28,9 @@ import (
 // families are those whose rows need nothing that runs.
 func families() []command.Family {
 	return []command.Family{
-		str.Family, keys.Family, keys.Databases, tx.NewWatches((*keyspace.Keyspace)(nil)).Family(), config.Family(config.Parts{}),
+		str.Family, bitmap.Family, keys.Family, keys.Sorting, keys.Databases, tx.NewWatches((*keyspace.Keyspace)(nil)).Family(), config.Family(config.Parts{}),
 		conn.Family(conn.Deps{}), observe.Family(observe.Deps{}), introspect.Family(introspect.Deps{}),
+		hll.Family(&hll.Settings{}), set.Family(),
 	}
 }
 

@@ -24,7 +24,6 @@ var classes = []class{
 	{"set", true, "needs sets"},
 	{"zset", true, "needs sorted sets"},
 	{"stream", true, "needs streams"},
-	{"bitmap", true, "needs the bitmap commands"},
 	{"geo", true, "needs the geo commands"},
 	{"hll", true, "needs HyperLogLog"},
 	{"sort", true, "needs SORT"},

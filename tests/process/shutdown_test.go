@@ -78,6 +78,33 @@ func TestShutdownDuringSave(t *testing.T) {
 	}
 }
 
+// TestSignalWaitsForTick: with ticks held back a signal's shutdown can still be called off, and is carried out once they go on.
+func TestSignalWaitsForTick(t *testing.T) {
+	s := testkit.Start(t, "--enable-debug-command", "yes", "--save", "")
+	s.Do("DEBUG", "PAUSE-CRON", "1")
+	s.Signal(syscall.SIGTERM)
+	s.AwaitLog(testkit.Slowly(10*time.Second), "Received SIGTERM scheduling shutdown...")
+	testkit.Until(t, testkit.Slowly(10*time.Second), "the signal reaches the core", func() error {
+		v, err := s.Ask("SHUTDOWN", "ABORT")
+		if err == nil && v.Text != "OK" {
+			err = errors.New(v.Text)
+		}
+		return err
+	})
+	s.Do("DEBUG", "PAUSE-CRON", "0")
+	time.Sleep(300 * time.Millisecond) // some ticks
+	s.Do("PING")
+	s.Do("DEBUG", "PAUSE-CRON", "1")
+	s.Signal(syscall.SIGTERM)
+	s.Do("DEBUG", "PAUSE-CRON", "0")
+	if code := s.Wait(testkit.Slowly(20 * time.Second)); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if log := s.Log(); strings.Count(log, "Shutdown manually aborted.") != 1 {
+		t.Errorf("the log does not tell of one that was called off: %s", log)
+	}
+}
+
 // TestShutdownWaitsForReplicas, for as long as shutdown-timeout, and SHUTDOWN ABORT calls it off.
 func TestShutdownWaitsForReplicas(t *testing.T) {
 	s := testkit.Start(t, "--shutdown-timeout", "60", "--repl-ping-replica-period", "1")

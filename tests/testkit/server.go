@@ -45,13 +45,14 @@ const replyTimeout = 60 * time.Second
 
 // Spec says what to start, where the short forms do not do.
 type Spec struct {
-	Redis  bool     // redis-server from PATH instead of spindle
-	Args   []string // after ours: the last of two directives holds
-	Shell  string   // shell commands run first, in what becomes the server: "ulimit -n 64"
-	Dir    string   // "": a new one
-	Bare   bool     // none of our arguments: Args are all
-	Port   int      // 0: a free one
-	NoWait bool     // do not wait for it to answer: it may refuse to start
+	Redis   bool     // redis-server from PATH instead of spindle
+	Program string   // "": spindle as it is built, or redis-server from PATH
+	Args    []string // after ours: the last of two directives holds
+	Shell   string   // shell commands run first, in what becomes the server: "ulimit -n 64"
+	Dir     string   // "": a new one
+	Bare    bool     // none of our arguments: Args are all
+	Port    int      // 0: a free one
+	NoWait  bool     // do not wait for it to answer: it may refuse to start
 }
 
 // Start starts spindle with the given directives and waits until it answers.
@@ -78,8 +79,14 @@ func Launch(t testing.TB, spec Spec) *Server {
 	}
 	s.Addr = "127.0.0.1:" + strconv.Itoa(s.Port)
 	if spec.Redis {
-		s.name, s.program = "redis-server", Program(t, "redis-server")
-	} else {
+		s.name = "redis-server"
+	}
+	switch {
+	case spec.Program != "":
+		s.program = spec.Program
+	case spec.Redis:
+		s.program = Program(t, "redis-server")
+	default:
 		s.program = Spindle(t)
 	}
 	if !spec.Bare {

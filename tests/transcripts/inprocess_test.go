@@ -11,15 +11,30 @@ import (
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/engine/command/commandtest"
+	"spindle/engine/family/bitmap"
+	"spindle/engine/family/config"
+	"spindle/engine/family/conn"
+	"spindle/engine/family/hash"
+	"spindle/engine/family/hll"
+	"spindle/engine/family/introspect"
 	"spindle/engine/family/keys"
+	"spindle/engine/family/list"
+	"spindle/engine/family/observe"
+	"spindle/engine/family/set"
 	"spindle/engine/family/str"
+	"spindle/engine/family/stream"
 	"spindle/engine/family/tx"
+	"spindle/engine/family/zset"
 	"spindle/protocol"
 )
 
 // inProcess are the transcripts of families that need nothing but data; here their effects and events are held to the
 // reference's too.
-var inProcess = []string{"set", "get", "counters", "edit", "lcs", "keys", "expire", "scan", "object", "multi"}
+var inProcess = []string{"set", "get", "counters", "edit", "lcs", "keys", "expire", "scan", "sort", "sort_range", "object", "multi", "hll", "bitmap", "bitcount", "bitop", "bitfield", "list", "list_encoding",
+	"sets", "sets_move", "sets_combine",
+	"stream", "stream_read", "stream_group", "stream_claim",
+	"zset", "zset_range", "zset_combine", "zset_pop",
+	"hash", "hash_scan", "hash_expire", "hash_lapse"}
 
 // TestEffects plays transcripts against the families alone, without a server.
 func TestEffects(t *testing.T) {
@@ -75,7 +90,7 @@ func sameEffects(a, b []string) bool {
 	return slices.EqualFunc(a, b, strings.EqualFold)
 }
 
-// session is the three commands of other families that the transcripts need.
+// session is the commands of other families that the transcripts need.
 var session = command.Family{Name: "session", Rows: []command.Spec{
 	{Name: "select", Arity: 2, Run: func(c *command.Context) error {
 		n, err := command.Int32(c.Args[1])
@@ -87,15 +102,23 @@ var session = command.Family{Name: "session", Rows: []command.Spec{
 		return nil
 	}},
 	{Name: "ping", Arity: -1, Run: func(c *command.Context) error { c.Reply.Simple("PONG"); return nil }},
+	{Name: "debug", Arity: -2, Run: func(c *command.Context) error { c.Reply.OK(); return nil }}, // SET-ACTIVE-EXPIRE: nothing here is active
 }}
 
 func newCore(t *testing.T) *commandtest.Core {
 	space := newSpace(t)
 	watches := tx.NewWatches(space)
-	core, err := commandtest.New(space, time.Now().UnixMilli(), str.Family, keys.Family, keys.Databases, watches.Family(), session)
+	sketches := &hll.Settings{}
+	sketches.Rows() // makes it the defaults
+	fields := &hash.Settings{}
+	fields.Rows()
+	nodes := &stream.Settings{}
+	nodes.Rows()
+	core, err := commandtest.New(space, time.Now().UnixMilli(), str.Family, bitmap.Family, hll.Family(sketches), hash.Family(fields), set.Family(), keys.Family, keys.Sorting, keys.Databases, list.Family, zset.Family(), stream.Family(nodes), watches.Family(), session)
 	if err != nil {
 		t.Fatal(err)
 	}
+	core.Settings.Rows() // sets the defaults
 	core.Abort = watches.Abort
 	space.Hooks.Touched = watches.Touched
 	core.Whole.Emptying = append(core.Whole.Emptying, watches.Emptying)
@@ -124,7 +147,10 @@ func TestEveryRowHasATranscript(t *testing.T) {
 			}
 		}
 	}
-	for _, f := range []command.Family{str.Family, keys.Family, keys.Databases, tx.NewWatches(nil).Family()} {
+	for _, f := range []command.Family{
+		str.Family, bitmap.Family, hll.Family(&hll.Settings{}), hash.Family(&hash.Settings{}), set.Family(), keys.Family, keys.Sorting, keys.Databases, list.Family, zset.Family(), stream.Family(&stream.Settings{}), tx.NewWatches(nil).Family(), conn.Family(conn.Deps{}), observe.Family(observe.Deps{}),
+		introspect.Family(introspect.Deps{}), config.Family(config.Parts{}),
+	} {
 		for _, row := range f.Rows {
 			if !used[row.Name] {
 				t.Errorf("%s has no transcript", row.Name)

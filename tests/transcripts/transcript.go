@@ -173,13 +173,18 @@ func EventLine(db int, event, key string) string {
 	return strconv.Itoa(db) + " " + event + " " + abbreviate(key)
 }
 
-var unixMs = regexp.MustCompile(`\A1[7-9]\d{11}\z`)
+var (
+	unixMs   = regexp.MustCompile(`\A1[7-9]\d{11}\z`)
+	streamID = regexp.MustCompile(`\A1[7-9]\d{11}-\d+\z`)
+)
 
 // abbreviate is s as a word: times of about now and long strings, which would differ or say nothing, are only named.
 func abbreviate(s string) string {
 	switch {
 	case unixMs.MatchString(s):
 		return "<ms>"
+	case streamID.MatchString(s):
+		return "<ms>" + s[strings.IndexByte(s, '-'):]
 	case len(s) > 64:
 		return fmt.Sprintf("<%d bytes>", len(s))
 	case s == "" || strings.ContainsRune(s, ' '):

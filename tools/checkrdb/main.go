@@ -1,6 +1,5 @@
 // Command checkrdb reads an RDB file to its end, wrapped or not, and says whether it is whole: every length, type and compressed
-// string, and the checksum. Values of every type of versions 1 to 12 are stepped through; what is within a value is looked at where
-// this server can read it.
+// string, every packed collection, and the checksum. Values of every type of versions 1 to 12 are stepped through, and their elements counted.
 //
 //	checkrdb [-keys] file …
 //
@@ -17,14 +16,16 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"spindle/bgsave"
+	"spindle/bgsave/codec"
 	"spindle/bgsave/rdb"
 )
 
 func main() {
-	keys := flag.Bool("keys", false, "list every key: offset, database, type, deadline")
+	keys := flag.Bool("keys", false, "list every key: offset, database, name, type, deadline, length in bytes or elements")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "usage: checkrdb [-keys] file …")
 		flag.PrintDefaults()
@@ -56,19 +57,27 @@ type checker struct {
 	keys     int
 	volatile int
 	expired  int
-	kinds    map[rdb.Kind]int
+	kinds    map[rdb.Kind]tally
+	reader   codec.Expander
 	sum      string
 }
 
+// A tally is how many keys of a kind there are, and what they hold.
+type tally struct{ keys, elements int }
+
 // check says whether the file is whole, and everything else on out.
 func (c *checker) check() bool {
-	c.kinds = map[rdb.Kind]int{}
+	c.kinds = map[rdb.Kind]tally{}
 	c.say("checking %s", c.path)
 	err := c.read()
 	if c.dec != nil {
 		c.say("version %d, %d keys, %d with a deadline, %d of those past it", c.dec.Version(), c.keys, c.volatile, c.expired)
 		for _, k := range slices.Sorted(maps.Keys(c.kinds)) {
-			c.say("%10d × %s", c.kinds[k], k)
+			if t := c.kinds[k]; k == rdb.KindString || t.elements < 0 {
+				c.say("%10d × %s", t.keys, k)
+			} else {
+				c.say("%10d × %s, %d elements", t.keys, k, t.elements)
+			}
 		}
 	}
 	if err == nil {
@@ -103,7 +112,8 @@ func (c *checker) read() error {
 	var b rdb.Batch
 	for {
 		err := c.dec.Next(&b)
-		if expanded := b.Expand(); expanded != nil { // it lies before what Next met
+		c.reader.Reset()
+		if expanded := b.Expand(c.count); expanded != nil { // it lies before what Next met
 			err = expanded
 		}
 		for i := range b.Records {
@@ -123,7 +133,8 @@ func (c *checker) note(r *rdb.Record) {
 	switch r.Op {
 	case rdb.OpKey:
 		c.keys++
-		c.kinds[r.Kind]++
+		t := c.kinds[r.Kind]
+		c.kinds[r.Kind] = tally{t.keys + 1, t.elements + int(int64(r.Keys))}
 		if r.DeadlineMs != rdb.None {
 			c.volatile++
 			if r.DeadlineMs < c.nowMs {
@@ -131,7 +142,11 @@ func (c *checker) note(r *rdb.Record) {
 			}
 		}
 		if c.list {
-			c.say("%d\tdb %d\t%q\t%s\t%d", r.Offset, r.DB, r.Key, r.Kind, r.DeadlineMs)
+			size := r.Value.Size
+			if r.Kind != rdb.KindString {
+				size = int(int64(r.Keys))
+			}
+			c.say("%d\tdb %d\t%q\t%s\t%d\t%d", r.Offset, r.DB, r.Key, c.kindOf(r), r.DeadlineMs, size)
 		}
 	case rdb.OpAux:
 		c.say("AUX %s = %q", r.Key, r.Value.Bytes)
@@ -150,6 +165,22 @@ func (c *checker) note(r *rdb.Record) {
 	key := c.last.Key[:0]
 	c.last = *r
 	c.last.Key = append(key, r.Key...)
+}
+
+// count notes how many elements a value has.
+func (c *checker) count(r *rdb.Record) error {
+	n, err := elements(&c.reader, r.Kind, r.Raw)
+	r.Keys = uint64(n)
+	return err
+}
+
+// kindOf names a record's type, a module's by its own name.
+func (c *checker) kindOf(r *rdb.Record) string {
+	if r.Kind != rdb.KindModule2 {
+		return r.Kind.String()
+	}
+	_, what := codec.Known(r.Kind, r.Raw)
+	return strings.TrimPrefix(what, "a value of ")
 }
 
 // explain says what is wrong, where, and how far the file can be trusted.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"spindle/bgsave/rdb"
+	"spindle/engine/data/listpack"
 	"spindle/internal/crc"
 )
 
@@ -20,22 +21,40 @@ func file() []byte {
 	return rdb.AppendEOF(p, crc.Update64(0, p))
 }
 
+// packedSet is a set of two members, with twice equal ones.
+func packedSet(twice bool) []byte {
+	second := "b"
+	if twice {
+		second = "a"
+	}
+	lp := listpack.AppendText(listpack.AppendText(listpack.New(), []byte("a")), []byte(second))
+	w := rdb.Writer{Buf: append(rdb.AppendHeader(nil, 11), "\x14\x05myset"...)}
+	w.Text(lp)
+	w.Byte(byte(rdb.OpEOF))
+	return rdb.AppendEOF(w.Buf, 0)
+}
+
 func TestCheck(t *testing.T) {
 	good := file()
 	flipped, cut, packed := bytes.Clone(good), good[:len(good)-14], bytes.Clone(good)
 	flipped[len(good)-10] ^= 1
 	packed[bytes.Index(good, []byte("mykey"))+5+3] = 0xFF
+	module := rdb.AppendLength(append(rdb.AppendHeader(nil, 11), "\x07\x03doc"...), rdb.ModuleID("ReJSON-RL", 3))
+	module = rdb.AppendEOF(append(module, "\x05\x01a\x00\xff"...), 0)
 	cases := []struct {
 		name string
 		file []byte
 		ok   bool
 		says []string
 	}{
-		{"whole", good, true, []string{"version 11, 2 keys, 1 with a deadline, 1 of those past it", "1 × list (linked)", "is right", "RDB looks OK"}},
+		{"whole", good, true, []string{"version 11, 2 keys, 1 with a deadline, 1 of those past it", "1 × list (linked), 2 elements", "is right", "RDB looks OK"}},
 		{"no checksum", rdb.AppendEOF(bytes.Clone(good[:len(good)-8]), 0), true, []string{"saved without a checksum"}},
 		{"flipped", flipped, false, []string{"DAMAGED: wrong checksum"}},
 		{"cut", cut, false, []string{"DAMAGED: the file ends too early", "reading: list (linked)", `key:     "mylist" of database 2`, `the last record in order begins at offset 23: KEY "mykey" of database 2`}},
 		{"packed", packed, false, []string{"DAMAGED: invalid LZF", `key:     "mykey" of database 2`}},
+		{"listpack", packedSet(false), true, []string{"1 × set (listpack), 2 elements"}},
+		{"duplicate", packedSet(true), false, []string{"DAMAGED: two elements are equal", "reading: set (listpack)", `key:     "myset" of database 0`}},
+		{"module", module, true, []string{`module type "ReJSON-RL" (version 3)`, "1 × module value\n"}},
 		{"foreign", []byte("<html></html>"), false, []string{"Wrong signature"}},
 	}
 	for _, c := range cases {

@@ -48,16 +48,26 @@ type Event struct {
 	Name, Key string
 }
 
-// New returns a core over space and families, at the time nowMs. It takes space's hook for expired keys.
+// New returns a core over space and families, at the time nowMs. It takes space's hooks for expired keys and fields.
 func New(space *keyspace.Keyspace, nowMs int64, families ...command.Family) (*Core, error) {
 	catalogue, err := command.NewCatalogue(families...)
 	if err != nil {
 		return nil, err
 	}
 	c := &Core{Space: space, Catalogue: catalogue, Settings: &command.Settings{}, Whole: &command.Whole{}}
+	c.Settings.Rows() // gives each its default
 	space.Hooks.Expired = func(db int, key []byte) {
 		c.Effects = append(c.Effects, Effect{db, []string{"DEL", string(key)}})
 		c.Notify(command.EventExpired, "expired", db, key)
+	}
+	space.Hooks.FieldExpired = func(db int, key, field []byte) {
+		c.Effects = append(c.Effects, Effect{db, []string{"HDEL", string(key), string(field)}})
+	}
+	space.Hooks.FieldsExpired = func(db int, key []byte, _ int, emptied bool) {
+		c.Notify(command.EventHash, "hexpired", db, key)
+		if emptied {
+			c.Notify(command.EventGeneric, "del", db, key)
+		}
 	}
 	c.SetNow(nowMs)
 	return c, nil
@@ -154,7 +164,7 @@ func (c *Core) run(cl *client.Client, spec *command.Spec, args [][]byte) error {
 		for _, effect := range ctx.Effects.Commands {
 			c.book(cl.DB, effect)
 		}
-	} else if ctx.Dirty != 0 && spec.Flags&command.Write != 0 {
+	} else if ctx.Dirty != 0 && spec.Flags&(command.Write|command.MayReplicate) != 0 {
 		c.book(cl.DB, args)
 	}
 	ctx.Effects.Reset()

@@ -1,6 +1,7 @@
 package keyspace
 
 import (
+	"slices"
 	"unsafe"
 
 	"spindle/engine/data/memory"
@@ -23,8 +24,9 @@ type DB struct {
 
 // data is what SWAPDB exchanges.
 type data struct {
-	t     table.Table
-	ticks uint64 // the sum of the volatile keys' ticks, for AvgTTL
+	t      table.Table
+	ticks  uint64      // the sum of the volatile keys' ticks, for AvgTTL
+	fields table.Table // by key, the least deadline of the fields of each hash that has one; no view reads it (fields.go)
 }
 
 // Index is the database's number.
@@ -84,6 +86,12 @@ func (db *DB) Peek(key []byte) value.Value {
 	return v
 }
 
+// Stored says that key is there, be it past its deadline: Peek without hiding.
+func (db *DB) Stored(key []byte) bool {
+	_, ref := db.d.t.Find(table.Hash(key), key)
+	return ref != 0
+}
+
 // SetString makes val the string at key, whatever was there; an integer in canonical form is kept as one.
 // deadline: 0 none, KeepTTL keeps the one there is, else Unix ms. Returns whether the key is new.
 func (db *DB) SetString(key, val []byte, deadline int64) (created bool) {
@@ -96,7 +104,13 @@ func (db *DB) SetString(key, val []byte, deadline int64) (created bool) {
 	return db.setText(key, val, &f, deadline)
 }
 
-// SetRaw is SetString of a value that is never kept as an integer nor shown as embstr (what SETRANGE, APPEND and INCRBYFLOAT leave).
+// SetPlain is SetString of a value that is kept as bytes even if it reads as an integer: what INCRBYFLOAT leaves.
+func (db *DB) SetPlain(key, val []byte, deadline int64) (created bool) {
+	f := value.StringForm(len(key), len(val), deadline != 0)
+	return db.setText(key, val, &f, deadline)
+}
+
+// SetRaw is SetPlain of a value that is never shown as embstr: what SETRANGE and APPEND leave.
 func (db *DB) SetRaw(key, val []byte, deadline int64) (created bool) {
 	f := value.StringForm(len(key), len(val), deadline != 0)
 	f.Encoding = value.Raw
@@ -159,11 +173,18 @@ func (db *DB) place(key []byte, f *value.Form, deadline int64) (payload unsafe.P
 			db.remove(&p, old)
 		}
 	}
+	_, payload = db.insert(hash, key, f, deadline)
+	return payload, true
+}
+
+// insert adds an entry of form f under key, which is not there.
+func (db *DB) insert(hash uint64, key []byte, f *value.Form, deadline int64) (ref memory.Ref, payload unsafe.Pointer) {
+	d, k := db.d, db.k
 	if deadline == KeepTTL {
 		deadline = 0
 	}
 	f.Volatile = deadline != 0
-	ref := k.heap.Alloc(f.Size(), memory.Keys)
+	ref = k.heap.Alloc(f.Size(), memory.Keys)
 	at := memory.Pointer(ref)
 	payload = f.Write(at, key, deadline)
 	*(*uint32)(at) = k.newClock()
@@ -172,7 +193,10 @@ func (db *DB) place(key []byte, f *value.Form, deadline int64) (payload unsafe.P
 		d.ticks += uint64(tick)
 	}
 	d.t.Insert(hash, ref, tick)
-	return payload, true
+	if k.Blocking > 0 {
+		db.arrived(key, f.Type)
+	}
+	return ref, payload
 }
 
 // replace makes the entry old at p one of form f.
@@ -190,7 +214,10 @@ func (db *DB) replace(p *table.Place, old memory.Ref, key []byte, f *value.Form,
 		deadline = 0
 	}
 	f.Volatile = deadline != 0
-	root := v.Root()
+	root, typ := v.Root(), v.Type()
+	if typ != value.String {
+		db.leaving(key, typ)
+	}
 	editable := d.t.Edit(p)
 	if editable && memory.GoodSize(f.Size()) == memory.GoodSize(v.Size()) {
 		payload = f.Write(memory.Pointer(old), key, deadline)
@@ -206,7 +233,10 @@ func (db *DB) replace(p *table.Place, old memory.Ref, key []byte, f *value.Form,
 		db.letGo(p, old, !editable)
 	}
 	if root != 0 {
-		db.dropRoot(p, root)
+		db.dropRoot(p, typ, root)
+	}
+	if k.Blocking > 0 {
+		db.arrived(key, f.Type)
 	}
 	return payload
 }
@@ -236,9 +266,9 @@ func (db *DB) letGo(p *table.Place, ref memory.Ref, shared bool) {
 }
 
 // dropRoot lets go of what hung off an entry.
-func (db *DB) dropRoot(p *table.Place, root memory.Ref) {
+func (db *DB) dropRoot(p *table.Place, t value.Type, root memory.Ref) {
 	db.position(p)
-	db.k.store.DropLong(root)
+	db.k.store.DropRoot(t, root)
 }
 
 // position says where the core is about to write, for what views still read.
@@ -251,13 +281,22 @@ func (db *DB) position(p *table.Place) {
 // remove takes the entry at p out of the database and lets go of it.
 func (db *DB) remove(p *table.Place, ref memory.Ref) {
 	v := value.At(ref)
-	root := v.Root()
+	if t := v.Type(); t != value.String {
+		db.leaving(v.Key(), t)
+	}
+	db.take(p, ref)
+}
+
+// take is remove of what leaving has been told of.
+func (db *DB) take(p *table.Place, ref memory.Ref) {
+	v := value.At(ref)
+	root, typ := v.Root(), v.Type()
 	if v.Volatile() {
 		db.d.ticks -= uint64(db.d.t.Tick(v.Deadline()))
 	}
 	db.letGo(p, ref, db.d.t.Remove(p))
 	if root != 0 {
-		db.dropRoot(p, root)
+		db.dropRoot(p, typ, root)
 	}
 }
 
@@ -295,6 +334,7 @@ func (db *DB) Append(key, suffix []byte) int {
 	}
 	n := v.Len()
 	db.write(key, v, n, suffix)
+	db.touched(key)
 	return n + len(suffix)
 }
 
@@ -307,6 +347,7 @@ func (db *DB) SetRange(key []byte, off int, data []byte) int {
 	}
 	n := max(v.Len(), off+len(data))
 	db.write(key, v, off, data)
+	db.touched(key)
 	return n
 }
 
@@ -325,7 +366,7 @@ func (db *DB) setZeros(key []byte, n int) value.Value {
 	return value.At(ref)
 }
 
-// write writes data at byte off of the string v at key, which becomes raw and as long as it must.
+// write writes data at byte off of the string v at key, which becomes raw and as long as it must. Telling who watches is the caller's.
 func (db *DB) write(key []byte, v value.Value, off int, data []byte) {
 	d, k := db.d, db.k
 	p, ref := d.t.Find(table.Hash(key), key)
@@ -339,7 +380,6 @@ func (db *DB) write(key []byte, v value.Value, off int, data []byte) {
 		} else if next != root {
 			v.SetRoot(next)
 		}
-		db.touched(key)
 		return
 	}
 	end := off + len(data)
@@ -372,7 +412,6 @@ func (db *DB) write(key []byte, v value.Value, off int, data []byte) {
 		copy(b[off:], data)
 		db.letGo(&p, ref, !editable)
 	}
-	db.touched(key)
 }
 
 // fresh puts a new entry of form f in the place of the one at ref, with its clock and deadline. The old block is the caller's.
@@ -485,6 +524,10 @@ func (db *DB) transfer(from []byte, dst *DB, to []byte) {
 	f := value.FormOf(v)
 	var small [64]byte // what an inline value needs while its entry goes; more is on a block of its own
 	deadline, clock, root := v.Deadline(), v.Clock(), v.Root()
+	fields := db.FieldsDeadline(from)
+	if v.Type() != value.String {
+		db.leaving(from, v.Type())
+	}
 	n := v.PayloadSize()
 	var held memory.Ref
 	carry := small[:min(n, len(small))]
@@ -494,7 +537,7 @@ func (db *DB) transfer(from []byte, dst *DB, to []byte) {
 	}
 	v.CopyPayload(unsafe.Pointer(unsafe.SliceData(carry)))
 	if root != 0 {
-		db.k.store.Move(root)
+		db.k.store.MoveRoot(v.Type(), root)
 	}
 	if v.Volatile() {
 		db.d.ticks -= uint64(db.d.t.Tick(deadline))
@@ -510,6 +553,9 @@ func (db *DB) transfer(from []byte, dst *DB, to []byte) {
 	if held != 0 {
 		db.k.heap.Free(held, memory.Values)
 	}
+	if fields != 0 {
+		dst.SetFieldsDeadline(to, fields)
+	}
 	dst.touched(to)
 }
 
@@ -519,10 +565,14 @@ func (db *DB) CopyTo(key []byte, dst *DB, dstKey []byte) bool {
 	if !v.Exists() {
 		return false
 	}
-	f, deadline := value.FormOf(v), v.Deadline()
+	f, deadline, fields := value.FormOf(v), v.Deadline(), db.FieldsDeadline(key)
 	f.KeyLen = len(dstKey)
-	if root := v.Root(); root != 0 {
-		return dst.copied(dstKey, db.k.store.CopyLong(root), &f, deadline)
+	if v.Rooted() {
+		dst.setRoot(dstKey, db.k.store.CopyRoot(v), &f, deadline)
+		if fields != 0 {
+			dst.SetFieldsDeadline(dstKey, fields)
+		}
+		return true
 	}
 	n := v.PayloadSize()
 	held := db.k.heap.Alloc(n, memory.Values) // placing may move v
@@ -530,34 +580,33 @@ func (db *DB) CopyTo(key []byte, dst *DB, dstKey []byte) bool {
 	payload, _ := dst.place(dstKey, &f, deadline)
 	copy(value.PayloadBytes(payload, n), memory.Bytes(held, n))
 	db.k.heap.Free(held, memory.Values)
+	if fields != 0 {
+		dst.SetFieldsDeadline(dstKey, fields)
+	}
 	dst.touched(dstKey)
-	return true
-}
-
-func (db *DB) copied(key []byte, root memory.Ref, f *value.Form, deadline int64) bool {
-	db.setRoot(key, root, f, deadline)
 	return true
 }
 
 // Flush empties the database in O(1) and returns how many keys it had; what they held goes to reclaimers.
 func (db *DB) Flush() (removed int) {
 	removed = db.Len()
+	db.flushFields()
 	if removed == 0 && !db.d.t.Indexed() {
 		return 0
 	}
+	db.whole()
 	h := db.k.heap
 	root, due := db.d.t.Detach()
 	db.d.ticks = 0
 	if due != 0 {
-		h.RetireTreeWide(due, kindDue, 0)
+		h.RetireTreeWide(due, value.KindDue, 0)
 	}
-	db.k.store.AfterPins(func() { h.RetireTreeWide(root, kindTable, removed) })
+	db.k.store.AfterPins(func() { h.RetireTreeWide(root, value.KindDatabase, removed) })
+	if !slices.ContainsFunc(db.k.dbs, func(d DB) bool { return d.Len() > 0 }) {
+		db.k.store.Used = value.Encodings{}
+	}
 	return removed
 }
-
-// Reserve says that about n keys are going to be loaded. There is nothing to prepare: a table grows by a segment at a time and never
-// all at once. It stands here for the one who knows n, should that change.
-func (db *DB) Reserve(n int) {}
 
 // Shape is how the index lies in memory (DEBUG HTSTATS). O(n).
 func (db *DB) Shape() table.Shape { return db.d.t.Shape() }

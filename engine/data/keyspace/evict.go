@@ -169,11 +169,14 @@ func (k *Keyspace) evictRandom() (freed int64, ok bool) {
 	return 0, false
 }
 
+// evictSamples is by how many elements the size of an evicted collection is judged.
+const evictSamples = 5
+
 // evict removes the key at p.
 func (k *Keyspace) evict(db *DB, p *table.Place, ref memory.Ref) (freed int64) {
 	v := value.At(ref)
 	key := v.Key()
-	freed = int64(v.MemoryUsage(0))
+	freed = int64(k.store.MemoryUsage(v, evictSamples))
 	k.Stats.Evicted++
 	if k.Hooks.Evicted != nil {
 		k.Hooks.Evicted(db.index, key)

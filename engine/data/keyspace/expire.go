@@ -37,7 +37,7 @@ func (db *DB) expire(p *table.Place, v value.Value) {
 	db.remove(p, p.Ref())
 }
 
-// ExpireDue removes keys whose deadline has passed, earliest first, for at most limit. more: it stopped for time.
+// ExpireDue removes keys and fields of hashes whose deadline has passed, earliest first, for at most limit. more: it stopped for time.
 // Databases take turns at being first. On a replica, or while keys are Trusting or Hiding, it does nothing.
 func (k *Keyspace) ExpireDue(limit time.Duration) (expired int, more bool) {
 	if k.Trusting || k.Replica || k.Hiding {
@@ -46,14 +46,23 @@ func (k *Keyspace) ExpireDue(limit time.Duration) (expired int, more bool) {
 	var stop time.Time
 	for i := range k.dbs {
 		db := &k.dbs[(i+k.expireFrom)%len(k.dbs)]
-		if db.d.t.Least() > db.d.t.TickNow(k.now) {
+		now := db.d.t.TickNow(k.now)
+		keys, fields := db.d.t.Least() <= now, db.d.fields.Least() <= now
+		if !keys && !fields {
 			continue
 		}
 		if stop.IsZero() {
 			stop = time.Now().Add(limit)
 		}
-		n, out := db.expireDue(stop)
-		expired += n
+		n, out := 0, false
+		if keys {
+			n, out = db.expireDue(stop)
+			expired += n
+		}
+		if fields && !out {
+			n, out = db.expireFieldsDue(stop)
+			expired += n
+		}
 		if out {
 			k.expireFrom = (i + k.expireFrom + 1) % len(k.dbs)
 			k.Stats.TimeCapReached++
@@ -80,13 +89,16 @@ func (db *DB) expireDue(stop time.Time) (expired int, out bool) {
 				d.Stays(i, tick)
 				continue
 			}
-			key, root := v.Key(), v.Root()
+			key, root, typ := v.Key(), v.Root(), v.Type()
 			k.lag.note(k.now - deadline)
 			k.Stats.Expired++
 			if k.Hooks.Expired != nil {
 				k.Hooks.Expired(db.index, key)
 			}
 			db.touched(key)
+			if typ != value.String {
+				db.leaving(key, typ)
+			}
 			p := d.Place(i)
 			if k.heap.Holding() {
 				p.SetHash(table.Hash(key))
@@ -94,7 +106,7 @@ func (db *DB) expireDue(stop time.Time) (expired int, out bool) {
 			db.d.ticks -= uint64(tick)
 			db.letGo(&p, d.Refs[i], t.Drop(d, i))
 			if root != 0 {
-				db.dropRoot(&p, root)
+				db.dropRoot(&p, typ, root)
 			}
 			expired++
 		}
@@ -108,15 +120,16 @@ func (db *DB) expireDue(stop time.Time) (expired int, out bool) {
 	return expired, false
 }
 
-// NextDeadline is when ExpireDue may next have something to do, in Unix ms: at most 16 ms after the nearest deadline; 0: no volatile keys.
+// NextDeadline is when ExpireDue may next have something to do, in Unix ms: at most 16 ms after the nearest deadline; 0: nothing has one.
 func (k *Keyspace) NextDeadline() int64 {
 	next := int64(0)
 	for i := range k.dbs {
-		t := &k.dbs[i].d.t
-		if t.Least() == table.Never {
+		d := k.dbs[i].d
+		least := min(d.t.Least(), d.fields.Least())
+		if least == table.Never {
 			continue
 		}
-		if at := t.TickTime(t.Least()); next == 0 || at < next {
+		if at := d.t.TickTime(least); next == 0 || at < next {
 			next = at
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"spindle/engine/data/memory"
 	"spindle/engine/data/table"
+	"spindle/engine/data/tree"
 	"spindle/engine/data/value"
 )
 
@@ -14,6 +15,7 @@ type Keyspace struct {
 	Hooks    Hooks
 	Stats    Stats
 	Watching int  // keys under WATCH or tracking: Hooks.Touched is called only when it is above 0
+	Blocking int  // keys that blocked clients wait for: Hooks.Ready, Gone and Whole are called only when it is above 0
 	Replica  bool // expired keys are hidden, not removed: the primary removes them
 	Trusting bool // expired keys count as valid: while loading, and for commands from the primary
 	Hiding   bool // expired keys are hidden, not removed, for another reason (CLIENT PAUSE)
@@ -23,6 +25,10 @@ type Keyspace struct {
 	Samples      int    // maxmemory-samples
 	LFULogFactor int    // lfu-log-factor
 	LFUDecayTime int    // lfu-decay-time, minutes
+
+	// ExpireFields removes up to budget fields of the hash e that are past their deadline, each after gone has heard of it, and returns
+	// the least deadline that is left: 0 none, Emptied no field either. It leaves an emptied hash in place. register sets it.
+	ExpireFields func(e *value.Edit, now int64, budget int, gone func(field []byte)) (next int64, n int)
 
 	heap  *memory.Heap
 	store value.Store
@@ -34,6 +40,9 @@ type Keyspace struct {
 
 	expireFrom int       // the database that ExpireDue begins with
 	due        table.Due // what ExpireDue is at
+
+	edits  [4]value.Edit // handed out in turn (value.Edit, K1)
+	editAt uint
 
 	ahead  [prefetchAhead]prefetch
 	aheadN uint
@@ -51,22 +60,23 @@ type Hooks struct {
 	Expired func(db int, key []byte) // before a key past its deadline is removed
 	Evicted func(db int, key []byte) // before a key is evicted
 	Touched func(db int, key []byte) // when a key is changed, removed, expired or evicted, only while Watching > 0
+
+	Ready func(db int, key []byte) // when a list, sorted set or stream comes to be under key, or Signal says so, only while Blocking > 0
+	Gone  func(db int, key []byte) // when a stream leaves its key, only while Blocking > 0
+	Whole func(db int)             // when the database has other content or none (SWAPDB, FLUSHDB), only while Blocking > 0
+
+	FieldExpired  func(db int, key, field []byte)               // before a field of a hash past its deadline is removed
+	FieldsExpired func(db int, key []byte, n int, emptied bool) // after n of key were; emptied: the key goes with them
 }
 
 // Stats counts what INFO tells. The core may set any of them to 0 (CONFIG RESETSTAT).
 type Stats struct {
 	Hits, Misses   int64 // keyspace_hits, keyspace_misses
 	Expired        int64 // expired_keys
+	ExpiredFields  int64 // expired_subkeys
 	Evicted        int64 // evicted_keys
 	TimeCapReached int64 // expired_time_cap_reached_count
 }
-
-// What memory is told hangs off a retired root.
-const (
-	kindTable memory.Kind = 1 + iota
-	kindDue
-	kindLong
-)
 
 // New makes the empty databases in h, whose Options.Databases is at least o.Databases.
 func New(h *memory.Heap, o Options) *Keyspace {
@@ -84,17 +94,29 @@ func New(h *memory.Heap, o Options) *Keyspace {
 		Samples: 5, LFULogFactor: 10, LFUDecayTime: 1,
 	}
 	k.rng.Seed(o.Seed, 0)
-	k.store.Init(h, kindLong)
-	h.Register(kindTable, table.Destroy(value.DestroyEntry))
-	h.Register(kindDue, table.DestroyDue)
+	k.store.Init(h)
+	k.store.Rand, k.store.Base = &k.rng, o.StartMs
+	h.Register(value.KindDatabase, table.Destroy(k.store.DestroyEntry))
+	h.Register(value.KindDue, table.DestroyDue)
+	h.Register(value.KindFields, destroyFields)
+	h.Register(value.KindTree, tree.Destroy)
+	k.register()
 	for i := range k.dbs {
 		d := new(data)
 		d.t.Init(h, table.Entry, i)
 		d.t.SetBase(o.StartMs)
+		d.fields.Init(h, table.Entry, i)
+		d.fields.SetBase(o.StartMs)
 		k.dbs[i] = DB{k: k, d: d, index: i}
 	}
 	return k
 }
+
+// Store is what values keep outside their entries: for package value's kin, and for loaders that build roots.
+func (k *Keyspace) Store() *value.Store { return &k.store }
+
+// Rand is the source of choices at random.
+func (k *Keyspace) Rand() *rand.PCG { return &k.rng }
 
 // Heap is the memory the databases live in.
 func (k *Keyspace) Heap() *memory.Heap { return k.heap }
@@ -115,7 +137,11 @@ func (k *Keyspace) SetNow(ms int64) {
 func (k *Keyspace) Now() int64 { return k.now }
 
 // Swap exchanges the contents of databases i and j (SWAPDB).
-func (k *Keyspace) Swap(i, j int) { k.dbs[i].d, k.dbs[j].d = k.dbs[j].d, k.dbs[i].d }
+func (k *Keyspace) Swap(i, j int) {
+	k.dbs[i].d, k.dbs[j].d = k.dbs[j].d, k.dbs[i].d
+	k.dbs[i].whole()
+	k.dbs[j].whole()
+}
 
 const prefetchAhead = 8
 

@@ -86,11 +86,11 @@ func (j *touchJob) run(int) (done bool) {
 		populate(r, n*slabSize)
 		at += n
 	}
-	if at == len(j.slabs) {
-		at++ // the job has come to its end
+	if done = at == len(j.slabs); done {
+		at++ // says that the job has come to its end
 	}
-	j.done.Store(int64(at))
-	return at > len(j.slabs)
+	j.done.Store(int64(at)) // the turn may use the job anew from here on
+	return done
 }
 
 // takeTouched lists what the job has made warm.

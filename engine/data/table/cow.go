@@ -155,6 +155,12 @@ func (t *Table) retire(ref memory.Ref, epoch, hash uint64, depth uint8) {
 	switch {
 	case epoch > t.heap.Frozen():
 		t.heap.Free(ref, memory.Index)
+	case t.nested: // O3
+		if t.moved {
+			t.heap.RetireWide(ref, memory.Index)
+		} else {
+			t.heap.Retire(ref, memory.Index)
+		}
 	case depth < 8: // walkers reach it under more than one of the prefixes that holds follow
 		t.heap.RetireWide(ref, memory.Index)
 	default:

@@ -82,11 +82,22 @@ func (t *Table) TickTime(tick uint32) int64 { return t.due.base + int64(tick)*ti
 // Least is a lower bound of the ticks of all keys; Never when none is volatile.
 func (t *Table) Least() uint32 { return t.due.least }
 
-func (t *Table) deadline(ref memory.Ref) int64 {
-	if t.layout != Entry {
+// LeastDeadline is a lower bound of all keys' deadlines, with the same tick as Least, in Unix ms; 0 when none is volatile.
+func (t *Table) LeastDeadline() int64 {
+	if t.due.least == Never {
 		return 0
 	}
-	return EntryDeadline(memory.Pointer(ref))
+	return max(t.TickTime(t.due.least)-tickMs, 1)
+}
+
+func (t *Table) deadline(ref memory.Ref) int64 {
+	switch t.layout {
+	case Entry:
+		return EntryDeadline(memory.Pointer(ref))
+	case Field:
+		return FieldDeadline(ref)
+	}
+	return 0
 }
 
 // minima is the segment's sidecar: nb bounds and their least.

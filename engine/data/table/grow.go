@@ -12,11 +12,39 @@ import (
 func (t *Table) grow(hash uint64) {
 	var tr trail
 	e := t.descend(hash, &tr)
-	if nb := int(e & entryBuckets); nb < maxBuckets {
+	nb := int(e & entryBuckets)
+	switch {
+	case segmentAt(refOf(e)).depth < t.aim.depth:
+		t.split(&tr, refOf(e))
+	case nb < t.aim.buckets:
+		t.resize(&tr, refOf(e), t.aim.buckets)
+	case nb < maxBuckets:
 		t.resize(&tr, refOf(e), larger(nb))
+	default:
+		t.split(&tr, refOf(e))
+	}
+}
+
+// An aim is the shape that segments will have when the keys announced have come.
+type aim struct {
+	depth   uint8
+	buckets int
+}
+
+// Reserve says that the table is going to hold about n keys: segments then grow to their shape at once, by splits while they hold a key
+// or two and one resize, instead of in ten steps and a split of each. Nothing is allocated before the keys come, and a false n costs what
+// segments have too much room for until they are next built anew. 0 ends it.
+func (t *Table) Reserve(n int) {
+	t.aim = aim{}
+	const most = maxBuckets * perBucket * 4 / 5 // mean of keys that still leaves room for the luck of hashes
+	if n <= most {
 		return
 	}
-	t.split(&tr, refOf(e))
+	for n > most {
+		n = (n + 1) / 2
+		t.aim.depth++
+	}
+	t.aim.buckets = fit(n) // those that luck gives more keys grow once more
 }
 
 // resize builds the segment at old anew with nb buckets. Keys are not read: the slot's tag gives the new home.

@@ -26,8 +26,11 @@ const (
 	// N1. clock is the one word that is written in a frozen block; everything else obeys the epoch rule.
 	// N2. wide is set when klen > 255 or vlen > 16383; then the lengths in shape are 0 and those of the wide word hold.
 	Entry Layout = iota
-	// Member is a member of a collection: u32 key length, key, then what the collection keeps with it.
+	// Member is a member of a set, Scored one of a sorted set with its score, Field a hash's field with its value and perhaps a
+	// deadline; member.go has their picture.
 	Member
+	Scored
+	Field
 )
 
 // The shape word of an Entry.
@@ -68,7 +71,7 @@ func (t *Table) key(ref memory.Ref) []byte {
 	if t.layout == Entry {
 		return EntryKey(p)
 	}
-	return unsafe.Slice((*byte)(unsafe.Add(p, 4)), int(*(*uint32)(p)))
+	return nestedKey(t.layout, p)
 }
 
 // holds says whether the block at ref has this key.

@@ -125,24 +125,6 @@ func Walk(root, from, to uint64, passed func(first, last uint64), yield func(mem
 // All yields every block until yield returns false. yield must not write to the table.
 func (t *Table) All(yield func(memory.Ref) bool) { Walk(t.root, 0, ^uint64(0), nil, yield) }
 
-// Random is the block of some key; 0 when the table is empty. A segment is chosen by its share of the hashes and in it a key by
-// a random slot, so that no key is much likelier than another.
-func (t *Table) Random(r *rand.PCG) memory.Ref {
-	if t.count == 0 {
-		return 0
-	}
-	for range 64 {
-		s := segmentAt(refOf(segmentFor(t.root, r.Uint64())))
-		for range 32 {
-			i := uint(r.Uint64()>>32) * uint(s.nb) * slots >> 32
-			if b := s.bucket(int(i / slots)); b.meta&(0x80<<(8*(i%slots))) != 0 {
-				return memory.Ref(b.slot[i%slots] & slotRef)
-			}
-		}
-	}
-	return t.some(r.Uint64()) // nearly empty: the first key from a random place on
-}
-
 // some is the first block from a hash on, round the table.
 func (t *Table) some(from uint64) (found memory.Ref) {
 	first := func(ref memory.Ref) bool { found = ref; return false }

@@ -23,8 +23,11 @@ type Table struct {
 	count    int
 	volatile int
 	layout   Layout
-	home     int // the number under which holds follow walks of this table
+	home     int  // the number under which holds follow walks of this table
+	nested   bool // in a collection: its owner sets positions (O3)
+	moved    bool // nested, and retires wide
 	due      dueIndex
+	aim      aim // of Reserve
 }
 
 const (
@@ -148,6 +151,27 @@ func (t *Table) Find(hash uint64, key []byte) (Place, memory.Ref) {
 	return Place{}, 0
 }
 
+// Locate is the place of ref, a block of a key of this hash that is in the table: Find without reading blocks.
+func (t *Table) Locate(hash uint64, ref memory.Ref) Place {
+	e := segmentFor(t.root, hash)
+	s, nb := segmentAt(refOf(e)), int(e&entryBuckets)
+	at := home(tagOf(hash), nb)
+	for range nb {
+		b := s.bucket(at)
+		for m := b.meta & metaKeys; m != 0; m &= m - 1 {
+			i := bits.TrailingZeros64(m) >> 3
+			if b.slot[i]&slotRef == uint64(ref) {
+				return Place{hash, refOf(e), uint32(at<<3 | i), uint32(nb)}
+			}
+		}
+		if at++; at == nb {
+			at = 0
+		}
+	}
+	invariant.That(false, "table: block %x of hash %x does not stand in its segment", ref, hash)
+	return Place{}
+}
+
 // FindHash is the first block whose key has this hash, and its place; 0 when there is none.
 func (t *Table) FindHash(hash uint64) (Place, memory.Ref) {
 	e := segmentFor(t.root, hash)
@@ -182,6 +206,14 @@ func FindIn(root uint64, layout Layout, hash uint64, key []byte) memory.Ref {
 func (t *Table) Touch(hash uint64) {
 	e := segmentFor(t.root, hash)
 	memory.Prefetch(unsafe.Add(memory.Pointer(refOf(e)), 64+(tagOf(hash)*(e&entryBuckets)>>16)*64))
+}
+
+// TouchInsert starts fetching what Insert of a key of this hash writes to: its bucket, and what its segment counts.
+func (t *Table) TouchInsert(hash uint64) {
+	e := segmentFor(t.root, hash)
+	seg := memory.Pointer(refOf(e))
+	memory.Prefetch(seg)
+	memory.Prefetch(unsafe.Add(seg, 64+(tagOf(hash)*(e&entryBuckets)>>16)*64))
 }
 
 // TouchBlock starts fetching the block of a key of this hash, when its bucket is at hand: some time after Touch.

@@ -357,3 +357,32 @@ func TestFrozenRoot(t *testing.T) {
 	k.settle()
 	k.check()
 }
+
+// However many keys were announced, and however many come: the table holds, and a right figure saves the rebuilding on the way.
+func TestReserve(t *testing.T) {
+	for _, test := range []struct{ told, come int }{{0, 5000}, {5000, 5000}, {200_000, 200_000}, {200_000, 3000}, {2000, 60_000}} {
+		k := open(t)
+		k.table.Reserve(test.told)
+		for i := range test.come {
+			deadline := int64(0)
+			if i%3 == 0 {
+				deadline = k.table.TickTime(uint32(i + 1))
+			}
+			k.add(fmt.Sprint("key:", i), deadline)
+		}
+		k.table.Reserve(0)
+		if err := k.table.Check(); err != nil {
+			t.Fatalf("%d announced, %d came: %v", test.told, test.come, err)
+		}
+		if k.table.Len() != test.come {
+			t.Fatalf("%d announced, %d came, %d are there", test.told, test.come, k.table.Len())
+		}
+		shape := k.table.Shape()
+		t.Logf("%d announced, %d came: %+v", test.told, test.come, shape)
+		for i := range test.come {
+			if !k.drop(fmt.Sprint("key:", i)) {
+				t.Fatalf("%d announced, %d came: key %d is missing", test.told, test.come, i)
+			}
+		}
+	}
+}

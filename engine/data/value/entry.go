@@ -14,7 +14,7 @@ type Form struct {
 	Rooted   bool
 	Volatile bool
 	KeyLen   int
-	Inline   int // length of an inline string; 0 for integers and rooted values
+	Inline   int // length of an inline string, listpack or intset; 0 for integers and rooted values
 }
 
 // wide says that the lengths do not fit the shape word (N2).
@@ -66,7 +66,7 @@ func (v Value) Size() int {
 	return f.Size()
 }
 
-// fitsInline says that a string of n bytes lies in its entry.
+// fitsInline says that n bytes of value lie in their entry.
 func fitsInline(klen, n int) bool { return klen+n <= MaxInline }
 
 // MaxInline is how many bytes of key and value an entry may hold before the value gets blocks of its own.

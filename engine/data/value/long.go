@@ -1,6 +1,7 @@
 package value
 
 import (
+	"math/rand/v2"
 	"unsafe"
 
 	"spindle/engine/data/memory"
@@ -87,15 +88,20 @@ func (l *long) cost() int {
 // Owner: the core, in its turn; a pin's release may come from any goroutine.
 type Store struct {
 	Heap *memory.Heap
-	kind memory.Kind
-	pins pins
+	Rand *rand.PCG // of choices at random
+	Base int64     // when ticks of deadlines begin, Unix ms
+	Used Encodings // that collections have had since everything was last emptied: what decides the version of an RDB file
+
+	pins    pins
+	kinds   [kinds]Structure
+	freeing *memory.Returner // what the turn takes apart itself
 }
 
-// Init readies s. kind is how h is told of long strings.
-func (s *Store) Init(h *memory.Heap, kind memory.Kind) {
-	s.Heap, s.kind = h, kind
-	h.Register(kind, destroyLong)
-	h.Measure(kind, func(root memory.Ref) int64 { return int64(longAt(root).length) }) // cost would visit every chunk
+// Init readies s.
+func (s *Store) Init(h *memory.Heap) {
+	s.Heap = h
+	h.Register(KindLong, destroyLong)
+	h.Measure(KindLong, func(root memory.Ref) int64 { return int64(longAt(root).length) }) // cost would visit every chunk
 }
 
 // newRoot is a root without chunks, with room for n of them.
@@ -325,9 +331,9 @@ func (s *Store) DropLong(root memory.Ref) {
 
 func (s *Store) retireTree(root memory.Ref, moved bool) {
 	if moved {
-		s.Heap.RetireTreeWide(root, s.kind, 1)
+		s.Heap.RetireTreeWide(root, KindLong, 1)
 	} else {
-		s.Heap.RetireTree(root, s.kind, 1)
+		s.Heap.RetireTree(root, KindLong, 1)
 	}
 }
 
@@ -346,18 +352,4 @@ func destroyLong(r *memory.Returner, root memory.Ref, budget int) (rest memory.R
 	}
 	r.Free(root, memory.Values)
 	return 0, spent + 1
-}
-
-// DestroyEntry frees the entry at ref and what hangs off it, for table.Destroy.
-func DestroyEntry(r *memory.Returner, ref memory.Ref, budget int) (done bool, spent int) {
-	if root := At(ref).Root(); root != 0 {
-		rest, spent := destroyLong(r, root, budget)
-		if rest != 0 {
-			return false, spent
-		}
-		r.Free(ref, memory.Keys)
-		return true, spent + 1
-	}
-	r.Free(ref, memory.Keys)
-	return true, 1
 }

@@ -24,7 +24,7 @@ func TestLongModel(t *testing.T) {
 	}
 	defer h.Close()
 	var s Store
-	s.Init(h, 1)
+	s.Init(h)
 	type old struct {
 		root    memory.Ref
 		want    []byte
@@ -128,7 +128,7 @@ func TestSparse(t *testing.T) {
 	}
 	defer h.Close()
 	var s Store
-	s.Init(h, 1)
+	s.Init(h)
 	root := s.WriteLong(s.NewZeros(0), 512<<20-1, []byte("x"))
 	if used := h.Used(); used > 200<<10 {
 		t.Errorf("512 MB with one byte written take %d bytes", used)

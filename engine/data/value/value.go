@@ -2,7 +2,8 @@
 //
 // Owner: the core writes, under R1; a saver reads values of the View it was handed (R4).
 // Never: allocates on the Go heap per value, or knows what a command is.
-// Start here; entry.go writes the block that key and value share, long.go the strings that do not fit into one.
+// Start here; entry.go writes the block that key and value share, long.go the strings that do not fit into one, packed.go and
+// structure.go hold the other types' bytes and roots, edit.go changes them. DESIGN.md has the picture.
 package value
 
 import (
@@ -54,6 +55,15 @@ func (e Encoding) String() string { return encodingNames[e&15] }
 
 var encodingNames = [16]string{"raw", "int", "embstr", "listpack", "listpackex", "quicklist", "intset", "hashtable", "skiplist", "stream",
 	"?", "?", "?", "?", "?", "?"}
+
+// Encodings is a set of types' encodings.
+type Encodings [8]uint16
+
+// Note adds an encoding of t.
+func (s *Encodings) Note(t Type, e Encoding) { s[t&7] |= 1 << e }
+
+// Has says whether t's encoding e is in the set.
+func (s *Encodings) Has(t Type, e Encoding) bool { return s[t&7]&(1<<e) != 0 }
 
 // MaxEmbStr is the longest string that OBJECT ENCODING calls embstr.
 const MaxEmbStr = 44
@@ -114,11 +124,16 @@ func (v Value) Deadline() int64 { return table.EntryDeadline(v.p) }
 func (v Value) Volatile() bool { return v.shape()&table.ShapeVolatile != 0 }
 
 // Long says that a string hangs off its entry in chunks: such pieces may be lent to a reply under keyspace.DB.Pin.
-func (v Value) Long() bool { return v.shape()&table.ShapeRooted != 0 }
+func (v Value) Long() bool {
+	return v.shape()&(table.ShapeRooted|table.ShapeType) == table.ShapeRooted|uint32(String)
+}
 
-// Root is the block of its own that the value hangs off, 0 if it lies inline.
+// Rooted says that the value hangs off a block of its own: a long string, a long listpack or intset, a structure.
+func (v Value) Rooted() bool { return v.shape()&table.ShapeRooted != 0 }
+
+// Root is the block of its own that the value hangs off, 0 if it lies inline. All but a string's begin with a Header.
 func (v Value) Root() memory.Ref {
-	if !v.Long() {
+	if !v.Rooted() {
 		return 0
 	}
 	return *(*memory.Ref)(v.payload())
@@ -242,13 +257,3 @@ func (v Value) SetClock(clock uint32) {
 
 // indexShare is about what a key costs in its table.
 const indexShare = 12
-
-// MemoryUsage is what the entry costs in bytes with its share of the index; samples bounds how many elements of a
-// collection are looked at (0: all).
-func (v Value) MemoryUsage(samples int) int {
-	n := memory.GoodSize(v.Size()) + indexShare
-	if v.Long() {
-		n += longAt(v.Root()).cost()
-	}
-	return n
-}

@@ -22,7 +22,7 @@ func (f *fakeConn) FD() int               { return 7 }
 func (f *fakeConn) LocalAddr() string     { return "127.0.0.1:6379" }
 func (f *fakeConn) RemoteAddr() string    { return f.addr }
 func (f *fakeConn) Usage() protocol.Usage { return f.usage }
-func (f *fakeConn) LastRead() int64       { return 0 }
+func (f *fakeConn) LastActive() int64     { return 0 }
 
 // A house is a core with the family, and what the family asked of the rest.
 type house struct {

@@ -56,7 +56,7 @@ func (f *family) list(c *command.Context) error {
 	switch {
 	case len(args) == 0:
 		for cl := range f.Clients.All {
-			lines = f.appendLine(lines, c, cl)
+			lines = f.line(lines, c, cl)
 		}
 	case len(args) == 2 && command.Is(args[0], "TYPE"):
 		k, err := parseKind(args[1])
@@ -65,7 +65,7 @@ func (f *family) list(c *command.Context) error {
 		}
 		for cl := range f.Clients.All {
 			if kindOf(cl) == k {
-				lines = f.appendLine(lines, c, cl)
+				lines = f.line(lines, c, cl)
 			}
 		}
 	case len(args) > 1 && command.Is(args[0], "ID"):
@@ -75,7 +75,7 @@ func (f *family) list(c *command.Context) error {
 				return errClientID
 			}
 			if cl := f.Clients.Get(id); cl != nil {
-				lines = f.appendLine(lines, c, cl)
+				lines = f.line(lines, c, cl)
 			}
 		}
 	default:
@@ -87,35 +87,51 @@ func (f *family) list(c *command.Context) error {
 
 // info is CLIENT INFO.
 func (f *family) info(c *command.Context) error {
-	line := f.appendLine(nil, c, c.Client)
+	line := f.line(nil, c, c.Client)
 	c.Reply.Verbatim("txt", string(line))
 	return nil
 }
 
-// Line is one client as CLIENT LIST shows it: "id=3 addr=127.0.0.1:56920 …\n". The order of its fields is the reference's.
-func (f *family) appendLine(b []byte, c *command.Context, cl *client.Client) []byte {
+// line is AppendLine for a command of c: the caller's own line shows the command that asks.
+func (f *family) line(b []byte, c *command.Context, cl *client.Client) []byte {
+	var counts [3]int
+	if f.Subscriptions != nil {
+		counts[0], counts[1], counts[2] = f.Subscriptions(cl)
+	}
+	if cl != c.Client {
+		return appendLine(b, cl, c.Now, counts, 0, 0)
+	}
+	argv := 0
+	for _, a := range c.Args {
+		argv += len(a)
+	}
+	return appendLine(b, cl, c.Now, counts, cl.Reading, argv)
+}
+
+// AppendLine is one client as CLIENT LIST shows it: "id=3 addr=127.0.0.1:56920 …\n". subscriptions may be nil. Turn only.
+func AppendLine(b []byte, cl *client.Client, nowMs int64, subscriptions func(*client.Client) (channels, patterns, shards int)) []byte {
+	var counts [3]int
+	if subscriptions != nil {
+		counts[0], counts[1], counts[2] = subscriptions(cl)
+	}
+	return appendLine(b, cl, nowMs, counts, 0, 0)
+}
+
+// appendLine writes the fields in the reference's order. reading and argv are bytes of the batch and of the command that run now.
+func appendLine(b []byte, cl *client.Client, nowMs int64, subscriptions [3]int, reading, argv int) []byte {
 	var usage protocol.Usage
-	fd, addr, local, read := -1, "", "", cl.LastMs
+	fd, addr, local, active := -1, "", "", cl.LastMs
 	if cl.Conn != nil {
 		usage, fd, addr, local = cl.Conn.Usage(), cl.Conn.FD(), cl.Conn.RemoteAddr(), cl.Conn.LocalAddr()
-		read = max(read, cl.Conn.LastRead())
+		active = max(active, cl.Conn.LastActive())
 	}
-	channels, patterns, shards := 0, 0, 0
-	if f.Subscriptions != nil {
-		channels, patterns, shards = f.Subscriptions(cl)
-	}
-	multi, argv, queued := -1, 0, cl.QueueBytes
+	usage.Query += reading
+	multi, queued := -1, 0
 	if cl.Is(client.Multi) {
 		multi = 0
 	}
 	if cl.Queue != nil {
-		multi, queued = len(cl.Queue.Commands), max(queued, cl.Queue.Bytes)
-	}
-	if cl == c.Client {
-		usage.Query += cl.Reading
-		for _, a := range c.Args {
-			argv += len(a)
-		}
+		multi, queued = len(cl.Queue.Commands), cl.Queue.Bytes
 	}
 	fixed := min(usage.Output, usage.ReplyCap)
 	if usage.Pieces > 0 {
@@ -127,14 +143,14 @@ func (f *family) appendLine(b []byte, c *command.Context, cl *client.Client) []b
 	w.text(" laddr=", local)
 	w.number(" fd=", int64(fd))
 	w.text(" name=", cl.Name)
-	w.number(" age=", max(0, c.Now-cl.CreatedMs)/1000)
-	w.number(" idle=", max(0, c.Now-read)/1000)
+	w.number(" age=", max(0, nowMs-cl.CreatedMs)/1000)
+	w.number(" idle=", max(0, nowMs-active)/1000)
 	w.text(" flags=", "")
 	w.b = appendFlags(w.b, cl)
 	w.number(" db=", int64(cl.DB))
-	w.number(" sub=", int64(channels))
-	w.number(" psub=", int64(patterns))
-	w.number(" ssub=", int64(shards))
+	w.number(" sub=", int64(subscriptions[0]))
+	w.number(" psub=", int64(subscriptions[1]))
+	w.number(" ssub=", int64(subscriptions[2]))
 	w.number(" multi=", int64(multi))
 	w.number(" watch=", int64(len(cl.Watched)))
 	w.number(" qbuf=", int64(usage.Query))
@@ -146,7 +162,7 @@ func (f *family) appendLine(b []byte, c *command.Context, cl *client.Client) []b
 	w.number(" obl=", int64(fixed))
 	w.number(" oll=", int64(usage.Pieces))
 	w.number(" omem=", int64(usage.Output-fixed))
-	w.number(" tot-mem=", int64(TotalMemory(cl, usage)+argv))
+	w.number(" tot-mem=", int64(cl.OwnBytes()+usage.Total+argv))
 	events := "r"
 	if usage.Output > 0 {
 		events = "rw"
@@ -162,18 +178,6 @@ func (f *family) appendLine(b []byte, c *command.Context, cl *client.Client) []b
 	w.text(" lib-name=", cl.LibName)
 	w.text(" lib-ver=", cl.LibVersion)
 	return append(w.b, '\n')
-}
-
-// TotalMemory is what a client costs, in bytes: CLIENT LIST's tot-mem.
-func TotalMemory(cl *client.Client, usage protocol.Usage) int {
-	n := int(unsafe.Sizeof(*cl)) + len(cl.Name) + len(cl.LibName) + len(cl.LibVersion) + cl.QueueBytes + usage.Total
-	if cl.Queue != nil && cl.QueueBytes == 0 {
-		n += cl.Queue.Bytes
-	}
-	for i := range cl.Watched {
-		n += int(unsafe.Sizeof(cl.Watched[i])) + len(cl.Watched[i].Key)
-	}
-	return n
 }
 
 // flagLetters are CLIENT LIST's flags in the reference's order.

@@ -6,6 +6,8 @@
 package introspect
 
 import (
+	"iter"
+	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/engine/data/value"
 )
@@ -26,6 +28,7 @@ type Deps struct {
 	Log              func(text string)
 	Crash            func(how string)                   // "segfault", "panic", "assert", "oom": does not return
 	Restart          func(gracefully bool, delay int64) // ms; does not return if it succeeds
+	ClientCosts      func() iter.Seq[client.CostClass]  // the classes of DEBUG CLIENT-EVICTION; nil while clients are not evicted
 	SerializedLength func(v value.Value) int            // bytes of the value in an RDB file
 }
 

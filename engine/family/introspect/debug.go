@@ -2,6 +2,7 @@ package introspect
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -281,9 +282,11 @@ func object(f *family, c *command.Context, args [][]byte) error {
 	if !v.Exists() {
 		return protocol.ErrNoSuchKey
 	}
-	length := savedLength(v)
+	length := 0
 	if f.SerializedLength != nil {
 		length = f.SerializedLength(v)
+	} else if v.Type() == value.String {
+		length = savedLength(v)
 	}
 	idle := c.Space.IdleMs(v) / 1000
 	c.Reply.Simple("Value at:0x1 refcount:1 encoding:" + v.Encoding().String() +
@@ -326,7 +329,7 @@ func textLengths(_ *family, c *command.Context, args [][]byte) error {
 		return errNotText
 	}
 	c.Reply.Simple("key_sds_len:" + strconv.Itoa(len(v.Key())) + ", key_sds_avail:0, key_zmalloc: " + strconv.Itoa(len(v.Key())) +
-		", val_sds_len:" + strconv.Itoa(v.Len()) + ", val_sds_avail:0, val_zmalloc: " + strconv.Itoa(v.MemoryUsage(0)))
+		", val_sds_len:" + strconv.Itoa(v.Len()) + ", val_sds_avail:0, val_zmalloc: " + strconv.Itoa(c.Space.MemoryUsage(v, 0)))
 	return nil
 }
 
@@ -354,7 +357,7 @@ func quicklist(_ *family, c *command.Context, args [][]byte) error {
 	return nil
 }
 
-// packedThreshold checks its argument; lists here have no plain nodes whose size it could set.
+// packedThreshold sets from how many bytes on an element of a list has a piece of its own; 0: as list-max-listpack-size says.
 func packedThreshold(_ *family, c *command.Context, args [][]byte) error {
 	digits, unit := strings.ToLower(string(args[0])), int64(1)
 	for _, u := range []struct {
@@ -370,6 +373,7 @@ func packedThreshold(_ *family, c *command.Context, args [][]byte) error {
 	if err != nil || n < 0 || n*unit > 4<<30 {
 		return errThreshold
 	}
+	c.Settings.Lists.Plain = int(n * unit)
 	c.Reply.OK()
 	return nil
 }
@@ -398,7 +402,18 @@ func dropPackets(_ *family, c *command.Context, args [][]byte) error {
 	return nil
 }
 
-func clientEviction(*family, *command.Context, [][]byte) error { return errNoEviction }
+// clientEviction is DEBUG CLIENT-EVICTION: how many clients cost about as much as each other, the costliest first.
+func clientEviction(f *family, c *command.Context, _ [][]byte) error {
+	if f.ClientCosts == nil || f.ClientCosts() == nil {
+		return errNoEviction
+	}
+	text := []byte("below (bytes)        together (bytes)     clients\n")
+	for class := range f.ClientCosts() {
+		text = fmt.Appendf(text, "%-20d %-20d %d\n", class.Below, class.Bytes, class.Clients)
+	}
+	c.Reply.Verbatim("txt", string(text))
+	return nil
+}
 
 func mallctl(*family, *command.Context, [][]byte) error { return errNoMallctl }
 
@@ -526,7 +541,7 @@ func tableStatsOfKey(_ *family, c *command.Context, args [][]byte) error {
 	case v.Encoding() != value.HashTable && v.Encoding() != value.SkipList:
 		return errNotTable
 	}
-	c.Reply.Verbatim("txt", "Hash table 0 stats (main hash table):\n number of elements: "+strconv.Itoa(v.Len())+"\n")
+	c.Reply.Verbatim("txt", "Hash table 0 stats (main hash table):\n number of elements: "+strconv.Itoa(c.Space.Store().Count(v))+"\n")
 	return nil
 }
 

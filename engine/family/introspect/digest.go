@@ -47,25 +47,39 @@ var typeNumbers = map[value.Type]uint32{
 	value.String: 0, value.List: 1, value.Set: 2, value.ZSet: 3, value.Hash: 4, value.Module: 5, value.Stream: 6,
 }
 
-// addValue takes in a value: its type, its content and whether it has a deadline.
+// contents are how the values of each type are taken in: a line each, and a file of its own beside the strings.
+var contents = map[value.Type]func(d *digest, v value.Value, scratch []byte) []byte{
+	value.String: digestString,
+	value.List:   digestList,
+	value.Hash:   digestHash,
+	value.Set:    digestSet,
+}
+
+// addValue takes in a value: its type, its content and whether it has a deadline. scratch is memory to use again.
 func (d *digest) addValue(v value.Value, scratch []byte) []byte {
 	d.mixNumber(typeNumbers[v.Type()])
-	if v.Type() == value.String {
-		if v.Long() {
-			h := sha1.New()
-			for piece := range v.Chunks {
-				h.Write(piece)
-			}
-			d.join(digest(h.Sum(nil)))
-			*d = sha1.Sum(d[:])
-		} else {
-			scratch = v.AppendTo(scratch[:0])
-			d.mix(scratch)
-		}
+	if content := contents[v.Type()]; content != nil {
+		scratch = content(d, v, scratch)
 	}
 	if v.Deadline() != 0 {
 		d.xor([]byte("!!expire!!"))
 	}
+	return scratch
+}
+
+// digestString mixes the string in.
+func digestString(d *digest, v value.Value, scratch []byte) []byte {
+	if !v.Long() {
+		scratch = v.AppendTo(scratch[:0])
+		d.mix(scratch)
+		return scratch
+	}
+	h := sha1.New()
+	for piece := range v.Chunks {
+		h.Write(piece)
+	}
+	d.join(digest(h.Sum(nil)))
+	*d = sha1.Sum(d[:])
 	return scratch
 }
 

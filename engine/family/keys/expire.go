@@ -128,7 +128,8 @@ func left(c *command.Context, base, unitMs int64) error {
 	case v.Deadline() == 0:
 		c.Reply.Int(-1)
 	default:
-		c.Reply.Int((max(v.Deadline()-base, 0) + unitMs/2) / unitMs)
+		ms := uint64(max(v.Deadline()-base, 0)) // so that rounding up cannot overflow: the last instant is a deadline too
+		c.Reply.Int(int64((ms + uint64(unitMs/2)) / uint64(unitMs)))
 	}
 	return nil
 }

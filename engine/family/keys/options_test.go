@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"math"
 	"testing"
+
+	"spindle/engine/command"
 )
 
 func TestCondition(t *testing.T) {
@@ -36,12 +38,12 @@ func TestParseCursor(t *testing.T) {
 	for text, want := range map[string]uint64{
 		"0": 0, "17": 17, "18446744073709551615": math.MaxUint64, "007": 7, "+5": 5, " 5": 5, "\t5": 5, "-05": ^uint64(0) - 4,
 	} {
-		if got, ok := parseCursor([]byte(text)); !ok || got != want {
+		if got, ok := command.ParseCursor([]byte(text)); !ok || got != want {
 			t.Errorf("%q: %d, %t; want %d", text, got, ok, want)
 		}
 	}
 	for _, text := range []string{"", "x", "-1", "1x", "18446744073709551616", "5 ", "1.5", "+", " "} {
-		if got, ok := parseCursor([]byte(text)); ok {
+		if got, ok := command.ParseCursor([]byte(text)); ok {
 			t.Errorf("%q is taken for %d", text, got)
 		}
 	}

@@ -10,11 +10,6 @@ import (
 	"spindle/protocol"
 )
 
-var (
-	errCursor   = &protocol.Error{Code: "ERR", Text: "invalid cursor"}
-	errNoValues = &protocol.Error{Code: "ERR", Text: "NOVALUES option can only be used in HSCAN"}
-)
-
 // keys is KEYS pattern. Replies: an array of every key that matches, in no order.
 //
 // One turn, as long as the database is large, unless the pattern can match one key only.
@@ -54,9 +49,9 @@ func pastDeadline(c *command.Context, v value.Value) bool {
 // Replies: the next cursor, 0 at the end, and an array of keys. Errors: "invalid cursor", ErrSyntax, ErrNotInteger, and
 // NOVALUES. Keys past their deadline that it meets are removed.
 func scan(c *command.Context) error {
-	cursor, ok := parseCursor(c.Args[1])
+	cursor, ok := command.ParseCursor(c.Args[1])
 	if !ok {
-		return errCursor
+		return command.ErrCursor
 	}
 	o := scanOptions{count: 10}
 	if err := o.parse(c.Args[2:]); err != nil {
@@ -117,7 +112,7 @@ func (o *scanOptions) parse(args [][]byte) (err error) {
 			i++
 			o.typed, o.onlyType = true, typeNamed(args[i])
 		case command.Is(args[i], "NOVALUES"):
-			return errNoValues
+			return command.ErrNoValues
 		default:
 			return protocol.ErrSyntax
 		}
@@ -136,40 +131,6 @@ func typeNamed(name []byte) value.Type {
 		}
 	}
 	return value.None
-}
-
-// parseCursor reads a cursor as C's strtoull does: blanks, a plus and leading zeros before it are fine. A plain negative
-// number is not.
-func parseCursor(text []byte) (uint64, bool) {
-	if n, ok := number.ParseUint(text); ok {
-		return n, true
-	}
-	if n, ok := number.ParseInt(text); ok && n < 0 {
-		return 0, false
-	}
-	for len(text) > 0 && (text[0] == ' ' || '\t' <= text[0] && text[0] <= '\r') {
-		text = text[1:]
-	}
-	negative := false
-	if len(text) > 0 && (text[0] == '+' || text[0] == '-') {
-		negative = text[0] == '-'
-		text = text[1:]
-	}
-	if len(text) == 0 {
-		return 0, false
-	}
-	n := uint64(0)
-	for _, d := range text {
-		d -= '0'
-		if d > 9 || n > (math.MaxUint64-uint64(d))/10 {
-			return 0, false
-		}
-		n = n*10 + uint64(d)
-	}
-	if negative {
-		n = -n
-	}
-	return n, true
 }
 
 // randomKey is RANDOMKEY. Replies: some key, or nil if the database is empty.

@@ -251,12 +251,14 @@ func KeyspaceSections(k *keyspace.Keyspace) []info.Section {
 				b = append(strconv.AppendInt(b, int64(i), 10), ":keys="...)
 				b = append(strconv.AppendInt(b, int64(db.Len()), 10), ",expires="...)
 				b = append(strconv.AppendInt(b, int64(db.Volatile()), 10), ",avg_ttl="...)
-				b = append(strconv.AppendInt(b, db.AvgTTL(), 10), ",subexpiry=0\r\n"...)
+				b = append(strconv.AppendInt(b, db.AvgTTL(), 10), ",subexpiry="...)
+				b = append(strconv.AppendInt(b, int64(db.HashesWithDeadlines()), 10), "\r\n"...)
 				w.B = b
 			}
 		})}},
 		{Name: "Stats", Fields: []info.Field{
 			info.Int("keyspace_hits", func() int64 { return k.Stats.Hits }), info.Int("keyspace_misses", func() int64 { return k.Stats.Misses }),
+			info.Int("expired_subkeys", func() int64 { return k.Stats.ExpiredFields }),
 			info.Int("expired_keys", func() int64 { return k.Stats.Expired }), info.Int("evicted_keys", func() int64 { return k.Stats.Evicted }),
 			info.Int("expired_time_cap_reached_count", func() int64 { return k.Stats.TimeCapReached }),
 			lag("expired_lag_p50_ms", func(l keyspace.Lag) int64 { return l.P50 }),

@@ -139,7 +139,7 @@ func memoryUsage(c *command.Context) error {
 		c.Reply.Null()
 		return nil
 	}
-	c.Reply.Int(int64(v.MemoryUsage(int(samples))))
+	c.Reply.Int(int64(c.Space.MemoryUsage(v, int(samples))))
 	return nil
 }
 

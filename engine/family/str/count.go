@@ -105,8 +105,8 @@ func incrByFloat(c *command.Context) error {
 		return errNaN
 	}
 	var room [128]byte
-	text := number.AppendLong(room[:0], sum)
-	if c.DB.SetString(key, text, keyspace.KeepTTL) {
+	text := number.AppendLong(room[:0], sum) // shown as embstr even where it is a whole number
+	if c.DB.SetPlain(key, text, keyspace.KeepTTL) {
 		c.Notify(command.EventNew, "new", key)
 	}
 	c.Changed(1)

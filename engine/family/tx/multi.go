@@ -71,7 +71,7 @@ func (w *Watches) exec(c *command.Context) error {
 
 // Discard ends cl's transaction without running it, and its watches.
 func (w *Watches) Discard(cl *client.Client) {
-	cl.Queue, cl.QueueBytes = nil, 0
+	cl.Queue = nil
 	cl.Flags &^= client.Multi | client.DirtyCAS | client.DirtyExec
 	w.Forget(cl)
 }

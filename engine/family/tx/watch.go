@@ -2,6 +2,7 @@ package tx
 
 import (
 	"slices"
+	"unsafe"
 
 	"spindle/engine/client"
 	"spindle/engine/command"
@@ -85,8 +86,11 @@ func (w *Watches) add(cl *client.Client, db *keyspace.DB, key []byte) {
 	watched := client.WatchedKey{DB: n, Key: string(key), At: len(list)}
 	if v := db.Peek(key); v.Exists() {
 		watched.Existed, watched.Ends = true, v.Deadline()
+	} else {
+		watched.Past = db.Stored(key)
 	}
 	cl.Watched = append(cl.Watched, watched)
+	cl.Kept += watchCost(key)
 	w.dbs[n][watched.Key] = append(list, cl)
 	w.space.Watching++
 }
@@ -99,12 +103,18 @@ func (w *Watches) watches(cl *client.Client, db int, key []byte, list []*client.
 	return find(cl, db, string(key)) != nil
 }
 
+// watchCost is what a watched key costs its client: the entry, the key, and the client's place among those who watch it.
+func watchCost[T []byte | string](key T) int {
+	return int(unsafe.Sizeof(client.WatchedKey{})+unsafe.Sizeof((*client.Client)(nil))) + len(key)
+}
+
 // Forget ends cl's watches; whether it is dirty stays.
 func (w *Watches) Forget(cl *client.Client) {
 	if len(cl.Watched) == 0 {
 		return
 	}
 	for _, watched := range cl.Watched {
+		cl.Kept -= watchCost(watched.Key)
 		list := w.dbs[watched.DB][watched.Key]
 		last := len(list) - 1
 		invariant.That(list[watched.At] == cl, "W5: %q of db %d, place %d", watched.Key, watched.DB, watched.At)
@@ -135,8 +145,15 @@ func (w *Watches) Touched(db int, key []byte) {
 	if len(list) == 0 {
 		return
 	}
-	exists := w.space.DB(db).Peek(key).Exists()
-	w.spoil(db, string(key), exists)
+	gone := !w.space.DB(db).Peek(key).Exists()
+	for i := len(list) - 1; i >= 0; i-- { // Forget moves the last, which has been looked at, to i
+		cl := list[i]
+		if gone && find(cl, db, string(key)).Past {
+			continue
+		}
+		cl.Flags |= client.DirtyCAS
+		w.Forget(cl)
+	}
 }
 
 // Emptying says that every key of database db is about to be removed.

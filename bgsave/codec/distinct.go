@@ -1,0 +1,73 @@
+package codec
+
+import (
+	"hash/maphash"
+
+	"spindle/engine/data/listpack"
+)
+
+// A Distinct is a set of texts for as long as one value is looked through: its memory is used again for the next.
+type Distinct struct {
+	slots []uint32 // index into items, plus one; 0 is free. A power of two, less than half full
+	items []listpack.Element
+	sums  []uint64
+}
+
+var distinctSeed = maphash.MakeSeed()
+
+func (d *Distinct) reset(n int) {
+	d.items, d.sums = d.items[:0], d.sums[:0]
+	if len(d.slots) > 1<<16 {
+		d.slots, d.items, d.sums = nil, nil, nil // a big one is behind us
+	}
+	clear(d.slots)
+	d.grow(min(n, 1<<12))
+}
+
+// grow makes room for n items.
+func (d *Distinct) grow(n int) {
+	size := max(len(d.slots), 64)
+	for size <= 2*n {
+		size *= 2
+	}
+	if size == len(d.slots) {
+		return
+	}
+	d.slots = make([]uint32, size)
+	for i, sum := range d.sums {
+		at := sum & uint64(size-1)
+		for d.slots[at] != 0 {
+			at = (at + 1) & uint64(size-1)
+		}
+		d.slots[at] = uint32(i + 1)
+	}
+}
+
+// Add takes b in, which stays where it is meanwhile; false if its text was there already.
+func (d *Distinct) Add(b []byte) bool { return d.AddElement(listpack.Of(b)) }
+
+// AddElement is Add of an element of a listpack. A number that is kept as text is the number.
+func (d *Distinct) AddElement(e listpack.Element) bool {
+	if !e.IsInt {
+		if n, ok := e.Integer(); ok {
+			e = listpack.OfInt(n)
+		}
+	}
+	var sum uint64
+	if e.IsInt {
+		sum = maphash.Comparable(distinctSeed, e.Int)
+	} else {
+		sum = maphash.Bytes(distinctSeed, e.Bytes)
+	}
+	mask := uint64(len(d.slots) - 1)
+	at := sum & mask
+	for ; d.slots[at] != 0; at = (at + 1) & mask {
+		if i := d.slots[at] - 1; d.sums[i] == sum && d.items[i].EqualElement(e) {
+			return false
+		}
+	}
+	d.slots[at] = uint32(len(d.items) + 1)
+	d.items, d.sums = append(d.items, e), append(d.sums, sum)
+	d.grow(len(d.items))
+	return true
+}

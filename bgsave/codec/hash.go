@@ -1,0 +1,294 @@
+package codec
+
+import (
+	"spindle/bgsave/rdb"
+	"spindle/engine/data/listpack"
+	"spindle/engine/data/memory"
+	"spindle/engine/data/value"
+	hashes "spindle/engine/data/value/hash"
+)
+
+// hashCodec is hashes in RDB: field by field, with deadlines or without, or the listpack as it is.
+//
+//	hash           | count | field | value | …
+//	with deadlines | least u64 | count | ttl | field | value | …   ttl: 0 for none, else 1 + the milliseconds behind least
+//	listpackex     | least u64 | listpack of triplets |            least: of the deadlines; 0 if there is none
+//	of 7.4's pre-releases: without least, and ttl is the deadline itself
+var hashCodec = Codec{
+	Type: value.Hash,
+	Kinds: []rdb.Kind{
+		rdb.KindHash, rdb.KindHashZipmap, rdb.KindHashZiplist, rdb.KindHashListpack, rdb.KindHashTTL, rdb.KindHashTTLListpack,
+		rdb.KindHashTTLPre, rdb.KindHashTTLPackPre,
+	},
+	Kind:  hashKind,
+	Write: writeHash,
+	Read:  readHash,
+	Start: startHash,
+}
+
+func hashKind(v value.Value, _ int) rdb.Kind {
+	switch {
+	case v.Encoding() == value.Listpack:
+		return rdb.KindHashListpack
+	case v.Encoding() == value.ListpackEx:
+		return rdb.KindHashTTLListpack
+	case hashes.Volatile(v):
+		return rdb.KindHashTTL
+	}
+	return rdb.KindHash
+}
+
+func writeHash(w *rdb.Writer, kind rdb.Kind, v value.Value) {
+	least := int64(0)
+	if kind == rdb.KindHashTTL || kind == rdb.KindHashTTLListpack {
+		least = hashes.Earliest(v)
+		w.Uint64(uint64(least))
+	}
+	if kind == rdb.KindHashListpack || kind == rdb.KindHashTTLListpack {
+		w.Text(v.Packed())
+		return
+	}
+	w.Length(uint64(hashes.Len(v)))
+	hashes.All(v, func(field, val listpack.Element, deadline int64) bool {
+		if kind == rdb.KindHashTTL {
+			ttl := int64(0)
+			if deadline != 0 {
+				ttl = deadline - least + 1
+			}
+			w.Length(uint64(ttl))
+		}
+		w.Text(field.Bytes) // a hashtable's are bytes
+		w.Text(val.Bytes)
+		return !w.Stopped()
+	})
+}
+
+const (
+	errDeadline = rdb.Corrupt("a field's deadline is out of range")
+	errOrder    = rdb.Corrupt("a listpack of fields is not in the order of their deadlines")
+)
+
+func readHash(x *Expander, kind rdb.Kind, r *rdb.Reader) (Ready, error) {
+	switch kind {
+	case rdb.KindHashZipmap:
+		lp, n, err := x.Zipmap(r)
+		if err == nil && longestElement(lp) > x.Limits.HashValue {
+			return Ready{Encoding: value.HashTable, Packed: lp}, nil
+		}
+		return x.packedHash(value.Listpack, lp, n/2, err)
+	case rdb.KindHashZiplist:
+		lp, n, err := x.Ziplist(r, 2, true)
+		return x.packedHash(value.Listpack, lp, n/2, err)
+	case rdb.KindHashListpack:
+		lp, n, err := x.Listpack(r, 2, true)
+		return x.packedHash(value.Listpack, lp, n/2, err)
+	case rdb.KindHashTTLListpack:
+		if _, err := r.Uint64(); err != nil { // said again by the first triplet
+			return Ready{}, err
+		}
+		fallthrough
+	case rdb.KindHashTTLPackPre:
+		lp, n, err := x.Listpack(r, 3, true)
+		return x.packedHash(value.ListpackEx, lp, n/3, err)
+	}
+	head, err := readHashHead(kind, r)
+	switch {
+	case err != nil:
+		return Ready{}, err
+	case head.count == 0:
+		return Ready{}, ErrEmpty
+	case head.count > x.Limits.HashEntries:
+		return Ready{Encoding: value.HashTable}, nil
+	}
+	return x.fewFields(head, r)
+}
+
+func (x *Expander) packedHash(enc value.Encoding, lp []byte, n int, err error) (ready Ready, _ error) {
+	if err != nil {
+		return ready, err
+	}
+	if enc == value.ListpackEx {
+		var ok bool
+		if ready.FieldsDeadline, ok = hashes.Deadlines(lp); !ok {
+			return Ready{}, errOrder
+		}
+	}
+	if ready.Packed = lp; n > x.Limits.HashEntries {
+		enc = value.HashTable
+	}
+	ready.Encoding = enc
+	return ready, nil
+}
+
+func longestElement(lp []byte) (n int) {
+	for _, e := range listpack.All(lp) {
+		n = max(n, e.Len())
+	}
+	return n
+}
+
+// hashHead is what stands before the fields of a hash that is written one by one.
+type hashHead struct {
+	kind  rdb.Kind
+	least uint64
+	count int
+}
+
+func readHashHead(kind rdb.Kind, r *rdb.Reader) (h hashHead, err error) {
+	h.kind = kind
+	if kind == rdb.KindHashTTL {
+		if h.least, err = r.Uint64(); err != nil {
+			return h, err
+		}
+		if h.least > hashes.MaxDeadline+1 { // one more is how the reference says "none"
+			return h, errDeadline
+		}
+	}
+	per := 2
+	if kind != rdb.KindHash {
+		per = 3
+	}
+	h.count, err = r.Count(per)
+	return h, err
+}
+
+// deadline reads what stands before each field.
+func (h hashHead) deadline(r *rdb.Reader) (int64, error) {
+	if h.kind == rdb.KindHash {
+		return 0, nil
+	}
+	ttl, err := r.Length()
+	if err != nil {
+		return 0, err
+	}
+	if ttl > hashes.MaxDeadline+1 {
+		return 0, errDeadline
+	}
+	if ttl != 0 && h.kind == rdb.KindHashTTL {
+		ttl += h.least - 1
+	}
+	if ttl > hashes.MaxDeadline {
+		return 0, errDeadline
+	}
+	return int64(ttl), nil
+}
+
+// fewFields reads the fields of a hash that is to be packed, if none of them is too long.
+func (x *Expander) fewFields(h hashHead, r *rdb.Reader) (ready Ready, err error) {
+	ready.Encoding = value.Listpack
+	if h.kind != rdb.KindHash {
+		ready.Encoding = value.ListpackEx
+	}
+	names := x.Distinct(h.count)
+	fields := x.fields[:0]
+	size := 0
+	for i := range h.count {
+		deadline, err := h.deadline(r)
+		if err != nil {
+			return Ready{}, err
+		}
+		field, err := x.kept(r)
+		if err != nil {
+			return Ready{}, err
+		}
+		val, err := x.kept(r)
+		if err != nil {
+			return Ready{}, err
+		}
+		size += len(field) + len(val) + 3*listpack.MaxOverhead
+		if len(field) > x.Limits.HashValue || len(val) > x.Limits.HashValue || size > listpack.MaxBytes {
+			return Ready{Encoding: value.HashTable}, nil
+		}
+		if !names.Add(field) {
+			return Ready{}, errDuplicate
+		}
+		if deadline != 0 && (ready.FieldsDeadline == 0 || deadline < ready.FieldsDeadline) {
+			ready.FieldsDeadline = deadline
+		}
+		fields = append(fields, hashes.NewField(i, field, val, deadline))
+	}
+	ready.Packed = x.Keep(hashes.AppendPacked(x.Begin(), fields, ready.Encoding == value.ListpackEx))
+	clear(fields)
+	x.fields = fields[:0]
+	return ready, nil
+}
+
+// A hashBuilder fills a hashtable from the fields of a record, or from a listpack that is proven but too long.
+type hashBuilder struct {
+	source     Source
+	head       hashHead
+	r          rdb.Reader
+	left, at   int // at: of Packed, where the next field is
+	triplets   bool
+	filling    hashes.Builder
+	name, text []byte
+	a, b       []byte // for what is compressed
+}
+
+func startHash(s Source) Builder {
+	b := &hashBuilder{source: s}
+	if s.Packed == nil {
+		b.r = rdb.NewReader(s.Raw)
+		b.head, _ = readHashHead(s.Kind, &b.r) // Read has seen that it is right
+		b.left = b.head.count
+		return b
+	}
+	b.triplets = s.Kind == rdb.KindHashTTLListpack || s.Kind == rdb.KindHashTTLPackPre
+	b.left, b.at = listpack.Count(s.Packed)/2, listpack.First(s.Packed)
+	if b.triplets {
+		b.left = listpack.Count(s.Packed) / 3
+	}
+	return b
+}
+
+// Root implements Builder.
+func (b *hashBuilder) Root() memory.Ref { return b.filling.Root() }
+
+// FieldsDeadline implements Deadlines.
+func (b *hashBuilder) FieldsDeadline() int64 { return b.filling.Least() }
+
+// Step implements Builder.
+func (b *hashBuilder) Step(n int) (done bool, err error) {
+	if b.Root() == 0 {
+		b.filling = hashes.NewBuilder(b.source.Store, b.left)
+	}
+	for ; n > 0 && b.left > 0; n-- {
+		deadline, err := b.next()
+		if err != nil {
+			return false, err
+		}
+		if !b.filling.Add(b.name, b.text, deadline) {
+			return false, errDuplicate
+		}
+		b.left--
+	}
+	if b.left == 0 && b.source.Packed == nil && b.r.Len() != 0 {
+		return false, rdb.Corrupt("bytes behind the value")
+	}
+	return b.left == 0, nil
+}
+
+// next reads the next field into name and text, where it holds until the next call.
+func (b *hashBuilder) next() (deadline int64, err error) {
+	if lp := b.source.Packed; lp != nil {
+		var e listpack.Element
+		e, b.at = listpack.GetNext(lp, b.at)
+		b.a = e.Append(b.a[:0])
+		e, b.at = listpack.GetNext(lp, b.at)
+		b.b = e.Append(b.b[:0])
+		if b.triplets {
+			e, b.at = listpack.GetNext(lp, b.at)
+			deadline = e.Int
+		}
+		b.name, b.text = b.a, b.b
+		return deadline, nil
+	}
+	if deadline, err = b.head.deadline(&b.r); err != nil {
+		return 0, err
+	}
+	if b.name, b.a, err = b.r.Bytes(b.a); err != nil {
+		return 0, err
+	}
+	b.text, b.b, err = b.r.Bytes(b.b)
+	return deadline, err
+}

@@ -1,0 +1,332 @@
+package codec
+
+import (
+	"encoding/binary"
+
+	"spindle/bgsave/rdb"
+	"spindle/engine/data/memory"
+	"spindle/engine/data/value"
+	"spindle/engine/data/value/stream"
+)
+
+// streamCodec is streams in RDB: nodes as they are, what the stream knows beside them, then group after group. The second version adds
+// the first ID, the greatest deleted one and the counts of entries added and read; the third, when a consumer was last active.
+//
+//	nodes: n, n × (key: 16 bytes in a string, listpack), length, last ID, [2: first ID, max deleted ID, added]
+//	groups: n, n × (name, last ID, [2: read], pending: n, n × (16 bytes, u64 delivered at, count),
+//	                consumers: n, n × (name, u64 seen, [3: u64 active], pending: n, n × 16 bytes))
+var streamCodec = Codec{
+	Type:  value.Stream,
+	Kinds: []rdb.Kind{rdb.KindStream, rdb.KindStream2, rdb.KindStream3},
+	Kind:  streamKind,
+	Write: writeStream,
+	Read:  readStream,
+	Start: startStream,
+}
+
+func streamKind(_ value.Value, newest int) rdb.Kind {
+	if newest >= 11 {
+		return rdb.KindStream3
+	}
+	return rdb.KindStream2
+}
+
+func writeStream(w *rdb.Writer, kind rdb.Kind, v value.Value) {
+	s := stream.Of(v)
+	w.Length(uint64(s.Nodes()))
+	s.Leaves(func(master stream.ID, lp []byte) bool {
+		key := rawID(master)
+		w.Text(key[:])
+		w.Text(lp)
+		return !w.Stopped()
+	})
+	w.Length(s.Len())
+	writeID(w, s.LastID())
+	writeID(w, s.FirstID())
+	writeID(w, s.MaxDeleted())
+	w.Length(s.Added())
+	w.Length(s.GroupCount())
+	for g := range s.Groups {
+		if w.Stopped() {
+			return
+		}
+		writeGroup(w, kind, g)
+	}
+}
+
+func writeGroup(w *rdb.Writer, kind rdb.Kind, g *stream.Group) {
+	w.Text(g.Name())
+	writeID(w, g.LastID())
+	w.Length(uint64(g.EntriesRead()))
+	w.Length(g.Pending())
+	var cur stream.PendingCursor
+	var p stream.Pending
+	for g.From(&cur, stream.ID{}); !w.Stopped() && cur.Next(&p); {
+		id := rawID(p.ID)
+		w.Raw(id[:])
+		w.Uint64(uint64(p.Time))
+		w.Length(p.Count)
+	}
+	w.Length(g.Consumers())
+	for c := range g.All {
+		w.Text(c.Name())
+		w.Uint64(uint64(c.Seen()))
+		if kind == rdb.KindStream3 {
+			w.Uint64(uint64(c.Active()))
+		}
+		w.Length(c.Pending())
+		for id := range c.IDs {
+			raw := rawID(id)
+			w.Raw(raw[:])
+		}
+		if w.Stopped() {
+			return
+		}
+	}
+}
+
+func writeID(w *rdb.Writer, id stream.ID) {
+	w.Length(id.Ms)
+	w.Length(id.Seq)
+}
+
+// rawID is an ID as 16 bytes whose order is that of IDs.
+func rawID(id stream.ID) (raw [16]byte) {
+	binary.BigEndian.PutUint64(raw[:], id.Ms)
+	binary.BigEndian.PutUint64(raw[8:], id.Seq)
+	return raw
+}
+
+func idOf(raw []byte) stream.ID {
+	return stream.ID{Ms: binary.BigEndian.Uint64(raw), Seq: binary.BigEndian.Uint64(raw[8:])}
+}
+
+// readStream leaves everything to the builder: a stream is never packed, and may be empty.
+func readStream(*Expander, rdb.Kind, *rdb.Reader) (Ready, error) {
+	return Ready{Encoding: value.StreamTree}, nil
+}
+
+// A streamBuilder reads a stream part by part. Groups and consumers are found anew in each step: what a view came to read meanwhile has
+// been copied.
+type streamBuilder struct {
+	source  Source
+	r       rdb.Reader
+	root    memory.Ref
+	scratch []byte
+	part    func(b *streamBuilder, w *stream.Writer) error // what comes next
+	done    bool
+
+	nodes, groups, pending, consumers, own int // what is left of each
+	length                                 uint64
+	last                                   stream.ID // of the node before
+	group, consumer                        []byte    // names of those at hand
+}
+
+func startStream(s Source) Builder {
+	return &streamBuilder{source: s, r: rdb.NewReader(s.Raw), part: (*streamBuilder).begin}
+}
+
+func (b *streamBuilder) Root() memory.Ref { return b.root }
+
+func (b *streamBuilder) Step(n int) (done bool, err error) {
+	if b.root == 0 {
+		b.root = stream.New(b.source.Store)
+	}
+	w := stream.Build(b.source.Store, b.root)
+	for ; n > 0 && !b.done && err == nil; n-- {
+		err = b.part(b, &w)
+	}
+	if err == nil && b.done && b.r.Len() != 0 {
+		err = rdb.Corrupt("bytes behind the value")
+	}
+	return b.done, err
+}
+
+func (b *streamBuilder) begin(*stream.Writer) (err error) {
+	b.nodes, err = b.r.Count(2)
+	b.part = (*streamBuilder).node
+	return err
+}
+
+func (b *streamBuilder) node(w *stream.Writer) error {
+	if b.nodes == 0 {
+		return b.rest(w)
+	}
+	b.nodes--
+	key, err := b.text()
+	if err != nil {
+		return err
+	}
+	if len(key) != 16 {
+		return rdb.Corrupt("the key of a stream's node is not 16 bytes long")
+	}
+	master := idOf(key)
+	lp, err := b.text()
+	if err != nil {
+		return err
+	}
+	last, live, _, err := stream.ValidateNode(lp, master)
+	switch {
+	case err != nil:
+		return rdb.Corrupt(err.Error())
+	case b.last != (stream.ID{}) && !b.last.Less(master):
+		return rdb.Corrupt("the nodes of a stream do not ascend")
+	case live == 0:
+		return nil // trimming by ID may leave one behind; ours goes at once
+	}
+	w.AddNode(master, lp, live)
+	b.last = last
+	b.length += live
+	return nil
+}
+
+// rest reads what stands between nodes and groups.
+func (b *streamBuilder) rest(w *stream.Writer) error {
+	length, err := b.r.Length()
+	last, maxDeleted, added := stream.ID{}, stream.ID{}, length
+	if err == nil {
+		last, err = b.id()
+	}
+	if err == nil && b.source.Kind != rdb.KindStream {
+		_, err = b.id() // the first ID is what the nodes say
+		if err == nil {
+			maxDeleted, err = b.id()
+		}
+		if err == nil {
+			added, err = b.r.Length()
+		}
+	}
+	switch {
+	case err != nil:
+		return err
+	case length != b.length:
+		return rdb.Corrupt("a stream's length is not that of its nodes")
+	case last.Less(b.last):
+		return rdb.Corrupt("a stream's last ID is before that of its last entry")
+	}
+	w.Complete(last, maxDeleted, added)
+	b.groups, err = b.r.Count(6)
+	b.part = (*streamBuilder).groupHead
+	return err
+}
+
+func (b *streamBuilder) groupHead(w *stream.Writer) error {
+	if b.groups == 0 {
+		b.done = true
+		return nil
+	}
+	b.groups--
+	name, err := b.text()
+	if err != nil {
+		return err
+	}
+	b.group = append(b.group[:0], name...)
+	last, err := b.id()
+	if err != nil {
+		return err
+	}
+	read := w.Distance(last)
+	if b.source.Kind != rdb.KindStream {
+		n, err := b.r.Length()
+		if err != nil {
+			return err
+		}
+		read = max(int64(n), stream.ReadUnknown)
+	}
+	if w.CreateGroup(b.group, last, read) == nil {
+		return errDuplicate
+	}
+	b.pending, err = b.r.Count(25)
+	b.part = (*streamBuilder).pendingEntry
+	return err
+}
+
+func (b *streamBuilder) pendingEntry(w *stream.Writer) error {
+	if b.pending == 0 {
+		var err error
+		b.consumers, err = b.r.Count(10)
+		b.part = (*streamBuilder).consumerHead
+		return err
+	}
+	b.pending--
+	raw, err := b.r.Take(16)
+	if err != nil {
+		return err
+	}
+	at, err := b.r.Uint64()
+	if err != nil {
+		return err
+	}
+	count, err := b.r.Length()
+	if err != nil {
+		return err
+	}
+	if !w.Expect(w.Group(b.group), idOf(raw), int64(at), count) {
+		return errDuplicate
+	}
+	return nil
+}
+
+func (b *streamBuilder) consumerHead(w *stream.Writer) error {
+	g := w.Group(b.group)
+	if b.consumers == 0 {
+		if !g.Assigned() {
+			return rdb.Corrupt("an entry is pending with nobody")
+		}
+		b.part = (*streamBuilder).groupHead
+		return nil
+	}
+	b.consumers--
+	name, err := b.text()
+	if err != nil {
+		return err
+	}
+	b.consumer = append(b.consumer[:0], name...)
+	seen, err := b.r.Uint64()
+	if err != nil {
+		return err
+	}
+	active := seen
+	if b.source.Kind == rdb.KindStream3 {
+		if active, err = b.r.Uint64(); err != nil {
+			return err
+		}
+	}
+	if g.Consumer(b.consumer) != nil {
+		return errDuplicate
+	}
+	w.SetTimes(w.CreateConsumer(g, b.consumer, 0), int64(seen), int64(active))
+	b.own, err = b.r.Count(16)
+	b.part = (*streamBuilder).ownEntry
+	return err
+}
+
+func (b *streamBuilder) ownEntry(w *stream.Writer) error {
+	if b.own == 0 {
+		b.part = (*streamBuilder).consumerHead
+		return nil
+	}
+	b.own--
+	raw, err := b.r.Take(16)
+	if err != nil {
+		return err
+	}
+	g := w.Group(b.group)
+	if !w.Assign(g, w.Consumer(g, b.consumer), idOf(raw)) {
+		return rdb.Corrupt("an entry is pending with a consumer and not in its group, or with two consumers")
+	}
+	return nil
+}
+
+// text is the next string, until the next call.
+func (b *streamBuilder) text() (text []byte, err error) {
+	text, b.scratch, err = b.r.Bytes(b.scratch)
+	return text, err
+}
+
+func (b *streamBuilder) id() (id stream.ID, err error) {
+	if id.Ms, err = b.r.Length(); err == nil {
+		id.Seq, err = b.r.Length()
+	}
+	return id, err
+}

@@ -1,0 +1,183 @@
+package bgsave
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"spindle/bgsave/codec"
+	"spindle/bgsave/rdb"
+	"spindle/engine/data/keyspace"
+	"spindle/engine/data/value"
+	"spindle/engine/data/value/set"
+)
+
+// settle has reclaimers free everything that may be freed.
+func (b *bench) settle() {
+	for range 100 {
+		for job, _ := b.space.Heap().TakeJob(); job != nil; job, _ = b.space.Heap().TakeJob() {
+			for !job(1 << 20) {
+			}
+		}
+	}
+}
+
+// sets is a file with a set of so many members under each name, and with twice of them the first member again.
+func sets(sizes map[string]int, twice bool) []byte {
+	w := rdb.Writer{Buf: rdb.AppendHeader(nil, 9)}
+	for name, n := range sizes {
+		w.Buf = w.AppendKey(w.Buf, rdb.Attributes{DeadlineMs: rdb.None, Idle: rdb.None, Freq: rdb.None}, rdb.KindSet, []byte(name))
+		more := 0
+		if twice {
+			more = 1
+		}
+		w.Length(uint64(n + more))
+		for i := range n {
+			w.Text(fmt.Appendf(nil, "member %d", i))
+		}
+		if twice {
+			w.Text([]byte("member 0"))
+		}
+	}
+	return rdb.AppendEOF(append(w.Buf, byte(rdb.OpEOF)), 0)
+}
+
+// members is how many a set has.
+func members(v value.Value) int {
+	r := set.Read(v)
+	return r.Len()
+}
+
+// TestBuild: structures are built in short turns while views come and go, and are not there before they are whole; empty keys are passed
+// over; what turns out to be damaged is let go.
+func TestBuild(t *testing.T) {
+	sizes := map[string]int{"empty": 0, "small": 3, "in one turn": 400, "large": 20_000}
+	b := newBench(t)
+	db := b.space.DB(0)
+	turns := 0
+	var views []*keyspace.View
+	into := &Into{Space: b.space, Turn: func(f func()) {
+		if turns++; turns%7 == 3 {
+			views = append(views, b.space.Freeze())
+		}
+		f()
+		if turns%7 == 6 && len(views) > 0 {
+			views[0].Close()
+			views = views[1:]
+		}
+		if v := db.Peek([]byte("large")); v.Exists() && members(v) != sizes["large"] {
+			t.Fatalf("half a set is there: %d members", members(v))
+		}
+	}}
+	l, log, err := load(t, sets(sizes, false), into, LoadOptions{})
+	if err != nil || l.Keys != 3 || l.Empty != 1 || turns < sizes["large"]/buildElements {
+		t.Fatalf("%+v in %d turns, %v", l, turns, err)
+	}
+	for _, line := range []string{"rdbLoadObject skipping empty key: empty", "keys loaded: 3, keys expired: 0, empty keys skipped: 1."} {
+		if !strings.Contains(log, line) {
+			t.Errorf("the log lacks %q:\n%s", line, log)
+		}
+	}
+	for name, want := range map[string]string{"small": "listpack 3", "in one turn": "hashtable 400", "large": "hashtable 20000"} {
+		v := db.Peek([]byte(name))
+		if got := fmt.Sprint(v.Encoding(), " ", members(v)); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+	for _, v := range views {
+		v.Close()
+	}
+	db.Flush()
+	b.settle()
+	empty := b.space.Heap().Used()
+	var format *rdb.FormatError
+	for range 2 {
+		if _, _, err := load(t, sets(map[string]int{"large": 20_000}, true), &Into{Space: b.space}, LoadOptions{}); !errors.As(err, &format) || format.Key != "large" {
+			t.Errorf("a duplicate: %v", err)
+		}
+	}
+	b.settle()
+	if used := b.space.Heap().Used(); used != empty || db.Len() != 0 {
+		t.Errorf("%d bytes used, %d before; %d keys", used, empty, db.Len())
+	}
+}
+
+// TestBuildInto: a key that is there makes a load fail, or gives way.
+func TestBuildInto(t *testing.T) {
+	for _, n := range []int{3, 5000} {
+		for _, replace := range []bool{false, true} {
+			b := newBench(t)
+			b.space.DB(0).SetString([]byte("k"), []byte("v"), 0)
+			_, _, err := load(t, sets(map[string]int{"k": n}, false), &Into{Space: b.space, Replace: replace}, LoadOptions{})
+			if replace && (err != nil || members(b.space.DB(0).Peek([]byte("k"))) != n) || !replace && (!errors.Is(err, ErrDuplicate) || b.get("k") == "") {
+				t.Errorf("%d members, replace %t: %v, %s", n, replace, err, b.space.DB(0).Peek([]byte("k")).Type())
+			}
+		}
+	}
+}
+
+// TestVersion: a file asks for no newer reader than what was put in since it was last empty.
+func TestVersion(t *testing.T) {
+	for _, c := range []struct {
+		newest, want int
+		set          int // members of one
+		then         func(db *keyspace.DB)
+	}{
+		{12, 9, 0, func(db *keyspace.DB) { db.SetInt([]byte("n"), 1, 0) }},
+		{12, 9, 5000, nil},
+		{12, 11, 3, nil},
+		{10, 10, 3, nil},
+		{12, 9, 3, func(db *keyspace.DB) { db.Flush() }},
+		{10, 12, 5000, func(db *keyspace.DB) { db.SetFieldsDeadline([]byte("h"), 1) }},
+	} {
+		b := newBench(t)
+		if _, _, err := load(t, sets(map[string]int{"k": c.set}, false), &Into{Space: b.space}, LoadOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if c.then != nil {
+			c.then(b.space.DB(0))
+		}
+		if got := codec.Version(b.space.Store().Used, c.newest); got != c.want {
+			t.Errorf("%d members: version %d, want %d", c.set, got, c.want)
+		}
+	}
+}
+
+// FuzzRestore: any payload is refused without a trace, or is a value whose own payload is restored as the same.
+func FuzzRestore(f *testing.F) {
+	seeds := []string{
+		"\x00\x05hello", "\x00\xc3\x05\x15\x01zz\xe0\x0b\x00", "\x01\x02\x01a\xc0\x05", "\x02\x02\x01a\x01b", "\x02\x02\xc0\x01\xc0\x02", "\x03\x01\x01a\x031.5", "\x04\x01\x01f\x01v",
+		"\x05\x01\x01a\x00\x00\x00\x00\x00\x00\xf8\x3f", "\x0b\x0c\x02\x00\x00\x00\x02\x00\x00\x00\x01\x00\x02\x00",
+		"\x09\x08\x01\x01a\x01\x00b\xff", "\x0d\x11\x11\x00\x00\x00\x0d\x00\x00\x00\x02\x00\x00\x01a\x03\x01b\xff",
+		"\x10\x0d\x0d\x00\x00\x00\x02\x00\x81a\x02\x81b\x02\xff", "\x11\x0c\x0c\x00\x00\x00\x02\x00\x81a\x02\x01\x01\xff", "\x14\x0d\x0d\x00\x00\x00\x02\x00\x81a\x02\x81b\x02\xff",
+		"\x12\x01\x02\x0d\x0d\x00\x00\x00\x02\x00\x81a\x02\x81b\x02\xff", "\x12\x02\x01\x01a\x01\x01b",
+	}
+	for _, s := range seeds {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		b := newBench(t)
+		b.AnyChecksum = true
+		before := b.space.Heap().Used()
+		reply := b.run("restore", "k", "0", rdb11(string(body)))
+		if reply == "+OK\r\n" {
+			v := b.space.DB(0).Peek([]byte("k"))
+			encoding, payload := v.Encoding(), b.dumped("k")
+			if got := b.run("restore", "again", "0", payload); got != "+OK\r\n" {
+				t.Fatalf("%q dumps as %q, which is refused: %s", body, payload, got)
+			}
+			if v := b.space.DB(0).Peek([]byte("again")); v.Encoding() != encoding || len(b.dumped("again")) != len(payload) {
+				t.Fatalf("%q dumps as %q, which is restored as %q", body, payload, b.dumped("again"))
+			}
+			b.space.DB(0).Delete([]byte("again"))
+			b.space.DB(0).Delete([]byte("k"))
+		} else if b.space.DB(0).Len() != 0 {
+			t.Fatalf("%q: %q, and a key", body, reply)
+		}
+		b.settle()
+		if used := b.space.Heap().Used(); used != before {
+			t.Fatalf("%q: %d bytes used, %d before", body, used, before)
+		}
+	})
+}

@@ -1,0 +1,94 @@
+package rdb
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// A Reader reads the parts of one value whose bytes are all there. It is a value for the stack or a field.
+//
+// Errors: Corrupt, and nothing after one can be trusted.
+type Reader struct{ c cursor }
+
+// NewReader reads p.
+func NewReader(p []byte) Reader { return Reader{cursor{p: p}} }
+
+// errEnd is a value whose parts ask for more than it has.
+const errEnd = Corrupt("the value ends too early")
+
+// whole turns the cursor's wish for more bytes into the error it is here.
+func whole(err error) error {
+	if err == errShort {
+		return errEnd
+	}
+	return err
+}
+
+// Len is how many bytes are left; Offset how many are behind.
+func (r *Reader) Len() int    { return len(r.c.p) - r.c.i }
+func (r *Reader) Offset() int { return r.c.i }
+
+// Rest is what is left.
+func (r *Reader) Rest() []byte { return r.c.p[r.c.i:] }
+
+// Length reads a length or a count.
+func (r *Reader) Length() (uint64, error) {
+	n, err := r.c.length()
+	return n, whole(err)
+}
+
+// Count reads a count of elements of at least per bytes each; one that the bytes left cannot hold is refused, so that it can be believed
+// when room is made.
+func (r *Reader) Count(per int) (int, error) {
+	n, err := r.Length()
+	if err == nil && n > uint64(r.Len()/per) {
+		return 0, errEnd
+	}
+	return int(n), err
+}
+
+// Text reads a string without expanding it.
+func (r *Reader) Text() (Text, error) {
+	t, err := r.c.text()
+	return t, whole(err)
+}
+
+// Bytes reads a string: a view of what is read, or what it stands for written over scratch, which is returned longer if that was needed.
+func (r *Reader) Bytes(scratch []byte) (text, longer []byte, err error) {
+	t, err := r.Text()
+	if err != nil {
+		return nil, scratch, err
+	}
+	if t.Form == Verbatim {
+		return t.Bytes, scratch, nil
+	}
+	scratch, err = t.Append(scratch[:0])
+	return scratch, scratch, err
+}
+
+// Take reads n bytes as a view.
+func (r *Reader) Take(n int) ([]byte, error) {
+	p, err := r.c.take(uint64(n))
+	return p, whole(err)
+}
+
+// Byte reads one byte.
+func (r *Reader) Byte() (byte, error) {
+	b, err := r.c.byte()
+	return b, whole(err)
+}
+
+// Uint64 reads 8 bytes, little endian.
+func (r *Reader) Uint64() (uint64, error) {
+	p, err := r.Take(8)
+	if err != nil {
+		return 0, err
+	}
+	return binary.LittleEndian.Uint64(p), nil
+}
+
+// Float64 reads a float64's 8 bytes, little endian.
+func (r *Reader) Float64() (float64, error) {
+	n, err := r.Uint64()
+	return math.Float64frombits(n), err
+}

@@ -1,0 +1,140 @@
+package rdb
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+)
+
+// A Writer writes values of any length in bounded memory: what it holds leaves when it is long enough. One goroutine.
+type Writer struct {
+	Encoder
+	Buf   []byte                   // written, and not yet gone
+	Spill func(full []byte) []byte // takes Buf when it is SpillAt long or more, and gives what to write to next; nil: Buf grows
+	Stop  func() bool              // says that nobody wants the rest; nil: never
+	Err   error                    // ErrPasses, if it happened
+}
+
+// SpillAt is how long Buf becomes before it leaves. A buffer of SpillMax takes everything that is appended to a shorter one.
+const (
+	SpillAt  = 64 << 10
+	SpillMax = SpillAt + PieceMax + PieceMax/16 + 4<<10
+)
+
+// ErrPasses is a value that yielded other bytes the second time. It is our own mistake, found before it becomes a file.
+var ErrPasses = errors.New("a long value was not written with the length announced for it")
+
+// Stopped says that what is still to be written does not matter any more.
+func (w *Writer) Stopped() bool { return w.Stop != nil && w.Stop() }
+
+// spill hands over what is long enough.
+func (w *Writer) spill() {
+	if len(w.Buf) >= SpillAt && w.Spill != nil {
+		w.Buf = w.Spill(w.Buf)
+	}
+}
+
+// Byte writes one byte.
+func (w *Writer) Byte(b byte) { w.Buf = append(w.Buf, b) }
+
+// Length writes a length or a count.
+func (w *Writer) Length(n uint64) {
+	w.Buf = AppendLength(w.Buf, n)
+	w.spill()
+}
+
+// Int writes the string that is n in decimal.
+func (w *Writer) Int(n int64) {
+	w.Buf = AppendInt(w.Buf, n)
+	w.spill()
+}
+
+// Uint64 writes 8 bytes, little endian.
+func (w *Writer) Uint64(n uint64) {
+	w.Buf = binary.LittleEndian.AppendUint64(w.Buf, n)
+	w.spill()
+}
+
+// Float64 writes f's 8 bytes, little endian.
+func (w *Writer) Float64(f float64) { w.Uint64(math.Float64bits(f)) }
+
+// Raw writes b as it is, without a length.
+func (w *Writer) Raw(b []byte) {
+	for len(b) > PieceMax {
+		w.Buf = append(w.Buf, b[:PieceMax]...)
+		b = b[PieceMax:]
+		w.spill()
+	}
+	w.Buf = append(w.Buf, b...)
+	w.spill()
+}
+
+// Text writes a string: as a number, compressed, or as it is.
+func (w *Writer) Text(b []byte) {
+	if len(b) > PieceMax {
+		w.Long(len(b), func(yield func([]byte) bool) { yield(b) })
+		return
+	}
+	w.Buf = w.AppendText(w.Buf, b)
+	w.spill()
+}
+
+// Long writes a string of size bytes that each yields in pieces, the same ones every time. Compressed, it is gone through twice:
+// LZF's length stands before its bytes.
+func (w *Writer) Long(size int, each func(yield func([]byte) bool)) {
+	packed := 0
+	if w.Compress {
+		packed = w.packedLen(size, each)
+	}
+	announced := size
+	if packed > 0 {
+		announced = packed
+		w.Buf = AppendPackedHeader(w.Buf, packed, size)
+	} else {
+		w.Buf = AppendLength(w.Buf, uint64(size))
+	}
+	wrote := 0
+	eachPiece(each, func(p []byte) bool {
+		before := len(w.Buf)
+		if packed > 0 {
+			w.Buf = w.AppendPiece(w.Buf, p)
+		} else {
+			w.Buf = append(w.Buf, p...)
+		}
+		wrote += len(w.Buf) - before
+		w.spill()
+		return !w.Stopped()
+	})
+	if wrote != announced && !w.Stopped() {
+		w.Err = ErrPasses
+	}
+}
+
+// packedLen is how long the pieces are compressed, or 0 if that saves nothing. It gives up early on what does not shrink.
+func (w *Writer) packedLen(size int, each func(yield func([]byte) bool)) int {
+	const trial = 16 * PieceMax
+	packed, seen := 0, 0
+	b := make([]byte, 0, PieceMax+PieceMax/16)
+	eachPiece(each, func(p []byte) bool {
+		packed += len(w.AppendPiece(b, p))
+		seen += len(p)
+		return !w.Stopped() && (seen < trial || packed < seen)
+	})
+	if seen < size || packed > size-4 {
+		return 0
+	}
+	return packed
+}
+
+// eachPiece yields what each does in pieces that AppendPiece takes.
+func eachPiece(each func(yield func([]byte) bool), yield func([]byte) bool) {
+	each(func(p []byte) bool {
+		for len(p) > PieceMax {
+			if !yield(p[:PieceMax]) {
+				return false
+			}
+			p = p[PieceMax:]
+		}
+		return len(p) == 0 || yield(p)
+	})
+}

@@ -1,0 +1,296 @@
+package client
+
+import (
+	"math/bits"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"spindle/internal/invariant"
+)
+
+// A Ledger knows what clients cost together and who costs most, at any instant.
+//
+//	classes   13: cl ⇄ cl          a client stands in the class of its cost's length in bits: those of one class
+//	          21: cl ⇄ cl ⇄ cl     differ by less than twofold
+//	occupied  …100000001000…       bit i: class i has somebody
+//
+// A cost has two parts: the connection's buffers, which its loop tells when they change, and the rest, which the core tells at the
+// end of a turn. Most connections have nothing in their buffers between turns, and tell nothing.
+//
+// C1. sum and reserved are the sums of cost and reserved over the entered clients that are neither replica nor primary; fed is the sum
+// of the replicas' cost.
+// C2. An entered client that may be evicted stands in the list of its cost's class, once; all others stand in none.
+// C3. occupied has bit i just when class i has somebody.
+//
+// Any goroutine may call it; mu is taken last and held for some instructions.
+type Ledger struct {
+	wake func() // called once for each time that somebody has to go; never under mu
+
+	mu       sync.Mutex
+	classes  [costClasses]costClass
+	occupied uint64
+	limit    int64 // 0: none
+
+	sum, fed, primary, reserved atomic.Int64 // written under mu
+	pressed                     atomic.Bool
+}
+
+const costClasses = 64
+
+// A costClass is a list of clients, who came first first.
+type costClass struct {
+	first, last *Client
+	count       int
+	bytes       int64
+}
+
+// A standing says in which sum a client's cost is, and whether it may be evicted.
+type standing uint8
+
+const (
+	absent  standing = iota // not entered
+	spared                  // counted; CLIENT NO-EVICT
+	evictee                 // counted, and may be evicted
+	feeds                   // a replica
+	follows                 // the link to our primary
+)
+
+// An account is a client's place in the Ledger.
+type account struct {
+	ledger             *Ledger
+	standing           standing
+	class              uint8
+	buffers, reserved  int64 // as the loop told last; mu
+	own                int64 // as the core told last; mu
+	previous, neighbor *Client
+
+	toldStanding standing // what the core told last, where it may look without mu; turn only
+	toldOwn      int64
+}
+
+// standingOf is where c belongs now. Turn only.
+func (c *Client) standingOf() standing {
+	switch {
+	case c.Conn == nil:
+		return absent
+	case c.Is(Primary):
+		return follows
+	case c.Is(Replica) && !c.Is(Monitor):
+		return feeds
+	case c.Is(NoEvict):
+		return spared
+	}
+	return evictee
+}
+
+// OwnBytes is what the client costs beside its connection's buffers: itself, its names, its transaction and what families keep for it.
+func (c *Client) OwnBytes() int {
+	n := int(unsafe.Sizeof(*c)) + len(c.Name) + len(c.LibName) + len(c.LibVersion) + c.Kept
+	if c.Queue != nil {
+		n += c.Queue.Bytes
+	}
+	return n
+}
+
+// OnPressure has wake called when clients pass the limit and somebody may be evicted. It may be called on any goroutine, and must not
+// wait. Before the first client.
+func (l *Ledger) OnPressure(wake func()) { l.wake = wake }
+
+// SetLimit bounds what clients that are neither replica nor primary may cost together; 0 is no bound.
+func (l *Ledger) SetLimit(bytes int64) {
+	l.mu.Lock()
+	l.limit = bytes
+	wake := l.press()
+	l.mu.Unlock()
+	l.call(wake)
+}
+
+// Sum is what clients that are neither replica nor primary cost together, in bytes.
+func (l *Ledger) Sum() int64 { return l.sum.Load() }
+
+// Replicas is what the replicas' connections cost.
+func (l *Ledger) Replicas() int64 { return l.fed.Load() }
+
+// Primary is what the link to our primary costs.
+func (l *Ledger) Primary() int64 { return l.primary.Load() }
+
+// Reserved is how much of all these costs lies in the keyspace's memory, which counts it too: large arguments on their way in.
+func (l *Ledger) Reserved() int64 { return l.reserved.Load() }
+
+// Pressed says whether somebody has to go.
+func (l *Ledger) Pressed() bool { return l.pressed.Load() }
+
+// Costliest is a client of the highest class, or nil when the sum is below the limit or there is nobody to evict, as stuck says.
+func (l *Ledger) Costliest() (c *Client, stuck bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.limit == 0 || l.sum.Load() < l.limit {
+		l.pressed.Store(false)
+		return nil, false
+	}
+	if l.occupied == 0 {
+		l.pressed.Store(false)
+		return nil, true
+	}
+	return l.classes[bits.Len64(l.occupied)-1].first, false
+}
+
+// enter opens c's account. Turn only.
+func (l *Ledger) enter(c *Client) {
+	c.account.ledger = l
+	buffers, reserved := 0, 0
+	l.mu.Lock()
+	if c.Conn != nil {
+		u := c.Conn.Usage()
+		buffers, reserved = u.Total, u.Reserved
+	}
+	c.account.toldStanding, c.account.toldOwn = c.standingOf(), int64(c.OwnBytes())
+	wake := l.place(c, c.account.toldStanding, int64(buffers), int64(reserved), c.account.toldOwn)
+	l.mu.Unlock()
+	l.call(wake)
+}
+
+// leave closes it. Turn only.
+func (l *Ledger) leave(c *Client) {
+	l.mu.Lock()
+	l.place(c, absent, 0, 0, 0)
+	l.mu.Unlock()
+	c.account.toldStanding = absent
+}
+
+// Note tells the ledger of what c costs beside its buffers, and of what c is, if either has changed. Turn only.
+func (c *Client) Note() {
+	a := &c.account
+	if a.toldStanding == absent {
+		return
+	}
+	own, standing := int64(c.OwnBytes()), c.standingOf()
+	if own == a.toldOwn && standing == a.toldStanding {
+		return
+	}
+	a.toldOwn, a.toldStanding = own, standing
+	l := a.ledger
+	l.mu.Lock()
+	wake := l.place(c, standing, a.buffers, a.reserved, own)
+	l.mu.Unlock()
+	l.call(wake)
+}
+
+// Account implements protocol.Accountant: the loop tells that the connection's buffers cost bytes now, reserved of them in the
+// keyspace's memory.
+func (c *Client) Account(bytes, reserved int) {
+	a := &c.account
+	l := a.ledger
+	l.mu.Lock()
+	wake := false
+	if a.standing != absent {
+		wake = l.place(c, a.standing, int64(bytes), int64(reserved), a.own)
+	}
+	l.mu.Unlock()
+	l.call(wake)
+}
+
+// place gives c a new standing and cost, and says whether to wake the core. Under mu.
+func (l *Ledger) place(c *Client, standing standing, buffers, reserved, own int64) bool {
+	a := &c.account
+	was, is := a.buffers+a.own, buffers+own
+	l.add(a.standing, -was, -a.reserved)
+	l.add(standing, is, reserved)
+	class := uint8(min(bits.Len64(uint64(is)), costClasses-1))
+	if a.standing == evictee {
+		l.classes[a.class].bytes -= was
+		if standing != evictee || class != a.class {
+			l.unlink(c)
+		}
+	}
+	if standing == evictee {
+		if a.standing != evictee || class != a.class {
+			l.link(c, class)
+		}
+		l.classes[class].bytes += is
+	}
+	a.standing, a.class, a.buffers, a.reserved, a.own = standing, class, buffers, reserved, own
+	return l.press()
+}
+
+// add books bytes in the sum of a standing.
+func (l *Ledger) add(to standing, bytes, reserved int64) {
+	switch to {
+	case absent:
+		return
+	case feeds:
+		l.fed.Add(bytes)
+	case follows:
+		l.primary.Add(bytes)
+	default:
+		l.sum.Add(bytes)
+	}
+	l.reserved.Add(reserved)
+}
+
+// press says whether the core has to be woken: the sum has passed the limit, and it does not know yet. Under mu.
+func (l *Ledger) press() bool {
+	if l.limit == 0 || l.sum.Load() < l.limit || l.occupied == 0 || l.pressed.Load() {
+		return false
+	}
+	l.pressed.Store(true)
+	return true
+}
+
+func (l *Ledger) call(wake bool) {
+	if wake && l.wake != nil {
+		l.wake()
+	}
+}
+
+func (l *Ledger) link(c *Client, class uint8) {
+	k, a := &l.classes[class], &c.account
+	a.previous, a.neighbor = k.last, nil
+	if k.last != nil {
+		k.last.account.neighbor = c
+	} else {
+		k.first = c
+	}
+	k.last = c
+	k.count++
+	l.occupied |= 1 << class
+}
+
+func (l *Ledger) unlink(c *Client) {
+	k, a := &l.classes[c.account.class], &c.account
+	if a.previous != nil {
+		a.previous.account.neighbor = a.neighbor
+	} else {
+		invariant.That(k.first == c, "C2: client %d is not the first of class %d", c.ID, a.class)
+		k.first = a.neighbor
+	}
+	if a.neighbor != nil {
+		a.neighbor.account.previous = a.previous
+	} else {
+		k.last = a.previous
+	}
+	a.previous, a.neighbor = nil, nil
+	if k.count--; k.count == 0 {
+		l.occupied &^= 1 << a.class
+	}
+}
+
+// A CostClass is how many clients that may be evicted cost less than Below bytes, and not half of it, and what they cost together.
+type CostClass struct {
+	Below   uint64
+	Bytes   int64
+	Clients int
+}
+
+// Classes yields the classes that have somebody, the costliest first.
+func (l *Ledger) Classes(yield func(CostClass) bool) {
+	l.mu.Lock()
+	classes := l.classes
+	l.mu.Unlock()
+	for i := costClasses - 1; i >= 0; i-- {
+		if k := &classes[i]; k.count > 0 && !yield(CostClass{1 << i, k.bytes, k.count}) {
+			return
+		}
+	}
+}

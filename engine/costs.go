@@ -1,0 +1,76 @@
+package engine
+
+import "math"
+
+// What clients cost in memory, and who has to go when they cost more than maxmemory-clients together (client/ledger.go).
+//
+// The ledger wakes the core when the limit is passed. Clients are evicted inside a turn: before the requests of a batch, so that a client
+// that has to go runs nothing more; when a turn settles, so that the next command sees them gone; and by the duties, when nobody sends
+// anything.
+
+// leastClientLimit is what maxmemory-clients means at least: below it nobody could talk to the server to mend it.
+const leastClientLimit = 128 << 10
+
+// ApplyClientLimit takes over maxmemory-clients: bytes, or as a negative number a percentage of maxmemory. Turn only.
+func (c *Core) ApplyClientLimit() {
+	limit, of := c.settings.ClientsMemory.Get(), c.settings.MaxMemory.Get()
+	if limit < 0 {
+		if of == 0 {
+			limit = math.MaxInt64 // a share of no limit
+		} else {
+			limit = int64(min(float64(of)*float64(-limit)/100, math.MaxInt64/2))
+		}
+	}
+	if limit != 0 {
+		limit = max(limit, leastClientLimit)
+	}
+	c.clients.Costs.SetLimit(limit)
+}
+
+// stuckEvery is how often, in ms, the log says that clients stay over their limit because none of them may be evicted.
+const stuckEvery = 1000
+
+// evictClients closes the costliest clients until what is left costs less than the limit. Turn only.
+func (c *Core) evictClients() {
+	costs := &c.clients.Costs
+	for {
+		cl, stuck := costs.Costliest()
+		if cl == nil {
+			if stuck && c.nowMs-c.stuckAt >= stuckEvery && c.hooks.Stuck != nil {
+				c.stuckAt = c.nowMs
+				c.hooks.Stuck()
+			}
+			return
+		}
+		if c.hooks.EvictingClient != nil {
+			c.hooks.EvictingClient(cl)
+		}
+		c.meter.evictedClients++
+		c.Kill(cl, false)
+		c.forget(cl) // at once, not when its loop has closed it: CLIENT LIST and the sum are right from here on
+	}
+}
+
+// pressClients has clients evicted soon, on a server where nothing happens too. Any goroutine; it never waits.
+func (c *Core) pressClients() {
+	select {
+	case c.nudge <- struct{}{}:
+	default:
+	}
+}
+
+// notesPerTick is how many clients are looked at ten times a second for what other clients' turns have changed of their cost: a watch
+// that was spoiled has let go of its keys.
+const notesPerTick = 128
+
+func (c *Core) noteClients() {
+	left := notesPerTick
+	for cl := range c.clients.From(c.duties.nextNote) {
+		if left--; left < 0 {
+			c.duties.nextNote = cl.ID
+			return
+		}
+		cl.Note()
+	}
+	c.duties.nextNote = 0
+}

@@ -1,0 +1,158 @@
+package engine
+
+import (
+	"slices"
+	"testing"
+
+	"spindle/engine/client"
+)
+
+// evicting has h note whom it evicts, by id, and how often it is stuck.
+func (h *house) evicting() (evicted *[]int64, stuck *int) {
+	evicted, stuck = new([]int64), new(int)
+	h.hooks.EvictingClient = func(cl *client.Client) { *evicted = append(*evicted, cl.ID) }
+	h.hooks.Stuck = func() { *stuck++ }
+	return evicted, stuck
+}
+
+// limit is CONFIG SET maxmemory-clients.
+func (h *house) limit(bytes int64) {
+	h.settings.ClientsMemory.Set(bytes)
+	h.Do(h.ApplyClientLimit)
+}
+
+// TestClientsAreEvicted: by a lower limit, by buffers that grow, and by what a command keeps; the costliest first, and gone at once.
+func TestClientsAreEvicted(t *testing.T) {
+	h := newHouse(t)
+	evicted, _ := h.evicting()
+	asks, _ := h.arrive()
+	one, first := h.arrive()
+	two, second := h.arrive()
+	three, third := h.arrive()
+	four, fourth := h.arrive()
+	one.Account(1<<20, 0)
+	two.Account(3<<20, 0)
+	three.Account(150_000, 0)
+	h.do(four, "MULTI")
+	h.do(asks, "PING")
+	if len(*evicted) != 0 {
+		t.Fatalf("%v are evicted without a limit", *evicted)
+	}
+	h.limit(2 << 20)
+	h.expect("the costliest", second.take(), "close")
+	h.expect("the next", first.take(), "")
+	if h.clients.Get(two.ID) != nil || h.clients.Len() != 4 {
+		t.Error("who was evicted is still listed")
+	}
+	one.Account(2<<20, 0) // its loop tells, outside of a turn
+	if done, answer := h.batch(one, "SET k v"); done != 0 || answer != "" {
+		t.Errorf("who has to go runs a command: %d, %q", done, answer)
+	}
+	h.expect("by its buffers", first.take(), "close")
+	h.limit(200_000)
+	h.do(four, "SET k 1")
+	h.expect("below", third.take(), "")
+	for n := 0; len(*evicted) == 2 && n < 5_000; n++ {
+		h.do(four, "SET k 12345678901234567890")
+	}
+	h.expect("who costs most, not whose transaction grew", third.take()+"|"+fourth.take(), "close|")
+	for n := 0; !four.Is(client.CloseASAP) && n < 5_000; n++ {
+		h.do(four, "SET k 12345678901234567890")
+	}
+	h.expect("by its transaction", fourth.take(), "close")
+	if h.Figures().EvictedClients != uint64(len(*evicted)) || len(*evicted) != 4 {
+		t.Errorf("evicted_clients is %d, evicted %v", h.Figures().EvictedClients, *evicted)
+	}
+	for _, cl := range []*client.Client{one, two} { // their loops close them
+		h.Closed(cl)
+	}
+	h.expect("the others live on", h.do(asks, "PING"), "+PONG\r\n")
+}
+
+// TestWatchedKeysCount: what WATCH keeps is the client's cost until the watch ends, whoever ends it.
+func TestWatchedKeysCount(t *testing.T) {
+	h := newHouse(t)
+	cl, _ := h.arrive()
+	other, _ := h.arrive()
+	h.do(cl, "PING")
+	h.do(other, "PING")
+	before := h.clients.Costs.Sum()
+	h.do(cl, "WATCH a b "+string(slices.Repeat([]byte("c"), 1000)))
+	if grown := h.clients.Costs.Sum() - before; grown < 1000 {
+		t.Errorf("three watched keys cost %d bytes", grown)
+	}
+	h.do(other, "SET a 1") // spoils the transaction: nothing is watched any more
+	h.Do(func() { h.tick(h.nanos + int64(1e9)) })
+	if now := h.clients.Costs.Sum(); now != before {
+		t.Errorf("%d bytes, %d before the watch", now, before)
+	}
+}
+
+// TestWhoIsSpared: NO-EVICT counts and stays, replicas do not even count; when nobody may go the log says so, once.
+func TestWhoIsSpared(t *testing.T) {
+	h := newHouse(t)
+	evicted, stuck := h.evicting()
+	spared, first := h.arrive()
+	replica, second := h.arrive()
+	h.do(spared, "CLIENT NO-EVICT ON")
+	h.Do(func() { replica.Flags |= client.Replica; replica.Note() })
+	replica.Account(64<<20, 0)
+	usual, _ := h.arrive()
+	h.limit(1 << 20)
+	h.do(usual, "PING")
+	if len(*evicted) != 0 {
+		t.Fatalf("evicted %v for a replica's buffers", *evicted)
+	}
+	spared.Account(2<<20, 0)
+	h.Do(func() {})
+	h.expect("spared", first.take(), "")
+	h.expect("replica", second.take(), "")
+	if !slices.Equal(*evicted, []int64{usual.ID}) || *stuck != 1 {
+		t.Errorf("evicted %v, want %d alone; stuck %d times", *evicted, usual.ID, *stuck)
+	}
+	h.do(spared, "CLIENT NO-EVICT OFF")
+	h.expect("no longer spared", first.take(), "close")
+}
+
+// TestClientLimitIsAShare of maxmemory when it is a percentage, and never so low that nobody can talk to the server.
+func TestClientLimitIsAShare(t *testing.T) {
+	for _, c := range []struct {
+		clients int64
+		memory  uint64
+		cost    int
+		stays   bool
+	}{
+		{-10, 10 << 20, 1<<20 - 100_000, true}, {-10, 10 << 20, 1 << 20, false}, {-10, 0, 1 << 30, true},
+		{1, 0, 100_000, true}, {1, 0, 128 << 10, false}, {0, 1 << 20, 1 << 30, true}, {-100, 1 << 62, 1 << 40, true},
+	} {
+		h := newHouse(t)
+		h.settings.MaxMemory.Set(c.memory)
+		cl, _ := h.arrive()
+		h.limit(c.clients)
+		cl.Account(c.cost, 0)
+		h.Do(func() {})
+		if stays := h.clients.Get(cl.ID) != nil; stays != c.stays {
+			t.Errorf("%+v: stays %t", c, stays)
+		}
+	}
+}
+
+// TestReservedMemoryCountsOnce: an argument on its way in lies in the keyspace's memory and is its client's cost.
+func TestReservedMemoryCountsOnce(t *testing.T) {
+	h := newHouse(t)
+	cl, _ := h.arrive()
+	before, clients := h.UsedMemory(), h.clients.Costs.Sum()
+	b := h.Reserve(1 << 20)
+	cl.Account(1<<20, 1<<20)
+	if grown := h.UsedMemory() - before; grown < 1<<20 || grown > 1<<20+64<<10 {
+		t.Errorf("used_memory grew by %d", grown)
+	}
+	if grown := h.clients.Costs.Sum() - clients; grown != 1<<20 {
+		t.Errorf("the clients' cost grew by %d", grown)
+	}
+	cl.Account(0, 0)
+	b.Release(b)
+	if h.UsedMemory() != before {
+		t.Errorf("used_memory is %d, was %d", h.UsedMemory(), before)
+	}
+}

@@ -1,0 +1,46 @@
+package keyspace
+
+import (
+	"spindle/engine/data/memory"
+	"spindle/engine/data/table"
+	"spindle/engine/data/value"
+)
+
+// Reach makes the string at key raw and at least n bytes long, with zeros behind what there was; the deadline stays. v is what
+// LookupWrite has just found there, a string or the zero Value: the key is created then. Who watches hears nothing: Touch.
+func (db *DB) Reach(key []byte, v value.Value, n int) value.Value {
+	switch {
+	case !v.Exists():
+		return db.setZeros(key, n)
+	case v.Encoding() == value.Raw && v.Len() >= n:
+		return v
+	}
+	db.write(key, v, max(n, v.Len()), nil)
+	_, ref := db.d.t.Find(table.Hash(key), key)
+	return value.At(ref)
+}
+
+// Patch writes data at byte off of the string v, which LookupWrite or Reach has just found at key. It becomes raw, and longer if it
+// must. Who watches hears nothing: Touch.
+//
+// Cost: the entry, or the chunks that data falls into, one or two; copied first if a view reads them.
+func (db *DB) Patch(key []byte, v value.Value, off int, data []byte) { db.write(key, v, off, data) }
+
+// Touch tells who watches keys that key has changed.
+func (db *DB) Touch(key []byte) { db.touched(key) }
+
+// SetFilled makes a raw string of n bytes the value at key, whatever was there, without a deadline. fill writes its bytes from off
+// on into dst, in order, a chunk at a time; it may read any value but must not write. Returns whether the key is new.
+func (db *DB) SetFilled(key []byte, n int, fill func(dst []byte, off int)) (created bool) {
+	f := value.StringForm(len(key), n, false)
+	if f.Rooted {
+		f.Encoding = value.Raw
+		return db.setRoot(key, db.k.store.NewFilled(n, fill), &f, 0)
+	}
+	held := db.k.heap.Alloc(max(n, 1), memory.Values) // placing may free what fill reads
+	dst := memory.Bytes(held, n)
+	fill(dst, 0)
+	created = db.SetRaw(key, dst, 0)
+	db.k.heap.Free(held, memory.Values)
+	return created
+}

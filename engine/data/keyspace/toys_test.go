@@ -1,0 +1,323 @@
+package keyspace
+
+import (
+	"sort"
+	"strings"
+	"unsafe"
+
+	"spindle/engine/data/memory"
+	"spindle/engine/data/table"
+	"spindle/engine/data/value"
+)
+
+// Toys stand in for the types' own packages: a set and a hash that are packed while they are small, a list that always is. A packed toy is a
+// row of elements, each a length byte and its bytes; of a hash, field and value in turn.
+const (
+	kindToySet  = value.KindModule + 2
+	kindToyHash = value.KindModule + 3
+	toyPacked   = 12_000 // bytes: inline, then in a packed root, then a structure
+)
+
+type toyRoot struct {
+	value.Header
+	members table.State
+}
+
+func toyAt(ref memory.Ref) *toyRoot { return (*toyRoot)(memory.Pointer(ref)) }
+
+func registerToys(k *Keyspace) {
+	for kind, layout := range map[memory.Kind]table.Layout{kindToySet: table.Member, kindToyHash: table.Field} {
+		open := func(root memory.Ref) table.Table {
+			return table.Open(k.heap, layout, &toyAt(root).members, value.HeaderAt(root).Moved())
+		}
+		k.store.Register(kind, value.Structure{
+			Count:   func(root memory.Ref) int { return toyAt(root).members.Len() },
+			Measure: func(root memory.Ref) int64 { return int64(toyAt(root).members.Len()) * 30 },
+			Cost:    func(root memory.Ref, samples int) int { t := open(root); return t.Cost(samples) },
+			Copy: func(s *value.Store, root memory.Ref) memory.Ref {
+				t := open(root)
+				dup := t.Copy()
+				ref := s.NewRoot(kind, int(unsafe.Sizeof(toyRoot{})))
+				toyAt(ref).members = dup.State()
+				return ref
+			},
+			Destroy: func(r *memory.Returner, root memory.Ref, budget int) (memory.Ref, int) {
+				done, spent := toyAt(root).members.Destroy(r, budget)
+				if !done {
+					return root, spent
+				}
+				r.Free(root, memory.Values)
+				return 0, spent + 1
+			},
+		})
+	}
+	k.ExpireFields = expireToyFields
+}
+
+// cut is the first element of a packed toy and what follows it.
+func cut(b []byte) (element, rest []byte) { return b[1 : 1+b[0]], b[1+b[0]:] }
+
+// find is where the element stands among every n-th.
+func find(b []byte, element string, n int) int {
+	for rest, i := b, 0; len(rest) > 0; i++ {
+		var el []byte
+		at := len(b) - len(rest)
+		if el, rest = cut(rest); i%n == 0 && string(el) == element {
+			return at
+		}
+	}
+	return -1
+}
+
+func splice(e *value.Edit, off, del int, elements ...string) {
+	n := 0
+	for _, el := range elements {
+		n += 1 + len(el)
+	}
+	b := e.Splice(off, del, n)
+	for _, el := range elements {
+		b[off] = byte(len(el))
+		copy(b[off+1:], el)
+		off += 1 + len(el)
+	}
+}
+
+// toSet and toHash make a structure of a packed toy.
+func toSet(e *value.Edit) {
+	t := table.New(e.Heap(), table.Member, e.Store().Base)
+	for b := e.Packed(); len(b) > 0; {
+		var el []byte
+		el, b = cut(b)
+		t.Insert(table.Hash(el), table.NewMember(e.Heap(), el), table.Never)
+	}
+	setToy(e, kindToySet, &t)
+}
+
+func toHash(e *value.Edit) {
+	t := table.New(e.Heap(), table.Field, e.Store().Base)
+	for b := e.Packed(); len(b) > 0; {
+		var field, val []byte
+		field, b = cut(b)
+		val, b = cut(b)
+		t.Insert(table.Hash(field), table.NewField(e.Heap(), field, val, 0), table.Never)
+	}
+	setToy(e, kindToyHash, &t)
+}
+
+func setToy(e *value.Edit, kind memory.Kind, t *table.Table) {
+	ref := e.Store().NewRoot(kind, int(unsafe.Sizeof(toyRoot{})))
+	toyAt(ref).members = t.State()
+	e.SetRoot(value.HashTable, ref)
+}
+
+func openToy(e *value.Edit, layout table.Layout) (*toyRoot, table.Table) {
+	root := toyAt(e.Root())
+	return root, table.Open(e.Heap(), layout, &root.members, e.Wide())
+}
+
+func edit(db *DB, key []byte, t value.Type) *value.Edit {
+	e := db.Edit(key)
+	if e == nil {
+		e = db.Create(key, t, value.Listpack, 0)
+	}
+	return e
+}
+
+func toyAdd(db *DB, key []byte, member string) {
+	e := edit(db, key, value.Set)
+	if b := e.Packed(); b != nil {
+		if find(b, member, 1) >= 0 {
+			return
+		}
+		if len(b) < toyPacked {
+			splice(e, len(b), 0, member)
+			return
+		}
+		toSet(e)
+	}
+	root, t := openToy(e, table.Member)
+	hash := table.Hash([]byte(member))
+	if _, ref := t.Find(hash, []byte(member)); ref == 0 {
+		t.Insert(hash, table.NewMember(e.Heap(), []byte(member)), table.Never)
+	}
+	root.members = t.State()
+}
+
+func toyRemove(db *DB, key []byte, member string) {
+	e := db.Edit(key)
+	if b := e.Packed(); b != nil {
+		if at := find(b, member, 1); at >= 0 {
+			splice(e, at, 1+len(member))
+		}
+		if len(e.Packed()) == 0 {
+			db.Remove(e)
+		}
+		return
+	}
+	root, t := openToy(e, table.Member)
+	if p, ref := t.Find(table.Hash([]byte(member)), []byte(member)); ref != 0 {
+		t.Release(ref, t.Remove(&p))
+	}
+	root.members = t.State()
+	if t.Len() == 0 {
+		db.Remove(e)
+	}
+}
+
+// toyMany adds n members "m0" … to the set at key.
+func toyMany(db *DB, key []byte, n int) {
+	t := table.New(db.k.heap, table.Member, db.k.store.Base)
+	for i := range n {
+		m := toyMember(i)
+		t.Insert(table.Hash(m), table.NewMember(db.k.heap, m), table.Never)
+	}
+	root := db.k.store.NewRoot(kindToySet, int(unsafe.Sizeof(toyRoot{})))
+	toyAt(root).members = t.State()
+	db.CreateRoot(key, value.Set, value.HashTable, root)
+}
+
+func toySetField(db *DB, key []byte, field, val string, deadline int64) {
+	e := edit(db, key, value.Hash)
+	if b := e.Packed(); b != nil {
+		if deadline == 0 && len(b) < toyPacked {
+			if at := find(b, field, 2); at >= 0 {
+				old, _ := cut(b[at+1+len(field):])
+				splice(e, at, 2+len(field)+len(old), field, val)
+			} else {
+				splice(e, 0, 0, field, val)
+			}
+			return
+		}
+		toHash(e)
+	}
+	root, t := openToy(e, table.Field)
+	hash := table.Hash([]byte(field))
+	p, ref := t.Find(hash, []byte(field))
+	switch {
+	case ref == 0:
+		t.Insert(hash, table.NewField(e.Heap(), []byte(field), []byte(val), deadline), t.Tick(deadline))
+	case deadline == 0 && t.Edit(&p) && table.FieldDeadline(ref) == 0 && table.OverwriteValue(ref, []byte(val)):
+	default:
+		t.Release(ref, t.Replace(&p, table.NewField(e.Heap(), []byte(field), []byte(val), deadline), t.Tick(deadline)))
+	}
+	root.members = t.State()
+	if least := t.LeastDeadline(); least != 0 {
+		db.SetFieldsDeadline(key, least)
+	}
+}
+
+// toyRepack makes the set or hash at key packed again, whatever its size, in one piece; it loses the deadlines of its fields.
+func toyRepack(db *DB, key []byte) {
+	e := db.Edit(key)
+	text := toyText(e.Value())
+	text = text[strings.Index(text, ":")+1:]
+	var b []byte
+	for _, el := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == '=' }) {
+		b = append(append(b, byte(len(el))), el...)
+	}
+	enc := value.Listpack
+	if e.Encoding() == enc {
+		enc = value.ListpackEx
+	}
+	copy(e.Replace(enc, len(b)), b)
+	if e.SetEncoding(value.Listpack); e.Encoding() != value.Listpack {
+		panic("SetEncoding")
+	}
+	if db.FieldsDeadline(key) != 0 {
+		db.SetFieldsDeadline(key, 0)
+	}
+}
+
+// toyReroot gives the structure at key another root block.
+func toyReroot(db *DB, key []byte) {
+	e := db.Edit(key)
+	if e.Packed() != nil {
+		return
+	}
+	old := e.Root()
+	ref := e.Store().NewRoot(value.HeaderAt(old).Kind(), 200)
+	toyAt(ref).members = toyAt(old).members
+	e.Reroot(ref)
+}
+
+// toyMove moves a member from one set to another with two Edits, element by element, so that one is changed while the other is open.
+func toyMove(db *DB, from []byte, dst *DB, to []byte, members []string) {
+	a, b := db.Edit(from), edit(dst, to, value.Set)
+	for _, m := range members {
+		if a.Packed() != nil {
+			at := find(a.Packed(), m, 1)
+			splice(a, at, 1+len(m))
+		} else {
+			root, t := openToy(a, table.Member)
+			p, ref := t.Find(table.Hash([]byte(m)), []byte(m))
+			t.Release(ref, t.Remove(&p))
+			root.members = t.State()
+		}
+		if packed := b.Packed(); packed != nil {
+			if find(packed, m, 1) < 0 {
+				splice(b, 0, 0, m)
+			}
+			continue
+		}
+		root, t := openToy(b, table.Member)
+		if _, ref := t.Find(table.Hash([]byte(m)), []byte(m)); ref == 0 {
+			t.Insert(table.Hash([]byte(m)), table.NewMember(b.Heap(), []byte(m)), table.Never)
+		}
+		root.members = t.State()
+	}
+	if b := a.Packed(); b != nil && len(b) == 0 || b == nil && toyAt(a.Value().Root()).members.Len() == 0 {
+		db.Remove(a)
+	}
+}
+
+// expireToyFields is ExpireFields for toys.
+func expireToyFields(e *value.Edit, now int64, budget int, gone func([]byte)) (next int64, n int) {
+	root, t := openToy(e, table.Field)
+	var d table.Due
+	for n < budget && t.NextDue(t.TickNow(now), &d) {
+		for i, ref := range d.Refs[:d.N] {
+			if deadline := table.FieldDeadline(ref); deadline >= now {
+				d.Stays(i, t.Tick(deadline))
+				continue
+			}
+			gone(table.FieldKey(ref))
+			t.Release(ref, t.Drop(&d, i))
+			n++
+		}
+		t.Settle(&d)
+	}
+	root.members = t.State()
+	if t.Len() == 0 {
+		return Emptied, n
+	}
+	return t.LeastDeadline(), n
+}
+
+// toyText is a collection as text, the same however it is kept: elements in order for a list, sorted else.
+func toyText(v value.Value) string {
+	var elements []string
+	if b := v.Packed(); b != nil {
+		for len(b) > 0 {
+			var el, val []byte
+			if el, b = cut(b); v.Type() == value.Hash {
+				val, b = cut(b)
+				elements = append(elements, string(el)+"="+string(val))
+			} else {
+				elements = append(elements, string(el))
+			}
+		}
+	} else {
+		table.Walk(toyAt(v.Root()).members.Root(), 0, ^uint64(0), nil, func(ref memory.Ref) bool {
+			if v.Type() == value.Hash {
+				elements = append(elements, string(table.FieldKey(ref))+"="+string(table.FieldValue(ref)))
+			} else {
+				elements = append(elements, string(table.MemberKey(ref)))
+			}
+			return true
+		})
+	}
+	if v.Type() != value.List {
+		sort.Strings(elements)
+	}
+	return v.Type().String() + ":" + strings.Join(elements, ",")
+}

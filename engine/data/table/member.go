@@ -1,0 +1,174 @@
+package table
+
+import (
+	"encoding/binary"
+	"math"
+	"unsafe"
+
+	"spindle/engine/data/memory"
+)
+
+// Blocks of nested tables: one for each element of a collection, as small as it can be, without header or epoch.
+//
+//	Member  | len | member                            |     14 bytes of member: a block of 16
+//	Scored  | score f64 | len | member                |     14 bytes of member: a block of 24
+//	Field   | len | field | len | value               |     14 + 14 bytes: a block of 32
+//	        | 0xFE | deadline i64 | len | field | len | value |
+//
+//	len: one byte up to 0xFD, or 0xFF and a u32; numbers are little-endian and, behind a len, not aligned
+//
+// M1. A block has no epoch: it is edited in place only where Table.Edit allows it (S4), else replaced.
+// M2. A deadline of 0 does not exist; whether a field has one is told by its block and by its slot alike.
+const (
+	lenVolatile = 0xFE // in the place of a field's len: a deadline comes first
+	lenWide     = 0xFF
+	maxNarrow   = 0xFD
+
+	scoredLen = 8 // where a scored member's len is
+	fieldLen  = 9 // where a volatile field's len is
+)
+
+// lenBytes is how many bytes the len of n bytes takes.
+func lenBytes(n int) int {
+	if n <= maxNarrow {
+		return 1
+	}
+	return 5
+}
+
+// putBytes writes v with its len to the beginning of b and returns the rest of b.
+func putBytes(b, v []byte) []byte {
+	n := 1
+	if len(v) <= maxNarrow {
+		b[0] = byte(len(v))
+	} else {
+		b[0] = lenWide
+		binary.LittleEndian.PutUint32(b[1:], uint32(len(v)))
+		n = 5
+	}
+	return b[n+copy(b[n:], v):]
+}
+
+// lenOf reads the len at p: its own bytes, and those behind it.
+func lenOf(p unsafe.Pointer) (own, n int) {
+	if n := *(*byte)(p); n <= maxNarrow {
+		return 1, int(n)
+	}
+	return 5, int(binary.LittleEndian.Uint32(unsafe.Slice((*byte)(p), 5)[1:]))
+}
+
+// lenAt is the bytes behind the len at p. None may be behind the block, where no pointer must lead.
+func lenAt(p unsafe.Pointer) []byte {
+	own, n := lenOf(p)
+	return unsafe.Slice((*byte)(p), own+n)[own:]
+}
+
+// nestedKey is the key of the block at p.
+func nestedKey(layout Layout, p unsafe.Pointer) []byte {
+	switch layout {
+	case Scored:
+		p = unsafe.Add(p, scoredLen)
+	case Field:
+		p = fieldAt(p)
+	}
+	return lenAt(p)
+}
+
+// NewMember is a block of h for a member of a set.
+func NewMember(h *memory.Heap, key []byte) memory.Ref {
+	n := lenBytes(len(key)) + len(key)
+	ref := h.Alloc(n, memory.Values)
+	putBytes(memory.Bytes(ref, n), key)
+	return ref
+}
+
+// MemberKey is the member in a Member block, in place.
+func MemberKey(ref memory.Ref) []byte { return lenAt(memory.Pointer(ref)) }
+
+// NewScored is a block of h for a member of a sorted set.
+func NewScored(h *memory.Heap, key []byte, score float64) memory.Ref {
+	n := scoredLen + lenBytes(len(key)) + len(key)
+	ref := h.Alloc(n, memory.Values)
+	SetScore(ref, score)
+	putBytes(memory.Bytes(ref, n)[scoredLen:], key)
+	return ref
+}
+
+// ScoredKey is the member in a Scored block, in place.
+func ScoredKey(ref memory.Ref) []byte { return lenAt(unsafe.Add(memory.Pointer(ref), scoredLen)) }
+
+// Score is the score in a Scored block.
+func Score(ref memory.Ref) float64 { return math.Float64frombits(*memory.Word(ref)) }
+
+// SetScore gives a Scored block another score (M1).
+func SetScore(ref memory.Ref, score float64) { *memory.Word(ref) = math.Float64bits(score) }
+
+// FieldSize is the bytes of a Field block; what Alloc gives for it may be more.
+func FieldSize(field, val int, volatile bool) int {
+	n := lenBytes(field) + field + lenBytes(val) + val
+	if volatile {
+		n += fieldLen
+	}
+	return n
+}
+
+// NewField is a block of h for a field of a hash. deadline is in Unix ms, 0 for none.
+func NewField(h *memory.Heap, field, val []byte, deadline int64) memory.Ref {
+	n := FieldSize(len(field), len(val), deadline != 0)
+	ref := h.Alloc(n, memory.Values)
+	b := memory.Bytes(ref, n)
+	if deadline != 0 {
+		b[0] = lenVolatile
+		binary.LittleEndian.PutUint64(b[1:], uint64(deadline))
+		b = b[fieldLen:]
+	}
+	putBytes(putBytes(b, field), val)
+	return ref
+}
+
+// fieldAt is where a field's len is.
+func fieldAt(p unsafe.Pointer) unsafe.Pointer {
+	if *(*byte)(p) == lenVolatile {
+		return unsafe.Add(p, fieldLen)
+	}
+	return p
+}
+
+// FieldKey is the field in a Field block, in place.
+func FieldKey(ref memory.Ref) []byte { return lenAt(fieldAt(memory.Pointer(ref))) }
+
+// FieldValue is the value in a Field block, in place.
+func FieldValue(ref memory.Ref) []byte { return lenAt(valueAt(memory.Pointer(ref))) }
+
+// valueAt is where a field's value's len is.
+func valueAt(p unsafe.Pointer) unsafe.Pointer {
+	p = fieldAt(p)
+	own, n := lenOf(p)
+	return unsafe.Add(p, own+n)
+}
+
+// FieldDeadline is the deadline in a Field block, Unix ms; 0 for none.
+func FieldDeadline(ref memory.Ref) int64 {
+	p := memory.Pointer(ref)
+	if *(*byte)(p) != lenVolatile {
+		return 0
+	}
+	return int64(binary.LittleEndian.Uint64(unsafe.Slice((*byte)(unsafe.Add(p, 1)), 8)))
+}
+
+// OverwriteValue gives the field at ref another value in place (M1), if its block is as large as a new one would be. val may not
+// lie in the block.
+func OverwriteValue(ref memory.Ref, val []byte) bool {
+	p := memory.Pointer(ref)
+	at := int(uintptr(valueAt(p)) - uintptr(p))
+	if memory.GoodSize(at+lenBytes(len(val))+len(val)) != memory.UsableSize(ref) {
+		return false
+	}
+	putBytes(memory.Bytes(ref, memory.UsableSize(ref))[at:], val)
+	return true
+}
+
+// OverwriteDeadline gives the volatile field at ref another deadline in place (M1).
+func OverwriteDeadline(ref memory.Ref, ms int64) {
+	binary.LittleEndian.PutUint64(memory.Bytes(ref, fieldLen)[1:], uint64(ms))
+}

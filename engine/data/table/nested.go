@@ -1,0 +1,161 @@
+package table
+
+import (
+	"math/rand/v2"
+	"unsafe"
+
+	"spindle/engine/data/memory"
+)
+
+// A State is a nested table as the root of a collection keeps it, off the Go heap: what [Open] makes a Table of.
+//
+// O1. Whoever opens a state to write saves it (Table.State) into a root block that is writable, in the same step.
+// O2. An older state, in a root block that a view keeps, leads to what the table held then. Its index of deadlines is the newest
+// state's: readers of an older one leave it alone.
+// O3. Nodes, segments and members are retired at the position the owner has set, that of the collection's key; wide if the
+// collection has been under another key.
+type State struct {
+	root     uint64
+	count    uint64
+	volatile uint64
+	base     int64
+	due      memory.Ref
+	height   uint32
+	ids      uint32
+	free     uint32
+	least    uint32
+}
+
+// StateBytes is the size of a State.
+const StateBytes = 56
+
+var _ [StateBytes]byte = [unsafe.Sizeof(State{})]byte{}
+
+// New is an empty nested table. base is when ticks of deadlines begin, in Unix ms.
+func New(h *memory.Heap, layout Layout, base int64) Table {
+	t := Table{heap: h, layout: layout, nested: true}
+	t.due.init(h)
+	t.due.base = base
+	t.root = t.newSegment(1, 0, 0)
+	return t
+}
+
+// Open is the table in s. To read only, h may be nil: then any goroutine may, while s is frozen. moved says that the collection
+// has been under another key (O3).
+func Open(h *memory.Heap, layout Layout, s *State, moved bool) Table {
+	return Table{
+		root: s.root, heap: h, count: int(s.count), volatile: int(s.volatile), layout: layout, nested: true, moved: moved,
+		due: dueIndex{heap: h, root: s.due, height: int(s.height), ids: s.ids, free: s.free, least: s.least, base: s.base},
+	}
+}
+
+// State is what to keep of a nested table (O1).
+func (t *Table) State() State {
+	x := &t.due
+	return State{
+		root: t.root, count: uint64(t.count), volatile: uint64(t.volatile), base: x.base,
+		due: x.root, height: uint32(x.height), ids: x.ids, free: x.free, least: x.least,
+	}
+}
+
+// Len is the number of members.
+func (s *State) Len() int { return int(s.count) }
+
+// Root is what Walk takes.
+func (s *State) Root() uint64 { return s.root }
+
+// Volatile is the number of fields with a deadline.
+func (s *State) Volatile() int { return int(s.volatile) }
+
+// Release lets go of a member's block that Remove, Drop or Replace has taken out of a nested table; shared is what that said.
+func (t *Table) Release(ref memory.Ref, shared bool) {
+	switch {
+	case !shared || t.heap.Frozen() == 0:
+		t.heap.Free(ref, memory.Values)
+	case t.moved:
+		t.heap.RetireWide(ref, memory.Values)
+	default:
+		t.heap.Retire(ref, memory.Values)
+	}
+}
+
+// Copy is a nested table with copies of all blocks of t. O(n).
+func (t *Table) Copy() Table {
+	dup := New(t.heap, t.layout, t.due.base)
+	t.All(func(ref memory.Ref) bool {
+		n := memory.UsableSize(ref)
+		to := t.heap.Alloc(n, memory.Values)
+		copy(memory.Bytes(to, n), memory.Bytes(ref, n))
+		dup.Insert(Hash(dup.key(to)), to, dup.Tick(dup.deadline(to)))
+		return true
+	})
+	return dup
+}
+
+// Cost is about how many bytes a nested table takes with its members, of which samples are looked at; 0 looks at all.
+func (t *Table) Cost(samples int) int {
+	const perKey = 12
+	n, sum := 0, 0
+	if t.count == 0 {
+		return memory.GoodSize(segmentBytes(1))
+	}
+	t.All(func(ref memory.Ref) bool {
+		n++
+		sum += memory.UsableSize(ref)
+		return n != samples
+	})
+	return int(float64(sum)/float64(n)*float64(t.count)) + t.count*perKey + t.volatile
+}
+
+// destroyMembers takes a nested table's nodes, segments and members apart.
+var destroyMembers = Destroy(func(r *memory.Returner, ref memory.Ref, _ int) (done bool, spent int) {
+	r.Free(ref, memory.Values)
+	return true, 1
+})
+
+// Destroy takes the table of a retired root apart, about budget blocks at a time; s says where it stopped. When it is done s is empty,
+// and done with for good.
+func (s *State) Destroy(r *memory.Returner, budget int) (done bool, spent int) {
+	if s.root != 0 {
+		rest, n := destroyMembers(r, refOf(s.root)|memory.Ref(s.root&entryBuckets), budget)
+		if spent += n; rest != 0 {
+			return false, spent
+		}
+		s.root, s.count = 0, 0
+	}
+	if s.due != 0 {
+		if spent >= budget {
+			return false, spent
+		}
+		rest, n := DestroyDue(r, s.due|memory.Ref(s.height), budget-spent)
+		if spent += n; rest != 0 {
+			return false, spent
+		}
+		s.due = 0
+	}
+	return true, spent
+}
+
+// Random is the block of some key, each as likely as any other; 0 when the table is empty.
+//
+// A segment is drawn by its share of the hashes and taken with a probability of its keys over three times what such a share has on
+// average, which must be in proportion to the share, and which no segment that hashing makes reaches: they join before they are down to
+// a few dozen keys. In it a slot is drawn until one holds a key. Three segments a draw, on average.
+func (t *Table) Random(r *rand.PCG) memory.Ref {
+	if t.count == 0 {
+		return 0
+	}
+	for range 256 {
+		s := segmentAt(refOf(segmentFor(t.root, r.Uint64())))
+		if s.depth > 0 && float64(r.Uint64()>>11)*0x1p-53*float64(3*t.count) >= float64(uint64(s.count)<<s.depth) {
+			continue
+		}
+		for range 64 {
+			i := uint(r.Uint64()>>32) * uint(s.nb) * slots >> 32
+			if b := s.bucket(int(i / slots)); b.meta&(0x80<<(8*(i%slots))) != 0 {
+				return memory.Ref(b.slot[i%slots] & slotRef)
+			}
+		}
+	}
+	return t.some(r.Uint64()) // not seen: the first key from a random place on
+}

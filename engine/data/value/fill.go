@@ -1,0 +1,64 @@
+package value
+
+import (
+	"unsafe"
+
+	"spindle/engine/data/memory"
+)
+
+// Unwritten says that a piece of a long string, or of a range within a chunk, lies where nothing has been written (L5): it is
+// zeros without looking. False means nothing.
+func Unwritten(piece []byte) bool {
+	at := uintptr(unsafe.Pointer(unsafe.SliceData(piece))) - uintptr(unsafe.Pointer(&zeros))
+	return len(piece) > 0 && at < ChunkSize
+}
+
+// NewFilled is the root of a string of n bytes that fill writes from off on into dst, in order, a chunk at a time. dst holds
+// anything before. Chunks that come out as zeros are not kept (L5).
+func (s *Store) NewFilled(n int, fill func(dst []byte, off int)) memory.Ref {
+	r := s.newRoot(chunksFor(n))
+	l := longAt(r)
+	spare := memory.Ref(0) // of ChunkSize bytes
+	for off := 0; off < n; off += ChunkSize {
+		size := min(n-off, ChunkSize)
+		c := spare
+		if c == 0 || size < ChunkSize {
+			c = s.Heap.Alloc(size, memory.Values)
+		}
+		dst := memory.Bytes(c, size)
+		fill(dst, off)
+		word := uint64(c)
+		if allZeros(dst) {
+			word = 0
+			if size == ChunkSize {
+				spare = c
+			} else {
+				s.Heap.Free(c, memory.Values)
+			}
+		} else if c == spare {
+			spare = 0
+		}
+		*l.chunk(int(l.count)) = word
+		l.count++
+	}
+	l.length = uint64(n)
+	if spare != 0 {
+		s.Heap.Free(spare, memory.Values)
+	}
+	return r
+}
+
+func allZeros(b []byte) bool {
+	for len(b) >= 8 {
+		if *(*uint64)(unsafe.Pointer(unsafe.SliceData(b))) != 0 {
+			return false
+		}
+		b = b[8:]
+	}
+	for _, c := range b {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,56 @@
+package hash
+
+import (
+	"spindle/engine/data/table"
+	"spindle/engine/data/value"
+)
+
+// open is the hashtable of e to be written: its state is to be put back into r.
+func open(e *value.Edit) (r *root, t table.Table) {
+	r = rootAt(e.Root())
+	return r, table.Open(e.Heap(), table.Field, &r.fields, e.Wide())
+}
+
+func setField(e *value.Edit, field, val []byte, keep bool) (created, freed bool) {
+	r, t := open(e)
+	hash := table.Hash(field)
+	p, ref := t.Find(hash, field)
+	if ref == 0 {
+		t.Insert(hash, table.NewField(e.Heap(), field, val, 0), table.Never)
+		r.fields = t.State()
+		return true, false
+	}
+	deadline := table.FieldDeadline(ref)
+	if deadline != 0 && !keep {
+		deadline, freed = 0, true
+	}
+	if freed || !t.Edit(&p) || !table.OverwriteValue(ref, val) {
+		t.Release(ref, t.Replace(&p, table.NewField(e.Heap(), field, val, deadline), t.Tick(deadline)))
+	}
+	r.fields = t.State()
+	return false, freed
+}
+
+func deleteField(e *value.Edit, field []byte) (deleted, freed bool) {
+	r, t := open(e)
+	p, ref := t.Find(table.Hash(field), field)
+	if ref == 0 {
+		return false, false
+	}
+	freed = table.FieldDeadline(ref) != 0
+	t.Release(ref, t.Remove(&p))
+	r.fields = t.State()
+	return true, freed
+}
+
+// setDeadlineOf gives the field at p another deadline, 0 for none.
+func setDeadlineOf(e *value.Edit, t *table.Table, p table.Place, when int64) {
+	ref := p.Ref()
+	if when != 0 && table.FieldDeadline(ref) != 0 && t.Edit(&p) {
+		table.OverwriteDeadline(ref, when)
+		t.Replace(&p, ref, t.Tick(when))
+		return
+	}
+	next := table.NewField(e.Heap(), table.FieldKey(ref), table.FieldValue(ref), when)
+	t.Release(ref, t.Replace(&p, next, t.Tick(when)))
+}

@@ -1,0 +1,114 @@
+// Package hash is the value of a hash: fields with their values, each of them with a deadline of its own if it was given one.
+//
+// Owner: the core changes it, through a value.Edit; reading works on live and frozen values alike, any goroutine (R4).
+// Never: looks at the clock, removes a field because somebody reads it, or knows a command, client or reply.
+// Start here: how a hash is kept. read.go and walk.go read it, set.go and expire.go change it, packed.go and fields.go are its forms.
+package hash
+
+import (
+	"unsafe"
+
+	"spindle/engine/data/listpack"
+	"spindle/engine/data/memory"
+	"spindle/engine/data/table"
+	"spindle/engine/data/value"
+)
+
+// A hash is kept in one of three ways, each named as OBJECT ENCODING does:
+//
+//	listpack    | field | value | field | value | …                  in order of arrival
+//	listpackex  | field | value | deadline | …                       those with a deadline first, the earliest in front
+//	hashtable   root: Header, table.State ─▶ blocks of layout Field
+//
+// H1. In a listpackex a deadline of 0 is none, and deadlines ascend; those that have none stand behind.
+// H2. Fields are different from each other.
+// H3. It goes one way: a listpack becomes a listpackex when a deadline is asked for, both become a hashtable when they outgrow the
+// limits; nothing turns back, so that two servers that were told the same call it the same.
+type root struct {
+	value.Header
+	fields table.State
+}
+
+var _ [value.HeaderBytes + table.StateBytes]byte = [unsafe.Sizeof(root{})]byte{}
+
+func rootAt(ref memory.Ref) *root { return (*root)(memory.Pointer(ref)) }
+
+// Limits are up to where a hash is kept in a listpack.
+type Limits struct {
+	Entries int // fields: hash-max-listpack-entries
+	Value   int // bytes of a field or value: hash-max-listpack-value
+}
+
+// Holds says whether fields and values in turn, given at once, let a hash be a listpack.
+func (l Limits) Holds(pairs [][]byte) bool {
+	if len(pairs)/2 > l.Entries {
+		return false
+	}
+	sum := 0
+	for _, p := range pairs {
+		if len(p) > l.Value {
+			return false
+		}
+		sum += len(p) + listpack.MaxOverhead
+	}
+	return sum <= listpack.MaxBytes
+}
+
+// per is how many elements a field takes in a packed hash.
+func per(enc value.Encoding) int {
+	if enc == value.ListpackEx {
+		return 3
+	}
+	return 2
+}
+
+// Len is the number of fields, those past their deadline and not yet removed included.
+func Len(v value.Value) int {
+	if lp := v.Packed(); lp != nil {
+		return listpack.Count(lp) / per(v.Encoding())
+	}
+	return rootAt(v.Root()).fields.Len()
+}
+
+// Volatile says whether fields may have deadlines.
+func Volatile(v value.Value) bool {
+	if v.Packed() != nil {
+		return v.Encoding() == value.ListpackEx
+	}
+	return rootAt(v.Root()).fields.Volatile() > 0
+}
+
+// perField is about what a field costs in a hashtable: what views keep is judged by it.
+const perField = 64
+
+// Structure is what can be done with the root of a hashtable.
+var Structure = value.Structure{
+	Count:   func(ref memory.Ref) int { return rootAt(ref).fields.Len() },
+	Destroy: destroy,
+	Measure: func(ref memory.Ref) int64 { return int64(rootAt(ref).fields.Len()) * perField },
+	Cost: func(ref memory.Ref, samples int) int {
+		t := table.Open(nil, table.Field, &rootAt(ref).fields, false)
+		return memory.UsableSize(ref) + t.Cost(samples)
+	},
+	Copy: func(s *value.Store, ref memory.Ref) memory.Ref {
+		t := table.Open(s.Heap, table.Field, &rootAt(ref).fields, false)
+		dup := t.Copy()
+		return newRoot(s, &dup)
+	},
+}
+
+func destroy(r *memory.Returner, ref memory.Ref, budget int) (rest memory.Ref, spent int) {
+	done, spent := rootAt(ref).fields.Destroy(r, budget)
+	if !done {
+		return ref, spent
+	}
+	r.Free(ref, memory.Values)
+	return 0, spent + 1
+}
+
+// newRoot is a root block for t.
+func newRoot(s *value.Store, t *table.Table) memory.Ref {
+	ref := s.NewRoot(value.KindHash, int(unsafe.Sizeof(root{})))
+	rootAt(ref).fields = t.State()
+	return ref
+}

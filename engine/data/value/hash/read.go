@@ -1,0 +1,129 @@
+package hash
+
+import (
+	"math/bits"
+	"math/rand/v2"
+
+	"spindle/engine/data/listpack"
+	"spindle/engine/data/memory"
+	"spindle/engine/data/table"
+	"spindle/engine/data/value"
+	"spindle/internal/number"
+)
+
+// text is p as an element.
+func text(p []byte) listpack.Element { return listpack.Element{Bytes: p} }
+
+// Get is a field's value and its deadline (Unix ms, 0: none); ok is false if there is no such field.
+//
+// Lifetime: val as v's.
+func Get(v value.Value, field []byte) (val listpack.Element, deadline int64, ok bool) {
+	if lp := v.Packed(); lp != nil {
+		n := per(v.Encoding())
+		at := listpack.Find(lp, listpack.First(lp), field, n-1)
+		if at == 0 {
+			return val, 0, false
+		}
+		at = listpack.Next(lp, at)
+		if n == 3 {
+			deadline = listpack.Get(lp, listpack.Next(lp, at)).Int
+		}
+		return listpack.Get(lp, at), deadline, true
+	}
+	ref := table.FindIn(rootAt(v.Root()).fields.Root(), table.Field, table.Hash(field), field)
+	if ref == 0 {
+		return val, 0, false
+	}
+	return text(table.FieldValue(ref)), table.FieldDeadline(ref), true
+}
+
+// Least is a lower bound of the fields' deadlines, in Unix ms; 0 when none has one. It is what keyspace.DB.SetFieldsDeadline wants.
+// Live values only: a frozen one's index of deadlines is not its own.
+func Least(v value.Value) int64 {
+	if lp := v.Packed(); lp != nil {
+		if v.Encoding() == value.ListpackEx {
+			if at := listpack.Seek(lp, 2); at != 0 {
+				return listpack.Get(lp, at).Int
+			}
+		}
+		return 0
+	}
+	t := table.Open(nil, table.Field, &rootAt(v.Root()).fields, false)
+	return t.LeastDeadline()
+}
+
+// Random is some field, each as likely as any other, with its value and deadline. The hash is not empty.
+func Random(v value.Value, rng *rand.PCG) (field, val listpack.Element, deadline int64) {
+	if lp := v.Packed(); lp != nil {
+		n := per(v.Encoding())
+		at := listpack.Seek(lp, n*below(rng, listpack.Count(lp)/n))
+		if n == 3 {
+			deadline = deadlineAt(lp, at)
+		}
+		return listpack.Get(lp, at), listpack.Get(lp, listpack.Next(lp, at)), deadline
+	}
+	t := table.Open(nil, table.Field, &rootAt(v.Root()).fields, false)
+	ref := t.Random(rng)
+	return text(table.FieldKey(ref)), text(table.FieldValue(ref)), table.FieldDeadline(ref)
+}
+
+// below is a number from 0 to n-1.
+func below(rng *rand.PCG, n int) int {
+	hi, _ := bits.Mul64(rng.Uint64(), uint64(n))
+	return int(hi)
+}
+
+// sparse is from how many fields to one that is wanted on Sample draws them one by one instead of passing all.
+const sparse = 8
+
+// Sample yields n different fields, or all if there are fewer, any n as likely as any others; only those that live says yes to, if it is
+// not nil.
+//
+// Cost: one or, with live, two walks of all fields, without memory; or a draw for each wanted one and a map of those.
+func Sample(v value.Value, rng *rand.PCG, n int, live func(deadline int64) bool, yield func(field, val listpack.Element)) {
+	size := Len(v)
+	n = min(n, size)
+	if v.Packed() != nil || n > size/sparse {
+		sampleWalking(v, rng, n, live, yield)
+		return
+	}
+	t := table.Open(nil, table.Field, &rootAt(v.Root()).fields, false)
+	for seen := make(map[memory.Ref]struct{}, n); n > 0 && len(seen) < size; {
+		ref := t.Random(rng)
+		if _, again := seen[ref]; again {
+			continue
+		}
+		seen[ref] = struct{}{}
+		if live == nil || live(table.FieldDeadline(ref)) {
+			yield(text(table.FieldKey(ref)), text(table.FieldValue(ref)))
+			n--
+		}
+	}
+}
+
+func sampleWalking(v value.Value, rng *rand.PCG, n int, live func(deadline int64) bool, yield func(field, val listpack.Element)) {
+	left := Len(v)
+	if live != nil {
+		left = 0
+		All(v, func(_, _ listpack.Element, deadline int64) bool {
+			if live(deadline) {
+				left++
+			}
+			return true
+		})
+	}
+	All(v, func(field, val listpack.Element, deadline int64) bool {
+		if live != nil && !live(deadline) {
+			return true
+		}
+		if n > 0 && below(rng, left) < n { // as many are left to be passed as to be taken, in proportion
+			yield(field, val)
+			n--
+		}
+		left--
+		return n > 0
+	})
+}
+
+// scratch is room for the text of an integer.
+type scratch [number.MaxIntLen]byte

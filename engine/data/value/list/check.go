@@ -1,0 +1,49 @@
+package list
+
+import (
+	"fmt"
+
+	"spindle/engine/data/listpack"
+	"spindle/engine/data/memory"
+	"spindle/engine/data/tree"
+	"spindle/engine/data/value"
+)
+
+// Check proves I2, and that every piece of a live list is what the tree and the encoding say it is. O(n): for tests.
+func Check(h *memory.Heap, v value.Value) error {
+	if lp := v.Packed(); lp != nil {
+		if v.Encoding() != value.Listpack {
+			return fmt.Errorf("list: a listpack is called %s", v.Encoding())
+		}
+		return listpack.Validate(lp, true, nil)
+	}
+	if v.Encoding() != value.Quicklist {
+		return fmt.Errorf("list: a quicklist is called %s", v.Encoding())
+	}
+	r := rootAt(v.Root())
+	t := tree.OpenBlocks(h, value.KindTree, r.nodes, true)
+	if err := t.Check(); err != nil {
+		return err
+	}
+	var p tree.Path
+	for ok := t.FirstLeaf(&p); ok; ok = p.Next() {
+		count := t.CountOf(&p)
+		if text, plain := plainAt(p.Leaf()); plain {
+			if count != 1 || leafHeader+len(text) > memory.UsableSize(p.Leaf()) {
+				return fmt.Errorf("list: a plain leaf of %d bytes counts %d", len(text), count)
+			}
+			continue
+		}
+		lp := packedAt(p.Leaf())
+		if at := int(*leafWord(p.Leaf())); at < leafHeader || at+len(lp) > memory.UsableSize(p.Leaf()) {
+			return fmt.Errorf("list: %d bytes at %d of a block of %d", len(lp), at, memory.UsableSize(p.Leaf()))
+		}
+		if err := listpack.Validate(lp, true, nil); err != nil {
+			return err
+		}
+		if n := listpack.Count(lp); n != int(count) || n == 0 {
+			return fmt.Errorf("list: a leaf of %d elements counts %d", n, count)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+package list
+
+import (
+	"spindle/engine/data/listpack"
+	"spindle/engine/data/memory"
+	"spindle/engine/data/tree"
+	"spindle/engine/data/value"
+)
+
+// New is the root of an empty list, for keyspace.DB.CreateRoot; it is pushed to before the command ends.
+func New(s *value.Store, l Limits) memory.Ref {
+	ref := s.NewRoot(value.KindList, rootBytes)
+	rootAt(ref).fill = int32(l.Fill)
+	return ref
+}
+
+// Grow makes the list a quicklist if a listpack is too small for count more elements of so many bytes together.
+func Grow(e *value.Edit, l Limits, bytes, count int) {
+	if lp := e.Packed(); lp != nil && l.exceeded(len(lp)+bytes, listpack.Count(lp)+count, 0) {
+		unpack(e, l)
+	}
+}
+
+// unpack makes the list a quicklist: what the listpack holds becomes its first leaf.
+func unpack(e *value.Edit, l Limits) {
+	ref := New(e.Store(), l)
+	if lp := e.Packed(); listpack.First(lp) != 0 {
+		t := nodes{Blocks: tree.OpenBlocks(e.Heap(), value.KindTree, tree.State{}, false)}
+		leaf, to := t.newPacked(len(lp), growing(leafHeader+len(lp)), Tail)
+		copy(to, lp)
+		var p tree.Path
+		t.addLeaf(&p, leaf, listpack.Count(lp), Tail)
+		rootAt(ref).nodes = t.State
+	}
+	e.SetRoot(value.Quicklist, ref)
+}
+
+// Shrink makes the list a listpack again if it has become short enough. After each command that took elements out or replaced one.
+func Shrink(e *value.Edit, l Limits) { pack(e, l.halved) }
+
+// pack makes the list a listpack if all of it is in one packed leaf that is small enough. The setting of now decides, not the list's own.
+func pack(e *value.Edit, small func(bytes, count int) bool) {
+	if e.Packed() != nil {
+		return
+	}
+	var p tree.Path
+	s := &rootAt(e.Value().Root()).nodes
+	if !s.FirstLeaf(&p) || s.CountOf(&p) != s.Len() || isPlain(p.Leaf()) {
+		return
+	}
+	if !small(len(packedAt(p.Leaf())), int(s.Len())) {
+		return
+	}
+	wide, leaf := e.Wide(), p.Leaf()
+	rootAt(e.Root()).nodes = tree.State{} // the leaf is ours now
+	lp := packedAt(leaf)
+	copy(e.Replace(value.Listpack, len(lp)), lp)
+	switch h := e.Heap(); {
+	case *memory.Word(leaf) > h.Frozen():
+		h.Free(leaf, memory.Values)
+	case wide:
+		h.RetireWide(leaf, memory.Values)
+	default:
+		h.Retire(leaf, memory.Values)
+	}
+}

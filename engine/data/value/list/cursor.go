@@ -1,0 +1,196 @@
+package list
+
+import (
+	"bytes"
+
+	"spindle/engine/data/listpack"
+	"spindle/engine/data/memory"
+	"spindle/engine/data/tree"
+	"spindle/engine/data/value"
+	"spindle/internal/number"
+)
+
+// A Cursor walks the elements of a list, live or frozen, in one direction. It is a value for the stack.
+//
+// Lifetime: until the list next changes; of a frozen one, until its View is closed.
+type Cursor struct {
+	lp   []byte // what the next element is in; nil: there is none, or it is plain
+	at   int    // its offset, 0 if it is not here
+	back bool
+	more bool // there may be leaves beyond path's
+
+	plain bool // the next element is path's leaf by itself
+	path  tree.Path
+}
+
+// Seek leads c to the element of this index, 0 <= index < Len, to go on from there towards the tail or the head.
+func (c *Cursor) Seek(v value.Value, index int, towards End) {
+	c.back = towards == Head
+	if c.lp = v.Packed(); c.lp != nil {
+		c.more, c.plain = false, false
+		c.at = listpack.Seek(c.lp, index)
+		return
+	}
+	offset, ok := rootAt(v.Root()).nodes.LeafAt(&c.path, uint64(index))
+	if c.more = ok; !ok {
+		c.at, c.plain = 0, false
+		return
+	}
+	c.enter()
+	if !c.plain {
+		c.at = listpack.Seek(c.lp, int(offset))
+	}
+}
+
+// enter leads c to the near edge of path's leaf.
+func (c *Cursor) enter() {
+	ref := c.path.Leaf()
+	if c.plain = isPlain(ref); c.plain {
+		c.lp, c.at = nil, 0
+		return
+	}
+	c.lp = packedAt(ref)
+	if c.back {
+		c.at = listpack.Last(c.lp)
+	} else {
+		c.at = listpack.First(c.lp)
+	}
+}
+
+// Next is the element c stands at, and leads c on; false at the end.
+func (c *Cursor) Next() (el listpack.Element, ok bool) {
+	for {
+		if at := c.at; at != 0 {
+			if c.back {
+				el, c.at = listpack.Get(c.lp, at), listpack.Prev(c.lp, at)
+			} else {
+				el, c.at = listpack.GetNext(c.lp, at)
+			}
+			return el, true
+		}
+		if c.plain {
+			c.plain = false
+			el.Bytes, _ = plainAt(c.path.Leaf())
+			return el, true
+		}
+		if !c.more || !c.step() {
+			c.more = false
+			return el, false
+		}
+	}
+}
+
+func (c *Cursor) step() bool {
+	ok := false
+	if c.back {
+		ok = c.path.Prev()
+	} else {
+		ok = c.path.Next()
+	}
+	if ok {
+		c.enter()
+	}
+	return ok
+}
+
+// At is the element of this index, counted from the tail if negative; false if there is none.
+//
+// Lifetime: as a Cursor's.
+func At(v value.Value, index int64) (el listpack.Element, ok bool) {
+	n := int64(Len(v))
+	if index < 0 {
+		index += n
+	}
+	if index < 0 || index >= n {
+		return el, false
+	}
+	var c Cursor
+	c.Seek(v, int(index), Tail)
+	return c.Next()
+}
+
+// First is the element at an end of a list that is not empty.
+//
+// Lifetime: as a Cursor's.
+func First(v value.Value, end End) listpack.Element {
+	lp := v.Packed()
+	if lp == nil {
+		var p tree.Path
+		s := &rootAt(v.Root()).nodes
+		if end == Head {
+			s.FirstLeaf(&p)
+		} else {
+			s.LastLeaf(&p)
+		}
+		if text, ok := plainAt(p.Leaf()); ok {
+			return listpack.Element{Bytes: text}
+		}
+		lp = packedAt(p.Leaf())
+	}
+	if end == Head {
+		return listpack.Get(lp, listpack.First(lp))
+	}
+	return listpack.Get(lp, listpack.Last(lp))
+}
+
+// Leaves yields the pieces a list is kept in: listpacks, and elements by themselves (plain). A list that is a listpack has one piece.
+//
+// Lifetime: as a Cursor's.
+func Leaves(v value.Value, yield func(piece []byte, plain bool) bool) {
+	if lp := v.Packed(); lp != nil {
+		yield(lp, false)
+		return
+	}
+	var p tree.Path
+	s := rootAt(v.Root()).nodes
+	for ok := s.FirstLeaf(&p); ok; ok = p.Next() {
+		text, plain := plainAt(p.Leaf())
+		if !plain {
+			text = packedAt(p.Leaf())
+		}
+		if !yield(text, plain) {
+			return
+		}
+	}
+}
+
+// LeafCount is how many pieces Leaves yields.
+func LeafCount(v value.Value) int {
+	if v.Packed() != nil {
+		return 1
+	}
+	return rootAt(v.Root()).nodes.Leaves()
+}
+
+// A Text is what elements are compared with, looked at once.
+type Text struct {
+	text  []byte
+	n     int64
+	isInt bool
+}
+
+// TextOf is text to compare with. Lifetime: text's.
+func TextOf(text []byte) Text {
+	n, ok := number.ParseInt(text)
+	return Text{text, n, ok}
+}
+
+// Is says whether el's text is x.
+func (x *Text) Is(el listpack.Element) bool {
+	if el.IsInt {
+		return x.isInt && el.Int == x.n
+	}
+	return bytes.Equal(el.Bytes, x.text)
+}
+
+// find is the first element with this text in the leaf at ref, 0 if there is none; for a plain leaf that is it, 1.
+func find(ref memory.Ref, text []byte) (at int) {
+	if plain, ok := plainAt(ref); ok {
+		if bytes.Equal(plain, text) {
+			return 1
+		}
+		return 0
+	}
+	lp := packedAt(ref)
+	return listpack.Find(lp, listpack.First(lp), text, 0)
+}

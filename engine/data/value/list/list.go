@@ -1,0 +1,75 @@
+// Package list is the value of a list: its encodings, when they change, its operations, and a cursor that reads a live list and a
+// frozen one alike.
+//
+// Owner: the core writes, in its turn; any goroutine may read a list of the View it was handed (R4).
+// Never: allocates on the Go heap on the way of an operation at an end, or knows what a command, client or reply is.
+// Start here; leaf.go is what an element lies in, cursor.go reads, push.go, pop.go, insert.go, set.go and remove.go change, convert.go goes from
+// one encoding to the other, structure.go lets go and copies.
+package list
+
+import (
+	"unsafe"
+
+	"spindle/engine/data/listpack"
+	"spindle/engine/data/memory"
+	"spindle/engine/data/tree"
+	"spindle/engine/data/value"
+)
+
+// A list is a listpack while it is short, and from then on a tree of listpacks, which Redis calls a quicklist:
+//
+//	entry ─▶ listpack                                                                encoding listpack
+//	entry ─▶ root {header, tree.State, fill} ─▶ node ─▶ … ─▶ leaf, leaf, leaf, …     encoding quicklist
+//
+// A leaf is what Redis calls a node: a listpack of up to fill, or one element that is larger than that, by itself (plain).
+//
+// I1. Leaves are divided, filled and joined by the rules of Redis's quicklist, so that a list goes back to being a listpack when it would
+// there: when one packed leaf is left that takes at most half of what a listpack may (Limits). The one exception is tight, below.
+// I2. No leaf is empty. A root without leaves is an empty list, which the command removes or pushes to before it ends.
+// I3. fill is the setting at the time when the root was made; a list keeps it.
+type root struct {
+	value.Header
+	nodes tree.State
+	fill  int32
+	_     [4]byte
+}
+
+const rootBytes = 64
+
+var _ [rootBytes]byte = [unsafe.Sizeof(root{})]byte{}
+
+func rootAt(ref memory.Ref) *root { return (*root)(memory.Pointer(ref)) }
+
+// An End is one of the two ends of a list.
+type End bool
+
+// The two ends.
+const (
+	Head End = false
+	Tail End = true
+)
+
+// Len is the number of elements.
+func Len(v value.Value) int {
+	if lp := v.Packed(); lp != nil {
+		return listpack.Count(lp)
+	}
+	return int(rootAt(v.Root()).nodes.Len())
+}
+
+// nodes is a structure while the core changes it.
+type nodes struct {
+	tree.Blocks
+	root   *root
+	heap   *memory.Heap
+	limits Limits
+}
+
+// open makes e's structure writable. What is done to it counts from close on.
+func open(e *value.Edit, l Limits) nodes {
+	r := rootAt(e.Root())
+	l.Fill = int(r.fill) // I3
+	return nodes{tree.OpenBlocks(e.Heap(), value.KindTree, r.nodes, e.Wide()), r, e.Heap(), l}
+}
+
+func (t *nodes) close() { t.root.nodes = t.State }

@@ -1,0 +1,76 @@
+package list
+
+import (
+	"spindle/engine/data/listpack"
+	"spindle/engine/data/tree"
+	"spindle/engine/data/value"
+)
+
+// Pop removes n elements, 0 < n <= Len, at an end. The command calls Shrink afterwards, or removes the key when none is left.
+// Cost: O(log Len); whole subtrees go to a reclaimer.
+func Pop(e *value.Edit, l Limits, end End, n int) {
+	if lp := e.Packed(); lp != nil {
+		splicePacked(e, cut(lp, listpack.Count(lp), end, n))
+		return
+	}
+	t := open(e, l)
+	t.pop(end, n)
+	t.close()
+}
+
+// Trim keeps from elements on, n of them; 0 < n.
+func Trim(e *value.Edit, l Limits, from, n int) {
+	behind := Len(e.Value()) - from - n
+	if from > 0 {
+		Pop(e, l, Head, from)
+	}
+	if behind > 0 {
+		Pop(e, l, Tail, behind)
+	}
+}
+
+// cut plans the removal of n of a listpack's count elements at an end.
+func cut(lp []byte, count int, end End, n int) listpack.Splice {
+	s := listpack.Splice{Off: listpack.HeaderLen, Count: -n}
+	switch {
+	case n >= count:
+		s.Del = len(lp) - listpack.EmptyLen
+	case end == Head && n == 1:
+		s.Del = listpack.Next(lp, listpack.HeaderLen) - listpack.HeaderLen
+	case end == Head:
+		s.Del = listpack.Seek(lp, n) - listpack.HeaderLen
+	case n == 1:
+		s.Off = listpack.Last(lp)
+		s.Del = len(lp) - 1 - s.Off
+	default:
+		s.Off = listpack.Seek(lp, count-n)
+		s.Del = len(lp) - 1 - s.Off
+	}
+	return s
+}
+
+func (t *nodes) pop(end End, n int) {
+	total := t.Len()
+	if uint64(n) >= total {
+		t.Clear()
+		return
+	}
+	var p tree.Path
+	drop := 0 // of p's leaf
+	if end == Head {
+		offset, _ := t.LeafAt(&p, uint64(n))
+		drop = int(offset)
+		if p.Rank() > 0 {
+			t.CutFront(&p)
+		}
+	} else {
+		offset, _ := t.LeafAt(&p, total-uint64(n)-1)
+		drop = int(t.CountOf(&p) - offset - 1)
+		if drop < n {
+			t.CutBack(&p)
+		}
+	}
+	if drop > 0 {
+		t.splice(&p, cut(packedAt(p.Leaf()), int(t.CountOf(&p)), end, drop))
+	}
+}

@@ -1,0 +1,126 @@
+package list
+
+import (
+	"spindle/engine/data/listpack"
+	"spindle/engine/data/tree"
+	"spindle/engine/data/value"
+)
+
+// PackedBytes is how long the listpack of a new list with these elements is; false if it is too long to be one.
+func PackedBytes(l Limits, elements [][]byte) (n int, ok bool) {
+	n = listpack.EmptyLen
+	bytes := n
+	for _, x := range elements {
+		n += listpack.EncodedLen(x)
+		bytes += len(x)
+	}
+	return n, !l.exceeded(bytes, len(elements), 0)
+}
+
+// Write makes lp, of PackedBytes, the listpack of the elements, pushed one after the other at end.
+func Write(lp []byte, end End, elements [][]byte) {
+	listpack.AppendEmpty(lp[:0])
+	s := listpack.Prepend(len(lp)-listpack.EmptyLen, len(elements))
+	s.Open(lp)
+	put(s.Gap(lp), end, elements)
+}
+
+// put writes the entries of elements pushed at end.
+func put(gap []byte, end End, elements [][]byte) {
+	for i := range elements {
+		x := elements[i]
+		if end == Head {
+			x = elements[len(elements)-1-i]
+		}
+		gap = gap[listpack.Put(gap, x):]
+	}
+}
+
+// Push adds elements at an end, one after the other. They lie outside of the list.
+func Push(e *value.Edit, l Limits, end End, elements [][]byte) {
+	bytes := 0
+	for _, x := range elements {
+		bytes += len(x)
+	}
+	Grow(e, l, bytes, len(elements))
+	if lp := e.Packed(); lp != nil {
+		ins := 0
+		for _, x := range elements {
+			ins += listpack.EncodedLen(x)
+		}
+		s := listpack.Prepend(ins, len(elements))
+		if end == Tail {
+			s.Off = len(lp) - 1
+		}
+		put(s.Gap(splicePacked(e, s)), end, elements)
+		return
+	}
+	t := open(e, l)
+	var p tree.Path
+	t.edge(&p, end)
+	for _, x := range elements {
+		t.push(&p, end, listpack.Of(x), len(x))
+	}
+	t.close()
+}
+
+// PushElement is Push of one element of another list.
+func PushElement(e *value.Edit, l Limits, end End, el listpack.Element) {
+	if lp := e.Packed(); lp != nil {
+		s := listpack.Prepend(el.EncodedLen(), 1)
+		if end == Tail {
+			s.Off = len(lp) - 1
+		}
+		el.Put(s.Gap(splicePacked(e, s)))
+		return
+	}
+	t := open(e, l)
+	var p tree.Path
+	t.edge(&p, end)
+	t.push(&p, end, el, el.Len())
+	t.close()
+}
+
+// splicePacked makes the gap of s in a list that is a listpack.
+func splicePacked(e *value.Edit, s listpack.Splice) []byte {
+	lp := e.Splice(s.Off, s.Del, s.Ins)
+	s.Finish(lp)
+	return lp
+}
+
+func (t *nodes) edge(p *tree.Path, end End) bool {
+	if end == Head {
+		return t.FirstLeaf(p)
+	}
+	return t.LastLeaf(p)
+}
+
+// push adds an element, of n bytes of text, at the outer end of p's leaf, which is the outermost, and leads p to where it came.
+func (t *nodes) push(p *tree.Path, end End, el listpack.Element, n int) {
+	switch {
+	case t.limits.plain(n):
+		t.addLeaf(p, t.newPlain(t.text(el)), 1, end)
+	case t.allows(p, n):
+		t.pushIn(p, end, el)
+	default:
+		t.settle(p)
+		t.addLeaf(p, t.single(el, end), 1, end)
+	}
+}
+
+// pushIn adds an element at an end of p's leaf.
+func (t *nodes) pushIn(p *tree.Path, end End, el listpack.Element) {
+	s := listpack.Prepend(el.EncodedLen(), 1)
+	if end == Tail {
+		s.Off = listpack.End(packedAt(p.Leaf()))
+	}
+	el.Put(s.Gap(t.splice(p, s)))
+}
+
+// text is the element's text; an integer that is to lie in a leaf of its own is formatted, which only DEBUG's threshold can ask for.
+func (t *nodes) text(el listpack.Element) []byte {
+	if el.IsInt {
+		return el.Append(nil)
+	}
+	return el.Bytes
+}

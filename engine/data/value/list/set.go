@@ -1,0 +1,67 @@
+package list
+
+import (
+	"spindle/engine/data/listpack"
+	"spindle/engine/data/tree"
+	"spindle/engine/data/value"
+)
+
+// Set puts text in the place of the element of this index, counted from the tail if negative; false if there is none. text lies outside
+// of the list. Grow comes before it, found or not, and Shrink after it.
+func Set(e *value.Edit, l Limits, index int64, text []byte) bool {
+	n := int64(Len(e.Value()))
+	if index < 0 {
+		index += n
+	}
+	if index < 0 || index >= n {
+		return false
+	}
+	el := listpack.Of(text)
+	if lp := e.Packed(); lp != nil {
+		s := listpack.Replace(lp, listpack.Seek(lp, int(index)), el.EncodedLen())
+		el.Put(s.Gap(splicePacked(e, s)))
+		return true
+	}
+	t := open(e, l)
+	var p tree.Path
+	offset, _ := t.LeafAt(&p, uint64(index))
+	t.set(&p, int(offset), el, text)
+	t.close()
+	return true
+}
+
+// set puts an element in the place of p's offset-th. p leads nowhere then.
+func (t *nodes) set(p *tree.Path, offset int, el listpack.Element, text []byte) {
+	large := t.limits.plain(len(text))
+	rank := p.Rank()
+	if isPlain(p.Leaf()) {
+		if large {
+			t.SetLeaf(p, t.newPlain(text), 1, tree.Key{})
+			return
+		}
+		t.insert(p, 0, text, Tail)
+		t.LeafAt(p, rank)
+		t.Remove(p)
+		return
+	}
+	lp := packedAt(p.Leaf())
+	at := listpack.Seek(lp, offset)
+	if !large {
+		s := listpack.Replace(lp, at, el.EncodedLen())
+		el.Put(s.Gap(t.splice(p, s))) // also past the limit: the leaf is not divided for it
+		return
+	}
+	if listpack.Next(lp, at) != 0 {
+		t.split(p, at, Tail)
+		t.LeafAt(p, rank)
+	}
+	t.addLeaf(p, t.newPlain(text), 1, Tail)
+	t.LeafAt(p, rank)
+	if offset == 0 {
+		t.Remove(p)
+		return
+	}
+	lp = packedAt(p.Leaf())
+	t.splice(p, cut(lp, offset+1, Tail, 1))
+	t.join(rank + uint64(offset))
+}

@@ -1,0 +1,102 @@
+package list
+
+import (
+	"spindle/engine/data/listpack"
+	"spindle/engine/data/memory"
+	"spindle/engine/data/tree"
+	"spindle/engine/data/value"
+)
+
+// Structure is what can be done with the root of a list that is no listpack.
+var Structure = value.Structure{Count: count, Destroy: destroy, Measure: measure, Cost: cost, Copy: duplicate}
+
+// nodeShare is about what a leaf costs in the nodes above it.
+const nodeShare = 40
+
+func count(ref memory.Ref) int { return int(rootAt(ref).nodes.Len()) }
+
+func destroy(r *memory.Returner, ref memory.Ref, budget int) (rest memory.Ref, spent int) {
+	done, spent := rootAt(ref).nodes.Destroy(r, budget)
+	if !done {
+		return ref, spent
+	}
+	r.Free(ref, memory.Values)
+	return 0, spent + 1
+}
+
+// measure takes every element to cost what those of the first leaf do.
+func measure(ref memory.Ref) int64 {
+	s := rootAt(ref).nodes
+	var p tree.Path
+	if !s.FirstLeaf(&p) {
+		return rootBytes
+	}
+	return rootBytes + int64(float64(memory.UsableSize(p.Leaf())+nodeShare)/float64(s.CountOf(&p))*float64(s.Len()))
+}
+
+func cost(ref memory.Ref, samples int) int {
+	s := rootAt(ref).nodes
+	var p tree.Path
+	bytes, seen := 0, 0
+	for ok := s.FirstLeaf(&p); ok && (samples == 0 || seen < samples); ok = p.Next() {
+		bytes += memory.UsableSize(p.Leaf()) + nodeShare
+		seen++
+	}
+	if seen == 0 {
+		return memory.UsableSize(ref)
+	}
+	return memory.UsableSize(ref) + int(float64(bytes)/float64(seen)*float64(s.Leaves()))
+}
+
+// duplicate is a deep copy; its leaves have no spare room.
+func duplicate(s *value.Store, ref memory.Ref) memory.Ref {
+	b := NewBuilder(s, Limits{Fill: int(rootAt(ref).fill)})
+	old := rootAt(ref).nodes
+	var p tree.Path
+	for ok := old.FirstLeaf(&p); ok; ok = p.Next() {
+		if text, plain := plainAt(p.Leaf()); plain {
+			b.AddPlain(text)
+		} else {
+			b.add(packedAt(p.Leaf()), int(old.CountOf(&p)))
+		}
+	}
+	return b.Root()
+}
+
+// A Builder makes a list of pieces that are ready: for copies, and for files. It is the core's, and may take several turns: what views
+// are taken meanwhile, none knows the list, so that no position is its own, and what is let go is retired wide.
+type Builder struct {
+	t    nodes
+	p    tree.Path
+	root memory.Ref
+}
+
+// NewBuilder begins with an empty list.
+func NewBuilder(s *value.Store, l Limits) Builder {
+	ref := New(s, l)
+	return Builder{nodes{tree.OpenBlocks(s.Heap, value.KindTree, tree.State{}, true), rootAt(ref), s.Heap, l}, tree.Path{}, ref}
+}
+
+// AddPacked appends a leaf with the elements of a listpack that has passed listpack.Validate, deeply, and is not empty.
+func (b *Builder) AddPacked(lp []byte) { b.add(lp, listpack.Count(lp)) }
+
+func (b *Builder) add(lp []byte, count int) {
+	ref, to := b.t.newPacked(len(lp), 0, Tail)
+	copy(to, lp)
+	b.t.addLeaf(&b.p, ref, count, Tail)
+}
+
+// AddPlain appends a leaf that is this one element.
+func (b *Builder) AddPlain(text []byte) { b.t.addLeaf(&b.p, b.t.newPlain(text), 1, Tail) }
+
+// Push appends one element, as RPUSH would.
+func (b *Builder) Push(el listpack.Element) { b.t.push(&b.p, Tail, el, el.Len()) }
+
+// Len is how many elements there are.
+func (b *Builder) Len() int { return int(b.t.Len()) }
+
+// Root is the list so far, whole in itself, which belongs to the caller: for keyspace.DB.PutRoot.
+func (b *Builder) Root() memory.Ref {
+	b.t.close()
+	return b.root
+}

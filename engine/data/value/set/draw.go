@@ -1,0 +1,205 @@
+package set
+
+import (
+	"math"
+	"math/bits"
+	"math/rand/v2"
+
+	"spindle/engine/data/intset"
+	"spindle/engine/data/listpack"
+	"spindle/engine/data/table"
+	"spindle/engine/data/value"
+)
+
+// below is a number from 0 to n-1, each as likely.
+func below(r *rand.PCG, n int) int {
+	high, _ := bits.Mul64(r.Uint64(), uint64(n))
+	return int(high)
+}
+
+// Random is some member, each as likely as any other; the set must not be empty.
+func (r *Reader) Random(rng *rand.PCG) Element {
+	switch {
+	case r.members != nil:
+		t := table.Open(nil, table.Member, r.members, false)
+		return Element{Bytes: table.MemberKey(t.Random(rng))}
+	case r.enc == value.IntSet:
+		return listpack.OfInt(intset.Random(r.packed, rng.Uint64()))
+	}
+	return listpack.Get(r.packed, listpack.Seek(r.packed, below(rng, listpack.Count(r.packed))))
+}
+
+// A Sampler draws several members. It keeps room from call to call.
+type Sampler struct {
+	seen []uint64 // hash set of what was drawn: an intset's index + 1, a hashtable's block
+	at   []uint32 // offsets of a listpack's entries
+}
+
+// samplesKept is how large the rooms may be that a Sampler keeps.
+const samplesKept = 16 << 10
+
+func (s *Sampler) release() {
+	if cap(s.seen) > samplesKept {
+		s.seen = nil
+	}
+	if cap(s.at) > samplesKept {
+		s.at = nil
+	}
+}
+
+// Draw passes n members to yield, each any of r's, whatever was drawn before, until yield returns false. r must not be empty.
+func (s *Sampler) Draw(r *Reader, rng *rand.PCG, n int, yield func(Element) bool) {
+	if r.enc != value.Listpack || n < 4 {
+		for ; n > 0 && yield(r.Random(rng)); n-- {
+		}
+		return
+	}
+	s.at = s.at[:0]
+	for at := range listpack.All(r.packed) {
+		s.at = append(s.at, uint32(at))
+	}
+	for ; n > 0 && yield(listpack.Get(r.packed, int(s.at[below(rng, len(s.at))]))); n-- {
+	}
+	s.release()
+}
+
+// manyToOne is how many members of a set there must be for each one wanted, for draws with a memory to cost less than a walk.
+const manyToOne = 16
+
+// Sample passes n different members of r to yield, n <= Len; each choice of so many is as likely as any other. The order says nothing.
+//
+// Cost: one walk, or about n draws where n is small beside the set.
+func (s *Sampler) Sample(r *Reader, rng *rand.PCG, n int, yield func(Element)) {
+	size := r.Len()
+	if r.enc == value.Listpack || n > size/manyToOne {
+		choose(r, rng, n, func(e Element, chosen bool) {
+			if chosen {
+				yield(e)
+			}
+		})
+		return
+	}
+	room := 8 << bits.Len(uint(2*n))
+	if s.seen = s.seen[:0]; cap(s.seen) < room {
+		s.seen = make([]uint64, room)
+	}
+	s.seen = s.seen[:room]
+	clear(s.seen)
+	if r.members == nil {
+		for n > 0 {
+			if i := below(rng, size); s.first(uint64(i) + 1) {
+				yield(listpack.OfInt(intset.Get(r.packed, i)))
+				n--
+			}
+		}
+	} else {
+		t := table.Open(nil, table.Member, r.members, false)
+		for n > 0 {
+			if ref := t.Random(rng); s.first(uint64(ref)) {
+				yield(Element{Bytes: table.MemberKey(ref)})
+				n--
+			}
+		}
+	}
+	s.release()
+}
+
+// first notes x, which is not 0, and says whether it was not noted yet.
+func (s *Sampler) first(x uint64) bool {
+	mask := uint64(len(s.seen) - 1)
+	for at := x * 0x9E3779B97F4A7C15 >> 32 & mask; ; at = (at + 1) & mask {
+		switch s.seen[at] {
+		case 0:
+			s.seen[at] = x
+			return true
+		case x:
+			return false
+		}
+	}
+}
+
+// choose walks r and tells of each member whether it is one of n chosen at random.
+func choose(r *Reader, rng *rand.PCG, n int, tell func(e Element, chosen bool)) {
+	left := r.Len()
+	r.All(func(e Element) bool {
+		chosen := below(rng, left) < n
+		if left--; chosen {
+			n--
+		}
+		tell(e, chosen)
+		return true
+	})
+}
+
+// Pop removes some member from the set of e, each as likely as any other, and appends it to dst. The set may be empty then.
+func Pop(e *value.Edit, dst []byte) []byte {
+	rng := e.Rand()
+	if b := e.Packed(); b != nil {
+		if e.Encoding() == value.IntSet {
+			index := below(rng, intset.Len(b))
+			dst = listpack.OfInt(intset.Get(b, index)).Append(dst)
+			dropInteger(e, b, index)
+			return dst
+		}
+		at := listpack.Seek(b, below(rng, listpack.Count(b)))
+		dst = listpack.Get(b, at).Append(dst)
+		dropText(e, b, at)
+		return dst
+	}
+	r := rootAt(e.Root())
+	t := table.Open(e.Heap(), table.Member, &r.members, e.Wide())
+	dst = take(&t, rng, dst)
+	r.members = t.State()
+	return dst
+}
+
+// take removes some member from t and appends it to dst.
+func take(t *table.Table, rng *rand.PCG, dst []byte) []byte {
+	ref := t.Random(rng)
+	key := table.MemberKey(ref)
+	dst = append(dst, key...)
+	p := t.Locate(table.Hash(key), ref)
+	t.Release(ref, t.Remove(&p))
+	return dst
+}
+
+// restIsSmall: from so many popped members for each that stays, those that stay make a new set.
+const restIsSmall = 5
+
+// PopMany removes n members from the set of e, fewer than it has, and passes each to yield, to be copied there. rest is room to work in.
+//
+// Cost: a draw for each one, or, when the set is packed or most of it goes, one walk. What stays of a hashtable of which most went is kept
+// as compactly as a new set; else the encoding stays.
+func PopMany(e *value.Edit, n int, l Limits, rest *Builder, yield func(Element)) {
+	r := Read(e.Value())
+	stay := r.Len() - n
+	few := stay <= n/restIsSmall
+	if r.members != nil && !few {
+		root := rootAt(e.Root())
+		t := table.Open(e.Heap(), table.Member, &root.members, e.Wide())
+		var room [128]byte
+		text := room[:0]
+		for range n {
+			text = take(&t, e.Rand(), text[:0])
+			yield(Element{Bytes: text})
+		}
+		root.members = t.State()
+		return
+	}
+	enc := value.Listpack
+	if r.enc == value.IntSet {
+		enc = value.IntSet
+	}
+	if !few {
+		l = Limits{IntSet: math.MaxInt, Entries: math.MaxInt, Value: math.MaxInt}
+	}
+	rest.Begin(e.Store(), l, enc, stay)
+	choose(&r, e.Rand(), n, func(el Element, chosen bool) {
+		if chosen {
+			yield(el)
+		} else {
+			rest.Append(el)
+		}
+	})
+	rest.Install(e)
+}

@@ -1,0 +1,26 @@
+package set
+
+import (
+	"fmt"
+
+	"spindle/engine/data/intset"
+	"spindle/engine/data/listpack"
+	"spindle/engine/data/memory"
+	"spindle/engine/data/table"
+	"spindle/engine/data/value"
+)
+
+// Check proves that a live set is what its encoding promises.
+func Check(h *memory.Heap, v value.Value) error {
+	b := v.Packed()
+	switch {
+	case b == nil && v.Encoding() == value.HashTable:
+		t := table.Open(h, table.Member, &rootAt(v.Root()).members, false)
+		return t.Check()
+	case b == nil:
+		return fmt.Errorf("a %s in a structure", v.Encoding())
+	case v.Encoding() == value.IntSet:
+		return intset.Validate(b, true)
+	}
+	return listpack.Validate(b, true, nil)
+}

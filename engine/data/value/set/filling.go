@@ -1,0 +1,38 @@
+package set
+
+import (
+	"spindle/engine/data/memory"
+	"spindle/engine/data/table"
+	"spindle/engine/data/value"
+)
+
+// A Filling is a hashtable that is put together in slices while it belongs to no key: what loading makes of a large set. Between Pause and
+// Resume other things may happen to the heap, and the root is whole in itself.
+type Filling struct {
+	store    *value.Store
+	root     memory.Ref
+	expected int
+	members  table.Table
+}
+
+// Begin makes an empty root for about n members, as paused.
+func (f *Filling) Begin(s *value.Store, n int) {
+	t := table.New(s.Heap, table.Member, s.Base)
+	f.store, f.expected = s, n
+	f.root = newRoot(s, &t)
+}
+
+// Root is the root block, 0 before Begin.
+func (f *Filling) Root() memory.Ref { return f.root }
+
+// Resume begins a slice. The table is opened as moved: no position is its own.
+func (f *Filling) Resume() {
+	f.members = table.Open(f.store.Heap, table.Member, &rootAt(f.root).members, true)
+	f.members.Reserve(f.expected)
+}
+
+// Add adds member; false if the set has it.
+func (f *Filling) Add(member []byte) bool { return add(f.store.Heap, &f.members, member) }
+
+// Pause ends a slice.
+func (f *Filling) Pause() { rootAt(f.root).members = f.members.State() }

@@ -1,0 +1,115 @@
+package set
+
+import (
+	"spindle/engine/data/intset"
+	"spindle/engine/data/listpack"
+	"spindle/engine/data/table"
+	"spindle/engine/data/value"
+	"spindle/internal/number"
+)
+
+// probesAhead is how many members are looked up at a time, so that their cache misses overlap.
+const probesAhead = 16
+
+// A probe is a member that is looked up in other sets.
+type probe struct {
+	e    Element
+	text []byte
+	hash uint64
+	room [number.MaxIntLen]byte
+}
+
+// Filter passes to yield, in order, the members of r that every one of others has (in), or that none of them has (not in), until yield
+// returns false; false if it did.
+//
+// Cost: a lookup for each member and set, in the order of others, until one settles it. Members of a hashtable come in the order of
+// their hashes, which is the order of the other hashtables too: their indexes are read from end to end.
+func (r *Reader) Filter(others []Reader, in bool, yield func(Element) bool) bool {
+	hashed := false
+	for i := range others {
+		hashed = hashed || others[i].members != nil
+	}
+	var batch [probesAhead]probe
+	n := 0
+	flush := func() bool {
+		live := batch[:n]
+		n = 0
+		for i := range others {
+			if live = others[i].keep(live, in); len(live) == 0 {
+				return true
+			}
+		}
+		for i := range live {
+			if !yield(live[i].e) {
+				return false
+			}
+		}
+		return true
+	}
+	if !r.All(func(e Element) bool {
+		p := &batch[n]
+		p.e = e
+		if n++; hashed {
+			p.text = e.Text(p.room[:])
+			p.hash = table.Hash(p.text)
+		}
+		return n < probesAhead || flush()
+	}) {
+		return false
+	}
+	return flush()
+}
+
+// keep moves the probes that are in r, or not in it, to the front and returns them.
+func (r *Reader) keep(probes []probe, in bool) []probe {
+	kept := 0
+	if r.members == nil {
+		for i := range probes {
+			if r.has(&probes[i]) == in {
+				move(probes, i, kept)
+				kept++
+			}
+		}
+		return probes[:kept]
+	}
+	t := table.Open(nil, table.Member, r.members, false)
+	for i := range probes {
+		t.Touch(probes[i].hash)
+	}
+	for i := range probes {
+		t.TouchBlock(probes[i].hash)
+	}
+	for i := range probes {
+		if _, ref := t.Find(probes[i].hash, probes[i].text); (ref != 0) == in {
+			move(probes, i, kept)
+			kept++
+		}
+	}
+	return probes[:kept]
+}
+
+// move puts probe i where probe to was. The text of an integer moves with it.
+func move(probes []probe, i, to int) {
+	if i == to {
+		return
+	}
+	from, p := &probes[i], &probes[to]
+	p.e, p.hash, p.text = from.e, from.hash, from.text
+	if from.e.IsInt {
+		p.room = from.room
+		p.text = p.room[:len(from.text)]
+	}
+}
+
+// has is Contains of a probe, in a set that is packed.
+func (r *Reader) has(p *probe) bool {
+	switch {
+	case r.packed == nil:
+		return false
+	case r.enc == value.IntSet:
+		n, ok := p.e.Integer()
+		return ok && intset.Contains(r.packed, n)
+	}
+	var room [number.MaxIntLen]byte
+	return listpack.Find(r.packed, listpack.First(r.packed), p.e.Text(room[:]), 0) != 0
+}

@@ -1,0 +1,99 @@
+package set
+
+import (
+	"spindle/engine/data/intset"
+	"spindle/engine/data/listpack"
+	"spindle/engine/data/memory"
+	"spindle/engine/data/table"
+	"spindle/engine/data/value"
+	"spindle/internal/number"
+)
+
+// A Reader reads a set in any of its encodings, live or frozen. The zero Reader is an empty set.
+//
+// Lifetime: as the Value's it was made of.
+type Reader struct {
+	enc     value.Encoding
+	packed  []byte
+	members *table.State // hashtable
+}
+
+// Read is a Reader of v, which is a set, or the zero Value: then it is empty.
+func Read(v value.Value) Reader {
+	if !v.Exists() {
+		return Reader{}
+	}
+	if b := v.Packed(); b != nil {
+		return Reader{enc: v.Encoding(), packed: b}
+	}
+	return Reader{enc: value.HashTable, members: &rootAt(v.Root()).members}
+}
+
+// Encoding is how the set is kept.
+func (r *Reader) Encoding() value.Encoding { return r.enc }
+
+// Len is the number of members.
+func (r *Reader) Len() int {
+	switch {
+	case r.members != nil:
+		return r.members.Len()
+	case r.packed == nil:
+		return 0
+	case r.enc == value.IntSet:
+		return intset.Len(r.packed)
+	}
+	return listpack.Count(r.packed)
+}
+
+// Contains says whether member is in the set.
+func (r *Reader) Contains(member []byte) bool {
+	switch {
+	case r.members != nil:
+		return table.FindIn(r.members.Root(), table.Member, table.Hash(member), member) != 0
+	case r.packed == nil:
+		return false
+	case r.enc == value.IntSet:
+		n, ok := number.ParseInt(member)
+		return ok && intset.Contains(r.packed, n)
+	}
+	return listpack.Find(r.packed, listpack.First(r.packed), member, 0) != 0
+}
+
+// All passes every member to yield, until that returns false; false if it did. An intset's ascend, a listpack's come in the order they
+// were added, a hashtable's in no order. yield must not write to the set.
+func (r *Reader) All(yield func(Element) bool) bool {
+	switch {
+	case r.members != nil:
+		return table.Walk(r.members.Root(), 0, ^uint64(0), nil, func(ref memory.Ref) bool {
+			return yield(Element{Bytes: table.MemberKey(ref)})
+		})
+	case r.packed == nil:
+	case r.enc == value.IntSet:
+		for _, n := range intset.All(r.packed) {
+			if !yield(listpack.OfInt(n)) {
+				return false
+			}
+		}
+	default:
+		for _, e := range listpack.All(r.packed) {
+			if !yield(e) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Scan passes about count members to yield, from cursor on, and returns the cursor to go on from; 0 begins and ends. A set that is not a
+// hashtable is passed whole, whatever the cursor: what one of a hashtable is worth is lost then.
+func (r *Reader) Scan(cursor uint64, count int, yield func(Element)) (next uint64) {
+	if r.members == nil {
+		r.All(func(e Element) bool {
+			yield(e)
+			return true
+		})
+		return 0
+	}
+	t := table.Open(nil, table.Member, r.members, false)
+	return t.Scan(cursor, count, func(ref memory.Ref) { yield(Element{Bytes: table.MemberKey(ref)}) })
+}

@@ -1,0 +1,83 @@
+package set
+
+import (
+	"spindle/engine/data/intset"
+	"spindle/engine/data/listpack"
+	"spindle/engine/data/value"
+	"spindle/internal/number"
+	"spindle/internal/setting"
+)
+
+// An Element is a member as it is read: the integer an intset or a listpack keeps, or bytes in place.
+type Element = listpack.Element
+
+// ElementOf is member as a set keeps it.
+func ElementOf(member []byte) Element { return listpack.Of(member) }
+
+// Encodings, and when one becomes the next. None of it is undone by removals.
+//
+//	intset ──── a member that is no integer, if all fits a listpack ───▶ listpack
+//	   │                                                                   │
+//	   └── too many, or a member that does not fit a listpack ─▶ hashtable ◀┘   too many, or a member too long
+//
+// Limits are the bounds of the compact ones: members of an intset, members of a listpack, bytes of a listpack's member.
+type Limits struct{ IntSet, Entries, Value int }
+
+// mostIntegers bounds an intset whatever the settings say.
+const mostIntegers = 1 << 30
+
+func (l Limits) integers() int { return min(l.IntSet, mostIntegers) }
+
+// First is the encoding of a new set whose first member this is, of about n.
+func (l Limits) First(member []byte, n int) value.Encoding {
+	if n <= l.IntSet {
+		if _, ok := number.ParseInt(member); ok {
+			return value.IntSet
+		}
+	}
+	if n <= l.Entries {
+		return value.Listpack
+	}
+	return value.HashTable
+}
+
+// asText says whether an intset, with one more member of n bytes that is no integer, may become a listpack.
+func (l Limits) asText(set []byte, n int) bool {
+	count, longest, each := intset.Len(set), 0, 0
+	if count > 0 {
+		least, most := intset.Min(set), intset.Max(set)
+		longest = max(number.IntLen(least), number.IntLen(most))
+		each = max(listpack.EncodedIntLen(least), listpack.EncodedIntLen(most))
+	}
+	return count < l.Entries && n <= l.Value && longest <= l.Value &&
+		listpack.EmptyLen+count*each+n+listpack.MaxOverhead <= listpack.MaxBytes
+}
+
+// takes says whether a listpack may have s, which brings a member of n bytes.
+func (l Limits) takes(lp []byte, s listpack.Splice, n int) bool {
+	return listpack.Count(lp) < l.Entries && n <= l.Value && s.Fits(lp)
+}
+
+// Settings are Limits as CONFIG knows them.
+type Settings struct {
+	IntSet  setting.Int // set-max-intset-entries
+	Entries setting.Int // set-max-listpack-entries
+	Value   setting.Int // set-max-listpack-value
+}
+
+// Rows are the settings; calling it gives them their defaults.
+func (s *Settings) Rows() []setting.Row {
+	row := func(name string, v *setting.Int, deflt int64) setting.Row {
+		return setting.NewInt(name, v, deflt, setting.Between(0, 1<<63-1))
+	}
+	return []setting.Row{
+		row("set-max-intset-entries", &s.IntSet, 512),
+		row("set-max-listpack-entries", &s.Entries, 128),
+		row("set-max-listpack-value", &s.Value, 64),
+	}
+}
+
+// Limits are what the settings say now.
+func (s *Settings) Limits() Limits {
+	return Limits{int(s.IntSet.Get()), int(s.Entries.Get()), int(s.Value.Get())}
+}

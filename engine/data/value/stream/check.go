@@ -1,0 +1,171 @@
+package stream
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"spindle/engine/data/listpack"
+	"spindle/engine/data/memory"
+	"spindle/engine/data/tree"
+	"spindle/engine/data/value"
+)
+
+// Check proves S1 to S4 and N1 to N3, for tests. O(n).
+func (s Stream) Check(h *memory.Heap) error {
+	t := tree.OpenBlocks(h, value.KindTree, s.r.entries, false)
+	if err := t.Check(); err != nil {
+		return err
+	}
+	last, first := ID{}, ID{}
+	var p tree.Path
+	for ok := s.r.entries.FirstLeaf(&p); ok; ok = p.Next() {
+		key := s.r.entries.KeyOf(&p)
+		end, live, least, err := ValidateNode(packAt(p.Leaf()), ID{key[0], key[1]})
+		switch {
+		case err != nil:
+			return fmt.Errorf("node %v: %w", key, err)
+		case live == 0 || live != s.r.entries.CountOf(&p):
+			return fmt.Errorf("S1: node %v counts %d, has %d", key, s.r.entries.CountOf(&p), live)
+		case !last.Less(ID{key[0], key[1]}):
+			return fmt.Errorf("S2: node %v behind %v", key, last)
+		}
+		if last = end; first == (ID{}) {
+			first = least
+		}
+	}
+	if s.r.last.Less(last) || first != s.r.first {
+		return fmt.Errorf("S2, S3: entries %v to %v, noted %v to %v", first, last, s.r.first, s.r.last)
+	}
+	if err := checkNames(h, s.r.groups); err != nil {
+		return err
+	}
+	name := []byte(nil)
+	for g := range s.Groups {
+		if name != nil && bytes.Compare(name, g.Name()) >= 0 {
+			return fmt.Errorf("group %q behind %q", g.Name(), name)
+		}
+		name = g.Name()
+		if err := g.check(h); err != nil {
+			return fmt.Errorf("group %q: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func checkNames(h *memory.Heap, s tree.State) error {
+	t := tree.OpenRecords(h, value.KindTree, s, nameWidth, false)
+	return t.Check(func(a, b uint64) int { return bytes.Compare(nameOf(memory.Ref(a)), nameOf(memory.Ref(b))) })
+}
+
+func (g *Group) check(h *memory.Heap) error {
+	t := tree.OpenRecords(h, value.KindTree, g.pending, pendingWidth, false)
+	if err := t.Check(nil); err != nil {
+		return err
+	}
+	if err := checkNames(h, g.consumers); err != nil {
+		return err
+	}
+	pending := uint64(0)
+	name := []byte(nil)
+	for c := range g.All {
+		if name != nil && bytes.Compare(name, c.Name()) >= 0 {
+			return fmt.Errorf("consumer %q behind %q", c.Name(), name)
+		}
+		name = c.Name()
+		pending += c.Pending()
+		var cur tree.Cursor
+		for ok := c.pending.First(&cur); ok; ok = cur.Next() {
+			var p Pending
+			id := ID{cur.Record()[0], cur.Record()[1]}
+			if !g.Lookup(id, &p) || !p.Of(c) {
+				return fmt.Errorf("S4: %v of consumer %q", id, name)
+			}
+		}
+	}
+	if pending != g.Pending() {
+		return fmt.Errorf("S4: %d pending in the group, %d with its consumers", g.Pending(), pending)
+	}
+	return nil
+}
+
+// ValidateNode proves that lp, as a whole, is the listpack of a node with this key (N1 to N3), and tells the last ID of an entry that is not
+// deleted, how many there are, and the first of them. Bytes from outside must pass before they are read.
+func ValidateNode(lp []byte, master ID) (last ID, live uint64, first ID, err error) {
+	if err := listpack.Validate(lp, true, nil); err != nil {
+		return ID{}, 0, ID{}, err
+	}
+	r := reader{lp: lp, at: listpack.First(lp)}
+	count, deleted, fields := r.int(), r.int(), r.int()
+	if count < 0 || deleted < 0 || fields < 0 {
+		return ID{}, 0, ID{}, errNode
+	}
+	r.skip(fields)
+	if r.int() != 0 || r.bad {
+		return ID{}, 0, ID{}, errNode
+	}
+	var total, marked int64
+	for r.at != 0 && !r.bad {
+		flags, ms, seq := r.int(), r.int(), r.int()
+		n, elements := fields, fields+3
+		if flags&flagSame == 0 {
+			n = r.int()
+			elements = 2*n + 4
+			r.skip(n)
+		}
+		r.skip(n)
+		if r.int() != elements || r.bad || n < 0 || flags&^(flagSame|flagDeleted) != 0 {
+			return ID{}, 0, ID{}, errNode
+		}
+		id := ID{master.Ms + uint64(ms), master.Seq + uint64(seq)}
+		if total++; flags&flagDeleted != 0 {
+			marked++
+			continue
+		}
+		switch {
+		case id.Less(master) || last != (ID{}) && !last.Less(id):
+			return ID{}, 0, ID{}, errOrder
+		case first == (ID{}):
+			first = id
+		}
+		last = id
+	}
+	if r.bad || total-marked != count || marked != deleted {
+		return ID{}, 0, ID{}, errNode
+	}
+	return last, uint64(count), first, nil
+}
+
+// A reader takes a listpack's elements one by one; bad says that there were too few, or one that should be an integer was none.
+type reader struct {
+	lp  []byte
+	at  int
+	bad bool
+}
+
+func (r *reader) int() int64 {
+	if r.at == 0 {
+		r.bad = true
+		return 0
+	}
+	var e listpack.Element
+	e, r.at = listpack.GetNext(r.lp, r.at)
+	n, ok := e.Integer()
+	r.bad = r.bad || !ok
+	return n
+}
+
+func (r *reader) skip(n int64) {
+	for ; n > 0 && !r.bad; n-- {
+		if r.at == 0 {
+			r.bad = true
+			return
+		}
+		r.at = listpack.Next(r.lp, r.at)
+	}
+}
+
+var (
+	errNode  = errors.New("stream: a node's listpack is not one of entries")
+	errOrder = errors.New("stream: the IDs of a node do not ascend")
+)

@@ -1,0 +1,56 @@
+package stream
+
+import "spindle/internal/number"
+
+// An ID names an entry and orders it: by milliseconds, then by sequence.
+type ID struct{ Ms, Seq uint64 }
+
+// MaxID is the greatest ID; the zero ID is the least, and no entry's.
+var MaxID = ID{1<<64 - 1, 1<<64 - 1}
+
+// MaxIDLen is the length of the longest ID as text.
+const MaxIDLen = 2*20 + 1
+
+// Compare is negative when id is before o, 0 when they are equal.
+func (id ID) Compare(o ID) int {
+	switch {
+	case id.Ms < o.Ms, id.Ms == o.Ms && id.Seq < o.Seq:
+		return -1
+	case id == o:
+		return 0
+	}
+	return 1
+}
+
+// Less says that id is before o.
+func (id ID) Less(o ID) bool { return id.Ms < o.Ms || id.Ms == o.Ms && id.Seq < o.Seq }
+
+// Next is the least ID behind id; false, and the zero ID, behind the greatest.
+func (id ID) Next() (ID, bool) {
+	switch {
+	case id.Seq != 1<<64-1:
+		return ID{id.Ms, id.Seq + 1}, true
+	case id.Ms != 1<<64-1:
+		return ID{id.Ms + 1, 0}, true
+	}
+	return ID{}, false
+}
+
+// Prev is the greatest ID before id; false, and MaxID, before the zero ID.
+func (id ID) Prev() (ID, bool) {
+	switch {
+	case id.Seq != 0:
+		return ID{id.Ms, id.Seq - 1}, true
+	case id.Ms != 0:
+		return ID{id.Ms - 1, 1<<64 - 1}, true
+	}
+	return MaxID, false
+}
+
+// Append appends the ID's text, milliseconds-sequence.
+func (id ID) Append(dst []byte) []byte {
+	return number.AppendUint(append(number.AppendUint(dst, id.Ms), '-'), id.Seq)
+}
+
+// TextLen is the length of what Append appends.
+func (id ID) TextLen() int { return number.UintLen(id.Ms) + 1 + number.UintLen(id.Seq) }

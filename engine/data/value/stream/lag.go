@@ -1,0 +1,61 @@
+package stream
+
+// What a group has read of a stream is counted from the first entry ever added. The count can be kept while nothing ahead of the group was
+// deleted by itself: deletions leave gaps of which only the last is known.
+
+// Gaps says that an entry from from on may have been deleted by itself.
+func (s Stream) Gaps(from ID) bool {
+	r := s.r
+	if s.Len() == 0 || r.maxDeleted == (ID{}) || r.maxDeleted.Less(r.first) {
+		return false
+	}
+	return !r.maxDeleted.Less(from)
+}
+
+// Distance is how many entries up to id were ever added, or ReadUnknown.
+func (s Stream) Distance(id ID) int64 {
+	r := s.r
+	added, length := int64(r.added), int64(s.Len())
+	switch cmp := id.Compare(r.last); {
+	case added == 0:
+		return 0
+	case length == 0 && cmp <= 0, cmp == 0:
+		return added
+	case cmp > 0:
+		return ReadUnknown
+	}
+	if r.maxDeleted == (ID{}) || r.maxDeleted.Less(r.first) {
+		switch cmp := id.Compare(r.first); {
+		case cmp < 0:
+			return added - length
+		case cmp == 0:
+			return added - length + 1
+		}
+	}
+	return ReadUnknown
+}
+
+// Lag is how many entries g has still to read; false says that it cannot be told.
+func (s Stream) Lag(g *Group) (lag int64, ok bool) {
+	added := int64(s.r.added)
+	if added == 0 {
+		return 0, true
+	}
+	if g.read != ReadUnknown && !s.Gaps(g.last) {
+		return added - g.read, true
+	}
+	if read := s.Distance(g.last); read != ReadUnknown {
+		return added - read, true
+	}
+	return 0, false
+}
+
+// Advance notes that g, from Writer.Group, has delivered the entry with id, which is behind all it delivered before.
+func (w *Writer) Advance(g *Group, id ID) {
+	if g.read != ReadUnknown && !w.Gaps(id) {
+		g.read++
+	} else if w.r.added > 0 {
+		g.read = w.Distance(id)
+	}
+	g.last = id
+}

@@ -1,0 +1,154 @@
+package stream
+
+import (
+	"encoding/binary"
+	"unsafe"
+
+	"spindle/engine/data/listpack"
+	"spindle/engine/data/memory"
+)
+
+// A node is a leaf of the tree of entries: its epoch and a listpack. The listpack begins with a master entry, whose fields the others need
+// not repeat, and IDs are differences to the node's key.
+//
+//	0       8
+//	+-------+--- listpack: ------------------------------------------------------------+
+//	| epoch | count | deleted | n | field 1 … field n | 0 | entry | entry | …          |
+//	+-------+--------------------------------------------------------------------------+
+//
+//	entry with other fields than the master's:  | flags | ms | seq | n | field 1 | value 1 | … | elements before this one |
+//	entry with the master's fields (same):      | flags | ms | seq |     value 1 | … | value n | elements before this one |
+//
+// The element counts let the node be walked from its end; the master's 0 says that there is no entry before it. Deleting an entry
+// sets a flag, so that nothing behind it moves.
+//
+// N1. count + deleted is the number of entries; count of them are not deleted.
+// N2. IDs of entries that are not deleted ascend strictly; none is before the node's key. Deleted ones do too, but for nodes that servers
+// before 7.0 wrote, where XSETID could go back behind one.
+// N3. The last element of an entry is the number of its elements before that.
+type node struct {
+	lp     []byte
+	master ID
+	n      int // fields of the master entry
+	fields int // where they begin
+	first  int // the first entry, 0 if there is none
+}
+
+const (
+	nodeHeader = 8
+
+	flagDeleted = 1
+	flagSame    = 2
+)
+
+// packAt is the listpack of the node at ref.
+func packAt(ref memory.Ref) []byte {
+	p := unsafe.Add(memory.Pointer(ref), nodeHeader)
+	n := binary.LittleEndian.Uint32(unsafe.Slice((*byte)(p), 4))
+	return unsafe.Slice((*byte)(p), int(n))
+}
+
+// intAt is the integer at at.
+func intAt(lp []byte, at int) int64 {
+	n, _ := listpack.Get(lp, at).Integer()
+	return n
+}
+
+// The master entry's first elements.
+const countAt = listpack.HeaderLen
+
+func deletedAt(lp []byte) int { return listpack.Next(lp, countAt) }
+
+// open reads the master entry.
+func (n *node) open(lp []byte, master ID) {
+	n.lp, n.master = lp, master
+	at := listpack.Next(lp, deletedAt(lp))
+	n.n = int(intAt(lp, at))
+	at = listpack.Next(lp, at)
+	n.fields = at
+	for range n.n {
+		at = listpack.Next(lp, at)
+	}
+	n.first = listpack.Next(lp, at)
+}
+
+// An entry is where one begins and what its head says.
+type entry struct {
+	at    int // its flags
+	flags int64
+	id    ID
+	n     int // pairs of field and value
+	body  int // the first field, or with flagSame the first value
+}
+
+// read reads the head of the entry at at.
+func (n *node) read(at int) (e entry) {
+	e.at = at
+	el, at := listpack.GetNext(n.lp, at)
+	e.flags, _ = el.Integer()
+	el, at = listpack.GetNext(n.lp, at)
+	ms, _ := el.Integer()
+	el, at = listpack.GetNext(n.lp, at)
+	seq, _ := el.Integer()
+	e.id = ID{n.master.Ms + uint64(ms), n.master.Seq + uint64(seq)}
+	e.n = n.n
+	if e.flags&flagSame == 0 {
+		el, at = listpack.GetNext(n.lp, at)
+		count, _ := el.Integer()
+		e.n = int(count)
+	}
+	e.body = at
+	return e
+}
+
+// elements is how many elements of the entry are behind its head, without the last.
+func (e *entry) elements() int {
+	if e.flags&flagSame != 0 {
+		return e.n
+	}
+	return 2 * e.n
+}
+
+// after is the entry behind e, 0 at the end.
+func (n *node) after(e *entry) int {
+	at := e.body
+	for range e.elements() {
+		at = listpack.Next(n.lp, at)
+	}
+	return listpack.Next(n.lp, at)
+}
+
+// before is the entry before the one at at (or before the listpack's End), 0 at the beginning.
+func (n *node) before(at int) int {
+	at = listpack.Prev(n.lp, at)
+	steps := int(intAt(n.lp, at))
+	if steps == 0 {
+		return 0
+	}
+	for range steps {
+		at = listpack.Prev(n.lp, at)
+	}
+	return at
+}
+
+// lastID is the ID of the last entry, deleted or not.
+func (n *node) lastID() ID {
+	at := n.before(listpack.End(n.lp))
+	if at == 0 {
+		return ID{}
+	}
+	return n.read(at).id
+}
+
+// setInt makes the integer at at another one, in a listpack with room for a longer one behind it.
+func setInt(lp []byte, at int, n int64) {
+	size := listpack.EncodedIntLen(n)
+	s := listpack.Replace(lp, at, size)
+	if s.Del == size {
+		listpack.PutInt(lp[at:], n)
+		return
+	}
+	whole := unsafe.Slice(unsafe.SliceData(lp), listpack.Bytes(lp)+max(s.Grow(), 0))
+	s.Open(whole)
+	listpack.PutInt(whole[at:], n)
+}

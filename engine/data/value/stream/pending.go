@@ -1,0 +1,222 @@
+package stream
+
+import (
+	"spindle/engine/data/memory"
+	"spindle/engine/data/table"
+	"spindle/engine/data/tree"
+	"spindle/engine/data/value"
+)
+
+// A Pending is an entry that was delivered and not acknowledged, as a group keeps it in four words:
+//
+//	word 0     word 1     word 2                          word 3
+//	+----------+----------+------------------+----------+------------------+-----------+
+//	| ID's ms  | ID's seq | delivered at: 48 | low : 16 | consumer: Ref 48 | high : 16 |   count = high, low
+//	+----------+----------+------------------+----------+------------------+-----------+
+//
+// The consumer is named by the block of its name (S5), 0 while a loader has not told yet. Time and count stop at the greatest they can
+// be: the year 10889, and 2^32-1 deliveries.
+type Pending struct {
+	ID       ID
+	Time     int64  // of the last delivery, Unix ms
+	Count    uint64 // of deliveries
+	consumer memory.Ref
+}
+
+const (
+	maxTime  = 1<<48 - 1
+	maxCount = 1<<32 - 1
+	refBits  = 1<<48 - 1
+)
+
+// Consumer is the name of whom it was delivered to.
+func (p *Pending) Consumer() []byte { return table.MemberKey(p.consumer) }
+
+// Of says that it was delivered to c.
+func (p *Pending) Of(c *Consumer) bool { return p.consumer == c.name }
+
+func pendingOf(r []uint64) Pending {
+	return Pending{ID{r[0], r[1]}, int64(r[2] & maxTime), r[2]>>48 | r[3]>>48<<16, memory.Ref(r[3] & refBits)}
+}
+
+func (p *Pending) record() [4]uint64 {
+	at, count := uint64(min(max(p.Time, 0), maxTime)), min(p.Count, maxCount)
+	return [4]uint64{p.ID.Ms, p.ID.Seq, at | count<<48, uint64(p.consumer) | count>>16<<48}
+}
+
+func (w *Writer) records(s tree.State, width int) tree.Records {
+	return tree.OpenRecords(w.heap, value.KindTree, s, width, w.wide)
+}
+
+func probe(id ID) tree.Probe { return tree.Probe{Word0: id.Ms, Word1: id.Seq} }
+
+// A PendingCursor walks what is pending in a group or with a consumer of it, by ID. It is a value for the stack.
+//
+// Lifetime: until what is pending in the group next changes, but for Writer.Redeliver.
+type PendingCursor struct {
+	group *Group
+	own   bool // records are a consumer's: IDs alone
+	c     tree.Cursor
+	ok    bool
+}
+
+// From puts cur before the first entry that is pending in g with from or a greater ID.
+func (g *Group) From(cur *PendingCursor, from ID) {
+	cur.group, cur.own = g, false
+	cur.ok = g.pending.SeekGE(&cur.c, probe(from))
+}
+
+// FromOf is From for those that are pending with c, a consumer of g.
+func (g *Group) FromOf(cur *PendingCursor, c *Consumer, from ID) {
+	cur.group, cur.own = g, true
+	cur.ok = c.pending.SeekGE(&cur.c, probe(from))
+}
+
+// Next is the next pending entry; false says that there is none.
+func (cur *PendingCursor) Next(p *Pending) bool {
+	if !cur.ok {
+		return false
+	}
+	r := cur.c.Record()
+	if cur.own {
+		var at tree.Cursor
+		id := ID{r[0], r[1]}
+		if !cur.group.pending.Find(&at, probe(id)) {
+			return false // S4 says that this cannot be
+		}
+		*p = pendingOf(at.Record())
+	} else {
+		*p = pendingOf(r)
+	}
+	cur.ok = cur.c.Next()
+	return true
+}
+
+// Lookup is what g keeps of this ID; false says that it is not pending.
+func (g *Group) Lookup(id ID, p *Pending) bool {
+	var c tree.Cursor
+	if !g.pending.Find(&c, probe(id)) {
+		return false
+	}
+	*p = pendingOf(c.Record())
+	return true
+}
+
+// FirstPending and LastPending are the outermost IDs that are pending, if anything is.
+func (g *Group) FirstPending() ID {
+	var c tree.Cursor
+	if !g.pending.First(&c) {
+		return ID{}
+	}
+	return ID{c.Record()[0], c.Record()[1]}
+}
+
+// LastPending is the greatest ID that is pending.
+func (g *Group) LastPending() ID {
+	var c tree.Cursor
+	if !g.pending.Last(&c) {
+		return ID{}
+	}
+	return ID{c.Record()[0], c.Record()[1]}
+}
+
+// Deliver makes id pending with c, delivered at time and count times, whoever it was pending with. g and c are from Writer.
+func (w *Writer) Deliver(g *Group, c *Consumer, id ID, time int64, count uint64) {
+	t := w.records(g.pending, pendingWidth)
+	next := Pending{id, time, count, c.name}
+	rec := next.record()
+	if t.Insert(rec[:], nil) {
+		g.pending = t.State
+		w.attach(c, id)
+		return
+	}
+	var at tree.Cursor
+	t.Find(&at, probe(id))
+	was := memory.Ref(at.Record()[3] & refBits)
+	t.Replace(&at, rec[:])
+	g.pending = t.State
+	if was != c.name {
+		if was != 0 {
+			w.detach(g, was, id)
+		}
+		w.attach(c, id)
+	}
+}
+
+// attach adds id to what is pending with c.
+func (w *Writer) attach(c *Consumer, id ID) {
+	t := w.records(c.pending, idWidth)
+	t.Insert([]uint64{id.Ms, id.Seq}, nil)
+	c.pending = t.State
+}
+
+// detach takes id out of what is pending with the consumer whose name is at ref.
+func (w *Writer) detach(g *Group, ref memory.Ref, id ID) {
+	c := w.Consumer(g, table.MemberKey(ref))
+	t := w.records(c.pending, idWidth)
+	var at tree.Cursor
+	if t.Find(&at, probe(id)) {
+		t.Delete(&at)
+		c.pending = t.State
+	}
+}
+
+// Redeliver notes another delivery, at time, of an entry that is pending.
+func (w *Writer) Redeliver(g *Group, p *Pending, time int64, count uint64) {
+	t := w.records(g.pending, pendingWidth)
+	var at tree.Cursor
+	if t.Find(&at, probe(p.ID)) {
+		p.Time, p.Count = time, count
+		rec := p.record()
+		t.Replace(&at, rec[:])
+		g.pending = t.State
+	}
+}
+
+// Acknowledge makes id pending no more; false says that it was not. g is from Writer.Group.
+func (w *Writer) Acknowledge(g *Group, id ID) bool {
+	t := w.records(g.pending, pendingWidth)
+	var at tree.Cursor
+	if !t.Find(&at, probe(id)) {
+		return false
+	}
+	who := memory.Ref(at.Record()[3] & refBits)
+	t.Delete(&at)
+	g.pending = t.State
+	if who != 0 {
+		w.detach(g, who, id)
+	}
+	return true
+}
+
+// Activate notes that c, from Writer.Consumer, got something.
+func (w *Writer) Activate(c *Consumer, now int64) { c.active = now }
+
+// Expect adds a pending entry whose consumer is told by Assign: what RDB says first. false says that there is one.
+func (w *Writer) Expect(g *Group, id ID, time int64, count uint64) bool {
+	t := w.records(g.pending, pendingWidth)
+	next := Pending{ID: id, Time: time, Count: count}
+	rec := next.record()
+	ok := t.Insert(rec[:], nil)
+	g.pending = t.State
+	return ok
+}
+
+// Assign says that an entry of Expect is c's; false says that it is not pending, or another's.
+func (w *Writer) Assign(g *Group, c *Consumer, id ID) bool {
+	t := w.records(g.pending, pendingWidth)
+	var at tree.Cursor
+	if !t.Find(&at, probe(id)) {
+		return false
+	}
+	p := pendingOf(at.Record())
+	if p.consumer != 0 {
+		return false
+	}
+	p.consumer = c.name
+	rec := p.record()
+	t.Replace(&at, rec[:])
+	g.pending = t.State
+	w.attach(c, id)
+	return true
+}

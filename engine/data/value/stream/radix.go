@@ -1,0 +1,79 @@
+package stream
+
+import (
+	"encoding/binary"
+
+	"spindle/engine/data/tree"
+)
+
+// radixExact is up to how many nodes the shape of the reference's index is worked out; beyond, it is judged by the first ones.
+const radixExact = 100_000
+
+// Radix is what XINFO STREAM says of the index by ID, as if it were the reference's: a radix tree with a key of 16 bytes for each node, in
+// which bytes that lead on to one place only lie together. Operators compare these figures.
+func (s Stream) Radix() (keys, nodes int) {
+	keys = s.Nodes()
+	if keys == 0 {
+		return 0, 1
+	}
+	// The branches above the key in hand, by depth. A chain lies between a branch, or the root, and the next branch or the end, unless
+	// that is its very child.
+	var depths [16]int
+	n := 0
+	chain := func(from, to int) {
+		if to > from {
+			nodes++
+		}
+	}
+	above := func() int { // where a chain below the deepest branch begins
+		if n == 0 {
+			return 0
+		}
+		return depths[n-1] + 1
+	}
+	var p tree.Path
+	var last [16]byte
+	seen := 0
+	for ok := s.r.entries.FirstLeaf(&p); ok && seen < radixExact; ok = p.Next() {
+		var key [16]byte
+		k := s.r.entries.KeyOf(&p)
+		binary.BigEndian.PutUint64(key[:], k[0])
+		binary.BigEndian.PutUint64(key[8:], k[1])
+		if seen > 0 {
+			common := 0
+			for key[common] == last[common] {
+				common++
+			}
+			deepest := common // the branch the last key hangs off
+			if n > 0 {
+				deepest = max(deepest, depths[n-1])
+			}
+			chain(deepest+1, 16)
+			nodes++
+			for n > 0 && depths[n-1] > common { // branches that end with the last key
+				b := depths[n-1]
+				n--
+				chain(max(above(), common+1), b)
+				nodes++
+			}
+			if n == 0 || depths[n-1] != common {
+				depths[n] = common
+				n++
+			}
+		}
+		last = key
+		seen++
+	}
+	chain(above(), 16)
+	nodes++
+	for n > 0 {
+		b := depths[n-1]
+		n--
+		chain(above(), b)
+		nodes++
+	}
+	if keys > seen {
+		nodes = int(float64(nodes) / float64(seen) * float64(keys))
+	}
+	return keys, nodes
+}

@@ -1,0 +1,173 @@
+package stream
+
+import (
+	"spindle/engine/data/listpack"
+	"spindle/engine/data/tree"
+)
+
+// An Iterator walks the entries between two IDs, in either direction. It is a value for the stack; of a frozen stream any goroutine may
+// have one.
+//
+//	var it stream.Iterator
+//	for s.Range(&it, from, to, false); it.Next(); {
+//		for range it.Pairs { field, val := it.Pair(); … }
+//	}
+//
+// Lifetime: until the stream next changes.
+type Iterator struct {
+	ID    ID  // of the entry Next moved to
+	Pairs int // fields of it, each with a value
+
+	from, to   ID
+	reverse    bool
+	tombstones bool // deleted entries too
+	begun      bool
+	path       tree.Path
+	state      *tree.State
+	node       node
+	entry      entry
+	ahead      int // the entry to look at next, 0 for that of the next node; ^0 to be found behind what Pair has not read
+	left       int // elements of the entry that Pair has not read
+	cursor     int // the next of them
+	field      int // with the master's fields, the next of those
+}
+
+// Range puts it before the first entry from from to to, both included; reverse begins with the last.
+func (s Stream) Range(it *Iterator, from, to ID, reverse bool) {
+	it.from, it.to, it.reverse, it.tombstones, it.begun = from, to, reverse, false, false
+	it.state, it.ahead = &s.r.entries, 0
+	edge := from
+	if reverse {
+		edge = to
+	}
+	s.r.entries.LeafOf(&it.path, tree.Key{edge.Ms, edge.Seq})
+}
+
+// All puts it before the first entry.
+func (s Stream) All(it *Iterator) { s.Range(it, ID{}, MaxID, false) }
+
+const unknown = -1
+
+// Next moves to the next entry; false says that there is none.
+func (it *Iterator) Next() bool {
+	for {
+		if it.ahead == unknown {
+			at := it.cursor
+			for range it.left {
+				at = listpack.Next(it.node.lp, at)
+			}
+			it.ahead = listpack.Next(it.node.lp, at)
+		}
+		for it.ahead == 0 {
+			if !it.enter() {
+				return false
+			}
+		}
+		e := it.node.read(it.ahead)
+		if it.reverse {
+			it.ahead = it.node.before(e.at)
+		}
+		counts := it.tombstones || e.flags&flagDeleted == 0 // the order of the others is nobody's promise (N2)
+		switch {
+		case counts && (!it.reverse && it.to.Less(e.id) || it.reverse && e.id.Less(it.from)):
+			return it.end()
+		case !counts || e.id.Less(it.from) || it.to.Less(e.id):
+			if !it.reverse {
+				it.ahead = it.node.after(&e)
+			}
+			continue
+		}
+		it.entry, it.ID, it.Pairs = e, e.id, e.n
+		it.left, it.cursor, it.field = e.elements(), e.body, it.node.fields
+		if !it.reverse {
+			it.ahead = unknown
+		}
+		return true
+	}
+}
+
+// end makes sure that Next goes on answering false.
+func (it *Iterator) end() bool {
+	it.path, it.ahead, it.begun = tree.Path{}, 0, true
+	return false
+}
+
+// enter moves to the next node.
+func (it *Iterator) enter() bool {
+	switch {
+	case it.path.Leaf() == 0:
+		return false
+	case !it.begun:
+		it.begun = true
+	case it.reverse && !it.path.Prev(), !it.reverse && !it.path.Next():
+		return it.end()
+	}
+	key := it.state.KeyOf(&it.path)
+	it.node.open(packAt(it.path.Leaf()), ID{key[0], key[1]})
+	it.ahead = it.node.first
+	if it.reverse {
+		it.ahead = it.node.before(listpack.End(it.node.lp))
+	}
+	return true
+}
+
+// Pair is the next field of the entry and its value: Pairs times after each Next.
+func (it *Iterator) Pair() (field, val listpack.Element) {
+	lp := it.node.lp
+	if it.entry.flags&flagSame != 0 {
+		field, it.field = listpack.GetNext(lp, it.field)
+		it.left--
+	} else {
+		field, it.cursor = listpack.GetNext(lp, it.cursor)
+		it.left -= 2
+	}
+	val, it.cursor = listpack.GetNext(lp, it.cursor)
+	return field, val
+}
+
+// find puts it at the entry with this ID; false says that there is none.
+func (s Stream) find(it *Iterator, id ID) bool {
+	s.Range(it, id, id, false)
+	return it.Next()
+}
+
+// Has says that there is an entry with this ID.
+func (s Stream) Has(id ID) bool {
+	var it Iterator
+	return s.find(&it, id)
+}
+
+// LastValid is the greatest ID of an entry, 0-0 in an empty stream.
+func (s Stream) LastValid() ID {
+	var it Iterator
+	s.Range(&it, ID{}, MaxID, true)
+	if !it.Next() {
+		return ID{}
+	}
+	return it.ID
+}
+
+// edge is the ID of the first entry, deleted ones counting if tombstones is set; MaxID if there is none.
+func (s Stream) edge(tombstones bool) ID {
+	var it Iterator
+	s.All(&it)
+	it.tombstones = tombstones
+	if !it.Next() {
+		return MaxID
+	}
+	return it.ID
+}
+
+// Edge is the ID of the first entry there is, deleted ones counting; MaxID if there is none. It is what a trimming by ID led to.
+func (s Stream) Edge() ID { return s.edge(true) }
+
+// Leaves yields the nodes in order: the ID of the master entry, and the listpack.
+func (s Stream) Leaves(yield func(master ID, lp []byte) bool) {
+	var p tree.Path
+	for ok := s.r.entries.FirstLeaf(&p); ok; ok = p.Next() {
+		key := s.r.entries.KeyOf(&p)
+		if !yield(ID{key[0], key[1]}, packAt(p.Leaf())) {
+			return
+		}
+	}
+}

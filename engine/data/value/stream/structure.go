@@ -1,0 +1,184 @@
+package stream
+
+import (
+	"spindle/engine/data/memory"
+	"spindle/engine/data/tree"
+	"spindle/engine/data/value"
+)
+
+// Structure is what can be done with streams without knowing them: for package keyspace's list of kinds.
+var Structure = value.Structure{Count: count, Destroy: destroy, Measure: measure, Cost: cost, Copy: duplicate}
+
+// count is how many blocks' worth of work it is to free the stream, about.
+func count(ref memory.Ref) int {
+	s := At(ref)
+	n := s.r.entries.Len()
+	if s.GroupCount() > 4 {
+		return int(n) + 16*int(s.GroupCount())
+	}
+	for g := range s.Groups {
+		n += g.Pending() + 4*g.Consumers()
+	}
+	return int(n)
+}
+
+// destroy frees the stream, a budget of blocks at a time. What it is done with is noted in the blocks that lead to it.
+func destroy(r *memory.Returner, ref memory.Ref, budget int) (rest memory.Ref, spent int) {
+	s := rootAt(ref)
+	done, spent := s.entries.Destroy(r, budget)
+	var c tree.Cursor
+	for done && s.destroyed < s.groups.Len() {
+		s.groups.At(&c, s.destroyed)
+		var n int
+		done, n = destroyGroup(r, memory.Ref(c.Record()[1]), budget-spent)
+		spent += n
+		if done {
+			s.destroyed++
+		}
+	}
+	if done {
+		var n int
+		done, n = s.groups.Destroy(r, budget-spent)
+		spent += n
+	}
+	if !done {
+		return ref, spent
+	}
+	r.Free(ref, memory.Values)
+	return 0, spent + 1
+}
+
+func destroyGroup(r *memory.Returner, ref memory.Ref, budget int) (done bool, spent int) {
+	if budget <= 0 {
+		return false, 0
+	}
+	g := groupAt(ref)
+	done, spent = g.pending.Destroy(r, budget)
+	var at tree.Cursor
+	for done && g.destroyed < g.consumers.Len() {
+		if budget <= spent {
+			return false, spent
+		}
+		g.consumers.At(&at, g.destroyed)
+		consumer := memory.Ref(at.Record()[1])
+		c := consumerAt(consumer)
+		var n int
+		if done, n = c.pending.Destroy(r, budget-spent); done {
+			r.Free(c.name, memory.Values)
+			r.Free(consumer, memory.Values)
+			g.destroyed++
+			n += 2
+		}
+		spent += n
+	}
+	if done {
+		var n int
+		done, n = g.consumers.Destroy(r, budget-spent)
+		spent += n
+	}
+	if done {
+		r.Free(g.name, memory.Values)
+		r.Free(ref, memory.Values)
+		spent += 2
+	}
+	return done, spent
+}
+
+// measure is about how many bytes the stream takes, from a few of its nodes.
+func measure(ref memory.Ref) int64 { return int64(cost(ref, 4)) }
+
+const (
+	perLeaf    = 40 // a leaf's share of the nodes above
+	perPending = 34 + 18
+)
+
+// cost is about how many bytes the stream takes, judged by so many of its nodes; 0: all.
+func cost(ref memory.Ref, samples int) int {
+	s := At(ref)
+	n := memory.UsableSize(ref)
+	var p tree.Path
+	seen, sum := 0, 0
+	for ok := s.r.entries.FirstLeaf(&p); ok && (samples == 0 || seen < samples); ok = p.Next() {
+		sum += memory.UsableSize(p.Leaf())
+		seen++
+	}
+	if seen > 0 {
+		if nodes := s.Nodes(); nodes > seen { // the last is the one that may have room to grow into
+			s.r.entries.LastLeaf(&p)
+			n += memory.UsableSize(p.Leaf()) + perLeaf
+			n += int(float64(sum)/float64(seen)*float64(nodes-1)) + perLeaf*(nodes-1)
+		} else {
+			n += sum + perLeaf*nodes
+		}
+	}
+	for g := range s.Groups {
+		n += groupBytes + memory.UsableSize(g.name) + perLeaf + int(g.Pending())*perPending
+		seen, sum = 0, 0
+		for c := range g.All {
+			sum += consumerBytes + memory.UsableSize(c.name) + perLeaf
+			if seen++; seen == samples {
+				break
+			}
+		}
+		if seen > 0 {
+			n += int(float64(sum) / float64(seen) * float64(g.Consumers()))
+		}
+	}
+	return n
+}
+
+// duplicate is a stream of its own with the same content. O(n).
+func duplicate(s *value.Store, ref memory.Ref) memory.Ref {
+	to := New(s)
+	from, w := At(ref), Build(s, to)
+	r := w.r
+	r.last, r.first, r.maxDeleted, r.added = from.r.last, from.r.first, from.r.maxDeleted, from.r.added
+	var p tree.Path
+	for ok := from.r.entries.FirstLeaf(&p); ok; ok = p.Next() {
+		key := from.r.entries.KeyOf(&p)
+		w.AddNode(ID{key[0], key[1]}, packAt(p.Leaf()), from.r.entries.CountOf(&p))
+	}
+	for g := range from.Groups {
+		w.copyGroup(g)
+	}
+	return to
+}
+
+func (w *Writer) copyGroup(g *Group) {
+	dup := w.CreateGroup(g.Name(), g.last, g.read)
+	var cur tree.Cursor
+	ids := w.records(tree.State{}, pendingWidth)
+	for ok := g.pending.First(&cur); ok; ok = cur.Next() {
+		p := pendingOf(cur.Record())
+		p.consumer = 0
+		rec := p.record()
+		ids.Insert(rec[:], nil)
+	}
+	dup.pending = ids.State
+	for c := range g.All {
+		to := w.CreateConsumer(dup, c.Name(), c.seen)
+		to.active = c.active
+		for ok := c.pending.First(&cur); ok; ok = cur.Next() {
+			r := cur.Record()
+			w.Assign(dup, to, ID{r[0], r[1]})
+		}
+	}
+}
+
+// AddNode adds a node behind the last: its key, its listpack, which has been checked, and how many of its entries are not deleted, at
+// least one. For loaders and copies.
+func (w *Writer) AddNode(master ID, lp []byte, live uint64) {
+	t := w.blocks()
+	ref := t.NewLeaf(nodeHeader + len(lp))
+	copy(memory.Bytes(ref, nodeHeader+len(lp))[nodeHeader:], lp)
+	var p tree.Path
+	t.LastLeaf(&p)
+	t.InsertAfter(&p, ref, live, tree.Key{master.Ms, master.Seq})
+	w.r.entries = t.State
+}
+
+// Complete sets, behind the last AddNode, what a stream knows beside its entries.
+func (w *Writer) Complete(last, maxDeleted ID, added uint64) {
+	w.r.last, w.r.maxDeleted, w.r.added = last, maxDeleted, added
+	w.refreshFirst()
+}

@@ -1,0 +1,136 @@
+package zset
+
+import (
+	"math"
+
+	"spindle/engine/data/listpack"
+	"spindle/engine/data/memory"
+	"spindle/engine/data/table"
+	"spindle/engine/data/tree"
+	"spindle/engine/data/value"
+)
+
+// Flags say when Add adds, and what score means.
+type Flags uint8
+
+const (
+	OnlyNew     Flags = 1 << iota // NX: members that are there stay as they are
+	OnlyOld                       // XX: none is added
+	OnlyGreater                   // GT: the score of a member that is there only grows
+	OnlyLess                      // LT: it only shrinks
+	Increment                     // the score is added to the member's, which is 0 if it is not there
+)
+
+// An Outcome is what Add did.
+type Outcome uint8
+
+const (
+	Kept       Outcome = iota // the member has this score already
+	Added                     // the member is new
+	Updated                   // it has another score
+	Refused                   // the flags forbade it
+	NotANumber                // the sum of both infinities: nothing was done
+)
+
+// settle is what becomes of a member that has the score old: its new score, if that is Kept or Updated.
+func (f Flags) settle(old, score float64) (float64, Outcome) {
+	if f&OnlyNew != 0 {
+		return old, Refused
+	}
+	if f&Increment != 0 {
+		if score += old; math.IsNaN(score) {
+			return old, NotANumber
+		}
+	}
+	if f&OnlyLess != 0 && score >= old || f&OnlyGreater != 0 && score <= old {
+		return old, Refused
+	}
+	if score == old {
+		return score, Kept
+	}
+	return score, Updated
+}
+
+// Add gives member a score, adding it if it is not there. now is the score it then has, unless the outcome is Refused or NotANumber.
+// score is no NaN; member does not lie in the value.
+//
+// Cost: O(log Len), and no allocation on the Go heap; with a live view, a segment, a leaf and what leads to them are copied once.
+func Add(e *value.Edit, score float64, member []byte, f Flags, l Limits) (out Outcome, now float64) {
+	if lp := e.Packed(); lp != nil {
+		if p := findPacked(lp, member); p.at != 0 {
+			if now, out = f.settle(p.score, score); out == Updated {
+				rescore(e, p, now, member)
+			}
+			return out, now
+		}
+		if f&OnlyOld != 0 {
+			return Refused, score
+		}
+		if listpack.Count(lp)/2+1 <= l.Entries && len(member) <= l.Value && len(lp)+len(member)+2*listpack.MaxOverhead+scoreMax < listpack.MaxBytes {
+			insertPacked(e, score, member)
+			return Added, score
+		}
+		Convert(e)
+	}
+	h := open(e)
+	hash := table.Hash(member)
+	p, ref := h.members.Find(hash, member)
+	if ref == 0 {
+		if f&OnlyOld != 0 {
+			return Refused, score
+		}
+		h.insert(hash, member, score)
+		h.save()
+		return Added, score
+	}
+	if now, out = f.settle(table.Score(ref), score); out == Updated {
+		h.rescore(&p, ref, now)
+		h.save()
+	}
+	return out, now
+}
+
+// rescore gives the member in the block at ref, which stands at p, another score.
+func (h *handle) rescore(p *table.Place, ref memory.Ref, score float64) {
+	var c tree.Cursor
+	h.find(&c, ref)
+	next, shared := ref, false
+	if !h.members.Edit(p) {
+		next = table.NewScored(h.heap, table.ScoredKey(ref), score)
+		shared = h.members.Replace(p, next, table.Never)
+	}
+	record := [2]uint64{word(score), uint64(next)}
+	if between(&c, record[0]) {
+		h.order.Replace(&c, record[:])
+	} else {
+		h.order.Delete(&c)
+		member := table.ScoredKey(next)
+		h.order.Insert(record[:], func(w uint64) int { return compare(member, w) })
+	}
+	if next == ref {
+		table.SetScore(ref, score)
+	} else {
+		h.members.Release(ref, shared) // Z3
+	}
+}
+
+// between says that a record of this word may stand where c stands.
+func between(c *tree.Cursor, w uint64) bool {
+	side := *c
+	if side.Next() && side.Record()[0] <= w {
+		return false
+	}
+	side = *c
+	return !side.Prev() || side.Record()[0] < w
+}
+
+// Convert makes a listpack a skiplist (Z4).
+func Convert(e *value.Edit) {
+	lp := e.Packed()
+	if lp == nil {
+		return
+	}
+	b := NewBuilder(e.Store(), listpack.Count(lp)/2)
+	b.AddPacked(lp)
+	e.SetRoot(value.SkipList, b.Root())
+}

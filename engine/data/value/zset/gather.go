@@ -1,0 +1,138 @@
+package zset
+
+import (
+	"bytes"
+	"cmp"
+	"math"
+	"slices"
+
+	"spindle/engine/data/listpack"
+	"spindle/engine/data/memory"
+	"spindle/engine/data/table"
+	"spindle/engine/data/tree"
+	"spindle/engine/data/value"
+)
+
+// Aggregate says what becomes of a member's score that comes from several sets.
+type Aggregate uint8
+
+const (
+	Sum Aggregate = iota
+	Min
+	Max
+)
+
+// Of is the score that two make. The sum of both infinities is 0.
+func (a Aggregate) Of(x, y float64) float64 {
+	switch {
+	case a == Sum:
+		return Whole(x + y)
+	case a == Min && y < x, a == Max && y > x:
+		return y
+	}
+	return x
+}
+
+// Whole is f, or 0 for NaN: infinity times nothing, or less itself.
+func Whole(f float64) float64 {
+	if math.IsNaN(f) {
+		return 0
+	}
+	return f
+}
+
+// A Gathering collects members that come in any order and more than once, for what is made of several sets; at the end they are put in
+// order together. It is off the Go heap, but for 16 bytes a member while it is sorted.
+type Gathering struct {
+	store   *value.Store
+	members table.Table
+	sorted  []entry
+	longest int
+}
+
+type entry struct {
+	word uint64
+	ref  memory.Ref
+}
+
+// Gather begins a Gathering.
+func Gather(s *value.Store) *Gathering {
+	return &Gathering{store: s, members: table.New(s.Heap, table.Scored, s.Base)}
+}
+
+// Len is the number of members so far.
+func (g *Gathering) Len() int { return g.members.Len() }
+
+// Longest is the length of the longest member that was ever in it.
+func (g *Gathering) Longest() int { return g.longest }
+
+// Put adds a member, or joins its score with the one it has.
+func (g *Gathering) Put(member []byte, score float64, a Aggregate) {
+	hash := table.Hash(member)
+	if _, ref := g.members.Find(hash, member); ref != 0 {
+		table.SetScore(ref, a.Of(table.Score(ref), score))
+		return
+	}
+	g.members.Insert(hash, table.NewScored(g.store.Heap, member, score), table.Never)
+	g.longest = max(g.longest, len(member))
+}
+
+// Remove removes a member if it is there.
+func (g *Gathering) Remove(member []byte) {
+	if p, ref := g.members.Find(table.Hash(member), member); ref != 0 {
+		g.members.Remove(&p)
+		g.store.Heap.Free(ref, memory.Values)
+	}
+}
+
+// Sort puts the members in order. Afterwards none is added or removed.
+func (g *Gathering) Sort() {
+	g.sorted = make([]entry, 0, g.members.Len())
+	g.longest = 0
+	g.members.All(func(ref memory.Ref) bool {
+		g.sorted = append(g.sorted, entry{word(table.Score(ref)), ref})
+		g.longest = max(g.longest, len(table.ScoredKey(ref)))
+		return true
+	})
+	slices.SortFunc(g.sorted, func(a, b entry) int {
+		if c := cmp.Compare(a.word, b.word); c != 0 {
+			return c
+		}
+		return bytes.Compare(table.ScoredKey(a.ref), table.ScoredKey(b.ref))
+	})
+}
+
+// Each yields the sorted members in order.
+func (g *Gathering) Each(yield func(member []byte, score float64)) {
+	for i := range g.sorted {
+		if i+ahead < len(g.sorted) {
+			memory.PrefetchRef(g.sorted[i+ahead].ref)
+		}
+		yield(table.ScoredKey(g.sorted[i].ref), table.Score(g.sorted[i].ref))
+	}
+}
+
+// Root makes a skiplist of the sorted members and ends the work: what keyspace.DB's PutRoot takes.
+func (g *Gathering) Root() memory.Ref {
+	o := tree.OpenRecords(g.store.Heap, value.KindTree, tree.State{}, recordBytes, false)
+	i := 0
+	o.Build(uint64(len(g.sorted)), func(record []uint64) {
+		record[0], record[1] = g.sorted[i].word, uint64(g.sorted[i].ref)
+		i++
+	})
+	return newRoot(g.store, &g.members, &o)
+}
+
+// AppendPacked appends the sorted members as a listpack; Limits.Holds has been asked. Discard is still to be called.
+func (g *Gathering) AppendPacked(dst []byte) []byte {
+	from := len(dst)
+	dst = listpack.AppendEmpty(dst)
+	g.Each(func(member []byte, score float64) { dst = AppendPair(dst, from, member, score) })
+	return dst
+}
+
+// Discard lets go of the members: a few at once, many by a reclaimer.
+func (g *Gathering) Discard() {
+	var none tree.Records // destroyed without being read
+	g.store.DropRoot(value.ZSet, newRoot(g.store, &g.members, &none))
+}

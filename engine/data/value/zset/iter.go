@@ -1,0 +1,142 @@
+package zset
+
+import (
+	"spindle/engine/data/listpack"
+	"spindle/engine/data/memory"
+	"spindle/engine/data/table"
+	"spindle/engine/data/tree"
+	"spindle/engine/data/value"
+)
+
+// An Iter stands at a member, or nowhere. It is a value for the stack, and holds until the sorted set next changes; one of a frozen value
+// may be used by any goroutine.
+type Iter struct {
+	lp []byte
+	at int // in lp: the member's entry; 0: nowhere
+	c  tree.Cursor
+	ok bool
+}
+
+// At moves i to the member of this rank; false says that there is none.
+func (i *Iter) At(v value.Value, rank int) bool {
+	if rank < 0 {
+		i.at, i.ok = 0, false
+		return false
+	}
+	if i.lp = v.Packed(); i.lp != nil {
+		i.at = listpack.Seek(i.lp, 2*rank)
+		i.ok = i.at != 0
+		return i.ok
+	}
+	i.ok = rootAt(v.Root()).order.At(&i.c, uint64(rank))
+	return i.ok
+}
+
+// Valid says that i stands at a member.
+func (i *Iter) Valid() bool { return i.ok }
+
+// Next moves i to the member behind; false says that there is none.
+func (i *Iter) Next() bool {
+	if i.lp == nil {
+		i.ok = i.c.Next()
+		return i.ok
+	}
+	i.at = listpack.Next(i.lp, listpack.Next(i.lp, i.at))
+	i.ok = i.at != 0
+	return i.ok
+}
+
+// Prev moves i to the member before; false says that there is none.
+func (i *Iter) Prev() bool {
+	if i.lp == nil {
+		i.ok = i.c.Prev()
+		return i.ok
+	}
+	if i.at = listpack.Prev(i.lp, i.at); i.at != 0 {
+		i.at = listpack.Prev(i.lp, i.at)
+	}
+	i.ok = i.at != 0
+	return i.ok
+}
+
+// Member is the member i stands at, in place.
+func (i *Iter) Member() listpack.Element {
+	if i.lp != nil {
+		return listpack.Get(i.lp, i.at)
+	}
+	return text(i.block())
+}
+
+// Score is its score.
+func (i *Iter) Score() float64 {
+	if i.lp != nil {
+		p, _ := pairAt(i.lp, i.at)
+		return p.score
+	}
+	return table.Score(i.block())
+}
+
+func (i *Iter) block() memory.Ref { return memory.Ref(i.c.Record()[1]) }
+
+// ahead is how many members in front Each has blocks fetched.
+const ahead = 12
+
+// Each yields n members from the one of rank from on, going up, or down if reverse, until yield returns false. It gives fewer if there
+// are no more.
+func Each(v value.Value, from, n int, reverse bool, yield func(member listpack.Element, score float64) bool) {
+	var i Iter
+	if n <= 0 || !i.At(v, from) {
+		return
+	}
+	if i.lp != nil {
+		i.each(n, reverse, yield)
+		return
+	}
+	// A second cursor runs in front: what it meets is being fetched while the first one comes up.
+	front, more := i.c, n > 2
+	if more {
+		for range min(ahead, n-1) {
+			if more = step(&front, reverse); !more {
+				break
+			}
+			memory.PrefetchRef(memory.Ref(front.Record()[1]))
+		}
+	}
+	for {
+		ref := i.block()
+		if !yield(text(ref), table.Score(ref)) {
+			return
+		}
+		if n--; n == 0 || !step(&i.c, reverse) {
+			return
+		}
+		if more && n > ahead {
+			if more = step(&front, reverse); more {
+				memory.PrefetchRef(memory.Ref(front.Record()[1]))
+			}
+		}
+	}
+}
+
+func step(c *tree.Cursor, reverse bool) bool {
+	if reverse {
+		return c.Prev()
+	}
+	return c.Next()
+}
+
+// each is Each of a listpack.
+func (i *Iter) each(n int, reverse bool, yield func(listpack.Element, float64) bool) {
+	for ; n > 0 && i.ok; n-- {
+		m, next := listpack.GetNext(i.lp, i.at)
+		x, behind := listpack.GetNext(i.lp, next)
+		if !yield(m, scoreOf(x)) {
+			return
+		}
+		if !reverse {
+			i.at, i.ok = behind, behind != 0
+		} else {
+			i.Prev()
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package zset
+
+import (
+	"math"
+
+	"spindle/engine/data/listpack"
+	"spindle/engine/data/value"
+	"spindle/internal/number"
+)
+
+// scoreMax bounds what a score's entry takes in a listpack.
+const scoreMax = 40
+
+// scoreElement is how a listpack keeps a score: a whole number as an integer, anything else as the text a client would see. The text is
+// written to room.
+func scoreElement(score float64, room []byte) listpack.Element {
+	if score >= -math.MaxInt64/2 && score <= math.MaxInt64/2 {
+		if n := int64(score); float64(n) == score {
+			return listpack.OfInt(n)
+		}
+	}
+	return listpack.Of(number.AppendDouble(room[:0], score))
+}
+
+// scoreOf reads a score. A text that is none, which only a listpack that nobody has checked may hold, is 0.
+func scoreOf(e listpack.Element) float64 {
+	if e.IsInt {
+		return float64(e.Int)
+	}
+	f, _ := number.ParseDouble(e.Bytes)
+	return f
+}
+
+// A pair is a member of a packed sorted set: where it begins, its score and where the score's entry is.
+type pair struct {
+	at, scoreAt int
+	score       float64
+}
+
+// pairAt is the pair that begins at at, and where the next one begins: End behind the last.
+func pairAt(lp []byte, at int) (p pair, next int) {
+	p.at, p.scoreAt = at, listpack.Next(lp, at)
+	e, next := listpack.GetNext(lp, p.scoreAt)
+	p.score = scoreOf(e)
+	if next == 0 {
+		next = listpack.End(lp)
+	}
+	return p, next
+}
+
+// findPacked looks for a member; its at is 0 if it is not there.
+func findPacked(lp, member []byte) (p pair) {
+	if at := listpack.Find(lp, listpack.First(lp), member, 1); at != 0 {
+		p, _ = pairAt(lp, at)
+	}
+	return p
+}
+
+// placeOf is where a pair belongs by order (Z1): the first one behind it, End if there is none.
+func placeOf(lp []byte, score float64, member []byte) int {
+	end := listpack.End(lp)
+	for at := listpack.HeaderLen; at < end; {
+		p, next := pairAt(lp, at)
+		if p.score > score || p.score == score && listpack.Get(lp, at).Compare(member) > 0 {
+			return at
+		}
+		at = next
+	}
+	return end
+}
+
+// insertPacked adds a member that is not there.
+func insertPacked(e *value.Edit, score float64, member []byte) {
+	lp := e.Packed()
+	insertAt(e, placeOf(lp, score, member), score, member)
+}
+
+func insertAt(e *value.Edit, at int, score float64, member []byte) {
+	var room [32]byte
+	m, x := listpack.Of(member), scoreElement(score, room[:])
+	s := listpack.InsertBefore(at, m.EncodedLen()+x.EncodedLen(), 2)
+	lp := e.Splice(s.Off, s.Del, s.Ins)
+	s.Finish(lp)
+	gap := s.Gap(lp)
+	x.Put(gap[m.Put(gap):])
+}
+
+// deletePacked removes n pairs from the one at at on.
+func deletePacked(e *value.Edit, at, n int) {
+	s := listpack.Delete(e.Packed(), at, 2*n)
+	s.Finish(e.Splice(s.Off, s.Del, s.Ins))
+}
+
+// rescore gives the member of pair p another score, and its place.
+func rescore(e *value.Edit, p pair, score float64, member []byte) {
+	lp := e.Packed()
+	to := placeOf(lp, score, member)
+	_, next := pairAt(lp, p.at)
+	if to == p.at || to == next {
+		var room [32]byte
+		x := scoreElement(score, room[:])
+		s := listpack.Replace(lp, p.scoreAt, x.EncodedLen())
+		lp = e.Splice(s.Off, s.Del, s.Ins)
+		s.Finish(lp)
+		x.Put(s.Gap(lp))
+		return
+	}
+	deletePacked(e, p.at, 1)
+	if to > p.at {
+		to -= next - p.at
+	}
+	insertAt(e, to, score, member)
+}

@@ -1,0 +1,74 @@
+package zset
+
+import (
+	"spindle/engine/data/listpack"
+	"spindle/engine/data/memory"
+	"spindle/engine/data/table"
+	"spindle/engine/data/tree"
+	"spindle/engine/data/value"
+	"spindle/internal/number"
+)
+
+// Remove removes a member; false says that there is none. When it was the last one the caller removes the key. member may not lie in the
+// value.
+func Remove(e *value.Edit, member []byte) bool {
+	if lp := e.Packed(); lp != nil {
+		p := findPacked(lp, member)
+		if p.at != 0 {
+			deletePacked(e, p.at, 1)
+		}
+		return p.at != 0
+	}
+	hash := table.Hash(member)
+	if table.FindIn(rootAt(e.Value().Root()).members.Root(), table.Scored, hash, member) == 0 {
+		return false // and nothing is copied for a view
+	}
+	h := open(e)
+	p, ref := h.members.Find(hash, member)
+	var c tree.Cursor
+	h.find(&c, ref)
+	h.order.Delete(&c)
+	h.members.Release(ref, h.members.Remove(&p))
+	h.save()
+	return true
+}
+
+// anewFrom is from how many members on a removal may build what stays instead.
+const anewFrom = 4096
+
+// RemoveSpan removes the members of s, of which there are fewer than all: whoever means all removes the key.
+//
+// Cost: O(log Len + s.Len()); when s is most of a large set, what stays is built anew and the old one is left to a reclaimer.
+func RemoveSpan(e *value.Edit, s Span) {
+	n := s.Len()
+	if n == 0 {
+		return
+	}
+	if lp := e.Packed(); lp != nil {
+		deletePacked(e, listpack.Seek(lp, 2*s.From), n)
+		return
+	}
+	if all := Len(e.Value()); n > anewFrom && all-n < n/2 {
+		keep(e, s, all)
+		return
+	}
+	h := open(e)
+	var c tree.Cursor
+	h.order.At(&c, uint64(s.From))
+	h.order.DeleteRange(&c, uint64(n), func(record []uint64) {
+		ref := memory.Ref(record[1])
+		p := h.members.Locate(table.Hash(table.ScoredKey(ref)), ref)
+		h.members.Release(ref, h.members.Remove(&p))
+	})
+	h.save()
+}
+
+// keep builds what is outside of s anew, in the place of what there was.
+func keep(e *value.Edit, s Span, all int) {
+	b := NewBuilder(e.Store(), all-s.Len())
+	var room [number.MaxIntLen]byte
+	add := func(m listpack.Element, score float64) bool { return b.Add(m.Text(room[:]), score) }
+	Each(e.Value(), 0, s.From, false, add)
+	Each(e.Value(), s.To, all-s.To, false, add)
+	e.SetRoot(value.SkipList, b.Root())
+}

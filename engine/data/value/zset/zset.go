@@ -1,0 +1,138 @@
+// Package zset is the value of a sorted set: members, each with a score, in the order of their scores and found by name.
+//
+// Owner: the core changes it, through a value.Edit; reading works on live and frozen values alike, any goroutine (R4).
+// Never: knows a command, client or reply, or keeps a member that it was lent.
+// Start here: how a sorted set is kept. read.go, iter.go and span.go read it, add.go and remove.go change it, packed.go is its small form,
+// build.go makes one that belongs to no key yet.
+package zset
+
+import (
+	"bytes"
+	"math"
+	"unsafe"
+
+	"spindle/engine/data/listpack"
+	"spindle/engine/data/memory"
+	"spindle/engine/data/table"
+	"spindle/engine/data/tree"
+	"spindle/engine/data/value"
+	"spindle/internal/setting"
+)
+
+// A sorted set is kept in one of two ways, each named as OBJECT ENCODING does:
+//
+//	listpack    | member | score | member | score | …            ascending
+//	skiplist    root: Header, members, order
+//	                           │        └─ tree.State ─▶ records (score's word, block)  ascending
+//	                           └─ table.State ─▶ blocks of layout Scored  ◀─ block
+//
+// Z1. Ascending is by score, then by the member's bytes. -0 and 0 are one score here, though a block keeps which it was; in a listpack
+// both are 0.
+// Z2. Members are different from each other, and no score is NaN.
+// Z3. Each block of members has one record, which leads to it; its word is that of the block's score. A record goes before its block does:
+// the tree compares members through blocks.
+// Z4. A listpack becomes a skiplist when it outgrows the limits. Nothing turns back; what a STORE command makes is new.
+type root struct {
+	value.Header
+	members table.State
+	order   tree.State
+}
+
+const rootBytes = value.HeaderBytes + table.StateBytes + 40
+
+var _ [rootBytes]byte = [unsafe.Sizeof(root{})]byte{}
+
+func rootAt(ref memory.Ref) *root { return (*root)(memory.Pointer(ref)) }
+
+// recordBytes is the width of a record of the order.
+const recordBytes = 16
+
+// Limits are up to where a sorted set is kept in a listpack.
+type Limits struct {
+	Entries int // members: zset-max-listpack-entries
+	Value   int // bytes of a member: zset-max-listpack-value
+}
+
+// Settings are the limits as an operator sets them.
+type Settings struct{ entries, value setting.Int }
+
+// Rows are the settings; calling it gives them their defaults.
+func (s *Settings) Rows() []setting.Row {
+	atLeast0 := setting.Between(0, math.MaxInt64)
+	return []setting.Row{
+		setting.NewInt("zset-max-listpack-entries", &s.entries, 128, atLeast0, setting.Also("zset-max-ziplist-entries")),
+		setting.NewMemory("zset-max-listpack-value", &s.value, 64, atLeast0, setting.Also("zset-max-ziplist-value")),
+	}
+}
+
+// Limits are what the settings say now.
+func (s *Settings) Limits() Limits { return Limits{int(s.entries.Get()), int(s.value.Get())} }
+
+// Holds says whether so many members, the longest of them of that many bytes, may be a listpack.
+func (l Limits) Holds(members, longest int) bool {
+	return members <= l.Entries && longest <= l.Value && members*(longest+listpack.MaxOverhead+scoreMax) < listpack.MaxBytes
+}
+
+// Len is the number of members.
+func Len(v value.Value) int {
+	if lp := v.Packed(); lp != nil {
+		return listpack.Count(lp) / 2
+	}
+	return rootAt(v.Root()).members.Len()
+}
+
+// word is what a score is ordered by: as numbers, words ascend as scores do.
+func word(score float64) uint64 {
+	if score == 0 {
+		return 1 << 63 // Z1
+	}
+	b := math.Float64bits(score)
+	if b>>63 != 0 {
+		return ^b
+	}
+	return b | 1<<63
+}
+
+// A handle is a skiplist while the core changes it.
+type handle struct {
+	root    *root
+	members table.Table
+	order   tree.Records
+	heap    *memory.Heap
+}
+
+// open makes the skiplist of e writable.
+func open(e *value.Edit) handle {
+	r := rootAt(e.Root())
+	h, wide := e.Heap(), e.Wide()
+	return handle{r, table.Open(h, table.Scored, &r.members, wide), tree.OpenRecords(h, value.KindTree, r.order, recordBytes, wide), h}
+}
+
+// save keeps what has become of it (O1).
+func (h *handle) save() { h.root.members, h.root.order = h.members.State(), h.order.State }
+
+// insert adds a member that is not there, whose hash that is.
+func (h *handle) insert(hash uint64, member []byte, score float64) {
+	ref := table.NewScored(h.heap, member, score)
+	h.members.Insert(hash, ref, table.Never)
+	record := [2]uint64{word(score), uint64(ref)}
+	h.order.Insert(record[:], func(w uint64) int { return compare(member, w) })
+}
+
+// find moves c to the record of a member that is there, in the block at ref.
+func (h *handle) find(c *tree.Cursor, ref memory.Ref) { findIn(&h.order.State, c, ref) }
+
+func findIn(order *tree.State, c *tree.Cursor, ref memory.Ref) {
+	member := table.ScoredKey(ref)
+	order.Find(c, tree.Probe{Word0: word(table.Score(ref)), Word1: uint64(ref), Tie: func(w uint64) int {
+		if memory.Ref(w) == ref {
+			return 0
+		}
+		return compare(member, w)
+	}})
+}
+
+// compare orders a member against the one in the block that w leads to.
+func compare(member []byte, w uint64) int {
+	return bytes.Compare(member, table.ScoredKey(memory.Ref(w)))
+}

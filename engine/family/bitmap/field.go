@@ -1,0 +1,221 @@
+package bitmap
+
+import (
+	"spindle/engine/command"
+	"spindle/engine/data/value"
+	"spindle/internal/number"
+	"spindle/protocol"
+)
+
+var (
+	errOverflow = &protocol.Error{Code: "ERR", Text: "Invalid OVERFLOW type specified"}
+	errOnlyGet  = &protocol.Error{Code: "ERR", Text: "BITFIELD_RO only supports the GET subcommand"}
+)
+
+// A verb is what a step of BITFIELD does.
+type verb uint8
+
+const (
+	get verb = iota
+	set
+	incrBy
+)
+
+// A step is one operation of BITFIELD.
+type step struct {
+	field
+	verb     verb
+	overflow policy
+	at       int64 // the field's first bit
+	operand  int64 // SET's value, INCRBY's increment
+}
+
+// policyOf reads WRAP, SAT or FAIL.
+//
+// Errors: errOverflow.
+func policyOf(arg []byte) (policy, error) {
+	switch {
+	case command.Is(arg, "WRAP"):
+		return wrap, nil
+	case command.Is(arg, "SAT"):
+		return saturate, nil
+	case command.Is(arg, "FAIL"):
+		return fail, nil
+	}
+	return 0, errOverflow
+}
+
+// verbOf reads the first of args, and says how many arguments belong to it; 0 if it is none, or too few follow.
+func verbOf(args [][]byte) (v verb, n int) {
+	switch {
+	case command.Is(args[0], "GET") && len(args) > 2:
+		return get, 3
+	case command.Is(args[0], "SET") && len(args) > 3:
+		return set, 4
+	case command.Is(args[0], "INCRBY") && len(args) > 3:
+		return incrBy, 4
+	}
+	return 0, 0
+}
+
+// steps reads what stands behind BITFIELD's key and appends it to dst.
+//
+// Errors: ErrSyntax, errOverflow, errFieldType, errOffset, ErrNotInteger.
+func steps(c *command.Context, dst []step) ([]step, error) {
+	overflow := wrap
+	for args := c.Args[2:]; len(args) > 0; {
+		if command.Is(args[0], "OVERFLOW") && len(args) > 1 {
+			p, err := policyOf(args[1])
+			if err != nil {
+				return dst, err
+			}
+			overflow, args = p, args[2:]
+			continue
+		}
+		v, n := verbOf(args)
+		if n == 0 {
+			return dst, protocol.ErrSyntax
+		}
+		s := step{verb: v, overflow: overflow}
+		var err error
+		if s.field, err = fieldOf(args[1]); err != nil {
+			return dst, err
+		}
+		if s.at, err = offset(c, args[2], s.width); err != nil {
+			return dst, err
+		}
+		if v != get {
+			if s.operand, err = command.Int(args[3]); err != nil {
+				return dst, err
+			}
+		}
+		dst, args = append(dst, s), args[n:]
+	}
+	return dst, nil
+}
+
+// bitField is BITFIELD key [GET type offset | [OVERFLOW WRAP|SAT|FAIL] SET type offset value | INCRBY type offset increment …].
+//
+// Replies: an array: what GET reads, what SET replaces, what INCRBY leaves; nil for what OVERFLOW FAIL refused.
+// Errors: ErrSyntax, errOverflow, errFieldType, errOffset, ErrNotInteger, ErrWrongType.
+// Propagates as written if a field has changed or the string has become longer; but not if FAIL refused all that was asked, as in the
+// reference, although the string has then become as long as it would have had to be.
+func bitField(c *command.Context) error { return runSteps(c, true) }
+
+// bitFieldRO is BITFIELD_RO key [GET type offset …]; see bitField. Errors besides: errOnlyGet.
+func bitFieldRO(c *command.Context) error { return runSteps(c, false) }
+
+func runSteps(c *command.Context, mayWrite bool) error {
+	var few [16]step
+	list, err := steps(c, few[:0])
+	if err != nil {
+		return err
+	}
+	key, need := c.Args[1], 0 // need is how long writes ask the string to be, in bytes
+	for i := range list {
+		if s := &list[i]; s.verb != get {
+			need = max(need, int((s.at+int64(s.width)+7)>>3))
+		}
+	}
+	if need == 0 {
+		v, err := readString(c, key)
+		if err != nil {
+			return err
+		}
+		c.Reply.Array(len(list))
+		for i := range list {
+			b, shift := around(v, list[i].at)
+			c.Reply.Int(list[i].read(&b, shift))
+		}
+		return nil
+	}
+	if !mayWrite {
+		return errOnlyGet
+	}
+	v, err := writeString(c, key)
+	if err != nil {
+		return err
+	}
+	created, grown := !v.Exists(), length(v) < need
+	v = c.DB.Reach(key, v, need)
+	if created {
+		c.Notify(command.EventNew, "new", key)
+	}
+	changes := 0
+	c.Reply.Array(len(list))
+	for i := range list {
+		wrote, changed := list[i].run(c, v)
+		if changed {
+			v = c.DB.Peek(key)
+		}
+		if changed || wrote && grown {
+			changes++
+		}
+	}
+	if changes > 0 {
+		c.DB.Touch(key)
+		c.Changed(changes)
+		c.Notify(command.EventString, "setbit", key)
+	}
+	return nil
+}
+
+// around is the bytes from the one of bit at on, as many as a field may touch, with zeros behind the end, and where in the first of
+// them the bit is.
+func around(v value.Value, at int64) (b [9]byte, shift int) {
+	if from, n := at>>3, int64(length(v)); from < n {
+		var text [number.MaxIntLen]byte
+		copy(b[:], v.Range(int(from), int(min(from+9, n)), text[:0]))
+	}
+	return b, int(at & 7)
+}
+
+// run does one step on v, the string at the call's key, and answers. wrote: a value was accepted; changed: and is another one.
+func (s *step) run(c *command.Context, v value.Value) (wrote, changed bool) {
+	b, shift := around(v, s.at)
+	old := s.read(&b, shift)
+	var next int64
+	var ok bool
+	switch s.verb {
+	case get:
+		c.Reply.Int(old)
+		return false, false
+	case set:
+		next, ok = s.set(s.operand, s.overflow)
+	case incrBy:
+		next, ok = s.add(old, s.operand, s.overflow)
+	}
+	switch {
+	case !ok:
+		c.Reply.Null()
+		return false, false
+	case s.verb == set:
+		c.Reply.Int(old)
+	default:
+		c.Reply.Int(next)
+	}
+	if next == old {
+		return true, false
+	}
+	s.write(&b, shift, next)
+	c.DB.Patch(c.Args[1], v, int(s.at>>3), b[:(shift+s.width+7)>>3])
+	return true, true
+}
+
+// fieldKeys says that BITFIELD of nothing but GET reads its key only (COMMAND GETKEYSANDFLAGS, ACL).
+func fieldKeys(args [][]byte) ([]command.KeyPosition, error) {
+	flags := access
+	for rest := args[2:]; len(rest) > 0; {
+		if command.Is(rest[0], "OVERFLOW") && len(rest) > 1 {
+			rest = rest[2:]
+			continue
+		}
+		v, n := verbOf(rest)
+		if v != get || n == 0 { // what is no operation may be meant to write
+			flags = rewrite
+			break
+		}
+		rest = rest[n:]
+	}
+	return []command.KeyPosition{{Index: 1, Flags: flags}}, nil
+}

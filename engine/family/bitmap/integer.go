@@ -1,0 +1,112 @@
+package bitmap
+
+import (
+	"encoding/binary"
+
+	"spindle/internal/number"
+	"spindle/protocol"
+)
+
+var errFieldType = &protocol.Error{Code: "ERR", Text: "Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is."}
+
+// A policy is what becomes of a result that does not fit its field (OVERFLOW).
+type policy uint8
+
+const (
+	wrap policy = iota
+	saturate
+	fail
+)
+
+// A field is a kind of integer: two's complement or unsigned, most significant bit first.
+type field struct {
+	signed bool
+	width  int // bits: 1..64 signed, 1..63 unsigned, because no reply can hold more
+}
+
+// fieldOf reads i8, u63 and the like.
+//
+// Errors: errFieldType.
+func fieldOf(arg []byte) (f field, err error) {
+	if len(arg) == 0 || arg[0] != 'i' && arg[0] != 'u' {
+		return f, errFieldType
+	}
+	f.signed = arg[0] == 'i'
+	n, ok := number.ParseInt(arg[1:])
+	if !ok || n < 1 || n > 64 || n == 64 && !f.signed {
+		return f, errFieldType
+	}
+	f.width = int(n)
+	return f, nil
+}
+
+// read cuts the field that begins at bit shift of b; the bits behind it do not matter.
+func (f field) read(b *[9]byte, shift int) int64 {
+	x := binary.BigEndian.Uint64(b[:8])<<shift | uint64(b[8])>>(8-shift)
+	if f.signed {
+		return int64(x) >> (64 - f.width)
+	}
+	return int64(x >> (64 - f.width))
+}
+
+// write puts n at bit shift of b and leaves the bits around it.
+func (f field) write(b *[9]byte, shift int, n int64) {
+	mask := ^uint64(0) << (64 - f.width)
+	x := uint64(n) << (64 - f.width)
+	old := binary.BigEndian.Uint64(b[:8])
+	binary.BigEndian.PutUint64(b[:8], old&^(mask>>shift)|x>>shift)
+	mask, x = mask<<(64-shift), x<<(64-shift) // what reaches into the ninth byte
+	b[8] = b[8]&^byte(mask>>56) | byte(x>>56)
+}
+
+// cut is n as far as the field holds it.
+func (f field) cut(n int64) int64 {
+	if f.signed {
+		return n << (64 - f.width) >> (64 - f.width)
+	}
+	return int64(uint64(n) << (64 - f.width) >> (64 - f.width))
+}
+
+// limits are the least and the greatest number that the field holds.
+func (f field) limits() (least, greatest int64) {
+	if f.signed {
+		least = -1 << (f.width - 1)
+		return least, ^least
+	}
+	return 0, 1<<f.width - 1
+}
+
+// set is n as it is stored under p; false when p refuses it.
+func (f field) set(n int64, p policy) (stored int64, ok bool) {
+	least, greatest := f.limits()
+	switch {
+	case n > greatest || !f.signed && n < 0: // to an unsigned field a negative number is a large one
+		return f.limit(n, greatest, p)
+	case n < least:
+		return f.limit(n, least, p)
+	}
+	return n, true
+}
+
+// add is n, which the field holds, and by as they are stored under p; false when p refuses the sum.
+func (f field) add(n, by int64, p policy) (stored int64, ok bool) {
+	least, greatest := f.limits()
+	switch {
+	case by > 0 && uint64(greatest)-uint64(n) < uint64(by):
+		return f.limit(n+by, greatest, p)
+	case by < 0 && uint64(n)-uint64(least) < -uint64(by):
+		return f.limit(n+by, least, p)
+	}
+	return n + by, true
+}
+
+// limit is what p makes of n, which lies beyond bound.
+func (f field) limit(n, bound int64, p policy) (stored int64, ok bool) {
+	switch p {
+	case saturate:
+		return bound, true
+	case fail:
+		return 0, false
+	}
+	return f.cut(n), true
+}

@@ -1,0 +1,131 @@
+// Package hash is the hash commands: fields one by one and all together, counters in them, and their deadlines.
+//
+// Owner: the core; every handler runs inside a turn.
+// Never: keeps lent bytes, blocks, or knows another family.
+// Start here: a row a command. How a hash is kept is engine/data/value/hash's; lapse.go says what a field past its deadline is.
+package hash
+
+import (
+	"spindle/engine/command"
+	"spindle/engine/data/listpack"
+	"spindle/engine/data/value"
+	hashes "spindle/engine/data/value/hash"
+	"spindle/internal/setting"
+	"spindle/protocol"
+)
+
+// Settings are the family's parameters: up to where a hash is kept in a listpack.
+type Settings struct {
+	Entries setting.Int // hash-max-listpack-entries
+	Value   setting.Int // hash-max-listpack-value, bytes of a field or a value
+}
+
+const (
+	defaultEntries = 512
+	defaultValue   = 64
+	maxLong        = 1<<63 - 1
+)
+
+// Rows are the settings as CONFIG knows them.
+func (s *Settings) Rows() []setting.Row {
+	return []setting.Row{
+		setting.NewInt("hash-max-listpack-entries", &s.Entries, defaultEntries, setting.Between(0, maxLong), setting.Also("hash-max-ziplist-entries")),
+		setting.NewMemory("hash-max-listpack-value", &s.Value, defaultValue, setting.Between(0, maxLong), setting.Also("hash-max-ziplist-value")),
+	}
+}
+
+// Limits are the settings as the value's package wants them.
+func (s *Settings) Limits() hashes.Limits {
+	return hashes.Limits{Entries: int(s.Entries.Get()), Value: int(s.Value.Get())}
+}
+
+// commands is what the handlers share: the settings, and room to work in that is kept from call to call.
+//
+// Owner: the turn; a call uses the room and leaves nothing in it for the next.
+type commands struct {
+	settings *Settings
+	found    []listpack.Element // what HSCAN is going to answer
+	pair     [2][]byte          // a field and its value, for create
+}
+
+const (
+	write = command.Write | command.DenyOOM | command.Fast
+	read  = command.ReadOnly | command.Fast
+	slow  = command.ReadOnly
+
+	look   = command.KeyRO
+	access = command.KeyRO | command.KeyAccess
+	update = command.KeyRW | command.KeyUpdate
+	add    = command.KeyRW | command.KeyAccess | command.KeyUpdate
+)
+
+var (
+	anyOrder  = []string{"nondeterministic_output_order"}
+	anyOutput = []string{"nondeterministic_output"}
+)
+
+// Family is every hash command.
+func Family(s *Settings) command.Family {
+	h := &commands{settings: s}
+	return command.Family{Name: "hash", ACL: command.ACLHash, Rows: []command.Spec{
+		{Name: "hdel", Arity: -3, Flags: command.Write | command.Fast, Keys: command.FirstArg(command.KeyRW | command.KeyDelete), Run: del},
+		{Name: "hexists", Arity: 3, Flags: read, Keys: command.FirstArg(look), Run: exists},
+		{Name: "hexpire", Arity: -6, Flags: write, Keys: command.FirstArg(update), Run: expire},
+		{Name: "hexpireat", Arity: -6, Flags: write, Keys: command.FirstArg(update), Run: expireAt},
+		{Name: "hexpiretime", Arity: -5, Flags: read, Keys: command.FirstArg(access), Run: expireTime},
+		{Name: "hget", Arity: 3, Flags: read, Keys: command.FirstArg(access), Run: get},
+		{Name: "hgetall", Arity: 2, Flags: slow, Keys: command.FirstArg(access), Tips: anyOrder, Run: getAll},
+		{Name: "hincrby", Arity: 4, Flags: write, Keys: command.FirstArg(add), Run: h.incrBy},
+		{Name: "hincrbyfloat", Arity: 4, Flags: write, Keys: command.FirstArg(add), Run: h.incrByFloat},
+		{Name: "hkeys", Arity: 2, Flags: slow, Keys: command.FirstArg(access), Tips: anyOrder, Run: keys},
+		{Name: "hlen", Arity: 2, Flags: read, Keys: command.FirstArg(look), Run: length},
+		{Name: "hmget", Arity: -3, Flags: read, Keys: command.FirstArg(access), Run: mget},
+		{Name: "hmset", Arity: -4, Flags: write, Keys: command.FirstArg(update), Run: h.mset},
+		{Name: "hpersist", Arity: -5, Flags: command.Write | command.Fast, Keys: command.FirstArg(update), Run: persist},
+		{Name: "hpexpire", Arity: -6, Flags: write, Keys: command.FirstArg(update), Run: pexpire},
+		{Name: "hpexpireat", Arity: -6, Flags: write, Keys: command.FirstArg(update), Run: pexpireAt},
+		{Name: "hpexpiretime", Arity: -5, Flags: read, Keys: command.FirstArg(access), Run: pexpireTime},
+		{Name: "hpttl", Arity: -5, Flags: read, Keys: command.FirstArg(access), Run: pttl},
+		{Name: "hrandfield", Arity: -2, Flags: slow, Keys: command.FirstArg(access), Tips: anyOutput, Run: randField},
+		{Name: "hscan", Arity: -3, Flags: slow, Keys: command.FirstArg(access), Tips: anyOutput, Run: h.scan},
+		{Name: "hset", Arity: -4, Flags: write, Keys: command.FirstArg(update), Run: h.set},
+		{Name: "hsetnx", Arity: 4, Flags: write, Keys: command.FirstArg(command.KeyRW | command.KeyInsert), Run: h.setNX},
+		{Name: "hstrlen", Arity: 3, Flags: read, Keys: command.FirstArg(look), Run: strlen},
+		{Name: "httl", Arity: -5, Flags: read, Keys: command.FirstArg(access), Run: ttl},
+		{Name: "hvals", Arity: 2, Flags: slow, Keys: command.FirstArg(access), Tips: anyOrder, Run: vals},
+	}}
+}
+
+// lookup finds the hash at the first argument for reading; the zero Value is no error.
+//
+// Errors: ErrWrongType.
+func lookup(c *command.Context) (value.Value, error) {
+	v := c.DB.Lookup(c.Args[1])
+	switch {
+	case !v.Exists():
+		c.Notify(command.EventKeyMiss, "keymiss", c.Args[1])
+	case v.Type() != value.Hash:
+		return v, protocol.ErrWrongType
+	}
+	return v, nil
+}
+
+// edit finds the hash at key for changing it; nil is no error.
+//
+// Errors: ErrWrongType.
+func edit(c *command.Context, key []byte) (*value.Edit, error) {
+	e := c.DB.Edit(key)
+	if e != nil && e.Value().Type() != value.Hash {
+		return nil, protocol.ErrWrongType
+	}
+	return e, nil
+}
+
+// bulk answers an element.
+func bulk(c *command.Context, e listpack.Element) {
+	if e.IsInt {
+		c.Reply.BulkInt(e.Int)
+	} else {
+		c.Reply.Bulk(e.Bytes)
+	}
+}

@@ -1,0 +1,259 @@
+package hash
+
+import (
+	"math"
+
+	"spindle/engine/command"
+	"spindle/engine/data/value"
+	hashes "spindle/engine/data/value/hash"
+	"spindle/protocol"
+)
+
+var (
+	errNegative     = &protocol.Error{Code: "ERR", Text: "invalid expire time, must be >= 0"}
+	errNoFields     = &protocol.Error{Code: "ERR", Text: "Mandatory argument FIELDS is missing or not at the right position"}
+	errFieldCount   = &protocol.Error{Code: "ERR", Text: "Parameter `numFields` should be greater than 0"}
+	errFieldCountOf = &protocol.Error{Code: "ERR", Text: "Number of fields must be a positive integer"}
+	errFieldsDiffer = &protocol.Error{Code: "ERR", Text: "The `numfields` parameter must match the number of arguments"}
+
+	wordHPExpireAt = []byte("HPEXPIREAT")
+	wordHDel       = []byte("HDEL")
+)
+
+// latest is the latest deadline that clients may give a field, Unix ms: the year 4199.
+const latest = 1<<46 - 1
+
+// expire is HEXPIRE key seconds [NX | XX | GT | LT] FIELDS n field [field …].
+//
+// Replies: for each field 1, 0 if the condition does not hold, 2 if the deadline has passed and the field is removed, -2 if there is no such
+// field. Errors: ErrWrongType, ErrNotInteger, a time out of range, FIELDS missing or with a wrong number.
+// Propagates: HPEXPIREAT key ms with the fields it changed, so that a replica expires them at the same instant; HDEL for each removed one.
+func expire(c *command.Context) error { return setDeadlines(c, c.Now, 1000) }
+
+// expireAt is HEXPIREAT key unix-seconds …; see expire.
+func expireAt(c *command.Context) error { return setDeadlines(c, 0, 1000) }
+
+// pexpire is HPEXPIRE key milliseconds …; see expire.
+func pexpire(c *command.Context) error { return setDeadlines(c, c.Now, 1) }
+
+// pexpireAt is HPEXPIREAT key unix-milliseconds …; see expire.
+func pexpireAt(c *command.Context) error { return setDeadlines(c, 0, 1) }
+
+// setDeadlines serves all four: the argument counts units of unitMs from base on, which is in Unix ms.
+func setDeadlines(c *command.Context, base, unitMs int64) error {
+	key := c.Args[1]
+	e, err := edit(c, key)
+	if err != nil {
+		return err
+	}
+	when, err := command.Int(c.Args[2])
+	switch {
+	case err != nil:
+		return err
+	case when < 0:
+		return errNegative
+	case when > latest/unitMs || when*unitMs > latest-base:
+		return protocol.Errorf("ERR", "invalid expire time in '%s' command", c.Spec.Full)
+	}
+	when = when*unitMs + base
+	at := 4 // where the number of fields is
+	only := conditionOf(c.Args[3])
+	if only != hashes.Always {
+		at++
+	}
+	fields, err := fieldsOf(c.Args, at, errFieldCount)
+	if err != nil {
+		return err
+	}
+	c.Reply.Array(len(fields))
+	if e == nil {
+		for range fields {
+			c.Reply.Int(int64(hashes.NoField))
+		}
+		return nil
+	}
+	d := deadlines{c: c, e: e, key: key, when: max(when, 1), only: only, passed: c.HasPassed(when)}
+	d.set(fields)
+	if d.updated > 0 && (d.updated < len(fields) || base != 0 || unitMs != 1) {
+		d.propagate(at)
+	}
+	d.end()
+	return nil
+}
+
+func conditionOf(arg []byte) hashes.Condition {
+	switch {
+	case command.Is(arg, "NX"):
+		return hashes.NX
+	case command.Is(arg, "XX"):
+		return hashes.XX
+	case command.Is(arg, "GT"):
+		return hashes.GT
+	case command.Is(arg, "LT"):
+		return hashes.LT
+	}
+	return hashes.Always
+}
+
+// fieldsOf reads FIELDS n field …, whose n is args[at].
+func fieldsOf(args [][]byte, at int, badCount error) ([][]byte, error) {
+	if !command.Is(args[at-1], "FIELDS") {
+		return nil, errNoFields
+	}
+	n, err := command.Int(args[at])
+	if err != nil || n < 1 {
+		return nil, badCount
+	}
+	if n != int64(len(args)-at-1) {
+		return nil, errFieldsDiffer
+	}
+	return args[at+1:], nil
+}
+
+// deadlines is one call that gives fields a deadline.
+type deadlines struct {
+	c        *command.Context
+	e        *value.Edit
+	key      []byte
+	when     int64
+	only     hashes.Condition
+	passed   bool // the fields are removed instead
+	updated  int
+	removed  int
+	room     [8]hashes.Outcome
+	outcomes []hashes.Outcome
+}
+
+func (d *deadlines) set(fields [][]byte) {
+	c := d.c
+	hashes.AllowDeadlines(d.e) // even if it changes nothing else, as OBJECT ENCODING shows
+	d.outcomes = d.room[:0]
+	for _, field := range fields {
+		o := hashes.Expire(d.e, field, d.when, d.only, d.passed)
+		switch o {
+		case hashes.Done:
+			d.updated++
+		case hashes.Removed:
+			d.removed++
+			c.Space.Stats.ExpiredFields++
+			c.Propagate(wordHDel, d.key, field)
+		}
+		d.outcomes = append(d.outcomes, o)
+		c.Reply.Int(int64(o))
+	}
+}
+
+// propagate sends HPEXPIREAT with the fields that were given the deadline; the number of fields is argument at of the call.
+func (d *deadlines) propagate(at int) {
+	c := d.c
+	var room [16][]byte
+	args := append(room[:0], wordHPExpireAt, d.key, c.Effects.Number(d.when))
+	args = append(args, c.Args[3:at]...)
+	args = append(args, c.Effects.Number(int64(d.updated)))
+	for i, o := range d.outcomes {
+		if o == hashes.Done {
+			args = append(args, c.Args[at+1+i])
+		}
+	}
+	c.Propagate(args...)
+}
+
+// end tells everybody of what has changed.
+func (d *deadlines) end() {
+	c := d.c
+	if d.updated+d.removed == 0 {
+		return
+	}
+	c.Changed(d.updated + d.removed)
+	if hashes.Len(d.e.Value()) == 0 {
+		c.DB.Remove(d.e)
+		c.Notify(command.EventHash, "hdel", d.key)
+		c.Notify(command.EventGeneric, "del", d.key)
+		return
+	}
+	refresh(c, d.e, d.key)
+	c.DB.Touched(d.key)
+	event := "hexpire"
+	if d.removed > 0 {
+		event = "hdel"
+	}
+	c.Notify(command.EventHash, event, d.key)
+}
+
+// persist is HPERSIST key FIELDS n field [field …].
+//
+// Replies: for each field 1, -1 if it has no deadline, -2 if there is no such field. Errors: ErrWrongType, FIELDS missing or with a wrong
+// number. Propagates as written.
+func persist(c *command.Context) error {
+	key := c.Args[1]
+	e, err := edit(c, key)
+	if err != nil {
+		return err
+	}
+	fields, err := fieldsOf(c.Args, 3, errFieldCountOf)
+	if err != nil {
+		return err
+	}
+	c.Reply.Array(len(fields))
+	changed := false
+	for _, field := range fields {
+		o := hashes.NoField
+		if e != nil {
+			o = hashes.Persist(e, field, c.Now)
+		}
+		changed = changed || o == hashes.Done
+		c.Reply.Int(int64(o))
+	}
+	if changed {
+		refresh(c, e, key)
+		done(c, key, "hpersist", 1)
+	}
+	return nil
+}
+
+// ttl is HTTL key FIELDS n field [field …]. Replies: for each field the seconds left, rounded up; -1 without a deadline, -2 without the field.
+// Errors: as persist.
+func ttl(c *command.Context) error { return left(c, c.Now, 1000) }
+
+// pttl is HPTTL: ttl in milliseconds.
+func pttl(c *command.Context) error { return left(c, c.Now, 1) }
+
+// expireTime is HEXPIRETIME: the deadline in Unix seconds, rounded up; otherwise as ttl.
+func expireTime(c *command.Context) error { return left(c, 0, 1000) }
+
+// pexpireTime is HPEXPIRETIME: expireTime in milliseconds.
+func pexpireTime(c *command.Context) error { return left(c, 0, 1) }
+
+// left answers deadlines counted from base on, in units of unitMs.
+func left(c *command.Context, base, unitMs int64) error {
+	v, err := lookup(c)
+	if err != nil {
+		return err
+	}
+	fields, err := fieldsOf(c.Args, 3, errFieldCountOf)
+	if err != nil {
+		return err
+	}
+	since := int64(math.MinInt64) // deadlines below are past
+	if v.Exists() {
+		since = c.Now
+		if v.Packed() != nil {
+			since++ // the reference is a millisecond stricter there
+		}
+	}
+	c.Reply.Array(len(fields))
+	for _, field := range fields {
+		o := int64(hashes.NoField)
+		if v.Exists() {
+			switch _, deadline, found := hashes.Get(v, field); {
+			case !found:
+			case deadline == 0:
+				o = int64(hashes.NoDeadline)
+			case deadline >= since:
+				o = (deadline - base + unitMs - 1) / unitMs
+			}
+		}
+		c.Reply.Int(o)
+	}
+	return nil
+}

@@ -1,0 +1,171 @@
+package hash
+
+import (
+	"spindle/engine/command"
+	"spindle/engine/data/listpack"
+	hashes "spindle/engine/data/value/hash"
+)
+
+// get is HGET key field. Replies: the value, or nil. Errors: ErrWrongType.
+func get(c *command.Context) error {
+	v, err := lookup(c)
+	if err != nil {
+		return err
+	}
+	if v.Exists() {
+		if val, found, _, _ := find(c, v, c.Args[1], c.Args[2]); found {
+			bulk(c, val)
+			return nil
+		}
+	}
+	c.Reply.Null()
+	return nil
+}
+
+// mget is HMGET key field [field …]. Replies: an array of values, nil for each field that is not there. Errors: ErrWrongType.
+func mget(c *command.Context) error {
+	v, err := lookup(c)
+	if err != nil {
+		return err
+	}
+	key := c.Args[1]
+	c.Reply.Array(len(c.Args) - 2)
+	lapsed, deleted := false, false
+	for _, field := range c.Args[2:] {
+		if !v.Exists() || deleted {
+			c.Reply.Null()
+			continue
+		}
+		val, deadline, found := hashes.Get(v, field)
+		switch {
+		case !found:
+			c.Reply.Null()
+		case !past(c, deadline) || c.Space.Trusting:
+			bulk(c, val)
+		default:
+			if c.Reply.Null(); removes(c) {
+				deleted = lapse(c, key, field, false)
+				v = c.DB.Peek(key)
+			}
+			lapsed = lapsed || !deleted
+		}
+	}
+	if lapsed { // one event for all; none, as in the reference, if the first of them was the only field left
+		c.Notify(command.EventHash, "hexpired", key)
+		if deleted {
+			c.Notify(command.EventGeneric, "del", key)
+		}
+	}
+	return nil
+}
+
+// exists is HEXISTS key field. Replies: 1 or 0. Errors: ErrWrongType.
+func exists(c *command.Context) error {
+	v, err := lookup(c)
+	if err != nil {
+		return err
+	}
+	n := int64(0)
+	if v.Exists() {
+		if _, found, _, _ := find(c, v, c.Args[1], c.Args[2]); found {
+			n = 1
+		}
+	}
+	c.Reply.Int(n)
+	return nil
+}
+
+// strlen is HSTRLEN key field. Replies: the length of the value, 0 if it is not there. Errors: ErrWrongType.
+func strlen(c *command.Context) error {
+	v, err := lookup(c)
+	if err != nil {
+		return err
+	}
+	n := 0
+	if v.Exists() {
+		if val, found, _, _ := find(c, v, c.Args[1], c.Args[2]); found {
+			n = val.Len()
+		}
+	}
+	c.Reply.Int(int64(n))
+	return nil
+}
+
+// length is HLEN key. Replies: the number of fields, those past their deadline and not yet removed included. Errors: ErrWrongType.
+func length(c *command.Context) error {
+	v, err := lookup(c)
+	if err != nil {
+		return err
+	}
+	n := 0
+	if v.Exists() {
+		n = hashes.Len(v)
+	}
+	c.Reply.Int(int64(n))
+	return nil
+}
+
+// what all answers of each field.
+type parts uint8
+
+const (
+	theField parts = 1 << iota
+	theValue
+)
+
+// getAll is HGETALL key. Replies: a map of fields and values. Errors: ErrWrongType.
+func getAll(c *command.Context) error { return all(c, theField|theValue) }
+
+// keys is HKEYS key. Replies: an array of fields. Errors: ErrWrongType.
+func keys(c *command.Context) error { return all(c, theField) }
+
+// vals is HVALS key. Replies: an array of values. Errors: ErrWrongType.
+func vals(c *command.Context) error { return all(c, theValue) }
+
+// all answers what is asked of all fields that are not past their deadline. How many those are is known before only if none has one.
+func all(c *command.Context, of parts) error {
+	v, err := lookup(c)
+	if err != nil {
+		return err
+	}
+	n, known, mark := 0, true, c.Reply.Mark()
+	if v.Exists() {
+		n, known = hashes.Len(v), !hashes.Volatile(v)
+	}
+	if known {
+		heading(c, of, n)
+	}
+	if !v.Exists() {
+		return nil
+	}
+	n = 0
+	hashes.All(v, func(field, val listpack.Element, deadline int64) bool {
+		if past(c, deadline) {
+			return true
+		}
+		n++
+		if of&theField != 0 {
+			bulk(c, field)
+		}
+		if of&theValue != 0 {
+			bulk(c, val)
+		}
+		return true
+	})
+	switch {
+	case known:
+	case of == theField|theValue:
+		c.Reply.MapAt(mark, n)
+	default:
+		c.Reply.ArrayAt(mark, n)
+	}
+	return nil
+}
+
+func heading(c *command.Context, of parts, n int) {
+	if of == theField|theValue {
+		c.Reply.Map(n)
+	} else {
+		c.Reply.Array(n)
+	}
+}

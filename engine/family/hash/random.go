@@ -1,0 +1,132 @@
+package hash
+
+import (
+	"math"
+
+	"spindle/engine/command"
+	"spindle/engine/data/listpack"
+	"spindle/engine/data/value"
+	hashes "spindle/engine/data/value/hash"
+	"spindle/protocol"
+)
+
+var (
+	errCount      = &protocol.Error{Code: "ERR", Text: "value is out of range, value must between -9223372036854775807 and 9223372036854775807"}
+	errCountPairs = &protocol.Error{Code: "ERR", Text: "value is out of range"}
+)
+
+// randField is HRANDFIELD key [count [WITHVALUES]].
+//
+// Replies: some field, or nil; with a count an array of so many different fields, or of -count fields any of which may come again; with
+// their values if asked (RESP3: pairs). Errors: ErrNotInteger, a count out of range, ErrSyntax, ErrWrongType.
+func randField(c *command.Context) error {
+	if len(c.Args) == 2 {
+		v, err := lookup(c)
+		if err != nil {
+			return err
+		}
+		if field, _, ok := draw(c, v); ok {
+			bulk(c, field)
+		} else {
+			c.Reply.Null()
+		}
+		return nil
+	}
+	count, err := command.Int(c.Args[2])
+	if err != nil {
+		return err
+	}
+	if count == math.MinInt64 {
+		return errCount
+	}
+	pairs := len(c.Args) == 4
+	if len(c.Args) > 4 || pairs && !command.Is(c.Args[3], "WITHVALUES") {
+		return protocol.ErrSyntax
+	}
+	if pairs && (count < -math.MaxInt64/2 || count > math.MaxInt64/2) {
+		return errCountPairs
+	}
+	v, err := lookup(c)
+	if err != nil {
+		return err
+	}
+	if v.Exists() {
+		v = lapseAll(c, v, c.Args[1])
+	}
+	if !v.Exists() || count == 0 {
+		c.Reply.Array(0)
+		return nil
+	}
+	randFields(c, v, count, pairs)
+	return nil
+}
+
+// draw is some field of v, the hash at the first argument, and its value; false if there is none.
+func draw(c *command.Context, v value.Value) (field, val listpack.Element, ok bool) {
+	if v.Exists() {
+		v = lapseAll(c, v, c.Args[1])
+	}
+	for v.Exists() {
+		field, val, deadline := hashes.Random(v, c.Space.Rand())
+		if !past(c, deadline) || !removes(c) {
+			return field, val, true
+		}
+		if lapse(c, c.Args[1], field.Bytes, true) { // lapseAll has left it because it is past by less than a tick
+			break
+		}
+		v = c.DB.Peek(c.Args[1])
+	}
+	return field, val, false
+}
+
+// randFields answers count fields of v, which has some. How many there are is known before only if none is past its deadline.
+func randFields(c *command.Context, v value.Value, count int64, pairs bool) {
+	var live func(int64) bool
+	if hashes.Volatile(v) && past(c, hashes.Least(v)) && removes(c) {
+		live = func(deadline int64) bool { return !past(c, deadline) }
+	}
+	n := max(count, -count)
+	if count > 0 {
+		n = min(n, int64(hashes.Len(v)))
+	}
+	elements := 1
+	if pairs && !c.Reply.RESP3 {
+		elements = 2
+	}
+	mark := c.Reply.Mark()
+	if live == nil {
+		c.Reply.Array(elements * int(n))
+	}
+	given := 0
+	if count > 0 {
+		hashes.Sample(v, c.Space.Rand(), int(n), live, func(field, val listpack.Element) {
+			pair(c, field, val, pairs)
+			given++
+		})
+	} else {
+		for range n {
+			field, val, ok := listpack.Element{}, listpack.Element{}, true
+			if live == nil {
+				field, val, _ = hashes.Random(v, c.Space.Rand())
+			} else if field, val, ok = draw(c, c.DB.Peek(c.Args[1])); !ok {
+				break
+			}
+			pair(c, field, val, pairs)
+			given++
+		}
+	}
+	if live != nil {
+		c.Reply.ArrayAt(mark, elements*given)
+	}
+}
+
+// pair answers a field, and its value if that is asked for too.
+func pair(c *command.Context, field, val listpack.Element, pairs bool) {
+	if pairs && c.Reply.RESP3 {
+		c.Reply.Array(2)
+	}
+	bulk(c, field)
+	if pairs {
+		bulk(c, val)
+	}
+}

@@ -1,0 +1,121 @@
+package hll
+
+import (
+	"spindle/engine/command"
+	"spindle/engine/data/keyspace"
+	"spindle/engine/data/value"
+)
+
+// add is PFADD key [element …]: a key that does not exist becomes a sketch, of nothing if no element is given.
+//
+// Replies: 1 if a register rose or the key is new, else 0. Errors: ErrWrongType, errNotSketch, errCorrupt; then nothing has changed.
+// Propagates as written, if it changed something. The deadline stays.
+func (h *commands) add(c *command.Context) error {
+	key, elements := c.Args[1], c.Args[2:]
+	v := c.DB.LookupWrite(key)
+	s, created, err := []byte(nil), !v.Exists(), error(nil)
+	if !created {
+		if s, err = sketchOf(v); err != nil {
+			return err
+		}
+	}
+	changes := 0
+	if !created && isDense(s) {
+		changes = addDense(c, v, s, elements)
+	} else if changes, err = h.addSparse(c, s, elements); err != nil {
+		return err
+	}
+	if created {
+		changes++
+		c.Notify(command.EventNew, "new", key)
+	}
+	if changes > 0 {
+		c.Changed(changes)
+		c.Notify(command.EventString, "pfadd", key)
+	}
+	c.Reply.Int(int64(min(changes, 1)))
+	return nil
+}
+
+// addDense adds elements to the dense sketch s, which v holds, and says how many registers rose. Each is written where it lies: two
+// bytes of 12 KB.
+func addDense(c *command.Context, v value.Value, s []byte, elements [][]byte) (changes int) {
+	key := c.Args[1]
+	for _, e := range elements {
+		index, rank := locate(e)
+		if register(s[headerSize:], index) >= rank {
+			continue
+		}
+		changes++
+		bytes, p := withRegister(s[headerSize:], index, rank)
+		c.DB.Patch(key, v, headerSize+p.at, bytes[:p.size])
+		v = c.DB.Peek(key)
+		s, _ = v.Contiguous() // under a view it has moved
+	}
+	if changes == 0 {
+		return 0
+	}
+	if _, ok := cached(s); ok {
+		last := [1]byte{s[headerSize-1] | outOfDate>>56}
+		c.DB.Patch(key, v, headerSize-1, last[:])
+	}
+	c.DB.Touch(key)
+	return changes
+}
+
+// addSparse adds elements to the sparse sketch s, or to a new one if s is nil, which becomes dense when it must, and says how many
+// registers rose.
+func (h *commands) addSparse(c *command.Context, s []byte, elements [][]byte) (changes int, err error) {
+	copied := s == nil
+	if copied {
+		s = append(h.room[:0], empty...)
+		h.room = s
+		outdate(s)
+	}
+	for _, e := range elements {
+		index, rank := locate(e)
+		if isDense(s) {
+			if register(s[headerSize:], index) < rank {
+				setRegister(s[headerSize:], index, rank)
+				changes++
+			}
+			continue
+		}
+		r, ok := find(s, start, index)
+		if !ok {
+			return 0, errCorrupt
+		}
+		if r.rank >= int(rank) {
+			continue
+		}
+		if !copied {
+			s, copied = append(h.room[:0], s...), true
+			h.room = s
+		}
+		if s, err = h.raise(s, r, index, rank); err != nil {
+			return 0, err
+		}
+		changes++
+	}
+	if copied {
+		c.DB.SetRaw(c.Args[1], s, keyspace.KeepTTL)
+	}
+	return changes, nil
+}
+
+// raise raises a register of the sparse sketch s, which lies in h.room, and answers with s or with the dense sketch that it had to
+// become, in h.dense. Errors: errCorrupt.
+func (h *commands) raise(s []byte, r run, index int, rank byte) ([]byte, error) {
+	s, ok := raise(s, r, index, rank, h.settings.SparseMax.Get())
+	h.room = s
+	if ok {
+		return s, nil
+	}
+	if !toDense(&h.dense, s) {
+		return nil, errCorrupt
+	}
+	s = h.dense[:]
+	setRegister(s[headerSize:], index, rank)
+	outdate(s)
+	return s, nil
+}

@@ -1,0 +1,86 @@
+package hll
+
+import "encoding/binary"
+
+// A dense body is 16384 registers of 6 bits, in order, each from the lowest free bit of its byte upwards:
+//
+//	byte      0          1          2          3
+//	      +----------+----------+----------+----------+--
+//	bits  | 11000000 | 22221111 | 33333322 | 55444444 |     the digit is the register's index; high bits left
+//	      +----------+----------+----------+----------+--
+//
+// Eight registers are six bytes: spread gives each of them a byte of a word, gather packs them again.
+const denseBody = registerCount * 6 / 8
+
+// A pair is the one or two bytes in which a register lies.
+type pair struct{ at, size int }
+
+func pairOf(index int) (p pair, shift int) {
+	bit := index * 6
+	p = pair{bit >> 3, 1}
+	if shift = bit & 7; shift > 2 {
+		p.size = 2
+	}
+	return p, shift
+}
+
+// register is what register index of a dense body holds.
+func register(body []byte, index int) byte {
+	p, shift := pairOf(index)
+	x := uint(body[p.at])
+	if p.size == 2 {
+		x |= uint(body[p.at+1]) << 8
+	}
+	return byte(x>>shift) & 63
+}
+
+// withRegister is the bytes of a dense body that hold register index, as they are when it holds rank: size of them belong at offset at.
+func withRegister(body []byte, index int, rank byte) (bytes [2]byte, p pair) {
+	p, shift := pairOf(index)
+	x := uint(body[p.at])
+	if p.size == 2 {
+		x |= uint(body[p.at+1]) << 8
+	}
+	x = x&^(63<<shift) | uint(rank)<<shift
+	return [2]byte{byte(x), byte(x >> 8)}, p
+}
+
+// setRegister makes register index of a dense body hold rank.
+func setRegister(body []byte, index int, rank byte) {
+	bytes, p := withRegister(body, index, rank)
+	copy(body[p.at:], bytes[:p.size])
+}
+
+// spread gives the eight 6-bit registers in the low 48 bits of x a byte each. What is above does not matter.
+func spread(x uint64) uint64 {
+	x = x&0x0000_0000_00FF_FFFF | x<<8&0x00FF_FFFF_0000_0000
+	x = x&0x0000_0FFF_0000_0FFF | x<<4&0x0FFF_0000_0FFF_0000
+	return x&0x003F_003F_003F_003F | x<<2&0x3F00_3F00_3F00_3F00
+}
+
+// gather is the inverse of spread: eight bytes of at most 63 become 48 bits.
+func gather(x uint64) uint64 {
+	x = x&0x003F_003F_003F_003F | x&0x3F00_3F00_3F00_3F00>>2
+	x = x&0x0000_0FFF_0000_0FFF | x&0x0FFF_0000_0FFF_0000>>4
+	return x&0x0000_0000_00FF_FFFF | x&0x00FF_FFFF_0000_0000>>8
+}
+
+// words is how often eight registers there are.
+const words = registerCount / 8
+
+// load is the i-th eight registers of a dense body, for spread. The last six bytes are read from two bytes earlier: a word has eight.
+func load(body []byte, i int) uint64 {
+	if i == words-1 {
+		return binary.LittleEndian.Uint64(body[denseBody-8:]) >> 16
+	}
+	return binary.LittleEndian.Uint64(body[i*6:])
+}
+
+// addRegisters adds what a dense body holds to a histogram of ranks.
+func addRegisters(h *histogram, body []byte) {
+	var c counter
+	for i := range words {
+		c.add(spread(load(body, i)))
+	}
+	c.into(h)
+}

@@ -1,0 +1,84 @@
+package hll
+
+import (
+	"encoding/binary"
+
+	"spindle/engine/data/value"
+	"spindle/protocol"
+)
+
+// A sketch is what a HyperLogLog key holds, a string that clients may GET and SET:
+//
+//	0      4     5       8             16
+//	+------+-----+-------+-------------+-- ~ --+
+//	| HYLL | enc | 0 0 0 | cardinality | body  |   enc: 0 dense, 1 sparse
+//	+------+-----+-------+-------------+-- ~ --+   cardinality: the last estimate; bit 63 says that it is out of date
+//	         u8    3 u8    u64 LE
+//
+// I1. A dense body (dense.go) is exactly 12288 bytes.
+// I2. A sparse body (sparse.go) says what each of the 16384 registers holds, once, and ends with the last.
+//
+// A client can write anything into a string, so that nothing but what sketchOf has looked at is known of one: the magic, the encoding
+// and I1. I2 is found out by walking the body. The format is Redis's, and files, replicas and DUMP carry it byte for byte.
+const (
+	headerSize  = 16
+	atEncoding  = 4
+	atEstimate  = 8
+	denseSize   = headerSize + denseBody
+	longestBody = 2 * registerCount // sparse: an opcode has at most two bytes and says at least one register
+
+	encodingDense  = 0
+	encodingSparse = 1
+
+	outOfDate = 1 << 63
+
+	precision     = 14
+	registerCount = 1 << precision
+)
+
+var (
+	errNotSketch = &protocol.Error{Code: "WRONGTYPE", Text: "Key is not a valid HyperLogLog string value."}
+	errCorrupt   = &protocol.Error{Code: "INVALIDOBJ", Text: "Corrupted HLL object detected"}
+)
+
+// empty is the sketch of nothing: one run of 16384 zeros. Its estimate, 0, is right.
+const empty = "HYLL\x01\x00\x00\x00" + "\x00\x00\x00\x00\x00\x00\x00\x00" + "\x7f\xff"
+
+// sketchOf is the sketch that v, which exists, holds, in place.
+//
+// Lifetime: as v's. Errors: ErrWrongType, errNotSketch, errCorrupt for one that is too long to be right.
+func sketchOf(v value.Value) ([]byte, error) {
+	if v.Type() != value.String {
+		return nil, protocol.ErrWrongType
+	}
+	if v.Len() < headerSize {
+		return nil, errNotSketch
+	}
+	var scratch [headerSize]byte
+	head := v.Range(0, headerSize, scratch[:0])
+	if string(head[:atEncoding]) != "HYLL" || head[atEncoding] > encodingSparse {
+		return nil, errNotSketch
+	}
+	if isDense(head) && v.Len() != denseSize {
+		return nil, errNotSketch
+	}
+	if v.Len() > headerSize+longestBody {
+		return nil, errCorrupt
+	}
+	s, ok := v.Contiguous()
+	if !ok {
+		return nil, errNotSketch // an integer
+	}
+	return s, nil
+}
+
+func isDense(s []byte) bool { return s[atEncoding] == encodingDense }
+
+// cached is the estimate that s carries, if it is of what s holds now.
+func cached(s []byte) (n uint64, ok bool) {
+	n = binary.LittleEndian.Uint64(s[atEstimate:])
+	return n, n&outOfDate == 0
+}
+
+// outdate says in s that its estimate is not of what it holds now.
+func outdate(s []byte) { s[headerSize-1] |= outOfDate >> 56 }

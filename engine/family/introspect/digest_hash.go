@@ -1,0 +1,24 @@
+package introspect
+
+import (
+	packed "spindle/engine/data/listpack"
+	"spindle/engine/data/value"
+	hashes "spindle/engine/data/value/hash"
+)
+
+// digestHash takes in the fields, which have no order: of each the field, then the value, and the mark of a deadline.
+func digestHash(d *digest, v value.Value, scratch []byte) []byte {
+	hashes.All(v, func(field, val packed.Element, deadline int64) bool {
+		var e digest
+		scratch = field.Append(scratch[:0])
+		e.mix(scratch)
+		scratch = val.Append(scratch[:0])
+		e.mix(scratch)
+		if deadline != 0 {
+			e.xor([]byte("!!hexpire!!"))
+		}
+		d.xor(e[:])
+		return true
+	})
+	return scratch
+}

@@ -1,0 +1,226 @@
+package keys
+
+import (
+	"math"
+
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/engine/data/listpack"
+	"spindle/engine/data/value"
+	"spindle/engine/data/value/list"
+	"spindle/engine/data/value/set"
+	"spindle/engine/data/value/zset"
+	"spindle/internal/number"
+	"spindle/protocol"
+)
+
+// Sorting is SORT and SORT_RO, which ACL counts to the types they read instead of to the keyspace.
+var Sorting = command.Family{Name: "generic", ACL: command.ACLSet | command.ACLSortedSet | command.ACLList | command.ACLDangerous, Rows: []command.Spec{
+	{Name: "sort", Arity: -2, Flags: command.Write | command.DenyOOM, Keys: []command.KeySpec{sorted, patterns, destination}, GetKeys: sortKeys, Run: sort},
+	{Name: "sort_ro", Arity: -2, Flags: command.ReadOnly, Keys: []command.KeySpec{sorted, patterns}, GetKeys: sortReadKeys, Run: sortRead},
+}}
+
+var (
+	sorted   = command.KeySpec{Flags: access, Index: 1, LastKey: 0, Step: 1}
+	patterns = command.KeySpec{Flags: access, Unknown: true,
+		Notes: "For the optional BY/GET keyword. It is marked 'unknown' because the key names derive from the content of the key we sort"}
+	destination = command.KeySpec{Flags: command.KeyOW | command.KeyUpdate, Unknown: true,
+		Notes: "For the optional STORE keyword. It is marked 'unknown' because the keyword can appear anywhere in the argument array"}
+)
+
+var errNotDouble = &protocol.Error{Code: "ERR", Text: "One or more scores can't be converted into double"}
+
+// sort is SORT key [BY pattern] [LIMIT offset count] [GET pattern …] [ASC|DESC] [ALPHA] [STORE destination].
+//
+// Replies: an array of elements, or of what the GET patterns lead to, nil where that is nothing; with STORE their number. Errors:
+// ErrWrongType, ErrSyntax, ErrNotInteger, "One or more scores can't be converted into double". Propagates as written.
+//
+// One turn, as long as the elements are many; elements are read where they lie, and with LIMIT only what it asks for is put in order.
+func sort(c *command.Context) error { return sortElements(c, true) }
+
+// sortRead is SORT_RO: SORT without STORE.
+func sortRead(c *command.Context) error { return sortElements(c, false) }
+
+// sortOptions is what stands behind SORT's key.
+type sortOptions struct {
+	by            *pattern // nil: elements by themselves
+	unsorted      bool     // BY named a pattern without a star: elements stay in the order they have
+	offset, count int64    // count -1: all
+	gets          []pattern
+	desc, alpha   bool
+	store         []byte // nil: reply
+}
+
+func (o *sortOptions) parse(args [][]byte, mayStore bool) (err error) {
+	o.count = -1
+	for i := 0; i < len(args); i++ {
+		left := len(args) - i - 1
+		switch {
+		case command.Is(args[i], "ASC"):
+			o.desc = false
+		case command.Is(args[i], "DESC"):
+			o.desc = true
+		case command.Is(args[i], "ALPHA"):
+			o.alpha = true
+		case command.Is(args[i], "LIMIT") && left >= 2:
+			if o.offset, err = command.Int(args[i+1]); err != nil {
+				return err
+			}
+			if o.count, err = command.Int(args[i+2]); err != nil {
+				return err
+			}
+			i += 2
+		case command.Is(args[i], "STORE") && left >= 1 && mayStore:
+			i++
+			o.store = args[i]
+		case command.Is(args[i], "BY") && left >= 1:
+			i++
+			by := patternOf(args[i])
+			o.by = &by
+			o.unsorted = o.unsorted || !by.starred // one such BY is enough, also if another comes behind
+		case command.Is(args[i], "GET") && left >= 1:
+			i++
+			o.gets = append(o.gets, patternOf(args[i]))
+		default:
+			return protocol.ErrSyntax
+		}
+	}
+	return nil
+}
+
+// window is which of n elements LIMIT asks for: [from, to).
+func (o *sortOptions) window(n int) (from, to int) {
+	all := int64(n)
+	start := min(max(o.offset, 0), all)
+	if count := min(max(o.count, -1), all); count >= 0 {
+		return int(start), int(min(start+count, all))
+	}
+	return int(start), n
+}
+
+func sortElements(c *command.Context, mayStore bool) error {
+	var o sortOptions
+	if err := o.parse(c.Args[2:], mayStore); err != nil {
+		return err
+	}
+	v := c.DB.Lookup(c.Args[1])
+	if !v.Exists() {
+		c.Notify(command.EventKeyMiss, "keymiss", c.Args[1])
+	}
+	switch v.Type() {
+	case value.None, value.List, value.Set, value.ZSet:
+	default:
+		return protocol.ErrWrongType
+	}
+	if o.unsorted && v.Type() == value.Set && (o.store != nil || c.Client.Is(client.InScript)) {
+		o.unsorted, o.alpha, o.by = false, true, nil // what is kept, or decides what a script does, is the same everywhere
+	}
+	from, to := o.window(sortableLen(v))
+	out := sortOutput{c: c, gets: o.gets}
+	if o.store != nil {
+		out.store(c.Settings.Lists.Limits())
+	} else {
+		c.Reply.Array((to - from) * max(len(o.gets), 1))
+	}
+	if o.unsorted {
+		passElements(v, from, to, o.desc, func(el listpack.Element) bool {
+			var scratch [number.MaxIntLen]byte
+			out.element(el.Text(scratch[:]))
+			return true
+		})
+	} else {
+		order := ordering{c: c, alpha: o.alpha, by: o.by, desc: o.desc}
+		items, ok := order.sort(v, from, to)
+		if !ok {
+			return errNotDouble
+		}
+		for i := range items {
+			out.element(bytesOf(items[i].text))
+		}
+	}
+	if o.store != nil {
+		c.Reply.Int(int64(out.keep(o.store)))
+	}
+	return nil
+}
+
+// sortableLen is the number of elements of a list, set or sorted set, 0 if there is none.
+func sortableLen(v value.Value) int {
+	switch v.Type() {
+	case value.List:
+		return list.Len(v)
+	case value.Set:
+		r := set.Read(v)
+		return r.Len()
+	case value.ZSet:
+		return zset.Len(v)
+	}
+	return 0
+}
+
+// passElements passes elements [from, to) of a list, set or sorted set, in its own order, or from its end backwards. A set has no order.
+func passElements(v value.Value, from, to int, backwards bool, yield func(listpack.Element) bool) {
+	n := to - from
+	if n <= 0 {
+		return
+	}
+	switch v.Type() {
+	case value.List:
+		var walk list.Cursor
+		if backwards {
+			walk.Seek(v, list.Len(v)-1-from, list.Head)
+		} else {
+			walk.Seek(v, from, list.Tail)
+		}
+		for el, ok := walk.Next(); ok && n > 0 && yield(el); n-- {
+			el, ok = walk.Next()
+		}
+	case value.Set:
+		r, at := set.Read(v), 0
+		r.All(func(el listpack.Element) bool {
+			at++
+			return at <= from || yield(el) && at < to
+		})
+	case value.ZSet:
+		if backwards {
+			from = zset.Len(v) - 1 - from
+		}
+		zset.Each(v, from, n, backwards, func(member listpack.Element, _ float64) bool { return yield(member) })
+	}
+}
+
+// sortKeys finds the keys of SORT: the one that is sorted, and where the last STORE leads.
+func sortKeys(args [][]byte) ([]command.KeyPosition, error) {
+	keys := []command.KeyPosition{{Index: 1, Flags: access}}
+	for i := 2; i < len(args); i++ {
+		switch {
+		case command.Is(args[i], "LIMIT"):
+			i += 2
+		case command.Is(args[i], "GET"), command.Is(args[i], "BY"):
+			i++
+		case command.Is(args[i], "STORE") && i+1 < len(args):
+			keys = append(keys[:1], command.KeyPosition{Index: i + 1, Flags: command.KeyOW | command.KeyUpdate})
+		}
+	}
+	return keys, nil
+}
+
+func sortReadKeys([][]byte) ([]command.KeyPosition, error) {
+	return []command.KeyPosition{{Index: 1, Flags: access}}, nil
+}
+
+// leastNormal bounds the doubles that C reports as out of range although they are not zero.
+const leastNormal = 0x1p-1022
+
+// weight is text as SORT reads a number: as strtod up to a NUL, blanks in front and no text at all allowed.
+func weight(text string) (f float64, ok bool) {
+	b := untilNUL(bytesOf(text))
+	if len(b) == 0 {
+		return 0, true
+	}
+	for len(b) > 0 && (b[0] == ' ' || b[0]-'\t' <= '\r'-'\t') {
+		b = b[1:]
+	}
+	f, ok = number.ParseDouble(b)
+	return f, ok && (f == 0 || math.Abs(f) >= leastNormal)
+}

@@ -1,0 +1,167 @@
+package list
+
+import (
+	"math"
+
+	"spindle/engine/command"
+	"spindle/engine/data/listpack"
+	"spindle/engine/data/value"
+	"spindle/engine/data/value/list"
+	"spindle/protocol"
+)
+
+var (
+	errNotPositive = &protocol.Error{Code: "ERR", Text: "value is out of range, must be positive"}
+	errNumKeys     = &protocol.Error{Code: "ERR", Text: "numkeys should be greater than 0"}
+	errCount       = &protocol.Error{Code: "ERR", Text: "count should be greater than 0"}
+)
+
+// lPop is LPOP key [count].
+//
+// Replies: the element, nil for no list; with a count an array of up to so many, a nil array for no list.
+// Errors: ErrWrongType, ErrNotInteger, "value is out of range, must be positive". Propagates as written.
+func lPop(c *command.Context) error { return pop(c, list.Head) }
+
+// rPop is RPOP key [count]; see lPop.
+func rPop(c *command.Context) error { return pop(c, list.Tail) }
+
+func pop(c *command.Context, end list.End) error {
+	key, n := c.Args[1], int64(-1)
+	switch {
+	case len(c.Args) > 3:
+		return command.ErrArity(c.Spec)
+	case len(c.Args) == 3:
+		var err error
+		if n, err = command.Int(c.Args[2]); err != nil || n < 0 {
+			return errNotPositive
+		}
+	}
+	e, err := edit(c, key)
+	switch {
+	case err != nil:
+		return err
+	case e == nil && n < 0:
+		c.Reply.Null()
+	case e == nil:
+		c.Reply.NullArray()
+	case n < 0:
+		popOne(c, e, key, end)
+	case n == 0:
+		c.Reply.Array(0)
+	default:
+		popMany(c, e, key, end, n)
+	}
+	return nil
+}
+
+// popOne answers the element at an end and takes it out.
+func popOne(c *command.Context, e *value.Edit, key []byte, end list.End) {
+	reply(c.Reply, list.First(e.Value(), end))
+	list.Pop(e, c.Settings.Lists.Limits(), end, 1)
+	removed(c, e, key, popped(end), 1)
+}
+
+// popMany answers an array of up to most elements at an end, from there on inwards, takes them out and says how many they are.
+func popMany(c *command.Context, e *value.Edit, key []byte, end list.End, most int64) (n int) {
+	v := e.Value()
+	all := list.Len(v)
+	n = int(min(most, int64(all)))
+	c.Reply.Array(n)
+	if end == list.Head {
+		replyElements(c.Reply, v, 0, n, list.Tail)
+	} else {
+		replyElements(c.Reply, v, all-1, n, list.Head)
+	}
+	list.Pop(e, c.Settings.Lists.Limits(), end, n)
+	removed(c, e, key, popped(end), n)
+	return n
+}
+
+// reply answers one element.
+func reply(r *protocol.Reply, el listpack.Element) {
+	if el.IsInt {
+		r.BulkInt(el.Int)
+	} else {
+		r.Bulk(el.Bytes)
+	}
+}
+
+// replyElements answers n elements, from one on in a direction.
+func replyElements(r *protocol.Reply, v value.Value, from, n int, towards list.End) {
+	var walk list.Cursor
+	walk.Seek(v, from, towards)
+	for ; n > 0; n-- {
+		el, _ := walk.Next()
+		reply(r, el)
+	}
+}
+
+// lMPop is LMPOP numkeys key [key …] LEFT|RIGHT [COUNT count].
+//
+// Replies: the first key that is a list, and an array of up to count elements of it; a nil array if there is none.
+// Errors: "numkeys should be greater than 0", "count should be greater than 0", ErrSyntax, ErrWrongType.
+// Propagates: LPOP or RPOP key count.
+func lMPop(c *command.Context) error {
+	m, err := parseMultiple(c, 1)
+	if err != nil {
+		return err
+	}
+	if done, err := m.try(c); done || err != nil {
+		return err
+	}
+	c.Reply.NullArray()
+	return nil
+}
+
+// A multiple is what LMPOP and BLMPOP are asked for.
+type multiple struct {
+	keys  [][]byte
+	end   list.End
+	count int64
+}
+
+// parseMultiple reads numkeys, which is argument at, and what is behind it.
+func parseMultiple(c *command.Context, at int) (m multiple, err error) {
+	args := c.Args
+	n, err := command.Int(args[at])
+	if err != nil || n < 1 {
+		return m, errNumKeys
+	}
+	if n > math.MaxInt32 || at+1+int(n) >= len(args) {
+		return m, protocol.ErrSyntax
+	}
+	where := at + 1 + int(n)
+	m.keys, m.count = args[at+1:where], -1
+	if m.end, err = endOf(args[where]); err != nil {
+		return m, err
+	}
+	for i := where + 1; i < len(args); i++ {
+		if m.count >= 0 || !command.Is(args[i], "COUNT") || i+1 == len(args) {
+			return m, protocol.ErrSyntax
+		}
+		i++
+		if m.count, err = command.Int(args[i]); err != nil || m.count < 1 {
+			return m, errCount
+		}
+	}
+	m.count = max(m.count, 1)
+	return m, nil
+}
+
+// try pops from the first key that is there; done says that there was one.
+func (m *multiple) try(c *command.Context) (done bool, err error) {
+	for _, key := range m.keys {
+		e, err := edit(c, key)
+		if err != nil {
+			return false, err
+		}
+		if e != nil {
+			c.Reply.Array(2)
+			c.Reply.Bulk(key)
+			n := popMany(c, e, key, m.end, m.count)
+			c.Propagate(wordPop(m.end), key, c.Effects.Number(int64(n)))
+			return true, nil
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,38 @@
+package list
+
+import (
+	"spindle/engine/command"
+	"spindle/engine/data/value/list"
+)
+
+// lPush is LPUSH key element [element …]: one after the other, so that the last is the first of the list.
+//
+// Replies: the length after it. Errors: ErrWrongType. Propagates as written.
+func lPush(c *command.Context) error { return pushAll(c, list.Head, false) }
+
+// rPush is RPUSH key element [element …]; see lPush.
+func rPush(c *command.Context) error { return pushAll(c, list.Tail, false) }
+
+// lPushX is LPUSHX key element [element …]: LPUSH if there is such a list. Replies: the length after it, 0 if there is none.
+func lPushX(c *command.Context) error { return pushAll(c, list.Head, true) }
+
+// rPushX is RPUSHX key element [element …]; see lPushX.
+func rPushX(c *command.Context) error { return pushAll(c, list.Tail, true) }
+
+func pushAll(c *command.Context, end list.End, ifThere bool) error {
+	key, elements := c.Args[1], c.Args[2:]
+	e, err := edit(c, key)
+	if err != nil {
+		return err
+	}
+	if e == nil && ifThere {
+		c.Reply.Int(0)
+		return nil
+	}
+	e = push(c, e, key, end, elements)
+	c.Reply.Int(int64(list.Len(e.Value())))
+	c.DB.Touched(key)
+	c.Changed(len(elements))
+	c.Notify(command.EventList, pushed(end), key)
+	return nil
+}

@@ -1,0 +1,202 @@
+package list
+
+import (
+	"math"
+
+	"spindle/engine/command"
+	"spindle/engine/data/value/list"
+	"spindle/protocol"
+)
+
+// lLen is LLEN key. Replies: the length, 0 for no list. Errors: ErrWrongType.
+func lLen(c *command.Context) error {
+	v, err := find(c, c.Args[1])
+	if err != nil {
+		return err
+	}
+	n := 0
+	if v.Exists() {
+		n = list.Len(v)
+	}
+	c.Reply.Int(int64(n))
+	return nil
+}
+
+// lIndex is LINDEX key index, which counts from the end if negative. Replies: the element, or nil. Errors: ErrWrongType, ErrNotInteger.
+func lIndex(c *command.Context) error {
+	v, err := find(c, c.Args[1])
+	if err != nil {
+		return err
+	}
+	if !v.Exists() {
+		c.Reply.Null()
+		return nil
+	}
+	index, err := command.Int(c.Args[2])
+	if err != nil {
+		return err
+	}
+	if el, ok := list.At(v, index); ok {
+		reply(c.Reply, el)
+	} else {
+		c.Reply.Null()
+	}
+	return nil
+}
+
+// lRange is LRANGE key start stop, both counting from the end if negative. Replies: an array. Errors: ErrNotInteger, ErrWrongType.
+func lRange(c *command.Context) error {
+	start, stop, err := bounds(c)
+	if err != nil {
+		return err
+	}
+	v, err := find(c, c.Args[1])
+	if err != nil {
+		return err
+	}
+	from, n := 0, 0
+	if v.Exists() {
+		from, n = clip(start, stop, list.Len(v))
+	}
+	c.Reply.Array(n)
+	if n > 0 {
+		replyElements(c.Reply, v, from, n, list.Tail)
+	}
+	return nil
+}
+
+// bounds reads the two indices of LRANGE and LTRIM.
+//
+// Errors: ErrNotInteger.
+func bounds(c *command.Context) (start, stop int64, err error) {
+	if start, err = command.Int(c.Args[2]); err == nil {
+		stop, err = command.Int(c.Args[3])
+	}
+	return start, stop, err
+}
+
+// clip is the n elements from one on that two indices mean in a list of so many.
+func clip(start, stop int64, length int) (from, n int) {
+	all := int64(length)
+	if start < 0 {
+		start = max(start+all, 0)
+	}
+	if stop < 0 {
+		stop += all
+	}
+	stop = min(stop, all-1)
+	if start > stop {
+		return 0, 0
+	}
+	return int(start), int(stop - start + 1)
+}
+
+var (
+	errRank      = &protocol.Error{Code: "ERR", Text: "RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start from the end of the list"}
+	errMany      = &protocol.Error{Code: "ERR", Text: "COUNT can't be negative"}
+	errMaxLen    = &protocol.Error{Code: "ERR", Text: "MAXLEN can't be negative"}
+	errSymmetric = &protocol.Error{Code: "ERR", Text: "value is out of range, value must between -9223372036854775807 and 9223372036854775807"}
+)
+
+// symmetric reads an integer that has a negative: all but one.
+//
+// Errors: ErrNotInteger, "value is out of range, …".
+func symmetric(arg []byte) (int64, error) {
+	n, err := command.Int(arg)
+	if err == nil && n == math.MinInt64 {
+		err = errSymmetric
+	}
+	return n, err
+}
+
+// A search is LPOS's options.
+type search struct {
+	rank, count, maxLen int64 // count -1: one index, or nil, instead of an array
+}
+
+func (s *search) parse(args [][]byte) (err error) {
+	s.rank, s.count = 1, -1
+	for i := 0; i < len(args); i += 2 {
+		if i+1 == len(args) {
+			return protocol.ErrSyntax
+		}
+		switch arg := args[i+1]; {
+		case command.Is(args[i], "RANK"):
+			if s.rank, err = symmetric(arg); err != nil {
+				return err
+			}
+			if s.rank == 0 {
+				return errRank
+			}
+		case command.Is(args[i], "COUNT"):
+			if s.count, err = command.Int(arg); err != nil || s.count < 0 {
+				return errMany
+			}
+		case command.Is(args[i], "MAXLEN"):
+			if s.maxLen, err = command.Int(arg); err != nil || s.maxLen < 0 {
+				return errMaxLen
+			}
+		default:
+			return protocol.ErrSyntax
+		}
+	}
+	return nil
+}
+
+// lPos is LPOS key element [RANK rank] [COUNT matches] [MAXLEN len].
+//
+// Replies: the index of the rank-th match, from the end if rank is negative, or nil; with COUNT an array of so many from there on, 0 for
+// all. MAXLEN bounds how many elements are looked at.
+// Errors: ErrSyntax, those of the options, ErrWrongType.
+func lPos(c *command.Context) error {
+	var s search
+	if err := s.parse(c.Args[3:]); err != nil {
+		return err
+	}
+	v, err := find(c, c.Args[1])
+	if err != nil {
+		return err
+	}
+	all := 0
+	if v.Exists() {
+		all = list.Len(v)
+	}
+	mark, found := c.Reply.Mark(), 0
+	if all > 0 {
+		from, towards, rank := 0, list.Tail, s.rank
+		if rank < 0 {
+			from, towards, rank = all-1, list.Head, -rank
+		}
+		most := int64(all)
+		if s.maxLen > 0 {
+			most = min(most, s.maxLen)
+		}
+		want := list.TextOf(c.Args[2])
+		var walk list.Cursor
+		walk.Seek(v, from, towards)
+		for i := int64(0); i < most; i++ {
+			el, _ := walk.Next()
+			if !want.Is(el) {
+				continue
+			}
+			if rank--; rank > 0 {
+				continue
+			}
+			index := i
+			if towards == list.Head {
+				index = int64(all) - 1 - i
+			}
+			c.Reply.Int(index)
+			if found++; s.count < 0 || int64(found) == s.count {
+				break
+			}
+		}
+	}
+	switch {
+	case s.count >= 0:
+		c.Reply.ArrayAt(mark, found)
+	case found == 0:
+		c.Reply.Null()
+	}
+	return nil
+}

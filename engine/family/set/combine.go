@@ -1,0 +1,406 @@
+package set
+
+import (
+	"math"
+	"slices"
+
+	"spindle/engine/command"
+	"spindle/engine/data/value"
+	"spindle/engine/data/value/set"
+	"spindle/protocol"
+)
+
+// A source is one of the sets that are combined.
+type source struct {
+	v value.Value // the zero Value: no key, an empty set
+	r set.Reader
+	n int
+}
+
+// gather finds the sources at keys.
+//
+// Errors: ErrWrongType.
+func (s *commands) gather(c *command.Context, keys [][]byte) error {
+	s.sources = s.sources[:0]
+	expire := c.DB.Volatile() != 0
+	for _, key := range keys {
+		v, err := lookup(c, key)
+		if err != nil {
+			return err
+		}
+		r := set.Read(v)
+		s.sources = append(s.sources, source{v, r, r.Len()})
+	}
+	if expire { // anew: a lookup that removes what has expired ends the values found before
+		for i, key := range keys {
+			v := c.DB.Peek(key)
+			r := set.Read(v)
+			s.sources[i] = source{v, r, r.Len()}
+		}
+	}
+	return nil
+}
+
+// done lets go of what a call has put into the shared room.
+func (s *commands) done() {
+	s.sources, s.others = release(s.sources), release(s.others)
+}
+
+// against makes s.others the sets of sources.
+func (s *commands) against(sources []source) {
+	s.others = s.others[:0]
+	for i := range sources {
+		s.others = append(s.others, sources[i].r)
+	}
+}
+
+// answerLater passes a yield to f that answers each member, and puts the head of the reply in front of them.
+func answerLater(c *command.Context, f func(yield func(set.Element) bool)) {
+	reply := c.Reply
+	mark, n := reply.Mark(), 0
+	f(func(e set.Element) bool {
+		answer(reply, e)
+		n++
+		return true
+	})
+	reply.SetAt(mark, n)
+}
+
+// answerBuilt answers the members of what was built, and ends it.
+func (s *commands) answerBuilt(c *command.Context) {
+	r := s.building.Reader()
+	c.Reply.Set(r.Len())
+	answerAll(c, &r)
+	s.building.Discard()
+}
+
+// storeBuilt makes what was built the value of key, or removes key if that is nothing, and answers how many members there are.
+func (s *commands) storeBuilt(c *command.Context, key []byte, event string) {
+	n := s.building.Len()
+	if n == 0 {
+		s.building.Discard()
+		storeNothing(c, key)
+		return
+	}
+	if put(c, key, &s.building) {
+		c.Notify(command.EventNew, "new", key)
+	}
+	c.Changed(1)
+	c.Notify(command.EventSet, event, key)
+	c.Reply.Int(int64(n))
+}
+
+func storeNothing(c *command.Context, key []byte) {
+	if c.DB.Delete(key) {
+		c.Changed(1)
+		c.Notify(command.EventGeneric, "del", key)
+	}
+	c.Reply.Int(0)
+}
+
+// begin begins to build a result.
+func (s *commands) begin(c *command.Context, enc value.Encoding, n int) {
+	s.building.Begin(c.Space.Store(), c.Settings.Sets.Limits(), enc, n)
+}
+
+// inter is SINTER key [key …]. Replies: a set. Errors: ErrWrongType.
+//
+// Cost: for each member of the smallest set a lookup in each other, until one does not have it.
+func (s *commands) inter(c *command.Context) error {
+	smallest, err := s.narrow(c, c.Args[1:])
+	if err != nil {
+		return err
+	}
+	if smallest == nil {
+		c.Reply.Set(0)
+		return nil
+	}
+	answerLater(c, func(yield func(set.Element) bool) { smallest.Filter(s.others, true, yield) })
+	s.done()
+	return nil
+}
+
+// narrow finds what SINTER and its kin work on: the smallest of the sets at keys, and in s.others the rest, the smaller ones first. nil: one
+// of them is empty.
+//
+// Errors: ErrWrongType.
+func (s *commands) narrow(c *command.Context, keys [][]byte) (*set.Reader, error) {
+	if err := s.gather(c, keys); err != nil {
+		return nil, err
+	}
+	for i := range s.sources {
+		if s.sources[i].n == 0 {
+			return nil, nil
+		}
+	}
+	slices.SortStableFunc(s.sources, func(a, b source) int { return a.n - b.n })
+	first := &s.sources[0]
+	others := slices.DeleteFunc(s.sources[1:], func(o source) bool { return o.v == first.v })
+	s.against(others)
+	return &first.r, nil
+}
+
+// interStore is SINTERSTORE destination key [key …]. Replies: how many members. Errors: ErrWrongType. Propagates as written.
+func (s *commands) interStore(c *command.Context) error {
+	smallest, err := s.narrow(c, c.Args[2:])
+	if err != nil {
+		return err
+	}
+	if smallest == nil {
+		storeNothing(c, c.Args[1])
+		return nil
+	}
+	enc := value.Listpack
+	if smallest.Encoding() == value.IntSet {
+		enc = value.IntSet
+	}
+	s.begin(c, enc, 0)
+	smallest.Filter(s.others, true, s.keep)
+	s.building.Compact()
+	s.storeBuilt(c, c.Args[1], "sinterstore")
+	s.done()
+	return nil
+}
+
+// keep adds a member to the result, which does not have it.
+func (s *commands) keep(e set.Element) bool {
+	s.building.Append(e)
+	return true
+}
+
+var (
+	errNumKeys   = &protocol.Error{Code: "ERR", Text: "numkeys should be greater than 0"}
+	errTooMany   = &protocol.Error{Code: "ERR", Text: "Number of keys can't be greater than number of args"}
+	errLimitSign = &protocol.Error{Code: "ERR", Text: "LIMIT can't be negative"}
+)
+
+// interCard is SINTERCARD numkeys key [key …] [LIMIT limit]. Replies: how many members SINTER would give, at most limit if that is not 0.
+//
+// Errors: errNumKeys, errTooMany, errLimitSign, ErrSyntax, ErrWrongType.
+func (s *commands) interCard(c *command.Context) error {
+	n, err := command.Int(c.Args[1])
+	if err != nil || n < 1 {
+		return errNumKeys
+	}
+	if n > int64(len(c.Args)-2) {
+		return errTooMany
+	}
+	keys, options := c.Args[2:2+n], c.Args[2+n:]
+	limit := int64(0)
+	for i := 0; i < len(options); i++ {
+		if !command.Is(options[i], "LIMIT") || i+1 == len(options) {
+			return protocol.ErrSyntax
+		}
+		i++
+		if limit, err = command.Int(options[i]); err != nil || limit < 0 {
+			return errLimitSign
+		}
+	}
+	if limit == 0 {
+		limit = math.MaxInt64
+	}
+	smallest, err := s.narrow(c, keys)
+	if err != nil {
+		return err
+	}
+	count := int64(0)
+	if smallest != nil {
+		smallest.Filter(s.others, true, func(set.Element) bool {
+			count++
+			return count < limit
+		})
+	}
+	c.Reply.Int(count)
+	s.done()
+	return nil
+}
+
+// diff is SDIFF key [key …]: what the first set has and no other. Replies: a set. Errors: ErrWrongType.
+//
+// Cost: for each member of the first set a lookup in each other until one has it; or, where the others are many and small, one lookup in
+// their union, which is made for it.
+func (s *commands) diff(c *command.Context) error {
+	d, err := s.subtract(c, c.Args[1:])
+	switch {
+	case err != nil:
+		return err
+	case d.nothing:
+		c.Reply.Set(0)
+	case d.first.Encoding() != value.HashTable: // in the order of the reference, where there is one
+		s.begin(c, d.enc, 0)
+		d.first.Filter(s.others, false, s.keep)
+		s.answerBuilt(c)
+	default:
+		answerLater(c, func(yield func(set.Element) bool) { d.first.Filter(s.others, false, yield) })
+	}
+	s.endSubtract(&d)
+	return nil
+}
+
+// diffStore is SDIFFSTORE destination key [key …]. Replies: how many members. Errors: ErrWrongType. Propagates as written.
+func (s *commands) diffStore(c *command.Context) error {
+	d, err := s.subtract(c, c.Args[2:])
+	switch {
+	case err != nil:
+		return err
+	case d.nothing:
+		storeNothing(c, c.Args[1])
+	default:
+		s.begin(c, d.enc, 0)
+		d.first.Filter(s.others, false, s.keep)
+		s.endSubtract(&d)
+		s.storeBuilt(c, c.Args[1], "sdiffstore")
+		return nil
+	}
+	s.endSubtract(&d)
+	return nil
+}
+
+// A difference is what SDIFF works on: the members of first that s.others do not have.
+type difference struct {
+	nothing bool // none can be left
+	first   set.Reader
+	enc     value.Encoding // what the result is kept in at first
+	union   bool           // s.others is one set that was made of all
+	copied  bool           // first is a copy
+}
+
+// subtract finds what SDIFF works on. s.others are the sets whose members do not count, the larger ones first; or one set of all their
+// members, where the reference takes the others' members from a copy of the first set. The result has that copy's encoding then.
+//
+// Errors: ErrWrongType.
+func (s *commands) subtract(c *command.Context, keys [][]byte) (d difference, err error) {
+	if err := s.gather(c, keys); err != nil {
+		return d, err
+	}
+	first, others := &s.sources[0], s.sources[1:]
+	there, all := 1, first.n
+	for i := range others {
+		if others[i].v == first.v {
+			d.nothing = true
+		}
+		if others[i].n > 0 {
+			there++
+			all += others[i].n
+		}
+	}
+	if d.nothing = d.nothing || first.n == 0; d.nothing {
+		return d, nil
+	}
+	d.first, d.enc = first.r, value.IntSet
+	if first.n*there/2 <= all {
+		slices.SortStableFunc(others, func(a, b source) int { return b.n - a.n })
+		s.against(slices.DeleteFunc(others, func(o source) bool { return o.n == 0 }))
+		return d, nil
+	}
+	d.union = true
+	s.excluding.Begin(c.Space.Store(), set.Limits{}, value.HashTable, 0)
+	for i := range others {
+		others[i].r.All(func(e set.Element) bool {
+			s.excluding.Add(e)
+			return true
+		})
+	}
+	s.others = append(s.others[:0], s.excluding.Reader())
+	limits := c.Settings.Sets.Limits()
+	if isHashed(first.n, limits) {
+		d.enc = value.HashTable
+		return d, nil
+	}
+	d.copied = true
+	s.minuend.Begin(c.Space.Store(), limits, value.IntSet, 0)
+	first.r.All(func(e set.Element) bool {
+		s.minuend.Append(e)
+		return true
+	})
+	d.first, d.enc = s.minuend.Reader(), s.minuend.Encoding()
+	return d, nil
+}
+
+// endSubtract lets go of what subtract has made.
+func (s *commands) endSubtract(d *difference) {
+	if d.union {
+		s.excluding.Discard()
+	}
+	if d.copied {
+		s.minuend.Discard()
+	}
+	s.done()
+}
+
+// union is SUNION key [key …]. Replies: a set. Errors: ErrWrongType.
+//
+// Cost: for each member of all sets a lookup in those that are larger than its own; or, where they are many, an insertion into a set that is
+// made for it.
+func (s *commands) union(c *command.Context) error {
+	if err := s.gather(c, c.Args[1:]); err != nil {
+		return err
+	}
+	if s.unionStreams(c.Settings.Sets.Limits()) {
+		slices.SortStableFunc(s.sources, func(a, b source) int { return b.n - a.n })
+		s.against(s.sources)
+		answerLater(c, func(yield func(set.Element) bool) {
+			for i := range s.others {
+				s.others[i].Filter(s.others[:i], false, yield)
+			}
+		})
+	} else {
+		s.unite(c)
+		s.answerBuilt(c)
+	}
+	s.done()
+	return nil
+}
+
+// insertion is how many lookups cost what an insertion into a hashtable does.
+const insertion = 4
+
+// unionStreams says whether SUNION is better off with lookups than with a set of its own: it is when that would be a hashtable for sure,
+// and the sets are few.
+func (s *commands) unionStreams(l set.Limits) bool {
+	all, lookups, largest := 0, 0, 0
+	for i := range s.sources {
+		all += s.sources[i].n
+		lookups += s.sources[i].n * i // at most: the larger ones come first
+		largest = max(largest, s.sources[i].n)
+	}
+	return isHashed(largest, l) && lookups <= insertion*all
+}
+
+// isHashed says whether a set of n members is a hashtable whatever they are.
+func isHashed(n int, l set.Limits) bool { return n > l.IntSet && n > l.Entries }
+
+// unite builds the union of s.sources.
+func (s *commands) unite(c *command.Context) {
+	largest := 0
+	for i := range s.sources {
+		if s.sources[i].n > s.sources[largest].n {
+			largest = i
+		}
+	}
+	add := func(e set.Element) bool {
+		s.building.Add(e)
+		return true
+	}
+	if n := s.sources[largest].n; isHashed(n, c.Settings.Sets.Limits()) {
+		s.begin(c, value.HashTable, n)
+		s.sources[largest].r.All(s.keep)
+		s.sources[largest] = source{}
+	} else {
+		s.begin(c, value.IntSet, 0)
+	}
+	for i := range s.sources {
+		s.sources[i].r.All(add)
+	}
+}
+
+// unionStore is SUNIONSTORE destination key [key …]. Replies: how many members. Errors: ErrWrongType. Propagates as written.
+func (s *commands) unionStore(c *command.Context) error {
+	if err := s.gather(c, c.Args[2:]); err != nil {
+		return err
+	}
+	s.unite(c)
+	s.storeBuilt(c, c.Args[1], "sunionstore")
+	s.done()
+	return nil
+}

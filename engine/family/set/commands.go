@@ -1,0 +1,125 @@
+// Package set is the commands on sets.
+//
+// Owner: the core; every handler runs inside a turn.
+// Never: keeps lent bytes, blocks, or knows another family.
+// Start here: a row a command. member.go holds single members, read.go whole sets, random.go choices, combine.go what several sets have in
+// common.
+package set
+
+import (
+	"spindle/engine/command"
+	"spindle/engine/data/value"
+	"spindle/engine/data/value/set"
+	"spindle/protocol"
+)
+
+const (
+	write = command.Write | command.DenyOOM
+	read  = command.ReadOnly
+	fast  = command.Fast
+
+	access = command.KeyRO | command.KeyAccess
+	take   = command.KeyRW | command.KeyAccess | command.KeyDelete
+	insert = command.KeyRW | command.KeyInsert
+)
+
+// commands is what the handlers share: room to work in, kept from call to call.
+//
+// Owner: the turn; a call leaves nothing in it for the next.
+type commands struct {
+	building  set.Builder // a result
+	excluding set.Builder // what SDIFF leaves out
+	minuend   set.Builder // what it begins with
+	sampler   set.Sampler
+	sources   []source
+	found     []set.Element
+	others    []set.Reader
+	text      []byte
+	batch     [][]byte
+}
+
+// Family is every command on sets.
+func Family() command.Family {
+	s := &commands{}
+	unordered := []string{"nondeterministic_output_order"}
+	random := []string{"nondeterministic_output"}
+	return command.Family{Name: "set", ACL: command.ACLSet, Rows: []command.Spec{
+		{Name: "sadd", Arity: -3, Flags: write | fast, Keys: command.FirstArg(insert), Run: s.add},
+		{Name: "scard", Arity: 2, Flags: read | fast, Keys: command.FirstArg(command.KeyRO), Run: card},
+		{Name: "sdiff", Arity: -2, Flags: read, Keys: command.EachArg(1, access), Tips: unordered, Run: s.diff},
+		{Name: "sdiffstore", Arity: -3, Flags: write, Keys: stored, Run: s.diffStore},
+		{Name: "sinter", Arity: -2, Flags: read, Keys: command.EachArg(1, access), Tips: unordered, Run: s.inter},
+		{Name: "sintercard", Arity: -3, Flags: read | command.MovableKeys, Keys: counted, Run: s.interCard},
+		{Name: "sinterstore", Arity: -3, Flags: write, Keys: stored, Run: s.interStore},
+		{Name: "sismember", Arity: 3, Flags: read | fast, Keys: command.FirstArg(command.KeyRO), Run: isMember},
+		{Name: "smembers", Arity: 2, Flags: read, Keys: command.FirstArg(access), Tips: unordered, Run: members},
+		{Name: "smismember", Arity: -3, Flags: read | fast, Keys: command.FirstArg(access), Run: areMembers},
+		{Name: "smove", Arity: 4, Flags: command.Write | fast, Keys: moved, Run: s.move},
+		{Name: "spop", Arity: -2, Flags: command.Write | fast, Keys: command.FirstArg(take), Tips: random, Run: s.pop},
+		{Name: "srandmember", Arity: -2, Flags: read, Keys: command.FirstArg(access), Tips: random, Run: s.randMember},
+		{Name: "srem", Arity: -3, Flags: command.Write | fast, Keys: command.FirstArg(command.KeyRW | command.KeyDelete), Run: rem},
+		{Name: "sscan", Arity: -3, Flags: read, Keys: command.FirstArg(access), Tips: random, Run: s.scan},
+		{Name: "sunion", Arity: -2, Flags: read, Keys: command.EachArg(1, access), Tips: unordered, Run: s.union},
+		{Name: "sunionstore", Arity: -3, Flags: write, Keys: stored, Run: s.unionStore},
+	}}
+}
+
+var (
+	// stored is a destination, and its sources.
+	stored = []command.KeySpec{
+		{Flags: command.KeyOW | command.KeyUpdate, Index: 1, Step: 1},
+		{Flags: access, Index: 2, LastKey: -1, Step: 1},
+	}
+	counted = []command.KeySpec{{Flags: access, Index: 1, KeyNum: true, FirstKey: 1, KeyStep: 1}}
+	moved   = []command.KeySpec{
+		{Flags: take, Index: 1, Step: 1},
+		{Flags: insert, Index: 2, Step: 1},
+	}
+)
+
+// lookup finds the set at key for reading and tells of a miss; the zero Value is no error.
+//
+// Errors: ErrWrongType.
+func lookup(c *command.Context, key []byte) (value.Value, error) {
+	v := c.DB.Lookup(key)
+	if !v.Exists() {
+		c.Notify(command.EventKeyMiss, "keymiss", key)
+		return v, nil
+	}
+	return v, mustBeSet(v)
+}
+
+// edit finds the set at key for changing it; nil is no error.
+//
+// Errors: ErrWrongType.
+func edit(c *command.Context, key []byte) (*value.Edit, error) {
+	e := c.DB.Edit(key)
+	if e == nil {
+		return nil, nil
+	}
+	return e, mustBeSet(e.Value())
+}
+
+func mustBeSet(v value.Value) error {
+	if v.Type() != value.Set {
+		return protocol.ErrWrongType
+	}
+	return nil
+}
+
+func answerBool(c *command.Context, b bool) {
+	if b {
+		c.Reply.Int(1)
+	} else {
+		c.Reply.Int(0)
+	}
+}
+
+// answer answers one member.
+func answer(r *protocol.Reply, e set.Element) {
+	if e.IsInt {
+		r.BulkInt(e.Int)
+	} else {
+		r.Bulk(e.Bytes)
+	}
+}

@@ -1,0 +1,82 @@
+package set
+
+import (
+	"spindle/engine/command"
+	"spindle/engine/data/value/set"
+	"spindle/internal/glob"
+	"spindle/internal/number"
+)
+
+// members is SMEMBERS key. Replies: a set. Errors: ErrWrongType.
+func members(c *command.Context) error {
+	v, err := lookup(c, c.Args[1])
+	if err != nil {
+		return err
+	}
+	r := set.Read(v)
+	c.Reply.Set(r.Len())
+	answerAll(c, &r)
+	return nil
+}
+
+// answerAll answers every member of r.
+func answerAll(c *command.Context, r *set.Reader) {
+	reply := c.Reply
+	r.All(func(e set.Element) bool {
+		answer(reply, e)
+		return true
+	})
+}
+
+// scan is SSCAN key cursor [MATCH pattern] [COUNT count].
+//
+// Replies: the next cursor, 0 at the end, and an array of members. Errors: "invalid cursor", ErrWrongType, and those of the options, which
+// are not looked at if there is no key.
+func (s *commands) scan(c *command.Context) error {
+	cursor, ok := command.ParseCursor(c.Args[2])
+	if !ok {
+		return command.ErrCursor
+	}
+	v, err := lookup(c, c.Args[1])
+	if err != nil {
+		return err
+	}
+	reply := c.Reply
+	if !v.Exists() {
+		reply.Array(2)
+		reply.BulkInt(0)
+		reply.Array(0)
+		return nil
+	}
+	o, err := command.ParseScan(c.Args[3:], false)
+	if err != nil {
+		return err
+	}
+	r := set.Read(v)
+	var room [number.MaxIntLen]byte
+	next := r.Scan(cursor, o.Count, func(e set.Element) {
+		if o.Pattern == nil || glob.Match(o.Pattern, e.Text(room[:])) {
+			s.found = append(s.found, e)
+		}
+	})
+	reply.Array(2)
+	reply.Bulk(number.AppendUint(room[:0], next))
+	reply.Array(len(s.found))
+	for _, e := range s.found {
+		answer(reply, e)
+	}
+	s.found = release(s.found)
+	return nil
+}
+
+// itemsKept is how many items of room a command leaves to the next.
+const itemsKept = 4096
+
+// release empties room for the next command, or gives it up if it is large.
+func release[T any](room []T) []T {
+	if cap(room) > itemsKept {
+		return nil
+	}
+	clear(room)
+	return room[:0]
+}

@@ -1,0 +1,352 @@
+package stream
+
+import (
+	"spindle/engine/command"
+	streams "spindle/engine/data/value/stream"
+	"spindle/protocol"
+)
+
+var (
+	errBothBounds  = &protocol.Error{Code: "ERR", Text: "syntax error, MAXLEN and MINID options at the same time are not compatible"}
+	errMaxLen      = &protocol.Error{Code: "ERR", Text: "The MAXLEN argument must be >= 0."}
+	errLimit       = &protocol.Error{Code: "ERR", Text: "The LIMIT argument must be >= 0."}
+	errLimitAlone  = &protocol.Error{Code: "ERR", Text: "syntax error, LIMIT cannot be used without specifying a trimming strategy"}
+	errNoBound     = &protocol.Error{Code: "ERR", Text: "syntax error, XTRIM must be called with a trimming strategy"}
+	errLimitExact  = &protocol.Error{Code: "ERR", Text: "syntax error, LIMIT cannot be used without the special ~ option"}
+	errZeroID      = &protocol.Error{Code: "ERR", Text: "The ID specified in XADD must be greater than 0-0"}
+	errSmallID     = &protocol.Error{Code: "ERR", Text: "The ID specified in XADD is equal or smaller than the target stream top item"}
+	errExhausted   = &protocol.Error{Code: "ERR", Text: "The stream has exhausted the last possible ID, unable to add more items"}
+	errTooLarge    = &protocol.Error{Code: "ERR", Text: "Elements are too large to be stored"}
+	wordEquals     = []byte("=")
+	mostTrimmed    = int64(1_000_000)
+	trimmedDefault = int64(10_000)
+)
+
+// options are what XADD and XTRIM have in common, and what XADD has beside.
+type options struct {
+	trim     bool
+	trimming streams.Trimming
+	boundAt  int // the argument that is the length or the ID
+
+	noMkStream bool
+	idAt       int // the argument that is the ID
+	given      bool
+	id         streams.ID
+	autoSeq    bool
+}
+
+// parse reads the options behind the key, of XADD up to the ID.
+func (o *options) parse(c *command.Context, adding bool, nodeEntries int64) error {
+	args := c.Args
+	limit, limited := int64(0), false
+	i := 2
+	for ; i < len(args); i++ {
+		arg, more := args[i], len(args)-1-i
+		switch {
+		case adding && is(arg, "*"):
+		case more > 0 && (command.Is(arg, "MAXLEN") || command.Is(arg, "MINID")):
+			if o.trim {
+				return errBothBounds
+			}
+			o.trim, o.trimming = true, streams.Trimming{ByID: command.Is(arg, "MINID")}
+			if next := args[i+1]; more > 1 && (is(next, "~") || is(next, "=")) {
+				o.trimming.Whole = is(next, "~")
+				i++
+			}
+			i++
+			o.boundAt = i
+			if err := o.bound(args[i]); err != nil {
+				return err
+			}
+			continue
+		case more > 0 && command.Is(arg, "LIMIT"):
+			i++
+			n, err := command.Int(args[i])
+			if err != nil {
+				return err
+			}
+			if n < 0 {
+				return errLimit
+			}
+			limit, limited = n, true
+			continue
+		case adding && command.Is(arg, "NOMKSTREAM"):
+			o.noMkStream = true
+			continue
+		case adding:
+			var err error
+			if o.id, o.autoSeq, err = parseAddID(arg); err != nil {
+				return err
+			}
+			o.given = true
+		default:
+			return protocol.ErrSyntax
+		}
+		break
+	}
+	o.idAt = i
+	switch {
+	case limit != 0 && !o.trim:
+		return errLimitAlone
+	case !adding && !o.trim:
+		return errNoBound
+	case c.Obeys(): // what was trimmed is known already
+		return nil
+	case limited && !o.trimming.Whole:
+		return errLimitExact
+	case !limited && o.trimming.Whole:
+		if limit = nodeEntries * 100; nodeEntries <= 0 || limit/100 != nodeEntries || limit < 0 {
+			limit = trimmedDefault
+		}
+		limit = min(limit, mostTrimmed)
+	}
+	o.trimming.Most = uint64(limit)
+	return nil
+}
+
+func (o *options) bound(arg []byte) (err error) {
+	if o.trimming.ByID {
+		o.trimming.MinID, err = parseID(arg, 0)
+		return err
+	}
+	n, err := command.Int(arg)
+	if err == nil && n < 0 {
+		err = errMaxLen
+	}
+	o.trimming.MaxLen = uint64(n)
+	return err
+}
+
+// add is XADD key [NOMKSTREAM] [MAXLEN|MINID [=|~] threshold [LIMIT count]] *|id field value [field value …].
+//
+// Replies: the entry's ID, or nil if NOMKSTREAM kept it from making the stream. Errors: of the options, ErrWrongType, errZeroID, errSmallID,
+// errExhausted, errTooLarge; then nothing has changed. Propagates: with the ID it came to, and with "= threshold" for what "~" removed.
+func (h *commands) add(c *command.Context) error {
+	var o options
+	if err := o.parse(c, true, h.settings.NodeEntries.Get()); err != nil {
+		return err
+	}
+	first := o.idAt + 1
+	if n := len(c.Args) - first; n < 2 || n%2 == 1 {
+		return command.ErrArity(c.Spec)
+	}
+	if o.given && !o.autoSeq && o.id == (streams.ID{}) {
+		return errZeroID
+	}
+	key := c.Args[1]
+	e, err := edit(c, key)
+	if err != nil {
+		return err
+	}
+	if e == nil {
+		if o.noMkStream {
+			c.Reply.Null()
+			return nil
+		}
+		if !streams.Fits(c.Args[first:]) {
+			return errTooLarge
+		}
+		e = create(c, key)
+	}
+	id, err := o.next(streams.Of(e.Value()).LastID(), uint64(c.Now))
+	if err != nil {
+		return err
+	}
+	w := streams.Edit(e)
+	if !w.Append(id, c.Args[first:], h.settings.Limits()) {
+		return errTooLarge
+	}
+	replyID(c.Reply, id)
+	c.Notify(command.EventStream, "xadd", key)
+	c.Changed(1)
+	h.rewrite(c, &o, &w, id)
+	c.DB.Touched(key)
+	c.DB.Signal(key)
+	return nil
+}
+
+// next is the ID the entry gets.
+func (o *options) next(last streams.ID, nowMs uint64) (id streams.ID, err error) {
+	if last == streams.MaxID {
+		return id, errExhausted
+	}
+	switch {
+	case !o.given && nowMs > last.Ms:
+		return streams.ID{Ms: nowMs}, nil
+	case !o.given:
+		id, _ = last.Next()
+		return id, nil
+	case !o.autoSeq || o.id.Ms != last.Ms:
+		id = o.id
+	case last.Seq == lastSeq:
+		return id, errSmallID
+	default:
+		id, _ = last.Next()
+	}
+	if !last.Less(id) {
+		return id, errSmallID
+	}
+	return id, nil
+}
+
+// rewrite trims, and propagates the request as what it came to.
+func (h *commands) rewrite(c *command.Context, o *options, w *streams.Writer, id streams.ID) {
+	if o.trim && w.Trim(o.trimming) > 0 {
+		c.Notify(command.EventStream, "xtrim", c.Args[1])
+	}
+	if o.given && !o.autoSeq && !o.trimming.Whole {
+		return
+	}
+	h.args = append(h.args[:0], c.Args...)
+	if o.trimming.Whole {
+		o.exact(c, h.args, w.Stream)
+	}
+	if !o.given || o.autoSeq {
+		h.args[o.idAt] = keepID(c, id)
+	}
+	c.Propagate(h.args...)
+}
+
+// exact writes into args what trimming whole nodes came to, so that those who trim after us do not depend on their nodes.
+func (o *options) exact(c *command.Context, args [][]byte, s streams.Stream) {
+	args[o.boundAt-1] = wordEquals
+	if o.trimming.ByID {
+		args[o.boundAt] = keepID(c, s.Edge())
+	} else {
+		args[o.boundAt] = c.Effects.Number(int64(s.Len()))
+	}
+}
+
+// keepID is the ID's text where it holds until the call's propagation.
+func keepID(c *command.Context, id streams.ID) []byte {
+	var text [streams.MaxIDLen]byte
+	return c.Effects.Keep(id.Append(text[:0]))
+}
+
+// trim is XTRIM key MAXLEN|MINID [=|~] threshold [LIMIT count].
+//
+// Replies: how many entries went. Errors: of the options, ErrWrongType. Propagates as written, "~" as what it came to.
+func (h *commands) trim(c *command.Context) error {
+	var o options
+	if err := o.parse(c, false, h.settings.NodeEntries.Get()); err != nil {
+		return err
+	}
+	key := c.Args[1]
+	e, err := edit(c, key)
+	if err != nil {
+		return err
+	}
+	removed := uint64(0)
+	if e != nil {
+		w := streams.Edit(e)
+		if removed = w.Trim(o.trimming); removed > 0 {
+			c.Notify(command.EventStream, "xtrim", key)
+			if o.trimming.Whole {
+				h.args = append(h.args[:0], c.Args...)
+				o.exact(c, h.args, w.Stream)
+				c.Propagate(h.args...)
+			}
+			c.DB.Touched(key)
+			c.Changed(int(removed))
+		}
+	}
+	c.Reply.Int(int64(removed))
+	return nil
+}
+
+// del is XDEL key id [id …]. Replies: how many entries went. Errors: errID, ErrWrongType. Propagates as written.
+func (h *commands) del(c *command.Context) error {
+	key := c.Args[1]
+	e, err := edit(c, key)
+	if err != nil {
+		return err
+	}
+	if e == nil {
+		c.Reply.Int(0)
+		return nil
+	}
+	ids, err := h.parseIDs(c.Args[2:])
+	if err != nil {
+		return err
+	}
+	w := streams.Edit(e)
+	deleted := 0
+	for _, id := range ids {
+		if w.Delete(id) {
+			deleted++
+		}
+	}
+	if deleted > 0 {
+		c.DB.Touched(key)
+		c.Notify(command.EventStream, "xdel", key)
+		c.Changed(deleted)
+	}
+	c.Reply.Int(int64(deleted))
+	return nil
+}
+
+var (
+	errAddedSign    = &protocol.Error{Code: "ERR", Text: "entries_added must be positive"}
+	errBelowGiven   = &protocol.Error{Code: "ERR", Text: "The ID specified in XSETID is smaller than the provided max_deleted_entry_id"}
+	errBelowDeleted = &protocol.Error{Code: "ERR", Text: "The ID specified in XSETID is smaller than current max_deleted_entry_id"}
+	errBelowTop     = &protocol.Error{Code: "ERR", Text: "The ID specified in XSETID is smaller than the target stream top item"}
+	errBelowLength  = &protocol.Error{Code: "ERR", Text: "The entries_added specified in XSETID is smaller than the target stream length"}
+)
+
+// setID is XSETID key last-id [ENTRIESADDED count] [MAXDELETEDID id].
+//
+// Replies: OK. Errors: errID, the ones above, ErrNoSuchKey, ErrWrongType. Propagates as written.
+func setID(c *command.Context) error {
+	last, err := parseID(c.Args[2], 0)
+	if err != nil {
+		return err
+	}
+	added, maxDeleted := int64(-1), streams.ID{}
+	for i := 3; i < len(c.Args); i += 2 {
+		switch more := i+1 < len(c.Args); {
+		case more && command.Is(c.Args[i], "ENTRIESADDED"):
+			if added, err = command.Int(c.Args[i+1]); err == nil && added < 0 {
+				err = errAddedSign
+			}
+		case more && command.Is(c.Args[i], "MAXDELETEDID"):
+			if maxDeleted, err = parseID(c.Args[i+1], 0); err == nil && last.Less(maxDeleted) {
+				err = errBelowGiven
+			}
+		default:
+			err = protocol.ErrSyntax
+		}
+		if err != nil {
+			return err
+		}
+	}
+	e, err := edit(c, c.Args[1])
+	if err != nil {
+		return err
+	}
+	if e == nil {
+		return protocol.ErrNoSuchKey
+	}
+	if err := maySetID(streams.Of(e.Value()), last, added); err != nil {
+		return err
+	}
+	w := streams.Edit(e)
+	w.SetID(last, added, maxDeleted)
+	c.Reply.OK()
+	c.Changed(1)
+	c.Notify(command.EventStream, "xsetid", c.Args[1])
+	return nil
+}
+
+func maySetID(s streams.Stream, last streams.ID, added int64) error {
+	switch {
+	case last.Less(s.MaxDeleted()):
+		return errBelowDeleted
+	case s.Len() == 0:
+		return nil
+	case last.Less(s.LastValid()):
+		return errBelowTop
+	case added >= 0 && s.Len() > uint64(added):
+		return errBelowLength
+	}
+	return nil
+}

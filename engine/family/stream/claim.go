@@ -1,0 +1,281 @@
+package stream
+
+import (
+	"spindle/engine/command"
+	streams "spindle/engine/data/value/stream"
+	"spindle/protocol"
+)
+
+var (
+	errClaimIdle       = &protocol.Error{Code: "ERR", Text: "Invalid min-idle-time argument for XCLAIM"}
+	errClaimIdleOption = &protocol.Error{Code: "ERR", Text: "Invalid IDLE option argument for XCLAIM"}
+	errClaimTime       = &protocol.Error{Code: "ERR", Text: "Invalid TIME option argument for XCLAIM"}
+	errClaimRetryCount = &protocol.Error{Code: "ERR", Text: "Invalid RETRYCOUNT option argument for XCLAIM"}
+	errAutoClaimIdle   = &protocol.Error{Code: "ERR", Text: "Invalid min-idle-time argument for XAUTOCLAIM"}
+	errAutoClaimCount  = &protocol.Error{Code: "ERR", Text: "COUNT must be > 0"}
+	errAutoClaimMemory = &protocol.Error{Code: "ERR", Text: "Insufficient memory, failed allocating transient memory, COUNT too high."}
+)
+
+// A claiming is a change of hands: of which group, to whom, and what is noted of it.
+type claiming struct {
+	c          *command.Context
+	w          streams.Writer
+	g          *streams.Group
+	key, group []byte
+	who        *streams.Consumer
+	idleMs     int64 // how long an entry must have been pending; below 1: not at all
+	time       int64 // of delivery, Unix ms
+	retries    int64 // what to set the count of deliveries to, -1: one more
+	justID     bool  // neither answer entries nor count a delivery
+}
+
+// open finds key and group; g is nil if there is none.
+//
+// Errors: ErrWrongType.
+func (x *claiming) open(c *command.Context) error {
+	x.c, x.key, x.group = c, c.Args[1], c.Args[2]
+	e, err := editCounted(c, x.key)
+	if e == nil || err != nil {
+		return err
+	}
+	x.w = streams.Edit(e)
+	x.g = x.w.Group(x.group)
+	return nil
+}
+
+// drop takes an entry that is no more out of what is pending.
+func (x *claiming) drop(p *streams.Pending) {
+	propagateClaim(x.c, x.key, x.group, p.Consumer(), p.ID, p.Time, p.Count, x.g.LastID())
+	x.w.Acknowledge(x.g, p.ID)
+	x.c.Changed(1)
+}
+
+// take gives a pending entry, which is there, to who, and answers it.
+func (x *claiming) take(p *streams.Pending) {
+	p.Time = x.time
+	if x.retries >= 0 {
+		p.Count = uint64(x.retries)
+	} else if !x.justID {
+		p.Count++
+	}
+	x.w.Deliver(x.g, x.who, p.ID, p.Time, p.Count)
+	if x.justID {
+		replyID(x.c.Reply, p.ID)
+	} else {
+		replyOne(x.c.Reply, x.w.Stream, p.ID)
+	}
+	x.w.Activate(x.who, x.c.Now)
+	propagateClaim(x.c, x.key, x.group, x.who.Name(), p.ID, p.Time, p.Count, x.g.LastID())
+	x.c.Changed(1)
+}
+
+// claim is XCLAIM key group consumer min-idle-time id [id …] [IDLE ms] [TIME unix-ms] [RETRYCOUNT count] [FORCE] [JUSTID] [LASTID id].
+//
+// Replies: an array of the entries, or IDs, that changed hands. Errors: ErrWrongType, NOGROUP, of the options. Propagates: XCLAIM of each
+// entry that changed hands or is no more, or XGROUP SETID if LASTID alone moved the group.
+func (h *commands) claim(c *command.Context) error {
+	var x claiming
+	if err := x.open(c); err != nil {
+		return err
+	}
+	if x.g == nil {
+		return errNoKeyOrGroup(x.key, x.group)
+	}
+	idle, err := command.Int(c.Args[4])
+	if err != nil {
+		return errClaimIdle
+	}
+	x.idleMs = idle
+	h.ids = h.ids[:0]
+	for _, a := range c.Args[5:] {
+		id, err := parseID(a, 0)
+		if err != nil {
+			break // the options begin
+		}
+		h.ids = append(h.ids, id)
+	}
+	o := claimOptions{time: -1, retries: -1}
+	if err := o.parse(c.Args[5+len(h.ids):], c.Now); err != nil {
+		return err
+	}
+	moved := x.g.LastID().Less(o.last)
+	if moved {
+		x.w.SetGroup(x.g, o.last, x.g.EntriesRead())
+	}
+	if o.time < 0 || o.time > c.Now {
+		o.time = c.Now
+	}
+	x.time, x.retries, x.justID = o.time, o.retries, o.justID
+	x.who, _ = consumer(c, &x.w, x.g, x.key, c.Args[3])
+	c.PropagateNothing()
+	mark, n := c.Reply.Mark(), 0
+	for _, id := range h.ids {
+		p := streams.Pending{ID: id, Count: 1} // if FORCE makes it
+		was := x.g.Lookup(id, &p)
+		if !x.w.Has(id) {
+			if was {
+				x.drop(&p)
+				moved = false
+			}
+			continue
+		}
+		if !was && !o.force || was && x.idleMs > 0 && c.Now-p.Time < x.idleMs {
+			continue
+		}
+		x.take(&p)
+		moved = false
+		n++
+	}
+	if moved {
+		propagateGroup(c, x.key, x.g, x.group)
+		c.Changed(1)
+	}
+	c.Reply.ArrayAt(mark, n)
+	return nil
+}
+
+type claimOptions struct {
+	time, retries int64
+	force, justID bool
+	last          streams.ID
+}
+
+func (o *claimOptions) parse(args [][]byte, nowMs int64) (err error) {
+	for i := 0; i < len(args); i++ {
+		arg, more := args[i], i+1 < len(args)
+		switch {
+		case command.Is(arg, "FORCE"):
+			o.force = true
+		case command.Is(arg, "JUSTID"):
+			o.justID = true
+		case more && command.Is(arg, "IDLE"):
+			i++
+			if o.time, err = command.Int(args[i]); err != nil {
+				return errClaimIdleOption
+			}
+			o.time = nowMs - o.time
+		case more && command.Is(arg, "TIME"):
+			i++
+			if o.time, err = command.Int(args[i]); err != nil {
+				return errClaimTime
+			}
+		case more && command.Is(arg, "RETRYCOUNT"):
+			i++
+			if o.retries, err = command.Int(args[i]); err != nil {
+				return errClaimRetryCount
+			}
+		case more && command.Is(arg, "LASTID"):
+			i++
+			if o.last, err = parseID(args[i], 0); err != nil {
+				return err
+			}
+		default:
+			return protocol.Errorf("ERR", "Unrecognized XCLAIM option '%s'", arg)
+		}
+	}
+	return nil
+}
+
+const (
+	defaultClaimed = 100
+	attempts       = 10      // entries looked at for each that may be answered
+	mostClaimed    = 1 << 32 // beyond this the reference finds no memory for the IDs of deleted entries
+	countLimit     = maxLong / 16
+)
+
+// autoClaim is XAUTOCLAIM key group consumer min-idle-time start [COUNT count] [JUSTID].
+//
+// Replies: the ID to go on from, 0-0 at the end; the entries, or IDs, that changed hands; the IDs of those that are no more. Errors: of the
+// options, ErrWrongType, NOGROUP. Propagates: XCLAIM of each entry that changed hands or is no more.
+func (h *commands) autoClaim(c *command.Context) error {
+	x := claiming{retries: -1, time: c.Now}
+	idle, err := command.Int(c.Args[4])
+	if err != nil {
+		return errAutoClaimIdle
+	}
+	x.idleMs = idle
+	from, open, err := parseBound(c.Args[5], 0)
+	if err != nil {
+		return err
+	}
+	if open {
+		var ok bool
+		if from, ok = from.Next(); !ok {
+			return errIntervalStart
+		}
+	}
+	count := int64(defaultClaimed)
+	for i := 6; i < len(c.Args); i++ {
+		switch {
+		case i+1 < len(c.Args) && command.Is(c.Args[i], "COUNT"):
+			i++
+			if count, err = command.Int(c.Args[i]); err != nil || count < 1 || count > countLimit {
+				return errAutoClaimCount
+			}
+		case command.Is(c.Args[i], "JUSTID"):
+			x.justID = true
+		default:
+			return protocol.ErrSyntax
+		}
+	}
+	if err := x.open(c); err != nil {
+		return err
+	}
+	if x.g == nil {
+		return errNoKeyOrGroup(x.key, x.group)
+	}
+	if count > mostClaimed {
+		return errAutoClaimMemory
+	}
+	x.who, _ = consumer(c, &x.w, x.g, x.key, c.Args[3])
+	c.PropagateNothing()
+	h.sweep(&x, from, count)
+	return nil
+}
+
+// A step is what XAUTOCLAIM does with one entry.
+type step struct {
+	id   streams.ID
+	gone bool // it is no more; else it changes hands
+}
+
+// sweep goes through what is pending from an ID on, and answers what autoClaim does. It looks first, because where it ends is answered first.
+func (h *commands) sweep(x *claiming, from streams.ID, count int64) {
+	var cur streams.PendingCursor
+	var p streams.Pending
+	h.steps = h.steps[:0]
+	gone := 0
+	x.g.From(&cur, from)
+	for tries := count * attempts; tries > 0 && count > 0 && cur.Next(&p); tries-- {
+		if !x.w.Has(p.ID) {
+			h.steps = append(h.steps, step{p.ID, true})
+			gone++
+		} else if x.idleMs > 0 && x.c.Now-p.Time < x.idleMs {
+			continue
+		} else {
+			h.steps = append(h.steps, step{id: p.ID})
+		}
+		count--
+	}
+	end := streams.ID{}
+	if cur.Next(&p) {
+		end = p.ID
+	}
+	r := x.c.Reply
+	r.Array(3)
+	replyID(r, end)
+	r.Array(len(h.steps) - gone)
+	for _, s := range h.steps {
+		if x.g.Lookup(s.id, &p); s.gone {
+			x.drop(&p)
+		} else {
+			x.take(&p)
+		}
+	}
+	r.Array(gone)
+	for _, s := range h.steps {
+		if s.gone {
+			replyID(r, s.id)
+		}
+	}
+}

@@ -1,0 +1,232 @@
+// Package stream is the stream commands: adding, reading and trimming entries, consumer groups and what is pending in them.
+//
+// Owner: the core; every handler runs inside a turn.
+// Never: keeps lent bytes but in a client's wait, or knows another family.
+// Start here: a row a command. How a stream is kept is engine/data/value/stream's. read.go and deliver.go are XREAD and XREADGROUP,
+// the two that may wait; propagate.go is what groups send to the sinks instead of what clients wrote.
+package stream
+
+import (
+	"spindle/engine/command"
+	"spindle/engine/data/listpack"
+	"spindle/engine/data/value"
+	streams "spindle/engine/data/value/stream"
+	"spindle/internal/setting"
+	"spindle/protocol"
+)
+
+// Settings are the family's parameters: how much a node of a stream takes.
+type Settings struct {
+	NodeBytes   setting.Int // stream-node-max-bytes; 0: no limit
+	NodeEntries setting.Int // stream-node-max-entries; 0: no limit
+}
+
+const (
+	defaultNodeBytes   = 4096
+	defaultNodeEntries = 100
+	maxLong            = 1<<63 - 1
+)
+
+// Rows are the settings as CONFIG knows them.
+func (s *Settings) Rows() []setting.Row {
+	return []setting.Row{
+		setting.NewMemory("stream-node-max-bytes", &s.NodeBytes, defaultNodeBytes, setting.Between(0, maxLong)),
+		setting.NewInt("stream-node-max-entries", &s.NodeEntries, defaultNodeEntries, setting.Between(0, maxLong)),
+	}
+}
+
+// Limits are the settings as the value's package wants them.
+func (s *Settings) Limits() streams.Limits {
+	return streams.Limits{NodeBytes: s.NodeBytes.Get(), NodeEntries: s.NodeEntries.Get()}
+}
+
+// commands is what the handlers share: the settings, and room to work in that is kept from call to call.
+//
+// Owner: the turn; a call uses the room and leaves nothing in it for the next.
+type commands struct {
+	settings *Settings
+	args     [][]byte     // a request rewritten for the sinks
+	ids      []streams.ID // a request's IDs
+	steps    []step       // what XAUTOCLAIM is going to do
+}
+
+const (
+	write  = command.Write | command.DenyOOM
+	fast   = command.Write | command.Fast
+	access = command.KeyRO | command.KeyAccess
+	update = command.KeyRW | command.KeyUpdate
+	insert = command.KeyRW | command.KeyInsert
+	remove = command.KeyRW | command.KeyDelete
+)
+
+var anyOutput = []string{"nondeterministic_output"}
+
+// Family is every stream command.
+func Family(s *Settings) command.Family {
+	h := &commands{settings: s}
+	return command.Family{Name: "stream", ACL: command.ACLStream, Rows: []command.Spec{
+		{Name: "xack", Arity: -4, Flags: fast, Keys: command.FirstArg(update), Run: h.ack},
+		{Name: "xadd", Arity: -5, Flags: write | command.Fast, Keys: addKey, Tips: anyOutput, Run: h.add},
+		{Name: "xautoclaim", Arity: -6, Flags: fast, Keys: command.FirstArg(remove), Tips: anyOutput, Run: h.autoClaim},
+		{Name: "xclaim", Arity: -6, Flags: fast, Keys: command.FirstArg(update), Tips: anyOutput, Run: h.claim},
+		{Name: "xdel", Arity: -3, Flags: fast, Keys: command.FirstArg(remove), Run: h.del},
+		{Name: "xgroup", Arity: -2, Subs: []command.Spec{
+			{Name: "create", Arity: -5, Flags: write, Keys: second(insert), Run: groupCreate},
+			{Name: "createconsumer", Arity: 5, Flags: write, Keys: second(insert), Run: groupCreateConsumer},
+			{Name: "delconsumer", Arity: 5, Flags: command.Write, Keys: second(remove), Run: groupDelConsumer},
+			{Name: "destroy", Arity: 4, Flags: command.Write, Keys: second(remove), Run: groupDestroy},
+			{Name: "help", Arity: 2, Flags: command.Loading | command.Stale, Run: groupHelp},
+			{Name: "setid", Arity: -5, Flags: command.Write, Keys: second(update), Run: groupSetID},
+		}},
+		{Name: "xinfo", Arity: -2, Subs: []command.Spec{
+			{Name: "consumers", Arity: 4, Flags: command.ReadOnly, Keys: second(access), Tips: anyOutput, Run: infoConsumers},
+			{Name: "groups", Arity: 3, Flags: command.ReadOnly, Keys: second(access), Run: infoGroups},
+			{Name: "help", Arity: 2, Flags: command.Loading | command.Stale, Run: infoHelp},
+			{Name: "stream", Arity: -3, Flags: command.ReadOnly, Keys: second(access), Run: infoStream},
+		}},
+		{Name: "xlen", Arity: 2, Flags: command.ReadOnly | command.Fast, Keys: command.FirstArg(command.KeyRO), Run: length},
+		{Name: "xpending", Arity: -3, Flags: command.ReadOnly, Keys: command.FirstArg(access), Tips: anyOutput, Run: pending},
+		{Name: "xrange", Arity: -4, Flags: command.ReadOnly, Keys: command.FirstArg(access), Run: xrange},
+		{Name: "xread", Arity: -4, Flags: command.Blocking | command.ReadOnly, Keys: readKeys(1), Run: h.read, GetKeys: findKeys},
+		{Name: "xreadgroup", Arity: -7, Flags: command.Blocking | command.Write, Keys: readKeys(4), Run: h.readGroup, GetKeys: findKeys},
+		{Name: "xrevrange", Arity: -4, Flags: command.ReadOnly, Keys: command.FirstArg(access), Run: revRange},
+		{Name: "xsetid", Arity: -3, Flags: write | command.Fast, Keys: command.FirstArg(update), Run: setID},
+		{Name: "xtrim", Arity: -4, Flags: command.Write, Keys: command.FirstArg(remove), Tips: anyOutput, Run: h.trim},
+	}}
+}
+
+var addKey = []command.KeySpec{{
+	Flags: update, Index: 1, Step: 1, Notes: "UPDATE instead of INSERT because of the optional trimming feature",
+}}
+
+// second is the key spec of a subcommand: one key behind its name.
+func second(f command.KeyFlags) []command.KeySpec {
+	return []command.KeySpec{{Flags: f, Index: 2, Step: 1}}
+}
+
+// readKeys is XREAD's and XREADGROUP's: the first half of what is behind STREAMS.
+func readKeys(from int) []command.KeySpec {
+	return []command.KeySpec{{Flags: access, Keyword: "STREAMS", KeywordFrom: from, LastKey: -1, Step: 1, Limit: 2}}
+}
+
+// findKeys finds the keys of XREAD and XREADGROUP where a group or a key may itself be called STREAMS.
+func findKeys(args [][]byte) ([]command.KeyPosition, error) {
+	for i := 1; i < len(args); i++ {
+		switch {
+		case command.Is(args[i], "BLOCK"), command.Is(args[i], "COUNT"):
+			i++
+		case command.Is(args[i], "GROUP"):
+			i += 2
+		case command.Is(args[i], "NOACK"):
+		case command.Is(args[i], "STREAMS"):
+			n := len(args) - i - 1
+			if n == 0 || n%2 != 0 {
+				return nil, command.ErrInvalidKeyArguments
+			}
+			var keys []command.KeyPosition
+			for j := range n / 2 {
+				keys = append(keys, command.KeyPosition{Index: i + 1 + j})
+			}
+			return keys, nil
+		default:
+			return nil, command.ErrInvalidKeyArguments
+		}
+	}
+	return nil, command.ErrInvalidKeyArguments
+}
+
+// lookup finds the stream at key for reading; the zero Value is no error.
+//
+// Errors: ErrWrongType.
+func lookup(c *command.Context, key []byte) (value.Value, error) {
+	v := c.DB.Lookup(key)
+	switch {
+	case !v.Exists():
+		c.Notify(command.EventKeyMiss, "keymiss", key)
+	case v.Type() != value.Stream:
+		return v, protocol.ErrWrongType
+	}
+	return v, nil
+}
+
+// edit finds the stream at key for changing it; nil is no error.
+//
+// Errors: ErrWrongType.
+func edit(c *command.Context, key []byte) (*value.Edit, error) {
+	e := c.DB.Edit(key)
+	if e != nil && e.Value().Type() != value.Stream {
+		return nil, protocol.ErrWrongType
+	}
+	return e, nil
+}
+
+// editCounted is edit for the commands that count as reading the key although they change what is pending in it.
+//
+// Errors: ErrWrongType.
+func editCounted(c *command.Context, key []byte) (*value.Edit, error) {
+	e := c.DB.Edit(key)
+	if e == nil {
+		c.Space.Stats.Misses++
+		c.Notify(command.EventKeyMiss, "keymiss", key)
+		return nil, nil
+	}
+	c.Space.Stats.Hits++
+	if e.Value().Type() != value.Stream {
+		return nil, protocol.ErrWrongType
+	}
+	return e, nil
+}
+
+// create makes key, which is not there, an empty stream.
+func create(c *command.Context, key []byte) *value.Edit {
+	e := c.DB.CreateRoot(key, value.Stream, value.StreamTree, streams.New(c.Space.Store()))
+	c.Notify(command.EventNew, "new", key)
+	return e
+}
+
+// replyID answers an ID as its text.
+func replyID(r *protocol.Reply, id streams.ID) { id.Append(r.BulkRoom(id.TextLen())[:0]) }
+
+// replyElement answers a field or a value.
+func replyElement(r *protocol.Reply, e listpack.Element) {
+	if e.IsInt {
+		r.BulkInt(e.Int)
+	} else {
+		r.Bulk(e.Bytes)
+	}
+}
+
+// replyEntry answers the entry it is at: its ID, and an array of fields and values in turn.
+func replyEntry(r *protocol.Reply, it *streams.Iterator) {
+	r.Array(2)
+	replyID(r, it.ID)
+	r.Array(2 * it.Pairs)
+	for range it.Pairs {
+		field, val := it.Pair()
+		replyElement(r, field)
+		replyElement(r, val)
+	}
+}
+
+// replyOne answers the entry with this ID; false says that there is none.
+func replyOne(r *protocol.Reply, s streams.Stream, id streams.ID) bool {
+	var it streams.Iterator
+	s.Range(&it, id, id, false)
+	if !it.Next() {
+		return false
+	}
+	replyEntry(r, &it)
+	return true
+}
+
+// replyRange answers an array of the entries of it, count at most if that is not 0.
+func replyRange(r *protocol.Reply, it *streams.Iterator, count uint64) {
+	mark, n := r.Mark(), uint64(0)
+	for it.Next() {
+		replyEntry(r, it)
+		if n++; n == count {
+			break
+		}
+	}
+	r.ArrayAt(mark, int(n))
+}

@@ -1,0 +1,157 @@
+package stream
+
+import (
+	"bytes"
+	"math/bits"
+
+	"spindle/engine/command"
+	streams "spindle/engine/data/value/stream"
+	"spindle/internal/number"
+	"spindle/protocol"
+)
+
+var (
+	errID            = &protocol.Error{Code: "ERR", Text: "Invalid stream ID specified as stream command argument"}
+	errIntervalStart = &protocol.Error{Code: "ERR", Text: "invalid start ID for the interval"}
+	errIntervalEnd   = &protocol.Error{Code: "ERR", Text: "invalid end ID for the interval"}
+)
+
+const lastSeq = 1<<64 - 1
+
+// is says whether arg is word, letter by letter.
+func is(arg []byte, word string) bool { return string(arg) == word }
+
+// parseID reads milliseconds-sequence, or milliseconds alone, where seq stands for the sequence.
+func parseID(arg []byte, seq uint64) (id streams.ID, err error) {
+	id, auto, ok := scanID(arg, seq)
+	if !ok || auto {
+		return id, errID
+	}
+	return id, nil
+}
+
+// parseAddID is parseID for XADD, where milliseconds-* asks for a sequence: auto says so.
+func parseAddID(arg []byte) (id streams.ID, auto bool, err error) {
+	id, auto, ok := scanID(arg, 0)
+	if !ok {
+		return id, false, errID
+	}
+	return id, auto, nil
+}
+
+// parseBound reads the bound of a range: an ID, "-", "+", or, if open may be true, "(" and an ID that is not part of the range.
+func parseBound(arg []byte, seq uint64) (id streams.ID, open bool, err error) {
+	if len(arg) > 1 && arg[0] == '(' {
+		id, err = parseID(arg[1:], seq)
+		return id, true, err
+	}
+	id, err = parseEdge(arg, seq)
+	return id, false, err
+}
+
+// parseEdge reads an ID, "-" or "+".
+func parseEdge(arg []byte, seq uint64) (streams.ID, error) {
+	switch {
+	case is(arg, "-"):
+		return streams.ID{}, nil
+	case is(arg, "+"):
+		return streams.MaxID, nil
+	}
+	return parseID(arg, seq)
+}
+
+// parseRange reads both bounds of a range.
+func parseRange(from, to []byte) (first, last streams.ID, err error) {
+	first, open, err := parseBound(from, 0)
+	if err != nil {
+		return first, last, err
+	}
+	if open {
+		var ok bool
+		if first, ok = first.Next(); !ok {
+			return first, last, errIntervalStart
+		}
+	}
+	if last, open, err = parseBound(to, lastSeq); err != nil {
+		return first, last, err
+	}
+	if open {
+		var ok bool
+		if last, ok = last.Prev(); !ok {
+			return first, last, errIntervalEnd
+		}
+	}
+	return first, last, nil
+}
+
+// parseIDs reads IDs into h.ids, all or none.
+func (h *commands) parseIDs(args [][]byte) ([]streams.ID, error) {
+	h.ids = h.ids[:0]
+	for _, a := range args {
+		id, err := parseID(a, 0)
+		if err != nil {
+			return nil, err
+		}
+		h.ids = append(h.ids, id)
+	}
+	return h.ids, nil
+}
+
+// scanID reads an ID. Like the reference it takes an argument for a C string, and numbers as C reads them when they are not canonical.
+func scanID(arg []byte, missing uint64) (id streams.ID, auto, ok bool) {
+	if len(arg) > 127 {
+		return id, false, false
+	}
+	if at := bytes.IndexByte(arg, 0); at >= 0 {
+		arg = arg[:at]
+	}
+	ms, seq, both := bytes.Cut(arg, []byte{'-'})
+	if id.Ms, ok = parseUint(ms); !ok {
+		return id, false, false
+	}
+	switch {
+	case !both:
+		id.Seq = missing
+	case is(seq, "*"):
+		auto = true
+	default:
+		id.Seq, ok = parseUint(seq)
+	}
+	return id, auto, ok
+}
+
+// parseUint reads a number of 64 bits. What is canonical as a signed number must not be negative; anything else is read like strtoull
+// does: behind blanks, with a sign, and with a minus modulo 2^64.
+func parseUint(text []byte) (n uint64, ok bool) {
+	if n, ok := number.ParseUint(text); ok {
+		return n, true
+	}
+	if _, ok := number.ParseInt(text); ok {
+		return 0, false
+	}
+	for len(text) > 0 && (text[0] == ' ' || text[0] >= '\t' && text[0] <= '\r') {
+		text = text[1:]
+	}
+	minus := len(text) > 0 && text[0] == '-'
+	if minus || len(text) > 0 && text[0] == '+' {
+		text = text[1:]
+	}
+	for _, c := range text {
+		hi, lo := bits.Mul64(n, 10)
+		sum, carry := bits.Add64(lo, uint64(c-'0'), 0)
+		if c < '0' || c > '9' || hi|carry != 0 {
+			return 0, false
+		}
+		n = sum
+	}
+	if minus {
+		n = -n
+	}
+	return n, len(text) > 0
+}
+
+// parseInterval is the error-free case of an optional count: below 0 is 0.
+func parseCount(arg []byte) (uint64, error) {
+	n, err := command.Int(arg)
+	return uint64(max(n, 0)), err
+}

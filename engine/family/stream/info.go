@@ -1,0 +1,238 @@
+package stream
+
+import (
+	"spindle/engine/command"
+	streams "spindle/engine/data/value/stream"
+	"spindle/protocol"
+)
+
+// lookupInfo finds the stream XINFO asks about.
+//
+// Errors: ErrNoSuchKey, ErrWrongType.
+func lookupInfo(c *command.Context) (s streams.Stream, err error) {
+	v, err := lookup(c, c.Args[2])
+	if err != nil {
+		return s, err
+	}
+	if !v.Exists() {
+		return s, protocol.ErrNoSuchKey
+	}
+	return streams.Of(v), nil
+}
+
+// infoConsumers is XINFO CONSUMERS key group.
+//
+// Replies: an array of maps: name, pending, idle (ms since it asked), inactive (ms since it got something, -1: never). Errors:
+// ErrNoSuchKey, ErrWrongType, NOGROUP.
+func infoConsumers(c *command.Context) error {
+	s, err := lookupInfo(c)
+	if err != nil {
+		return err
+	}
+	g := s.Group(c.Args[3])
+	if g == nil {
+		return errNoSuchGroup(c.Args[3], c.Args[2])
+	}
+	r := c.Reply
+	r.Array(int(g.Consumers()))
+	for who := range g.All {
+		inactive := who.Active()
+		if inactive != -1 {
+			inactive = c.Now - inactive
+		}
+		r.Map(4)
+		r.BulkString("name")
+		r.Bulk(who.Name())
+		r.BulkString("pending")
+		r.Int(int64(who.Pending()))
+		r.BulkString("idle")
+		r.Int(max(c.Now-who.Seen(), 0))
+		r.BulkString("inactive")
+		r.Int(inactive)
+	}
+	return nil
+}
+
+// infoGroups is XINFO GROUPS key. Replies: an array of maps: name, consumers, pending, last-delivered-id, entries-read, lag, the last two nil if they
+// are not known. Errors: ErrNoSuchKey, ErrWrongType.
+func infoGroups(c *command.Context) error {
+	s, err := lookupInfo(c)
+	if err != nil {
+		return err
+	}
+	r := c.Reply
+	r.Array(int(s.GroupCount()))
+	for g := range s.Groups {
+		r.Map(6)
+		r.BulkString("name")
+		r.Bulk(g.Name())
+		r.BulkString("consumers")
+		r.Int(int64(g.Consumers()))
+		r.BulkString("pending")
+		r.Int(int64(g.Pending()))
+		replyProgress(r, s, g)
+	}
+	return nil
+}
+
+// replyProgress answers how far a group is: three pairs of a map.
+func replyProgress(r *protocol.Reply, s streams.Stream, g *streams.Group) {
+	r.BulkString("last-delivered-id")
+	replyID(r, g.LastID())
+	r.BulkString("entries-read")
+	replyKnown(r, g.EntriesRead(), g.EntriesRead() != streams.ReadUnknown)
+	r.BulkString("lag")
+	lag, ok := s.Lag(g)
+	replyKnown(r, lag, ok)
+}
+
+func replyKnown(r *protocol.Reply, n int64, known bool) {
+	if known {
+		r.Int(n)
+	} else {
+		r.Null()
+	}
+}
+
+// infoStream is XINFO STREAM key [FULL [COUNT count]].
+//
+// Replies: a map about the stream, with its first and last entry; FULL: with entries, groups, consumers and what is pending, count of each
+// kind at most (0: all). Errors: ErrNoSuchKey, ErrWrongType, of the subcommand's syntax, ErrNotInteger.
+func infoStream(c *command.Context) error {
+	s, err := lookupInfo(c)
+	if err != nil {
+		return err
+	}
+	r := c.Reply
+	if len(c.Args) == 3 {
+		r.Map(10)
+		replyShape(r, s)
+		r.BulkString("groups")
+		r.Int(int64(s.GroupCount()))
+		r.BulkString("first-entry")
+		replyOutermost(r, s, false)
+		r.BulkString("last-entry")
+		replyOutermost(r, s, true)
+		return nil
+	}
+	count := int64(10)
+	switch n := len(c.Args); {
+	case n != 4 && n != 6 || !command.Is(c.Args[3], "FULL") || n == 6 && !command.Is(c.Args[4], "COUNT"):
+		return command.ErrSubcommandSyntax(c.Args[0], c.Args[1])
+	case n == 6:
+		if count, err = command.Int(c.Args[5]); err != nil {
+			return err
+		}
+		if count < 0 {
+			count = 10
+		}
+	}
+	r.Map(9)
+	replyShape(r, s)
+	r.BulkString("entries")
+	var it streams.Iterator
+	s.All(&it)
+	replyRange(r, &it, uint64(count))
+	r.BulkString("groups")
+	r.Array(int(s.GroupCount()))
+	for g := range s.Groups {
+		replyGroup(r, s, g, uint64(count))
+	}
+	return nil
+}
+
+// replyShape answers the seven pairs that both forms of XINFO STREAM begin with.
+func replyShape(r *protocol.Reply, s streams.Stream) {
+	r.BulkString("length")
+	r.Int(int64(s.Len()))
+	keys, nodes := s.Radix()
+	r.BulkString("radix-tree-keys")
+	r.Int(int64(keys))
+	r.BulkString("radix-tree-nodes")
+	r.Int(int64(nodes))
+	r.BulkString("last-generated-id")
+	replyID(r, s.LastID())
+	r.BulkString("max-deleted-entry-id")
+	replyID(r, s.MaxDeleted())
+	r.BulkString("entries-added")
+	r.Int(int64(s.Added()))
+	r.BulkString("recorded-first-entry-id")
+	replyID(r, s.FirstID())
+}
+
+// replyOutermost answers the first entry, or with reverse the last; nil if there is none.
+func replyOutermost(r *protocol.Reply, s streams.Stream, reverse bool) {
+	var it streams.Iterator
+	s.Range(&it, streams.ID{}, streams.MaxID, reverse)
+	if it.Next() {
+		replyEntry(r, &it)
+	} else {
+		r.Null()
+	}
+}
+
+// replyGroup answers a group of XINFO STREAM FULL.
+func replyGroup(r *protocol.Reply, s streams.Stream, g *streams.Group, count uint64) {
+	r.Map(7)
+	r.BulkString("name")
+	r.Bulk(g.Name())
+	replyProgress(r, s, g)
+	r.BulkString("pel-count")
+	r.Int(int64(g.Pending()))
+	r.BulkString("pending")
+	var cur streams.PendingCursor
+	g.From(&cur, streams.ID{})
+	replyPending(r, &cur, g.Pending(), count, true)
+	r.BulkString("consumers")
+	r.Array(int(g.Consumers()))
+	for who := range g.All {
+		r.Map(5)
+		r.BulkString("name")
+		r.Bulk(who.Name())
+		r.BulkString("seen-time")
+		r.Int(who.Seen())
+		r.BulkString("active-time")
+		r.Int(who.Active())
+		r.BulkString("pel-count")
+		r.Int(int64(who.Pending()))
+		r.BulkString("pending")
+		g.FromOf(&cur, who, streams.ID{})
+		replyPending(r, &cur, who.Pending(), count, false)
+	}
+}
+
+// replyPending answers some of n pending entries: ID, consumer if named is set, when it was delivered, how often.
+func replyPending(r *protocol.Reply, cur *streams.PendingCursor, n, count uint64, named bool) {
+	if count > 0 {
+		n = min(n, count)
+	}
+	r.Array(int(n))
+	var p streams.Pending
+	for range n {
+		cur.Next(&p)
+		if named {
+			r.Array(4)
+		} else {
+			r.Array(3)
+		}
+		replyID(r, p.ID)
+		if named {
+			r.Bulk(p.Consumer())
+		}
+		r.Int(p.Time)
+		r.Uint(p.Count)
+	}
+}
+
+// infoHelp is XINFO HELP.
+func infoHelp(c *command.Context) error {
+	command.Help(c,
+		"CONSUMERS <key> <groupname>",
+		"    Show consumers of <groupname>.",
+		"GROUPS <key>",
+		"    Show the stream consumer groups.",
+		"STREAM <key> [FULL [COUNT <count>]",
+		"    Show information about the stream.",
+	)
+	return nil
+}

@@ -1,0 +1,153 @@
+package stream
+
+import (
+	"spindle/engine/command"
+	streams "spindle/engine/data/value/stream"
+	"spindle/protocol"
+)
+
+func errNoKeyOrGroup(key, group []byte) error {
+	return protocol.Errorf("NOGROUP", "No such key '%s' or consumer group '%s'", key, group)
+}
+
+// ack is XACK key group id [id …]. Replies: how many were pending. Errors: ErrWrongType, errID. Propagates as written.
+func (h *commands) ack(c *command.Context) error {
+	e, err := editCounted(c, c.Args[1])
+	if err != nil {
+		return err
+	}
+	acknowledged := 0
+	if e != nil {
+		w := streams.Edit(e)
+		if g := w.Group(c.Args[2]); g != nil {
+			ids, err := h.parseIDs(c.Args[3:])
+			if err != nil {
+				return err
+			}
+			for _, id := range ids {
+				if w.Acknowledge(g, id) {
+					acknowledged++
+				}
+			}
+		}
+	}
+	c.Changed(acknowledged)
+	c.Reply.Int(int64(acknowledged))
+	return nil
+}
+
+// pending is XPENDING key group [[IDLE ms] start end count [consumer]].
+//
+// Replies: without a range how many are pending, the least and greatest ID, and how many with whom; with one, of each its ID, the consumer,
+// the ms since it was delivered, and how often. Errors: ErrSyntax, ErrNotInteger, errID, of the interval, ErrWrongType, NOGROUP.
+func pending(c *command.Context) error {
+	args := c.Args
+	if len(args) != 3 && (len(args) < 6 || len(args) > 9) {
+		return protocol.ErrSyntax
+	}
+	var o pendingOptions
+	if len(args) > 3 {
+		if err := o.parse(args); err != nil {
+			return err
+		}
+	}
+	v, err := lookup(c, args[1])
+	if err != nil {
+		return err
+	}
+	var g *streams.Group
+	if v.Exists() {
+		g = streams.Of(v).Group(args[2])
+	}
+	switch {
+	case g == nil:
+		return errNoKeyOrGroup(args[1], args[2])
+	case len(args) == 3:
+		replySummary(c.Reply, g)
+	default:
+		o.reply(c, g)
+	}
+	return nil
+}
+
+// replySummary answers XPENDING without a range.
+func replySummary(r *protocol.Reply, g *streams.Group) {
+	r.Array(4)
+	r.Int(int64(g.Pending()))
+	if g.Pending() == 0 {
+		r.Null()
+		r.Null()
+		r.NullArray()
+		return
+	}
+	replyID(r, g.FirstPending())
+	replyID(r, g.LastPending())
+	mark, n := r.Mark(), 0
+	for who := range g.All {
+		if who.Pending() > 0 {
+			r.Array(2)
+			r.Bulk(who.Name())
+			r.BulkInt(int64(who.Pending()))
+			n++
+		}
+	}
+	r.ArrayAt(mark, n)
+}
+
+type pendingOptions struct {
+	idleMs   int64
+	from, to streams.ID
+	count    uint64
+	consumer []byte
+}
+
+func (o *pendingOptions) parse(args [][]byte) (err error) {
+	at := 3
+	if command.Is(args[3], "IDLE") {
+		if o.idleMs, err = command.Int(args[4]); err != nil {
+			return err
+		}
+		if len(args) < 8 {
+			return protocol.ErrSyntax
+		}
+		at = 5
+	}
+	if o.count, err = parseCount(args[at+2]); err != nil {
+		return err
+	}
+	if o.from, o.to, err = parseRange(args[at], args[at+1]); err != nil {
+		return err
+	}
+	if at+3 < len(args) {
+		o.consumer = args[at+3]
+	}
+	return nil
+}
+
+func (o *pendingOptions) reply(c *command.Context, g *streams.Group) {
+	r := c.Reply
+	var cur streams.PendingCursor
+	if o.consumer == nil {
+		g.From(&cur, o.from)
+	} else if who := g.Consumer(o.consumer); who != nil {
+		g.FromOf(&cur, who, o.from)
+	} else {
+		r.Array(0)
+		return
+	}
+	mark, n := r.Mark(), uint64(0)
+	var p streams.Pending
+	for n < o.count && cur.Next(&p) && !o.to.Less(p.ID) {
+		idle := c.Now - p.Time
+		if o.idleMs != 0 && idle < o.idleMs {
+			continue
+		}
+		r.Array(4)
+		replyID(r, p.ID)
+		r.Bulk(p.Consumer())
+		r.Int(max(idle, 0))
+		r.Uint(p.Count)
+		n++
+	}
+	r.ArrayAt(mark, int(n))
+}

@@ -1,0 +1,61 @@
+package stream
+
+import (
+	"spindle/engine/command"
+	streams "spindle/engine/data/value/stream"
+	"spindle/protocol"
+)
+
+// length is XLEN key. Replies: the number of entries, 0 without the key. Errors: ErrWrongType.
+func length(c *command.Context) error {
+	v, err := lookup(c, c.Args[1])
+	if err != nil {
+		return err
+	}
+	n := int64(0)
+	if v.Exists() {
+		n = int64(streams.Of(v).Len())
+	}
+	c.Reply.Int(n)
+	return nil
+}
+
+// xrange is XRANGE key start end [COUNT count].
+//
+// Replies: an array of entries; a COUNT of 0 or less: a null array. Errors: errID, errIntervalStart, errIntervalEnd, ErrSyntax,
+// ErrNotInteger, ErrWrongType.
+func xrange(c *command.Context) error { return rangeOf(c, c.Args[2], c.Args[3], false) }
+
+// revRange is XREVRANGE key end start [COUNT count]: xrange from behind.
+func revRange(c *command.Context) error { return rangeOf(c, c.Args[3], c.Args[2], true) }
+
+func rangeOf(c *command.Context, from, to []byte, reverse bool) error {
+	first, last, err := parseRange(from, to)
+	if err != nil {
+		return err
+	}
+	count, counted := uint64(0), false
+	for i := 4; i < len(c.Args); i += 2 {
+		if i+1 == len(c.Args) || !command.Is(c.Args[i], "COUNT") {
+			return protocol.ErrSyntax
+		}
+		if count, err = parseCount(c.Args[i+1]); err != nil {
+			return err
+		}
+		counted = true
+	}
+	v, err := lookup(c, c.Args[1])
+	switch {
+	case err != nil:
+		return err
+	case !v.Exists():
+		c.Reply.Array(0)
+	case counted && count == 0:
+		c.Reply.NullArray()
+	default:
+		var it streams.Iterator
+		streams.Of(v).Range(&it, first, last, reverse)
+		replyRange(c.Reply, &it, count)
+	}
+	return nil
+}

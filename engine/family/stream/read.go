@@ -1,0 +1,262 @@
+package stream
+
+import (
+	"math"
+
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/engine/data/value"
+	streams "spindle/engine/data/value/stream"
+	"spindle/protocol"
+)
+
+var (
+	errTimeout      = &protocol.Error{Code: "ERR", Text: "timeout is not an integer or out of range"}
+	errTimeoutSign  = &protocol.Error{Code: "ERR", Text: "timeout is negative"}
+	errTimeoutRange = &protocol.Error{Code: "ERR", Text: "timeout is out of range"}
+	errGroupOption  = &protocol.Error{Code: "ERR", Text: "The GROUP option is only supported by XREADGROUP. You called XREAD instead."}
+	errNoAckOption  = &protocol.Error{Code: "ERR", Text: "The NOACK option is only supported by XREADGROUP. You called XREAD instead."}
+	errNoGroup      = &protocol.Error{Code: "ERR", Text: "Missing GROUP option for XREADGROUP"}
+	errDollar       = &protocol.Error{Code: "ERR", Text: "The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set."}
+	errPlus         = &protocol.Error{Code: "ERR", Text: "The + ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The + ID would just return an empty result set."}
+	errGreater      = &protocol.Error{Code: "ERR", Text: "The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option."}
+	errLastIsZero   = &protocol.Error{Code: "ERR", Text: "the stream last element ID is 0-0"}
+)
+
+// A reading is what XREAD or XREADGROUP asks for.
+type reading struct {
+	grouped         bool
+	group, consumer []byte
+	noAck           bool
+	count           uint64 // 0: all
+	blocks          bool
+	deadlineMs      int64 // 0: none
+	keys, from      [][]byte
+}
+
+// parse reads the arguments.
+func (r *reading) parse(c *command.Context) error {
+	args := c.Args
+	for i := 1; i < len(args) && r.keys == nil; i++ {
+		arg, more := args[i], len(args)-1-i
+		switch {
+		case more > 0 && command.Is(arg, "BLOCK"):
+			i++
+			ms, err := timeout(args[i], c.Now)
+			if err != nil {
+				return err
+			}
+			r.blocks, r.deadlineMs = true, ms
+		case more > 0 && command.Is(arg, "COUNT"):
+			i++
+			n, err := parseCount(args[i])
+			if err != nil {
+				return err
+			}
+			r.count = n
+		case more > 0 && command.Is(arg, "STREAMS"):
+			if more%2 != 0 {
+				return errUnbalanced(c, r.grouped)
+			}
+			r.keys, r.from = args[i+1:i+1+more/2], args[i+1+more/2:]
+		case more > 1 && command.Is(arg, "GROUP"):
+			if !r.grouped {
+				return errGroupOption
+			}
+			r.group, r.consumer = args[i+1], args[i+2]
+			i += 2
+		case command.Is(arg, "NOACK"):
+			if !r.grouped {
+				return errNoAckOption
+			}
+			r.noAck = true
+		default:
+			return protocol.ErrSyntax
+		}
+	}
+	switch {
+	case r.keys == nil:
+		return protocol.ErrSyntax
+	case r.grouped && r.group == nil:
+		return errNoGroup
+	}
+	return nil
+}
+
+func errUnbalanced(c *command.Context, grouped bool) error {
+	symbol := '$'
+	if grouped {
+		symbol = '>'
+	}
+	return protocol.Errorf("ERR", "Unbalanced '%s' list of streams: for each stream key an ID or '%c' must be specified.", c.Spec.Full, symbol)
+}
+
+// timeout reads a timeout in ms and makes a deadline of it, 0 for none.
+func timeout(arg []byte, nowMs int64) (deadlineMs int64, err error) {
+	n, err := command.Int(arg)
+	switch {
+	case err != nil:
+		return 0, errTimeout
+	case n < 0:
+		return 0, errTimeoutSign
+	case n > math.MaxInt64-nowMs:
+		return 0, errTimeoutRange
+	case n == 0:
+		return 0, nil
+	}
+	return nowMs + n, nil
+}
+
+// read is XREAD [COUNT count] [BLOCK ms] STREAMS key [key …] id [id …].
+//
+// Replies: of each stream with entries behind its ID, the key and those entries, as a map (RESP2: an array of two); nil if there are
+// none, or none come in time. Errors: of the options, ErrWrongType.
+func (h *commands) read(c *command.Context) error { return h.serve(c, &reading{}) }
+
+// readGroup is XREADGROUP GROUP group consumer [COUNT count] [BLOCK ms] [NOACK] STREAMS key [key …] id [id …].
+//
+// Replies: as read; with an ID other than ">" what is pending with the consumer behind it, of deleted entries the ID and nil. Errors: as read,
+// NOGROUP. Propagates: XCLAIM of each entry delivered, XGROUP SETID of each group that moved on, with NOACK XGROUP CREATECONSUMER.
+func (h *commands) readGroup(c *command.Context) error { return h.serve(c, &reading{grouped: true}) }
+
+func (h *commands) serve(c *command.Context, r *reading) error {
+	if err := r.parse(c); err != nil {
+		return err
+	}
+	c.PropagateNothing()
+	done, err := h.try(c, r, nil)
+	switch {
+	case done || err != nil:
+		return err
+	case !r.blocks || c.Client.Is(client.DenyBlocking):
+		c.Reply.NullArray()
+	default:
+		h.block(c, r)
+	}
+	return nil
+}
+
+// block parks the client until one of the streams has something for it.
+func (h *commands) block(c *command.Context, r *reading) {
+	since := append([]streams.ID(nil), h.ids...) // what "$" is: the end as it was now
+	grouped := r.grouped
+	c.Core.Block(c, command.Wait{
+		Keys: r.keys, DeadlineMs: r.deadlineMs, Gone: grouped,
+		Retry: func(c *command.Context) bool {
+			again := reading{grouped: grouped}
+			if again.parse(c) != nil {
+				return false // it was right when it came
+			}
+			c.PropagateNothing()
+			done, err := h.try(c, &again, since)
+			if err != nil {
+				c.Reply.Error(err)
+			}
+			return done || err != nil
+		},
+		Timeout: func(c *command.Context) { c.Reply.NullArray() },
+	})
+}
+
+// try answers what there is already; false says that there is nothing. since, if there is one, has what "$" stands for.
+func (h *commands) try(c *command.Context, r *reading, since []streams.ID) (done bool, err error) {
+	h.ids = h.ids[:0]
+	for i, key := range r.keys {
+		id, err := r.after(c, key, r.from[i])
+		if err != nil {
+			return false, err
+		}
+		if since != nil && is(r.from[i], "$") {
+			id = since[i]
+		}
+		h.ids = append(h.ids, id)
+	}
+	mark, n := c.Reply.Mark(), 0
+	for i, key := range r.keys {
+		answered := false
+		if r.grouped {
+			answered = h.deliver(c, r, key, h.ids[i])
+		} else {
+			answered = readOne(c, key, h.ids[i], r.count)
+		}
+		if answered {
+			n++
+		}
+	}
+	if n == 0 {
+		return false, nil
+	}
+	if c.Reply.RESP3 {
+		c.Reply.MapAt(mark, n)
+	} else {
+		c.Reply.ArrayAt(mark, n)
+	}
+	return true, nil
+}
+
+// after is the ID behind which the stream at key is to be read; MaxID for ">".
+//
+// Errors: ErrWrongType, NOGROUP, errID, and of IDs that make no sense with or without a group.
+func (r *reading) after(c *command.Context, key, from []byte) (id streams.ID, err error) {
+	v, err := lookup(c, key)
+	if err != nil {
+		return id, err
+	}
+	if r.grouped && (!v.Exists() || streams.Of(v).Group(r.group) == nil) {
+		return id, protocol.Errorf("NOGROUP", "No such key '%s' or consumer group '%s' in XREADGROUP with GROUP option", key, r.group)
+	}
+	switch {
+	case is(from, "$") && r.grouped:
+		return id, errDollar
+	case is(from, "+") && r.grouped:
+		return id, errPlus
+	case is(from, ">") && !r.grouped:
+		return id, errGreater
+	case is(from, ">"):
+		return streams.MaxID, nil
+	case is(from, "$"):
+		return lastOf(v), nil
+	case !is(from, "+"):
+		return parseID(from, 0)
+	case v.Exists():
+		last, ok := lastOf(v).Prev()
+		if !ok {
+			return id, errLastIsZero
+		}
+		return last, nil
+	}
+	return id, nil
+}
+
+func lastOf(v value.Value) streams.ID {
+	if !v.Exists() {
+		return streams.ID{}
+	}
+	return streams.Of(v).LastID()
+}
+
+// begin opens the answer of one stream.
+func begin(c *command.Context, key []byte) {
+	if !c.Reply.RESP3 {
+		c.Reply.Array(2)
+	}
+	c.Reply.Bulk(key)
+}
+
+// readOne answers the entries of the stream at key behind an ID; false says that there are none.
+func readOne(c *command.Context, key []byte, after streams.ID, count uint64) bool {
+	v, _ := lookup(c, key)
+	if !v.Exists() {
+		return false
+	}
+	s := streams.Of(v)
+	if s.Len() == 0 || !after.Less(s.LastValid()) {
+		return false
+	}
+	begin(c, key)
+	from, _ := after.Next()
+	var it streams.Iterator
+	s.Range(&it, from, streams.MaxID, false)
+	replyRange(c.Reply, &it, count)
+	return true
+}

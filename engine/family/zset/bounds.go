@@ -1,0 +1,134 @@
+package zset
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+
+	"spindle/engine/command"
+	"spindle/engine/data/value"
+	"spindle/engine/data/value/zset"
+	"spindle/internal/number"
+	"spindle/protocol"
+)
+
+var (
+	errScoreRange = &protocol.Error{Code: "ERR", Text: "min or max is not a float"}
+	errLexRange   = &protocol.Error{Code: "ERR", Text: "min or max not valid string range item"}
+)
+
+// order is what the bounds of a range are.
+type order uint8
+
+const (
+	byRank order = iota + 1
+	byScore
+	byLex
+)
+
+// A span is a range of members as a client writes it.
+type span struct {
+	by          order
+	start, stop int64
+	scores      zset.ScoreRange
+	members     zset.LexRange
+}
+
+// bounds reads the two ends: of scores and members the lower one first.
+//
+// Errors: ErrNotInteger, errScoreRange, errLexRange.
+func (r *span) bounds(low, high []byte) (err error) {
+	switch r.by {
+	case byRank:
+		if r.start, err = command.Int(low); err == nil {
+			r.stop, err = command.Int(high)
+		}
+		return err
+	case byScore:
+		var ok, too bool
+		r.scores.Min, r.scores.MinOut, ok = scoreBound(low)
+		r.scores.Max, r.scores.MaxOut, too = scoreBound(high)
+		if !ok || !too {
+			return errScoreRange
+		}
+	case byLex:
+		if !lexBound(&r.members.Min, low) || !lexBound(&r.members.Max, high) {
+			return errLexRange
+		}
+	}
+	return nil
+}
+
+// of is the ranks that r means in v; reverse says that ranks are counted from the end, and members looked for from there.
+func (r *span) of(v value.Value, reverse bool) zset.Span {
+	switch r.by {
+	case byScore:
+		return r.scores.Span(v)
+	case byLex:
+		return r.members.Span(v, reverse)
+	}
+	n := int64(zset.Len(v))
+	start, stop := r.start, r.stop
+	if start < 0 {
+		start = max(start+n, 0)
+	}
+	if stop < 0 {
+		stop += n
+	}
+	stop = min(stop, n-1)
+	if start > stop || start >= n {
+		return zset.Span{}
+	}
+	if reverse {
+		start, stop = n-1-stop, n-1-start
+	}
+	return zset.Span{From: int(start), To: int(stop) + 1}
+}
+
+// scoreBound reads a bound of scores: "(" says that it does not belong to the range itself. The number is what C's strtod makes of the
+// text, up to a zero byte: nothing at all is 0, blanks in front are passed over, and what is too large is infinite.
+func scoreBound(text []byte) (x float64, out, ok bool) {
+	if len(text) > 0 && text[0] == '(' {
+		text, out = text[1:], true
+	}
+	if n, ok := number.ParseInt(text); ok && -1<<53 <= n && n <= 1<<53 {
+		return float64(n), out, true
+	}
+	if end := bytes.IndexByte(text, 0); end >= 0 {
+		text = text[:end]
+	}
+	if len(text) == 0 {
+		return 0, out, true
+	}
+	text = bytes.TrimLeft(text, " \t\n\v\f\r")
+	if x, ok = number.ParseDouble(text); ok {
+		return x, out, true
+	}
+	if bytes.IndexByte(text, '_') >= 0 { // Go's own
+		return 0, out, false
+	}
+	x, err := strconv.ParseFloat(string(text), 64)
+	if err != nil && !math.IsInf(x, 0) {
+		return 0, out, false
+	}
+	return x, out, !math.IsNaN(x)
+}
+
+// lexBound reads a bound of members: "[" text, "(" text, which does not belong to the range itself, "-" before all or "+" behind all.
+func lexBound(b *zset.LexBound, text []byte) bool {
+	if len(text) == 0 {
+		return false
+	}
+	switch text[0] {
+	case '-', '+':
+		b.Edge = 1
+		if text[0] == '-' {
+			b.Edge = -1
+		}
+		return len(text) == 1 || text[1] == 0
+	case '(', '[':
+		b.Text, b.Out = text[1:], text[0] == '('
+		return true
+	}
+	return false
+}

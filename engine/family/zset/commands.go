@@ -1,0 +1,143 @@
+// Package zset is the commands on sorted sets.
+//
+// Owner: the core; every handler runs inside a turn.
+// Never: keeps lent bytes, blocks, or knows another family.
+// Start here: a row a command. add.go and remove.go change members, read.go answers for one, range.go for many (bounds.go reads what bounds
+// them), pop.go takes from the ends and wait.go waits to, combine.go joins several sets (gather.go finds them), random.go chooses.
+package zset
+
+import (
+	"spindle/engine/command"
+	"spindle/engine/data/listpack"
+	"spindle/engine/data/value"
+	"spindle/engine/data/value/zset"
+	"spindle/protocol"
+)
+
+const (
+	write = command.Write | command.DenyOOM
+	read  = command.ReadOnly
+	fast  = command.Fast
+
+	access = command.KeyRO | command.KeyAccess
+	take   = command.KeyRW | command.KeyAccess | command.KeyDelete
+	remove = command.KeyRW | command.KeyDelete
+)
+
+// commands is what the handlers share: room to work in, kept from call to call.
+//
+// Owner: the turn; a call leaves nothing in it for the next.
+type commands struct {
+	sources []source
+	packed  []byte // a listpack being made
+	found   []found
+	text    []byte
+}
+
+// Family is every command on sorted sets.
+func Family() command.Family {
+	z := &commands{}
+	random := []string{"nondeterministic_output"}
+	return command.Family{Name: "sorted-set", ACL: command.ACLSortedSet, Rows: []command.Spec{
+		{Name: "bzmpop", Arity: -5, Flags: command.Write | command.Blocking, Keys: numbered(2, take), Run: bzMPop},
+		{Name: "bzpopmax", Arity: -3, Flags: command.Write | command.Blocking | fast, Keys: butLast, Run: bzPopMax},
+		{Name: "bzpopmin", Arity: -3, Flags: command.Write | command.Blocking | fast, Keys: butLast, Run: bzPopMin},
+		{Name: "zadd", Arity: -4, Flags: write | fast, Keys: command.FirstArg(command.KeyRW | command.KeyUpdate), Run: add},
+		{Name: "zcard", Arity: 2, Flags: read | fast, Keys: command.FirstArg(command.KeyRO), Run: card},
+		{Name: "zcount", Arity: 4, Flags: read | fast, Keys: command.FirstArg(access), Run: count},
+		{Name: "zdiff", Arity: -3, Flags: read, Keys: numbered(1, access), Run: z.diff},
+		{Name: "zdiffstore", Arity: -4, Flags: write, Keys: stored, Run: z.diffStore},
+		{Name: "zincrby", Arity: 4, Flags: write | fast, Keys: command.FirstArg(command.KeyRW | command.KeyAccess | command.KeyUpdate), Run: incrBy},
+		{Name: "zinter", Arity: -3, Flags: read, Keys: numbered(1, access), Run: z.inter},
+		{Name: "zintercard", Arity: -3, Flags: read, Keys: numbered(1, access), Run: z.interCard},
+		{Name: "zinterstore", Arity: -4, Flags: write, Keys: stored, Run: z.interStore},
+		{Name: "zlexcount", Arity: 4, Flags: read | fast, Keys: command.FirstArg(access), Run: lexCount},
+		{Name: "zmpop", Arity: -4, Flags: command.Write, Keys: numbered(1, take), Run: mPop},
+		{Name: "zmscore", Arity: -3, Flags: read | fast, Keys: command.FirstArg(access), Run: mScore},
+		{Name: "zpopmax", Arity: -2, Flags: command.Write | fast, Keys: command.FirstArg(take), Run: popMax},
+		{Name: "zpopmin", Arity: -2, Flags: command.Write | fast, Keys: command.FirstArg(take), Run: popMin},
+		{Name: "zrandmember", Arity: -2, Flags: read, Keys: command.FirstArg(access), Tips: random, Run: z.randMember},
+		{Name: "zrange", Arity: -4, Flags: read, Keys: command.FirstArg(access), Run: zrange},
+		{Name: "zrangebylex", Arity: -4, Flags: read, Keys: command.FirstArg(access), Run: rangeByLex},
+		{Name: "zrangebyscore", Arity: -4, Flags: read, Keys: command.FirstArg(access), Run: rangeByScore},
+		{Name: "zrangestore", Arity: -5, Flags: write, Keys: rangeStored, Run: z.rangeStore},
+		{Name: "zrank", Arity: -3, Flags: read | fast, Keys: command.FirstArg(access), Run: rank},
+		{Name: "zrem", Arity: -3, Flags: command.Write | fast, Keys: command.FirstArg(remove), Run: rem},
+		{Name: "zremrangebylex", Arity: 4, Flags: command.Write, Keys: command.FirstArg(remove), Run: removeByLex},
+		{Name: "zremrangebyrank", Arity: 4, Flags: command.Write, Keys: command.FirstArg(remove), Run: removeByRank},
+		{Name: "zremrangebyscore", Arity: 4, Flags: command.Write, Keys: command.FirstArg(remove), Run: removeByScore},
+		{Name: "zrevrange", Arity: -4, Flags: read, Keys: command.FirstArg(access), Run: revRange},
+		{Name: "zrevrangebylex", Arity: -4, Flags: read, Keys: command.FirstArg(access), Run: revRangeByLex},
+		{Name: "zrevrangebyscore", Arity: -4, Flags: read, Keys: command.FirstArg(access), Run: revRangeByScore},
+		{Name: "zrevrank", Arity: -3, Flags: read | fast, Keys: command.FirstArg(access), Run: revRank},
+		{Name: "zscan", Arity: -3, Flags: read, Keys: command.FirstArg(access), Tips: random, Run: z.scan},
+		{Name: "zscore", Arity: 3, Flags: read | fast, Keys: command.FirstArg(access), Run: score},
+		{Name: "zunion", Arity: -3, Flags: read, Keys: numbered(1, access), Run: z.union},
+		{Name: "zunionstore", Arity: -4, Flags: write, Keys: stored, Run: z.unionStore},
+	}}
+}
+
+var (
+	destination = command.KeySpec{Flags: command.KeyOW | command.KeyUpdate, Index: 1, Step: 1}
+	rangeStored = []command.KeySpec{destination, {Flags: access, Index: 2, Step: 1}}
+	stored      = append([]command.KeySpec{destination}, numbered(2, access)...)
+	butLast     = []command.KeySpec{{Flags: take, Index: 1, LastKey: -2, Step: 1}}
+)
+
+// numbered is a count at index and as many keys behind it.
+func numbered(index int, f command.KeyFlags) []command.KeySpec {
+	return []command.KeySpec{{Flags: f, Index: index, KeyNum: true, FirstKey: 1, KeyStep: 1}}
+}
+
+// lookup finds the sorted set at key for reading and tells of a miss; the zero Value is no error.
+//
+// Errors: ErrWrongType.
+func lookup(c *command.Context, key []byte) (value.Value, error) {
+	v := c.DB.Lookup(key)
+	if !v.Exists() {
+		c.Notify(command.EventKeyMiss, "keymiss", key)
+		return v, nil
+	}
+	return v, mustBeSorted(v)
+}
+
+// edit finds the sorted set at key for changing it; nil is no error.
+//
+// Errors: ErrWrongType.
+func edit(c *command.Context, key []byte) (*value.Edit, error) {
+	e := c.DB.Edit(key)
+	if e == nil {
+		return nil, nil
+	}
+	return e, mustBeSorted(e.Value())
+}
+
+func mustBeSorted(v value.Value) error {
+	if v.Type() != value.ZSet {
+		return protocol.ErrWrongType
+	}
+	return nil
+}
+
+func limits(c *command.Context) zset.Limits { return c.Settings.ZSets.Limits() }
+
+// answer answers one member.
+func answer(r *protocol.Reply, member listpack.Element) {
+	if member.IsInt {
+		r.BulkInt(member.Int)
+	} else {
+		r.Bulk(member.Bytes)
+	}
+}
+
+// itemsKept is how many items of room a command leaves to the next.
+const itemsKept = 4096
+
+// release empties room for the next command, or gives it up if it is large.
+func release[T any](room []T) []T {
+	if cap(room) > itemsKept {
+		return nil
+	}
+	clear(room)
+	return room[:0]
+}

@@ -1,0 +1,169 @@
+package zset
+
+import (
+	"slices"
+
+	"spindle/engine/command"
+	"spindle/engine/data/listpack"
+	"spindle/engine/data/value"
+	"spindle/engine/data/value/set"
+	"spindle/engine/data/value/zset"
+	"spindle/internal/number"
+	"spindle/protocol"
+)
+
+var (
+	errWeight    = &protocol.Error{Code: "ERR", Text: "weight value is not a float"}
+	errLimitSign = &protocol.Error{Code: "ERR", Text: "LIMIT can't be negative"}
+)
+
+// A source is one of the sets that are combined: a sorted one, or a set whose members all have a score of 1.
+type source struct {
+	v      value.Value // the zero Value: no key, an empty set
+	plain  bool
+	set    set.Reader
+	n      int
+	weight float64
+}
+
+func sourceOf(v value.Value) source {
+	s := source{v: v, weight: 1}
+	switch v.Type() {
+	case value.Set:
+		s.plain, s.set = true, set.Read(v)
+		s.n = s.set.Len()
+	case value.ZSet:
+		s.n = zset.Len(v)
+	}
+	return s
+}
+
+// each yields the members in place with their scores, until yield returns false.
+func (s *source) each(yield func(member []byte, score float64) bool) {
+	var room [number.MaxIntLen]byte
+	switch {
+	case s.n == 0:
+	case s.plain:
+		s.set.All(func(e set.Element) bool { return yield(e.Text(room[:]), 1) })
+	default:
+		zset.Each(s.v, 0, s.n, false, func(e listpack.Element, score float64) bool { return yield(e.Text(room[:]), score) })
+	}
+}
+
+// find is a member's score; false says that it is not there.
+func (s *source) find(member []byte) (score float64, ok bool) {
+	switch {
+	case s.n == 0:
+		return 0, false
+	case s.plain:
+		return 1, s.set.Contains(member)
+	}
+	return zset.Score(s.v, member)
+}
+
+// An operation is what becomes of several sets.
+type operation uint8
+
+const (
+	union operation = iota
+	inter
+	diff
+	interCard
+)
+
+// combination is numkeys key [key …] and what may stand behind it.
+type combination struct {
+	sources    []source
+	aggregate  zset.Aggregate
+	withScores bool
+	limit      int64 // of ZINTERCARD; 0: none
+}
+
+// parse reads a combination from the argument at index at on and finds the sources; those of a union or an intersection are put in order, the
+// smallest first. The wrong type of a key comes before what is wrong with options.
+//
+// Errors: ErrNotInteger, "at least 1 input key is needed", ErrSyntax, ErrWrongType, errWeight, errLimitSign.
+func (z *commands) parse(c *command.Context, at int, op operation, store bool) (m combination, err error) {
+	n, err := command.Int(c.Args[at])
+	if err != nil {
+		return m, err
+	}
+	if n < 1 {
+		return m, protocol.Errorf("ERR", "at least 1 input key is needed for '%s' command", c.Spec.Full)
+	}
+	args := c.Args[at+1:]
+	if n > int64(len(args)) {
+		return m, protocol.ErrSyntax
+	}
+	if err := z.gather(c, args[:n]); err != nil {
+		return m, err
+	}
+	m.sources = z.sources
+	return m, m.options(args[n:], op, store)
+}
+
+// gather finds the sources at keys.
+//
+// Errors: ErrWrongType.
+func (z *commands) gather(c *command.Context, keys [][]byte) error {
+	z.sources = z.sources[:0]
+	for _, key := range keys {
+		v := c.DB.Lookup(key)
+		if !v.Exists() {
+			c.Notify(command.EventKeyMiss, "keymiss", key)
+		} else if v.Type() != value.ZSet && v.Type() != value.Set {
+			return protocol.ErrWrongType
+		}
+		z.sources = append(z.sources, sourceOf(v))
+	}
+	if c.DB.Volatile() != 0 { // anew: a lookup that removes what has expired ends the values found before
+		for i, key := range keys {
+			z.sources[i] = sourceOf(c.DB.Peek(key))
+		}
+	}
+	return nil
+}
+
+// options reads [WEIGHTS weight …] [AGGREGATE SUM|MIN|MAX] of a union and an intersection, [WITHSCORES] of what is not stored, [LIMIT n]
+// of ZINTERCARD; then sorts.
+func (m *combination) options(args [][]byte, op operation, store bool) (err error) {
+	weighted := op == union || op == inter
+	for len(args) > 0 {
+		word, n := args[0], len(args)
+		switch {
+		case weighted && n > len(m.sources) && command.Is(word, "WEIGHTS"):
+			for i := range m.sources {
+				if m.sources[i].weight, err = float(args[1+i]); err != nil {
+					return errWeight
+				}
+			}
+			args = args[1+len(m.sources):]
+		case weighted && n >= 2 && command.Is(word, "AGGREGATE"):
+			switch {
+			case command.Is(args[1], "SUM"):
+				m.aggregate = zset.Sum
+			case command.Is(args[1], "MIN"):
+				m.aggregate = zset.Min
+			case command.Is(args[1], "MAX"):
+				m.aggregate = zset.Max
+			default:
+				return protocol.ErrSyntax
+			}
+			args = args[2:]
+		case !store && op != interCard && command.Is(word, "WITHSCORES"):
+			m.withScores = true
+			args = args[1:]
+		case op == interCard && n >= 2 && command.Is(word, "LIMIT"):
+			if m.limit, err = command.Int(args[1]); err != nil || m.limit < 0 {
+				return errLimitSign
+			}
+			args = args[2:]
+		default:
+			return protocol.ErrSyntax
+		}
+	}
+	if op != diff {
+		slices.SortStableFunc(m.sources, func(a, b source) int { return a.n - b.n })
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+package zset
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"spindle/engine/command"
+	"spindle/engine/data/listpack"
+	"spindle/engine/data/value"
+	"spindle/engine/data/value/zset"
+	"spindle/protocol"
+)
+
+var (
+	errRandomCount  = &protocol.Error{Code: "ERR", Text: "value is out of range, value must between -9223372036854775807 and 9223372036854775807"}
+	errRandomScores = &protocol.Error{Code: "ERR", Text: "value is out of range"}
+)
+
+// randMember is ZRANDMEMBER key [count [WITHSCORES]]: a member at random, or an array of as many different ones as there are up to count,
+// or of exactly -count, each drawn from all.
+//
+// Replies: nil, or an empty array, for no key; scores as zrange's. Errors: ErrNotInteger, errRandomCount, ErrSyntax, errRandomScores,
+// ErrWrongType.
+func (z *commands) randMember(c *command.Context) error {
+	wanted, withScores := int64(1), false
+	if len(c.Args) > 2 {
+		var err error
+		if wanted, err = command.Int(c.Args[2]); err != nil {
+			return err
+		}
+		switch {
+		case wanted == math.MinInt64:
+			return errRandomCount
+		case len(c.Args) > 4 || len(c.Args) == 4 && !command.Is(c.Args[3], "WITHSCORES"):
+			return protocol.ErrSyntax
+		case len(c.Args) == 4:
+			if withScores = true; wanted < -math.MaxInt64/2 || wanted > math.MaxInt64/2 {
+				return errRandomScores
+			}
+		}
+	}
+	v, err := lookup(c, c.Args[1])
+	if err != nil {
+		return err
+	}
+	rng := c.Space.Rand()
+	switch {
+	case len(c.Args) == 2 && !v.Exists():
+		c.Reply.Null()
+		return nil
+	case len(c.Args) == 2:
+		member, _ := zset.Random(v, rng)
+		answer(c.Reply, member)
+		return nil
+	case !v.Exists() || wanted == 0:
+		c.Reply.Array(0)
+		return nil
+	}
+	size := zset.Len(v)
+	switch n := int(wanted); {
+	case n < 0:
+		head(c, -n, withScores)
+		for ; n < 0; n++ {
+			member, x := zset.Random(v, rng)
+			answerPair(c.Reply, member, x, withScores)
+		}
+	case n > size/manyToOne:
+		n = min(n, size)
+		head(c, n, withScores)
+		answerSome(c, v, n, rng, withScores)
+	default:
+		head(c, n, withScores)
+		answerFew(c, v, n, rng, withScores)
+	}
+	return nil
+}
+
+// manyToOne is how many members there must be for each one wanted, for drawing ranks to cost less than a walk.
+const manyToOne = 16
+
+// answerSome walks the set and answers n members of it, each choice of so many as likely as any other.
+func answerSome(c *command.Context, v value.Value, n int, rng *rand.PCG, withScores bool) {
+	left := zset.Len(v)
+	zset.Each(v, 0, left, false, func(member listpack.Element, x float64) bool {
+		if below(rng, left) < n {
+			answerPair(c.Reply, member, x, withScores)
+			n--
+		}
+		left--
+		return n > 0
+	})
+}
+
+// answerFew draws n different ranks and answers the members that have them.
+func answerFew(c *command.Context, v value.Value, n int, rng *rand.PCG, withScores bool) {
+	size := zset.Len(v)
+	drawn := make(map[int]struct{}, n)
+	for len(drawn) < n {
+		at := below(rng, size)
+		if _, again := drawn[at]; again {
+			continue
+		}
+		drawn[at] = struct{}{}
+		var i zset.Iter
+		i.At(v, at)
+		answerPair(c.Reply, i.Member(), i.Score(), withScores)
+	}
+}
+
+// below is a number of [0, n).
+func below(rng *rand.PCG, n int) int { return int(rng.Uint64() % uint64(n)) }

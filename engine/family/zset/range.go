@@ -1,0 +1,281 @@
+package zset
+
+import (
+	"math"
+
+	"spindle/engine/command"
+	"spindle/engine/data/listpack"
+	"spindle/engine/data/memory"
+	"spindle/engine/data/value"
+	"spindle/engine/data/value/zset"
+	"spindle/internal/number"
+	"spindle/protocol"
+)
+
+var (
+	errLimit      = &protocol.Error{Code: "ERR", Text: "syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX"}
+	errWithScores = &protocol.Error{Code: "ERR", Text: "syntax error, WITHSCORES not supported in combination with BYLEX"}
+)
+
+// count is ZCOUNT key min max. Replies: how many members have such a score. Errors: errScoreRange, ErrWrongType. O(log N).
+func count(c *command.Context) error { return countIn(c, span{by: byScore}) }
+
+// lexCount is ZLEXCOUNT key min max. Replies: how many members are between. Errors: errLexRange, ErrWrongType. O(log N).
+func lexCount(c *command.Context) error { return countIn(c, span{by: byLex}) }
+
+func countIn(c *command.Context, r span) error {
+	if err := r.bounds(c.Args[2], c.Args[3]); err != nil {
+		return err
+	}
+	v, err := lookup(c, c.Args[1])
+	if err != nil {
+		return err
+	}
+	n := 0
+	if v.Exists() {
+		n = r.of(v, false).Len()
+	}
+	c.Reply.Int(int64(n))
+	return nil
+}
+
+// A request is a range with its options, of ZRANGE and all its kin.
+type request struct {
+	span
+	reverse       bool
+	withScores    bool
+	offset, limit int64 // limit below 0: no limit
+}
+
+// direction is what a command's name says of the order, or leaves to an option.
+type direction uint8
+
+const (
+	either direction = iota
+	forward
+	backward
+)
+
+// parse reads key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]; what the command's name says is no option.
+func (r *request) parse(args [][]byte, by order, d direction, store bool) (err error) {
+	r.limit, r.by, r.reverse = -1, by, d == backward
+	for i := 3; i < len(args); i++ {
+		switch word := args[i]; {
+		case !store && command.Is(word, "WITHSCORES"):
+			r.withScores = true
+		case command.Is(word, "LIMIT") && i+2 < len(args):
+			if r.offset, err = command.Int(args[i+1]); err != nil {
+				return err
+			}
+			if r.limit, err = command.Int(args[i+2]); err != nil {
+				return err
+			}
+			i += 2
+		case d == either && command.Is(word, "REV"):
+			r.reverse, d = true, backward
+		case r.by == 0 && command.Is(word, "BYLEX"):
+			r.by = byLex
+		case r.by == 0 && command.Is(word, "BYSCORE"):
+			r.by = byScore
+		default:
+			return protocol.ErrSyntax
+		}
+	}
+	if r.by == 0 {
+		r.by = byRank
+	}
+	switch {
+	case r.limit != -1 && r.by == byRank:
+		return errLimit
+	case r.withScores && r.by == byLex:
+		return errWithScores
+	case r.reverse && r.by != byRank: // written as max, min
+		return r.bounds(args[2], args[1])
+	}
+	return r.bounds(args[1], args[2])
+}
+
+// window is where the members begin that r means in v, and how many they are, going down from there if r is reverse.
+func (r *request) window(v value.Value) (from, n int) {
+	s := r.of(v, r.reverse)
+	if s.Len() == 0 {
+		return 0, 0
+	}
+	first := int64(s.From)
+	if r.reverse {
+		first = int64(s.To) - 1
+	}
+	if r.by != byRank {
+		off := r.offset
+		switch {
+		case off > int64(zset.Len(v)) || off < -int64(zset.Len(v)) || off < 0 && v.Packed() != nil:
+			return 0, 0
+		case off >= 0 && !r.reverse:
+			first += off
+		case off >= 0:
+			first -= off
+		case r.reverse: // the reference counts a negative offset from the other end of the range, if the set is a skiplist
+			first = int64(s.From) - off - 1
+		default:
+			first = int64(s.To) + off
+		}
+		if first < int64(s.From) || first >= int64(s.To) {
+			return 0, 0
+		}
+	}
+	n = s.To - int(first)
+	if r.reverse {
+		n = int(first) - s.From + 1
+	}
+	if r.limit >= 0 && r.by != byRank {
+		n = int(min(int64(n), r.limit))
+	}
+	return int(first), n
+}
+
+// zrange is ZRANGE key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES].
+//
+// Replies: an array of members; with WITHSCORES each followed by its score, in RESP3 as an array of the two.
+// Errors: ErrSyntax, ErrNotInteger, errLimit, errWithScores, errScoreRange, errLexRange, ErrWrongType. O(log N + members answered).
+func zrange(c *command.Context) error { return answerRange(c, 0, either) }
+
+// revRange is ZREVRANGE key start stop [WITHSCORES].
+func revRange(c *command.Context) error { return answerRange(c, byRank, backward) }
+
+// rangeByScore is ZRANGEBYSCORE key min max [WITHSCORES] [LIMIT offset count].
+func rangeByScore(c *command.Context) error { return answerRange(c, byScore, forward) }
+
+// revRangeByScore is ZREVRANGEBYSCORE key max min [WITHSCORES] [LIMIT offset count].
+func revRangeByScore(c *command.Context) error { return answerRange(c, byScore, backward) }
+
+// rangeByLex is ZRANGEBYLEX key min max [LIMIT offset count].
+func rangeByLex(c *command.Context) error { return answerRange(c, byLex, forward) }
+
+// revRangeByLex is ZREVRANGEBYLEX key max min [LIMIT offset count].
+func revRangeByLex(c *command.Context) error { return answerRange(c, byLex, backward) }
+
+func answerRange(c *command.Context, by order, d direction) error {
+	var r request
+	if err := r.parse(c.Args[1:], by, d, false); err != nil {
+		return err
+	}
+	v, err := lookup(c, c.Args[1])
+	if err != nil {
+		return err
+	}
+	if !v.Exists() {
+		c.Reply.Array(0)
+		return nil
+	}
+	from, n := r.window(v)
+	head(c, n, r.withScores)
+	reply, withScores := c.Reply, r.withScores
+	zset.Each(v, from, n, r.reverse, func(member listpack.Element, x float64) bool {
+		answerPair(reply, member, x, withScores)
+		return true
+	})
+	return nil
+}
+
+// head announces n members, with their scores or without.
+func head(c *command.Context, n int, withScores bool) {
+	if withScores && !c.Reply.RESP3 {
+		n *= 2
+	}
+	c.Reply.Array(n)
+}
+
+// answerPair answers a member behind head.
+func answerPair(r *protocol.Reply, member listpack.Element, x float64, withScore bool) {
+	if withScore && r.RESP3 {
+		r.Array(2)
+	}
+	answer(r, member)
+	if withScore {
+		r.Double(x)
+	}
+}
+
+// appendScore is a score as RESP2 shows it.
+func appendScore(dst []byte, x float64) []byte { return number.AppendDouble(dst, x) }
+
+// rangeStore is ZRANGESTORE destination source start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count].
+//
+// Replies: how many members the destination has now; if there are none the key goes. Errors: as zrange. Propagates as written.
+func (z *commands) rangeStore(c *command.Context) error {
+	var r request
+	if err := r.parse(c.Args[2:], 0, either, true); err != nil {
+		return err
+	}
+	v, err := lookup(c, c.Args[2])
+	if err != nil {
+		return err
+	}
+	from, n := 0, 0
+	if v.Exists() {
+		from, n = r.window(v)
+	}
+	if n == 0 {
+		storeNothing(c, c.Args[1])
+		return nil
+	}
+	if r.reverse {
+		from -= n - 1
+	}
+	if l := limits(c); n > l.Entries || !z.pack(v, from, n, l) {
+		b := zset.NewBuilder(c.Space.Store(), n)
+		var room [number.MaxIntLen]byte
+		zset.Each(v, from, n, false, func(member listpack.Element, x float64) bool {
+			return b.Add(member.Text(room[:]), x)
+		})
+		z.store(c, c.Args[1], b.Root())
+	} else {
+		z.storePacked(c, c.Args[1])
+	}
+	c.Changed(1)
+	c.Notify(command.EventZSet, "zrangestore", c.Args[1])
+	c.Reply.Int(int64(n))
+	return nil
+}
+
+// pack makes z.packed a listpack of a range; false if a member is too long for one.
+func (z *commands) pack(v value.Value, from, n int, l zset.Limits) (fits bool) {
+	fits = true
+	var room [number.MaxIntLen]byte
+	lp := listpack.AppendEmpty(z.packed[:0])
+	zset.Each(v, from, n, false, func(member listpack.Element, x float64) bool {
+		text := member.Text(room[:])
+		if fits = len(text) <= l.Value && len(lp)+len(text) < math.MaxInt32/2; fits {
+			lp = zset.AppendPair(lp, 0, text, x)
+		}
+		return fits
+	})
+	z.packed = lp
+	return fits
+}
+
+// store puts a skiplist at key, whatever was there.
+func (z *commands) store(c *command.Context, key []byte, root memory.Ref) {
+	if c.DB.PutRoot(key, value.ZSet, value.SkipList, root, 0) {
+		c.Notify(command.EventNew, "new", key)
+	}
+}
+
+// storePacked puts the listpack in z.packed at key, whatever was there.
+func (z *commands) storePacked(c *command.Context, key []byte) {
+	if c.DB.PutPacked(key, value.ZSet, value.Listpack, z.packed, 0) {
+		c.Notify(command.EventNew, "new", key)
+	}
+	if cap(z.packed) > itemsKept*16 {
+		z.packed = nil
+	}
+}
+
+// storeNothing is what a STORE command without a result does.
+func storeNothing(c *command.Context, key []byte) {
+	if c.DB.Delete(key) {
+		c.Changed(1)
+		c.Notify(command.EventGeneric, "del", key)
+	}
+	c.Reply.Int(0)
+}

@@ -1,0 +1,151 @@
+package zset
+
+import (
+	"spindle/engine/command"
+	"spindle/engine/data/listpack"
+	"spindle/engine/data/value/zset"
+	"spindle/internal/glob"
+	"spindle/internal/number"
+	"spindle/protocol"
+)
+
+// card is ZCARD key. Replies: the number of members. Errors: ErrWrongType.
+func card(c *command.Context) error {
+	v, err := lookup(c, c.Args[1])
+	if err != nil {
+		return err
+	}
+	n := 0
+	if v.Exists() {
+		n = zset.Len(v)
+	}
+	c.Reply.Int(int64(n))
+	return nil
+}
+
+// score is ZSCORE key member. Replies: the score, or nil. Errors: ErrWrongType.
+func score(c *command.Context) error {
+	v, err := lookup(c, c.Args[1])
+	if err != nil {
+		return err
+	}
+	if v.Exists() {
+		if x, ok := zset.Score(v, c.Args[2]); ok {
+			c.Reply.Double(x)
+			return nil
+		}
+	}
+	c.Reply.Null()
+	return nil
+}
+
+// mScore is ZMSCORE key member [member …]. Replies: an array of scores, nil for what is not there. Errors: ErrWrongType.
+func mScore(c *command.Context) error {
+	v, err := lookup(c, c.Args[1])
+	if err != nil {
+		return err
+	}
+	c.Reply.Array(len(c.Args) - 2)
+	for _, member := range c.Args[2:] {
+		x, ok := 0.0, false
+		if v.Exists() {
+			x, ok = zset.Score(v, member)
+		}
+		if ok {
+			c.Reply.Double(x)
+		} else {
+			c.Reply.Null()
+		}
+	}
+	return nil
+}
+
+// rank is ZRANK key member [WITHSCORE]. Replies: how many members are before it, with WITHSCORE an array of that and its score; nil, or a
+// nil array, if it is not there. Errors: wrong number of arguments, ErrSyntax, ErrWrongType.
+func rank(c *command.Context) error { return rankFrom(c, false) }
+
+// revRank is ZREVRANK: how many members are behind it; see rank.
+func revRank(c *command.Context) error { return rankFrom(c, true) }
+
+func rankFrom(c *command.Context, reverse bool) error {
+	withScore := len(c.Args) == 4
+	switch {
+	case len(c.Args) > 4:
+		return protocol.Errorf("ERR", "wrong number of arguments for '%s' command", c.Spec.Full)
+	case withScore && !command.Is(c.Args[3], "WITHSCORE"):
+		return protocol.ErrSyntax
+	}
+	v, err := lookup(c, c.Args[1])
+	if err != nil {
+		return err
+	}
+	at, x, ok := 0, 0.0, false
+	if v.Exists() {
+		at, x, ok = zset.Rank(v, c.Args[2])
+	}
+	switch {
+	case !ok && withScore:
+		c.Reply.NullArray()
+		return nil
+	case !ok:
+		c.Reply.Null()
+		return nil
+	case reverse:
+		at = zset.Len(v) - 1 - at
+	}
+	if withScore {
+		c.Reply.Array(2)
+	}
+	c.Reply.Int(int64(at))
+	if withScore {
+		c.Reply.Double(x)
+	}
+	return nil
+}
+
+// found is a member that ZSCAN or ZRANDMEMBER is going to answer.
+type found struct {
+	member listpack.Element
+	score  float64
+}
+
+// scan is ZSCAN key cursor [MATCH pattern] [COUNT count].
+//
+// Replies: the next cursor, 0 at the end, and an array of members each followed by its score. Errors: "invalid cursor", ErrWrongType, and
+// those of the options, which are not looked at if there is no key.
+func (z *commands) scan(c *command.Context) error {
+	cursor, ok := command.ParseCursor(c.Args[2])
+	if !ok {
+		return command.ErrCursor
+	}
+	v, err := lookup(c, c.Args[1])
+	if err != nil {
+		return err
+	}
+	reply := c.Reply
+	if !v.Exists() {
+		reply.Array(2)
+		reply.BulkInt(0)
+		reply.Array(0)
+		return nil
+	}
+	o, err := command.ParseScan(c.Args[3:], false)
+	if err != nil {
+		return err
+	}
+	var room [number.MaxIntLen]byte
+	next := zset.Scan(v, cursor, o.Count, func(member listpack.Element, x float64) {
+		if o.Pattern == nil || glob.Match(o.Pattern, member.Text(room[:])) {
+			z.found = append(z.found, found{member, x})
+		}
+	})
+	reply.Array(2)
+	reply.Bulk(number.AppendUint(room[:0], next))
+	reply.Array(2 * len(z.found))
+	for i := range z.found {
+		answer(reply, z.found[i].member)
+		reply.Bulk(appendScore(z.text[:0], z.found[i].score))
+	}
+	z.found = release(z.found)
+	return nil
+}

@@ -1,0 +1,106 @@
+package zset
+
+import (
+	"spindle/engine/command"
+	"spindle/engine/data/value"
+	"spindle/engine/data/value/zset"
+)
+
+// rem is ZREM key member [member …]. Replies: how many were there. Errors: ErrWrongType. Propagates as written.
+func rem(c *command.Context) error {
+	key := c.Args[1]
+	e, err := edit(c, key)
+	if err != nil {
+		return err
+	}
+	if e == nil {
+		c.Reply.Int(0)
+		return nil
+	}
+	removed, left := 0, zset.Len(e.Value())
+	for _, member := range c.Args[2:] {
+		if left == 1 { // perhaps the last one: then the key goes as it is
+			if _, ok := zset.Score(e.Value(), member); ok {
+				removed, left = removed+1, 0
+				break
+			}
+		} else if zset.Remove(e, member) {
+			removed, left = removed+1, left-1
+		}
+	}
+	if removed > 0 {
+		changed(c, e, key, "zrem", removed, left == 0)
+	}
+	c.Reply.Int(int64(removed))
+	return nil
+}
+
+// changed tells of n members that have been removed from the set at key, or are to go with it if it is to be emptied.
+func changed(c *command.Context, e *value.Edit, key []byte, event string, n int, emptied bool) {
+	c.Changed(n)
+	if emptied {
+		c.DB.Remove(e)
+	} else {
+		c.DB.Touched(key)
+	}
+	c.Notify(command.EventZSet, event, key)
+	if emptied {
+		c.Notify(command.EventGeneric, "del", key)
+	}
+}
+
+// removeByRank is ZREMRANGEBYRANK key start stop: both ends count, negative ones from the end.
+//
+// Replies: how many were removed. Errors: ErrNotInteger, ErrWrongType. Propagates as written.
+func removeByRank(c *command.Context) error {
+	r := span{by: byRank}
+	if err := r.bounds(c.Args[2], c.Args[3]); err != nil {
+		return err
+	}
+	return r.remove(c, "zremrangebyrank")
+}
+
+// removeByScore is ZREMRANGEBYSCORE key min max. Replies and propagates as removeByRank. Errors: errScoreRange, ErrWrongType.
+func removeByScore(c *command.Context) error {
+	r := span{by: byScore}
+	if err := r.bounds(c.Args[2], c.Args[3]); err != nil {
+		return err
+	}
+	return r.remove(c, "zremrangebyscore")
+}
+
+// removeByLex is ZREMRANGEBYLEX key min max. Replies and propagates as removeByRank. Errors: errLexRange, ErrWrongType.
+func removeByLex(c *command.Context) error {
+	r := span{by: byLex}
+	if err := r.bounds(c.Args[2], c.Args[3]); err != nil {
+		return err
+	}
+	return r.remove(c, "zremrangebylex")
+}
+
+func (r *span) remove(c *command.Context, event string) error {
+	key := c.Args[1]
+	e, err := edit(c, key)
+	if err != nil {
+		return err
+	}
+	if e == nil {
+		c.Reply.Int(0)
+		return nil
+	}
+	s := r.of(e.Value(), false)
+	if n := s.Len(); n > 0 {
+		drop(c, e, key, event, s)
+	}
+	c.Reply.Int(int64(s.Len()))
+	return nil
+}
+
+// drop removes the members of s, of which there is one at least, and tells of it.
+func drop(c *command.Context, e *value.Edit, key []byte, event string, s zset.Span) {
+	emptied := s.Len() == zset.Len(e.Value())
+	if !emptied {
+		zset.RemoveSpan(e, s)
+	}
+	changed(c, e, key, event, s.Len(), emptied)
+}

@@ -1,0 +1,54 @@
+package process
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"spindle/tests/testkit"
+)
+
+// TestPanicIsInTheLog: a panic in a turn ends the process, whatever the loop behind it, and the log file has its trace; also
+// when the file was rotated before.
+func TestPanicIsInTheLog(t *testing.T) {
+	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
+		t.Run(backend, func(t *testing.T) {
+			s := testkit.Start(t, "--enable-debug-command", "yes", "--logfile", "log.txt", "--reactor-backend", backend)
+			s.Crashes()
+			if backend == "epoll" {
+				if err := os.Rename(s.File("log.txt"), s.File("log.old")); err != nil {
+					t.Fatal(err)
+				}
+				s.Do("DEBUG", "LOG", "first line of the new file")
+				time.Sleep(6 * time.Second) // the file is looked at every 5 s
+			}
+			if v, err := s.Ask("DEBUG", "PANIC"); err == nil {
+				t.Errorf("a reply: %v", v)
+			}
+			if code := s.Wait(testkit.Slowly(20 * time.Second)); code != 2 {
+				t.Errorf("exit code %d", code)
+			}
+			log, err := os.ReadFile(s.File("log.txt"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range []string{"panic: DEBUG PANIC", "engine.(*Core).Serve", "goroutine "} {
+				if !strings.Contains(string(log), want) {
+					t.Errorf("no %q in %s", want, log)
+				}
+			}
+		})
+	}
+}
+
+// TestNoCrashLog: crash-log-enabled no keeps traces out of the log file.
+func TestNoCrashLog(t *testing.T) {
+	s := testkit.Start(t, "--enable-debug-command", "yes", "--logfile", "log.txt", "--crash-log-enabled", "no")
+	s.Crashes()
+	_, _ = s.Ask("DEBUG", "PANIC")
+	s.Wait(testkit.Slowly(20 * time.Second))
+	if log, err := os.ReadFile(s.File("log.txt")); err != nil || strings.Contains(string(log), "goroutine ") {
+		t.Errorf("%v: %s", err, log)
+	}
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"spindle/bgsave/codec"
+	"spindle/bgsave/rdb"
+)
+
+// elements counts what a value holds: members, pairs of field and value or member and score, entries of a stream; -1 for a module's value,
+// which only that module understands. On the way everything that is packed is proven to the last byte.
+func elements(x *codec.Expander, kind rdb.Kind, raw []byte) (n int, err error) {
+	r := rdb.NewReader(raw)
+	switch kind {
+	case rdb.KindModulePre, rdb.KindModule2:
+		return -1, nil
+	case rdb.KindHashTTL, rdb.KindHashTTLListpack:
+		if _, err = r.Take(8); err != nil { // the least deadline
+			return 0, err
+		}
+	}
+	per := 1
+	switch kind {
+	case rdb.KindList, rdb.KindSet, rdb.KindZSet, rdb.KindZSet2, rdb.KindHash, rdb.KindHashTTL, rdb.KindHashTTLPre:
+		return r.Count(1)
+	case rdb.KindListQuicklist, rdb.KindListQuicklist2:
+		return quicklist(x, kind, &r)
+	case rdb.KindStream, rdb.KindStream2, rdb.KindStream3:
+		return entries(&r)
+	case rdb.KindSetIntset:
+		_, n, err = x.Intset(&r)
+	case rdb.KindHashZipmap:
+		per = 2
+		_, n, err = x.Zipmap(&r)
+	case rdb.KindListZiplist:
+		_, n, err = x.Ziplist(&r, per, false)
+	case rdb.KindHashZiplist, rdb.KindZSetZiplist:
+		per = 2
+		_, n, err = x.Ziplist(&r, per, true)
+	case rdb.KindSetListpack:
+		_, n, err = x.Listpack(&r, per, true)
+	case rdb.KindHashListpack, rdb.KindZSetListpack:
+		per = 2
+		_, n, err = x.Listpack(&r, per, true)
+	case rdb.KindHashTTLListpack, rdb.KindHashTTLPackPre:
+		per = 3
+		_, n, err = x.Listpack(&r, per, true)
+	}
+	if err == codec.ErrEmpty {
+		return 0, nil
+	}
+	return n / per, err
+}
+
+// quicklist counts the elements of a list's nodes.
+func quicklist(x *codec.Expander, kind rdb.Kind, r *rdb.Reader) (total int, err error) {
+	nodes, err := r.Count(1)
+	for ; err == nil && nodes > 0; nodes-- {
+		x.Reset()
+		n := 0
+		container := uint64(rdb.NodePacked)
+		if kind == rdb.KindListQuicklist2 {
+			if container, err = r.Length(); err != nil {
+				return total, err
+			}
+		}
+		switch {
+		case container == rdb.NodePlain:
+			n = 1
+			_, err = x.Text(r)
+		case kind == rdb.KindListQuicklist:
+			_, n, err = x.Ziplist(r, 1, false)
+		default:
+			_, n, err = x.Listpack(r, 1, false)
+		}
+		if err == codec.ErrEmpty {
+			err = nil
+		}
+		total += n
+	}
+	return total, err
+}
+
+// entries is the number that a stream says it has, behind its nodes.
+func entries(r *rdb.Reader) (int, error) {
+	nodes, err := r.Count(1)
+	for ; err == nil && nodes > 0; nodes-- {
+		if _, err = r.Text(); err == nil {
+			_, err = r.Text()
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	n, err := r.Length()
+	return int(min(n, 1<<62)), err
+}
