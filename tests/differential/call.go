@@ -1,0 +1,68 @@
+package differential
+
+import (
+	"strconv"
+	"strings"
+)
+
+// A call is one command on one of a pair's connections.
+type call struct {
+	conn   int
+	args   []string
+	inline bool // sent as a line, the way telnet does
+}
+
+// name is the command in lower case.
+func (c *call) name() string { return strings.ToLower(c.args[0]) }
+
+// appendTo appends the call as it goes over the wire.
+func (c *call) appendTo(dst []byte) []byte {
+	if c.inline {
+		for i, a := range c.args {
+			if i > 0 {
+				dst = append(dst, ' ')
+			}
+			dst = append(dst, a...)
+		}
+		return append(dst, '\r', '\n')
+	}
+	dst = append(strconv.AppendInt(append(dst, '*'), int64(len(c.args)), 10), '\r', '\n')
+	for _, a := range c.args {
+		dst = append(strconv.AppendInt(append(dst, '$'), int64(len(a)), 10), '\r', '\n')
+		dst = append(append(dst, a...), '\r', '\n')
+	}
+	return dst
+}
+
+// plain says whether an argument stands for itself in a line: no blank, no quote, nothing unprintable.
+func plain(arg string) bool {
+	if arg == "" {
+		return false
+	}
+	for i := range len(arg) {
+		if c := arg[i]; c <= ' ' || c > '~' || c == '"' || c == '\'' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
+// text is the call as a line of a transcript.
+func (c *call) text() string {
+	words := make([]string, len(c.args))
+	for i, a := range c.args {
+		words[i] = word(a)
+	}
+	return strings.Join(words, " ")
+}
+
+// word is an argument in a transcript: as it is, quoted, or {n*x} for a long run of one byte.
+func word(a string) string {
+	if n := len(a); n > 32 && plain(a[:1]) && a[0] != '}' && strings.Count(a, a[:1]) == n {
+		return "{" + strconv.Itoa(n) + "*" + a[:1] + "}"
+	}
+	if plain(a) {
+		return a
+	}
+	return strconv.QuoteToASCII(a)
+}

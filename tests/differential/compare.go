@@ -1,0 +1,253 @@
+package differential
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"spindle/protocol/respclient"
+)
+
+// A likeness says that two replies to one command that are not equal byte for byte are alike all the same, and why they may differ.
+// Errors have no likeness: two errors are equal or they differ.
+type likeness struct {
+	commands string // parted by blanks
+	why      string
+	alike    func(args []string, want, got respclient.Value) bool
+}
+
+var likenesses = []likeness{
+	{"keys smembers sunion sinter sdiff hkeys hvals", "the order of a table is nobody's promise", sameMembers},
+	{"hgetall", "the order of a table is nobody's promise", samePairs},
+	{"spop srandmember hrandfield zrandmember", "random: as many of the same shape, and none twice unless asked for", sameDraw},
+	{"sort sort_ro", "a set by nothing comes in its table's order, and so do elements whose ALPHA weights are equal", sameSorted},
+	{"xpending", "idle times are counted from two clocks", samePending},
+	{"smembers sinter sunion sdiff spop", "sets have no order; SPOP is only sent for none or all", sameMembers},
+	{"httl hexpiretime", "clocks apart", timesWithin(2)},
+	{"hpttl hpexpiretime", "clocks apart", timesWithin(2000)},
+	{"srandmember", "random: both find as many", sameShape},
+	{"scan sscan hscan zscan", "cursors and what one step returns belong to the table; the state's comparison walks to the end", sameWalk},
+	{"randomkey", "random: both find a key, or none", bothOrNeither},
+	{"ttl", "the two read their clocks apart", within(2)},
+	{"pttl", "the two read their clocks apart", within(2000)},
+	{"expiretime", "a ttl was added to two clocks", within(2)},
+	{"pexpiretime", "a ttl was added to two clocks", within(2000)},
+	{"object", "IDLETIME is counted from two clocks, means nothing past half the 24-bit clock's turn, and belongs to all keys " +
+		"with the same small integer there. REFCOUNT counts holders of a C object: " +
+		"one more for MULTI's queue, and not 2147483647 for a small integer that came by COPY or RESTORE", sameObject},
+	{"time lastsave", "the clock", sameShape},
+	{"dbsize", "counts keys past their deadline until somebody meets them; the state's comparison counts without them", within(8)},
+	{"hello", "identity: id and version", sameHello},
+	{"dump", "payloads may be packed differently; the state's comparison restores each into the other", bothOrNeither},
+}
+
+var likenessOf = func() map[string]*likeness {
+	of := map[string]*likeness{}
+	for i := range likenesses {
+		for name := range strings.FieldsSeq(likenesses[i].commands) {
+			of[name] = &likenesses[i]
+		}
+	}
+	return of
+}()
+
+// alike compares two parsed replies to one call.
+func alike(args []string, want, got respclient.Value) bool {
+	if want.Kind != got.Kind || want.Null != got.Null {
+		return false
+	}
+	if equal(want, got) {
+		return true
+	}
+	l := likenessOf[strings.ToLower(args[0])]
+	return l != nil && want.Kind != '-' && l.alike(args, want, got)
+}
+
+func equal(a, b respclient.Value) bool {
+	return a.Kind == b.Kind && a.Null == b.Null && a.Text == b.Text && a.Int == b.Int && a.Format == b.Format && slices.EqualFunc(a.Elems, b.Elems, equal)
+}
+
+// within is for integers: equal, if they are no times (-1, -2), or so close.
+func within(most int64) func([]string, respclient.Value, respclient.Value) bool {
+	return func(_ []string, want, got respclient.Value) bool {
+		return want.Kind == ':' && want.Int >= 0 && got.Int >= 0 && max(want.Int-got.Int, got.Int-want.Int) <= most
+	}
+}
+
+// sameMembers compares arrays of strings whose order means nothing.
+func sameMembers(_ []string, want, got respclient.Value) bool {
+	a, b := want.Strings(), got.Strings()
+	slices.Sort(a)
+	slices.Sort(b)
+	return slices.Equal(a, b)
+}
+
+// samePairs compares maps, or arrays of names and values in turn, whose order means nothing.
+func samePairs(_ []string, want, got respclient.Value) bool {
+	pairs := func(v respclient.Value) (list []string) {
+		for i := 0; i+1 < len(v.Elems); i += 2 {
+			list = append(list, fmt.Sprintf("%q %q", v.Elems[i].Text, v.Elems[i+1].Text))
+		}
+		slices.Sort(list)
+		return list
+	}
+	return len(want.Elems) == len(got.Elems) && slices.Equal(pairs(want), pairs(got))
+}
+
+// sameDraw compares what was drawn at random, of which only the number and the shape are the same: with a count below zero something may
+// come twice, else nothing does, and a count that takes all must give the same.
+func sameDraw(args []string, want, got respclient.Value) bool {
+	if want.Kind == '$' {
+		return true
+	}
+	if len(want.Elems) != len(got.Elems) || slices.ContainsFunc(got.Elems, func(e respclient.Value) bool { return e.Kind != got.Elems[0].Kind }) {
+		return false
+	}
+	if len(args) < 3 || len(got.Elems) == 0 {
+		return true
+	}
+	if want.Elems[0].Kind != got.Elems[0].Kind || len(want.Elems[0].Elems) != len(got.Elems[0].Elems) {
+		return false
+	}
+	if strings.HasPrefix(args[2], "-") {
+		return true
+	}
+	step := 1
+	if len(args) > 3 && want.Elems[0].Kind != '*' {
+		step = 2 // WITHVALUES and WITHSCORES in RESP2: name and value in turn
+	}
+	seen := map[string]bool{}
+	for i := 0; i < len(got.Elems); i += step {
+		name := got.Elems[i].Text
+		if e := got.Elems[i].Elems; len(e) > 0 {
+			name = e[0].Text
+		}
+		if seen[name] {
+			return false
+		}
+		seen[name] = true
+	}
+	return true
+}
+
+// sameSorted compares replies to SORT with a BY: of the whole without caring for the order, of a part only how long they are.
+func sameSorted(args []string, want, got respclient.Value) bool {
+	by, limit := false, false
+	for _, a := range args[2:] {
+		by = by || strings.EqualFold(a, "by")
+		limit = limit || strings.EqualFold(a, "limit")
+	}
+	return by && len(want.Elems) == len(got.Elems) && (limit || sameMembers(nil, want, got))
+}
+
+// samePending compares XPENDING: the extended form's idle times need not be equal.
+func samePending(_ []string, want, got respclient.Value) bool {
+	return len(want.Elems) == len(got.Elems) && !slices.ContainsFunc(pairsOf(want.Elems, got.Elems), func(e [2]respclient.Value) bool {
+		a, b := e[0].Elems, e[1].Elems
+		return len(a) != 4 || len(b) != 4 || !equal(a[0], b[0]) || !equal(a[1], b[1]) || !equal(a[3], b[3]) || !within(5000)(nil, a[2], b[2])
+	})
+}
+
+// pairsOf is two lists of the same length side by side.
+func pairsOf(a, b []respclient.Value) (pairs [][2]respclient.Value) {
+	for i := range a {
+		pairs = append(pairs, [2]respclient.Value{a[i], b[i]})
+	}
+	return pairs
+}
+
+// sameWalk compares steps of SCAN and kin: one that reaches the end from the beginning must give the same, others only a reply of
+// the same shape.
+func sameWalk(args []string, want, got respclient.Value) bool {
+	if len(want.Elems) != 2 || len(got.Elems) != 2 || want.Elems[1].Kind != got.Elems[1].Kind {
+		return false
+	}
+	from := 1
+	if !strings.EqualFold(args[0], "scan") {
+		from = 2
+	}
+	whole := from < len(args) && args[from] == "0" && want.Elems[0].Text == "0" && got.Elems[0].Text == "0"
+	return !whole || sameMembers(nil, want.Elems[1], got.Elems[1])
+}
+
+// bothOrNeither is for replies of the same kind of which only null tells something; alike has compared that.
+func bothOrNeither([]string, respclient.Value, respclient.Value) bool { return true }
+
+func sameObject(args []string, want, got respclient.Value) bool {
+	if len(args) != 3 || want.Kind != ':' {
+		return false
+	}
+	if strings.EqualFold(args[1], "idletime") {
+		return within(2)(args, want, got) || got.Int >= 1<<23 || got.Int <= 2
+	}
+	return strings.EqualFold(args[1], "refcount") && (want.Int == 1 || want.Int == 2) && (got.Int == 1 || got.Int == math.MaxInt32)
+}
+
+// sameShape compares how many elements there are.
+func sameShape(_ []string, want, got respclient.Value) bool { return len(want.Elems) == len(got.Elems) }
+
+// sameHello compares HELLO's fields but for those that name the server and the connection.
+func sameHello(_ []string, want, got respclient.Value) bool {
+	if len(want.Elems) != len(got.Elems) {
+		return false
+	}
+	for i := 0; i+1 < len(want.Elems); i += 2 {
+		name := want.Elems[i].Text
+		if got.Elems[i].Text != name || (name != "id" && name != "version" && !equal(want.Elems[i+1], got.Elems[i+1])) {
+			return false
+		}
+	}
+	return true
+}
+
+// judge is alike, or a difference that is known for this version of the reference.
+func judge(version string, args []string, want, got respclient.Value) bool {
+	return alike(args, want, got) || excused(version, args, want, got)
+}
+
+// A queue is what a connection has between MULTI and EXEC: EXEC's reply is compared call by call.
+type queue struct {
+	open  bool
+	calls [][]string
+}
+
+var (
+	ok     = []byte("+OK\r\n")
+	queued = []byte("+QUEUED\r\n")
+	// execAbort is what EXEC answers after a mistake, also one in itself: the transaction is over.
+	execAbort = []byte("-EXECABORT")
+)
+
+// compare judges the two replies to one call, and follows the transaction it may be part of.
+func (q *queue) compare(version string, c *call, want, got []byte) (same bool) {
+	calls := q.calls
+	switch {
+	case bytes.Equal(want, queued):
+		q.calls = append(q.calls, c.args)
+	case !q.open && c.isName("multi") && bytes.Equal(want, ok):
+		q.open = true
+	case q.open && (len(c.args) == 1 && (c.isName("exec") || c.isName("discard")) || bytes.HasPrefix(want, execAbort)):
+		q.open, q.calls = false, nil
+	}
+	if bytes.Equal(want, got) {
+		return true
+	}
+	a, b := parse(want), parse(got)
+	if !c.isName("exec") || a.Kind != '*' || a.Null {
+		return judge(version, c.args, a, b)
+	}
+	if len(a.Elems) != len(b.Elems) || len(a.Elems) != len(calls) || b.Kind != '*' {
+		return false
+	}
+	for i := range calls {
+		if !judge(version, calls[i], a.Elems[i], b.Elems[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// isName compares the command's name without caring for case.
+func (c *call) isName(name string) bool { return strings.EqualFold(c.args[0], name) }

@@ -1,0 +1,14 @@
+// Package differential sends random calls to spindle and to a redis-server and holds every reply, and now and then the whole
+// state, of the one against the other.
+//
+// Owner: its own test; one goroutine generates and compares, two more per server and connection write and read.
+// Never: decides what is right. The reference does; compare.go names what may differ by nature, known.go what differs on purpose.
+//
+// Start at runner.go: a round is some thousand calls from an empty server on, so that a difference is within reach of shrink.go.
+// A family of commands is one table, gen_string.go and its kin, in the words of gen.go; families.go lists them. Only commands
+// that both servers list are sent.
+//
+//	go test -count=1 -v ./tests/differential -run TestDifferential -calls 10000000 -reference /usr/bin/redis-server
+//
+// A difference is printed with what replays it (-seed and -round) and as a transcript, to be recorded into tests/transcripts.
+package differential

@@ -1,0 +1,55 @@
+package differential
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A family is one table of templates.
+type family struct {
+	name      string
+	templates []template
+	onDemand  string // why it is only sent when -families names it
+}
+
+// families are all tables, by the names that -families takes.
+var families = []family{
+	{name: "string", templates: stringTemplates},
+	{name: "keys", templates: keysTemplates},
+	{name: "tx", templates: txTemplates},
+	{name: "conn", templates: connTemplates},
+	{name: "bitmap", templates: bitmapTemplates},
+	{name: "hll", templates: hllTemplates, onDemand: "until PFCOUNT of several keys and PFMERGE take a sparse value with bytes behind " +
+		"its end, as APPEND leaves it: the reference does"},
+	{name: "set", templates: setTemplates},
+	{name: "hash", templates: hashTemplates},
+	{name: "list", templates: listTemplates},
+	{name: "types", templates: typesTemplates},
+	{name: "sort", templates: sortTemplates},
+}
+
+// chosen are the families of a list parted by commas; "" is all that are not on demand.
+func chosen(list string) ([]family, error) {
+	if list == "" {
+		return slices.DeleteFunc(slices.Clone(families), func(f family) bool { return f.onDemand != "" }), nil
+	}
+	var got []family
+next:
+	for name := range strings.SplitSeq(list, ",") {
+		for _, f := range families {
+			if f.name == name {
+				got = append(got, f)
+				continue next
+			}
+		}
+		return nil, fmt.Errorf("no family %q", name)
+	}
+	return got, nil
+}
+
+// needs says whether a template may be sent: both servers have its command. A name that is none of anybody's is sent on purpose.
+func (f family) needs(name string, has func(name string) bool) bool {
+	container, sub, _ := strings.Cut(name, "|")
+	return container == "nosuch" || has(name) || (sub == "nosuch" && has(container))
+}

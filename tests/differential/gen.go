@@ -1,0 +1,249 @@
+package differential
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A generator makes calls out of templates. All it does follows from its seed and from now.
+type generator struct {
+	rng   *rand.Rand
+	now   int64 // Unix seconds when the run began: what absolute deadlines are told from
+	table []template
+	upTo  []int // running sums of the templates' weights
+	args  []string
+}
+
+// A template is one command: how often, compared with the others of all families, and how its arguments are made.
+type template struct {
+	weight int
+	name   string // "get", "object|freq"
+	args   []arg
+}
+
+// An arg appends one or more arguments to g.args, or none.
+type arg func(g *generator)
+
+// newGenerator makes calls of those templates for which has is true.
+func newGenerator(seed, round uint64, now int64, families []family, has func(name string) bool) *generator {
+	g := &generator{rng: rand.New(rand.NewPCG(seed, round)), now: now}
+	sum := 0
+	for _, f := range families {
+		for _, t := range f.templates {
+			if f.needs(t.name, has) {
+				sum += t.weight
+				g.table, g.upTo = append(g.table, t), append(g.upTo, sum)
+			}
+		}
+	}
+	return g
+}
+
+func (g *generator) chance(percent int) bool { return g.rng.IntN(100) < percent }
+
+func pick[T any](g *generator, from []T) T { return from[g.rng.IntN(len(from))] }
+
+// next is the next call's arguments; the call keeps them.
+func (g *generator) next() (args []string, inline bool) {
+	at := g.rng.IntN(g.upTo[len(g.upTo)-1])
+	i := 0
+	for g.upTo[i] <= at {
+		i++
+	}
+	t := &g.table[i]
+	g.args = make([]string, 0, 8)
+	name, sub, container := strings.Cut(t.name, "|")
+	g.args = append(g.args, g.anyCase(name))
+	if container {
+		g.args = append(g.args, g.anyCase(sub))
+	}
+	for _, a := range t.args {
+		a(g)
+	}
+	if g.chance(4) {
+		g.spoil()
+	}
+	g.defuse()
+	inline = g.chance(2)
+	for _, a := range g.args {
+		inline = inline && plain(a) && len(a) < 1000
+	}
+	return g.args, inline
+}
+
+// spoil makes one mistake a client could make: an argument too few or too many, a wrong one, two in the wrong order.
+func (g *generator) spoil() {
+	n := len(g.args)
+	switch g.rng.IntN(5) {
+	case 0:
+		g.args = append(g.args, pick(g, evil))
+	case 1:
+		g.args = append(g.args, g.args[g.rng.IntN(n)])
+	case 2:
+		if n > 1 {
+			at := 1 + g.rng.IntN(n-1)
+			g.args = append(g.args[:at], g.args[at+1:]...)
+		}
+	case 3:
+		if n > 1 {
+			g.args[1+g.rng.IntN(n-1)] = pick(g, evil)
+		}
+	case 4:
+		if n > 2 {
+			i, j := 1+g.rng.IntN(n-1), 1+g.rng.IntN(n-1)
+			g.args[i], g.args[j] = g.args[j], g.args[i]
+		}
+	}
+}
+
+// shortest is the shortest ttl that is sent, in milliseconds or seconds: a key must not expire on one server while the other
+// has yet to read the same call.
+const shortest = 1_000_000
+
+// defuse lengthens a ttl that chance has made short, and mends those calls whose difference, though known, would part the states.
+func (g *generator) defuse() {
+	lengthen := func(at int) {
+		if at < len(g.args) {
+			if n, err := strconv.ParseInt(g.args[at], 10, 64); err == nil && n > 0 && n < shortest {
+				g.args[at] = g.between(shortest, 10*shortest)
+			}
+		}
+	}
+	switch name := strings.ToLower(g.args[0]); name {
+	case "spop", "srandmember":
+		g.tame(name)
+	case "hrandfield":
+		g.tameFields()
+	case "expire", "pexpire", "hexpire", "hpexpire", "setex", "psetex":
+		lengthen(2)
+	case "restore":
+		lengthen(2)
+		if len(g.args) > 2 && len(g.args[2]) >= 19 { // near 2^63 the reference's sum of ttl and clock overflows into the past
+			g.args[2] = g.between(shortest, 10*shortest)
+		}
+	case "command": // GETKEYS takes a command without arguments since 7.2, and before spoiled a transaction by it
+		if len(g.args) == 3 {
+			g.add("k0")
+		}
+	case "client": // SETNAME: the reference looks at a name up to its first zero byte, spindle at all of it
+		for i := range g.args {
+			g.args[i] = strings.ReplaceAll(g.args[i], "\x00", "0")
+		}
+	case "blpop", "brpop", "bzpopmin", "bzpopmax", "blmove", "brpoplpush":
+		g.hasten(len(g.args) - 1)
+	case "blmpop", "bzmpop":
+		g.hasten(1)
+	case "xread", "xreadgroup":
+		for i, a := range g.args {
+			if strings.EqualFold(a, "BLOCK") {
+				g.hasten(i + 1)
+			}
+		}
+	case "sort": // what is kept must not hang on the order that elements of equal weight come in
+		if slices.ContainsFunc(g.args, func(a string) bool { return strings.EqualFold(a, "STORE") }) {
+			for i, a := range g.args {
+				if strings.EqualFold(a, "BY") {
+					g.args[i] = "GET"
+				}
+			}
+		}
+	case "set", "getex":
+		for i, a := range g.args {
+			if strings.EqualFold(a, "EX") || strings.EqualFold(a, "PX") {
+				lengthen(i + 1)
+			}
+		}
+	}
+}
+
+// hasten shortens the time a call would block: who waits on one server holds up the comparison.
+func (g *generator) hasten(at int) {
+	if at < 1 || at >= len(g.args) {
+		return
+	}
+	f, err := strconv.ParseFloat(g.args[at], 64)
+	if err == nil && f >= 0 && f < 1e15 || strings.HasPrefix(strings.ToLower(strings.TrimLeft(g.args[at], "+")), "0x") {
+		g.args[at] = aMoment
+		if name := strings.ToLower(g.args[0]); name == "xread" || name == "xreadgroup" {
+			g.args[at] = "1"
+		}
+	}
+}
+
+func (g *generator) add(s string) { g.args = append(g.args, s) }
+
+// between is a number of [from, to) in decimal.
+func (g *generator) between(from, to int64) string {
+	return strconv.FormatInt(from+g.rng.Int64N(to-from), 10)
+}
+
+// anyCase is a word as somebody may write it.
+func (g *generator) anyCase(s string) string {
+	switch g.rng.IntN(8) {
+	case 0:
+		return strings.ToLower(s)
+	case 1:
+		b := []byte(s)
+		for i := range b {
+			if b[i]|0x20 >= 'a' && b[i]|0x20 <= 'z' && g.rng.IntN(2) == 0 {
+				b[i] ^= 0x20
+			}
+		}
+		return string(b)
+	}
+	return strings.ToUpper(s)
+}
+
+// The words that tables are written in.
+
+// lit is a fixed word, in any case.
+func lit(s string) arg { return func(g *generator) { g.add(g.anyCase(s)) } }
+
+// exactly is a fixed argument.
+func exactly(s string) arg { return func(g *generator) { g.add(s) } }
+
+// seq is several arguments, one behind the other.
+func seq(args ...arg) arg {
+	return func(g *generator) {
+		for _, a := range args {
+			a(g)
+		}
+	}
+}
+
+// oneOf is any of them, each as likely.
+func oneOf(args ...arg) arg { return func(g *generator) { pick(g, args)(g) } }
+
+// anyOf is one of some words, in any case.
+func anyOf(words ...string) arg { return func(g *generator) { g.add(g.anyCase(pick(g, words))) } }
+
+// maybe is there in so many of a hundred calls.
+func maybe(percent int, args ...arg) arg {
+	all := seq(args...)
+	return func(g *generator) {
+		if g.chance(percent) {
+			all(g)
+		}
+	}
+}
+
+// times repeats from min to max times.
+func times(min, max int, args ...arg) arg {
+	all := seq(args...)
+	return func(g *generator) {
+		for range min + g.rng.IntN(max-min+1) {
+			all(g)
+		}
+	}
+}
+
+// shuffled is a random selection of options in random order, mostly few; the same one may come twice.
+func shuffled(options ...arg) arg {
+	return func(g *generator) {
+		for g.chance(45) {
+			pick(g, options)(g)
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package differential
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"spindle/protocol/respclient"
+)
+
+// Some commands change data by a throw of dice, and what one server has thrown away the other may still have. Such a call is mirrored: the
+// reference runs it; spindle runs it on a copy, for the reply, and then takes from the original what the reference took.
+
+// isMirrored says whether a call changes data at random.
+func (c *call) isMirrored() bool { return c.isName("spop") }
+
+// mirrorKey is where spindle's copies are made.
+const mirrorKey = "\x00mirror"
+
+// playMirrored sends one call as play does. Inside a transaction it is replaced by one that throws no dice.
+func (p *pair) playMirrored(c *call) *difference {
+	if p.queues[c.conn].open || len(c.args) < 2 {
+		tame := *c
+		if len(c.args) > 1 {
+			tame.args = []string{"SCARD", c.args[1]}
+		}
+		d := p.playTogether([]call{tame})
+		if d != nil && d.call != nil {
+			d.call = c
+		}
+		return d
+	}
+	d := &difference{call: c}
+	want, err := p.reference.links[c.conn].one(c.args...)
+	if err != nil {
+		d.what, d.lost = fmt.Sprintf("%s: %v", p.reference.name, err), true
+		return d
+	}
+	if d.what, err = p.mirror(c, want); err != nil {
+		d.what, d.lost = fmt.Sprintf("%s: %v", p.subject.name, err), true
+	}
+	if d.what == "" {
+		return nil
+	}
+	return d
+}
+
+// mirror has spindle do what the reference answered want to, and compares.
+func (p *pair) mirror(c *call, want respclient.Value) (what string, err error) {
+	link, key := p.subject.links[c.conn], c.args[1]
+	if want.Kind == '-' || want.Null || len(want.Strings()) == 0 && want.Kind != '$' {
+		got, err := link.one(c.args...)
+		if err != nil || judge(p.version, c.args, want, got) {
+			return "", err
+		}
+		return fmt.Sprintf("%s answers %v\n%s answers %v", p.reference.name, want, p.subject.name, got), nil
+	}
+	taken := want.Strings()
+	if want.Kind == '$' {
+		taken = []string{want.Text}
+	}
+	onCopy := slices.Clone(c.args)
+	onCopy[1] = mirrorKey
+	removal := append([]string{"SREM", key}, taken...)
+	replies, err := link.all([]string{"SMEMBERS", key}, []string{"COPY", key, mirrorKey, "REPLACE"}, onCopy, []string{"DEL", mirrorKey}, removal)
+	if err != nil {
+		return "", err
+	}
+	had, got, removed := replies[0].Strings(), replies[2], replies[4]
+	members := got.Strings()
+	if got.Kind == '$' {
+		members = []string{got.Text}
+	}
+	if got.Kind != want.Kind || got.Null || len(members) != len(taken) || !distinct(members, had) {
+		return fmt.Sprintf("%s answers %v\n%s, of %.300q, answers %v", p.reference.name, want, p.subject.name, had, got), nil
+	}
+	if removed.Int != int64(len(taken)) {
+		return fmt.Sprintf("%s answers %v, but %s has %.300q there", p.reference.name, want, p.subject.name, had), nil
+	}
+	return "", p.sameEncoding(c.conn, key)
+}
+
+// distinct says whether members are all different and all in all.
+func distinct(members, all []string) bool {
+	left := map[string]bool{}
+	for _, m := range all {
+		left[m] = true
+	}
+	for _, m := range members {
+		if !left[m] {
+			return false
+		}
+		delete(left, m)
+	}
+	return true
+}
+
+// sameEncoding gives spindle the reference's value anew if the two are kept differently: what is removed at once may leave a set in
+// another encoding than what is removed singly.
+func (p *pair) sameEncoding(conn int, key string) error {
+	want, err := p.reference.links[conn].one("OBJECT", "ENCODING", key)
+	if err != nil {
+		return err
+	}
+	got, err := p.subject.links[conn].one("OBJECT", "ENCODING", key)
+	if err != nil || equal(want, got) {
+		return err
+	}
+	dump, err := p.reference.links[conn].one("DUMP", key)
+	if err != nil {
+		return err
+	}
+	deadline, err := p.subject.links[conn].one("PEXPIRETIME", key)
+	if err != nil {
+		return err
+	}
+	restore := []string{"RESTORE", key, fmt.Sprint(max(deadline.Int, 0)), dump.Text, "REPLACE", "ABSTTL"}
+	if reply, err := p.subject.links[conn].one(restore...); err != nil || reply.Kind != '+' {
+		return fmt.Errorf("RESTORE of what the reference dumped: %v, %v", reply, err)
+	}
+	return nil
+}
+
+// one sends one request and reads its reply.
+func (l *link) one(args ...string) (respclient.Value, error) {
+	replies, err := l.all(args)
+	if err != nil {
+		return respclient.Value{}, err
+	}
+	return replies[0], nil
+}
+
+// all sends requests and reads their replies.
+func (l *link) all(requests ...[]string) (replies []respclient.Value, err error) {
+	var batch []byte
+	for _, args := range requests {
+		c := call{args: args}
+		batch = c.appendTo(batch)
+	}
+	if err := l.exchange(batch, nil, len(requests)); err != nil {
+		return nil, fmt.Errorf("%.100q: %w", strings.Join(requests[0], " "), err)
+	}
+	for i := range requests {
+		replies = append(replies, parse(l.reply(i)))
+	}
+	return replies, nil
+}

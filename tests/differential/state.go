@@ -1,0 +1,181 @@
+package differential
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"spindle/protocol/respclient"
+)
+
+// usedDatabases are those that calls can reach.
+var usedDatabases = []int{0, 1, 2, 3, 15}
+
+// sameState compares all data of the two servers by digest, then looks at a few keys and walks closely.
+func (p *pair) sameState(rng *rand.Rand) (what string, err error) {
+	digests, err := p.ask("DEBUG", "DIGEST")
+	if err != nil {
+		return "", err
+	}
+	differ := !equal(digests[0], digests[1]) // or some keys are past their deadline on one: then no difference is left below
+	for _, db := range usedDatabases {
+		if _, err := p.ask("SELECT", db); err != nil {
+			return "", err
+		}
+		what, err := p.sameDatabase(rng, differ)
+		if err != nil || what != "" {
+			return fmt.Sprintf("database %d: %s", db, what), err
+		}
+	}
+	if digests, err = p.ask("DEBUG", "DIGEST"); err != nil || equal(digests[0], digests[1]) {
+		return "", err
+	}
+	return fmt.Sprintf("DEBUG DIGEST: %v, %v; but no key differs", digests[0], digests[1]), nil
+}
+
+// ask sends one request to the reference and to the subject.
+func (p *pair) ask(args ...any) (replies [2]respclient.Value, err error) {
+	for i, s := range []*side{p.reference, p.subject} {
+		if replies[i], err = s.inspector.Do(args...); err != nil {
+			return replies, fmt.Errorf("%s: %v: %w", s.name, args, err)
+		}
+	}
+	return replies, nil
+}
+
+// sameDatabase compares the database that is selected: all of its keys, or a few of them. Walking it first removes what is past its
+// deadline on both.
+func (p *pair) sameDatabase(rng *rand.Rand, all bool) (what string, err error) {
+	var walked [2][]string
+	for i, s := range []*side{p.reference, p.subject} {
+		if walked[i], err = walk(s.inspector); err != nil {
+			return "", err
+		}
+	}
+	sizes, err := p.ask("DBSIZE")
+	if err != nil {
+		return "", err
+	}
+	lists, err := p.ask("KEYS", "*")
+	if err != nil {
+		return "", err
+	}
+	if !equal(sizes[0], sizes[1]) || !sameMembers(nil, lists[0], lists[1]) {
+		return fmt.Sprintf("%v keys %.1000v, and %v keys %.1000v", sizes[0], lists[0], sizes[1], lists[1]), nil
+	}
+	keys := lists[0].Strings()
+	slices.Sort(keys)
+	for i, s := range []*side{p.reference, p.subject} {
+		if !slices.Equal(walked[i], keys) {
+			return fmt.Sprintf("%s: SCAN walks %.1000q of %.1000q", s.name, walked[i], keys), nil
+		}
+	}
+	if !all {
+		rng.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+		keys = keys[:min(len(keys), 2)]
+	}
+	for _, key := range keys {
+		if what, err := p.sameKey(key); err != nil || what != "" {
+			return what, err
+		}
+	}
+	return "", nil
+}
+
+// walk is every key that SCAN finds, once.
+func walk(c *respclient.Client) (keys []string, err error) {
+	for cursor := "0"; ; {
+		step, err := c.Do("SCAN", cursor, "COUNT", 5)
+		if err != nil || len(step.Elems) != 2 {
+			return nil, fmt.Errorf("SCAN: %v, %v", step, err)
+		}
+		keys = append(keys, step.Elems[1].Strings()...)
+		if cursor = step.Elems[0].Text; cursor == "0" {
+			slices.Sort(keys)
+			return slices.Compact(keys), nil
+		}
+	}
+}
+
+// sameKey compares one key from all sides, and lets each server restore what the other dumps.
+func (p *pair) sameKey(key string) (what string, err error) {
+	for _, args := range [][]any{{"TYPE", key}, {"OBJECT", "ENCODING", key}, {"DEBUG", "DIGEST-VALUE", key}, {"PTTL", key}} {
+		replies, err := p.ask(args...)
+		if err != nil {
+			return "", err
+		}
+		c := call{args: []string{args[0].(string), args[1].(string)}}
+		if !alike(c.args, replies[0], replies[1]) {
+			return fmt.Sprintf("%.300q: %v, %v", args, replies[0], replies[1]), nil
+		}
+	}
+	return p.crossRestore(key)
+}
+
+// maxPayload is what both servers take as an argument: their proto-max-bulk-len is 1 MB.
+const maxPayload = 1 << 20
+
+// crossRestore gives each server's DUMP to the other: the value must have the digest it came with.
+func (p *pair) crossRestore(key string) (what string, err error) {
+	dumps, err := p.ask("DUMP", key)
+	if err != nil {
+		return "", err
+	}
+	digests, err := p.ask("DEBUG", "DIGEST-VALUE", key)
+	if err != nil {
+		return "", err
+	}
+	ttls, err := p.ask("PTTL", key)
+	if err != nil {
+		return "", err
+	}
+	if max(len(dumps[0].Text), len(dumps[1].Text)) > maxPayload {
+		return "", nil
+	}
+	for i, s := range []*side{p.reference, p.subject} {
+		if s == p.reference && !readable(p.version, dumps[1-i].Text) {
+			continue
+		}
+		ttl := 0
+		if ttls[0].Int > 0 { // the digest tells whether there is a deadline
+			ttl = 1_000_000
+		}
+		c := s.inspector
+		c.Send("MULTI")
+		c.Send("RESTORE", "restored", ttl, dumps[1-i].Text, "REPLACE")
+		c.Send("DEBUG", "DIGEST-VALUE", "restored")
+		c.Send("DEL", "restored")
+		c.Send("EXEC")
+		var last respclient.Value
+		for range 5 {
+			if last, err = c.Receive(); err != nil {
+				return "", fmt.Errorf("%s: RESTORE: %w", s.name, err)
+			}
+		}
+		if len(last.Elems) != 3 || last.Elems[0].Kind != '+' || last.Elems[1].String() != digests[1-i].String() {
+			return fmt.Sprintf("%s restores %.100q, dumped by the other as %.200q (digest %v): %v", s.name, key, dumps[1-i].Text, digests[1-i], last), nil
+		}
+	}
+	return "", nil
+}
+
+// newestRDB are the highest payload versions that references read; one that is not listed reads all.
+var newestRDB = []struct {
+	reference string
+	version   int
+}{{"7.0", 10}, {"7.2", 11}}
+
+// readable says whether the reference reads a payload: values may need an encoding that it does not know yet.
+func readable(reference, payload string) bool {
+	if len(payload) < 10 {
+		return true
+	}
+	version := int(payload[len(payload)-10]) | int(payload[len(payload)-9])<<8
+	for _, r := range newestRDB {
+		if strings.HasPrefix(reference, r.reference) {
+			return version <= r.version
+		}
+	}
+	return true
+}
