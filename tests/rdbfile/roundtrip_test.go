@@ -1,0 +1,169 @@
+package rdbfile
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"spindle/tests/testkit"
+)
+
+// references are the servers to exchange files with, and the newest RDB version each reads.
+func references(t *testing.T) map[string]string {
+	found := map[string]string{"PATH": testkit.Program(t, "redis-server")}
+	if path := os.Getenv("SPINDLE_REFERENCE"); path != "" {
+		found["SPINDLE_REFERENCE"] = path
+	}
+	return found
+}
+
+// rdbVersions are what releases of the reference write and read at most.
+var rdbVersions = []struct {
+	release string
+	version int
+}{{"v=7.0.", 10}, {"v=7.2.", 11}, {"v=7.4.", 12}}
+
+func versionOf(t *testing.T, program string) int {
+	out, err := exec.Command(program, "--version").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range rdbVersions {
+		if strings.Contains(string(out), v.release) {
+			return v.version
+		}
+	}
+	t.Skipf("%s: nobody has said which RDB version %s reads", program, out)
+	return 0
+}
+
+func has(s *testkit.Server, command string) bool {
+	v := s.Do("COMMAND", "INFO", command)
+	return len(v.Elems) == 1 && len(v.Elems[0].Elems) > 0
+}
+
+// state is all that must be the same wherever the data set is: a line a key.
+func state(s *testkit.Server) (lines []string, digest string) {
+	for db := range 4 {
+		s.Do("SELECT", db)
+		for _, key := range s.Do("KEYS", "*").Elems {
+			k := key.Text
+			lines = append(lines, fmt.Sprintf("%d %.40s %s %s pexpiretime %d digest %s", db, k, s.Do("TYPE", k).Text,
+				s.Do("OBJECT", "ENCODING", k).Text, s.Do("PEXPIRETIME", k).Int, s.Do("DEBUG", "DIGEST-VALUE", k).Elems[0].Text))
+		}
+	}
+	s.Do("SELECT", 0)
+	slices.Sort(lines)
+	return lines, s.Do("DEBUG", "DIGEST").Text
+}
+
+// same compares two states.
+func same(t *testing.T, what string, was, is []string, digestWas, digestIs string) {
+	t.Helper()
+	for i := range max(len(was), len(is)) {
+		var w, n string
+		if i < len(was) {
+			w = was[i]
+		}
+		if i < len(is) {
+			n = is[i]
+		}
+		if w != n {
+			t.Fatalf("%s:\nwas %s\nis  %s", what, w, n)
+		}
+	}
+	if digestWas != digestIs {
+		t.Errorf("%s: digest %s, was %s", what, digestIs, digestWas)
+	}
+}
+
+// TestRoundTrip: what redis-server has written is the same data here, in the same encodings; what is written of it here is the same data
+// there; DUMP payloads too, key by key, both ways.
+func TestRoundTrip(t *testing.T) {
+	for where, program := range references(t) {
+		version := versionOf(t, program)
+		for _, d := range datasets {
+			t.Run(where+"/"+d.name, func(t *testing.T) { roundTrip(t, program, version, d) })
+		}
+	}
+}
+
+func roundTrip(t *testing.T, program string, version int, d dataset) {
+	if d.needs > version {
+		t.Skipf("RDB version %d cannot say it", version)
+	}
+	here := testkit.Launch(t, testkit.Spec{Args: append(slices.Clone(d.settings), "--rdb-version", fmt.Sprint(version))})
+	if !has(here, d.command) {
+		t.Skipf("%s is not there yet", d.command)
+	}
+	there := testkit.Launch(t, testkit.Spec{Redis: true, Program: program, Args: d.settings})
+	d.fill(func(args ...any) { there.Do(args...) })
+	was, digest := state(there)
+	there.Do("SAVE")
+
+	payloads(t, there, here)
+	is, digestIs := state(here)
+	same(t, "by payloads from there", was, is, digest, digestIs)
+
+	carry(t, there, here)
+	is, digestIs = state(here)
+	same(t, "by a file from there", was, is, digest, digestIs)
+	here.Do("DEBUG", "RELOAD")
+	is, digestIs = state(here)
+	same(t, "after DEBUG RELOAD", was, is, digest, digestIs)
+
+	there.Do("FLUSHALL")
+	payloads(t, here, there)
+	is, digestIs = state(there)
+	same(t, "back by payloads", was, is, digest, digestIs)
+	here.Do("SAVE")
+	check(t, here.File("dump.rdb"), version)
+	carry(t, here, there)
+	is, digestIs = state(there)
+	same(t, "back by a file", was, is, digest, digestIs)
+}
+
+// payloads copies every key of database 0..3 by DUMP and RESTORE.
+func payloads(t *testing.T, from, to *testkit.Server) {
+	t.Helper()
+	for db := range 4 {
+		from.Do("SELECT", db)
+		to.Do("SELECT", db)
+		for _, key := range from.Do("KEYS", "*").Elems {
+			at := max(0, from.Do("PEXPIRETIME", key.Text).Int)
+			if v, err := to.Ask("RESTORE", key.Text, at, from.Do("DUMP", key.Text).Text, "ABSTTL"); err != nil || v.Err() != nil {
+				t.Fatalf("RESTORE of %.60q: %v %v", key.Text, err, v.Err())
+			}
+		}
+	}
+	from.Do("SELECT", 0)
+	to.Do("SELECT", 0)
+}
+
+// carry saves from's data, and starts to with the file.
+func carry(t *testing.T, from, to *testkit.Server) {
+	t.Helper()
+	b, err := os.ReadFile(from.File("dump.rdb"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	to.Kill()
+	if err := os.WriteFile(to.File("dump.rdb"), b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	to.Restart()
+}
+
+// check has redis-check-rdb and ours look at the file; redis-check-rdb of PATH reads version 10.
+func check(t *testing.T, path string, version int) {
+	t.Helper()
+	if version > 10 {
+		return
+	}
+	if out, err := exec.Command(testkit.Program(t, "redis-check-rdb"), path).CombinedOutput(); err != nil || !strings.Contains(string(out), "RDB looks OK") {
+		t.Fatalf("redis-check-rdb: %v\n%s", err, out)
+	}
+}
