@@ -24,7 +24,7 @@ import (
 //	            └────────── empty batches ────────┘    loadBatches of them: memory is bounded by that
 
 const (
-	loadBatches = 6
+	loadBatches = 4
 	turnRecords = 128 // records of one turn: some 50 µs
 )
 

@@ -42,8 +42,8 @@ type Batch struct {
 
 // Sizes of a batch in the usual case; a record longer than a block gets a block as long as it is.
 const (
-	blockSize  = 256 << 10
-	maxRecords = 4096
+	blockSize  = 64 << 10
+	maxRecords = 1024
 )
 
 // DecoderOptions say what is known of a stream beforehand.
