@@ -25,7 +25,7 @@ type patch struct {
 type patchKind uint8
 
 const (
-	patchKey      patchKind = iota // 12 digits of the next key
+	patchKey      patchKind = iota // 12 digits of the next key or member
 	patchValue                     // 12 digits of the key before
 	patchNumber                    // the same without a leading zero
 	patchDeadline                  // 13 digits
@@ -104,6 +104,8 @@ func (b *batch) addWord(word string) error {
 	switch name {
 	case "key":
 		body, skip = append([]byte("key:"), zeros[:digits]...), 4
+	case "member":
+		body = []byte(zeros[:digits])
 	case "number":
 		body, kind = []byte(zeros[:digits]), patchNumber
 	case "deadline":

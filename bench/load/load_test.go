@@ -101,6 +101,14 @@ func TestBatch(t *testing.T) {
 	if got := string(b.bytes[b.ends[0]:]); got != want {
 		t.Errorf("%q\n%q", got, want)
 	}
+	if all, err = variants(&Spec{Pipeline: 1, Mix: []Command{Request("ZADD", "z", "{number}", "m-{member}", "{number}", "m-{member}")}}); err != nil {
+		t.Fatal(err)
+	}
+	all[0].fill(&chooser{first: 7, count: 100, sequential: true}, &Deadlines{})
+	want = "*6\r\n$4\r\nZADD\r\n$1\r\nz\r\n$12\r\n100000000000\r\n$14\r\nm-000000000007\r\n$12\r\n100000000007\r\n$14\r\nm-000000000008\r\n"
+	if got := string(all[0].bytes); got != want {
+		t.Errorf("%q\n%q", got, want)
+	}
 	for _, word := range []string{"{nothing}", "{key", "{key}{key}", "{value}", "{value:-1}"} {
 		if _, err := variants(&Spec{Pipeline: 1, Mix: []Command{Request(word)}}); err == nil {
 			t.Errorf("%s is accepted", word)

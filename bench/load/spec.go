@@ -37,8 +37,8 @@ type Spec struct {
 
 // A Command is one request and how often it comes among the others.
 //
-// Words may hold {key} (a key: "key:" and 12 digits, 16 bytes), {value:n} (n bytes that begin with "v" and the key's digits, n ≥ 13,
-// or n bytes always the same), {number} (12 digits, no leading zero) and {deadline} (see [Deadlines]). Every {key} of a request is
+// Words may hold {key} (a key: "key:" and 12 digits, 16 bytes), {member} (the digits alone), {value:n} (n bytes that begin with "v" and the key's digits, n ≥ 13,
+// or n bytes always the same), {number} (12 digits, no leading zero) and {deadline} (see [Deadlines]). Every {key} and {member} of a request is
 // another key; the rest go with the key before them.
 type Command struct {
 	Words  []string

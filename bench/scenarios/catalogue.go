@@ -22,6 +22,11 @@ var Catalogue = []Scenario{
 	{"loading", "load time of files that each side wrote", loading},
 	{"lazyfree", "UNLINK, overwrite, expiry, FLUSHALL ASYNC of many keys and of 512 MB", lazyfree},
 	{"expiry", "a million keys that expire within one second, under 50 clients", expiry},
+	{"types", "every test of redis-benchmark -q at pipeline 1, 16, 64: CPU per request, throughput", types},
+	{"elements", "bytes per element of every type, and of small hashes", elementMemory},
+	{"large", "ranks, ranges, indexes, intersections and streams in values of many elements", large},
+	{"letgo", "DEL, UNLINK, expiry, overwrite, RENAME onto, FLUSHALL of a value of many elements of every type", letGo},
+	{"bgsave-types", "BGSAVE of a value of many elements of every type under writes to it", bgsaveTypes},
 	{"connections", "10,000 idle and 1,000 busy connections", connections},
 }
 

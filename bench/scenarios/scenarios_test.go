@@ -248,3 +248,58 @@ func TestMeasureAlternates(t *testing.T) {
 		t.Error(table)
 	}
 }
+
+// TestCollections: every type is filled to the element, written to without an error, saved and let go of in every way.
+func TestCollections(t *testing.T) {
+	e := testEnv(t, 21470)
+	for i := range collections {
+		c := &collections[i]
+		s, err := e.Begin(e.Reference, Start{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		const n = 1000
+		if err := s.fillCollection(c, "big", 7, n); err != nil {
+			t.Error(err)
+		}
+		r, err := s.Load(load.Spec{Connections: 2, Pipeline: 16, Requests: 2000, Mix: c.writes(n), Keys: load.KeySpace{Count: n}})
+		if err != nil || r.Requests != 2000 {
+			t.Error(c.name, r, err)
+		}
+		for _, l := range lettings() {
+			if _, err := s.Do("SET", "source", "x"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Do("COPY", "source", "victim", "REPLACE"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.letGo(l); err != nil {
+				t.Error(c.name, l.name, err)
+			}
+			v, err := s.Do("GET", "victim")
+			if left := v.Text; err != nil || left == "x" && l.name != "overwrite by SET" && l.name != "RENAME onto it" {
+				t.Error(c.name, l.name, left, err)
+			}
+		}
+		s.End()
+	}
+	if got := elements(12_345); got != 12_300 || elements(3) != 100 {
+		t.Error(got)
+	}
+}
+
+// TestTypeTests: each of redis-benchmark's tests is answered without an error, and takes what there is to take.
+func TestTypeTests(t *testing.T) {
+	e := testEnv(t, 21470)
+	e.Duration, e.Warmup = 10*time.Millisecond, time.Millisecond
+	s, err := e.Begin(e.Reference, Start{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.End()
+	for i := range typeTests {
+		if r, err := s.runTypeTest(&typeTests[i], 16); err != nil || typeTests[i].drains && r.Requests != int64(elements(uint64(drainRate[16]*e.Duration.Seconds()))) {
+			t.Error(typeTests[i].name, r, err)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package scenarios
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"spindle/bench/load"
+)
+
+// elementsPerCall is how many elements a call adds where a command takes several, so that 10 M of them are there within seconds.
+const elementsPerCall = 100
+
+// A collection is a type of value, as it is filled and written to. Elements are 14 bytes long, a hash's values 16.
+type collection struct {
+	name    string
+	add     []string // command and key are "…", "big"
+	element []string
+	single  bool // a call adds one element
+	// writes change elements of one of n, without making it much larger or smaller.
+	writes func(n uint64) []load.Command
+	count  string // the command that counts the elements
+}
+
+// member is one of the 14-byte elements.
+const member = "m-{member}"
+
+// score is a number of which all digits count, so that every version prints it alike.
+const score = "{number}1"
+
+var collections = []collection{
+	{name: "list", add: []string{"RPUSH", "big"}, element: []string{member}, count: "LLEN", writes: func(n uint64) (mix []load.Command) {
+		rng := rand.New(rand.NewPCG(1, 2)) // the same places on every server
+		for range 62 {
+			mix = append(mix, load.Request("LSET", "big", fmt.Sprint(1+rng.Uint64N(max(1, n-2))), member))
+		}
+		return append(mix, load.Request("RPUSH", "big", member), load.Request("LPOP", "big"))
+	}},
+	{name: "set", add: []string{"SADD", "big"}, element: []string{member}, count: "SCARD", writes: func(uint64) []load.Command {
+		return []load.Command{load.Request("SREM", "big", member), load.Request("SADD", "big", member)}
+	}},
+	{name: "hash", add: []string{"HSET", "big"}, element: []string{member, "{value:16}"}, count: "HLEN", writes: func(uint64) []load.Command {
+		return []load.Command{load.Request("HSET", "big", member, "{value:16}")}
+	}},
+	{name: "zset", add: []string{"ZADD", "big"}, element: []string{score, member}, count: "ZCARD", writes: func(uint64) []load.Command {
+		return []load.Command{load.Request("ZADD", "big", score, member)}
+	}},
+	{name: "stream", add: []string{"XADD", "big", "*", "f"}, element: []string{member}, single: true, count: "XLEN", writes: func(uint64) []load.Command {
+		return []load.Command{load.Request("XADD", "big", "*", "f", member)}
+	}},
+}
+
+// elements is n as a number of elements that whole calls add.
+func elements(n uint64) uint64 { return max(n-n%elementsPerCall, elementsPerCall) }
+
+// fillWith adds the elements first to first+n to the value at key.
+func (c *collection) fillWith(key string, first, n uint64) load.Spec {
+	words, calls := append([]string(nil), c.add...), n
+	words[1] = key
+	if c.single {
+		words = append(words, c.element...)
+	} else {
+		calls = n / elementsPerCall
+		for range elementsPerCall {
+			words = append(words, c.element...)
+		}
+	}
+	spec := fill(n, first, words...)
+	spec.Requests = int64(calls)
+	if !c.single {
+		spec.Pipeline = 8
+	}
+	return spec
+}
+
+// fillCollection makes a value of n elements, and looks whether it has them.
+func (s *Server) fillCollection(c *collection, key string, first, n uint64) error {
+	if err := s.Fill(c.fillWith(key, first, n)); err != nil {
+		return err
+	}
+	count, err := s.Do(c.count, key)
+	if err == nil && count.Int != int64(n) {
+		err = fmt.Errorf("%s: %d elements in a %s after %d were added", s.Name, count.Int, c.name, n)
+	}
+	return err
+}

@@ -1,0 +1,143 @@
+package scenarios
+
+import (
+	"fmt"
+
+	"spindle/bench/load"
+	"spindle/bench/report"
+)
+
+// A typeTest is one of redis-benchmark's tests, driven by our load: it sends the same requests, and knows when to stop.
+type typeTest struct {
+	workload
+	filled *collection // there is such a value before the test
+	drains bool        // a request takes an element: the value has as many as requests are sent
+	keys   bool        // there are keys before the test, as for throughput
+}
+
+// shortList is what LRANGE reads.
+const shortList = 600
+
+// collectionOf is the collection of a type.
+func collectionOf(name string) *collection {
+	for i := range collections {
+		if collections[i].name == name {
+			return &collections[i]
+		}
+	}
+	return nil
+}
+
+var typeTests = func() []typeTest {
+	list, set, zset := collectionOf("list"), collectionOf("set"), collectionOf("zset")
+	tests := []typeTest{
+		{workload: workload{"PING", []string{"PING"}}},
+		{workload: workload{"SET", setWords}, keys: true},
+		{workload: workload{"GET", []string{"GET", "{key}"}}, keys: true},
+		{workload: workload{"INCR", []string{"INCR", "n{key}"}}, keys: true},
+		{workload: workload{"LPUSH", []string{"LPUSH", "list", "{value:32}"}}},
+		{workload: workload{"RPUSH", []string{"RPUSH", "list", "{value:32}"}}},
+		{workload: workload{"LPOP", []string{"LPOP", "big"}}, filled: list, drains: true},
+		{workload: workload{"RPOP", []string{"RPOP", "big"}}, filled: list, drains: true},
+		{workload: workload{"SADD", []string{"SADD", "set", member}}},
+		{workload: workload{"HSET", []string{"HSET", "hash", member, "{value:32}"}}},
+		{workload: workload{"SPOP", []string{"SPOP", "big"}}, filled: set, drains: true},
+		{workload: workload{"ZADD", []string{"ZADD", "zset", "{number}", member}}},
+		{workload: workload{"ZPOPMIN", []string{"ZPOPMIN", "big"}}, filled: zset, drains: true},
+	}
+	for _, n := range []int{100, 300, 500, 600} {
+		tests = append(tests, typeTest{workload: workload{fmt.Sprintf("LRANGE, first %d", n), []string{"LRANGE", "big", "0", fmt.Sprint(n - 1)}}, filled: list})
+	}
+	return append(tests,
+		typeTest{workload: workload{"MSET (10 keys)", msetWords(10)}, keys: true},
+		typeTest{workload: workload{"XADD", []string{"XADD", "stream", "*", "field", "{value:32}"}}})
+}()
+
+// drainRate is a guess at how many requests a second the faster server answers, by depth: as many elements are there as a test would take.
+var drainRate = map[int]float64{1: 120e3, 16: 1e6, 64: 1.5e6}
+
+// types measures every test of redis-benchmark -q at three depths.
+func types(e *Env) (*report.Section, error) {
+	contenders := e.Pair()
+	s := e.section("types", contenders,
+		fmt.Sprintf("The tests of `redis-benchmark -q`, sent by our load: closed loop, 50 connections, keys and members from %s, values of 32 bytes. LRANGE reads a list of %d elements of 14 bytes.", report.Thousands(float64(e.Keys)), shortList),
+		fmt.Sprintf("A fresh server for each run; every cell begins with an empty keyspace, and is warmed up for %v and counted for %v. LPOP, RPOP, SPOP and ZPOPMIN take all of a value instead, as large as the fastest server might take in that time, without a warm-up.", e.Warmup, e.Duration))
+	m := matrix{}
+	err := e.alternate(contenders, func(c Contender, _ int) error {
+		server, err := e.Begin(c, Start{})
+		if err != nil {
+			return err
+		}
+		defer server.End()
+		for i := range typeTests {
+			for _, p := range pipelines {
+				r, err := server.runTypeTest(&typeTests[i], p)
+				if err != nil {
+					return fmt.Errorf("%s at pipeline %d: %w", typeTests[i].name, p, err)
+				}
+				m.at(c.Name, cell{typeTests[i].name, p}).add(r)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	var all []workload
+	for _, t := range typeTests {
+		all = append(all, t.workload)
+	}
+	for _, p := range pipelines {
+		s.Tables = append(s.Tables, e.costTable(m, contenders, all, p))
+		s.Figures = append(s.Figures, typeFigure(m, contenders[0].Name, all, p))
+	}
+	return s, nil
+}
+
+// runTypeTest is one cell.
+func (s *Server) runTypeTest(t *typeTest, pipeline int) (*load.Result, error) {
+	e := s.env
+	if _, err := s.Do("FLUSHALL"); err != nil {
+		return nil, err
+	}
+	spec := load.Spec{Connections: 50, Pipeline: pipeline, Warmup: e.Warmup, Duration: e.Duration, Mix: []load.Command{load.Request(t.words...)}, Keys: load.KeySpace{Count: e.Keys}}
+	switch {
+	case t.drains:
+		n := elements(uint64(drainRate[pipeline] * e.Duration.Seconds()))
+		spec.Warmup, spec.Duration, spec.Requests = 0, 0, int64(n)
+		if err := s.fillCollection(t.filled, "big", 0, n); err != nil {
+			return nil, err
+		}
+	case t.filled != nil:
+		if err := s.fillCollection(t.filled, "big", 0, shortList); err != nil {
+			return nil, err
+		}
+	case t.keys:
+		if err := s.Fill(fill(e.Keys, 0, setWords...)); err != nil {
+			return nil, err
+		}
+		if err := s.Fill(fill(e.Keys, 0, "SET", "n{key}", "{number}")); err != nil {
+			return nil, err
+		}
+	}
+	r, err := s.Load(spec)
+	if err == nil && t.drains && r.Nulls > 0 {
+		err = fmt.Errorf("%s: %d of %d requests found nothing to take", s.Name, r.Nulls, r.Requests)
+	}
+	return r, err
+}
+
+// typeFigure is the test of one depth in which ours stands worst beside the reference.
+func typeFigure(m matrix, reference string, all []workload, pipeline int) report.Figure {
+	worst, name := 0.0, ""
+	for _, w := range all {
+		at := cell{w.name, pipeline}
+		if ratio := m.at("spindle", at).cpu.Ratio(m.at(reference, at).cpu); ratio > worst {
+			worst, name = ratio, w.name
+		}
+	}
+	at := cell{name, pipeline}
+	return report.Figure{What: fmt.Sprintf("CPU per request of any type's test, pipeline %d; the worst: %s", pipeline, name), Target: "≤ 1 × redis",
+		Reference: m.at(reference, at).cpu.Text(report.Micros) + " µs", Ours: fmt.Sprintf("%s µs, %s ×", m.at("spindle", at).cpu.Text(report.Micros), report.Number(worst)),
+		Verdict: report.Judge(worst, 1, 1)}
+}
