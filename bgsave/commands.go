@@ -4,6 +4,7 @@ import (
 	"spindle/bgsave/codec"
 	"spindle/engine/client"
 	"spindle/engine/command"
+	"spindle/internal/logging"
 	"spindle/protocol"
 )
 
@@ -15,6 +16,8 @@ type Commands struct {
 	AnyChecksum bool
 	// Limits say up to where restored values are packed; nil: the defaults.
 	Limits func() codec.Limits
+	// Log learns why RESTORE refuses a payload; nil: nobody does.
+	Log *logging.Logger
 
 	payload       []byte // DUMP's scratch, for values that are not long
 	packer        packer

@@ -231,7 +231,7 @@ func (h *Commands) restored(c *command.Context, payload []byte) (v restoredValue
 	x.Reset()
 	x.Env = codec.Env{Limits: h.limits(), NowMs: c.Now, KeepExpired: true}
 	if v.ready, err = x.Read(kind, body); err != nil {
-		return v, errPayloadValue
+		return v, h.refused(kind, err)
 	}
 	if h.sanitizes(c) && v.ready.Packed != nil {
 		h.sanitizations++
@@ -240,11 +240,19 @@ func (h *Commands) restored(c *command.Context, payload []byte) (v restoredValue
 		return v, nil
 	}
 	v.builder = codec.Start(kind, body, v.ready, c.Space.Store(), &x.Env)
-	if done, err := v.builder.Step(math.MaxInt); err != nil || !done {
-		codec.LetGo(c.Space.Store(), v.t, v.builder)
-		return v, errPayloadValue
+	for done := false; !done; {
+		if done, err = v.builder.Step(math.MaxInt); err != nil {
+			codec.LetGo(c.Space.Store(), v.t, v.builder)
+			return v, h.refused(kind, err)
+		}
 	}
 	return v, nil
+}
+
+// refused is the reply to a payload that is not a value. What is wrong with it only the log learns, as always.
+func (h *Commands) refused(kind rdb.Kind, why error) error {
+	h.Log.Verbose("Internal error in RDB reading a payload of RESTORE -> %s", codec.Complaint(kind, why))
+	return errPayloadValue
 }
 
 // restoredText is the string in a payload.

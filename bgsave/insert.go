@@ -3,6 +3,7 @@ package bgsave
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"spindle/bgsave/codec"
 	"spindle/bgsave/rdb"
@@ -155,8 +156,11 @@ func builds(r *rdb.Record) bool {
 	return !ready.Whole()
 }
 
-// buildElements are how many elements of a structure are put in in one turn: some 100 µs.
-const buildElements = 512
+// A turn that builds ends after buildTurn, and looks at the clock after buildElements: they may be long ones.
+const (
+	buildElements = 8
+	buildTurn     = 150 * time.Microsecond
+)
 
 // build takes over a key whose value is a structure. It is in no database until it is whole.
 func (in *Into) build(r *rdb.Record) (err error) {
@@ -171,11 +175,13 @@ func (in *Into) build(r *rdb.Record) (err error) {
 				}
 				b = codec.Start(r.Kind, r.Raw, readyOf(r), in.Space.Store(), &in.env)
 			}
-			if done, err = b.Step(buildElements); err != nil {
-				codec.LetGo(in.Space.Store(), t, b)
-				return
+			for began := time.Now(); !done && err == nil && time.Since(began) < buildTurn; {
+				done, err = b.Step(buildElements)
 			}
-			if done {
+			switch {
+			case err != nil:
+				codec.LetGo(in.Space.Store(), t, b)
+			case done:
 				finish(db, r.Key, t, value.Encoding(r.Encoding), b, deadlineIn(r))
 				in.setClock(r)
 			}
@@ -186,7 +192,7 @@ func (in *Into) build(r *rdb.Record) (err error) {
 		r.Empty = true
 		return nil
 	case err != nil && !errors.Is(err, ErrDuplicate):
-		return &rdb.FormatError{Offset: r.Offset, What: err.Error(), Doing: r.Kind.String(), DB: r.DB, Key: string(r.Key)}
+		return &rdb.FormatError{Offset: r.Offset, What: codec.Complaint(r.Kind, err), Doing: r.Kind.String(), DB: r.DB, Key: string(r.Key)}
 	}
 	return err
 }

@@ -326,11 +326,14 @@ func (j *job) read(r *rdb.Record) error {
 		return nil // the loader says so, unless the key is passed over
 	}
 	ready, err := j.reader.Read(r.Kind, r.Raw)
-	if err == codec.ErrEmpty {
-		r.Empty, err = true, nil
+	switch {
+	case err == codec.ErrEmpty:
+		r.Empty = true
+	case err != nil:
+		return rdb.Corrupt(codec.Complaint(r.Kind, err))
 	}
 	r.Packed, r.Encoding, r.Least = ready.Packed, uint8(ready.Encoding), ready.FieldsDeadline
-	return err
+	return nil
 }
 
 // take does what a batch says. Keys that follow each other are inserted from where they lie.

@@ -174,6 +174,7 @@ func FuzzLoad(f *testing.F) {
 	s.put(2, "packed", strings.Repeat("z", 100), 0)
 	f.Add(written(f, s))
 	f.Add([]byte("REDIS0012\xfe\x00\xfb\x81\x10\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01k\x81\x10\x00\x00\x00\x00\x00\x00\x00abc"))
+	f.Add([]byte("REDIS0001\x16\x00\x00\xff")) // an empty set under an empty name
 	f.Add([]byte("SPINDLE1s\xff\x06\x00\x00S2sTwO"))
 	f.Add([]byte("SPINDLE1z\x28\xb5\x2f\xfd"))
 	f.Fuzz(func(t *testing.T, file []byte) {

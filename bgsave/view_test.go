@@ -116,6 +116,9 @@ func (n *notebook) Insert(records []rdb.Record) (int, error) {
 	n.longest = max(n.longest, len(records))
 	for i := range records {
 		r := &records[i]
+		if r.Empty {
+			continue
+		}
 		text, err := r.Value.Append(nil)
 		if err != nil || r.Value.Form == rdb.Packed {
 			return i, fmt.Errorf("not expanded: %v", err)

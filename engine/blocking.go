@@ -2,6 +2,7 @@ package engine
 
 import (
 	"container/heap"
+	"time"
 
 	"spindle/engine/client"
 	"spindle/engine/command"
@@ -22,6 +23,7 @@ type waiting struct {
 	timeouts deadlineHeap
 	ready    []keyName
 	isReady  map[keyName]bool
+	onGone   int // lines in which somebody asked to hear of the key's going
 }
 
 // A line is who waits for one key; a stand is one client's place in it, so that leaving costs O(1) however long the line.
@@ -103,7 +105,9 @@ func (c *Core) Block(ctx *command.Context, w command.Wait) {
 			continue // W3
 		}
 		p.stands = append(p.stands, stand{p: p, key: name, gone: w.Gone})
-		l.add(&p.stands[len(p.stands)-1])
+		if l.add(&p.stands[len(p.stands)-1]); w.Gone && l.gone == 1 {
+			c.waiting.onGone++
+		}
 	}
 	c.waiting.byClient[cl] = p
 	c.space.Blocking = len(c.waiting.byKey)
@@ -145,6 +149,12 @@ func (c *Core) wholly(db int) {
 // serveReady tries the clients that wait for ready keys, in the order of W2, until no key is ready any more.
 func (c *Core) serveReady() {
 	w := &c.waiting
+	if len(w.ready) == 0 {
+		return
+	}
+	// The unit that made them ready may have taken its time: a key that has expired meanwhile serves nobody.
+	c.nowMs = time.Now().UnixMilli()
+	c.space.SetNow(c.nowMs)
 	for i := 0; i < len(w.ready); i++ { // serving one may make another ready
 		name := w.ready[i]
 		delete(w.isReady, name)
@@ -164,7 +174,7 @@ func (c *Core) serveReady() {
 				s = next // of those behind, only who asked to hear of that is tried
 				continue
 			}
-			c.answerParked(p, func(ctx *command.Context) { p.wait.Retry(ctx) })
+			c.retry(p)
 			s = next
 		}
 	}
@@ -174,6 +184,16 @@ func (c *Core) serveReady() {
 
 func (c *Core) keyExists(name keyName) bool {
 	return c.space.DB(name.db).Peek([]byte(name.key)).Exists()
+}
+
+// retry has a parked client's command try again.
+func (c *Core) retry(p *parked) {
+	c.answerParked(p, func(ctx *command.Context) {
+		if err := p.wait.Retry(ctx); err != nil {
+			c.meter.failed(p.spec, err)
+			ctx.Reply.Error(err)
+		}
+	})
 }
 
 // answerParked lets f reply for a parked client; if it replied, the client goes on.
@@ -243,7 +263,10 @@ func (c *Core) unpark(cl *client.Client) {
 	for i := range p.stands {
 		s := &p.stands[i]
 		l := w.byKey[s.key]
-		if l.remove(s); l.first == nil {
+		if l.remove(s); s.gone && l.gone == 0 {
+			w.onGone--
+		}
+		if l.first == nil {
 			delete(w.byKey, s.key)
 		}
 	}
@@ -269,6 +292,9 @@ func (c *Core) expireWaits(budget int) {
 // BlockedClients counts the parked ones, and those that a pause holds back.
 func (c *Core) BlockedClients() int { return len(c.waiting.byClient) + len(c.postponed) }
 
+// BlockingKeysOnGone counts the keys of whose going somebody wants to hear.
+func (c *Core) BlockingKeysOnGone() int { return c.waiting.onGone }
+
 // BlockingKeys counts the keys that somebody waits for.
 func (c *Core) BlockingKeys() int { return len(c.waiting.byKey) }
 
@@ -289,7 +315,7 @@ func (h *deadlineHeap) Pop() any {
 // Wake offers a parked client its Retry, for waits that no key ends: WAIT, WAITAOF.
 func (c *Core) Wake(cl *client.Client) {
 	if p := c.waiting.byClient[cl]; p != nil && p.wait.Retry != nil {
-		c.answerParked(p, func(ctx *command.Context) { p.wait.Retry(ctx) })
+		c.retry(p)
 	}
 }
 

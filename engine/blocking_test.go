@@ -163,12 +163,11 @@ var streamRows = []command.Spec{
 		return nil
 	}},
 	{Name: "group", Arity: 2, Flags: command.Write, Run: func(c *command.Context) error {
-		c.Core.Block(c, command.Wait{Keys: c.Args[1:2], Gone: true, Retry: func(c *command.Context) bool {
-			if c.DB.LookupWrite(c.Args[1]).Type() == value.Stream {
-				return false
+		c.Core.Block(c, command.Wait{Keys: c.Args[1:2], Gone: true, Retry: func(c *command.Context) error {
+			if c.DB.LookupWrite(c.Args[1]).Type() != value.Stream {
+				c.Reply.Simple("gone")
 			}
-			c.Reply.Simple("gone")
-			return true
+			return nil
 		}})
 		return nil
 	}},
@@ -180,6 +179,9 @@ func TestWhoWaitsHearsOfStreamsThatGo(t *testing.T) {
 		h := newHouse(t, streamRows...)
 		_, behind := h.parkAll(1, "PARK s")
 		_, parked := h.parkAll(1, "GROUP s")
+		if n := h.BlockingKeysOnGone(); n != 1 {
+			t.Errorf("%s: %d keys of whose going somebody is to hear", how, n)
+		}
 		h.space.DB(0).PutPacked([]byte("s"), value.Stream, value.Listpack, []byte("any"), 0)
 		h.waiting.ready = h.waiting.ready[:0] // who parked for s would take it
 		clear(h.waiting.isReady)
@@ -190,6 +192,9 @@ func TestWhoWaitsHearsOfStreamsThatGo(t *testing.T) {
 		h.expect(how, parked[0].take(), "post +gone\r\n; resume")
 		if how != "SET s v" { // which PARK is content with
 			h.expect(how+": PARK", behind[0].take(), "")
+		}
+		if n := h.BlockingKeysOnGone(); n != 0 {
+			t.Errorf("%s: afterwards %d keys of whose going somebody is to hear", how, n)
 		}
 		if h.space.Blocking != h.BlockingKeys() {
 			t.Errorf("%s: the keyspace believes in %d keys that are waited for, of %d", how, h.space.Blocking, h.BlockingKeys())

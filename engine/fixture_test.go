@@ -171,7 +171,7 @@ func newHouse(t *testing.T, more ...command.Spec) *house {
 }
 
 func park(c *command.Context) error {
-	try := func(c *command.Context) bool {
+	try := func(c *command.Context) (done bool) {
 		for _, k := range c.Args[1:] {
 			if c.DB.Delete(k) {
 				c.Changed(1)
@@ -190,7 +190,11 @@ func park(c *command.Context) error {
 		return nil
 	}
 	c.Core.Block(c, command.Wait{
-		Keys: c.Args[1:], DeadlineMs: c.Now + 10_000, Retry: try, Timeout: func(c *command.Context) { c.Reply.NullArray() },
+		Keys: c.Args[1:], DeadlineMs: c.Now + 10_000, Timeout: func(c *command.Context) { c.Reply.NullArray() },
+		Retry: func(c *command.Context) error {
+			try(c)
+			return nil
+		},
 	})
 	return nil
 }

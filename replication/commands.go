@@ -279,12 +279,11 @@ func (f *Feed) block(c *command.Context, timeoutMs int64, try func(c *command.Co
 	}
 	c.Core.Block(c, command.Wait{
 		DeadlineMs: deadline,
-		Retry: func(c *command.Context) bool {
-			done := try(c, false)
-			if done {
+		Retry: func(c *command.Context) error {
+			if try(c, false) {
 				delete(f.waiters, c.Client)
 			}
-			return done
+			return nil
 		},
 		Timeout: func(c *command.Context) {
 			delete(f.waiters, c.Client)

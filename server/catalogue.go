@@ -3,8 +3,10 @@ package server
 import (
 	"spindle/engine/command"
 	"spindle/engine/family/bitmap"
+	"spindle/engine/family/bloom"
 	"spindle/engine/family/config"
 	"spindle/engine/family/conn"
+	"spindle/engine/family/geo"
 	"spindle/engine/family/hash"
 	"spindle/engine/family/hll"
 	"spindle/engine/family/introspect"
@@ -30,5 +32,7 @@ func (in *instance) families() []command.Family {
 	all = append(all, list.Family)
 	all = append(all, stream.Family(&in.settings.Encodings.streams))
 	all = append(all, zset.Family())
+	all = append(all, geo.Family())
+	all = append(all, bloom.Family)
 	return append(all, in.saver.Families()...)
 }

@@ -76,7 +76,7 @@ func (in *instance) joinObservation(args Arguments) {
 			Registry: in.clients, Max: in.network.MaxClients.Get,
 			Blocked:      func() int64 { return int64(in.core.BlockedClients()) },
 			Waiting:      func() int64 { return int64(in.core.TimedWaits()) },
-			BlockingKeys: func() (int64, int64) { return int64(in.core.BlockingKeys()), 0 },
+			BlockingKeys: func() (int64, int64) { return int64(in.core.BlockingKeys()), int64(in.core.BlockingKeysOnGone()) },
 			Watching:     func() (int64, int64) { return int64(in.watches.Clients()), int64(in.watches.Keys()) },
 			Recent:       func() (int64, int64) { return in.buffers.recent(in.core.Now()) },
 		}),

@@ -142,7 +142,7 @@ func (in *instance) joinSaving() {
 		Settings: &in.save, Log: in.log, Freeze: func() bgsave.View { return in.core.Freeze() }, Dirty: in.core.Dirty, Turn: in.core.Do,
 		Header: in.header, Clock: in.clockOf, Retained: in.retained, Settled: func() { in.stopWrites() },
 	})
-	in.saver = &bgsave.Commands{Scheduler: in.scheduler, Settings: &in.save, Limits: in.limits}
+	in.saver = &bgsave.Commands{Scheduler: in.scheduler, Settings: &in.save, Limits: in.limits, Log: in.log}
 	in.whole.Emptied = append(in.whole.Emptied, func() {
 		in.core.Later(in.scheduler.Flushed) // when FLUSHALL's own change has been counted
 	})

@@ -59,6 +59,8 @@ type Source struct {
 	Encoding value.Encoding
 	Store    *value.Store
 	Env      *Env
+
+	ModuleVersion int // of a module's: of its own format
 }
 
 // A Builder builds a structure in slices. It belongs to no keyspace meanwhile, so that no view can read it: it opens tables and trees as
@@ -116,28 +118,29 @@ func index(list []*Codec) (rows [256]*Codec) {
 	return rows
 }
 
-// forRaw is the row that reads a value, and the value without what only finds the row; nil if nobody reads it.
-func forRaw(kind rdb.Kind, raw []byte) (*Codec, []byte) {
+// forRaw is the row that reads a value, and the value without what only finds the row, and of a module's its version of the format; nil if
+// nobody reads it.
+func forRaw(kind rdb.Kind, raw []byte) (c *Codec, rest []byte, version int) {
 	if kind != rdb.KindModule2 {
-		return of[kind], raw
+		return of[kind], raw, 0
 	}
 	r := rdb.NewReader(raw)
 	id, err := r.Length()
 	if err != nil {
-		return nil, nil
+		return nil, nil, 0
 	}
-	name, _ := rdb.ModuleName(id)
+	name, version := rdb.ModuleName(id)
 	for _, c := range codecs {
 		if c.Module == name {
-			return c, r.Rest()
+			return c, r.Rest(), version
 		}
 	}
-	return nil, nil
+	return nil, nil, 0
 }
 
 // Known says whether a value can be read, and, if not, what it is.
 func Known(kind rdb.Kind, raw []byte) (known bool, what string) {
-	if c, _ := forRaw(kind, raw); c != nil || kind == rdb.KindString {
+	if c, _, _ := forRaw(kind, raw); c != nil || kind == rdb.KindString {
 		return true, ""
 	}
 	if kind == rdb.KindModule2 {
@@ -152,7 +155,7 @@ func Known(kind rdb.Kind, raw []byte) (known bool, what string) {
 
 // TypeOf is the type of what a kind is read as; None if nobody reads it.
 func TypeOf(kind rdb.Kind, raw []byte) value.Type {
-	if c, _ := forRaw(kind, raw); c != nil {
+	if c, _, _ := forRaw(kind, raw); c != nil {
 		return c.Type
 	}
 	if kind == rdb.KindString {

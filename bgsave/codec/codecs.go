@@ -6,4 +6,6 @@ var codecs = []*Codec{
 	&streamCodec,
 	&setCodec,
 	&hashCodec,
+	&zsetCodec,
+	&bloomCodec,
 }

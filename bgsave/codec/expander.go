@@ -14,11 +14,13 @@ import (
 // An Expander reads values on the way from a file into a keyspace. One goroutine at a time; what it hands out lives until Reset.
 type Expander struct {
 	Env
+	ModuleVersion int // what Codec.Read reads of a module is in this version of the module's format
 
 	side     []byte // what Keep keeps
 	text     []byte
 	distinct Distinct
 	fields   []hashes.Field
+	scored   []scored
 }
 
 // Reset begins another round: what was handed out is overwritten.
@@ -170,10 +172,11 @@ func packedEncoding(e value.Encoding) bool {
 //
 // Errors: ErrEmpty; any other is a value that is damaged, or of a type that Known does not know.
 func (x *Expander) Read(kind rdb.Kind, raw []byte) (Ready, error) {
-	c, raw := forRaw(kind, raw)
+	c, raw, version := forRaw(kind, raw)
 	if c == nil {
 		return Ready{}, rdb.Corrupt("a value that cannot be read")
 	}
+	x.ModuleVersion = version
 	r := rdb.NewReader(raw)
 	ready, err := c.Read(x, kind, &r)
 	if err == nil && ready.Packed != nil && r.Len() != 0 {
@@ -187,8 +190,10 @@ func (ready *Ready) Whole() bool { return ready.Packed != nil && packedEncoding(
 
 // Start begins the structure of a value that Read has not found fit to be packed.
 func Start(kind rdb.Kind, raw []byte, ready Ready, store *value.Store, env *Env) Builder {
-	c, raw := forRaw(kind, raw)
-	return c.Start(Source{Kind: kind, Raw: raw, Packed: ready.Packed, Encoding: ready.Encoding, Store: store, Env: env})
+	c, raw, version := forRaw(kind, raw)
+	return c.Start(Source{
+		Kind: kind, Raw: raw, Packed: ready.Packed, Encoding: ready.Encoding, Store: store, Env: env, ModuleVersion: version,
+	})
 }
 
 // LetGo lets go of what a Builder has built and nobody wants.

@@ -114,6 +114,7 @@ type streamBuilder struct {
 	root    memory.Ref
 	scratch []byte
 	part    func(b *streamBuilder, w *stream.Writer) error // what comes next
+	spent   int                                            // elements that part was
 	done    bool
 
 	nodes, groups, pending, consumers, own int // what is left of each
@@ -133,7 +134,8 @@ func (b *streamBuilder) Step(n int) (done bool, err error) {
 		b.root = stream.New(b.source.Store)
 	}
 	w := stream.Build(b.source.Store, b.root)
-	for ; n > 0 && !b.done && err == nil; n-- {
+	for ; n > 0 && !b.done && err == nil; n -= b.spent {
+		b.spent = 1
 		err = b.part(b, &w)
 	}
 	if err == nil && b.done && b.r.Len() != 0 {
@@ -168,13 +170,14 @@ func (b *streamBuilder) node(w *stream.Writer) error {
 	last, live, _, err := stream.ValidateNode(lp, master)
 	switch {
 	case err != nil:
-		return rdb.Corrupt(err.Error())
+		return err
 	case b.last != (stream.ID{}) && !b.last.Less(master):
 		return rdb.Corrupt("the nodes of a stream do not ascend")
 	case live == 0:
 		return nil // trimming by ID may leave one behind; ours goes at once
 	}
 	w.AddNode(master, lp, live)
+	b.spent = int(live)
 	b.last = last
 	b.length += live
 	return nil
@@ -293,7 +296,7 @@ func (b *streamBuilder) consumerHead(w *stream.Writer) error {
 		}
 	}
 	if g.Consumer(b.consumer) != nil {
-		return errDuplicate
+		return rdb.Corrupt("Duplicate stream consumer detected") // as tools know it
 	}
 	w.SetTimes(w.CreateConsumer(g, b.consumer, 0), int64(seen), int64(active))
 	b.own, err = b.r.Count(16)

@@ -41,10 +41,10 @@ type Core interface {
 // Wait is what one client blocks on.
 type Wait struct {
 	Keys       [][]byte
-	DeadlineMs int64                        // Unix ms; 0 waits forever
-	Retry      func(c *Context) (done bool) // runs in a turn when a key may have become ready
-	Gone       bool                         // Retry also runs when a stream has left its key, to answer with an error (XREADGROUP)
-	Timeout    func(c *Context)             // appends the reply of a wait that ran out
+	DeadlineMs int64                  // Unix ms; 0 waits forever
+	Retry      func(c *Context) error // runs in a turn when a key may have become ready; a reply, or an error, which is one, ends the wait
+	Gone       bool                   // Retry also runs when a stream has left its key, to answer with an error (XREADGROUP)
+	Timeout    func(c *Context)       // appends the reply of a wait that ran out
 }
 
 // EventClass is a class of keyspace events, one letter of notify-keyspace-events.
@@ -81,9 +81,23 @@ type Effects struct {
 // digitRoom is how much is set aside for made-up arguments at a time: some fifty numbers.
 const digitRoom = 1 << 10
 
+// mostKept is how many arguments' or commands' room is made at a time and kept from call to call: XREADGROUP of a million entries needs
+// fourteen million.
+const mostKept = 1 << 15
+
+// argsKept is how many arguments' room one call leaves to the next.
+const argsKept = 4096
+
 // Reset empties e for the next call and keeps its room. The core calls it when it has booked a call's effects.
 func (e *Effects) Reset() {
+	if cap(e.args) > mostKept || cap(e.Commands) > mostKept {
+		*e = Effects{}
+		return
+	}
 	e.Replaced = false
+	if cap(e.args) > argsKept {
+		e.Commands, e.args = nil, nil
+	}
 	clear(e.Commands)
 	e.Commands, e.args, e.digits = e.Commands[:0], e.args[:0], e.digits[:0]
 }
@@ -114,6 +128,9 @@ func (c *Context) Propagate(args ...[]byte) {
 	e := &c.Effects
 	if !e.Replaced {
 		e.Replaced, e.Commands, e.args = true, e.Commands[:0], e.args[:0]
+	}
+	if cap(e.args)-len(e.args) < len(args) { // Commands keep what was cut from the old room alive
+		e.args = make([][]byte, 0, max(min(2*cap(e.args), mostKept), len(args), 16))
 	}
 	at := len(e.args)
 	e.args = append(e.args, args...)

@@ -9,6 +9,17 @@ import (
 // AppendDouble appends f as ZSCORE and RESP3's ',' show it: "nan", "inf", "-inf", "-0", whole numbers of less than
 // 2^62 in full, and everything else as the shortest text that reads back as f, give or take Grisu2 (see grisu.go).
 func AppendDouble(dst []byte, f float64) []byte {
+	// The bounds are those of a double that may be cast to an int64 without a thought.
+	if f >= -math.MaxInt64/2 && f <= math.MaxInt64/2 && f != 0 {
+		if n := int64(f); float64(n) == f {
+			return AppendInt(dst, n)
+		}
+	}
+	return AppendShortest(dst, f)
+}
+
+// AppendShortest appends f as AppendDouble does, but large whole numbers like any other: 1e+20. DEBUG DIGEST takes scores so.
+func AppendShortest(dst []byte, f float64) []byte {
 	switch {
 	case f != f:
 		return append(dst, "nan"...)
@@ -21,12 +32,6 @@ func AppendDouble(dst []byte, f float64) []byte {
 			return append(dst, "-0"...)
 		}
 		return append(dst, '0')
-	}
-	// The bounds are those of a double that may be cast to an int64 without a thought.
-	if f >= -math.MaxInt64/2 && f <= math.MaxInt64/2 {
-		if n := int64(f); float64(n) == f {
-			return AppendInt(dst, n)
-		}
 	}
 	return appendShortest(dst, f)
 }

@@ -60,6 +60,17 @@ func TestAppendDouble(t *testing.T) {
 	}
 }
 
+func TestAppendShortest(t *testing.T) {
+	for f, want := range map[float64]string{
+		0: "0", math.Copysign(0, -1): "-0", 20: "20", -1.5: "-1.5", 1e7: "10000000", 1e8: "1e+8", 12e7: "120000000", -1e15: "-1e+15", 1e17: "1e+17",
+		4611686018427387904: "4611686018427388000", math.Inf(1): "inf", math.Inf(-1): "-inf", 5e-324: "5e-324",
+	} {
+		if got := string(AppendShortest(nil, f)); got != want {
+			t.Errorf("%v: %q, want %q", f, got, want)
+		}
+	}
+}
+
 func TestParseDouble(t *testing.T) {
 	for text, want := range map[string]float64{
 		"1": 1, "-1.5": -1.5, "+2": 2, ".5": .5, "5.": 5, "1e3": 1000, "1E+3": 1000, "inf": math.Inf(1), "-Infinity": math.Inf(-1), "+INF": math.Inf(1),

@@ -19,12 +19,9 @@ type class struct {
 
 // classes are all there are: a new sort of excuse is a change of this table, which a reader of the commit sees.
 var classes = []class{
-	{"list", true, "needs lists"},
 	{"hash", true, "needs hashes"},
 	{"set", true, "needs sets"},
-	{"zset", true, "needs sorted sets"},
 	{"stream", true, "needs streams"},
-	{"geo", true, "needs the geo commands"},
 	{"hll", true, "needs HyperLogLog"},
 	{"sort", true, "needs SORT"},
 	{"pubsub", true, "needs channels or keyspace notifications"},

@@ -24,8 +24,9 @@ var (
 	referenceFlag = flag.String("reference", os.Getenv("SPINDLE_REFERENCE"), "the redis-server to compare with (SPINDLE_REFERENCE); by default that of PATH")
 )
 
-// limits make both servers' largest string 1 MB, so that calls can go to its edge and beyond.
-var limits = []string{"--proto-max-bulk-len", "1mb", "--loglevel", "warning"}
+// limits make both servers' largest string 1 MB, so that calls can go to its edge and beyond, and let the reference look often for
+// clients that have waited long enough.
+var limits = []string{"--proto-max-bulk-len", "1mb", "--hz", "500", "--loglevel", "warning"}
 
 // TestDifferential holds spindle against the reference. A short run belongs to every `go test`; flags make it a long one.
 func TestDifferential(t *testing.T) {
@@ -45,16 +46,16 @@ func TestDifferential(t *testing.T) {
 		t.Fatalf("-seed %d -round %d: %v", r.seed, round, err)
 	}
 	if d != nil {
-		t.Fatalf("spindle differs from redis %s: -seed %d -round %d -calls %d, call %d\n%s", r.pair.version, r.seed, round, roundCalls, d.at+1, r.pair.explain(sent, d))
+		t.Fatalf("spindle differs from redis %s: -seed %d -round %d -calls %d, call %d\n%s", r.pair.ref.version, r.seed, round, roundCalls, d.at+1, r.pair.explain(sent, d))
 	}
-	t.Logf("redis %s, -seed %d: %s", r.pair.version, r.seed, r.rate(began))
+	t.Logf("redis %s, -seed %d: %s", r.pair.ref.version, r.seed, r.rate(began))
 	for _, name := range slices.Sorted(maps.Keys(r.perName)) {
 		if r.perName[name] >= 100 { // the others are mistakes
 			t.Logf("%8d %s", r.perName[name], name)
 		}
 	}
 	if calls >= 1_000_000 && *familiesFlag == "" {
-		for _, line := range unused(r.pair.version) {
+		for _, line := range unused(r.pair.ref.version) {
 			t.Errorf("known difference that nothing needed: %s", line)
 		}
 	}
@@ -85,7 +86,7 @@ func newRunner(t *testing.T, reference, subject *testkit.Server) *runner {
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano())
 	}
-	p := &pair{version: reference.Info("server")["redis_version"], resp: *respFlag}
+	p := &pair{ref: oracle{version: reference.Info("server")["redis_version"]}, resp: *respFlag}
 	if p.reference, err = dial("the reference", reference.Addr); err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +105,7 @@ func newRunner(t *testing.T, reference, subject *testkit.Server) *runner {
 			common[name]++
 		}
 	}
-	return &runner{pair: p, families: tables, has: func(name string) bool { return common[name] == 2 }, seed: seed, now: time.Now().Unix(), perName: map[string]int{}}
+	return &runner{pair: p, families: fitting(tables, p.ref.version), has: func(name string) bool { return common[name] == 2 }, seed: seed, now: time.Now().Unix(), perName: map[string]int{}}
 }
 
 // TestFindsADifference: a server with fewer databases is found out, and the difference shrinks to the call that shows it.
@@ -225,11 +226,20 @@ func TestLikenesses(t *testing.T) {
 		{"SCAN 5", "*2\r\n$1\r\n0\r\n*1\r\n+a\r\n", "*1\r\n$1\r\n0\r\n", false},
 		{"HELLO", "*4\r\n+id\r\n:1\r\n+proto\r\n:2\r\n", "*4\r\n+id\r\n:9\r\n+proto\r\n:2\r\n", true},
 		{"HELLO", "*4\r\n+id\r\n:1\r\n+proto\r\n:2\r\n", "*4\r\n+id\r\n:9\r\n+proto\r\n:3\r\n", false},
+		{"SORT k", "*2\r\n$1\r\n1\r\n$1\r\n2\r\n", "*2\r\n$1\r\n2\r\n$1\r\n1\r\n", false},
+		{"SORT k BY w*", "*2\r\n$1\r\n1\r\n$1\r\n2\r\n", "*2\r\n$1\r\n2\r\n$1\r\n1\r\n", true},
+		{"SORT k BY w*", "*2\r\n$1\r\n1\r\n$1\r\n2\r\n", "*2\r\n$1\r\n2\r\n$1\r\n2\r\n", false},
+		{"SORT k BY w* LIMIT 0 1", "*1\r\n$1\r\n1\r\n", "*1\r\n$1\r\n2\r\n", true},
+		{"SORT k ALPHA", "*2\r\n$1\r\na\r\n$1\r\nb\r\n", "*2\r\n$1\r\nb\r\n$1\r\na\r\n", false},
+		{"SORT k ALPHA", "*2\r\n$3\r\na\x00x\r\n$3\r\na\x00y\r\n", "*2\r\n$3\r\na\x00y\r\n$3\r\na\x00x\r\n", true},
+		{"SORT k ALPHA", "*2\r\n$3\r\na\x00x\r\n$3\r\na\x00y\r\n", "*2\r\n$3\r\na\x00y\r\n$3\r\na\x00y\r\n", false},
+		{"SRANDMEMBER k 2", "*2\r\n$1\r\na\r\n$1\r\nb\r\n", "*2\r\n$1\r\nc\r\n$1\r\nc\r\n", false},
+		{"SRANDMEMBER k -2", "*2\r\n$1\r\na\r\n$1\r\nb\r\n", "*2\r\n$1\r\nc\r\n$1\r\nc\r\n", true},
 		{"GET k", "$-1\r\n", "_\r\n", false},
 		{"GET k", "$1\r\na\r\n", "+a\r\n", false},
 	} {
 		var q queue
-		if got := q.compare("7.4.1", &call{args: strings.Fields(c.command)}, []byte(c.want), []byte(c.got)); got != c.alike {
+		if got := q.compare(oracle{version: "7.4.1"}, &call{args: strings.Fields(c.command)}, []byte(c.want), []byte(c.got)); got != c.alike {
 			t.Errorf("%s: %q and %q: alike %t, want %t", c.command, c.want, c.got, got, c.alike)
 		}
 	}
@@ -240,11 +250,11 @@ func TestTransactionReplies(t *testing.T) {
 	for last, alike := range map[string]bool{":12\r\n$1\r\nx\r\n": true, ":99\r\n$1\r\nx\r\n": false, ":10\r\n$1\r\ny\r\n": false} {
 		var q queue
 		for _, step := range []struct{ command, reply string }{{"MULTI", "+OK\r\n"}, {"TTL k", "+QUEUED\r\n"}, {"NOSUCH", "-ERR\r\n"}, {"GET k", "+QUEUED\r\n"}} {
-			if !q.compare("7.4.1", &call{args: strings.Fields(step.command)}, []byte(step.reply), []byte(step.reply)) {
+			if !q.compare(oracle{version: "7.4.1"}, &call{args: strings.Fields(step.command)}, []byte(step.reply), []byte(step.reply)) {
 				t.Fatal(step)
 			}
 		}
-		if got := q.compare("7.4.1", &call{args: []string{"exec"}}, []byte("*2\r\n:10\r\n$1\r\nx\r\n"), []byte("*2\r\n"+last)); got != alike {
+		if got := q.compare(oracle{version: "7.4.1"}, &call{args: []string{"exec"}}, []byte("*2\r\n:10\r\n$1\r\nx\r\n"), []byte("*2\r\n"+last)); got != alike {
 			t.Errorf("%q: alike %t", last, got)
 		}
 		if q.open || len(q.calls) > 0 {

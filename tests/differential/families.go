@@ -11,6 +11,8 @@ type family struct {
 	name      string
 	templates []template
 	onDemand  string // why it is only sent when -families names it
+	alternate bool   // only every other round has it: it makes a difference known that else would be none
+	parts     string // versions of the reference that begin with this are not sent it: they leave other states behind, on purpose
 }
 
 // families are all tables, by the names that -families takes.
@@ -25,8 +27,11 @@ var families = []family{
 	{name: "set", templates: setTemplates},
 	{name: "hash", templates: hashTemplates},
 	{name: "list", templates: listTemplates},
+	{name: "zset", templates: zsetTemplates},
+	{name: "stream", templates: streamTemplates, parts: "7.0"}, // which makes no consumer of whom a call finds nothing for
+	{name: "geo", templates: geoTemplates},
 	{name: "types", templates: typesTemplates},
-	{name: "sort", templates: sortTemplates},
+	{name: "sort", templates: sortTemplates, alternate: true}, // which changes sorted sets' encodings
 }
 
 // chosen are the families of a list parted by commas; "" is all that are not on demand.
@@ -46,6 +51,20 @@ next:
 		return nil, fmt.Errorf("no family %q", name)
 	}
 	return got, nil
+}
+
+// fitting are those of tables that this version of the reference can be sent.
+func fitting(tables []family, version string) []family {
+	return slices.DeleteFunc(tables, func(f family) bool { return f.parts != "" && strings.HasPrefix(version, f.parts) })
+}
+
+// ofRound are those of tables that a round has, if there are others.
+func ofRound(tables []family, round uint64) []family {
+	some := slices.DeleteFunc(slices.Clone(tables), func(f family) bool { return f.alternate && round%2 == 1 })
+	if len(some) == 0 {
+		return tables
+	}
+	return some
 }
 
 // needs says whether a template may be sent: both servers have its command. A name that is none of anybody's is sent on purpose.

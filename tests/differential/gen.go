@@ -1,19 +1,21 @@
 package differential
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// A generator makes calls out of templates. All it does follows from its seed and from now.
+// A generator makes calls out of templates. All it does follows from its seed, from now and from the reference's version.
 type generator struct {
-	rng   *rand.Rand
-	now   int64 // Unix seconds when the run began: what absolute deadlines are told from
-	table []template
-	upTo  []int // running sums of the templates' weights
-	args  []string
+	rng       *rand.Rand
+	now       int64  // Unix seconds when the run began: what absolute deadlines are told from
+	reference string // the version that calls are mended for
+	table     []template
+	upTo      []int // running sums of the templates' weights
+	args      []string
 }
 
 // A template is one command: how often, compared with the others of all families, and how its arguments are made.
@@ -66,6 +68,7 @@ func (g *generator) next() (args []string, inline bool) {
 		g.spoil()
 	}
 	g.defuse()
+	g.args = mendFor(g.reference, g.args)
 	inline = g.chance(2)
 	for _, a := range g.args {
 		inline = inline && plain(a) && len(a) < 1000
@@ -111,11 +114,15 @@ func (g *generator) defuse() {
 			}
 		}
 	}
-	switch name := strings.ToLower(g.args[0]); name {
-	case "spop", "srandmember":
-		g.tame(name)
-	case "hrandfield":
-		g.tameFields()
+	name := strings.ToLower(g.args[0])
+	if strings.HasPrefix(name, "z") {
+		g.tameLex(name)
+	}
+	switch name {
+	case "georadius", "georadiusbymember", "geosearchstore":
+		g.tameGeo(name)
+	case "srandmember", "hrandfield", "zrandmember":
+		g.tameDraw()
 	case "expire", "pexpire", "hexpire", "hpexpire", "setex", "psetex":
 		lengthen(2)
 	case "restore":
@@ -131,6 +138,12 @@ func (g *generator) defuse() {
 		for i := range g.args {
 			g.args[i] = strings.ReplaceAll(g.args[i], "\x00", "0")
 		}
+	case "xadd":
+		g.tameID()
+	case "xclaim": // spindle counts deliveries up to 2^32-1
+		g.tameCount("RETRYCOUNT", math.MaxUint32, math.MaxInt64)
+	case "xautoclaim": // how much memory the reference finds for so many IDs is the machine's
+		g.tameCount("COUNT", 1<<20, math.MaxInt64/16)
 	case "blpop", "brpop", "bzpopmin", "bzpopmax", "blmove", "brpoplpush":
 		g.hasten(len(g.args) - 1)
 	case "blmpop", "bzmpop":

@@ -51,8 +51,8 @@ var hashTemplates = []template{
 	{2, "object|encoding", []arg{key}},
 }
 
-// tameFields keeps HRANDFIELD from answering more than both can carry.
-func (g *generator) tameFields() {
+// tameDraw keeps HRANDFIELD and kin from answering more than both can carry.
+func (g *generator) tameDraw() {
 	if len(g.args) > 2 {
 		if n, err := strconv.ParseInt(g.args[2], 10, 64); err == nil && n < -1000 {
 			g.args[2] = "-1000"

@@ -97,7 +97,7 @@ func (l *link) reply(i int) []byte {
 // A pair is the two servers and what has been sent to them since they were emptied.
 type pair struct {
 	reference, subject *side
-	version            string // the reference's
+	ref                oracle
 	resp               string // which protocol the connections begin with: "2", "3" or "both"
 	queues             [connections]queue
 	batch              []byte
@@ -142,7 +142,7 @@ func (p *pair) reset() error {
 			}
 		}
 	}
-	p.queues = [connections]queue{}
+	p.queues, p.ref.sorted = [connections]queue{}, false
 	return nil
 }
 
@@ -175,6 +175,7 @@ func (p *pair) playTogether(calls []call) *difference {
 	p.batch = p.batch[:0]
 	for i := range calls {
 		p.batch = calls[i].appendTo(p.batch)
+		p.ref.sorted = p.ref.sorted || calls[i].isName("sort") || calls[i].isName("sort_ro")
 	}
 	want, got := p.reference.links[conn], p.subject.links[conn]
 	done := make(chan error, 1)
@@ -188,7 +189,7 @@ func (p *pair) playTogether(calls []call) *difference {
 		case i >= len(got.ends):
 			return &difference{at: i, call: &calls[i], what: fmt.Sprintf("%s: %v", p.subject.name, gotErr), lost: true}
 		}
-		if w, g := want.reply(i), got.reply(i); !p.queues[conn].compare(p.version, &calls[i], w, g) {
+		if w, g := want.reply(i), got.reply(i); !p.queues[conn].compare(p.ref, &calls[i], w, g) {
 			return &difference{at: i, call: &calls[i], what: p.apart(w, g)}
 		}
 	}

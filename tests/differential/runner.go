@@ -35,7 +35,8 @@ func (r *runner) round(round uint64, n int) (sent []call, d *difference, err err
 	if err := r.pair.reset(); err != nil {
 		return nil, nil, err
 	}
-	g := newGenerator(r.seed, round, r.now, r.families, r.has)
+	g := newGenerator(r.seed, round, r.now, ofRound(r.families, round), r.has)
+	g.reference = r.pair.ref.version
 	sent = make([]call, 0, n)
 	for len(sent) < n {
 		size := 100 + g.rng.IntN(150)

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"encoding/binary"
+
 	"spindle/bgsave/codec"
 	"spindle/bgsave/rdb"
+	"spindle/engine/data/value/stream"
 )
 
 // elements counts what a value holds: members, pairs of field and value or member and score, entries of a stream; -1 for a module's value,
@@ -24,7 +27,7 @@ func elements(x *codec.Expander, kind rdb.Kind, raw []byte) (n int, err error) {
 	case rdb.KindListQuicklist, rdb.KindListQuicklist2:
 		return quicklist(x, kind, &r)
 	case rdb.KindStream, rdb.KindStream2, rdb.KindStream3:
-		return entries(&r)
+		return entries(x, &r)
 	case rdb.KindSetIntset:
 		_, n, err = x.Intset(&r)
 	case rdb.KindHashZipmap:
@@ -79,17 +82,38 @@ func quicklist(x *codec.Expander, kind rdb.Kind, r *rdb.Reader) (total int, err 
 	return total, err
 }
 
-// entries is the number that a stream says it has, behind its nodes.
-func entries(r *rdb.Reader) (int, error) {
-	nodes, err := r.Count(1)
+// entries counts the entries of a stream, and proves its nodes.
+func entries(x *codec.Expander, r *rdb.Reader) (total int, err error) {
+	nodes, err := r.Count(2)
 	for ; err == nil && nodes > 0; nodes-- {
-		if _, err = r.Text(); err == nil {
-			_, err = r.Text()
-		}
+		var n int
+		n, err = entriesOf(x, r)
+		total += n
 	}
+	if err != nil {
+		return total, err
+	}
+	n, err := r.Length()
+	if err == nil && n != uint64(total) {
+		err = rdb.Corrupt("a stream's length is not that of its nodes")
+	}
+	return total, err
+}
+
+// entriesOf is how many entries a node has.
+func entriesOf(x *codec.Expander, r *rdb.Reader) (int, error) {
+	key, err := x.Text(r)
 	if err != nil {
 		return 0, err
 	}
-	n, err := r.Length()
-	return int(min(n, 1<<62)), err
+	if len(key) != 16 {
+		return 0, rdb.Corrupt("the key of a stream's node is not 16 bytes long")
+	}
+	first := stream.ID{Ms: binary.BigEndian.Uint64(key), Seq: binary.BigEndian.Uint64(key[8:])}
+	lp, err := x.Text(r)
+	if err != nil {
+		return 0, err
+	}
+	_, live, _, err := stream.ValidateNode(lp, first)
+	return int(live), err
 }

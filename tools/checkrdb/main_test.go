@@ -34,7 +34,17 @@ func packedSet(twice bool) []byte {
 	return rdb.AppendEOF(w.Buf, 0)
 }
 
+// oneKey is a file with one key of this kind.
+func oneKey(kind rdb.Kind, value string) []byte {
+	p := append(rdb.AppendHeader(nil, 11), byte(kind))
+	return rdb.AppendEOF(append(append(append(p, "\x03key"...), value...), byte(rdb.OpEOF)), 0)
+}
+
 func TestCheck(t *testing.T) {
+	// A stream of one entry, without groups; the length stands behind the node.
+	const node = "\x01\x10\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x01" +
+		"\x1d\x1d\x00\x00\x00\x0a\x00\x01\x01\x00\x01\x01\x01\x81f\x02\x00\x01\x02\x01\x00\x01\x00\x01\x81v\x02\x04\x01\xff"
+	const behind = "\x01\x01\x01\x01\x00\x00\x01\x00"
 	good := file()
 	flipped, cut, packed := bytes.Clone(good), good[:len(good)-14], bytes.Clone(good)
 	flipped[len(good)-10] ^= 1
@@ -53,8 +63,13 @@ func TestCheck(t *testing.T) {
 		{"cut", cut, false, []string{"DAMAGED: the file ends too early", "reading: list (linked)", `key:     "mylist" of database 2`, `the last record in order begins at offset 23: KEY "mykey" of database 2`}},
 		{"packed", packed, false, []string{"DAMAGED: invalid LZF", `key:     "mykey" of database 2`}},
 		{"listpack", packedSet(false), true, []string{"1 × set (listpack), 2 elements"}},
-		{"duplicate", packedSet(true), false, []string{"DAMAGED: two elements are equal", "reading: set (listpack)", `key:     "myset" of database 0`}},
+		{"duplicate", packedSet(true), false, []string{"DAMAGED: Set listpack integrity check failed: Set listpack with dup elements", "reading: set (listpack)", `key:     "myset" of database 0`}},
 		{"module", module, true, []string{`module type "ReJSON-RL" (version 3)`, "1 × module value\n"}},
+		{"scores", oneKey(rdb.KindZSetListpack, "\x14\x14\x00\x00\x00\x04\x00\x81a\x02\x01\x01\x81b\x02\x832.5\x04\xff"), true, []string{"1 × sorted set (listpack), 2 elements"}},
+		{"score", oneKey(rdb.KindZSetListpack, "\x14\x14\x00\x00\x00\x04\x00\x81a\x02\x01\x01\x81b\x02\x832.x\x04\xff"), false, []string{"Zset listpack integrity check failed: a score is not a number"}},
+		{"stream", oneKey(rdb.KindStream2, node+"\x01"+behind), true, []string{"1 × stream (version 2), 1 elements"}},
+		{"stream's length", oneKey(rdb.KindStream2, node+"\x02"+behind), false, []string{"DAMAGED: a stream's length is not that of its nodes"}},
+		{"stream's node", oneKey(rdb.KindStream2, strings.Replace(node, "\x0a\x00\x01\x01", "\x0a\x00\x02\x01", 1)+"\x01"+behind), false, []string{"DAMAGED: Stream listpack integrity check failed"}},
 		{"foreign", []byte("<html></html>"), false, []string{"Wrong signature"}},
 	}
 	for _, c := range cases {

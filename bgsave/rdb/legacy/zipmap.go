@@ -18,8 +18,9 @@ import (
 //
 // M1. The last byte is the only 0xFF where a field's length would begin.
 // M2. count is the number of fields, or 0xFE when only a walk can tell.
+// M3. A length below 0xFE is one byte.
 //
-// ReadZipmap proves both. Source: the zipmap as RDB files of versions 1 to 3 hold it.
+// ReadZipmap proves them. Source: the zipmap as RDB files of versions 1 to 3 hold it.
 type Zipmap struct {
 	p     []byte
 	count int
@@ -121,5 +122,6 @@ func zipmapLength(p []byte) (size int, n uint64, ok bool) {
 	case len(p) < 5:
 		return 0, 0, false
 	}
-	return 5, uint64(binary.LittleEndian.Uint32(p[1:])), true
+	n = uint64(binary.LittleEndian.Uint32(p[1:]))
+	return 5, n, n >= zipmapBig // whoever wrote zipmaps took one byte for what one byte can say
 }

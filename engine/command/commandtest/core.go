@@ -188,8 +188,13 @@ func (c *Core) Call(outer *command.Context, spec *command.Spec, args [][]byte) e
 	return c.run(outer.Client, spec, args)
 }
 
-// Block implements command.Core: nothing here ever becomes ready.
-func (c *Core) Block(*command.Context, command.Wait) {}
+// Block implements command.Core: nothing here ever becomes ready, so a wait that has an end is at its end, and the clock with it.
+func (c *Core) Block(ctx *command.Context, w command.Wait) {
+	if w.DeadlineMs != 0 && w.Timeout != nil {
+		c.SetNow(max(c.now, w.DeadlineMs))
+		w.Timeout(ctx)
+	}
+}
 
 // Notify implements command.Core.
 func (c *Core) Notify(class command.EventClass, event string, db int, key []byte) {

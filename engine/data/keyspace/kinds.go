@@ -2,6 +2,7 @@ package keyspace
 
 import (
 	"spindle/engine/data/value"
+	"spindle/engine/data/value/bloom"
 	"spindle/engine/data/value/hash"
 	"spindle/engine/data/value/list"
 	"spindle/engine/data/value/set"
@@ -17,6 +18,7 @@ func (k *Keyspace) register() {
 	k.store.Register(value.KindStream, stream.Structure)
 	k.store.Register(value.KindHash, hash.Structure)
 	k.store.Register(value.KindList, list.Structure)
+	k.store.Register(value.KindBloom, bloom.Structure)
 	k.ExpireFields = hash.ExpireDue
 }
 

@@ -88,6 +88,18 @@ func step(lp []byte, at int) (e Element, behind int) {
 	return Get(lp, at), skipLong(lp, at)
 }
 
+// ShortText is the string at at and the offset behind its entry, if it is one of at most 63 bytes: for loops over many, which most of the
+// time need no Element.
+func ShortText(lp []byte, at int) (text []byte, behind int, ok bool) {
+	b := lp[at]
+	if b&^0x3F != enc6Str {
+		return nil, 0, false
+	}
+	from := at + 1
+	to := from + int(b&0x3F)
+	return lp[from:to:to], to + 1, true
+}
+
 // intAt is the integer at at, whose first byte is not that of a string.
 func intAt(lp []byte, at int) int64 {
 	switch b := lp[at]; {

@@ -184,7 +184,13 @@ func (s *State) entry(p *Path) (e entry) {
 }
 
 // CountOf is the number of elements in p's leaf.
-func (s *State) CountOf(p *Path) uint64 { return s.entry(p).count }
+func (s *State) CountOf(p *Path) uint64 {
+	if p.height == 0 {
+		return s.count
+	}
+	last := &p.steps[p.height-1]
+	return nodeAt(last.ref).counts()[last.at]
+}
 
 // KeyOf is the key of p's leaf.
 func (s *State) KeyOf(p *Path) Key {

@@ -54,6 +54,8 @@ const (
 	KindStream
 	KindModule // this and those above: types of modules, each its own
 
+	KindBloom = KindModule
+
 	kinds = 16
 )
 

@@ -114,6 +114,18 @@ func (v Value) Type() Type {
 	return Type(v.shape() & table.ShapeType)
 }
 
+// TypeName is what TYPE answers: the type's name, or the name of the module's type.
+func (v Value) TypeName() string {
+	t := v.Type()
+	if t == Module && HeaderAt(v.Root()).Kind() == KindBloom {
+		return BloomName
+	}
+	return t.String()
+}
+
+// BloomName is what a Bloom filter's type is called, by TYPE and in RDB: RedisBloom's name of it.
+const BloomName = "MBbloom--"
+
 // Encoding is how the value is kept, in Redis's terms.
 func (v Value) Encoding() Encoding { return Encoding(v.shape() >> table.ShapeEncoding & 15) }
 

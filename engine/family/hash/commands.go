@@ -46,6 +46,7 @@ type commands struct {
 	settings *Settings
 	found    []listpack.Element // what HSCAN is going to answer
 	pair     [2][]byte          // a field and its value, for create
+	text     [128]byte          // a number as text
 }
 
 const (

@@ -41,8 +41,7 @@ func (h *commands) incrBy(c *command.Context) error {
 	if (by < 0 && sum > n) || (by > 0 && sum < n) {
 		return protocol.ErrOverflow
 	}
-	var digits [number.MaxIntLen]byte
-	h.replace(c, e, key, field, number.AppendInt(digits[:0], sum))
+	h.replace(c, e, key, field, number.AppendInt(h.text[:0], sum))
 	done(c, key, "hincrby", 1)
 	c.Reply.Int(sum)
 	return nil
@@ -74,8 +73,7 @@ func (h *commands) incrByFloat(c *command.Context) error {
 	if sum, ok = sum.Add(by); !ok {
 		return errNaN
 	}
-	var room [128]byte
-	text := number.AppendLong(room[:0], sum)
+	text := number.AppendLong(h.text[:0], sum)
 	h.replace(c, e, key, field, text)
 	done(c, key, "hincrbyfloat", 1)
 	c.Reply.Bulk(text)

@@ -73,9 +73,10 @@ func setDeadlines(c *command.Context, base, unitMs int64) error {
 		return nil
 	}
 	d := deadlines{c: c, e: e, key: key, when: max(when, 1), only: only, passed: c.HasPassed(when)}
-	d.set(fields)
+	var room [8]hashes.Outcome
+	outcomes := d.set(fields, room[:0])
 	if d.updated > 0 && (d.updated < len(fields) || base != 0 || unitMs != 1) {
-		d.propagate(at)
+		d.propagate(at, outcomes)
 	}
 	d.end()
 	return nil
@@ -112,22 +113,20 @@ func fieldsOf(args [][]byte, at int, badCount error) ([][]byte, error) {
 
 // deadlines is one call that gives fields a deadline.
 type deadlines struct {
-	c        *command.Context
-	e        *value.Edit
-	key      []byte
-	when     int64
-	only     hashes.Condition
-	passed   bool // the fields are removed instead
-	updated  int
-	removed  int
-	room     [8]hashes.Outcome
-	outcomes []hashes.Outcome
+	c       *command.Context
+	e       *value.Edit
+	key     []byte
+	when    int64
+	only    hashes.Condition
+	passed  bool // the fields are removed instead
+	updated int
+	removed int
 }
 
-func (d *deadlines) set(fields [][]byte) {
+// set serves the fields and appends what became of each to outcomes.
+func (d *deadlines) set(fields [][]byte, outcomes []hashes.Outcome) []hashes.Outcome {
 	c := d.c
 	hashes.AllowDeadlines(d.e) // even if it changes nothing else, as OBJECT ENCODING shows
-	d.outcomes = d.room[:0]
 	for _, field := range fields {
 		o := hashes.Expire(d.e, field, d.when, d.only, d.passed)
 		switch o {
@@ -138,19 +137,20 @@ func (d *deadlines) set(fields [][]byte) {
 			c.Space.Stats.ExpiredFields++
 			c.Propagate(wordHDel, d.key, field)
 		}
-		d.outcomes = append(d.outcomes, o)
+		outcomes = append(outcomes, o)
 		c.Reply.Int(int64(o))
 	}
+	return outcomes
 }
 
 // propagate sends HPEXPIREAT with the fields that were given the deadline; the number of fields is argument at of the call.
-func (d *deadlines) propagate(at int) {
+func (d *deadlines) propagate(at int, outcomes []hashes.Outcome) {
 	c := d.c
 	var room [16][]byte
 	args := append(room[:0], wordHPExpireAt, d.key, c.Effects.Number(d.when))
 	args = append(args, c.Args[3:at]...)
 	args = append(args, c.Effects.Number(int64(d.updated)))
-	for i, o := range d.outcomes {
+	for i, o := range outcomes {
 		if o == hashes.Done {
 			args = append(args, c.Args[at+1+i])
 		}

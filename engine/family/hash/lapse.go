@@ -1,8 +1,6 @@
 package hash
 
 import (
-	"math"
-
 	"spindle/engine/command"
 	"spindle/engine/data/listpack"
 	"spindle/engine/data/value"
@@ -94,7 +92,7 @@ func lapseAll(c *command.Context, v value.Value, key []byte) value.Value {
 		return v
 	}
 	e := c.DB.Edit(key)
-	next, n := hashes.ExpireDue(e, c.Now, math.MaxInt, func(field []byte) { expired(c, key, field) })
+	next, n := hashes.ExpirePast(e, c.Now, func(field []byte) { expired(c, key, field) })
 	if n > 0 && lapsed(c, e, key, next, true) {
 		return value.Value{}
 	}

@@ -2,7 +2,7 @@
 //
 // Owner: the core; handlers run in a turn.
 // Never: knows how a reload or a crash is carried out (Deps does).
-// Start here; command.go answers COMMAND, docs.go its DOCS, debug.go DEBUG, digest.go its DIGEST.
+// Start here; command.go answers COMMAND, docs.go its DOCS, debug.go DEBUG, debug_value.go what it says of one value, digest.go its DIGEST.
 package introspect
 
 import (

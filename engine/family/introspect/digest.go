@@ -53,6 +53,8 @@ var contents = map[value.Type]func(d *digest, v value.Value, scratch []byte) []b
 	value.List:   digestList,
 	value.Hash:   digestHash,
 	value.Set:    digestSet,
+	value.ZSet:   digestZSet,
+	value.Stream: digestStream,
 }
 
 // addValue takes in a value: its type, its content and whether it has a deadline. scratch is memory to use again.

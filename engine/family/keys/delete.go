@@ -65,7 +65,7 @@ func typeOf(c *command.Context) error {
 		c.Reply.Simple(value.None.String())
 		return nil
 	}
-	c.Reply.Simple(v.Type().String())
+	c.Reply.Simple(v.TypeName())
 	return nil
 }
 

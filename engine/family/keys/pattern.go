@@ -50,7 +50,7 @@ type finder struct {
 }
 
 // find is what p leads to from element; false if that is nothing. Each key it meets is looked up for reading: what has expired is
-// removed, and a miss is counted and told.
+// removed, a hash's field too, and a miss is counted and told.
 //
 // Lifetime: in place, or until the next find.
 func (f *finder) find(c *command.Context, p *pattern, element []byte) (text []byte, found bool) {
@@ -81,11 +81,36 @@ func (f *finder) find(c *command.Context, p *pattern, element []byte) (text []by
 		return nil, false
 	}
 	val, deadline, found := hash.Get(v, p.field)
-	if !found || deadline != 0 && deadline < c.Now && !c.Space.Trusting {
-		return nil, false // a field past its deadline is left to whoever removes those that are due
+	if found && deadline != 0 && deadline < c.Now && !c.Space.Trusting {
+		if !c.Space.Replica && !c.Space.Hiding {
+			lapse(c, f.key, p.field)
+		}
+		return nil, false
 	}
 	f.made = val.IsInt
-	return val.Text(f.digits[:]), true
+	return val.Text(f.digits[:]), found
+}
+
+// lapse removes a field past its deadline, as every command does that reads it. What was found before holds: it lies in other keys, for the
+// keys that a pattern makes of different elements are different.
+func lapse(c *command.Context, key, field []byte) {
+	e := c.DB.Edit(key)
+	c.Space.Stats.ExpiredFields++
+	if c.Space.Hooks.FieldExpired != nil {
+		c.Space.Hooks.FieldExpired(c.DB.Index(), key, field)
+	}
+	hash.Delete(e, field)
+	emptied := hash.Len(e.Value()) == 0
+	if emptied {
+		c.DB.Remove(e)
+	} else {
+		c.DB.SetFieldsDeadline(key, hash.Least(e.Value()))
+		c.DB.Touched(key)
+	}
+	c.Notify(command.EventHash, "hexpired", key)
+	if emptied {
+		c.Notify(command.EventGeneric, "del", key)
+	}
 }
 
 // bytesOf is s as bytes, which nobody may write to.

@@ -64,7 +64,7 @@ func scan(c *command.Context) error {
 		case o.pattern != nil && !glob.Match(o.pattern, v.Key()):
 		case pastDeadline(c, v):
 			gone = append(gone, append([]byte(nil), v.Key()...))
-		case o.typed && v.Type() != o.onlyType:
+		case o.typed && v.TypeName() != o.onlyType:
 		default:
 			found = append(found, v)
 		}
@@ -87,7 +87,7 @@ type scanOptions struct {
 	count    int64
 	pattern  []byte // nil matches everything
 	typed    bool
-	onlyType value.Type // None, which no key has, for a name that is no type's
+	onlyType string // "", which no key's type is called, for a name that is no type's
 }
 
 func (o *scanOptions) parse(args [][]byte) (err error) {
@@ -120,17 +120,17 @@ func (o *scanOptions) parse(args [][]byte) (err error) {
 	return nil
 }
 
-// typeNamed is the type that TYPE calls so, in any case; None if there is none.
-func typeNamed(name []byte) value.Type {
-	for _, t := range []struct {
-		name string
-		t    value.Type
-	}{{"STRING", value.String}, {"LIST", value.List}, {"SET", value.Set}, {"ZSET", value.ZSet}, {"HASH", value.Hash}, {"STREAM", value.Stream}} {
-		if command.Is(name, t.name) {
-			return t.t
+// typeNamed is the type's name that is name in any case; "" if there is none.
+func typeNamed(name []byte) string {
+	for _, t := range [...]struct{ word, name string }{
+		{"STRING", "string"}, {"LIST", "list"}, {"SET", "set"}, {"ZSET", "zset"}, {"HASH", "hash"}, {"STREAM", "stream"},
+		{"MBBLOOM--", value.BloomName},
+	} {
+		if command.Is(name, t.word) {
+			return t.name
 		}
 	}
-	return value.None
+	return ""
 }
 
 // randomKey is RANDOMKEY. Replies: some key, or nil if the database is empty.

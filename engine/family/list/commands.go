@@ -3,7 +3,7 @@
 // Owner: the core; every handler runs inside a turn.
 // Never: keeps lent bytes, or knows another family.
 // Start here: a row a command. push.go and pop.go are the ends, read.go what changes nothing, edit.go what changes the middle, move.go
-// and mpop.go take from one list or of several, wait.go is how a client blocks.
+// takes from one list for another, wait.go is how a client blocks.
 package list
 
 import (

@@ -90,10 +90,35 @@ func reply(r *protocol.Reply, el listpack.Element) {
 func replyElements(r *protocol.Reply, v value.Value, from, n int, towards list.End) {
 	var walk list.Cursor
 	walk.Seek(v, from, towards)
-	for ; n > 0; n-- {
+	for n > 0 {
+		if towards == list.Tail {
+			if lp, at := walk.Piece(); lp != nil {
+				n -= replyPiece(r, lp, at, n)
+				continue
+			}
+		}
 		el, _ := walk.Next()
 		reply(r, el)
+		n--
 	}
+}
+
+// replyPiece answers up to most elements of a listpack, from the one at at on, and says how many.
+func replyPiece(r *protocol.Reply, lp []byte, at, most int) (n int) {
+	for last := listpack.End(lp); n < most && at < last; n++ {
+		text, behind, short := listpack.ShortText(lp, at)
+		if short {
+			r.Bulk(text)
+			at = behind
+			continue
+		}
+		el, next := listpack.GetNext(lp, at)
+		reply(r, el)
+		if at = next; at == 0 {
+			at = last
+		}
+	}
+	return n
 }
 
 // lMPop is LMPOP numkeys key [key …] LEFT|RIGHT [COUNT count].

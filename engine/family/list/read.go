@@ -163,30 +163,21 @@ func lPos(c *command.Context) error {
 	}
 	mark, found := c.Reply.Mark(), 0
 	if all > 0 {
-		from, towards, rank := 0, list.Tail, s.rank
+		from, rank := list.Head, s.rank
 		if rank < 0 {
-			from, towards, rank = all-1, list.Head, -rank
+			from, rank = list.Tail, -rank
 		}
-		most := int64(all)
+		most := all
 		if s.maxLen > 0 {
-			most = min(most, s.maxLen)
+			most = int(min(int64(all), s.maxLen))
 		}
-		want := list.TextOf(c.Args[2])
-		var walk list.Cursor
-		walk.Seek(v, from, towards)
-		for i := int64(0); i < most; i++ {
-			el, _ := walk.Next()
-			if !want.Is(el) {
-				continue
-			}
+		var f list.Finder
+		f.Start(v, c.Args[2], from, most)
+		for index, ok := f.Next(); ok; index, ok = f.Next() {
 			if rank--; rank > 0 {
 				continue
 			}
-			index := i
-			if towards == list.Head {
-				index = int64(all) - 1 - i
-			}
-			c.Reply.Int(index)
+			c.Reply.Int(int64(index))
 			if found++; s.count < 0 || int64(found) == s.count {
 				break
 			}

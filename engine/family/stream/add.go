@@ -156,10 +156,12 @@ func (h *commands) add(c *command.Context) error {
 	if !w.Append(id, c.Args[first:], h.settings.Limits()) {
 		return errTooLarge
 	}
-	replyID(c.Reply, id)
+	var room [streams.MaxIDLen]byte
+	text := id.Append(room[:0])
+	c.Reply.Bulk(text)
 	c.Notify(command.EventStream, "xadd", key)
 	c.Changed(1)
-	h.rewrite(c, &o, &w, id)
+	h.rewrite(c, &o, &w, text)
 	c.DB.Touched(key)
 	c.DB.Signal(key)
 	return nil
@@ -190,7 +192,7 @@ func (o *options) next(last streams.ID, nowMs uint64) (id streams.ID, err error)
 }
 
 // rewrite trims, and propagates the request as what it came to.
-func (h *commands) rewrite(c *command.Context, o *options, w *streams.Writer, id streams.ID) {
+func (h *commands) rewrite(c *command.Context, o *options, w *streams.Writer, id []byte) {
 	if o.trim && w.Trim(o.trimming) > 0 {
 		c.Notify(command.EventStream, "xtrim", c.Args[1])
 	}
@@ -202,7 +204,7 @@ func (h *commands) rewrite(c *command.Context, o *options, w *streams.Writer, id
 		o.exact(c, h.args, w.Stream)
 	}
 	if !o.given || o.autoSeq {
-		h.args[o.idAt] = keepID(c, id)
+		h.args[o.idAt] = c.Effects.Keep(id)
 	}
 	c.Propagate(h.args...)
 }

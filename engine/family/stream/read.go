@@ -138,24 +138,34 @@ func (h *commands) serve(c *command.Context, r *reading) error {
 
 // block parks the client until one of the streams has something for it.
 func (h *commands) block(c *command.Context, r *reading) {
-	since := append([]streams.ID(nil), h.ids...) // what "$" is: the end as it was now
+	since := append([]streams.ID(nil), h.ids...) // "$" is the end as it was now
 	grouped := r.grouped
 	c.Core.Block(c, command.Wait{
 		Keys: r.keys, DeadlineMs: r.deadlineMs, Gone: grouped,
-		Retry: func(c *command.Context) bool {
+		Retry: func(c *command.Context) error {
 			again := reading{grouped: grouped}
 			if again.parse(c) != nil {
-				return false // it was right when it came
+				return nil // it was right when it came
+			}
+			if !grouped && !again.anything(c, since) {
+				return nil // a key of another type is no error for who waits for entries
 			}
 			c.PropagateNothing()
-			done, err := h.try(c, &again, since)
-			if err != nil {
-				c.Reply.Error(err)
-			}
-			return done || err != nil
+			_, err := h.try(c, &again, since)
+			return err
 		},
 		Timeout: func(c *command.Context) { c.Reply.NullArray() },
 	})
+}
+
+// anything says that there is an entry behind one of the IDs.
+func (r *reading) anything(c *command.Context, ids []streams.ID) bool {
+	for i, key := range r.keys {
+		if v := c.DB.Peek(key); v.Type() == value.Stream && ids[i].Less(streams.Of(v).LastValid()) {
+			return true
+		}
+	}
+	return false
 }
 
 // try answers what there is already; false says that there is nothing. since, if there is one, has what "$" stands for.

@@ -102,12 +102,17 @@ func (m *combination) gather(c *command.Context, op operation) *zset.Gathering {
 	g := zset.Gather(c.Space.Store())
 	switch op {
 	case union:
+		g.Expect(m.sources[len(m.sources)-1].n) // they are sorted: the largest
 		for i := range m.sources {
-			s := &m.sources[i]
+			s, batch := &m.sources[i], g.Batch(m.aggregate)
 			s.each(func(member []byte, score float64) bool {
-				g.Put(member, zset.Whole(s.weight*score), m.aggregate)
+				batch.Put(member, zset.Whole(s.weight*score))
+				if s.v.Packed() != nil { // numbers are written to the same place
+					batch.Flush()
+				}
 				return true
 			})
+			batch.Flush()
 		}
 	case inter:
 		m.intersect(func(member []byte, score float64) bool {

@@ -1,8 +1,12 @@
 package zset
 
 import (
+	"math"
+	"strconv"
+
 	"spindle/engine/command"
 	"spindle/engine/data/listpack"
+	"spindle/engine/data/value"
 	"spindle/engine/data/value/zset"
 	"spindle/internal/glob"
 	"spindle/internal/number"
@@ -144,8 +148,17 @@ func (z *commands) scan(c *command.Context) error {
 	reply.Array(2 * len(z.found))
 	for i := range z.found {
 		answer(reply, z.found[i].member)
-		reply.Bulk(appendScore(z.text[:0], z.found[i].score))
+		z.text = appendScanned(z.text[:0], v, z.found[i].score)
+		reply.Bulk(z.text)
 	}
 	z.found = release(z.found)
 	return nil
+}
+
+// appendScanned is a score as ZSCAN shows it: of a listpack as everywhere, of a skiplist with 17 digits, as C's %.17g.
+func appendScanned(dst []byte, v value.Value, x float64) []byte {
+	if v.Encoding() == value.Listpack || math.IsInf(x, 0) {
+		return appendScore(dst, x)
+	}
+	return strconv.AppendFloat(dst, x, 'g', 17, 64)
 }

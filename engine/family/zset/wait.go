@@ -23,15 +23,12 @@ func await(c *command.Context, deadlineMs int64, first, last int, try attempt) e
 	c.Core.Block(c, command.Wait{
 		Keys: c.Args[first:last], DeadlineMs: deadlineMs,
 		Timeout: func(c *command.Context) { c.Reply.NullArray() },
-		Retry: func(c *command.Context) (done bool) {
+		Retry: func(c *command.Context) error {
 			if !anySorted(c, c.Args[first:last]) {
-				return false // what came is of another type: that is no error for who waits
+				return nil // what came is of another type: that is no error for who waits
 			}
-			if done, err := try(c); err == nil {
-				return done
-			}
-			c.Reply.Error(err)
-			return true
+			_, err := try(c)
+			return err
 		},
 	})
 	return nil

@@ -1,7 +1,10 @@
 package hash
 
 import (
+	"math"
+
 	"spindle/engine/data/listpack"
+	"spindle/engine/data/memory"
 	"spindle/engine/data/table"
 	"spindle/engine/data/value"
 )
@@ -165,4 +168,35 @@ func expireDueFields(e *value.Edit, now int64, budget int, gone func(field []byt
 	}
 	r.fields = t.State()
 	return n
+}
+
+// sweepUpTo is how many fields a hashtable may have for ExpirePast to look at each of them.
+const sweepUpTo = 4096
+
+// ExpirePast is ExpireDue of all fields, whenever they are due. It also removes those of a hashtable whose deadline has passed but whose tick
+// is still to come, unless there are so many fields that a walk would hold up the turn.
+func ExpirePast(e *value.Edit, now int64, gone func(field []byte)) (next int64, n int) {
+	next, n = ExpireDue(e, now, math.MaxInt, gone)
+	if next <= 0 || next >= now || e.Packed() != nil || Len(e.Value()) > sweepUpTo {
+		return next, n
+	}
+	var past []memory.Ref
+	r, t := open(e)
+	table.Walk(r.fields.Root(), 0, ^uint64(0), nil, func(ref memory.Ref) bool {
+		if deadline := table.FieldDeadline(ref); deadline != 0 && deadline < now {
+			past = append(past, ref)
+		}
+		return true
+	})
+	for _, ref := range past {
+		field := table.FieldKey(ref)
+		gone(field)
+		p := t.Locate(table.Hash(field), ref)
+		t.Release(ref, t.Remove(&p))
+	}
+	r.fields = t.State()
+	if n += len(past); r.fields.Len() == 0 {
+		return Emptied, n
+	}
+	return Least(e.Value()), n
 }

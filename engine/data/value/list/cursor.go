@@ -80,6 +80,19 @@ func (c *Cursor) Next() (el listpack.Element, ok bool) {
 	}
 }
 
+// Piece is the listpack that the elements from here on towards the tail lie in, and the offset of the first of them: whoever goes through
+// them by himself does not pay for a cursor. c is led behind the listpack. nil: what Next is about to give lies in none.
+func (c *Cursor) Piece() (lp []byte, at int) {
+	if c.at == 0 && !c.plain && c.more && !c.step() {
+		c.more = false
+	}
+	if c.at == 0 {
+		return nil, 0
+	}
+	lp, at, c.at = c.lp, c.at, 0
+	return lp, at
+}
+
 func (c *Cursor) step() bool {
 	ok := false
 	if c.back {

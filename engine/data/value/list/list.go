@@ -3,7 +3,7 @@
 //
 // Owner: the core writes, in its turn; any goroutine may read a list of the View it was handed (R4).
 // Never: allocates on the Go heap on the way of an operation at an end, or knows what a command, client or reply is.
-// Start here; leaf.go is what an element lies in, cursor.go reads, push.go, pop.go, insert.go, set.go and remove.go change, convert.go goes from
+// Start here; leaf.go is what an element lies in, cursor.go reads, finder.go finds, push.go, pop.go, insert.go, set.go and remove.go change, convert.go goes from
 // one encoding to the other, structure.go lets go and copies.
 package list
 

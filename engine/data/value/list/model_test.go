@@ -326,6 +326,59 @@ func elements(v value.Value) (texts []string) {
 	return texts
 }
 
+// find looks for an element from either end, among all of them and among the first few.
+func (m *model) find(v value.Value, want []string) {
+	text := want[m.rng.IntN(len(want))]
+	if m.rng.IntN(8) == 0 {
+		text = "none"
+	}
+	for _, from := range []list.End{list.Head, list.Tail} {
+		for _, most := range []int{len(want), 1 + m.rng.IntN(len(want))} {
+			var found, expected []int
+			for i := range most {
+				if from == list.Tail {
+					i = len(want) - 1 - i
+				}
+				if want[i] == text {
+					expected = append(expected, i)
+				}
+			}
+			var f list.Finder
+			f.Start(v, []byte(text), from, most)
+			for i, ok := f.Next(); ok; i, ok = f.Next() {
+				found = append(found, i)
+			}
+			if !slices.Equal(found, expected) {
+				m.t.Errorf("%q among %d of %d elements, from the tail: %v: found %v, want %v", text, most, len(want), from, found, expected)
+			}
+		}
+	}
+}
+
+// pieced is a list's content from an index on, piece by piece.
+func pieced(v value.Value, from int) (texts []string) {
+	var c list.Cursor
+	c.Seek(v, from, list.Tail)
+	for {
+		if lp, at := c.Piece(); lp != nil {
+			for at != 0 {
+				var el listpack.Element
+				text, behind, short := listpack.ShortText(lp, at)
+				if el, at = listpack.GetNext(lp, at); short && (!el.Equal(text) || at != 0 && at != behind) {
+					panic("ShortText differs")
+				}
+				texts = append(texts, string(el.Append(nil)))
+			}
+			continue
+		}
+		el, ok := c.Next()
+		if !ok {
+			return texts
+		}
+		texts = append(texts, string(el.Append(nil)))
+	}
+}
+
 // compare looks at all lists, by every way of reading them.
 func (m *model) compare() {
 	if m.db.Len() != len(m.want) {
@@ -352,6 +405,9 @@ func (m *model) compare() {
 		if _, ok := c.Next(); ok {
 			m.t.Error("there is an element before the first")
 		}
+		if !slices.Equal(pieced(v, from), want[from:]) {
+			m.t.Errorf("%s: pieces from %d differ", key, from)
+		}
 		for _, i := range []int{-1, -len(want), 0, len(want) - 1, from} {
 			at := (i + len(want)) % len(want)
 			text := list.TextOf([]byte(want[at]))
@@ -362,6 +418,7 @@ func (m *model) compare() {
 		if _, ok := list.At(v, int64(len(want))); ok {
 			m.t.Error("there is an element behind the last")
 		}
+		m.find(v, want)
 		head, tail := list.First(v, list.Head), list.First(v, list.Tail)
 		if !head.Equal([]byte(want[0])) || !tail.Equal([]byte(want[len(want)-1])) {
 			m.t.Errorf("%s: the ends differ", key)

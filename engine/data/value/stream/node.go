@@ -50,6 +50,9 @@ func packAt(ref memory.Ref) []byte {
 
 // intAt is the integer at at.
 func intAt(lp []byte, at int) int64 {
+	if b := lp[at]; b < 0x80 {
+		return int64(b) // nearly always
+	}
 	n, _ := listpack.Get(lp, at).Integer()
 	return n
 }
@@ -116,6 +119,30 @@ func (n *node) after(e *entry) int {
 		at = listpack.Next(n.lp, at)
 	}
 	return listpack.Next(n.lp, at)
+}
+
+// live is the first entry from the one at at on that is not deleted, 0 if there is none. What trimming has left deleted before it is
+// stepped over on every read from the beginning, and so without looking at it any closer.
+func (n *node) live(at int) int {
+	for at != 0 {
+		el, next := listpack.GetNext(n.lp, at)
+		flags, _ := el.Integer()
+		if flags&flagDeleted == 0 {
+			return at
+		}
+		next = listpack.Next(n.lp, listpack.Next(n.lp, next))
+		elements := n.n
+		if flags&flagSame == 0 {
+			el, next = listpack.GetNext(n.lp, next)
+			count, _ := el.Integer()
+			elements = 2 * int(count)
+		}
+		for range elements + 1 {
+			next = listpack.Next(n.lp, next)
+		}
+		at = next
+	}
+	return 0
 }
 
 // before is the entry before the one at at (or before the listpack's End), 0 at the beginning.

@@ -58,10 +58,14 @@ func (it *Iterator) Next() bool {
 			}
 			it.ahead = listpack.Next(it.node.lp, at)
 		}
-		for it.ahead == 0 {
-			if !it.enter() {
-				return false
-			}
+		if it.ahead == 0 && !it.enter() {
+			return false
+		}
+		if !it.reverse && !it.tombstones {
+			it.ahead = it.node.live(it.ahead)
+		}
+		if it.ahead == 0 {
+			continue
 		}
 		e := it.node.read(it.ahead)
 		if it.reverse {

@@ -20,18 +20,16 @@ func (w *Writer) Delete(id ID) bool {
 	var n node
 	key := t.KeyOf(&p)
 	n.open(packAt(p.Leaf()), ID{key[0], key[1]})
-	at := n.first
-	for ; at != 0; at = n.step(at) {
+	at := n.live(n.first)
+	for at != 0 {
 		e := n.read(at)
-		if e.flags&flagDeleted != 0 {
-			continue
-		}
-		if e.id == id {
+		if !e.id.Less(id) {
+			if e.id != id {
+				return false
+			}
 			break
 		}
-		if id.Less(e.id) {
-			return false
-		}
+		at = n.live(n.after(&e))
 	}
 	if at == 0 {
 		return false
@@ -47,37 +45,31 @@ func (w *Writer) Delete(id ID) bool {
 	return true
 }
 
-// step is the entry behind the one at at, 0 at the end.
-func (n *node) step(at int) int {
-	e := n.read(at)
-	return n.after(&e)
-}
-
-// mark marks k entries that are not deleted, from the one at at on, as deleted; the node goes with its last (S1).
-func (w *Writer) mark(t *tree.Blocks, p *tree.Path, at, k int) {
+// mark marks k entries that are not deleted, from the one at at on, as deleted; the node goes with its last (S1). next is the ID of the
+// first behind them in the node that is left, if there is one.
+func (w *Writer) mark(t *tree.Blocks, p *tree.Path, at, k int) (next ID, ok bool) {
 	live := int(t.CountOf(p)) - k
 	if live == 0 {
 		t.Remove(p)
-		return
+		return ID{}, false
 	}
 	used := nodeHeader + len(packAt(p.Leaf()))
 	key := t.KeyOf(p)
 	var n node
 	ref := t.Writable(p, used, used+setIntRoom)
 	n.open(packAt(ref), ID{key[0], key[1]})
-	for left := k; left > 0; {
-		e := n.read(at)
-		if e.flags&flagDeleted == 0 {
-			setInt(n.lp, at, e.flags|flagDeleted)
-			n.lp = packAt(ref) // flags that came in an odd encoding have become shorter
-			left--
-			e = n.read(at)
-		}
-		at = n.after(&e)
+	for range k {
+		at = n.live(at)
+		setInt(n.lp, at, intAt(n.lp, at)|flagDeleted)
+		n.lp = packAt(ref) // flags that came in an odd encoding have become shorter
+	}
+	if at = n.live(at); at != 0 {
+		next, ok = n.read(at).id, true
 	}
 	setInt(n.lp, deletedAt(n.lp), intAt(n.lp, deletedAt(n.lp))+int64(k))
 	setInt(packAt(ref), countAt, int64(live))
 	t.SetCount(p, uint64(live))
+	return next, ok
 }
 
 // refreshFirst finds the first entry anew (S3).
@@ -108,19 +100,24 @@ func (w *Writer) Trim(o Trimming) (removed uint64) {
 		return 0
 	}
 	var p tree.Path
+	first, known := ID{}, false
 	if o.ByID {
-		w.trimByID(&t, &p, o)
+		first, known = w.trimByID(&t, &p, o)
 	} else {
-		w.trimByLength(&t, &p, o)
+		first, known = w.trimByLength(&t, &p, o)
 	}
 	w.r.entries = t.State
-	if removed = before - t.Len(); removed > 0 {
+	switch removed = before - t.Len(); {
+	case known:
+		w.r.first = first
+	case removed > 0:
 		w.refreshFirst()
 	}
 	return removed
 }
 
-func (w *Writer) trimByLength(t *tree.Blocks, p *tree.Path, o Trimming) {
+// trimByLength is Trim's; it tells the first entry there is then, if it has come across it.
+func (w *Writer) trimByLength(t *tree.Blocks, p *tree.Path, o Trimming) (first ID, known bool) {
 	goal := t.Len() - o.MaxLen
 	if o.Most > 0 {
 		goal = min(goal, o.Most)
@@ -131,12 +128,17 @@ func (w *Writer) trimByLength(t *tree.Blocks, p *tree.Path, o Trimming) {
 	}
 	rest, _ := t.LeafAt(p, goal) // the nodes before hold no more than goal
 	t.CutFront(p)
-	if rest > 0 && !o.Whole {
-		w.markFirst(t, p, int(rest))
+	if rest == 0 || o.Whole {
+		return
 	}
+	var n node
+	key := t.KeyOf(p)
+	n.open(packAt(p.Leaf()), ID{key[0], key[1]})
+	return w.mark(t, p, n.first, int(rest))
 }
 
-func (w *Writer) trimByID(t *tree.Blocks, p *tree.Path, o Trimming) {
+// trimByID is trimByLength for the other bound.
+func (w *Writer) trimByID(t *tree.Blocks, p *tree.Path, o Trimming) (first ID, known bool) {
 	if !t.LeafOf(p, tree.Key{o.MinID.Ms, o.MinID.Seq}) {
 		return
 	}
@@ -161,26 +163,16 @@ func (w *Writer) trimByID(t *tree.Blocks, p *tree.Path, o Trimming) {
 	if o.Whole {
 		return
 	}
-	k := 0
-	for at := n.first; at != 0; {
+	k, from := 0, n.live(n.first)
+	for at := from; at != 0; k++ {
 		e := n.read(at)
 		if !e.id.Less(o.MinID) {
 			break
 		}
-		if e.flags&flagDeleted == 0 {
-			k++
-		}
-		at = n.after(&e)
+		at = n.live(n.after(&e))
 	}
-	if k > 0 {
-		w.markFirst(t, p, k)
+	if k == 0 {
+		return
 	}
-}
-
-// markFirst marks the first k entries of p's node that are not deleted.
-func (w *Writer) markFirst(t *tree.Blocks, p *tree.Path, k int) {
-	var n node
-	key := t.KeyOf(p)
-	n.open(packAt(p.Leaf()), ID{key[0], key[1]})
-	w.mark(t, p, n.first, k)
+	return w.mark(t, p, from, k)
 }

@@ -34,7 +34,19 @@ func NewBuilder(s *value.Store, n int) *Builder {
 
 // Add adds a member; false, and nothing done, if it is there already. score is no NaN.
 func (b *Builder) Add(member []byte, score float64) bool {
-	hash := table.Hash(member)
+	return b.AddHashed(table.Hash(member), member, score)
+}
+
+// Touch starts fetching the place where a member is going to be put, and returns its hash for AddHashed: who has several members at hand
+// touches them all first, so that their cache misses overlap.
+func (b *Builder) Touch(member []byte) (hash uint64) {
+	hash = table.Hash(member)
+	b.h.members.TouchInsert(hash)
+	return hash
+}
+
+// AddHashed is Add of a member whose hash is known.
+func (b *Builder) AddHashed(hash uint64, member []byte, score float64) bool {
 	if _, ref := b.h.members.Find(hash, member); ref != 0 {
 		return false
 	}

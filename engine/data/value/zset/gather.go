@@ -60,6 +60,9 @@ func Gather(s *value.Store) *Gathering {
 	return &Gathering{store: s, members: table.New(s.Heap, table.Scored, s.Base)}
 }
 
+// Expect says that there are going to be n members at least.
+func (g *Gathering) Expect(n int) { g.members.Reserve(n) }
+
 // Len is the number of members so far.
 func (g *Gathering) Len() int { return g.members.Len() }
 
@@ -68,13 +71,55 @@ func (g *Gathering) Longest() int { return g.longest }
 
 // Put adds a member, or joins its score with the one it has.
 func (g *Gathering) Put(member []byte, score float64, a Aggregate) {
-	hash := table.Hash(member)
+	g.put(table.Hash(member), member, score, a)
+}
+
+func (g *Gathering) put(hash uint64, member []byte, score float64, a Aggregate) {
 	if _, ref := g.members.Find(hash, member); ref != 0 {
 		table.SetScore(ref, a.Of(table.Score(ref), score))
 		return
 	}
 	g.members.Insert(hash, table.NewScored(g.store.Heap, member, score), table.Never)
 	g.longest = max(g.longest, len(member))
+}
+
+// A Batch puts members into a Gathering several at a time, so that their cache misses overlap. They have to stay where they are until Flush.
+type Batch struct {
+	g     *Gathering
+	a     Aggregate
+	items [16]batched
+	n     int
+}
+
+type batched struct {
+	member []byte
+	score  float64
+	hash   uint64
+}
+
+// Batch begins one.
+func (g *Gathering) Batch(a Aggregate) Batch { return Batch{g: g, a: a} }
+
+// Put is the Gathering's, now or later.
+func (b *Batch) Put(member []byte, score float64) {
+	if b.n == len(b.items) {
+		b.Flush()
+	}
+	hash := table.Hash(member)
+	b.g.members.TouchInsert(hash)
+	b.items[b.n] = batched{member, score, hash}
+	b.n++
+}
+
+// Flush puts in what has not been yet.
+func (b *Batch) Flush() {
+	for i := range b.items[:b.n] {
+		b.g.members.TouchBlock(b.items[i].hash)
+	}
+	for _, x := range b.items[:b.n] {
+		b.g.put(x.hash, x.member, x.score, b.a)
+	}
+	b.n = 0
 }
 
 // Remove removes a member if it is there.

@@ -2,6 +2,7 @@ package zset_test
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -228,16 +229,22 @@ func (m *model) store(key string) {
 		put(b.Len(), b.Longest(), b.AppendPacked, b.Root, b.Discard)
 	} else {
 		g := zset.Gather(m.k.Store())
-		a := zset.Aggregate(m.rng.IntN(3))
+		a, batched := zset.Aggregate(m.rng.IntN(3)), m.rng.IntN(2) == 0
 		for _, source := range sources {
+			batch := g.Batch(a)
 			for name, score := range source {
 				if old, had := s[name]; had {
 					s[name] = a.Of(old, score)
 				} else {
 					s[name] = score
 				}
-				g.Put([]byte(name), score, a)
+				if batched {
+					batch.Put([]byte(name), score)
+				} else {
+					g.Put([]byte(name), score, a)
+				}
 			}
+			batch.Flush()
 		}
 		for name := range s {
 			if m.rng.IntN(3) == 0 {
@@ -453,6 +460,46 @@ func TestMostRemoved(t *testing.T) {
 	m.leave(0)
 	m.drain()
 	if err := zset.Check(m.heap, e.Value()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestUnderView: with a live view a change of one member copies a segment, a leaf or two and what leads to them, not more.
+func TestUnderView(t *testing.T) {
+	const n, most = 50_000, 40 << 10
+	m := newModel(t, 0)
+	b := zset.NewBuilder(m.k.Store(), n)
+	for i := range n {
+		b.Add(fmt.Appendf(nil, "member%06d", i), float64(i))
+	}
+	db := m.k.DB(0)
+	db.PutRoot([]byte("k"), value.ZSet, value.SkipList, b.Root(), 0)
+	for what, change := range map[string]func(e *value.Edit){
+		"a score that keeps its place":  func(e *value.Edit) { zset.Add(e, 25_000.5, []byte("member025000"), 0, m.limits) },
+		"a score that moves its member": func(e *value.Edit) { zset.Add(e, -1, []byte("member030000"), 0, m.limits) },
+		"a new member":                  func(e *value.Edit) { zset.Add(e, 123.4, []byte("new"), 0, m.limits) },
+		"a member that goes":            func(e *value.Edit) { zset.Remove(e, []byte("member040000")) },
+		"the first ten":                 func(e *value.Edit) { zset.RemoveSpan(e, zset.Span{From: 0, To: 10}) },
+		"nothing":                       func(e *value.Edit) { zset.Remove(e, []byte("none")) },
+	} {
+		view := m.k.Freeze()
+		before := m.heap.Used()
+		change(db.Edit([]byte("k")))
+		cost := m.heap.Used() - before
+		limit := int64(most)
+		if what == "nothing" {
+			limit = 0
+		} else if what == "the first ten" {
+			limit *= 10 // a segment for each of them
+		}
+		t.Logf("%s: %d bytes", what, cost)
+		if int64(cost) > limit {
+			t.Errorf("%s copies %d bytes", what, cost)
+		}
+		view.Close()
+		m.drain()
+	}
+	if err := zset.Check(m.heap, db.Lookup([]byte("k"))); err != nil {
 		t.Error(err)
 	}
 }

@@ -54,13 +54,40 @@ func RemoveSpan(e *value.Edit, s Span) {
 	}
 	h := open(e)
 	var c tree.Cursor
+	var gone leaving
 	h.order.At(&c, uint64(s.From))
-	h.order.DeleteRange(&c, uint64(n), func(record []uint64) {
-		ref := memory.Ref(record[1])
-		p := h.members.Locate(table.Hash(table.ScoredKey(ref)), ref)
-		h.members.Release(ref, h.members.Remove(&p))
-	})
+	h.order.DeleteRange(&c, uint64(n), func(record []uint64) { gone.add(&h, memory.Ref(record[1])) })
+	gone.release(&h)
 	h.save()
+}
+
+// leaving are members whose records are gone, or are just going: they leave a batch at a time, so that their cache misses overlap.
+type leaving struct {
+	refs [32]memory.Ref
+	n    int
+}
+
+func (l *leaving) add(h *handle, ref memory.Ref) {
+	if l.n == len(l.refs) {
+		l.release(h)
+	}
+	memory.PrefetchRef(ref)
+	l.refs[l.n] = ref
+	l.n++
+}
+
+func (l *leaving) release(h *handle) {
+	var hashes [len(l.refs)]uint64
+	refs := l.refs[:l.n]
+	for i, ref := range refs {
+		hashes[i] = table.Hash(table.ScoredKey(ref))
+		h.members.Touch(hashes[i])
+	}
+	for i, ref := range refs {
+		p := h.members.Locate(hashes[i], ref)
+		h.members.Release(ref, h.members.Remove(&p))
+	}
+	l.n = 0
 }
 
 // keep builds what is outside of s anew, in the place of what there was.

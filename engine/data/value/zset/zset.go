@@ -27,7 +27,7 @@ import (
 //	                           └─ table.State ─▶ blocks of layout Scored  ◀─ block
 //
 // Z1. Ascending is by score, then by the member's bytes. -0 and 0 are one score here, though a block keeps which it was; in a listpack
-// both are 0.
+// both are 0, unless it came from elsewhere.
 // Z2. Members are different from each other, and no score is NaN.
 // Z3. Each block of members has one record, which leads to it; its word is that of the block's score. A record goes before its block does:
 // the tree compares members through blocks.

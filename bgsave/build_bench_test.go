@@ -1,0 +1,144 @@
+package bgsave
+
+import (
+	"encoding/binary"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"spindle/bgsave/codec"
+	"spindle/bgsave/rdb"
+	"spindle/engine/data/listpack"
+)
+
+// huge are values of so many elements in their RDB forms, the ones that take turns to be built.
+var huge = []struct {
+	kind  rdb.Kind
+	write func(w *rdb.Writer, n int)
+}{
+	{rdb.KindSet, func(w *rdb.Writer, n int) {
+		w.Length(uint64(n))
+		for i := range n {
+			w.Text(fmt.Appendf(nil, "member:%d", i))
+		}
+	}},
+	{rdb.KindHash, func(w *rdb.Writer, n int) {
+		w.Length(uint64(n))
+		for i := range n {
+			w.Text(fmt.Appendf(nil, "field:%d", i))
+			w.Int(int64(i))
+		}
+	}},
+	{rdb.KindZSet2, func(w *rdb.Writer, n int) { // from the last to the first, as they are written
+		w.Length(uint64(n))
+		for i := range n {
+			w.Text(fmt.Appendf(nil, "member:%d", n-i))
+			w.Float64(float64(n - i))
+		}
+	}},
+	{rdb.KindListQuicklist2, func(w *rdb.Writer, n int) {
+		const per = 500
+		w.Length(uint64(n / per))
+		for range n / per {
+			lp := listpack.New()
+			for i := range per {
+				lp = listpack.AppendText(lp, fmt.Appendf(nil, "element:%d", i))
+			}
+			w.Length(rdb.NodePacked)
+			w.Text(lp)
+		}
+	}},
+	{rdb.KindList, func(w *rdb.Writer, n int) {
+		w.Length(uint64(n))
+		for i := range n {
+			w.Text(fmt.Appendf(nil, "element:%d", i))
+		}
+	}},
+	{rdb.KindStream2, func(w *rdb.Writer, n int) {
+		const per = 100
+		w.Length(uint64(n / per))
+		for i := range n / per {
+			var id [16]byte
+			binary.BigEndian.PutUint64(id[:], uint64(i+1))
+			w.Text(id[:])
+			lp := listpack.New()
+			for _, e := range []string{"100", "0", "1", "field", "0"} {
+				lp = listpack.AppendText(lp, []byte(e))
+			}
+			for j := range per {
+				for _, e := range []string{"2", "0", fmt.Sprint(j), fmt.Sprint("value:", j), "4"} {
+					lp = listpack.AppendText(lp, []byte(e))
+				}
+			}
+			w.Text(lp)
+		}
+		for _, x := range []int{n, n / per, per - 1, 1, 0, 0, 0, n, 0} {
+			w.Length(uint64(x))
+		}
+	}},
+}
+
+// BenchmarkBuild loads one value of 10 M elements. Watch ms/turn, the CPU of the longest turn, and how many took more than a millisecond:
+// none, but for the few in which the kernel clears a huge page. Reclaimers' work is done
+// between the turns here: they touch memory before turns need it.
+// Run one kind: go test -run=- -bench=Build/set -benchtime=1x ./bgsave
+func BenchmarkBuild(b *testing.B) {
+	const n = 10_000_000
+	for _, h := range huge {
+		b.Run(h.kind.String(), func(b *testing.B) {
+			var w rdb.Writer
+			h.write(&w, n)
+			runtime.GC()
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			for range b.N {
+				space := newBench(b).space
+				var longest, sum time.Duration
+				turns, long := 0, 0
+				into := &Into{Space: space, Turn: func(f func()) {
+					from := threadCPU()
+					f()
+					took := threadCPU() - from
+					longest, sum, turns = max(longest, took), sum+took, turns+1
+					if took > time.Millisecond {
+						long++
+					}
+					for job, _ := space.Heap().TakeJob(); job != nil; job, _ = space.Heap().TakeJob() { // reclaimers'
+						for !job(1 << 10) {
+						}
+					}
+				}}
+				into.Prepare(codec.Env{Limits: codec.DefaultLimits})
+				r := rdb.Record{Op: rdb.OpKey, Kind: h.kind, Key: []byte("huge"), Raw: w.Buf, DeadlineMs: rdb.None, Idle: rdb.None, Freq: rdb.None}
+				x := &codec.Expander{Env: into.env}
+				ready, err := x.Read(r.Kind, r.Raw)
+				if err != nil || ready.Whole() {
+					b.Fatal(err)
+				}
+				r.Encoding = uint8(ready.Encoding)
+				if done, err := into.Insert([]rdb.Record{r}); done != 1 || err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(longest.Seconds()*1e3, "ms/turn")
+				b.ReportMetric(float64(sum.Nanoseconds())/n, "ns/element")
+				b.ReportMetric(float64(turns), "turns")
+				b.ReportMetric(float64(long), "turns>1ms")
+				if got := space.Store().Count(space.DB(0).Peek([]byte("huge"))); got != n {
+					b.Fatalf("%d elements", got)
+				}
+			}
+		})
+	}
+}
+
+// threadCPU is what this thread has used so far.
+func threadCPU() time.Duration {
+	var t unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
+}

@@ -1,0 +1,194 @@
+package codec
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"spindle/bgsave/rdb"
+	"spindle/engine/data/keyspace"
+	"spindle/engine/data/value"
+	"spindle/engine/data/value/bloom"
+	"spindle/internal/compress/lzf"
+)
+
+// No server with RedisBloom was there to write files. bloomByHand is what one writes, from the format's description.
+
+// bloomText is everything there is of a filter.
+func bloomText(v value.Value) string {
+	r := bloom.Read(v)
+	var b bytes.Buffer
+	fmt.Fprintln(&b, r.Items(), r.Growth(), r.Options())
+	for i := range r.Links() {
+		fmt.Fprintf(&b, "%+v\n", r.Link(i))
+	}
+	for i := range r.Links() {
+		r.Bits(i, func(p []byte) bool { b.Write(p); return true })
+	}
+	return b.String()
+}
+
+func newFilter(t testing.TB, k *keyspace.Keyspace, key string, p bloom.Params, items int) {
+	root, err := bloom.New(k.Store(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := k.DB(0).CreateRoot([]byte(key), value.Module, value.Raw, root)
+	for i := range items {
+		if _, err := bloom.Add(e, fmt.Appendf(nil, "item %d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestBloom: filters of one page, of many, of none and of many links go out and come in.
+func TestBloom(t *testing.T) {
+	k := newSpace(t)
+	for _, c := range []struct {
+		p     bloom.Params
+		items int
+	}{
+		{bloom.Params{Error: 0.01, Capacity: 100, Growth: 2}, 0},
+		{bloom.Params{Error: 0.01, Capacity: 100, Growth: 2}, 100},
+		{bloom.Params{Error: 0.01, Capacity: 10, Growth: 2}, 20_000},
+		{bloom.Params{Error: 0.5, Capacity: 1, Growth: 1}, 60},
+		{bloom.Params{Error: 0.001, Capacity: 50_000, Fixed: true}, 50_000}, // bits at random: not compressed
+		{bloom.Params{Error: 0.0001, Capacity: 3_000_000, Growth: 2}, 5_000},
+	} {
+		key := fmt.Sprint(c)
+		newFilter(t, k, key, c.p, c.items)
+		roundTrip(t, k, key, DefaultLimits, bloomText)
+	}
+}
+
+// bloomByHand writes a filter of one link in a version of the format.
+func bloomByHand(version int, items, options, growth uint64, l bloom.Link, bits []byte) string {
+	w := rdb.Writer{}
+	number := func(n uint64) { w.Length(2); w.Length(n) }
+	double := func(f float64) { w.Length(4); w.Float64(f) }
+	w.Length(rdb.ModuleID("MBbloom--", version))
+	number(items)
+	number(1)
+	if version >= 2 {
+		number(options)
+	}
+	if version >= 4 {
+		number(growth)
+	}
+	number(l.Capacity)
+	double(l.Error)
+	number(uint64(l.Hashes))
+	double(l.PerItem)
+	number(l.Bits)
+	number(uint64(l.Power))
+	w.Length(5)
+	w.Length(uint64(len(bits)))
+	w.Raw(bits)
+	number(l.Items)
+	w.Length(0)
+	return string(w.Buf)
+}
+
+// one is a link for ten items at a rate of 0.005, as RedisBloom's published tests show it.
+var one = bloom.Link{Capacity: 10, Error: 0.005, PerItem: 11.027754, Bits: 128, Items: 1, Hashes: 8}
+
+// TestBloomByHand: every version of the format is read, and what lies is refused.
+func TestBloomByHand(t *testing.T) {
+	bits := bytes.Repeat([]byte{0xff}, 16)
+	old := one
+	old.Bits, old.Power = 100, 7 // fewer than the bytes hold
+	for version, l := range map[int]bloom.Link{1: old, 2: old, 3: one, 4: one} {
+		k := newSpace(t)
+		if err := restore(k, "k", rdb.KindModule2, []byte(bloomByHand(version, 1, 5, 3, l, bits)), Env{}); err != nil {
+			t.Errorf("version %d: %v", version, err)
+			continue
+		}
+		r := bloom.Read(k.DB(0).Peek([]byte("k")))
+		growth, options := uint32(2), bloom.Options(5)
+		if version >= 4 {
+			growth = 3
+		}
+		if version < 2 {
+			options = 0
+		}
+		l.Bytes = 16
+		if r.Growth() != growth || r.Options() != options || r.Link(0) != l || !r.Has([]byte("anything")) {
+			t.Errorf("version %d: growth %d, options %d, %+v", version, r.Growth(), r.Options(), r.Link(0))
+		}
+		roundTrip(t, k, "k", DefaultLimits, bloomText)
+	}
+	changed := func(change func(l *bloom.Link)) string {
+		l := one
+		change(&l)
+		return bloomByHand(4, 1, 5, 2, l, bits)
+	}
+	refused(t, rdb.KindModule2, bloomByHand(4, 1, 5, 2, one, bits), map[string]string{
+		"version 0":    bloomByHand(0, 1, 5, 2, one, bits),
+		"version 5":    bloomByHand(5, 1, 5, 2, one, bits),
+		"option":       bloomByHand(4, 1, 16, 2, one, bits),
+		"few bits":     bloomByHand(4, 1, 5, 2, one, bits[:15]),
+		"no bits":      bloomByHand(4, 1, 5, 2, one, nil),
+		"behind":       bloomByHand(4, 1, 5, 2, one, bits) + "x",
+		"rate":         changed(func(l *bloom.Link) { l.Error = 1 }),
+		"no hashes":    changed(func(l *bloom.Link) { l.Hashes = 0 }),
+		"many hashes":  changed(func(l *bloom.Link) { l.PerItem, l.Hashes = 1e6, 693148 }),
+		"power":        changed(func(l *bloom.Link) { l.Power = 8 }),
+		"power 64":     changed(func(l *bloom.Link) { l.Power = 64 }),
+		"more bits":    changed(func(l *bloom.Link) { l.Bits = 129 }),
+		"no bits said": changed(func(l *bloom.Link) { l.Bits = 0 }),
+	})
+}
+
+// TestUnpacker: a text comes out of its LZF the same, whatever the pieces.
+func TestUnpacker(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var c lzf.Compressor
+	for round := range 50 {
+		text := make([]byte, rng.IntN(200_000)+50)
+		for i := range text { // runs, repetitions near and far, and noise
+			switch {
+			case i > 10_000 && i%1000 < 400:
+				text[i] = text[i-1-rng.IntN(3)*4000]
+			case i%7000 < 1500:
+				text[i] = byte(rng.IntN(256))
+			}
+		}
+		packed := make([]byte, len(text)*2)
+		packed = packed[:c.Compress(packed, text)]
+		var u unpacker
+		var got []byte
+		for rest := packed; len(got) < len(text); {
+			piece, ok := u.next(&rest, min(1+rng.IntN(bloom.PageBytes), len(text)-len(got)))
+			if !ok {
+				t.Fatalf("round %d: refused at %d of %d", round, len(got), len(text))
+			}
+			got = append(got, piece...)
+		}
+		if !bytes.Equal(got, text) || u.pending() {
+			t.Fatalf("round %d: %d bytes differ", round, len(text))
+		}
+	}
+}
+
+// FuzzReadBloom: any bytes are refused, or a filter that is written so that it comes back the same.
+func FuzzReadBloom(f *testing.F) {
+	bits := bytes.Repeat([]byte{7}, 16)
+	f.Add([]byte(bloomByHand(4, 1, 5, 2, one, bits)))
+	f.Add([]byte(bloomByHand(2, 1, 5, 2, one, bits)))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		k := newSpace(t)
+		if restore(k, "k", rdb.KindModule2, raw, Env{Limits: DefaultLimits}) != nil || TypeOf(rdb.KindModule2, raw) != value.Module {
+			return
+		}
+		v := k.DB(0).Peek([]byte("k"))
+		if !bloom.IsFilter(v) {
+			return // a toy
+		}
+		if err := bloom.Check(v); err != nil {
+			t.Fatal(err)
+		}
+		bloom.Read(v).Has([]byte("item"))
+		roundTrip(t, k, "k", DefaultLimits, bloomText)
+	})
+}

@@ -1,0 +1,291 @@
+package codec
+
+import (
+	"bytes"
+	"cmp"
+	"math"
+	"slices"
+
+	"spindle/bgsave/rdb"
+	"spindle/engine/data/listpack"
+	"spindle/engine/data/memory"
+	"spindle/engine/data/value"
+	"spindle/engine/data/value/zset"
+	"spindle/internal/number"
+)
+
+// zsetCodec is sorted sets in RDB: member by member, or the listpack as it is.
+//
+//	zset   | count | member | score | …   score: a byte, 255 for -inf, 254 for inf, 253 for nan, else as many bytes of text
+//	zset2  | count | member | score | …   score: float64
+//
+// Members go out from the last to the first, as the reference writes them, and are read in any order.
+var zsetCodec = Codec{
+	Type:  value.ZSet,
+	Kinds: []rdb.Kind{rdb.KindZSet, rdb.KindZSet2, rdb.KindZSetZiplist, rdb.KindZSetListpack},
+	Kind:  zsetKind,
+	Write: writeZSet,
+	Read:  readZSet,
+	Start: startZSet,
+}
+
+func zsetKind(v value.Value, _ int) rdb.Kind {
+	if v.Encoding() == value.Listpack {
+		return rdb.KindZSetListpack
+	}
+	return rdb.KindZSet2
+}
+
+func writeZSet(w *rdb.Writer, kind rdb.Kind, v value.Value) {
+	if kind == rdb.KindZSetListpack {
+		w.Text(v.Packed())
+		return
+	}
+	n := zset.Len(v)
+	w.Length(uint64(n))
+	zset.Each(v, n-1, n, true, func(member listpack.Element, score float64) bool {
+		w.Text(member.Bytes) // a skiplist's are bytes
+		w.Float64(score)
+		return !w.Stopped()
+	})
+}
+
+const errScore = rdb.Corrupt("a score is not a number")
+
+// scored is a member on its way into a listpack.
+type scored struct {
+	member listpack.Element
+	score  float64
+}
+
+func readZSet(x *Expander, kind rdb.Kind, r *rdb.Reader) (Ready, error) {
+	switch kind {
+	case rdb.KindZSetZiplist:
+		lp, n, err := x.Ziplist(r, 2, true)
+		return x.packedZSet(lp, n/2, err)
+	case rdb.KindZSetListpack:
+		lp, n, err := x.Listpack(r, 2, true)
+		return x.packedZSet(lp, n/2, err)
+	}
+	n, err := countZSet(kind, r)
+	switch {
+	case err != nil:
+		return Ready{}, err
+	case n == 0:
+		return Ready{}, ErrEmpty
+	case n > x.Limits.ZSetEntries:
+		return Ready{Encoding: value.SkipList}, nil
+	}
+	return x.fewScored(kind, r, n)
+}
+
+// countZSet reads how many members stand one by one.
+func countZSet(kind rdb.Kind, r *rdb.Reader) (int, error) {
+	if kind == rdb.KindZSet2 {
+		return r.Count(1 + 8)
+	}
+	return r.Count(1 + 1)
+}
+
+// packedZSet proves what a listpack of n pairs says of scores. The number of members decides alone whether it stays one.
+func (x *Expander) packedZSet(lp []byte, n int, err error) (Ready, error) {
+	if err != nil {
+		return Ready{}, err
+	}
+	pairs, ordered := x.scored[:0], true
+	for at := listpack.First(lp); at != 0; {
+		member, next := listpack.GetNext(lp, at)
+		text, behind := listpack.GetNext(lp, next)
+		score, ok := packedScore(text)
+		if !ok {
+			return Ready{}, errScore
+		}
+		pairs = append(pairs, scored{member, score})
+		if i := len(pairs) - 1; i > 0 && inOrder(pairs[i-1], pairs[i]) > 0 {
+			ordered = false
+		}
+		at = behind
+	}
+	x.scored = pairs
+	switch {
+	case n > x.Limits.ZSetEntries:
+		return Ready{Encoding: value.SkipList, Packed: lp}, nil
+	case !ordered: // nothing that writes sorted sets makes these, but nothing forbids them either
+		lp = x.packScored()
+	}
+	return Ready{Encoding: value.Listpack, Packed: lp}, nil
+}
+
+// packedScore is the score that an entry of a listpack says.
+func packedScore(e listpack.Element) (float64, bool) {
+	if e.IsInt {
+		return float64(e.Int), true
+	}
+	return number.ParseDouble(e.Bytes)
+}
+
+// inOrder compares two members by their places.
+func inOrder(a, b scored) int {
+	if c := cmp.Compare(a.score, b.score); c != 0 {
+		return c
+	}
+	if !a.member.IsInt && !b.member.IsInt {
+		return bytes.Compare(a.member.Bytes, b.member.Bytes)
+	}
+	var room [number.MaxIntLen]byte
+	return a.member.Compare(b.member.Text(room[:]))
+}
+
+// packScored is the listpack of the members in x.scored, which it puts in order.
+func (x *Expander) packScored() []byte {
+	slices.SortFunc(x.scored, inOrder)
+	lp := listpack.AppendEmpty(x.Begin())
+	var room [number.MaxIntLen]byte
+	for _, p := range x.scored {
+		lp = zset.AppendPair(lp, 0, p.member.Text(room[:]), p.score)
+	}
+	clear(x.scored)
+	return x.Keep(lp)
+}
+
+// fewScored reads n members that are to be packed, if none of them is too long.
+func (x *Expander) fewScored(kind rdb.Kind, r *rdb.Reader, n int) (Ready, error) {
+	members, longest := x.Distinct(n), 0
+	limits := zset.Limits{Entries: x.Limits.ZSetEntries, Value: x.Limits.ZSetValue}
+	x.scored = x.scored[:0]
+	for range n {
+		text, err := x.kept(r)
+		if err != nil {
+			return Ready{}, err
+		}
+		score, err := readScore(kind, r)
+		if err != nil {
+			return Ready{}, err
+		}
+		if longest = max(longest, len(text)); !limits.Holds(n, longest) {
+			return Ready{Encoding: value.SkipList}, nil
+		}
+		if !members.Add(text) {
+			return Ready{}, errDuplicate
+		}
+		x.scored = append(x.scored, scored{listpack.Element{Bytes: text}, score})
+	}
+	return Ready{Encoding: value.Listpack, Packed: x.packScored()}, nil
+}
+
+// readScore reads what stands behind a member.
+func readScore(kind rdb.Kind, r *rdb.Reader) (score float64, err error) {
+	if kind == rdb.KindZSet2 {
+		score, err = r.Float64()
+	} else {
+		score, err = readScoreText(r)
+	}
+	if err == nil && math.IsNaN(score) {
+		err = errScore
+	}
+	return score, err
+}
+
+func readScoreText(r *rdb.Reader) (float64, error) {
+	n, err := r.Byte()
+	switch {
+	case err != nil:
+		return 0, err
+	case n == 255:
+		return math.Inf(-1), nil
+	case n == 254:
+		return math.Inf(1), nil
+	case n == 253:
+		return 0, errScore
+	}
+	text, err := r.Take(int(n))
+	if err != nil {
+		return 0, err
+	}
+	score, ok := number.ParseDouble(text)
+	if !ok {
+		return 0, errScore
+	}
+	return score, nil
+}
+
+// A zsetBuilder fills a skiplist from the members of a record, or from a listpack that is proven but too long.
+type zsetBuilder struct {
+	source  Source
+	r       rdb.Reader
+	left    int
+	at      int // of Packed: where the next member is
+	filling *zset.Builder
+	batch   [16]coming
+}
+
+// coming is a member that has been read and is not in yet.
+type coming struct {
+	member, scratch []byte // scratch: what the member is in, if it did not stand in the record as it is
+	score           float64
+	hash            uint64
+}
+
+func startZSet(s Source) Builder {
+	b := &zsetBuilder{source: s}
+	if s.Packed == nil {
+		b.r = rdb.NewReader(s.Raw)
+		b.left, _ = countZSet(s.Kind, &b.r) // Read has seen that it is right
+		return b
+	}
+	b.left, b.at = listpack.Count(s.Packed)/2, listpack.First(s.Packed)
+	return b
+}
+
+// Root implements Builder.
+func (b *zsetBuilder) Root() memory.Ref {
+	if b.filling == nil {
+		return 0
+	}
+	return b.filling.Root()
+}
+
+// Step implements Builder.
+func (b *zsetBuilder) Step(n int) (done bool, err error) {
+	if b.filling == nil {
+		b.filling = zset.NewBuilder(b.source.Store, b.left)
+	}
+	for n = min(n, b.left); n > 0; {
+		batch := b.batch[:min(n, len(b.batch))]
+		for i := range batch {
+			c := &batch[i]
+			if err := b.next(c); err != nil {
+				return false, err
+			}
+			c.hash = b.filling.Touch(c.member)
+		}
+		for i := range batch {
+			if c := &batch[i]; !b.filling.AddHashed(c.hash, c.member, c.score) {
+				return false, errDuplicate
+			}
+		}
+		n -= len(batch)
+		b.left -= len(batch)
+	}
+	if b.left == 0 && b.source.Packed == nil && b.r.Len() != 0 {
+		return false, rdb.Corrupt("bytes behind the value")
+	}
+	return b.left == 0, nil
+}
+
+// next reads the next member and its score.
+func (b *zsetBuilder) next(c *coming) (err error) {
+	if lp := b.source.Packed; lp != nil {
+		m, next := listpack.GetNext(lp, b.at)
+		text, behind := listpack.GetNext(lp, next)
+		c.scratch = m.Append(c.scratch[:0])
+		b.at, c.member = behind, c.scratch
+		c.score, _ = packedScore(text)
+		return nil
+	}
+	if c.member, c.scratch, err = b.r.Bytes(c.scratch); err != nil {
+		return err
+	}
+	c.score, err = readScore(b.source.Kind, &b.r)
+	return err
+}

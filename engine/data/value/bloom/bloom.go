@@ -1,0 +1,96 @@
+package bloom
+
+import (
+	"unsafe"
+
+	"spindle/engine/data/memory"
+	"spindle/engine/data/value"
+)
+
+// A root is a chain of Bloom filters, its links. An item is in the chain if it is in one of them; the last one takes new items until it
+// has as many as it was made for, and then another is linked behind it.
+//
+//	0        16      24       28        32      36  40     48
+//	+--------+-------+--------+---------+-------+---+------+--------+--------+-- ~ --+
+//	| Header | items | growth | options | links | – | held | link 0 | link 1 |       |   link: 64 bytes
+//	+--------+-------+--------+---------+-------+---+------+--------+--------+-- ~ --+
+//	           u64     u32      u32       u32         u64
+//
+// R1. items is the sum of the links' items, as long as nobody brought a header that says otherwise (headers are proven to agree).
+// R2. links is at least 1 and at most MaxLinks.
+// R3. held is the usable size of all pages of all links.
+// Check proves R1 to R3 and pages.go's rules; tests call it after every step.
+type root struct {
+	value.Header
+	items   uint64
+	growth  uint32 // how many times as many items the next link takes
+	options Options
+	links   uint32
+	_       uint32
+	held    uint64
+}
+
+// A link is one filter. Its bits lie in pages (pages.go).
+type link struct {
+	capacity uint64  // how many items it takes
+	error    float64 // the rate of false positives it was made for
+	perItem  float64 // bits
+	bits     uint64
+	bytes    uint64
+	items    uint64
+	top      uint64 // the topmost page: 0, or Ref | pageShared
+	hashes   uint32
+	power    uint8 // not 0: bits are looked for modulo 1<<power instead of modulo bits
+	levels   uint8 // of nodes above the leaves
+	_        uint16
+}
+
+const (
+	rootBytes = int(unsafe.Sizeof(root{}))
+	linkBytes = int(unsafe.Sizeof(link{}))
+)
+
+var (
+	_ [48]byte = [rootBytes]byte{}
+	_ [64]byte = [linkBytes]byte{}
+)
+
+// Options say how a chain was made. The numbers are the format's.
+type Options uint32
+
+const (
+	Exact         Options = 1 << iota // filters have as many bits as they need, not a power of two
+	CapacityIsLog                     // the capacity asked for was the logarithm of the number of bits
+	Wide                              // items are hashed to 64 bits, not to 32
+	Fixed                             // the chain does not grow: NONSCALING
+
+	knownOptions = Exact | CapacityIsLog | Wide | Fixed
+)
+
+// What holds for a chain from wherever it comes.
+const (
+	// MaxLinks is more than a chain can come to have: each link's error rate is half of the one before, and after some 1100 it is 0.
+	MaxLinks = 2048
+	// maxHashes is more than the smallest error rate there is asks for: 1074.
+	maxHashes = 1100
+	// MaxBytes is how large one filter may be. Bits that were never set cost no memory, so that it can be asked for in vain.
+	MaxBytes = 64 << 30
+)
+
+func rootAt(ref memory.Ref) *root { return (*root)(memory.Pointer(ref)) }
+
+// link is link i.
+func (r *root) link(i int) *link {
+	return (*link)(unsafe.Add(unsafe.Pointer(r), rootBytes+i*linkBytes))
+}
+
+// last is the link that takes new items.
+func (r *root) last() *link { return r.link(int(r.links) - 1) }
+
+// roomFor is how many links fit in a root block.
+func roomFor(ref memory.Ref) int { return (memory.UsableSize(ref) - rootBytes) / linkBytes }
+
+// newRoot is a root block with room for n links, of which there are none.
+func newRoot(s *value.Store, n int) memory.Ref {
+	return s.NewRoot(value.KindBloom, rootBytes+n*linkBytes)
+}

@@ -1,0 +1,106 @@
+package bloom
+
+import (
+	"errors"
+	"unsafe"
+
+	"spindle/engine/data/memory"
+	"spindle/engine/data/value"
+)
+
+// What can stand in the way of an item.
+var (
+	ErrFull   = errors.New("a filter that does not grow has all the items it was made for")
+	ErrNoRoom = errors.New("the next filter of the chain would be too large, or without errors")
+)
+
+// in says whether all bits of p are set in l.
+func (p place) in(l *link) bool {
+	mod := l.modulus()
+	for i := range uint64(l.hashes) {
+		bit := (p.a + i*p.b) % mod
+		leaf := l.leaf(bit >> (leafShift + 3))
+		if leaf == 0 || *(*byte)(unsafe.Add(memory.Pointer(leaf), bit>>3&(leafBytes-1)))&(1<<(bit&7)) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// modulus is how many bits items may have in l.
+func (l *link) modulus() uint64 { return modulus(l.bits, l.power) }
+
+func modulus(bits uint64, power uint8) uint64 {
+	if power != 0 {
+		return 1 << power
+	}
+	return bits
+}
+
+// has says whether an item at p is in the chain, the newest link first: it has the most.
+func (r *root) has(p place) bool {
+	for i := int(r.links) - 1; i >= 0; i-- {
+		if p.in(r.link(i)) {
+			return true
+		}
+	}
+	return false
+}
+
+// IsFilter says that v is one of these.
+func IsFilter(v value.Value) bool {
+	return v.Type() == value.Module && value.HeaderAt(v.Root()).Kind() == value.KindBloom
+}
+
+// Add adds item and says whether it is new, as far as can be known.
+//
+// Errors: ErrFull, ErrNoRoom; nothing has changed then.
+// Cost: nothing is written for an item that is there. Under a view up to as many leaves are copied as an item has bits.
+func Add(e *value.Edit, item []byte) (added bool, err error) {
+	r := rootAt(e.Value().Root())
+	p := placeOf(item, r.options)
+	if r.has(p) {
+		return false, nil
+	}
+	if l := r.last(); l.items >= l.capacity {
+		if r.options&Fixed != 0 {
+			return false, ErrFull
+		}
+		if err := grow(e); err != nil {
+			return false, err
+		}
+	}
+	w := write(e)
+	l := w.root.last()
+	mod := l.modulus()
+	for i := range uint64(l.hashes) {
+		bit := (p.a + i*p.b) % mod
+		w.leaf(l, bit>>(leafShift+3))[bit>>3&(leafBytes-1)] |= 1 << (bit & 7)
+	}
+	l.items++
+	w.root.items++
+	return true, nil
+}
+
+// grow links another filter to the chain.
+func grow(e *value.Edit) error {
+	r := rootAt(e.Value().Root())
+	full := r.last()
+	next, err := plan(full.capacity*uint64(r.growth), full.error*tightening, r.options)
+	if err != nil || r.links == MaxLinks {
+		return ErrNoRoom
+	}
+	w := write(e)
+	if ref, n := e.Value().Root(), int(w.root.links); n == roomFor(ref) {
+		longer := newRoot(e.Store(), n+n/2+1)
+		to := rootAt(longer)
+		header := to.Header
+		copy(memory.Bytes(longer, rootBytes+n*linkBytes), memory.Bytes(ref, rootBytes+n*linkBytes))
+		to.Header = header
+		e.Reroot(longer)
+		w.root = to
+	}
+	*w.root.link(int(w.root.links)) = next
+	w.root.links++
+	return nil
+}

@@ -1,0 +1,369 @@
+package bloom_test
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"spindle/engine/data/keyspace"
+	"spindle/engine/data/memory"
+	"spindle/engine/data/value"
+	"spindle/engine/data/value/bloom"
+	"spindle/internal/invariant"
+)
+
+func newSpace(t testing.TB) *keyspace.Keyspace {
+	h, err := memory.New(memory.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keyspace.New(h, keyspace.Options{Databases: 2})
+}
+
+func create(t testing.TB, k *keyspace.Keyspace, key string, p bloom.Params) *value.Edit {
+	root, err := bloom.New(k.Store(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k.DB(0).CreateRoot([]byte(key), value.Module, value.Raw, root)
+}
+
+// A model is the simplest thing that is right: what was added, and a copy of all bytes, which only ever change by what an item sets.
+type model struct {
+	items map[uint64]bool
+	bits  []byte // as read back after the last step
+}
+
+// bytesOf is all there is of a filter.
+func bytesOf(v value.Value) []byte {
+	r := bloom.Read(v)
+	b := r.AppendHeader(nil)
+	for i := range r.Links() {
+		r.Bits(i, func(p []byte) bool { b = append(b, p...); return true })
+	}
+	return b
+}
+
+// TestModel does random steps on filters, while views are taken, and read and closed later: what was added is there, a view shows what was there when
+// it was taken, and in the end no memory is left.
+func TestModel(t *testing.T) {
+	for seed := range uint64(5) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { runModel(t, rand.New(rand.NewPCG(seed, 1))) })
+	}
+}
+
+// small filters are compared byte for byte.
+const small = 1 << 19
+
+type frozen struct {
+	view *keyspace.View
+	want map[string][]byte
+}
+
+func runModel(t *testing.T, rng *rand.Rand) {
+	k := newSpace(t)
+	db := k.DB(0)
+	drain(k)
+	before := k.Heap().Used()
+	models := map[string]*model{}
+	params := []bloom.Params{
+		{Error: 0.01, Capacity: 10, Growth: 2}, {Error: 0.001, Capacity: 20_000, Growth: 1}, {Error: 0.3, Capacity: 5, Growth: 1},
+		{Error: 0.01, Capacity: 4_000_000, Growth: 2}, {Error: 0.01, Capacity: 300, Fixed: true}, {Error: 0.01, Capacity: 1 << 30, Growth: 2},
+	}
+	var views []frozen
+	key := func() string { return fmt.Sprint("key", rng.IntN(6)) }
+	steps := 3000
+	if invariant.Enabled { // each step is many times as slow
+		steps = 800
+	}
+	for step := range steps {
+		name := key()
+		m := models[name]
+		switch op := rng.IntN(100); {
+		case m == nil:
+			create(t, k, name, params[rng.IntN(len(params))])
+			models[name] = &model{items: map[uint64]bool{}}
+		case op < 85:
+			e := db.Edit([]byte(name))
+			n := rng.Uint64N(2000)
+			item := fmt.Appendf(nil, "item %d", n)
+			had := bloom.Read(e.Value()).Has(item)
+			if m.items[n] && !had {
+				t.Fatalf("step %d: %s has lost %s", step, name, item)
+			}
+			items := bloom.Read(e.Value()).Items()
+			added, err := bloom.Add(e, item)
+			switch {
+			case err == bloom.ErrFull:
+			case err != nil:
+				t.Fatal(err)
+			case added == had:
+				t.Fatalf("step %d: there before: %t, added: %t", step, had, added)
+			default:
+				m.items[n] = true
+				if added {
+					items++
+				}
+			}
+			if got := bloom.Read(e.Value()).Items(); got != items {
+				t.Fatalf("step %d: %d items, want %d", step, got, items)
+			}
+		case op < 88:
+			db.Delete([]byte(name))
+			delete(models, name)
+		case op < 91:
+			to := key()
+			if to != name && db.Rename([]byte(name), []byte(to)) {
+				models[to] = m
+				delete(models, name)
+			}
+		case op < 94:
+			to := key()
+			if to != name && bloom.Read(db.Peek([]byte(name))).Link(0).Bytes < small {
+				db.CopyTo([]byte(name), db, []byte(to))
+				dup := &model{items: map[uint64]bool{}}
+				for n := range m.items {
+					dup.items[n] = true
+				}
+				models[to] = dup
+			}
+		case op < 97 && len(views) < 3:
+			f := frozen{view: k.Freeze(), want: map[string][]byte{}}
+			for name := range models {
+				if v := db.Peek([]byte(name)); bloom.Read(v).Link(0).Bytes < small {
+					f.want[name] = bytesOf(v)
+				}
+			}
+			views = append(views, f)
+		case len(views) > 0:
+			i := rng.IntN(len(views))
+			verify(t, views[i])
+			views = append(views[:i], views[i+1:]...)
+		}
+		if models[name] != nil && step%16 == 0 {
+			if err := bloom.Check(db.Peek([]byte(name))); err != nil {
+				t.Fatalf("step %d: %v", step, err)
+			}
+		}
+		if step%50 == 0 {
+			drain(k)
+		}
+	}
+	for _, f := range views {
+		verify(t, f)
+	}
+	for name, m := range models {
+		v := db.Peek([]byte(name))
+		for n := range m.items {
+			if !bloom.Read(v).Has(fmt.Appendf(nil, "item %d", n)) {
+				t.Fatalf("%s has lost item %d", name, n)
+			}
+		}
+		db.Delete([]byte(name))
+	}
+	drain(k)
+	if got := k.Heap().Used(); got != before {
+		t.Errorf("%d bytes used at the end, %d before", got, before)
+	}
+	if err := k.Heap().Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// verify compares a view with what was there when it was taken, and closes it.
+func verify(t *testing.T, f frozen) {
+	t.Helper()
+	seen := 0
+	f.view.Walk(0, 0, 1, func(v value.Value) bool {
+		if want, ok := f.want[string(v.Key())]; ok {
+			seen++
+			if !bytes.Equal(bytesOf(v), want) {
+				t.Fatalf("%s has changed under a view", v.Key())
+			}
+		}
+		return true
+	})
+	if seen != len(f.want) {
+		t.Fatalf("%d filters in the view, %d when it was taken", seen, len(f.want))
+	}
+	f.view.Close()
+}
+
+// drain does what reclaimers do.
+func drain(k *keyspace.Keyspace) {
+	for more := true; more; {
+		more = k.Heap().Drain(1 << 20)
+		if job, _ := k.Heap().TakeJob(); job != nil {
+			for !job(7) {
+			}
+			more = true
+		}
+	}
+}
+
+// TestReadersBesideWrites: a saver reads a view while items are added to the same filters, of one page and of many.
+func TestReadersBesideWrites(t *testing.T) {
+	k := newSpace(t)
+	for name, capacity := range map[string]uint64{"one": 100, "grows": 10, "many": 300_000} {
+		e := create(t, k, name, bloom.Params{Error: 0.01, Capacity: capacity, Growth: 2})
+		for i := range 50 {
+			if _, err := bloom.Add(e, fmt.Appendf(nil, "item %d", i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for range 5 {
+		view := k.Freeze()
+		view.Keep() // it is walked more than once
+		want := map[string][]byte{}
+		view.Walk(0, 0, 1, func(v value.Value) bool {
+			want[string(v.Key())] = bytesOf(v)
+			return true
+		})
+		done := make(chan string)
+		go func() {
+			changed := ""
+			for range 20 {
+				view.Walk(0, 0, 1, func(v value.Value) bool {
+					if !bytes.Equal(bytesOf(v), want[string(v.Key())]) {
+						changed = string(v.Key())
+					}
+					return true
+				})
+			}
+			done <- changed
+		}()
+		for i := range 3000 {
+			for name := range want {
+				if _, err := bloom.Add(k.DB(0).Edit([]byte(name)), fmt.Appendf(nil, "item %d", rand.Uint64N(1e6)+uint64(i))); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if changed := <-done; changed != "" {
+			t.Errorf("%s has changed under a view", changed)
+		}
+		view.Close()
+		drain(k)
+	}
+}
+
+// TestFalsePositives: a filter that holds what it was made for errs as often as the theory says of so many bits. The bounds are six standard
+// deviations of a binomial wide: one run in a billion would fail by chance, and the items are always the same.
+func TestFalsePositives(t *testing.T) {
+	const asked = 200_000
+	for _, rate := range []float64{0.2, 0.05, 0.01, 0.001} {
+		for _, fixed := range []bool{true, false} {
+			for _, capacity := range []uint64{1000, 30_000} {
+				k := newSpace(t)
+				e := create(t, k, "k", bloom.Params{Error: rate, Capacity: capacity, Growth: 2, Fixed: fixed})
+				tried := 0
+				for bloom.Read(e.Value()).Items() < capacity {
+					if _, err := bloom.Add(e, fmt.Appendf(nil, "in %d", tried)); err != nil {
+						t.Fatal(err)
+					}
+					tried++
+				}
+				r, wrong := bloom.Read(e.Value()), 0
+				for i := range asked {
+					if r.Has(fmt.Appendf(nil, "out %d", i)) {
+						wrong++
+					}
+				}
+				// So many items' bits are set: those that seemed to be there add none. k bits of m each hit what is set so often:
+				l := r.Link(0)
+				expected := math.Pow(1-math.Exp(-float64(l.Hashes)*float64(tried)/float64(l.Bits)), float64(l.Hashes))
+				// 5 %: the k bits of an item are not quite independent of each other.
+				bound := 0.05*asked*expected + 6*math.Sqrt(asked*expected*(1-expected))
+				if diff := float64(wrong) - asked*expected; math.Abs(diff) > bound {
+					t.Errorf("rate %g, fixed %t, %d items: %d of %d wrong, want %.0f ± %.0f", rate, fixed, capacity, wrong, asked, asked*expected, bound)
+				}
+				// What was asked for holds but for fixed filters of high rates: more than their capacity of items was tried.
+				if !fixed && expected > rate || expected > 1.3*rate {
+					t.Errorf("rate %g, fixed %t: made for %g", rate, fixed, expected)
+				}
+			}
+		}
+	}
+}
+
+// TestChainRate: a chain that has grown over and over errs at most as often as it was asked to.
+func TestChainRate(t *testing.T) {
+	const asked = 200_000
+	for _, rate := range []float64{0.1, 0.01} {
+		k := newSpace(t)
+		e := create(t, k, "k", bloom.Params{Error: rate, Capacity: 100, Growth: 2})
+		for i := range 50_000 {
+			if _, err := bloom.Add(e, fmt.Appendf(nil, "in %d", i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r, wrong := bloom.Read(e.Value()), 0
+		for i := range asked {
+			if r.Has(fmt.Appendf(nil, "out %d", i)) {
+				wrong++
+			}
+		}
+		if most := asked*rate + 6*math.Sqrt(asked*rate); float64(wrong) > most || r.Links() < 8 {
+			t.Errorf("rate %g: %d of %d wrong, want at most %.0f; %d links", rate, wrong, asked, most, r.Links())
+		}
+	}
+}
+
+// TestCopyOnWrite: an item added under a view copies pages, not the filter; and what was never written costs nothing.
+func TestCopyOnWrite(t *testing.T) {
+	k := newSpace(t)
+	e := create(t, k, "k", bloom.Params{Error: 0.01, Capacity: 1 << 28, Growth: 2}) // 370 MB of bits
+	for i := range 3000 {
+		if _, err := bloom.Add(e, fmt.Appendf(nil, "%d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	drain(k)
+	used := k.Heap().Used()
+	if used > 3000*8*(4096+64)+1<<20 {
+		t.Errorf("%d bytes for 3000 items", used)
+	}
+	v := k.Freeze()
+	if _, err := bloom.Add(e, []byte("new")); err != nil {
+		t.Fatal(err)
+	}
+	if more := k.Heap().Used() + k.Heap().Retained() - used; more > 8*(4096+2*4352)+64<<10 {
+		t.Errorf("%d bytes more for one item under a view", more)
+	}
+	v.Close()
+}
+
+// TestPowerOfTwo: a rate whose logarithm is a whole number of ln 2 lies on the edge between two numbers of hashes. With the constants that
+// RedisBloom has, and a logarithm rounded to the nearest double, it is the larger one (computed with glibc).
+func TestPowerOfTwo(t *testing.T) {
+	for power, want := range map[int]uint32{1: 2, 2: 3, 3: 4, 4: 5, 5: 6, 6: 7, 7: 8, 8: 9} {
+		k := newSpace(t)
+		e := create(t, k, "k", bloom.Params{Error: math.Ldexp(1, -power), Capacity: 100, Fixed: true})
+		if got := bloom.Read(e.Value()).Link(0).Hashes; got != want {
+			t.Errorf("rate 2^-%d: %d hashes, noted %d", power, got, want)
+		}
+	}
+}
+
+func BenchmarkAdd(b *testing.B) {
+	for _, snapshot := range []bool{false, true} {
+		b.Run(fmt.Sprintf("snapshot=%t", snapshot), func(b *testing.B) {
+			k := newSpace(b)
+			e := create(b, k, "k", bloom.Params{Error: 0.01, Capacity: 10_000_000, Growth: 2})
+			if snapshot {
+				defer k.Freeze().Close()
+			}
+			var item []byte
+			b.ReportAllocs()
+			for i := range b.N {
+				item = fmt.Appendf(item[:0], "item %d", i)
+				if _, err := bloom.Add(e, item); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

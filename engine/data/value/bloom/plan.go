@@ -1,0 +1,104 @@
+package bloom
+
+import (
+	"errors"
+	"math"
+
+	"spindle/engine/data/memory"
+	"spindle/engine/data/value"
+)
+
+// Params say what chain New makes.
+type Params struct {
+	Error    float64 // the rate of false positives of the whole chain; above 0 and below 1
+	Capacity uint64  // of the first link
+	Growth   uint32
+	Fixed    bool
+}
+
+// What can stand in the way of a new link.
+var (
+	ErrTooBig  = errors.New("a filter of so many items and so few errors is too large")
+	ErrInvalid = errors.New("a filter of no items, or without errors")
+)
+
+// tightening is how much smaller each link's error rate is than the one before's, so that their sum stays below the chain's.
+const tightening = 0.5
+
+// The constants are typed, and as long as those that the filters elsewhere were sized with: where a number of hashes lies on the edge, a
+// longer ln 2 would come out one off.
+const (
+	ln2        float64 = 0.693147180559945
+	ln2Squared float64 = 0.480453013918201
+)
+
+// plan sizes a link. Source: B. H. Bloom, Space/Time Trade-offs in Hash Coding with Allowable Errors, for the figures; bits come in words of 64.
+//
+// Errors: ErrTooBig, ErrInvalid.
+func plan(capacity uint64, rate float64, o Options) (l link, err error) {
+	if capacity == 0 || !(rate > 0 && rate < 1) {
+		return l, ErrInvalid
+	}
+	l.capacity, l.error = capacity, rate
+	l.perItem = math.Abs(math.Log(rate) / ln2Squared)
+	l.hashes = uint32(math.Ceil(ln2 * l.perItem))
+	if o&Exact != 0 {
+		bits := float64(capacity) * l.perItem
+		if bits > MaxBytes*8 {
+			return l, ErrTooBig
+		}
+		l.bits = max(1, uint64(bits))
+	} else if err = l.roundUp(o); err != nil {
+		return l, err
+	}
+	l.bytes = (l.bits + 63) / 64 * 8
+	l.bits = l.bytes * 8
+	if l.bytes > MaxBytes {
+		return l, ErrTooBig
+	}
+	l.levels = levelsFor(l.bytes)
+	return l, nil
+}
+
+// roundUp sizes the links that RedisBloom 1.0 made: the bits are a power of two, and what that gives away goes to the capacity.
+func (l *link) roundUp(o Options) error {
+	if o&CapacityIsLog != 0 {
+		if l.capacity > 63 {
+			return ErrInvalid
+		}
+		l.power = uint8(l.capacity)
+		l.bits = 1 << l.power
+		l.capacity = uint64(float64(l.bits) / l.perItem)
+		return nil
+	}
+	need := float64(l.capacity) * l.perItem
+	log := math.Logb(need)
+	if log > 62 {
+		return ErrTooBig
+	}
+	l.power = uint8(max(0, log+1))
+	l.bits = 1 << l.power
+	l.capacity += uint64(float64(uint64(float64(l.bits)-need)) / l.perItem)
+	return nil
+}
+
+// New is the root of a chain with one empty link.
+//
+// Errors: ErrTooBig, ErrInvalid.
+func New(s *value.Store, p Params) (memory.Ref, error) {
+	options, rate := Exact|Wide, p.Error
+	if p.Fixed {
+		options |= Fixed
+	} else {
+		rate *= tightening
+	}
+	l, err := plan(p.Capacity, rate, options)
+	if err != nil {
+		return 0, err
+	}
+	ref := newRoot(s, 1)
+	r := rootAt(ref)
+	r.growth, r.options, r.links = p.Growth, options, 1
+	*r.link(0) = l
+	return ref, nil
+}

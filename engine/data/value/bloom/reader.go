@@ -1,0 +1,68 @@
+package bloom
+
+import (
+	"spindle/engine/data/value"
+	"spindle/internal/invariant"
+)
+
+// A Reader reads a chain, live or frozen. Lifetime: that of the Value it was made of.
+type Reader struct{ root *root }
+
+// Read is a reader of v, for which IsFilter holds.
+func Read(v value.Value) Reader {
+	invariant.That(IsFilter(v), "not a Bloom filter")
+	return Reader{rootAt(v.Root())}
+}
+
+// Has says whether item is in the chain, or seems to be.
+func (r Reader) Has(item []byte) bool { return r.root.has(placeOf(item, r.root.options)) }
+
+// Items is how many items have been added.
+func (r Reader) Items() uint64 { return r.root.items }
+
+// Growth is how many times as many items the next link takes.
+func (r Reader) Growth() uint32 { return r.root.growth }
+
+// Options say how the chain was made.
+func (r Reader) Options() Options { return r.root.options }
+
+// Links is the number of filters.
+func (r Reader) Links() int { return int(r.root.links) }
+
+// Link is what there is to know of filter i.
+func (r Reader) Link(i int) Link { return r.root.link(i).describe() }
+
+// Chunk yields n bytes from byte off of the chain's bits, in pieces as they lie. They must lie within one link.
+func (r Reader) Chunk(off int64, n int, yield func([]byte) bool) {
+	i, at := r.root.find(off)
+	if i >= 0 {
+		r.root.link(i).pieces(at, uint64(n), yield)
+	}
+}
+
+// Ahead is how many bytes of the chain are left from off on in the link that off lies in; 0 behind the end.
+func (r Reader) Ahead(off int64) uint64 {
+	i, at := r.root.find(off)
+	if i < 0 {
+		return 0
+	}
+	return r.root.link(i).bytes - at
+}
+
+// Bits yields all bytes of filter i, in pieces as they lie.
+func (r Reader) Bits(i int, yield func([]byte) bool) {
+	l := r.root.link(i)
+	l.pieces(0, l.bytes, yield)
+}
+
+func (l *link) pieces(at, n uint64, yield func([]byte) bool) {
+	for n > 0 {
+		p := l.read(at >> leafShift)[at&(leafBytes-1):]
+		p = p[:min(uint64(len(p)), n)]
+		if !yield(p) {
+			return
+		}
+		at += uint64(len(p))
+		n -= uint64(len(p))
+	}
+}

@@ -1,0 +1,226 @@
+package bloom
+
+import (
+	"spindle/engine/command"
+	"spindle/engine/data/memory"
+	"spindle/engine/data/value"
+	"spindle/engine/data/value/bloom"
+	"spindle/internal/number"
+)
+
+// defaults are what a filter is made for that BF.ADD makes.
+var defaults = bloom.Params{Error: 0.01, Capacity: 100, Growth: 2}
+
+// reserve is BF.RESERVE key error_rate capacity [EXPANSION expansion] [NONSCALING]. Replies: OK. Words it does not know are passed over, as the
+// module does. Errors: ErrWrongType, errExists, and one for each argument.
+func reserve(c *command.Context) error {
+	if len(c.Args) > 7 {
+		return command.ErrArity(c.Spec)
+	}
+	p := bloom.Params{Growth: defaults.Growth}
+	var ok bool
+	if p.Error, ok = number.ParseDouble(c.Args[2]); !ok {
+		return errRate
+	}
+	if p.Error >= 1 || p.Error <= 0 {
+		return errRateRange
+	}
+	capacity, ok := number.ParseInt(c.Args[3])
+	if !ok {
+		return errCapacity
+	}
+	if capacity <= 0 {
+		return errCapacityRange
+	}
+	p.Capacity = uint64(capacity)
+	options := c.Args[4:]
+	p.Fixed = find(options, "NONSCALING") >= 0
+	if i := find(options, "EXPANSION"); i >= 0 {
+		if i+1 == len(options) {
+			return errNoGrowth
+		}
+		if p.Fixed {
+			return errFixedGrowth
+		}
+		growth, ok := number.ParseInt(options[i+1])
+		if !ok {
+			return errGrowth
+		}
+		if growth < 1 {
+			return errGrowthRange
+		}
+		p.Growth = uint32(growth)
+	}
+	e, err := edit(c, c.Args[1])
+	if err != nil {
+		return err
+	}
+	if e != nil {
+		return errExists
+	}
+	if _, err := create(c, c.Args[1], p); err != nil {
+		return err
+	}
+	propagated(c, c.Args[1])
+	c.Reply.OK()
+	return nil
+}
+
+// find is where word stands among args, -1 if nowhere.
+func find(args [][]byte, word string) int {
+	for i, a := range args {
+		if command.Is(a, word) {
+			return i
+		}
+	}
+	return -1
+}
+
+// create makes key, which is not there, a filter.
+//
+// Errors: errTooBig, errCannotCreate.
+func create(c *command.Context, key []byte, p bloom.Params) (*value.Edit, error) {
+	root, err := bloom.New(c.Space.Store(), p)
+	switch err {
+	case nil:
+		return install(c, key, root), nil
+	case bloom.ErrTooBig:
+		return nil, errTooBig
+	}
+	return nil, errCannotCreate
+}
+
+func install(c *command.Context, key []byte, root memory.Ref) *value.Edit {
+	e := c.DB.CreateRoot(key, value.Module, value.Raw, root)
+	c.Notify(command.EventNew, "new", key)
+	return e
+}
+
+// add is BF.ADD key item. A key that does not exist becomes a filter for 100 items with one error in 100. Replies: whether the item is new.
+// Errors: ErrWrongType, errFull, errCannotAdd. Propagates as written, also when the item was there.
+func add(c *command.Context) error {
+	e, err := editOrCreate(c, &defaults, true)
+	if err != nil {
+		return err
+	}
+	added, err := bloom.Add(e, c.Args[2])
+	if err != nil {
+		return addError(err)
+	}
+	propagated(c, c.Args[1])
+	c.Reply.Bool(added)
+	return nil
+}
+
+func editOrCreate(c *command.Context, p *bloom.Params, mayCreate bool) (*value.Edit, error) {
+	e, err := edit(c, c.Args[1])
+	if e != nil || err != nil {
+		return e, err
+	}
+	if !mayCreate {
+		return nil, errNotFound
+	}
+	return create(c, c.Args[1], *p)
+}
+
+// addEach is BF.MADD key item [item …]. Replies: an array of what BF.ADD says of each.
+func addEach(c *command.Context) error { return addAll(c, &defaults, true, c.Args[2:]) }
+
+// addAll adds items. Replies: an array of what BF.ADD says of each, errors included; it ends with the one that says that the filter is full.
+func addAll(c *command.Context, p *bloom.Params, mayCreate bool, items [][]byte) error {
+	e, err := editOrCreate(c, p, mayCreate)
+	if err != nil {
+		return err
+	}
+	mark, n := c.Reply.Mark(), 0
+	fixed := bloom.Read(e.Value()).Options()&bloom.Fixed != 0
+	if !fixed { // it cannot become full
+		c.Reply.Array(len(items))
+	}
+	for _, item := range items {
+		added, err := bloom.Add(e, item)
+		n++
+		if err == nil {
+			c.Reply.Bool(added)
+			continue
+		}
+		c.Reply.Error(addError(err))
+		if err == bloom.ErrFull {
+			break
+		}
+	}
+	if fixed {
+		c.Reply.ArrayAt(mark, n)
+	}
+	propagated(c, c.Args[1])
+	return nil
+}
+
+func addError(err error) error {
+	if err == bloom.ErrFull {
+		return errFull
+	}
+	return errCannotAdd
+}
+
+// insert is BF.INSERT key [CAPACITY n] [ERROR rate] [EXPANSION n] [NOCREATE] [NONSCALING] ITEMS item [item …]: BF.MADD that says what filter
+// to make. Errors: ErrWrongType, errNotFound under NOCREATE, and one for each argument.
+//
+// An option is told by a letter or two, as the module tells it, so that ITEM and CAP are understood too.
+func insert(c *command.Context) error {
+	p, mayCreate := defaults, true
+	capacity, growth := int64(p.Capacity), int64(p.Growth)
+	items := [][]byte(nil)
+	for i := 2; i < len(c.Args) && items == nil; i++ {
+		word := c.Args[i]
+		option := letter(word, 0)
+		if (option == 'e' || option == 'c') && i+1 == len(c.Args) {
+			return command.ErrArity(c.Spec)
+		}
+		ok := true
+		switch {
+		case option == 'i':
+			items = c.Args[i+1:]
+		case option == 'e' && letter(word, 1) == 'r':
+			i++
+			if p.Error, ok = number.ParseDouble(c.Args[i]); !ok {
+				return errInsertRate
+			}
+		case option == 'e':
+			i++
+			if growth, ok = number.ParseInt(c.Args[i]); !ok {
+				return errInsertGrowth
+			}
+		case option == 'c':
+			i++
+			if capacity, ok = number.ParseInt(c.Args[i]); !ok {
+				return errInsertCap
+			}
+		case option == 'n' && letter(word, 2) == 'c':
+			mayCreate = false
+		case option == 'n':
+			p.Fixed = true
+		default:
+			return errInsertOption
+		}
+	}
+	if len(items) == 0 {
+		return command.ErrArity(c.Spec)
+	}
+	if p.Error <= 0 || p.Error >= 1 || capacity < 1 || growth < 1 {
+		return errInsertValue
+	}
+	p.Capacity, p.Growth = uint64(capacity), uint32(growth)
+	return addAll(c, &p, mayCreate, items)
+}
+
+// letter is the i-th letter of word in lower case, 0 behind its end.
+func letter(word []byte, i int) byte {
+	if i >= len(word) {
+		return 0
+	}
+	if b := word[i]; b < 'A' || b > 'Z' {
+		return b
+	}
+	return word[i] + 'a' - 'A'
+}

@@ -1,0 +1,143 @@
+package bloom
+
+import (
+	"strconv"
+
+	"spindle/engine/command"
+	"spindle/engine/data/value/bloom"
+	"spindle/internal/number"
+	"spindle/protocol"
+)
+
+// exists is BF.EXISTS key item. Replies: whether the filter has the item, or seems to. A key that does not exist, or holds something else, has
+// none: the module makes no difference.
+func exists(c *command.Context) error {
+	r, err := lookup(c, c.Args[1])
+	c.Reply.Bool(err == nil && r.Has(c.Args[2]))
+	return nil
+}
+
+// existEach is BF.MEXISTS key item [item …]. Replies: an array of what BF.EXISTS says of each.
+func existEach(c *command.Context) error {
+	r, err := lookup(c, c.Args[1])
+	items := c.Args[2:]
+	c.Reply.Array(len(items))
+	for _, item := range items {
+		c.Reply.Bool(err == nil && r.Has(item))
+	}
+	return nil
+}
+
+// card is BF.CARD key. Replies: how many items were added that seemed new; 0 for no key. Errors: ErrWrongType.
+func card(c *command.Context) error {
+	r, err := lookup(c, c.Args[1])
+	if err == errNotFound {
+		c.Reply.Int(0)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	c.Reply.Uint(r.Items())
+	return nil
+}
+
+// A figure is what BF.INFO tells of a filter.
+type figure struct {
+	field string // as it is asked for
+	name  string // as it is told
+	of    func(reply *protocol.Reply, r bloom.Reader)
+}
+
+var figures = [...]figure{
+	{"CAPACITY", "Capacity", func(reply *protocol.Reply, r bloom.Reader) {
+		reply.Uint(sum(r, func(l bloom.Link) uint64 { return l.Capacity }))
+	}},
+	{"SIZE", "Size", func(reply *protocol.Reply, r bloom.Reader) { reply.Uint(size(r)) }},
+	{"FILTERS", "Number of filters", func(reply *protocol.Reply, r bloom.Reader) { reply.Int(int64(r.Links())) }},
+	{"ITEMS", "Number of items inserted", func(reply *protocol.Reply, r bloom.Reader) { reply.Uint(r.Items()) }},
+	{"EXPANSION", "Expansion rate", func(reply *protocol.Reply, r bloom.Reader) {
+		if r.Options()&bloom.Fixed != 0 {
+			reply.Null()
+		} else {
+			reply.Int(int64(r.Growth()))
+		}
+	}},
+}
+
+func sum(r bloom.Reader, of func(bloom.Link) uint64) (n uint64) {
+	for i := range r.Links() {
+		n += of(r.Link(i))
+	}
+	return n
+}
+
+// size is what the filter takes in the module: its structures' sizes there and all bits. What it takes here is MEMORY USAGE's to say.
+func size(r bloom.Reader) uint64 {
+	const chainBytes, linkBytes = 32, 64
+	return chainBytes + sum(r, func(l bloom.Link) uint64 { return linkBytes + l.Bytes })
+}
+
+// info is BF.INFO key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION]. Replies: a map of the five figures, or of the one; in RESP2 the one alone in
+// an array. Errors: ErrWrongType, errNotFound, errFieldName.
+func info(c *command.Context) error {
+	if len(c.Args) > 3 {
+		return command.ErrArity(c.Spec)
+	}
+	r, err := lookup(c, c.Args[1])
+	if err != nil {
+		return err
+	}
+	if len(c.Args) == 2 {
+		c.Reply.Map(len(figures))
+		for _, f := range figures {
+			c.Reply.Simple(f.name)
+			f.of(c.Reply, r)
+		}
+		return nil
+	}
+	for _, f := range figures {
+		if !command.Is(c.Args[2], f.field) {
+			continue
+		}
+		if c.Reply.RESP3 {
+			c.Reply.Map(1)
+			c.Reply.Simple(f.name)
+		} else {
+			c.Reply.Array(1)
+		}
+		f.of(c.Reply, r)
+		return nil
+	}
+	return errFieldName
+}
+
+// debug is BF.DEBUG key. Replies: a line on the chain and one on each link. Errors: ErrWrongType, errNotFound.
+func debug(c *command.Context) error {
+	r, err := lookup(c, c.Args[1])
+	if err != nil {
+		return err
+	}
+	hashWidth := uint64(32)
+	if r.Options()&bloom.Wide != 0 {
+		hashWidth = 64
+	}
+	c.Reply.Array(1 + r.Links())
+	var room [192]byte
+	c.Reply.Bulk(number.AppendUint(append(room[:0], "size:"...), r.Items()))
+	for i := range r.Links() {
+		l := r.Link(i)
+		line := room[:0]
+		for _, f := range [...]struct {
+			name string
+			n    uint64
+		}{
+			{"bytes:", l.Bytes}, {" bits:", l.Bits}, {" hashes:", uint64(l.Hashes)}, {" hashwidth:", hashWidth},
+			{" capacity:", l.Capacity}, {" size:", l.Items},
+		} {
+			line = number.AppendUint(append(line, f.name...), f.n)
+		}
+		c.Reply.Bulk(strconv.AppendFloat(append(line, " ratio:"...), l.Error, 'g', 6, 64))
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package geo
+
+import (
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+
+	"spindle/engine/command/commandtest"
+	"spindle/engine/data/keyspace"
+	"spindle/engine/data/memory"
+)
+
+func newCore(t testing.TB) *commandtest.Core {
+	heap, err := memory.New(memory.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	core, err := commandtest.New(keyspace.New(heap, keyspace.Options{Databases: 16}), 1_700_000_000_000, Family())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return core
+}
+
+// TestNoAllocations: in steady state neither a command on single points nor a search leaves anything to the garbage collector.
+func TestNoAllocations(t *testing.T) {
+	core := newCore(t)
+	cl := core.Client(2)
+	core.Do(cl, "GEOADD", "small", "13.361389", "38.115556", "Palermo", "15.087269", "37.502669", "Catania", "13.583333", "37.316667", "42")
+	for i := range 1000 {
+		core.Do(cl, "GEOADD", "large", strconv.FormatFloat(13+float64(i)/1000, 'f', 4, 64), "38", "m"+strconv.Itoa(i))
+	}
+	core.Mute = true
+	for _, words := range []string{
+		"GEOADD small 13.361389 38.115556 Palermo", "GEOADD small CH 15 37 Palermo 15.087269 37.502669 Catania", "GEOADD large 13.5 38 m7",
+		"GEODIST small Palermo Catania", "GEODIST large m1 m999 km", "GEOPOS small Palermo nosuch 42", "GEOHASH small Palermo nosuch",
+		"GEOSEARCH small FROMLONLAT 15 37 BYRADIUS 200 km WITHDIST WITHCOORD WITHHASH", "GEOSEARCH small FROMMEMBER 42 BYBOX 900 900 km ASC",
+		"GEOSEARCH large FROMLONLAT 13.5 38 BYRADIUS 5 km", "GEOSEARCH large FROMLONLAT 13.5 38 BYRADIUS 5 km COUNT 10", "GEOSEARCH large FROMMEMBER m8 BYBOX 90 90 km DESC",
+	} {
+		var args [][]byte
+		for _, w := range strings.Fields(words) {
+			args = append(args, []byte(w))
+		}
+		if n := testing.AllocsPerRun(200, func() {
+			cl.Out.Reset()
+			core.Serve(cl, args)
+		}); n != 0 {
+			t.Errorf("%s allocates %v times", words, n)
+		}
+	}
+}
+
+// BenchmarkSearch is a circle around a member of a million at random all over the world, some 3 in it. Watch ns/op; allocs/op is 0.
+func BenchmarkSearch(b *testing.B) {
+	core := newCore(b)
+	cl := core.Client(2)
+	core.Mute = true
+	rng := rand.New(rand.NewPCG(9, 10))
+	for i := range 1_000_000 {
+		p := anywhere(rng)
+		core.Do(cl, "GEOADD", "k", strconv.FormatFloat(p.lon, 'f', 6, 64), strconv.FormatFloat(p.lat, 'f', 6, 64), "member:"+strconv.Itoa(i))
+	}
+	var args [][]byte
+	for w := range strings.FieldsSeq("GEOSEARCH k FROMLONLAT 13 38 BYRADIUS 25 km ASC") {
+		args = append(args, []byte(w))
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		cl.Out.Reset()
+		core.Serve(cl, args)
+	}
+}

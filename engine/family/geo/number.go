@@ -1,0 +1,140 @@
+package geo
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+
+	"spindle/engine/command"
+	"spindle/internal/number"
+	"spindle/protocol"
+)
+
+var (
+	errUnit      = &protocol.Error{Code: "ERR", Text: "unsupported unit provided. please use M, KM, FT, MI"}
+	errRadius    = &protocol.Error{Code: "ERR", Text: "need numeric radius"}
+	errNegative  = &protocol.Error{Code: "ERR", Text: "radius cannot be negative"}
+	errWidth     = &protocol.Error{Code: "ERR", Text: "need numeric width"}
+	errHeight    = &protocol.Error{Code: "ERR", Text: "need numeric height"}
+	errBoxSigned = &protocol.Error{Code: "ERR", Text: "height or width cannot be negative"}
+)
+
+// parsePoint reads longitude and latitude.
+//
+// Errors: ErrNotFloat, "invalid longitude,latitude pair …".
+func parsePoint(lon, lat []byte) (p point, err error) {
+	x, ok := number.ParseDouble(lon)
+	y, too := number.ParseDouble(lat)
+	if !ok || !too {
+		return p, protocol.ErrNotFloat
+	}
+	p = point{x, y}
+	if !p.onMap() {
+		return p, protocol.Errorf("ERR", "invalid longitude,latitude pair %s,%s", sixDecimals(x), sixDecimals(y))
+	}
+	return p, nil
+}
+
+// sixDecimals is C's %f.
+func sixDecimals(x float64) string {
+	switch {
+	case math.IsInf(x, 1):
+		return "inf"
+	case math.IsInf(x, -1):
+		return "-inf"
+	}
+	return strconv.FormatFloat(x, 'f', 6, 64)
+}
+
+// parseUnit is how many meters a unit has.
+//
+// Errors: errUnit.
+func parseUnit(text []byte) (meters float64, err error) {
+	switch {
+	case command.Is(text, "M"):
+		return 1, nil
+	case command.Is(text, "KM"):
+		return 1000, nil
+	case command.Is(text, "FT"):
+		return 0.3048, nil
+	case command.Is(text, "MI"):
+		return 1609.34, nil
+	}
+	return 0, errUnit
+}
+
+// circle reads radius and unit.
+//
+// Errors: errRadius, errNegative, errUnit.
+func (s *shape) circle(radius, unit []byte) (err error) {
+	r, ok := number.ParseDouble(radius)
+	switch {
+	case !ok:
+		return errRadius
+	case r < 0:
+		return errNegative
+	}
+	s.box, s.radius = false, r
+	s.unit, err = parseUnit(unit)
+	return err
+}
+
+// rectangle reads width, height and unit.
+//
+// Errors: errWidth, errHeight, errBoxSigned, errUnit.
+func (s *shape) rectangle(width, height, unit []byte) (err error) {
+	w, ok := number.ParseDouble(width)
+	if !ok {
+		return errWidth
+	}
+	h, ok := number.ParseDouble(height)
+	switch {
+	case !ok:
+		return errHeight
+	case h < 0 || w < 0:
+		return errBoxSigned
+	}
+	s.box, s.width, s.height = true, w, h
+	s.unit, err = parseUnit(unit)
+	return err
+}
+
+// appendDistance appends a length with four decimals, a tie rounded to the even digit.
+func appendDistance(dst []byte, x float64) []byte {
+	n := signed(math.RoundToEven(x * 10_000))
+	magnitude := uint64(n)
+	if n < 0 { // of what has no number only: NaN
+		dst, magnitude = append(dst, '-'), -magnitude
+	}
+	dst = append(number.AppendUint(dst, magnitude/10_000), '.')
+	for unit := uint64(1000); unit > 0; unit /= 10 {
+		dst = append(dst, '0'+byte(magnitude/unit%10))
+	}
+	return dst
+}
+
+// appendDegrees appends a coordinate with up to 17 decimals and no zeros at the end.
+func appendDegrees(dst []byte, x float64) []byte {
+	from := len(dst)
+	dst = strconv.AppendFloat(dst, x, 'f', 17, 64)
+	dst = bytes.TrimRight(dst, "0") // there is a point in front of them
+	dst = bytes.TrimSuffix(dst, []byte("."))
+	if string(dst[from:]) == "-0" {
+		dst = append(dst[:from], '0')
+	}
+	return dst
+}
+
+// answerPoint answers longitude and latitude.
+func answerPoint(r *protocol.Reply, p point) {
+	var room [64]byte
+	r.Array(2)
+	r.DoubleText(appendDegrees(room[:0], p.lon))
+	r.DoubleText(appendDegrees(room[:0], p.lat))
+}
+
+// answerDistance answers a length: a text in RESP3 too.
+func answerDistance(r *protocol.Reply, x float64) {
+	var room [32]byte
+	r.Bulk(appendDistance(room[:0], x))
+}

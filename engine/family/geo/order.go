@@ -1,0 +1,134 @@
+package geo
+
+import (
+	"math/bits"
+	"slices"
+)
+
+// selectFirst puts the first n of items where they are when all are in order; the rest is somewhere behind.
+//
+// It is the quicksort of Bentley and McIlroy ("Engineering a Sort Function", 1993) which leaves alone what lies behind n altogether. It is
+// not stable, and among members equally far away it decides which ones COUNT leaves: as in the reference, whose partial sort is the same.
+func selectFirst(items []found, n int, compare func(a, b float64) int) {
+	// As many unlucky partings as a quicksort of random data hardly ever has; then all that is left is put in order.
+	selectLucky(items, n, compare, 4*bits.Len(uint(len(items)))+8)
+}
+
+// fewItems are put in order by insertion, manyItems are parted by a median of nine.
+const (
+	fewItems  = 7
+	manyItems = 40
+)
+
+func selectLucky(items []found, n int, compare func(a, b float64) int, luck int) {
+	for ; n > 0 && len(items) > 1; luck-- {
+		switch {
+		case len(items) < fewItems:
+			insertionSort(items, compare)
+			return
+		case luck == 0:
+			slices.SortStableFunc(items, func(a, b found) int { return compare(a.meters, b.meters) })
+			return
+		}
+		less, more := part(items, compare)
+		selectLucky(items[:less], n, compare, luck-1)
+		items, n = items[more:], n-more
+	}
+}
+
+func insertionSort(items []found, compare func(a, b float64) int) {
+	for i := 1; i < len(items); i++ {
+		for j := i; j > 0 && compare(items[j-1].meters, items[j].meters) > 0; j-- {
+			items[j-1], items[j] = items[j], items[j-1]
+		}
+	}
+}
+
+// part moves items less than a pivot to [0, less) and those greater to [more, len); what is between equals it.
+//
+//	0         a            b         c         d          n
+//	+---------+------------+---------+---------+----------+
+//	| equal   | less       |    ?    | greater | equal    |    c and d are the last of what is before them
+//	+---------+------------+---------+---------+----------+
+func part(items []found, compare func(a, b float64) int) (less, more int) {
+	n := len(items)
+	if p := pivot(items, compare); p != 0 {
+		items[0], items[p] = items[p], items[0]
+	}
+	a, b, c, d := 1, 1, n-1, n-1
+	for {
+		for ; b <= c; b++ {
+			order := compare(items[b].meters, items[0].meters)
+			if order > 0 {
+				break
+			}
+			if order == 0 {
+				items[a], items[b] = items[b], items[a]
+				a++
+			}
+		}
+		for ; b <= c; c-- {
+			order := compare(items[c].meters, items[0].meters)
+			if order < 0 {
+				break
+			}
+			if order == 0 {
+				items[c], items[d] = items[d], items[c]
+				d--
+			}
+		}
+		if b > c {
+			break
+		}
+		items[b], items[c] = items[c], items[b]
+		b++
+		c--
+	}
+	exchange(items, 0, b, min(a, b-a))
+	exchange(items, b, n, min(d-c, n-1-d))
+	return b - a, n - (d - c)
+}
+
+// exchange swaps the k items from from on with the k items that end before to.
+func exchange(items []found, from, to, k int) {
+	for i := range k {
+		items[from+i], items[to-k+i] = items[to-k+i], items[from+i]
+	}
+}
+
+// pivot is the index of an item that may part the others well.
+func pivot(items []found, compare func(a, b float64) int) int {
+	n := len(items)
+	low, mid, high := 0, n/2, n-1
+	if n > manyItems {
+		d := n / 8
+		low = median(items, low, low+d, low+2*d, compare)
+		mid = median(items, mid-d, mid, mid+d, compare)
+		high = median(items, high-2*d, high-d, high, compare)
+	}
+	if n > fewItems {
+		mid = median(items, low, mid, high, compare)
+	}
+	return mid
+}
+
+// median is which of three items is neither the least nor the greatest.
+func median(items []found, i, j, k int, compare func(a, b float64) int) int {
+	a, b, c := items[i].meters, items[j].meters, items[k].meters
+	if compare(a, b) < 0 {
+		switch {
+		case compare(b, c) < 0:
+			return j
+		case compare(a, c) < 0:
+			return k
+		}
+		return i
+	}
+	switch {
+	case compare(b, c) > 0:
+		return j
+	case compare(a, c) < 0:
+		return i
+	}
+	return k
+}

@@ -1,0 +1,143 @@
+package geo
+
+import (
+	"slices"
+
+	"spindle/engine/command"
+	"spindle/engine/data/listpack"
+	"spindle/engine/data/value"
+	"spindle/engine/data/value/zset"
+	"spindle/protocol"
+)
+
+// answerUnsorted answers what is found as it is met: nothing is kept of it.
+func answerUnsorted(r *protocol.Reply, v value.Value, q *query) {
+	mark, n := r.Mark(), 0
+	q.each(v, func(member listpack.Element, score, meters float64) {
+		n++
+		q.head(r)
+		if member.IsInt {
+			r.BulkInt(member.Int)
+		} else {
+			r.Bulk(member.Bytes)
+		}
+		q.tail(r, score, meters)
+	})
+	r.ArrayAt(mark, n)
+}
+
+// answerSorted answers what is found by distance.
+func (g *commands) answerSorted(r *protocol.Reply, v value.Value, q *query) {
+	defer g.done()
+	items := q.sort(g.collect(v, q))
+	r.Array(len(items))
+	for i := range items {
+		q.head(r)
+		r.BulkString(items[i].text)
+		q.tail(r, items[i].score, items[i].meters)
+	}
+}
+
+// head announces one result, if it is more than a member.
+func (q *query) head(r *protocol.Reply) {
+	n := 1
+	for _, with := range [...]bool{q.withDist, q.withHash, q.withCoord} {
+		if with {
+			n++
+		}
+	}
+	if n > 1 {
+		r.Array(n)
+	}
+}
+
+// tail answers what else is asked for, behind the member.
+func (q *query) tail(r *protocol.Reply, score, meters float64) {
+	if q.withDist {
+		answerDistance(r, meters/q.unit)
+	}
+	if q.withHash {
+		r.Int(signed(score))
+	}
+	if q.withCoord {
+		answerPoint(r, pointOf(score))
+	}
+}
+
+// sort puts items in q's order, if it has one, and returns those that count leaves.
+func (q *query) sort(items []found) []found {
+	n := len(items)
+	if q.count > 0 {
+		n = int(min(int64(n), q.count))
+	}
+	compare := byDistance
+	if q.order == farthest {
+		compare = func(a, b float64) int { return -byDistance(a, b) }
+	}
+	switch {
+	case q.order == unsorted:
+	case n == len(items):
+		slices.SortStableFunc(items, func(a, b found) int { return compare(a.meters, b.meters) })
+	default:
+		selectFirst(items, n, compare)
+	}
+	return items[:n]
+}
+
+// byDistance orders by how many meters.
+func byDistance(a, b float64) int {
+	switch {
+	case a > b:
+		return 1
+	case a == b:
+		return 0
+	}
+	return -1
+}
+
+// storeFound makes what is found the sorted set at q's destination, whatever was there.
+func (g *commands) storeFound(c *command.Context, v value.Value, q *query) {
+	defer g.done()
+	items := q.sort(g.collect(v, q))
+	if len(items) == 0 {
+		storeNothing(c, q.store)
+		return
+	}
+	x := zset.Gather(c.Space.Store())
+	for i := range items {
+		score := items[i].score
+		if q.storeDist {
+			score = items[i].meters / q.unit
+		}
+		x.Put(bytesOf(items[i].text), score, zset.Sum)
+	}
+	x.Sort()
+	var created bool
+	if limits(c).Holds(x.Len(), x.Longest()) {
+		g.packed = x.AppendPacked(g.packed[:0])
+		x.Discard()
+		created = c.DB.PutPacked(q.store, value.ZSet, value.Listpack, g.packed, 0)
+		g.packed = release(g.packed)
+	} else {
+		created = c.DB.PutRoot(q.store, value.ZSet, value.SkipList, x.Root(), 0)
+	}
+	if created {
+		c.Notify(command.EventNew, "new", q.store)
+	}
+	c.Changed(len(items))
+	event := "georadiusstore"
+	if c.Spec.Name == "geosearchstore" {
+		event = "geosearchstore"
+	}
+	c.Notify(command.EventZSet, event, q.store)
+	c.Reply.Int(int64(len(items)))
+}
+
+// storeNothing is what a search that is to be stored does without a result: the destination goes.
+func storeNothing(c *command.Context, key []byte) {
+	if c.DB.Delete(key) {
+		c.Changed(1)
+		c.Notify(command.EventGeneric, "del", key)
+	}
+	c.Reply.Int(0)
+}

@@ -1,0 +1,233 @@
+package geo
+
+import (
+	"spindle/engine/command"
+	"spindle/engine/data/value"
+	"spindle/internal/number"
+	"spindle/protocol"
+)
+
+var (
+	errMember = &protocol.Error{Code: "ERR", Text: "could not decode requested zset member"}
+	errCount  = &protocol.Error{Code: "ERR", Text: "COUNT must be > 0"}
+	errAny    = &protocol.Error{Code: "ERR", Text: "the ANY argument requires COUNT argument"}
+
+	errStoreRadius = &protocol.Error{Code: "ERR", Text: "STORE option in GEORADIUS is not compatible with WITHDIST, WITHHASH and WITHCOORD options"}
+	errStoreSearch = &protocol.Error{Code: "ERR", Text: "GEOSEARCHSTORE is not compatible with WITHDIST, WITHHASH and WITHCOORD options"}
+)
+
+// direction is how what was found is put in order.
+type direction int8
+
+const (
+	unsorted direction = iota
+	nearest
+	farthest
+)
+
+// A query is what a command looks for, and what becomes of it.
+type query struct {
+	shape
+	order direction
+	count int64 // 0: all
+	any   bool  // the first count that are met, not the nearest
+
+	withDist, withHash, withCoord bool
+
+	store     []byte // the key for the result; nil: it is the reply
+	storeDist bool   // scores are distances in the unit
+}
+
+// A form is which options a command takes.
+type form uint8
+
+const (
+	mayStore    form = 1 << iota // STORE and STOREDIST with a key
+	named                        // center and shape are options, too
+	alwaysStore                  // STOREDIST alone
+)
+
+// radius is GEORADIUS key longitude latitude radius M|KM|FT|MI [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC|DESC]
+// [STORE key | STOREDIST key].
+//
+// Replies: an array of members; with WITH… each an array of it, its distance in the unit, its score and its point, of what was asked for.
+// With STORE how many the destination has now; if there are none the key goes. Errors: ErrWrongType, those of parsePoint, shape.circle and
+// query.options. Propagates as written. Cost: the members of nine cells around the center, at most.
+func (g *commands) radius(c *command.Context) error { return g.around(c, mayStore) }
+
+// radiusRead is GEORADIUS_RO: radius without STORE.
+func (g *commands) radiusRead(c *command.Context) error { return g.around(c, 0) }
+
+// radiusByMember is GEORADIUSBYMEMBER key member radius M|KM|FT|MI …; see radius. Errors: errMember, too. Without the key neither member nor
+// radius is looked at.
+func (g *commands) radiusByMember(c *command.Context) error { return g.aroundMember(c, mayStore) }
+
+// radiusByMemberRead is GEORADIUSBYMEMBER_RO: radiusByMember without STORE.
+func (g *commands) radiusByMemberRead(c *command.Context) error { return g.aroundMember(c, 0) }
+
+// search is GEOSEARCH key FROMMEMBER member | FROMLONLAT longitude latitude BYRADIUS radius M|KM|FT|MI | BYBOX width height M|KM|FT|MI
+// [ASC|DESC] [COUNT count [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]; see radius.
+func (g *commands) search(c *command.Context) error {
+	v, err := lookup(c, c.Args[1])
+	if err != nil {
+		return err
+	}
+	return g.finish(c, v, &query{}, c.Args[2:], named)
+}
+
+// searchStore is GEOSEARCHSTORE destination source …, with STOREDIST instead of WITH…; see search and radius.
+func (g *commands) searchStore(c *command.Context) error {
+	v, err := lookup(c, c.Args[2])
+	if err != nil {
+		return err
+	}
+	return g.finish(c, v, &query{store: c.Args[1]}, c.Args[3:], named|alwaysStore)
+}
+
+func (g *commands) around(c *command.Context, f form) error {
+	v, err := lookup(c, c.Args[1])
+	if err != nil {
+		return err
+	}
+	var q query
+	if q.center, err = parsePoint(c.Args[2], c.Args[3]); err != nil {
+		return err
+	}
+	if err := q.circle(c.Args[4], c.Args[5]); err != nil {
+		return err
+	}
+	return g.finish(c, v, &q, c.Args[6:], f)
+}
+
+func (g *commands) aroundMember(c *command.Context, f form) error {
+	v, err := lookup(c, c.Args[1])
+	if err != nil {
+		return err
+	}
+	var q query
+	if v.Exists() {
+		var ok bool
+		if q.center, ok = locate(v, c.Args[2]); !ok {
+			return errMember
+		}
+		if err := q.circle(c.Args[3], c.Args[4]); err != nil {
+			return err
+		}
+	}
+	return g.finish(c, v, &q, c.Args[5:], f)
+}
+
+// finish reads the options and does what q says then.
+func (g *commands) finish(c *command.Context, v value.Value, q *query, args [][]byte, f form) error {
+	if err := q.options(c, v, args, f); err != nil {
+		return err
+	}
+	switch {
+	case !v.Exists() && q.store != nil:
+		storeNothing(c, q.store)
+	case !v.Exists():
+		c.Reply.Array(0)
+	case q.store != nil:
+		g.storeFound(c, v, q)
+	case q.order == unsorted:
+		answerUnsorted(c.Reply, v, q)
+	default:
+		g.answerSorted(c.Reply, v, q)
+	}
+	return nil
+}
+
+// options reads all that stands behind the key, or behind the unit.
+//
+// Errors: ErrSyntax, ErrNotInteger, errCount, errAny, errStoreRadius, errStoreSearch; for named ones those of parsePoint and of the shapes,
+// errMember, and "exactly one of …". Each as soon as its argument is met, before what is wrong with the whole.
+func (q *query) options(c *command.Context, v value.Value, args [][]byte, f form) (err error) {
+	var member, lonLat, radius, box bool
+	for i := 0; i < len(args); i++ {
+		left := len(args) - i - 1
+		switch word := args[i]; {
+		case command.Is(word, "WITHDIST"):
+			q.withDist = true
+		case command.Is(word, "WITHHASH"):
+			q.withHash = true
+		case command.Is(word, "WITHCOORD"):
+			q.withCoord = true
+		case command.Is(word, "ANY"):
+			q.any = true
+		case command.Is(word, "ASC"):
+			q.order = nearest
+		case command.Is(word, "DESC"):
+			q.order = farthest
+		case command.Is(word, "COUNT") && left >= 1:
+			i++
+			if q.count, err = parseCount(args[i]); err != nil {
+				return err
+			}
+		case f&mayStore != 0 && left >= 1 && (command.Is(word, "STORE") || command.Is(word, "STOREDIST")):
+			i++
+			q.store, q.storeDist = args[i], len(word) > len("STORE")
+		case f&alwaysStore != 0 && command.Is(word, "STOREDIST"):
+			q.storeDist = true
+		case f&named != 0 && !lonLat && left >= 1 && command.Is(word, "FROMMEMBER"):
+			i++
+			member = true
+			if !v.Exists() { // the reply is that of a missing key
+				break
+			}
+			var ok bool
+			if q.center, ok = locate(v, args[i]); !ok {
+				return errMember
+			}
+		case f&named != 0 && !member && left >= 2 && command.Is(word, "FROMLONLAT"):
+			if q.center, err = parsePoint(args[i+1], args[i+2]); err != nil {
+				return err
+			}
+			lonLat = true
+			i += 2
+		case f&named != 0 && !box && left >= 2 && command.Is(word, "BYRADIUS"):
+			if err = q.circle(args[i+1], args[i+2]); err != nil {
+				return err
+			}
+			radius = true
+			i += 2
+		case f&named != 0 && !radius && left >= 3 && command.Is(word, "BYBOX"):
+			if err = q.rectangle(args[i+1], args[i+2], args[i+3]); err != nil {
+				return err
+			}
+			box = true
+			i += 3
+		default:
+			return protocol.ErrSyntax
+		}
+	}
+	with := q.withDist || q.withHash || q.withCoord
+	switch {
+	case q.store != nil && with && f&alwaysStore != 0:
+		return errStoreSearch
+	case q.store != nil && with:
+		return errStoreRadius
+	case f&named != 0 && !member && !lonLat:
+		return protocol.Errorf("ERR", "exactly one of FROMMEMBER or FROMLONLAT can be specified for %s", c.Args[0])
+	case f&named != 0 && !radius && !box:
+		return protocol.Errorf("ERR", "exactly one of BYRADIUS and BYBOX can be specified for %s", c.Args[0])
+	case q.any && q.count == 0:
+		return errAny
+	case q.count != 0 && q.order == unsorted && !q.any:
+		q.order = nearest // count of no order would be any
+	}
+	return nil
+}
+
+// parseCount reads what COUNT says.
+//
+// Errors: ErrNotInteger, errCount.
+func parseCount(text []byte) (int64, error) {
+	n, ok := number.ParseInt(text)
+	switch {
+	case !ok:
+		return 0, protocol.ErrNotInteger
+	case n <= 0:
+		return 0, errCount
+	}
+	return n, nil
+}

@@ -1,0 +1,102 @@
+package hash
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"spindle/engine/command/commandtest"
+	"spindle/engine/data/keyspace"
+	"spindle/engine/data/memory"
+)
+
+func newCore(t testing.TB) *commandtest.Core {
+	heap, err := memory.New(memory.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Settings{}
+	s.Rows() // the defaults
+	core, err := commandtest.New(keyspace.New(heap, keyspace.Options{Databases: 16}), 1_700_000_000_000, Family(s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return core
+}
+
+// fillThree makes a hash in each encoding: "few" and "timed", whose f0 has a deadline, of f0..f19, "many" of f0..f999 with a deadline for f0.
+func fillThree(core *commandtest.Core) {
+	cl := core.Client(2)
+	for i := range 1000 {
+		n := strconv.Itoa(i)
+		if i < 20 {
+			core.Do(cl, "HSET", "few", "f"+n, n)
+			core.Do(cl, "HSET", "timed", "f"+n, n)
+		}
+		core.Do(cl, "HSET", "many", "f"+n, n)
+	}
+	core.Do(cl, "HEXPIRE", "timed", "1000", "FIELDS", "1", "f0")
+	core.Do(cl, "HEXPIRE", "many", "1000", "FIELDS", "1", "f0")
+}
+
+// TestNoAllocations: in steady state these leave nothing to the garbage collector. Requests that undo each other are one case.
+func TestNoAllocations(t *testing.T) {
+	core := newCore(t)
+	fillThree(core)
+	core.Mute = true
+	for _, each := range []string{
+		"HGET K f5", "HGET K none", "HSET K f5 7", "HSET K f5 text", "HSET K new v | HDEL K new", "HSETNX K f5 v", "HMGET K f1 f2 none f0", "HMSET K f1 1 f2 2",
+		"HEXISTS K f3", "HSTRLEN K f3", "HLEN K", "HINCRBY K f6 2", "HINCRBYFLOAT K f7 0.5", "HGETALL K", "HKEYS K", "HVALS K", "HRANDFIELD K", "HRANDFIELD K -10 WITHVALUES",
+		"HSCAN K 0 COUNT 20", "HTTL K FIELDS 2 f0 f1", "HSET fresh f v | HDEL fresh f",
+	} {
+		for _, key := range []string{"few", "timed", "many"} {
+			check(t, core, strings.ReplaceAll(each, " K", " "+key))
+		}
+	}
+	for _, key := range []string{"timed", "many"} {
+		check(t, core, "HPEXPIRE "+key+" 1000000 FIELDS 1 f0")
+		check(t, core, "HPEXPIRE "+key+" 1000000 FIELDS 2 f0 f1 | HPERSIST "+key+" FIELDS 1 f1")
+	}
+}
+
+func check(t *testing.T, core *commandtest.Core, words string) {
+	t.Helper()
+	cl := core.Client(2)
+	var requests [][][]byte
+	for request := range strings.SplitSeq(words, " | ") {
+		var args [][]byte
+		for _, w := range strings.Fields(request) {
+			args = append(args, []byte(w))
+		}
+		requests = append(requests, args)
+	}
+	if n := testing.AllocsPerRun(200, func() {
+		for _, args := range requests {
+			cl.Out.Reset()
+			core.Serve(cl, args)
+		}
+	}); n != 0 {
+		t.Errorf("%s allocates %v times", words, n)
+	}
+}
+
+// BenchmarkSet and BenchmarkGet are the handlers with lookup and reply, without loop and parser. Watch ns/op; allocs/op is 0.
+func BenchmarkSet(b *testing.B) { benchmark(b, "HSET many f500 value") }
+
+func BenchmarkGet(b *testing.B) { benchmark(b, "HGET many f500") }
+
+func benchmark(b *testing.B, words string) {
+	core := newCore(b)
+	fillThree(core)
+	cl := core.Client(2)
+	core.Mute = true
+	var args [][]byte
+	for _, w := range strings.Fields(words) {
+		args = append(args, []byte(w))
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		cl.Out.Reset()
+		core.Serve(cl, args)
+	}
+}

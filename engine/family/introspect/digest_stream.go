@@ -1,0 +1,25 @@
+package introspect
+
+import (
+	"spindle/engine/data/value"
+	streams "spindle/engine/data/value/stream"
+	"spindle/internal/number"
+)
+
+// digestStream mixes in the entries in order: of each the ID, with a dot between its halves, then fields and values in turn. Groups are not
+// looked at.
+func digestStream(d *digest, v value.Value, scratch []byte) []byte {
+	var it streams.Iterator
+	for streams.Of(v).All(&it); it.Next(); {
+		scratch = number.AppendUint(append(number.AppendUint(scratch[:0], it.ID.Ms), '.'), it.ID.Seq)
+		d.mix(scratch)
+		for range it.Pairs {
+			field, val := it.Pair()
+			scratch = field.Append(scratch[:0])
+			d.mix(scratch)
+			scratch = val.Append(scratch[:0])
+			d.mix(scratch)
+		}
+	}
+	return scratch
+}

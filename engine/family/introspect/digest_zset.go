@@ -1,0 +1,22 @@
+package introspect
+
+import (
+	packed "spindle/engine/data/listpack"
+	"spindle/engine/data/value"
+	"spindle/engine/data/value/zset"
+	"spindle/internal/number"
+)
+
+// digestZSet takes in the members, whose order says nothing that their scores do not: of each the member, then the score as text.
+func digestZSet(d *digest, v value.Value, scratch []byte) []byte {
+	zset.Each(v, 0, zset.Len(v), false, func(member packed.Element, score float64) bool {
+		var e digest
+		scratch = member.Append(scratch[:0])
+		e.mix(scratch)
+		scratch = number.AppendShortest(scratch[:0], score)
+		e.mix(scratch)
+		d.xor(e[:])
+		return true
+	})
+	return scratch
+}

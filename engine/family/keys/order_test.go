@@ -1,0 +1,81 @@
+package keys
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// TestSortRange: a window of the elements is as if all had been put in order, and nothing is lost; whatever the data, and however often
+// elements come twice.
+func TestSortRange(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	compare := func(a, b item) int { return cmp.Compare(a.score, b.score) }
+	for step := range 3000 {
+		n := rng.IntN(400)
+		items := make([]item, n)
+		kinds := 1 + rng.IntN(max(1, n))
+		for i := range items {
+			switch step % 4 {
+			case 0:
+				items[i].score = float64(rng.IntN(kinds))
+			case 1:
+				items[i].score = float64(i)
+			case 2:
+				items[i].score = float64(-i)
+			case 3:
+				items[i].score = float64(min(i, n-i)) // an organ pipe
+			}
+		}
+		want := slices.Clone(items)
+		slices.SortFunc(want, compare)
+		from := rng.IntN(n + 1)
+		to := from + rng.IntN(n-from+1)
+		sortRange(items, from, to, compare)
+		if !slices.Equal(items[from:to], want[from:to]) {
+			t.Fatalf("step %d: elements %d to %d of %d", step, from, to, n)
+		}
+		slices.SortFunc(items, compare)
+		if !slices.Equal(items, want) {
+			t.Fatalf("step %d: elements were lost", step)
+		}
+	}
+}
+
+// TestWeight: numbers as strtod reads them, but for what it calls out of range.
+func TestWeight(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want float64
+		ok   bool
+	}{
+		{"", 0, true}, {"3", 3, true}, {" \t1.5", 1.5, true}, {"1 ", 0, false}, {"+3", 3, true}, {"0x10", 16, true}, {".5", 0.5, true}, {"1e1", 10, true},
+		{"007", 7, true}, {"inf", math.Inf(1), true}, {"-Infinity", math.Inf(-1), true}, {"nan", 0, false}, {"abc", 0, false}, {"1\x00abc", 1, true}, {"\x00", 0, true},
+		{"1e309", 0, false}, {"5e-324", 0, false}, {"0e999", 0, true}, {"2.2250738585072014e-308", 0x1p-1022, true}, {" ", 0, false},
+	} {
+		if got, ok := weight(c.text); ok != c.ok || ok && got != c.want {
+			t.Errorf("%q: %v, %t", c.text, got, ok)
+		}
+	}
+}
+
+// BenchmarkSortRange puts ten elements of many in order. Watch ns/op: a small window costs a few comparisons an element.
+func BenchmarkSortRange(b *testing.B) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for _, window := range []int{10, 100_000} {
+		b.Run(fmt.Sprintf("window=%d", window), func(b *testing.B) {
+			items, work := make([]item, 100_000), make([]item, 100_000)
+			for i := range items {
+				items[i].score = rng.Float64()
+			}
+			o := ordering{}
+			for b.Loop() {
+				copy(work, items)
+				sortRange(work, 0, window, o.compare)
+			}
+		})
+	}
+}

@@ -1,0 +1,166 @@
+package stream
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"spindle/engine/command/commandtest"
+	"spindle/engine/data/keyspace"
+	"spindle/engine/data/memory"
+	"spindle/internal/invariant"
+)
+
+// newCore is a core with streams of so many entries a node.
+func newCore(t testing.TB, nodeEntries int64) (*commandtest.Core, *keyspace.Keyspace) {
+	heap, err := memory.New(memory.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(heap.Close)
+	space := keyspace.New(heap, keyspace.Options{Databases: 16})
+	settings := &Settings{}
+	settings.Rows() // makes it the defaults
+	settings.NodeEntries.Set(nodeEntries)
+	core, err := commandtest.New(space, 1_700_000_000_000, Family(settings))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return core, space
+}
+
+func words(line string) (args [][]byte) {
+	for _, w := range strings.Fields(line) {
+		args = append(args, []byte(w))
+	}
+	return args
+}
+
+// fill makes key a stream of the entries 1-0 to n-0.
+func fill(core *commandtest.Core, key string, n int) {
+	cl := core.Client(2)
+	for i := range n {
+		cl.Out.Reset()
+		core.Serve(cl, [][]byte{[]byte("XADD"), []byte(key), fmt.Appendf(nil, "%d-0", i+1), []byte("sensor"), []byte("1234"), []byte("temperature"), []byte("19.8")})
+	}
+}
+
+func run(core *commandtest.Core, lines string) {
+	cl := core.Client(2)
+	for line := range strings.SplitSeq(lines, ";") {
+		cl.Out.Reset()
+		core.Serve(cl, words(line))
+	}
+}
+
+// TestNoAllocations: in steady state no command on streams leaves anything to the garbage collector.
+func TestNoAllocations(t *testing.T) {
+	if invariant.Enabled {
+		t.Skip("assertions allocate")
+	}
+	core, _ := newCore(t, defaultNodeEntries)
+	core.Mute = true
+	fill(core, "s", 20_000)
+	fill(core, "other", 5000)
+	run(core, "XGROUP CREATE s g 0;XGROUP CREATE s h 0;XREADGROUP GROUP h ann COUNT 3000 STREAMS s >;XGROUP CREATE other x $")
+	for _, lines := range []string{
+		"XADD s * sensor 1234 temperature 19.8", "XADD s * sensor 1234 humidity 80 pressure 1013", "XADD s MAXLEN ~ 10000 * a b", "XADD s MAXLEN 10000 * a b",
+		"XADD s MINID ~ 5 * sensor 1234 temperature 19.8", "XADD nokey NOMKSTREAM * a b", "XADD new * a b;XTRIM new MAXLEN 0",
+		"XLEN s", "XRANGE s 15000-0 15010-0", "XRANGE s - + COUNT 10", "XREVRANGE s + - COUNT 10", "XRANGE s (15000-0 +  COUNT 2", "XREAD COUNT 10 STREAMS s other 15000 4000",
+		"XDEL s 19999-5", "XTRIM s MAXLEN ~ 1000000", "XSETID other 6000-0",
+		"XREADGROUP GROUP g bob COUNT 1 STREAMS s >", "XREADGROUP GROUP g bob COUNT 1 NOACK STREAMS s >", "XREADGROUP GROUP h ann COUNT 5 STREAMS s 0", "XREADGROUP GROUP x eve STREAMS other >",
+		"XACK s h 15-0;XCLAIM s h ann 0 15-0 FORCE JUSTID", "XCLAIM s h bob 0 200-0 201-0;XCLAIM s h ann 0 200-0 201-0", "XAUTOCLAIM s h ann 0 0 COUNT 10", "XPENDING s h", "XPENDING s h - + 10 ann",
+		"XGROUP CREATE other g 0;XGROUP DESTROY other g", "XGROUP CREATECONSUMER s g new;XGROUP DELCONSUMER s g new", "XGROUP SETID other x 5 ENTRIESREAD 5",
+		"XINFO STREAM other", "XINFO GROUPS s", "XINFO CONSUMERS s h",
+	} {
+		cl := core.Client(2)
+		var requests [][][]byte
+		for line := range strings.SplitSeq(lines, ";") {
+			requests = append(requests, words(line))
+		}
+		for _, args := range requests {
+			cl.Out.Reset()
+			core.Serve(cl, args)
+			cl.Out.Pieces(func(p []byte) bool {
+				if strings.HasPrefix(string(p), "-") {
+					t.Errorf("%s: %s", args, p)
+				}
+				return false
+			})
+		}
+		if n := testing.AllocsPerRun(1000, func() {
+			for _, args := range requests {
+				cl.Out.Reset()
+				core.Serve(cl, args)
+			}
+		}); n != 0 {
+			t.Errorf("%s allocates %v times", lines, n)
+		}
+	}
+}
+
+// TestCutsAreShort: what is cut off a long stream leaves it as whole subtrees, so that the turn does not grow with it; so do
+// groups. Each entry has a node of its own here.
+func TestCutsAreShort(t *testing.T) {
+	if invariant.Enabled {
+		t.Skip("with assertions it is slow, and not about time")
+	}
+	const n = 50_000
+	for _, line := range []string{"XTRIM s MAXLEN 10", "XTRIM s MAXLEN 0", "XTRIM s MINID 49990", "XTRIM s MAXLEN ~ 1000 LIMIT 0", "XADD s MAXLEN 100 * a b", "XGROUP DESTROY s g", "XGROUP DELCONSUMER s g ann"} {
+		best := time.Hour
+		for range 3 { // a neighbour may have had the processor meanwhile
+			core, _ := newCore(t, 1)
+			core.Mute = true
+			fill(core, "s", n)
+			run(core, "XGROUP CREATE s g 0;XREADGROUP GROUP g ann STREAMS s >")
+			cl, args := core.Client(2), words(line)
+			began := time.Now()
+			core.Serve(cl, args)
+			if best = min(best, time.Since(began)); best < limit {
+				break
+			}
+		}
+		t.Logf("%s of %d entries: %v", line, n, best)
+		if best > limit {
+			t.Errorf("%s took %v", line, best)
+		}
+	}
+}
+
+// limit is less than letting go of each leaf takes, and some twenty times what the cut does.
+const limit = time.Millisecond
+
+// BenchmarkAdd is XADD into a stream of 1000 entries or of a million, as it comes and with a bound. Watch ns/op; allocs/op is 0.
+func BenchmarkAdd(b *testing.B) {
+	for _, n := range []int{1000, 1_000_000} {
+		for _, line := range []string{"XADD s * sensor 1234 temperature 19.8", "XADD s * myfield data", "XADD s MAXLEN ~ 1000 * sensor 1234 temperature 19.8", "XADD s MAXLEN 1000 * sensor 1234 temperature 19.8"} {
+			b.Run(fmt.Sprintf("n=%d/%s", n, strings.ReplaceAll(line, " ", "_")), func(b *testing.B) { benchmark(b, n, line) })
+		}
+	}
+}
+
+// BenchmarkRead reads ranges, and delivers to a group.
+func BenchmarkRead(b *testing.B) {
+	for _, line := range []string{"XRANGE s 500000-0 + COUNT 10", "XREVRANGE s + - COUNT 10", "XREAD COUNT 100 STREAMS s 500000", "XREADGROUP GROUP g ann COUNT 1 STREAMS s >", "XREADGROUP GROUP g ann COUNT 10 STREAMS s 0"} {
+		b.Run(strings.ReplaceAll(line, " ", "_"), func(b *testing.B) { benchmark(b, 1_000_000, line) })
+	}
+}
+
+func benchmark(b *testing.B, n int, line string) {
+	core, space := newCore(b, defaultNodeEntries)
+	core.Mute = true
+	fill(core, "s", n)
+	run(core, "XGROUP CREATE s g 0")
+	cl, args := core.Client(2), words(line)
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		cl.Out.Reset()
+		core.Serve(cl, args)
+		if i++; i%1024 == 0 {
+			for space.Heap().Drain(1 << 20) {
+			}
+		}
+	}
+}

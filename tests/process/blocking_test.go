@@ -1,0 +1,209 @@
+package process
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"spindle/protocol/respclient"
+	"spindle/tests/testkit"
+)
+
+// A waiter is a client that waits for a list.
+type waiter struct {
+	*respclient.Client
+	t  testing.TB
+	id int64
+}
+
+// await sends a blocking command from a client of its own, and returns when it waits.
+func (w *waitingRoom) await(args ...any) *waiter {
+	w.t.Helper()
+	c := w.s.Dial()
+	c.SetTimeout(testkit.Slowly(5 * time.Second))
+	p := &waiter{c, w.t, int64(c.Must("CLIENT", "ID").Int)}
+	c.Send(args...)
+	if err := c.Flush(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.n++
+	w.waits(w.n)
+	return p
+}
+
+// gets is what the waiter is answered, as one line without quotes.
+func (p *waiter) gets(want string) {
+	p.t.Helper()
+	v, err := p.Receive()
+	if err != nil {
+		p.t.Fatalf("waiting for %q: %v", want, err)
+	}
+	if got := strings.ReplaceAll(v.String(), `"`, ""); got != want {
+		p.t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// A waitingRoom is a server and how many clients wait there.
+type waitingRoom struct {
+	t testing.TB
+	s *testkit.Server
+	n int64
+}
+
+func (w *waitingRoom) waits(n int64) {
+	w.t.Helper()
+	w.n = n
+	w.s.AwaitInfo(5*time.Second, "clients", "blocked_clients", fmt.Sprint(n))
+}
+
+func (w *waitingRoom) list(key, want string) {
+	w.t.Helper()
+	if got := strings.Join(w.s.Do("LRANGE", key, 0, -1).Strings(), " "); got != want {
+		w.t.Errorf("%s is %q, want %q", key, got, want)
+	}
+}
+
+// TestBlockedOnLists: who waits for lists is served in order, by whatever makes one, and by nothing else.
+func TestBlockedOnLists(t *testing.T) {
+	s := testkit.Start(t, "--enable-debug-command", "yes")
+	for name, f := range map[string]func(w *waitingRoom){
+		"one key, many clients": func(w *waitingRoom) {
+			a, b, c := w.await("BLPOP", "k", 0), w.await("BRPOP", "k", 0), w.await("BLMPOP", 0, 1, "k", "LEFT", "COUNT", 5)
+			s.Do("RPUSH", "k", 1, 2)
+			a.gets(`[k 1]`)
+			b.gets(`[k 2]`)
+			w.waits(1)
+			s.Do("RPUSH", "k", 3, 4, 5)
+			c.gets(`[k [3 4 5]]`)
+			w.list("k", "")
+		},
+		"many keys, one client": func(w *waitingRoom) {
+			a := w.await("BLPOP", "k1", "k2", "k1", "k3", 0)
+			s.Do("MULTI")
+			s.Do("RPUSH", "k3", "c")
+			s.Do("RPUSH", "k2", "b")
+			s.Do("EXEC")
+			a.gets(`[k2 b]`)
+			w.list("k3", "c")
+		},
+		"a chain of moves": func(w *waitingRoom) {
+			last := w.await("BLPOP", "c", 0)
+			second := w.await("BLMOVE", "b", "c", "RIGHT", "LEFT", 0)
+			first := w.await("BRPOPLPUSH", "a", "b", 0)
+			s.Do("RPUSH", "a", "x")
+			first.gets(`x`)
+			second.gets(`x`)
+			last.gets(`[c x]`)
+		},
+		"moves in a circle": func(w *waitingRoom) {
+			a, b := w.await("BLMOVE", "a", "b", "LEFT", "LEFT", 0), w.await("BLMOVE", "b", "a", "LEFT", "LEFT", 0)
+			s.Do("RPUSH", "a", "x")
+			a.gets(`x`)
+			b.gets(`x`)
+			w.list("a", "x")
+		},
+		"another type comes": func(w *waitingRoom) {
+			a := w.await("BLPOP", "k", 0)
+			s.Do("SET", "k", "v")
+			s.Do("SADD", "other", "m")
+			s.Do("RENAME", "other", "k")
+			s.Do("DEL", "k")
+			w.waits(1)
+			s.Do("RPUSH", "elsewhere", "x")
+			s.Do("RENAME", "elsewhere", "k")
+			a.gets(`[k x]`)
+		},
+		"the destination is no list": func(w *waitingRoom) {
+			s.Do("CONFIG", "RESETSTAT")
+			s.Do("SET", "string", "v")
+			a, b := w.await("BLMOVE", "k", "string", "LEFT", "LEFT", 0), w.await("BLPOP", "k", 0)
+			s.Do("RPUSH", "k", "x")
+			a.gets("(error) WRONGTYPE Operation against a key holding the wrong kind of value")
+			b.gets(`[k x]`)
+			if got := s.Info("commandstats")["cmdstat_blmove"]; !strings.HasSuffix(got, "failed_calls=1") {
+				t.Errorf("commandstats: %s", got)
+			}
+		},
+		"a key before it is no list": func(w *waitingRoom) {
+			a, z := w.await("BLPOP", "string", "k", 0), w.await("BZPOPMIN", "string", "z", 0)
+			s.Do("SET", "string", "v")
+			s.Do("RPUSH", "k", "x")
+			a.gets("(error) WRONGTYPE Operation against a key holding the wrong kind of value")
+			s.Do("ZADD", "z", 1, "m")
+			z.gets("(error) WRONGTYPE Operation against a key holding the wrong kind of value")
+			w.list("k", "x")
+		},
+		"unblocked and killed": func(w *waitingRoom) {
+			a, b, c, d := w.await("BLPOP", "k", 0), w.await("BLPOP", "k", 0), w.await("BLPOP", "k", 0), w.await("BLPOP", "k", 0)
+			s.Do("CLIENT", "UNBLOCK", a.id)
+			a.gets(`(nil)`)
+			s.Do("CLIENT", "UNBLOCK", b.id, "ERROR")
+			b.gets("(error) UNBLOCKED client unblocked via CLIENT UNBLOCK")
+			s.Do("CLIENT", "KILL", "ID", c.id)
+			s.Do("RPUSH", "k", "x")
+			d.gets(`[k x]`)
+			if _, err := c.Receive(); err == nil {
+				t.Error("the killed client was answered")
+			}
+			a.Must("PING")
+		},
+		"a transaction that takes it away again": func(w *waitingRoom) {
+			a := w.await("BLPOP", "k", 0)
+			s.Do("MULTI")
+			s.Do("RPUSH", "k", "x")
+			s.Do("DEL", "k")
+			s.Do("EXEC")
+			w.waits(1)
+			s.Do("MULTI")
+			s.Do("RPUSH", "k", "x")
+			s.Do("LPUSH", "k", "y")
+			s.Do("EXEC")
+			a.gets(`[k y]`)
+			w.list("k", "x")
+		},
+		"what came has expired": func(w *waitingRoom) {
+			a := w.await("BLPOP", "k", 0)
+			s.Do("MULTI")
+			s.Do("RPUSH", "k", "x")
+			s.Do("PEXPIRE", "k", 20)
+			s.Do("DEBUG", "SLEEP", 0.04)
+			s.Do("EXEC")
+			w.waits(1)
+			s.Do("RPUSH", "k", "y")
+			a.gets(`[k y]`)
+		},
+		"time is up": func(w *waitingRoom) {
+			began := time.Now()
+			a := w.await("BLMOVE", "k", "l", "LEFT", "LEFT", 0.2)
+			a.gets(`(nil)`)
+			if took := time.Since(began); took < 200*time.Millisecond {
+				t.Errorf("after %v", took)
+			}
+			s.Do("RPUSH", "k", "x")
+			w.list("k", "x")
+		},
+		"all at once": func(w *waitingRoom) {
+			var all []*waiter
+			for i := range 20 {
+				all = append(all, w.await("BLMOVE", "k", fmt.Sprint("to", i), "LEFT", "RIGHT", 0))
+			}
+			push := []any{"RPUSH", "k"}
+			for i := range 25 {
+				push = append(push, i)
+			}
+			s.Do(push...)
+			for i, a := range all {
+				a.gets(fmt.Sprint(i))
+			}
+			w.list("k", "20 21 22 23 24")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.Do("FLUSHALL")
+			w := &waitingRoom{t: t, s: s}
+			f(w)
+			w.waits(0)
+		})
+	}
+}
