@@ -16,11 +16,19 @@ import (
 //
 // Lifetime: the loop owns it; a handler may append while Serve runs and keeps nothing of it.
 //
+// A long reply is not one buffer: see spill.go.
+//
 // I1. Lent is sorted by At, and no At is beyond len(B).
+// I2. lent is the sum of Lent's Data, and of what was dropped: a Mark's place in the reply is len(B)+lent.
 type Reply struct {
-	B     []byte
-	RESP3 bool // the client said HELLO 3: maps, sets, doubles, nulls and pushes have their own types
-	Lent  []Lent
+	B      []byte
+	RESP3  bool // the client said HELLO 3: maps, sets, doubles, nulls and pushes have their own types
+	Lent   []Lent
+	Chunks Chunks // where a long reply gets its memory; nil: the Go heap
+
+	lent    int
+	release func() // of the chunk that B lies in
+	full    bool   // Chunks has refused more
 }
 
 // Lent is a piece of a reply that stays where it is until the kernel has taken it.
@@ -118,6 +126,7 @@ func (r *Reply) LendBulk(total int, release func(), pieces ...[]byte) {
 	for _, piece := range pieces {
 		if len(piece) > 0 {
 			r.Lent = append(r.Lent, Lent{At: len(r.B), Data: piece})
+			r.lent += len(piece)
 			sum += len(piece)
 		}
 	}
@@ -263,47 +272,122 @@ func (r *Reply) Join(other *Reply) {
 		lent.At += at
 		r.Lent = append(r.Lent, lent)
 	}
+	r.lent += other.lent
+	r.full = r.full || other.full
 	other.B = other.B[:0]
 	clear(other.Lent)
-	other.Lent = other.Lent[:0]
+	other.Lent, other.lent, other.full = other.Lent[:0], 0, false
 }
 
 // Len is how many bytes will leave, lent pieces included.
-func (r *Reply) Len() int {
-	n := len(r.B)
-	for i := range r.Lent {
-		n += len(r.Lent[i].Data)
-	}
-	return n
-}
+func (r *Reply) Len() int { return len(r.B) + r.lent }
 
 // Reset empties the reply for its next use, giving back what was lent and has not left.
 func (r *Reply) Reset() { r.Rollback(Mark{}) }
 
+// Taken empties a reply whose pieces, and the bytes in B, have gone elsewhere. release, if any, gives B's memory back.
+func (r *Reply) Taken() (release func()) {
+	release = r.release
+	r.B, r.lent, r.release, r.full = nil, 0, nil, false
+	clear(r.Lent)
+	if r.Lent = r.Lent[:0]; cap(r.Lent) > 64 {
+		r.Lent = nil
+	}
+	return release
+}
+
 // A Mark is a place in a reply: where a handler began, or where the length of an aggregate is missing.
-type Mark struct{ bytes, lent int }
+type Mark struct{ pos int }
 
 // Mark notes the place that has been reached.
-func (r *Reply) Mark() Mark { return Mark{len(r.B), len(r.Lent)} }
+func (r *Reply) Mark() Mark { return Mark{len(r.B) + r.lent} }
+
+// Moved is the mark's place when n bytes were inserted before it.
+func (m Mark) Moved(n int) Mark { return Mark{m.pos + n} }
 
 // Since is how many bytes were appended behind m.
-func (r *Reply) Since(m Mark) int {
-	n := len(r.B) - m.bytes
-	for _, lent := range r.Lent[m.lent:] {
-		n += len(lent.Data)
+func (r *Reply) Since(m Mark) int { return len(r.B) + r.lent - m.pos }
+
+// place finds m: what is put there goes before Lent[i] and at B[at]. A spilled piece that m lies in is cut in two.
+func (r *Reply) place(m Mark) (i, at int) {
+	last := 0
+	if n := len(r.Lent); n > 0 {
+		last = r.Lent[n-1].At
 	}
-	return n
+	if at = m.pos - r.lent; at > last || len(r.Lent) == 0 { // the usual case: behind every piece
+		return len(r.Lent), at
+	}
+	pos, from := 0, 0
+	for i := range r.Lent {
+		l := &r.Lent[i]
+		if m.pos <= pos+l.At-from {
+			return i, from + m.pos - pos
+		}
+		pos += l.At - from
+		from = l.At
+		if cut := m.pos - pos; cut < len(l.Data) {
+			l.Release = shared(l.Release, 2)
+			r.Lent = slices.Insert(r.Lent, i, Lent{At: l.At, Data: l.Data[:cut:cut], Release: l.Release})
+			r.Lent[i+1].Data = r.Lent[i+1].Data[cut:]
+			return i + 1, from
+		}
+		pos += len(l.Data)
+	}
+	return len(r.Lent), at
 }
 
 // Rollback forgets everything behind m, and gives back what was lent there.
 func (r *Reply) Rollback(m Mark) {
-	for i := m.lent; i < len(r.Lent); i++ {
+	if r.full {
+		if m.pos > 0 {
+			return // nobody will read it
+		}
+		r.lent, r.full = 0, false
+		for i := range r.Lent {
+			r.lent += len(r.Lent[i].Data)
+		}
+	}
+	i, at := r.place(m)
+	for i := i; i < len(r.Lent); i++ {
+		r.lent -= len(r.Lent[i].Data)
 		if release := r.Lent[i].Release; release != nil {
 			release()
 		}
 		r.Lent[i] = Lent{}
 	}
-	r.B, r.Lent = r.B[:m.bytes], r.Lent[:m.lent]
+	r.B, r.Lent = r.B[:at], r.Lent[:i]
+}
+
+// Insert puts p at m: bytes that were decided before what stands behind it.
+func (r *Reply) Insert(m Mark, p []byte) {
+	if r.full {
+		return
+	}
+	i, at := r.place(m)
+	r.insert(i, at, p)
+}
+
+func (r *Reply) insert(i, at int, p []byte) {
+	r.B = slices.Insert(r.B, at, p...)
+	for ; i < len(r.Lent); i++ {
+		r.Lent[i].At += len(p)
+	}
+}
+
+// InsertReply is Insert for a reply; its pieces go between those before and after.
+func (r *Reply) InsertReply(m Mark, other *Reply) {
+	if r.full {
+		other.Reset()
+		return
+	}
+	i, at := r.place(m)
+	r.insert(i, at, other.B)
+	pieces := slices.Clone(other.Lent)
+	for k := range pieces {
+		pieces[k].At += at
+		r.lent += len(pieces[k].Data)
+	}
+	r.Lent = slices.Insert(r.Lent, i, pieces...)
 }
 
 // ArrayAt puts "*n" at m: for an array whose length is known only behind its last element. Marks behind m are void afterwards;
@@ -335,16 +419,18 @@ func (r *Reply) PushAt(m Mark, n int) { r.headerAt(m, r.kind('>'), n) }
 const largeBody = 64 << 10
 
 func (r *Reply) headerAt(m Mark, kind byte, n int) {
+	if r.full {
+		return // nobody will read it
+	}
 	var buf [headerMax]byte
 	header := appendHeader(buf[:0], kind, n)
-	if len(r.B)-m.bytes > largeBody {
-		r.Lent = slices.Insert(r.Lent, m.lent, Lent{At: m.bytes, Data: slices.Clone(header)})
+	i, at := r.place(m)
+	if len(r.B)-at > largeBody {
+		r.Lent = slices.Insert(r.Lent, i, Lent{At: at, Data: slices.Clone(header)})
+		r.lent += len(header)
 		return
 	}
-	r.B = slices.Insert(r.B, m.bytes, header...)
-	for i := m.lent; i < len(r.Lent); i++ {
-		r.Lent[i].At += len(header)
-	}
+	r.insert(i, at, header)
 }
 
 // Pieces yields the reply's bytes in the order they leave.
@@ -372,7 +458,7 @@ const headerMax = 1 + number.MaxIntLen + 2
 // room returns B with space for n more bytes, so that the appends behind it never grow it twice.
 func (r *Reply) room(n int) []byte {
 	if cap(r.B)-len(r.B) < n {
-		return slices.Grow(r.B, n)
+		r.grow(n)
 	}
 	return r.B
 }

@@ -46,10 +46,9 @@ type conn struct {
 	readable bool // epoll: the socket may hold bytes that no event will announce again
 	hungUp   bool // epoll: the peer is gone
 
-	softSince time.Time // when output passed the soft limit; zero: it is below
-	batchAt   int       // where the batch's reply begins in out.tail.B, while it is run
-	batchLent int       // and in out.tail.Lent
-	seenIn    int       // what usageIn, usageRoom and usageOut were set to
+	softSince time.Time     // when output passed the soft limit; zero: it is below
+	batch     protocol.Mark // where the batch's reply begins in out.tail, while it is run
+	seenIn    int           // what usageIn, usageRoom and usageOut were set to
 	seenRoom  int
 	seenOut   int
 	host      any // the backend's own
@@ -195,7 +194,8 @@ func (c *conn) run(requests []protocol.Request, unread int) int {
 		}
 	}
 	reply := c.out.open(&l.replies)
-	c.batchAt, c.batchLent = len(reply.B), len(reply.Lent)
+	reply.Chunks = c
+	c.batch = reply.Mark()
 	b := &l.batch
 	*b = protocol.Batch{Session: c.session, Requests: requests, Reply: reply, Unread: unread}
 	l.handler.Serve(b)
@@ -209,7 +209,7 @@ func (c *conn) run(requests []protocol.Request, unread int) int {
 // deliver takes the replies of a batch that turn has decided: everything posted in earlier turns before them, the rest behind.
 func (c *conn) deliver(turn uint64) {
 	l := c.loop
-	c.out.settle(&l.replies, c.batchAt, c.batchLent)
+	c.out.settle(&l.replies, c.batch)
 	if l.waiting.Load() {
 		l.readMail(c, turn)
 		if c.closed {
@@ -222,17 +222,15 @@ func (c *conn) deliver(turn uint64) {
 // before puts a post that was decided before the batch's reply in front of it.
 func (c *conn) before(m *mail) {
 	tail := &c.out.tail
-	if tail.B == nil || c.batchAt > len(tail.B) || c.batchLent > len(tail.Lent) { // no reply, or it has left already
+	if tail.B == nil || tail.Since(c.batch) < 0 { // no reply, or it has left already
 		c.readMail(m)
 		return
 	}
 	if m.kind == mailPost {
-		c.batchAt += c.out.insert(c.batchAt, c.batchLent, m.p)
-		return
+		c.batch = c.batch.Moved(c.out.insert(c.batch, m.p))
+	} else {
+		c.batch = c.batch.Moved(c.out.insertReply(c.batch, m.reply))
 	}
-	bytes, lent := c.out.insertReply(c.batchAt, c.batchLent, m.reply)
-	c.batchAt += bytes
-	c.batchLent += lent
 }
 
 // written marks the connection for the flush that ends the iteration, once its output has grown.
@@ -319,7 +317,6 @@ func (c *conn) goOn() {
 	if c.more && !c.held {
 		c.more = false
 		if c.replay {
-			c.replay = false
 			c.parser.Use(&c.loop.scratch)
 			c.parser.Replay()
 			c.runStreamed(len(c.pending) - c.served)
@@ -383,9 +380,11 @@ func (c *conn) readIntoBulk(n int) {
 	c.noteInput()
 }
 
-// runStreamed runs the one request whose last argument was streamed. Not done, it stays with its parser until Resume.
+// runStreamed runs the one request whose last argument was streamed. Not done, it stays with its parser until Resume; what arrives
+// between that and the connection's next place in turn may bring it here first (feed).
 func (c *conn) runStreamed(unread int) {
 	p := c.parser
+	c.replay = false
 	done := c.run(p.Requests, unread)
 	if done == 0 && !c.closed && !c.closing {
 		c.replay = true
@@ -410,9 +409,9 @@ func (c *conn) endStream() {
 // malformed ends a connection that does not speak the protocol: the error is answered behind what came before.
 func (c *conn) malformed(err *protocol.Error) {
 	reply := c.out.open(&c.loop.replies)
-	c.batchAt, c.batchLent = len(reply.B), len(reply.Lent)
+	from := reply.Mark()
 	reply.Error(err)
-	c.out.settle(&c.loop.replies, c.batchAt, c.batchLent)
+	c.out.settle(&c.loop.replies, from)
 	c.loop.handler.Malformed(c.session, err)
 	c.closeAfterOutput()
 }

@@ -162,13 +162,16 @@ func (h *board) run(s *seat, b *protocol.Batch, q *protocol.Request) (goOn, done
 	case "BIG":
 		n, _ := strconv.Atoi(string(q.Args[1]))
 		data := bytes.Repeat([]byte{'x'}, n)
-		r.B = fmt.Appendf(r.B, "$%d\r\n", n)
 		h.lent.Add(1)
-		r.Lent = append(r.Lent, protocol.Lent{At: len(r.B), Data: data, Release: func() { h.lentFreed.Add(1) }})
-		r.B = append(r.B, '\r', '\n')
+		r.LendBulk(n, func() { h.lentFreed.Add(1) }, data)
 	case "FILL":
 		n, _ := strconv.Atoi(string(q.Args[1]))
 		r.Bulk(bytes.Repeat([]byte{'y'}, n))
+	case "MANY":
+		n, _ := strconv.Atoi(string(q.Args[1]))
+		for i := 0; i < n && !r.Full(); i++ {
+			r.BulkString(fmt.Sprintf("%07d", i))
+		}
 	case "TAKE":
 		if q.Bulk != nil {
 			q.Bulk.Taken = true

@@ -97,6 +97,39 @@ func TestSoftLimitCutsAfterItsSeconds(t *testing.T) {
 	})
 }
 
+// A reply that is longer than the client may leave unread stops growing while it is made, and the client is cut for it.
+func TestHardLimitWithinOneReply(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b Backend) {
+		h := newBoard()
+		r, addr := serveBoard(t, h, Options{Backend: b, Settings: testSettings(func(s *Settings) { s.Output.Set(OutputLimits{{Hard: 1 << 20}}) })})
+		deaf, other := dial(t, addr), dial(t, addr)
+		deaf.send(command("MANY", "2000000000"))
+		eventually(t, "cut", func() bool { return r.Stats().OutputLimitCloses == 1 && r.Stats().Open == 1 })
+		other.send(command("PING"))
+		other.expect("+OK\r\n")
+	})
+}
+
+// A long reply arrives whole, what was decided before it and behind it in their places.
+func TestLongReplyOfManyElements(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b Backend) {
+		_, addr := serveBoard(t, newBoard(), Options{Backend: b, Settings: testSettings(func(*Settings) {})})
+		p := dial(t, addr)
+		const n = 300_000
+		var want strings.Builder
+		want.WriteString("+OK\r\n")
+		for range 3 {
+			for i := range n {
+				fmt.Fprintf(&want, "$7\r\n%07d\r\n", i)
+			}
+			want.WriteString("+OK\r\n")
+		}
+		many := command("MANY", fmt.Sprint(n)) + command("PING")
+		p.send(command("PING") + many + many + many)
+		p.expect(want.String())
+	})
+}
+
 func TestQueryBufferLimit(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b Backend) {
 		h := newBoard()

@@ -53,6 +53,8 @@ type kit struct {
 	batch   protocol.Batch
 	replies bufferPool
 	chunks  chunkPool
+
+	longReplies chunkStore
 }
 
 func newKit() *kit {

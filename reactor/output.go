@@ -32,7 +32,7 @@ type piece struct {
 	b       []byte // what the kernel has yet to take
 	lease   []byte // the leased buffer b lies in, given back when the piece has left; nil if there is none
 	idle    int    // what lease has room for beyond what was sealed
-	release func() // of a lent piece
+	release func() // of a lent piece, or a chunk
 }
 
 // What a connection pays for the pieces it may hold: beyond these sizes copying costs more than a piece of its own.
@@ -81,26 +81,20 @@ func (o *output) open(pool *bufferPool) *protocol.Reply {
 	return &o.tail
 }
 
-// settle counts what was appended to the tail since it held before bytes and lent lent pieces; an empty tail gives its buffer back (O1).
-func (o *output) settle(pool *bufferPool, before, lent int) {
-	o.bytes += len(o.tail.B) - before
-	for _, l := range o.tail.Lent[lent:] {
-		o.bytes += len(l.Data)
-	}
+// settle counts what was appended to the tail behind from; an empty tail gives its buffer back (O1).
+func (o *output) settle(pool *bufferPool, from protocol.Mark) {
+	o.bytes += o.tail.Since(from)
 	if len(o.tail.B) == 0 && len(o.tail.Lent) == 0 {
 		o.dropTail(pool)
 	}
 }
 
 func (o *output) dropTail(pool *bufferPool) {
-	if o.tail.B != nil {
-		pool.giveBack(o.tail.B)
-		o.tail.B = nil
-	}
-	clear(o.tail.Lent)
-	o.tail.Lent = o.tail.Lent[:0]
-	if cap(o.tail.Lent) > 64 {
-		o.tail.Lent = nil
+	b := o.tail.B
+	if release := o.tail.Taken(); release != nil {
+		release()
+	} else if b != nil {
+		pool.giveBack(b)
 	}
 }
 
@@ -132,30 +126,22 @@ func (o *output) postReply(pool *bufferPool, r *protocol.Reply) {
 	for _, l := range r.Lent {
 		o.bytes += len(l.Data)
 	}
-	o.split(r.B, nil, r.Lent)
+	o.split(r.B, nil, nil, r.Lent)
 }
 
-// insert puts shared bytes at offset at of the tail: a post that was decided before a reply that is already there.
-// Returns how far what lay behind has moved.
-func (o *output) insert(at, lent int, p []byte) int {
-	o.tail.B = slices.Insert(o.tail.B, at, p...)
+// insert puts a post that was decided before a reply that is already in the tail in front of it. Returns how far the reply has moved.
+func (o *output) insert(at protocol.Mark, p []byte) int {
+	o.tail.Insert(at, p)
 	o.bytes += len(p)
-	for i := lent; i < len(o.tail.Lent); i++ {
-		o.tail.Lent[i].At += len(p)
-	}
 	return len(p)
 }
 
-// insertReply is insert for a reply. Its lent pieces go between those before and after.
-func (o *output) insertReply(at, lent int, r *protocol.Reply) (moved, lentMoved int) {
-	pieces := slices.Clone(r.Lent)
-	for i := range pieces {
-		pieces[i].At += at
-		o.bytes += len(pieces[i].Data)
-	}
-	o.insert(at, lent, r.B)
-	o.tail.Lent = slices.Insert(o.tail.Lent, lent, pieces...)
-	return len(r.B), len(pieces)
+// insertReply is insert for a reply.
+func (o *output) insertReply(at protocol.Mark, r *protocol.Reply) int {
+	n := r.Len()
+	o.tail.InsertReply(at, r)
+	o.bytes += n
+	return n
 }
 
 // seal turns the tail into pieces, so that it can stay behind while new replies go into a fresh buffer.
@@ -167,22 +153,25 @@ func (o *output) seal(pool *bufferPool) {
 		o.dropTail(pool)
 		return
 	}
-	b := o.tail.B
-	lease := b
-	if len(b) <= cap(b)/8 { // a blocked connection must not hold a whole buffer for a few bytes
-		b = slices.Clone(b)
-		pool.giveBack(lease)
+	b, lent := o.tail.B, slices.Clone(o.tail.Lent)
+	lease, release := b, o.tail.Taken()
+	if release != nil {
 		lease = nil
 	}
-	lent := o.tail.Lent
-	o.tail.B = nil
-	o.split(b, lease, lent)
-	clear(lent)
-	o.tail.Lent = lent[:0]
+	if len(b) <= cap(b)/8 { // a blocked connection must not hold a whole buffer for a few bytes
+		b = slices.Clone(b)
+		if release != nil {
+			release()
+		} else {
+			pool.giveBack(lease)
+		}
+		lease, release = nil, nil
+	}
+	o.split(b, lease, release, lent)
 }
 
-// split appends b and the pieces lent between its bytes to the queue. The last piece carries the lease.
-func (o *output) split(b, lease []byte, lent []protocol.Lent) {
+// split appends b and the pieces lent between its bytes to the queue. The last piece carries the lease or the release of b's memory.
+func (o *output) split(b, lease []byte, release func(), lent []protocol.Lent) {
 	from := 0
 	for _, l := range lent {
 		if l.At > from {
@@ -195,9 +184,12 @@ func (o *output) split(b, lease []byte, lent []protocol.Lent) {
 			l.Release()
 		}
 	}
-	if from < len(b) || lease != nil {
-		idle := max(0, cap(lease)-len(b))
-		o.queue = append(o.queue, piece{b: b[from:], lease: lease, idle: idle})
+	if from < len(b) || lease != nil || release != nil {
+		idle := 0
+		if lease != nil || release != nil {
+			idle = cap(b) - len(b)
+		}
+		o.queue = append(o.queue, piece{b: b[from:], lease: lease, release: release, idle: idle})
 		o.idle += idle
 	}
 }

@@ -112,7 +112,9 @@ func randFields(c *command.Context, v value.Value, count int64, pairs bool) {
 				break
 			}
 			pair(c, field, val, pairs)
-			given++
+			if given++; c.Reply.Full() {
+				break
+			}
 		}
 	}
 	if live != nil {

@@ -133,7 +133,7 @@ func (s *commands) randMember(c *command.Context) error {
 		reply.Array(int(-wanted))
 		s.sampler.Draw(&r, rng, int(-wanted), func(e set.Element) bool {
 			answer(reply, e)
-			return true
+			return !reply.Full()
 		})
 	case wanted >= int64(r.Len()):
 		reply.Array(r.Len())

@@ -60,7 +60,7 @@ func (z *commands) randMember(c *command.Context) error {
 	switch n := int(wanted); {
 	case n < 0:
 		head(c, -n, withScores)
-		for ; n < 0; n++ {
+		for ; n < 0 && !c.Reply.Full(); n++ {
 			member, x := zset.Random(v, rng)
 			answerPair(c.Reply, member, x, withScores)
 		}

@@ -1,0 +1,103 @@
+package protocol
+
+import (
+	"slices"
+	"sort"
+)
+
+// A reply of many elements is written in chunks. What a full one holds becomes a piece that is never moved again, and the next chunk
+// comes from the loop, which keeps them outside the Go heap:
+//
+//	Lent: [ 256 KB ][ 256 KB ][ 256 KB ]      B: $5\r\nmem42\r\n…
+//
+// A Mark is a place in the whole, so it holds across spills.
+
+// Chunks lends memory for long replies. The goroutine that writes the reply calls it.
+type Chunks interface {
+	// Chunk lends room for at least n bytes behind a reply that is held bytes long by now; nil: nobody will read that much.
+	// release gives it back, once, on the goroutine that sends.
+	Chunk(n, held int) (chunk []byte, release func())
+}
+
+// spillFrom is from where on a buffer that is full is left as it is, instead of being copied to a longer one.
+const spillFrom = 128 << 10
+
+// ChunkSize is what a chunk has at least.
+const ChunkSize = 256 << 10
+
+// grow makes room for n more bytes.
+func (r *Reply) grow(n int) {
+	if len(r.B) < spillFrom {
+		r.B = slices.Grow(r.B, n)
+		return
+	}
+	n = max(n, ChunkSize)
+	if r.full {
+		r.drop()
+		r.B = slices.Grow(r.B, n)
+		return
+	}
+	var chunk []byte
+	var release func()
+	if r.Chunks == nil {
+		chunk = make([]byte, 0, n)
+	} else if chunk, release = r.Chunks.Chunk(n, r.Len()); chunk == nil {
+		r.full = true
+		r.drop()
+		r.B = slices.Grow(r.B, n)
+		return
+	}
+	r.spill()
+	r.B, r.release = chunk, release
+}
+
+// Full says that nobody will read what is appended from here on: it is dropped. Who makes a reply as long as the client asked for, and not as
+// long as the data is, looks now and then.
+func (r *Reply) Full() bool { return r.full }
+
+// drop forgets B's bytes, and counts them as if they were there.
+func (r *Reply) drop() {
+	for i := range r.Lent {
+		r.Lent[i].At = 0
+	}
+	r.lent += len(r.B)
+	r.B = r.B[:0]
+}
+
+// spill makes pieces of all that B holds.
+func (r *Reply) spill() {
+	first := sort.Search(len(r.Lent), func(i int) bool { return r.Lent[i].At > 0 })
+	between := slices.Clone(r.Lent[first:])
+	r.Lent = r.Lent[:first]
+	from := 0
+	var ours []int // which of them lie in B
+	for _, l := range between {
+		if l.At > from {
+			ours = append(ours, len(r.Lent))
+			r.Lent = append(r.Lent, Lent{Data: r.B[from:l.At]})
+		}
+		from = l.At
+		r.Lent = append(r.Lent, Lent{Data: l.Data, Release: l.Release})
+	}
+	if from < len(r.B) {
+		ours = append(ours, len(r.Lent))
+		r.Lent = append(r.Lent, Lent{Data: r.B[from:]})
+	}
+	r.lent += len(r.B)
+	release := shared(r.release, len(ours))
+	for _, i := range ours {
+		r.Lent[i].Release = release
+	}
+}
+
+// shared makes release something that each of parts calls once. The parts are given back on one goroutine.
+func shared(release func(), parts int) func() {
+	if release == nil || parts == 1 {
+		return release
+	}
+	return func() {
+		if parts--; parts == 0 {
+			release()
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package protocol
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+// lender counts what it lends and takes back, and lends up to limit bytes.
+type lender struct {
+	limit, out int
+	lent       [][]byte
+}
+
+func (l *lender) Chunk(n, held int) ([]byte, func()) {
+	if l.limit > 0 && held >= l.limit {
+		return nil, nil
+	}
+	l.out++
+	b := make([]byte, 0, n)
+	l.lent = append(l.lent, b)
+	return b, func() {
+		l.out--
+		for i := range b[:cap(b)] {
+			b[:cap(b)][i] = 0xDB // who still reads it shows
+		}
+	}
+}
+
+func element(i int) string { return fmt.Sprintf("element-%07d", i) }
+
+// Marks hold across spills: what is rolled back to one, or announced at one, is the same as in one buffer.
+func TestSpilledMarks(t *testing.T) {
+	for seed := range uint64(12) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		chunks := &lender{}
+		r, want := &Reply{Chunks: chunks}, []byte(nil)
+		type at struct {
+			mark Mark
+			n    int
+		}
+		var marks []at
+		for step := range 40 {
+			switch rng.IntN(6) {
+			case 0:
+				marks = append(marks, at{r.Mark(), len(want)})
+			case 1:
+				if len(marks) > 0 { // from the inside out
+					m := marks[len(marks)-1]
+					marks = marks[:len(marks)-1]
+					r.ArrayAt(m.mark, step)
+					header := fmt.Appendf(nil, "*%d\r\n", step)
+					want = append(want[:m.n:m.n], append(header, want[m.n:]...)...)
+				}
+			case 2:
+				if len(marks) > 0 && rng.IntN(3) == 0 {
+					m := marks[len(marks)-1]
+					r.Rollback(m.mark)
+					want = want[:m.n]
+				}
+			case 3:
+				piece := bytes.Repeat([]byte("l"), 1+rng.IntN(50_000))
+				r.LendBulk(len(piece), nil, piece)
+				want = fmt.Appendf(want, "$%d\r\n%s\r\n", len(piece), piece)
+			default:
+				for i := range rng.IntN(20_000) {
+					r.BulkString(element(i))
+					want = fmt.Appendf(want, "$15\r\n%s\r\n", element(i))
+				}
+			}
+			if r.Len() != len(want) {
+				t.Fatalf("seed %d, step %d: Len %d, want %d", seed, step, r.Len(), len(want))
+			}
+		}
+		if got := wire(r); got != string(want) {
+			t.Fatalf("seed %d: the replies differ", seed)
+		}
+		r.Reset()
+		if release := r.Taken(); release != nil {
+			release()
+		}
+		if chunks.out != 0 {
+			t.Fatalf("seed %d: %d chunks not given back", seed, chunks.out)
+		}
+	}
+}
+
+// A long reply is not moved when it grows: each chunk is filled once.
+func TestSpillMovesNothing(t *testing.T) {
+	chunks := &lender{}
+	r := &Reply{Chunks: chunks}
+	const n = 200_000
+	r.Array(n)
+	for i := range n {
+		r.BulkString(element(i))
+	}
+	if len(chunks.lent) < 10 {
+		t.Fatalf("%d chunks for %d bytes", len(chunks.lent), r.Len())
+	}
+	for i, c := range chunks.lent[:len(chunks.lent)-1] {
+		if &c[:1][0] != &r.Lent[i+1].Data[0] {
+			t.Fatalf("chunk %d lies elsewhere", i)
+		}
+	}
+}
+
+// What nobody will read is dropped, and costs no memory.
+func TestFull(t *testing.T) {
+	chunks := &lender{limit: 1 << 20}
+	r := &Reply{Chunks: chunks}
+	m := r.Mark()
+	n := 0
+	for ; !r.Full() && n < 1_000_000; n++ {
+		r.BulkString(element(n))
+	}
+	if n < (1<<20)/22 || n > (1<<20+2*ChunkSize)/22 {
+		t.Fatalf("full after %d elements", n)
+	}
+	for i := range 100_000 {
+		r.BulkString(element(i))
+	}
+	r.ArrayAt(m, n)
+	r.Insert(m, []byte("+OK\r\n"))
+	r.Rollback(r.Mark())
+	if r.Since(m) != (n+100_000)*22 || cap(r.B) > 4*ChunkSize {
+		t.Fatalf("%d bytes counted, %d held", r.Since(m), cap(r.B))
+	}
+	r.Reset()
+	if release := r.Taken(); release != nil {
+		release()
+	}
+	if chunks.out != 0 {
+		t.Fatalf("%d chunks not given back", chunks.out)
+	}
+}
