@@ -11,6 +11,7 @@ import (
 	"spindle/engine/command"
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/memory"
+	"spindle/internal/logging"
 	"spindle/protocol"
 )
 
@@ -306,5 +307,34 @@ func TestKeyspace(t *testing.T) {
 	}
 	if _, err := (&Into{Space: to, Replace: true}).Insert([]rdb.Record{again}); err != nil {
 		t.Errorf("a key twice, to be replaced: %v", err)
+	}
+}
+
+// TestSanitize: every damaged payload is refused, and the log says why; sanitize-dump-payload decides only what is counted.
+func TestSanitize(t *testing.T) {
+	b := newBench(t)
+	var log bytes.Buffer
+	b.Log = logging.New(&log)
+	b.Log.SetLevel(logging.LevelVerbose)
+	packed := rdb11("\x14\x0d\x0d\x00\x00\x00\x02\x00\x81a\x02\x81b\x02\xff")
+	twice := rdb11("\x14\x0d\x0d\x00\x00\x00\x02\x00\x81a\x02\x81a\x02\xff")
+	pieces := rdb11("\x12\x02\x02\x0a\x0a\x00\x00\x00\x01\x00\x81c\x02\xff\x02\x0a\x0a\x00\x00\x00\x01\x00\x81c\x02\xff")
+	for mode, counted := range map[Sanitize]int64{SanitizeNo: 0, SanitizeYes: 2, SanitizeClients: 2} {
+		b.Settings.Sanitize.Set(mode)
+		b.ResetStats()
+		log.Reset()
+		for payload, want := range map[string]string{
+			packed: "+OK\r\n", pieces: "+OK\r\n", twice: "-ERR Bad data format\r\n", rdb11("\x02\x01\x01a"): "+OK\r\n", rdb11("\x00\x01a"): "+OK\r\n",
+		} {
+			if got := b.run("restore", "k", "0", payload, "REPLACE"); got != want {
+				t.Errorf("sanitize %d: %q is %q, want %q", mode, payload, got, want)
+			}
+		}
+		if b.sanitizations != counted {
+			t.Errorf("sanitize %d: %d looked at, want %d", mode, b.sanitizations, counted)
+		}
+		if !strings.Contains(log.String(), "Set listpack integrity check failed: Set listpack with dup elements") {
+			t.Errorf("sanitize %d: the log is %q", mode, log.String())
+		}
 	}
 }

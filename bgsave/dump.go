@@ -233,7 +233,7 @@ func (h *Commands) restored(c *command.Context, payload []byte) (v restoredValue
 	if v.ready, err = x.Read(kind, body); err != nil {
 		return v, h.refused(kind, err)
 	}
-	if h.sanitizes(c) && v.ready.Packed != nil {
+	if codec.Packed(kind) && h.sanitizes(c) {
 		h.sanitizations++
 	}
 	if v.ready.Whole() {

@@ -158,7 +158,7 @@ func builds(r *rdb.Record) bool {
 
 // A turn that builds ends after buildTurn, and looks at the clock after buildElements: they may be long ones.
 const (
-	buildElements = 8
+	buildElements = 16
 	buildTurn     = 150 * time.Microsecond
 )
 

@@ -69,7 +69,7 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewEnum("rdb-file-compression", &s.FileCompression, CompressNone, []setting.Choice[FileCompression]{
 			{Name: "none", Value: CompressNone}, {Name: "zstd", Value: CompressZstd}, {Name: "s2", Value: CompressS2}}),
 		setting.NewInt("rdb-savers", &s.SaverConcurrency, 0, setting.Between(0, 128)),
-		setting.NewInt("rdb-version", &s.Version, codec.NewestVersion, setting.Between(10, codec.NewestVersion)),
+		setting.NewInt("rdb-version", &s.Version, codec.CommonVersion, setting.Between(codec.CommonVersion, codec.NewestVersion)),
 	}
 }
 

@@ -289,10 +289,15 @@ func (c *Core) muted(cl *client.Client, mark protocol.Mark, before client.Flags)
 	return true
 }
 
+// manyArgs is from how many arguments on a command is timed alone whatever its row promises: fast and brief are promises for each
+// argument, and an MGET or SADD of a hundred thousand is what the slow log is for.
+const manyArgs = 64
+
 // call runs an admitted command at the outermost depth and closes its unit of effects.
 func (c *Core) call(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec *command.Spec) {
 	cl.LastCommand = spec.Full
-	if spec != c.meter.spec {
+	many := len(args) >= manyArgs
+	if many || spec != c.meter.spec {
 		c.lap()
 		c.meter.spec = spec
 	}
@@ -314,7 +319,7 @@ func (c *Core) call(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec 
 	if len(c.waiting.ready) != 0 {
 		c.serveReady() // at once: the client's next command comes after those who waited
 	}
-	if spec.Flags&(command.Fast|command.Brief) == 0 || c.meter.precise {
+	if many || spec.Flags&(command.Fast|command.Brief) == 0 || c.meter.precise {
 		c.lap()
 		c.watchSlowness(cl, spec, args)
 	}

@@ -137,7 +137,7 @@ func TestRunsAreTimedTogether(t *testing.T) {
 		c.Reply.OK()
 		return nil
 	}
-	h := newHouse(t, command.Spec{Name: "nap", Arity: 1, Run: nap})
+	h := newHouse(t, command.Spec{Name: "nap", Arity: 1, Run: nap}, command.Spec{Name: "fastnap", Arity: -1, Flags: command.Fast, Run: nap})
 	cl, _ := h.arrive()
 	h.settings.SlowlogSlowerThan.Set(2000)
 	h.do(cl, "GET a", "GET b", "NOSUCH", "GET c", "SET a b", "NAP", "GET a", "MULTI", "NAP", "PING", "EXEC")
@@ -155,6 +155,12 @@ func TestRunsAreTimedTogether(t *testing.T) {
 		t.Errorf("NAP %d ns, EXEC %d ns, PING %d ns, GET %d ns", nap, exec, ping, stats("get").Nanos)
 	}
 	h.expect("slow", strings.Join(h.slow, " "), "NAP NAP") // EXEC itself is not shown
+	h.slow = nil
+	h.do(cl, "FASTNAP few", "FASTNAP"+strings.Repeat(" x", manyArgs), "PING")
+	h.expect("slow, of a fast row", strings.Join(h.slow, " "), "FASTNAP")
+	if s := stats("fastnap"); s.Calls != 2 {
+		t.Errorf("FASTNAP: %d calls", s.Calls)
+	}
 }
 
 func TestErrorsAreCounted(t *testing.T) {

@@ -24,7 +24,7 @@ type Reply struct {
 	B      []byte
 	RESP3  bool // the client said HELLO 3: maps, sets, doubles, nulls and pushes have their own types
 	Lent   []Lent
-	Chunks Chunks // where a long reply gets its memory; nil: the Go heap
+	Chunks Chunks // where a long reply gets its memory; nil: it stays one buffer, B
 
 	lent    int
 	release func() // of the chunk that B lies in

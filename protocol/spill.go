@@ -27,7 +27,7 @@ const ChunkSize = 256 << 10
 
 // grow makes room for n more bytes.
 func (r *Reply) grow(n int) {
-	if len(r.B) < spillFrom {
+	if len(r.B) < spillFrom || r.Chunks == nil {
 		r.B = slices.Grow(r.B, n)
 		return
 	}
@@ -37,11 +37,8 @@ func (r *Reply) grow(n int) {
 		r.B = slices.Grow(r.B, n)
 		return
 	}
-	var chunk []byte
-	var release func()
-	if r.Chunks == nil {
-		chunk = make([]byte, 0, n)
-	} else if chunk, release = r.Chunks.Chunk(n, r.Len()); chunk == nil {
+	chunk, release := r.Chunks.Chunk(n, r.Len())
+	if chunk == nil {
 		r.full = true
 		r.drop()
 		r.B = slices.Grow(r.B, n)

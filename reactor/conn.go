@@ -37,7 +37,7 @@ type conn struct {
 	known    bool // has given its password, or was not asked for one
 	held     bool // Serve left requests undone: waits for Resume
 	more     bool // there may be complete requests in pending
-	replay   bool // held, and what was left undone is the parser's streamed request
+	replay   bool // what was left undone is the parser's streamed request: it is the next to run, and goOn runs it
 	dirty    bool // in loop.dirty
 	inReady  bool // in loop.ready
 	blocked  bool // the socket is full; the backend watches it
@@ -79,12 +79,12 @@ func (c *conn) OnTraffic(data []byte) {
 	if c.closing || c.closed {
 		return
 	}
-	if c.streaming() && !c.held {
+	if c.streaming() && !c.held && !c.replay {
 		data = c.feed(data)
 	}
 	switch {
 	case c.closed || len(data) == 0:
-	case c.held || c.served < len(c.pending):
+	case c.held || c.replay || c.served < len(c.pending):
 		c.keep(data)
 		c.servePending()
 	default:
@@ -93,9 +93,9 @@ func (c *conn) OnTraffic(data []byte) {
 	c.noteInput()
 }
 
-// servePending serves what is held back, unless the connection is held.
+// servePending serves what is held back, unless the connection is held, or has to replay first.
 func (c *conn) servePending() {
-	if c.held || c.closed || c.served == len(c.pending) {
+	if c.held || c.replay || c.closed || c.served == len(c.pending) {
 		return
 	}
 	if c.parser != nil && len(c.pending)-c.served < c.parser.Need() {
@@ -317,6 +317,7 @@ func (c *conn) goOn() {
 	if c.more && !c.held {
 		c.more = false
 		if c.replay {
+			c.replay = false
 			c.parser.Use(&c.loop.scratch)
 			c.parser.Replay()
 			c.runStreamed(len(c.pending) - c.served)
@@ -380,11 +381,9 @@ func (c *conn) readIntoBulk(n int) {
 	c.noteInput()
 }
 
-// runStreamed runs the one request whose last argument was streamed. Not done, it stays with its parser until Resume; what arrives
-// between that and the connection's next place in turn may bring it here first (feed).
+// runStreamed runs the one request whose last argument was streamed. Not done, it stays with its parser until Resume.
 func (c *conn) runStreamed(unread int) {
 	p := c.parser
-	c.replay = false
 	done := c.run(p.Requests, unread)
 	if done == 0 && !c.closed && !c.closing {
 		c.replay = true

@@ -14,33 +14,65 @@ func (nowhere) wake()            {}
 func (nowhere) watchWrite(*conn) {}
 func (nowhere) drop(*conn)       {}
 
+// An eager is a board that lets a connection go on while the batch that left a request undone is still being delivered.
+type eager struct{ *board }
+
+func (e eager) Serve(b *protocol.Batch) {
+	e.board.Serve(b)
+	if b.Done < len(b.Requests) {
+		seatOf(b.Session).c.Resume()
+	}
+}
+
 // TestTrafficBeforeTheReplay: a long argument's request was left undone, and its connection may go on; more bytes arrive before its
-// place in turn comes. It is served once, in its order, whoever comes first.
+// place in turn comes. It is served once, and what came behind it behind it.
 func TestTrafficBeforeTheReplay(t *testing.T) {
-	r := &Reactor{handler: newBoard(), settings: &Settings{}}
-	r.settings.Rows()
-	r.gone.Add(1)
-	l := newLoop(r, 0)
-	l.kit, l.host = newKit(), nowhere{}
-	c := &conn{loop: l}
-	c.open()
-	long := command("LATER", strings.Repeat("x", protocol.BigBulk))
-	for range 2 {
-		c.OnTraffic([]byte(long[:100]))
-		c.OnTraffic([]byte(long[100:]))
-		if !c.held || !c.replay {
-			t.Fatalf("held %t, replay %t", c.held, c.replay)
-		}
-		c.Resume()
-		l.readMail(nil, 0) // as before another connection's batch
-		c.OnTraffic([]byte(command("PING")))
-		c.goOn()
-	}
-	want := strings.Repeat(":32768\r\n+OK\r\n", 2)
-	if got := string(c.out.tail.B); got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-	if c.parser != nil || c.replay || c.held {
-		t.Errorf("parser %v, replay %t, held %t", c.parser, c.replay, c.held)
+	long, ping := command("LATER", strings.Repeat("x", protocol.BigBulk)), command("PING")
+	for _, tt := range []struct {
+		name    string
+		handler protocol.Handler
+		behind  string // what arrives with the end of the argument
+	}{
+		{"resumed after the batch", newBoard(), ""},
+		{"resumed after the batch, more is there", newBoard(), ping},
+		{"resumed within the batch", eager{newBoard()}, ""},
+		{"resumed within the batch, more is there", eager{newBoard()}, ping},
+		{"resumed within the batch, more to replay is there", eager{newBoard()}, command("LATER", "y")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := &Reactor{handler: tt.handler, settings: &Settings{}}
+			r.settings.Rows()
+			r.gone.Add(1)
+			l := newLoop(r, 0)
+			l.kit, l.host = newKit(), nowhere{}
+			c := &conn{loop: l}
+			c.open()
+			want := ""
+			for range 2 { // the second time shows what the first has left behind
+				c.OnTraffic([]byte(long[:100]))
+				c.OnTraffic([]byte(long[100:] + tt.behind))
+				c.Resume()
+				l.readMail(nil, 0) // as before another connection's batch
+				c.OnTraffic([]byte(ping))
+				for range 4 {
+					c.goOn()
+				}
+				want += ":32768\r\n"
+				switch tt.behind {
+				case ping:
+					want += "+OK\r\n"
+				case "":
+				default:
+					want += ":1\r\n"
+				}
+				want += "+OK\r\n"
+			}
+			if got := string(c.out.tail.B); got != want {
+				t.Errorf("%q, want %q", got, want)
+			}
+			if c.parser != nil || c.replay || c.held || c.pending != nil {
+				t.Errorf("parser %v, replay %t, held %t, %d bytes pending", c.parser, c.replay, c.held, len(c.pending))
+			}
+		})
 	}
 }

@@ -2,6 +2,7 @@ package replication
 
 import (
 	"bytes"
+	"math"
 	"strconv"
 	"strings"
 
@@ -40,6 +41,7 @@ var (
 	errFailover = &protocol.Error{Code: "ERR", Text: "PSYNC FAILOVER can't be sent to a master."}
 	errNegative = &protocol.Error{Code: "ERR", Text: "timeout is negative"}
 	errTimeout  = &protocol.Error{Code: "ERR", Text: "timeout is not an integer or out of range"}
+	errTooLong  = &protocol.Error{Code: "ERR", Text: "timeout is out of range"}
 	errNoAOF    = &protocol.Error{Code: "ERR", Text: "WAITAOF cannot be used when numlocal is set but appendonly is disabled."}
 	errNotBit   = &protocol.Error{Code: "ERR", Text: "value is out of range, value must between 0 and 1"}
 )
@@ -69,6 +71,7 @@ func (f *Feed) sync(c *command.Context) error {
 		return errFiltered
 	}
 	f.settings.Log.Notice("Replica %s asks for synchronization", r.name())
+	f.renew()
 	r.eof = r.eof && r.rdbOnly // who takes the stream this way never says that it has loaded the view
 	f.start(r, f.core.TurnNumber())
 	return nil
@@ -99,6 +102,7 @@ func (f *Feed) psync(c *command.Context) error {
 		f.refused++
 		f.settings.Log.Notice("Partial resynchronization not accepted: this version keeps no backlog (replica asked for %s from offset %d)", c.Args[1], offset)
 	}
+	f.renew()
 	c.Reply.Simple("FULLRESYNC " + f.ID + " " + strconv.FormatInt(f.offset, 10))
 	f.start(r, f.core.TurnNumber())
 	return nil
@@ -220,7 +224,7 @@ func (f *Feed) role(c *command.Context) error {
 
 // wait is WAIT numreplicas timeout: the number of replicas that have the client's writes.
 func (f *Feed) wait(c *command.Context) error {
-	want, timeoutMs, err := waitArguments(c.Args[1], c.Args[2])
+	want, deadlineMs, err := waitArguments(c.Args[1], c.Args[2], c.Now)
 	if err != nil {
 		return err
 	}
@@ -229,7 +233,7 @@ func (f *Feed) wait(c *command.Context) error {
 		c.Reply.Int(n)
 		return nil
 	}
-	f.block(c, timeoutMs, func(c *command.Context, final bool) bool {
+	f.block(c, deadlineMs, func(c *command.Context, final bool) bool {
 		n := f.ackedBy(offset)
 		if n < want && !final {
 			return false
@@ -246,7 +250,7 @@ func (f *Feed) waitaof(c *command.Context) error {
 	if err != nil {
 		return err
 	}
-	want, timeoutMs, err := waitArguments(c.Args[2], c.Args[3])
+	want, deadlineMs, err := waitArguments(c.Args[2], c.Args[3], c.Now)
 	if err != nil {
 		return err
 	}
@@ -262,7 +266,7 @@ func (f *Feed) waitaof(c *command.Context) error {
 		answer(c)
 		return nil
 	}
-	f.block(c, timeoutMs, func(c *command.Context, final bool) bool {
+	f.block(c, deadlineMs, func(c *command.Context, final bool) bool {
 		if final {
 			answer(c)
 		}
@@ -272,13 +276,9 @@ func (f *Feed) waitaof(c *command.Context) error {
 }
 
 // block parks the client until try succeeds, or time runs out and try is asked for its final answer.
-func (f *Feed) block(c *command.Context, timeoutMs int64, try func(c *command.Context, final bool) bool) {
-	deadline := int64(0)
-	if timeoutMs > 0 {
-		deadline = c.Now + timeoutMs
-	}
+func (f *Feed) block(c *command.Context, deadlineMs int64, try func(c *command.Context, final bool) bool) {
 	c.Core.Block(c, command.Wait{
-		DeadlineMs: deadline,
+		DeadlineMs: deadlineMs,
 		Retry: func(c *command.Context) error {
 			if try(c, false) {
 				delete(f.waiters, c.Client)
@@ -303,16 +303,21 @@ func (f *Feed) askForAcks() {
 	f.flush()
 }
 
-// waitArguments reads the count of replicas and the timeout in ms.
-func waitArguments(count, timeout []byte) (want, timeoutMs int64, err error) {
+// waitArguments reads the count of replicas and the timeout in ms, which it makes a deadline; 0 is none.
+func waitArguments(count, timeout []byte, now int64) (want, deadlineMs int64, err error) {
 	if want, err = command.Int(count); err != nil {
 		return 0, 0, err
 	}
-	if timeoutMs, err = command.Int(timeout); err != nil {
+	timeoutMs, err := command.Int(timeout)
+	switch {
+	case err != nil:
 		return 0, 0, errTimeout
-	}
-	if timeoutMs < 0 {
+	case timeoutMs < 0:
 		return 0, 0, errNegative
+	case timeoutMs == 0:
+		return want, 0, nil
+	case timeoutMs > math.MaxInt64-now:
+		return 0, 0, errTooLong
 	}
-	return want, timeoutMs, nil
+	return want, now + timeoutMs, nil
 }

@@ -98,6 +98,14 @@ func newID() string {
 // ChangeID is DEBUG CHANGE-REPL-ID.
 func (f *Feed) ChangeID() { f.ID = newID() }
 
+// renew begins a new history if nobody follows the one there is: what was written meanwhile moved no offset, so that a replica of then
+// and one of now would hold different data under one name and offset, and take each other for equals after a failover.
+func (f *Feed) renew() {
+	if !f.attached {
+		f.ChangeID()
+	}
+}
+
 // Take implements engine.Sink.
 func (f *Feed) Take(unit []engine.Effect) {
 	for _, e := range unit {

@@ -218,8 +218,8 @@ func TestFullSync(t *testing.T) {
 	writer, _ := p.arrive()
 	p.do(writer, "SET before 1")
 	cl, s := p.arrive()
-	if got, want := p.do(cl, "PSYNC ? -1"), "+FULLRESYNC "+p.feed.ID+" 0\r\n"; got != want {
-		t.Fatalf("%q, want %q", got, want)
+	if got := p.do(cl, "PSYNC ? -1"); got != "+FULLRESYNC "+p.feed.ID+" 0\r\n" {
+		t.Fatalf("%q, and the history is %s", got, p.feed.ID)
 	}
 	p.do(writer, "SET a 1", "CHOOSE 3", "SET a 2")
 	close(p.saver.gate)
@@ -242,6 +242,27 @@ func TestFullSync(t *testing.T) {
 	p.do(writer, "SET a 5")
 	if p.feed.offset != int64(total) || len(p.feed.replicas) != 0 {
 		t.Errorf("offset %d, %d replicas after the last has left", p.feed.offset, len(p.feed.replicas))
+	}
+}
+
+// TestHistoryIsNewAfterAGap: writes that no replica got moved no offset, so the next replica's data has another history's name; while
+// somebody follows, the name stays.
+func TestHistoryIsNewAfterAGap(t *testing.T) {
+	p := newPrimary(t)
+	writer, _ := p.arrive()
+	first, _ := p.arrive()
+	p.do(first, "PSYNC ? -1")
+	name := p.feed.ID
+	second, _ := p.arrive()
+	if got, want := p.do(second, "PSYNC ? -1"), "+FULLRESYNC "+name+" 0\r\n"; got != want {
+		t.Errorf("%q, want %q: the first still follows", got, want)
+	}
+	p.Closed(first)
+	p.Closed(second)
+	p.do(writer, "SET a 1")
+	third, _ := p.arrive()
+	if got := p.do(third, "PSYNC ? -1"); strings.Contains(got, name) || got != "+FULLRESYNC "+p.feed.ID+" 0\r\n" {
+		t.Errorf("%q after a gap in history %s", got, name)
 	}
 }
 
@@ -285,7 +306,7 @@ func TestHeldHasASoftLimit(t *testing.T) {
 		if s.isClosed() || r.softSince == 0 {
 			t.Errorf("closed %t, over the soft limit since %d", s.isClosed(), r.softSince)
 		}
-		r.softSince -= 2000
+		r.softSince = p.Now() - 2000
 		p.feed.limitHeld(r)
 		if s.isClosed() {
 			t.Error("closed before its seconds are over")
@@ -397,6 +418,8 @@ func TestHandshakeRefusals(t *testing.T) {
 		{"WAIT 01 0", "-ERR value is not an integer or out of range\r\n"},
 		{"WAIT 0 x", "-ERR timeout is not an integer or out of range\r\n"},
 		{"WAIT 0 -1", "-ERR timeout is negative\r\n"},
+		{"WAIT 1 9223372036854775807", "-ERR timeout is out of range\r\n"},
+		{"WAITAOF 0 1 9223372036854775807", "-ERR timeout is out of range\r\n"},
 		{"WAITAOF 2 0 0", "-ERR value is out of range, value must between 0 and 1\r\n"},
 		{"WAITAOF 1 0 0", "-ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.\r\n"},
 		{"WAITAOF 0 0 0", "*2\r\n:0\r\n:0\r\n"},

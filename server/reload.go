@@ -18,7 +18,10 @@ import (
 func (in *instance) reload(c *command.Context, o introspect.ReloadOptions) error {
 	if !o.NoSave {
 		if err := in.scheduler.Now(); err != nil {
-			return protocol.Errorf("ERR", "%s", err)
+			if err == bgsave.ErrInProgress {
+				return err
+			}
+			return bgsave.ErrSaveFailed // the log says why
 		}
 	}
 	if !o.NoFlush {

@@ -153,7 +153,8 @@ func (in *instance) run(args Arguments) error {
 // load reads the data set, while connections are answered with LOADING. Where there is none, nobody reads that: connections are
 // served behind it.
 //
-// Errors: context.Canceled, when a shutdown was asked for; errLogged.
+// Errors: context.Canceled, when a shutdown was asked for; errLogged. The server stays in the loading state then: what is here is a part
+// of the data set, which nobody may read, add to or save until the process has ended.
 func (in *instance) load() error {
 	path := in.save.FileName.Get()
 	if _, err := os.Stat(path); err == nil {
@@ -162,15 +163,15 @@ func (in *instance) load() error {
 		defer in.reactor.Serve()
 	}
 	_, err := bgsave.Load(in.loadContext, path, &bgsave.Into{Space: in.space, Turn: in.core.Do}, in.loadOptions(path))
-	in.core.Do(func() {
-		in.core.SetLoading(false)
-		in.threads.follow(false)
-		in.scheduler.Loaded()
-	})
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case err == nil, errors.Is(err, fs.ErrNotExist):
+		in.core.Do(func() {
+			in.core.SetLoading(false)
+			in.threads.follow(false)
+			in.scheduler.Loaded()
+		})
 		return nil
-	case err == nil, errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled):
 		return err
 	}
 	return errLogged

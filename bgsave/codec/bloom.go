@@ -11,8 +11,8 @@ import (
 //
 //	id | items | links | options | growth | of each link: capacity, error, hashes, bits an item, bits, power, the bits' bytes, items | end
 //
-// Every field stands behind a number that says what it is (rdb/skip.go). Version 1 has no options, and growth is there since 4. Source: the format's
-// description in RedisBloom's documentation, and files it wrote.
+// Every field stands behind a number that says what it is (rdb/skip.go). Version 1 has no options, and growth is there since 4. Source: the order
+// in which RedisBloom 2.8 saves and loads its fields.
 var bloomCodec = Codec{
 	Type:   value.Module,
 	Module: value.BloomName,

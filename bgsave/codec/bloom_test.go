@@ -13,7 +13,7 @@ import (
 	"spindle/internal/compress/lzf"
 )
 
-// No server with RedisBloom was there to write files. bloomByHand is what one writes, from the format's description.
+// No server with RedisBloom was there to write files. bloomByHand is what one writes, field by field.
 
 // bloomText is everything there is of a filter.
 func bloomText(v value.Value) string {

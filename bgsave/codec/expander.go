@@ -185,7 +185,7 @@ func (x *Expander) Read(kind rdb.Kind, raw []byte) (Ready, error) {
 	return ready, err
 }
 
-// Packed says that ready goes in as it is, without being built.
+// Whole says that ready goes in as it is, without being built.
 func (ready *Ready) Whole() bool { return ready.Packed != nil && packedEncoding(ready.Encoding) }
 
 // Start begins the structure of a value that Read has not found fit to be packed.

@@ -8,7 +8,8 @@ import (
 
 // Versions of the format: what is written at least, and what at most.
 const (
-	OldestVersion = 9 // strings, deadlines and clocks
+	OldestVersion = 9  // strings, deadlines and clocks
+	CommonVersion = 10 // of Redis 7.0, which every later one reads
 	NewestVersion = rdb.MaxVersion
 )
 

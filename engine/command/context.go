@@ -81,21 +81,14 @@ type Effects struct {
 // digitRoom is how much is set aside for made-up arguments at a time: some fifty numbers.
 const digitRoom = 1 << 10
 
-// mostKept is how many arguments' or commands' room is made at a time and kept from call to call: XREADGROUP of a million entries needs
-// fourteen million.
-const mostKept = 1 << 15
-
-// argsKept is how many arguments' room one call leaves to the next.
+// argsKept is how much room for arguments, or for commands, one call leaves to the next, and is made at a time: XREADGROUP of a million
+// entries sends fourteen million arguments.
 const argsKept = 4096
 
 // Reset empties e for the next call and keeps its room. The core calls it when it has booked a call's effects.
 func (e *Effects) Reset() {
-	if cap(e.args) > mostKept || cap(e.Commands) > mostKept {
-		*e = Effects{}
-		return
-	}
 	e.Replaced = false
-	if cap(e.args) > argsKept {
+	if cap(e.args) > argsKept || cap(e.Commands) > argsKept {
 		e.Commands, e.args = nil, nil
 	}
 	clear(e.Commands)
@@ -130,7 +123,7 @@ func (c *Context) Propagate(args ...[]byte) {
 		e.Replaced, e.Commands, e.args = true, e.Commands[:0], e.args[:0]
 	}
 	if cap(e.args)-len(e.args) < len(args) { // Commands keep what was cut from the old room alive
-		e.args = make([][]byte, 0, max(min(2*cap(e.args), mostKept), len(args), 16))
+		e.args = make([][]byte, 0, max(min(2*cap(e.args), argsKept), len(args), 16))
 	}
 	at := len(e.args)
 	e.args = append(e.args, args...)

@@ -123,7 +123,7 @@ func (p *pair) sameEncoding(conn int, key string) error {
 		return err
 	}
 	got, err := p.subject.links[conn].one("OBJECT", "ENCODING", key)
-	if err != nil || equal(want, got) {
+	if err != nil || judge(p.ref, []string{"object", "encoding", key}, want, got) {
 		return err
 	}
 	dump, err := p.reference.links[conn].one("DUMP", key)

@@ -10,7 +10,6 @@ import (
 type dataset struct {
 	name     string
 	command  string   // spindle has the type if it has this command
-	since    string   // the reference has it if it has this command; "" is command
 	settings []string // directives for the reference
 	needs    int      // the lowest RDB version that can say it; 0 is 10
 	fill     func(do func(args ...any))
@@ -94,7 +93,7 @@ var datasets = []dataset{
 		do("ZADD", "edges", "-inf", "low", "+inf", "high", 0, "zero", -5, "minus", "4503599627370496", "2^52")
 		do("ZADD", "one long", 1.5, strings.Repeat("m", 5000), 1.5, "b", 1.5, "a")
 	}},
-	{name: "lists", command: "RPUSH", settings: []string{"--list-max-listpack-size", "16"}, fill: func(do func(args ...any)) {
+	{name: "lists", command: "RPUSH", settings: []string{"--list-max-listpack-size", "16", "--list-compress-depth", "1"}, fill: func(do func(args ...any)) {
 		do(many(10, one, "RPUSH", "small")...)
 		do(many(4000, one, "RPUSH", "large")...)
 		do("RPUSH", "big elements", strings.Repeat("a", 9000), "x", strings.Repeat("b", 70_000), "y", strings.Repeat("\x00\xff", 50_000))

@@ -54,7 +54,7 @@ const (
 	KindStream
 	KindModule // this and those above: types of modules, each its own
 
-	KindBloom = KindModule
+	KindBloom = KindModule // Bloom filters
 
 	kinds = 16
 )

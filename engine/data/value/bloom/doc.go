@@ -6,6 +6,6 @@
 // lie in memory, filter.go asks and adds, header.go is the form in which a chain travels, structure.go lets go, copies and measures.
 //
 // Which bits an item has, how many there are and when the chain grows is interface: a filter must give the same answers when it comes from, or
-// goes to, a server with RedisBloom, by RDB, by BF.LOADCHUNK, or command by command. Source: RedisBloom 2.8's documentation, its published
-// tests and its file format.
+// goes to, a server with RedisBloom, by RDB, by BF.LOADCHUNK, or command by command. Source: what RedisBloom 2.8 publishes of its behaviour:
+// documentation, tests, file format, the constants of its hash and of its sizes. None of its code is here.
 package bloom

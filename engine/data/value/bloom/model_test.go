@@ -312,6 +312,38 @@ func TestChainRate(t *testing.T) {
 	}
 }
 
+// TestLongestChain: a chain of filters for one item each grows until its rate would be 0, and keeps what it has.
+func TestLongestChain(t *testing.T) {
+	k := newSpace(t)
+	e := create(t, k, "k", bloom.Params{Error: 0.5, Capacity: 1, Growth: 1})
+	added := 0
+	for ; ; added++ {
+		if added%100 == 0 {
+			view := k.Freeze() // the root is copied now and then
+			defer view.Close()
+		}
+		_, err := bloom.Add(e, fmt.Appendf(nil, "%d", added))
+		if err == bloom.ErrNoRoom {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := bloom.Read(e.Value())
+	if r.Links() != 1073 { // their rates are 2^-2 to 2^-1074; half of that is 0
+		t.Errorf("%d links", r.Links())
+	}
+	for i := range added {
+		if !r.Has(fmt.Appendf(nil, "%d", i)) {
+			t.Fatalf("%d is lost", i)
+		}
+	}
+	if err := bloom.Check(e.Value()); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestCopyOnWrite: an item added under a view copies pages, not the filter; and what was never written costs nothing.
 func TestCopyOnWrite(t *testing.T) {
 	k := newSpace(t)

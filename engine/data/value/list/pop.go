@@ -56,6 +56,13 @@ func (t *nodes) pop(end End, n int) {
 		return
 	}
 	var p tree.Path
+	if n == 1 { // the usual case, without a search for the rank
+		t.edge(&p, end)
+		if count := t.CountOf(&p); count > 1 {
+			t.splice(&p, cut(packedAt(p.Leaf()), int(count), end, 1))
+			return
+		}
+	}
 	drop := 0 // of p's leaf
 	if end == Head {
 		offset, _ := t.LeafAt(&p, uint64(n))

@@ -1,0 +1,91 @@
+package server
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"spindle/bgsave"
+	"spindle/engine/family/introspect"
+	"spindle/internal/logging"
+)
+
+// TestFailedLoadServesNobody: what a file that cannot be loaded left in memory is never taken for the data set, not even for the instant
+// until the process has ended; without a file the data set is empty, and whole.
+func TestFailedLoadServesNobody(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, tt := range []struct {
+		name, file string
+		fails      bool
+	}{
+		{"no file", "", false},
+		{"damaged", "REDIS0011\xfe\x00\x00\x01a\x01b", true}, // a key, and no end
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.file != "" {
+				if err := os.WriteFile("dump.rdb", []byte(tt.file), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			in := assembled(t)
+			in.core.Do(func() { in.core.SetLoading(true) })
+			if err := in.load(); (err != nil) != tt.fails {
+				t.Fatalf("load: %v", err)
+			}
+			loading := false
+			in.core.Do(func() { loading = in.core.Loading() })
+			if loading != tt.fails {
+				t.Errorf("loading is %t behind it", loading)
+			}
+		})
+	}
+}
+
+// TestReloadBesideASave: DEBUG RELOAD is refused in the words of SAVE while a background save is under way, and keeps the data.
+func TestReloadBesideASave(t *testing.T) {
+	t.Chdir(t.TempDir())
+	in := assembled(t)
+	var wait func(time.Duration)
+	in.core.Do(func() { // one turn: the save cannot end meanwhile
+		in.space.DB(0).SetString([]byte("k"), []byte("v"), 0)
+		if _, err := in.scheduler.Background(false, false); err != nil {
+			t.Error(err)
+		}
+		if err := in.reload(nil, introspect.ReloadOptions{}); err != bgsave.ErrInProgress {
+			t.Errorf("reload: %v", err)
+		}
+		if n := in.space.DB(0).Len(); n != 1 {
+			t.Errorf("%d keys", n)
+		}
+		wait = in.scheduler.AbortAndWait("the test ends")
+	})
+	wait(patience)
+}
+
+// assembled is a server that listens on a Unix socket alone and runs nothing yet.
+func assembled(t *testing.T) *instance {
+	t.Helper()
+	log := logging.New(io.Discard)
+	in, err := newInstance(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := ParseArguments([]string{"spindle", "--port", "0", "--unixsocket", filepath.Join(t.TempDir(), "s")})
+	if in.config, err = Load(in.registry, args, bytes.NewReader(nil), Directives{Log: log}); err != nil {
+		t.Fatal(err)
+	}
+	if err := in.assemble(args); err != nil {
+		t.Fatal(err)
+	}
+	if err := in.listen(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.reactor.Stop(0)
+		in.lazy.Close()
+	})
+	return in
+}
