@@ -93,6 +93,46 @@ func (in *Into) inserts(records []rdb.Record) (done int, err error) {
 	return done, err
 }
 
+// InsertPlain implements PlainInserter.
+func (in *Into) InsertPlain(b *rdb.Batch, db int, keys []rdb.Plain, offset int64) (done int, err error) {
+	in.turn(func() {
+		d := in.Space.DB(db)
+		var hashes [prefetchAhead]uint64
+		for i := range len(keys) + prefetchAhead {
+			if done = i - prefetchAhead; done >= 0 && !in.plain(d, b, &keys[done], hashes[done%prefetchAhead]) {
+				err = fmt.Errorf("%w: key %q of database %d, at offset %d", ErrDuplicate, b.Key(&keys[done]), db, offset+keys[done].Distance(&keys[0]))
+				return
+			}
+			if i < len(keys) {
+				hashes[i%prefetchAhead] = d.Expect(b.Key(&keys[i]))
+			}
+		}
+		done = len(keys)
+	})
+	return done, err
+}
+
+// plain takes one key over; false if it is there and must not be.
+func (in *Into) plain(db *keyspace.DB, b *rdb.Batch, k *rdb.Plain, hash uint64) bool {
+	deadline := int64(0)
+	if k.DeadlineMs != rdb.None {
+		deadline = max(1, k.DeadlineMs) // 0 would be none
+	}
+	key := b.Key(k)
+	for {
+		created := false
+		if text, number := b.Value(k); number {
+			created = db.AddInt(hash, key, k.Int, deadline)
+		} else {
+			created = db.AddString(hash, key, text, deadline)
+		}
+		if created || !in.Replace {
+			return created
+		}
+		db.Delete(key)
+	}
+}
+
 func (in *Into) insert(r *rdb.Record, hash uint64) error {
 	if r.Empty {
 		return nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -41,6 +42,12 @@ type Inserter interface {
 	Insert(records []rdb.Record) (done int, err error)
 	// Function takes a function library's source.
 	Function(code []byte) error
+}
+
+// A PlainInserter also takes keys in their shortest form; then most come so.
+type PlainInserter interface {
+	// InsertPlain takes keys of b over, in turns, into db, and says how many before err. The first stands at offset in the file.
+	InsertPlain(b *rdb.Batch, db int, keys []rdb.Plain, offset int64) (done int, err error)
 }
 
 // LoadOptions say how a file is read.
@@ -222,7 +229,9 @@ func Read(ctx context.Context, r io.Reader, to Inserter, o LoadOptions) (Loaded,
 	}
 	env := codec.Env{Limits: o.Limits, NowMs: o.NowMs, KeepExpired: o.KeepExpired}
 	to.Prepare(env)
-	l := &loader{ctx: ctx, env: env, to: to, o: o, dec: rdb.NewDecoder(r, rdb.DecoderOptions{Size: o.Size, Live: o.Live, NoChecksum: o.NoChecksum})}
+	plain, takesPlain := to.(PlainInserter)
+	l := &loader{ctx: ctx, env: env, to: to, plain: plain, o: o,
+		dec: rdb.NewDecoder(r, rdb.DecoderOptions{Size: o.Size, Live: o.Live, NoChecksum: o.NoChecksum, Plain: takesPlain})}
 	err := l.run()
 	for _, db := range l.reserved {
 		to.Reserve(db, 0, 0)
@@ -244,6 +253,7 @@ func Read(ctx context.Context, r io.Reader, to Inserter, o LoadOptions) (Loaded,
 type loader struct {
 	ctx      context.Context
 	to       Inserter
+	plain    PlainInserter // to, if it is one
 	o        LoadOptions
 	dec      *rdb.Decoder
 	env      codec.Env
@@ -339,7 +349,7 @@ func (j *job) read(r *rdb.Record) error {
 // take does what a batch says. Keys that follow each other are inserted from where they lie.
 func (l *loader) take(j *job) error {
 	<-j.ready
-	records := j.batch.Records
+	records, plain := j.batch.Records, j.batch.Plain
 	from := 0 // records from here on wait to be inserted
 	for i := range records {
 		r := &records[i]
@@ -356,7 +366,14 @@ func (l *loader) take(j *job) error {
 			return err
 		}
 		from = i + 1
-		if r.Op != rdb.OpKey {
+		switch r.Op {
+		case rdb.OpKey:
+		case rdb.OpPlain:
+			if err := l.insertPlain(j.batch, r, plain[:r.Keys]); err != nil {
+				return err
+			}
+			plain = plain[r.Keys:]
+		default:
 			if err := l.opcode(r); err != nil {
 				return err
 			}
@@ -388,7 +405,7 @@ func (l *loader) key(r *rdb.Record) (keep bool, err error) {
 	if r.DB >= l.to.Databases() {
 		return false, fmt.Errorf("%w: database %d, at offset %d", ErrDatabases, r.DB, r.Offset)
 	}
-	if r.DeadlineMs != rdb.None && r.DeadlineMs < l.o.NowMs && !l.o.KeepExpired {
+	if l.expired(r.DeadlineMs) {
 		l.found.Expired++
 		l.o.Progress.LastKeysExpired.Store(l.found.Expired)
 		return false, nil
@@ -396,14 +413,74 @@ func (l *loader) key(r *rdb.Record) (keep bool, err error) {
 	return true, nil
 }
 
+func (l *loader) expired(deadline int64) bool {
+	return deadline != rdb.None && deadline < l.o.NowMs && !l.o.KeepExpired
+}
+
+// insertPlain is insert for the plain keys that r stands for.
+func (l *loader) insertPlain(b *rdb.Batch, r *rdb.Record, keys []rdb.Plain) error {
+	if r.DB >= l.to.Databases() {
+		return fmt.Errorf("%w: database %d, at offset %d", ErrDatabases, r.DB, r.Offset)
+	}
+	first := keys[0]
+	all := len(keys)
+	keys = slices.DeleteFunc(keys, func(k rdb.Plain) bool { return l.expired(k.DeadlineMs) })
+	if gone := all - len(keys); gone > 0 {
+		l.found.Expired += int64(gone)
+		l.o.Progress.LastKeysExpired.Store(l.found.Expired)
+	}
+	for len(keys) > 0 {
+		n := min(len(keys), turnRecords)
+		d := l.delayNow()
+		if d != 0 {
+			n = 1
+		} else if l.o.Interval > 0 {
+			for n > 1 && keys[n-1].Distance(&keys[0]) > l.o.Interval {
+				n--
+			}
+		}
+		offset := r.Offset + keys[0].Distance(&first)
+		done, err := l.plain.InsertPlain(b, r.DB, keys[:n], offset)
+		l.found.Keys += int64(done)
+		l.o.Progress.LastKeysLoaded.Store(l.found.Keys)
+		if err != nil {
+			return err
+		}
+		if err := l.rest(d, offset); err != nil {
+			return err
+		}
+		keys = keys[n:]
+	}
+	return nil
+}
+
+// delayNow is key-load-delay as it is set now.
+func (l *loader) delayNow() delay {
+	if l.o.Delay == nil {
+		return 0
+	}
+	return delay(l.o.Delay())
+}
+
+// rest waits for d behind the key at offset, if that is asked for, and looks whether the load was called off.
+func (l *loader) rest(d delay, offset int64) error {
+	if d != 0 {
+		if l.o.read == nil {
+			l.o.Progress.Read.Store(offset)
+		}
+		d.wait(l.ctx)
+	}
+	if l.ctx.Err() != nil {
+		return context.Cause(l.ctx)
+	}
+	return nil
+}
+
 // insert has the inserter take keys, a turn's worth at a time.
 func (l *loader) insert(rest []rdb.Record) error {
 	for len(rest) > 0 {
 		n := min(len(rest), turnRecords)
-		d := delay(0)
-		if l.o.Delay != nil {
-			d = delay(l.o.Delay())
-		}
+		d := l.delayNow()
 		if d != 0 {
 			n = 1
 		} else if l.o.Interval > 0 {
@@ -423,14 +500,8 @@ func (l *loader) insert(rest []rdb.Record) error {
 		if err != nil {
 			return err
 		}
-		if d != 0 {
-			if l.o.read == nil {
-				l.o.Progress.Read.Store(rest[0].Offset)
-			}
-			d.wait(l.ctx)
-		}
-		if l.ctx.Err() != nil {
-			return context.Cause(l.ctx)
+		if err := l.rest(d, rest[0].Offset); err != nil {
+			return err
 		}
 		rest = rest[n:]
 	}

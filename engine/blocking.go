@@ -206,6 +206,7 @@ func (c *Core) answerParked(p *parked, f func(*command.Context)) {
 	c.depth++
 	ctx.Client, ctx.Args, ctx.Bulk, ctx.Reply, ctx.Spec = cl, p.args, nil, reply, p.spec
 	ctx.DB, ctx.Now, ctx.Dirty = c.space.DB(p.db), c.nowMs, 0
+	ctx.Effects.Unheard = len(c.sinks) == 0
 	f(ctx)
 	if ctx.Dirty != 0 || ctx.Effects.Replaced {
 		c.book(ctx)

@@ -331,6 +331,7 @@ func (c *Core) invoke(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spe
 	c.depth++
 	ctx.Client, ctx.Args, ctx.Bulk, ctx.Reply, ctx.Spec = cl, args, bulk, cl.Out, spec
 	ctx.DB, ctx.Now, ctx.Dirty = c.space.DB(cl.DB), c.nowMs, 0
+	ctx.Effects.Unheard = len(c.sinks) == 0
 	c.space.NoTouch = cl.Flags&client.NoTouch != 0
 	mark := cl.Out.Mark()
 	err := spec.Run(ctx)

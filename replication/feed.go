@@ -276,7 +276,7 @@ func (f *Feed) Tick(nowMs int64) {
 	limit := f.settings.Timeout.Get() * 1000
 	for _, r := range f.replicas {
 		f.limitHeld(r) // time passes, whether or not there is more to hold
-		if r.state == online && !r.rdbOnly && r.psync2 && nowMs-r.ackMs > limit && !r.cl.Is(client.CloseASAP) {
+		if (r.state == online || r.state == awaitAck) && !r.rdbOnly && r.psync2 && nowMs-r.ackMs > limit && !r.cl.Is(client.CloseASAP) {
 			f.settings.Log.Warning("Disconnecting timedout replica (streaming sync): %s", r.name())
 			f.core.Kill(r.cl, false)
 		}

@@ -124,7 +124,7 @@ func TestConfigErrors(t *testing.T) {
 }
 
 func TestDirectives(t *testing.T) {
-	const text = "rename-command get \"\"\nrename-command set put\nuser a on >p\nloadmodule /m.so 1\nx.y 2\nactivedefrag no\n"
+	const text = "rename-command get \"\"\nrename-command set put\nuser a on >p\nloadmodule /m.so 1\nx.y 2\nactivedefrag yes\nappendfsync everysec\n"
 	var renamed []string
 	registry := newRegistry(t)
 	config, err := Load(registry, Arguments{Stdin: true}, strings.NewReader(text), Directives{

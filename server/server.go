@@ -109,6 +109,11 @@ func (in *instance) run(args Arguments) error {
 		return err
 	}
 	in.network.MaxClients.Set(fit)
+	if file, found := in.settings.AOF.unread("."); found {
+		log.Warning("Fatal error: appendonly is yes and the data is in %s, which this version cannot read. Exiting.", file)
+		log.Warning("What to do: have the server that wrote it save an RDB file (BGSAVE), and start with 'appendonly no'.")
+		return errLogged
+	}
 	if err := in.assemble(args); err != nil {
 		return err
 	}

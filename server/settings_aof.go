@@ -2,6 +2,8 @@ package server
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"spindle/internal/setting"
@@ -13,6 +15,22 @@ type aofSettings struct {
 	fileName, dirName                                                              setting.String
 	fsync                                                                          setting.Enum[int]
 	percentage, minSize                                                            setting.Int
+}
+
+// unread is an append-only file in dir that a server with these settings would load, and this version cannot.
+func (s *aofSettings) unread(dir string) (file string, found bool) {
+	if !s.appendOnly.Get() {
+		return "", false
+	}
+	for _, file := range []string{
+		filepath.Join(dir, s.dirName.Get(), s.fileName.Get()+".manifest"),
+		filepath.Join(dir, s.fileName.Get()),
+	} {
+		if info, err := os.Stat(file); err == nil && info.Size() > 0 {
+			return file, true
+		}
+	}
+	return "", false
 }
 
 func (s *aofSettings) rows() []setting.Row {

@@ -109,7 +109,8 @@ func (w *Signals) shutdown(name string, mode ShutdownMode) {
 	}
 }
 
-// crash reports a signal that came from outside and ends the process by it, so that whoever waits for it sees the signal.
+// crash reports a signal that came from outside and ends the process: by the signal itself, so that whoever waits for it sees that, where
+// the Go runtime does not catch it once more and exits with 2 (SIGSEGV, SIGABRT).
 func (w *Signals) crash(s unix.Signal) {
 	w.log.Raw(CrashReport(fmt.Sprintf("Redis %s crashed by signal: %d, sent from outside the process", RedisVersion, int(s)), stacks()))
 	signal.Reset(s)

@@ -34,7 +34,8 @@ type Record struct {
 // filled again: its memory is reused.
 type Batch struct {
 	Records []Record
-	Packed  bool // a value waits for Expand
+	Plain   []Plain // with DecoderOptions.Plain: a record of OpPlain stands for the next Keys of them
+	Packed  bool    // a value waits for Expand
 
 	buf  []byte // the stretch; records are views into it
 	side []byte // expanded keys and values
@@ -51,6 +52,7 @@ type DecoderOptions struct {
 	Size       int64 // bytes of the stream, or 0 if unknown: lets a false length be refused at once
 	Live       bool  // a connection: look at what has come without waiting for more than is needed
 	NoChecksum bool  // do not compute the checksum (rdbchecksum no)
+	Plain      bool  // plain keys go to Batch.Plain
 }
 
 // A Decoder cuts a stream into batches of records. It looks at no value more than is needed to find its end.
@@ -133,7 +135,7 @@ func (d *Decoder) short(err error, at int64, doing string) error {
 // Next fills b with what follows, at least one record. io.EOF comes alone, after the file's end and a right checksum.
 // Errors: those of Header, *FormatError, *ChecksumError, and the reader's own. Records before the error are in b.
 func (d *Decoder) Next(b *Batch) error {
-	b.Records, b.Packed, b.side = b.Records[:0], false, b.side[:0]
+	b.Records, b.Plain, b.Packed, b.side = b.Records[:0], b.Plain[:0], false, b.side[:0]
 	if d.finished {
 		return io.EOF
 	}
@@ -286,6 +288,15 @@ func (d *Decoder) checksum(b *Batch) error {
 func (d *Decoder) parse(c *cursor, b *Batch) error {
 	for len(b.Records) < maxRecords {
 		from := c.i
+		if d.o.Plain {
+			if n := d.plainKeys(c, b); n > 0 {
+				b.Records = append(b.Records, Record{Op: OpPlain, Offset: d.base + int64(from), Keys: uint64(n), DB: d.db})
+				if len(b.Plain) >= maxRecords {
+					return nil
+				}
+				continue
+			}
+		}
 		err := d.record(c, b)
 		if err != nil {
 			if err == errShort {

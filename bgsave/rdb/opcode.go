@@ -21,6 +21,8 @@ const (
 
 	// OpKey is not in the file: a Record that is a key and its value.
 	OpKey Op = 0
+	// OpPlain is not in the file either: a Record that stands for Keys plain keys.
+	OpPlain Op = 1
 )
 
 // String names o as documentation of the format does.
@@ -52,6 +54,8 @@ func (o Op) String() string {
 		return "EOF"
 	case OpKey:
 		return "KEY"
+	case OpPlain:
+		return "KEYS"
 	}
 	return fmt.Sprintf("opcode %d", byte(o))
 }

@@ -71,6 +71,7 @@ const (
 //
 // Its slices are kept from call to call, so that rewriting a command costs no allocation in steady state.
 type Effects struct {
+	Unheard  bool       // there is no sink: Commands stay empty. The core says so
 	Replaced bool       // Commands stands for the call (empty: nothing is propagated)
 	Commands [][][]byte // in order; arguments are lent until the call's propagation
 
@@ -121,6 +122,9 @@ func (c *Context) Propagate(args ...[]byte) {
 	e := &c.Effects
 	if !e.Replaced {
 		e.Replaced, e.Commands, e.args = true, e.Commands[:0], e.args[:0]
+	}
+	if e.Unheard {
+		return
 	}
 	if cap(e.args)-len(e.args) < len(args) { // Commands keep what was cut from the old room alive
 		e.args = make([][]byte, 0, max(min(2*cap(e.args), argsKept), len(args), 16))

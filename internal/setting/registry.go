@@ -311,11 +311,11 @@ func (r *Registry) Load(name string, args []string) (known bool, err error) {
 	return true, nil
 }
 
-// Idle names the rows that the configuration gave and that have no effect in this version.
+// Idle names the rows that the configuration set to something else than their default and that have no effect in this version.
 func (r *Registry) Idle() []string {
 	var names []string
 	for _, row := range r.rows {
-		if r.given[row] && row.Flags&NoEffect != 0 {
+		if r.given[row] && row.Flags&NoEffect != 0 && !row.IsDefault() {
 			names = append(names, row.Name)
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"spindle/engine/data/value"
 	hashes "spindle/engine/data/value/hash"
 	"spindle/internal/setting"
-	"spindle/protocol"
 )
 
 // Settings are the family's parameters: up to where a hash is kept in a listpack.
@@ -100,27 +99,12 @@ func Family(s *Settings) command.Family {
 // lookup finds the hash at the first argument for reading; the zero Value is no error.
 //
 // Errors: ErrWrongType.
-func lookup(c *command.Context) (value.Value, error) {
-	v := c.DB.Lookup(c.Args[1])
-	switch {
-	case !v.Exists():
-		c.Notify(command.EventKeyMiss, "keymiss", c.Args[1])
-	case v.Type() != value.Hash:
-		return v, protocol.ErrWrongType
-	}
-	return v, nil
-}
+func lookup(c *command.Context) (value.Value, error) { return c.Find(c.Args[1], value.Hash) }
 
 // edit finds the hash at key for changing it; nil is no error.
 //
 // Errors: ErrWrongType.
-func edit(c *command.Context, key []byte) (*value.Edit, error) {
-	e := c.DB.Edit(key)
-	if e != nil && e.Value().Type() != value.Hash {
-		return nil, protocol.ErrWrongType
-	}
-	return e, nil
-}
+func edit(c *command.Context, key []byte) (*value.Edit, error) { return c.FindEdit(key, value.Hash) }
 
 // bulk answers an element.
 func bulk(c *command.Context, e listpack.Element) {

@@ -80,25 +80,12 @@ var (
 // lookup finds the set at key for reading and tells of a miss; the zero Value is no error.
 //
 // Errors: ErrWrongType.
-func lookup(c *command.Context, key []byte) (value.Value, error) {
-	v := c.DB.Lookup(key)
-	if !v.Exists() {
-		c.Notify(command.EventKeyMiss, "keymiss", key)
-		return v, nil
-	}
-	return v, mustBeSet(v)
-}
+func lookup(c *command.Context, key []byte) (value.Value, error) { return c.Find(key, value.Set) }
 
 // edit finds the set at key for changing it; nil is no error.
 //
 // Errors: ErrWrongType.
-func edit(c *command.Context, key []byte) (*value.Edit, error) {
-	e := c.DB.Edit(key)
-	if e == nil {
-		return nil, nil
-	}
-	return e, mustBeSet(e.Value())
-}
+func edit(c *command.Context, key []byte) (*value.Edit, error) { return c.FindEdit(key, value.Set) }
 
 func mustBeSet(v value.Value) error {
 	if v.Type() != value.Set {

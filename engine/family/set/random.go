@@ -79,15 +79,19 @@ func (s *commands) popMany(c *command.Context) error {
 	}
 	reply := c.Reply
 	batch := append(s.batch[:0], wordSRem, key)
+	heard := !c.Effects.Unheard
 	set.PopMany(e, n, c.Settings.Sets.Limits(), &s.building, func(el set.Element) {
 		answer(reply, el)
+		if !heard {
+			return
+		}
 		var room [number.MaxIntLen]byte
 		if batch = append(batch, c.Effects.Keep(el.Text(room[:]))); len(batch) == 2+batchOfSRem {
 			c.Propagate(batch...)
 			batch = batch[:2]
 		}
 	})
-	if len(batch) > 2 {
+	if len(batch) > 2 || !heard {
 		c.Propagate(batch...)
 	}
 	s.batch = release(batch)

@@ -2,6 +2,7 @@ package set
 
 import (
 	"spindle/engine/command"
+	"spindle/engine/data/value"
 	"spindle/engine/data/value/set"
 	"spindle/internal/glob"
 	"spindle/internal/number"
@@ -33,23 +34,8 @@ func answerAll(c *command.Context, r *set.Reader) {
 // Replies: the next cursor, 0 at the end, and an array of members. Errors: "invalid cursor", ErrWrongType, and those of the options, which
 // are not looked at if there is no key.
 func (s *commands) scan(c *command.Context) error {
-	cursor, ok := command.ParseCursor(c.Args[2])
-	if !ok {
-		return command.ErrCursor
-	}
-	v, err := lookup(c, c.Args[1])
-	if err != nil {
-		return err
-	}
-	reply := c.Reply
-	if !v.Exists() {
-		reply.Array(2)
-		reply.BulkInt(0)
-		reply.Array(0)
-		return nil
-	}
-	o, err := command.ParseScan(c.Args[3:], false)
-	if err != nil {
+	v, cursor, o, err := c.OpenScan(value.Set, false)
+	if err != nil || !v.Exists() {
 		return err
 	}
 	r := set.Read(v)
@@ -59,11 +45,9 @@ func (s *commands) scan(c *command.Context) error {
 			s.found = append(s.found, e)
 		}
 	})
-	reply.Array(2)
-	reply.Bulk(number.AppendUint(room[:0], next))
-	reply.Array(len(s.found))
+	c.AnswerScan(next, len(s.found))
 	for _, e := range s.found {
-		answer(reply, e)
+		answer(c.Reply, e)
 	}
 	s.found = release(s.found)
 	return nil

@@ -92,32 +92,12 @@ func numbered(index int, f command.KeyFlags) []command.KeySpec {
 // lookup finds the sorted set at key for reading and tells of a miss; the zero Value is no error.
 //
 // Errors: ErrWrongType.
-func lookup(c *command.Context, key []byte) (value.Value, error) {
-	v := c.DB.Lookup(key)
-	if !v.Exists() {
-		c.Notify(command.EventKeyMiss, "keymiss", key)
-		return v, nil
-	}
-	return v, mustBeSorted(v)
-}
+func lookup(c *command.Context, key []byte) (value.Value, error) { return c.Find(key, value.ZSet) }
 
 // edit finds the sorted set at key for changing it; nil is no error.
 //
 // Errors: ErrWrongType.
-func edit(c *command.Context, key []byte) (*value.Edit, error) {
-	e := c.DB.Edit(key)
-	if e == nil {
-		return nil, nil
-	}
-	return e, mustBeSorted(e.Value())
-}
-
-func mustBeSorted(v value.Value) error {
-	if v.Type() != value.ZSet {
-		return protocol.ErrWrongType
-	}
-	return nil
-}
+func edit(c *command.Context, key []byte) (*value.Edit, error) { return c.FindEdit(key, value.ZSet) }
 
 func limits(c *command.Context) zset.Limits { return c.Settings.ZSets.Limits() }
 

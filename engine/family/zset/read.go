@@ -118,23 +118,8 @@ type found struct {
 // Replies: the next cursor, 0 at the end, and an array of members each followed by its score. Errors: "invalid cursor", ErrWrongType, and
 // those of the options, which are not looked at if there is no key.
 func (z *commands) scan(c *command.Context) error {
-	cursor, ok := command.ParseCursor(c.Args[2])
-	if !ok {
-		return command.ErrCursor
-	}
-	v, err := lookup(c, c.Args[1])
-	if err != nil {
-		return err
-	}
-	reply := c.Reply
-	if !v.Exists() {
-		reply.Array(2)
-		reply.BulkInt(0)
-		reply.Array(0)
-		return nil
-	}
-	o, err := command.ParseScan(c.Args[3:], false)
-	if err != nil {
+	v, cursor, o, err := c.OpenScan(value.ZSet, false)
+	if err != nil || !v.Exists() {
 		return err
 	}
 	var room [number.MaxIntLen]byte
@@ -143,9 +128,8 @@ func (z *commands) scan(c *command.Context) error {
 			z.found = append(z.found, found{member, x})
 		}
 	})
-	reply.Array(2)
-	reply.Bulk(number.AppendUint(room[:0], next))
-	reply.Array(2 * len(z.found))
+	reply := c.Reply
+	c.AnswerScan(next, 2*len(z.found))
 	for i := range z.found {
 		answer(reply, z.found[i].member)
 		z.text = appendScanned(z.text[:0], v, z.found[i].score)

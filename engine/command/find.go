@@ -1,0 +1,60 @@
+package command
+
+import (
+	"spindle/engine/data/value"
+	"spindle/internal/number"
+	"spindle/protocol"
+)
+
+// Find is the value of type t at key, for reading, and tells of a miss; the zero Value is no error.
+//
+// Errors: ErrWrongType.
+func (c *Context) Find(key []byte, t value.Type) (value.Value, error) {
+	v := c.DB.Lookup(key)
+	switch {
+	case !v.Exists():
+		c.Notify(EventKeyMiss, "keymiss", key)
+	case v.Type() != t:
+		return v, protocol.ErrWrongType
+	}
+	return v, nil
+}
+
+// FindEdit is the value of type t at key, for changing it; nil is no error.
+//
+// Errors: ErrWrongType.
+func (c *Context) FindEdit(key []byte, t value.Type) (*value.Edit, error) {
+	e := c.DB.Edit(key)
+	if e != nil && e.Value().Type() != t {
+		return nil, protocol.ErrWrongType
+	}
+	return e, nil
+}
+
+// OpenScan reads the arguments of HSCAN (values: NOVALUES is known), SSCAN or ZSCAN and finds the value. There is nothing to scan if v does not exist: that
+// is answered then, and the options are not looked at.
+//
+// Errors: ErrCursor, ErrWrongType, those of ParseScan.
+func (c *Context) OpenScan(t value.Type, values bool) (v value.Value, cursor uint64, o Scan, err error) {
+	cursor, ok := ParseCursor(c.Args[2])
+	if !ok {
+		return v, 0, o, ErrCursor
+	}
+	if v, err = c.Find(c.Args[1], t); err != nil {
+		return v, 0, o, err
+	}
+	if !v.Exists() {
+		c.AnswerScan(0, 0)
+		return v, 0, o, nil
+	}
+	o, err = ParseScan(c.Args[3:], values)
+	return v, cursor, o, err
+}
+
+// AnswerScan begins a scan's answer: the next cursor, and n elements that follow.
+func (c *Context) AnswerScan(next uint64, n int) {
+	var text [number.MaxIntLen]byte
+	c.Reply.Array(2)
+	c.Reply.Bulk(number.AppendUint(text[:0], next))
+	c.Reply.Array(n)
+}
