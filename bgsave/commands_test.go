@@ -216,6 +216,19 @@ func TestRestoreClock(t *testing.T) {
 	if f := b.space.Frequency(b.space.DB(0).Peek([]byte("k"))); f != 100 {
 		t.Errorf("freq %d", f)
 	}
+	b.space.Replica = true // a key past its deadline is kept, and hidden
+	for _, policy := range []keyspace.Policy{keyspace.AllKeysLFU, keyspace.AllKeysLRU} {
+		b.space.Policy = policy
+		for _, word := range []string{"IDLETIME", "FREQ"} {
+			if got := b.run("restore", "past", "1", p, "ABSTTL", "REPLACE", word, "10"); got != "+OK\r\n" || !b.space.DB(0).Stored([]byte("past")) {
+				t.Errorf("%s of a key past its deadline: %q", word, got)
+			}
+		}
+		past := rdb.Record{Key: []byte("loaded"), Value: rdb.Text{Bytes: []byte("x")}, DeadlineMs: 1, Idle: 1, Freq: 1}
+		if _, err := (&Into{Space: b.space, Replace: true}).Insert([]rdb.Record{past}); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 func TestSaveCommands(t *testing.T) {

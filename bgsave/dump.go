@@ -229,7 +229,7 @@ func (h *Commands) restored(c *command.Context, payload []byte) (v restoredValue
 	v.t = codec.TypeOf(kind, body)
 	x := &h.expander
 	x.Reset()
-	x.Env = codec.Env{Limits: h.limits(), NowMs: c.Now, KeepExpired: true}
+	x.Env = codec.Env{Limits: h.limits()}
 	if v.ready, err = x.Read(kind, body); err != nil {
 		return v, h.refused(kind, err)
 	}
@@ -303,10 +303,12 @@ func deadlineOf(ttl int64, absolute bool, now int64) int64 {
 
 // setClock gives the key the idle time or counter it came with, where the eviction policy goes by it.
 func (h *Commands) setClock(c *command.Context, key []byte, o *restoreOptions) {
+	v := c.DB.Peek(key)
 	switch lfu := c.Space.Policy.LFU(); {
+	case !v.Exists(): // past its deadline, which a replica leaves to its primary
 	case lfu && o.freq != rdb.None:
-		c.Space.SetFrequency(c.DB.Peek(key), int(o.freq))
+		c.Space.SetFrequency(v, int(o.freq))
 	case !lfu && o.idle != rdb.None:
-		c.Space.SetIdle(c.DB.Peek(key), min(o.idle, 1<<40)*1000)
+		c.Space.SetIdle(v, min(o.idle, 1<<40)*1000)
 	}
 }

@@ -174,11 +174,16 @@ func duplicate(r *rdb.Record) error {
 }
 
 func (in *Into) setClock(r *rdb.Record) {
-	if r.Idle != rdb.None && !in.Space.Policy.LFU() {
-		in.Space.SetIdle(in.Space.DB(r.DB).Peek(r.Key), min(r.Idle, 1<<40)*1000)
+	if r.Idle == rdb.None && r.Freq == rdb.None {
+		return
 	}
-	if r.Freq != rdb.None && in.Space.Policy.LFU() {
-		in.Space.SetFrequency(in.Space.DB(r.DB).Peek(r.Key), r.Freq)
+	v := in.Space.DB(r.DB).Peek(r.Key)
+	switch lfu := in.Space.Policy.LFU(); {
+	case !v.Exists(): // past its deadline by now, and the keyspace not told to trust it
+	case !lfu && r.Idle != rdb.None:
+		in.Space.SetIdle(v, min(r.Idle, 1<<40)*1000)
+	case lfu && r.Freq != rdb.None:
+		in.Space.SetFrequency(v, r.Freq)
 	}
 }
 

@@ -227,7 +227,7 @@ func Read(ctx context.Context, r io.Reader, to Inserter, o LoadOptions) (Loaded,
 	if o.Limits == (codec.Limits{}) {
 		o.Limits = codec.DefaultLimits
 	}
-	env := codec.Env{Limits: o.Limits, NowMs: o.NowMs, KeepExpired: o.KeepExpired}
+	env := codec.Env{Limits: o.Limits}
 	to.Prepare(env)
 	plain, takesPlain := to.(PlainInserter)
 	l := &loader{ctx: ctx, env: env, to: to, plain: plain, o: o,
@@ -333,7 +333,7 @@ func (l *loader) split(free <-chan *job, jobs chan<- *job) {
 // read reads a value that is no string, if anyone knows how. What goes in as it is, is proven then.
 func (j *job) read(r *rdb.Record) error {
 	if known, _ := codec.Known(r.Kind, r.Raw); !known {
-		return nil // the loader says so, unless the key is passed over
+		return nil // the loader says so, in its place
 	}
 	ready, err := j.reader.Read(r.Kind, r.Raw)
 	switch {

@@ -68,6 +68,7 @@ type Header struct {
 	AOFBase       bool
 	Functions     [][]byte        // library sources
 	Encodings     value.Encodings // of the collections there are: they decide the file's version
+	Deadlines     bool            // fields of hashes have deadlines: so does that
 }
 
 // ReplicationState lets a restarted server, or a replica of it, go on where the stream stood.
@@ -202,7 +203,7 @@ func (s *save) header() []byte {
 
 // version is the lowest that can say what the file says.
 func (s *save) version() int {
-	version := codec.Version(s.o.Header.Encodings, s.o.Newest)
+	version := codec.Version(s.o.Header.Encodings, s.o.Newest, s.o.Header.Deadlines)
 	if len(s.o.Header.Functions) > 0 {
 		version = max(version, 10)
 	}

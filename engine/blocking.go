@@ -92,7 +92,7 @@ func (c *Core) Block(ctx *command.Context, w command.Wait) {
 	cl := ctx.Client
 	p := &parked{cl: cl, wait: w, spec: ctx.Spec, db: cl.DB, index: -1}
 	for _, a := range ctx.Args {
-		p.args = append(p.args, append([]byte(nil), a...))
+		p.args = append(p.args, append([]byte{}, a...)) // an empty one too is there
 	}
 	p.stands = make([]stand, 0, len(w.Keys)) // never grows: lines point into it
 	for _, k := range w.Keys {
@@ -114,6 +114,7 @@ func (c *Core) Block(ctx *command.Context, w command.Wait) {
 	if w.DeadlineMs != 0 {
 		heap.Push(&c.waiting.timeouts, p)
 	}
+	p.wait.Keys = nil // lent
 	cl.Flags |= client.Blocked
 	cl.Wait = p
 }

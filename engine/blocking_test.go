@@ -108,6 +108,29 @@ func TestAnsweredInItsOwnCommand(t *testing.T) {
 	h.expect("posted", conn.take(), "post +LATER\r\n; resume")
 }
 
+// TestParkedArguments: an argument that is empty is there when the command tries again, and nothing lent is kept.
+func TestParkedArguments(t *testing.T) {
+	h := newHouse(t, command.Spec{Name: "patient", Arity: 2, Run: func(c *command.Context) error {
+		c.Args[1] = c.Args[1][:0]
+		c.Core.Block(c, command.Wait{Keys: [][]byte{[]byte("k")}, Retry: func(c *command.Context) error {
+			if c.Args[1] == nil {
+				c.Reply.Simple("MISSING")
+			} else {
+				c.Reply.Simple("EMPTY")
+			}
+			return nil
+		}})
+		return nil
+	}})
+	clients, conns := h.parkAll(1, "PATIENT x")
+	if keys := h.waiting.byClient[clients[0]].wait.Keys; keys != nil {
+		t.Errorf("the wait keeps %q", keys)
+	}
+	cl, _ := h.arrive()
+	h.do(cl, "SIGNAL k")
+	h.expect("served", conns[0].take(), "post +EMPTY\r\n; resume")
+}
+
 // TestLineModel compares a line with a slice.
 func TestLineModel(t *testing.T) {
 	seed := rand.Uint64()

@@ -209,7 +209,12 @@ func (c *conn) run(requests []protocol.Request, unread int) int {
 // deliver takes the replies of a batch that turn has decided: everything posted in earlier turns before them, the rest behind.
 func (c *conn) deliver(turn uint64) {
 	l := c.loop
+	full := c.out.tail.Full()
 	c.out.settle(&l.replies, c.batch)
+	if full { // a part of the reply is missing, whatever limit the batch has left behind
+		c.cut(protocol.Class(c.class.Load()))
+		return
+	}
 	if l.waiting.Load() {
 		l.readMail(c, turn)
 		if c.closed {

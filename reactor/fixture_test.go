@@ -25,6 +25,8 @@ import (
 //	HOLD                       answers +HELD and holds the connection until Resume
 //	LATER x                    is refused the first time, and answers x when it is served again
 //	BIG n                      a lent reply of n bytes
+//	MANY n                     n elements, or as many as somebody will read
+//	CLASS n                    gives the session's connection another class
 //	TAKE x                     keeps its Bulk
 //	QUIT                       answers +OK and closes after output
 //	FILL n                     n bytes of ordinary reply
@@ -172,6 +174,10 @@ func (h *board) run(s *seat, b *protocol.Batch, q *protocol.Request) (goOn, done
 		for i := 0; i < n && !r.Full(); i++ {
 			r.BulkString(fmt.Sprintf("%07d", i))
 		}
+	case "CLASS":
+		class, _ := strconv.Atoi(string(q.Args[1]))
+		s.c.SetClass(protocol.Class(class))
+		r.OK()
 	case "TAKE":
 		if q.Bulk != nil {
 			q.Bulk.Taken = true

@@ -110,6 +110,17 @@ func TestHardLimitWithinOneReply(t *testing.T) {
 	})
 }
 
+// Who has been left out a part of a reply is cut, also if the limit it was for is gone when the batch is over.
+func TestHardLimitLiftedWithinTheBatch(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b Backend) {
+		h := newBoard()
+		r, addr := serveBoard(t, h, Options{Backend: b, Settings: testSettings(func(s *Settings) { s.Output.Set(OutputLimits{protocol.ClassNormal: {Hard: 1 << 20}}) })})
+		p := dial(t, addr)
+		p.send(command("MANY", "2000000000") + command("CLASS", fmt.Sprint(int(protocol.ClassPubSub))))
+		eventually(t, "cut", func() bool { return r.Stats().OutputLimitCloses == 1 && r.Stats().Open == 0 })
+	})
+}
+
 // A long reply arrives whole, what was decided before it and behind it in their places.
 func TestLongReplyOfManyElements(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b Backend) {

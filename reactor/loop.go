@@ -54,11 +54,11 @@ type kit struct {
 	replies bufferPool
 	chunks  chunkPool
 
-	longReplies chunkStore
+	longReplies *chunkStore
 }
 
 func newKit() *kit {
-	k := &kit{}
+	k := &kit{longReplies: &chunkStore{}}
 	k.parser = protocol.NewParser(&k.scratch)
 	return k
 }

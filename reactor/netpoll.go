@@ -19,6 +19,8 @@ type netpollBackend struct {
 	mu      sync.Mutex
 	loops   map[*loop]struct{}
 	kits    sync.Pool // of *kit
+
+	longReplies chunkStore // of all kits: the garbage collector may drop one, and unmaps nothing
 }
 
 type netpollHost struct {
@@ -32,7 +34,11 @@ func (b *netpollBackend) start(r *Reactor) error {
 	b.reactor = r
 	b.loops = map[*loop]struct{}{}
 	netpoll.Configure(netpoll.Config{PollerNum: r.threads(), LoggerOutput: netpollLog{r.options.Logf}})
-	b.kits.New = func() any { return newKit() }
+	b.kits.New = func() any {
+		k := newKit()
+		k.longReplies = &b.longReplies
+		return k
+	}
 	return nil
 }
 

@@ -184,7 +184,11 @@ func (f *Feed) acked(c *command.Context, r *replica, value []byte) {
 	if r.state == awaitAck {
 		f.goOnline(r)
 	}
-	for cl := range f.waiters {
+	for cl, wait := range f.waiters {
+		if cl.Wait != wait {
+			delete(f.waiters, cl)
+			continue
+		}
 		f.core.Wake(cl)
 	}
 }
@@ -290,7 +294,7 @@ func (f *Feed) block(c *command.Context, deadlineMs int64, try func(c *command.C
 			try(c, true)
 		},
 	})
-	f.waiters[c.Client] = struct{}{}
+	f.waiters[c.Client] = c.Client.Wait
 	f.askForAcks()
 }
 

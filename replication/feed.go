@@ -21,7 +21,8 @@ import (
 // F2. What a turn adds is one slice of chunk, shared by all replicas and never written again.
 // F3. A replica that is not online keeps its slices in held, in order, one for each chunk; held is bounded by the output limit of
 // replicas.
-// F4. waiters are clients that WAIT or WAITAOF has parked, each once.
+// F4. waiters are clients that WAIT or WAITAOF has parked, each once, with their client.Wait of then. One that CLIENT UNBLOCK has sent on
+// with an error, without a word to us, goes with the next acknowledgement.
 type Feed struct {
 	core     *engine.Core
 	settings *Settings
@@ -37,7 +38,7 @@ type Feed struct {
 
 	lastPingMs         int64
 	hushed             bool // the server waits for replicas to catch up
-	waiters            map[*client.Client]struct{}
+	waiters            map[*client.Client]any
 	fullSyncs, refused uint64
 	outLimit           uint64 // replicas closed for what was held for them
 }
@@ -83,7 +84,7 @@ type replica struct {
 
 // NewFeed makes a feed with a history of its own.
 func NewFeed(core *engine.Core, settings *Settings, saver Saver) *Feed {
-	f := &Feed{core: core, settings: settings, saver: saver, selected: -1, waiters: map[*client.Client]struct{}{}}
+	f := &Feed{core: core, settings: settings, saver: saver, selected: -1, waiters: map[*client.Client]any{}}
 	f.ID = newID()
 	return f
 }

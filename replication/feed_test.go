@@ -473,9 +473,9 @@ func TestWait(t *testing.T) {
 			p.Do(func() { p.Unblock(cl, false) })
 		case 2:
 			p.Do(func() { p.Unblock(cl, true) })
-			p.Closed(cl)
 		}
 	}
+	p.do(replica, fmt.Sprint("REPLCONF ACK ", offset))
 	if len(p.feed.waiters) != 0 || p.BlockedClients() != 0 {
 		t.Errorf("F4: %d waiters, %d blocked", len(p.feed.waiters), p.BlockedClients())
 	}
@@ -522,6 +522,23 @@ func TestCountingKeepsTheReplicaWaiting(t *testing.T) {
 	}
 	if got := s.take(t, ""); got != "\n" || c.n != 9 {
 		t.Errorf("%q, %d bytes", got, c.n)
+	}
+}
+
+// TestSyncIsAsLongAsAnnounced: a stream that comes out another way the second time ends the connection, whether it is long or short.
+func TestSyncIsAsLongAsAnnounced(t *testing.T) {
+	for _, lengths := range [][]int{{3, 3}, {3, 2}, {3, 4}, {pieceBytes, 2 * pieceBytes}, {2*pieceBytes + 1, pieceBytes}} {
+		s, pass := &socket{}, 0
+		r := &replica{cl: &client.Client{Conn: s}, gone: make(chan struct{})}
+		out := &sender{r: r, patience: func() time.Duration { return time.Hour }}
+		err := sendView(out, r, nil, func(w io.Writer, _ *keyspace.View) error {
+			pass++
+			_, err := io.WriteString(w, strings.Repeat("x", lengths[pass-1]))
+			return err
+		})
+		if (err == nil) != (lengths[0] == lengths[1]) {
+			t.Errorf("%d bytes announced, %d sent: %v", lengths[0], lengths[1], err)
+		}
 	}
 }
 

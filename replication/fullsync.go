@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"strconv"
@@ -89,8 +90,12 @@ func sendView(out *sender, r *replica, view *keyspace.View, stream func(io.Write
 	if _, err := io.WriteString(out, "$"+strconv.FormatInt(size.n, 10)+"\r\n"); err != nil {
 		return err
 	}
+	before := out.written()
 	if err := stream(out, view); err != nil {
 		return err
+	}
+	if n := out.written() - before; n != size.n { // the replica would take effects for data, or the other way round
+		return fmt.Errorf("a stream announced with %d bytes has %d", size.n, n)
 	}
 	return out.flush()
 }
@@ -132,6 +137,9 @@ func (s *sender) gone() bool {
 		return false
 	}
 }
+
+// written counts what it was given.
+func (s *sender) written() int64 { return s.total + int64(len(s.piece)) }
 
 func (s *sender) Write(p []byte) (int, error) {
 	s.piece = append(s.piece, p...)

@@ -65,6 +65,22 @@ func TestReloadBesideASave(t *testing.T) {
 	wait(patience)
 }
 
+// TestReloadWithoutAFile: DEBUG RELOAD NOSAVE says so when there is nothing to load, as the reference does.
+func TestReloadWithoutAFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	in := assembled(t)
+	in.core.Do(func() {
+		err := in.reload(nil, introspect.ReloadOptions{NoSave: true})
+		if err == nil || err.Error() != "ERR Error trying to load the RDB dump, check server logs." {
+			t.Errorf("%v", err)
+		}
+		in.space.DB(0).SetString([]byte("k"), []byte("v"), 0)
+		if err := in.reload(nil, introspect.ReloadOptions{}); err != nil || in.space.DB(0).Len() != 1 {
+			t.Errorf("%v, %d keys", err, in.space.DB(0).Len())
+		}
+	})
+}
+
 // assembled is a server that listens on a Unix socket alone and runs nothing yet.
 func assembled(t *testing.T) *instance {
 	t.Helper()

@@ -2,8 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -33,8 +31,8 @@ func (in *instance) reload(c *command.Context, o introspect.ReloadOptions) error
 	in.space.Trusting = true
 	_, err := bgsave.Load(context.Background(), path, &bgsave.Into{Space: in.space, Replace: o.Merge}, options)
 	in.space.Trusting = false
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return protocol.Errorf("ERR", "Error trying to load the RDB dump, check server logs")
+	if err != nil { // no file is one too
+		return protocol.Errorf("ERR", "Error trying to load the RDB dump, check server logs.")
 	}
 	in.scheduler.Loaded()
 	in.log.Warning("DB reloaded by DEBUG RELOAD")

@@ -152,6 +152,7 @@ func (in *instance) joinSaving() {
 func (in *instance) header() bgsave.Header {
 	return bgsave.Header{
 		ServerVersion: RedisVersion, CreatedUnix: time.Now().Unix(), UsedMemory: in.core.UsedMemory(), Encodings: in.space.Store().Used,
+		Deadlines: in.space.FieldsHaveDeadlines(),
 	}
 }
 

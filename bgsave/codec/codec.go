@@ -75,11 +75,9 @@ type Builder interface {
 // Deadlines is what a Builder of hashes knows besides: the least deadline of a field, once it is done; 0 for none.
 type Deadlines interface{ FieldsDeadline() int64 }
 
-// Env is what reading goes by beside the bytes.
+// Env is what reading goes by beside the bytes. Fields of hashes are read whether or not their deadline has passed: expiry is the keyspace's.
 type Env struct {
-	Limits      Limits
-	NowMs       int64
-	KeepExpired bool // fields past their deadline are loaded: on a replica, and for an AOF's base
+	Limits Limits
 }
 
 // Limits say up to where a value is packed: the settings of these names.

@@ -79,7 +79,7 @@ func roundTrip(t testing.TB, k *keyspace.Keyspace, key string, limits Limits, te
 	want := text(v)
 	for newest := 10; newest <= NewestVersion; newest++ {
 		kind, raw := written(t, k.DB(0).Peek([]byte(key)), newest)
-		if err := restore(k, key+" again", kind, raw, Env{Limits: limits, KeepExpired: true}); err != nil {
+		if err := restore(k, key+" again", kind, raw, Env{Limits: limits}); err != nil {
 			t.Fatalf("%s as %s for version %d: %v", key, kind, newest, err)
 		}
 		if got := text(k.DB(0).Peek([]byte(key + " again"))); got != want {

@@ -16,12 +16,17 @@ type Distinct struct {
 var distinctSeed = maphash.MakeSeed()
 
 func (d *Distinct) reset(n int) {
+	d.release()
 	d.items, d.sums = d.items[:0], d.sums[:0]
-	if len(d.slots) > 1<<16 {
-		d.slots, d.items, d.sums = nil, nil, nil // a big one is behind us
-	}
 	clear(d.slots)
 	d.grow(min(n, 1<<12))
+}
+
+// release lets go of the memory of a big one.
+func (d *Distinct) release() {
+	if len(d.slots) > 1<<16 {
+		*d = Distinct{}
+	}
 }
 
 // grow makes room for n items.

@@ -100,6 +100,7 @@ func (x *Expander) Proven(lp []byte, per int, distinct bool) (n int, err error) 
 		n++
 		return true
 	})
+	x.distinct.release() // RESTORE's next one may be long in coming
 	switch {
 	case twice:
 		return n, errDuplicate

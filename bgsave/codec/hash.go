@@ -26,14 +26,19 @@ var hashCodec = Codec{
 	Start: startHash,
 }
 
-func hashKind(v value.Value, _ int) rdb.Kind {
-	switch {
-	case v.Encoding() == value.Listpack:
+// hashKind gives a listpackex that has lost its deadlines to older readers field by field: the encoding is all they could not say.
+func hashKind(v value.Value, newest int) rdb.Kind {
+	switch v.Encoding() {
+	case value.Listpack:
 		return rdb.KindHashListpack
-	case v.Encoding() == value.ListpackEx:
-		return rdb.KindHashTTLListpack
-	case hashes.Volatile(v):
-		return rdb.KindHashTTL
+	case value.ListpackEx:
+		if newest >= rdb.KindHashTTLListpack.Since() || hashes.Earliest(v) != 0 {
+			return rdb.KindHashTTLListpack
+		}
+	default:
+		if hashes.Volatile(v) {
+			return rdb.KindHashTTL
+		}
 	}
 	return rdb.KindHash
 }
@@ -57,10 +62,19 @@ func writeHash(w *rdb.Writer, kind rdb.Kind, v value.Value) {
 			}
 			w.Length(uint64(ttl))
 		}
-		w.Text(field.Bytes) // a hashtable's are bytes
-		w.Text(val.Bytes)
+		writeElement(w, field)
+		writeElement(w, val)
 		return !w.Stopped()
 	})
+}
+
+// writeElement writes an element's text as a string.
+func writeElement(w *rdb.Writer, e listpack.Element) {
+	if e.IsInt { // never of a hashtable's, which are bytes
+		w.Int(e.Int)
+	} else {
+		w.Text(e.Bytes)
+	}
 }
 
 const (

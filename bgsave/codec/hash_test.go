@@ -96,15 +96,31 @@ func TestHashRoundTrip(t *testing.T) {
 	}
 	for key, words := range map[string][]string{
 		"listpack": {"a=1", "b=two", "300000=-1", "="}, "listpackex": {"a=1", "b=2@5000000000000", "c=3@4000000000000", "d=4@5000000000000"},
-		"listpackex without deadlines": {"a=1@4000000000000", "a=2"}, "table": many, "table with deadlines": volatile,
+		"table": many, "table with deadlines": volatile,
 		"some with deadlines": append(volatile[:40:40], many[40:]...),
 		"long":                {strings.Repeat("x", 100_000) + "=1", "a=" + strings.Repeat("abc", 50_000)}, "one": {"x=1"},
 	} {
 		makeHash(k, key, DefaultLimits, words...)
-		if key == "listpackex without deadlines" {
-			hashes.Persist(k.DB(0).Edit([]byte(key)), []byte("a"), 1)
-		}
 		roundTrip(t, k, key, DefaultLimits, hashText)
+	}
+}
+
+// TestHashWithoutDeadlines: a listpackex that has lost its deadlines is one to readers of version 12, and a hash to those before.
+func TestHashWithoutDeadlines(t *testing.T) {
+	k := newSpace(t)
+	makeHash(k, "k", DefaultLimits, "a=1@4000000000000", "300000=-70000", "c=three")
+	hashes.Persist(k.DB(0).Edit([]byte("k")), []byte("a"), 1)
+	for newest, want := range map[int]string{10: "listpack", 11: "listpack", 12: "listpackex"} {
+		kind, raw := written(t, k.DB(0).Peek([]byte("k")), newest)
+		if kind.Since() > newest {
+			t.Errorf("%s for version %d", kind, newest)
+		}
+		if err := restore(k, "again", kind, raw, Env{Limits: DefaultLimits}); err != nil {
+			t.Fatal(newest, err)
+		}
+		if got := hashText(k.DB(0).Peek([]byte("again"))); got != want+" 300000=-70000 c=three a=1" {
+			t.Errorf("for version %d: %s", newest, got)
+		}
 	}
 }
 

@@ -208,7 +208,11 @@ func (b *streamBuilder) rest(w *stream.Writer) error {
 		return rdb.Corrupt("a stream's last ID is before that of its last entry")
 	}
 	w.Complete(last, maxDeleted, added)
-	b.groups, err = b.r.Count(6)
+	per := 6
+	if b.source.Kind == rdb.KindStream {
+		per = 5 // without what it has read
+	}
+	b.groups, err = b.r.Count(per)
 	b.part = (*streamBuilder).groupHead
 	return err
 }

@@ -143,6 +143,17 @@ func TestStreamReferenceBytes(t *testing.T) {
 	}
 }
 
+// TestStreamShortGroup: a group of the first version may be as short as five bytes, having no name and nobody in it.
+func TestStreamShortGroup(t *testing.T) {
+	k := newSpace(t)
+	if err := restore(k, "k", rdb.KindStream, []byte(streamNodes+"\x03\x06\x00"+"\x01\x00\x05\x00\x00\x00"), Env{Limits: DefaultLimits}); err != nil {
+		t.Fatal(err)
+	}
+	if s := stream.Of(k.DB(0).Peek([]byte("k"))); s.GroupCount() != 1 || s.Group(nil) == nil {
+		t.Errorf("%d groups", s.GroupCount())
+	}
+}
+
 // stripIDs has IDs look as they are printed.
 func stripIDs(text string) string {
 	words := strings.Split(text, " ")

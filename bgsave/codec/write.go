@@ -13,8 +13,9 @@ const (
 	NewestVersion = rdb.MaxVersion
 )
 
-// Version is the lowest RDB version that can say what a keyspace with these encodings holds, written for readers of version newest.
-func Version(used value.Encodings, newest int) int {
+// Version is the lowest RDB version that can say what a keyspace with these encodings holds, written for readers of version newest. deadlines
+// says that a hash has fields with deadlines now, in whatever encoding.
+func Version(used value.Encodings, newest int, deadlines bool) int {
 	version := OldestVersion
 	need := func(v int, t value.Type, encodings ...value.Encoding) {
 		for _, e := range encodings {
@@ -28,7 +29,12 @@ func Version(used value.Encodings, newest int) int {
 	need(10, value.List, value.Listpack, value.Quicklist)
 	need(min(11, newest), value.Set, value.Listpack) // an older reader gets it element by element
 	need(max(10, min(11, newest)), value.Stream, value.StreamTree)
-	need(12, value.Hash, value.ListpackEx)
+	if newest >= 12 { // else one without deadlines goes field by field
+		need(12, value.Hash, value.ListpackEx)
+	}
+	if deadlines {
+		version = max(version, 12)
+	}
 	return version
 }
 

@@ -92,6 +92,7 @@ func (x *Expander) packedZSet(lp []byte, n int, err error) (Ready, error) {
 	if err != nil {
 		return Ready{}, err
 	}
+	few := n <= x.Limits.ZSetEntries
 	pairs, ordered := x.scored[:0], true
 	for at := listpack.First(lp); at != 0; {
 		member, next := listpack.GetNext(lp, at)
@@ -100,15 +101,18 @@ func (x *Expander) packedZSet(lp []byte, n int, err error) (Ready, error) {
 		if !ok {
 			return Ready{}, errScore
 		}
+		at = behind
+		if !few {
+			continue
+		}
 		pairs = append(pairs, scored{member, score})
 		if i := len(pairs) - 1; i > 0 && inOrder(pairs[i-1], pairs[i]) > 0 {
 			ordered = false
 		}
-		at = behind
 	}
 	x.scored = pairs
 	switch {
-	case n > x.Limits.ZSetEntries:
+	case !few:
 		return Ready{Encoding: value.SkipList, Packed: lp}, nil
 	case !ordered: // nothing that writes sorted sets makes these, but nothing forbids them either
 		lp = x.packScored()

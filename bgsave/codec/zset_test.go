@@ -87,6 +87,22 @@ func TestZSetRoundTrip(t *testing.T) {
 	}
 }
 
+// TestExpanderLetsGo: what it takes to prove a long listpack does not stay with the Expander, which the core keeps for RESTORE.
+func TestExpanderLetsGo(t *testing.T) {
+	var texts []string
+	for i := range 100_000 {
+		texts = append(texts, fmt.Sprint("member ", i), "1")
+	}
+	x := &Expander{Env: Env{Limits: DefaultLimits}}
+	ready, err := x.Read(rdb.KindZSetListpack, []byte(rawText(packedOf(texts...))))
+	if err != nil || ready.Encoding != value.SkipList {
+		t.Fatal(ready.Encoding, err)
+	}
+	if n := max(cap(x.scored), cap(x.distinct.items), cap(x.distinct.slots)); n > 1<<16 {
+		t.Errorf("room for %d members is kept", n)
+	}
+}
+
 // TestZSetOldKinds: each kind of file is read, in whatever order its members stand, and kept as the settings of now say.
 func TestZSetOldKinds(t *testing.T) {
 	k := newSpace(t)

@@ -68,7 +68,7 @@ type tally struct{ keys, elements int }
 // check says whether the file is whole, and everything else on out.
 func (c *checker) check() bool {
 	c.kinds = map[rdb.Kind]tally{}
-	c.reader.Env = codec.Env{Limits: codec.DefaultLimits, KeepExpired: true}
+	c.reader.Env = codec.Env{Limits: codec.DefaultLimits}
 	c.say("checking %s", c.path)
 	err := c.read()
 	if c.dec != nil {

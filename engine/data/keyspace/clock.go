@@ -77,10 +77,11 @@ func (k *Keyspace) IdleMs(v value.Value) int64 {
 // Frequency is v's logarithmic use counter, decayed (OBJECT FREQ); meaningful when the policy is LFU.
 func (k *Keyspace) Frequency(v value.Value) int { return int(k.decayed(v.Clock())) }
 
-// SetIdle gives v the clock of a key that was last used so long ago (RESTORE IDLETIME, RDB). Nothing under an LFU policy.
+// SetIdle gives v the clock of a key that was last used so long ago (RESTORE IDLETIME, RDB), or as long ago as a clock can say that is not
+// ahead (saved.go). Nothing under an LFU policy.
 func (k *Keyspace) SetIdle(v value.Value, idleMs int64) {
 	if !k.Policy.LFU() {
-		v.SetClock((k.second() - uint32(min(idleMs/clockMs, clockMask))) & clockMask)
+		v.SetClock((k.second() - uint32(min(idleMs/clockMs, clockMask-aheadSeconds))) & clockMask)
 	}
 }
 

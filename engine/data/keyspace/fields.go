@@ -34,7 +34,6 @@ func (db *DB) SetFieldsDeadline(key []byte, ms int64) {
 	if t.Len() == 0 && ms == 0 {
 		return
 	}
-	db.k.store.Used.Note(value.Hash, value.ListpackEx) // whatever the encoding: it is what an RDB file needs for deadlines of fields
 	hash := table.Hash(key)
 	p, ref := t.Find(hash, key)
 	switch {
@@ -55,6 +54,16 @@ func (db *DB) SetFieldsDeadline(key []byte, ms int64) {
 
 // HashesWithDeadlines is how many hashes have fields with a deadline (INFO's subexpiry).
 func (db *DB) HashesWithDeadlines() int { return db.d.fields.Len() }
+
+// FieldsHaveDeadlines says whether a field of any hash has a deadline: such a data set needs an RDB file of version 12.
+func (k *Keyspace) FieldsHaveDeadlines() bool {
+	for i := range k.dbs {
+		if k.dbs[i].d.fields.Len() > 0 {
+			return true
+		}
+	}
+	return false
+}
 
 // flushFields empties fields in O(1).
 func (db *DB) flushFields() {

@@ -275,6 +275,37 @@ func TestClocks(t *testing.T) {
 	}
 }
 
+// TestSavedClocks: what a saver reads of a key that was used while it was at work is that the key has just been used.
+func TestSavedClocks(t *testing.T) {
+	for _, policy := range []Policy{AllKeysLRU, VolatileLFU} {
+		k := open(t)
+		k.Policy = policy
+		db, key := k.DB(0), []byte("k")
+		for _, c := range []struct{ before, during, lru, lfu int64 }{{0, 0, 0, 200}, {59, 0, 59, 200}, {600, 0, 600, 190}, {600, 90, 0, 189}, {0, 3000, 0, 150}} {
+			k.SetNow(k.Now()/60_000*60_000 + 60_000)
+			db.SetInt(key, 1, 0)
+			k.SetFrequency(db.Peek(key), 200)
+			k.SetNow(k.Now() + c.before*1000)
+			clocks := k.Clocks()
+			if k.SetNow(k.Now() + c.during*1000); c.during != 0 {
+				count := k.Frequency(db.Peek(key))
+				db.Lookup(key)
+				k.SetFrequency(db.Peek(key), count) // chance may have added one
+			}
+			idle, freq := clocks.Of(db.Peek(key))
+			got := max(idle, int64(freq))
+			if want := map[bool]int64{false: c.lru, true: c.lfu}[policy.LFU()]; got != want {
+				t.Errorf("policy %d, used %d s before the save and %d s after: saved as %d, want %d", policy, c.before, c.during, got, want)
+			}
+		}
+		if k.SetIdle(db.Peek(key), 1<<50); policy == AllKeysLRU {
+			if idle, _ := k.Clocks().Of(db.Peek(key)); idle < 190*24*60*60 {
+				t.Errorf("idle for ages is saved as %d s", idle)
+			}
+		}
+	}
+}
+
 // TestEviction shows what each policy takes, and that it takes the worst by and large.
 func TestEviction(t *testing.T) {
 	const n = 4000

@@ -65,8 +65,10 @@ var (
 )
 
 // Family is every hash command.
-func Family(s *Settings) command.Family {
-	h := &commands{settings: s}
+func Family(s *Settings) command.Family { return (&commands{settings: s}).family() }
+
+// family is the rows, whose handlers share h.
+func (h *commands) family() command.Family {
 	return command.Family{Name: "hash", ACL: command.ACLHash, Rows: []command.Spec{
 		{Name: "hdel", Arity: -3, Flags: command.Write | command.Fast, Keys: command.FirstArg(command.KeyRW | command.KeyDelete), Run: del},
 		{Name: "hexists", Arity: 3, Flags: read, Keys: command.FirstArg(look), Run: exists},

@@ -33,6 +33,7 @@ func (h *commands) scan(c *command.Context) error {
 	for _, e := range h.found {
 		bulk(c, e)
 	}
+	clear(h.found)
 	if cap(h.found) > keptFound {
 		h.found = nil
 	}

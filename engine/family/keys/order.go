@@ -125,8 +125,13 @@ const fewItems = 64
 // sortRange puts items [from, to) where they are when all items are in order, and what is before and behind them somewhere before and
 // behind.
 func sortRange(items []item, from, to int, compare func(a, b item) int) {
-	// As many unlucky partings as a quicksort of random data hardly ever has; then all that is left is put in order.
-	for luck := 2 * bits.Len(uint(len(items))); len(items) > fewItems && luck > 0 && (from > 0 || to < len(items)) && from < to; luck-- {
+	sortWindow(items, from, to, 2*bits.Len(uint(len(items))), compare)
+}
+
+// sortWindow is sortRange with luck partings left to it and to what it hands its parts to: as many unlucky ones as a quicksort of random data
+// hardly ever has. Then all that is left is put in order, so that elements chosen to spoil every parting cost no more than n log n.
+func sortWindow(items []item, from, to, luck int, compare func(a, b item) int) {
+	for ; len(items) > fewItems && luck > 0 && (from > 0 || to < len(items)) && from < to; luck-- {
 		less, more := part(items, compare)
 		switch {
 		case to <= less:
@@ -135,10 +140,10 @@ func sortRange(items []item, from, to int, compare func(a, b item) int) {
 			items, from, to = items[more:], from-more, to-more
 		default: // the window is on both sides, or among those equal to the pivot
 			if from < less {
-				sortRange(items[:less], from, less, compare)
+				sortWindow(items[:less], from, less, luck-1, compare)
 			}
 			if to > more {
-				sortRange(items[more:], 0, to-more, compare)
+				sortWindow(items[more:], 0, to-more, luck-1, compare)
 			}
 			return
 		}

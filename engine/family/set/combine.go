@@ -26,6 +26,7 @@ func (s *commands) gather(c *command.Context, keys [][]byte) error {
 	for _, key := range keys {
 		v, err := lookup(c, key)
 		if err != nil {
+			s.done()
 			return err
 		}
 		r := set.Read(v)
@@ -130,6 +131,7 @@ func (s *commands) narrow(c *command.Context, keys [][]byte) (*set.Reader, error
 	}
 	for i := range s.sources {
 		if s.sources[i].n == 0 {
+			s.done()
 			return nil, nil
 		}
 	}

@@ -39,8 +39,10 @@ type commands struct {
 }
 
 // Family is every command on sets.
-func Family() command.Family {
-	s := &commands{}
+func Family() command.Family { return (&commands{}).family() }
+
+// family is the rows, whose handlers share s.
+func (s *commands) family() command.Family {
 	unordered := []string{"nondeterministic_output_order"}
 	random := []string{"nondeterministic_output"}
 	return command.Family{Name: "set", ACL: command.ACLSet, Rows: []command.Spec{

@@ -50,6 +50,27 @@ type commands struct {
 	steps    []step       // what XAUTOCLAIM is going to do
 }
 
+// itemsKept is how many items of room a call leaves to the next.
+const itemsKept = 4096
+
+// run is f as a row has it: what f has put into the shared room is let go of.
+func (h *commands) run(f func(*command.Context) error) func(*command.Context) error {
+	return func(c *command.Context) error {
+		err := f(c)
+		h.args, h.ids, h.steps = release(h.args), release(h.ids), release(h.steps)
+		return err
+	}
+}
+
+// release empties room for the next call, or gives it up if it is large.
+func release[T any](room []T) []T {
+	if cap(room) > itemsKept {
+		return nil
+	}
+	clear(room)
+	return room[:0]
+}
+
 const (
 	write  = command.Write | command.DenyOOM
 	fast   = command.Write | command.Fast
@@ -62,14 +83,15 @@ const (
 var anyOutput = []string{"nondeterministic_output"}
 
 // Family is every stream command.
-func Family(s *Settings) command.Family {
-	h := &commands{settings: s}
+func Family(s *Settings) command.Family { return (&commands{settings: s}).family() }
+
+func (h *commands) family() command.Family {
 	return command.Family{Name: "stream", ACL: command.ACLStream, Rows: []command.Spec{
-		{Name: "xack", Arity: -4, Flags: fast, Keys: command.FirstArg(update), Run: h.ack},
-		{Name: "xadd", Arity: -5, Flags: write | command.Fast, Keys: addKey, Tips: anyOutput, Run: h.add},
-		{Name: "xautoclaim", Arity: -6, Flags: fast, Keys: command.FirstArg(remove), Tips: anyOutput, Run: h.autoClaim},
-		{Name: "xclaim", Arity: -6, Flags: fast, Keys: command.FirstArg(update), Tips: anyOutput, Run: h.claim},
-		{Name: "xdel", Arity: -3, Flags: fast, Keys: command.FirstArg(remove), Run: h.del},
+		{Name: "xack", Arity: -4, Flags: fast, Keys: command.FirstArg(update), Run: h.run(h.ack)},
+		{Name: "xadd", Arity: -5, Flags: write | command.Fast, Keys: addKey, Tips: anyOutput, Run: h.run(h.add)},
+		{Name: "xautoclaim", Arity: -6, Flags: fast, Keys: command.FirstArg(remove), Tips: anyOutput, Run: h.run(h.autoClaim)},
+		{Name: "xclaim", Arity: -6, Flags: fast, Keys: command.FirstArg(update), Tips: anyOutput, Run: h.run(h.claim)},
+		{Name: "xdel", Arity: -3, Flags: fast, Keys: command.FirstArg(remove), Run: h.run(h.del)},
 		{Name: "xgroup", Arity: -2, Subs: []command.Spec{
 			{Name: "create", Arity: -5, Flags: write, Keys: second(insert), Run: groupCreate},
 			{Name: "createconsumer", Arity: 5, Flags: write, Keys: second(insert), Run: groupCreateConsumer},
@@ -87,11 +109,11 @@ func Family(s *Settings) command.Family {
 		{Name: "xlen", Arity: 2, Flags: command.ReadOnly | command.Fast, Keys: command.FirstArg(command.KeyRO), Run: length},
 		{Name: "xpending", Arity: -3, Flags: command.ReadOnly, Keys: command.FirstArg(access), Tips: anyOutput, Run: pending},
 		{Name: "xrange", Arity: -4, Flags: command.ReadOnly, Keys: command.FirstArg(access), Run: xrange},
-		{Name: "xread", Arity: -4, Flags: command.Blocking | command.ReadOnly, Keys: readKeys(1), Run: h.read, GetKeys: findKeys},
-		{Name: "xreadgroup", Arity: -7, Flags: command.Blocking | command.Write, Keys: readKeys(4), Run: h.readGroup, GetKeys: findKeys},
+		{Name: "xread", Arity: -4, Flags: command.Blocking | command.ReadOnly, Keys: readKeys(1), Run: h.run(h.read), GetKeys: findKeys},
+		{Name: "xreadgroup", Arity: -7, Flags: command.Blocking | command.Write, Keys: readKeys(4), Run: h.run(h.readGroup), GetKeys: findKeys},
 		{Name: "xrevrange", Arity: -4, Flags: command.ReadOnly, Keys: command.FirstArg(access), Run: revRange},
 		{Name: "xsetid", Arity: -3, Flags: write | command.Fast, Keys: command.FirstArg(update), Run: setID},
-		{Name: "xtrim", Arity: -4, Flags: command.Write, Keys: command.FirstArg(remove), Tips: anyOutput, Run: h.trim},
+		{Name: "xtrim", Arity: -4, Flags: command.Write, Keys: command.FirstArg(remove), Tips: anyOutput, Run: h.run(h.trim)},
 	}}
 }
 

@@ -150,7 +150,7 @@ func parseUint(text []byte) (n uint64, ok bool) {
 	return n, len(text) > 0
 }
 
-// parseInterval is the error-free case of an optional count: below 0 is 0.
+// parseCount reads a COUNT; below 0 is 0.
 func parseCount(arg []byte) (uint64, error) {
 	n, err := command.Int(arg)
 	return uint64(max(n, 0)), err

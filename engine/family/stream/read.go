@@ -26,6 +26,7 @@ var (
 // A reading is what XREAD or XREADGROUP asks for.
 type reading struct {
 	grouped         bool
+	named           bool // group and consumer, each of which may be empty, were given
 	group, consumer []byte
 	noAck           bool
 	count           uint64 // 0: all
@@ -63,7 +64,7 @@ func (r *reading) parse(c *command.Context) error {
 			if !r.grouped {
 				return errGroupOption
 			}
-			r.group, r.consumer = args[i+1], args[i+2]
+			r.named, r.group, r.consumer = true, args[i+1], args[i+2]
 			i += 2
 		case command.Is(arg, "NOACK"):
 			if !r.grouped {
@@ -77,7 +78,7 @@ func (r *reading) parse(c *command.Context) error {
 	switch {
 	case r.keys == nil:
 		return protocol.ErrSyntax
-	case r.grouped && r.group == nil:
+	case r.grouped && !r.named:
 		return errNoGroup
 	}
 	return nil
@@ -144,8 +145,8 @@ func (h *commands) block(c *command.Context, r *reading) {
 		Keys: r.keys, DeadlineMs: r.deadlineMs, Gone: grouped,
 		Retry: func(c *command.Context) error {
 			again := reading{grouped: grouped}
-			if again.parse(c) != nil {
-				return nil // it was right when it came
+			if err := again.parse(c); err != nil {
+				return err // the clock may have moved on so far that a timeout is out of range
 			}
 			if !grouped && !again.anything(c, since) {
 				return nil // a key of another type is no error for who waits for entries

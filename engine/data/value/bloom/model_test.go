@@ -30,11 +30,8 @@ func create(t testing.TB, k *keyspace.Keyspace, key string, p bloom.Params) *val
 	return k.DB(0).CreateRoot([]byte(key), value.Module, value.Raw, root)
 }
 
-// A model is the simplest thing that is right: what was added, and a copy of all bytes, which only ever change by what an item sets.
-type model struct {
-	items map[uint64]bool
-	bits  []byte // as read back after the last step
-}
+// A model is the simplest thing that is right: what was added.
+type model struct{ items map[uint64]bool }
 
 // bytesOf is all there is of a filter.
 func bytesOf(v value.Value) []byte {

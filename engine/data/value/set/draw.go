@@ -79,7 +79,7 @@ func (s *Sampler) Sample(r *Reader, rng *rand.PCG, n int, yield func(Element)) {
 		})
 		return
 	}
-	room := 8 << bits.Len(uint(2*n))
+	room := roomFor(n)
 	if s.seen = s.seen[:0]; cap(s.seen) < room {
 		s.seen = make([]uint64, room)
 	}
@@ -103,6 +103,9 @@ func (s *Sampler) Sample(r *Reader, rng *rand.PCG, n int, yield func(Element)) {
 	}
 	s.release()
 }
+
+// roomFor is how many places there are for n that are drawn: half of them stay empty at least, three quarters at most.
+func roomFor(n int) int { return 1 << bits.Len(uint(2*n)) }
 
 // first notes x, which is not 0, and says whether it was not noted yet.
 func (s *Sampler) first(x uint64) bool {

@@ -24,3 +24,6 @@ func Check(h *memory.Heap, v value.Value) error {
 	}
 	return listpack.Validate(b, true, nil)
 }
+
+// Room is how many places s has for what it draws.
+func (s *Sampler) Room() int { return cap(s.seen) }

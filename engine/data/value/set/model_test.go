@@ -491,6 +491,28 @@ func TestFair(t *testing.T) {
 	}
 }
 
+// TestSampleRoom: what few members of many are drawn with grows with them, four places for each at most.
+func TestSampleRoom(t *testing.T) {
+	for _, l := range []set.Limits{{IntSet: 1 << 20}, {}} {
+		_, k := open(t)
+		var b set.Builder
+		b.Begin(k.Store(), l, l.First([]byte("0"), 1<<15), 0)
+		for i := range 1 << 15 {
+			b.Add(set.ElementOf(strconv.AppendInt(nil, int64(i), 10)))
+		}
+		r := b.Reader()
+		for _, n := range []int{1, 3, 100, 1024, 2048} {
+			var s set.Sampler
+			drawn := members{}
+			s.Sample(&r, k.Rand(), n, func(e set.Element) { drawn[string(e.Append(nil))] = true })
+			if len(drawn) != n || s.Room() > 4*n || s.Room() <= n {
+				t.Errorf("%s: %d of %d are drawn with room for %d", b.Encoding(), len(drawn), n, s.Room())
+			}
+		}
+		b.Discard()
+	}
+}
+
 func TestBigMembers(t *testing.T) {
 	_, k := open(t)
 	l := set.Limits{IntSet: 512, Entries: 128, Value: 1 << 20}

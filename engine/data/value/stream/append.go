@@ -15,8 +15,19 @@ type Limits struct {
 	NodeEntries int64 // stream-node-max-entries; 0: none
 }
 
+// most is how many bytes a node may come to have.
+func (l Limits) most() int64 {
+	if l.NodeBytes <= 0 || l.NodeBytes > maxPayload {
+		return maxPayload
+	}
+	return l.NodeBytes
+}
+
 // maxPayload is how many bytes an entry's fields and values may have together, so that a node stays a listpack whatever their number.
 const maxPayload = listpack.MaxBytes
+
+// doubled is up to where a node grows by doubling; a longer one by a quarter.
+const doubled = 64 << 10
 
 // firstNode is the least block a node begins with: some entries of a few bytes.
 const firstNode = 256
@@ -51,12 +62,8 @@ func (w *Writer) Append(id ID, pairs [][]byte, l Limits) bool {
 func (w *Writer) full(t *tree.Blocks, p *tree.Path, pairs [][]byte, need int, l Limits) bool {
 	lp := packAt(p.Leaf())
 	payload := need - (len(pairs)+9)*listpack.MaxOverhead
-	most := l.NodeBytes
-	if most <= 0 || most > maxPayload {
-		most = maxPayload
-	}
 	switch {
-	case int64(len(lp)+payload) >= most:
+	case int64(len(lp)+payload) >= l.most():
 	case len(lp)+need > maxPayload:
 	case l.NodeEntries > 0 && intAt(lp, countAt)+intAt(lp, deletedAt(lp)) >= l.NodeEntries:
 	default:
@@ -119,9 +126,12 @@ func (w *Writer) appendEntry(t *tree.Blocks, p *tree.Path, id ID, pairs [][]byte
 	lp := packAt(p.Leaf())
 	used := nodeHeader + len(lp)
 	need += used
-	if have := memory.UsableSize(p.Leaf()); need > have { // grow by doubling, but not beyond what a node is going to have
-		most := nodeHeader + int(min(max(l.NodeBytes, 0), 1<<16))
-		need = max(need, min(2*have, most))
+	if have := memory.UsableSize(p.Leaf()); need > have { // grow in proportion, but not beyond what a node is going to have
+		room := 2 * have
+		if have > doubled {
+			room = have + have/4
+		}
+		need = max(need, min(room, nodeHeader+int(l.most())))
 	}
 	ref := t.Writable(p, used, need)
 	lp = packAt(ref)

@@ -224,14 +224,37 @@ func (m *model) trim(w *stream.Writer, p *plain) {
 	if o.Whole = m.rng.IntN(2) == 0; o.Whole && m.rng.IntN(2) == 0 {
 		o.Most = m.rng.Uint64N(100)
 	}
+	least := wholeNodes(w.Stream, o, gone)
 	removed := int(w.Trim(o))
-	if removed > gone || !o.Whole && removed != gone || o.Most > 0 && removed > int(o.Most) {
+	if removed > gone || removed < least || !o.Whole && removed != gone || o.Most > 0 && removed > int(o.Most) {
 		m.t.Fatalf("trimming %+v removed %d of %d, should %d", o, removed, len(p.entries), gone)
 	}
 	p.entries = p.entries[removed:]
 	if removed > 0 {
 		p.refresh()
 	}
+}
+
+// wholeNodes is how many entries o removes at least: those of nodes that are gone altogether when gone are.
+func wholeNodes(s stream.Stream, o stream.Trimming, gone int) (n int) {
+	if o.Most > 0 {
+		gone = min(gone, int(o.Most))
+	}
+	before := 0
+	for master, lp := range s.Leaves {
+		if o.ByID && o.MinID.Less(master) { // the node before may end with a deleted entry that is not
+			return n
+		}
+		_, live, _, _ := stream.ValidateNode(lp, master)
+		n, before = before, before+int(live)
+		if before > gone {
+			return n
+		}
+	}
+	if !o.ByID {
+		n = before
+	}
+	return n
 }
 
 func (m *model) groups(w *stream.Writer, p *plain) {
@@ -500,3 +523,25 @@ func scaled(n int) int {
 func TestModelSmall(t *testing.T) { newModel(t, 3).run(scaled(12_000), 3) }
 
 func TestModelLarge(t *testing.T) { newModel(t, 400).run(scaled(1_500), 50) }
+
+// TestLongNodesMoveSeldom: a node without a limit grows in proportion, so that an entry costs the same however long the node is.
+func TestLongNodesMoveSeldom(t *testing.T) {
+	for _, limit := range []int64{0, 1 << 20} {
+		m := newModel(t, 1)
+		e := m.db.CreateRoot([]byte("s"), value.Stream, value.StreamTree, stream.New(m.k.Store()))
+		pair := [][]byte{[]byte("field"), []byte(strings.Repeat("x", 90))}
+		moves, where := 0, (*byte)(nil)
+		for i := range 8000 {
+			w := stream.Edit(e)
+			w.Append(ids{uint64(i + 1), 0}, pair, stream.Limits{NodeBytes: limit})
+			for _, lp := range stream.Of(e.Value()).Leaves {
+				if &lp[0] != where {
+					moves, where = moves+1, &lp[0]
+				}
+			}
+		}
+		if nodes := stream.Of(e.Value()).Nodes(); nodes != 1 || moves > 40 {
+			t.Errorf("limit %d: %d nodes, the last one moved %d times", limit, nodes, moves)
+		}
+	}
+}
