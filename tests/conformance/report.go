@@ -25,7 +25,7 @@ var own = []string{
 	"GEORADIUS and GEOSEARCHSTORE with STOREDIST: distances are reckoned to the nearest double on every machine; 7.4's last bit depends on its C library (0.25 % of distances differ by it).",
 	"Counts of deliveries in XPENDING and XINFO stop at 4294967295. XAUTOCLAIM refuses a COUNT above 2^32.",
 	"`list-compress-depth` is accepted and has no effect in memory; files hold the pieces compressed.",
-	"Bloom filters follow RedisBloom 2.8 (type MBbloom--, RDB versions 1 to 4), held against its published figures, not a running server. COPY works on them; one filter of a chain is at most 64 GB; COMMAND gives their true arity.",
+	"Bloom filters follow RedisBloom 2.8 (type MBbloom--, RDB versions 1 to 4), held against its published figures, not a running server. COPY works on them; a chain is at most 64 GB; COMMAND gives their true arity.",
 	"Files are written for Redis 7.0 by default (`rdb-version`): when a consumer of a stream last got something is not in them.",
 }
 

@@ -73,7 +73,8 @@ const (
 	MaxLinks = 2048
 	// maxHashes is more than the smallest error rate there is asks for: 1074.
 	maxHashes = 1100
-	// MaxBytes is how large one filter may be. Bits that were never set cost no memory, so that it can be asked for in vain.
+	// MaxBytes is how large the filters of a chain may be together. Bits that were never set cost no memory, so that it can be asked for in vain;
+	// but whoever saves the chain writes them all.
 	MaxBytes = 64 << 30
 )
 
@@ -82,6 +83,14 @@ func rootAt(ref memory.Ref) *root { return (*root)(memory.Pointer(ref)) }
 // link is link i.
 func (r *root) link(i int) *link {
 	return (*link)(unsafe.Add(unsafe.Pointer(r), rootBytes+i*linkBytes))
+}
+
+// bytes is how large the filters are together.
+func (r *root) bytes() (n uint64) {
+	for i := range int(r.links) {
+		n += r.link(i).bytes
+	}
+	return n
 }
 
 // last is the link that takes new items.

@@ -87,7 +87,7 @@ func grow(e *value.Edit) error {
 	r := rootAt(e.Value().Root())
 	full := r.last()
 	next, err := plan(full.capacity*uint64(r.growth), full.error*tightening, r.options)
-	if err != nil || r.links == MaxLinks {
+	if err != nil || r.links == MaxLinks || r.bytes()+next.bytes > MaxBytes {
 		return ErrNoRoom
 	}
 	w := write(e)

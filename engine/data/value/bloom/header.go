@@ -87,14 +87,14 @@ func FromHeader(s *value.Store, header []byte) (memory.Ref, error) {
 	if uint64(len(rest)) != n*headerLinkBytes || !Links(n) || !c.Options.Known() {
 		return 0, ErrHeader
 	}
-	links, items := make([]Link, n), uint64(0)
+	links, items, bytes := make([]Link, n), uint64(0), uint64(0)
 	for i := range links {
 		b := rest[i*headerLinkBytes:]
 		l := Link{
 			Bytes: le.Uint64(b), Bits: le.Uint64(b[8:]), Items: le.Uint64(b[16:]), Error: math.Float64frombits(le.Uint64(b[24:])),
 			PerItem: math.Float64frombits(le.Uint64(b[32:])), Hashes: le.Uint32(b[40:]), Capacity: le.Uint64(b[44:]), Power: b[52],
 		}
-		if !l.Sound() || l.Items > math.MaxUint64-items {
+		if bytes += min(l.Bytes, MaxBytes+1); !l.Sound() || l.Items > math.MaxUint64-items || bytes > MaxBytes {
 			return 0, ErrHeader
 		}
 		links[i] = l

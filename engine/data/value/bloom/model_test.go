@@ -396,3 +396,29 @@ func BenchmarkAdd(b *testing.B) {
 		})
 	}
 }
+
+// A header may announce no more than a chain may have, however many filters it is spread over.
+func TestChainIsBounded(t *testing.T) {
+	for _, c := range []struct {
+		capacity uint64
+		taken    bool
+	}{{1000, true}, {30_000_000_000, false}} {
+		k := newSpace(t)
+		e := create(t, k, "k", bloom.Params{Error: 0.01, Capacity: c.capacity, Growth: 2})
+		r := bloom.Read(e.Value())
+		if 2*r.Link(0).Bytes > bloom.MaxBytes == c.taken {
+			t.Fatalf("one filter has %d bytes", r.Link(0).Bytes)
+		}
+		header := r.AppendHeader(nil)
+		const link = 53
+		header = append(header, header[len(header)-link:]...)
+		header[8] = 2
+		ref, err := bloom.FromHeader(k.Store(), header)
+		if (err == nil) != c.taken {
+			t.Errorf("two filters of %d bytes: %v", r.Link(0).Bytes, err)
+		}
+		if err == nil {
+			k.DB(0).PutRoot([]byte("twice"), value.Module, value.Raw, ref, 0)
+		}
+	}
+}
