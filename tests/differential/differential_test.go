@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -61,16 +60,11 @@ func TestDifferential(t *testing.T) {
 	}
 }
 
-// referenceServer starts the reference: a program by its path, or the one that make deps installs. Without any, the test is skipped,
-// and says so.
+// referenceServer starts the reference: a program by its path, or the one that make deps installs.
 func referenceServer(t *testing.T, program string) *testkit.Server {
 	t.Helper()
 	if program == "" {
-		found, err := exec.LookPath("redis-server")
-		if err != nil {
-			t.Skip("NOT COMPARED with a reference: no redis-server in PATH; make deps installs it, -reference names another")
-		}
-		program = found
+		program = testkit.Program(t, "redis-server")
 	}
 	return testkit.Launch(t, testkit.Spec{Redis: true, Program: program, Args: limits})
 }
@@ -110,11 +104,6 @@ func newRunner(t *testing.T, reference, subject *testkit.Server) *runner {
 
 // TestFindsADifference: a server with fewer databases is found out, and the difference shrinks to the call that shows it.
 func TestFindsADifference(t *testing.T) {
-	if *referenceFlag == "" {
-		if _, err := exec.LookPath("redis-server"); err != nil {
-			t.Skip("no redis-server in PATH")
-		}
-	}
 	reference := referenceServer(t, *referenceFlag)
 	poorer := testkit.Start(t, append(slices.Clone(limits), "--databases", "3")...)
 	r := newRunner(t, reference, poorer)
@@ -131,9 +120,6 @@ func TestFindsADifference(t *testing.T) {
 
 // TestFindsAState: equal replies over different data are a difference too, and digests find it.
 func TestFindsAState(t *testing.T) {
-	if _, err := exec.LookPath("redis-server"); err != nil && *referenceFlag == "" {
-		t.Skip("no redis-server in PATH")
-	}
 	reference, subject := referenceServer(t, *referenceFlag), testkit.Start(t, limits...)
 	r := newRunner(t, reference, subject)
 	if err := r.pair.reset(); err != nil {

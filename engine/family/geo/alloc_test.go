@@ -7,21 +7,9 @@ import (
 	"testing"
 
 	"spindle/engine/command/commandtest"
-	"spindle/engine/data/keyspace"
-	"spindle/engine/data/memory"
 )
 
-func newCore(t testing.TB) *commandtest.Core {
-	heap, err := memory.New(memory.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	core, err := commandtest.New(keyspace.New(heap, keyspace.Options{Databases: 16}), 1_700_000_000_000, Family())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return core
-}
+func newCore(t testing.TB) *commandtest.Core { return commandtest.Start(t, Family()) }
 
 // TestNoAllocations: in steady state neither a command on single points nor a search leaves anything to the garbage collector.
 func TestNoAllocations(t *testing.T) {

@@ -6,22 +6,12 @@ import (
 	"testing"
 
 	"spindle/engine/command/commandtest"
-	"spindle/engine/data/keyspace"
-	"spindle/engine/data/memory"
 )
 
 func newCore(t testing.TB) *commandtest.Core {
-	heap, err := memory.New(memory.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := &Settings{}
 	s.Rows() // the defaults
-	core, err := commandtest.New(keyspace.New(heap, keyspace.Options{Databases: 16}), 1_700_000_000_000, Family(s))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return core
+	return commandtest.Start(t, Family(s))
 }
 
 // fillThree makes a hash in each encoding: "few" and "timed", whose f0 has a deadline, of f0..f19, "many" of f0..f999 with a deadline for f0.

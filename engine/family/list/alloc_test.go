@@ -8,35 +8,18 @@ import (
 
 	"spindle/engine/command/commandtest"
 	"spindle/engine/data/keyspace"
-	"spindle/engine/data/memory"
 	"spindle/internal/invariant"
 )
 
 func newCore(t testing.TB) (*commandtest.Core, *keyspace.Keyspace) {
-	heap, err := memory.New(memory.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(heap.Close)
-	space := keyspace.New(heap, keyspace.Options{Databases: 16})
-	core, err := commandtest.New(space, 1_700_000_000_000, Family)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return core, space
-}
-
-func words(line string) (args [][]byte) {
-	for _, w := range strings.Fields(line) {
-		args = append(args, []byte(w))
-	}
-	return args
+	core := commandtest.Start(t, Family)
+	return core, core.Space
 }
 
 // fill makes key a list of n elements of 14 bytes.
 func fill(core *commandtest.Core, key string, n int) {
 	cl := core.Client(2)
-	push := words("RPUSH " + key)
+	push := commandtest.Words("RPUSH " + key)
 	for i := range n {
 		if push = append(push, fmt.Appendf(nil, "element%07d", i)); len(push) == 1002 || i == n-1 {
 			cl.Out.Reset()
@@ -69,7 +52,7 @@ func TestNoAllocations(t *testing.T) {
 	} {
 		var requests [][][]byte
 		for line := range strings.SplitSeq(lines, ";") {
-			requests = append(requests, words(line))
+			requests = append(requests, commandtest.Words(line))
 		}
 		if n := testing.AllocsPerRun(1000, func() {
 			for _, args := range requests {
@@ -91,7 +74,7 @@ func TestCutsAreShort(t *testing.T) {
 		core.Mute = true
 		cl := core.Client(2)
 		began := time.Now()
-		core.Serve(cl, words(line))
+		core.Serve(cl, commandtest.Words(line))
 		took := time.Since(began)
 		pending, _ := space.Heap().LazyObjects()
 		t.Logf("%s of %d elements: %v, %d objects left", line, n, took, pending)
@@ -129,7 +112,7 @@ func benchmark(b *testing.B, n int, lines string) {
 	cl := core.Client(2)
 	var requests [][][]byte
 	for line := range strings.SplitSeq(lines, ";") {
-		requests = append(requests, words(line))
+		requests = append(requests, commandtest.Words(line))
 	}
 	b.ReportAllocs()
 	i := 0

@@ -6,22 +6,10 @@ import (
 	"testing"
 
 	"spindle/engine/command/commandtest"
-	"spindle/engine/data/keyspace"
-	"spindle/engine/data/memory"
 	"spindle/internal/invariant"
 )
 
-func newCore(t testing.TB) *commandtest.Core {
-	heap, err := memory.New(memory.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	core, err := commandtest.New(keyspace.New(heap, keyspace.Options{Databases: 16}), 1_700_000_000_000, Family())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return core
-}
+func newCore(t testing.TB) *commandtest.Core { return commandtest.Start(t, Family()) }
 
 // fillThree makes a set in each encoding: "ints" of 0..99, "texts" of a0..a99 and "many" of b0..b999 and all of the others'.
 func fillThree(core *commandtest.Core) {

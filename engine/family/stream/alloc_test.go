@@ -8,33 +8,16 @@ import (
 
 	"spindle/engine/command/commandtest"
 	"spindle/engine/data/keyspace"
-	"spindle/engine/data/memory"
 	"spindle/internal/invariant"
 )
 
 // newCore is a core with streams of so many entries a node.
 func newCore(t testing.TB, nodeEntries int64) (*commandtest.Core, *keyspace.Keyspace) {
-	heap, err := memory.New(memory.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(heap.Close)
-	space := keyspace.New(heap, keyspace.Options{Databases: 16})
 	settings := &Settings{}
 	settings.Rows() // makes it the defaults
 	settings.NodeEntries.Set(nodeEntries)
-	core, err := commandtest.New(space, 1_700_000_000_000, Family(settings))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return core, space
-}
-
-func words(line string) (args [][]byte) {
-	for _, w := range strings.Fields(line) {
-		args = append(args, []byte(w))
-	}
-	return args
+	core := commandtest.Start(t, Family(settings))
+	return core, core.Space
 }
 
 // fill makes key a stream of the entries 1-0 to n-0.
@@ -50,7 +33,7 @@ func run(core *commandtest.Core, lines string) {
 	cl := core.Client(2)
 	for line := range strings.SplitSeq(lines, ";") {
 		cl.Out.Reset()
-		core.Serve(cl, words(line))
+		core.Serve(cl, commandtest.Words(line))
 	}
 }
 
@@ -77,7 +60,7 @@ func TestNoAllocations(t *testing.T) {
 		cl := core.Client(2)
 		var requests [][][]byte
 		for line := range strings.SplitSeq(lines, ";") {
-			requests = append(requests, words(line))
+			requests = append(requests, commandtest.Words(line))
 		}
 		for _, args := range requests {
 			cl.Out.Reset()
@@ -114,7 +97,7 @@ func TestCutsAreShort(t *testing.T) {
 			core.Mute = true
 			fill(core, "s", n)
 			run(core, "XGROUP CREATE s g 0;XREADGROUP GROUP g ann STREAMS s >")
-			cl, args := core.Client(2), words(line)
+			cl, args := core.Client(2), commandtest.Words(line)
 			began := time.Now()
 			core.Serve(cl, args)
 			if best = min(best, time.Since(began)); best < limit {
@@ -152,7 +135,7 @@ func benchmark(b *testing.B, n int, line string) {
 	core.Mute = true
 	fill(core, "s", n)
 	run(core, "XGROUP CREATE s g 0")
-	cl, args := core.Client(2), words(line)
+	cl, args := core.Client(2), commandtest.Words(line)
 	b.ReportAllocs()
 	i := 0
 	for b.Loop() {

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"math"
+	"spindle/engine/command/commandtest"
 	"strconv"
 	"testing"
 
@@ -11,7 +12,7 @@ import (
 // TestEmptyNames: a group and a consumer may have the empty name; whoever copies a request may make nil of that.
 func TestEmptyNames(t *testing.T) {
 	for _, empty := range [][]byte{{}, nil} {
-		args := words("XREADGROUP GROUP group consumer BLOCK 0 STREAMS s >")
+		args := commandtest.Words("XREADGROUP GROUP group consumer BLOCK 0 STREAMS s >")
 		args[2], args[3] = empty, empty
 		r := reading{grouped: true}
 		if err := r.parse(&command.Context{Args: args}); err != nil {
@@ -19,7 +20,7 @@ func TestEmptyNames(t *testing.T) {
 		}
 	}
 	r := reading{grouped: true}
-	if err := r.parse(&command.Context{Args: words("XREADGROUP NOACK COUNT 1 BLOCK 0 STREAMS s >")}); err != errNoGroup {
+	if err := r.parse(&command.Context{Args: commandtest.Words("XREADGROUP NOACK COUNT 1 BLOCK 0 STREAMS s >")}); err != errNoGroup {
 		t.Errorf("without GROUP: %v", err)
 	}
 }
@@ -30,7 +31,7 @@ func TestWaitsEndWithAnError(t *testing.T) {
 	var wait command.Wait
 	c := &command.Context{Space: core.Space, DB: core.Space.DB(0), Now: core.Now(), Core: blocker{core, &wait}, Client: core.Client(2)}
 	c.Reply = c.Client.Out
-	c.Args = words("XREAD BLOCK 1 STREAMS s $")
+	c.Args = commandtest.Words("XREAD BLOCK 1 STREAMS s $")
 	c.Args[2] = strconv.AppendInt(nil, math.MaxInt64-c.Now, 10)
 	h := &commands{settings: &Settings{}}
 	if err := h.read(c); err != nil || wait.Retry == nil {

@@ -33,7 +33,7 @@ func TestRoomIsLetGo(t *testing.T) {
 			t.Fatalf("the argument %q is kept", arg)
 		}
 	}
-	del := words("XDEL s")
+	del := commandtest.Words("XDEL s")
 	for i := range n {
 		del = append(del, fmt.Appendf(nil, "%d-0", i+1))
 	}

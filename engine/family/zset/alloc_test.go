@@ -8,35 +8,18 @@ import (
 
 	"spindle/engine/command/commandtest"
 	"spindle/engine/data/keyspace"
-	"spindle/engine/data/memory"
 	"spindle/internal/invariant"
 )
 
 func newCore(t testing.TB) (*commandtest.Core, *keyspace.Keyspace) {
-	heap, err := memory.New(memory.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(heap.Close)
-	space := keyspace.New(heap, keyspace.Options{Databases: 16})
-	core, err := commandtest.New(space, 1_700_000_000_000, Family())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return core, space
-}
-
-func words(line string) (args [][]byte) {
-	for _, w := range strings.Fields(line) {
-		args = append(args, []byte(w))
-	}
-	return args
+	core := commandtest.Start(t, Family())
+	return core, core.Space
 }
 
 // fill makes key a sorted set of n members of 13 bytes, with scores in no order.
 func fill(core *commandtest.Core, key string, n int) {
 	cl := core.Client(2)
-	add := words("ZADD " + key)
+	add := commandtest.Words("ZADD " + key)
 	for i := range n {
 		add = append(add, fmt.Appendf(nil, "%d.5", uint32(i)*2_654_435_761>>8), fmt.Appendf(nil, "member%07d", i))
 		if len(add) >= 1000 || i == n-1 {
@@ -69,7 +52,7 @@ func TestNoAllocations(t *testing.T) {
 		for _, key := range []string{"short", "large"} {
 			var requests [][][]byte
 			for line := range strings.SplitSeq(strings.ReplaceAll(lines, "@", key), ";") {
-				requests = append(requests, words(line))
+				requests = append(requests, commandtest.Words(line))
 			}
 			if n := testing.AllocsPerRun(500, func() {
 				for _, args := range requests {
@@ -95,7 +78,7 @@ func TestRemovalsAreShort(t *testing.T) {
 		core.Mute = true
 		cl := core.Client(2)
 		began := time.Now()
-		core.Serve(cl, words(line))
+		core.Serve(cl, commandtest.Words(line))
 		took := time.Since(began)
 		left, _ := space.Heap().LazyObjects()
 		t.Logf("%s of %d members: %v, %d objects left", line, n, took, left)
@@ -124,7 +107,7 @@ func BenchmarkRemovals(b *testing.B) {
 		core.Mute = true
 		cl := core.Client(2)
 		b.StartTimer()
-		core.Serve(cl, words("ZREMRANGEBYRANK z 0 499999"))
+		core.Serve(cl, commandtest.Words("ZREMRANGEBYRANK z 0 499999"))
 	}
 }
 
@@ -134,7 +117,7 @@ func BenchmarkCombine(b *testing.B) {
 	fill(core, "x", 500_000)
 	fill(core, "y", 250_000)
 	cl := core.Client(2)
-	add := words("ZADD y")
+	add := commandtest.Words("ZADD y")
 	for i := range 250_000 {
 		if add = append(add, []byte("7"), fmt.Appendf(nil, "other%08d", i)); len(add) == 1002 || i == 249_999 {
 			core.Serve(cl, add)
@@ -146,7 +129,7 @@ func BenchmarkCombine(b *testing.B) {
 		b.Run(strings.ReplaceAll(line, " ", "_"), func(b *testing.B) {
 			for b.Loop() {
 				cl.Out.Reset()
-				core.Serve(cl, words(line))
+				core.Serve(cl, commandtest.Words(line))
 			}
 		})
 	}
@@ -159,7 +142,7 @@ func benchmark(b *testing.B, n int, lines string) {
 	cl := core.Client(2)
 	var requests [][][]byte
 	for line := range strings.SplitSeq(lines, ";") {
-		requests = append(requests, words(line))
+		requests = append(requests, commandtest.Words(line))
 	}
 	b.ReportAllocs()
 	i := 0

@@ -1,0 +1,33 @@
+package commandtest
+
+import (
+	"strings"
+	"testing"
+
+	"spindle/engine/command"
+	"spindle/engine/data/keyspace"
+	"spindle/engine/data/memory"
+)
+
+// Start is a core over an empty keyspace of 16 databases, at a fixed time. Its memory is given back when the test has ended.
+func Start(t testing.TB, families ...command.Family) *Core {
+	t.Helper()
+	heap, err := memory.New(memory.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(heap.Close)
+	core, err := New(keyspace.New(heap, keyspace.Options{Databases: 16}), 1_700_000_000_000, families...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return core
+}
+
+// Words are a line's words as a request's arguments.
+func Words(line string) (args [][]byte) {
+	for _, w := range strings.Fields(line) {
+		args = append(args, []byte(w))
+	}
+	return args
+}
