@@ -204,16 +204,7 @@ func (l *loop) runClosed() error {
 			return err
 		}
 		for i := 0; i < n && !l.over; i++ {
-			c := l.conns[events[i].Fd]
-			if events[i].Events&unix.EPOLLOUT != 0 {
-				if err := l.write(c); err != nil {
-					return err
-				}
-			}
-			if events[i].Events&^unix.EPOLLOUT == 0 {
-				continue
-			}
-			replies, err := l.read(c)
+			c, replies, err := l.serve(&events[i])
 			if err != nil {
 				return err
 			}
@@ -236,6 +227,20 @@ func (l *loop) runClosed() error {
 }
 
 var errUnasked = errors.New("a reply that nobody asked for")
+
+// serve writes and reads what an event is about and returns how many replies came.
+func (l *loop) serve(event *unix.EpollEvent) (c *conn, replies int64, err error) {
+	c = l.conns[event.Fd]
+	if event.Events&unix.EPOLLOUT != 0 {
+		if err := l.write(c); err != nil {
+			return c, 0, err
+		}
+	}
+	if event.Events&^unix.EPOLLOUT != 0 {
+		replies, err = l.read(c)
+	}
+	return c, replies, err
+}
 
 // sendBatch sends c's next batch, or what is left of the run.
 func (l *loop) sendBatch(c *conn, now time.Duration) error {
@@ -340,16 +345,7 @@ func (l *loop) runOpen() error {
 			return err
 		}
 		for i := 0; i < n && !l.over; i++ {
-			c := l.conns[events[i].Fd]
-			if events[i].Events&unix.EPOLLOUT != 0 {
-				if err := l.write(c); err != nil {
-					return err
-				}
-			}
-			if events[i].Events&^unix.EPOLLOUT == 0 {
-				continue
-			}
-			replies, err := l.read(c)
+			c, replies, err := l.serve(&events[i])
 			if err != nil {
 				return err
 			}

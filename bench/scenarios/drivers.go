@@ -145,6 +145,20 @@ func (c *drivenCost) add(r DriverResult, requests float64, d driven) {
 	c.tail = append(c.tail, float64(max(r.P999, r.Max)))
 }
 
+// drivenCosts are what a driver measured, by depth, test and server.
+type drivenCosts map[string]*drivenCost
+
+// at is the place of what is measured at one depth.
+func (d drivenCosts) at(pipeline int) func(test, contender string) *drivenCost {
+	return func(test, contender string) *drivenCost {
+		key := fmt.Sprint(pipeline, test, contender)
+		if d[key] == nil {
+			d[key] = &drivenCost{}
+		}
+		return d[key]
+	}
+}
+
 // drivenTable is one depth of either driver. The first contender is the reference.
 func drivenTable(title, tail string, tests []string, contenders []Contender, at func(test, contender string) *drivenCost) report.Table {
 	t := report.Table{Title: title, Columns: []string{"test", "server", "CPU µs/request", "× redis", "requests/s", "p50 µs", "p99", tail, "server busy", "driver busy", "verdict"}}
@@ -178,16 +192,7 @@ func redisBenchmark(e *Env) (*report.Section, error) {
 		fmt.Sprintf("`redis-benchmark -c 50 -d 32 -r %d -P … -n … -t … --csv`, a fresh server a run, each test about %v long.", e.Keys, e.Duration),
 		"CPU per request is over the whole test, its connecting included; there is no warm-up but the fill before.",
 		"redis-benchmark is one thread: at depth it may be slower than the server, and then the throughput is its own.")
-	costs := map[string]*drivenCost{}
-	at := func(pipeline int) func(test, contender string) *drivenCost {
-		return func(test, contender string) *drivenCost {
-			key := fmt.Sprint(pipeline, test, contender)
-			if costs[key] == nil {
-				costs[key] = &drivenCost{}
-			}
-			return costs[key]
-		}
-	}
+	costs := drivenCosts{}
 	err := e.alternate(contenders, func(c Contender, _ int) error {
 		server, err := e.Begin(c, Start{})
 		if err != nil {
@@ -207,7 +212,7 @@ func redisBenchmark(e *Env) (*report.Section, error) {
 				if err != nil {
 					return err
 				}
-				at(p)(test.name, c.Name).add(results[0], float64(int64(n)), d)
+				costs.at(p)(test.name, c.Name).add(results[0], float64(int64(n)), d)
 			}
 		}
 		return nil
@@ -217,7 +222,7 @@ func redisBenchmark(e *Env) (*report.Section, error) {
 		tests = append(tests, t.name)
 	}
 	for _, p := range pipelines {
-		s.Tables = append(s.Tables, drivenTable(fmt.Sprintf("redis-benchmark -P %d", p), "max", tests, contenders, at(p)))
+		s.Tables = append(s.Tables, drivenTable(fmt.Sprintf("redis-benchmark -P %d", p), "max", tests, contenders, costs.at(p)))
 	}
 	return s, err
 }
@@ -232,16 +237,7 @@ func memtier(e *Env) (*report.Section, error) {
 		s.Text = append(s.Text, "memtier_benchmark was not on PATH: nothing was measured.")
 		return s, nil
 	}
-	costs := map[string]*drivenCost{}
-	at := func(pipeline int) func(test, contender string) *drivenCost {
-		return func(test, contender string) *drivenCost {
-			key := fmt.Sprint(pipeline, test, contender)
-			if costs[key] == nil {
-				costs[key] = &drivenCost{}
-			}
-			return costs[key]
-		}
-	}
+	costs := drivenCosts{}
 	err := e.alternate(contenders, func(c Contender, _ int) error {
 		server, err := e.Begin(c, Start{})
 		if err != nil {
@@ -264,12 +260,12 @@ func memtier(e *Env) (*report.Section, error) {
 				return err
 			}
 			total := results[len(results)-1]
-			at(p)("SET and GET 1:1", c.Name).add(total, total.PerSecond*float64(seconds), d)
+			costs.at(p)("SET and GET 1:1", c.Name).add(total, total.PerSecond*float64(seconds), d)
 		}
 		return nil
 	})
 	for _, p := range pipelines {
-		s.Tables = append(s.Tables, drivenTable(fmt.Sprintf("memtier_benchmark --pipeline %d", p), "p99.9", []string{"SET and GET 1:1"}, contenders, at(p)))
+		s.Tables = append(s.Tables, drivenTable(fmt.Sprintf("memtier_benchmark --pipeline %d", p), "p99.9", []string{"SET and GET 1:1"}, contenders, costs.at(p)))
 	}
 	return s, err
 }

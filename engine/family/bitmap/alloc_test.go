@@ -42,18 +42,7 @@ func TestNoAllocations(t *testing.T) {
 	if !invariant.Enabled { // what checks the use of chunks notes them on the Go heap
 		requests = append(requests, "BITOP NOT d long", "BITOP XOR d long k n none")
 	}
-	for _, words := range requests {
-		var args [][]byte
-		for _, w := range strings.Fields(words) {
-			args = append(args, []byte(w))
-		}
-		if n := testing.AllocsPerRun(200, func() {
-			cl.Out.Reset()
-			core.Serve(cl, args)
-		}); n != 0 {
-			t.Errorf("%s allocates %v times", words, n)
-		}
-	}
+	commandtest.NoAllocations(t, core, requests...)
 }
 
 // BenchmarkSetBit is the handler with lookup and reply, on a string of several chunks. Watch ns/op; allocs/op is 0.

@@ -19,24 +19,12 @@ func TestNoAllocations(t *testing.T) {
 	for i := range 1000 {
 		core.Do(cl, "GEOADD", "large", strconv.FormatFloat(13+float64(i)/1000, 'f', 4, 64), "38", "m"+strconv.Itoa(i))
 	}
-	core.Mute = true
-	for _, words := range []string{
+	commandtest.NoAllocations(t, core,
 		"GEOADD small 13.361389 38.115556 Palermo", "GEOADD small CH 15 37 Palermo 15.087269 37.502669 Catania", "GEOADD large 13.5 38 m7",
 		"GEODIST small Palermo Catania", "GEODIST large m1 m999 km", "GEOPOS small Palermo nosuch 42", "GEOHASH small Palermo nosuch",
 		"GEOSEARCH small FROMLONLAT 15 37 BYRADIUS 200 km WITHDIST WITHCOORD WITHHASH", "GEOSEARCH small FROMMEMBER 42 BYBOX 900 900 km ASC",
 		"GEOSEARCH large FROMLONLAT 13.5 38 BYRADIUS 5 km", "GEOSEARCH large FROMLONLAT 13.5 38 BYRADIUS 5 km COUNT 10", "GEOSEARCH large FROMMEMBER m8 BYBOX 90 90 km DESC",
-	} {
-		var args [][]byte
-		for _, w := range strings.Fields(words) {
-			args = append(args, []byte(w))
-		}
-		if n := testing.AllocsPerRun(200, func() {
-			cl.Out.Reset()
-			core.Serve(cl, args)
-		}); n != 0 {
-			t.Errorf("%s allocates %v times", words, n)
-		}
-	}
+	)
 }
 
 // BenchmarkSearch is a circle around a member of a million at random all over the world, some 3 in it. Watch ns/op; allocs/op is 0.

@@ -43,19 +43,10 @@ func TestNoAllocations(t *testing.T) {
 	}
 	core.Do(cl, "PFADD", "sparse", "a", "b", "c")
 	core.Do(cl, "PFADD", "other", "c", "d")
-	core.Mute = true
-	for _, list := range [][]string{
-		{"PFADD", "dense", "1"}, {"PFADD", "sparse", "a", "b"}, {"PFCOUNT", "dense"}, {"PFCOUNT", "dense", "sparse"},
-		{"PFMERGE", "dense", "sparse"}, {"PFMERGE", "sparse", "other"}, {"PFCOUNT", "none"}, {"PFDEBUG", "ENCODING", "dense"},
-	} {
-		args := asArgs(list...)
-		if n := testing.AllocsPerRun(100, func() {
-			cl.Out.Reset()
-			core.Serve(cl, args)
-		}); n != 0 {
-			t.Errorf("%q allocates %v times", list, n)
-		}
-	}
+	commandtest.NoAllocations(t, core,
+		"PFADD dense 1", "PFADD sparse a b", "PFCOUNT dense", "PFCOUNT dense sparse",
+		"PFMERGE dense sparse", "PFMERGE sparse other", "PFCOUNT none", "PFDEBUG ENCODING dense",
+	)
 	for _, key := range []string{"dense", "sparse"} { // with a register that rises each time, and the estimate written anew
 		n := 0
 		args := asArgs("PFADD", key, "00000000")

@@ -31,23 +31,9 @@ func TestNoAllocations(t *testing.T) {
 	cl := core.Client(2)
 	core.Do(cl, "PUT", "k1", "v1")
 	core.Do(cl, "PUT", "k2", "v2")
-	core.Mute = true
-	put := [][]byte{[]byte("PUT"), []byte("gone"), []byte("v")}
-	for _, words := range [][]string{
-		{"EXISTS", "k1", "none"}, {"TYPE", "k1"}, {"TOUCH", "k1"}, {"TTL", "k1"}, {"EXPIRE", "k1", "100"}, {"EXPIRE", "k1", "200", "GT"},
-		{"PEXPIREAT", "k1", "1800000000000"}, {"PTTL", "k1"}, {"PERSIST", "k1"}, {"DEL", "gone"}, {"UNLINK", "gone"},
-		{"RENAME", "gone", "gone2"}, {"OBJECT", "ENCODING", "k1"}, {"DBSIZE"},
-	} {
-		args := make([][]byte, len(words))
-		for i, w := range words {
-			args[i] = []byte(w)
-		}
-		if n := testing.AllocsPerRun(200, func() {
-			cl.Out.Reset()
-			core.Serve(cl, put)
-			core.Serve(cl, args)
-		}); n != 0 {
-			t.Errorf("%q allocates %v times", words, n)
-		}
-	}
+	commandtest.NoAllocations(t, core,
+		"PUT gone v; EXISTS k1 none", "PUT gone v; TYPE k1", "PUT gone v; TOUCH k1", "PUT gone v; TTL k1", "PUT gone v; EXPIRE k1 100", "PUT gone v; EXPIRE k1 200 GT",
+		"PUT gone v; PEXPIREAT k1 1800000000000", "PUT gone v; PTTL k1", "PUT gone v; PERSIST k1", "PUT gone v; DEL gone", "PUT gone v; UNLINK gone",
+		"PUT gone v; RENAME gone gone2", "PUT gone v; OBJECT ENCODING k1", "PUT gone v; DBSIZE",
+	)
 }

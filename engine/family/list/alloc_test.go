@@ -35,13 +35,11 @@ func TestNoAllocations(t *testing.T) {
 		t.Skip("what is asserted of a splice is put on the Go heap")
 	}
 	core, _ := newCore(t)
-	cl := core.Client(2)
-	core.Mute = true
 	fill(core, "short", 50)
 	fill(core, "long", 20_000)
 	fill(core, "other", 20_000)
 	fill(core, "stays", 20_000)
-	for _, lines := range []string{
+	commandtest.NoAllocations(t, core,
 		"LPUSH short a; LPOP short", "RPUSH short 12; RPOP short", "LPUSHX short a b; LPOP short 2", "RPUSH new a; LPOP new", "LPOP none",
 		"LPUSH long a; LPOP long", "RPUSH long 12; RPOP long", "RPUSH long some-longer-element b c; RPOP long 3",
 		"RPUSH long a", "LPUSH other a", "LPOP long", "RPOP long", // across leaves
@@ -49,20 +47,7 @@ func TestNoAllocations(t *testing.T) {
 		"LSET short 3 another", "LSET stays 12345 another", "LSET stays 12345 23", "LPOS stays element0000777", "LPOS short element0000007 RANK -1 COUNT 0",
 		"LINSERT stays BEFORE element0000003 x; LREM stays 1 x", "LMOVE short short LEFT RIGHT", "LMOVE long long LEFT RIGHT", "LMOVE long other LEFT RIGHT",
 		"RPOPLPUSH other long", "LMPOP 2 none short LEFT; RPUSH short x", "BLPOP none stays 0", "BRPOP stays 0", "LTRIM stays 1 -2", "LTRIM short 0 -1",
-	} {
-		var requests [][][]byte
-		for line := range strings.SplitSeq(lines, ";") {
-			requests = append(requests, commandtest.Words(line))
-		}
-		if n := testing.AllocsPerRun(1000, func() {
-			for _, args := range requests {
-				cl.Out.Reset()
-				core.Serve(cl, args)
-			}
-		}); n != 0 {
-			t.Errorf("%s allocates %v times", lines, n)
-		}
-	}
+	)
 }
 
 // TestCutsAreShort: what is cut off a long list leaves it as whole subtrees, so that the turn does not grow with it.

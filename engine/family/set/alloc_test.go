@@ -2,7 +2,6 @@ package set
 
 import (
 	"strconv"
-	"strings"
 	"testing"
 
 	"spindle/engine/command/commandtest"
@@ -30,36 +29,17 @@ func fillThree(core *commandtest.Core) {
 func TestNoAllocations(t *testing.T) {
 	core := newCore(t)
 	fillThree(core)
-	cl := core.Client(2)
-	core.Mute = true
 	commands := []string{
-		"SADD ints 5", "SADD texts a5", "SADD many b5", "SADD ints 1000 | SREM ints 1000", "SADD many new | SREM many new",
-		"SADD many new1 new2 new3 | SREM many new1 new2 new3 none", "SREM none x", "SISMEMBER ints 5", "SISMEMBER texts a5", "SISMEMBER many b5", "SISMEMBER none x",
+		"SADD ints 5", "SADD texts a5", "SADD many b5", "SADD ints 1000; SREM ints 1000", "SADD many new; SREM many new",
+		"SADD many new1 new2 new3; SREM many new1 new2 new3 none", "SREM none x", "SISMEMBER ints 5", "SISMEMBER texts a5", "SISMEMBER many b5", "SISMEMBER none x",
 		"SMISMEMBER many b1 b2 none", "SCARD many", "SMEMBERS texts", "SMEMBERS many", "SRANDMEMBER ints", "SRANDMEMBER texts", "SRANDMEMBER many",
-		"SRANDMEMBER many 10", "SRANDMEMBER texts -10", "SADD new x | SREM new x", "SADD new 1 | SPOP new",
+		"SRANDMEMBER many 10", "SRANDMEMBER texts -10", "SADD new x; SREM new x", "SADD new 1; SPOP new",
 		"SUNIONSTORE d ints ints", "SSCAN texts 0", "SSCAN many 0 COUNT 20",
 	}
 	if !invariant.Enabled { // these two allocate where invariants are checked
-		commands = append(commands, "SADD texts new | SREM texts new", "SMOVE many texts b5 | SMOVE texts many b5")
+		commands = append(commands, "SADD texts new; SREM texts new", "SMOVE many texts b5; SMOVE texts many b5")
 	}
-	for _, words := range commands {
-		var requests [][][]byte
-		for request := range strings.SplitSeq(words, " | ") {
-			var args [][]byte
-			for _, w := range strings.Fields(request) {
-				args = append(args, []byte(w))
-			}
-			requests = append(requests, args)
-		}
-		if n := testing.AllocsPerRun(200, func() {
-			for _, args := range requests {
-				cl.Out.Reset()
-				core.Serve(cl, args)
-			}
-		}); n != 0 {
-			t.Errorf("%s allocates %v times", words, n)
-		}
-	}
+	commandtest.NoAllocations(t, core, commands...)
 }
 
 // BenchmarkAdd adds and removes a member of a hashtable, with lookup and reply, without loop and parser. Watch ns/op; allocs/op is 0.

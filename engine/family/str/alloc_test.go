@@ -28,25 +28,13 @@ func TestNoAllocations(t *testing.T) {
 	for i := range 100 {
 		core.Do(cl, "SET", fmt.Sprintf("k%d", i), "some value of usual length, a name")
 	}
-	core.Mute = true
-	for _, words := range [][]string{
-		{"GET", "k1"}, {"GET", "none"}, {"SET", "k1", "another value of the same length ."}, {"SET", "n", "12345"},
-		{"SET", "k2", "v", "EX", "100"}, {"SET", "k2", "v", "XX", "GET", "KEEPTTL"}, {"SETEX", "k3", "100", "v"}, {"SETNX", "k3", "v"},
-		{"INCR", "count"}, {"INCRBY", "count", "10"}, {"GET", "count"}, {"MGET", "k1", "k2", "k3", "none"}, {"MSET", "k1", "a", "k2", "b"},
-		{"STRLEN", "k1"}, {"GETRANGE", "k4", "0", "10"}, {"SETRANGE", "k5", "3", "abc"}, {"GETEX", "k6", "EX", "100"}, {"GETSET", "k7", "v"},
-		{"INCRBYFLOAT", "f", "0.5"},
-	} {
-		args := make([][]byte, len(words))
-		for i, w := range words {
-			args[i] = []byte(w)
-		}
-		if n := testing.AllocsPerRun(200, func() {
-			cl.Out.Reset()
-			core.Serve(cl, args)
-		}); n != 0 {
-			t.Errorf("%q allocates %v times", words, n)
-		}
-	}
+	commandtest.NoAllocations(t, core,
+		"GET k1", "GET none", "SET k1 another_value_of_the_same_length_.", "SET n 12345",
+		"SET k2 v EX 100", "SET k2 v XX GET KEEPTTL", "SETEX k3 100 v", "SETNX k3 v",
+		"INCR count", "INCRBY count 10", "GET count", "MGET k1 k2 k3 none", "MSET k1 a k2 b",
+		"STRLEN k1", "GETRANGE k4 0 10", "SETRANGE k5 3 abc", "GETEX k6 EX 100", "GETSET k7 v",
+		"INCRBYFLOAT f 0.5",
+	)
 }
 
 // BenchmarkGet and BenchmarkSet are the handlers with lookup and reply, without loop and parser. Watch ns/op; allocs/op is 0.

@@ -43,11 +43,10 @@ func TestNoAllocations(t *testing.T) {
 		t.Skip("assertions allocate")
 	}
 	core, _ := newCore(t, defaultNodeEntries)
-	core.Mute = true
 	fill(core, "s", 20_000)
 	fill(core, "other", 5000)
 	run(core, "XGROUP CREATE s g 0;XGROUP CREATE s h 0;XREADGROUP GROUP h ann COUNT 3000 STREAMS s >;XGROUP CREATE other x $")
-	for _, lines := range []string{
+	commandtest.NoAllocations(t, core,
 		"XADD s * sensor 1234 temperature 19.8", "XADD s * sensor 1234 humidity 80 pressure 1013", "XADD s MAXLEN ~ 10000 * a b", "XADD s MAXLEN 10000 * a b",
 		"XADD s MINID ~ 5 * sensor 1234 temperature 19.8", "XADD nokey NOMKSTREAM * a b", "XADD new * a b;XTRIM new MAXLEN 0",
 		"XLEN s", "XRANGE s 15000-0 15010-0", "XRANGE s - + COUNT 10", "XREVRANGE s + - COUNT 10", "XRANGE s (15000-0 +  COUNT 2", "XREAD COUNT 10 STREAMS s other 15000 4000",
@@ -56,31 +55,7 @@ func TestNoAllocations(t *testing.T) {
 		"XACK s h 15-0;XCLAIM s h ann 0 15-0 FORCE JUSTID", "XCLAIM s h bob 0 200-0 201-0;XCLAIM s h ann 0 200-0 201-0", "XAUTOCLAIM s h ann 0 0 COUNT 10", "XPENDING s h", "XPENDING s h - + 10 ann",
 		"XGROUP CREATE other g 0;XGROUP DESTROY other g", "XGROUP CREATECONSUMER s g new;XGROUP DELCONSUMER s g new", "XGROUP SETID other x 5 ENTRIESREAD 5",
 		"XINFO STREAM other", "XINFO GROUPS s", "XINFO CONSUMERS s h",
-	} {
-		cl := core.Client(2)
-		var requests [][][]byte
-		for line := range strings.SplitSeq(lines, ";") {
-			requests = append(requests, commandtest.Words(line))
-		}
-		for _, args := range requests {
-			cl.Out.Reset()
-			core.Serve(cl, args)
-			cl.Out.Pieces(func(p []byte) bool {
-				if strings.HasPrefix(string(p), "-") {
-					t.Errorf("%s: %s", args, p)
-				}
-				return false
-			})
-		}
-		if n := testing.AllocsPerRun(1000, func() {
-			for _, args := range requests {
-				cl.Out.Reset()
-				core.Serve(cl, args)
-			}
-		}); n != 0 {
-			t.Errorf("%s allocates %v times", lines, n)
-		}
-	}
+	)
 }
 
 // TestCutsAreShort: what is cut off a long stream leaves it as whole subtrees, so that the turn does not grow with it; so do

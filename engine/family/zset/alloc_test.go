@@ -36,8 +36,6 @@ func TestNoAllocations(t *testing.T) {
 		t.Skip("what the invariants say is allocated")
 	}
 	core, _ := newCore(t)
-	cl := core.Client(2)
-	core.Mute = true
 	fill(core, "short", 100)
 	fill(core, "large", 20_000)
 	for _, lines := range []string{
@@ -50,18 +48,7 @@ func TestNoAllocations(t *testing.T) {
 		"ZADD @ -7 least; ZREMRANGEBYRANK @ 0 0", "ZADD @ -7 least; ZREMRANGEBYSCORE @ -7 (0", "ZSCAN @ 0",
 	} {
 		for _, key := range []string{"short", "large"} {
-			var requests [][][]byte
-			for line := range strings.SplitSeq(strings.ReplaceAll(lines, "@", key), ";") {
-				requests = append(requests, commandtest.Words(line))
-			}
-			if n := testing.AllocsPerRun(500, func() {
-				for _, args := range requests {
-					cl.Out.Reset()
-					core.Serve(cl, args)
-				}
-			}); n != 0 {
-				t.Errorf("%s allocates %v times", strings.ReplaceAll(lines, "@", key), n)
-			}
+			commandtest.NoAllocations(t, core, strings.ReplaceAll(lines, "@", key))
 		}
 	}
 }
