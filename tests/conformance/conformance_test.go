@@ -138,3 +138,16 @@ func TestResumeIsSourcedOnce(t *testing.T) {
 		t.Error("a driver without its start is taken")
 	}
 }
+
+func TestPrintOther(t *testing.T) {
+	got := newResults()
+	got.add(record{status: statusOK, name: "LPUSH"})
+	got.add(record{status: statusErr, name: "LPOP", detail: "expected 1\nand not 2"})
+	got.add(record{status: statusSkip, name: "LLEN"})
+	var b strings.Builder
+	printOther(&b, "unit/type/list", got)
+	want := "unit/type/list               passes 1, does not pass 1\n    err: LPOP\n        expected 1 and not 2\n"
+	if b.String() != want {
+		t.Errorf("got %q, want %q", b.String(), want)
+	}
+}

@@ -28,6 +28,7 @@ type options struct {
 	keep      bool
 	reference bool
 	server    string
+	suite     string // another release's unpacked source
 	here      string // the folder of exclusions.txt and reference.txt
 	report    string
 }
@@ -39,6 +40,7 @@ func main() {
 	flag.BoolVar(&o.keep, "keep", false, "keep the run's folder with the logs of every server, and print where it is")
 	flag.BoolVar(&o.reference, "reference", false, "run the reference server and renew reference.txt")
 	flag.StringVar(&o.server, "server", "bin/spindle", "the program to test")
+	flag.StringVar(&o.suite, "suite", "", "run the suite of this unpacked source of another release, and print what does not pass; nothing is judged or written")
 	flag.StringVar(&o.here, "data", "tests/conformance", "the folder of exclusions.txt and reference.txt")
 	flag.StringVar(&o.report, "report", "COMPATIBILITY.md", "the report to write")
 	flag.Parse()
@@ -71,6 +73,16 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
+	server, err := filepath.Abs(o.server)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(server); err != nil && !o.reference {
+		return fmt.Errorf("%w: build it first: make build", err)
+	}
+	if o.suite != "" {
+		return runOther(ctx, os.Stdout, o, files, server)
+	}
 	source, version, err := fetchSource(ctx)
 	if err != nil {
 		return err
@@ -86,13 +98,6 @@ func run(ctx context.Context, o options) error {
 			return err
 		}
 		return reference.write(filepath.Join(o.here, "reference.txt"))
-	}
-	server, err := filepath.Abs(o.server)
-	if err != nil {
-		return err
-	}
-	if _, err := os.Stat(server); err != nil {
-		return fmt.Errorf("%w: build it first: make build", err)
 	}
 	var verdicts []*verdict
 	for _, file := range files {
