@@ -29,7 +29,8 @@ func (p *Parser) parseInline(buf []byte, args [][]byte) (_ [][]byte, complete bo
 //
 // A quote may open inside a word; a closing quote must be followed by a blank or the end. A NUL ends the line.
 //
-// Shape: a word without quotes is a view into line, one with quotes is made in text, which is returned grown.
+// Shape: a word without quotes is a view into line, one with quotes is made in text, which is returned grown. No word is nil, which to
+// a handler is an argument that was not given.
 // Errors: not ok for quotes that do not close, or are followed by something else.
 func SplitWords(line []byte, args [][]byte, text []byte) (_ [][]byte, _ []byte, ok bool) {
 	at := 0
@@ -53,7 +54,11 @@ func SplitWords(line []byte, args [][]byte, text []byte) (_ [][]byte, _ []byte, 
 		if text, at = appendQuoted(text, line, at); at < 0 {
 			return args, text, false
 		}
-		args = append(args, text[begin:len(text):len(text)])
+		word := text[begin:len(text):len(text)]
+		if word == nil {
+			word = []byte{} // the first one, and empty
+		}
+		args = append(args, word)
 	}
 }
 

@@ -121,3 +121,19 @@ func FuzzInline(f *testing.F) {
 		}
 	})
 }
+
+// TestEmptyIsNotNil: to a handler a nil argument is one that was not given, and an empty one is there.
+func TestEmptyIsNotNil(t *testing.T) {
+	for _, text := range []string{"\"\"\r\n", "SORT l STORE \"\"\r\n", "SORT l STORE ''\r\n", "*1\r\n$0\r\n\r\n", "*2\r\n$1\r\nx\r\n$0\r\n\r\n"} {
+		p := NewParser(nil)
+		n, err := p.Parse([]byte(text))
+		if err != nil || n != len(text) || len(p.Requests) != 1 {
+			t.Fatalf("%q: %d bytes, %d requests, %v", text, n, len(p.Requests), err)
+		}
+		for i, arg := range p.Requests[0].Args {
+			if arg == nil {
+				t.Errorf("%q: argument %d is nil", text, i)
+			}
+		}
+	}
+}

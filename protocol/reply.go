@@ -29,6 +29,8 @@ type Reply struct {
 	lent    int
 	release func() // of the chunk that B lies in
 	full    bool   // Chunks has refused more
+	whole   int    // full: how long the reply was then; nothing of that has been dropped
+	kept    int    // full: how many of Lent that was
 }
 
 // Lent is a piece of a reply that stays where it is until the kernel has taken it.
@@ -273,7 +275,9 @@ func (r *Reply) Join(other *Reply) {
 		r.Lent = append(r.Lent, lent)
 	}
 	r.lent += other.lent
-	r.full = r.full || other.full
+	if other.full && !r.full {
+		r.full, r.whole, r.kept = true, 0, 0 // no mark from here on is one that can be found
+	}
 	other.B = other.B[:0]
 	clear(other.Lent)
 	other.Lent, other.lent, other.full = other.Lent[:0], 0, false
@@ -339,13 +343,10 @@ func (r *Reply) place(m Mark) (i, at int) {
 // Rollback forgets everything behind m, and gives back what was lent there.
 func (r *Reply) Rollback(m Mark) {
 	if r.full {
-		if m.pos > 0 {
+		if m.pos > r.whole {
 			return // nobody will read it
 		}
-		r.lent, r.full = 0, false
-		for i := range r.Lent {
-			r.lent += len(r.Lent[i].Data)
-		}
+		r.refill()
 	}
 	i, at := r.place(m)
 	for i := i; i < len(r.Lent); i++ {

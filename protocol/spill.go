@@ -38,17 +38,15 @@ func (r *Reply) grow(n int) {
 		return
 	}
 	chunk, release := r.Chunks.Chunk(n, r.Len())
-	if chunk == nil {
-		r.full = true
-		r.drop()
-		r.B = slices.Grow(r.B, n)
-		return
-	}
 	r.spill()
 	r.B, r.release = chunk, release
+	if chunk == nil {
+		r.full, r.whole, r.kept = true, r.lent, len(r.Lent)
+		r.B = make([]byte, 0, n)
+	}
 }
 
-// Full says that nobody will read what is appended from here on: it is dropped. Who makes a reply as long as the client asked for, and not as
+// Full says that nobody will read what is appended from here on: it is dropped, unless Rollback takes it back. Who makes a reply as long as the client asked for, and not as
 // long as the data is, looks now and then.
 func (r *Reply) Full() bool { return r.full }
 
@@ -59,6 +57,18 @@ func (r *Reply) drop() {
 	}
 	r.lent += len(r.B)
 	r.B = r.B[:0]
+}
+
+// refill makes a full reply what it was when it became that: what came later is being taken back, and what comes now may be read again.
+func (r *Reply) refill() {
+	for i := r.kept; i < len(r.Lent); i++ {
+		if release := r.Lent[i].Release; release != nil {
+			release()
+		}
+		r.Lent[i] = Lent{}
+	}
+	r.B, r.Lent, r.lent = r.B[:0], r.Lent[:r.kept], r.whole
+	r.full = false
 }
 
 // spill makes pieces of all that B holds.

@@ -134,3 +134,48 @@ func TestFull(t *testing.T) {
 		t.Fatalf("%d chunks not given back", chunks.out)
 	}
 }
+
+// A full reply that is taken back to where it was not full yet is what it was there, and goes on from there: a client that wants no replies
+// is not cut for the length of one.
+func TestFullTakenBack(t *testing.T) {
+	chunks := &lender{limit: 1 << 20}
+	r := &Reply{Chunks: chunks}
+	lent := 0
+	lend := func() { lent++; r.LendBulk(5, func() { lent-- }, []byte("lent!")) }
+	for i := range 20_000 { // more than a chunk
+		r.BulkString(element(i))
+	}
+	lend()
+	m, want := r.Mark(), wire(r)
+	for range 2 {
+		for i := 0; !r.Full(); i++ {
+			r.BulkString(element(i))
+		}
+		lend()
+		late := r.Mark()
+		for i := range 50_000 {
+			r.BulkString(element(i))
+		}
+		lend()
+		if r.Rollback(late); !r.Full() {
+			t.Fatal("it is not full any more")
+		}
+		r.Rollback(m)
+		if r.Full() || wire(r) != want || r.Len() != len(want) || lent != 1 {
+			t.Fatalf("%d bytes, want %d, full: %t, %d pieces lent", r.Len(), len(want), r.Full(), lent)
+		}
+		r.OK()
+		want += "+OK\r\n"
+		m = r.Mark()
+	}
+	if wire(r) != want {
+		t.Fatal("what came afterwards is not behind it")
+	}
+	r.Reset()
+	if release := r.Taken(); release != nil {
+		release()
+	}
+	if chunks.out != 0 || lent != 0 {
+		t.Fatalf("%d chunks and %d pieces not given back", chunks.out, lent)
+	}
+}
