@@ -22,13 +22,13 @@ func maxOfBytes(a, b uint64) uint64 {
 	return b ^ (a^b)&keep
 }
 
-// mergeSparse is mergeDense for a sparse sketch; false, and r of no use, if S1 does not hold.
+// mergeSparse is mergeDense for a sparse sketch; false, and r of no use, if S1 does not hold, but for VALs at the end.
 func (r *registers) mergeSparse(s []byte) bool {
 	first := 0
 	for at := headerSize; at < len(s); {
 		length, rank, size := opAt(s, at)
 		if first+length > registerCount {
-			return false
+			return rank != 0 && first == registerCount
 		}
 		if rank != 0 {
 			for i, held := range r[first : first+length] {

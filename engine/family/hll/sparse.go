@@ -8,6 +8,9 @@ package hll
 //
 // S1. The runs add up to 16384 registers.
 //
+// Bytes behind the last register, as APPEND leaves them, break S1. Only a count of one sketch finds that out always: to whoever goes
+// through the registers (toDense, mergeSparse) a VAL that stands there is the end, as it is in Redis.
+//
 // Two rows may say the same; which one a sketch has follows from the order of its changes alone, as in Redis, so that the
 // bytes are equal on a primary, its replicas and the server they came from: see raise.
 const (
@@ -159,7 +162,7 @@ func addRuns(h *histogram, s []byte) bool {
 	return total == registerCount
 }
 
-// toDense writes the sparse sketch s as a dense one, its header's estimate with it; false if S1 does not hold.
+// toDense writes the sparse sketch s as a dense one, its header's estimate with it; false if S1 does not hold, but for VALs at the end.
 func toDense(dst *[denseSize]byte, s []byte) bool {
 	clear(dst[:])
 	copy(dst[:], s[:headerSize])
@@ -168,7 +171,7 @@ func toDense(dst *[denseSize]byte, s []byte) bool {
 	for at := headerSize; at < len(s); {
 		length, rank, size := opAt(s, at)
 		if first+length > registerCount {
-			return false
+			return rank != 0 && first == registerCount
 		}
 		if rank != 0 {
 			for i := first; i < first+length; i++ {
