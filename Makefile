@@ -36,11 +36,12 @@ race: deps build ## the same tests under the race detector; slabs come from the 
 invariants: deps build ## the same tests with every invariant checked and freed blocks poisoned
 	$(GO) test -tags invariants -timeout 40m ./...
 
+# A minute for each new input, as is the default, would leave little time for others.
 fuzz: ## every fuzz target for FUZZTIME
 	@for package in $$($(GO) list ./...); do \
 	  for target in $$($(GO) test -list '^Fuzz' $$package 2>/dev/null | grep '^Fuzz'); do \
 	    echo "== $$package $$target"; \
-	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package || exit 1; \
+	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1s $$package || exit 1; \
 	  done; \
 	done
 
@@ -58,7 +59,7 @@ tidy: ## tests about the code itself
 
 conformance: deps build ## the public Tcl suite and the differential runner; writes COMPATIBILITY.md
 	$(GO) run ./tests/conformance
-	$(GO) test -count=1 -v -timeout 30m ./tests/differential -run TestDifferential -calls 5000000
+	$(GO) test -count=1 -v -timeout 60m ./tests/differential -run TestDifferential -calls 10000000
 
 soak: deps build ## the black-box tests at twenty times their size
 	SPINDLE_TEST_SCALE=20 $(GO) test -count=1 -timeout 2h ./tests/...

@@ -10,7 +10,6 @@ import (
 type family struct {
 	name      string
 	templates []template
-	onDemand  string // why it is only sent when -families names it
 	alternate bool   // only every other round has it: it makes a difference known that else would be none
 	parts     string // versions of the reference that begin with this are not sent it: they leave other states behind, on purpose
 }
@@ -22,8 +21,7 @@ var families = []family{
 	{name: "tx", templates: txTemplates},
 	{name: "conn", templates: connTemplates},
 	{name: "bitmap", templates: bitmapTemplates},
-	{name: "hll", templates: hllTemplates, onDemand: "until PFCOUNT of several keys and PFMERGE take a sparse value with bytes behind " +
-		"its end, as APPEND leaves it: the reference does"},
+	{name: "hll", templates: hllTemplates, parts: "7.0"}, // which Debian has had refuse a sparse value with bytes behind its end, as later Redis does
 	{name: "set", templates: setTemplates},
 	{name: "hash", templates: hashTemplates},
 	{name: "list", templates: listTemplates},
@@ -34,10 +32,10 @@ var families = []family{
 	{name: "sort", templates: sortTemplates, alternate: true}, // which changes sorted sets' encodings
 }
 
-// chosen are the families of a list parted by commas; "" is all that are not on demand.
+// chosen are the families of a list parted by commas; "" is all.
 func chosen(list string) ([]family, error) {
 	if list == "" {
-		return slices.DeleteFunc(slices.Clone(families), func(f family) bool { return f.onDemand != "" }), nil
+		return slices.Clone(families), nil
 	}
 	var got []family
 next:

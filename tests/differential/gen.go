@@ -13,6 +13,7 @@ type generator struct {
 	rng       *rand.Rand
 	now       int64  // Unix seconds when the run began: what absolute deadlines are told from
 	reference string // the version that calls are mended for
+	sorts     bool   // there is SORT among them
 	table     []template
 	upTo      []int // running sums of the templates' weights
 	args      []string
@@ -37,6 +38,7 @@ func newGenerator(seed, round uint64, now int64, families []family, has func(nam
 			if f.needs(t.name, has) {
 				sum += t.weight
 				g.table, g.upTo = append(g.table, t), append(g.upTo, sum)
+				g.sorts = g.sorts || strings.HasPrefix(t.name, "sort")
 			}
 		}
 	}
@@ -68,7 +70,7 @@ func (g *generator) next() (args []string, inline bool) {
 		g.spoil()
 	}
 	g.defuse()
-	g.args = mendFor(g.reference, g.args)
+	g.args = mendFor(g.reference, g.sorts, g.args)
 	inline = g.chance(2)
 	for _, a := range g.args {
 		inline = inline && plain(a) && len(a) < 1000

@@ -101,17 +101,18 @@ type mend struct {
 	commands  string // parted by blanks
 	reason    string
 	apply     func(args []string) []string
+	sorts     bool // only in rounds that have SORT
 }
 
 // mends is all of them. Calls go to other references as they are.
 var mends = []mend{
-	{"7.0", "lrem", "7.0 takes a count of -2^63, and removes all; 7.4 refuses it", func(args []string) []string {
+	{reference: "7.0", commands: "lrem", reason: "7.0 takes a count of -2^63, and removes all; 7.4 refuses it", apply: func(args []string) []string {
 		if len(args) > 2 && args[2] == "-9223372036854775808" {
 			args[2] = "-9223372036854775807"
 		}
 		return args
 	}},
-	{"7.0", "lset", "7.4 looks at the index's lower 32 bits alone", func(args []string) []string {
+	{reference: "7.0", commands: "lset", reason: "7.4 looks at the index's lower 32 bits alone", apply: func(args []string) []string {
 		if len(args) > 2 {
 			if n, err := strconv.ParseInt(args[2], 10, 64); err == nil {
 				args[2] = strconv.Itoa(int(int32(n)))
@@ -119,22 +120,29 @@ var mends = []mend{
 		}
 		return args
 	}},
-	{"7.0", "zrank", "7.0 knows no WITHSCORE, and an argument too many spoils a transaction", withoutFourth},
-	{"7.0", "zrevrank", "as for ZRANK", withoutFourth},
-	{"7.0", "zrange zrangestore zrangebyscore zrevrangebyscore zrangebylex zrevrangebylex", "7.0 finds nothing behind an offset below zero; 7.4 at times goes the other way", func(args []string) []string {
-		for i := 1; i < len(args); i++ {
-			if strings.EqualFold(args[i-1], "LIMIT") {
-				args[i] = strings.TrimLeft(args[i], "-")
-			}
-		}
-		return args
-	}},
+	{reference: "7.0", commands: "zrank", reason: "7.0 knows no WITHSCORE, and an argument too many spoils a transaction", apply: withoutFourth},
+	{reference: "7.0", commands: "zrevrank", reason: "as for ZRANK", apply: withoutFourth},
+	{reference: "7.0", commands: rangesWithLimit, reason: "7.0 finds nothing behind an offset below zero; 7.4 at times goes the other way", apply: offsetsUp},
+	{reference: "7", commands: rangesWithLimit, reason: "behind an offset below zero a skiplist has at times something, a listpack nothing; and the reference makes a skiplist of what it sorts",
+		apply: offsetsUp, sorts: true},
 }
 
-// mendFor changes args as the reference needs it.
-func mendFor(version string, args []string) []string {
+const rangesWithLimit = "zrange zrangestore zrangebyscore zrevrangebyscore zrangebylex zrevrangebylex"
+
+// offsetsUp makes LIMIT's offset positive.
+func offsetsUp(args []string) []string {
+	for i := 1; i < len(args); i++ {
+		if strings.EqualFold(args[i-1], "LIMIT") {
+			args[i] = strings.TrimLeft(args[i], "-")
+		}
+	}
+	return args
+}
+
+// mendFor changes args as the reference needs it, in a round that has SORT or not.
+func mendFor(version string, sorts bool, args []string) []string {
 	for i := range mends {
-		if m := &mends[i]; strings.HasPrefix(version, m.reference) && contains(m.commands, strings.ToLower(args[0])) {
+		if m := &mends[i]; (sorts || !m.sorts) && strings.HasPrefix(version, m.reference) && contains(m.commands, strings.ToLower(args[0])) {
 			args = m.apply(args)
 		}
 	}
