@@ -12,6 +12,7 @@ type dataset struct {
 	command  string   // spindle has the type if it has this command
 	settings []string // directives for the reference
 	needs    int      // the lowest RDB version that can say it; 0 is 10
+	mine     bool     // only made here: the reference cannot read what it writes of it
 	fill     func(do func(args ...any))
 }
 
@@ -97,6 +98,14 @@ var datasets = []dataset{
 		do(many(10, one, "RPUSH", "small")...)
 		do(many(4000, one, "RPUSH", "large")...)
 		do("RPUSH", "big elements", strings.Repeat("a", 9000), "x", strings.Repeat("b", 70_000), "y", strings.Repeat("\x00\xff", 50_000))
+	}},
+	{name: "lists of next to nothing", command: "RPUSH", settings: []string{"--list-max-listpack-size", "-5"}, mine: true, fill: func(do func(args ...any)) {
+		none := func(int) []any { return []any{""} }
+		do(many(70_000, none, "RPUSH", "one listpack")...)
+		do(many(140_000, none, "RPUSH", "three")...)
+		do(many(70_000, none, "RPUSH", "quicklist")...)
+		do("RPUSH", "quicklist", strings.Repeat("x", 40_000), strings.Repeat("y", 40_000))
+		do(many(65_536, none, "LPUSH", "one too many for 16 bits")...)
 	}},
 	{name: "streams", command: "XADD", settings: []string{"--stream-node-max-entries", "10"}, fill: func(do func(args ...any)) {
 		for i := range 95 {

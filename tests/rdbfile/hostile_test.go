@@ -117,7 +117,7 @@ func samples(here, there *testkit.Server, version int) map[byte][]string {
 		found[p[0]] = append(found[p[0]], p)
 	}
 	for _, d := range datasets {
-		if d.needs > version || !has(here, d.command) {
+		if d.mine || d.needs > version || !has(here, d.command) {
 			continue
 		}
 		there.Do("FLUSHALL")

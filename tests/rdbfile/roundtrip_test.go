@@ -124,6 +124,10 @@ func roundTrip(t *testing.T, program string, version int, d dataset) {
 	if d.needs > version {
 		t.Skipf("RDB version %d cannot say it", version)
 	}
+	if d.mine {
+		fromHere(t, program, version, d)
+		return
+	}
 	here := testkit.Launch(t, testkit.Spec{Args: append(slices.Clone(d.settings), "--rdb-version", fmt.Sprint(version))})
 	if !has(here, d.command) {
 		t.Skipf("%s is not there yet", d.command)
@@ -153,6 +157,28 @@ func roundTrip(t *testing.T, program string, version int, d dataset) {
 	carry(t, here, there)
 	is, digestIs = state(there, version)
 	same(t, "back by a file", was, is, digest, digestIs)
+}
+
+// fromHere is the half of roundTrip that begins here: the keys' digests are the same there, whatever their encodings.
+func fromHere(t *testing.T, program string, version int, d dataset) {
+	here := testkit.Launch(t, testkit.Spec{Args: append(slices.Clone(d.settings), "--rdb-version", fmt.Sprint(version))})
+	there := testkit.Launch(t, testkit.Spec{Redis: true, Program: program, Args: d.settings})
+	d.fill(func(args ...any) { here.Do(args...) })
+	digest := here.Do("DEBUG", "DIGEST").Text
+	payloads(t, here, there)
+	if is := there.Do("DEBUG", "DIGEST").Text; is != digest {
+		t.Errorf("by payloads: digest %s, was %s", is, digest)
+	}
+	here.Do("DEBUG", "RELOAD")
+	if is := here.Do("DEBUG", "DIGEST").Text; is != digest {
+		t.Errorf("after DEBUG RELOAD: digest %s, was %s", is, digest)
+	}
+	here.Do("SAVE")
+	check(t, here.File("dump.rdb"), version)
+	carry(t, here, there)
+	if is := there.Do("DEBUG", "DIGEST").Text; is != digest {
+		t.Errorf("by a file: digest %s, was %s", is, digest)
+	}
 }
 
 // payloads copies every key of database 0..3 by DUMP and RESTORE.

@@ -78,3 +78,20 @@ func AppendRange(dst, lp []byte, from, to int) []byte {
 	dst = append(Begin(dst), lp[from:to]...)
 	return Close(dst, at, CountRange(lp, from, to))
 }
+
+// FirstEntries is the entries of the first n elements; there are as many.
+func FirstEntries(entries []byte, n int) []byte {
+	to := 0
+	for ; n > 0; n-- {
+		to = skip(entries, to)
+	}
+	return entries[:to]
+}
+
+// Wrap makes lp, of EmptyLen bytes more than entries, the listpack of these count entries.
+func Wrap(lp, entries []byte, count int) {
+	copy(lp[HeaderLen:], entries)
+	lp[len(lp)-1] = end
+	binary.LittleEndian.PutUint32(lp, uint32(len(lp)))
+	setCount(lp, count)
+}

@@ -54,17 +54,24 @@ func TestNoAllocations(t *testing.T) {
 func TestCutsAreShort(t *testing.T) {
 	const n = 200_000
 	for _, line := range []string{"LTRIM l 99990 100009", "LTRIM l 0 9", "LTRIM l -10 -1", "LTRIM l 5 3", "LPOP l 100"} {
-		core, space := newCore(t)
-		fill(core, "l", n)
-		core.Mute = true
-		cl := core.Client(2)
-		began := time.Now()
-		core.Serve(cl, commandtest.Words(line))
-		took := time.Since(began)
-		pending, _ := space.Heap().LazyObjects()
-		t.Logf("%s of %d elements: %v, %d objects left", line, n, took, pending)
-		if limit := 20 * time.Millisecond; took > limit { // a walk over all leaves takes longer than that, the cut some 20 µs
-			t.Errorf("%s took %v", line, took)
+		const limit = 20 * time.Millisecond // a walk over all leaves takes longer than that, the cut some 20 µs
+		best := time.Hour
+		for range 3 { // a neighbour may have had the processor meanwhile
+			core, space := newCore(t)
+			fill(core, "l", n)
+			core.Mute = true
+			cl := core.Client(2)
+			began := time.Now()
+			core.Serve(cl, commandtest.Words(line))
+			best = min(best, time.Since(began))
+			pending, _ := space.Heap().LazyObjects()
+			t.Logf("%s of %d elements: %v, %d objects left", line, n, best, pending)
+			if best < limit {
+				break
+			}
+		}
+		if best > limit {
+			t.Errorf("%s took %v", line, best)
 		}
 	}
 }

@@ -41,7 +41,7 @@ func Check(h *memory.Heap, v value.Value) error {
 		if err := listpack.Validate(lp, true, nil); err != nil {
 			return err
 		}
-		if n := listpack.Count(lp); n != int(count) || n == 0 {
+		if n := listpack.Count(lp); n != int(count) || n == 0 || n > countable {
 			return fmt.Errorf("list: a leaf of %d elements counts %d", n, count)
 		}
 	}

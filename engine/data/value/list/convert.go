@@ -21,15 +21,13 @@ func Grow(e *value.Edit, l Limits, bytes, count int) {
 	}
 }
 
-// unpack makes the list a quicklist: what the listpack holds becomes its first leaf.
+// unpack makes the list a quicklist: what the listpack holds becomes its first leaf, or leaves if it is that much.
 func unpack(e *value.Edit, l Limits) {
 	ref := New(e.Store(), l)
 	if lp := e.Packed(); listpack.First(lp) != 0 {
 		t := nodes{Blocks: tree.OpenBlocks(e.Heap(), value.KindTree, tree.State{}, false)}
-		leaf, to := t.newPacked(len(lp), growing(leafHeader+len(lp)), Tail)
-		copy(to, lp)
 		var p tree.Path
-		t.addLeaf(&p, leaf, listpack.Count(lp), Tail)
+		t.addPacked(&p, lp, listpack.Count(lp), growing)
 		rootAt(ref).nodes = t.State
 	}
 	e.SetRoot(value.Quicklist, ref)

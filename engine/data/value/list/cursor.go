@@ -128,17 +128,11 @@ func At(v value.Value, index int64) (el listpack.Element, ok bool) {
 func First(v value.Value, end End) listpack.Element {
 	lp := v.Packed()
 	if lp == nil {
-		var p tree.Path
-		s := &rootAt(v.Root()).nodes
-		if end == Head {
-			s.FirstLeaf(&p)
-		} else {
-			s.LastLeaf(&p)
-		}
-		if text, ok := plainAt(p.Leaf()); ok {
+		leaf, _ := rootAt(v.Root()).nodes.Edge(end.side())
+		if text, ok := plainAt(leaf); ok {
 			return listpack.Element{Bytes: text}
 		}
-		lp = packedAt(p.Leaf())
+		lp = packedAt(leaf)
 	}
 	if end == Head {
 		return listpack.Get(lp, listpack.First(lp))
@@ -146,11 +140,20 @@ func First(v value.Value, end End) listpack.Element {
 	return listpack.Get(lp, listpack.Last(lp))
 }
 
-// Leaves yields the pieces a list is kept in: listpacks, and elements by themselves (plain). A list that is a listpack has one piece.
+// Leaves yields the pieces a list is kept in: listpacks, and elements by themselves (plain). A list that is a listpack has one piece, or, if
+// it has more elements than a leaf may (countable), those it would be divided into.
 //
-// Lifetime: as a Cursor's.
+// Lifetime: as a Cursor's; of a divided listpack, until yield returns.
 func Leaves(v value.Value, yield func(piece []byte, plain bool) bool) {
 	if lp := v.Packed(); lp != nil {
+		if count := listpack.Count(lp); count > countable {
+			var piece []byte
+			divided(lp, count, func(entries []byte, n int) bool {
+				piece = listpack.Close(append(listpack.Begin(piece[:0]), entries...), 0, n)
+				return yield(piece, false)
+			})
+			return
+		}
 		yield(lp, false)
 		return
 	}
@@ -169,8 +172,8 @@ func Leaves(v value.Value, yield func(piece []byte, plain bool) bool) {
 
 // LeafCount is how many pieces Leaves yields.
 func LeafCount(v value.Value) int {
-	if v.Packed() != nil {
-		return 1
+	if lp := v.Packed(); lp != nil {
+		return (max(listpack.Count(lp), 1) + countable - 1) / countable
 	}
 	return rootAt(v.Root()).nodes.Leaves()
 }

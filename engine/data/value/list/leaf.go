@@ -94,14 +94,19 @@ func (t *nodes) single(el listpack.Element, grow End) memory.Ref {
 // allows says whether an element of n bytes may be added to p's leaf.
 func (t *nodes) allows(p *tree.Path, n int) bool {
 	ref := p.Leaf()
-	if ref == 0 || isPlain(ref) || t.limits.plain(n) {
+	if ref == 0 || isPlain(ref) {
 		return false
 	}
-	count, less := t.CountOf(p), 0
-	if count != t.Len() {
+	return t.limits.takes(listpack.Bytes(packedAt(ref)), t.CountOf(p), t.Len(), n)
+}
+
+// takes says whether an element of n bytes may be added to a leaf of so many bytes and elements, in a list of all.
+func (l Limits) takes(bytes int, count, all uint64, n int) bool {
+	less := 0
+	if count != all {
 		less = tight
 	}
-	return !t.limits.exceeded(listpack.Bytes(packedAt(ref))+n+overhead, int(count)+1, less)
+	return !l.plain(n) && !l.exceeded(bytes+n+overhead, int(count)+1, less)
 }
 
 // splice makes the gap of s in p's leaf, which is packed and does not become empty, and returns its listpack: the header is set, the
@@ -145,7 +150,7 @@ func spliceIn(ref memory.Ref, s listpack.Splice) []byte {
 		listpack.SetHeader(old, size, s.Count)
 		return old
 	}
-	if leafHeader+size > room || 4*(leafHeader+size) < room && room > 512 {
+	if leafHeader+size > room || tooRoomy(size, room) {
 		return nil
 	}
 	before, behind := s.Off, len(old)-s.Off-s.Del
@@ -177,6 +182,9 @@ func spliceIn(ref memory.Ref, s listpack.Splice) []byte {
 	return lp
 }
 
+// tooRoomy says that a listpack of so many bytes should not stay in a block of that size.
+func tooRoomy(size, block int) bool { return 4*(leafHeader+size) < block && block > 512 }
+
 // settle gives back the room that p's leaf, which grows no more, has left. p stays at it.
 func (t *nodes) settle(p *tree.Path) {
 	ref := p.Leaf()
@@ -190,6 +198,37 @@ func (t *nodes) settle(p *tree.Path) {
 		t.SetLeaf(p, dup, t.CountOf(p), tree.Key{})
 	}
 }
+
+// countable is the most elements of a leaf: beyond, a listpack's header no longer tells their number, and Redis, which keeps that of a
+// leaf in 16 bits, would misread what we save. No limit in bytes lets so many in, but a list that is one listpack is asked by its texts
+// alone whether it is too long, and empty ones take none.
+const countable = 1<<16 - 2
+
+// divided yields lp, of count elements, in listpacks' worth of entries that a leaf may have.
+func divided(lp []byte, count int, yield func(entries []byte, count int) bool) {
+	rest := listpack.Entries(lp)
+	for ; count > countable; count -= countable {
+		some := listpack.FirstEntries(rest, countable)
+		if !yield(some, countable) {
+			return
+		}
+		rest = rest[len(some):]
+	}
+	yield(rest, count)
+}
+
+// addPacked puts leaves with lp's count elements behind p's, and leads p to the last. room is for a block that needs so many bytes.
+func (t *nodes) addPacked(p *tree.Path, lp []byte, count int, room func(n int) int) {
+	for entries, n := range func(yield func([]byte, int) bool) { divided(lp, count, yield) } {
+		size := listpack.EmptyLen + len(entries)
+		ref, to := t.newPacked(size, room(leafHeader+size), Tail)
+		listpack.Wrap(to, entries, n)
+		t.addLeaf(p, ref, n, Tail)
+	}
+}
+
+// exactly is the room for a leaf that is not expected to grow.
+func exactly(n int) int { return n }
 
 // addLeaf puts a leaf with count elements beside p's, and leads p to it. In an empty list it becomes the only one.
 func (t *nodes) addLeaf(p *tree.Path, ref memory.Ref, count int, side End) {

@@ -13,6 +13,9 @@ func Pop(e *value.Edit, l Limits, end End, n int) {
 		splicePacked(e, cut(lp, listpack.Count(lp), end, n))
 		return
 	}
+	if n == 1 && rootAt(e.Root()).popInPlace(e.Heap().Frozen(), end) {
+		return
+	}
 	t := open(e, l)
 	t.pop(end, n)
 	t.close()

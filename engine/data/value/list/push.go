@@ -38,22 +38,14 @@ func put(gap []byte, end End, elements [][]byte) {
 
 // Push adds elements at an end, one after the other. They lie outside of the list.
 func Push(e *value.Edit, l Limits, end End, elements [][]byte) {
-	bytes := 0
-	for _, x := range elements {
-		bytes += len(x)
-	}
-	Grow(e, l, bytes, len(elements))
-	if lp := e.Packed(); lp != nil {
-		ins := 0
-		for _, x := range elements {
-			ins += listpack.EncodedLen(x)
-		}
-		s := listpack.Prepend(ins, len(elements))
-		if end == Tail {
-			s.Off = len(lp) - 1
-		}
-		put(s.Gap(splicePacked(e, s)), end, elements)
+	if e.Packed() != nil && pushPacked(e, l, end, elements) {
 		return
+	}
+	r, frozen := rootAt(e.Root()), e.Heap().Frozen()
+	for r.pushInPlace(frozen, l, end, elements[0]) {
+		if elements = elements[1:]; len(elements) == 0 {
+			return
+		}
 	}
 	t := open(e, l)
 	var p tree.Path
@@ -62,6 +54,26 @@ func Push(e *value.Edit, l Limits, end End, elements [][]byte) {
 		t.push(&p, end, listpack.Of(x), len(x))
 	}
 	t.close()
+}
+
+// pushPacked is Push to a list that is a listpack; false says that it is none any more, because it would be too long.
+func pushPacked(e *value.Edit, l Limits, end End, elements [][]byte) bool {
+	bytes, ins := 0, 0
+	for _, x := range elements {
+		bytes += len(x)
+		ins += listpack.EncodedLen(x)
+	}
+	Grow(e, l, bytes, len(elements))
+	lp := e.Packed()
+	if lp == nil {
+		return false
+	}
+	s := listpack.Prepend(ins, len(elements))
+	if end == Tail {
+		s.Off = len(lp) - 1
+	}
+	put(s.Gap(splicePacked(e, s)), end, elements)
+	return true
 }
 
 // PushElement is Push of one element of another list.

@@ -77,14 +77,11 @@ func NewBuilder(s *value.Store, l Limits) Builder {
 	return Builder{nodes{tree.OpenBlocks(s.Heap, value.KindTree, tree.State{}, true), rootAt(ref), s.Heap, l}, tree.Path{}, ref}
 }
 
-// AddPacked appends a leaf with the elements of a listpack that has passed listpack.Validate, deeply, and is not empty.
+// AddPacked appends a leaf, or several if it is that much, with the elements of a listpack that has passed listpack.Validate, deeply, and is
+// not empty.
 func (b *Builder) AddPacked(lp []byte) { b.add(lp, listpack.Count(lp)) }
 
-func (b *Builder) add(lp []byte, count int) {
-	ref, to := b.t.newPacked(len(lp), 0, Tail)
-	copy(to, lp)
-	b.t.addLeaf(&b.p, ref, count, Tail)
-}
+func (b *Builder) add(lp []byte, count int) { b.t.addPacked(&b.p, lp, count, exactly) }
 
 // AddPlain appends a leaf that is this one element.
 func (b *Builder) AddPlain(text []byte) { b.t.addLeaf(&b.p, b.t.newPlain(text), 1, Tail) }
