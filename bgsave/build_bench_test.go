@@ -1,8 +1,10 @@
 package bgsave
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"runtime"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"spindle/bgsave/codec"
 	"spindle/bgsave/rdb"
 	"spindle/engine/data/listpack"
+	"spindle/internal/logging"
 )
 
 // huge are values of so many elements in their RDB forms, the ones that take turns to be built.
@@ -118,7 +121,7 @@ func BenchmarkBuild(b *testing.B) {
 				if err != nil || ready.Whole() {
 					b.Fatal(err)
 				}
-				r.Encoding = uint8(ready.Encoding)
+				r.Encoding, r.Packed = uint8(ready.Encoding), ready.Packed
 				if done, err := into.Insert([]rdb.Record{r}); done != 1 || err != nil {
 					b.Fatal(err)
 				}
@@ -141,4 +144,48 @@ func threadCPU() time.Duration {
 		return 0
 	}
 	return time.Duration(t.Nano())
+}
+
+// BenchmarkInto loads a file of 4 M keys of 16 bytes with values of 32, every tenth with a deadline. Watch ns/key and, as in BenchmarkBuild,
+// the turns.
+func BenchmarkInto(b *testing.B) {
+	const keys = 4_000_000
+	w := rdb.Writer{Buf: rdb.AppendHeader(nil, 9)}
+	w.Buf = rdb.AppendLength(rdb.AppendLength(append(w.Buf, byte(rdb.OpResizeDB)), keys), keys/10)
+	val := []byte("0123456789abcdef0123456789abcdef")
+	for i := range keys {
+		a := rdb.Attributes{DeadlineMs: rdb.None, Idle: rdb.None, Freq: rdb.None}
+		if i%10 == 0 {
+			a.DeadlineMs = 4_000_000_000_000 + int64(i)
+		}
+		w.Buf = w.AppendKey(w.Buf, a, rdb.KindString, fmt.Appendf(nil, "key:%012d", i*7919%keys))
+		w.Text(val)
+	}
+	file := rdb.AppendEOF(append(w.Buf, byte(rdb.OpEOF)), 0)
+	runtime.GC()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	b.ResetTimer()
+	for range b.N {
+		space := newBench(b).space
+		var longest, sum time.Duration
+		turns, long := 0, 0
+		_, err := Read(b.Context(), bytes.NewReader(file), &Into{Space: space, Turn: func(f func()) {
+			from := threadCPU()
+			f()
+			took := threadCPU() - from
+			longest, sum, turns = max(longest, took), sum+took, turns+1
+			if took > time.Millisecond {
+				long++
+			}
+		}}, LoadOptions{NowMs: 1, Size: int64(len(file)), Log: logging.New(io.Discard)})
+		if err != nil || space.DB(0).Len() != keys {
+			b.Fatalf("%d keys, %v", space.DB(0).Len(), err)
+		}
+		b.ReportMetric(longest.Seconds()*1e3, "ms/turn")
+		b.ReportMetric(float64(sum.Nanoseconds())/keys, "ns/key")
+		b.ReportMetric(float64(turns), "turns")
+		b.ReportMetric(float64(long), "turns>1ms")
+		space.Heap().Close()
+	}
 }

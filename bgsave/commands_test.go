@@ -2,6 +2,7 @@ package bgsave
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -315,8 +316,10 @@ func TestKeyspace(t *testing.T) {
 		t.Errorf("the long value has %d bytes", v.Len())
 	}
 	again := rdb.Record{Key: []byte("key:2"), Value: rdb.Text{Bytes: []byte("x")}, DeadlineMs: rdb.None, Idle: rdb.None, Freq: rdb.None}
-	if _, err := (&Into{Space: to}).Insert([]rdb.Record{again}); err == nil || !strings.Contains(err.Error(), `key "key:2"`) {
-		t.Errorf("a key twice: %v", err)
+	into := &Into{Space: to}
+	_, err = into.Insert([]rdb.Record{again})
+	if late := into.Finish(); err != nil || !errors.Is(late, ErrDuplicate) || !strings.Contains(late.Error(), `key "key:2" of database 0`) {
+		t.Errorf("a key twice: %v, %v", err, late)
 	}
 	if _, err := (&Into{Space: to, Replace: true}).Insert([]rdb.Record{again}); err != nil {
 		t.Errorf("a key twice, to be replaced: %v", err)

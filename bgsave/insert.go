@@ -20,11 +20,10 @@ type Into struct {
 	// Functions takes a library's source; nil refuses it.
 	Functions func(code []byte) error
 
-	env codec.Env
+	env      codec.Env
+	loader   *keyspace.Loader // of the database whose keys come now; nil before the first
+	reserved []int            // databases whose size was announced
 }
-
-// prefetchAhead is how many keys' cache misses are under way at once.
-const prefetchAhead = 16
 
 // Databases implements Inserter.
 func (in *Into) Databases() int { return in.Space.Len() }
@@ -33,10 +32,64 @@ func (in *Into) Databases() int { return in.Space.Len() }
 func (in *Into) Prepare(env codec.Env) { in.env = env }
 
 // Reserve implements Inserter.
-func (in *Into) Reserve(db int, keys, _ uint64) {
-	if db < in.Space.Len() {
-		in.turn(func() { in.Space.DB(db).Reserve(int(keys)) })
+func (in *Into) Reserve(db int, keys, _ uint64) error {
+	if db >= in.Space.Len() {
+		return nil
 	}
+	if err := in.settle(); err != nil {
+		return err
+	}
+	in.turn(func() { in.Space.DB(db).Reserve(int(keys)) })
+	if !in.Replace {
+		in.loader = in.Space.DB(db).Loader(int(keys))
+	}
+	in.reserved = append(in.reserved, db)
+	return nil
+}
+
+// Finish implements Inserter.
+func (in *Into) Finish() error {
+	err := in.settle()
+	for _, db := range in.reserved {
+		in.turn(func() { in.Space.DB(db).Reserve(0) })
+	}
+	in.reserved = nil
+	return err
+}
+
+// into has in.loader be that of db.
+func (in *Into) into(db int) error {
+	if in.loader != nil && in.loader.DB().Index() == db {
+		return nil
+	}
+	if err := in.settle(); err != nil {
+		return err
+	}
+	in.loader = in.Space.DB(db).Loader(0)
+	return nil
+}
+
+// settle ends in.loader. Its keys are in the database then, all but those that were there.
+func (in *Into) settle() (err error) {
+	l := in.loader
+	in.loader = nil
+	for done := l == nil; !done; {
+		in.turn(func() {
+			var key []byte
+			if key, done = l.Finish(); key != nil && err == nil {
+				err = duplicate(l.DB().Index(), key)
+			}
+		})
+	}
+	return err
+}
+
+// settleSome goes on making room in in.loader.
+func (in *Into) settleSome() error {
+	if key := in.loader.Settle(); key != nil {
+		return duplicate(in.loader.DB().Index(), key)
+	}
+	return nil
 }
 
 // Function implements Inserter.
@@ -58,126 +111,134 @@ func (in *Into) turn(f func()) {
 // Insert implements Inserter. Values that are built have turns of their own.
 func (in *Into) Insert(records []rdb.Record) (done int, err error) {
 	for done < len(records) && err == nil {
-		if r := &records[done]; builds(r) {
+		r := &records[done]
+		switch {
+		case r.Empty:
+			done++
+		case builds(r):
 			if err = in.build(r); err == nil {
 				done++
 			}
-			continue
+		case in.Replace || r.Least != 0:
+			in.turn(func() { err = in.put(r) })
+			if err == nil {
+				done++
+			}
+		default:
+			if err = in.into(r.DB); err == nil {
+				in.turn(func() { done, err = in.adds(records, done) })
+			}
 		}
-		n := 1
-		for done+n < len(records) && !builds(&records[done+n]) {
-			n++
-		}
-		n, err = in.inserts(records[done : done+n])
-		done += n
 	}
 	return done, err
 }
 
-// inserts takes over keys whose values go in as they are.
-func (in *Into) inserts(records []rdb.Record) (done int, err error) {
-	in.turn(func() {
-		var hashes [prefetchAhead]uint64
-		for i := range len(records) + prefetchAhead {
-			if at := i - prefetchAhead; at >= 0 {
-				if err = in.insert(&records[at], hashes[at%prefetchAhead]); err != nil {
-					return
-				}
-				done++
-			}
-			if i < len(records) {
-				hashes[i%prefetchAhead] = in.Space.DB(records[i].DB).Expect(records[i].Key)
-			}
+// adds takes over keys of one database whose values go in as they are, up to the first that does not, or that has to wait.
+func (in *Into) adds(records []rdb.Record, from int) (done int, err error) {
+	l := in.loader
+	for done = from; done < len(records); done++ {
+		r := &records[done]
+		if r.Empty || builds(r) || r.Least != 0 || r.DB != l.DB().Index() {
+			break
 		}
-	})
-	return done, err
+		if l.Full() {
+			return done, in.settleSome()
+		}
+		var v value.Value
+		switch {
+		case r.Kind != rdb.KindString:
+			v = l.AddPacked(r.Key, codec.TypeOf(r.Kind, r.Raw), value.Encoding(r.Encoding), r.Packed, deadlineIn(r.DeadlineMs))
+		case r.Value.Form == rdb.Integer:
+			v = l.AddInt(r.Key, r.Value.Int, deadlineIn(r.DeadlineMs))
+		default:
+			v = l.AddString(r.Key, r.Value.Bytes, deadlineIn(r.DeadlineMs))
+		}
+		in.setClock(r, v)
+	}
+	return done, nil
 }
 
 // InsertPlain implements PlainInserter.
-func (in *Into) InsertPlain(b *rdb.Batch, db int, keys []rdb.Plain, offset int64) (done int, err error) {
-	in.turn(func() {
-		d := in.Space.DB(db)
-		var hashes [prefetchAhead]uint64
-		for i := range len(keys) + prefetchAhead {
-			if done = i - prefetchAhead; done >= 0 && !in.plain(d, b, &keys[done], hashes[done%prefetchAhead]) {
-				err = fmt.Errorf("%w: key %q of database %d, at offset %d", ErrDuplicate, b.Key(&keys[done]), db, offset+keys[done].Distance(&keys[0]))
-				return
+func (in *Into) InsertPlain(b *rdb.Batch, db int, keys []rdb.Plain) (done int, err error) {
+	if in.Replace {
+		in.turn(func() { in.putPlain(b, db, keys) })
+		return len(keys), nil
+	}
+	if err := in.into(db); err != nil {
+		return 0, err
+	}
+	for done < len(keys) && err == nil {
+		in.turn(func() {
+			l := in.loader
+			for ; done < len(keys); done++ {
+				if l.Full() {
+					err = in.settleSome()
+					return
+				}
+				k := &keys[done]
+				if text, number := b.Value(k); number {
+					l.AddInt(b.Key(k), k.Int, deadlineIn(k.DeadlineMs))
+				} else {
+					l.AddString(b.Key(k), text, deadlineIn(k.DeadlineMs))
+				}
 			}
-			if i < len(keys) {
-				hashes[i%prefetchAhead] = d.Expect(b.Key(&keys[i]))
-			}
-		}
-		done = len(keys)
-	})
+		})
+	}
 	return done, err
 }
 
-// plain takes one key over; false if it is there and must not be.
-func (in *Into) plain(db *keyspace.DB, b *rdb.Batch, k *rdb.Plain, hash uint64) bool {
-	deadline := int64(0)
-	if k.DeadlineMs != rdb.None {
-		deadline = max(1, k.DeadlineMs) // 0 would be none
-	}
-	key := b.Key(k)
-	for {
-		created := false
+// putPlain has keys take the place of what is there.
+func (in *Into) putPlain(b *rdb.Batch, db int, keys []rdb.Plain) {
+	d := in.Space.DB(db)
+	for i := range keys {
+		k := &keys[i]
 		if text, number := b.Value(k); number {
-			created = db.AddInt(hash, key, k.Int, deadline)
+			d.SetInt(b.Key(k), k.Int, deadlineIn(k.DeadlineMs))
 		} else {
-			created = db.AddString(hash, key, text, deadline)
+			d.SetString(b.Key(k), text, deadlineIn(k.DeadlineMs))
 		}
-		if created || !in.Replace {
-			return created
-		}
-		db.Delete(key)
 	}
 }
 
-func (in *Into) insert(r *rdb.Record, hash uint64) error {
-	if r.Empty {
-		return nil
+// put has a key whose value goes in as it is come into the database at once. If it is there, it must be one that may be replaced.
+func (in *Into) put(r *rdb.Record) error {
+	db, deadline := in.Space.DB(r.DB), deadlineIn(r.DeadlineMs)
+	if !in.Replace && db.Stored(r.Key) {
+		return duplicate(r.DB, r.Key)
 	}
-	db, deadline := in.Space.DB(r.DB), deadlineIn(r)
-	var created bool
+	db.Delete(r.Key)
 	switch {
 	case r.Kind != rdb.KindString:
-		created = db.AddPacked(hash, r.Key, codec.TypeOf(r.Kind, r.Raw), value.Encoding(r.Encoding), r.Packed, deadline)
+		db.PutPacked(r.Key, codec.TypeOf(r.Kind, r.Raw), value.Encoding(r.Encoding), r.Packed, deadline)
 	case r.Value.Form == rdb.Integer:
-		created = db.AddInt(hash, r.Key, r.Value.Int, deadline)
+		db.SetInt(r.Key, r.Value.Int, deadline)
 	default:
-		created = db.AddString(hash, r.Key, r.Value.Bytes, deadline)
-	}
-	if !created {
-		if !in.Replace {
-			return duplicate(r)
-		}
-		db.Delete(r.Key)
-		return in.insert(r, hash)
+		db.SetString(r.Key, r.Value.Bytes, deadline)
 	}
 	if r.Least != 0 {
 		db.SetFieldsDeadline(r.Key, r.Least)
 	}
-	in.setClock(r)
+	in.setClock(r, db.Peek(r.Key))
 	return nil
 }
 
-// deadlineIn is a record's deadline as the keyspace has it.
-func deadlineIn(r *rdb.Record) int64 {
-	if r.DeadlineMs == rdb.None {
+// deadlineIn is a file's deadline as the keyspace has it.
+func deadlineIn(ms int64) int64 {
+	if ms == rdb.None {
 		return 0
 	}
-	return max(1, r.DeadlineMs) // 0 would be none
+	return max(1, ms) // 0 would be none
 }
 
-func duplicate(r *rdb.Record) error {
-	return fmt.Errorf("%w: key %q of database %d, at offset %d", ErrDuplicate, r.Key, r.DB, r.Offset)
+func duplicate(db int, key []byte) error {
+	return fmt.Errorf("%w: key %q of database %d", ErrDuplicate, key, db)
 }
 
-func (in *Into) setClock(r *rdb.Record) {
+// setClock gives v, which r has become, the idle time or the counter that the file says.
+func (in *Into) setClock(r *rdb.Record, v value.Value) {
 	if r.Idle == rdb.None && r.Freq == rdb.None {
 		return
 	}
-	v := in.Space.DB(r.DB).Peek(r.Key)
 	switch lfu := in.Space.Policy.LFU(); {
 	case !v.Exists(): // past its deadline by now, and the keyspace not told to trust it
 	case !lfu && r.Idle != rdb.None:
@@ -215,7 +276,7 @@ func (in *Into) build(r *rdb.Record) (err error) {
 		in.turn(func() {
 			if b == nil {
 				if !in.Replace && db.Peek(r.Key).Exists() {
-					err = duplicate(r)
+					err = duplicate(r.DB, r.Key)
 					return
 				}
 				b = codec.Start(r.Kind, r.Raw, readyOf(r), in.Space.Store(), &in.env)
@@ -227,8 +288,8 @@ func (in *Into) build(r *rdb.Record) (err error) {
 			case err != nil:
 				codec.LetGo(in.Space.Store(), t, b)
 			case done:
-				finish(db, r.Key, t, value.Encoding(r.Encoding), b, deadlineIn(r))
-				in.setClock(r)
+				finish(db, r.Key, t, value.Encoding(r.Encoding), b, deadlineIn(r.DeadlineMs))
+				in.setClock(r, db.Peek(r.Key))
 			}
 		})
 	}

@@ -202,3 +202,106 @@ func FuzzRestore(f *testing.F) {
 		}
 	})
 }
+
+// TestInto: keys that wait to be put in by many, and those that go in at once, come together in the end, in whatever order they stand in the file;
+// of a key that comes twice nothing but the error is left.
+func TestInto(t *testing.T) {
+	const keys = 6000
+	write := func(replace bool) []byte {
+		w := rdb.Writer{Buf: rdb.AppendHeader(nil, 12)}
+		none := rdb.Attributes{DeadlineMs: rdb.None, Idle: rdb.None, Freq: rdb.None}
+		for i := range keys {
+			if i%1000 == 0 {
+				w.Buf = rdb.AppendLength(append(w.Buf, byte(rdb.OpSelectDB)), uint64(i/1000%2))
+			}
+			if i == 0 || i == 3000 {
+				w.Buf = rdb.AppendLength(rdb.AppendLength(append(w.Buf, byte(rdb.OpResizeDB)), uint64(i*20)), 0)
+			}
+			a := none
+			if i%5 == 0 {
+				a.DeadlineMs = 4_000_000_000_000
+			}
+			if i%11 == 0 {
+				a.Idle = 1000
+			}
+			kind, key := rdb.KindString, fmt.Appendf(nil, "key:%d", i)
+			if i%7 == 3 {
+				kind = rdb.KindSet
+			}
+			w.Buf = w.AppendKey(w.Buf, a, kind, key)
+			switch {
+			case i%7 != 3:
+				w.Text(fmt.Appendf(nil, "value of %d", i))
+			case i%700 == 3:
+				w.Length(1000) // is built
+				for j := range 1000 {
+					w.Text(fmt.Appendf(nil, "member %d", j))
+				}
+			default:
+				w.Length(1)
+				w.Text(key)
+			}
+			if replace && i%3 == 0 {
+				w.Buf = w.AppendKey(w.Buf, none, rdb.KindString, key)
+				w.Text([]byte("again"))
+			}
+		}
+		return rdb.AppendEOF(append(w.Buf, byte(rdb.OpEOF)), 0)
+	}
+	b := newBench(t)
+	empty := b.space.Heap().Used()
+	for _, replace := range []bool{false, true, false} {
+		if l, _, err := load(t, write(replace), &Into{Space: b.space, Replace: replace}, LoadOptions{}); err != nil || replace == (l.Keys == keys) {
+			t.Fatalf("replace %t: %+v, %v", replace, l, err)
+		}
+		if n := b.space.DB(0).Len() + b.space.DB(1).Len(); n != keys {
+			t.Fatalf("replace %t: %d keys", replace, n)
+		}
+		for i := range keys {
+			v := b.space.DB(i / 1000 % 2).Peek(fmt.Appendf(nil, "key:%d", i))
+			again := replace && i%3 == 0
+			switch {
+			case !v.Exists():
+				t.Fatalf("replace %t: key %d is missing", replace, i)
+			case (v.Deadline() != 0) != (i%5 == 0 && !again):
+				t.Fatalf("replace %t: key %d has the deadline %d", replace, i, v.Deadline())
+			case i%11 == 0 && !again && b.space.IdleMs(v) < 900_000:
+				t.Fatalf("replace %t: key %d was idle for %d", replace, i, b.space.IdleMs(v))
+			case again && string(v.Bytes(nil)) != "again":
+				t.Fatalf("key %d is not the second one", i)
+			case !again && i%7 != 3 && string(v.Bytes(nil)) != fmt.Sprintf("value of %d", i):
+				t.Fatalf("replace %t: key %d is %q", replace, i, v.Bytes(nil))
+			case !again && i%7 == 3 && members(v) != map[bool]int{true: 1000, false: 1}[i%700 == 3]:
+				t.Fatalf("replace %t: key %d has %d members", replace, i, members(v))
+			}
+		}
+		if !replace {
+			_, log, err := load(t, write(false), &Into{Space: b.space}, LoadOptions{})
+			if !errors.Is(err, ErrDuplicate) || b.space.DB(0).Len()+b.space.DB(1).Len() != keys || !strings.Contains(log, "Terminating server after rdb file reading failure.") {
+				t.Fatalf("a second time: %v, %d keys", err, b.space.DB(0).Len()+b.space.DB(1).Len())
+			}
+		}
+		b.space.DB(0).Flush()
+		b.space.DB(1).Flush()
+		b.settle()
+		if used := b.space.Heap().Used(); used != empty {
+			t.Fatalf("replace %t: %d bytes used, %d before", replace, used, empty)
+		}
+	}
+}
+
+// TestIntoSeveral: records of several databases in one call go where they belong.
+func TestIntoSeveral(t *testing.T) {
+	b := newBench(t)
+	zero := rdb.Record{Key: []byte("k"), Value: rdb.Text{Bytes: []byte("x")}, DeadlineMs: rdb.None, Idle: rdb.None, Freq: rdb.None}
+	one := zero
+	one.DB = 1
+	into := &Into{Space: b.space}
+	n, err := into.Insert([]rdb.Record{zero, one, one, zero})
+	if n != 3 || !errors.Is(err, ErrDuplicate) || !strings.Contains(err.Error(), "database 1") {
+		t.Errorf("%d keys were taken over, %v", n, err)
+	}
+	if err := into.Finish(); err != nil || b.space.DB(0).Len() != 1 || b.space.DB(1).Len() != 1 {
+		t.Errorf("%d and %d keys, %v", b.space.DB(0).Len(), b.space.DB(1).Len(), err)
+	}
+}

@@ -26,7 +26,7 @@ import (
 
 const (
 	loadBatches = 4
-	turnRecords = 128 // records of one turn: some 50 µs
+	turnRecords = 128 // records of one turn: some 20 µs
 )
 
 // An Inserter takes what a file holds into a keyspace. Load calls it from one goroutine.
@@ -35,19 +35,21 @@ type Inserter interface {
 	Prepare(env codec.Env)
 	// Databases is how many there are.
 	Databases() int
-	// Reserve says that keys are to come for db; 0 says that they have come.
-	Reserve(db int, keys, volatile uint64)
+	// Reserve says that keys are to come for db.
+	Reserve(db int, keys, volatile uint64) error
 	// Insert takes keys over, in turns: records of KindString with Verbatim or Integer values, and others as codec.Expander has read
 	// them. It says how many it took before err, and makes those Empty that had nothing in them.
 	Insert(records []rdb.Record) (done int, err error)
 	// Function takes a function library's source.
 	Function(code []byte) error
+	// Finish comes last, also behind an error: no more is to come, and what was taken over is there when it returns.
+	Finish() error
 }
 
 // A PlainInserter also takes keys in their shortest form; then most come so.
 type PlainInserter interface {
-	// InsertPlain takes keys of b over, in turns, into db, and says how many before err. The first stands at offset in the file.
-	InsertPlain(b *rdb.Batch, db int, keys []rdb.Plain, offset int64) (done int, err error)
+	// InsertPlain takes keys of b over, in turns, into db, and says how many before err.
+	InsertPlain(b *rdb.Batch, db int, keys []rdb.Plain) (done int, err error)
 }
 
 // LoadOptions say how a file is read.
@@ -233,8 +235,8 @@ func Read(ctx context.Context, r io.Reader, to Inserter, o LoadOptions) (Loaded,
 	l := &loader{ctx: ctx, env: env, to: to, plain: plain, o: o,
 		dec: rdb.NewDecoder(r, rdb.DecoderOptions{Size: o.Size, Live: o.Live, NoChecksum: o.NoChecksum, Plain: takesPlain})}
 	err := l.run()
-	for _, db := range l.reserved {
-		to.Reserve(db, 0, 0)
+	if unfinished := to.Finish(); err == nil {
+		err = unfinished
 	}
 	l.found.Version = l.dec.Version()
 	if err != nil {
@@ -251,16 +253,15 @@ func Read(ctx context.Context, r io.Reader, to Inserter, o LoadOptions) (Loaded,
 
 // loader is one Read under way.
 type loader struct {
-	ctx      context.Context
-	to       Inserter
-	plain    PlainInserter // to, if it is one
-	o        LoadOptions
-	dec      *rdb.Decoder
-	env      codec.Env
-	found    Loaded
-	repl     ReplicationState
-	reserved []int // databases whose size was announced
-	says     struct{ db, id, offset bool }
+	ctx   context.Context
+	to    Inserter
+	plain PlainInserter // to, if it is one
+	o     LoadOptions
+	dec   *rdb.Decoder
+	env   codec.Env
+	found Loaded
+	repl  ReplicationState
+	says  struct{ db, id, offset bool }
 }
 
 // A job is a batch on its way. err is what the splitter met behind it.
@@ -423,10 +424,10 @@ func (l *loader) insertPlain(b *rdb.Batch, r *rdb.Record, keys []rdb.Plain) erro
 		return fmt.Errorf("%w: database %d, at offset %d", ErrDatabases, r.DB, r.Offset)
 	}
 	first := keys[0]
-	all := len(keys)
-	keys = slices.DeleteFunc(keys, func(k rdb.Plain) bool { return l.expired(k.DeadlineMs) })
-	if gone := all - len(keys); gone > 0 {
-		l.found.Expired += int64(gone)
+	if r.Volatile > 0 {
+		all := len(keys)
+		keys = slices.DeleteFunc(keys, func(k rdb.Plain) bool { return l.expired(k.DeadlineMs) })
+		l.found.Expired += int64(all - len(keys))
 		l.o.Progress.LastKeysExpired.Store(l.found.Expired)
 	}
 	for len(keys) > 0 {
@@ -440,7 +441,7 @@ func (l *loader) insertPlain(b *rdb.Batch, r *rdb.Record, keys []rdb.Plain) erro
 			}
 		}
 		offset := r.Offset + keys[0].Distance(&first)
-		done, err := l.plain.InsertPlain(b, r.DB, keys[:n], offset)
+		done, err := l.plain.InsertPlain(b, r.DB, keys[:n])
 		l.found.Keys += int64(done)
 		l.o.Progress.LastKeysLoaded.Store(l.found.Keys)
 		if err != nil {
@@ -534,8 +535,7 @@ func (l *loader) opcode(r *rdb.Record) error {
 		if l.o.Size > 0 {
 			most = uint64(l.o.Size / 3)
 		}
-		l.to.Reserve(r.DB, min(r.Keys, most), min(r.Volatile, most))
-		l.reserved = append(l.reserved, r.DB)
+		return l.to.Reserve(r.DB, min(r.Keys, most), min(r.Volatile, most))
 	case rdb.OpFunction2:
 		if err := l.to.Function(r.Value.Bytes); err != nil {
 			return &UnsupportedError{What: "a function library (" + err.Error() + ")", Offset: r.Offset}

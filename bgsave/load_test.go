@@ -217,6 +217,7 @@ type nothing struct{}
 
 func (nothing) Prepare(codec.Env)                  {}
 func (nothing) Databases() int                     { return 16 }
-func (nothing) Reserve(int, uint64, uint64)        {}
+func (nothing) Reserve(int, uint64, uint64) error  { return nil }
+func (nothing) Finish() error                      { return nil }
 func (nothing) Function([]byte) error              { return nil }
 func (nothing) Insert(r []rdb.Record) (int, error) { return len(r), nil }

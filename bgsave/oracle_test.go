@@ -17,7 +17,7 @@ import (
 type reference struct {
 	t    *testing.T
 	dir  string
-	port string
+	sock string // a port that is free now may be an outgoing connection's when the server asks for it
 	cmd  *exec.Cmd
 	log  output
 }
@@ -52,14 +52,8 @@ func program(t *testing.T, name string) string {
 func newReference(t *testing.T, dir string, options ...string) *reference {
 	t.Helper()
 	server := program(t, "redis-server")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	l.Close()
-	r := &reference{t: t, dir: dir, port: port}
-	r.cmd = exec.Command(server, append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "no"}, options...)...)
+	r := &reference{t: t, dir: dir, sock: filepath.Join(dir, "s")}
+	r.cmd = exec.Command(server, append([]string{"--port", "0", "--unixsocket", r.sock, "--dir", dir, "--save", "", "--appendonly", "no"}, options...)...)
 	r.cmd.Stdout, r.cmd.Stderr = &r.log, &r.log
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -68,11 +62,10 @@ func newReference(t *testing.T, dir string, options ...string) *reference {
 		_ = r.cmd.Process.Kill()
 		_ = r.cmd.Wait()
 	})
-	for range 200 {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(25 * time.Millisecond) {
 		if r.try("PING\r\n") == "+PONG" {
 			return r
 		}
-		time.Sleep(25 * time.Millisecond)
 	}
 	t.Fatalf("redis-server does not answer:\n%s", r.log.String())
 	return nil
@@ -80,7 +73,7 @@ func newReference(t *testing.T, dir string, options ...string) *reference {
 
 // try sends raw bytes and returns the reply's first line; "" if nobody listens.
 func (r *reference) try(raw string) string {
-	c, err := net.Dial("tcp", "127.0.0.1:"+r.port)
+	c, err := net.Dial("unix", r.sock)
 	if err != nil {
 		return ""
 	}
@@ -91,6 +84,16 @@ func (r *reference) try(raw string) string {
 	n, _ := c.Read(buf)
 	line, _, _ := strings.Cut(string(buf[:n]), "\r\n")
 	return line
+}
+
+// logs waits until what the server says has come here and contains want.
+func (r *reference) logs(want string) {
+	r.t.Helper()
+	for end := time.Now().Add(20 * time.Second); !strings.Contains(r.log.String(), want); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			r.t.Fatalf("redis-server did not log %q:\n%s", want, r.log.String())
+		}
+	}
 }
 
 // run sends one command after choosing db 0 and returns the reply's first line.
@@ -120,9 +123,7 @@ func TestReferenceLoads(t *testing.T) {
 				t.Fatalf("redis-check-rdb: %v\n%s", err, out)
 			}
 			r := newReference(t, dir)
-			if want := fmt.Sprintf("keys loaded: %d, keys expired: 0", len(s.entries())); !strings.Contains(r.log.String(), want) {
-				t.Fatalf("redis-server did not log %q:\n%s", want, r.log.String())
-			}
+			r.logs(fmt.Sprintf("keys loaded: %d, keys expired: 0", len(s.entries())))
 			// It saves what it loaded, and we read that: nothing was lost on the way there and back.
 			if got := r.run("SAVE"); got != "+OK" {
 				t.Fatalf("SAVE: %s\n%s", got, r.log.String())
@@ -171,7 +172,7 @@ func TestReferencePayloads(t *testing.T) {
 		if want := fmt.Sprintf(":%d", len(v)); r.run("STRLEN", "k") != want {
 			t.Errorf("%.20q has length %s there", v, r.run("STRLEN", "k"))
 		}
-		theirs, err := exec.Command(program(t, "redis-cli"), "-p", r.port, "--raw", "DUMP", "k").Output()
+		theirs, err := exec.Command(program(t, "redis-cli"), "-s", r.sock, "--raw", "DUMP", "k").Output()
 		if err != nil || len(theirs) == 0 {
 			t.Fatal(err)
 		}

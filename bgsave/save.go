@@ -38,8 +38,6 @@ type View interface {
 	Volatile(db int) int
 	// Walk yields every key of one of parts parts of db; each part once.
 	Walk(db, part, parts int, yield func(value.Value) bool)
-	// Keep makes parts walkable more than once, until Close.
-	Keep()
 	Close()
 }
 

@@ -157,33 +157,22 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestFullSync: both forms of a full sync say what they hold.
-func TestFullSync(t *testing.T) {
+// TestStream: what a full sync rests on. A view becomes as many bytes each time, whoever writes it, so that it can be counted first; and a
+// live reader leaves what stands behind the file to its caller.
+func TestStream(t *testing.T) {
 	s := mixed(t, 3000)
-	mark := strings.Repeat("0123456789", 4)
-	var marked, sized bytes.Buffer
-	if _, err := WriteMarked(t.Context(), &marked, s, mark, Options{Checksum: true, Compress: true}); err != nil {
+	count, err := WriteTo(t.Context(), io.Discard, s, Options{Compress: true, Checksum: true})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := WriteSized(t.Context(), &sized, s, Options{Checksum: true, Compress: true, Savers: 3}); err != nil || !s.kept {
-		t.Fatal(err, s.kept)
+	var file bytes.Buffer
+	if n, err := WriteTo(t.Context(), &file, s, Options{Compress: true, Checksum: true, Savers: 3}); err != nil || n != count || int64(file.Len()) != n {
+		t.Fatalf("%d bytes, then %d of which %d came, %v", count, n, file.Len(), err)
 	}
-	r := bufio.NewReader(&sized)
-	size, _, err := ReadHeader(r)
-	if err != nil || size != int64(r.Buffered()+sized.Len()) {
-		t.Fatalf("announced %d, sent %d, %v", size, r.Buffered()+sized.Len(), err)
-	}
+	const mark = "0123456789012345678901234567890123456789"
+	file.WriteString(mark)
+	r := bufio.NewReader(&file)
 	got := newNotebook()
-	if _, err := Read(t.Context(), r, got, LoadOptions{Size: size}); err != nil {
-		t.Fatal(err)
-	}
-	got.equal(t, s.entries())
-
-	r = bufio.NewReader(&marked)
-	if _, m, err := ReadHeader(r); err != nil || m != mark {
-		t.Fatalf("mark %q, %v", m, err)
-	}
-	got = newNotebook()
 	l, err := Read(t.Context(), r, got, LoadOptions{Live: true})
 	if err != nil {
 		t.Fatal(err)
@@ -193,14 +182,6 @@ func TestFullSync(t *testing.T) {
 		t.Errorf("behind the file stands %q", string(l.Rest)+string(rest))
 	}
 	got.equal(t, s.entries())
-}
-
-func TestReadHeaderRefuses(t *testing.T) {
-	for _, line := range []string{"", "hello\r\n", "$-1\r\n", "$EOF:short\r\n", "-ERR no\r\n"} {
-		if _, _, err := ReadHeader(bufio.NewReader(strings.NewReader(line))); err == nil {
-			t.Errorf("%q taken", line)
-		}
-	}
 }
 
 // TestSaveFile: the file is whole, nothing is left beside it, and it reads back in every wrapping.

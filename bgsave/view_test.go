@@ -22,7 +22,6 @@ type sheet struct {
 	store  value.Store
 	dbs    map[int][]value.Value
 	closed int
-	kept   bool
 }
 
 func newSheet(t testing.TB) *sheet {
@@ -39,7 +38,7 @@ func (s *sheet) put(db int, key string, val any, deadline int64) {
 	var f value.Form
 	text, isText := val.(string)
 	if isText {
-		f = value.StringForm(len(key), len(text), deadline != 0)
+		f.OfString(len(key), len(text), deadline != 0)
 	} else {
 		f = value.Form{Type: value.String, Encoding: value.Int, Volatile: deadline != 0, KeyLen: len(key)}
 	}
@@ -80,7 +79,6 @@ func (s *sheet) Walk(db, part, parts int, yield func(value.Value) bool) {
 		}
 	}
 }
-func (s *sheet) Keep()  { s.kept = true }
 func (s *sheet) Close() { s.closed++ }
 
 // entries are the sheet's keys as a notebook notes them.
@@ -101,15 +99,20 @@ type notebook struct {
 	databases int
 	reserved  uint64
 	longest   int // records of one Insert
+	finished  int
 	fail      error
 }
 
 func newNotebook() *notebook { return &notebook{keys: map[string]string{}, databases: 16} }
 
-func (n *notebook) Prepare(codec.Env)             {}
-func (n *notebook) Databases() int                { return n.databases }
-func (n *notebook) Reserve(_ int, keys, _ uint64) { n.reserved += keys }
-func (n *notebook) Function(code []byte) error    { return fmt.Errorf("no functions here") }
+func (n *notebook) Prepare(codec.Env) {}
+func (n *notebook) Databases() int    { return n.databases }
+func (n *notebook) Finish() error     { n.finished++; return nil }
+func (n *notebook) Reserve(_ int, keys, _ uint64) error {
+	n.reserved += keys
+	return nil
+}
+func (n *notebook) Function(code []byte) error { return fmt.Errorf("no functions here") }
 func (n *notebook) Insert(records []rdb.Record) (int, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

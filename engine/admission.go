@@ -124,7 +124,7 @@ func (c *Core) admitProtected(cl *client.Client, spec *command.Spec) error {
 
 // allowedWhileSubscribed are the commands a RESP2 connection may use while it waits for messages.
 func allowedWhileSubscribed(spec *command.Spec) bool {
-	switch spec.Name {
+	switch spec.Full { // not Name, which LATENCY RESET shares with RESET
 	case "ping", "subscribe", "unsubscribe", "psubscribe", "punsubscribe", "ssubscribe", "sunsubscribe", "quit", "reset":
 		return true
 	}
@@ -145,7 +145,7 @@ func (c *Core) repel(cl *client.Client) {
 
 // runsInsideMulti are the commands that MULTI does not queue.
 func runsInsideMulti(spec *command.Spec) bool {
-	switch spec.Name {
+	switch spec.Full { // not Name, which LATENCY RESET shares with RESET
 	case "exec", "discard", "multi", "watch", "quit", "reset":
 		return true
 	}

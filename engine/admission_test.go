@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"spindle/engine/client"
 	"spindle/engine/command"
@@ -142,6 +144,86 @@ func TestEvictionUnderAView(t *testing.T) {
 			t.Fatalf("%d bytes count as retained after the view has closed", n)
 		}
 	}
+}
+
+// TestFlushMakesRoom: what was flushed does not count towards maxmemory any more, though a view still reads it or reclaimers have not freed it;
+// what comes then does.
+func TestFlushMakesRoom(t *testing.T) {
+	for _, viewed := range []bool{false, true} {
+		h := newHouse(t)
+		h.RemoveSink(h.sink)
+		cl, _ := h.arrive()
+		value := strings.Repeat("v", 1000)
+		set := func(i int) string { return h.do(cl, fmt.Sprint("SET key", i, " ", value)) }
+		const n = 3000
+		for i := range n {
+			set(i)
+			if i%2 == 0 {
+				h.do(cl, "SELECT 1", "SET other x", "SELECT 0")
+			}
+		}
+		heap := h.space.Heap()
+		h.settings.MaxMemory.Set(uint64(h.UsedMemory()))
+		h.Do(h.ApplyMemoryLimit)
+		if set(n); !strings.HasPrefix(set(n+1), "-OOM") {
+			t.Fatal("there is room before")
+		}
+		if viewed {
+			view := h.Freeze()
+			defer view.Close()
+		}
+		h.expect("FLUSHALL", h.do(cl, "FLUSHALL"), "+OK\r\n")
+		for i := range n * 9 / 10 {
+			if got := set(i); got != "+OK\r\n" {
+				t.Fatalf("viewed %t: write %d: %q", viewed, i, got)
+			}
+		}
+		i := 0
+		for ; i < n && set(n+i) == "+OK\r\n"; i++ {
+		}
+		if i > n/5 {
+			t.Errorf("viewed %t: %d more writes were taken", viewed, i)
+		}
+		if viewed {
+			continue
+		}
+		for job, _ := heap.TakeJob(); job != nil; job, _ = heap.TakeJob() {
+			for last := heap.Reclaiming(); !job(100); last = heap.Reclaiming() {
+				if now := heap.Reclaiming(); now > last || now < 0 {
+					t.Fatalf("%d bytes to be freed, before %d", now, last)
+				}
+			}
+		}
+		if left := heap.Reclaiming(); left != 0 {
+			t.Errorf("%d bytes are to be freed when nothing is", left)
+		}
+	}
+}
+
+// TestDutiesAreWatched: expiry and eviction that hold up a turn for as long as latency-monitor-threshold are events.
+func TestDutiesAreWatched(t *testing.T) {
+	h := newHouse(t)
+	var events []string
+	hooks := h.hooks
+	hooks.Publish = func(_, _ []byte) { time.Sleep(3 * time.Millisecond) }
+	hooks.Latency = func(event string, took time.Duration) { events = append(events, event) }
+	h.SetHooks(hooks)
+	h.settings.NotifyEvents.Set(int64(command.EventKeyspace | command.EventExpired | command.EventEvicted))
+	cl, _ := h.arrive()
+	for _, threshold := range []int64{0, 2, 60_000} {
+		h.settings.LatencyThreshold.Set(threshold)
+		h.settings.MaxMemory.Set(0)
+		h.do(cl, "SET soon x PX 1", "SET k x")
+		for h.space.DB(0).Len() > 1 {
+			time.Sleep(time.Millisecond)
+			h.dutyTurn()
+		}
+		h.settings.Policy.Set(EvictionPolicy(5)) // allkeys-lru
+		h.settings.MaxMemory.Set(1)
+		h.Do(h.ApplyMemoryLimit)
+		h.dutyTurn()
+	}
+	h.expect("events", strings.Join(events, " "), "expire-cycle eviction-cycle")
 }
 
 // TestFedClientsMayNotTouchKeys: no pause holds back who takes the stream, so that it may neither read nor write.

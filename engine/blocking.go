@@ -165,8 +165,11 @@ func (c *Core) serveReady() {
 		}
 		for s := l.first; s != nil; {
 			p, next := s.p, s.next
-			if w.byClient[p.cl] != p {
-				break // it left while the one before was served
+			if w.byClient[p.cl] != p { // it left while the one before was served: where the line went on from there, it no longer knows
+				if s = nil; w.byKey[name] != nil {
+					s = w.byKey[name].first // who was tried in vain is once more: each time somebody has left, so that it ends
+				}
+				continue
 			}
 			if !p.wait.Gone && !c.keyExists(name) {
 				if l.gone == 0 {
@@ -187,14 +190,18 @@ func (c *Core) keyExists(name keyName) bool {
 	return c.space.DB(name.db).Peek([]byte(name.key)).Exists()
 }
 
-// retry has a parked client's command try again.
+// retry has a parked client's command try again. One that is served has taken as long as that: nobody was kept waiting for it before.
 func (c *Core) retry(p *parked) {
+	began := time.Since(c.started)
 	c.answerParked(p, func(ctx *command.Context) {
 		if err := p.wait.Retry(ctx); err != nil {
 			c.meter.failed(p.spec, err)
 			ctx.Reply.Error(err)
 		}
 	})
+	if c.waiting.byClient[p.cl] != p {
+		c.watchSlowness(p.cl, p.spec, p.args, int64(time.Since(c.started)-began))
+	}
 }
 
 // answerParked lets f reply for a parked client; if it replied, the client goes on.

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"spindle/engine/client"
 	"spindle/engine/command"
@@ -38,6 +40,56 @@ func TestFirstComeFirstServed(t *testing.T) {
 	h.expect("third", conns[2].take(), "post $1\r\nk\r\n; resume")
 	if h.BlockedClients() != 0 || h.BlockingKeys() != 0 || h.TimedWaits() != 0 || !h.space.DB(0).Peek([]byte("k")).Exists() {
 		t.Errorf("%d clients, %d keys, %d timed waits", h.BlockedClients(), h.BlockingKeys(), h.TimedWaits())
+	}
+}
+
+// TestServedMayBeSlow: who waited for a key and then takes long is in the slow log, not who made the key
+// ready, and not for the time that was waited.
+func TestServedMayBeSlow(t *testing.T) {
+	const long = 30 * time.Millisecond
+	h := newHouse(t, command.Spec{Name: "await", Arity: 2, Flags: command.Write, Run: func(c *command.Context) error {
+		c.Core.Block(c, command.Wait{Keys: c.Args[1:], DeadlineMs: c.Now + 10_000, Timeout: func(c *command.Context) { c.Reply.NullArray() },
+			Retry: func(c *command.Context) error {
+				time.Sleep(long)
+				c.Reply.OK()
+				return nil
+			}})
+		return nil
+	}})
+	h.settings.SlowlogSlowerThan.Set(long.Microseconds() - 1000)
+	h.parkAll(1, "AWAIT k")
+	h.parkAll(1, "PARK other")
+	cl, _ := h.arrive()
+	time.Sleep(long)
+	h.do(cl, "SIGNAL other")
+	h.expect("slow", strings.Join(h.slow, " "), "")
+	h.do(cl, "SIGNAL k")
+	h.expect("slow", strings.Join(h.slow, " "), "AWAIT")
+}
+
+// TestLineGoesOnWhenTheNextLeaves: W2 also when serving one client is the end of the one behind it.
+func TestLineGoesOnWhenTheNextLeaves(t *testing.T) {
+	var h *house
+	var doomed *client.Client
+	h = newHouse(t, command.Spec{Name: "oust", Arity: 2, Flags: command.Write, Run: func(c *command.Context) error { // OUST key: ends doomed when key is there
+		c.Core.Block(c, command.Wait{Keys: c.Args[1:], DeadlineMs: c.Now + 10_000, Timeout: func(c *command.Context) { c.Reply.NullArray() },
+			Retry: func(c *command.Context) error {
+				h.Expel(doomed, false)
+				c.Reply.OK()
+				return nil
+			}})
+		return nil
+	}})
+	_, first := h.parkAll(1, "OUST k")
+	clients, next := h.parkAll(2, "PARK k")
+	doomed = clients[0]
+	cl, _ := h.arrive()
+	h.do(cl, "SIGNAL k")
+	h.expect("first", first[0].take(), "post +OK\r\n; resume")
+	h.expect("second", next[0].take(), "close")
+	h.expect("third", next[1].take(), "post $1\r\nk\r\n; resume")
+	if h.BlockedClients() != 0 || h.BlockingKeys() != 0 {
+		t.Errorf("%d clients, %d keys", h.BlockedClients(), h.BlockingKeys())
 	}
 }
 

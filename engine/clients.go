@@ -45,7 +45,7 @@ func (c *Core) Malformed(session any, err *protocol.Error) {
 func (c *Core) Closed(session any) {
 	cl := session.(*client.Client)
 	c.Do(func() {
-		if c.clients.Get(cl.ID) == cl { // else it was evicted
+		if c.clients.Get(cl.ID) == cl { // else it was expelled
 			c.forget(cl)
 		}
 	})
@@ -99,6 +99,14 @@ func (c *Core) Kill(cl *client.Client, isCaller bool) {
 	c.unpark(cl) // what it waits for goes to those behind it
 	cl.Flags |= client.CloseASAP
 	cl.Conn.Close(false)
+}
+
+// Expel is Kill of a client by another's command, or because of what it costs: it is forgotten at once, not when its loop has closed it, so
+// that the next command does not see it any more, and the figures are right from here on. Not from within a walk of sinks, or of replicas.
+func (c *Core) Expel(cl *client.Client, isCaller bool) {
+	if c.Kill(cl, isCaller); !isCaller {
+		c.forget(cl)
+	}
 }
 
 // Push sends p to cl behind everything decided so far. Nobody writes to p afterwards; it may go to many.

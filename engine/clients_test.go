@@ -1,6 +1,11 @@
 package engine
 
-import "testing"
+import (
+	"strings"
+	"testing"
+
+	"spindle/engine/client"
+)
 
 // TestIdleClientsAreClosed: the timeout setting goes by the last command and by the last bytes either way.
 func TestIdleClientsAreClosed(t *testing.T) {
@@ -18,6 +23,44 @@ func TestIdleClientsAreClosed(t *testing.T) {
 	h.expect("who is idle", idle.take(), "close")
 	h.expect("who is being sent something", taking.take(), "")
 	h.expect("who takes the stream", silent.take(), "")
+}
+
+// TestKilledIsGone: the command behind CLIENT KILL sees nothing of who was killed, though its connection is not closed yet: not in CLIENT
+// LIST, nor among those who wait, watch, monitor or are held back by a pause. Its loop finds nothing left to do.
+func TestKilledIsGone(t *testing.T) {
+	h := newHouse(t)
+	boss, _ := h.arrive()
+	waits, waiting := h.arrive()
+	monitors, monitoring := h.arrive()
+	watches, _ := h.arrive()
+	held, _ := h.arrive()
+	h.do(waits, "PARK k")
+	h.do(monitors, "MONITOR")
+	h.do(watches, "WATCH w")
+	h.Do(func() { h.Pause(PauseByClient, false, h.nowMs+60_000) })
+	if done, _ := h.batch(held, "SET k v"); done != 0 {
+		t.Fatal("the pause held nobody back")
+	}
+	monitoring.take()
+	if answer := h.do(boss, "CLIENT KILL TYPE normal", "CLIENT LIST"); !strings.HasPrefix(answer, ":4\r\n") || strings.Count(answer, "id=") != 1 {
+		t.Errorf("%q", answer)
+	}
+	if h.BlockedClients() != 0 || h.BlockingKeys() != 0 || len(h.monitors) != 0 || h.watches.Clients() != 0 || h.clients.Len() != 1 {
+		t.Errorf("%d blocked, %d keys, %d monitors, %d watch, %d clients", h.BlockedClients(), h.BlockingKeys(), len(h.monitors), h.watches.Clients(), h.clients.Len())
+	}
+	h.Do(func() { h.Unpause(PauseByClient) })
+	h.expect("who makes the key ready", h.do(boss, "SIGNAL k"), "+OK\r\n")
+	h.expect("who waited", waiting.take(), "close")
+	h.expect("the monitor", monitoring.take(), "close")
+	for _, cl := range []*client.Client{waits, monitors, watches, held} {
+		if done, answer := h.batch(cl, "SET late x"); done != 0 || answer != "" {
+			t.Errorf("%d done, %q", done, answer)
+		}
+		h.Closed(cl)
+	}
+	if h.clients.Len() != 1 {
+		t.Errorf("%d clients", h.clients.Len())
+	}
 }
 
 // TestResetForgetsRates: a rate that went by a counter which began anew would be some 1e19 a second.

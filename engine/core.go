@@ -227,12 +227,22 @@ func (c *Core) lookAhead(cl *client.Client, requests []protocol.Request) {
 		}
 		c.specs[i] = spec
 		if len(requests) > 1 && spec != nil && len(args) > 1 && len(spec.Keys) > 0 {
-			db.Prefetch(args[1])
+			if key := args[1]; i == 0 || !repeats(key, requests[i-1].Args) {
+				db.Prefetch(key)
+			}
 		}
 	}
 	if len(requests) > 1 {
 		c.space.Prefetched()
 	}
+}
+
+// repeats says that key is the first key of the request before, whose arguments these are. Keys that differ mostly do at their ends.
+func repeats(key []byte, before [][]byte) bool {
+	if len(before) < 2 || len(before[1]) != len(key) || len(key) == 0 || before[1][len(key)-1] != key[len(key)-1] {
+		return false
+	}
+	return string(before[1]) == string(key)
 }
 
 // execute runs one request. It answers false if the client must wait and the request be offered again.
@@ -301,7 +311,9 @@ func (c *Core) call(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec 
 		c.lap()
 		c.meter.spec = spec
 	}
-	c.meter.calls++
+	if c.meter.calls++; c.meter.calls == 1 {
+		c.meter.client, c.meter.args = cl, args
+	}
 	if c.labels != nil {
 		pprof.SetGoroutineLabels(c.labels[spec.ID])
 	}
@@ -317,11 +329,12 @@ func (c *Core) call(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec 
 		}
 	}
 	if len(c.waiting.ready) != 0 {
+		c.lap()
 		c.serveReady() // at once: the client's next command comes after those who waited
+		c.nanos = int64(time.Since(c.started))
 	}
 	if many || spec.Flags&(command.Fast|command.Brief) == 0 || c.meter.precise {
 		c.lap()
-		c.watchSlowness(cl, spec, args)
 	}
 }
 
@@ -371,10 +384,10 @@ func (c *Core) Call(outer *command.Context, spec *command.Spec, args [][]byte) e
 		c.feedMonitors(cl, spec, args)
 	}
 	m.innerNanos = int64(time.Since(c.started))
-	m.lastNanos = m.innerNanos - began
-	spec.Stats.Record(1, m.lastNanos)
+	took := m.innerNanos - began
+	spec.Stats.Record(1, took)
 	m.commands++
-	c.watchSlowness(cl, spec, args)
+	c.watchSlowness(cl, spec, args, took)
 	return err
 }
 
@@ -416,7 +429,8 @@ func (c *Core) enqueue(cl *client.Client, spec *command.Spec, args [][]byte) {
 	cl.Out.Simple("QUEUED")
 }
 
-// lap reads the clock and books the time since the last reading on the row that ran meanwhile.
+// lap reads the clock and books the time since the last reading on the row that ran meanwhile. Of a run of several it is not known which
+// took how long; one command alone is looked at.
 func (c *Core) lap() {
 	m := &c.meter
 	if m.calls == 0 {
@@ -427,13 +441,14 @@ func (c *Core) lap() {
 	c.nanos = now
 	m.spec.Stats.Record(m.calls, took)
 	m.commands += uint64(m.calls)
-	m.lastNanos = took
-	m.calls = 0
+	if m.calls == 1 {
+		c.watchSlowness(m.client, m.spec, m.args, took)
+	}
+	m.calls, m.client, m.args = 0, nil, nil
 }
 
-// watchSlowness looks at the command that was just timed.
-func (c *Core) watchSlowness(cl *client.Client, spec *command.Spec, args [][]byte) {
-	took := c.meter.lastNanos
+// watchSlowness looks at a command that has been timed: nanos.
+func (c *Core) watchSlowness(cl *client.Client, spec *command.Spec, args [][]byte, took int64) {
 	if limit := c.settings.SlowlogSlowerThan.Get(); limit >= 0 && took >= limit*1000 && c.hooks.Slow != nil &&
 		spec.Flags&command.SkipSlowlog == 0 {
 		c.hooks.Slow(cl, args, time.Duration(took))

@@ -46,8 +46,7 @@ func (c *Core) evictClients() {
 			c.hooks.EvictingClient(cl)
 		}
 		c.meter.evictedClients++
-		c.Kill(cl, false)
-		c.forget(cl) // at once, not when its loop has closed it: CLIENT LIST and the sum are right from here on
+		c.Expel(cl, false)
 	}
 }
 

@@ -28,7 +28,7 @@ func (c *Core) memoryBarrier() *Barrier {
 
 // queueGrows says that inside MULTI the command takes memory for its copy, whatever it does.
 func queueGrows(spec *command.Spec) bool {
-	switch spec.Name {
+	switch spec.Full {
 	case "exec", "discard", "quit", "reset":
 		return false
 	}
@@ -43,30 +43,45 @@ func (c *Core) ApplyMemoryLimit() {
 	c.space.LFULogFactor = int(s.LFULogFactor.Get())
 	c.space.LFUDecayTime = int(s.LFUDecayTime.Get())
 	c.Raise(c.memory, s.MaxMemory.Get() != 0)
+	if s.MaxMemory.Get() == 0 {
+		c.meter.noteExceeded(c, false) // nobody asks from here on
+	}
 }
 
 // overLimit is by how many bytes the data exceed maxmemory. What replicas have not yet read is not counted: evicting
-// because of it would only make more for them to read. Nor is what only a view may still read: evicting does not bring it back, it
-// adds to it, until the view is closed.
+// because of it would only make more for them to read. Nor is what only a view may still read, or what waits for reclaimers: evicting
+// does not bring it back, it adds to it, until the view is closed or the reclaimers are done.
 func (c *Core) overLimit() int64 {
 	limit := c.settings.MaxMemory.Get()
 	if limit == 0 {
 		return 0
 	}
-	return c.UsedMemory() - c.clients.Costs.Replicas() - c.space.Heap().Retained() - int64(min(limit, math.MaxInt64))
+	h := c.space.Heap()
+	return c.UsedMemory() - c.clients.Costs.Replicas() - h.Retained() - h.Reclaiming() - int64(min(limit, math.MaxInt64))
 }
 
-// evict brings memory under the limit, within the time that maxmemory-eviction-tenacity grants; what is left is for the
-// next command or duty. It answers false when the policy leaves nothing to evict.
+// evict brings memory under the limit, as far as makeRoom gets, and notes since when it has been over. It answers false when the policy
+// leaves nothing to evict.
 func (c *Core) evict() (enough bool) {
 	over := c.overLimit()
-	if over <= 0 {
-		return true
+	if over > 0 {
+		if c.space.Replica || c.space.Hiding || c.duties.loading {
+			return true
+		}
+		if enough = c.makeRoom(over); !enough {
+			over = 1
+		} else {
+			over = c.overLimit()
+		}
 	}
-	if c.space.Replica || c.space.Hiding || c.duties.loading {
-		return true
-	}
-	began, limit := time.Now(), c.evictionTime()
+	c.meter.noteExceeded(c, over > 0)
+	return over <= 0 || enough
+}
+
+// makeRoom evicts over bytes, within the time that maxmemory-eviction-tenacity grants; what is left is for the next command or duty.
+func (c *Core) makeRoom(over int64) (enough bool) {
+	began, limit := time.Since(c.started), c.evictionTime()
+	defer c.watchDuty("eviction-cycle", began)
 	for n := 1; over > 0; n++ {
 		freed, ok := c.space.EvictOne()
 		if !ok {
@@ -74,14 +89,11 @@ func (c *Core) evict() (enough bool) {
 		}
 		over -= freed
 		if n%evictionCheck == 0 {
-			if time.Since(began) > limit {
+			if time.Since(c.started)-began > limit {
 				break
 			}
 			over = min(over, c.overLimit())
 		}
-	}
-	if took := time.Since(began); c.hooks.Latency != nil && took >= time.Duration(c.settings.LatencyThreshold.Get())*time.Millisecond && c.settings.LatencyThreshold.Get() > 0 {
-		c.hooks.Latency("eviction-cycle", took)
 	}
 	return true
 }

@@ -1,10 +1,9 @@
 package engine
 
 import (
+	"runtime"
 	"sort"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"spindle/engine/client"
 	"spindle/engine/command"
@@ -19,7 +18,8 @@ import (
 type meter struct {
 	spec       *command.Spec // whose calls are not yet booked
 	calls      int
-	lastNanos  int64 // how long the command that was timed last took
+	client     *client.Client // who made the first of the calls, and with what (R2: lent)
+	args       [][]byte
 	innerNanos int64 // when the last command inside another ended
 	precise    bool
 
@@ -37,13 +37,17 @@ type meter struct {
 	longestTurn    int64
 	measuresCPU    bool // measure-turn-cpu: the thread's own time, which a busy machine does not stretch
 	turnCPU        int64
-	thread         int
 	longestTurnCPU int64
 	dutyNanos      uint64
+	expiryNanos    uint64
+	exceededSince  int64  // maxmemory, and eviction has not caught up; 0: it has
+	exceededNanos  int64  // until then
 	mostCommands   uint64 // in one turn
 	commandsBefore uint64
 
-	ops, perTurn  Rate
+	ops           Rate
+	perTurn       Rate // turns
+	inTurns       Rate // nanoseconds
 	rejectedCalls uint64
 }
 
@@ -57,20 +61,12 @@ func (m *meter) begin(nanos int64) {
 	m.measuresCPU = false
 }
 
-// measureCPU starts the thread's clock for this turn.
+// measureCPU starts the thread's clock for this turn. The thread is the turn's alone until its end: else the runtime, which may stop a
+// goroutine anywhere, could let a reclaimer or a saver run on it in between, and what that took would count as the turn's.
 func (m *meter) measureCPU(on bool) {
 	if m.measuresCPU = on; on {
-		m.thread, m.turnCPU = threadCPU()
-	}
-}
-
-// threadCPU is the thread that runs this and the CPU time it has used.
-func threadCPU() (thread int, nanos int64) {
-	for {
-		thread, nanos = unix.Gettid(), clock.ThreadCPU()
-		if thread == unix.Gettid() { // else the goroutine was moved between the two
-			return thread, nanos
-		}
+		runtime.LockOSThread()
+		m.turnCPU = clock.ThreadCPU()
 	}
 }
 
@@ -81,9 +77,8 @@ func (m *meter) end(c *Core) {
 	m.turnNanos += uint64(took)
 	m.longestTurn = max(m.longestTurn, took)
 	if m.measuresCPU {
-		if thread, cpu := threadCPU(); thread == m.thread { // a goroutine that changed its thread meanwhile cannot be told
-			m.longestTurnCPU = max(m.longestTurnCPU, cpu-m.turnCPU)
-		}
+		m.longestTurnCPU = max(m.longestTurnCPU, clock.ThreadCPU()-m.turnCPU)
+		runtime.UnlockOSThread()
 	}
 	m.mostCommands = max(m.mostCommands, m.commands-m.commandsBefore)
 }
@@ -150,6 +145,9 @@ type Figures struct {
 	EvictedClients              uint64
 	Unexpected                  uint64
 	TurnsPerSecond              float64
+	TurnMean                    time.Duration // lately
+	ExpiryNanos                 uint64
+	Exceeded, ExceededNow       time.Duration // how long maxmemory was exceeded, and is
 	Errors                      []ErrorCount
 	ErrorsFull                  bool
 	Dirty                       int64
@@ -175,8 +173,15 @@ func (c *Core) Figures() Figures {
 		EvictedClients: m.evictedClients, ErrorReplies: m.errorReplies, Rejected: m.rejectedCalls, ErrorsFull: m.errorsFull, Dirty: m.dirty,
 		Turns: m.turns, TurnNanos: m.turnNanos, DutyNanos: m.dutyNanos, LongestTurn: time.Duration(m.longestTurn), LongestTurnCPU: time.Duration(m.longestTurnCPU),
 		MostCommandsPerTurn: m.mostCommands, Clients: c.clients.Len(), Blocked: c.BlockedClients(), Keys: c.BlockingKeys(),
-		Monitors: len(c.monitors),
+		Monitors: len(c.monitors), ExpiryNanos: m.expiryNanos,
 	}
+	if turns := m.perTurn.PerSecond(); turns > 0 {
+		f.TurnMean = time.Duration(m.inTurns.PerSecond() / turns)
+	}
+	if m.exceededSince != 0 {
+		f.ExceededNow = time.Since(c.started) - time.Duration(m.exceededSince)
+	}
+	f.Exceeded = time.Duration(m.exceededNanos) + f.ExceededNow
 	for code, n := range m.errors {
 		f.Errors = append(f.Errors, ErrorCount{code, n})
 	}
@@ -191,9 +196,21 @@ func (c *Core) ResetFigures() {
 	m.turns, m.turnNanos, m.dutyNanos, m.longestTurn, m.mostCommands = 0, 0, 0, 0, 0
 	m.longestTurnCPU, m.evictedClients = 0, 0
 	m.commandsBefore, m.unexpected = 0, 0
-	m.ops, m.perTurn = Rate{}, Rate{} // they go by differences
+	m.ops, m.perTurn, m.inTurns = Rate{}, Rate{}, Rate{} // they go by differences
+	m.expiryNanos, m.exceededSince, m.exceededNanos = 0, 0, 0
 	m.errors, m.errorsFull = map[string]uint64{}, false
 	c.catalogue.ResetStats()
+}
+
+// noteExceeded keeps how long memory stays over the limit. The clock is read only when that changes.
+func (m *meter) noteExceeded(c *Core, is bool) {
+	switch {
+	case is && m.exceededSince == 0:
+		m.exceededSince = int64(time.Since(c.started))
+	case !is && m.exceededSince != 0:
+		m.exceededNanos += int64(time.Since(c.started)) - m.exceededSince
+		m.exceededSince = 0
+	}
 }
 
 // feedMonitors shows every MONITOR what has run.

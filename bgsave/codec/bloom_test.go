@@ -176,8 +176,9 @@ func FuzzReadBloom(f *testing.F) {
 	bits := bytes.Repeat([]byte{7}, 16)
 	f.Add([]byte(bloomByHand(4, 1, 5, 2, one, bits)))
 	f.Add([]byte(bloomByHand(2, 1, 5, 2, one, bits)))
+	k := newSpace(f)
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		k := newSpace(t)
+		defer k.DB(0).Delete([]byte("k"))
 		if restore(k, "k", rdb.KindModule2, raw, Env{Limits: DefaultLimits}) != nil || TypeOf(rdb.KindModule2, raw) != value.Module {
 			return
 		}

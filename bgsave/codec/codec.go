@@ -43,8 +43,8 @@ type Codec struct {
 // Lifetime: the Expander's round.
 type Ready struct {
 	Encoding value.Encoding // what it is going to be
-	// Packed is a listpack or an intset, proven. It goes in as it is, if that is the encoding; otherwise Start reads it, or, when nil,
-	// the value as it stood in the file.
+	// Packed is a listpack or an intset, proven. It goes in as it is, if that is the encoding; otherwise it is what Read has prepared for
+	// Start, or nil: then Start has the value as it stood in the file, and proves it.
 	Packed         []byte
 	FieldsDeadline int64 // the least deadline of a field in Packed, Unix ms; 0 for none
 }

@@ -46,6 +46,7 @@ func readList(x *Expander, kind rdb.Kind, r *rdb.Reader) (Ready, error) {
 		lp, n, err := x.Ziplist(r, 1, false)
 		return packedList(limits, lp, n), err
 	}
+	from := *r
 	n, err := r.Count(1)
 	switch {
 	case err != nil:
@@ -54,19 +55,82 @@ func readList(x *Expander, kind rdb.Kind, r *rdb.Reader) (Ready, error) {
 		return Ready{}, ErrEmpty
 	case kind == rdb.KindList:
 		return x.fewElements(limits, r, n)
-	case n > 1:
-		return Ready{Encoding: value.Quicklist}, nil
-	}
-	if kind == rdb.KindListQuicklist {
+	case n == 1 && kind == rdb.KindListQuicklist:
 		lp, n, err := x.Ziplist(r, 1, false)
 		return packedList(limits, lp, n), err
+	case kind == rdb.KindListQuicklist:
+		return Ready{Encoding: value.Quicklist}, nil
 	}
-	what, err := r.Length()
-	if err != nil || what != packedPiece {
-		return Ready{Encoding: value.Quicklist}, err // what it is instead, the Builder sees
+	return x.pieces(limits, from, r, n)
+}
+
+// expandedAtMost bounds what the compressed pieces of a list are expanded to beforehand: it is held beside the file's bytes. Those of a longer
+// list are expanded, and proven, when they are built.
+const expandedAtMost = 4 << 20
+
+// pieces proves n pieces here, outside of turns. They go to the builder as they stand in the file, count and all, which from is at the
+// beginning of, or, where some are compressed, written anew.
+func (x *Expander) pieces(l list.Limits, from rdb.Reader, r *rdb.Reader, n int) (Ready, error) {
+	begin, size, asIs := *r, 0, true
+	for range n {
+		if _, err := r.Length(); err != nil {
+			return Ready{}, err
+		}
+		t, err := r.Text()
+		if err != nil {
+			return Ready{}, err
+		}
+		size += t.Size + 10 // and what it is, and how long
+		asIs = asIs && t.Form == rdb.Verbatim
 	}
-	lp, n, err := x.Listpack(r, 1, false)
-	return packedList(limits, lp, n), err
+	whole := from.Rest()[:from.Len()-r.Len()]
+	if !asIs {
+		if size > expandedAtMost {
+			return Ready{Encoding: value.Quicklist}, nil
+		}
+		whole = rdb.AppendLength(make([]byte, 0, size+10), uint64(n))
+	}
+	filled := false
+	for range n {
+		what, _ := begin.Length()
+		t, _ := begin.Text()
+		p := t.Bytes
+		if !asIs {
+			whole = rdb.AppendLength(rdb.AppendLength(whole, what), uint64(t.Size))
+			at := len(whole)
+			var err error
+			if whole, err = t.Append(whole); err != nil {
+				return Ready{}, err
+			}
+			p = whole[at:]
+		}
+		count, err := provePiece(what, p)
+		if err != nil {
+			return Ready{}, err
+		}
+		if n == 1 && what == packedPiece && count > 0 && l.Whole(len(p), count) {
+			return Ready{Encoding: value.Listpack, Packed: p}, nil
+		}
+		filled = filled || count > 0
+	}
+	if !filled {
+		return Ready{}, ErrEmpty
+	}
+	return Ready{Encoding: value.Quicklist, Packed: whole}, nil
+}
+
+// provePiece is how many elements there are in a piece, if it is one. A packed one may have none: servers of old have written such.
+func provePiece(what uint64, p []byte) (count int, err error) {
+	switch {
+	case what == plainPiece && len(p) > 0:
+		return 1, nil
+	case what != packedPiece:
+		return 0, errPiece
+	}
+	if err = listpack.Validate(p, true, nil); err != nil {
+		return 0, err
+	}
+	return listpack.Count(p), nil
 }
 
 func packedList(l list.Limits, lp []byte, n int) Ready {
@@ -96,8 +160,9 @@ func (x *Expander) fewElements(l list.Limits, r *rdb.Reader, n int) (Ready, erro
 type listBuilder struct {
 	source  Source
 	r       rdb.Reader
-	left    int // elements or pieces of r
-	at      int // the next element of a proven listpack
+	proven  bool // r is of pieces that Read has proven
+	left    int  // elements or pieces of r
+	at      int  // the next element of a proven listpack
 	begun   bool
 	list    list.Builder
 	scratch []byte
@@ -105,13 +170,16 @@ type listBuilder struct {
 }
 
 func startList(s Source) Builder {
-	b := &listBuilder{source: s}
-	if s.Packed == nil {
-		b.r = rdb.NewReader(s.Raw)
-		b.left, _ = b.r.Count(1) // Read has seen that it is right
-	} else {
+	b := &listBuilder{source: s, proven: s.Kind == rdb.KindListQuicklist2 && s.Packed != nil}
+	if s.Packed != nil && !b.proven {
 		b.at = listpack.First(s.Packed)
+		return b
 	}
+	b.r = rdb.NewReader(s.Raw)
+	if b.proven {
+		b.r = rdb.NewReader(s.Packed)
+	}
+	b.left, _ = b.r.Count(1) // Read has seen that it is right
 	return b
 }
 
@@ -130,7 +198,7 @@ func (b *listBuilder) Step(n int) (done bool, err error) {
 		b.list = list.NewBuilder(b.source.Store, list.Limits{Fill: b.source.Env.Limits.ListSize})
 	}
 	until := b.list.Len() + n
-	if b.source.Packed != nil {
+	if b.source.Packed != nil && !b.proven {
 		return b.divide(until), nil
 	}
 	for ; b.left > 0 && b.list.Len() < until; b.left-- {
@@ -204,8 +272,10 @@ func (b *listBuilder) piece() (err error) {
 		b.lp = z.AppendListpack(b.lp[:0])
 		p = b.lp
 	}
-	if err := listpack.Validate(p, true, nil); err != nil {
-		return err
+	if !b.proven {
+		if err := listpack.Validate(p, true, nil); err != nil {
+			return err
+		}
 	}
 	if listpack.First(p) != 0 {
 		b.list.AddPacked(p)

@@ -82,6 +82,43 @@ func TestListRoundTrip(t *testing.T) {
 	}
 }
 
+// TestListTooLongToExpand: compressed pieces of a list that is too long for them to be expanded beforehand are proven by the builder.
+func TestListTooLongToExpand(t *testing.T) {
+	text := strings.Repeat("compressible ", 300)
+	piece := packedOf(text, text)
+	w := rdb.Writer{}
+	w.Compress = true
+	n := expandedAtMost/len(piece) + 10
+	w.Length(uint64(n))
+	for range n {
+		w.Length(packedPiece)
+		w.Text(piece)
+	}
+	if len(w.Buf) > expandedAtMost/10 {
+		t.Fatalf("%d bytes: not compressed", len(w.Buf))
+	}
+	x := &Expander{Env: Env{Limits: DefaultLimits}}
+	if ready, err := x.Read(rdb.KindListQuicklist2, w.Buf); err != nil || ready.Packed != nil {
+		t.Errorf("%d bytes expanded, %v", len(ready.Packed), err)
+	}
+	k := newSpace(t)
+	if err := restore(k, "k", rdb.KindListQuicklist2, w.Buf, x.Env); err != nil {
+		t.Fatal(err)
+	}
+	v := k.DB(0).Peek([]byte("k"))
+	if err := list.Check(k.Heap(), v); err != nil || list.Len(v) != 2*n {
+		t.Errorf("%d elements, want %d, %v", list.Len(v), 2*n, err)
+	}
+	piece[len(piece)-2]++ // the length of the last element, read backwards
+	w.Length(packedPiece)
+	w.Text(piece)
+	bad := rdb.AppendLength(nil, uint64(n+1))
+	bad = append(bad, w.Buf[len(rdb.AppendLength(nil, uint64(n))):]...)
+	if restore(k, "bad", rdb.KindListQuicklist2, bad, x.Env) == nil {
+		t.Error("a damaged last piece is taken")
+	}
+}
+
 // rawList is a list in a file, element by element; rawPieces one in pieces, each with what it is in front unless that is 0.
 func rawList(elements ...string) string { return rawSet(elements...) }
 

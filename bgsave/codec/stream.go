@@ -101,16 +101,49 @@ func idOf(raw []byte) stream.ID {
 	return stream.ID{Ms: binary.BigEndian.Uint64(raw), Seq: binary.BigEndian.Uint64(raw[8:])}
 }
 
-// readStream leaves everything to the builder: a stream is never packed, and may be empty.
-func readStream(*Expander, rdb.Kind, *rdb.Reader) (Ready, error) {
-	return Ready{Encoding: value.StreamTree}, nil
+// readStream proves the nodes, outside of turns. Of each the builder is told what it would have to walk it for (factBytes); all else is left to
+// it: a stream is never packed, and may be empty.
+func readStream(x *Expander, _ rdb.Kind, r *rdb.Reader) (Ready, error) {
+	n, err := r.Count(2)
+	if err != nil {
+		return Ready{}, err
+	}
+	facts := x.Begin()
+	for range n {
+		key, err := x.Text(r)
+		if err != nil {
+			return Ready{}, err
+		}
+		if len(key) != 16 {
+			return Ready{}, errNodeKey
+		}
+		master := idOf(key)
+		lp, err := x.Text(r)
+		if err != nil {
+			return Ready{}, err
+		}
+		last, live, _, err := stream.ValidateNode(lp, master)
+		if err != nil {
+			return Ready{}, err
+		}
+		raw := rawID(last)
+		facts = binary.LittleEndian.AppendUint64(append(facts, raw[:]...), live)
+	}
+	_, err = r.Take(r.Len())
+	return Ready{Encoding: value.StreamTree, Packed: x.Keep(facts)}, err
 }
+
+// factBytes is what Ready.Packed has for each node of a stream: the ID of its last entry, and how many of its entries are not deleted.
+const factBytes = 16 + 8
+
+const errNodeKey = rdb.Corrupt("the key of a stream's node is not 16 bytes long")
 
 // A streamBuilder reads a stream part by part. Groups and consumers are found anew in each step: what a view came to read meanwhile has
 // been copied.
 type streamBuilder struct {
 	source  Source
 	r       rdb.Reader
+	facts   rdb.Reader // of the nodes to come
 	root    memory.Ref
 	scratch []byte
 	part    func(b *streamBuilder, w *stream.Writer) error // what comes next
@@ -124,7 +157,7 @@ type streamBuilder struct {
 }
 
 func startStream(s Source) Builder {
-	return &streamBuilder{source: s, r: rdb.NewReader(s.Raw), part: (*streamBuilder).begin}
+	return &streamBuilder{source: s, r: rdb.NewReader(s.Raw), facts: rdb.NewReader(s.Packed), part: (*streamBuilder).begin}
 }
 
 func (b *streamBuilder) Root() memory.Ref { return b.root }
@@ -159,18 +192,17 @@ func (b *streamBuilder) node(w *stream.Writer) error {
 	if err != nil {
 		return err
 	}
-	if len(key) != 16 {
-		return rdb.Corrupt("the key of a stream's node is not 16 bytes long")
-	}
 	master := idOf(key)
 	lp, err := b.text()
 	if err != nil {
 		return err
 	}
-	last, live, _, err := stream.ValidateNode(lp, master)
-	switch {
-	case err != nil:
+	fact, err := b.facts.Take(factBytes)
+	if err != nil {
 		return err
+	}
+	last, live := idOf(fact), binary.LittleEndian.Uint64(fact[16:])
+	switch {
 	case b.last != (stream.ID{}) && !b.last.Less(master):
 		return rdb.Corrupt("the nodes of a stream do not ascend")
 	case live == 0:

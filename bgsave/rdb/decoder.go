@@ -23,7 +23,7 @@ type Record struct {
 	Idle       int64  // None, or seconds
 	Freq       int    // None, or 0..255
 	Keys       uint64 // a key: whatever who read Raw counted. RESIZEDB, SLOT_INFO: keys to come. MODULE_AUX: the module's id. EOF: the checksum in the file
-	Volatile   uint64 // RESIZEDB, SLOT_INFO: how many of those have a deadline. EOF: the checksum computed
+	Volatile   uint64 // RESIZEDB, SLOT_INFO, plain keys: how many of those have a deadline. EOF: the checksum computed
 	DB         int
 	Op         Op // OpKey for a key
 	Kind       Kind
@@ -41,10 +41,11 @@ type Batch struct {
 	side []byte // expanded keys and values
 }
 
-// Sizes of a batch in the usual case; a record longer than a block gets a block as long as it is.
+// Sizes of a batch in the usual case; a record longer than a block gets a block as long as it is. Smaller ones cost more: on one core each is two
+// switches of threads.
 const (
-	blockSize  = 64 << 10
-	maxRecords = 1024
+	blockSize  = 256 << 10
+	maxRecords = 4096
 )
 
 // DecoderOptions say what is known of a stream beforehand.
@@ -72,8 +73,9 @@ type Decoder struct {
 	readErr  error
 	err      error // what Next said; it says it again
 
-	db   int
-	next Attributes // what opcodes said about the key to come
+	db       int
+	next     Attributes // what opcodes said about the key to come
+	progress progress
 }
 
 // NewDecoder reads from r.
@@ -157,7 +159,7 @@ func (d *Decoder) batch(b *Batch) error {
 	} else if cap(b.buf) > 4*blockSize && len(b.buf) < blockSize {
 		b.buf = append(make([]byte, 0, blockSize), b.buf...) // a long record is behind us
 	}
-	c := cursor{p: b.buf}
+	c := cursor{p: b.buf, progress: &d.progress}
 	for {
 		err := d.parse(&c, b)
 		if err == nil {
@@ -189,7 +191,7 @@ func (d *Decoder) consume(p []byte, n int) {
 // fill reads more behind what b holds, in a longer block if it is full. It is called when b has no record yet.
 //
 // A finite stream fills the block before it is looked at again, so that a long record is stepped through a few times only; of a
-// Live one everything that has come is looked at at once, because nothing more may come.
+// Live one everything that has come is looked at at once, because nothing more may come; loops go on where they stopped.
 func (d *Decoder) fill(c *cursor, b *Batch) error {
 	if d.ended || d.o.Size > 0 && c.need > 0 && int64(c.need) > d.o.Size-d.base {
 		return d.truncated(c)
@@ -289,8 +291,8 @@ func (d *Decoder) parse(c *cursor, b *Batch) error {
 	for len(b.Records) < maxRecords {
 		from := c.i
 		if d.o.Plain {
-			if n := d.plainKeys(c, b); n > 0 {
-				b.Records = append(b.Records, Record{Op: OpPlain, Offset: d.base + int64(from), Keys: uint64(n), DB: d.db})
+			if n, volatile := d.plainKeys(c, b); n > 0 {
+				b.Records = append(b.Records, Record{Op: OpPlain, Offset: d.base + int64(from), Keys: uint64(n), Volatile: uint64(volatile), DB: d.db})
 				if len(b.Plain) >= maxRecords {
 					return nil
 				}
@@ -315,6 +317,7 @@ func (d *Decoder) parse(c *cursor, b *Batch) error {
 func (d *Decoder) record(c *cursor, b *Batch) error {
 	c.what, c.key = "the next opcode", ""
 	at := d.base + int64(c.i)
+	d.progress.enter(c, at)
 	op, err := c.byte()
 	if err != nil {
 		return err

@@ -44,6 +44,8 @@ type cursor struct {
 	lengthAt int    // with need: where the bytes begin that are not all there
 	what     string // what is being read, for messages
 	key      string // the key whose value is being read
+
+	progress *progress // of what comes in pieces; nil when all bytes are there
 }
 
 // byte reads one byte.

@@ -29,12 +29,12 @@ func (b *Batch) Value(p *Plain) (text []byte, number bool) {
 // Distance is how many bytes of the file lie between two keys of one batch.
 func (p *Plain) Distance(from *Plain) int64 { return int64(p.keyAt) - int64(from.keyAt) }
 
-// plainKeys reads as many plain keys as stand next, and says how many. It stops before whatever else there is, also before a key that does not
+// plainKeys reads as many plain keys as stand next, and says how many, and how many of them have a deadline. It stops before whatever else there is, also before a key that does not
 // end within the block.
-func (d *Decoder) plainKeys(c *cursor, b *Batch) (n int) {
+func (d *Decoder) plainKeys(c *cursor, b *Batch) (n, volatile int) {
 	p, i := c.p, c.i
 	if len(p) > 1<<31 || d.next != (Attributes{None, None, None}) {
-		return 0
+		return 0, 0
 	}
 	from := len(b.Plain)
 	for len(b.Plain)-from < maxRecords {
@@ -68,11 +68,14 @@ func (d *Decoder) plainKeys(c *cursor, b *Batch) (n int) {
 			k.valueAt = uint32(at)
 			at += int(k.valueLen)
 		}
+		if k.DeadlineMs != None {
+			volatile++
+		}
 		b.Plain = append(b.Plain, k)
 		i = at
 	}
 	c.i = i
-	return len(b.Plain) - from
+	return len(b.Plain) - from, volatile
 }
 
 // shortLength reads a length of one or two bytes at p[at:].

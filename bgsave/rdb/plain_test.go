@@ -20,15 +20,22 @@ func listed(file []byte, plain bool) (lines []string, err error) {
 				lines = append(lines, fmt.Sprintf("%v %d %d %q %d %q %d %q %d %d %d", r.Op, r.Kind, r.DB, r.Key, r.Value.Form, r.Value.Bytes, r.Value.Int, r.Raw, r.DeadlineMs, r.Idle, r.Freq))
 				continue
 			}
+			volatile := uint64(0)
 			for range r.Keys {
 				k := &rest[0]
 				rest = rest[1:]
+				if k.DeadlineMs != None {
+					volatile++
+				}
 				text, number := b.Value(k)
 				form := Verbatim
 				if number {
 					form = Integer
 				}
 				lines = append(lines, fmt.Sprintf("%v %d %d %q %d %q %d %q %d %d %d", OpKey, KindString, r.DB, b.Key(k), form, text, k.Int, "", k.DeadlineMs, None, None))
+			}
+			if volatile != r.Volatile {
+				return lines, fmt.Errorf("%d plain keys have a deadline, not %d", volatile, r.Volatile)
 			}
 		}
 		if len(rest) != 0 {

@@ -8,6 +8,8 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -394,6 +396,97 @@ func TestBlocks(t *testing.T) {
 			t.Fatalf("Rest = %q, Offset = %d, want a part of the tail and %d", d.Rest(), d.Offset(), size)
 		}
 	}
+}
+
+// TestPiecesAreSteppedThroughOnce: a value of many elements that comes in small pieces is read as it is, and not from its beginning for each
+// piece: that would take minutes here.
+func TestPiecesAreSteppedThroughOnce(t *testing.T) {
+	const n = 300_000
+	w := Writer{}
+	members := func(n int) {
+		w.Length(uint64(n))
+		for i := range n {
+			w.Text(strconv.AppendInt([]byte("member:"), int64(i), 10))
+		}
+	}
+	pending := func(n, each int) {
+		w.Length(uint64(n))
+		for i := range n * each {
+			w.Buf = append(w.Buf, byte(i))
+			if (i+1)%each == 0 && each > 16 {
+				w.Length(uint64(i))
+			}
+		}
+	}
+	values := map[Kind]func(){
+		KindSet:  func() { members(n) },
+		KindHash: func() { w.Length(1); w.Text([]byte("f")); w.Text([]byte("v")) },
+		KindStream3: func() { // no nodes that are none; two groups, of which the second has many pending entries, with its second consumer
+			w.Length(3)
+			for range 6 {
+				w.Text([]byte("sixteen bytes id"))
+			}
+			for range 8 {
+				w.Length(7)
+			}
+			w.Length(2)
+			for group := range 2 {
+				w.Text([]byte("group"))
+				for range 3 {
+					w.Length(1)
+				}
+				pending(2+group*n, 24)
+				w.Length(3)
+				for consumer := range 3 {
+					w.Text([]byte("consumer"))
+					w.Buf = append(w.Buf, make([]byte, 16)...)
+					pending(1+consumer%2*group*n, 16)
+				}
+			}
+		},
+	}
+	e := Encoder{}
+	file, want := AppendHeader(nil, MaxVersion), []string(nil)
+	for _, kind := range []Kind{KindHash, KindSet, KindHash, KindStream3, KindSet} {
+		w.Buf = nil
+		values[kind]()
+		file = append(e.AppendKey(file, Attributes{None, None, None}, kind, []byte("key")), w.Buf...)
+		want = append(want, fmt.Sprintf("%s %x", kind, crc.Update64(0, w.Buf)))
+	}
+	file = AppendEOF(append(file, byte(OpEOF)), 0)
+	for _, piece := range []int{37, 512, 100_000} {
+		d := NewDecoder(&pieces{file, piece}, DecoderOptions{Live: true, NoChecksum: true})
+		var b Batch
+		var got []string
+		var err error
+		for err == nil {
+			if err = d.Next(&b); err == nil {
+				for _, r := range b.Records {
+					if r.Op == OpKey {
+						got = append(got, fmt.Sprintf("%s %x", r.Kind, crc.Update64(0, r.Raw)))
+					}
+				}
+			}
+		}
+		if err != io.EOF || !slices.Equal(got, want) {
+			t.Fatalf("in pieces of %d: %v\n%s\n%s", piece, err, got, want)
+		}
+	}
+}
+
+// pieces is a stream of which so many bytes come at a time.
+type pieces struct {
+	rest []byte
+	size int
+}
+
+func (p *pieces) Read(to []byte) (int, error) {
+	if len(p.rest) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(to[:min(len(to), p.size)], p.rest)
+	p.rest = p.rest[n:]
+	return n, nil
 }
 
 // TestAttributeFlood: attributes without a key cost no memory.

@@ -1,5 +1,7 @@
 package rdb
 
+import "math"
+
 // Stepping over a value of any type without decoding it: this is how the decoder finds where a record ends, and how a tool
 // checks files whose types it does not need to understand. A value costs what it holds, never what it claims to hold.
 
@@ -19,18 +21,14 @@ func skipText(c *cursor) error {
 // skipTexts steps over a count and per×count strings.
 func skipTexts(per uint64) func(*cursor) error {
 	return func(c *cursor) error {
-		n, err := c.length()
-		if err != nil {
-			return err
-		}
-		for ; n > 0; n-- {
+		return c.each(func() error {
 			for range per {
 				if err := skipText(c); err != nil {
 					return err
 				}
 			}
-		}
-		return nil
+			return nil
+		})
 	}
 }
 
@@ -111,14 +109,14 @@ func skipModule(c *cursor) error {
 	if _, err := c.length(); err != nil {
 		return err
 	}
-	for {
+	return c.repeat(math.MaxUint64, func() error {
 		op, err := c.length()
 		if err != nil {
 			return err
 		}
 		switch op {
 		case moduleEOF:
-			return nil
+			return errLast
 		case moduleSint, moduleUint:
 			_, err = c.length()
 		case moduleFloat:
@@ -130,10 +128,8 @@ func skipModule(c *cursor) error {
 		default:
 			return Corrupt("unknown opcode in a module's data")
 		}
-		if err != nil {
-			return err
-		}
-	}
+		return err
+	})
 }
 
 // skipStream: nodes of (16-byte id, listpack), counters, then consumer groups with their pending entries.
@@ -199,10 +195,28 @@ func skipGroup(c *cursor, version int) error {
 // each reads a count and calls step that often. Every step reads at least one byte, so a false count ends with the bytes.
 func (c *cursor) each(step func() error) error {
 	n, err := c.length()
-	for ; err == nil && n > 0; n-- {
-		err = step()
+	if err != nil {
+		return err
 	}
-	return err
+	return c.repeat(n, step)
+}
+
+// errLast ends a loop whose length is not known beforehand.
+const errLast = Corrupt("nothing follows")
+
+// repeat calls step n times, or until it says errLast.
+func (c *cursor) repeat(n uint64, step func() error) error {
+	if c.progress != nil {
+		return c.progress.repeat(c, n, step)
+	}
+	for ; n > 0; n-- {
+		if err := step(); err == errLast {
+			break
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // lengths steps over n lengths.

@@ -126,7 +126,7 @@ func (c *Core) Serve(cl *client.Client, args [][]byte) {
 			cl.Flags |= client.DirtyExec
 		}
 		cl.Out.Error(err)
-	case cl.Is(client.Multi) && !runsAtOnce[spec.Name]:
+	case cl.Is(client.Multi) && !runsAtOnce[spec.Full]:
 		enqueue(cl, spec, args)
 	default:
 		c.run(cl, spec, args)

@@ -32,7 +32,8 @@ func (db *DB) Touch(key []byte) { db.touched(key) }
 // SetFilled makes a raw string of n bytes the value at key, whatever was there, without a deadline. fill writes its bytes from off
 // on into dst, in order, a chunk at a time; it may read any value but must not write. Returns whether the key is new.
 func (db *DB) SetFilled(key []byte, n int, fill func(dst []byte, off int)) (created bool) {
-	f := value.StringForm(len(key), n, false)
+	var f value.Form
+	f.OfString(len(key), n, false)
 	if f.Rooted {
 		f.Encoding = value.Raw
 		return db.setRoot(key, db.k.store.NewFilled(n, fill), &f, 0)

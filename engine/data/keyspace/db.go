@@ -100,19 +100,22 @@ func (db *DB) SetString(key, val []byte, deadline int64) (created bool) {
 			return db.SetInt(key, n, deadline)
 		}
 	}
-	f := value.StringForm(len(key), len(val), deadline != 0)
+	var f value.Form
+	f.OfString(len(key), len(val), deadline != 0)
 	return db.setText(key, val, &f, deadline)
 }
 
 // SetPlain is SetString of a value that is kept as bytes even if it reads as an integer: what INCRBYFLOAT leaves.
 func (db *DB) SetPlain(key, val []byte, deadline int64) (created bool) {
-	f := value.StringForm(len(key), len(val), deadline != 0)
+	var f value.Form
+	f.OfString(len(key), len(val), deadline != 0)
 	return db.setText(key, val, &f, deadline)
 }
 
 // SetRaw is SetPlain of a value that is never shown as embstr: what SETRANGE and APPEND leave.
 func (db *DB) SetRaw(key, val []byte, deadline int64) (created bool) {
-	f := value.StringForm(len(key), len(val), deadline != 0)
+	var f value.Form
+	f.OfString(len(key), len(val), deadline != 0)
 	f.Encoding = value.Raw
 	return db.setText(key, val, &f, deadline)
 }
@@ -147,7 +150,8 @@ func (db *DB) SetInt(key []byte, n int64, deadline int64) (created bool) {
 // SetBulk is SetString of a bulk argument that lies in a block of n bytes at ref, allocated as memory.Values (protocol.Bulk): it becomes
 // the value's chunks without a copy. The block belongs to the keyspace afterwards.
 func (db *DB) SetBulk(key []byte, ref uint64, n int, deadline int64) (created bool) {
-	f := value.StringForm(len(key), n, deadline != 0)
+	var f value.Form
+	f.OfString(len(key), n, deadline != 0)
 	if !f.Rooted {
 		created = db.SetString(key, memory.Bytes(memory.Ref(ref), n), deadline)
 		db.k.heap.Free(memory.Ref(ref), memory.Values)
@@ -353,7 +357,8 @@ func (db *DB) SetRange(key []byte, off int, data []byte) int {
 
 // setZeros makes key a string of n zeros.
 func (db *DB) setZeros(key []byte, n int) value.Value {
-	f := value.StringForm(len(key), n, false)
+	var f value.Form
+	f.OfString(len(key), n, false)
 	f.Encoding = value.Raw
 	if f.Rooted {
 		payload, _ := db.place(key, &f, 0)
@@ -385,7 +390,8 @@ func (db *DB) write(key []byte, v value.Value, off int, data []byte) {
 	end := off + len(data)
 	n, isInt := v.Int()
 	length := v.Len()
-	f := value.StringForm(len(key), max(length, end), v.Volatile())
+	var f value.Form
+	f.OfString(len(key), max(length, end), v.Volatile())
 	f.Encoding = value.Raw
 	var text [number.MaxIntLen]byte
 	old, _ := v.Contiguous()
@@ -595,17 +601,31 @@ func (db *DB) Flush() (removed int) {
 		return 0
 	}
 	db.whole()
-	h := db.k.heap
+	h, bytes := db.k.heap, db.share()
 	root, due := db.d.t.Detach()
 	db.d.ticks = 0
 	if due != 0 {
 		h.RetireTreeWide(due, value.KindDue, 0)
 	}
-	db.k.store.AfterPins(func() { h.RetireTreeWide(root, value.KindDatabase, removed) })
+	db.k.store.AfterPins(func() {
+		db.k.emptied = bytes
+		h.RetireTreeWide(root, value.KindDatabase, removed)
+	})
 	if !slices.ContainsFunc(db.k.dbs, func(d DB) bool { return d.Len() > 0 }) {
 		db.k.store.Used = value.Encodings{}
 	}
 	return removed
+}
+
+// share is about how many bytes the database takes: as large a part of the data as it has of the keys. O(databases).
+func (db *DB) share() int64 {
+	keys := 0
+	for i := range db.k.dbs {
+		keys += db.k.dbs[i].Len()
+	}
+	h := db.k.heap
+	data := h.UsedBy(memory.Keys) + h.UsedBy(memory.Values) + h.UsedBy(memory.Index) - h.Retained() - h.Reclaiming()
+	return int64(float64(max(data, 0)) / float64(max(keys, 1)) * float64(db.Len()))
 }
 
 // Shape is how the index lies in memory (DEBUG HTSTATS). O(n).

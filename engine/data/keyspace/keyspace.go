@@ -38,6 +38,8 @@ type Keyspace struct {
 	lag   lagCounts
 	pool  pool
 
+	emptied int64 // bytes of the database that Flush is letting go of
+
 	expireFrom int       // the database that ExpireDue begins with
 	due        table.Due // what ExpireDue is at
 
@@ -97,6 +99,7 @@ func New(h *memory.Heap, o Options) *Keyspace {
 	k.store.Init(h)
 	k.store.Rand, k.store.Base = &k.rng, o.StartMs
 	h.Register(value.KindDatabase, table.Destroy(k.store.DestroyEntry))
+	h.Measure(value.KindDatabase, func(memory.Ref) int64 { return k.emptied })
 	h.Register(value.KindDue, table.DestroyDue)
 	h.Register(value.KindFields, destroyFields)
 	h.Register(value.KindTree, tree.Destroy)

@@ -399,6 +399,12 @@ func (m *model) run(steps, every int) {
 		}
 	}
 	m.check()
+	m.end(empty)
+}
+
+// end lets go of everything; then as much is used as by the empty databases.
+func (m *model) end(empty int64) {
+	m.t.Helper()
 	for len(m.pins) > 0 {
 		m.unpin(0)
 	}

@@ -35,8 +35,9 @@ func steps(n int, f func(i int)) (longest time.Duration) {
 	return longest
 }
 
-// TestNoLongStep grows a database, rewrites it under a view, expires and deletes it key by key, and looks for the longest step. It does all
-// that twice and looks at the second time, when the kernel has already given the memory: a first touch of a huge page may take milliseconds.
+// TestNoLongStep grows a database, rewrites it under a view, expires and deletes it key by key, loads it, and looks for the longest step. It does
+// all that twice and looks at the second time, when the kernel has already given the memory: a first touch of a huge page may take milliseconds.
+// What is long by nature is long each time; an interrupt's work, which counts as this thread's, is not.
 func TestNoLongStep(t *testing.T) {
 	if invariant.Enabled {
 		t.Skip("a build that checks is slow")
@@ -48,18 +49,27 @@ func TestNoLongStep(t *testing.T) {
 	defer h.Close()
 	k := New(h, Options{StartMs: 1_000_000})
 	n := scaled(200_000)
-	noLongStep(t, k, n, time.Hour)
-	noLongStep(t, k, n, 500*time.Microsecond)
+	longSteps(t, k, n)
+	var long []string
+	for range 3 {
+		if long = longSteps(t, k, n); len(long) == 0 {
+			return
+		}
+	}
+	t.Errorf("long steps, three times: %v", long)
 }
 
-func noLongStep(t *testing.T, k *Keyspace, n int, limit time.Duration) {
+// longestStep is what a step may take: some of the work that a turn of 1 ms does.
+const longestStep = 500 * time.Microsecond
+
+func longSteps(t *testing.T, k *Keyspace, n int) (long []string) {
 	db := k.DB(0)
 	val := []byte("0123456789abcdef0123456789abcdef")
 	key := make([]byte, 0, 16)
 	told := func(what string, longest time.Duration) {
 		t.Logf("%-28s %v", what, longest)
-		if longest > limit {
-			t.Errorf("%s: a step of %v", what, longest)
+		if longest > longestStep {
+			long = append(long, fmt.Sprintf("%s: %v", what, longest))
 		}
 	}
 	k.SetNow(1_500_000)
@@ -88,6 +98,27 @@ func noLongStep(t *testing.T, k *Keyspace, n int, limit time.Duration) {
 		t.Errorf("%d keys are left", db.Len())
 	}
 	settle(k)
+	for _, announced := range []int{0, n, 20 * n} {
+		db.Reserve(announced)
+		l, next := db.Loader(announced), 0
+		told(fmt.Sprintf("load, %d announced", announced), steps(2*n, func(int) {
+			if l.Full() {
+				l.Settle()
+			} else if next < n {
+				key = fmt.Appendf(key[:0], "key:%012d", next)
+				l.AddString(key, val, int64(next%2)*3_000_000)
+				next++
+			}
+		}))
+		told("finish", steps(len(l.fill)*pileKeys/settleKeys, func(int) { l.Finish() }))
+		db.Reserve(0)
+		if db.Len() != n {
+			t.Errorf("%d keys of %d", db.Len(), n)
+		}
+		db.Flush()
+		settle(k)
+	}
+	return long
 }
 
 // TestBigValuesInShortSteps lets go of, overwrites, flushes and grows strings of 64 MB.
@@ -117,18 +148,21 @@ func TestBigValuesInShortSteps(t *testing.T) {
 		{"Rename", func() { db.Rename(key, []byte("other")) }},
 		{"Pin, then SetRange", func() { db.Pin(db.Lookup(key)); db.SetRange(key, 5, []byte("x")) }},
 	} {
-		make()
-		longest := steps(1, func(int) { c.step() })
-		t.Logf("%-28s %v", c.name, longest)
-		if longest > 500*time.Microsecond {
-			t.Errorf("%s of 64 MB takes %v", c.name, longest)
-		}
-		if c.name != "Pin, then SetRange" {
-			db.Flush()
-			settle(k)
-			if used := k.heap.Used(); used != empty {
-				t.Fatalf("%s: %d bytes are left", c.name, used-empty)
+		best := time.Hour
+		for tries := 0; tries < 3 && best > longestStep; tries++ {
+			make()
+			best = min(best, steps(1, func(int) { c.step() }))
+			if c.name != "Pin, then SetRange" {
+				db.Flush()
+				settle(k)
+				if used := k.heap.Used(); used != empty {
+					t.Fatalf("%s: %d bytes are left", c.name, used-empty)
+				}
 			}
+		}
+		t.Logf("%-28s %v", c.name, best)
+		if best > longestStep {
+			t.Errorf("%s of 64 MB takes %v", c.name, best)
 		}
 	}
 }

@@ -127,5 +127,12 @@ func populate(r Ref, n int) {
 	_ = unix.Madvise(unsafe.Slice((*byte)(Pointer(r)), n), unix.MADV_POPULATE_WRITE)
 }
 
+// populateRecords does it for the records of n slabs from the one at first on. Records that are not open yet are refused, as they may be.
+func populateRecords(first uint32, n int) {
+	size := int(unsafe.Sizeof(slab{}))
+	from := int(first) * size &^ (osPage - 1)
+	_ = unix.Madvise(unsafe.Slice((*byte)(unsafe.Add(slabMeta, from)), n*size), unix.MADV_POPULATE_WRITE)
+}
+
 // forget drops a closed heap's segment.
 func forget(r Ref, n int) { giveBack(r, n) }

@@ -91,10 +91,12 @@ func giveBack(r Ref, n int) {
 	}
 }
 
-// preferHuge and populate have nothing to do: Go memory is there.
+// preferHuge, populate and populateRecords have nothing to do: Go memory is there.
 func preferHuge(r Ref, n int) {}
 
 func populate(r Ref, n int) {}
+
+func populateRecords(first uint32, n int) {}
 
 // forget drops a closed heap's segment.
 func forget(r Ref, n int) {

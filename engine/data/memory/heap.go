@@ -61,6 +61,7 @@ type shared struct {
 	remoteUsed [Purposes]atomic.Int64
 	news       atomic.Uint32 // a hold was closed or passed something since the last Drain
 	trimmed    atomic.Pointer[trimJob]
+	reclaiming atomic.Int64 // what Reclaiming says
 	pendingObj atomic.Int64
 	freedObj   atomic.Int64
 	published  published
@@ -188,8 +189,8 @@ func (h *Heap) Drain(budget int) (more bool) {
 		h.takeTrimmed(j)
 	}
 	h.takeTouched()
-	budget = h.drainSlabs(budget)
-	h.drainRuns(budget)
+	ofRuns := budget / 4 // however many slabs wait
+	h.drainRuns(ofRuns + h.drainSlabs(budget-ofRuns))
 	if h.remoteAny.Load() != 0 {
 		h.foldRemote()
 	}

@@ -47,8 +47,12 @@ func (h *Heap) Frozen() uint64 { return h.frozen }
 func (h *Heap) Holding() bool { return len(h.holds) != 0 }
 
 // Retained is how many bytes are live only because a hold may read them: what was retired since, and is not handed on yet. Of
-// roots whose kind has no Measure (whole tables), what hangs off them is missing. O(1).
+// roots whose kind has no Measure, what hangs off them is missing. O(1).
 func (h *Heap) Retained() int64 { return h.retained }
+
+// Reclaiming is how many bytes are live only because reclaimers have not come to free them yet: by what Measure told of them, until each list
+// of theirs is done. O(1); any goroutine.
+func (h *Heap) Reclaiming() int64 { return h.reclaiming.Load() }
 
 // Freeze keeps everything reachable now until the hold is closed. The caller copies its root words beside it. O(1).
 func (h *Heap) Freeze() *Hold {
@@ -56,6 +60,7 @@ func (h *Heap) Freeze() *Hold {
 	h.holds = append(h.holds, d)
 	h.frozen = h.epoch
 	h.epoch++
+	h.touch.wanted = true
 	return d
 }
 
@@ -176,7 +181,7 @@ func (h *Heap) retireTree(root Ref, k Kind, objects int, wide bool) {
 	entry := uint64(root) | uint64(k)<<kindShift
 	h.pendingObj.Add(int64(objects))
 	if !h.shelve(entry, objects, wide) {
-		h.put(&h.ready, entry, objects)
+		h.reclaiming.Add(h.put(&h.ready, entry, objects))
 	}
 }
 
@@ -227,7 +232,7 @@ func (h *Heap) sweepHolds() {
 				if shelves[prefix].head != 0 && (d.ended || set != nil && set[prefix>>6].Load()>>(prefix&63)&1 != 0) {
 					to := h.below(i, db, uint8(prefix))
 					if to == &h.ready {
-						h.retained -= shelves[prefix].bytes
+						h.release(&shelves[prefix])
 					}
 					to.move(&shelves[prefix])
 				}
@@ -237,7 +242,7 @@ func (h *Heap) sweepHolds() {
 			if o := h.liveBelow(i); o != nil {
 				o.wide.move(&d.wide)
 			} else {
-				h.retained -= d.wide.bytes
+				h.release(&d.wide)
 				h.ready.move(&d.wide)
 			}
 		}
@@ -252,6 +257,12 @@ func (h *Heap) sweepHolds() {
 	}
 	clear(h.holds[len(live):])
 	h.holds = live
+}
+
+// release counts what is on s, which goes to a reclaimer.
+func (h *Heap) release(s *shelf) {
+	h.retained -= s.bytes
+	h.reclaiming.Add(s.bytes)
 }
 
 // below is where the shelf (db, prefix) of hold i goes: the next older live hold that has not passed it, or a reclaimer.

@@ -10,6 +10,7 @@ type retireJob struct {
 	rest    Ref    // a root begun, with its kind
 	kind    Kind
 	objects int64
+	bytes   int64 // of Reclaiming: what of the list is not freed, as far as was known beforehand
 	step    func(budget int) bool
 }
 
@@ -30,7 +31,7 @@ func (h *Heap) TakeJob() (job func(budget int) (done bool), objects int) {
 		}
 		j.t.h = h
 		j.list, h.ready = h.ready, shelf{}
-		j.objects = j.list.objects
+		j.objects, j.bytes = j.list.objects, j.list.bytes
 		return j.step, int(j.objects)
 	}
 	return h.trimJob(), 0
@@ -70,8 +71,15 @@ func (j *retireJob) run(budget int) (done bool) {
 		}
 		j.t.Free(Ref(entry&refMask), Purpose(entry>>purposeShift&0xFF))
 	}
+	freed := min(j.t.unflushed(), j.bytes)
 	j.t.Flush()
-	if j.rest != 0 || j.list.head != 0 {
+	done = j.rest == 0 && j.list.head == 0
+	if done {
+		freed = j.bytes
+	}
+	j.bytes -= freed
+	h.reclaiming.Add(-freed)
+	if !done {
 		return false
 	}
 	h.pendingObj.Add(-j.objects)

@@ -2,7 +2,6 @@ package memory
 
 import (
 	"sync/atomic"
-	"unsafe"
 
 	"spindle/internal/invariant"
 )
@@ -97,6 +96,14 @@ func (t *Returner) Flush() {
 	t.h.remoteAny.Store(1)
 }
 
+// unflushed is how many bytes were freed since Flush.
+func (t *Returner) unflushed() (sum int64) {
+	for _, n := range t.used {
+		sum += n
+	}
+	return sum
+}
+
 func (h *Heap) pushSlab(s *slab, i uint32) {
 	for {
 		head := h.remoteSlab.Load()
@@ -122,15 +129,25 @@ func (h *Heap) takeRemote(s *slab, i uint32, stays bool) int {
 		}
 	}
 	n := int(old >> 32 & 0xFFFF)
-	if n > 0 {
-		*Word(Ref(i)<<slabShift + Ref(old>>16&0xFFFF)<<3) = uint64(s.free) // the tail's link
-		s.free = uint16(old)
-		invariant.That(int(s.live) >= n, "S1: slab %d has %d blocks alive and %d came back", i, s.live, n)
-		s.live -= uint16(n)
-		h.bins[s.class].live -= int64(n)
+	if n == 0 {
+		return 0
 	}
+	invariant.That(int(s.live) >= n, "S1: slab %d has %d blocks alive and %d came back", i, s.live, n)
+	s.live -= uint16(n)
+	h.bins[s.class].live -= int64(n)
+	switch {
+	case s.live == 0: // cut anew: its blocks, long out of the cache, need not be linked
+		s.free, s.carved = noBlock, 0
+		return n
+	case s.free != noBlock: // else the tail ends the list as it is
+		*Word(Ref(i)<<slabShift + Ref(old>>16&0xFFFF)<<3) = uint64(s.free) // the tail's link
+	}
+	s.free = uint16(old)
 	return n
 }
+
+// drainGroup is how many slabs are drained together.
+const drainGroup = 8
 
 // drainSlabs takes back what reclaimers freed, some slabs of it, and returns what is left of the budget.
 func (h *Heap) drainSlabs(budget int) int {
@@ -140,18 +157,23 @@ func (h *Heap) drainSlabs(budget int) int {
 		}
 		h.pending = uint32(h.remoteSlab.Swap(0))
 	}
+	var group [drainGroup]uint32
 	for h.pending != 0 && budget > 0 {
-		i := h.pending
-		s := slabAt(i)
-		h.pending = s.pendNext // X2: read before takeRemote clears queued
-		if h.pending != 0 {
-			next := slabAt(h.pending)
-			Prefetch(unsafe.Pointer(next))
+		n := 0
+		for ; h.pending != 0 && n < drainGroup; n++ { // their cache misses overlap
+			s := slabAt(h.pending)
+			group[n] = h.pending
+			if s.free != noBlock {
+				PrefetchRef(Ref(h.pending)<<slabShift + Ref(atomic.LoadUint64(&s.remote)>>16&0xFFFF)<<3)
+			}
+			h.pending = s.pendNext // X2: read before takeRemote clears queued
 		}
-		if h.takeRemote(s, i, false) > 0 {
-			h.settle(s, i)
+		for _, i := range group[:n] {
+			if s := slabAt(i); h.takeRemote(s, i, false) > 0 {
+				h.settle(s, i)
+			}
 		}
-		budget -= 3
+		budget -= 3 * n
 	}
 	return budget
 }

@@ -3,6 +3,7 @@ package memory
 import (
 	"slices"
 	"sync/atomic"
+	"time"
 )
 
 // Memory is touched for the first time by a reclaimer where that can be had, not by a turn: clearing a huge page takes 0.2 ms, and up to
@@ -12,13 +13,13 @@ import (
 //	touchJob gives  clean or unborn slabs ──▶ a reclaimer asks for huge pages and touches them ──▶ takeTouched: the dirty list
 //
 // W1. At most one job is out; its slabs from taken on are on no list and in the state slabTouching.
-// W2. Slabs are touched ahead only after newSlab has taken one, while less than the warm reserve is left, 4 MB at a
-// time: below what a trim takes away (T2), so that the two do not work against each other. A heap at rest does not grow.
+// W2. Slabs are touched ahead only after newSlab has taken one, or a freeze has announced copies, while less than the reserve is left, 4 to
+// 16 MB at a time: below what a trim takes away (T2), so that the two do not work against each other. A heap at rest does not grow.
 type touchState struct {
 	job    touchJob
 	taken  int      // of job.slabs, those that are on the dirty list
 	out    bool     // the job has not come to its end
-	wanted bool     // newSlab has taken a slab since the reserve was last looked at
+	wanted bool     // newSlab has taken a slab, or a view was frozen, since the reserve was last looked at
 	small  []uint32 // segments full of small pages: the kernel may join them
 }
 
@@ -29,7 +30,21 @@ type touchJob struct {
 	step  func(budget int) bool
 }
 
-const touchPiece = 2 << 20 / slabSize // slabs touched by one call to the kernel: a huge page
+const (
+	touchPiece = 2 << 20 / slabSize // slabs touched by one call to the kernel: a huge page
+	touchSlice = time.Millisecond   // a reclaimer may have to wait long for the processor: it goes on as long as that, if pages come quickly
+	touchMost  = 4 * slabSegment    // slabs of one job
+)
+
+// reserve is the bytes that are to be warm: more while a view lives, because all that is written then is copied first, but a job's worth
+// below what a trim begins at.
+func (h *Heap) reserve() int64 {
+	warm := h.warm()
+	if len(h.holds) == 0 {
+		return warm
+	}
+	return max(warm, min(warm*3/2, 2*warm-slabSegment*slabSize))
+}
 
 // touchJob gives a job that makes empty memory warm, or nil.
 func (h *Heap) touchJob() func(budget int) bool {
@@ -42,19 +57,28 @@ func (h *Heap) touchJob() func(budget int) bool {
 	t.small = t.small[:0]
 	j.done.Store(0)
 	u := &h.slabs
-	if u.dirty.n<<slabShift >= min(h.warm(), h.Used()) {
+	lacking := (min(h.reserve(), h.Used()) - u.dirty.n<<slabShift) >> slabShift
+	most := int(min(max(lacking, slabSegment), touchMost))
+	switch {
+	case lacking <= 0:
 		t.wanted = false
-	} else if u.clean.n > 0 {
-		for u.clean.n > 0 && len(j.slabs) < slabSegment {
+	case u.clean.n > 0:
+		for u.clean.n > 0 && len(j.slabs) < most {
 			i := u.clean.head
 			u.clean.remove(i)
 			j.slabs = append(j.slabs, i)
 		}
-	} else if first, err := takeSlabs(); err == nil { // an error shows again when the memory is needed
-		u.segments = append(u.segments, first)
-		u.born += slabSegment
-		for i := range uint32(slabSegment) {
-			j.slabs = append(j.slabs, first+i)
+	default:
+		for len(j.slabs) <= most-slabSegment {
+			first, err := takeSlabs()
+			if err != nil {
+				break // it shows again when the memory is needed
+			}
+			u.segments = append(u.segments, first)
+			u.born += slabSegment
+			for i := range uint32(slabSegment) {
+				j.slabs = append(j.slabs, first+i)
+			}
 		}
 	}
 	if len(j.slabs) == 0 && len(j.small) == 0 {
@@ -67,7 +91,7 @@ func (h *Heap) touchJob() func(budget int) bool {
 	return j.step
 }
 
-// run touches slabs, on a reclaimer, a call to the kernel each time.
+// run touches slabs, on a reclaimer, at least a huge page each time.
 func (j *touchJob) run(int) (done bool) {
 	at := int(j.done.Load())
 	if at == 0 {
@@ -75,8 +99,11 @@ func (j *touchJob) run(int) (done bool) {
 			preferHuge(Ref(first)<<slabShift, slabSegment*slabSize)
 		}
 		slices.Sort(j.slabs)
+		if n := len(j.slabs); n > 0 {
+			populateRecords(j.slabs[n-1]+1, touchMost) // of slabs that the next job may take
+		}
 	}
-	if at < len(j.slabs) {
+	for began := time.Now(); at < len(j.slabs); {
 		n := 1
 		for at+n < len(j.slabs) && j.slabs[at+n] == j.slabs[at]+uint32(n) && n < touchPiece-int(j.slabs[at])%touchPiece {
 			n++
@@ -85,6 +112,9 @@ func (j *touchJob) run(int) (done bool) {
 		preferHuge(r, n*slabSize)
 		populate(r, n*slabSize)
 		at += n
+		if j.done.Store(int64(at)); time.Since(began) > touchSlice {
+			break
+		}
 	}
 	if done = at == len(j.slabs); done {
 		at++ // says that the job has come to its end

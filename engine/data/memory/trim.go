@@ -24,14 +24,17 @@ type trimJob struct {
 }
 
 const (
-	trimSlabs = 1024 // slabs of one trim: 64 MB, some 20 µs of turn
-	trimRuns  = 256
+	trimSlabs = 128 // slabs of one trim: 8 MB, some 10 µs of turn to take them off their list and as much to list them again
+	trimRuns  = 32
 	trimPiece = 2 << 20 // bytes given back by one call to the kernel
 	trimCost  = 24      // of 64 KB, in budget units
 )
 
 // Purge has all empty memory given back, the warm reserve too (MEMORY PURGE). Reclaimers do it, over the next turns.
 func (h *Heap) Purge() { h.trim.purge = true }
+
+// Trimming says that pages are being given back: the turn is to Drain, and to TakeJob again for the rest, soon.
+func (h *Heap) Trimming() bool { return h.trim.out }
 
 // Reclaimable is the bytes of empty memory that a trim can give back.
 func (h *Heap) Reclaimable() int64 {

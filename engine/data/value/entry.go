@@ -72,16 +72,16 @@ func fitsInline(klen, n int) bool { return klen+n <= MaxInline }
 // MaxInline is how many bytes of key and value an entry may hold before the value gets blocks of its own.
 const MaxInline = memory.MaxSmall - 24
 
-// StringForm is the form of a string of n bytes as SET leaves it.
-func StringForm(klen, n int, volatile bool) Form {
-	f := Form{Type: String, Volatile: volatile, KeyLen: klen, Inline: n}
+// OfString makes f the form of a string of n bytes as SET leaves it. In place: a copy of what has just been written byte by byte waits for all
+// stores before it, and a load has many under way.
+func (f *Form) OfString(klen, n int, volatile bool) {
+	f.Type, f.Encoding, f.Rooted, f.Volatile, f.KeyLen, f.Inline = String, Raw, false, volatile, klen, n
 	if n <= MaxEmbStr {
 		f.Encoding = EmbStr
 	}
 	if !fitsInline(klen, n) {
 		f.Rooted, f.Inline = true, 0
 	}
-	return f
 }
 
 // Write fills the block at p with an entry of form f, all but its payload, which the caller writes to where it says. The block

@@ -84,8 +84,35 @@ func destroyGroup(r *memory.Returner, ref memory.Ref, budget int) (done bool, sp
 	return done, spent
 }
 
-// measure is about how many bytes the stream takes, from a few of its nodes.
-func measure(ref memory.Ref) int64 { return int64(cost(ref, 4)) }
+// measured is by how many nodes, and by how many groups, measure judges.
+const measured = 4
+
+// measure takes every entry to cost what those of the first nodes do, and every group what the first do. Unlike cost it counts no nodes, so
+// that letting go of a stream takes as long whatever its length.
+func measure(ref memory.Ref) int64 {
+	s := At(ref)
+	var p tree.Path
+	var seen, entries, bytes uint64
+	for ok := s.r.entries.FirstLeaf(&p); ok && seen < measured; ok = p.Next() {
+		bytes += uint64(memory.UsableSize(p.Leaf()) + perLeaf)
+		entries += s.r.entries.CountOf(&p)
+		seen++
+	}
+	total := float64(memory.UsableSize(ref))
+	if seen > 0 {
+		total += float64(bytes) / float64(entries) * float64(s.Len())
+	}
+	if seen, bytes = 0, 0; s.GroupCount() > 0 {
+		for g := range s.Groups {
+			bytes += uint64(g.cost(measured))
+			if seen++; seen == measured {
+				break
+			}
+		}
+		total += float64(bytes) / float64(seen) * float64(s.GroupCount())
+	}
+	return int64(total)
+}
 
 const (
 	perLeaf    = 40 // a leaf's share of the nodes above
@@ -112,17 +139,23 @@ func cost(ref memory.Ref, samples int) int {
 		}
 	}
 	for g := range s.Groups {
-		n += groupBytes + memory.UsableSize(g.name) + perLeaf + int(g.Pending())*perPending
-		seen, sum = 0, 0
-		for c := range g.All {
-			sum += consumerBytes + memory.UsableSize(c.name) + perLeaf
-			if seen++; seen == samples {
-				break
-			}
+		n += g.cost(samples)
+	}
+	return n
+}
+
+// cost is about how many bytes the group takes, judged by so many of its consumers; 0: all.
+func (g *Group) cost(samples int) int {
+	n := groupBytes + memory.UsableSize(g.name) + perLeaf + int(g.Pending())*perPending
+	seen, sum := 0, 0
+	for c := range g.All {
+		sum += consumerBytes + memory.UsableSize(c.name) + perLeaf
+		if seen++; seen == samples {
+			break
 		}
-		if seen > 0 {
-			n += int(float64(sum) / float64(seen) * float64(g.Consumers()))
-		}
+	}
+	if seen > 0 {
+		n += int(float64(sum) / float64(seen) * float64(g.Consumers()))
 	}
 	return n
 }

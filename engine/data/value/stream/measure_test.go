@@ -1,0 +1,41 @@
+package stream_test
+
+import (
+	"fmt"
+	"testing"
+
+	"spindle/engine/data/memory"
+	"spindle/engine/data/value"
+	"spindle/engine/data/value/stream"
+)
+
+// TestMeasure: what is told of a stream that is let go is near to what it takes, and comes from a few of its nodes and groups.
+func TestMeasure(t *testing.T) {
+	for _, c := range []struct{ entries, groups int }{{1, 0}, {0, 6}, {20_000, 0}, {20_000, 40}} {
+		m := newModel(t, 1)
+		heap := m.k.Heap()
+		settle(m.k, 1000)
+		empty := heap.Used()
+		e := m.db.CreateRoot([]byte("s"), value.Stream, value.StreamTree, stream.New(m.k.Store()))
+		for i := range c.entries {
+			w := stream.Edit(e)
+			w.Append(ids{uint64(i + 1), 0}, [][]byte{[]byte("field"), []byte("a value of some bytes")}, stream.Limits{NodeBytes: 4096, NodeEntries: 100})
+		}
+		for i := range c.groups {
+			w := stream.Edit(e)
+			w.CreateGroup(fmt.Appendf(nil, "group %02d", i), ids{}, 0)
+		}
+		took := heap.Used() - empty
+		hold := heap.Freeze()
+		m.db.Delete([]byte("s"))
+		if kept := heap.Retained(); kept < took*7/10 || kept > took*13/10+512 {
+			t.Errorf("%d entries and %d groups: %d bytes are said to be kept, %d are", c.entries, c.groups, kept, took)
+		}
+		hold.Close()
+		settle(m.k, 1000)
+		var s memory.Stats
+		if heap.Stats(&s); heap.Retained() != 0 || s.Retired != 0 {
+			t.Errorf("%d bytes are said to be kept by no view", heap.Retained())
+		}
+	}
+}
