@@ -51,7 +51,7 @@ func TestInterrupt(t *testing.T) {
 		t.Fatal(err)
 	}
 	var children []int
-	for range 100 { // a server and a generator
+	for range 600 { // a server and a generator
 		if children = childrenOf(cmd.Process.Pid); len(children) >= 2 {
 			break
 		}
@@ -72,7 +72,7 @@ func TestInterrupt(t *testing.T) {
 	}
 	for _, pid := range children {
 		gone := false
-		for range 40 {
+		for range 400 {
 			if gone = errors.Is(syscall.Kill(pid, 0), syscall.ESRCH); gone {
 				break
 			}

@@ -136,7 +136,7 @@ func newHouse(t *testing.T, more ...command.Spec) *house {
 	registry := client.NewRegistry()
 	h.Core = New(Parts{Space: space, Clients: registry, Settings: settings, Common: common, Whole: whole})
 	deps := conn.Deps{
-		Clients: registry, RequirePass: settings.RequirePass.Get, Kill: h.Kill, Unblock: h.Unblock,
+		Clients: registry, RequirePass: settings.RequirePass.Get, Kill: h.Expel, Unblock: h.Unblock,
 		Pause:   func(all bool, until int64) { h.Pause(PauseByClient, all, until) },
 		Unpause: func() { h.Unpause(PauseByClient) },
 	}

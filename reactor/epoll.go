@@ -112,6 +112,7 @@ func (h *epollHost) run() {
 		n := h.wait()
 		for i := range n {
 			h.event(h.events[i])
+			l.relieve()
 		}
 		l.turn()
 		if n == len(h.events) && n < 4096 {

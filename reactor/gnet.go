@@ -36,7 +36,9 @@ type gnetHost struct {
 	reactor *Reactor
 	task    gnet.Runnable
 	gather  bool // turns wait for the other events of their iteration
-	events  uint // to find every 64th
+
+	events   uint // to find every 64th
+	gathered int  // events since run, or since the last turn that did not wait
 }
 
 // gatherFrom is how many connections an iteration must have for gathering to pay.
@@ -189,9 +191,12 @@ func (h *gnetHost) after() {
 		l.nowMs = 0
 		return
 	}
+	h.gathered++
+	l.relieve()
 	if !h.gather && !l.armed.Load() {
 		if h.events++; h.events%64 != 0 || len(l.conns) == 1 {
 			l.turn()
+			h.gathered = 0
 			if !l.pendingTurn() {
 				return
 			}
@@ -204,7 +209,7 @@ func (h *gnetHost) after() {
 func (h *gnetHost) run(context.Context) error {
 	l := h.loop
 	l.armed.Store(false)
-	h.gather = len(l.dirty) >= gatherFrom
+	h.gather, h.gathered = h.gathered >= gatherFrom, 0
 	l.turn()
 	if l.pendingTurn() {
 		l.notify()

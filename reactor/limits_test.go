@@ -377,7 +377,7 @@ func TestStopFlushes(t *testing.T) {
 			eventually(t, "output waits", func() bool { s := h.seat(name); return s != nil && s.c.Usage().Output > 0 })
 		}
 		stopped := make(chan struct{})
-		go func() { r.Stop(500 * time.Millisecond); close(stopped) }()
+		go func() { r.Stop(1500 * time.Millisecond); close(stopped) }() // the one that reads takes some 10 of them
 		p.expect(fmt.Sprintf("+OK\r\n$%d\r\n%s\r\n", size, strings.Repeat("y", size)))
 		p.expectEnd()
 		<-stopped

@@ -1,7 +1,6 @@
 package reactor
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -79,33 +78,8 @@ func absentFamily(err error) bool {
 	return false
 }
 
-// resolveHost turns "*", "::*", an address or a name into an address.
-func resolveHost(host string) (netip.Addr, error) {
-	switch host {
-	case "*":
-		return netip.IPv4Unspecified(), nil
-	case "::*":
-		return netip.IPv6Unspecified(), nil
-	}
-	if addr, err := netip.ParseAddr(host); err == nil {
-		return addr, nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-	if err != nil {
-		return netip.Addr{}, err
-	}
-	for _, addr := range found {
-		if addr.Unmap().Is4() {
-			return addr.Unmap(), nil
-		}
-	}
-	return found[0], nil
-}
-
 func listenOne(host string, port int, o *Options) (*listener, error) {
-	addr, err := resolveHost(host)
+	addr, err := o.resolve(host)
 	if err != nil {
 		return nil, err
 	}

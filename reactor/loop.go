@@ -11,7 +11,8 @@ import (
 // A loop is what one event loop keeps for its connections. Only its goroutine touches it, save mail, armed and count.
 //
 // One iteration: the backend gives every ready connection its bytes (conn.received), then calls turn once, which takes the
-// mail, goes on with connections that had more to do, and flushes every dirty one: one write a connection.
+// mail, goes on with connections that had more to do, and flushes every dirty one: one write a connection. When very many are ready the
+// backend has a part of them flushed earlier (relieve).
 //
 // T1. Whatever leaves work for turn (a dirty connection, one with more to do, mail) has turn called again: the backend after its
 // events, others through notify.
@@ -98,17 +99,34 @@ func (l *loop) turn() {
 		for i, c := range ready {
 			ready[i] = nil
 			c.goOn()
+			l.relieve()
 		}
 		l.spare = ready[:0]
 	}
+	l.flushDirty()
+	l.nowMs = 0
+	l.tell()
+}
+
+// flushDirty writes what the dirty connections have to send.
+func (l *loop) flushDirty() {
 	for i := 0; i < len(l.dirty); i++ { // closing one may post to others, but dirties none
 		c := l.dirty[i]
 		l.dirty[i] = nil
 		c.flush()
 	}
 	l.dirty = l.dirty[:0]
-	l.nowMs = 0
-	l.tell()
+}
+
+// crowd is how many connections with replies wait for the end of an iteration at most. Each holds a buffer: of a thousand at once most fell
+// out of the cache, and those that the pool has no room for were allocated anew. That was 14 % of a request (bench: connections).
+const crowd = 64
+
+// relieve flushes the dirty connections once they are a crowd. After each event, and never within one.
+func (l *loop) relieve() {
+	if len(l.dirty) >= crowd {
+		l.flushDirty()
+	}
 }
 
 // pendingTurn says whether turn has something to do.

@@ -54,6 +54,8 @@ type Options struct {
 	OutputLimit func(session any, class protocol.Class, bytes int)
 	// QueryLimit hears of a connection that is closed because of what it sent and had not been served.
 	QueryLimit func(session any, bytes int)
+
+	names *names // the reactor's own
 }
 
 // Level is how much a log line matters: Redis's four.
@@ -75,6 +77,7 @@ type Reactor struct {
 	back     backend
 	acceptor *acceptor
 	watcher  *watcher
+	names    names
 
 	open     atomic.Int64 // connections accepted and not yet closed
 	accepted atomic.Uint64
@@ -126,6 +129,7 @@ func New(o Options) (*Reactor, error) {
 		o.Logf = func(Level, string, ...any) {}
 	}
 	r := &Reactor{options: o, settings: o.Settings, handler: o.Handler}
+	r.options.names = &r.names
 	switch o.Backend {
 	case Gnet:
 		r.back = &gnetBackend{}

@@ -181,7 +181,10 @@ func (f *Feed) acked(c *command.Context, r *replica, value []byte) {
 		return
 	}
 	r.ackOffset, r.ackMs = max(r.ackOffset, offset), c.Now
-	if r.state == awaitAck {
+	switch r.state {
+	case sending:
+		r.loaded = true
+	case awaitAck:
 		f.goOnline(r)
 	}
 	for cl, wait := range f.waiters {

@@ -9,6 +9,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"strconv"
+	"sync/atomic"
 
 	"spindle/engine"
 	"spindle/engine/client"
@@ -40,7 +41,9 @@ type Feed struct {
 	hushed             bool // the server waits for replicas to catch up
 	waiters            map[*client.Client]any
 	fullSyncs, refused uint64
-	outLimit           uint64 // replicas closed for what was held for them
+	outLimit           uint64        // replicas closed for what was held for them
+	sentBytes          atomic.Uint64 // to replicas, streams and effects
+	sentRate           engine.Rate
 }
 
 // chunkBytes is the unit in which the stream's memory is taken from the Go heap. A chunk lives until the slowest replica
@@ -72,6 +75,7 @@ type replica struct {
 	addr        string // REPLCONF ip-address
 	eof, psync2 bool   // REPLCONF capa
 	rdbOnly     bool
+	loaded      bool // it has said so, which may come here before word that the view has left
 	noKeys      bool // REPLCONF rdb-filter-only: the RDB stream is to hold no keys
 	ackOffset   int64
 	ackMs       int64
@@ -144,6 +148,7 @@ func (f *Feed) flush() {
 		switch r.state {
 		case online:
 			f.core.Push(r.cl, f.chunk[from:f.sent:f.sent])
+			f.sentBytes.Add(uint64(f.sent - from))
 		case sending, awaitAck:
 			f.hold(r, from)
 		}
@@ -197,6 +202,7 @@ func (f *Feed) goOnline(r *replica) {
 	r.cl.Conn.SetClass(protocol.ClassReplica) // until now the RDB stream went out, which is paced and not limited
 	for _, p := range r.held {
 		f.core.Push(r.cl, p)
+		f.sentBytes.Add(uint64(len(p)))
 	}
 	r.held, r.heldBytes, r.cl.Kept = nil, 0, 0
 	r.cl.Note()
@@ -261,6 +267,7 @@ func (r *replica) name() string {
 
 // Tick is the feed's share of the core's 100 ms duty.
 func (f *Feed) Tick(nowMs int64) {
+	f.sentRate.Sample(f.sentBytes.Load(), int64(f.core.Uptime()))
 	if f.lastPingMs == 0 {
 		f.lastPingMs = nowMs // the periods count from the start, so that a new replica is not pinged at once
 	}

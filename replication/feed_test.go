@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -71,7 +72,7 @@ func (s *socket) setUnsent(n int) {
 // take returns what was sent since the last take, once it has come to contain want; "" waits for nothing.
 func (s *socket) take(t *testing.T, want string) string {
 	t.Helper()
-	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
 		s.mu.Lock()
 		if got := string(s.sent); strings.Contains(got, want) {
 			s.sent = nil
@@ -189,7 +190,7 @@ func (p *primary) online() (*client.Client, *socket) {
 
 func (p *primary) waitFor(what string, done func() bool) {
 	p.t.Helper()
-	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
 		ok := false
 		p.Do(func() { ok = done() })
 		if ok {
@@ -287,6 +288,24 @@ func TestEOFWaitsForTheReplica(t *testing.T) {
 	}
 	if got, want := s.take(t, "SET"), wire("SELECT 0")+wire("SET a 1")+wire("SET a 2"); got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestAckOutrunsTheViewsLeaving: a replica may have loaded, and said so once, before the turn in which its stream counts as sent.
+func TestAckOutrunsTheViewsLeaving(t *testing.T) {
+	p := newPrimary(t)
+	p.saver.gate = make(chan struct{})
+	cl, s := p.arrive()
+	p.do(cl, "REPLCONF capa eof capa psync2")
+	p.do(cl, "PSYNC ? -1", "REPLCONF ACK 0")
+	writer, _ := p.arrive()
+	p.do(writer, "SET a 1")
+	if state := cl.ReplicaState.(*replica).state; state != sending {
+		t.Errorf("%v before the view has left", state)
+	}
+	close(p.saver.gate)
+	if got, want := s.take(t, "SET"), wire("SELECT 0")+wire("SET a 1"); !strings.HasPrefix(got, "$EOF:") || !strings.HasSuffix(got, want) {
+		t.Errorf("%q, want the view, then %q", got, want)
 	}
 }
 
@@ -485,7 +504,7 @@ func TestWait(t *testing.T) {
 func TestSenderWaitsForTheSocket(t *testing.T) {
 	s := &socket{unsent: unsentMax + 1}
 	r := &replica{cl: &client.Client{Conn: s}, gone: make(chan struct{})}
-	out := &sender{r: r, patience: func() time.Duration { return time.Hour }}
+	out := &sender{sent: new(atomic.Uint64), r: r, patience: func() time.Duration { return time.Hour }}
 	io.WriteString(out, "x")
 	done := make(chan error, 1)
 	go func() { done <- out.flush() }()
@@ -515,7 +534,7 @@ func TestSenderWaitsForTheSocket(t *testing.T) {
 // TestCountingKeepsTheReplicaWaiting: an empty line now and then, none once the length is known.
 func TestCountingKeepsTheReplicaWaiting(t *testing.T) {
 	s := &socket{}
-	out := &sender{r: &replica{cl: &client.Client{Conn: s}, gone: make(chan struct{})}}
+	out := &sender{sent: new(atomic.Uint64), r: &replica{cl: &client.Client{Conn: s}, gone: make(chan struct{})}}
 	c := &counter{to: out, signed: time.Now().Add(-2 * sign)}
 	for range 3 {
 		c.Write([]byte("abc"))
@@ -530,7 +549,7 @@ func TestSyncIsAsLongAsAnnounced(t *testing.T) {
 	for _, lengths := range [][]int{{3, 3}, {3, 2}, {3, 4}, {pieceBytes, 2 * pieceBytes}, {2*pieceBytes + 1, pieceBytes}} {
 		s, pass := &socket{}, 0
 		r := &replica{cl: &client.Client{Conn: s}, gone: make(chan struct{})}
-		out := &sender{r: r, patience: func() time.Duration { return time.Hour }}
+		out := &sender{sent: new(atomic.Uint64), r: r, patience: func() time.Duration { return time.Hour }}
 		err := sendView(out, r, nil, func(w io.Writer, _ *keyspace.View) error {
 			pass++
 			_, err := io.WriteString(w, strings.Repeat("x", lengths[pass-1]))

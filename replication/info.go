@@ -3,6 +3,7 @@ package replication
 import (
 	"strconv"
 
+	"spindle/engine"
 	"spindle/internal/info"
 )
 
@@ -26,6 +27,8 @@ func (f *Feed) Sections() []info.Section {
 			info.Uint("sync_full", func() uint64 { return f.fullSyncs }),
 			info.Constant("sync_partial_ok", "0"),
 			info.Uint("sync_partial_err", func() uint64 { return f.refused }),
+			info.Uint("total_net_repl_output_bytes", f.sentBytes.Load),
+			info.Float("instantaneous_output_repl_kbps", 2, func() float64 { return f.sentRate.PerSecond() / 1024 }),
 		}},
 	}
 }
@@ -43,7 +46,11 @@ func (f *Feed) replicaLines(w *info.Writer) {
 }
 
 // ResetStats is CONFIG RESETSTAT's share.
-func (f *Feed) ResetStats() { f.fullSyncs, f.refused, f.outLimit = 0, 0, 0 }
+func (f *Feed) ResetStats() {
+	f.fullSyncs, f.refused, f.outLimit = 0, 0, 0
+	f.sentBytes.Store(0)
+	f.sentRate = engine.Rate{}
+}
 
 // OutputLimitCloses counts the replicas that were closed because too much was held for them: their share of
 // client_output_buffer_limit_disconnections. Turn only.

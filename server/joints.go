@@ -1,11 +1,16 @@
 package server
 
 import (
+	"slices"
+	"strings"
+
 	"spindle/engine"
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/engine/family/config"
 	"spindle/engine/family/conn"
+	"spindle/internal/setting"
+	"spindle/reactor"
 )
 
 // joinCommands builds the catalogue, and renames in it what the configuration renames.
@@ -37,7 +42,31 @@ func (in *instance) configParts() config.Parts {
 		Loading:   in.core.Loading,
 		Rewrite:   func() error { return in.rewriter.Rewrite(false) },
 		ResetStat: in.resetStatistics,
+		Await:     in.awaitNames,
 	}
+}
+
+// awaitNames has the host names resolved that pairs would have a turn wait for, and those listened on now, to which a CONFIG SET that fails goes
+// back. It says whether there are any; then cl goes on when it is done.
+func (in *instance) awaitNames(cl *client.Client, pairs []setting.Pair) bool {
+	bind, rebinds := slices.Clone(in.settings.Network.Bind.Get()), false
+	for _, p := range pairs {
+		switch strings.ToLower(p.Name) {
+		case "bind":
+			bind, rebinds = append(bind, strings.Fields(p.Value)...), true
+		case "port":
+			rebinds = true
+		}
+	}
+	hosts := reactor.Unresolved(bind)
+	if !rebinds || len(hosts) == 0 {
+		return false
+	}
+	go func() {
+		in.reactor.Resolve(hosts)
+		in.core.Do(func() { in.core.Wake(cl) })
+	}()
+	return true
 }
 
 // resetStatistics is CONFIG RESETSTAT: every package forgets what it counted.
@@ -52,16 +81,16 @@ func (in *instance) resetStatistics() {
 	in.lazy.ResetStats()
 	in.feed.ResetStats()
 	in.reactor.ResetStats()
-	in.inputRate, in.outputRate = engine.Rate{}, engine.Rate{}
+	in.inputRate, in.outputRate, in.deniedAuth = engine.Rate{}, engine.Rate{}, 0
 }
 
 // connDeps are what the connection commands ask of the rest.
 func (in *instance) connDeps() conn.Deps {
 	return conn.Deps{
-		Clients: in.clients, RequirePass: in.engine.RequirePass.Get, Kill: in.core.Kill,
+		Clients: in.clients, RequirePass: in.engine.RequirePass.Get, Kill: in.core.Expel,
 		Pause:   func(all bool, untilMs int64) { in.core.Pause(engine.PauseByClient, all, untilMs) },
 		Unpause: func() { in.core.Unpause(engine.PauseByClient) },
-		Unblock: in.core.Unblock,
+		Unblock: in.core.Unblock, AuthFailed: func(*command.Context, string) { in.deniedAuth++ },
 		Reset: func(cl *client.Client) {
 			in.watches.Discard(cl)
 			in.core.StopMonitor(cl)

@@ -57,10 +57,16 @@ func raiseOpenFiles(now unix.Rlimit, need uint64) (best uint64, cause error) {
 	return now.Cur, cause
 }
 
-// CheckMaxClients is CONFIG SET maxclients' hook: it takes the number only if that many files may be open.
+// CheckMaxClients is CONFIG SET maxclients' hook: it takes the number only if that many files may be open, and otherwise leaves the limit of
+// open files where it was.
 func CheckMaxClients(maxClients int64, log *logging.Logger) error {
+	var before unix.Rlimit
+	known := unix.Getrlimit(unix.RLIMIT_NOFILE, &before) == nil
 	fit, err := FitOpenFiles(maxClients, log)
 	if err != nil || fit != maxClients {
+		if known {
+			_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &before) // it may have come part of the way; lowering it again needs no right
+		}
 		return fmt.Errorf("The operating system is not able to handle the specified number of clients, try with %d", fit)
 	}
 	return nil

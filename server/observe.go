@@ -81,7 +81,7 @@ func (in *instance) joinObservation(args Arguments) {
 			Recent:       func() (int64, int64) { return in.buffers.recent(in.core.Now()) },
 		}),
 		observe.MemorySection(in.space, in.memoryFigures),
-		observe.StatsSection(in.counters),
+		observe.StatsSection(in.counters), observe.DebugSection(in.counters),
 		observe.CPUSection(),
 		observe.ErrorsSection(in.core.Errors),
 	)
@@ -136,7 +136,7 @@ func (in *instance) memoryFigures() observe.MemoryFigures {
 	return observe.MemoryFigures{
 		Used: used, Peak: in.peakUsed, Startup: in.startupUsed,
 		Clients: in.clients.Costs.Sum() + in.clients.Costs.Primary(), Replicas: in.clients.Costs.Replicas(),
-		NotForEviction: in.clients.Costs.Replicas() + in.heap.Retained(), Limit: int64(in.engine.MaxMemory.Get()),
+		NotForEviction: in.clients.Costs.Replicas() + in.heap.Retained() + in.heap.Reclaiming(), Limit: int64(in.engine.MaxMemory.Get()),
 		Policy:      in.registry.Lookup("maxmemory-policy").Get(),
 		LazyPending: lazy.PendingObjects, LazyFreed: lazy.FreedObjects,
 	}
@@ -152,7 +152,8 @@ func (in *instance) counters() observe.Counters {
 		ErrorReplies: f.ErrorReplies, UnexpectedErrors: f.Unexpected,
 		Turns: f.Turns, TurnTime: time.Duration(f.TurnNanos), CommandTime: time.Duration(f.TurnNanos - f.DutyNanos),
 		LongestTurn: f.LongestTurn, LongestTurnCPU: f.LongestTurnCPU, MostCommandsPerTurn: f.MostCommandsPerTurn, DutyTime: time.Duration(f.DutyNanos),
-		TurnsPerSecond: f.TurnsPerSecond,
+		TurnsPerSecond: f.TurnsPerSecond, TurnMean: f.TurnMean, ExpireTime: time.Duration(f.ExpiryNanos),
+		EvictionTime: f.Exceeded, CurrentEvictionTime: f.ExceededNow, DeniedAuth: in.deniedAuth,
 	}
 }
 

@@ -319,6 +319,23 @@ func TestOpenFiles(t *testing.T) {
 	if err := CheckMaxClients(tooMany, log); err == nil || err.Error() != want {
 		t.Error(err)
 	}
+
+	// A refusal changes nothing: the limit stays below the hard one, up to which it might have been raised.
+	var best, after unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &best); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Setrlimit(unix.RLIMIT_NOFILE, &best)
+	lower := unix.Rlimit{Cur: best.Cur - 1, Max: best.Max}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &lower); err != nil {
+		t.Fatal(err)
+	}
+	if err := CheckMaxClients(tooMany, log); err == nil || err.Error() != want {
+		t.Error(err)
+	}
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &after); err != nil || after != lower {
+		t.Errorf("the limit is %+v after a refusal, was %+v, %v", after, lower, err)
+	}
 }
 
 // TestOomScore writes and takes back; raising the score needs no right.

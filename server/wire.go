@@ -64,6 +64,7 @@ type instance struct {
 
 	threads               threads
 	inputRate, outputRate engine.Rate
+	deniedAuth            uint64 // AUTH with a wrong name or password
 	peakUsed, startupUsed int64
 
 	signals    *Signals

@@ -42,7 +42,7 @@ func TestKilledWhileSaving(t *testing.T) {
 		}
 		return fmt.Errorf("files %q", s.Files())
 	})
-	s.AwaitInfo(time.Second, "persistence", "rdb_bgsave_in_progress", "1")
+	s.AwaitInfo(10*time.Second, "persistence", "rdb_bgsave_in_progress", "1")
 	s.Kill()
 	if got := testkit.Sum(t, s.File("dump.rdb")); got != sum {
 		t.Fatal("the old file changed")

@@ -22,6 +22,7 @@ type bystander struct {
 	stop    chan struct{}
 	done    chan struct{}
 	longest time.Duration
+	late    time.Duration // the longest that it came late itself, from 1 ms of rest: the host's doing
 	served  int
 }
 
@@ -31,12 +32,16 @@ func watch(t *testing.T, s *testkit.Server) *bystander {
 	go func() {
 		defer close(b.done)
 		for {
+			rested := time.Now()
 			select {
 			case <-b.stop:
-				return
+				if b.served > 0 { // it has been there, however short what it watched was
+					return
+				}
 			case <-time.After(time.Millisecond):
 			}
 			began := time.Now()
+			b.late = max(b.late, began.Sub(rested))
 			if v, err := c.Do("INCR", "bystander"); err != nil || v.Err() != nil {
 				t.Errorf("a bystander was disturbed: %v %v", v, err)
 				return
@@ -48,15 +53,16 @@ func watch(t *testing.T, s *testkit.Server) *bystander {
 	return b
 }
 
-// undisturbed ends b and fails the test if it ever waited for more than limit.
+// undisturbed ends b and fails the test if it ever waited for more than limit: on a host that lets it wait without asking anybody, for
+// more than that on top.
 func (b *bystander) undisturbed(t *testing.T, limit time.Duration) {
 	t.Helper()
 	close(b.stop)
 	<-b.done
-	if b.longest > testkit.Slowly(limit) || b.served == 0 {
-		t.Errorf("a bystander waited %v (%d requests served)", b.longest, b.served)
+	if b.longest > testkit.Slowly(limit)+2*b.late || b.served == 0 {
+		t.Errorf("a bystander waited %v (%d requests served), and %v for the host", b.longest, b.served, b.late)
 	}
-	t.Logf("a bystander waited %v at most, in %d requests", b.longest, b.served)
+	t.Logf("a bystander waited %v at most, in %d requests, and %v for the host", b.longest, b.served, b.late)
 }
 
 // TestReaderThatNeverReads is let go at its limit, hard or soft, while others see nothing, and its memory comes back.

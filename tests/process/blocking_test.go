@@ -21,7 +21,7 @@ type waiter struct {
 func (w *waitingRoom) await(args ...any) *waiter {
 	w.t.Helper()
 	c := w.s.Dial()
-	c.SetTimeout(testkit.Slowly(5 * time.Second))
+	c.SetTimeout(testkit.Slowly(20 * time.Second))
 	p := &waiter{c, w.t, int64(c.Must("CLIENT", "ID").Int)}
 	c.Send(args...)
 	if err := c.Flush(); err != nil {
@@ -54,7 +54,7 @@ type waitingRoom struct {
 func (w *waitingRoom) waits(n int64) {
 	w.t.Helper()
 	w.n = n
-	w.s.AwaitInfo(5*time.Second, "clients", "blocked_clients", fmt.Sprint(n))
+	w.s.AwaitInfo(testkit.Slowly(20*time.Second), "clients", "blocked_clients", fmt.Sprint(n))
 }
 
 func (w *waitingRoom) list(key, want string) {

@@ -1,7 +1,10 @@
 package process
 
 import (
+	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +24,9 @@ func TestPanicIsInTheLog(t *testing.T) {
 					t.Fatal(err)
 				}
 				s.Do("DEBUG", "LOG", "first line of the new file")
-				time.Sleep(6 * time.Second) // the file is looked at every 5 s
+				testkit.Until(t, testkit.Slowly(30*time.Second), "the old file is let go of", func() error { // it is looked at every 5 s
+					return testkit.Equal(slices.Contains(open(t, s.PID), s.File("log.old")), false)
+				})
 			}
 			if v, err := s.Ask("DEBUG", "PANIC"); err == nil {
 				t.Errorf("a reply: %v", v)
@@ -40,6 +45,21 @@ func TestPanicIsInTheLog(t *testing.T) {
 			}
 		})
 	}
+}
+
+// open is the files that a process has open.
+func open(t *testing.T, pid int) (paths []string) {
+	t.Helper()
+	fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	if err != nil || len(fds) == 0 {
+		t.Fatalf("no descriptors of %d: %v", pid, err)
+	}
+	for _, fd := range fds {
+		if path, err := os.Readlink(fd); err == nil {
+			paths = append(paths, path)
+		}
+	}
+	return paths
 }
 
 // TestNoCrashLog: crash-log-enabled no keeps traces out of the log file.

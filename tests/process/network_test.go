@@ -80,6 +80,44 @@ func TestIPv6(t *testing.T) {
 	}
 }
 
+// TestBindToNames: a host name is resolved outside of turns, and what follows on the connection waits for the reply; in a transaction too it is
+// taken or refused as a whole.
+func TestBindToNames(t *testing.T) {
+	s := testkit.Launch(t, testkit.Spec{Args: []string{"--bind", "127.0.0.1"}})
+	c, err := respclient.Dial(net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	bound := func(what, want string) {
+		t.Helper()
+		if v := c.Must("CONFIG", "GET", "bind"); len(v.Elems) != 2 || v.Elems[1].Text != want {
+			t.Errorf("%s: %v", what, v)
+		}
+		again, err := respclient.Dial(net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port)))
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		again.Close()
+	}
+	if v := c.Must("CONFIG", "SET", "bind", "localhost"); v.Text != "OK" {
+		t.Fatal(v)
+	}
+	bound("a name", "localhost")
+	if v, err := c.Do("CONFIG", "SET", "maxmemory", "1gb", "BIND", "no-such-host.invalid 127.0.0.1"); err != nil || v.Text != "ERR CONFIG SET failed (possibly related to argument 'bind') - Failed to bind to specified addresses." {
+		t.Errorf("%v, %v", v, err)
+	}
+	bound("a name that nobody has", "localhost")
+	if v := c.Must("CONFIG", "GET", "maxmemory"); v.Elems[1].Text != "0" {
+		t.Errorf("of a CONFIG SET that failed maxmemory has stayed: %v", v)
+	}
+	c.Must("MULTI")
+	c.Must("CONFIG", "SET", "bind", "127.0.0.1 localhost 127.0.0.1")
+	c.Must("CONFIG", "SET", "bind", "127.0.0.1")
+	c.Must("EXEC")
+	bound("a transaction", "127.0.0.1")
+}
+
 // TestPassword and renamed commands: nothing but what may be asked before.
 func TestPassword(t *testing.T) {
 	dir := t.TempDir()

@@ -34,6 +34,9 @@ func TestReplicasUnderLoad(t *testing.T) {
 	if n := s.InfoInt("stats", "sync_full"); n != 2 {
 		t.Errorf("sync_full:%d: a link broke on the way", n)
 	}
+	if n, whole := s.InfoInt("stats", "total_net_repl_output_bytes"), s.InfoInt("stats", "total_net_output_bytes"); n == 0 || n > whole {
+		t.Errorf("total_net_repl_output_bytes:%d of total_net_output_bytes:%d", n, whole)
+	}
 	if n := s.InfoInt("stats", "expired_keys"); n == 0 {
 		t.Error("nothing expired: the load does not test expiry")
 	}
@@ -98,7 +101,7 @@ func TestSlowReplica(t *testing.T) {
 			longest = max(longest, time.Since(began))
 		}
 	}
-	if longest > testkit.Slowly(time.Second) {
+	if longest > testkit.Slowly(5*time.Second) { // a busy host's stalls are in it
 		t.Errorf("a SET took %v", longest)
 	}
 	if n := s.InfoInt("stats", "client_output_buffer_limit_disconnections"); n != 1 {

@@ -159,6 +159,43 @@ func (s *Step) Check(protocol int, got []string) error {
 	return nil
 }
 
+// CheckAfter is Check for a server that the host may have kept waiting: seconds that a reply counts may have moved on by those that have
+// passed since the conversation began. A ttl is rounded, so that half a second moves none; the clock behind OBJECT IDLETIME ticks once a
+// second, whenever that is.
+func (s *Step) CheckAfter(passed time.Duration, protocol int, got []string) error {
+	err, want := s.Check(protocol, got), s.Reply[protocol]
+	if err == nil || s.Pattern != "" || len(got) != len(want) {
+		return err
+	}
+	least, most := 0, 0
+	switch strings.ToLower(s.Args[0]) {
+	case "ttl", "httl":
+		least = -int((passed + time.Second/2) / time.Second)
+	case "object":
+		if len(s.Args) > 1 && strings.EqualFold(s.Args[1], "idletime") {
+			most = int(passed/time.Second) + 1
+		}
+	}
+	for i := range want {
+		if got[i] == want[i] {
+			continue
+		}
+		w, isTime := seconds(want[i])
+		g, isToo := seconds(got[i])
+		if !isTime || !isToo || g-w < least || g-w > most {
+			return err
+		}
+	}
+	return nil
+}
+
+// seconds reads an integer's line; those below zero are no time.
+func seconds(line string) (n int, ok bool) {
+	digits, isInteger := strings.CutPrefix(line, ":")
+	n, err := strconv.Atoi(digits)
+	return n, isInteger && err == nil && n >= 0
+}
+
 // EffectLine is the line for a command that goes to the sinks.
 func EffectLine(db int, args []string) string {
 	words := []string{strconv.Itoa(db)}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"spindle/tests/testkit"
 )
@@ -32,8 +33,9 @@ func TestReplay(t *testing.T) {
 		}
 		for _, protocol := range []int{2, 3} {
 			t.Run(fmt.Sprintf("%s/RESP%d", strings.TrimSuffix(path, ".txt"), protocol), func(t *testing.T) {
+				began := time.Now()
 				err := Play(script, server, protocol, func(s *Step, reply []string) error {
-					if err := s.Check(protocol, reply); err != nil {
+					if err := s.CheckAfter(time.Since(began), protocol, reply); err != nil {
 						t.Errorf("%s:%d: %s: %v", path, s.Line, s.Text, err)
 					}
 					return nil
@@ -42,6 +44,40 @@ func TestReplay(t *testing.T) {
 					t.Error(err)
 				}
 			})
+		}
+	}
+}
+
+// TestCheckAfter: a host that stops for a second does not fail a transcript, and excuses nothing else.
+func TestCheckAfter(t *testing.T) {
+	for _, c := range []struct {
+		command, want, got string
+		passed             time.Duration
+		ok                 bool
+	}{
+		{"TTL k", ":100", ":100", 0, true},
+		{"TTL k", ":100", ":99", 499 * time.Millisecond, false},
+		{"ttl k", ":100", ":99", 500 * time.Millisecond, true},
+		{"TTL k", ":100", ":98", time.Second, false},
+		{"TTL k", ":100", ":97", 3 * time.Second, true},
+		{"TTL k", ":100", ":101", time.Hour, false},
+		{"TTL k", ":100", ":-1", time.Hour, false},
+		{"TTL k", ":-1", ":-2", time.Hour, false},
+		{"TTL k", ":1", "$1", time.Hour, false},
+		{"PTTL k", ":100", ":99", time.Hour, false},
+		{"STRLEN k", ":100", ":99", time.Hour, false},
+		{"HTTL h FIELDS 3 a b c", "*3 :100 :-1 :7", "*3 :99 :-1 :7", time.Second, true},
+		{"HTTL h FIELDS 3 a b c", "*3 :100 :-1 :7", "*3 :99 :-1 :5", time.Second, false},
+		{"HTTL h FIELDS 3 a b c", "*3 :100 :-1 :7", "*3 :99 :-1", time.Second, false},
+		{"OBJECT IDLETIME k", ":0", ":1", 0, true},
+		{"OBJECT IDLETIME k", ":0", ":2", 900 * time.Millisecond, false},
+		{"OBJECT IDLETIME k", ":5", ":4", time.Hour, false},
+		{"OBJECT REFCOUNT k", ":1", ":2", time.Hour, false},
+	} {
+		s := &Step{Args: strings.Fields(c.command)}
+		s.Reply[2] = strings.Fields(c.want)
+		if err := s.CheckAfter(c.passed, 2, strings.Fields(c.got)); (err == nil) != c.ok {
+			t.Errorf("%s, %s for %s after %v: %v", c.command, c.got, c.want, c.passed, err)
 		}
 	}
 }

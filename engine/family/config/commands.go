@@ -8,6 +8,7 @@ package config
 import (
 	"errors"
 
+	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/internal/glob"
 	"spindle/internal/setting"
@@ -22,6 +23,9 @@ type Parts struct {
 	Loading    func() bool  // the data set is being loaded
 	Rewrite    func() error // its error's text is the reply
 	ResetStat  func()       // forgets what INFO counts; several packages may have to
+	// Await says whether something has to be waited for before pairs are set, a name server perhaps. It has begun then, and will offer cl,
+	// which is parked meanwhile, its Retry. nil: never.
+	Await func(cl *client.Client, pairs []setting.Pair) bool
 }
 
 // Family is CONFIG, acting on p.
@@ -70,6 +74,15 @@ func (p Parts) set(c *command.Context) error {
 			c.Args[at+1] = []byte("(redacted)") // a copy of its own: test builds overwrite arguments when they are given back
 		}
 	}
+	if p.Await != nil && !c.Client.Is(client.DenyBlocking) && p.Await(c.Client, pairs) {
+		c.Core.Block(c, command.Wait{Retry: func(c *command.Context) error { return p.apply(c, pairs) }})
+		return nil
+	}
+	return p.apply(c, pairs)
+}
+
+// apply is set, once there is nothing to wait for.
+func (p Parts) apply(c *command.Context, pairs []setting.Pair) error {
 	conn := c.Client.Conn
 	local := conn != nil && (conn.Loopback() || conn.Unix())
 	err := p.Registry.SetMany(pairs, setting.Conditions{Loading: p.Loading(), Protected: p.MayProtect(local)})

@@ -164,29 +164,39 @@ func ClientsSection(f ClientFacts) info.Section {
 
 // Counters is what the core and the loops have counted since the start or CONFIG RESETSTAT.
 type Counters struct {
-	Connections, Refused, Commands             uint64
-	OpsPerSecond                               float64
-	InputBytes, OutputBytes                    uint64
-	ReplicaInputBytes, ReplicaOutputBytes      uint64
-	InputPerSecond, OutputPerSecond            float64 // bytes
-	ReplicaInputPerSecond, ReplicaOutputPerSec float64
-	Reads, Writes                              uint64
-	ThreadedReads, ThreadedWrites              uint64 // on loops beyond the first
-	QueryLimitHits, OutputLimitHits            uint64
-	ErrorReplies, UnexpectedErrors             uint64
-	Turns                                      uint64
-	TurnTime, CommandTime                      time.Duration
-	TurnsPerSecond                             float64
-	TurnMean                                   time.Duration // lately
-	LongestTurn, LongestTurnCPU                time.Duration // wall; the thread's own, while measure-turn-cpu is set
-	MostCommandsPerTurn                        uint64
-	DutyTime                                   time.Duration
-	DeniedAuth, DeniedCommand, DeniedKey       uint64
-	DeniedChannel                              uint64
-	EvictedClients                             uint64
-	EvictionTime, CurrentEvictionTime          time.Duration
-	ExpireTime                                 time.Duration
-	BufferShrinks, BufferExpands               uint64
+	Connections, Refused, Commands    uint64
+	OpsPerSecond                      float64
+	InputBytes, OutputBytes           uint64
+	InputPerSecond, OutputPerSecond   float64 // bytes
+	Reads, Writes                     uint64
+	ThreadedReads, ThreadedWrites     uint64 // on loops beyond the first
+	QueryLimitHits, OutputLimitHits   uint64
+	ErrorReplies, UnexpectedErrors    uint64
+	Turns                             uint64
+	TurnTime, CommandTime             time.Duration
+	TurnsPerSecond                    float64
+	TurnMean                          time.Duration // lately
+	LongestTurn, LongestTurnCPU       time.Duration // wall; the thread's own, while measure-turn-cpu is set
+	MostCommandsPerTurn               uint64
+	DutyTime                          time.Duration
+	DeniedAuth                        uint64
+	EvictedClients                    uint64
+	EvictionTime, CurrentEvictionTime time.Duration
+	ExpireTime                        time.Duration
+}
+
+// DebugSection is INFO debug.
+func DebugSection(read func() Counters) info.Section {
+	var n Counters
+	first := info.Int("eventloop_duration_cron_sum", func() int64 {
+		n = read()
+		return n.DutyTime.Microseconds()
+	})
+	return info.Section{Name: "Debug", Fields: []info.Field{
+		first, // the fields below read what it noted
+		info.Int("eventloop_duration_max", func() int64 { return n.LongestTurn.Microseconds() }),
+		info.Uint("eventloop_cmd_per_cycle_max", func() uint64 { return n.MostCommandsPerTurn }),
+	}}
 }
 
 // StatsSection is the part of INFO stats that the core and the loops know. read is called once for each report.
@@ -211,21 +221,17 @@ func StatsSection(read func() Counters) info.Section {
 		first, // stands first in the layout: the fields below read what it noted
 		count("total_commands_processed", &n.Commands), whole("instantaneous_ops_per_sec", &n.OpsPerSecond),
 		count("total_net_input_bytes", &n.InputBytes), count("total_net_output_bytes", &n.OutputBytes),
-		count("total_net_repl_input_bytes", &n.ReplicaInputBytes), count("total_net_repl_output_bytes", &n.ReplicaOutputBytes),
 		kilo("instantaneous_input_kbps", &n.InputPerSecond), kilo("instantaneous_output_kbps", &n.OutputPerSecond),
-		kilo("instantaneous_input_repl_kbps", &n.ReplicaInputPerSecond), kilo("instantaneous_output_repl_kbps", &n.ReplicaOutputPerSec),
 		count("rejected_connections", &n.Refused),
 		count("total_reads_processed", &n.Reads), count("total_writes_processed", &n.Writes),
 		count("io_threaded_reads_processed", &n.ThreadedReads), count("io_threaded_writes_processed", &n.ThreadedWrites),
 		count("client_query_buffer_limit_disconnections", &n.QueryLimitHits),
 		count("client_output_buffer_limit_disconnections", &n.OutputLimitHits),
-		count("reply_buffer_shrinks", &n.BufferShrinks), count("reply_buffer_expands", &n.BufferExpands),
 		count("total_error_replies", &n.ErrorReplies), count("unexpected_error_replies", &n.UnexpectedErrors),
 		count("eventloop_cycles", &n.Turns), micros("eventloop_duration_sum", &n.TurnTime),
 		micros("eventloop_duration_cmd_sum", &n.CommandTime),
 		whole("instantaneous_eventloop_cycles_per_sec", &n.TurnsPerSecond), micros("instantaneous_eventloop_duration_usec", &n.TurnMean),
-		count("acl_access_denied_auth", &n.DeniedAuth), count("acl_access_denied_cmd", &n.DeniedCommand),
-		count("acl_access_denied_key", &n.DeniedKey), count("acl_access_denied_channel", &n.DeniedChannel),
+		count("acl_access_denied_auth", &n.DeniedAuth),
 		count("evicted_clients", &n.EvictedClients),
 		millis("total_eviction_exceeded_time", &n.EvictionTime), millis("current_eviction_exceeded_time", &n.CurrentEvictionTime),
 		millis("expire_cycle_cpu_milliseconds", &n.ExpireTime),

@@ -85,4 +85,7 @@ var layout = []sectionLayout{
 	`},
 	{"Keyspace", true, `
 	`},
+	{"Debug", false, `
+		eventloop_duration_aof_sum=0 eventloop_duration_cron_sum=0 eventloop_duration_max=0 eventloop_cmd_per_cycle_max=0
+	`},
 }

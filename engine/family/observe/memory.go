@@ -24,7 +24,7 @@ type MemoryFigures struct {
 	Clients        int64 // buffers and queues of clients that are not replicas
 	Replicas       int64
 	Backlog        int64
-	NotForEviction int64 // of Used, what eviction cannot shrink: replicas' buffers
+	NotForEviction int64 // of Used, what eviction cannot shrink: replicas' buffers, what views keep, what is being freed
 	Limit          int64 // maxmemory
 	Policy         string
 	LazyPending    int64

@@ -73,7 +73,7 @@ func (l *sectionLayout) order(fields []info.Field) (ordered []info.Field) {
 
 // Append writes the sections that wanted names (in any case), or those of plain INFO if it names none.
 //
-// Besides names there are "default", "all" (all but what modules add) and "everything".
+// Besides names there are "default", "all" (all but what modules add) and "everything". Debug is shown by its name alone.
 func (r *Report) Append(w *info.Writer, wanted [][]byte) {
 	byDefault, all := len(wanted) == 0, false
 	for _, name := range wanted {
@@ -86,7 +86,7 @@ func (r *Report) Append(w *info.Writer, wanted [][]byte) {
 	}
 	for i := range r.sections {
 		s := &r.sections[i]
-		if !all && !(byDefault && s.always) && !slices.ContainsFunc(wanted, func(name []byte) bool {
+		if !(all && s.name != "Debug") && !(byDefault && s.always) && !slices.ContainsFunc(wanted, func(name []byte) bool {
 			return strings.EqualFold(unsafe.String(unsafe.SliceData(name), len(name)), s.name)
 		}) {
 			continue

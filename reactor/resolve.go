@@ -1,0 +1,99 @@
+package reactor
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+)
+
+// names are hosts that Resolve has asked for, so that Rebind, which holds up whoever calls it, need not wait for a name server.
+type names struct {
+	mu    sync.Mutex
+	found map[string]resolved
+	until time.Time // later they are asked for again
+}
+
+type resolved struct {
+	addr netip.Addr
+	err  error
+}
+
+// namesLast is for how long answers are believed: from Resolve to the Rebind behind it, and the one that takes it back.
+const namesLast = 10 * time.Second
+
+// Unresolved are those of bind that are names, for which somebody has to be asked.
+func Unresolved(bind []string) (hosts []string) {
+	for _, host := range bind {
+		host = strings.TrimPrefix(host, "-")
+		if _, known := literal(host); !known && host != "" {
+			hosts = append(hosts, host)
+		}
+	}
+	return hosts
+}
+
+// Resolve asks for hosts. It may wait for long; what it finds, or not, the next Rebind goes by. Any goroutine.
+func (r *Reactor) Resolve(hosts []string) {
+	found := map[string]resolved{}
+	for _, host := range hosts {
+		addr, err := ask(host)
+		found[host] = resolved{addr, err}
+	}
+	n := &r.names
+	n.mu.Lock()
+	n.found, n.until = found, time.Now().Add(namesLast)
+	n.mu.Unlock()
+}
+
+// resolve turns "*", "::*", an address or a name into an address.
+func (o *Options) resolve(host string) (netip.Addr, error) {
+	if addr, known := literal(host); known {
+		return addr, nil
+	}
+	if n := o.names; n != nil {
+		n.mu.Lock()
+		answer, known := n.found[host]
+		known = known && time.Now().Before(n.until)
+		n.mu.Unlock()
+		if known {
+			return answer.addr, answer.err
+		}
+	}
+	return ask(host)
+}
+
+// literal is the address that host itself says.
+func literal(host string) (addr netip.Addr, known bool) {
+	switch host {
+	case "*":
+		return netip.IPv4Unspecified(), true
+	case "::*":
+		return netip.IPv6Unspecified(), true
+	}
+	addr, err := netip.ParseAddr(host)
+	return addr, err == nil
+}
+
+// lookUp asks the system's resolver; tests put another in its place.
+var lookUp = func(ctx context.Context, host string) ([]netip.Addr, error) {
+	return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+}
+
+// ask finds an address of a name, of IPv4 if there is one.
+func ask(host string) (netip.Addr, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	found, err := lookUp(ctx, host)
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	for _, addr := range found {
+		if addr.Unmap().Is4() {
+			return addr.Unmap(), nil
+		}
+	}
+	return found[0], nil
+}

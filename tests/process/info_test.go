@@ -1,0 +1,59 @@
+package process
+
+import (
+	"testing"
+	"time"
+
+	"spindle/tests/testkit"
+)
+
+// TestInfoTells: figures of INFO that stand at 0 until something happens, and what makes each rise, as in Redis 7.4. CONFIG RESETSTAT takes them back.
+func TestInfoTells(t *testing.T) {
+	s := testkit.Start(t)
+	rises := func(section, field string) {
+		t.Helper()
+		if n := s.InfoInt(section, field); n <= 0 {
+			t.Errorf("INFO %s: %s is %d", section, field, n)
+		}
+	}
+	is := func(section, field string, want int64) {
+		t.Helper()
+		if n := s.InfoInt(section, field); n != want {
+			t.Errorf("INFO %s: %s is %d, want %d", section, field, n, want)
+		}
+	}
+
+	s.Ask("AUTH", "nobody", "x")
+	is("stats", "acl_access_denied_auth", 1)
+
+	s.Do("SET", "k", "v")
+	s.Do("CONFIG", "SET", "maxmemory", "1")
+	s.Ask("SET", "k", "v") // refused: nothing may be evicted
+	testkit.Until(t, testkit.Slowly(5*time.Second), "over the limit", func() error {
+		if s.InfoInt("stats", "current_eviction_exceeded_time") == 0 {
+			return testkit.Equal("0", "more")
+		}
+		return nil
+	})
+	s.Do("CONFIG", "SET", "maxmemory", "0")
+	is("stats", "current_eviction_exceeded_time", 0)
+	rises("stats", "total_eviction_exceeded_time")
+
+	for _, field := range []string{"eventloop_duration_cron_sum", "eventloop_duration_max", "eventloop_cmd_per_cycle_max"} {
+		rises("debug", field)
+	}
+	if _, shown := s.Info("everything")["eventloop_duration_cron_sum"]; shown {
+		t.Error("INFO everything shows what only INFO debug does")
+	}
+	testkit.Until(t, testkit.Slowly(10*time.Second), "lately", func() error {
+		info := s.Info("stats")
+		if info["instantaneous_eventloop_duration_usec"] == "0" || info["instantaneous_eventloop_cycles_per_sec"] == "0" {
+			return testkit.Equal("0", "more")
+		}
+		return nil
+	})
+
+	s.Do("CONFIG", "RESETSTAT")
+	is("stats", "acl_access_denied_auth", 0)
+	is("stats", "total_eviction_exceeded_time", 0)
+}
