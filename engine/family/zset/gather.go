@@ -107,6 +107,7 @@ func (z *commands) parse(c *command.Context, at int, op operation, store bool) (
 // Errors: ErrWrongType.
 func (z *commands) gather(c *command.Context, keys [][]byte) error {
 	z.sources = z.sources[:0]
+	mayExpire := c.DB.Volatile() != 0 // the last volatile key may be one of these
 	for _, key := range keys {
 		v := c.DB.Lookup(key)
 		if !v.Exists() {
@@ -116,7 +117,7 @@ func (z *commands) gather(c *command.Context, keys [][]byte) error {
 		}
 		z.sources = append(z.sources, sourceOf(v))
 	}
-	if c.DB.Volatile() != 0 { // anew: a lookup that removes what has expired ends the values found before
+	if mayExpire { // anew: a lookup that removes what has expired ends the values found before
 		for i, key := range keys {
 			z.sources[i] = sourceOf(c.DB.Peek(key))
 		}

@@ -79,7 +79,8 @@ const sparse = 8
 // Sample yields n different fields, or all if there are fewer, any n as likely as any others; only those that live says yes to, if it is
 // not nil.
 //
-// Cost: one or, with live, two walks of all fields, without memory; or a draw for each wanted one and a map of those.
+// Cost: one or, with live, two walks of all fields, without memory; or a draw for each wanted one and a map of those; or, where live says no
+// to most, sparse times as many draws and then two walks.
 func Sample(v value.Value, rng *rand.PCG, n int, live func(deadline int64) bool, yield func(field, val listpack.Element)) {
 	size := Len(v)
 	n = min(n, size)
@@ -88,7 +89,12 @@ func Sample(v value.Value, rng *rand.PCG, n int, live func(deadline int64) bool,
 		return
 	}
 	t := table.Open(nil, table.Field, &rootAt(v.Root()).fields, false)
-	for seen := make(map[memory.Ref]struct{}, n); n > 0 && len(seen) < size; {
+	seen, draws := make(map[memory.Ref]struct{}, n), sparse*n
+	for ; n > 0; draws-- {
+		if live != nil && draws == 0 {
+			sampleRest(v, rng, n, live, seen, yield)
+			return
+		}
 		ref := t.Random(rng)
 		if _, again := seen[ref]; again {
 			continue
@@ -99,6 +105,29 @@ func Sample(v value.Value, rng *rand.PCG, n int, live func(deadline int64) bool,
 			n--
 		}
 	}
+}
+
+// sampleRest is Sample of n more from a hashtable, beside those seen already. Which those are says nothing of the others, so that each stays as
+// likely.
+func sampleRest(v value.Value, rng *rand.PCG, n int, live func(deadline int64) bool, seen map[memory.Ref]struct{}, yield func(field, val listpack.Element)) {
+	walk := func(f func(ref memory.Ref) bool) {
+		table.Walk(rootAt(v.Root()).fields.Root(), 0, ^uint64(0), nil, func(ref memory.Ref) bool {
+			if _, again := seen[ref]; again || !live(table.FieldDeadline(ref)) {
+				return true
+			}
+			return f(ref)
+		})
+	}
+	left := 0
+	walk(func(memory.Ref) bool { left++; return true })
+	walk(func(ref memory.Ref) bool {
+		if below(rng, left) < n {
+			yield(text(table.FieldKey(ref)), text(table.FieldValue(ref)))
+			n--
+		}
+		left--
+		return n > 0
+	})
 }
 
 func sampleWalking(v value.Value, rng *rand.PCG, n int, live func(deadline int64) bool, yield func(field, val listpack.Element)) {

@@ -1,0 +1,25 @@
+package bloom
+
+import "spindle/engine/data/value"
+
+// Written yields every leaf of v's filter that was ever written, with its link and its place there: what a filter of any size can be compared
+// by. What it was made for and never got is zeros, and takes time without end.
+func Written(v value.Value, yield func(link int, leaf uint64, p []byte)) {
+	r := rootAt(v.Root())
+	for i := range int(r.links) {
+		l := r.link(i)
+		var walk func(word uint64, level uint8, first uint64)
+		walk = func(word uint64, level uint8, first uint64) {
+			switch {
+			case word == 0:
+			case level == 0:
+				yield(i, first, l.read(first))
+			default:
+				for k, below := range nodeAt(word).words {
+					walk(below, level-1, first+uint64(k)<<((level-1)*fanShift))
+				}
+			}
+		}
+		walk(l.top, l.levels, 0)
+	}
+}
