@@ -65,20 +65,32 @@ func newKit() *kit {
 }
 
 // counters are what loops have done, as Stats reads it.
-type counters struct{ in, out, reads, writes, pooled atomic.Int64 }
+type counters struct {
+	in, out, reads, writes, pooled atomic.Int64
+	threadedReads, threadedWrites  atomic.Int64 // on loops beyond the first
+}
 
 // A tally is what one loop has done since it last told the counters: once a turn.
 type tally struct{ in, out, reads, writes, pooled int64 }
+
+// isExtra says that this is one of several loops, and not the first.
+func (l *loop) isExtra() bool { return l.id > 0 && len(l.reactor.loops) > 1 }
 
 func (l *loop) tell() {
 	t, to := &l.tally, &l.reactor.count
 	if t.reads != 0 {
 		to.reads.Add(t.reads)
+		if l.isExtra() {
+			to.threadedReads.Add(t.reads)
+		}
 		to.in.Add(t.in)
 		t.reads, t.in = 0, 0
 	}
 	if t.writes != 0 {
 		to.writes.Add(t.writes)
+		if l.isExtra() {
+			to.threadedWrites.Add(t.writes)
+		}
 		to.out.Add(t.out)
 		t.writes, t.out = 0, 0
 	}

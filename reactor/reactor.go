@@ -207,6 +207,8 @@ type Stats struct {
 	QueryLimitCloses  uint64 // client_query_buffer_limit_disconnections
 	BytesIn, BytesOut int64  // total_net_input_bytes, total_net_output_bytes
 	Reads, Writes     int64  // total_reads_processed, total_writes_processed
+	ThreadedReads     int64  // io_threaded_reads_processed: on loops beyond the first
+	ThreadedWrites    int64  // io_threaded_writes_processed
 	PooledBytes       int64  // idle buffers
 }
 
@@ -217,6 +219,7 @@ func (r *Reactor) Stats() Stats {
 		OutputLimitCloses: r.outLimit.Load(), QueryLimitCloses: r.inLimit.Load(),
 		BytesIn: r.count.in.Load(), BytesOut: r.count.out.Load(),
 		Reads: r.count.reads.Load(), Writes: r.count.writes.Load(), PooledBytes: r.count.pooled.Load(),
+		ThreadedReads: r.count.threadedReads.Load(), ThreadedWrites: r.count.threadedWrites.Load(),
 	}
 }
 
@@ -225,7 +228,7 @@ func (r *Reactor) ResetStats() {
 	for _, n := range []*atomic.Uint64{&r.accepted, &r.rejected, &r.outLimit, &r.inLimit} {
 		n.Store(0)
 	}
-	for _, n := range []*atomic.Int64{&r.count.in, &r.count.out, &r.count.reads, &r.count.writes} {
+	for _, n := range []*atomic.Int64{&r.count.in, &r.count.out, &r.count.reads, &r.count.writes, &r.count.threadedReads, &r.count.threadedWrites} {
 		n.Store(0)
 	}
 }

@@ -147,6 +147,7 @@ func (in *instance) counters() observe.Counters {
 	return observe.Counters{
 		Connections: f.Connections, Refused: n.Rejected, Commands: f.Commands, OpsPerSecond: f.OpsPerSecond,
 		InputBytes: uint64(n.BytesIn), OutputBytes: uint64(n.BytesOut), Reads: uint64(n.Reads), Writes: uint64(n.Writes),
+		ThreadedReads: uint64(n.ThreadedReads), ThreadedWrites: uint64(n.ThreadedWrites),
 		InputPerSecond: in.inputRate.PerSecond(), OutputPerSecond: in.outputRate.PerSecond(),
 		EvictedClients: f.EvictedClients, QueryLimitHits: n.QueryLimitCloses, OutputLimitHits: n.OutputLimitCloses + in.feed.OutputLimitCloses(),
 		ErrorReplies: f.ErrorReplies, UnexpectedErrors: f.Unexpected,

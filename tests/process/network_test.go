@@ -161,6 +161,9 @@ func TestLoops(t *testing.T) {
 					t.Errorf("reactor-backend: %v", v)
 				}
 				smoke(t, s)
+				if n, several := s.InfoInt("stats", "io_threaded_reads_processed"), threads == "2" && backend != "netpoll"; n > 0 != several {
+					t.Errorf("io_threaded_reads_processed:%d", n)
+				}
 				u, err := respclient.Dial(path)
 				if err != nil {
 					t.Fatal(err)
