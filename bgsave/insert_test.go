@@ -277,7 +277,7 @@ func TestInto(t *testing.T) {
 		}
 		if !replace {
 			_, log, err := load(t, write(false), &Into{Space: b.space}, LoadOptions{})
-			if !errors.Is(err, ErrDuplicate) || b.space.DB(0).Len()+b.space.DB(1).Len() != keys || !strings.Contains(log, "Terminating server after rdb file reading failure.") {
+			if !errors.Is(err, ErrDuplicate) || b.space.DB(0).Len()+b.space.DB(1).Len() != keys || !strings.Contains(err.Error(), ", before offset ") || !strings.Contains(log, "Terminating server after rdb file reading failure.") {
 				t.Fatalf("a second time: %v, %d keys", err, b.space.DB(0).Len()+b.space.DB(1).Len())
 			}
 		}

@@ -236,7 +236,7 @@ func Read(ctx context.Context, r io.Reader, to Inserter, o LoadOptions) (Loaded,
 		dec: rdb.NewDecoder(r, rdb.DecoderOptions{Size: o.Size, Live: o.Live, NoChecksum: o.NoChecksum, Plain: takesPlain})}
 	err := l.run()
 	if unfinished := to.Finish(); err == nil {
-		err = unfinished
+		err = metBefore(unfinished, l.dec.Offset())
 	}
 	l.found.Version = l.dec.Version()
 	if err != nil {
@@ -289,7 +289,8 @@ func (l *loader) run() error {
 	var err error
 	for j := range jobs {
 		if err == nil {
-			err = l.take(j)
+			end := j.end // take may say where that lies in a compressed file
+			err = metBefore(l.take(j), end)
 		}
 		if err != nil {
 			// The splitter sees the empty channel's end and stops; a Read it hangs in is its reader's to end.
@@ -305,6 +306,14 @@ func (l *loader) run() error {
 		for range jobs {
 		}
 		<-split // the decoder is ours again
+	}
+	return err
+}
+
+// metBefore says where a key that is there twice was met. It is told late, when its pile settles: what is known is the offset by which it came.
+func metBefore(err error, end int64) error {
+	if errors.Is(err, ErrDuplicate) {
+		return fmt.Errorf("%w, before offset %d", err, end)
 	}
 	return err
 }
