@@ -166,8 +166,8 @@ func (c *Core) serveReady() {
 		for s := l.first; s != nil; {
 			p, next := s.p, s.next
 			if w.byClient[p.cl] != p { // it left while the one before was served: where the line went on from there, it no longer knows
-				if s = nil; w.byKey[name] != nil {
-					s = w.byKey[name].first // who was tried in vain is once more: each time somebody has left, so that it ends
+				if s, l = nil, w.byKey[name]; l != nil {
+					s = l.first // who was tried in vain is once more: each time somebody has left, so that it ends
 				}
 				continue
 			}
@@ -200,7 +200,9 @@ func (c *Core) retry(p *parked) {
 		}
 	})
 	if c.waiting.byClient[p.cl] != p {
-		c.watchSlowness(p.cl, p.spec, p.args, int64(time.Since(c.started)-began))
+		took := int64(time.Since(c.started) - began)
+		p.spec.Stats.Record(0, took) // the call was booked when it began to wait
+		c.watchSlowness(p.cl, p.spec, p.args, took)
 	}
 }
 

@@ -65,6 +65,9 @@ func TestServedMayBeSlow(t *testing.T) {
 	h.expect("slow", strings.Join(h.slow, " "), "")
 	h.do(cl, "SIGNAL k")
 	h.expect("slow", strings.Join(h.slow, " "), "AWAIT")
+	if s := h.catalogue.Lookup([]byte("await")).Stats; s.Calls != 1 || s.Nanos < uint64(long) || s.Nanos >= uint64(long)+uint64(10*time.Second) {
+		t.Errorf("AWAIT was called %d times and took %v", s.Calls, time.Duration(s.Nanos))
+	}
 }
 
 // TestLineGoesOnWhenTheNextLeaves: W2 also when serving one client is the end of the one behind it.

@@ -220,6 +220,7 @@ const cannotGoOn = client.Blocked | client.CloseASAP | client.CloseAfter
 func (c *Core) lookAhead(cl *client.Client, requests []protocol.Request) {
 	db := c.space.DB(cl.DB)
 	var spec *command.Spec
+	var last []byte // the key that is on its way
 	for i := range requests {
 		args := requests[i].Args
 		if i == 0 || string(args[0]) != string(requests[i-1].Args[0]) { // pipelines repeat themselves
@@ -227,8 +228,9 @@ func (c *Core) lookAhead(cl *client.Client, requests []protocol.Request) {
 		}
 		c.specs[i] = spec
 		if len(requests) > 1 && spec != nil && len(args) > 1 && len(spec.Keys) > 0 {
-			if key := args[1]; i == 0 || !repeats(key, requests[i-1].Args) {
+			if key := args[1]; !same(key, last) {
 				db.Prefetch(key)
+				last = key
 			}
 		}
 	}
@@ -237,12 +239,10 @@ func (c *Core) lookAhead(cl *client.Client, requests []protocol.Request) {
 	}
 }
 
-// repeats says that key is the first key of the request before, whose arguments these are. Keys that differ mostly do at their ends.
-func repeats(key []byte, before [][]byte) bool {
-	if len(before) < 2 || len(before[1]) != len(key) || len(key) == 0 || before[1][len(key)-1] != key[len(key)-1] {
-		return false
-	}
-	return string(before[1]) == string(key)
+// same compares two keys. Those that differ mostly do at their ends.
+func same(a, b []byte) bool {
+	n := len(a)
+	return n == len(b) && n > 0 && a[n-1] == b[n-1] && string(a) == string(b)
 }
 
 // execute runs one request. It answers false if the client must wait and the request be offered again.

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"runtime"
 	"strconv"
 	"time"
 
@@ -47,7 +46,6 @@ func (c *Core) CronPaused() bool { return c.duties.cronPaused }
 // RunDuties keeps the duties going on an idle server until stop closes. It runs on a goroutine of its own and takes
 // a turn only when something is due.
 func (c *Core) RunDuties(stop <-chan struct{}) {
-	runtime.LockOSThread() // so that a turn's CPU time is one thread's
 	timer := time.NewTimer(time.Millisecond)
 	defer timer.Stop()
 	for {
@@ -115,10 +113,11 @@ func (c *Core) runDuties() {
 		c.evict()
 	}
 	heap := c.space.Heap()
-	c.duties.draining = heap.Drain(drainBudget) || heap.Trimming()
+	more := heap.Drain(drainBudget)
 	if c.lazy != nil {
 		c.lazy.Turn(c.takeJob)
 	}
+	c.duties.draining = more || heap.Trimming() // a trim that has just been handed out too: what it did is taken back soon
 	c.expireWaits(waitsPerSlice)
 	if int64(began)-c.duties.lastTick >= tickEvery && !c.duties.cronPaused {
 		c.tick(int64(began))

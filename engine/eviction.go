@@ -68,7 +68,10 @@ func (c *Core) evict() (enough bool) {
 		if c.space.Replica || c.space.Hiding || c.duties.loading {
 			return true
 		}
-		if enough = c.makeRoom(over); !enough {
+		c.lap() // what has run did not evict
+		enough = c.makeRoom(over)
+		c.nanos = int64(time.Since(c.started))
+		if !enough {
 			over = 1
 		} else {
 			over = c.overLimit()

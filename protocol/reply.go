@@ -340,7 +340,8 @@ func (r *Reply) place(m Mark) (i, at int) {
 	return len(r.Lent), at
 }
 
-// Rollback forgets everything behind m, and gives back what was lent there.
+// Rollback forgets everything behind m, and gives back what was lent there. Of a full reply only what was appended before it was full can be
+// gone back to: a mark behind that leaves it as it is.
 func (r *Reply) Rollback(m Mark) {
 	if r.full {
 		if m.pos > r.whole {

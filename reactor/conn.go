@@ -238,7 +238,7 @@ func (c *conn) before(m *mail) {
 	}
 }
 
-// written marks the connection for the flush that ends the iteration, once its output has grown.
+// written marks the connection for the next flush, at the latest at the iteration's end, once its output has grown.
 func (c *conn) written() {
 	if c.out.bytes == 0 {
 		return
@@ -267,7 +267,7 @@ func (c *conn) markDirty() {
 	}
 }
 
-// flush is the connection's place in the end of an iteration.
+// flush writes what the connection has to send: at the end of an iteration, or sooner in a crowd.
 func (c *conn) flush() {
 	c.dirty = false
 	if c.closed || c.blocked {

@@ -22,7 +22,7 @@ import (
 // gnet has no hook at the end of an iteration. EventLoop.Execute is one: its task runs after the events of an epoll_wait. Armed by the first
 // connection that needs it (loop.armed) it costs an eventfd write and an epoll_wait an iteration. That pays when an iteration has
 // many connections ready, and costs 8 % of an unpipelined request when it has three. So every 64th event is a probe: it arms the
-// task, and the number of connections gathered until it runs decides whether the following events gather too or run turn at once.
+// task, and the number of events gathered until it runs decides whether the following events gather too or run turn at once.
 type gnetBackend struct {
 	gnet.BuiltinEventEngine
 	reactor *Reactor

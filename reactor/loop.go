@@ -130,7 +130,8 @@ func (l *loop) flushDirty() {
 	l.dirty = l.dirty[:0]
 }
 
-// crowd is how many connections with replies wait for the end of an iteration at most. Each holds a buffer: of a thousand at once most fell
+// crowd is how many connections with replies to what they sent wait for the end of an iteration at most; what is posted to others comes on top.
+// Each holds a buffer: of a thousand at once most fell
 // out of the cache, and those that the pool has no room for were allocated anew. That was 14 % of a request (bench: connections).
 const crowd = 64
 

@@ -2,6 +2,7 @@ package reactor
 
 import (
 	"context"
+	"maps"
 	"net"
 	"net/netip"
 	"strings"
@@ -13,12 +14,12 @@ import (
 type names struct {
 	mu    sync.Mutex
 	found map[string]resolved
-	until time.Time // later they are asked for again
 }
 
 type resolved struct {
-	addr netip.Addr
-	err  error
+	addr  netip.Addr
+	err   error
+	until time.Time // later it is asked for again
 }
 
 // namesLast is for how long answers are believed: from Resolve to the Rebind behind it, and the one that takes it back.
@@ -39,13 +40,22 @@ func Unresolved(bind []string) (hosts []string) {
 func (r *Reactor) Resolve(hosts []string) {
 	found := map[string]resolved{}
 	for _, host := range hosts {
-		addr, err := ask(host)
-		found[host] = resolved{addr, err}
+		if _, again := found[host]; !again {
+			addr, err := ask(host)
+			found[host] = resolved{addr: addr, err: err}
+		}
 	}
 	n := &r.names
 	n.mu.Lock()
-	n.found, n.until = found, time.Now().Add(namesLast)
-	n.mu.Unlock()
+	defer n.mu.Unlock()
+	maps.DeleteFunc(n.found, func(_ string, old resolved) bool { return time.Now().After(old.until) })
+	if n.found == nil {
+		n.found = map[string]resolved{}
+	}
+	for host, answer := range found { // beside what another has just asked for
+		answer.until = time.Now().Add(namesLast)
+		n.found[host] = answer
+	}
 }
 
 // resolve turns "*", "::*", an address or a name into an address.
@@ -56,8 +66,8 @@ func (o *Options) resolve(host string) (netip.Addr, error) {
 	if n := o.names; n != nil {
 		n.mu.Lock()
 		answer, known := n.found[host]
-		known = known && time.Now().Before(n.until)
 		n.mu.Unlock()
+		known = known && time.Now().Before(answer.until)
 		if known {
 			return answer.addr, answer.err
 		}

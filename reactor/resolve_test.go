@@ -42,8 +42,14 @@ func TestResolvedBeforehand(t *testing.T) {
 	if asked != 2 {
 		t.Errorf("asked %d times", asked)
 	}
-	r.names.until = r.names.until.Add(-namesLast)
+	r.Resolve([]string{"other.test", "other.test"})
 	if o.resolve("here.test"); asked != 3 {
+		t.Errorf("asked %d times: what another asks for takes nothing away, and a name twice is one question", asked)
+	}
+	old := r.names.found["here.test"]
+	old.until = old.until.Add(-2 * namesLast)
+	r.names.found["here.test"] = old
+	if o.resolve("here.test"); asked != 4 {
 		t.Error("an old answer was believed")
 	}
 }

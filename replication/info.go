@@ -27,7 +27,7 @@ func (f *Feed) Sections() []info.Section {
 			info.Uint("sync_full", func() uint64 { return f.fullSyncs }),
 			info.Constant("sync_partial_ok", "0"),
 			info.Uint("sync_partial_err", func() uint64 { return f.refused }),
-			info.Uint("total_net_repl_output_bytes", f.sentBytes.Load),
+			info.Uint("total_net_repl_output_bytes", f.sentBytes.Load), // as handed to the loops
 			info.Float("instantaneous_output_repl_kbps", 2, func() float64 { return f.sentRate.PerSecond() / 1024 }),
 		}},
 	}

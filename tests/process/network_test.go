@@ -80,8 +80,7 @@ func TestIPv6(t *testing.T) {
 	}
 }
 
-// TestBindToNames: a host name is resolved outside of turns, and what follows on the connection waits for the reply; in a transaction too it is
-// taken or refused as a whole.
+// TestBindToNames: a host name is taken or refused as a whole, in a transaction too, and the server listens where it says.
 func TestBindToNames(t *testing.T) {
 	s := testkit.Launch(t, testkit.Spec{Args: []string{"--bind", "127.0.0.1"}})
 	c, err := respclient.Dial(net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port)))

@@ -38,6 +38,7 @@ func TestReplay(t *testing.T) {
 					if err := s.CheckAfter(time.Since(began), protocol, reply); err != nil {
 						t.Errorf("%s:%d: %s: %v", path, s.Line, s.Text, err)
 					}
+					began = began.Add(s.Sleep) // which comes now, and which the recording has in it
 					return nil
 				})
 				if err != nil {
