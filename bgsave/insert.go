@@ -3,6 +3,7 @@ package bgsave
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"spindle/bgsave/codec"
@@ -23,7 +24,11 @@ type Into struct {
 	env      codec.Env
 	loader   *keyspace.Loader // of the database whose keys come now; nil before the first
 	reserved []int            // databases whose size was announced
+	next     announced        // what was announced last, until the first key of it
 }
+
+// announced is how many keys a database is going to have.
+type announced struct{ db, keys int }
 
 // Databases implements Inserter.
 func (in *Into) Databases() int { return in.Space.Len() }
@@ -40,10 +45,10 @@ func (in *Into) Reserve(db int, keys, _ uint64) error {
 		return err
 	}
 	in.turn(func() { in.Space.DB(db).Reserve(int(keys)) })
-	if !in.Replace {
-		in.loader = in.Space.DB(db).Loader(int(keys))
+	in.next = announced{db, int(keys)}
+	if !slices.Contains(in.reserved, db) {
+		in.reserved = append(in.reserved, db)
 	}
-	in.reserved = append(in.reserved, db)
 	return nil
 }
 
@@ -57,7 +62,7 @@ func (in *Into) Finish() error {
 	return err
 }
 
-// into has in.loader be that of db.
+// into has in.loader be that of db. It is not called in a turn: a loader may take 4 MB.
 func (in *Into) into(db int) error {
 	if in.loader != nil && in.loader.DB().Index() == db {
 		return nil
@@ -65,7 +70,11 @@ func (in *Into) into(db int) error {
 	if err := in.settle(); err != nil {
 		return err
 	}
-	in.loader = in.Space.DB(db).Loader(0)
+	keys := 0
+	if in.next.db == db {
+		keys, in.next.keys = in.next.keys, 0
+	}
+	in.loader = in.Space.DB(db).Loader(keys) // not before there is a key: a file may announce sizes without end
 	return nil
 }
 
@@ -120,14 +129,25 @@ func (in *Into) Insert(records []rdb.Record) (done int, err error) {
 				done++
 			}
 		case in.Replace || r.Least != 0:
-			in.turn(func() { err = in.put(r) })
-			if err == nil {
-				done++
-			}
+			in.turn(func() { done, err = in.puts(records, done) })
 		default:
 			if err = in.into(r.DB); err == nil {
 				in.turn(func() { done, err = in.adds(records, done) })
 			}
+		}
+	}
+	return done, err
+}
+
+// puts takes over keys whose values go in as they are, each at once, up to the first that is not such a one.
+func (in *Into) puts(records []rdb.Record, from int) (done int, err error) {
+	for done = from; done < len(records); done++ {
+		r := &records[done]
+		if r.Empty || builds(r) || !in.Replace && r.Least == 0 {
+			break
+		}
+		if err = in.put(r); err != nil {
+			break
 		}
 	}
 	return done, err
@@ -192,6 +212,7 @@ func (in *Into) putPlain(b *rdb.Batch, db int, keys []rdb.Plain) {
 	d := in.Space.DB(db)
 	for i := range keys {
 		k := &keys[i]
+		d.Delete(b.Key(k)) // nothing of it stays, its clock neither
 		if text, number := b.Value(k); number {
 			d.SetInt(b.Key(k), k.Int, deadlineIn(k.DeadlineMs))
 		} else {

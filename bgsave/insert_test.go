@@ -9,6 +9,7 @@ import (
 	"spindle/bgsave/codec"
 	"spindle/bgsave/rdb"
 	"spindle/engine/data/keyspace"
+	"spindle/engine/data/listpack"
 	"spindle/engine/data/value"
 	"spindle/engine/data/value/set"
 )
@@ -303,5 +304,76 @@ func TestIntoSeveral(t *testing.T) {
 	}
 	if err := into.Finish(); err != nil || b.space.DB(0).Len() != 1 || b.space.DB(1).Len() != 1 {
 		t.Errorf("%d and %d keys, %v", b.space.DB(0).Len(), b.space.DB(1).Len(), err)
+	}
+}
+
+// TestAnnouncedWithoutEnd: sizes that are announced again and again cost nothing before a key comes.
+func TestAnnouncedWithoutEnd(t *testing.T) {
+	b := newBench(t)
+	into := &Into{Space: b.space}
+	for i := range 10_000 {
+		if err := into.Reserve(i%2, 1<<30, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if into.loader != nil || len(into.reserved) != 2 {
+		t.Errorf("a loader: %t, %d databases", into.loader != nil, len(into.reserved))
+	}
+	record := rdb.Record{Key: []byte("k"), DB: 1, Value: rdb.Text{Bytes: []byte("x")}, DeadlineMs: rdb.None, Idle: rdb.None, Freq: rdb.None}
+	if n, err := into.Insert([]rdb.Record{record}); n != 1 || err != nil {
+		t.Errorf("%d keys, %v", n, err)
+	}
+	if err := into.Finish(); err != nil || b.space.DB(1).Len() != 1 {
+		t.Errorf("%d keys, %v", b.space.DB(1).Len(), err)
+	}
+}
+
+// TestLeastInOneTurn: hashes with deadlines of fields, which go in at once, share turns too; a duplicate among them is told.
+func TestLeastInOneTurn(t *testing.T) {
+	b := newBench(t)
+	fields := listpack.AppendInt(listpack.AppendText(listpack.AppendText(listpack.New(), []byte("f")), []byte("v")), 4_000_000_000_000)
+	var records []rdb.Record
+	for i := range 60 {
+		r := rdb.Record{Key: fmt.Appendf(nil, "h%d", i), Kind: rdb.KindHashTTLListpack, Encoding: uint8(value.ListpackEx), Packed: fields,
+			Least: 4_000_000_000_000, DeadlineMs: rdb.None, Idle: rdb.None, Freq: rdb.None}
+		if i == 20 { // between them: goes through the loader
+			r = rdb.Record{Key: []byte("s"), Value: rdb.Text{Bytes: []byte("x")}, DeadlineMs: rdb.None, Idle: rdb.None, Freq: rdb.None}
+		}
+		records = append(records, r)
+	}
+	records = append(records, records[59])
+	turns := 0
+	into := &Into{Space: b.space, Turn: func(f func()) { turns++; f() }}
+	n, err := into.Insert(records)
+	if n != 60 || !errors.Is(err, ErrDuplicate) || turns != 3 {
+		t.Errorf("%d keys in %d turns, %v", n, turns, err)
+	}
+	if err := into.Finish(); err != nil || b.space.DB(0).Len() != 60 || b.space.DB(0).FieldsDeadline([]byte("h0")) != 4_000_000_000_000 {
+		t.Errorf("%d keys, %v", b.space.DB(0).Len(), err)
+	}
+}
+
+// TestReplacedPlain: of a key that gives way nothing stays, whatever its clock said.
+func TestReplacedPlain(t *testing.T) {
+	b := newBench(t)
+	b.space.Policy = keyspace.AllKeysLFU
+	db := b.space.DB(0)
+	db.SetString([]byte("k"), []byte("v"), 0)
+	db.SetInt([]byte("n"), 1, 0)
+	for _, key := range []string{"k", "n"} {
+		b.space.SetFrequency(db.Peek([]byte(key)), 200)
+	}
+	w := rdb.Writer{Buf: rdb.AppendHeader(nil, 12)}
+	for _, key := range []string{"k", "n"} {
+		w.Buf = w.AppendKey(w.Buf, rdb.Attributes{DeadlineMs: rdb.None, Idle: rdb.None, Freq: rdb.None}, rdb.KindString, []byte(key))
+		w.Text([]byte("new"))
+	}
+	if _, _, err := load(t, rdb.AppendEOF(append(w.Buf, byte(rdb.OpEOF)), 0), &Into{Space: b.space, Replace: true}, LoadOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"k", "n"} {
+		if v := db.Peek([]byte(key)); string(v.Bytes(nil)) != "new" || b.space.Frequency(v) > 100 {
+			t.Errorf("%s is %q, used %d times", key, v.Bytes(nil), b.space.Frequency(v))
+		}
 	}
 }

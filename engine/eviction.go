@@ -57,7 +57,7 @@ func (c *Core) overLimit() int64 {
 		return 0
 	}
 	h := c.space.Heap()
-	return c.UsedMemory() - c.clients.Costs.Replicas() - h.Retained() - h.Reclaiming() - int64(min(limit, math.MaxInt64))
+	return c.UsedMemory() - c.clients.Costs.Replicas() - h.Leaving() - int64(min(limit, math.MaxInt64))
 }
 
 // evict brings memory under the limit, as far as makeRoom gets, and notes since when it has been over. It answers false when the policy

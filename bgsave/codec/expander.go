@@ -17,6 +17,7 @@ type Expander struct {
 	ModuleVersion int // what Codec.Read reads of a module is in this version of the module's format
 
 	side     []byte // what Keep keeps
+	expanded int    // what the lists of this round have been expanded to: expandedAtMost at most
 	text     []byte
 	distinct Distinct
 	fields   []hashes.Field
@@ -25,7 +26,7 @@ type Expander struct {
 
 // Reset begins another round: what was handed out is overwritten.
 func (x *Expander) Reset() {
-	x.side = x.side[:0]
+	x.side, x.expanded = x.side[:0], 0
 	if cap(x.text) > sideBlock {
 		x.text = nil // a long element went through it
 	}

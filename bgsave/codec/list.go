@@ -64,8 +64,8 @@ func readList(x *Expander, kind rdb.Kind, r *rdb.Reader) (Ready, error) {
 	return x.pieces(limits, from, r, n)
 }
 
-// expandedAtMost bounds what the compressed pieces of a list are expanded to beforehand: it is held beside the file's bytes. Those of a longer
-// list are expanded, and proven, when they are built.
+// expandedAtMost bounds what the compressed pieces of a round's lists are expanded to beforehand: it is held beside the file's bytes. Those of
+// the lists beyond are expanded, and proven, when they are built.
 const expandedAtMost = 4 << 20
 
 // pieces proves n pieces here, outside of turns. They go to the builder as they stand in the file, count and all, which from is at the
@@ -85,9 +85,10 @@ func (x *Expander) pieces(l list.Limits, from rdb.Reader, r *rdb.Reader, n int) 
 	}
 	whole := from.Rest()[:from.Len()-r.Len()]
 	if !asIs {
-		if size > expandedAtMost {
+		if size > expandedAtMost-x.expanded {
 			return Ready{Encoding: value.Quicklist}, nil
 		}
+		x.expanded += size
 		whole = rdb.AppendLength(make([]byte, 0, size+10), uint64(n))
 	}
 	filled := false

@@ -119,6 +119,35 @@ func TestListTooLongToExpand(t *testing.T) {
 	}
 }
 
+// TestListsTooLongTogether: lists of one round share what may be expanded beforehand; the next round has it anew.
+func TestListsTooLongTogether(t *testing.T) {
+	text := strings.Repeat("compressible ", 300)
+	piece := packedOf(text, text)
+	w := rdb.Writer{}
+	w.Compress = true
+	n := expandedAtMost / len(piece) / 2
+	w.Length(uint64(n))
+	for range n {
+		w.Length(packedPiece)
+		w.Text(piece)
+	}
+	x := &Expander{Env: Env{Limits: DefaultLimits}}
+	for round := range 2 {
+		expanded := 0
+		for range 5 {
+			ready, err := x.Read(rdb.KindListQuicklist2, w.Buf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			expanded += len(ready.Packed)
+		}
+		if expanded < expandedAtMost/3 || expanded > expandedAtMost {
+			t.Errorf("round %d: %d bytes expanded", round, expanded)
+		}
+		x.Reset()
+	}
+}
+
 // rawList is a list in a file, element by element; rawPieces one in pieces, each with what it is in front unless that is 0.
 func rawList(elements ...string) string { return rawSet(elements...) }
 

@@ -22,7 +22,7 @@ type Record struct {
 	DeadlineMs int64  // None, or Unix ms
 	Idle       int64  // None, or seconds
 	Freq       int    // None, or 0..255
-	Keys       uint64 // a key: whatever who read Raw counted. RESIZEDB, SLOT_INFO: keys to come. MODULE_AUX: the module's id. EOF: the checksum in the file
+	Keys       uint64 // a key: whatever who read Raw counted. Plain keys: how many. RESIZEDB, SLOT_INFO: keys to come. MODULE_AUX: the module's id. EOF: the checksum in the file
 	Volatile   uint64 // RESIZEDB, SLOT_INFO, plain keys: how many of those have a deadline. EOF: the checksum computed
 	DB         int
 	Op         Op // OpKey for a key

@@ -1,5 +1,7 @@
 package rdb
 
+import "spindle/internal/invariant"
+
 // A progress is how far the loops within a record came before the bytes ended, so that they go on from there when the record is begun again:
 // else a long value that comes in many pieces would be stepped through from its first element for each of them.
 //
@@ -40,6 +42,13 @@ func (p *progress) enter(c *cursor, record int64) {
 // repeat is cursor.repeat.
 func (p *progress) repeat(c *cursor, n uint64, step func() error) error {
 	depth := p.depth
+	invariant.That(depth < loopDepth && p.begun[depth] < loopWidth, "a loop of depth %d, %d beside each other", depth, p.begun[depth])
+	if depth >= loopDepth || p.begun[depth] >= loopWidth { // no progress is kept of it, nor of those within
+		p.depth = loopDepth
+		err := c.loop(n, step)
+		p.depth = depth
+		return err
+	}
 	nth, m := p.begun[depth], &p.marks[depth]
 	p.begun[depth]++
 	if depth < p.resumes {

@@ -209,6 +209,11 @@ func (c *cursor) repeat(n uint64, step func() error) error {
 	if c.progress != nil {
 		return c.progress.repeat(c, n, step)
 	}
+	return c.loop(n, step)
+}
+
+// loop is repeat without progress.
+func (c *cursor) loop(n uint64, step func() error) error {
 	for ; n > 0; n-- {
 		if err := step(); err == errLast {
 			break

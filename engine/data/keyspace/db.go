@@ -607,7 +607,9 @@ func (db *DB) Flush() (removed int) {
 	if due != 0 {
 		h.RetireTreeWide(due, value.KindDue, 0)
 	}
+	h.Park(bytes)
 	db.k.store.AfterPins(func() {
+		h.Park(-bytes)
 		db.k.emptied = bytes
 		h.RetireTreeWide(root, value.KindDatabase, removed)
 	})
@@ -624,8 +626,8 @@ func (db *DB) share() int64 {
 		keys += db.k.dbs[i].Len()
 	}
 	h := db.k.heap
-	data := h.UsedBy(memory.Keys) + h.UsedBy(memory.Values) + h.UsedBy(memory.Index) - h.Retained() - h.Reclaiming()
-	return int64(float64(max(data, 0)) / float64(max(keys, 1)) * float64(db.Len()))
+	data := h.UsedBy(memory.Keys) + h.UsedBy(memory.Values) + h.UsedBy(memory.Index) - h.Leaving()
+	return int64(float64(data) / float64(max(keys, 1)) * float64(db.Len()))
 }
 
 // Shape is how the index lies in memory (DEBUG HTSTATS). O(n).

@@ -49,3 +49,40 @@ func TestBytesPerKey(t *testing.T) {
 		})
 	}
 }
+
+// TestFlushUnderPin: what was flushed while a string is being read from is on its way out at once, and counted once.
+func TestFlushUnderPin(t *testing.T) {
+	k := open(t)
+	db := k.DB(0)
+	fill := func(db *DB) {
+		for i := range 1000 {
+			db.SetString(fmt.Appendf(nil, "key:%d", i), []byte("0123456789abcdef0123456789abcdef"), 0)
+		}
+	}
+	empty := k.heap.Used()
+	fill(db)
+	db.SetString([]byte("long"), make([]byte, 1<<20), 0)
+	release := db.Pin(db.Lookup([]byte("long")))
+	near := func(what string, got, want int64) {
+		t.Helper()
+		if got < want*9/10 || got > want*11/10 {
+			t.Errorf("%s: %d bytes are leaving, want about %d", what, got, want)
+		}
+	}
+	all := k.heap.Used() - empty
+	db.Flush()
+	near("flushed", k.heap.Leaving(), all)
+	fill(db)
+	more := k.heap.Used() - empty - all
+	near("filled again", k.heap.Leaving(), all)
+	db.Flush()
+	near("flushed again", k.heap.Leaving(), all+more)
+	release()
+	k.SetNow(k.Now())
+	near("released", k.heap.Leaving(), all+more)
+	near("released", k.heap.Reclaiming(), all+more)
+	settle(k)
+	if n := k.heap.Leaving(); n != 0 || k.heap.Used() != empty {
+		t.Errorf("%d bytes are leaving, %d used, %d before", n, k.heap.Used(), empty)
+	}
+}

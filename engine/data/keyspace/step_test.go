@@ -37,7 +37,7 @@ func steps(n int, f func(i int)) (longest time.Duration) {
 
 // TestNoLongStep grows a database, rewrites it under a view, expires and deletes it key by key, loads it, and looks for the longest step. It does
 // all that twice and looks at the second time, when the kernel has already given the memory: a first touch of a huge page may take milliseconds.
-// What is long by nature is long each time; an interrupt's work, which counts as this thread's, is not.
+// What is long by nature is long in two of three times; an interrupt's work, which counts as this thread's, is not.
 func TestNoLongStep(t *testing.T) {
 	if invariant.Enabled {
 		t.Skip("a build that checks is slow")
@@ -50,18 +50,23 @@ func TestNoLongStep(t *testing.T) {
 	k := New(h, Options{StartMs: 1_000_000})
 	n := scaled(200_000)
 	longSteps(t, k, n)
-	var long []string
-	for range 3 {
-		if long = longSteps(t, k, n); len(long) == 0 {
-			return
+	times := map[string]int{}
+	for run := range 3 {
+		if run == 2 && len(times) == 0 {
+			break // nothing can be long in two of them
+		}
+		for _, step := range longSteps(t, k, n) {
+			if times[step]++; times[step] == 2 {
+				t.Errorf("long in two of three times: %s", step)
+			}
 		}
 	}
-	t.Errorf("long steps, three times: %v", long)
 }
 
 // longestStep is what a step may take: some of the work that a turn of 1 ms does.
 const longestStep = 500 * time.Microsecond
 
+// longSteps names the kinds of steps that were too long.
 func longSteps(t *testing.T, k *Keyspace, n int) (long []string) {
 	db := k.DB(0)
 	val := []byte("0123456789abcdef0123456789abcdef")
@@ -69,7 +74,7 @@ func longSteps(t *testing.T, k *Keyspace, n int) (long []string) {
 	told := func(what string, longest time.Duration) {
 		t.Logf("%-28s %v", what, longest)
 		if longest > longestStep {
-			long = append(long, fmt.Sprintf("%s: %v", what, longest))
+			long = append(long, what)
 		}
 	}
 	k.SetNow(1_500_000)
@@ -110,7 +115,7 @@ func longSteps(t *testing.T, k *Keyspace, n int) (long []string) {
 				next++
 			}
 		}))
-		told("finish", steps(len(l.fill)*pileKeys/settleKeys, func(int) { l.Finish() }))
+		told(fmt.Sprintf("finish, %d announced", announced), steps(len(l.fill)*pileKeys/settleKeys, func(int) { l.Finish() }))
 		db.Reserve(0)
 		if db.Len() != n {
 			t.Errorf("%d keys of %d", db.Len(), n)

@@ -54,6 +54,16 @@ func (h *Heap) Retained() int64 { return h.retained }
 // of theirs is done. O(1); any goroutine.
 func (h *Heap) Reclaiming() int64 { return h.reclaiming.Load() }
 
+// Park counts n bytes as leaving, though nothing of them is retired yet; -n takes that back, when it is.
+func (h *Heap) Park(n int64) { h.parked += n }
+
+// Leaving is how many bytes of the data are on their way out: retained by holds, with reclaimers, or parked. What is known of them is partly
+// an estimate, which may be far too high; so they are never more than the data. O(1).
+func (h *Heap) Leaving() int64 {
+	data := h.UsedBy(Keys) + h.UsedBy(Values) + h.UsedBy(Index)
+	return max(0, min(h.retained+h.reclaiming.Load()+h.parked, data))
+}
+
 // Freeze keeps everything reachable now until the hold is closed. The caller copies its root words beside it. O(1).
 func (h *Heap) Freeze() *Hold {
 	d := &Hold{h: h, epoch: h.epoch, passed: make([]atomic.Pointer[prefixSet], h.options.Databases)}

@@ -303,3 +303,40 @@ func TestReadersBesideTheTurn(t *testing.T) {
 		}
 	}
 }
+
+// TestLeaving: what is on its way out, from Retire or Park until it is freed, is never more than the data, whatever Measure tells.
+func TestLeaving(t *testing.T) {
+	h := newHeap(t, Options{})
+	h.Register(1, func(r *Returner, root Ref, _ int) (Ref, int) {
+		r.Free(root, Values)
+		return 0, 1
+	})
+	told := int64(1000)
+	h.Measure(1, func(Ref) int64 { return told })
+	want := func(what string, n int64) {
+		t.Helper()
+		if got := h.Leaving(); got != n {
+			t.Errorf("%s: %d bytes are leaving, want %d", what, got, n)
+		}
+	}
+	for range 10 {
+		h.Alloc(1024, Keys)
+	}
+	h.Alloc(1024, Clients) // is no data
+	hold := h.Freeze()
+	h.RetireTreeWide(h.Alloc(1024, Values), 1, 1)
+	want("retired under a hold", 1000)
+	h.Park(500)
+	want("and parked", 1500)
+	h.Park(-500)
+	hold.Close()
+	h.Drain(100)
+	want("with a reclaimer", 1000)
+	told = 1 << 40
+	h.RetireTreeWide(h.Alloc(1024, Values), 1, 1)
+	want("measured far too high", 12*1024)
+	job, _ := h.TakeJob()
+	for !job(10) {
+	}
+	want("done", 0)
+}

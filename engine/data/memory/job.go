@@ -17,8 +17,8 @@ type retireJob struct {
 var retireJobs = sync.Pool{New: func() any { return new(retireJob) }}
 
 // TakeJob gives a piece of work for a reclaimer, or nil when there is none: blocks and roots that no hold reads,
-// pages to give back to the kernel, pages to touch before the turn needs them. job frees about budget blocks each time it is called, and says when it is done; it
-// may move between goroutines, but is run by one at a time. objects is what INFO counts. The core calls TakeJob once per
+// pages to give back to the kernel, pages to touch before the turn needs them. job frees about budget blocks each time it is called, and says
+// when it is done; it may move between goroutines, but is run by one at a time. objects is what INFO counts. The core calls TakeJob once per
 // turn; what it does not take stays listed at 8 bytes a block.
 func (h *Heap) TakeJob() (job func(budget int) (done bool), objects int) {
 	if job := h.touchJob(); job != nil {

@@ -22,7 +22,7 @@ type slab struct {
 	prev     uint32
 	size     uint32 // of a block
 	free     uint16 // first free block, as offset/8
-	carved   uint16 // blocks handed out at least once
+	carved   uint16 // blocks handed out at least once since the slab was last cut
 	live     uint16
 	cap      uint16 // blocks that fit
 	class    uint8

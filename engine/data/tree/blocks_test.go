@@ -343,6 +343,55 @@ func TestQueue(t *testing.T) {
 	}
 }
 
+// TestEstimate: of leaves that are alike the sum is near; one that is far out of line, at an end, counts once.
+func TestEstimate(t *testing.T) {
+	h := newHeap(t)
+	for _, c := range []struct {
+		leaves  int
+		outside func(i, n int) bool // says which leaves take 100000, the others 100
+		side    int
+	}{
+		{leaves: 1}, {leaves: 2}, {leaves: 7}, {leaves: 8}, {leaves: 9}, {leaves: 3000}, {leaves: 60_000}, {leaves: 60_000, side: -1},
+		{leaves: 9, outside: func(i, n int) bool { return i == 0 || i == n-1 }},
+		{leaves: 3000, outside: func(i, n int) bool { return i == 0 || i == n-1 }},
+		{leaves: 3000, outside: func(i, n int) bool { return i == 2 || i == n-4 }},
+		{leaves: 8, outside: func(i, n int) bool { return i%3 == 0 }},
+		{leaves: 3000, outside: func(i, n int) bool { return true }},
+	} {
+		tree := OpenBlocks(h, testKind, State{}, false)
+		var p Path
+		sizes := map[memory.Ref]int{}
+		sum := 0
+		for i := range c.leaves {
+			ref := tree.NewLeaf(16)
+			sizes[ref] = 100
+			if c.outside != nil && c.outside(i, c.leaves) {
+				sizes[ref] = 100_000
+			}
+			sum += sizes[ref]
+			if c.side < 0 {
+				tree.InsertBefore(&p, ref, 1, Key{})
+			} else {
+				tree.InsertAfter(&p, ref, 1, Key{})
+			}
+		}
+		asked := 0
+		got := tree.Estimate(func(p *Path) int {
+			asked++
+			return sizes[p.Leaf()]
+		})
+		if got < int64(sum)*9/10 || got > int64(sum)*11/10 || asked > 2*estimated || c.leaves <= 4000 && tree.leavesAbout() != c.leaves {
+			t.Errorf("%d leaves take %d, or, by %d of about %d, %d", c.leaves, sum, asked, tree.leavesAbout(), got)
+		}
+		tree.Clear()
+	}
+	var none State
+	if n := none.Estimate(nil); n != 0 {
+		t.Errorf("an empty tree takes %d", n)
+	}
+	settle(h)
+}
+
 // TestTall grows a tree of four levels by inserting at random, and takes it down again.
 func TestTall(t *testing.T) {
 	n := 300_000
@@ -360,6 +409,9 @@ func TestTall(t *testing.T) {
 		}
 		if tree.Leaves() != leaves || tree.Len() != 2*uint64(leaves) {
 			t.Fatalf("%d leaves, %d elements, should be %d leaves", tree.Leaves(), tree.Len(), leaves)
+		}
+		if about := tree.leavesAbout(); leaves > 4000 && (about < leaves*2/3 || about > leaves*3/2) {
+			t.Errorf("%d leaves are told to be %d", leaves, about)
 		}
 	}
 	for i := range n {

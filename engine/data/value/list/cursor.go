@@ -148,10 +148,12 @@ func Leaves(v value.Value, yield func(piece []byte, plain bool) bool) {
 	if lp := v.Packed(); lp != nil {
 		if count := listpack.Count(lp); count > countable {
 			var piece []byte
-			divided(lp, count, func(entries []byte, n int) bool {
+			for entries, n := range divided(lp, count) {
 				piece = listpack.Close(append(listpack.Begin(piece[:0]), entries...), 0, n)
-				return yield(piece, false)
-			})
+				if !yield(piece, false) {
+					break
+				}
+			}
 			return
 		}
 		yield(lp, false)

@@ -2,6 +2,7 @@ package list
 
 import (
 	"encoding/binary"
+	"iter"
 	"unsafe"
 
 	"spindle/engine/data/listpack"
@@ -204,22 +205,24 @@ func (t *nodes) settle(p *tree.Path) {
 // alone whether it is too long, and empty ones take none.
 const countable = 1<<16 - 2
 
-// divided yields lp, of count elements, in listpacks' worth of entries that a leaf may have.
-func divided(lp []byte, count int, yield func(entries []byte, count int) bool) {
-	rest := listpack.Entries(lp)
-	for ; count > countable; count -= countable {
-		some := listpack.FirstEntries(rest, countable)
-		if !yield(some, countable) {
-			return
+// divided is lp, of count elements, in listpacks' worth of entries that a leaf may have, and how many elements each is.
+func divided(lp []byte, count int) iter.Seq2[[]byte, int] {
+	return func(yield func(entries []byte, count int) bool) {
+		rest, left := listpack.Entries(lp), count
+		for ; left > countable; left -= countable {
+			some := listpack.FirstEntries(rest, countable)
+			if !yield(some, countable) {
+				return
+			}
+			rest = rest[len(some):]
 		}
-		rest = rest[len(some):]
+		yield(rest, left)
 	}
-	yield(rest, count)
 }
 
 // addPacked puts leaves with lp's count elements behind p's, and leads p to the last. room is for a block that needs so many bytes.
 func (t *nodes) addPacked(p *tree.Path, lp []byte, count int, room func(n int) int) {
-	for entries, n := range func(yield func([]byte, int) bool) { divided(lp, count, yield) } {
+	for entries, n := range divided(lp, count) {
 		size := listpack.EmptyLen + len(entries)
 		ref, to := t.newPacked(size, room(leafHeader+size), Tail)
 		listpack.Wrap(to, entries, n)

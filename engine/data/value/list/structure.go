@@ -24,14 +24,9 @@ func destroy(r *memory.Returner, ref memory.Ref, budget int) (rest memory.Ref, s
 	return 0, spent + 1
 }
 
-// measure takes every element to cost what those of the first leaf do.
 func measure(ref memory.Ref) int64 {
 	s := rootAt(ref).nodes
-	var p tree.Path
-	if !s.FirstLeaf(&p) {
-		return rootBytes
-	}
-	return rootBytes + int64(float64(memory.UsableSize(p.Leaf())+nodeShare)/float64(s.CountOf(&p))*float64(s.Len()))
+	return rootBytes + s.Estimate(func(p *tree.Path) int { return memory.UsableSize(p.Leaf()) + nodeShare })
 }
 
 func cost(ref memory.Ref, samples int) int {

@@ -11,7 +11,10 @@ import (
 
 // TestMeasure: what is told of a stream that is let go is near to what it takes, and comes from a few of its nodes and groups.
 func TestMeasure(t *testing.T) {
-	for _, c := range []struct{ entries, groups int }{{1, 0}, {0, 6}, {20_000, 0}, {20_000, 40}} {
+	for _, c := range []struct {
+		entries, groups int
+		first           int // bytes of the first entry's value
+	}{{1, 0, 0}, {0, 6, 0}, {20_000, 0, 0}, {20_000, 40, 0}, {20_000, 0, 1 << 20}} {
 		m := newModel(t, 1)
 		heap := m.k.Heap()
 		settle(m.k, 1000)
@@ -19,7 +22,11 @@ func TestMeasure(t *testing.T) {
 		e := m.db.CreateRoot([]byte("s"), value.Stream, value.StreamTree, stream.New(m.k.Store()))
 		for i := range c.entries {
 			w := stream.Edit(e)
-			w.Append(ids{uint64(i + 1), 0}, [][]byte{[]byte("field"), []byte("a value of some bytes")}, stream.Limits{NodeBytes: 4096, NodeEntries: 100})
+			text := []byte("a value of some bytes")
+			if i == 0 && c.first > 0 {
+				text = make([]byte, c.first)
+			}
+			w.Append(ids{uint64(i + 1), 0}, [][]byte{[]byte("field"), text}, stream.Limits{NodeBytes: 4096, NodeEntries: 100})
 		}
 		for i := range c.groups {
 			w := stream.Edit(e)

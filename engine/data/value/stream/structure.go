@@ -84,25 +84,17 @@ func destroyGroup(r *memory.Returner, ref memory.Ref, budget int) (done bool, sp
 	return done, spent
 }
 
-// measured is by how many nodes, and by how many groups, measure judges.
+// measured is by how many groups measure judges.
 const measured = 4
 
-// measure takes every entry to cost what those of the first nodes do, and every group what the first do. Unlike cost it counts no nodes, so
+// measure judges the entries by a few nodes, and takes every group to cost what the first do. Unlike cost it counts no nodes, so
 // that letting go of a stream takes as long whatever its length.
 func measure(ref memory.Ref) int64 {
 	s := At(ref)
-	var p tree.Path
-	var seen, entries, bytes uint64
-	for ok := s.r.entries.FirstLeaf(&p); ok && seen < measured; ok = p.Next() {
-		bytes += uint64(memory.UsableSize(p.Leaf()) + perLeaf)
-		entries += s.r.entries.CountOf(&p)
-		seen++
-	}
-	total := float64(memory.UsableSize(ref))
-	if seen > 0 {
-		total += float64(bytes) / float64(entries) * float64(s.Len())
-	}
-	if seen, bytes = 0, 0; s.GroupCount() > 0 {
+	entries := s.r.entries.Estimate(func(p *tree.Path) int { return memory.UsableSize(p.Leaf()) + perLeaf })
+	total := float64(memory.UsableSize(ref)) + float64(entries)
+	if s.GroupCount() > 0 {
+		var seen, bytes uint64
 		for g := range s.Groups {
 			bytes += uint64(g.cost(measured))
 			if seen++; seen == measured {
