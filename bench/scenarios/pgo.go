@@ -11,8 +11,8 @@ import (
 	"spindle/bench/load"
 )
 
-// Profile puts a mixed load on spindle and writes its CPU profile to file: reads more than writes, three depths, keys with and without
-// deadlines, hot and cold keys, and a save in the middle. The profile is for the compiler, so it is the mix that counts, not the speed.
+// Profile puts a mixed load on spindle and writes its CPU profile to file: reads more than writes, strings more than collections, three depths,
+// keys with and without deadlines, hot and cold keys, a save in the middle, and a load at the end. The profile is for the compiler, so it is the mix that counts, not the speed.
 func Profile(e *Env, file string) error {
 	s, err := e.Begin(e.Ours(), Start{})
 	if err != nil {
@@ -32,6 +32,13 @@ func Profile(e *Env, file string) error {
 		{Words: []string{"EXISTS", "{key}"}, Weight: 2}, {Words: []string{"TTL", "{key}"}, Weight: 2}, {Words: []string{"EXPIRE", "{key}", "60"}, Weight: 2},
 		{Words: []string{"DEL", "{key}"}, Weight: 2}, {Words: []string{"SET", "{key}", "{value:32}", "NX"}, Weight: 2}, {Words: []string{"SET", "{key}", "{value:1024}"}, Weight: 2},
 		{Words: []string{"APPEND", "a{key}", "x"}, Weight: 1}, {Words: []string{"GETRANGE", "{key}", "0", "9"}, Weight: 1}, {Words: []string{"PING"}, Weight: 2},
+
+		{Words: []string{"LPUSH", "list", "{value:32}"}, Weight: 2}, {Words: []string{"RPUSH", "list", "{value:32}"}, Weight: 2}, {Words: []string{"LPOP", "list"}, Weight: 2},
+		{Words: []string{"RPOP", "list"}, Weight: 2}, {Words: []string{"LRANGE", "list", "0", "99"}, Weight: 1}, {Words: []string{"SADD", "set", member}, Weight: 2},
+		{Words: []string{"SISMEMBER", "set", member}, Weight: 2}, {Words: []string{"SPOP", "set"}, Weight: 1}, {Words: []string{"HSET", "hash", member, "{value:32}"}, Weight: 2},
+		{Words: []string{"HGET", "hash", member}, Weight: 3}, {Words: []string{"HINCRBY", "h{key}", "visits", "1"}, Weight: 1}, {Words: []string{"ZADD", "zset", "{number}", member}, Weight: 2},
+		{Words: []string{"ZSCORE", "zset", member}, Weight: 1}, {Words: []string{"ZRANGE", "zset", "0", "9"}, Weight: 1}, {Words: []string{"ZPOPMIN", "zset"}, Weight: 1},
+		{Words: []string{"XADD", "stream", "MAXLEN", "~", "10000", "*", "field", "{value:32}"}, Weight: 2},
 	}
 	stages := []load.Spec{
 		{Connections: 50, Pipeline: 1, Keys: load.KeySpace{Count: e.Keys}},
@@ -40,7 +47,7 @@ func Profile(e *Env, file string) error {
 	}
 	stage := e.Duration
 	profile := make(chan error, 1)
-	go func() { profile <- s.profile(file, stage*time.Duration(len(stages))) }()
+	go func() { profile <- s.profile(file, stage*time.Duration(len(stages)+1)) }()
 	for i, spec := range stages {
 		spec.Duration, spec.Mix = stage, mix
 		runner, err := s.StartLoad(spec)
@@ -58,6 +65,9 @@ func Profile(e *Env, file string) error {
 			return err
 		}
 		e.logf("pipeline %d: %.0f requests a second, %.3f µs of CPU each", spec.Pipeline, r.PerSecond(), r.NanosPerRequest()/1e3)
+	}
+	if _, err := s.Do("DEBUG", "RELOAD"); err != nil {
+		return err
 	}
 	return <-profile
 }
