@@ -354,7 +354,8 @@ func (c *conn) streaming() bool { return c.parser != nil && c.parser.Streaming()
 
 // stream begins to read a big last argument into memory the handler lends.
 func (c *conn) stream(p *protocol.Parser, head []byte, size int) {
-	if limit := c.loop.reactor.settings.QueryBuffer.Get(); int64(size) > limit {
+	const lineEnd = 2 // it counts, as in Redis
+	if limit := c.loop.reactor.settings.QueryBuffer.Get(); int64(size)+lineEnd > limit {
 		c.overQuery(size)
 		return
 	}
