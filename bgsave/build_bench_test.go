@@ -99,16 +99,9 @@ func BenchmarkBuild(b *testing.B) {
 			defer runtime.UnlockOSThread()
 			for range b.N {
 				space := newBench(b).space
-				var longest, sum time.Duration
-				turns, long := 0, 0
+				var turns turnMeter
 				into := &Into{Space: space, Turn: func(f func()) {
-					from := threadCPU()
-					f()
-					took := threadCPU() - from
-					longest, sum, turns = max(longest, took), sum+took, turns+1
-					if took > time.Millisecond {
-						long++
-					}
+					turns.run(f)
 					for job, _ := space.Heap().TakeJob(); job != nil; job, _ = space.Heap().TakeJob() { // reclaimers'
 						for !job(1 << 10) {
 						}
@@ -125,10 +118,7 @@ func BenchmarkBuild(b *testing.B) {
 				if done, err := into.Insert([]rdb.Record{r}); done != 1 || err != nil {
 					b.Fatal(err)
 				}
-				b.ReportMetric(longest.Seconds()*1e3, "ms/turn")
-				b.ReportMetric(float64(sum.Nanoseconds())/n, "ns/element")
-				b.ReportMetric(float64(turns), "turns")
-				b.ReportMetric(float64(long), "turns>1ms")
+				turns.report(b, n, "ns/element")
 				if got := space.Store().Count(space.DB(0).Peek([]byte("huge"))); got != n {
 					b.Fatalf("%d elements", got)
 				}
@@ -168,24 +158,38 @@ func BenchmarkInto(b *testing.B) {
 	b.ResetTimer()
 	for range b.N {
 		space := newBench(b).space
-		var longest, sum time.Duration
-		turns, long := 0, 0
+		var turns turnMeter
 		_, err := Read(b.Context(), bytes.NewReader(file), &Into{Space: space, Turn: func(f func()) {
-			from := threadCPU()
-			f()
-			took := threadCPU() - from
-			longest, sum, turns = max(longest, took), sum+took, turns+1
-			if took > time.Millisecond {
-				long++
-			}
+			turns.run(f)
 		}}, LoadOptions{NowMs: 1, Size: int64(len(file)), Log: logging.New(io.Discard)})
 		if err != nil || space.DB(0).Len() != keys {
 			b.Fatalf("%d keys, %v", space.DB(0).Len(), err)
 		}
-		b.ReportMetric(longest.Seconds()*1e3, "ms/turn")
-		b.ReportMetric(float64(sum.Nanoseconds())/keys, "ns/key")
-		b.ReportMetric(float64(turns), "turns")
-		b.ReportMetric(float64(long), "turns>1ms")
+		turns.report(b, keys, "ns/key")
 		space.Heap().Close()
 	}
+}
+
+// A turnMeter is how long the turns of a load were, by their thread's CPU time.
+type turnMeter struct {
+	longest, sum time.Duration
+	turns, long  int // long: over a millisecond
+}
+
+func (m *turnMeter) run(turn func()) {
+	from := threadCPU()
+	turn()
+	took := threadCPU() - from
+	m.longest, m.sum, m.turns = max(m.longest, took), m.sum+took, m.turns+1
+	if took > time.Millisecond {
+		m.long++
+	}
+}
+
+// report tells of a load of n things.
+func (m *turnMeter) report(b *testing.B, n int, unit string) {
+	b.ReportMetric(m.longest.Seconds()*1e3, "ms/turn")
+	b.ReportMetric(float64(m.sum.Nanoseconds())/float64(n), unit)
+	b.ReportMetric(float64(m.turns), "turns")
+	b.ReportMetric(float64(m.long), "turns>1ms")
 }

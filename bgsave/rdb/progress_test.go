@@ -9,7 +9,11 @@ import (
 // TestBeyondProgress: loops deeper, or more beside each other, than progress is kept of are a mistake of ours; but they run.
 func TestBeyondProgress(t *testing.T) {
 	if invariant.Enabled {
-		t.Skip("a build that checks stops there")
+		defer func() {
+			if recover() == nil {
+				t.Error("a build that checks went on")
+			}
+		}()
 	}
 	var p progress
 	deep := func(c *cursor) error { // 2 × 2 × 2 × 2 bytes deep, then three loops of two bytes beside each other
