@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime"
 
 	"github.com/panjf2000/gnet/v2"
 	"golang.org/x/sys/unix"
@@ -19,10 +20,11 @@ import (
 // are written to the descriptor, and the watcher says when a full socket takes bytes again. Its inbound ring would
 // hold what is half read: OnTraffic always takes everything, and the connection's chunk holds it.
 //
-// gnet has no hook at the end of an iteration. EventLoop.Execute is one: its task runs after the events of an epoll_wait. Armed by the first
-// connection that needs it (loop.armed) it costs an eventfd write and an epoll_wait an iteration. That pays when an iteration has
-// many connections ready, and costs 8 % of an unpipelined request when it has three. So every 64th event is a probe: it arms the
-// task, and the number of events gathered until it runs decides whether the following events gather too or run turn at once.
+// gnet has no hook at the end of an iteration, and EventLoop.Execute, which could be one, leaves two objects a call to the collector. So each
+// loop has a socket of its own, the bell: the first connection that needs a turn (loop.armed) sends it a byte, which the next epoll_wait brings
+// after the events of this one. That costs a send, a receive and an epoll_wait an iteration. It pays when an iteration has
+// many connections ready, and costs 8 % of an unpipelined request when it has three. So every 64th event is a probe: it rings
+// the bell, and the number of events gathered until it is heard decides whether the following events gather too or run turn at once.
 type gnetBackend struct {
 	gnet.BuiltinEventEngine
 	reactor *Reactor
@@ -34,7 +36,7 @@ type gnetHost struct {
 	loop    *loop
 	el      gnet.EventLoop
 	reactor *Reactor
-	task    gnet.Runnable
+	bell    int  // what is sent here arrives on the loop, as traffic of the host
 	gather  bool // turns wait for the other events of their iteration
 
 	events   uint // to find every 64th
@@ -66,35 +68,24 @@ func (b *gnetBackend) start(r *Reactor) error {
 // readBuffer is what one read may bring.
 const readBuffer = 64 << 10
 
-// meetLoops learns gnet's loops: each is known only by a connection on it, so each gets one that never says anything, for as long as it
-// takes all of them to have one.
+// meetLoops learns gnet's loops, each by the connection that it gets for a bell.
 func (b *gnetBackend) meetLoops() error {
-	var met []gnet.Conn
-	var ends []int
-	defer func() {
-		for i, c := range met {
-			c.Close()
-			unix.Close(ends[i])
-		}
-	}()
 	for _, l := range b.reactor.loops {
 		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 		if err != nil {
 			return fmt.Errorf("socketpair: %w", err)
 		}
+		host := &gnetHost{loop: l, reactor: b.reactor, bell: pair[1]}
+		runtime.AddCleanup(host, func(fd int) { unix.Close(fd) }, pair[1]) // when nobody can ring it any more
 		nc, err := fileConn(pair[0])
 		if err != nil {
-			unix.Close(pair[1])
 			return err
 		}
-		gc, err := b.client.EnrollContext(nc, l) // on the loop with the fewest connections
+		gc, err := b.client.EnrollContext(nc, host) // on the loop with the fewest connections
 		if err != nil {
-			unix.Close(pair[1])
 			return err
 		}
-		met, ends = append(met, gc), append(ends, pair[1])
-		host := &gnetHost{loop: l, el: gc.EventLoop(), reactor: b.reactor}
-		host.task = gnet.RunnableFunc(host.run)
+		host.el = gc.EventLoop()
 		l.host = host
 	}
 	return nil
@@ -142,7 +133,7 @@ func (b *gnetBackend) stop() {
 func (b *gnetBackend) OnOpen(gc gnet.Conn) ([]byte, gnet.Action) {
 	c, ok := gc.Context().(*conn)
 	if !ok {
-		return nil, gnet.None // one of meetLoops
+		return nil, gnet.None // a bell
 	}
 	forgetZone(gc.LocalAddr())
 	forgetZone(gc.RemoteAddr())
@@ -162,11 +153,12 @@ func forgetZone(a net.Addr) {
 
 // OnTraffic comes when bytes have arrived.
 func (b *gnetBackend) OnTraffic(gc gnet.Conn) gnet.Action {
+	data, _ := gc.Next(-1)
 	c, ok := gc.Context().(*conn)
 	if !ok {
+		gc.Context().(*gnetHost).run()
 		return gnet.None
 	}
-	data, _ := gc.Next(-1)
 	c.OnTraffic(data)
 	if invariant.Enabled {
 		poison(data[:len(data):len(data)])
@@ -205,8 +197,8 @@ func (h *gnetHost) after() {
 	l.notify()
 }
 
-// run is the task that gnet executes once per iteration that needs it.
-func (h *gnetHost) run(context.Context) error {
+// run is the bell being heard, once per iteration that rang it.
+func (h *gnetHost) run() {
 	l := h.loop
 	l.armed.Store(false)
 	h.gather, h.gathered = h.gathered >= gatherFrom, 0
@@ -214,10 +206,12 @@ func (h *gnetHost) run(context.Context) error {
 	if l.pendingTurn() {
 		l.notify()
 	}
-	return nil
 }
 
-func (h *gnetHost) wake() { h.el.Execute(context.Background(), h.task) }
+// wake rings the bell. There is never more than one byte on the way (T2), so it always finds room.
+func (h *gnetHost) wake() { send(h.bell, bellSound[:]) }
+
+var bellSound [1]byte
 
 func (h *gnetHost) watchWrite(c *conn) {
 	if err := h.reactor.watcher.add(c); err != nil {
