@@ -11,7 +11,7 @@ import (
 	"spindle/internal/invariant"
 )
 
-// Nothing on the way of a request allocates in steady state. gnet's probes do: one in 64 events.
+// Nothing on the way of a request allocates in steady state, gnet's gathering of many connections included.
 func TestRequestsDoNotAllocate(t *testing.T) {
 	if invariant.Enabled {
 		t.Skip("measures a release build")
@@ -19,7 +19,7 @@ func TestRequestsDoNotAllocate(t *testing.T) {
 	for _, b := range []Backend{Gnet, Epoll} {
 		t.Run(b.String(), func(t *testing.T) {
 			_, addr := serveBoard(t, &pongHandler{}, Options{Backend: b})
-			var fds [4]int
+			var fds [24]int // enough to gather, and fewer than gnet's list of events has to grow for
 			for i := range fds {
 				fds[i] = rawDial(t, addr)
 				defer unix.Close(fds[i])
@@ -42,20 +42,20 @@ func TestRequestsDoNotAllocate(t *testing.T) {
 					}
 				}
 			}
-			for range 200 {
+			for range 100 {
 				round()
 			}
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			const rounds = 2000
+			const rounds = 400
 			for range rounds {
 				round()
 			}
 			runtime.ReadMemStats(&after)
 			each := float64(after.Mallocs-before.Mallocs) / (rounds * float64(len(fds)) * 3)
 			t.Logf("%.4f allocations a request", each)
-			if bound := map[Backend]float64{Gnet: 0.5, Epoll: 0.01}[b]; each > bound {
-				t.Errorf("%.4f allocations a request, more than %.2f", each, bound)
+			if each > 0.002 {
+				t.Errorf("%.4f allocations a request", each)
 			}
 		})
 	}
