@@ -76,6 +76,7 @@ type Hooks struct {
 	Attack      func(cl *client.Client)                  // cl speaks HTTP; it is about to be closed
 	ExecRefused func(cl *client.Client, why error) error // an EXEC that may not run: what to answer
 	Frozen      func()                                   // a view was taken
+	Paging      func()                                   // reclaimers are to call the kernel for pages; called while they do
 	Gone        func(cl *client.Client)                  // a client left: watches, subscriptions, replicas
 	Evicted     func(n int)
 
@@ -107,7 +108,7 @@ func New(p Parts) *Core {
 	c.clients.Costs.OnPressure(c.pressClients)
 	c.waiting.init()
 	c.meter.init(c.started)
-	c.takeJob = c.space.Heap().TakeJob
+	c.takeJob = c.nextJob
 	c.memory, c.loading = c.memoryBarrier(), c.loadingBarrier()
 	c.installKeyspaceHooks()
 	return c

@@ -6,6 +6,8 @@ import (
 
 	"spindle/engine/client"
 	"spindle/engine/command"
+	"spindle/engine/data/memory"
+	"spindle/lazyfree"
 )
 
 // Duties are what the core does unasked: expiry, eviction, time-outs, statistics, taking back freed memory. Each runs
@@ -18,6 +20,8 @@ const (
 	expirySlice   = 200 * time.Microsecond
 	waitsPerSlice = 256
 	drainBudget   = 512 // of taking back what reclaimers have freed: some 25 µs a slice
+	drainPiece    = 64  // of it between two looks at the time, because slow memory makes it ten times that
+	drainSlice    = 50 * time.Microsecond
 	visitsPerTick = 128 // clients looked at for time-outs
 )
 
@@ -113,9 +117,12 @@ func (c *Core) runDuties() {
 		c.evict()
 	}
 	heap := c.space.Heap()
-	more := heap.Drain(drainBudget)
+	more := c.drain(heap)
 	if c.lazy != nil {
 		c.lazy.Turn(c.takeJob)
+		if c.hooks.Paging != nil && heap.Paging() {
+			c.hooks.Paging()
+		}
 	}
 	c.duties.draining = more || heap.Trimming() // a trim that has just been handed out too: what it did is taken back soon
 	c.expireWaits(waitsPerSlice)
@@ -124,6 +131,27 @@ func (c *Core) runDuties() {
 	}
 	c.nanos = int64(time.Since(c.started))
 	c.meter.dutyNanos += uint64(c.nanos - int64(began))
+}
+
+// drain takes back what reclaimers have freed, some of it.
+func (c *Core) drain(heap *memory.Heap) (more bool) {
+	more = heap.Drain(drainPiece)
+	if !more {
+		return false
+	}
+	began := time.Now()
+	for left := drainBudget - drainPiece; more && left > 0 && time.Since(began) < drainSlice; left -= drainPiece {
+		more = heap.Drain(drainPiece)
+	}
+	return more
+}
+
+// nextJob is the next job for reclaimers. While their queue is full this turn will have to do it.
+func (c *Core) nextJob() (lazyfree.Job, int) {
+	if c.lazy.Full() {
+		return c.space.Heap().TakeFreeing()
+	}
+	return c.space.Heap().TakeJob()
 }
 
 // watchDuty tells latency-monitor-threshold's listener of a duty that began then, if it has taken that long.

@@ -102,6 +102,13 @@ func (q *Queue) OfferCounted(job Job, objects int) bool {
 	return true
 }
 
+// Full says that a job offered now would spill, and be done by the turn. Only turns offer, so that what is not full for a turn stays so.
+func (q *Queue) Full() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.n == len(q.waiting)
+}
+
 // Turn moves work from the core to the reclaimers: it calls take until that gives nil, a few times at most. When the queue
 // is full it frees a small slice itself instead. The core calls it at the end of each turn.
 func (q *Queue) Turn(take func() (Job, int)) {

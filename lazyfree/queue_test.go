@@ -102,7 +102,13 @@ func TestFullQueueSlowsTheProducer(t *testing.T) {
 		made++
 		return counted(10*Overflow, &sum), 1
 	}
+	if q.Full() {
+		t.Fatal("an empty queue is full")
+	}
 	q.Turn(take)
+	if !q.Full() {
+		t.Fatal("a full queue is not full")
+	}
 	if s := q.Stats(); made != 3 || s.Waiting != 2 || s.Spilled != 1 || s.PendingObjects != 3 {
 		t.Fatalf("Q2: after one turn %d jobs were taken: %+v", made, s)
 	}

@@ -123,7 +123,7 @@ func (in *instance) run(args Arguments) error {
 	CheckBacklog(in.settings.Network.Backlog.Get(), log)
 	in.core.Do(func() { // until load is done nothing here is the data set
 		in.core.SetLoading(true)
-		in.threads.follow(true)
+		in.threads.follow(true, false)
 	})
 	if err := in.listen(); err != nil {
 		return err
@@ -172,7 +172,7 @@ func (in *instance) load() error {
 	case err == nil, errors.Is(err, fs.ErrNotExist):
 		in.core.Do(func() {
 			in.core.SetLoading(false)
-			in.threads.follow(false)
+			in.threads.follow(false, false)
 			in.scheduler.Loaded()
 		})
 		return nil

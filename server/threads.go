@@ -10,17 +10,19 @@ import (
 //
 // Idle ones are not free. gnet yields before it waits, and the runtime then wakes a thread without work to look for some: at rest, one spare
 // thread costs a loop 15 to 20 % of CPU per unpipelined request. Without one, however, Go's scheduler would let a saver keep
-// a loop waiting for up to 10 ms. Changing the number stops the process for some 20 µs.
+// a loop waiting for up to 10 ms, and for as long a reclaimer whose call to the kernel is not back yet: pages are touched and given back with
+// one thread to spare. Changing the number stops the process for some 20 µs.
 //
 // Owner: the turn, and the main goroutine while nobody else takes turns.
 type threads struct {
-	base  int
-	more  bool
-	fixed bool // the environment says how many
+	base   int
+	beside int  // how many more there are now
+	fixed  bool // the environment says how many
 }
 
 const (
 	besideLoops = 3   // for savers, reclaimers and duties, so that the kernel shares the core out fairly
+	whilePaging = 1   // for a reclaimer in a call to the kernel
 	gcPercent   = 400 // the Go heap holds connections and buffers, a few megabytes: a collection for every four heaps of garbage
 )
 
@@ -35,15 +37,18 @@ func (t *threads) start(base int) {
 	}
 }
 
-// follow says whether background work is under way.
-func (t *threads) follow(working bool) {
-	if t.fixed || working == t.more {
+// follow says what is under way: work beside the loops, or a reclaimer's calls to the kernel alone.
+func (t *threads) follow(working, paging bool) {
+	beside := 0
+	switch {
+	case working:
+		beside = besideLoops
+	case paging:
+		beside = whilePaging
+	}
+	if t.fixed || beside == t.beside {
 		return
 	}
-	t.more = working
-	if working {
-		runtime.GOMAXPROCS(t.base + besideLoops)
-	} else {
-		runtime.GOMAXPROCS(t.base)
-	}
+	t.beside = beside
+	runtime.GOMAXPROCS(t.base + beside)
 }

@@ -191,14 +191,15 @@ func (in *instance) joinReplication() {
 		Monitor: in.core.Push,
 		Wrote:   in.feed.Wrote,
 		Attack:  in.logAttack(),
-		Frozen:  func() { in.threads.follow(true) },
+		Frozen:  func() { in.threads.follow(true, false) },
+		Paging:  func() { in.countThreads(0) },
 		Tick:    []func(int64){in.feed.Tick, in.saveByRules, in.shutdown.tick, in.sampleRates, in.countThreads},
 	})
 }
 
-// countThreads gives back the savers' threads when the last view is closed.
+// countThreads has as many threads as what is under way needs; called often enough, it also gives them back when that has ended.
 func (in *instance) countThreads(int64) {
-	in.threads.follow(in.heap.Holding() || in.loading.Active.Load())
+	in.threads.follow(in.heap.Holding() || in.loading.Active.Load(), in.heap.Paging())
 }
 
 // saveByRules looks at the save rules, until the server ends.

@@ -85,7 +85,9 @@ const expireFieldsAtOnce = 128
 func (db *DB) expireFieldsDue(stop time.Time) (expired int, out bool) {
 	k, t := db.k, &db.d.fields
 	now := t.TickNow(k.now)
-	for d := &k.due; t.NextDue(now, d); {
+	d := &k.due
+	d.Most = 0
+	for t.NextDue(now, d) {
 		for i := range d.N {
 			at := value.At(d.Refs[i])
 			if deadline := at.Deadline(); deadline >= k.now || out {
@@ -104,6 +106,7 @@ func (db *DB) expireFieldsDue(stop time.Time) (expired int, out bool) {
 			out = time.Now().After(stop)
 		}
 		t.Settle(d)
+		out = out || d.N == 0 && time.Now().After(stop)
 		if out {
 			return expired, t.Least() <= now
 		}

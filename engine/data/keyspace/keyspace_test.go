@@ -128,6 +128,54 @@ func TestExpireDueIsSliced(t *testing.T) {
 	}
 }
 
+// TestExpireDueWithoutTime goes on by single keys when there is no time at all: memory may be so slow that one takes what a slice may.
+func TestExpireDueWithoutTime(t *testing.T) {
+	k := open(t)
+	const n = 2000
+	for i := range n {
+		deadline := k.Now() + 1
+		if i%2 == 0 {
+			deadline += 3_600_000
+		}
+		k.DB(0).SetInt(fmt.Appendf(nil, "%d", i), int64(i), deadline)
+	}
+	k.SetNow(k.Now() + 100)
+	slices, total := 0, 0
+	for more := true; more; slices++ {
+		var got int
+		if got, more = k.ExpireDue(-time.Hour); got > 1 {
+			t.Fatalf("%d keys in a slice without time", got)
+		}
+		if total += got; slices > 10*n {
+			t.Fatal("no end")
+		}
+	}
+	if total != n/2 || k.DB(0).Len() != n/2 {
+		t.Errorf("%d keys expired, %d are left", total, k.DB(0).Len())
+	}
+}
+
+// TestNextBuckets goes on carefully where memory is slow, and in large groups where it is not.
+func TestNextBuckets(t *testing.T) {
+	for _, c := range []struct {
+		n    int
+		took time.Duration
+		want int
+	}{
+		{1, time.Microsecond, 2},
+		{4, quickBuckets - 1, 8},
+		{8, time.Microsecond, 8},
+		{4, quickBuckets, 4},
+		{4, slowBuckets, 4},
+		{8, slowBuckets + 1, 1},
+		{1, time.Second, 1},
+	} {
+		if got := nextBuckets(c.n, c.took); got != c.want {
+			t.Errorf("after %d in %v: %d, want %d", c.n, c.took, got, c.want)
+		}
+	}
+}
+
 // TestEncodings shows what OBJECT ENCODING answers after each way to write.
 func TestEncodings(t *testing.T) {
 	k := open(t)

@@ -24,6 +24,15 @@ func (h *Heap) TakeJob() (job func(budget int) (done bool), objects int) {
 	if job := h.touchJob(); job != nil {
 		return job, 0
 	}
+	if job, objects := h.TakeFreeing(); job != nil {
+		return job, objects
+	}
+	return h.trimJob(), 0
+}
+
+// TakeFreeing is TakeJob for a turn that may have to do the job itself, because reclaimers are behind: blocks and roots only. Calls to the
+// kernel that touch pages or give them back take as long as they take, whatever the budget.
+func (h *Heap) TakeFreeing() (job func(budget int) (done bool), objects int) {
 	if h.ready.head != 0 {
 		j := retireJobs.Get().(*retireJob)
 		if j.step == nil {
@@ -34,7 +43,7 @@ func (h *Heap) TakeJob() (job func(budget int) (done bool), objects int) {
 		j.objects, j.bytes = j.list.objects, j.list.bytes
 		return j.step, int(j.objects)
 	}
-	return h.trimJob(), 0
+	return nil, 0
 }
 
 func (j *retireJob) run(budget int) (done bool) {

@@ -78,3 +78,44 @@ func TestBurstUnderHoldTakesUnbornSlabs(t *testing.T) {
 	}
 	hold.Close()
 }
+
+// What a turn may have to do itself is freeing alone, never a call to the kernel.
+func TestTakeFreeing(t *testing.T) {
+	h := newHeap(t, Options{})
+	var blocks []Ref
+	for range 4000 {
+		blocks = append(blocks, h.Alloc(8192, Values))
+	}
+	hold := h.Freeze() // announces copies: memory is to be touched
+	for _, r := range blocks {
+		h.RetireWide(r, Values)
+	}
+	if job, _ := h.TakeFreeing(); job != nil {
+		t.Fatal("a job while the hold keeps everything")
+	}
+	hold.Close()
+	h.Drain(1 << 10)
+	job, _ := h.TakeFreeing()
+	if job == nil {
+		t.Fatal("nothing to free")
+	}
+	for !job(100) {
+	}
+	h.Drain(1 << 20)
+	h.Purge()
+	if job, _ := h.TakeFreeing(); job != nil {
+		t.Error("a job though nothing is to be freed")
+	}
+	if h.Paging() {
+		t.Error("no job is out, but pages are said to be on their way")
+	}
+	job, _ = h.TakeJob()
+	if job == nil || !h.Paging() {
+		t.Fatal("no job though memory is to be touched, or given back")
+	}
+	for !job(1 << 20) {
+	}
+	if h.Drain(1 << 10); h.Paging() {
+		t.Error("the job has ended, but pages are said to be on their way")
+	}
+}

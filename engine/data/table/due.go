@@ -142,8 +142,9 @@ const dueBuckets = 8
 // A Due is some buckets of one segment with keys that may be past their deadline.
 type Due struct {
 	Refs    [dueBuckets * slots]memory.Ref // the volatile keys' blocks
-	N       int
-	at      [dueBuckets * slots]uint16 // where they stand: index in buckets<<3 | slot
+	N       int                            // of Refs; 0: bounds were too low, and Settle puts them right
+	Most    int                            // buckets wanted at most; 0 or above dueBuckets: dueBuckets
+	at      [dueBuckets * slots]uint16     // where they stand: index in buckets<<3 | slot
 	buckets [dueBuckets]uint8
 	left    [dueBuckets]uint32 // of each bucket the least tick that remains
 	n       int
@@ -154,40 +155,42 @@ type Due struct {
 
 // NextDue finds buckets with a bound at or below now in the segment with the least of all, and starts fetching their blocks. The
 // caller reads the deadlines, says Drop or Stays to each key and ends with Settle; it writes nothing else to the table in between.
+// False: nothing is due. Cost: at most dueBuckets buckets, whatever there is to be found in them.
 func (t *Table) NextDue(now uint32, d *Due) bool {
-	for t.due.least <= now {
-		id, prefix := t.due.first()
-		d.seg, d.hash, d.N, d.n = refOf(segmentFor(t.root, prefix)), prefix, 0, 0
-		s := segmentAt(d.seg)
-		invariant.That(s.prefix == prefix && s.dueID == id && s.sidecar != 0, "D3: id %d leads to segment %x, not %x", id, s.prefix, prefix)
-		d.nb = int(s.nb)
-		for i, m := range s.minima()[:d.nb] {
-			if m <= now {
-				memory.Prefetch(unsafe.Pointer(s.bucket(i)))
-				d.buckets[d.n], d.left[d.n] = uint8(i), Never
-				if d.n++; d.n == dueBuckets {
-					break
-				}
-			}
-		}
-		invariant.That(d.n > 0, "D2: no bucket of segment %x has the bound %d", prefix, t.due.least)
-		for i, at := range d.buckets[:d.n] {
-			b := s.bucket(int(at))
-			for m := b.meta & metaKeys; m != 0; m &= m - 1 {
-				j := bits.TrailingZeros64(m) >> 3
-				if b.slot[j]&slotVolatile != 0 {
-					d.Refs[d.N], d.at[d.N] = memory.Ref(b.slot[j]&slotRef), uint16(i<<3|j)
-					memory.PrefetchRef(d.Refs[d.N])
-					d.N++
-				}
-			}
-		}
-		if d.N > 0 {
-			return true
-		}
-		t.Settle(d)
+	if t.due.least > now {
+		return false
 	}
-	return false
+	id, prefix := t.due.first()
+	d.seg, d.hash, d.N, d.n = refOf(segmentFor(t.root, prefix)), prefix, 0, 0
+	s := segmentAt(d.seg)
+	invariant.That(s.prefix == prefix && s.dueID == id && s.sidecar != 0, "D3: id %d leads to segment %x, not %x", id, s.prefix, prefix)
+	d.nb = int(s.nb)
+	most := dueBuckets
+	if d.Most > 0 {
+		most = min(d.Most, dueBuckets)
+	}
+	for i, m := range s.minima()[:d.nb] {
+		if m <= now {
+			memory.Prefetch(unsafe.Pointer(s.bucket(i)))
+			d.buckets[d.n], d.left[d.n] = uint8(i), Never
+			if d.n++; d.n == most {
+				break
+			}
+		}
+	}
+	invariant.That(d.n > 0, "D2: no bucket of segment %x has the bound %d", prefix, t.due.least)
+	for i, at := range d.buckets[:d.n] {
+		b := s.bucket(int(at))
+		for m := b.meta & metaKeys; m != 0; m &= m - 1 {
+			j := bits.TrailingZeros64(m) >> 3
+			if b.slot[j]&slotVolatile != 0 {
+				d.Refs[d.N], d.at[d.N] = memory.Ref(b.slot[j]&slotRef), uint16(i<<3|j)
+				memory.PrefetchRef(d.Refs[d.N])
+				d.N++
+			}
+		}
+	}
+	return true
 }
 
 // Place is where the i-th key of d stands. Its hash is right as far as it chooses the segment; SetHash makes it whole.

@@ -248,6 +248,38 @@ func TestScanAnyCursor(t *testing.T) {
 	k.table.Scan(^uint64(0), 1<<62, func(memory.Ref) {})
 }
 
+// TestDueIsSmall looks at no more than one segment's buckets at a time, though no key in them is volatile any more: as many as were made
+// persistent, of a database that has others with deadlines, may have left too low a bound.
+func TestDueIsSmall(t *testing.T) {
+	k := open(t)
+	const n = 20_000
+	for i := range n {
+		k.add(strconv.Itoa(i), 1000)
+		k.add("late"+strconv.Itoa(i), 1_000_000)
+	}
+	for i := range n {
+		key := []byte(strconv.Itoa(i))
+		p, ref := k.table.Find(Hash(key), key)
+		k.table.Replace(&p, ref, Never)
+	}
+	now, groups, empty := k.table.TickNow(2000), 0, 0
+	for d := (Due{Most: 1}); k.table.NextDue(now, &d); groups++ {
+		if d.N == 0 {
+			empty++
+		}
+		for i := range d.N {
+			d.Stays(i, k.table.Tick(1_000_000))
+		}
+		k.table.Settle(&d)
+	}
+	if groups < n/slots || empty == 0 {
+		t.Errorf("%d groups, %d of them without a volatile key", groups, empty)
+	}
+	if k.table.Least() <= now {
+		t.Errorf("something is due at %d still", k.table.Least())
+	}
+}
+
 // TestDue drops what is due and nothing else, against a map.
 func TestDue(t *testing.T) {
 	k := open(t)
@@ -267,8 +299,11 @@ func TestDue(t *testing.T) {
 			want[key] = deadline
 		}
 		now += k.rng.Int64N(60)
-		var d Due
+		d := Due{Most: k.rng.IntN(dueBuckets + 2)}
 		for k.table.NextDue(k.table.TickNow(now), &d) {
+			if most := max(d.Most, 1) * slots; d.Most != 0 && d.N > most {
+				t.Fatalf("%d keys of %d buckets", d.N, d.Most)
+			}
 			for i := range d.N {
 				ref := d.Refs[i]
 				deadline := k.table.deadline(ref)

@@ -176,3 +176,27 @@ func TestExpirePast(t *testing.T) {
 		t.Errorf("%d went of all, and then %d", n, next)
 	}
 }
+
+// TestExpireDueOfFieldsPutOff looks at a bounded number of fields, though all of them have been given later deadlines.
+func TestExpireDueOfFieldsPutOff(t *testing.T) {
+	const n, budget = 5000, 16
+	_, k := newSpace(t)
+	numbered(k, "h", n, n, hash.Limits{})
+	e := k.DB(0).Edit([]byte("h"))
+	for i := range n {
+		if o := hash.Expire(e, []byte(strconv.Itoa(i)), 9_000_000, hash.Always, false); o != hash.Done {
+			t.Fatal(o)
+		}
+	}
+	const now = 3_000_000
+	calls := 0
+	for next := int64(now); next <= now; calls++ {
+		var gone int
+		if next, gone = hash.ExpireDue(e, now, budget, func([]byte) {}); gone != 0 {
+			t.Fatalf("%d fields went", gone)
+		}
+	}
+	if least := n / (16 * budget); calls < least {
+		t.Errorf("%d fields were looked at in %d calls with a budget of %d", n, calls, budget)
+	}
+}

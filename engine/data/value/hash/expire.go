@@ -154,7 +154,7 @@ func ExpireDue(e *value.Edit, now int64, budget int, gone func(field []byte)) (n
 func expireDueFields(e *value.Edit, now int64, budget int, gone func(field []byte)) (n int) {
 	r, t := open(e)
 	var d table.Due
-	for n < budget && t.NextDue(t.TickNow(now), &d) {
+	for seen := 0; n < budget && seen>>3 < budget && t.NextDue(t.TickNow(now), &d); seen += d.N + 1 { // of fields put off, too
 		for i, ref := range d.Refs[:d.N] {
 			if deadline := table.FieldDeadline(ref); deadline >= now {
 				d.Stays(i, t.Tick(deadline))

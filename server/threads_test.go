@@ -1,0 +1,37 @@
+package server
+
+import (
+	"runtime"
+	"runtime/debug"
+	"testing"
+)
+
+// Threads are added for what is under way, and for no longer; what needs more of them goes first.
+func TestThreadsFollow(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	t.Setenv("GOMAXPROCS", "")
+	var x threads
+	x.start(2)
+	for _, c := range []struct {
+		working, paging bool
+		want            int
+	}{
+		{false, false, 2},
+		{false, true, 3},
+		{true, true, 5},
+		{true, false, 5},
+		{false, true, 3},
+		{false, false, 2},
+	} {
+		if x.follow(c.working, c.paging); runtime.GOMAXPROCS(0) != c.want {
+			t.Errorf("working %t, paging %t: %d threads, want %d", c.working, c.paging, runtime.GOMAXPROCS(0), c.want)
+		}
+	}
+	t.Setenv("GOMAXPROCS", "2")
+	x = threads{}
+	x.start(7)
+	if x.follow(true, true); runtime.GOMAXPROCS(0) != 2 {
+		t.Errorf("%d threads though the environment says 2", runtime.GOMAXPROCS(0))
+	}
+}
