@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"spindle/bgsave/codec"
@@ -15,12 +16,14 @@ import (
 // Into is an Inserter that fills a keyspace.
 type Into struct {
 	Space *keyspace.Keyspace
-	Turn  func(f func()) // runs f inside a turn; nil: the caller holds it, or nobody else knows Space
+	Turn  func(f func()) // runs f inside a turn, on one of two goroutines; nil: the caller holds it, or nobody else knows Space
 	// Replace lets a key that is there give way (DEBUG RELOAD MERGE); otherwise it is an error.
 	Replace bool
 	// Functions takes a library's source; nil refuses it.
 	Functions func(code []byte) error
 
+	mu       sync.Mutex // one turn at a time, also where Turn is nil
+	writer   *keyspace.Writer
 	env      codec.Env
 	loader   *keyspace.Loader // of the database whose keys come now; nil before the first
 	reserved []int            // databases whose size was announced
@@ -34,7 +37,12 @@ type announced struct{ db, keys int }
 func (in *Into) Databases() int { return in.Space.Len() }
 
 // Prepare implements Inserter.
-func (in *Into) Prepare(env codec.Env) { in.env = env }
+func (in *Into) Prepare(env codec.Env) {
+	in.env = env
+	if !in.Replace {
+		in.writer = in.Space.Writer(in.turn)
+	}
+}
 
 // Reserve implements Inserter.
 func (in *Into) Reserve(db int, keys, _ uint64) error {
@@ -59,6 +67,10 @@ func (in *Into) Finish() error {
 		in.turn(func() { in.Space.DB(db).Reserve(0) })
 	}
 	in.reserved = nil
+	if in.writer != nil {
+		in.writer.Close()
+		in.writer = nil
+	}
 	return err
 }
 
@@ -110,6 +122,8 @@ func (in *Into) Function(code []byte) error {
 }
 
 func (in *Into) turn(f func()) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
 	if in.Turn == nil {
 		f()
 		return
@@ -178,8 +192,32 @@ func (in *Into) adds(records []rdb.Record, from int) (done int, err error) {
 	return done, nil
 }
 
+// WritePlain implements PlainInserter.
+func (in *Into) WritePlain(b *rdb.Batch, keys []rdb.Plain, expired func(deadlineMs int64) bool, into []keyspace.Written) {
+	if in.writer == nil {
+		return
+	}
+	for i := range keys {
+		k := &keys[i]
+		switch text, number := b.Value(k); {
+		case k.DeadlineMs != rdb.None && expired(k.DeadlineMs):
+		case number:
+			into[i] = in.writer.Int(b.Key(k), k.Int, deadlineIn(k.DeadlineMs))
+		default:
+			into[i] = in.writer.String(b.Key(k), text, deadlineIn(k.DeadlineMs))
+		}
+	}
+}
+
+// Unwrite implements PlainInserter.
+func (in *Into) Unwrite(written []keyspace.Written) {
+	if in.writer != nil {
+		in.turn(func() { in.writer.Discard(written) })
+	}
+}
+
 // InsertPlain implements PlainInserter.
-func (in *Into) InsertPlain(b *rdb.Batch, db int, keys []rdb.Plain) (done int, err error) {
+func (in *Into) InsertPlain(b *rdb.Batch, db int, keys []rdb.Plain, written []keyspace.Written) (done int, err error) {
 	if in.Replace {
 		in.turn(func() { in.putPlain(b, db, keys) })
 		return len(keys), nil
@@ -190,10 +228,17 @@ func (in *Into) InsertPlain(b *rdb.Batch, db int, keys []rdb.Plain) (done int, e
 	for done < len(keys) && err == nil {
 		in.turn(func() {
 			l := in.loader
-			for ; done < len(keys); done++ {
+			if in.writer != nil {
+				in.writer.Serve()
+			}
+			for done < len(keys) {
 				if l.Full() {
 					err = in.settleSome()
 					return
+				}
+				if n := l.AddWritten(written[done:]); n > 0 {
+					done += n
+					continue
 				}
 				k := &keys[done]
 				if text, number := b.Value(k); number {
@@ -201,6 +246,7 @@ func (in *Into) InsertPlain(b *rdb.Batch, db int, keys []rdb.Plain) (done int, e
 				} else {
 					l.AddString(b.Key(k), text, deadlineIn(k.DeadlineMs))
 				}
+				done++
 			}
 		})
 	}

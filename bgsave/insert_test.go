@@ -1,10 +1,15 @@
 package bgsave
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"spindle/bgsave/codec"
 	"spindle/bgsave/rdb"
@@ -288,6 +293,69 @@ func TestInto(t *testing.T) {
 		if used := b.space.Heap().Used(); used != empty {
 			t.Fatalf("replace %t: %d bytes used, %d before", replace, used, empty)
 		}
+	}
+}
+
+// TestIntoBrokenOff: whatever ends a load of plain keys, no entry that was written ahead stays without a key, even when the splitter hangs in a
+// connection at that time and goes on later.
+func TestIntoBrokenOff(t *testing.T) {
+	const keys = 40_000
+	w, none := rdb.Writer{Buf: rdb.AppendHeader(nil, 12)}, rdb.Attributes{DeadlineMs: rdb.None, Idle: rdb.None, Freq: rdb.None}
+	for i := range keys {
+		w.Buf = w.AppendKey(w.Buf, none, rdb.KindString, fmt.Appendf(nil, "key:%d", i))
+		w.Text(fmt.Appendf(nil, "value of %d", i))
+	}
+	file := w.Buf
+	damaged := slices.Clone(file)
+	damaged = append(damaged[:len(file)*2/3], 0xF0, 0xF0, 0xF0)
+	for name, given := range map[string][]byte{"cut": file[:len(file)*2/3], "damaged": damaged, "no end": file} {
+		b := newBench(t)
+		empty := b.space.Heap().Used()
+		if _, _, err := load(t, given, &Into{Space: b.space}, LoadOptions{}); err == nil || b.space.DB(0).Len() < keys/2 {
+			t.Errorf("%s: %d keys, %v", name, b.space.DB(0).Len(), err)
+		}
+		b.space.DB(0).Flush()
+		b.settle()
+		if used := b.space.Heap().Used(); used != empty {
+			t.Errorf("%s: %d bytes are left", name, used-empty)
+		}
+	}
+
+	b := newBench(t)
+	empty := b.space.Heap().Used()
+	r, feed := io.Pipe()
+	returned, sent := make(chan bool), make(chan bool)
+	go func() {
+		defer close(sent)
+		feed.Write(file[:len(file)/2])
+		<-returned // the splitter waits for more all the while
+		feed.Write(file[len(file)/2:])
+		feed.Close()
+	}()
+	ctx, cancel := context.WithCancel(t.Context())
+	var turns sync.Mutex
+	taken := 0
+	into := &Into{Space: b.space, Turn: func(f func()) {
+		turns.Lock()
+		defer turns.Unlock()
+		if f(); taken == 10 {
+			cancel()
+		}
+		taken++
+	}}
+	if _, err := Read(ctx, r, into, LoadOptions{Live: true}); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	close(returned)
+	time.Sleep(50 * time.Millisecond) // it goes on
+	go io.Copy(io.Discard, r)
+	<-sent
+	turns.Lock()
+	defer turns.Unlock()
+	b.space.DB(0).Flush()
+	b.settle()
+	if used := b.space.Heap().Used(); used != empty {
+		t.Errorf("a connection: %d bytes are left", used-empty)
 	}
 }
 

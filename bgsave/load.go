@@ -9,16 +9,18 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"spindle/bgsave/codec"
 	"spindle/bgsave/rdb"
+	"spindle/engine/data/keyspace"
 	"spindle/internal/logging"
 )
 
-// Loading is a line of three: a splitter cuts the file into batches, expanders decompress and prove the values of those that need it, and the
-// loader, in file order, has the Inserter take them over in short turns.
+// Loading is a line of three: a splitter cuts the file into batches and writes the entries of plain keys, expanders decompress and prove the
+// values of those that need it, and the loader, in file order, has the Inserter take them over in short turns.
 //
 //	file ─▶ splitter ─▶ batch ─▶ expanders ─▶ batch ─▶ Inserter, inside turns
 //	            ▲                                 │
@@ -27,6 +29,7 @@ import (
 const (
 	loadBatches = 4
 	turnRecords = 128 // records of one turn: some 20 µs
+	turnWritten = 512 // plain keys of one turn: most are written already, and what comes into the table is another turn's
 )
 
 // An Inserter takes what a file holds into a keyspace. Load calls it from one goroutine.
@@ -48,8 +51,13 @@ type Inserter interface {
 
 // A PlainInserter also takes keys in their shortest form; then most come so.
 type PlainInserter interface {
-	// InsertPlain takes keys of b over, in turns, into db, and says how many before err.
-	InsertPlain(b *rdb.Batch, db int, keys []rdb.Plain) (done int, err error)
+	// WritePlain makes entries of keys of b ahead of their insertion, but not of those that are expired, and not of all. It runs beside the other
+	// methods, between Prepare and Finish.
+	WritePlain(b *rdb.Batch, keys []rdb.Plain, expired func(deadlineMs int64) bool, into []keyspace.Written)
+	// InsertPlain takes keys of b over, in turns, into db, and says how many before err. written is what WritePlain made of them.
+	InsertPlain(b *rdb.Batch, db int, keys []rdb.Plain, written []keyspace.Written) (done int, err error)
+	// Unwrite lets go of entries that were not inserted.
+	Unwrite(written []keyspace.Written)
 }
 
 // LoadOptions say how a file is read.
@@ -262,23 +270,29 @@ type loader struct {
 	found Loaded
 	repl  ReplicationState
 	says  struct{ db, id, offset bool }
+
+	writing sync.Mutex // held while entries are written ahead
+	over    bool       // none is written any more
 }
 
 // A job is a batch on its way. err is what the splitter met behind it.
 type job struct {
-	batch  *rdb.Batch
-	reader codec.Expander
-	end    int64 // offset behind it
-	err    error
-	expand error
-	ready  chan struct{}
+	batch   *rdb.Batch
+	written []keyspace.Written // of batch.Plain
+	reader  codec.Expander
+	end     int64 // offset behind it
+	err     error
+	expand  error
+	ready   chan struct{}
 }
 
 // run moves batches from the splitter to the inserter, in order.
 func (l *loader) run() error {
 	free := make(chan *job, loadBatches)
-	for range loadBatches {
-		free <- &job{batch: &rdb.Batch{}, reader: codec.Expander{Env: l.env}}
+	var all [loadBatches]job
+	for i := range all {
+		all[i] = job{batch: &rdb.Batch{}, reader: codec.Expander{Env: l.env}}
+		free <- &all[i]
 	}
 	jobs := make(chan *job, loadBatches)
 	split := make(chan struct{})
@@ -307,7 +321,35 @@ func (l *loader) run() error {
 		}
 		<-split // the decoder is ours again
 	}
+	l.unwrite(all[:])
 	return err
+}
+
+// write has the entries of a batch's plain keys written.
+func (l *loader) write(j *job) {
+	if l.plain == nil || len(j.batch.Plain) == 0 {
+		return
+	}
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	j.written = slices.Grow(j.written[:0], len(j.batch.Plain))[:len(j.batch.Plain)]
+	clear(j.written)
+	if !l.over {
+		l.plain.WritePlain(j.batch, j.batch.Plain, l.expired, j.written)
+	}
+}
+
+// unwrite lets go of what was written for a load that broke off. The splitter may still be in a Read.
+func (l *loader) unwrite(all []job) {
+	if l.plain == nil {
+		return
+	}
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	l.over = true
+	for i := range all {
+		l.plain.Unwrite(all[i].written)
+	}
 }
 
 // metBefore says where a key that is there twice was met. It is told late, when its pile settles: what is known is the offset by which it came.
@@ -324,6 +366,7 @@ func (l *loader) split(free <-chan *job, jobs chan<- *job) {
 	for j := range free {
 		j.err, j.expand, j.ready = l.dec.Next(j.batch), nil, make(chan struct{})
 		j.end = l.dec.Offset()
+		l.write(j)
 		if j.batch.Packed {
 			go func() {
 				j.reader.Reset()
@@ -359,7 +402,7 @@ func (j *job) read(r *rdb.Record) error {
 // take does what a batch says. Keys that follow each other are inserted from where they lie.
 func (l *loader) take(j *job) error {
 	<-j.ready
-	records, plain := j.batch.Records, j.batch.Plain
+	records, plain, written := j.batch.Records, j.batch.Plain, j.written
 	from := 0 // records from here on wait to be inserted
 	for i := range records {
 		r := &records[i]
@@ -379,10 +422,10 @@ func (l *loader) take(j *job) error {
 		switch r.Op {
 		case rdb.OpKey:
 		case rdb.OpPlain:
-			if err := l.insertPlain(j.batch, r, plain[:r.Keys]); err != nil {
+			if err := l.insertPlain(j.batch, r, plain[:r.Keys], written[:r.Keys]); err != nil {
 				return err
 			}
-			plain = plain[r.Keys:]
+			plain, written = plain[r.Keys:], written[r.Keys:]
 		default:
 			if err := l.opcode(r); err != nil {
 				return err
@@ -428,19 +471,26 @@ func (l *loader) expired(deadline int64) bool {
 }
 
 // insertPlain is insert for the plain keys that r stands for.
-func (l *loader) insertPlain(b *rdb.Batch, r *rdb.Record, keys []rdb.Plain) error {
+func (l *loader) insertPlain(b *rdb.Batch, r *rdb.Record, keys []rdb.Plain, written []keyspace.Written) error {
 	if r.DB >= l.to.Databases() {
 		return fmt.Errorf("%w: database %d, at offset %d", ErrDatabases, r.DB, r.Offset)
 	}
 	first := keys[0]
 	if r.Volatile > 0 {
-		all := len(keys)
-		keys = slices.DeleteFunc(keys, func(k rdb.Plain) bool { return l.expired(k.DeadlineMs) })
-		l.found.Expired += int64(all - len(keys))
+		kept := 0
+		for i := range keys {
+			if !l.expired(keys[i].DeadlineMs) {
+				keys[kept], written[kept] = keys[i], written[i]
+				kept++
+			}
+		}
+		clear(written[kept:])
+		l.found.Expired += int64(len(keys) - kept)
 		l.o.Progress.LastKeysExpired.Store(l.found.Expired)
+		keys, written = keys[:kept], written[:kept]
 	}
 	for len(keys) > 0 {
-		n := min(len(keys), turnRecords)
+		n := min(len(keys), turnWritten)
 		d := l.delayNow()
 		if d != 0 {
 			n = 1
@@ -450,7 +500,7 @@ func (l *loader) insertPlain(b *rdb.Batch, r *rdb.Record, keys []rdb.Plain) erro
 			}
 		}
 		offset := r.Offset + keys[0].Distance(&first)
-		done, err := l.plain.InsertPlain(b, r.DB, keys[:n])
+		done, err := l.plain.InsertPlain(b, r.DB, keys[:n], written[:n])
 		l.found.Keys += int64(done)
 		l.o.Progress.LastKeysLoaded.Store(l.found.Keys)
 		if err != nil {
@@ -459,7 +509,7 @@ func (l *loader) insertPlain(b *rdb.Batch, r *rdb.Record, keys []rdb.Plain) erro
 		if err := l.rest(d, offset); err != nil {
 			return err
 		}
-		keys = keys[n:]
+		keys, written = keys[n:], written[n:]
 	}
 	return nil
 }

@@ -13,7 +13,8 @@ func (db *DB) Reserve(n int) { db.d.t.Reserve(n) }
 
 // A Loader adds many keys to a database, none of which is there, in any order. Its methods are called by the holder of the turn.
 //
-//	Add… ─▶ the entry is written, behind the one before it ─▶ its pile, by the hash's top bits ─▶ Full ─▶ Settle ─▶ the table
+//	Add… ─▶ the entry is written, behind the one before it ─┐
+//	AddWritten: one that a Writer has written ──────────────┴─▶ its pile, by the hash's top bits ─▶ Full ─▶ Settle ─▶ the table
 //
 // In the order of a file each key would go to a segment of the table that no cache holds, nor the translation of its address: waiting for
 // those was a third of a load's time. A pile's keys go to few segments, which stay in the cache meanwhile (BenchmarkLoader beside BenchmarkSet/new).
@@ -25,21 +26,11 @@ type Loader struct {
 	db      *DB
 	shift   uint8 // of a hash, to its pile
 	fill    []uint16
-	piles   []waiting // pileKeys for each
+	piles   []Written // pileKeys for each
 	full    int       // the pile that is settling, or none
 	settled int       // of its keys
 	last    int       // Finish is through with the piles from here on
 }
-
-// waiting is a key in a pile.
-type waiting struct {
-	hash uint64
-	word uint64 // the block, and whether it is volatile
-}
-
-const isVolatile = 1
-
-func (w *waiting) ref() memory.Ref { return memory.Ref(w.word &^ isVolatile) }
 
 const (
 	pileKeys    = 512     // of a pile
@@ -57,7 +48,7 @@ func (db *DB) Loader(n int) *Loader {
 		l.shift--
 	}
 	l.fill = make([]uint16, l.last)
-	l.piles = make([]waiting, l.last*pileKeys)
+	l.piles = make([]Written, l.last*pileKeys)
 	return l
 }
 
@@ -102,30 +93,34 @@ func (l *Loader) AddPacked(key []byte, t value.Type, enc value.Encoding, b []byt
 
 // add writes an entry and puts it on its pile. Its payload is inline, where f keeps it there, else word.
 func (l *Loader) add(key []byte, f *value.Form, word memory.Ref, inline []byte, deadline int64) value.Value {
-	invariant.That(l.full == none, "L3: pile %d is full", l.full)
 	k := l.db.k
 	ref := k.heap.Alloc(f.Size(), memory.Keys)
-	at := memory.Pointer(ref)
-	payload := f.Write(at, key, deadline)
-	if f.Inline > 0 {
-		copy(value.PayloadBytes(payload, len(inline)), inline)
-	} else if f.Rooted || f.Encoding == value.Int {
-		*(*memory.Ref)(payload) = word
+	w := compose(ref, key, f, word, inline, deadline, k.newClock())
+	l.pile(w)
+	return value.At(ref)
+}
+
+// AddWritten adds entries that a [Writer] has made, up to the first that it has not, or until a pile is full, and says how many. They are
+// zeroed: they are the loader's now.
+func (l *Loader) AddWritten(entries []Written) (n int) {
+	for n < len(entries) && entries[n].word != 0 && l.full == none {
+		l.pile(entries[n])
+		entries[n] = Written{}
+		n++
 	}
-	*(*uint32)(at) = k.newClock()
-	hash := table.Hash(key)
-	pile := int(hash >> l.shift)
+	return n
+}
+
+// pile puts an entry on its pile.
+func (l *Loader) pile(w Written) {
+	invariant.That(l.full == none, "L3: pile %d is full", l.full)
+	pile := int(w.hash >> l.shift)
 	n := int(l.fill[pile])
-	w := waiting{hash, uint64(ref)}
-	if f.Volatile {
-		w.word |= isVolatile
-	}
 	l.piles[pile*pileKeys+n] = w
 	if n++; n == pileKeys {
 		l.full = pile
 	}
 	l.fill[pile] = uint16(n)
-	return value.At(ref)
 }
 
 // Full says that Settle must be called before the next key is added, and again until Full says no more.
@@ -187,7 +182,7 @@ func (l *Loader) tell(v value.Value) {
 }
 
 // drop lets go of a key that comes into no table.
-func (l *Loader) drop(w *waiting) {
+func (l *Loader) drop(w *Written) {
 	db := l.db
 	v := value.At(w.ref())
 	root, typ := v.Root(), v.Type()

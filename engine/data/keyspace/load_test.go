@@ -3,6 +3,7 @@ package keyspace
 import (
 	"bytes"
 	"fmt"
+	"sync"
 	"testing"
 
 	"spindle/engine/data/memory"
@@ -112,6 +113,124 @@ func TestLoaderPacked(t *testing.T) {
 		if used := k.heap.Used(); used != empty {
 			t.Errorf("%d bytes: %d are left", n, used-empty)
 		}
+	}
+}
+
+// TestWriter: what a Writer writes and a Loader takes is as SetString keeps it, whichever goroutine's turns serve the writer; what is
+// left over, and the stock, leave nothing behind.
+func TestWriter(t *testing.T) {
+	k := open(t)
+	empty := k.heap.Used()
+	var turns sync.Mutex
+	turn := func(f func()) {
+		turns.Lock()
+		defer turns.Unlock()
+		f()
+	}
+	set, loaded := k.DB(0), k.DB(1)
+	const batch = 500
+	batches, ended := make(chan []Written, 2), make(chan bool)
+	of := func(i int) (key, val []byte, deadline int64) {
+		key = fmt.Appendf(nil, "key:%0*d", i%300, i)
+		switch i % 50 {
+		case 0:
+			val = bytes.Repeat([]byte{'x'}, i%20_000)
+		case 1:
+			key, val = fmt.Appendf(nil, "%0*d", 8100+i%100, i), fmt.Append(nil, i)
+		default:
+			val = fmt.Append(nil, i, "12345678901234567890"[:i%4*6])
+		}
+		return key, val, int64(i%3) * 2_000_000
+	}
+	keys := scaled(30_000) / batch * batch
+	w := k.Writer(turn)
+	go func() {
+		for i := 0; i < keys; i += batch {
+			b := make([]Written, batch)
+			for j := range b {
+				b[j] = w.String(of(i + j))
+			}
+			batches <- b
+		}
+		close(batches)
+		close(ended)
+	}()
+	l, at, left := loaded.Loader(keys), 0, 0
+	for b := range batches {
+		for done := 0; done < len(b); {
+			turn(func() {
+				w.Serve()
+				if l.Full() {
+					l.Settle()
+				} else if n := l.AddWritten(b[done:]); n > 0 {
+					done += n
+				} else {
+					l.AddString(of(at + done))
+					left++
+					done++
+				}
+			})
+		}
+		if b[0] != (Written{}) || b[batch-1] != (Written{}) {
+			t.Fatal("what was taken is still there to be taken")
+		}
+		at += batch
+	}
+	<-ended
+	over := []Written{w.String([]byte("one"), []byte("too many"), 0), {}, w.Int([]byte("another"), 1, 5)}
+	turn(func() { w.Discard(over) })
+	w.Close()
+	for done := false; !done; {
+		var duplicate []byte
+		if duplicate, done = l.Finish(); duplicate != nil {
+			t.Fatalf("%.30q is a duplicate", duplicate)
+		}
+	}
+	if at != keys || loaded.Len() != keys || left == 0 || left > keys/20 {
+		t.Errorf("%d keys of %d are there, %d were left to the loader", loaded.Len(), keys, left)
+	}
+	for i := range keys {
+		key, val, deadline := of(i)
+		set.SetString(key, val, deadline)
+		a, b := set.Peek(key), loaded.Peek(key)
+		if !b.Exists() || value.FormOf(a) != value.FormOf(b) || text(a) != text(b) || a.Deadline() != b.Deadline() || a.Clock() != b.Clock() {
+			t.Fatalf("%d bytes under %.20q: %+v, should be %+v", len(val), key, value.FormOf(b), value.FormOf(a))
+		}
+		if set.Len() == 1000 {
+			set.Flush()
+		}
+	}
+	set.Flush()
+	loaded.Flush()
+	settle(k)
+	if used := k.heap.Used(); used != empty {
+		t.Errorf("%d bytes are left", used-empty)
+	}
+}
+
+// TestWriterIsServed: a writer that turns serve takes few of its own, and does not allocate on the Go heap.
+func TestWriterIsServed(t *testing.T) {
+	k, turns := open(t), 0
+	w := k.Writer(func(f func()) { turns++; f() })
+	key, val, i := []byte("key:0000"), []byte("0123456789abcdef0123456789abcdef"), 0
+	one := func() {
+		if w.String(key, val, 0) == (Written{}) {
+			t.Fatal("not written")
+		}
+		if i++; i%100 == 0 {
+			w.Serve()
+		}
+	}
+	for range 10 * stockMost {
+		one()
+	}
+	before := turns
+	n := testing.AllocsPerRun(10*stockMost, one)
+	if before != turns || before > 10 {
+		t.Errorf("%d turns while the stock grew, then %d", before, turns-before)
+	}
+	if n != 0 && !invariant.Enabled {
+		t.Errorf("%v allocations a key", n)
 	}
 }
 
