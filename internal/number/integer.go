@@ -1,6 +1,10 @@
 package number
 
-import "math"
+import (
+	"math"
+	"math/bits"
+	"slices"
+)
 
 // pairs is "00" "01" … "99": two digits for one division.
 const pairs = "0001020304050607080910111213141516171819" +
@@ -28,22 +32,24 @@ func AppendUint(dst []byte, n uint64) []byte {
 	if n < 100 {
 		return append(dst, pairs[n*2], pairs[n*2+1])
 	}
-	var text [MaxIntLen]byte
-	at := len(text)
+	end := len(dst) + UintLen(n)
+	if end > cap(dst) {
+		dst = slices.Grow(dst, end-len(dst))
+	}
+	dst = dst[:end]
+	at := end
 	for n >= 100 {
 		at -= 2
 		pair := n % 100 * 2
 		n /= 100
-		text[at], text[at+1] = pairs[pair], pairs[pair+1]
+		dst[at], dst[at+1] = pairs[pair], pairs[pair+1]
 	}
 	if n < 10 {
-		at--
-		text[at] = byte('0' + n)
+		dst[at-1] = byte('0' + n)
 	} else {
-		at -= 2
-		text[at], text[at+1] = pairs[n*2], pairs[n*2+1]
+		dst[at-2], dst[at-1] = pairs[n*2], pairs[n*2+1]
 	}
-	return append(dst, text[at:]...)
+	return dst
 }
 
 // IntLen is len(AppendInt(nil, n)) without writing it.
@@ -56,21 +62,15 @@ func IntLen(n int64) int {
 
 // UintLen is len(AppendUint(nil, n)) without writing it.
 func UintLen(n uint64) int {
-	digits := 1
-	for n >= 10000 {
-		n /= 10000
-		digits += 4
-	}
-	switch {
-	case n >= 1000:
-		return digits + 3
-	case n >= 100:
-		return digits + 2
-	case n >= 10:
-		return digits + 1
+	digits := bits.Len64(n|1) * 1233 >> 12 // at most one too few
+	if n >= powers[digits] {
+		digits++
 	}
 	return digits
 }
+
+// powers are those of ten; 0 in the place of 1, because zero has a digit.
+var powers = [20]uint64{0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19}
 
 // ParseInt reads the one canonical text of an int64: an optional '-', no '+', no blanks, no leading zero, no "-0".
 // So AppendInt of the result gives text back, which is why a value may be kept as an integer instead of its bytes.

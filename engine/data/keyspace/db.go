@@ -147,6 +147,24 @@ func (db *DB) SetInt(key []byte, n int64, deadline int64) (created bool) {
 	return created
 }
 
+// Counter is where the integer at key lies, to be changed there, which SetInt with KeepTTL would do at the price of another search; nil when
+// there is no key, or it holds something else, or a view reads it. Clock as LookupWrite. Who has changed it calls Touched.
+//
+// Lifetime: until the next write to the databases.
+func (db *DB) Counter(key []byte) *int64 {
+	p, ref := db.d.t.Find(table.Hash(key), key)
+	if ref == 0 {
+		return nil
+	}
+	v := value.At(ref)
+	at := v.Integer()
+	if at == nil || v.Volatile() && v.Deadline() < db.k.now || !db.d.t.Edit(&p) {
+		return nil
+	}
+	db.k.touch(v)
+	return at
+}
+
 // SetBulk is SetString of a bulk argument that lies in a block of n bytes at ref, allocated as memory.Values (protocol.Bulk): it becomes
 // the value's chunks without a copy. The block belongs to the keyspace afterwards.
 func (db *DB) SetBulk(key []byte, ref uint64, n int, deadline int64) (created bool) {

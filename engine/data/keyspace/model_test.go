@@ -152,6 +152,14 @@ func (m *model) step() {
 		m.put(i, key, string(text), deadline)
 	case 4:
 		n := m.rng.Int64()
+		if at := db.Counter(key); at != nil && m.rng.IntN(4) != 0 {
+			if got := strconv.FormatInt(*at, 10); got != old.text {
+				m.t.Fatalf("Counter gives %s, want %q", got, old.text)
+			}
+			*at = n
+			m.put(i, key, strconv.FormatInt(n, 10), old.deadline)
+			break
+		}
 		db.SetInt(key, n, 0)
 		m.put(i, key, strconv.FormatInt(n, 10), 0)
 	case 5, 6:

@@ -185,7 +185,12 @@ func (e Element) EncodedLen() int {
 	if e.IsInt {
 		return EncodedIntLen(e.Int)
 	}
-	body := len(e.Bytes)
+	return EncodedTextLen(len(e.Bytes))
+}
+
+// EncodedTextLen is the length of the entry of a string of n bytes, backlen included.
+func EncodedTextLen(n int) int {
+	body := n
 	switch {
 	case body < 64:
 		return body + 2
@@ -222,7 +227,12 @@ func (e Element) Put(gap []byte) int {
 	if e.IsInt {
 		return PutInt(gap, e.Int)
 	}
-	n := len(e.Bytes)
+	return PutText(gap, e.Bytes)
+}
+
+// PutText writes the entry of text, which is no integer's, at the beginning of gap and returns its length, EncodedTextLen.
+func PutText(gap, text []byte) int {
+	n := len(text)
 	head := 1
 	switch {
 	case n < 64:
@@ -235,7 +245,7 @@ func (e Element) Put(gap []byte) int {
 		binary.LittleEndian.PutUint32(gap[1:], uint32(n))
 		head = 5
 	}
-	copy(gap[head:head+n], e.Bytes)
+	copy(gap[head:head+n], text)
 	return head + n + putBacklen(gap[head+n:], head+n)
 }
 

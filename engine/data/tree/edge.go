@@ -23,36 +23,46 @@ func (s *State) Edge(side int) (leaf memory.Ref, count uint64) {
 	return leaf, count
 }
 
-// WritableEdge is Edge if every node on the way, and the leaf, may be written to, with heap.Frozen() as given (E1); else 0.
-func (s *State) WritableEdge(frozen uint64, side int) (leaf memory.Ref, count uint64) {
-	leaf, count = s.root, s.count
-	if leaf == 0 {
-		return 0, 0
-	}
-	for range s.height {
-		n := nodeAt(leaf)
-		if n.epoch <= frozen {
-			return 0, 0
-		}
-		at := n.outermost(side)
-		leaf, count = n.child(at), *n.count(at)
-	}
-	if *memory.Word(leaf) <= frozen {
-		return 0, 0
-	}
-	return leaf, count
+// edgeHeight is how many levels of nodes an Edge leads through: more than a thousand gigabytes of leaves of the usual size have.
+const edgeHeight = 7
+
+// An Edge is an outermost leaf that may be written to, and all places where its elements are counted. It is a value for the stack, and holds
+// until the tree next changes by other means.
+type Edge struct {
+	Leaf   memory.Ref
+	counts [1 + edgeHeight]*uint64 // the State's first, the leaf's own last
+	height int
 }
 
-// BumpEdge changes by delta how many elements the leaf of WritableEdge has, where it is counted. s is the State that the owner keeps.
-func (s *State) BumpEdge(side int, delta uint64) {
-	s.count += delta
+// Find leads e to the outermost leaf of s, the State that the owner keeps, if every node on the way, and the leaf, may be written to, with
+// heap.Frozen() as given (E1).
+func (e *Edge) Find(s *State, frozen uint64, side int) bool {
 	ref := s.root
-	for range s.height {
-		n := nodeAt(ref)
-		at := n.outermost(side)
-		*n.count(at) += delta
-		ref = n.child(at)
+	if ref == 0 || s.height > edgeHeight {
+		return false
 	}
+	e.counts[0], e.height = &s.count, int(s.height)
+	for i := range e.height {
+		n := nodeAt(ref)
+		if n.epoch <= frozen {
+			return false
+		}
+		at := n.outermost(side)
+		ref, e.counts[i+1] = n.child(at), n.count(at)
+	}
+	e.Leaf = ref
+	return *memory.Word(ref) > frozen
+}
+
+// Count is how many elements the leaf has.
+func (e *Edge) Count() uint64 { return *e.counts[e.height] }
+
+// Bump changes by delta how many elements the leaf has, wherever they are counted, and returns how many the tree has.
+func (e *Edge) Bump(delta uint64) uint64 {
+	for _, c := range e.counts[:e.height+1] {
+		*c += delta
+	}
+	return *e.counts[0]
 }
 
 // outermost is the index of the child on that side.

@@ -173,6 +173,14 @@ func (v Value) Int() (int64, bool) {
 	return *(*int64)(v.payload()), true
 }
 
+// Integer is where a string kept as an integer has it, nil for any other value. It is written to only while no view reads the entry.
+func (v Value) Integer() *int64 {
+	if v.shape()&(table.ShapeType|15<<table.ShapeEncoding) != uint32(String)|uint32(Int)<<table.ShapeEncoding {
+		return nil
+	}
+	return (*int64)(v.payload())
+}
+
 // Contiguous is a string's bytes in place when they lie in one piece; false for integers and strings of several chunks.
 func (v Value) Contiguous() ([]byte, bool) {
 	shape := v.shape()

@@ -56,8 +56,14 @@ func pop(c *command.Context, end list.End) error {
 
 // popOne answers the element at an end and takes it out.
 func popOne(c *command.Context, e *value.Edit, key []byte, end list.End) {
-	reply(c.Reply, list.First(e.Value(), end))
-	list.Pop(e, c.Settings.Lists.Limits(), end, 1)
+	var o list.Outermost
+	if o.Find(e, end) {
+		reply(c.Reply, o.Element)
+		o.Remove(end)
+	} else {
+		reply(c.Reply, list.First(e.Value(), end))
+		list.Pop(e, c.Settings.Lists.Limits(), end, 1)
+	}
 	removed(c, e, key, popped(end), 1)
 }
 

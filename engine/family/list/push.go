@@ -29,8 +29,14 @@ func pushAll(c *command.Context, end list.End, ifThere bool) error {
 		c.Reply.Int(0)
 		return nil
 	}
-	e = push(c, e, key, end, elements)
-	c.Reply.Int(int64(list.Len(e.Value())))
+	length := 0
+	if e != nil && len(elements) == 1 {
+		length = list.PushOne(e, c.Settings.Lists.Limits(), end, elements[0])
+	}
+	if length == 0 {
+		length = list.Len(push(c, e, key, end, elements).Value())
+	}
+	c.Reply.Int(int64(length))
 	c.DB.Touched(key)
 	c.Changed(len(elements))
 	c.Notify(command.EventList, pushed(end), key)

@@ -44,22 +44,30 @@ func decrBy(c *command.Context) error {
 
 func add(c *command.Context, by int64) error {
 	key := c.Args[1]
-	v, err := writeString(c, key)
-	if err != nil {
-		return err
-	}
 	n := int64(0)
-	if v.Exists() {
-		var ok bool
-		if n, ok = integer(v); !ok {
-			return protocol.ErrNotInteger
+	at := c.DB.Counter(key) // the usual case: it is one already
+	if at != nil {
+		n = *at
+	} else {
+		v, err := writeString(c, key)
+		if err != nil {
+			return err
+		}
+		if v.Exists() {
+			var ok bool
+			if n, ok = integer(v); !ok {
+				return protocol.ErrNotInteger
+			}
 		}
 	}
 	sum := n + by
 	if (by < 0 && sum > n) || (by > 0 && sum < n) {
 		return protocol.ErrOverflow
 	}
-	if c.DB.SetInt(key, sum, keyspace.KeepTTL) {
+	if at != nil {
+		*at = sum
+		c.DB.Touched(key)
+	} else if c.DB.SetInt(key, sum, keyspace.KeepTTL) {
 		c.Notify(command.EventNew, "new", key)
 	}
 	c.Changed(1)

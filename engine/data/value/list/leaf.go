@@ -76,6 +76,15 @@ func growing(n int) int {
 	return n + n/8
 }
 
+// roomy is the room for a copy of a leaf that needs n bytes and may need a few more one day: a leaf that fits a small block stays in one,
+// because small blocks are warm while a view lives, when most copies are made, and runs are not.
+func roomy(n int) int {
+	if n <= memory.MaxSmall {
+		return min(n+n/4, memory.MaxSmall)
+	}
+	return n + n/8
+}
+
 // tight is what a leaf that is not alone leaves free of what Redis would fill, so that header and listpack together take what the
 // listpack takes there, and no block of the next size. A list of one leaf, and one that becomes that, keeps the exact limit: there
 // the difference would show in OBJECT ENCODING.
@@ -133,7 +142,7 @@ func (t *nodes) splice(p *tree.Path, s listpack.Splice) []byte {
 			grow = Head
 		}
 	} else {
-		room += room / 4
+		room = roomy(room)
 	}
 	dup, lp := t.newPacked(size, room, grow)
 	s.CopyTo(lp, old)

@@ -170,7 +170,7 @@ func (m *model) step() {
 		if rng.IntN(3) == 0 {
 			n += rng.IntN(len(was))
 		}
-		list.Pop(e, m.limits, end, n)
+		m.pop(e, was, end, n)
 		if end == list.Head {
 			m.changed(e, key, slices.Clone(was[n:]))
 		} else {
@@ -271,8 +271,12 @@ func (m *model) push(e *value.Edit, key string) {
 			e = m.db.CreateRoot([]byte(key), value.List, value.Quicklist, list.New(m.k.Store(), m.limits))
 			list.Push(e, m.limits, end, raw)
 		}
-	} else {
+	} else if was := list.Len(e.Value()); len(raw) != 1 || m.rng.IntN(2) == 0 {
 		list.Push(e, m.limits, end, raw)
+	} else if n := list.PushOne(e, m.limits, end, raw[0]); n == 0 {
+		list.Push(e, m.limits, end, raw)
+	} else if n != was+1 {
+		m.t.Errorf("PushOne to %d makes %d", was, n)
 	}
 	if end == list.Tail {
 		m.want[key] = append(slices.Clone(m.want[key]), texts...)
@@ -280,6 +284,23 @@ func (m *model) push(e *value.Edit, key string) {
 		slices.Reverse(texts)
 		m.want[key] = append(texts, m.want[key]...)
 	}
+}
+
+// pop takes n elements out at an end, one of them in either way.
+func (m *model) pop(e *value.Edit, was []string, end list.End, n int) {
+	var o list.Outermost
+	if n > 1 || m.rng.IntN(2) == 0 || !o.Find(e, end) {
+		list.Pop(e, m.limits, end, n)
+		return
+	}
+	want := was[0]
+	if end == list.Tail {
+		want = was[len(was)-1]
+	}
+	if got := string(o.Element.Append(nil)); got != want {
+		m.t.Errorf("the outermost element is %q, want %q", got, want)
+	}
+	o.Remove(end)
 }
 
 // remove is Remove the slow way.

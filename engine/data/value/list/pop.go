@@ -13,7 +13,9 @@ func Pop(e *value.Edit, l Limits, end End, n int) {
 		splicePacked(e, cut(lp, listpack.Count(lp), end, n))
 		return
 	}
-	if n == 1 && rootAt(e.Root()).popInPlace(e.Heap().Frozen(), end) {
+	var o Outermost
+	if n == 1 && o.Find(e, end) {
+		o.Remove(end)
 		return
 	}
 	t := open(e, l)
