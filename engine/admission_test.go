@@ -98,10 +98,9 @@ func TestOutOfMemory(t *testing.T) {
 	h.do(other, "MULTI", "SET k w")
 	h.settings.MaxMemory.Set(1)
 	h.Do(h.ApplyMemoryLimit)
-	oom := "-OOM command not allowed when used memory > 'maxmemory'.\r\n"
 	h.expect("queued before", h.do(other, "EXEC"), "-EXECABORT Transaction discarded because of: OOM command not allowed when used memory > 'maxmemory'.\r\n")
-	h.expect("outside", h.do(other, "SET a b", "STRLEN k", "DEL nosuch", "MULTI", "DISCARD"), oom+":1000\r\n:0\r\n+OK\r\n+OK\r\n")
-	h.expect("inside", h.do(cl, "STRLEN k", "EXEC"), oom+"-EXECABORT Transaction discarded because of previous errors.\r\n")
+	h.expect("outside", h.do(other, "SET a b", "STRLEN k", "DEL nosuch", "MULTI", "DISCARD"), outOfMemory+":1000\r\n:0\r\n+OK\r\n+OK\r\n")
+	h.expect("inside", h.do(cl, "STRLEN k", "EXEC"), outOfMemory+"-EXECABORT Transaction discarded because of previous errors.\r\n")
 	h.settings.MaxMemory.Set(0)
 	h.Do(h.ApplyMemoryLimit)
 	h.expect("without a limit", h.do(cl, "SET a b"), "+OK\r\n")
@@ -131,7 +130,7 @@ func TestEvictionUnderAView(t *testing.T) {
 			t.Fatalf("write %d: %q", i, got)
 		}
 	}
-	if left := h.space.DB(0).Len(); left < before/2 {
+	if left := h.space.DB(0).Len(); left < before*9/10 {
 		t.Errorf("%d of %d keys are left after 200 small writes under a view", left, before)
 	}
 	view.Close()

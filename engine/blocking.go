@@ -24,6 +24,7 @@ type waiting struct {
 	ready    []keyName
 	isReady  map[keyName]bool
 	onGone   int // lines in which somebody asked to hear of the key's going
+	busy     int // who of byClient is client.Busy
 }
 
 // A line is who waits for one key; a stand is one client's place in it, so that leaving costs O(1) however long the line.
@@ -116,6 +117,10 @@ func (c *Core) Block(ctx *command.Context, w command.Wait) {
 	}
 	p.wait.Keys = nil // lent
 	cl.Flags |= client.Blocked
+	if w.Busy {
+		cl.Flags |= client.Busy
+		c.waiting.busy++
+	}
 	cl.Wait = p
 }
 
@@ -282,7 +287,10 @@ func (c *Core) unpark(cl *client.Client) {
 		}
 	}
 	c.space.Blocking = len(w.byKey)
-	cl.Flags &^= client.Blocked
+	if p.wait.Busy {
+		w.busy--
+	}
+	cl.Flags &^= client.Blocked | client.Busy
 	cl.Wait = nil
 }
 
@@ -300,8 +308,10 @@ func (c *Core) expireWaits(budget int) {
 	}
 }
 
-// BlockedClients counts the parked ones, and those that a pause holds back.
-func (c *Core) BlockedClients() int { return len(c.waiting.byClient) + len(c.postponed) }
+// BlockedClients counts the parked ones, save those that are busy, and those that a pause holds back.
+func (c *Core) BlockedClients() int {
+	return len(c.waiting.byClient) - c.waiting.busy + len(c.postponed)
+}
 
 // BlockingKeysOnGone counts the keys of whose going somebody wants to hear.
 func (c *Core) BlockingKeysOnGone() int { return c.waiting.onGone }

@@ -129,6 +129,40 @@ func TestWaitsEnd(t *testing.T) {
 	h.expect("goes on", h.do(clients[0], "PING"), "+PONG\r\n")
 }
 
+// TestTheBusyAreNotShownAsBlocked: who is at work beside the core is kept from going on, and neither counted nor shown as waiting.
+func TestTheBusyAreNotShownAsBlocked(t *testing.T) {
+	h := newHouse(t, command.Spec{Name: "work", Arity: 1, Run: func(c *command.Context) error {
+		c.Core.Block(c, command.Wait{Busy: true, Retry: func(c *command.Context) error {
+			c.Reply.Simple("DONE")
+			return nil
+		}})
+		return nil
+	}})
+	clients, conns := h.parkAll(2, "WORK")
+	waiting, _ := h.parkAll(1, "PARK k")
+	other, _ := h.arrive()
+	flags := func(cl *client.Client) string {
+		_, after, _ := strings.Cut(h.do(other, fmt.Sprint("CLIENT LIST ID ", cl.ID)), " flags=")
+		letters, _, _ := strings.Cut(after, " ")
+		return letters
+	}
+	if done, _ := h.batch(clients[0], "PING"); done != 0 {
+		t.Error("its next request was served")
+	}
+	h.expect("flags of the busy", flags(clients[0]), "N")
+	h.expect("flags of who waits", flags(waiting[0]), "b")
+	if n := h.BlockedClients(); n != 1 {
+		t.Errorf("%d blocked clients", n)
+	}
+	h.Do(func() { h.Wake(clients[0]) })
+	h.expect("the end of the work", conns[0].take(), "post +DONE\r\n; resume")
+	h.expect("the next", h.do(clients[0], "PING"), "+PONG\r\n")
+	h.Closed(clients[1])
+	if n := h.BlockedClients(); n != 1 || clients[0].Is(client.Busy) {
+		t.Errorf("%d blocked clients", n)
+	}
+}
+
 // TestTheKilledGetNothing: a client that is about to be closed does not take what those behind it wait for.
 func TestTheKilledGetNothing(t *testing.T) {
 	h := newHouse(t)

@@ -7,6 +7,7 @@ import (
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/engine/data/keyspace"
+	"spindle/engine/data/memory"
 	"spindle/protocol"
 )
 
@@ -48,16 +49,21 @@ func (c *Core) ApplyMemoryLimit() {
 	}
 }
 
-// overLimit is by how many bytes the data exceed maxmemory. What replicas have not yet read is not counted: evicting
-// because of it would only make more for them to read. Nor is what only a view may still read, or what waits for reclaimers: evicting
-// does not bring it back, it adds to it, until the view is closed or the reclaimers are done.
+// overLimit is by how many bytes the data exceed maxmemory.
 func (c *Core) overLimit() int64 {
 	limit := c.settings.MaxMemory.Get()
 	if limit == 0 {
 		return 0
 	}
+	return c.UsedMemory() - c.NotForEviction() - int64(min(limit, math.MaxInt64))
+}
+
+// NotForEviction is what of the memory used does not count towards maxmemory. What replicas have not yet read: evicting because of it would only
+// make more for them to read. And what only a view may still read, or what waits for reclaimers, with the lists of it: evicting does not
+// bring that back, it adds to it, until the view is closed or the reclaimers are done.
+func (c *Core) NotForEviction() int64 {
 	h := c.space.Heap()
-	return c.UsedMemory() - c.clients.Costs.Replicas() - h.Leaving() - int64(min(limit, math.MaxInt64))
+	return c.clients.Costs.Replicas() + h.Leaving() + h.UsedBy(memory.Retired)
 }
 
 // evict brings memory under the limit, as far as makeRoom gets, and notes since when it has been over. It answers false when the policy

@@ -41,8 +41,9 @@ type Feed struct {
 	hushed             bool // the server waits for replicas to catch up
 	waiters            map[*client.Client]any
 	fullSyncs, refused uint64
-	outLimit           uint64        // replicas closed for what was held for them
-	sentBytes          atomic.Uint64 // to replicas, streams and effects
+	outLimit           uint64       // replicas closed for what was held for them
+	posted             atomic.Int64 // bytes given to loops for replicas, streams and effects, but for those that went with a connection
+	sentBytes          int64        // of them, what has been told as written
 	sentRate           engine.Rate
 }
 
@@ -148,7 +149,7 @@ func (f *Feed) flush() {
 		switch r.state {
 		case online:
 			f.core.Push(r.cl, f.chunk[from:f.sent:f.sent])
-			f.sentBytes.Add(uint64(f.sent - from))
+			f.posted.Add(int64(f.sent - from))
 		case sending, awaitAck:
 			f.hold(r, from)
 		}
@@ -202,7 +203,7 @@ func (f *Feed) goOnline(r *replica) {
 	r.cl.Conn.SetClass(protocol.ClassReplica) // until now the RDB stream went out, which is paced and not limited
 	for _, p := range r.held {
 		f.core.Push(r.cl, p)
-		f.sentBytes.Add(uint64(len(p)))
+		f.posted.Add(int64(len(p)))
 	}
 	r.held, r.heldBytes, r.cl.Kept = nil, 0, 0
 	r.cl.Note()
@@ -246,6 +247,7 @@ func (f *Feed) Gone(cl *client.Client) {
 	for i, other := range f.replicas {
 		if other == r {
 			f.replicas = append(f.replicas[:i:i], f.replicas[i+1:]...)
+			f.posted.Add(-r.unsent())
 			f.settings.Log.Notice("Connection with replica %s lost.", r.name())
 			break
 		}
@@ -267,7 +269,7 @@ func (r *replica) name() string {
 
 // Tick is the feed's share of the core's 100 ms duty.
 func (f *Feed) Tick(nowMs int64) {
-	f.sentRate.Sample(f.sentBytes.Load(), int64(f.core.Uptime()))
+	f.sentRate.Sample(f.written(), int64(f.core.Uptime()))
 	if f.lastPingMs == 0 {
 		f.lastPingMs = nowMs // the periods count from the start, so that a new replica is not pinged at once
 	}

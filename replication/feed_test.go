@@ -504,7 +504,7 @@ func TestWait(t *testing.T) {
 func TestSenderWaitsForTheSocket(t *testing.T) {
 	s := &socket{unsent: unsentMax + 1}
 	r := &replica{cl: &client.Client{Conn: s}, gone: make(chan struct{})}
-	out := &sender{sent: new(atomic.Uint64), r: r, patience: func() time.Duration { return time.Hour }}
+	out := &sender{posted: new(atomic.Int64), r: r, patience: func() time.Duration { return time.Hour }}
 	io.WriteString(out, "x")
 	done := make(chan error, 1)
 	go func() { done <- out.flush() }()
@@ -534,7 +534,7 @@ func TestSenderWaitsForTheSocket(t *testing.T) {
 // TestCountingKeepsTheReplicaWaiting: an empty line now and then, none once the length is known.
 func TestCountingKeepsTheReplicaWaiting(t *testing.T) {
 	s := &socket{}
-	out := &sender{sent: new(atomic.Uint64), r: &replica{cl: &client.Client{Conn: s}, gone: make(chan struct{})}}
+	out := &sender{posted: new(atomic.Int64), r: &replica{cl: &client.Client{Conn: s}, gone: make(chan struct{})}}
 	c := &counter{to: out, signed: time.Now().Add(-2 * sign)}
 	for range 3 {
 		c.Write([]byte("abc"))
@@ -549,7 +549,7 @@ func TestSyncIsAsLongAsAnnounced(t *testing.T) {
 	for _, lengths := range [][]int{{3, 3}, {3, 2}, {3, 4}, {pieceBytes, 2 * pieceBytes}, {2*pieceBytes + 1, pieceBytes}} {
 		s, pass := &socket{}, 0
 		r := &replica{cl: &client.Client{Conn: s}, gone: make(chan struct{})}
-		out := &sender{sent: new(atomic.Uint64), r: r, patience: func() time.Duration { return time.Hour }}
+		out := &sender{posted: new(atomic.Int64), r: r, patience: func() time.Duration { return time.Hour }}
 		err := sendView(out, r, nil, func(w io.Writer, _ *keyspace.View) error {
 			pass++
 			_, err := io.WriteString(w, strings.Repeat("x", lengths[pass-1]))
@@ -601,4 +601,41 @@ func TestGoodReplicas(t *testing.T) {
 	if got, want := p.do(cl, "ROLE"), "*3\r\n$6\r\nmaster\r\n:0\r\n*1\r\n*3\r\n$3\r\n::1\r\n$1\r\n0\r\n$1\r\n0\r\n"; got != want {
 		t.Errorf("ROLE: %q", got)
 	}
+}
+
+// TestWrittenIsWhatSocketsTook: what a slow replica has not taken is not counted as written to it, nor is what is lost with it.
+func TestWrittenIsWhatSocketsTook(t *testing.T) {
+	p := newPrimary(t)
+	writer, _ := p.arrive()
+	slow, socket := p.online()
+	written := func() (n uint64) {
+		p.Do(func() { n = p.feed.written() })
+		return n
+	}
+	before := written()
+	if before != uint64(len("$3\r\nRDB")) {
+		t.Errorf("%d bytes of a full synchronization", before)
+	}
+	p.do(writer, "SET k v")
+	got := socket.take(t, "v\r\n")
+	socket.setUnsent(10)
+	expect := func(what string, want uint64) {
+		t.Helper()
+		if n := written(); n != want {
+			t.Errorf("%s: %d bytes, want %d", what, n, want)
+		}
+	}
+	expect("ten are left", before+uint64(len(got))-10)
+	socket.setUnsent(12)
+	expect("the count falls behind what it has said", before+uint64(len(got))-10)
+	p.Do(p.feed.ResetStats)
+	socket.setUnsent(4)
+	expect("eight more since a reset", 8)
+	p.Closed(slow)
+	expect("four were lost", 8)
+	_, next := p.online()
+	expect("the next one", 8+before)
+	next.setUnsent(5)
+	p.do(writer, "SET k v")
+	expect("and its effects", 8+before+uint64(len(next.take(t, "v\r\n")))-5)
 }

@@ -44,7 +44,7 @@ var (
 func (f *Feed) send(r *replica, view *keyspace.View, turn uint64, stream func(io.Writer, *keyspace.View) error) {
 	defer view.Close()
 	began := time.Now()
-	out := &sender{r: r, turn: turn, sent: &f.sentBytes, patience: func() time.Duration { return time.Duration(f.settings.Timeout.Get()) * time.Second }}
+	out := &sender{r: r, turn: turn, posted: &f.posted, patience: func() time.Duration { return time.Duration(f.settings.Timeout.Get()) * time.Second }}
 	err := sendView(out, r, view, stream)
 	f.core.Do(func() {
 		if _, still := r.cl.ReplicaState.(*replica); !still {
@@ -128,7 +128,7 @@ type sender struct {
 	r        *replica
 	turn     uint64
 	patience func() time.Duration // how long the replica may read nothing
-	sent     *atomic.Uint64       // by all senders
+	posted   *atomic.Int64        // Feed.posted
 	piece    []byte
 	total    int64
 }
@@ -174,7 +174,7 @@ func (s *sender) flush() error {
 	}
 	s.r.cl.Conn.Post(s.turn, s.piece)
 	s.total += int64(len(s.piece))
-	s.sent.Add(uint64(len(s.piece)))
+	s.posted.Add(int64(len(s.piece)))
 	s.piece = make([]byte, 0, pieceBytes+4096)
 	return nil
 }

@@ -27,7 +27,7 @@ func (f *Feed) Sections() []info.Section {
 			info.Uint("sync_full", func() uint64 { return f.fullSyncs }),
 			info.Constant("sync_partial_ok", "0"),
 			info.Uint("sync_partial_err", func() uint64 { return f.refused }),
-			info.Uint("total_net_repl_output_bytes", f.sentBytes.Load), // as handed to the loops
+			info.Uint("total_net_repl_output_bytes", f.written),
 			info.Float("instantaneous_output_repl_kbps", 2, func() float64 { return f.sentRate.PerSecond() / 1024 }),
 		}},
 	}
@@ -48,8 +48,31 @@ func (f *Feed) replicaLines(w *info.Writer) {
 // ResetStats is CONFIG RESETSTAT's share.
 func (f *Feed) ResetStats() {
 	f.fullSyncs, f.refused, f.outLimit = 0, 0, 0
-	f.sentBytes.Store(0)
+	f.sentBytes = 0
 	f.sentRate = engine.Rate{}
+	f.posted.Store(0)
+	for _, r := range f.replicas {
+		f.posted.Add(r.unsent()) // it is still to be written
+	}
+}
+
+// written is how many bytes replicas' sockets have taken. Nobody counts them one by one: it is what loops were given, less what they still
+// have. What is on its way to a loop counts as written, and never is less told than before. Turn only.
+func (f *Feed) written() uint64 {
+	n := f.posted.Load()
+	for _, r := range f.replicas {
+		n -= r.unsent()
+	}
+	f.sentBytes = max(f.sentBytes, n)
+	return uint64(f.sentBytes)
+}
+
+// unsent is how many bytes r's loop has and the socket has not taken.
+func (r *replica) unsent() int64 {
+	if r.cl.Conn == nil {
+		return 0
+	}
+	return int64(r.cl.Conn.Usage().Output)
 }
 
 // OutputLimitCloses counts the replicas that were closed because too much was held for them: their share of

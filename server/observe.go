@@ -136,7 +136,7 @@ func (in *instance) memoryFigures() observe.MemoryFigures {
 	return observe.MemoryFigures{
 		Used: used, Peak: in.peakUsed, Startup: in.startupUsed,
 		Clients: in.clients.Costs.Sum() + in.clients.Costs.Primary(), Replicas: in.clients.Costs.Replicas(),
-		NotForEviction: in.clients.Costs.Replicas() + in.heap.Leaving(), Limit: int64(in.engine.MaxMemory.Get()),
+		NotForEviction: in.core.NotForEviction(), Limit: int64(in.engine.MaxMemory.Get()),
 		Policy:      in.registry.Lookup("maxmemory-policy").Get(),
 		LazyPending: lazy.PendingObjects, LazyFreed: lazy.FreedObjects,
 	}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -25,11 +26,18 @@ import (
 const (
 	asServer = "SPINDLE_TEST_SERVER"
 	asDeaf   = "SPINDLE_TEST_DEAF"
+
+	nameServer = "SPINDLE_TEST_NAME_SERVER" // with asServer: the address of whom to ask for names
 )
 
 func TestMain(m *testing.M) {
 	switch {
 	case os.Getenv(asServer) != "":
+		if address := os.Getenv(nameServer); address != "" {
+			net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, "tcp", address)
+			}}
+		}
 		os.Exit(Run(os.Args))
 	case os.Getenv(asDeaf) != "":
 		s := &ProcessSettings{}

@@ -55,7 +55,7 @@ func (s *coreSettings) rows() []setting.Row {
 		setting.NewEnum("acl-pubsub-default", &u.pubsub, 0, []setting.Choice[int]{{Name: "allchannels", Value: 1}, {Name: "resetchannels", Value: 0}},
 			setting.Nothing(noACL)),
 		setting.NewInt("tracking-table-max-keys", &u.tracking, 1000000, setting.Between(0, maxLong), setting.Nothing("client-side caching is not there yet")),
-		setting.NewString("locale-collate", &u.locale, "", setting.KeepEmpty, setting.CheckString(checkLocale), setting.Nothing("SORT is not there yet")),
+		setting.NewString("locale-collate", &u.locale, "", setting.KeepEmpty, setting.CheckString(checkLocale), setting.Nothing("SORT ALPHA goes by bytes, as in the locale C")),
 	}
 }
 

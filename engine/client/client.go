@@ -37,6 +37,7 @@ const (
 	InScript                        // runs inside EVAL or FCALL
 	Paused                          // held back by CLIENT PAUSE
 	DenyBlocking                    // may not block: MULTI, scripts
+	Busy                            // Blocked, but at work on its command beside the core: nobody is told that it waits
 )
 
 // A Client is one connection, or a stand-in for one (Fake).

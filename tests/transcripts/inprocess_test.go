@@ -31,7 +31,7 @@ import (
 
 // inProcess are the transcripts of families that need nothing but data; here their effects and events are held to the
 // reference's too.
-var inProcess = []string{"set", "get", "counters", "edit", "lcs", "keys", "expire", "scan", "sort", "sort_range", "object", "multi", "hll", "bitmap", "bitcount", "bitop", "bitfield", "list", "list_encoding",
+var inProcess = []string{"set", "get", "counters", "edit", "lcs", "keys", "expire", "errors", "scan", "sort", "sort_range", "object", "multi", "hll", "bitmap", "bitcount", "bitop", "bitfield", "list", "list_encoding",
 	"sets", "sets_move", "sets_combine",
 	"stream", "stream_read", "stream_group", "stream_claim",
 	"zset", "zset_range", "zset_combine", "zset_pop",

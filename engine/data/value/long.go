@@ -101,8 +101,11 @@ type Store struct {
 func (s *Store) Init(h *memory.Heap) {
 	s.Heap = h
 	h.Register(KindLong, destroyLong)
-	h.Measure(KindLong, func(root memory.Ref) int64 { return int64(longAt(root).length) }) // cost would visit every chunk
+	h.Measure(KindLong, longMeasure)
 }
+
+// longMeasure is about what a string takes: cost would visit every chunk.
+func longMeasure(root memory.Ref) int64 { return int64(longAt(root).length) }
 
 // newRoot is a root without chunks, with room for n of them.
 func (s *Store) newRoot(room int) memory.Ref {
@@ -184,7 +187,7 @@ func (s *Store) writable(root memory.Ref, n int) memory.Ref {
 	invariant.That(dup.epoch > s.Heap.Frozen(), "L2: root stamped %d under freeze %d", dup.epoch, s.Heap.Frozen())
 	switch {
 	case l.pin != 0:
-		s.pins.keep(l.pin, kept{ref: root})
+		s.keep(l.pin, kept{ref: root})
 	case seen:
 		s.retire(root, l.moved != 0)
 	default:
@@ -214,7 +217,7 @@ func (s *Store) letGo(l *long, w uint64) {
 	case !s.shared(l, w):
 		s.Heap.Free(ref, memory.Values)
 	case s.pins.alive(l.origin):
-		s.pins.keep(l.origin, kept{ref: ref})
+		s.keep(l.origin, kept{ref: ref})
 	default:
 		s.retire(ref, l.moved != 0)
 	}
@@ -314,9 +317,9 @@ func (s *Store) DropLong(root memory.Ref) {
 	l := longAt(root)
 	switch {
 	case l.pin != 0:
-		s.pins.keep(l.pin, kept{ref: root, tree: true})
+		s.keep(l.pin, kept{ref: root, tree: true})
 	case s.pins.alive(l.origin):
-		s.pins.keep(l.origin, kept{ref: root, tree: true})
+		s.keep(l.origin, kept{ref: root, tree: true})
 	case s.Heap.Frozen() == 0 && l.count <= freeAtOnce:
 		for i := range int(l.count) {
 			if w := *l.chunk(i); w != 0 {

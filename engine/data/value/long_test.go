@@ -120,6 +120,73 @@ func TestLongModel(t *testing.T) {
 	}
 }
 
+// TestPinnedIsLeaving: what is dropped or replaced while it is being read from is on its way out at once (P6), and counted once.
+func TestPinnedIsLeaving(t *testing.T) {
+	const size = 1 << 20
+	for _, c := range []struct {
+		name string
+		drop func(s *Store, root memory.Ref) (live memory.Ref)
+		want int64
+	}{
+		{"nothing", func(_ *Store, root memory.Ref) memory.Ref { return root }, 0},
+		{"dropped", func(s *Store, root memory.Ref) memory.Ref {
+			s.DropLong(root)
+			return 0
+		}, size},
+		{"half of it replaced", func(s *Store, root memory.Ref) memory.Ref { return s.WriteLong(root, 0, make([]byte, size/2)) }, size / 2},
+		{"half of it replaced, then dropped", func(s *Store, root memory.Ref) memory.Ref {
+			s.DropLong(s.WriteLong(root, 0, make([]byte, size/2)))
+			return 0
+		}, size * 3 / 2},
+		{"dropped under a hold", func(s *Store, root memory.Ref) memory.Ref {
+			defer s.Heap.Freeze().Close()
+			s.DropLong(root)
+			return 0
+		}, size},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h, err := memory.New(memory.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer h.Close()
+			var s Store
+			s.Init(h)
+			other := s.NewLong(make([]byte, 2*size)) // no more is ever said to leave than there is
+			root := s.NewLong(make([]byte, size))
+			first, second := s.Pin(root), s.Pin(root)
+			near := func(what string, want int64) {
+				t.Helper()
+				if got := h.Leaving(); got < want*9/10 || got > want*11/10 {
+					t.Errorf("%s: %d bytes are leaving, want about %d", what, got, want)
+				}
+			}
+			near("before", 0)
+			live := c.drop(&s, root)
+			near("pinned", c.want)
+			first()
+			s.Unpin()
+			near("one of two has gone", c.want)
+			second()
+			s.Unpin()
+			for h.Drain(1 << 20) {
+			}
+			for job, _ := h.TakeJob(); job != nil; job, _ = h.TakeJob() {
+				for !job(1000) {
+				}
+			}
+			near("released", 0)
+			if live != 0 {
+				s.DropLong(live)
+			}
+			s.DropLong(other)
+			if h.Used() != 0 || s.Pins() != 0 {
+				t.Errorf("%d bytes and %d pins are left", h.Used(), s.Pins())
+			}
+		})
+	}
+}
+
 // TestSparse shows that zeros far behind the end cost nothing.
 func TestSparse(t *testing.T) {
 	h, err := memory.New(memory.Options{})

@@ -17,6 +17,7 @@ import (
 // P3. Releases come from any goroutine and are queued; the turn takes them (Unpin).
 // P4. A flushed database, whose values nobody goes through one by one, is taken apart only when the readers of its time have gone.
 // P5. A number is never given out twice, and a pin's origin is older than the pin: following origins comes to an end.
+// P6. What is on a list counts as parked (memory.Heap.Park): it is on its way out, and evicting more keys would not bring it back sooner.
 type pin struct {
 	root    memory.Ref
 	origin  uint64 // number of a pin, or 0
@@ -71,9 +72,19 @@ func (p *pins) holder(number uint64) *pin {
 
 func (p *pins) alive(number uint64) bool { return number != 0 && p.holder(number) != nil }
 
-func (p *pins) keep(number uint64, k kept) {
-	at := p.holder(number)
+// keep puts k on the list of the pin of that number, or of whom it stands in for.
+func (s *Store) keep(number uint64, k kept) {
+	at := s.pins.holder(number)
 	at.kept = append(at.kept, k)
+	s.Heap.Park(k.bytes())
+}
+
+// bytes is what k holds; of a string, as much as is known without going through its chunks.
+func (k kept) bytes() int64 {
+	if k.tree {
+		return longMeasure(k.ref)
+	}
+	return int64(memory.UsableSize(k.ref))
 }
 
 // Pin keeps the string at root as it is until release, which any goroutine calls once. Its pieces may be read until then.
@@ -175,6 +186,7 @@ func (s *Store) AfterPins(f func()) {
 // release lets go of what the last pin kept. Views may read it still, under whatever key it had.
 func (s *Store) release(list []kept) {
 	for _, k := range list {
+		s.Heap.Park(-k.bytes())
 		switch {
 		case k.tree:
 			longAt(k.ref).moved = 1

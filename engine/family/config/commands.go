@@ -75,7 +75,7 @@ func (p Parts) set(c *command.Context) error {
 		}
 	}
 	if p.Await != nil && !c.Client.Is(client.DenyBlocking) && p.Await(c.Client, pairs) {
-		c.Core.Block(c, command.Wait{Retry: func(c *command.Context) error { return p.apply(c, pairs) }})
+		c.Core.Block(c, command.Wait{Busy: true, Retry: func(c *command.Context) error { return p.apply(c, pairs) }})
 		return nil
 	}
 	return p.apply(c, pairs)

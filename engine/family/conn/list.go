@@ -198,8 +198,12 @@ func appendFlags(b []byte, cl *client.Client) []byte {
 	case cl.Is(client.Replica):
 		b = append(b, 'S')
 	}
+	shown := cl.Flags
+	if cl.Is(client.Busy) {
+		shown &^= client.Blocked
+	}
 	for _, f := range flagLetters {
-		if cl.Is(f.flag) {
+		if shown&f.flag != 0 {
 			b = append(b, f.letter)
 		}
 	}

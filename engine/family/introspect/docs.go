@@ -99,96 +99,100 @@ func (d *docs) append(r *protocol.Reply, s *command.Spec) {
 		words.Group = s.Family // a row of our own
 	}
 	r.BulkString(s.Full)
-	mark, n := r.Mark(), 0
-	text := func(name, value string) {
-		if value != "" {
-			r.BulkString(name)
-			r.BulkString(value)
-			n++
-		}
-	}
-	text("summary", words.Summary)
-	text("since", words.Since)
-	text("group", words.Group)
-	text("complexity", words.Complexity)
-	if len(words.DocFlags) > 0 {
-		r.BulkString("doc_flags")
-		appendStatusSet(r, words.DocFlags)
-		n++
-	}
-	text("deprecated_since", words.DeprecatedSince)
-	text("replaced_by", words.ReplacedBy)
+	m := newFields(r)
+	m.text("summary", words.Summary)
+	m.text("since", words.Since)
+	m.text("group", words.Group)
+	m.text("complexity", words.Complexity)
+	m.set("doc_flags", words.DocFlags)
+	m.text("deprecated_since", words.DeprecatedSince)
+	m.text("replaced_by", words.ReplacedBy)
 	if len(words.History) > 0 {
-		r.BulkString("history")
+		m.name("history")
 		r.Set(len(words.History))
 		for _, h := range words.History {
 			r.Array(2)
 			r.BulkString(h[0])
 			r.BulkString(h[1])
 		}
-		n++
 	}
-	if len(words.Arguments) > 0 {
-		r.BulkString("arguments")
-		appendArguments(r, words.Arguments)
-		n++
-	}
+	m.arguments(words.Arguments)
 	if len(s.Subs) > 0 {
-		r.BulkString("subcommands")
+		m.name("subcommands")
 		r.Map(len(s.Subs))
 		for i := range s.Subs {
 			d.append(r, &s.Subs[i])
 		}
-		n++
 	}
-	r.MapAt(mark, n)
+	m.end()
 }
 
-func appendArguments(r *protocol.Reply, arguments []argument) {
-	r.Array(len(arguments))
-	for i := range arguments {
-		a := &arguments[i]
-		mark, n := r.Mark(), 0
-		text := func(name, value string) {
-			if value != "" {
-				r.BulkString(name)
-				r.BulkString(value)
-				n++
-			}
-		}
-		text("name", a.Name)
-		text("type", a.Type)
-		text("display_text", a.DisplayText)
-		if a.KeySpecIndex != nil {
-			r.BulkString("key_spec_index")
-			r.Int(int64(*a.KeySpecIndex))
-			n++
-		}
-		if a.Token != nil {
-			r.BulkString("token")
-			r.BulkString(*a.Token)
-			n++
-		}
-		text("summary", a.Summary)
-		text("since", a.Since)
-		text("deprecated_since", a.DeprecatedSince)
-		if len(a.Flags) > 0 {
-			r.BulkString("flags")
-			appendStatusSet(r, a.Flags)
-			n++
-		}
-		if len(a.Arguments) > 0 {
-			r.BulkString("arguments")
-			appendArguments(r, a.Arguments)
-			n++
-		}
-		r.MapAt(mark, n)
+// fields is a map that is being answered: how many entries it has is known at its end.
+type fields struct {
+	r    *protocol.Reply
+	mark protocol.Mark
+	n    int
+}
+
+func newFields(r *protocol.Reply) fields { return fields{r: r, mark: r.Mark()} }
+
+func (m *fields) end() { m.r.MapAt(m.mark, m.n) }
+
+// name begins an entry, whose value the caller answers.
+func (m *fields) name(name string) {
+	m.r.BulkString(name)
+	m.n++
+}
+
+// text is an entry if there is something to say.
+func (m *fields) text(name, value string) {
+	if value != "" {
+		m.name(name)
+		m.r.BulkString(value)
 	}
 }
 
-func appendStatusSet(r *protocol.Reply, words []string) {
-	r.Set(len(words))
+// set is an entry of several words, if there are any.
+func (m *fields) set(name string, words []string) {
+	if len(words) == 0 {
+		return
+	}
+	m.name(name)
+	m.r.Set(len(words))
 	for _, w := range words {
-		r.Simple(w)
+		m.r.Simple(w)
 	}
+}
+
+// arguments is the entry of that name, with those of blocks and choices inside it.
+func (m *fields) arguments(list []argument) {
+	if len(list) == 0 {
+		return
+	}
+	m.name("arguments")
+	m.r.Array(len(list))
+	for i := range list {
+		list[i].append(m.r)
+	}
+}
+
+func (a *argument) append(r *protocol.Reply) {
+	m := newFields(r)
+	m.text("name", a.Name)
+	m.text("type", a.Type)
+	m.text("display_text", a.DisplayText)
+	if a.KeySpecIndex != nil {
+		m.name("key_spec_index")
+		r.Int(int64(*a.KeySpecIndex))
+	}
+	if a.Token != nil {
+		m.name("token")
+		r.BulkString(*a.Token)
+	}
+	m.text("summary", a.Summary)
+	m.text("since", a.Since)
+	m.text("deprecated_since", a.DeprecatedSince)
+	m.set("flags", a.Flags)
+	m.arguments(a.Arguments)
+	m.end()
 }

@@ -1,54 +1,13 @@
 package list
 
 import (
-	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/engine/data/value"
 	"spindle/engine/data/value/list"
 )
 
-// An attempt is a blocking command's work, tried when it comes in and again when one of its keys has become a list. It reads all it
-// needs from c: the arguments it was first called with are gone by then.
-type attempt func(c *command.Context) (done bool, err error)
-
-// await tries, and if there is nothing to be had blocks the client on the keys, which are arguments first to last-1.
-// refuse answers for a client that may not block: in MULTI, or in a script.
-func await(c *command.Context, deadlineMs int64, first, last int, try attempt, refuse func(c *command.Context)) error {
-	done, err := try(c)
-	if done || err != nil {
-		return err
-	}
-	if c.Client.Is(client.DenyBlocking | client.Multi) {
-		refuse(c)
-		return nil
-	}
-	c.Core.Block(c, command.Wait{
-		Keys: c.Args[first:last], DeadlineMs: deadlineMs, Timeout: nothing,
-		Retry: func(c *command.Context) error {
-			if !anyList(c, c.Args[first:last]) {
-				return nil // what came is of another type: that is no error for who waits
-			}
-			_, err := try(c)
-			return err
-		},
-	})
-	return nil
-}
-
-// nothing is the reply of a wait that ran out.
-func nothing(c *command.Context) { c.Reply.NullArray() }
-
 // none is the reply of a command for one element that may not wait.
 func none(c *command.Context) { c.Reply.Null() }
-
-func anyList(c *command.Context, keys [][]byte) bool {
-	for _, key := range keys {
-		if c.DB.Peek(key).Type() == value.List {
-			return true
-		}
-	}
-	return false
-}
 
 // blPop is BLPOP key [key …] timeout.
 //
@@ -59,13 +18,13 @@ func blPop(c *command.Context) error { return popFirst(c, popHead) }
 // brPop is BRPOP key [key …] timeout; see blPop.
 func brPop(c *command.Context) error { return popFirst(c, popTail) }
 
-func popFirst(c *command.Context, try attempt) error {
+func popFirst(c *command.Context, try command.Attempt) error {
 	last := len(c.Args) - 1
 	deadline, err := c.Timeout(c.Args[last])
 	if err != nil {
 		return err
 	}
-	return await(c, deadline, 1, last, try, nothing)
+	return c.Await(value.List, deadline, 1, last, try, command.NoArray)
 }
 
 func popHead(c *command.Context) (done bool, err error) { return popAny(c, list.Head) }
@@ -98,7 +57,7 @@ func blMPop(c *command.Context) error {
 	if err != nil {
 		return err
 	}
-	return await(c, deadline, 3, 3+len(m.keys), popMultiple, nothing)
+	return c.Await(value.List, deadline, 3, 3+len(m.keys), popMultiple, command.NoArray)
 }
 
 func popMultiple(c *command.Context) (done bool, err error) {
@@ -120,7 +79,7 @@ func blMove(c *command.Context) error {
 	if err != nil {
 		return err
 	}
-	return await(c, deadline, 1, 2, moveAnyway, none)
+	return c.Await(value.List, deadline, 1, 2, moveAnyway, none)
 }
 
 func moveAnyway(c *command.Context) (done bool, err error) {
@@ -134,7 +93,7 @@ func brPopLPush(c *command.Context) error {
 	if err != nil {
 		return err
 	}
-	return await(c, deadline, 1, 2, moveLastFirst, none)
+	return c.Await(value.List, deadline, 1, 2, moveLastFirst, none)
 }
 
 func moveLastFirst(c *command.Context) (done bool, err error) {

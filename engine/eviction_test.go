@@ -1,0 +1,99 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"spindle/engine/command"
+	"spindle/engine/data/keyspace"
+)
+
+const outOfMemory = "-OOM command not allowed when used memory > 'maxmemory'.\r\n"
+
+// TestEvictionEnds: under a limit that cannot be met every policy takes what it may, in every database, and nothing else; then it gives up, each time
+// it is asked.
+func TestEvictionEnds(t *testing.T) {
+	const keys = 40 // with a deadline, and as many without, in each of two databases
+	for _, policy := range policies {
+		t.Run(policy.Name, func(t *testing.T) {
+			h := newHouse(t)
+			cl, _ := h.arrive()
+			for _, db := range []string{"SELECT 3", "SELECT 0"} {
+				h.do(cl, db)
+				for i := range keys {
+					h.do(cl, fmt.Sprint("SET stays", i, " ", strings.Repeat("v", 500)), fmt.Sprint("SET ends", i, " ", strings.Repeat("v", 500), " EX 1000"))
+				}
+			}
+			left := 0
+			switch p := keyspace.Policy(policy.Value); p {
+			case keyspace.NoEviction:
+				left = 2 * keys
+			case keyspace.VolatileLRU, keyspace.VolatileLFU, keyspace.VolatileRandom, keyspace.VolatileTTL:
+				left = keys
+			}
+			h.settings.Tenacity.Set(100) // however long it takes
+			h.settings.Policy.Set(policy.Value)
+			h.settings.MaxMemory.Set(1)
+			h.Do(h.ApplyMemoryLimit)
+			for range 3 {
+				h.expect("a write", h.do(cl, "SET new x"), outOfMemory)
+				h.expect("what may stay", h.do(cl, "DBSIZE", "SELECT 3", "DBSIZE", "SELECT 0"), fmt.Sprintf(":%d\r\n+OK\r\n:%d\r\n+OK\r\n", left, left))
+			}
+			if n, want := h.space.Stats.Evicted, int64(4*keys-2*left); n != want {
+				t.Errorf("%d keys were evicted, want %d", n, want)
+			}
+			h.settings.MaxMemory.Set(uint64(h.UsedMemory() + 1<<20))
+			h.Do(h.ApplyMemoryLimit)
+			h.expect("with room", h.do(cl, "SET new x"), "+OK\r\n")
+		})
+	}
+}
+
+// TestEvictionIsBookedToNobody: what makes room before a command is no part of that command's time, and takes nothing from the time of those
+// before it.
+func TestEvictionIsBookedToNobody(t *testing.T) {
+	const nap, evicting = 20 * time.Millisecond, 600 * time.Millisecond
+	h := newHouse(t, command.Spec{Name: "grow", Arity: 2, Flags: command.Fast | command.Write, Run: func(c *command.Context) error {
+		time.Sleep(nap)
+		c.DB.SetString(c.Args[1], make([]byte, 100_000), 0)
+		c.Reply.OK()
+		return nil
+	}})
+	hooks := h.hooks
+	hooks.Publish = func(_, _ []byte) { time.Sleep(evicting) }
+	h.SetHooks(hooks)
+	h.settings.NotifyEvents.Set(int64(command.EventKeyevent | command.EventEvicted))
+	h.settings.Policy.Set(EvictionPolicy(keyspace.AllKeysRandom))
+	h.settings.MaxMemory.Set(uint64(h.UsedMemory() + 50_000))
+	h.Do(h.ApplyMemoryLimit)
+	cl, _ := h.arrive()
+	h.expect("replies", h.do(cl, "GROW a", "GROW b"), "+OK\r\n+OK\r\n")
+	if h.space.Stats.Evicted == 0 {
+		t.Fatal("nothing was evicted")
+	}
+	s := &h.catalogue.Lookup([]byte("grow")).Stats
+	if took := time.Duration(s.Nanos); s.Calls != 2 || took < 2*nap || took >= evicting {
+		t.Errorf("%d calls took %v", s.Calls, took)
+	}
+}
+
+// TestPinnedMakesRoom: a deleted string that is still being sent to somebody does not count towards maxmemory.
+func TestPinnedMakesRoom(t *testing.T) {
+	h := newHouse(t)
+	h.RemoveSink(h.sink)
+	cl, _ := h.arrive()
+	value := strings.Repeat("v", 100_000)
+	for i := range 5 {
+		h.do(cl, fmt.Sprint("SET long", i, " ", value))
+	}
+	h.settings.MaxMemory.Set(uint64(h.UsedMemory() + 10_000))
+	h.Do(h.ApplyMemoryLimit)
+	var release func()
+	h.Do(func() { release = h.space.DB(0).Pin(h.space.DB(0).Lookup([]byte("long0"))) })
+	h.expect("in its place", h.do(cl, "DEL long0", "SET new "+value, "SET one x"), ":1\r\n+OK\r\n+OK\r\n")
+	h.expect("more", h.do(cl, "SET more "+value, "SET one x"), "+OK\r\n"+outOfMemory)
+	release()
+	h.expect("released", h.do(cl, "DEL more", "SET one x"), ":1\r\n+OK\r\n")
+}
