@@ -93,7 +93,7 @@ func TestStallWatch(t *testing.T) {
 	}
 	time.Sleep(50 * time.Millisecond)
 	s, err := w.Stop()
-	if err != nil || s.Wakes == 0 || s.Longest <= 0 {
+	if err != nil || s.Wakes == 0 || s.Longest <= 0 || s.Memory <= 0 {
 		t.Errorf("%+v, %v", s, err)
 	}
 }

@@ -79,8 +79,7 @@ func letGo(e *Env) (*report.Section, error) {
 				x := at(c, l, who.Name)
 				t.Rows = append(t.Rows, append(append([]string{l.name, who.Name}, x.cells()...), x.took.Text(report.Duration)))
 			}
-			ours := at(c, l, "spindle")
-			worst.cpu, worst.wall, worst.stall = append(worst.cpu, ours.cpu...), append(worst.wall, ours.wall...), append(worst.stall, ours.stall...)
+			worst.join(&at(c, l, "spindle").sights)
 		}
 		s.Tables = append(s.Tables, t)
 		f := turnTarget(fmt.Sprintf("letting go of a %s of %s elements, whatever the way: longest turn", c.name, report.Thousands(float64(n))), letGoLimit, worst)

@@ -81,10 +81,10 @@ func (w *watched) abandon() {
 }
 
 // sightColumns head what sights.cells prints.
-var sightColumns = []string{"longest turn, CPU", "longest turn, wall", "probe p99", "probe max", "machine stall"}
+var sightColumns = []string{"longest turn, CPU", "longest turn, wall", "probe p99", "probe max", "machine stall, core", "machine stall, memory"}
 
 // sights are the figures of several runs.
-type sights struct{ cpu, wall, p99, max, stall report.Sample }
+type sights struct{ cpu, wall, p99, max, stall, memory report.Sample }
 
 func (x *sights) add(s Sight) {
 	if s.Turns.Known {
@@ -96,6 +96,7 @@ func (x *sights) add(s Sight) {
 	x.p99 = append(x.p99, float64(s.Probe.Latency.Percentile(99)))
 	x.max = append(x.max, float64(s.Probe.Latency.Max()))
 	x.stall = append(x.stall, float64(s.Stalls.Longest))
+	x.memory = append(x.memory, float64(s.Stalls.Memory))
 }
 
 // turn is the figure that targets are held against: CPU time if the server counts it.
@@ -107,16 +108,42 @@ func (x *sights) turn() report.Sample {
 }
 
 func (x *sights) cells() []string {
-	return []string{x.cpu.Text(report.Duration), x.wall.Text(report.Duration), x.p99.Short(report.Duration), x.max.Text(report.Duration), x.stall.Text(report.Duration)}
+	return []string{x.cpu.Text(report.Duration), x.wall.Text(report.Duration), x.p99.Short(report.Duration), x.max.Text(report.Duration), x.stall.Text(report.Duration),
+		x.memory.Text(report.Duration)}
 }
 
-// turnTarget judges the worst run, not the median: "no turn over 1 ms" is said of all.
+// join adds the runs of y.
+func (x *sights) join(y *sights) {
+	x.cpu, x.wall, x.p99, x.max = append(x.cpu, y.cpu...), append(x.wall, y.wall...), append(x.p99, y.p99...), append(x.max, y.max...)
+	x.stall, x.memory = append(x.stall, y.stall...), append(x.memory, y.memory...)
+}
+
+// turnTarget judges the worst run, not the median: "no turn over 1 ms" is said of all. Of a run in which the machine held up the watcher, too, by
+// what the turn had too much, the turn says nothing: if only such runs miss the target, that is the verdict.
 func turnTarget(what string, limit time.Duration, ours *sights) report.Figure {
 	turn := ours.turn()
 	verdict := report.Judge(turn.Max(), float64(limit), nan)
+	if verdict == report.Missed && ours.masked(limit) {
+		verdict = report.Masked
+	}
 	text := turn.Text(report.Duration)
 	if len(ours.cpu) > 0 && len(ours.wall) > 0 {
-		text = fmt.Sprintf("%s CPU, %s wall, stalls %s", ours.cpu.Text(report.Duration), ours.wall.Text(report.Duration), ours.stall.Text(report.Duration))
+		text = fmt.Sprintf("%s CPU, %s wall; stalls: core %s, memory %s", ours.cpu.Text(report.Duration), ours.wall.Text(report.Duration),
+			ours.stall.Text(report.Duration), ours.memory.Text(report.Duration))
 	}
 	return report.Figure{What: what, Target: "no turn over " + report.Took(limit), Reference: "–", Ours: text, Verdict: verdict}
+}
+
+// masked says that no run missed the limit by more than the machine's own stall in that run. A core's stall is not in CPU time.
+func (x *sights) masked(limit time.Duration) bool {
+	for i, turn := range x.turn() {
+		stall := x.memory[i]
+		if len(x.cpu) == 0 {
+			stall = max(stall, x.stall[i])
+		}
+		if turn-stall > float64(limit) {
+			return false
+		}
+	}
+	return true
 }
