@@ -35,6 +35,7 @@ type duties struct {
 	loading    bool
 	behind     bool // more keys are past their deadline than the last slice could take
 	draining   bool // reclaimers have freed more than the last slice took back, or are giving memory back to the system
+	paging     bool // what Hooks.Paging was last told
 	ticks      uint64
 }
 
@@ -120,8 +121,11 @@ func (c *Core) runDuties() {
 	more := c.drain(heap)
 	if c.lazy != nil {
 		c.lazy.Turn(c.takeJob)
-		if c.hooks.Paging != nil && heap.Paging() {
-			c.hooks.Paging()
+		if paging := heap.Paging(); paging != c.duties.paging {
+			c.duties.paging = paging
+			if c.hooks.Paging != nil {
+				c.hooks.Paging()
+			}
 		}
 	}
 	c.duties.draining = more || heap.Trimming() // a trim that has just been handed out too: what it did is taken back soon

@@ -197,7 +197,7 @@ func (in *instance) joinReplication() {
 	})
 }
 
-// countThreads has as many threads as what is under way needs; called often enough, it also gives them back when that has ended.
+// countThreads has as many threads as what is under way needs.
 func (in *instance) countThreads(int64) {
 	in.threads.follow(in.heap.Holding() || in.loading.Active.Load(), in.heap.Paging())
 }
