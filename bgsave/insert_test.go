@@ -359,6 +359,60 @@ func TestIntoBrokenOff(t *testing.T) {
 	}
 }
 
+// TestIntoExpired: of plain keys of several databases those that are over are left out, wherever they stand, and with them what was written for
+// the others is given to the right ones.
+func TestIntoExpired(t *testing.T) {
+	const keys, now = 10_000, 1_000_000
+	w := rdb.Writer{Buf: rdb.AppendHeader(nil, 12)}
+	deadline := func(i int) int64 {
+		switch i % 5 {
+		case 1, 4:
+			return now - 1
+		case 2:
+			return now + int64(i)
+		}
+		return rdb.None
+	}
+	for db := range 3 {
+		w.Buf = rdb.AppendSelectDB(w.Buf, db, keys, keys*3/5)
+		for i := range keys {
+			w.Buf = w.AppendKey(w.Buf, rdb.Attributes{DeadlineMs: deadline(i), Idle: rdb.None, Freq: rdb.None}, rdb.KindString, fmt.Appendf(nil, "key:%d:%d", db, i))
+			w.Text(fmt.Appendf(nil, "value of %d in %d", i, db))
+		}
+	}
+	b := newBench(t)
+	b.space.SetNow(now)
+	empty := b.space.Heap().Used()
+	_, _, err := load(t, w.Buf, &Into{Space: b.space}, LoadOptions{NowMs: now}) // the end is missing, so that it is not checked
+	if err == nil {
+		t.Error("a file without an end was loaded")
+	}
+	for db := range 3 {
+		d := b.space.DB(db)
+		if d.Len() != keys*3/5 {
+			t.Errorf("database %d has %d keys, want %d", db, d.Len(), keys*3/5)
+		}
+		for i := range keys {
+			v := d.Peek(fmt.Appendf(nil, "key:%d:%d", db, i))
+			at := deadline(i)
+			if v.Exists() != (at == rdb.None || at >= now) {
+				t.Fatalf("key %d of database %d: %t", i, db, v.Exists())
+			}
+			if !v.Exists() {
+				continue
+			}
+			if got, _ := v.Contiguous(); string(got) != fmt.Sprintf("value of %d in %d", i, db) || v.Volatile() != (at != rdb.None) || v.Volatile() && v.Deadline() != at {
+				t.Fatalf("key %d of database %d: %q until %d", i, db, got, v.Deadline())
+			}
+		}
+		d.Flush()
+	}
+	b.settle()
+	if used := b.space.Heap().Used(); used != empty {
+		t.Errorf("%d bytes are left", used-empty)
+	}
+}
+
 // TestIntoSeveral: records of several databases in one call go where they belong.
 func TestIntoSeveral(t *testing.T) {
 	b := newBench(t)

@@ -56,7 +56,7 @@ type PlainInserter interface {
 	WritePlain(b *rdb.Batch, keys []rdb.Plain, expired func(deadlineMs int64) bool, into []keyspace.Written)
 	// InsertPlain takes keys of b over, in turns, into db, and says how many before err. written is what WritePlain made of them.
 	InsertPlain(b *rdb.Batch, db int, keys []rdb.Plain, written []keyspace.Written) (done int, err error)
-	// Unwrite lets go of entries that were not inserted.
+	// Unwrite lets go of entries that were not inserted, in one turn.
 	Unwrite(written []keyspace.Written)
 }
 
@@ -348,7 +348,9 @@ func (l *loader) unwrite(all []job) {
 	defer l.writing.Unlock()
 	l.over = true
 	for i := range all {
-		l.plain.Unwrite(all[i].written)
+		for part := range slices.Chunk(all[i].written, turnWritten) {
+			l.plain.Unwrite(part)
+		}
 	}
 }
 

@@ -34,7 +34,7 @@ type duties struct {
 	cronPaused bool // DEBUG PAUSE-CRON 1
 	loading    bool
 	behind     bool // more keys are past their deadline than the last slice could take
-	draining   bool // reclaimers have freed more than the last slice took back, or are giving memory back to the system
+	draining   bool // reclaimers have freed more than the last slice took back, or are touching memory or giving it back to the system
 	paging     bool // what Hooks.Paging was last told
 	ticks      uint64
 }
@@ -128,7 +128,7 @@ func (c *Core) runDuties() {
 			}
 		}
 	}
-	c.duties.draining = more || heap.Trimming() // a trim that has just been handed out too: what it did is taken back soon
+	c.duties.draining = more || heap.Paging() // a job that has just been handed out too: what it did is taken back soon
 	c.expireWaits(waitsPerSlice)
 	if int64(began)-c.duties.lastTick >= tickEvery && !c.duties.cronPaused {
 		c.tick(int64(began))

@@ -106,7 +106,7 @@ func (q *Queue) OfferCounted(job Job, objects int) bool {
 func (q *Queue) Full() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.n == len(q.waiting)
+	return q.closed || q.n == len(q.waiting)
 }
 
 // Turn moves work from the core to the reclaimers: it calls take until that gives nil, a few times at most. When the queue

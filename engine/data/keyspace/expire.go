@@ -100,9 +100,10 @@ func (db *DB) expireDue(stop time.Time) (expired int, out bool) {
 	d, seen := &k.due, 0
 	d.Most = 1
 	for last := time.Now(); t.NextDue(now, d); {
+		least := t.Least()
 		for i := range d.N {
 			if out {
-				d.Stays(i, now)
+				d.Stays(i, least) // not due before that, as far as is known without reading its block
 				continue
 			}
 			if db.expireOne(d, i) {

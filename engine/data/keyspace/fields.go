@@ -106,7 +106,7 @@ func (db *DB) expireFieldsDue(stop time.Time) (expired int, out bool) {
 			out = time.Now().After(stop)
 		}
 		t.Settle(d)
-		out = out || d.N == 0 && time.Now().After(stop)
+		out = out || time.Now().After(stop) // also when all that were found had been put off
 		if out {
 			return expired, t.Least() <= now
 		}

@@ -149,9 +149,39 @@ func TestExpireDueWithoutTime(t *testing.T) {
 		if total += got; slices > 10*n {
 			t.Fatal("no end")
 		}
+		if slices%100 == 0 {
+			if err := k.DB(0).d.t.Check(); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 	if total != n/2 || k.DB(0).Len() != n/2 {
 		t.Errorf("%d keys expired, %d are left", total, k.DB(0).Len())
+	}
+}
+
+// TestPutOffFieldsTakeNoTime: deadlines that were put off are found due by their old bounds, a group of buckets a slice when there is no time.
+func TestPutOffFieldsTakeNoTime(t *testing.T) {
+	k := open(t)
+	const n = 20_000
+	for _, after := range []int64{1, 3_600_000} {
+		for i := range n {
+			k.DB(0).SetFieldsDeadline(fmt.Appendf(nil, "%d", i), k.Now()+after)
+		}
+	}
+	k.SetNow(k.Now() + 100)
+	slices := 1
+	for ; ; slices++ {
+		expired, more := k.ExpireDue(-time.Hour)
+		if expired != 0 {
+			t.Fatalf("%d expired", expired)
+		}
+		if !more {
+			break
+		}
+	}
+	if slices < n/100 {
+		t.Errorf("%d slices without time went through %d hashes", slices, n)
 	}
 }
 

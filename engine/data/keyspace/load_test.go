@@ -221,6 +221,9 @@ func TestWriterIsServed(t *testing.T) {
 			w.Serve()
 		}
 	}
+	if w.String(key, []byte("the only one of its length"), 0) == (Written{}) {
+		t.Fatal("not written")
+	}
 	for range 10 * stockMost {
 		one()
 	}

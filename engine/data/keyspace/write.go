@@ -23,7 +23,7 @@ import (
 type Writer struct {
 	k      *Keyspace
 	turn   func(f func())
-	clock  uint32 // of keys that are being made, by the last turn
+	clock  atomic.Uint32 // of keys that are being made, by the last turn
 	stocks [memory.MaxSmall/8 + 1]stock
 	empty  *stock // what refill fills
 	size   int    // of its blocks
@@ -36,7 +36,6 @@ type Writer struct {
 type spare struct {
 	state atomic.Int32 // B3
 	refs  []memory.Ref
-	clock uint32
 	size  int
 	most  int
 }
@@ -72,7 +71,10 @@ func (w *Written) ref() memory.Ref { return memory.Ref(w.word &^ isVolatile) }
 // Writer makes a writer; turn runs a function inside a turn. Close ends it.
 func (k *Keyspace) Writer(turn func(f func())) *Writer {
 	w := &Writer{k: k, turn: turn}
-	w.refill = func() { w.empty.refs, w.clock = w.take(w.empty.refs, w.size, w.empty.most), k.newClock() }
+	w.refill = func() {
+		w.empty.refs = w.take(w.empty.refs, w.size, w.empty.most)
+		w.clock.Store(k.newClock())
+	}
 	return w
 }
 
@@ -81,15 +83,16 @@ func (w *Writer) take(refs []memory.Ref, size, n int) []memory.Ref {
 	for range n {
 		refs = append(refs, w.k.heap.Alloc(size, memory.Keys))
 	}
-	// A slab is handed out from its end: its blocks are written in their order.
+	// A stock is used from its end, and blocks are to be written in their order.
 	slices.Reverse(refs)
 	return refs
 }
 
-// Serve gives the writer blocks that it is going to need. Turn only.
+// Serve gives the writer the time, and blocks that it is going to need. Turn only.
 func (w *Writer) Serve() {
+	w.clock.Store(w.k.newClock())
 	if x := &w.next; x.state.Load() == spareWanted {
-		x.refs, x.clock = w.take(x.refs, x.size, x.most), w.k.newClock()
+		x.refs = w.take(x.refs, x.size, x.most)
 		x.state.Store(spareReady)
 	}
 }
@@ -98,18 +101,19 @@ func (w *Writer) Serve() {
 func (w *Writer) fill(s *stock, size int) {
 	s.most = min(max(stockFirst, 2*s.most), stockMost, stockBytes/size)
 	x := &w.next
-	switch state := x.state.Load(); {
-	case state == spareReady && x.size == size:
-		s.refs, x.refs, w.clock = x.refs, s.refs, x.clock
-		x.most = s.most
-		x.state.Store(spareWanted)
-	default:
+	state := x.state.Load()
+	if state == spareReady {
+		of := &w.stocks[x.size>>3] // s itself, or that of another size, which was the last to need one
+		of.refs = append(of.refs, x.refs...)
+		x.refs = x.refs[:0]
+	}
+	if len(s.refs) == 0 {
 		w.empty, w.size = s, size
 		w.turn(w.refill)
-		if state == spareNone {
-			x.size, x.most = size, s.most
-			x.state.Store(spareWanted)
-		}
+	}
+	if state != spareWanted {
+		x.size, x.most = size, s.most
+		x.state.Store(spareWanted)
 	}
 	memory.TouchSlabs(s.refs)
 }
@@ -148,7 +152,7 @@ func (w *Writer) write(key []byte, f *value.Form, word memory.Ref, inline []byte
 	last := len(s.refs) - 1
 	ref := s.refs[last]
 	s.refs = s.refs[:last]
-	return compose(ref, key, f, word, inline, deadline, w.clock)
+	return compose(ref, key, f, word, inline, deadline, w.clock.Load())
 }
 
 // Discard lets go of entries that no loader has taken. Turn only.

@@ -195,7 +195,7 @@ func (t *Table) FindHash(hash uint64) (Place, memory.Ref) {
 	return Place{}, 0
 }
 
-// FindIn is Find in a frozen root; any goroutine while the view lives.
+// FindIn is Find in a frozen root, by any goroutine while the view lives, or in the live one by the turn.
 func FindIn(root uint64, layout Layout, hash uint64, key []byte) memory.Ref {
 	t := Table{root: root, layout: layout}
 	_, ref := t.Find(hash, key)

@@ -104,8 +104,16 @@ func (s *Store) Init(h *memory.Heap) {
 	h.Measure(KindLong, longMeasure)
 }
 
-// longMeasure is about what a string takes: cost would visit every chunk.
-func longMeasure(root memory.Ref) int64 { return int64(longAt(root).length) }
+// longMeasure is about what a string takes, without a visit to its chunks, as cost makes.
+func longMeasure(root memory.Ref) (bytes int64) {
+	l := longAt(root)
+	for i := range int(l.count) {
+		if *l.chunk(i) != 0 { // else zeros, which take nothing (L5)
+			bytes += int64(l.used(i))
+		}
+	}
+	return bytes
+}
 
 // newRoot is a root without chunks, with room for n of them.
 func (s *Store) newRoot(room int) memory.Ref {

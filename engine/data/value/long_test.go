@@ -187,6 +187,26 @@ func TestPinnedIsLeaving(t *testing.T) {
 	}
 }
 
+// TestPinnedZerosTakeNothing: what a string does not take does not leave memory with it.
+func TestPinnedZerosTakeNothing(t *testing.T) {
+	h, err := memory.New(memory.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	var s Store
+	s.Init(h)
+	defer s.DropLong(s.NewLong(make([]byte, 4<<20)))
+	root := s.WriteLong(s.NewZeros(0), 512<<20-1, []byte("x"))
+	release := s.Pin(root)
+	s.DropLong(root)
+	if got := h.Leaving(); got == 0 || got > 200<<10 {
+		t.Errorf("%d bytes are leaving", got)
+	}
+	release()
+	s.Unpin()
+}
+
 // TestSparse shows that zeros far behind the end cost nothing.
 func TestSparse(t *testing.T) {
 	h, err := memory.New(memory.Options{})

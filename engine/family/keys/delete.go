@@ -14,6 +14,8 @@ func del(c *command.Context) error {
 	for i, key := range keys {
 		if i+prefetchAhead < len(keys) {
 			c.DB.Prefetch(keys[i+prefetchAhead])
+		} else if i+prefetchAhead == len(keys) {
+			c.Space.Prefetched()
 		}
 		if remove(c, key) {
 			c.Notify(command.EventGeneric, "del", key)

@@ -22,6 +22,8 @@ func mget(c *command.Context) error {
 	for i, key := range keys {
 		if i+prefetchAhead < len(keys) {
 			c.DB.Prefetch(keys[i+prefetchAhead])
+		} else if i+prefetchAhead == len(keys) {
+			c.Space.Prefetched()
 		}
 		v, err := readString(c, key)
 		if err != nil {

@@ -11,21 +11,32 @@ func open(e *value.Edit) (r *root, t table.Table) {
 	return r, table.Open(e.Heap(), table.Field, &r.fields, e.Wide())
 }
 
+// addField adds a field that is not there.
+func addField(e *value.Edit, hash uint64, field, val []byte) {
+	r, t := open(e)
+	t.Insert(hash, table.NewField(e.Heap(), field, val, 0), table.Never)
+	r.fields = t.State()
+}
+
 func setField(e *value.Edit, field, val []byte, keep bool) (created, freed bool) {
 	hash := table.Hash(field)
-	ref := table.FindIn(rootAt(e.Value().Root()).fields.Root(), table.Field, hash, field)
-	if ref == 0 {
-		r, t := open(e)
-		t.Insert(hash, table.NewField(e.Heap(), field, val, 0), table.Never)
-		r.fields = t.State()
-		return true, false
-	}
-	// The usual case needs no table opened for writing, which is a tenth of the command (BenchmarkSet).
-	if e.Heap().Frozen() == 0 && table.FieldDeadline(ref) == 0 && table.OverwriteValue(ref, val) {
-		return false, false
+	if e.Heap().Frozen() == 0 {
+		// The usual case needs no table opened for writing, which is a tenth of the command (BenchmarkSet).
+		ref := table.FindIn(rootAt(e.Value().Root()).fields.Root(), table.Field, hash, field)
+		switch {
+		case ref == 0:
+			addField(e, hash, field, val)
+			return true, false
+		case table.FieldDeadline(ref) == 0 && table.OverwriteValue(ref, val):
+			return false, false
+		}
 	}
 	r, t := open(e)
 	p, ref := t.Find(hash, field)
+	if ref == 0 {
+		addField(e, hash, field, val)
+		return true, false
+	}
 	deadline := table.FieldDeadline(ref)
 	if deadline != 0 && !keep {
 		deadline, freed = 0, true
