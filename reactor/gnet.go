@@ -208,8 +208,12 @@ func (h *gnetHost) run() {
 	}
 }
 
-// wake rings the bell. There is never more than one byte on the way (T2), so it always finds room.
-func (h *gnetHost) wake() { send(h.bell, bellSound[:]) }
+// wake rings the bell. There is never more than one byte on the way (T2), so it always finds room; but the kernel may have no memory for it.
+func (h *gnetHost) wake() {
+	if _, errno := send(h.bell, bellSound[:]); errno != 0 {
+		h.el.Execute(context.Background(), gnet.RunnableFunc(func(context.Context) error { h.run(); return nil }))
+	}
+}
 
 var bellSound [1]byte
 

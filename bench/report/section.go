@@ -46,13 +46,12 @@ type Figure struct {
 type Verdict string
 
 // Met: the target is reached. Missed: it is not, but the reference is not better. Lost: the reference is better, which a target above
-// the reference's figure may allow. Masked: it is not reached, in runs in which the machine itself kept a bystander waiting for as long.
+// the reference's figure may allow.
 const (
 	Met        Verdict = "met"
 	MetButLost Verdict = "met, **lost**"
 	Missed     Verdict = "missed"
 	Lost       Verdict = "**lost**"
-	Masked     Verdict = "masked"
 	NotDecided Verdict = "–"
 )
 
