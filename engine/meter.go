@@ -38,6 +38,7 @@ type meter struct {
 	measuresCPU    bool // measure-turn-cpu: the thread's own time, which a busy machine does not stretch
 	turnCPU        int64
 	longestTurnCPU int64
+	longTurns      longTurns
 	dutyNanos      uint64
 	expiryNanos    uint64
 	exceededSince  int64  // maxmemory, and eviction has not caught up; 0: it has
@@ -77,8 +78,10 @@ func (m *meter) end(c *Core) {
 	m.turnNanos += uint64(took)
 	m.longestTurn = max(m.longestTurn, took)
 	if m.measuresCPU {
-		m.longestTurnCPU = max(m.longestTurnCPU, clock.ThreadCPU()-m.turnCPU)
+		cpu := clock.ThreadCPU() - m.turnCPU
+		m.longestTurnCPU = max(m.longestTurnCPU, cpu)
 		runtime.UnlockOSThread()
+		m.longTurns.note(c.started, m.turnBegan, cpu)
 	}
 	m.mostCommands = max(m.mostCommands, m.commands-m.commandsBefore)
 }
@@ -153,6 +156,7 @@ type Figures struct {
 	Dirty                       int64
 	Turns, TurnNanos, DutyNanos uint64
 	LongestTurn, LongestTurnCPU time.Duration
+	LongTurns                   []LongTurn
 	MostCommandsPerTurn         uint64
 	Clients, Blocked, Keys      int
 	Monitors                    int
@@ -172,7 +176,7 @@ func (c *Core) Figures() Figures {
 		Unexpected: m.unexpected, TurnsPerSecond: m.perTurn.PerSecond(),
 		EvictedClients: m.evictedClients, ErrorReplies: m.errorReplies, Rejected: m.rejectedCalls, ErrorsFull: m.errorsFull, Dirty: m.dirty,
 		Turns: m.turns, TurnNanos: m.turnNanos, DutyNanos: m.dutyNanos, LongestTurn: time.Duration(m.longestTurn), LongestTurnCPU: time.Duration(m.longestTurnCPU),
-		MostCommandsPerTurn: m.mostCommands, Clients: c.clients.Len(), Blocked: c.BlockedClients(), Keys: c.BlockingKeys(),
+		LongTurns: m.longTurns.list(), MostCommandsPerTurn: m.mostCommands, Clients: c.clients.Len(), Blocked: c.BlockedClients(), Keys: c.BlockingKeys(),
 		Monitors: len(c.monitors), ExpiryNanos: m.expiryNanos,
 	}
 	if turns := m.perTurn.PerSecond(); turns > 0 {
@@ -195,6 +199,7 @@ func (c *Core) ResetFigures() {
 	m.commands, m.connections, m.errorReplies, m.rejectedCalls = 0, 0, 0, 0
 	m.turns, m.turnNanos, m.dutyNanos, m.longestTurn, m.mostCommands = 0, 0, 0, 0, 0
 	m.longestTurnCPU, m.evictedClients = 0, 0
+	m.longTurns = longTurns{}
 	m.commandsBefore, m.unexpected = 0, 0
 	m.ops, m.perTurn, m.inTurns = Rate{}, Rate{}, Rate{} // they go by differences
 	m.expiryNanos, m.exceededSince, m.exceededNanos = 0, 0, 0

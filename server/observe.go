@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"time"
 
+	"spindle/engine"
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/engine/family/introspect"
@@ -152,7 +153,7 @@ func (in *instance) counters() observe.Counters {
 		EvictedClients: f.EvictedClients, QueryLimitHits: n.QueryLimitCloses, OutputLimitHits: n.OutputLimitCloses + in.feed.OutputLimitCloses(),
 		ErrorReplies: f.ErrorReplies, UnexpectedErrors: f.Unexpected,
 		Turns: f.Turns, TurnTime: time.Duration(f.TurnNanos), CommandTime: time.Duration(f.TurnNanos - f.DutyNanos),
-		LongestTurn: f.LongestTurn, LongestTurnCPU: f.LongestTurnCPU, MostCommandsPerTurn: f.MostCommandsPerTurn, DutyTime: time.Duration(f.DutyNanos),
+		LongTurns: longTurns(f.LongTurns), LongestTurn: f.LongestTurn, LongestTurnCPU: f.LongestTurnCPU, MostCommandsPerTurn: f.MostCommandsPerTurn, DutyTime: time.Duration(f.DutyNanos),
 		TurnsPerSecond: f.TurnsPerSecond, TurnMean: f.TurnMean, ExpireTime: time.Duration(f.ExpiryNanos),
 		EvictionTime: f.Exceeded, CurrentEvictionTime: f.ExceededNow, DeniedAuth: in.deniedAuth,
 	}
@@ -203,4 +204,11 @@ func (in *instance) slow(cl *client.Client, args [][]byte, took time.Duration) {
 
 func (in *instance) latency(event string, took time.Duration) {
 	in.events.Record(in.core.Now(), event, took)
+}
+
+func longTurns(turns []engine.LongTurn) (list []observe.LongTurn) {
+	for _, t := range turns {
+		list = append(list, observe.LongTurn(t))
+	}
+	return list
 }

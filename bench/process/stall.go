@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Stalls are what the machine does to everyone on a core: what a real-time thread that asks to be woken every millisecond, and then reads a
+// Stalls are what the machine does to everyone on a core: what a real-time thread that asks to be woken every half a millisecond, and then reads a
 // few words of its own memory, sees of it. No server can answer within such a moment, so they stand beside every longest turn.
 //
 // Two kinds, because clocks tell them apart. The core is given to nobody: wall time, and no CPU time. Or memory that is resident answers late,
@@ -25,9 +25,16 @@ type Stalls struct {
 	Longest  time.Duration // the core's: beyond the time it asked for
 	Memory   time.Duration // CPU time of the slowest handful of reads
 	Over1ms  int
+	Gaps     []Gap // of the core, from gapMin on, in order
 	Wakes    int
 	RealTime bool // false: it had to queue with the others, so what it saw may be the server itself
 }
+
+// A Gap is when the core ran nobody who was due, in Unix µs.
+type Gap struct{ From, To int64 }
+
+// gapMin is what is worth noting.
+const gapMin = 50 * time.Microsecond
 
 // StallArg is the hidden subcommand by which the bench runs itself as the watcher.
 const StallArg = "stall-watch"
@@ -39,7 +46,7 @@ type StallWatch struct {
 	out *bufio.Reader
 }
 
-// WatchStalls starts a watcher on the given core. It costs that core about 1 %, and 256 MB.
+// WatchStalls starts a watcher on the given core. It costs that core about 2 %, and 256 MB.
 func WatchStalls(cpus CPUs) (*StallWatch, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -108,9 +115,13 @@ func StallMain(in io.Reader, out io.Writer) error {
 		default:
 		}
 		before := time.Since(begin)
-		ts := unix.NsecToTimespec(int64(time.Millisecond))
+		ts := unix.NsecToTimespec(int64(wakeEvery))
 		unix.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&ts)), 0, 0)
-		late := time.Since(begin) - before - time.Millisecond
+		woken := time.Now()
+		late := woken.Sub(begin) - before - wakeEvery
+		if late >= gapMin {
+			s.Gaps = append(s.Gaps, Gap{From: woken.Add(-late).UnixMicro(), To: woken.UnixMicro()})
+		}
 		s.Wakes++
 		s.Longest = max(s.Longest, late)
 		if late > time.Millisecond {
@@ -126,6 +137,7 @@ func StallMain(in io.Reader, out io.Writer) error {
 }
 
 const (
+	wakeEvery   = 500 * time.Microsecond
 	watchedBits = 28 // 256 MB
 	readsAtOnce = 64 // some 10 µs
 )

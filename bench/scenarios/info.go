@@ -63,7 +63,47 @@ type Turns struct {
 	Wall, CPU time.Duration
 	HasCPU    bool // the server counts thread CPU time too
 	Known     bool
+	Long      []longTurn // those that took the most CPU, the longest first
 }
+
+// A longTurn is one turn.
+type longTurn struct {
+	began     int64 // Unix µs
+	wall, cpu time.Duration
+}
+
+// parseLongTurns reads INFO's long_turns.
+func parseLongTurns(line string) (turns []longTurn, err error) {
+	for entry := range strings.SplitSeq(line, ";") {
+		var began, wall, cpu int64
+		if entry == "" {
+			continue
+		}
+		if _, err := fmt.Sscanf(entry, "began=%d,usec=%d,cpu_usec=%d", &began, &wall, &cpu); err != nil {
+			return nil, fmt.Errorf("long_turns has %q: %w", entry, err)
+		}
+		turns = append(turns, longTurn{began, time.Duration(wall) * time.Microsecond, time.Duration(cpu) * time.Microsecond})
+	}
+	return turns, nil
+}
+
+// without is the longest turn when what the machine took away during a turn does not count: the lesser of its CPU time, and its wall time less the
+// gaps that fall into it. Turns that are not on the list took no more than the last on it.
+func (t Turns) without(gaps []process.Gap) (longest time.Duration) {
+	for _, x := range t.Long {
+		end, held := x.began+x.wall.Microseconds(), int64(0)
+		for _, g := range gaps {
+			held += max(0, min(end, g.To)-max(x.began, g.From))
+		}
+		longest = max(longest, min(x.cpu, x.wall-time.Duration(held)*time.Microsecond))
+	}
+	if len(t.Long) == longTurnsKept {
+		longest = max(longest, t.Long[longTurnsKept-1].cpu)
+	}
+	return longest
+}
+
+const longTurnsKept = 16 // by the server
 
 // Best is the CPU time if there is one: the machine's own stalls are not in it.
 func (t Turns) Best() time.Duration {
@@ -96,7 +136,11 @@ func (s *Server) Turns() (t Turns, err error) {
 	}
 	wall, known := info.Int("longest_turn_usec")
 	cpu, hasCPU := info.Int("longest_turn_cpu_usec")
-	return Turns{Wall: time.Duration(wall) * time.Microsecond, CPU: time.Duration(cpu) * time.Microsecond, HasCPU: hasCPU && cpu > 0, Known: known}, nil
+	long, err := parseLongTurns(info["long_turns"])
+	if err != nil {
+		return t, err
+	}
+	return Turns{Long: long, Wall: time.Duration(wall) * time.Microsecond, CPU: time.Duration(cpu) * time.Microsecond, HasCPU: hasCPU && cpu > 0, Known: known}, nil
 }
 
 // Metrics are the samples of /metrics that have no label.

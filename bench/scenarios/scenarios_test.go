@@ -157,8 +157,51 @@ func TestTurnTargetGoesByTheWorstRun(t *testing.T) {
 	if f := turnTarget("w", time.Millisecond, x); f.Verdict != report.Met {
 		t.Error(f)
 	}
+	x.cpu = report.Sample{1e5, 2e6, 1e5}
+	if f := turnTarget("w", time.Millisecond, x); f.Verdict != report.Missed {
+		t.Error(f)
+	}
+	x.own = report.Sample{1e5, 2e5, 1e5} // and what the machine held up while it counted does not
+	if f := turnTarget("w", time.Millisecond, x); f.Verdict != report.Met {
+		t.Error(f)
+	}
 	if f := turnTarget("w", time.Millisecond, &sights{}); f.Verdict != report.NotDecided {
 		t.Error(f)
+	}
+}
+
+// TestWithoutGaps: what the machine held up during a turn does not count, what it held up beside it does not help.
+func TestWithoutGaps(t *testing.T) {
+	long, err := parseLongTurns("began=1000000,usec=16000,cpu_usec=15000;began=5000000,usec=900,cpu_usec=300")
+	if err != nil || len(long) != 2 {
+		t.Fatal(long, err)
+	}
+	turns := Turns{Long: long}
+	for _, c := range []struct {
+		gaps [][2]int64
+		want time.Duration
+	}{
+		{nil, 15 * time.Millisecond},
+		{[][2]int64{{0, 999_999}, {1_016_000, 1_100_000}}, 15 * time.Millisecond},
+		{[][2]int64{{0, 1_002_000}, {1_010_000, 1_013_000}, {1_015_900, 1_017_000}}, (16000 - 2000 - 3000 - 100) * time.Microsecond},
+		{[][2]int64{{900_000, 1_015_950}}, 300 * time.Microsecond},
+	} {
+		var gaps []process.Gap
+		for _, g := range c.gaps {
+			gaps = append(gaps, process.Gap{From: g[0], To: g[1]})
+		}
+		if got := turns.without(gaps); got != c.want {
+			t.Errorf("%v: %v, want %v", gaps, got, c.want)
+		}
+	}
+	if _, err := parseLongTurns("began=x"); err == nil {
+		t.Error("no number")
+	}
+	for len(turns.Long) < longTurnsKept {
+		turns.Long = append(turns.Long, longTurn{cpu: 7 * time.Millisecond})
+	}
+	if got := turns.without([]process.Gap{{From: 900_000, To: 1_100_000}}); got != 7*time.Millisecond {
+		t.Errorf("%v, though the list was too short", got)
 	}
 }
 

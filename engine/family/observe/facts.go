@@ -177,12 +177,36 @@ type Counters struct {
 	TurnsPerSecond                    float64
 	TurnMean                          time.Duration // lately
 	LongestTurn, LongestTurnCPU       time.Duration // wall; the thread's own, while measure-turn-cpu is set
+	LongTurns                         []LongTurn    // the same of those that took the most CPU, the longest first
 	MostCommandsPerTurn               uint64
 	DutyTime                          time.Duration
 	DeniedAuth                        uint64
 	EvictedClients                    uint64
 	EvictionTime, CurrentEvictionTime time.Duration
 	ExpireTime                        time.Duration
+}
+
+// LongTurn is when a turn began, in Unix µs, and how long it took.
+type LongTurn struct {
+	Began     int64
+	Wall, CPU time.Duration
+}
+
+// longTurns is INFO's line of them; without any there is none.
+func longTurns(w *info.Writer, turns []LongTurn) {
+	if len(turns) == 0 {
+		return
+	}
+	w.B = append(w.B, "long_turns:"...)
+	for i, t := range turns {
+		if i > 0 {
+			w.B = append(w.B, ';')
+		}
+		w.B = strconv.AppendInt(append(w.B, "began="...), t.Began, 10)
+		w.B = strconv.AppendInt(append(w.B, ",usec="...), t.Wall.Microseconds(), 10)
+		w.B = strconv.AppendInt(append(w.B, ",cpu_usec="...), t.CPU.Microseconds(), 10)
+	}
+	w.B = append(w.B, "\r\n"...)
 }
 
 // DebugSection is INFO debug.
@@ -237,6 +261,7 @@ func StatsSection(read func() Counters) info.Section {
 		millis("expire_cycle_cpu_milliseconds", &n.ExpireTime),
 		// Ours, behind the reference's.
 		micros("longest_turn_usec", &n.LongestTurn), micros("longest_turn_cpu_usec", &n.LongestTurnCPU), count("most_commands_per_turn", &n.MostCommandsPerTurn),
+		info.Lines("long_turns", func(w *info.Writer) { longTurns(w, n.LongTurns) }),
 		micros("duties_duration_sum", &n.DutyTime),
 	}}
 }

@@ -1,0 +1,36 @@
+package engine
+
+import (
+	"slices"
+	"time"
+)
+
+// A LongTurn is one of the turns that took the most CPU time since CONFIG RESETSTAT, while measure-turn-cpu is set. Who knows when the machine
+// was held up, as the bench does, can tell which of them were.
+type LongTurn struct {
+	Began     int64 // Unix µs
+	Wall, CPU time.Duration
+}
+
+// longTurns are the longest, the longest first.
+type longTurns struct {
+	n    int
+	turn [16]LongTurn
+}
+
+// note takes the turn that began so many nanoseconds after started, and ends now, if it is one of the longest.
+func (l *longTurns) note(started time.Time, began, cpu int64) {
+	if l.n == len(l.turn) && cpu <= int64(l.turn[l.n-1].CPU) {
+		return
+	}
+	if l.n < len(l.turn) {
+		l.n++
+	}
+	at := l.n - 1
+	for ; at > 0 && int64(l.turn[at-1].CPU) < cpu; at-- {
+		l.turn[at] = l.turn[at-1]
+	}
+	l.turn[at] = LongTurn{Began: started.UnixMicro() + began/1000, Wall: time.Since(started) - time.Duration(began), CPU: time.Duration(cpu)}
+}
+
+func (l *longTurns) list() []LongTurn { return slices.Clone(l.turn[:l.n]) }
