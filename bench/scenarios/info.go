@@ -88,7 +88,7 @@ func parseLongTurns(line string) (turns []longTurn, err error) {
 }
 
 // without is the longest turn when what the machine took away during a turn does not count: the lesser of its CPU time, and its wall time less the
-// gaps that fall into it. Turns that are not on the list took no more than the last on it.
+// gaps that fall into it. A gap may hide work of the kernel on the turn's behalf, so CPU time is always shown beside it. Turns that are not on the list took no more than the last on it.
 func (t Turns) without(gaps []process.Gap) (longest time.Duration) {
 	for _, x := range t.Long {
 		end, held := x.began+x.wall.Microseconds(), int64(0)
@@ -104,14 +104,6 @@ func (t Turns) without(gaps []process.Gap) (longest time.Duration) {
 }
 
 const longTurnsKept = 16 // by the server
-
-// Best is the CPU time if there is one: the machine's own stalls are not in it.
-func (t Turns) Best() time.Duration {
-	if t.HasCPU {
-		return t.CPU
-	}
-	return t.Wall
-}
 
 // ResetTurns begins a new longest turn. Of a spindle it also begins to measure turns in CPU time, at two system calls each: it
 // is for scenarios that look at turns, not at CPU per request.
