@@ -24,7 +24,7 @@ type trimJob struct {
 }
 
 const (
-	trimSlabs = 128 // slabs of one trim: 8 MB, some 10 µs of turn to take them off their list and as much to list them again
+	trimSlabs = 64 // slabs of one trim: 4 MB, some 5 µs of turn to take them off their list and as much to list them again
 	trimRuns  = 32
 	trimPiece = 2 << 20 // bytes given back by one call to the kernel
 	trimCost  = 24      // of 64 KB, in budget units
