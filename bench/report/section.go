@@ -53,6 +53,7 @@ const (
 	Missed     Verdict = "missed"
 	Lost       Verdict = "**lost**"
 	NotDecided Verdict = "–"
+	InNoise    Verdict = "not decided" // the machine alone is beyond the target
 )
 
 // Judge compares where less is better. A reference that is unknown (NaN) cannot win.

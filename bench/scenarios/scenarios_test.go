@@ -170,6 +170,25 @@ func TestTurnTargetGoesByTheWorstRun(t *testing.T) {
 	}
 }
 
+// TestTurnTargetBeside: what the machine does to a server at rest is not held against it, but what goes beyond that, or is the rule, is.
+func TestTurnTargetBeside(t *testing.T) {
+	of := func(own ...float64) *sights { return &sights{cpu: own, own: own} }
+	for _, c := range []struct {
+		ours, rest *sights
+		want       report.Verdict
+	}{
+		{of(2e4, 5e4, 9e4), of(2e4, 3e4, 5e5), report.Met},
+		{of(2e4, 5e4, 4e5), of(2e4, 3e4, 5e5), report.InNoise},
+		{of(2e4, 5e4, 6e5), of(2e4, 3e4, 5e5), report.Missed},
+		{of(2e4, 2e5, 4e5), of(2e4, 3e4, 5e5), report.Missed},
+		{of(2e4, 5e4, 4e5), of(), report.Missed},
+	} {
+		if f := turnTargetBeside("w", 100*time.Microsecond, c.ours, c.rest); f.Verdict != c.want {
+			t.Errorf("%v beside %v: %s, want %s", c.ours.own, c.rest.own, f.Verdict, c.want)
+		}
+	}
+}
+
 // TestWithoutGaps: what the machine held up during a turn does not count, what it held up beside it does not help.
 func TestWithoutGaps(t *testing.T) {
 	long, err := parseLongTurns("began=1000000,usec=16000,cpu_usec=15000;began=5000000,usec=900,cpu_usec=300")

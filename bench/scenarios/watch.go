@@ -138,3 +138,18 @@ func turnTarget(what string, limit time.Duration, ours *sights) report.Figure {
 	}
 	return report.Figure{What: what, Target: "no turn over " + report.Took(limit), Reference: "–", Ours: text, Verdict: verdict}
 }
+
+// turnTargetBeside is turnTarget for a limit that the machine alone breaks now and then: rest is what the same server showed when it had
+// nothing of the sort to do, watched as often and as long. Above the limit, but not above the worst at rest, nothing is decided.
+func turnTargetBeside(what string, limit time.Duration, ours, rest *sights) report.Figure {
+	f := turnTarget(what, limit, ours)
+	turn, still := ours.turn(), rest.turn()
+	if len(still) == 0 {
+		return f
+	}
+	f.Ours += "; with nothing to let go " + still.Text(report.Duration)
+	if f.Verdict == report.Missed && turn.Max() <= still.Max() && turn.Median() <= float64(limit) {
+		f.Verdict = report.InNoise
+	}
+	return f
+}
