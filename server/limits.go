@@ -12,19 +12,27 @@ import (
 	"spindle/internal/logging"
 )
 
-// reservedFiles are descriptors beside those of clients: files, pipes, listeners.
-const reservedFiles = 32
+// Descriptors beside those of clients: files, pipes, listeners and the first event loop, as many as the reference reserves; and what each
+// further loop has for itself.
+const (
+	reservedFiles = 32
+	filesPerLoop  = 4
+)
+
+func filesBeside(loops int64) uint64 { return reservedFiles + filesPerLoop*uint64(max(0, loops-1)) }
 
 // ErrTooFewFiles is the end of a start with a limit that leaves no descriptor for a client; the log has the details.
 var ErrTooFewFiles = errors.New("too few open files allowed")
 
-// FitOpenFiles raises the limit of open files so that maxclients fit, and returns how many do. It logs what it did.
-func FitOpenFiles(maxClients int64, log *logging.Logger) (int64, error) {
-	need := uint64(maxClients) + reservedFiles
+// FitOpenFiles raises the limit of open files so that maxclients fit beside so many event loops, and returns how many do. It logs what
+// it did.
+func FitOpenFiles(maxClients, loops int64, log *logging.Logger) (int64, error) {
+	beside := filesBeside(loops)
+	need := uint64(maxClients) + beside
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		log.Warning("Unable to obtain the current NOFILE limit (%s), assuming 1024 and setting the max clients configuration accordingly.", strerror(err))
-		return 1024 - reservedFiles, nil
+		return max(1, 1024-int64(beside)), nil
 	}
 	if limit.Cur >= need {
 		return maxClients, nil
@@ -34,11 +42,11 @@ func FitOpenFiles(maxClients int64, log *logging.Logger) (int64, error) {
 		log.Notice("Increased maximum number of open files to %d (it was originally set to %d).", need, limit.Cur)
 		return maxClients, nil
 	}
-	if best <= reservedFiles {
+	if best <= beside {
 		log.Warning("Your current 'ulimit -n' of %d is not enough for the server to start. Please increase your open file limit to at least %d. Exiting.", limit.Cur, need)
 		return 0, ErrTooFewFiles
 	}
-	fit := int64(best - reservedFiles)
+	fit := int64(best - beside)
 	log.Warning("You requested maxclients of %d requiring at least %d max file descriptors.", maxClients, need)
 	log.Warning("Server can't set maximum open files to %d because of OS error: %s.", need, strerror(cause))
 	log.Warning("Current maximum open files is %d. maxclients has been reduced to %d to compensate for low ulimit. If you need higher maxclients increase 'ulimit -n'.", best, fit)
@@ -59,10 +67,10 @@ func raiseOpenFiles(now unix.Rlimit, need uint64) (best uint64, cause error) {
 
 // CheckMaxClients is CONFIG SET maxclients' hook: it takes the number only if that many files may be open, and otherwise leaves the limit of
 // open files where it was.
-func CheckMaxClients(maxClients int64, log *logging.Logger) error {
+func CheckMaxClients(maxClients, loops int64, log *logging.Logger) error {
 	var before unix.Rlimit
 	known := unix.Getrlimit(unix.RLIMIT_NOFILE, &before) == nil
-	fit, err := FitOpenFiles(maxClients, log)
+	fit, err := FitOpenFiles(maxClients, loops, log)
 	if err != nil || fit != maxClients {
 		if known {
 			_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &before) // it may have come part of the way; lowering it again needs no right

@@ -309,11 +309,11 @@ func TestOpenFiles(t *testing.T) {
 	}
 	var out bytes.Buffer
 	log := logging.New(&out)
-	if fit, err := FitOpenFiles(10, log); fit != 10 || err != nil || out.Len() > 0 {
+	if fit, err := FitOpenFiles(10, 1, log); fit != 10 || err != nil || out.Len() > 0 {
 		t.Errorf("%d, %v, %s", fit, err, &out)
 	}
 	const tooMany = 1 << 40 // past /proc/sys/fs/nr_open
-	fit, err := FitOpenFiles(tooMany, log)
+	fit, err := FitOpenFiles(tooMany, 1, log)
 	if err != nil || fit <= 0 || fit >= tooMany {
 		t.Fatalf("%d, %v", fit, err)
 	}
@@ -323,8 +323,11 @@ func TestOpenFiles(t *testing.T) {
 			t.Errorf("no %q in\n%s", text, &out)
 		}
 	}
+	if more, err := FitOpenFiles(tooMany, 8, log); err != nil || more != fit-7*filesPerLoop {
+		t.Errorf("%d clients beside eight loops, %d beside one, %v", more, fit, err)
+	}
 	want := fmt.Sprintf("The operating system is not able to handle the specified number of clients, try with %d", fit)
-	if err := CheckMaxClients(tooMany, log); err == nil || err.Error() != want {
+	if err := CheckMaxClients(tooMany, 1, log); err == nil || err.Error() != want {
 		t.Error(err)
 	}
 
@@ -338,7 +341,7 @@ func TestOpenFiles(t *testing.T) {
 	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &lower); err != nil {
 		t.Fatal(err)
 	}
-	if err := CheckMaxClients(tooMany, log); err == nil || err.Error() != want {
+	if err := CheckMaxClients(tooMany, 1, log); err == nil || err.Error() != want {
 		t.Error(err)
 	}
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &after); err != nil || after != lower {

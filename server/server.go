@@ -104,7 +104,7 @@ func (in *instance) run(args Arguments) error {
 	log := in.log
 	PinProcess(&in.settings.Process, log)
 	in.threads.start(in.restingThreads())
-	fit, err := FitOpenFiles(in.network.MaxClients.Get(), log)
+	fit, err := FitOpenFiles(in.network.MaxClients.Get(), in.settings.Network.IOThreads.Get(), log)
 	if err != nil {
 		return err
 	}

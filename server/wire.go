@@ -285,7 +285,9 @@ func (in *instance) joinSettings() {
 	in.registry.Follow(func() { in.core.InTurn(in.core.ApplyClientLimit) }, "maxmemory-clients", "maxmemory")
 	in.registry.Follow(func() { in.core.InTurn(in.core.ApplySlowlogLimit) }, "slowlog-log-slower-than")
 	in.registry.OnChange(func() error { return in.oom.Apply(false) }, "oom-score-adj", "oom-score-adj-values")
-	in.registry.OnChange(func() error { return CheckMaxClients(in.network.MaxClients.Get(), in.log) }, "maxclients")
+	in.registry.OnChange(func() error {
+		return CheckMaxClients(in.network.MaxClients.Get(), in.settings.Network.IOThreads.Get(), in.log)
+	}, "maxclients")
 	in.registry.OnChange(func() error { return in.rebind(errNoPort) }, "port")
 	in.registry.OnChange(func() error { return in.rebind(errNoAddress) }, "bind")
 	in.registry.OnChange(func() error { return in.signals.CrashLogChanged() }, "crash-log-enabled") // the signals come later
