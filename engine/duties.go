@@ -19,9 +19,9 @@ const (
 	tickEvery     = int64(100 * time.Millisecond) // the reference's serverCron at hz 10
 	expirySlice   = 200 * time.Microsecond
 	waitsPerSlice = 256
-	drainBudget   = 256 // of taking back what reclaimers have freed: some 12 µs a slice
+	drainBudget   = 192 // of taking back what reclaimers have freed: some 10 µs a slice
 	drainPiece    = 32  // of it between two looks at the time, because slow memory makes it ten times that
-	drainSlice    = 25 * time.Microsecond
+	drainSlice    = 12 * time.Microsecond
 	visitsPerTick = 128 // clients looked at for time-outs
 )
 
