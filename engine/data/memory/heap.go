@@ -189,7 +189,7 @@ func (h *Heap) Drain(budget int) (more bool) {
 	if j := h.trimmed.Load(); j != nil {
 		h.takeTrimmed(j)
 	}
-	h.takeTouched()
+	h.takeTouched(budget)
 	ofRuns := budget / 4 // however many slabs wait
 	h.drainRuns(ofRuns + h.drainSlabs(budget-ofRuns))
 	if h.remoteAny.Load() != 0 {

@@ -34,7 +34,6 @@ const (
 	touchPiece = 2 << 20 / slabSize // slabs touched by one call to the kernel: a huge page
 	touchSlice = time.Millisecond   // a reclaimer may have to wait long for the processor: it goes on as long as that, if pages come quickly
 	touchMost  = 4 * slabSegment    // slabs of one job
-	touchTaken = 32                 // of them, those that one Drain lists: some 3 µs where memory is fast
 )
 
 // reserve is the bytes that are to be warm: more while a view lives, because all that is written then is copied first, but a job's worth
@@ -138,14 +137,14 @@ func (j *touchJob) run(int) (done bool) {
 	return done
 }
 
-// takeTouched lists what the job has made warm.
-func (h *Heap) takeTouched() {
+// takeTouched lists what the job has made warm, as many slabs as the budget has units.
+func (h *Heap) takeTouched(budget int) {
 	t := &h.touch
 	if !t.out {
 		return
 	}
 	done := int(t.job.done.Load())
-	for n := min(done, len(t.job.slabs), t.taken+touchTaken); t.taken < n; t.taken++ {
+	for n := min(done, len(t.job.slabs), t.taken+budget); t.taken < n; t.taken++ {
 		i := t.job.slabs[t.taken]
 		slabAt(i).state = slabDirty
 		h.slabs.dirty.push(i)
