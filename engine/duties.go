@@ -17,6 +17,7 @@ import (
 const (
 	dutyEvery     = int64(1 * time.Millisecond)   // between slices while there is work
 	tickEvery     = int64(100 * time.Millisecond) // the reference's serverCron at hz 10
+	ageTicks      = 5                             // memory that stays empty for as many goes back to the system
 	expirySlice   = 200 * time.Microsecond
 	waitsPerSlice = 256
 	drainBudget   = 192 // of taking back what reclaimers have freed: some 10 µs a slice
@@ -177,7 +178,9 @@ func (c *Core) mayExpire() bool {
 // tick is what ten times a second is often enough for.
 func (c *Core) tick(nanos int64) {
 	c.duties.lastTick = nanos
-	c.duties.ticks++
+	if c.duties.ticks++; c.duties.ticks%ageTicks == 0 {
+		c.space.Heap().Age()
+	}
 	c.meter.ops.Sample(c.meter.commands, nanos)
 	c.meter.perTurn.Sample(c.meter.turns, nanos)
 	c.meter.inTurns.Sample(c.meter.turnNanos, nanos)

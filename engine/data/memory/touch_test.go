@@ -17,6 +17,12 @@ func work(h *Heap) (jobs int) {
 	}
 }
 
+// rest passes a period in which nothing is allocated (T3).
+func rest(h *Heap) {
+	h.Age()
+	h.Age()
+}
+
 // Turns that take slabs at a rate reclaimers can follow never come first, and what reclaimers make is not taken away again.
 func TestTurnsFindWarmMemory(t *testing.T) {
 	h := newHeap(t, Options{})
@@ -46,6 +52,7 @@ func TestTurnsFindWarmMemory(t *testing.T) {
 		h.Free(r, Values)
 	}
 	h.Drain(1 << 20)
+	rest(h)
 	work(h)
 	if err := h.Check(); err != nil {
 		t.Fatal(err)
@@ -117,5 +124,34 @@ func TestTakeFreeing(t *testing.T) {
 	}
 	if h.Drain(1 << 10); h.Paging() {
 		t.Error("the job has ended, but pages are said to be on their way")
+	}
+}
+
+// What is freed and taken again within a period stays warm; what nobody needs for one goes back.
+func TestChurnKeepsItsPages(t *testing.T) {
+	h := newHeap(t, Options{})
+	const size = 64 << 20
+	last := h.Alloc(size, Values)
+	for i := range 20 { // values replaced: the new one is made before the old one goes
+		next := h.Alloc(size, Values)
+		h.Free(last, Values)
+		last = next
+		work(h)
+		if i > 1 && h.Reclaimable() < size {
+			t.Fatalf("%d bytes are left warm after value %d, want the one before it", h.Reclaimable(), i)
+		}
+		if i%4 == 3 {
+			h.Age()
+		}
+		h.Drain(32)
+	}
+	h.Free(last, Values)
+	rest(h)
+	work(h)
+	if err := h.Check(); err != nil {
+		t.Fatal(err)
+	}
+	if got, most := h.Reclaimable(), 2*h.warm(); got > most {
+		t.Errorf("%d bytes stay warm at rest, want %d at most", got, most)
 	}
 }

@@ -7,10 +7,14 @@ import "slices"
 //
 // T1. At most one trim is out at a time; what it holds is on no list.
 // T2. Some warm memory stays: a trim begins above twice the warm size and ends at it. A purge leaves none.
+// T3. What a trim takes has been empty for a whole period (Age): what is freed and needed again at once, as when large values are
+// replaced, is not touched anew each time. A purge does not wait.
 type trimState struct {
 	job   trimJob
 	out   bool
 	purge bool
+	least int64 // of Reclaimable since this period began, trims apart
+	idle  int64 // of it in the period before: what may be given back (T3)
 }
 
 type trimJob struct {
@@ -36,6 +40,15 @@ func (h *Heap) Purge() { h.trim.purge = true }
 // Trimming says that pages are being given back: the turn is to Drain, and to TakeJob again for the rest, soon.
 func (h *Heap) Trimming() bool { return h.trim.out }
 
+// Age ends a period: what has been empty all through it may be given back. The core calls it every half a second or so.
+func (h *Heap) Age() {
+	t, now := &h.trim, h.Reclaimable()
+	t.idle, t.least = min(t.least, now), now
+}
+
+// noteLeast follows each taking of empty memory (T3).
+func (h *Heap) noteLeast() { h.trim.least = min(h.trim.least, h.Reclaimable()) }
+
 // Reclaimable is the bytes of empty memory that a trim can give back.
 func (h *Heap) Reclaimable() int64 {
 	return h.slabs.dirty.n<<slabShift + (h.runs.dirty.units-h.runs.dirty.crumbs)<<runShift
@@ -47,6 +60,9 @@ func (h *Heap) warm() int64 { return max(h.options.Warm, h.Used()>>6) }
 // trimJob gives a trim for a reclaimer, or nil.
 func (h *Heap) trimJob() func(budget int) bool {
 	excess := h.Reclaimable()
+	if !h.trim.purge {
+		excess = min(excess, h.trim.idle) // T3
+	}
 	if h.trim.out || excess <= 2*h.options.Warm && !h.trim.purge {
 		return nil
 	}
@@ -60,6 +76,7 @@ func (h *Heap) trimJob() func(budget int) bool {
 		h.trim.purge = false
 		return nil
 	}
+	wanted := excess
 	j := &h.trim.job
 	j.slabs, j.runs, j.slab, j.run_, j.unit = j.slabs[:0], j.runs[:0], 0, 0, 0
 	for x := &h.runs.dirty; excess > 0 && len(j.runs) < trimRuns; {
@@ -84,6 +101,7 @@ func (h *Heap) trimJob() func(budget int) bool {
 		h.trim.purge = false
 		return nil
 	}
+	h.trim.idle = max(0, h.trim.idle-(wanted-excess))
 	h.trim.out = true
 	return j.step
 }

@@ -36,6 +36,8 @@ func TestResidentFalls(t *testing.T) {
 	hold.Close()
 	list = nil
 	settle(t, h, nil)
+	rest(h)
+	settle(t, h, nil)
 	if h.Used() != 0 {
 		t.Fatalf("%d bytes used", h.Used())
 	}
