@@ -141,6 +141,9 @@ func testHeapModel(t *testing.T, seed uint64, steps int) {
 		default:
 			returner.Flush()
 			h.Drain(rng.IntN(200))
+			if rng.IntN(8) == 0 {
+				h.Age()
+			}
 		}
 		if step%(steps/40) == 0 {
 			returner.Flush()
@@ -160,6 +163,8 @@ func testHeapModel(t *testing.T, seed uint64, steps int) {
 	}
 	returner.Flush()
 	settle(t, h, job)
+	rest(h)
+	settle(t, h, nil)
 	if h.Used() != 0 {
 		t.Fatalf("seed %d: %d bytes used at the end", seed, h.Used())
 	}
