@@ -150,7 +150,7 @@ func (h *Heap) allocRun(size int, p Purpose) Ref {
 		x.add(i+n, have-n)
 	}
 	setUsed(i, n)
-	h.noteLeast()
+	h.trim.runs.note(u.reclaimable())
 	u.live++
 	u.liveUnits += int64(n)
 	h.used[p&15] += int64(n) << runShift

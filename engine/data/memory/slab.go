@@ -143,7 +143,7 @@ func (h *Heap) newSlab() uint32 {
 	h.touch.wanted = true
 	if i := u.dirty.head; i != 0 {
 		u.dirty.remove(i)
-		h.noteLeast()
+		h.trim.slabs.note(u.reclaimable())
 		return i
 	}
 	// A clean slab may lie where a touch brings in a huge page, which is a long turn on some machines; while a view lives turns copy

@@ -8,14 +8,25 @@ import "slices"
 // T1. At most one trim is out at a time; what it holds is on no list.
 // T2. Some warm memory stays: a trim begins above twice the warm size and ends at it. A purge leaves none.
 // T3. What a trim takes has been empty for a whole period (Age): what is freed and needed again at once, as when large values are
-// replaced, is not touched anew each time. A purge does not wait.
+// replaced, is not touched anew each time. Slabs and runs are looked at apart, because neither serves for the other. A purge does not wait.
 type trimState struct {
 	job   trimJob
 	out   bool
 	purge bool
-	least int64 // of Reclaimable since this period began, trims apart
-	idle  int64 // of it in the period before: what may be given back (T3)
+	slabs idleness
+	runs  idleness
 }
+
+// An idleness is how much empty memory of one kind nobody needed, in bytes (T3).
+type idleness struct {
+	least int64 // there was since this period began
+	idle  int64 // there was all through the period before, less what trims have taken
+}
+
+// note follows a taking of empty memory, of which so much is left.
+func (x *idleness) note(now int64) { x.least, x.idle = min(x.least, now), min(x.idle, now) }
+
+func (x *idleness) age(now int64) { x.idle, x.least = min(x.least, now), now }
 
 type trimJob struct {
 	h     *Heap
@@ -42,17 +53,16 @@ func (h *Heap) Trimming() bool { return h.trim.out }
 
 // Age ends a period: what has been empty all through it may be given back. The core calls it every half a second or so.
 func (h *Heap) Age() {
-	t, now := &h.trim, h.Reclaimable()
-	t.idle, t.least = min(t.least, now), now
+	h.trim.slabs.age(h.slabs.reclaimable())
+	h.trim.runs.age(h.runs.reclaimable())
 }
-
-// noteLeast follows each taking of empty memory (T3).
-func (h *Heap) noteLeast() { h.trim.least = min(h.trim.least, h.Reclaimable()) }
 
 // Reclaimable is the bytes of empty memory that a trim can give back.
-func (h *Heap) Reclaimable() int64 {
-	return h.slabs.dirty.n<<slabShift + (h.runs.dirty.units-h.runs.dirty.crumbs)<<runShift
-}
+func (h *Heap) Reclaimable() int64 { return h.slabs.reclaimable() + h.runs.reclaimable() }
+
+func (u *slabSupply) reclaimable() int64 { return u.dirty.n << slabShift }
+
+func (u *runSupply) reclaimable() int64 { return (u.dirty.units - u.dirty.crumbs) << runShift }
 
 // warm is the bytes of empty memory that stay, so that turns find some that needs no first touch.
 func (h *Heap) warm() int64 { return max(h.options.Warm, h.Used()>>6) }
@@ -60,48 +70,55 @@ func (h *Heap) warm() int64 { return max(h.options.Warm, h.Used()>>6) }
 // trimJob gives a trim for a reclaimer, or nil.
 func (h *Heap) trimJob() func(budget int) bool {
 	excess := h.Reclaimable()
-	if !h.trim.purge {
-		excess = min(excess, h.trim.idle) // T3
-	}
 	if h.trim.out || excess <= 2*h.options.Warm && !h.trim.purge {
 		return nil
 	}
+	slabs, runs := &h.trim.slabs.idle, &h.trim.runs.idle // what of each may go
 	if !h.trim.purge {
 		warm := h.warm()
-		if excess <= 2*warm {
+		if excess <= 2*warm || *slabs+*runs == 0 {
 			return nil
 		}
 		excess -= warm
 	} else if excess == 0 {
 		h.trim.purge = false
 		return nil
+	} else {
+		*slabs, *runs = excess, excess
 	}
-	wanted := excess
 	j := &h.trim.job
 	j.slabs, j.runs, j.slab, j.run_, j.unit = j.slabs[:0], j.runs[:0], 0, 0, 0
-	for x := &h.runs.dirty; excess > 0 && len(j.runs) < trimRuns; {
+	for x := &h.runs.dirty; excess > 0 && *runs > 0 && len(j.runs) < trimRuns; {
 		i := x.longest()
 		if i == 0 {
 			break
 		}
 		n := x.remove(i)
+		if most := uint32(min(excess, *runs) >> runShift); most < n { // the rest stays
+			most &^= trimPiece/RunUnit - 1
+			x.add(i+most, n-most)
+			if n = most; n == 0 {
+				break
+			}
+		}
 		setUsed(i, n) // R3
 		h.runs.trimUnits += int64(n)
 		j.runs = append(j.runs, runSegment{i, n})
 		excess -= int64(n) << runShift
+		*runs = max(0, *runs-int64(n)<<runShift)
 	}
-	for u := &h.slabs; excess > 0 && u.dirty.n > 0 && len(j.slabs) < trimSlabs; {
+	for u := &h.slabs; excess > 0 && *slabs > 0 && u.dirty.n > 0 && len(j.slabs) < trimSlabs; {
 		i := u.dirty.tail // the one empty for longest
 		u.dirty.remove(i)
 		slabAt(i).state = slabTrimming
 		j.slabs = append(j.slabs, i)
 		excess -= slabSize
+		*slabs = max(0, *slabs-slabSize)
 	}
 	if len(j.slabs) == 0 && len(j.runs) == 0 {
 		h.trim.purge = false
 		return nil
 	}
-	h.trim.idle = max(0, h.trim.idle-(wanted-excess))
 	h.trim.out = true
 	return j.step
 }
