@@ -165,3 +165,33 @@ func TestChurnKeepsItsPages(t *testing.T) {
 		t.Errorf("%d bytes stay warm at rest, want %d at most", got, most)
 	}
 }
+
+// A turn that needs runs takes those reclaimers have freed, listed or not, before memory nobody has touched.
+func TestFreedRunsComeBeforeFreshOnes(t *testing.T) {
+	h := newHeap(t, Options{})
+	const size, count = 64 << 10, 200
+	fill := func() (list []Ref) {
+		for range count {
+			list = append(list, h.Alloc(size, Values))
+		}
+		return list
+	}
+	first := fill()
+	born := h.runs.dirty.units + h.runs.clean.units
+	reclaimer := h.Returner()
+	for _, r := range first {
+		reclaimer.Free(r, Values)
+	}
+	reclaimer.Flush()
+	second := fill()
+	if left := h.runs.dirty.units + h.runs.clean.units; left != born {
+		t.Errorf("%d units that were never used are left after the runs were used again, %d before", left, born)
+	}
+	for _, r := range second {
+		h.Free(r, Values)
+	}
+	h.Drain(1 << 20)
+	if err := h.Check(); err != nil {
+		t.Fatal(err)
+	}
+}
