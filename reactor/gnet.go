@@ -21,7 +21,7 @@ import (
 // hold what is half read: OnTraffic always takes everything, and the connection's chunk holds it.
 //
 // gnet has no hook at the end of an iteration, and EventLoop.Execute, which could be one, leaves two objects a call to the collector. So each
-// loop has a socket of its own, the bell: the first connection that needs a turn (loop.armed) rings it, which the next epoll_wait brings
+// loop has a socket of its own, the bell: the first connection that needs a turn (loop.armed) sends it a byte, which the next epoll_wait brings
 // after the events of this one. That costs a send, a receive and an epoll_wait an iteration. It pays when an iteration has
 // many connections ready, and costs 8 % of an unpipelined request when it has three. So every 64th event is a probe: it rings
 // the bell, and the number of events gathered until it is heard decides whether the following events gather too or run turn at once.
@@ -53,11 +53,6 @@ func (b *gnetBackend) start(r *Reactor) error {
 		NumEventLoop:  n,
 		ReadBufferCap: readBuffer,
 		Logger:        gnetLog{r.options.Logf},
-
-		// One read an event, which gnet repeats by itself if it filled the buffer, or brought a single byte. With levels the kernel looks
-		// again at every socket it reported: 4 to 8 % of a request at pipeline 16, 2 to 5 % unpipelined.
-		EdgeTriggeredIO:      true,
-		EdgeTriggeredIOChunk: 1,
 	}))
 	if err != nil {
 		return err
@@ -169,9 +164,6 @@ func (b *gnetBackend) OnTraffic(gc gnet.Conn) gnet.Action {
 		poison(data[:len(data):len(data)])
 	}
 	c.loop.host.(*gnetHost).after()
-	if c.closed {
-		return gnet.Close // it has; but gnet might go on reading from a descriptor that can be another's by now
-	}
 	return gnet.None
 }
 
@@ -216,15 +208,14 @@ func (h *gnetHost) run() {
 	}
 }
 
-// wake rings the bell. There is never more than one ring on the way (T2), so it always finds room; but the kernel may have no memory for it.
+// wake rings the bell. There is never more than one byte on the way (T2), so it always finds room; but the kernel may have no memory for it.
 func (h *gnetHost) wake() {
 	if _, errno := send(h.bell, bellSound[:]); errno != 0 {
 		h.el.Execute(context.Background(), gnet.RunnableFunc(func(context.Context) error { h.run(); return nil }))
 	}
 }
 
-// bellSound is two bytes, because after one gnet would look for more (EdgeTriggeredIOChunk is rounded up).
-var bellSound [2]byte
+var bellSound [1]byte
 
 func (h *gnetHost) watchWrite(c *conn) {
 	if err := h.reactor.watcher.add(c); err != nil {
