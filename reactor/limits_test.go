@@ -230,6 +230,42 @@ func TestManyConnections(t *testing.T) {
 	})
 }
 
+// Peers that always have more to be read than one read brings do not keep the others of its loop waiting.
+func TestSendersTakeTurns(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b Backend) {
+		for name, request := range map[string]string{"small": command("PING"), "large": command("LEN", strings.Repeat("x", 1<<20))} {
+			_, addr := serveBoard(t, newBoard(), Options{Backend: b})
+			steady := dial(t, addr)
+			block := []byte(strings.Repeat(request, max(1, 1<<20/len(request))))
+			var senders [4]*peer
+			var ended sync.WaitGroup
+			for i := range senders {
+				sender := dial(t, addr)
+				senders[i] = sender
+				ended.Go(func() { io.Copy(io.Discard, sender.Conn) })
+				ended.Go(func() {
+					for err := error(nil); err == nil; {
+						_, err = sender.Conn.Write(block)
+					}
+				})
+			}
+			time.Sleep(100 * time.Millisecond) // their sockets are full
+			for range 20 {
+				began := time.Now()
+				steady.send(command("PING"))
+				steady.expect("+OK\r\n")
+				if took := time.Since(began); took > 500*time.Millisecond {
+					t.Errorf("%s: a PING took %v beside them", name, took)
+				}
+			}
+			for _, sender := range senders {
+				sender.Close()
+			}
+			ended.Wait()
+		}
+	})
+}
+
 // A storm: connections that come, say something or nothing, and go, most of them rudely.
 func TestConnectionStorm(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b Backend) {
