@@ -139,7 +139,7 @@ func turnTarget(what string, limit time.Duration, ours *sights) report.Figure {
 	return report.Figure{What: what, Target: "no turn over " + report.Took(limit), Reference: "–", Ours: text, Verdict: verdict}
 }
 
-// turnTargetBeside is turnTarget for a limit that the machine alone breaks now and then: rest is what the same server showed when it had
+// turnTargetBeside is turnTarget for a limit that is broken now and then on this machine, whatever the server does: rest is what the same server showed when it had
 // nothing of the sort to do, watched as often and as long. Above the limit, but not above the worst at rest, nothing is decided.
 func turnTargetBeside(what string, limit time.Duration, ours, rest *sights) report.Figure {
 	f := turnTarget(what, limit, ours)

@@ -51,7 +51,7 @@ func whole(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
 	n := elements(e.Keys)
 	s := e.section("whole", contenders,
-		fmt.Sprintf("One server, values of %s elements of 14 bytes; second operands share half of theirs. Commands that store find no value at their destination, those that shorten get a copy each time. Each is called %d times by a client of its own, with nobody else there; before each call the server has freed what was let go. SPOP's and DUMP's replies are read to their end.",
+		fmt.Sprintf("One server, values of %s elements of 14 bytes; second operands share half of theirs. Commands that store find no value at their destination, those that shorten get a copy each time. Each is called %d times by a client of its own, with nobody else there; before each call the server has freed what was let go. Replies and payloads, as of SPOP, DUMP and RESTORE, are part of what is waited for, not of the turn.",
 			report.Thousands(float64(n)), wholeCalls),
 		"\"Answered after\" is what the client waits. All of these are one turn here, and one command of the only thread in Redis: others wait for as long.")
 	type cost struct{ took, turn report.Sample }

@@ -137,7 +137,7 @@ func (j *touchJob) run(int) (done bool) {
 	return done
 }
 
-// takeTouched lists what the job has made warm, as many slabs as the budget has units.
+// takeTouched lists what the job has made warm, as many slabs as the budget has units. Paging says that there are more.
 func (h *Heap) takeTouched(budget int) {
 	t := &h.touch
 	if !t.out {
