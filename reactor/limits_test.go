@@ -230,7 +230,7 @@ func TestManyConnections(t *testing.T) {
 	})
 }
 
-// Peers that always have more to be read than one read brings do not keep the others of its loop waiting.
+// Peers that always have more to be read than one read brings do not keep the others of their loop waiting.
 func TestSendersTakeTurns(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b Backend) {
 		for name, request := range map[string]string{"small": command("PING"), "large": command("LEN", strings.Repeat("x", 1<<20))} {

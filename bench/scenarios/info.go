@@ -88,7 +88,8 @@ func parseLongTurns(line string) (turns []longTurn, err error) {
 }
 
 // without is the longest turn when what the machine took away during a turn does not count: the lesser of its CPU time, and its wall time less the
-// gaps that fall into it. A gap may hide work of the kernel on the turn's behalf, so CPU time is always shown beside it. Turns that are not on the list took no more than the last on it.
+// gaps that fall into it. A gap may hide work of the kernel on the turn's behalf, so CPU time is always shown
+// beside it. Turns that are not on the list took no more than the last on it.
 func (t Turns) without(gaps []process.Gap) (longest time.Duration) {
 	for _, x := range t.Long {
 		end, held := x.began+x.wall.Microseconds(), int64(0)
