@@ -1,0 +1,83 @@
+package list
+
+import (
+	"spindle/engine/data/listpack"
+	"spindle/engine/data/memory"
+	"spindle/engine/data/value"
+	"spindle/internal/number"
+)
+
+// A Gatherer makes a list of elements that come one after the other: a listpack, if they are what one leaf takes, else a quicklist with the
+// leaves that pushing them would make. What it gathers lies in a slice until it is a leaf, so that none has to grow. It is the core's, for
+// one turn.
+type Gatherer struct {
+	limits Limits
+	lp     []byte // the listpack, open: the list as long as !long, the next leaf then
+	here   int    // elements in it
+	n      int
+	long   bool
+	built  Builder
+}
+
+// Gather begins with an empty list.
+func Gather(l Limits) Gatherer { return Gatherer{limits: l, lp: listpack.Begin(nil)} }
+
+// Len is how many elements there are.
+func (g *Gatherer) Len() int { return g.n }
+
+// Push appends an element. s is where leaves are made.
+func (g *Gatherer) Push(s *value.Store, text []byte) {
+	if !g.limits.takes(len(g.lp)+1, uint64(g.here), uint64(g.n), len(text)) {
+		g.leaf(s)
+		if g.limits.plain(len(text)) {
+			g.built.AddPlain(text)
+			g.n++
+			return
+		}
+	}
+	at := len(g.lp)
+	if n, isInt := number.ParseInt(text); isInt {
+		g.reserve(listpack.EncodedIntLen(n))
+		listpack.PutInt(g.lp[at:], n)
+	} else {
+		g.reserve(listpack.EncodedTextLen(len(text)))
+		listpack.PutText(g.lp[at:], text)
+	}
+	g.here++
+	g.n++
+}
+
+// reserve makes room for an entry of so many bytes.
+func (g *Gatherer) reserve(n int) {
+	to := len(g.lp) + n
+	if to > cap(g.lp) {
+		g.lp = append(g.lp[:cap(g.lp)], make([]byte, to)...) // twice as much at least
+	}
+	g.lp = g.lp[:to]
+}
+
+// leaf makes a leaf of what has been gathered, and the list a quicklist if it was none.
+func (g *Gatherer) leaf(s *value.Store) {
+	if !g.long {
+		g.long, g.built = true, NewBuilder(s, g.limits)
+	}
+	if g.here > 0 {
+		g.lp = listpack.Close(g.lp, 0, g.here)
+		g.built.add(g.lp, g.here)
+		g.lp, g.here = listpack.Begin(g.lp[:0]), 0
+	}
+}
+
+// Packed is the list as a listpack, nil if it is none, and Root is it then.
+func (g *Gatherer) Packed() []byte {
+	if g.long {
+		return nil
+	}
+	return listpack.Close(g.lp, 0, g.here)
+}
+
+// Root is the list as a quicklist, which belongs to the caller: for keyspace.DB.PutRoot.
+func (g *Gatherer) Root(s *value.Store) memory.Ref {
+	g.leaf(s)
+	return g.built.Root()
+}

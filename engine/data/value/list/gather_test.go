@@ -1,0 +1,64 @@
+package list_test
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+	"testing"
+
+	"spindle/engine/data/listpack"
+	"spindle/engine/data/value"
+	"spindle/engine/data/value/list"
+)
+
+// TestGatherer: a list that is gathered has the pieces that pushes of one element each would make, and is a listpack if that is one.
+func TestGatherer(t *testing.T) {
+	rng := random(t)
+	for round := range 300 {
+		k, _ := open(t)
+		db := k.DB(0)
+		limits := list.Limits{Fill: []int{-2, -1, -5, 0, 1, 3, 128, 100_000}[rng.IntN(8)], Plain: []int{0, 0, 0, 50}[rng.IntN(4)]}
+		g := list.Gather(limits)
+		pushed := list.NewBuilder(k.Store(), limits)
+		for i := range 1 + rng.IntN([]int{5, 300, 3000}[rng.IntN(3)]) {
+			text := strconv.AppendInt(nil, rng.Int64()>>rng.IntN(64), 10)
+			if rng.IntN(3) == 0 {
+				text = bytes.Repeat([]byte{byte('a' + i%26)}, rng.IntN([]int{10, 80, 9000}[rng.IntN(3)]))
+			}
+			g.Push(k.Store(), text)
+			pushed.Push(listpack.Of(text))
+		}
+		db.PutRoot([]byte("pushed"), value.List, value.Quicklist, pushed.Root(), 0)
+		want := db.Lookup([]byte("pushed"))
+		if g.Len() != list.Len(want) {
+			t.Fatalf("round %d, %+v: %d elements, want %d", round, limits, g.Len(), list.Len(want))
+		}
+		encoding := value.Quicklist
+		if lp := g.Packed(); lp != nil {
+			encoding = value.Listpack
+			db.PutPacked([]byte("gathered"), value.List, encoding, lp, 0)
+		} else {
+			db.PutRoot([]byte("gathered"), value.List, encoding, g.Root(k.Store()), 0)
+		}
+		got := db.Lookup([]byte("gathered"))
+		if one := len(pieces(want)) == 1 && pieces(want)[0][0] == 'l'; one != (encoding == value.Listpack) {
+			t.Fatalf("round %d, %+v: %v of %d pieces", round, limits, encoding, len(pieces(want)))
+		}
+		if got, want := pieces(got), pieces(want); !slices.Equal(got, want) {
+			t.Fatalf("round %d, %+v: %d pieces, want %d, or others", round, limits, len(got), len(want))
+		}
+	}
+}
+
+// pieces is what a list is kept in: "l" and a listpack, or "p" and an element.
+func pieces(v value.Value) (all []string) {
+	list.Leaves(v, func(piece []byte, plain bool) bool {
+		kind := "l"
+		if plain {
+			kind = "p"
+		}
+		all = append(all, kind+string(piece))
+		return true
+	})
+	return all
+}
