@@ -17,7 +17,7 @@ import (
 const (
 	dutyEvery     = int64(1 * time.Millisecond)   // between slices while there is work
 	tickEvery     = int64(100 * time.Millisecond) // the reference's serverCron at hz 10
-	ageTicks      = 5                             // memory that stays empty for as many goes back to the system
+	ageTicks      = 50                            // memory that stays empty for as many goes back to the system
 	expirySlice   = 200 * time.Microsecond
 	waitsPerSlice = 256
 	drainBudget   = 192 // of taking back what reclaimers have freed: some 10 µs a slice

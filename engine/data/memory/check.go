@@ -6,7 +6,7 @@ import (
 )
 
 // Check proves the invariants of the heap: H2 and H3, S1 and S2, R1 to R3. O(slabs + blocks on free lists + runs): for
-// tests and DEBUG. Reclaimers may be at work; what they free meanwhile is allowed for.
+// tests. Reclaimers may have freed what the turn has not drained, but none may be freeing.
 func (h *Heap) Check() error {
 	lag, err := h.checkSlabs()
 	if err != nil {

@@ -196,6 +196,11 @@ func (h *Heap) Drain(budget int) (more bool) {
 		h.foldRemote()
 	}
 	h.publish()
+	return h.draining()
+}
+
+// draining says that reclaimers have freed what the turn has not taken back.
+func (h *Heap) draining() bool {
 	return h.pending != 0 || h.returned != 0 || h.remoteSlab.Load() != 0 || h.remoteRun.Load() != 0
 }
 

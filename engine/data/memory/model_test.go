@@ -224,6 +224,9 @@ func TestReturnsBesideTheTurn(t *testing.T) {
 		var blocks []modelBlock
 		for range 200 {
 			m := modelBlock{size: modelSize(rng), purpose: Purpose(rng.IntN(int(Purposes))), seed: rng.Uint64()}
+			if rng.IntN(100) == 0 {
+				m.size += rng.IntN(4 << 20) // trims cut runs at huge pages, and take neighbours with them
+			}
 			m.ref = h.Alloc(m.size, m.purpose)
 			m.stamp()
 			blocks = append(blocks, m)
@@ -235,6 +238,9 @@ func TestReturnsBesideTheTurn(t *testing.T) {
 			if job, _ := h.TakeJob(); job != nil {
 				jobs <- job
 			}
+		}
+		if step%3 == 0 {
+			h.Age()
 		}
 		if step%50 == 0 {
 			h.Purge()

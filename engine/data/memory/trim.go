@@ -6,13 +6,15 @@ import "slices"
 // off its lists (trimJob), a reclaimer gives their pages back (run), the turn lists them as clean (takeTrimmed).
 //
 // T1. At most one trim is out at a time; what it holds is on no list.
-// T2. Some warm memory stays: a trim begins above twice the warm size and ends at it. A purge leaves none.
+// T2. Some warm memory stays: a trim begins above twice the warm size and ends at it, and leaves slabs that much. A purge leaves none.
 // T3. What a trim takes has been empty for a whole period (Age): what is freed and needed again at once, as when large values are
 // replaced, is not touched anew each time. Slabs and runs are looked at apart, because neither serves for the other. A purge does not wait.
+// T4. A trim takes clean neighbours with it, up to the next huge page. The kernel may have filled them again: it joins the small pages of a
+// huge one, and clears those that are not there.
 type trimState struct {
 	job   trimJob
 	out   bool
-	purge bool
+	purge int64 // bytes that are still to go, whatever T2 and T3 say
 	slabs idleness
 	runs  idleness
 }
@@ -20,11 +22,14 @@ type trimState struct {
 // An idleness is how much empty memory of one kind nobody needed, in bytes (T3).
 type idleness struct {
 	least int64 // there was since this period began
-	idle  int64 // there was all through the period before, less what trims have taken
+	idle  int64 // there was all through the period before, and still is
 }
 
 // note follows a taking of empty memory, of which so much is left.
 func (x *idleness) note(now int64) { x.least, x.idle = min(x.least, now), min(x.idle, now) }
+
+// trimmed follows a trim of so much.
+func (x *idleness) trimmed(n int64) { x.least, x.idle = max(0, x.least-n), max(0, x.idle-n) }
 
 func (x *idleness) age(now int64) { x.idle, x.least = min(x.least, now), now }
 
@@ -41,17 +46,20 @@ type trimJob struct {
 const (
 	trimSlabs = 64 // slabs of one trim: 4 MB, some 5 µs of turn to take them off their list and as much to list them again
 	trimRuns  = 32
-	trimPiece = 2 << 20 // bytes given back by one call to the kernel
-	trimCost  = 24      // of 64 KB, in budget units
+	trimPiece = 2 << 20              // bytes given back by one call to the kernel: a huge page
+	wholePage = 2*osPage/RunUnit - 1 // units that hold a whole page, wherever they begin
+	hugeUnits = trimPiece / RunUnit
+	hugeSlabs = min(trimPiece/slabSize, slabSegment) // never a neighbour that is another heap's
+	trimCost  = 24                                   // of 64 KB, in budget units
 )
 
-// Purge has all empty memory given back, the warm reserve too (MEMORY PURGE). Reclaimers do it, over the next turns.
-func (h *Heap) Purge() { h.trim.purge = true }
+// Purge has all memory given back that is empty now, or will be when reclaimers have freed what they have to, the warm reserve too
+// (MEMORY PURGE). Reclaimers do it, over the next turns. What is freed later has no part in it: a purge ends, also under load.
+func (h *Heap) Purge() {
+	h.trim.purge = h.Reclaimable() + h.Reclaiming() + max(0, h.active()-h.Used()) // the last: freed, and not yet drained
+}
 
-// Trimming says that pages are being given back: the turn is to Drain, and to TakeJob again for the rest, soon.
-func (h *Heap) Trimming() bool { return h.trim.out }
-
-// Age ends a period: what has been empty all through it may be given back. The core calls it every half a second or so.
+// Age ends a period: what has been empty all through it may be given back. The core calls it every few seconds.
 func (h *Heap) Age() {
 	h.trim.slabs.age(h.slabs.reclaimable())
 	h.trim.runs.age(h.runs.reclaimable())
@@ -69,58 +77,109 @@ func (h *Heap) warm() int64 { return max(h.options.Warm, h.Used()>>6) }
 
 // trimJob gives a trim for a reclaimer, or nil.
 func (h *Heap) trimJob() func(budget int) bool {
-	excess := h.Reclaimable()
-	if h.trim.out || excess <= 2*h.options.Warm && !h.trim.purge {
+	t := &h.trim
+	excess, warm := h.Reclaimable(), h.warm()
+	if t.out || excess <= 2*warm && t.purge == 0 {
 		return nil
 	}
-	slabs, runs := &h.trim.slabs.idle, &h.trim.runs.idle // what of each may go
-	if !h.trim.purge {
-		warm := h.warm()
-		if excess <= 2*warm || *slabs+*runs == 0 {
-			return nil
-		}
-		excess -= warm
-	} else if excess == 0 {
-		h.trim.purge = false
-		return nil
-	} else {
-		*slabs, *runs = excess, excess
+	slabs, runs := t.slabs.idle, t.runs.idle // what of each may go
+	if t.purge > 0 {
+		excess, warm = min(excess, t.purge), 0
+		slabs, runs = excess, excess
 	}
-	j := &h.trim.job
+	j := &t.job
 	j.slabs, j.runs, j.slab, j.run_, j.unit = j.slabs[:0], j.runs[:0], 0, 0, 0
-	for x := &h.runs.dirty; excess > 0 && *runs > 0 && len(j.runs) < trimRuns; {
+	n := h.trimRuns(min(excess-warm, runs))
+	n += h.trimSlabs(min(excess-warm-n, slabs), warm)
+	t.purge = max(0, t.purge-n)
+	if len(j.slabs) == 0 && len(j.runs) == 0 {
+		if h.Reclaiming() == 0 && !h.draining() {
+			t.purge = 0
+		}
+		return nil
+	}
+	t.out = true
+	return j.step
+}
+
+// trimRuns takes dirty runs of so many bytes together at most, the longest first, and says how many it took.
+func (h *Heap) trimRuns(most int64) (taken int64) {
+	x, j := &h.runs.dirty, &h.trim.job
+	for most > taken && len(j.runs) < trimRuns {
 		i := x.longest()
 		if i == 0 {
 			break
 		}
 		n := x.remove(i)
-		if most := uint32(min(excess, *runs) >> runShift); most < n { // the rest stays
-			most &^= trimPiece/RunUnit - 1
-			x.add(i+most, n-most)
-			if n = most; n == 0 {
+		if end := i + uint32((most-taken)>>runShift); end < i+n { // the rest stays, from a huge page on
+			end &^= hugeUnits - 1
+			if end < i+wholePage {
+				x.add(i, n)
 				break
 			}
+			x.add(end, i+n-end)
+			n = end - i
 		}
+		taken += int64(n) << runShift
+		i, n = h.runs.widen(i, n)
 		setUsed(i, n) // R3
 		h.runs.trimUnits += int64(n)
 		j.runs = append(j.runs, runSegment{i, n})
-		excess -= int64(n) << runShift
-		*runs = max(0, *runs-int64(n)<<runShift)
 	}
-	for u := &h.slabs; excess > 0 && *slabs > 0 && u.dirty.n > 0 && len(j.slabs) < trimSlabs; {
-		i := u.dirty.tail // the one empty for longest
+	h.trim.runs.trimmed(taken)
+	return taken
+}
+
+// widen takes the clean neighbours of n units at first, within their huge pages (T4).
+func (u *runSupply) widen(first, n uint32) (uint32, uint32) {
+	if word := unitAt(first - 1).word; word&stateMask == runClean {
+		have := word >> unitShift
+		if take := min(have, first%hugeUnits); take > 0 {
+			u.clean.remove(first - have)
+			if take < have {
+				u.clean.add(first-have, have-take)
+			}
+			first, n = first-take, n+take
+		}
+	}
+	if word := unitAt(first + n).word; word&stateMask == runClean {
+		have := word >> unitShift
+		if take := min(have, -(first+n)%hugeUnits); take > 0 {
+			u.clean.remove(first + n)
+			if take < have {
+				u.clean.add(first+n+take, have-take)
+			}
+			n += take
+		}
+	}
+	return first, n
+}
+
+// trimSlabs takes dirty slabs of so many bytes together at most, those empty for longest first, leaves at least keep bytes of them, and says
+// how many bytes it took.
+func (h *Heap) trimSlabs(most, keep int64) (taken int64) {
+	u, j := &h.slabs, &h.trim.job
+	for most > taken && u.reclaimable() > keep && len(j.slabs) < trimSlabs {
+		i := u.dirty.tail
 		u.dirty.remove(i)
-		slabAt(i).state = slabTrimming
-		j.slabs = append(j.slabs, i)
-		excess -= slabSize
-		*slabs = max(0, *slabs-slabSize)
+		taken += slabSize
+		j.take(i)
+		for k := i; k%hugeSlabs != 0 && slabAt(k-1).state == slabClean && len(j.slabs) < trimSlabs; k-- { // T4
+			u.clean.remove(k - 1)
+			j.take(k - 1)
+		}
+		for k := i + 1; k%hugeSlabs != 0 && slabAt(k).state == slabClean && len(j.slabs) < trimSlabs; k++ {
+			u.clean.remove(k)
+			j.take(k)
+		}
 	}
-	if len(j.slabs) == 0 && len(j.runs) == 0 {
-		h.trim.purge = false
-		return nil
-	}
-	h.trim.out = true
-	return j.step
+	h.trim.slabs.trimmed(taken)
+	return taken
+}
+
+func (j *trimJob) take(i uint32) {
+	slabAt(i).state = slabTrimming
+	j.slabs = append(j.slabs, i)
 }
 
 // longest gives a free run of the longest list, if that holds whole pages.

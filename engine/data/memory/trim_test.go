@@ -51,3 +51,67 @@ func TestResidentFalls(t *testing.T) {
 		t.Errorf("%d bytes dirty after a purge", s.Dirty)
 	}
 }
+
+// Memory that was given back and that the kernel has filled again, because it lies in a huge page with memory that lives, goes back with that.
+func TestJoinedMemoryGoesBack(t *testing.T) {
+	h := newHeap(t, Options{})
+	touch := func(r Ref, n int) {
+		for at := Ref(0); at < Ref(n); at += osPage {
+			*Word(r + at) = 1
+		}
+	}
+	before := Resident()
+	var stay, gone []Ref
+	sizes := map[Ref]int{}
+	for range 40 { // runs: of each 2 MB, 64 KB stay
+		for i, n := range []int{64 << 10, 1984 << 10} {
+			r := h.Alloc(n, Values)
+			touch(r, n)
+			sizes[r] = n
+			if i == 0 {
+				stay = append(stay, r)
+			} else {
+				gone = append(gone, r)
+			}
+		}
+	}
+	for i := range 40 * hugeSlabs { // slabs: one of 32 stays
+		var full []Ref
+		for range slabSize / 8192 {
+			r := h.Alloc(8192, Values)
+			touch(r, 8192)
+			sizes[r] = 8192
+			full = append(full, r)
+		}
+		if i%hugeSlabs == 0 {
+			stay = append(stay, full...)
+		} else {
+			gone = append(gone, full...)
+		}
+	}
+	for _, r := range gone {
+		h.Free(r, Values)
+	}
+	h.Purge()
+	work(h)
+	if left := Resident() - before; left > 40<<20 {
+		t.Skipf("%d MB are resident after a purge: pages do not go here", left>>20)
+	}
+	for _, r := range gone { // what the kernel would do
+		populate(r&^(osPage-1), sizes[r])
+	}
+	if left := Resident() - before; left < 120<<20 {
+		t.Fatalf("%d MB are resident where the kernel has joined pages", left>>20)
+	}
+	for _, r := range stay {
+		h.Free(r, Values)
+	}
+	h.Purge()
+	work(h)
+	if err := h.Check(); err != nil {
+		t.Fatal(err)
+	}
+	if left := Resident() - before; left > 32<<20 {
+		t.Errorf("%d MB are resident and nothing lives", left>>20)
+	}
+}
