@@ -6,6 +6,7 @@ import (
 
 	"spindle/engine/client"
 	"spindle/engine/command"
+	"spindle/engine/data/value"
 	"spindle/protocol"
 )
 
@@ -176,23 +177,18 @@ func (c *Core) serveReady() {
 				}
 				continue
 			}
-			if !p.wait.Gone && !c.keyExists(name) {
-				if l.gone == 0 {
-					break // the key is used up: those behind wait on
-				}
-				s = next // of those behind, only who asked to hear of that is tried
-				continue
+			v := c.space.DB(name.db).Peek([]byte(name.key))
+			if !v.Exists() && l.gone == 0 {
+				break // the key is used up: those behind wait on
 			}
-			c.retry(p)
+			if p.wait.Gone || v.Exists() && (p.wait.Type == value.None || p.wait.Type == v.Type()) {
+				c.retry(p) // with all its keys: it may find what it wants at another of them
+			}
 			s = next
 		}
 	}
 	clear(w.ready)
 	w.ready = w.ready[:0]
-}
-
-func (c *Core) keyExists(name keyName) bool {
-	return c.space.DB(name.db).Peek([]byte(name.key)).Exists()
 }
 
 // retry has a parked client's command try again. One that is served has taken as long as that: nobody was kept waiting for it before.

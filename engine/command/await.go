@@ -22,11 +22,8 @@ func (c *Context) Await(t value.Type, deadlineMs int64, first, last int, try Att
 		return nil
 	}
 	c.Core.Block(c, Wait{
-		Keys: c.Args[first:last], DeadlineMs: deadlineMs, Timeout: NoArray,
+		Keys: c.Args[first:last], Type: t, DeadlineMs: deadlineMs, Timeout: NoArray,
 		Retry: func(c *Context) error {
-			if !c.anyOf(t, c.Args[first:last]) {
-				return nil // what came is of another type: that is no error for who waits
-			}
 			_, err := try(c)
 			return err
 		},
@@ -36,12 +33,3 @@ func (c *Context) Await(t value.Type, deadlineMs int64, first, last int, try Att
 
 // NoArray answers that there is nothing where an array would be, or that the time for it is up.
 func NoArray(c *Context) { c.Reply.NullArray() }
-
-func (c *Context) anyOf(t value.Type, keys [][]byte) bool {
-	for _, key := range keys {
-		if c.DB.Peek(key).Type() == t {
-			return true
-		}
-	}
-	return false
-}

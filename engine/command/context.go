@@ -5,6 +5,7 @@ import (
 
 	"spindle/engine/client"
 	"spindle/engine/data/keyspace"
+	"spindle/engine/data/value"
 	"spindle/protocol"
 )
 
@@ -42,6 +43,7 @@ type Core interface {
 type Wait struct {
 	Keys       [][]byte
 	DeadlineMs int64                  // Unix ms; 0 waits forever
+	Type       value.Type             // what Keys are to hold: a key that becomes ready as something else concerns others; None: whatever it holds
 	Retry      func(c *Context) error // runs in a turn when a key may have become ready; a reply, or an error, which is one, ends the wait
 	Gone       bool                   // Retry also runs when a stream has left its key, to answer with an error (XREADGROUP)
 	Timeout    func(c *Context)       // appends the reply of a wait that ran out

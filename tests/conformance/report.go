@@ -27,6 +27,10 @@ var own = []string{
 	"`list-compress-depth` is accepted and has no effect in memory; files hold the pieces compressed.",
 	"Bloom filters follow RedisBloom 2.8 (type MBbloom--, RDB versions 1 to 4), held against its published figures, not a running server. COPY works on them; a chain is at most 64 GB; COMMAND gives their true arity.",
 	"Files are written for Redis 7.0 by default (`rdb-version`): when a consumer of a stream last got something is not in them.",
+	"Clients that wait for a key (BLPOP, BZPOPMIN …) are served when SORT, ZUNIONSTORE and others with a destination put what they wait for in the place of another type; 7.4 leaves them waiting.",
+	"RESTORE with a TTL that reaches beyond 2^63-1 keeps the key as long as can be told; 7.4's sum overflows, and the key is gone at once.",
+	"A failed AUTH is answered in a pipeline, too; 7.4 leaves its reply out when others are still to be sent.",
+	"COMMAND DOCS has 7.4's arguments; summaries, complexities and histories are 7.2's, and our own for what is newer. LOLWUT VERSION 5 and 6 draw pictures of our own.",
 }
 
 // newer is what a run of 7.4.1's suite said. It is written down by hand: that suite is not under a free licence, so `make conformance` does not

@@ -87,6 +87,20 @@ func TestBlockedOnLists(t *testing.T) {
 			a.gets(`[k2 b]`)
 			w.list("k3", "c")
 		},
+		"a key that is made something else is no reason to look at the others": func(w *waitingRoom) {
+			first, second := w.await("BLPOP", "k", 0), w.await("BLPOP", "z", "k", 0)
+			third := w.await("BLMOVE", "k", "to", "LEFT", "LEFT", 0)
+			s.Do("MULTI")
+			s.Do("ZADD", "z", 1, "x") // the second client waits for it, but not for a sorted set
+			s.Do("RPUSH", "k", "a")
+			s.Do("EXEC")
+			first.gets(`[k a]`)
+			w.waits(2)
+			s.Do("RPUSH", "k", "b") // now it looks at its first key, too
+			second.gets(`(error) WRONGTYPE Operation against a key holding the wrong kind of value`)
+			third.gets(`b`)
+			s.Do("DEL", "z", "to")
+		},
 		"a chain of moves": func(w *waitingRoom) {
 			last := w.await("BLPOP", "c", 0)
 			second := w.await("BLMOVE", "b", "c", "RIGHT", "LEFT", 0)

@@ -142,14 +142,11 @@ func (h *commands) block(c *command.Context, r *reading) {
 	since := append([]streams.ID(nil), h.ids...) // "$" is the end as it was now
 	grouped := r.grouped
 	c.Core.Block(c, command.Wait{
-		Keys: r.keys, DeadlineMs: r.deadlineMs, Gone: grouped,
+		Keys: r.keys, Type: value.Stream, DeadlineMs: r.deadlineMs, Gone: grouped,
 		Retry: func(c *command.Context) error {
 			again := reading{grouped: grouped}
 			if err := again.parse(c); err != nil {
 				return err // the clock may have moved on so far that a timeout is out of range
-			}
-			if !grouped && !again.anything(c, since) {
-				return nil // a key of another type is no error for who waits for entries
 			}
 			c.PropagateNothing()
 			_, err := h.try(c, &again, since)
@@ -157,16 +154,6 @@ func (h *commands) block(c *command.Context, r *reading) {
 		},
 		Timeout: func(c *command.Context) { c.Reply.NullArray() },
 	})
-}
-
-// anything says that there is an entry behind one of the IDs.
-func (r *reading) anything(c *command.Context, ids []streams.ID) bool {
-	for i, key := range r.keys {
-		if v := c.DB.Peek(key); v.Type() == value.Stream && ids[i].Less(streams.Of(v).LastValid()) {
-			return true
-		}
-	}
-	return false
 }
 
 // try answers what there is already; false says that there is nothing. since, if there is one, has what "$" stands for.
