@@ -23,8 +23,7 @@ type Deps struct {
 	PauseCron        func(on bool)
 	SkipChecksums    func(on bool) // of RDB files and RESTORE payloads
 	ChangeReplID     func()
-	RewriteConfig    func() error                            // CONFIG REWRITE with every row
-	Replicate        func(c *command.Context, args [][]byte) // sends args to the replicas and runs nothing
+	RewriteConfig    func() error // CONFIG REWRITE with every row
 	Log              func(text string)
 	Crash            func(how string)                   // "segfault", "panic", "assert", "oom": does not return
 	Restart          func(gracefully bool, delay int64) // ms; does not return if it succeeds

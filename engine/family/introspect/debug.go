@@ -27,7 +27,6 @@ var (
 	errNotText      = &protocol.Error{Code: "ERR", Text: "Not an sds encoded string."}
 	errThreshold    = &protocol.Error{Code: "ERR", Text: "argument must be a memory value bigger than 1 and smaller than 4gb"}
 	errNoEviction   = &protocol.Error{Code: "ERR", Text: "maxmemory-clients is disabled."}
-	errNoMallctl    = &protocol.Error{Code: "ERR", Text: "No such file or directory"}
 	errNotHere      = &protocol.Error{Code: "ERR", Text: "This server has nothing behind that DEBUG subcommand"}
 )
 
@@ -37,49 +36,47 @@ type debugCommand struct {
 	run         func(f *family, c *command.Context, args [][]byte) error
 }
 
-// debugCommands are DEBUG's words in upper case. They are no rows: COMMAND does not list them either.
+// debugCommands are DEBUG's words in upper case. They are no rows: COMMAND does not list them either. MALLCTL and MALLCTL-STR are
+// words of a jemalloc build, which this server is none of.
 var debugCommands = map[string]debugCommand{
-	"AOF-FLUSH-SLEEP":               {1, 1, ok},
-	"ASSERT":                        {0, -1, crash("assert")},
-	"CHANGE-REPL-ID":                {0, 0, changeReplID},
-	"CLIENT-EVICTION":               {0, 0, clientEviction},
-	"CONFIG-REWRITE-FORCE-ALL":      {0, 0, rewriteConfig},
-	"CRASH-AND-RECOVER":             {0, -1, restart(false)},
-	"DELAY-RDB-CLIENT-FREE-SECONDS": {1, 1, ok},
-	"DICT-RESIZING":                 {1, 1, ok}, // tables split and merge a segment at a time; there is nothing to hold
-	"DIGEST":                        {0, 0, wholeDigest},
-	"DIGEST-VALUE":                  {0, -1, valueDigests},
-	"DROP-CLUSTER-PACKET-FILTER":    {1, 1, dropPackets},
-	"ERROR":                         {1, 1, sayError},
-	"HELP":                          {0, -1, debugHelp},
-	"HTSTATS":                       {1, 2, tableStats},
-	"HTSTATS-KEY":                   {1, 2, tableStatsOfKey},
-	"LEAK":                          {1, 1, leak},
-	"LISTPACK":                      {1, 1, listpack},
-	"LOADAOF":                       {0, -1, loadAOF},
-	"LOG":                           {1, 1, writeLog},
-	"MALLCTL":                       {1, -1, mallctl},
-	"MALLCTL-STR":                   {1, -1, mallctl},
-	"OBJECT":                        {1, 1, object},
-	"OOM":                           {0, -1, crash("oom")},
-	"PANIC":                         {0, -1, crash("panic")},
-	"PAUSE-CRON":                    {1, 1, pauseCron},
-	"POPULATE":                      {1, 3, populate},
-	"PROTOCOL":                      {1, 1, protocolSample},
-	"QUICKLIST":                     {1, 2, quicklist},
-	"QUICKLIST-PACKED-THRESHOLD":    {1, 1, packedThreshold},
-	"RELOAD":                        {0, -1, reload},
-	"REPLICATE":                     {1, -1, replicate},
-	"REPLYBUFFER":                   {2, 2, replyBuffer},
-	"RESTART":                       {0, -1, restart(true)},
-	"SDSLEN":                        {1, 1, textLengths},
-	"SEGFAULT":                      {0, -1, crash("segfault")},
-	"SET-ACTIVE-EXPIRE":             {1, 1, setActiveExpire},
-	"SET-DISABLE-DENY-SCRIPTS":      {1, 1, ok},
-	"SET-SKIP-CHECKSUM-VALIDATION":  {1, 1, skipChecksums},
-	"SLEEP":                         {1, 1, sleep},
-	"STRINGMATCH-TEST":              {0, 0, globTest},
-	"STRUCTSIZE":                    {0, 0, structSizes},
+	"AOF-FLUSH-SLEEP":              {1, 1, ok},
+	"ASSERT":                       {0, -1, crash("assert")},
+	"CHANGE-REPL-ID":               {0, 0, changeReplID},
+	"CLIENT-EVICTION":              {0, 0, clientEviction},
+	"CONFIG-REWRITE-FORCE-ALL":     {0, 0, rewriteConfig},
+	"CRASH-AND-RECOVER":            {0, -1, restart(false)},
+	"DICT-RESIZING":                {1, 1, ok}, // tables split and merge a segment at a time; there is nothing to hold
+	"DIGEST":                       {0, 0, wholeDigest},
+	"DIGEST-VALUE":                 {0, -1, valueDigests},
+	"DROP-CLUSTER-PACKET-FILTER":   {1, 1, dropPackets},
+	"ERROR":                        {1, 1, sayError},
+	"HELP":                         {0, -1, debugHelp},
+	"HTSTATS":                      {1, 2, tableStats},
+	"HTSTATS-KEY":                  {1, 2, tableStatsOfKey},
+	"LEAK":                         {1, 1, leak},
+	"LISTPACK":                     {1, 1, listpack},
+	"LOADAOF":                      {0, -1, loadAOF},
+	"LOG":                          {1, 1, writeLog},
+	"OBJECT":                       {1, 1, object},
+	"OOM":                          {0, -1, crash("oom")},
+	"PANIC":                        {0, -1, crash("panic")},
+	"PAUSE-CRON":                   {1, 1, pauseCron},
+	"POPULATE":                     {1, 3, populate},
+	"PROTOCOL":                     {1, 1, protocolSample},
+	"QUICKLIST":                    {1, 2, quicklist},
+	"QUICKLIST-PACKED-THRESHOLD":   {1, 1, packedThreshold},
+	"RELOAD":                       {0, -1, reload},
+	"REPLICATE":                    {1, -1, replicate},
+	"REPLYBUFFER":                  {2, 2, replyBuffer},
+	"RESTART":                      {0, -1, restart(true)},
+	"SDSLEN":                       {1, 1, textLengths},
+	"SEGFAULT":                     {0, -1, crash("segfault")},
+	"SET-ACTIVE-EXPIRE":            {1, 1, setActiveExpire},
+	"SET-DISABLE-DENY-SCRIPTS":     {1, 1, ok},
+	"SET-SKIP-CHECKSUM-VALIDATION": {1, 1, skipChecksums},
+	"SLEEP":                        {1, 1, sleep},
+	"STRINGMATCH-TEST":             {0, 0, globTest},
+	"STRUCTSIZE":                   {0, 0, structSizes},
 }
 
 // debug is DEBUG subcommand [argument …].
@@ -152,11 +149,10 @@ func rewriteConfig(f *family, c *command.Context, _ [][]byte) error {
 	return nil
 }
 
-func replicate(f *family, c *command.Context, args [][]byte) error {
-	if f.Replicate == nil {
-		return errNotHere
-	}
-	f.Replicate(c, args)
+// replicate is DEBUG REPLICATE command [argument …]: the replicas run the command, this server does not, nor does it look at what it is.
+// Every sink is told: when there is an append-only file, it must be left out.
+func replicate(_ *family, c *command.Context, args [][]byte) error {
+	c.Propagate(args...)
 	c.Reply.OK()
 	return nil
 }
@@ -252,10 +248,20 @@ func sleep(_ *family, c *command.Context, args [][]byte) error {
 	return nil
 }
 
-// sayError is DEBUG ERROR text: the text is the error, code included.
-func sayError(_ *family, _ *command.Context, args [][]byte) error {
-	code, text, _ := strings.Cut(string(args[0]), " ")
-	return &protocol.Error{Code: strings.NewReplacer("\r", " ", "\n", " ").Replace(code), Text: text}
+// sayError is DEBUG ERROR text: the text is the error, code included. To this server it is a reply like any other: tests of clients
+// ask for it, and it is no error of the server's that the statistics should count.
+func sayError(_ *family, c *command.Context, args [][]byte) error {
+	r := c.Reply
+	r.Raw([]byte{'-'})
+	mark := len(r.B)
+	r.Raw(args[0])
+	for i, b := range r.B[mark:] {
+		if b == '\r' || b == '\n' {
+			r.B[mark+i] = ' '
+		}
+	}
+	r.Raw([]byte("\r\n"))
+	return nil
 }
 
 func wholeDigest(_ *family, c *command.Context, _ [][]byte) error {
@@ -312,8 +318,6 @@ func clientEviction(f *family, c *command.Context, _ [][]byte) error {
 	c.Reply.Verbatim("txt", string(text))
 	return nil
 }
-
-func mallctl(*family, *command.Context, [][]byte) error { return errNoMallctl }
 
 func structSizes(_ *family, c *command.Context, _ [][]byte) error {
 	c.Reply.Simple("bits:64 slot:8 bucket:64 entry:8 deadline:8")

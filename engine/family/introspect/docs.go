@@ -12,6 +12,9 @@ import (
 
 // docsText is what COMMAND DOCS says, a line a command: its full name, a tab, a JSON object. docs.LICENSE names its source.
 //
+// Names, types, tokens and flags of arguments are interface, and as 7.4.1 answers them. Summaries, complexities and histories are 7.2.4's,
+// or our own of what came after it (HEXPIRE and kin): those of 7.4 are under another licence, and a few of them are worded differently.
+//
 //go:embed docs.jsonl
 var docsText string
 

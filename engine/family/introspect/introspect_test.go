@@ -2,6 +2,7 @@ package introspect
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -95,9 +96,36 @@ func TestReloadOptions(t *testing.T) {
 // TestWithoutDeps: a subcommand whose function was not given says so, and does not fall over.
 func TestWithoutDeps(t *testing.T) {
 	core, cl := newCore(t, Deps{})
-	for _, line := range []string{"RELOAD", "LOADAOF", "SET-ACTIVE-EXPIRE 0", "PAUSE-CRON 1", "CHANGE-REPL-ID", "CONFIG-REWRITE-FORCE-ALL", "REPLICATE x", "RESTART", "SET-SKIP-CHECKSUM-VALIDATION 1"} {
+	for _, line := range []string{"RELOAD", "LOADAOF", "SET-ACTIVE-EXPIRE 0", "PAUSE-CRON 1", "CHANGE-REPL-ID", "CONFIG-REWRITE-FORCE-ALL", "RESTART", "SET-SKIP-CHECKSUM-VALIDATION 1"} {
 		if got := core.Do(cl, append([]string{"DEBUG"}, strings.Fields(line)...)...); !strings.HasPrefix(got, "-ERR ") {
 			t.Errorf("%s: %q", line, got)
+		}
+	}
+}
+
+// TestReplicate: the command goes to the sinks as it was given, whatever it is, and nothing runs.
+func TestReplicate(t *testing.T) {
+	core, cl := newCore(t, Deps{})
+	for _, args := range [][]string{{"set", "a", "b"}, {"0", "set", "a", "b"}, {"nope"}} {
+		core.Reset()
+		if got := core.Do(cl, append([]string{"DEBUG", "REPLICATE"}, args...)...); got != "+OK\r\n" {
+			t.Errorf("%q: %q", args, got)
+		}
+		if len(core.Effects) != 1 || !slices.Equal(core.Effects[0].Args, args) {
+			t.Errorf("%q: effects %v", args, core.Effects)
+		}
+	}
+	if n := core.Space.DB(0).Len(); n != 0 {
+		t.Errorf("%d keys", n)
+	}
+}
+
+// TestSaidErrors: DEBUG ERROR is a reply in one line; the handler itself has not failed, so that statistics leave it out.
+func TestSaidErrors(t *testing.T) {
+	for text, want := range map[string]string{"MY err": "-MY err\r\n", "a\r\nb\n": "-a  b \r\n", "": "-\r\n"} {
+		c := &command.Context{Reply: &protocol.Reply{}}
+		if err := sayError(nil, c, [][]byte{[]byte(text)}); err != nil || string(c.Reply.B) != want {
+			t.Errorf("%q: %q, %v", text, c.Reply.B, err)
 		}
 	}
 }

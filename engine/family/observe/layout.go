@@ -24,8 +24,8 @@ var layout = []sectionLayout{
 	{"Memory", true, `
 		used_memory used_memory_rss used_memory_peak used_memory_peak_perc used_memory_overhead used_memory_startup
 		used_memory_dataset used_memory_dataset_perc allocator_allocated=0 allocator_active=0 allocator_resident=0
-		allocator_muzzy=0 total_system_memory used_memory_lua=bytes used_memory_vm_eval=0 used_memory_scripts_eval=0
-		number_of_cached_scripts=0 number_of_functions=0 number_of_libraries=0 used_memory_vm_functions=0
+		allocator_muzzy=0 total_system_memory used_memory_lua=0 used_memory_vm_eval=0 used_memory_lua_human=0B
+		used_memory_scripts_eval=0 number_of_cached_scripts=0 number_of_functions=0 number_of_libraries=0 used_memory_vm_functions=0
 		used_memory_vm_total=bytes used_memory_functions=0 used_memory_scripts=bytes maxmemory maxmemory_policy
 		allocator_frag_ratio=1.00 allocator_frag_bytes=0 allocator_rss_ratio=1.00 allocator_rss_bytes=0
 		rss_overhead_ratio=1.00 rss_overhead_bytes=0 mem_fragmentation_ratio=1.00 mem_fragmentation_bytes=0
@@ -87,5 +87,6 @@ var layout = []sectionLayout{
 	`},
 	{"Debug", false, `
 		eventloop_duration_aof_sum=0 eventloop_duration_cron_sum=0 eventloop_duration_max=0 eventloop_cmd_per_cycle_max=0
+		allocator_allocated_lua=0 allocator_active_lua=0 allocator_resident_lua=0 allocator_frag_bytes_lua=0
 	`},
 }

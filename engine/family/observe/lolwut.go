@@ -9,25 +9,34 @@ import (
 	"spindle/protocol"
 )
 
-// lolwut is LOLWUT [VERSION version] [columns [turns]]: a thread wound round a spindle, and the version.
+// lolwut is LOLWUT [VERSION version [columns [turns …]]]: the version, which has no picture of its own, or with VERSION 5 or 6 below
+// a picture: a thread wound round a spindle.
 func lolwut(c *command.Context) error {
-	args := c.Args[1:]
-	if len(args) >= 2 && command.Is(args[0], "VERSION") {
-		if _, ok := number.ParseInt(args[1]); !ok {
+	size, picture := [3]int64{48, 5}, 0 // how many of size the version reads
+	if len(c.Args) >= 3 && command.Is(c.Args[1], "VERSION") {
+		version, ok := number.ParseInt(c.Args[2])
+		if !ok {
 			return protocol.ErrNotInteger
 		}
-		args = args[2:]
-	}
-	size := [2]int64{48, 5}
-	for i := range args {
-		if i == len(size) {
-			break
+		switch uint32(version) {
+		case 5:
+			picture = 3 // columns, squares in a row, squares in a column
+		case 6:
+			picture = 2 // columns, rows
 		}
-		if n, ok := number.ParseInt(args[i]); ok {
+		for i, arg := range c.Args[3:min(len(c.Args), 3+picture)] {
+			n, ok := number.ParseInt(arg)
+			if !ok {
+				return protocol.ErrNotInteger
+			}
 			size[i] = min(max(n, 1), 160)
 		}
 	}
-	c.Reply.Verbatim("txt", thread(int(size[0]), int(size[1]))+"\nRedis ver. 7.4.1\n")
+	text := "Redis ver. 7.4.1\n"
+	if picture != 0 {
+		text = thread(int(size[0]), int(size[1])) + "\n" + text
+	}
+	c.Reply.Verbatim("txt", text)
 	return nil
 }
 

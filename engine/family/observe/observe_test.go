@@ -158,9 +158,12 @@ func TestInfoFields(t *testing.T) {
 	core.Space.DB(2).SetString([]byte("k"), []byte("v"), core.Now()+5000)
 	row := core.Catalogue.Lookup([]byte("time"))
 	row.Stats.Record(2, 8000)
+	core.Catalogue.Lookup([]byte("lolwut")).Stats.Record(3, 1_001_999) // a call takes a third of 1001 µs, not of 1002
+	core.Catalogue.Lookup([]byte("monitor")).Stats.Record(1, 321_900)
 	got := core.Do(cl, "INFO", "everything")
 	for _, want := range []string{
 		"\r\ndb2:keys=1,expires=1,avg_ttl=", "\r\ncmdstat_time:calls=2,usec=8,usec_per_call=4.00,rejected_calls=0,failed_calls=0\r\n",
+		"\r\ncmdstat_lolwut:calls=3,usec=1001,usec_per_call=333.67,", "\r\ncmdstat_monitor:calls=1,usec=321,usec_per_call=321.00,",
 		"\r\nlatency_percentiles_usec_time:p50=4.015,p99.9=4.015\r\n", "\r\nerrorstat_ERR:count=3\r\n", "\r\ntotal_commands_processed:7\r\n",
 	} {
 		if !strings.Contains(got, want) {
