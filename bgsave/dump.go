@@ -301,7 +301,8 @@ func deadlineOf(ttl int64, absolute bool, now int64) int64 {
 	return ttl + now
 }
 
-// setClock gives the key the idle time or counter it came with, where the eviction policy goes by it.
+// setClock gives the key the idle time or counter it came with, where the eviction policy goes by it; otherwise that of a new key, be it
+// there before or not.
 func (h *Commands) setClock(c *command.Context, key []byte, o *restoreOptions) {
 	v := c.DB.Peek(key)
 	switch lfu := c.Space.Policy.LFU(); {
@@ -310,5 +311,7 @@ func (h *Commands) setClock(c *command.Context, key []byte, o *restoreOptions) {
 		c.Space.SetFrequency(v, int(o.freq))
 	case !lfu && o.idle != rdb.None:
 		c.Space.SetIdle(v, min(o.idle, 1<<40)*1000)
+	default:
+		c.Space.Renew(v)
 	}
 }

@@ -36,9 +36,14 @@ func (c *Core) Open(conn protocol.Conn) (session any, refusal []byte) {
 	return cl, nil
 }
 
-// Malformed implements protocol.Handler: what cl sent is no request.
-func (c *Core) Malformed(session any, err *protocol.Error) {
-	c.Do(func() { c.meter.countError(err) })
+// Malformed implements protocol.Handler: what the client sent is no request. Who wants no reply to what comes next gets none to this.
+func (c *Core) Malformed(session any, err *protocol.Error) (told bool) {
+	cl := session.(*client.Client)
+	c.Do(func() {
+		c.meter.countError(err)
+		told = !cl.Is(silenced | client.ReplySkipNext)
+	})
+	return told
 }
 
 // Closed implements protocol.Handler: a client's connection is gone.

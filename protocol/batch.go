@@ -49,8 +49,9 @@ type Handler interface {
 	Open(c Conn) (session any, refusal []byte)
 	// Serve runs the batch's requests and returns when their replies are in b.Reply.
 	Serve(b *Batch)
-	// Malformed tells of a protocol error: err's reply is already appended behind what came before. The connection closes after it.
-	Malformed(session any, err *Error)
+	// Malformed tells of a protocol error. It says whether the client is told: err's reply follows what came before then. The connection
+	// closes either way.
+	Malformed(session any, err *Error) (told bool)
 	// Closed says that the connection is gone; nothing of it is used by the loop afterwards.
 	Closed(session any)
 	// Reserve lends memory for a bulk argument of n bytes that does not fit the read buffer; nil asks the loop to use the Go heap.

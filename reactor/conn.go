@@ -411,13 +411,15 @@ func (c *conn) endStream() {
 	c.loop.giveParser(p)
 }
 
-// malformed ends a connection that does not speak the protocol: the error is answered behind what came before.
+// malformed ends a connection that does not speak the protocol: the error is answered behind what came before, unless the client has
+// asked for no replies.
 func (c *conn) malformed(err *protocol.Error) {
-	reply := c.out.open(&c.loop.replies)
-	from := reply.Mark()
-	reply.Error(err)
-	c.out.settle(&c.loop.replies, from)
-	c.loop.handler.Malformed(c.session, err)
+	if c.loop.handler.Malformed(c.session, err) {
+		reply := c.out.open(&c.loop.replies)
+		from := reply.Mark()
+		reply.Error(err)
+		c.out.settle(&c.loop.replies, from)
+	}
 	c.closeAfterOutput()
 }
 

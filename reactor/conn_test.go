@@ -182,6 +182,21 @@ func TestProtocolErrorIsAnsweredBehindWhatCameBefore(t *testing.T) {
 	})
 }
 
+// Who wants no replies is not told of a protocol error, and is closed all the same.
+func TestProtocolErrorIsKeptFromWhoWantsNoReplies(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b Backend) {
+		h := newBoard()
+		_, addr := serveBoard(t, h, Options{Backend: b})
+		p := dial(t, addr)
+		p.send(command("QUIET") + "*1\r\nPING\r\n")
+		p.expect("+OK\r\n")
+		p.expectEnd()
+		if h.malformed.Load() != 1 {
+			t.Error("Malformed was not told")
+		}
+	})
+}
+
 // What a connection left half parsed when it ended is never read into the next one's requests: they share the loop's parser.
 func TestNextConnectionStartsClean(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b Backend) {

@@ -28,6 +28,7 @@ import (
 //	MANY n                     n elements, or as many as somebody will read
 //	CLASS n                    gives the session's connection another class
 //	TAKE x                     keeps its Bulk
+//	QUIET                      answers +OK and is told no protocol error
 //	QUIT                       answers +OK and closes after output
 //	FILL n                     n bytes of ordinary reply
 //	COUNT                      the next number, in eight digits: "#00000001\n"
@@ -48,6 +49,7 @@ type board struct {
 type seat struct {
 	c     protocol.Conn
 	asked bool // LATER was refused once
+	quiet bool // wants no replies; inside the turn
 	gone  atomic.Bool
 	busy  atomic.Bool
 }
@@ -83,7 +85,12 @@ func (h *board) Open(c protocol.Conn) (any, []byte) {
 	return &seat{c: c}, nil
 }
 
-func (h *board) Malformed(session any, err *protocol.Error) { h.malformed.Add(1) }
+func (h *board) Malformed(session any, err *protocol.Error) (told bool) {
+	h.malformed.Add(1)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return !seatOf(session).quiet
+}
 
 func (h *board) Closed(session any) {
 	s := seatOf(session)
@@ -183,6 +190,9 @@ func (h *board) run(s *seat, b *protocol.Batch, q *protocol.Request) (goOn, done
 			q.Bulk.Taken = true
 			h.taken.Add(1)
 		}
+		r.OK()
+	case "QUIET":
+		s.quiet = true
 		r.OK()
 	case "QUIT":
 		r.OK()

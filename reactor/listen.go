@@ -22,24 +22,35 @@ type listener struct {
 	unix  bool
 }
 
+// ErrListen is the end of a Rebind whose causes the log has already named.
+var ErrListen = errors.New("an address could not be listened on")
+
+// What ends a start is worded as monitoring already matches it.
+var errNowhere = errors.New("Configured to not listen anywhere, exiting.")
+
 // listenAll opens what the options ask for, or nothing.
 func listenAll(o *Options) ([]*listener, error) {
 	listeners, err := listenTCP(o, o.Bind, o.Port)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("Failed listening on port %d (tcp), aborting.", o.Port)
 	}
 	if o.UnixSocket != "" {
 		l, err := listenUnix(o.UnixSocket, o.UnixPerm, o.Backlog)
 		if err != nil {
 			closeAll(listeners)
-			return nil, fmt.Errorf("Failed opening Unix socket: %w", err)
+			return nil, fmt.Errorf("Failed opening Unix socket: %s", reason(err))
 		}
 		listeners = append(listeners, l)
+	}
+	if len(listeners) == 0 {
+		return nil, errNowhere
 	}
 	return listeners, nil
 }
 
-// listenTCP opens a socket for each address. One written with '-' may be missing from this machine.
+// listenTCP opens a socket for each address. One written with '-' may be missing from this machine; if all are, there is none.
+//
+// Errors: ErrListen.
 func listenTCP(o *Options, bind []string, port int) ([]*listener, error) {
 	var listeners []*listener
 	if port == 0 {
@@ -55,17 +66,25 @@ func listenTCP(o *Options, bind []string, port int) ([]*listener, error) {
 			listeners = append(listeners, l)
 			continue
 		}
-		o.Logf(Warning, "Warning: Could not create server TCP listening socket %s:%d: %v", host, port, err)
+		o.Logf(Warning, "Warning: Could not create server TCP listening socket %s:%d: %s", host, port, reason(err))
 		if optional && errors.Is(err, unix.EADDRNOTAVAIL) || absentFamily(err) {
 			continue
 		}
 		closeAll(listeners)
-		return nil, fmt.Errorf("Failed listening on port %d (tcp), aborting.: %w", port, err)
-	}
-	if len(listeners) == 0 && len(bind) > 0 && strings.Join(bind, "") != "" {
-		return nil, fmt.Errorf("Failed listening on port %d (tcp), aborting.", port)
+		return nil, ErrListen
 	}
 	return listeners, nil
+}
+
+// reason is err's text with the system's part as C programs print it: "bind: Address already in use".
+func reason(err error) string {
+	text := err.Error()
+	if number := unix.Errno(0); errors.As(err, &number) {
+		if system := number.Error(); strings.HasSuffix(text, system) {
+			return strings.TrimSuffix(text, system) + strings.ToUpper(system[:1]) + system[1:]
+		}
+	}
+	return text
 }
 
 // absentFamily says that the machine does not know the protocol, IPv6 as a rule.
@@ -292,11 +311,16 @@ func (a *acceptor) rebind(bind []string, port int) error {
 	closeAll(old)
 	o := &a.reactor.options
 	fresh, err := listenTCP(o, bind, port)
+	if len(fresh) == 0 && port != 0 && strings.Join(bind, "") != "" {
+		err = ErrListen
+	}
 	if err != nil {
 		fresh = a.reopen(old)
 	}
 	for _, l := range fresh {
-		err = errors.Join(err, a.watch(l.fd))
+		if unwatched := a.watch(l.fd); unwatched != nil {
+			err = errors.Join(err, unwatched)
+		}
 	}
 	if err == nil {
 		o.Bind, o.Port = bind, port

@@ -48,7 +48,7 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewMemory("proto-max-bulk-len", &s.MaxBulk, 512<<20, setting.Between(1<<20, math.MaxInt64)),
 		setting.NewValue("client-output-buffer-limit", &s.Output, DefaultOutputLimits, setting.Codec[OutputLimits]{
 			Parse: parseOutputLimits, Format: formatOutputLimits, Lines: outputLimitLines,
-		}, setting.MultiArg),
+		}, setting.MultiArg, setting.Apart),
 	}
 }
 

@@ -79,7 +79,7 @@ func (s *shutdown) request(c *command.Context, mode ShutdownMode) error {
 	}
 	s.mode = mode
 	if !s.waiting {
-		s.log.Warning("User requested shutdown...")
+		s.log.Notice("User requested shutdown...")
 		if lagging := s.in.feed.Lagging(); lagging > 0 && mode&ShutdownNow == 0 && s.in.settings.Core.ShutdownWait.Get() > 0 {
 			s.waiting = true
 			s.until = s.in.core.Now() + s.in.settings.Core.ShutdownWait.Get()*1000
@@ -90,7 +90,7 @@ func (s *shutdown) request(c *command.Context, mode ShutdownMode) error {
 	}
 	wait := s.waiting && mode&ShutdownNow == 0
 	if !wait && !s.finish() {
-		s.release(errShutdown)
+		s.fail()
 		return errShutdown
 	}
 	if c != nil { // who asked hears no more, unless the shutdown is given up
@@ -121,9 +121,15 @@ func (s *shutdown) tick(nowMs int64) {
 		return
 	}
 	if !s.finish() {
-		s.release(errShutdown)
+		s.fail()
 		s.in.signals.Refused()
 	}
+}
+
+// fail is the end of a shutdown that cannot be: the log has just told why.
+func (s *shutdown) fail() {
+	s.log.Warning("Errors trying to shut down the server. Check the logs for more information.")
+	s.release(errShutdown)
 }
 
 // finish saves and lets the process end; false if that failed and the server goes on.
@@ -140,7 +146,7 @@ func (s *shutdown) finish() bool {
 				s.in.supervisor.Tell("STATUS=Error trying to save the DB, can't exit.\n")
 				return false
 			}
-			s.log.Warning("Error trying to save the DB, exiting anyway.")
+			s.log.Warning("Error trying to save the DB. Exit anyway.")
 		}
 	}
 	s.over, s.waiting = true, false

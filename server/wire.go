@@ -333,7 +333,7 @@ func (in *instance) restingThreads() int {
 
 // listenerKinds are the kinds of listeners there are, each named once in the log.
 func (in *instance) listenerKinds() (kinds []string) {
-	if in.settings.Network.Port.Get() != 0 {
+	if in.settings.Network.Port.Get() != 0 && len(in.settings.Network.Bind.Get()) > 0 {
 		kinds = append(kinds, "tcp")
 	}
 	if in.settings.Network.UnixSocket.Get() != "" {
@@ -346,7 +346,9 @@ func (in *instance) listenerKinds() (kinds []string) {
 func (in *instance) rebind(refusal error) error {
 	n := &in.settings.Network
 	if err := in.reactor.Rebind(n.Bind.Get(), int(n.Port.Get())); err != nil {
-		in.log.Warning("%s", err)
+		if err != reactor.ErrListen {
+			in.log.Warning("%s", err)
+		}
 		return refusal
 	}
 	in.retitle()

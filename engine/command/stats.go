@@ -32,13 +32,10 @@ func (s *Stats) Record(n int, nanos int64) {
 // Reset forgets everything but whether latency is tracked.
 func (s *Stats) Reset() { *s = Stats{Untracked: s.Untracked} }
 
-// TrackLatency turns the histograms of every row on or off (latency-tracking). What was gathered is dropped when off.
+// TrackLatency says whether calls are added to the histograms (latency-tracking). What was gathered stays.
 func (k *Catalogue) TrackLatency(on bool) {
 	for _, row := range k.all {
 		row.Stats.Untracked = !on
-		if !on {
-			row.Stats.Latency = Histogram{}
-		}
 	}
 }
 

@@ -231,10 +231,11 @@ type dueHook struct {
 	name string
 }
 
-// mayChange finds the rows of pairs, or the first reason why none of them changes.
+// mayChange finds the rows of pairs, or the first reason why none of them changes. A row may be named twice, by its name and its older
+// one: the later value holds, as clients know it.
 func (r *Registry) mayChange(pairs []Pair, now Conditions) ([]*Row, error) {
 	rows := make([]*Row, 0, len(pairs))
-	for _, p := range pairs {
+	for i, p := range pairs {
 		row := r.Lookup(p.Name)
 		switch {
 		case row == nil:
@@ -245,7 +246,7 @@ func (r *Registry) mayChange(pairs []Pair, now Conditions) ([]*Row, error) {
 			return nil, refusal(p.Name, errors.New("can't set protected config"))
 		case row.Flags&DenyLoading != 0 && now.Loading:
 			return nil, ErrLoading
-		case slices.Contains(rows, row):
+		case slices.ContainsFunc(pairs[:i], func(q Pair) bool { return strings.EqualFold(q.Name, p.Name) }):
 			return nil, refusal(p.Name, errors.New("duplicate parameter"))
 		}
 		rows = append(rows, row)

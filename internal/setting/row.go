@@ -13,9 +13,10 @@ type Row struct {
 	Flags Flags
 
 	codec   codec
-	deflt   string // Get's text of the default
-	apply   *hook  // runs after CONFIG SET has changed the value
-	missing string // why NoEffect has no effect
+	deflt   string   // Get's text of the default
+	atStart []string // the default's lines, of a row that is Apart
+	apply   *hook    // runs after CONFIG SET has changed the value
+	missing string   // why NoEffect has no effect
 }
 
 // A codec is what a kind of row knows: text to value and back.
@@ -50,6 +51,7 @@ const (
 	NoEffect                      // accepted; does nothing in this version, and start-up says so
 	AlwaysFile                    // REWRITE writes it even when it is the default
 	KeepEmpty                     // REWRITE keeps a line whose value is empty, as is the default
+	Apart                         // its lines stand each for itself: REWRITE appends none that says what the default does
 )
 
 // Mutable is a row that CONFIG SET changes at once: the default, and its name where a reader might wonder.
@@ -86,6 +88,9 @@ func finish(r Row, options []Option) Row {
 		o.refine(&r)
 	}
 	r.deflt = r.codec.get()
+	if r.Flags&Apart != 0 {
+		r.atStart = r.codec.lines()
+	}
 	return r
 }
 

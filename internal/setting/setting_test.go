@@ -20,6 +20,7 @@ type sample struct {
 	level                              Enum[level]
 	words                              Enum[level]
 	list                               Value[[]string]
+	sides                              Value[[2]int]
 }
 
 func (s *sample) rows() []Row {
@@ -41,6 +42,14 @@ func (s *sample) rows() []Row {
 		NewEnum("level", &s.level, 1, levels, Hidden),
 		NewFlags("words", &s.words, 0, []Choice[level]{{"none", 0}, {"a", 1}, {"b", 2}}, nil),
 		NewLetters("letters", &s.letters, 0, []Letter{{'A', 3}, {'x', 1}, {'y', 2}, {'z', 4}}, errors.New("no such letter")),
+		NewValue("sides", &s.sides, [2]int{1, 2}, Codec[[2]int]{
+			Parse: func(args []string, old [2]int, _ How) (sides [2]int, err error) {
+				_, err = fmt.Sscan(strings.Join(args, " "), &sides[0], &sides[1])
+				return sides, err
+			},
+			Format: func(s [2]int) string { return fmt.Sprint(s[0], s[1]) },
+			Lines:  func(s [2]int) []string { return []string{fmt.Sprint("left ", s[0]), fmt.Sprint("right ", s[1])} },
+		}, MultiArg, Apart),
 		NewValue("list", &s.list, []string{"d"}, Codec[[]string]{
 			Parse: func(args, old []string, how How) ([]string, error) {
 				if how == FromFileMore {
@@ -136,7 +145,9 @@ func TestSetMany(t *testing.T) {
 		{"immutable", []Pair{{"count", "50"}, {"Mode", "7"}}, Conditions{}, "CONFIG SET failed (possibly related to argument 'Mode') - can't set immutable config"},
 		{"protected", []Pair{{"path", "a"}}, Conditions{}, "CONFIG SET failed (possibly related to argument 'path') - can't set protected config"},
 		{"twice", []Pair{{"count", "50"}, {"COUNT", "60"}}, Conditions{}, "CONFIG SET failed (possibly related to argument 'COUNT') - duplicate parameter"},
-		{"twice by its alias", []Pair{{"count", "50"}, {"number", "60"}}, Conditions{}, "CONFIG SET failed (possibly related to argument 'number') - duplicate parameter"},
+		{"twice by its alias", []Pair{{"number", "50"}, {"count", "60"}}, Conditions{}, ""},
+		{"twice by its name, alias between", []Pair{{"count", "50"}, {"number", "60"}, {"count", "70"}}, Conditions{}, "CONFIG SET failed (possibly related to argument 'count') - duplicate parameter"},
+		{"twice by its alias, then bad", []Pair{{"count", "50"}, {"number", "60"}, {"bytes", "x"}}, Conditions{}, "CONFIG SET failed (possibly related to argument 'bytes') - argument must be a memory value"},
 		{"the alias is named", []Pair{{"number", "x"}}, Conditions{}, "CONFIG SET failed (possibly related to argument 'number') - argument couldn't be parsed into an integer"},
 		{"loading", []Pair{{"count", "50"}, {"on", "no"}}, Conditions{Loading: true}, "loading"},
 		{"not loading", []Pair{{"on", "no"}}, Conditions{}, ""},
@@ -145,7 +156,8 @@ func TestSetMany(t *testing.T) {
 		before := r.Get([]string{"*"}, match)
 		err := r.SetMany(c.pairs, c.now)
 		if c.err == "" {
-			if err != nil || r.Lookup(c.pairs[0].Name).Get() != c.pairs[0].Value {
+			last := c.pairs[len(c.pairs)-1]
+			if err != nil || r.Lookup(last.Name).Get() != last.Value {
 				t.Errorf("%s: %v", c.name, err)
 			}
 			continue
@@ -213,7 +225,7 @@ func TestGet(t *testing.T) {
 		{"number co*", "number count"},
 		{"l*", "letters list"}, // level is hidden
 		{"level", "level"},
-		{"c* *", "count bytes huge letters list mode number on path share text words"},
+		{"c* *", "count bytes huge letters list mode number on path share sides text words"},
 	} {
 		var names []string
 		for _, p := range r.Get(strings.Fields(c.patterns), match) {

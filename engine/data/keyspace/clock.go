@@ -69,6 +69,9 @@ func (k *Keyspace) grown(count uint32) uint32 {
 	return count
 }
 
+// Renew gives v the clock of a key that is being made: for a value that came in another's place as if that had been deleted first.
+func (k *Keyspace) Renew(v value.Value) { v.SetClock(k.newClock()) }
+
 // IdleMs is how long ago v was last used (OBJECT IDLETIME); meaningful when the policy is not LFU.
 func (k *Keyspace) IdleMs(v value.Value) int64 {
 	return int64((k.second()-v.Clock())&clockMask) * clockMs

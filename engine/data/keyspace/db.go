@@ -519,7 +519,8 @@ func (db *DB) reform(p *table.Place, ref memory.Ref, key []byte, deadline int64)
 	db.letGo(p, ref, !editable)
 }
 
-// Rename moves the value at from to the key to, deadline included, replacing what was there; false when from does not exist.
+// Rename moves the value at from to the key to, deadline included, replacing what was there; false when from does not exist. As
+// MoveTo and CopyTo it makes a key anew: its clock is that of a key that was not there before.
 func (db *DB) Rename(from, to []byte) bool {
 	if string(from) == string(to) {
 		return db.Peek(from).Exists()
@@ -547,7 +548,7 @@ func (db *DB) transfer(from []byte, dst *DB, to []byte) {
 	v := value.At(ref)
 	f := value.FormOf(v)
 	var small [64]byte // what an inline value needs while its entry goes; more is on a block of its own
-	deadline, clock, root := v.Deadline(), v.Clock(), v.Root()
+	deadline, root := v.Deadline(), v.Root()
 	fields := db.FieldsDeadline(from)
 	if v.Type() != value.String {
 		db.leaving(from, v.Type())
@@ -570,10 +571,11 @@ func (db *DB) transfer(from []byte, dst *DB, to []byte) {
 	db.touched(from)
 
 	f.KeyLen = len(to)
-	payload, _ := dst.place(to, &f, deadline)
+	payload, created := dst.place(to, &f, deadline)
 	copy(value.PayloadBytes(payload, n), carry)
-	_, ref = dst.d.t.Find(table.Hash(to), to)
-	value.At(ref).SetClock(clock)
+	if !created {
+		dst.renew(to)
+	}
 	if held != 0 {
 		db.k.heap.Free(held, memory.Values)
 	}
@@ -585,14 +587,16 @@ func (db *DB) transfer(from []byte, dst *DB, to []byte) {
 
 // CopyTo copies the value at key, deadline included, to dstKey of dst, replacing what was there; false when key does not exist.
 func (db *DB) CopyTo(key []byte, dst *DB, dstKey []byte) bool {
-	v := db.LookupWrite(key)
+	v := db.Peek(key) // COPY has looked it up, and that is one use
 	if !v.Exists() {
 		return false
 	}
 	f, deadline, fields := value.FormOf(v), v.Deadline(), db.FieldsDeadline(key)
 	f.KeyLen = len(dstKey)
 	if v.Rooted() {
-		dst.setRoot(dstKey, db.k.store.CopyRoot(v), &f, deadline)
+		if !dst.setRoot(dstKey, db.k.store.CopyRoot(v), &f, deadline) {
+			dst.renew(dstKey)
+		}
 		if fields != 0 {
 			dst.SetFieldsDeadline(dstKey, fields)
 		}
@@ -601,14 +605,23 @@ func (db *DB) CopyTo(key []byte, dst *DB, dstKey []byte) bool {
 	n := v.PayloadSize()
 	held := db.k.heap.Alloc(n, memory.Values) // placing may move v
 	v.CopyPayload(memory.Pointer(held))
-	payload, _ := dst.place(dstKey, &f, deadline)
+	payload, created := dst.place(dstKey, &f, deadline)
 	copy(value.PayloadBytes(payload, n), memory.Bytes(held, n))
+	if !created {
+		dst.renew(dstKey)
+	}
 	db.k.heap.Free(held, memory.Values)
 	if fields != 0 {
 		dst.SetFieldsDeadline(dstKey, fields)
 	}
 	dst.touched(dstKey)
 	return true
+}
+
+// renew is Keyspace.Renew of the value at key, which is there.
+func (db *DB) renew(key []byte) {
+	_, ref := db.d.t.Find(table.Hash(key), key)
+	db.k.Renew(value.At(ref))
 }
 
 // Flush empties the database in O(1) and returns how many keys it had; what they held goes to reclaimers.

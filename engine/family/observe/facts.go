@@ -359,7 +359,7 @@ func appendCommandStats(w *info.Writer, row *command.Spec) {
 // appendLatencyStats writes "latency_percentiles_usec_get:p50=4.015,p99=4.015,p99.9=4.015".
 func appendLatencyStats(w *info.Writer, row *command.Spec, percentiles []float64) {
 	h := &row.Stats.Latency
-	if h.Total == 0 {
+	if h.Total == 0 || row.Stats.Untracked {
 		return
 	}
 	b := append(append(w.B, "latency_percentiles_usec_"...), row.Full...)

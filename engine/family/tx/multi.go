@@ -60,7 +60,11 @@ func (w *Watches) exec(c *command.Context) error {
 	cl.Flags |= client.DenyBlocking
 	c.Reply.Array(len(queued))
 	for i := range queued {
+		mark, silent := c.Reply.Mark(), cl.Is(client.CloseAfter)
 		c.Core.Call(c, queued[i].Spec.(*command.Spec), queued[i].Args) // an error is that command's reply, and the rest still runs
+		if silent {
+			c.Reply.Rollback(mark) // who has killed itself hears no more
+		}
 	}
 	if mayBlock {
 		cl.Flags &^= client.DenyBlocking
