@@ -186,17 +186,14 @@ func (h *Heap) Drain(budget int) (more bool) {
 	if h.news.Load() != 0 {
 		h.sweepHolds()
 	}
-	if j := h.trimmed.Load(); j != nil {
-		h.takeTrimmed(j)
-	}
-	h.takeTouched(budget)
+	budget = h.takeTouched(h.takeTrimmed(budget))
 	ofRuns := budget / 4 // however many slabs wait
 	h.drainRuns(ofRuns + h.drainSlabs(budget-ofRuns))
 	if h.remoteAny.Load() != 0 {
 		h.foldRemote()
 	}
 	h.publish()
-	return h.draining()
+	return h.draining() || h.trimmed.Load() != nil
 }
 
 // draining says that reclaimers have freed what the turn has not taken back.

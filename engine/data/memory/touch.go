@@ -137,17 +137,20 @@ func (j *touchJob) run(int) (done bool) {
 	return done
 }
 
-// takeTouched lists what the job has made warm, as many slabs as the budget has units. Paging says that there are more.
-func (h *Heap) takeTouched(budget int) {
+// takeTouched lists what the job has made warm, as many slabs as the budget has units, and returns what is left of it. Paging says that there
+// are more.
+func (h *Heap) takeTouched(budget int) int {
 	t := &h.touch
 	if !t.out {
-		return
+		return budget
 	}
 	done := int(t.job.done.Load())
-	for n := min(done, len(t.job.slabs), t.taken+budget); t.taken < n; t.taken++ {
+	for n := min(done, len(t.job.slabs)); budget > 0 && t.taken < n; budget-- {
 		i := t.job.slabs[t.taken]
+		t.taken++
 		slabAt(i).state = slabDirty
 		h.slabs.dirty.push(i)
 	}
 	t.out = done <= len(t.job.slabs) || t.taken < len(t.job.slabs)
+	return budget
 }

@@ -44,8 +44,8 @@ type trimJob struct {
 }
 
 const (
-	trimSlabs = 64 // slabs of one trim: 4 MB, some 5 µs of turn to take them off their list and as much to list them again
-	trimRuns  = 32
+	trimSlabs = 32 // slabs of one trim: 2 MB, some 5 µs of turn to take them off their list when their records are cold
+	trimRuns  = 16
 	trimPiece = 2 << 20              // bytes given back by one call to the kernel: a huge page
 	wholePage = 2*osPage/RunUnit - 1 // units that hold a whole page, wherever they begin
 	hugeUnits = trimPiece / RunUnit
@@ -225,30 +225,46 @@ func (j *trimJob) run(budget int) (done bool) {
 	return true
 }
 
-// takeTrimmed lists what a trim has emptied as clean. The parts of pages at a run's ends were not given back: they stay dirty.
-func (h *Heap) takeTrimmed(j *trimJob) {
-	h.trimmed.Store(nil)
-	for _, i := range slices.Backward(j.slabs) { // so that low addresses are used first
+// takeTrimmed lists what a trim has emptied as clean, as much as the budget admits, and returns what is left of that. The parts of pages at a
+// run's ends were not given back: they stay dirty.
+func (h *Heap) takeTrimmed(budget int) int {
+	j := h.trimmed.Load()
+	if j == nil {
+		return budget
+	}
+	for ; budget > 0 && len(j.slabs) > 0; budget-- { // from the end, so that low addresses are used first
+		i := j.slabs[len(j.slabs)-1]
+		j.slabs = j.slabs[:len(j.slabs)-1]
 		slabAt(i).state = slabClean
 		h.slabs.clean.push(i)
 	}
-	const perPage = osPage / RunUnit
-	for _, run := range j.runs {
-		h.runs.trimUnits -= int64(run.count)
-		from, to := (run.first+perPage-1)&^(perPage-1), (run.first+run.count)&^(perPage-1)
-		end := run.first + run.count
-		setUsed(from, to-from)
-		if from > run.first {
-			setUsed(run.first, from-run.first)
-		}
-		if end > to {
-			setUsed(to, end-to)
-			h.addFree(&h.runs.dirty, to, end-to)
-		}
-		h.addFree(&h.runs.clean, from, to-from)
-		if from > run.first {
-			h.addFree(&h.runs.dirty, run.first, from-run.first)
-		}
+	for ; budget > 0 && len(j.runs) > 0; budget -= 3 {
+		run := j.runs[len(j.runs)-1]
+		j.runs = j.runs[:len(j.runs)-1]
+		h.listTrimmed(run)
 	}
-	h.trim.out = false
+	if len(j.slabs) == 0 && len(j.runs) == 0 {
+		h.trimmed.Store(nil)
+		h.trim.out = false
+	}
+	return budget
+}
+
+func (h *Heap) listTrimmed(run runSegment) {
+	const perPage = osPage / RunUnit
+	h.runs.trimUnits -= int64(run.count)
+	from, to := (run.first+perPage-1)&^(perPage-1), (run.first+run.count)&^(perPage-1)
+	end := run.first + run.count
+	setUsed(from, to-from)
+	if from > run.first {
+		setUsed(run.first, from-run.first)
+	}
+	if end > to {
+		setUsed(to, end-to)
+		h.addFree(&h.runs.dirty, to, end-to)
+	}
+	h.addFree(&h.runs.clean, from, to-from)
+	if from > run.first {
+		h.addFree(&h.runs.dirty, run.first, from-run.first)
+	}
 }
