@@ -2,6 +2,7 @@ package engine
 
 import (
 	"container/heap"
+	"slices"
 	"time"
 
 	"spindle/engine/client"
@@ -144,12 +145,18 @@ func (c *Core) gone(db int, key []byte) {
 	}
 }
 
-// wholly is Ready for all keys of a database that somebody waits for: it has been emptied or swapped.
+// wholly is Ready for keys of a database that has been emptied or swapped: those that are there, and those of whose going somebody asked to
+// hear. By name, because they have no order of their own.
 func (c *Core) wholly(db int) {
-	for name := range c.waiting.byKey {
-		if name.db == db {
-			c.Ready(db, []byte(name.key))
+	var keys []string
+	for name, l := range c.waiting.byKey {
+		if name.db == db && (l.gone > 0 || c.space.DB(db).Peek([]byte(name.key)).Exists()) {
+			keys = append(keys, name.key)
 		}
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		c.Ready(db, []byte(key))
 	}
 }
 

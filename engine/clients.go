@@ -36,14 +36,21 @@ func (c *Core) Open(conn protocol.Conn) (session any, refusal []byte) {
 	return cl, nil
 }
 
-// Malformed implements protocol.Handler: what the client sent is no request. Who wants no reply to what comes next gets none to this.
-func (c *Core) Malformed(session any, err *protocol.Error) (told bool) {
+// Malformed implements protocol.Handler: what the client sent is no request. Who wants no reply to what comes next gets none to this, and
+// who waits for one to what came before gets that first.
+func (c *Core) Malformed(session any, err *protocol.Error) (v protocol.Verdict) {
 	cl := session.(*client.Client)
 	c.Do(func() {
+		if cl.Is(client.Blocked) {
+			v = protocol.Wait
+			return
+		}
 		c.meter.countError(err)
-		told = !cl.Is(silenced | client.ReplySkipNext)
+		if cl.Is(silenced | client.ReplySkipNext) {
+			v = protocol.Leave
+		}
 	})
-	return told
+	return v
 }
 
 // Closed implements protocol.Handler: a client's connection is gone.

@@ -41,6 +41,15 @@ type Batch struct {
 	Turn     uint64 // set by the core: the number of the turn that decided these replies
 }
 
+// A Verdict is what becomes of a connection that does not speak the protocol.
+type Verdict uint8
+
+const (
+	Tell  Verdict = iota // the error's reply follows what came before, then the connection closes
+	Leave                // it closes without a word
+	Wait                 // its client waits for a reply to what came before: the bytes stay unread until Resume
+)
+
 // A Handler is what a loop delivers to: the core, a proxy or a test.
 //
 // Open, Serve and Closed of one connection are never called at the same time.
@@ -49,9 +58,8 @@ type Handler interface {
 	Open(c Conn) (session any, refusal []byte)
 	// Serve runs the batch's requests and returns when their replies are in b.Reply.
 	Serve(b *Batch)
-	// Malformed tells of a protocol error. It says whether the client is told: err's reply follows what came before then. The connection
-	// closes either way.
-	Malformed(session any, err *Error) (told bool)
+	// Malformed tells of a protocol error, and what to make of it.
+	Malformed(session any, err *Error) Verdict
 	// Closed says that the connection is gone; nothing of it is used by the loop afterwards.
 	Closed(session any)
 	// Reserve lends memory for a bulk argument of n bytes that does not fit the read buffer; nil asks the loop to use the Go heap.

@@ -122,7 +122,10 @@ func (c *conn) serve(buf []byte) (rest []byte) {
 		n, err := p.Parse(buf)
 		if err != nil {
 			p.Reset() // it may be the loop's, and the next connection's
-			c.malformed(err)
+			if c.malformed(err) {
+				c.own(p)
+				return buf
+			}
 			return nil
 		}
 		if len(p.Requests) > 0 {
@@ -411,16 +414,20 @@ func (c *conn) endStream() {
 	c.loop.giveParser(p)
 }
 
-// malformed ends a connection that does not speak the protocol: the error is answered behind what came before, unless the client has
-// asked for no replies.
-func (c *conn) malformed(err *protocol.Error) {
-	if c.loop.handler.Malformed(c.session, err) {
+// malformed ends a connection that does not speak the protocol, unless the handler wants to look at it later: then it is held.
+func (c *conn) malformed(err *protocol.Error) (held bool) {
+	switch c.loop.handler.Malformed(c.session, err) {
+	case protocol.Wait:
+		c.held = true
+		return true
+	case protocol.Tell:
 		reply := c.out.open(&c.loop.replies)
 		from := reply.Mark()
 		reply.Error(err)
 		c.out.settle(&c.loop.replies, from)
 	}
 	c.closeAfterOutput()
+	return false
 }
 
 // readMail does what another goroutine asked of the connection.

@@ -85,11 +85,14 @@ func (h *board) Open(c protocol.Conn) (any, []byte) {
 	return &seat{c: c}, nil
 }
 
-func (h *board) Malformed(session any, err *protocol.Error) (told bool) {
+func (h *board) Malformed(session any, err *protocol.Error) protocol.Verdict {
 	h.malformed.Add(1)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return !seatOf(session).quiet
+	if seatOf(session).quiet {
+		return protocol.Leave
+	}
+	return protocol.Tell
 }
 
 func (h *board) Closed(session any) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cloudwego/netpoll"
 	"golang.org/x/sys/unix"
@@ -33,7 +34,9 @@ type netpollHost struct {
 func (b *netpollBackend) start(r *Reactor) error {
 	b.reactor = r
 	b.loops = map[*loop]struct{}{}
-	netpoll.Configure(netpoll.Config{PollerNum: r.threads(), LoggerOutput: netpollLog{r.options.Logf}})
+	netpollLogf.Store(&r.options.Logf)
+	logsNetpoll.Do(func() { netpoll.Configure(netpoll.Config{LoggerOutput: netpollLog{}}) })
+	netpoll.Configure(netpoll.Config{PollerNum: r.threads()})
 	b.kits.New = func() any {
 		k := newKit()
 		k.longReplies = &b.longReplies
@@ -160,11 +163,15 @@ func (h *netpollHost) drop(c *conn) {
 func (b *netpollBackend) stop() {}
 
 // netpollLog keeps netpoll's words about peers that went away out of the operator's sight.
-type netpollLog struct {
-	logf func(Level, string, ...any)
-}
+type netpollLog struct{}
 
-func (n netpollLog) Write(line []byte) (int, error) {
-	n.logf(Debug, "%s", bytes.TrimSpace(line))
+// netpoll has one logger and reads it without a lock, so it is set once, and leads to the reactor that started last.
+var (
+	logsNetpoll sync.Once
+	netpollLogf atomic.Pointer[func(Level, string, ...any)]
+)
+
+func (netpollLog) Write(line []byte) (int, error) {
+	(*netpollLogf.Load())(Debug, "%s", bytes.TrimSpace(line))
 	return len(line), nil
 }

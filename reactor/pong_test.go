@@ -15,10 +15,12 @@ import (
 // pongHandler answers +PONG to everything, for measuring what the loops alone cost.
 type pongHandler struct{ turn atomic.Uint64 }
 
-func (h *pongHandler) Open(c protocol.Conn) (any, []byte)                     { return c, nil }
-func (h *pongHandler) Malformed(session any, err *protocol.Error) (told bool) { return true }
-func (h *pongHandler) Closed(session any)                                     {}
-func (h *pongHandler) Reserve(n int) *protocol.Bulk                           { return nil }
+func (h *pongHandler) Open(c protocol.Conn) (any, []byte) { return c, nil }
+func (h *pongHandler) Malformed(session any, err *protocol.Error) protocol.Verdict {
+	return protocol.Tell
+}
+func (h *pongHandler) Closed(session any)           {}
+func (h *pongHandler) Reserve(n int) *protocol.Bulk { return nil }
 func (h *pongHandler) Serve(b *protocol.Batch) {
 	for i := range b.Requests {
 		switch args := b.Requests[i].Args; {

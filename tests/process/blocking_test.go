@@ -2,6 +2,7 @@ package process
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -100,6 +101,35 @@ func TestBlockedOnLists(t *testing.T) {
 			second.gets(`(error) WRONGTYPE Operation against a key holding the wrong kind of value`)
 			third.gets(`b`)
 			s.Do("DEL", "z", "to")
+		},
+		"a database that is emptied serves nobody": func(w *waitingRoom) {
+			s.Do("SET", "other", "x")
+			keys := []string{"k1", "k2", "k3", "k4", "k5", "k6"}
+			for _, key := range keys {
+				w.await("BLMOVE", key, "to", "RIGHT", "RIGHT", 0)
+			}
+			s.Do("MULTI")
+			s.Do("FLUSHALL") // keys that are not there afterwards are not ready, and so keep no place in the order of those that are
+			for i := range keys {
+				s.Do("RPUSH", keys[len(keys)-1-i], i)
+			}
+			s.Do("EXEC")
+			w.waits(0)
+			w.list("to", "0 1 2 3 4 5")
+			s.Do("DEL", "to")
+		},
+		"what is no request waits, too": func(w *waitingRoom) {
+			c := s.Dial()
+			c.SetTimeout(testkit.Slowly(20 * time.Second))
+			io.WriteString(c.Conn(), "*3\r\n$5\r\nBLPOP\r\n$1\r\nk\r\n$1\r\n0\r\n*1\r\nPING\r\n")
+			w.waits(w.n + 1)
+			s.Do("RPUSH", "k", "a")
+			for _, want := range []string{`["k" "a"]`, `(error) ERR Protocol error: expected '$', got 'P'`} {
+				if v, err := c.Receive(); err != nil || v.String() != want {
+					t.Errorf("got %s and %v, want %s", v, err, want)
+				}
+			}
+			w.waits(0)
 		},
 		"a chain of moves": func(w *waitingRoom) {
 			last := w.await("BLPOP", "c", 0)

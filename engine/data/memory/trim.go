@@ -9,12 +9,13 @@ import "slices"
 // T2. Some warm memory stays: a trim begins above twice the warm size and ends at it, and leaves slabs that much. A purge leaves none.
 // T3. What a trim takes has been empty for a whole period (Age): what is freed and needed again at once, as when large values are
 // replaced, is not touched anew each time. Slabs and runs are looked at apart, because neither serves for the other. A purge does not wait.
-// T4. A trim takes clean neighbours with it, up to the next huge page. The kernel may have filled them again: it joins the small pages of a
-// huge one, and clears those that are not there.
+// T4. A trim takes clean neighbours with it: of a run up to the next huge page, of a slab when nothing lives in its huge page any more. The
+// kernel may have filled them again: it joins the small pages of a huge one, and clears those that are not there.
 type trimState struct {
 	job   trimJob
 	out   bool
 	purge int64 // bytes that are still to go, whatever T2 and T3 say
+	again bool  // a purge goes on when reclaimers have freed what they had to
 	slabs idleness
 	runs  idleness
 }
@@ -44,7 +45,7 @@ type trimJob struct {
 }
 
 const (
-	trimSlabs = 32 // slabs of one trim: 2 MB, some 5 µs of turn to take them off their list when their records are cold
+	trimSlabs = 32 // slabs of one trim, and up to a huge page of them beyond: some 5 µs of turn, several times that when their records are cold
 	trimRuns  = 16
 	trimPiece = 2 << 20              // bytes given back by one call to the kernel: a huge page
 	wholePage = 2*osPage/RunUnit - 1 // units that hold a whole page, wherever they begin
@@ -53,11 +54,9 @@ const (
 	trimCost  = 24                                   // of 64 KB, in budget units
 )
 
-// Purge has all memory given back that is empty now, or will be when reclaimers have freed what they have to, the warm reserve too
+// Purge has all memory given back that is empty now, and once more what is empty when reclaimers are next at rest, the warm reserve too
 // (MEMORY PURGE). Reclaimers do it, over the next turns. What is freed later has no part in it: a purge ends, also under load.
-func (h *Heap) Purge() {
-	h.trim.purge = h.Reclaimable() + h.Reclaiming() + max(0, h.active()-h.Used()) // the last: freed, and not yet drained
-}
+func (h *Heap) Purge() { h.trim.purge, h.trim.again = h.Reclaimable(), true }
 
 // Age ends a period: what has been empty all through it may be given back. The core calls it every few seconds.
 func (h *Heap) Age() {
@@ -78,6 +77,9 @@ func (h *Heap) warm() int64 { return max(h.options.Warm, h.Used()>>6) }
 // trimJob gives a trim for a reclaimer, or nil.
 func (h *Heap) trimJob() func(budget int) bool {
 	t := &h.trim
+	if t.again && !t.out && h.Reclaiming() == 0 && !h.draining() {
+		t.purge, t.again = h.Reclaimable(), false
+	}
 	excess, warm := h.Reclaimable(), h.warm()
 	if t.out || excess <= 2*warm && t.purge == 0 {
 		return nil
@@ -93,9 +95,7 @@ func (h *Heap) trimJob() func(budget int) bool {
 	n += h.trimSlabs(min(excess-warm-n, slabs), warm)
 	t.purge = max(0, t.purge-n)
 	if len(j.slabs) == 0 && len(j.runs) == 0 {
-		if h.Reclaiming() == 0 && !h.draining() {
-			t.purge = 0
-		}
+		t.purge = 0
 		return nil
 	}
 	t.out = true
@@ -159,25 +159,45 @@ func (u *runSupply) widen(first, n uint32) (uint32, uint32) {
 // how many bytes it took.
 func (h *Heap) trimSlabs(most, keep int64) (taken int64) {
 	u, j := &h.slabs, &h.trim.job
-	for most > taken && u.reclaimable() > keep && len(j.slabs) < trimSlabs {
+	most = min(most, u.reclaimable()-keep)
+	for most > taken && len(j.slabs) < trimSlabs {
 		i := u.dirty.tail
-		u.dirty.remove(i)
-		taken += slabSize
-		j.take(i)
-		for k := i; k%hugeSlabs != 0 && slabAt(k-1).state == slabClean && len(j.slabs) < trimSlabs; k-- { // T4
-			u.clean.remove(k - 1)
-			j.take(k - 1)
+		first := i &^ (hugeSlabs - 1)
+		if n := int64(emptySlabs(first)) * slabSize; n == 0 || n > most-taken {
+			j.take(&u.dirty, i)
+			taken += slabSize
+			continue
 		}
-		for k := i + 1; k%hugeSlabs != 0 && slabAt(k).state == slabClean && len(j.slabs) < trimSlabs; k++ {
-			u.clean.remove(k)
-			j.take(k)
+		for k := first; k < first+hugeSlabs; k++ { // T4
+			switch slabAt(k).state {
+			case slabDirty:
+				j.take(&u.dirty, k)
+				taken += slabSize
+			case slabClean:
+				j.take(&u.clean, k)
+			}
 		}
 	}
 	h.trim.slabs.trimmed(taken)
 	return taken
 }
 
-func (j *trimJob) take(i uint32) {
+// emptySlabs is how many dirty slabs the huge page at first has if nothing lives in it, else 0.
+func emptySlabs(first uint32) (dirty int) {
+	for k := first; k < first+hugeSlabs; k++ {
+		switch slabAt(k).state {
+		case slabDirty:
+			dirty++
+		case slabClean, slabUnborn:
+		default:
+			return 0
+		}
+	}
+	return dirty
+}
+
+func (j *trimJob) take(from *slabList, i uint32) {
+	from.remove(i)
 	slabAt(i).state = slabTrimming
 	j.slabs = append(j.slabs, i)
 }

@@ -27,13 +27,14 @@ func (g *Gatherer) Len() int { return g.n }
 
 // Push appends an element. s is where leaves are made.
 func (g *Gatherer) Push(s *value.Store, text []byte) {
-	if !g.limits.takes(len(g.lp)+1, uint64(g.here), uint64(g.n), len(text)) {
+	plain := g.limits.plain(len(text))
+	if plain || g.here > 0 && !g.limits.takes(len(g.lp)+1, uint64(g.here), uint64(g.n), len(text)) {
 		g.leaf(s)
-		if g.limits.plain(len(text)) {
-			g.built.AddPlain(text)
-			g.n++
-			return
-		}
+	}
+	if plain {
+		g.built.AddPlain(text)
+		g.n++
+		return
 	}
 	at := len(g.lp)
 	if n, isInt := number.ParseInt(text); isInt {
@@ -68,9 +69,9 @@ func (g *Gatherer) leaf(s *value.Store) {
 	}
 }
 
-// Packed is the list as a listpack, nil if it is none, and Root is it then.
+// Packed is the list as a listpack, nil if it is none, and Root is it then. The last call of the two.
 func (g *Gatherer) Packed() []byte {
-	if g.long {
+	if g.long || !g.limits.Whole(len(g.lp)+1, g.here) {
 		return nil
 	}
 	return listpack.Close(g.lp, 0, g.here)

@@ -17,13 +17,17 @@ func TestGatherer(t *testing.T) {
 	for round := range 300 {
 		k, _ := open(t)
 		db := k.DB(0)
-		limits := list.Limits{Fill: []int{-2, -1, -5, 0, 1, 3, 128, 100_000}[rng.IntN(8)], Plain: []int{0, 0, 0, 50}[rng.IntN(4)]}
+		limits := list.Limits{Fill: []int{-2, -1, -5, 0, 1, 3, 128, 100_000}[rng.IntN(8)], Plain: []int{0, 0, 50, 1 << 20}[rng.IntN(4)]}
 		g := list.Gather(limits)
 		pushed := list.NewBuilder(k.Store(), limits)
-		for i := range 1 + rng.IntN([]int{5, 300, 3000}[rng.IntN(3)]) {
+		for i := range 1 + rng.IntN([]int{1, 5, 300, 3000}[rng.IntN(4)]) {
 			text := strconv.AppendInt(nil, rng.Int64()>>rng.IntN(64), 10)
 			if rng.IntN(3) == 0 {
-				text = bytes.Repeat([]byte{byte('a' + i%26)}, rng.IntN([]int{10, 80, 9000}[rng.IntN(3)]))
+				n := rng.IntN([]int{10, 80, 9000}[rng.IntN(3)])
+				if rng.IntN(4) == 0 { // just below and above what a leaf takes
+					n = []int{4096, 8192}[rng.IntN(2)] - 20 + rng.IntN(25)
+				}
+				text = bytes.Repeat([]byte{byte('a' + i%26)}, n)
 			}
 			g.Push(k.Store(), text)
 			pushed.Push(listpack.Of(text))
@@ -41,8 +45,9 @@ func TestGatherer(t *testing.T) {
 			db.PutRoot([]byte("gathered"), value.List, encoding, g.Root(k.Store()), 0)
 		}
 		got := db.Lookup([]byte("gathered"))
-		if one := len(pieces(want)) == 1 && pieces(want)[0][0] == 'l'; one != (encoding == value.Listpack) {
-			t.Fatalf("round %d, %+v: %v of %d pieces", round, limits, encoding, len(pieces(want)))
+		whole := pieces(want)
+		if one := len(whole) == 1 && whole[0][0] == 'l' && limits.Whole(len(whole[0])-1, g.Len()); one != (encoding == value.Listpack) {
+			t.Fatalf("round %d, %+v: %v of %d pieces", round, limits, encoding, len(whole))
 		}
 		if got, want := pieces(got), pieces(want); !slices.Equal(got, want) {
 			t.Fatalf("round %d, %+v: %d pieces, want %d, or others", round, limits, len(got), len(want))
