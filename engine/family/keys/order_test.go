@@ -7,6 +7,7 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -42,6 +43,37 @@ func TestSortRange(t *testing.T) {
 		slices.SortFunc(items, compare)
 		if !slices.Equal(items, want) {
 			t.Fatalf("step %d: elements were lost", step)
+		}
+	}
+}
+
+// TestPrefixOrder: the first bytes behind what texts have in common, and then the texts, order them as the texts alone do.
+func TestPrefixOrder(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 2000 {
+		head := strings.Repeat("p", rng.IntN(12))
+		texts := make([]string, 1+rng.IntN(20))
+		for i := range texts {
+			tail := make([]byte, rng.IntN(14))
+			for j := range tail {
+				tail[j] = []byte{0, 0, 'a', 'b', 0xFF}[rng.IntN(5)]
+			}
+			texts[i] = head + string(tail)
+		}
+		common := texts[0]
+		for _, x := range texts {
+			common = commonPrefix(common, x)
+		}
+		for _, a := range texts {
+			if !strings.HasPrefix(a, common) {
+				t.Fatalf("%q does not begin with %q", a, common)
+			}
+			for _, b := range texts {
+				n := cmp.Compare(firstEight(a[len(common):]), firstEight(b[len(common):]))
+				if want := strings.Compare(a, b); n != 0 && n != want {
+					t.Fatalf("%q and %q: %d, want %d", a, b, n, want)
+				}
+			}
 		}
 	}
 }

@@ -130,12 +130,12 @@ func sortElements(c *command.Context, mayStore bool) error {
 		})
 	} else {
 		order := ordering{c: c, alpha: o.alpha, by: o.by, desc: o.desc}
-		items, ok := order.sort(v, from, to)
+		texts, ok := order.sort(v, from, to)
 		if !ok {
 			return errNotDouble
 		}
-		for i := range items {
-			out.element(bytesOf(items[i].text))
+		for _, text := range texts {
+			out.element(bytesOf(text))
 		}
 	}
 	if o.store != nil {
