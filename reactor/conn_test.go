@@ -168,31 +168,22 @@ func TestCloseAfterOutput(t *testing.T) {
 	})
 }
 
-func TestProtocolErrorIsAnsweredBehindWhatCameBefore(t *testing.T) {
+// A protocol error is answered behind what came before, but not to who wants no replies; the connection ends either way.
+func TestProtocolErrorEndsAConnection(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b Backend) {
-		h := newBoard()
-		_, addr := serveBoard(t, h, Options{Backend: b})
-		p := dial(t, addr)
-		p.send(command("PING") + "*1\r\nPING\r\n")
-		p.expect("+OK\r\n-ERR Protocol error: expected '$', got 'P'\r\n")
-		p.expectEnd()
-		if h.malformed.Load() != 1 {
-			t.Error("Malformed was not told")
-		}
-	})
-}
-
-// Who wants no replies is not told of a protocol error, and is closed all the same.
-func TestProtocolErrorIsKeptFromWhoWantsNoReplies(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b Backend) {
-		h := newBoard()
-		_, addr := serveBoard(t, h, Options{Backend: b})
-		p := dial(t, addr)
-		p.send(command("QUIET") + "*1\r\nPING\r\n")
-		p.expect("+OK\r\n")
-		p.expectEnd()
-		if h.malformed.Load() != 1 {
-			t.Error("Malformed was not told")
+		for before, want := range map[string]string{
+			"PING":  "+OK\r\n-ERR Protocol error: expected '$', got 'P'\r\n",
+			"QUIET": "+OK\r\n",
+		} {
+			h := newBoard()
+			_, addr := serveBoard(t, h, Options{Backend: b})
+			p := dial(t, addr)
+			p.send(command(before) + "*1\r\nPING\r\n")
+			p.expect(want)
+			p.expectEnd()
+			if h.malformed.Load() != 1 {
+				t.Errorf("%s: Malformed was not told", before)
+			}
 		}
 	})
 }
