@@ -107,6 +107,7 @@ func TestBlockedOnLists(t *testing.T) {
 			keys := []string{"k1", "k2", "k3", "k4", "k5", "k6"}
 			for _, key := range keys {
 				w.await("BLMOVE", key, "to", "RIGHT", "RIGHT", 0)
+				s.Do("ZADD", key, 1, "x")
 			}
 			s.Do("MULTI")
 			s.Do("FLUSHALL") // keys that are not there afterwards are not ready, and so keep no place in the order of those that are

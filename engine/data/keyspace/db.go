@@ -631,10 +631,10 @@ func (db *DB) Flush() (removed int) {
 	if removed == 0 && !db.d.t.Indexed() {
 		return 0
 	}
-	db.whole()
 	h, bytes := db.k.heap, db.share()
 	root, due := db.d.t.Detach()
 	db.d.ticks = 0
+	db.whole() // now: what is gone makes nobody ready
 	if due != 0 {
 		h.RetireTreeWide(due, value.KindDue, 0)
 	}
