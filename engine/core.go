@@ -76,7 +76,7 @@ type Hooks struct {
 	Attack      func(cl *client.Client)                  // cl speaks HTTP; it is about to be closed
 	ExecRefused func(cl *client.Client, why error) error // an EXEC that may not run: what to answer
 	Frozen      func()                                   // a view was taken
-	Paging      func()                                   // reclaimers are to call the kernel for pages, or have done so
+	Laden       func()                                   // reclaimers need a thread of their own, or no longer
 	Gone        func(cl *client.Client)                  // a client left: watches, subscriptions, replicas
 	Evicted     func(n int)
 

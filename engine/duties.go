@@ -36,7 +36,7 @@ type duties struct {
 	loading    bool
 	behind     bool // more keys are past their deadline than the last slice could take
 	draining   bool // reclaimers have freed more than the last slice took back, or are touching memory or giving it back to the system
-	paging     bool // what Hooks.Paging was last told
+	laden      bool // what Hooks.Laden was last told
 	ticks      uint64
 }
 
@@ -122,10 +122,10 @@ func (c *Core) runDuties() {
 	more := c.drain(heap)
 	if c.lazy != nil {
 		c.lazy.Turn(c.takeJob)
-		if paging := heap.Paging(); paging != c.duties.paging {
-			c.duties.paging = paging
-			if c.hooks.Paging != nil {
-				c.hooks.Paging()
+		if laden := c.isLaden(heap); laden != c.duties.laden {
+			c.duties.laden = laden
+			if c.hooks.Laden != nil {
+				c.hooks.Laden()
 			}
 		}
 	}
@@ -137,6 +137,24 @@ func (c *Core) runDuties() {
 	c.nanos = int64(time.Since(c.started))
 	c.meter.dutyNanos += uint64(c.nanos - int64(began))
 }
+
+// Reclaimers have much to free from ladenFrom bytes on, until they are down to ladenUntil: some ten and one ms of work.
+const (
+	ladenFrom  = 16 << 20
+	ladenUntil = 1 << 20
+)
+
+// isLaden says that reclaimers need a thread beside the loops': they call the kernel, or have much to free.
+func (c *Core) isLaden(heap *memory.Heap) bool {
+	limit := int64(ladenFrom)
+	if c.duties.laden {
+		limit = ladenUntil
+	}
+	return heap.Paging() || heap.Reclaiming() > limit
+}
+
+// Laden is what Hooks.Laden has to tell. Turn only.
+func (c *Core) Laden() bool { return c.duties.laden }
 
 // drain takes back what reclaimers have freed, some of it.
 func (c *Core) drain(heap *memory.Heap) (more bool) {

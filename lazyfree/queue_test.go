@@ -179,6 +179,26 @@ func TestPace(t *testing.T) {
 	}
 }
 
+// P2: short slices beside running turns take about twice their time, not a sleep each.
+func TestShortSlicesRestTogether(t *testing.T) {
+	var p pace
+	const slices, each = 400, 100 * time.Microsecond
+	begin, owed, rests := time.Now(), time.Duration(0), 0
+	for range slices {
+		p.turn()
+		before := owed + each
+		if owed = p.rest(before, false); owed < before {
+			rests++
+		}
+	}
+	if rests != slices/10 {
+		t.Errorf("P2: %d rests for %d slices of %v", rests, slices, each)
+	}
+	if slept := time.Since(begin); slept < slices*each {
+		t.Errorf("rested %v for %v of work", slept, slices*each)
+	}
+}
+
 // BenchmarkTurn is what a turn pays when there is nothing to hand over.
 func BenchmarkTurn(b *testing.B) {
 	q := New(Options{})

@@ -10,6 +10,7 @@ import (
 func (q *Queue) reclaim() {
 	defer q.ended.Done()
 	pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels("role", "reclaimer")))
+	owed := time.Duration(0)
 	for it, ok := q.next(); ok; {
 		done := false
 		for range Stint {
@@ -20,10 +21,11 @@ func (q *Queue) reclaim() {
 			q.figures.busyNs.Add(int64(spent))
 			if done {
 				q.finish(it)
-				q.pace.rest(spent, q.crowded())
+			}
+			owed = q.pace.rest(owed+spent, q.crowded())
+			if done {
 				break
 			}
-			q.pace.rest(spent, q.crowded())
 			if !q.mayGoOn() {
 				return
 			}

@@ -10,8 +10,9 @@ import (
 //
 // Idle ones are not free. gnet yields before it waits, and the runtime then wakes a thread without work to look for some: at rest, one spare
 // thread costs a loop 15 to 20 % of CPU per unpipelined request. Without one, however, Go's scheduler would let a saver keep
-// a loop waiting for up to 10 ms, and for as long a reclaimer whose call to the kernel is not back yet: pages are touched and given back with
-// one thread to spare. Changing the number stops the process for some 20 µs.
+// a loop waiting for up to 10 ms, and for as long a reclaimer whose call to the kernel is not back yet. And a reclaimer would free only while
+// loops pause between two looks at their sockets, two slices a request at most: a loop that waits in the kernel keeps its thread. So pages
+// are touched and given back, and much is freed, with one thread to spare. Changing the number stops the process for some 20 µs.
 //
 // Owner: the turn, and the main goroutine while nobody else takes turns.
 type threads struct {
@@ -22,7 +23,7 @@ type threads struct {
 
 const (
 	besideLoops = 3   // for savers, reclaimers and duties, so that the kernel shares the core out fairly
-	whilePaging = 1   // for a reclaimer in a call to the kernel
+	whileLaden  = 1   // for a reclaimer in a call to the kernel, or with much to free
 	gcPercent   = 400 // the Go heap holds connections and buffers, a few megabytes: a collection for every four heaps of garbage
 )
 
@@ -37,14 +38,14 @@ func (t *threads) start(base int) {
 	}
 }
 
-// follow says what is under way: work beside the loops, or a reclaimer's calls to the kernel alone.
-func (t *threads) follow(working, paging bool) {
+// follow says what is under way: work beside the loops, or laden reclaimers alone.
+func (t *threads) follow(working, laden bool) {
 	beside := 0
 	switch {
 	case working:
 		beside = besideLoops
-	case paging:
-		beside = whilePaging
+	case laden:
+		beside = whileLaden
 	}
 	if t.fixed || beside == t.beside {
 		return

@@ -14,8 +14,8 @@ func TestThreadsFollow(t *testing.T) {
 	var x threads
 	x.start(2)
 	for _, c := range []struct {
-		working, paging bool
-		want            int
+		working, laden bool
+		want           int
 	}{
 		{false, false, 2},
 		{false, true, 3},
@@ -24,8 +24,8 @@ func TestThreadsFollow(t *testing.T) {
 		{false, true, 3},
 		{false, false, 2},
 	} {
-		if x.follow(c.working, c.paging); runtime.GOMAXPROCS(0) != c.want {
-			t.Errorf("working %t, paging %t: %d threads, want %d", c.working, c.paging, runtime.GOMAXPROCS(0), c.want)
+		if x.follow(c.working, c.laden); runtime.GOMAXPROCS(0) != c.want {
+			t.Errorf("working %t, laden %t: %d threads, want %d", c.working, c.laden, runtime.GOMAXPROCS(0), c.want)
 		}
 	}
 	t.Setenv("GOMAXPROCS", "2")

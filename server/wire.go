@@ -192,14 +192,14 @@ func (in *instance) joinReplication() {
 		Wrote:   in.feed.Wrote,
 		Attack:  in.logAttack(),
 		Frozen:  func() { in.threads.follow(true, false) },
-		Paging:  func() { in.countThreads(0) },
+		Laden:   func() { in.countThreads(0) },
 		Tick:    []func(int64){in.feed.Tick, in.saveByRules, in.shutdown.tick, in.sampleRates, in.countThreads},
 	})
 }
 
 // countThreads has as many threads as what is under way needs.
 func (in *instance) countThreads(int64) {
-	in.threads.follow(in.heap.Holding() || in.loading.Active.Load(), in.heap.Paging())
+	in.threads.follow(in.heap.Holding() || in.loading.Active.Load(), in.core.Laden())
 }
 
 // saveByRules looks at the save rules, until the server ends.

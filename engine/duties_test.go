@@ -1,0 +1,49 @@
+package engine
+
+import (
+	"fmt"
+	"testing"
+
+	"spindle/lazyfree"
+)
+
+// Laden is told when reclaimers have more than ladenFrom to free, once, and again when they are nearly done.
+func TestMuchToFreeIsTold(t *testing.T) {
+	h := newHouse(t)
+	h.lazy = lazyfree.New(lazyfree.Options{})
+	defer h.lazy.Close()
+	var told []bool
+	h.hooks.Laden = func() { told = append(told, h.Laden()) }
+	heap := h.space.Heap()
+	duties := func() { h.take(); h.runDuties(); h.release() }
+	pagesDone := func() { // touched as they are used
+		for duties(); heap.Paging() || h.Laden(); {
+			duties()
+		}
+		h.lazy.Pause()
+		told = nil
+	}
+	flushed := func(keys int) {
+		for i := range keys {
+			h.space.DB(0).SetString(fmt.Appendf(nil, "key:%09d", i), make([]byte, 1000), 0)
+		}
+		pagesDone()
+		h.space.DB(0).Flush()
+		duties()
+		duties()
+	}
+	if flushed(1000); len(told) != 0 {
+		t.Errorf("told of %d bytes: %v", heap.Reclaiming(), told)
+	}
+	h.lazy.Resume()
+	if flushed(ladenFrom / 1000); fmt.Sprint(told) != "[true]" {
+		t.Errorf("%d bytes to free: told %v", heap.Reclaiming(), told)
+	}
+	h.lazy.Resume()
+	for heap.Reclaiming() > 0 {
+		duties()
+	}
+	if duties(); fmt.Sprint(told) != "[true false]" {
+		t.Errorf("all freed: told %v", told)
+	}
+}
