@@ -175,6 +175,45 @@ func (e *Env) alternate(contenders []Contender, do func(c Contender, run int) er
 	return nil
 }
 
+// sideBySide starts all contenders at once and measures cell after cell on each of them, Runs times. What is compared is measured within
+// seconds: a machine that others share is at one speed in this minute and at another in the next. Who comes first changes with the run.
+func (e *Env) sideBySide(contenders []Contender, start Start, prepare func(*Server) error, cells int, do func(s *Server, cell int) error) error {
+	for run := range e.Runs {
+		e.logf("  run %d of %d", run+1, e.Runs)
+		if err := e.runSideBySide(run, contenders, start, prepare, cells, do); err != nil {
+			return fmt.Errorf("run %d: %w", run+1, err)
+		}
+	}
+	return nil
+}
+
+func (e *Env) runSideBySide(run int, contenders []Contender, start Start, prepare func(*Server) error, cells int, do func(s *Server, cell int) error) error {
+	var servers []*Server
+	for _, c := range contenders {
+		s, err := e.Begin(c, start)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.Name, err)
+		}
+		defer s.End()
+		if err := prepare(s); err != nil {
+			return fmt.Errorf("%s: %w", c.Name, err)
+		}
+		servers = append(servers, s)
+	}
+	for cell := range cells {
+		for i := range servers {
+			if err := e.Context.Err(); err != nil {
+				return err
+			}
+			s := servers[(i+run)%len(servers)]
+			if err := do(s, cell); err != nil {
+				return fmt.Errorf("%s: %w", s.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
 // fill sends words once for each of the keys, in order, as fast as the server takes them.
 func fill(keys uint64, first uint64, words ...string) load.Spec {
 	return load.Spec{Connections: 8, Pipeline: 128, Requests: int64(keys), Mix: []load.Command{load.Request(words...)},

@@ -73,7 +73,7 @@ func throughput(e *Env) (*report.Section, error) {
 	contenders := append(append([]Contender{e.Reference}, e.Also...), e.Backends()...)
 	s := e.section("throughput", contenders,
 		fmt.Sprintf("Closed loop, 50 connections, %s keys of 16 bytes asked for uniformly, values of 32 bytes; MSET sets 10 keys.", report.Thousands(float64(e.Keys))),
-		fmt.Sprintf("Each run starts a fresh server and fills it. Each cell is warmed up for %v and counted for %v.", e.Warmup, e.Duration))
+		fmt.Sprintf("Each run starts and fills fresh servers, and measures them one after the other, cell by cell. Each cell is warmed up for %v and counted for %v.", e.Warmup, e.Duration))
 	m, err := e.measure(contenders, workloads, pipelines, nil)
 	if err != nil {
 		return nil, err
@@ -88,28 +88,20 @@ func throughput(e *Env) (*report.Section, error) {
 // measure runs every cell on every contender, Runs times.
 func (e *Env) measure(contenders []Contender, workloads []workload, pipelines []int, cpus *process.CPUs) (matrix, error) {
 	m := matrix{}
-	return m, e.alternate(contenders, func(c Contender, _ int) error {
-		s, err := e.Begin(c, Start{CPUs: cpus})
-		if err != nil {
-			return err
-		}
-		defer s.End()
+	fills := func(s *Server) error {
 		if err := s.Fill(fill(e.Keys, 0, setWords...)); err != nil {
 			return err
 		}
-		if err := s.Fill(fill(e.Keys, 0, "SET", "n{key}", "{number}")); err != nil {
-			return err
+		return s.Fill(fill(e.Keys, 0, "SET", "n{key}", "{number}"))
+	}
+	return m, e.sideBySide(contenders, Start{CPUs: cpus}, fills, len(workloads)*len(pipelines), func(s *Server, at int) error {
+		w, p := workloads[at/len(pipelines)], pipelines[at%len(pipelines)]
+		r, err := s.Load(load.Spec{Connections: 50, Pipeline: p, Warmup: e.Warmup, Duration: e.Duration,
+			Mix: []load.Command{load.Request(w.words...)}, Keys: load.KeySpace{Count: e.Keys}})
+		if err != nil {
+			return fmt.Errorf("%s at pipeline %d: %w", w.name, p, err)
 		}
-		for _, w := range workloads {
-			for _, p := range pipelines {
-				r, err := s.Load(load.Spec{Connections: 50, Pipeline: p, Warmup: e.Warmup, Duration: e.Duration,
-					Mix: []load.Command{load.Request(w.words...)}, Keys: load.KeySpace{Count: e.Keys}})
-				if err != nil {
-					return fmt.Errorf("%s at pipeline %d: %w", w.name, p, err)
-				}
-				m.at(c.Name, cell{w.name, p}).add(r)
-			}
-		}
+		m.at(s.Name, cell{w.name, p}).add(r)
 		return nil
 	})
 }

@@ -62,23 +62,16 @@ func types(e *Env) (*report.Section, error) {
 	contenders := append(e.Pair(), epoll)
 	s := e.section("types", contenders,
 		fmt.Sprintf("The tests of `redis-benchmark -q`, sent by our load: closed loop, 50 connections, keys and members from %s, values of 32 bytes. LRANGE reads a list of %d elements of 14 bytes.", report.Thousands(float64(e.Keys)), shortList),
-		fmt.Sprintf("A fresh server for each run; every cell begins with an empty keyspace, and is warmed up for %v and counted for %v. LPOP, RPOP, SPOP and ZPOPMIN take all of a value instead, as large as the fastest server might take in that time, without a warm-up.", e.Warmup, e.Duration))
+		fmt.Sprintf("Each run starts fresh servers and measures them one after the other, cell by cell; every cell begins with an empty keyspace, and is warmed up for %v and counted for %v. LPOP, RPOP, SPOP and ZPOPMIN take all of a value instead, as large as the fastest server might take in that time, without a warm-up.", e.Warmup, e.Duration))
 	m := matrix{}
-	err := e.alternate(contenders, func(c Contender, _ int) error {
-		server, err := e.Begin(c, Start{})
+	none := func(*Server) error { return nil }
+	err := e.sideBySide(contenders, Start{}, none, len(typeTests)*len(pipelines), func(server *Server, at int) error {
+		t, p := &typeTests[at/len(pipelines)], pipelines[at%len(pipelines)]
+		r, err := server.runTypeTest(t, p)
 		if err != nil {
-			return err
+			return fmt.Errorf("%s at pipeline %d: %w", t.name, p, err)
 		}
-		defer server.End()
-		for i := range typeTests {
-			for _, p := range pipelines {
-				r, err := server.runTypeTest(&typeTests[i], p)
-				if err != nil {
-					return fmt.Errorf("%s at pipeline %d: %w", typeTests[i].name, p, err)
-				}
-				m.at(c.Name, cell{typeTests[i].name, p}).add(r)
-			}
-		}
+		m.at(server.Name, cell{t.name, p}).add(r)
 		return nil
 	})
 	if err != nil {
