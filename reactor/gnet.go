@@ -44,6 +44,8 @@ type gnetHost struct {
 
 	events   uint // to find every 64th
 	gathered int  // events since run, or since the last turn that did not wait
+
+	yielded int64 // when yield last did so, Unix ms
 }
 
 // gatherFrom is how many connections an iteration must have for gathering to pay.
@@ -181,9 +183,10 @@ func (b *gnetBackend) OnClose(gc gnet.Conn, err error) gnet.Action {
 
 // after is the end of an event: turn comes after the other events of this iteration.
 func (h *gnetHost) after() {
-	l := h.loop
+	l, now := h.loop, h.loop.nowMs
 	if !l.pendingTurn() {
 		l.nowMs = 0
+		h.yield(now)
 		return
 	}
 	h.gathered++
@@ -193,6 +196,7 @@ func (h *gnetHost) after() {
 			l.turn()
 			h.gathered = 0
 			if !l.pendingTurn() {
+				h.yield(now)
 				return
 			}
 		}
@@ -202,12 +206,23 @@ func (h *gnetHost) after() {
 
 // run is the bell being heard, once per iteration that rang it.
 func (h *gnetHost) run() {
-	l := h.loop
+	l, now := h.loop, h.loop.nowMs
 	l.armed.Store(false)
 	h.gather, h.gathered = h.gathered >= gatherFrom, 0
 	l.turn()
 	if l.pendingTurn() {
 		l.notify()
+	}
+	h.yield(now)
+}
+
+// yield lets other goroutines run, once a millisecond. gnet does so before it waits; but while there is always something to read it does not
+// wait, and where each loop has one thread the acceptor, the watcher and reclaimers had their share only when the runtime stopped the loop:
+// every 10 ms.
+func (h *gnetHost) yield(now int64) {
+	if now != 0 && now != h.yielded {
+		h.yielded = now
+		runtime.Gosched()
 	}
 }
 
