@@ -22,6 +22,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -66,6 +67,7 @@ type options struct {
 	duration, warmup                                           time.Duration
 	keys, many                                                 uint64
 	write                                                      bool
+	only                                                       string
 }
 
 // pairs are name=path flags.
@@ -116,11 +118,15 @@ func run(args []string) error {
 	flags.Uint64Var(&o.keys, "keys", o.keys, "`keys` of most scenarios")
 	flags.Uint64Var(&o.many, "many", o.many, "`keys` of memory, gc, bgsave, loading and lazyfree")
 	flags.StringVar(&o.plots, "plots", "svg", "the `form` of pictures: svg or png")
+	flags.StringVar(&o.only, "only", "", "measure only the cells of throughput and types that this `expression` matches, as \"LPOP 16\"; writes nothing")
 	flags.BoolVar(&o.write, "write", o.write, "write BENCHMARKS.md, plots and results")
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
 	}
 	names := flags.Args()
+	if o.only != "" && o.write {
+		return errors.New("-only leaves cells out: its figures are not written")
+	}
 	if o.plots != "svg" && o.plots != "png" {
 		return fmt.Errorf("pictures are svg or png, not %q", o.plots)
 	}
@@ -214,6 +220,11 @@ func (o *options) env(ctx context.Context, args []string) (*scenarios.Env, error
 	e := &scenarios.Env{Context: ctx, Runs: max(1, o.runs), Duration: o.duration, Warmup: o.warmup, Keys: max(1, o.keys), ManyKeys: max(1, o.many),
 		Port: o.port, Log: os.Stderr, Command: "go run ./bench " + strings.Join(args, " ")}
 	var err error
+	if o.only != "" {
+		if e.Only, err = regexp.Compile(o.only); err != nil {
+			return nil, err
+		}
+	}
 	if e.ServerCPUs, err = process.ParseCPUs(o.serverCPUs); err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"regexp"
 	"runtime"
 	"strings"
 	"time"
@@ -41,7 +42,8 @@ type Env struct {
 	PlotBase   string // how BENCHMARKS.md names that folder
 	PlotForm   string // svg or png
 	Log        io.Writer
-	Command    string // how this run was called
+	Command    string         // how this run was called
+	Only       *regexp.Regexp // cells of throughput and types to measure, as "LPOP 16"; nil: all
 
 	nextPort int
 }

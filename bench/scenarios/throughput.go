@@ -94,8 +94,9 @@ func (e *Env) measure(contenders []Contender, workloads []workload, pipelines []
 		}
 		return s.Fill(fill(e.Keys, 0, "SET", "n{key}", "{number}"))
 	}
-	return m, e.sideBySide(contenders, Start{CPUs: cpus}, fills, len(workloads)*len(pipelines), func(s *Server, at int) error {
-		w, p := workloads[at/len(pipelines)], pipelines[at%len(pipelines)]
+	cells := e.cells(len(workloads), func(i int) string { return workloads[i].name }, pipelines)
+	return m, e.sideBySide(contenders, Start{CPUs: cpus}, fills, len(cells), func(s *Server, at int) error {
+		w, p := workloads[cells[at][0]], cells[at][1]
 		r, err := s.Load(load.Spec{Connections: 50, Pipeline: p, Warmup: e.Warmup, Duration: e.Duration,
 			Mix: []load.Command{load.Request(w.words...)}, Keys: load.KeySpace{Count: e.Keys}})
 		if err != nil {
@@ -106,6 +107,18 @@ func (e *Env) measure(contenders []Contender, workloads []workload, pipelines []
 	})
 }
 
+// cells are the pairs of a workload's index and a depth that are asked for, workload by workload.
+func (e *Env) cells(n int, name func(int) string, pipelines []int) (cells [][2]int) {
+	for i := range n {
+		for _, p := range pipelines {
+			if e.Only == nil || e.Only.MatchString(fmt.Sprint(name(i), " ", p)) {
+				cells = append(cells, [2]int{i, p})
+			}
+		}
+	}
+	return cells
+}
+
 // costTable compares the contenders at one pipeline depth. The first contender is the reference.
 func (e *Env) costTable(m matrix, contenders []Contender, workloads []workload, pipeline int) report.Table {
 	t := report.Table{Title: fmt.Sprintf("Pipeline %d", pipeline),
@@ -113,6 +126,9 @@ func (e *Env) costTable(m matrix, contenders []Contender, workloads []workload, 
 	for _, w := range workloads {
 		at := cell{w.name, pipeline}
 		base := m.at(contenders[0].Name, at)
+		if len(base.cpu) == 0 {
+			continue // not asked for
+		}
 		for i, c := range contenders {
 			x := m.at(c.Name, at)
 			ratio := x.cpu.Ratio(base.cpu)

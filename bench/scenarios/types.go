@@ -65,8 +65,9 @@ func types(e *Env) (*report.Section, error) {
 		fmt.Sprintf("Each run starts fresh servers and measures them one after the other, cell by cell; every cell begins with an empty keyspace, and is warmed up for %v and counted for %v. LPOP, RPOP, SPOP and ZPOPMIN take all of a value instead, as large as the fastest server might take in that time, without a warm-up.", e.Warmup, e.Duration))
 	m := matrix{}
 	none := func(*Server) error { return nil }
-	err := e.sideBySide(contenders, Start{}, none, len(typeTests)*len(pipelines), func(server *Server, at int) error {
-		t, p := &typeTests[at/len(pipelines)], pipelines[at%len(pipelines)]
+	cells := e.cells(len(typeTests), func(i int) string { return typeTests[i].name }, pipelines)
+	err := e.sideBySide(contenders, Start{}, none, len(cells), func(server *Server, at int) error {
+		t, p := &typeTests[cells[at][0]], cells[at][1]
 		r, err := server.runTypeTest(t, p)
 		if err != nil {
 			return fmt.Errorf("%s at pipeline %d: %w", t.name, p, err)
