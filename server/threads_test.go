@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"testing"
+	"time"
 )
 
 // Threads are added for what is under way, and for no longer; what needs more of them goes first.
@@ -24,14 +25,20 @@ func TestThreadsFollow(t *testing.T) {
 		{false, true, 3},
 		{false, false, 2},
 	} {
-		if x.follow(c.working, c.laden); runtime.GOMAXPROCS(0) != c.want {
+		x.follow(c.working, c.laden)
+		for until := time.Now().Add(5 * time.Second); runtime.GOMAXPROCS(0) != c.want && time.Now().Before(until); {
+			runtime.Gosched()
+		}
+		if runtime.GOMAXPROCS(0) != c.want {
 			t.Errorf("working %t, laden %t: %d threads, want %d", c.working, c.laden, runtime.GOMAXPROCS(0), c.want)
 		}
 	}
 	t.Setenv("GOMAXPROCS", "2")
-	x = threads{}
-	x.start(7)
-	if x.follow(true, true); runtime.GOMAXPROCS(0) != 2 {
+	var y threads
+	y.start(7)
+	y.follow(true, true)
+	y.apply()
+	if runtime.GOMAXPROCS(0) != 2 {
 		t.Errorf("%d threads though the environment says 2", runtime.GOMAXPROCS(0))
 	}
 }
