@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A pace leaves the processor to the loops: while turns run, a reclaimer rests as long as it worked, a millisecond at least, and between
@@ -33,6 +35,7 @@ func (p *pace) rest(owed time.Duration, crowded bool) time.Duration {
 		return 0
 	}
 	runtime.Gosched()
+	_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 	if !busy {
 		return 0
 	}
