@@ -13,13 +13,13 @@ import (
 //	touchJob gives  clean or unborn slabs ──▶ a reclaimer asks for huge pages and touches them ──▶ takeTouched: the dirty list
 //
 // W1. At most one job is out; its slabs from taken on are on no list and in the state slabTouching.
-// W2. Slabs are touched ahead only after newSlab has taken one, or a freeze has announced copies, while less than the reserve is left, 4 to
+// W2. Slabs are touched ahead only after newSlab has taken one, a freeze has announced copies, or a purge has ended, while less than the reserve is left, 4 to
 // 16 MB at a time: below what a trim takes away (T2), so that the two do not work against each other. A heap at rest does not grow.
 type touchState struct {
 	job    touchJob
 	taken  int      // of job.slabs, those that are on the dirty list
 	out    bool     // the job has not come to its end
-	wanted bool     // newSlab has taken a slab, or a view was frozen, since the reserve was last looked at
+	wanted bool     // newSlab has taken a slab, a view was frozen or a purge has ended since the reserve was last looked at
 	small  []uint32 // segments full of small pages: the kernel may join them
 }
 

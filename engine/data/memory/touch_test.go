@@ -86,6 +86,45 @@ func TestBurstUnderHoldTakesUnbornSlabs(t *testing.T) {
 	hold.Close()
 }
 
+// When a purge has ended some memory is made warm again, for the turn that needs a slab next; with nothing alive none is.
+func TestReserveAfterPurge(t *testing.T) {
+	h := newHeap(t, Options{})
+	var stay, gone []Ref
+	for i := range 4000 {
+		if r := h.Alloc(8192, Values); i%2 == 0 {
+			stay = append(stay, r)
+		} else {
+			gone = append(gone, r)
+		}
+	}
+	free := func(refs []Ref) {
+		for _, r := range refs {
+			h.Free(r, Values)
+		}
+	}
+	free(gone)
+	free(stay[:1000])
+	h.Purge()
+	work(h)
+	warm, clean := h.slabs.dirty.n, h.slabs.clean.n
+	if warm == 0 || warm<<slabShift > 2*h.warm() {
+		t.Errorf("%d slabs are warm after a purge", warm)
+	}
+	h.Alloc(64, Values)
+	if h.slabs.clean.n != clean {
+		t.Error("a turn took a slab whose pages were given back")
+	}
+	h.Free(stay[1000], Values)
+	free(stay[1001:])
+	for h.Purge(); h.trim.cold; {
+		work(h)
+	}
+	work(h)
+	if n := h.slabs.dirty.n; n > int64(h.Used()>>slabShift)+slabSegment {
+		t.Errorf("%d slabs are warm after a purge of an empty heap", n)
+	}
+}
+
 // What a turn may have to do itself is freeing alone, never a call to the kernel.
 func TestTakeFreeing(t *testing.T) {
 	h := newHeap(t, Options{})

@@ -6,7 +6,8 @@ import "slices"
 // off its lists (trimJob), a reclaimer gives their pages back (run), the turn lists them as clean (takeTrimmed).
 //
 // T1. At most one trim is out at a time; what it holds is on no list.
-// T2. Some warm memory stays: a trim begins above twice the warm size and ends at it, and leaves slabs that much. A purge leaves none.
+// T2. Some warm memory stays: a trim begins above twice the warm size and ends at it, and leaves slabs that much. A purge leaves none; but when
+// it has ended the reserve is touched anew (W2), or else the first turn to need a slab would clear a huge page for it.
 // T3. What a trim takes has been empty for a whole period (Age): what is freed and needed again at once, as when large values are
 // replaced, is not touched anew each time. Slabs and runs are looked at apart, because neither serves for the other. A purge does not wait.
 // T4. A trim takes clean neighbours with it: of a run up to the next huge page, of a slab when nothing lives in its huge page any more. The
@@ -16,6 +17,7 @@ type trimState struct {
 	out   bool
 	purge int64 // bytes that are still to go, whatever T2 and T3 say
 	again bool  // a purge goes on when reclaimers have freed what they had to
+	cold  bool  // a purge has not ended yet
 	slabs idleness
 	runs  idleness
 }
@@ -56,7 +58,7 @@ const (
 
 // Purge has all memory given back that is empty now, and once more what is empty when reclaimers are next at rest, the warm reserve too
 // (MEMORY PURGE). Reclaimers do it, over the next turns. What is freed later has no part in it: a purge ends, also under load.
-func (h *Heap) Purge() { h.trim.purge, h.trim.again = h.Reclaimable(), true }
+func (h *Heap) Purge() { h.trim.purge, h.trim.again, h.trim.cold = h.Reclaimable(), true, true }
 
 // Age ends a period: what has been empty all through it may be given back. The core calls it every few seconds.
 func (h *Heap) Age() {
@@ -265,7 +267,10 @@ func (h *Heap) takeTrimmed(budget int) int {
 	}
 	if len(j.slabs) == 0 && len(j.runs) == 0 {
 		h.trimmed.Store(nil)
-		h.trim.out = false
+		t := &h.trim
+		if t.out = false; t.cold && t.purge == 0 && !t.again {
+			t.cold, h.touch.wanted = false, true
+		}
 	}
 	return budget
 }
