@@ -191,6 +191,9 @@ func (c *Core) settle() {
 	}
 }
 
+// Turns is how many turns there have been. Turn only.
+func (c *Core) Turns() uint64 { return c.number }
+
 // Later has f run at the end of this turn, when what the running command changed has been counted and told.
 func (c *Core) Later(f func()) { c.later = append(c.later, f) }
 

@@ -103,7 +103,7 @@ func refuse(log *logging.Logger, err error) int {
 func (in *instance) run(args Arguments) error {
 	log := in.log
 	PinProcess(&in.settings.Process, log)
-	in.threads.start(in.restingThreads())
+	in.threads.start(in.busyThreads())
 	fit, err := FitOpenFiles(in.network.MaxClients.Get(), in.settings.Network.IOThreads.Get(), log)
 	if err != nil {
 		return err

@@ -13,7 +13,13 @@ func TestThreadsFollow(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	t.Setenv("GOMAXPROCS", "")
 	var x threads
-	x.start(2)
+	x.start(2, true)
+	settled := func(want int) bool {
+		for until := time.Now().Add(5 * time.Second); runtime.GOMAXPROCS(0) != want && time.Now().Before(until); {
+			runtime.Gosched()
+		}
+		return runtime.GOMAXPROCS(0) == want
+	}
 	for _, c := range []struct {
 		working, laden bool
 		want           int
@@ -25,20 +31,51 @@ func TestThreadsFollow(t *testing.T) {
 		{false, true, 3},
 		{false, false, 2},
 	} {
-		x.follow(c.working, c.laden)
-		for until := time.Now().Add(5 * time.Second); runtime.GOMAXPROCS(0) != c.want && time.Now().Before(until); {
-			runtime.Gosched()
-		}
-		if runtime.GOMAXPROCS(0) != c.want {
+		if x.follow(c.working, c.laden); !settled(c.want) {
 			t.Errorf("working %t, laden %t: %d threads, want %d", c.working, c.laden, runtime.GOMAXPROCS(0), c.want)
 		}
 	}
+	x.under.Wait()
 	t.Setenv("GOMAXPROCS", "2")
-	var y threads
-	y.start(7)
-	y.follow(true, true)
-	y.apply()
-	if runtime.GOMAXPROCS(0) != 2 {
+	var fixed threads
+	fixed.start(7, true)
+	if fixed.follow(true, true); fixed.wanted.Load() != 0 || runtime.GOMAXPROCS(0) != 2 {
 		t.Errorf("%d threads though the environment says 2", runtime.GOMAXPROCS(0))
+	}
+}
+
+// One thread is to spare while turns are few, for a while already, where loops give theirs up to wait; not at the first tick of a load.
+func TestThreadsWhileCalm(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	t.Setenv("GOMAXPROCS", "")
+	for _, waits := range []bool{true, false} {
+		var x threads
+		x.start(2, waits)
+		turns := uint64(1000)
+		tick := func(n uint64) int {
+			turns += n
+			x.tick(turns)
+			x.follow(false, false)
+			return x.beside
+		}
+		for range calmTicks {
+			if got := tick(fewTurns); got != 0 {
+				t.Errorf("waits %t: %d to spare while busy", waits, got)
+			}
+		}
+		want := 0
+		for i := range calmTicks + 2 {
+			if waits && i == calmTicks-1 {
+				want = whileCalm
+			}
+			if got := tick(fewTurns - 1); got != want {
+				t.Errorf("waits %t: %d to spare after %d calm ticks, want %d", waits, got, i+1, want)
+			}
+		}
+		if got := tick(10 * fewTurns); got != 0 {
+			t.Errorf("waits %t: %d to spare when a load begins", waits, got)
+		}
+		x.under.Wait()
 	}
 }

@@ -192,13 +192,19 @@ func (in *instance) joinReplication() {
 		Wrote:   in.feed.Wrote,
 		Attack:  in.logAttack(),
 		Frozen:  func() { in.threads.follow(true, false) },
-		Laden:   func() { in.countThreads(0) },
-		Tick:    []func(int64){in.feed.Tick, in.saveByRules, in.shutdown.tick, in.sampleRates, in.countThreads},
+		Laden:   in.countThreads,
+		Tick:    []func(int64){in.feed.Tick, in.saveByRules, in.shutdown.tick, in.sampleRates, in.tickThreads},
 	})
 }
 
+// tickThreads comes ten times a second.
+func (in *instance) tickThreads(int64) {
+	in.threads.tick(in.core.Turns())
+	in.countThreads()
+}
+
 // countThreads has as many threads as what is under way needs.
-func (in *instance) countThreads(int64) {
+func (in *instance) countThreads() {
 	in.threads.follow(in.heap.Holding() || in.loading.Active.Load(), in.core.Laden())
 }
 
@@ -319,16 +325,17 @@ var (
 	errNoAddress = errors.New("Failed to bind to specified addresses.")
 )
 
-// restingThreads is one for each loop; our own loop waits without telling the runtime, and netpoll's goroutines run wherever there is room.
-func (in *instance) restingThreads() int {
+// busyThreads is one for each loop; our own loop waits without telling the runtime, and netpoll's goroutines run wherever there is room.
+// waits says that loops wait as the runtime knows.
+func (in *instance) busyThreads() (n int, waits bool) {
 	loops := int(in.settings.Network.IOThreads.Get())
 	switch in.own.Backend.Get() {
 	case reactor.Epoll:
-		return loops + 1
+		return loops + 1, false
 	case reactor.Netpoll:
-		return max(loops, runtime.NumCPU())
+		return max(loops, runtime.NumCPU()), false
 	}
-	return loops
+	return loops, true
 }
 
 // listenerKinds are the kinds of listeners there are, each named once in the log.
