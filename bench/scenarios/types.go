@@ -62,7 +62,7 @@ func types(e *Env) (*report.Section, error) {
 	contenders := append(e.Pair(), epoll)
 	s := e.section("types", contenders,
 		fmt.Sprintf("The tests of `redis-benchmark -q`, sent by our load: closed loop, 50 connections, keys and members from %s, values of 32 bytes. LRANGE reads a list of %d elements of 14 bytes.", report.Thousands(float64(e.Keys)), shortList),
-		fmt.Sprintf("Each run starts fresh servers and measures them one after the other, cell by cell; every cell begins with an empty keyspace, and is warmed up for %v and counted for %v. LPOP, RPOP, SPOP and ZPOPMIN take all of a value instead, as large as the fastest server might take in that time, without a warm-up.", e.Warmup, e.Duration))
+		fmt.Sprintf("Each run starts fresh servers and measures them one after the other, cell by cell; every cell begins with an empty keyspace and nothing left to be freed, and is warmed up for %v and counted for %v. LPOP, RPOP, SPOP and ZPOPMIN take all of a value instead, as large as the fastest server might take in that time, without a warm-up.", e.Warmup, e.Duration))
 	m := matrix{}
 	none := func(*Server) error { return nil }
 	cells := e.cells(len(typeTests), func(i int) string { return typeTests[i].name }, pipelines)
@@ -106,6 +106,9 @@ func (t *typeTest) isSingle() bool {
 func (s *Server) runTypeTest(t *typeTest, pipeline int) (*load.Result, error) {
 	e := s.env
 	if _, err := s.Do("FLUSHALL"); err != nil {
+		return nil, err
+	}
+	if err := s.untilFreed(); err != nil { // or what the cell before left behind would be charged to this one
 		return nil, err
 	}
 	spec := load.Spec{Connections: 50, Pipeline: pipeline, Warmup: e.Warmup, Duration: e.Duration, Mix: []load.Command{load.Request(t.words...)}, Keys: load.KeySpace{Count: e.Keys}}
