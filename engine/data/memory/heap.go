@@ -66,6 +66,7 @@ type shared struct {
 	pendingObj atomic.Int64
 	freedObj   atomic.Int64
 	published  published
+	spareJobs  chan *retireJob // that have ended, for the next
 }
 
 var (
@@ -89,6 +90,10 @@ func New(o Options) (*Heap, error) {
 	for c := range h.bins {
 		h.bins[c].current = &noSlab
 		h.bins[c].size = classSize[c]
+	}
+	h.spareJobs = make(chan *retireJob, maxSpareJobs)
+	for range cap(h.spareJobs) {
+		h.spareJobs <- h.newJob()
 	}
 	h.trim.job.h = h
 	h.trim.job.step = h.trim.job.run

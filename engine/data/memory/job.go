@@ -1,7 +1,5 @@
 package memory
 
-import "sync"
-
 // A retireJob frees the blocks and roots of one list, slice by slice, on whichever goroutine runs it.
 type retireJob struct {
 	t       Returner
@@ -14,7 +12,14 @@ type retireJob struct {
 	step    func(budget int) bool
 }
 
-var retireJobs = sync.Pool{New: func() any { return new(retireJob) }}
+// maxSpareJobs is how many jobs that have ended a heap keeps for the next: a turn that frees something should not have to allocate.
+const maxSpareJobs = 8
+
+func (h *Heap) newJob() *retireJob {
+	j := &retireJob{t: Returner{h: h}}
+	j.step = j.run
+	return j
+}
 
 // TakeJob gives a piece of work for a reclaimer, or nil when there is none: blocks and roots that no hold reads,
 // pages to give back to the kernel, pages to touch before the turn needs them. job frees about budget blocks each time it is called, and says
@@ -34,11 +39,12 @@ func (h *Heap) TakeJob() (job func(budget int) (done bool), objects int) {
 // kernel that touch pages or give them back take as long as they take, whatever the budget.
 func (h *Heap) TakeFreeing() (job func(budget int) (done bool), objects int) {
 	if h.ready.head != 0 {
-		j := retireJobs.Get().(*retireJob)
-		if j.step == nil {
-			j.step = j.run
+		var j *retireJob
+		select {
+		case j = <-h.spareJobs:
+		default:
+			j = h.newJob()
 		}
-		j.t.h = h
 		j.list, h.ready = h.ready, shelf{}
 		j.objects, j.bytes = j.list.objects, j.list.bytes
 		return j.step, int(j.objects)
@@ -93,8 +99,11 @@ func (j *retireJob) run(budget int) (done bool) {
 	}
 	h.pendingObj.Add(-j.objects)
 	h.freedObj.Add(j.objects)
-	*j = retireJob{step: j.step}
-	retireJobs.Put(j)
+	*j = retireJob{t: Returner{h: h}, step: j.step}
+	select {
+	case h.spareJobs <- j:
+	default:
+	}
 	return true
 }
 

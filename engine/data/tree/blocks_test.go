@@ -376,12 +376,15 @@ func TestEstimate(t *testing.T) {
 			}
 		}
 		asked := 0
-		got := tree.Estimate(func(p *Path) int {
+		got := tree.Estimate(func(leaf memory.Ref) int {
 			asked++
-			return sizes[p.Leaf()]
+			return sizes[leaf]
 		})
 		if got < int64(sum)*9/10 || got > int64(sum)*11/10 || asked > 2*estimated || c.leaves <= 4000 && tree.leavesAbout() != c.leaves {
 			t.Errorf("%d leaves take %d, or, by %d of about %d, %d", c.leaves, sum, asked, tree.leavesAbout(), got)
+		}
+		if n := testing.AllocsPerRun(10, func() { tree.Estimate(func(memory.Ref) int { return 100 }) }); n != 0 {
+			t.Errorf("%v allocations for %d leaves", n, c.leaves)
 		}
 		tree.Clear()
 	}

@@ -49,7 +49,7 @@ const estimated = 4
 
 // Estimate is about what size says of all leaves in sum: those at the ends it asks about, the others are taken to be like these, without the
 // largest at each end, so that one that is far out of line is counted once. It may be wrong by any factor, and costs the same for every tree.
-func (s *State) Estimate(size func(p *Path) int) int64 {
+func (s *State) Estimate(size func(leaf memory.Ref) int) int64 {
 	leaves := s.leavesAbout()
 	n := min(estimated, (leaves+1)/2)
 	var p Path
@@ -61,7 +61,7 @@ func (s *State) Estimate(size func(p *Path) int) int64 {
 			if i > 0 {
 				p.shift(p.height, -side)
 			}
-			b := size(&p)
+			b := size(p.Leaf())
 			here += b
 			largest = max(largest, b)
 		}
@@ -79,21 +79,34 @@ func (s *State) Estimate(size func(p *Path) int) int64 {
 	return int64(sum) + int64(float64(like)/float64(alike)*float64(rest))
 }
 
-// leavesAbout is Leaves, or in a tree of more than two levels of nodes about that: each node below the second level is taken to have as many
-// children as its middle neighbour (T5). O(height · 63).
+// judged is how many of the root's children leavesAbout looks into.
+const judged = 4
+
+// leavesAbout is Leaves, or about that in a tree with many nodes: some of the root's children, evenly spread, are looked into, each node below
+// them is taken to have as many children as its middle neighbour (T5), and the others to have as many leaves to an element. It reads
+// few nodes, since a turn that lets go of a tree does, and each of them may lie cold.
+// O(height · judged).
 func (s *State) leavesAbout() (leaves int) {
-	if s.height <= 2 {
+	if s.height < 2 {
 		return s.Leaves()
 	}
 	top := nodeAt(s.root)
-	for i := range int(top.n) {
+	n := int(top.n)
+	most := min(n, judged)
+	elements := uint64(0)
+	for k := range most {
+		i := k * (n - 1) / max(1, most-1)
 		under, ref := 1, top.child(i)
 		for range s.height - 1 {
-			n := nodeAt(ref)
-			under *= int(n.n)
-			ref = n.child(int(n.n) / 2)
+			inner := nodeAt(ref)
+			under *= int(inner.n)
+			ref = inner.child(int(inner.n) / 2)
 		}
 		leaves += under
+		elements += *top.count(i)
+	}
+	if n > judged {
+		leaves = int(float64(leaves)/float64(elements)*float64(s.count) + 0.5)
 	}
 	return leaves
 }

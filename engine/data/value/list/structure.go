@@ -26,7 +26,7 @@ func destroy(r *memory.Returner, ref memory.Ref, budget int) (rest memory.Ref, s
 
 func measure(ref memory.Ref) int64 {
 	s := rootAt(ref).nodes
-	return rootBytes + s.Estimate(func(p *tree.Path) int { return memory.UsableSize(p.Leaf()) + nodeShare })
+	return rootBytes + s.Estimate(func(leaf memory.Ref) int { return memory.UsableSize(leaf) + nodeShare })
 }
 
 func cost(ref memory.Ref, samples int) int {
