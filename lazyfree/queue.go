@@ -110,7 +110,7 @@ func (q *Queue) Full() bool {
 }
 
 // Turn moves work from the core to the reclaimers: it calls take until that gives nil, a few times at most. When the queue
-// is full it frees a small slice itself instead. The core calls it at the end of each turn.
+// is full it frees a small slice itself instead. The core calls it with its duties, about once a millisecond.
 func (q *Queue) Turn(take func() (Job, int)) {
 	q.pace.turn()
 	if q.spill.job != nil && !q.unspill() {

@@ -105,7 +105,7 @@ func (s *State) leavesAbout() (leaves int) {
 		leaves += under
 		elements += *top.count(i)
 	}
-	if n > judged {
+	if n > judged && elements > 0 {
 		leaves = int(float64(leaves)/float64(elements)*float64(s.count) + 0.5)
 	}
 	return leaves
