@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// threads is how many threads the Go runtime may run at once: one for each loop, and more only while savers and loaders work.
+// threads is how many threads the Go runtime may run at once: one for each loop, and more only for the reasons below.
 //
 // Idle ones are not free. gnet yields before it waits, and the runtime then wakes a thread without work to look for some: one spare
 // thread costs a busy loop 15 to 20 % of CPU per unpipelined request. Without one, however, the runtime's monitor takes a loop's only place away

@@ -17,7 +17,7 @@ type trimState struct {
 	out   bool
 	purge int64 // bytes that are still to go, whatever T2 and T3 say
 	again bool  // a purge goes on when reclaimers have freed what they had to
-	cold  bool  // a purge has not ended yet
+	cold  bool  // a purge has been asked for since the reserve was last touched after one
 	slabs idleness
 	runs  idleness
 }
