@@ -15,6 +15,7 @@ import (
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/engine/data/keyspace"
+	"spindle/internal/clock"
 	"spindle/lazyfree"
 	"spindle/protocol"
 )
@@ -40,8 +41,9 @@ type Core struct {
 	takeJob   func() (lazyfree.Job, int)
 
 	started   time.Time // the origin of nanos
-	nanos     int64     // monotonic, at the last reading of the clock in this turn
-	nowMs     int64     // Unix ms, the same for the whole turn
+	wall      clock.Wall
+	nanos     int64 // monotonic, at the last reading of the clock in this turn
+	nowMs     int64 // Unix ms, the same for the whole turn
 	inTurn    bool
 	frames    [maxDepth]command.Context // one per depth of calls, so that no call allocates
 	depth     int
@@ -104,6 +106,7 @@ func New(p Parts) *Core {
 		space: p.Space, catalogue: p.Catalogue, clients: p.Clients, settings: p.Settings,
 		common: p.Common, hooks: p.Hooks, lazy: p.Lazy, whole: p.Whole, started: time.Now(),
 	}
+	c.wall = clock.WallFrom(c.started)
 	c.nudge = make(chan struct{}, 1)
 	c.clients.Costs.OnPressure(c.pressClients)
 	c.waiting.init()
@@ -132,6 +135,7 @@ func (c *Core) Serve(b *protocol.Batch) {
 		c.evictClients()
 	}
 	c.run(cl, b)
+	c.space.Repeats(false)
 	cl.Note()
 	if c.nanos >= c.dutyAt {
 		c.runDuties() // before settle: what they decide leaves with the turn
@@ -159,9 +163,7 @@ func (c *Core) Do(f func()) {
 
 // begin reads the clock for the turn that was just taken.
 func (c *Core) begin() {
-	now := time.Now()
-	c.nowMs = now.UnixMilli()
-	c.nanos = int64(now.Sub(c.started))
+	c.nanos, c.nowMs = c.wall.Now()
 	c.inTurn = true
 	c.space.SetNow(c.nowMs)
 	c.meter.begin(c.nanos)
@@ -220,11 +222,13 @@ func (c *Core) run(cl *client.Client, b *protocol.Batch) {
 // cannotGoOn is what keeps a client's next request from being looked at.
 const cannotGoOn = client.Blocked | client.CloseASAP | client.CloseAfter
 
-// lookAhead finds the rows of the requests and starts the cache misses of their first keys.
+// lookAhead finds the rows of the requests and starts the cache misses of their first keys. Requests that name the same key one after the
+// other get it as one slice.
 func (c *Core) lookAhead(cl *client.Client, requests []protocol.Request) {
 	db := c.space.DB(cl.DB)
 	var spec *command.Spec
 	var last []byte // the key that is on its way
+	repeats := false
 	for i := range requests {
 		args := requests[i].Args
 		if i == 0 || string(args[0]) != string(requests[i-1].Args[0]) { // pipelines repeat themselves
@@ -235,11 +239,14 @@ func (c *Core) lookAhead(cl *client.Client, requests []protocol.Request) {
 			if key := args[1]; !same(key, last) {
 				db.Prefetch(key)
 				last = key
+			} else {
+				args[1], repeats = last, true
 			}
 		}
 	}
 	if len(requests) > 1 {
 		c.space.Prefetched()
+		c.space.Repeats(repeats)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"spindle/internal/clock"
 	"spindle/protocol"
 )
 
@@ -30,6 +31,7 @@ type loop struct {
 	ready []*conn // with more to do although their socket says nothing new
 	spare []*conn
 	nowMs int64 // when this iteration began; 0: not read yet
+	wall  clock.Wall
 
 	mailMu  sync.Mutex
 	mail    []mail
@@ -43,7 +45,7 @@ type loop struct {
 }
 
 func newLoop(r *Reactor, id int) *loop {
-	return &loop{reactor: r, handler: r.handler, id: id, conns: map[*conn]struct{}{}}
+	return &loop{reactor: r, handler: r.handler, id: id, conns: map[*conn]struct{}{}, wall: clock.WallFrom(time.Now())}
 }
 
 // A kit is what a loop works with and no connection owns between turns.
@@ -157,7 +159,7 @@ func (l *loop) notify() {
 // now is the time of this iteration in Unix ms, read once.
 func (l *loop) now() int64 {
 	if l.nowMs == 0 {
-		l.nowMs = time.Now().UnixMilli()
+		_, l.nowMs = l.wall.Now()
 	}
 	return l.nowMs
 }

@@ -2,7 +2,6 @@ package keyspace
 
 import (
 	"spindle/engine/data/memory"
-	"spindle/engine/data/table"
 	"spindle/engine/data/value"
 )
 
@@ -11,8 +10,7 @@ import (
 //
 // Lifetime: value.Edit, K1: until the third Edit, Create or Put after it.
 func (db *DB) Edit(key []byte) *value.Edit {
-	hash := table.Hash(key)
-	p, ref := db.d.t.Find(hash, key)
+	p, ref := db.find(key)
 	if ref == 0 {
 		return nil
 	}
@@ -21,7 +19,7 @@ func (db *DB) Edit(key []byte) *value.Edit {
 		return nil
 	}
 	db.k.touch(v)
-	return db.edit(hash, ref)
+	return db.edit(p.Hash(), ref)
 }
 
 func (db *DB) edit(hash uint64, ref memory.Ref) *value.Edit {
@@ -57,11 +55,11 @@ func (db *DB) CreateRoot(key []byte, t value.Type, enc value.Encoding, root memo
 
 // vacate removes a hidden key that is in the way and returns key's hash.
 func (db *DB) vacate(key []byte) uint64 {
-	hash := table.Hash(key)
-	if p, ref := db.d.t.Find(hash, key); ref != 0 {
+	p, ref := db.find(key)
+	if ref != 0 {
 		db.remove(&p, ref)
 	}
-	return hash
+	return p.Hash()
 }
 
 // PutPacked makes key a collection whose listpack or intset is b, whatever was there. deadline as for SetString. Returns whether the key is

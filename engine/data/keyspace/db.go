@@ -61,7 +61,7 @@ func (db *DB) Lookup(key []byte) value.Value {
 
 // LookupWrite finds key for a command that writes: Lookup without counting a hit or a miss.
 func (db *DB) LookupWrite(key []byte) value.Value {
-	p, ref := db.d.t.Find(table.Hash(key), key)
+	p, ref := db.find(key)
 	if ref == 0 {
 		return value.Value{}
 	}
@@ -75,7 +75,7 @@ func (db *DB) LookupWrite(key []byte) value.Value {
 
 // Peek finds key, changes nothing and counts nothing. A key past its deadline is hidden.
 func (db *DB) Peek(key []byte) value.Value {
-	_, ref := db.d.t.Find(table.Hash(key), key)
+	_, ref := db.find(key)
 	if ref == 0 {
 		return value.Value{}
 	}
@@ -88,7 +88,7 @@ func (db *DB) Peek(key []byte) value.Value {
 
 // Stored says that key is there, be it past its deadline: Peek without hiding.
 func (db *DB) Stored(key []byte) bool {
-	_, ref := db.d.t.Find(table.Hash(key), key)
+	_, ref := db.find(key)
 	return ref != 0
 }
 
@@ -152,7 +152,7 @@ func (db *DB) SetInt(key []byte, n int64, deadline int64) (created bool) {
 //
 // Lifetime: until the next write to the databases.
 func (db *DB) Counter(key []byte) *int64 {
-	p, ref := db.d.t.Find(table.Hash(key), key)
+	p, ref := db.find(key)
 	if ref == 0 {
 		return nil
 	}
@@ -181,9 +181,8 @@ func (db *DB) SetBulk(key []byte, ref uint64, n int, deadline int64) (created bo
 // place makes room for an entry of form f at key, in place of what is there, and returns where its payload goes. f.Volatile is put right
 // for KeepTTL. In place when the old entry's block is as large as the new one's and no view reads it.
 func (db *DB) place(key []byte, f *value.Form, deadline int64) (payload unsafe.Pointer, created bool) {
-	d, k := db.d, db.k
-	hash := table.Hash(key)
-	p, old := d.t.Find(hash, key)
+	k := db.k
+	p, old := db.find(key)
 	if old != 0 {
 		v := value.At(old)
 		switch {
@@ -195,7 +194,7 @@ func (db *DB) place(key []byte, f *value.Form, deadline int64) (payload unsafe.P
 			db.remove(&p, old)
 		}
 	}
-	_, payload = db.insert(hash, key, f, deadline)
+	_, payload = db.insert(p.Hash(), key, f, deadline)
 	return payload, true
 }
 
@@ -332,7 +331,7 @@ func (db *DB) touched(key []byte) {
 // Delete removes key and says whether it was there. The value is let go in O(1), whatever its size.
 // A key past its deadline is removed as expired and counts as not there, where expired keys may be removed at all.
 func (db *DB) Delete(key []byte) bool {
-	p, ref := db.d.t.Find(table.Hash(key), key)
+	p, ref := db.find(key)
 	if ref == 0 {
 		return false
 	}

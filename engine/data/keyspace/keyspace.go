@@ -3,6 +3,7 @@ package keyspace
 import (
 	"math/rand/v2"
 	"time"
+	"unsafe"
 
 	"spindle/engine/data/memory"
 	"spindle/engine/data/table"
@@ -20,6 +21,7 @@ type Keyspace struct {
 	Trusting bool // expired keys count as valid: while loading, and for commands from the primary
 	Hiding   bool // expired keys are hidden, not removed, for another reason (CLIENT PAUSE)
 	NoTouch  bool // lookups leave the clock alone (CLIENT NO-TOUCH)
+	repeats  bool // see Repeats
 
 	Policy       Policy // maxmemory-policy
 	Samples      int    // maxmemory-samples
@@ -47,7 +49,8 @@ type Keyspace struct {
 	editAt uint
 
 	ahead  [prefetchAhead]prefetch
-	aheadN uint
+	aheadN uint  // since Prefetched
+	last   found // while repeats
 }
 
 // Options shape a keyspace; the zero value is good.
@@ -160,21 +163,49 @@ func (db *DB) Prefetch(key []byte) {
 	hash := table.Hash(key)
 	t.Touch(hash)
 	at := &k.ahead[k.aheadN%prefetchAhead]
-	k.aheadN++
-	if at.t != nil {
+	if k.aheadN >= prefetchAhead {
 		at.t.TouchBlock(at.hash)
 	}
 	*at = prefetch{t, hash}
+	k.aheadN++
 }
 
 // Prefetched ends a batch of Prefetch calls.
 func (k *Keyspace) Prefetched() {
-	for range prefetchAhead {
-		at := &k.ahead[k.aheadN%prefetchAhead]
-		k.aheadN++
-		if at.t != nil {
-			at.t.TouchBlock(at.hash)
-			at.t = nil
-		}
+	for i := k.aheadN - min(k.aheadN, prefetchAhead); i < k.aheadN; i++ {
+		at := &k.ahead[i%prefetchAhead]
+		at.t.TouchBlock(at.hash)
 	}
+	k.aheadN = 0
+}
+
+// A found is where the last key was found.
+type found struct {
+	t     *table.Table
+	moves uint64 // of t
+	key   *byte
+	n     int
+	p     table.Place
+	ref   memory.Ref
+}
+
+// Repeats says whether keys that come one after the other are often the same: the very same slice, whose bytes stay as they are until
+// the next call of Repeats. Such a key is then looked for only when something in the table has moved.
+func (k *Keyspace) Repeats(yes bool) { k.repeats, k.last.key = yes, nil }
+
+// find is Table.Find of key, which may be the one it was called for last.
+func (db *DB) find(key []byte) (table.Place, memory.Ref) {
+	if db.k.repeats {
+		return db.findAgain(key)
+	}
+	return db.d.t.Find(table.Hash(key), key)
+}
+
+func (db *DB) findAgain(key []byte) (table.Place, memory.Ref) {
+	l, t := &db.k.last, &db.d.t
+	if at := unsafe.SliceData(key); at != l.key || len(key) != l.n || t != l.t || t.Moves() != l.moves || l.ref == 0 {
+		p, ref := t.Find(table.Hash(key), key)
+		*l = found{t, t.Moves(), at, len(key), p, ref}
+	}
+	return l.p, l.ref
 }

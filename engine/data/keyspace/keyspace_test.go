@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 	"unsafe"
@@ -297,6 +298,71 @@ func TestNoAllocations(t *testing.T) {
 		if got := testing.AllocsPerRun(1000, f); got != 0 {
 			t.Errorf("%s allocates %v times", name, got)
 		}
+	}
+}
+
+// TestRepeats: a key that was just looked for is found as it is now, whatever has been done in between.
+func TestRepeats(t *testing.T) {
+	key, gone := []byte("again"), "(none)"
+	others := func(db *DB, n int) {
+		for i := range n {
+			db.SetInt(fmt.Appendf(nil, "other %d", i), 1, 0)
+		}
+	}
+	for name, c := range map[string]struct {
+		do   func(k *Keyspace, db *DB)
+		want string
+	}{
+		"nothing":          {func(*Keyspace, *DB) {}, "text"},
+		"deleted":          {func(_ *Keyspace, db *DB) { db.Delete([]byte("again")) }, gone},
+		"deleted and made": {func(_ *Keyspace, db *DB) { db.Delete(key); db.SetString(key, []byte("new"), 0) }, "new"},
+		"deleted, another": {func(_ *Keyspace, db *DB) { db.Delete(key); others(db, 1) }, gone},
+		"of another size":  {func(_ *Keyspace, db *DB) { db.SetString([]byte("again"), bytes.Repeat([]byte("x"), 100), 0) }, strings.Repeat("x", 100)},
+		"renamed onto":     {func(_ *Keyspace, db *DB) { others(db, 1); db.Rename([]byte("other 0"), []byte("again")) }, "1"},
+		"flushed":          {func(_ *Keyspace, db *DB) { db.Flush() }, gone},
+		"flushed and made": {func(_ *Keyspace, db *DB) { db.Flush(); others(db, 40) }, gone},
+		"exchanged":        {func(k *Keyspace, _ *DB) { k.Swap(0, 1) }, gone},
+		"past its time":    {func(k *Keyspace, db *DB) { db.SetDeadline(key, k.Now()+1); k.SetNow(k.Now() + 10) }, gone},
+		"split":            {func(_ *Keyspace, db *DB) { others(db, 5000) }, "text"},
+		"split and moved": {func(_ *Keyspace, db *DB) {
+			others(db, 5000)
+			db.SetString([]byte("again"), bytes.Repeat([]byte("y"), 100), 0)
+		}, strings.Repeat("y", 100)},
+		"frozen and set": {func(k *Keyspace, db *DB) {
+			v := k.Freeze()
+			db.SetString([]byte("again"), []byte("anew"), 0)
+			v.Close()
+			settle(k)
+		}, "anew"},
+		"frozen, a neighbour set": {func(k *Keyspace, db *DB) {
+			v := k.Freeze()
+			others(db, 1)
+			v.Close()
+			settle(k)
+		}, "text"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := open(t)
+			db := k.DB(0)
+			db.SetString(key, []byte("text"), 0)
+			k.Repeats(true)
+			if got := text(db.Lookup(key)); got != "text" {
+				t.Fatalf("%q before", got)
+			}
+			k.repeats = false // what comes now is not looked for, so that the first find stays in mind
+			c.do(k, db)
+			k.repeats = true
+			if got := text(db.Lookup(key)); got != c.want {
+				t.Errorf("%q after, want %q", got, c.want)
+			}
+			end := strings.Repeat("end", 100) // in another block
+			if created := db.SetString(key, []byte(end), 0); created != (c.want == gone) {
+				t.Errorf("SetString created: %t", created)
+			}
+			if got := text(db.Peek(append([]byte(nil), key...))); got != end {
+				t.Errorf("%q at the end", got)
+			}
+		})
 	}
 }
 

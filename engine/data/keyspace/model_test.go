@@ -34,6 +34,8 @@ type model struct {
 	now   int64
 	keys  int
 	big   bool
+
+	last []byte
 }
 
 type modelView struct {
@@ -81,12 +83,19 @@ func newModel(t *testing.T, dbs, keys int, big bool) *model {
 	return m
 }
 
+// key is one of the keys, often the slice it was before (Keyspace.Repeats).
 func (m *model) key() []byte {
+	if m.last != nil && m.rng.IntN(2) == 0 {
+		return m.last
+	}
 	n := m.rng.IntN(m.keys)
 	if n%97 == 0 {
-		return fmt.Appendf(nil, "%d%0*d", n, 300, n) // a wide one
+		m.last = fmt.Appendf(nil, "%d%0*d", n, 300, n) // a wide one
+	} else {
+		m.last = fmt.Appendf(nil, "k%d", n)
 	}
-	return fmt.Appendf(nil, "k%d", n)
+	m.k.Repeats(m.rng.IntN(4) > 0)
+	return m.last
 }
 
 func (m *model) text() []byte {

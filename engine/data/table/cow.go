@@ -93,6 +93,7 @@ func lines(s *segment, nb int) []uint64 {
 
 // link makes e the entry of all hashes that begin with the depth bits of prefix. tr leads there and is writable.
 func (t *Table) link(tr *trail, prefix uint64, depth uint8, e uint64) {
+	t.moves++
 	if tr.n == 0 {
 		t.root = e
 		return

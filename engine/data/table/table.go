@@ -27,7 +27,8 @@ type Table struct {
 	nested   bool // in a collection: its owner sets positions (O3)
 	moved    bool // nested, and retires wide
 	due      dueIndex
-	aim      aim // of Reserve
+	aim      aim    // of Reserve
+	moves    uint64 // see Moves
 }
 
 const (
@@ -75,7 +76,7 @@ func refOf(e uint64) memory.Ref { return memory.Ref(e & entryRef) }
 
 // Init makes t an empty table of h. home is the number that walkers of a view of t report their progress under.
 func (t *Table) Init(h *memory.Heap, layout Layout, home int) {
-	*t = Table{heap: h, layout: layout, home: home}
+	*t = Table{heap: h, layout: layout, home: home, moves: t.moves + 1}
 	t.due.init(h)
 	t.root = t.newSegment(1, 0, 0)
 }
@@ -96,6 +97,9 @@ type Place struct {
 	at   uint32 // bucket<<3 | slot
 	nb   uint32
 }
+
+// Moves has another value when a Place that was found before may no longer hold.
+func (t *Table) Moves() uint64 { return t.moves }
 
 // word is the place's slot.
 func (p *Place) word() *uint64 {
@@ -124,7 +128,7 @@ func segmentFor(root, hash uint64) uint64 {
 	return root
 }
 
-// Find is the block of key, whose Hash is hash, and its place; 0 when there is none.
+// Find is the block of key, whose Hash is hash, and its place; 0, and a place with nothing but the hash, when there is none.
 func (t *Table) Find(hash uint64, key []byte) (Place, memory.Ref) {
 	e := segmentFor(t.root, hash)
 	seg, nb := memory.Pointer(refOf(e)), e&entryBuckets
@@ -148,7 +152,7 @@ func (t *Table) Find(hash uint64, key []byte) (Place, memory.Ref) {
 			at = 0
 		}
 	}
-	return Place{}, 0
+	return Place{hash: hash}, 0
 }
 
 // Locate is the place of ref, a block of a key of this hash that is in the table: Find without reading blocks.
@@ -278,6 +282,7 @@ func (t *Table) editSlow(p *Place, frozen uint64) bool {
 // deadline's (Never: none). It returns whether a live view may still reach the old block: retire it then, else free it.
 func (t *Table) Replace(p *Place, ref memory.Ref, tick uint32) (shared bool) {
 	shared = !t.Edit(p)
+	t.moves++
 	word := p.word()
 	s := segmentAt(p.seg)
 	was, is := *word&slotVolatile != 0, tick != Never
@@ -315,6 +320,7 @@ func (t *Table) Remove(p *Place) (shared bool) {
 // removeOnly is Remove without making the segment smaller, so that other places in it hold.
 func (t *Table) removeOnly(p *Place) (shared bool) {
 	shared = !t.Edit(p)
+	t.moves++
 	s := segmentAt(p.seg)
 	volatile := *p.word()&slotVolatile != 0
 	s.take(int(p.at>>3), int(p.at&7))
