@@ -167,6 +167,16 @@ func (r *Reply) Int(n int64) {
 		r.B = append(r.B, ':', byte('0'+n), '\r', '\n')
 		return
 	}
+	if uint64(n) < 1e8 { // the usual ones, with one look at the room there is
+		const most = len(":12345678\r\n")
+		b := slices.Grow(r.B, most)
+		text := b[len(b) : len(b)+most]
+		text[0] = ':'
+		end := 1 + number.Put8((*[8]byte)(text[1:]), uint64(n))
+		text[end], text[end+1] = '\r', '\n'
+		r.B = b[:len(b)+end+2]
+		return
+	}
 	r.B = append(number.AppendInt(append(r.B, ':'), n), '\r', '\n')
 }
 

@@ -37,7 +37,14 @@ func TestReplies(t *testing.T) {
 		{"BulkRoom", func(r *Reply) { copy(r.BulkRoom(3), "abc") }, "$3\r\nabc\r\n", ""},
 		{"Null", func(r *Reply) { r.Null() }, "$-1\r\n", "_\r\n"},
 		{"NullArray", func(r *Reply) { r.NullArray() }, "*-1\r\n", "_\r\n"},
-		{"Int", func(r *Reply) { r.Int(7); r.Int(-1); r.Int(math.MinInt64) }, ":7\r\n:-1\r\n:-9223372036854775808\r\n", ""},
+		{"Int", func(r *Reply) {
+			r.Int(7)
+			r.Int(12)
+			r.Int(99_999_999)
+			r.Int(100_000_000)
+			r.Int(-1)
+			r.Int(math.MinInt64)
+		}, ":7\r\n:12\r\n:99999999\r\n:100000000\r\n:-1\r\n:-9223372036854775808\r\n", ""},
 		{"Uint", func(r *Reply) { r.Uint(math.MaxUint64) }, ":18446744073709551615\r\n", ""},
 		{"Bool", func(r *Reply) { r.Bool(true); r.Bool(false) }, ":1\r\n:0\r\n", "#t\r\n#f\r\n"},
 		{"Double", func(r *Reply) { r.Double(3.5); r.Double(math.Inf(-1)) }, "$3\r\n3.5\r\n$4\r\n-inf\r\n", ",3.5\r\n,-inf\r\n"},

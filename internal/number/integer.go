@@ -1,6 +1,7 @@
 package number
 
 import (
+	"encoding/binary"
 	"math"
 	"math/bits"
 	"slices"
@@ -50,6 +51,21 @@ func AppendUint(dst []byte, n uint64) []byte {
 		dst[at-2], dst[at-1] = pairs[n*2], pairs[n*2+1]
 	}
 	return dst
+}
+
+// Put8 writes n, which is below 1e8, in decimal at the beginning of dst and returns how many digits that are; what lies behind them is undefined.
+// It is what AppendUint does where there is room to spare, at a third of the price: all digits at once, in the bytes of a word.
+func Put8(dst *[8]byte, n uint64) (digits int) {
+	// Two numbers of four digits in the halves of a word, then four of two digits in its quarters, then eight of one digit in its bytes;
+	// the division by 100 is a multiplication by 10486 >> 20, that by 10 one by 103 >> 10.
+	halves := n/10_000 | n%10_000<<32
+	hundreds := halves * 10486 >> 20 & 0x7f_0000_007f
+	quarters := (halves-100*hundreds)<<16 | hundreds
+	tens := quarters * 103 >> 10 & 0x000f_000f_000f_000f
+	bytes := (quarters-10*tens)<<8 | tens // the first digit in the lowest byte
+	zeros := bits.TrailingZeros64(bytes|1<<56) >> 3
+	binary.LittleEndian.PutUint64(dst[:], (bytes|0x3030_3030_3030_3030)>>(8*zeros&63))
+	return 8 - zeros
 }
 
 // IntLen is len(AppendInt(nil, n)) without writing it.

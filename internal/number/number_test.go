@@ -253,3 +253,24 @@ func BenchmarkNumbers(b *testing.B) {
 		})
 	}
 }
+
+func TestPut8(t *testing.T) {
+	check := func(n uint64) {
+		dst := [9]byte{8: '!'}
+		if got := string(dst[:Put8((*[8]byte)(dst[:]), n)]); got != strconv.FormatUint(n, 10) || dst[8] != '!' {
+			t.Fatalf("%d: %q, then %q", n, got, dst[8:])
+		}
+	}
+	for n := range uint64(20_000) {
+		check(n)
+	}
+	for n := uint64(0); n < 1e8; n += 997 {
+		check(n)
+	}
+	for power := uint64(10); power < 1e8; power *= 10 {
+		check(power - 1)
+		check(power)
+		check(power * 10 / 2)
+	}
+	check(1e8 - 1)
+}
