@@ -45,6 +45,7 @@ type conn struct {
 	closed   bool
 	readable bool // epoll: the socket may hold bytes that no event will announce again
 	hungUp   bool // epoll: the peer is gone
+	edges    bool // gnet: the socket is edge-triggered
 
 	softSince time.Time     // when output passed the soft limit; zero: it is below
 	batch     protocol.Mark // where the batch's reply begins in out.tail, while it is run

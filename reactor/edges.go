@@ -1,0 +1,78 @@
+package reactor
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Edges under gnet. gnet enters sockets level-triggered: the kernel keeps what it has reported on its list of ready ones, and looks at each
+// again in the next epoll_wait to find that nothing is left: 2 to 4 % of a request. gnet's own edge-triggered mode reads on from a socket
+// whose read filled the buffer before it looks at any other, up to 16 MB an iteration: one fast sender held the others up
+// (TestSendersTakeTurns). So sockets are made edge-triggered behind its back, and level-triggered again while their reads fill the buffer:
+//
+//	read less than the buffer ─▶ nothing is left, the next byte raises an edge ─▶ edge-triggered
+//	read the whole buffer     ─▶ more may be there, and has to wait for its turn ─▶ level-triggered
+//
+// Changing a socket's mode has the kernel look at it, so nothing that came before is lost (epoll_ctl(2)). EPOLLRDHUP tells of an end that came
+// with the last bytes; gnet then reads to the end at once, what the socket holds and no more.
+//
+// Only TCP sockets: a read of a Unix socket ends where another process has written.
+
+const (
+	levelTriggered = unix.EPOLLIN | unix.EPOLLPRI // what gnet asks for
+	edgeTriggered  = unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLET
+)
+
+// proc is where the kernel tells of this process.
+var proc = "/proc/self"
+
+// pollOf is the epoll instance of this process that watches fd, -1 if it cannot be told: gnet does not give its own away.
+func pollOf(fd int) int {
+	links, _ := os.ReadDir(filepath.Join(proc, "fd"))
+	for _, link := range links {
+		if to, err := os.Readlink(filepath.Join(proc, "fd", link.Name())); err != nil || to != "anon_inode:[eventpoll]" {
+			continue
+		}
+		poll, err := strconv.Atoi(link.Name())
+		if err != nil {
+			continue
+		}
+		if _, ok := eventsOf(poll, fd); ok {
+			return poll
+		}
+	}
+	return -1
+}
+
+// eventsOf is what an epoll instance waits for on a socket; false if it does not watch it.
+func eventsOf(poll, fd int) (events uint32, ok bool) {
+	info, _ := os.ReadFile(filepath.Join(proc, "fdinfo", strconv.Itoa(poll)))
+	for line := range strings.Lines(string(info)) {
+		var target int
+		if n, _ := fmt.Sscanf(line, "tfd: %d events: %x", &target, &events); n == 2 && target == fd {
+			return events, true
+		}
+	}
+	return 0, false
+}
+
+// suit gives c the mode that goes with whether its last read filled the buffer.
+func (h *gnetHost) suit(c *conn, full bool) {
+	if h.poll < 0 || c.unix || c.closed {
+		return
+	}
+	events := uint32(edgeTriggered)
+	if full {
+		events = levelTriggered
+	}
+	if err := unix.EpollCtl(h.poll, unix.EPOLL_CTL_MOD, c.fd, &unix.EpollEvent{Events: events, Fd: int32(c.fd)}); err != nil {
+		c.close() // else nobody might hear of its bytes any more
+		return
+	}
+	c.edges = !full
+}
