@@ -135,7 +135,7 @@ func (c *Core) Serve(b *protocol.Batch) {
 		c.evictClients()
 	}
 	c.run(cl, b)
-	c.space.Repeats(false)
+	c.space.Again(nil)
 	cl.Note()
 	if c.nanos >= c.dutyAt {
 		c.runDuties() // before settle: what they decide leaves with the turn
@@ -203,8 +203,11 @@ func (c *Core) Later(f func()) { c.later = append(c.later, f) }
 func (c *Core) run(cl *client.Client, b *protocol.Batch) {
 	for b.Done < len(b.Requests) {
 		ahead := b.Requests[b.Done:min(b.Done+prefetchAhead, len(b.Requests))]
-		c.lookAhead(cl, ahead)
+		repeats := c.lookAhead(cl, ahead)
 		for i := range ahead {
+			if args := ahead[i].Args; repeats && len(args) > 1 {
+				c.space.Again(args[1])
+			}
 			if cl.Flags&cannotGoOn != 0 {
 				c.lap()
 				return
@@ -223,12 +226,11 @@ func (c *Core) run(cl *client.Client, b *protocol.Batch) {
 const cannotGoOn = client.Blocked | client.CloseASAP | client.CloseAfter
 
 // lookAhead finds the rows of the requests and starts the cache misses of their first keys. Requests that name the same key one after the
-// other get it as one slice.
-func (c *Core) lookAhead(cl *client.Client, requests []protocol.Request) {
+// other get it as one slice: it says whether there are any.
+func (c *Core) lookAhead(cl *client.Client, requests []protocol.Request) (repeats bool) {
 	db := c.space.DB(cl.DB)
 	var spec *command.Spec
 	var last []byte // the key that is on its way
-	repeats := false
 	for i := range requests {
 		args := requests[i].Args
 		if i == 0 || string(args[0]) != string(requests[i-1].Args[0]) { // pipelines repeat themselves
@@ -246,8 +248,9 @@ func (c *Core) lookAhead(cl *client.Client, requests []protocol.Request) {
 	}
 	if len(requests) > 1 {
 		c.space.Prefetched()
-		c.space.Repeats(repeats)
+		c.space.Again(nil)
 	}
+	return repeats
 }
 
 // same compares two keys. Those that differ mostly do at their ends.

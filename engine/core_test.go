@@ -72,6 +72,25 @@ func TestReplyModes(t *testing.T) {
 	}
 }
 
+// TestAKeyNamedAgain: requests of a batch that name one key find it as the one before has left it; and what a handler asks for besides, in
+// memory that it uses again, is not taken for what lay there before.
+func TestAKeyNamedAgain(t *testing.T) {
+	scratch := []byte("k?")
+	h := newHouse(t, command.Spec{Name: "both", Arity: 2, Keys: command.FirstArg(command.KeyRO), Run: func(c *command.Context) error {
+		for _, last := range []byte("12") {
+			scratch[1] = last
+			c.Reply.Bulk(c.DB.Lookup(scratch).AppendTo(nil))
+		}
+		return nil
+	}})
+	cl, _ := h.arrive()
+	h.expect("scratch", h.do(cl, "SET k1 a", "SET k2 b", "BOTH x", "BOTH x", "BOTH x"), "+OK\r\n+OK\r\n"+strings.Repeat("$1\r\na\r\n$1\r\nb\r\n", 3))
+	h.expect("one key", h.do(cl, "SET k 1", "GET k", "DEL k", "GET k", "SET k 22", "GET k", "SET k abcdefghijklmnopqrstuvwxyz", "GET k", "GET k", "FLUSHALL", "GET k",
+		"SET k 3", "MULTI", "GET k", "DEL k", "GET k", "EXEC", "GET k", "GET k"),
+		"+OK\r\n$1\r\n1\r\n:1\r\n$-1\r\n+OK\r\n$2\r\n22\r\n+OK\r\n$26\r\nabcdefghijklmnopqrstuvwxyz\r\n$26\r\nabcdefghijklmnopqrstuvwxyz\r\n+OK\r\n$-1\r\n"+
+			"+OK\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n$1\r\n3\r\n:1\r\n$-1\r\n$-1\r\n$-1\r\n")
+}
+
 // TestNoTouch: CLIENT NO-TOUCH holds for its own client's commands.
 func TestNoTouch(t *testing.T) {
 	var seen []bool

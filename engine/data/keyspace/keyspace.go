@@ -21,7 +21,6 @@ type Keyspace struct {
 	Trusting bool // expired keys count as valid: while loading, and for commands from the primary
 	Hiding   bool // expired keys are hidden, not removed, for another reason (CLIENT PAUSE)
 	NoTouch  bool // lookups leave the clock alone (CLIENT NO-TOUCH)
-	repeats  bool // see Repeats
 
 	Policy       Policy // maxmemory-policy
 	Samples      int    // maxmemory-samples
@@ -50,7 +49,8 @@ type Keyspace struct {
 
 	ahead  [prefetchAhead]prefetch
 	aheadN uint  // since Prefetched
-	last   found // while repeats
+	again  *byte // see Again
+	last   found // while again is not nil
 }
 
 // Options shape a keyspace; the zero value is good.
@@ -189,13 +189,17 @@ type found struct {
 	ref   memory.Ref
 }
 
-// Repeats says whether keys that come one after the other are often the same: the very same slice, whose bytes stay as they are until
-// the next call of Repeats. Such a key is then looked for only when something in the table has moved.
-func (k *Keyspace) Repeats(yes bool) { k.repeats, k.last.key = yes, nil }
+// Again says that key is likely to be asked for several times: this very slice, whose bytes stay as they are until a call with nil. It is then
+// looked for only once, until something in the table has moved. All other slices are looked for each time.
+func (k *Keyspace) Again(key []byte) {
+	if k.again = unsafe.SliceData(key); key == nil {
+		k.last.key = nil
+	}
+}
 
-// find is Table.Find of key, which may be the one it was called for last.
+// find is Table.Find of key.
 func (db *DB) find(key []byte) (table.Place, memory.Ref) {
-	if db.k.repeats {
+	if at := db.k.again; at != nil && at == unsafe.SliceData(key) {
 		return db.findAgain(key)
 	}
 	return db.d.t.Find(table.Hash(key), key)

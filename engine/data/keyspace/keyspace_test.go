@@ -301,8 +301,8 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// TestRepeats: a key that was just looked for is found as it is now, whatever has been done in between.
-func TestRepeats(t *testing.T) {
+// TestAgain: a key that was just looked for is found as it is now, whatever has been done in between.
+func TestAgain(t *testing.T) {
 	key, gone := []byte("again"), "(none)"
 	others := func(db *DB, n int) {
 		for i := range n {
@@ -345,13 +345,13 @@ func TestRepeats(t *testing.T) {
 			k := open(t)
 			db := k.DB(0)
 			db.SetString(key, []byte("text"), 0)
-			k.Repeats(true)
+			k.Again(key)
 			if got := text(db.Lookup(key)); got != "text" {
 				t.Fatalf("%q before", got)
 			}
-			k.repeats = false // what comes now is not looked for, so that the first find stays in mind
+			k.again = nil // what comes now is looked for as ever, so that the first find stays in mind
 			c.do(k, db)
-			k.repeats = true
+			k.Again(key)
 			if got := text(db.Lookup(key)); got != c.want {
 				t.Errorf("%q after, want %q", got, c.want)
 			}

@@ -83,7 +83,7 @@ func newModel(t *testing.T, dbs, keys int, big bool) *model {
 	return m
 }
 
-// key is one of the keys, often the slice it was before (Keyspace.Repeats).
+// key is one of the keys, often the slice it was before (Keyspace.Again).
 func (m *model) key() []byte {
 	if m.last != nil && m.rng.IntN(2) == 0 {
 		return m.last
@@ -94,7 +94,9 @@ func (m *model) key() []byte {
 	} else {
 		m.last = fmt.Appendf(nil, "k%d", n)
 	}
-	m.k.Repeats(m.rng.IntN(4) > 0)
+	if m.k.Again(nil); m.rng.IntN(4) > 0 {
+		m.k.Again(m.last)
+	}
 	return m.last
 }
 
