@@ -84,6 +84,7 @@ func (h *Heap) trimJob() func(budget int) bool {
 	}
 	excess, warm := h.Reclaimable(), h.warm()
 	if t.out || excess <= 2*warm && t.purge == 0 {
+		h.purged()
 		return nil
 	}
 	slabs, runs := t.slabs.idle, t.runs.idle // what of each may go
@@ -98,6 +99,7 @@ func (h *Heap) trimJob() func(budget int) bool {
 	t.purge = max(0, t.purge-n)
 	if len(j.slabs) == 0 && len(j.runs) == 0 {
 		t.purge = 0
+		h.purged()
 		return nil
 	}
 	t.out = true
@@ -267,12 +269,17 @@ func (h *Heap) takeTrimmed(budget int) int {
 	}
 	if len(j.slabs) == 0 && len(j.runs) == 0 {
 		h.trimmed.Store(nil)
-		t := &h.trim
-		if t.out = false; t.cold && t.purge == 0 && !t.again {
-			t.cold, h.touch.wanted = false, true
-		}
+		h.trim.out = false
+		h.purged()
 	}
 	return budget
+}
+
+// purged has the reserve touched anew when a purge has ended (T2).
+func (h *Heap) purged() {
+	if t := &h.trim; t.cold && !t.out && t.purge == 0 && !t.again {
+		t.cold, h.touch.wanted = false, true
+	}
 }
 
 func (h *Heap) listTrimmed(run runSegment) {
