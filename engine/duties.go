@@ -19,6 +19,7 @@ const (
 	tickEvery     = int64(100 * time.Millisecond) // the reference's serverCron at hz 10
 	ageTicks      = 50                            // memory that stays empty for as many goes back to the system
 	expirySlice   = 200 * time.Microsecond
+	farBehindMs   = 25 // of the first key that is past its deadline
 	waitsPerSlice = 256
 	drainBudget   = 192 // of taking back what reclaimers have freed: some 10 µs a slice
 	drainPiece    = 32  // of it between two looks at the time, because slow memory makes it ten times that
@@ -78,6 +79,14 @@ func (c *Core) dutyTurn() time.Duration {
 	return wait
 }
 
+// clientsShare is how long clients have between two slices of expiry that is behind: as long as it has, and half as long when it is far behind.
+func (c *Core) clientsShare() time.Duration {
+	if c.nowMs-c.space.NextDeadline() > farBehindMs {
+		return expirySlice / 2
+	}
+	return expirySlice
+}
+
 // idleFor is the time until the next deadline, tick or wait that runs out: at least a millisecond, unless expiry is behind.
 func (c *Core) idleFor() time.Duration {
 	if c.duties.behind {
@@ -112,7 +121,7 @@ func (c *Core) runDuties() {
 		c.meter.expiryNanos += uint64(time.Since(c.started) - began)
 		c.watchDuty("expire-cycle", began)
 		if c.duties.behind {
-			c.dutyAt = int64(time.Since(c.started) + expirySlice) // as long for clients as for expiry
+			c.dutyAt = int64(time.Since(c.started) + c.clientsShare())
 		}
 	}
 	if c.memory.up {

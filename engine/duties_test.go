@@ -48,3 +48,27 @@ func TestMuchToFreeIsTold(t *testing.T) {
 		t.Errorf("all freed: told %v", told)
 	}
 }
+
+// Expiry that is behind gets as much time as clients, and twice as much when it is far behind.
+func TestExpiryBehind(t *testing.T) {
+	for late, want := range map[int64]time.Duration{0: expirySlice, 10 * farBehindMs: expirySlice / 2} {
+		h := newHouse(t)
+		due := time.Now().UnixMilli() + 1
+		for i := range 100_000 {
+			h.space.DB(0).SetString(fmt.Appendf(nil, "key:%09d", i), nil, due)
+		}
+		h.take()
+		h.begin()
+		h.nowMs = due + 17 + late // ticks are of 16 ms
+		h.space.SetNow(h.nowMs)
+		h.runDuties()
+		most := int64(time.Since(h.started) + want)
+		if !h.duties.behind {
+			t.Fatalf("%d keys are left of 100,000, and expiry is not behind", h.space.DB(0).Len())
+		}
+		if got := h.clientsShare(); got != want || h.dutyAt > most {
+			t.Errorf("%d ms late: clients have %v, %v of them, want %v", late, time.Duration(h.dutyAt-most)+want, got, want)
+		}
+		h.release()
+	}
+}
