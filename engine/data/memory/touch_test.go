@@ -122,6 +122,11 @@ func TestReserveAfterPurge(t *testing.T) {
 	if n := h.slabs.dirty.n; n > int64(h.Used()>>slabShift)+slabSegment {
 		t.Errorf("%d slabs are warm after a purge of an empty heap", n)
 	}
+	empty := newHeap(t, Options{})
+	empty.Purge()
+	if work(empty); empty.trim.cold {
+		t.Error("a purge that found nothing has not ended")
+	}
 }
 
 // What a turn may have to do itself is freeing alone, never a call to the kernel.
