@@ -169,7 +169,7 @@ func (r *Reply) Int(n int64) {
 	}
 	if uint64(n) < 1e8 { // the usual ones, with one look at the room there is
 		const most = len(":12345678\r\n")
-		b := slices.Grow(r.B, most)
+		b := r.room(most)
 		text := b[len(b) : len(b)+most]
 		text[0] = ':'
 		end := 1 + number.Put8((*[8]byte)(text[1:]), uint64(n))
@@ -177,7 +177,7 @@ func (r *Reply) Int(n int64) {
 		r.B = b[:len(b)+end+2]
 		return
 	}
-	r.B = append(number.AppendInt(append(r.B, ':'), n), '\r', '\n')
+	r.B = append(number.AppendInt(append(r.room(number.MaxIntLen+3), ':'), n), '\r', '\n')
 }
 
 // Uint answers an integer that may be above the greatest int64.

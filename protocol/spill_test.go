@@ -105,6 +105,25 @@ func TestSpillMovesNothing(t *testing.T) {
 	}
 }
 
+// A long reply of integers (LPOS) is no different: it is not moved either, and what nobody will read of it costs no memory.
+func TestIntegersSpill(t *testing.T) {
+	for _, n := range []int64{12_345, -12_345} { // with one look at the room, and without
+		chunks := &lender{limit: 2 << 20}
+		r := &Reply{Chunks: chunks}
+		for range 400_000 {
+			r.Int(n)
+		}
+		if !r.Full() || cap(r.B) > 4*ChunkSize || len(chunks.lent) < 4 {
+			t.Fatalf("%d: %d chunks and %d bytes for a reply of %d, full: %t", n, len(chunks.lent), cap(r.B), r.Len(), r.Full())
+		}
+		for i, c := range chunks.lent[:len(chunks.lent)-1] {
+			if &c[:1][0] != &r.Lent[i+1].Data[0] {
+				t.Fatalf("%d: chunk %d lies elsewhere", n, i)
+			}
+		}
+	}
+}
+
 // What nobody will read is dropped, and costs no memory.
 func TestFull(t *testing.T) {
 	chunks := &lender{limit: 1 << 20}

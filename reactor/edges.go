@@ -21,6 +21,8 @@ import (
 // Changing a socket's mode has the kernel look at it, so nothing that came before is lost (epoll_ctl(2)). EPOLLRDHUP tells of an end that came
 // with the last bytes; gnet then reads to the end at once, what the socket holds and no more.
 //
+// gnet's build tag poll_opt does not go with it: where an event has the descriptor, that keeps a pointer.
+//
 // Only TCP sockets: a read of a Unix socket ends where another process has written.
 
 const (

@@ -9,6 +9,7 @@ import (
 	"spindle/engine/data/table"
 	"spindle/engine/data/tree"
 	"spindle/engine/data/value"
+	"spindle/internal/invariant"
 )
 
 // A Keyspace is all databases of a server.
@@ -50,7 +51,7 @@ type Keyspace struct {
 	ahead  [prefetchAhead]prefetch
 	aheadN uint  // since Prefetched
 	again  *byte // see Again
-	last   found // while again is not nil
+	last   found // of a key that Again named
 }
 
 // Options shape a keyspace; the zero value is good.
@@ -210,6 +211,9 @@ func (db *DB) findAgain(key []byte) (table.Place, memory.Ref) {
 	if at := unsafe.SliceData(key); at != l.key || len(key) != l.n || t != l.t || t.Moves() != l.moves || l.ref == 0 {
 		p, ref := t.Find(table.Hash(key), key)
 		*l = found{t, t.Moves(), at, len(key), p, ref}
+	} else if invariant.Enabled {
+		p, ref := t.Find(table.Hash(key), key)
+		invariant.That(p == l.p && ref == l.ref, "%q stands at %v, not at %v where it was found", key, p, l.p)
 	}
 	return l.p, l.ref
 }

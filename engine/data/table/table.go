@@ -90,7 +90,7 @@ func (t *Table) Volatile() int { return t.volatile }
 // Home is the number that Init was given.
 func (t *Table) Home() int { return t.home }
 
-// A Place is where a key stands in a table. It holds until the table is next written to, except by the call that got it.
+// A Place is where a key stands in a table. It holds until Moves changes, except by the call that got it.
 type Place struct {
 	hash uint64
 	seg  memory.Ref
