@@ -19,14 +19,16 @@ import (
 // W1. A client is in byClient exactly while client.Blocked is set and it is not merely paused.
 // W2. Per key, clients stand in the order in which they blocked: first come, first served.
 // W3. A client stands in a key's line once, also when it names the key twice. No line is empty.
+// W4. byType counts the clients that stand in a line, each once.
 type waiting struct {
 	byClient map[*client.Client]*parked
 	byKey    map[keyName]*line
 	timeouts deadlineHeap
 	ready    []keyName
 	isReady  map[keyName]bool
-	onGone   int // lines in which somebody asked to hear of the key's going
-	busy     int // who of byClient is client.Busy
+	byType   [value.Module + 1]int // by what their keys are to hold (W4)
+	onGone   int                   // lines in which somebody asked to hear of the key's going
+	busy     int                   // who of byClient is client.Busy
 }
 
 // A line is who waits for one key; a stand is one client's place in it, so that leaving costs O(1) however long the line.
@@ -112,6 +114,9 @@ func (c *Core) Block(ctx *command.Context, w command.Wait) {
 			c.waiting.onGone++
 		}
 	}
+	if len(p.stands) > 0 {
+		c.waiting.byType[w.Type]++
+	}
 	c.waiting.byClient[cl] = p
 	c.space.Blocking = len(c.waiting.byKey)
 	if w.DeadlineMs != 0 {
@@ -126,22 +131,34 @@ func (c *Core) Block(ctx *command.Context, w command.Wait) {
 	cl.Wait = p
 }
 
-// Ready says that key may now serve a client that waits for it; they are tried when the unit is complete.
+// Ready says that key may now serve a client that waits for it; they are tried when the unit is complete. What nobody at all waits for makes no key
+// ready, also if somebody waits there for something else: such a key's turn comes with what serves somebody.
 func (c *Core) Ready(db int, key []byte) {
 	if len(c.waiting.byKey) == 0 {
 		return
 	}
 	name := keyName{db, string(key)}
-	if c.waiting.byKey[name] != nil && !c.waiting.isReady[name] {
-		c.waiting.isReady[name] = true
-		c.waiting.ready = append(c.waiting.ready, name)
+	if c.waiting.byKey[name] != nil && c.waiting.anybodyFor(c.space.DB(db).Peek(key).Type()) {
+		c.waiting.offer(name)
+	}
+}
+
+// anybodyFor says whether somebody waits for a value of type t, wherever.
+func (w *waiting) anybodyFor(t value.Type) bool { return w.byType[t]+w.byType[value.None] > 0 }
+
+// offer puts a key behind those that are ready, unless it stands there.
+func (w *waiting) offer(name keyName) {
+	if !w.isReady[name] {
+		w.isReady[name] = true
+		w.ready = append(w.ready, name)
 	}
 }
 
 // gone is Ready when a stream has left its key: for those who want to hear of that.
 func (c *Core) gone(db int, key []byte) {
-	if l := c.waiting.byKey[keyName{db, string(key)}]; l != nil && l.gone > 0 {
-		c.Ready(db, key)
+	name := keyName{db, string(key)}
+	if l := c.waiting.byKey[name]; l != nil && l.gone > 0 {
+		c.waiting.offer(name)
 	}
 }
 
@@ -149,13 +166,14 @@ func (c *Core) gone(db int, key []byte) {
 // hear. By name, because they have no order of their own.
 func (c *Core) wholly(db int) {
 	var keys []string
-	for name, l := range c.waiting.byKey {
-		if name.db == db && (l.gone > 0 || c.space.DB(db).Peek([]byte(name.key)).Exists()) {
+	for name := range c.waiting.byKey {
+		if name.db == db {
 			keys = append(keys, name.key)
 		}
 	}
 	slices.Sort(keys)
 	for _, key := range keys {
+		c.gone(db, []byte(key))
 		c.Ready(db, []byte(key))
 	}
 }
@@ -278,6 +296,9 @@ func (c *Core) unpark(cl *client.Client) {
 	delete(w.byClient, cl)
 	if p.index >= 0 {
 		heap.Remove(&w.timeouts, p.index)
+	}
+	if len(p.stands) > 0 {
+		w.byType[p.wait.Type]--
 	}
 	for i := range p.stands {
 		s := &p.stands[i]

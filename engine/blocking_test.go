@@ -38,8 +38,9 @@ func TestFirstComeFirstServed(t *testing.T) {
 	h.expect("two more", h.do(cl, "SIGNAL other", "SIGNAL k", "SIGNAL k"), "+OK\r\n+OK\r\n+OK\r\n")
 	h.expect("second", conns[1].take(), "post $5\r\nother\r\n; resume")
 	h.expect("third", conns[2].take(), "post $1\r\nk\r\n; resume")
-	if h.BlockedClients() != 0 || h.BlockingKeys() != 0 || h.TimedWaits() != 0 || !h.space.DB(0).Peek([]byte("k")).Exists() {
-		t.Errorf("%d clients, %d keys, %d timed waits", h.BlockedClients(), h.BlockingKeys(), h.TimedWaits())
+	nobody := [value.Module + 1]int{}
+	if h.BlockedClients() != 0 || h.BlockingKeys() != 0 || h.TimedWaits() != 0 || h.waiting.byType != nobody || !h.space.DB(0).Peek([]byte("k")).Exists() {
+		t.Errorf("%d clients, %d keys, %d timed waits, by type %v", h.BlockedClients(), h.BlockingKeys(), h.TimedWaits(), h.waiting.byType)
 	}
 }
 

@@ -102,6 +102,26 @@ func TestBlockedOnLists(t *testing.T) {
 			third.gets(`b`)
 			s.Do("DEL", "z", "to")
 		},
+		"what nobody waits for makes no key ready": func(w *waitingRoom) {
+			turn := func(first, second string) {
+				a, b := w.await("BLMOVE", "k1", "to", "LEFT", "RIGHT", 0), w.await("BLMOVE", "k2", "to", "LEFT", "RIGHT", 0)
+				for _, args := range [][]any{{"MULTI"}, {"ZADD", "k1", 1, "x"}, {"RPUSH", "k2", "b"}, {"DEL", "k1"}, {"RPUSH", "k1", "a"}, {"EXEC"}} {
+					s.Do(args...)
+				}
+				a.gets("a")
+				b.gets("b")
+				w.n -= 2
+				w.list("to", first+" "+second)
+				s.Do("DEL", "to")
+			}
+			turn("b", "a")
+			z := w.await("BZPOPMIN", "elsewhere", 0) // of the type that was at k1 for a while
+			turn("a", "b")
+			s.Do("ZADD", "elsewhere", 1, "m")
+			z.gets(`[elsewhere m 1]`)
+			w.n--
+			turn("b", "a")
+		},
 		"a database that is emptied serves nobody": func(w *waitingRoom) {
 			s.Do("SET", "other", "x")
 			keys := []string{"k1", "k2", "k3", "k4", "k5", "k6"}
