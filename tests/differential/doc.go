@@ -11,5 +11,10 @@
 //
 //	go test -count=1 -v ./tests/differential -run TestDifferential -calls 10000000 -reference /usr/bin/redis-server
 //
+// Who waits for keys has a runner of its own, because there it counts who is served, and when: plan.go makes plans of several clients' steps
+// out of the tables in gen_wait.go, crowd.go plays them on one server, crowds.go holds one against the other, with what each sends its replicas (effects.go).
+//
+//	go test -count=1 -v ./tests/differential -run TestBlocking -plans 20000 -timeout 60m -reference /usr/bin/redis-server
+//
 // A difference is printed with what replays it (-seed and -round) and as a transcript, to be recorded into tests/transcripts.
 package differential

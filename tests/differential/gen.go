@@ -14,6 +14,7 @@ type generator struct {
 	now       int64  // Unix seconds when the run began: what absolute deadlines are told from
 	reference string // the version that calls are mended for
 	sorts     bool   // there is SORT among them
+	meet      string // the one key that clients of a plan wait for; "": any
 	table     []template
 	upTo      []int // running sums of the templates' weights
 	args      []string
@@ -51,6 +52,21 @@ func pick[T any](g *generator, from []T) T { return from[g.rng.IntN(len(from))] 
 
 // next is the next call's arguments; the call keeps them.
 func (g *generator) next() (args []string, inline bool) {
+	g.fill()
+	if g.chance(4) {
+		g.spoil()
+	}
+	g.defuse()
+	g.args = mendFor(g.reference, g.sorts, g.args)
+	inline = g.chance(2)
+	for _, a := range g.args {
+		inline = inline && plain(a) && len(a) < 1000
+	}
+	return g.args, inline
+}
+
+// fill makes new arguments as one of the templates has them.
+func (g *generator) fill() {
 	at := g.rng.IntN(g.upTo[len(g.upTo)-1])
 	i := 0
 	for g.upTo[i] <= at {
@@ -66,16 +82,6 @@ func (g *generator) next() (args []string, inline bool) {
 	for _, a := range t.args {
 		a(g)
 	}
-	if g.chance(4) {
-		g.spoil()
-	}
-	g.defuse()
-	g.args = mendFor(g.reference, g.sorts, g.args)
-	inline = g.chance(2)
-	for _, a := range g.args {
-		inline = inline && plain(a) && len(a) < 1000
-	}
-	return g.args, inline
 }
 
 // spoil makes one mistake a client could make: an argument too few or too many, a wrong one, two in the wrong order.

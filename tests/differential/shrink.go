@@ -11,7 +11,7 @@ import (
 
 // shrink drops calls as long as what is left still differs (delta debugging): first halves, then smaller and smaller parts, to
 // single calls, until none can go, or until the time is over.
-func shrink(calls []call, differs func([]call) bool, limit time.Duration) []call {
+func shrink[T any](calls []T, differs func([]T) bool, limit time.Duration) []T {
 	deadline := time.Now().Add(limit)
 	for size := (len(calls) + 1) / 2; size > 0; {
 		dropped := false

@@ -1,0 +1,308 @@
+package differential
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"spindle/protocol/respclient"
+)
+
+// crowdSize is how many clients a plan has.
+const crowdSize = 6
+
+// A crowd is one server's clients of a plan. Nothing here sleeps to let a server get on: who has acted has either all replies or is blocked, as
+// CLIENT LIST tells, and who is blocked no more while others act has been served, so that its reply is on the way.
+type crowd struct {
+	*side
+	addr    string
+	members [crowdSize]*member
+}
+
+// A member is one client.
+type member struct {
+	conn    net.Conn
+	id      int64
+	replies chan []byte // closed when the connection is
+	owed    int         // replies that are still to come
+}
+
+// join connects a member, the odd ones in RESP3. It returns when the server has taken it in.
+func (c *crowd) join(i int) error {
+	conn, err := net.Dial("tcp", c.addr)
+	if err != nil {
+		return err
+	}
+	m := &member{conn: conn, replies: make(chan []byte, 64), owed: 2}
+	c.members[i] = m
+	in := bufio.NewReader(conn)
+	go func() {
+		defer close(m.replies)
+		for {
+			raw, err := readReply(in, nil)
+			if err != nil {
+				return
+			}
+			m.replies <- raw
+		}
+	}()
+	if err := m.write([]string{"HELLO", strconv.Itoa(2 + i%2)}, []string{"CLIENT", "ID"}); err != nil {
+		return err
+	}
+	for range 2 {
+		raw, err := m.receive(replyTimeout)
+		if err != nil {
+			return fmt.Errorf("%s: client %d joins: %w", c.name, i, err)
+		}
+		m.id = parse(raw).Int
+	}
+	return nil
+}
+
+// write sends calls as one batch. Those of a plan are short: they never fill a socket.
+func (m *member) write(calls ...[]string) error {
+	var batch []byte
+	for _, args := range calls {
+		call := call{args: args}
+		batch = call.appendTo(batch)
+	}
+	_, err := m.conn.Write(batch)
+	return err
+}
+
+// errWaiting is what receive answers when nothing has come in time.
+var errWaiting = fmt.Errorf("no reply in time")
+
+// receive is the next of the replies that are owed.
+func (m *member) receive(limit time.Duration) ([]byte, error) {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case raw, open := <-m.replies:
+		if !open {
+			return nil, fmt.Errorf("the connection broke")
+		}
+		m.owed--
+		return raw, nil
+	case <-timer.C:
+		return nil, errWaiting
+	}
+}
+
+// leave ends a member's connection, from this end or by CLIENT KILL from the server's, and returns when the server no longer has it.
+func (c *crowd) leave(i int, killed bool) error {
+	m := c.members[i]
+	if killed {
+		if v, err := c.inspector.Do("CLIENT", "KILL", "ID", m.id); err != nil || v.Int != 1 {
+			return fmt.Errorf("%s: CLIENT KILL ID: %v, %v", c.name, v, err)
+		}
+	} else {
+		m.conn.Close()
+	}
+	for deadline := time.Now().Add(replyTimeout); ; {
+		flags, err := c.flags([]*member{m})
+		if err != nil || len(flags) == 0 {
+			m.conn.Close()
+			return err
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%s: client %d has hung up and is still there", c.name, i)
+		}
+		time.Sleep(100 * time.Microsecond)
+	}
+}
+
+// rejoin leaves and joins.
+func (c *crowd) rejoin(i int, killed bool) error {
+	if err := c.leave(i, killed); err != nil {
+		return err
+	}
+	return c.join(i)
+}
+
+// flags are those of members in CLIENT LIST, by their IDs; who has gone is missing.
+func (c *crowd) flags(members []*member) (map[int64]string, error) {
+	args := []any{"CLIENT", "LIST", "ID"}
+	for _, m := range members {
+		args = append(args, m.id)
+	}
+	list, err := c.inspector.Do(args...)
+	if err == nil {
+		err = list.Err()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: CLIENT LIST: %w", c.name, err)
+	}
+	of := map[int64]string{}
+	for line := range strings.Lines(list.Text) {
+		id, flags := int64(0), ""
+		for field := range strings.FieldsSeq(line) {
+			if text, ok := strings.CutPrefix(field, "id="); ok {
+				id, _ = strconv.ParseInt(text, 10, 64)
+			} else if text, ok := strings.CutPrefix(field, "flags="); ok {
+				flags = text
+			}
+		}
+		of[id] = flags
+	}
+	return of, nil
+}
+
+// isBlocked says whether CLIENT LIST's flags are those of a client that waits.
+func isBlocked(flags string) bool { return strings.Contains(flags, "b") }
+
+// answers are the replies that each member has had through one step.
+type answers [crowdSize][][]byte
+
+// act plays one step and returns all replies that come of it. Who waits on does not appear there.
+func (c *crowd) act(s *step) (got answers, err error) {
+	if s.leaves != stays {
+		return got, c.rejoin(s.client, s.leaves == killed)
+	}
+	calls := make([][]string, len(s.calls))
+	for i, args := range s.calls {
+		calls[i] = slices.Clone(args)
+		for j, a := range args {
+			if who, ok := strings.CutPrefix(a, "@"); ok { // @2: client 2's ID
+				n, err := strconv.Atoi(who)
+				if err != nil || n < 0 || n >= crowdSize {
+					return got, fmt.Errorf("no client %s", a)
+				}
+				calls[i][j] = strconv.FormatInt(c.members[n].id, 10)
+			}
+		}
+	}
+	m := c.members[s.client]
+	m.owed += len(calls)
+	if err := m.write(calls...); err != nil {
+		return got, fmt.Errorf("%s: client %d: %w", c.name, s.client, err)
+	}
+	if got[s.client], err = c.settle(s.client, s.mayWait()); err != nil {
+		return got, err
+	}
+	return got, c.collect(&got)
+}
+
+// settle returns a member's replies once it has them all, or, if it may wait, once it is blocked.
+func (c *crowd) settle(i int, mayWait bool) (replies [][]byte, err error) {
+	m := c.members[i]
+	patience := 200 * time.Microsecond // most replies are there by then, without a question
+	for deadline := time.Now().Add(replyTimeout); m.owed > 0; {
+		raw, err := m.receive(patience)
+		if err == nil {
+			replies = append(replies, raw)
+			continue
+		}
+		if err != errWaiting || time.Now().After(deadline) {
+			return replies, fmt.Errorf("%s: client %d: %w", c.name, i, err)
+		}
+		if !mayWait {
+			continue
+		}
+		flags, err := c.flags([]*member{m})
+		if err != nil || isBlocked(flags[m.id]) {
+			return replies, err
+		}
+	}
+	return replies, nil
+}
+
+// collect adds the replies of those who were blocked before the step and are not any more.
+func (c *crowd) collect(got *answers) error {
+	var owed []*member
+	for _, m := range c.members {
+		if m.owed > 0 {
+			owed = append(owed, m)
+		}
+	}
+	if len(owed) == 0 {
+		return nil
+	}
+	flags, err := c.flags(owed)
+	if err != nil {
+		return err
+	}
+	for i, m := range c.members {
+		if m.owed == 0 || isBlocked(flags[m.id]) {
+			continue
+		}
+		for m.owed > 0 {
+			raw, err := m.receive(replyTimeout)
+			if err != nil {
+				return fmt.Errorf("%s: client %d is blocked no more: %w", c.name, i, err)
+			}
+			got[i] = append(got[i], raw)
+		}
+	}
+	return nil
+}
+
+// reset empties the server for another plan: nobody waits, and all members are as if they had just come.
+func (c *crowd) reset() error {
+	for i, m := range c.members {
+		if m == nil {
+			if err := c.join(i); err != nil {
+				return err
+			}
+			continue
+		}
+		if m.owed > 0 {
+			if err := c.rejoin(i, false); err != nil {
+				return err
+			}
+			continue
+		}
+		m.owed = 2
+		err := m.write([]string{"RESET"}, []string{"HELLO", strconv.Itoa(2 + i%2)})
+		for ; err == nil && m.owed > 0; _, err = m.receive(replyTimeout) {
+		}
+		if err != nil {
+			return fmt.Errorf("%s: client %d: RESET: %w", c.name, i, err)
+		}
+	}
+	_, err := c.inspector.Do("FLUSHALL")
+	return err
+}
+
+// waits says whether a member has sent a call that is not answered.
+func (c *crowd) waits(i int) bool { return c.members[i].owed > 0 }
+
+// facts are INFO's fields about who waits, as far as the server has them.
+func (c *crowd) facts() (map[string]string, error) {
+	info, err := c.inspector.Do("INFO", "clients")
+	if err != nil {
+		return nil, err
+	}
+	facts := map[string]string{}
+	for line := range strings.Lines(info.Text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if name == "blocked_clients" || strings.HasPrefix(name, "total_blocking_keys") {
+			facts[name] = value
+		}
+	}
+	return facts, nil
+}
+
+// close ends what newCrowd began.
+func (c *crowd) close() {
+	for _, m := range c.members {
+		if m != nil {
+			m.conn.Close()
+		}
+	}
+	c.inspector.Close()
+}
+
+// newCrowd connects the one who inspects; members join when a plan begins.
+func newCrowd(name, addr string) (*crowd, error) {
+	inspector, err := respclient.Dial(addr)
+	if err != nil {
+		return nil, err
+	}
+	inspector.SetTimeout(replyTimeout)
+	return &crowd{side: &side{name: name, inspector: inspector}, addr: addr}, nil
+}

@@ -1,0 +1,242 @@
+package differential
+
+import (
+	"flag"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"spindle/tests/testkit"
+)
+
+var plansFlag = flag.Int("plans", 0, "how many plans of clients who wait for one another to compare, from the one of -round on; 0: some seconds' worth")
+
+// TestBlocking plays plans of clients that wait for keys, on spindle and on the reference. A short run belongs to every `go test`; flags make it a long one.
+func TestBlocking(t *testing.T) {
+	plans := *plansFlag
+	if plans == 0 {
+		plans = 300 * testkit.Scale()
+		if testkit.Checked {
+			plans /= 10
+		}
+	}
+	c := newCrowds(t, referenceServer(t, *referenceFlag), testkit.Start(t, limits...))
+	began := time.Now()
+	number, plan, what, err := c.run(*roundFlag, plans)
+	if err != nil {
+		t.Fatalf("-seed %d -round %d: %v", c.seed, number, err)
+	}
+	if what != "" {
+		t.Fatalf("spindle differs from redis %s: -seed %d -round %d\n%s", c.pair.ref.version, c.seed, number, c.explain(plan, what))
+	}
+	t.Logf("redis %s, -seed %d: %d plans, %d steps, %d replies to who waited, in %v", c.pair.ref.version, c.seed, plans, c.steps, c.served, time.Since(began).Round(time.Millisecond))
+	if c.served < plans/2 {
+		t.Errorf("%d of %d plans' clients were served while others acted: the plans do not meet what they are for", c.served, plans)
+	}
+}
+
+// newCrowds connects two servers.
+func newCrowds(t *testing.T, reference, subject *testkit.Server) *crowds {
+	t.Helper()
+	c := &crowds{seed: *seedFlag}
+	if c.seed == 0 {
+		c.seed = uint64(time.Now().UnixNano())
+	}
+	var err error
+	if c.reference, err = newCrowd("the reference", reference.Addr); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.reference.close)
+	if c.subject, err = newCrowd("spindle", subject.Addr); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.subject.close)
+	c.pair = &pair{ref: oracle{version: reference.Info("server")["redis_version"]}, reference: c.reference.side, subject: c.subject.side}
+	if !strings.HasPrefix(c.pair.ref.version, "7.0") { // which writes the same effects in other words
+		for i, server := range []*testkit.Server{reference, subject} {
+			if c.effects[i], err = follow(server.Addr); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { c.effects[i].conn.Close() })
+		}
+	}
+	common := map[string]int{}
+	for _, s := range []*testkit.Server{reference, subject} {
+		for _, name := range s.Do("COMMAND", "LIST").Strings() {
+			common[name]++
+		}
+	}
+	c.has = func(name string) bool { return common[name] == 2 }
+	return c
+}
+
+// steps are a plan as its text: "0> BLPOP a 0", "5> MULTI; RPUSH a x; EXEC", "0> (hangs up)".
+func steps(lines ...string) (plan []step) {
+	for _, line := range lines {
+		who, what, _ := strings.Cut(line, "> ")
+		s := step{client: int(who[0] - '0')}
+		switch what {
+		case "(hangs up)":
+			s.leaves = hangsUp
+		case "(is killed)":
+			s.leaves = killed
+		default:
+			for args := range strings.SplitSeq(what, "; ") {
+				s.calls = append(s.calls, strings.Fields(args))
+			}
+		}
+		plan = append(plan, s)
+	}
+	return plan
+}
+
+// TestCrowd: who is served after which step is known, without a reference.
+func TestCrowd(t *testing.T) {
+	s := testkit.Start(t, limits...)
+	c, err := newCrowd("spindle", s.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.close)
+	for range 2 { // a plan leaves nothing to the next
+		if err := c.reset(); err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []map[int]string{
+			{}, {}, {},
+			{5: ":1\r\n", 0: "*2\r\n$1\r\na\r\n$1\r\nx\r\n"},
+			{}, {},
+			{4: "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:1\r\n:2\r\n", 2: "*2\r\n$1\r\na\r\n$1\r\nz\r\n$6\r\nbehind\r\n", 3: "*2\r\n$1\r\na\r\n$1\r\ny\r\n"},
+			{0: "*-1\r\n"},
+			{},
+			{5: ":1\r\n", 1: "_\r\n"},
+			{5: ":0\r\n"},
+		} {
+			plan := steps("0> BLPOP a 0", "1> BLPOP a 0", "2> BLPOP a 0; ECHO behind", "5> RPUSH a x", "1> (hangs up)", "3> BLPOP a 0",
+				"4> MULTI; RPUSH a y; LPUSH a z; EXEC", "0> BLPOP a "+shortWait, "1> BLPOP a 0", "5> CLIENT UNBLOCK @1 TIMEOUT", "5> CLIENT UNBLOCK @1 TIMEOUT")
+			got, err := c.act(&plan[i])
+			if err != nil {
+				t.Fatal(err)
+			}
+			for who, replies := range got {
+				text := ""
+				for _, raw := range replies {
+					text += string(raw)
+				}
+				if text != want[who] {
+					t.Errorf("after %s client %d has %q, want %q", plan[i].text(), who, text, want[who])
+				}
+			}
+		}
+	}
+}
+
+// TestEffects: what a server sends its replicas is read in the order in which it was done, without what says nothing of data.
+func TestEffects(t *testing.T) {
+	s := testkit.Start(t, limits...)
+	c, err := newCrowd("spindle", s.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.close)
+	s.Do("SET", "before", "x")
+	e, err := follow(s.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.conn.Close() })
+	if err := c.reset(); err != nil {
+		t.Fatal(err)
+	}
+	for i, w := range []string{"SELECT 0|FLUSHALL", "MULTI|SELECT 0|RPUSH b x|RPUSH a y|EXEC|LPOP b|RPOP a", ""} {
+		lines, err := e.since(c.side)
+		if got := strings.Join(lines, "|"); got != w || err != nil {
+			t.Errorf("%q, %v; want %q", got, err, w)
+		}
+		if i > 0 {
+			continue
+		}
+		for _, s := range steps("0> BRPOP a 0", "1> BLPOP b 0", "5> MULTI; RPUSH b x; RPUSH a y; EXEC") {
+			if _, err := c.act(&s); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if what := partOf([]string{"a", "b", "c"}, []string{"a", "c", "b"}); !strings.Contains(what, `["a" "b" "c"]`) || !strings.Contains(what, `["a" "c" "b"]`) {
+		t.Error(what)
+	}
+}
+
+// TestShrinksAPlan: a server with another limit is found out, and the plan, and the transaction in it, shrink to what shows it.
+func TestShrinksAPlan(t *testing.T) {
+	reference, poorer := testkit.Start(t, limits...), testkit.Start(t, append(slices.Clone(limits), "--set-max-listpack-entries", "1")...)
+	c := newCrowds(t, reference, poorer)
+	plan := steps("0> BLPOP a b 0", "1> BZPOPMIN c 0", "5> SADD d x y", "5> MULTI; ZADD c 1 m; SET d x; OBJECT ENCODING d; SADD b x y; OBJECT ENCODING b; EXEC", "2> BLPOP c 0")
+	what, err := c.play(plan, nil)
+	if err != nil || what == "" {
+		t.Fatalf("%q, %v", what, err)
+	}
+	text := c.explain(plan, what)
+	if n := strings.Count(text, "> "); n > 5 || !strings.Contains(text, "OBJECT ENCODING b") || strings.Contains(text, "BLPOP") {
+		t.Errorf("not shrunk:\n%s", text)
+	}
+}
+
+// TestComparesWhoIsServed: the same replies to other clients, none, or one too many are a difference.
+func TestComparesWhoIsServed(t *testing.T) {
+	x, y := []byte("*2\r\n+a\r\n+x\r\n"), []byte("*2\r\n+a\r\n+y\r\n")
+	pushed := [][]byte{[]byte(":1\r\n")}
+	for name, c := range map[string]struct {
+		want, got answers
+		alike     bool
+	}{
+		"the same":        {answers{0: {x}, 5: pushed}, answers{0: {x}, 5: pushed}, true},
+		"nobody":          {answers{0: {x}, 5: pushed}, answers{5: pushed}, false},
+		"somebody":        {answers{5: pushed}, answers{0: {x}, 5: pushed}, false},
+		"somebody else":   {answers{0: {x}, 5: pushed}, answers{1: {x}, 5: pushed}, false},
+		"the other way":   {answers{0: {x}, 1: {y}, 5: pushed}, answers{0: {y}, 1: {x}, 5: pushed}, false},
+		"who never asked": {answers{4: {x}, 5: pushed}, answers{4: {x}, 5: pushed}, false},
+	} {
+		both := &crowds{pair: &pair{reference: &side{}, subject: &side{}}, reference: &crowd{side: &side{}}, subject: &crowd{side: &side{}}}
+		for _, s := range steps("0> BLPOP a 0", "1> BLPOP a 0") {
+			if what := both.compare(&s, &answers{}, &answers{}); what != "" {
+				t.Fatal(what)
+			}
+		}
+		if what := both.compare(&steps("5> RPUSH a x")[0], &c.want, &c.got); (what == "") != c.alike {
+			t.Errorf("%s: %q", name, what)
+		}
+	}
+}
+
+// TestSameSeedSamePlan: -seed and -round replay a plan; plans for 7.0 have one type to wait for, and no groups.
+func TestSameSeedSamePlan(t *testing.T) {
+	all := func(string) bool { return true }
+	for number := range uint64(200) {
+		plan := newPlanner(1, number, "7.4.1", all).plan()
+		if !reflect.DeepEqual(plan, newPlanner(1, number, "7.4.1", all).plan()) {
+			t.Fatalf("plan %d is another the second time", number)
+		}
+		if reflect.DeepEqual(plan, newPlanner(1, number+1, "7.4.1", all).plan()) {
+			t.Fatalf("plans %d and %d are the same", number, number+1)
+		}
+		kinds := map[string]bool{}
+		for _, s := range newPlanner(1, number, "7.0.15", all).plan() {
+			for _, args := range s.calls {
+				switch name := strings.ToLower(args[0]); {
+				case name == "xreadgroup":
+					t.Fatalf("plan %d for 7.0 has %q", number, args)
+				case strings.HasPrefix(name, "bz"), name == "xread":
+					kinds[name[:2]] = true
+				case name[0] == 'b':
+					kinds["list"] = true
+				}
+			}
+		}
+		if len(kinds) != 1 {
+			t.Fatalf("plan %d for 7.0 waits for %v", number, kinds)
+		}
+	}
+}

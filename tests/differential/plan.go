@@ -1,0 +1,184 @@
+package differential
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A step is what one client of a crowd does: it sends its calls as one batch, and then has all replies or waits; or it leaves, and another takes
+// its place. A step of a client that waits is left out: its calls would be answered at a time of the server's choosing.
+type step struct {
+	client int
+	calls  [][]string // "@2" among the arguments is client 2's ID
+	leaves leaving
+}
+
+// leaving is how a client goes.
+type leaving int
+
+const (
+	stays leaving = iota
+	hangsUp
+	killed
+)
+
+// mayWait says whether the step may leave its client waiting for a key, for longer than a moment. Another that is blocked will go on by itself: so does
+// who asks 7.4 to flush a database, until another thread has freed it.
+func (s *step) mayWait() bool {
+	return slices.ContainsFunc(s.calls, func(args []string) bool {
+		return isWait(args) && !slices.Contains(args, shortWait) && !slices.Contains(args, shortWaitMs)
+	})
+}
+
+// isWait says whether a call is one of those that wait.
+func isWait(args []string) bool {
+	return slices.ContainsFunc(scarcities, func(of scarcity) bool {
+		return slices.ContainsFunc(of.waits.templates, func(t template) bool { return strings.EqualFold(t.name, args[0]) })
+	})
+}
+
+// text is the step as a line of a report.
+func (s *step) text() string {
+	who := strconv.Itoa(s.client) + "> "
+	switch s.leaves {
+	case hangsUp:
+		return who + "(hangs up)"
+	case killed:
+		return who + "(is killed)"
+	}
+	lines := make([]string, len(s.calls))
+	for i, args := range s.calls {
+		lines[i] = who + (&call{args: args}).text()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// A planner makes plans. All it does follows from the seed and the plan's number, and from what the reference is.
+type planner struct {
+	rng                        *rand.Rand
+	waits, gives, acts, stores *generator
+	makes                      *generator // the first of what gives
+	clients                    int        // that wait from the beginning
+	groups                     bool       // they may wait for groups
+}
+
+// newPlanner is for one plan. 7.0 sends whom it passes over, because it waits for another type, to the end of the key's line; so a plan for it has
+// clients that wait for one type only.
+func newPlanner(seed, number uint64, version string, has func(name string) bool) *planner {
+	rng := rand.New(rand.NewPCG(seed, number))
+	var waits, gives []family
+	for _, s := range scarcities {
+		if len(fitting([]family{s.waits}, version)) > 0 {
+			waits, gives = append(waits, s.waits), append(gives, s.gives)
+		}
+	}
+	if strings.HasPrefix(version, "7.0") || rng.IntN(2) == 0 {
+		at := rng.IntN(len(waits))
+		if one := gives[at]; rng.IntN(2) == 0 {
+			gives = append(slices.Clone(gives), one, one) // what nobody waits for may come, too
+		} else {
+			gives = []family{one}
+		}
+		waits = waits[at : at+1]
+	}
+	with := func(families ...family) *generator {
+		g := newGenerator(seed, number, 0, families, has)
+		g.reference = version
+		g.rng = rng // one for all: what it throws depends on the plan alone
+		return g
+	}
+	groups := slices.ContainsFunc(waits, func(f family) bool { return f.name == "groups" })
+	others, meet := []family{acts}, ""
+	if rng.IntN(4) == 0 {
+		others, meet = append(others, swaps), "a"
+	}
+	w := with(waits...)
+	w.meet = meet
+	var makes []family
+	for _, f := range gives {
+		makes = append(makes, family{templates: f.templates[:1]})
+	}
+	return &planner{rng: rng, groups: groups, waits: w, gives: with(gives...), makes: with(makes...), acts: with(others...), stores: with(stores), clients: 2 + rng.IntN(crowdSize-3)}
+}
+
+// from is a call of a generator's templates.
+func from(g *generator) []string {
+	g.fill()
+	return g.args
+}
+
+// plan is some clients who begin to wait, for groups where one or two are, and what the others do then, and those who have been served.
+func (p *planner) plan() (steps []step) {
+	for _, key := range []string{"a", "b", "c"} {
+		if p.groups && p.rng.IntN(3) == 0 {
+			steps = append(steps, step{client: crowdSize - 1, calls: [][]string{{"XGROUP", "CREATE", key, "g", "$", "MKSTREAM"}}})
+		}
+	}
+	for i := range p.clients {
+		steps = append(steps, p.wait(i))
+	}
+	for range 5 + p.rng.IntN(15) {
+		if p.rng.IntN(100) < 30 {
+			steps = append(steps, p.wait(p.rng.IntN(crowdSize-1)))
+		} else {
+			steps = append(steps, p.act(p.clients+p.rng.IntN(crowdSize-p.clients)))
+		}
+	}
+	return steps
+}
+
+// wait is a step that may block, now and then with a call behind it.
+func (p *planner) wait(client int) step {
+	s := step{client: client, calls: [][]string{from(p.waits)}}
+	if p.rng.IntN(10) == 0 {
+		s.calls = append(s.calls, []string{"ECHO", "behind"})
+	}
+	return s
+}
+
+// act is a step of one who gives or takes: a call, a transaction, or something about one who waits.
+func (p *planner) act(client int) step {
+	n := p.rng.IntN(100)
+	switch other := p.rng.IntN(p.clients); {
+	case n < 4:
+		return step{client: client, calls: [][]string{{"CLIENT", "UNBLOCK", "@" + strconv.Itoa(other), pick(p.acts, []string{"ERROR", "TIMEOUT"})}}}
+	case n < 6:
+		return step{client: other, leaves: hangsUp}
+	case n < 8:
+		return step{client: other, leaves: killed}
+	case n < 40:
+		return step{client: client, calls: p.transaction()}
+	}
+	return step{client: client, calls: [][]string{p.call()}}
+}
+
+// call is one that waits for nothing.
+func (p *planner) call() []string {
+	if p.rng.IntN(100) < 65 {
+		return from(p.gives)
+	}
+	return from(p.acts)
+}
+
+// transaction is some calls that take effect at once, also such as would wait elsewhere.
+func (p *planner) transaction() [][]string {
+	calls := [][]string{{"MULTI"}}
+	if p.rng.IntN(4) == 0 { // two keys' turns, the first of which may come to it only as something else
+		first, second, again := from(p.makes), from(p.makes), from(p.makes)
+		again[1] = first[1]
+		return append(calls, first, second, []string{"DEL", first[1]}, again, []string{"EXEC"})
+	}
+	for range 2 + p.rng.IntN(5) {
+		switch n := p.rng.IntN(20); {
+		case n == 0:
+			calls = append(calls, from(p.waits))
+		case n == 1:
+			calls = append(calls, []string{"DEL", "d"}, from(p.stores))
+		default:
+			calls = append(calls, p.call())
+		}
+	}
+	return append(calls, []string{"EXEC"})
+}
