@@ -135,7 +135,7 @@ func (c *Core) Serve(b *protocol.Batch) {
 		c.evictClients()
 	}
 	c.run(cl, b)
-	c.space.Again(nil)
+	c.space.Again(nil) // the batch's bytes are lent
 	cl.Note()
 	if c.nanos >= c.dutyAt {
 		c.runDuties() // before settle: what they decide leaves with the turn
@@ -248,7 +248,6 @@ func (c *Core) lookAhead(cl *client.Client, requests []protocol.Request) (repeat
 	}
 	if len(requests) > 1 {
 		c.space.Prefetched()
-		c.space.Again(nil)
 	}
 	return repeats
 }

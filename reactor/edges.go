@@ -2,6 +2,7 @@ package reactor
 
 import (
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -44,23 +45,27 @@ func pollOf(fd int) int {
 		if err != nil {
 			continue
 		}
-		if _, ok := eventsOf(poll, fd); ok {
-			return poll
+		for target := range watched(poll) {
+			if target == fd {
+				return poll
+			}
 		}
 	}
 	return -1
 }
 
-// eventsOf is what an epoll instance waits for on a socket; false if it does not watch it.
-func eventsOf(poll, fd int) (events uint32, ok bool) {
-	info, _ := os.ReadFile(filepath.Join(proc, "fdinfo", strconv.Itoa(poll)))
-	for line := range strings.Lines(string(info)) {
-		var target int
-		if n, _ := fmt.Sscanf(line, "tfd: %d events: %x", &target, &events); n == 2 && target == fd {
-			return events, true
+// watched is each descriptor that an epoll instance watches, and what for.
+func watched(poll int) iter.Seq2[int, uint32] {
+	return func(yield func(fd int, events uint32) bool) {
+		info, _ := os.ReadFile(filepath.Join(proc, "fdinfo", strconv.Itoa(poll)))
+		for line := range strings.Lines(string(info)) {
+			var fd int
+			var events uint32
+			if n, _ := fmt.Sscanf(line, "tfd: %d events: %x", &fd, &events); n == 2 && !yield(fd, events) {
+				return
+			}
 		}
 	}
-	return 0, false
 }
 
 // suit gives c the mode that goes with whether its last read filled the buffer.

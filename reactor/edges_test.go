@@ -3,9 +3,6 @@ package reactor
 import (
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -13,19 +10,9 @@ import (
 )
 
 // modes is how many descriptors gnet's loops watch edge-triggered, and how many level-triggered, their own included.
-func modes(t *testing.T, r *Reactor) (edge, level int) {
-	t.Helper()
+func modes(r *Reactor) (edge, level int) {
 	for _, l := range r.loops {
-		info, err := os.ReadFile(filepath.Join(proc, "fdinfo", strconv.Itoa(l.host.(*gnetHost).poll)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for line := range strings.Lines(string(info)) {
-			var fd int
-			var events uint32
-			if n, _ := fmt.Sscanf(line, "tfd: %d events: %x", &fd, &events); n != 2 {
-				continue
-			}
+		for _, events := range watched(l.host.(*gnetHost).poll) {
 			if events&unix.EPOLLET != 0 {
 				edge++
 			} else {
@@ -42,10 +29,10 @@ func TestEdgesUnderGnet(t *testing.T) {
 	const loops = 2
 	h := newBoard()
 	r, addr := serveBoard(t, h, Options{Backend: Gnet, Loops: loops})
-	ownEdge, ownLevel := modes(t, r)
+	ownEdge, ownLevel := modes(r)
 	settled := func(sockets int) func() bool {
 		return func() bool {
-			edge, level := modes(t, r)
+			edge, level := modes(r)
 			return edge == ownEdge+sockets && level == ownLevel
 		}
 	}

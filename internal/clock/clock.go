@@ -27,20 +27,19 @@ func Mono() int64 { return int64(time.Since(started)) }
 // A Wall tells the monotonic and the wall clock from one reading, where time.Now takes two: between them the wall clock moves on with the
 // other, and each millisecond it is read itself, so a jump of it is seen then. For one goroutine at a time.
 type Wall struct {
-	origin  time.Time
-	read    int64 // when it was read last, and
-	unixNs  int64 // what it said
-	started bool
+	origin time.Time
+	read   int64 // when the wall clock was read last, and
+	unixNs int64 // what it said
 }
 
 // WallFrom is a Wall that counts its monotonic time from origin, a reading of time.Now.
-func WallFrom(origin time.Time) Wall { return Wall{origin: origin} }
+func WallFrom(origin time.Time) Wall { return Wall{origin: origin, read: -int64(time.Millisecond)} }
 
 // Now is the nanoseconds since the origin and Unix milliseconds.
 func (w *Wall) Now() (nanos, unixMs int64) {
 	nanos = int64(time.Since(w.origin))
-	if nanos-w.read >= int64(time.Millisecond) || !w.started {
-		w.read, w.unixNs, w.started = nanos, time.Now().UnixNano(), true
+	if nanos-w.read >= int64(time.Millisecond) {
+		w.read, w.unixNs = nanos, time.Now().UnixNano()
 	}
 	return nanos, (w.unixNs + nanos - w.read) / int64(time.Millisecond)
 }

@@ -37,38 +37,31 @@ func TestBlocking(t *testing.T) {
 	}
 }
 
+// crowdAt is the clients of one server.
+func crowdAt(t *testing.T, name string, s *testkit.Server) *crowd {
+	t.Helper()
+	c, err := newCrowd(name, s.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.close)
+	return c
+}
+
 // newCrowds connects two servers.
 func newCrowds(t *testing.T, reference, subject *testkit.Server) *crowds {
 	t.Helper()
-	c := &crowds{seed: *seedFlag}
-	if c.seed == 0 {
-		c.seed = uint64(time.Now().UnixNano())
-	}
-	var err error
-	if c.reference, err = newCrowd("the reference", reference.Addr); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.reference.close)
-	if c.subject, err = newCrowd("spindle", subject.Addr); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.subject.close)
+	c := &crowds{seed: theSeed(), has: commonTo(reference, subject), reference: crowdAt(t, "the reference", reference), subject: crowdAt(t, "spindle", subject)}
 	c.pair = &pair{ref: oracle{version: reference.Info("server")["redis_version"]}, reference: c.reference.side, subject: c.subject.side}
 	if !strings.HasPrefix(c.pair.ref.version, "7.0") { // which writes the same effects in other words
 		for i, server := range []*testkit.Server{reference, subject} {
+			var err error
 			if c.effects[i], err = follow(server.Addr); err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { c.effects[i].conn.Close() })
 		}
 	}
-	common := map[string]int{}
-	for _, s := range []*testkit.Server{reference, subject} {
-		for _, name := range s.Do("COMMAND", "LIST").Strings() {
-			common[name]++
-		}
-	}
-	c.has = func(name string) bool { return common[name] == 2 }
 	return c
 }
 
@@ -95,11 +88,7 @@ func steps(lines ...string) (plan []step) {
 // TestCrowd: who is served after which step is known, without a reference.
 func TestCrowd(t *testing.T) {
 	s := testkit.Start(t, limits...)
-	c, err := newCrowd("spindle", s.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.close)
+	c := crowdAt(t, "spindle", s)
 	for range 2 { // a plan leaves nothing to the next
 		if err := c.reset(); err != nil {
 			t.Fatal(err)
@@ -136,11 +125,7 @@ func TestCrowd(t *testing.T) {
 // TestEffects: what a server sends its replicas is read in the order in which it was done, without what says nothing of data.
 func TestEffects(t *testing.T) {
 	s := testkit.Start(t, limits...)
-	c, err := newCrowd("spindle", s.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.close)
+	c := crowdAt(t, "spindle", s)
 	s.Do("SET", "before", "x")
 	e, err := follow(s.Addr)
 	if err != nil {

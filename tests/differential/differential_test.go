@@ -69,16 +69,31 @@ func referenceServer(t *testing.T, program string) *testkit.Server {
 	return testkit.Launch(t, testkit.Spec{Redis: true, Program: program, Args: limits})
 }
 
+// theSeed is -seed, or one from the time.
+func theSeed() uint64 {
+	if *seedFlag != 0 {
+		return *seedFlag
+	}
+	return uint64(time.Now().UnixNano())
+}
+
+// commonTo says which commands both servers have.
+func commonTo(reference, subject *testkit.Server) func(name string) bool {
+	servers := map[string]int{}
+	for _, s := range []*testkit.Server{reference, subject} {
+		for _, name := range s.Do("COMMAND", "LIST").Strings() {
+			servers[name]++
+		}
+	}
+	return func(name string) bool { return servers[name] == 2 }
+}
+
 // newRunner connects the two servers, over the commands that both have.
 func newRunner(t *testing.T, reference, subject *testkit.Server) *runner {
 	t.Helper()
 	tables, err := chosen(*familiesFlag)
 	if err != nil {
 		t.Fatal(err)
-	}
-	seed := *seedFlag
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
 	}
 	p := &pair{ref: oracle{version: reference.Info("server")["redis_version"]}, resp: *respFlag}
 	if p.reference, err = dial("the reference", reference.Addr); err != nil {
@@ -89,17 +104,12 @@ func newRunner(t *testing.T, reference, subject *testkit.Server) *runner {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.subject.close)
+	seed := theSeed()
 	p.cutBy(seed)
 	if _, err := p.ask("DEBUG", "SET-ACTIVE-EXPIRE", 0); err != nil { // keys past their deadline go when they are asked for, on both alike
 		t.Fatal(err)
 	}
-	common := map[string]int{}
-	for _, s := range []*testkit.Server{reference, subject} {
-		for _, name := range s.Do("COMMAND", "LIST").Strings() {
-			common[name]++
-		}
-	}
-	return &runner{pair: p, families: fitting(tables, p.ref.version), has: func(name string) bool { return common[name] == 2 }, seed: seed, now: time.Now().Unix(), perName: map[string]int{}}
+	return &runner{pair: p, families: fitting(tables, p.ref.version), has: commonTo(reference, subject), seed: seed, now: time.Now().Unix(), perName: map[string]int{}}
 }
 
 // TestFindsADifference: a server with fewer databases is found out, and the difference shrinks to the call that shows it.
