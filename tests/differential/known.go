@@ -199,9 +199,11 @@ func inSeventeen(v respclient.Value) respclient.Value {
 // notDouble is SORT's error for a weight.
 const notDouble = "ERR One or more scores can't be converted into double"
 
+// isNoNumber says that strtod would not read all of v, up to a zero byte.
 func isNoNumber(v respclient.Value) bool {
-	_, err := strconv.ParseFloat(v.Text, 64)
-	return v.Text != "" && err != nil
+	text, _, _ := strings.Cut(v.Text, "\x00")
+	_, err := strconv.ParseFloat(text, 64)
+	return text != "" && err != nil
 }
 
 // digits says whether s is a plain number.
