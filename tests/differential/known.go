@@ -199,10 +199,15 @@ func inSeventeen(v respclient.Value) respclient.Value {
 // notDouble is SORT's error for a weight.
 const notDouble = "ERR One or more scores can't be converted into double"
 
-// isNoNumber says that strtod would not read all of v, up to a zero byte.
+// isNoNumber says that strtod, which passes over white space and takes hexadecimal numbers without an exponent, would not read all of v up to
+// a zero byte.
 func isNoNumber(v respclient.Value) bool {
 	text, _, _ := strings.Cut(v.Text, "\x00")
+	text = strings.TrimLeft(text, " \t\n\v\f\r")
 	_, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		_, err = strconv.ParseFloat(text+"p0", 64)
+	}
 	return text != "" && err != nil
 }
 

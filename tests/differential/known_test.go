@@ -42,7 +42,8 @@ func TestKnownDifferences(t *testing.T) {
 		{sorted, "ZSCAN k 0", "*2\r\n$1\r\n0\r\n*2\r\n$1\r\nm\r\n$3\r\n1e3\r\n", "*2\r\n$1\r\n0\r\n*2\r\n$1\r\nm\r\n$4\r\n1000\r\n", true},
 		{sorted, "SORT k", notNumber, "*1\r\n$3\r\n1.5\r\n", true},
 		{sorted, "SORT k", notNumber, "*1\r\n$3\r\nabc\r\n", false},
-		{sorted, "SORT k", notNumber, "*1\r\n$2\r\n1\x00\r\n", true},
+		{sorted, "SORT k", notNumber, "*3\r\n$2\r\n1\x00\r\n$2\r\n 1\r\n$4\r\n0x1f\r\n", true},
+		{sorted, "SORT k", notNumber, "*1\r\n$2\r\n1 \r\n", false},
 		{sorted, "SORT k", notNumber, "*1\r\n$2\r\nx\x00\r\n", false},
 		{sorted, "SORT k", "*1\r\n$3\r\n1.5\r\n", notNumber, false},
 	} {
