@@ -5,8 +5,8 @@ import (
 	"sort"
 )
 
-// A reply of many elements is written in chunks. What a full one holds becomes a piece that is never moved again, and the next chunk
-// comes from the loop, which keeps them outside the Go heap:
+// A reply of many elements is written in chunks. When the buffer that it began in is full, its bytes move to the first chunk. What a full
+// chunk holds becomes a piece that is never moved again, and the next one comes from the loop, which keeps them outside the Go heap:
 //
 //	Lent: [ 256 KB ][ 256 KB ][ 256 KB ]      B: $5\r\nmem42\r\n…
 //
@@ -17,9 +17,11 @@ type Chunks interface {
 	// Chunk lends room for at least n bytes behind a reply that is held bytes long by now; nil: nobody will read that much.
 	// release gives it back, once, on the goroutine that sends.
 	Chunk(n, held int) (chunk []byte, release func())
+	// Outgrown takes back the buffer that the reply began in.
+	Outgrown(b []byte)
 }
 
-// spillFrom is from where on a buffer that is full is left as it is, instead of being copied to a longer one.
+// spillFrom is from where on a buffer that is full is followed by a chunk, instead of a longer buffer.
 const spillFrom = 128 << 10
 
 // ChunkSize is what a chunk has at least.
@@ -31,18 +33,29 @@ func (r *Reply) grow(n int) {
 		r.B = slices.Grow(r.B, n)
 		return
 	}
-	n = max(n, ChunkSize)
 	if r.full {
 		r.drop()
-		r.B = slices.Grow(r.B, n)
+		r.B = slices.Grow(r.B, max(n, ChunkSize))
 		return
 	}
+	first := r.release == nil // or it would be left to the collector
+	if first {
+		n += len(r.B)
+	}
+	n = max(n, ChunkSize)
 	chunk, release := r.Chunks.Chunk(n, r.Len())
-	r.spill()
-	r.B, r.release = chunk, release
-	if chunk == nil {
+	switch {
+	case chunk == nil:
+		r.spill()
 		r.full, r.whole, r.kept = true, r.lent, len(r.Lent)
-		r.B = make([]byte, 0, n)
+		r.B, r.release = make([]byte, 0, n), nil
+	case first:
+		outgrown := r.B
+		r.B, r.release = append(chunk, outgrown...), release
+		r.Chunks.Outgrown(outgrown)
+	default:
+		r.spill()
+		r.B, r.release = chunk, release
 	}
 }
 

@@ -1,21 +1,29 @@
 package reactor
 
 import (
+	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"spindle/protocol"
 )
 
-// spareChunks is how many chunks a store keeps for the next long reply: 8 MB.
-const spareChunks = 32
+// Chunks that come back lie ready for the next long replies. Those that nobody wanted for spareAge go back to the kernel, and at once what
+// would make them more than spareChunks: 64 MB.
+const (
+	spareChunks = 256
+	spareAge    = 5 * time.Second
+)
 
 // A chunkStore lends the memory of long replies, outside the Go heap. Any goroutine: where loops borrow their kit for each visit, a chunk
 // comes back in another visit than it was lent in, and so such kits share one store.
 type chunkStore struct {
 	mu    sync.Mutex
-	spare [][]byte
+	spare [][]byte // the one used last at the end
+	idle  int      // spare[:idle] has not been wanted since they were aged last
+	aging bool     // age will run
 }
 
 func (s *chunkStore) lease(n int) []byte {
@@ -37,6 +45,7 @@ func (s *chunkStore) takeSpare() (b []byte) {
 	if last := len(s.spare) - 1; last >= 0 {
 		b, s.spare[last] = s.spare[last], nil
 		s.spare = s.spare[:last]
+		s.idle = min(s.idle, last)
 	}
 	return b
 }
@@ -55,7 +64,26 @@ func (s *chunkStore) keepSpare(b []byte) bool {
 		return false
 	}
 	s.spare = append(s.spare, b)
+	if !s.aging {
+		s.aging = true
+		time.AfterFunc(spareAge, s.age)
+	}
 	return true
+}
+
+// age unmaps what has been idle since the last time.
+func (s *chunkStore) age() {
+	s.mu.Lock()
+	old := slices.Clone(s.spare[:s.idle])
+	s.spare = slices.Delete(s.spare, 0, s.idle)
+	s.idle = len(s.spare)
+	if s.aging = s.idle > 0; s.aging {
+		time.AfterFunc(spareAge, s.age)
+	}
+	s.mu.Unlock()
+	for _, b := range old {
+		unix.Munmap(b)
+	}
 }
 
 // Chunk implements protocol.Chunks: more room for the reply of the batch that is being served, unless the connection will be cut for it.
@@ -72,3 +100,6 @@ func (c *conn) Chunk(n, _ int) (chunk []byte, release func()) {
 	}
 	return b[:0], func() { store.giveBack(b) }
 }
+
+// Outgrown implements protocol.Chunks.
+func (c *conn) Outgrown(b []byte) { c.loop.replies.giveBack(b) }

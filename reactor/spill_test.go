@@ -30,8 +30,41 @@ func TestChunksOfManyGoroutines(t *testing.T) {
 		})
 	}
 	all.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if len(s.spare) == 0 || len(s.spare) > spareChunks {
 		t.Errorf("%d spare chunks", len(s.spare))
+	}
+}
+
+// Spare chunks that nobody wants between two agings go back to the kernel, and those that are wanted stay.
+func TestSpareChunksAge(t *testing.T) {
+	s := chunkStore{aging: true} // the test ages
+	spare := func() int {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.spare)
+	}
+	use := func(n int) {
+		var lent [][]byte
+		for range n {
+			lent = append(lent, s.lease(protocol.ChunkSize))
+		}
+		for _, b := range lent {
+			s.giveBack(b)
+		}
+	}
+	use(10)
+	for i, step := range []struct{ wanted, left int }{{0, 10}, {4, 4}, {4, 4}, {6, 6}, {0, 6}, {0, 0}} {
+		s.age()
+		use(step.wanted)
+		if n := spare(); n != step.left {
+			t.Errorf("step %d: %d spare chunks, want %d", i, n, step.left)
+		}
+	}
+	use(spareChunks + 3)
+	if n := spare(); n != spareChunks {
+		t.Errorf("%d spare chunks, want %d", n, spareChunks)
 	}
 }
 
