@@ -8,6 +8,7 @@ import (
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/engine/data/value"
+	"spindle/internal/invariant"
 	"spindle/protocol"
 )
 
@@ -310,6 +311,7 @@ func (c *Core) unpark(cl *client.Client) {
 			delete(w.byKey, s.key)
 		}
 	}
+	invariant.That(len(w.byKey) > 0 || w.byType == [value.Module + 1]int{}, "W4: nobody stands in a line, and by type that is %v", w.byType)
 	c.space.Blocking = len(w.byKey)
 	if p.wait.Busy {
 		w.busy--

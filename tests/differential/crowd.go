@@ -15,8 +15,8 @@ import (
 // crowdSize is how many clients a plan has.
 const crowdSize = 6
 
-// A crowd is one server's clients of a plan. Nothing here sleeps to let a server get on: who has acted has either all replies or is blocked, as
-// CLIENT LIST tells, and who is blocked no more while others act has been served, so that its reply is on the way.
+// A crowd is one server's clients of a plan. Nothing here trusts that a server has got on after a while: who has acted has either all replies or is
+// blocked, as CLIENT LIST tells, and who is blocked no more while others act has been served, so that its reply is on the way.
 type crowd struct {
 	*side
 	addr    string
@@ -256,16 +256,34 @@ func (c *crowd) reset() error {
 			}
 			continue
 		}
-		m.owed = 2
-		err := m.write([]string{"RESET"}, []string{"HELLO", strconv.Itoa(2 + i%2)})
-		for ; err == nil && m.owed > 0; _, err = m.receive(replyTimeout) {
+		stray, err := c.fence(i)
+		if err == nil && stray == nil {
+			m.owed++
+			if err = m.write([]string{"HELLO", strconv.Itoa(2 + i%2)}); err == nil {
+				_, err = m.receive(replyTimeout)
+			}
 		}
 		if err != nil {
-			return fmt.Errorf("%s: client %d: RESET: %w", c.name, i, err)
+			return fmt.Errorf("%s: client %d: %w", c.name, i, err)
 		}
 	}
 	_, err := c.inspector.Do("FLUSHALL")
 	return err
+}
+
+// fence sends RESET for a member that has had all its replies. If something else comes first, that is a reply too many: it is returned, and another
+// client takes the member's place, so that it is not taken for the reply to what is sent next.
+func (c *crowd) fence(i int) (stray []byte, err error) {
+	m := c.members[i]
+	m.owed++
+	if err := m.write([]string{"RESET"}); err != nil {
+		return nil, err
+	}
+	raw, err := m.receive(replyTimeout)
+	if err != nil || string(raw) == "+RESET\r\n" {
+		return nil, err
+	}
+	return raw, c.rejoin(i, false)
 }
 
 // waits says whether a member has sent a call that is not answered.

@@ -26,7 +26,7 @@ func TestBlocking(t *testing.T) {
 	began := time.Now()
 	number, plan, what, err := c.run(*roundFlag, plans)
 	if err != nil {
-		t.Fatalf("-seed %d -round %d: %v", c.seed, number, err)
+		t.Fatalf("-seed %d -round %d: %v\nthe plan, in which steps of those who wait are left out:\n%s", c.seed, number, err, script(plan))
 	}
 	if what != "" {
 		t.Fatalf("spindle differs from redis %s: -seed %d -round %d\n%s", c.pair.ref.version, c.seed, number, c.explain(plan, what))
@@ -119,6 +119,40 @@ func TestCrowd(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestReplyTooMany: it is found out when a plan is over, and nobody takes it for the reply to what is sent next.
+func TestReplyTooMany(t *testing.T) {
+	one, other := testkit.Start(t, limits...), testkit.Start(t, limits...)
+	c := newCrowds(t, one, other)
+	if what, err := c.play(steps("5> RPUSH a x"), nil); what != "" || err != nil {
+		t.Fatalf("%q, %v", what, err)
+	}
+	ask := func(i int) { // for what nobody counts
+		t.Helper()
+		if err := c.subject.members[i].write([]string{"ECHO", "stray"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask(3)
+	if what, err := c.strays(); !strings.Contains(what, "client 3 ") || !strings.Contains(what, "stray") || err != nil {
+		t.Errorf("%q, %v", what, err)
+	}
+	if what, err := c.strays(); what != "" || err != nil {
+		t.Errorf("the second time: %q, %v", what, err)
+	}
+	ask(5)
+	if what, err := c.play(steps("5> RPUSH a x", "3> LPOP a"), nil); what != "" || err != nil {
+		t.Errorf("the next plan: %q, %v", what, err)
+	}
+}
+
+// TestScript: a plan is told as it was made.
+func TestScript(t *testing.T) {
+	text := "0> BLPOP a 0\n1> MULTI\n1> RPUSH a x\n1> EXEC\n2> (hangs up)\n3> (is killed)"
+	if got := script(steps("0> BLPOP a 0", "1> MULTI; RPUSH a x; EXEC", "2> (hangs up)", "3> (is killed)")); got != text {
+		t.Errorf("%q", got)
 	}
 }
 

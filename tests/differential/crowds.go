@@ -64,6 +64,9 @@ func (c *crowds) play(plan []step, watch func(s *step, want, got *answers)) (wha
 			return fmt.Sprintf("after step %d: %s", i+1, what), nil
 		}
 	}
+	if what, err := c.strays(); what != "" || err != nil {
+		return what, err
+	}
 	lists, err := c.effectsSince()
 	if err != nil {
 		return "", err
@@ -138,6 +141,25 @@ func (c *crowds) compare(s *step, want, got *answers) (what string) {
 		}
 	}
 	return ""
+}
+
+// strays says which client gets more replies than it has asked for. In the plan they would only show if it asked for something else.
+func (c *crowds) strays() (what string, err error) {
+	for _, side := range []*crowd{c.reference, c.subject} {
+		for i := range side.members {
+			if side.waits(i) {
+				continue
+			}
+			stray, err := side.fence(i)
+			if err != nil {
+				return "", fmt.Errorf("%s: client %d: %w", side.name, i, err)
+			}
+			if stray != nil {
+				return fmt.Sprintf("client %d has had all its replies, and gets %q from %s", i, stray, side.name), nil
+			}
+		}
+	}
+	return "", nil
 }
 
 // sameEnd compares what a plan leaves behind: who waits, for how many keys, the data, and what groups know.

@@ -55,6 +55,15 @@ func (s *step) text() string {
 	return strings.Join(lines, "\n")
 }
 
+// script is a plan as lines of a report.
+func script(plan []step) string {
+	lines := make([]string, len(plan))
+	for i := range plan {
+		lines[i] = plan[i].text()
+	}
+	return strings.Join(lines, "\n")
+}
+
 // A planner makes plans. All it does follows from the seed and the plan's number, and from what the reference is.
 type planner struct {
 	rng                        *rand.Rand
