@@ -38,6 +38,8 @@ func TestKnownDifferences(t *testing.T) {
 		{newer, "ZSCORE k m", "$3\r\n0.1\r\n", "$19\r\n0.10000000000000001\r\n", false},
 		{old, "ZSCAN k 0", "*2\r\n$1\r\n0\r\n*2\r\n$1\r\nm\r\n$3\r\n0.1\r\n", "*2\r\n$1\r\n0\r\n*2\r\n$1\r\nm\r\n$19\r\n0.10000000000000001\r\n", true},
 		{old, "ZSCAN k 0", "*2\r\n$1\r\n0\r\n*2\r\n$1\r\nm\r\n$3\r\n0.1\r\n", "*2\r\n$1\r\n0\r\n*2\r\n$1\r\nn\r\n$3\r\n0.1\r\n", false},
+		{old, "ZSCAN k 0", "*2\r\n$1\r\n0\r\n*2\r\n$1\r\nm\r\n$1\r\n0\r\n", "*2\r\n$1\r\n0\r\n*2\r\n$1\r\nm\r\n$2\r\n-0\r\n", true},
+		{newer, "ZSCAN k 0", "*2\r\n$1\r\n0\r\n*2\r\n$1\r\nm\r\n$1\r\n0\r\n", "*2\r\n$1\r\n0\r\n*2\r\n$1\r\nm\r\n$2\r\n-0\r\n", false},
 		{newer, "ZSCAN k 0", "*2\r\n$1\r\n0\r\n*2\r\n$1\r\nm\r\n$3\r\n1e3\r\n", "*2\r\n$1\r\n0\r\n*2\r\n$1\r\nm\r\n$4\r\n1000\r\n", false},
 		{sorted, "ZSCAN k 0", "*2\r\n$1\r\n0\r\n*2\r\n$1\r\nm\r\n$3\r\n1e3\r\n", "*2\r\n$1\r\n0\r\n*2\r\n$1\r\nm\r\n$4\r\n1000\r\n", true},
 		{sorted, "SORT k", notNumber, "*1\r\n$3\r\n1.5\r\n", true},
