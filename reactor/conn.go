@@ -46,6 +46,7 @@ type conn struct {
 	readable bool // epoll: the socket may hold bytes that no event will announce again
 	hungUp   bool // epoll: the peer is gone
 	edges    bool // gnet: the socket is edge-triggered
+	short    int  // gnet: reads in a row that did not fill the buffer, since it is level-triggered
 
 	softSince time.Time     // when output passed the soft limit; zero: it is below
 	batch     protocol.Mark // where the batch's reply begins in out.tail, while it is run
@@ -80,18 +81,38 @@ func (c *conn) OnTraffic(data []byte) {
 	if c.closing || c.closed {
 		return
 	}
-	if c.streaming() && !c.held && !c.replay {
-		data = c.feed(data)
-	}
-	switch {
-	case c.closed || len(data) == 0:
-	case c.held || c.replay || c.served < len(c.pending):
-		c.keep(data)
-		c.servePending()
-	default:
-		c.keep(c.serve(data))
+	for len(data) > 0 && !c.closed && !c.closing {
+		switch {
+		case c.held || c.replay:
+			c.keep(data)
+			data = nil
+		case c.streaming():
+			data = c.feed(data)
+		case c.served < len(c.pending):
+			n := c.lacking(len(data))
+			c.keep(data[:n])
+			c.servePending()
+			data = data[n:]
+		default:
+			c.keep(c.serve(data))
+			data = nil
+		}
 	}
 	c.noteInput()
+}
+
+// longArgument is from where on what is behind an argument is better served where it lies than copied behind it.
+const longArgument = 4 << 10
+
+// lacking is how much of so many bytes that have arrived goes to what is held back: as much as the argument that is awaited lacks, if that is
+// a long one, else all.
+func (c *conn) lacking(arrived int) int {
+	if p := c.parser; p != nil && p.Awaited() >= longArgument {
+		if n := p.Need() - (len(c.pending) - c.served); n > 0 {
+			return min(n, arrived)
+		}
+	}
+	return arrived
 }
 
 // servePending serves what is held back, unless the connection is held, or has to replay first.

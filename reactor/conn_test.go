@@ -38,6 +38,10 @@ func TestAnySplitReadsTheSame(t *testing.T) {
 		ask := command("PING") + "ECHO inline\r\n" + command("ECHO", "") + command("LEN", big) +
 			command("ECHO", strings.Repeat("z", 20_000)) + command("LEN", big) + "PING\r\n" + command("PING")
 		want := "+OK\r\n$6\r\ninline\r\n$0\r\n\r\n:50000\r\n$20000\r\n" + strings.Repeat("z", 20_000) + "\r\n:50000\r\n+OK\r\n+OK\r\n"
+		for range 3 { // long, not streamed, and others behind it
+			ask += command("LEN", strings.Repeat("y", longArgument)) + command("PING") + command("ECHO", "e") + command("LEN", strings.Repeat("x", protocol.BigBulk-1)) + command("LEN", big)
+			want += fmt.Sprintf(":%d\r\n+OK\r\n$1\r\ne\r\n:%d\r\n:%d\r\n", longArgument, protocol.BigBulk-1, len(big))
+		}
 		for seed := range uint64(12) {
 			rng := rand.New(rand.NewPCG(seed, 1))
 			p := dial(t, addr)
@@ -64,6 +68,26 @@ func TestAnySplitReadsTheSame(t *testing.T) {
 			return h.reserved.Load() == h.bulkFreed.Load() && h.reserved.Load() > 0
 		})
 	})
+}
+
+// Only what a long argument lacks is copied behind it: the requests that came with it are served where they lie.
+func TestLacking(t *testing.T) {
+	for _, x := range []struct{ size, come, want int }{
+		{20_000, 5_000, 15_000}, {longArgument, 1, longArgument - 1}, {longArgument - 1, 1, 60_000}, {20_000, 19_999, 1},
+	} {
+		ask := command("SET", "k", strings.Repeat("v", x.size))
+		from := len(ask) - x.size
+		c := &conn{parser: &protocol.Parser{}, pending: []byte(ask[:from+x.come])}
+		if _, err := c.parser.Parse(c.pending); err != nil {
+			t.Fatal(err)
+		}
+		if n := c.lacking(60_000); n != x.want {
+			t.Errorf("%d of %d bytes have come: it lacks %d, want %d", x.come, x.size, n, x.want)
+		}
+		if n := c.lacking(1); n != 1 {
+			t.Errorf("%d of one byte", n)
+		}
+	}
 }
 
 // A post decided in an earlier turn comes before the reply of a later one, and the other way round.
@@ -120,9 +144,12 @@ func TestHeldConnectionGoesOnWhereItStopped(t *testing.T) {
 		}
 		h.seat("me").c.Resume()
 		p.expect("$5\r\nafter\r\n$4\r\nhalf\r\n+OK\r\n")
-		// Not done at all: the same request is served again, streamed or not.
-		for _, size := range []int{10, 100_000} {
-			p.send(command("LATER", strings.Repeat("v", size)) + command("PING"))
+		// Not done at all: the same request is served again, streamed or not, come at once or not.
+		for _, size := range []int{10, 2 * longArgument, 100_000} {
+			ask := command("LATER", strings.Repeat("v", size))
+			p.send(ask[:len(ask)-8])
+			time.Sleep(5 * time.Millisecond)
+			p.send(ask[len(ask)-8:] + command("PING"))
 			me := h.seat("me")
 			eventually(t, "refused", func() bool { h.mu.Lock(); defer h.mu.Unlock(); return me.asked })
 			me.c.Resume()

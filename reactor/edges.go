@@ -16,8 +16,11 @@ import (
 // whose read filled the buffer before it looks at any other, up to 16 MB an iteration: one fast sender held the others up
 // (TestSendersTakeTurns). So sockets are made edge-triggered behind its back, and level-triggered again while their reads fill the buffer:
 //
-//	read less than the buffer ─▶ nothing is left, the next byte raises an edge ─▶ edge-triggered
-//	read the whole buffer     ─▶ more may be there, and has to wait for its turn ─▶ level-triggered
+//	read less than the buffer, shortReads times in a row ─▶ nothing is left, the next byte raises an edge ─▶ edge-triggered
+//	read the whole buffer                                ─▶ more may be there, and has to wait for its turn ─▶ level-triggered
+//
+// One short read is not enough: a client that sends long values, each of which fills the buffer and is then at its end, would be changed twice a
+// request, which costs more than the ready list does.
 //
 // Changing a socket's mode has the kernel look at it, so nothing that came before is lost (epoll_ctl(2)). EPOLLRDHUP tells of an end that came
 // with the last bytes; gnet then reads to the end at once, what the socket holds and no more.
@@ -68,18 +71,36 @@ func watched(poll int) iter.Seq2[int, uint32] {
 	}
 }
 
-// suit gives c the mode that goes with whether its last read filled the buffer.
-func (h *gnetHost) suit(c *conn, full bool) {
+// shortReads in a row are believed.
+const shortReads = 32
+
+// heed changes c's mode if that no longer goes with its reads, of which one has just filled the buffer, or has not.
+func (h *gnetHost) heed(c *conn, full bool) {
+	switch {
+	case full && c.edges:
+		h.suit(c, false)
+	case full:
+		c.short = 0
+	case !c.edges:
+		if c.short++; c.short == shortReads {
+			h.suit(c, true)
+		}
+	}
+}
+
+// suit makes c edge-triggered, or level-triggered.
+func (h *gnetHost) suit(c *conn, edges bool) {
+	c.short = 0
 	if h.poll < 0 || c.unix || c.closed {
 		return
 	}
-	events := uint32(edgeTriggered)
-	if full {
-		events = levelTriggered
+	events := uint32(levelTriggered)
+	if edges {
+		events = edgeTriggered
 	}
 	if err := unix.EpollCtl(h.poll, unix.EPOLL_CTL_MOD, c.fd, &unix.EpollEvent{Events: events, Fd: int32(c.fd)}); err != nil {
 		c.close() // else nobody might hear of its bytes any more
 		return
 	}
-	c.edges = !full
+	c.edges = edges
 }

@@ -61,11 +61,51 @@ func TestEdgesUnderGnet(t *testing.T) {
 			p.expect(fmt.Sprintf("$%d\r\n%s\r\n", rest, strings.Repeat("x", rest)))
 		}
 	}
+	for range shortReads {
+		for _, p := range peers {
+			p.send(command("PING"))
+			p.expect("+OK\r\n")
+		}
+	}
 	eventually(t, "edges again", settled(len(peers)))
 	for _, p := range peers {
 		p.Close()
 	}
 	eventually(t, "Closed", func() bool { return h.closed.Load() == int64(len(peers)) })
+}
+
+// A read that fills the buffer makes a socket level-triggered, and only some short ones in a row make it edge-triggered again: else a client whose
+// every request fills the buffer would be changed twice a request.
+func TestShortReads(t *testing.T) {
+	poll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(poll)
+	bell, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(bell)
+	if err := unix.EpollCtl(poll, unix.EPOLL_CTL_ADD, bell, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(bell)}); err != nil {
+		t.Fatal(err)
+	}
+	h, c := &gnetHost{poll: poll}, &conn{fd: bell}
+	h.suit(c, true)
+	for i, read := range []struct {
+		full  bool
+		times int
+		edges bool // afterwards
+	}{{false, 100, true}, {true, 1, false}, {false, shortReads - 1, false}, {true, 1, false}, {false, shortReads - 1, false}, {false, 1, true}, {false, 100, true}, {true, 3, false}} {
+		for range read.times {
+			h.heed(c, read.full)
+		}
+		for _, events := range watched(poll) {
+			if edges := events&unix.EPOLLET != 0; edges != read.edges || c.edges != edges {
+				t.Errorf("step %d: edge-triggered: %t, want %t", i, edges, read.edges)
+			}
+		}
+	}
 }
 
 // An end that comes together with the last bytes is heard, however many these are.

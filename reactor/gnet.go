@@ -146,7 +146,7 @@ func (b *gnetBackend) OnOpen(gc gnet.Conn) ([]byte, gnet.Action) {
 	c.host = gc
 	c.open()
 	h := c.loop.host.(*gnetHost)
-	h.suit(c, false)
+	h.suit(c, true)
 	h.after()
 	return nil, gnet.None
 }
@@ -171,9 +171,7 @@ func (b *gnetBackend) OnTraffic(gc gnet.Conn) gnet.Action {
 		poison(data[:len(data):len(data)])
 	}
 	h := c.loop.host.(*gnetHost)
-	if full := len(data) == readBuffer; full == c.edges {
-		h.suit(c, full)
-	}
+	h.heed(c, len(data) == readBuffer)
 	h.after()
 	return gnet.None
 }
