@@ -19,12 +19,18 @@ import (
 // Arg is the hidden subcommand by which the bench runs itself as a generator.
 const Arg = "load-child"
 
-// Main is the generator's process: a Spec comes in, a Result goes out.
+// An order is what the generator's process is told: one Spec, or several that take turns.
+type order struct {
+	Specs  []Spec
+	Slices Slices
+}
+
+// Main is the generator's process: an order comes in, each Spec's Results go out.
 func Main(in io.Reader, out io.Writer) error {
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(4 << 30) // a run of hours in an open loop may need one collection
-	var spec Spec
-	if err := json.NewDecoder(in).Decode(&spec); err != nil {
+	var o order
+	if err := json.NewDecoder(in).Decode(&o); err != nil {
 		return fmt.Errorf("the order of a run: %w", err)
 	}
 	stop := make(chan os.Signal, 1)
@@ -33,11 +39,25 @@ func Main(in io.Reader, out io.Writer) error {
 		<-stop
 		stopped.Store(true)
 	}()
-	result, err := Run(spec)
+	results, err := o.run()
 	if err != nil {
 		return err
 	}
-	return json.NewEncoder(out).Encode(result)
+	return json.NewEncoder(out).Encode(results)
+}
+
+func (o *order) run() ([][]Result, error) {
+	if o.Slices.Count > 0 {
+		return Together(o.Specs, o.Slices)
+	}
+	if len(o.Specs) != 1 {
+		return nil, fmt.Errorf("%d runs without slices", len(o.Specs))
+	}
+	r, err := Run(o.Specs[0])
+	if err != nil {
+		return nil, err
+	}
+	return [][]Result{{*r}}, nil
 }
 
 // A Runner is a generator at work in its own process.
@@ -48,29 +68,41 @@ type Runner struct {
 
 // Start begins a run on the given cores.
 func Start(spec Spec, cpus process.CPUs) (*Runner, error) {
+	return start(order{Specs: []Spec{spec}}, cpus)
+}
+
+func start(o order, cpus process.CPUs) (*Runner, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	order, err := json.Marshal(spec)
+	text, err := json.Marshal(o)
 	if err != nil {
 		return nil, err
 	}
 	r := &Runner{cmd: exec.Command(self, Arg)}
-	r.cmd.Stdin, r.cmd.Stdout, r.cmd.Stderr = bytes.NewReader(order), &r.out, &r.err
+	r.cmd.Stdin, r.cmd.Stdout, r.cmd.Stderr = bytes.NewReader(text), &r.out, &r.err
 	return r, process.Start(r.cmd, cpus)
 }
 
 // Wait waits for the run's end.
 func (r *Runner) Wait() (*Result, error) {
+	results, err := r.wait()
+	if err != nil {
+		return nil, err
+	}
+	return &results[0][0], nil
+}
+
+func (r *Runner) wait() ([][]Result, error) {
 	if err := process.Wait(r.cmd); err != nil {
 		return nil, fmt.Errorf("load generator: %w: %s", err, strings.TrimSpace(r.err.String()))
 	}
-	var result Result
-	if err := json.Unmarshal(r.out.Bytes(), &result); err != nil {
+	var results [][]Result
+	if err := json.Unmarshal(r.out.Bytes(), &results); err != nil {
 		return nil, fmt.Errorf("load generator's answer: %w", err)
 	}
-	return &result, nil
+	return results, nil
 }
 
 // Finish ends the counted time now and waits for the result. A run that is still warming up counts from its next moment.
@@ -85,11 +117,11 @@ func (r *Runner) Abandon() {
 	_ = process.Wait(r.cmd)
 }
 
-// Do starts a run and waits for it.
-func Do(spec Spec, cpus process.CPUs) (*Result, error) {
-	r, err := Start(spec, cpus)
+// DoTogether is Together in a process of its own.
+func DoTogether(specs []Spec, slices Slices, cpus process.CPUs) ([][]Result, error) {
+	r, err := start(order{specs, slices}, cpus)
 	if err != nil {
 		return nil, err
 	}
-	return r.Wait()
+	return r.wait()
 }

@@ -286,6 +286,53 @@ func TestDurationEndsARun(t *testing.T) {
 	}
 }
 
+// Two servers take turns, and neither hears anything while it is the other's.
+func TestTogether(t *testing.T) {
+	a, b := newFake(t, 0, 0), newFake(t, 0, 0)
+	specs := []Spec{
+		{Address: a.Addr().String(), Connections: 3, Pipeline: 8, Requests: 1001, Mix: []Command{Request("SET", "{key}", "{value:32}")}, Keys: KeySpace{Count: 1001, Order: Sequential}},
+		{Address: b.Addr().String(), Connections: 2, Warmup: 20 * time.Millisecond, Duration: 90 * time.Millisecond, Mix: []Command{Request("GET", "{key}")}},
+	}
+	results, err := Together(specs, Slices{Count: 3, Settle: 5 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if a.requests != 1001 {
+		t.Errorf("the server saw %d requests, want 1001", a.requests)
+	}
+	sum, counted, end := int64(0), int64(0), int64(0)
+	for i := range 3 {
+		x, y := &results[0][i], &results[1][i]
+		sum, counted = sum+x.Requests, counted+y.Requests
+		if x.Requests < 333 || x.Latency.Count() != x.Requests {
+			t.Errorf("slice %d: %d requests, %d latencies", i, x.Requests, x.Latency.Count())
+		}
+		if y.Elapsed < 30*time.Millisecond || y.Requests == 0 {
+			t.Errorf("slice %d: %d requests in %v", i, y.Requests, y.Elapsed)
+		}
+		order := []*Result{x, y}
+		for k := range order {
+			r := order[(i+k)%2]
+			if r.Began < end {
+				t.Errorf("slice %d of server %d began while the other's was under way", i, (i+k)%2)
+			}
+			end = r.Began + int64(r.Elapsed)
+		}
+	}
+	if sum != 1001 || counted >= int64(b.requests) {
+		t.Errorf("%d of 1001 counted, and %d of %d that were not all to be", sum, counted, b.requests)
+	}
+	for _, bad := range []Slices{{}, {Count: 2000}} {
+		if _, err := Together(specs, bad); err == nil {
+			t.Errorf("%+v was taken", bad)
+		}
+	}
+}
+
 // A server that stalls for 200 ms at 1,000 requests a second is charged for the 200 requests that were due meanwhile.
 func TestOpenLoopOmitsNothing(t *testing.T) {
 	f := newFake(t, 200, 200*time.Millisecond)

@@ -24,6 +24,8 @@ type loop struct {
 	keys  *chooser
 	in    []byte // what was read last; connections keep no input but a line's beginning
 
+	events []unix.EpollEvent
+
 	begin     time.Time // all times are since this
 	countFrom time.Duration
 	endAt     time.Duration
@@ -69,7 +71,7 @@ func Run(spec Spec) (*Result, error) {
 	if spec.RealTime {
 		goFirst()
 	}
-	l := &loop{spec: &spec, in: make([]byte, readBytes), keys: newChooser(spec.Keys, spec.Seed+1), left: spec.Requests}
+	l := newLoop(&spec)
 	defer l.close()
 	if err := l.open(); err != nil {
 		return nil, err
@@ -84,14 +86,24 @@ func Run(spec Spec) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	l.sumReplies()
+	return &l.result, nil
+}
+
+func newLoop(spec *Spec) *loop {
+	return &loop{spec: spec, in: make([]byte, readBytes), events: make([]unix.EpollEvent, 512), keys: newChooser(spec.Keys, spec.Seed+1), left: spec.Requests}
+}
+
+// sumReplies moves what the connections counted to the result.
+func (l *loop) sumReplies() {
 	for _, c := range l.conns {
 		l.result.Nulls += c.scan.nulls
 		if c.scan.errors > 0 && l.result.Errors == 0 {
 			l.result.FirstErr = c.scan.firstErr
 		}
 		l.result.Errors += c.scan.errors
+		c.scan.nulls, c.scan.errors = 0, 0
 	}
-	return &l.result, nil
 }
 
 func (l *loop) open() (err error) {
@@ -193,9 +205,8 @@ func (l *loop) runClosed() error {
 			return err
 		}
 	}
-	events := make([]unix.EpollEvent, 512)
 	for !l.over {
-		n, err := epollWait(l.epoll, events, 100*time.Millisecond)
+		n, err := epollWait(l.epoll, l.events, 100*time.Millisecond)
 		if err != nil {
 			return err
 		}
@@ -204,7 +215,7 @@ func (l *loop) runClosed() error {
 			return err
 		}
 		for i := 0; i < n && !l.over; i++ {
-			c, replies, err := l.serve(&events[i])
+			c, replies, err := l.serve(&l.events[i])
 			if err != nil {
 				return err
 			}
@@ -288,7 +299,6 @@ func (l *loop) runOpen() error {
 			return fmt.Errorf("timer slack: %w", err)
 		}
 	}
-	events := make([]unix.EpollEvent, 512)
 	dirty := make([]*conn, 0, len(l.conns))
 	unanswered, next, turn := int64(0), time.Duration(0), 0
 	for !l.over {
@@ -340,12 +350,12 @@ func (l *loop) runOpen() error {
 		} else {
 			wait -= spinBelow / 2
 		}
-		n, err := epollWait(l.epoll, events, wait)
+		n, err := epollWait(l.epoll, l.events, wait)
 		if err != nil {
 			return err
 		}
 		for i := 0; i < n && !l.over; i++ {
-			c, replies, err := l.serve(&events[i])
+			c, replies, err := l.serve(&l.events[i])
 			if err != nil {
 				return err
 			}

@@ -177,21 +177,22 @@ func (e *Env) alternate(contenders []Contender, do func(c Contender, run int) er
 	return nil
 }
 
-// sideBySide starts all contenders at once and measures cell after cell on each of them, Runs times. What is compared is measured within
-// seconds: a machine that others share is at one speed in this minute and at another in the next. Who comes first changes with the run.
-func (e *Env) sideBySide(contenders []Contender, start Start, prepare func(*Server) error, cells int, do func(s *Server, cell int) error) error {
+// sideBySide starts all contenders at once and compares them in cell after cell, Runs times. A cell is made ready on each of them, and then
+// measured on all in slices that take turns. Who comes first changes with the run.
+func (e *Env) sideBySide(contenders []Contender, start Start, prepare func(*Server) error, cells int, ready func(s *Server, cell int) (load.Spec, error), seen func(s *Server, cell int, slices []load.Result) error) error {
 	for run := range e.Runs {
 		e.logf("  run %d of %d", run+1, e.Runs)
-		if err := e.runSideBySide(run, contenders, start, prepare, cells, do); err != nil {
+		if err := e.runSideBySide(run, contenders, start, prepare, cells, ready, seen); err != nil {
 			return fmt.Errorf("run %d: %w", run+1, err)
 		}
 	}
 	return nil
 }
 
-func (e *Env) runSideBySide(run int, contenders []Contender, start Start, prepare func(*Server) error, cells int, do func(s *Server, cell int) error) error {
+func (e *Env) runSideBySide(run int, contenders []Contender, start Start, prepare func(*Server) error, cells int, ready func(s *Server, cell int) (load.Spec, error), seen func(s *Server, cell int, slices []load.Result) error) error {
 	var servers []*Server
-	for _, c := range contenders {
+	for i := range contenders {
+		c := contenders[(i+run)%len(contenders)]
 		s, err := e.Begin(c, start)
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.Name, err)
@@ -202,18 +203,45 @@ func (e *Env) runSideBySide(run int, contenders []Contender, start Start, prepar
 		}
 		servers = append(servers, s)
 	}
+	specs := make([]load.Spec, len(servers))
 	for cell := range cells {
-		for i := range servers {
-			if err := e.Context.Err(); err != nil {
-				return err
-			}
-			s := servers[(i+run)%len(servers)]
-			if err := do(s, cell); err != nil {
+		if err := e.Context.Err(); err != nil {
+			return err
+		}
+		for i, s := range servers {
+			spec, err := ready(s, cell)
+			if err != nil {
 				return fmt.Errorf("%s: %w", s.Name, err)
+			}
+			specs[i] = s.address(spec)
+		}
+		results, err := load.DoTogether(specs, e.slices(), e.LoadCPUs)
+		if err != nil {
+			return err
+		}
+		for i, s := range servers {
+			for at := range results[i] {
+				if err := s.refuseErrors(&results[i][at]); err != nil {
+					return err
+				}
+			}
+			if err := seen(s, cell, results[i]); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
+}
+
+// Slices of cells that are compared.
+const (
+	sliceLength = 50 * time.Millisecond
+	sliceSettle = 10 * time.Millisecond // after two slices of others
+)
+
+// slices are as many as a cell's counted time has.
+func (e *Env) slices() load.Slices {
+	return load.Slices{Count: max(1, int(e.Duration/sliceLength)), Settle: sliceSettle}
 }
 
 // fill sends words once for each of the keys, in order, as fast as the server takes them.

@@ -87,7 +87,7 @@ func large(e *Env) (*report.Section, error) {
 			if err != nil {
 				return fmt.Errorf("%s: %w", cases[i].name, err)
 			}
-			m.at(c.Name, cell{cases[i].name, 1}).add(r)
+			m.at(c.Name, cell{cases[i].name, 1}).add([]load.Result{*r})
 		}
 		return nil
 	})

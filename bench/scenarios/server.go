@@ -208,20 +208,30 @@ func (s *Server) Load(spec load.Spec) (*load.Result, error) {
 
 // StartLoad is Load that does not wait.
 func (s *Server) StartLoad(spec load.Spec) (*load.Runner, error) {
-	spec.Address, spec.Server = s.Address, s.PID
-	return load.Start(spec, s.env.LoadCPUs)
+	return load.Start(s.address(spec), s.env.LoadCPUs)
 }
 
-// finish waits for a run and refuses its figures if the server answered with errors: an error is cheaper than an answer.
+// address is spec for s.
+func (s *Server) address(spec load.Spec) load.Spec {
+	spec.Address, spec.Server = s.Address, s.PID
+	return spec
+}
+
+// finish waits for a run.
 func (s *Server) finish(r *load.Runner) (*load.Result, error) {
 	result, err := r.Wait()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w; the server's log ends: %s", s.Name, err, s.logTail())
 	}
-	if result.Errors > 0 {
-		return nil, fmt.Errorf("%s answered %d requests with errors, the first: %s", s.Name, result.Errors, result.FirstErr)
+	return result, s.refuseErrors(result)
+}
+
+// refuseErrors refuses a run's figures if the server answered with errors: an error is cheaper than an answer.
+func (s *Server) refuseErrors(r *load.Result) error {
+	if r.Errors > 0 {
+		return fmt.Errorf("%s answered %d requests with errors, the first: %s", s.Name, r.Errors, r.FirstErr)
 	}
-	return result, nil
+	return nil
 }
 
 // Fill runs spec and insists on every reply.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"spindle/bench/load"
 	"spindle/bench/process"
@@ -45,15 +46,21 @@ type cost struct {
 	server, load                  report.Sample
 }
 
-func (c *cost) add(r *load.Result) {
-	c.cpu = append(c.cpu, r.NanosPerRequest())
-	c.rps = append(c.rps, r.PerSecond())
-	c.p50 = append(c.p50, float64(r.Latency.Percentile(50)))
-	c.p99 = append(c.p99, float64(r.Latency.Percentile(99)))
-	c.p999 = append(c.p999, float64(r.Latency.Percentile(99.9)))
-	c.max = append(c.max, float64(r.Latency.Max()))
-	c.server = append(c.server, r.ServerShare())
-	c.load = append(c.load, r.LoadShare())
+// add takes one run's slices. Latency is the run's, all else a slice's.
+func (c *cost) add(slices []load.Result) {
+	var latency load.Histogram
+	for i := range slices {
+		r := &slices[i]
+		c.cpu = append(c.cpu, r.NanosPerRequest())
+		c.rps = append(c.rps, r.PerSecond())
+		c.server = append(c.server, r.ServerShare())
+		c.load = append(c.load, r.LoadShare())
+		latency.Merge(&r.Latency)
+	}
+	c.p50 = append(c.p50, float64(latency.Percentile(50)))
+	c.p99 = append(c.p99, float64(latency.Percentile(99)))
+	c.p999 = append(c.p999, float64(latency.Percentile(99.9)))
+	c.max = append(c.max, float64(latency.Max()))
 }
 
 // A matrix is all costs, by contender.
@@ -73,7 +80,7 @@ func throughput(e *Env) (*report.Section, error) {
 	contenders := append(append([]Contender{e.Reference}, e.Also...), e.Backends()...)
 	s := e.section("throughput", contenders,
 		fmt.Sprintf("Closed loop, 50 connections, %s keys of 16 bytes asked for uniformly, values of 32 bytes; MSET sets 10 keys.", report.Thousands(float64(e.Keys))),
-		fmt.Sprintf("Each run starts and fills fresh servers, and measures them one after the other, cell by cell. Each cell is warmed up for %v and counted for %v.", e.Warmup, e.Duration))
+		"Each run starts and fills fresh servers. "+e.slicesText())
 	m, err := e.measure(contenders, workloads, pipelines, nil)
 	if err != nil {
 		return nil, err
@@ -95,16 +102,21 @@ func (e *Env) measure(contenders []Contender, workloads []workload, pipelines []
 		return s.Fill(fill(e.Keys, 0, "SET", "n{key}", "{number}"))
 	}
 	cells := e.cells(len(workloads), func(i int) string { return workloads[i].name }, pipelines)
-	return m, e.sideBySide(contenders, Start{CPUs: cpus}, fills, len(cells), func(s *Server, at int) error {
-		w, p := workloads[cells[at][0]], cells[at][1]
-		r, err := s.Load(load.Spec{Connections: 50, Pipeline: p, Warmup: e.Warmup, Duration: e.Duration,
-			Mix: []load.Command{load.Request(w.words...)}, Keys: load.KeySpace{Count: e.Keys}})
-		if err != nil {
-			return fmt.Errorf("%s at pipeline %d: %w", w.name, p, err)
-		}
-		m.at(s.Name, cell{w.name, p}).add(r)
+	ready := func(_ *Server, at int) (load.Spec, error) {
+		return load.Spec{Connections: 50, Pipeline: cells[at][1], Warmup: e.Warmup, Duration: e.Duration,
+			Mix: []load.Command{load.Request(workloads[cells[at][0]].words...)}, Keys: load.KeySpace{Count: e.Keys}}, nil
+	}
+	return m, e.sideBySide(contenders, Start{CPUs: cpus}, fills, len(cells), ready, func(s *Server, at int, slices []load.Result) error {
+		m.at(s.Name, cell{workloads[cells[at][0]].name, cells[at][1]}).add(slices)
 		return nil
 	})
+}
+
+// slicesText says how sideBySide measures.
+func (e *Env) slicesText() string {
+	slices := e.slices()
+	return fmt.Sprintf("All servers run at once and are measured cell by cell, in slices that take turns: %d of %v for each of them in a run, the first after %v of warm-up, the others after %v. CPU, its spread and its ratio are of slices: a ratio is the median of the ratios of slices that followed each other.",
+		slices.Count, e.Duration/time.Duration(slices.Count), e.Warmup, min(e.Warmup, slices.Settle))
 }
 
 // cells are the pairs of a workload's index and a depth that are asked for, workload by workload.
@@ -227,7 +239,7 @@ func ioThreads(e *Env) (*report.Section, error) {
 	free.ServerCPUs, free.LoadCPUs = nil, nil
 	s := free.section("io-threads", contenders,
 		"Server and load share all cores: on a machine of two the load takes its part of both, so these figures compare servers with each other and are no server's best.",
-		fmt.Sprintf("Closed loop, 50 connections, warmed up for %v, counted for %v.", e.Warmup, e.Duration))
+		"Closed loop, 50 connections. "+e.slicesText())
 	m, err := free.measure(contenders, workloads[:2], pipelines, &free.ServerCPUs)
 	if err != nil {
 		return nil, err

@@ -62,17 +62,21 @@ func types(e *Env) (*report.Section, error) {
 	contenders := append(e.Pair(), epoll)
 	s := e.section("types", contenders,
 		fmt.Sprintf("The tests of `redis-benchmark -q`, sent by our load: closed loop, 50 connections, keys and members from %s, values of 32 bytes. LRANGE reads a list of %d elements of 14 bytes.", report.Thousands(float64(e.Keys)), shortList),
-		fmt.Sprintf("Each run starts fresh servers and measures them one after the other, cell by cell; every cell begins with an empty keyspace and nothing left to be freed, and is warmed up for %v and counted for %v. LPOP, RPOP, SPOP and ZPOPMIN take all of a value instead, as large as the fastest server might take in that time, without a warm-up.", e.Warmup, e.Duration))
+		"Each run starts fresh servers. "+e.slicesText()+" Every cell begins with an empty keyspace and nothing left to be freed. LPOP, RPOP, SPOP and ZPOPMIN take all of a value instead, as large as the fastest server might take in that time, a part of it a slice, without a warm-up.")
 	m := matrix{}
 	none := func(*Server) error { return nil }
 	cells := e.cells(len(typeTests), func(i int) string { return typeTests[i].name }, pipelines)
-	err := e.sideBySide(contenders, Start{}, none, len(cells), func(server *Server, at int) error {
+	ready := func(server *Server, at int) (load.Spec, error) {
+		return server.readyTypeTest(&typeTests[cells[at][0]], cells[at][1])
+	}
+	err := e.sideBySide(contenders, Start{}, none, len(cells), ready, func(server *Server, at int, slices []load.Result) error {
 		t, p := &typeTests[cells[at][0]], cells[at][1]
-		r, err := server.runTypeTest(t, p)
-		if err != nil {
-			return fmt.Errorf("%s at pipeline %d: %w", t.name, p, err)
+		for i := range slices {
+			if n := slices[i].Nulls; t.drains && n > 0 {
+				return fmt.Errorf("%s: %s at pipeline %d: %d requests found nothing to take", server.Name, t.name, p, n)
+			}
 		}
-		m.at(server.Name, cell{t.name, p}).add(r)
+		m.at(server.Name, cell{t.name, p}).add(slices)
 		return nil
 	})
 	if err != nil {
@@ -102,40 +106,30 @@ func (t *typeTest) isSingle() bool {
 	return t.words[0] != "PING" && t.words[0] != "LRANGE" && t.words[0] != "MSET"
 }
 
-// runTypeTest is one cell.
-func (s *Server) runTypeTest(t *typeTest, pipeline int) (*load.Result, error) {
+// readyTypeTest prepares one cell and says what is to be sent.
+func (s *Server) readyTypeTest(t *typeTest, pipeline int) (spec load.Spec, err error) {
 	e := s.env
 	if _, err := s.Do("FLUSHALL"); err != nil {
-		return nil, err
+		return spec, err
 	}
 	if err := s.untilFreed(); err != nil { // or what the cell before left behind would be charged to this one
-		return nil, err
+		return spec, err
 	}
-	spec := load.Spec{Connections: 50, Pipeline: pipeline, Warmup: e.Warmup, Duration: e.Duration, Mix: []load.Command{load.Request(t.words...)}, Keys: load.KeySpace{Count: e.Keys}}
+	spec = load.Spec{Connections: 50, Pipeline: pipeline, Warmup: e.Warmup, Duration: e.Duration, Mix: []load.Command{load.Request(t.words...)}, Keys: load.KeySpace{Count: e.Keys}}
 	switch {
 	case t.drains:
 		n := elements(uint64(drainRate[pipeline] * e.Duration.Seconds()))
 		spec.Warmup, spec.Duration, spec.Requests = 0, 0, int64(n)
-		if err := s.fillCollection(t.filled, "big", 0, n); err != nil {
-			return nil, err
-		}
+		return spec, s.fillCollection(t.filled, "big", 0, n)
 	case t.filled != nil:
-		if err := s.fillCollection(t.filled, "big", 0, shortList); err != nil {
-			return nil, err
-		}
+		return spec, s.fillCollection(t.filled, "big", 0, shortList)
 	case t.keys:
 		if err := s.Fill(fill(e.Keys, 0, setWords...)); err != nil {
-			return nil, err
+			return spec, err
 		}
-		if err := s.Fill(fill(e.Keys, 0, "SET", "n{key}", "{number}")); err != nil {
-			return nil, err
-		}
+		return spec, s.Fill(fill(e.Keys, 0, "SET", "n{key}", "{number}"))
 	}
-	r, err := s.Load(spec)
-	if err == nil && t.drains && r.Nulls > 0 {
-		err = fmt.Errorf("%s: %d of %d requests found nothing to take", s.Name, r.Nulls, r.Requests)
-	}
-	return r, err
+	return spec, nil
 }
 
 // typeFigure is the test among these, at one depth, in which ours stands worst beside the reference.
