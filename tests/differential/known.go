@@ -125,6 +125,23 @@ var mends = []mend{
 	{reference: "7.0", commands: rangesWithLimit, reason: "7.0 finds nothing behind an offset below zero; 7.4 at times goes the other way", apply: offsetsUp},
 	{reference: "7", commands: rangesWithLimit, reason: "behind an offset below zero a skiplist has at times something, a listpack nothing; and the reference makes a skiplist of what it sorts",
 		apply: offsetsUp, sorts: true},
+	{reference: "7", commands: "zadd zincrby", reason: "a skiplist keeps -0, of which a listpack makes 0; and the reference makes a skiplist of what it sorts", apply: plusZero, sorts: true},
+	{reference: "7.0", commands: "zadd", reason: "the same; and 7.4 makes a skiplist for a call that names more members than a listpack may have", apply: func(args []string) []string {
+		if len(args) > 2*128 {
+			return plusZero(args)
+		}
+		return args
+	}},
+}
+
+// plusZero makes every -0 a 0.
+func plusZero(args []string) []string {
+	for i, a := range args {
+		if a == "-0" {
+			args[i] = "0"
+		}
+	}
+	return args
 }
 
 const rangesWithLimit = "zrange zrangestore zrangebyscore zrevrangebyscore zrangebylex zrevrangebylex"

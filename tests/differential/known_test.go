@@ -64,6 +64,9 @@ func TestMends(t *testing.T) {
 		{"7.4.1", "LREM k -9223372036854775808 x", "LREM k -9223372036854775808 x"},
 		{"7.0.15", "lset k -9223372036854775807 x", "lset k 1 x"},
 		{"7.0.15", "ZRank k m WITHSCORE", "ZRank k m"},
+		{"7.4.1 sorts", "zadd k -0 m -1 n", "zadd k 0 m -1 n"},
+		{"7.0.15", "ZADD k -0 m", "ZADD k -0 m"},
+		{"7.0.15", "ZADD k -0 m" + strings.Repeat(" 1 n", 128), "ZADD k 0 m" + strings.Repeat(" 1 n", 128)},
 		{"7.0.15", "ZRANK k", "ZRANK k"},
 		{"7.0.15", "ZRANGEBYLEX k - + LIMIT -3 5", "ZRANGEBYLEX k - + LIMIT 3 5"},
 	} {
