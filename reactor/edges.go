@@ -14,13 +14,14 @@ import (
 // Edges under gnet. gnet enters sockets level-triggered: the kernel keeps what it has reported on its list of ready ones, and looks at each
 // again in the next epoll_wait to find that nothing is left: 2 to 4 % of a request. gnet's own edge-triggered mode reads on from a socket
 // whose read filled the buffer before it looks at any other, up to 16 MB an iteration: one fast sender held the others up
-// (TestSendersTakeTurns). So sockets are made edge-triggered behind its back, and level-triggered again while their reads fill the buffer:
+// (TestSendersTakeTurns). So sockets are made edge-triggered behind its back, and level-triggered again while they have more than their share of an
+// iteration (read.go):
 //
-//	read less than the buffer, shortReads times in a row ─▶ nothing is left, the next byte raises an edge ─▶ edge-triggered
-//	read the whole buffer                                ─▶ more may be there, and has to wait for its turn ─▶ level-triggered
+//	a read did not fill its buffer, shortReads times in a row ─▶ nothing is left, the next byte raises an edge ─▶ edge-triggered
+//	all of them did                                           ─▶ more may be there, and has to wait for its turn ─▶ level-triggered
 //
-// One short read is not enough: a client that sends long values, each of which fills the buffer and is then at its end, would be changed twice a
-// request, which costs more than the ready list does.
+// Once is not enough: a client whose requests are just about as long as a share would be changed twice a request, which costs more than the ready
+// list does.
 //
 // Changing a socket's mode has the kernel look at it, so nothing that came before is lost (epoll_ctl(2)). EPOLLRDHUP tells of an end that came
 // with the last bytes; gnet then reads to the end at once, what the socket holds and no more.
@@ -74,7 +75,7 @@ func watched(poll int) iter.Seq2[int, uint32] {
 // shortReads in a row are believed.
 const shortReads = 32
 
-// heed changes c's mode if that no longer goes with its reads, of which one has just filled the buffer, or has not.
+// heed changes c's mode if that no longer goes with its reads: full says that the last one filled its buffer.
 func (h *gnetHost) heed(c *conn, full bool) {
 	switch {
 	case full && c.edges:

@@ -44,7 +44,7 @@ func TestEdgesUnderGnet(t *testing.T) {
 		peers = append(peers, p)
 	}
 	eventually(t, "edges", settled(len(peers)))
-	for _, n := range []int{readBuffer - 1, readBuffer, readBuffer + 1, 5 * readBuffer, 5*readBuffer + 7} {
+	for _, n := range []int{firstRead - 1, firstRead, firstRead + 1, firstRead + readBuffer, firstRead + readBuffer + 1, 9 * readBuffer, 9*readBuffer + 7} {
 		ask := command("COUNT")
 		pings, rest := n/len(ask), n%len(ask)
 		h.mu.Lock() // the loops stay in their first batch until everything has been sent
@@ -74,8 +74,8 @@ func TestEdgesUnderGnet(t *testing.T) {
 	eventually(t, "Closed", func() bool { return h.closed.Load() == int64(len(peers)) })
 }
 
-// A read that fills the buffer makes a socket level-triggered, and only some short ones in a row make it edge-triggered again: else a client whose
-// every request fills the buffer would be changed twice a request.
+// A socket that has more than its share becomes level-triggered, and only some short reads in a row make it edge-triggered again: else a client whose
+// every request is as long as a share would be changed twice a request.
 func TestShortReads(t *testing.T) {
 	poll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {

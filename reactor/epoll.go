@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
-
-	"spindle/internal/invariant"
 )
 
 // The epoll backend: a thin loop of our own.
@@ -183,14 +181,7 @@ func (h *epollHost) readMore(c *conn) {
 	if c.closed || c.closing || c.held && len(c.pending)-c.served >= heldBytes {
 		return
 	}
-	into := h.buffer
-	direct := false
-	if c.streaming() && !c.held {
-		if room := c.parser.Room(); len(room) > 0 {
-			into, direct = room[:min(len(room), flushBound)], true
-		}
-	}
-	n, errno := receive(c.fd, into)
+	n, full, errno := c.read(h.buffer[:firstRead])
 	switch {
 	case errno == unix.EAGAIN:
 		c.readable = false
@@ -199,14 +190,8 @@ func (h *epollHost) readMore(c *conn) {
 	case errno != 0 || n == 0:
 		c.hangup()
 		return
-	case direct:
-		c.readIntoBulk(n)
-	default:
-		c.OnTraffic(into[:n])
-		if invariant.Enabled {
-			poison(into[:n:n])
-		}
 	}
+	full = full && c.readOn(h.buffer)
 	if c.closed {
 		return
 	}
@@ -214,7 +199,7 @@ func (h *epollHost) readMore(c *conn) {
 		c.hangup() // no other event will tell
 		return
 	}
-	if n < len(into) && errno == 0 && !c.hungUp {
+	if !full && errno == 0 && !c.hungUp {
 		c.readable = false // E1
 		return
 	}

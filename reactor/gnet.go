@@ -46,6 +46,8 @@ type gnetHost struct {
 	gathered int  // events since run, or since the last turn that did not wait
 
 	yielded int64 // when yield last did so, Unix ms
+
+	buffer []byte // for what is read beside gnet
 }
 
 // gatherFrom is how many connections an iteration must have for gathering to pay.
@@ -56,7 +58,7 @@ func (b *gnetBackend) start(r *Reactor) error {
 	n := r.threads()
 	client, err := gnet.NewClient(b, gnet.WithOptions(gnet.Options{
 		NumEventLoop:  n,
-		ReadBufferCap: readBuffer,
+		ReadBufferCap: firstRead,
 		Logger:        gnetLog{r.options.Logf},
 	}))
 	if err != nil {
@@ -70,9 +72,6 @@ func (b *gnetBackend) start(r *Reactor) error {
 	return b.meetLoops()
 }
 
-// readBuffer is what one read may bring.
-const readBuffer = 64 << 10
-
 // meetLoops learns gnet's loops, each by the connection that it gets for a bell.
 func (b *gnetBackend) meetLoops() error {
 	for _, l := range b.reactor.loops {
@@ -80,7 +79,7 @@ func (b *gnetBackend) meetLoops() error {
 		if err != nil {
 			return fmt.Errorf("socketpair: %w", err)
 		}
-		host := &gnetHost{loop: l, reactor: b.reactor, bell: pair[1]}
+		host := &gnetHost{loop: l, reactor: b.reactor, bell: pair[1], buffer: make([]byte, readBuffer)}
 		runtime.AddCleanup(host, func(fd int) { unix.Close(fd) }, pair[1]) // when nobody can ring it any more
 		nc, err := fileConn(pair[0])
 		if err != nil {
@@ -171,7 +170,7 @@ func (b *gnetBackend) OnTraffic(gc gnet.Conn) gnet.Action {
 		poison(data[:len(data):len(data)])
 	}
 	h := c.loop.host.(*gnetHost)
-	h.heed(c, len(data) == readBuffer)
+	h.heed(c, len(data) == firstRead && c.readOn(h.buffer))
 	h.after()
 	return gnet.None
 }

@@ -35,6 +35,12 @@ func ringBell(fd int) {
 	syscall.RawSyscall(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(&one)), 8)
 }
 
+func readv(fd int, iov []unix.Iovec) (int, unix.Errno) {
+	n, _, errno := syscall.RawSyscall(unix.SYS_READV, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(iov))), uintptr(len(iov)))
+	runtime.KeepAlive(iov)
+	return int(n), errno
+}
+
 func writev(fd int, iov []unix.Iovec) (int, unix.Errno) {
 	n, _, errno := syscall.RawSyscall(unix.SYS_WRITEV, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(iov))), uintptr(len(iov)))
 	runtime.KeepAlive(iov)

@@ -1,0 +1,77 @@
+package reactor
+
+import (
+	"golang.org/x/sys/unix"
+
+	"spindle/internal/invariant"
+)
+
+// How much is read at once.
+const (
+	// firstRead is what a socket's first read in an iteration may bring. It is short, so that of a long argument little goes through a buffer, from
+	// which it is copied: the rest is read where it belongs.
+	firstRead = 32 << 10
+	// readBuffer is what those that follow may bring, if it filled its buffer, and
+	readBuffer = 64 << 10
+	// readOnBound what all of them may, more or less, before the loop looks at the others.
+	readOnBound = 128 << 10
+	// behindArgument is how much is read behind a streamed argument: its end and the next request's beginning. More would have to be copied, if that
+	// has a long argument too.
+	behindArgument = 4 << 10
+)
+
+// read reads once from the socket, and serves what came: of a streamed argument straight into its memory, else into buffer. full says that more may
+// be there. With 0 bytes and no error the peer has ended.
+func (c *conn) read(buffer []byte) (n int, full bool, errno unix.Errno) {
+	var room []byte
+	if c.streaming() && !c.held {
+		room = c.parser.Room()
+	}
+	if len(room) == 0 {
+		if n, errno = receive(c.fd, buffer); errno == 0 && n > 0 {
+			c.traffic(buffer[:n])
+		}
+		return n, n == len(buffer), errno
+	}
+	room, buffer = room[:min(len(room), flushBound)], buffer[:behindArgument]
+	var iov [2]unix.Iovec
+	iov[0].Base, iov[1].Base = &room[0], &buffer[0]
+	iov[0].SetLen(len(room))
+	iov[1].SetLen(len(buffer))
+	if n, errno = readv(c.fd, iov[:]); errno != 0 || n == 0 {
+		return n, false, errno
+	}
+	full = n == len(room)+len(buffer)
+	c.readIntoBulk(min(n, len(room)))
+	if behind := n - len(room); behind > 0 {
+		c.loop.tally.reads-- // it was one
+		c.traffic(buffer[:behind])
+	}
+	return n, full, 0
+}
+
+// readOn goes on where a read has filled its buffer, and says whether more may be there: an end or an error shows again in the next iteration.
+func (c *conn) readOn(buffer []byte) (more bool) {
+	for left := readOnBound; left > 0 && !c.closed && !c.closing && !c.held; {
+		n, full, errno := c.read(buffer)
+		if errno == unix.EAGAIN {
+			return false
+		}
+		if errno != 0 || n == 0 {
+			return true
+		}
+		if !full {
+			return false
+		}
+		left -= n
+	}
+	return true
+}
+
+// traffic is OnTraffic of bytes in a buffer of ours.
+func (c *conn) traffic(data []byte) {
+	c.OnTraffic(data)
+	if invariant.Enabled {
+		poison(data[:len(data):len(data)])
+	}
+}
