@@ -23,6 +23,7 @@ var Catalogue = []Scenario{
 	{"lazyfree", "UNLINK, overwrite, expiry, FLUSHALL ASYNC of many keys and of 512 MB", lazyfree},
 	{"expiry", "a million keys that expire within one second, under 50 clients", expiry},
 	{"types", "every test of redis-benchmark -q at pipeline 1, 16, 64: CPU per request, throughput", types},
+	{"values", "GET and SET of values of 1 to 256 KB at pipeline 1 and 16", values},
 	{"elements", "bytes per element of every type, and of small hashes", elementMemory},
 	{"large", "ranks, ranges, indexes, intersections and streams in values of many elements", large},
 	{"whole", "stores, trims, sorts, copies: commands whose turn is as long as a value", whole},

@@ -1,0 +1,60 @@
+package scenarios
+
+import (
+	"fmt"
+
+	"spindle/bench/load"
+	"spindle/bench/report"
+)
+
+// valueSizes are those of long values, in KB.
+var valueSizes = []int{1, 4, 16, 64, 256}
+
+// valuesTogether is how many bytes the values of one size have together.
+const valuesTogether = 64 << 20
+
+// values measures GET and SET by the length of the value.
+func values(e *Env) (*report.Section, error) {
+	epoll := e.Ours().With("spindle epoll", "--reactor-backend", "epoll")
+	contenders := append(e.Pair(), epoll)
+	s := e.section("values", contenders,
+		fmt.Sprintf("Closed loop, 50 connections, as many keys as make %s of values.", report.Megabytes(valuesTogether)),
+		"Each run starts fresh servers. "+e.slicesText()+" A cell begins with all keys set.")
+	var workloads []workload
+	for _, kb := range valueSizes {
+		value := fmt.Sprintf("{value:%d}", kb<<10)
+		workloads = append(workloads, workload{fmt.Sprintf("GET, %d KB", kb), []string{"GET", "{key}"}}, workload{fmt.Sprintf("SET, %d KB", kb), []string{"SET", "{key}", value}})
+	}
+	m, pipelines := matrix{}, []int{1, 16}
+	cells := e.cells(len(workloads), func(i int) string { return workloads[i].name }, pipelines)
+	ready := func(server *Server, at int) (load.Spec, error) {
+		kb := valueSizes[cells[at][0]/2]
+		keys := uint64(valuesTogether / (kb << 10))
+		spec := load.Spec{Connections: 50, Pipeline: cells[at][1], Warmup: e.Warmup, Duration: e.Duration,
+			Mix: []load.Command{load.Request(workloads[cells[at][0]].words...)}, Keys: load.KeySpace{Count: keys}}
+		if _, err := server.Do("FLUSHALL"); err != nil {
+			return spec, err
+		}
+		if err := server.untilFreed(); err != nil {
+			return spec, err
+		}
+		set := fill(keys, 0, "SET", "{key}", fmt.Sprintf("{value:%d}", kb<<10))
+		set.Pipeline = 1 // a batch of 128 would be held whole by each connection
+		return spec, server.Fill(set)
+	}
+	none := func(*Server) error { return nil }
+	err := e.sideBySide(contenders, Start{}, none, len(cells), ready, func(server *Server, at int, slices []load.Result) error {
+		m.at(server.Name, cell{workloads[cells[at][0]].name, cells[at][1]}).add(slices)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range pipelines {
+		s.Tables = append(s.Tables, e.costTable(m, contenders, workloads, p))
+		for _, ours := range []string{"spindle", epoll.Name} {
+			s.Figures = append(s.Figures, typeFigure(m, contenders[0].Name, ours, "GET and SET of long values", workloads, p, 1))
+		}
+	}
+	return s, nil
+}
