@@ -40,7 +40,9 @@ func (r *Reply) grow(n int) {
 	}
 	first := r.release == nil // or it would be left to the collector
 	if first {
-		n += len(r.B)
+		if n += len(r.B); n > ChunkSize {
+			n = max(n, 2*len(r.B)) // it may be one that has to be copied again: there was no memory for a chunk
+		}
 	}
 	n = max(n, ChunkSize)
 	chunk, release := r.Chunks.Chunk(n, r.Len())

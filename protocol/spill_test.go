@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -37,6 +38,32 @@ func (l *lender) Outgrown(b []byte) {
 }
 
 func element(i int) string { return fmt.Sprintf("element-%07d", i) }
+
+// poor has no chunks: what it lends is for the collector.
+type poor struct{ asked int }
+
+func (p *poor) Chunk(n, _ int) ([]byte, func()) {
+	p.asked++
+	return make([]byte, 0, n), nil
+}
+
+func (p *poor) Outgrown([]byte) {}
+
+// A reply that gets no chunks is copied when it has doubled, not with each element.
+func TestNoMemoryForChunks(t *testing.T) {
+	chunks := &poor{}
+	r, want := &Reply{Chunks: chunks}, []byte(nil)
+	for i := range 100_000 {
+		r.BulkString(element(i))
+		want = fmt.Appendf(want, "$%d\r\n%s\r\n", len(element(i)), element(i))
+	}
+	if !bytes.Equal(bytes.Join(slices.Collect(r.Pieces), nil), want) {
+		t.Error("the reply is not what was appended")
+	}
+	if chunks.asked == 0 || chunks.asked > 8 {
+		t.Errorf("%d bytes asked for room %d times", len(want), chunks.asked)
+	}
+}
 
 // Marks hold across spills: what is rolled back to one, or announced at one, is the same as in one buffer.
 func TestSpilledMarks(t *testing.T) {

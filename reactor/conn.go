@@ -107,12 +107,18 @@ const longArgument = 4 << 10
 // lacking is how much of so many bytes that have arrived goes to what is held back: as much as the argument that is awaited lacks, if that is
 // a long one, else all.
 func (c *conn) lacking(arrived int) int {
-	if p := c.parser; p != nil && p.Awaited() >= longArgument {
-		if n := p.Need() - (len(c.pending) - c.served); n > 0 {
+	if c.awaitsLong() {
+		if n := c.parser.Need() - (len(c.pending) - c.served); n > 0 {
 			return min(n, arrived)
 		}
 	}
 	return arrived
+}
+
+// awaitsLong says that a long argument has begun and is not complete.
+func (c *conn) awaitsLong() bool {
+	p := c.parser
+	return p != nil && (p.Streaming() || p.Awaited() >= longArgument)
 }
 
 // servePending serves what is held back, unless the connection is held, or has to replay first.

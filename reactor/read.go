@@ -11,7 +11,7 @@ const (
 	// firstRead is what a socket's first read in an iteration may bring. It is short, so that of a long argument little goes through a buffer, from
 	// which it is copied: the rest is read where it belongs.
 	firstRead = 32 << 10
-	// readBuffer is what those that follow may bring, if it filled its buffer, and
+	// readBuffer is what those that follow may bring, if it filled its buffer and a long argument is awaited, and
 	readBuffer = 64 << 10
 	// readOnBound what all of them may, more or less, before the loop looks at the others.
 	readOnBound = 128 << 10
@@ -50,9 +50,10 @@ func (c *conn) read(buffer []byte) (n int, full bool, errno unix.Errno) {
 	return n, full, 0
 }
 
-// readOn goes on where a read has filled its buffer, and says whether more may be there: an end or an error shows again in the next iteration.
+// readOn goes on where a read has filled its buffer and a long argument is awaited, and says whether more may be there: an end or an error shows
+// again in the next iteration. Short requests wait for that, too: thousands of them fit into a buffer.
 func (c *conn) readOn(buffer []byte) (more bool) {
-	for left := readOnBound; left > 0 && !c.closed && !c.closing && !c.held; {
+	for left := readOnBound; left > 0 && c.awaitsLong() && !c.more && !c.closed && !c.closing && !c.held; {
 		n, full, errno := c.read(buffer)
 		if errno == unix.EAGAIN {
 			return false

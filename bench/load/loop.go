@@ -34,6 +34,7 @@ type loop struct {
 	over      bool
 
 	server0, load0 time.Duration
+	busyUntil      time.Duration // the server's CPU clock at the end of its last slice
 	result         Result
 }
 

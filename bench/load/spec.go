@@ -78,6 +78,7 @@ type Result struct {
 	Requests  int64
 	Elapsed   time.Duration
 	ServerCPU time.Duration // of Spec.Server, over the same time
+	Behind    time.Duration // CPU of Spec.Server since its slice before this one: what it had put off
 	LoadCPU   time.Duration // of the generator
 	Errors    int64
 	FirstErr  string
@@ -108,12 +109,12 @@ func (r *Result) CPUPerRequest() time.Duration {
 	return r.ServerCPU / time.Duration(r.Requests)
 }
 
-// NanosPerRequest is CPUPerRequest with its fraction.
+// NanosPerRequest is CPUPerRequest with its fraction, and with what the server had put off.
 func (r *Result) NanosPerRequest() float64 {
 	if r.Requests == 0 {
 		return 0
 	}
-	return float64(r.ServerCPU) / float64(r.Requests)
+	return float64(r.ServerCPU+r.Behind) / float64(r.Requests)
 }
 
 // LoadShare is how busy the generator was; near 1 it, and not the server, was the limit.

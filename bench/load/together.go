@@ -1,6 +1,7 @@
 package load
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"time"
@@ -17,6 +18,7 @@ type Slices struct {
 
 // Together executes closed-loop Specs in slices, each with connections of its own that stay open. It returns, for each Spec, a Result a slice:
 // the i-th slices of all Specs followed each other. What a connection has sent when a slice ends is answered, uncounted, before the next begins.
+// What a server does while it is the others' turn, because it has put it off, is charged to its next slice (Result.Behind).
 func Together(specs []Spec, slices Slices) ([][]Result, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -63,6 +65,10 @@ func (l *loop) slice(at int, slices Slices) (Result, error) {
 	l.spec = &part
 	l.result, l.counting, l.over, l.endAt = Result{}, false, false, 0
 	l.left = whole.Requests*int64(at+1)/n - whole.Requests*int64(at)/n
+	idle, _, err := l.clocks()
+	if err != nil {
+		return Result{}, err
+	}
 	l.begin = time.Now()
 	if err := l.runClosed(); err != nil {
 		return Result{}, err
@@ -71,12 +77,24 @@ func (l *loop) slice(at int, slices Slices) (Result, error) {
 		return Result{}, err
 	}
 	l.sumReplies()
-	return l.result, nil
+	if at > 0 {
+		l.result.Behind = idle - l.busyUntil
+	}
+	l.busyUntil, _, err = l.clocks()
+	return l.result, err
 }
+
+var errUnanswered = errors.New("no answer to what was sent")
+
+// drainLimit is how long a server may take to answer what it was sent in a slice.
+const drainLimit = time.Minute
 
 // drain takes the replies that are still on their way.
 func (l *loop) drain() error {
-	for !l.allAnswered() {
+	for from := l.now(); !l.allAnswered(); {
+		if l.now()-from > drainLimit {
+			return errUnanswered
+		}
 		n, err := epollWait(l.epoll, l.events, 100*time.Millisecond)
 		if err != nil {
 			return err
