@@ -365,6 +365,7 @@ func TestTypeTests(t *testing.T) {
 			t.Error(typeTests[i].name, err)
 			continue
 		}
+		spec.Warmup = 0 // every request is counted
 		r, err := s.Load(spec)
 		if err != nil || typeTests[i].drains && (r.Nulls > 0 || r.Requests != int64(elements(uint64(drainRate[16]*e.Duration.Seconds())))) {
 			t.Error(typeTests[i].name, r, err)

@@ -62,7 +62,7 @@ func types(e *Env) (*report.Section, error) {
 	contenders := append(e.Pair(), epoll)
 	s := e.section("types", contenders,
 		fmt.Sprintf("The tests of `redis-benchmark -q`, sent by our load: closed loop, 50 connections, keys and members from %s, values of 32 bytes. LRANGE reads a list of %d elements of 14 bytes.", report.Thousands(float64(e.Keys)), shortList),
-		"Each run starts fresh servers. "+e.slicesText()+" Every cell begins with an empty keyspace and nothing left to be freed. LPOP, RPOP, SPOP and ZPOPMIN take all of a value instead, as large as the fastest server might take in that time, a part of it a slice, without a warm-up.")
+		"Each run starts fresh servers. "+e.slicesText()+" Every cell begins with an empty keyspace and nothing left to be freed. LPOP, RPOP, SPOP and ZPOPMIN take all of a value instead, as large as the fastest server might take in that time, a part of it a slice; what they take in a slice's first "+sliceSettle.String()+" is not counted.")
 	m := matrix{}
 	none := func(*Server) error { return nil }
 	cells := e.cells(len(typeTests), func(i int) string { return typeTests[i].name }, pipelines)
@@ -119,7 +119,7 @@ func (s *Server) readyTypeTest(t *typeTest, pipeline int) (spec load.Spec, err e
 	switch {
 	case t.drains:
 		n := elements(uint64(drainRate[pipeline] * e.Duration.Seconds()))
-		spec.Warmup, spec.Duration, spec.Requests = 0, 0, int64(n)
+		spec.Warmup, spec.Duration, spec.Requests = min(e.Warmup, sliceSettle), 0, int64(n)
 		return spec, s.fillCollection(t.filled, "big", 0, n)
 	case t.filled != nil:
 		return spec, s.fillCollection(t.filled, "big", 0, shortList)
