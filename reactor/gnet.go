@@ -9,8 +9,6 @@ import (
 
 	"github.com/panjf2000/gnet/v2"
 	"golang.org/x/sys/unix"
-
-	"spindle/internal/invariant"
 )
 
 // The gnet backend: gnet's loops read and close, we accept and write.
@@ -165,10 +163,7 @@ func (b *gnetBackend) OnTraffic(gc gnet.Conn) gnet.Action {
 		gc.Context().(*gnetHost).run()
 		return gnet.None
 	}
-	c.OnTraffic(data)
-	if invariant.Enabled {
-		poison(data[:len(data):len(data)])
-	}
+	c.traffic(data)
 	h := c.loop.host.(*gnetHost)
 	h.heed(c, len(data) == firstRead && c.readOn(h.buffer))
 	h.after()

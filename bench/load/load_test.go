@@ -304,10 +304,10 @@ func TestTogether(t *testing.T) {
 	if a.requests != 1001 {
 		t.Errorf("the server saw %d requests, want 1001", a.requests)
 	}
-	sum, counted, end := int64(0), int64(0), int64(0)
+	sum, counted, whole, end := int64(0), int64(0), int64(0), int64(0)
 	for i := range 3 {
 		x, y := &results[0][i], &results[1][i]
-		sum, counted = sum+x.Requests, counted+y.Requests
+		sum, counted, whole = sum+x.Requests, counted+y.Requests, whole+y.Whole.Requests
 		if x.Requests < 333 || x.Latency.Count() != x.Requests {
 			t.Errorf("slice %d: %d requests, %d latencies", i, x.Requests, x.Latency.Count())
 		}
@@ -323,8 +323,8 @@ func TestTogether(t *testing.T) {
 			end = r.Began + int64(r.Elapsed)
 		}
 	}
-	if sum != 1001 || counted >= int64(b.requests) {
-		t.Errorf("%d of 1001 counted, and %d of %d that were not all to be", sum, counted, b.requests)
+	if sum != 1001 || counted >= int64(b.requests) || whole != int64(b.requests) {
+		t.Errorf("%d of 1001 counted, and %d of %d that were not all to be; %d with the others", sum, counted, b.requests, whole)
 	}
 	for _, bad := range []Slices{{}, {Count: 2000}} {
 		if _, err := Together(specs, bad); err == nil {

@@ -35,6 +35,7 @@ type loop struct {
 
 	server0, load0 time.Duration
 	busyUntil      time.Duration // the server's CPU clock at the end of its last slice
+	replies        int64         // all, counted or not
 	result         Result
 }
 
@@ -251,6 +252,7 @@ func (l *loop) serve(event *unix.EpollEvent) (c *conn, replies int64, err error)
 	if event.Events&^unix.EPOLLOUT != 0 {
 		replies, err = l.read(c)
 	}
+	l.replies += replies
 	return c, replies, err
 }
 

@@ -78,7 +78,7 @@ type Result struct {
 	Requests  int64
 	Elapsed   time.Duration
 	ServerCPU time.Duration // of Spec.Server, over the same time
-	Behind    time.Duration // CPU of Spec.Server since its slice before this one: what it had put off
+	Whole     Whole         // of a slice
 	LoadCPU   time.Duration // of the generator
 	Errors    int64
 	FirstErr  string
@@ -101,20 +101,22 @@ type Point struct {
 // PerSecond is the throughput.
 func (r *Result) PerSecond() float64 { return float64(r.Requests) / r.Elapsed.Seconds() }
 
-// CPUPerRequest is the server's CPU over the requests.
-func (r *Result) CPUPerRequest() time.Duration {
-	if r.Requests == 0 {
-		return 0
-	}
-	return r.ServerCPU / time.Duration(r.Requests)
+// A Whole is a slice with what is not counted of it, from the end of the same server's slice before to the last reply.
+type Whole struct {
+	Requests  int64
+	ServerCPU time.Duration
 }
 
-// NanosPerRequest is CPUPerRequest with its fraction, and with what the server had put off.
+// NanosPerRequest is the server's CPU over the requests, of a slice over all of them.
 func (r *Result) NanosPerRequest() float64 {
-	if r.Requests == 0 {
+	requests, used := r.Requests, r.ServerCPU
+	if r.Whole.Requests > 0 {
+		requests, used = r.Whole.Requests, r.Whole.ServerCPU
+	}
+	if requests == 0 {
 		return 0
 	}
-	return float64(r.ServerCPU+r.Behind) / float64(r.Requests)
+	return float64(used) / float64(requests)
 }
 
 // LoadShare is how busy the generator was; near 1 it, and not the server, was the limit.

@@ -18,7 +18,9 @@ type Slices struct {
 
 // Together executes closed-loop Specs in slices, each with connections of its own that stay open. It returns, for each Spec, a Result a slice:
 // the i-th slices of all Specs followed each other. What a connection has sent when a slice ends is answered, uncounted, before the next begins.
-// What a server does while it is the others' turn, because it has put it off, is charged to its next slice (Result.Behind).
+//
+// CPU per request is exact, however long a batch takes (Result.Whole): all that a server used from the end of its slice before, over all that it was
+// asked in this one. So what it puts off until it is the others' turn is charged, too.
 func Together(specs []Spec, slices Slices) ([][]Result, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -65,10 +67,13 @@ func (l *loop) slice(at int, slices Slices) (Result, error) {
 	l.spec = &part
 	l.result, l.counting, l.over, l.endAt = Result{}, false, false, 0
 	l.left = whole.Requests*int64(at+1)/n - whole.Requests*int64(at)/n
-	idle, _, err := l.clocks()
-	if err != nil {
-		return Result{}, err
+	if at == 0 {
+		var err error
+		if l.busyUntil, _, err = l.clocks(); err != nil {
+			return Result{}, err
+		}
 	}
+	l.replies = 0
 	l.begin = time.Now()
 	if err := l.runClosed(); err != nil {
 		return Result{}, err
@@ -77,10 +82,9 @@ func (l *loop) slice(at int, slices Slices) (Result, error) {
 		return Result{}, err
 	}
 	l.sumReplies()
-	if at > 0 {
-		l.result.Behind = idle - l.busyUntil
-	}
-	l.busyUntil, _, err = l.clocks()
+	now, _, err := l.clocks()
+	l.result.Whole = Whole{Requests: l.replies, ServerCPU: now - l.busyUntil}
+	l.busyUntil = now
 	return l.result, err
 }
 

@@ -115,7 +115,7 @@ func (e *Env) measure(contenders []Contender, workloads []workload, pipelines []
 // slicesText says how sideBySide measures.
 func (e *Env) slicesText() string {
 	slices := e.slices()
-	return fmt.Sprintf("All servers run at once and are measured cell by cell, in slices that take turns: %d of %v for each of them in a run, the first after %v of warm-up, the others after %v. CPU, its spread and its ratio are of slices: a ratio is the median of the ratios of slices that followed each other. What a server does while it is the others' turn is charged to its next slice.",
+	return fmt.Sprintf("All servers run at once and are measured cell by cell, in slices that take turns: %d of %v for each of them in a run, the first after %v of warm-up, the others after %v. CPU, its spread and its ratio are of slices: a ratio is the median of the ratios of slices that followed each other. The CPU is all that a server used from the end of its slice before, over all requests since.",
 		slices.Count, e.Duration/time.Duration(slices.Count), e.Warmup, min(e.Warmup, slices.Settle))
 }
 
