@@ -145,7 +145,7 @@ func (c *Core) Serve(b *protocol.Batch) {
 		c.unlabel()
 	}
 	cl.TurnSeen = c.number
-	b.Turn = c.number
+	b.Turn, b.NowMs = c.number, c.nowMs
 	c.end()
 	c.release()
 }
@@ -233,7 +233,7 @@ func (c *Core) lookAhead(cl *client.Client, requests []protocol.Request) (repeat
 	var last []byte // the key that is on its way
 	for i := range requests {
 		args := requests[i].Args
-		if i == 0 || string(args[0]) != string(requests[i-1].Args[0]) { // pipelines repeat themselves
+		if i == 0 || !requests[i].Again {
 			spec = c.catalogue.Lookup(args[0])
 		}
 		c.specs[i] = spec

@@ -17,9 +17,12 @@ func read(t testing.TB, wire []byte, limits Limits, cuts []int, streaming bool) 
 	p.Limits = limits
 	var kept []byte
 	note := func() {
-		for _, r := range p.Requests {
+		for i, r := range p.Requests {
 			if len(r.Args) == 0 {
 				t.Fatal("a request without a name")
+			}
+			if r.Again && (i == 0 || string(r.Args[0]) != string(p.Requests[i-1].Args[0])) {
+				t.Fatalf("Again at %d: %q", i, r.Args)
 			}
 			got = append(got, fmt.Sprintf("%q", r.Args))
 		}
@@ -94,6 +97,9 @@ func TestParse(t *testing.T) {
 		{"one", "*1\r\n$4\r\nPING\r\n", Limits{}, []string{`["PING"]`}},
 		{"three arguments", "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$12\r\nhello\r\nworld\r\n", Limits{}, []string{`["SET" "k" "hello\r\nworld"]`}},
 		{"pipeline", "*1\r\n$1\r\na\r\n*1\r\n$1\r\nb\r\nc d\r\n", Limits{}, []string{`["a"]`, `["b"]`, `["c" "d"]`}},
+		{"names repeated", strings.Repeat("*2\r\n$4\r\nLLEN\r\n$1\r\na\r\n", 2) + "*2\r\n$4\r\nlLEN\r\n$1\r\na\r\n*3\r\n$4\r\nlLEN\r\n$1\r\na\r\n$0\r\n\r\n*2\r\n$4\r\nlLENZZ$1\r\nb\r\n",
+			Limits{}, []string{`["LLEN" "a"]`, `["LLEN" "a"]`, `["lLEN" "a"]`, `["lLEN" "a" ""]`, `["lLEN" "b"]`}},
+		{"empty names repeated", strings.Repeat("*1\r\n$0\r\n\r\n", 3), Limits{}, []string{`[""]`, `[""]`, `[""]`}},
 		{"empty bulk", "*2\r\n$3\r\nGET\r\n$0\r\n\r\n", Limits{}, []string{`["GET" ""]`}},
 		{"nothing asked", "*0\r\n*-1\r\n\r\n\n*1\r\n$1\r\na\r\n", Limits{}, []string{`["a"]`}},
 		{"newlines unchecked", "*2\rX$1\rYaZZ$1\r\nbZZ", Limits{}, []string{`["a" "b"]`}},
@@ -206,11 +212,50 @@ func TestParseAllocatesNothing(t *testing.T) {
 	}
 }
 
+// TestNamesRepeat: names of up to nine letters are known again, and nothing of a request is taken from the one before it.
+func TestNamesRepeat(t *testing.T) {
+	for n := 1; n <= 12; n++ {
+		name := []byte("abcdefghijkl")[:n]
+		other := append(append([]byte(nil), name[:n-1]...), 'Z')
+		var wire []byte
+		var want []string
+		add := func(args ...[]byte) {
+			wire = AppendCommand(wire, args)
+			want = append(want, fmt.Sprintf("%q", args))
+		}
+		add(name)
+		add(name, []byte("k"))
+		add(name, []byte("k2"))
+		add(other, []byte("k3"))
+		add(other, []byte("k4"), []byte("v"))
+		add(other, []byte("k5"), []byte("w"))
+		if got := read(t, wire, Limits{}, nil, false); !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+		var p Parser
+		p.Parse(wire)
+		var again []int
+		for i := range p.Requests {
+			if p.Requests[i].Again {
+				again = append(again, i)
+			}
+		}
+		if want := []int{2, 5}; n <= 9 && !slices.Equal(again, want) || n > 9 && again != nil {
+			t.Errorf("names of %d letters: again at %d", n, again)
+		}
+		for cut := range wire { // the end is missing
+			if got := read(t, wire[:cut], Limits{}, nil, false); !slices.Equal(got, want[:len(got)]) {
+				t.Fatalf("of %d bytes: %q", cut, got)
+			}
+		}
+	}
+}
+
 // FuzzParse: how the network cuts the bytes never changes what is read (I2), streamed or not.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nhello\r\n*1\r\n$4\r\nPING\r\n", "PING\r\nset k \"\\x41 b\" 'c'\r\n\r\n*0\r\n*1\r\n$1\r\na\r\n",
-		"*12\r\n$1\r\na\r\n", "*1\r\n$16385\r\n", "*2\r\n$-1\r\n", "*\x00\r\n", "*1\rx$1\ryazz", "*1\r\n$40000\r\nxx",
+		"*1\r\n$1\r\na\r\n*1\r\n$1\r\na\r\n*2\r\n$4\r\nLLEN\r\n$1\r\na\r\n*2\r\n$4\r\nLLEN\r\n$1\r\nb\r\n*2\r\n$4\r\nLLENZZ$1\r\n", "*12\r\n$1\r\na\r\n", "*1\r\n$16385\r\n", "*2\r\n$-1\r\n", "*\x00\r\n", "*1\rx$1\ryazz", "*1\r\n$40000\r\nxx",
 	} {
 		f.Add([]byte(seed), uint64(1), false)
 		f.Add([]byte(seed), uint64(2), true)
