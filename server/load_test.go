@@ -82,14 +82,14 @@ func TestReloadWithoutAFile(t *testing.T) {
 }
 
 // assembled is a server that listens on a Unix socket alone and runs nothing yet.
-func assembled(t *testing.T) *instance {
+func assembled(t testing.TB, more ...string) *instance {
 	t.Helper()
 	log := logging.New(io.Discard)
 	in, err := newInstance(log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := ParseArguments([]string{"spindle", "--port", "0", "--unixsocket", filepath.Join(t.TempDir(), "s")})
+	args := ParseArguments(append([]string{"spindle", "--port", "0", "--unixsocket", filepath.Join(t.TempDir(), "s")}, more...))
 	if in.config, err = Load(in.registry, args, bytes.NewReader(nil), Directives{Log: log}); err != nil {
 		t.Fatal(err)
 	}

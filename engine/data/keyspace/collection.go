@@ -1,6 +1,8 @@
 package keyspace
 
 import (
+	"unsafe"
+
 	"spindle/engine/data/memory"
 	"spindle/engine/data/value"
 )
@@ -10,16 +12,42 @@ import (
 //
 // Lifetime: value.Edit, K1: until the third Edit, Create or Put after it.
 func (db *DB) Edit(key []byte) *value.Edit {
+	k, at := db.k, unsafe.SliceData(key)
+	if k.again == at && at != nil {
+		if e := db.editAgain(key); e != nil {
+			return e
+		}
+	}
 	p, ref := db.find(key)
 	if ref == 0 {
 		return nil
 	}
 	v := value.At(ref)
-	if v.Volatile() && v.Deadline() < db.k.now && db.pastDue(&p, v) {
+	if v.Volatile() && v.Deadline() < k.now && db.pastDue(&p, v) {
 		return nil
 	}
-	db.k.touch(v)
-	return db.edit(p.Hash(), ref)
+	k.touch(v)
+	e := db.edit(p.Hash(), ref)
+	if k.again == at && at != nil { // find has filled last
+		k.last.edit, k.last.editAt = e, k.editAt
+	}
+	return e
+}
+
+// editAgain is the Edit of key that was the last one handed out, nil if there is none, or the key has a deadline.
+func (db *DB) editAgain(key []byte) *value.Edit {
+	k := db.k
+	l := &k.last
+	if l.edit == nil || l.editAt != k.editAt || !l.is(&db.d.t, key) {
+		return nil
+	}
+	v := value.At(l.ref)
+	if v.Volatile() {
+		return nil
+	}
+	k.touch(v)
+	l.edit.Enter()
+	return l.edit
 }
 
 func (db *DB) edit(hash uint64, ref memory.Ref) *value.Edit {

@@ -188,6 +188,14 @@ type found struct {
 	n     int
 	p     table.Place
 	ref   memory.Ref
+
+	edit   *value.Edit // the last one of it that was handed out,
+	editAt uint        // when that was
+}
+
+// is says that key is where l is, which still holds.
+func (l *found) is(t *table.Table, key []byte) bool {
+	return unsafe.SliceData(key) == l.key && len(key) == l.n && t == l.t && t.Moves() == l.moves && l.ref != 0
 }
 
 // Again says that key is likely to be asked for several times: this very slice, whose bytes stay as they are until a call with nil. It is then
@@ -208,9 +216,9 @@ func (db *DB) find(key []byte) (table.Place, memory.Ref) {
 
 func (db *DB) findAgain(key []byte) (table.Place, memory.Ref) {
 	l, t := &db.k.last, &db.d.t
-	if at := unsafe.SliceData(key); at != l.key || len(key) != l.n || t != l.t || t.Moves() != l.moves || l.ref == 0 {
+	if !l.is(t, key) {
 		p, ref := t.Find(table.Hash(key), key)
-		*l = found{t, t.Moves(), at, len(key), p, ref}
+		*l = found{t: t, moves: t.Moves(), key: unsafe.SliceData(key), n: len(key), p: p, ref: ref}
 	} else if invariant.Enabled {
 		if p, ref := t.Find(table.Hash(key), key); p != l.p || ref != l.ref { // That would allocate its arguments each time
 			invariant.That(false, "%q stands at %v, not at %v where it was found", key, p, l.p)

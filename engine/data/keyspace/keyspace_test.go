@@ -366,6 +366,44 @@ func TestAgain(t *testing.T) {
 	}
 }
 
+// TestEditAgain: a key that is named again is handed out as the same Edit, until there is a reason to look anew.
+func TestEditAgain(t *testing.T) {
+	key := []byte("again")
+	for name, c := range map[string]struct {
+		do   func(k *Keyspace, db *DB)
+		same bool
+	}{
+		"nothing":            {func(*Keyspace, *DB) {}, true},
+		"read":               {func(_ *Keyspace, db *DB) { db.Lookup([]byte("again")) }, true},
+		"another key read":   {func(_ *Keyspace, db *DB) { db.Lookup([]byte("other")) }, true},
+		"another key's":      {func(_ *Keyspace, db *DB) { db.Edit([]byte("other")) }, false},
+		"by another name":    {func(_ *Keyspace, db *DB) { db.Edit([]byte("again")) }, false},
+		"with a deadline":    {func(k *Keyspace, db *DB) { db.SetDeadline(key, k.Now()+1000) }, false},
+		"another key set":    {func(_ *Keyspace, db *DB) { db.SetString([]byte("new"), []byte("x"), 0) }, true},
+		"grown out of place": {func(_ *Keyspace, db *DB) { db.Edit(key).Replace(value.Listpack, 3000) }, false},
+		"another database":   {func(k *Keyspace, _ *DB) { k.Swap(0, 1); k.Swap(0, 1) }, true},
+		"end of the batch":   {func(k *Keyspace, _ *DB) { k.Again(nil); k.Again(key) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newToyspace(t)
+			db := k.DB(0)
+			for _, name := range []string{"again", "other"} {
+				copy(db.Create([]byte(name), value.Hash, value.Listpack, 10).Packed(), name)
+			}
+			k.Again(key)
+			e := db.Edit(key)
+			c.do(k, db)
+			again := db.Edit(key)
+			if (again == e) != c.same {
+				t.Errorf("the same Edit: %t, want %t", again == e, c.same)
+			}
+			if got := string(again.Key()); got != "again" || again.Value() != db.Peek([]byte("again")) {
+				t.Errorf("an Edit of %q", got)
+			}
+		})
+	}
+}
+
 // TestClocks follows the clock field under LRU and LFU policies.
 func TestClocks(t *testing.T) {
 	k := open(t)

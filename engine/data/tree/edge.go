@@ -1,9 +1,11 @@
 package tree
 
 import (
+	"slices"
 	"unsafe"
 
 	"spindle/engine/data/memory"
+	"spindle/internal/invariant"
 )
 
 // The way to an outermost leaf when nothing on it has to be copied: a push or a pop then needs no Path, and no copy of the State. side
@@ -26,17 +28,35 @@ func (s *State) Edge(side int) (leaf memory.Ref, count uint64) {
 // edgeHeight is how many levels of nodes an Edge leads through: more than a thousand gigabytes of leaves of the usual size have.
 const edgeHeight = 7
 
-// An Edge is an outermost leaf that may be written to, and all places where its elements are counted. It is a value for the stack, and holds
-// until the tree next changes by other means.
+// An Edge is an outermost leaf that may be written to, and all places where its elements are counted. Who keeps it calls Forget when the tree
+// changes by other means.
 type Edge struct {
 	Leaf   memory.Ref
 	counts [1 + edgeHeight]*uint64 // the State's first, the leaf's own last
 	height int
+	side   int    // 0: it has forgotten
+	frozen uint64 // what heap.Frozen() was
 }
+
+// Forget makes the next Find go the way anew.
+func (e *Edge) Forget() { e.side = 0 }
 
 // Find leads e to the outermost leaf of s, the State that the owner keeps, if every node on the way, and the leaf, may be written to, with
 // heap.Frozen() as given (E1).
 func (e *Edge) Find(s *State, frozen uint64, side int) bool {
+	if e.side != side || e.frozen != frozen || e.counts[0] != &s.count {
+		return e.find(s, frozen, side)
+	}
+	if invariant.Enabled {
+		again := Edge{}
+		invariant.That(again.find(s, frozen, side) && again.Leaf == e.Leaf && again.height == e.height &&
+			slices.Equal(again.counts[:again.height+1], e.counts[:e.height+1]), "the edge at %v is kept at %v", again.Leaf, e.Leaf)
+	}
+	return true
+}
+
+func (e *Edge) find(s *State, frozen uint64, side int) bool {
+	e.side = 0
 	ref := s.root
 	if ref == 0 || s.height > edgeHeight {
 		return false
@@ -50,8 +70,11 @@ func (e *Edge) Find(s *State, frozen uint64, side int) bool {
 		at := n.outermost(side)
 		ref, e.counts[i+1] = n.child(at), n.count(at)
 	}
-	e.Leaf = ref
-	return *memory.Word(ref) > frozen
+	if *memory.Word(ref) <= frozen {
+		return false
+	}
+	e.Leaf, e.side, e.frozen = ref, side, frozen
+	return true
 }
 
 // Count is how many elements the leaf has.

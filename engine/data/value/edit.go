@@ -6,6 +6,7 @@ import (
 
 	"spindle/engine/data/memory"
 	"spindle/engine/data/table"
+	"spindle/engine/data/tree"
 	"spindle/internal/invariant"
 )
 
@@ -19,6 +20,10 @@ import (
 // K3. What Packed, Splice, Replace and Root return holds until the next call of one of them.
 // K4. It tells nobody of the change: the command calls keyspace.DB.Touched once.
 type Edit struct {
+	// Edge is where a kind that is a tree keeps the way to the leaf that it last changed in place. It is forgotten when the root is asked for
+	// to be changed, or replaced.
+	Edge tree.Edge
+
 	store *Store
 	table *table.Table
 	hash  uint64
@@ -27,7 +32,8 @@ type Edit struct {
 
 // Begin makes e the Edit of the entry at ref, whose key has this hash, in t. For package keyspace.
 func (e *Edit) Begin(s *Store, t *table.Table, hash uint64, ref memory.Ref) {
-	*e = Edit{s, t, hash, ref}
+	e.store, e.table, e.hash, e.ref = s, t, hash, ref
+	e.Edge.Forget()
 	e.Enter()
 }
 
@@ -94,6 +100,7 @@ func (e *Edit) Splice(off, del, ins int) []byte {
 // structure, is let go, so that the new bytes must not be read from it.
 func (e *Edit) Replace(enc Encoding, n int) []byte {
 	e.Enter()
+	e.Edge.Forget()
 	v := At(e.ref)
 	e.store.Used.Note(v.Type(), enc)
 	if v.Packed() != nil {
@@ -110,6 +117,7 @@ func (e *Edit) Replace(enc Encoding, n int) []byte {
 // written until the next call.
 func (e *Edit) Root() memory.Ref {
 	e.Enter()
+	e.Edge.Forget()
 	root := At(e.ref).Root()
 	if HeaderAt(root).Epoch > e.store.Heap.Frozen() {
 		return root
@@ -123,6 +131,7 @@ func (e *Edit) Root() memory.Ref {
 // Reroot puts another root block in the place of the one there is, of which it has taken over what hangs off it: for states that grow.
 func (e *Edit) Reroot(root memory.Ref) {
 	e.Enter()
+	e.Edge.Forget()
 	old := At(e.ref).Root()
 	HeaderAt(root).moved |= HeaderAt(old).moved
 	e.pointTo(e.Encoding(), root)
@@ -133,6 +142,7 @@ func (e *Edit) Reroot(root memory.Ref) {
 // go: it must have been read by now.
 func (e *Edit) SetRoot(enc Encoding, root memory.Ref) {
 	e.Enter()
+	e.Edge.Forget()
 	v := At(e.ref)
 	e.store.Used.Note(v.Type(), enc)
 	if v.Rooted() {

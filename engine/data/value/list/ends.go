@@ -36,15 +36,14 @@ func writable(e *value.Edit) *root {
 // PushOne is Push of one element where it is that easy, and says how long the list is then; 0 says that it did nothing.
 func PushOne(e *value.Edit, l Limits, end End, text []byte) (length int) {
 	r := writable(e)
-	if r == nil || !r.pushInPlace(e.Heap().Frozen(), l, end, text) {
+	if r == nil || !r.pushInPlace(&e.Edge, e.Heap().Frozen(), l, end, text) {
 		return 0
 	}
 	return int(r.nodes.Len())
 }
 
 // pushInPlace adds an element at an end; false says that it did nothing. r is writable.
-func (r *root) pushInPlace(frozen uint64, l Limits, end End, text []byte) bool {
-	var edge tree.Edge
+func (r *root) pushInPlace(edge *tree.Edge, frozen uint64, l Limits, end End, text []byte) bool {
 	if !edge.Find(&r.nodes, frozen, end.side()) || isPlain(edge.Leaf) {
 		return false
 	}
@@ -91,7 +90,7 @@ func (r *root) pushInPlace(frozen uint64, l Limits, end End, text []byte) bool {
 type Outermost struct {
 	Element listpack.Element // until Remove
 
-	edge tree.Edge
+	edge *tree.Edge
 	lp   []byte
 	del  int // the entry's length
 }
@@ -99,14 +98,14 @@ type Outermost struct {
 // Find leads o to the element at an end; false says that it cannot be taken out so: First and Pop can.
 func (o *Outermost) Find(e *value.Edit, end End) bool {
 	r := writable(e)
-	return r != nil && o.find(r, e.Heap().Frozen(), end)
+	return r != nil && o.find(r, &e.Edge, e.Heap().Frozen(), end)
 }
 
-func (o *Outermost) find(r *root, frozen uint64, end End) bool {
-	if !o.edge.Find(&r.nodes, frozen, end.side()) || o.edge.Count() == 1 { // a plain leaf has one
+func (o *Outermost) find(r *root, edge *tree.Edge, frozen uint64, end End) bool {
+	if o.edge = edge; !edge.Find(&r.nodes, frozen, end.side()) || edge.Count() == 1 { // a plain leaf has one
 		return false
 	}
-	o.lp = packedAt(o.edge.Leaf)
+	o.lp = packedAt(edge.Leaf)
 	if end == Head {
 		var behind int
 		o.Element, behind = listpack.GetNext(o.lp, listpack.HeaderLen)
@@ -115,7 +114,7 @@ func (o *Outermost) find(r *root, frozen uint64, end End) bool {
 		at := listpack.Last(o.lp)
 		o.Element, o.del = listpack.Get(o.lp, at), len(o.lp)-1-at
 	}
-	return !tooRoomy(len(o.lp)-o.del, memory.UsableSize(o.edge.Leaf))
+	return !tooRoomy(len(o.lp)-o.del, memory.UsableSize(edge.Leaf))
 }
 
 // Remove takes the element out at the end where it was found. The command calls Shrink afterwards.

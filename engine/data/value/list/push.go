@@ -42,7 +42,7 @@ func Push(e *value.Edit, l Limits, end End, elements [][]byte) {
 		return
 	}
 	r, frozen := rootAt(e.Root()), e.Heap().Frozen()
-	for r.pushInPlace(frozen, l, end, elements[0]) {
+	for r.pushInPlace(&e.Edge, frozen, l, end, elements[0]) {
 		if elements = elements[1:]; len(elements) == 0 {
 			return
 		}

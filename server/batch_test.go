@@ -1,0 +1,181 @@
+package server
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"spindle/protocol"
+)
+
+// A caller is a client without a socket: what it sends goes through a parser and the core, as from a loop.
+type caller struct {
+	t       testing.TB
+	in      *instance
+	session any
+	parser  protocol.Parser
+	reply   protocol.Reply
+}
+
+func newCaller(t testing.TB, in *instance) *caller {
+	session, _ := in.core.Open(quietConn{})
+	return &caller{t: t, in: in, session: session}
+}
+
+// send serves one buffer of whole requests, as one batch each time Parse returns, and gives the replies: until the next send.
+func (c *caller) send(buf []byte) []byte {
+	c.reply.B = c.reply.B[:0]
+	for len(buf) > 0 {
+		n, err := c.parser.Parse(buf)
+		batch := protocol.Batch{Session: c.session, Requests: c.parser.Requests, Reply: &c.reply}
+		c.in.core.Serve(&batch)
+		if err != nil || batch.Done != len(batch.Requests) || n == 0 {
+			c.t.Fatalf("%d of %d requests: %v", batch.Done, len(batch.Requests), err)
+		}
+		buf = buf[n:]
+	}
+	return c.reply.B
+}
+
+// A quietConn is a connection of which nobody asks anything.
+type quietConn struct{ protocol.Conn }
+
+func (quietConn) FD() int                   { return 0 }
+func (quietConn) LocalAddr() string         { return "127.0.0.1:6379" }
+func (quietConn) RemoteAddr() string        { return "127.0.0.1:1" }
+func (quietConn) Unix() bool                { return false }
+func (quietConn) Loopback() bool            { return true }
+func (quietConn) Usage() (u protocol.Usage) { return u }
+func (quietConn) LastActive() int64         { return 0 }
+
+// words is one request of a line's words.
+func words(line string) []byte { return protocol.AppendCommand(nil, bytes.Fields([]byte(line))) }
+
+// TestPipelinesAreSequences: what is kept in mind from one request of a pipeline to the next (names, keys, the ends of lists) changes no
+// reply and no data: whole pipelines against the same requests one by one, on lists whose trees are high, with views taken within pipelines.
+func TestPipelinesAreSequences(t *testing.T) {
+	callers := func() *caller {
+		return newCaller(t, assembled(t, "--list-max-listpack-size", "2", "--dir", t.TempDir(), "--save", ""))
+	}
+	whole, single := callers(), callers()
+	rng := rand.New(rand.NewPCG(11, 12))
+	lines := []string{
+		"RPUSH # v%", "RPUSH # v%", "RPUSH # v%", "LPUSH # v%", "LPUSH # v%", "RPUSH # % %", "RPOP #", "LPOP #", "RPOP #", "LPOP # 3", "RPOPLPUSH # #", "LMOVE # # LEFT RIGHT",
+		"LMOVE # # RIGHT RIGHT", "LSET # 0 %", "LSET # -1 another-one-%", "LINSERT # BEFORE v% x", "LREM # 2 v%", "LTRIM # 1 -2", "DEL #", "RENAME # #", "COPY # # REPLACE", "EXPIRE # 1000",
+		"PERSIST #", "LLEN #", "LRANGE # 0 -1", "LINDEX # -1", "SELECT &", "SWAPDB 0 1", "SORT # ALPHA STORE #", "SET # %", "GET #", "MULTI", "EXEC", "UNLINK #", "APPEND # %",
+		"BGSAVE", "RPUSH #" + strings.Repeat(" v%", 150), "LPUSH #" + strings.Repeat(" v%", 120),
+	}
+	saving := regexp.MustCompile("[+]Background saving (started|scheduled)|-ERR Background save already in progress")
+	replace := func(line, what string, by func() string) string {
+		for strings.Contains(line, what) {
+			line = strings.Replace(line, what, by(), 1)
+		}
+		return line
+	}
+	for round := range 3000 {
+		var pipeline, sequence [][]byte
+		line := ""
+		key := string('a' + rune(rng.IntN(3)))
+		for range 1 + rng.IntN(40) {
+			if line == "" || rng.IntN(3) == 0 { // pipelines repeat themselves
+				line = lines[rng.IntN(len(lines))]
+			}
+			text := replace(line, "#", func() string {
+				if rng.IntN(8) == 0 {
+					key = string('a' + rune(rng.IntN(3)))
+				}
+				return key
+			})
+			text = replace(text, "%", func() string { return fmt.Sprint(rng.IntN(30)) })
+			text = replace(text, "&", func() string { return fmt.Sprint(rng.IntN(2)) })
+			pipeline, sequence = append(pipeline, words(text)), append(sequence, words(text))
+		}
+		var want []byte
+		for _, one := range sequence {
+			want = append(want, single.send(one)...)
+		}
+		got := whole.send(bytes.Join(pipeline, nil))
+		got, want = saving.ReplaceAll(got, nil), saving.ReplaceAll(want, nil)
+		if !bytes.Equal(got, want) {
+			t.Fatalf("round %d, %q:\n got %q\nwant %q", round, pipeline, got, want)
+		}
+	}
+	for _, c := range []*caller{whole, single} {
+		c.send(words("DISCARD"))
+		for !bytes.Contains(c.send(words("INFO persistence")), []byte("rdb_bgsave_in_progress:0")) {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	digest := words("DEBUG DIGEST")
+	if got, want := string(whole.send(digest)), string(single.send(digest)); got != want {
+		t.Errorf("digest %q, want %q", got, want)
+	}
+}
+
+// TestPipelinesAtNodesBounds: a list that is changed at one end, then at the other by what EXEC has kept, then at the first again, at every
+// length up to where its tree has two levels of nodes.
+func TestPipelinesAtNodesBounds(t *testing.T) {
+	c := newCaller(t, assembled(t, "--list-max-listpack-size", "5"))
+	for n := range 400 {
+		want := make([]string, n)
+		for i := range want {
+			want[i] = fmt.Sprint("v", i)
+		}
+		c.send(words("DEL l"))
+		if n > 0 {
+			c.send(words("RPUSH l " + strings.Join(want, " ")))
+		}
+		var pipeline []byte
+		for range 8 {
+			pipeline = append(pipeline, bytes.Join([][]byte{words("RPUSH l x y z"), words("RPUSH l a"), words("MULTI"), words("LPUSH l b"), words("EXEC"), words("RPUSH l c")}, nil)...)
+			want = append(append([]string{"b"}, want...), "x", "y", "z", "a", "c")
+		}
+		c.send(pipeline)
+		for i, text := range want {
+			if got := string(c.send(words(fmt.Sprint("LINDEX l ", i)))); got != fmt.Sprintf("$%d\r\n%s\r\n", len(text), text) {
+				t.Fatalf("of %d elements, element %d is %q, want %q", n, i, got, text)
+			}
+		}
+	}
+}
+
+// BenchmarkBatch is what a loop does with a pipeline of sixteen requests between reading and writing: parse, serve, reply. Watch ns/request.
+func BenchmarkBatch(b *testing.B) {
+	for _, line := range []string{
+		"PING", "SET key:# xxx", "GET key:#", "INCR counter", "LPUSH list xxx", "RPUSH list xxx", "LPOP full", "RPOP full", "SADD set element:#", "HSET hash field:# xxx",
+		"ZADD zset 0 element:#",
+	} {
+		b.Run(strings.ReplaceAll(line, " ", "_"), func(b *testing.B) { benchmarkBatch(b, line) })
+	}
+}
+
+// refilled is how many batches of pops go by before the list is filled again.
+const refilled = 1 << 17
+
+func benchmarkBatch(b *testing.B, line string) {
+	c := newCaller(b, assembled(b, "--save", ""))
+	pipelines := make([][]byte, 1024)
+	rng := rand.New(rand.NewPCG(1, 1))
+	for i := range pipelines {
+		for range 16 {
+			pipelines[i] = append(pipelines[i], words(strings.ReplaceAll(line, "#", fmt.Sprintf("%012d", rng.IntN(1_000_000))))...)
+		}
+	}
+	fill := bytes.Repeat(words("RPUSH full"+strings.Repeat(" xxx", 1024)), 16*refilled/1024)
+	b.ReportAllocs()
+	n := 0
+	for b.Loop() {
+		if strings.HasSuffix(line, "full") && n%refilled == 0 {
+			b.StopTimer()
+			c.send(fill)
+			b.StartTimer()
+		}
+		c.send(pipelines[n%len(pipelines)])
+		n++
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(16*n), "ns/request")
+}
