@@ -77,8 +77,8 @@ func (c *conn) OnTraffic(data []byte) {
 	l := c.loop
 	l.tally.reads++
 	l.tally.in += int64(len(data))
-	c.lastMoved.Store(l.now())
 	if c.closing || c.closed {
+		c.moved()
 		return
 	}
 	for len(data) > 0 && !c.closed && !c.closing {
@@ -98,7 +98,15 @@ func (c *conn) OnTraffic(data []byte) {
 			data = nil
 		}
 	}
+	c.moved() // now that a turn may have read the clock
 	c.noteInput()
+}
+
+// moved notes that bytes have arrived, or left.
+func (c *conn) moved() {
+	if now := c.loop.now(); now != c.lastMoved.Load() {
+		c.lastMoved.Store(now)
+	}
 }
 
 // longArgument is from where on what is behind an argument is better served where it lies than copied behind it.
@@ -230,6 +238,9 @@ func (c *conn) run(requests []protocol.Request, unread int) int {
 	b := &l.batch
 	*b = protocol.Batch{Session: c.session, Requests: requests, Reply: reply, Unread: unread}
 	l.handler.Serve(b)
+	if l.nowMs == 0 {
+		l.nowMs = b.NowMs
+	}
 	done := b.Done
 	invariant.That(done >= 0 && done <= len(requests), "Done is %d of %d", done, len(requests))
 	c.held = done < len(requests)
@@ -314,7 +325,7 @@ func (c *conn) flushNow() {
 	if n > 0 {
 		l.tally.writes++
 		l.tally.out += int64(n)
-		c.lastMoved.Store(l.now()) // who is being sent a long reply is not idle
+		c.moved() // who is being sent a long reply is not idle
 	}
 	switch result {
 	case flushedAll:
@@ -413,7 +424,7 @@ func (c *conn) readIntoBulk(n int) {
 	l := c.loop
 	l.tally.reads++
 	l.tally.in += int64(n)
-	c.lastMoved.Store(l.now())
+	c.moved()
 	c.parser.Advance(n)
 	c.noteInput()
 }
@@ -495,7 +506,7 @@ func (c *conn) resume() {
 func (c *conn) open() {
 	l := c.loop
 	l.conns[c] = struct{}{}
-	c.lastMoved.Store(l.now())
+	c.moved()
 	session, refusal := l.handler.Open(c)
 	c.session = session
 	c.limiter, _ = session.(protocol.Limiter)
