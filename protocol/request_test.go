@@ -215,38 +215,49 @@ func TestParseAllocatesNothing(t *testing.T) {
 // TestNamesRepeat: names of up to nine letters are known again, and nothing of a request is taken from the one before it.
 func TestNamesRepeat(t *testing.T) {
 	for n := 1; n <= 12; n++ {
-		name := []byte("abcdefghijkl")[:n]
-		other := append(append([]byte(nil), name[:n-1]...), 'Z')
-		var wire []byte
-		var want []string
-		add := func(args ...[]byte) {
-			wire = AppendCommand(wire, args)
-			want = append(want, fmt.Sprintf("%q", args))
+		for at := range n {
+			testNamesRepeat(t, n, at)
 		}
-		add(name)
-		add(name, []byte("k"))
-		add(name, []byte("k2"))
-		add(other, []byte("k3"))
-		add(other, []byte("k4"), []byte("v"))
-		add(other, []byte("k5"), []byte("w"))
-		if got := read(t, wire, Limits{}, nil, false); !slices.Equal(got, want) {
-			t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// testNamesRepeat is TestNamesRepeat for names of n letters that differ in one.
+func testNamesRepeat(t *testing.T, n, at int) {
+	name := []byte("abcdefghijkl")[:n]
+	other := append([]byte(nil), name...)
+	other[at] = 'Z'
+	var wire []byte
+	var want []string
+	add := func(args ...[]byte) {
+		wire = AppendCommand(wire, args)
+		want = append(want, fmt.Sprintf("%q", args))
+	}
+	add(name)
+	add(name, []byte("k"))
+	add(name, []byte("k2"))
+	add(other, []byte("k3"))
+	add(other, []byte("k4"), []byte("v"))
+	add(other, []byte("k5"), []byte("w"))
+	wire = append(append(append(wire, "inline "...), other...), '\n')
+	want = append(want, fmt.Sprintf("%q", []string{"inline", string(other)}))
+	add(other, []byte("k6"), []byte("v"))
+	if got := read(t, wire, Limits{}, nil, false); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	var p Parser
+	p.Parse(wire)
+	var again []int
+	for i := range p.Requests {
+		if p.Requests[i].Again {
+			again = append(again, i)
 		}
-		var p Parser
-		p.Parse(wire)
-		var again []int
-		for i := range p.Requests {
-			if p.Requests[i].Again {
-				again = append(again, i)
-			}
-		}
-		if want := []int{2, 5}; n <= 9 && !slices.Equal(again, want) || n > 9 && again != nil {
-			t.Errorf("names of %d letters: again at %d", n, again)
-		}
-		for cut := range wire { // the end is missing
-			if got := read(t, wire[:cut], Limits{}, nil, false); !slices.Equal(got, want[:len(got)]) {
-				t.Fatalf("of %d bytes: %q", cut, got)
-			}
+	}
+	if want := []int{2, 5}; n <= 9 && !slices.Equal(again, want) || n > 9 && again != nil {
+		t.Errorf("names of %d letters: again at %d", n, again)
+	}
+	for cut := range wire { // the end is missing
+		if got := read(t, wire[:cut], Limits{}, nil, false); !slices.Equal(got, want[:len(got)]) {
+			t.Fatalf("of %d bytes: %q", cut, got)
 		}
 	}
 }

@@ -102,7 +102,8 @@ func (c *conn) OnTraffic(data []byte) {
 	c.noteInput()
 }
 
-// moved notes that bytes have arrived, or left.
+// moved notes that bytes have arrived, or left. Of a batch that arrived it comes after its turn: whoever looks sooner goes by the client's last
+// command, too.
 func (c *conn) moved() {
 	if now := c.loop.now(); now != c.lastMoved.Load() {
 		c.lastMoved.Store(now)

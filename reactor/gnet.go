@@ -51,7 +51,8 @@ type gnetHost struct {
 // gatherFrom is how many connections an iteration must have for gathering to pay.
 const gatherFrom = 8
 
-// probeEvery is how many events lie between probes: seldom enough to cost nothing, and often enough to be heard a few times in ten milliseconds.
+// probeEvery is how many events lie between probes. A probe costs some 2 µs, a hundredth of what that many unpipelined requests do at 64, and
+// what it has found holds for some milliseconds of full load.
 const probeEvery = 256
 
 func (b *gnetBackend) start(r *Reactor) error {

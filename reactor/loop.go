@@ -30,7 +30,7 @@ type loop struct {
 	dirty []*conn // with output to flush in this turn
 	ready []*conn // with more to do although their socket says nothing new
 	spare []*conn
-	nowMs int64 // when this iteration began; 0: not read yet
+	nowMs int64 // when this iteration, or its first batch's turn, began; 0: not read yet
 	wall  clock.Wall
 
 	mailMu  sync.Mutex
@@ -156,7 +156,7 @@ func (l *loop) notify() {
 	}
 }
 
-// now is the time of this iteration in Unix ms, read once.
+// now is the time of this iteration in Unix ms, read once, here or by the first batch's turn.
 func (l *loop) now() int64 {
 	if l.nowMs == 0 {
 		_, l.nowMs = l.wall.Now()

@@ -58,15 +58,23 @@ func words(line string) []byte { return protocol.AppendCommand(nil, bytes.Fields
 // TestPipelinesAreSequences: what is kept in mind from one request of a pipeline to the next (names, keys, the ends of lists) changes no
 // reply and no data: whole pipelines against the same requests one by one, on lists whose trees are high, with views taken within pipelines.
 func TestPipelinesAreSequences(t *testing.T) {
-	callers := func() *caller {
-		return newCaller(t, assembled(t, "--list-max-listpack-size", "2", "--dir", t.TempDir(), "--save", ""))
+	for _, size := range []string{"2", "5", "-2"} {
+		t.Run(size, func(t *testing.T) { testPipelines(t, size) })
 	}
-	whole, single := callers(), callers()
+}
+
+func testPipelines(t *testing.T, size string) {
+	t.Chdir(t.TempDir())
+	start := func(file string) *caller {
+		return newCaller(t, assembled(t, "--list-max-listpack-size", size, "--dbfilename", file, "--save", ""))
+	}
+	whole, single := start("whole.rdb"), start("single.rdb")
+	both := []*caller{whole, single}
 	rng := rand.New(rand.NewPCG(11, 12))
 	lines := []string{
 		"RPUSH # v%", "RPUSH # v%", "RPUSH # v%", "LPUSH # v%", "LPUSH # v%", "RPUSH # % %", "RPOP #", "LPOP #", "RPOP #", "LPOP # 3", "RPOPLPUSH # #", "LMOVE # # LEFT RIGHT",
 		"LMOVE # # RIGHT RIGHT", "LSET # 0 %", "LSET # -1 another-one-%", "LINSERT # BEFORE v% x", "LREM # 2 v%", "LTRIM # 1 -2", "DEL #", "RENAME # #", "COPY # # REPLACE", "EXPIRE # 1000",
-		"PERSIST #", "LLEN #", "LRANGE # 0 -1", "LINDEX # -1", "SELECT &", "SWAPDB 0 1", "SORT # ALPHA STORE #", "SET # %", "GET #", "MULTI", "EXEC", "UNLINK #", "APPEND # %",
+		"PERSIST #", "LLEN #", "LRANGE # 0 -1", "LINDEX # -1", "SELECT &", "SWAPDB 0 1", "SORT # ALPHA STORE #", "SORT # BY nosort STORE #", "RESTORE # 0 <dump> REPLACE", "SET # %", "GET #", "MULTI", "EXEC", "UNLINK #", "APPEND # %",
 		"BGSAVE", "RPUSH #" + strings.Repeat(" v%", 150), "LPUSH #" + strings.Repeat(" v%", 120),
 	}
 	saving := regexp.MustCompile("[+]Background saving (started|scheduled)|-ERR Background save already in progress")
@@ -76,7 +84,12 @@ func TestPipelinesAreSequences(t *testing.T) {
 		}
 		return line
 	}
-	for round := range 3000 {
+	for _, c := range both { // what RESTORE has: a list of some leaves
+		c.send(words("RPUSH dumped" + strings.Repeat(" "+strings.Repeat("element", 100), 30)))
+	}
+	_, after, _ := bytes.Cut(single.send(words("DUMP dumped")), []byte("\r\n"))
+	dump := bytes.Clone(after[:len(after)-2])
+	for round := range 1500 {
 		var pipeline, sequence [][]byte
 		line := ""
 		key := string('a' + rune(rng.IntN(3)))
@@ -92,7 +105,13 @@ func TestPipelinesAreSequences(t *testing.T) {
 			})
 			text = replace(text, "%", func() string { return fmt.Sprint(rng.IntN(30)) })
 			text = replace(text, "&", func() string { return fmt.Sprint(rng.IntN(2)) })
-			pipeline, sequence = append(pipeline, words(text)), append(sequence, words(text))
+			request := words(text)
+			if strings.Contains(text, "<dump>") {
+				args := bytes.Fields([]byte(text))
+				args[3] = dump
+				request = protocol.AppendCommand(nil, args)
+			}
+			pipeline, sequence = append(pipeline, request), append(sequence, request)
 		}
 		var want []byte
 		for _, one := range sequence {
@@ -104,7 +123,7 @@ func TestPipelinesAreSequences(t *testing.T) {
 			t.Fatalf("round %d, %q:\n got %q\nwant %q", round, pipeline, got, want)
 		}
 	}
-	for _, c := range []*caller{whole, single} {
+	for _, c := range both {
 		c.send(words("DISCARD"))
 		for !bytes.Contains(c.send(words("INFO persistence")), []byte("rdb_bgsave_in_progress:0")) {
 			time.Sleep(time.Millisecond)
@@ -139,6 +158,28 @@ func TestPipelinesAtNodesBounds(t *testing.T) {
 			if got := string(c.send(words(fmt.Sprint("LINDEX l ", i)))); got != fmt.Sprintf("$%d\r\n%s\r\n", len(text), text) {
 				t.Fatalf("of %d elements, element %d is %q, want %q", n, i, got, text)
 			}
+		}
+	}
+}
+
+// TestPipelinesReplaceLists: a list's end that is in mind is not that of the list which has taken its place, in the same block of the table and,
+// when the allocator has come round, under a root at the same address.
+func TestPipelinesReplaceLists(t *testing.T) {
+	c := newCaller(t, assembled(t, "--list-max-listpack-size", "5"))
+	rng := rand.New(rand.NewPCG(1, 2))
+	build := words("RPUSH k 1 2 3 4 5 6 7 8 9 10 11")
+	store := words("SORT k BY nosort STORE k")
+	c.send(build)
+	want := append(append([]byte(nil), c.send(words("LRANGE k 0 -1"))...), "$1\r\na\r\n$1\r\nb\r\n"...)
+	want = bytes.Replace(want, []byte("*11"), []byte("*13"), 1)
+	for round := range 10_000 {
+		c.send(append(words("DEL k"), build...))
+		for i := range rng.IntN(4) { // other blocks of its size
+			c.send(words(fmt.Sprintf("SET other%d:%d %s", round, i, strings.Repeat("x", 25+rng.IntN(25)))))
+		}
+		c.send(bytes.Join([][]byte{words("RPUSH k a"), bytes.Repeat(store, 2+rng.IntN(8)), words("RPUSH k b")}, nil))
+		if got := c.send(words("LRANGE k 0 -1")); !bytes.Equal(got, want) {
+			t.Fatalf("round %d: %q", round, got)
 		}
 	}
 }

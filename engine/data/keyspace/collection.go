@@ -34,7 +34,8 @@ func (db *DB) Edit(key []byte) *value.Edit {
 	return e
 }
 
-// editAgain is the Edit of key that was the last one handed out, nil if there is none, or the key has a deadline.
+// editAgain is the Edit of key that was the last one handed out; nil if another one was, the entry may have moved, the value was replaced
+// (K1), or the key has a deadline.
 func (db *DB) editAgain(key []byte) *value.Edit {
 	k := db.k
 	l := &k.last

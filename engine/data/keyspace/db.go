@@ -225,6 +225,7 @@ func (db *DB) replace(p *table.Place, old memory.Ref, key []byte, f *value.Form,
 	d, k := db.d, db.k
 	v := value.At(old)
 	k.touch(v)
+	k.last.edit = nil // K1: it is another value from here on, though perhaps in the same block and with no move in the table
 	was := int64(0)
 	if v.Volatile() {
 		was = v.Deadline()

@@ -373,12 +373,15 @@ func TestEditAgain(t *testing.T) {
 		do   func(k *Keyspace, db *DB)
 		same bool
 	}{
-		"nothing":            {func(*Keyspace, *DB) {}, true},
-		"read":               {func(_ *Keyspace, db *DB) { db.Lookup([]byte("again")) }, true},
-		"another key read":   {func(_ *Keyspace, db *DB) { db.Lookup([]byte("other")) }, true},
-		"another key's":      {func(_ *Keyspace, db *DB) { db.Edit([]byte("other")) }, false},
-		"by another name":    {func(_ *Keyspace, db *DB) { db.Edit([]byte("again")) }, false},
-		"with a deadline":    {func(k *Keyspace, db *DB) { db.SetDeadline(key, k.Now()+1000) }, false},
+		"nothing":          {func(*Keyspace, *DB) {}, true},
+		"read":             {func(_ *Keyspace, db *DB) { db.Lookup([]byte("again")) }, true},
+		"another key read": {func(_ *Keyspace, db *DB) { db.Lookup([]byte("other")) }, true},
+		"another key's":    {func(_ *Keyspace, db *DB) { db.Edit([]byte("other")) }, false},
+		"by another name":  {func(_ *Keyspace, db *DB) { db.Edit([]byte("again")) }, false},
+		"given a deadline": {func(k *Keyspace, db *DB) { db.SetDeadline(key, k.Now()+1000) }, false},
+		"replaced in place": {func(_ *Keyspace, db *DB) {
+			db.PutPacked([]byte("again"), value.Hash, value.Listpack, make([]byte, 10), 0)
+		}, false},
 		"another key set":    {func(_ *Keyspace, db *DB) { db.SetString([]byte("new"), []byte("x"), 0) }, true},
 		"grown out of place": {func(_ *Keyspace, db *DB) { db.Edit(key).Replace(value.Listpack, 3000) }, false},
 		"another database":   {func(k *Keyspace, _ *DB) { k.Swap(0, 1); k.Swap(0, 1) }, true},
@@ -401,6 +404,37 @@ func TestEditAgain(t *testing.T) {
 				t.Errorf("an Edit of %q", got)
 			}
 		})
+	}
+}
+
+// TestEditAgainLives: a key that is named again is past its deadline when the time has come, and counts as used each time.
+func TestEditAgainLives(t *testing.T) {
+	key := []byte("again")
+	k := newToyspace(t)
+	db := k.DB(0)
+	start := func() {
+		k.Again(nil)
+		db.Delete(key)
+		db.Create(key, value.Hash, value.Listpack, 10)
+		k.Again(key)
+	}
+	start()
+	db.SetDeadline(key, k.Now()+100)
+	if db.Edit(key) == nil || db.Edit(key) == nil {
+		t.Error("gone before its time")
+	}
+	k.SetNow(k.Now() + 200)
+	if db.Edit(key) != nil {
+		t.Error("there after its time")
+	}
+	start()
+	for step, touches := range []bool{true, true, false, true} {
+		k.NoTouch = !touches
+		before := db.Peek(key).Clock()
+		k.SetNow(k.Now() + 5000)
+		if db.Edit(key); (db.Peek(key).Clock() != before) != touches {
+			t.Errorf("step %d: touched: %t", step, !touches)
+		}
 	}
 }
 

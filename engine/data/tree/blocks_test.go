@@ -343,6 +343,59 @@ func TestQueue(t *testing.T) {
 	}
 }
 
+// TestEdge: a way that is kept counts where it should, and is not taken for that to the other end, of another State, from before a view, or
+// from before the tree changed and it was told to forget.
+func TestEdge(t *testing.T) {
+	h := newHeap(t)
+	grow := func(s *State) {
+		tree := OpenBlocks(h, testKind, *s, false)
+		var p Path
+		for range 200 {
+			tree.LastLeaf(&p)
+			tree.InsertAfter(&p, tree.NewLeaf(64), 10, Key{})
+		}
+		*s = tree.State
+	}
+	var one, other State
+	grow(&one)
+	grow(&other)
+	var e Edge
+	bump := func(s *State, side int) {
+		t.Helper()
+		leaf, count := s.Edge(side)
+		all := s.Len()
+		for range 2 {
+			if !e.Find(s, h.Frozen(), side) || e.Leaf != leaf {
+				t.Fatalf("found %v, want %v", e.Leaf, leaf)
+			}
+			e.Bump(1)
+		}
+		if _, now := s.Edge(side); now != count+2 || e.Count() != now || s.Len() != all+2 {
+			t.Fatalf("%d elements of %d, want %d of %d", now, s.Len(), count+2, all+2)
+		}
+	}
+	bump(&one, 1)
+	bump(&one, -1)
+	bump(&other, -1)
+	bump(&one, -1)
+	e.Forget()
+	grow(&one)
+	bump(&one, 1)
+	moved := one
+	bump(&moved, 1)
+	hold := h.Freeze()
+	if e.Find(&moved, h.Frozen(), 1) {
+		t.Error("a leaf that a view reads may be written to")
+	}
+	hold.Close()
+	for _, s := range []State{moved, other} {
+		tree := OpenBlocks(h, testKind, s, false)
+		if err := tree.Check(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestEstimate: of leaves that are alike the sum is near; one that is far out of line, at an end, counts once.
 func TestEstimate(t *testing.T) {
 	h := newHeap(t)

@@ -29,7 +29,7 @@ func (s *State) Edge(side int) (leaf memory.Ref, count uint64) {
 const edgeHeight = 7
 
 // An Edge is an outermost leaf that may be written to, and all places where its elements are counted. Who keeps it calls Forget when the tree
-// changes by other means.
+// changes by other means, or is let go of; that the State is elsewhere, or heap.Frozen() is another, it sees by itself.
 type Edge struct {
 	Leaf   memory.Ref
 	counts [1 + edgeHeight]*uint64 // the State's first, the leaf's own last

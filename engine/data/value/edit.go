@@ -14,14 +14,14 @@ import (
 // structure goes through it. package keyspace hands it out; DESIGN.md has the picture.
 //
 // K1. It holds until the key is written to by other means (another Edit of it too) or removed, or until the keyspace has handed
-// out three more. Writes to other keys, other Edits', and lookups, do not disturb it.
+// out three more. Writes to other keys, other Edits', and lookups, do not disturb it. Being handed out again, it has held all the while.
 // K2. Root, Splice, Replace, SetRoot and Reroot set the position for views (DATA: "position"). Who turns to another Edit in between
 // begins with Root, or Enter, when coming back. So work on one collection at a time.
 // K3. What Packed, Splice, Replace and Root return holds until the next call of one of them.
 // K4. It tells nobody of the change: the command calls keyspace.DB.Touched once.
 type Edit struct {
-	// Edge is where a kind that is a tree keeps the way to the leaf that it last changed in place. It is forgotten when the root is asked for
-	// to be changed, or replaced.
+	// Edge is where a kind that is a tree keeps the way to the leaf that it last changed in place. It is forgotten when the structure is opened
+	// to be changed otherwise (Root), or replaced, through this Edit; by K1 nothing else does that while the Edit is used.
 	Edge tree.Edge
 
 	store *Store
