@@ -126,7 +126,7 @@ func (c *Core) Serve(b *protocol.Batch) {
 	c.take()
 	c.begin()
 	c.meter.measureCPU(c.settings.MeasureTurnCPU.Get())
-	cl.Out, cl.Reading = b.Reply, b.Unread
+	cl.Out, cl.Reading, cl.LastMs = b.Reply, b.Unread, c.nowMs
 	if n := len(b.Requests); n > 0 {
 		cl.Reading += b.Requests[n-1].End
 	}
@@ -260,12 +260,14 @@ func same(a, b []byte) bool {
 
 // execute runs one request. It answers false if the client must wait and the request be offered again.
 func (c *Core) execute(cl *client.Client, req *protocol.Request, spec *command.Spec) bool {
-	mark := cl.Out.Mark()
-	if cl.Is(client.ReplySkipNext) {
-		cl.Flags = cl.Flags&^client.ReplySkipNext | client.ReplySkip
+	var mark protocol.Mark
+	var silent client.Flags
+	if cl.Flags&(silenced|client.ReplySkipNext) != 0 {
+		if cl.Is(client.ReplySkipNext) {
+			cl.Flags = cl.Flags&^client.ReplySkipNext | client.ReplySkip
+		}
+		mark, silent = cl.Out.Mark(), cl.Flags&silenced
 	}
-	silent := cl.Flags & silenced
-	cl.LastMs = c.nowMs
 	err := error(nil)
 	if spec == nil || spec.Subs != nil || !spec.AcceptsArity(len(req.Args)) {
 		if spec == nil && speaksHTTP(req.Args[0]) {
@@ -298,7 +300,7 @@ func (c *Core) execute(cl *client.Client, req *protocol.Request, spec *command.S
 // silenced is a client that asked for no replies, or for none to the command that runs.
 const silenced = client.ReplyOff | client.ReplySkip
 
-// muted drops what a command has replied since mark when the client was silenced before it, as before says, and still is: a
+// muted drops what a command has replied since mark when the client was silenced before it, as before says (else there is no mark), and still is: a
 // transaction that turns replies off keeps those it has made. It always answers true: the request is done.
 func (c *Core) muted(cl *client.Client, mark protocol.Mark, before client.Flags) bool {
 	if cl.Flags&silenced != 0 {
@@ -318,7 +320,6 @@ const manyArgs = 64
 
 // call runs an admitted command at the outermost depth and closes its unit of effects.
 func (c *Core) call(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec *command.Spec) {
-	cl.LastCommand = spec.Full
 	many := len(args) >= manyArgs
 	if many || spec != c.meter.spec {
 		c.lap()
@@ -326,6 +327,7 @@ func (c *Core) call(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec 
 	}
 	if c.meter.calls++; c.meter.calls == 1 {
 		c.meter.client, c.meter.args = cl, args
+		cl.LastCommand = spec.Full // those that follow are the same
 	}
 	if c.labels != nil {
 		pprof.SetGoroutineLabels(c.labels[spec.ID])
