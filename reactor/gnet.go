@@ -23,7 +23,7 @@ import (
 // gnet has no hook at the end of an iteration, and EventLoop.Execute, which could be one, leaves two objects a call to the collector. So each
 // loop has a socket of its own, the bell: the first connection that needs a turn (loop.armed) sends it a byte, which the next epoll_wait brings
 // after the events of this one. That costs a send, a receive and an epoll_wait an iteration. It pays when an iteration has
-// many connections ready, and costs 8 % of an unpipelined request when it has three. So every 256th event is a probe: it rings
+// many connections ready, and costs 8 % of an unpipelined request when it has three. So every probeEvery-th event is a probe: it rings
 // the bell, and the number of events gathered until it is heard decides whether the following events gather too or run turn at once.
 type gnetBackend struct {
 	gnet.BuiltinEventEngine
@@ -40,7 +40,7 @@ type gnetHost struct {
 	poll    int  // the loop's epoll instance, -1 if it is not known
 	gather  bool // turns wait for the other events of their iteration
 
-	events   uint // to find every 256th
+	events   uint // to find the probes
 	gathered int  // events since run, or since the last turn that did not wait
 
 	yielded int64 // when yield last did so, Unix ms
@@ -51,8 +51,8 @@ type gnetHost struct {
 // gatherFrom is how many connections an iteration must have for gathering to pay.
 const gatherFrom = 8
 
-// probeEvery is how many events lie between probes. A probe costs some 2 µs, a hundredth of what that many unpipelined requests do at 64, and
-// what it has found holds for some milliseconds of full load.
+// probeEvery is how many events lie between probes: each costs what is said above, and what it has found holds for a millisecond or two of full
+// load.
 const probeEvery = 256
 
 func (b *gnetBackend) start(r *Reactor) error {
