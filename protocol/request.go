@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math"
+	"slices"
 
 	"spindle/internal/number"
 )
@@ -165,7 +166,14 @@ next:
 			head = headLen + len(args[first])
 		}
 		last, at = at, pos
-		requests = append(requests, Request{Args: args[first:len(args):len(args)], End: at, Again: again})
+		if len(requests) == cap(requests) {
+			requests = slices.Grow(requests, 1)
+		}
+		// Field by field: append would put the request together elsewhere in words and copy it in pairs of words, which the processor makes wait
+		// until the words have reached the cache. That took 5 ns a request.
+		requests = requests[:len(requests)+1]
+		r := &requests[len(requests)-1]
+		r.Args, r.End, r.Bulk, r.Again = args[first:len(args):len(args)], at, nil, again
 	}
 	p.more = at < len(buf)
 	goto done

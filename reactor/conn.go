@@ -237,7 +237,8 @@ func (c *conn) run(requests []protocol.Request, unread int) int {
 	reply.Chunks = c
 	c.batch = reply.Mark()
 	b := &l.batch
-	*b = protocol.Batch{Session: c.session, Requests: requests, Reply: reply, Unread: unread}
+	b.Session, b.Requests, b.Reply, b.Unread = c.session, requests, reply, unread
+	b.Done, b.Turn, b.NowMs = 0, 0, 0
 	l.handler.Serve(b)
 	if l.nowMs == 0 {
 		l.nowMs = b.NowMs
