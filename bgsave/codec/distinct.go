@@ -62,7 +62,7 @@ func (d *Distinct) AddElement(e listpack.Element) bool {
 	if e.IsInt {
 		sum = maphash.Comparable(distinctSeed, e.Int)
 	} else {
-		sum = maphash.Bytes(distinctSeed, e.Bytes)
+		sum = maphash.Bytes(distinctSeed, e.Bytes())
 	}
 	mask := uint64(len(d.slots) - 1)
 	at := sum & mask

@@ -73,7 +73,7 @@ func writeElement(w *rdb.Writer, e listpack.Element) {
 	if e.IsInt { // never of a hashtable's, which are bytes
 		w.Int(e.Int)
 	} else {
-		w.Text(e.Bytes)
+		w.Text(e.Bytes())
 	}
 }
 

@@ -43,7 +43,7 @@ func writeSet(w *rdb.Writer, kind rdb.Kind, v value.Value) {
 		if e.IsInt {
 			w.Int(e.Int)
 		} else {
-			w.Text(e.Bytes)
+			w.Text(e.Bytes())
 		}
 		return !w.Stopped()
 	})
@@ -175,5 +175,5 @@ func (b *setBuilder) member() (text []byte, err error) {
 		b.scratch = e.Append(b.scratch[:0])
 		return b.scratch, nil
 	}
-	return e.Bytes, nil
+	return e.Bytes(), nil
 }

@@ -44,7 +44,7 @@ func writeZSet(w *rdb.Writer, kind rdb.Kind, v value.Value) {
 	n := zset.Len(v)
 	w.Length(uint64(n))
 	zset.Each(v, n-1, n, true, func(member listpack.Element, score float64) bool {
-		w.Text(member.Bytes) // a skiplist's are bytes
+		w.Text(member.Bytes()) // a skiplist's are bytes
 		w.Float64(score)
 		return !w.Stopped()
 	})
@@ -125,7 +125,7 @@ func packedScore(e listpack.Element) (float64, bool) {
 	if e.IsInt {
 		return float64(e.Int), true
 	}
-	return number.ParseDouble(e.Bytes)
+	return number.ParseDouble(e.Bytes())
 }
 
 // inOrder compares two members by their places.
@@ -134,7 +134,7 @@ func inOrder(a, b scored) int {
 		return c
 	}
 	if !a.member.IsInt && !b.member.IsInt {
-		return bytes.Compare(a.member.Bytes, b.member.Bytes)
+		return bytes.Compare(a.member.Bytes(), b.member.Bytes())
 	}
 	var room [number.MaxIntLen]byte
 	return a.member.Compare(b.member.Text(room[:]))
@@ -172,7 +172,7 @@ func (x *Expander) fewScored(kind rdb.Kind, r *rdb.Reader, n int) (Ready, error)
 		if !members.Add(text) {
 			return Ready{}, errDuplicate
 		}
-		x.scored = append(x.scored, scored{listpack.Element{Bytes: text}, score})
+		x.scored = append(x.scored, scored{listpack.OfText(text), score})
 	}
 	return Ready{Encoding: value.Listpack, Packed: x.packScored()}, nil
 }

@@ -101,14 +101,14 @@ func BenchmarkWalk(b *testing.B) {
 	b.Run("forward", func(b *testing.B) {
 		for b.Loop() {
 			for _, e := range All(lp) {
-				sum += len(e.Bytes)
+				sum += len(e.Bytes())
 			}
 		}
 	})
 	b.Run("backward", func(b *testing.B) {
 		for b.Loop() {
 			for _, e := range Backward(lp) {
-				sum += len(e.Bytes)
+				sum += len(e.Bytes())
 			}
 		}
 	})

@@ -37,7 +37,7 @@ func AppendEntry(dst []byte, e Element) []byte {
 		return append(dst, entry[:PutInt(entry[:], e.Int)]...)
 	}
 	var head, back [5]byte
-	n := len(e.Bytes)
+	n := e.n
 	body := n + 1
 	switch {
 	case n < 64:
@@ -51,7 +51,7 @@ func AppendEntry(dst []byte, e Element) []byte {
 		dst = append(dst, head[:]...)
 		body = n + 5
 	}
-	dst = append(dst, e.Bytes...)
+	dst = append(dst, e.Bytes()...)
 	return append(dst, back[:putBacklen(back[:], body)]...)
 }
 

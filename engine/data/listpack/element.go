@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math"
+	"unsafe"
 
 	"spindle/internal/number"
 )
@@ -30,19 +31,28 @@ func intWidth(b byte) int {
 
 // An Element is what an entry holds, read or to be written: a string, or an integer that stands for its decimal text.
 //
-// Lifetime: Bytes is a view of the listpack (or of the text given to Of) and holds as long as that is not edited.
+// Lifetime: it views the listpack (or the text it was made of) and holds as long as that is not edited.
+//
+// It is four words, which is as much as the compiler keeps in registers: one more, and every call that takes or returns one went through memory.
 type Element struct {
-	Bytes []byte // the string; nil for an integer
+	text  *byte // of the string; nil for an integer
+	n     int
 	Int   int64
 	IsInt bool
 }
+
+// OfText is the string text, whatever it says.
+func OfText(text []byte) Element { return Element{text: unsafe.SliceData(text), n: len(text)} }
+
+// Bytes is the string; nil for an integer. It has no room behind it.
+func (e Element) Bytes() []byte { return unsafe.Slice(e.text, e.n) }
 
 // Of is text as the element a listpack keeps for it (I4).
 func Of(text []byte) Element {
 	if n, ok := number.ParseInt(text); ok {
 		return Element{Int: n, IsInt: true}
 	}
-	return Element{Bytes: text}
+	return OfText(text)
 }
 
 // OfInt is the integer n as an element.
@@ -55,15 +65,15 @@ func Get(lp []byte, at int) Element {
 		return OfInt(int64(b))
 	case b < enc13Int:
 		from, n := at+1, int(b&0x3F)
-		return Element{Bytes: lp[from : from+n : from+n]}
+		return OfText(lp[from : from+n])
 	case b < enc12Str || b > enc32Str:
 		return OfInt(intAt(lp, at))
 	case b < enc32Str:
 		from, n := at+2, int(b&0x0F)<<8|int(lp[at+1])
-		return Element{Bytes: lp[from : from+n : from+n]}
+		return OfText(lp[from : from+n])
 	default:
 		from, n := at+5, int(binary.LittleEndian.Uint32(lp[at+1:]))
-		return Element{Bytes: lp[from : from+n : from+n]}
+		return OfText(lp[from : from+n])
 	}
 }
 
@@ -83,7 +93,7 @@ func step(lp []byte, at int) (e Element, behind int) {
 		return OfInt(int64(b)), at + 2
 	case b < enc13Int:
 		from, n := at+1, int(b&0x3F)
-		return Element{Bytes: lp[from : from+n : from+n]}, from + n + 1
+		return OfText(lp[from : from+n]), from + n + 1
 	}
 	return Get(lp, at), skipLong(lp, at)
 }
@@ -124,7 +134,7 @@ func (e Element) Len() int {
 	if e.IsInt {
 		return number.IntLen(e.Int)
 	}
-	return len(e.Bytes)
+	return e.n
 }
 
 // Append appends the text to dst.
@@ -132,7 +142,7 @@ func (e Element) Append(dst []byte) []byte {
 	if e.IsInt {
 		return number.AppendInt(dst, e.Int)
 	}
-	return append(dst, e.Bytes...)
+	return append(dst, e.Bytes()...)
 }
 
 // Text is the text without a copy where there is one already: a string's own bytes, or an integer written over scratch.
@@ -140,7 +150,7 @@ func (e Element) Text(scratch []byte) []byte {
 	if e.IsInt {
 		return number.AppendInt(scratch[:0], e.Int)
 	}
-	return e.Bytes
+	return e.Bytes()
 }
 
 // Integer is the element as an integer, if its text is one.
@@ -148,13 +158,13 @@ func (e Element) Integer() (n int64, ok bool) {
 	if e.IsInt {
 		return e.Int, true
 	}
-	return number.ParseInt(e.Bytes) // only in listpacks from outside can it succeed (I4)
+	return number.ParseInt(e.Bytes()) // only in listpacks from outside can it succeed (I4)
 }
 
 // Equal says whether the element's text is text.
 func (e Element) Equal(text []byte) bool {
 	if !e.IsInt {
-		return bytes.Equal(e.Bytes, text)
+		return bytes.Equal(e.Bytes(), text)
 	}
 	n, ok := number.ParseInt(text)
 	return ok && n == e.Int
@@ -166,9 +176,9 @@ func (e Element) EqualElement(o Element) bool {
 	case e.IsInt && o.IsInt:
 		return e.Int == o.Int
 	case e.IsInt:
-		return e.Equal(o.Bytes)
+		return e.Equal(o.Bytes())
 	}
-	return o.Equal(e.Bytes)
+	return o.Equal(e.Bytes())
 }
 
 // Compare orders the element's text against text, byte by byte.
@@ -185,7 +195,7 @@ func (e Element) EncodedLen() int {
 	if e.IsInt {
 		return EncodedIntLen(e.Int)
 	}
-	return EncodedTextLen(len(e.Bytes))
+	return EncodedTextLen(e.n)
 }
 
 // EncodedTextLen is the length of the entry of a string of n bytes, backlen included.
@@ -227,7 +237,7 @@ func (e Element) Put(gap []byte) int {
 	if e.IsInt {
 		return PutInt(gap, e.Int)
 	}
-	return PutText(gap, e.Bytes)
+	return PutText(gap, e.Bytes())
 }
 
 // PutText writes the entry of text, which is no integer's, at the beginning of gap and returns its length, EncodedTextLen.

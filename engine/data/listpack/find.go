@@ -45,7 +45,7 @@ func findText(lp []byte, at int, text []byte, pass int) int {
 		case b == end:
 			return 0
 		default:
-			if e := Get(lp, at); !e.IsInt && string(e.Bytes) == string(text) {
+			if e := Get(lp, at); !e.IsInt && string(e.Bytes()) == string(text) {
 				return at
 			}
 			at = skip(lp, at)
@@ -93,7 +93,7 @@ func findInt(lp []byte, at int, n int64, text []byte, pass int) int {
 		case b == end:
 			return 0
 		default:
-			if e := Get(lp, at); e.IsInt && e.Int == n || !e.IsInt && string(e.Bytes) == string(text) {
+			if e := Get(lp, at); e.IsInt && e.Int == n || !e.IsInt && string(e.Bytes()) == string(text) {
 				return at
 			}
 			at = skip(lp, at)

@@ -56,7 +56,7 @@ func (g *commands) collect(v value.Value, q *query) []found {
 
 // textOf is a member's text where it stays as long as the command runs.
 func (g *commands) textOf(e listpack.Element) string {
-	b := e.Bytes
+	b := e.Bytes()
 	if e.IsInt {
 		from := len(g.digits)
 		g.digits = number.AppendInt(g.digits, e.Int) // texts that are there stay where they are if it grows

@@ -19,7 +19,7 @@ func answerUnsorted(r *protocol.Reply, v value.Value, q *query) {
 		if member.IsInt {
 			r.BulkInt(member.Int)
 		} else {
-			r.Bulk(member.Bytes)
+			r.Bulk(member.Bytes())
 		}
 		q.tail(r, score, meters)
 	})

@@ -113,6 +113,6 @@ func bulk(c *command.Context, e listpack.Element) {
 	if e.IsInt {
 		c.Reply.BulkInt(e.Int)
 	} else {
-		c.Reply.Bulk(e.Bytes)
+		c.Reply.Bulk(e.Bytes())
 	}
 }

@@ -86,7 +86,7 @@ func longDouble(e listpack.Element) (number.Long, bool) {
 	if e.IsInt {
 		return number.LongFromInt(e.Int), true
 	}
-	return number.ParseLong(e.Bytes)
+	return number.ParseLong(e.Bytes())
 }
 
 // replace sets a field, which keeps its deadline; e is nil if there is no such key.

@@ -71,7 +71,7 @@ func draw(c *command.Context, v value.Value) (field, val listpack.Element, ok bo
 		if !past(c, deadline) || !removes(c) {
 			return field, val, true
 		}
-		if lapse(c, c.Args[1], field.Bytes, true) { // lapseAll has left it because it is past by less than a tick
+		if lapse(c, c.Args[1], field.Bytes(), true) { // lapseAll has left it because it is past by less than a tick
 			break
 		}
 		v = c.DB.Peek(c.Args[1])

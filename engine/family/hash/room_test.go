@@ -31,7 +31,7 @@ func TestNothingIsLeft(t *testing.T) {
 		if cap(h.found) == 0 {
 			t.Errorf("HSCAN %s keeps no room", key)
 		}
-		if slices.ContainsFunc(h.found[:cap(h.found)], func(e listpack.Element) bool { return e.Bytes != nil }) {
+		if slices.ContainsFunc(h.found[:cap(h.found)], func(e listpack.Element) bool { return e.Bytes() != nil }) {
 			t.Errorf("HSCAN %s leaves what it has answered", key)
 		}
 	}

@@ -174,7 +174,7 @@ func (o *ordering) compare(a, b item) int {
 // keepElement is el's text: where it lies, or written down if it is an integer.
 func (o *ordering) keepElement(el listpack.Element) string {
 	if !el.IsInt {
-		return textOf(el.Bytes)
+		return textOf(el.Bytes())
 	}
 	return textOf(o.keep(el.Text(o.find.digits[:])))
 }

@@ -90,7 +90,7 @@ func rotate(c *command.Context, e *value.Edit, from, to list.End) {
 	reply(c.Reply, el)
 	if !el.IsInt { // from here on it lies in the reply, before its CR and LF
 		end := len(c.Reply.B) - 2
-		el.Bytes = c.Reply.B[end-len(el.Bytes) : end]
+		el = listpack.OfText(c.Reply.B[end-el.Len() : end])
 	}
 	list.Pop(e, l, from, 1)
 	list.Grow(e, l, bytes, 1)

@@ -88,7 +88,7 @@ func reply(r *protocol.Reply, el listpack.Element) {
 	if el.IsInt {
 		r.BulkInt(el.Int)
 	} else {
-		r.Bulk(el.Bytes)
+		r.Bulk(el.Bytes())
 	}
 }
 

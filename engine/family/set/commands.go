@@ -109,6 +109,6 @@ func answer(r *protocol.Reply, e set.Element) {
 	if e.IsInt {
 		r.BulkInt(e.Int)
 	} else {
-		r.Bulk(e.Bytes)
+		r.Bulk(e.Bytes())
 	}
 }

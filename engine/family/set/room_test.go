@@ -38,7 +38,7 @@ func TestNothingIsLeft(t *testing.T) {
 			core.Do(cl, request...)
 			left := slices.ContainsFunc(s.sources[:cap(s.sources)], func(x source) bool { return x.v.Exists() || x.n != 0 })
 			left = left || slices.ContainsFunc(s.others[:cap(s.others)], func(x set.Reader) bool { return x.Encoding() != value.Raw })
-			left = left || slices.ContainsFunc(s.found[:cap(s.found)], func(x set.Element) bool { return x.Bytes != nil })
+			left = left || slices.ContainsFunc(s.found[:cap(s.found)], func(x set.Element) bool { return x.Bytes() != nil })
 			if left {
 				t.Fatalf("%v leaves something", request)
 			}

@@ -214,7 +214,7 @@ func replyElement(r *protocol.Reply, e listpack.Element) {
 	if e.IsInt {
 		r.BulkInt(e.Int)
 	} else {
-		r.Bulk(e.Bytes)
+		r.Bulk(e.Bytes())
 	}
 }
 

@@ -106,7 +106,7 @@ func answer(r *protocol.Reply, member listpack.Element) {
 	if member.IsInt {
 		r.BulkInt(member.Int)
 	} else {
-		r.Bulk(member.Bytes)
+		r.Bulk(member.Bytes())
 	}
 }
 

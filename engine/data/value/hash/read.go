@@ -11,9 +11,6 @@ import (
 	"spindle/internal/number"
 )
 
-// text is p as an element.
-func text(p []byte) listpack.Element { return listpack.Element{Bytes: p} }
-
 // Get is a field's value and its deadline (Unix ms, 0: none); ok is false if there is no such field.
 //
 // Lifetime: val as v's.
@@ -34,7 +31,7 @@ func Get(v value.Value, field []byte) (val listpack.Element, deadline int64, ok 
 	if ref == 0 {
 		return val, 0, false
 	}
-	return text(table.FieldValue(ref)), table.FieldDeadline(ref), true
+	return listpack.OfText(table.FieldValue(ref)), table.FieldDeadline(ref), true
 }
 
 // Least is a lower bound of the fields' deadlines, in Unix ms; 0 when none has one. It is what keyspace.DB.SetFieldsDeadline wants.
@@ -64,7 +61,7 @@ func Random(v value.Value, rng *rand.PCG) (field, val listpack.Element, deadline
 	}
 	t := table.Open(nil, table.Field, &rootAt(v.Root()).fields, false)
 	ref := t.Random(rng)
-	return text(table.FieldKey(ref)), text(table.FieldValue(ref)), table.FieldDeadline(ref)
+	return listpack.OfText(table.FieldKey(ref)), listpack.OfText(table.FieldValue(ref)), table.FieldDeadline(ref)
 }
 
 // below is a number from 0 to n-1.
@@ -101,7 +98,7 @@ func Sample(v value.Value, rng *rand.PCG, n int, live func(deadline int64) bool,
 		}
 		seen[ref] = struct{}{}
 		if live == nil || live(table.FieldDeadline(ref)) {
-			yield(text(table.FieldKey(ref)), text(table.FieldValue(ref)))
+			yield(listpack.OfText(table.FieldKey(ref)), listpack.OfText(table.FieldValue(ref)))
 			n--
 		}
 	}
@@ -122,7 +119,7 @@ func sampleRest(v value.Value, rng *rand.PCG, n int, live func(deadline int64) b
 	walk(func(memory.Ref) bool { left++; return true })
 	walk(func(ref memory.Ref) bool {
 		if below(rng, left) < n {
-			yield(text(table.FieldKey(ref)), text(table.FieldValue(ref)))
+			yield(listpack.OfText(table.FieldKey(ref)), listpack.OfText(table.FieldValue(ref)))
 			n--
 		}
 		left--

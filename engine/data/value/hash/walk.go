@@ -19,7 +19,7 @@ func All(v value.Value, yield func(field, val listpack.Element, deadline int64) 
 		return
 	}
 	table.Walk(rootAt(v.Root()).fields.Root(), 0, ^uint64(0), nil, func(ref memory.Ref) bool {
-		return yield(text(table.FieldKey(ref)), text(table.FieldValue(ref)), table.FieldDeadline(ref))
+		return yield(listpack.OfText(table.FieldKey(ref)), listpack.OfText(table.FieldValue(ref)), table.FieldDeadline(ref))
 	})
 }
 
@@ -52,7 +52,7 @@ func Scan(v value.Value, cursor uint64, count int, yield func(field, val listpac
 	}
 	t := table.Open(nil, table.Field, &rootAt(v.Root()).fields, false)
 	return t.Scan(cursor, count, func(ref memory.Ref) {
-		yield(text(table.FieldKey(ref)), text(table.FieldValue(ref)), table.FieldDeadline(ref))
+		yield(listpack.OfText(table.FieldKey(ref)), listpack.OfText(table.FieldValue(ref)), table.FieldDeadline(ref))
 	})
 }
 

@@ -70,8 +70,8 @@ func (c *Cursor) Next() (el listpack.Element, ok bool) {
 		}
 		if c.plain {
 			c.plain = false
-			el.Bytes, _ = plainAt(c.path.Leaf())
-			return el, true
+			text, _ := plainAt(c.path.Leaf())
+			return listpack.OfText(text), true
 		}
 		if !c.more || !c.step() {
 			c.more = false
@@ -130,7 +130,7 @@ func First(v value.Value, end End) listpack.Element {
 	if lp == nil {
 		leaf, _ := rootAt(v.Root()).nodes.Edge(end.side())
 		if text, ok := plainAt(leaf); ok {
-			return listpack.Element{Bytes: text}
+			return listpack.OfText(text)
 		}
 		lp = packedAt(leaf)
 	}
@@ -198,7 +198,7 @@ func (x *Text) Is(el listpack.Element) bool {
 	if el.IsInt {
 		return x.isInt && el.Int == x.n
 	}
-	return bytes.Equal(el.Bytes, x.text)
+	return bytes.Equal(el.Bytes(), x.text)
 }
 
 // find is the first element with this text in the leaf at ref, 0 if there is none; for a plain leaf that is it, 1.

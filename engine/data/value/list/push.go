@@ -134,5 +134,5 @@ func (t *nodes) text(el listpack.Element) []byte {
 	if el.IsInt {
 		return el.Append(nil)
 	}
-	return el.Bytes
+	return el.Bytes()
 }

@@ -81,9 +81,9 @@ func (b *Builder) Append(e Element) {
 			b.checkIntegers()
 			return
 		}
-		if b.limits.asText(b.packed, len(e.Bytes)) {
+		if b.limits.asText(b.packed, len(e.Bytes())) {
 			set := append([]byte(nil), b.packed...)
-			b.enc, b.packed = value.Listpack, appendText(b.packed[:0], set, e.Bytes)
+			b.enc, b.packed = value.Listpack, appendText(b.packed[:0], set, e.Bytes())
 			return
 		}
 		b.toTable(intset.Len(b.packed) + 1)

@@ -22,7 +22,7 @@ func (r *Reader) Random(rng *rand.PCG) Element {
 	switch {
 	case r.members != nil:
 		t := table.Open(nil, table.Member, r.members, false)
-		return Element{Bytes: table.MemberKey(t.Random(rng))}
+		return listpack.OfText(table.MemberKey(t.Random(rng)))
 	case r.enc == value.IntSet:
 		return listpack.OfInt(intset.Random(r.packed, rng.Uint64()))
 	}
@@ -96,7 +96,7 @@ func (s *Sampler) Sample(r *Reader, rng *rand.PCG, n int, yield func(Element)) {
 		t := table.Open(nil, table.Member, r.members, false)
 		for n > 0 {
 			if ref := t.Random(rng); s.first(uint64(ref)) {
-				yield(Element{Bytes: table.MemberKey(ref)})
+				yield(listpack.OfText(table.MemberKey(ref)))
 				n--
 			}
 		}
@@ -184,7 +184,7 @@ func PopMany(e *value.Edit, n int, l Limits, rest *Builder, yield func(Element))
 		text := room[:0]
 		for range n {
 			text = take(&t, e.Rand(), text[:0])
-			yield(Element{Bytes: text})
+			yield(listpack.OfText(text))
 		}
 		root.members = t.State()
 		return

@@ -65,7 +65,7 @@ func (r *Reader) All(yield func(Element) bool) bool {
 	switch {
 	case r.members != nil:
 		return table.Walk(r.members.Root(), 0, ^uint64(0), nil, func(ref memory.Ref) bool {
-			return yield(Element{Bytes: table.MemberKey(ref)})
+			return yield(listpack.OfText(table.MemberKey(ref)))
 		})
 	case r.packed == nil:
 	case r.enc == value.IntSet:
@@ -95,5 +95,5 @@ func (r *Reader) Scan(cursor uint64, count int, yield func(Element)) (next uint6
 		return 0
 	}
 	t := table.Open(nil, table.Member, r.members, false)
-	return t.Scan(cursor, count, func(ref memory.Ref) { yield(Element{Bytes: table.MemberKey(ref)}) })
+	return t.Scan(cursor, count, func(ref memory.Ref) { yield(listpack.OfText(table.MemberKey(ref))) })
 }

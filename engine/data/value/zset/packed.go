@@ -27,7 +27,7 @@ func scoreOf(e listpack.Element) float64 {
 	if e.IsInt {
 		return float64(e.Int)
 	}
-	f, _ := number.ParseDouble(e.Bytes)
+	f, _ := number.ParseDouble(e.Bytes())
 	return f
 }
 

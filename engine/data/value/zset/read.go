@@ -58,7 +58,7 @@ func Random(v value.Value, rng *rand.PCG) (member listpack.Element, score float6
 }
 
 // text is the member in a block as what a listpack would give.
-func text(ref memory.Ref) listpack.Element { return listpack.Element{Bytes: table.ScoredKey(ref)} }
+func text(ref memory.Ref) listpack.Element { return listpack.OfText(table.ScoredKey(ref)) }
 
 // Scan yields about count members from cursor on, in no order, and returns the cursor to go on from; 0 begins and ends. A listpack is
 // yielded whole. A member that is there all along is yielded at least once. Live values only.
