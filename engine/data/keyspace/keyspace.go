@@ -218,8 +218,11 @@ func (db *DB) findAgain(key []byte) (table.Place, memory.Ref) {
 	l, t := &db.k.last, &db.d.t
 	if !l.is(t, key) {
 		p, ref := t.Find(table.Hash(key), key)
-		*l = found{t: t, moves: t.Moves(), key: unsafe.SliceData(key), n: len(key), p: p, ref: ref}
-	} else if invariant.Enabled {
+		// Field by field, and p not read again: what is written in words and copied in pairs of words waits for the cache.
+		l.t, l.moves, l.key, l.n, l.p, l.ref, l.edit = t, t.Moves(), unsafe.SliceData(key), len(key), p, ref, nil
+		return p, ref
+	}
+	if invariant.Enabled {
 		if p, ref := t.Find(table.Hash(key), key); p != l.p || ref != l.ref { // That would allocate its arguments each time
 			invariant.That(false, "%q stands at %v, not at %v where it was found", key, p, l.p)
 		}

@@ -5,6 +5,7 @@ import (
 
 	"spindle/engine/data/memory"
 	"spindle/engine/data/table"
+	"spindle/internal/invariant"
 )
 
 // A Form is what an entry's shape and size follow from.
@@ -62,8 +63,16 @@ func FormOf(v Value) Form {
 
 // Size is the bytes the entry takes.
 func (v Value) Size() int {
-	f := FormOf(v)
-	return f.Size()
+	at, klen, vlen := v.lengths()
+	n := at + klen + vlen
+	if shape := v.shape(); shape&table.ShapeRooted != 0 || v.Encoding() == Int && v.Type() == String {
+		n += 8
+	}
+	if invariant.Enabled {
+		f := FormOf(v)
+		invariant.That(n == f.Size(), "an entry of %d bytes, of the form %+v", n, f)
+	}
+	return n
 }
 
 // fitsInline says that n bytes of value lie in their entry.
