@@ -225,28 +225,37 @@ func (c *Core) run(cl *client.Client, b *protocol.Batch) {
 // cannotGoOn is what keeps a client's next request from being looked at.
 const cannotGoOn = client.Blocked | client.CloseASAP | client.CloseAfter
 
-// lookAhead finds the rows of the requests and starts the cache misses of their first keys. Requests that name the same key one after the
-// other get it as one slice: it says whether there are any.
+// lookAhead finds the rows of the requests and starts the cache misses of their first keys, if there are several. Requests that name the same
+// key one after the other get it as one slice: it says whether there are any.
 func (c *Core) lookAhead(cl *client.Client, requests []protocol.Request) (repeats bool) {
 	db := c.space.DB(cl.DB)
 	var spec *command.Spec
-	var last []byte // the key that is on its way
+	var last []byte // the key that is on its way, or would be if another came
+	fetching := false
 	for i := range requests {
 		args := requests[i].Args
 		if i == 0 || !requests[i].Again {
 			spec = c.catalogue.Lookup(args[0])
 		}
 		c.specs[i] = spec
-		if len(requests) > 1 && spec != nil && len(args) > 1 && len(spec.Keys) > 0 {
-			if key := args[1]; !same(key, last) {
-				db.Prefetch(key)
-				last = key
-			} else {
-				args[1], repeats = last, true
-			}
+		if spec == nil || len(args) < 2 || len(spec.Keys) == 0 {
+			continue
 		}
+		key := args[1]
+		if same(key, last) {
+			args[1], repeats = last, true
+			continue
+		}
+		if fetching {
+			db.Prefetch(key)
+		} else if last != nil {
+			db.Prefetch(last)
+			db.Prefetch(key)
+			fetching = true
+		}
+		last = key
 	}
-	if len(requests) > 1 {
+	if fetching {
 		c.space.Prefetched()
 	}
 	return repeats

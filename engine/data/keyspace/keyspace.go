@@ -193,13 +193,23 @@ type found struct {
 	editAt uint        // when that was
 }
 
-// is says that key is where l is, which still holds.
+// is says that key is where l is, which still holds. key is what Again was told.
 func (l *found) is(t *table.Table, key []byte) bool {
-	return unsafe.SliceData(key) == l.key && len(key) == l.n && t == l.t && t.Moves() == l.moves && l.ref != 0
+	return t == l.t && t.Moves() == l.moves && l.ref != 0 && (unsafe.SliceData(key) == l.key && len(key) == l.n || l.names(key))
+}
+
+// names says that key is the name of what was found, and keeps this slice of it.
+func (l *found) names(key []byte) bool {
+	if string(value.At(l.ref).Key()) != string(key) {
+		return false
+	}
+	l.key, l.n = unsafe.SliceData(key), len(key)
+	return true
 }
 
 // Again says that key is likely to be asked for several times: this very slice, whose bytes stay as they are until a call with nil. It is then
-// looked for only once, until something in the table has moved. All other slices are looked for each time.
+// looked for only once, until something in the table has moved, and not at all if it was the last that was found so. All other slices are looked
+// for each time.
 func (k *Keyspace) Again(key []byte) {
 	if k.again = unsafe.SliceData(key); key == nil {
 		k.last.key = nil

@@ -385,7 +385,29 @@ func TestEditAgain(t *testing.T) {
 		"another key set":    {func(_ *Keyspace, db *DB) { db.SetString([]byte("new"), []byte("x"), 0) }, true},
 		"grown out of place": {func(_ *Keyspace, db *DB) { db.Edit(key).Replace(value.Listpack, 3000) }, false},
 		"another database":   {func(k *Keyspace, _ *DB) { k.Swap(0, 1); k.Swap(0, 1) }, true},
-		"end of the batch":   {func(k *Keyspace, _ *DB) { k.Again(nil); k.Again(key) }, false},
+		"end of the batch":   {func(k *Keyspace, _ *DB) { k.Again(nil); k.Again(key) }, true},
+		"end of the batch, another key's": {func(k *Keyspace, db *DB) {
+			k.Again(nil)
+			db.Edit([]byte("other"))
+			k.Again(key)
+		}, false},
+		"end of the batch, removed and made": {func(k *Keyspace, db *DB) {
+			k.Again(nil)
+			db.Delete(key)
+			copy(db.Create([]byte("again"), value.Hash, value.Listpack, 10).Packed(), "again")
+			k.Again(key)
+		}, false},
+		"end of the batch, replaced in place": {func(k *Keyspace, db *DB) {
+			k.Again(nil)
+			db.PutPacked([]byte("again"), value.Hash, value.Listpack, make([]byte, 10), 0)
+			k.Again(key)
+		}, false},
+		"end of the batch, exchanged": {func(k *Keyspace, db *DB) {
+			k.Again(nil)
+			k.Swap(0, 1)
+			db.Create([]byte("again"), value.Hash, value.Listpack, 10)
+			k.Again(key)
+		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := newToyspace(t)
