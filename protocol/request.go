@@ -170,7 +170,7 @@ next:
 			requests = slices.Grow(requests, 1)
 		}
 		// Field by field: append would put the request together elsewhere in words and copy it in pairs of words, which the processor makes wait
-		// until the words have reached the cache. That took 5 ns a request.
+		// until the words have reached the cache: 5 ns a request (BenchmarkBatch/PING of package server).
 		requests = requests[:len(requests)+1]
 		r := &requests[len(requests)-1]
 		r.Args, r.End, r.Bulk, r.Again = args[first:len(args):len(args)], at, nil, again

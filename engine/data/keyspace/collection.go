@@ -39,7 +39,7 @@ func (db *DB) Edit(key []byte) *value.Edit {
 func (db *DB) editAgain(key []byte) *value.Edit {
 	k := db.k
 	l := &k.last
-	if l.edit == nil || l.editAt != k.editAt || !l.is(&db.d.t, key) {
+	if l.edit == nil || l.editAt != k.editAt || !l.holds(&db.d.t, key) {
 		return nil
 	}
 	v := value.At(l.ref)

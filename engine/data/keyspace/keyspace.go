@@ -193,13 +193,13 @@ type found struct {
 	editAt uint        // when that was
 }
 
-// is says that key is where l is, which still holds. key is what Again was told.
-func (l *found) is(t *table.Table, key []byte) bool {
-	return t == l.t && t.Moves() == l.moves && l.ref != 0 && (unsafe.SliceData(key) == l.key && len(key) == l.n || l.names(key))
+// holds says that key, which is what Again was told, is where l is, which still holds.
+func (l *found) holds(t *table.Table, key []byte) bool {
+	return t == l.t && t.Moves() == l.moves && l.ref != 0 && (unsafe.SliceData(key) == l.key && len(key) == l.n || l.adopt(key))
 }
 
-// names says that key is the name of what was found, and keeps this slice of it.
-func (l *found) names(key []byte) bool {
+// adopt takes key for the slice that names l from here on, if it does; the one before was lent for a batch that has ended, or names another key.
+func (l *found) adopt(key []byte) bool {
 	if string(value.At(l.ref).Key()) != string(key) {
 		return false
 	}
@@ -226,7 +226,7 @@ func (db *DB) find(key []byte) (table.Place, memory.Ref) {
 
 func (db *DB) findAgain(key []byte) (table.Place, memory.Ref) {
 	l, t := &db.k.last, &db.d.t
-	if !l.is(t, key) {
+	if !l.holds(t, key) {
 		p, ref := t.Find(table.Hash(key), key)
 		// Field by field, and p not read again: what is written in words and copied in pairs of words waits for the cache.
 		l.t, l.moves, l.key, l.n, l.p, l.ref, l.edit = t, t.Moves(), unsafe.SliceData(key), len(key), p, ref, nil

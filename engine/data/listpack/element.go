@@ -41,6 +41,8 @@ type Element struct {
 	IsInt bool
 }
 
+var _ [4 * unsafe.Sizeof(uintptr(0))]byte = [unsafe.Sizeof(Element{})]byte{}
+
 // OfText is the string text, whatever it says.
 func OfText(text []byte) Element { return Element{text: unsafe.SliceData(text), n: len(text)} }
 

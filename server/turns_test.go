@@ -1,0 +1,205 @@
+package server
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"spindle/protocol"
+)
+
+// A mutePeer takes what is posted to a client that was parked, and forgets it.
+type mutePeer struct{ quietConn }
+
+func (mutePeer) Post(uint64, []byte)               {}
+func (mutePeer) PostReply(uint64, *protocol.Reply) {}
+func (mutePeer) Resume()                           {}
+func (mutePeer) Close(bool)                        {}
+func (mutePeer) SetClass(protocol.Class)           {}
+
+// park sends a request that may block, as a client of its own, which it returns.
+func park(c *caller, request []byte) (session any) {
+	session, _ = c.in.core.Open(mutePeer{})
+	var p protocol.Parser
+	if _, err := p.Parse(request); err != nil {
+		c.t.Fatal(err)
+	}
+	c.in.core.Serve(&protocol.Batch{Session: session, Requests: p.Requests, Reply: &protocol.Reply{}})
+	return session
+}
+
+// A duel is two servers that get the same: whole in pipelines, single one request at a time, so that nothing is kept in mind there. Each has two
+// clients.
+type duel struct {
+	t             *testing.T
+	rng           *rand.Rand
+	whole, single [2]*caller
+	history       []string
+}
+
+func newDuel(t *testing.T, seed uint64, args ...string) *duel {
+	t.Chdir(t.TempDir())
+	d := &duel{t: t, rng: rand.New(rand.NewPCG(seed, 99))}
+	for i, side := range []*[2]*caller{&d.whole, &d.single} {
+		in := assembled(t, append([]string{"--dbfilename", fmt.Sprintf("%d.rdb", i), "--save", "", "--enable-debug-command", "yes"}, args...)...)
+		*side = [2]*caller{newCaller(t, in), newCaller(t, in)}
+	}
+	return d
+}
+
+// send has client i of both send the requests and compares the replies.
+func (d *duel) send(i int, requests ...[]byte) {
+	d.t.Helper()
+	d.history = append(d.history, fmt.Sprintf("%d: %.300q", i, requests))
+	var want []byte
+	for _, r := range requests {
+		want = append(want, d.single[i].send(r)...)
+	}
+	got := d.whole[i].send(bytes.Join(requests, nil))
+	if got, want = savings.ReplaceAll(got, nil), savings.ReplaceAll(want, nil); !bytes.Equal(got, want) {
+		d.t.Fatalf("replies %.2000q, want %.2000q, after\n%s", got, want, strings.Join(d.history[max(0, len(d.history)-25):], "\n"))
+	}
+}
+
+// each does f with both servers.
+func (d *duel) each(f func(*caller)) { f(d.whole[0]); f(d.single[0]) }
+
+// settle waits until no save runs.
+func (d *duel) settle() {
+	d.each(func(c *caller) {
+		for !bytes.Contains(c.send(words("INFO persistence")), []byte("rdb_bgsave_in_progress:0")) {
+			time.Sleep(time.Millisecond)
+		}
+	})
+}
+
+// hotKeys are what the pipelines name; the first two most often.
+var hotKeys = []string{"a", "b", "list:0000000001"}
+
+// fill makes words of a line: # is a key, % a number.
+func (d *duel) fill(line string) [][]byte {
+	return slices.Collect(func(yield func([]byte) bool) {
+		for word := range strings.FieldsSeq(line) {
+			key := hotKeys[d.rng.IntN(2)]
+			if d.rng.IntN(4) == 0 {
+				key = hotKeys[2]
+			}
+			word = strings.ReplaceAll(strings.ReplaceAll(word, "#", key), "%", fmt.Sprint(d.rng.IntN(30)))
+			if !yield([]byte(word)) {
+				return
+			}
+		}
+	})
+}
+
+func (d *duel) request(line string) []byte { return protocol.AppendCommand(nil, d.fill(line)) }
+
+// pipeline is pushes and pops that mostly go on with the key of the request before.
+func (d *duel) pipeline() (requests [][]byte) {
+	lines := []string{"RPUSH # v%", "LPUSH # v%", "RPOP #", "LPOP #", "RPUSH # v% %", "LPUSH # " + strings.Repeat("x", 40) + "%", "LLEN #"}
+	args := d.fill(lines[d.rng.IntN(len(lines))])
+	for range 2 + d.rng.IntN(24) {
+		if key := args[1]; d.rng.IntN(3) == 0 {
+			if args = d.fill(lines[d.rng.IntN(len(lines))]); d.rng.IntN(4) != 0 {
+				args[1] = key
+			}
+		}
+		requests = append(requests, protocol.AppendCommand(nil, args))
+	}
+	return requests
+}
+
+// between is what comes between two pipelines, mostly as a request of its own.
+var between = []string{
+	"DEL #", "UNLINK #", "FLUSHALL", "FLUSHALL ASYNC", "FLUSHDB SYNC", "SWAPDB 0 1", "RENAME # #", "COPY # # REPLACE", "COPY # # DB 1 REPLACE", "MOVE # 1",
+	"SORT # ALPHA STORE #", "SORT # BY nosort STORE #", "EXPIRE # 1000", "PERSIST #", "LREM # 2 v%", "LINSERT # BEFORE v% x", "LTRIM # 1 -2", "LTRIM # 0 2",
+	"LSET # 0 %", "LSET # -1 another-%", "BGSAVE", "BGSAVE", "BGSAVE", "SET # %", "GETDEL #", "SINTERSTORE # s s", "ZADD # 1 a", "HSET # a b", "RPOPLPUSH # #",
+	"LMOVE # # LEFT RIGHT", "LMOVE # # RIGHT RIGHT", "LMPOP 1 # LEFT COUNT 2", "RPOP # 3", "RPUSH #" + strings.Repeat(" v%", 150), "LPUSH #" + strings.Repeat(" v%", 70),
+	"CONFIG SET list-max-listpack-size 3", "CONFIG SET list-max-listpack-size -2", "DEBUG QUICKLIST-PACKED-THRESHOLD 20b", "DEBUG QUICKLIST-PACKED-THRESHOLD 0",
+}
+
+// TestHotKeysAcrossTurns: what is kept in mind of the last key from one turn to the next changes no reply and no data, whatever happens in
+// between, of the same client's doing or of others'.
+func TestHotKeysAcrossTurns(t *testing.T) {
+	for seed, size := range []string{"2", "7", "-2"} {
+		t.Run(size, func(t *testing.T) {
+			d := newDuel(t, uint64(seed), "--list-max-listpack-size", size)
+			for round := range 1500 {
+				d.send(0, d.pipeline()...)
+				d.disturb(round)
+				if round%20 == 0 {
+					d.compare()
+				}
+			}
+			d.settle()
+			d.send(0, words("DEBUG DIGEST"))
+		})
+	}
+}
+
+func (d *duel) disturb(round int) {
+	switch d.rng.IntN(24) {
+	case 0: // another client's
+		d.send(1, d.pipeline()...)
+	case 1:
+		d.send(0, slices.Concat([][]byte{words("MULTI")}, d.pipeline(), [][]byte{words("EXEC")})...)
+	case 2: // past its time
+		d.send(0, d.request("PEXPIRE # 1"))
+		time.Sleep(2 * time.Millisecond)
+		d.each(func(c *caller) { c.in.core.Do(func() { c.in.space.ExpireDue(time.Second) }) })
+	case 3: // segments split and are joined
+		for i := range 400 {
+			d.send(0, words(fmt.Sprintf([]string{"SET fill:%d x", "DEL fill:%d"}[round%2], i)))
+		}
+	case 4: // somebody waits
+		request := d.request([]string{"BLMOVE # # LEFT RIGHT 0", "BLPOP # 0"}[round%2])
+		var parked [2]any
+		parked[0], parked[1] = park(d.whole[0], request), park(d.single[0], request)
+		d.send(0, d.pipeline()...)
+		d.whole[0].in.core.Closed(parked[0])
+		d.single[0].in.core.Closed(parked[1])
+	case 5:
+		if round%4 == 0 {
+			d.settle()
+			d.send(0, words("DEBUG RELOAD"))
+		}
+	case 6, 7, 8, 9, 10: // the next pipeline comes at once
+	default:
+		for range 1 + d.rng.IntN(8)/6*3 {
+			d.send(0, d.request(between[d.rng.IntN(len(between))]))
+		}
+	}
+}
+
+// compare reads everything.
+func (d *duel) compare() {
+	for db := range 2 {
+		for _, key := range hotKeys {
+			d.send(0, words(fmt.Sprint("SELECT ", db)), words("TYPE "+key), words("OBJECT ENCODING "+key), words("LRANGE "+key+" 0 -1"), words("LLEN "+key))
+		}
+	}
+	d.send(0, words("SELECT 0"))
+}
+
+// TestReplacedBetweenTurns: a list that requests of their own replace in place, so often that the new one's root lies where the old one's was,
+// is not taken for the one that the pipeline before changed at its end.
+func TestReplacedBetweenTurns(t *testing.T) {
+	d := newDuel(t, 1, "--list-max-listpack-size", "5")
+	d.send(0, words("RPUSH src 1 2 3 4 5 6 7 8 9 10 11"), words("COPY src k"))
+	for range 8000 {
+		request := words([]string{"RPUSH k a", "LPUSH k b", "RPOP k", "LPOP k"}[d.rng.IntN(4)])
+		d.send(0, request, request)
+		for range 1 + d.rng.IntN(4) {
+			d.send(0, words([]string{"COPY src k REPLACE", "SORT k BY nosort STORE k"}[d.rng.IntN(2)]))
+			if d.rng.IntN(4) == 0 { // blocks of its size
+				d.send(0, words(fmt.Sprintf("SET other%d %s", d.rng.IntN(9), strings.Repeat("x", 25+d.rng.IntN(40)))))
+			}
+		}
+		d.send(0, request, request)
+		d.send(0, words("LRANGE k 0 -1"))
+	}
+}
