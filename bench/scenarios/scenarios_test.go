@@ -121,6 +121,31 @@ func TestParseTrace(t *testing.T) {
 	}
 }
 
+func TestParseAllocations(t *testing.T) {
+	const header = "heap profile: 3: 2337 [19146: 3678408] @ heap/2\n"
+	records := []string{
+		"1: 64 [3: 192] @ 0x1 0x2\n#\t0x1\tspindle/engine.(*Core).call+0x1\t/x.go:1\n",
+		"0: 0 [2: 1152] @ 0x1\n#\t0x1\tgithub.com/panjf2000/gnet/v2/pkg/netpoll.(*eventList).expand+0x1\t/x.go:1\n",
+		"0: 0 [40: 640] @ 0x1\n#\t0x1\tnet/http.(*conn).serve+0x1\t/x.go:1\n",
+		"0: 0 [5: 80] @ 0x1\n#\t0x1\tspindle/engine.(*Core).noteClients+0x1\t/x.go:1\n#\t0x1\tspindle/engine.(*Core).tick+0x1\t/x.go:1\n",
+		"2: 32 [2: 32] @ 0x1\n",
+		"\n# runtime.MemStats\n# Alloc = 1\n",
+	}
+	got, err := parseAllocations(header + strings.Join(records, "\n"))
+	want := allocations{byRequests: {5, 224}, byGnetList: {2, 1152}, byDuties: {5, 80}, byAsking: {40, 640}}
+	if err != nil || got != want {
+		t.Errorf("%v %v, want %v", got, err, want)
+	}
+	if got = got.since(allocations{byDuties: {1, 16}}); got[byDuties].objects != 4 || got[byDuties].bytes != 64 {
+		t.Error(got)
+	}
+	for _, text := range []string{"", "404 page not found\n", "heap profile: 1: 2 [3: 4] @ heap/1048576\n"} {
+		if _, err := parseAllocations(text); err == nil {
+			t.Errorf("%q is a profile of everything", text)
+		}
+	}
+}
+
 func TestParseVersion(t *testing.T) {
 	redis := "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=1\n"
 	if got := parseVersion(redis); got != "7.0.15 (malloc=jemalloc-5.3.0)" {

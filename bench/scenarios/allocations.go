@@ -1,0 +1,79 @@
+package scenarios
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// An allocator is on whose behalf the server's Go allocations were made.
+type allocator int
+
+const (
+	byRequests allocator = iota // who is not one of the others
+	byGnetList                  // gnet's list of epoll events, made anew as it grows and shrinks
+	byDuties                    // what the core does ten times a second, whatever is asked
+	byAsking                    // the admin address answering this bench
+	allocators
+)
+
+// allocations are the objects and bytes allocated so far, by whom.
+type allocations [allocators]struct{ objects, bytes float64 }
+
+// since takes away what had been allocated before.
+func (a allocations) since(before allocations) allocations {
+	for by := range a {
+		a[by].objects -= before[by].objects
+		a[by].bytes -= before[by].bytes
+	}
+	return a
+}
+
+// Allocations is every allocation of the server so far, if it was started with GODEBUG=memprofilerate=1.
+func (s *Server) Allocations() (allocations, error) {
+	client := http.Client{Timeout: time.Minute}
+	response, err := client.Get("http://" + s.Admin + "/debug/pprof/heap?debug=1&gc=1") // which tells of all before the gc
+	if err != nil {
+		return allocations{}, err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return allocations{}, err
+	}
+	return parseAllocations(string(text))
+}
+
+// parseAllocations adds up a heap profile in text: a record is "live: bytes [allocated: bytes] @ 0x…", with its frames in the lines that follow.
+// Source: package runtime/pprof, writeHeapInternal.
+func parseAllocations(text string) (a allocations, err error) {
+	header, records, ok := strings.Cut(text, "\n")
+	if !strings.HasSuffix(header, "heap/2") || !ok { // twice the rate
+		return a, fmt.Errorf("the heap profile begins with %q: its rate is not 1", header)
+	}
+	for record := range strings.SplitSeq(records, "\n\n") {
+		var live, liveBytes int64
+		var objects, bytes float64
+		if n, _ := fmt.Sscanf(record, "%d: %d [%g: %g] @", &live, &liveBytes, &objects, &bytes); n == 4 {
+			by := allocatedBy(record)
+			a[by].objects += objects
+			a[by].bytes += bytes
+		}
+	}
+	return a, nil
+}
+
+// allocatedBy goes by the frames of a record.
+func allocatedBy(frames string) allocator {
+	switch {
+	case strings.Contains(frames, "netpoll.(*eventList)."):
+		return byGnetList
+	case strings.Contains(frames, "net/http.") || strings.Contains(frames, "client_golang/"):
+		return byAsking
+	case strings.Contains(frames, "spindle/engine.(*Core).tick"):
+		return byDuties
+	}
+	return byRequests
+}
