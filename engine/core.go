@@ -201,11 +201,12 @@ func (c *Core) Later(f func()) { c.later = append(c.later, f) }
 
 // run executes the requests of a batch, a few at a time so that their cache misses overlap.
 func (c *Core) run(cl *client.Client, b *protocol.Batch) {
+	alone := len(b.Requests) == 1 // and many clients may be at one key
 	for b.Done < len(b.Requests) {
 		ahead := b.Requests[b.Done:min(b.Done+prefetchAhead, len(b.Requests))]
 		repeats := c.lookAhead(cl, ahead)
 		for i := range ahead {
-			if args := ahead[i].Args; repeats && len(args) > 1 {
+			if args := ahead[i].Args; (repeats || alone) && len(args) > 1 {
 				c.space.Again(args[1])
 			}
 			if cl.Flags&cannotGoOn != 0 {

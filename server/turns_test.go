@@ -32,12 +32,13 @@ func park(c *caller, request []byte) (session any) {
 	return session
 }
 
-// A duel is two servers that get the same: whole in pipelines, single one request at a time, so that nothing is kept in mind there. Each has two
-// clients.
+// A duel is two servers that get the same: whole in pipelines, single one request at a time, each after another key was asked for, so that nothing is
+// kept in mind there. Each has two clients, single a third that asks.
 type duel struct {
 	t             *testing.T
 	rng           *rand.Rand
 	whole, single [2]*caller
+	other         *caller
 	history       []string
 }
 
@@ -48,6 +49,7 @@ func newDuel(t *testing.T, seed uint64, args ...string) *duel {
 		in := assembled(t, append([]string{"--dbfilename", fmt.Sprintf("%d.rdb", i), "--save", "", "--enable-debug-command", "yes"}, args...)...)
 		*side = [2]*caller{newCaller(t, in), newCaller(t, in)}
 	}
+	d.other = newCaller(t, d.single[0].in)
 	return d
 }
 
@@ -57,6 +59,7 @@ func (d *duel) send(i int, requests ...[]byte) {
 	d.history = append(d.history, fmt.Sprintf("%d: %.300q", i, requests))
 	var want []byte
 	for _, r := range requests {
+		d.other.send(words("GET no:such:key"))
 		want = append(want, d.single[i].send(r)...)
 	}
 	got := d.whole[i].send(bytes.Join(requests, nil))

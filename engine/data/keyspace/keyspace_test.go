@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -363,6 +364,23 @@ func TestAgain(t *testing.T) {
 				t.Errorf("%q at the end", got)
 			}
 		})
+	}
+}
+
+// TestAgainInAnotherDatabase: two databases in which as much has moved are not taken for one.
+func TestAgainInAnotherDatabase(t *testing.T) {
+	k, key := open(t), []byte("again")
+	for i := range 2 {
+		k.DB(i).SetInt(key, int64(i), 0)
+	}
+	if a, b := k.DB(0).d.t.Moves(), k.DB(1).d.t.Moves(); a != b {
+		t.Fatalf("%d moves in one, %d in the other", a, b)
+	}
+	k.Again(key)
+	for _, i := range []int{0, 1, 0} {
+		if got := text(k.DB(i).Lookup(key)); got != strconv.Itoa(i) {
+			t.Errorf("%q in database %d", got, i)
+		}
 	}
 }
 
