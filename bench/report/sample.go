@@ -36,6 +36,16 @@ func (s Sample) Min() float64 {
 	return slices.Min(s)
 }
 
+// Above is how many of them are greater than limit.
+func (s Sample) Above(limit float64) (n int) {
+	for _, v := range s {
+		if v > limit {
+			n++
+		}
+	}
+	return n
+}
+
 // Max is NaN of an empty sample.
 func (s Sample) Max() float64 {
 	if len(s) == 0 {

@@ -53,7 +53,6 @@ const (
 	Missed     Verdict = "missed"
 	Lost       Verdict = "**lost**"
 	NotDecided Verdict = "–"
-	InNoise    Verdict = "not decided" // so is what the server shows with nothing of the sort to do
 )
 
 // Judge compares where less is better. A reference that is unknown (NaN) cannot win.

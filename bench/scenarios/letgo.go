@@ -36,6 +36,9 @@ func lettings() []letting {
 // letGoLimit is the design's: what a turn may take to let go of a value, whatever its size.
 const letGoLimit = 100 * time.Microsecond
 
+// letGoTimes is how often spindle lets go in each way.
+const letGoTimes = 5
+
 // letGo lets go of values of many elements, of each type in each way.
 func letGo(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
@@ -43,7 +46,7 @@ func letGo(e *Env) (*report.Section, error) {
 	s := e.section("letgo", contenders,
 		fmt.Sprintf("A server a type, with one value of %s elements of 14 bytes. For each way a COPY of it is let go; FLUSHALL, the last, takes the value and a copy. A probe reads a key that is not there 500 times a second in an open loop. Settings are the defaults of each server.", report.Thousands(float64(n))),
 		fmt.Sprintf("Watching begins before the command, when nothing is left to be freed from the one before, and ends %v after it; INFO is not asked meanwhile, because that is a turn too. Spindle is sent MEMORY PURGE halfway, because it would give empty pages back only five seconds later. \"Answered after\" is what the client waits that sends the command; of an expiry, when the key is gone, less its 20 ms.", e.Duration),
-		"\"Nothing\" is the control: before each way the same server is watched for as long with the copy made and nothing let go. A longest turn above the target is only held against letting go if it is longer than the longest of those, too.")
+		fmt.Sprintf("\"Nothing\" is the control: before each way the same server is watched for as long with the copy made and nothing let go. Spindle lets go %d times in each way. The target is held against each way's median, because the control's longest turns show what this machine adds to one turn or another; and turns over the target may not be many more than the control's (twice as many and two).", letGoTimes))
 	type cost struct {
 		sights
 		took report.Sample
@@ -79,7 +82,7 @@ func letGo(e *Env) (*report.Section, error) {
 	for i := range collections {
 		c := &collections[i]
 		t := report.Table{Title: "A " + c.name, Columns: append(append([]string{"way", "server"}, sightColumns...), "answered after")}
-		worst := &sights{}
+		var ours []*sights
 		rest := &at(c, resting, "spindle").sights
 		t.Rows = append(t.Rows, append(append([]string{resting.name, "spindle"}, rest.cells()...), "–"))
 		for _, l := range ways {
@@ -87,10 +90,10 @@ func letGo(e *Env) (*report.Section, error) {
 				x := at(c, l, who.Name)
 				t.Rows = append(t.Rows, append(append([]string{l.name, who.Name}, x.cells()...), x.took.Text(report.Duration)))
 			}
-			worst.join(&at(c, l, "spindle").sights)
+			ours = append(ours, &at(c, l, "spindle").sights)
 		}
 		s.Tables = append(s.Tables, t)
-		f := turnTargetBeside(fmt.Sprintf("letting go of a %s of %s elements, whatever the way: longest turn", c.name, report.Thousands(float64(n))), letGoLimit, worst, rest)
+		f := turnTargetOfWays(fmt.Sprintf("letting go of a %s of %s elements: longest turn, median of the way where it is longest", c.name, report.Thousands(float64(n))), letGoLimit, ours, rest)
 		f.Reference = "DEL answered after " + at(c, ways[0], e.Reference.Name).took.Text(report.Duration)
 		s.Figures = append(s.Figures, f)
 	}
@@ -108,23 +111,33 @@ func (e *Env) letGoOnce(who Contender, c *collection, n uint64, ways []letting, 
 	if err := s.fillCollection(c, "source", 0, n); err != nil {
 		return err
 	}
+	times, watched := 1, []letting{{}}
+	if who.Name == e.Ours().Name { // the reference does not tell of its turns
+		times, watched = letGoTimes, []letting{resting, {}}
+	}
 	for _, l := range ways {
-		if _, err := s.Do("COPY", "source", "victim", "REPLACE"); err != nil {
-			return err
-		}
-		if err := s.untilFreed(); err != nil {
-			return err
-		}
-		watched := []letting{l}
-		if who.Name == e.Ours().Name { // the reference does not tell of its turns
-			watched = []letting{resting, l}
-		}
-		for _, l := range watched {
-			sight, took, err := s.watchLetting(l)
-			if err != nil {
-				return fmt.Errorf("%s: %w", l.name, err)
+		watched[len(watched)-1] = l
+		for range times {
+			if exists, err := s.Do("EXISTS", "source"); err != nil {
+				return err
+			} else if exists.Int == 0 { // FLUSHALL
+				if err := s.fillCollection(c, "source", 0, n); err != nil {
+					return err
+				}
 			}
-			seen(l, sight, took)
+			if _, err := s.Do("COPY", "source", "victim", "REPLACE"); err != nil {
+				return err
+			}
+			if err := s.untilFreed(); err != nil {
+				return err
+			}
+			for _, l := range watched {
+				sight, took, err := s.watchLetting(l)
+				if err != nil {
+					return fmt.Errorf("%s: %w", l.name, err)
+				}
+				seen(l, sight, took)
+			}
 		}
 	}
 	return nil

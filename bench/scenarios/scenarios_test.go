@@ -195,21 +195,26 @@ func TestTurnTargetGoesByTheWorstRun(t *testing.T) {
 	}
 }
 
-// TestTurnTargetBeside: what the machine does to a server at rest is not held against it, but what goes beyond that, or is the rule, is.
-func TestTurnTargetBeside(t *testing.T) {
+// TestTurnTargetOfWays: what the machine does to a server at rest is not held against it, but what is the rule of a way, or much more frequent than at
+// rest, is.
+func TestTurnTargetOfWays(t *testing.T) {
 	of := func(own ...float64) *sights { return &sights{cpu: own, own: own} }
-	for _, c := range []struct {
-		ours, rest *sights
-		want       report.Verdict
+	calm, one, two, rule := of(2e4, 5e4, 9e4), of(2e4, 5e4, 4e5), of(4e5, 5e4, 9e4), of(2e4, 2e5, 4e5)
+	for i, c := range []struct {
+		ways []*sights
+		rest *sights
+		want report.Verdict
 	}{
-		{of(2e4, 5e4, 9e4), of(2e4, 3e4, 5e5), report.Met},
-		{of(2e4, 5e4, 4e5), of(2e4, 3e4, 5e5), report.InNoise},
-		{of(2e4, 5e4, 6e5), of(2e4, 3e4, 5e5), report.Missed},
-		{of(2e4, 2e5, 4e5), of(2e4, 3e4, 5e5), report.Missed},
-		{of(2e4, 5e4, 4e5), of(), report.Missed},
+		{[]*sights{calm, calm}, calm, report.Met},
+		{[]*sights{calm, one}, calm, report.Met},
+		{[]*sights{calm, rule}, calm, report.Missed},
+		{[]*sights{one, two}, calm, report.Met},
+		{[]*sights{one, two, one}, calm, report.Missed},
+		{[]*sights{one, two, one}, one, report.Met},
+		{[]*sights{{}}, calm, report.NotDecided},
 	} {
-		if f := turnTargetBeside("w", 100*time.Microsecond, c.ours, c.rest); f.Verdict != c.want {
-			t.Errorf("%v beside %v: %s, want %s", c.ours.own, c.rest.own, f.Verdict, c.want)
+		if f := turnTargetOfWays("w", 100*time.Microsecond, c.ways, c.rest); f.Verdict != c.want {
+			t.Errorf("%d: %s %s, want %s", i, f.Ours, f.Verdict, c.want)
 		}
 	}
 }
