@@ -219,7 +219,7 @@ func (c *Core) serveReady() {
 
 // retry has a parked client's command try again. One that is served has taken as long as that: nobody was kept waiting for it before.
 func (c *Core) retry(p *parked) {
-	began := time.Since(c.started)
+	began := c.wall.Nanos()
 	c.answerParked(p, func(ctx *command.Context) {
 		if err := p.wait.Retry(ctx); err != nil {
 			c.meter.failed(p.spec, err)
@@ -227,7 +227,7 @@ func (c *Core) retry(p *parked) {
 		}
 	})
 	if c.waiting.byClient[p.cl] != p {
-		took := int64(time.Since(c.started) - began)
+		took := c.wall.Nanos() - began
 		p.spec.Stats.Record(0, took) // the call was booked when it began to wait
 		c.watchSlowness(p.cl, p.spec, p.args, took)
 	}

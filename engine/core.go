@@ -156,7 +156,7 @@ func (c *Core) Do(f func()) {
 	c.begin()
 	f()
 	c.settle()
-	c.nanos = int64(time.Since(c.started))
+	c.nanos = c.wall.Nanos()
 	c.end()
 	c.release()
 }
@@ -356,7 +356,7 @@ func (c *Core) call(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec 
 	if len(c.waiting.ready) != 0 {
 		c.lap()
 		c.serveReady() // at once: the client's next command comes after those who waited
-		c.nanos = int64(time.Since(c.started))
+		c.nanos = c.wall.Nanos()
 	}
 	if many || spec.Flags&(command.Fast|command.Brief) == 0 || c.meter.precise {
 		c.lap()
@@ -408,7 +408,7 @@ func (c *Core) Call(outer *command.Context, spec *command.Spec, args [][]byte) e
 	if len(c.monitors) != 0 {
 		c.feedMonitors(cl, spec, args)
 	}
-	m.innerNanos = int64(time.Since(c.started))
+	m.innerNanos = c.wall.Nanos()
 	took := m.innerNanos - began
 	spec.Stats.Record(1, took)
 	m.commands++
@@ -461,7 +461,7 @@ func (c *Core) lap() {
 	if m.calls == 0 {
 		return
 	}
-	now := int64(time.Since(c.started))
+	now := c.wall.Nanos()
 	took := now - c.nanos
 	c.nanos = now
 	m.spec.Stats.Record(m.calls, took)

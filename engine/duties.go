@@ -110,7 +110,7 @@ func (c *Core) idleFor() time.Duration {
 
 // runDuties does one slice of everything that is due.
 func (c *Core) runDuties() {
-	began := time.Since(c.started)
+	began := time.Duration(c.wall.Nanos())
 	c.dutyAt = int64(began) + dutyEvery
 	if c.pause.on {
 		c.refreshPause()
@@ -118,10 +118,10 @@ func (c *Core) runDuties() {
 	c.duties.behind = false
 	if c.mayExpire() {
 		_, c.duties.behind = c.space.ExpireDue(expirySlice)
-		c.meter.expiryNanos += uint64(time.Since(c.started) - began)
+		c.meter.expiryNanos += uint64(c.wall.Nanos() - int64(began))
 		c.watchDuty("expire-cycle", began)
 		if c.duties.behind {
-			c.dutyAt = int64(time.Since(c.started) + c.clientsShare())
+			c.dutyAt = c.wall.Nanos() + int64(c.clientsShare())
 		}
 	}
 	if c.memory.up {
@@ -143,7 +143,7 @@ func (c *Core) runDuties() {
 	if int64(began)-c.duties.lastTick >= tickEvery && !c.duties.cronPaused {
 		c.tick(int64(began))
 	}
-	c.nanos = int64(time.Since(c.started))
+	c.nanos = c.wall.Nanos()
 	c.meter.dutyNanos += uint64(c.nanos - int64(began))
 }
 
@@ -192,7 +192,7 @@ func (c *Core) watchDuty(event string, began time.Duration) {
 	if limit <= 0 || c.hooks.Latency == nil {
 		return
 	}
-	if took := time.Since(c.started) - began; took >= limit {
+	if took := time.Duration(c.wall.Nanos()) - began; took >= limit {
 		c.hooks.Latency(event, took)
 	}
 }

@@ -76,7 +76,7 @@ func (c *Core) evict() (enough bool) {
 		}
 		c.lap() // what has run did not evict
 		enough = c.makeRoom(over)
-		c.nanos = int64(time.Since(c.started))
+		c.nanos = c.wall.Nanos()
 		if !enough {
 			over = 1
 		} else {
@@ -89,7 +89,7 @@ func (c *Core) evict() (enough bool) {
 
 // makeRoom evicts over bytes, within the time that maxmemory-eviction-tenacity grants; what is left is for the next command or duty.
 func (c *Core) makeRoom(over int64) (enough bool) {
-	began, limit := time.Since(c.started), c.evictionTime()
+	began, limit := time.Duration(c.wall.Nanos()), c.evictionTime()
 	defer c.watchDuty("eviction-cycle", began)
 	for n := 1; over > 0; n++ {
 		freed, ok := c.space.EvictOne()
@@ -98,7 +98,7 @@ func (c *Core) makeRoom(over int64) (enough bool) {
 		}
 		over -= freed
 		if n%evictionCheck == 0 {
-			if time.Since(c.started)-began > limit {
+			if time.Duration(c.wall.Nanos())-began > limit {
 				break
 			}
 			over = min(over, c.overLimit())

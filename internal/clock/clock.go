@@ -24,26 +24,6 @@ func UnixUs() int64 { return time.Now().UnixMicro() }
 // Mono is nanoseconds since the process began, never going back: durations, waits, pacing.
 func Mono() int64 { return int64(time.Since(started)) }
 
-// A Wall tells the monotonic and the wall clock from one reading, where time.Now takes two: between them the wall clock moves on with the
-// other, and each millisecond it is read itself, so a jump of it is seen then. For one goroutine at a time.
-type Wall struct {
-	origin time.Time
-	read   int64 // when the wall clock was read last, and
-	unixNs int64 // what it said
-}
-
-// WallFrom is a Wall that counts its monotonic time from origin, a reading of time.Now.
-func WallFrom(origin time.Time) Wall { return Wall{origin: origin, read: -int64(time.Millisecond)} }
-
-// Now is the nanoseconds since the origin and Unix milliseconds.
-func (w *Wall) Now() (nanos, unixMs int64) {
-	nanos = int64(time.Since(w.origin))
-	if nanos-w.read >= int64(time.Millisecond) {
-		w.read, w.unixNs = nanos, time.Now().UnixNano()
-	}
-	return nanos, (w.unixNs + nanos - w.read) / int64(time.Millisecond)
-}
-
 // ThreadCPU is the CPU time the calling thread has used, in nanoseconds: what a turn cost, whoever else the machine was busy for.
 // It means something between two calls on one locked thread. Costs a system call, some 200 ns.
 func ThreadCPU() int64 { return read(3) } // CLOCK_THREAD_CPUTIME_ID

@@ -43,23 +43,3 @@ func TestWrapping(t *testing.T) {
 		t.Error(got)
 	}
 }
-
-// TestWall: it says what the two clocks say, and its reading of the wall clock does not grow old.
-func TestWall(t *testing.T) {
-	origin := time.Now()
-	w := WallFrom(origin)
-	for i := range 3000 {
-		before, since := Unix(), time.Since(origin)
-		nanos, ms := w.Now()
-		if after := Unix(); ms < before-1 || ms > after+1 {
-			t.Fatalf("reading %d: %d, not within %d and %d", i, ms, before, after)
-		}
-		if until := time.Since(origin); nanos < int64(since) || nanos > int64(until) {
-			t.Fatalf("reading %d: %d ns, not within %d and %d", i, nanos, since, until)
-		}
-		if i%100 == 0 {
-			w.unixNs += 5 * int64(time.Second) // the clock is put back
-			time.Sleep(1100 * time.Microsecond)
-		}
-	}
-}
