@@ -3,7 +3,6 @@ package engine
 import (
 	"container/heap"
 	"slices"
-	"time"
 
 	"spindle/engine/client"
 	"spindle/engine/command"
@@ -186,7 +185,7 @@ func (c *Core) serveReady() {
 		return
 	}
 	// The unit that made them ready may have taken its time: a key that has expired meanwhile serves nobody.
-	c.nowMs = time.Now().UnixMilli()
+	_, c.nowMs = c.wall.Now()
 	c.space.SetNow(c.nowMs)
 	for i := 0; i < len(w.ready); i++ { // serving one may make another ready
 		name := w.ready[i]

@@ -18,8 +18,8 @@ type longTurns struct {
 	turn [16]LongTurn
 }
 
-// note takes the turn that began so many nanoseconds after started, and ends now, if it is one of the longest.
-func (l *longTurns) note(started time.Time, began, cpu int64) {
+// note takes the turn that began and ended so many nanoseconds after started, if it is one of the longest.
+func (l *longTurns) note(started time.Time, began, ended, cpu int64) {
 	if l.n == len(l.turn) && cpu <= int64(l.turn[l.n-1].CPU) {
 		return
 	}
@@ -30,7 +30,7 @@ func (l *longTurns) note(started time.Time, began, cpu int64) {
 	for ; at > 0 && int64(l.turn[at-1].CPU) < cpu; at-- {
 		l.turn[at] = l.turn[at-1]
 	}
-	l.turn[at] = LongTurn{Began: started.UnixMicro() + began/1000, Wall: time.Since(started) - time.Duration(began), CPU: time.Duration(cpu)}
+	l.turn[at] = LongTurn{Began: started.UnixMicro() + began/1000, Wall: time.Duration(ended - began), CPU: time.Duration(cpu)}
 }
 
 func (l *longTurns) list() []LongTurn { return slices.Clone(l.turn[:l.n]) }

@@ -81,7 +81,7 @@ func (m *meter) end(c *Core) {
 		cpu := clock.ThreadCPU() - m.turnCPU
 		m.longestTurnCPU = max(m.longestTurnCPU, cpu)
 		runtime.UnlockOSThread()
-		m.longTurns.note(c.started, m.turnBegan, cpu)
+		m.longTurns.note(c.started, m.turnBegan, c.wall.Nanos(), cpu)
 	}
 	m.mostCommands = max(m.mostCommands, m.commands-m.commandsBefore)
 }

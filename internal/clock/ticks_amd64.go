@@ -5,9 +5,7 @@ import (
 	"strings"
 )
 
-// ticks reads the processor's counter: a third of what the kernel's clock costs.
-//
-//go:noescape
+// ticks reads the processor's counter.
 func ticks() int64
 
 // ticksGoOn says that the counter runs evenly, whatever the processor's speed, and alike on all processors: so the kernel finds that goes by it itself.
