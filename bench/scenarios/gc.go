@@ -14,88 +14,50 @@ import (
 	"spindle/bench/report"
 )
 
-// garbage asks what the Go runtime costs: the collector's CPU, by its own trace, and allocations per request, by /metrics.
+// A garbagePhase is one kind of request that the server is loaded with.
+type garbagePhase struct {
+	name  string
+	words []string
+}
+
+var garbagePhases = []garbagePhase{
+	{"GET", []string{"GET", "{key}"}},
+	{"SET", setWords},
+	{"SET with TTL", append(append([]string(nil), setWords...), "EX", "1000")},
+	{"INCR", []string{"INCR", "n{key}"}},
+}
+
+// garbage asks what the Go runtime costs: the collector's CPU, by its own trace, and allocations per request, by heap profiles.
 func garbage(e *Env) (*report.Section, error) {
 	backends := e.Backends()[:3]
 	s := e.section("gc", backends,
 		fmt.Sprintf("%s keys of 16 bytes with values of 32, 50 connections, pipeline 16, each phase counted for %v after %v of warm-up.", report.Thousands(float64(e.ManyKeys)), e.Duration, e.Warmup),
-		"The collector's CPU is the sum over GODEBUG=gctrace=1, idle marking included, without the cycles that a heap profile begins with, and its share is of the server's CPU in the whole load. Every allocation is recorded (memprofilerate=1): those between two heap profiles while all connections are at work are counted by their stacks, over the commands between them.")
-	type phase struct {
-		name  string
-		words []string
-	}
-	type made struct{ objects, bytes report.Sample } // for each request
-	phases := []phase{{"GET", []string{"GET", "{key}"}}, {"SET", setWords}, {"SET with TTL", append(append([]string(nil), setWords...), "EX", "1000")}, {"INCR", []string{"INCR", "n{key}"}}}
-	all, share, cycles := map[string]*[allocators]made{}, map[string]report.Sample{}, map[string]report.Sample{}
+		"The collector's CPU is the sum over GODEBUG=gctrace=1, idle marking included, and its share is of the server's CPU in the whole load. Allocations are another server's, of which each is recorded (memprofilerate=1): those between two heap profiles while all connections are at work are counted by their stacks, over the commands between them. A profile begins with a collection, which also empties pools.")
+	share, cycles, made := map[string]report.Sample{}, map[string]report.Sample{}, map[string]*[allocators]allocated{}
 	err := e.alternate(backends, func(c Contender, _ int) error {
-		server, err := e.Begin(c, Start{Env: []string{"GODEBUG=gctrace=1,memprofilerate=1"}})
+		trace, used, err := e.collections(c)
 		if err != nil {
 			return err
 		}
-		defer server.End()
-		if err := server.Fill(fill(e.ManyKeys, 0, setWords...)); err != nil {
-			return err
-		}
-		if err := server.Fill(fill(e.Keys, 0, "SET", "n{key}", "{number}")); err != nil {
-			return err
-		}
-		trace0, err := readTrace(server)
-		if err != nil {
-			return err
-		}
-		var used time.Duration
-		for _, p := range phases {
-			keys := e.ManyKeys
-			if p.name == "INCR" {
-				keys = e.Keys
-			}
-			runner, err := server.StartLoad(load.Spec{Connections: 50, Pipeline: 16, Duration: time.Hour, Mix: []load.Command{load.Request(p.words...)}, Keys: load.KeySpace{Count: keys}})
-			if err != nil {
-				return err
-			}
-			time.Sleep(e.Warmup + 300*time.Millisecond)
-			under, requests, err := server.allocate(e.Duration)
-			if err != nil {
-				runner.Abandon()
-				return err
-			}
-			r, err := runner.Finish()
-			if err != nil {
-				return err
-			}
-			if r.Errors > 0 {
-				return fmt.Errorf("%s answered %s with %s", c.Name, p.name, r.FirstErr)
-			}
-			if requests == 0 {
-				return fmt.Errorf("%s: /metrics has no growing spindle_total_commands_processed", c.Name)
-			}
+		share[c.Name] = append(share[c.Name], float64(trace.cpu)/float64(used))
+		cycles[c.Name] = append(cycles[c.Name], float64(trace.cycles))
+		return e.allocations(c, func(p garbagePhase, by allocator, objects, bytes float64) {
 			key := p.name + c.Name
-			if all[key] == nil {
-				all[key] = &[allocators]made{}
+			if made[key] == nil {
+				made[key] = &[allocators]allocated{}
 			}
-			for by, x := range under {
-				to := &all[key][by]
-				to.objects, to.bytes = append(to.objects, x.objects/requests), append(to.bytes, x.bytes/requests)
-			}
-			used += r.ServerCPU
-		}
-		trace1, err := readTrace(server)
-		if err != nil {
-			return err
-		}
-		share[c.Name] = append(share[c.Name], float64(trace1.cpu-trace0.cpu)/float64(used))
-		cycles[c.Name] = append(cycles[c.Name], float64(trace1.cycles-trace0.cycles))
-		return nil
+			made[key][by].add(objects, bytes)
+		})
 	})
 	if err != nil {
 		return nil, err
 	}
 	t := report.Table{Title: "Go allocations for each request", Columns: []string{"request", "server", "requests'", "bytes", "gnet's list of events", "bytes", "duties'", "bytes"}}
-	for _, p := range phases {
+	for _, p := range garbagePhases {
 		for _, c := range backends {
 			row := []string{p.name, c.Name}
 			for _, by := range []allocator{byRequests, byGnetList, byDuties} {
-				x := all[p.name+c.Name][by]
+				x := made[p.name+c.Name][by]
 				row = append(row, x.objects.Text(fixed5), x.bytes.Text(fixed4))
 			}
 			t.Rows = append(t.Rows, row)
@@ -109,13 +71,102 @@ func garbage(e *Env) (*report.Section, error) {
 			Ours: share[c.Name].Text(report.Percent), Verdict: report.Judge(share[c.Name].Median(), 0.01, nan)})
 	}
 	for _, name := range []string{"GET", "SET"} {
-		x := all[name+backends[0].Name]
-		own := x[byRequests].objects
+		x := made[name+backends[0].Name]
+		requests := x[byRequests].objects
 		s.Figures = append(s.Figures, report.Figure{What: "allocations per " + name, Target: "0", Reference: "–",
-			Ours: fmt.Sprintf("%s; beside it gnet's list of events %s, duties %s", own.Text(fixed5), x[byGnetList].objects.Text(fixed5), x[byDuties].objects.Text(fixed5)), Verdict: report.Judge(own.Median(), 0.0005, nan)})
+			Ours: fmt.Sprintf("%s; beside it gnet's list of events %s, duties %s", requests.Text(fixed5), x[byGnetList].objects.Text(fixed5), x[byDuties].objects.Text(fixed5)), Verdict: report.Judge(requests.Median(), 0.0005, nan)})
 	}
 	s.Tables = append(s.Tables, t, g)
 	return s, nil
+}
+
+// allocated is what was allocated for each request, a run after another.
+type allocated struct{ objects, bytes report.Sample }
+
+func (a *allocated) add(objects, bytes float64) {
+	a.objects, a.bytes = append(a.objects, objects), append(a.bytes, bytes)
+}
+
+// garbageServer is a server with many keys.
+func (e *Env) garbageServer(c Contender, godebug string) (*Server, error) {
+	s, err := e.Begin(c, Start{Env: []string{"GODEBUG=" + godebug}})
+	if err != nil {
+		return nil, err
+	}
+	if err = s.Fill(fill(e.ManyKeys, 0, setWords...)); err == nil {
+		err = s.Fill(fill(e.Keys, 0, "SET", "n{key}", "{number}"))
+	}
+	if err != nil {
+		s.End()
+		return nil, err
+	}
+	return s, nil
+}
+
+// underGarbageLoad loads s with each phase while during is done, and gives the CPU that s used under load.
+func (s *Server) underGarbageLoad(during func(p garbagePhase) error) (used time.Duration, err error) {
+	for _, p := range garbagePhases {
+		keys := s.env.ManyKeys
+		if p.name == "INCR" {
+			keys = s.env.Keys
+		}
+		runner, err := s.StartLoad(load.Spec{Connections: 50, Pipeline: 16, Duration: time.Hour, Mix: []load.Command{load.Request(p.words...)}, Keys: load.KeySpace{Count: keys}})
+		if err != nil {
+			return 0, err
+		}
+		time.Sleep(s.env.Warmup + 300*time.Millisecond)
+		if err := during(p); err != nil {
+			runner.Abandon()
+			return 0, err
+		}
+		r, err := runner.Finish()
+		if err != nil {
+			return 0, err
+		}
+		if r.Errors > 0 {
+			return 0, fmt.Errorf("%s was answered with %s", p.name, r.FirstErr)
+		}
+		used += r.ServerCPU
+	}
+	return used, nil
+}
+
+// collections is what the collector did under load, and the CPU that the server used meanwhile.
+func (e *Env) collections(c Contender) (trace gcTrace, used time.Duration, err error) {
+	s, err := e.garbageServer(c, "gctrace=1")
+	if err != nil {
+		return trace, 0, err
+	}
+	defer s.End()
+	before, err := readTrace(s)
+	if err != nil {
+		return trace, 0, err
+	}
+	if used, err = s.underGarbageLoad(func(garbagePhase) error { time.Sleep(e.Duration); return nil }); err != nil {
+		return trace, 0, err
+	}
+	after, err := readTrace(s)
+	return gcTrace{after.cycles - before.cycles, after.cpu - before.cpu}, used, err
+}
+
+// allocations tells what a request of each phase allocates.
+func (e *Env) allocations(c Contender, tell func(p garbagePhase, by allocator, objects, bytes float64)) error {
+	s, err := e.garbageServer(c, "memprofilerate=1")
+	if err != nil {
+		return err
+	}
+	defer s.End()
+	_, err = s.underGarbageLoad(func(p garbagePhase) error {
+		made, requests, err := s.allocate(e.Duration)
+		if err == nil && requests == 0 {
+			err = fmt.Errorf("/metrics has no growing spindle_total_commands_processed")
+		}
+		for by, x := range made {
+			tell(p, allocator(by), x.objects/requests, x.bytes/requests)
+		}
+		return err
+	})
+	return err
 }
 
 // allocate is what the server allocates for some time, and how many commands it runs meanwhile.
@@ -158,7 +209,7 @@ func readTrace(s *Server) (t gcTrace, err error) {
 	defer f.Close()
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
-		if cpu, ok := parseTrace(lines.Text()); ok && !strings.HasSuffix(lines.Text(), "(forced)") {
+		if cpu, ok := parseTrace(lines.Text()); ok {
 			t.cycles++
 			t.cpu += cpu
 		}

@@ -46,7 +46,7 @@ func letGo(e *Env) (*report.Section, error) {
 	s := e.section("letgo", contenders,
 		fmt.Sprintf("A server a type, with one value of %s elements of 14 bytes. For each way a COPY of it is let go; FLUSHALL, the last, takes the value and a copy. A probe reads a key that is not there 500 times a second in an open loop. Settings are the defaults of each server.", report.Thousands(float64(n))),
 		fmt.Sprintf("Watching begins before the command, when nothing is left to be freed from the one before, and ends %v after it; INFO is not asked meanwhile, because that is a turn too. Spindle is sent MEMORY PURGE halfway, because it would give empty pages back only five seconds later. \"Answered after\" is what the client waits that sends the command; of an expiry, when the key is gone, less its 20 ms.", e.Duration),
-		fmt.Sprintf("\"Nothing\" is the control: before each way the same server is watched for as long with the copy made and nothing let go. Spindle lets go %d times in each way. The target is held against each way's median, because the control's longest turns show what this machine adds to one turn or another; and turns over the target may not be many more than the control's (twice as many and two).", letGoTimes))
+		fmt.Sprintf("\"Nothing\" is the control: before each way the same server is watched for as long with the copy made and nothing let go. Spindle lets go %d times in each way. The target is held against each way's median, because the control's longest turns show what this machine adds to one turn or another; and turns over the target may not be many more than the control's (twice as many and two), nor any three times as long as the longest of those.", letGoTimes))
 	type cost struct {
 		sights
 		took report.Sample

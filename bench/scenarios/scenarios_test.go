@@ -199,7 +199,7 @@ func TestTurnTargetGoesByTheWorstRun(t *testing.T) {
 // rest, is.
 func TestTurnTargetOfWays(t *testing.T) {
 	of := func(own ...float64) *sights { return &sights{cpu: own, own: own} }
-	calm, one, two, rule := of(2e4, 5e4, 9e4), of(2e4, 5e4, 4e5), of(4e5, 5e4, 9e4), of(2e4, 2e5, 4e5)
+	calm, one, two, rule := of(2e4, 5e4, 9e4), of(2e4, 5e4, 2.5e5), of(2.8e5, 5e4, 9e4), of(2e4, 2e5, 2.5e5)
 	for i, c := range []struct {
 		ways []*sights
 		rest *sights
@@ -211,6 +211,8 @@ func TestTurnTargetOfWays(t *testing.T) {
 		{[]*sights{one, two}, calm, report.Met},
 		{[]*sights{one, two, one}, calm, report.Missed},
 		{[]*sights{one, two, one}, one, report.Met},
+		{[]*sights{calm, of(2e4, 5e4, 4e5)}, calm, report.Missed}, // one, but far beyond
+		{[]*sights{calm, of(2e4, 5e4, 4e5)}, one, report.Met},
 		{[]*sights{{}}, calm, report.NotDecided},
 	} {
 		if f := turnTargetOfWays("w", 100*time.Microsecond, c.ways, c.rest); f.Verdict != c.want {
