@@ -201,7 +201,7 @@ func (c *Core) Later(f func()) { c.later = append(c.later, f) }
 
 // run executes the requests of a batch, a few at a time so that their cache misses overlap.
 func (c *Core) run(cl *client.Client, b *protocol.Batch) {
-	alone := len(b.Requests) == 1 // and many clients may be at one key
+	alone := len(b.Requests) == 1 // its key is kept in mind: the next turn, perhaps another client's, may well be about the same
 	for b.Done < len(b.Requests) {
 		ahead := b.Requests[b.Done:min(b.Done+prefetchAhead, len(b.Requests))]
 		repeats := c.lookAhead(cl, ahead)

@@ -2,10 +2,7 @@ package scenarios
 
 import (
 	"fmt"
-	"io"
-	"net/http"
 	"strings"
-	"time"
 )
 
 // An allocator is on whose behalf the server's Go allocations were made.
@@ -33,13 +30,7 @@ func (a allocations) since(before allocations) allocations {
 
 // Allocations is every allocation of the server so far, if it was started with GODEBUG=memprofilerate=1.
 func (s *Server) Allocations() (allocations, error) {
-	client := http.Client{Timeout: time.Minute}
-	response, err := client.Get("http://" + s.Admin + "/debug/pprof/heap?debug=1&gc=1") // which tells of all before the gc
-	if err != nil {
-		return allocations{}, err
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
+	text, err := s.fromAdmin("/debug/pprof/heap?debug=1&gc=1", 0) // which tells of all before the gc
 	if err != nil {
 		return allocations{}, err
 	}

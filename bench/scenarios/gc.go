@@ -158,13 +158,16 @@ func (e *Env) allocations(c Contender, tell func(p garbagePhase, by allocator, o
 	defer s.End()
 	_, err = s.underGarbageLoad(func(p garbagePhase) error {
 		made, requests, err := s.allocate(e.Duration)
-		if err == nil && requests == 0 {
-			err = fmt.Errorf("/metrics has no growing spindle_total_commands_processed")
+		if err != nil {
+			return err
+		}
+		if requests == 0 {
+			return fmt.Errorf("/metrics has no growing spindle_total_commands_processed")
 		}
 		for by, x := range made {
 			tell(p, allocator(by), x.objects/requests, x.bytes/requests)
 		}
-		return err
+		return nil
 	})
 	return err
 }

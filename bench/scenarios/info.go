@@ -136,19 +136,24 @@ func (s *Server) Turns() (t Turns, err error) {
 	return Turns{Long: long, Wall: time.Duration(wall) * time.Microsecond, CPU: time.Duration(cpu) * time.Microsecond, HasCPU: hasCPU && cpu > 0, Known: known}, nil
 }
 
-// Metrics are the samples of /metrics that have no label.
-func (s *Server) Metrics() (map[string]float64, error) {
-	client := http.Client{Timeout: time.Minute}
-	response, err := client.Get("http://" + s.Admin + "/metrics")
+// fromAdmin is what the admin address has at path, whose making may take so long.
+func (s *Server) fromAdmin(path string, limit time.Duration) ([]byte, error) {
+	client := http.Client{Timeout: limit + time.Minute}
+	response, err := client.Get("http://" + s.Admin + path)
 	if err != nil {
 		return nil, err
 	}
 	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		return nil, err
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s: %s", path, response.Status)
 	}
-	return parseMetrics(string(text)), nil
+	return io.ReadAll(response.Body)
+}
+
+// Metrics are the samples of /metrics that have no label.
+func (s *Server) Metrics() (map[string]float64, error) {
+	text, err := s.fromAdmin("/metrics", 0)
+	return parseMetrics(string(text)), err
 }
 
 func parseMetrics(text string) map[string]float64 {

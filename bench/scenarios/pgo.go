@@ -3,8 +3,6 @@ package scenarios
 import (
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"time"
 
@@ -74,18 +72,12 @@ func Profile(e *Env, file string) error {
 
 // profile fetches the CPU profile of the next while; the file is replaced only by a whole one.
 func (s *Server) profile(file string, length time.Duration) error {
-	client := http.Client{Timeout: length + time.Minute}
-	response, err := client.Get(fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", s.Admin, max(1, int(length.Seconds()))))
+	text, err := s.fromAdmin(fmt.Sprintf("/debug/pprof/profile?seconds=%d", max(1, int(length.Seconds()))), length)
 	if err != nil {
 		return err
 	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		return err
-	}
-	if response.StatusCode != http.StatusOK || len(text) < 100 {
-		return errors.New("no profile: " + response.Status)
+	if len(text) < 100 {
+		return errors.New("the profile is empty")
 	}
 	if err := os.WriteFile(file+".new", text, 0o644); err != nil {
 		return err
