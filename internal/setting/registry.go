@@ -239,7 +239,8 @@ func (r *Registry) mayChange(pairs []Pair, now Conditions) ([]*Row, error) {
 		row := r.Lookup(p.Name)
 		switch {
 		case row == nil:
-			return nil, fmt.Errorf("Unknown option or number of arguments for CONFIG SET - '%s'", p.Name)
+			name, _, _ := strings.Cut(p.Name, "\x00") // Redis prints a C string
+			return nil, fmt.Errorf("Unknown option or number of arguments for CONFIG SET - '%s'", name)
 		case row.Flags&Immutable != 0:
 			return nil, refusal(p.Name, errImmutable)
 		case row.Flags&Protected != 0 && !now.Protected:

@@ -141,6 +141,7 @@ func TestSetMany(t *testing.T) {
 	}{
 		{"two", []Pair{{"count", "50"}, {"bytes", "20"}}, Conditions{}, ""},
 		{"unknown", []Pair{{"count", "50"}, {"Nosuch", "20"}}, Conditions{}, "Unknown option or number of arguments for CONFIG SET - 'Nosuch'"},
+		{"unknown to a zero", []Pair{{"count\x00s", "50"}}, Conditions{}, "Unknown option or number of arguments for CONFIG SET - 'count'"},
 		{"second is bad", []Pair{{"count", "50"}, {"bytes", "x"}}, Conditions{}, "CONFIG SET failed (possibly related to argument 'bytes') - argument must be a memory value"},
 		{"immutable", []Pair{{"count", "50"}, {"Mode", "7"}}, Conditions{}, "CONFIG SET failed (possibly related to argument 'Mode') - can't set immutable config"},
 		{"protected", []Pair{{"path", "a"}}, Conditions{}, "CONFIG SET failed (possibly related to argument 'path') - can't set protected config"},
