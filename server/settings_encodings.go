@@ -10,17 +10,15 @@ import (
 
 // encodingSettings belong to the types that are still to come: how long each stays in its compact form.
 type encodingSettings struct {
-	listDepth setting.Int
-	sketches  hll.Settings
-	hashes    hash.Settings
-	streams   stream.Settings
+	sketches hll.Settings
+	hashes   hash.Settings
+	streams  stream.Settings
 }
 
 func (s *encodingSettings) rows() []setting.Row {
 	return []setting.Row{
 		s.hashes.Rows()[0],
 		s.hashes.Rows()[1],
-		setting.NewInt("list-compress-depth", &s.listDepth, 0, setting.Between(0, maxInt), setting.Nothing("the pieces of lists are not compressed in memory")),
 		s.sketches.Rows()[0],
 		s.streams.Rows()[0],
 		s.streams.Rows()[1],
@@ -29,13 +27,13 @@ func (s *encodingSettings) rows() []setting.Row {
 
 // limits are the settings of all types as values that are loaded or restored go by them.
 func (in *instance) limits() codec.Limits {
-	s, sets, zsets := &in.settings.Encodings, in.common.Sets.Limits(), in.common.ZSets.Limits()
+	s, sets, zsets, lists := &in.settings.Encodings, in.common.Sets.Limits(), in.common.ZSets.Limits(), in.common.Lists.Limits()
 	n := func(v *setting.Int) int { return int(v.Get()) }
 	return codec.Limits{
 		HashEntries: n(&s.hashes.Entries), HashValue: n(&s.hashes.Value),
 		SetIntset: sets.IntSet, SetEntries: sets.Entries, SetValue: sets.Value,
 		ZSetEntries: zsets.Entries, ZSetValue: zsets.Value,
-		ListSize: in.common.Lists.Limits().Fill, ListDepth: n(&s.listDepth),
+		ListSize: lists.Fill, ListDepth: lists.Depth,
 		StreamBytes: n(&s.streams.NodeBytes), StreamEntries: n(&s.streams.NodeEntries),
 	}
 }

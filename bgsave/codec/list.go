@@ -29,19 +29,23 @@ const errPiece = rdb.Corrupt("a piece of a list is neither plain nor packed")
 
 func writeList(w *rdb.Writer, _ rdb.Kind, v value.Value) {
 	w.Length(uint64(list.LeafCount(v)))
-	list.Leaves(v, func(piece []byte, plain bool) bool {
-		if plain {
+	list.Leaves(v, func(p list.Piece) bool {
+		if p.Plain {
 			w.Length(plainPiece)
 		} else {
 			w.Length(packedPiece)
 		}
-		w.Text(piece)
+		if p.Compressed() {
+			w.Compressed(p.Bytes, p.Size)
+		} else {
+			w.Text(p.Bytes)
+		}
 		return !w.Stopped()
 	})
 }
 
 func readList(x *Expander, kind rdb.Kind, r *rdb.Reader) (Ready, error) {
-	limits := list.Limits{Fill: x.Limits.ListSize}
+	limits := x.Limits.list()
 	if kind == rdb.KindListZiplist {
 		lp, n, err := x.Ziplist(r, 1, false)
 		return packedList(limits, lp, n), err
@@ -192,17 +196,20 @@ func (b *listBuilder) Root() memory.Ref {
 	return b.list.Root()
 }
 
+// stepBytes bounds a step whose elements are long.
+const stepBytes = 4 << 10
+
 // Step implements Builder.
 func (b *listBuilder) Step(n int) (done bool, err error) {
 	if !b.begun {
 		b.begun = true
-		b.list = list.NewBuilder(b.source.Store, list.Limits{Fill: b.source.Env.Limits.ListSize})
+		b.list = list.NewBuilder(b.source.Store, b.source.Env.Limits.list())
 	}
-	until := b.list.Len() + n
+	began, rest := b.list.Len(), b.r.Len()-stepBytes
 	if b.source.Packed != nil && !b.proven {
-		return b.divide(until), nil
+		return b.divide(n), nil
 	}
-	for ; b.left > 0 && b.list.Len() < until; b.left-- {
+	for ; b.left > 0 && b.list.Len()-began < n && b.r.Len() > rest; b.left-- {
 		if b.source.Kind == rdb.KindList {
 			err = b.element()
 		} else {
@@ -224,13 +231,13 @@ func (b *listBuilder) Step(n int) (done bool, err error) {
 }
 
 // divide takes over a proven listpack: as the piece it was in the file, or, where it was the whole list, element by element.
-func (b *listBuilder) divide(until int) (done bool) {
+func (b *listBuilder) divide(n int) (done bool) {
 	lp := b.source.Packed
 	if b.source.Kind != rdb.KindListZiplist {
 		b.list.AddPacked(lp)
 		return true
 	}
-	for b.at != 0 && b.list.Len() < until {
+	for began := b.list.Len(); b.at != 0 && b.list.Len()-began < n; {
 		var el listpack.Element
 		el, b.at = listpack.GetNext(lp, b.at)
 		b.list.Push(el)

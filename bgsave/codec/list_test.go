@@ -16,13 +16,13 @@ import (
 func listText(v value.Value) string {
 	var b strings.Builder
 	fmt.Fprint(&b, v.Encoding(), " ", list.Len(v))
-	list.Leaves(v, func(piece []byte, plain bool) bool {
-		if plain {
-			fmt.Fprintf(&b, " plain(%s)", piece)
+	list.Leaves(v, func(p list.Piece) bool {
+		if p.Plain {
+			fmt.Fprintf(&b, " plain(%s)", p.Bytes)
 			return true
 		}
 		b.WriteString(" packed(")
-		for _, el := range listpack.All(piece) {
+		for _, el := range listpack.All(p.Bytes) {
 			b.WriteString(" " + string(el.Append(nil)))
 		}
 		b.WriteString(")")
@@ -117,6 +117,30 @@ func TestListTooLongToExpand(t *testing.T) {
 	if restore(k, "bad", rdb.KindListQuicklist2, bad, x.Env) == nil {
 		t.Error("a damaged last piece is taken")
 	}
+}
+
+// TestListStepsAreShort: a step of so many elements ends early when they are long, because a turn of loading looks at the clock between steps.
+func TestListStepsAreShort(t *testing.T) {
+	texts := make([]string, 10)
+	for i := range texts {
+		texts[i] = strings.Repeat(string(rune('a'+i)), 100_000)
+	}
+	k, env := newSpace(t), &Env{Limits: DefaultLimits}
+	ready, err := (&Expander{Env: *env}).Read(rdb.KindList, []byte(rawList(texts...)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := Start(rdb.KindList, []byte(rawList(texts...)), ready, k.Store(), env)
+	steps := 0
+	for done := false; !done; steps++ {
+		if done, err = b.Step(len(texts)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if steps < len(texts) {
+		t.Errorf("%d steps of %d long elements", steps, len(texts))
+	}
+	LetGo(k.Store(), value.List, b)
 }
 
 // TestListsTooLongTogether: lists of one round share what may be expanded beforehand; the next round has it anew.

@@ -79,6 +79,12 @@ func (w *Writer) Text(b []byte) {
 	w.spill()
 }
 
+// Compressed writes a string that is compressed already, by package lzf, from so many bytes.
+func (w *Writer) Compressed(packed []byte, size int) {
+	w.Buf = AppendPackedHeader(w.Buf, len(packed), size)
+	w.Raw(packed)
+}
+
 // Long writes a string of size bytes that each yields in pieces, the same ones every time. Compressed, it is gone through twice:
 // LZF's length stands before its bytes.
 func (w *Writer) Long(size int, each func(yield func([]byte) bool)) {

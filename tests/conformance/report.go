@@ -24,7 +24,7 @@ var own = []string{
 	"ZSCAN of a listpack shows a score's shortest text, also where a file of 7.0 brought a longer one.",
 	"GEORADIUS and GEOSEARCHSTORE with STOREDIST: distances are reckoned to the nearest double on every machine; 7.4's last bit depends on its C library (0.25 % of distances differ by it).",
 	"Counts of deliveries in XPENDING and XINFO stop at 4294967295. XAUTOCLAIM refuses a COUNT above 2^32.",
-	"`list-compress-depth` is accepted and has no effect in memory; files hold the pieces compressed.",
+	"`list-compress-depth` leaves pieces of more than 256 KB, mostly single long elements, as they are: compressing them would take a long turn.",
 	"Bloom filters follow RedisBloom 2.8 (type MBbloom--, RDB versions 1 to 4), held against its published figures, not a running server. COPY works on them; a chain is at most 64 GB; COMMAND gives their true arity.",
 	"Files are written for Redis 7.0 by default (`rdb-version`): when a consumer of a stream last got something is not in them.",
 	"Clients that wait for a key (BLPOP, BZPOPMIN …) are served when SORT, ZUNIONSTORE and others with a destination put what they wait for in the place of another type; 7.4 leaves them waiting.",
@@ -52,7 +52,7 @@ convert-*: 1827 tests pass, among them all of unit/type/list (285), zset, hash, 
 - 14 look into a C server: for the process of a child, which spindle has not (one such test leaves its settings to the six behind it), at the sizes of
   query buffers, at tables that are rehashed.
 - 6 found something: SLOWLOG of blocked commands (2), INFO debug and the loop's recent times (2), and the two bytes behind a
-  long argument, which count towards client-query-buffer-limit: mended since; and list-compress-depth, which has no effect.
+  long argument, which count towards client-query-buffer-limit: mended since; and list-compress-depth, which had no effect then.
 
 `
 

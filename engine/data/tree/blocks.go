@@ -40,7 +40,7 @@ func (t *Blocks) Writable(p *Path, used, room int) memory.Ref {
 	return ref
 }
 
-// SetLeaf puts ref in the place of p's leaf, with this count and key, and lets go of the old one, if it is another.
+// SetLeaf puts ref in the place of p's leaf, with this count and key, and lets go of the old one, if it is another. p stays there.
 func (t *Blocks) SetLeaf(p *Path, ref memory.Ref, count uint64, key Key) {
 	t.SetCount(p, count)
 	if old := p.leaf; old != ref {
@@ -50,7 +50,7 @@ func (t *Blocks) SetLeaf(p *Path, ref memory.Ref, count uint64, key Key) {
 	t.rekey(p, p.height, key[0], key[1])
 }
 
-// SetCount says that p's leaf has count elements now, at least one.
+// SetCount says that p's leaf has count elements now, at least one. p stays there.
 func (t *Blocks) SetCount(p *Path, count uint64) {
 	t.own(p)
 	if delta := count - t.CountOf(p); delta != 0 {

@@ -93,6 +93,18 @@ func (m *blocksModel) lead(s *State, p *Path, i int, by uint64) {
 		m.t.Fatalf("LeafAt of leaf %d: offset %d, %t, should be %d", i, got, ok, offset)
 	}
 	m.at(s, p, i, "LeafAt")
+	n := len(m.want)
+	if !s.LeafFrom(p, 1, n-1-i) {
+		m.t.Fatalf("LeafFrom finds no leaf %d of %d from the tail", n-1-i, n)
+	}
+	m.at(s, p, i, "LeafFrom the tail")
+	if s.LeafFrom(p, -1, n) || s.LeafFrom(p, 1, n) {
+		m.t.Fatalf("LeafFrom finds more than %d leaves", n)
+	}
+	if !s.LeafFrom(p, -1, i) {
+		m.t.Fatalf("LeafFrom finds no leaf %d of %d", i, n)
+	}
+	m.at(s, p, i, "LeafFrom the head")
 }
 
 // step does one thing to both. a and b say what and where.
@@ -429,20 +441,20 @@ func TestEstimate(t *testing.T) {
 			}
 		}
 		asked := 0
-		got := tree.Estimate(func(leaf memory.Ref) int {
+		got := tree.Estimate(0, func(leaf memory.Ref) int {
 			asked++
 			return sizes[leaf]
 		})
 		if got < int64(sum)*9/10 || got > int64(sum)*11/10 || asked > 2*estimated || c.leaves <= 4000 && tree.leavesAbout() != c.leaves {
 			t.Errorf("%d leaves take %d, or, by %d of about %d, %d", c.leaves, sum, asked, tree.leavesAbout(), got)
 		}
-		if n := testing.AllocsPerRun(10, func() { tree.Estimate(func(memory.Ref) int { return 100 }) }); n != 0 {
+		if n := testing.AllocsPerRun(10, func() { tree.Estimate(0, func(memory.Ref) int { return 100 }) }); n != 0 {
 			t.Errorf("%v allocations for %d leaves", n, c.leaves)
 		}
 		tree.Clear()
 	}
 	var none State
-	if n := none.Estimate(nil); n != 0 {
+	if n := none.Estimate(0, nil); n != 0 {
 		t.Errorf("an empty tree takes %d", n)
 	}
 	settle(h)

@@ -48,14 +48,25 @@ func leavesUnder(ref memory.Ref, height int) (leaves int) {
 const estimated = 4
 
 // Estimate is about what size says of all leaves in sum: those at the ends it asks about, the others are taken to be like these, without the
-// largest at each end, so that one that is far out of line is counted once. It may be wrong by any factor, and costs the same for every tree.
-func (s *State) Estimate(size func(leaf memory.Ref) int) int64 {
+// largest at each end, so that one that is far out of line is counted once. Leaves that are one of so many outermost at either end are taken
+// to be like the outermost, those inside like the outermost inside. It may be wrong by any factor, and costs nearly the same for every tree.
+func (s *State) Estimate(outermost int, size func(leaf memory.Ref) int) int64 {
 	leaves := s.leavesAbout()
+	if outermost == 0 || leaves <= 2*(outermost+estimated) {
+		return s.estimate(0, leaves, size)
+	}
+	return s.estimate(0, 2*outermost, size) + s.estimate(outermost, leaves-2*outermost, size)
+}
+
+// estimate is Estimate of so many leaves, those that at either end have skip others outside of them.
+func (s *State) estimate(skip, leaves int, size func(leaf memory.Ref) int) int64 {
 	n := min(estimated, (leaves+1)/2)
 	var p Path
 	sum, like, alike := 0, 0, 0
 	for side := -1; side <= 1 && leaves > 0; side += 2 {
-		s.edge(&p, side)
+		if !s.LeafFrom(&p, side, skip) {
+			break // leaves is an estimate, too
+		}
 		here, largest := 0, 0
 		for i := range n {
 			if i > 0 {
@@ -143,6 +154,26 @@ func (s *State) FirstLeaf(p *Path) bool { return s.edge(p, -1) }
 
 // LastLeaf leads p to the last leaf; false says that there is none.
 func (s *State) LastLeaf(p *Path) bool { return s.edge(p, 1) }
+
+// LeafFrom leads p to the leaf that has n others outside of it, at the head with a side of -1, else at the tail; false says that there are
+// no more than n. O(height + n / 63).
+func (s *State) LeafFrom(p *Path, side, n int) bool {
+	if !s.edge(p, side) || p.height == 0 {
+		return n == 0 && s.root != 0
+	}
+	for {
+		last := &p.steps[p.height-1]
+		here := nodeAt(last.ref)
+		if n < int(here.n) {
+			last.at -= side * n
+			p.leaf = here.child(last.at)
+			return true
+		}
+		if n -= int(here.n); !p.shift(p.height-1, -side) {
+			return false
+		}
+	}
+}
 
 func (s *State) edge(p *Path, side int) bool {
 	p.leaf, p.height = s.root, int(s.height)

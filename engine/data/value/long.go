@@ -95,6 +95,8 @@ type Store struct {
 	pins    pins
 	kinds   [kinds]Structure
 	freeing *memory.Returner // what the turn takes apart itself
+
+	compressor *compressor
 }
 
 // Init readies s.

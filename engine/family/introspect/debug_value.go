@@ -33,19 +33,19 @@ func object(f *family, c *command.Context, args [][]byte) error {
 	return nil
 }
 
-// pieces is what DEBUG OBJECT says of a quicklist besides: a piece is a node there. None is ever compressed.
+// pieces is what DEBUG OBJECT says of a quicklist besides: a piece is a node there.
 func pieces(c *command.Context, v value.Value) string {
 	if v.Encoding() != value.Quicklist {
 		return ""
 	}
 	size := 0
-	list.Leaves(v, func(piece []byte, _ bool) bool {
-		size += len(piece)
+	list.Leaves(v, func(p list.Piece) bool {
+		size += p.Size
 		return true
 	})
-	nodes := list.LeafCount(v)
-	return fmt.Sprintf(" ql_nodes:%d ql_avg_node:%.2f ql_listpack_max:%d ql_compressed:0 ql_uncompressed_size:%d",
-		nodes, float64(c.Space.Store().Count(v))/float64(nodes), c.Settings.Lists.Size.Get(), size)
+	nodes, kept := list.LeafCount(v), list.Kept(v)
+	return fmt.Sprintf(" ql_nodes:%d ql_avg_node:%.2f ql_listpack_max:%d ql_compressed:%d ql_uncompressed_size:%d",
+		nodes, float64(c.Space.Store().Count(v))/float64(nodes), kept.Fill, min(kept.Depth, 1), size)
 }
 
 // savedLength is how many bytes a string takes in an RDB file that does not compress: small integers are kept as such.

@@ -7,6 +7,7 @@ import (
 	"spindle/engine/data/memory"
 	"spindle/engine/data/tree"
 	"spindle/engine/data/value"
+	"spindle/internal/compress/lzf"
 )
 
 // Check proves I2, and that every piece of a live list is what the tree and the encoding say it is. O(n): for tests.
@@ -26,8 +27,18 @@ func Check(h *memory.Heap, v value.Value) error {
 		return err
 	}
 	var p tree.Path
-	for ok := t.FirstLeaf(&p); ok; ok = p.Next() {
+	leaves := t.Leaves()
+	for i, ok := 0, t.FirstLeaf(&p); ok; i, ok = i+1, p.Next() {
 		count := t.CountOf(&p)
+		if isCompressed(p.Leaf()) {
+			if err := checkCompressed(p.Leaf(), int(count)); err != nil {
+				return err
+			}
+			if min(i, leaves-i-1) < int(r.depth) || r.depth == 0 {
+				return fmt.Errorf("list: leaf %d of %d is compressed, with a depth of %d", i, leaves, r.depth)
+			}
+			continue
+		}
 		if text, plain := plainAt(p.Leaf()); plain {
 			if count != 1 || leafHeader+len(text) > memory.UsableSize(p.Leaf()) {
 				return fmt.Errorf("list: a plain leaf of %d bytes counts %d", len(text), count)
@@ -44,6 +55,30 @@ func Check(h *memory.Heap, v value.Value) error {
 		if n := listpack.Count(lp); n != int(count) || n == 0 || n > countable {
 			return fmt.Errorf("list: a leaf of %d elements counts %d", n, count)
 		}
+	}
+	return nil
+}
+
+func checkCompressed(ref memory.Ref, count int) error {
+	packed, size := compressedAt(ref)
+	if leafHeader+len(packed) > memory.UsableSize(ref) {
+		return fmt.Errorf("list: %d compressed bytes in a block of %d", len(packed), memory.UsableSize(ref))
+	}
+	text := make([]byte, size)
+	if n, err := lzf.Decompress(text, packed); err != nil || n != size {
+		return fmt.Errorf("list: a compressed leaf expands to %d bytes, want %d: %v", n, size, err)
+	}
+	if isPlain(ref) {
+		if count != 1 {
+			return fmt.Errorf("list: a plain leaf counts %d", count)
+		}
+		return nil
+	}
+	if err := listpack.Validate(text, true, nil); err != nil {
+		return err
+	}
+	if n := listpack.Count(text); n != count || n == 0 {
+		return fmt.Errorf("list: a compressed leaf of %d elements counts %d", n, count)
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 // New is the root of an empty list, for keyspace.DB.CreateRoot; it is pushed to before the command ends.
 func New(s *value.Store, l Limits) memory.Ref {
 	ref := s.NewRoot(value.KindList, rootBytes)
-	rootAt(ref).fill = int32(l.Fill)
+	rootAt(ref).fill, rootAt(ref).depth = int32(l.Fill), uint32(min(l.Depth, deepest))
 	return ref
 }
 

@@ -49,7 +49,7 @@ func (c *Cursor) enter() {
 		c.lp, c.at = nil, 0
 		return
 	}
-	c.lp = packedAt(ref)
+	c.lp = listpackAt(ref)
 	if c.back {
 		c.at = listpack.Last(c.lp)
 	} else {
@@ -140,36 +140,54 @@ func First(v value.Value, end End) listpack.Element {
 	return listpack.Get(lp, listpack.Last(lp))
 }
 
-// Leaves yields the pieces a list is kept in: listpacks, and elements by themselves (plain). A list that is a listpack has one piece, or, if
-// it has more elements than a leaf may (countable), those it would be divided into.
+// A Piece is what a list is kept in: a listpack, or an element by itself (Plain).
+type Piece struct {
+	Bytes []byte
+	Size  int // of Bytes expanded, if they are compressed by package lzf; else their length
+	Plain bool
+}
+
+// Compressed says that Bytes are; they are shorter then.
+func (p *Piece) Compressed() bool { return len(p.Bytes) != p.Size }
+
+// Leaves yields the pieces of a list. One that is a listpack has one piece, or, if it has more elements than a leaf may (countable), those it
+// would be divided into.
 //
 // Lifetime: as a Cursor's; of a divided listpack, until yield returns.
-func Leaves(v value.Value, yield func(piece []byte, plain bool) bool) {
+func Leaves(v value.Value, yield func(p Piece) bool) {
 	if lp := v.Packed(); lp != nil {
 		if count := listpack.Count(lp); count > countable {
 			var piece []byte
 			for entries, n := range divided(lp, count) {
 				piece = listpack.Close(append(listpack.Begin(piece[:0]), entries...), 0, n)
-				if !yield(piece, false) {
+				if !yield(Piece{piece, len(piece), false}) {
 					break
 				}
 			}
 			return
 		}
-		yield(lp, false)
+		yield(Piece{lp, len(lp), false})
 		return
 	}
 	var p tree.Path
 	s := rootAt(v.Root()).nodes
 	for ok := s.FirstLeaf(&p); ok; ok = p.Next() {
-		text, plain := plainAt(p.Leaf())
-		if !plain {
-			text = packedAt(p.Leaf())
-		}
-		if !yield(text, plain) {
+		if !yield(pieceAt(p.Leaf())) {
 			return
 		}
 	}
+}
+
+func pieceAt(ref memory.Ref) Piece {
+	if isCompressed(ref) {
+		packed, size := compressedAt(ref)
+		return Piece{packed, size, isPlain(ref)}
+	}
+	if text, plain := plainAt(ref); plain {
+		return Piece{text, len(text), true}
+	}
+	lp := packedAt(ref)
+	return Piece{lp, len(lp), false}
 }
 
 // LeafCount is how many pieces Leaves yields.
@@ -209,6 +227,6 @@ func find(ref memory.Ref, text []byte) (at int) {
 		}
 		return 0
 	}
-	lp := packedAt(ref)
+	lp := listpackAt(ref)
 	return listpack.Find(lp, listpack.First(lp), text, 0)
 }

@@ -21,6 +21,9 @@ func (end End) side() int {
 	return 1
 }
 
+// index is 0 or 1.
+func (end End) index() int { return (end.side() + 1) / 2 }
+
 // writable is the list's root when it is a quicklist whose root no view reads, else nil.
 func writable(e *value.Edit) *root {
 	v := e.Value()

@@ -77,7 +77,7 @@ func (f *Finder) Next() (index int, ok bool) {
 				}
 				continue
 			}
-			f.enter(packedAt(ref), rank, count)
+			f.enter(listpackAt(ref), rank, count)
 		}
 		if index, ok = f.within(); ok {
 			return index, !f.beyond(index)

@@ -57,12 +57,12 @@ func TestGatherer(t *testing.T) {
 
 // pieces is what a list is kept in: "l" and a listpack, or "p" and an element.
 func pieces(v value.Value) (all []string) {
-	list.Leaves(v, func(piece []byte, plain bool) bool {
+	list.Leaves(v, func(p list.Piece) bool {
 		kind := "l"
-		if plain {
+		if p.Plain {
 			kind = "p"
 		}
-		all = append(all, kind+string(piece))
+		all = append(all, kind+string(p.Bytes))
 		return true
 	})
 	return all

@@ -34,6 +34,7 @@ func Insert(e *value.Edit, l Limits, pivot, text []byte, side End) bool {
 	rank := p.Rank()
 	t := open(e, l)
 	t.LeafAt(&p, rank) // the root may have been copied
+	t.changes.near = rank + 1
 	t.insert(&p, at, text, side)
 	t.close()
 	return true
@@ -49,11 +50,11 @@ func beside(lp []byte, at int, el listpack.Element, side End) listpack.Splice {
 
 // insert puts text beside the element at at of p's leaf (of a plain one, at is not looked at). p leads nowhere then.
 func (t *nodes) insert(p *tree.Path, at int, text []byte, side End) {
-	ref := p.Leaf()
-	plain, edge := isPlain(ref), true
+	plain, edge := isPlain(p.Leaf()), true
 	var lp []byte
 	if !plain {
-		lp = packedAt(ref)
+		t.expand(p)
+		lp = packedAt(p.Leaf())
 		edge = at == listpack.HeaderLen
 		if side == Tail {
 			edge = listpack.Next(lp, at) == 0
@@ -62,11 +63,11 @@ func (t *nodes) insert(p *tree.Path, at int, text []byte, side End) {
 	el := listpack.Of(text)
 	if t.limits.plain(len(text)) {
 		if edge {
-			t.addLeaf(p, t.newPlain(text), 1, side)
+			t.addInside(p, t.newPlain(text), 1, side)
 			return
 		}
 		t.split(p, at, side)
-		t.addLeaf(p, t.newPlain(text), 1, !side)
+		t.addInside(p, t.newPlain(text), 1, !side)
 		return
 	}
 	switch {
@@ -79,7 +80,7 @@ func (t *nodes) insert(p *tree.Path, at int, text []byte, side End) {
 			t.pushIn(&next, !side, el)
 			return
 		}
-		t.addLeaf(p, t.single(el, side), 1, side)
+		t.addInside(p, t.single(el, side), 1, side)
 	default:
 		rank := t.split(p, at, side)
 		t.pushIn(p, !side, el)
@@ -117,7 +118,7 @@ func (t *nodes) split(p *tree.Path, at int, side End) (rank uint64) {
 	ref, to := t.newPacked(size, growing(leafHeader+size), Tail)
 	goes.CopyTo(to, lp)
 	t.splice(p, stays)
-	t.addLeaf(p, ref, moved, side)
+	t.addInside(p, ref, moved, side)
 	return rank
 }
 
@@ -153,19 +154,20 @@ func (t *nodes) joinNext(p *tree.Path) bool {
 	if !next.Next() || isPlain(p.Leaf()) || isPlain(next.Leaf()) {
 		return false
 	}
-	a, b := packedAt(p.Leaf()), packedAt(next.Leaf())
 	n, m := int(t.CountOf(p)), int(t.CountOf(&next))
 	less := 0
 	if uint64(n+m) != t.Len() {
 		less = tight
 	}
-	if t.limits.exceeded(len(a)+len(b)-listpack.EmptyLen, n+m, less) {
+	if t.limits.exceeded(listpackBytes(p.Leaf())+listpackBytes(next.Leaf())-listpack.EmptyLen, n+m, less) {
 		return false
 	}
-	entries := listpack.Entries(b)
+	entries := listpack.Entries(listpackAt(next.Leaf()))
+	t.expand(p)
+	a := packedAt(p.Leaf())
 	s := listpack.Append(a, len(entries), m)
 	copy(s.Gap(t.splice(p, s)), entries)
 	p.Next()
-	t.Remove(p)
+	t.dropLeaf(p)
 	return true
 }

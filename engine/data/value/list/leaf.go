@@ -19,26 +19,40 @@ import (
 //	+--------+--------+---------+-------------+------------+
 //	| epoch  | 1<<63 | n        | n bytes                  |    plain
 //	+--------+--------+----------------------- ~ ----------+
+//	| epoch  | …      | n compressed bytes                 |    compressed: 1<<62 | size<<31 | n, and 1<<63 if it was plain
+//	+--------+--------+----------------------- ~ ----------+
 //
 // A prepend writes the entry before the first one and then the listpack's header, six bytes, before that; a pop at the head moves those
 // six bytes up.
 const (
-	leafHeader = 16
-	plainMark  = 1 << 63
+	leafHeader     = 16
+	plainMark      = 1 << 63
+	compressedMark = 1 << 62
 )
 
 func leafWord(ref memory.Ref) *uint64 { return memory.Word(ref + 8) }
 
-// plainAt is the element of a plain leaf.
+// plainAt is the element of a plain leaf, where it lies, or, if it is compressed, in new memory.
 func plainAt(ref memory.Ref) (text []byte, ok bool) {
 	w := *leafWord(ref)
 	if w&plainMark == 0 {
 		return nil, false
 	}
+	if w&compressedMark != 0 {
+		return expanded(ref), true
+	}
 	return memory.Bytes(ref+leafHeader, int(w&^plainMark)), true
 }
 
 func isPlain(ref memory.Ref) bool { return *leafWord(ref)&plainMark != 0 }
+
+// listpackAt is the listpack of a leaf that is not plain, where it lies, or, if it is compressed, in new memory.
+func listpackAt(ref memory.Ref) []byte {
+	if isCompressed(ref) {
+		return expanded(ref)
+	}
+	return packedAt(ref)
+}
 
 // packedAt is the listpack of a packed leaf.
 func packedAt(ref memory.Ref) []byte {
@@ -49,10 +63,16 @@ func packedAt(ref memory.Ref) []byte {
 
 // newPlain is a plain leaf with this element.
 func (t *nodes) newPlain(text []byte) memory.Ref {
-	ref := t.NewLeaf(leafHeader + len(text))
-	*leafWord(ref) = plainMark | uint64(len(text))
-	copy(memory.Bytes(ref+leafHeader, len(text)), text)
+	ref, to := t.plainOf(len(text))
+	copy(to, text)
 	return ref
+}
+
+// plainOf is a plain leaf with an element of n undefined bytes, which it returns.
+func (t *nodes) plainOf(n int) (ref memory.Ref, text []byte) {
+	ref = t.NewLeaf(leafHeader + n)
+	*leafWord(ref) = plainMark | uint64(n)
+	return ref, memory.Bytes(ref+leafHeader, n)
 }
 
 // newPacked is a packed leaf of size undefined bytes, which it returns. room is for the whole block; the listpack lies at the end of it
@@ -107,7 +127,7 @@ func (t *nodes) allows(p *tree.Path, n int) bool {
 	if ref == 0 || isPlain(ref) {
 		return false
 	}
-	return t.limits.takes(listpack.Bytes(packedAt(ref)), t.CountOf(p), t.Len(), n)
+	return t.limits.takes(listpackBytes(ref), t.CountOf(p), t.Len(), n)
 }
 
 // takes says whether an element of n bytes may be added to a leaf of so many bytes and elements, in a list of all.
@@ -125,7 +145,8 @@ func (l Limits) takes(bytes int, count, all uint64, n int) bool {
 func (t *nodes) splice(p *tree.Path, s listpack.Splice) []byte {
 	ref := p.Leaf()
 	count := t.CountOf(p) + uint64(s.Count)
-	if *memory.Word(ref) > t.heap.Frozen() {
+	invariant.That(!isCompressed(ref), "a compressed leaf is spliced")
+	if *memory.Word(ref) > t.store.Heap.Frozen() {
 		if lp := spliceIn(ref, s); lp != nil {
 			if s.Count != 0 {
 				t.SetCount(p, count)
@@ -198,11 +219,11 @@ func tooRoomy(size, block int) bool { return 4*(leafHeader+size) < block && bloc
 // settle gives back the room that p's leaf, which grows no more, has left. p stays at it.
 func (t *nodes) settle(p *tree.Path) {
 	ref := p.Leaf()
-	if ref == 0 || isPlain(ref) {
+	if ref == 0 || isPlain(ref) || isCompressed(ref) {
 		return
 	}
 	lp := packedAt(ref)
-	if room := memory.UsableSize(ref); memory.GoodSize(leafHeader+len(lp)) < room-room/8 && *memory.Word(ref) > t.heap.Frozen() {
+	if room := memory.UsableSize(ref); memory.GoodSize(leafHeader+len(lp)) < room-room/8 && *memory.Word(ref) > t.store.Heap.Frozen() {
 		dup, to := t.newPacked(len(lp), 0, Tail)
 		copy(to, lp)
 		t.SetLeaf(p, dup, t.CountOf(p), tree.Key{})
@@ -229,14 +250,17 @@ func divided(lp []byte, count int) iter.Seq2[[]byte, int] {
 	}
 }
 
-// addPacked puts leaves with lp's count elements behind p's, and leads p to the last. room is for a block that needs so many bytes.
-func (t *nodes) addPacked(p *tree.Path, lp []byte, count int, room func(n int) int) {
+// addPacked puts leaves with lp's count elements behind p's, and leads p to the last; it says how many those are. room is for a block that
+// needs so many bytes.
+func (t *nodes) addPacked(p *tree.Path, lp []byte, count int, room func(n int) int) (leaves int) {
 	for entries, n := range divided(lp, count) {
 		size := listpack.EmptyLen + len(entries)
 		ref, to := t.newPacked(size, room(leafHeader+size), Tail)
 		listpack.Wrap(to, entries, n)
 		t.addLeaf(p, ref, n, Tail)
+		leaves++
 	}
+	return leaves
 }
 
 // exactly is the room for a leaf that is not expected to grow.

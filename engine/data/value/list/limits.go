@@ -5,6 +5,7 @@ import "spindle/internal/setting"
 // Settings are the limits as an operator gives them.
 type Settings struct {
 	Size  setting.Int // list-max-listpack-size
+	Depth setting.Int // list-compress-depth
 	Plain int         // DEBUG QUICKLIST-PACKED-THRESHOLD, in bytes; the core's
 }
 
@@ -12,16 +13,20 @@ type Settings struct {
 func (s *Settings) Rows() []setting.Row {
 	return []setting.Row{
 		setting.NewInt("list-max-listpack-size", &s.Size, -2, setting.Between(-1<<31, 1<<31-1), setting.Also("list-max-ziplist-size")),
+		setting.NewInt("list-compress-depth", &s.Depth, 0, setting.Between(0, 1<<31-1)),
 	}
 }
 
 // Limits are the settings of now.
-func (s *Settings) Limits() Limits { return Limits{Fill: int(s.Size.Get()), Plain: s.Plain} }
+func (s *Settings) Limits() Limits {
+	return Limits{Fill: int(s.Size.Get()), Plain: s.Plain, Depth: int(s.Depth.Get())}
+}
 
 // Limits say how large a listpack may become: one that is a list by itself, and one that is a leaf of a longer list.
 type Limits struct {
 	Fill  int // list-max-listpack-size: so many elements, or, from -1 to -5, 4 KB to 64 KB
 	Plain int // elements of so many bytes and more get a leaf of their own; 0: those that no leaf has room for
+	Depth int // list-compress-depth: so many leaves at either end stay as they are, those between are compressed; 0: none is
 }
 
 const (

@@ -54,6 +54,9 @@ func cut(lp []byte, count int, end End, n int) listpack.Splice {
 	return s
 }
 
+// fewer is how many leaves can have gone with n elements, as far as it matters.
+func (t *nodes) fewer(n int) int { return min(n, int(t.root.depth)) }
+
 func (t *nodes) pop(end End, n int) {
 	total := t.Len()
 	if uint64(n) >= total {
@@ -74,15 +77,18 @@ func (t *nodes) pop(end End, n int) {
 		drop = int(offset)
 		if p.Rank() > 0 {
 			t.CutFront(&p)
+			t.changes.gone = t.fewer(n)
 		}
 	} else {
 		offset, _ := t.LeafAt(&p, total-uint64(n)-1)
 		drop = int(t.CountOf(&p) - offset - 1)
 		if drop < n {
 			t.CutBack(&p)
+			t.changes.gone = t.fewer(n)
 		}
 	}
 	if drop > 0 {
+		t.expand(&p)
 		t.splice(&p, cut(packedAt(p.Leaf()), int(t.CountOf(&p)), end, drop))
 	}
 }

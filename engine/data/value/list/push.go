@@ -114,14 +114,26 @@ func (t *nodes) push(p *tree.Path, end End, el listpack.Element, n int) {
 		t.addLeaf(p, t.newPlain(t.text(el)), 1, end)
 	case t.allows(p, n):
 		t.pushIn(p, end, el)
+		return
 	default:
 		t.settle(p)
 		t.addLeaf(p, t.single(el, end), 1, end)
+	}
+	t.added(p, end, 1)
+}
+
+// added is called when so many leaves up to p's, the outermost at an end, are new. p stays there.
+func (t *nodes) added(p *tree.Path, end End, leaves int) {
+	if t.root.depth != 0 {
+		t.changes.came[end.index()] += leaves
+		t.compress()
+		t.edge(p, end)
 	}
 }
 
 // pushIn adds an element at an end of p's leaf.
 func (t *nodes) pushIn(p *tree.Path, end End, el listpack.Element) {
+	t.expand(p)
 	s := listpack.Prepend(el.EncodedLen(), 1)
 	if end == Tail {
 		s.Off = listpack.End(packedAt(p.Leaf()))

@@ -29,6 +29,7 @@ func Remove(e *value.Edit, l Limits, text []byte, from End, most int) (removed i
 		return 0 // nothing becomes writable, and nothing is copied
 	}
 	t := open(e, l)
+	t.changes.gone = int(t.root.depth)
 	var p tree.Path
 	for ok := t.edge(&p, from); ok && removed < most; {
 		n, gone := t.removeIn(&p, text, from, most-removed)
@@ -71,7 +72,7 @@ func (t *nodes) removeIn(p *tree.Path, text []byte, from End, most int) (n int, 
 		}
 		return 0, false
 	}
-	lp := packedAt(p.Leaf())
+	lp := listpackAt(p.Leaf())
 	n, skip := choose(lp, text, from, most)
 	if n == 0 {
 		return 0, false
@@ -79,9 +80,13 @@ func (t *nodes) removeIn(p *tree.Path, text []byte, from End, most int) (n int, 
 	if n == int(t.CountOf(p)) {
 		return n, true
 	}
+	t.expand(p)
 	lp = t.splice(p, listpack.Splice{Off: listpack.HeaderLen}) // writable
 	end := squeeze(lp, text, skip, n)
 	t.splice(p, listpack.Splice{Off: end, Del: len(lp) - 1 - end, Count: -n})
+	if t.root.depth != 0 {
+		t.compressLeaf(p) // close opens it again, if it is one of the outermost
+	}
 	return n, false
 }
 

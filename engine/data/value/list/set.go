@@ -34,6 +34,7 @@ func Set(e *value.Edit, l Limits, index int64, text []byte) bool {
 func (t *nodes) set(p *tree.Path, offset int, el listpack.Element, text []byte) {
 	large := t.limits.plain(len(text))
 	rank := p.Rank()
+	t.changes.near = rank + 1
 	if isPlain(p.Leaf()) {
 		if large {
 			t.SetLeaf(p, t.newPlain(text), 1, tree.Key{})
@@ -41,9 +42,10 @@ func (t *nodes) set(p *tree.Path, offset int, el listpack.Element, text []byte) 
 		}
 		t.insert(p, 0, text, Tail)
 		t.LeafAt(p, rank)
-		t.Remove(p)
+		t.dropLeaf(p)
 		return
 	}
+	t.expand(p)
 	lp := packedAt(p.Leaf())
 	at := listpack.Seek(lp, offset)
 	if !large {
@@ -55,10 +57,10 @@ func (t *nodes) set(p *tree.Path, offset int, el listpack.Element, text []byte) 
 		t.split(p, at, Tail)
 		t.LeafAt(p, rank)
 	}
-	t.addLeaf(p, t.newPlain(text), 1, Tail)
+	t.addInside(p, t.newPlain(text), 1, Tail)
 	t.LeafAt(p, rank)
 	if offset == 0 {
-		t.Remove(p)
+		t.dropLeaf(p)
 		return
 	}
 	lp = packedAt(p.Leaf())

@@ -25,8 +25,8 @@ func destroy(r *memory.Returner, ref memory.Ref, budget int) (rest memory.Ref, s
 }
 
 func measure(ref memory.Ref) int64 {
-	s := rootAt(ref).nodes
-	return rootBytes + s.Estimate(func(leaf memory.Ref) int { return memory.UsableSize(leaf) + nodeShare })
+	r := rootAt(ref)
+	return rootBytes + r.nodes.Estimate(int(r.depth), func(leaf memory.Ref) int { return memory.UsableSize(leaf) + nodeShare })
 }
 
 func cost(ref memory.Ref, samples int) int {
@@ -45,15 +45,11 @@ func cost(ref memory.Ref, samples int) int {
 
 // duplicate is a deep copy; its leaves have no spare room.
 func duplicate(s *value.Store, ref memory.Ref) memory.Ref {
-	b := NewBuilder(s, Limits{Fill: int(rootAt(ref).fill)})
-	old := rootAt(ref).nodes
+	r := rootAt(ref)
+	b := NewBuilder(s, Limits{Fill: int(r.fill), Depth: int(r.depth)})
 	var p tree.Path
-	for ok := old.FirstLeaf(&p); ok; ok = p.Next() {
-		if text, plain := plainAt(p.Leaf()); plain {
-			b.AddPlain(text)
-		} else {
-			b.add(packedAt(p.Leaf()), int(old.CountOf(&p)))
-		}
+	for ok := r.nodes.FirstLeaf(&p); ok; ok = p.Next() {
+		b.t.addCopy(&b.p, p.Leaf(), int(r.nodes.CountOf(&p)))
 	}
 	return b.Root()
 }
@@ -69,17 +65,23 @@ type Builder struct {
 // NewBuilder begins with an empty list.
 func NewBuilder(s *value.Store, l Limits) Builder {
 	ref := New(s, l)
-	return Builder{nodes{tree.OpenBlocks(s.Heap, value.KindTree, tree.State{}, true), rootAt(ref), s.Heap, l}, tree.Path{}, ref}
+	t := nodes{Blocks: tree.OpenBlocks(s.Heap, value.KindTree, tree.State{}, true), root: rootAt(ref), store: s, limits: l}
+	return Builder{t, tree.Path{}, ref}
 }
 
 // AddPacked appends a leaf, or several if it is that much, with the elements of a listpack that has passed listpack.Validate, deeply, and is
 // not empty.
 func (b *Builder) AddPacked(lp []byte) { b.add(lp, listpack.Count(lp)) }
 
-func (b *Builder) add(lp []byte, count int) { b.t.addPacked(&b.p, lp, count, exactly) }
+func (b *Builder) add(lp []byte, count int) {
+	b.t.added(&b.p, Tail, b.t.addPacked(&b.p, lp, count, exactly))
+}
 
 // AddPlain appends a leaf that is this one element.
-func (b *Builder) AddPlain(text []byte) { b.t.addLeaf(&b.p, b.t.newPlain(text), 1, Tail) }
+func (b *Builder) AddPlain(text []byte) {
+	b.t.addLeaf(&b.p, b.t.newPlain(text), 1, Tail)
+	b.t.added(&b.p, Tail, 1)
+}
 
 // Push appends one element, as RPUSH would.
 func (b *Builder) Push(el listpack.Element) { b.t.push(&b.p, Tail, el, el.Len()) }

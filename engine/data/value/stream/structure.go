@@ -91,7 +91,7 @@ const measured = 4
 // that letting go of a stream takes as long whatever its length.
 func measure(ref memory.Ref) int64 {
 	s := At(ref)
-	entries := s.r.entries.Estimate(func(leaf memory.Ref) int { return memory.UsableSize(leaf) + perLeaf })
+	entries := s.r.entries.Estimate(0, func(leaf memory.Ref) int { return memory.UsableSize(leaf) + perLeaf })
 	total := float64(memory.UsableSize(ref)) + float64(entries)
 	if s.GroupCount() > 0 {
 		var seen, bytes uint64

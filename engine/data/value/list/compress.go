@@ -1,0 +1,199 @@
+package list
+
+import (
+	"spindle/engine/data/listpack"
+	"spindle/engine/data/memory"
+	"spindle/engine/data/tree"
+	"spindle/engine/data/value"
+	"spindle/internal/compress/lzf"
+	"spindle/internal/invariant"
+)
+
+// Leaves far from the ends are compressed if the operator asks for it (list-compress-depth), in the format that RDB files compress texts in.
+// Who reads one expands it into memory of his own; who changes one expands it first (expand), and close compresses it again. Those that
+// would not become smaller stay as they are, and so do those of a few bytes, and of very many, which would take a long turn.
+const (
+	compressAtLeast = 48        // bytes, as Redis
+	compressAtMost  = 256 << 10 // a few milliseconds at worst
+	deepest         = 1<<16 - 1 // what list-compress-depth means at most, as in Redis
+)
+
+func isCompressed(ref memory.Ref) bool { return *leafWord(ref)&compressedMark != 0 }
+
+// compressedAt is what a compressed leaf holds, and how long that is expanded.
+func compressedAt(ref memory.Ref) (packed []byte, size int) {
+	w := *leafWord(ref) &^ (plainMark | compressedMark)
+	return memory.Bytes(ref+leafHeader, int(w&(1<<31-1))), int(w >> 31)
+}
+
+// expanded is what a compressed leaf stands for, in new memory of the Go heap.
+func expanded(ref memory.Ref) []byte {
+	packed, size := compressedAt(ref)
+	text := make([]byte, size)
+	expandTo(text, packed)
+	return text
+}
+
+func expandTo(to, packed []byte) {
+	n, err := lzf.Decompress(to, packed)
+	invariant.That(err == nil && n == len(to), "a compressed leaf expands to %d bytes, want %d: %v", n, len(to), err)
+}
+
+// listpackBytes is the length of the listpack of a leaf that is not plain, compressed or not.
+func listpackBytes(ref memory.Ref) int {
+	if isCompressed(ref) {
+		_, size := compressedAt(ref)
+		return size
+	}
+	return listpack.Bytes(packedAt(ref))
+}
+
+// expand makes p's leaf, if it is compressed, what it was before. p stays at it.
+func (t *nodes) expand(p *tree.Path) {
+	ref := p.Leaf()
+	if !isCompressed(ref) {
+		return
+	}
+	packed, size := compressedAt(ref)
+	var dup memory.Ref
+	var to []byte
+	if isPlain(ref) {
+		dup, to = t.plainOf(size)
+	} else {
+		dup, to = t.newPacked(size, roomy(leafHeader+size), Tail)
+	}
+	expandTo(to, packed)
+	t.SetLeaf(p, dup, t.CountOf(p), tree.Key{})
+}
+
+// compressLeaf compresses p's leaf, if that makes it smaller. p stays at it.
+func (t *nodes) compressLeaf(p *tree.Path) {
+	ref := p.Leaf()
+	if isCompressed(ref) {
+		return
+	}
+	mark := uint64(compressedMark)
+	text, plain := plainAt(ref)
+	if plain {
+		mark |= plainMark
+	} else {
+		text = packedAt(ref)
+	}
+	if len(text) < compressAtLeast || len(text) > compressAtMost {
+		return
+	}
+	packed := t.store.Compress(text, len(text)-8)
+	if packed == nil || memory.GoodSize(leafHeader+len(packed)) >= memory.UsableSize(ref) {
+		return
+	}
+	dup := t.NewLeaf(leafHeader + len(packed))
+	*leafWord(dup) = mark | uint64(len(text))<<31 | uint64(len(packed))
+	copy(memory.Bytes(dup+leafHeader, len(packed)), packed)
+	t.SetLeaf(p, dup, t.CountOf(p), tree.Key{})
+}
+
+// compress expands the leaves that have come to be among the outermost (I4), and compresses those that have come to be inside, or may have
+// been changed there. Paths lead nowhere afterwards.
+// Cost: O(log leaves + depth / 63) and the leaves in question.
+func (t *nodes) compress() {
+	c, depth := t.changes, int(t.root.depth)
+	if t.changes = (changes{}); c == t.changes {
+		return
+	}
+	t.openUp(Head, min(c.gone, depth))
+	t.openUp(Tail, min(c.gone, depth))
+	if t.Len() <= 2*uint64(depth) {
+		return // all leaves are outermost
+	}
+	var p tree.Path
+	if !t.LeafFrom(&p, Head.side(), depth) {
+		return
+	}
+	first := p.Rank()
+	t.LeafFrom(&p, Tail.side(), depth)
+	last := p.Rank()
+	if first > last {
+		return
+	}
+	t.compressSome(last, Head, c.came[Tail.index()], first, last)
+	t.compressSome(first, Tail, c.came[Head.index()], first, last)
+	if c.near != 0 {
+		t.compressSome(c.near-1, Tail, 1+joined, first, last)
+		t.compressSome(c.near-1, Head, 1+joined, first, last)
+	}
+}
+
+// joined is how far from the leaf of a changed element those are that join may have changed.
+const joined = 2
+
+// openUp expands the innermost n of the outermost leaves at an end.
+func (t *nodes) openUp(end End, n int) {
+	var p tree.Path
+	for more := n > 0 && t.LeafFrom(&p, end.side(), int(t.root.depth)-n); more && n > 0; n-- {
+		t.expand(&p)
+		more = step(&p, !end)
+	}
+}
+
+// compressSome compresses n leaves, from that of the element of this rank on towards an end, as far as they are none before that of the
+// element first, and none behind that of last.
+func (t *nodes) compressSome(rank uint64, towards End, n int, first, last uint64) {
+	if n == 0 {
+		return
+	}
+	var p tree.Path
+	t.LeafAt(&p, rank)
+	for more := true; more && n > 0; n-- {
+		if at := p.Rank(); first <= at && at <= last {
+			t.compressLeaf(&p)
+		}
+		more = step(&p, towards)
+	}
+}
+
+func step(p *tree.Path, towards End) bool {
+	if towards == Head {
+		return p.Prev()
+	}
+	return p.Next()
+}
+
+// addInside is addLeaf where leaves at both ends may come to lie further inside by it.
+func (t *nodes) addInside(p *tree.Path, ref memory.Ref, count int, side End) {
+	t.addLeaf(p, ref, count, side)
+	t.changes.came[0]++
+	t.changes.came[1]++
+}
+
+// dropLeaf takes p's leaf out. p leads to the one behind it then, if there is one.
+func (t *nodes) dropLeaf(p *tree.Path) {
+	t.Remove(p)
+	t.changes.gone++
+}
+
+// addCopy puts a copy of another list's leaf, of count elements, behind p's, without spare room, and leads p to it.
+func (t *nodes) addCopy(p *tree.Path, ref memory.Ref, count int) {
+	var dup memory.Ref
+	var to, from []byte
+	switch {
+	case isCompressed(ref):
+		from, _ = compressedAt(ref)
+		dup = t.NewLeaf(leafHeader + len(from))
+		*leafWord(dup) = *leafWord(ref)
+		to = memory.Bytes(dup+leafHeader, len(from))
+	case isPlain(ref):
+		from, _ = plainAt(ref)
+		dup, to = t.plainOf(len(from))
+	default:
+		from = packedAt(ref)
+		dup, to = t.newPacked(len(from), 0, Tail)
+	}
+	copy(to, from)
+	t.addLeaf(p, dup, count, Tail)
+}
+
+// Kept are list-max-listpack-size and list-compress-depth as a quicklist keeps them.
+func Kept(v value.Value) Limits {
+	r := rootAt(v.Root())
+	return Limits{Fill: int(r.fill), Depth: int(r.depth)}
+}
