@@ -47,4 +47,6 @@ var listTemplates = []template{
 	{3, "copy", []arg{key, key, maybe(70, lit("REPLACE"))}},
 	{2, "rename", []arg{key, key}},
 	{3, "del", []arg{key}},
+	{1, "config|set", []arg{lit("list-compress-depth"), anyOf("0", "1", "2", "3")}},
+	{1, "config|set", []arg{lit("list-max-listpack-size"), anyOf("-2", "-1", "1", "4", "30")}},
 }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"spindle/protocol/respclient"
@@ -119,7 +120,7 @@ func (d *difference) kind() string {
 	return d.call.name()
 }
 
-// reset empties both servers and their connections.
+// reset empties both servers and their connections, and takes back what calls may have set.
 func (p *pair) reset() error {
 	for _, s := range []*side{p.reference, p.subject} {
 		for i, l := range s.links {
@@ -127,7 +128,8 @@ func (p *pair) reset() error {
 			if version == "both" {
 				version = strconv.Itoa(2 + i%2)
 			}
-			setup := []*call{{args: []string{"RESET"}}, {args: []string{"HELLO", version}}, {args: []string{"FLUSHALL"}}}
+			setup := []*call{{args: []string{"RESET"}}, {args: []string{"HELLO", version}}, {args: []string{"FLUSHALL"}},
+				{args: strings.Fields("CONFIG SET list-compress-depth 0 list-max-listpack-size -2")}}
 			var batch []byte
 			for _, c := range setup {
 				batch = c.appendTo(batch)
@@ -135,7 +137,7 @@ func (p *pair) reset() error {
 			if err := l.exchange(batch, nil, len(setup)); err != nil {
 				return fmt.Errorf("%s: %w", s.name, err)
 			}
-			for j, want := range []string{"+RESET\r\n", "", "+OK\r\n"} {
+			for j, want := range []string{"+RESET\r\n", "", "+OK\r\n", "+OK\r\n"} {
 				if got := string(l.reply(j)); want != "" && got != want {
 					return fmt.Errorf("%s answers %q to %s", s.name, got, setup[j].text())
 				}
