@@ -460,6 +460,58 @@ func TestEstimate(t *testing.T) {
 	settle(h)
 }
 
+// TestEstimateOfUnlikeEnds: leaves at the ends are told apart from those inside, also where it is far from clear how many there are.
+func TestEstimateOfUnlikeEnds(t *testing.T) {
+	h := newHeap(t)
+	build := func(n int, leaf func(i int) (size int, count uint64)) (tree Blocks, size func(memory.Ref) int, sum int64) {
+		tree = OpenBlocks(h, testKind, State{}, false)
+		var p Path
+		sizes := map[memory.Ref]int{}
+		for i := range n {
+			ref := tree.NewLeaf(16)
+			bytes, count := leaf(i)
+			sizes[ref] = bytes
+			sum += int64(bytes)
+			tree.InsertAfter(&p, ref, count, Key{})
+		}
+		return tree, func(leaf memory.Ref) int { return sizes[leaf] }, sum
+	}
+	const n = 3000
+	for _, outermost := range []int{1, 3, 10, 1000, 1495, 1500, 5000} {
+		tree, size, sum := build(n, func(i int) (int, uint64) {
+			if min(i, n-1-i) < outermost {
+				return 8000, 1
+			}
+			return 1000, 1
+		})
+		if got := tree.Estimate(outermost, size); got < sum*9/10 || got > sum*11/10 {
+			t.Errorf("%d leaves, %d at each end unlike the others, take %d, not %d", n, outermost, sum, got)
+		}
+		tree.Clear()
+	}
+	// Few elements to a leaf where leavesAbout looks, many elsewhere: it says that there are hundreds of times as many.
+	tree, size, sum := build(313, func(i int) (int, uint64) {
+		if i >= 189 && i < 250 {
+			return 8000, 4000
+		}
+		return 5000, 1
+	})
+	if about := tree.leavesAbout(); about < 10*313 {
+		t.Errorf("about %d leaves: the tree is not skewed", about)
+	}
+	for _, outermost := range []int{0, 1, 100, 150, 152, 155, 156, 157, 160, 1000, 1 << 16} {
+		most := 1000 * sum // it may be wrong by any factor
+		if outermost > 152 {
+			most = int64(2*(outermost+estimated)) * 8000
+		}
+		if got := tree.Estimate(outermost, size); got < sum/2 || got > most {
+			t.Errorf("a skewed tree of %d bytes is said to take %d with %d outermost leaves", sum, got, outermost)
+		}
+	}
+	tree.Clear()
+	settle(h)
+}
+
 // TestTall grows a tree of four levels by inserting at random, and takes it down again.
 func TestTall(t *testing.T) {
 	n := 300_000

@@ -49,24 +49,27 @@ const estimated = 4
 
 // Estimate is about what size says of all leaves in sum: those at the ends it asks about, the others are taken to be like these, without the
 // largest at each end, so that one that is far out of line is counted once. Leaves that are one of so many outermost at either end are taken
-// to be like the outermost, those inside like the outermost inside. It may be wrong by any factor, and costs nearly the same for every tree.
+// to be like the outermost, those inside like the outermost inside. It may be wrong by any factor.
+// Cost: about the same for every tree; O(outermost / 63) besides.
 func (s *State) Estimate(outermost int, size func(leaf memory.Ref) int) int64 {
-	leaves := s.leavesAbout()
-	if outermost == 0 || leaves <= 2*(outermost+estimated) {
+	leaves, few := s.leavesAbout(), 2*(outermost+estimated)
+	if outermost == 0 || leaves <= few {
 		return s.estimate(0, leaves, size)
+	}
+	var p Path
+	if !s.LeafFrom(&p, -1, few) { // leaves is far too many
+		return s.estimate(0, few, size)
 	}
 	return s.estimate(0, 2*outermost, size) + s.estimate(outermost, leaves-2*outermost, size)
 }
 
-// estimate is Estimate of so many leaves, those that at either end have skip others outside of them.
+// estimate is Estimate of so many leaves, those that at either end have skip others outside of them, of which there are some.
 func (s *State) estimate(skip, leaves int, size func(leaf memory.Ref) int) int64 {
 	n := min(estimated, (leaves+1)/2)
 	var p Path
 	sum, like, alike := 0, 0, 0
 	for side := -1; side <= 1 && leaves > 0; side += 2 {
-		if !s.LeafFrom(&p, side, skip) {
-			break // leaves is an estimate, too
-		}
+		s.LeafFrom(&p, side, skip)
 		here, largest := 0, 0
 		for i := range n {
 			if i > 0 {
