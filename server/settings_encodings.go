@@ -8,7 +8,7 @@ import (
 	"spindle/internal/setting"
 )
 
-// encodingSettings belong to the types that are still to come: how long each stays in its compact form.
+// encodingSettings say how long hashes, streams and HyperLogLogs stay in their compact form.
 type encodingSettings struct {
 	sketches hll.Settings
 	hashes   hash.Settings

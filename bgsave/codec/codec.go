@@ -17,7 +17,6 @@ import (
 	"spindle/bgsave/rdb"
 	"spindle/engine/data/memory"
 	"spindle/engine/data/value"
-	"spindle/engine/data/value/list"
 )
 
 // A Codec is one type, or one type of a module, in RDB.
@@ -95,8 +94,6 @@ var DefaultLimits = Limits{
 	HashEntries: 512, HashValue: 64, SetIntset: 512, SetEntries: 128, SetValue: 64, ZSetEntries: 128, ZSetValue: 64,
 	ListSize: -2, StreamBytes: 4096, StreamEntries: 100,
 }
-
-func (l *Limits) list() list.Limits { return list.Limits{Fill: l.ListSize, Depth: l.ListDepth} }
 
 // ErrEmpty is a value without elements, which a key cannot have. Files of old servers hold such keys: they are passed over.
 var ErrEmpty = errors.New("a value without elements")

@@ -27,6 +27,8 @@ const (
 
 const errPiece = rdb.Corrupt("a piece of a list is neither plain nor packed")
 
+func (l *Limits) list() list.Limits { return list.Limits{Fill: l.ListSize, Depth: l.ListDepth} }
+
 func writeList(w *rdb.Writer, _ rdb.Kind, v value.Value) {
 	w.Length(uint64(list.LeafCount(v)))
 	list.Leaves(v, func(p list.Piece) bool {

@@ -11,8 +11,7 @@ import (
 type Encoder struct {
 	Compress bool // try LZF on strings longer than 20 bytes (rdbcompression)
 
-	lzf     lzf.Compressor
-	scratch []byte
+	packer lzf.Packer
 }
 
 // AppendHeader opens a file of the given version.
@@ -69,7 +68,7 @@ func (e *Encoder) AppendText(dst, s []byte) []byte {
 		return AppendInt(dst, n)
 	}
 	if e.Compress && len(s) >= minCompressed {
-		if packed := e.pack(s, len(s)-4); packed != nil {
+		if packed := e.packer.Pack(s, len(s)-4); packed != nil {
 			dst = AppendPackedHeader(dst, len(packed), len(s))
 			return append(dst, packed...)
 		}
@@ -90,7 +89,7 @@ const PieceMax = 64 << 10
 // that does not shrink is written as literals (33 bytes for 32). Source: the LZF format.
 func (e *Encoder) AppendPiece(dst, piece []byte) []byte {
 	if len(piece) >= minCompressed {
-		if packed := e.pack(piece, len(piece)-1); packed != nil {
+		if packed := e.packer.Pack(piece, len(piece)-1); packed != nil {
 			return append(dst, packed...)
 		}
 	}
@@ -101,18 +100,6 @@ func (e *Encoder) AppendPiece(dst, piece []byte) []byte {
 		piece = piece[n:]
 	}
 	return dst
-}
-
-// pack compresses s into at most limit bytes of scratch; nil if it does not fit.
-func (e *Encoder) pack(s []byte, limit int) []byte {
-	if cap(e.scratch) < limit {
-		e.scratch = make([]byte, limit+limit/4)
-	}
-	n := e.lzf.Compress(e.scratch[:limit], s)
-	if n == 0 {
-		return nil
-	}
-	return e.scratch[:n]
 }
 
 // AppendEOF closes a file whose bytes so far, EOF included, have the given checksum; 0 says that there is none.

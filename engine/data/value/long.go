@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"spindle/engine/data/memory"
+	"spindle/internal/compress/lzf"
 	"spindle/internal/invariant"
 )
 
@@ -96,7 +97,7 @@ type Store struct {
 	kinds   [kinds]Structure
 	freeing *memory.Returner // what the turn takes apart itself
 
-	compressor *compressor
+	packer *lzf.Packer // Compress's
 }
 
 // Init readies s.

@@ -1,7 +1,7 @@
 // Package lzf compresses strings in the format of liblzf, which RDB files and DUMP payloads use.
 //
 // Owner: whoever calls; an Compressor serves one goroutine.
-// Never: allocates, or reads or writes outside what it was given, whatever the bytes.
+// Never: allocates, but for a Packer's room, or reads or writes outside what it was given, whatever the bytes.
 // Start here.
 package lzf
 
@@ -91,6 +91,26 @@ func (e *Compressor) Compress(dst, src []byte) int {
 		return 0
 	}
 	return out
+}
+
+// A Packer is a Compressor with room for what it makes. The zero value is ready; it serves one goroutine.
+type Packer struct {
+	compressor Compressor
+	room       []byte
+}
+
+// Pack is src in at most so many bytes; nil if it takes more.
+//
+// Lifetime: until the next call.
+func (p *Packer) Pack(src []byte, most int) []byte {
+	if len(p.room) < most {
+		p.room = make([]byte, most+most/4)
+	}
+	n := p.compressor.Compress(p.room[:most], src)
+	if n == 0 {
+		return nil
+	}
+	return p.room[:n]
 }
 
 // matchLen is how many bytes at from and at are the same, at most maxMatch; the first three are known to be.

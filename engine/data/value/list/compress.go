@@ -193,7 +193,4 @@ func (t *nodes) addCopy(p *tree.Path, ref memory.Ref, count int) {
 }
 
 // Kept are list-max-listpack-size and list-compress-depth as a quicklist keeps them.
-func Kept(v value.Value) Limits {
-	r := rootAt(v.Root())
-	return Limits{Fill: int(r.fill), Depth: int(r.depth)}
-}
+func Kept(v value.Value) Limits { return rootAt(v.Root()).kept() }

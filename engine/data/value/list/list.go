@@ -35,6 +35,9 @@ type root struct {
 	depth uint32
 }
 
+// kept are the settings that the list keeps (I3).
+func (r *root) kept() Limits { return Limits{Fill: int(r.fill), Depth: int(r.depth)} }
+
 const rootBytes = 64
 
 var _ [rootBytes]byte = [unsafe.Sizeof(root{})]byte{}

@@ -46,7 +46,7 @@ func cost(ref memory.Ref, samples int) int {
 // duplicate is a deep copy; its leaves have no spare room.
 func duplicate(s *value.Store, ref memory.Ref) memory.Ref {
 	r := rootAt(ref)
-	b := NewBuilder(s, Limits{Fill: int(r.fill), Depth: int(r.depth)})
+	b := NewBuilder(s, r.kept())
 	var p tree.Path
 	for ok := r.nodes.FirstLeaf(&p); ok; ok = p.Next() {
 		b.t.addCopy(&b.p, p.Leaf(), int(r.nodes.CountOf(&p)))
