@@ -52,7 +52,7 @@ convert-*: 1827 tests pass, among them all of unit/type/list (285), zset, hash, 
 - 14 look into a C server: for the process of a child, which spindle has not (one such test leaves its settings to the six behind it), at the sizes of
   query buffers, at tables that are rehashed.
 - 6 found something: SLOWLOG of blocked commands (2), INFO debug and the loop's recent times (2), and the two bytes behind a
-  long argument, which count towards client-query-buffer-limit: mended since; and list-compress-depth, which had no effect then: of b907a16 unit/type/list (257 tests),
+  long argument, which count towards client-query-buffer-limit: mended since; and list-compress-depth, which had no effect then: of f3c6113 unit/type/list (257 tests),
   list-2 and list-3 pass.
 
 `
