@@ -44,7 +44,8 @@ func TestThreadsFollow(t *testing.T) {
 	}
 }
 
-// One thread is to spare while turns are few, for a while already, where loops give theirs up to wait; not at the first tick of a load.
+// One thread is to spare while turns are few, for a while already, where loops give theirs up to wait; not at the first tick of a load, and not
+// while they are rare.
 func TestThreadsWhileCalm(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
@@ -75,6 +76,23 @@ func TestThreadsWhileCalm(t *testing.T) {
 		}
 		if got := tick(10 * fewTurns); got != 0 {
 			t.Errorf("waits %t: %d to spare when a load begins", waits, got)
+		}
+		for range calmTicks {
+			tick(fewTurns - 1)
+		}
+		for i := range calmTicks + 2 {
+			if i == calmTicks-1 {
+				want = 0
+			}
+			if got := tick(2*rareTurns - 1); got != want {
+				t.Errorf("waits %t: %d to spare after %d ticks with rare turns, want %d", waits, got, i+1, want)
+			}
+		}
+		if waits {
+			want = whileCalm
+		}
+		if got := tick(2 * rareTurns); got != want {
+			t.Errorf("waits %t: %d to spare when turns are no longer rare, want %d", waits, got, want)
 		}
 		x.under.Wait()
 	}
