@@ -8,8 +8,8 @@ import (
 	"spindle/bench/report"
 )
 
-// latencyRates are requests a second without pipelining. The highest is past what one core of Redis answers here.
-var latencyRates = []float64{10_000, 30_000, 50_000, 70_000, 90_000, 110_000}
+// latencyRates are requests a second without pipelining. At the lowest a server mostly sleeps; the highest is past what one core of Redis answers here.
+var latencyRates = []float64{10, 50, 500, 10_000, 30_000, 50_000, 70_000, 90_000, 110_000}
 
 // latency asks at fixed rates and measures from the intended time.
 func latency(e *Env) (*report.Section, error) {
@@ -17,7 +17,7 @@ func latency(e *Env) (*report.Section, error) {
 		e.Ours().With("spindle gnet", "--reactor-backend", "gnet"), e.Ours().With("spindle epoll", "--reactor-backend", "epoll"))
 	s := e.section("latency", contenders,
 		fmt.Sprintf("Open loop, 50 connections, no pipelining, GET and SET 1:1 of %s keys, evenly spaced. Warmed up for %v, counted for %v.", report.Thousands(float64(e.Keys)), e.Warmup, e.Duration),
-		"\"Sent late\" is the generator's own delay (p99.9): latency cannot be less certain than that, and a ⚠ says that it is more than half of p99. \"Overrun\": the server did not keep up, the run was cut short.")
+		"\"Sent late\" is the generator's own delay (p99.9): latency cannot be less certain than that, and a ⚠ says that it is more than half of p99. \"Overrun\": the server did not keep up, the run was cut short. CPU is all of the server's, also what it uses while nobody asks.")
 	type point struct {
 		p50, p90, p99, p999, max, late, cpu report.Sample
 		overrun                             int
