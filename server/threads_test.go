@@ -44,8 +44,7 @@ func TestThreadsFollow(t *testing.T) {
 	}
 }
 
-// One thread is to spare while turns are few, for a while already, where loops give theirs up to wait; not at the first tick of a load, and not
-// while they are rare.
+// One thread is to spare while turns are few, for a while already, where loops give theirs up to wait; not at the first tick of a load.
 func TestThreadsWhileCalm(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
@@ -77,22 +76,52 @@ func TestThreadsWhileCalm(t *testing.T) {
 		if got := tick(10 * fewTurns); got != 0 {
 			t.Errorf("waits %t: %d to spare when a load begins", waits, got)
 		}
-		for range calmTicks {
-			tick(fewTurns - 1)
+		x.under.Wait()
+	}
+}
+
+// None is to spare while turns are rare: with one loop 50 a second are, 300 are not, and a rate between the two leaves things as they are.
+func TestThreadsWhileStill(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	t.Setenv("GOMAXPROCS", "")
+	for _, loops := range []int{1, 2} {
+		var x threads
+		x.start(loops, true)
+		turns := uint64(1000)
+		tick := func(n uint64, working bool) int {
+			turns += n
+			x.tick(turns)
+			x.follow(working, false)
+			return x.beside
 		}
-		for i := range calmTicks + 2 {
-			if i == calmTicks-1 {
-				want = 0
+		still := 0
+		if loops > 1 {
+			still = whileCalm
+		}
+		for range 5 {
+			tick(500, false)
+		}
+		for i, c := range []struct {
+			turns uint64
+			want  int
+		}{
+			{30, whileCalm},
+			{5, whileCalm}, {5, whileCalm}, {5, whileCalm}, {5, whileCalm}, {5, still}, // half a second of 50 a second
+			{15, still}, {23, still}, {11, still},
+			{30, whileCalm},
+			{15, whileCalm}, {23, whileCalm}, {11, whileCalm}, {15, whileCalm}, {11, whileCalm}, {11, whileCalm}, {11, whileCalm}, {11, whileCalm}, {11, still},
+			{2000, 0}, // a load needs none either
+		} {
+			if got := tick(c.turns, false); got != c.want {
+				t.Errorf("%d loops: %d to spare after tick %d, of %d turns, want %d", loops, got, i, c.turns, c.want)
 			}
-			if got := tick(2*rareTurns - 1); got != want {
-				t.Errorf("waits %t: %d to spare after %d ticks with rare turns, want %d", waits, got, i+1, want)
-			}
 		}
-		if waits {
-			want = whileCalm
+		for range 9 {
+			tick(0, false)
 		}
-		if got := tick(2 * rareTurns); got != want {
-			t.Errorf("waits %t: %d to spare when turns are no longer rare, want %d", waits, got, want)
+		if got := tick(0, true); got != besideLoops {
+			t.Errorf("%d loops: %d beside rare turns while a saver works, want %d", loops, got, besideLoops)
 		}
 		x.under.Wait()
 	}
