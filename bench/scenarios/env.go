@@ -234,7 +234,7 @@ func (e *Env) runSideBySide(run int, contenders []Contender, start Start, prepar
 }
 
 // Slices of cells that are compared: short, because this machine's speed changes within a second, and long beside the millisecond for which the
-// monitor of Go's runtime looks after its threads every 20 µs when a server that slept has something to do again. In slices of 50 ms that is 2 to 6 % of
+// monitor of Go's runtime looks after its threads every 20 µs when a server that slept has something to do again. In slices of 50 ms that alone is 1 to 2 % of
 // an unpipelined request, which under a load without pauses nobody pays; the scenario latency, at its lowest rates, shows what it costs who sleeps.
 const (
 	sliceLength = 250 * time.Millisecond

@@ -11,6 +11,9 @@ import (
 // latencyRates are requests a second without pipelining. At the lowest a server mostly sleeps; the highest is past what one core of Redis answers here.
 var latencyRates = []float64{10, 50, 500, 10_000, 30_000, 50_000, 70_000, 90_000, 110_000}
 
+// judged is how many requests it takes for a p99 to be worth a verdict.
+const judged = 1000
+
 // latency asks at fixed rates and measures from the intended time.
 func latency(e *Env) (*report.Section, error) {
 	contenders := append(append([]Contender{e.Reference}, e.Also...),
@@ -71,7 +74,7 @@ func latency(e *Env) (*report.Section, error) {
 			if p.overrun > 0 {
 				overrun = fmt.Sprintf("%d of %d", p.overrun, e.Runs)
 			}
-			if i > 0 && c.Kind == Spindle && p.p99.Median() > base.p99.Median() {
+			if i > 0 && c.Kind == Spindle && rate*e.Duration.Seconds() >= judged && p.p99.Median() > base.p99.Median() {
 				verdict = string(report.Lost)
 			}
 			late := p.late.Short(report.Micros)
@@ -82,7 +85,7 @@ func latency(e *Env) (*report.Section, error) {
 				p.p999.Text(report.Micros), p.max.Text(report.Micros), late, p.cpu.Short(report.Micros), overrun, verdict})
 		}
 	}
-	t.Notes = []string{"The verdict compares the medians of p99."}
+	t.Notes = []string{fmt.Sprintf("The verdict compares the medians of p99, where a run has %d requests and more.", judged)}
 	s.Tables = append(s.Tables, t)
 	return s, e.plot(s, "latency", "p99 by rate", func(file string) error {
 		var lines []report.Line

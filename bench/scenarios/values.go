@@ -22,7 +22,7 @@ func values(e *Env) (*report.Section, error) {
 	epoll := e.Ours().With("spindle epoll", "--reactor-backend", "epoll")
 	contenders := append(e.Pair(), epoll)
 	s := e.section("values", contenders,
-		fmt.Sprintf("Closed loop, 50 connections, as many keys as make %s of values. Batches of more than %d KB are left out: what is under way would take longer than a slice.", report.Megabytes(valuesTogether), longestBatch),
+		fmt.Sprintf("Closed loop, 50 connections, as many keys as make %s of values. Batches of more than %d KB are left out: what is under way would take a good part of a slice.", report.Megabytes(valuesTogether), longestBatch),
 		"Each run starts fresh servers. "+e.slicesText()+" A cell begins with all keys set.")
 	var workloads []workload
 	for _, kb := range valueSizes {
