@@ -12,11 +12,11 @@ import (
 //
 // Idle ones are not free. gnet yields before it waits, and the runtime then wakes a thread without work to look for some: one spare
 // thread costs a busy loop 15 to 20 % of CPU per unpipelined request. Without one, however, the runtime's monitor takes a loop's only place away
-// whenever it waits for some 40 µs, which wakes two threads that have nothing to do: at 500 requests a second 130 µs of CPU a request
-// instead of 87, and where others compete for the core each request may wait behind one of theirs. So there is one to spare while turns are few.
+// whenever it waits for some 40 µs, which wakes two threads that have nothing to do: at 500 requests a second 110 to 132 µs of CPU a
+// request instead of 52 to 87, and where others compete for the core each request may wait behind one of theirs. So there is one to spare while turns are few.
 //
 // Not so while they are rare. With a spare thread a loop that waits has its place taken away only after 10 ms, and until then, from its first call to
-// the kernel on, the monitor looks 50 times and more: at 50 requests a second 1.2 to 1.4 ms of CPU each instead of 0.15 to 0.2. What comes at least
+// the kernel on, the monitor looks 50 times and more: at 50 requests a second 1.2 to 1.4 ms of CPU each instead of 0.14 to 0.19. What comes at least
 // every 10 ms never finds the place taken. With several loops the place of one that sleeps is to spare for the others, so this is for one alone. Turns
 // for duties count, too: where keys expire all the time a loop may sleep and turns not be rare.
 //
