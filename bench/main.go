@@ -14,6 +14,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -93,6 +94,9 @@ var subcommands = map[string]options{
 	"list":   {},
 }
 
+// ownRedis is the reference unless another is named.
+const ownRedis = "redis-server"
+
 const usage = "usage: bench quick|full|run|report|pgo|list [flags] [scenario…]"
 
 func run(args []string) error {
@@ -104,7 +108,7 @@ func run(args []string) error {
 		return fmt.Errorf("no subcommand %q; %s", args[0], usage)
 	}
 	flags := flag.NewFlagSet("bench "+args[0], flag.ContinueOnError)
-	flags.StringVar(&o.redis, "redis", "redis-server", "the reference `server`: a path, or a name on PATH")
+	flags.StringVar(&o.redis, "redis", cmp.Or(os.Getenv("REDIS_SERVER"), ownRedis), "the reference `server`: a path, or a name on PATH; default $REDIS_SERVER")
 	flags.Var(&o.also, "also", "a further server beside it, as `name=path`; may be repeated (valkey-server on PATH joins by itself)")
 	flags.StringVar(&o.spindle, "spindle", "", "spindle's `binary` (default: bin/spindle, built if it is not there)")
 	flags.StringVar(&o.root, "root", ".", "the repository's `folder`")
@@ -186,12 +190,12 @@ func (o *options) do(e *scenarios.Env, subcommand string, names []string) error 
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
+		section.Title = scenarios.Find(name).What
 		for i := range section.Tables {
 			section.Tables[i].Print(os.Stdout)
 		}
-		summary := report.Summary([]*report.Section{section})
-		if summary.Title = "Targets"; len(summary.Rows) > 0 {
-			summary.Print(os.Stdout)
+		if targets := section.Targets(); len(targets.Rows) > 0 {
+			targets.Print(os.Stdout)
 		}
 		if o.write { // after each, so that an interrupted run keeps what it has
 			if err := section.Save(o.results()); err != nil {
@@ -208,11 +212,11 @@ func (o *options) do(e *scenarios.Env, subcommand string, names []string) error 
 func (o *options) results() string { return filepath.Join(o.root, "bench", "results") }
 
 func (o *options) writeReport() error {
-	sections, err := report.Load(o.results(), scenarios.Names())
+	sections, beside, err := report.Load(o.results(), scenarios.Names())
 	if err != nil {
 		return err
 	}
-	return report.Write(filepath.Join(o.root, "BENCHMARKS.md"), sections)
+	return report.Write(o.root, sections, beside)
 }
 
 // env turns flags into what scenarios are given.
@@ -239,7 +243,7 @@ func (o *options) env(ctx context.Context, args []string) (*scenarios.Env, error
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w; install redis-server or name one with -redis", o.redis, err)
 	}
-	e.Reference = scenarios.Contender{Name: "redis", Path: path}
+	e.Reference, e.Beside = scenarios.Contender{Name: "redis", Path: path}, o.redis != ownRedis
 	for _, pair := range o.also {
 		e.Also = append(e.Also, scenarios.Contender{Name: pair[0], Path: pair[1]})
 	}
@@ -249,7 +253,7 @@ func (o *options) env(ctx context.Context, args []string) (*scenarios.Env, error
 	if e.Spindle, err = o.binary(); err != nil {
 		return nil, err
 	}
-	if o.write {
+	if o.write && !e.Beside {
 		e.PlotDir, e.PlotBase, e.PlotForm = filepath.Join(o.root, "bench", "plots"), "bench/plots", o.plots
 	}
 	if e.Scratch, err = os.MkdirTemp(o.scratch, "spindle-bench-"); err != nil {

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -61,26 +60,6 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func TestReplace(t *testing.T) {
-	document := "a\n<!-- bench:x begin -->\nold\n<!-- bench:x end -->\nb <!-- bench:y begin --><!-- bench:y end -->\n"
-	got, err := Replace(document, "x", "new\n")
-	if want := "a\n<!-- bench:x begin -->\n\nnew\n\n<!-- bench:x end -->\nb <!-- bench:y begin --><!-- bench:y end -->\n"; err != nil || got != want {
-		t.Errorf("%q, %v", got, err)
-	}
-	again, err := Replace(got, "x", "new")
-	if err != nil || again != got {
-		t.Errorf("replacing by the same changes the file: %q", again)
-	}
-	for broken, want := range map[string]error{
-		"": ErrNoMarker, "<!-- bench:x begin -->": ErrNoMarker, document + document: ErrTwoMarkers,
-		"<!-- bench:x end --><!-- bench:x begin -->": ErrWrongMarker,
-	} {
-		if _, err := Replace(broken, "x", ""); !errors.Is(err, want) {
-			t.Errorf("%q: %v", broken, err)
-		}
-	}
-}
-
 func section(name string) *Section {
 	return &Section{Name: name, Taken: "today", Machine: []string{"a machine"}, Servers: []string{"redis 7"}, Text: []string{"Done so."},
 		Commands: []string{"bench run " + name},
@@ -89,26 +68,60 @@ func section(name string) *Section {
 }
 
 func TestWrite(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "BENCHMARKS.md")
+	root := t.TempDir()
+	other := section("gc")
+	other.Beside, other.Reference = true, "9.9"
+	other.Figures = []Figure{{headlines[0], "≤ 1", "20", "5", Met}}
+	first := section("throughput")
+	first.Reference, first.Figures = "7", append(first.Figures, Figure{headlines[0] + " and more", "≤ 1", "3", "1", Met})
 	for range 2 { // the second time over what the first wrote
-		if err := Write(path, []*Section{section("gc"), section("memory")}); err != nil {
+		if err := Write(root, []*Section{first, section("memory")}, []*Section{other}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
+	page := read(t, root, "BENCHMARKS.md")
+	for _, want := range []string{
+		"- a machine\n", "| what | target | redis 7 | spindle | verdict | redis 9.9 | spindle beside it |",
+		"| " + headlines[0] + " and more | ≤ 1 | 3 | 1 | met | 20 | 5 |",
+		"| throughput | T: a\\|b, us: behind Redis | not known | – |", "[gc-beside-9.9](bench/results/gc-beside-9.9.md)",
+		"Every other target is met.",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("%q is missing in\n%s", want, page)
+		}
 	}
-	for _, want := range []string{"- a machine\n", "| speed | ≤ 1 | 2 | 0.5 | met |", "| a\\|b | us | 1 | **lost** |", "| gc | T: a\\|b, us |", "| memory | size: 3 against 2 |", "bench run gc"} {
-		if !strings.Contains(string(text), want) {
+	if n := strings.Count(page, "- a machine\n"); n != 1 {
+		t.Errorf("the machine stands there %d times", n)
+	}
+	for _, want := range []string{"bench run throughput", "| speed | ≤ 1 | 2 | 0.5 | met |", "| a\\|b | us | 1 | **lost** |"} {
+		if text := read(t, root, "bench/results/throughput.md"); !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}
 	}
-	if n := strings.Count(string(text), "- a machine\n"); n != 1 {
-		t.Errorf("the machine stands there %d times", n)
+	read(t, root, "bench/results/gc-beside-9.9.md")
+}
+
+func read(t *testing.T, folder, name string) string {
+	text, err := os.ReadFile(filepath.Join(folder, name))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err := Write(path, []*Section{section("nosuch")}); !errors.Is(err, ErrNoMarker) {
-		t.Error(err)
+	return string(text)
+}
+
+// A cause takes the lost cases of its own section that it names, and no figure that a row has told already.
+func TestLosses(t *testing.T) {
+	table := Table{Title: "Pipeline 1", Columns: []string{"size", "server", "× redis", "verdict"}, Rows: [][]string{
+		{"SET, 64 KB", "spindle", "1.07", string(Lost)}, {"SET, 1 KB", "spindle", "1.5", string(Lost)}, {"GET", "spindle", "0.5", string(Met)},
+	}}
+	got := lossTable([]*Section{{Name: "values", Tables: []Table{table}, Figures: []Figure{{"worst", "1", "2", "3", Lost}}}})
+	if len(got.Rows) != 2 || got.Rows[0][1] != "Pipeline 1: SET, 64 KB, spindle: 1.07 ×" || got.Rows[1][2] != "not known" {
+		t.Error(got.Rows)
+	}
+	for _, k := range known {
+		if k.what == "" || k.cause == "" || k.mend == "" {
+			t.Errorf("%+v says too little", k)
+		}
 	}
 }
 
@@ -117,9 +130,14 @@ func TestSaveAndLoad(t *testing.T) {
 	if err := section("gc").Save(dir); err != nil {
 		t.Fatal(err)
 	}
-	got, err := Load(dir, []string{"memory", "gc"})
-	if err != nil || len(got) != 1 || got[0].Markdown() != section("gc").Markdown() {
-		t.Error(got, err)
+	other := section("gc")
+	other.Beside, other.Reference = true, "9.9"
+	if err := other.Save(dir); err != nil {
+		t.Fatal(err)
+	}
+	got, beside, err := Load(dir, []string{"memory", "gc"})
+	if err != nil || len(got) != 1 || got[0].Markdown() != section("gc").Markdown() || len(beside) != 1 || beside[0].Reference != "9.9" {
+		t.Error(got, beside, err)
 	}
 }
 

@@ -14,15 +14,18 @@ import (
 // A Section is what one scenario found. It is kept as JSON beside the bench, so that BENCHMARKS.md can be written anew without
 // running anything.
 type Section struct {
-	Name     string // of the scenario and of its markers
-	Taken    string // date
-	Machine  []string
-	Servers  []string // name, version and command line
-	Text     []string // what was done, in sentences
-	Commands []string // that make this section again
-	Tables   []Table
-	Plots    []Plot
-	Figures  []Figure
+	Name      string // of the scenario
+	Title     string // what the scenario does
+	Reference string // version of the server that spindle was compared with
+	Beside    bool   // that server was named by hand, and is not the machine's own redis-server
+	Taken     string // date
+	Machine   []string
+	Servers   []string // name, version and command line
+	Text      []string // what was done, in sentences
+	Commands  []string // that make this section again
+	Tables    []Table
+	Plots     []Plot
+	Figures   []Figure
 }
 
 // A Table is a table.
@@ -70,20 +73,35 @@ func Judge(ours, target, reference float64) Verdict {
 	return Missed
 }
 
-// Markdown is the section's text between its markers.
+// file is the name of the section's files, without their ending. Sections beside another reference have files of their own.
+func (s *Section) file() string {
+	if s.Beside {
+		return s.Name + "-beside-" + s.Reference
+	}
+	return s.Name
+}
+
+// Markdown is the section as a page in bench/results.
 func (s *Section) Markdown() string {
 	var b strings.Builder
+	if s.Title != "" {
+		b.WriteString(s.Title + ".\n\n")
+	}
 	for _, line := range s.Text {
 		b.WriteString(line + "\n")
 	}
 	if len(s.Text) > 0 {
 		b.WriteString("\n")
 	}
+	if len(s.Figures) > 0 {
+		targets := s.Targets()
+		targets.markdown(&b)
+	}
 	for _, t := range s.Tables {
 		t.markdown(&b)
 	}
 	for _, p := range s.Plots {
-		fmt.Fprintf(&b, "![%s](%s)\n\n", p.Caption, p.File)
+		fmt.Fprintf(&b, "![%s](../%s)\n\n", p.Caption, strings.TrimPrefix(p.File, "bench/"))
 	}
 	fmt.Fprintf(&b, "Taken %s. Servers:\n\n", s.Taken)
 	for _, line := range s.Servers {
@@ -165,35 +183,44 @@ func (s *Section) Save(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, s.Name+".json"), append(text, '\n'), 0o644)
+	return os.WriteFile(filepath.Join(dir, s.file()+".json"), append(text, '\n'), 0o644)
 }
 
-// Load reads the sections that are kept in dir, in the order of names. What was never run is left out.
-func Load(dir string, names []string) (sections []*Section, err error) {
+// Load reads the sections that are kept in dir, in the order of names: those beside the machine's own redis-server, and those beside others.
+// What was never run is left out.
+func Load(dir string, names []string) (sections, beside []*Section, err error) {
 	for _, name := range names {
-		text, err := os.ReadFile(filepath.Join(dir, name+".json"))
-		if os.IsNotExist(err) {
-			continue
-		}
+		files, err := filepath.Glob(filepath.Join(dir, name+"-beside-*.json"))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		s := &Section{}
-		if err := json.Unmarshal(text, s); err != nil {
-			return nil, fmt.Errorf("%s.json: %w", name, err)
+		for _, file := range append([]string{filepath.Join(dir, name+".json")}, files...) {
+			text, err := os.ReadFile(file)
+			if os.IsNotExist(err) {
+				continue
+			}
+			if err != nil {
+				return nil, nil, err
+			}
+			s := &Section{}
+			if err := json.Unmarshal(text, s); err != nil {
+				return nil, nil, fmt.Errorf("%s: %w", filepath.Base(file), err)
+			}
+			if s.Beside {
+				beside = append(beside, s)
+			} else {
+				sections = append(sections, s)
+			}
 		}
-		sections = append(sections, s)
 	}
-	return sections, nil
+	return sections, beside, nil
 }
 
-// Summary is the table of all figures that the design set a target for.
-func Summary(sections []*Section) Table {
-	t := Table{Columns: []string{"what", "target", "redis", "spindle", "verdict"}}
-	for _, s := range sections {
-		for _, f := range s.Figures {
-			t.Rows = append(t.Rows, []string{f.What, f.Target, f.Reference, f.Ours, string(f.Verdict)})
-		}
+// Targets is the table of all figures of a section that have a target.
+func (s *Section) Targets() Table {
+	t := Table{Title: "Targets", Columns: []string{"what", "target", "redis", "spindle", "verdict"}}
+	for _, f := range s.Figures {
+		t.Rows = append(t.Rows, []string{f.What, f.Target, f.Reference, f.Ours, string(f.Verdict)})
 	}
 	return t
 }
@@ -206,23 +233,3 @@ func (t *Table) names(row []string) []string {
 
 // lost says whether the reference is better.
 func (v Verdict) lost() bool { return strings.HasSuffix(string(v), string(Lost)) }
-
-// LostCases lists every row, of any table, that ends in Lost.
-func LostCases(sections []*Section) Table {
-	t := Table{Columns: []string{"section", "case"}}
-	for _, s := range sections {
-		for _, table := range s.Tables {
-			for _, row := range table.Rows {
-				if len(row) > 0 && Verdict(row[len(row)-1]).lost() {
-					t.Rows = append(t.Rows, []string{s.Name, strings.TrimPrefix(table.Title+": ", ": ") + strings.Join(table.names(row), ", ")})
-				}
-			}
-		}
-		for _, f := range s.Figures {
-			if f.Verdict.lost() {
-				t.Rows = append(t.Rows, []string{s.Name, fmt.Sprintf("%s: %s against %s", f.What, f.Ours, f.Reference)})
-			}
-		}
-	}
-	return t
-}

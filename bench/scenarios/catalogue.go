@@ -2,9 +2,9 @@ package scenarios
 
 import "spindle/bench/report"
 
-// A Scenario makes one section of BENCHMARKS.md.
+// A Scenario makes one section of results.
 type Scenario struct {
-	Name string // also of its markers
+	Name string // also of its files in bench/results
 	What string
 	Run  func(*Env) (*report.Section, error)
 }

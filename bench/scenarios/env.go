@@ -1,5 +1,5 @@
 // Package scenarios holds what the bench measures: each scenario starts servers, puts load on them, reads their figures and returns a
-// section of BENCHMARKS.md.
+// section of results.
 //
 // Owner: the bench's main goroutine; a scenario starts samplers and ends them itself.
 // Never: leaves a server running, talks to one it did not start, or leaves a run out of the figures.
@@ -27,6 +27,7 @@ import (
 type Env struct {
 	Context    context.Context
 	Reference  Contender   // redis-server
+	Beside     bool        // it was named by hand: results are kept beside those of the machine's own
 	Also       []Contender // further servers to put beside: valkey-server, another Redis
 	Spindle    string      // path of the binary
 	ServerCPUs process.CPUs
@@ -93,7 +94,10 @@ func (e *Env) logf(format string, args ...any) { fmt.Fprintf(e.Log, format+"\n",
 
 // section begins a section with all that every section says.
 func (e *Env) section(name string, contenders []Contender, text ...string) *report.Section {
-	s := &report.Section{Name: name, Taken: time.Now().UTC().Format("2006-01-02"), Machine: Machine(), Text: text, Commands: []string{e.Command}}
+	s := &report.Section{
+		Name: name, Reference: versionNumber(e.Reference.Path), Beside: e.Beside,
+		Taken: time.Now().UTC().Format("2006-01-02"), Machine: Machine(), Text: text, Commands: []string{e.Command},
+	}
 	for _, c := range contenders {
 		s.Servers = append(s.Servers, fmt.Sprintf("%s: %s, `%s`", c.Name, Version(c.Path), strings.Join(append([]string{base(c.Path)}, c.arguments()...), " ")))
 	}
@@ -141,6 +145,12 @@ func Version(path string) string {
 		return "unknown version"
 	}
 	return parseVersion(string(out))
+}
+
+// versionNumber is a server's version without what it adds.
+func versionNumber(path string) string {
+	number, _, _ := strings.Cut(Version(path), " ")
+	return number
 }
 
 // parseVersion shortens "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=…" and keeps the line that spindle adds.

@@ -14,9 +14,9 @@ type shape struct {
 }
 
 var shapes = []shape{
-	{"16 B key, 32 B value", setWords, 78},
-	{"the same with a TTL", append(append([]string(nil), setWords...), "EX", "100000"), 86},
-	{"16 B key, integer value", []string{"SET", "{key}", "{number}"}, 50},
+	{"16 B key, 32 B value", setWords, 69},
+	{"the same with a TTL", append(append([]string(nil), setWords...), "EX", "100000"), 77},
+	{"16 B key, integer value", []string{"SET", "{key}", "{number}"}, 45},
 }
 
 // memory fills a fresh server with one shape and divides what it grew by.

@@ -168,7 +168,7 @@ var costTargets = []struct {
 	pipeline int
 	server   string
 	share    float64
-}{{64, "spindle gnet", 0.50}, {16, "spindle gnet", 0.60}, {1, "spindle gnet", 1.05}, {1, "spindle epoll", 0.95}}
+}{{64, "spindle gnet", 0.33}, {16, "spindle gnet", 0.45}, {1, "spindle gnet", 0.92}, {1, "spindle epoll", 0.92}}
 
 func (e *Env) costFigures(m matrix) (figures []report.Figure) {
 	for _, target := range costTargets {

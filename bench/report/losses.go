@@ -1,0 +1,109 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A loss is a cause of lost cases. It takes every lost case of its section whose name contains one of its words.
+type loss struct {
+	section, words string // words: alternatives, parted by "|"; empty takes all
+	what           string
+	cause, mend    string
+}
+
+// known are the causes that have been found. A lost case that none of them takes is printed as not explained.
+var known = []loss{
+	{"throughput", "netpoll", "netpoll backend, pipeline 1",
+		"netpoll hands each readiness to a goroutine; with one thread to run on that is a switch a request",
+		"nothing planned: the backend is there to compare with"},
+	{"throughput", "io-threads 2", "io-threads 2 on one core, pipeline 1",
+		"two loops share one core and hand the turn over by the kernel", "a second core"},
+	{"io-threads", "netpoll", "netpoll backend, pipeline 1, all cores", "as above", "nothing planned"},
+	{"io-threads", "gnet io-threads 2", "gnet, io-threads 2, pipeline 1",
+		"the turn is a mutex: a loop that finds it taken sleeps in the kernel", "the holder runs the others' batches"},
+	{"latency", "", "p99 at a fixed rate, some rates",
+		"it changes sides from run to run: a p99 here is some ten requests that the machine held up",
+		"a machine of its own"},
+	{"values", "64 KB", "SET of 64 KB, pipeline 1",
+		"half of the value goes through a read buffer before the rest is read into place",
+		"reading the header alone first, one more call for each request"},
+	{"bgsave-types", "memory", "memory while a list or stream is saved",
+		"copies are of whole leaves of 8 KB; fork copies pages of 4 KB", "smaller leaves, at the price of more of them"},
+	{"connections", "", "memory of an idle connection",
+		"a connection is a Go object with its state for the loop and for the core", "fewer fields in both"},
+}
+
+// A lostCase is a row of a table, or a figure, in which the reference is better.
+type lostCase struct{ section, what, figure string }
+
+// lossTable has a row for each known cause that took a case, and one for each case without a cause.
+func lossTable(sections []*Section) Table {
+	t := Table{Columns: []string{"what", "figures", "cause", "what would mend it"}}
+	cases := lostCases(sections)
+	taken := make([]bool, len(cases))
+	for _, k := range known {
+		var figures []string
+		for i, c := range cases {
+			if !taken[i] && k.takes(c) {
+				taken[i] = true
+				figures = append(figures, c.what+": "+c.figure)
+			}
+		}
+		if len(figures) > 0 {
+			t.Rows = append(t.Rows, []string{k.what, strings.Join(figures, "; "), k.cause, k.mend})
+		}
+	}
+	for i, c := range cases {
+		if !taken[i] {
+			t.Rows = append(t.Rows, []string{c.section, c.what + ": " + c.figure, "not known", "–"})
+		}
+	}
+	return t
+}
+
+func (k loss) takes(c lostCase) bool {
+	if k.section != c.section {
+		return false
+	}
+	for word := range strings.SplitSeq(k.words, "|") {
+		if strings.Contains(c.what, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// lostCases lists every row of a table, and every figure, whose verdict ends in Lost. A figure that a row has told already is left out.
+func lostCases(sections []*Section) (cases []lostCase) {
+	for _, s := range sections {
+		rows := len(cases)
+		for _, table := range s.Tables {
+			for _, row := range table.Rows {
+				if len(row) > 0 && Verdict(row[len(row)-1]).lost() {
+					what := strings.TrimPrefix(table.Title+": ", ": ") + strings.Join(table.names(row), ", ")
+					cases = append(cases, lostCase{s.Name, what, table.ratio(row)})
+				}
+			}
+		}
+		if len(cases) > rows {
+			continue
+		}
+		for _, f := range s.Figures {
+			if f.Verdict.lost() {
+				cases = append(cases, lostCase{s.Name, f.What, fmt.Sprintf("%s against %s", f.Ours, f.Reference)})
+			}
+		}
+	}
+	return cases
+}
+
+// ratio is the cell that says how a row compares with the reference.
+func (t *Table) ratio(row []string) string {
+	for i, column := range t.Columns {
+		if column == "× redis" && i < len(row) {
+			return row[i] + " ×"
+		}
+	}
+	return "behind Redis"
+}

@@ -1,0 +1,137 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/template"
+
+	_ "embed"
+)
+
+// The words of BENCHMARKS.md. Figures are put in where it says so.
+//
+//go:embed template.md
+var words string
+
+// Write makes BENCHMARKS.md in the folder root, and a page with all tables of each section in bench/results.
+//
+// beside are sections of the same scenarios that were measured beside another reference. Headlines show both.
+func Write(root string, sections, beside []*Section) error {
+	page, err := Page(sections, beside)
+	if err != nil {
+		return err
+	}
+	results := filepath.Join(root, "bench", "results")
+	if err := os.MkdirAll(results, 0o755); err != nil {
+		return err
+	}
+	for _, s := range slices.Concat(sections, beside) {
+		text := "# " + s.file() + "\n\n" + s.Markdown()
+		if err := os.WriteFile(filepath.Join(results, s.file()+".md"), []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(filepath.Join(root, "BENCHMARKS.md"), page, 0o644)
+}
+
+// Page is the text of BENCHMARKS.md.
+func Page(sections, beside []*Section) ([]byte, error) {
+	parsed, err := template.New("BENCHMARKS.md").Parse(words)
+	if err != nil {
+		return nil, err
+	}
+	var page bytes.Buffer
+	err = parsed.Execute(&page, map[string]string{
+		"Machine":   machines(sections),
+		"Headlines": text(headlineTable(sections, beside)),
+		"Losses":    losses(sections),
+		"Missed":    missed(sections),
+		"Results":   results(slices.Concat(sections, beside)),
+		"Plots":     plots(sections),
+	})
+	return page.Bytes(), err
+}
+
+func text(t Table) string {
+	var b strings.Builder
+	t.markdown(&b)
+	return strings.TrimSpace(b.String())
+}
+
+// losses is the table of the lost cases, or a sentence that there are none.
+func losses(sections []*Section) string {
+	if t := lossTable(sections); len(t.Rows) > 0 {
+		return text(t)
+	}
+	return "Nothing, in the runs behind this page."
+}
+
+// missed lists the targets that were not reached although Redis is not better.
+func missed(sections []*Section) string {
+	t := Table{Columns: []string{"target missed, Redis not better", "target", "redis", "spindle"}}
+	for _, s := range sections {
+		for _, f := range s.Figures {
+			if f.Verdict == Missed {
+				t.Rows = append(t.Rows, []string{f.What, f.Target, f.Reference, f.Ours})
+			}
+		}
+	}
+	if len(t.Rows) == 0 {
+		return "Every other target is met."
+	}
+	return text(t)
+}
+
+// results lists the pages of the full tables, with the commands that make them again.
+func results(sections []*Section) string {
+	t := Table{Columns: []string{"tables", "what", "taken", "beside redis"}}
+	for _, s := range sections {
+		t.Rows = append(t.Rows, []string{fmt.Sprintf("[%s](bench/results/%s.md)", s.file(), s.file()), s.Title, s.Taken, s.Reference})
+	}
+	return text(t)
+}
+
+// plotFiles are the pictures of BENCHMARKS.md. All others stand in the pages of results.
+var plotFiles = []string{"cpu-p16", "bgsave"}
+
+func plots(sections []*Section) string {
+	var b strings.Builder
+	for _, s := range sections {
+		for _, p := range s.Plots {
+			if slices.Contains(plotFiles, strings.TrimSuffix(filepath.Base(p.File), filepath.Ext(p.File))) {
+				fmt.Fprintf(&b, "![%s](%s)\n\n", p.Caption, p.File)
+			}
+		}
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// machines describes the machine once, or each that a section was taken on.
+func machines(sections []*Section) string {
+	var b strings.Builder
+	var seen [][]string
+	for _, s := range sections {
+		if slices.ContainsFunc(seen, func(m []string) bool { return slices.Equal(m, s.Machine) }) {
+			continue
+		}
+		seen = append(seen, s.Machine)
+		var names []string
+		for _, o := range sections {
+			if slices.Equal(o.Machine, s.Machine) {
+				names = append(names, o.Name)
+			}
+		}
+		if len(names) < len(sections) {
+			b.WriteString("For " + strings.Join(names, ", ") + ":\n\n")
+		}
+		for _, line := range s.Machine {
+			b.WriteString("- " + line + "\n")
+		}
+		b.WriteString("\n")
+	}
+	return strings.TrimSpace(b.String())
+}
