@@ -26,6 +26,7 @@ type Reply struct {
 	Lent   []Lent
 	Chunks Chunks // where a long reply gets its memory; nil: it stays one buffer, B
 
+	into    Builder // takes values instead of bytes (Build); nil nearly always
 	lent    int
 	release func() // of the chunk that B lies in
 	full    bool   // Chunks has refused more
@@ -41,10 +42,20 @@ type Lent struct {
 }
 
 // OK answers +OK.
-func (r *Reply) OK() { r.B = append(r.B, "+OK\r\n"...) }
+func (r *Reply) OK() {
+	if r.into != nil {
+		r.into.Status("OK")
+		return
+	}
+	r.B = append(r.B, "+OK\r\n"...)
+}
 
 // Simple answers a status line. s holds neither CR nor LF.
 func (r *Reply) Simple(s string) {
+	if r.into != nil {
+		r.into.Status(s)
+		return
+	}
 	r.B = append(append(append(r.B, '+'), s...), '\r', '\n')
 }
 
@@ -54,6 +65,10 @@ func (r *Reply) Error(err error) {
 	e, ok := err.(*Error)
 	if !ok {
 		e = asError(err)
+	}
+	if r.into != nil {
+		r.into.Error(&Error{e.Code, string(appendLine(nil, e.Text))})
+		return
 	}
 	r.B = append(append(r.B, '-'), e.Code...)
 	if e.Text != "" {
@@ -92,6 +107,10 @@ func isNewline(c byte) bool { return c == '\r' || c == '\n' }
 
 // Bulk answers one string of any bytes.
 func (r *Reply) Bulk(p []byte) {
+	if r.into != nil {
+		copy(r.into.Room(len(p)), p)
+		return
+	}
 	b := appendHeader(r.room(len(p)+headerMax+2), '$', len(p))
 	b = append(b, p...)
 	r.B = append(b, '\r', '\n')
@@ -99,6 +118,10 @@ func (r *Reply) Bulk(p []byte) {
 
 // BulkString is Bulk for a Go string.
 func (r *Reply) BulkString(s string) {
+	if r.into != nil {
+		copy(r.into.Room(len(s)), s)
+		return
+	}
 	b := appendHeader(r.room(len(s)+headerMax+2), '$', len(s))
 	b = append(b, s...)
 	r.B = append(b, '\r', '\n')
@@ -106,12 +129,19 @@ func (r *Reply) BulkString(s string) {
 
 // BulkInt answers n as a bulk string: "$2\r\n10\r\n".
 func (r *Reply) BulkInt(n int64) {
+	if r.into != nil {
+		number.AppendInt(r.into.Room(number.IntLen(n))[:0], n)
+		return
+	}
 	b := appendHeader(r.room(number.MaxIntLen+headerMax+2), '$', number.IntLen(n))
 	r.B = append(number.AppendInt(b, n), '\r', '\n')
 }
 
 // BulkRoom answers a bulk string of n bytes and returns the n bytes for the caller to fill, at once.
 func (r *Reply) BulkRoom(n int) []byte {
+	if r.into != nil {
+		return r.into.Room(n)
+	}
 	b := appendHeader(r.room(n+headerMax+2), '$', n)
 	room := b[len(b) : len(b)+n : len(b)+n]
 	r.B = append(b[:len(b)+n], '\r', '\n')
@@ -123,6 +153,10 @@ func (r *Reply) BulkRoom(n int) []byte {
 // Lifetime: the pieces belong to the reply until release is called, once, from any goroutine; nil if nobody needs to know.
 // Cost: no copy; worth it from some ten KB on, below that Bulk is cheaper.
 func (r *Reply) LendBulk(total int, release func(), pieces ...[]byte) {
+	if r.into != nil {
+		r.lendInto(total, release, pieces)
+		return
+	}
 	r.B = appendHeader(r.B, '$', total)
 	sum := 0
 	for _, piece := range pieces {
@@ -145,6 +179,10 @@ func (r *Reply) LendBulk(total int, release func(), pieces ...[]byte) {
 
 // Null answers that there is nothing: RESP3 "_", RESP2 the null bulk string "$-1".
 func (r *Reply) Null() {
+	if r.into != nil {
+		r.into.Null(false)
+		return
+	}
 	if r.RESP3 {
 		r.B = append(r.B, "_\r\n"...)
 	} else {
@@ -154,6 +192,10 @@ func (r *Reply) Null() {
 
 // NullArray answers that there is no list: RESP3 "_", RESP2 the null array "*-1".
 func (r *Reply) NullArray() {
+	if r.into != nil {
+		r.into.Null(true)
+		return
+	}
 	if r.RESP3 {
 		r.B = append(r.B, "_\r\n"...)
 	} else {
@@ -163,6 +205,10 @@ func (r *Reply) NullArray() {
 
 // Int answers an integer.
 func (r *Reply) Int(n int64) {
+	if r.into != nil {
+		r.into.Int(n)
+		return
+	}
 	if uint64(n) < 10 {
 		r.B = append(r.B, ':', byte('0'+n), '\r', '\n')
 		return
@@ -182,20 +228,26 @@ func (r *Reply) Int(n int64) {
 
 // Uint answers an integer that may be above the greatest int64.
 func (r *Reply) Uint(n uint64) {
+	if r.into != nil {
+		r.into.Uint(n)
+		return
+	}
 	r.B = append(number.AppendUint(append(r.B, ':'), n), '\r', '\n')
 }
 
 // Bool answers a truth: RESP3 "#t" or "#f", RESP2 1 or 0.
 func (r *Reply) Bool(b bool) {
 	switch {
-	case r.RESP3 && b:
-		r.B = append(r.B, "#t\r\n"...)
-	case r.RESP3:
-		r.B = append(r.B, "#f\r\n"...)
+	case !r.RESP3 && b:
+		r.Int(1)
+	case !r.RESP3:
+		r.Int(0)
+	case r.into != nil:
+		r.into.Bool(b)
 	case b:
-		r.B = append(r.B, ":1\r\n"...)
+		r.B = append(r.B, "#t\r\n"...)
 	default:
-		r.B = append(r.B, ":0\r\n"...)
+		r.B = append(r.B, "#f\r\n"...)
 	}
 }
 
@@ -211,6 +263,10 @@ func (r *Reply) DoubleText(text []byte) {
 		r.Bulk(text)
 		return
 	}
+	if r.into != nil {
+		r.into.Double(string(text))
+		return
+	}
 	r.B = append(append(append(r.B, ','), text...), '\r', '\n')
 }
 
@@ -220,6 +276,10 @@ func (r *Reply) BigNumber(digits string) {
 		r.BulkString(digits)
 		return
 	}
+	if r.into != nil {
+		r.into.BigNumber(digits)
+		return
+	}
 	r.B = append(append(append(r.B, '('), digits...), '\r', '\n')
 }
 
@@ -227,6 +287,10 @@ func (r *Reply) BigNumber(digits string) {
 func (r *Reply) Verbatim(format, text string) {
 	if !r.RESP3 {
 		r.BulkString(text)
+		return
+	}
+	if r.into != nil {
+		r.into.Verbatim(format, text)
 		return
 	}
 	b := appendHeader(r.room(len(text)+headerMax+6), '=', len(text)+4)
@@ -242,27 +306,36 @@ func (r *Reply) Verbatim(format, text string) {
 }
 
 // Array announces n elements, which follow as replies of their own.
-func (r *Reply) Array(n int) { r.B = appendHeader(r.B, '*', n) }
+func (r *Reply) Array(n int) { r.begin('*', n, n) }
 
 // Map announces n pairs: RESP3 "%n", RESP2 an array of 2n.
 func (r *Reply) Map(n int) {
 	if r.RESP3 {
-		r.B = appendHeader(r.B, '%', n)
+		r.begin('%', n, 2*n)
 	} else {
-		r.B = appendHeader(r.B, '*', 2*n)
+		r.begin('*', 2*n, 2*n)
 	}
 }
 
 // Set announces n different elements: RESP3 "~n", RESP2 an array.
-func (r *Reply) Set(n int) { r.B = appendHeader(r.B, r.kind('~'), n) }
+func (r *Reply) Set(n int) { r.begin(r.kind('~'), n, n) }
 
 // Push announces n elements that answer no request: RESP3 ">n", RESP2 an array.
-func (r *Reply) Push(n int) { r.B = appendHeader(r.B, r.kind('>'), n) }
+func (r *Reply) Push(n int) { r.begin(r.kind('>'), n, n) }
 
 // Attribute announces n pairs that say more about the reply behind them. RESP3 only: ask r.RESP3 first.
 func (r *Reply) Attribute(n int) {
 	invariant.That(r.RESP3, "RESP2 has no attributes")
-	r.B = appendHeader(r.B, '|', n)
+	r.begin('|', n, 2*n)
+}
+
+// begin announces an aggregate: n goes into the header, values follow.
+func (r *Reply) begin(kind byte, n, values int) {
+	if r.into != nil {
+		r.into.Begin(kind, values)
+		return
+	}
+	r.B = appendHeader(r.B, kind, n)
 }
 
 // kind is what an aggregate that RESP3 knows as c is announced with.
@@ -274,10 +347,21 @@ func (r *Reply) kind(c byte) byte {
 }
 
 // Raw appends bytes that are RESP already.
-func (r *Reply) Raw(p []byte) { r.B = append(r.B, p...) }
+func (r *Reply) Raw(p []byte) {
+	if r.into != nil {
+		tell(r.into, p)
+		return
+	}
+	r.B = append(r.B, p...)
+}
 
 // Join appends what other holds and leaves other empty; lent pieces change hands.
 func (r *Reply) Join(other *Reply) {
+	if r.into != nil {
+		tell(r.into, slices.Concat(slices.Collect(other.Pieces)...))
+		other.Reset()
+		return
+	}
 	at := len(r.B)
 	r.B = append(r.B, other.B...)
 	for _, lent := range other.Lent {
@@ -314,7 +398,12 @@ func (r *Reply) Taken() (release func()) {
 type Mark struct{ pos int }
 
 // Mark notes the place that has been reached.
-func (r *Reply) Mark() Mark { return Mark{len(r.B) + r.lent} }
+func (r *Reply) Mark() Mark {
+	if r.into != nil {
+		return Mark{r.into.Mark()}
+	}
+	return Mark{len(r.B) + r.lent}
+}
 
 // Moved is the mark's place when n bytes were inserted before it.
 func (m Mark) Moved(n int) Mark { return Mark{m.pos + n} }
@@ -353,6 +442,10 @@ func (r *Reply) place(m Mark) (i, at int) {
 // Rollback forgets everything behind m, and gives back what was lent there. Of a full reply only what was appended before it was full can be
 // gone back to: a mark behind that leaves it as it is.
 func (r *Reply) Rollback(m Mark) {
+	if r.into != nil {
+		r.into.Rollback(m.pos)
+		return
+	}
 	if r.full {
 		if m.pos > r.whole {
 			return // nobody will read it
@@ -410,27 +503,32 @@ func (r *Reply) InsertReply(m Mark, other *Reply) {
 //	r.ArrayAt(m, n)
 //
 // Cost: what stands behind m moves by a few bytes; a large body stays where it is.
-func (r *Reply) ArrayAt(m Mark, n int) { r.headerAt(m, '*', n) }
+func (r *Reply) ArrayAt(m Mark, n int) { r.headerAt(m, '*', n, n) }
 
 // MapAt is ArrayAt for n pairs.
 func (r *Reply) MapAt(m Mark, n int) {
 	if r.RESP3 {
-		r.headerAt(m, '%', n)
+		r.headerAt(m, '%', n, 2*n)
 	} else {
-		r.headerAt(m, '*', 2*n)
+		r.headerAt(m, '*', 2*n, 2*n)
 	}
 }
 
 // SetAt is ArrayAt for a set.
-func (r *Reply) SetAt(m Mark, n int) { r.headerAt(m, r.kind('~'), n) }
+func (r *Reply) SetAt(m Mark, n int) { r.headerAt(m, r.kind('~'), n, n) }
 
 // PushAt is ArrayAt for a push.
-func (r *Reply) PushAt(m Mark, n int) { r.headerAt(m, r.kind('>'), n) }
+func (r *Reply) PushAt(m Mark, n int) { r.headerAt(m, r.kind('>'), n, n) }
 
 // largeBody is from where on a header that comes late is lent instead of moving the body behind it.
 const largeBody = 64 << 10
 
-func (r *Reply) headerAt(m Mark, kind byte, n int) {
+// headerAt puts the header of an aggregate at m: n goes into it, values stand behind it.
+func (r *Reply) headerAt(m Mark, kind byte, n, values int) {
+	if r.into != nil {
+		r.into.BeginAt(m.pos, kind, values)
+		return
+	}
 	if r.full {
 		return // nobody will read it
 	}

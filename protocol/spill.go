@@ -63,7 +63,7 @@ func (r *Reply) grow(n int) {
 
 // Full says that nobody will read what is appended from here on: it is dropped, unless Rollback takes it back. Who makes a reply as long as the
 // client asked for, and not as long as the data is, looks now and then.
-func (r *Reply) Full() bool { return r.full }
+func (r *Reply) Full() bool { return r.full || r.into != nil && r.into.Full() }
 
 // drop forgets B's bytes, and counts them as if they were there.
 func (r *Reply) drop() {

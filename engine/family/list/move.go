@@ -87,10 +87,12 @@ func rotate(c *command.Context, e *value.Edit, from, to list.End) {
 	l := c.Settings.Lists.Limits()
 	el := list.First(e.Value(), from)
 	bytes := weight(e, el)
-	reply(c.Reply, el)
-	if !el.IsInt { // from here on it lies in the reply, before its CR and LF
-		end := len(c.Reply.B) - 2
-		el = listpack.OfText(c.Reply.B[end-el.Len() : end])
+	if el.IsInt {
+		c.Reply.BulkInt(el.Int)
+	} else { // from here on it lies in the reply
+		text := c.Reply.BulkRoom(el.Len())
+		copy(text, el.Bytes())
+		el = listpack.OfText(text)
 	}
 	list.Pop(e, l, from, 1)
 	list.Grow(e, l, bytes, 1)
