@@ -377,6 +377,26 @@ func (r *Reply) Join(other *Reply) {
 	other.Lent, other.lent, other.full = other.Lent[:0], 0, false
 }
 
+// Cut moves what stands behind m into other, which is empty: the command that wrote it goes on later, and its reply leaves with
+// the rest. Lent pieces change hands.
+func (r *Reply) Cut(m Mark, other *Reply) {
+	if r.full {
+		other.full = true // whoever reads r will not read that either
+		r.Rollback(m)
+		return
+	}
+	i, at := r.place(m)
+	other.B = append(other.B, r.B[at:]...)
+	for _, lent := range r.Lent[i:] {
+		lent.At -= at
+		other.Lent = append(other.Lent, lent)
+		other.lent += len(lent.Data)
+		r.lent -= len(lent.Data)
+	}
+	clear(r.Lent[i:])
+	r.B, r.Lent = r.B[:at], r.Lent[:i]
+}
+
 // Len is how many bytes will leave, lent pieces included.
 func (r *Reply) Len() int { return len(r.B) + r.lent }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 )
@@ -156,6 +157,44 @@ func TestJoin(t *testing.T) {
 	a.Join(b)
 	if got := wire(a); got != "+OK\r\n$4\r\nlent\r\n:1\r\n" || b.Len() != 0 {
 		t.Errorf("%q, %d left", got, b.Len())
+	}
+}
+
+// Whatever stands on either side, a reply and what is cut from it are together what they were, and each piece is released once.
+func TestCut(t *testing.T) {
+	for seed := range uint64(500) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		made, released := 0, 0
+		r, other := &Reply{}, &Reply{}
+		fill := func() {
+			for range rng.IntN(4) {
+				if rng.IntN(2) == 0 {
+					r.BulkString("some text")
+				} else {
+					made++
+					r.LendBulk(4, func() { released++ }, []byte("pie"), []byte("c"))
+				}
+			}
+		}
+		fill()
+		before := wire(r)
+		m := r.Mark()
+		fill()
+		behind := wire(r)[len(before):]
+		r.Cut(m, other)
+		if wire(r) != before || wire(other) != behind || r.Len() != len(before) || other.Len() != len(behind) {
+			t.Fatalf("seed %d: %q and %q, want %q and %q", seed, wire(r), wire(other), before, behind)
+		}
+		r.OK()
+		other.OK()
+		if wire(r) != before+"+OK\r\n" || wire(other) != behind+"+OK\r\n" {
+			t.Fatalf("seed %d: what is appended goes astray", seed)
+		}
+		r.Reset()
+		other.Reset()
+		if made != released {
+			t.Fatalf("seed %d: %d pieces lent, %d released", seed, made, released)
+		}
 	}
 }
 
