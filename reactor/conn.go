@@ -43,10 +43,9 @@ type conn struct {
 	blocked  bool // the socket is full; the backend watches it
 	closing  bool // takes no more requests; closes when its output has left
 	closed   bool
-	readable bool // epoll: the socket may hold bytes that no event will announce again
-	hungUp   bool // epoll: the peer is gone
-	edges    bool // gnet: the socket is edge-triggered
-	short    int  // gnet: reads in a row that did not fill the buffer, since it is level-triggered
+	readable bool // gnet, epoll: the socket may hold bytes that no event will announce again (E1)
+	hungUp   bool // gnet, epoll: the peer is gone
+	writes   bool // gnet, epoll: the poller tells of room to write, too
 
 	softSince time.Time     // when output passed the soft limit; zero: it is below
 	batch     protocol.Mark // where the batch's reply begins in out.tail, while it is run

@@ -3,6 +3,7 @@ package reactor
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -21,6 +22,9 @@ type netpollBackend struct {
 	loops   map[*loop]struct{}
 	kits    sync.Pool // of *kit
 
+	bell      int // eventfd: look whether the acceptor has closed
+	accepting sync.WaitGroup
+
 	longReplies chunkStore // of all kits: the garbage collector may drop one, and unmaps nothing
 }
 
@@ -32,7 +36,7 @@ type netpollHost struct {
 }
 
 func (b *netpollBackend) start(r *Reactor) error {
-	b.reactor = r
+	b.reactor, b.bell = r, -1
 	b.loops = map[*loop]struct{}{}
 	netpollLogf.Store(&r.options.Logf)
 	logsNetpoll.Do(func() { netpoll.Configure(netpoll.Config{LoggerOutput: netpollLog{}}) })
@@ -58,14 +62,30 @@ func (b *netpollBackend) each(f func(*loop)) {
 	}
 }
 
-func (b *netpollBackend) adopt(fd int, c *conn) error {
-	l := newLoop(b.reactor, fd)
+// accept accepts on a goroutine: netpoll's pollers only take connections that are its own.
+func (b *netpollBackend) accept(a *acceptor) (err error) {
+	if b.bell, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
+		return fmt.Errorf("eventfd: %w", err)
+	}
+	wait := []unix.PollFd{{Fd: int32(a.poll), Events: unix.POLLIN}, {Fd: int32(b.bell), Events: unix.POLLIN}}
+	b.accepting.Go(func() {
+		for open := true; open; open = a.accept() {
+			unix.Poll(wait, -1)
+		}
+		unix.Close(b.bell)
+	})
+	return nil
+}
+
+func (b *netpollBackend) adopt(c *conn) {
+	l := newLoop(b.reactor, c.fd)
 	h := &netpollHost{back: b, loop: l}
 	l.host, c.loop, c.host = h, l, h
-	nc, err := netpoll.NewFDConnection(fd)
+	nc, err := netpoll.NewFDConnection(c.fd)
 	if err != nil {
-		unix.Close(fd)
-		return err
+		unix.Close(c.fd)
+		b.reactor.lost(err)
+		return
 	}
 	h.nc = nc
 	b.mu.Lock()
@@ -86,7 +106,6 @@ func (b *netpollBackend) adopt(fd int, c *conn) error {
 			c.hangup()
 		})
 	}
-	return nil
 }
 
 // traffic gives the connection what netpoll has read.
@@ -160,7 +179,10 @@ func (h *netpollHost) drop(c *conn) {
 	}()
 }
 
-func (b *netpollBackend) stop() {}
+func (b *netpollBackend) stop() {
+	ringBell(b.bell)
+	b.accepting.Wait()
+}
 
 // netpollLog keeps netpoll's words about peers that went away out of the operator's sight.
 type netpollLog struct{}
