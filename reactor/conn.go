@@ -31,6 +31,7 @@ type conn struct {
 	pending []byte
 	served  int
 	parser  *protocol.Parser
+	excess  *excess // an argument that is longer than the query-buffer limit
 
 	out output
 
@@ -82,6 +83,9 @@ func (c *conn) OnTraffic(data []byte) {
 	}
 	for len(data) > 0 && !c.closed && !c.closing {
 		switch {
+		case c.excess != nil:
+			c.discardExcess(data)
+			data = nil
 		case c.held || c.replay:
 			c.keep(data)
 			data = nil
@@ -180,6 +184,12 @@ func (c *conn) serve(buf []byte) (rest []byte) {
 			}
 		}
 		buf = buf[n:]
+		if size := p.Awaited(); size > 0 && c.pastLimit(size) {
+			c.beginExcess(buf[p.Need()-lineEnd-size:], size)
+			p.Reset()
+			c.own(p)
+			return nil
+		}
 		if _, size, ok := p.Large(); ok {
 			p = c.own(p)
 			c.stream(p, buf, size)
@@ -397,11 +407,6 @@ func (c *conn) streaming() bool { return c.parser != nil && c.parser.Streaming()
 
 // stream begins to read a big last argument into memory the handler lends.
 func (c *conn) stream(p *protocol.Parser, head []byte, size int) {
-	const lineEnd = 2 // it counts, as in Redis
-	if limit := c.loop.reactor.settings.QueryBuffer.Get(); int64(size)+lineEnd > limit {
-		c.overQuery(size)
-		return
-	}
 	b := c.loop.handler.Reserve(size)
 	if b == nil {
 		b = &protocol.Bulk{Data: make([]byte, size)}

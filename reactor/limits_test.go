@@ -158,6 +158,51 @@ func TestQueryBufferLimit(t *testing.T) {
 	})
 }
 
+// A client whose argument is longer than the limit is let go when it has sent it, or 1 MB more than it may. It reads the end of the connection:
+// a reset in the middle of its sending would not tell it from a broken one.
+func TestArgumentPastTheQueryLimit(t *testing.T) {
+	const limit = 1 << 20
+	eachBackend(t, func(t *testing.T, b Backend) {
+		var told atomic.Pointer[string]
+		h := newBoard()
+		r, addr := serveBoard(t, h, Options{Backend: b, Settings: testSettings(func(s *Settings) { s.QueryBuffer.Set(limit) }),
+			QueryLimit: func(session any, begin []byte) { told.Store(new(string(begin))) }})
+		arg := strings.Repeat("a", 2*limit)
+		cut := uint64(0)
+		for _, n := range []int{limit - 2, limit - 1, limit, limit + 1, limit + limit/2} {
+			for _, ask := range []string{command("LEN", arg[:n]), command("LEN", arg[:n], "1")} {
+				p := dial(t, addr)
+				p.send(command("PING") + ask[:40])
+				time.Sleep(time.Millisecond)
+				p.send(ask[40 : n/2])
+				p.expect("+OK\r\n")
+				if open := r.Stats().Open; open != 1 {
+					t.Fatalf("%d bytes: cut before they were sent", n)
+				}
+				p.send(ask[n/2:])
+				if n == limit-2 {
+					if line, err := p.r.ReadString('\n'); err != nil || line[0] != ':' {
+						t.Errorf("%q, %v", line, err)
+					}
+				} else {
+					cut++
+					if rest, err := io.ReadAll(p.r); err != nil || len(rest) > 0 {
+						t.Errorf("%d bytes: %q, %v; want the end", n, rest, err)
+					}
+					if began := told.Swap(nil); began == nil || *began != arg[:64] {
+						t.Errorf("%d bytes: told of %v", n, began)
+					}
+				}
+				p.Close()
+				eventually(t, "closed", func() bool { return r.Stats().Open == 0 })
+			}
+		}
+		if n := r.Stats().QueryLimitCloses; n != cut {
+			t.Errorf("%d closed, want %d", n, cut)
+		}
+	})
+}
+
 func TestMaxClients(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b Backend) {
 		h := newBoard()

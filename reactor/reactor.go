@@ -52,8 +52,9 @@ type Options struct {
 	// OutputLimit hears of a connection that is closed because its output passed a limit, before Closed does. It runs on the
 	// connection's loop, outside any turn.
 	OutputLimit func(session any, class protocol.Class, bytes int)
-	// QueryLimit hears of a connection that is closed because of what it sent and had not been served.
-	QueryLimit func(session any, bytes int)
+	// QueryLimit hears of a connection that is closed because of what it sent and had not been served, as OutputLimit does. begin is lent: up
+	// to 64 bytes of that.
+	QueryLimit func(session any, begin []byte)
 
 	names *names // the reactor's own
 }
