@@ -203,6 +203,31 @@ func TestArgumentPastTheQueryLimit(t *testing.T) {
 	})
 }
 
+// While a connection's batch is being served nothing more is read of it than a buffer: what a client sends meanwhile stays in the kernel, which
+// has bounds, and the client has to wait.
+func TestNothingIsReadAhead(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b Backend) {
+		h := newBoard()
+		r, addr := serveBoard(t, h, Options{Backend: b})
+		p := dial(t, addr)
+		h.mu.Lock() // the loop stays in its first batch
+		asks, sent := []byte(strings.Repeat(command("PING"), 10_000)), 0
+		for sent < 128<<20 {
+			p.SetWriteDeadline(time.Now().Add(500 * time.Millisecond))
+			n, err := p.Write(asks)
+			if sent += n; err != nil {
+				break
+			}
+		}
+		h.mu.Unlock()
+		if sent >= 128<<20 {
+			t.Errorf("%d MB were read while the first batch was served", sent>>20)
+		}
+		p.Close()
+		eventually(t, "closed", func() bool { return r.Stats().Open == 0 })
+	})
+}
+
 func TestMaxClients(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b Backend) {
 		h := newBoard()

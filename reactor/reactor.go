@@ -252,7 +252,7 @@ func (r *Reactor) place() *loop {
 func (r *Reactor) makeLoops(n int) {
 	for i := range n {
 		l := newLoop(r, i)
-		l.kit = newKit()
+		l.kit = newKit(1)
 		r.loops = append(r.loops, l)
 	}
 }
