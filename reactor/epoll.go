@@ -65,6 +65,7 @@ func newEpollHost(l *loop) (*epollHost, error) {
 	if h.bell, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("eventfd: %w", err)
 	}
+	runtime.AddCleanup(h, func(fd int) { unix.Close(fd) }, h.bell) // when nobody can ring it any more
 	// Edge-triggered, so that it never has to be read.
 	if err = h.watch(unix.EPOLL_CTL_ADD, h.bell, unix.EPOLLIN|unix.EPOLLET); err != nil {
 		return nil, err
@@ -106,7 +107,6 @@ func (b *epollBackend) stop() {
 	b.running.Wait()
 	for _, h := range b.hosts {
 		h.loop.end()
-		unix.Close(h.bell)
 		unix.Close(h.epoll)
 	}
 }
@@ -161,4 +161,7 @@ func (h *epollHost) wait() int {
 	return max(n, 0)
 }
 
-func (h *epollHost) wake() { ringBell(h.bell) }
+func (h *epollHost) wake() {
+	ringBell(h.bell)
+	runtime.KeepAlive(h)
+}

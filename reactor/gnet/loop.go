@@ -38,8 +38,9 @@ func New() (*Loop, error) {
 		p.Close()
 		return nil, fmt.Errorf("eventfd: %w", err)
 	}
+	runtime.AddCleanup(l, func(fd int) { unix.Close(fd) }, l.bell) // when nobody can ring it any more
 	if err := p.AddRead(&netpoll.PollAttachment{FD: l.bell}, true); err != nil {
-		l.close()
+		p.Close()
 		return nil, err
 	}
 	return l, nil
@@ -47,7 +48,7 @@ func New() (*Loop, error) {
 
 // Run calls ready for each descriptor that has events, epoll's bits, and heard when somebody has rung. It returns after Stop.
 func (l *Loop) Run(ready func(fd int, events uint32), heard func()) {
-	defer l.close()
+	defer l.poller.Close()
 	err := l.poller.Polling(func(fd int, events netpoll.IOEvent, _ netpoll.IOFlags) error {
 		if fd != l.bell {
 			ready(fd, events)
@@ -64,12 +65,7 @@ func (l *Loop) Run(ready func(fd int, events uint32), heard func()) {
 	}
 }
 
-func (l *Loop) close() {
-	l.poller.Close()
-	unix.Close(l.bell)
-}
-
-// Stop has Run return. Nobody rings after Run has returned.
+// Stop has Run return. A ring that comes later is not heard.
 func (l *Loop) Stop() {
 	l.ending.Store(true)
 	l.Ring()
@@ -94,6 +90,7 @@ func (l *Loop) Watch(fd int) error {
 func (l *Loop) Ring() {
 	one := [8]byte{1}
 	syscall.RawSyscall(unix.SYS_WRITE, uintptr(l.bell), uintptr(unsafe.Pointer(&one)), 8)
+	runtime.KeepAlive(l)
 }
 
 // Yield lets other goroutines run, once a millisecond (G4). nowMs is the time of this iteration in Unix ms, 0 if nobody has read it.
