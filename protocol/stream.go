@@ -41,6 +41,12 @@ func (p *Parser) Streamed() (got, size int) {
 	return min(p.stream.got, size), size
 }
 
+// Begun is what has arrived of the argument. It is the bulk's memory.
+func (p *Parser) Begun() []byte {
+	got, _ := p.Streamed()
+	return p.stream.bulk.Data[:got]
+}
+
 // Lent says whether the argument's memory is the handler's.
 func (p *Parser) Lent() bool { return p.stream.bulk != nil && p.stream.bulk.Release != nil }
 

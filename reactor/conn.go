@@ -31,6 +31,7 @@ type conn struct {
 	pending []byte
 	served  int
 	parser  *protocol.Parser
+	excess  *excess // an argument that is longer than the query-buffer limit
 
 	out output
 
@@ -43,10 +44,9 @@ type conn struct {
 	blocked  bool // the socket is full; the backend watches it
 	closing  bool // takes no more requests; closes when its output has left
 	closed   bool
-	readable bool // epoll: the socket may hold bytes that no event will announce again
-	hungUp   bool // epoll: the peer is gone
-	edges    bool // gnet: the socket is edge-triggered
-	short    int  // gnet: reads in a row that did not fill the buffer, since it is level-triggered
+	readable bool // gnet, epoll: the socket may hold bytes that no event will announce again (E1)
+	hungUp   bool // gnet, epoll: the peer is gone
+	writes   bool // gnet, epoll: the poller tells of room to write, too
 
 	softSince time.Time     // when output passed the soft limit; zero: it is below
 	batch     protocol.Mark // where the batch's reply begins in out.tail, while it is run
@@ -83,6 +83,9 @@ func (c *conn) OnTraffic(data []byte) {
 	}
 	for len(data) > 0 && !c.closed && !c.closing {
 		switch {
+		case c.excess != nil:
+			c.discardExcess(data)
+			data = nil
 		case c.held || c.replay:
 			c.keep(data)
 			data = nil
@@ -181,6 +184,12 @@ func (c *conn) serve(buf []byte) (rest []byte) {
 			}
 		}
 		buf = buf[n:]
+		if size := p.Awaited(); size > 0 && c.pastLimit(size) {
+			c.beginExcess(buf[p.Need()-lineEnd-size:], size)
+			p.Reset()
+			c.own(p)
+			return nil
+		}
 		if _, size, ok := p.Large(); ok {
 			p = c.own(p)
 			c.stream(p, buf, size)
@@ -398,11 +407,6 @@ func (c *conn) streaming() bool { return c.parser != nil && c.parser.Streaming()
 
 // stream begins to read a big last argument into memory the handler lends.
 func (c *conn) stream(p *protocol.Parser, head []byte, size int) {
-	const lineEnd = 2 // it counts, as in Redis
-	if limit := c.loop.reactor.settings.QueryBuffer.Get(); int64(size)+lineEnd > limit {
-		c.overQuery(size)
-		return
-	}
 	b := c.loop.handler.Reserve(size)
 	if b == nil {
 		b = &protocol.Bulk{Data: make([]byte, size)}

@@ -185,7 +185,7 @@ func (in *instance) joinReplication() {
 			in.feed.Gone(cl)
 		},
 		EvictingClient: func(cl *client.Client) {
-			in.log.Notice("Evicting client: %s", strings.TrimSuffix(string(conn.AppendLine(nil, cl, in.core.Now(), nil)), "\n"))
+			in.log.Notice("Evicting client: %s", in.describe(cl))
 		},
 		Stuck:   func() { in.log.Warning("Over client maxmemory after evicting all evictable clients") },
 		Monitor: in.core.Push,
@@ -316,8 +316,26 @@ func (in *instance) listen() (err error) {
 		Logf: func(level reactor.Level, format string, args ...any) {
 			in.log.At(logging.Level(level), format, args...)
 		},
+		OutputLimit: func(session any, _ protocol.Class, _ int) {
+			in.log.Warning("Client %s scheduled to be closed ASAP for overcoming of output buffer limits.", in.describeNow(session))
+		},
+		QueryLimit: func(session any, begin []byte) {
+			in.log.Warning("Closing client that reached max query buffer length: %s (qbuf initial bytes: %s)", in.describeNow(session),
+				setting.Quote(string(begin)))
+		},
 	})
 	return err
+}
+
+// describe is a client as log lines show it. Turn only.
+func (in *instance) describe(cl *client.Client) string {
+	return strings.TrimSuffix(string(conn.AppendLine(nil, cl, in.core.Now(), nil)), "\n")
+}
+
+// describeNow is describe for a loop, which holds no turn.
+func (in *instance) describeNow(session any) (line string) {
+	in.core.Do(func() { line = in.describe(session.(*client.Client)) })
+	return line
 }
 
 var (
