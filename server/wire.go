@@ -144,9 +144,7 @@ func (in *instance) joinSaving() {
 		Header: in.header, Clock: in.clockOf, Retained: in.retained, Settled: func() { in.stopWrites() },
 	})
 	in.saver = &bgsave.Commands{Scheduler: in.scheduler, Settings: &in.save, Limits: in.limits, Log: in.log}
-	in.whole.Emptied = append(in.whole.Emptied, func() {
-		in.core.Later(in.scheduler.Flushed) // when FLUSHALL's own change has been counted
-	})
+	in.whole.Emptied = append(in.whole.Emptied, func(removed int) { in.scheduler.Flushed(int64(removed)) })
 }
 
 // header is what a file says of this server. Turn only.
