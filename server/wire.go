@@ -206,9 +206,9 @@ func (in *instance) countThreads() {
 	in.threads.follow(in.heap.Holding() || in.loading.Active.Load(), in.core.Laden())
 }
 
-// saveByRules looks at the save rules, until the server ends.
+// saveByRules looks at the save rules, but not before the data set is whole, nor once the server ends.
 func (in *instance) saveByRules(int64) {
-	if !in.shutdown.over {
+	if !in.shutdown.over && !in.core.Loading() {
 		in.scheduler.Tick()
 	}
 }

@@ -86,3 +86,34 @@ func TestSaveBehindFlush(t *testing.T) {
 		savedKeys(t, s, 0)
 	})
 }
+
+// TestNoSaveWhileLoading: save rules rest until the data set is whole. A file of a part would take the place of the whole one.
+func TestNoSaveWhileLoading(t *testing.T) {
+	s := testkit.Start(t)
+	const keys = 2000
+	testkit.Pipe(t, s.Dial(), keys, func(i int) []any { return []any{"SET", fmt.Sprint("k", i), "v"} })
+	s.Do("SAVE")
+	if code := s.Terminate(); code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
+	s.Again("--key-load-delay", "2000", "--save", "1 0") // 4 s of loading, with a save due after each second
+	testkit.Until(t, 10*time.Second, "an answer", func() error { _, err := s.Ask("PING"); return err })
+	if s.Info("persistence")["loading"] != "1" {
+		t.Fatal("loaded too soon for this test to show anything")
+	}
+	for s.Info("persistence")["loading"] == "1" {
+		if n := s.InfoInt("persistence", "rdb_saves"); n != 0 && s.Info("persistence")["loading"] == "1" {
+			t.Fatalf("%d saves while loading", n)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if n := s.Do("DBSIZE").Int; n != keys {
+		t.Errorf("%d keys, want %d", n, keys)
+	}
+	s.AwaitInfo(10*time.Second, "persistence", "rdb_saves", "1") // the rule holds again
+	s.Kill()
+	s.Restart("--key-load-delay", "0")
+	if n := s.Do("DBSIZE").Int; n != keys {
+		t.Errorf("the file holds %d keys, want %d", n, keys)
+	}
+}
