@@ -33,7 +33,8 @@ type Config struct {
 	Modules [][]string  // loadmodule: path and arguments
 	Ignored []string    // module directives (name.setting) without a module
 
-	renameLines []ConfigError // where Renames stand
+	renameLines []ConfigError          // where Renames stand
+	lines       map[string]ConfigError // the last line of each directive, by its name and not an older one
 }
 
 // RefuseRename is the error of a rename that turned out wrong after Load, with the line it stands in.
@@ -86,7 +87,7 @@ type loader struct {
 // Errors: *ConfigError, *OpenError. Rows may have changed by then: the process ends.
 // stdin is read only if args say so. No hook of the registry runs.
 func Load(registry *setting.Registry, args Arguments, stdin io.Reader, to Directives) (*Config, error) {
-	l := &loader{registry: registry, to: to, config: &Config{File: args.ConfigFile}}
+	l := &loader{registry: registry, to: to, config: &Config{File: args.ConfigFile, lines: map[string]ConfigError{}}}
 	var text strings.Builder
 	if args.ConfigFile != "" {
 		if err := readFiles(args.ConfigFile, &text); err != nil {
@@ -175,6 +176,9 @@ func (l *loader) line(line string) error {
 		return err
 	}
 	name := strings.ToLower(args[0])
+	if row := l.registry.Lookup(name); row != nil {
+		l.config.lines[row.Name] = l.at
+	}
 	if known, err := l.registry.Load(name, args[1:]); known {
 		return err
 	}
@@ -239,6 +243,7 @@ func (l *loader) user(args []string) error {
 		return fmt.Errorf("Error in user declaration '%s': Duplicate user found. A user can only be defined once in config files", args[1])
 	}
 	l.config.Users = append(l.config.Users, args[1:])
+	l.config.lines["user"] = l.at
 	return nil
 }
 

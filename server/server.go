@@ -54,6 +54,9 @@ func Run(argv []string) int {
 	if in.config, err = Load(in.registry, args, bytes.NewReader(stdin), Directives{Log: log}); err != nil {
 		return refuse(log, err)
 	}
+	if err := in.refuseUnsupported(); err != nil {
+		return refuse(log, err)
+	}
 	process := &in.settings.Process
 	OpenLog(log, process, in.registry)
 	in.supervisor = Supervise(process, log)

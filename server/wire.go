@@ -93,8 +93,9 @@ func newInstance(log *logging.Logger) (*instance, error) {
 
 // ownSettings are those of the joints themselves.
 type ownSettings struct {
-	Backend setting.Enum[reactor.Backend]
-	Admin   setting.String
+	Backend     setting.Enum[reactor.Backend]
+	Admin       setting.String
+	Unsupported setting.Enum[onUnsupported]
 }
 
 func (s *ownSettings) rows() []setting.Row {
@@ -103,6 +104,9 @@ func (s *ownSettings) rows() []setting.Row {
 			{Name: "gnet", Value: reactor.Gnet}, {Name: "epoll", Value: reactor.Epoll}, {Name: "netpoll", Value: reactor.Netpoll},
 		}, setting.Fixed),
 		setting.NewString("admin-address", &s.Admin, "", setting.Fixed),
+		setting.NewEnum("unsupported-directives", &s.Unsupported, refuseUnsupported, []setting.Choice[onUnsupported]{
+			{Name: "refuse", Value: refuseUnsupported}, {Name: "warn", Value: warnUnsupported},
+		}, setting.Fixed),
 	}
 }
 
@@ -297,6 +301,7 @@ func (in *instance) joinSettings() {
 	in.registry.OnChange(func() error { return in.signals.CrashLogChanged() }, "crash-log-enabled") // the signals come later
 	in.registry.Follow(func() { in.catalogue.TrackLatency(in.settings.Core.LatencyTrack.Get()) }, "latency-tracking")
 	in.registry.OnChange(func() error { in.retitle(); return nil }, "proc-title-template")
+	in.joinUnsupported()
 	in.registry.Loaded()
 }
 
