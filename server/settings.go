@@ -14,7 +14,6 @@ type Settings struct {
 	Process     ProcessSettings
 	Network     networkSettings
 	Core        coreSettings
-	Encodings   encodingSettings
 	AOF         aofSettings
 	Replication replicationSettings
 	Cluster     clusterSettings
@@ -26,7 +25,7 @@ type Settings struct {
 func (s *Settings) Rows() []setting.Row {
 	var rows []setting.Row
 	for _, group := range [][]setting.Row{
-		s.Process.Rows(), s.Network.rows(), s.Core.rows(), s.Encodings.rows(), s.AOF.rows(), s.Replication.rows(),
+		s.Process.Rows(), s.Network.rows(), s.Core.rows(), s.AOF.rows(), s.Replication.rows(),
 		s.Cluster.rows(), s.TLS.rows(), s.Allocator.rows(),
 	} {
 		rows = append(rows, group...)

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"spindle/bgsave"
+	"spindle/bgsave/codec"
 	"spindle/engine"
+	"spindle/engine/catalogue"
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/engine/data/keyspace"
@@ -40,6 +42,7 @@ type instance struct {
 	network reactor.Settings
 	engine  engine.Settings
 	common  command.Settings
+	data    catalogue.Settings
 	save    bgsave.Settings
 	feeding replication.Settings
 	own     ownSettings
@@ -81,7 +84,7 @@ type instance struct {
 // newInstance makes the settings, which the configuration is read into before anything else exists.
 func newInstance(log *logging.Logger) (*instance, error) {
 	in := &instance{log: log, settings: &Settings{}}
-	registry, err := NewRegistry(in.settings, in.own.rows(), in.network.Rows(), in.engine.Rows(), in.common.Rows(),
+	registry, err := NewRegistry(in.settings, in.own.rows(), in.network.Rows(), in.engine.Rows(), in.common.Rows(), in.data.Rows(),
 		in.save.Rows(), in.feeding.Rows())
 	if err != nil {
 		return nil, err
@@ -404,6 +407,19 @@ func (in *instance) healthy() error {
 		return fmt.Errorf("writes refused: the last background save failed")
 	}
 	return nil
+}
+
+// limits are the settings of all types as values that are loaded or restored go by them.
+func (in *instance) limits() codec.Limits {
+	s, sets, zsets, lists := &in.data, in.common.Sets.Limits(), in.common.ZSets.Limits(), in.common.Lists.Limits()
+	n := func(v *setting.Int) int { return int(v.Get()) }
+	return codec.Limits{
+		HashEntries: n(&s.Hashes.Entries), HashValue: n(&s.Hashes.Value),
+		SetIntset: sets.IntSet, SetEntries: sets.Entries, SetValue: sets.Value,
+		ZSetEntries: zsets.Entries, ZSetValue: zsets.Value,
+		ListSize: lists.Fill, ListDepth: lists.Depth,
+		StreamBytes: n(&s.Streams.NodeBytes), StreamEntries: n(&s.Streams.NodeEntries),
+	}
 }
 
 // loadOptions are how the data set is read at start.
