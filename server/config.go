@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"spindle/internal/logging"
+	"spindle/internal/reason"
 	"spindle/internal/setting"
 )
 
@@ -67,7 +67,7 @@ type OpenError struct {
 }
 
 func (e *OpenError) Error() string {
-	return fmt.Sprintf("Fatal error, can't open config file '%s': %s", e.Path, strerror(e.Err))
+	return fmt.Sprintf("Fatal error, can't open config file '%s': %s", e.Path, reason.Of(e.Err))
 }
 
 // maxIncludes bounds how deep files may include each other: past it they include themselves.
@@ -255,7 +255,7 @@ func (l *loader) checkLogFile() error {
 	}
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
 	if err != nil {
-		return &ConfigError{Reason: "Can't open the log file: " + strerror(err)}
+		return &ConfigError{Reason: "Can't open the log file: " + reason.Of(err)}
 	}
 	return f.Close()
 }
@@ -282,14 +282,4 @@ func (l *loader) value(name string) string {
 		return row.Get()
 	}
 	return ""
-}
-
-// strerror is the system's text for err as C programs print it.
-func strerror(err error) string {
-	var number syscall.Errno
-	if !errors.As(err, &number) {
-		return err.Error()
-	}
-	text := number.Error()
-	return strings.ToUpper(text[:1]) + text[1:]
 }

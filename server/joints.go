@@ -34,15 +34,12 @@ func (in *instance) joinCommands(args Arguments) (err error) {
 // configParts are what CONFIG acts on.
 func (in *instance) configParts() config.Parts {
 	return config.Parts{
-		Registry: in.registry,
-		MayProtect: func(local bool) bool {
-			mode := in.settings.Process.Protected.Get()
-			return mode == permitAnyone || mode == permitLocal && local
-		},
-		Loading:   in.core.Loading,
-		Rewrite:   func() error { return in.rewriter.Rewrite(false) },
-		ResetStat: in.resetStatistics,
-		Await:     in.awaitNames,
+		Registry:   in.registry,
+		MayProtect: func(local bool) bool { return in.settings.Process.Protected.Get().Allows(local) },
+		Loading:    in.core.Loading,
+		Rewrite:    func() error { return in.rewriter.Rewrite(false) },
+		ResetStat:  in.resetStatistics,
+		Await:      in.awaitNames,
 	}
 }
 

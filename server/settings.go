@@ -51,17 +51,6 @@ const (
 	maxPort = 65535
 )
 
-// permission is who may do a thing that is dangerous on a shared host.
-type permission int
-
-const (
-	permitNobody permission = iota
-	permitAnyone
-	permitLocal
-)
-
-var permissions = []setting.Choice[permission]{{Name: "no", Value: permitNobody}, {Name: "yes", Value: permitAnyone}, {Name: "local", Value: permitLocal}}
-
 // lenientInt reads a number inside a compound value as C's strtoll does: nothing is 0, blanks and a plus may stand before it.
 func lenientInt(s string) (int64, bool) {
 	s = strings.TrimLeft(s, " \t\n\v\f\r")

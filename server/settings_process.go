@@ -6,7 +6,9 @@ import (
 	"os"
 	"strings"
 
+	"spindle/engine"
 	"spindle/internal/logging"
+	"spindle/internal/reason"
 	"spindle/internal/setting"
 )
 
@@ -29,7 +31,7 @@ type ProcessSettings struct {
 	OnSigTerm      setting.Enum[ShutdownMode]
 	CrashLog       setting.Bool
 	ServerCPUs     setting.String
-	Protected      setting.Enum[permission] // enable-protected-configs
+	Protected      setting.Enum[engine.Permission] // enable-protected-configs
 	unread         struct {
 		crashMemcheck, disableTHP, exitOnPanic setting.Bool
 		bioCPUs, aofCPUs, saveCPUs, warnings   setting.String
@@ -111,7 +113,7 @@ func (s *ProcessSettings) Rows() []setting.Row {
 		setting.NewFlags("shutdown-on-sigterm", &s.OnSigTerm, 0, shutdownWords, checkShutdown),
 		setting.NewBool("crash-log-enabled", &s.CrashLog, true),
 		setting.NewString("server-cpulist", &s.ServerCPUs, "", setting.Immutable, setting.Also("server_cpulist")),
-		setting.NewEnum("enable-protected-configs", &s.Protected, permitNobody, permissions, setting.Immutable),
+		setting.NewEnum("enable-protected-configs", &s.Protected, engine.PermitNobody, engine.Permissions, setting.Immutable),
 		directoryRow(),
 
 		setting.NewBool("crash-memcheck-enabled", &u.crashMemcheck, true, setting.Nothing("a crash report tests no memory")),
@@ -141,7 +143,7 @@ func directoryRow() setting.Row {
 				return setting.ErrArguments
 			}
 			if err := os.Chdir(args[0]); err != nil {
-				return errors.New(strerror(err))
+				return errors.New(reason.Of(err))
 			}
 			return nil
 		},
