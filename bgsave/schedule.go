@@ -187,6 +187,7 @@ func (s *Scheduler) start() {
 	f, o := s.options()
 	o.Progress = &j.progress
 	v := s.parts.Freeze()
+	j.progress.expect(v)
 	s.job, s.lastTry = j, j.began
 	s.saves++
 	s.forks++

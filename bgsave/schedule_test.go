@@ -89,6 +89,7 @@ func TestBackground(t *testing.T) {
 		if queued, err := d.Background(false, false); queued || err != nil {
 			t.Fatal(queued, err)
 		}
+		d.expect(t, "current_save_keys_total", "100") // at once: the turn that starts the save tells how much there is to do
 		d.clock = d.clock.Add(3 * time.Second)
 		d.dirty = 10 // changes while it is saved are not in it
 		d.Tick()
