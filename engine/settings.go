@@ -11,6 +11,7 @@ import (
 
 // Settings are the parameters the core itself goes by.
 type Settings struct {
+	Databases           setting.Int // how many there are, from the start on
 	RequirePass         setting.String
 	ProtectedMode       setting.Bool
 	EnableDebugCommand  setting.Enum[Permission]
@@ -61,6 +62,7 @@ var policies = []setting.Choice[EvictionPolicy]{
 // Rows are the settings as CONFIG and the configuration file know them. Calling it gives every one its default.
 func (s *Settings) Rows() []setting.Row {
 	return []setting.Row{
+		setting.NewInt("databases", &s.Databases, 16, setting.Between(1, math.MaxInt32), setting.Immutable),
 		setting.NewString("requirepass", &s.RequirePass, "", setting.Sensitive),
 		setting.NewBool("protected-mode", &s.ProtectedMode, true),
 		setting.NewEnum("enable-debug-command", &s.EnableDebugCommand, PermitNobody, Permissions, setting.Immutable),

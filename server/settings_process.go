@@ -29,6 +29,7 @@ type ProcessSettings struct {
 	OomValues      setting.Value[[3]int]
 	OnSigInt       setting.Enum[ShutdownMode]
 	OnSigTerm      setting.Enum[ShutdownMode]
+	ShutdownWait   setting.Int // shutdown-timeout, seconds
 	CrashLog       setting.Bool
 	ServerCPUs     setting.String
 	Protected      setting.Enum[engine.Permission] // enable-protected-configs
@@ -85,6 +86,7 @@ const (
 func (s *ProcessSettings) Rows() []setting.Row {
 	u := &s.unread
 	return []setting.Row{
+		setting.NewInt("shutdown-timeout", &s.ShutdownWait, 10, setting.Between(0, maxInt)),
 		setting.NewBool("daemonize", &s.Daemonize, false, setting.Immutable),
 		setting.NewEnum("supervised", &s.Supervised, supervisedNo, []setting.Choice[supervision]{
 			{Name: "upstart", Value: supervisedUpstart}, {Name: "systemd", Value: supervisedSystemd},

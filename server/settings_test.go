@@ -141,13 +141,6 @@ func TestSetBack(t *testing.T) {
 	}
 }
 
-// TestStandIns: a row that its package declares by now has no second one here.
-func TestStandIns(t *testing.T) {
-	for _, name := range newRegistry(t).Displaced() {
-		t.Errorf("%s: its package declares it now; take it out of server/settings_*.go", name)
-	}
-}
-
 // settingLine is a line of spindle.conf that states a setting; # without a blank marks one that has no effect.
 var settingLine = regexp.MustCompile(`^(#?)([a-z][a-z0-9-]+) (.+)$`)
 
