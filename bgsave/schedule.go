@@ -234,7 +234,8 @@ func (s *Scheduler) settled() {
 	}
 }
 
-// Abort calls off the save that is under way: its temporary file goes away soon, S3. A queued save stays queued. why is for the log.
+// Abort calls off the save that is under way: its temporary file goes away soon, S3. A queued save stays queued. why is
+// for the log.
 func (s *Scheduler) Abort(why string) {
 	if s.job == nil {
 		return
@@ -294,7 +295,8 @@ func (s *Scheduler) Save() error {
 
 // Flushed is called by FLUSHALL, which has just removed so many keys and has yet to count them as changes.
 //
-// A save under way is of no use any more. With save rules an empty file takes the old one's place, so that the old keys do not come back.
+// A save under way is of no use any more. With save rules an empty file takes the old one's place, so that the old keys
+// do not come back.
 func (s *Scheduler) Flushed(removed int64) {
 	s.Abort("the data set was flushed")
 	if s.Saving() && s.Now() == nil { // a failure is logged, and leaves the changes counted, so that a rule tries again

@@ -115,5 +115,6 @@ type Conn interface {
 	LastActive() int64
 }
 
-// IsLocal says whether the peer of c is on this machine, by whatever socket. A client without a connection is nobody's peer.
+// IsLocal says whether the peer of c is on this machine, by whatever socket. A client without a connection is nobody's
+// peer.
 func IsLocal(c Conn) bool { return c != nil && (c.Unix() || c.Loopback()) }

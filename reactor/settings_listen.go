@@ -8,8 +8,8 @@ import (
 	"spindle/internal/setting"
 )
 
-// ListenSettings say where the reactor listens and with how many loops. They are read when it is made; Bind and Port also by CONFIG SET, through
-// [Reactor.Rebind].
+// ListenSettings say where the reactor listens and with how many loops. They are read when it is made; Bind and Port
+// also by CONFIG SET, through [Reactor.Rebind].
 type ListenSettings struct {
 	Bind           setting.Value[[]string]
 	Port           setting.Int // 0: no TCP

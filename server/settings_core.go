@@ -29,8 +29,10 @@ func (s *coreSettings) rows() []setting.Row {
 		setting.NewInt("busy-reply-threshold", &s.BusyReply, 5000, setting.Between(0, maxLong), setting.Also("lua-time-limit"), setting.Nothing("scripts are not there yet")),
 		setting.NewBool("hide-user-data-from-log", &s.HideUserData, false, setting.Nothing("the log never shows keys or values")),
 
-		setting.NewBool("lazyfree-lazy-user-del", &u.lazyDel, false, setting.Nothing("what is deleted is always let go in the background")),
-		setting.NewBool("lazyfree-lazy-user-flush", &u.lazyFlush, false, setting.Nothing("FLUSHALL SYNC is as short as ASYNC: both let go in the background")),
+		setting.NewBool("lazyfree-lazy-user-del", &u.lazyDel, false,
+			setting.Nothing("what is deleted is always let go in the background")),
+		setting.NewBool("lazyfree-lazy-user-flush", &u.lazyFlush, false,
+			setting.Nothing("FLUSHALL SYNC is as short as ASYNC: both let go in the background")),
 
 		setting.NewBool("dynamic-hz", &u.dynamicHz, true, setting.Nothing("duties are sliced by time, not by their number a second")),
 		setting.NewBool("activerehashing", &u.rehashing, true, setting.Nothing("tables grow a segment at a time; nothing is rehashed")),

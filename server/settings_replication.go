@@ -9,7 +9,8 @@ import (
 	"spindle/internal/setting"
 )
 
-// replicationSettings belong to a replica, which this server cannot be yet. The primary's side is in package replication.
+// replicationSettings belong to a replica, which this server cannot be yet. The primary's side is in package
+// replication.
 type replicationSettings struct {
 	unread struct {
 		of                                                                             setting.Value[primaryAddress]

@@ -9,7 +9,8 @@ import (
 	"spindle/internal/setting"
 )
 
-// An unsupported directive asks for a feature that this version does not have, and without which the server is not the one that was asked for.
+// An unsupported directive asks for a feature that this version does not have, and without which the server is not the
+// one that was asked for.
 type unsupported struct {
 	directive string
 	without   string // what the server does in place of it
@@ -50,11 +51,13 @@ func (u unsupported) isAsked(registry *setting.Registry, config *Config) bool {
 
 // asked are the unsupported directives that the configuration asks for.
 func asked(registry *setting.Registry, config *Config) []unsupported {
-	return slices.DeleteFunc(slices.Clone(unsupportedDirectives), func(u unsupported) bool { return !u.isAsked(registry, config) })
+	return slices.DeleteFunc(slices.Clone(unsupportedDirectives), func(u unsupported) bool {
+		return !u.isAsked(registry, config)
+	})
 }
 
-// refuseUnsupported is the *ConfigError of a configuration that asks for unsupported directives, unless it says to start without them.
-// It names each of them, and the line that the first stands in.
+// refuseUnsupported is the *ConfigError of a configuration that asks for unsupported directives, unless it says to
+// start without them. It names each of them, and the line that the first stands in.
 func (in *instance) refuseUnsupported() error {
 	found := asked(in.registry, in.config)
 	if len(found) == 0 || in.own.Unsupported.Get() == warnUnsupported {
@@ -65,7 +68,7 @@ func (in *instance) refuseUnsupported() error {
 	for _, u := range found {
 		reason.WriteString(u.directive + ": not in this version: " + u.without + ".\n")
 	}
-	reason.WriteString("To start all the same: unsupported-directives warn (on the command line: --unsupported-directives warn).")
+	reason.WriteString("To start all the same: unsupported-directives warn, or --unsupported-directives warn as an option.")
 	refusal.Reason = reason.String()
 	return &refusal
 }
@@ -90,8 +93,8 @@ func (in *instance) joinUnsupported() {
 	}
 }
 
-// LogIdle names, once, the settings that were given another value than their default and do nothing in this version. Unsupported directives get
-// a line each, which says what the server does without them.
+// LogIdle names, once, the settings that were given another value than their default and do nothing in this version.
+// Unsupported directives get a line each, which says what the server does without them.
 func LogIdle(log *logging.Logger, registry *setting.Registry, config *Config) {
 	idle := append(registry.Idle(), config.Ignored...)
 	for _, u := range asked(registry, config) {

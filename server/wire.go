@@ -86,8 +86,8 @@ type instance struct {
 // newInstance makes the settings, which the configuration is read into before anything else exists.
 func newInstance(log *logging.Logger) (*instance, error) {
 	in := &instance{log: log, settings: &Settings{}}
-	registry, err := setting.NewRegistry(in.settings.Rows(), in.own.rows(), in.network.Rows(), in.sockets.Rows(), in.engine.Rows(), in.common.Rows(), in.data.Rows(), in.observe.Rows(),
-		in.save.Rows(), in.feeding.Rows())
+	registry, err := setting.NewRegistry(in.settings.Rows(), in.own.rows(), in.network.Rows(), in.sockets.Rows(),
+		in.engine.Rows(), in.common.Rows(), in.data.Rows(), in.observe.Rows(), in.save.Rows(), in.feeding.Rows())
 	if err != nil {
 		return nil, err
 	}

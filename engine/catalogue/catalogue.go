@@ -1,4 +1,5 @@
-// Package catalogue is the one list of the command families: what the server serves, and what tests go through row by row.
+// Package catalogue is the one list of the command families: what the server serves, and what tests go through row by
+// row.
 //
 // Owner: nobody; the lists are made anew by each call, and the settings belong to who made them.
 // Never: runs a command, or knows how families are joined to the rest of the server.
@@ -48,7 +49,8 @@ func Data(s *Settings) []command.Family {
 	}
 }
 
-// Rows is Data and the families that act on the server, joined to nothing: for those who read rows and call no handler but Data's.
+// Rows is Data and the families that act on the server, joined to nothing: for those who read rows and call no handler
+// but Data's.
 func Rows() []command.Family {
 	s := &Settings{}
 	s.Rows()

@@ -1,5 +1,5 @@
-// Package ascii compares words without regard to the case of ASCII letters, as commands, options and patterns are compared. Other bytes stay
-// as they are, whatever the locale.
+// Package ascii compares words without regard to the case of ASCII letters, as commands, options and patterns are
+// compared. Other bytes stay as they are, whatever the locale.
 //
 // Owner: its caller; pure functions, which allocate nothing.
 package ascii
@@ -18,7 +18,7 @@ func EqualFold[A, B ~[]byte | ~string](a A, b B) bool {
 		return false
 	}
 	for i := range len(a) {
-		if Lower(a[i]) != Lower(b[i]) {
+		if a[i] != b[i] && Lower(a[i]) != Lower(b[i]) {
 			return false
 		}
 	}

@@ -1,4 +1,5 @@
-// Package reason words errors of the operating system as C programs print them, which is how logs and replies of the reference have them.
+// Package reason words errors of the operating system as C programs print them, which is how logs and replies of the
+// reference have them.
 //
 // Owner: its caller; pure functions.
 package reason
@@ -9,7 +10,8 @@ import (
 	"syscall"
 )
 
-// Of is the system's text for err alone: "No such file or directory". Any other error is its own text, from a capital on.
+// Of is the system's text for err alone: "No such file or directory". Any other error is its own text, from a capital
+// on.
 func Of(err error) string {
 	text := err.Error()
 	if number := syscall.Errno(0); errors.As(err, &number) {

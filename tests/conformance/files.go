@@ -51,8 +51,8 @@ var suiteFiles = []string{
 	"integration/convert-ziplist-zset-on-load",
 }
 
-// newerFiles are the files of 7.4.1's suite that are run: the older ones, and those that came with it or were of no use before.
-// unit/memefficiency is left out: it is about jemalloc's figures and its defragmentation.
+// newerFiles are the files of 7.4.1's suite that are run: the older ones, and those that came with it or were of no use
+// before. unit/memefficiency is left out: it is about jemalloc's figures and its defragmentation.
 var newerFiles = append(suiteFiles[:len(suiteFiles):len(suiteFiles)],
 	"unit/type/hash-field-expire",
 	"unit/replybufsize",
@@ -65,7 +65,8 @@ var newerFiles = append(suiteFiles[:len(suiteFiles):len(suiteFiles)],
 	"integration/dismiss-mem",
 )
 
-// newerLater are the files of 7.4.1's suite that are about a feature to come as a whole. A feature that lands moves its files up.
+// newerLater are the files of 7.4.1's suite that are about a feature to come as a whole. A feature that lands moves its
+// files up.
 var newerLater = []laterFiles{
 	{"scripts and functions", []string{"unit/scripting", "unit/functions"}},
 	{"pub/sub", []string{"unit/pubsub", "unit/pubsubshard"}},

@@ -1,13 +1,15 @@
-// Command conformance runs the public Tcl suites of Redis against spindle, a file at a time, and holds what fails against what the suite's own
-// server passes and against a list of exclusions, where every exception has its reason.
+// Command conformance runs the public Tcl suites of Redis against spindle, a file at a time, and holds what fails
+// against what the suite's own server passes and against a list of exclusions, where every exception has its reason.
 //
 // Owner: make conformance; it starts servers only through the suites, in a network namespace of their own.
-// There are two suites. That of 7.4.1, whose behaviour spindle follows, is run where REDIS_SRC names its unpacked source with a built server
-// in it: it is not under a free licence, so nobody fetches it. That of 7.0 comes through apt (source.go). Nothing of either is kept here.
-// What is committed are names of tests: the exclusions of both, and what 7.0's server makes of its suite. 7.4.1's is found out once and kept in
-// the user's cache folder.
-// Start at main.go; suites.go says what the suites are, tree.go makes the tree that is run and its edits, resume.tcl is ours; run.go runs a
-// file, verdict.go judges it, report.go writes COMPATIBILITY.md.
+//
+// There are two suites. That of 7.4.1, whose behaviour spindle follows, is run where REDIS_SRC names its unpacked
+// source with a built server in it: it is not under a free licence, so nobody fetches it. That of 7.0 comes through
+// apt (source.go). Nothing of either is kept here. What is committed are names of tests: the exclusions of both, and
+// what 7.0's server makes of its suite. 7.4.1's is found out once and kept in the user's cache folder.
+//
+// Start at main.go; suites.go says what the suites are, tree.go makes the tree that is run and its edits, resume.tcl is
+// ours; run.go runs a file, verdict.go judges it, report.go writes COMPATIBILITY.md.
 //
 // It exits 1 on a failure that is not excluded, on a test that was not reached, and on an exclusion that nothing needs.
 package main
@@ -113,7 +115,8 @@ func (o *options) suites() ([]*suite, error) {
 	return []*suite{newer}, nil
 }
 
-// runSuite runs the files of one suite with the server under test and judges them. The outcome is nil if only the reference was asked for.
+// runSuite runs the files of one suite with the server under test and judges them. The outcome is nil if only the
+// reference was asked for.
 func (o *options) runSuite(ctx context.Context, s *suite, server string) (*outcome, error) {
 	excluded, err := readExclusions(filepath.Join(o.here, s.exclusions))
 	if err != nil {

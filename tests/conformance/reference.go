@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// referenceResults are what a suite's own server makes of each file: reference.txt, and 7.4.1's in the user's cache folder.
+// referenceResults are what a suite's own server makes of each file: reference.txt, and 7.4.1's in the user's cache
+// folder.
 //
 //	version Debian's redis source package 5:7.0.15-1~deb12u10
 //	== unit/quit

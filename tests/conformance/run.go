@@ -21,7 +21,8 @@ const (
 // A program is a server and the lines that its configurations need beside the suite's own.
 type program struct{ path, directives string }
 
-// ownDirectives let spindle start where a test asks for a feature that is not there yet: what the test is about may well be another.
+// ownDirectives let spindle start where a test asks for a feature that is not there yet: what the test is about may
+// well be another.
 const ownDirectives = "unsupported-directives warn\n"
 
 // A runner runs files of the suite in a tree of its own.

@@ -80,7 +80,8 @@ func judge(file string, got, want *results, excluded []*exclusion) *verdict {
 	return v
 }
 
-// later, never and version split the exclusions: those that are to pass one day, those that are not, and those of another version.
+// later, never and version split the exclusions: those that are to pass one day, those that are not, and those of
+// another version.
 func (v *verdict) later() (n int) { return v.sum(func(c *class) bool { return c.later }) }
 func (v *verdict) never() (n int) {
 	return v.sum(func(c *class) bool { return !c.later && !c.version })

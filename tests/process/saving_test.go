@@ -87,7 +87,8 @@ func TestSaveBehindFlush(t *testing.T) {
 	})
 }
 
-// TestNoSaveWhileLoading: save rules rest until the data set is whole. A file of a part would take the place of the whole one.
+// TestNoSaveWhileLoading: save rules rest until the data set is whole. A file of a part would take the place of the
+// whole one.
 func TestNoSaveWhileLoading(t *testing.T) {
 	s := testkit.Start(t)
 	const keys = 2000

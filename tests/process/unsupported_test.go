@@ -10,7 +10,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// askedInVain are configurations that ask for a feature which is not there: a line of a file, and the words it stands for at start.
+// askedInVain are configurations that ask for a feature which is not there: a line of a file, and the words it stands
+// for at start.
 var askedInVain = []struct{ line, directive, means string }{
 	{"appendonly yes", "appendonly", "nothing is logged"},
 	{"replicaof 127.0.0.1 1", "replicaof", "follows nobody"},
@@ -23,7 +24,8 @@ var askedInVain = []struct{ line, directive, means string }{
 	{"cluster-enabled yes", "cluster-enabled", "serves every slot"},
 }
 
-// TestUnsupported: a server that would not be what was asked for does not start, in a file or on the command line, and says how it would.
+// TestUnsupported: a server that would not be what was asked for does not start, in a file or on the command line, and
+// says how it would.
 func TestUnsupported(t *testing.T) {
 	for _, c := range askedInVain {
 		refused := func(args ...string) {
@@ -51,7 +53,8 @@ func TestUnsupported(t *testing.T) {
 	}
 }
 
-// TestUnsupportedOverride: with the override the server starts without what was asked for, and the log says of each what that means.
+// TestUnsupportedOverride: with the override the server starts without what was asked for, and the log says of each
+// what that means.
 func TestUnsupportedOverride(t *testing.T) {
 	dir, port := t.TempDir(), testkit.FreePort(t)
 	conf := "port " + strconv.Itoa(port) + "\nbind 127.0.0.1\ndatabases 1\n"

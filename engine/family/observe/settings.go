@@ -9,7 +9,8 @@ import (
 	"spindle/internal/setting"
 )
 
-// Settings say how much of what happened is kept and shown. What is measured at all is the core's to know (engine.Settings).
+// Settings say how much of what happened is kept and shown. What is measured at all is the core's to know
+// (engine.Settings).
 type Settings struct {
 	SlowlogLen   setting.Int              // slowlog-max-len
 	LatencyTrack setting.Bool             // latency-tracking
