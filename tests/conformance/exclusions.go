@@ -34,6 +34,7 @@ var classes = []class{
 	{"c-internals", false, false, "looks into C structures: hash table sizes, client buffers, shared objects"},
 	{"forked-child", false, false, "looks for a forked child by PID: spindle saves without fork"},
 	{"c-crash", false, false, "C stack traces, or input on which the C server has to die"},
+	{"better", false, false, "spindle serves the client better, on purpose"},
 	{"since-7.4", false, true, "7.4 changed it against 7.0, and spindle follows 7.4"},
 }
 
