@@ -57,7 +57,8 @@ func writeReport(file string, ran []*outcome) error {
 	b.WriteString("# Compatibility\n\n")
 	b.WriteString("spindle answers as Redis 7.4 does. This page says how far, held against the public Tcl suites of Redis, and where not.\n")
 	b.WriteString("It is written by `make conformance`. A run compares every test with what the suite's own server makes of it, and with what\n")
-	b.WriteString("`tests/conformance/exclusions-7.4.txt` and `exclusions.txt` allow.\n\n")
+	b.WriteString("`tests/conformance/exclusions-7.4.txt` and `exclusions.txt` allow. The suite of " + newer.name + " is run where `REDIS_SRC` names its\n")
+	b.WriteString("unpacked source with a built server in it; else this page keeps what it says of it.\n\n")
 	for i, s := range inReport {
 		if at := slices.IndexFunc(ran, func(o *outcome) bool { return o.suite == s }); at >= 0 {
 			ran[at].write(&b)
