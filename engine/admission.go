@@ -114,8 +114,7 @@ func (c *Core) admitProtected(cl *client.Client, spec *command.Spec) error {
 	if spec.Name == "module" || (spec.Parent != nil && spec.Parent.Name == "module") {
 		name, mode, option = "MODULE", c.settings.EnableModuleCommand.Get(), "enable-module-command"
 	}
-	local := cl.Conn != nil && (cl.Conn.Unix() || cl.Conn.Loopback())
-	if mode == PermitAnyone || (mode == PermitLocal && local) {
+	if mode.Allows(protocol.IsLocal(cl.Conn)) {
 		return nil
 	}
 	return protocol.Errorf("ERR", "%s command not allowed. If the %s option is set to \"local\", you can run it from a local connection, "+

@@ -20,7 +20,7 @@ const deniedText = "-DENIED Redis is running in protected mode because protected
 // Open implements protocol.Handler: a client arrives.
 func (c *Core) Open(conn protocol.Conn) (session any, refusal []byte) {
 	open := c.settings.RequirePass.Get() == ""
-	if open && c.settings.ProtectedMode.Get() && !conn.Unix() && !conn.Loopback() {
+	if open && c.settings.ProtectedMode.Get() && !protocol.IsLocal(conn) {
 		return nil, []byte(deniedText)
 	}
 	cl := &client.Client{Conn: conn, User: "default", Authenticated: open, Protocol: 2, LastCommand: "NULL", MaxBulk: c.common.MaxBulk}

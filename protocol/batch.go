@@ -114,3 +114,7 @@ type Conn interface {
 	// LastActive is when bytes last arrived or left, in Unix ms: CLIENT LIST's idle and the timeout setting go by it.
 	LastActive() int64
 }
+
+// IsLocal says whether the peer of c is on this machine, by whatever socket. A client without a connection is nobody's
+// peer.
+func IsLocal(c Conn) bool { return c != nil && (c.Unix() || c.Loopback()) }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"spindle/internal/reason"
 )
 
 // A listener is one listening socket.
@@ -42,7 +44,7 @@ func listenAll(o *Options) ([]*listener, error) {
 		l, err := listenUnix(o.UnixSocket, o.UnixPerm, o.Backlog)
 		if err != nil {
 			closeAll(listeners)
-			return nil, fmt.Errorf("Failed opening Unix socket: %s", reason(err))
+			return nil, fmt.Errorf("Failed opening Unix socket: %s", reason.InContext(err))
 		}
 		listeners = append(listeners, l)
 	}
@@ -70,7 +72,7 @@ func listenTCP(o *Options, bind []string, port int) ([]*listener, error) {
 			listeners = append(listeners, l)
 			continue
 		}
-		o.Logf(Warning, "Warning: Could not create server TCP listening socket %s:%d: %s", host, port, reason(err))
+		o.Logf(Warning, "Warning: Could not create server TCP listening socket %s:%d: %s", host, port, reason.InContext(err))
 		if optional && errors.Is(err, unix.EADDRNOTAVAIL) || absentFamily(err) {
 			continue
 		}
@@ -78,17 +80,6 @@ func listenTCP(o *Options, bind []string, port int) ([]*listener, error) {
 		return nil, ErrListen
 	}
 	return listeners, nil
-}
-
-// reason is err's text with the system's part as C programs print it: "bind: Address already in use".
-func reason(err error) string {
-	text := err.Error()
-	if number := unix.Errno(0); errors.As(err, &number) {
-		if system := number.Error(); strings.HasSuffix(text, system) {
-			return strings.TrimSuffix(text, system) + strings.ToUpper(system[:1]) + system[1:]
-		}
-	}
-	return text
 }
 
 // absentFamily says that the machine does not know the protocol, IPv6 as a rule.

@@ -140,7 +140,7 @@ func newPrimary(t *testing.T) *primary {
 	common.Rows()
 	p.settings.Rows()
 	p.settings.Output = func() OutputLimit { return p.limit }
-	p.settings.BacklogSize = func() int64 { return 1 << 20 }
+	p.settings.BacklogSize.Set(1 << 20)
 	p.Core = engine.New(engine.Parts{
 		Space: keyspace.New(heap, keyspace.Options{}), Clients: client.NewRegistry(), Settings: core, Common: common, Whole: &command.Whole{},
 	})

@@ -3,6 +3,7 @@ package command
 import (
 	"math"
 
+	"spindle/internal/ascii"
 	"spindle/protocol"
 )
 
@@ -154,7 +155,7 @@ func (k *KeySpec) locate(args [][]byte) (first, last, step int, fits bool) {
 			by = -1
 		}
 		for i := from; i != to && i >= 1 && i < n; i += by {
-			if equalFoldUpper(args[i], k.Keyword) {
+			if ascii.EqualFold(args[i], k.Keyword) {
 				first = i + 1
 				break
 			}
@@ -186,26 +187,6 @@ func (k *KeySpec) locate(args [][]byte) (first, last, step int, fits bool) {
 		last = first + (n-first)/k.Limit + k.LastKey
 	}
 	return first, last, k.Step, true
-}
-
-// equalFoldUpper compares b with an upper-case keyword, letting ASCII small letters match.
-func equalFoldUpper(b []byte, keyword string) bool {
-	if len(b) != len(keyword) {
-		return false
-	}
-	for i, c := range b {
-		if c >= 'a' && c <= 'z' {
-			c -= 'a' - 'A'
-		}
-		w := keyword[i]
-		if w >= 'a' && w <= 'z' {
-			w -= 'a' - 'A'
-		}
-		if c != w {
-			return false
-		}
-	}
-	return true
 }
 
 // smallCount reads a count of keys: digits without sign or leading zero, small enough for any request.

@@ -25,6 +25,7 @@ var floors = []rule{
 	{"sentinel", []string{"reactor/", "protocol/", "engine/"}},
 	{"proxy", []string{"reactor/", "protocol/"}},
 	{"engine", []string{"engine/command", "engine/client", "engine/data/", "lazyfree/", "protocol/"}},
+	{"engine/catalogue", []string{"engine/family/", "engine/command", "engine/data/keyspace"}},
 	{"engine/family", []string{"engine/command", "engine/client", "engine/data/", "protocol/"}},
 	{"engine/command", []string{"engine/client", "engine/data/", "protocol/"}},
 	{"engine/command/commandtest", []string{"engine/command", "engine/client", "engine/data/", "protocol/"}},
