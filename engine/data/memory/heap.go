@@ -47,6 +47,7 @@ type Heap struct {
 	options  Options
 	trim     trimState
 	touch    touchState
+	short    shortage
 	pending  uint32 // slabs taken off remote.slabs and not yet drained; linked through pendNext
 	returned Ref    // runs taken off remote.runs and not yet drained
 
@@ -102,7 +103,7 @@ func New(o Options) (*Heap, error) {
 }
 
 // Alloc gives a block of at least n bytes with undefined content. n up to [MaxSmall] costs a few ns; above, a run is found in
-// O(1). Panics with [ErrExhausted] when the system gives no more memory: nothing can go on without it.
+// O(1). Panics with [ErrExhausted] when the system gives no more memory: nothing can go on without it. [Heap.Short] tells beforehand.
 func (h *Heap) Alloc(n int, p Purpose) Ref {
 	if uint(n) > MaxSmall {
 		return h.allocRun(n, p)

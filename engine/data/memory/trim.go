@@ -64,6 +64,7 @@ func (h *Heap) Purge() { h.trim.purge, h.trim.again, h.trim.cold = h.Reclaimable
 func (h *Heap) Age() {
 	h.trim.slabs.age(h.slabs.reclaimable())
 	h.trim.runs.age(h.runs.reclaimable())
+	h.short.look()
 }
 
 // Reclaimable is the bytes of empty memory that a trim can give back.
