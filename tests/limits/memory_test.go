@@ -1,0 +1,159 @@
+package limits
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"spindle/tests/testkit"
+)
+
+// announce begins a SET of n bytes on a connection of its own and sends only the first of them.
+func announce(t *testing.T, s *testkit.Server, n int, first string) net.Conn {
+	t.Helper()
+	conn := dial(t, s.Addr)
+	t.Cleanup(func() { conn.Close() })
+	// An error shows in the reply: the server may have refused before all is sent.
+	_, _ = fmt.Fprintf(conn, "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n%s", n, first)
+	return conn
+}
+
+// TestAnnouncedArgumentsCostNothing: a client that announces 512 MB and sends little costs what it has sent. No key is evicted for it,
+// and no client either.
+func TestAnnouncedArgumentsCostNothing(t *testing.T) {
+	s := testkit.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru", "--maxmemory-clients", "64mb")
+	fill := s.Dial()
+	testkit.Pipe(t, fill, 100_000, func(i int) []any { return []any{"SET", fmt.Sprint("key:", i), strings.Repeat("v", 300)} })
+	before := s.InfoInt("memory", "used_memory")
+	const crowd, sent = 100, 100_000
+	for i := range crowd {
+		announce(t, s, 512<<20, strings.Repeat("x", i%2*sent))
+	}
+	testkit.Until(t, 20*time.Second, "all that was sent has arrived", func() error {
+		if in := s.InfoInt("stats", "total_net_input_bytes"); in < crowd/2*sent {
+			return fmt.Errorf("%d bytes arrived", in)
+		}
+		return nil
+	})
+	for range 50 {
+		s.Do("SET", "key:1", "v") // each looks whether there is room
+	}
+	const own = 32 << 10 // a connection, its buffers
+	if grown := s.InfoInt("memory", "used_memory") - before; grown > crowd/2*sent*5/4+crowd*own {
+		t.Errorf("used_memory grew by %d for %d bytes sent", grown, crowd/2*sent)
+	}
+	if n := s.InfoInt("stats", "evicted_keys"); n != 0 {
+		t.Errorf("%d keys were evicted", n)
+	}
+	if n := s.InfoInt("stats", "evicted_clients"); n != 0 {
+		t.Errorf("%d clients were evicted", n)
+	}
+	if n := s.Do("DBSIZE").Int; n != 100_000 {
+		t.Errorf("%d keys are left", n)
+	}
+}
+
+// TestNoMoreMemory: under an address-space limit the server refuses what there is no memory for, tells the client so, and serves on. It serves
+// writes again when memory was freed.
+func TestNoMoreMemory(t *testing.T) {
+	limited := func(t *testing.T) *testkit.Server {
+		return testkit.Launch(t, testkit.Spec{Shell: "ulimit -v 4000000", Args: []string{"--client-query-buffer-limit", "2gb"}})
+	}
+	works := func(t *testing.T, s *testkit.Server) {
+		t.Helper()
+		s.Do("FLUSHALL")
+		testkit.Until(t, 30*time.Second, "writes are served again", func() error {
+			v, err := s.Ask("SET", "k", "v")
+			if err != nil {
+				return err
+			}
+			return testkit.Equal(v.Text, "OK")
+		})
+		testkit.Until(t, 30*time.Second, "large ones too", func() error {
+			conn := announce(t, s, 64<<20, strings.Repeat("x", 64<<20)+"\r\n")
+			reply := make([]byte, 3)
+			conn.SetDeadline(time.Now().Add(testkit.Slowly(20 * time.Second)))
+			_, err := io.ReadFull(conn, reply)
+			conn.Close()
+			return errors.Join(err, testkit.Equal(string(reply), "+OK"))
+		})
+	}
+	t.Run("announced", func(t *testing.T) {
+		s := limited(t)
+		for range 100 {
+			announce(t, s, 512<<20, "begun")
+		}
+		works(t, s)
+	})
+	t.Run("sent", func(t *testing.T) {
+		s := limited(t)
+		refused := 0
+		piece := bytes.Repeat([]byte("x"), 1<<20)
+		for range 8 {
+			conn := announce(t, s, 400<<20, "")
+			for range 399 {
+				conn.SetDeadline(time.Now().Add(testkit.Slowly(20 * time.Second)))
+				if _, err := conn.Write(piece); err != nil {
+					break
+				}
+			}
+			conn.SetDeadline(time.Now().Add(200 * time.Millisecond))
+			var reply [4]byte
+			if n, err := conn.Read(reply[:]); n > 0 && string(reply[:n]) == "-OOM" || err != nil && !isTimeout(err) {
+				refused++
+			}
+		}
+		if refused < 4 {
+			t.Errorf("%d of 8 were refused", refused)
+		}
+		works(t, s)
+	})
+	for name, ask := range map[string]func(i int) []any{ // a command each, and what it asks for
+		"small":     func(i int) []any { return []any{"SET", fmt.Sprint("key:", i), strings.Repeat("v", 4000)} },
+		"medium":    func(i int) []any { return []any{"SET", fmt.Sprint("key:", i), strings.Repeat("v", 40_000)} },
+		"elements":  func(i int) []any { return []any{"RPUSH", fmt.Sprint("list:", i%10), strings.Repeat("v", 2000)} },
+		"by number": func(i int) []any { return []any{"SETRANGE", fmt.Sprint("key:", i), 100 << 20, "x"} },
+		"by bit":    func(i int) []any { return []any{"SETBIT", fmt.Sprint("key:", i), 1 << 31, "1"} },
+		"copies": func(i int) []any {
+			if i == 0 {
+				return []any{"SETRANGE", "key", 100 << 20, "x"}
+			}
+			return []any{"COPY", "key", fmt.Sprint("key:", i)}
+		},
+		"many": func(i int) []any {
+			args := []any{"SADD", fmt.Sprint("set:", i)}
+			for j := range 50_000 {
+				args = append(args, fmt.Sprint("a member of some length, number ", i, j))
+			}
+			return args
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := limited(t)
+			refused := 0
+			for i := 0; i < 1_000_000 && refused < 100; i++ {
+				v, err := s.Ask(ask(i)...)
+				if err != nil {
+					t.Fatalf("request %d: %v", i, err)
+				}
+				if text := v.Text; strings.Contains(text, "OOM") {
+					refused++
+				}
+			}
+			if refused < 100 {
+				t.Errorf("%d were refused", refused)
+			}
+			works(t, s)
+		})
+	}
+}
+
+func isTimeout(err error) bool {
+	n, ok := err.(net.Error)
+	return ok && n.Timeout()
+}
