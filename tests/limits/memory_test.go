@@ -153,6 +153,63 @@ func TestNoMoreMemory(t *testing.T) {
 	}
 }
 
+// TestLazyFreeCountsValues: what is let go is pending from the reply on, by values, as in the reference; and when nothing is pending any more,
+// the memory is back.
+func TestLazyFreeCountsValues(t *testing.T) {
+	s := testkit.Start(t)
+	empty := s.InfoInt("memory", "used_memory")
+	c := s.Dial()
+	large := func(key string, n int) {
+		testkit.Pipe(t, c, n, func(i int) []any { return []any{"SADD", key, fmt.Sprint("element:", i)} })
+	}
+	// counted asks in one pipeline, so that the server has no time between the command and the question.
+	counted := func(want int, args ...any) {
+		t.Helper()
+		s.Do("CONFIG", "RESETSTAT")
+		conn := dial(t, s.Addr)
+		defer conn.Close()
+		words := fmt.Sprintln(args...)
+		if _, err := io.WriteString(conn, words+"INFO memory\r\nQUIT\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		reply, err := io.ReadAll(conn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := 0
+		for _, field := range []string{"lazyfree_pending_objects:", "lazyfreed_objects:"} {
+			_, text, _ := strings.Cut(string(reply), field)
+			n := 0
+			if _, err := fmt.Sscan(text, &n); err != nil {
+				t.Fatalf("%s in %q: %v", field, reply, err)
+			}
+			sum += n
+		}
+		if sum != want {
+			t.Errorf("%s: %d objects are pending or freed, want %d", strings.TrimSpace(words), sum, want)
+		}
+		testkit.Until(t, 20*time.Second, "nothing is pending", func() error {
+			return testkit.Equal(s.InfoInt("memory", "lazyfree_pending_objects"), 0)
+		})
+		if n := s.InfoInt("memory", "lazyfreed_objects"); n != int64(want) {
+			t.Errorf("%s: %d objects were freed, want %d", strings.TrimSpace(words), n, want)
+		}
+	}
+	large("a", 20_000)
+	large("b", 20_000)
+	large("small", 20)
+	counted(2, "UNLINK", "a", "b", "small")
+	if used := s.InfoInt("memory", "used_memory"); used > empty+200_000 {
+		t.Errorf("%d bytes are in use when nothing is pending, %d at first", used, empty)
+	}
+	testkit.Pipe(t, c, 50_000, func(i int) []any { return []any{"SET", i, i} })
+	large("a", 20_000)
+	counted(50_001, "FLUSHALL", "ASYNC")
+	if used := s.InfoInt("memory", "used_memory"); used > empty+200_000 {
+		t.Errorf("%d bytes are in use when nothing is pending, %d at first", used, empty)
+	}
+}
+
 func isTimeout(err error) bool {
 	n, ok := err.(net.Error)
 	return ok && n.Timeout()

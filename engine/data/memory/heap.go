@@ -43,7 +43,7 @@ type Heap struct {
 	destroy  [maxKinds]Destroy
 	measure  [maxKinds]func(Ref) int64
 	retained int64 // on the shelves of holds
-	parked   int64 // by Park
+	parked   int64 // bytes, by Park
 	options  Options
 	trim     trimState
 	touch    touchState
