@@ -27,7 +27,10 @@ type slab struct {
 	cap      uint16 // blocks that fit
 	class    uint8
 	state    uint8
-	_        [26]byte
+	holes    uint16 // pages that are given back, a bit each (punch.go)
+	seen     uint16 // live when the last sweep came by
+	punching bool   // with a reclaimer that gives some of its pages back
+	_        [21]byte
 }
 
 const (
@@ -116,6 +119,10 @@ func (h *Heap) allocSlow(b *bin, p Purpose) Ref {
 		if h.takeRemote(s, b.number, true) > 0 { // reclaimers freed some: the slab stays current
 			return h.Alloc(int(b.size), p)
 		}
+		if s.holes != 0 && !s.punching {
+			h.refill(s, b.number)
+			return h.Alloc(int(b.size), p)
+		}
 		s.state = slabFull
 	}
 	i := b.partial
@@ -176,14 +183,15 @@ func (h *Heap) settle(s *slab, i uint32) {
 	switch {
 	case s.state != slabPartial && s.state != slabFull:
 		return
-	case s.live == 0:
+	case s.live == 0 && !s.punching:
 		if s.state == slabPartial {
 			h.unlinkPartial(b, i)
 		}
 		b.slabs--
+		h.fillHoles(s, s.holes)
 		s.state = slabDirty
 		h.slabs.dirty.push(i)
-	case s.state == slabFull && s.free != noBlock:
+	case s.state == slabFull && (s.free != noBlock || s.holes != 0 && !s.punching):
 		s.state = slabPartial
 		s.prev, s.next = 0, b.partial
 		if b.partial != 0 {
