@@ -77,7 +77,11 @@ var (
 
 // New makes an empty heap. Heaps share the region; a server has one, tests have many.
 func New(o Options) (*Heap, error) {
-	regionOnce.Do(func() { regionErr = reserveRegion() })
+	regionOnce.Do(func() {
+		if regionErr = reserveRegion(); regionErr == nil {
+			openHeadroom()
+		}
+	})
 	if regionErr != nil {
 		return nil, regionErr
 	}

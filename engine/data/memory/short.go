@@ -27,7 +27,21 @@ func (s *shortage) look() {
 
 // Short says that memory is about to run out (M2). A few loads.
 func (h *Heap) Short() bool {
-	return h.short.slabs && h.smallLeft() < headroom || h.short.runs && h.runs.left() < headroom
+	return h.short.slabs && h.smallLeft() < headroom || h.short.runs && (h.runs.left() < headroom || !h.runs.has(longRun/RunUnit))
+}
+
+// longRun is how long a run commands find while memory is not short, in bytes: longer ones are asked for (M3).
+const longRun = 1 << 20
+
+// has says that a run of so many units is free.
+func (u *runSupply) has(units uint32) bool { return u.dirty.find(units) != 0 || u.clean.find(units) != 0 }
+
+// openHeadroom makes the first headroom usable (M1), before anything is in use.
+func openHeadroom() {
+	region.Lock()
+	defer region.Unlock()
+	canOpenSlabs(max(region.nextSlab, slabSegment), headroom/slabSize)
+	canOpenUnits(region.nextUnit, headroom/RunUnit)
 }
 
 // smallLeft is the bytes of empty slabs.
@@ -54,11 +68,11 @@ func (h *Heap) Affords(n int) bool {
 	if h.Short() || n < 0 || uint64(n) > uint64(regionEnd-runBase) {
 		return false
 	}
-	if n <= headroom/4 {
+	if n <= longRun {
 		return true
 	}
 	units := uint32((n + RunUnit - 1) >> runShift)
-	return h.runs.dirty.find(units) != 0 || h.runs.clean.find(units) != 0 || h.growRuns(units) == nil
+	return h.runs.has(units) || h.growRuns(units) == nil
 }
 
 // AffordsSmall says that n bytes can be had in blocks up to MaxSmall, beside the headroom.
