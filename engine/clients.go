@@ -81,22 +81,33 @@ func (c *Core) forget(cl *client.Client) {
 
 // Reserve implements protocol.Handler: memory for a large argument, where the keyspace can keep it as a value's chunks. It
 // is called on a loop, outside the turn.
-func (c *Core) Reserve(n int) *protocol.Bulk {
-	b := &protocol.Bulk{Release: c.releaseBulk}
+//
+// What is lent is the client's at once (Reserved), so that no turn takes it for data; what it costs the loop tells when it is filled.
+func (c *Core) Reserve(session any, n int) (*protocol.Bulk, *protocol.Error) {
+	cl := session.(*client.Client)
+	b := &protocol.Bulk{}
 	c.take()
-	ref := c.space.Heap().Alloc(n, memory.Values)
+	ref, err := c.space.Heap().TryAlloc(n, memory.Values)
+	if err == nil {
+		cl.Reserve(n)
+	}
 	c.release()
+	if err != nil {
+		return nil, protocol.ErrNoMemory
+	}
 	b.Ref, b.Data = uint64(ref), memory.Bytes(ref, n)
-	return b
+	b.Release = func(b *protocol.Bulk) { c.releaseBulk(cl, b) }
+	return b, nil
 }
 
 // releaseBulk gives back what no command has kept.
-func (c *Core) releaseBulk(b *protocol.Bulk) {
+func (c *Core) releaseBulk(cl *client.Client, b *protocol.Bulk) {
 	if b.Ref == 0 {
 		return
 	}
 	c.take()
 	c.space.Heap().Free(memory.Ref(b.Ref), memory.Values)
+	cl.Reserve(-len(b.Data))
 	c.release()
 	b.Ref, b.Data = 0, nil
 }

@@ -62,6 +62,7 @@ type Core struct {
 	later     []func()         // at the end of this turn
 	memory    *Barrier
 	loading   *Barrier
+	shortage  *Barrier
 
 	nudge   chan struct{}     // has RunDuties look at once
 	stuckAt int64             // when the log last said that no client may be evicted
@@ -112,7 +113,7 @@ func New(p Parts) *Core {
 	c.waiting.init()
 	c.meter.init(c.started)
 	c.takeJob = c.nextJob
-	c.memory, c.loading = c.memoryBarrier(), c.loadingBarrier()
+	c.memory, c.loading, c.shortage = c.memoryBarrier(), c.loadingBarrier(), c.shortageBarrier()
 	c.installKeyspaceHooks()
 	return c
 }
@@ -301,6 +302,10 @@ func (c *Core) execute(cl *client.Client, req *protocol.Request, spec *command.S
 			c.enqueue(cl, spec, req.Args)
 			return c.muted(cl, mark, silent)
 		}
+	}
+	if len(req.Args) >= manyArgs && spec.Flags&command.DenyOOM != 0 && !c.affords(req.Args) {
+		c.reject(cl, spec, protocol.ErrNoMemory)
+		return c.muted(cl, mark, silent)
 	}
 	cl.CommandsRun++
 	c.call(cl, req.Args, req.Bulk, spec)
@@ -502,6 +507,7 @@ func (c *Core) SetCatalogue(k *command.Catalogue) { c.catalogue = k }
 // AddOwnBarriers adds the core's barriers behind those added so far: memory first, loading after what comes in between.
 func (c *Core) AddOwnBarriers(between ...*Barrier) {
 	c.AddBarrier(c.memory)
+	c.AddBarrier(c.shortage)
 	for _, b := range between {
 		c.AddBarrier(b)
 	}

@@ -268,7 +268,7 @@ func TestLoopsAndTurns(t *testing.T) {
 						}
 					}
 				})
-				bulk := h.Reserve(100_000)
+				bulk, _ := h.Reserve(cl, 100_000)
 				bulk.Release(bulk)
 				h.Closed(cl)
 			}

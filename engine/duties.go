@@ -129,6 +129,9 @@ func (c *Core) runDuties() {
 	}
 	heap := c.space.Heap()
 	more := c.drain(heap)
+	if heap.Short() {
+		c.Raise(c.shortage, true) // it lowers itself
+	}
 	if c.lazy != nil {
 		c.lazy.Turn(c.takeJob)
 		if laden := c.isLaden(heap); laden != c.duties.laden {

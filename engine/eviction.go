@@ -27,6 +27,30 @@ func (c *Core) memoryBarrier() *Barrier {
 	}}
 }
 
+// shortageBarrier refuses commands that may need memory while the system gives no more: those that run already live on what is left.
+func (c *Core) shortageBarrier() *Barrier {
+	return &Barrier{Name: "shortage", Refuse: func(cl *client.Client, spec *command.Spec, flags command.Flags) error {
+		if !c.space.Heap().Short() {
+			c.Raise(c.shortage, false)
+			return nil
+		}
+		if flags&command.DenyOOM != 0 || cl.Is(client.Multi) && queueGrows(spec) {
+			return protocol.ErrNoMemory
+		}
+		return nil
+	}}
+}
+
+// affords says that there is memory for what a command of very many arguments, or of a long one, may make of them.
+func (c *Core) affords(args [][]byte) bool {
+	const entry = 64 // beside the bytes of each
+	n := 0
+	for _, a := range args {
+		n += len(a) + entry
+	}
+	return c.space.Heap().AffordsSmall(n) && c.space.Heap().Affords(n)
+}
+
 // queueGrows says that inside MULTI the command takes memory for its copy, whatever it does.
 func queueGrows(spec *command.Spec) bool {
 	switch spec.Full {
@@ -118,8 +142,8 @@ func (c *Core) evictionTime() time.Duration {
 	return math.MaxInt64
 }
 
-// UsedMemory is what the data, the clients and their buffers cost. What clients have reserved for arguments on their way in is counted
-// as data.
+// UsedMemory is what the data, the clients and their buffers cost. Of the memory lent for arguments on their way in it has what is filled:
+// that is part of the clients' costs.
 func (c *Core) UsedMemory() int64 {
 	costs := &c.clients.Costs
 	return c.space.Heap().Used() + costs.Sum() + costs.Primary() + costs.Replicas() - costs.Reserved()

@@ -22,7 +22,7 @@ type Request struct {
 //
 // Ownership: the request's, until a handler calls Take; what was not taken is given back by Release after Serve.
 type Bulk struct {
-	Data    []byte      // the whole argument: Args[len(Args)-1]
+	Data    []byte      // the argument: Args[len(Args)-1]; while it arrives perhaps only room for its beginning
 	Ref     uint64      // memory.Ref of Data's first byte, for the core
 	Release func(*Bulk) // gives the memory back; any goroutine
 	Taken   bool        // a handler kept it
@@ -64,8 +64,9 @@ type Handler interface {
 	Malformed(session any, err *Error) Verdict
 	// Closed says that the connection is gone; nothing of it is used by the loop afterwards.
 	Closed(session any)
-	// Reserve lends memory for a bulk argument of n bytes that does not fit the read buffer; nil asks the loop to use the Go heap.
-	Reserve(n int) *Bulk
+	// Reserve lends n bytes for a bulk argument that does not fit the read buffer, or for the beginning of one. Without an error, nil asks
+	// the loop to use the Go heap. An error is told to the client, whose connection then closes.
+	Reserve(session any, n int) (*Bulk, *Error)
 }
 
 // A Class says which of the three output-buffer limits holds for a connection.
@@ -85,7 +86,7 @@ type Usage struct {
 	Pieces    int // pieces Output is held in (oll)
 	ReplyCap  int // size of the fixed reply buffer (rbs)
 	Total     int // all memory the connection's buffers cost
-	Reserved  int // of Total, what Handler.Reserve has lent: the handler's own memory
+	Reserved  int // what Handler.Reserve has lent: the handler's own memory. Total has of it what the client has filled
 }
 
 // An Accountant is a Session (see Handler.Open) that wants to know at once what its connection's buffers cost. The loop tells when that

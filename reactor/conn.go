@@ -190,9 +190,9 @@ func (c *conn) serve(buf []byte) (rest []byte) {
 			c.own(p)
 			return nil
 		}
-		if _, size, ok := p.Large(); ok {
+		if _, _, ok := p.Large(); ok {
 			p = c.own(p)
-			c.stream(p, buf, size)
+			c.stream(p, buf)
 			return nil
 		}
 		if !p.More() {
@@ -406,23 +406,61 @@ type opener interface{ enter(c *conn) }
 func (c *conn) streaming() bool { return c.parser != nil && c.parser.Streaming() }
 
 // stream begins to read a big last argument into memory the handler lends.
-func (c *conn) stream(p *protocol.Parser, head []byte, size int) {
-	b := c.loop.handler.Reserve(size)
+func (c *conn) stream(p *protocol.Parser, head []byte) {
+	if b := c.reserve(p.Expects(head)); b != nil {
+		p.Stream(head, b)
+		c.enlarge()
+	}
+}
+
+// reserve is memory for an argument of this connection, or nil: then the client has been told, and the connection closes.
+func (c *conn) reserve(size int) *protocol.Bulk {
+	b, err := c.loop.handler.Reserve(c.session, size)
+	if err != nil {
+		if held := c.malformed(err); held {
+			c.close()
+		}
+		return nil
+	}
 	if b == nil {
 		b = &protocol.Bulk{Data: make([]byte, size)}
 	}
-	p.Stream(head, b)
+	return b
+}
+
+// enlarge gets a streamed argument more memory if it needs some. It answers false if none is to be had: then nothing is streamed any more.
+func (c *conn) enlarge() bool {
+	size := c.parser.Cramped()
+	if size == 0 {
+		return true
+	}
+	b := c.reserve(size)
+	if b == nil {
+		c.endStream()
+		return false
+	}
+	c.parser.Enlarge(b)
+	return true
 }
 
 // feed gives a streamed argument what arrived, runs its request when it is complete, and returns the bytes behind it.
 func (c *conn) feed(data []byte) []byte {
 	p := c.parser
 	p.Use(&c.loop.scratch)
-	n, complete := p.Feed(data)
-	if complete {
-		c.runStreamed(len(data) - n)
+	for {
+		n, complete := p.Feed(data)
+		data = data[n:]
+		if complete {
+			c.runStreamed(len(data))
+			return data
+		}
+		if p.Cramped() == 0 {
+			return data
+		}
+		if !c.enlarge() {
+			return nil
+		}
 	}
-	return data[n:]
 }
 
 // readIntoBulk says that n bytes of a streamed argument were read straight into its memory.
@@ -432,6 +470,7 @@ func (c *conn) readIntoBulk(n int) {
 	l.tally.in += int64(n)
 	c.moved()
 	c.parser.Advance(n)
+	c.enlarge()
 	c.noteInput()
 }
 

@@ -117,13 +117,13 @@ func (c *conn) discardExcess(data []byte) {
 func (c *conn) noteInput() {
 	n, room, lent := len(c.pending)-c.served, cap(c.pending)-len(c.pending), 0
 	if c.streaming() {
-		got, size := c.parser.Streamed()
-		n, room = n+got, room+size-got
+		got, held, twice := c.parser.Streamed()
+		n, room = n+got, room+twice // memory that was lent and not filled costs nothing yet
 		if c.parser.Lent() {
-			lent = size
+			lent = held
 		}
 	}
-	if n == c.seenIn && room == c.seenRoom {
+	if n == c.seenIn && room == c.seenRoom && int64(lent) == c.usageLent.Load() {
 		return
 	}
 	c.seenIn, c.seenRoom = n, room

@@ -75,7 +75,7 @@ func (in *instance) resetStatistics() {
 	in.heap.ResetPeak()
 	in.scheduler.ResetStats()
 	in.saver.ResetStats()
-	in.lazy.ResetStats()
+	in.heap.ResetLazyObjects()
 	in.feed.ResetStats()
 	in.reactor.ResetStats()
 	in.inputRate, in.outputRate, in.deniedAuth = engine.Rate{}, engine.Rate{}, 0

@@ -131,7 +131,7 @@ func listenerName(addr string) string {
 }
 
 func (in *instance) memoryFigures() observe.MemoryFigures {
-	lazy := in.lazy.Stats()
+	pending, freed := in.heap.LazyObjects()
 	used := in.core.UsedMemory()
 	in.peakUsed = max(in.peakUsed, used, in.heap.Peak())
 	return observe.MemoryFigures{
@@ -139,7 +139,7 @@ func (in *instance) memoryFigures() observe.MemoryFigures {
 		Clients: in.clients.Costs.Sum() + in.clients.Costs.Primary(), Replicas: in.clients.Costs.Replicas(),
 		NotForEviction: in.core.NotForEviction(), Limit: int64(in.engine.MaxMemory.Get()),
 		Policy:      in.registry.Lookup("maxmemory-policy").Get(),
-		LazyPending: lazy.PendingObjects, LazyFreed: lazy.FreedObjects,
+		LazyPending: pending, LazyFreed: freed,
 	}
 }
 
