@@ -185,8 +185,7 @@ func (c *Core) serveReady() {
 		return
 	}
 	// The unit that made them ready may have taken its time: a key that has expired meanwhile serves nobody.
-	_, c.nowMs = c.wall.Now()
-	c.space.SetNow(c.nowMs)
+	c.readClock()
 	for i := 0; i < len(w.ready); i++ { // serving one may make another ready
 		name := w.ready[i]
 		delete(w.isReady, name)

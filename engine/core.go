@@ -27,6 +27,12 @@ const maxDepth = 8
 // ten, the processor has no more line-fill buffers and the first lines fall out of L1 again.
 const prefetchAhead = 12
 
+// turnTime is how long the turn of a batch lasts, in nanoseconds. What is left of the batch then goes on in a turn of its own, after others.
+const turnTime = int64(2 * time.Millisecond)
+
+// lapEvery is after how many requests of one run the clock is read, so that a long run knows the time and ends.
+const lapEvery = 48
+
 // Core owns the data and runs the commands. Its methods say who may call them; all else needs the turn.
 type Core struct {
 	turn
@@ -43,7 +49,7 @@ type Core struct {
 	started   time.Time // the origin of nanos
 	wall      clock.Wall
 	nanos     int64 // monotonic, at the last reading of the clock in this turn
-	nowMs     int64 // Unix ms, the same for the whole turn
+	nowMs     int64 // Unix ms: of the command that runs, and of all commands inside one
 	inTurn    bool
 	frames    [maxDepth]command.Context // one per depth of calls, so that no call allocates
 	depth     int
@@ -119,8 +125,8 @@ func New(p Parts) *Core {
 
 // Serve runs a batch: the walk of a request through the core.
 //
-// It takes the turn, runs the requests in order until one leaves the client unable to go on, hands what was
-// decided to sinks and neighbours, and lets go of the turn.
+// It takes the turn, runs the requests in order until one leaves the client unable to go on or turnTime is over, hands
+// what was decided to sinks and neighbours, and lets go of the turn. At least one request is run if the client can go on.
 func (c *Core) Serve(b *protocol.Batch) {
 	cl := b.Session.(*client.Client)
 	c.take()
@@ -201,6 +207,7 @@ func (c *Core) Later(f func()) { c.later = append(c.later, f) }
 
 // run executes the requests of a batch, a few at a time so that their cache misses overlap.
 func (c *Core) run(cl *client.Client, b *protocol.Batch) {
+	ends := c.meter.turnBegan + turnTime
 	alone := len(b.Requests) == 1 // its key is kept in mind: the next turn, perhaps another client's, may well be about the same
 	for b.Done < len(b.Requests) {
 		ahead := b.Requests[b.Done:min(b.Done+prefetchAhead, len(b.Requests))]
@@ -217,7 +224,14 @@ func (c *Core) run(cl *client.Client, b *protocol.Batch) {
 				c.lap()
 				return // held back by a pause: the request stays unread
 			}
-			b.Done++
+			if b.Done++; c.nanos >= ends && b.Done < len(b.Requests) && cl.Flags&cannotGoOn == 0 {
+				c.lap()
+				cl.Conn.Resume()
+				return
+			}
+		}
+		if c.meter.calls >= lapEvery {
+			c.lap()
 		}
 	}
 	c.lap()
@@ -461,7 +475,7 @@ func (c *Core) lap() {
 	if m.calls == 0 {
 		return
 	}
-	now := c.wall.Nanos()
+	now := c.readClock()
 	took := now - c.nanos
 	c.nanos = now
 	m.spec.Stats.Record(m.calls, took)
@@ -470,6 +484,16 @@ func (c *Core) lap() {
 		c.watchSlowness(m.client, m.spec, m.args, took)
 	}
 	m.calls, m.client, m.args = 0, nil, nil
+}
+
+// readClock gives the time, in nanos, and has the commands that follow go by it.
+func (c *Core) readClock() (nanos int64) {
+	nanos, ms := c.wall.Now()
+	if ms != c.nowMs && c.depth == 0 {
+		c.nowMs = ms
+		c.space.SetNow(ms)
+	}
+	return nanos
 }
 
 // watchSlowness looks at a command that has been timed: nanos.

@@ -40,6 +40,67 @@ func TestDone(t *testing.T) {
 	}
 }
 
+// TestALongBatchEndsEarly: a batch whose time is up ends behind the request that runs and is resumed. Nothing is lost, and others have
+// their turn in between. A run of fast requests ends, too.
+func TestALongBatchEndsEarly(t *testing.T) {
+	nap := func(c *command.Context) error {
+		time.Sleep(3 * time.Millisecond)
+		c.Reply.Bulk(c.Args[1])
+		return nil
+	}
+	h := newHouse(t, command.Spec{Name: "nap", Arity: 2, Run: nap}, command.Spec{Name: "fastnap", Arity: 2, Flags: command.Fast, Run: nap})
+	cl, conn := h.arrive()
+	done, answer := h.turn(cl, "NAP 1", "NAP 2", "NAP 3")
+	if said := conn.take(); done != 1 || answer != "$1\r\n1\r\n" || said != "resume" {
+		t.Errorf("%d done, %q; the loop was told %q", done, answer, said)
+	}
+	if done, answer = h.turn(cl, "NAP 1"); done != 1 || conn.take() != "" {
+		t.Errorf("alone: %d done, %q", done, answer)
+	}
+	h.expect("all of them", h.do(cl, "NAP 1", "NAP 2", "PARK k"), "$1\r\n1\r\n$1\r\n2\r\n")
+	if said := conn.take(); said != "" {
+		t.Errorf("blocked, its loop was told %q", said)
+	}
+	other, conn := h.arrive()
+	done, _ = h.turn(other, strings.Split(strings.Repeat("FASTNAP 1,", 199)+"FASTNAP 1", ",")...)
+	if said := conn.take(); done == 0 || done > 2*lapEvery || said != "resume" {
+		t.Errorf("a run: %d done; the loop was told %q", done, said)
+	}
+}
+
+// TestTimeGoesOnInATurn: each command has its own time, as in Redis; those of a transaction have one, and a key whose deadline passes
+// meanwhile is gone.
+func TestTimeGoesOnInATurn(t *testing.T) {
+	var at []int64
+	h := newHouse(t, command.Spec{Name: "nap", Arity: 1, Run: func(*command.Context) error {
+		time.Sleep(1100 * time.Microsecond)
+		return nil
+	}}, command.Spec{Name: "note", Arity: 1, Flags: command.Fast, Run: func(c *command.Context) error {
+		at = append(at, c.Now)
+		return nil
+	}})
+	cl, conn := h.arrive()
+	for range 200 { // until the machine lets both notes be of one turn
+		at = nil
+		done, _ := h.turn(cl, "NOTE", "NAP", "NOTE")
+		if conn.take(); done < 3 {
+			continue
+		}
+		if at[1] <= at[0] {
+			t.Fatalf("a millisecond and more passed, and it was %d and %d", at[0], at[1])
+		}
+		break
+	}
+	at = nil
+	h.do(cl, "MULTI", "NOTE", "NAP", "NAP", "NAP", "NOTE", "EXEC")
+	if at[0] != at[1] {
+		t.Errorf("inside EXEC it was %d and %d", at[0], at[1])
+	}
+	for range 20 {
+		h.expect("past its deadline", h.do(cl, "SET k v PX 1", "NAP", "NAP", "GET k", "GET k"), "+OK\r\n$-1\r\n$-1\r\n")
+	}
+}
+
 // TestBatchesFindTheirRows: neighbours that are spelled alike share a look-up, others do not; a renamed command is known by its
 // new name alone, also behind itself.
 func TestBatchesFindTheirRows(t *testing.T) {

@@ -42,6 +42,18 @@ func (f *fakeConn) take() string {
 	return text
 }
 
+// resumed takes the core's last word back if that was Resume.
+func (f *fakeConn) resumed() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	last := len(f.log) - 1
+	if last < 0 || f.log[last] != "resume" {
+		return false
+	}
+	f.log = f.log[:last]
+	return true
+}
+
 func (f *fakeConn) FD() int                 { return 3 }
 func (f *fakeConn) LocalAddr() string       { return "127.0.0.1:6379" }
 func (f *fakeConn) RemoteAddr() string      { return f.remote }
@@ -210,9 +222,22 @@ func (h *house) arrive() (*client.Client, *fakeConn) {
 	return session.(*client.Client), f
 }
 
-// batch serves lines as one batch of cl and returns how many were done and what was answered. The arguments are overwritten
-// afterwards, as the loop's buffer is (R2).
+// batch serves lines as a loop does: a batch that ended early because of its time goes on at once. It returns how many lines were done and
+// what was answered.
 func (h *house) batch(cl *client.Client, lines ...string) (done int, answer string) {
+	f := cl.Conn.(*fakeConn)
+	for {
+		n, text := h.turn(cl, lines[done:]...)
+		done, answer = done+n, answer+text
+		if done == len(lines) || n == 0 || cl.Is(cannotGoOn) || !f.resumed() {
+			return done, answer
+		}
+	}
+}
+
+// turn serves lines as one batch of cl, in one turn, and returns how many were done and what was answered. The arguments are
+// overwritten afterwards, as the loop's buffer is (R2).
+func (h *house) turn(cl *client.Client, lines ...string) (done int, answer string) {
 	b := &protocol.Batch{Session: cl, Reply: &protocol.Reply{}}
 	for _, line := range lines {
 		var r protocol.Request

@@ -13,8 +13,8 @@ import (
 
 // meter is the core's own bookkeeping: what INFO shows of commands, errors and turns.
 //
-// Time is read once a turn and once for each run of like commands; a command that is neither fast nor brief, or has manyArgs, is timed
-// alone, and every command is while precise is set.
+// The clock is read when a turn begins, after each run of like commands, and every lapEvery commands of a run. A command that is neither
+// fast nor brief, or has manyArgs, is timed alone. Every command is while precise is set.
 type meter struct {
 	spec       *command.Spec // whose calls are not yet booked
 	calls      int

@@ -174,7 +174,13 @@ func (p *primary) do(cl *client.Client, lines ...string) string {
 		}
 		b.Requests = append(b.Requests, protocol.Request{Args: args})
 	}
-	p.Serve(b)
+	for len(b.Requests) > 0 { // a batch may end early because of its time
+		p.Serve(b)
+		if b.Done == 0 || cl.Is(client.Blocked|client.CloseASAP|client.CloseAfter) {
+			break
+		}
+		b.Requests, b.Done = b.Requests[b.Done:], 0
+	}
 	return string(b.Reply.B)
 }
 
