@@ -316,6 +316,9 @@ func (c *Core) unpark(cl *client.Client) {
 	}
 	cl.Flags &^= client.Blocked | client.Busy
 	cl.Wait = nil
+	if p.wait.Left != nil {
+		p.wait.Left()
+	}
 }
 
 // expireWaits answers those whose time has run out, at most budget of them. A deadline's own millisecond is part of the wait: nobody is
