@@ -86,6 +86,9 @@ type parked struct {
 	db     int
 	stands []stand
 	index  int // in timeouts; -1 if it waits forever
+
+	unbooked bool  // its call is booked when the wait ends
+	took     int64 // by the command until it waited, in nanos
 }
 
 func (w *waiting) init() {
@@ -215,25 +218,23 @@ func (c *Core) serveReady() {
 	w.ready = w.ready[:0]
 }
 
-// retry has a parked client's command try again. One that is served has taken as long as that: nobody was kept waiting for it before.
+// retry has a parked client's command try again.
 func (c *Core) retry(p *parked) {
-	began := c.wall.Nanos()
-	c.answerParked(p, func(ctx *command.Context) {
+	c.answerParked(p, commandEvent(p.spec), func(ctx *command.Context) {
 		if err := p.wait.Retry(ctx); err != nil {
 			c.meter.failed(p.spec, err)
 			ctx.Reply.Error(err)
 		}
 	})
-	if c.waiting.byClient[p.cl] != p {
-		took := c.wall.Nanos() - began
-		p.spec.Stats.Record(0, took) // the call was booked when it began to wait
-		c.watchSlowness(p.cl, p.spec, p.args, took)
-	}
 }
 
-// answerParked lets f reply for a parked client; if it replied, the client goes on.
-func (c *Core) answerParked(p *parked, f func(*command.Context)) {
-	cl := p.cl
+// unblocking is what the latency monitor calls a reply that no key brought.
+const unblocking = "command-unblocking"
+
+// answerParked lets f reply for a parked client; if it replied, the client goes on, and its call is booked: with the
+// time before the wait and the time for the reply. event is what the latency monitor calls the latter.
+func (c *Core) answerParked(p *parked, event string, f func(*command.Context)) {
+	cl, began := p.cl, c.wall.Nanos()
 	reply := &protocol.Reply{RESP3: cl.Protocol == 3}
 	outer, quiet := cl.Out, c.space.NoTouch
 	cl.Out, c.space.NoTouch = reply, cl.Is(client.NoTouch)
@@ -258,6 +259,13 @@ func (c *Core) answerParked(p *parked, f func(*command.Context)) {
 		return
 	}
 	c.unpark(cl)
+	if p.unbooked {
+		took := c.wall.Nanos() - began
+		p.spec.Stats.Record(1, p.took+took)
+		c.meter.commands++
+		c.watchSlowlog(cl, p.spec, p.args, p.took+took)
+		c.watchLatency(event, took)
+	}
 	if cl.Flags&silenced == 0 {
 		cl.Conn.PostReply(c.number, reply)
 	} else {
@@ -275,11 +283,11 @@ func (c *Core) Unblock(cl *client.Client, asError bool) bool {
 		return false
 	}
 	if !asError {
-		c.answerParked(p, p.wait.Timeout)
+		c.answerParked(p, unblocking, p.wait.Timeout)
 		return true
 	}
 	c.meter.failed(p.spec, errUnblocked)
-	c.answerParked(p, func(ctx *command.Context) { ctx.Reply.Error(errUnblocked) })
+	c.answerParked(p, unblocking, func(ctx *command.Context) { ctx.Reply.Error(errUnblocked) })
 	return true
 }
 
@@ -327,7 +335,7 @@ func (c *Core) expireWaits(budget int) {
 	w := &c.waiting
 	for ; budget > 0 && len(w.timeouts) > 0 && w.timeouts[0].wait.DeadlineMs < c.nowMs; budget-- {
 		p := w.timeouts[0]
-		c.answerParked(p, p.wait.Timeout)
+		c.answerParked(p, unblocking, p.wait.Timeout)
 		if w.byClient[p.cl] == p { // Timeout said nothing: that must not keep the heap's head
 			c.unpark(p.cl)
 			p.cl.Conn.Resume()
@@ -370,6 +378,6 @@ func (c *Core) Wake(cl *client.Client) {
 // Answer has f reply for a parked client, who goes on if it did.
 func (c *Core) Answer(cl *client.Client, f func(*command.Context)) {
 	if p := c.waiting.byClient[cl]; p != nil {
-		c.answerParked(p, f)
+		c.answerParked(p, unblocking, f)
 	}
 }

@@ -367,6 +367,9 @@ func (c *Core) call(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec 
 			c.hooks.Wrote(cl)
 		}
 	}
+	if cl.Flags&client.Blocked != 0 {
+		c.lapParked(cl)
+	}
 	if len(c.waiting.ready) != 0 {
 		c.lap()
 		c.serveReady() // at once: the client's next command comes after those who waited
@@ -486,6 +489,25 @@ func (c *Core) lap() {
 	m.calls, m.client, m.args = 0, nil, nil
 }
 
+// lapParked is lap behind a command that has parked its client. It books the calls before that one. The command's own
+// call is booked when the wait ends: the time until now and the time for the reply, as in Redis.
+func (c *Core) lapParked(cl *client.Client) {
+	m, p := &c.meter, c.waiting.byClient[cl]
+	if p == nil {
+		return
+	}
+	now := c.readClock()
+	took := now - c.nanos
+	c.nanos = now
+	p.unbooked, p.took = true, took/int64(m.calls)
+	if earlier := m.calls - 1; earlier > 0 {
+		m.spec.Stats.Record(earlier, took-p.took)
+		m.commands += uint64(earlier)
+	}
+	c.watchLatency(commandEvent(m.spec), p.took)
+	m.calls, m.client, m.args = 0, nil, nil
+}
+
 // readClock gives the time, in nanos, and has the commands that follow go by it.
 func (c *Core) readClock() (nanos int64) {
 	nanos, ms := c.wall.Now()
@@ -498,17 +520,31 @@ func (c *Core) readClock() (nanos int64) {
 
 // watchSlowness looks at a command that has been timed: nanos.
 func (c *Core) watchSlowness(cl *client.Client, spec *command.Spec, args [][]byte, took int64) {
+	c.watchSlowlog(cl, spec, args, took)
+	c.watchLatency(commandEvent(spec), took)
+}
+
+// watchSlowlog tells the slow log of a command that took so many nanos, if that is past slowlog-log-slower-than.
+func (c *Core) watchSlowlog(cl *client.Client, spec *command.Spec, args [][]byte, took int64) {
 	if limit := c.settings.SlowlogSlowerThan.Get(); limit >= 0 && took >= limit*1000 && c.hooks.Slow != nil &&
 		spec.Flags&command.SkipSlowlog == 0 {
 		c.hooks.Slow(cl, args, time.Duration(took))
 	}
+}
+
+// watchLatency tells the latency monitor of an event that took so many nanos, if that is past its threshold.
+func (c *Core) watchLatency(event string, took int64) {
 	if limit := c.settings.LatencyThreshold.Get(); limit > 0 && took >= limit*1e6 && c.hooks.Latency != nil {
-		event := "command"
-		if spec.Flags&command.Fast != 0 {
-			event = "fast-command"
-		}
 		c.hooks.Latency(event, time.Duration(took))
 	}
+}
+
+// commandEvent is what the latency monitor calls a command's execution.
+func commandEvent(spec *command.Spec) string {
+	if spec.Flags&command.Fast != 0 {
+		return "fast-command"
+	}
+	return "command"
 }
 
 // Freeze takes a view of all databases as they are now. Any number may live at once; each must be closed.
