@@ -98,7 +98,7 @@ func (c *Core) admit(cl *client.Client, spec *command.Spec) (verdict, error) {
 		return refuse, errFedStream
 	}
 	if c.pause.holds(cl, flags) {
-		c.postpone(cl)
+		c.pause.hold(cl)
 		return hold, nil
 	}
 	if cl.Is(client.Multi) && !runsInsideMulti(spec) {

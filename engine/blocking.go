@@ -345,7 +345,7 @@ func (c *Core) expireWaits(budget int) {
 
 // BlockedClients counts the parked ones, save those that are busy, and those that a pause holds back.
 func (c *Core) BlockedClients() int {
-	return len(c.waiting.byClient) - c.waiting.busy + len(c.postponed)
+	return len(c.waiting.byClient) - c.waiting.busy + c.pause.held.Len()
 }
 
 // BlockingKeysOnGone counts the keys of whose going somebody wants to hear.

@@ -66,12 +66,7 @@ func (c *Core) Closed(session any) {
 // forget takes cl out of everything that knows it.
 func (c *Core) forget(cl *client.Client) {
 	c.unpark(cl)
-	for i, other := range c.postponed {
-		if other == cl {
-			c.postponed = append(c.postponed[:i], c.postponed[i+1:]...)
-			break
-		}
-	}
+	c.pause.forget(cl)
 	c.StopMonitor(cl)
 	if c.hooks.Gone != nil {
 		c.hooks.Gone(cl)

@@ -46,28 +46,27 @@ type Core struct {
 	lazy      *lazyfree.Queue
 	takeJob   func() (lazyfree.Job, int)
 
-	started   time.Time // the origin of nanos
-	wall      clock.Wall
-	nanos     int64 // monotonic, at the last reading of the clock in this turn
-	nowMs     int64 // Unix ms: of the command that runs, and of all commands inside one
-	inTurn    bool
-	frames    [maxDepth]command.Context // one per depth of calls, so that no call allocates
-	depth     int
-	specs     [prefetchAhead]*command.Spec // of the requests looked at ahead
-	meter     meter
-	unit      unit
-	sinks     []Sink
-	barriers  []*Barrier
-	raised    int // barriers that are up
-	pause     pause
-	waiting   waiting
-	monitors  []*client.Client
-	dutyAt    int64 // nanos at which the next slice of duties is due, for busy servers
-	duties    duties
-	postponed []*client.Client // held back by a pause
-	later     []func()         // at the end of this turn
-	memory    *Barrier
-	loading   *Barrier
+	started  time.Time // the origin of nanos
+	wall     clock.Wall
+	nanos    int64 // monotonic, at the last reading of the clock in this turn
+	nowMs    int64 // Unix ms: of the command that runs, and of all commands inside one
+	inTurn   bool
+	frames   [maxDepth]command.Context // one per depth of calls, so that no call allocates
+	depth    int
+	specs    [prefetchAhead]*command.Spec // of the requests looked at ahead
+	meter    meter
+	unit     unit
+	sinks    []Sink
+	barriers []*Barrier
+	raised   int // barriers that are up
+	pause    pause
+	waiting  waiting
+	monitors []*client.Client
+	dutyAt   int64 // nanos at which the next slice of duties is due, for busy servers
+	duties   duties
+	later    []func() // at the end of this turn
+	memory   *Barrier
+	loading  *Barrier
 
 	nudge   chan struct{}     // has RunDuties look at once
 	stuckAt int64             // when the log last said that no client may be evicted

@@ -113,7 +113,7 @@ func (c *Core) runDuties() {
 	began := time.Duration(c.wall.Nanos())
 	c.dutyAt = int64(began) + dutyEvery
 	if c.pause.on {
-		c.refreshPause()
+		c.settlePause()
 	}
 	c.duties.behind = false
 	if c.mayExpire() {
