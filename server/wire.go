@@ -72,6 +72,7 @@ type instance struct {
 	oom        *OomAdjuster
 	shutdown   *shutdown
 	admin      *admin
+	health     health
 	stopWrites func() // puts the disk's barrier up or down; turn only
 
 	loadContext context.Context
@@ -380,8 +381,10 @@ func (in *instance) startAdmin() error {
 	}
 	in.admin = &admin{
 		do: in.core.Do, sections: func() []info.Section { return in.sections }, catalogue: in.catalogue,
-		healthy: in.healthy, profiling: in.core.SetProfiling,
+		health: &in.health, profiling: in.core.SetProfiling,
 	}
+	in.core.Do(in.tellHealth)
+	in.core.OnTick(func(int64) { in.tellHealth() })
 	at, err := in.admin.listen(address)
 	if err != nil {
 		return fmt.Errorf("admin-address %s: %w", address, err)
@@ -390,17 +393,18 @@ func (in *instance) startAdmin() error {
 	return nil
 }
 
-// healthy says why the server should not get traffic, if it should not.
-func (in *instance) healthy() error {
+// tellHealth tells /healthz why the server should not get traffic, if it should not. Turn only.
+func (in *instance) tellHealth() {
 	switch {
 	case in.core.Loading():
-		return fmt.Errorf("loading")
+		in.health.tell("loading")
 	case in.shutdown.waiting || in.shutdown.over:
-		return fmt.Errorf("shutting down")
+		in.health.tell("shutting down")
 	case in.scheduler.WritesStopped():
-		return fmt.Errorf("writes refused: the last background save failed")
+		in.health.tell("writes refused: the last background save failed")
+	default:
+		in.health.tell("")
 	}
-	return nil
 }
 
 // loadOptions are how the data set is read at start.
