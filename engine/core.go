@@ -112,6 +112,7 @@ func New(p Parts) *Core {
 		common: p.Common, hooks: p.Hooks, lazy: p.Lazy, whole: p.Whole, started: time.Now(),
 	}
 	c.wall = clock.WallFrom(c.started)
+	c.common.MaxMemory = &c.settings.MaxMemory
 	c.nudge = make(chan struct{}, 1)
 	c.clients.Costs.OnPressure(c.pressClients)
 	c.waiting.init()
