@@ -307,9 +307,11 @@ func TestManyWaitForOneKey(t *testing.T) {
 	h := newHouse(t)
 	clients, _ := h.parkAll(5000, "PARK k")
 	if n := testing.AllocsPerRun(1, func() {
+		h.take()
 		for _, cl := range clients[2000:] {
 			h.unpark(cl)
 		}
+		h.release()
 	}); n > 10 {
 		t.Errorf("%v allocations to take 3000 clients out of a line", n)
 	}
@@ -346,9 +348,11 @@ func TestWhoWaitsHearsOfStreamsThatGo(t *testing.T) {
 		if n := h.BlockingKeysOnGone(); n != 1 {
 			t.Errorf("%s: %d keys of whose going somebody is to hear", how, n)
 		}
-		h.space.DB(0).PutPacked([]byte("s"), value.Stream, value.Listpack, []byte("any"), 0)
-		h.waiting.ready = h.waiting.ready[:0] // who parked for s would take it
-		clear(h.waiting.isReady)
+		h.Do(func() {
+			h.space.DB(0).PutPacked([]byte("s"), value.Stream, value.Listpack, []byte("any"), 0)
+			h.waiting.ready = h.waiting.ready[:0] // who parked for s would take it
+			clear(h.waiting.isReady)
+		})
 		cl, _ := h.arrive()
 		h.do(cl, "PING")
 		h.expect(how+": too early", parked[0].take(), "")

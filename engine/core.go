@@ -48,9 +48,8 @@ type Core struct {
 
 	started  time.Time // the origin of nanos
 	wall     clock.Wall
-	nanos    int64 // monotonic, at the last reading of the clock in this turn
-	nowMs    int64 // Unix ms: of the command that runs, and of all commands inside one
-	inTurn   bool
+	nanos    int64                     // monotonic, at the last reading of the clock in this turn
+	nowMs    int64                     // Unix ms: of the command that runs, and of all commands inside one
 	frames   [maxDepth]command.Context // one per depth of calls, so that no call allocates
 	depth    int
 	specs    [prefetchAhead]*command.Spec // of the requests looked at ahead
@@ -169,20 +168,21 @@ func (c *Core) Do(f func()) {
 
 // begin reads the clock for the turn that was just taken.
 func (c *Core) begin() {
+	c.assertHeld()
 	c.nanos, c.nowMs = c.wall.Now()
-	c.inTurn = true
 	c.space.SetNow(c.nowMs)
 	c.meter.begin(c.nanos)
 }
 
 // end closes the books of the turn.
 func (c *Core) end() {
+	c.assertHeld()
 	c.meter.end(c)
-	c.inTurn = false
 }
 
 // settle gives sinks and neighbours what the turn has decided so far.
 func (c *Core) settle() {
+	c.assertHeld()
 	for i := 0; i < len(c.later); i++ { // a function may add another
 		c.later[i]()
 		c.later[i] = nil
@@ -200,13 +200,20 @@ func (c *Core) settle() {
 }
 
 // Turns is how many turns there have been. Turn only.
-func (c *Core) Turns() uint64 { return c.number }
+func (c *Core) Turns() uint64 {
+	c.assertHeld()
+	return c.number
+}
 
 // Later has f run at the end of this turn, when what the running command changed has been counted and told.
-func (c *Core) Later(f func()) { c.later = append(c.later, f) }
+func (c *Core) Later(f func()) {
+	c.assertHeld()
+	c.later = append(c.later, f)
+}
 
 // run executes the requests of a batch, a few at a time so that their cache misses overlap.
 func (c *Core) run(cl *client.Client, b *protocol.Batch) {
+	c.assertHeld()
 	ends := c.meter.turnBegan + turnTime
 	alone := len(b.Requests) == 1 // its key is kept in mind: the next turn, perhaps another client's, may well be about the same
 	for b.Done < len(b.Requests) {
@@ -284,6 +291,7 @@ func same(a, b []byte) bool {
 
 // execute runs one request. It answers false if the client must wait and the request be offered again.
 func (c *Core) execute(cl *client.Client, req *protocol.Request, spec *command.Spec) bool {
+	c.assertHeld()
 	var mark protocol.Mark
 	var silent client.Flags
 	if cl.Flags&(silenced|client.ReplySkipNext) != 0 {
@@ -344,6 +352,7 @@ const manyArgs = 64
 
 // call runs an admitted command at the outermost depth and closes its unit of effects.
 func (c *Core) call(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec *command.Spec) {
+	c.assertHeld()
 	many := len(args) >= manyArgs
 	if many || spec != c.meter.spec {
 		c.lap()
@@ -382,6 +391,7 @@ func (c *Core) call(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec 
 
 // invoke runs a handler in a frame of its own and books what it did.
 func (c *Core) invoke(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec *command.Spec) error {
+	c.assertHeld()
 	ctx := &c.frames[c.depth]
 	c.depth++
 	ctx.Client, ctx.Args, ctx.Bulk, ctx.Reply, ctx.Spec = cl, args, bulk, cl.Out, spec
@@ -412,6 +422,7 @@ func (c *Core) prepareFrames() {
 
 // Call implements command.Core: a command run by a command, as the same client.
 func (c *Core) Call(outer *command.Context, spec *command.Spec, args [][]byte) error {
+	c.assertHeld()
 	cl := outer.Client
 	if c.depth == maxDepth {
 		return protocol.Errorf("ERR", "commands call commands more than %d deep", maxDepth)
@@ -492,6 +503,7 @@ func (c *Core) lap() {
 // lapParked is lap behind a command that has parked its client. It books the calls before that one. The command's own
 // call is booked when the wait ends: the time until now and the time for the reply, as in Redis.
 func (c *Core) lapParked(cl *client.Client) {
+	c.assertHeld()
 	m, p := &c.meter, c.waiting.byClient[cl]
 	if p == nil {
 		return
@@ -549,6 +561,7 @@ func commandEvent(spec *command.Spec) string {
 
 // Freeze takes a view of all databases as they are now. Any number may live at once; each must be closed.
 func (c *Core) Freeze() *keyspace.View {
+	c.assertHeld()
 	v := c.space.Freeze()
 	if c.hooks.Frozen != nil {
 		c.hooks.Frozen()
@@ -573,13 +586,3 @@ func (c *Core) SetHooks(h Hooks) { c.hooks = h }
 
 // OnTick adds to what is done ten times a second. Before the first Serve.
 func (c *Core) OnTick(f func(nowMs int64)) { c.hooks.Tick = append(c.hooks.Tick, f) }
-
-// InTurn runs f in the turn that is held, or takes one: for what follows a setting, which CONFIG SET changes in a turn and the
-// configuration file outside of one. Only for goroutines that do not race with others for the turn at start.
-func (c *Core) InTurn(f func()) {
-	if c.inTurn {
-		f()
-		return
-	}
-	c.Do(f)
-}

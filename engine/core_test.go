@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"spindle/engine/client"
 	"spindle/engine/command"
+	"spindle/internal/invariant"
 	"spindle/protocol"
 )
 
@@ -341,4 +343,35 @@ func TestLoopsAndTurns(t *testing.T) {
 	if h.clients.Len() != 0 {
 		t.Errorf("%d clients are left", h.clients.Len())
 	}
+}
+
+// TestTheTurnKnowsItsHolder: builds that check refuse what is for the turn only to a goroutine that does not hold it,
+// also while another does. They do not let the holder wait for itself.
+func TestTheTurnKnowsItsHolder(t *testing.T) {
+	if !invariant.Enabled {
+		t.Skip("only in builds that check")
+	}
+	h := newHouse(t)
+	refused := func(what string, f func()) {
+		t.Helper()
+		defer func() {
+			if broken := fmt.Sprint(recover()); !strings.Contains(broken, "T1") {
+				t.Errorf("%s: %v", what, broken)
+			}
+		}()
+		f()
+	}
+	turnOnly := func() { h.Core.Figures() }
+	refused("nobody holds it", turnOnly)
+	h.Do(func() {
+		turnOnly()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			refused("another goroutine holds it", turnOnly)
+		}()
+		<-done
+		refused("the holder", func() { h.Do(func() {}) })
+	})
+	refused("given back", turnOnly)
 }

@@ -178,9 +178,29 @@ func newHouse(t *testing.T, more ...command.Spec) *house {
 		Slow: func(_ *client.Client, args [][]byte, _ time.Duration) { h.slow = append(h.slow, string(args[0])) },
 	})
 	h.AddOwnBarriers()
-	h.AddSink(h.sink)
+	h.Do(func() { h.Core.AddSink(h.sink) })
 	return h
 }
+
+// What tests ask outside of a turn is asked in one of its own, in which nothing else happens.
+
+func (h *house) hold() (release func()) {
+	h.take()
+	return h.release
+}
+
+func (h *house) BlockedClients() int       { defer h.hold()(); return h.Core.BlockedClients() }
+func (h *house) BlockingKeys() int         { defer h.hold()(); return h.Core.BlockingKeys() }
+func (h *house) BlockingKeysOnGone() int   { defer h.hold()(); return h.Core.BlockingKeysOnGone() }
+func (h *house) TimedWaits() int           { defer h.hold()(); return h.Core.TimedWaits() }
+func (h *house) Figures() Figures          { defer h.hold()(); return h.Core.Figures() }
+func (h *house) ResetFigures()             { defer h.hold()(); h.Core.ResetFigures() }
+func (h *house) UsedMemory() int64         { defer h.hold()(); return h.Core.UsedMemory() }
+func (h *house) Dirty() int64              { defer h.hold()(); return h.Core.Dirty() }
+func (h *house) RemoveSink(s Sink)         { defer h.hold()(); h.Core.RemoveSink(s) }
+func (h *house) Freeze() *keyspace.View    { defer h.hold()(); return h.Core.Freeze() }
+func (h *house) Raise(b *Barrier, up bool) { defer h.hold()(); h.Core.Raise(b, up) }
+func (h *house) SetActiveExpire(on bool)   { defer h.hold()(); h.Core.SetActiveExpire(on) }
 
 func park(c *command.Context) error {
 	try := func(c *command.Context) (done bool) {

@@ -101,18 +101,21 @@ func (p *pause) free(cl *client.Client) {
 // Pause holds back clients until untilMs: every command if all, else those that may write. A pause that is
 // already in force for the purpose is never shortened or weakened. Turn only.
 func (c *Core) Pause(by PausePurpose, all bool, untilMs int64) {
+	c.assertHeld()
 	c.pause.begin(by, all, untilMs)
 	c.settlePause()
 }
 
 // Unpause ends the purpose's pause. Turn only.
 func (c *Core) Unpause(by PausePurpose) {
+	c.assertHeld()
 	c.pause.end(by)
 	c.settlePause()
 }
 
 // settlePause has the core go by the pause that is in force.
 func (c *Core) settlePause() {
+	c.assertHeld()
 	was := c.pause.on
 	weaker := c.pause.settle(c.nowMs)
 	switch {
@@ -128,4 +131,7 @@ func (c *Core) settlePause() {
 }
 
 // Paused says whether a pause is in force, and whether it is for every command. Turn only.
-func (c *Core) Paused() (on, all bool) { return c.pause.on, c.pause.every }
+func (c *Core) Paused() (on, all bool) {
+	c.assertHeld()
+	return c.pause.on, c.pause.every
+}

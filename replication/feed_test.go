@@ -194,6 +194,12 @@ func (p *primary) online() (*client.Client, *socket) {
 	return cl, s
 }
 
+// BlockedClients asks in a turn of its own.
+func (p *primary) BlockedClients() (n int) {
+	p.Do(func() { n = p.Core.BlockedClients() })
+	return n
+}
+
 func (p *primary) waitFor(what string, done func() bool) {
 	p.t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {

@@ -129,12 +129,13 @@ func (in *instance) assemble(args Arguments) (err error) {
 	in.joinSaving()
 	in.joinReplication()
 	in.joinObservation(args)
-	in.startupUsed = in.core.UsedMemory()
+	in.core.Do(func() { in.startupUsed = in.core.UsedMemory() })
 	if err := in.joinCommands(args); err != nil {
 		return err
 	}
 	in.joinSettings()
 	in.core.AddOwnBarriers(in.diskBarrier(), in.replicasBarrier())
+	in.core.Do(in.registry.Loaded)
 	return in.oom.Apply(false)
 }
 
@@ -241,7 +242,7 @@ func (in *instance) diskBarrier() *engine.Barrier {
 		return bgsave.ErrStopWrites
 	}}
 	in.stopWrites = func() { in.core.Raise(b, in.scheduler.WritesStopped()) }
-	in.registry.Follow(func() { in.core.InTurn(in.stopWrites) }, "stop-writes-on-bgsave-error", "save")
+	in.registry.Follow(func() { in.stopWrites() }, "stop-writes-on-bgsave-error", "save")
 	return b
 }
 
@@ -253,7 +254,7 @@ func (in *instance) replicasBarrier() *engine.Barrier {
 		}
 		return protocol.ErrNoReplicas
 	}}
-	in.registry.Follow(func() { in.core.InTurn(func() { in.core.Raise(b, in.feed.WantsReplicas()) }) },
+	in.registry.Follow(func() { in.core.Raise(b, in.feed.WantsReplicas()) },
 		"min-replicas-to-write", "min-replicas-max-lag")
 	return b
 }
@@ -287,10 +288,10 @@ func (keyless) DBs() []int { return nil }
 
 // joinSettings has the parts follow their settings.
 func (in *instance) joinSettings() {
-	in.registry.Follow(func() { in.core.InTurn(in.core.ApplyMemoryLimit) }, "maxmemory", "maxmemory-policy",
+	in.registry.Follow(in.core.ApplyMemoryLimit, "maxmemory", "maxmemory-policy",
 		"maxmemory-samples", "lfu-log-factor", "lfu-decay-time")
-	in.registry.Follow(func() { in.core.InTurn(in.core.ApplyClientLimit) }, "maxmemory-clients", "maxmemory")
-	in.registry.Follow(func() { in.core.InTurn(in.core.ApplySlowlogLimit) }, "slowlog-log-slower-than")
+	in.registry.Follow(in.core.ApplyClientLimit, "maxmemory-clients", "maxmemory")
+	in.registry.Follow(in.core.ApplySlowlogLimit, "slowlog-log-slower-than")
 	in.registry.OnChange(func() error { return in.oom.Apply(false) }, "oom-score-adj", "oom-score-adj-values")
 	in.registry.OnChange(func() error {
 		return CheckMaxClients(in.network.MaxClients.Get(), in.settings.Network.IOThreads.Get(), in.log)
@@ -300,7 +301,6 @@ func (in *instance) joinSettings() {
 	in.registry.OnChange(func() error { return in.signals.CrashLogChanged() }, "crash-log-enabled") // the signals come later
 	in.registry.Follow(func() { in.catalogue.TrackLatency(in.settings.Core.LatencyTrack.Get()) }, "latency-tracking")
 	in.registry.OnChange(func() error { in.retitle(); return nil }, "proc-title-template")
-	in.registry.Loaded()
 }
 
 // listen opens the sockets; what connects waits until load serves it.
