@@ -53,6 +53,7 @@ func (c *Core) AddBarrier(b *Barrier) { c.barriers = append(c.barriers, b) }
 
 // Raise puts b up or down.
 func (c *Core) Raise(b *Barrier, up bool) {
+	c.assertHeld()
 	if b.up == up {
 		return
 	}
@@ -71,6 +72,7 @@ var (
 
 // admit goes through everything that may stand in a command's way, in the reference's order.
 func (c *Core) admit(cl *client.Client, spec *command.Spec) (verdict, error) {
+	c.assertHeld()
 	if spec.Flags&command.Protected != 0 {
 		if err := c.admitProtected(cl, spec); err != nil {
 			return refuse, err
@@ -98,7 +100,7 @@ func (c *Core) admit(cl *client.Client, spec *command.Spec) (verdict, error) {
 		return refuse, errFedStream
 	}
 	if c.pause.holds(cl, flags) {
-		c.postpone(cl)
+		c.pause.hold(cl)
 		return hold, nil
 	}
 	if cl.Is(client.Multi) && !runsInsideMulti(spec) {

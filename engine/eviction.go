@@ -62,6 +62,7 @@ func queueGrows(spec *command.Spec) bool {
 
 // ApplyMemoryLimit takes over maxmemory and what goes with it. Turn only.
 func (c *Core) ApplyMemoryLimit() {
+	c.assertHeld()
 	s := c.settings
 	c.space.Policy = keyspace.Policy(s.Policy.Get())
 	c.space.Samples = int(s.Samples.Get())
@@ -93,6 +94,7 @@ func (c *Core) NotForEviction() int64 {
 // evict brings memory under the limit, as far as makeRoom gets, and notes since when it has been over. It answers false when the policy
 // leaves nothing to evict.
 func (c *Core) evict() (enough bool) {
+	c.assertHeld()
 	over := c.overLimit()
 	if over > 0 {
 		if c.space.Replica || c.space.Hiding || c.duties.loading {
@@ -145,15 +147,20 @@ func (c *Core) evictionTime() time.Duration {
 // UsedMemory is what the data, the clients and their buffers cost. Of the memory lent for arguments on their way in it has what is filled:
 // that is part of the clients' costs.
 func (c *Core) UsedMemory() int64 {
+	c.assertHeld()
 	costs := &c.clients.Costs
 	return c.space.Heap().Used() + costs.Sum() + costs.Primary() + costs.Replicas() - costs.Reserved()
 }
 
 // Loading says whether the data set is being read, so that what is here is only a part of it.
-func (c *Core) Loading() bool { return c.duties.loading }
+func (c *Core) Loading() bool {
+	c.assertHeld()
+	return c.duties.loading
+}
 
 // SetLoading raises or lowers the loading state: only commands flagged for it run meanwhile.
 func (c *Core) SetLoading(on bool) {
+	c.assertHeld()
 	c.duties.loading = on
 	c.space.Trusting = on
 	c.Raise(c.loading, on)

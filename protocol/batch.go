@@ -31,8 +31,8 @@ type Bulk struct {
 // A Batch is what one read of one connection yielded, on its way through the core and back.
 //
 // The loop fills Session, Requests and Reply; the core runs requests in order, appends to Reply and says in Done how
-// many it took. Fewer than all means that the client was blocked, paused or closed: the loop keeps the unread
-// bytes from Requests[Done-1].End on and submits them again after Conn.Resume.
+// many it took. Fewer than all means that the client was blocked, paused or closed, or that the turn took too long. The loop
+// keeps the unread bytes from Requests[Done-1].End on and submits them again after Conn.Resume, which may come within Serve.
 type Batch struct {
 	Session  any // what Handler.Open returned
 	Requests []Request
@@ -40,7 +40,7 @@ type Batch struct {
 	Unread   int    // bytes the loop holds behind the last request (CLIENT LIST's qbuf)
 	Done     int    // set by the core
 	Turn     uint64 // set by the core: the number of the turn that decided these replies
-	NowMs    int64  // set by the core: when that turn began, Unix ms; 0: the loop reads the clock itself
+	NowMs    int64  // set by the core: when that turn last read the clock, Unix ms; 0: the loop reads the clock itself
 }
 
 // A Verdict is what becomes of a connection that does not speak the protocol.

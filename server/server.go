@@ -175,6 +175,7 @@ func (in *instance) load() error {
 	case err == nil, errors.Is(err, fs.ErrNotExist):
 		in.core.Do(func() {
 			in.core.SetLoading(false)
+			in.tellHealth()
 			in.threads.follow(false, false)
 			in.scheduler.Loaded()
 		})

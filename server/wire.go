@@ -77,6 +77,7 @@ type instance struct {
 	oom        *OomAdjuster
 	shutdown   *shutdown
 	admin      *admin
+	health     health
 	stopWrites func() // puts the disk's barrier up or down; turn only
 
 	loadContext context.Context
@@ -137,12 +138,13 @@ func (in *instance) assemble(args Arguments) (err error) {
 	in.joinSaving()
 	in.joinReplication()
 	in.joinObservation(args)
-	in.startupUsed = in.core.UsedMemory()
+	in.core.Do(func() { in.startupUsed = in.core.UsedMemory() })
 	if err := in.joinCommands(args); err != nil {
 		return err
 	}
 	in.joinSettings()
 	in.core.AddOwnBarriers(in.diskBarrier(), in.replicasBarrier())
+	in.core.Do(in.registry.Loaded)
 	return in.oom.Apply(false)
 }
 
@@ -246,7 +248,7 @@ func (in *instance) diskBarrier() *engine.Barrier {
 		return bgsave.ErrStopWrites
 	}}
 	in.stopWrites = func() { in.core.Raise(b, in.scheduler.WritesStopped()) }
-	in.registry.Follow(func() { in.core.InTurn(in.stopWrites) }, "stop-writes-on-bgsave-error", "save")
+	in.registry.Follow(func() { in.stopWrites() }, "stop-writes-on-bgsave-error", "save")
 	return b
 }
 
@@ -258,7 +260,7 @@ func (in *instance) replicasBarrier() *engine.Barrier {
 		}
 		return protocol.ErrNoReplicas
 	}}
-	in.registry.Follow(func() { in.core.InTurn(func() { in.core.Raise(b, in.feed.WantsReplicas()) }) },
+	in.registry.Follow(func() { in.core.Raise(b, in.feed.WantsReplicas()) },
 		"min-replicas-to-write", "min-replicas-max-lag")
 	return b
 }
@@ -292,10 +294,10 @@ func (keyless) DBs() []int { return nil }
 
 // joinSettings has the parts follow their settings.
 func (in *instance) joinSettings() {
-	in.registry.Follow(func() { in.core.InTurn(in.core.ApplyMemoryLimit) }, "maxmemory", "maxmemory-policy",
+	in.registry.Follow(in.core.ApplyMemoryLimit, "maxmemory", "maxmemory-policy",
 		"maxmemory-samples", "lfu-log-factor", "lfu-decay-time")
-	in.registry.Follow(func() { in.core.InTurn(in.core.ApplyClientLimit) }, "maxmemory-clients", "maxmemory")
-	in.registry.Follow(func() { in.core.InTurn(in.core.ApplySlowlogLimit) }, "slowlog-log-slower-than")
+	in.registry.Follow(in.core.ApplyClientLimit, "maxmemory-clients", "maxmemory")
+	in.registry.Follow(in.core.ApplySlowlogLimit, "slowlog-log-slower-than")
 	in.registry.OnChange(func() error { return in.oom.Apply(false) }, "oom-score-adj", "oom-score-adj-values")
 	in.registry.OnChange(func() error {
 		return CheckMaxClients(in.network.MaxClients.Get(), in.sockets.Loops.Get(), in.log)
@@ -306,7 +308,6 @@ func (in *instance) joinSettings() {
 	in.registry.Follow(func() { in.catalogue.TrackLatency(in.observe.LatencyTrack.Get()) }, "latency-tracking")
 	in.registry.OnChange(func() error { in.retitle(); return nil }, "proc-title-template")
 	in.joinUnsupported()
-	in.registry.Loaded()
 }
 
 // listen opens the sockets; what connects waits until load serves it.
@@ -405,8 +406,10 @@ func (in *instance) startAdmin() error {
 	}
 	in.admin = &admin{
 		do: in.core.Do, sections: func() []info.Section { return in.sections }, catalogue: in.catalogue,
-		healthy: in.healthy, profiling: in.core.SetProfiling,
+		health: &in.health, profiling: in.core.SetProfiling,
 	}
+	in.core.Do(in.tellHealth)
+	in.core.OnTick(func(int64) { in.tellHealth() })
 	at, err := in.admin.listen(address)
 	if err != nil {
 		return fmt.Errorf("admin-address %s: %w", address, err)
@@ -415,17 +418,18 @@ func (in *instance) startAdmin() error {
 	return nil
 }
 
-// healthy says why the server should not get traffic, if it should not.
-func (in *instance) healthy() error {
+// tellHealth tells /healthz why the server should not get traffic, if it should not. Turn only.
+func (in *instance) tellHealth() {
 	switch {
 	case in.core.Loading():
-		return fmt.Errorf("loading")
+		in.health.tell("loading")
 	case in.shutdown.waiting || in.shutdown.over:
-		return fmt.Errorf("shutting down")
+		in.health.tell("shutting down")
 	case in.scheduler.WritesStopped():
-		return fmt.Errorf("writes refused: the last background save failed")
+		in.health.tell("writes refused: the last background save failed")
+	default:
+		in.health.tell("")
 	}
-	return nil
 }
 
 // limits are the settings of all types as values that are loaded or restored go by them.
