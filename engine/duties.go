@@ -111,8 +111,8 @@ func (c *Core) idleFor() time.Duration {
 	if at := c.pause.nextEnd(); at != 0 {
 		next = min(next, (at+1-c.nowMs)*int64(time.Millisecond))
 	}
-	if len(c.waiting.timeouts) > 0 {
-		next = min(next, (c.waiting.timeouts[0].wait.DeadlineMs+1-c.nowMs)*int64(time.Millisecond))
+	if at := c.waiting.nextEnd(); at != 0 {
+		next = min(next, (at+1-c.nowMs)*int64(time.Millisecond))
 	}
 	return time.Duration(max(next, dutyEvery))
 }
@@ -221,9 +221,7 @@ func (c *Core) tick(nanos int64) {
 	if c.duties.ticks++; c.duties.ticks%ageTicks == 0 {
 		c.space.Heap().Age()
 	}
-	c.meter.ops.Sample(c.meter.commands, nanos)
-	c.meter.perTurn.Sample(c.meter.turns, nanos)
-	c.meter.inTurns.Sample(c.meter.turnNanos, nanos)
+	c.meter.sample(nanos)
 	c.timeOutClients()
 	c.noteClients()
 	for _, f := range c.hooks.Tick {

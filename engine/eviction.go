@@ -46,7 +46,7 @@ func (c *Core) ApplyMemoryLimit() {
 	c.space.LFUDecayTime = int(s.LFUDecayTime.Get())
 	c.Raise(c.memory, s.MaxMemory.Get() != 0)
 	if s.MaxMemory.Get() == 0 {
-		c.meter.noteExceeded(c, false) // nobody asks from here on
+		c.meter.noteExceeded(c.started, false) // nobody asks from here on
 	}
 }
 
@@ -85,7 +85,7 @@ func (c *Core) evict() (enough bool) {
 			over = c.overLimit()
 		}
 	}
-	c.meter.noteExceeded(c, over > 0)
+	c.meter.noteExceeded(c.started, over > 0)
 	return over <= 0 || enough
 }
 

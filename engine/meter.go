@@ -57,6 +57,13 @@ const errorCodesMax = 128
 
 func (m *meter) init(time.Time) { m.errors = map[string]uint64{} }
 
+// sample takes the rates' samples, ten times a second.
+func (m *meter) sample(nanos int64) {
+	m.ops.Sample(m.commands, nanos)
+	m.perTurn.Sample(m.turns, nanos)
+	m.inTurns.Sample(m.turnNanos, nanos)
+}
+
 func (m *meter) begin(nanos int64) {
 	m.turnBegan, m.commandsBefore = nanos, m.commands
 	m.measuresCPU = false
@@ -197,7 +204,12 @@ func (c *Core) Figures() Figures {
 // ResetFigures is CONFIG RESETSTAT's share of the core.
 func (c *Core) ResetFigures() {
 	c.assertHeld()
-	m := &c.meter
+	c.meter.reset()
+	c.catalogue.ResetStats()
+}
+
+// reset forgets what CONFIG RESETSTAT forgets.
+func (m *meter) reset() {
 	m.commands, m.connections, m.errorReplies, m.rejectedCalls = 0, 0, 0, 0
 	m.turns, m.turnNanos, m.dutyNanos, m.longestTurn, m.mostCommands = 0, 0, 0, 0, 0
 	m.longestTurnCPU, m.evictedClients = 0, 0
@@ -206,16 +218,15 @@ func (c *Core) ResetFigures() {
 	m.ops, m.perTurn, m.inTurns = Rate{}, Rate{}, Rate{} // they go by differences
 	m.expiryNanos, m.exceededSince, m.exceededNanos = 0, 0, 0
 	m.errors, m.errorsFull = map[string]uint64{}, false
-	c.catalogue.ResetStats()
 }
 
 // noteExceeded keeps how long memory stays over the limit. The clock is read only when that changes.
-func (m *meter) noteExceeded(c *Core, is bool) {
+func (m *meter) noteExceeded(started time.Time, is bool) {
 	switch {
 	case is && m.exceededSince == 0:
-		m.exceededSince = int64(time.Since(c.started))
+		m.exceededSince = int64(time.Since(started))
 	case !is && m.exceededSince != 0:
-		m.exceededNanos += int64(time.Since(c.started)) - m.exceededSince
+		m.exceededNanos += int64(time.Since(started)) - m.exceededSince
 		m.exceededSince = 0
 	}
 }
