@@ -41,8 +41,6 @@ type meter struct {
 	longTurns      longTurns
 	dutyNanos      uint64
 	expiryNanos    uint64
-	exceededSince  int64  // maxmemory, and eviction has not caught up; 0: it has
-	exceededNanos  int64  // until then
 	mostCommands   uint64 // in one turn
 	commandsBefore uint64
 
@@ -190,10 +188,7 @@ func (c *Core) Figures() Figures {
 	if turns := m.perTurn.PerSecond(); turns > 0 {
 		f.TurnMean = time.Duration(m.inTurns.PerSecond() / turns)
 	}
-	if m.exceededSince != 0 {
-		f.ExceededNow = time.Since(c.started) - time.Duration(m.exceededSince)
-	}
-	f.Exceeded = time.Duration(m.exceededNanos) + f.ExceededNow
+	f.Exceeded, f.ExceededNow = c.eviction.exceeded(c.started)
 	for code, n := range m.errors {
 		f.Errors = append(f.Errors, ErrorCount{code, n})
 	}
@@ -205,6 +200,7 @@ func (c *Core) Figures() Figures {
 func (c *Core) ResetFigures() {
 	c.assertHeld()
 	c.meter.reset()
+	c.eviction.reset()
 	c.catalogue.ResetStats()
 }
 
@@ -216,19 +212,8 @@ func (m *meter) reset() {
 	m.longTurns = longTurns{}
 	m.commandsBefore, m.unexpected = 0, 0
 	m.ops, m.perTurn, m.inTurns = Rate{}, Rate{}, Rate{} // they go by differences
-	m.expiryNanos, m.exceededSince, m.exceededNanos = 0, 0, 0
+	m.expiryNanos = 0
 	m.errors, m.errorsFull = map[string]uint64{}, false
-}
-
-// noteExceeded keeps how long memory stays over the limit. The clock is read only when that changes.
-func (m *meter) noteExceeded(started time.Time, is bool) {
-	switch {
-	case is && m.exceededSince == 0:
-		m.exceededSince = int64(time.Since(started))
-	case !is && m.exceededSince != 0:
-		m.exceededNanos += int64(time.Since(started)) - m.exceededSince
-		m.exceededSince = 0
-	}
 }
 
 // feedMonitors shows every MONITOR what has run.
