@@ -103,36 +103,80 @@ func (c *Core) Block(ctx *command.Context, w command.Wait) {
 	for _, a := range ctx.Args {
 		p.args = append(p.args, append([]byte{}, a...)) // an empty one too is there
 	}
+	c.waiting.enter(p)
+	c.space.Blocking = len(c.waiting.byKey)
+	p.wait.Keys = nil // lent
+	cl.Flags |= client.Blocked
+	if w.Busy {
+		cl.Flags |= client.Busy
+	}
+	cl.Wait = p
+}
+
+// enter has p stand in the lines of its wait's keys, and in the other lists (W1 to W4).
+func (ws *waiting) enter(p *parked) {
+	w := &p.wait
 	p.stands = make([]stand, 0, len(w.Keys)) // never grows: lines point into it
 	for _, k := range w.Keys {
-		name := keyName{cl.DB, string(k)}
-		l := c.waiting.byKey[name]
+		name := keyName{p.db, string(k)}
+		l := ws.byKey[name]
 		if l == nil {
 			l = &line{}
-			c.waiting.byKey[name] = l
+			ws.byKey[name] = l
 		} else if l.last.p == p {
 			continue // W3
 		}
 		p.stands = append(p.stands, stand{p: p, key: name, gone: w.Gone})
 		if l.add(&p.stands[len(p.stands)-1]); w.Gone && l.gone == 1 {
-			c.waiting.onGone++
+			ws.onGone++
 		}
 	}
 	if len(p.stands) > 0 {
-		c.waiting.byType[w.Type]++
+		ws.byType[w.Type]++
 	}
-	c.waiting.byClient[cl] = p
-	c.space.Blocking = len(c.waiting.byKey)
+	ws.byClient[p.cl] = p
 	if w.DeadlineMs != 0 {
-		heap.Push(&c.waiting.timeouts, p)
+		heap.Push(&ws.timeouts, p)
 	}
-	p.wait.Keys = nil // lent
-	cl.Flags |= client.Blocked
 	if w.Busy {
-		cl.Flags |= client.Busy
-		c.waiting.busy++
+		ws.busy++
 	}
-	cl.Wait = p
+}
+
+// leave takes p out of every list that enter put it into.
+func (ws *waiting) leave(p *parked) {
+	delete(ws.byClient, p.cl)
+	if p.index >= 0 {
+		heap.Remove(&ws.timeouts, p.index)
+	}
+	if len(p.stands) > 0 {
+		ws.byType[p.wait.Type]--
+	}
+	for i := range p.stands {
+		s := &p.stands[i]
+		l := ws.byKey[s.key]
+		if l.remove(s); s.gone && l.gone == 0 {
+			ws.onGone--
+		}
+		if l.first == nil {
+			delete(ws.byKey, s.key)
+		}
+	}
+	if p.wait.Busy {
+		ws.busy--
+	}
+	invariant.That(len(ws.byKey) > 0 || ws.byType == [value.Module + 1]int{}, "W4: no line, and by type %v", ws.byType)
+}
+
+// blocked counts those who wait, without those that are busy.
+func (ws *waiting) blocked() int { return len(ws.byClient) - ws.busy }
+
+// nextEnd is the deadline, in Unix ms, of the wait that ends first; 0 when none ends.
+func (ws *waiting) nextEnd() int64 {
+	if len(ws.timeouts) == 0 {
+		return 0
+	}
+	return ws.timeouts[0].wait.DeadlineMs
 }
 
 // Ready says that key may now serve a client that waits for it; they are tried when the unit is complete. What nobody at all waits for makes no key
@@ -300,36 +344,15 @@ func (c *Core) Unblock(cl *client.Client, asError bool) bool {
 
 var errUnblocked = &protocol.Error{Code: "UNBLOCKED", Text: "client unblocked via CLIENT UNBLOCK"}
 
-// unpark takes a client out of every list of the waiting.
+// unpark ends a client's wait, if it waits.
 func (c *Core) unpark(cl *client.Client) {
 	c.assertHeld()
-	w := &c.waiting
-	p := w.byClient[cl]
+	p := c.waiting.byClient[cl]
 	if p == nil {
 		return
 	}
-	delete(w.byClient, cl)
-	if p.index >= 0 {
-		heap.Remove(&w.timeouts, p.index)
-	}
-	if len(p.stands) > 0 {
-		w.byType[p.wait.Type]--
-	}
-	for i := range p.stands {
-		s := &p.stands[i]
-		l := w.byKey[s.key]
-		if l.remove(s); s.gone && l.gone == 0 {
-			w.onGone--
-		}
-		if l.first == nil {
-			delete(w.byKey, s.key)
-		}
-	}
-	invariant.That(len(w.byKey) > 0 || w.byType == [value.Module + 1]int{}, "W4: nobody stands in a line, and by type that is %v", w.byType)
-	c.space.Blocking = len(w.byKey)
-	if p.wait.Busy {
-		w.busy--
-	}
+	c.waiting.leave(p)
+	c.space.Blocking = len(c.waiting.byKey)
 	cl.Flags &^= client.Blocked | client.Busy
 	cl.Wait = nil
 	if p.wait.Left != nil {
@@ -355,7 +378,7 @@ func (c *Core) expireWaits(budget int) {
 // BlockedClients counts the parked ones, save those that are busy, and those that a pause holds back.
 func (c *Core) BlockedClients() int {
 	c.assertHeld()
-	return len(c.waiting.byClient) - c.waiting.busy + c.pause.held.Len()
+	return c.waiting.blocked() + c.pause.held.Len()
 }
 
 // BlockingKeysOnGone counts the keys of whose going somebody wants to hear.

@@ -61,16 +61,14 @@ type Core struct {
 	pause    pause
 	waiting  waiting
 	monitors []*client.Client
-	dutyAt   int64 // nanos at which the next slice of duties is due, for busy servers
 	duties   duties
 	later    []func() // at the end of this turn
-	memory   *Barrier
+	eviction eviction
 	loading  *Barrier
 	shortage *Barrier
 
-	nudge   chan struct{}     // has RunDuties look at once
-	stuckAt int64             // when the log last said that no client may be evicted
-	labels  []context.Context // by command.Spec.ID, while somebody profiles
+	nudge  chan struct{}     // has RunDuties look at once
+	labels []context.Context // by command.Spec.ID, while somebody profiles
 }
 
 // Hooks are what other packages want to be told by the core, inside the turn. Nil ones are not called.
@@ -118,7 +116,7 @@ func New(p Parts) *Core {
 	c.waiting.init()
 	c.meter.init(c.started)
 	c.takeJob = c.nextJob
-	c.memory, c.loading, c.shortage = c.memoryBarrier(), c.loadingBarrier(), c.shortageBarrier()
+	c.eviction.barrier, c.loading, c.shortage = c.memoryBarrier(), c.loadingBarrier(), c.shortageBarrier()
 	c.installKeyspaceHooks()
 	return c
 }
@@ -143,7 +141,7 @@ func (c *Core) Serve(b *protocol.Batch) {
 	c.run(cl, b)
 	c.space.Again(nil) // the batch's bytes are lent
 	cl.Note()
-	if c.nanos >= c.dutyAt {
+	if c.nanos >= c.duties.at {
 		c.runDuties() // before settle: what they decide leaves with the turn
 	}
 	c.settle()
@@ -579,7 +577,7 @@ func (c *Core) SetCatalogue(k *command.Catalogue) { c.catalogue = k }
 
 // AddOwnBarriers adds the core's barriers behind those added so far: memory first, loading after what comes in between.
 func (c *Core) AddOwnBarriers(between ...*Barrier) {
-	c.AddBarrier(c.memory)
+	c.AddBarrier(c.eviction.barrier)
 	c.AddBarrier(c.shortage)
 	for _, b := range between {
 		c.AddBarrier(b)

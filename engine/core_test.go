@@ -299,7 +299,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	run := func() {
 		b.Done = 0
 		b.Reply.Reset()
-		h.dutyAt = 1 << 62
+		h.duties.at = 1 << 62
 		h.Serve(b)
 	}
 	run()

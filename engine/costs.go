@@ -38,8 +38,8 @@ func (c *Core) evictClients() {
 	for {
 		cl, stuck := costs.Costliest()
 		if cl == nil {
-			if stuck && c.nowMs-c.stuckAt >= stuckEvery && c.hooks.Stuck != nil {
-				c.stuckAt = c.nowMs
+			if stuck && c.nowMs-c.eviction.stuckAt >= stuckEvery && c.hooks.Stuck != nil {
+				c.eviction.stuckAt = c.nowMs
 				c.hooks.Stuck()
 			}
 			return

@@ -29,6 +29,7 @@ const (
 
 // duties is what the slices remember of one another.
 type duties struct {
+	at         int64 // nanos at which the next slice is due, for busy servers
 	lastTick   int64
 	nextVisit  int64 // client id to go on from
 	nextNote   int64
@@ -111,8 +112,8 @@ func (c *Core) idleFor() time.Duration {
 	if at := c.pause.nextEnd(); at != 0 {
 		next = min(next, (at+1-c.nowMs)*int64(time.Millisecond))
 	}
-	if len(c.waiting.timeouts) > 0 {
-		next = min(next, (c.waiting.timeouts[0].wait.DeadlineMs+1-c.nowMs)*int64(time.Millisecond))
+	if at := c.waiting.nextEnd(); at != 0 {
+		next = min(next, (at+1-c.nowMs)*int64(time.Millisecond))
 	}
 	return time.Duration(max(next, dutyEvery))
 }
@@ -121,7 +122,7 @@ func (c *Core) idleFor() time.Duration {
 func (c *Core) runDuties() {
 	c.assertHeld()
 	began := time.Duration(c.wall.Nanos())
-	c.dutyAt = int64(began) + dutyEvery
+	c.duties.at = int64(began) + dutyEvery
 	if c.pause.on {
 		c.settlePause()
 	}
@@ -131,10 +132,10 @@ func (c *Core) runDuties() {
 		c.meter.expiryNanos += uint64(c.wall.Nanos() - int64(began))
 		c.watchDuty("expire-cycle", began)
 		if c.duties.behind {
-			c.dutyAt = c.wall.Nanos() + int64(c.clientsShare())
+			c.duties.at = c.wall.Nanos() + int64(c.clientsShare())
 		}
 	}
-	if c.memory.up {
+	if c.eviction.barrier.up {
 		c.evict()
 	}
 	heap := c.space.Heap()
@@ -224,9 +225,7 @@ func (c *Core) tick(nanos int64) {
 	if c.duties.ticks++; c.duties.ticks%ageTicks == 0 {
 		c.space.Heap().Age()
 	}
-	c.meter.ops.Sample(c.meter.commands, nanos)
-	c.meter.perTurn.Sample(c.meter.turns, nanos)
-	c.meter.inTurns.Sample(c.meter.turnNanos, nanos)
+	c.meter.sample(nanos)
 	c.timeOutClients()
 	c.noteClients()
 	for _, f := range c.hooks.Tick {

@@ -66,8 +66,8 @@ func TestExpiryBehind(t *testing.T) {
 		if !h.duties.behind {
 			t.Fatalf("%d keys are left of 100,000, and expiry is not behind", h.space.DB(0).Len())
 		}
-		if got := h.clientsShare(); got != want || h.dutyAt > most {
-			t.Errorf("%d ms late: clients have %v, %v of them, want %v", late, time.Duration(h.dutyAt-most)+want, got, want)
+		if got := h.clientsShare(); got != want || h.duties.at > most {
+			t.Errorf("%d ms late: clients have %v, %v of them, want %v", late, time.Duration(h.duties.at-most)+want, got, want)
 		}
 		h.release()
 	}

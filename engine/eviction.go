@@ -14,6 +14,36 @@ import (
 // evictionCheck is how many keys go between two looks at the clock.
 const evictionCheck = 16
 
+// eviction is what the core remembers of making room, for data and for clients. Nanos count from the core's start.
+type eviction struct {
+	barrier       *Barrier // up while maxmemory is set
+	exceededSince int64    // data exceed maxmemory, and eviction has not caught up; 0: it has
+	exceededNanos int64    // how long they did, until then
+	stuckAt       int64    // when the log last said that no client may be evicted, Unix ms
+}
+
+// noteExceeded keeps how long memory stays over the limit. The clock is read only when that changes.
+func (e *eviction) noteExceeded(started time.Time, is bool) {
+	switch {
+	case is && e.exceededSince == 0:
+		e.exceededSince = int64(time.Since(started))
+	case !is && e.exceededSince != 0:
+		e.exceededNanos += int64(time.Since(started)) - e.exceededSince
+		e.exceededSince = 0
+	}
+}
+
+// exceeded is how long memory was over the limit in all, and how long it has been now.
+func (e *eviction) exceeded(started time.Time) (all, now time.Duration) {
+	if e.exceededSince != 0 {
+		now = time.Since(started) - time.Duration(e.exceededSince)
+	}
+	return time.Duration(e.exceededNanos) + now, now
+}
+
+// reset forgets what CONFIG RESETSTAT forgets.
+func (e *eviction) reset() { e.exceededSince, e.exceededNanos = 0, 0 }
+
 // memoryBarrier makes room before a command runs, and refuses those that may need more when there is none to make.
 func (c *Core) memoryBarrier() *Barrier {
 	return &Barrier{Name: "maxmemory", Refuse: func(cl *client.Client, spec *command.Spec, flags command.Flags) error {
@@ -68,9 +98,9 @@ func (c *Core) ApplyMemoryLimit() {
 	c.space.Samples = int(s.Samples.Get())
 	c.space.LFULogFactor = int(s.LFULogFactor.Get())
 	c.space.LFUDecayTime = int(s.LFUDecayTime.Get())
-	c.Raise(c.memory, s.MaxMemory.Get() != 0)
+	c.Raise(c.eviction.barrier, s.MaxMemory.Get() != 0)
 	if s.MaxMemory.Get() == 0 {
-		c.meter.noteExceeded(c, false) // nobody asks from here on
+		c.eviction.noteExceeded(c.started, false) // nobody asks from here on
 	}
 }
 
@@ -109,7 +139,7 @@ func (c *Core) evict() (enough bool) {
 			over = c.overLimit()
 		}
 	}
-	c.meter.noteExceeded(c, over > 0)
+	c.eviction.noteExceeded(c.started, over > 0)
 	return over <= 0 || enough
 }
 

@@ -41,8 +41,6 @@ type meter struct {
 	longTurns      longTurns
 	dutyNanos      uint64
 	expiryNanos    uint64
-	exceededSince  int64  // maxmemory, and eviction has not caught up; 0: it has
-	exceededNanos  int64  // until then
 	mostCommands   uint64 // in one turn
 	commandsBefore uint64
 
@@ -56,6 +54,13 @@ type meter struct {
 const errorCodesMax = 128
 
 func (m *meter) init(time.Time) { m.errors = map[string]uint64{} }
+
+// sample takes the rates' samples, ten times a second.
+func (m *meter) sample(nanos int64) {
+	m.ops.Sample(m.commands, nanos)
+	m.perTurn.Sample(m.turns, nanos)
+	m.inTurns.Sample(m.turnNanos, nanos)
+}
 
 func (m *meter) begin(nanos int64) {
 	m.turnBegan, m.commandsBefore = nanos, m.commands
@@ -183,10 +188,7 @@ func (c *Core) Figures() Figures {
 	if turns := m.perTurn.PerSecond(); turns > 0 {
 		f.TurnMean = time.Duration(m.inTurns.PerSecond() / turns)
 	}
-	if m.exceededSince != 0 {
-		f.ExceededNow = time.Since(c.started) - time.Duration(m.exceededSince)
-	}
-	f.Exceeded = time.Duration(m.exceededNanos) + f.ExceededNow
+	f.Exceeded, f.ExceededNow = c.eviction.exceeded(c.started)
 	for code, n := range m.errors {
 		f.Errors = append(f.Errors, ErrorCount{code, n})
 	}
@@ -197,27 +199,21 @@ func (c *Core) Figures() Figures {
 // ResetFigures is CONFIG RESETSTAT's share of the core.
 func (c *Core) ResetFigures() {
 	c.assertHeld()
-	m := &c.meter
+	c.meter.reset()
+	c.eviction.reset()
+	c.catalogue.ResetStats()
+}
+
+// reset forgets what CONFIG RESETSTAT forgets.
+func (m *meter) reset() {
 	m.commands, m.connections, m.errorReplies, m.rejectedCalls = 0, 0, 0, 0
 	m.turns, m.turnNanos, m.dutyNanos, m.longestTurn, m.mostCommands = 0, 0, 0, 0, 0
 	m.longestTurnCPU, m.evictedClients = 0, 0
 	m.longTurns = longTurns{}
 	m.commandsBefore, m.unexpected = 0, 0
 	m.ops, m.perTurn, m.inTurns = Rate{}, Rate{}, Rate{} // they go by differences
-	m.expiryNanos, m.exceededSince, m.exceededNanos = 0, 0, 0
+	m.expiryNanos = 0
 	m.errors, m.errorsFull = map[string]uint64{}, false
-	c.catalogue.ResetStats()
-}
-
-// noteExceeded keeps how long memory stays over the limit. The clock is read only when that changes.
-func (m *meter) noteExceeded(c *Core, is bool) {
-	switch {
-	case is && m.exceededSince == 0:
-		m.exceededSince = int64(time.Since(c.started))
-	case !is && m.exceededSince != 0:
-		m.exceededNanos += int64(time.Since(c.started)) - m.exceededSince
-		m.exceededSince = 0
-	}
 }
 
 // feedMonitors shows every MONITOR what has run.

@@ -77,7 +77,7 @@ func TestDutiesOfABatch(t *testing.T) {
 	h := newHouse(t)
 	cl, _ := h.arrive()
 	h.Do(func() { h.space.DB(0).SetString([]byte("a"), []byte("v"), h.nowMs-100) })
-	h.dutyAt = 0
+	h.duties.at = 0
 	h.do(cl, "PING")
 	h.expect("expired beside a batch", h.sink.take(), "0:DEL a | .")
 }
