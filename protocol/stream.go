@@ -8,7 +8,7 @@ import "spindle/internal/invariant"
 //	read buffer:  *3\r\n$3\r\nSET\r\n$1\r\nk\r\n$536870912\r\n | first bytes of the argument
 //	              '------------ head, copied -----------'  '--------> Bulk.Data[:got]
 //
-// Memory follows what arrives, not what was announced: it begins small and becomes four times as large whenever it is
+// Memory follows what arrives, not what was announced: it begins small and becomes eight times as large whenever it is
 // full. The new memory takes the bytes that arrive, and as many of the old ones at a time, so that no single read
 // copies much.
 //
@@ -27,8 +27,8 @@ type stream struct {
 }
 
 const (
-	bulkAtOnce = 256 << 10 // an argument up to here gets all its memory at once
-	bulkGrowth = 4
+	bulkAtOnce = 1 << 20 // an argument up to here gets all its memory at once
+	bulkGrowth = 8       // larger steps copy less, smaller ones hold less memory for what may never come
 )
 
 // bulkMemory is how much memory an argument of size bytes gets when filled of them are there: the smallest step above
