@@ -33,6 +33,9 @@ func TestAnnouncedArgumentsCostNothing(t *testing.T) {
 	const crowd, sent = 100, 100_000
 	for i := range crowd {
 		announce(t, s, 512<<20, strings.Repeat("x", i%2*sent))
+		first := dial(t, s.Addr) // not the last argument: it is held in a buffer of the loop's
+		t.Cleanup(func() { first.Close() })
+		fmt.Fprint(first, "*3\r\n$4000000\r\nx")
 	}
 	testkit.Until(t, 20*time.Second, "all that was sent has arrived", func() error {
 		if in := s.InfoInt("stats", "total_net_input_bytes"); in < crowd/2*sent {
@@ -44,7 +47,7 @@ func TestAnnouncedArgumentsCostNothing(t *testing.T) {
 		s.Do("SET", "key:1", "v") // each looks whether there is room
 	}
 	const own = 32 << 10 // a connection, its buffers
-	if grown := s.InfoInt("memory", "used_memory") - before; grown > crowd/2*sent*5/4+crowd*own {
+	if grown := s.InfoInt("memory", "used_memory") - before; grown > crowd/2*sent*5/4+2*crowd*own {
 		t.Errorf("used_memory grew by %d for %d bytes sent", grown, crowd/2*sent)
 	}
 	if n := s.InfoInt("stats", "evicted_keys"); n != 0 {
