@@ -44,7 +44,7 @@ type Core struct {
 	whole     *command.Whole
 	hooks     Hooks
 	lazy      *lazyfree.Queue
-	takeJob   func() (lazyfree.Job, int)
+	takeJob   func() lazyfree.Job
 
 	started  time.Time // the origin of nanos
 	wall     clock.Wall

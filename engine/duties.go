@@ -196,11 +196,13 @@ func (c *Core) drain(heap *memory.Heap) (more bool) {
 }
 
 // nextJob is the next job for reclaimers. While their queue is full this turn will have to do it.
-func (c *Core) nextJob() (lazyfree.Job, int) {
+func (c *Core) nextJob() (job lazyfree.Job) {
 	if c.lazy.Full() {
-		return c.space.Heap().TakeFreeing()
+		job, _ = c.space.Heap().TakeFreeing()
+	} else {
+		job, _ = c.space.Heap().TakeJob()
 	}
-	return c.space.Heap().TakeJob()
+	return job
 }
 
 // watchDuty tells latency-monitor-threshold's listener of a duty that began then, if it has taken that long.

@@ -48,14 +48,11 @@ type Queue struct {
 	ended   sync.WaitGroup
 }
 
-type item struct {
-	job     Job
-	objects int
-}
+type item struct{ job Job }
 
 type counters struct {
-	pending, freed, jobs, slices, spilled, turnSlices atomic.Int64
-	busyNs                                            atomic.Int64
+	jobs, slices, spilled, turnSlices atomic.Int64
+	busyNs                            atomic.Int64
 }
 
 // Overflow is the budget a turn spends on a job that found the queue full: some 10 µs.
@@ -85,20 +82,16 @@ func New(o Options) *Queue {
 }
 
 // Offer hands over a job. False: the queue is full or closed, and the job stays the caller's. Any goroutine.
-func (q *Queue) Offer(job Job) bool { return q.OfferCounted(job, 0) }
-
-// OfferCounted is Offer for a job that frees so many objects, as INFO counts them.
-func (q *Queue) OfferCounted(job Job, objects int) bool {
+func (q *Queue) Offer(job Job) bool {
 	q.mu.Lock()
 	if q.closed || q.n == len(q.waiting) {
 		q.mu.Unlock()
 		return false
 	}
-	q.waiting[(q.first+q.n)%len(q.waiting)] = item{job, objects}
+	q.waiting[(q.first+q.n)%len(q.waiting)] = item{job}
 	q.n++
 	q.mu.Unlock()
 	q.ready.Signal()
-	q.figures.pending.Add(int64(objects))
 	return true
 }
 
@@ -111,20 +104,19 @@ func (q *Queue) Full() bool {
 
 // Turn moves work from the core to the reclaimers: it calls take until that gives nil, a few times at most. When the queue
 // is full it frees a small slice itself instead. The core calls it with its duties, about once a millisecond.
-func (q *Queue) Turn(take func() (Job, int)) {
+func (q *Queue) Turn(take func() Job) {
 	q.pace.turn()
 	if q.spill.job != nil && !q.unspill() {
 		return
 	}
 	for range 4 {
-		job, objects := take()
+		job := take()
 		if job == nil {
 			return
 		}
-		if !q.OfferCounted(job, objects) {
-			q.spill = item{job, objects}
+		if !q.Offer(job) {
+			q.spill = item{job}
 			q.figures.spilled.Add(1)
-			q.figures.pending.Add(int64(objects))
 			return
 		}
 	}
@@ -132,33 +124,28 @@ func (q *Queue) Turn(take func() (Job, int)) {
 
 // unspill gets rid of the job that did not fit, or frees a slice of it; false says that it is still there.
 func (q *Queue) unspill() bool {
-	q.figures.pending.Add(-int64(q.spill.objects))
-	if q.OfferCounted(q.spill.job, q.spill.objects) {
+	if q.Offer(q.spill.job) {
 		q.spill = item{}
 		return true
 	}
 	q.figures.turnSlices.Add(1)
 	if q.spill.job(Overflow) {
-		q.figures.freed.Add(int64(q.spill.objects))
 		q.figures.jobs.Add(1)
 		q.spill = item{}
 		return true
 	}
-	q.figures.pending.Add(int64(q.spill.objects))
 	return false
 }
 
 // Stats are a queue's figures.
 type Stats struct {
-	PendingObjects int64 // lazyfree_pending_objects
-	FreedObjects   int64 // lazyfreed_objects
-	Jobs           int64 // done
-	Waiting        int   // jobs in the queue
-	Running        int
-	Slices         int64 // calls of jobs by reclaimers
-	BusyNs         int64 // time in them
-	Spilled        int64 // jobs that found the queue full
-	TurnSlices     int64 // slices that turns freed themselves for it
+	Jobs       int64 // done
+	Waiting    int   // jobs in the queue
+	Running    int
+	Slices     int64 // calls of jobs by reclaimers
+	BusyNs     int64 // time in them
+	Spilled    int64 // jobs that found the queue full
+	TurnSlices int64 // slices that turns freed themselves for it
 }
 
 // Stats may be called by any goroutine.
@@ -167,12 +154,9 @@ func (q *Queue) Stats() Stats {
 	waiting, running := q.n, q.running
 	q.mu.Unlock()
 	f := &q.figures
-	return Stats{f.pending.Load(), f.freed.Load(), f.jobs.Load(), waiting, running,
+	return Stats{f.jobs.Load(), waiting, running,
 		f.slices.Load(), f.busyNs.Load(), f.spilled.Load(), f.turnSlices.Load()}
 }
-
-// ResetStats begins to count freed objects anew (CONFIG RESETSTAT).
-func (q *Queue) ResetStats() { q.figures.freed.Store(0) }
 
 // Idle says that no job waits or runs. Any goroutine.
 func (q *Queue) Idle() bool {

@@ -31,19 +31,15 @@ func TestJobsRunWholeAndAreCounted(t *testing.T) {
 	defer q.Close()
 	var sum atomic.Int64
 	for range 20 {
-		if !q.OfferCounted(counted(95, &sum), 3) {
+		if !q.Offer(counted(95, &sum)) {
 			t.Fatal("an empty queue refused a job")
 		}
 	}
 	wait(t, "20 jobs", func() bool { return q.Stats().Jobs == 20 })
 	wait(t, "idleness", q.Idle)
 	s := q.Stats()
-	if sum.Load() != 20*95 || s.FreedObjects != 60 || s.PendingObjects != 0 || s.Slices != 200 {
+	if sum.Load() != 20*95 || s.Slices != 200 {
 		t.Errorf("%d freed, %+v", sum.Load(), s)
-	}
-	q.ResetStats()
-	if s := q.Stats(); s.FreedObjects != 0 {
-		t.Errorf("%d objects freed after a reset", s.FreedObjects)
 	}
 }
 
@@ -95,12 +91,12 @@ func TestFullQueueSlowsTheProducer(t *testing.T) {
 	q.Pause()
 	var sum atomic.Int64
 	made := 0
-	take := func() (Job, int) {
+	take := func() Job {
 		if made == 10 {
-			return nil, 0
+			return nil
 		}
 		made++
-		return counted(10*Overflow, &sum), 1
+		return counted(10*Overflow, &sum)
 	}
 	if q.Full() {
 		t.Fatal("an empty queue is full")
@@ -109,7 +105,7 @@ func TestFullQueueSlowsTheProducer(t *testing.T) {
 	if !q.Full() {
 		t.Fatal("a full queue is not full")
 	}
-	if s := q.Stats(); made != 3 || s.Waiting != 2 || s.Spilled != 1 || s.PendingObjects != 3 {
+	if s := q.Stats(); made != 3 || s.Waiting != 2 || s.Spilled != 1 {
 		t.Fatalf("Q2: after one turn %d jobs were taken: %+v", made, s)
 	}
 	if q.Offer(counted(1, &sum)) {
@@ -124,16 +120,16 @@ func TestFullQueueSlowsTheProducer(t *testing.T) {
 	for range 5 { // the spilled job ends on the turn, the next one spills
 		q.Turn(take)
 	}
-	if s := q.Stats(); made != 4 || s.FreedObjects != 1 || s.PendingObjects != 3 {
+	if s := q.Stats(); made != 4 || s.Jobs != 1 {
 		t.Fatalf("Q2: %d jobs taken, %+v", made, s)
 	}
 	q.Resume()
-	for end := time.Now().Add(10 * time.Second); q.Stats().FreedObjects < 10; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(10 * time.Second); q.Stats().Jobs < 10; time.Sleep(time.Millisecond) {
 		if q.Turn(take); time.Now().After(end) {
 			t.Fatalf("%+v", q.Stats())
 		}
 	}
-	if s := q.Stats(); sum.Load() != 100*Overflow || s.PendingObjects != 0 || s.Jobs != 10 {
+	if s := q.Stats(); sum.Load() != 100*Overflow || s.Jobs != 10 {
 		t.Errorf("%d blocks freed, %+v", sum.Load(), s)
 	}
 }
@@ -205,7 +201,7 @@ func TestShortSlicesRestTogether(t *testing.T) {
 func BenchmarkTurn(b *testing.B) {
 	q := New(Options{})
 	defer q.Close()
-	none := func() (Job, int) { return nil, 0 }
+	none := func() Job { return nil }
 	b.ReportAllocs()
 	for b.Loop() {
 		q.Turn(none)

@@ -20,7 +20,7 @@ func (q *Queue) reclaim() {
 			q.figures.slices.Add(1)
 			q.figures.busyNs.Add(int64(spent))
 			if done {
-				q.finish(it)
+				q.finish()
 			}
 			owed = q.pace.rest(owed+spent, q.crowded())
 			if done {
@@ -70,9 +70,7 @@ func (q *Queue) next() (item, bool) {
 	return it, true
 }
 
-func (q *Queue) finish(it item) {
-	q.figures.pending.Add(-int64(it.objects))
-	q.figures.freed.Add(int64(it.objects))
+func (q *Queue) finish() {
 	q.figures.jobs.Add(1)
 	q.mu.Lock()
 	q.running--

@@ -104,7 +104,7 @@ func (c *conn) room(n int) {
 // length is known. A greater one has to send half of it first: a header alone must not cost much.
 const (
 	chunkExact  = 64 << 10
-	chunkAtOnce = 4 << 20
+	chunkAtOnce = 256 << 10
 )
 
 // grow gives a greater chunk for have bytes and n more. It is at least twice as great, so that a byte is copied a bounded number of

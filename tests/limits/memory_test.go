@@ -23,8 +23,8 @@ func announce(t *testing.T, s *testkit.Server, n int, first string) net.Conn {
 	return conn
 }
 
-// TestAnnouncedArgumentsCostNothing: a client that announces 512 MB and sends little costs what it has sent. No key is evicted for it,
-// and no client either.
+// TestAnnouncedArgumentsCostNothing: a client that announces 512 MB and sends little costs what it has sent. No key is
+// evicted for it, and no client either.
 func TestAnnouncedArgumentsCostNothing(t *testing.T) {
 	s := testkit.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru", "--maxmemory-clients", "64mb")
 	fill := s.Dial()
@@ -33,6 +33,9 @@ func TestAnnouncedArgumentsCostNothing(t *testing.T) {
 	const crowd, sent = 100, 100_000
 	for i := range crowd {
 		announce(t, s, 512<<20, strings.Repeat("x", i%2*sent))
+		first := dial(t, s.Addr) // not the last argument: it is held in a buffer of the loop's
+		t.Cleanup(func() { first.Close() })
+		fmt.Fprint(first, "*3\r\n$4000000\r\nx")
 	}
 	testkit.Until(t, 20*time.Second, "all that was sent has arrived", func() error {
 		if in := s.InfoInt("stats", "total_net_input_bytes"); in < crowd/2*sent {
@@ -44,7 +47,7 @@ func TestAnnouncedArgumentsCostNothing(t *testing.T) {
 		s.Do("SET", "key:1", "v") // each looks whether there is room
 	}
 	const own = 32 << 10 // a connection, its buffers
-	if grown := s.InfoInt("memory", "used_memory") - before; grown > crowd/2*sent*5/4+crowd*own {
+	if grown := s.InfoInt("memory", "used_memory") - before; grown > crowd/2*sent*5/4+2*crowd*own {
 		t.Errorf("used_memory grew by %d for %d bytes sent", grown, crowd/2*sent)
 	}
 	if n := s.InfoInt("stats", "evicted_keys"); n != 0 {
@@ -58,8 +61,8 @@ func TestAnnouncedArgumentsCostNothing(t *testing.T) {
 	}
 }
 
-// TestNoMoreMemory: under an address-space limit the server refuses what there is no memory for, tells the client so, and serves on. It serves
-// writes again when memory was freed.
+// TestNoMoreMemory: under an address-space limit the server refuses what there is no memory for, tells the client so,
+// and serves on. It serves writes again when memory was freed.
 func TestNoMoreMemory(t *testing.T) {
 	limited := func(t *testing.T) *testkit.Server {
 		return testkit.Launch(t, testkit.Spec{Shell: "ulimit -v 4000000", Args: []string{"--client-query-buffer-limit", "2gb"}})
@@ -159,8 +162,8 @@ func TestNoMoreMemory(t *testing.T) {
 	}
 }
 
-// TestLazyFreeCountsValues: what is let go is pending from the reply on, by values, as in the reference; and when nothing is pending any more,
-// the memory is back.
+// TestLazyFreeCountsValues: what is let go is pending from the reply on, by values, as in the reference; and when
+// nothing is pending any more, the memory is back.
 func TestLazyFreeCountsValues(t *testing.T) {
 	s := testkit.Start(t)
 	empty := s.InfoInt("memory", "used_memory")

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestEvictionByAge: at the limit each insert evicts one key. What is left of the old keys says whether the policy sees all of them: draws that
-// prefer some slots leave more.
+// TestEvictionByAge: at the limit each insert evicts one key. What is left of the old keys says whether the policy sees
+// all of them: draws that prefer some slots leave more.
 func TestEvictionByAge(t *testing.T) {
 	const keys = 20_000
 	for _, c := range []struct {

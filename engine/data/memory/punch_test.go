@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestHoles: of slabs in use, pages that hold no live block go back to the system, and are used again when blocks are needed. What lives is
-// not touched, whatever happens while pages are on their way.
+// TestHoles: of slabs in use, pages that hold no live block go back to the system, and are used again when blocks are
+// needed. What lives is not touched, whatever happens while pages are on their way.
 func TestHoles(t *testing.T) {
 	h := newHeap(t, Options{Warm: 1 << 20})
 	seed := rand.Uint64()
@@ -64,7 +64,8 @@ func TestHoles(t *testing.T) {
 	}
 }
 
-// TestHolesOfRest: without a purge, slabs that many blocks have left, and that are left alone, get holes as time goes by; slabs at work do not.
+// TestHolesOfRest: without a purge, slabs that many blocks have left, and that are left alone, get holes as time goes
+// by; slabs at work do not.
 func TestHolesOfRest(t *testing.T) {
 	h := newHeap(t, Options{Warm: 1 << 20})
 	refs := make([]Ref, unlessChecked(40_000, 20_000))

@@ -1,10 +1,12 @@
 package memory
 
-// What becomes of a server that gets no more memory: the region is used up (an address-space limit makes it small), or the system refuses to
-// make more of it usable (vm.overcommit_memory=2, RLIMIT_DATA).
+// What becomes of a server that gets no more memory: the region is used up (an address-space limit makes it small), or
+// the system refuses to make more of it usable (vm.overcommit_memory=2, RLIMIT_DATA).
 //
-// M1. Behind the segments in use there is headroom in each half, made usable beforehand. Commands that run already live on it.
-// M2. When it cannot be had, Short says so until empty memory makes up for it. The core refuses commands that need memory meanwhile.
+// M1. Behind the segments in use there is headroom in each half, made usable beforehand. Commands that run already live
+// on it.
+// M2. When it cannot be had, Short says so until empty memory makes up for it. The core refuses commands that need
+// memory meanwhile.
 // M3. What a client asks for by number, and not by sending it, is asked for with TryAlloc or after Affords.
 // Alloc panics only when the headroom is gone too.
 type shortage struct {
@@ -34,7 +36,9 @@ func (h *Heap) Short() bool {
 const longRun = 1 << 20
 
 // has says that a run of so many units is free.
-func (u *runSupply) has(units uint32) bool { return u.dirty.find(units) != 0 || u.clean.find(units) != 0 }
+func (u *runSupply) has(units uint32) bool {
+	return u.dirty.find(units) != 0 || u.clean.find(units) != 0
+}
 
 // openHeadroom makes the first headroom usable (M1), before anything is in use.
 func openHeadroom() {
@@ -55,7 +59,8 @@ func (u *runSupply) left() int64 {
 	return (u.dirty.units - u.dirty.crumbs + u.clean.units - u.clean.crumbs) << runShift
 }
 
-// TryAlloc is Alloc of what a client has asked for by number (M3): an error instead of a panic when memory for it cannot be had.
+// TryAlloc is Alloc of what a client has asked for by number (M3): an error instead of a panic when memory for it
+// cannot be had.
 func (h *Heap) TryAlloc(n int, p Purpose) (Ref, error) {
 	if !h.Affords(n) {
 		return 0, ErrExhausted
@@ -63,7 +68,8 @@ func (h *Heap) TryAlloc(n int, p Purpose) (Ref, error) {
 	return h.Alloc(n, p), nil
 }
 
-// Affords says that n bytes can be had in blocks above MaxSmall, one or several, beside the headroom. It may take address space for them.
+// Affords says that n bytes can be had in blocks above MaxSmall, one or several, beside the headroom. It may take
+// address space for them.
 func (h *Heap) Affords(n int) bool {
 	if h.Short() || n < 0 || uint64(n) > uint64(regionEnd-runBase) {
 		return false

@@ -8,15 +8,17 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// Keys are drawn at random in two steps: a segment, with a probability in proportion to its keys, then a slot of it that holds one. So each key
-// is as likely as any other, wherever it lies in its bucket. That matters: a new key takes the lowest free slot, so slots tell keys' ages.
+// Keys are drawn at random in two steps: a segment, with a probability in proportion to its keys, then a slot of it
+// that holds one. So each key is as likely as any other, wherever it lies in its bucket. That matters: a new key takes
+// the lowest free slot, so slots tell keys' ages.
 //
 // A segment is proposed and then taken or refused, so that no sums have to be kept. Proposed are
 //
 //	keys            a hash at random leads to a segment with probability 2^-depth; it is taken in proportion to count<<depth
 //	volatile keys   an id of the index of deadlines (due.go); its segment is taken in proportion to its volatile keys
 //
-// The most that is reckoned with is some three times the mean. Hashing makes no segment of more: they split, and join, at the same sizes.
+// The most that is reckoned with is some three times the mean. Hashing makes no segment of more: they split, and join,
+// at the same sizes.
 
 // wanted says which slots of a bucket hold a key that is wanted, as the bits of metaKeys.
 func (b *bucket) wanted(volatile bool) uint64 {
@@ -63,7 +65,8 @@ func (t *Table) drawVolatile(r *rand.PCG) *segment {
 	}
 }
 
-// draw is the prefix of a segment in the index, each as likely as any other. Of ids most of which were released, it is counted out.
+// draw is the prefix of a segment in the index, each as likely as any other. Of ids most of which were released, it is
+// counted out.
 func (x *dueIndex) draw(r *rand.PCG) (prefix uint64) {
 	for range 64 {
 		id := uint32(below(r, uint64(x.ids)))
@@ -77,8 +80,8 @@ func (x *dueIndex) draw(r *rand.PCG) (prefix uint64) {
 
 const found = ^uint64(0)
 
-// nth is the prefix of the k-th segment under the node at ref, and k is found then; or it takes the number of those there from k.
-// Cost: the nodes with live ids in front of it.
+// nth is the prefix of the k-th segment under the node at ref, and k is found then; or it takes the number of those
+// there from k. Cost: the nodes with live ids in front of it.
 func (x *dueIndex) nth(ref memory.Ref, height int, k *uint64) (prefix uint64) {
 	n := dueNodeAt(ref)
 	for i, m := range n.minima {
@@ -127,7 +130,8 @@ func (s *segment) draw(r *rand.PCG, volatile bool) memory.Ref {
 	return 0
 }
 
-// Random is the block of some key, each as likely as any other; 0 when the table is empty. Cost: some three segments' headers and a bucket.
+// Random is the block of some key, each as likely as any other; 0 when the table is empty. Cost: some three segments'
+// headers and a bucket.
 func (t *Table) Random(r *rand.PCG) memory.Ref {
 	if t.count == 0 {
 		return 0
@@ -148,8 +152,8 @@ const (
 	sampleDense = 4  // times as many keys in a segment as a sample has: then it comes from one
 )
 
-// Sample appends the blocks of n keys, sampleMost at most, each of which is as likely as any other; of volatile keys alone if told so. A key may
-// come twice. It starts fetching them.
+// Sample appends the blocks of n keys, sampleMost at most, each of which is as likely as any other; of volatile keys
+// alone if told so. A key may come twice. It starts fetching them.
 //
 // Those of one sample mostly come from one segment, for fewer cache misses: hashing has put keys of all ages there.
 func (t *Table) Sample(r *rand.PCG, n int, volatile bool, into []memory.Ref) []memory.Ref {

@@ -10,8 +10,8 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// deviations is by how many standard deviations chi-square of these draws is above what fair ones have. Of n keys, not all of which may have
-// been drawn.
+// deviations is by how many standard deviations chi-square of these draws is above what fair ones have. Of n keys, not
+// all of which may have been drawn.
 func deviations(seen map[memory.Ref]int, n int) float64 {
 	draws := 0
 	for _, times := range seen {
@@ -28,7 +28,8 @@ func deviations(seen map[memory.Ref]int, n int) float64 {
 // unfair is how many deviations no fair run has: some fifteen cases a run, each with one in 10^8.
 const unfair = 6
 
-// TestDrawsAreUniform: each key is drawn as often as any other, whenever it came and wherever it lies, by whatever draws one.
+// TestDrawsAreUniform: each key is drawn as often as any other, whenever it came and wherever it lies, by whatever
+// draws one.
 func TestDrawsAreUniform(t *testing.T) {
 	for _, c := range []struct {
 		name     string
