@@ -6,13 +6,16 @@ import (
 
 // Edges: how the loops of gnet and epoll read their sockets.
 //
-// A socket is entered once, edge-triggered, for bytes and for the peer's end; for room to write when it has been full for the first
-// time. The kernel then need not look again at every socket that it has reported. Edges oblige us to remember:
+// A socket is entered once, edge-triggered, for bytes and for the peer's end; for room to write when it has been full
+// for the first time. The kernel then need not look again at every socket that it has reported. Edges oblige us to
+// remember:
 //
-// E1. readable stays set until a read has brought less than was asked for: only then does the next byte raise a new edge.
+// E1. readable stays set until a read has brought less than was asked for: only then does the next byte raise a new
+// edge.
 // E2. A connection that is readable and not read at once is in loop.ready, or held, in which case Resume puts it there.
-// E3. An event may be meant for a socket that was closed earlier in the iteration, and whose descriptor has been given out again.
-// Bytes and room show by themselves. That a peer has ended is believed only after the socket itself has confirmed it.
+// E3. An event may be meant for a socket that was closed earlier in the iteration, and whose descriptor has been
+// given out again. Bytes and room show by themselves. That a peer has ended is believed only after the socket itself
+// has confirmed it.
 
 // sockets are the connections of one loop, by descriptor. On the loop.
 type sockets struct {

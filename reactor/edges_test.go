@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A socket that has sent more than one read takes is read to its end, also when nothing more comes that could raise an edge.
+// A socket that has sent more than one read takes is read to its end, also when nothing more comes that could raise
+// an edge.
 func TestEdgesAreReadToTheEnd(t *testing.T) {
 	for _, b := range []Backend{Gnet, Epoll} {
 		t.Run(b.String(), func(t *testing.T) {

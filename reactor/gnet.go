@@ -6,7 +6,8 @@ import (
 	"spindle/reactor/gnet"
 )
 
-// The gnet backend: gnet's poller waits and says which sockets are ready. Accepting, reading and writing are ours, as with epoll.
+// The gnet backend: gnet's poller waits and says which sockets are ready. Accepting, reading and writing are ours, as
+// with epoll.
 //
 // reactor/gnet/DESIGN.md says what of gnet is used, what is not, and how a loop learns that an iteration is over.
 type gnetBackend struct {

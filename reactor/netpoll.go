@@ -15,16 +15,16 @@ import (
 
 // The netpoll backend: netpoll's pollers read, and a goroutine serves each connection that has something to say.
 //
-// Each connection is a loop of its own: whoever has work for it (a goroutine with bytes, one started for its mail) holds
-// the loop's lock while it works. Replies are written to the descriptor at the end of each such visit; nothing is gathered across connections.
-// It exists for comparison: a goroutine per readiness is what most Go servers do.
+// Each connection is a loop of its own: whoever has work for it (a goroutine with bytes, one started for its mail)
+// holds the loop's lock while it works. Replies are written to the descriptor at the end of each such visit; nothing
+// is gathered across connections. It exists for comparison: a goroutine per readiness is what most Go servers do.
 //
-// netpoll's connections are not used. They read whatever arrives, however far behind the server is, into buffers of up to 8 MB that nobody
-// counts. So sockets are registered with the pollers themselves, and the poller's goroutine reads one buffer, which belongs to the goroutine it
-// starts.
+// netpoll's connections are not used. They read whatever arrives, however far behind the server is, into buffers of
+// up to 8 MB that nobody counts. So sockets are registered with the pollers themselves, and the poller's goroutine
+// reads one buffer, which belongs to the goroutine it starts.
 //
-// N1. While that goroutine is on its way, or the connection is held and has enough input, nothing more is read: the socket is taken out of the
-// poller when it has another event, and put back when the connection takes input again.
+// N1. While that goroutine is on its way, or the connection is held and has enough input, nothing more is read: the
+// socket is taken out of the poller when it has another event, and put back when the connection takes input again.
 // N2. A descriptor is closed after its operator has been freed: the poller does not touch it any more.
 type netpollBackend struct {
 	reactor *Reactor
@@ -84,7 +84,8 @@ const netpollKits = 32
 
 var errNetpoll = errors.New("this version of netpoll hides its pollers")
 
-// netpollPolls are netpoll's pollers. It gives them to its own connections in turn and shows them to nobody, so one connection of each is asked.
+// netpollPolls are netpoll's pollers. It gives them to its own connections in turn and shows them to nobody, so one
+// connection of each is asked.
 //
 // Errors: errNetpoll, if a netpoll.Connection is not made as this expects.
 func netpollPolls(n int) (polls []netpoll.Poll, err error) {
@@ -196,8 +197,8 @@ func (h *netpollHost) readable(p netpoll.Poll) error {
 	return nil
 }
 
-// ending comes after readable, when the peer has ended. The poller has then taken the operator out; what was sent before the end is still to be
-// read. It runs on a goroutine of its own.
+// ending comes after readable, when the peer has ended. The poller has then taken the operator out; what was sent
+// before the end is still to be read. It runs on a goroutine of its own.
 func (h *netpollHost) ending(p netpoll.Poll) error {
 	h.visit(func() {
 		switch c := h.conn; {

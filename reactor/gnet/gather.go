@@ -1,10 +1,12 @@
 package gnet
 
-// A Gather decides whether each event is followed by a turn of its own, or waits for the other events of its iteration (G3).
+// A Gather decides whether each event is followed by a turn of its own, or waits for the other events of its
+// iteration (G3).
 //
-// gnet has no hook at the end of an iteration. A loop that gathers rings its own bell, and the next epoll_wait brings the bell after
-// the events of this one. That costs a write and an event each iteration, and pays only when an iteration has many events. So every
-// probeEvery-th event is a probe: it rings too, and the number of events until the bell is heard decides about the following ones.
+// gnet has no hook at the end of an iteration. A loop that gathers rings its own bell, and the next epoll_wait brings
+// the bell after the events of this one. That costs a write and an event each iteration, and pays only when an
+// iteration has many events. So every probeEvery-th event is a probe: it rings too, and the number of events until
+// the bell is heard decides about the following ones.
 type Gather struct {
 	on       bool
 	events   uint // to find the probes
@@ -16,8 +18,8 @@ const (
 	probeEvery = 256 // events between two probes
 )
 
-// TurnNow counts an event that has left work, and says whether its turn runs at once; else the bell has to be rung. alone says that the
-// loop has one connection, which has nobody to wait for.
+// TurnNow counts an event that has left work, and says whether its turn runs at once; else the bell has to be rung.
+// alone says that the loop has one connection, which has nobody to wait for.
 func (g *Gather) TurnNow(alone bool) bool {
 	g.gathered++
 	if g.on {

@@ -1,4 +1,5 @@
-// Package gnet runs one event loop on gnet's poller, and holds everything that is particular to it. DESIGN.md has the reasons.
+// Package gnet runs one event loop on gnet's poller, and holds everything that is particular to it. DESIGN.md has the
+// reasons.
 //
 // Owner: the goroutine in Run. Others may call Ring, Stop, Watch and LogTo.
 // Never: knows what a connection is, or touches a socket's bytes.
@@ -46,7 +47,8 @@ func New() (*Loop, error) {
 	return l, nil
 }
 
-// Run calls ready for each descriptor that has events, epoll's bits, and heard when somebody has rung. It returns after Stop.
+// Run calls ready for each descriptor that has events, epoll's bits, and heard when somebody has rung. It returns
+// after Stop.
 func (l *Loop) Run(ready func(fd int, events uint32), heard func()) {
 	defer l.poller.Close()
 	err := l.poller.Polling(func(fd int, events netpoll.IOEvent, _ netpoll.IOFlags) error {
@@ -93,7 +95,8 @@ func (l *Loop) Ring() {
 	runtime.KeepAlive(l)
 }
 
-// Yield lets other goroutines run, once a millisecond (G4). nowMs is the time of this iteration in Unix ms, 0 if nobody has read it.
+// Yield lets other goroutines run, once a millisecond (G4). nowMs is the time of this iteration in Unix ms, 0 if
+// nobody has read it.
 func (l *Loop) Yield(nowMs int64) {
 	if nowMs != 0 && nowMs != l.yielded {
 		l.yielded = nowMs

@@ -36,7 +36,8 @@ func await(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// The bell is heard as often as it is rung and was silent, though nobody reads it, and behind the events that were there before (G1).
+// The bell is heard as often as it is rung and was silent, though nobody reads it, and behind the events that were
+// there before (G1).
 func TestBell(t *testing.T) {
 	var heard atomic.Int64
 	var order []string // the loop's

@@ -19,8 +19,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestBurstWithFewDescriptors: a connection holds one descriptor from the first instant on. A burst that fits into maxclients loses nobody, though
-// the process may hardly open more files than that.
+// TestBurstWithFewDescriptors: a connection holds one descriptor from the first instant on. A burst that fits into
+// maxclients loses nobody, though the process may hardly open more files than that.
 func TestBurstWithFewDescriptors(t *testing.T) {
 	const burst = 1000
 	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
@@ -61,8 +61,8 @@ func TestBurstWithFewDescriptors(t *testing.T) {
 	}
 }
 
-// TestFirstRequestOfAConnection: while others keep the loop busy, the first request of a new connection waits little longer than one on a
-// connection that is there already.
+// TestFirstRequestOfAConnection: while others keep the loop busy, the first request of a new connection waits little
+// longer than one on a connection that is there already.
 func TestFirstRequestOfAConnection(t *testing.T) {
 	s := testkit.Start(t)
 	var ended atomic.Bool
@@ -119,3 +119,53 @@ func TestFirstRequestOfAConnection(t *testing.T) {
 }
 
 var errFirstWaits = errors.New("a first request waits longer")
+
+// TestOutOfDescriptors: a server that cannot open another file goes on serving those that are there, does not spin,
+// and accepts the others once it can.
+func TestOutOfDescriptors(t *testing.T) {
+	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
+		t.Run(backend, func(t *testing.T) {
+			s := testkit.Start(t, "--reactor-backend", backend)
+			s.Do("PING")
+			held, err := os.ReadDir("/proc/" + strconv.Itoa(s.PID) + "/fd")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var was unix.Rlimit
+			if err := unix.Prlimit(s.PID, unix.RLIMIT_NOFILE, nil, &was); err != nil {
+				t.Fatal(err)
+			}
+			few := unix.Rlimit{Cur: uint64(len(held) + 3), Max: was.Max}
+			if err := unix.Prlimit(s.PID, unix.RLIMIT_NOFILE, &few, nil); err != nil {
+				t.Fatal(err)
+			}
+			var conns []*respclient.Client
+			for range 20 {
+				c := respclient.New(dial(t, s.Addr)) // the kernel completes it
+				c.SetTimeout(testkit.Slowly(20 * time.Second))
+				defer c.Close()
+				conns = append(conns, c)
+			}
+			s.AwaitLog(testkit.Slowly(10*time.Second), "Accepting client connection: accept: Too many open files")
+			before := s.InfoInt("stats", "total_connections_received")
+			for range 100 {
+				s.Do("PING")
+				time.Sleep(time.Millisecond)
+			}
+			if now := s.InfoInt("stats", "total_connections_received"); now != before {
+				t.Errorf("%d connections were accepted, then %d", before, now)
+			}
+			if n := strings.Count(s.Log(), "Too many open files"); n > 10 {
+				t.Errorf("the log tells %d times of files", n)
+			}
+			if err := unix.Prlimit(s.PID, unix.RLIMIT_NOFILE, &was, nil); err != nil {
+				t.Fatal(err)
+			}
+			for i, c := range conns {
+				if v, err := c.Do("PING"); err != nil || v.Text != "PONG" {
+					t.Errorf("connection %d: %v %v", i, v, err)
+				}
+			}
+		})
+	}
+}
