@@ -312,7 +312,7 @@ func (a *acceptor) take(l *listener) {
 		default:
 			if time.Since(a.logged) > time.Second {
 				a.logged = time.Now()
-				a.reactor.options.Logf(Warning, "Accepting client connection: %s", reason(fmt.Errorf("accept: %w", err)))
+				a.reactor.options.Logf(Warning, "Accepting client connection: %s", reason.InContext(fmt.Errorf("accept: %w", err)))
 			}
 			a.rest(l)
 			return
