@@ -277,9 +277,6 @@ func (e *Entry) insert(ref memory.Ref, deadline int64) {
 	}
 	s.Insert(e.place.Hash(), ref, tick)
 	e.ref, e.moves = ref, 0
-	if invariant.Enabled {
-		e.check()
-	}
 }
 
 // reform makes the entry one of form f, of the same key, with that deadline. The first carry bytes of its payload stay, in the new block too if
