@@ -74,7 +74,7 @@ func setBit(c *command.Context) error {
 	if was == bit {
 		c.DB.Reach(key, v, int(at>>3)+1) // raw from now on, and as long as it must be
 	} else {
-		c.DB.Patch(key, v, int(at>>3), []byte{old ^ 1<<shift})
+		c.DB.Patch(key, int(at>>3), []byte{old ^ 1<<shift})
 	}
 	if was != bit || !long {
 		c.DB.Touch(key)

@@ -201,7 +201,7 @@ func (s *step) run(c *command.Context, v value.Value) (wrote, changed bool) {
 		return true, false
 	}
 	s.write(&b, shift, next)
-	c.DB.Patch(c.Args[1], v, int(s.at>>3), b[:(shift+s.width+7)>>3])
+	c.DB.Patch(c.Args[1], int(s.at>>3), b[:(shift+s.width+7)>>3])
 	return true, true
 }
 

@@ -48,7 +48,7 @@ func addDense(c *command.Context, v value.Value, s []byte, elements [][]byte) (c
 		}
 		changes++
 		bytes, p := withRegister(s[headerSize:], index, rank)
-		c.DB.Patch(key, v, headerSize+p.at, bytes[:p.size])
+		c.DB.Patch(key, headerSize+p.at, bytes[:p.size])
 		v = c.DB.Peek(key)
 		s, _ = v.Contiguous() // under a view it has moved
 	}
@@ -57,7 +57,7 @@ func addDense(c *command.Context, v value.Value, s []byte, elements [][]byte) (c
 	}
 	if _, ok := cached(s); ok {
 		last := [1]byte{s[headerSize-1] | outOfDate>>56}
-		c.DB.Patch(key, v, headerSize-1, last[:])
+		c.DB.Patch(key, headerSize-1, last[:])
 	}
 	c.DB.Touch(key)
 	return changes

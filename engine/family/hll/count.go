@@ -30,7 +30,7 @@ func (h *commands) count(c *command.Context) error {
 		}
 		var text [8]byte
 		binary.LittleEndian.PutUint64(text[:], n)
-		c.DB.Patch(c.Args[1], v, atEstimate, text[:])
+		c.DB.Patch(c.Args[1], atEstimate, text[:])
 		c.DB.Touch(c.Args[1])
 		c.Changed(1)
 	}

@@ -26,7 +26,7 @@ func (h *commands) merge(c *command.Context) error {
 	case !dense:
 		c.DB.SetRaw(key, h.sparseUnion(s), keyspace.KeepTTL)
 	case isDense(s):
-		c.DB.Patch(key, v, 0, h.denseUnion(s))
+		c.DB.Patch(key, 0, h.denseUnion(s))
 		c.DB.Touch(key)
 	default:
 		c.DB.SetRaw(key, h.denseUnion(s), keyspace.KeepTTL)
