@@ -428,6 +428,9 @@ func (r *Reply) Mark() Mark {
 // Moved is the mark's place when n bytes were inserted before it.
 func (m Mark) Moved(n int) Mark { return Mark{m.pos + n} }
 
+// Offset is how many bytes stand before the mark.
+func (m Mark) Offset() int { return m.pos }
+
 // Since is how many bytes were appended behind m.
 func (r *Reply) Since(m Mark) int { return len(r.B) + r.lent - m.pos }
 
