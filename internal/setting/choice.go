@@ -57,13 +57,6 @@ func NewEnum[T ~int](name string, v *Enum[T], deflt T, choices []Choice[T], opti
 	return finish(Row{Name: name, codec: &enumCodec[T]{load: v.Get, store: v.Set, choices: choices}}, options)
 }
 
-// NewWord is NewEnum for a value that is kept as an Int.
-func NewWord(name string, v *Int, deflt int, choices []Choice[int], options ...Option) Row {
-	v.Set(int64(deflt))
-	load, store := func() int { return int(v.Get()) }, func(n int) { v.Set(int64(n)) }
-	return finish(Row{Name: name, codec: &enumCodec[int]{load: load, store: store, choices: choices}}, options)
-}
-
 // NewFlags is any number of words of choices; the value is the union of their bits. check, if not nil, refuses combinations.
 func NewFlags[T ~int](name string, v *Enum[T], deflt T, choices []Choice[T], check func(T) error, options ...Option) Row {
 	v.Set(deflt)

@@ -33,7 +33,6 @@ type intCodec struct {
 	unit     unit
 	min, max int64
 	adjust   func(int64) int64 // nil keeps the number as it is
-	check    func(int64) error
 }
 
 // NewInt is a plain whole number; without Between it is any that is not negative.
@@ -79,11 +78,6 @@ func Clamp(least, most int64) Option {
 	return Adjust(func(n int64) int64 { return min(max(n, least), most) })
 }
 
-// CheckInt refuses numbers that Between cannot.
-func CheckInt(f func(int64) error) Option {
-	return option(func(r *Row) { r.codec.(*intCodec).check = f })
-}
-
 func (c *intCodec) get() string { return formatNumber(c.unit, c.v.Get()) }
 
 func (c *intCodec) set(args []string, _ How) error {
@@ -96,11 +90,6 @@ func (c *intCodec) set(args []string, _ How) error {
 	}
 	if err := c.bound(n); err != nil {
 		return err
-	}
-	if c.check != nil {
-		if err := c.check(n); err != nil {
-			return err
-		}
 	}
 	if c.adjust != nil {
 		n = c.adjust(n)

@@ -87,9 +87,6 @@ func (r *Registry) add(row *Row) error {
 		r.names = append(r.names, name)
 	}
 	r.rows = append(r.rows, row)
-	if row.apply != nil {
-		r.hooks[row] = append(r.hooks[row], row.apply)
-	}
 	return nil
 }
 
@@ -107,8 +104,9 @@ func (r *Registry) Lookup(name string) *Row {
 	return r.byName[strings.ToLower(name)]
 }
 
-// OnChange has f run once after a CONFIG SET that changed any of the named rows; its error undoes the CONFIG SET. Hooks run in
-// the order of the arguments they belong to. An unknown name is our own mistake and panics.
+// OnChange has f run once after a CONFIG SET that changed any of the named rows, never on the file's values.
+// An error undoes the whole CONFIG SET: every row gets its old value back and the hooks run once more.
+// Hooks run in the order of the arguments they belong to. An unknown name is our own mistake and panics.
 func (r *Registry) OnChange(f func() error, names ...string) {
 	h := &hook{run: f}
 	for _, name := range names {
