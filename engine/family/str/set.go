@@ -13,7 +13,6 @@ var (
 	wordPxAt      = []byte("PXAT")
 	wordKeepTTL   = []byte("KEEPTTL")
 	wordDel       = []byte("DEL")
-	wordUnlink    = []byte("UNLINK")
 	wordPersist   = []byte("PERSIST")
 	wordPExpireAt = []byte("PEXPIREAT")
 )
