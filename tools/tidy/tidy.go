@@ -2,7 +2,7 @@
 // ARCHITECTURE.md still leads to real places.
 //
 // Owner: none; it only reads the tree. It looks at structure and counts no lines.
-// Start at tidy_test.go; floors.go is the table of LAYOUT as data.
+// Start at tidy_test.go; floors.go is the table of floors as data.
 package tidy
 
 import (

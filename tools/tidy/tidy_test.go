@@ -165,3 +165,26 @@ func TestMapLeadsToRealPlaces(t *testing.T) {
 		t.Errorf("the walk of one SET goes through %d files, want 1 to 5: %v", len(files), files)
 	}
 }
+
+// A rule for a folder that is not there promises a room nobody can enter, and so does leave to import from one.
+func TestFloorsAreThere(t *testing.T) {
+	packages := read(t)
+	isThere := func(folder string) bool {
+		for dir := range packages {
+			if dir == folder || strings.HasPrefix(dir, folder+"/") {
+				return true
+			}
+		}
+		return false
+	}
+	for _, f := range floors {
+		if !isThere(f.folder) {
+			t.Errorf("floors.go has a rule for %s, which is not there", f.folder)
+		}
+		for _, target := range f.may {
+			if !isThere(strings.TrimSuffix(target, "/")) {
+				t.Errorf("floors.go lets %s import %s, which is not there", f.folder, target)
+			}
+		}
+	}
+}
