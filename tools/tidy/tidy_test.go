@@ -166,6 +166,20 @@ func TestMapLeadsToRealPlaces(t *testing.T) {
 	}
 }
 
+// What production never calls goes, or says what it is for.
+func TestNothingIsDead(t *testing.T) {
+	dead, excused, err := Dead(root, read(t)) // read also tells the test cache that every file matters
+	if err != nil {
+		t.Fatal(err)
+	}
+	if excused == 0 {
+		t.Error("deadcode found none of the proofs that only tests call: it looks at the wrong build")
+	}
+	for _, line := range dead {
+		t.Errorf("%s; remove it, or let its comment say %q or %q and why", line, seam, proof)
+	}
+}
+
 // A rule for a folder that is not there promises a room nobody can enter, and so does leave to import from one.
 func TestFloorsAreThere(t *testing.T) {
 	packages := read(t)
