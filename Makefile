@@ -57,7 +57,8 @@ pgo: build ## renews default.pgo from the bench's load
 tidy: ## tests about the code itself
 	$(GO) test ./tools/tidy
 
-conformance: deps build ## the public Tcl suite and the differential runner; writes COMPATIBILITY.md
+# With REDIS_SRC naming an unpacked source of redis 7.4.1 that has been built, its suite is run first.
+conformance: deps build ## the public Tcl suites and the differential runner; writes COMPATIBILITY.md
 	$(GO) run ./tests/conformance
 	$(GO) test -count=1 -v -timeout 60m ./tests/differential -run TestDifferential -calls 10000000
 	$(GO) test -count=1 -v -timeout 60m ./tests/differential -run TestBlocking -plans 20000

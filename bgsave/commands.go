@@ -49,7 +49,7 @@ func (h *Commands) Families() []command.Family {
 //
 // Replies: OK. Errors: ErrInProgress; a bare ERR when the file could not be written (the log says why).
 func (h *Commands) save(c *command.Context) error {
-	err := h.Scheduler.Now()
+	err := h.Scheduler.Save()
 	if err == ErrInProgress {
 		return err
 	}

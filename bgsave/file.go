@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"spindle/internal/logging"
+	"spindle/internal/reason"
 )
 
 // FileOptions say where and how a file is written.
@@ -75,7 +76,7 @@ func SaveFile(ctx context.Context, v View, f FileOptions, o Options) (size int64
 	}
 	file, err := os.OpenFile(f.Temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
-		f.Log.Warning("Failed opening the temp RDB file %s (in server root dir %s) for saving: %s", f.Temp, workingDir(), Reason(err))
+		f.Log.Warning("Failed opening the temp RDB file %s (in server root dir %s) for saving: %s", f.Temp, workingDir(), reason.Of(err))
 		return 0, err
 	}
 	size, step, err := writeFile(ctx, file, v, f, o)
@@ -83,7 +84,7 @@ func SaveFile(ctx context.Context, v View, f FileOptions, o Options) (size int64
 		_ = file.Close()
 		_ = os.Remove(f.Temp)
 		if ctx.Err() == nil {
-			f.Log.Warning("Write error while saving DB to the disk(%s): %s", step, Reason(err))
+			f.Log.Warning("Write error while saving DB to the disk(%s): %s", step, reason.Of(err))
 		}
 		return 0, err
 	}
@@ -93,12 +94,12 @@ func SaveFile(ctx context.Context, v View, f FileOptions, o Options) (size int64
 			return 0, context.Cause(ctx)
 		}
 		f.Log.Warning("Error moving temp DB file %s on the final destination %s (in server root dir %s): %s",
-			f.Temp, f.Path, workingDir(), Reason(err))
+			f.Temp, f.Path, workingDir(), reason.Of(err))
 		_ = os.Remove(f.Temp)
 		return 0, err
 	}
 	if err := syncDir(filepath.Dir(f.Path)); err != nil {
-		f.Log.Warning("Failed to fsync directory while saving DB: %s", Reason(err))
+		f.Log.Warning("Failed to fsync directory while saving DB: %s", reason.Of(err))
 		return 0, err
 	}
 	return size, nil
@@ -196,17 +197,4 @@ func workingDir() string {
 		return "unknown"
 	}
 	return dir
-}
-
-// Reason is an error's text as strerror has it: "No such file or directory".
-func Reason(err error) string {
-	var errno syscall.Errno
-	text := err.Error()
-	if errors.As(err, &errno) {
-		text = errno.Error()
-	}
-	if text != "" && text[0] >= 'a' && text[0] <= 'z' {
-		text = string(text[0]-'a'+'A') + text[1:]
-	}
-	return text
 }

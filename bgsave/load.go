@@ -17,6 +17,7 @@ import (
 	"spindle/bgsave/rdb"
 	"spindle/engine/data/keyspace"
 	"spindle/internal/logging"
+	"spindle/internal/reason"
 )
 
 // Loading is a line of three: a splitter cuts the file into batches and writes the entries of plain keys, expanders decompress and prove the
@@ -138,7 +139,7 @@ func Load(ctx context.Context, path string, to Inserter, o LoadOptions) (Loaded,
 	file, err := os.Open(path)
 	if err != nil {
 		if !errors.Is(err, os.ErrNotExist) {
-			o.Log.Warning("Fatal error loading the DB, check server logs. Can't open %s: %s. Exiting.", path, Reason(err))
+			o.Log.Warning("Fatal error loading the DB, check server logs. Can't open %s: %s. Exiting.", path, reason.Of(err))
 		}
 		return Loaded{}, err
 	}

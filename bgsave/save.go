@@ -76,9 +76,16 @@ type ReplicationState struct {
 	Offset   int64
 }
 
-// Progress is how far a save has come; any goroutine may read it.
+// Progress is how far a save has come; any goroutine may read it. Whoever starts the save says how much there is to do.
 type Progress struct {
 	Keys, Total, Bytes atomic.Int64
+}
+
+// expect notes that all keys of v are to be saved.
+func (p *Progress) expect(v View) {
+	for _, db := range v.DBs() {
+		p.Total.Add(int64(v.Len(db)))
+	}
 }
 
 // Sizes of what lies between savers and writer.
@@ -98,11 +105,6 @@ func WriteTo(ctx context.Context, w io.Writer, v View, o Options) (int64, error)
 	s := newSave(ctx, w, o)
 	defer s.cancel(nil)
 	dbs := v.DBs()
-	if p := o.Progress; p != nil {
-		for _, db := range dbs {
-			p.Total.Add(int64(v.Len(db)))
-		}
-	}
 	s.put(s.header())
 	for _, db := range dbs {
 		if s.failed() {

@@ -29,6 +29,7 @@ func TestRoundTrip(t *testing.T) {
 		for _, compress := range []bool{false, true} {
 			var file bytes.Buffer
 			var p Progress
+			p.expect(s)
 			n, err := WriteTo(t.Context(), &file, s, Options{Savers: savers, Compress: compress, Checksum: true, Header: header, Progress: &p})
 			if err != nil || n != int64(file.Len()) {
 				t.Fatalf("wrote %d of %d bytes: %v", n, file.Len(), err)

@@ -187,6 +187,7 @@ func (s *Scheduler) start() {
 	f, o := s.options()
 	o.Progress = &j.progress
 	v := s.parts.Freeze()
+	j.progress.expect(v)
 	s.job, s.lastTry = j, j.began
 	s.saves++
 	s.forks++
@@ -233,9 +234,9 @@ func (s *Scheduler) settled() {
 	}
 }
 
-// Abort calls a background save off: its temporary file goes away soon, S3. why is for the log.
+// Abort calls off the save that is under way: its temporary file goes away soon, S3. A queued save stays queued. why is
+// for the log.
 func (s *Scheduler) Abort(why string) {
-	s.queued = false
 	if s.job == nil {
 		return
 	}
@@ -249,6 +250,7 @@ func (s *Scheduler) Abort(why string) {
 // not longer than limit.
 func (s *Scheduler) AbortAndWait(why string) (wait func(limit time.Duration)) {
 	j := s.job
+	s.queued = false
 	s.Abort(why)
 	return func(limit time.Duration) {
 		if j == nil {
@@ -262,12 +264,12 @@ func (s *Scheduler) AbortAndWait(why string) (wait func(limit time.Duration)) {
 }
 
 // Now saves before it returns: SAVE, SHUTDOWN, FLUSHALL, DEBUG RELOAD. The turn is held meanwhile, as the reference does.
+// rdb_saves does not count it: Save does.
 // Errors: logged; ErrInProgress if a background save is under way.
 func (s *Scheduler) Now() error {
 	if s.job != nil {
 		return ErrInProgress
 	}
-	s.saves++
 	dirty := s.parts.Dirty()
 	f, o := s.options()
 	o.Delay = s.parts.Settings.SaveDelay.Get()
@@ -283,10 +285,21 @@ func (s *Scheduler) Now() error {
 	return nil
 }
 
-// Flushed follows FLUSHALL: a save under way is of no use any more, and the file must not bring the old keys back.
-func (s *Scheduler) Flushed() {
+// Save is SAVE: Now, and it counts among the saves that were asked for.
+func (s *Scheduler) Save() error {
+	if s.job == nil {
+		s.saves++
+	}
+	return s.Now()
+}
+
+// Flushed is called by FLUSHALL, which has just removed so many keys and has yet to count them as changes.
+//
+// A save under way is of no use any more. With save rules an empty file takes the old one's place, so that the old keys
+// do not come back.
+func (s *Scheduler) Flushed(removed int64) {
 	s.Abort("the data set was flushed")
-	if s.Saving() {
-		_ = s.Now() // logged; a failure leaves the changes counted, so that a rule tries again
+	if s.Saving() && s.Now() == nil { // a failure is logged, and leaves the changes counted, so that a rule tries again
+		s.savedDirty += removed
 	}
 }

@@ -89,6 +89,7 @@ func TestBackground(t *testing.T) {
 		if queued, err := d.Background(false, false); queued || err != nil {
 			t.Fatal(queued, err)
 		}
+		d.expect(t, "current_save_keys_total", "100") // at once: the turn that starts the save tells how much there is to do
 		d.clock = d.clock.Add(3 * time.Second)
 		d.dirty = 10 // changes while it is saved are not in it
 		d.Tick()
@@ -245,15 +246,17 @@ func TestAbort(t *testing.T) {
 func TestFlushed(t *testing.T) {
 	d := newDesk(t)
 	d.dirty = 3
-	d.Flushed()
-	d.expect(t, "rdb_changes_since_last_save", "0", "rdb_saves", "1")
+	d.Flushed(2) // which are counted when FLUSHALL returns
+	d.dirty += 2
+	d.expect(t, "rdb_changes_since_last_save", "0", "rdb_saves", "0")
 	got := newNotebook()
 	if _, err := Load(t.Context(), d.settings.FileName.Get(), got, LoadOptions{}); err != nil || len(got.keys) != 100 {
 		t.Fatal(err, len(got.keys))
 	}
 	d.settings.Rules.Set(nil)
-	d.Flushed()
-	d.expect(t, "rdb_saves", "1")
+	d.dirty += 3
+	d.Flushed(0)
+	d.expect(t, "rdb_changes_since_last_save", "3")
 }
 
 func TestLoadingFigures(t *testing.T) {

@@ -53,6 +53,7 @@ func (c *Core) AddBarrier(b *Barrier) { c.barriers = append(c.barriers, b) }
 
 // Raise puts b up or down.
 func (c *Core) Raise(b *Barrier, up bool) {
+	c.assertHeld()
 	if b.up == up {
 		return
 	}
@@ -71,6 +72,7 @@ var (
 
 // admit goes through everything that may stand in a command's way, in the reference's order.
 func (c *Core) admit(cl *client.Client, spec *command.Spec) (verdict, error) {
+	c.assertHeld()
 	if spec.Flags&command.Protected != 0 {
 		if err := c.admitProtected(cl, spec); err != nil {
 			return refuse, err
@@ -98,7 +100,7 @@ func (c *Core) admit(cl *client.Client, spec *command.Spec) (verdict, error) {
 		return refuse, errFedStream
 	}
 	if c.pause.holds(cl, flags) {
-		c.postpone(cl)
+		c.pause.hold(cl)
 		return hold, nil
 	}
 	if cl.Is(client.Multi) && !runsInsideMulti(spec) {
@@ -114,8 +116,7 @@ func (c *Core) admitProtected(cl *client.Client, spec *command.Spec) error {
 	if spec.Name == "module" || (spec.Parent != nil && spec.Parent.Name == "module") {
 		name, mode, option = "MODULE", c.settings.EnableModuleCommand.Get(), "enable-module-command"
 	}
-	local := cl.Conn != nil && (cl.Conn.Unix() || cl.Conn.Loopback())
-	if mode == PermitAnyone || (mode == PermitLocal && local) {
+	if mode.Allows(protocol.IsLocal(cl.Conn)) {
 		return nil
 	}
 	return protocol.Errorf("ERR", "%s command not allowed. If the %s option is set to \"local\", you can run it from a local connection, "+

@@ -86,6 +86,9 @@ type parked struct {
 	db     int
 	stands []stand
 	index  int // in timeouts; -1 if it waits forever
+
+	unbooked bool  // its call is booked when the wait ends
+	took     int64 // by the command until it waited, in nanos
 }
 
 func (w *waiting) init() {
@@ -94,6 +97,7 @@ func (w *waiting) init() {
 
 // Block implements command.Core: the client of ctx waits. The handler returns right after, without a reply.
 func (c *Core) Block(ctx *command.Context, w command.Wait) {
+	c.assertHeld()
 	cl := ctx.Client
 	p := &parked{cl: cl, wait: w, spec: ctx.Spec, db: cl.DB, index: -1}
 	for _, a := range ctx.Args {
@@ -134,6 +138,7 @@ func (c *Core) Block(ctx *command.Context, w command.Wait) {
 // Ready says that key may now serve a client that waits for it; they are tried when the unit is complete. What nobody at all waits for makes no key
 // ready, also if somebody waits there for something else: such a key's turn comes with what serves somebody.
 func (c *Core) Ready(db int, key []byte) {
+	c.assertHeld()
 	if len(c.waiting.byKey) == 0 {
 		return
 	}
@@ -156,6 +161,7 @@ func (w *waiting) offer(name keyName) {
 
 // gone is Ready when a stream has left its key: for those who want to hear of that.
 func (c *Core) gone(db int, key []byte) {
+	c.assertHeld()
 	name := keyName{db, string(key)}
 	if l := c.waiting.byKey[name]; l != nil && l.gone > 0 {
 		c.waiting.offer(name)
@@ -165,6 +171,7 @@ func (c *Core) gone(db int, key []byte) {
 // wholly is Ready for keys of a database that has been emptied or swapped: those that are there, and those of whose going somebody asked to
 // hear. By name, because they have no order of their own.
 func (c *Core) wholly(db int) {
+	c.assertHeld()
 	var keys []string
 	for name := range c.waiting.byKey {
 		if name.db == db {
@@ -180,13 +187,13 @@ func (c *Core) wholly(db int) {
 
 // serveReady tries the clients that wait for ready keys, in the order of W2, until no key is ready any more.
 func (c *Core) serveReady() {
+	c.assertHeld()
 	w := &c.waiting
 	if len(w.ready) == 0 {
 		return
 	}
 	// The unit that made them ready may have taken its time: a key that has expired meanwhile serves nobody.
-	_, c.nowMs = c.wall.Now()
-	c.space.SetNow(c.nowMs)
+	c.readClock()
 	for i := 0; i < len(w.ready); i++ { // serving one may make another ready
 		name := w.ready[i]
 		delete(w.isReady, name)
@@ -216,25 +223,24 @@ func (c *Core) serveReady() {
 	w.ready = w.ready[:0]
 }
 
-// retry has a parked client's command try again. One that is served has taken as long as that: nobody was kept waiting for it before.
+// retry has a parked client's command try again.
 func (c *Core) retry(p *parked) {
-	began := c.wall.Nanos()
-	c.answerParked(p, func(ctx *command.Context) {
+	c.answerParked(p, commandEvent(p.spec), func(ctx *command.Context) {
 		if err := p.wait.Retry(ctx); err != nil {
 			c.meter.failed(p.spec, err)
 			ctx.Reply.Error(err)
 		}
 	})
-	if c.waiting.byClient[p.cl] != p {
-		took := c.wall.Nanos() - began
-		p.spec.Stats.Record(0, took) // the call was booked when it began to wait
-		c.watchSlowness(p.cl, p.spec, p.args, took)
-	}
 }
 
-// answerParked lets f reply for a parked client; if it replied, the client goes on.
-func (c *Core) answerParked(p *parked, f func(*command.Context)) {
-	cl := p.cl
+// unblocking is what the latency monitor calls a reply that no key brought.
+const unblocking = "command-unblocking"
+
+// answerParked lets f reply for a parked client; if it replied, the client goes on, and its call is booked: with the
+// time before the wait and the time for the reply. event is what the latency monitor calls the latter.
+func (c *Core) answerParked(p *parked, event string, f func(*command.Context)) {
+	c.assertHeld()
+	cl, began := p.cl, c.wall.Nanos()
 	reply := &protocol.Reply{RESP3: cl.Protocol == 3}
 	outer, quiet := cl.Out, c.space.NoTouch
 	cl.Out, c.space.NoTouch = reply, cl.Is(client.NoTouch)
@@ -259,6 +265,13 @@ func (c *Core) answerParked(p *parked, f func(*command.Context)) {
 		return
 	}
 	c.unpark(cl)
+	if p.unbooked {
+		took := c.wall.Nanos() - began
+		p.spec.Stats.Record(1, p.took+took)
+		c.meter.commands++
+		c.watchSlowlog(cl, p.spec, p.args, p.took+took)
+		c.watchLatency(event, took)
+	}
 	if cl.Flags&silenced == 0 {
 		cl.Conn.PostReply(c.number, reply)
 	} else {
@@ -271,16 +284,17 @@ func (c *Core) answerParked(p *parked, f func(*command.Context)) {
 // Unblock ends a client's wait from outside: CLIENT UNBLOCK, with the reply of a timeout or, if asError, an error.
 // It answers false if the client waits for nothing that can be ended.
 func (c *Core) Unblock(cl *client.Client, asError bool) bool {
+	c.assertHeld()
 	p := c.waiting.byClient[cl]
 	if p == nil || p.wait.Timeout == nil {
 		return false
 	}
 	if !asError {
-		c.answerParked(p, p.wait.Timeout)
+		c.answerParked(p, unblocking, p.wait.Timeout)
 		return true
 	}
 	c.meter.failed(p.spec, errUnblocked)
-	c.answerParked(p, func(ctx *command.Context) { ctx.Reply.Error(errUnblocked) })
+	c.answerParked(p, unblocking, func(ctx *command.Context) { ctx.Reply.Error(errUnblocked) })
 	return true
 }
 
@@ -288,6 +302,7 @@ var errUnblocked = &protocol.Error{Code: "UNBLOCKED", Text: "client unblocked vi
 
 // unpark takes a client out of every list of the waiting.
 func (c *Core) unpark(cl *client.Client) {
+	c.assertHeld()
 	w := &c.waiting
 	p := w.byClient[cl]
 	if p == nil {
@@ -317,15 +332,19 @@ func (c *Core) unpark(cl *client.Client) {
 	}
 	cl.Flags &^= client.Blocked | client.Busy
 	cl.Wait = nil
+	if p.wait.Left != nil {
+		p.wait.Left()
+	}
 }
 
 // expireWaits answers those whose time has run out, at most budget of them. A deadline's own millisecond is part of the wait: nobody is
 // told too early.
 func (c *Core) expireWaits(budget int) {
+	c.assertHeld()
 	w := &c.waiting
 	for ; budget > 0 && len(w.timeouts) > 0 && w.timeouts[0].wait.DeadlineMs < c.nowMs; budget-- {
 		p := w.timeouts[0]
-		c.answerParked(p, p.wait.Timeout)
+		c.answerParked(p, unblocking, p.wait.Timeout)
 		if w.byClient[p.cl] == p { // Timeout said nothing: that must not keep the heap's head
 			c.unpark(p.cl)
 			p.cl.Conn.Resume()
@@ -335,14 +354,21 @@ func (c *Core) expireWaits(budget int) {
 
 // BlockedClients counts the parked ones, save those that are busy, and those that a pause holds back.
 func (c *Core) BlockedClients() int {
-	return len(c.waiting.byClient) - c.waiting.busy + len(c.postponed)
+	c.assertHeld()
+	return len(c.waiting.byClient) - c.waiting.busy + c.pause.held.Len()
 }
 
 // BlockingKeysOnGone counts the keys of whose going somebody wants to hear.
-func (c *Core) BlockingKeysOnGone() int { return c.waiting.onGone }
+func (c *Core) BlockingKeysOnGone() int {
+	c.assertHeld()
+	return c.waiting.onGone
+}
 
 // BlockingKeys counts the keys that somebody waits for.
-func (c *Core) BlockingKeys() int { return len(c.waiting.byKey) }
+func (c *Core) BlockingKeys() int {
+	c.assertHeld()
+	return len(c.waiting.byKey)
+}
 
 // deadlineHeap orders waits by their deadline, the soonest first.
 type deadlineHeap []*parked
@@ -360,6 +386,7 @@ func (h *deadlineHeap) Pop() any {
 
 // Wake offers a parked client its Retry, for waits that no key ends: WAIT, WAITAOF.
 func (c *Core) Wake(cl *client.Client) {
+	c.assertHeld()
 	if p := c.waiting.byClient[cl]; p != nil && p.wait.Retry != nil {
 		c.retry(p)
 	}
@@ -367,7 +394,8 @@ func (c *Core) Wake(cl *client.Client) {
 
 // Answer has f reply for a parked client, who goes on if it did.
 func (c *Core) Answer(cl *client.Client, f func(*command.Context)) {
+	c.assertHeld()
 	if p := c.waiting.byClient[cl]; p != nil {
-		c.answerParked(p, f)
+		c.answerParked(p, unblocking, f)
 	}
 }

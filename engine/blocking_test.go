@@ -71,6 +71,57 @@ func TestServedMayBeSlow(t *testing.T) {
 	}
 }
 
+// TestWaitsAreBookedOnce: a command that waits is counted, and shown in the slow log, when its wait ends, whatever ends
+// it. A client that leaves is not counted.
+func TestWaitsAreBookedOnce(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		end  func(h *house, cl *client.Client)
+		want uint64 // calls
+	}{
+		{"served", func(h *house, _ *client.Client) {
+			other, _ := h.arrive()
+			h.do(other, "SIGNAL k")
+		}, 1},
+		{"timed out", func(h *house, cl *client.Client) {
+			h.Do(func() { h.Unblock(cl, false) })
+		}, 1},
+		{"unblocked", func(h *house, cl *client.Client) {
+			h.Do(func() { h.Unblock(cl, true) })
+		}, 1},
+		{"gone", func(h *house, cl *client.Client) { h.Closed(cl) }, 0},
+	} {
+		h := newHouse(t)
+		h.settings.SlowlogSlowerThan.Set(0)
+		clients, _ := h.parkAll(1, "PARK k")
+		stats := &h.catalogue.Lookup([]byte("park")).Stats
+		if stats.Calls != 0 || stats.Nanos != 0 || h.Figures().Commands != 0 || len(h.slow) != 0 {
+			t.Errorf("%s: while it waits: %+v, %d commands, slow %v", c.name, stats, h.Figures().Commands, h.slow)
+		}
+		c.end(h, clients[0])
+		slow := 0
+		for _, name := range h.slow {
+			if name == "PARK" {
+				slow++
+			}
+		}
+		if stats.Calls != c.want || uint64(slow) != c.want || stats.Nanos > uint64(5*time.Second) {
+			took := time.Duration(stats.Nanos)
+			t.Errorf("%s: %d calls in %v, %d times slow, want %d", c.name, stats.Calls, took, slow, c.want)
+		}
+	}
+	h := newHouse(t)
+	cl, _ := h.arrive()
+	h.do(cl, "PARK k")
+	h.Do(func() { h.Unblock(cl, false) })
+	if done, _ := h.batch(cl, "SIGNAL k", "PARK k", "PARK k", "PARK k", "PING"); done != 3 {
+		t.Fatalf("%d done", done)
+	}
+	if s := h.catalogue.Lookup([]byte("park")).Stats; s.Calls != 2 {
+		t.Errorf("%d calls, behind one that waited and one that did not", s.Calls)
+	}
+}
+
 // TestLineGoesOnWhenTheNextLeaves: W2 also when serving one client is the end of the one behind it.
 func TestLineGoesOnWhenTheNextLeaves(t *testing.T) {
 	var h *house
@@ -256,9 +307,11 @@ func TestManyWaitForOneKey(t *testing.T) {
 	h := newHouse(t)
 	clients, _ := h.parkAll(5000, "PARK k")
 	if n := testing.AllocsPerRun(1, func() {
+		h.take()
 		for _, cl := range clients[2000:] {
 			h.unpark(cl)
 		}
+		h.release()
 	}); n > 10 {
 		t.Errorf("%v allocations to take 3000 clients out of a line", n)
 	}
@@ -295,9 +348,11 @@ func TestWhoWaitsHearsOfStreamsThatGo(t *testing.T) {
 		if n := h.BlockingKeysOnGone(); n != 1 {
 			t.Errorf("%s: %d keys of whose going somebody is to hear", how, n)
 		}
-		h.space.DB(0).PutPacked([]byte("s"), value.Stream, value.Listpack, []byte("any"), 0)
-		h.waiting.ready = h.waiting.ready[:0] // who parked for s would take it
-		clear(h.waiting.isReady)
+		h.Do(func() {
+			h.space.DB(0).PutPacked([]byte("s"), value.Stream, value.Listpack, []byte("any"), 0)
+			h.waiting.ready = h.waiting.ready[:0] // who parked for s would take it
+			clear(h.waiting.isReady)
+		})
 		cl, _ := h.arrive()
 		h.do(cl, "PING")
 		h.expect(how+": too early", parked[0].take(), "")

@@ -20,7 +20,7 @@ const deniedText = "-DENIED Redis is running in protected mode because protected
 // Open implements protocol.Handler: a client arrives.
 func (c *Core) Open(conn protocol.Conn) (session any, refusal []byte) {
 	open := c.settings.RequirePass.Get() == ""
-	if open && c.settings.ProtectedMode.Get() && !conn.Unix() && !conn.Loopback() {
+	if open && c.settings.ProtectedMode.Get() && !protocol.IsLocal(conn) {
 		return nil, []byte(deniedText)
 	}
 	cl := &client.Client{Conn: conn, User: "default", Authenticated: open, Protocol: 2, LastCommand: "NULL", MaxBulk: c.common.MaxBulk}
@@ -65,13 +65,9 @@ func (c *Core) Closed(session any) {
 
 // forget takes cl out of everything that knows it.
 func (c *Core) forget(cl *client.Client) {
+	c.assertHeld()
 	c.unpark(cl)
-	for i, other := range c.postponed {
-		if other == cl {
-			c.postponed = append(c.postponed[:i], c.postponed[i+1:]...)
-			break
-		}
-	}
+	c.pause.forget(cl)
 	c.StopMonitor(cl)
 	if c.hooks.Gone != nil {
 		c.hooks.Gone(cl)
@@ -81,28 +77,40 @@ func (c *Core) forget(cl *client.Client) {
 
 // Reserve implements protocol.Handler: memory for a large argument, where the keyspace can keep it as a value's chunks. It
 // is called on a loop, outside the turn.
-func (c *Core) Reserve(n int) *protocol.Bulk {
-	b := &protocol.Bulk{Release: c.releaseBulk}
+//
+// What is lent is the client's at once (Reserved), so that no turn takes it for data; what it costs the loop tells when it is filled.
+func (c *Core) Reserve(session any, n int) (*protocol.Bulk, *protocol.Error) {
+	cl := session.(*client.Client)
+	b := &protocol.Bulk{}
 	c.take()
-	ref := c.space.Heap().Alloc(n, memory.Values)
+	ref, err := c.space.Heap().TryAlloc(n, memory.Values)
+	if err == nil {
+		cl.Reserve(n)
+	}
 	c.release()
+	if err != nil {
+		return nil, protocol.ErrNoMemory
+	}
 	b.Ref, b.Data = uint64(ref), memory.Bytes(ref, n)
-	return b
+	b.Release = func(b *protocol.Bulk) { c.releaseBulk(cl, b) }
+	return b, nil
 }
 
 // releaseBulk gives back what no command has kept.
-func (c *Core) releaseBulk(b *protocol.Bulk) {
+func (c *Core) releaseBulk(cl *client.Client, b *protocol.Bulk) {
 	if b.Ref == 0 {
 		return
 	}
 	c.take()
 	c.space.Heap().Free(memory.Ref(b.Ref), memory.Values)
+	cl.Reserve(-len(b.Data))
 	c.release()
 	b.Ref, b.Data = 0, nil
 }
 
 // Kill closes cl: at once, or, if it is the one whose command is running, when its reply has left.
 func (c *Core) Kill(cl *client.Client, isCaller bool) {
+	c.assertHeld()
 	if isCaller {
 		cl.Flags |= client.CloseAfter
 		cl.Conn.Close(true)
@@ -116,16 +124,21 @@ func (c *Core) Kill(cl *client.Client, isCaller bool) {
 // Expel is Kill of a client by another's command, or because of what it costs: it is forgotten at once, not when its loop has closed it, so
 // that the next command does not see it any more, and the figures are right from here on. Not from within a walk of sinks, or of replicas.
 func (c *Core) Expel(cl *client.Client, isCaller bool) {
+	c.assertHeld()
 	if c.Kill(cl, isCaller); !isCaller {
 		c.forget(cl)
 	}
 }
 
 // Push sends p to cl behind everything decided so far. Nobody writes to p afterwards; it may go to many.
-func (c *Core) Push(cl *client.Client, p []byte) { cl.Conn.Post(c.number, p) }
+func (c *Core) Push(cl *client.Client, p []byte) {
+	c.assertHeld()
+	cl.Conn.Post(c.number, p)
+}
 
 // StartMonitor has cl shown every command from the next on.
 func (c *Core) StartMonitor(cl *client.Client) {
+	c.assertHeld()
 	if cl.Is(client.Monitor) {
 		return
 	}
@@ -135,6 +148,7 @@ func (c *Core) StartMonitor(cl *client.Client) {
 
 // StopMonitor ends it.
 func (c *Core) StopMonitor(cl *client.Client) {
+	c.assertHeld()
 	if !cl.Is(client.Monitor) {
 		return
 	}
@@ -148,10 +162,19 @@ func (c *Core) StopMonitor(cl *client.Client) {
 }
 
 // Now is the turn's instant in Unix ms.
-func (c *Core) Now() int64 { return c.nowMs }
+func (c *Core) Now() int64 {
+	c.assertHeld()
+	return c.nowMs
+}
 
 // TurnNumber is the number of the turn that is held.
-func (c *Core) TurnNumber() uint64 { return c.number }
+func (c *Core) TurnNumber() uint64 {
+	c.assertHeld()
+	return c.number
+}
 
 // Clients is the registry. Turn only.
-func (c *Core) Clients() *client.Registry { return c.clients }
+func (c *Core) Clients() *client.Registry {
+	c.assertHeld()
+	return c.clients
+}

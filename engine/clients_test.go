@@ -72,10 +72,10 @@ func TestResetForgetsRates(t *testing.T) {
 	h.Do(func() {
 		h.tick(second)
 		h.tick(2 * second)
-		h.ResetFigures()
+		h.Core.ResetFigures()
 		h.tick(3 * second)
 		h.tick(4 * second)
-		if f := h.Figures(); f.OpsPerSecond > 1000 || f.TurnsPerSecond > 1000 || f.Unexpected != 0 || f.Commands != 0 {
+		if f := h.Core.Figures(); f.OpsPerSecond > 1000 || f.TurnsPerSecond > 1000 || f.Unexpected != 0 || f.Commands != 0 {
 			t.Errorf("%+v", f)
 		}
 	})

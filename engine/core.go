@@ -27,6 +27,12 @@ const maxDepth = 8
 // ten, the processor has no more line-fill buffers and the first lines fall out of L1 again.
 const prefetchAhead = 12
 
+// turnTime is how long the turn of a batch lasts, in nanoseconds. What is left of the batch then goes on in a turn of its own, after others.
+const turnTime = int64(2 * time.Millisecond)
+
+// lapEvery is after how many requests of one run the clock is read, so that a long run knows the time and ends.
+const lapEvery = 48
+
 // Core owns the data and runs the commands. Its methods say who may call them; all else needs the turn.
 type Core struct {
 	turn
@@ -40,28 +46,27 @@ type Core struct {
 	lazy      *lazyfree.Queue
 	takeJob   func() (lazyfree.Job, int)
 
-	started   time.Time // the origin of nanos
-	wall      clock.Wall
-	nanos     int64 // monotonic, at the last reading of the clock in this turn
-	nowMs     int64 // Unix ms, the same for the whole turn
-	inTurn    bool
-	frames    [maxDepth]command.Context // one per depth of calls, so that no call allocates
-	depth     int
-	specs     [prefetchAhead]*command.Spec // of the requests looked at ahead
-	meter     meter
-	unit      unit
-	sinks     []Sink
-	barriers  []*Barrier
-	raised    int // barriers that are up
-	pause     pause
-	waiting   waiting
-	monitors  []*client.Client
-	dutyAt    int64 // nanos at which the next slice of duties is due, for busy servers
-	duties    duties
-	postponed []*client.Client // held back by a pause
-	later     []func()         // at the end of this turn
-	memory    *Barrier
-	loading   *Barrier
+	started  time.Time // the origin of nanos
+	wall     clock.Wall
+	nanos    int64                     // monotonic, at the last reading of the clock in this turn
+	nowMs    int64                     // Unix ms: of the command that runs, and of all commands inside one
+	frames   [maxDepth]command.Context // one per depth of calls, so that no call allocates
+	depth    int
+	specs    [prefetchAhead]*command.Spec // of the requests looked at ahead
+	meter    meter
+	unit     unit
+	sinks    []Sink
+	barriers []*Barrier
+	raised   int // barriers that are up
+	pause    pause
+	waiting  waiting
+	monitors []*client.Client
+	dutyAt   int64 // nanos at which the next slice of duties is due, for busy servers
+	duties   duties
+	later    []func() // at the end of this turn
+	memory   *Barrier
+	loading  *Barrier
+	shortage *Barrier
 
 	nudge   chan struct{}     // has RunDuties look at once
 	stuckAt int64             // when the log last said that no client may be evicted
@@ -107,20 +112,21 @@ func New(p Parts) *Core {
 		common: p.Common, hooks: p.Hooks, lazy: p.Lazy, whole: p.Whole, started: time.Now(),
 	}
 	c.wall = clock.WallFrom(c.started)
+	c.common.MaxMemory = &c.settings.MaxMemory
 	c.nudge = make(chan struct{}, 1)
 	c.clients.Costs.OnPressure(c.pressClients)
 	c.waiting.init()
 	c.meter.init(c.started)
 	c.takeJob = c.nextJob
-	c.memory, c.loading = c.memoryBarrier(), c.loadingBarrier()
+	c.memory, c.loading, c.shortage = c.memoryBarrier(), c.loadingBarrier(), c.shortageBarrier()
 	c.installKeyspaceHooks()
 	return c
 }
 
 // Serve runs a batch: the walk of a request through the core.
 //
-// It takes the turn, runs the requests in order until one leaves the client unable to go on, hands what was
-// decided to sinks and neighbours, and lets go of the turn.
+// It takes the turn, runs the requests in order until one leaves the client unable to go on or turnTime is over, hands
+// what was decided to sinks and neighbours, and lets go of the turn. At least one request is run if the client can go on.
 func (c *Core) Serve(b *protocol.Batch) {
 	cl := b.Session.(*client.Client)
 	c.take()
@@ -163,20 +169,21 @@ func (c *Core) Do(f func()) {
 
 // begin reads the clock for the turn that was just taken.
 func (c *Core) begin() {
+	c.assertHeld()
 	c.nanos, c.nowMs = c.wall.Now()
-	c.inTurn = true
 	c.space.SetNow(c.nowMs)
 	c.meter.begin(c.nanos)
 }
 
 // end closes the books of the turn.
 func (c *Core) end() {
+	c.assertHeld()
 	c.meter.end(c)
-	c.inTurn = false
 }
 
 // settle gives sinks and neighbours what the turn has decided so far.
 func (c *Core) settle() {
+	c.assertHeld()
 	for i := 0; i < len(c.later); i++ { // a function may add another
 		c.later[i]()
 		c.later[i] = nil
@@ -194,13 +201,21 @@ func (c *Core) settle() {
 }
 
 // Turns is how many turns there have been. Turn only.
-func (c *Core) Turns() uint64 { return c.number }
+func (c *Core) Turns() uint64 {
+	c.assertHeld()
+	return c.number
+}
 
 // Later has f run at the end of this turn, when what the running command changed has been counted and told.
-func (c *Core) Later(f func()) { c.later = append(c.later, f) }
+func (c *Core) Later(f func()) {
+	c.assertHeld()
+	c.later = append(c.later, f)
+}
 
 // run executes the requests of a batch, a few at a time so that their cache misses overlap.
 func (c *Core) run(cl *client.Client, b *protocol.Batch) {
+	c.assertHeld()
+	ends := c.meter.turnBegan + turnTime
 	alone := len(b.Requests) == 1 // its key is kept in mind: the next turn, perhaps another client's, may well be about the same
 	for b.Done < len(b.Requests) {
 		ahead := b.Requests[b.Done:min(b.Done+prefetchAhead, len(b.Requests))]
@@ -217,7 +232,14 @@ func (c *Core) run(cl *client.Client, b *protocol.Batch) {
 				c.lap()
 				return // held back by a pause: the request stays unread
 			}
-			b.Done++
+			if b.Done++; c.nanos >= ends && b.Done < len(b.Requests) && cl.Flags&cannotGoOn == 0 {
+				c.lap()
+				cl.Conn.Resume()
+				return
+			}
+		}
+		if c.meter.calls >= lapEvery {
+			c.lap()
 		}
 	}
 	c.lap()
@@ -270,6 +292,7 @@ func same(a, b []byte) bool {
 
 // execute runs one request. It answers false if the client must wait and the request be offered again.
 func (c *Core) execute(cl *client.Client, req *protocol.Request, spec *command.Spec) bool {
+	c.assertHeld()
 	var mark protocol.Mark
 	var silent client.Flags
 	if cl.Flags&(silenced|client.ReplySkipNext) != 0 {
@@ -302,6 +325,10 @@ func (c *Core) execute(cl *client.Client, req *protocol.Request, spec *command.S
 			return c.muted(cl, mark, silent)
 		}
 	}
+	if len(req.Args) >= manyArgs && spec.Flags&command.DenyOOM != 0 && !c.affords(req.Args) {
+		c.reject(cl, spec, protocol.ErrNoMemory)
+		return c.muted(cl, mark, silent)
+	}
 	cl.CommandsRun++
 	c.call(cl, req.Args, req.Bulk, spec)
 	return c.muted(cl, mark, silent)
@@ -330,6 +357,7 @@ const manyArgs = 64
 
 // call runs an admitted command at the outermost depth and closes its unit of effects.
 func (c *Core) call(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec *command.Spec) {
+	c.assertHeld()
 	many := len(args) >= manyArgs
 	if many || spec != c.meter.spec {
 		c.lap()
@@ -353,6 +381,9 @@ func (c *Core) call(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec 
 			c.hooks.Wrote(cl)
 		}
 	}
+	if cl.Flags&client.Blocked != 0 {
+		c.lapParked(cl)
+	}
 	if len(c.waiting.ready) != 0 {
 		c.lap()
 		c.serveReady() // at once: the client's next command comes after those who waited
@@ -365,6 +396,7 @@ func (c *Core) call(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec 
 
 // invoke runs a handler in a frame of its own and books what it did.
 func (c *Core) invoke(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec *command.Spec) error {
+	c.assertHeld()
 	ctx := &c.frames[c.depth]
 	c.depth++
 	ctx.Client, ctx.Args, ctx.Bulk, ctx.Reply, ctx.Spec = cl, args, bulk, cl.Out, spec
@@ -395,6 +427,7 @@ func (c *Core) prepareFrames() {
 
 // Call implements command.Core: a command run by a command, as the same client.
 func (c *Core) Call(outer *command.Context, spec *command.Spec, args [][]byte) error {
+	c.assertHeld()
 	cl := outer.Client
 	if c.depth == maxDepth {
 		return protocol.Errorf("ERR", "commands call commands more than %d deep", maxDepth)
@@ -461,7 +494,7 @@ func (c *Core) lap() {
 	if m.calls == 0 {
 		return
 	}
-	now := c.wall.Nanos()
+	now := c.readClock()
 	took := now - c.nanos
 	c.nanos = now
 	m.spec.Stats.Record(m.calls, took)
@@ -472,23 +505,68 @@ func (c *Core) lap() {
 	m.calls, m.client, m.args = 0, nil, nil
 }
 
+// lapParked is lap behind a command that has parked its client. It books the calls before that one. The command's own
+// call is booked when the wait ends: the time until now and the time for the reply, as in Redis.
+func (c *Core) lapParked(cl *client.Client) {
+	c.assertHeld()
+	m, p := &c.meter, c.waiting.byClient[cl]
+	if p == nil {
+		return
+	}
+	now := c.readClock()
+	took := now - c.nanos
+	c.nanos = now
+	p.unbooked, p.took = true, took/int64(m.calls)
+	if earlier := m.calls - 1; earlier > 0 {
+		m.spec.Stats.Record(earlier, took-p.took)
+		m.commands += uint64(earlier)
+	}
+	c.watchLatency(commandEvent(m.spec), p.took)
+	m.calls, m.client, m.args = 0, nil, nil
+}
+
+// readClock gives the time, in nanos, and has the commands that follow go by it.
+func (c *Core) readClock() (nanos int64) {
+	nanos, ms := c.wall.Now()
+	if ms != c.nowMs && c.depth == 0 {
+		c.nowMs = ms
+		c.space.SetNow(ms)
+	}
+	return nanos
+}
+
 // watchSlowness looks at a command that has been timed: nanos.
 func (c *Core) watchSlowness(cl *client.Client, spec *command.Spec, args [][]byte, took int64) {
+	c.watchSlowlog(cl, spec, args, took)
+	c.watchLatency(commandEvent(spec), took)
+}
+
+// watchSlowlog tells the slow log of a command that took so many nanos, if that is past slowlog-log-slower-than.
+func (c *Core) watchSlowlog(cl *client.Client, spec *command.Spec, args [][]byte, took int64) {
 	if limit := c.settings.SlowlogSlowerThan.Get(); limit >= 0 && took >= limit*1000 && c.hooks.Slow != nil &&
 		spec.Flags&command.SkipSlowlog == 0 {
 		c.hooks.Slow(cl, args, time.Duration(took))
 	}
+}
+
+// watchLatency tells the latency monitor of an event that took so many nanos, if that is past its threshold.
+func (c *Core) watchLatency(event string, took int64) {
 	if limit := c.settings.LatencyThreshold.Get(); limit > 0 && took >= limit*1e6 && c.hooks.Latency != nil {
-		event := "command"
-		if spec.Flags&command.Fast != 0 {
-			event = "fast-command"
-		}
 		c.hooks.Latency(event, time.Duration(took))
 	}
 }
 
+// commandEvent is what the latency monitor calls a command's execution.
+func commandEvent(spec *command.Spec) string {
+	if spec.Flags&command.Fast != 0 {
+		return "fast-command"
+	}
+	return "command"
+}
+
 // Freeze takes a view of all databases as they are now. Any number may live at once; each must be closed.
 func (c *Core) Freeze() *keyspace.View {
+	c.assertHeld()
 	v := c.space.Freeze()
 	if c.hooks.Frozen != nil {
 		c.hooks.Frozen()
@@ -502,6 +580,7 @@ func (c *Core) SetCatalogue(k *command.Catalogue) { c.catalogue = k }
 // AddOwnBarriers adds the core's barriers behind those added so far: memory first, loading after what comes in between.
 func (c *Core) AddOwnBarriers(between ...*Barrier) {
 	c.AddBarrier(c.memory)
+	c.AddBarrier(c.shortage)
 	for _, b := range between {
 		c.AddBarrier(b)
 	}
@@ -513,13 +592,3 @@ func (c *Core) SetHooks(h Hooks) { c.hooks = h }
 
 // OnTick adds to what is done ten times a second. Before the first Serve.
 func (c *Core) OnTick(f func(nowMs int64)) { c.hooks.Tick = append(c.hooks.Tick, f) }
-
-// InTurn runs f in the turn that is held, or takes one: for what follows a setting, which CONFIG SET changes in a turn and the
-// configuration file outside of one. Only for goroutines that do not race with others for the turn at start.
-func (c *Core) InTurn(f func()) {
-	if c.inTurn {
-		f()
-		return
-	}
-	c.Do(f)
-}

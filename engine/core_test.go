@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"spindle/engine/client"
 	"spindle/engine/command"
+	"spindle/internal/invariant"
 	"spindle/protocol"
 )
 
@@ -37,6 +39,67 @@ func TestDone(t *testing.T) {
 	h.Do(func() { h.Kill(cl, false) })
 	if done, answer := h.batch(cl, "PING"); done != 0 || answer != "" {
 		t.Errorf("killed: %d done, %q", done, answer)
+	}
+}
+
+// TestALongBatchEndsEarly: a batch whose time is up ends behind the request that runs and is resumed. Nothing is lost, and others have
+// their turn in between. A run of fast requests ends, too.
+func TestALongBatchEndsEarly(t *testing.T) {
+	nap := func(c *command.Context) error {
+		time.Sleep(3 * time.Millisecond)
+		c.Reply.Bulk(c.Args[1])
+		return nil
+	}
+	h := newHouse(t, command.Spec{Name: "nap", Arity: 2, Run: nap}, command.Spec{Name: "fastnap", Arity: 2, Flags: command.Fast, Run: nap})
+	cl, conn := h.arrive()
+	done, answer := h.turn(cl, "NAP 1", "NAP 2", "NAP 3")
+	if said := conn.take(); done != 1 || answer != "$1\r\n1\r\n" || said != "resume" {
+		t.Errorf("%d done, %q; the loop was told %q", done, answer, said)
+	}
+	if done, answer = h.turn(cl, "NAP 1"); done != 1 || conn.take() != "" {
+		t.Errorf("alone: %d done, %q", done, answer)
+	}
+	h.expect("all of them", h.do(cl, "NAP 1", "NAP 2", "PARK k"), "$1\r\n1\r\n$1\r\n2\r\n")
+	if said := conn.take(); said != "" {
+		t.Errorf("blocked, its loop was told %q", said)
+	}
+	other, conn := h.arrive()
+	done, _ = h.turn(other, strings.Split(strings.Repeat("FASTNAP 1,", 199)+"FASTNAP 1", ",")...)
+	if said := conn.take(); done == 0 || done > 2*lapEvery || said != "resume" {
+		t.Errorf("a run: %d done; the loop was told %q", done, said)
+	}
+}
+
+// TestTimeGoesOnInATurn: each command has its own time, as in Redis; those of a transaction have one, and a key whose deadline passes
+// meanwhile is gone.
+func TestTimeGoesOnInATurn(t *testing.T) {
+	var at []int64
+	h := newHouse(t, command.Spec{Name: "nap", Arity: 1, Run: func(*command.Context) error {
+		time.Sleep(1100 * time.Microsecond)
+		return nil
+	}}, command.Spec{Name: "note", Arity: 1, Flags: command.Fast, Run: func(c *command.Context) error {
+		at = append(at, c.Now)
+		return nil
+	}})
+	cl, conn := h.arrive()
+	for range 200 { // until the machine lets both notes be of one turn
+		at = nil
+		done, _ := h.turn(cl, "NOTE", "NAP", "NOTE")
+		if conn.take(); done < 3 {
+			continue
+		}
+		if at[1] <= at[0] {
+			t.Fatalf("a millisecond and more passed, and it was %d and %d", at[0], at[1])
+		}
+		break
+	}
+	at = nil
+	h.do(cl, "MULTI", "NOTE", "NAP", "NAP", "NAP", "NOTE", "EXEC")
+	if at[0] != at[1] {
+		t.Errorf("inside EXEC it was %d and %d", at[0], at[1])
+	}
+	for range 20 {
+		h.expect("past its deadline", h.do(cl, "SET k v PX 1", "NAP", "NAP", "GET k", "GET k"), "+OK\r\n$-1\r\n$-1\r\n")
 	}
 }
 
@@ -268,7 +331,7 @@ func TestLoopsAndTurns(t *testing.T) {
 						}
 					}
 				})
-				bulk := h.Reserve(100_000)
+				bulk, _ := h.Reserve(cl, 100_000)
 				bulk.Release(bulk)
 				h.Closed(cl)
 			}
@@ -280,4 +343,35 @@ func TestLoopsAndTurns(t *testing.T) {
 	if h.clients.Len() != 0 {
 		t.Errorf("%d clients are left", h.clients.Len())
 	}
+}
+
+// TestTheTurnKnowsItsHolder: builds that check refuse what is for the turn only to a goroutine that does not hold it,
+// also while another does. They do not let the holder wait for itself.
+func TestTheTurnKnowsItsHolder(t *testing.T) {
+	if !invariant.Enabled {
+		t.Skip("only in builds that check")
+	}
+	h := newHouse(t)
+	refused := func(what string, f func()) {
+		t.Helper()
+		defer func() {
+			if broken := fmt.Sprint(recover()); !strings.Contains(broken, "T1") {
+				t.Errorf("%s: %v", what, broken)
+			}
+		}()
+		f()
+	}
+	turnOnly := func() { h.Core.Figures() }
+	refused("nobody holds it", turnOnly)
+	h.Do(func() {
+		turnOnly()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			refused("another goroutine holds it", turnOnly)
+		}()
+		<-done
+		refused("the holder", func() { h.Do(func() {}) })
+	})
+	refused("given back", turnOnly)
 }

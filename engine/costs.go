@@ -13,6 +13,7 @@ const leastClientLimit = 128 << 10
 
 // ApplyClientLimit takes over maxmemory-clients: bytes, or as a negative number a percentage of maxmemory. Turn only.
 func (c *Core) ApplyClientLimit() {
+	c.assertHeld()
 	limit, of := c.settings.ClientsMemory.Get(), c.settings.MaxMemory.Get()
 	if limit < 0 {
 		if of == 0 {
@@ -32,6 +33,7 @@ const stuckEvery = 1000
 
 // evictClients closes the costliest clients until what is left costs less than the limit. Turn only.
 func (c *Core) evictClients() {
+	c.assertHeld()
 	costs := &c.clients.Costs
 	for {
 		cl, stuck := costs.Costliest()
@@ -63,6 +65,7 @@ func (c *Core) pressClients() {
 const notesPerTick = 128
 
 func (c *Core) noteClients() {
+	c.assertHeld()
 	left := notesPerTick
 	for cl := range c.clients.From(c.duties.nextNote) {
 		if left--; left < 0 {

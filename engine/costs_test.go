@@ -137,12 +137,23 @@ func TestClientLimitIsAShare(t *testing.T) {
 	}
 }
 
-// TestReservedMemoryCountsOnce: an argument on its way in lies in the keyspace's memory and is its client's cost.
+// TestReservedMemoryCountsOnce: an argument on its way in lies in the keyspace's memory, and costs its client what has arrived of it. At no
+// instant does it count as data.
 func TestReservedMemoryCountsOnce(t *testing.T) {
 	h := newHouse(t)
 	cl, _ := h.arrive()
 	before, clients := h.UsedMemory(), h.clients.Costs.Sum()
-	b := h.Reserve(1 << 20)
+	b, err := h.Reserve(cl, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h.UsedMemory() != before {
+		t.Errorf("used_memory grew by %d for what was announced", h.UsedMemory()-before)
+	}
+	cl.Account(1000, 1<<20)
+	if h.UsedMemory() != before+1000 || h.clients.Costs.Sum() != clients+1000 {
+		t.Errorf("used_memory grew by %d, the clients' cost by %d, for 1000 bytes", h.UsedMemory()-before, h.clients.Costs.Sum()-clients)
+	}
 	cl.Account(1<<20, 1<<20)
 	if grown := h.UsedMemory() - before; grown < 1<<20 || grown > 1<<20+64<<10 {
 		t.Errorf("used_memory grew by %d", grown)
@@ -150,8 +161,8 @@ func TestReservedMemoryCountsOnce(t *testing.T) {
 	if grown := h.clients.Costs.Sum() - clients; grown != 1<<20 {
 		t.Errorf("the clients' cost grew by %d", grown)
 	}
-	cl.Account(0, 0)
 	b.Release(b)
+	cl.Account(0, 0)
 	if h.UsedMemory() != before {
 		t.Errorf("used_memory is %d, was %d", h.UsedMemory(), before)
 	}

@@ -42,13 +42,22 @@ type duties struct {
 }
 
 // SetActiveExpire is DEBUG SET-ACTIVE-EXPIRE.
-func (c *Core) SetActiveExpire(on bool) { c.duties.activeOff = !on }
+func (c *Core) SetActiveExpire(on bool) {
+	c.assertHeld()
+	c.duties.activeOff = !on
+}
 
 // PauseCron is DEBUG PAUSE-CRON.
-func (c *Core) PauseCron(on bool) { c.duties.cronPaused = on }
+func (c *Core) PauseCron(on bool) {
+	c.assertHeld()
+	c.duties.cronPaused = on
+}
 
 // CronPaused says that what waits for the next tick waits for DEBUG PAUSE-CRON 0.
-func (c *Core) CronPaused() bool { return c.duties.cronPaused }
+func (c *Core) CronPaused() bool {
+	c.assertHeld()
+	return c.duties.cronPaused
+}
 
 // RunDuties keeps the duties going on an idle server until stop closes. It runs on a goroutine of its own and takes
 // a turn only when something is due.
@@ -110,10 +119,11 @@ func (c *Core) idleFor() time.Duration {
 
 // runDuties does one slice of everything that is due.
 func (c *Core) runDuties() {
+	c.assertHeld()
 	began := time.Duration(c.wall.Nanos())
 	c.dutyAt = int64(began) + dutyEvery
 	if c.pause.on {
-		c.refreshPause()
+		c.settlePause()
 	}
 	c.duties.behind = false
 	if c.mayExpire() {
@@ -129,6 +139,9 @@ func (c *Core) runDuties() {
 	}
 	heap := c.space.Heap()
 	more := c.drain(heap)
+	if heap.Short() {
+		c.Raise(c.shortage, true) // it lowers itself
+	}
 	if c.lazy != nil {
 		c.lazy.Turn(c.takeJob)
 		if laden := c.isLaden(heap); laden != c.duties.laden {
@@ -163,7 +176,10 @@ func (c *Core) isLaden(heap *memory.Heap) bool {
 }
 
 // Laden is what Hooks.Laden has to tell. Turn only.
-func (c *Core) Laden() bool { return c.duties.laden }
+func (c *Core) Laden() bool {
+	c.assertHeld()
+	return c.duties.laden
+}
 
 // drain takes back what reclaimers have freed, some of it.
 func (c *Core) drain(heap *memory.Heap) (more bool) {
@@ -220,6 +236,7 @@ func (c *Core) tick(nanos int64) {
 
 // ApplySlowlogLimit has every command timed alone when somebody asked to see what takes under a millisecond. Turn only.
 func (c *Core) ApplySlowlogLimit() {
+	c.assertHeld()
 	slow := c.settings.SlowlogSlowerThan.Get()
 	c.meter.precise = slow >= 0 && slow < 1000
 }
@@ -293,6 +310,7 @@ func (c *Core) effectOfRemoval(db int, key []byte, lazily bool) {
 
 // Notify implements command.Core: a keyspace event, if somebody asked for its class.
 func (c *Core) Notify(class command.EventClass, event string, db int, key []byte) {
+	c.assertHeld()
 	wanted := command.EventClass(c.settings.NotifyEvents.Get())
 	if wanted&class == 0 || c.hooks.Publish == nil {
 		return

@@ -18,7 +18,7 @@ func TestMuchToFreeIsTold(t *testing.T) {
 	heap := h.space.Heap()
 	duties := func() { h.take(); h.runDuties(); h.release() }
 	pagesDone := func() { // touched as they are used
-		for duties(); heap.Paging() || h.Laden(); {
+		for duties(); heap.Paging() || h.duties.laden; {
 			duties()
 		}
 		h.lazy.Pause()
@@ -29,7 +29,7 @@ func TestMuchToFreeIsTold(t *testing.T) {
 			h.space.DB(0).SetString(fmt.Appendf(nil, "key:%09d", i), make([]byte, 1000), 0)
 		}
 		pagesDone()
-		h.space.DB(0).Flush()
+		h.Do(func() { h.space.DB(0).Flush() })
 		duties()
 		duties()
 	}

@@ -27,6 +27,30 @@ func (c *Core) memoryBarrier() *Barrier {
 	}}
 }
 
+// shortageBarrier refuses commands that may need memory while the system gives no more: those that run already live on what is left.
+func (c *Core) shortageBarrier() *Barrier {
+	return &Barrier{Name: "shortage", Refuse: func(cl *client.Client, spec *command.Spec, flags command.Flags) error {
+		if !c.space.Heap().Short() {
+			c.Raise(c.shortage, false)
+			return nil
+		}
+		if flags&command.DenyOOM != 0 || cl.Is(client.Multi) && queueGrows(spec) {
+			return protocol.ErrNoMemory
+		}
+		return nil
+	}}
+}
+
+// affords says that there is memory for what a command of very many arguments, or of a long one, may make of them.
+func (c *Core) affords(args [][]byte) bool {
+	const entry = 64 // beside the bytes of each
+	n := 0
+	for _, a := range args {
+		n += len(a) + entry
+	}
+	return c.space.Heap().AffordsSmall(n) && c.space.Heap().Affords(n)
+}
+
 // queueGrows says that inside MULTI the command takes memory for its copy, whatever it does.
 func queueGrows(spec *command.Spec) bool {
 	switch spec.Full {
@@ -38,6 +62,7 @@ func queueGrows(spec *command.Spec) bool {
 
 // ApplyMemoryLimit takes over maxmemory and what goes with it. Turn only.
 func (c *Core) ApplyMemoryLimit() {
+	c.assertHeld()
 	s := c.settings
 	c.space.Policy = keyspace.Policy(s.Policy.Get())
 	c.space.Samples = int(s.Samples.Get())
@@ -69,6 +94,7 @@ func (c *Core) NotForEviction() int64 {
 // evict brings memory under the limit, as far as makeRoom gets, and notes since when it has been over. It answers false when the policy
 // leaves nothing to evict.
 func (c *Core) evict() (enough bool) {
+	c.assertHeld()
 	over := c.overLimit()
 	if over > 0 {
 		if c.space.Replica || c.space.Hiding || c.duties.loading {
@@ -118,18 +144,23 @@ func (c *Core) evictionTime() time.Duration {
 	return math.MaxInt64
 }
 
-// UsedMemory is what the data, the clients and their buffers cost. What clients have reserved for arguments on their way in is counted
-// as data.
+// UsedMemory is what the data, the clients and their buffers cost. Of the memory lent for arguments on their way in it has what is filled:
+// that is part of the clients' costs.
 func (c *Core) UsedMemory() int64 {
+	c.assertHeld()
 	costs := &c.clients.Costs
 	return c.space.Heap().Used() + costs.Sum() + costs.Primary() + costs.Replicas() - costs.Reserved()
 }
 
 // Loading says whether the data set is being read, so that what is here is only a part of it.
-func (c *Core) Loading() bool { return c.duties.loading }
+func (c *Core) Loading() bool {
+	c.assertHeld()
+	return c.duties.loading
+}
 
 // SetLoading raises or lowers the loading state: only commands flagged for it run meanwhile.
 func (c *Core) SetLoading(on bool) {
+	c.assertHeld()
 	c.duties.loading = on
 	c.space.Trusting = on
 	c.Raise(c.loading, on)

@@ -42,6 +42,18 @@ func (f *fakeConn) take() string {
 	return text
 }
 
+// resumed takes the core's last word back if that was Resume.
+func (f *fakeConn) resumed() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	last := len(f.log) - 1
+	if last < 0 || f.log[last] != "resume" {
+		return false
+	}
+	f.log = f.log[:last]
+	return true
+}
+
 func (f *fakeConn) FD() int                 { return 3 }
 func (f *fakeConn) LocalAddr() string       { return "127.0.0.1:6379" }
 func (f *fakeConn) RemoteAddr() string      { return f.remote }
@@ -166,9 +178,29 @@ func newHouse(t *testing.T, more ...command.Spec) *house {
 		Slow: func(_ *client.Client, args [][]byte, _ time.Duration) { h.slow = append(h.slow, string(args[0])) },
 	})
 	h.AddOwnBarriers()
-	h.AddSink(h.sink)
+	h.Do(func() { h.Core.AddSink(h.sink) })
 	return h
 }
+
+// What tests ask outside of a turn is asked in one of its own, in which nothing else happens.
+
+func (h *house) hold() (release func()) {
+	h.take()
+	return h.release
+}
+
+func (h *house) BlockedClients() int       { defer h.hold()(); return h.Core.BlockedClients() }
+func (h *house) BlockingKeys() int         { defer h.hold()(); return h.Core.BlockingKeys() }
+func (h *house) BlockingKeysOnGone() int   { defer h.hold()(); return h.Core.BlockingKeysOnGone() }
+func (h *house) TimedWaits() int           { defer h.hold()(); return h.Core.TimedWaits() }
+func (h *house) Figures() Figures          { defer h.hold()(); return h.Core.Figures() }
+func (h *house) ResetFigures()             { defer h.hold()(); h.Core.ResetFigures() }
+func (h *house) UsedMemory() int64         { defer h.hold()(); return h.Core.UsedMemory() }
+func (h *house) Dirty() int64              { defer h.hold()(); return h.Core.Dirty() }
+func (h *house) RemoveSink(s Sink)         { defer h.hold()(); h.Core.RemoveSink(s) }
+func (h *house) Freeze() *keyspace.View    { defer h.hold()(); return h.Core.Freeze() }
+func (h *house) Raise(b *Barrier, up bool) { defer h.hold()(); h.Core.Raise(b, up) }
+func (h *house) SetActiveExpire(on bool)   { defer h.hold()(); h.Core.SetActiveExpire(on) }
 
 func park(c *command.Context) error {
 	try := func(c *command.Context) (done bool) {
@@ -210,9 +242,22 @@ func (h *house) arrive() (*client.Client, *fakeConn) {
 	return session.(*client.Client), f
 }
 
-// batch serves lines as one batch of cl and returns how many were done and what was answered. The arguments are overwritten
-// afterwards, as the loop's buffer is (R2).
+// batch serves lines as a loop does: a batch that ended early because of its time goes on at once. It returns how many lines were done and
+// what was answered.
 func (h *house) batch(cl *client.Client, lines ...string) (done int, answer string) {
+	f := cl.Conn.(*fakeConn)
+	for {
+		n, text := h.turn(cl, lines[done:]...)
+		done, answer = done+n, answer+text
+		if done == len(lines) || n == 0 || cl.Is(cannotGoOn) || !f.resumed() {
+			return done, answer
+		}
+	}
+}
+
+// turn serves lines as one batch of cl, in one turn, and returns how many were done and what was answered. The arguments are
+// overwritten afterwards, as the loop's buffer is (R2).
+func (h *house) turn(cl *client.Client, lines ...string) (done int, answer string) {
 	b := &protocol.Batch{Session: cl, Reply: &protocol.Reply{}}
 	for _, line := range lines {
 		var r protocol.Request

@@ -13,8 +13,8 @@ import (
 
 // meter is the core's own bookkeeping: what INFO shows of commands, errors and turns.
 //
-// Time is read once a turn and once for each run of like commands; a command that is neither fast nor brief, or has manyArgs, is timed
-// alone, and every command is while precise is set.
+// The clock is read when a turn begins, after each run of like commands, and every lapEvery commands of a run. A command that is neither
+// fast nor brief, or has manyArgs, is timed alone. Every command is while precise is set.
 type meter struct {
 	spec       *command.Spec // whose calls are not yet booked
 	calls      int
@@ -170,6 +170,7 @@ type ErrorCount struct {
 
 // Figures copies the counters. Turn only.
 func (c *Core) Figures() Figures {
+	c.assertHeld()
 	m := &c.meter
 	f := Figures{
 		Uptime: time.Since(c.started), Connections: m.connections, Commands: m.commands, OpsPerSecond: m.ops.PerSecond(),
@@ -195,6 +196,7 @@ func (c *Core) Figures() Figures {
 
 // ResetFigures is CONFIG RESETSTAT's share of the core.
 func (c *Core) ResetFigures() {
+	c.assertHeld()
 	m := &c.meter
 	m.commands, m.connections, m.errorReplies, m.rejectedCalls = 0, 0, 0, 0
 	m.turns, m.turnNanos, m.dutyNanos, m.longestTurn, m.mostCommands = 0, 0, 0, 0, 0
@@ -235,6 +237,7 @@ func (c *Core) feedMonitors(cl *client.Client, spec *command.Spec, args [][]byte
 
 // Errors yields how often each error code was answered, by code. Turn only.
 func (c *Core) Errors(yield func(code string, n uint64) bool) {
+	c.assertHeld()
 	for _, e := range c.Figures().Errors {
 		if !yield(e.Code, e.Count) {
 			return
@@ -246,4 +249,7 @@ func (c *Core) Errors(yield func(code string, n uint64) bool) {
 func (c *Core) Uptime() time.Duration { return time.Since(c.started) }
 
 // TimedWaits counts the parked clients whose wait runs out.
-func (c *Core) TimedWaits() int { return len(c.waiting.timeouts) }
+func (c *Core) TimedWaits() int {
+	c.assertHeld()
+	return len(c.waiting.timeouts)
+}

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"container/list"
+
 	"spindle/engine/client"
 	"spindle/engine/command"
 )
@@ -15,67 +17,39 @@ const (
 	pausePurposes
 )
 
-// pause is what holds clients back now.
+// pause is what holds clients back now, and the clients that it holds.
+//
+// engine.P1. A client is in held exactly while it has client.Paused; its Wait is then its place there.
 type pause struct {
 	until [pausePurposes]int64 // Unix ms; 0 when not in force
 	all   [pausePurposes]bool  // every command, not only those that may write
 	on    bool                 // some purpose is in force
 	every bool                 // and holds back every command
+	held  list.List            // of *client.Client, in order of arrival
 }
 
-// Pause holds back clients until untilMs: every command if all, else those that may write. A pause that is
-// already in force for the purpose is never shortened or weakened.
-func (c *Core) Pause(by PausePurpose, all bool, untilMs int64) {
-	p := &c.pause
-	if p.until[by] < untilMs {
-		p.until[by] = untilMs
-	}
+// begin puts a pause in force until untilMs, or lengthens and strengthens the purpose's own.
+func (p *pause) begin(by PausePurpose, all bool, untilMs int64) {
+	p.until[by] = max(p.until[by], untilMs)
 	p.all[by] = p.all[by] || all
-	c.refreshPause()
 }
 
-// Unpause ends the purpose's pause.
-func (c *Core) Unpause(by PausePurpose) {
-	c.pause.until[by], c.pause.all[by] = 0, false
-	c.refreshPause()
-}
+// end takes the purpose's pause out of force.
+func (p *pause) end(by PausePurpose) { p.until[by], p.all[by] = 0, false }
 
-// refreshPause settles which pause is in force, and lets the held clients ask again if it has become a weaker one.
-func (c *Core) refreshPause() {
-	p := &c.pause
+// settle ends what is over at nowMs. It says whether the pause has become weaker, so that held clients may ask again.
+func (p *pause) settle(nowMs int64) (weaker bool) {
 	was, wasEvery := p.on, p.every
 	p.on, p.every = false, false
 	for by := range p.until {
-		if p.until[by] != 0 && p.until[by] < c.nowMs {
-			p.until[by], p.all[by] = 0, false
+		if p.until[by] != 0 && p.until[by] < nowMs {
+			p.end(PausePurpose(by))
 		}
 		p.on = p.on || p.until[by] != 0
 		p.every = p.every || p.all[by]
 	}
-	switch {
-	case p.on && !was:
-		c.raised++ // admission must look
-	case was && !p.on:
-		c.raised--
-	}
-	c.space.Hiding = p.on
-	if was && !p.on || wasEvery && !p.every {
-		c.releasePostponed()
-	}
+	return was && !p.on || wasEvery && !p.every
 }
-
-// releasePostponed has every held client offer its request again.
-func (c *Core) releasePostponed() {
-	held := c.postponed
-	c.postponed = nil
-	for _, cl := range held {
-		cl.Flags &^= client.Paused | client.Blocked
-		cl.Conn.Resume()
-	}
-}
-
-// Paused says whether a pause is in force, and whether it is for every command.
-func (c *Core) Paused() (on, all bool) { return c.pause.on, c.pause.every }
 
 // nextEnd is when the first of the pauses in force ends, in Unix ms; 0 when none is.
 func (p *pause) nextEnd() (at int64) {
@@ -95,8 +69,69 @@ func (p *pause) holds(cl *client.Client, flags command.Flags) bool {
 	return p.every || flags&(command.Write|command.MayReplicate) != 0
 }
 
-// postpone holds cl back until the pause ends or changes.
-func (c *Core) postpone(cl *client.Client) {
+// hold keeps cl back until the pause ends or becomes weaker.
+func (p *pause) hold(cl *client.Client) {
 	cl.Flags |= client.Paused | client.Blocked
-	c.postponed = append(c.postponed, cl)
+	cl.Wait = p.held.PushBack(cl)
+}
+
+// forget takes a client that leaves out of those held back.
+func (p *pause) forget(cl *client.Client) {
+	if cl.Is(client.Paused) {
+		p.held.Remove(cl.Wait.(*list.Element))
+		p.free(cl)
+	}
+}
+
+// release has every held client offer its request again.
+func (p *pause) release() {
+	for e := p.held.Front(); e != nil; e = e.Next() {
+		cl := e.Value.(*client.Client)
+		p.free(cl)
+		cl.Conn.Resume()
+	}
+	p.held.Init()
+}
+
+func (p *pause) free(cl *client.Client) {
+	cl.Flags &^= client.Paused | client.Blocked
+	cl.Wait = nil
+}
+
+// Pause holds back clients until untilMs: every command if all, else those that may write. A pause that is
+// already in force for the purpose is never shortened or weakened. Turn only.
+func (c *Core) Pause(by PausePurpose, all bool, untilMs int64) {
+	c.assertHeld()
+	c.pause.begin(by, all, untilMs)
+	c.settlePause()
+}
+
+// Unpause ends the purpose's pause. Turn only.
+func (c *Core) Unpause(by PausePurpose) {
+	c.assertHeld()
+	c.pause.end(by)
+	c.settlePause()
+}
+
+// settlePause has the core go by the pause that is in force.
+func (c *Core) settlePause() {
+	c.assertHeld()
+	was := c.pause.on
+	weaker := c.pause.settle(c.nowMs)
+	switch {
+	case c.pause.on && !was:
+		c.raised++ // admission must look
+	case was && !c.pause.on:
+		c.raised--
+	}
+	c.space.Hiding = c.pause.on
+	if weaker {
+		c.pause.release()
+	}
+}
+
+// Paused says whether a pause is in force, and whether it is for every command. Turn only.
+func (c *Core) Paused() (on, all bool) {
+	c.assertHeld()
+	return c.pause.on, c.pause.every
 }

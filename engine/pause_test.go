@@ -103,3 +103,36 @@ func TestPausedClientsLeave(t *testing.T) {
 	h.Do(func() { h.Unpause(PauseByClient) })
 	h.expect("after it left", conn.take(), "")
 }
+
+// TestManyPausedClientsLeave: a held client leaves as fast as another, however many are held.
+func TestManyPausedClientsLeave(t *testing.T) {
+	const n = 60_000
+	leave := func(paused bool) time.Duration {
+		h := newHouse(t)
+		clients := make([]*client.Client, n)
+		for i := range clients {
+			clients[i], _ = h.arrive()
+		}
+		if paused {
+			h.Do(func() { h.Pause(PauseByClient, true, h.nowMs+1_000_000) })
+		}
+		for _, cl := range clients {
+			h.batch(cl, "PING")
+		}
+		if held := h.BlockedClients(); paused != (held == n) {
+			t.Fatalf("%d are held", held)
+		}
+		began := time.Now()
+		for i := range clients {
+			h.Closed(clients[n-1-i])
+		}
+		if h.BlockedClients() != 0 {
+			t.Errorf("P1: %d are held", h.BlockedClients())
+		}
+		return time.Since(began)
+	}
+	free := leave(false)
+	if held, limit := leave(true), 5*free+100*time.Millisecond; held > limit {
+		t.Errorf("%d clients left in %v, held ones in %v, want at most %v", n, free, held, limit)
+	}
+}

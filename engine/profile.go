@@ -10,6 +10,7 @@ import (
 
 // SetProfiling turns the labels on or off. Turn only.
 func (c *Core) SetProfiling(on bool) {
+	c.assertHeld()
 	if !on {
 		c.labels = nil
 		return

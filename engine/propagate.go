@@ -22,10 +22,14 @@ type mark struct{ db, end int }
 const keptUnitBytes = 1 << 20
 
 // AddSink has s told of every effect from the next unit on.
-func (c *Core) AddSink(s Sink) { c.sinks = append(c.sinks, s) }
+func (c *Core) AddSink(s Sink) {
+	c.assertHeld()
+	c.sinks = append(c.sinks, s)
+}
 
 // book takes over what a command says of itself: how much it changed, and what a replica should run.
 func (c *Core) book(ctx *command.Context) {
+	c.assertHeld()
 	c.meter.dirty += ctx.Dirty
 	e := &ctx.Effects
 	if len(c.sinks) != 0 {
@@ -43,6 +47,7 @@ func (c *Core) book(ctx *command.Context) {
 
 // Effect books an effect that no command of the client's names: an expired or evicted key, a duty's change.
 func (c *Core) Effect(db int, args ...[]byte) {
+	c.assertHeld()
 	if len(c.sinks) == 0 {
 		return
 	}
@@ -53,7 +58,10 @@ func (c *Core) Effect(db int, args ...[]byte) {
 }
 
 // Dirty is how many changes were made since the server started; the save rules go by differences of it.
-func (c *Core) Dirty() int64 { return c.meter.dirty }
+func (c *Core) Dirty() int64 {
+	c.assertHeld()
+	return c.meter.dirty
+}
 
 func (u *unit) add(db int, args [][]byte) {
 	u.bytes = protocol.AppendCommand(u.bytes, args)
@@ -68,6 +76,7 @@ var (
 
 // flushUnit gives the unit to the sinks, wrapped if it has more than one effect, and forgets it.
 func (c *Core) flushUnit() {
+	c.assertHeld()
 	u := &c.unit
 	list := u.list[:0]
 	wrap := u.effects > 1 && !u.loose
@@ -95,6 +104,7 @@ func (c *Core) flushUnit() {
 
 // RemoveSink undoes AddSink.
 func (c *Core) RemoveSink(s Sink) {
+	c.assertHeld()
 	for i, other := range c.sinks {
 		if other == s {
 			c.sinks = append(c.sinks[:i:i], c.sinks[i+1:]...)

@@ -11,6 +11,7 @@ import (
 
 // Settings are the parameters the core itself goes by.
 type Settings struct {
+	Databases           setting.Int // how many there are, from the start on
 	RequirePass         setting.String
 	ProtectedMode       setting.Bool
 	EnableDebugCommand  setting.Enum[Permission]
@@ -40,7 +41,11 @@ const (
 	PermitLocal
 )
 
-var permissions = []setting.Choice[Permission]{
+// Allows says whether a client may do it; local is one on this host.
+func (p Permission) Allows(local bool) bool { return p == PermitAnyone || p == PermitLocal && local }
+
+// Permissions are its words.
+var Permissions = []setting.Choice[Permission]{
 	{Name: "no", Value: PermitNobody}, {Name: "yes", Value: PermitAnyone}, {Name: "local", Value: PermitLocal},
 }
 
@@ -57,10 +62,11 @@ var policies = []setting.Choice[EvictionPolicy]{
 // Rows are the settings as CONFIG and the configuration file know them. Calling it gives every one its default.
 func (s *Settings) Rows() []setting.Row {
 	return []setting.Row{
+		setting.NewInt("databases", &s.Databases, 16, setting.Between(1, math.MaxInt32), setting.Immutable),
 		setting.NewString("requirepass", &s.RequirePass, "", setting.Sensitive),
 		setting.NewBool("protected-mode", &s.ProtectedMode, true),
-		setting.NewEnum("enable-debug-command", &s.EnableDebugCommand, PermitNobody, permissions, setting.Immutable),
-		setting.NewEnum("enable-module-command", &s.EnableModuleCommand, PermitNobody, permissions, setting.Immutable),
+		setting.NewEnum("enable-debug-command", &s.EnableDebugCommand, PermitNobody, Permissions, setting.Immutable),
+		setting.NewEnum("enable-module-command", &s.EnableModuleCommand, PermitNobody, Permissions, setting.Immutable),
 		setting.NewInt("timeout", &s.Timeout, 0, setting.Between(0, math.MaxInt32)),
 		setting.NewInt("slowlog-log-slower-than", &s.SlowlogSlowerThan, 10000, setting.Between(-1, math.MaxInt64)),
 		setting.NewInt("latency-monitor-threshold", &s.LatencyThreshold, 0, setting.Between(0, math.MaxInt64)),

@@ -1,20 +1,49 @@
 package engine
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+
+	"spindle/internal/invariant"
+)
 
 // A turn is the right to run commands: R1. At any instant at most one goroutine holds it.
 //
 // A loop that has parsed a batch takes the turn and runs the batch in place; ARCHITECTURE.md says what that was measured against.
+//
+// engine.T1. In builds that check, holder names the goroutine that holds the turn, and 0 is nobody. A method that is for
+// the turn only asserts that its caller is the holder.
 type turn struct {
 	mu     sync.Mutex
 	number uint64 // of the turn that is held, or was held last; written while held
+	holder atomic.Uintptr
 }
 
 // take waits for the turn and numbers it.
 func (t *turn) take() uint64 {
+	if invariant.Enabled {
+		invariant.That(t.holder.Load() != invariant.Goroutine(), "T1: the holder of the turn waits for it")
+	}
 	t.mu.Lock()
+	if invariant.Enabled {
+		t.holder.Store(invariant.Goroutine())
+	}
 	t.number++
 	return t.number
 }
 
-func (t *turn) release() { t.mu.Unlock() }
+// release lets go of the turn. Turn only.
+func (t *turn) release() {
+	t.assertHeld()
+	if invariant.Enabled {
+		t.holder.Store(0)
+	}
+	t.mu.Unlock()
+}
+
+// assertHeld panics unless the calling goroutine holds the turn, in builds that check (T1).
+func (t *turn) assertHeld() {
+	if invariant.Enabled {
+		invariant.That(t.holder.Load() == invariant.Goroutine(), "T1: the caller does not hold the turn")
+	}
+}

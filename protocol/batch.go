@@ -22,7 +22,7 @@ type Request struct {
 //
 // Ownership: the request's, until a handler calls Take; what was not taken is given back by Release after Serve.
 type Bulk struct {
-	Data    []byte      // the whole argument: Args[len(Args)-1]
+	Data    []byte      // the argument: Args[len(Args)-1]; while it arrives perhaps only room for its beginning
 	Ref     uint64      // memory.Ref of Data's first byte, for the core
 	Release func(*Bulk) // gives the memory back; any goroutine
 	Taken   bool        // a handler kept it
@@ -31,8 +31,8 @@ type Bulk struct {
 // A Batch is what one read of one connection yielded, on its way through the core and back.
 //
 // The loop fills Session, Requests and Reply; the core runs requests in order, appends to Reply and says in Done how
-// many it took. Fewer than all means that the client was blocked, paused or closed: the loop keeps the unread
-// bytes from Requests[Done-1].End on and submits them again after Conn.Resume.
+// many it took. Fewer than all means that the client was blocked, paused or closed, or that the turn took too long. The loop
+// keeps the unread bytes from Requests[Done-1].End on and submits them again after Conn.Resume, which may come within Serve.
 type Batch struct {
 	Session  any // what Handler.Open returned
 	Requests []Request
@@ -40,7 +40,7 @@ type Batch struct {
 	Unread   int    // bytes the loop holds behind the last request (CLIENT LIST's qbuf)
 	Done     int    // set by the core
 	Turn     uint64 // set by the core: the number of the turn that decided these replies
-	NowMs    int64  // set by the core: when that turn began, Unix ms; 0: the loop reads the clock itself
+	NowMs    int64  // set by the core: when that turn last read the clock, Unix ms; 0: the loop reads the clock itself
 }
 
 // A Verdict is what becomes of a connection that does not speak the protocol.
@@ -64,8 +64,9 @@ type Handler interface {
 	Malformed(session any, err *Error) Verdict
 	// Closed says that the connection is gone; nothing of it is used by the loop afterwards.
 	Closed(session any)
-	// Reserve lends memory for a bulk argument of n bytes that does not fit the read buffer; nil asks the loop to use the Go heap.
-	Reserve(n int) *Bulk
+	// Reserve lends n bytes for a bulk argument that does not fit the read buffer, or for the beginning of one. Without an error, nil asks
+	// the loop to use the Go heap. An error is told to the client, whose connection then closes.
+	Reserve(session any, n int) (*Bulk, *Error)
 }
 
 // A Class says which of the three output-buffer limits holds for a connection.
@@ -85,7 +86,7 @@ type Usage struct {
 	Pieces    int // pieces Output is held in (oll)
 	ReplyCap  int // size of the fixed reply buffer (rbs)
 	Total     int // all memory the connection's buffers cost
-	Reserved  int // of Total, what Handler.Reserve has lent: the handler's own memory
+	Reserved  int // what Handler.Reserve has lent: the handler's own memory. Total has of it what the client has filled
 }
 
 // An Accountant is a Session (see Handler.Open) that wants to know at once what its connection's buffers cost. The loop tells when that
@@ -114,3 +115,7 @@ type Conn interface {
 	// LastActive is when bytes last arrived or left, in Unix ms: CLIENT LIST's idle and the timeout setting go by it.
 	LastActive() int64
 }
+
+// IsLocal says whether the peer of c is on this machine, by whatever socket. A client without a connection is nobody's
+// peer.
+func IsLocal(c Conn) bool { return c != nil && (c.Unix() || c.Loopback()) }

@@ -41,6 +41,7 @@ var (
 var (
 	ErrLoading      = &Error{"LOADING", "Redis is loading the dataset in memory"}
 	ErrOutOfMemory  = &Error{"OOM", "command not allowed when used memory > 'maxmemory'."}
+	ErrNoMemory     = &Error{"OOM", "the system gives no more memory for this."}
 	ErrReadOnly     = &Error{"READONLY", "You can't write against a read only replica."}
 	ErrNoReplicas   = &Error{"NOREPLICAS", "Not enough good replicas to write."}
 	ErrPrimaryDown  = &Error{"MASTERDOWN", "Link with MASTER is down and replica-serve-stale-data is set to 'no'."}

@@ -43,6 +43,10 @@ func read(t testing.TB, wire []byte, limits Limits, cuts []int, streaming bool) 
 			if p.Streaming() {
 				n, complete := p.Feed(kept)
 				kept = kept[n:]
+				if size := p.Cramped(); size > 0 {
+					p.Enlarge(&Bulk{Data: make([]byte, size)})
+					continue
+				}
 				if !complete {
 					break
 				}
@@ -65,8 +69,8 @@ func read(t testing.TB, wire []byte, limits Limits, cuts []int, streaming bool) 
 			}
 			note()
 			kept = kept[n:]
-			if _, size, ok := p.Large(); ok && streaming && size < 1<<22 {
-				p.Stream(kept, &Bulk{Data: make([]byte, size)})
+			if _, size, ok := p.Large(); ok && streaming && size < 1<<24 {
+				p.Stream(kept, &Bulk{Data: make([]byte, p.Expects(kept))})
 				kept = nil
 				if p.Requests != nil {
 					t.Fatal("complete before its last byte")
@@ -163,6 +167,45 @@ func TestStreamedArgument(t *testing.T) {
 		for _, step := range []int{1000, len(value) - 1, len(value), len(value) + 1, len(value) + 2, len(value) + 3} {
 			if got := read(t, wire, Limits{}, []int{first, step, 1, 1, 1, 100}, true); !slices.Equal(got, want) {
 				t.Fatalf("first read %d, then %d: %d requests, want %d", first, step, len(got), len(want))
+			}
+		}
+	}
+}
+
+// An argument moves to larger memory as it arrives, byte for byte, and never has more than some four times what has arrived.
+func TestStreamedArgumentGrows(t *testing.T) {
+	for _, size := range []int{bulkAtOnce, bulkAtOnce + 1, 1 << 20, 2_500_001, 5 << 20} {
+		value := make([]byte, size)
+		for i := range value {
+			value[i] = byte(i * 31 >> 8)
+		}
+		wire := fmt.Appendf(nil, "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n%s\r\n", size, value)
+		for _, step := range []int{1000, 70_000, 1 << 20, len(wire)} {
+			p, lent, released := NewParser(nil), 0, 0
+			lend := func(n int) *Bulk {
+				lent++
+				return &Bulk{Data: make([]byte, n), Release: func(*Bulk) { released++ }}
+			}
+			head := len(wire) - size - 2
+			if _, err := p.Parse(wire[:head]); err != nil {
+				t.Fatal(err)
+			}
+			p.Stream(wire[:head], lend(p.Expects(wire[:head])))
+			for at := head; p.Requests == nil; {
+				n, _ := p.Feed(wire[at:min(at+step, len(wire))])
+				at += n
+				if more := p.Cramped(); more > 0 {
+					p.Enlarge(lend(more))
+				}
+				if got, held, _ := p.Streamed(); held > max(bulkAtOnce, (bulkGrowth+1)*(got+bulkGrowth)) {
+					t.Fatalf("%d of %d bytes, steps of %d: %d lent", got, size, step, held)
+				}
+			}
+			if args := p.Requests[0].Args; !bytes.Equal(args[2], value) || len(p.Requests[0].Bulk.Data) != size {
+				t.Fatalf("%d bytes in steps of %d arrived as %d others", size, step, len(args[2]))
+			}
+			if p.Served(); released != lent-1 {
+				t.Fatalf("%d of %d lent pieces released", released, lent)
 			}
 		}
 	}

@@ -25,6 +25,7 @@ const (
 type chunkPool struct {
 	free  [9][][]byte // 4 KB … 1 MB
 	bytes int
+	most  int // bytes it keeps
 }
 
 func (p *chunkPool) lease(n int) []byte {
@@ -45,7 +46,7 @@ func (p *chunkPool) lease(n int) []byte {
 func (p *chunkPool) giveBack(b []byte) {
 	poison(b)
 	n := cap(b)
-	if n < chunkMin || n > chunkMax || n&(n-1) != 0 || p.bytes+n > chunkIdle {
+	if n < chunkMin || n > chunkMax || n&(n-1) != 0 || p.bytes+n > p.most {
 		return
 	}
 	p.bytes += n

@@ -31,6 +31,7 @@ type conn struct {
 	pending []byte
 	served  int
 	parser  *protocol.Parser
+	excess  *excess // an argument that is longer than the query-buffer limit
 
 	out output
 
@@ -43,10 +44,9 @@ type conn struct {
 	blocked  bool // the socket is full; the backend watches it
 	closing  bool // takes no more requests; closes when its output has left
 	closed   bool
-	readable bool // epoll: the socket may hold bytes that no event will announce again
-	hungUp   bool // epoll: the peer is gone
-	edges    bool // gnet: the socket is edge-triggered
-	short    int  // gnet: reads in a row that did not fill the buffer, since it is level-triggered
+	readable bool // gnet, epoll: the socket may hold bytes that no event will announce again (E1)
+	hungUp   bool // gnet, epoll: the peer is gone
+	writes   bool // gnet, epoll: the poller tells of room to write, too
 
 	softSince time.Time     // when output passed the soft limit; zero: it is below
 	batch     protocol.Mark // where the batch's reply begins in out.tail, while it is run
@@ -83,6 +83,9 @@ func (c *conn) OnTraffic(data []byte) {
 	}
 	for len(data) > 0 && !c.closed && !c.closing {
 		switch {
+		case c.excess != nil:
+			c.discardExcess(data)
+			data = nil
 		case c.held || c.replay:
 			c.keep(data)
 			data = nil
@@ -181,9 +184,15 @@ func (c *conn) serve(buf []byte) (rest []byte) {
 			}
 		}
 		buf = buf[n:]
-		if _, size, ok := p.Large(); ok {
+		if size := p.Awaited(); size > 0 && c.pastLimit(size) {
+			c.beginExcess(buf[p.Need()-lineEnd-size:], size)
+			p.Reset()
+			c.own(p)
+			return nil
+		}
+		if _, _, ok := p.Large(); ok {
 			p = c.own(p)
-			c.stream(p, buf, size)
+			c.stream(p, buf)
 			return nil
 		}
 		if !p.More() {
@@ -397,28 +406,61 @@ type opener interface{ enter(c *conn) }
 func (c *conn) streaming() bool { return c.parser != nil && c.parser.Streaming() }
 
 // stream begins to read a big last argument into memory the handler lends.
-func (c *conn) stream(p *protocol.Parser, head []byte, size int) {
-	const lineEnd = 2 // it counts, as in Redis
-	if limit := c.loop.reactor.settings.QueryBuffer.Get(); int64(size)+lineEnd > limit {
-		c.overQuery(size)
-		return
+func (c *conn) stream(p *protocol.Parser, head []byte) {
+	if b := c.reserve(p.Expects(head)); b != nil {
+		p.Stream(head, b)
+		c.enlarge()
 	}
-	b := c.loop.handler.Reserve(size)
+}
+
+// reserve is memory for an argument of this connection, or nil: then the client has been told, and the connection closes.
+func (c *conn) reserve(size int) *protocol.Bulk {
+	b, err := c.loop.handler.Reserve(c.session, size)
+	if err != nil {
+		if held := c.malformed(err); held {
+			c.close()
+		}
+		return nil
+	}
 	if b == nil {
 		b = &protocol.Bulk{Data: make([]byte, size)}
 	}
-	p.Stream(head, b)
+	return b
+}
+
+// enlarge gets a streamed argument more memory if it needs some. It answers false if none is to be had: then nothing is streamed any more.
+func (c *conn) enlarge() bool {
+	size := c.parser.Cramped()
+	if size == 0 {
+		return true
+	}
+	b := c.reserve(size)
+	if b == nil {
+		c.endStream()
+		return false
+	}
+	c.parser.Enlarge(b)
+	return true
 }
 
 // feed gives a streamed argument what arrived, runs its request when it is complete, and returns the bytes behind it.
 func (c *conn) feed(data []byte) []byte {
 	p := c.parser
 	p.Use(&c.loop.scratch)
-	n, complete := p.Feed(data)
-	if complete {
-		c.runStreamed(len(data) - n)
+	for {
+		n, complete := p.Feed(data)
+		data = data[n:]
+		if complete {
+			c.runStreamed(len(data))
+			return data
+		}
+		if p.Cramped() == 0 {
+			return data
+		}
+		if !c.enlarge() {
+			return nil
+		}
 	}
-	return data[n:]
 }
 
 // readIntoBulk says that n bytes of a streamed argument were read straight into its memory.
@@ -428,6 +470,7 @@ func (c *conn) readIntoBulk(n int) {
 	l.tally.in += int64(n)
 	c.moved()
 	c.parser.Advance(n)
+	c.enlarge()
 	c.noteInput()
 }
 

@@ -1,107 +1,137 @@
 package reactor
 
 import (
-	"fmt"
-	"iter"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
-
 	"golang.org/x/sys/unix"
 )
 
-// Edges under gnet. gnet enters sockets level-triggered: the kernel keeps what it has reported on its list of ready ones, and looks at each
-// again in the next epoll_wait to find that nothing is left: 2 to 4 % of a request. gnet's own edge-triggered mode reads on from a socket
-// whose read filled the buffer before it looks at any other, up to 16 MB an iteration: one fast sender held the others up
-// (TestSendersTakeTurns). So sockets are made edge-triggered behind its back, and level-triggered again while they have more than their share of an
-// iteration (read.go):
+// Edges: how the loops of gnet and epoll read their sockets.
 //
-//	a read did not fill its buffer, shortReads times in a row ─▶ nothing is left, the next byte raises an edge ─▶ edge-triggered
-//	all of them did                                           ─▶ more may be there, and has to wait for its turn ─▶ level-triggered
+// A socket is entered once, edge-triggered, for bytes and for the peer's end; for room to write when it has been full for the first
+// time. The kernel then need not look again at every socket that it has reported. Edges oblige us to remember:
 //
-// Once is not enough: a client whose requests are just about as long as a share would be changed twice a request, which costs more than the ready
-// list does.
-//
-// Changing a socket's mode has the kernel look at it, so nothing that came before is lost (epoll_ctl(2)). EPOLLRDHUP tells of an end that came
-// with the last bytes; gnet then reads to the end at once, what the socket holds and no more.
-//
-// gnet's build tag poll_opt does not go with it: where an event has the descriptor, that keeps a pointer.
-//
-// Only TCP sockets: a read of a Unix socket ends where another process has written.
+// E1. readable stays set until a read has brought less than was asked for: only then does the next byte raise a new edge.
+// E2. A connection that is readable and not read at once is in loop.ready, or held, in which case Resume puts it there.
+// E3. An event may be meant for a socket that was closed earlier in the iteration, and whose descriptor has been given out again.
+// Bytes and room show by themselves. That a peer has ended is believed only after the socket itself has confirmed it.
 
-const (
-	levelTriggered = unix.EPOLLIN | unix.EPOLLPRI // what gnet asks for
-	edgeTriggered  = unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLET
-)
-
-// proc is where the kernel tells of this process.
-var proc = "/proc/self"
-
-// pollOf is the epoll instance of this process that watches fd, -1 if it cannot be told: gnet does not give its own away.
-func pollOf(fd int) int {
-	links, _ := os.ReadDir(filepath.Join(proc, "fd"))
-	for _, link := range links {
-		if to, err := os.Readlink(filepath.Join(proc, "fd", link.Name())); err != nil || to != "anon_inode:[eventpoll]" {
-			continue
-		}
-		poll, err := strconv.Atoi(link.Name())
-		if err != nil {
-			continue
-		}
-		for target := range watched(poll) {
-			if target == fd {
-				return poll
-			}
-		}
-	}
-	return -1
+// sockets are the connections of one loop, by descriptor. On the loop.
+type sockets struct {
+	loop   *loop
+	poll   poller
+	conns  []*conn
+	buffer []byte // what is read lies here (L2)
 }
 
-// watched is each descriptor that an epoll instance watches, and what for.
-func watched(poll int) iter.Seq2[int, uint32] {
-	return func(yield func(fd int, events uint32) bool) {
-		info, _ := os.ReadFile(filepath.Join(proc, "fdinfo", strconv.Itoa(poll)))
-		for line := range strings.Lines(string(info)) {
-			var fd int
-			var events uint32
-			if n, _ := fmt.Sscanf(line, "tfd: %d events: %x", &fd, &events); n == 2 && !yield(fd, events) {
+// A poller reports edges of descriptors.
+type poller interface {
+	Add(fd int) error       // for bytes and for the peer's end
+	AddWrites(fd int) error // for room to write, too. fd has been added
+}
+
+// heldBytes is how much of a held connection's input is read ahead; the rest waits in the socket.
+const heldBytes = 64 << 10
+
+func newSockets(l *loop, p poller) sockets {
+	return sockets{loop: l, poll: p, buffer: make([]byte, readBuffer)}
+}
+
+// enter takes c's socket into the loop and opens c.
+func (s *sockets) enter(c *conn) {
+	if err := s.poll.Add(c.fd); err != nil {
+		unix.Close(c.fd)
+		s.loop.reactor.lost(err)
+		return
+	}
+	if c.fd >= len(s.conns) {
+		grown := make([]*conn, max(2*len(s.conns), c.fd+64))
+		copy(grown, s.conns)
+		s.conns = grown
+	}
+	s.conns[c.fd] = c
+	c.open()
+}
+
+// drop forgets c and closes its socket.
+func (s *sockets) drop(c *conn) {
+	s.conns[c.fd] = nil
+	unix.Close(c.fd)
+}
+
+// watchWrite has the edge of a socket that takes bytes again reported, from the first time it is full.
+func (s *sockets) watchWrite(c *conn) {
+	if c.writes {
+		return
+	}
+	c.writes = true
+	if err := s.poll.AddWrites(c.fd); err != nil {
+		c.close()
+	}
+}
+
+const ended = unix.EPOLLRDHUP | unix.EPOLLHUP | unix.EPOLLERR
+
+// event is what the kernel has to say about one descriptor.
+func (s *sockets) event(fd int, events uint32) {
+	if fd >= len(s.conns) || s.conns[fd] == nil {
+		return // closed by an earlier event of this iteration
+	}
+	c := s.conns[fd]
+	if events&unix.EPOLLOUT != 0 && c.blocked {
+		c.writable()
+	}
+	if events&(unix.EPOLLIN|ended) == 0 {
+		return
+	}
+	c.readable = true // E1
+	if events&ended != 0 {
+		if events = endOf(fd); events != 0 { // E3
+			c.hungUp = true
+			if c.held || events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 && c.closing {
+				c.hangup()
 				return
 			}
 		}
 	}
+	s.readMore(c)
 }
 
-// shortReads in a row are believed.
-const shortReads = 32
+// endOf is what the socket itself says of its end: bits of ended, which poll(2) shares with epoll.
+func endOf(fd int) uint32 {
+	p := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+	if n, err := unix.Poll(p[:], 0); n != 1 || err != nil {
+		return 0
+	}
+	return uint32(uint16(p[0].Revents)) & ended
+}
 
-// heed changes c's mode if that no longer goes with its reads: full says that the last one filled its buffer.
-func (h *gnetHost) heed(c *conn, full bool) {
+// readMore reads once from a socket that may hold bytes.
+func (s *sockets) readMore(c *conn) {
+	if c.closed || c.closing || c.held && len(c.pending)-c.served >= heldBytes {
+		return
+	}
+	n, full, errno := c.read(s.buffer[:firstRead])
 	switch {
-	case full && c.edges:
-		h.suit(c, false)
-	case full:
-		c.short = 0
-	case !c.edges:
-		if c.short++; c.short == shortReads {
-			h.suit(c, true)
-		}
-	}
-}
-
-// suit makes c edge-triggered, or level-triggered.
-func (h *gnetHost) suit(c *conn, edges bool) {
-	c.short = 0
-	if h.poll < 0 || c.unix || c.closed {
+	case errno == unix.EAGAIN:
+		c.readable = false
+		return
+	case errno == unix.EINTR:
+	case errno != 0 || n == 0:
+		c.hangup()
 		return
 	}
-	events := uint32(levelTriggered)
-	if edges {
-		events = edgeTriggered
-	}
-	if err := unix.EpollCtl(h.poll, unix.EPOLL_CTL_MOD, c.fd, &unix.EpollEvent{Events: events, Fd: int32(c.fd)}); err != nil {
-		c.close() // else nobody might hear of its bytes any more
+	full = full && c.readOn(s.buffer)
+	if c.closed {
 		return
 	}
-	c.edges = edges
+	if c.held && c.hungUp {
+		c.hangup() // no other event will tell
+		return
+	}
+	if !full && errno == 0 && !c.hungUp {
+		c.readable = false // E1
+		return
+	}
+	if !c.held || len(c.pending)-c.served < heldBytes {
+		s.loop.later(c) // E2
+	}
 }

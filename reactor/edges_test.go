@@ -9,104 +9,78 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// modes is how many descriptors gnet's loops watch edge-triggered, and how many level-triggered, their own included.
-func modes(r *Reactor) (edge, level int) {
-	for _, l := range r.loops {
-		for _, events := range watched(l.host.(*gnetHost).poll) {
-			if events&unix.EPOLLET != 0 {
-				edge++
-			} else {
-				level++
+// A socket that has sent more than one read takes is read to its end, also when nothing more comes that could raise an edge.
+func TestEdgesAreReadToTheEnd(t *testing.T) {
+	for _, b := range []Backend{Gnet, Epoll} {
+		t.Run(b.String(), func(t *testing.T) {
+			h := newBoard()
+			_, addr := serveBoard(t, h, Options{Backend: b, Loops: 2})
+			var peers []*peer
+			for range 4 {
+				p := dial(t, addr)
+				p.send(command("PING"))
+				p.expect("+OK\r\n")
+				peers = append(peers, p)
 			}
-		}
-	}
-	return edge, level
-}
-
-// Sockets are edge-triggered whenever their reads empty them. One that has sent more than a read takes is read to its end all the same, also when
-// nothing more comes that could raise an edge.
-func TestEdgesUnderGnet(t *testing.T) {
-	const loops = 2
-	h := newBoard()
-	r, addr := serveBoard(t, h, Options{Backend: Gnet, Loops: loops})
-	ownEdge, ownLevel := modes(r)
-	settled := func(sockets int) func() bool {
-		return func() bool {
-			edge, level := modes(r)
-			return edge == ownEdge+sockets && level == ownLevel
-		}
-	}
-	var peers []*peer
-	for range 4 {
-		p := dial(t, addr)
-		p.send(command("PING"))
-		p.expect("+OK\r\n")
-		peers = append(peers, p)
-	}
-	eventually(t, "edges", settled(len(peers)))
-	for _, n := range []int{firstRead - 1, firstRead, firstRead + 1, firstRead + readBuffer, firstRead + readBuffer + 1, 9 * readBuffer, 9*readBuffer + 7} {
-		ask := command("COUNT")
-		pings, rest := n/len(ask), n%len(ask)
-		h.mu.Lock() // the loops stay in their first batch until everything has been sent
-		for _, p := range peers {
-			go p.send(strings.Repeat(ask, pings) + command("ECHO", strings.Repeat("x", rest)))
-		}
-		h.mu.Unlock()
-		for _, p := range peers {
-			for range pings {
-				if line, err := p.r.ReadString('\n'); !strings.HasPrefix(line, "#") {
-					t.Fatalf("%d bytes: %q, %v", n, line, err)
+			for _, n := range []int{firstRead - 1, firstRead, firstRead + 1, firstRead + readBuffer, firstRead + readBuffer + 1,
+				9 * readBuffer, 9*readBuffer + 7} {
+				ask := command("COUNT")
+				pings, rest := n/len(ask), n%len(ask)
+				h.mu.Lock() // the loops stay in their first batch until everything has been sent
+				for _, p := range peers {
+					go p.send(strings.Repeat(ask, pings) + command("ECHO", strings.Repeat("x", rest)))
+				}
+				h.mu.Unlock()
+				for _, p := range peers {
+					for range pings {
+						if line, err := p.r.ReadString('\n'); !strings.HasPrefix(line, "#") {
+							t.Fatalf("%d bytes: %q, %v", n, line, err)
+						}
+					}
+					p.expect(fmt.Sprintf("$%d\r\n%s\r\n", rest, strings.Repeat("x", rest)))
 				}
 			}
-			p.expect(fmt.Sprintf("$%d\r\n%s\r\n", rest, strings.Repeat("x", rest)))
-		}
+		})
 	}
-	for range shortReads {
-		for _, p := range peers {
-			p.send(command("PING"))
-			p.expect("+OK\r\n")
-		}
-	}
-	eventually(t, "edges again", settled(len(peers)))
-	for _, p := range peers {
-		p.Close()
-	}
-	eventually(t, "Closed", func() bool { return h.closed.Load() == int64(len(peers)) })
 }
 
-// A socket that has more than its share becomes level-triggered, and only some short reads in a row make it edge-triggered again: else a client whose
-// every request is as long as a share would be changed twice a request.
-func TestShortReads(t *testing.T) {
-	poll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(poll)
-	bell, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(bell)
-	if err := unix.EpollCtl(poll, unix.EPOLL_CTL_ADD, bell, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(bell)}); err != nil {
-		t.Fatal(err)
-	}
-	h, c := &gnetHost{poll: poll}, &conn{fd: bell}
-	h.suit(c, true)
-	for i, read := range []struct {
-		full  bool
-		times int
-		edges bool // afterwards
-	}{{false, 100, true}, {true, 1, false}, {false, shortReads - 1, false}, {true, 1, false}, {false, shortReads - 1, false}, {false, 1, true}, {false, 100, true}, {true, 3, false}} {
-		for range read.times {
-			h.heed(c, read.full)
-		}
-		for _, events := range watched(poll) {
-			if edges := events&unix.EPOLLET != 0; edges != read.edges || c.edges != edges {
-				t.Errorf("step %d: edge-triggered: %t, want %t", i, edges, read.edges)
-			}
-		}
+// An event that says the peer has ended, but was meant for a socket that had the descriptor before, ends nobody (E3).
+func TestEventOfAnEarlierSocket(t *testing.T) {
+	for _, b := range []Backend{Gnet, Epoll} {
+		t.Run(b.String(), func(t *testing.T) {
+			h := newBoard()
+			r, addr := serveBoard(t, h, Options{Backend: b})
+			p := dial(t, addr)
+			p.send(command("NAME", "p") + command("HOLD"))
+			p.expect("+OK\r\n+HELD\r\n")
+			fd := h.seat("p").c.(*conn).fd
+			host := r.loops[0].host.(interface{ event(fd int, events uint32) })
+			onLoop(t, r.loops[0], func() { host.event(fd, unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLHUP) })
+			h.seat("p").c.Resume()
+			p.send(command("PING"))
+			p.expect("+OK\r\n")
+			p.Conn.(*net.TCPConn).CloseWrite() // the real end is believed
+			p.expectEnd()
+		})
 	}
 }
+
+// onLoop runs f on a loop's goroutine.
+func onLoop(t *testing.T, l *loop, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	was := l.host
+	l.post(mail{kind: mailOpen, c: &conn{loop: &loop{host: guestHost{was, func() { f(); close(done) }}}}})
+	<-done
+}
+
+// A guestHost runs a function where a socket would be entered.
+type guestHost struct {
+	host
+	f func()
+}
+
+func (g guestHost) enter(*conn) { g.f() }
 
 // An end that comes together with the last bytes is heard, however many these are.
 func TestEndBehindManyBytes(t *testing.T) {
@@ -129,22 +103,4 @@ func TestEndBehindManyBytes(t *testing.T) {
 		p.expectEnd()
 		eventually(t, "Closed", func() bool { return h.closed.Load() == 1 })
 	}
-}
-
-// Where the kernel does not tell which epoll instance is gnet's, its sockets stay as gnet wants them.
-func TestGnetWithoutProc(t *testing.T) {
-	was := proc
-	proc = t.TempDir()
-	defer func() { proc = was }()
-	h := newBoard()
-	r, addr := serveBoard(t, h, Options{Backend: Gnet})
-	if poll := r.loops[0].host.(*gnetHost).poll; poll != -1 {
-		t.Fatalf("epoll instance %d", poll)
-	}
-	p := dial(t, addr)
-	text := strings.Repeat("x", 3*readBuffer)
-	p.send(command("PING") + command("ECHO", text))
-	p.expect("+OK\r\n" + fmt.Sprintf("$%d\r\n%s\r\n", len(text), text))
-	p.Conn.(*net.TCPConn).CloseWrite()
-	p.expectEnd()
 }

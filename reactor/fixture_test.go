@@ -103,9 +103,9 @@ func (h *board) Closed(session any) {
 	h.closed.Add(1)
 }
 
-func (h *board) Reserve(n int) *protocol.Bulk {
+func (h *board) Reserve(_ any, n int) (*protocol.Bulk, *protocol.Error) {
 	h.reserved.Add(1)
-	return &protocol.Bulk{Data: make([]byte, n), Release: func(*protocol.Bulk) { h.bulkFreed.Add(1) }}
+	return &protocol.Bulk{Data: make([]byte, n), Release: func(*protocol.Bulk) { h.bulkFreed.Add(1) }}, nil
 }
 
 func (h *board) seat(name string) *seat {

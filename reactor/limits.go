@@ -57,33 +57,73 @@ func (c *conn) stranger() bool {
 func (c *conn) cut(class protocol.Class) {
 	r := c.loop.reactor
 	r.outLimit.Add(1)
+	c.noteOutput() // the log line shows it
 	if r.options.OutputLimit != nil && c.session != nil {
 		r.options.OutputLimit(c.session, class, c.out.bytes)
 	}
 	c.discard()
 }
 
-// overQuery closes a connection that sends more than may wait to be served.
-func (c *conn) overQuery(bytes int) {
+// overQuery closes a connection that sends more than may wait to be served. begin is what waits.
+func (c *conn) overQuery(begin []byte) {
 	r := c.loop.reactor
 	r.inLimit.Add(1)
 	if r.options.QueryLimit != nil {
-		r.options.QueryLimit(c.session, bytes)
+		r.options.QueryLimit(c.session, begin[:min(len(begin), queryBegin)])
 	}
 	c.close()
+}
+
+// An excess is what a connection still sends of an argument that is longer than the query-buffer limit. It is read and thrown away.
+// If the connection were closed at once, what the client goes on sending would have its kernel report a reset, and the client might
+// never read that the connection has ended.
+type excess struct {
+	left  int    // bytes until the connection closes
+	taken int    // bytes so far
+	begin []byte // the first of them
+}
+
+const (
+	lineEnd    = 2       // bytes behind an argument; they count, as in Redis
+	queryBegin = 64      // bytes of a query that the log shows, as in Redis
+	excessMost = 1 << 20 // bytes beyond the limit that are read
+)
+
+// pastLimit says that an argument of so many bytes may not be held.
+func (c *conn) pastLimit(size int) bool {
+	return int64(size)+lineEnd > c.loop.reactor.settings.QueryBuffer.Get()
+}
+
+// beginExcess begins to throw away an argument of size bytes, of which arrived is there.
+func (c *conn) beginExcess(arrived []byte, size int) {
+	limit := c.loop.reactor.settings.QueryBuffer.Get()
+	c.excess = &excess{left: int(min(int64(size)+lineEnd, limit+excessMost))}
+	c.discardExcess(arrived)
+}
+
+// discardExcess throws bytes of the argument away, and closes the connection when enough have come.
+func (c *conn) discardExcess(data []byte) {
+	e := c.excess
+	e.begin = append(e.begin, data[:min(len(data), queryBegin-len(e.begin))]...)
+	e.taken += len(data)
+	if e.left -= len(data); e.left <= 0 {
+		c.seenIn = e.taken
+		c.usageIn.Store(int64(e.taken)) // what the log line shows as qbuf
+		c.overQuery(e.begin)
+	}
 }
 
 // noteInput publishes what the connection holds back, and closes it if that is too much.
 func (c *conn) noteInput() {
 	n, room, lent := len(c.pending)-c.served, cap(c.pending)-len(c.pending), 0
 	if c.streaming() {
-		got, size := c.parser.Streamed()
-		n, room = n+got, room+size-got
+		got, held, twice := c.parser.Streamed()
+		n, room = n+got, room+twice // memory that was lent and not filled costs nothing yet
 		if c.parser.Lent() {
-			lent = size
+			lent = held
 		}
 	}
-	if n == c.seenIn && room == c.seenRoom {
+	if n == c.seenIn && room == c.seenRoom && int64(lent) == c.usageLent.Load() {
 		return
 	}
 	c.seenIn, c.seenRoom = n, room
@@ -92,7 +132,11 @@ func (c *conn) noteInput() {
 	c.usageLent.Store(int64(lent))
 	c.tellKeeper()
 	if n > chunkMin && !c.closed && int64(n) > c.loop.reactor.settings.QueryBuffer.Get() {
-		c.overQuery(n)
+		begin := c.pending[c.served:]
+		if c.streaming() {
+			begin = c.parser.Begun()
+		}
+		c.overQuery(begin)
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"spindle/internal/reason"
 )
 
 // A listener is one listening socket.
@@ -20,6 +22,10 @@ type listener struct {
 	addr  string // "127.0.0.1:6379", "[::1]:6379", or a path
 	local string // LocalAddr of its connections; "": ask the socket, it listens on a wildcard
 	unix  bool
+
+	closed  bool // under acceptor.mu, once it is an acceptor's
+	seconds int  // tcp-keepalive of what it accepts, 0 at first; for acceptor.accept, like mixed
+	mixed   bool // some that wait to be accepted may have another
 }
 
 // ErrListen is the end of a Rebind whose causes the log has already named.
@@ -38,7 +44,7 @@ func listenAll(o *Options) ([]*listener, error) {
 		l, err := listenUnix(o.UnixSocket, o.UnixPerm, o.Backlog)
 		if err != nil {
 			closeAll(listeners)
-			return nil, fmt.Errorf("Failed opening Unix socket: %s", reason(err))
+			return nil, fmt.Errorf("Failed opening Unix socket: %s", reason.InContext(err))
 		}
 		listeners = append(listeners, l)
 	}
@@ -66,7 +72,7 @@ func listenTCP(o *Options, bind []string, port int) ([]*listener, error) {
 			listeners = append(listeners, l)
 			continue
 		}
-		o.Logf(Warning, "Warning: Could not create server TCP listening socket %s:%d: %s", host, port, reason(err))
+		o.Logf(Warning, "Warning: Could not create server TCP listening socket %s:%d: %s", host, port, reason.InContext(err))
 		if optional && errors.Is(err, unix.EADDRNOTAVAIL) || absentFamily(err) {
 			continue
 		}
@@ -74,17 +80,6 @@ func listenTCP(o *Options, bind []string, port int) ([]*listener, error) {
 		return nil, ErrListen
 	}
 	return listeners, nil
-}
-
-// reason is err's text with the system's part as C programs print it: "bind: Address already in use".
-func reason(err error) string {
-	text := err.Error()
-	if number := unix.Errno(0); errors.As(err, &number) {
-		if system := number.Error(); strings.HasSuffix(text, system) {
-			return strings.TrimSuffix(text, system) + strings.ToUpper(system[:1]) + system[1:]
-		}
-	}
-	return text
 }
 
 // absentFamily says that the machine does not know the protocol, IPv6 as a rule.
@@ -160,6 +155,28 @@ func prepareListener(fd int, addr netip.Addr, port int, o *Options) error {
 	return nil
 }
 
+// A door is where a loop accepts.
+type door struct{ leads atomic.Pointer[acceptor] }
+
+// knocked says that fd is the acceptor's, and accepts what waits.
+func (d *door) knocked(fd int) bool {
+	a := d.leads.Load()
+	if a == nil || fd != a.poll {
+		return false
+	}
+	a.accept()
+	return true
+}
+
+// admitted gives an accepted connection to its loop: at once if that is the first, which accepts.
+func admitted(c *conn) {
+	if c.loop.id == 0 {
+		c.loop.host.(opener).enter(c)
+		return
+	}
+	c.loop.post(mail{kind: mailOpen, c: c})
+}
+
 func closeAll(listeners []*listener) {
 	for _, l := range listeners {
 		l.close()
@@ -167,50 +184,52 @@ func closeAll(listeners []*listener) {
 }
 
 func (l *listener) close() {
+	l.closed = true
 	unix.Close(l.fd)
 	if l.unix {
 		unix.Unlink(l.addr)
 	}
 }
 
-// An acceptor takes connections from the listeners and gives them to loops, on a goroutine of its own: a storm of connections
-// costs the loops no more than the opening of each.
+// An acceptor takes connections from the listeners and gives them to loops.
+//
+// It has an epoll instance that watches the listeners. A loop watches that one, as one descriptor more: so a new connection comes up between the
+// events of others, and Rebind changes listeners without the loop. netpoll's is watched by a goroutine.
+//
+// A1. accept runs on one goroutine, and never after close has returned.
+// A2. A listener's descriptor is closed and accepted from under mu, so that nobody accepts from another one that has its number.
+// A3. mu is not held while a connection is opened: that may take a turn, and Rebind holds one.
 type acceptor struct {
-	reactor *Reactor
-	poll    int // epoll
-	bell    int // eventfd: look at listeners again
-	mu      sync.Mutex
+	reactor   *Reactor
+	poll      int        // epoll
+	accepting sync.Mutex // while accept runs (A1)
+	ready     [64]unix.EpollEvent
+	logged    time.Time // when an accept error was last told
+
+	mu      sync.Mutex // before the fields below
 	current []*listener
-	closing atomic.Bool
-	running bool
-	done    chan struct{}
-	logged  time.Time // when an accept error was last told
+	begun   bool
+	closed  bool
 }
 
-// acceptPause is how long nothing is accepted after the process ran out of descriptors or memory: an accept that fails
+// acceptPause is how long a listener rests after the process ran out of descriptors or memory: an accept that fails
 // leaves its socket readable, and trying again at once would spin.
 const acceptPause = 100 * time.Millisecond
 
-// acceptedAtOnce bounds what one listener takes before the others are looked at.
-const acceptedAtOnce = 1000
+// acceptedAtOnce bounds what one listener takes before the others, and the loop's connections, are looked at.
+const acceptedAtOnce = 16
 
 func newAcceptor(r *Reactor, listeners []*listener) (*acceptor, error) {
-	a := &acceptor{reactor: r, done: make(chan struct{})}
+	a := &acceptor{reactor: r}
 	var err error
 	if a.poll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("epoll_create1: %w", err)
 	}
-	if a.bell, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
-		unix.Close(a.poll)
-		return nil, fmt.Errorf("eventfd: %w", err)
-	}
-	err = a.watch(a.bell)
 	for _, l := range listeners {
 		err = errors.Join(err, a.watch(l.fd))
 	}
 	if err != nil {
 		unix.Close(a.poll)
-		unix.Close(a.bell)
 		return nil, err
 	}
 	a.current = listeners
@@ -231,29 +250,37 @@ func (a *acceptor) addrs() []string {
 	return addrs
 }
 
-// run accepts until close.
-func (a *acceptor) run() {
+// begin has connections accepted from now on.
+func (a *acceptor) begin() error {
 	a.mu.Lock()
-	if a.closing.Load() || a.running {
-		a.mu.Unlock()
-		return
+	defer a.mu.Unlock()
+	if a.closed || a.begun {
+		return nil
 	}
-	a.running = true
-	a.mu.Unlock()
-	defer close(a.done)
-	events := make([]unix.EpollEvent, 64)
-	for !a.closing.Load() {
-		n, err := unix.EpollWait(a.poll, events, -1)
-		if err != nil && err != unix.EINTR {
-			a.reactor.options.Logf(Warning, "Waiting for connections: epoll_wait: %v", err)
-			return
-		}
-		for i := range max(n, 0) {
-			if l := a.find(int(events[i].Fd)); l != nil && !a.closing.Load() {
-				a.take(l)
-			}
+	a.begun = true
+	return a.reactor.back.accept(a)
+}
+
+// accept takes what waits at the listeners, without waiting itself. It says whether it may be called again (A1).
+func (a *acceptor) accept() (open bool) {
+	a.accepting.Lock()
+	defer a.accepting.Unlock()
+	if a.isClosed() {
+		return false
+	}
+	n, _ := epollWait(a.poll, a.ready[:], 0)
+	for i := range max(n, 0) {
+		if l := a.find(int(a.ready[i].Fd)); l != nil {
+			a.take(l)
 		}
 	}
+	return true
+}
+
+func (a *acceptor) isClosed() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.closed
 }
 
 func (a *acceptor) find(fd int) *listener {
@@ -270,11 +297,12 @@ func (a *acceptor) find(fd int) *listener {
 // take accepts what waits at l.
 func (a *acceptor) take(l *listener) {
 	for range acceptedAtOnce {
-		fd, peer, err := unix.Accept4(l.fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+		fd, peer, err := a.acceptOne(l)
 		switch err {
 		case nil:
 			a.reactor.admit(fd, peer, l)
 		case unix.EAGAIN:
+			l.mixed = false
 			return
 		case unix.EINTR, unix.ECONNABORTED, unix.ECONNRESET, unix.EPROTO, unix.EPERM,
 			unix.ENETDOWN, unix.ENETUNREACH, unix.EHOSTDOWN, unix.EHOSTUNREACH, unix.ENONET, unix.ENOPROTOOPT, unix.EOPNOTSUPP:
@@ -286,17 +314,44 @@ func (a *acceptor) take(l *listener) {
 				a.logged = time.Now()
 				a.reactor.options.Logf(Warning, "Accepting client connection: accept: %v", err)
 			}
-			time.Sleep(acceptPause)
+			a.rest(l)
 			return
 		}
 	}
+}
+
+// acceptOne accepts one connection from l, unless l has been closed (A2).
+func (a *acceptor) acceptOne(l *listener) (fd int, peer unix.Sockaddr, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if l.closed {
+		return -1, nil, unix.EBADF
+	}
+	return unix.Accept4(l.fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+}
+
+// rest takes l out of the epoll instance for acceptPause.
+func (a *acceptor) rest(l *listener) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed || l.closed {
+		return
+	}
+	unix.EpollCtl(a.poll, unix.EPOLL_CTL_DEL, l.fd, nil)
+	time.AfterFunc(acceptPause, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if !a.closed && !l.closed {
+			a.watch(l.fd)
+		}
+	})
 }
 
 // rebind replaces the TCP listeners. Addresses that stay are taken over rather than opened twice.
 func (a *acceptor) rebind(bind []string, port int) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.closing.Load() {
+	if a.closed {
 		return errors.New("the reactor is stopping")
 	}
 	var kept, old []*listener
@@ -344,22 +399,17 @@ func (a *acceptor) reopen(old []*listener) []*listener {
 
 // close stops accepting and closes the listeners. Nothing is admitted after it returns.
 func (a *acceptor) close() {
-	if a.closing.Swap(true) {
-		return
-	}
 	a.mu.Lock()
-	running := a.running
-	a.mu.Unlock()
-	ringBell(a.bell)
-	if running {
-		<-a.done
-	}
-	a.mu.Lock()
+	again := a.closed
+	a.closed = true
 	closeAll(a.current)
 	a.current = nil
 	a.mu.Unlock()
-	unix.Close(a.bell)
-	unix.Close(a.poll)
+	a.accepting.Lock() // until the last accept is over
+	defer a.accepting.Unlock()
+	if !again {
+		unix.Close(a.poll)
+	}
 }
 
 // Worded exactly as clients already match it.
@@ -378,19 +428,13 @@ func (r *Reactor) admit(fd int, peer unix.Sockaddr, l *listener) {
 	r.gone.Add(1)
 	c := newConn(fd, peer, l)
 	c.loop = r.place()
-	if !c.unix {
-		keepAlive(fd, int(r.settings.KeepAlive.Get()))
-	}
-	if err := r.back.adopt(fd, c); err != nil {
-		r.lost(err)
-	}
+	l.keepAlive(fd, int(r.settings.KeepAlive.Get()))
+	r.back.adopt(c)
 }
 
-// lost is for a connection that no loop ever opened. A nil err: its peer was gone already.
+// lost is for a connection that no loop ever opened.
 func (r *Reactor) lost(err error) {
-	if err != nil {
-		r.options.Logf(Warning, "Giving a connection to its loop: %v", err)
-	}
+	r.options.Logf(Warning, "Giving a connection to its loop: %v", err)
 	r.open.Add(-1)
 	r.gone.Done()
 }
@@ -425,9 +469,26 @@ func addrPort(sa unix.Sockaddr) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// keepAlive has the kernel ask a silent peer after the given seconds, and give it up after as many again.
-func keepAlive(fd, seconds int) {
+// keepAlive has the kernel ask a silent peer after the given seconds, and give it up after as many again; 0: never.
+//
+// Accepted sockets inherit that from the listener, which costs nothing. After a change, those that were waiting already have the old
+// value: until the queue has been empty once, it is set for each.
+func (l *listener) keepAlive(fd, seconds int) {
+	if l.unix {
+		return
+	}
+	if seconds != l.seconds {
+		l.seconds, l.mixed = seconds, true
+		setKeepAlive(l.fd, seconds)
+	}
+	if l.mixed {
+		setKeepAlive(fd, seconds)
+	}
+}
+
+func setKeepAlive(fd, seconds int) {
 	if seconds <= 0 {
+		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_KEEPALIVE, 0)
 		return
 	}
 	unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1)

@@ -60,8 +60,10 @@ type kit struct {
 	longReplies *chunkStore
 }
 
-func newKit() *kit {
+// newKit makes a kit whose pools keep as much as one of n that a loop is entitled to.
+func newKit(n int) *kit {
 	k := &kit{longReplies: &chunkStore{}}
+	k.chunks.most, k.replies.most = chunkIdle/n, replyPooled/n
 	k.parser = protocol.NewParser(&k.scratch)
 	return k
 }

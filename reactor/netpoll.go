@@ -2,24 +2,41 @@ package reactor
 
 import (
 	"bytes"
-	"context"
+	"errors"
+	"fmt"
+	"reflect"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/cloudwego/netpoll"
 	"golang.org/x/sys/unix"
 )
 
-// The netpoll backend: netpoll reads on its pollers and runs a goroutine for a connection that has something to say.
+// The netpoll backend: netpoll's pollers read, and a goroutine serves each connection that has something to say.
 //
-// Each connection is a loop of its own: whoever has work for it (netpoll's goroutine with bytes, one started for its mail) holds
+// Each connection is a loop of its own: whoever has work for it (a goroutine with bytes, one started for its mail) holds
 // the loop's lock while it works. Replies are written to the descriptor at the end of each such visit; nothing is gathered across connections.
 // It exists for comparison: a goroutine per readiness is what most Go servers do.
+//
+// netpoll's connections are not used. They read whatever arrives, however far behind the server is, into buffers of up to 8 MB that nobody
+// counts. So sockets are registered with the pollers themselves, and the poller's goroutine reads one buffer, which belongs to the goroutine it
+// starts.
+//
+// N1. While that goroutine is on its way, or the connection is held and has enough input, nothing more is read: the socket is taken out of the
+// poller when it has another event, and put back when the connection takes input again.
+// N2. A descriptor is closed after its operator has been freed: the poller does not touch it any more.
 type netpollBackend struct {
 	reactor *Reactor
 	mu      sync.Mutex
 	loops   map[*loop]struct{}
 	kits    sync.Pool // of *kit
+	buffers sync.Pool // of *[firstRead]byte
+	polls   []netpoll.Poll
+	next    int // poll of the next connection; the accepting goroutine's
+
+	bell      int // eventfd: look whether the acceptor has closed
+	accepting sync.WaitGroup
 
 	longReplies chunkStore // of all kits: the garbage collector may drop one, and unmaps nothing
 }
@@ -27,22 +44,86 @@ type netpollBackend struct {
 type netpollHost struct {
 	back *netpollBackend
 	loop *loop
+	conn *conn
 	mu   sync.Mutex // held by whoever works for the connection
-	nc   netpoll.Connection
+
+	poll     netpoll.Poll
+	operator *netpoll.FDOperator
+	inputMu  sync.Mutex // before the two below; the poller holds it only for an instant
+	input    inputState
+	out      bool // the operator is out of the poller (N1)
 }
 
-func (b *netpollBackend) start(r *Reactor) error {
-	b.reactor = r
+// An inputState says who may read a connection's socket.
+type inputState uint8
+
+const (
+	inputTaken  inputState = iota // the poller reads what arrives
+	inputHanded                   // a goroutine with bytes is on its way
+	inputServed                   // the bytes have been served; the end of the visit decides
+)
+
+func (b *netpollBackend) start(r *Reactor) (err error) {
+	b.reactor, b.bell = r, -1
 	b.loops = map[*loop]struct{}{}
 	netpollLogf.Store(&r.options.Logf)
 	logsNetpoll.Do(func() { netpoll.Configure(netpoll.Config{LoggerOutput: netpollLog{}}) })
 	netpoll.Configure(netpoll.Config{PollerNum: r.threads()})
 	b.kits.New = func() any {
-		k := newKit()
+		k := newKit(netpollKits)
 		k.longReplies = &b.longReplies
 		return k
 	}
-	return nil
+	b.buffers.New = func() any { return new([firstRead]byte) }
+	b.polls, err = netpollPolls(r.threads())
+	return err
+}
+
+// netpollKits share what one loop's pools may keep: there are about as many kits as goroutines that work at a time.
+const netpollKits = 32
+
+var errNetpoll = errors.New("this version of netpoll hides its pollers")
+
+// netpollPolls are netpoll's pollers. It gives them to its own connections in turn and shows them to nobody, so one connection of each is asked.
+//
+// Errors: errNetpoll, if a netpoll.Connection is not made as this expects.
+func netpollPolls(n int) (polls []netpoll.Poll, err error) {
+	for range n {
+		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return nil, fmt.Errorf("socketpair: %w", err)
+		}
+		defer unix.Close(pair[1])
+		nc, err := netpoll.NewFDConnection(pair[0])
+		if err != nil {
+			unix.Close(pair[0])
+			return nil, err
+		}
+		defer nc.Close()
+		poll := pollOf(nc)
+		if poll == nil {
+			return nil, errNetpoll
+		}
+		polls = append(polls, poll)
+	}
+	return polls, nil
+}
+
+// pollOf reads the poller in nc's operator, two fields that netpoll does not export; nil if there is none.
+func pollOf(nc netpoll.Connection) netpoll.Poll {
+	v := reflect.Indirect(reflect.ValueOf(nc))
+	if v.Kind() != reflect.Struct {
+		return nil
+	}
+	operator := v.FieldByName("operator")
+	if !operator.IsValid() || operator.Type() != reflect.TypeFor[*netpoll.FDOperator]() || operator.IsNil() {
+		return nil
+	}
+	poll := operator.Elem().FieldByName("poll")
+	if !poll.IsValid() || poll.Type() != reflect.TypeFor[netpoll.Poll]() {
+		return nil
+	}
+	return *(*netpoll.Poll)(unsafe.Pointer(poll.UnsafeAddr()))
 }
 
 // each calls f with the loop of every connection.
@@ -58,57 +139,125 @@ func (b *netpollBackend) each(f func(*loop)) {
 	}
 }
 
-func (b *netpollBackend) adopt(fd int, c *conn) error {
-	l := newLoop(b.reactor, fd)
-	h := &netpollHost{back: b, loop: l}
-	l.host, c.loop, c.host = h, l, h
-	nc, err := netpoll.NewFDConnection(fd)
-	if err != nil {
-		unix.Close(fd)
-		return err
+// accept accepts on a goroutine: netpoll's pollers only watch what has an operator.
+func (b *netpollBackend) accept(a *acceptor) (err error) {
+	if b.bell, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
+		return fmt.Errorf("eventfd: %w", err)
 	}
-	h.nc = nc
-	b.mu.Lock()
-	b.loops[l] = struct{}{}
-	b.mu.Unlock()
-	nc.AddCloseCallback(func(netpoll.Connection) error {
-		h.visit(c.hangup)
-		return nil
+	wait := []unix.PollFd{{Fd: int32(a.poll), Events: unix.POLLIN}, {Fd: int32(b.bell), Events: unix.POLLIN}}
+	b.accepting.Go(func() {
+		for open := true; open; open = a.accept() {
+			unix.Poll(wait, -1)
+		}
 	})
-	h.visit(c.open)
-	nc.SetOnRequest(func(context.Context, netpoll.Connection) error {
-		h.visit(func() { h.traffic(c) })
-		return nil
-	})
-	if !nc.IsActive() { // gone before it could call back
-		h.visit(func() {
-			h.traffic(c)
-			c.hangup()
-		})
-	}
 	return nil
 }
 
-// traffic gives the connection what netpoll has read.
-func (h *netpollHost) traffic(c *conn) {
-	r := h.nc.Reader()
-	for n := r.Len(); n > 0 && !c.closed; n = r.Len() {
-		data, err := r.Next(min(n, readBuffer))
-		if err != nil {
-			break
+func (b *netpollBackend) adopt(c *conn) {
+	l := newLoop(b.reactor, c.fd)
+	h := &netpollHost{back: b, loop: l, conn: c, poll: b.polls[b.next%len(b.polls)]}
+	b.next++
+	l.host, c.loop = h, l
+	b.mu.Lock()
+	b.loops[l] = struct{}{}
+	b.mu.Unlock()
+	h.operator = h.poll.Alloc()
+	h.operator.FD, h.operator.OnRead, h.operator.OnHup = c.fd, h.readable, h.ending
+	h.visit(c.open)
+	h.visit(func() {
+		if c.closed { // refused
+			return
 		}
-		c.OnTraffic(data)
-		r.Release()
+		if err := h.poll.Control(h.operator, netpoll.PollReadable); err != nil {
+			c.close()
+		}
+	})
+}
+
+// readable is the poller's word that bytes have arrived, or the end. On its goroutine, which must not wait for a turn.
+func (h *netpollHost) readable(p netpoll.Poll) error {
+	h.inputMu.Lock()
+	defer h.inputMu.Unlock()
+	if h.input != inputTaken {
+		h.out = true
+		return p.Control(h.operator, netpoll.PollDetach)
 	}
-	if c.closed {
-		r.Skip(r.Len())
-		r.Release()
+	buffer := h.back.buffers.Get().(*[firstRead]byte)
+	n, errno := receive(h.operator.FD, buffer[:])
+	if errno == unix.EAGAIN || errno == unix.EINTR {
+		h.back.buffers.Put(buffer)
+		return nil
+	}
+	h.input = inputHanded
+	go h.visit(func() {
+		h.traffic(buffer, n)
+		h.back.buffers.Put(buffer)
+	})
+	return nil
+}
+
+// ending comes after readable, when the peer has ended. The poller has then taken the operator out; what was sent before the end is still to be
+// read. It runs on a goroutine of its own.
+func (h *netpollHost) ending(p netpoll.Poll) error {
+	h.visit(func() {
+		switch c := h.conn; {
+		case c.closed:
+			return
+		case c.held:
+			c.hangup()
+			return
+		}
+		p.Control(h.operator, netpoll.PollDetach) // the poller does so the first time only
+		h.inputMu.Lock()
+		defer h.inputMu.Unlock()
+		h.out = true
+		if h.input == inputTaken {
+			h.input = inputServed
+		}
+	})
+	return nil
+}
+
+// traffic serves what the poller has read; n is not above 0 when the peer is gone.
+func (h *netpollHost) traffic(buffer *[firstRead]byte, n int) {
+	c := h.conn
+	switch {
+	case c.closed:
+	case n <= 0:
+		c.hangup()
+	default:
+		c.traffic(buffer[:n])
+		if n == len(buffer) {
+			c.readOn(buffer[:])
+		}
+	}
+	h.inputMu.Lock()
+	h.input = inputServed
+	h.inputMu.Unlock()
+}
+
+// takeInput has the poller read again, once the connection takes input (N1). At the end of a visit.
+func (h *netpollHost) takeInput() {
+	c := h.conn
+	if c.closed || c.held && len(c.pending)-c.served >= heldBytes {
+		return
+	}
+	h.inputMu.Lock()
+	again := h.input == inputServed && h.out
+	if h.input == inputServed {
+		h.input, h.out = inputTaken, false
+	}
+	h.inputMu.Unlock()
+	if !again {
+		return
+	}
+	if err := h.poll.Control(h.operator, netpoll.PollReadable); err != nil {
+		c.close()
 	}
 }
 
 // visit works for the connection.
 func (h *netpollHost) visit(work func()) {
-	defer h.escalate()
 	l := h.loop
 	for {
 		h.mu.Lock()
@@ -118,6 +267,7 @@ func (h *netpollHost) visit(work func()) {
 		for l.pendingTurn() {
 			l.turn()
 		}
+		h.takeInput()
 		l.tell()
 		h.back.kits.Put(l.kit)
 		l.kit, l.nowMs = nil, 0
@@ -126,15 +276,6 @@ func (h *netpollHost) visit(work func()) {
 			return
 		}
 		work = func() {}
-	}
-}
-
-// escalate has a panic end the process. netpoll's pool would swallow it, with the turn held for ever: so it goes on in a goroutine
-// that is nobody's, while this one stands where it was for the trace to show.
-func (h *netpollHost) escalate() {
-	if what := recover(); what != nil {
-		go panic(what)
-		select {}
 	}
 }
 
@@ -154,13 +295,19 @@ func (h *netpollHost) drop(c *conn) {
 	b.mu.Lock()
 	delete(b.loops, h.loop)
 	b.mu.Unlock()
-	go func() { // netpoll's Close runs the close callback, which visits
-		h.nc.Close()
-		h.loop.end()
-	}()
+	h.poll.Control(h.operator, netpoll.PollDetach)
+	h.poll.Free(h.operator) // waits for the poller to leave it (N2)
+	unix.Close(c.fd)
+	go h.loop.end()
 }
 
-func (b *netpollBackend) stop() {}
+func (b *netpollBackend) stop() {
+	if b.bell >= 0 {
+		ringBell(b.bell)
+		b.accepting.Wait()
+		unix.Close(b.bell)
+	}
+}
 
 // netpollLog keeps netpoll's words about peers that went away out of the operator's sight.
 type netpollLog struct{}

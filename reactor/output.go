@@ -49,6 +49,7 @@ const (
 type bufferPool struct {
 	free  [][]byte
 	bytes int
+	most  int // bytes it keeps
 }
 
 func (p *bufferPool) lease() []byte {
@@ -66,7 +67,7 @@ func (p *bufferPool) lease() []byte {
 // giveBack takes a buffer that nobody looks at any more.
 func (p *bufferPool) giveBack(b []byte) {
 	poison(b)
-	if cap(b) < replySize || cap(b) > replyKeep || p.bytes+cap(b) > replyPooled {
+	if cap(b) < replySize || cap(b) > replyKeep || p.bytes+cap(b) > p.most {
 		return
 	}
 	p.bytes += cap(b)

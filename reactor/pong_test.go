@@ -19,8 +19,8 @@ func (h *pongHandler) Open(c protocol.Conn) (any, []byte) { return c, nil }
 func (h *pongHandler) Malformed(session any, err *protocol.Error) protocol.Verdict {
 	return protocol.Tell
 }
-func (h *pongHandler) Closed(session any)           {}
-func (h *pongHandler) Reserve(n int) *protocol.Bulk { return nil }
+func (h *pongHandler) Closed(session any)                                 {}
+func (h *pongHandler) Reserve(any, int) (*protocol.Bulk, *protocol.Error) { return nil, nil }
 func (h *pongHandler) Serve(b *protocol.Batch) {
 	for i := range b.Requests {
 		switch args := b.Requests[i].Args; {

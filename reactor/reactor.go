@@ -1,11 +1,11 @@
 // Package reactor is the event loops: sockets, connections, bytes in and bytes out.
 //
 // Owner: N loops, each a goroutine that alone touches its connections; what comes from elsewhere goes through the
-// loop's mailbox. One more goroutine accepts.
+// loop's mailbox. The first loop accepts for all; with netpoll a goroutine does.
 // Never: knows what a command means, keeps request bytes past Handler.Serve, or lets anything grow without a bound.
 // Start at conn.go, where a request enters and its reply leaves; loop.go has the iteration, output.go what waits to be
 // sent, chunk.go what waits to be served. gnet.go, epoll.go and netpoll.go are the three loops behind it:
-// each gives bytes, says when a socket can take more, and runs loop.turn once per iteration.
+// each gives bytes, says when a socket can take more, and runs loop.turn once per iteration. edges.go is what gnet and epoll share.
 package reactor
 
 import (
@@ -52,8 +52,9 @@ type Options struct {
 	// OutputLimit hears of a connection that is closed because its output passed a limit, before Closed does. It runs on the
 	// connection's loop, outside any turn.
 	OutputLimit func(session any, class protocol.Class, bytes int)
-	// QueryLimit hears of a connection that is closed because of what it sent and had not been served.
-	QueryLimit func(session any, bytes int)
+	// QueryLimit hears of a connection that is closed because of what it sent and had not been served, as OutputLimit does. begin is lent: up
+	// to 64 bytes of that.
+	QueryLimit func(session any, begin []byte)
 
 	names *names // the reactor's own
 }
@@ -94,8 +95,10 @@ type Reactor struct {
 type backend interface {
 	// start makes the loops and has them run.
 	start(r *Reactor) error
-	// adopt gives a connected nonblocking socket to c's loop, which opens it. It owns fd, on an error too.
-	adopt(fd int, c *conn) error
+	// accept has somebody call a.accept whenever a.poll is readable. It returns at once.
+	accept(a *acceptor) error
+	// adopt gives c, with a connected nonblocking socket, to c's loop, which opens it. Called by a.accept; it owns the socket.
+	adopt(c *conn)
 	// stop ends the loops when their connections are closed.
 	stop()
 }
@@ -157,7 +160,11 @@ func New(o Options) (*Reactor, error) {
 }
 
 // Serve starts accepting and returns at once.
-func (r *Reactor) Serve() { go r.acceptor.run() }
+func (r *Reactor) Serve() {
+	if err := r.acceptor.begin(); err != nil {
+		r.options.Logf(Warning, "Accepting connections: %v", err)
+	}
+}
 
 // Rebind replaces the TCP listeners, for CONFIG SET bind and port. Connections stay. On an error the old ones stay too.
 func (r *Reactor) Rebind(bind []string, port int) error {
@@ -245,7 +252,7 @@ func (r *Reactor) place() *loop {
 func (r *Reactor) makeLoops(n int) {
 	for i := range n {
 		l := newLoop(r, i)
-		l.kit = newKit()
+		l.kit = newKit(1)
 		r.loops = append(r.loops, l)
 	}
 }

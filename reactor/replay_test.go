@@ -44,7 +44,7 @@ func TestTrafficBeforeTheReplay(t *testing.T) {
 			r.settings.Rows()
 			r.gone.Add(1)
 			l := newLoop(r, 0)
-			l.kit, l.host = newKit(), nowhere{}
+			l.kit, l.host = newKit(1), nowhere{}
 			c := &conn{loop: l}
 			c.open()
 			want := ""

@@ -2,7 +2,6 @@ package replication
 
 import (
 	"bytes"
-	"math"
 	"strconv"
 	"strings"
 
@@ -35,15 +34,16 @@ func (f *Feed) WaitFamily() command.Family {
 
 var (
 	// What a replica reads as the RDB stream must not begin with the reply to something else.
-	errPending  = &protocol.Error{Code: "ERR", Text: "SYNC and PSYNC are invalid with pending output"}
-	errFiltered = &protocol.Error{Code: "ERR", Text: "Filtered replica requires EOF capability"}
-	errNoFilter = &protocol.Error{Code: "ERR", Text: "Missing rdb-filter-only values"}
-	errFailover = &protocol.Error{Code: "ERR", Text: "PSYNC FAILOVER can't be sent to a master."}
-	errNegative = &protocol.Error{Code: "ERR", Text: "timeout is negative"}
-	errTimeout  = &protocol.Error{Code: "ERR", Text: "timeout is not an integer or out of range"}
-	errTooLong  = &protocol.Error{Code: "ERR", Text: "timeout is out of range"}
-	errNoAOF    = &protocol.Error{Code: "ERR", Text: "WAITAOF cannot be used when numlocal is set but appendonly is disabled."}
-	errNotBit   = &protocol.Error{Code: "ERR", Text: "value is out of range, value must between 0 and 1"}
+	errPending     = &protocol.Error{Code: "ERR", Text: "SYNC and PSYNC are invalid with pending output"}
+	errFiltered    = &protocol.Error{Code: "ERR", Text: "Filtered replica requires EOF capability"}
+	errNoFilter    = &protocol.Error{Code: "ERR", Text: "Missing rdb-filter-only values"}
+	errFailover    = &protocol.Error{Code: "ERR", Text: "PSYNC FAILOVER can't be sent to a master."}
+	errNegative    = &protocol.Error{Code: "ERR", Text: "timeout is negative"}
+	errTimeout     = &protocol.Error{Code: "ERR", Text: "timeout is not an integer or out of range"}
+	errTooLong     = &protocol.Error{Code: "ERR", Text: "timeout is out of range"}
+	errNoAOF       = &protocol.Error{Code: "ERR", Text: "WAITAOF cannot be used when numlocal is set but appendonly is disabled."}
+	errNotPositive = &protocol.Error{Code: "ERR", Text: "value is out of range, must be positive"}
+	errNotBit      = &protocol.Error{Code: "ERR", Text: "value is out of range, value must between 0 and 1"}
 )
 
 // hostMax is the first length that no host name has.
@@ -187,23 +187,7 @@ func (f *Feed) acked(c *command.Context, r *replica, value []byte) {
 	case awaitAck:
 		f.goOnline(r)
 	}
-	for cl, wait := range f.waiters {
-		if cl.Wait != wait {
-			delete(f.waiters, cl)
-			continue
-		}
-		f.core.Wake(cl)
-	}
-}
-
-// ackedBy counts the replicas that have everything up to offset.
-func (f *Feed) ackedBy(offset int64) (n int64) {
-	for _, r := range f.replicas {
-		if r.state == online && r.ackOffset >= offset {
-			n++
-		}
-	}
-	return n
+	f.acks = true
 }
 
 // role is ROLE: [master, offset, [[address, port, offset] …]].
@@ -227,104 +211,4 @@ func (f *Feed) role(c *command.Context) error {
 		}
 	}
 	return nil
-}
-
-// wait is WAIT numreplicas timeout: the number of replicas that have the client's writes.
-func (f *Feed) wait(c *command.Context) error {
-	want, deadlineMs, err := waitArguments(c.Args[1], c.Args[2], c.Now)
-	if err != nil {
-		return err
-	}
-	offset := c.Client.StreamOffset
-	if n := f.ackedBy(offset); n >= want || c.Client.Is(client.DenyBlocking|client.Multi) {
-		c.Reply.Int(n)
-		return nil
-	}
-	f.block(c, deadlineMs, func(c *command.Context, final bool) bool {
-		n := f.ackedBy(offset)
-		if n < want && !final {
-			return false
-		}
-		c.Reply.Int(n)
-		return true
-	})
-	return nil
-}
-
-// waitaof is WAITAOF numlocal numreplicas timeout: [fsynced here, replicas that have fsynced].
-func (f *Feed) waitaof(c *command.Context) error {
-	local, err := bit(c.Args[1])
-	if err != nil {
-		return err
-	}
-	want, deadlineMs, err := waitArguments(c.Args[2], c.Args[3], c.Now)
-	if err != nil {
-		return err
-	}
-	if local { // there is no append-only file in this version
-		return errNoAOF
-	}
-	answer := func(c *command.Context) {
-		c.Reply.Array(2)
-		c.Reply.Int(0)
-		c.Reply.Int(0) // no replica reports what it has fsynced before AOF exists on both sides
-	}
-	if want <= 0 || c.Client.Is(client.DenyBlocking|client.Multi) {
-		answer(c)
-		return nil
-	}
-	f.block(c, deadlineMs, func(c *command.Context, final bool) bool {
-		if final {
-			answer(c)
-		}
-		return final
-	})
-	return nil
-}
-
-// block parks the client until try succeeds, or time runs out and try is asked for its final answer.
-func (f *Feed) block(c *command.Context, deadlineMs int64, try func(c *command.Context, final bool) bool) {
-	c.Core.Block(c, command.Wait{
-		DeadlineMs: deadlineMs,
-		Retry: func(c *command.Context) error {
-			if try(c, false) {
-				delete(f.waiters, c.Client)
-			}
-			return nil
-		},
-		Timeout: func(c *command.Context) {
-			delete(f.waiters, c.Client)
-			try(c, true)
-		},
-	})
-	f.waiters[c.Client] = c.Client.Wait
-	f.askForAcks()
-}
-
-// askForAcks has the replicas report how far they are.
-func (f *Feed) askForAcks() {
-	if len(f.replicas) == 0 {
-		return
-	}
-	f.write([]byte("*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n"))
-	f.flush()
-}
-
-// waitArguments reads the count of replicas and the timeout in ms, which it makes a deadline; 0 is none.
-func waitArguments(count, timeout []byte, now int64) (want, deadlineMs int64, err error) {
-	if want, err = command.Int(count); err != nil {
-		return 0, 0, err
-	}
-	timeoutMs, err := command.Int(timeout)
-	switch {
-	case err != nil:
-		return 0, 0, errTimeout
-	case timeoutMs < 0:
-		return 0, 0, errNegative
-	case timeoutMs == 0:
-		return want, 0, nil
-	case timeoutMs > math.MaxInt64-now:
-		return 0, 0, errTooLong
-	}
-	return want, now + timeoutMs, nil
 }

@@ -22,8 +22,6 @@ import (
 // F2. What a turn adds is one slice of chunk, shared by all replicas and never written again.
 // F3. A replica that is not online keeps its slices in held, in order, one for each chunk; held is bounded by the output limit of
 // replicas.
-// F4. waiters are clients that WAIT or WAITAOF has parked, each once, with their client.Wait of then. One that CLIENT UNBLOCK has sent on
-// with an error, without a word to us, goes with the next acknowledgement.
 type Feed struct {
 	core     *engine.Core
 	settings *Settings
@@ -39,7 +37,9 @@ type Feed struct {
 
 	lastPingMs         int64
 	hushed             bool // the server waits for replicas to catch up
-	waiters            map[*client.Client]any
+	waits              waits
+	acks               bool // a replica has told how far it is in this turn
+	asking             bool // somebody wants to know: the replicas are asked at the end of this turn
 	fullSyncs, refused uint64
 	outLimit           uint64       // replicas closed for what was held for them
 	posted             atomic.Int64 // bytes given to loops for replicas, streams and effects, but for those that went with a connection
@@ -89,7 +89,7 @@ type replica struct {
 
 // NewFeed makes a feed with a history of its own.
 func NewFeed(core *engine.Core, settings *Settings, saver Saver) *Feed {
-	f := &Feed{core: core, settings: settings, saver: saver, selected: -1, waiters: map[*client.Client]any{}}
+	f := &Feed{core: core, settings: settings, saver: saver, selected: -1, waits: waits{byWant: map[int64]*waitHeap{}}}
 	f.ID = newID()
 	return f
 }
@@ -135,8 +135,19 @@ func (f *Feed) write(p []byte) {
 	f.chunk = append(f.chunk, p...)
 }
 
-// TurnDone implements engine.Sink: what the turn added leaves in one piece.
-func (f *Feed) TurnDone() { f.flush() }
+// TurnDone implements engine.Sink: what the turn added leaves in one piece. Replicas are asked at most once a turn how far
+// they are, and waiting clients are looked at once, however many acknowledgements came.
+func (f *Feed) TurnDone() {
+	if f.acks {
+		f.acks = false
+		f.serve()
+	}
+	if f.asking {
+		f.asking = false
+		f.write(getAck)
+	}
+	f.flush()
+}
 
 // flush hands what is new in the chunk to every replica.
 func (f *Feed) flush() {
@@ -167,7 +178,7 @@ func (f *Feed) hold(r *replica, from int) {
 		r.held, r.heldFrom = append(r.held, f.chunk[from:f.sent:f.sent]), from
 	}
 	r.heldBytes += int64(f.sent - from)
-	r.cl.Kept = int(r.heldBytes) // which INFO memory shows
+	r.cl.Kept += f.sent - from // which INFO memory shows; families add theirs
 	r.cl.Note()
 	f.limitHeld(r)
 }
@@ -199,13 +210,14 @@ func (f *Feed) goOnline(r *replica) {
 	if r.state == online {
 		return
 	}
-	r.state, r.ackMs = online, f.core.Now()
+	r.state, r.ackMs, f.acks = online, f.core.Now(), true
 	r.cl.Conn.SetClass(protocol.ClassReplica) // until now the RDB stream went out, which is paced and not limited
 	for _, p := range r.held {
 		f.core.Push(r.cl, p)
 		f.posted.Add(int64(len(p)))
 	}
-	r.held, r.heldBytes, r.cl.Kept = nil, 0, 0
+	r.cl.Kept -= int(r.heldBytes)
+	r.held, r.heldBytes = nil, 0
 	r.cl.Note()
 	f.settings.Log.Notice("Synchronization with replica %s succeeded", r.name())
 }
@@ -237,7 +249,6 @@ func (f *Feed) Wrote(cl *client.Client) { cl.StreamOffset = f.offset }
 
 // Gone tells the feed that a client left.
 func (f *Feed) Gone(cl *client.Client) {
-	delete(f.waiters, cl)
 	r, ok := cl.ReplicaState.(*replica)
 	if !ok {
 		return

@@ -140,7 +140,7 @@ func newPrimary(t *testing.T) *primary {
 	common.Rows()
 	p.settings.Rows()
 	p.settings.Output = func() OutputLimit { return p.limit }
-	p.settings.BacklogSize = func() int64 { return 1 << 20 }
+	p.settings.BacklogSize.Set(1 << 20)
 	p.Core = engine.New(engine.Parts{
 		Space: keyspace.New(heap, keyspace.Options{}), Clients: client.NewRegistry(), Settings: core, Common: common, Whole: &command.Whole{},
 	})
@@ -174,7 +174,13 @@ func (p *primary) do(cl *client.Client, lines ...string) string {
 		}
 		b.Requests = append(b.Requests, protocol.Request{Args: args})
 	}
-	p.Serve(b)
+	for len(b.Requests) > 0 { // a batch may end early because of its time
+		p.Serve(b)
+		if b.Done == 0 || cl.Is(client.Blocked|client.CloseASAP|client.CloseAfter) {
+			break
+		}
+		b.Requests, b.Done = b.Requests[b.Done:], 0
+	}
 	return string(b.Reply.B)
 }
 
@@ -186,6 +192,12 @@ func (p *primary) online() (*client.Client, *socket) {
 	s.take(p.t, "$3\r\nRDB")
 	p.waitFor("online", func() bool { return cl.ReplicaState.(*replica).state == online })
 	return cl, s
+}
+
+// BlockedClients asks in a turn of its own.
+func (p *primary) BlockedClients() (n int) {
+	p.Do(func() { n = p.Core.BlockedClients() })
+	return n
 }
 
 func (p *primary) waitFor(what string, done func() bool) {
@@ -442,6 +454,14 @@ func TestHandshakeRefusals(t *testing.T) {
 		{"WAITAOF 2 0 0", "-ERR value is out of range, value must between 0 and 1\r\n"},
 		{"WAITAOF 1 0 0", "-ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.\r\n"},
 		{"WAITAOF 0 0 0", "*2\r\n:0\r\n:0\r\n"},
+		{"WAITAOF 0 -1 0", "-ERR value is out of range, must be positive\r\n"},
+		{"WAITAOF 0 x x", "-ERR value is out of range, must be positive\r\n"},
+		{"WAITAOF 1 -1 0", "-ERR value is out of range, must be positive\r\n"},
+		{"WAITAOF 0 9223372036854775807 0", "*2\r\n:0\r\n:0\r\n"},
+		{"WAITAOF 0 4294967296 0", "*2\r\n:0\r\n:0\r\n"},
+		{"WAIT 4294967295 0", ":0\r\n"},
+		{"WAIT 4294967296 0", ":0\r\n"},
+		{"WAIT 2147483648 0", ":0\r\n"},
 	} {
 		cl, _ := p.arrive()
 		if got := p.do(cl, c.line); got != c.want {
@@ -495,9 +515,115 @@ func TestWait(t *testing.T) {
 		}
 	}
 	p.do(replica, fmt.Sprint("REPLCONF ACK ", offset))
-	if len(p.feed.waiters) != 0 || p.BlockedClients() != 0 {
-		t.Errorf("F4: %d waiters, %d blocked", len(p.feed.waiters), p.BlockedClients())
+	if p.feed.waits.count() != 0 || p.BlockedClients() != 0 {
+		t.Errorf("F4: %d waiters, %d blocked", p.feed.waits.count(), p.BlockedClients())
 	}
+}
+
+// TestWaitersAreLookedAtOnce: replicas are asked at most once a turn. An acknowledgement serves just the clients whose
+// number of replicas have what they wait for.
+func TestWaitersAreLookedAtOnce(t *testing.T) {
+	p := newPrimary(t)
+	a, as := p.online()
+	b, _ := p.online()
+	var writers []*client.Client
+	for range 20 {
+		cl, _ := p.arrive()
+		writers = append(writers, cl)
+	}
+	blocked := func() (which string) {
+		for _, cl := range writers {
+			if cl.Is(client.Blocked) {
+				which += "w"
+			} else {
+				which += "."
+			}
+		}
+		return which
+	}
+	for i, cl := range writers {
+		p.do(cl, "SET k v")
+		if got := p.do(cl, fmt.Sprint("WAIT ", 1+i%2, " 0")); got != "" {
+			t.Fatalf("%d: answered at once: %q", i, got)
+		}
+	}
+	as.take(t, "GETACK")
+	ack := func(replica *client.Client, of int) {
+		p.do(replica, fmt.Sprint("REPLCONF ACK ", writers[of].StreamOffset))
+	}
+	ack(a, 9)
+	if got, want := blocked(), ".w.w.w.w.wwwwwwwwwww"; got != want {
+		t.Errorf("one replica has 10 of 20 writes: %s, want %s", got, want)
+	}
+	ack(b, 3)
+	if got, want := blocked(), ".....w.w.wwwwwwwwwww"; got != want {
+		t.Errorf("and the other 4: %s, want %s", got, want)
+	}
+	ack(b, 19)
+	if got, want := blocked(), "...........w.w.w.w.w"; got != want {
+		t.Errorf("and then all: %s, want %s", got, want)
+	}
+	ack(a, 19)
+	if got, want := blocked(), "...................."; got != want {
+		t.Errorf("both have all: %s, want %s", got, want)
+	}
+	if p.feed.waits.count() != 0 {
+		t.Errorf("F4: %d wait", p.feed.waits.count())
+	}
+	as.take(t, "")
+	p.Do(func() {
+		for range 50 {
+			p.feed.askForAcks()
+		}
+	})
+	if got := strings.Count(as.take(t, "GETACK"), "GETACK"); got != 1 {
+		t.Errorf("asked %d times in one turn", got)
+	}
+}
+
+// TestAcksCostWhatTheyServe: an acknowledgement that serves nobody costs no more because many clients wait.
+func TestAcksCostWhatTheyServe(t *testing.T) {
+	p := newPrimary(t)
+	a, _ := p.online()
+	p.online()
+	acks := func() time.Duration {
+		began := time.Now()
+		for i := range 1000 {
+			p.do(a, fmt.Sprint("REPLCONF ACK ", i))
+		}
+		return time.Since(began)
+	}
+	alone := acks()
+	for range 3000 {
+		cl, _ := p.arrive()
+		p.do(cl, "SET k v")
+		p.do(cl, "WAIT 2 0")
+	}
+	if took, limit := acks(), 20*alone+100*time.Millisecond; took > limit {
+		t.Errorf("1000 acknowledgements: %v, beside 3000 waiting clients %v, want at most %v", alone, took, limit)
+	}
+}
+
+// TestKeptIsNotForgotten: what is held for a replica adds to what families keep for the client, and is taken off again.
+func TestKeptIsNotForgotten(t *testing.T) {
+	p := newPrimary(t)
+	p.saver.gate = make(chan struct{})
+	cl, _ := p.arrive()
+	cl.Kept = 1000 // as WATCH would
+	p.do(cl, "SYNC")
+	writer, _ := p.arrive()
+	p.do(writer, "SET k v")
+	held := len(wire("SELECT 0") + wire("SET k v"))
+	if cl.Kept != 1000+held {
+		t.Errorf("%d bytes are kept, want %d", cl.Kept, 1000+held)
+	}
+	close(p.saver.gate)
+	p.waitFor("online", func() bool { return cl.ReplicaState.(*replica).state == online })
+	p.Do(func() {
+		if cl.Kept != 1000 {
+			t.Errorf("%d bytes are kept of 1000", cl.Kept)
+		}
+	})
 }
 
 // TestSenderWaitsForTheSocket: R5; and gives up on a replica that is gone or reads nothing.

@@ -21,7 +21,7 @@ func (f *Feed) Sections() []info.Section {
 			info.Lines("slave0", f.replicaLines),
 			info.Text("master_replid", func() string { return f.ID }),
 			info.Int("master_repl_offset", func() int64 { return f.offset }),
-			info.Int("repl_backlog_size", f.settings.BacklogSize), // what it would have: there is no backlog yet
+			info.Int("repl_backlog_size", f.settings.BacklogSize.Get), // what it would have: there is no backlog yet
 		}},
 		{Name: "Stats", Fields: []info.Field{
 			info.Uint("sync_full", func() uint64 { return f.fullSyncs }),

@@ -25,10 +25,19 @@ type Settings struct {
 	MinWrite   setting.Int // min-replicas-to-write
 	MaxLag     setting.Int // min-replicas-max-lag, seconds
 
-	Output      func() OutputLimit // of the replica class
-	BacklogSize func() int64       // repl-backlog-size
-	Log         Logger
+	BacklogSize setting.Int // repl-backlog-size, bytes
+
+	unread struct {
+		backlogTTL, disklessDelay, disklessReplicas setting.Int
+		noDelay, diskless                           setting.Bool
+		propagation                                 setting.Enum[int]
+	}
+
+	Output func() OutputLimit // of the replica class
+	Log    Logger
 }
+
+const noBacklog = "partial resynchronization is not there yet"
 
 // Rows are the settings as CONFIG and the configuration file know them. Calling it gives every one its default.
 func (s *Settings) Rows() []setting.Row {
@@ -37,6 +46,21 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewInt("repl-timeout", &s.Timeout, 60, setting.Between(1, math.MaxInt32)),
 		setting.NewInt("min-replicas-to-write", &s.MinWrite, 0, setting.Between(0, math.MaxInt32), setting.Also("min-slaves-to-write")),
 		setting.NewInt("min-replicas-max-lag", &s.MaxLag, 10, setting.Between(0, math.MaxInt32), setting.Also("min-slaves-max-lag")),
+		setting.NewMemory("repl-backlog-size", &s.BacklogSize, 1<<20, setting.Between(1, math.MaxInt64), setting.Clamp(16<<10, math.MaxInt64),
+			setting.Nothing(noBacklog)),
+		setting.NewInt("repl-backlog-ttl", &s.unread.backlogTTL, 3600, setting.Between(0, math.MaxInt64),
+			setting.Nothing(noBacklog)),
+		setting.NewBool("repl-disable-tcp-nodelay", &s.unread.noDelay, false,
+			setting.Nothing("connections never wait to fill a packet")),
+		setting.NewBool("repl-diskless-sync", &s.unread.diskless, true,
+			setting.Nothing("a full sync is always sent from memory")),
+		setting.NewInt("repl-diskless-sync-delay", &s.unread.disklessDelay, 5, setting.Between(0, math.MaxInt32),
+			setting.Nothing("each replica has a full sync of its own, at once")),
+		setting.NewInt("repl-diskless-sync-max-replicas", &s.unread.disklessReplicas, 0, setting.Between(0, math.MaxInt32),
+			setting.Nothing("each replica has a full sync of its own, at once")),
+		setting.NewEnum("propagation-error-behavior", &s.unread.propagation, 0, []setting.Choice[int]{
+			{Name: "ignore", Value: 0}, {Name: "panic", Value: 1}, {Name: "panic-on-replicas", Value: 2},
+		}, setting.Nothing("only a replica meets such errors, and this server cannot be one yet")),
 	}
 }
 

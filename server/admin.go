@@ -8,6 +8,7 @@ import (
 	"net/http/pprof"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,7 +24,7 @@ type admin struct {
 	do        func(func()) // runs a function in a turn
 	sections  func() []info.Section
 	catalogue *command.Catalogue
-	healthy   func() error
+	health    *health
 	profiling func(on bool) // turn only
 	profiles  int           // that run or have been asked for; turn only
 	http      http.Server
@@ -42,7 +43,7 @@ func (a *admin) listen(address string) (net.Addr, error) {
 	registry.MustRegister(&metrics{a}, prometheus.NewGoCollector())
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("/healthz", a.health)
+	mux.Handle("/healthz", a.health)
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("/debug/pprof/profile", a.profile)
@@ -61,15 +62,27 @@ func (a *admin) close() {
 	}
 }
 
-// health answers 200 when the server serves, 503 and the reason when it does not yet or no longer.
-func (a *admin) health(w http.ResponseWriter, _ *http.Request) {
-	var err error
-	a.do(func() { err = a.healthy() })
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		return
+// health is why the server should not get traffic, as turns have told last: when that changes, or within a tenth of a
+// second. Who asks does not wait for a turn: a server that is only busy is not taken for a dead one.
+type health struct{ reason atomic.Pointer[string] }
+
+// tell takes over the reason; "" is none. Turn only.
+func (h *health) tell(reason string) {
+	if known := h.reason.Load(); known == nil || *known != reason {
+		h.reason.Store(&reason)
 	}
-	w.Write([]byte("ok\n"))
+}
+
+// ServeHTTP answers 200 when the server serves, 503 and the reason when it does not yet or no longer.
+func (h *health) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	switch reason := h.reason.Load(); {
+	case reason == nil:
+		http.Error(w, "starting", http.StatusServiceUnavailable)
+	case *reason != "":
+		http.Error(w, *reason, http.StatusServiceUnavailable)
+	default:
+		w.Write([]byte("ok\n"))
+	}
 }
 
 // profile is pprof's CPU profile, with the commands' names as labels while it runs.

@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"spindle/internal/logging"
+	"spindle/internal/reason"
 	"spindle/internal/setting"
 )
 
@@ -33,7 +33,8 @@ type Config struct {
 	Modules [][]string  // loadmodule: path and arguments
 	Ignored []string    // module directives (name.setting) without a module
 
-	renameLines []ConfigError // where Renames stand
+	renameLines []ConfigError          // where Renames stand
+	lines       map[string]ConfigError // the last line of each directive, by its name and not an older one
 }
 
 // RefuseRename is the error of a rename that turned out wrong after Load, with the line it stands in.
@@ -66,7 +67,7 @@ type OpenError struct {
 }
 
 func (e *OpenError) Error() string {
-	return fmt.Sprintf("Fatal error, can't open config file '%s': %s", e.Path, strerror(e.Err))
+	return fmt.Sprintf("Fatal error, can't open config file '%s': %s", e.Path, reason.Of(e.Err))
 }
 
 // maxIncludes bounds how deep files may include each other: past it they include themselves.
@@ -86,7 +87,7 @@ type loader struct {
 // Errors: *ConfigError, *OpenError. Rows may have changed by then: the process ends.
 // stdin is read only if args say so. No hook of the registry runs.
 func Load(registry *setting.Registry, args Arguments, stdin io.Reader, to Directives) (*Config, error) {
-	l := &loader{registry: registry, to: to, config: &Config{File: args.ConfigFile}}
+	l := &loader{registry: registry, to: to, config: &Config{File: args.ConfigFile, lines: map[string]ConfigError{}}}
 	var text strings.Builder
 	if args.ConfigFile != "" {
 		if err := readFiles(args.ConfigFile, &text); err != nil {
@@ -175,6 +176,9 @@ func (l *loader) line(line string) error {
 		return err
 	}
 	name := strings.ToLower(args[0])
+	if row := l.registry.Lookup(name); row != nil {
+		l.config.lines[row.Name] = l.at
+	}
 	if known, err := l.registry.Load(name, args[1:]); known {
 		return err
 	}
@@ -239,6 +243,7 @@ func (l *loader) user(args []string) error {
 		return fmt.Errorf("Error in user declaration '%s': Duplicate user found. A user can only be defined once in config files", args[1])
 	}
 	l.config.Users = append(l.config.Users, args[1:])
+	l.config.lines["user"] = l.at
 	return nil
 }
 
@@ -250,7 +255,7 @@ func (l *loader) checkLogFile() error {
 	}
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
 	if err != nil {
-		return &ConfigError{Reason: "Can't open the log file: " + strerror(err)}
+		return &ConfigError{Reason: "Can't open the log file: " + reason.Of(err)}
 	}
 	return f.Close()
 }
@@ -277,14 +282,4 @@ func (l *loader) value(name string) string {
 		return row.Get()
 	}
 	return ""
-}
-
-// strerror is the system's text for err as C programs print it.
-func strerror(err error) string {
-	var number syscall.Errno
-	if !errors.As(err, &number) {
-		return err.Error()
-	}
-	text := number.Error()
-	return strings.ToUpper(text[:1]) + text[1:]
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"spindle/internal/logging"
+	"spindle/internal/reason"
 )
 
 // crashOutput has the log file get what the Go runtime says when a goroutine panics: standard error, where it goes in any case, is
@@ -65,7 +66,7 @@ func (c *crashOutput) follow() {
 		err = debug.SetCrashOutput(f, debug.CrashOptions{})
 	}
 	if err != nil {
-		c.log.Warning("The log will not get the trace of a crash: %s", strerror(err))
+		c.log.Warning("The log will not get the trace of a crash: %s", reason.Of(err))
 		return
 	}
 	c.current = info

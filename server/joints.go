@@ -34,22 +34,19 @@ func (in *instance) joinCommands(args Arguments) (err error) {
 // configParts are what CONFIG acts on.
 func (in *instance) configParts() config.Parts {
 	return config.Parts{
-		Registry: in.registry,
-		MayProtect: func(local bool) bool {
-			mode := in.settings.Process.Protected.Get()
-			return mode == permitAnyone || mode == permitLocal && local
-		},
-		Loading:   in.core.Loading,
-		Rewrite:   func() error { return in.rewriter.Rewrite(false) },
-		ResetStat: in.resetStatistics,
-		Await:     in.awaitNames,
+		Registry:   in.registry,
+		MayProtect: func(local bool) bool { return in.settings.Process.Protected.Get().Allows(local) },
+		Loading:    in.core.Loading,
+		Rewrite:    func() error { return in.rewriter.Rewrite(false) },
+		ResetStat:  in.resetStatistics,
+		Await:      in.awaitNames,
 	}
 }
 
 // awaitNames has the host names resolved that pairs would have a turn wait for, and those listened on now, to which a CONFIG SET that fails goes
 // back. It says whether there are any; then cl goes on when it is done.
 func (in *instance) awaitNames(cl *client.Client, pairs []setting.Pair) bool {
-	bind, rebinds := slices.Clone(in.settings.Network.Bind.Get()), false
+	bind, rebinds := slices.Clone(in.sockets.Bind.Get()), false
 	for _, p := range pairs {
 		switch strings.ToLower(p.Name) {
 		case "bind":
@@ -78,7 +75,7 @@ func (in *instance) resetStatistics() {
 	in.heap.ResetPeak()
 	in.scheduler.ResetStats()
 	in.saver.ResetStats()
-	in.lazy.ResetStats()
+	in.heap.ResetLazyObjects()
 	in.feed.ResetStats()
 	in.reactor.ResetStats()
 	in.inputRate, in.outputRate, in.deniedAuth = engine.Rate{}, engine.Rate{}, 0

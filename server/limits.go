@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"spindle/internal/logging"
+	"spindle/internal/reason"
 )
 
 // Descriptors beside those of clients: files, pipes, listeners and the first event loop, as many as the reference reserves; and what each
@@ -31,7 +32,7 @@ func FitOpenFiles(maxClients, loops int64, log *logging.Logger) (int64, error) {
 	need := uint64(maxClients) + beside
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		log.Warning("Unable to obtain the current NOFILE limit (%s), assuming 1024 and setting the max clients configuration accordingly.", strerror(err))
+		log.Warning("Unable to obtain the current NOFILE limit (%s), assuming 1024 and setting the max clients configuration accordingly.", reason.Of(err))
 		return max(1, 1024-int64(beside)), nil
 	}
 	if limit.Cur >= need {
@@ -48,7 +49,7 @@ func FitOpenFiles(maxClients, loops int64, log *logging.Logger) (int64, error) {
 	}
 	fit := int64(best - beside)
 	log.Warning("You requested maxclients of %d requiring at least %d max file descriptors.", maxClients, need)
-	log.Warning("Server can't set maximum open files to %d because of OS error: %s.", need, strerror(cause))
+	log.Warning("Server can't set maximum open files to %d because of OS error: %s.", need, reason.Of(cause))
 	log.Warning("Current maximum open files is %d. maxclients has been reduced to %d to compensate for low ulimit. If you need higher maxclients increase 'ulimit -n'.", best, fit)
 	return fit, nil
 }
@@ -121,7 +122,7 @@ func (o *OomAdjuster) Apply(replica bool) error {
 	if !o.adjusted {
 		base, err := readNumber(oomFile)
 		if err != nil {
-			o.log.Warning("Unable to read oom_score_adj: %s", strerror(err))
+			o.log.Warning("Unable to read oom_score_adj: %s", reason.Of(err))
 			return failed
 		}
 		o.base = base
@@ -132,7 +133,7 @@ func (o *OomAdjuster) Apply(replica bool) error {
 		score = o.score(mode, replica)
 	}
 	if err := os.WriteFile(oomFile, fmt.Appendf(nil, "%d\n", score), 0); err != nil {
-		o.log.Warning("Unable to write oom_score_adj: %s", strerror(err))
+		o.log.Warning("Unable to write oom_score_adj: %s", reason.Of(err))
 		return failed
 	}
 	return nil

@@ -5,9 +5,7 @@ import (
 	"log/syslog"
 	"os"
 	"runtime/debug"
-	"slices"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -76,34 +74,6 @@ func LogStart(log *logging.Logger, args Arguments) {
 		log.Warning("Warning: no config file specified, using the default config. In order to specify a config file use %s /path/to/redis.conf", args.Program)
 	} else {
 		log.Notice("Configuration loaded")
-	}
-}
-
-// grave are settings that change what a server is: without effect they get a line of their own, which says what that means.
-var grave = map[string]string{
-	"appendonly": "nothing is logged; what was not saved is lost with the process",
-	"replicaof":  "this server follows nobody and takes writes",
-	"user":       "every client has all the rights of the default user",
-	"aclfile":    "every client has all the rights of the default user",
-	"tls-port":   "nobody is served by TLS",
-}
-
-// LogIdle names, once, the settings that were given another value than their default and do nothing in this version.
-func LogIdle(log *logging.Logger, registry *setting.Registry, config *Config) {
-	idle := registry.Idle()
-	if len(config.Users) > 0 {
-		idle = append(idle, "user")
-	}
-	idle = append(idle, config.Ignored...)
-	idle = slices.DeleteFunc(idle, func(name string) bool {
-		what, found := grave[name]
-		if found {
-			log.Warning("WARNING: %s has no effect in this version: %s", name, what)
-		}
-		return found
-	})
-	if len(idle) > 0 {
-		log.Warning("WARNING: accepted, but without effect in this version: %s", strings.Join(idle, ", "))
 	}
 }
 

@@ -69,7 +69,7 @@ func (p *bufferPeak) recent(nowMs int64) (in, out int64) {
 func (in *instance) joinObservation(args Arguments) {
 	in.buffers = &bufferPeak{clients: in.clients}
 	in.core.OnTick(in.buffers.tick)
-	in.slowlog = observe.NewSlowlog(in.settings.Core.SlowlogLen.Get)
+	in.slowlog = observe.NewSlowlog(in.observe.SlowlogLen.Get)
 	in.events = observe.NewEvents()
 	in.sections = append(in.sections,
 		observe.ServerSection(in.serverFacts(args)),
@@ -87,7 +87,7 @@ func (in *instance) joinObservation(args Arguments) {
 		observe.ErrorsSection(in.core.Errors),
 	)
 	in.sections = append(in.sections, observe.KeyspaceSections(in.space)...)
-	in.sections = append(in.sections, observe.CommandSections(func() *command.Catalogue { return in.catalogue }, in.settings.Core.Percentiles.Get)...)
+	in.sections = append(in.sections, observe.CommandSections(func() *command.Catalogue { return in.catalogue }, in.observe.Percentiles.Get)...)
 	in.sections = append(in.sections, in.scheduler.Sections(&in.loading)...)
 	in.sections = append(in.sections, in.saver.Sections()...)
 	in.sections = append(in.sections, in.feed.Sections()...)
@@ -105,8 +105,8 @@ func (in *instance) serverFacts(args Arguments) observe.ServerFacts {
 		RedisVersion: RedisVersion, Version: Version, GitSHA: sha, GitDirty: modified, BuildID: BuildID(), Mode: "standalone",
 		Multiplexing: "epoll", Compiler: runtime.Version(), Supervised: in.registry.Lookup("supervised").Get(), RunID: hex.EncodeToString(id[:]),
 		Executable: executable, ConfigFile: in.config.File, ProcessID: os.Getpid(),
-		Port: in.settings.Network.Port.Get, Uptime: in.core.Uptime,
-		Threads: func() bool { return in.settings.Network.IOThreads.Get() > 1 }, Hz: in.settings.Core.Hz.Get,
+		Port: in.sockets.Port.Get, Uptime: in.core.Uptime,
+		Threads: func() bool { return in.sockets.Loops.Get() > 1 }, Hz: in.settings.Core.Hz.Get,
 		Listeners: func(w *info.Writer) {
 			for i, addr := range in.reactor.Addrs() {
 				w.Text(fmt.Sprintf("listener%d", i), "name="+listenerName(addr))
@@ -131,7 +131,7 @@ func listenerName(addr string) string {
 }
 
 func (in *instance) memoryFigures() observe.MemoryFigures {
-	lazy := in.lazy.Stats()
+	pending, freed := in.heap.LazyObjects()
 	used := in.core.UsedMemory()
 	in.peakUsed = max(in.peakUsed, used, in.heap.Peak())
 	return observe.MemoryFigures{
@@ -139,7 +139,7 @@ func (in *instance) memoryFigures() observe.MemoryFigures {
 		Clients: in.clients.Costs.Sum() + in.clients.Costs.Primary(), Replicas: in.clients.Costs.Replicas(),
 		NotForEviction: in.core.NotForEviction(), Limit: int64(in.engine.MaxMemory.Get()),
 		Policy:      in.registry.Lookup("maxmemory-policy").Get(),
-		LazyPending: lazy.PendingObjects, LazyFreed: lazy.FreedObjects,
+		LazyPending: pending, LazyFreed: freed,
 	}
 }
 

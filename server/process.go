@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"spindle/internal/logging"
+	"spindle/internal/reason"
 )
 
 // defaultPidFile is where a daemon writes its PID if pidfile names no place.
@@ -95,7 +96,7 @@ func WritePidFile(s *ProcessSettings, daemon bool, log *logging.Logger) string {
 		path = defaultPidFile
 	}
 	if err := os.WriteFile(path, fmt.Appendf(nil, "%d\n", os.Getpid()), 0o666); err != nil {
-		log.Warning("Failed to write PID file: %s", strerror(err))
+		log.Warning("Failed to write PID file: %s", reason.Of(err))
 	}
 	return path
 }
@@ -165,7 +166,7 @@ func (v *Supervisor) Tell(state string) {
 		return
 	}
 	if err := notify(os.Getenv("NOTIFY_SOCKET"), state); err != nil {
-		v.log.Warning("systemd supervision error: sd_notify: %s", strerror(err))
+		v.log.Warning("systemd supervision error: sd_notify: %s", reason.Of(err))
 	}
 }
 
@@ -195,13 +196,13 @@ func PinProcess(s *ProcessSettings, log *logging.Logger) {
 	}
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {
-		log.Warning("Can't set the processors of server-cpulist: %s", strerror(err))
+		log.Warning("Can't set the processors of server-cpulist: %s", reason.Of(err))
 		return
 	}
 	for _, t := range threads {
 		id, _ := strconv.Atoi(t.Name())
 		if err := unix.SchedSetaffinity(id, &set); err != nil && !errors.Is(err, unix.ESRCH) {
-			log.Warning("Can't set the processors of server-cpulist: %s", strerror(err))
+			log.Warning("Can't set the processors of server-cpulist: %s", reason.Of(err))
 			return
 		}
 	}

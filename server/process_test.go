@@ -117,7 +117,8 @@ func eventually(t *testing.T, what string, holds func() bool, log func() string)
 
 func TestLifeAndTerm(t *testing.T) {
 	s := start(t, asServer, "", "--always-show-logo", "yes", "--pidfile", "the.pid", "--proc-title-template", "{title} on {unixsocket} {port}",
-		"--jemalloc-bg-thread", "no", "--activedefrag", "yes", "--replicaof", "127.0.0.1 1", "--appendonly", "yes")
+		"--jemalloc-bg-thread", "no", "--activedefrag", "yes", "--replicaof", "127.0.0.1 1", "--appendonly", "yes",
+		"--unsupported-directives", "warn")
 	s.await("Ready to accept connections")
 	log, pid := s.log(), s.cmd.Process.Pid
 	for _, text := range []string{

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"spindle/internal/logging"
+	"spindle/internal/reason"
 	"spindle/internal/setting"
 )
 
@@ -42,7 +43,7 @@ func (w *Rewriter) Rewrite(all bool) error {
 
 // failed logs err and makes it the reply's text.
 func (w *Rewriter) failed(err error) error {
-	text := strerror(err)
+	text := reason.Of(err)
 	w.Log.Warning("CONFIG REWRITE failed: %s", text)
 	return errors.New("Rewriting config file: " + text)
 }

@@ -54,6 +54,9 @@ func Run(argv []string) int {
 	if in.config, err = Load(in.registry, args, bytes.NewReader(stdin), Directives{Log: log}); err != nil {
 		return refuse(log, err)
 	}
+	if err := in.refuseUnsupported(); err != nil {
+		return refuse(log, err)
+	}
 	process := &in.settings.Process
 	OpenLog(log, process, in.registry)
 	in.supervisor = Supervise(process, log)
@@ -104,7 +107,7 @@ func (in *instance) run(args Arguments) error {
 	log := in.log
 	PinProcess(&in.settings.Process, log)
 	in.threads.start(in.busyThreads())
-	fit, err := FitOpenFiles(in.network.MaxClients.Get(), in.settings.Network.IOThreads.Get(), log)
+	fit, err := FitOpenFiles(in.network.MaxClients.Get(), in.sockets.Loops.Get(), log)
 	if err != nil {
 		return err
 	}
@@ -119,8 +122,8 @@ func (in *instance) run(args Arguments) error {
 	}
 	in.signals = WatchSignals(&in.settings.Process, log, in.removeTemporary, in.loading.Active.Load)
 	defer in.signals.Stop()
-	LogMode(log, &in.settings.Process, "standalone", in.settings.Network.Port.Get())
-	CheckBacklog(in.settings.Network.Backlog.Get(), log)
+	LogMode(log, &in.settings.Process, "standalone", in.sockets.Port.Get())
+	CheckBacklog(in.sockets.Backlog.Get(), log)
 	in.core.Do(func() { // until load is done nothing here is the data set
 		in.core.SetLoading(true)
 		in.threads.follow(true, false)
@@ -172,6 +175,7 @@ func (in *instance) load() error {
 	case err == nil, errors.Is(err, fs.ErrNotExist):
 		in.core.Do(func() {
 			in.core.SetLoading(false)
+			in.tellHealth()
 			in.threads.follow(false, false)
 			in.scheduler.Loaded()
 		})

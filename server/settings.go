@@ -9,12 +9,10 @@ import (
 )
 
 // Settings are the rows of the process itself, and of every directive whose feature has no package of its own yet.
-// When that package comes, it declares the row, and the one here goes: [setting.Registry.Fill] tells which.
+// When that package comes, it declares the row, and the one here goes: a name that is declared twice ends the start.
 type Settings struct {
 	Process     ProcessSettings
-	Network     networkSettings
 	Core        coreSettings
-	Encodings   encodingSettings
 	AOF         aofSettings
 	Replication replicationSettings
 	Cluster     clusterSettings
@@ -26,22 +24,12 @@ type Settings struct {
 func (s *Settings) Rows() []setting.Row {
 	var rows []setting.Row
 	for _, group := range [][]setting.Row{
-		s.Process.Rows(), s.Network.rows(), s.Core.rows(), s.Encodings.rows(), s.AOF.rows(), s.Replication.rows(),
+		s.Process.Rows(), s.Core.rows(), s.AOF.rows(), s.Replication.rows(),
 		s.Cluster.rows(), s.TLS.rows(), s.Allocator.rows(),
 	} {
 		rows = append(rows, group...)
 	}
 	return rows
-}
-
-// NewRegistry joins the rows that packages own with those that only this package declares.
-func NewRegistry(s *Settings, owned ...[]setting.Row) (*setting.Registry, error) {
-	registry, err := setting.NewRegistry(owned...)
-	if err != nil {
-		return nil, err
-	}
-	registry.Fill(s.Rows())
-	return registry, nil
 }
 
 // Bounds that many rows share.
@@ -51,17 +39,6 @@ const (
 	maxLong = math.MaxInt64
 	maxPort = 65535
 )
-
-// permission is who may do a thing that is dangerous on a shared host.
-type permission int
-
-const (
-	permitNobody permission = iota
-	permitAnyone
-	permitLocal
-)
-
-var permissions = []setting.Choice[permission]{{Name: "no", Value: permitNobody}, {Name: "yes", Value: permitAnyone}, {Name: "local", Value: permitLocal}}
 
 // lenientInt reads a number inside a compound value as C's strtoll does: nothing is 0, blanks and a plus may stand before it.
 func lenientInt(s string) (int64, bool) {

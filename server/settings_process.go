@@ -6,7 +6,9 @@ import (
 	"os"
 	"strings"
 
+	"spindle/engine"
 	"spindle/internal/logging"
+	"spindle/internal/reason"
 	"spindle/internal/setting"
 )
 
@@ -27,9 +29,10 @@ type ProcessSettings struct {
 	OomValues      setting.Value[[3]int]
 	OnSigInt       setting.Enum[ShutdownMode]
 	OnSigTerm      setting.Enum[ShutdownMode]
+	ShutdownWait   setting.Int // shutdown-timeout, seconds
 	CrashLog       setting.Bool
 	ServerCPUs     setting.String
-	Protected      setting.Enum[permission] // enable-protected-configs
+	Protected      setting.Enum[engine.Permission] // enable-protected-configs
 	unread         struct {
 		crashMemcheck, disableTHP, exitOnPanic setting.Bool
 		bioCPUs, aofCPUs, saveCPUs, warnings   setting.String
@@ -83,6 +86,7 @@ const (
 func (s *ProcessSettings) Rows() []setting.Row {
 	u := &s.unread
 	return []setting.Row{
+		setting.NewInt("shutdown-timeout", &s.ShutdownWait, 10, setting.Between(0, maxInt)),
 		setting.NewBool("daemonize", &s.Daemonize, false, setting.Immutable),
 		setting.NewEnum("supervised", &s.Supervised, supervisedNo, []setting.Choice[supervision]{
 			{Name: "upstart", Value: supervisedUpstart}, {Name: "systemd", Value: supervisedSystemd},
@@ -111,7 +115,7 @@ func (s *ProcessSettings) Rows() []setting.Row {
 		setting.NewFlags("shutdown-on-sigterm", &s.OnSigTerm, 0, shutdownWords, checkShutdown),
 		setting.NewBool("crash-log-enabled", &s.CrashLog, true),
 		setting.NewString("server-cpulist", &s.ServerCPUs, "", setting.Immutable, setting.Also("server_cpulist")),
-		setting.NewEnum("enable-protected-configs", &s.Protected, permitNobody, permissions, setting.Immutable),
+		setting.NewEnum("enable-protected-configs", &s.Protected, engine.PermitNobody, engine.Permissions, setting.Immutable),
 		directoryRow(),
 
 		setting.NewBool("crash-memcheck-enabled", &u.crashMemcheck, true, setting.Nothing("a crash report tests no memory")),
@@ -141,7 +145,7 @@ func directoryRow() setting.Row {
 				return setting.ErrArguments
 			}
 			if err := os.Chdir(args[0]); err != nil {
-				return errors.New(strerror(err))
+				return errors.New(reason.Of(err))
 			}
 			return nil
 		},

@@ -9,19 +9,12 @@ import (
 	"spindle/internal/setting"
 )
 
-// replicationSettings belong to replication: the primary's side first, then the replica's.
+// replicationSettings belong to a replica, which this server cannot be yet. The primary's side is in package
+// replication.
 type replicationSettings struct {
-	BacklogSize      setting.Int
-	BacklogTTL       setting.Int
-	DisableNoDelay   setting.Bool
-	Diskless         setting.Bool
-	DisklessDelay    setting.Int
-	DisklessReplicas setting.Int
-	Propagation      setting.Enum[int] // propagation-error-behavior
-
 	unread struct {
 		of                                                                             setting.Value[primaryAddress]
-		user, auth, announceIP                                                         setting.String
+		user, auth, announceIP, source                                                 setting.String
 		staleData, readOnly, lazyFlush, ignoreMemory, announced, ignoreErrors, diskful setting.Bool
 		announcePort, priority                                                         setting.Int
 		load                                                                           setting.Enum[int]
@@ -38,16 +31,6 @@ func (s *replicationSettings) rows() []setting.Row {
 	u := &s.unread
 	replica := setting.Nothing("this server cannot be a replica yet")
 	return []setting.Row{
-		setting.NewMemory("repl-backlog-size", &s.BacklogSize, 1<<20, setting.Between(1, maxLong), setting.Clamp(16<<10, maxLong), setting.Nothing(noBacklog)),
-		setting.NewInt("repl-backlog-ttl", &s.BacklogTTL, 3600, setting.Between(0, maxLong), setting.Nothing(noBacklog)),
-		setting.NewBool("repl-disable-tcp-nodelay", &s.DisableNoDelay, false, setting.Nothing("connections never wait to fill a packet")),
-		setting.NewBool("repl-diskless-sync", &s.Diskless, true, setting.Nothing("a full sync is always sent from memory")),
-		setting.NewInt("repl-diskless-sync-delay", &s.DisklessDelay, 5, setting.Between(0, maxInt), setting.Nothing("each replica has a full sync of its own, at once")),
-		setting.NewInt("repl-diskless-sync-max-replicas", &s.DisklessReplicas, 0, setting.Between(0, maxInt), setting.Nothing("each replica has a full sync of its own, at once")),
-		setting.NewEnum("propagation-error-behavior", &s.Propagation, 0, []setting.Choice[int]{
-			{Name: "ignore", Value: 0}, {Name: "panic", Value: 1}, {Name: "panic-on-replicas", Value: 2},
-		}, setting.Nothing("only a replica meets such errors, and this server cannot be one yet")),
-
 		setting.NewValue("replicaof", &u.of, primaryAddress{}, setting.Codec[primaryAddress]{
 			Parse: parsePrimary, Format: formatPrimary, Lines: func(p primaryAddress) []string {
 				if p.Host == "" {
@@ -56,6 +39,7 @@ func (s *replicationSettings) rows() []setting.Row {
 				return []string{formatPrimary(p)}
 			},
 		}, setting.Also("slaveof"), setting.Immutable, setting.MultiArg, replica),
+		setting.NewString("bind-source-addr", &u.source, "", setting.Nothing("this version opens no connections of its own")),
 		setting.NewString("masteruser", &u.user, "", setting.Sensitive, replica),
 		setting.NewString("masterauth", &u.auth, "", setting.Sensitive, replica),
 		setting.NewString("replica-announce-ip", &u.announceIP, "", setting.Also("slave-announce-ip"), replica),
@@ -72,8 +56,6 @@ func (s *replicationSettings) rows() []setting.Row {
 		}, setting.DenyLoading, replica),
 	}
 }
-
-const noBacklog = "partial resynchronization is not there yet"
 
 func parsePrimary(args []string, _ primaryAddress, _ setting.How) (primaryAddress, error) {
 	var nobody primaryAddress

@@ -4,7 +4,7 @@ import "spindle/internal/setting"
 
 // tlsSettings belong to the reactor's TLS listeners, which are still to come.
 type tlsSettings struct {
-	port, cacheSize, cacheTimeout                                      setting.Int
+	port, cacheSize, cacheTimeout, accepts                             setting.Int
 	cluster, replication, preferServer, caching                        setting.Bool
 	auth                                                               setting.Enum[int]
 	cert, key, keyPass, clientCert, clientKey, clientPass, dh, ca, dir setting.String
@@ -17,6 +17,7 @@ func (s *tlsSettings) rows() []setting.Row {
 	none := setting.Nothing(noTLS)
 	return []setting.Row{
 		setting.NewInt("tls-port", &s.port, 0, setting.Between(0, maxPort), none),
+		setting.NewInt("max-new-tls-connections-per-cycle", &s.accepts, 1, setting.Between(1, 1000), none),
 		setting.NewInt("tls-session-cache-size", &s.cacheSize, 20480, setting.Between(0, maxInt), none),
 		setting.NewInt("tls-session-cache-timeout", &s.cacheTimeout, 300, setting.Between(0, maxInt), none),
 		setting.NewBool("tls-session-caching", &s.caching, true, none),

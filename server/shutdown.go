@@ -80,9 +80,9 @@ func (s *shutdown) request(c *command.Context, mode ShutdownMode) error {
 	s.mode = mode
 	if !s.waiting {
 		s.log.Notice("User requested shutdown...")
-		if lagging := s.in.feed.Lagging(); lagging > 0 && mode&ShutdownNow == 0 && s.in.settings.Core.ShutdownWait.Get() > 0 {
+		if lagging := s.in.feed.Lagging(); lagging > 0 && mode&ShutdownNow == 0 && s.in.settings.Process.ShutdownWait.Get() > 0 {
 			s.waiting = true
-			s.until = s.in.core.Now() + s.in.settings.Core.ShutdownWait.Get()*1000
+			s.until = s.in.core.Now() + s.in.settings.Process.ShutdownWait.Get()*1000
 			s.log.Notice("Waiting for replicas before shutting down.")
 			s.in.core.Pause(engine.PauseShutdown, false, s.until+1000)
 			s.in.feed.Prompt()

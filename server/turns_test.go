@@ -17,7 +17,6 @@ type mutePeer struct{ quietConn }
 
 func (mutePeer) Post(uint64, []byte)               {}
 func (mutePeer) PostReply(uint64, *protocol.Reply) {}
-func (mutePeer) Resume()                           {}
 func (mutePeer) Close(bool)                        {}
 func (mutePeer) SetClass(protocol.Class)           {}
 

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"spindle/bgsave"
+	"spindle/bgsave/codec"
 	"spindle/engine"
+	"spindle/engine/catalogue"
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/engine/data/keyspace"
@@ -38,8 +40,11 @@ type instance struct {
 	program  string // argv[0]
 
 	network reactor.Settings
+	sockets reactor.ListenSettings
 	engine  engine.Settings
 	common  command.Settings
+	data    catalogue.Settings
+	observe observe.Settings
 	save    bgsave.Settings
 	feeding replication.Settings
 	own     ownSettings
@@ -72,6 +77,7 @@ type instance struct {
 	oom        *OomAdjuster
 	shutdown   *shutdown
 	admin      *admin
+	health     health
 	stopWrites func() // puts the disk's barrier up or down; turn only
 
 	loadContext context.Context
@@ -81,8 +87,8 @@ type instance struct {
 // newInstance makes the settings, which the configuration is read into before anything else exists.
 func newInstance(log *logging.Logger) (*instance, error) {
 	in := &instance{log: log, settings: &Settings{}}
-	registry, err := NewRegistry(in.settings, in.own.rows(), in.network.Rows(), in.engine.Rows(), in.common.Rows(),
-		in.save.Rows(), in.feeding.Rows())
+	registry, err := setting.NewRegistry(in.settings.Rows(), in.own.rows(), in.network.Rows(), in.sockets.Rows(),
+		in.engine.Rows(), in.common.Rows(), in.data.Rows(), in.observe.Rows(), in.save.Rows(), in.feeding.Rows())
 	if err != nil {
 		return nil, err
 	}
@@ -93,8 +99,9 @@ func newInstance(log *logging.Logger) (*instance, error) {
 
 // ownSettings are those of the joints themselves.
 type ownSettings struct {
-	Backend setting.Enum[reactor.Backend]
-	Admin   setting.String
+	Backend     setting.Enum[reactor.Backend]
+	Admin       setting.String
+	Unsupported setting.Enum[onUnsupported]
 }
 
 func (s *ownSettings) rows() []setting.Row {
@@ -103,17 +110,20 @@ func (s *ownSettings) rows() []setting.Row {
 			{Name: "gnet", Value: reactor.Gnet}, {Name: "epoll", Value: reactor.Epoll}, {Name: "netpoll", Value: reactor.Netpoll},
 		}, setting.Fixed),
 		setting.NewString("admin-address", &s.Admin, "", setting.Fixed),
+		setting.NewEnum("unsupported-directives", &s.Unsupported, refuseUnsupported, []setting.Choice[onUnsupported]{
+			{Name: "refuse", Value: refuseUnsupported}, {Name: "warn", Value: warnUnsupported},
+		}, setting.Fixed),
 	}
 }
 
 // assemble builds the parts from the bottom up and joins them.
 func (in *instance) assemble(args Arguments) (err error) {
-	if in.heap, err = memory.New(memory.Options{Databases: int(in.settings.Core.Databases.Get())}); err != nil {
+	if in.heap, err = memory.New(memory.Options{Databases: int(in.engine.Databases.Get())}); err != nil {
 		return fmt.Errorf("reserving memory: %w", err)
 	}
 	in.common.MaxBulk = &in.network.MaxBulk
 	in.lazy = lazyfree.New(lazyfree.Options{})
-	in.space = keyspace.New(in.heap, keyspace.Options{Databases: int(in.settings.Core.Databases.Get())})
+	in.space = keyspace.New(in.heap, keyspace.Options{Databases: int(in.engine.Databases.Get())})
 	in.clients = client.NewRegistry()
 	in.core = engine.New(engine.Parts{
 		Space: in.space, Clients: in.clients, Settings: &in.engine, Common: &in.common, Lazy: in.lazy, Whole: &in.whole,
@@ -128,12 +138,13 @@ func (in *instance) assemble(args Arguments) (err error) {
 	in.joinSaving()
 	in.joinReplication()
 	in.joinObservation(args)
-	in.startupUsed = in.core.UsedMemory()
+	in.core.Do(func() { in.startupUsed = in.core.UsedMemory() })
 	if err := in.joinCommands(args); err != nil {
 		return err
 	}
 	in.joinSettings()
 	in.core.AddOwnBarriers(in.diskBarrier(), in.replicasBarrier())
+	in.core.Do(in.registry.Loaded)
 	return in.oom.Apply(false)
 }
 
@@ -144,9 +155,7 @@ func (in *instance) joinSaving() {
 		Header: in.header, Clock: in.clockOf, Retained: in.retained, Settled: func() { in.stopWrites() },
 	})
 	in.saver = &bgsave.Commands{Scheduler: in.scheduler, Settings: &in.save, Limits: in.limits, Log: in.log}
-	in.whole.Emptied = append(in.whole.Emptied, func() {
-		in.core.Later(in.scheduler.Flushed) // when FLUSHALL's own change has been counted
-	})
+	in.whole.Emptied = append(in.whole.Emptied, func(removed int) { in.scheduler.Flushed(int64(removed)) })
 }
 
 // header is what a file says of this server. Turn only.
@@ -174,7 +183,6 @@ func (in *instance) joinReplication() {
 		l := in.network.Output.Get()[protocol.ClassReplica]
 		return replication.OutputLimit{Hard: int64(min(l.Hard, math.MaxInt64)), Soft: int64(min(l.Soft, math.MaxInt64)), Seconds: l.Seconds}
 	}
-	in.feeding.BacklogSize = in.settings.Replication.BacklogSize.Get
 	in.feed = replication.NewFeed(in.core, &in.feeding, streamer{in})
 	in.core.SetHooks(engine.Hooks{
 		ExecRefused: in.watches.Abort,
@@ -185,7 +193,7 @@ func (in *instance) joinReplication() {
 			in.feed.Gone(cl)
 		},
 		EvictingClient: func(cl *client.Client) {
-			in.log.Notice("Evicting client: %s", strings.TrimSuffix(string(conn.AppendLine(nil, cl, in.core.Now(), nil)), "\n"))
+			in.log.Notice("Evicting client: %s", in.describe(cl))
 		},
 		Stuck:   func() { in.log.Warning("Over client maxmemory after evicting all evictable clients") },
 		Monitor: in.core.Push,
@@ -208,9 +216,9 @@ func (in *instance) countThreads() {
 	in.threads.follow(in.heap.Holding() || in.loading.Active.Load(), in.core.Laden())
 }
 
-// saveByRules looks at the save rules, until the server ends.
+// saveByRules looks at the save rules, but not before the data set is whole, nor once the server ends.
 func (in *instance) saveByRules(int64) {
-	if !in.shutdown.over {
+	if !in.shutdown.over && !in.core.Loading() {
 		in.scheduler.Tick()
 	}
 }
@@ -240,7 +248,7 @@ func (in *instance) diskBarrier() *engine.Barrier {
 		return bgsave.ErrStopWrites
 	}}
 	in.stopWrites = func() { in.core.Raise(b, in.scheduler.WritesStopped()) }
-	in.registry.Follow(func() { in.core.InTurn(in.stopWrites) }, "stop-writes-on-bgsave-error", "save")
+	in.registry.Follow(func() { in.stopWrites() }, "stop-writes-on-bgsave-error", "save")
 	return b
 }
 
@@ -252,7 +260,7 @@ func (in *instance) replicasBarrier() *engine.Barrier {
 		}
 		return protocol.ErrNoReplicas
 	}}
-	in.registry.Follow(func() { in.core.InTurn(func() { in.core.Raise(b, in.feed.WantsReplicas()) }) },
+	in.registry.Follow(func() { in.core.Raise(b, in.feed.WantsReplicas()) },
 		"min-replicas-to-write", "min-replicas-max-lag")
 	return b
 }
@@ -286,38 +294,56 @@ func (keyless) DBs() []int { return nil }
 
 // joinSettings has the parts follow their settings.
 func (in *instance) joinSettings() {
-	in.registry.Follow(func() { in.core.InTurn(in.core.ApplyMemoryLimit) }, "maxmemory", "maxmemory-policy",
+	in.registry.Follow(in.core.ApplyMemoryLimit, "maxmemory", "maxmemory-policy",
 		"maxmemory-samples", "lfu-log-factor", "lfu-decay-time")
-	in.registry.Follow(func() { in.core.InTurn(in.core.ApplyClientLimit) }, "maxmemory-clients", "maxmemory")
-	in.registry.Follow(func() { in.core.InTurn(in.core.ApplySlowlogLimit) }, "slowlog-log-slower-than")
+	in.registry.Follow(in.core.ApplyClientLimit, "maxmemory-clients", "maxmemory")
+	in.registry.Follow(in.core.ApplySlowlogLimit, "slowlog-log-slower-than")
 	in.registry.OnChange(func() error { return in.oom.Apply(false) }, "oom-score-adj", "oom-score-adj-values")
 	in.registry.OnChange(func() error {
-		return CheckMaxClients(in.network.MaxClients.Get(), in.settings.Network.IOThreads.Get(), in.log)
+		return CheckMaxClients(in.network.MaxClients.Get(), in.sockets.Loops.Get(), in.log)
 	}, "maxclients")
 	in.registry.OnChange(func() error { return in.rebind(errNoPort) }, "port")
 	in.registry.OnChange(func() error { return in.rebind(errNoAddress) }, "bind")
 	in.registry.OnChange(func() error { return in.signals.CrashLogChanged() }, "crash-log-enabled") // the signals come later
-	in.registry.Follow(func() { in.catalogue.TrackLatency(in.settings.Core.LatencyTrack.Get()) }, "latency-tracking")
+	in.registry.Follow(func() { in.catalogue.TrackLatency(in.observe.LatencyTrack.Get()) }, "latency-tracking")
 	in.registry.OnChange(func() error { in.retitle(); return nil }, "proc-title-template")
-	in.registry.Loaded()
+	in.joinUnsupported()
 }
 
 // listen opens the sockets; what connects waits until load serves it.
 func (in *instance) listen() (err error) {
-	n := &in.settings.Network
+	n := &in.sockets
 	if len(in.listenerKinds()) == 0 {
 		in.log.Warning("Configured to not listen anywhere, exiting.")
 		return errLogged
 	}
 	in.reactor, err = reactor.New(reactor.Options{
-		Handler: in.core, Settings: &in.network, Backend: in.own.Backend.Get(), Loops: int(n.IOThreads.Get()),
+		Handler: in.core, Settings: &in.network, Backend: in.own.Backend.Get(), Loops: int(n.Loops.Get()),
 		Bind: n.Bind.Get(), Port: int(n.Port.Get()), Backlog: int(n.Backlog.Get()),
 		UnixSocket: n.UnixSocket.Get(), UnixPerm: uint32(n.UnixSocketPerm.Get()), Mark: int(n.MarkID.Get()),
 		Logf: func(level reactor.Level, format string, args ...any) {
 			in.log.At(logging.Level(level), format, args...)
 		},
+		OutputLimit: func(session any, _ protocol.Class, _ int) {
+			in.log.Warning("Client %s scheduled to be closed ASAP for overcoming of output buffer limits.", in.describeNow(session))
+		},
+		QueryLimit: func(session any, begin []byte) {
+			in.log.Warning("Closing client that reached max query buffer length: %s (qbuf initial bytes: %s)", in.describeNow(session),
+				setting.Quote(string(begin)))
+		},
 	})
 	return err
+}
+
+// describe is a client as log lines show it. Turn only.
+func (in *instance) describe(cl *client.Client) string {
+	return strings.TrimSuffix(string(conn.AppendLine(nil, cl, in.core.Now(), nil)), "\n")
+}
+
+// describeNow is describe for a loop, which holds no turn.
+func (in *instance) describeNow(session any) (line string) {
+	in.core.Do(func() { line = in.describe(session.(*client.Client)) })
+	return line
 }
 
 var (
@@ -328,7 +354,7 @@ var (
 // busyThreads is one for each loop; our own loop waits without telling the runtime, and netpoll's goroutines run wherever there is room.
 // waits says that loops wait as the runtime knows.
 func (in *instance) busyThreads() (n int, waits bool) {
-	loops := int(in.settings.Network.IOThreads.Get())
+	loops := int(in.sockets.Loops.Get())
 	switch in.own.Backend.Get() {
 	case reactor.Epoll:
 		return loops + 1, false
@@ -340,10 +366,10 @@ func (in *instance) busyThreads() (n int, waits bool) {
 
 // listenerKinds are the kinds of listeners there are, each named once in the log.
 func (in *instance) listenerKinds() (kinds []string) {
-	if in.settings.Network.Port.Get() != 0 && len(in.settings.Network.Bind.Get()) > 0 {
+	if in.sockets.Port.Get() != 0 && len(in.sockets.Bind.Get()) > 0 {
 		kinds = append(kinds, "tcp")
 	}
-	if in.settings.Network.UnixSocket.Get() != "" {
+	if in.sockets.UnixSocket.Get() != "" {
 		kinds = append(kinds, "unix")
 	}
 	return kinds
@@ -351,7 +377,7 @@ func (in *instance) listenerKinds() (kinds []string) {
 
 // rebind is CONFIG SET bind and port; refusal is what the client reads, the log has the cause.
 func (in *instance) rebind(refusal error) error {
-	n := &in.settings.Network
+	n := &in.sockets
 	if err := in.reactor.Rebind(n.Bind.Get(), int(n.Port.Get())); err != nil {
 		if err != reactor.ErrListen {
 			in.log.Warning("%s", err)
@@ -380,8 +406,10 @@ func (in *instance) startAdmin() error {
 	}
 	in.admin = &admin{
 		do: in.core.Do, sections: func() []info.Section { return in.sections }, catalogue: in.catalogue,
-		healthy: in.healthy, profiling: in.core.SetProfiling,
+		health: &in.health, profiling: in.core.SetProfiling,
 	}
+	in.core.Do(in.tellHealth)
+	in.core.OnTick(func(int64) { in.tellHealth() })
 	at, err := in.admin.listen(address)
 	if err != nil {
 		return fmt.Errorf("admin-address %s: %w", address, err)
@@ -390,17 +418,31 @@ func (in *instance) startAdmin() error {
 	return nil
 }
 
-// healthy says why the server should not get traffic, if it should not.
-func (in *instance) healthy() error {
+// tellHealth tells /healthz why the server should not get traffic, if it should not. Turn only.
+func (in *instance) tellHealth() {
 	switch {
 	case in.core.Loading():
-		return fmt.Errorf("loading")
+		in.health.tell("loading")
 	case in.shutdown.waiting || in.shutdown.over:
-		return fmt.Errorf("shutting down")
+		in.health.tell("shutting down")
 	case in.scheduler.WritesStopped():
-		return fmt.Errorf("writes refused: the last background save failed")
+		in.health.tell("writes refused: the last background save failed")
+	default:
+		in.health.tell("")
 	}
-	return nil
+}
+
+// limits are the settings of all types as values that are loaded or restored go by them.
+func (in *instance) limits() codec.Limits {
+	s, sets, zsets, lists := &in.data, in.common.Sets.Limits(), in.common.ZSets.Limits(), in.common.Lists.Limits()
+	n := func(v *setting.Int) int { return int(v.Get()) }
+	return codec.Limits{
+		HashEntries: n(&s.Hashes.Entries), HashValue: n(&s.Hashes.Value),
+		SetIntset: sets.IntSet, SetEntries: sets.Entries, SetValue: sets.Value,
+		ZSetEntries: zsets.Entries, ZSetValue: zsets.Value,
+		ListSize: lists.Fill, ListDepth: lists.Depth,
+		StreamBytes: n(&s.Streams.NodeBytes), StreamEntries: n(&s.Streams.NodeEntries),
+	}
 }
 
 // loadOptions are how the data set is read at start.
@@ -413,7 +455,7 @@ func (in *instance) loadOptions(path string) bgsave.LoadOptions {
 
 // title is what ps shows.
 func (in *instance) title() Title {
-	n := &in.settings.Network
+	n := &in.sockets
 	t := Title{Program: in.program, Port: n.Port.Get(), UnixSocket: n.UnixSocket.Get(), ConfigFile: in.config.File}
 	if bind := n.Bind.Get(); len(bind) > 0 && bind[0] != "*" {
 		t.Bind = strings.TrimPrefix(bind[0], "-")

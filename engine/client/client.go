@@ -78,6 +78,9 @@ type Client struct {
 // Is says whether any of f is set.
 func (c *Client) Is(f Flags) bool { return c.Flags&f != 0 }
 
+// Age is how old the client is in seconds, as Redis counts: the difference of the Unix times in whole seconds.
+func (c *Client) Age(nowMs int64) int64 { return max(0, nowMs/1000-c.CreatedMs/1000) }
+
 // Limits implements protocol.Limiter. Its loop asks outside the turn, on the goroutine that runs the client's commands: nobody
 // else changes Authenticated. Flags are not looked at: turns of other loops change them.
 func (c *Client) Limits() protocol.Limits {

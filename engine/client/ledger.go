@@ -115,7 +115,8 @@ func (l *Ledger) Replicas() int64 { return l.fed.Load() }
 // Primary is what the link to our primary costs.
 func (l *Ledger) Primary() int64 { return l.primary.Load() }
 
-// Reserved is how much of all these costs lies in the keyspace's memory, which counts it too: large arguments on their way in.
+// Reserved is how much of the keyspace's memory is lent to clients, for large arguments on their way in. The keyspace counts all of it; a
+// client costs what it has filled.
 func (l *Ledger) Reserved() int64 { return l.reserved.Load() }
 
 // Pressed says whether somebody has to go.
@@ -177,8 +178,8 @@ func (c *Client) Note() {
 	l.call(wake)
 }
 
-// Account implements protocol.Accountant: the loop tells that the connection's buffers cost bytes now, reserved of them in the
-// keyspace's memory.
+// Account implements protocol.Accountant: the loop tells that the connection's buffers cost bytes now, and that reserved bytes of the
+// keyspace's memory are lent to it.
 func (c *Client) Account(bytes, reserved int) {
 	a := &c.account
 	l := a.ledger
@@ -189,6 +190,20 @@ func (c *Client) Account(bytes, reserved int) {
 	}
 	l.mu.Unlock()
 	l.call(wake)
+}
+
+// Reserve says that n bytes of the keyspace's memory more, or fewer, are lent for c's arguments. The loop's next Account has them too.
+func (c *Client) Reserve(n int) {
+	a := &c.account
+	l := a.ledger
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	if a.standing != absent {
+		l.place(c, a.standing, a.buffers, max(0, a.reserved+int64(n)), a.own)
+	}
+	l.mu.Unlock()
 }
 
 // place gives c a new standing and cost, and says whether to wake the core. Under mu.

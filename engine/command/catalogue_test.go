@@ -179,6 +179,19 @@ func TestRename(t *testing.T) {
 	}
 }
 
+func TestLeadingInt(t *testing.T) {
+	for text, want := range map[string]int{
+		"": 0, "x": 0, "2": 2, "2abc": 2, "01": 1, "+2": 2, "-3": -3, " \t\n\v\f\r7 8": 7, "1.5": 1, "--1": 0,
+		"2147483647": 2147483647, "2147483648": -2147483648, "4294967297": 1, "99999999999": 1215752191,
+		"9223372036854775806": -2, "9223372036854775807": -1, "18446744073709551617": -1, "99999999999999999999999": -1,
+		"-9223372036854775808": 0, "-99999999999999999999": 0, "-4294967297": -1,
+	} {
+		if got := leadingInt([]byte(text)); got != want {
+			t.Errorf("%q: %d, want %d", text, got, want)
+		}
+	}
+}
+
 func TestAppendKeys(t *testing.T) {
 	keyword := KeySpec{Keyword: "STREAMS", KeywordFrom: 1, LastKey: -1, Step: 1, Limit: 2}
 	backwards := KeySpec{Keyword: "KEYS", KeywordFrom: -2, LastKey: -1, Step: 1, Flags: KeyIncomplete}

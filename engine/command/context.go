@@ -47,6 +47,7 @@ type Wait struct {
 	Retry      func(c *Context) error // runs in a turn when a key may have become ready; a reply, or an error, which is one, ends the wait
 	Gone       bool                   // Retry also runs when a stream has left its key, to answer with an error (XREADGROUP)
 	Timeout    func(c *Context)       // appends the reply of a wait that ran out
+	Left       func()                 // runs when the wait is over, however it ended; nil: nobody asks
 	Busy       bool                   // the command is at work, beside the core: the client is not shown as blocked
 }
 

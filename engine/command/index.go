@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"math/bits"
 	"unsafe"
+
+	"spindle/internal/ascii"
 )
 
 // An index finds a row by its name in any case, without allocating.
@@ -96,23 +98,7 @@ func (s *indexSlot) sameMiddle(name []byte) bool {
 	if second, before := middle(name); second != s.second || before != s.before {
 		return false
 	}
-	return len(name) <= 32 || equalFold(name, s.name)
-}
-
-// equalFold compares name with a name in lower case, letting ASCII capitals match.
-func equalFold(name []byte, want string) bool {
-	if len(name) != len(want) {
-		return false
-	}
-	for i, c := range name {
-		if c >= 'A' && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		if c != want[i] {
-			return false
-		}
-	}
-	return true
+	return len(name) <= 32 || ascii.EqualFold(name, s.name)
 }
 
 // add enters row under name; false if the name is taken.
@@ -132,10 +118,7 @@ func (x *index) add(name string, row *Spec) bool {
 	}
 	folded := make([]byte, len(name))
 	for i := range folded {
-		folded[i] = name[i]
-		if c := name[i]; c >= 'A' && c <= 'Z' {
-			folded[i] = c + 'a' - 'A'
-		}
+		folded[i] = ascii.Lower(name[i])
 	}
 	word, last := words(folded)
 	s := indexSlot{word: word, last: last, size: len(folded), row: row, name: string(folded)}
@@ -165,7 +148,7 @@ func (x *index) remove(name string) bool {
 	old := x.slots
 	*x = index{}
 	for _, s := range old {
-		if s.row != nil && !equalFold([]byte(name), s.name) {
+		if s.row != nil && !ascii.EqualFold([]byte(name), s.name) {
 			x.add(s.name, s.row)
 		}
 	}

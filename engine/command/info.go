@@ -3,6 +3,7 @@ package command
 import (
 	"math/bits"
 
+	"spindle/internal/ascii"
 	"spindle/protocol"
 )
 
@@ -34,7 +35,7 @@ var keyFlagNames = [...]string{
 // Category finds an ACL category by name, in any case.
 func Category(name []byte) (ACL, bool) {
 	for i, n := range categoryNames {
-		if equalFold(name, n) {
+		if ascii.EqualFold(name, n) {
 			return 1 << i, true
 		}
 	}

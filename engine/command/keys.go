@@ -3,6 +3,7 @@ package command
 import (
 	"math"
 
+	"spindle/internal/ascii"
 	"spindle/protocol"
 )
 
@@ -97,7 +98,7 @@ func (s *Spec) AppendKeys(into []KeyPosition, args [][]byte, search Search) ([]K
 		}
 		into = into[:mark]
 		if s.GetKeys == nil {
-			return into, ErrInvalidKeyArguments
+			return s.appendCounted(into, args)
 		}
 	}
 	if s.GetKeys == nil {
@@ -154,7 +155,7 @@ func (k *KeySpec) locate(args [][]byte) (first, last, step int, fits bool) {
 			by = -1
 		}
 		for i := from; i != to && i >= 1 && i < n; i += by {
-			if equalFoldUpper(args[i], k.Keyword) {
+			if ascii.EqualFold(args[i], k.Keyword) {
 				first = i + 1
 				break
 			}
@@ -188,26 +189,6 @@ func (k *KeySpec) locate(args [][]byte) (first, last, step int, fits bool) {
 	return first, last, k.Step, true
 }
 
-// equalFoldUpper compares b with an upper-case keyword, letting ASCII small letters match.
-func equalFoldUpper(b []byte, keyword string) bool {
-	if len(b) != len(keyword) {
-		return false
-	}
-	for i, c := range b {
-		if c >= 'a' && c <= 'z' {
-			c -= 'a' - 'A'
-		}
-		w := keyword[i]
-		if w >= 'a' && w <= 'z' {
-			w -= 'a' - 'A'
-		}
-		if c != w {
-			return false
-		}
-	}
-	return true
-}
-
 // smallCount reads a count of keys: digits without sign or leading zero, small enough for any request.
 func smallCount(b []byte) (int, bool) {
 	if len(b) == 0 || len(b) > 9 || b[0] == '0' && len(b) > 1 {
@@ -221,4 +202,61 @@ func smallCount(b []byte) (int, bool) {
 		n = n*10 + int(c-'0')
 	}
 	return n, true
+}
+
+// appendCounted is for a call whose count of keys is no plain number. Redis then reads it as C's atoi does, puts the
+// counted keys before the others, and says nothing of how they are used.
+func (s *Spec) appendCounted(into []KeyPosition, args [][]byte) ([]KeyPosition, error) {
+	mark := len(into)
+	for i := range s.Keys {
+		if k := &s.Keys[i]; k.KeyNum && k.Keyword == "" && k.Index+k.KeyNumIndex < len(args) {
+			count, first := leadingInt(args[k.Index+k.KeyNumIndex]), k.Index+k.FirstKey
+			if count < 1 || count > (len(args)-first)/k.KeyStep {
+				break
+			}
+			for n := range count {
+				into = append(into, KeyPosition{Index: first + n*k.KeyStep})
+			}
+		}
+	}
+	if len(into) == mark {
+		return into, ErrInvalidKeyArguments
+	}
+	for i := range s.Keys {
+		if k := &s.Keys[i]; !k.KeyNum && k.Flags&KeyNotKey == 0 {
+			into = append(into, KeyPosition{Index: k.Index})
+		}
+	}
+	return into, nil
+}
+
+// leadingInt reads the number that text begins with, as C's atoi does: behind white space, with or without a sign, up
+// to the first byte that is no digit. A number beyond 64 bits becomes the nearest one; the lower 32 bits count.
+func leadingInt(text []byte) int {
+	for len(text) > 0 && (text[0] == ' ' || '\t' <= text[0] && text[0] <= '\r') {
+		text = text[1:]
+	}
+	negative := len(text) > 0 && text[0] == '-'
+	if negative || len(text) > 0 && text[0] == '+' {
+		text = text[1:]
+	}
+	n, limit := uint64(0), uint64(math.MaxInt64)
+	if negative {
+		limit++
+	}
+	for _, c := range text {
+		if c < '0' || c > '9' {
+			break
+		}
+		digit := uint64(c - '0')
+		if n > (limit-digit)/10 {
+			n = limit
+			break
+		}
+		n = n*10 + digit
+	}
+	if negative {
+		n = -n
+	}
+	return int(int32(n))
 }

@@ -3,25 +3,13 @@ package command
 import (
 	"math"
 
+	"spindle/internal/ascii"
 	"spindle/internal/number"
 	"spindle/protocol"
 )
 
 // Is says whether a client's argument is word, which is in upper case, in any case.
-func Is(arg []byte, word string) bool {
-	if len(arg) != len(word) {
-		return false
-	}
-	for i, b := range arg {
-		if 'a' <= b && b <= 'z' {
-			b -= 'a' - 'A'
-		}
-		if b != word[i] {
-			return false
-		}
-	}
-	return true
-}
+func Is(arg []byte, word string) bool { return ascii.EqualFold(arg, word) }
 
 // Int reads a decimal integer as strictly as the reference does: no space, no plus, no leading zero.
 //

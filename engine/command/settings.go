@@ -11,6 +11,7 @@ import (
 // Settings are the parameters that handlers of several families go by. The core hands them to every Context.
 type Settings struct {
 	MaxBulk        *setting.Int  // proto-max-bulk-len, bytes, which the loops read too: no string may grow past it. Nil: the default
+	MaxMemory      *setting.Uint // maxmemory, bytes; nil: none
 	LazyfreeExpire setting.Bool  // lazyfree-lazy-expire: an expired key is propagated as UNLINK, not DEL
 	LazyfreeServer setting.Bool  // lazyfree-lazy-server-del: the same for a key that a command replaces by nothing
 	Sets           set.Settings  // when a set leaves its compact encodings

@@ -13,7 +13,7 @@ type Stats struct {
 	Latency   Histogram
 }
 
-// Record books n calls that took nanos together. Calls timed as one run count as n of the mean length; time without a call is a served wait's.
+// Record books n calls that took nanos together. Calls timed as one run count as n of the mean length.
 //
 // Cost: a division when n > 1 and three adds; the first call of an unseen magnitude allocates 1 KB.
 func (s *Stats) Record(n int, nanos int64) {

@@ -7,7 +7,8 @@ import "spindle/engine/data/keyspace"
 type Whole struct {
 	Emptying []func(db int)   // every key of db is about to be removed
 	Swapping []func(a, b int) // the contents of a and b are about to change places
-	Emptied  []func()         // FLUSHALL has removed everything: a save of what was is pointless now
+	// Emptied says that FLUSHALL has removed all keys, of which there were removed. Its changes are not counted yet.
+	Emptied []func(removed int)
 }
 
 // Empty removes every key of db, in O(1), and says how many there were.
@@ -33,7 +34,7 @@ func (w *Whole) EmptyAll(k *keyspace.Keyspace) (removed int) {
 	removed = w.EmptyAllKeepingSaves(k)
 	if w != nil {
 		for _, f := range w.Emptied {
-			f()
+			f(removed)
 		}
 	}
 	return removed

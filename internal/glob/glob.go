@@ -5,7 +5,11 @@
 // Start here.
 package glob
 
-import "bytes"
+import (
+	"bytes"
+
+	"spindle/internal/ascii"
+)
 
 // Match says whether all of text matches pattern.
 //
@@ -127,16 +131,9 @@ func inRange(first, last, c byte, fold bool) bool {
 		first, last = last, first
 	}
 	if fold {
-		first, last, c = lower(first), lower(last), lower(c)
+		first, last, c = ascii.Lower(first), ascii.Lower(last), ascii.Lower(c)
 	}
 	return int8(first) <= int8(c) && int8(c) <= int8(last)
 }
 
-func same(a, b byte, fold bool) bool { return a == b || fold && lower(a) == lower(b) }
-
-func lower(c byte) byte {
-	if c-'A' < 26 {
-		return c | 0x20
-	}
-	return c
-}
+func same(a, b byte, fold bool) bool { return a == b || fold && ascii.Lower(a) == ascii.Lower(b) }

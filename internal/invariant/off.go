@@ -10,3 +10,6 @@ const Enabled = false
 
 // That panics when ok is false, in builds that check.
 func That(ok bool, format string, args ...any) {}
+
+// Goroutine names the goroutine that calls, in builds that check.
+func Goroutine() uintptr { return 0 }

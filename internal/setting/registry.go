@@ -22,7 +22,6 @@ type Registry struct {
 	given      map[*Row]bool // named by the configuration
 	directives []directive
 	followers  []func()
-	displaced  []string
 	warn       func(format string, args ...any)
 }
 
@@ -44,32 +43,9 @@ func NewRegistry(groups ...[]Row) (*Registry, error) {
 			}
 		}
 	}
-	r.sort()
-	return r, nil
-}
-
-// Fill adds the rows whose names nobody has declared: those of features that have no package of their own yet. The others,
-// which their packages own by now, are left out and listed by Displaced.
-func (r *Registry) Fill(rows []Row) {
-	for i := range rows {
-		row := &rows[i]
-		if r.byName[row.Name] != nil || row.Alias != "" && r.byName[row.Alias] != nil {
-			r.displaced = append(r.displaced, row.Name)
-			continue
-		}
-		if err := r.add(row); err != nil {
-			panic(err) // our own mistake: the table names something twice
-		}
-	}
-	r.sort()
-}
-
-// Displaced names the rows that Fill left out: their stand-ins can go.
-func (r *Registry) Displaced() []string { return r.displaced }
-
-func (r *Registry) sort() {
 	slices.SortFunc(r.rows, func(a, b *Row) int { return strings.Compare(a.Name, b.Name) })
 	slices.Sort(r.names)
+	return r, nil
 }
 
 func (r *Registry) add(row *Row) error {

@@ -4,8 +4,8 @@
 // Owner: each package owns the settings it reads and exports their rows; server joins them in one [Registry].
 // Elsewhere: any goroutine may call Get of a value. Only the registry writes, under its lock.
 // Never: imports anything of ours, or knows what a setting means.
-// Start here; row.go declares rows, number.go, choice.go and compound.go parse them, registry.go joins them,
-// load.go and args.go read lines, rewrite.go writes the file back.
+// Start here; row.go declares rows, number.go, choice.go and compound.go parse them, registry.go joins them, args.go
+// reads lines, rewrite.go writes the file back.
 //
 // A package declares
 //

@@ -264,14 +264,6 @@ func TestNamesAreUnique(t *testing.T) {
 			t.Errorf("%s and %s: taken", rows[0].Name, rows[len(rows)-1].Name)
 		}
 	}
-	r, err := NewRegistry([]Row{NewInt("a", &a, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Fill([]Row{NewInt("a", &b, 2), NewInt("b", &b, 3)})
-	if r.Lookup("a").Get() != "1" || r.Lookup("b").Get() != "3" || !reflect.DeepEqual(r.Displaced(), []string{"a"}) {
-		t.Errorf("a %s, b %s, displaced %v", r.Lookup("a").Get(), r.Lookup("b").Get(), r.Displaced())
-	}
 }
 
 func TestLoad(t *testing.T) {

@@ -77,13 +77,15 @@ func TestCommittedLists(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	excluded, err := readExclusions("exclusions.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for file := range excluded.files {
-		if !slices.Contains(suiteFiles, file) {
-			t.Errorf("exclusions.txt names %s, which files.go does not", file)
+	for _, s := range inReport {
+		excluded, err := readExclusions(s.exclusions)
+		if err != nil || len(excluded.all) == 0 {
+			t.Fatalf("%s: %d lines, %v", s.exclusions, len(excluded.all), err)
+		}
+		for file := range excluded.files {
+			if !slices.Contains(s.files, file) {
+				t.Errorf("%s names %s, which files.go does not", s.exclusions, file)
+			}
 		}
 	}
 	for _, file := range suiteFiles {
@@ -139,15 +141,56 @@ func TestResumeIsSourcedOnce(t *testing.T) {
 	}
 }
 
-func TestPrintOther(t *testing.T) {
-	got := newResults()
-	got.add(record{status: statusOK, name: "LPUSH"})
-	got.add(record{status: statusErr, name: "LPOP", detail: "expected 1\nand not 2"})
-	got.add(record{status: statusSkip, name: "LLEN"})
-	var b strings.Builder
-	printOther(&b, "unit/type/list", got)
-	want := "unit/type/list               passes 1, does not pass 1\n    err: LPOP\n        expected 1 and not 2\n"
-	if b.String() != want {
-		t.Errorf("got %q, want %q", b.String(), want)
+// A page is written whole, though one suite alone was run: what it says of the other stays.
+func TestReportKeepsTheOther(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "page.md")
+	run := func(s *suite, version string) string {
+		t.Helper()
+		v := judge(s.files[0], resultsOf("err", "a"), resultsOf("ok", "a"), exclusionsOf(t, "scripting: a -- reason"))
+		if err := writeReport(file, []*outcome{{s, &exclusions{}, version, "spindle", []*verdict{v}}}); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
 	}
+	run(older, "first")
+	run(newer, "second")
+	page := run(older, "third")
+	if strings.Contains(page, "first") || !strings.Contains(page, "second") || !strings.Contains(page, "third") {
+		t.Errorf("one section too many or too few:\n%s", page)
+	}
+	if strings.Index(page, newer.heading()) > strings.Index(page, older.heading()) || strings.Count(page, "## ") < 8 {
+		t.Errorf("not in order, or not whole:\n%s", page)
+	}
+	if again := run(older, "third"); again != page {
+		t.Errorf("the same run writes another page:\n%s", again)
+	}
+}
+
+// The newer suite is taken only from where it can be run.
+func TestOpenNewer(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv(sourceVariable, dir)
+	refused := func(want string) {
+		t.Helper()
+		if _, err := openNewer(t.Context(), ""); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	refused("names no source of redis")
+	if err := os.Mkdir(filepath.Join(dir, "src"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	header := filepath.Join(dir, "src", "version.h")
+	if err := os.WriteFile(header, []byte("#define REDIS_VERSION \"7.2.0\"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	refused("another version")
+	if err := os.WriteFile(header, []byte("#define REDIS_VERSION \"7.4.1\"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	refused("no built server")
 }

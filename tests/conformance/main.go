@@ -1,10 +1,15 @@
-// Command conformance runs the public Tcl suite of Debian's redis source package against spindle, a file at a time, and holds
-// what fails against what the reference server passes and against exclusions.txt, where every exception has its reason.
+// Command conformance runs the public Tcl suites of Redis against spindle, a file at a time, and holds what fails
+// against what the suite's own server passes and against a list of exclusions, where every exception has its reason.
 //
-// Owner: make conformance; it starts servers only through the suite, in a network namespace of their own.
-// Nothing of the suite is kept in this repository: source.go fetches it through apt, tree.go makes the tree that is run and
-// its one edit, and resume.tcl is ours. What is committed are names of tests: exclusions.txt and reference.txt.
-// Start at main.go; run.go runs a file, verdict.go judges it, report.go writes COMPATIBILITY.md.
+// Owner: make conformance; it starts servers only through the suites, in a network namespace of their own.
+//
+// There are two suites. That of 7.4.1, whose behaviour spindle follows, is run where REDIS_SRC names its unpacked
+// source with a built server in it: it is not under a free licence, so nobody fetches it. That of 7.0 comes through
+// apt (source.go). Nothing of either is kept here. What is committed are names of tests: the exclusions of both, and
+// what 7.0's server makes of its suite. 7.4.1's is found out once and kept in the user's cache folder.
+//
+// Start at main.go; suites.go says what the suites are, tree.go makes the tree that is run and its edits, resume.tcl is
+// ours; run.go runs a file, verdict.go judges it, report.go writes COMPATIBILITY.md.
 //
 // It exits 1 on a failure that is not excluded, on a test that was not reached, and on an exclusion that nothing needs.
 package main
@@ -17,6 +22,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -28,8 +34,8 @@ type options struct {
 	keep      bool
 	reference bool
 	server    string
-	suite     string // another release's unpacked source
-	here      string // the folder of exclusions.txt and reference.txt
+	suite     string // the one suite to run
+	here      string // the folder of the exclusions and of reference.txt
 	report    string
 }
 
@@ -38,10 +44,10 @@ func main() {
 	flag.StringVar(&o.files, "file", "", "run only these files, parted by commas (unit/type/string); the report is not written")
 	flag.BoolVar(&o.list, "list", false, "print the files that are run and how many tests of each the reference passes")
 	flag.BoolVar(&o.keep, "keep", false, "keep the run's folder with the logs of every server, and print where it is")
-	flag.BoolVar(&o.reference, "reference", false, "run the reference server and renew reference.txt")
+	flag.BoolVar(&o.reference, "reference", false, "run the suites' own servers and renew what is known of them")
 	flag.StringVar(&o.server, "server", "bin/spindle", "the program to test")
-	flag.StringVar(&o.suite, "suite", "", "run the suite of this unpacked source of another release, and print what does not pass; nothing is judged or written")
-	flag.StringVar(&o.here, "data", "tests/conformance", "the folder of exclusions.txt and reference.txt")
+	flag.StringVar(&o.suite, "suite", "", "run only this suite, "+newer.name+" or "+older.name+"; the report keeps what it says of the other")
+	flag.StringVar(&o.here, "data", "tests/conformance", "the folder of the exclusions and of reference.txt")
 	flag.StringVar(&o.report, "report", "COMPATIBILITY.md", "the report to write")
 	flag.Parse()
 
@@ -55,21 +61,7 @@ func main() {
 }
 
 func run(ctx context.Context, o options) error {
-	reference, err := readReference(filepath.Join(o.here, "reference.txt"))
-	if err != nil {
-		return err
-	}
-	excluded, err := readExclusions(filepath.Join(o.here, "exclusions.txt"))
-	if err != nil {
-		return err
-	}
-	if o.list {
-		for _, file := range suiteFiles {
-			fmt.Printf("%-28s %4d\n", file, reference.passes(file))
-		}
-		return nil
-	}
-	files, whole, err := chosen(o.files)
+	suites, err := o.suites()
 	if err != nil {
 		return err
 	}
@@ -77,50 +69,29 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(server); err != nil && !o.reference {
+	if _, err := os.Stat(server); err != nil && !o.reference && !o.list {
 		return fmt.Errorf("%w: build it first: make build", err)
 	}
-	if o.suite != "" {
-		return runOther(ctx, os.Stdout, o, files, server)
-	}
-	source, version, err := fetchSource(ctx)
-	if err != nil {
-		return err
-	}
-	run, err := newRunner(source, o.keep)
-	if err != nil {
-		return err
-	}
-	defer run.close()
-
-	if o.reference {
-		if err := renewReference(ctx, run, reference, files, version); err != nil {
-			return err
-		}
-		return reference.write(filepath.Join(o.here, "reference.txt"))
-	}
-	var verdicts []*verdict
-	for _, file := range files {
-		if !reference.knows(file) {
-			return fmt.Errorf("reference.txt says nothing of %s: run with -reference -file %s", file, file)
-		}
-		got, err := run.file(ctx, server, file, excluded.skipped(file))
-		if err != nil {
-			return err
-		}
-		v := judge(file, got, reference.results[file], excluded.of(file))
-		v.print(os.Stdout)
-		verdicts = append(verdicts, v)
-	}
-	if whole {
-		if err := writeReport(o.report, verdicts, excluded, version, serverVersion(ctx, server)); err != nil {
-			return err
-		}
-	}
+	var ran []*outcome
 	var bad []string
-	for _, v := range verdicts {
-		if n := v.wrong(); n > 0 {
-			bad = append(bad, fmt.Sprintf("%s %d", v.file, n))
+	for _, s := range suites {
+		got, err := o.runSuite(ctx, s, server)
+		if err != nil {
+			return fmt.Errorf("the suite of Redis %s: %w", s.name, err)
+		}
+		if got == nil {
+			continue
+		}
+		ran = append(ran, got)
+		for _, v := range got.verdicts {
+			if n := v.wrong(); n > 0 {
+				bad = append(bad, fmt.Sprintf("%s: %s %d", s.name, v.file, n))
+			}
+		}
+	}
+	if o.files == "" && len(ran) > 0 {
+		if err := writeReport(o.report, ran); err != nil {
+			return err
 		}
 	}
 	if len(bad) > 0 {
@@ -129,28 +100,92 @@ func run(ctx context.Context, o options) error {
 	return nil
 }
 
-// chosen is the list of files to run, and whether it is all of them.
-func chosen(list string) (files []string, whole bool, err error) {
-	if list == "" {
-		return suiteFiles, true, nil
+// suites are those that this call is about, in the order they are run.
+func (o *options) suites() ([]*suite, error) {
+	switch tree := os.Getenv(sourceVariable); {
+	case o.suite == older.name, o.suite == "" && tree == "":
+		return []*suite{older}, nil
+	case o.suite == "":
+		return []*suite{newer, older}, nil
+	case o.suite != newer.name:
+		return nil, fmt.Errorf("-suite %s: there are %s and %s", o.suite, newer.name, older.name)
+	case tree == "":
+		return nil, fmt.Errorf("-suite %s: %s has to name its unpacked source, with a built server in it", newer.name, sourceVariable)
 	}
-	return strings.Split(list, ","), false, nil
+	return []*suite{newer}, nil
 }
 
-// renewReference runs Debian's server over files and puts what it found into known.
-func renewReference(ctx context.Context, run *runner, known *referenceResults, files []string, version string) error {
-	server, err := referenceServer()
+// runSuite runs the files of one suite with the server under test and judges them. The outcome is nil if only the
+// reference was asked for.
+func (o *options) runSuite(ctx context.Context, s *suite, server string) (*outcome, error) {
+	excluded, err := readExclusions(filepath.Join(o.here, s.exclusions))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	known.version = version
+	p, err := s.open(ctx, o.here)
+	if err != nil {
+		return nil, err
+	}
+	reference, err := readReference(p.reference)
+	if err != nil {
+		return nil, err
+	}
+	if o.list {
+		for _, file := range s.files {
+			fmt.Printf("%-6s %-40s %4d\n", s.name, file, reference.passes(file))
+		}
+		return nil, nil
+	}
+	files := s.files
+	if o.files != "" {
+		files = strings.Split(o.files, ",")
+	}
+	run, err := newRunner(p.source, o.keep)
+	if err != nil {
+		return nil, err
+	}
+	defer run.close()
+	unknown := slices.DeleteFunc(slices.Clone(files), reference.knows)
+	if o.reference {
+		unknown = files
+	}
+	if len(unknown) > 0 {
+		if s == older && !o.reference {
+			return nil, fmt.Errorf("%s says nothing of %s: run with -reference", s.exclusions, strings.Join(unknown, ", "))
+		}
+		if err := renewReference(ctx, run, reference, unknown, p); err != nil {
+			return nil, err
+		}
+	}
+	if o.reference {
+		return nil, nil
+	}
+	out := &outcome{suite: s, excluded: excluded, version: p.version, server: serverVersion(ctx, server)}
 	for _, file := range files {
-		got, err := run.file(ctx, server, file, nil)
+		got, err := run.file(ctx, program{server, ownDirectives}, file, excluded.skipped(file))
+		if err != nil {
+			return nil, err
+		}
+		v := judge(file, got, reference.results[file], excluded.of(file))
+		v.print(os.Stdout)
+		out.verdicts = append(out.verdicts, v)
+	}
+	return out, nil
+}
+
+// renewReference runs the suite's own server over files and puts what it found into known, and into its file.
+func renewReference(ctx context.Context, run *runner, known *referenceResults, files []string, p *place) error {
+	known.version = p.version
+	for _, file := range files {
+		got, err := run.file(ctx, program{path: p.server}, file, nil)
 		if err != nil {
 			return err
 		}
 		known.results[file] = got
-		fmt.Printf("%-28s reference passes %d\n", file, known.passes(file))
+		fmt.Printf("%-40s reference passes %d\n", file, known.passes(file))
+		if err := known.write(p.reference); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -11,9 +11,10 @@ import (
 	"strings"
 )
 
-// referenceResults are what Debian's own server makes of each file: reference.txt.
+// referenceResults are what a suite's own server makes of each file: reference.txt, and 7.4.1's in the user's cache
+// folder.
 //
-//	version 5:7.0.15-1~deb12u10
+//	version Debian's redis source package 5:7.0.15-1~deb12u10
 //	== unit/quit
 //	ok QUIT returns OK
 //	err a test that it fails
@@ -66,7 +67,7 @@ func readReference(file string) (*referenceResults, error) {
 
 func (r *referenceResults) write(file string) error {
 	var b strings.Builder
-	b.WriteString("# What Debian's redis-server makes of each file of its own suite, by name of test.\n")
+	b.WriteString("# What a redis-server makes of each file of its own suite, by name of test.\n")
 	b.WriteString("# Written by go run ./tests/conformance -reference; not to be edited.\n")
 	fmt.Fprintf(&b, "version %s\n", r.version)
 	for _, name := range slices.Sorted(maps.Keys(r.results)) {

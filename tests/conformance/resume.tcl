@@ -4,7 +4,7 @@
 # Here a block runs statement by statement, and an error outside of a test is written down like a failed test and ends that
 # statement alone. Nothing inside a test is changed: its first error ends it, as it always did.
 #
-# The runner's one edit of the unpacked tree is a line that sources this file before the suite's client starts. The only
+# What the runner changes in the copied tree for it is a line that sources this file before the suite's client starts. The only
 # thing it needs of the suite are four names: send_data_packet, start_server, tags, reconnect.
 #
 # Record: status, test, milliseconds, detail, as one Tcl-free line: fields parted by tabs, \t \n \\ escaped.

@@ -18,9 +18,17 @@ const (
 	hangsAtAll = 4 // tests of a file that may hang before the rest of it is given up
 )
 
+// A program is a server and the lines that its configurations need beside the suite's own.
+type program struct{ path, directives string }
+
+// ownDirectives let spindle start where a test asks for a feature that is not there yet: what the test is about may
+// well be another.
+const ownDirectives = "unsupported-directives warn\n"
+
 // A runner runs files of the suite in a tree of its own.
 type runner struct {
 	dir     string
+	source  string
 	keep    bool
 	prelude []string // what stands before ./runtest: a network namespace, if there may be one
 }
@@ -40,7 +48,7 @@ func newRunner(source string, keep bool) (*runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &runner{dir: dir, keep: keep}
+	r := &runner{dir: dir, source: source, keep: keep}
 	if err := makeTree(dir, source); err != nil {
 		r.close()
 		return nil, err
@@ -69,8 +77,11 @@ func (r *runner) close() {
 // file runs one file of the suite with server in place of redis-server, leaving out the tests that skip names.
 //
 // A test that hangs is written down as such and the file is run again without it, so that the tests behind it are seen.
-func (r *runner) file(ctx context.Context, server, file string, skip []string) (*results, error) {
-	if err := wrap(r.dir, server); err != nil {
+func (r *runner) file(ctx context.Context, server program, file string, skip []string) (*results, error) {
+	if err := wrap(r.dir, server.path); err != nil {
+		return nil, err
+	}
+	if err := addDirectives(r.dir, r.source, server.directives); err != nil {
 		return nil, err
 	}
 	var hung []string
@@ -167,11 +178,6 @@ func watch(ctx context.Context, cmd *exec.Cmd, log string) (timedOut bool, err e
 			}
 		}
 	}
-}
-
-// referenceServer is Debian's redis-server.
-func referenceServer() (string, error) {
-	return exec.LookPath("redis-server")
 }
 
 // serverVersion is what --version prints, in one line.

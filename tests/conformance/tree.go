@@ -17,7 +17,7 @@ var resumeTcl []byte
 var errNoClientStart = errors.New("tests/test_helper.tcl has no line `if {$::client} {`: the suite's driver has changed; see resume.tcl for what is needed of it")
 
 // makeTree copies the suite below source into dir, with src/redis-server as a link to the server under test, and makes the
-// one edit: resume.tcl is sourced before the suite's client starts. The cached source itself is never written to.
+// first edit: resume.tcl is sourced before the suite's client starts. The cached source itself is never written to.
 func makeTree(dir, source string) error {
 	for _, part := range []string{"tests", "runtest", "redis.conf", "utils"} {
 		from := filepath.Join(source, part)
@@ -32,7 +32,7 @@ func makeTree(dir, source string) error {
 		return err
 	}
 	for _, tool := range []string{"redis-cli", "redis-benchmark", "redis-check-aof", "redis-check-rdb"} {
-		where, err := exec.LookPath(tool)
+		where, err := toolOf(source, tool)
 		if err != nil {
 			return err
 		}
@@ -53,6 +53,30 @@ func makeTree(dir, source string) error {
 		return err
 	}
 	return os.WriteFile(helper, []byte(edited), 0o644)
+}
+
+// toolOf is the tool that was built with the suite, or the one on the PATH.
+func toolOf(source, tool string) (string, error) {
+	built := filepath.Join(source, "src", tool)
+	if _, err := os.Stat(built); err == nil {
+		return filepath.Abs(built)
+	}
+	return exec.LookPath(tool)
+}
+
+// addDirectives gives the suite's basic configurations more lines.
+func addDirectives(dir, source, directives string) error {
+	for _, name := range []string{"default.conf", "minimal.conf"} {
+		name = filepath.Join("tests", "assets", name)
+		text, err := os.ReadFile(filepath.Join(source, name))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), append(text, "\n"+directives...), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // sourceResume is the edit of the suite's driver.

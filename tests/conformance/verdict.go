@@ -80,13 +80,17 @@ func judge(file string, got, want *results, excluded []*exclusion) *verdict {
 	return v
 }
 
-// later and never split the exclusions by whether the tests are to pass one day.
-func (v *verdict) later() (n int) { return v.sum(true) }
-func (v *verdict) never() (n int) { return v.sum(false) }
+// later, never and version split the exclusions: those that are to pass one day, those that are not, and those of
+// another version.
+func (v *verdict) later() (n int) { return v.sum(func(c *class) bool { return c.later }) }
+func (v *verdict) never() (n int) {
+	return v.sum(func(c *class) bool { return !c.later && !c.version })
+}
+func (v *verdict) version() (n int) { return v.sum(func(c *class) bool { return c.version }) }
 
-func (v *verdict) sum(later bool) (n int) {
+func (v *verdict) sum(counts func(*class) bool) (n int) {
 	for c, count := range v.excluded {
-		if c.later == later {
+		if counts(c) {
 			n += count
 		}
 	}
@@ -94,8 +98,8 @@ func (v *verdict) sum(later bool) (n int) {
 }
 
 func (v *verdict) print(w io.Writer) {
-	fmt.Fprintf(w, "%-28s reference %3d  spindle %3d  later %3d  excluded %3d  fails in both %2d  wrong %d\n",
-		v.file, v.reference, v.passes, v.later(), v.never(), v.bothFail, v.wrong())
+	fmt.Fprintf(w, "%-40s reference %3d  spindle %3d  later %3d  excluded %3d  version %3d  fails in both %2d  wrong %d\n",
+		v.file, v.reference, v.passes, v.later(), v.never(), v.version(), v.bothFail, v.wrong())
 	for _, rec := range v.failures {
 		fmt.Fprintf(w, "  %s: %s\n%s", rec.status, rec.name, indent(rec.detail))
 	}
@@ -103,7 +107,7 @@ func (v *verdict) print(w io.Writer) {
 		fmt.Fprintf(w, "  not reached: %s\n", name)
 	}
 	for _, e := range v.stale {
-		fmt.Fprintf(w, "  exclusions.txt:%d: nothing needs it any more: %s\n", e.line, e.name)
+		fmt.Fprintf(w, "  exclusions, line %d: nothing needs it any more: %s\n", e.line, e.name)
 	}
 }
 

@@ -3,6 +3,7 @@ package crash
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -67,6 +68,55 @@ func TestDamagedFiles(t *testing.T) {
 				t.Errorf("the file did not stay as it was: %v", err)
 			}
 		})
+	}
+}
+
+// TestDamageAnywhere: wherever a file of every type was cut, or has another byte behind its version, the start is refused.
+func TestDamageAnywhere(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	rng := rand.New(rand.NewPCG(seed, 0))
+	s := testkit.Start(t)
+	testkit.Pipe(t, s.Dial(), 3000, func(i int) []any {
+		key := fmt.Sprint(i%6, ":", i%300)
+		switch i % 6 {
+		case 0:
+			return []any{"SET", key, strings.Repeat("v", i%200)}
+		case 1:
+			return []any{"RPUSH", key, i, "x"}
+		case 2:
+			return []any{"SADD", key, i, fmt.Sprint("m", i%7)}
+		case 3:
+			return []any{"ZADD", key, i, fmt.Sprint("m", i)}
+		case 4:
+			return []any{"HSET", key, fmt.Sprint("f", i), i}
+		}
+		return []any{"XADD", key, "*", "f", i}
+	})
+	s.Do("SAVE")
+	s.Kill()
+	whole, err := os.ReadFile(s.File("dump.rdb"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for round := range 10 * testkit.Scale() {
+		at := len("REDIS0011") + rng.IntN(len(whole)-len("REDIS0011"))
+		file := whole[:at]
+		if round%2 == 0 {
+			file = bytes.Clone(whole)
+			file[at] ^= byte(1 + rng.IntN(255))
+		}
+		dir := t.TempDir()
+		path := dir + "/dump.rdb"
+		if err := os.WriteFile(path, file, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		refused(t, dir, path, true, "")
+		if left, err := os.ReadFile(path); err != nil || !bytes.Equal(left, file) {
+			t.Errorf("the file did not stay as it was: %v", err)
+		}
+		if t.Failed() {
+			t.Fatalf("seed %d, round %d: byte %d of %d", seed, round, at, len(whole))
+		}
 	}
 }
 

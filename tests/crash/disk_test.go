@@ -36,7 +36,8 @@ func TestDiskFull(t *testing.T) {
 	noise := func(i int) []any {
 		return []any{"SET", fmt.Sprint("noise:", i), fmt.Sprintf("%x", uint64(i)*0x9E3779B97F4A7C15)}
 	}
-	testkit.Pipe(t, s.Dial(), 40_000, noise) // about a megabyte that LZF cannot make smaller
+	keys := 40_000 * testkit.Scale()
+	testkit.Pipe(t, s.Dial(), keys, noise) // about a megabyte that LZF cannot make smaller
 
 	fill(t, s, 200_000)
 	s.Do("BGSAVE")
@@ -49,7 +50,7 @@ func TestDiskFull(t *testing.T) {
 	if v := s.Do("GET", "k"); v.Text != "first" {
 		t.Errorf("GET: %v", v)
 	}
-	if n := s.Do("DBSIZE").Int; n != 40_001 {
+	if n := s.Do("DBSIZE").Int; n != int64(keys)+1 {
 		t.Errorf("DBSIZE: %d", n)
 	}
 	if testkit.Sum(t, s.File("dump.rdb")) != sum {
@@ -82,14 +83,15 @@ func TestDiskFull(t *testing.T) {
 // TestDiskFullAtTheEnd: a server told to end that cannot save goes on, and says so; SHUTDOWN FORCE ends it.
 func TestDiskFullAtTheEnd(t *testing.T) {
 	s := testkit.Start(t, "--save", "3600 1")
-	testkit.Pipe(t, s.Dial(), 40_000, func(i int) []any { return []any{"SET", i, fmt.Sprintf("%x", uint64(i)*0x9E3779B97F4A7C15)} })
+	keys := 40_000 * testkit.Scale()
+	testkit.Pipe(t, s.Dial(), keys, func(i int) []any { return []any{"SET", i, fmt.Sprintf("%x", uint64(i)*0x9E3779B97F4A7C15)} })
 	fill(t, s, 200_000)
 	s.Signal(unix.SIGTERM)
 	s.AwaitLog(20*time.Second, "Error trying to save the DB, can't exit")
 	if v, err := s.Ask("SHUTDOWN"); err != nil || !strings.HasPrefix(v.Text, "ERR Errors trying to SHUTDOWN") {
 		t.Errorf("SHUTDOWN: %v %v", v, err)
 	}
-	if n := s.Do("DBSIZE").Int; n != 40_000 {
+	if n := s.Do("DBSIZE").Int; n != int64(keys) {
 		t.Errorf("DBSIZE: %d", n)
 	}
 	if v, err := s.Ask("SHUTDOWN", "SAVE", "FORCE"); err == nil {

@@ -26,7 +26,7 @@ func temporaries(s *testkit.Server) (names []string) {
 // TestKilledWhileSaving: kill -9 in the middle of BGSAVE leaves the file of the save before, byte for byte.
 func TestKilledWhileSaving(t *testing.T) {
 	s := testkit.Start(t)
-	const keys = 5000
+	keys := 5000 * testkit.Scale()
 	testkit.Pipe(t, s.Dial(), keys, func(i int) []any { return []any{"SET", fmt.Sprint("k", i), "first"} })
 	s.Do("SAVE")
 	digest, sum := s.Do("DEBUG", "DIGEST").Text, testkit.Sum(t, s.File("dump.rdb"))
@@ -52,7 +52,7 @@ func TestKilledWhileSaving(t *testing.T) {
 	if got := s.Do("DEBUG", "DIGEST").Text; got != digest {
 		t.Errorf("digest %s after the restart, want %s", got, digest)
 	}
-	if n := s.Do("DBSIZE").Int; n != keys {
+	if n := s.Do("DBSIZE").Int; n != int64(keys) {
 		t.Errorf("%d keys, want %d", n, keys)
 	}
 	s.Do("SET", "after", "1")
@@ -67,12 +67,13 @@ func TestKilledWhileSaving(t *testing.T) {
 }
 
 // TestKilledWhileWriting: whatever the moment, what comes back is one instant of the data set, and not older than the last save that
-// was reported done. MSET writes the same number to every key, so an instant is a number.
+// was reported done. MSET writes the same number to every key, so an instant is a number. Others that nobody writes make saves longer.
 func TestKilledWhileWriting(t *testing.T) {
 	rounds := 4 * testkit.Scale()
 	seed := uint64(time.Now().UnixNano())
 	rng := rand.New(rand.NewPCG(seed, 0))
 	s := testkit.Start(t)
+	testkit.Pipe(t, s.Dial(), 2000*testkit.Scale(), func(i int) []any { return []any{"SET", fmt.Sprint("other:", i), strings.Repeat("v", i%500)} })
 	request := []any{"MSET"}
 	const keys = 200
 	for i := range keys {
@@ -93,7 +94,7 @@ func TestKilledWhileWriting(t *testing.T) {
 		if rng.IntN(2) == 0 {
 			saver.Must("BGSAVE") // and one more that is under way when the end comes
 		}
-		time.Sleep(time.Duration(rng.IntN(5000)) * time.Microsecond) // where the blow falls, not a wait for anything
+		time.Sleep(time.Duration(rng.IntN(5000*testkit.Scale())) * time.Microsecond) // where the blow falls, not a wait for anything
 		s.Kill()
 		close(stop)
 		last := <-stopped
@@ -153,7 +154,7 @@ func read(t *testing.T, c *respclient.Client) int64 {
 // TestKilledWhileLoading: a load that dies changes nothing, and clients are told meanwhile.
 func TestKilledWhileLoading(t *testing.T) {
 	s := testkit.Start(t)
-	testkit.Pipe(t, s.Dial(), 20_000, func(i int) []any { return []any{"SET", fmt.Sprint("k", i), i} })
+	testkit.Pipe(t, s.Dial(), 20_000*testkit.Scale(), func(i int) []any { return []any{"SET", fmt.Sprint("k", i), i} })
 	s.Do("SAVE")
 	digest, sum := s.Do("DEBUG", "DIGEST").Text, testkit.Sum(t, s.File("dump.rdb"))
 	s.Kill()

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -65,6 +66,9 @@ func (b *bystander) undisturbed(t *testing.T, limit time.Duration) {
 	t.Logf("a bystander waited %v at most, in %d requests, and %v for the host", b.longest, b.served, b.late)
 }
 
+// clientLine is the log line of a client that is let go for its output.
+var clientLine = regexp.MustCompile("Client id=.* scheduled to be closed ASAP")
+
 // TestReaderThatNeverReads is let go at its limit, hard or soft, while others see nothing, and its memory comes back.
 func TestReaderThatNeverReads(t *testing.T) {
 	for _, c := range []struct{ name, limit string }{{"hard", "normal 8mb 0 0"}, {"soft", "normal 0 2mb 1"}} {
@@ -82,6 +86,10 @@ func TestReaderThatNeverReads(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.AwaitInfo(testkit.Slowly(20*time.Second), "stats", "client_output_buffer_limit_disconnections", "1")
+			s.AwaitLog(testkit.Slowly(10*time.Second), " scheduled to be closed ASAP for overcoming of output buffer limits.")
+			if line := clientLine.FindString(s.Log()); !strings.Contains(line, " addr="+deaf.LocalAddr().String()+" ") || strings.Contains(line, " omem=0 ") {
+				t.Errorf("the log says of the client: %q", line)
+			}
 			b.undisturbed(t, time.Second)
 			s.AwaitInfo(testkit.Slowly(10*time.Second), "clients", "connected_clients", "2") // the bystander's and the test's
 			testkit.Until(t, testkit.Slowly(10*time.Second), "used_memory as before", func() error {
@@ -111,6 +119,18 @@ func TestQueryBufferLimit(t *testing.T) {
 		t.Errorf("10 MB of an unfinished request: %v", err)
 	}
 	s.AwaitInfo(testkit.Slowly(10*time.Second), "stats", "client_query_buffer_limit_disconnections", "1")
+	s.AwaitLog(testkit.Slowly(10*time.Second), "Closing client that reached max query buffer length: id=")
+	long := dial(t, s.Addr) // one argument that is just too long: sent whole, then the connection ends, as with Redis
+	defer long.Close()
+	long.SetDeadline(time.Now().Add(testkit.Slowly(10 * time.Second)))
+	if _, err := fmt.Fprintf(long, "*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$1048576\r\n%s\r\n", strings.Repeat("z", 1<<20)); err != nil {
+		t.Errorf("sending an argument of 1 MB: %v", err)
+	}
+	if n, err := long.Read(make([]byte, 16)); n != 0 || err != io.EOF {
+		t.Errorf("behind an argument of 1 MB: %d bytes, %v; want the end", n, err)
+	}
+	s.AwaitLog(testkit.Slowly(10*time.Second), "(qbuf initial bytes: \"zzz")
+	s.AwaitLog(testkit.Slowly(10*time.Second), " qbuf=1048578 ")
 	for text, want := range map[string]string{
 		strings.Repeat("a", 70_000):       "ERR Protocol error: too big inline request",
 		"*" + strings.Repeat("1", 70_000): "ERR Protocol error: too big mbulk count string",

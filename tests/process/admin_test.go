@@ -1,6 +1,7 @@
 package process
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"regexp"
@@ -54,6 +55,35 @@ func TestAdminAddress(t *testing.T) {
 	if status, _ := fetch(t, "http://"+address+"/nothing"); status != 404 {
 		t.Errorf("/nothing: %d", status)
 	}
+}
+
+// TestHealthOfABusyServer: who asks for health does not wait for the command that runs.
+func TestHealthOfABusyServer(t *testing.T) {
+	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
+	s := testkit.Start(t, "--admin-address", address, "--enable-protected-configs", "yes")
+	fetch(t, "http://"+address+"/healthz")
+	busy := s.Dial()
+	busy.Send("DEBUG", "SLEEP", 3)
+	if err := busy.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(200 * time.Millisecond)
+	began := time.Now()
+	if status, body := fetch(t, "http://"+address+"/healthz"); status != 200 || body != "ok\n" {
+		t.Errorf("/healthz: %d %q", status, body)
+	}
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("/healthz took %v while a command ran", took)
+	}
+	busy.Receive()
+	s.Do("CONFIG", "SET", "dir", "/proc", "save", "3600 1", "stop-writes-on-bgsave-error", "yes")
+	s.Do("BGSAVE")
+	testkit.Until(t, testkit.Slowly(10*time.Second), "writes to be refused", func() error {
+		if status, body := fetch(t, "http://"+address+"/healthz"); status != 503 {
+			return fmt.Errorf("/healthz: %d %q", status, body)
+		}
+		return nil
+	})
 }
 
 // TestHealthWhileLoading: not healthy until it serves.

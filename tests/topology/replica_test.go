@@ -123,6 +123,14 @@ func must2(t *testing.T, err error) {
 	}
 }
 
+// TestMinReplicasFromTheStart: min-replicas-to-write holds when the configuration sets it, not only after CONFIG SET.
+func TestMinReplicasFromTheStart(t *testing.T) {
+	s := testkit.Start(t, "--min-replicas-to-write", "1")
+	if v, err := s.Ask("SET", "k", "v"); err != nil || !strings.HasPrefix(v.Text, "NOREPLICAS") {
+		t.Errorf("SET without replicas: %v %v", v, err)
+	}
+}
+
 // TestWait: WAIT counts the replicas that have what the client wrote, and gives up when told to.
 func TestWait(t *testing.T) {
 	s := testkit.Start(t)

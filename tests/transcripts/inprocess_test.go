@@ -8,24 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"spindle/engine/catalogue"
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/engine/command/commandtest"
-	"spindle/engine/family/bitmap"
-	"spindle/engine/family/config"
-	"spindle/engine/family/conn"
-	"spindle/engine/family/geo"
-	"spindle/engine/family/hash"
-	"spindle/engine/family/hll"
-	"spindle/engine/family/introspect"
-	"spindle/engine/family/keys"
-	"spindle/engine/family/list"
-	"spindle/engine/family/observe"
-	"spindle/engine/family/set"
-	"spindle/engine/family/str"
-	"spindle/engine/family/stream"
+	"spindle/engine/family/bloom"
 	"spindle/engine/family/tx"
-	"spindle/engine/family/zset"
 	"spindle/protocol"
 )
 
@@ -110,13 +98,9 @@ var session = command.Family{Name: "session", Rows: []command.Spec{
 func newCore(t *testing.T) *commandtest.Core {
 	space := newSpace(t)
 	watches := tx.NewWatches(space)
-	sketches := &hll.Settings{}
-	sketches.Rows() // makes it the defaults
-	fields := &hash.Settings{}
-	fields.Rows()
-	nodes := &stream.Settings{}
-	nodes.Rows()
-	core, err := commandtest.New(space, time.Now().UnixMilli(), str.Family, bitmap.Family, hll.Family(sketches), hash.Family(fields), set.Family(), keys.Family, keys.Sorting, keys.Databases, list.Family, zset.Family(), geo.Family(), stream.Family(nodes), watches.Family(), session)
+	settings := &catalogue.Settings{}
+	settings.Rows() // makes it the defaults
+	core, err := commandtest.New(space, time.Now().UnixMilli(), append(catalogue.Data(settings), watches.Family(), session)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,10 +134,10 @@ func TestEveryRowHasATranscript(t *testing.T) {
 			}
 		}
 	}
-	for _, f := range []command.Family{
-		str.Family, bitmap.Family, hll.Family(&hll.Settings{}), hash.Family(&hash.Settings{}), set.Family(), keys.Family, keys.Sorting, keys.Databases, list.Family, zset.Family(), geo.Family(), stream.Family(&stream.Settings{}), tx.NewWatches(nil).Family(), conn.Family(conn.Deps{}), observe.Family(observe.Deps{}),
-		introspect.Family(introspect.Deps{}), config.Family(config.Parts{}),
-	} {
+	for _, f := range catalogue.Rows() {
+		if f.Name == bloom.Family.Name {
+			continue
+		}
 		for _, row := range f.Rows {
 			if !used[row.Name] {
 				t.Errorf("%s has no transcript", row.Name)

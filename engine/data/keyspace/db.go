@@ -638,11 +638,11 @@ func (db *DB) Flush() (removed int) {
 	if due != 0 {
 		h.RetireTreeWide(due, value.KindDue, 0)
 	}
-	h.Park(bytes)
+	h.Park(bytes, removed)
 	db.k.store.AfterPins(func() {
-		h.Park(-bytes)
 		db.k.emptied = bytes
 		h.RetireTreeWide(root, value.KindDatabase, removed)
+		h.Unpark(bytes, removed) // afterwards: at no instant is nothing pending
 	})
 	if !slices.ContainsFunc(db.k.dbs, func(d DB) bool { return d.Len() > 0 }) {
 		db.k.store.Used = value.Encodings{}

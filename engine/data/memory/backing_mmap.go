@@ -32,6 +32,7 @@ const (
 	runSegmentMax  = 64 << 10
 	contiguous     = true // segments that follow each other are one piece of memory
 	openStep       = 64 << 20
+	smallStep      = 64 << 10 // of a span, where the system refuses a whole step
 	hugePage       = 2 << 20
 )
 
@@ -53,7 +54,12 @@ func reserveRegion() error {
 		whole := p
 		p = unsafe.Add(p, -uintptr(p)&(hugePage-1))
 		if s, err = reserve(half / slabSize * unsafe.Sizeof(slab{})); err == nil {
-			if u, err = reserve(half / RunUnit * unsafe.Sizeof(unit{})); err == nil {
+			u, err = reserve(half / RunUnit * unsafe.Sizeof(unit{}))
+			if err == nil && size > smallestRegion && !leaves(size/4) {
+				_ = unix.MunmapPtr(u, half/RunUnit*unsafe.Sizeof(unit{}))
+				err = syscall.ENOMEM
+			}
+			if err == nil {
 				base, slabMeta, unitMeta, runBase, regionEnd = p, s, u, Ref(half), Ref(size)
 				// Fewer page faults and TLB misses; there is no fork to pay for it. Slabs become huge pages when a reclaimer has
 				// touched them (touch.go). Refused where the kernel has none.
@@ -66,6 +72,16 @@ func reserveRegion() error {
 		_ = unix.MunmapPtr(whole, size+hugePage)
 	}
 	return fmt.Errorf("memory: cannot reserve address space: %w", err)
+}
+
+// leaves says that the process may reserve so much more: the Go heap lives beside the region.
+func leaves(size uintptr) bool {
+	p, err := reserve(size)
+	if err != nil {
+		return false
+	}
+	_ = unix.MunmapPtr(p, size)
+	return true
 }
 
 func reserve(size uintptr) (unsafe.Pointer, error) {
@@ -81,11 +97,19 @@ func open(span int, at unsafe.Pointer, end, limit, step uint64) error {
 		return syscall.ENOMEM
 	}
 	to := min((end+step-1)/step*step, limit)
-	if err := unix.Mprotect(unsafe.Slice((*byte)(unsafe.Add(at, opened[span])), to-opened[span]), unix.PROT_READ|unix.PROT_WRITE); err != nil {
-		return err
+	err := protect(at, opened[span], to)
+	if err != nil { // a whole step may be too much where less is not
+		to = min((end+smallStep-1)/smallStep*smallStep, limit)
+		err = protect(at, opened[span], to)
 	}
-	opened[span] = to
-	return nil
+	if err == nil {
+		opened[span] = to
+	}
+	return err
+}
+
+func protect(at unsafe.Pointer, from, to uint64) error {
+	return unix.Mprotect(unsafe.Slice((*byte)(unsafe.Add(at, from)), to-from), unix.PROT_READ|unix.PROT_WRITE)
 }
 
 // openSlabs makes slabs [from, from+n) and their records usable; openUnits the same for run units.
@@ -106,6 +130,12 @@ func openUnits(from, n uint32) error {
 	size := uint64(unsafe.Sizeof(unit{}))
 	return open(3, unitMeta, end*size, uint64(regionEnd-runBase)/RunUnit*size, 1<<20)
 }
+
+// canOpenSlabs makes n slabs more usable, from from on, before anybody needs them; false says that there will not be as many.
+func canOpenSlabs(from, n uint32) bool { return openSlabs(from, n) == nil }
+
+// canOpenUnits does it for run units.
+func canOpenUnits(from, n uint32) bool { return openUnits(from, n) == nil }
 
 // giveBack returns the whole pages of [r, r+n) to the kernel; their content is lost. Any goroutine.
 func giveBack(r Ref, n int) {

@@ -68,6 +68,11 @@ func openUnits(from, n uint32) error {
 	return nil
 }
 
+// canOpenSlabs and canOpenUnits open nothing: Go memory is taken when it is needed.
+func canOpenSlabs(from, n uint32) bool { return Ref(from+n)*slabSize <= runBase }
+
+func canOpenUnits(from, n uint32) bool { return runBase+Ref(from+n)*RunUnit <= regionEnd }
+
 // back puts n bytes of Go memory behind r. r and n are multiples of 64 KB.
 func back(r Ref, n int) {
 	words := make([]uint64, n/8)

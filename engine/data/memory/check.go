@@ -2,6 +2,7 @@ package memory
 
 import (
 	"fmt"
+	"math/bits"
 	"sync/atomic"
 )
 
@@ -31,6 +32,7 @@ func (h *Heap) checkSlabs() (lag int64, err error) {
 	var states [slabTouching + 1]int64
 	var live [numClasses]int64
 	var slabs [numClasses]int32
+	var holes int64
 	for _, first := range h.slabs.segments {
 		for i := first; i < first+slabSegment; i++ {
 			s := slabAt(i)
@@ -44,15 +46,25 @@ func (h *Heap) checkSlabs() (lag int64, err error) {
 			if err != nil {
 				return 0, err
 			}
-			if int(s.live)+free != int(s.carved) {
-				return 0, fmt.Errorf("S1: slab %d: %d alive and %d free of %d", i, s.live, free, s.carved)
+			holes += int64(bits.OnesCount16(s.holes))
+			inHoles := 0
+			for at := range int(s.carved) {
+				if s.pagesOf(at)&s.holes != 0 {
+					inHoles++
+				}
 			}
-			if s.state == slabFull && (free > 0 || s.carved < s.cap) {
+			if int(s.live)+free+inHoles != int(s.carved) {
+				return 0, fmt.Errorf("S1: slab %d: %d alive, %d free and %d in holes of %d", i, s.live, free, inHoles, s.carved)
+			}
+			if s.state == slabFull && (free > 0 || s.carved < s.cap || inHoles > 0 && !s.punching) {
 				return 0, fmt.Errorf("H3: slab %d counts as full and has blocks", i)
 			}
 			live[s.class] += int64(s.live)
 			slabs[s.class]++
 		}
+	}
+	if holes != h.trim.holes {
+		return 0, fmt.Errorf("P2: %d pages are holes, %d counted", holes, h.trim.holes)
 	}
 	var listed, current int64
 	for c := range h.bins {
@@ -90,7 +102,7 @@ func (h *Heap) checkSlabs() (lag int64, err error) {
 func checkFree(s *slab, i uint32) (n int, err error) {
 	for at := s.free; at != noBlock; n++ {
 		off := uint32(at) << 3
-		if off%s.size != 0 || off/s.size >= uint32(s.carved) || n > int(s.carved) {
+		if off%s.size != 0 || off/s.size >= uint32(s.carved) || n > int(s.carved) || s.pagesOf(int(off/s.size))&s.holes != 0 {
 			return 0, fmt.Errorf("S2: slab %d of %d-byte blocks: free list at offset %d after %d steps", i, s.size, off, n)
 		}
 		at = uint16(*Word(Ref(i)<<slabShift + Ref(off)))

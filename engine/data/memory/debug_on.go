@@ -74,6 +74,9 @@ func debugFree(r Ref, s *slab, p Purpose) {
 	fill(Bytes(r, int(s.size)))
 }
 
+// debugHole says that a free block has lost its filling.
+func debugHole(r Ref, s *slab) { *debugByte(r, s) = 0 }
+
 func debugRunAlloc(r Ref, p Purpose) {
 	if p >= Purposes {
 		panic(fmt.Sprintf("memory: purpose %d", p))

@@ -43,10 +43,11 @@ type Heap struct {
 	destroy  [maxKinds]Destroy
 	measure  [maxKinds]func(Ref) int64
 	retained int64 // on the shelves of holds
-	parked   int64 // by Park
+	parked   int64 // bytes, by Park
 	options  Options
 	trim     trimState
 	touch    touchState
+	short    shortage
 	pending  uint32 // slabs taken off remote.slabs and not yet drained; linked through pendNext
 	returned Ref    // runs taken off remote.runs and not yet drained
 
@@ -76,7 +77,11 @@ var (
 
 // New makes an empty heap. Heaps share the region; a server has one, tests have many.
 func New(o Options) (*Heap, error) {
-	regionOnce.Do(func() { regionErr = reserveRegion() })
+	regionOnce.Do(func() {
+		if regionErr = reserveRegion(); regionErr == nil {
+			openHeadroom()
+		}
+	})
 	if regionErr != nil {
 		return nil, regionErr
 	}
@@ -102,7 +107,7 @@ func New(o Options) (*Heap, error) {
 }
 
 // Alloc gives a block of at least n bytes with undefined content. n up to [MaxSmall] costs a few ns; above, a run is found in
-// O(1). Panics with [ErrExhausted] when the system gives no more memory: nothing can go on without it.
+// O(1). Panics with [ErrExhausted] when the system gives no more memory: nothing can go on without it. [Heap.Short] tells beforehand.
 func (h *Heap) Alloc(n int, p Purpose) Ref {
 	if uint(n) > MaxSmall {
 		return h.allocRun(n, p)

@@ -54,8 +54,14 @@ func (h *Heap) Retained() int64 { return h.retained }
 // of theirs is done. O(1); any goroutine.
 func (h *Heap) Reclaiming() int64 { return h.reclaiming.Load() }
 
-// Park counts n bytes as leaving, though nothing of them is retired yet; -n takes that back, when it is.
-func (h *Heap) Park(n int64) { h.parked += n }
+// Park counts n bytes of so many objects as leaving, though nothing of them is retired yet; Unpark takes that back, when it is.
+func (h *Heap) Park(n int64, objects int) {
+	h.parked += n
+	h.pendingObj.Add(int64(objects))
+}
+
+// Unpark ends a Park of the same.
+func (h *Heap) Unpark(n int64, objects int) { h.Park(-n, -objects) }
 
 // Leaving is how many bytes of the data are on their way out: retained by holds, with reclaimers, or parked. What is known of them is partly
 // an estimate, which may be far too high; so they are never more than the data. O(1).

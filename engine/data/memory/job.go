@@ -107,5 +107,9 @@ func (j *retireJob) run(budget int) (done bool) {
 	return true
 }
 
-// LazyObjects is how many objects wait to be freed, on shelves and with reclaimers, and how many were freed so far. Any goroutine.
+// LazyObjects is how many objects wait to be freed, from the moment they are let go, and how many were freed so far. An object is a value, or
+// a key of a database that was emptied. Any goroutine.
 func (h *Heap) LazyObjects() (pending, freed int64) { return h.pendingObj.Load(), h.freedObj.Load() }
+
+// ResetLazyObjects begins to count freed objects anew (CONFIG RESETSTAT). Any goroutine.
+func (h *Heap) ResetLazyObjects() { h.freedObj.Store(0) }

@@ -144,7 +144,9 @@ func (h *Heap) allocRun(size int, p Purpose) Ref {
 	if i == 0 {
 		x = &u.clean
 		if i = x.find(n); i == 0 {
-			h.growRuns(n)
+			if err := h.growRuns(n); err != nil {
+				panic(errors.Join(ErrExhausted, err))
+			}
 			i = x.find(n)
 		}
 	}
@@ -172,20 +174,26 @@ func setUsed(first, n uint32) {
 // drainAhead is the budget for taking runs back when one is needed: some 5 µs.
 const drainAhead = 3 * 32
 
-// growRuns adds a segment with room for n units.
-func (h *Heap) growRuns(n uint32) {
+// growRuns adds a segment with room for n units: of the usual size if that can be had, else just large enough.
+func (h *Heap) growRuns(n uint32) error {
 	u := &h.runs
 	if u.grow == 0 {
 		u.grow = runSegmentMin
 		u.dirty.state, u.clean.state = runDirty, runClean
 	}
 	const granule = slabSize / RunUnit
-	count := (max(n+2, u.grow) + granule - 1) / granule * granule
-	u.grow = min(u.grow*2, runSegmentMax)
-	first, joined, err := takeUnits(count, u.end)
-	if err != nil {
-		panic(errors.Join(ErrExhausted, err))
+	least := (n + 2 + granule - 1) / granule * granule
+	count := max(least, u.grow)
+	first, joined, short, err := takeUnits(count, u.end)
+	if err != nil && count > least {
+		count = least
+		first, joined, short, err = takeUnits(count, u.end)
 	}
+	h.short.runs = short
+	if err != nil {
+		return err
+	}
+	u.grow = min(u.grow*2, runSegmentMax)
 	u.end = first + count
 	u.bornUnits += int64(count)
 	// A used unit at each end keeps runs of other segments from merging with ours (R2), and unit 0 from being a run. Where
@@ -199,6 +207,7 @@ func (h *Heap) growRuns(n uint32) {
 		setUsed(first, 1)
 		h.addFree(&u.clean, first+1, count-2)
 	}
+	return nil
 }
 
 // addFree puts a run on an index, merged with the free neighbours of the same state (R2).

@@ -27,7 +27,10 @@ type slab struct {
 	cap      uint16 // blocks that fit
 	class    uint8
 	state    uint8
-	_        [26]byte
+	holes    uint16 // pages that are given back, a bit each (punch.go)
+	seen     uint16 // live when the last sweep came by
+	punching bool   // with a reclaimer that gives some of its pages back
+	_        [21]byte
 }
 
 const (
@@ -116,6 +119,10 @@ func (h *Heap) allocSlow(b *bin, p Purpose) Ref {
 		if h.takeRemote(s, b.number, true) > 0 { // reclaimers freed some: the slab stays current
 			return h.Alloc(int(b.size), p)
 		}
+		if s.holes != 0 && !s.punching {
+			h.refill(s, b.number)
+			return h.Alloc(int(b.size), p)
+		}
 		s.state = slabFull
 	}
 	i := b.partial
@@ -156,10 +163,11 @@ func (h *Heap) newSlab() uint32 {
 		if u.end != 0 {
 			h.touch.small = append(h.touch.small, u.end-slabSegment)
 		}
-		first, err := takeSlabs()
+		first, short, err := takeSlabs()
 		if err != nil {
 			panic(errors.Join(ErrExhausted, err))
 		}
+		h.short.slabs = short
 		u.segments = append(u.segments, first)
 		u.next, u.end = first, first+slabSegment
 	}
@@ -175,14 +183,15 @@ func (h *Heap) settle(s *slab, i uint32) {
 	switch {
 	case s.state != slabPartial && s.state != slabFull:
 		return
-	case s.live == 0:
+	case s.live == 0 && !s.punching:
 		if s.state == slabPartial {
 			h.unlinkPartial(b, i)
 		}
 		b.slabs--
+		h.fillHoles(s, s.holes)
 		s.state = slabDirty
 		h.slabs.dirty.push(i)
-	case s.state == slabFull && s.free != noBlock:
+	case s.state == slabFull && (s.free != noBlock || s.holes != 0 && !s.punching):
 		s.state = slabPartial
 		s.prev, s.next = 0, b.partial
 		if b.partial != 0 {
@@ -212,37 +221,40 @@ var region struct {
 	freeSlabs []uint32 // segments of closed heaps
 }
 
-// takeSlabs gives slabSegment slabs that follow each other.
-func takeSlabs() (first uint32, err error) {
+// takeSlabs gives slabSegment slabs that follow each other; short says that the headroom cannot be had behind them.
+func takeSlabs() (first uint32, short bool, err error) {
 	region.Lock()
 	defer region.Unlock()
 	if n := len(region.freeSlabs); n > 0 {
 		first = region.freeSlabs[n-1]
 		region.freeSlabs = region.freeSlabs[:n-1]
-		return first, nil
+		return first, false, nil
 	}
 	if region.nextSlab == 0 {
 		region.nextSlab = slabSegment
 	}
 	if err = openSlabs(region.nextSlab, slabSegment); err != nil {
-		return 0, err
+		return 0, true, err
 	}
+	short = !canOpenSlabs(region.nextSlab+slabSegment, headroom/slabSize)
 	first = region.nextSlab
 	region.nextSlab += slabSegment
 	if invariant.Enabled {
 		debugSegment(first)
 	}
-	return first, nil
+	return first, short, nil
 }
 
-// takeUnits gives n run units that follow each other; joined says that they directly follow the unit before end.
-func takeUnits(n, end uint32) (first uint32, joined bool, err error) {
+// takeUnits gives n run units that follow each other; joined says that they directly follow the unit before end, and short that the
+// headroom cannot be had behind them.
+func takeUnits(n, end uint32) (first uint32, joined, short bool, err error) {
 	region.Lock()
 	defer region.Unlock()
 	if err = openUnits(region.nextUnit, n); err != nil {
-		return 0, false, err
+		return 0, false, true, err
 	}
 	first = region.nextUnit
 	region.nextUnit += n
-	return first, contiguous && end != 0 && first == end, nil
+	short = !canOpenUnits(region.nextUnit, headroom/RunUnit)
+	return first, contiguous && end != 0 && first == end, short, nil
 }

@@ -14,7 +14,7 @@ type Stats struct {
 	Used      int64           // usable bytes of live blocks (allocator.allocated)
 	ByPurpose [Purposes]int64 // Used, by purpose
 	Peak      int64
-	Active    int64 // slabs and runs that hold live blocks (allocator.active)
+	Active    int64 // slabs and runs that hold live blocks, without their holes (allocator.active)
 	Dirty     int64 // empty, pages still resident (Active + Dirty + Side: allocator.resident)
 	Clean     int64 // empty, pages given back
 	Trimming  int64 // empty, with a reclaimer that gives them back
@@ -72,7 +72,7 @@ func (h *Heap) active() int64 {
 	if h.trim.out {
 		slabs -= int64(len(h.trim.job.slabs))
 	}
-	return slabs<<slabShift + h.runs.liveUnits<<runShift
+	return slabs<<slabShift - h.trim.holes*osPage + h.runs.liveUnits<<runShift
 }
 
 func (d *Hold) bytes() (sum int64) {

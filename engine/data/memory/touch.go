@@ -80,11 +80,12 @@ func (h *Heap) touchJob() func(budget int) bool {
 			j.slabs = append(j.slabs, i)
 		}
 	default:
-		for len(j.slabs) <= most-slabSegment {
-			first, err := takeSlabs()
+		for len(j.slabs) <= most-slabSegment && !h.short.slabs {
+			first, short, err := takeSlabs()
 			if err != nil {
 				break // it shows again when the memory is needed
 			}
+			h.short.slabs = short
 			u.segments = append(u.segments, first)
 			u.born += slabSegment
 			for i := range uint32(slabSegment) {

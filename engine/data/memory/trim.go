@@ -2,7 +2,7 @@ package memory
 
 import "slices"
 
-// Pages go back to the kernel in three steps, none of which makes the turn wait: the turn takes empty slabs and dirty runs
+// Pages of empty memory go back to the kernel in three steps (punch.go: those of slabs in use), none of which makes the turn wait: the turn takes empty slabs and dirty runs
 // off its lists (trimJob), a reclaimer gives their pages back (run), the turn lists them as clean (takeTrimmed).
 //
 // T1. At most one trim is out at a time; what it holds is on no list.
@@ -20,6 +20,8 @@ type trimState struct {
 	cold  bool  // a purge has been asked for since the reserve was last touched after one
 	slabs idleness
 	runs  idleness
+	sweep sweep
+	holes int64 // pages of slabs in use that are given back
 }
 
 // An idleness is how much empty memory of one kind nobody needed, in bytes (T3).
@@ -43,6 +45,8 @@ type trimJob struct {
 	slab  int // done so far
 	run_  int
 	unit  uint32 // of runs[run_]
+	holes []hole
+	hole  int // done so far
 	step  func(budget int) bool
 }
 
@@ -58,12 +62,19 @@ const (
 
 // Purge has all memory given back that is empty now, and once more what is empty when reclaimers are next at rest, the warm reserve too
 // (MEMORY PURGE). Reclaimers do it, over the next turns. What is freed later has no part in it: a purge ends, also under load.
-func (h *Heap) Purge() { h.trim.purge, h.trim.again, h.trim.cold = h.Reclaimable(), true, true }
+func (h *Heap) Purge() {
+	h.trim.purge, h.trim.again, h.trim.cold = h.Reclaimable(), true, true
+	h.trim.sweep = sweep{on: true, all: true}
+}
 
 // Age ends a period: what has been empty all through it may be given back. The core calls it every few seconds.
 func (h *Heap) Age() {
 	h.trim.slabs.age(h.slabs.reclaimable())
 	h.trim.runs.age(h.runs.reclaimable())
+	h.short.look()
+	if !h.trim.sweep.on && h.holey() {
+		h.trim.sweep = sweep{on: true}
+	}
 }
 
 // Reclaimable is the bytes of empty memory that a trim can give back.
@@ -79,13 +90,26 @@ func (h *Heap) warm() int64 { return max(h.options.Warm, h.Used()>>6) }
 // trimJob gives a trim for a reclaimer, or nil.
 func (h *Heap) trimJob() func(budget int) bool {
 	t := &h.trim
+	if j := &t.job; !t.out {
+		j.slabs, j.runs, j.slab, j.run_, j.unit, j.holes, j.hole = j.slabs[:0], j.runs[:0], 0, 0, 0, j.holes[:0], 0
+	}
+	if h.trimEmpty() || h.sweepOn() {
+		t.out = true
+		return t.job.step
+	}
+	return nil
+}
+
+// trimEmpty takes empty memory for a trim, and says whether there is any that may go.
+func (h *Heap) trimEmpty() bool {
+	t := &h.trim
 	if t.again && !t.out && h.Reclaiming() == 0 && !h.draining() {
 		t.purge, t.again = h.Reclaimable(), false
 	}
 	excess, warm := h.Reclaimable(), h.warm()
 	if t.out || excess <= 2*warm && t.purge == 0 {
 		h.purged()
-		return nil
+		return false
 	}
 	slabs, runs := t.slabs.idle, t.runs.idle // what of each may go
 	if t.purge > 0 {
@@ -93,17 +117,15 @@ func (h *Heap) trimJob() func(budget int) bool {
 		slabs, runs = excess, excess
 	}
 	j := &t.job
-	j.slabs, j.runs, j.slab, j.run_, j.unit = j.slabs[:0], j.runs[:0], 0, 0, 0
 	n := h.trimRuns(min(excess-warm, runs))
 	n += h.trimSlabs(min(excess-warm-n, slabs), warm)
 	t.purge = max(0, t.purge-n)
 	if len(j.slabs) == 0 && len(j.runs) == 0 {
 		t.purge = 0
 		h.purged()
-		return nil
+		return false
 	}
-	t.out = true
-	return j.step
+	return true
 }
 
 // trimRuns takes dirty runs of so many bytes together at most, the longest first, and says how many it took.
@@ -242,7 +264,10 @@ func (j *trimJob) run(budget int) (done bool) {
 			j.run_, j.unit = j.run_+1, 0
 		}
 	}
-	if j.slab < len(j.slabs) || j.run_ < len(j.runs) {
+	for ; budget > 0 && j.hole < len(j.holes); j.hole++ {
+		budget -= j.holes[j.hole].giveBack() * trimCost
+	}
+	if j.slab < len(j.slabs) || j.run_ < len(j.runs) || j.hole < len(j.holes) {
 		return false
 	}
 	j.h.trimmed.Store(j)
@@ -267,7 +292,11 @@ func (h *Heap) takeTrimmed(budget int) int {
 		j.runs = j.runs[:len(j.runs)-1]
 		h.listTrimmed(run)
 	}
-	if len(j.slabs) == 0 && len(j.runs) == 0 {
+	for ; budget > 0 && len(j.holes) > 0; budget-- {
+		h.punched(j.holes[len(j.holes)-1].slab)
+		j.holes = j.holes[:len(j.holes)-1]
+	}
+	if len(j.slabs) == 0 && len(j.runs) == 0 && len(j.holes) == 0 {
 		h.trimmed.Store(nil)
 		h.trim.out = false
 		h.purged()

@@ -26,6 +26,9 @@ func (t *Table) Check() error {
 		if len(c.ids)+len(c.free) != int(t.due.ids) {
 			c.fail("due: %d ids in use and %d free of %d", len(c.ids), len(c.free), t.due.ids)
 		}
+		if !t.nested && len(c.ids) != int(t.due.live) {
+			c.fail("due: %d ids in use, live says %d", len(c.ids), t.due.live)
+		}
 	} else if len(c.ids) != 0 {
 		c.fail("due: sidecars and no index")
 	}

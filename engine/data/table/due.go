@@ -26,6 +26,7 @@ type dueIndex struct {
 	root   memory.Ref
 	height int
 	ids    uint32 // ids given out so far, the released ones included
+	live   uint32 // ids in use; a nested table's State does not have it, because nobody draws by deadline there
 	free   uint32 // 1 + the first of the list of released ids; 0: none
 	least  uint32
 	base   int64
@@ -234,6 +235,7 @@ func (t *Table) Settle(d *Due) {
 
 // take gives out an id for the segment of that prefix.
 func (x *dueIndex) take(prefix uint64) uint32 {
+	x.live++
 	if x.free != 0 {
 		id := x.free - 1
 		n := x.leaf(id)
@@ -274,6 +276,7 @@ func (x *dueIndex) newNode() memory.Ref {
 }
 
 func (x *dueIndex) release(id uint32) {
+	x.live--
 	x.set(id, Never)
 	x.leaf(id).word[id%dueFanout] = uint64(x.free)
 	x.free = id + 1

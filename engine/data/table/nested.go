@@ -1,7 +1,6 @@
 package table
 
 import (
-	"math/rand/v2"
 	"unsafe"
 
 	"spindle/engine/data/memory"
@@ -134,28 +133,4 @@ func (s *State) Destroy(r *memory.Returner, budget int) (done bool, spent int) {
 		s.due = 0
 	}
 	return true, spent
-}
-
-// Random is the block of some key, each as likely as any other; 0 when the table is empty.
-//
-// A segment is drawn by its share of the hashes and taken with a probability of its keys over three times what such a share has on
-// average, which must be in proportion to the share, and which no segment that hashing makes reaches: they join before they are down to
-// a few dozen keys. In it a slot is drawn until one holds a key. Three segments a draw, on average.
-func (t *Table) Random(r *rand.PCG) memory.Ref {
-	if t.count == 0 {
-		return 0
-	}
-	for range 256 {
-		s := segmentAt(refOf(segmentFor(t.root, r.Uint64())))
-		if s.depth > 0 && float64(r.Uint64()>>11)*0x1p-53*float64(3*t.count) >= float64(uint64(s.count)<<s.depth) {
-			continue
-		}
-		for range 64 {
-			i := uint(r.Uint64()>>32) * uint(s.nb) * slots >> 32
-			if b := s.bucket(int(i / slots)); b.meta&(0x80<<(8*(i%slots))) != 0 {
-				return memory.Ref(b.slot[i%slots] & slotRef)
-			}
-		}
-	}
-	return t.some(r.Uint64()) // not seen: the first key from a random place on
 }

@@ -2,7 +2,6 @@ package table
 
 import (
 	"math/bits"
-	"math/rand/v2"
 
 	"spindle/engine/data/memory"
 )
@@ -124,81 +123,3 @@ func Walk(root, from, to uint64, passed func(first, last uint64), yield func(mem
 
 // All yields every block until yield returns false. yield must not write to the table.
 func (t *Table) All(yield func(memory.Ref) bool) { Walk(t.root, 0, ^uint64(0), nil, yield) }
-
-// some is the first block from a hash on, round the table.
-func (t *Table) some(from uint64) (found memory.Ref) {
-	first := func(ref memory.Ref) bool { found = ref; return false }
-	if Walk(t.root, from, ^uint64(0), nil, first) {
-		Walk(t.root, 0, from, nil, first)
-	}
-	return found
-}
-
-// Sample appends about n blocks that lie together at a random place, of volatile keys alone if told so. It may give fewer, or none.
-// Cost: at most 4*n buckets and 16 segments.
-func (t *Table) Sample(r *rand.PCG, n int, volatile bool, into []memory.Ref) []memory.Ref {
-	if volatile && t.volatile == 0 || t.count == 0 {
-		return into
-	}
-	want := slotVolatile
-	if !volatile {
-		want = 0
-	}
-	buckets := 4 * n
-	for range 16 {
-		prefix := r.Uint64()
-		if volatile {
-			id := uint32(r.Uint64() >> 32 * uint64(t.due.ids) >> 32)
-			leaf := t.due.leaf(id)
-			if leaf.minima[id%dueFanout] == Never {
-				continue
-			}
-			prefix = leaf.word[id%dueFanout]
-		}
-		s := segmentAt(refOf(segmentFor(t.root, prefix)))
-		nb := int(s.nb)
-		at := int(r.Uint64() >> 32 * uint64(nb) >> 32)
-		for range nb {
-			b := s.bucket(at)
-			for m := b.meta & metaKeys; m != 0; m &= m - 1 {
-				if word := b.slot[bits.TrailingZeros64(m)>>3]; word&uint64(want) == uint64(want) {
-					if n <= 0 {
-						return into
-					}
-					into = append(into, memory.Ref(word&slotRef))
-					n--
-				}
-			}
-			if buckets--; n <= 0 || buckets <= 0 {
-				return into
-			}
-			if at++; at == nb {
-				at = 0
-			}
-		}
-	}
-	return into
-}
-
-// RandomVolatile is the block of some key with a deadline; 0 when there is none.
-func (t *Table) RandomVolatile(r *rand.PCG) memory.Ref {
-	if t.volatile == 0 {
-		return 0
-	}
-	var one [1]memory.Ref
-	for range 8 {
-		if refs := t.Sample(r, 1, true, one[:0]); len(refs) > 0 {
-			return refs[0]
-		}
-	}
-	_, prefix := t.due.first()
-	s := segmentAt(refOf(segmentFor(t.root, prefix)))
-	for i := range int(s.nb) {
-		for m := s.bucket(i).meta & metaKeys; m != 0; m &= m - 1 {
-			if word := s.bucket(i).slot[bits.TrailingZeros64(m)>>3]; word&slotVolatile != 0 {
-				return memory.Ref(word & slotRef)
-			}
-		}
-	}
-	return 0
-}

@@ -335,30 +335,6 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// TestRandomIsFair draws keys many times: none is drawn much more often than another.
-func TestRandomIsFair(t *testing.T) {
-	for _, n := range []int{10, 3000} {
-		k := open(t)
-		for i := range n {
-			k.add(strconv.Itoa(i), 0)
-		}
-		r := rand.NewPCG(1, 2)
-		seen := map[memory.Ref]int{}
-		const each = 200
-		for range n * each {
-			seen[k.table.Random(r)]++
-		}
-		if len(seen) != n {
-			t.Errorf("%d keys of %d drawn", len(seen), n)
-		}
-		for ref, times := range seen {
-			if times < each/2 || times > each*2 {
-				t.Errorf("of %d keys %q was drawn %d times, about %d is fair", n, k.table.key(ref), times, each)
-			}
-		}
-	}
-}
-
 // TestFrozenRoot reads a root of long ago while the table changes completely.
 func TestFrozenRoot(t *testing.T) {
 	k := open(t)

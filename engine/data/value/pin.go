@@ -76,7 +76,15 @@ func (p *pins) alive(number uint64) bool { return number != 0 && p.holder(number
 func (s *Store) keep(number uint64, k kept) {
 	at := s.pins.holder(number)
 	at.kept = append(at.kept, k)
-	s.Heap.Park(k.bytes())
+	s.Heap.Park(k.bytes(), k.objects())
+}
+
+// objects is what k counts for among values let go.
+func (k kept) objects() int {
+	if k.tree {
+		return 1
+	}
+	return 0
 }
 
 // bytes is what k holds; of a string, as much as is known without going through its chunks.
@@ -186,7 +194,7 @@ func (s *Store) AfterPins(f func()) {
 // release lets go of what the last pin kept. Views may read it still, under whatever key it had.
 func (s *Store) release(list []kept) {
 	for _, k := range list {
-		s.Heap.Park(-k.bytes())
+		s.Heap.Unpark(k.bytes(), k.objects())
 		switch {
 		case k.tree:
 			longAt(k.ref).moved = 1

@@ -122,9 +122,12 @@ func (s *Store) DropRoot(t Type, root memory.Ref) {
 		s.dropBlock(root)
 		return
 	}
-	objects := s.kinds[kind].Count(root)
+	objects := 0 // what INFO counts: values that are too large to be freed at once
+	if s.kinds[kind].Count(root) > FreeAtOnce {
+		objects = 1
+	}
 	switch {
-	case s.Heap.Frozen() == 0 && objects <= FreeAtOnce:
+	case s.Heap.Frozen() == 0 && objects == 0:
 		if s.freeing == nil {
 			s.freeing = s.Heap.Returner()
 		}

@@ -62,6 +62,9 @@ func setBit(c *command.Context) error {
 		return err
 	}
 	long := length(v) > int(at>>3)
+	if !long && !c.Space.Heap().Affords(int(at>>3)+1-length(v)) {
+		return protocol.ErrNoMemory
+	}
 	if !v.Exists() {
 		v = c.DB.Reach(key, v, int(at>>3)+1)
 		c.Notify(command.EventNew, "new", key)

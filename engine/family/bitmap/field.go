@@ -137,6 +137,9 @@ func runSteps(c *command.Context, mayWrite bool) error {
 		return err
 	}
 	created, grown := !v.Exists(), length(v) < need
+	if grown && !c.Space.Heap().Affords(need-length(v)) {
+		return protocol.ErrNoMemory
+	}
 	v = c.DB.Reach(key, v, need)
 	if created {
 		c.Notify(command.EventNew, "new", key)

@@ -68,6 +68,9 @@ func bitOp(c *command.Context) error {
 		c.Reply.Int(0)
 		return nil
 	}
+	if !c.Space.Heap().Affords(longest) {
+		return protocol.ErrNoMemory
+	}
 	var few [16]value.Value
 	sources := few[:0]
 	for _, key := range keys { // anew: a lookup that removes what has expired ends the values found before

@@ -5,6 +5,7 @@ import (
 	"spindle/engine/data/memory"
 	"spindle/engine/data/value"
 	"spindle/engine/data/value/bloom"
+	"spindle/internal/ascii"
 	"spindle/internal/number"
 )
 
@@ -219,8 +220,5 @@ func letter(word []byte, i int) byte {
 	if i >= len(word) {
 		return 0
 	}
-	if b := word[i]; b < 'A' || b > 'Z' {
-		return b
-	}
-	return word[i] + 'a' - 'A'
+	return ascii.Lower(word[i])
 }

@@ -83,8 +83,7 @@ func (p Parts) set(c *command.Context) error {
 
 // apply is set, once there is nothing to wait for.
 func (p Parts) apply(c *command.Context, pairs []setting.Pair) error {
-	conn := c.Client.Conn
-	local := conn != nil && (conn.Loopback() || conn.Unix())
+	local := protocol.IsLocal(c.Client.Conn)
 	err := p.Registry.SetMany(pairs, setting.Conditions{Loading: p.Loading(), Protected: p.MayProtect(local)})
 	switch {
 	case errors.Is(err, setting.ErrLoading):

@@ -148,6 +148,25 @@ func TestKill(t *testing.T) {
 	}
 }
 
+// TestKillCountsWholeSeconds: a client's age is the difference of the Unix times in seconds.
+func TestKillCountsWholeSeconds(t *testing.T) {
+	for _, c := range []struct {
+		createdMs int64 // before the present second
+		want      string
+	}{{99_001, ":1\r\n"}, {99_000, ":0\r\n"}, {100_999, ":0\r\n"}} {
+		h := newHouse(t)
+		caller := h.arrive("1.1.1.1:1", 0)
+		h.arrive("2.2.2.2:2", 0).CreatedMs = h.Now()/1000*1000 - c.createdMs
+		maxAge := "100"
+		if c.createdMs > 100_000 {
+			maxAge = "102"
+		}
+		if got := h.Do(caller, "CLIENT", "KILL", "MAXAGE", maxAge); got != c.want {
+			t.Errorf("created %d ms before: %q, want %q", c.createdMs, got, c.want)
+		}
+	}
+}
+
 func TestListLine(t *testing.T) {
 	h := newHouse(t)
 	caller := h.arrive("1.1.1.1:1", 5)

@@ -85,7 +85,7 @@ func (w *filter) meets(c *command.Context, cl *client.Client) bool {
 		(!w.byKind || kindOf(cl) == w.kind) &&
 		(w.id == 0 || cl.ID == w.id) &&
 		(w.user == nil || cl.Authenticated && cl.User == string(w.user)) &&
-		(w.maxAge == 0 || (c.Now-cl.CreatedMs)/1000 >= w.maxAge) &&
+		(w.maxAge == 0 || cl.Age(c.Now) >= w.maxAge) &&
 		(!w.spareCaller || cl != c.Client)
 }
 

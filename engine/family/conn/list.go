@@ -143,7 +143,7 @@ func appendLine(b []byte, cl *client.Client, nowMs int64, subscriptions [3]int, 
 	w.text(" laddr=", local)
 	w.number(" fd=", int64(fd))
 	w.text(" name=", cl.Name)
-	w.number(" age=", max(0, nowMs-cl.CreatedMs)/1000)
+	w.number(" age=", cl.Age(nowMs))
 	w.number(" idle=", max(0, nowMs-active)/1000)
 	w.text(" flags=", "")
 	w.b = appendFlags(w.b, cl)

@@ -51,7 +51,7 @@ func objectFreq(c *command.Context) error {
 func objectRefCount(c *command.Context) error {
 	return object(c, func(v value.Value) error {
 		n := int64(1)
-		if i, ok := v.Int(); ok && 0 <= i && i < sharedIntegers && sharesIntegers(c.Space.Policy) {
+		if i, ok := v.Int(); ok && 0 <= i && i < sharedIntegers && sharesIntegers(c) {
 			n = math.MaxInt32
 		}
 		c.Reply.Int(n)
@@ -62,9 +62,13 @@ func objectRefCount(c *command.Context) error {
 // sharedIntegers is how many small integers the reference shares.
 const sharedIntegers = 10_000
 
-// sharesIntegers: with an LRU or LFU policy each value needs a clock of its own.
-func sharesIntegers(p keyspace.Policy) bool {
-	switch p {
+// sharesIntegers says whether a value that is written now would be shared. Under maxmemory with an LRU or LFU policy each
+// value needs a clock of its own.
+func sharesIntegers(c *command.Context) bool {
+	if c.Settings == nil || c.Settings.MaxMemory == nil || c.Settings.MaxMemory.Get() == 0 {
+		return true
+	}
+	switch c.Space.Policy {
 	case keyspace.VolatileLRU, keyspace.AllKeysLRU, keyspace.VolatileLFU, keyspace.AllKeysLFU:
 		return false
 	}

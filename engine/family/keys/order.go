@@ -12,16 +12,13 @@ import (
 	"spindle/engine/data/value"
 )
 
-// An item is one element on its way through SORT, other than by its own text.
-//
-//	numbers         score, then text
-//	ALPHA BY …      elements with a weight behind those without, then weight; equal ones stay as they were
+// An item is one element on its way through SORT ALPHA BY. Elements with a weight stand behind those without; equal ones stay as they were.
 //
 // Its strings lie in the databases, which do not change while a command reads them, or in the ordering's room.
 type item struct {
-	text   string
-	weight string
-	score  float64 // with ALPHA BY: 1 if there is a weight
+	text     string
+	weight   string
+	weighted bool
 }
 
 // An ordering puts elements in order as SORT does.
@@ -35,24 +32,26 @@ type ordering struct {
 	room []byte // the last of the pieces that texts made here are cut from
 }
 
-// sort returns elements [from, to) of v as they stand when all are in order; false if one has a weight that is no number. They lie where
-// items' strings do.
+// sort passes elements [from, to) of v to yield, as they stand when all are in order; false if one has a weight that is no number. What yield
+// gets holds until it returns.
 //
-// Cost: n + (to-from) log (to-from) comparisons, but n log n where equal weights have to stay as they were; 24 to 40 bytes an element on the
-// Go heap, 16 more for each that is returned, and the text of integers, until the command ends.
-func (o *ordering) sort(v value.Value, from, to int) (texts []string, ok bool) {
-	texts = make([]string, 0, to-from)
-	if o.alpha && o.by == nil {
+// Cost: numbers are put in order by their digits, in up to eight passes over 16 bytes an element; texts take n + (to-from) log (to-from)
+// comparisons, n log n where equal weights have to stay as they were. On the Go heap an element takes 24 to 48 bytes until the command ends,
+// and its text if it is an integer among other numbers.
+func (o *ordering) sort(v value.Value, from, to int, yield func(text []byte)) (ok bool) {
+	switch {
+	case !o.alpha:
+		return o.sortNumbers(v, from, to, yield)
+	case o.by == nil:
 		for _, x := range o.sortTexts(v, from, to) {
-			texts = append(texts, x.text)
+			yield(bytesOf(x.text))
 		}
-		return texts, true
+	default:
+		for _, x := range o.sortItems(v)[from:to] {
+			yield(bytesOf(x.text))
+		}
 	}
-	items, ok := o.sortItems(v, from, to)
-	for i := range items {
-		texts = append(texts, items[i].text)
-	}
-	return texts, ok
+	return true
 }
 
 // A prefixed text is compared by eight of its bytes first, those behind what all texts have in common: hardly any other has to be read.
@@ -115,60 +114,33 @@ func firstEight(text string) (n uint64) {
 	return n
 }
 
-func (o *ordering) sortItems(v value.Value, from, to int) (items []item, ok bool) {
+func (o *ordering) sortItems(v value.Value) []item {
 	n := sortableLen(v)
-	items, ok = make([]item, 0, n), true
+	items := make([]item, 0, n)
 	passElements(v, 0, n, false, func(el listpack.Element) bool {
 		it := item{text: o.keepElement(el)}
-		ok = o.weigh(&it) && ok
+		if b, found := o.find.find(o.c, o.by, bytesOf(it.text)); found {
+			if it.weight, it.weighted = textOf(b), true; o.find.made {
+				it.weight = textOf(o.keep(b))
+			}
+		}
 		items = append(items, it)
 		return true
 	})
-	switch {
-	case !ok:
-		return nil, false
-	case o.alpha:
-		slices.SortStableFunc(items, o.compare)
-	default:
-		sortRange(items, from, to, o.compare)
-	}
-	return items[from:to], true
-}
-
-// weigh finds what it is compared by; false if that should be a number and is none.
-func (o *ordering) weigh(it *item) bool {
-	text := it.text
-	if o.by != nil {
-		b, found := o.find.find(o.c, o.by, bytesOf(text))
-		if !found {
-			return true
-		}
-		if text = textOf(b); o.alpha {
-			it.weight, it.score = text, 1
-			if o.find.made {
-				it.weight = textOf(o.keep(b))
+	slices.SortStableFunc(items, func(a, b item) int {
+		n := strings.Compare(a.weight, b.weight)
+		if a.weighted != b.weighted {
+			n = 1
+			if b.weighted {
+				n = -1
 			}
-			return true
 		}
-	}
-	var ok bool
-	it.score, ok = weight(text)
-	return ok
-}
-
-func (o *ordering) compare(a, b item) int {
-	n := cmp.Compare(a.score, b.score)
-	switch {
-	case n != 0:
-	case o.alpha:
-		n = strings.Compare(a.weight, b.weight)
-	default:
-		n = strings.Compare(a.text, b.text)
-	}
-	if o.desc {
-		return -n
-	}
-	return n
+		if o.desc {
+			return -n
+		}
+		return n
+	})
+	return items
 }
 
 // keepElement is el's text: where it lies, or written down if it is an integer.

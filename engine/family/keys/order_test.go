@@ -15,21 +15,21 @@ import (
 // elements come twice.
 func TestSortRange(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	compare := func(a, b item) int { return cmp.Compare(a.score, b.score) }
+	compare := func(a, b keyed) int { return cmp.Compare(a.key, b.key) }
 	for step := range 3000 {
 		n := rng.IntN(400)
-		items := make([]item, n)
+		items := make([]keyed, n)
 		kinds := 1 + rng.IntN(max(1, n))
 		for i := range items {
 			switch step % 4 {
 			case 0:
-				items[i].score = float64(rng.IntN(kinds))
+				items[i].key = uint64(rng.IntN(kinds))
 			case 1:
-				items[i].score = float64(i)
+				items[i].key = uint64(i)
 			case 2:
-				items[i].score = float64(-i)
+				items[i].key = uint64(n - i)
 			case 3:
-				items[i].score = float64(min(i, n-i)) // an organ pipe
+				items[i].key = uint64(min(i, n-i)) // an organ pipe
 			}
 		}
 		want := slices.Clone(items)
@@ -83,15 +83,15 @@ func TestPrefixOrder(t *testing.T) {
 func TestSortRangeWithoutLuck(t *testing.T) {
 	const n = 4000
 	for _, window := range [][2]int{{0, n - 1}, {1, n}, {1, n - 1}, {n / 2, n/2 + 10}} {
-		values, items := make([]int, n), make([]item, n)
+		values, items := make([]int, n), make([]keyed, n)
 		for i := range items {
-			values[i], items[i].score = n, float64(i)
+			values[i], items[i].key = n, uint64(i)
 		}
 		next, candidate, comparisons := 0, 0, 0
 		settle := func(i int) { values[i], next = next, next+1 }
-		sortRange(items, window[0], window[1], func(a, b item) int {
+		sortRange(items, window[0], window[1], func(a, b keyed) int {
 			comparisons++
-			x, y := int(a.score), int(b.score)
+			x, y := int(a.key), int(b.key)
 			if x != y && values[x] == n && values[y] == n {
 				if x == candidate {
 					settle(x)
@@ -109,6 +109,44 @@ func TestSortRangeWithoutLuck(t *testing.T) {
 		if most := 6 * n * bits.Len(n); comparisons > most {
 			t.Errorf("elements %d to %d of %d: %d comparisons, more than %d", window[0], window[1], n, comparisons, most)
 		}
+	}
+}
+
+// TestRadixSort: keys of any spread come out in order, and equal ones as they were.
+func TestRadixSort(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for step := range 600 {
+		n := rng.IntN(500)
+		if step%100 == 0 {
+			n = radixMany + rng.IntN(1000)
+		}
+		all, spread, offset := make([]keyed, n), rng.IntN(65), rng.Uint64()
+		for i := range all {
+			all[i] = keyed{rng.Uint64()>>spread<<rng.IntN(8) + offset, uint32(i)}
+		}
+		want := slices.Clone(all)
+		slices.SortStableFunc(want, func(a, b keyed) int { return cmp.Compare(a.key, b.key) })
+		if got := radixSort(all); !slices.Equal(got, want) {
+			t.Fatalf("step %d: %d keys", step, n)
+		}
+	}
+}
+
+// TestKeyOrder: keys order as their numbers do.
+func TestKeyOrder(t *testing.T) {
+	doubles := []float64{math.Inf(-1), -math.MaxFloat64, -2, -1.5, -1, -0x1p-1022, 0, 0x1p-1022, 0.5, 1, 1 << 53, math.MaxFloat64, math.Inf(1)}
+	for i, a := range doubles {
+		for j, b := range doubles {
+			if cmp.Compare(keyOfDouble(a), keyOfDouble(b)) != cmp.Compare(i, j) {
+				t.Errorf("%v and %v", a, b)
+			}
+			if x, y := int64(max(-exactInt, min(exactInt, a))), int64(max(-exactInt, min(exactInt, b))); cmp.Compare(keyOfInt(x), keyOfInt(y)) != cmp.Compare(x, y) {
+				t.Errorf("%d and %d", x, y)
+			}
+		}
+	}
+	if keyOfDouble(math.Copysign(0, -1)) != keyOfDouble(0) {
+		t.Error("-0 is not 0")
 	}
 }
 
@@ -134,14 +172,13 @@ func BenchmarkSortRange(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, window := range []int{10, 100_000} {
 		b.Run(fmt.Sprintf("window=%d", window), func(b *testing.B) {
-			items, work := make([]item, 100_000), make([]item, 100_000)
+			items, work := make([]keyed, 100_000), make([]keyed, 100_000)
 			for i := range items {
-				items[i].score = rng.Float64()
+				items[i].key = rng.Uint64()
 			}
-			o := ordering{}
 			for b.Loop() {
 				copy(work, items)
-				sortRange(work, 0, window, o.compare)
+				sortRange(work, 0, window, func(a, b keyed) int { return cmp.Compare(a.key, b.key) })
 			}
 		})
 	}

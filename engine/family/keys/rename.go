@@ -110,6 +110,10 @@ func copyKey(c *command.Context) error {
 		c.Reply.Int(0)
 		return nil
 	}
+	size := c.Space.MemoryUsage(c.DB.Peek(key), copySamples)
+	if heap := c.Space.Heap(); !heap.Affords(size) || !heap.AffordsSmall(size) {
+		return protocol.ErrNoMemory
+	}
 	c.DB.CopyTo(key, to, copied)
 	c.Changed(1)
 	c.Core.Notify(command.EventNew, "new", to.Index(), copied)
@@ -117,6 +121,9 @@ func copyKey(c *command.Context) error {
 	c.Reply.Int(1)
 	return nil
 }
+
+// copySamples is by how many elements the size of a copy is judged beforehand.
+const copySamples = 5
 
 // database reads a database's number.
 func database(c *command.Context, arg []byte) (*keyspace.DB, error) {

@@ -130,12 +130,8 @@ func sortElements(c *command.Context, mayStore bool) error {
 		})
 	} else {
 		order := ordering{c: c, alpha: o.alpha, by: o.by, desc: o.desc}
-		texts, ok := order.sort(v, from, to)
-		if !ok {
+		if !order.sort(v, from, to, out.element) {
 			return errNotDouble
-		}
-		for _, text := range texts {
-			out.element(bytesOf(text))
 		}
 	}
 	if o.store != nil {
@@ -214,6 +210,9 @@ const leastNormal = 0x1p-1022
 
 // weight is text as SORT reads a number: as strtod up to a NUL, blanks in front and no text at all allowed.
 func weight(text string) (f float64, ok bool) {
+	if n, ok := number.ParseInt(bytesOf(text)); ok && n >= -exactInt && n <= exactInt {
+		return float64(n), true
+	}
 	b := untilNUL(bytesOf(text))
 	if len(b) == 0 {
 		return 0, true

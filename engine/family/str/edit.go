@@ -21,6 +21,9 @@ func appendTo(c *command.Context) error {
 		if tooBig(c, int64(v.Len()), len(suffix)) {
 			return protocol.ErrStringTooBig
 		}
+		if !c.Space.Heap().Affords(len(suffix)) {
+			return protocol.ErrNoMemory
+		}
 		after = c.DB.Append(key, suffix)
 	}
 	c.Changed(1)
@@ -52,6 +55,9 @@ func setRange(c *command.Context) error {
 	}
 	if tooBig(c, offset, len(data)) {
 		return protocol.ErrStringTooBig
+	}
+	if end := int(offset) + len(data); end > length(v) && !c.Space.Heap().Affords(end-length(v)) {
+		return protocol.ErrNoMemory
 	}
 	created := !v.Exists()
 	after := c.DB.SetRange(key, int(offset), data)

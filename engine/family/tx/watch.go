@@ -15,20 +15,30 @@ var errWatchInside = &protocol.Error{Code: "ERR", Text: "WATCH inside MULTI is n
 
 // Watches is who watches which key.
 //
-//	dbs[1]["k"] ──▶ [client 7, client 9]        client 7.Watched = [{1, "k", …}, {1, "other", …}]
+//	dbs[1]["k"] ──▶ [{client 7, 0}, {client 9, 3}]        client 7.Watched = [{1, "k", At 0}, {1, "other", …}]
 //
 // W1. A client is in dbs[d][k] just when its Watched names d and k, and each at most once.
 // W2. A list is never empty: the key goes with the last client.
 // W3. space.Watching counts the entries of all Watched.
 // W4. A client that is dirty watches nothing: one change is enough.
-// W5. Each entry of Watched has its client's place in the list, so that forgetting does not search long lists.
+// W5. Each entry of Watched has its client's place in the key's list, and each place in a list has the entry's index in
+// Watched. So neither list is searched when a client forgets or a key is touched.
 //
 // Owner: the core, inside a turn.
 type Watches struct {
 	space   *keyspace.Keyspace
-	dbs     []map[string][]*client.Client // nil until a key of the database is watched
+	dbs     []map[string][]watcher // nil until a key of the database is watched
 	clients int
 }
+
+// A watcher is one client in the list of a key; at is where the key stands in its Watched (W5).
+type watcher struct {
+	cl *client.Client
+	at int
+}
+
+// watched is the client's own entry of the key. It holds until the client watches another key.
+func (w watcher) watched() *client.WatchedKey { return &w.cl.Watched[w.at] }
 
 // NewWatches returns watches over the keys of space. Wire Touched into keyspace.Hooks, Emptying and Swapping into command.Whole,
 // and Forget to the end of a client.
@@ -74,7 +84,7 @@ func (w *Watches) add(cl *client.Client, db *keyspace.DB, key []byte) {
 		w.dbs = append(w.dbs, nil)
 	}
 	if w.dbs[n] == nil {
-		w.dbs[n] = map[string][]*client.Client{}
+		w.dbs[n] = map[string][]watcher{}
 	}
 	list := w.dbs[n][string(key)]
 	if w.watches(cl, n, key, list) {
@@ -91,21 +101,21 @@ func (w *Watches) add(cl *client.Client, db *keyspace.DB, key []byte) {
 	}
 	cl.Watched = append(cl.Watched, watched)
 	cl.Kept += watchCost(key)
-	w.dbs[n][watched.Key] = append(list, cl)
+	w.dbs[n][watched.Key] = append(list, watcher{cl, len(cl.Watched) - 1})
 	w.space.Watching++
 }
 
 // watches says whether cl is in list, who watch key, by the shorter of the two lists that tell.
-func (w *Watches) watches(cl *client.Client, db int, key []byte, list []*client.Client) bool {
+func (w *Watches) watches(cl *client.Client, db int, key []byte, list []watcher) bool {
 	if len(list) < len(cl.Watched) {
-		return slices.Contains(list, cl)
+		return slices.ContainsFunc(list, func(other watcher) bool { return other.cl == cl })
 	}
-	return find(cl, db, string(key)) != nil
+	return slices.ContainsFunc(cl.Watched, func(w client.WatchedKey) bool { return w.DB == db && w.Key == string(key) })
 }
 
 // watchCost is what a watched key costs its client: the entry, the key, and the client's place among those who watch it.
 func watchCost[T []byte | string](key T) int {
-	return int(unsafe.Sizeof(client.WatchedKey{})+unsafe.Sizeof((*client.Client)(nil))) + len(key)
+	return int(unsafe.Sizeof(client.WatchedKey{})+unsafe.Sizeof(watcher{})) + len(key)
 }
 
 // Forget ends cl's watches; whether it is dirty stays.
@@ -113,16 +123,14 @@ func (w *Watches) Forget(cl *client.Client) {
 	if len(cl.Watched) == 0 {
 		return
 	}
-	for _, watched := range cl.Watched {
+	for i, watched := range cl.Watched {
 		cl.Kept -= watchCost(watched.Key)
 		list := w.dbs[watched.DB][watched.Key]
 		last := len(list) - 1
-		invariant.That(list[watched.At] == cl, "W5: %q of db %d, place %d", watched.Key, watched.DB, watched.At)
-		if moved := list[last]; moved != cl {
-			list[watched.At] = moved
-			find(moved, watched.DB, watched.Key).At = watched.At
-		}
-		list[last] = nil
+		invariant.That(list[watched.At] == watcher{cl, i}, "W5: %q, place %d", watched.Key, watched.At)
+		moved := list[last]
+		list[watched.At], moved.watched().At = moved, watched.At
+		list[last] = watcher{}
 		if last == 0 {
 			delete(w.dbs[watched.DB], watched.Key)
 		} else {
@@ -147,10 +155,10 @@ func (w *Watches) Touched(db int, key []byte) {
 	}
 	gone := !w.space.DB(db).Peek(key).Exists()
 	for i := len(list) - 1; i >= 0; i-- { // Forget moves the last, which has been looked at, to i
-		cl := list[i]
-		if gone && find(cl, db, string(key)).Past {
+		if gone && list[i].watched().Past {
 			continue
 		}
+		cl := list[i].cl
 		cl.Flags |= client.DirtyCAS
 		w.Forget(cl)
 	}
@@ -183,22 +191,11 @@ func (w *Watches) Swapping(a, b int) {
 func (w *Watches) spoil(db int, key string, existsNow bool) {
 	list := w.dbs[db][key]
 	for i := len(list) - 1; i >= 0; i-- { // Forget moves the last, which has been looked at, to i
-		cl := list[i]
-		if existsNow || find(cl, db, key).Existed {
+		if cl := list[i].cl; existsNow || list[i].watched().Existed {
 			cl.Flags |= client.DirtyCAS
 			w.Forget(cl)
 		}
 	}
-}
-
-// find is cl's watch of key; nil if it has none.
-func find(cl *client.Client, db int, key string) *client.WatchedKey {
-	for i := range cl.Watched {
-		if watched := &cl.Watched[i]; watched.DB == db && watched.Key == key {
-			return watched
-		}
-	}
-	return nil
 }
 
 // expiredSince says whether a key that cl watches has passed its deadline since. That it still has the deadline it had is

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"spindle/engine/client"
 	"spindle/engine/command"
@@ -25,7 +26,7 @@ func (w *Watches) check(clients []*client.Client) error {
 		for i, watched := range cl.Watched {
 			entries++
 			list := w.dbs[watched.DB][watched.Key]
-			if watched.At >= len(list) || list[watched.At] != cl {
+			if watched.At >= len(list) || list[watched.At] != (watcher{cl, i}) {
 				return fmt.Errorf("W1, W5: client %d says it is at %d of %q", cl.ID, watched.At, watched.Key)
 			}
 			for _, other := range cl.Watched[:i] {
@@ -48,6 +49,30 @@ func (w *Watches) check(clients []*client.Client) error {
 		return fmt.Errorf("W1, W3: %d entries, %d in lists, Watching %d; %d clients, counted %d", entries, listed, w.space.Watching, watching, w.clients)
 	}
 	return nil
+}
+
+// TestForgettingDoesNotSearch: UNWATCH of keys that another client watches too takes a few times as long as UNWATCH of
+// keys that nobody else watches. A search in the other's list takes hundreds of times as long.
+func TestForgettingDoesNotSearch(t *testing.T) {
+	const n = 30_000
+	core, w := newCore(t)
+	first, second := core.Client(2), core.Client(2)
+	words := []string{"WATCH"}
+	for i := range n {
+		words = append(words, fmt.Sprint("k", i))
+	}
+	timed := func(cl *client.Client) time.Duration {
+		began := time.Now()
+		w.Forget(cl)
+		return time.Since(began)
+	}
+	core.Do(first, words...)
+	alone := timed(first)
+	core.Do(first, words...)
+	core.Do(second, words...)
+	if shared, limit := timed(first), 20*alone+50*time.Millisecond; shared > limit {
+		t.Errorf("%d keys: %v alone, %v beside another client, want at most %v", n, alone, shared, limit)
+	}
 }
 
 // family is the few commands that change keys, so that no other family is needed here.

@@ -1,0 +1,182 @@
+package memory
+
+import (
+	"math/bits"
+
+	"spindle/internal/invariant"
+)
+
+// When most blocks of many slabs are freed, few slabs are empty, but many pages are. Sweeps give those back too.
+//
+//	slab     | page 0  | page 1  | page 2  | page 3  | …        L live, f free and on the list, . free and in a hole
+//	blocks   | L | f | . . . . . . . | f | L | f | L |
+//	holes         0         1         0         0
+//
+// The turn finds the pages and takes their blocks off the free list; a reclaimer gives the pages back (trim.go, T1). When the slab has no
+// other block left, the turn lists those of one hole again, and their first use brings the page back.
+//
+// P1. Every block that touches a hole is free and on no list. Blocks in holes are made from slab records alone: their links are lost.
+// P2. trim.holes counts the holes of all slabs.
+// P3. While punching, a slab stays in use, even if nothing lives in it, and no block in a hole is listed.
+// P4. A sweep leaves alone slabs whose number of live blocks has changed since the one before; a purge does not.
+type sweep struct {
+	on, all bool // all: of a purge
+	segment int  // where to go on
+	slab    uint32
+}
+
+type hole struct {
+	slab  uint32
+	pages uint16
+}
+
+const (
+	slabPages    = slabSize / osPage
+	holeLeast    = 256  // bytes of a block: of smaller ones a page holds so many that hardly any is free
+	sweepRecords = 2048 // slabs looked at in one turn, some 10 µs
+	sweepBlocks  = 512  // blocks of those that are punched in one turn: as many cache misses at most
+)
+
+// pagesOf are the pages that block k touches, a bit each.
+func (s *slab) pagesOf(k int) uint16 {
+	from, to := k*int(s.size)/osPage, (k*int(s.size)+int(s.size)-1)/osPage
+	return uint16(1<<(to+1) - 1<<from)
+}
+
+// blocksOf are the first and the last block that touch a page, as far as blocks go.
+func (s *slab) blocksOf(page int) (first, last int) {
+	return page * osPage / int(s.size), min((page*osPage+osPage-1)/int(s.size), int(s.cap)-1)
+}
+
+// holey says that so much of the slabs in use is free that a sweep is worth its while.
+func (h *Heap) holey() bool {
+	var all, live int64
+	for c := range h.bins {
+		if b := &h.bins[c]; b.size >= holeLeast {
+			all += int64(b.slabs) << slabShift
+			live += b.live * int64(b.size)
+		}
+	}
+	free := all - live - h.trim.holes*osPage
+	return free > 2*h.warm() && free > live/4
+}
+
+// sweepOn goes on with a sweep, and says whether there are pages to give back.
+func (h *Heap) sweepOn() bool {
+	w, j := &h.trim.sweep, &h.trim.job
+	if !w.on || h.trim.out {
+		return false
+	}
+	blocks := 0
+	for records := 0; records < sweepRecords && blocks < sweepBlocks; records++ {
+		if w.slab == slabSegment {
+			w.segment, w.slab = w.segment+1, 0
+		}
+		if w.segment >= len(h.slabs.segments) {
+			w.on = false
+			break
+		}
+		i := h.slabs.segments[w.segment] + w.slab
+		w.slab++
+		s := slabAt(i)
+		if s.state != slabPartial || s.size < holeLeast || s.punching || int(s.carved-s.live)*int(s.size) < osPage {
+			continue
+		}
+		quiet := s.seen == s.live
+		s.seen = s.live
+		if quiet || w.all {
+			blocks += int(s.carved)
+			if pages := h.punch(s, i); pages != 0 {
+				j.holes = append(j.holes, hole{i, pages})
+			}
+		}
+	}
+	return len(j.holes) > 0
+}
+
+// punch takes the blocks of a partial slab's empty pages off its free list, and says which pages those are.
+func (h *Heap) punch(s *slab, i uint32) (pages uint16) {
+	var free [slabSize / holeLeast / 64]uint64
+	base := Ref(i) << slabShift
+	for at := s.free; at != noBlock; at = uint16(*Word(base + Ref(at)<<3)) {
+		k := int(at) << 3 / int(s.size)
+		free[k>>6] |= 1 << (k & 63)
+	}
+	for page := range slabPages {
+		first, last := s.blocksOf(page)
+		empty := s.holes>>page&1 == 0 && first <= last && last < int(s.carved)
+		for k := first; k <= last && empty; k++ {
+			empty = free[k>>6]>>(k&63)&1 != 0 || s.pagesOf(k)&s.holes != 0
+		}
+		if empty {
+			pages |= 1 << page
+		}
+	}
+	if pages == 0 {
+		return 0
+	}
+	s.holes |= pages
+	h.trim.holes += int64(bits.OnesCount16(pages))
+	s.free = noBlock
+	for k := int(s.carved) - 1; k >= 0; k-- { // the lowest first
+		if free[k>>6]>>(k&63)&1 != 0 && s.pagesOf(k)&s.holes == 0 {
+			s.list(base, k)
+		}
+	}
+	s.punching = true
+	if s.free == noBlock && s.carved == s.cap {
+		h.unlinkPartial(&h.bins[s.class], i)
+		s.state = slabFull
+	}
+	return pages
+}
+
+// list puts block k of the slab at base on its free list.
+func (s *slab) list(base Ref, k int) {
+	off := k * int(s.size)
+	*Word(base + Ref(off)) = uint64(s.free)
+	s.free = uint16(off >> 3)
+}
+
+// giveBack returns the hole's pages to the kernel, on a reclaimer, and says in how many calls.
+func (o hole) giveBack() (calls int) {
+	for left := o.pages; left != 0; calls++ {
+		from := bits.TrailingZeros16(left)
+		n := bits.TrailingZeros16(^(left >> from))
+		giveBack(Ref(o.slab)<<slabShift+Ref(from*osPage), n*osPage)
+		left &^= uint16(1<<(from+n) - 1)
+	}
+	return calls
+}
+
+// punched ends the punching of a slab (P3).
+func (h *Heap) punched(i uint32) {
+	s := slabAt(i)
+	s.punching = false
+	h.settle(s, i)
+}
+
+// refill lists the blocks of one of the slab's holes again, or of as many as it takes to have a block.
+func (h *Heap) refill(s *slab, i uint32) {
+	base := Ref(i) << slabShift
+	for s.free == noBlock {
+		page := bits.TrailingZeros16(s.holes)
+		invariant.That(page < slabPages, "P1: slab %d has no hole", i)
+		h.fillHoles(s, 1<<page)
+		first, last := s.blocksOf(page)
+		for k := last; k >= first; k-- {
+			if s.pagesOf(k)&s.holes == 0 {
+				s.list(base, k)
+				if invariant.Enabled {
+					debugHole(base+Ref(k*int(s.size)), s)
+				}
+			}
+		}
+	}
+}
+
+// fillHoles says that pages of the slab are no holes any more.
+func (h *Heap) fillHoles(s *slab, pages uint16) {
+	h.trim.holes -= int64(bits.OnesCount16(pages))
+	s.holes &^= pages
+}

@@ -1,0 +1,98 @@
+package memory
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// TestHoles: of slabs in use, pages that hold no live block go back to the system, and are used again when blocks are needed. What lives is
+// not touched, whatever happens while pages are on their way.
+func TestHoles(t *testing.T) {
+	h := newHeap(t, Options{Warm: 1 << 20})
+	seed := rand.Uint64()
+	rng := rand.New(rand.NewPCG(seed, 1))
+	var live []modelBlock
+	alloc := func(n int) {
+		for range n {
+			m := modelBlock{size: 200 + rng.IntN(8000), purpose: Values, seed: rng.Uint64()}
+			m.ref = h.Alloc(m.size, m.purpose)
+			m.stamp()
+			live = append(live, m)
+		}
+	}
+	free := func(share float64) {
+		kept := live[:0]
+		for _, m := range live {
+			if !m.intact() {
+				t.Fatalf("seed %d: block %#x of %d bytes was overwritten", seed, m.ref, m.size)
+			}
+			if rng.Float64() < share {
+				h.Free(m.ref, m.purpose)
+			} else {
+				kept = append(kept, m)
+			}
+		}
+		live = kept
+	}
+	count := unlessChecked(20_000, 4000)
+	alloc(count)
+	free(0.9)
+	var before, after Stats
+	h.Stats(&before)
+	h.Purge()
+	settle(t, h, nil)
+	h.Stats(&after)
+	if h.trim.holes == 0 || after.Active > before.Active/2 {
+		t.Errorf("%d pages given back, %d bytes active, %d before, %d used", h.trim.holes, after.Active, before.Active, after.Used)
+	}
+	free(0) // all intact
+	for round := range 40 {
+		h.Purge()
+		job, _ := h.TakeJob()
+		alloc(count / 20) // while pages are on their way
+		free(0.3)
+		if round%10 == 9 {
+			free(1) // slabs become empty meanwhile
+		}
+		settle(t, h, job)
+	}
+	free(1)
+	h.Purge()
+	settle(t, h, nil)
+	if h.trim.holes > numClasses*slabPages || h.Used() != 0 { // slabs that are current stay as they are
+		t.Errorf("%d holes in an empty heap, %d bytes used", h.trim.holes, h.Used())
+	}
+}
+
+// TestHolesOfRest: without a purge, slabs that many blocks have left, and that are left alone, get holes as time goes by; slabs at work do not.
+func TestHolesOfRest(t *testing.T) {
+	h := newHeap(t, Options{Warm: 1 << 20})
+	refs := make([]Ref, unlessChecked(40_000, 20_000))
+	for i := range refs {
+		refs[i] = h.Alloc(2000, Values)
+	}
+	for i, r := range refs {
+		if i%10 != 0 {
+			h.Free(r, Values)
+		}
+	}
+	h.Age()
+	settle(t, h, nil)
+	if h.trim.holes != 0 {
+		t.Errorf("%d holes at once", h.trim.holes)
+	}
+	h.Age()
+	settle(t, h, nil)
+	if least := int64(len(refs)) / 4; h.trim.holes < least {
+		t.Errorf("%d holes, want %d and more", h.trim.holes, least)
+	}
+	for i := range refs {
+		if i%10 != 0 {
+			refs[i] = h.Alloc(2000, Values)
+		}
+	}
+	if h.trim.holes != 0 {
+		t.Errorf("%d holes in full slabs", h.trim.holes)
+	}
+	settle(t, h, nil)
+}

@@ -1,0 +1,204 @@
+package table
+
+import (
+	"math/bits"
+	"math/rand/v2"
+	"unsafe"
+
+	"spindle/engine/data/memory"
+)
+
+// Keys are drawn at random in two steps: a segment, with a probability in proportion to its keys, then a slot of it that holds one. So each key
+// is as likely as any other, wherever it lies in its bucket. That matters: a new key takes the lowest free slot, so slots tell keys' ages.
+//
+// A segment is proposed and then taken or refused, so that no sums have to be kept. Proposed are
+//
+//	keys            a hash at random leads to a segment with probability 2^-depth; it is taken in proportion to count<<depth
+//	volatile keys   an id of the index of deadlines (due.go); its segment is taken in proportion to its volatile keys
+//
+// The most that is reckoned with is some three times the mean. Hashing makes no segment of more: they split, and join, at the same sizes.
+
+// wanted says which slots of a bucket hold a key that is wanted, as the bits of metaKeys.
+func (b *bucket) wanted(volatile bool) uint64 {
+	m := b.meta & metaKeys
+	if !volatile {
+		return m
+	}
+	var v uint64
+	for ; m != 0; m &= m - 1 {
+		if b.slot[bits.TrailingZeros64(m)>>3]&slotVolatile != 0 {
+			v |= m & -m
+		}
+	}
+	return v
+}
+
+// below is a number from 0 to n-1, n < 2^32.
+func below(r *rand.PCG, n uint64) uint64 { return r.Uint64() >> 32 * n >> 32 }
+
+// fraction is a number from 0 up to 1.
+func fraction(r *rand.PCG) float64 { return float64(r.Uint64()>>11) * 0x1p-53 }
+
+// drawSegment draws a segment with a probability in proportion to its keys. There is one.
+func (t *Table) drawSegment(r *rand.PCG) *segment {
+	for range 256 {
+		s := segmentAt(refOf(segmentFor(t.root, r.Uint64())))
+		if s.depth == 0 || fraction(r)*float64(3*t.count) < float64(uint64(s.count)<<s.depth) {
+			return s
+		}
+	}
+	return segmentAt(refOf(segmentFor(t.root, Hash(t.key(t.some(r.Uint64())))))) // not seen
+}
+
+// drawVolatile draws a segment with a probability in proportion to its volatile keys. There is one.
+// Cost: some three segments' headers, up to fifteen when there are few volatile keys in each.
+func (t *Table) drawVolatile(r *rand.PCG) *segment {
+	x := &t.due
+	most := 3*float64(t.volatile)/float64(x.live) + 12 // deviations of small numbers are large
+	for {
+		s := segmentAt(refOf(segmentFor(t.root, x.draw(r))))
+		if fraction(r)*most < float64(s.volatile) {
+			return s
+		}
+	}
+}
+
+// draw is the prefix of a segment in the index, each as likely as any other. Of ids most of which were released, it is counted out.
+func (x *dueIndex) draw(r *rand.PCG) (prefix uint64) {
+	for range 64 {
+		id := uint32(below(r, uint64(x.ids)))
+		if leaf := x.leaf(id); leaf.minima[id%dueFanout] != Never {
+			return leaf.word[id%dueFanout]
+		}
+	}
+	k := below(r, uint64(x.live))
+	return x.nth(x.root, x.height, &k)
+}
+
+const found = ^uint64(0)
+
+// nth is the prefix of the k-th segment under the node at ref, and k is found then; or it takes the number of those there from k.
+// Cost: the nodes with live ids in front of it.
+func (x *dueIndex) nth(ref memory.Ref, height int, k *uint64) (prefix uint64) {
+	n := dueNodeAt(ref)
+	for i, m := range n.minima {
+		switch {
+		case m == Never:
+		case height > 1:
+			if prefix = x.nth(memory.Ref(n.word[i]), height-1, k); *k == found {
+				return prefix
+			}
+		case *k == 0:
+			*k = found
+			return n.word[i]
+		default:
+			*k--
+		}
+	}
+	return 0
+}
+
+// draw is the block of a key of s, or of a volatile one, each as likely as any other; 0 when there is none.
+func (s *segment) draw(r *rand.PCG, volatile bool) memory.Ref {
+	for range 16 {
+		i := below(r, uint64(s.nb)*slots)
+		b := s.bucket(int(i / slots))
+		if b.wanted(volatile)>>(8*(i%slots))&0x80 != 0 {
+			return memory.Ref(b.slot[i%slots] & slotRef)
+		}
+	}
+	n := s.count // rare among many: they are counted
+	if volatile {
+		n = s.volatile
+	}
+	k := int(below(r, uint64(n)))
+	for i := range int(s.nb) {
+		b := s.bucket(i)
+		m := b.wanted(volatile)
+		if have := bits.OnesCount64(m); have <= k {
+			k -= have
+			continue
+		}
+		for ; k > 0; k-- {
+			m &= m - 1
+		}
+		return memory.Ref(b.slot[bits.TrailingZeros64(m)>>3] & slotRef)
+	}
+	return 0
+}
+
+// Random is the block of some key, each as likely as any other; 0 when the table is empty. Cost: some three segments' headers and a bucket.
+func (t *Table) Random(r *rand.PCG) memory.Ref {
+	if t.count == 0 {
+		return 0
+	}
+	return t.drawSegment(r).draw(r, false)
+}
+
+// RandomVolatile is the block of some key with a deadline, each as likely as any other; 0 when there is none.
+func (t *Table) RandomVolatile(r *rand.PCG) memory.Ref {
+	if t.volatile == 0 {
+		return 0
+	}
+	return t.drawVolatile(r).draw(r, true)
+}
+
+const (
+	sampleMost  = 64 // keys of one sample
+	sampleDense = 4  // times as many keys in a segment as a sample has: then it comes from one
+)
+
+// Sample appends the blocks of n keys, sampleMost at most, each of which is as likely as any other; of volatile keys alone if told so. A key may
+// come twice. It starts fetching them.
+//
+// Those of one sample mostly come from one segment, for fewer cache misses: hashing has put keys of all ages there.
+func (t *Table) Sample(r *rand.PCG, n int, volatile bool, into []memory.Ref) []memory.Ref {
+	count := t.count
+	if volatile {
+		count = t.volatile
+	}
+	if count == 0 {
+		return into
+	}
+	n = min(n, sampleMost)
+	if volatile && t.volatile < sampleDense*n*int(t.due.live) {
+		for range n {
+			ref := t.drawVolatile(r).draw(r, true)
+			memory.PrefetchRef(ref)
+			into = append(into, ref)
+		}
+		return into
+	}
+	s := (*segment)(nil)
+	if volatile {
+		s = t.drawVolatile(r)
+	} else {
+		s = t.drawSegment(r)
+	}
+	var places [sampleMost]uint16
+	for i := range n {
+		at := below(r, uint64(s.nb)*slots)
+		places[i] = uint16(at)
+		memory.Prefetch(unsafe.Pointer(s.bucket(int(at / slots))))
+	}
+	for _, at := range places[:n] {
+		ref := memory.Ref(0)
+		if b := s.bucket(int(at / slots)); b.wanted(volatile)>>(8*(at%slots))&0x80 != 0 {
+			ref = memory.Ref(b.slot[at%slots] & slotRef)
+		} else {
+			ref = s.draw(r, volatile)
+		}
+		memory.PrefetchRef(ref)
+		into = append(into, ref)
+	}
+	return into
+}
+
+// some is the first block from a hash on, round the table.
+func (t *Table) some(from uint64) (found memory.Ref) {
+	first := func(ref memory.Ref) bool { found = ref; return false }
+	if Walk(t.root, from, ^uint64(0), nil, first) {
+		Walk(t.root, 0, from, nil, first)
+	}
+	return found
+}

@@ -1,0 +1,55 @@
+package observe
+
+import (
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+
+	"spindle/internal/setting"
+)
+
+// Settings say how much of what happened is kept and shown. What is measured at all is the core's to know
+// (engine.Settings).
+type Settings struct {
+	SlowlogLen   setting.Int              // slowlog-max-len
+	LatencyTrack setting.Bool             // latency-tracking
+	Percentiles  setting.Value[[]float64] // latency-tracking-info-percentiles
+}
+
+// Rows are the settings as CONFIG and the configuration file know them. Calling it gives every one its default.
+func (s *Settings) Rows() []setting.Row {
+	return []setting.Row{
+		setting.NewInt("slowlog-max-len", &s.SlowlogLen, 128, setting.Between(0, math.MaxInt64)),
+		setting.NewBool("latency-tracking", &s.LatencyTrack, true),
+		setting.NewValue("latency-tracking-info-percentiles", &s.Percentiles, []float64{50, 99, 99.9},
+			setting.Codec[[]float64]{Parse: parsePercentiles, Format: formatPercentiles}, setting.MultiArg, setting.AlwaysFile),
+	}
+}
+
+func parsePercentiles(args []string, _ []float64, _ setting.How) ([]float64, error) {
+	if len(args) == 1 && args[0] == "" {
+		return nil, nil
+	}
+	percentiles := make([]float64, len(args))
+	for i, arg := range args {
+		p, err := strconv.ParseFloat(arg, 64)
+		if err != nil || math.IsNaN(p) || strings.ContainsRune(arg, '_') {
+			return nil, errors.New("Invalid latency-tracking-info-percentiles parameters")
+		}
+		if p < 0 || p > 100 {
+			return nil, errors.New("latency-tracking-info-percentiles parameters should sit between [0.0,100.0]")
+		}
+		percentiles[i] = p
+	}
+	return percentiles, nil
+}
+
+// formatPercentiles writes six decimals at most, and none that says nothing.
+func formatPercentiles(percentiles []float64) string {
+	texts := make([]string, len(percentiles))
+	for i, p := range percentiles {
+		texts[i] = strings.TrimSuffix(strings.TrimRight(strconv.FormatFloat(p, 'f', 6, 64), "0"), ".")
+	}
+	return strings.Join(texts, " ")
+}

@@ -1,0 +1,5 @@
+//go:build (invariants || race) && !amd64
+
+package invariant
+
+func running() uintptr { return numbered() }

@@ -1,0 +1,39 @@
+// Package reason words errors of the operating system as C programs print them, which is how logs and replies of the
+// reference have them.
+//
+// Owner: its caller; pure functions.
+package reason
+
+import (
+	"errors"
+	"strings"
+	"syscall"
+)
+
+// Of is the system's text for err alone: "No such file or directory". Any other error is its own text, from a capital
+// on.
+func Of(err error) string {
+	text := err.Error()
+	if number := syscall.Errno(0); errors.As(err, &number) {
+		text = number.Error()
+	}
+	return capital(text)
+}
+
+// InContext is err's whole text, with the system's part at its end as Of has it: "bind: Address already in use".
+func InContext(err error) string {
+	text := err.Error()
+	if number := syscall.Errno(0); errors.As(err, &number) {
+		if before, found := strings.CutSuffix(text, number.Error()); found {
+			return before + capital(number.Error())
+		}
+	}
+	return text
+}
+
+func capital(text string) string {
+	if text != "" && text[0] >= 'a' && text[0] <= 'z' {
+		return string(text[0]-'a'+'A') + text[1:]
+	}
+	return text
+}

@@ -1,0 +1,116 @@
+// Package gnet runs one event loop on gnet's poller, and holds everything that is particular to it. DESIGN.md has the reasons.
+//
+// Owner: the goroutine in Run. Others may call Ring, Stop, Watch and LogTo.
+// Never: knows what a connection is, or touches a socket's bytes.
+// Start at loop.go; gather.go decides when an iteration's replies are sent.
+package gnet
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+
+	gneterrors "github.com/panjf2000/gnet/v2/pkg/errors"
+	"github.com/panjf2000/gnet/v2/pkg/logging"
+	"github.com/panjf2000/gnet/v2/pkg/netpoll"
+	"golang.org/x/sys/unix"
+)
+
+// A Loop waits for events and hands them out. DESIGN.md numbers the rules.
+type Loop struct {
+	poller  *netpoll.Poller
+	bell    int // an eventfd, edge-triggered (G1)
+	ending  atomic.Bool
+	yielded int64 // when Yield last did so, Unix ms
+}
+
+// New makes a loop. It takes no events before Run.
+func New() (*Loop, error) {
+	p, err := netpoll.OpenPoller()
+	if err != nil {
+		return nil, err
+	}
+	l := &Loop{poller: p}
+	if l.bell, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
+		p.Close()
+		return nil, fmt.Errorf("eventfd: %w", err)
+	}
+	runtime.AddCleanup(l, func(fd int) { unix.Close(fd) }, l.bell) // when nobody can ring it any more
+	if err := p.AddRead(&netpoll.PollAttachment{FD: l.bell}, true); err != nil {
+		p.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// Run calls ready for each descriptor that has events, epoll's bits, and heard when somebody has rung. It returns after Stop.
+func (l *Loop) Run(ready func(fd int, events uint32), heard func()) {
+	defer l.poller.Close()
+	err := l.poller.Polling(func(fd int, events netpoll.IOEvent, _ netpoll.IOFlags) error {
+		if fd != l.bell {
+			ready(fd, events)
+			return nil
+		}
+		if l.ending.Load() {
+			return gneterrors.ErrEngineShutdown
+		}
+		heard()
+		return nil
+	})
+	if !errors.Is(err, gneterrors.ErrEngineShutdown) {
+		panic(fmt.Errorf("gnet's poller: %w", err)) // epoll_wait fails only if its descriptor is not what we made it
+	}
+}
+
+// Stop has Run return. A ring that comes later is not heard.
+func (l *Loop) Stop() {
+	l.ending.Store(true)
+	l.Ring()
+}
+
+// Add enters a socket edge-triggered, for bytes and for the peer's end.
+func (l *Loop) Add(fd int) error {
+	return l.poller.AddRead(&netpoll.PollAttachment{FD: fd}, true)
+}
+
+// AddWrites has the loop also tell when a socket that was full takes bytes again, from now on.
+func (l *Loop) AddWrites(fd int) error {
+	return l.poller.ModReadWrite(&netpoll.PollAttachment{FD: fd}, true)
+}
+
+// Watch enters a descriptor level-triggered: it has an event in each iteration in which it is readable.
+func (l *Loop) Watch(fd int) error {
+	return l.poller.AddRead(&netpoll.PollAttachment{FD: fd}, false)
+}
+
+// Ring has heard called soon. However often it was rung before that, heard is called once.
+func (l *Loop) Ring() {
+	one := [8]byte{1}
+	syscall.RawSyscall(unix.SYS_WRITE, uintptr(l.bell), uintptr(unsafe.Pointer(&one)), 8)
+	runtime.KeepAlive(l)
+}
+
+// Yield lets other goroutines run, once a millisecond (G4). nowMs is the time of this iteration in Unix ms, 0 if nobody has read it.
+func (l *Loop) Yield(nowMs int64) {
+	if nowMs != 0 && nowMs != l.yielded {
+		l.yielded = nowMs
+		runtime.Gosched()
+	}
+}
+
+// LogTo sends what gnet has to say to warn, for the whole process.
+func LogTo(warn func(format string, args ...any)) {
+	logging.SetDefaultLoggerAndFlusher(logger(warn), nil)
+}
+
+// A logger passes on what gnet finds wrong and keeps the rest to itself.
+type logger func(format string, args ...any)
+
+func (logger) Debugf(string, ...any)               {}
+func (logger) Infof(string, ...any)                {}
+func (l logger) Warnf(format string, args ...any)  { l(format, args...) }
+func (l logger) Errorf(format string, args ...any) { l(format, args...) }
+func (l logger) Fatalf(format string, args ...any) { l(format, args...) }

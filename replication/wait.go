@@ -1,0 +1,190 @@
+package replication
+
+import (
+	"cmp"
+	"container/heap"
+	"math"
+	"slices"
+
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/protocol"
+)
+
+// waits are the clients that WAIT has parked, by the number of replicas that each wants.
+//
+//	byWant   1: offset 120, 310, 500     the nearest offset first, as a heap
+//	         3: offset 120
+//
+// Clients that want n replicas wait for the n-th greatest acknowledged offset. So an acknowledgement looks at one client of each
+// number, and at those it serves.
+//
+// F4. A client is in the heap of what it wants just while WAIT has parked it. No heap is empty.
+type waits struct {
+	byWant map[int64]*waitHeap
+	served []int64 // serve's own: acknowledged offsets
+}
+
+// A waiter is one parked client: want replicas must have the stream up to offset.
+type waiter struct {
+	cl           *client.Client
+	offset, want int64
+	at           int // in its heap
+}
+
+// add enters w.
+func (ws *waits) add(w *waiter) {
+	h := ws.byWant[w.want]
+	if h == nil {
+		h = &waitHeap{}
+		ws.byWant[w.want] = h
+	}
+	heap.Push(h, w)
+}
+
+// remove forgets w.
+func (ws *waits) remove(w *waiter) {
+	h := ws.byWant[w.want]
+	if heap.Remove(h, w.at); len(*h) == 0 {
+		delete(ws.byWant, w.want)
+	}
+}
+
+// count is how many wait.
+// Proof: tests prove with it that nobody is left behind (F4).
+func (ws *waits) count() (n int) {
+	for _, h := range ws.byWant {
+		n += len(*h)
+	}
+	return n
+}
+
+// serve wakes those whose replicas have what they wait for.
+func (f *Feed) serve() {
+	ws := &f.waits
+	if len(ws.byWant) == 0 {
+		return
+	}
+	acked := ws.served[:0]
+	for _, r := range f.replicas {
+		if r.state == online {
+			acked = append(acked, r.ackOffset)
+		}
+	}
+	slices.SortFunc(acked, func(a, b int64) int { return cmp.Compare(b, a) })
+	for i, offset := range acked {
+		for h := ws.byWant[int64(i+1)]; h != nil && len(*h) > 0 && (*h)[0].offset <= offset; {
+			f.core.Wake((*h)[0].cl) // its reply ends the wait, and that removes it
+		}
+	}
+	ws.served = acked
+}
+
+// ackedBy counts the replicas that have everything up to offset.
+func (f *Feed) ackedBy(offset int64) (n int64) {
+	for _, r := range f.replicas {
+		if r.state == online && r.ackOffset >= offset {
+			n++
+		}
+	}
+	return n
+}
+
+// wait is WAIT numreplicas timeout: the number of replicas that have the client's writes.
+func (f *Feed) wait(c *command.Context) error {
+	want, err := command.Int(c.Args[1])
+	if err != nil {
+		return err
+	}
+	deadlineMs, err := waitDeadline(c.Args[2], c.Now)
+	if err != nil {
+		return err
+	}
+	offset := c.Client.StreamOffset
+	if n := f.ackedBy(offset); n >= replicaCount(want) || c.Client.Is(client.DenyBlocking|client.Multi) {
+		c.Reply.Int(n)
+		return nil
+	}
+	answer := func(c *command.Context) { c.Reply.Int(f.ackedBy(offset)) }
+	w := &waiter{cl: c.Client, offset: offset, want: replicaCount(want)}
+	f.waits.add(w)
+	c.Core.Block(c, command.Wait{
+		DeadlineMs: deadlineMs, Timeout: answer, Left: func() { f.waits.remove(w) },
+		Retry: func(c *command.Context) error {
+			answer(c)
+			return nil
+		},
+	})
+	f.askForAcks()
+	return nil
+}
+
+// waitaof is WAITAOF numlocal numreplicas timeout: [fsynced here, replicas that have fsynced].
+func (f *Feed) waitaof(c *command.Context) error {
+	local, err := bit(c.Args[1])
+	if err != nil {
+		return err
+	}
+	want, err := command.Int(c.Args[2])
+	if err != nil || want < 0 {
+		return errNotPositive
+	}
+	deadlineMs, err := waitDeadline(c.Args[3], c.Now)
+	if err != nil {
+		return err
+	}
+	if local { // there is no append-only file in this version
+		return errNoAOF
+	}
+	answer := func(c *command.Context) {
+		c.Reply.Array(2)
+		c.Reply.Int(0)
+		c.Reply.Int(0) // no replica reports what it has fsynced before AOF exists on both sides
+	}
+	if replicaCount(want) <= 0 || c.Client.Is(client.DenyBlocking|client.Multi) {
+		answer(c)
+		return nil
+	}
+	c.Core.Block(c, command.Wait{DeadlineMs: deadlineMs, Timeout: answer})
+	f.askForAcks()
+	return nil
+}
+
+// replicaCount is how many replicas a client means: Redis keeps the lower 32 bits of the number, with their sign.
+func replicaCount(n int64) int64 { return int64(int32(n)) }
+
+// askForAcks has the replicas report how far they are, at the end of this turn.
+func (f *Feed) askForAcks() { f.asking = len(f.replicas) > 0 }
+
+var getAck = protocol.AppendCommand(nil, [][]byte{[]byte("REPLCONF"), []byte("GETACK"), []byte("*")})
+
+// waitDeadline reads a timeout in ms and makes it a deadline, Unix ms; 0 is none.
+func waitDeadline(timeout []byte, now int64) (deadlineMs int64, err error) {
+	timeoutMs, err := command.Int(timeout)
+	switch {
+	case err != nil:
+		return 0, errTimeout
+	case timeoutMs < 0:
+		return 0, errNegative
+	case timeoutMs == 0:
+		return 0, nil
+	case timeoutMs > math.MaxInt64-now:
+		return 0, errTooLong
+	}
+	return now + timeoutMs, nil
+}
+
+// waitHeap orders waiters by their offset, the nearest first.
+type waitHeap []*waiter
+
+func (h waitHeap) Len() int           { return len(h) }
+func (h waitHeap) Less(i, j int) bool { return h[i].offset < h[j].offset }
+func (h waitHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i]; h[i].at, h[j].at = i, j }
+func (h *waitHeap) Push(x any)        { w := x.(*waiter); w.at = len(*h); *h = append(*h, w) }
+func (h *waitHeap) Pop() any {
+	old := *h
+	w := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	return w
+}

@@ -1,0 +1,50 @@
+package differential
+
+import (
+	"testing"
+
+	"spindle/engine/catalogue"
+	"spindle/engine/family/bloom"
+)
+
+// untabled are commands on data that no table has, each with its reason.
+var untabled = map[string]string{
+	"object|help": "one text, whatever the data",
+	"xgroup|help": "one text, whatever the data",
+	"xinfo|help":  "one text, whatever the data",
+	"pfselftest":  "one answer, whatever the data",
+	"pfdebug":     "turns sparse sketches dense, which the rounds behind it would then only see",
+}
+
+// TestEveryRowHasATemplate: a command on data that is added to the catalogue is compared with the reference from then
+// on.
+func TestEveryRowHasATemplate(t *testing.T) {
+	tabled := map[string]bool{}
+	for _, f := range families {
+		for _, template := range f.templates {
+			tabled[template.name] = true
+		}
+	}
+	s := &catalogue.Settings{}
+	s.Rows()
+	for _, f := range catalogue.Data(s) {
+		if f.Name == bloom.Family.Name {
+			continue // a module's: the reference does not have it
+		}
+		for _, row := range f.Rows {
+			if len(row.Subs) == 0 && !tabled[row.Name] && untabled[row.Name] == "" {
+				t.Errorf("%s: no table has it", row.Name)
+			}
+			for _, sub := range row.Subs {
+				if name := row.Name + "|" + sub.Name; !tabled[name] && untabled[name] == "" {
+					t.Errorf("%s: no table has it", name)
+				}
+			}
+		}
+	}
+	for name, reason := range untabled {
+		if tabled[name] {
+			t.Errorf("%s has a table by now, and a reason not to: %s", name, reason)
+		}
+	}
+}

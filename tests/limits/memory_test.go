@@ -1,0 +1,222 @@
+package limits
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"spindle/tests/testkit"
+)
+
+// announce begins a SET of n bytes on a connection of its own and sends only the first of them.
+func announce(t *testing.T, s *testkit.Server, n int, first string) net.Conn {
+	t.Helper()
+	conn := dial(t, s.Addr)
+	t.Cleanup(func() { conn.Close() })
+	// An error shows in the reply: the server may have refused before all is sent.
+	_, _ = fmt.Fprintf(conn, "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n%s", n, first)
+	return conn
+}
+
+// TestAnnouncedArgumentsCostNothing: a client that announces 512 MB and sends little costs what it has sent. No key is evicted for it,
+// and no client either.
+func TestAnnouncedArgumentsCostNothing(t *testing.T) {
+	s := testkit.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru", "--maxmemory-clients", "64mb")
+	fill := s.Dial()
+	testkit.Pipe(t, fill, 100_000, func(i int) []any { return []any{"SET", fmt.Sprint("key:", i), strings.Repeat("v", 300)} })
+	before := s.InfoInt("memory", "used_memory")
+	const crowd, sent = 100, 100_000
+	for i := range crowd {
+		announce(t, s, 512<<20, strings.Repeat("x", i%2*sent))
+	}
+	testkit.Until(t, 20*time.Second, "all that was sent has arrived", func() error {
+		if in := s.InfoInt("stats", "total_net_input_bytes"); in < crowd/2*sent {
+			return fmt.Errorf("%d bytes arrived", in)
+		}
+		return nil
+	})
+	for range 50 {
+		s.Do("SET", "key:1", "v") // each looks whether there is room
+	}
+	const own = 32 << 10 // a connection, its buffers
+	if grown := s.InfoInt("memory", "used_memory") - before; grown > crowd/2*sent*5/4+crowd*own {
+		t.Errorf("used_memory grew by %d for %d bytes sent", grown, crowd/2*sent)
+	}
+	if n := s.InfoInt("stats", "evicted_keys"); n != 0 {
+		t.Errorf("%d keys were evicted", n)
+	}
+	if n := s.InfoInt("stats", "evicted_clients"); n != 0 {
+		t.Errorf("%d clients were evicted", n)
+	}
+	if n := s.Do("DBSIZE").Int; n != 100_000 {
+		t.Errorf("%d keys are left", n)
+	}
+}
+
+// TestNoMoreMemory: under an address-space limit the server refuses what there is no memory for, tells the client so, and serves on. It serves
+// writes again when memory was freed.
+func TestNoMoreMemory(t *testing.T) {
+	limited := func(t *testing.T) *testkit.Server {
+		return testkit.Launch(t, testkit.Spec{Shell: "ulimit -v 4000000", Args: []string{"--client-query-buffer-limit", "2gb"}})
+	}
+	works := func(t *testing.T, s *testkit.Server) {
+		t.Helper()
+		s.Do("FLUSHALL")
+		testkit.Until(t, 30*time.Second, "writes are served again", func() error {
+			v, err := s.Ask("SET", "k", "v")
+			if err != nil {
+				return err
+			}
+			return testkit.Equal(v.Text, "OK")
+		})
+		testkit.Until(t, 30*time.Second, "large ones too", func() error {
+			conn := announce(t, s, 8<<20, strings.Repeat("x", 8<<20)+"\r\n")
+			reply := make([]byte, 3)
+			conn.SetDeadline(time.Now().Add(testkit.Slowly(20 * time.Second)))
+			_, err := io.ReadFull(conn, reply)
+			conn.Close()
+			return errors.Join(err, testkit.Equal(string(reply), "+OK"))
+		})
+	}
+	t.Run("announced", func(t *testing.T) {
+		s := limited(t)
+		for range 100 {
+			announce(t, s, 512<<20, "begun")
+		}
+		works(t, s)
+	})
+	t.Run("sent", func(t *testing.T) {
+		s := limited(t)
+		refused := 0
+		piece := bytes.Repeat([]byte("x"), 1<<20)
+		for range 8 {
+			conn := announce(t, s, 400<<20, "")
+			for range 399 {
+				conn.SetDeadline(time.Now().Add(testkit.Slowly(20 * time.Second)))
+				if _, err := conn.Write(piece); err != nil {
+					break
+				}
+			}
+			conn.SetDeadline(time.Now().Add(200 * time.Millisecond))
+			var reply [4]byte
+			if n, err := conn.Read(reply[:]); n > 0 && string(reply[:n]) == "-OOM" || err != nil && !isTimeout(err) {
+				refused++
+			}
+		}
+		if refused < 4 {
+			t.Errorf("%d of 8 were refused", refused)
+		}
+		works(t, s)
+	})
+	for name, ask := range map[string]func(i int) []any{ // a command each, and what it asks for
+		"small": func(i int) []any { return []any{"SET", fmt.Sprint("key:", i), strings.Repeat("v", 8000)} },
+		"refused by the system": func(i int) []any {
+			return []any{"SET", fmt.Sprint("key:", i), strings.Repeat("v", 3000*(1+i%2*6))}
+		},
+		"medium":    func(i int) []any { return []any{"SET", fmt.Sprint("key:", i), strings.Repeat("v", 30_000)} },
+		"elements":  func(i int) []any { return []any{"RPUSH", fmt.Sprint("list:", i%10), strings.Repeat("v", 7000)} },
+		"by number": func(i int) []any { return []any{"SETRANGE", fmt.Sprint("key:", i), 100 << 20, "x"} },
+		"by bit":    func(i int) []any { return []any{"SETBIT", fmt.Sprint("key:", i), 1 << 31, "1"} },
+		"copies": func(i int) []any {
+			if i == 0 {
+				return []any{"SETRANGE", "key", 100 << 20, "x"}
+			}
+			return []any{"COPY", "key", fmt.Sprint("key:", i)}
+		},
+		"many": func(i int) []any {
+			args := []any{"SADD", fmt.Sprint("set:", i)}
+			for j := range 20_000 {
+				args = append(args, fmt.Sprint("a member of some length, number ", i, j))
+			}
+			return args
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := limited(t)
+			if name == "refused by the system" { // as with vm.overcommit_memory=2
+				s = testkit.Launch(t, testkit.Spec{Shell: "ulimit -d 500000"})
+			}
+			refused := 0
+			for i := 0; i < 1_000_000 && refused < 100; i++ {
+				v, err := s.Ask(ask(i)...)
+				if err != nil {
+					t.Fatalf("request %d: %v", i, err)
+				}
+				if text := v.Text; strings.Contains(text, "OOM") {
+					refused++
+				}
+			}
+			if refused < 100 {
+				t.Errorf("%d were refused", refused)
+			}
+			works(t, s)
+		})
+	}
+}
+
+// TestLazyFreeCountsValues: what is let go is pending from the reply on, by values, as in the reference; and when nothing is pending any more,
+// the memory is back.
+func TestLazyFreeCountsValues(t *testing.T) {
+	s := testkit.Start(t)
+	empty := s.InfoInt("memory", "used_memory")
+	c := s.Dial()
+	large := func(key string, n int) {
+		testkit.Pipe(t, c, n, func(i int) []any { return []any{"SADD", key, fmt.Sprint("element:", i)} })
+	}
+	// counted asks in one pipeline, so that the server has no time between the command and the question.
+	counted := func(want int, args ...any) {
+		t.Helper()
+		s.Do("CONFIG", "RESETSTAT")
+		conn := dial(t, s.Addr)
+		defer conn.Close()
+		words := fmt.Sprintln(args...)
+		if _, err := io.WriteString(conn, words+"INFO memory\r\nQUIT\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		reply, err := io.ReadAll(conn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := 0
+		for _, field := range []string{"lazyfree_pending_objects:", "lazyfreed_objects:"} {
+			_, text, _ := strings.Cut(string(reply), field)
+			n := 0
+			if _, err := fmt.Sscan(text, &n); err != nil {
+				t.Fatalf("%s in %q: %v", field, reply, err)
+			}
+			sum += n
+		}
+		if sum != want {
+			t.Errorf("%s: %d objects are pending or freed, want %d", strings.TrimSpace(words), sum, want)
+		}
+		testkit.Until(t, 20*time.Second, "nothing is pending", func() error {
+			return testkit.Equal(s.InfoInt("memory", "lazyfree_pending_objects"), 0)
+		})
+		if n := s.InfoInt("memory", "lazyfreed_objects"); n != int64(want) {
+			t.Errorf("%s: %d objects were freed, want %d", strings.TrimSpace(words), n, want)
+		}
+	}
+	large("a", 20_000)
+	large("b", 20_000)
+	large("small", 20)
+	counted(2, "UNLINK", "a", "b", "small")
+	if used := s.InfoInt("memory", "used_memory"); used > empty+200_000 {
+		t.Errorf("%d bytes are in use when nothing is pending, %d at first", used, empty)
+	}
+	testkit.Pipe(t, c, 50_000, func(i int) []any { return []any{"SET", i, i} })
+	large("a", 20_000)
+	counted(50_001, "FLUSHALL", "ASYNC")
+	if used := s.InfoInt("memory", "used_memory"); used > empty+200_000 {
+		t.Errorf("%d bytes are in use when nothing is pending, %d at first", used, empty)
+	}
+}
+
+func isTimeout(err error) bool {
+	n, ok := err.(net.Error)
+	return ok && n.Timeout()
+}

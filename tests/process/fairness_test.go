@@ -1,0 +1,48 @@
+package process
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"spindle/tests/testkit"
+)
+
+// TestOthersAreServedBetweenSlowRequests: a pipeline of slow requests does not hold up other clients for longer than some of them, with any
+// event loop. Its replies keep their order.
+func TestOthersAreServedBetweenSlowRequests(t *testing.T) {
+	const n, each = 200, 5 * time.Millisecond
+	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
+		t.Run(backend, func(t *testing.T) {
+			s := testkit.Start(t, "--reactor-backend", backend)
+			busy, other := s.Dial(), s.Dial()
+			busy.SetTimeout(testkit.Slowly(60 * time.Second))
+			other.Must("PING")
+			for i := range n {
+				busy.Send("DEBUG", "SLEEP", each.Seconds())
+				busy.Send("ECHO", strconv.Itoa(i))
+			}
+			if err := busy.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			slowest, pings := time.Duration(0), 0
+			for began := time.Now(); time.Since(began) < n*each/2; pings++ {
+				at := time.Now()
+				other.Must("PING")
+				slowest = max(slowest, time.Since(at))
+			}
+			if limit := testkit.Slowly(50 * each); slowest > limit {
+				t.Errorf("a PING took %v, want at most %v", slowest, limit)
+			}
+			t.Logf("%d PINGs, the slowest %v", pings, slowest)
+			for i := range n {
+				if v, err := busy.Receive(); err != nil || v.String() != "OK" {
+					t.Fatalf("DEBUG SLEEP %d: %v %v", i, v, err)
+				}
+				if v, err := busy.Receive(); err != nil || v.String() != strconv.Quote(strconv.Itoa(i)) {
+					t.Fatalf("ECHO %d: %v %v", i, v, err)
+				}
+			}
+		})
+	}
+}

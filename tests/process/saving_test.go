@@ -1,0 +1,120 @@
+package process
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"spindle/protocol/respclient"
+	"spindle/tests/testkit"
+)
+
+// savedKeys waits for the background save to end, and finds want keys in the server that is started from its file.
+func savedKeys(t *testing.T, s *testkit.Server, want int64) {
+	t.Helper()
+	s.AwaitInfo(10*time.Second, "persistence", "rdb_bgsave_in_progress", "0")
+	if _, err := os.Stat(s.File("dump.rdb")); err != nil {
+		t.Fatalf("no file after the save: %v; %v", err, s.Files())
+	}
+	s.Kill()
+	s.Restart()
+	if n := s.Do("DBSIZE").Int; n != want {
+		t.Errorf("the file holds %d keys, want %d", n, want)
+	}
+}
+
+// pipeline sends requests in one write and returns their replies, none of which may be an error.
+func pipeline(t *testing.T, s *testkit.Server, requests ...[]any) []respclient.Value {
+	t.Helper()
+	replies, err := s.Dial().Pipeline(requests...)
+	for _, v := range replies {
+		if err == nil {
+			err = v.Err()
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return replies
+}
+
+// TestSaveBehindFlush: FLUSHALL calls off the save that was under way, and no save that is asked for after it.
+func TestSaveBehindFlush(t *testing.T) {
+	flush, set, save := []any{"FLUSHALL"}, []any{"SET", "a", "1"}, []any{"BGSAVE"}
+	t.Run("pipeline", func(t *testing.T) {
+		s := testkit.Start(t)
+		s.Do("SET", "old", "1")
+		got := pipeline(t, s, flush, set, save)
+		if got[2].Text != "Background saving started" {
+			t.Errorf("BGSAVE: %v", got[2])
+		}
+		savedKeys(t, s, 1)
+	})
+	t.Run("transaction", func(t *testing.T) {
+		s := testkit.Start(t)
+		s.Do("SET", "old", "1")
+		got := pipeline(t, s, []any{"MULTI"}, flush, set, save, []any{"EXEC"})
+		if got := got[4].Elems[2].Text; got != "Background saving scheduled" {
+			t.Errorf("BGSAVE: %v", got)
+		}
+		s.AwaitInfo(10*time.Second, "persistence", "rdb_saves", "1")
+		savedKeys(t, s, 1)
+	})
+	t.Run("scheduled before", func(t *testing.T) {
+		s := testkit.Start(t)
+		pipeline(t, s, []any{"MULTI"}, save, flush, set, []any{"EXEC"})
+		s.AwaitInfo(10*time.Second, "persistence", "rdb_saves", "1")
+		savedKeys(t, s, 1)
+	})
+	t.Run("another under way", func(t *testing.T) {
+		s := testkit.Start(t, "--rdb-key-save-delay", "100000")
+		for i := range 100 { // 10 s
+			s.Do("SET", fmt.Sprint("k", i), "1")
+		}
+		s.Do("BGSAVE")
+		pipeline(t, s, flush, set, []any{"CONFIG", "SET", "rdb-key-save-delay", "0"}, save)
+		savedKeys(t, s, 1)
+	})
+	t.Run("with rules", func(t *testing.T) { // FLUSHALL itself saves then, and what follows it counts as unsaved
+		s := testkit.Start(t, "--save", "3600 1")
+		s.Do("SET", "old", "1")
+		pipeline(t, s, flush, set, set)
+		if n := s.InfoInt("persistence", "rdb_changes_since_last_save"); n != 2 {
+			t.Errorf("%d changes, want 2", n)
+		}
+		savedKeys(t, s, 0)
+	})
+}
+
+// TestNoSaveWhileLoading: save rules rest until the data set is whole. A file of a part would take the place of the
+// whole one.
+func TestNoSaveWhileLoading(t *testing.T) {
+	s := testkit.Start(t)
+	const keys = 2000
+	testkit.Pipe(t, s.Dial(), keys, func(i int) []any { return []any{"SET", fmt.Sprint("k", i), "v"} })
+	s.Do("SAVE")
+	if code := s.Terminate(); code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
+	s.Again("--key-load-delay", "2000", "--save", "1 0") // 4 s of loading, with a save due after each second
+	testkit.Until(t, 10*time.Second, "an answer", func() error { _, err := s.Ask("PING"); return err })
+	if s.Info("persistence")["loading"] != "1" {
+		t.Fatal("loaded too soon for this test to show anything")
+	}
+	for s.Info("persistence")["loading"] == "1" {
+		if n := s.InfoInt("persistence", "rdb_saves"); n != 0 && s.Info("persistence")["loading"] == "1" {
+			t.Fatalf("%d saves while loading", n)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if n := s.Do("DBSIZE").Int; n != keys {
+		t.Errorf("%d keys, want %d", n, keys)
+	}
+	s.AwaitInfo(10*time.Second, "persistence", "rdb_saves", "1") // the rule holds again
+	s.Kill()
+	s.Restart("--key-load-delay", "0")
+	if n := s.Do("DBSIZE").Int; n != keys {
+		t.Errorf("the file holds %d keys, want %d", n, keys)
+	}
+}

@@ -1,0 +1,103 @@
+package process
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"spindle/tests/testkit"
+)
+
+// askedInVain are configurations that ask for a feature which is not there: a line of a file, and the words it stands
+// for at start.
+var askedInVain = []struct{ line, directive, means string }{
+	{"appendonly yes", "appendonly", "nothing is logged"},
+	{"replicaof 127.0.0.1 1", "replicaof", "follows nobody"},
+	{"slaveof 127.0.0.1 1", "replicaof", "follows nobody"},
+	{"user alice on >secret ~app:* +get", "user", "every client has all the rights"},
+	{"aclfile users.acl", "aclfile", "every client has all the rights"},
+	{"tls-port 1", "tls-port", "nobody is served by TLS"},
+	{"tls-replication yes", "tls-replication", "in the clear"},
+	{"tls-cluster yes", "tls-cluster", "in the clear"},
+	{"cluster-enabled yes", "cluster-enabled", "serves every slot"},
+}
+
+// TestUnsupported: a server that would not be what was asked for does not start, in a file or on the command line, and
+// says how it would.
+func TestUnsupported(t *testing.T) {
+	for _, c := range askedInVain {
+		refused := func(args ...string) {
+			t.Helper()
+			s := testkit.Launch(t, testkit.Spec{NoWait: true, Args: args})
+			if code := s.Wait(20 * time.Second); code != 1 {
+				t.Errorf("%s: exit code %d", c.line, code)
+			}
+			log := s.Log()
+			for _, want := range []string{"FATAL CONFIG FILE ERROR", ">>> '", c.directive + ": ", c.means, "unsupported-directives warn"} {
+				if !strings.Contains(log, want) {
+					t.Errorf("%s: no %q in %s", c.line, want, log)
+				}
+			}
+		}
+		refused(append([]string{}, "--"+c.line)...)
+		dir := t.TempDir()
+		if err := os.WriteFile(dir+"/a.conf", []byte("hz 20\n"+c.line+"\nhz 30\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		refused("--include", dir+"/a.conf")
+	}
+	if s := testkit.Start(t, "--appendonly", "yes", "--appendonly", "no", "--tls-port", "0", "--replicaof", "no one"); s.Ended() {
+		t.Error("taken back, and refused all the same")
+	}
+}
+
+// TestUnsupportedOverride: with the override the server starts without what was asked for, and the log says of each
+// what that means.
+func TestUnsupportedOverride(t *testing.T) {
+	dir, port := t.TempDir(), testkit.FreePort(t)
+	conf := "port " + strconv.Itoa(port) + "\nbind 127.0.0.1\ndatabases 1\n"
+	for _, c := range askedInVain {
+		if !strings.HasPrefix(c.line, "replicaof") && !strings.HasPrefix(c.line, "slaveof") { // no replica in a cluster
+			conf += c.line + "\n"
+		}
+	}
+	if err := os.WriteFile(dir+"/a.conf", []byte(conf), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s := testkit.Launch(t, testkit.Spec{Bare: true, Dir: dir, Port: port, Args: []string{dir + "/a.conf", "--unsupported-directives", "warn"}})
+	for _, c := range askedInVain {
+		if want := "WARNING: " + c.directive + " has no effect in this version: "; strings.Contains(conf, c.line) && !strings.Contains(s.Log(), want) {
+			t.Errorf("no %q in the log", want)
+		}
+	}
+	s.Do("CONFIG", "SET", "appendonly", "yes") // what it has already is no change
+	s.Do("CONFIG", "SET", "appendonly", "no", "tls-port", "0", "tls-cluster", "no", "tls-replication", "no")
+}
+
+// TestSetUnsupported: CONFIG SET does not answer OK to what has no effect.
+func TestSetUnsupported(t *testing.T) {
+	for _, args := range [][]string{nil, {"--unsupported-directives", "warn"}} {
+		s := testkit.Start(t, args...)
+		tls := "Unable to update TLS configuration. Check server logs."
+		for _, c := range []struct{ name, value, kept, want string }{
+			{"appendonly", "yes", "no", "the append-only file is not there yet"},
+			{"tls-replication", "yes", "no", tls},
+			{"tls-cluster", "yes", "no", tls},
+			{"tls-port", "1", "0", tls},
+		} {
+			v, err := s.Ask("CONFIG", "SET", "maxmemory", "100mb", c.name, c.value)
+			if want := "ERR CONFIG SET failed (possibly related to argument '" + c.name + "') - " + c.want; err != nil || v.Text != want {
+				t.Errorf("%s: %q %v", c.name, v.Text, err)
+			}
+			if got := s.Do("CONFIG", "GET", c.name).Elems; len(got) != 2 || got[1].Text != c.kept {
+				t.Errorf("%s is now %v", c.name, got)
+			}
+			if got := s.Do("CONFIG", "GET", "maxmemory").Elems; got[1].Text != "0" {
+				t.Errorf("%s: maxmemory is now %v", c.name, got)
+			}
+			s.Do("CONFIG", "SET", c.name, c.kept)
+		}
+	}
+}
