@@ -2,13 +2,15 @@ package protocol
 
 import "spindle/internal/invariant"
 
-// A stream is a request whose last argument is read into memory of its own as it arrives, instead of into the read buffer.
+// A stream is a request whose last argument is read into memory of its own as it arrives, instead of into the read
+// buffer.
 //
 //	read buffer:  *3\r\n$3\r\nSET\r\n$1\r\nk\r\n$536870912\r\n | first bytes of the argument
 //	              '------------ head, copied -----------'  '--------> Bulk.Data[:got]
 //
-// Memory follows what arrives, not what was announced: it begins small and becomes four times as large whenever it is full. The new
-// memory takes the bytes that arrive, and as many of the old ones at a time, so that no single read copies much.
+// Memory follows what arrives, not what was announced: it begins small and becomes four times as large whenever it is
+// full. The new memory takes the bytes that arrive, and as many of the old ones at a time, so that no single read
+// copies much.
 //
 //	old   |xxxxxxxx|             len(old.Data) bytes, those below copied are in bulk too
 //	bulk  |xxx.....|yyyy......................|   y: arrived since
@@ -29,8 +31,8 @@ const (
 	bulkGrowth = 4
 )
 
-// bulkMemory is how much memory an argument of size bytes gets when filled of them are there: the smallest step above that. The steps
-// are size divided by powers of bulkGrowth, so that each is filled to the same share before the next.
+// bulkMemory is how much memory an argument of size bytes gets when filled of them are there: the smallest step above
+// that. The steps are size divided by powers of bulkGrowth, so that each is filled to the same share before the next.
 func bulkMemory(size, filled int) int {
 	for n := size; ; {
 		smaller := (n + bulkGrowth - 1) / bulkGrowth
@@ -47,9 +49,10 @@ func (p *Parser) Expects(buf []byte) int {
 	return bulkMemory(size, len(buf)-at)
 }
 
-// Stream puts the argument that Large spoke of into b, whose Data has as many bytes as Expects says, or all the argument has. It takes all
-// of buf, which is what the last Parse left. From here on bytes go to Feed, or to Room and Advance, until either says that the request is
-// complete; it is p.Requests then, with End 0, because it was not cut from a buffer. In between, Cramped may ask for more memory.
+// Stream puts the argument that Large spoke of into b, whose Data has as many bytes as Expects says, or all the
+// argument has. It takes all of buf, which is what the last Parse left. From here on bytes go to Feed, or to Room and
+// Advance, until either says that the request is complete; it is p.Requests then, with End 0, because it was not cut
+// from a buffer. In between, Cramped may ask for more memory.
 //
 // Ownership: b is the request's; the caller calls b.Release after serving it unless Taken, see Served.
 func (p *Parser) Stream(buf []byte, b *Bulk) {
@@ -61,7 +64,8 @@ func (p *Parser) Stream(buf []byte, b *Bulk) {
 	p.Feed(buf[at:])
 }
 
-// Cramped is how much memory the argument needs to go on: 0 while there is room, else Enlarge has to come before the next Feed.
+// Cramped is how much memory the argument needs to go on: 0 while there is room, else Enlarge has to come before the
+// next Feed.
 func (p *Parser) Cramped() int {
 	if s := &p.stream; s.bulk != nil && s.got == len(s.bulk.Data) && s.got < s.size {
 		return bulkMemory(s.size, s.got)
@@ -69,7 +73,8 @@ func (p *Parser) Cramped() int {
 	return 0
 }
 
-// Enlarge goes on in b, whose Data has as many bytes as Cramped says. The memory before is released when all of it has been copied.
+// Enlarge goes on in b, whose Data has as many bytes as Cramped says. The memory before is released when all of it has
+// been copied.
 func (p *Parser) Enlarge(b *Bulk) {
 	s := &p.stream
 	s.moveOld(s.got)
@@ -97,8 +102,8 @@ func (s *stream) dropOld() {
 // Streaming says whether a request is being streamed, or has been and waits for Served.
 func (p *Parser) Streaming() bool { return p.stream.bulk != nil }
 
-// Streamed is how much of the argument has arrived, how many bytes the handler or the Go heap has lent for it, and of these how many
-// are a copy of others, because the argument moves to larger memory.
+// Streamed is how much of the argument has arrived, how many bytes the handler or the Go heap has lent for it, and of
+// these how many are a copy of others, because the argument moves to larger memory.
 func (p *Parser) Streamed() (got, lent, twice int) {
 	s := &p.stream
 	if s.bulk == nil {
@@ -123,7 +128,8 @@ func (p *Parser) Begun() []byte {
 // Lent says whether the argument's memory is the handler's.
 func (p *Parser) Lent() bool { return p.stream.bulk != nil && p.stream.bulk.Release != nil }
 
-// Room is where the next bytes of the argument go, for a read straight into it; empty when only its CRLF is missing, or Cramped.
+// Room is where the next bytes of the argument go, for a read straight into it; empty when only its CRLF is missing, or
+// Cramped.
 func (p *Parser) Room() []byte {
 	if s := &p.stream; s.got < len(s.bulk.Data) {
 		return s.bulk.Data[s.got:]
@@ -137,8 +143,8 @@ func (p *Parser) Advance(n int) {
 	p.stream.moveOld(n)
 }
 
-// Feed takes what it needs of buf and says how much that was, and whether the request is complete. If it is Cramped, it takes the rest of
-// what it needs after Enlarge.
+// Feed takes what it needs of buf and says how much that was, and whether the request is complete. If it is Cramped, it
+// takes the rest of what it needs after Enlarge.
 func (p *Parser) Feed(buf []byte) (n int, complete bool) {
 	s := &p.stream
 	n = copy(p.Room(), buf)
@@ -156,7 +162,8 @@ func (p *Parser) Feed(buf []byte) (n int, complete bool) {
 	return n, false
 }
 
-// Replay makes p.Requests again from a complete streamed request: when the core left it undone, it is submitted once more.
+// Replay makes p.Requests again from a complete streamed request: when the core left it undone, it is submitted once
+// more.
 func (p *Parser) Replay() {
 	s, into := &p.stream, p.scratch
 	args := collect(s.head, s.count-1, into.args[:0])

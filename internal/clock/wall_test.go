@@ -92,7 +92,8 @@ func TestWallTrustsAnEvenCounter(t *testing.T) {
 	}
 }
 
-// TestWallDropsInexactReadings: what came between the clocks and the counter is not taken for its rate, and the counter is not gone by until the next reading.
+// TestWallDropsInexactReadings: what came between the clocks and the counter is not taken for its rate, and the counter
+// is not gone by until the next reading.
 func TestWallDropsInexactReadings(t *testing.T) {
 	f := &fakeClocks{t: t, w: WallFrom(time.Now()), at: reading{ticks: 1 << 50}, rate: 2.9}
 	f.run(50)

@@ -23,8 +23,8 @@ import (
 //	c.Send("GET", "a"); c.Send("GET", "b")
 //	a, err := c.Receive()                // pipelined: Receive flushes what is unsent
 type Client struct {
-	// OnPush takes RESP3 pushes as they come; Receive and Do then never return one. With nil, Receive returns them in their
-	// place, and Do, which waits for a reply, puts them into Pushes.
+	// OnPush takes RESP3 pushes as they come; Receive and Do then never return one. With nil, Receive returns them in
+	// their place, and Do, which waits for a reply, puts them into Pushes.
 	OnPush func(Value)
 	Pushes []Value
 

@@ -19,8 +19,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestBurstWithFewDescriptors: a connection holds one descriptor from the first instant on. A burst that fits into maxclients loses nobody, though
-// the process may hardly open more files than that.
+// TestBurstWithFewDescriptors: a connection holds one descriptor from the first instant on. A burst that fits into
+// maxclients loses nobody, though the process may hardly open more files than that.
 func TestBurstWithFewDescriptors(t *testing.T) {
 	const burst = 1000
 	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
@@ -61,8 +61,8 @@ func TestBurstWithFewDescriptors(t *testing.T) {
 	}
 }
 
-// TestFirstRequestOfAConnection: while others keep the loop busy, the first request of a new connection waits little longer than one on a
-// connection that is there already.
+// TestFirstRequestOfAConnection: while others keep the loop busy, the first request of a new connection waits little
+// longer than one on a connection that is there already.
 func TestFirstRequestOfAConnection(t *testing.T) {
 	s := testkit.Start(t)
 	var ended atomic.Bool

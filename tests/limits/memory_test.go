@@ -23,8 +23,8 @@ func announce(t *testing.T, s *testkit.Server, n int, first string) net.Conn {
 	return conn
 }
 
-// TestAnnouncedArgumentsCostNothing: a client that announces 512 MB and sends little costs what it has sent. No key is evicted for it,
-// and no client either.
+// TestAnnouncedArgumentsCostNothing: a client that announces 512 MB and sends little costs what it has sent. No key is
+// evicted for it, and no client either.
 func TestAnnouncedArgumentsCostNothing(t *testing.T) {
 	s := testkit.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru", "--maxmemory-clients", "64mb")
 	fill := s.Dial()
@@ -58,8 +58,8 @@ func TestAnnouncedArgumentsCostNothing(t *testing.T) {
 	}
 }
 
-// TestNoMoreMemory: under an address-space limit the server refuses what there is no memory for, tells the client so, and serves on. It serves
-// writes again when memory was freed.
+// TestNoMoreMemory: under an address-space limit the server refuses what there is no memory for, tells the client so,
+// and serves on. It serves writes again when memory was freed.
 func TestNoMoreMemory(t *testing.T) {
 	limited := func(t *testing.T) *testkit.Server {
 		return testkit.Launch(t, testkit.Spec{Shell: "ulimit -v 4000000", Args: []string{"--client-query-buffer-limit", "2gb"}})
@@ -159,8 +159,8 @@ func TestNoMoreMemory(t *testing.T) {
 	}
 }
 
-// TestLazyFreeCountsValues: what is let go is pending from the reply on, by values, as in the reference; and when nothing is pending any more,
-// the memory is back.
+// TestLazyFreeCountsValues: what is let go is pending from the reply on, by values, as in the reference; and when
+// nothing is pending any more, the memory is back.
 func TestLazyFreeCountsValues(t *testing.T) {
 	s := testkit.Start(t)
 	empty := s.InfoInt("memory", "used_memory")

@@ -12,7 +12,8 @@ import (
 	"spindle/internal/number"
 )
 
-// SORT of numbers compares nothing: it deals elements by the digits of a key that orders as the numbers do (radix sort).
+// SORT of numbers compares nothing: it deals elements by the digits of a key that orders as the numbers do (radix
+// sort).
 //
 //	integers   key = number + 2^63; the text is made of the key again when it is put out
 //	others     key = the double's bits, turned over where it is negative; at leads to the text
@@ -143,8 +144,8 @@ const (
 	radixShort = 8
 )
 
-// radixSort returns all in the order of their keys; equal ones stay as they were. It takes as much memory again. Digits that all keys have in
-// common are not looked at.
+// radixSort returns all in the order of their keys; equal ones stay as they were. It takes as much memory again. Digits
+// that all keys have in common are not looked at.
 func radixSort(all []keyed) []keyed {
 	if len(all) < radixLeast {
 		slices.SortStableFunc(all, func(a, b keyed) int { return cmp.Compare(a.key, b.key) })

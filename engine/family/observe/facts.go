@@ -298,7 +298,8 @@ func KeyspaceSections(k *keyspace.Keyspace) []info.Section {
 	}
 }
 
-// CPUSection is INFO cpu: seconds of the process, of ended children, and of the thread that answers, which holds the turn.
+// CPUSection is INFO cpu: seconds of the process, of ended children, and of the thread that answers, which holds the
+// turn.
 func CPUSection() info.Section {
 	seconds := func(name string, who int, pick func(*unix.Rusage) unix.Timeval) info.Field {
 		return info.Float(name, 6, func() float64 {
