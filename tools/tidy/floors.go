@@ -6,7 +6,8 @@ import (
 )
 
 // A rule says what the packages at and below a folder may import of this module.
-// The rule of the longest folder that matches holds. A target ending in "/" means the folder and all below it; without it, that package alone.
+// The rule of the longest folder that matches holds. A target ending in "/" means the folder and all below it; without
+// it, that package alone.
 type rule struct {
 	folder string
 	may    []string
