@@ -35,9 +35,9 @@ func (w *Watches) discard(c *command.Context) error {
 	return nil
 }
 
-// exec is EXEC. Replies: an array of the queued commands' replies, errors among them; a null array if a watched key changed
-// or expired. Errors: "EXEC without MULTI"; EXECABORT if a command was refused when it was queued.
-// Propagates what the commands propagate, in one unit.
+// exec is EXEC. Replies: an array of the queued commands' replies, errors among them; a null array if a watched key
+// changed or expired. Errors: "EXEC without MULTI"; EXECABORT if a command was refused when it was queued. Propagates
+// what the commands propagate, in one unit.
 func (w *Watches) exec(c *command.Context) error {
 	cl := c.Client
 	switch {
@@ -93,7 +93,8 @@ func (w *Watches) Discard(cl *client.Client) {
 	w.Forget(cl)
 }
 
-// Abort is Discard for an EXEC that was refused before it ran, inside MULTI or not; it returns what to answer instead of why.
+// Abort is Discard for an EXEC that was refused before it ran, inside MULTI or not; it returns what to answer instead
+// of why.
 func (w *Watches) Abort(cl *client.Client, why error) error {
 	w.Discard(cl)
 	text := why.Error()
