@@ -12,16 +12,22 @@ import (
 
 	"spindle/engine/command"
 	"spindle/engine/data/keyspace"
+	"spindle/engine/family/acl"
 	"spindle/engine/family/bitmap"
 	"spindle/engine/family/config"
 	"spindle/engine/family/conn"
+	"spindle/engine/family/geo"
+	"spindle/engine/family/hash"
 	"spindle/engine/family/hll"
 	"spindle/engine/family/introspect"
 	"spindle/engine/family/keys"
+	"spindle/engine/family/list"
 	"spindle/engine/family/observe"
 	"spindle/engine/family/set"
 	"spindle/engine/family/str"
+	"spindle/engine/family/stream"
 	"spindle/engine/family/tx"
+	"spindle/engine/family/zset"
 	"spindle/protocol"
 )
 
@@ -30,7 +36,8 @@ func families() []command.Family {
 	return []command.Family{
 		str.Family, bitmap.Family, keys.Family, keys.Sorting, keys.Databases, tx.NewWatches((*keyspace.Keyspace)(nil)).Family(), config.Family(config.Parts{}),
 		conn.Family(conn.Deps{}), observe.Family(observe.Deps{}), introspect.Family(introspect.Deps{}),
-		hll.Family(&hll.Settings{}), set.Family(),
+		hll.Family(&hll.Settings{}), set.Family(), hash.Family(&hash.Settings{}), list.Family, stream.Family(&stream.Settings{}), zset.Family(),
+		geo.Family(), acl.Family(acl.Deps{}),
 	}
 }
 
