@@ -44,9 +44,9 @@ func (d Decision) Error(r *Rights, row *command.Spec) *protocol.Error {
 	return &protocol.Error{Code: "NOPERM", Text: d.text(r, row)}
 }
 
-// ScriptError is the reply to a refused call of a script.
+// ScriptError is the error that a refused call of a script raises.
 func (d Decision) ScriptError(r *Rights, row *command.Spec) *protocol.Error {
-	return &protocol.Error{Code: "NOPERM", Text: "ACL failure in script: " + d.text(r, row)}
+	return &protocol.Error{Code: "ERR", Text: "ACL failure in script: " + d.text(r, row)}
 }
 
 func (d Decision) text(r *Rights, row *command.Spec) string {
@@ -66,7 +66,7 @@ func (d Decision) ExecError() *protocol.Error {
 	case DeniedKey:
 		why = "no permission to touch the specified keys"
 	case DeniedChannel:
-		why = "no permission to access one of the channels used as arguments to the command"
+		why = "no permission to access one of the channels used as arguments"
 	}
 	return &protocol.Error{Code: "NOPERM", Text: "ACLs rules changed between the moment the transaction was accumulated and the EXEC call. " +
 		"This command is no longer allowed for the following reason: " + why}
