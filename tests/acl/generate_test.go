@@ -46,7 +46,13 @@ func (g *generator) pattern() string {
 // firstArgs are words that may follow a command both in rules and in calls.
 var firstArgs = []string{"a", "1", "get", "SET", "user:1", "0", "*"}
 
-func (g *generator) rowName() string { return g.anyCase(g.rows[g.IntN(len(g.rows))].Full) }
+// rowName is any row's, and often one of a few: what rules do to each other shows where they name the same command.
+func (g *generator) rowName() string {
+	if g.IntN(3) == 0 {
+		return g.anyCase(pick(g, "config", "config|get", "config|set", "select", "get", "set"))
+	}
+	return g.anyCase(g.rows[g.IntN(len(g.rows))].Full)
+}
 
 // selectorRule is a rule that may stand in parentheses.
 func (g *generator) selectorRule() string {
@@ -56,7 +62,7 @@ func (g *generator) selectorRule() string {
 	case 4, 5, 6:
 		return "-" + g.rowName()
 	case 7:
-		return "+" + g.rowName() + "|" + pick(g, firstArgs...)
+		return "+" + pick(g, "select", "get", "set", g.rowName()) + "|" + pick(g, firstArgs...)
 	case 8:
 		if g.IntN(4) != 0 {
 			return "+" + g.rowName()
@@ -156,6 +162,9 @@ func (g *generator) rules() []string {
 func (g *generator) call() []string {
 	row := g.rows[g.IntN(len(g.rows))]
 	wantChannels := g.IntN(12) == 0
+	if g.IntN(16) == 0 {
+		return strings.Fields(pick(g, "config get x", "config set x y", "select 1", "select a", "get a", "set a 1"))
+	}
 	for len(row.Subs) != 0 || wantChannels && row.Channels == 0 {
 		row = g.rows[g.IntN(len(g.rows))]
 	}
