@@ -165,6 +165,33 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+func TestCheckKeyAndChannel(t *testing.T) {
+	u := newSample(t)
+	r := mustSet(t, u, "x", "%R~r* %W~w* &c* (~both &d)")
+	for _, c := range []struct {
+		key  string
+		use  command.KeyFlags
+		want bool
+	}{
+		{"r1", command.KeyAccess, true}, {"r1", command.KeyUpdate, false}, {"w1", command.KeyInsert, true}, {"w1", command.KeyDelete, true},
+		{"w1", command.KeyAccess, false}, {"w1", command.KeyRO, true}, {"both", command.KeyAccess | command.KeyUpdate, true}, {"x", command.KeyRO, false},
+	} {
+		if got := r.CheckKey([]byte(c.key), c.use); got != c.want {
+			t.Errorf("%s, %d: %t", c.key, c.use, got)
+		}
+	}
+	for channel, want := range map[string]bool{"c1": true, "d": true, "d1": false} {
+		if got := r.CheckChannel([]byte(channel), false); got != want {
+			t.Errorf("%s: %t", channel, got)
+		}
+	}
+	for pattern, want := range map[string]bool{"c*": true, "d": true, "c1": false} {
+		if got := r.CheckChannel([]byte(pattern), true); got != want {
+			t.Errorf("pattern %s: %t", pattern, got)
+		}
+	}
+}
+
 func TestFull(t *testing.T) {
 	u := newSample(t)
 	for rules, want := range map[string]bool{
@@ -249,11 +276,11 @@ func TestPatterns(t *testing.T) {
 	for range 3000 {
 		var all []pattern
 		for range rng.IntN(12) {
-			all = addPattern(all, pattern{some(5, "a", "b", "ab", "*", "?", "[ab]", "\\*", "a*", "**"), permits(1 + rng.IntN(3))})
+			all = addPattern(all, pattern{some(5, "a", "b", "ab", "abababab", "\xff\xff\xff\xff\xff\xff\xff\xff", "*", "?", "[ab]", "\\*", "a*", "**"), permits(1 + rng.IntN(3))})
 		}
 		index := newPatterns(all)
 		for range 40 {
-			text, want := []byte(some(7, "a", "b", "ab", "*")), permits(rng.IntN(4))
+			text, want := []byte(some(7, "a", "b", "ab", "*", "abababab", "\xff\xff\xff\xff\xff\xff\xff\xff")), permits(rng.IntN(4))
 			model := slices.ContainsFunc(all, func(p pattern) bool {
 				return p.permits&want == want && glob.Match([]byte(p.text), text)
 			})
@@ -270,11 +297,11 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-// manyKeys is a user with n rules for keys.
-func manyKeys(t testing.TB, u *Users, n int) *Rights {
+// manyKeys is a user with n rules for keys, which differ in a number and end in the rest.
+func manyKeys(t testing.TB, u *Users, n int, rest string) *Rights {
 	rules := []string{"reset", "+@all"}
 	for i := range n {
-		rules = append(rules, fmt.Sprintf("~user:%d:*", i))
+		rules = append(rules, fmt.Sprintf("~user:%d:%s*", i, rest))
 	}
 	return mustSet(t, u, fmt.Sprintf("many%d", n), strings.Join(rules, " "))
 }
@@ -282,7 +309,7 @@ func manyKeys(t testing.TB, u *Users, n int) *Rights {
 func TestCheckAllocatesNothing(t *testing.T) {
 	u := newSample(t)
 	calls := [][][]byte{words("get user:7:x"), words("mget user:1:a user:2:b user:3:c"), words("select 1"), words("publish ch x"), words("ping")}
-	for _, r := range []*Rights{manyKeys(t, u, 1000), mustSet(t, u, "x", "+get +mget ~[u]ser* +select|1 (+ping) (+publish &c*)")} {
+	for _, r := range []*Rights{manyKeys(t, u, 1000, ""), mustSet(t, u, "x", "+get +mget ~[u]ser* +select|1 (+ping) (+publish &c*)")} {
 		for _, args := range calls {
 			row := u.catalogue.Find(args)
 			if r.name != "x" && row.Channels != 0 {
@@ -401,19 +428,22 @@ func TestLoadIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkCheck decides on GET with one rule for keys and with a thousand. Watch ns/op: nearly the same; allocs/op: 0.
+// BenchmarkCheck decides on GET with one rule for keys and with a thousand, short and long. Watch ns/op: a thousand
+// cost less than twice as much, or three times where their first eight bytes behind the common ones are the same; allocs/op: 0.
 func BenchmarkCheck(b *testing.B) {
-	for _, n := range []int{1, 1000} {
-		b.Run(fmt.Sprintf("rules=%d", n), func(b *testing.B) {
-			u := newSample(b)
-			r, args := manyKeys(b, u, n), words("get user:0:profile")
-			row := u.catalogue.Find(args)
-			b.ReportAllocs()
-			for b.Loop() {
-				if u.Check(r, row, args).Refused() {
-					b.Fatal("refused")
+	for _, rest := range []string{"", "profile:pictures:"} {
+		for _, n := range []int{1, 1000} {
+			b.Run(fmt.Sprintf("rules=%d/rest=%q", n, rest), func(b *testing.B) {
+				u := newSample(b)
+				r, args := manyKeys(b, u, n, rest), words("get user:0:profile:pictures:1")
+				row := u.catalogue.Find(args)
+				b.ReportAllocs()
+				for b.Loop() {
+					if u.Check(r, row, args).Refused() {
+						b.Fatal("refused")
+					}
 				}
-			}
-		})
+			})
+		}
 	}
 }

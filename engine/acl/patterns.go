@@ -1,6 +1,8 @@
 package acl
 
 import (
+	"encoding/binary"
+	"math"
 	"slices"
 	"strings"
 
@@ -45,9 +47,12 @@ func (p pattern) channelRule() string { return "&" + p.text }
 // I1. nodes is sorted, and no beginning is in it twice.
 // I2. Every beginning of a text that is in nodes is the last node not above the text, or one of that node's parents.
 // I3. A node's open holds its parents' open as well.
+// I4. heads[i] is the head of nodes[i].prefix behind its first common bytes, which all beginnings share.
 type patterns struct {
-	exact map[string]grants
-	nodes []node
+	exact  map[string]grants
+	nodes  []node
+	heads  []uint64
+	common int
 }
 
 type node struct {
@@ -105,8 +110,15 @@ func newPatterns(all []pattern) patterns {
 		p.nodes = append(p.nodes, *n)
 	}
 	slices.SortFunc(p.nodes, func(a, b node) int { return strings.Compare(a.prefix, b.prefix) })
+	if n := len(p.nodes); n > 0 {
+		first, last := p.nodes[0].prefix, p.nodes[n-1].prefix // sorted: what these two share, all share
+		for p.common < min(len(first), len(last)) && first[p.common] == last[p.common] {
+			p.common++
+		}
+	}
 	for i := range p.nodes {
 		n := &p.nodes[i]
+		p.heads = append(p.heads, head([]byte(n.prefix[p.common:])))
 		for at := i - 1; at >= 0; at = p.nodes[at].parent {
 			if strings.HasPrefix(n.prefix, p.nodes[at].prefix) {
 				n.parent = at
@@ -128,16 +140,7 @@ func (p *patterns) allow(text []byte, want permits) bool {
 	if len(text) == 0 {
 		return false // glob: the empty text matches the empty pattern only
 	}
-	first, end := 0, len(p.nodes)
-	for first < end {
-		mid := int(uint(first+end) >> 1)
-		if p.nodes[mid].prefix <= string(text) {
-			first = mid + 1
-		} else {
-			end = mid
-		}
-	}
-	for at := first - 1; at >= 0; at = p.nodes[at].parent {
+	for at := p.last(text); at >= 0; at = p.nodes[at].parent {
 		n := &p.nodes[at]
 		if len(text) < len(n.prefix) || string(text[:len(n.prefix)]) != n.prefix {
 			continue
@@ -152,6 +155,43 @@ func (p *patterns) allow(text []byte, want permits) bool {
 		}
 	}
 	return false
+}
+
+// last is the last node that is not above text (I2); -1 if there is none, or if text does not have the common bytes.
+func (p *patterns) last(text []byte) int {
+	if len(p.nodes) == 0 || len(text) < p.common || string(text[:p.common]) != p.nodes[0].prefix[:p.common] {
+		return -1
+	}
+	// Numbers first: most beginnings differ in their heads, and bytes elsewhere in memory need not be read.
+	h := head(text[p.common:])
+	first, same := slices.BinarySearch(p.heads, h)
+	if !same {
+		return first - 1
+	}
+	end := len(p.heads)
+	if h != math.MaxUint64 {
+		more, _ := slices.BinarySearch(p.heads[first:], h+1)
+		end = first + more
+	}
+	for first < end {
+		mid := int(uint(first+end) >> 1)
+		if p.nodes[mid].prefix <= string(text) {
+			first = mid + 1
+		} else {
+			end = mid
+		}
+	}
+	return first - 1
+}
+
+// head is the first eight bytes as a number that compares as they do; missing ones are zero.
+func head(text []byte) uint64 {
+	if len(text) >= 8 {
+		return binary.BigEndian.Uint64(text)
+	}
+	var bytes [8]byte
+	copy(bytes[:], text)
+	return binary.BigEndian.Uint64(bytes[:])
 }
 
 // hasText says whether the pattern text itself is among all, permitting all of want.

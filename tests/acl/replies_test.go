@@ -108,6 +108,33 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestAnyKey compares who may let SORT read keys that it does not name.
+func TestAnyKey(t *testing.T) {
+	p := newPair(t)
+	if p.old {
+		t.Skip("other rules in an older version")
+	}
+	call := []string{"sort", "a1", "by", "w*", "get", "x*"}
+	args := commandArgs(call)
+	row := p.core.Catalogue.Find(args)
+	for rules, want := range map[string]bool{
+		"+@all ~*": true, "+@all ~a*": false, "+@all %R~* ~a1": true, "+@all %W~* ~a1": false, "~* (+sort ~a*)": false, "+@all ~** ~a1": false,
+		"+@all %R~a1 (+sort %R~*)": true, "+@all %R~a1 (%R~*)": false,
+	} {
+		p.same(append([]string{"ACL", "SETUSER", "bob", "reset", "on", ">pw"}, strings.Fields(rules)...)...)
+		bob := p.server.Dial()
+		bob.Must("AUTH", "bob", "pw")
+		v, err := bob.Do(anys(call)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := p.users.CheckWithAnyKey(p.users.Find([]byte("bob")).Rights(), row, args, command.KeyAccess)
+		if got != want || got != (v.Err() == nil) {
+			t.Errorf("%s: ours %t, want %t, theirs %v", rules, got, want, v)
+		}
+	}
+}
+
 func commandArgs(words []string) (args [][]byte) {
 	for _, w := range words {
 		args = append(args, []byte(w))
