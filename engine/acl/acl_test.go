@@ -388,7 +388,8 @@ func TestConfigure(t *testing.T) {
 	}
 }
 
-// TestLoadIsAllOrNothing: users keep their pointer, those that are gone lose their rights, and a bad file changes nobody.
+// TestLoadIsAllOrNothing: users keep their pointer, those that are gone lose their rights, and a bad file changes
+// nobody.
 func TestLoadIsAllOrNothing(t *testing.T) {
 	u := newSample(t)
 	path := t.TempDir() + "/users.acl"
@@ -429,7 +430,8 @@ func TestLoadIsAllOrNothing(t *testing.T) {
 }
 
 // BenchmarkCheck decides on GET with one rule for keys and with a thousand, short and long. Watch ns/op: a thousand
-// cost less than twice as much, or three times where their first eight bytes behind the common ones are the same; allocs/op: 0.
+// cost less than twice as much, or three times where their first eight bytes behind the common ones are the same;
+// allocs/op: 0.
 func BenchmarkCheck(b *testing.B) {
 	for _, rest := range []string{"", "profile:pictures:"} {
 		for _, n := range []int{1, 1000} {

@@ -68,7 +68,8 @@ func (d Decision) ExecError() *protocol.Error {
 	case DeniedChannel:
 		why = "no permission to access one of the channels used as arguments"
 	}
-	return &protocol.Error{Code: "NOPERM", Text: "ACLs rules changed between the moment the transaction was accumulated and the EXEC call. " +
+	return &protocol.Error{Code: "NOPERM", Text: "ACLs rules changed between the moment the transaction " +
+		"was accumulated and the EXEC call. " +
 		"This command is no longer allowed for the following reason: " + why}
 }
 
@@ -90,7 +91,8 @@ type Judge struct{ keys []command.KeyPosition }
 
 // Check says whether the user may call row with args, of which args[0] is the name.
 //
-// Of several selectors' refusals the one that came furthest is told: a channel before a key before the command, then the later argument.
+// Of several selectors' refusals the one that came furthest is told: a channel before a key before the command, then
+// the later argument.
 // A call whose keys cannot be found names none: its handler refuses it.
 // Cost: one byte's look for a row that is always or never allowed; no allocation once the room has grown.
 func (j *Judge) Check(r *Rights, row *command.Spec, args [][]byte) Decision {
@@ -114,7 +116,8 @@ func (j *Judge) Check(r *Rights, row *command.Spec, args [][]byte) Decision {
 	return worst
 }
 
-// CheckWithAnyKey is Check for a call that may also read keys it does not name: SORT BY and GET. One selector has to allow both.
+// CheckWithAnyKey is Check for a call that may also read keys it does not name: SORT BY and GET. One selector has to
+// allow both.
 func (j *Judge) CheckWithAnyKey(r *Rights, row *command.Spec, args [][]byte, use command.KeyFlags) bool {
 	if r.full {
 		return true
@@ -159,7 +162,8 @@ func (r *Rights) CheckKey(key []byte, use command.KeyFlags) bool {
 	return false
 }
 
-// CheckChannel says whether the user may publish and subscribe to channel. A pattern of channels has to be one of the user's own.
+// CheckChannel says whether the user may publish and subscribe to channel. A pattern of channels has to be one of the
+// user's own.
 func (r *Rights) CheckChannel(channel []byte, isPattern bool) bool {
 	for _, s := range r.selectors {
 		if s.allChannels || s.allowsChannel(channel, isPattern) {
@@ -169,9 +173,11 @@ func (r *Rights) CheckChannel(channel []byte, isPattern bool) bool {
 	return false
 }
 
-// LosesChannels says whether somebody who subscribed with the rights r may hold a subscription that next does not allow.
+// LosesChannels says whether somebody who subscribed with the rights r may hold a subscription that next does not
+// allow.
 //
-// It goes by the rules alone: false is sure, and true asks for each subscription to be looked at with next.CheckChannel.
+// It goes by the rules alone: false is sure, and true asks for each subscription to be looked at with
+// next.CheckChannel.
 func (r *Rights) LosesChannels(next *Rights) bool {
 	for _, s := range next.selectors {
 		if s.allChannels {
@@ -235,7 +241,8 @@ func (s *selector) allowsChannel(channel []byte, isPattern bool) bool {
 	return s.channelIndex.allow(channel, 0)
 }
 
-// wanted is what a key's use needs to be permitted. A use that neither reads nor writes the value (EXISTS) needs any pattern.
+// wanted is what a key's use needs to be permitted. A use that neither reads nor writes the value (EXISTS) needs any
+// pattern.
 func wanted(use command.KeyFlags) (want permits) {
 	if use&command.KeyAccess != 0 {
 		want |= read

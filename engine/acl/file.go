@@ -10,7 +10,8 @@ import (
 	"syscall"
 )
 
-// Load replaces all users by those of the ACL file at path. The default user becomes what the file says of it, or is made anew.
+// Load replaces all users by those of the ACL file at path. The default user becomes what the file says of it, or is
+// made anew.
 //
 // Shape: a change for each user that was there before, deleted or not.
 // Errors: one text with all that is wrong in the file, by line; nothing has changed then.
@@ -87,7 +88,8 @@ func (u *Users) parseFile(path string, text []byte) (map[string]*Rights, error) 
 	return users, nil
 }
 
-// parseUser makes one user of a file. Of its errors all unknown commands and categories are told, and the first other one.
+// parseUser makes one user of a file. Of its errors all unknown commands and categories are told, and the first other
+// one.
 func (u *Users) parseUser(where, name string, rules [][]byte, wrong *strings.Builder) *Rights {
 	d := newRights(name, u.catalogue, u.allChannels)
 	merged, unclosed := mergeSelectors(rules)
@@ -194,7 +196,8 @@ func declarationError(word []byte, err error) error {
 	return fmt.Errorf("Error in user declaration '%s': %w", cText(word), err)
 }
 
-// Configure makes the users of redis.conf's "user" lines, each the name and its rules. A line for the default user resets it first.
+// Configure makes the users of redis.conf's "user" lines, each the name and its rules. A line for the default user
+// resets it first.
 //
 // Shape: disabled names the users without "on", which may be a mistake of the configuration.
 // Errors: the first rule that is wrong; the server is not to start then.
@@ -211,7 +214,8 @@ func (u *Users) Configure(lines [][][]byte) (disabled []string, err error) {
 		d := newRights(string(name), u.catalogue, u.allChannels)
 		for _, rule := range merged {
 			if err := d.apply(rule, u.allChannels); err != nil {
-				return nil, fmt.Errorf("Error loading ACL rule '%s' for the user named '%s': %w", cText(rule), name, err)
+				return nil, fmt.Errorf("Error loading ACL rule '%s' for the user named '%s': %w",
+					cText(rule), name, err)
 			}
 		}
 		if !d.enabled {

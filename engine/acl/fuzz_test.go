@@ -10,7 +10,8 @@ import (
 
 // FuzzRules: rules of any bytes are applied whole or not at all, and the text of a user makes the same user again.
 //
-// Texts with quotes or parentheses inside selectors are not held to the second: words in parentheses lose their quotes, as in the reference.
+// Texts with quotes or parentheses inside selectors are not held to the second: words in parentheses lose their quotes,
+// as in the reference.
 func FuzzRules(f *testing.F) {
 	for _, seed := range []string{
 		"on nopass +@all ~* &*", ">pw <pw #12 !12", "+get +config|get -config|set +select|1", "%R~a %W~a %~ % %RW", "(+get ~x) ( &y", "reset clearselectors ()",

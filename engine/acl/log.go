@@ -47,7 +47,8 @@ type Log struct {
 // SetLimit is acllog-max-len: how many entries are kept. What is over it goes with the next entry.
 func (l *Log) SetLimit(n int) { l.limit = n }
 
-// Denied is how many calls were refused for a reason since the start. INFO: acl_access_denied_auth, _cmd, _key, _channel.
+// Denied is how many calls were refused for a reason since the start. INFO: acl_access_denied_auth, _cmd, _key,
+// _channel.
 func (l *Log) Denied(why Reason) int64 { return l.denied[why] }
 
 // ResetDenied is CONFIG RESETSTAT's part.
@@ -59,7 +60,8 @@ func (l *Log) Reset() { l.entries = nil }
 // Keeps says whether entries are kept at all; if not, Add counts only, and e.Client need not be made.
 func (l *Log) Keeps() bool { return l.limit > 0 }
 
-// Add books a refusal at nowMs. e gives Reason, Origin, Object, User and Client. One like a recent entry is added to that.
+// Add books a refusal at nowMs. e gives Reason, Origin, Object, User and Client. One like a recent entry is added to
+// that.
 func (l *Log) Add(e Entry, nowMs int64) {
 	l.denied[e.Reason]++
 	if l.limit <= 0 {
@@ -95,7 +97,8 @@ func (l *Log) findAlike(e *Entry, nowMs int64) int {
 
 func (e *Entry) alike(other *Entry, nowMs int64) bool {
 	apart := nowMs - e.UpdatedMs
-	return e.Reason == other.Reason && e.Origin == other.Origin && max(apart, -apart) <= alikeMs && e.Object == other.Object && e.User == other.User
+	return e.Reason == other.Reason && e.Origin == other.Origin && max(apart, -apart) <= alikeMs &&
+		e.Object == other.Object && e.User == other.User
 }
 
 // Newest are up to n entries, the newest first; a copy.

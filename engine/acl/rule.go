@@ -15,14 +15,17 @@ import (
 var (
 	errUnknown      = errors.New("Unknown command or category name in ACL")
 	errRuleSyntax   = errors.New("Syntax error")
-	errAfterAllKeys = errors.New("Adding a pattern after the * pattern (or the 'allkeys' flag) is not valid and does not have any effect. " +
+	errAfterAllKeys = errors.New("Adding a pattern after the * pattern (or the 'allkeys' flag) " +
+		"is not valid and does not have any effect. " +
 		"Try 'resetkeys' to start with an empty list of patterns")
-	errAfterAllChannels = errors.New("Adding a pattern after the * pattern (or the 'allchannels' flag) is not valid and does not have any effect. " +
+	errAfterAllChannels = errors.New("Adding a pattern after the * pattern (or the 'allchannels' flag) " +
+		"is not valid and does not have any effect. " +
 		"Try 'resetchannels' to start with an empty list of channels")
 	errNoPassword = errors.New("The password you are trying to remove from the user does not exist")
-	errHash       = errors.New("The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters")
-	errDuplicate  = errors.New("Duplicate user found. A user can only be defined once in config files")
-	errFirstArg   = errors.New("Allowing first-arg of a subcommand is not supported")
+	errHash       = errors.New("The password hash must be exactly 64 characters and " +
+		"contain only lowercase hexadecimal characters")
+	errDuplicate = errors.New("Duplicate user found. A user can only be defined once in config files")
+	errFirstArg  = errors.New("Allowing first-arg of a subcommand is not supported")
 )
 
 // apply changes a draft by one rule of ACL SETUSER. Keywords and names match in any case.
@@ -101,8 +104,8 @@ func passwordOf(rule []byte, plain byte) (sum [sha256.Size]byte, err error) {
 	return sum, nil
 }
 
-// addSelector reads the rules between parentheses, which are words as redis.conf has them. Quotes that do not close make a selector without
-// rules, as in the reference.
+// addSelector reads the rules between parentheses, which are words as redis.conf has them. Quotes that do not close
+// make a selector without rules, as in the reference.
 func (r *Rights) addSelector(rules []byte, allChannels bool) error {
 	s := newSelector(r.catalogue, allChannels)
 	words, _, ok := protocol.SplitWords(rules, nil, nil)
@@ -156,7 +159,8 @@ func (s *selector) apply(rule []byte) error {
 	return nil
 }
 
-// addKeys is ~pattern and %permits~pattern. A pattern that permits nothing is refused: the reference takes "%" and cannot show it.
+// addKeys is ~pattern and %permits~pattern. A pattern that permits nothing is refused: the reference takes "%" and
+// cannot show it.
 func (s *selector) addKeys(rule []byte) error {
 	if s.allKeys {
 		return errAfterAllKeys

@@ -16,10 +16,11 @@ import (
 type selector struct {
 	catalogue *command.Catalogue
 
-	commands  bitmap           // by Spec.ID
-	firstArgs map[int][]string // by Spec.ID: first arguments with which a row outside commands may be called; any case matches
-	future    bool             // rows that are added later are allowed, too: the last of +@all and -@all was +@all
-	rules     []string         // in order, lower case: "+get", "-@write"
+	commands bitmap // by Spec.ID
+	// By Spec.ID: first arguments, in any case, with which a row outside commands may be called.
+	firstArgs map[int][]string
+	future    bool     // rows that are added later are allowed, too: the last of +@all and -@all was +@all
+	rules     []string // in order, lower case: "+get", "-@write"
 
 	allKeys, allChannels   bool
 	keys                   []pattern

@@ -96,7 +96,8 @@ func (u *Users) Lines() []string {
 	return lines
 }
 
-// Authenticate finds the user that a name and password let in; nil for a wrong password, an unknown user and a disabled one.
+// Authenticate finds the user that a name and password let in; nil for a wrong password, an unknown user and a disabled
+// one.
 //
 // Comparing takes the same time wherever hashes differ.
 func (u *Users) Authenticate(name, password []byte) *User {
@@ -131,7 +132,8 @@ func (u *Users) Set(name []byte, rules [][]byte) (Change, error) {
 	}
 	merged, unclosed := mergeSelectors(rules)
 	if unclosed >= 0 {
-		return Change{}, protocol.Errorf("ERR", "Unmatched parenthesis in acl selector starting at '%s'.", rules[unclosed])
+		return Change{}, protocol.Errorf("ERR", "Unmatched parenthesis in acl selector starting at '%s'.",
+			rules[unclosed])
 	}
 	change := Change{User: u.Find(name)}
 	var d *Rights

@@ -114,7 +114,8 @@ func (p *pair) generator(seed uint64) *generator {
 	return g
 }
 
-// refHas says whether the reference has a row; an older one has to have it as it is in 7.4, keys and categories included.
+// refHas says whether the reference has a row; an older one has to have it as it is in 7.4, keys and categories
+// included.
 func (p *pair) refHas(row *command.Spec) bool {
 	p.send([]string{"COMMAND", "INFO", row.Full})
 	v, raw, err := p.ref.ReceiveRaw()
@@ -160,7 +161,8 @@ func (p *pair) same(args ...string) string {
 
 var theSeed = flag.Uint64("seed", 20240926, "what TestDecisions begins with")
 
-// TestDecisions applies random rules to users on both sides, compares the users' texts, and asks both about random calls.
+// TestDecisions applies random rules to users on both sides, compares the users' texts, and asks both about random
+// calls.
 //
 // A failure prints the seed, the rules since the user was last reset, and the call.
 func TestDecisions(t *testing.T) {

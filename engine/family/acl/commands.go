@@ -20,7 +20,8 @@ type Deps struct {
 
 	// Kill closes all clients of a user that was deleted and whose rights are gone: the caller's own behind its reply.
 	Kill func(c *command.Context, deleted *acl.User)
-	// KillSubscribers closes those clients of a user that hold a subscription which its new rights do not allow (CheckChannel).
+	// KillSubscribers closes those clients of a user that hold a subscription which its new rights do not allow
+	// (CheckChannel).
 	KillSubscribers func(c *command.Context, changed *acl.User)
 	Warn            func(text string) // a line of the server's log
 }

@@ -12,7 +12,8 @@ var (
 	errNoFile      = &protocol.Error{Code: "ERR", Text: "This Redis instance is not configured to use an ACL file. " +
 		"You may want to specify users via the ACL SETUSER command and then issue a CONFIG REWRITE " +
 		"(assuming you have a Redis configuration file set) in order to store users in the Redis configuration."}
-	errSave = &protocol.Error{Code: "ERR", Text: "There was an error trying to save the ACLs. Please check the server logs for more information"}
+	errSave = &protocol.Error{Code: "ERR", Text: "There was an error trying to save the ACLs. " +
+		"Please check the server logs for more information"}
 )
 
 // hide keeps names and rules from the slow log and MONITOR. Handlers call it when they are done with the arguments.
@@ -46,7 +47,8 @@ func (f *family) carryOut(c *command.Context, change acl.Change) {
 	}
 }
 
-// delUser is ACL DELUSER username [username ...]: how many there were. Nothing is deleted if one of them is the default user.
+// delUser is ACL DELUSER username [username ...]: how many there were. Nothing is deleted if one of them is the default
+// user.
 func (f *family) delUser(c *command.Context) error {
 	defer hide(c)
 	for _, name := range c.Args[2:] {
@@ -65,7 +67,8 @@ func (f *family) delUser(c *command.Context) error {
 	return nil
 }
 
-// getUser is ACL GETUSER username: a map of flags, passwords, the root selector's rules, and the other selectors; null for nobody.
+// getUser is ACL GETUSER username: a map of flags, passwords, the root selector's rules, and the other selectors; null
+// for nobody.
 func (f *family) getUser(c *command.Context) error {
 	defer hide(c)
 	user := f.Users.Find(c.Args[2])
