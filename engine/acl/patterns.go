@@ -44,10 +44,11 @@ func (p pattern) channelRule() string { return "&" + p.text }
 //	                                     "user:"   parent ""       open: all that begins with it matches
 //	                                     "user:7"  parent "user:"  globs "user:7?"
 //
-// I1. nodes is sorted, and no beginning is in it twice.
-// I2. Every beginning of a text that is in nodes is the last node not above the text, or one of that node's parents.
-// I3. A node's open holds its parents' open as well.
-// I4. heads[i] is the head of nodes[i].prefix behind its first common bytes, which all beginnings share.
+// acl.I1. nodes is sorted, and no beginning is in it twice.
+// acl.I2. Every beginning of a text that is in nodes is the last node not above the text, or one of that node's
+// parents.
+// acl.I3. A node's open holds its parents' open as well.
+// acl.I4. heads[i] is the head of nodes[i].prefix behind its first common bytes, which all beginnings share.
 type patterns struct {
 	exact  map[string]grants
 	nodes  []node
@@ -157,7 +158,8 @@ func (p *patterns) allow(text []byte, want permits) bool {
 	return false
 }
 
-// last is the last node that is not above text (I2); -1 if there is none, or if text does not have the common bytes.
+// last is the last node that is not above text (acl.I2); -1 if there is none, or if text does not have the common
+// bytes.
 func (p *patterns) last(text []byte) int {
 	if len(p.nodes) == 0 || len(text) < p.common || string(text[:p.common]) != p.nodes[0].prefix[:p.common] {
 		return -1

@@ -20,10 +20,10 @@ import (
 
 // Rights are what one user may do, at one time.
 //
-// I1. Rights that a User gives out are never written again: a change makes new ones and swaps the user's pointer.
-// I2. selectors[0] is the root selector: what the user may do outside parentheses.
-// I3. verdicts[i] is what can be said of the row with ID i without looking at arguments.
-// I4. full says that every verdict is always.
+// acl.R1. Rights that a User gives out are never written again: a change makes new ones and swaps the user's pointer.
+// acl.R2. selectors[0] is the root selector: what the user may do outside parentheses.
+// acl.R3. verdicts[i] is what can be said of the row with ID i without looking at arguments.
+// acl.R4. full says that every verdict is always.
 type Rights struct {
 	name         string
 	enabled      bool
@@ -78,7 +78,7 @@ func (r *Rights) draft() *Rights {
 	return &d
 }
 
-// seal makes a draft ready to decide (I3, I4); no rule may change it from here on.
+// seal makes a draft ready to decide (acl.R3, acl.R4); no rule may change it from here on.
 func (r *Rights) seal() *Rights {
 	for _, s := range r.selectors {
 		s.seal()
@@ -96,7 +96,7 @@ func (r *Rights) seal() *Rights {
 	return r
 }
 
-// judge is I3 for one row.
+// judge is acl.R3 for one row.
 func (r *Rights) judge(row *command.Spec) verdict {
 	best := never
 	for _, s := range r.selectors {

@@ -10,9 +10,9 @@ import (
 
 // A selector is one set of permissions: a call is allowed if one selector of its user allows all of it.
 //
-// I1. rules, applied behind +@all if future and behind -@all if not, give commands and firstArgs.
-// I2. allKeys means no entry in keys, and allChannels none in channels.
-// I3. keyIndex and channelIndex are made of keys and channels by seal.
+// acl.S1. rules, applied behind +@all if future and behind -@all if not, give commands and firstArgs.
+// acl.S2. allKeys means no entry in keys, and allChannels none in channels.
+// acl.S3. keyIndex and channelIndex are made of keys and channels by seal.
 type selector struct {
 	catalogue *command.Catalogue
 
@@ -43,7 +43,7 @@ func (s *selector) clone() *selector {
 	return &d
 }
 
-// seal makes the indexes (I3).
+// seal makes the indexes (acl.S3).
 func (s *selector) seal() {
 	s.keyIndex, s.channelIndex = newPatterns(s.keys), newPatterns(s.channels)
 }
