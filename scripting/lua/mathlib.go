@@ -3,7 +3,7 @@ package lua
 import (
 	"math"
 	"math/rand/v2"
-	"time"
+	"syscall"
 )
 
 func (s *State) openMath() {
@@ -78,11 +78,19 @@ func (s *State) openMath() {
 	source := rand.New(rand.NewPCG(0, 0))
 	s.Random = source.Float64
 	s.Seed = func(seed int32) { s.Random = rand.New(rand.NewPCG(uint64(seed), 0)).Float64 }
-	start := time.Now()
-	s.Clock = func() float64 { return time.Since(start).Seconds() }
+	s.Clock = processorSeconds
 	os := newTable(s, 0, 1)
 	s.Register(os, "clock", func(c *Call) Outcome { return c.Return1(Number(c.state.Clock())) })
 	s.Globals.SetName("os", os.Value())
+}
+
+// processorSeconds is the CPU time of the process.
+func processorSeconds() float64 {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return float64(u.Utime.Sec+u.Stime.Sec) + float64(u.Utime.Usec+u.Stime.Usec)/1e6
 }
 
 // invalidResult is the NaN that the processor makes of an invalid operation; it prints as -nan.

@@ -23,6 +23,7 @@ type State struct {
 	errValue Value
 	errKind  errorKind
 	budget   int
+	running  bool // inside Run: errors have somewhere to go
 	killed   bool
 	killWith Value
 	level    int // nesting of Go calls around Run, as Lua 5.1 counts them
@@ -198,10 +199,10 @@ func (s *State) Run(budget int) Status {
 	if s.status != Paused && !s.killed {
 		return s.status
 	}
-	s.budget = budget
+	s.budget, s.running = budget, true
 	for {
 		if status, ended := s.protected(); ended {
-			s.status = status
+			s.status, s.running = status, false
 			return status
 		}
 	}
