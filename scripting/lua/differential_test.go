@@ -55,7 +55,7 @@ local emitted = 0
 local function emit(s) emitted = emitted + #s if emitted < 20000 then io.write(s) end end
 for i = FIRST, #PROGRAMS do
 	emitted = 0
-	io.write("\1", i, "\n") io.flush()
+	io.write("\1PROGRAM ", i, "\n") io.flush()
 	DRIVE(PROGRAMS[i], emit)
 end
 `
@@ -94,13 +94,13 @@ func oracle(t testing.TB, programs []string) []string {
 		if err := os.WriteFile(path, []byte(source), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		limit, cancel := context.WithTimeout(context.Background(), 4*time.Second)
+		limit, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		cmd := exec.CommandContext(limit, "sh", "-c", "ulimit -v 2000000; exec lua5.1 "+path)
 		var out bytes.Buffer
 		cmd.Stdout = &out
 		err := cmd.Run()
 		cancel()
-		parts := strings.Split(out.String(), "\x01")
+		parts := strings.Split(out.String(), "\x01PROGRAM ")
 		last := first - 1
 		for _, part := range parts[1:] {
 			number, body, _ := strings.Cut(part, "\n")
@@ -169,7 +169,12 @@ func slices() int { return 1 << 22 }
 // compareAll reports the programs on which the machine and lua5.1 differ.
 func compareAll(t *testing.T, programs []string, budget func() int) {
 	t.Helper()
-	want := oracle(t, programs)
+	var want []string
+	for rest := programs; len(rest) > 0; {
+		n := min(len(rest), 500)
+		want = append(want, oracle(t, rest[:n])...)
+		rest = rest[n:]
+	}
 	failures, skipped := 0, 0
 	for i, p := range programs {
 		if want[i] == tooLong || len(want[i]) >= 19000 {
@@ -258,7 +263,7 @@ func seedOf(t *testing.T) uint64 {
 // TestPausesChangeNothing runs every program whole, and with random small budgets: the same comes out.
 func TestPausesChangeNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seedOf(t), 3))
-	programs := append(corpus(t), batch(t, func() string { return generate(rng) })[:100]...)
+	programs := append(corpus(t), batch(t, func() string { return generate(rng) })...)
 	for i, p := range programs {
 		want := ours(p, slices)
 		if want == tooLong {
