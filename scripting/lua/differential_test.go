@@ -124,8 +124,12 @@ func oracle(t testing.TB, programs []string) []string {
 }
 
 // ours runs one program in the machine under the same driver; budget as for runScript.
-func ours(program string, budget func() int) string {
+func ours(program string, budget func() int) string { return oursFrom(program, budget, 0) }
+
+// oursFrom does so with other numbers in place of addresses.
+func oursFrom(program string, budget func() int, ids uint32) string {
 	s := NewState()
+	s.ids += ids
 	s.level = 2
 	s.SetMemoryLimit(400 << 20)
 	var out strings.Builder
@@ -187,6 +191,10 @@ func compareAll(t *testing.T, programs []string, budget func() int) {
 			continue
 		}
 		if normalise(got) != normalise(want[i]) {
+			if normalise(oursFrom(p, budget, 1<<30)) != normalise(got) {
+				skipped++ // what it prints depends on addresses
+				continue
+			}
 			if failures++; failures <= 5 {
 				t.Errorf("program %d:\n%s\n--- ours\n%s--- lua5.1\n%s", i, p, got, want[i])
 			}

@@ -37,8 +37,8 @@ func (s *State) openMath() {
 	one("tanh", math.Tanh)
 	two := func(name string, f func(x, y float64) float64) {
 		s.Register(t, name, func(c *Call) Outcome {
+			y := c.CheckNumber(2) // first, as the compiled C does
 			x := c.CheckNumber(1)
-			y := c.CheckNumber(2)
 			return c.Return1(Number(f(x, y)))
 		})
 	}
@@ -115,8 +115,8 @@ func mathFrexp(c *Call) Outcome {
 }
 
 func mathLdexp(c *Call) Outcome {
-	x := c.CheckNumber(1)
-	return c.Return1(Number(math.Ldexp(x, c.CheckInt(2))))
+	e := c.CheckInt(2)
+	return c.Return1(Number(math.Ldexp(c.CheckNumber(1), e)))
 }
 
 func mathModf(c *Call) Outcome {
