@@ -192,7 +192,23 @@ func (s *State) Reset() {
 	t.frameLimit = firstFrameLimit
 	s.cur = t
 	s.errValue, s.killed = Nil, false
+	s.matcher.init("", "")
+	if len(t.stack) > keptStack {
+		t.stack = make([]Value, spare+32)
+	}
+	if cap(t.frames) > keptStack/16 {
+		t.frames = nil
+	}
+	if cap(s.scratch) > keptScratch {
+		s.scratch = nil
+	}
 }
+
+// What a large script leaves behind is kept up to these sizes.
+const (
+	keptStack   = 8192 // values
+	keptScratch = 64 << 10
+)
 
 // Run executes what Start prepared, or goes on where it stopped, for about budget instructions.
 func (s *State) Run(budget int) Status {
