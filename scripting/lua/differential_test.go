@@ -62,6 +62,8 @@ end
 
 var address = regexp.MustCompile(`(table|function|userdata|thread): (0x[0-9a-f]+|builtin: [0-9a-f]+)`)
 
+var mainChunk = regexp.MustCompile(`[^ \t\n]*batch\.lua:[0-9]+: `)
+
 func luaQuote(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -146,7 +148,7 @@ func oursFrom(program string, budget func() int, ids uint32) string {
 		return 0
 	})
 	s.Start(s.Globals.Get(s.String("DRIVE")), s.String(program), emit)
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(2 * time.Second)
 	for {
 		switch s.Run(budget()) {
 		case Done:
@@ -160,7 +162,10 @@ func oursFrom(program string, budget func() int, ids uint32) string {
 	}
 }
 
-func normalise(s string) string { return address.ReplaceAllString(s, "$1: ADDRESS") }
+// normalise takes out addresses, and the position of the oracle's own main chunk, which only a high error level reaches.
+func normalise(s string) string {
+	return mainChunk.ReplaceAllString(address.ReplaceAllString(s, "$1: ADDRESS"), "")
+}
 
 func needOracle(t testing.TB) {
 	if _, err := exec.LookPath("lua5.1"); err != nil {
@@ -272,6 +277,7 @@ func seedOf(t *testing.T) uint64 {
 func TestPausesChangeNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seedOf(t), 3))
 	programs := append(append(corpus(t), limitPrograms()...), batch(t, func() string { return generate(rng) })...)
+	programs = programs[:min(len(programs), 2000)]
 	for i, p := range programs {
 		want := ours(p, slices)
 		if want == tooLong {
