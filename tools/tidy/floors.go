@@ -22,6 +22,8 @@ var floors = []rule{
 	{"replication", []string{"bgsave/", "engine/", "protocol/"}},
 	{"bgsave", []string{"bgsave/", "engine/command", "engine/client", "engine/data/", "protocol/"}},
 	{"bgsave/rdb", []string{"engine/data/", "bgsave/rdb/"}},
+	{"scripting", []string{"engine/command", "engine/client", "engine/data/", "protocol/", "scripting/"}},
+	{"scripting/lua", nil},
 	{"engine", []string{"engine/acl", "engine/command", "engine/client", "engine/data/", "lazyfree/", "protocol/"}},
 	{"engine/catalogue", []string{"engine/family/", "engine/command", "engine/data/keyspace"}},
 	{"engine/family", []string{"engine/acl", "engine/command", "engine/client", "engine/data/", "protocol/"}},
