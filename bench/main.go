@@ -1,6 +1,7 @@
 // Command bench compares spindle with redis-server on this machine and writes BENCHMARKS.md.
 //
-// Owner: whoever runs it. It starts every server itself, on loopback ports and in folders of its own, and ends them all, also on ^C.
+// Owner: whoever runs it. It starts every server itself, on loopback ports and in folders of its own, and ends them
+// all, also on ^C.
 // Never: imported, nor does it touch a server that it did not start.
 //
 //	bench quick            under a minute, prints a table, writes nothing

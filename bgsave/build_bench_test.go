@@ -46,9 +46,9 @@ var huge = []struct {
 		const per = 500
 		w.Length(uint64(n / per))
 		for range n / per {
-			lp := listpack.New()
+			lp := listpack.AppendEmpty(nil)
 			for i := range per {
-				lp = listpack.AppendText(lp, fmt.Appendf(nil, "element:%d", i))
+				lp = listpack.AppendElement(lp, listpack.Of(fmt.Appendf(nil, "element:%d", i)))
 			}
 			w.Length(rdb.NodePacked)
 			w.Text(lp)
@@ -67,13 +67,13 @@ var huge = []struct {
 			var id [16]byte
 			binary.BigEndian.PutUint64(id[:], uint64(i+1))
 			w.Text(id[:])
-			lp := listpack.New()
+			lp := listpack.AppendEmpty(nil)
 			for _, e := range []string{"100", "0", "1", "field", "0"} {
-				lp = listpack.AppendText(lp, []byte(e))
+				lp = listpack.AppendElement(lp, listpack.Of([]byte(e)))
 			}
 			for j := range per {
 				for _, e := range []string{"2", "0", fmt.Sprint(j), fmt.Sprint("value:", j), "4"} {
-					lp = listpack.AppendText(lp, []byte(e))
+					lp = listpack.AppendElement(lp, listpack.Of([]byte(e)))
 				}
 			}
 			w.Text(lp)

@@ -39,8 +39,11 @@ func newBench(t testing.TB) *bench {
 	return b
 }
 
-func (b *bench) Call(*command.Context, *command.Spec, [][]byte) error { panic("not here") }
-func (b *bench) Block(*command.Context, command.Wait)                 { panic("not here") }
+func (b *bench) Call(*command.Context, *command.Spec, [][]byte) (bool, error) { panic("not here") }
+func (b *bench) Run(*client.Client, [][]byte) error                           { panic("not here") }
+func (b *bench) Lend(*command.Context, command.Step) bool                     { panic("not here") }
+func (b *bench) Show(*command.Context)                                        { panic("not here") }
+func (b *bench) Block(*command.Context, command.Wait)                         { panic("not here") }
 func (b *bench) Notify(_ command.EventClass, event string, db int, key []byte) {
 	b.events = append(b.events, fmt.Sprintf("%s %d %.20s", event, db, key))
 }

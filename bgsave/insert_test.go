@@ -453,7 +453,7 @@ func TestAnnouncedWithoutEnd(t *testing.T) {
 // TestLeastInOneTurn: hashes with deadlines of fields, which go in at once, share turns too; a duplicate among them is told.
 func TestLeastInOneTurn(t *testing.T) {
 	b := newBench(t)
-	fields := listpack.AppendInt(listpack.AppendText(listpack.AppendText(listpack.New(), []byte("f")), []byte("v")), 4_000_000_000_000)
+	fields := listpack.AppendElement(listpack.AppendElement(listpack.AppendElement(listpack.AppendEmpty(nil), listpack.Of([]byte("f"))), listpack.Of([]byte("v"))), listpack.OfInt(4_000_000_000_000))
 	var records []rdb.Record
 	for i := range 60 {
 		r := rdb.Record{Key: fmt.Appendf(nil, "h%d", i), Kind: rdb.KindHashTTLListpack, Encoding: uint8(value.ListpackEx), Packed: fields,

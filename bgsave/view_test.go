@@ -43,7 +43,7 @@ func (s *sheet) put(db int, key string, val any, deadline int64) {
 		f = value.Form{Type: value.String, Encoding: value.Int, Volatile: deadline != 0, KeyLen: len(key)}
 	}
 	ref := s.heap.Alloc(f.Size(), memory.Keys)
-	payload := f.Write(memory.Pointer(ref), []byte(key), deadline)
+	ref, payload := s.store.NewEntry(&f, []byte(key), deadline, 0)
 	v := value.At(ref)
 	switch {
 	case !isText:

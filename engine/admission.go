@@ -34,13 +34,29 @@ const (
 // in which a client meets them.
 type Barrier struct {
 	Name string
-	// Refuse gives the refusal, or nil, which lets the command pass. flags say what it may do: for EXEC, what it is about to run.
-	Refuse func(cl *client.Client, spec *command.Spec, flags command.Flags) error
+	// Refuse gives the refusal, or nil, which lets the command pass.
+	Refuse func(cl *client.Client, call Call) error
 	up     bool
 }
 
-// flagsOf are what spec may do when cl calls it now: EXEC does what was queued, and lacks what one of those lacks.
-func flagsOf(cl *client.Client, spec *command.Spec) command.Flags {
+// A Call is what admission decides about: a request of a client's, or a command of a script.
+//
+// Lifetime: Args are lent.
+type Call struct {
+	Spec  *command.Spec
+	Args  [][]byte
+	Flags command.Flags // what the call may do: for EXEC what it is about to run, for a script what it says of itself
+}
+
+// callOf is cl's call of spec. EXEC does what was queued, and lacks what one of those lacks.
+func callOf(cl *client.Client, spec *command.Spec, args [][]byte) Call {
+	return Call{spec, args, flagsOf(cl, spec, args)}
+}
+
+func flagsOf(cl *client.Client, spec *command.Spec, args [][]byte) command.Flags {
+	if spec.Means != nil {
+		return spec.Means(args, spec.Flags)
+	}
 	if spec.Name != "exec" || cl.Queue == nil {
 		return spec.Flags
 	}
@@ -70,8 +86,8 @@ var (
 	errFedStream  = &protocol.Error{Code: "ERR", Text: "Replica can't interact with the keyspace"}
 )
 
-// admit goes through everything that may stand in a command's way, in the reference's order.
-func (c *Core) admit(cl *client.Client, spec *command.Spec) (verdict, error) {
+// admit goes through everything that may stand in a request's way, in the reference's order.
+func (c *Core) admit(cl *client.Client, spec *command.Spec, args [][]byte) (verdict, error) {
 	c.assertHeld()
 	if spec.Flags&command.Protected != 0 {
 		if err := c.admitProtected(cl, spec); err != nil {
@@ -84,22 +100,24 @@ func (c *Core) admit(cl *client.Client, spec *command.Spec) (verdict, error) {
 	if cl.Is(client.Multi) && spec.Flags&command.NoMulti != 0 {
 		return refuse, errNotInMulti
 	}
-	flags := flagsOf(cl, spec)
-	for _, b := range c.barriers {
-		if !b.up {
-			continue
-		}
-		if err := b.Refuse(cl, spec, flags); err != nil {
-			return refuse, err
-		}
+	call := callOf(cl, spec, args)
+	if err := c.obstacle(cl, call); err != nil {
+		return refuse, err
 	}
 	if cl.Is(client.PubSub) && cl.Protocol == 2 && !allowedWhileSubscribed(spec) {
 		return refuse, protocol.Errorf("ERR", "Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context", spec.Full)
 	}
-	if cl.Flags&fedStream != 0 && flags&(command.Write|command.ReadOnly|command.MayReplicate) != 0 {
+	if l := c.lent; l != nil && call.Flags&command.AllowBusy == 0 {
+		if l.tardy {
+			return refuse, l.refusal()
+		}
+		c.pause.hold(cl)
+		return hold, nil
+	}
+	if cl.Flags&fedStream != 0 && call.Flags&(command.Write|command.ReadOnly|command.MayReplicate) != 0 {
 		return refuse, errFedStream
 	}
-	if c.pause.holds(cl, flags) {
+	if c.pause.holds(cl, call.Flags) {
 		c.pause.hold(cl)
 		return hold, nil
 	}
@@ -107,6 +125,52 @@ func (c *Core) admit(cl *client.Client, spec *command.Spec) (verdict, error) {
 		return queue, nil
 	}
 	return run, nil
+}
+
+// obstacle is the first barrier that refuses the call, for a client and for a script alike.
+func (c *Core) obstacle(cl *client.Client, call Call) error {
+	for _, b := range c.barriers {
+		if !b.up {
+			continue
+		}
+		if err := b.Refuse(cl, call); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// The refusals of a script's commands. Their texts are the reference's.
+var (
+	errUnknownInScript = &protocol.Error{Code: "ERR", Text: "Unknown Redis command called from script"}
+	errArityInScript   = &protocol.Error{Code: "ERR", Text: "Wrong number of args calling Redis command from script"}
+	errNotInScript     = &protocol.Error{Code: "ERR", Text: "This Redis command is not allowed from script"}
+	errReadOnlyScript  = &protocol.Error{Code: "ERR", Text: "Write commands are not allowed from read-only scripts."}
+)
+
+// admitScript decides about a command of a script: what holds for a client's request holds for it. For memory a script is
+// refused only before it has written: half of it would be worse.
+func (c *Core) admitScript(cl *client.Client, call Call) error {
+	c.assertHeld()
+	writes := call.Flags&command.Write != 0
+	switch {
+	case call.Flags&command.NoScript != 0 && !c.anyInScripts:
+		return errNotInScript
+	case writes && cl.Script.ReadOnly:
+		return errReadOnlyScript
+	}
+	for _, b := range c.barriers {
+		if !b.up || b == c.eviction.barrier || b == c.shortage && cl.Script.Wrote {
+			continue
+		}
+		if err := b.Refuse(cl, call); err != nil {
+			return err
+		}
+	}
+	if call.Flags&command.DenyOOM != 0 && c.eviction.barrier.up && c.eviction.short && !cl.Script.Wrote && !cl.Script.AllowOOM {
+		return protocol.ErrOutOfMemory
+	}
+	return nil
 }
 
 // admitProtected refuses DEBUG and MODULE unless the configuration allows them to this client.

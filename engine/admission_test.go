@@ -50,7 +50,8 @@ func TestStrangers(t *testing.T) {
 func TestBarriers(t *testing.T) {
 	h := newHouse(t)
 	refusing := func(name string, what command.Flags) *Barrier {
-		return &Barrier{Name: name, Refuse: func(_ *client.Client, _ *command.Spec, flags command.Flags) error {
+		return &Barrier{Name: name, Refuse: func(_ *client.Client, call Call) error {
+			flags := call.Flags
 			if flags&what == 0 {
 				return nil
 			}

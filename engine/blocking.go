@@ -113,6 +113,19 @@ func (c *Core) Block(ctx *command.Context, w command.Wait) {
 	cl.Wait = p
 }
 
+// parkBusy has cl wait for a command of its own that goes on beside others (Lend).
+func (c *Core) parkBusy(cl *client.Client, args [][]byte, spec *command.Spec) *parked {
+	c.assertHeld()
+	p := &parked{cl: cl, wait: command.Wait{Busy: true}, spec: spec, db: cl.DB, index: -1}
+	for _, a := range args {
+		p.args = append(p.args, append([]byte{}, a...))
+	}
+	c.waiting.enter(p)
+	cl.Flags |= client.Blocked | client.Busy
+	cl.Wait = p
+	return p
+}
+
 // enter has p stand in the lines of its wait's keys, and in the other lists (W1 to W4).
 func (ws *waiting) enter(p *parked) {
 	w := &p.wait
@@ -288,8 +301,8 @@ func (c *Core) answerParked(p *parked, event string, f func(*command.Context)) {
 	reply := &protocol.Reply{RESP3: cl.Protocol == 3}
 	outer, quiet := cl.Out, c.space.NoTouch
 	cl.Out, c.space.NoTouch = reply, cl.Is(client.NoTouch)
-	ctx := &c.frames[c.depth]
-	c.depth++
+	ctx := &c.stack.frames[c.stack.depth]
+	c.stack.depth++
 	ctx.Client, ctx.Args, ctx.Bulk, ctx.Reply, ctx.Spec = cl, p.args, nil, reply, p.spec
 	ctx.DB, ctx.Now, ctx.Dirty = c.space.DB(p.db), c.nowMs, 0
 	ctx.Effects.Unheard = len(c.sinks) == 0
@@ -297,8 +310,8 @@ func (c *Core) answerParked(p *parked, event string, f func(*command.Context)) {
 	if ctx.Dirty != 0 || ctx.Effects.Replaced {
 		c.book(ctx)
 	}
-	c.depth--
-	if c.depth == 0 && c.unit.effects != 0 {
+	c.stack.depth--
+	if c.stack.depth == 0 && c.stack.unit.effects != 0 {
 		c.flushUnit()
 		if c.hooks.Wrote != nil {
 			c.hooks.Wrote(cl)

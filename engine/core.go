@@ -16,6 +16,7 @@ import (
 	"spindle/engine/command"
 	"spindle/engine/data/keyspace"
 	"spindle/internal/clock"
+	"spindle/internal/invariant"
 	"spindle/lazyfree"
 	"spindle/protocol"
 )
@@ -48,14 +49,14 @@ type Core struct {
 
 	started  time.Time // the origin of nanos
 	wall     clock.Wall
-	nanos    int64                     // monotonic, at the last reading of the clock in this turn
-	nowMs    int64                     // Unix ms: of the command that runs, and of all commands inside one
-	frames   [maxDepth]command.Context // one per depth of calls, so that no call allocates
-	depth    int
+	nanos    int64  // monotonic, at the last reading of the clock in this turn
+	nowMs    int64  // Unix ms: of the command that runs, and of all commands inside one
+	stack    *stack // of the command that runs: one of stacks
+	stacks   [2]stack
+	lent     *lent                        // the command that has lent the turn, if one has
 	specs    [prefetchAhead]*command.Spec // of the requests looked at ahead
 	meter    meter
-	unit     unit
-	sinks    []Sink
+	sinks    []hearer
 	barriers []*Barrier
 	raised   int // barriers that are up
 	pause    pause
@@ -66,6 +67,8 @@ type Core struct {
 	eviction eviction
 	loading  *Barrier
 	shortage *Barrier
+
+	anyInScripts bool // DEBUG SET-DISABLE-DENY-SCRIPTS
 
 	nudge  chan struct{}     // has RunDuties look at once
 	labels []context.Context // by command.Spec.ID, while somebody profiles
@@ -81,6 +84,7 @@ type Hooks struct {
 	Attack      func(cl *client.Client)                  // cl speaks HTTP; it is about to be closed
 	ExecRefused func(cl *client.Client, why error) error // an EXEC that may not run: what to answer
 	Frozen      func()                                   // a view was taken
+	Lent        func()                                   // a command has lent the turn, or is over
 	Laden       func()                                   // reclaimers need a thread of their own, or no longer
 	Gone        func(cl *client.Client)                  // a client left: watches, subscriptions, replicas
 	Evicted     func(n int)
@@ -113,6 +117,7 @@ func New(p Parts) *Core {
 	c.common.MaxMemory = &c.settings.MaxMemory
 	c.nudge = make(chan struct{}, 1)
 	c.clients.Costs.OnPressure(c.pressClients)
+	c.stack = &c.stacks[0]
 	c.waiting.init()
 	c.meter.init(c.started)
 	c.takeJob = c.nextJob
@@ -187,7 +192,7 @@ func (c *Core) settle() {
 		c.later[i] = nil
 	}
 	c.later = c.later[:0]
-	if len(c.waiting.ready) > 0 {
+	if len(c.waiting.ready) > 0 && c.lent == nil {
 		c.serveReady()
 	}
 	if c.clients.Costs.Pressed() {
@@ -311,7 +316,7 @@ func (c *Core) execute(cl *client.Client, req *protocol.Request, spec *command.S
 		}
 	}
 	if c.raised != 0 || spec.Flags&wantsScrutiny != 0 || cl.Flags&wantsScrutinyOf != 0 || !cl.Authenticated {
-		verdict, err := c.admit(cl, spec)
+		verdict, err := c.admit(cl, spec, req.Args)
 		switch verdict {
 		case hold:
 			return false
@@ -339,12 +344,13 @@ const silenced = client.ReplyOff | client.ReplySkip
 // transaction that turns replies off keeps those it has made. It always answers true: the request is done.
 func (c *Core) muted(cl *client.Client, mark protocol.Mark, before client.Flags) bool {
 	if cl.Flags&silenced != 0 {
+		if cl.Is(client.Blocked) {
+			return true // a parked command's reply is yet to come
+		}
 		if before&cl.Flags != 0 {
 			cl.Out.Rollback(mark)
 		}
-		if !cl.Is(client.Blocked) { // a parked command's reply is yet to come
-			cl.Flags &^= client.ReplySkip
-		}
+		cl.Flags &^= client.ReplySkip
 	}
 	return true
 }
@@ -368,21 +374,26 @@ func (c *Core) call(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec 
 	if c.labels != nil {
 		pprof.SetGoroutineLabels(c.labels[spec.ID])
 	}
-	c.invoke(cl, args, bulk, spec)
+	mark := cl.Out.Mark()
+	lent, _ := c.invoke(cl, args, bulk, spec)
 	if len(c.monitors) != 0 {
 		c.feedMonitors(cl, spec, args) // afterwards: the handler has blacked out what is secret
 	}
-	if c.unit.effects != 0 {
-		c.unit.loose = spec.Flags&command.TouchesArbitraryKeys != 0
+	if lent {
+		c.lendTurn(cl, args, spec, mark)
+		return
+	}
+	if c.stack.unit.effects != 0 {
+		c.stack.unit.loose = spec.Flags&command.TouchesArbitraryKeys != 0
 		c.flushUnit()
 		if c.hooks.Wrote != nil {
 			c.hooks.Wrote(cl)
 		}
 	}
 	if cl.Flags&client.Blocked != 0 {
-		c.lapParked(cl)
+		c.watchLatency(commandEvent(spec), c.lapParked(cl))
 	}
-	if len(c.waiting.ready) != 0 {
+	if len(c.waiting.ready) != 0 && c.lent == nil {
 		c.lap()
 		c.serveReady() // at once: the client's next command comes after those who waited
 		c.nanos = c.wall.Nanos()
@@ -392,47 +403,72 @@ func (c *Core) call(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec 
 	}
 }
 
-// invoke runs a handler in a frame of its own and books what it did.
-func (c *Core) invoke(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec *command.Spec) error {
+// invoke runs a handler in a frame of its own and books what it did. If lent, the command goes on by a step, and its frame stays.
+func (c *Core) invoke(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec *command.Spec) (lent bool, err error) {
 	c.assertHeld()
-	ctx := &c.frames[c.depth]
-	c.depth++
+	s := c.stack
+	ctx := &s.frames[s.depth]
+	s.depth++
 	ctx.Client, ctx.Args, ctx.Bulk, ctx.Reply, ctx.Spec = cl, args, bulk, cl.Out, spec
 	ctx.DB, ctx.Now, ctx.Dirty = c.space.DB(cl.DB), c.nowMs, 0
 	ctx.Effects.Unheard = len(c.sinks) == 0
 	c.space.NoTouch = cl.Flags&client.NoTouch != 0
 	mark := cl.Out.Mark()
-	err := spec.Run(ctx)
+	err = spec.Run(ctx)
+	if len(s.lends) != 0 {
+		if l := s.lending(ctx); l != nil {
+			l.mark = mark
+			if ctx.Dirty != 0 || ctx.Effects.Replaced {
+				c.book(ctx) // its arguments are lent
+			}
+			ctx.Dirty = 0
+			return true, nil
+		}
+	}
+	c.finish(ctx, err, mark)
+	return false, err
+}
+
+// finish answers a command's error, books what the command did and gives its frame up.
+func (c *Core) finish(ctx *command.Context, err error, mark protocol.Mark) {
 	if err != nil {
-		cl.Out.Rollback(mark)
-		cl.Out.Error(err)
-		c.meter.failed(spec, err)
+		ctx.Reply.Rollback(mark)
+		ctx.Reply.Error(err)
+		c.meter.failed(ctx.Spec, err)
 	}
 	if ctx.Dirty != 0 || ctx.Effects.Replaced {
 		c.book(ctx)
 	}
-	c.depth--
-	return err
+	c.stack.depth--
 }
 
 // frame prepares what every context of this core has in common.
 func (c *Core) prepareFrames() {
-	for i := range c.frames {
-		c.frames[i].Space, c.frames[i].Core, c.frames[i].Settings = c.space, c, c.common
-		c.frames[i].Whole = c.whole
+	for i := range c.stacks {
+		for j := range c.stacks[i].frames {
+			ctx := &c.stacks[i].frames[j]
+			ctx.Space, ctx.Core, ctx.Settings, ctx.Whole = c.space, c, c.common, c.whole
+		}
 	}
 }
 
 // Call implements command.Core: a command run by a command, as the same client.
-func (c *Core) Call(outer *command.Context, spec *command.Spec, args [][]byte) error {
+func (c *Core) Call(outer *command.Context, spec *command.Spec, args [][]byte) (lent bool, err error) {
 	c.assertHeld()
 	cl := outer.Client
-	if c.depth == maxDepth {
-		return protocol.Errorf("ERR", "commands call commands more than %d deep", maxDepth)
+	if c.stack.depth == maxDepth {
+		return false, protocol.Errorf("ERR", "commands call commands more than %d deep", maxDepth)
 	}
 	m := &c.meter
 	began, mark, silent := max(c.nanos, m.innerNanos), cl.Out.Mark(), cl.Flags&silenced
-	err := c.invoke(cl, args, nil, spec)
+	if lent, err = c.invoke(cl, args, nil, spec); lent {
+		if len(c.monitors) != 0 {
+			c.feedMonitors(cl, spec, args)
+		}
+		l := c.stack.lending(&c.stack.frames[c.stack.depth-1])
+		l.inner, l.took = true, c.wall.Nanos()-began
+		return true, nil
+	}
 	if silent&cl.Flags != 0 {
 		cl.Out.Rollback(mark)
 	}
@@ -444,7 +480,61 @@ func (c *Core) Call(outer *command.Context, spec *command.Spec, args [][]byte) e
 	spec.Stats.Record(1, took)
 	m.commands++
 	c.watchSlowness(cl, spec, args, took)
-	return err
+	return false, err
+}
+
+// Run implements command.Core: a command of a script, as the Fake client cl.
+func (c *Core) Run(cl *client.Client, args [][]byte) error {
+	c.assertHeld()
+	spec := c.catalogue.Lookup(args[0])
+	if spec == nil {
+		return errUnknownInScript
+	}
+	spec, err := c.catalogue.Resolve(spec, args)
+	if err != nil {
+		if spec == nil || spec.Subs != nil {
+			return errUnknownInScript
+		}
+		return errArityInScript
+	}
+	if c.stack.depth == maxDepth {
+		return protocol.Errorf("ERR", "commands call commands more than %d deep", maxDepth)
+	}
+	call := callOf(cl, spec, args)
+	if err := c.admitScript(cl, call); err != nil {
+		c.meter.rejected(spec, err)
+		return err
+	}
+	if call.Flags&command.Write != 0 {
+		cl.Script.Wrote = true
+	}
+	m := &c.meter
+	began := max(c.nanos, m.innerNanos)
+	lent, _ := c.invoke(cl, args, nil, spec)
+	invariant.That(!lent, "N1: a command of a script has lent the turn")
+	if len(c.monitors) != 0 {
+		c.feedMonitors(cl, spec, args)
+	}
+	m.innerNanos = c.wall.Nanos()
+	took := m.innerNanos - began
+	spec.Stats.Record(1, took)
+	m.commands++
+	c.watchSlowness(cl, spec, args, took)
+	return nil
+}
+
+// Show implements command.Core.
+func (c *Core) Show(ctx *command.Context) {
+	c.assertHeld()
+	if len(c.monitors) != 0 {
+		c.showMonitors(ctx.Client, ctx.Args)
+	}
+}
+
+// AllowAnyInScripts lets scripts run commands that are not for them: DEBUG SET-DISABLE-DENY-SCRIPTS.
+func (c *Core) AllowAnyInScripts(on bool) {
+	c.assertHeld()
+	c.anyInScripts = on
 }
 
 // reject answers a request that was not run.
@@ -505,28 +595,28 @@ func (c *Core) lap() {
 
 // lapParked is lap behind a command that has parked its client. It books the calls before that one. The command's own
 // call is booked when the wait ends: the time until now and the time for the reply, as in Redis.
-func (c *Core) lapParked(cl *client.Client) {
+func (c *Core) lapParked(cl *client.Client) (took int64) {
 	c.assertHeld()
 	m, p := &c.meter, c.waiting.byClient[cl]
 	if p == nil {
-		return
+		return 0
 	}
 	now := c.readClock()
-	took := now - c.nanos
+	took = now - c.nanos
 	c.nanos = now
 	p.unbooked, p.took = true, took/int64(m.calls)
 	if earlier := m.calls - 1; earlier > 0 {
 		m.spec.Stats.Record(earlier, took-p.took)
 		m.commands += uint64(earlier)
 	}
-	c.watchLatency(commandEvent(m.spec), p.took)
 	m.calls, m.client, m.args = 0, nil, nil
+	return p.took
 }
 
 // readClock gives the time, in nanos, and has the commands that follow go by it.
 func (c *Core) readClock() (nanos int64) {
 	nanos, ms := c.wall.Now()
-	if ms != c.nowMs && c.depth == 0 {
+	if ms != c.nowMs && c.stack.depth == 0 {
 		c.nowMs = ms
 		c.space.SetNow(ms)
 	}

@@ -123,6 +123,9 @@ func (c *Core) runDuties() {
 	c.assertHeld()
 	began := time.Duration(c.wall.Nanos())
 	c.duties.at = int64(began) + dutyEvery
+	if c.lent != nil {
+		return // N2
+	}
 	if c.pause.on {
 		c.settlePause()
 	}

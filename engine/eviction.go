@@ -19,6 +19,7 @@ type eviction struct {
 	barrier       *Barrier // up while maxmemory is set
 	exceededSince int64    // data exceed maxmemory, and eviction has not caught up; 0: it has
 	exceededNanos int64    // how long they did, until then
+	short         bool     // the last command that was asked about could not be given room
 	stuckAt       int64    // when the log last said that no client may be evicted, Unix ms
 }
 
@@ -46,11 +47,14 @@ func (e *eviction) reset() { e.exceededSince, e.exceededNanos = 0, 0 }
 
 // memoryBarrier makes room before a command runs, and refuses those that may need more when there is none to make.
 func (c *Core) memoryBarrier() *Barrier {
-	return &Barrier{Name: "maxmemory", Refuse: func(cl *client.Client, spec *command.Spec, flags command.Flags) error {
-		if cl.Is(client.Primary) || c.evict() {
+	return &Barrier{Name: "maxmemory", Refuse: func(cl *client.Client, call Call) error {
+		if cl.Is(client.Primary) {
 			return nil
 		}
-		if flags&command.DenyOOM != 0 || cl.Is(client.Multi) && queueGrows(spec) {
+		if c.eviction.short = !c.evict(); !c.eviction.short {
+			return nil
+		}
+		if call.Flags&command.DenyOOM != 0 || cl.Is(client.Multi) && queueGrows(call.Spec) {
 			return protocol.ErrOutOfMemory
 		}
 		return nil
@@ -59,12 +63,12 @@ func (c *Core) memoryBarrier() *Barrier {
 
 // shortageBarrier refuses commands that may need memory while the system gives no more: those that run already live on what is left.
 func (c *Core) shortageBarrier() *Barrier {
-	return &Barrier{Name: "shortage", Refuse: func(cl *client.Client, spec *command.Spec, flags command.Flags) error {
+	return &Barrier{Name: "shortage", Refuse: func(cl *client.Client, call Call) error {
 		if !c.space.Heap().Short() {
 			c.Raise(c.shortage, false)
 			return nil
 		}
-		if flags&command.DenyOOM != 0 || cl.Is(client.Multi) && queueGrows(spec) {
+		if call.Flags&command.DenyOOM != 0 || cl.Is(client.Multi) && queueGrows(call.Spec) {
 			return protocol.ErrNoMemory
 		}
 		return nil
@@ -127,7 +131,7 @@ func (c *Core) evict() (enough bool) {
 	c.assertHeld()
 	over := c.overLimit()
 	if over > 0 {
-		if c.space.Replica || c.space.Hiding || c.duties.loading {
+		if c.space.Replica || c.space.Hiding || c.duties.loading || c.lent != nil {
 			return true
 		}
 		c.lap() // what has run did not evict
@@ -197,8 +201,8 @@ func (c *Core) SetLoading(on bool) {
 }
 
 func (c *Core) loadingBarrier() *Barrier {
-	return &Barrier{Name: "loading", Refuse: func(_ *client.Client, _ *command.Spec, flags command.Flags) error {
-		if flags&command.Loading != 0 {
+	return &Barrier{Name: "loading", Refuse: func(_ *client.Client, call Call) error {
+		if call.Flags&command.Loading != 0 {
 			return nil
 		}
 		return protocol.ErrLoading

@@ -178,7 +178,7 @@ func newHouse(t *testing.T, more ...command.Spec) *house {
 		Slow: func(_ *client.Client, args [][]byte, _ time.Duration) { h.slow = append(h.slow, string(args[0])) },
 	})
 	h.AddOwnBarriers()
-	h.Do(func() { h.Core.AddSink(h.sink) })
+	h.Do(func() { h.Core.AddSink(h.sink, client.ToReplicas) })
 	return h
 }
 

@@ -218,7 +218,14 @@ func (m *meter) reset() {
 
 // feedMonitors shows every MONITOR what has run.
 func (c *Core) feedMonitors(cl *client.Client, spec *command.Spec, args [][]byte) {
-	if spec.Flags&(command.SkipMonitor|command.Admin) != 0 || c.hooks.Monitor == nil {
+	if spec.Flags&(command.SkipMonitor|command.Admin) == 0 {
+		c.showMonitors(cl, args)
+	}
+}
+
+// showMonitors shows a call of cl's to all that watch.
+func (c *Core) showMonitors(cl *client.Client, args [][]byte) {
+	if c.hooks.Monitor == nil {
 		return
 	}
 	line := monitorLine(c.nowMs, c.nanos, cl, args)

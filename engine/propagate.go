@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/protocol"
 )
@@ -16,15 +17,25 @@ type unit struct {
 	loose   bool // the effects do not belong together: keys that SCAN found expired
 }
 
-type mark struct{ db, end int }
+// A mark is where an effect ends, its database, and who hears of it.
+type mark struct {
+	db, end int
+	to      client.Targets
+}
+
+// A hearer is a sink, and what it is.
+type hearer struct {
+	Sink
+	is client.Targets // one of them
+}
 
 // keptUnitBytes is how much of a unit's buffer survives it.
 const keptUnitBytes = 1 << 20
 
-// AddSink has s told of every effect from the next unit on.
-func (c *Core) AddSink(s Sink) {
+// AddSink has s told of every effect that is addressed to what it is, from the next unit on.
+func (c *Core) AddSink(s Sink, is client.Targets) {
 	c.assertHeld()
-	c.sinks = append(c.sinks, s)
+	c.sinks = append(c.sinks, hearer{s, is})
 }
 
 // book takes over what a command says of itself: how much it changed, and what a replica should run.
@@ -32,17 +43,28 @@ func (c *Core) book(ctx *command.Context) {
 	c.assertHeld()
 	c.meter.dirty += ctx.Dirty
 	e := &ctx.Effects
-	if len(c.sinks) != 0 {
+	if to := addressees(ctx); len(c.sinks) != 0 && to != 0 {
 		switch {
 		case e.Replaced:
 			for _, args := range e.Commands {
-				c.unit.add(ctx.Client.DB, args)
+				c.stack.unit.add(ctx.Client.DB, args, to)
 			}
 		case ctx.Spec.Flags&(command.Write|command.MayReplicate) != 0:
-			c.unit.add(ctx.Client.DB, ctx.Args)
+			c.stack.unit.add(ctx.Client.DB, ctx.Args, to)
 		}
 	}
 	e.Reset()
+}
+
+// addressees are who hears of a call's effects.
+func addressees(ctx *command.Context) client.Targets {
+	switch {
+	case ctx.Effects.To != 0:
+		return ctx.Effects.To
+	case ctx.Client.Script != nil:
+		return ctx.Client.Script.Targets
+	}
+	return client.ToAll
 }
 
 // Effect books an effect that no command of the client's names: an expired or evicted key, a duty's change.
@@ -51,8 +73,8 @@ func (c *Core) Effect(db int, args ...[]byte) {
 	if len(c.sinks) == 0 {
 		return
 	}
-	c.unit.add(db, args)
-	if c.depth == 0 {
+	c.stack.unit.add(db, args, client.ToAll)
+	if c.stack.depth == 0 {
 		c.flushUnit()
 	}
 }
@@ -63,9 +85,9 @@ func (c *Core) Dirty() int64 {
 	return c.meter.dirty
 }
 
-func (u *unit) add(db int, args [][]byte) {
+func (u *unit) add(db int, args [][]byte, to client.Targets) {
 	u.bytes = protocol.AppendCommand(u.bytes, args)
-	u.marks = append(u.marks, mark{db, len(u.bytes)})
+	u.marks = append(u.marks, mark{db, len(u.bytes), to})
 	u.effects++
 }
 
@@ -74,39 +96,48 @@ var (
 	execBytes  = []byte("*1\r\n$4\r\nEXEC\r\n")
 )
 
-// flushUnit gives the unit to the sinks, wrapped if it has more than one effect, and forgets it.
+// flushUnit gives the unit to the sinks, to each what is addressed to it, wrapped if that is more than one effect. Then it forgets the unit.
 func (c *Core) flushUnit() {
 	c.assertHeld()
-	u := &c.unit
-	list := u.list[:0]
-	wrap := u.effects > 1 && !u.loose
-	if wrap {
-		list = append(list, Effect{AnyDB, multiBytes})
-	}
-	from := 0
-	for _, m := range u.marks {
-		list = append(list, Effect{m.db, u.bytes[from:m.end]})
-		from = m.end
-	}
-	if wrap {
-		list = append(list, Effect{AnyDB, execBytes})
-	}
+	u := &c.stack.unit
+	listed := client.Targets(0)
 	for _, s := range c.sinks {
-		s.Take(list)
+		if listed != s.is {
+			u.list, listed = u.appendFor(u.list[:0], s.is), s.is
+		}
+		if len(u.list) > 0 {
+			s.Take(u.list)
+		}
 	}
-	clear(list)
-	u.list, u.marks, u.effects, u.loose = list[:0], u.marks[:0], 0, false
+	clear(u.list)
+	u.list, u.marks, u.effects, u.loose = u.list[:0], u.marks[:0], 0, false
 	if cap(u.bytes) > keptUnitBytes {
 		u.bytes = nil
 	}
 	u.bytes = u.bytes[:0]
 }
 
+// appendFor appends what of the unit is addressed to a sink that is of a kind.
+func (u *unit) appendFor(list []Effect, is client.Targets) []Effect {
+	list = append(list, Effect{AnyDB, multiBytes})
+	from := 0
+	for _, m := range u.marks {
+		if m.to&is != 0 {
+			list = append(list, Effect{m.db, u.bytes[from:m.end]})
+		}
+		from = m.end
+	}
+	if len(list) > 2 && !u.loose {
+		return append(list, Effect{AnyDB, execBytes})
+	}
+	return list[:copy(list, list[1:])] // one effect, or several that do not belong together, are not wrapped
+}
+
 // RemoveSink undoes AddSink.
 func (c *Core) RemoveSink(s Sink) {
 	c.assertHeld()
 	for i, other := range c.sinks {
-		if other == s {
+		if other.Sink == s {
 			c.sinks = append(c.sinks[:i:i], c.sinks[i+1:]...)
 			return
 		}

@@ -97,7 +97,7 @@ func TestWrote(t *testing.T) {
 	}
 	h.RemoveSink(h.sink)
 	h.do(a, "SET k v")
-	if len(wrote) != 2 || h.sink.take() == "" || len(h.unit.bytes) != 0 {
+	if len(wrote) != 2 || h.sink.take() == "" || len(h.stack.unit.bytes) != 0 {
 		t.Errorf("without a sink: %v", wrote)
 	}
 }

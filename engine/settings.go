@@ -21,6 +21,7 @@ type Settings struct {
 	LatencyThreshold    setting.Int // ms; 0: off
 	NotifyEvents        setting.Int // command.EventClass bits
 	LazyfreeEviction    setting.Bool
+	BusyReplyThreshold  setting.Int  // ms that a command may lend the turn before others hear BUSY
 	MeasureTurnCPU      setting.Bool // reads the thread's clock at each turn: two system calls
 
 	MaxMemory     setting.Uint // bytes; 0: no limit
@@ -72,6 +73,7 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewInt("latency-monitor-threshold", &s.LatencyThreshold, 0, setting.Between(0, math.MaxInt64)),
 		setting.NewLetters("notify-keyspace-events", &s.NotifyEvents, 0, eventLetters,
 			errors.New("Invalid event class character. Use 'Ag$lshzxeKEtmdn'."), setting.Nothing("pub/sub is not there yet")),
+		setting.NewInt("busy-reply-threshold", &s.BusyReplyThreshold, 5000, setting.Between(0, math.MaxInt64), setting.Also("lua-time-limit")),
 		setting.NewBool("measure-turn-cpu", &s.MeasureTurnCPU, false),
 		setting.NewBool("lazyfree-lazy-eviction", &s.LazyfreeEviction, false),
 		setting.NewMemoryUint("maxmemory", &s.MaxMemory, 0),

@@ -2,8 +2,8 @@
 //
 // Owner: whoever calls; it has no goroutine, no socket and no data of its own.
 // Never: blocks, reads a clock, or knows what a command means.
-// Start at batch.go; request.go reads (inline.go the telnet form, stream.go what is too large for a buffer), reply.go writes,
-// errors.go names what a client may see go wrong.
+// Start at batch.go; request.go reads (inline.go the telnet form, stream.go what is too large for a buffer), reply.go
+// writes, errors.go names what a client may see go wrong.
 package protocol
 
 // A Request is one command as the client sent it.
@@ -31,8 +31,9 @@ type Bulk struct {
 // A Batch is what one read of one connection yielded, on its way through the core and back.
 //
 // The loop fills Session, Requests and Reply; the core runs requests in order, appends to Reply and says in Done how
-// many it took. Fewer than all means that the client was blocked, paused or closed, or that the turn took too long. The loop
-// keeps the unread bytes from Requests[Done-1].End on and submits them again after Conn.Resume, which may come within Serve.
+// many it took. Fewer than all means that the client was blocked, paused or closed, or that the turn took too long. The
+// loop keeps the unread bytes from Requests[Done-1].End on and submits them again after Conn.Resume, which may come
+// within Serve.
 type Batch struct {
 	Session  any // what Handler.Open returned
 	Requests []Request
@@ -64,8 +65,8 @@ type Handler interface {
 	Malformed(session any, err *Error) Verdict
 	// Closed says that the connection is gone; nothing of it is used by the loop afterwards.
 	Closed(session any)
-	// Reserve lends n bytes for a bulk argument that does not fit the read buffer, or for the beginning of one. Without an error, nil asks
-	// the loop to use the Go heap. An error is told to the client, whose connection then closes.
+	// Reserve lends n bytes for a bulk argument that does not fit the read buffer, or for the beginning of one. Without
+	// an error, nil asks the loop to use the Go heap. An error is told to the client, whose connection then closes.
 	Reserve(session any, n int) (*Bulk, *Error)
 }
 
@@ -89,8 +90,8 @@ type Usage struct {
 	Reserved  int // what Handler.Reserve has lent: the handler's own memory. Total has of it what the client has filled
 }
 
-// An Accountant is a Session (see Handler.Open) that wants to know at once what its connection's buffers cost. The loop tells when that
-// changes, outside of Serve: bytes and reserved are Usage's Total and Reserved.
+// An Accountant is a Session (see Handler.Open) that wants to know at once what its connection's buffers cost. The loop
+// tells when that changes, outside of Serve: bytes and reserved are Usage's Total and Reserved.
 type Accountant interface{ Account(bytes, reserved int) }
 
 // A Conn is a connection as the core sees it. Every method may be called from any goroutine.

@@ -7,12 +7,14 @@ import (
 	"spindle/internal/number"
 )
 
-// A Builder takes a reply as values instead of bytes: a script's machine makes its own values of them, and nothing is encoded and parsed again.
+// A Builder takes a reply as values instead of bytes: a script's machine makes its own values of them, and nothing is
+// encoded and parsed again.
 //
-// It is told what the bytes would say, in their order: plain values, and announcements of aggregates before their elements. An
-// announcement may come late (BeginAt); then it belongs where the mark was set.
+// It is told what the bytes would say, in their order: plain values, and announcements of aggregates before their
+// elements. An announcement may come late (BeginAt); then it belongs where the mark was set.
 //
-// No method takes bytes: what an interface is given escapes, and callers keep short texts on their stacks. Room is filled instead.
+// No method takes bytes: what an interface is given escapes, and callers keep short texts on their stacks. Room is
+// filled instead.
 type Builder interface {
 	Status(line string)
 	Error(e *Error)

@@ -63,7 +63,8 @@ func (b *recorder) Rollback(mark int) { b.told = b.told[:mark] }
 func (b *recorder) Full() bool        { return false }
 func (b *recorder) encode() []byte    { return bytes.Join(b.told, nil) }
 
-// A builder hears exactly what the bytes say, whatever is written, by announcements before and behind, with marks that are gone back to.
+// A builder hears exactly what the bytes say, whatever is written, by announcements before and behind, with marks that
+// are gone back to.
 func TestBuilderHearsTheBytes(t *testing.T) {
 	for seed := range uint64(3000) {
 		rng := rand.New(rand.NewPCG(seed, 1))

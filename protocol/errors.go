@@ -13,7 +13,8 @@ func (e *Error) Error() string { return e.Code + " " + e.Text }
 
 // Errorf is an error reply with a text made for the occasion; CR and LF in it become spaces when it is written.
 //
-// Shape: bytes of a client's among args count up to their first zero byte, as in the reference, where they are C strings.
+// Shape: bytes of a client's among args count up to their first zero byte, as in the reference, where they are C
+// strings.
 func Errorf(code, format string, args ...any) *Error {
 	for i, a := range args {
 		if b, ok := a.([]byte); ok {

@@ -29,8 +29,8 @@ func (p *Parser) parseInline(buf []byte, args [][]byte) (_ [][]byte, complete bo
 //
 // A quote may open inside a word; a closing quote must be followed by a blank or the end. A NUL ends the line.
 //
-// Shape: a word without quotes is a view into line, one with quotes is made in text, which is returned grown. No word is nil, which to
-// a handler is an argument that was not given.
+// Shape: a word without quotes is a view into line, one with quotes is made in text, which is returned grown. No word
+// is nil, which to a handler is an argument that was not given.
 // Errors: not ok for quotes that do not close, or are followed by something else.
 func SplitWords(line []byte, args [][]byte, text []byte) (_ [][]byte, _ []byte, ok bool) {
 	at := 0
@@ -62,7 +62,8 @@ func SplitWords(line []byte, args [][]byte, text []byte) (_ [][]byte, _ []byte, 
 	}
 }
 
-// appendQuoted appends the rest of the word at line[at], of which line[at] is a quote, to dst, and returns the offset behind it, or -1.
+// appendQuoted appends the rest of the word at line[at], of which line[at] is a quote, to dst, and returns the offset
+// behind it, or -1.
 func appendQuoted(dst, line []byte, at int) ([]byte, int) {
 	peek := func(i int) byte { // the byte behind the end is a NUL, and a NUL is an end
 		if i < len(line) {

@@ -59,8 +59,8 @@ func (r *Reply) Simple(s string) {
 	r.B = append(append(append(r.B, '+'), s...), '\r', '\n')
 }
 
-// Error answers an error: "-CODE text" for an *Error (wrapped or not), "-ERR text" for any other. CR and LF at the ends of
-// the text are dropped and become spaces inside it, so that nothing a client sent can start a second reply.
+// Error answers an error: "-CODE text" for an *Error (wrapped or not), "-ERR text" for any other. CR and LF at the ends
+// of the text are dropped and become spaces inside it, so that nothing a client sent can start a second reply.
 func (r *Reply) Error(err error) {
 	e, ok := err.(*Error)
 	if !ok {
@@ -150,7 +150,8 @@ func (r *Reply) BulkRoom(n int) []byte {
 
 // LendBulk answers a bulk string of total bytes that stays where it is: pieces, one after the other, are its bytes.
 //
-// Lifetime: the pieces belong to the reply until release is called, once, from any goroutine; nil if nobody needs to know.
+// Lifetime: the pieces belong to the reply until release is called, once, from any goroutine; nil if nobody needs to
+// know.
 // Cost: no copy; worth it from some ten KB on, below that Bulk is cheaper.
 func (r *Reply) LendBulk(total int, release func(), pieces ...[]byte) {
 	if r.into != nil {
@@ -283,7 +284,8 @@ func (r *Reply) BigNumber(digits string) {
 	r.B = append(append(append(r.B, '('), digits...), '\r', '\n')
 }
 
-// Verbatim answers text that is meant for people: RESP3 "=" with its three-letter format ("txt", "mkd"), RESP2 a bulk string.
+// Verbatim answers text that is meant for people: RESP3 "=" with its three-letter format ("txt", "mkd"), RESP2 a bulk
+// string.
 func (r *Reply) Verbatim(format, text string) {
 	if !r.RESP3 {
 		r.BulkString(text)
@@ -377,8 +379,8 @@ func (r *Reply) Join(other *Reply) {
 	other.Lent, other.lent, other.full = other.Lent[:0], 0, false
 }
 
-// Cut moves what stands behind m into other, which is empty: the command that wrote it goes on later, and its reply leaves with
-// the rest. Lent pieces change hands.
+// Cut moves what stands behind m into other, which is empty: the command that wrote it goes on later, and its reply
+// leaves with the rest. Lent pieces change hands.
 func (r *Reply) Cut(m Mark, other *Reply) {
 	if r.full {
 		other.full = true // whoever reads r will not read that either
@@ -428,6 +430,9 @@ func (r *Reply) Mark() Mark {
 // Moved is the mark's place when n bytes were inserted before it.
 func (m Mark) Moved(n int) Mark { return Mark{m.pos + n} }
 
+// Offset is how many bytes stand before the mark.
+func (m Mark) Offset() int { return m.pos }
+
 // Since is how many bytes were appended behind m.
 func (r *Reply) Since(m Mark) int { return len(r.B) + r.lent - m.pos }
 
@@ -459,8 +464,8 @@ func (r *Reply) place(m Mark) (i, at int) {
 	return len(r.Lent), at
 }
 
-// Rollback forgets everything behind m, and gives back what was lent there. Of a full reply only what was appended before it was full can be
-// gone back to: a mark behind that leaves it as it is.
+// Rollback forgets everything behind m, and gives back what was lent there. Of a full reply only what was appended
+// before it was full can be gone back to: a mark behind that leaves it as it is.
 func (r *Reply) Rollback(m Mark) {
 	if r.into != nil {
 		r.into.Rollback(m.pos)
@@ -515,8 +520,8 @@ func (r *Reply) InsertReply(m Mark, other *Reply) {
 	r.Lent = slices.Insert(r.Lent, i, pieces...)
 }
 
-// ArrayAt puts "*n" at m: for an array whose length is known only behind its last element. Marks behind m are void afterwards;
-// nested ones are therefore closed from the inside out.
+// ArrayAt puts "*n" at m: for an array whose length is known only behind its last element. Marks behind m are void
+// afterwards; nested ones are therefore closed from the inside out.
 //
 //	m := r.Mark()
 //	for … { r.Bulk(…); n++ }

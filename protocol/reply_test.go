@@ -160,7 +160,8 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// Whatever stands on either side, a reply and what is cut from it are together what they were, and each piece is released once.
+// Whatever stands on either side, a reply and what is cut from it are together what they were, and each piece is
+// released once.
 func TestCut(t *testing.T) {
 	for seed := range uint64(500) {
 		rng := rand.New(rand.NewPCG(seed, 3))

@@ -25,8 +25,8 @@ type Limits struct {
 	Unauthenticated bool // a password is asked for and has not been given: small requests only
 }
 
-// A Limiter is a Session (see Handler.Open) that knows its client's limits. The loop asks before each Parse, on the goroutine
-// that calls Serve.
+// A Limiter is a Session (see Handler.Open) that knows its client's limits. The loop asks before each Parse, on the
+// goroutine that calls Serve.
 type Limiter interface{ Limits() Limits }
 
 // A Scratch is the memory a Parse puts requests into. One serves any number of parsers as long as a batch has been
@@ -43,8 +43,8 @@ type Scratch struct {
 //	      '---- request ----'   '-- incomplete: state below ----------'
 //	                            0                           at      len(buf)
 //
-// What is incomplete is remembered, not parsed again when more bytes arrive, so any number of reads costs time linear in
-// the bytes, whether a million arguments come one byte at a time or one argument of 512 MB comes in pieces.
+// What is incomplete is remembered, not parsed again when more bytes arrive, so any number of reads costs time linear
+// in the bytes, whether a million arguments come one byte at a time or one argument of 512 MB comes in pieces.
 //
 // I1. consumed is where the incomplete request begins: the caller keeps buf[consumed:], appends what arrives, and
 // calls Parse on that. Offsets of the state count from there.
@@ -169,8 +169,9 @@ next:
 		if len(requests) == cap(requests) {
 			requests = slices.Grow(requests, 1)
 		}
-		// Field by field: append would put the request together elsewhere in words and copy it in pairs of words, which the processor makes wait
-		// until the words have reached the cache: 5 ns a request (BenchmarkBatch/PING of package server).
+		// Field by field: append would put the request together elsewhere in words and copy it in pairs of words, which
+		// the processor makes wait until the words have reached the cache: 5 ns a request (BenchmarkBatch/PING of
+		// package server).
 		requests = requests[:len(requests)+1]
 		r := &requests[len(requests)-1]
 		r.Args, r.End, r.Bulk, r.Again = args[first:len(args):len(args)], at, nil, again
@@ -226,8 +227,8 @@ func (p *Parser) Awaited() int {
 	return p.size
 }
 
-// Large says whether the incomplete request waits only for its last argument and that is worth a Bulk: size bytes of which the first
-// is, or will be, buf[at].
+// Large says whether the incomplete request waits only for its last argument and that is worth a Bulk: size bytes of
+// which the first is, or will be, buf[at].
 func (p *Parser) Large() (at, size int, ok bool) {
 	if p.bulk && p.left == 1 && p.size >= BigBulk {
 		return p.at, p.size, true
@@ -269,8 +270,8 @@ func word(buf []byte, at int) uint32 {
 // headLen is how long a request's head is, less the name in it: *3, $5 and the name, each with CR and LF.
 const headLen = 10
 
-// sameHead says that two requests begin with the same n bytes, of which either has that many: a count and a length of one digit each, and a
-// name, so that n is from 11 to 19.
+// sameHead says that two requests begin with the same n bytes, of which either has that many: a count and a length of
+// one digit each, and a name, so that n is from 11 to 19.
 func sameHead(a, b []byte, n int) bool {
 	return binary.LittleEndian.Uint64(a) == binary.LittleEndian.Uint64(b) &&
 		binary.LittleEndian.Uint64(a[n-8:]) == binary.LittleEndian.Uint64(b[n-8:]) &&
@@ -318,8 +319,8 @@ func shortHeader(buf []byte, at int, kind byte) (n, next int) {
 	return -1, at
 }
 
-// resume goes on with the incomplete multibulk request at the beginning of buf, as far as buf reaches. When it is complete,
-// p.count is the number of its arguments and p.at its length.
+// resume goes on with the incomplete multibulk request at the beginning of buf, as far as buf reaches. When it is
+// complete, p.count is the number of its arguments and p.at its length.
 func (p *Parser) resume(buf []byte) (complete bool, err *Error) {
 	if p.left == 0 {
 		n, ok, err := p.header(buf, ErrTooBigMultibulkCount)
@@ -372,8 +373,8 @@ type length struct {
 	next  int  // offset behind the line
 }
 
-// header reads the line at p.at, of which the first byte is left to the caller. Not ok: it is not complete yet, or longer
-// than any line may be, which tooLong says.
+// header reads the line at p.at, of which the first byte is left to the caller. Not ok: it is not complete yet, or
+// longer than any line may be, which tooLong says.
 func (p *Parser) header(buf []byte, tooLong *Error) (n length, ok bool, err *Error) {
 	end, err := p.lineEnd(buf, '\r', tooLong)
 	if err != nil || end < 0 {
@@ -391,8 +392,9 @@ func (p *Parser) header(buf []byte, tooLong *Error) (n length, ok bool, err *Err
 	return n, true, nil
 }
 
-// lineEnd finds the first c at or behind p.at, not looking twice at what an earlier call has looked at. A NUL hides everything
-// behind it, as it does from the reference server: such a line ends only by being too long. -1: not there yet.
+// lineEnd finds the first c at or behind p.at, not looking twice at what an earlier call has looked at. A NUL hides
+// everything behind it, as it does from the reference server: such a line ends only by being too long. -1: not there
+// yet.
 func (p *Parser) lineEnd(buf []byte, c byte, tooLong *Error) (int, *Error) {
 	from := max(p.at, p.seen)
 	window := buf[min(from, len(buf)):min(len(buf), p.at+MaxLine+1)]

@@ -5,8 +5,9 @@ import (
 	"sort"
 )
 
-// A reply of many elements is written in chunks. When the buffer that it began in is full, its bytes move to the first chunk. What a full
-// chunk holds becomes a piece that is never moved again, and the next one comes from the loop, which keeps them outside the Go heap:
+// A reply of many elements is written in chunks. When the buffer that it began in is full, its bytes move to the first
+// chunk. What a full chunk holds becomes a piece that is never moved again, and the next one comes from the loop, which
+// keeps them outside the Go heap:
 //
 //	Lent: [ 256 KB ][ 256 KB ][ 256 KB ]      B: $5\r\nmem42\r\n…
 //
@@ -14,8 +15,8 @@ import (
 
 // Chunks lends memory for long replies. The goroutine that writes the reply calls it.
 type Chunks interface {
-	// Chunk lends room for at least n bytes behind a reply that is held bytes long by now; nil: nobody will read that much.
-	// release gives it back, once, on the goroutine that sends.
+	// Chunk lends room for at least n bytes behind a reply that is held bytes long by now; nil: nobody will read that
+	// much. release gives it back, once, on the goroutine that sends.
 	Chunk(n, held int) (chunk []byte, release func())
 	// Outgrown takes back the buffer that the reply began in.
 	Outgrown(b []byte)
@@ -61,8 +62,8 @@ func (r *Reply) grow(n int) {
 	}
 }
 
-// Full says that nobody will read what is appended from here on: it is dropped, unless Rollback takes it back. Who makes a reply as long as the
-// client asked for, and not as long as the data is, looks now and then.
+// Full says that nobody will read what is appended from here on: it is dropped, unless Rollback takes it back. Who
+// makes a reply as long as the client asked for, and not as long as the data is, looks now and then.
 func (r *Reply) Full() bool { return r.full || r.into != nil && r.into.Full() }
 
 // drop forgets B's bytes, and counts them as if they were there.
@@ -74,7 +75,8 @@ func (r *Reply) drop() {
 	r.B = r.B[:0]
 }
 
-// refill makes a full reply what it was when it became that: what came later is being taken back, and what comes now may be read again.
+// refill makes a full reply what it was when it became that: what came later is being taken back, and what comes now
+// may be read again.
 func (r *Reply) refill() {
 	for i := r.kept; i < len(r.Lent); i++ {
 		if release := r.Lent[i].Release; release != nil {

@@ -140,7 +140,8 @@ func TestSpillMovesNothing(t *testing.T) {
 	}
 }
 
-// A long reply of integers (LPOS) is no different: it is not moved either, and what nobody will read of it costs no memory.
+// A long reply of integers (LPOS) is no different: it is not moved either, and what nobody will read of it costs no
+// memory.
 func TestIntegersSpill(t *testing.T) {
 	for _, n := range []int64{12_345, -12_345} { // with one look at the room, and without
 		chunks := &lender{limit: 2 << 20}
@@ -189,8 +190,8 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// A full reply that is taken back to where it was not full yet is what it was there, and goes on from there: a client that wants no replies
-// is not cut for the length of one.
+// A full reply that is taken back to where it was not full yet is what it was there, and goes on from there: a client
+// that wants no replies is not cut for the length of one.
 func TestFullTakenBack(t *testing.T) {
 	chunks := &lender{limit: 1 << 20}
 	r := &Reply{Chunks: chunks}

@@ -239,7 +239,7 @@ func (f *Feed) attach(r *replica) {
 	r.cl.Flags |= client.Replica
 	f.replicas = append(f.replicas, r)
 	if !f.attached {
-		f.core.AddSink(f)
+		f.core.AddSink(f, client.ToReplicas)
 		f.attached = true
 	}
 }

@@ -10,7 +10,6 @@ import (
 type coreSettings struct {
 	Hz           setting.Int
 	ExpireEffort setting.Int
-	BusyReply    setting.Int // ms
 	HideUserData setting.Bool
 
 	unread struct {
@@ -26,7 +25,6 @@ func (s *coreSettings) rows() []setting.Row {
 	return []setting.Row{
 		setting.NewInt("hz", &s.Hz, 10, setting.Between(0, maxInt), setting.Clamp(1, 500), setting.Nothing("duties run when they are due, sliced by time")),
 		setting.NewInt("active-expire-effort", &s.ExpireEffort, 1, setting.Between(1, 10), setting.Nothing("keys end by their deadline; there is nothing to try harder at")),
-		setting.NewInt("busy-reply-threshold", &s.BusyReply, 5000, setting.Between(0, maxLong), setting.Also("lua-time-limit"), setting.Nothing("scripts are not there yet")),
 		setting.NewBool("hide-user-data-from-log", &s.HideUserData, false, setting.Nothing("the log never shows keys or values")),
 
 		setting.NewBool("lazyfree-lazy-user-del", &u.lazyDel, false,

@@ -66,6 +66,9 @@ func (s *shutdown) run(c *command.Context) error {
 	if c.Client.Is(client.DenyBlocking | client.Multi) {
 		return protocol.Errorf("ERR", "SHUTDOWN without NOW or ABORT isn't allowed for DENY BLOCKING client")
 	}
+	if busy := s.in.core.Busy(); busy != nil && mode&ShutdownNoSave == 0 {
+		return busy
+	}
 	return s.request(c, mode)
 }
 
@@ -76,6 +79,9 @@ func (s *shutdown) request(c *command.Context, mode ShutdownMode) error {
 	}
 	if s.in.core.Loading() {
 		mode = mode&^ShutdownSave | ShutdownNoSave // what is in memory is a part of what is on disk
+	}
+	if s.in.core.Lent() {
+		mode = mode&^ShutdownSave | ShutdownNoSave | ShutdownNow // half of what a script writes is not saved, and no tick comes
 	}
 	s.mode = mode
 	if !s.waiting {

@@ -200,6 +200,7 @@ func (in *instance) joinReplication() {
 		Wrote:   in.feed.Wrote,
 		Attack:  in.logAttack(),
 		Frozen:  func() { in.threads.follow(true, false) },
+		Lent:    in.countThreads,
 		Laden:   in.countThreads,
 		Tick:    []func(int64){in.feed.Tick, in.saveByRules, in.shutdown.tick, in.sampleRates, in.tickThreads},
 	})
@@ -213,7 +214,7 @@ func (in *instance) tickThreads(int64) {
 
 // countThreads has as many threads as what is under way needs.
 func (in *instance) countThreads() {
-	in.threads.follow(in.heap.Holding() || in.loading.Active.Load(), in.core.Laden())
+	in.threads.follow(in.heap.Holding() || in.loading.Active.Load() || in.core.Lent(), in.core.Laden())
 }
 
 // saveByRules looks at the save rules, but not before the data set is whole, nor once the server ends.
@@ -238,8 +239,8 @@ func (in *instance) logAttack() func(*client.Client) {
 
 // diskBarrier refuses writes while saving is asked for and fails.
 func (in *instance) diskBarrier() *engine.Barrier {
-	b := &engine.Barrier{Name: "disk", Refuse: func(_ *client.Client, spec *command.Spec, flags command.Flags) error {
-		if flags&command.Write == 0 && spec.Name != "ping" {
+	b := &engine.Barrier{Name: "disk", Refuse: func(_ *client.Client, call engine.Call) error {
+		if call.Flags&command.Write == 0 && call.Spec.Name != "ping" {
 			return nil
 		}
 		if !in.scheduler.WritesStopped() {
@@ -254,8 +255,8 @@ func (in *instance) diskBarrier() *engine.Barrier {
 
 // replicasBarrier refuses writes while fewer replicas than min-replicas-to-write are well.
 func (in *instance) replicasBarrier() *engine.Barrier {
-	b := &engine.Barrier{Name: "replicas", Refuse: func(_ *client.Client, _ *command.Spec, flags command.Flags) error {
-		if flags&command.Write == 0 || in.feed.EnoughReplicas() {
+	b := &engine.Barrier{Name: "replicas", Refuse: func(_ *client.Client, call engine.Call) error {
+		if call.Flags&command.Write == 0 || in.feed.EnoughReplicas() {
 			return nil
 		}
 		return protocol.ErrNoReplicas

@@ -33,8 +33,8 @@ const (
 
 const digits = 12
 
-// variants are the batches that the connections send in turn. There are as many as it takes for the whole mix to come in its
-// proportions, and at most 64.
+// variants are the batches that the connections send in turn. There are as many as it takes for the whole mix to come
+// in its proportions, and at most 64.
 func variants(spec *Spec) ([]*batch, error) {
 	order := tile(spec.Mix)
 	count := 1

@@ -105,7 +105,8 @@ func (r *Runner) wait() ([][]Result, error) {
 	return results, nil
 }
 
-// Finish ends the counted time now and waits for the result. A run that is still warming up counts from its next moment.
+// Finish ends the counted time now and waits for the result. A run that is still warming up counts from its next
+// moment.
 func (r *Runner) Finish() (*Result, error) {
 	_ = r.cmd.Process.Signal(unix.SIGUSR1) // it may have ended by itself
 	return r.Wait()

@@ -367,7 +367,8 @@ func TestBadSpecs(t *testing.T) {
 	}
 }
 
-// BenchmarkFill is what the generator itself spends on a request before the system calls. Watch ns/request: a server's is 300 and more.
+// BenchmarkFill is what the generator itself spends on a request before the system calls. Watch ns/request: a server's
+// is 300 and more.
 func BenchmarkFill(b *testing.B) {
 	all, err := variants(&Spec{Pipeline: 64, Mix: []Command{Request("SET", "{key}", "{value:32}")}})
 	if err != nil {

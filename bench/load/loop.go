@@ -287,7 +287,8 @@ func (l *loop) allAnswered() bool {
 	return true
 }
 
-// runOpen sends at fixed times. It sleeps only when nothing is due for a while: a wake-up costs what a request may take.
+// runOpen sends at fixed times. It sleeps only when nothing is due for a while: a wake-up costs what a request may
+// take.
 func (l *loop) runOpen() error {
 	l.countFrom = l.spec.Warmup
 	if l.countFrom == 0 {

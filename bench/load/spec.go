@@ -1,11 +1,13 @@
 // Package load is the bench's generator: one thread, many connections, requests built before they are needed.
 //
-// Owner: a process of its own (see [Start]), so that no other goroutine and no garbage collector stands between a reply and the clock.
-// Closed loop: each connection sends a batch and waits for its replies; it measures what a server can do.
-// Open loop: requests are due at fixed times whatever the server does, and latency counts from the time a request was due, sent or not.
-// So a server that stalls for a second is charged for every request of that second: nothing is left out.
+// Owner: a process of its own (see [Start]), so that no other goroutine and no garbage collector stands between a reply
+// and the clock. Closed loop: each connection sends a batch and waits for its replies; it measures what a server can
+// do. Open loop: requests are due at fixed times whatever the server does, and latency counts from the time a request
+// was due, sent or not. So a server that stalls for a second is charged for every request of that second: nothing is
+// left out.
 // Never: waits for one connection while another has work.
-// Start at spec.go; loop.go is the thread, batch.go what it sends, reply.go how it counts, histogram.go where latency goes.
+// Start at spec.go; loop.go is the thread, batch.go what it sends, reply.go how it counts, histogram.go where latency
+// goes.
 package load
 
 import (
@@ -37,9 +39,10 @@ type Spec struct {
 
 // A Command is one request and how often it comes among the others.
 //
-// Words may hold {key} (a key: "key:" and 12 digits, 16 bytes), {member} (the digits alone), {value:n} (n bytes that begin with "v" and the key's digits, n ≥ 13,
-// or n bytes always the same), {number} (12 digits, no leading zero) and {deadline} (see [Deadlines]). Every {key} and {member} of a request is
-// another key; the rest go with the key before them.
+// Words may hold {key} (a key: "key:" and 12 digits, 16 bytes), {member} (the digits alone), {value:n} (n bytes that
+// begin with "v" and the key's digits, n ≥ 13, or n bytes always the same), {number} (12 digits, no leading zero) and
+// {deadline} (see [Deadlines]). Every {key} and {member} of a request is another key; the rest go with the key before
+// them.
 type Command struct {
 	Words  []string
 	Weight int // 0 counts as 1
@@ -59,8 +62,8 @@ type KeySpace struct {
 // Order is how the next key is chosen.
 type Order string
 
-// Zipf is the law of rank^-0.99 that YCSB made usual: of a million keys, the first tenth get three quarters of the requests.
-// Ranks are spread over the key space, so that neighbours are not hot together.
+// Zipf is the law of rank^-0.99 that YCSB made usual: of a million keys, the first tenth get three quarters of the
+// requests. Ranks are spread over the key space, so that neighbours are not hot together.
 const (
 	Uniform    Order = "uniform"
 	Zipf       Order = "zipf"

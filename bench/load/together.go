@@ -7,20 +7,22 @@ import (
 	"time"
 )
 
-// Slices are how runs that are compared take turns: each server is loaded for a slice while the others wait, A B C, B C A, and so on.
+// Slices are how runs that are compared take turns: each server is loaded for a slice while the others wait, A B C, B C
+// A, and so on.
 //
-// A machine that others share changes its speed within a second, by a third and more. What is to be compared must lie closer together than that,
-// and must lie so often that neither server has the better moments.
+// A machine that others share changes its speed within a second, by a third and more. What is to be compared must lie
+// closer together than that, and must lie so often that neither server has the better moments.
 type Slices struct {
 	Count  int           // of each server; Spec.Duration and Spec.Requests are cut into as many
 	Settle time.Duration // what Spec.Warmup is at the first slice, at each that follows
 }
 
-// Together executes closed-loop Specs in slices, each with connections of its own that stay open. It returns, for each Spec, a Result a slice:
-// the i-th slices of all Specs followed each other. What a connection has sent when a slice ends is answered, uncounted, before the next begins.
+// Together executes closed-loop Specs in slices, each with connections of its own that stay open. It returns, for each
+// Spec, a Result a slice: the i-th slices of all Specs followed each other. What a connection has sent when a slice
+// ends is answered, uncounted, before the next begins.
 //
-// CPU per request is exact, however long a batch takes (Result.Whole): all that a server used from the end of its slice before, over all that it was
-// asked in this one. So what it puts off until it is the others' turn is charged, too.
+// CPU per request is exact, however long a batch takes (Result.Whole): all that a server used from the end of its slice
+// before, over all that it was asked in this one. So what it puts off until it is the others' turn is charged, too.
 func Together(specs []Spec, slices Slices) ([][]Result, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

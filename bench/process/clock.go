@@ -10,9 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CPUTime is the CPU that all threads of a process have used, those that ended included, in user and kernel mode together.
+// CPUTime is the CPU that all threads of a process have used, those that ended included, in user and kernel mode
+// together.
 //
-// It reads the process's CPU clock, which counts nanoseconds; utime and stime of /proc/pid/stat add up to the same in units of 10 ms.
+// It reads the process's CPU clock, which counts nanoseconds; utime and stime of /proc/pid/stat add up to the same in
+// units of 10 ms.
 func CPUTime(pid int) (time.Duration, error) {
 	var ts unix.Timespec
 	const sched = 2 // CPUCLOCK_SCHED
@@ -45,7 +47,8 @@ func parseStat(text string) (user, kernel time.Duration, err error) {
 	return time.Duration(u) * tick, time.Duration(k) * tick, err
 }
 
-// RunDelay is how long the process's threads have been ready to run and did not: behind each other, or behind somebody else.
+// RunDelay is how long the process's threads have been ready to run and did not: behind each other, or behind somebody
+// else.
 func RunDelay(pid int) (total time.Duration) {
 	for _, tid := range threads(strconv.Itoa(pid)) {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/schedstat", pid, tid))

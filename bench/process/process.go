@@ -98,8 +98,8 @@ var (
 
 // Start starts cmd on the given cores and sees to it that it dies with us.
 //
-// The kernel copies the starting thread's affinity, and sends the death signal when that thread ends: so one thread, which lives as
-// long as the process, starts them all. Every thread the child makes inherits its cores.
+// The kernel copies the starting thread's affinity, and sends the death signal when that thread ends: so one thread,
+// which lives as long as the process, starts them all. Every thread the child makes inherits its cores.
 func Start(cmd *exec.Cmd, cpus CPUs) error {
 	mu.Lock()
 	if starts == nil {

@@ -16,12 +16,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Stalls are what the machine does to everyone on a core: what a real-time thread that asks to be woken every half a millisecond, and then reads a
-// few words of its own memory, sees of it. No server can answer within such a moment, so they stand beside every longest turn.
+// Stalls are what the machine does to everyone on a core: what a real-time thread that asks to be woken every half a
+// millisecond, and then reads a few words of its own memory, sees of it. No server can answer within such a moment, so
+// they stand beside every longest turn.
 //
-// Two kinds. The core runs nobody who is due: a hypervisor has it, which may or may not count as CPU time of whoever was on it, or, where the kernel
-// is not preemptible, the kernel works on somebody's behalf, the server's too. Or memory that is resident answers late, as under a hypervisor
-// that moves pages: that counts as CPU time of whoever reads it.
+// Two kinds. The core runs nobody who is due: a hypervisor has it, which may or may not count as CPU time of whoever
+// was on it, or, where the kernel is not preemptible, the kernel works on somebody's behalf, the server's too. Or
+// memory that is resident answers late, as under a hypervisor that moves pages: that counts as CPU time of whoever
+// reads it.
 type Stalls struct {
 	Longest  time.Duration // the core's: beyond the time it asked for
 	Memory   time.Duration // CPU time of the slowest handful of reads

@@ -74,7 +74,8 @@ func (k loss) takes(c lostCase) bool {
 	return false
 }
 
-// lostCases lists every row of a table, and every figure, whose verdict ends in Lost. A figure that a row has told already is left out.
+// lostCases lists every row of a table, and every figure, whose verdict ends in Lost. A figure that a row has told
+// already is left out.
 func lostCases(sections []*Section) (cases []lostCase) {
 	for _, s := range sections {
 		rows := len(cases)

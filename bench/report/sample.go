@@ -1,4 +1,5 @@
-// Package report turns what the scenarios measured into text: medians and spreads, tables, plots, and the sections of BENCHMARKS.md.
+// Package report turns what the scenarios measured into text: medians and spreads, tables, plots, and the sections of
+// BENCHMARKS.md.
 //
 // Owner: the bench's main goroutine.
 // Never: measures anything, or chooses which runs count: every run that was made is in the spread.
@@ -73,8 +74,8 @@ func (s Sample) Short(form func(float64) string) string {
 	return form(s.Median())
 }
 
-// Ratio is the median of the pairwise ratios s[i]/base[i]: runs that follow each other are paired, so that a slow minute of the machine
-// counts on both sides.
+// Ratio is the median of the pairwise ratios s[i]/base[i]: runs that follow each other are paired, so that a slow
+// minute of the machine counts on both sides.
 func (s Sample) Ratio(base Sample) float64 {
 	var ratios Sample
 	for i := range min(len(s), len(base)) {

@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// A Section is what one scenario found. It is kept as JSON beside the bench, so that BENCHMARKS.md can be written anew without
-// running anything.
+// A Section is what one scenario found. It is kept as JSON beside the bench, so that BENCHMARKS.md can be written anew
+// without running anything.
 type Section struct {
 	Name      string // of the scenario
 	Title     string // what the scenario does
@@ -48,8 +48,8 @@ type Figure struct {
 // A Verdict says how a comparison came out. What is lost is printed as such, with no softer word.
 type Verdict string
 
-// Met: the target is reached. Missed: it is not, but the reference is not better. Lost: the reference is better, which a target above
-// the reference's figure may allow.
+// Met: the target is reached. Missed: it is not, but the reference is not better. Lost: the reference is better, which
+// a target above the reference's figure may allow.
 const (
 	Met        Verdict = "met"
 	MetButLost Verdict = "met, **lost**"
@@ -73,7 +73,8 @@ func Judge(ours, target, reference float64) Verdict {
 	return Missed
 }
 
-// file is the name of the section's files, without their ending. Sections beside another reference have files of their own.
+// file is the name of the section's files, without their ending. Sections beside another reference have files of their
+// own.
 func (s *Section) file() string {
 	if s.Beside {
 		return s.Name + "-beside-" + s.Reference
@@ -186,8 +187,8 @@ func (s *Section) Save(dir string) error {
 	return os.WriteFile(filepath.Join(dir, s.file()+".json"), append(text, '\n'), 0o644)
 }
 
-// Load reads the sections that are kept in dir, in the order of names: those beside the machine's own redis-server, and those beside others.
-// What was never run is left out.
+// Load reads the sections that are kept in dir, in the order of names: those beside the machine's own redis-server, and
+// those beside others. What was never run is left out.
 func Load(dir string, names []string) (sections, beside []*Section, err error) {
 	for _, name := range names {
 		files, err := filepath.Glob(filepath.Join(dir, name+"-beside-*.json"))

@@ -37,7 +37,8 @@ func (s *Server) Allocations() (allocations, error) {
 	return parseAllocations(string(text))
 }
 
-// parseAllocations adds up a heap profile in text: a record is "live: bytes [allocated: bytes] @ 0x…", with its frames in the lines that follow.
+// parseAllocations adds up a heap profile in text: a record is "live: bytes [allocated: bytes] @ 0x…", with its frames
+// in the lines that follow.
 // Source: package runtime/pprof, writeHeapInternal.
 func parseAllocations(text string) (a allocations, err error) {
 	header, records, ok := strings.Cut(text, "\n")

@@ -215,7 +215,8 @@ func (e *Env) checkFile(file string) string {
 	return "redis-check-rdb accepts it"
 }
 
-// loadedBy starts the reference server on the file and compares what it finds: the number of keys, a digest if one is given, and else
+// loadedBy starts the reference server on the file and compares what it finds: the number of keys, a digest if one is
+// given, and else
 // 1,000 values with their keys.
 func (e *Env) loadedBy(file string, keys uint64, digest string) string {
 	s, err := e.Begin(e.Reference, Start{Dir: filepath.Dir(file), Wait: 10 * time.Minute})

@@ -7,7 +7,8 @@ import (
 	"spindle/bench/load"
 )
 
-// elementsPerCall is how many elements a call adds where a command takes several, so that 10 M of them are there within seconds.
+// elementsPerCall is how many elements a call adds where a command takes several, so that 10 M of them are there within
+// seconds.
 const elementsPerCall = 100
 
 // A collection is a type of value, as it is filled and written to. Elements are 14 bytes long, a hash's values 16.

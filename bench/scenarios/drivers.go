@@ -61,7 +61,8 @@ func milliseconds(text string) (time.Duration, error) {
 	return time.Duration(ms * float64(time.Millisecond)), err
 }
 
-// parseMemtier reads the lines Sets, Gets and Totals of memtier_benchmark's ALL STATS with --print-percentiles 50,99,99.9.
+// parseMemtier reads the lines Sets, Gets and Totals of memtier_benchmark's ALL STATS with --print-percentiles
+// 50,99,99.9.
 func parseMemtier(text string) ([]DriverResult, error) {
 	_, table, found := strings.Cut(text, "ALL STATS")
 	if !found {
@@ -102,7 +103,8 @@ func parseMemtier(text string) ([]DriverResult, error) {
 	return results, nil
 }
 
-// A driven is one run of somebody else's generator: what it printed, how long it ran, and the CPU that either side used meanwhile.
+// A driven is one run of somebody else's generator: what it printed, how long it ran, and the CPU that either side used
+// meanwhile.
 type driven struct {
 	out                  string
 	took, server, driver time.Duration
@@ -177,7 +179,8 @@ func drivenTable(title, tail string, tests []string, contenders []Contender, at 
 	return t
 }
 
-// redisBenchmarkTests are redis-benchmark's names. The rate is a guess that makes a test last about as long as it should.
+// redisBenchmarkTests are redis-benchmark's names. The rate is a guess that makes a test last about as long as it
+// should.
 var redisBenchmarkTests = []struct {
 	name string
 	rate map[int]float64

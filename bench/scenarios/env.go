@@ -1,5 +1,5 @@
-// Package scenarios holds what the bench measures: each scenario starts servers, puts load on them, reads their figures and returns a
-// section of results.
+// Package scenarios holds what the bench measures: each scenario starts servers, puts load on them, reads their figures
+// and returns a section of results.
 //
 // Owner: the bench's main goroutine; a scenario starts samplers and ends them itself.
 // Never: leaves a server running, talks to one it did not start, or leaves a run out of the figures.
@@ -153,7 +153,8 @@ func versionNumber(path string) string {
 	return number
 }
 
-// parseVersion shortens "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=…" and keeps the line that spindle adds.
+// parseVersion shortens "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=…" and keeps the line
+// that spindle adds.
 func parseVersion(text string) string {
 	first, rest, _ := strings.Cut(strings.TrimSpace(text), "\n")
 	var words []string
@@ -187,8 +188,8 @@ func (e *Env) alternate(contenders []Contender, do func(c Contender, run int) er
 	return nil
 }
 
-// sideBySide starts all contenders at once and compares them in cell after cell, Runs times. A cell is made ready on each of them, and then
-// measured on all in slices that take turns. Who comes first changes with the run.
+// sideBySide starts all contenders at once and compares them in cell after cell, Runs times. A cell is made ready on
+// each of them, and then measured on all in slices that take turns. Who comes first changes with the run.
 func (e *Env) sideBySide(contenders []Contender, start Start, prepare func(*Server) error, cells int, ready func(s *Server, cell int) (load.Spec, error), seen func(s *Server, cell int, slices []load.Result) error) error {
 	for run := range e.Runs {
 		e.logf("  run %d of %d", run+1, e.Runs)
@@ -243,9 +244,10 @@ func (e *Env) runSideBySide(run int, contenders []Contender, start Start, prepar
 	return nil
 }
 
-// Slices of cells that are compared: short, because this machine's speed changes within a second, and long beside the millisecond for which the
-// monitor of Go's runtime looks after its threads every 20 µs when a server that slept has something to do again. In slices of 50 ms that alone is 1 to 2 % of
-// an unpipelined request, which under a load without pauses nobody pays; the scenario latency, at its lowest rates, shows what it costs who sleeps.
+// Slices of cells that are compared: short, because this machine's speed changes within a second, and long beside the
+// millisecond for which the monitor of Go's runtime looks after its threads every 20 µs when a server that slept has
+// something to do again. In slices of 50 ms that alone is 1 to 2 % of an unpipelined request, which under a load
+// without pauses nobody pays; the scenario latency, at its lowest rates, shows what it costs who sleeps.
 const (
 	sliceLength = 250 * time.Millisecond
 	sliceSettle = 10 * time.Millisecond // after two slices of others

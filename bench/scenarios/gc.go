@@ -27,7 +27,8 @@ var garbagePhases = []garbagePhase{
 	{"INCR", []string{"INCR", "n{key}"}},
 }
 
-// garbage asks what the Go runtime costs: the collector's CPU, by its own trace, and allocations per request, by heap profiles.
+// garbage asks what the Go runtime costs: the collector's CPU, by its own trace, and allocations per request, by heap
+// profiles.
 func garbage(e *Env) (*report.Section, error) {
 	backends := e.Backends()[:3]
 	s := e.section("gc", backends,
@@ -222,7 +223,8 @@ func readTrace(s *Server) (t gcTrace, err error) {
 
 var traceCPU = regexp.MustCompile(`^gc \d+ @.* ([0-9.+/]+) ms cpu,`)
 
-// parseTrace adds up a line's CPU: "gc 3 @0.1s 2%: 0.01+0.3+0.005 ms clock, 0.06+0.14/0.25/0.1+0.02 ms cpu, 4->4->1 MB, …".
+// parseTrace adds up a line's CPU: "gc 3 @0.1s 2%: 0.01+0.3+0.005 ms clock, 0.06+0.14/0.25/0.1+0.02 ms cpu, 4->4->1 MB,
+// …".
 // Source: package runtime, GODEBUG gctrace.
 func parseTrace(line string) (time.Duration, bool) {
 	m := traceCPU.FindStringSubmatch(line)

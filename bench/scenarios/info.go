@@ -87,9 +87,9 @@ func parseLongTurns(line string) (turns []longTurn, err error) {
 	return turns, nil
 }
 
-// without is the longest turn when what the machine took away during a turn does not count: the lesser of its CPU time, and its wall time less the
-// gaps that fall into it. A gap may hide work of the kernel on the turn's behalf, so CPU time is always shown
-// beside it. Turns that are not on the list took no more than the last on it.
+// without is the longest turn when what the machine took away during a turn does not count: the lesser of its CPU time,
+// and its wall time less the gaps that fall into it. A gap may hide work of the kernel on the turn's behalf, so CPU
+// time is always shown beside it. Turns that are not on the list took no more than the last on it.
 func (t Turns) without(gaps []process.Gap) (longest time.Duration) {
 	for _, x := range t.Long {
 		end, held := x.began+x.wall.Microseconds(), int64(0)
@@ -106,8 +106,8 @@ func (t Turns) without(gaps []process.Gap) (longest time.Duration) {
 
 const longTurnsKept = 16 // by the server
 
-// ResetTurns begins a new longest turn. Of a spindle it also begins to measure turns in CPU time, at two system calls each: it
-// is for scenarios that look at turns, not at CPU per request.
+// ResetTurns begins a new longest turn. Of a spindle it also begins to measure turns in CPU time, at two system calls
+// each: it is for scenarios that look at turns, not at CPU per request.
 func (s *Server) ResetTurns() error {
 	if s.Kind == Spindle {
 		if _, err := s.Do("CONFIG", "SET", "measure-turn-cpu", "yes"); err != nil {

@@ -9,7 +9,8 @@ import (
 	"spindle/bench/report"
 )
 
-// A freeing is one way of getting rid of much at once. prepare fills, act frees and returns when the server says that it is gone.
+// A freeing is one way of getting rid of much at once. prepare fills, act frees and returns when the server says that
+// it is gone.
 type freeing struct {
 	name    string
 	prepare func(*Server) error

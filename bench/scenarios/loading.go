@@ -10,8 +10,8 @@ import (
 	"spindle/bench/report"
 )
 
-// loading starts every server on the file of every server that could write one: on one core, and with all of them, as at the start of a
-// machine that serves nobody yet.
+// loading starts every server on the file of every server that could write one: on one core, and with all of them, as
+// at the start of a machine that serves nobody yet.
 func loading(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
 	s := e.section("loading", contenders,

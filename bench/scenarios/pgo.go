@@ -9,8 +9,9 @@ import (
 	"spindle/bench/load"
 )
 
-// Profile puts a mixed load on spindle and writes its CPU profile to file: reads more than writes, strings more than collections, three depths,
-// keys with and without deadlines, hot and cold keys, a save in the middle, and a load at the end. The profile is for the compiler, so it is the mix that counts, not the speed.
+// Profile puts a mixed load on spindle and writes its CPU profile to file: reads more than writes, strings more than
+// collections, three depths, keys with and without deadlines, hot and cold keys, a save in the middle, and a load at
+// the end. The profile is for the compiler, so it is the mix that counts, not the speed.
 func Profile(e *Env, file string) error {
 	s, err := e.Begin(e.Ours(), Start{})
 	if err != nil {

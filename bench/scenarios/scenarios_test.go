@@ -189,8 +189,8 @@ func TestTurnTargetGoesByTheWorstRun(t *testing.T) {
 	}
 }
 
-// TestTurnTargetOfWays: what the machine does to a server at rest is not held against it, but what is the rule of a way, or much more frequent than at
-// rest, is.
+// TestTurnTargetOfWays: what the machine does to a server at rest is not held against it, but what is the rule of a
+// way, or much more frequent than at rest, is.
 func TestTurnTargetOfWays(t *testing.T) {
 	of := func(own ...float64) *sights { return &sights{cpu: own, own: own} }
 	calm, one, two, rule := of(2e4, 5e4, 9e4), of(2e4, 5e4, 2.5e5), of(2.8e5, 5e4, 9e4), of(2e4, 2e5, 2.5e5)

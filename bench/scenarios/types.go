@@ -53,7 +53,8 @@ var typeTests = func() []typeTest {
 		typeTest{workload: workload{"XADD", []string{"XADD", "stream", "*", "field", "{value:32}"}}})
 }()
 
-// drainRate is a guess at how many requests a second the faster server answers, by depth: as many elements are there as a test would take.
+// drainRate is a guess at how many requests a second the faster server answers, by depth: as many elements are there as
+// a test would take.
 var drainRate = map[int]float64{1: 120e3, 16: 1e6, 64: 1.5e6}
 
 // types measures every test of redis-benchmark -q at three depths.

@@ -9,8 +9,8 @@ import (
 	"spindle/bench/report"
 )
 
-// A watched time is a stretch of a server's life in which we look for stalls from four sides: the server's own longest turn, what a
-// client that asks 500 times a second sees, what the machine kept from everybody on that core, and memory.
+// A watched time is a stretch of a server's life in which we look for stalls from four sides: the server's own longest
+// turn, what a client that asks 500 times a second sees, what the machine kept from everybody on that core, and memory.
 type watched struct {
 	server  *Server
 	probe   *load.Runner
@@ -139,9 +139,10 @@ func turnTarget(what string, limit time.Duration, ours *sights) report.Figure {
 	return report.Figure{What: what, Target: "no turn over " + report.Took(limit), Reference: "–", Ours: text, Verdict: verdict}
 }
 
-// turnTargetOfWays is for a limit that is broken now and then on this machine, whatever the server does: rest is what the same server showed when it had
-// nothing of the sort to do, watched as often and as long. The median of each way has to be within the limit, in all not many more turns beyond it
-// than there were at rest, and none far beyond the longest of those.
+// turnTargetOfWays is for a limit that is broken now and then on this machine, whatever the server does: rest is what
+// the same server showed when it had nothing of the sort to do, watched as often and as long. The median of each way
+// has to be within the limit, in all not many more turns beyond it than there were at rest, and none far beyond the
+// longest of those.
 func turnTargetOfWays(what string, limit time.Duration, ways []*sights, rest *sights) report.Figure {
 	all, worst := &sights{}, report.Sample(nil)
 	for _, way := range ways {

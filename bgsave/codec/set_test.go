@@ -66,14 +66,20 @@ func rawText(b []byte) string {
 }
 
 func packedOf(members ...string) []byte {
-	lp := listpack.New()
+	lp := listpack.AppendEmpty(nil)
 	for _, m := range members {
-		lp = listpack.AppendText(lp, []byte(m))
+		lp = listpack.AppendElement(lp, listpack.Of([]byte(m)))
 	}
 	return lp
 }
 
-func integersOf(members ...int64) []byte { return intset.AppendSet(nil, members) }
+func integersOf(members ...int64) []byte {
+	set := intset.AppendEmpty(nil)
+	for _, n := range members {
+		set, _ = intset.Add(set, n)
+	}
+	return set
+}
 
 // TestSetRoundTrip: every encoding goes out for every version and comes back as it was.
 func TestSetRoundTrip(t *testing.T) {

@@ -168,9 +168,9 @@ func stripIDs(text string) string {
 
 // A listpack of a node out of integers and strings.
 func nodeOf(elements ...any) string {
-	lp := listpack.New()
+	lp := listpack.AppendEmpty(nil)
 	for _, e := range elements {
-		lp = listpack.AppendText(lp, fmt.Append(nil, e))
+		lp = listpack.AppendElement(lp, listpack.Of(fmt.Append(nil, e)))
 	}
 	return rawText(lp)
 }

@@ -195,9 +195,9 @@ func TestKnown(t *testing.T) {
 // TestProven: what a listpack from outside must be.
 func TestProven(t *testing.T) {
 	lp := func(elements ...string) []byte {
-		p := listpack.New()
+		p := listpack.AppendEmpty(nil)
 		for _, e := range elements {
-			p = listpack.AppendText(p, []byte(e))
+			p = listpack.AppendElement(p, listpack.Of([]byte(e)))
 		}
 		return p
 	}
@@ -227,14 +227,14 @@ func TestProven(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}
 	}
-	many := listpack.New()
+	many := listpack.AppendEmpty(nil)
 	for i := range 5000 {
-		many = listpack.AppendText(many, fmt.Appendf(nil, "element %d", i))
+		many = listpack.AppendElement(many, listpack.Of(fmt.Appendf(nil, "element %d", i)))
 	}
 	if n, err := x.Proven(many, 1, true); n != 5000 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
-	if _, err := x.Proven(listpack.AppendText(many, []byte("element 77")), 1, true); err != errDuplicate {
+	if _, err := x.Proven(listpack.AppendElement(many, listpack.Of([]byte("element 77"))), 1, true); err != errDuplicate {
 		t.Error(err)
 	}
 }

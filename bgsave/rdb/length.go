@@ -23,19 +23,6 @@ func AppendLength(dst []byte, n uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, 0x81), n)
 }
 
-// lengthLen is how many bytes AppendLength writes.
-func lengthLen(n uint64) int {
-	switch {
-	case n < 1<<6:
-		return 1
-	case n < 1<<14:
-		return 2
-	case n < 1<<32:
-		return 5
-	}
-	return 9
-}
-
 // A cursor reads from bytes that may end too early: then it says errShort, and the caller begins the record again when it has more.
 type cursor struct {
 	p        []byte

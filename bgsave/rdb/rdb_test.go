@@ -33,8 +33,8 @@ func TestLength(t *testing.T) {
 	}
 	for _, c := range cases {
 		got := AppendLength(nil, c.n)
-		if string(got) != c.want || lengthLen(c.n) != len(c.want) {
-			t.Errorf("AppendLength(%d) = %x, lengthLen %d; want %x", c.n, got, lengthLen(c.n), c.want)
+		if string(got) != c.want {
+			t.Errorf("AppendLength(%d) = %x, want %x", c.n, got, c.want)
 		}
 		for cut := range got {
 			if _, err := (&cursor{p: got[:cut]}).length(); err != errShort {

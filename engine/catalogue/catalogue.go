@@ -51,6 +51,7 @@ func Data(s *Settings) []command.Family {
 
 // Rows is Data and the families that act on the server, joined to nothing: for those who read rows and call no handler
 // but Data's.
+// Proof: the tests of transcripts and of the catalogue read every row here.
 func Rows() []command.Family {
 	s := &Settings{}
 	s.Rows()

@@ -57,7 +57,8 @@ type Client struct {
 	Protocol      int    // 2 or 3
 	TurnSeen      uint64 // the turn in which its last reply was decided
 
-	Queue   *Queue // MULTI's; nil outside
+	Queue   *Queue  // MULTI's; nil outside
+	Script  *Script // what holds for the script whose commands this Fake runs; nil for others
 	Watched []WatchedKey
 	Wait    any             // what it is blocked on, for the core's blocking.go
 	Out     *protocol.Reply // where replies go now: the batch's, or a private one while the client is blocked
@@ -91,9 +92,30 @@ func (c *Client) Limits() protocol.Limits {
 	return l
 }
 
+// Targets are who hears of an effect.
+type Targets uint8
+
+// The log is the append-only file.
+const (
+	ToLog Targets = 1 << iota
+	ToReplicas
+	ToAll = ToLog | ToReplicas
+)
+
+// A Script is what admission and propagation go by when a script runs commands. The script's package keeps it, in the turn.
+type Script struct {
+	ReadOnly   bool    // EVAL_RO, FCALL_RO, no-writes: it may not write
+	AllowOOM   bool    // it may write although memory is over its limit
+	AllowStale bool    // it may read from a replica whose link is down
+	Wrote      bool    // it has run a command that may write: it is not refused for memory any more, and cannot be killed
+	Targets    Targets // who hears of what it writes (redis.set_repl)
+}
+
 // Queue is what MULTI collects: copies, because the read buffer is lent (R2).
 type Queue struct {
 	Commands []Queued
+	Next     int    // of Commands, the one that EXEC runs next
+	MayBlock bool   // the client might block before EXEC began
 	Flags    uint64 // the union of the queued commands' command.Flags
 	Lacking  uint64 // the union of what each of them lacks: a flag that is not here, all have
 	Bytes    int

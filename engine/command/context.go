@@ -31,13 +31,26 @@ type Context struct {
 
 // Core is what a handler may ask of the core. The core implements it; a fake of these tests a family alone.
 type Core interface {
-	// Call runs another command as this client's, replies included: EXEC, scripts.
-	Call(c *Context, spec *Spec, args [][]byte) error
+	// Call runs another command as this client's, replies included: EXEC. If lent, the command is not over: the caller has to Lend, too,
+	// and its step is called when the command is.
+	Call(c *Context, spec *Spec, args [][]byte) (lent bool, err error)
+	// Run runs a command for a script: as cl, a Fake with a Script, admitted as if its user had sent it. The reply, an error of the
+	// command among them, goes to cl.Out. An error that is returned has refused the command, and nothing was replied.
+	Run(cl *client.Client, args [][]byte) error
+	// Lend lets others have the turn while c's command is not over, and answers whether it could. The handler returns right after, and
+	// step is called in slices of about a millisecond, with the same context, until it says that the command is over. Meanwhile only
+	// commands run that may while the server is busy.
+	Lend(c *Context, step Step) bool
+	// Show has MONITOR show c's command now, before the commands that it runs. Its row has SkipMonitor.
+	Show(c *Context)
 	// Block parks the client until Ready or Timeout answers for it.
 	Block(c *Context, w Wait)
 	// Notify publishes a keyspace event if notify-keyspace-events asks for its class.
 	Notify(class EventClass, event string, db int, key []byte)
 }
+
+// A Step goes on with a command that has lent the turn. A returned error is the command's reply, as a handler's is.
+type Step func(c *Context) (done bool, err error)
 
 // Wait is what one client blocks on.
 type Wait struct {
@@ -75,9 +88,10 @@ const (
 //
 // Its slices are kept from call to call, so that rewriting a command costs no allocation in steady state.
 type Effects struct {
-	Unheard  bool       // there is no sink: Commands stay empty. The core says so
-	Replaced bool       // Commands stands for the call (empty: nothing is propagated)
-	Commands [][][]byte // in order; arguments are lent until the call's propagation
+	Unheard  bool           // there is no sink: Commands stay empty. The core says so
+	To       client.Targets // who hears of them; 0: whoever hears of the client's writes
+	Replaced bool           // Commands stands for the call (empty: nothing is propagated)
+	Commands [][][]byte     // in order; arguments are lent until the call's propagation
 
 	args   [][]byte // what Commands' elements are cut from
 	digits []byte   // what Number's and Keep's answers are cut from
@@ -92,7 +106,7 @@ const argsKept = 4096
 
 // Reset empties e for the next call and keeps its room. The core calls it when it has booked a call's effects.
 func (e *Effects) Reset() {
-	e.Replaced = false
+	e.Replaced, e.To = false, 0
 	if cap(e.args) > argsKept || cap(e.Commands) > argsKept {
 		e.Commands, e.args = nil, nil
 	}

@@ -19,6 +19,9 @@ type Spec struct {
 	Run   Handler   // nil for a container whose Subs do the work
 	Subs  []Spec    // subcommands: Name is the word alone ("list" of "client|list")
 
+	// Means gives the flags of a call from its arguments: a script's own flags decide what EVAL may do. nil: the row's hold.
+	Means func(args [][]byte, flags Flags) Flags
+
 	GetKeys func(args [][]byte) ([]KeyPosition, error) // for MovableKeys rows whose Keys cannot tell
 
 	Parent *Spec   // set by the catalogue

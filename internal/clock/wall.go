@@ -5,11 +5,13 @@ import (
 	"time"
 )
 
-// A Wall tells the monotonic and the wall clock. Both are read once a millisecond, so a jump of the wall clock is seen then; in between they move on
-// with the processor's counter, or with the monotonic clock where the counter cannot be trusted. For one goroutine at a time.
+// A Wall tells the monotonic and the wall clock. Both are read once a millisecond, so a jump of the wall clock is seen
+// then; in between they move on with the processor's counter, or with the monotonic clock where the counter cannot be
+// trusted. For one goroutine at a time.
 //
-// The counter's rate is measured against the monotonic clock all the time, over stretches of calibration and more, and is gone by once two stretches in a
-// row agree: not after the first one, and not after a suspension, or when a virtual machine has moved.
+// The counter's rate is measured against the monotonic clock all the time, over stretches of calibration and more, and
+// is gone by once two stretches in a row agree: not after the first one, and not after a suspension, or when a virtual
+// machine has moved.
 type Wall struct {
 	origin time.Time
 	last   int64   // the last answer: none is less

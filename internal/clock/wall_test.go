@@ -10,9 +10,9 @@ func TestWall(t *testing.T) {
 	origin := time.Now()
 	w := WallFrom(origin)
 	for i := range 3000 {
-		before, since := Unix(), time.Since(origin)
+		before, since := time.Now().UnixMilli(), time.Since(origin)
 		nanos, ms := w.Now()
-		if after := Unix(); ms < before-1 || ms > after+1 {
+		if after := time.Now().UnixMilli(); ms < before-1 || ms > after+1 {
 			t.Fatalf("reading %d: %d, not within %d and %d", i, ms, before, after)
 		}
 		const off = 10 * time.Microsecond // by what it may be
@@ -92,7 +92,8 @@ func TestWallTrustsAnEvenCounter(t *testing.T) {
 	}
 }
 
-// TestWallDropsInexactReadings: what came between the clocks and the counter is not taken for its rate, and the counter is not gone by until the next reading.
+// TestWallDropsInexactReadings: what came between the clocks and the counter is not taken for its rate, and the counter
+// is not gone by until the next reading.
 func TestWallDropsInexactReadings(t *testing.T) {
 	f := &fakeClocks{t: t, w: WallFrom(time.Now()), at: reading{ticks: 1 << 50}, rate: 2.9}
 	f.run(50)

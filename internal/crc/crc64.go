@@ -63,12 +63,6 @@ func updateTables(crc uint64, p []byte) uint64 {
 	return crc
 }
 
-// Combine64 is the CRC of A and B one behind the other, from the CRC of each and the length of B: parts encoded in parallel are
-// joined without reading them again. Some microseconds, whatever the length.
-func Combine64(crcA, crcB uint64, lenB int64) uint64 {
-	return multiply(crcA, power(uint64(lenB)*8)) ^ crcB
-}
-
 // multiply is a×b modulo the polynomial, all three reflected.
 func multiply(a, b uint64) uint64 {
 	var product uint64

@@ -49,21 +49,6 @@ func TestUpdateAgainstDefinition(t *testing.T) {
 	}
 }
 
-func TestCombine(t *testing.T) {
-	rng := rand.New(rand.NewPCG(5, 6))
-	for range 300 {
-		p := make([]byte, rng.IntN(1000))
-		for i := range p {
-			p[i] = byte(rng.Uint32())
-		}
-		cut := rng.IntN(len(p) + 1)
-		got := Combine64(Update64(0, p[:cut]), Update64(0, p[cut:]), int64(len(p)-cut))
-		if want := Update64(0, p); got != want {
-			t.Fatalf("%d of %d: %#x, want %#x", cut, len(p), got, want)
-		}
-	}
-}
-
 // BenchmarkUpdate64: Watch MB/s: far above 2000 with carry-less multiplication, above 1000 with tables.
 func BenchmarkUpdate(b *testing.B) {
 	for _, n := range []int{16, 64, 256, 4096, 1 << 20} {
@@ -82,11 +67,4 @@ func BenchmarkUpdate(b *testing.B) {
 			updateTables(0, p)
 		}
 	})
-}
-
-// BenchmarkCombine64: microseconds at any length.
-func BenchmarkCombine(b *testing.B) {
-	for b.Loop() {
-		Combine64(0x123456789abcdef0, 0xfedcba9876543210, 1<<30)
-	}
 }

@@ -3,7 +3,8 @@ package crc
 import "encoding/binary"
 
 // On processors that multiply without carries the message is folded: the 512 bits read so far, times x^512 modulo
-// the polynomial, are congruent to what 128-bit products of their halves with two constants say, and are added to the next
+// the polynomial, are congruent to what 128-bit products of their halves with two constants say, and are added to the
+// next
 // 512 bits. Nothing is divided until the end. Source: Gopal et al., "Fast CRC Computation for Generic Polynomials
 // Using PCLMULQDQ Instruction", Intel 2009.
 //

@@ -17,8 +17,9 @@ import (
 //     ?      any one byte             [^abc]              one byte that is none of these
 //     \x     x itself                 [abc                a class that is not closed ends with the pattern
 //
-// The corners are the reference server's: the empty text matches the empty pattern only, not "*"; "[a-]" is a range from 'a' to
-// ']', not closed; bytes from 0x80 on stand before the others in a range; and what would need more than MaxStars does not match.
+// The corners are the reference server's: the empty text matches the empty pattern only, not "*"; "[a-]" is a range
+// from 'a' to ']', not closed; bytes from 0x80 on stand before the others in a range; and what would need more than
+// MaxStars does not match.
 func Match(pattern, text []byte) bool { return match(pattern, text, false) }
 
 // MatchFold is Match without regard to the case of ASCII letters, except for an escaped letter in a class.

@@ -10,6 +10,7 @@ import "runtime"
 func Goroutine() uintptr { return running() }
 
 // numbered is the number that a stack trace gives the goroutine: "goroutine 17 [running]:". Cost: some microseconds.
+// Proof: where the processor has a shorter way, tests compare the two.
 func numbered() (n uintptr) {
 	var text [32]byte
 	for _, c := range text[len("goroutine "):runtime.Stack(text[:], false)] {

@@ -18,7 +18,8 @@ func AppendDouble(dst []byte, f float64) []byte {
 	return AppendShortest(dst, f)
 }
 
-// AppendShortest appends f as AppendDouble does, but large whole numbers like any other: 1e+20. DEBUG DIGEST takes scores so.
+// AppendShortest appends f as AppendDouble does, but large whole numbers like any other: 1e+20. DEBUG DIGEST takes
+// scores so.
 func AppendShortest(dst []byte, f float64) []byte {
 	switch {
 	case f != f:

@@ -53,11 +53,12 @@ func AppendUint(dst []byte, n uint64) []byte {
 	return dst
 }
 
-// Put8 writes n, which is below 1e8, in decimal at the beginning of dst and returns how many digits that are; what lies behind them is undefined.
-// It is what AppendUint does where there is room to spare, at a third of the price: all digits at once, in the bytes of a word.
+// Put8 writes n, which is below 1e8, in decimal at the beginning of dst and returns how many digits that are; what lies
+// behind them is undefined. It is what AppendUint does where there is room to spare, at a third of the price: all
+// digits at once, in the bytes of a word.
 func Put8(dst *[8]byte, n uint64) (digits int) {
-	// Two numbers of four digits in the halves of a word, then four of two digits in its quarters, then eight of one digit in its bytes;
-	// the division by 100 is a multiplication by 10486 >> 20, that by 10 one by 103 >> 10.
+	// Two numbers of four digits in the halves of a word, then four of two digits in its quarters, then eight of one
+	// digit in its bytes; the division by 100 is a multiplication by 10486 >> 20, that by 10 one by 103 >> 10.
 	halves := n/10_000 | n%10_000<<32
 	hundreds := halves * 10486 >> 20 & 0x7f_0000_007f
 	quarters := (halves-100*hundreds)<<16 | hundreds

@@ -11,7 +11,8 @@ import (
 //
 // I1. mant has its highest bit set, or is 0 (then exp is 0 and neg false).
 //
-// Long doubles below the smallest normal one keep their whole mantissa here; with 17 decimals both are "0", so nobody can tell.
+// Long doubles below the smallest normal one keep their whole mantissa here; with 17 decimals both are "0", so nobody
+// can tell.
 type Long struct {
 	mant uint64
 	exp  int

@@ -8,8 +8,8 @@ import (
 // ErrQuotes is the answer to a line whose quotes do not pair, or are followed by more than a blank.
 var ErrQuotes = errors.New("Unbalanced quotes in configuration line")
 
-// SplitArgs cuts a line into arguments at blanks. "…" may hold \n \r \t \b \a \xHH and \ before any other byte; '…' knows only \'.
-// A quote must be followed by a blank or the end.
+// SplitArgs cuts a line into arguments at blanks. "…" may hold \n \r \t \b \a \xHH and \ before any other byte; '…'
+// knows only \'. A quote must be followed by a blank or the end.
 func SplitArgs(line string) ([]string, error) {
 	args := []string{}
 	for at := 0; ; {

@@ -57,7 +57,8 @@ func NewEnum[T ~int](name string, v *Enum[T], deflt T, choices []Choice[T], opti
 	return finish(Row{Name: name, codec: &enumCodec[T]{load: v.Get, store: v.Set, choices: choices}}, options)
 }
 
-// NewFlags is any number of words of choices; the value is the union of their bits. check, if not nil, refuses combinations.
+// NewFlags is any number of words of choices; the value is the union of their bits. check, if not nil, refuses
+// combinations.
 func NewFlags[T ~int](name string, v *Enum[T], deflt T, choices []Choice[T], check func(T) error, options ...Option) Row {
 	v.Set(deflt)
 	return finish(Row{Name: name, Flags: MultiArg, codec: &enumCodec[T]{v.Get, v.Set, choices, true, check}}, options)
@@ -136,8 +137,8 @@ type lettersCodec struct {
 }
 
 // NewLetters is a set of bits written as letters in any order: notify-keyspace-events. Shown are the letters, in their
-// order here, whose bits are all set and not yet shown; so a letter for many bits stands before theirs. refusal answers any other
-// character.
+// order here, whose bits are all set and not yet shown; so a letter for many bits stands before theirs. refusal answers
+// any other character.
 func NewLetters(name string, v *Int, deflt int64, letters []Letter, refusal error, options ...Option) Row {
 	v.Set(deflt)
 	return finish(Row{Name: name, codec: &lettersCodec{v, letters, refusal}}, options)

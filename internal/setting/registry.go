@@ -63,9 +63,6 @@ func (r *Registry) add(row *Row) error {
 		r.names = append(r.names, name)
 	}
 	r.rows = append(r.rows, row)
-	if row.apply != nil {
-		r.hooks[row] = append(r.hooks[row], row.apply)
-	}
 	return nil
 }
 
@@ -83,8 +80,9 @@ func (r *Registry) Lookup(name string) *Row {
 	return r.byName[strings.ToLower(name)]
 }
 
-// OnChange has f run once after a CONFIG SET that changed any of the named rows; its error undoes the CONFIG SET. Hooks run in
-// the order of the arguments they belong to. An unknown name is our own mistake and panics.
+// OnChange has f run once after a CONFIG SET that changed any of the named rows, never on the file's values.
+// An error undoes the whole CONFIG SET: every row gets its old value back and the hooks run once more.
+// Hooks run in the order of the arguments they belong to. An unknown name is our own mistake and panics.
 func (r *Registry) OnChange(f func() error, names ...string) {
 	h := &hook{run: f}
 	for _, name := range names {
@@ -96,8 +94,8 @@ func (r *Registry) OnChange(f func() error, names ...string) {
 	}
 }
 
-// Follow has f run once the configuration is read (Loaded), and after each CONFIG SET that changes any of the named rows: for
-// what copies a setting to where it is read, and cannot fail.
+// Follow has f run once the configuration is read (Loaded), and after each CONFIG SET that changes any of the named
+// rows: for what copies a setting to where it is read, and cannot fail.
 func (r *Registry) Follow(f func(), names ...string) {
 	r.followers = append(r.followers, f)
 	r.OnChange(func() error { f(); return nil }, names...)
@@ -119,7 +117,8 @@ func (r *Registry) OnRewrite(name string, lines func() []string) {
 type Pair struct{ Name, Value string }
 
 // Get answers CONFIG GET: names are looked up as they are, patterns are matched against every name that is not Hidden.
-// A name appears once, spelled as the first pattern that found it spells it. match compares a glob without regard to case.
+// A name appears once, spelled as the first pattern that found it spells it. match compares a glob without regard to
+// case.
 func (r *Registry) Get(patterns []string, match func(pattern, name string) bool) []Pair {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -207,8 +206,8 @@ type dueHook struct {
 	name string
 }
 
-// mayChange finds the rows of pairs, or the first reason why none of them changes. A row may be named twice, by its name and its older
-// one: the later value holds, as clients know it.
+// mayChange finds the rows of pairs, or the first reason why none of them changes. A row may be named twice, by its
+// name and its older one: the later value holds, as clients know it.
 func (r *Registry) mayChange(pairs []Pair, now Conditions) ([]*Row, error) {
 	rows := make([]*Row, 0, len(pairs))
 	for i, p := range pairs {
@@ -264,7 +263,8 @@ func (r *Registry) again(due []dueHook) {
 	}
 }
 
-// Load gives a row the arguments of one line of the configuration; no hook runs. known is false if there is no such row.
+// Load gives a row the arguments of one line of the configuration; no hook runs. known is false if there is no such
+// row.
 func (r *Registry) Load(name string, args []string) (known bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -289,7 +289,8 @@ func (r *Registry) Load(name string, args []string) (known bool, err error) {
 	return true, nil
 }
 
-// Idle names the rows that the configuration set to something else than their default and that have no effect in this version.
+// Idle names the rows that the configuration set to something else than their default and that have no effect in this
+// version.
 func (r *Registry) Idle() []string {
 	var names []string
 	for _, row := range r.rows {

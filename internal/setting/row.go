@@ -15,7 +15,6 @@ type Row struct {
 	codec   codec
 	deflt   string   // Get's text of the default
 	atStart []string // the default's lines, of a row that is Apart
-	apply   *hook    // runs after CONFIG SET has changed the value
 	missing string   // why NoEffect has no effect
 }
 
@@ -57,7 +56,7 @@ const (
 // Mutable is a row that CONFIG SET changes at once: the default, and its name where a reader might wonder.
 const Mutable Flags = 0
 
-// An Option refines a row: a flag, or one of Between, Also, Check, Apply.
+// An Option refines a row: a flag, or one of Between, Also, Adjust, Clamp, Nothing.
 type Option interface{ refine(*Row) }
 
 func (f Flags) refine(r *Row) { r.Flags |= f }
@@ -68,11 +67,6 @@ func (o option) refine(r *Row) { o(r) }
 
 // Also gives the row its older name.
 func Also(alias string) Option { return option(func(r *Row) { r.Alias = alias }) }
-
-// Apply has f run after CONFIG SET has stored a new value, never on the file's. An error undoes the whole CONFIG SET: every
-// row gets its old value back and the hooks run once more. Hooks that know values of other packages are added by
-// [Registry.OnChange].
-func Apply(f func() error) Option { return option(func(r *Row) { r.apply = &hook{run: f} }) }
 
 // A hook is compared by address, so that one hook over several rows runs once.
 type hook struct{ run func() error }

@@ -23,8 +23,8 @@ import (
 //	c.Send("GET", "a"); c.Send("GET", "b")
 //	a, err := c.Receive()                // pipelined: Receive flushes what is unsent
 type Client struct {
-	// OnPush takes RESP3 pushes as they come; Receive and Do then never return one. With nil, Receive returns them in their
-	// place, and Do, which waits for a reply, puts them into Pushes.
+	// OnPush takes RESP3 pushes as they come; Receive and Do then never return one. With nil, Receive returns them in
+	// their place, and Do, which waits for a reply, puts them into Pushes.
 	OnPush func(Value)
 	Pushes []Value
 
@@ -138,14 +138,6 @@ func (c *Client) Send(args ...any) {
 	}
 }
 
-// SendArgs is Send without boxing: for the link to a replica or primary, and for load.
-func (c *Client) SendArgs(args ...[]byte) {
-	c.out = appendCount(c.out, '*', len(args))
-	for _, arg := range args {
-		c.bulk(arg)
-	}
-}
-
 // SendRaw puts bytes into the output buffer as they are: inline requests, broken ones.
 func (c *Client) SendRaw(p []byte) { c.out = append(c.out, p...) }
 
@@ -156,9 +148,6 @@ func (c *Client) bulk(p []byte) {
 func appendCount(dst []byte, kind byte, n int) []byte {
 	return append(number.AppendInt(append(dst, kind), int64(n)), '\r', '\n')
 }
-
-// Unsent is the size of the output buffer.
-func (c *Client) Unsent() int { return len(c.out) }
 
 // Flush writes the output buffer to the connection.
 func (c *Client) Flush() error {

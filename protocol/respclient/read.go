@@ -45,13 +45,6 @@ func (c *Client) ReceiveRaw() (Value, []byte, error) {
 	return v, c.record, err
 }
 
-// DoRaw is Do that returns the bytes of the reply instead.
-func (c *Client) DoRaw(args ...any) ([]byte, error) {
-	c.Send(args...)
-	_, raw, err := c.ReceiveRaw()
-	return raw, err
-}
-
 // Reader is the input behind what Receive has read, for what is not RESP: a snapshot on the way to a replica.
 func (c *Client) Reader() *bufio.Reader { return c.in }
 

@@ -33,8 +33,8 @@ type runner struct {
 	prelude []string // what stands before ./runtest: a network namespace, if there may be one
 }
 
-// namespace gives the suite a network of its own: some of its servers listen on every address, and some tests need a second
-// one that is not the loopback's.
+// namespace gives the suite a network of its own: some of its servers listen on every address, and some tests need a
+// second one that is not the loopback's.
 const namespace = `
 ip link set lo up
 ip link add conf0 type veth peer name conf1 2>/dev/null || ip link add conf0 type dummy

@@ -21,8 +21,8 @@ var errNoApt = errors.New("the suite comes from Debian's redis source package, a
 
 // fetchSource is the unpacked source package of the redis that Debian has installed here, and its version.
 //
-// It is fetched once, into the user's cache folder, through an apt that reads a source list of our own: the machine's apt
-// configuration, lists and cache stay as they are.
+// It is fetched once, into the user's cache folder, through an apt that reads a source list of our own: the machine's
+// apt configuration, lists and cache stay as they are.
 func fetchSource(ctx context.Context) (dir, version string, err error) {
 	if err := install(ctx); err != nil {
 		return "", "", err

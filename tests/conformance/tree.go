@@ -16,8 +16,8 @@ var resumeTcl []byte
 
 var errNoClientStart = errors.New("tests/test_helper.tcl has no line `if {$::client} {`: the suite's driver has changed; see resume.tcl for what is needed of it")
 
-// makeTree copies the suite below source into dir, with src/redis-server as a link to the server under test, and makes the
-// first edit: resume.tcl is sourced before the suite's client starts. The cached source itself is never written to.
+// makeTree copies the suite below source into dir, with src/redis-server as a link to the server under test, and makes
+// the first edit: resume.tcl is sourced before the suite's client starts. The cached source itself is never written to.
 func makeTree(dir, source string) error {
 	for _, part := range []string{"tests", "runtest", "redis.conf", "utils"} {
 		from := filepath.Join(source, part)
@@ -89,8 +89,8 @@ func sourceResume(text string) (string, error) {
 	return text[:at] + "\nif {$::client} {source tests/resume.tcl}" + text[at:], nil
 }
 
-// wrap makes src/redis-server stand for server: a link, so that the PID the suite knows is the server's and its title is the
-// path it was started by.
+// wrap makes src/redis-server stand for server: a link, so that the PID the suite knows is the server's and its title
+// is the path it was started by.
 func wrap(dir, server string) error {
 	link := filepath.Join(dir, "src", "redis-server")
 	if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {

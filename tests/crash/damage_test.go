@@ -16,8 +16,8 @@ import (
 
 var offset = regexp.MustCompile(`offset \d+`)
 
-// TestDamagedFiles: a file that is not whole ends the start with exit code 1, says what is wrong, where, and what to do, and is left as
-// it is for whoever comes to mend it.
+// TestDamagedFiles: a file that is not whole ends the start with exit code 1, says what is wrong, where, and what to
+// do, and is left as it is for whoever comes to mend it.
 func TestDamagedFiles(t *testing.T) {
 	s := testkit.Start(t)
 	testkit.Pipe(t, s.Dial(), 3000, func(i int) []any {
@@ -71,7 +71,8 @@ func TestDamagedFiles(t *testing.T) {
 	}
 }
 
-// TestDamageAnywhere: wherever a file of every type was cut, or has another byte behind its version, the start is refused.
+// TestDamageAnywhere: wherever a file of every type was cut, or has another byte behind its version, the start is
+// refused.
 func TestDamageAnywhere(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -141,7 +142,8 @@ func refused(t *testing.T, dir, path string, where bool, says string) {
 	}
 }
 
-// TestForeignFile: a file of redis-server with a type this version does not have is refused by the key's name, and one without is loaded.
+// TestForeignFile: a file of redis-server with a type this version does not have is refused by the key's name, and one
+// without is loaded.
 func TestForeignFile(t *testing.T) {
 	r := testkit.Redis(t)
 	testkit.Pipe(t, r.Dial(), 2000, func(i int) []any { return []any{"SET", fmt.Sprint("key:", i), i * 7} })

@@ -26,8 +26,8 @@ func fill(t *testing.T, s *testkit.Server, size uint64) {
 
 const roomy = unix.RLIM_INFINITY
 
-// TestDiskFull: a save that finds no room leaves the old file, stops writes with MISCONF, lets reads go on, and all is well after the next
-// save that succeeds.
+// TestDiskFull: a save that finds no room leaves the old file, stops writes with MISCONF, lets reads go on, and all is
+// well after the next save that succeeds.
 func TestDiskFull(t *testing.T) {
 	s := testkit.Start(t, "--save", "3600 1")
 	s.Do("SET", "k", "first")

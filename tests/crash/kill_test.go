@@ -66,8 +66,9 @@ func TestKilledWhileSaving(t *testing.T) {
 	}
 }
 
-// TestKilledWhileWriting: whatever the moment, what comes back is one instant of the data set, and not older than the last save that
-// was reported done. MSET writes the same number to every key, so an instant is a number. Others that nobody writes make saves longer.
+// TestKilledWhileWriting: whatever the moment, what comes back is one instant of the data set, and not older than the
+// last save that was reported done. MSET writes the same number to every key, so an instant is a number. Others that
+// nobody writes make saves longer.
 func TestKilledWhileWriting(t *testing.T) {
 	rounds := 4 * testkit.Scale()
 	seed := uint64(time.Now().UnixNano())

@@ -10,8 +10,8 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// A likeness says that two replies to one command that are not equal byte for byte are alike all the same, and why they may differ.
-// Errors have no likeness: two errors are equal or they differ.
+// A likeness says that two replies to one command that are not equal byte for byte are alike all the same, and why they
+// may differ. Errors have no likeness: two errors are equal or they differ.
 type likeness struct {
 	commands string // parted by blanks
 	why      string
@@ -95,8 +95,8 @@ func samePairs(_ []string, want, got respclient.Value) bool {
 	return len(want.Elems) == len(got.Elems) && slices.Equal(pairs(want), pairs(got))
 }
 
-// sameDraw compares what was drawn at random, of which only the number and the shape are the same: with a count below zero something may
-// come twice, else nothing does, and a count that takes all must give the same.
+// sameDraw compares what was drawn at random, of which only the number and the shape are the same: with a count below
+// zero something may come twice, else nothing does, and a count that takes all must give the same.
 func sameDraw(args []string, want, got respclient.Value) bool {
 	if want.Kind == '$' {
 		return true
@@ -131,9 +131,9 @@ func sameDraw(args []string, want, got respclient.Value) bool {
 	return true
 }
 
-// sameSorted compares replies to SORT. Elements of equal weight come in no order: then the whole is compared without caring for it, and of a
-// part only how long it is. With BY some may be equal; with ALPHA those are that begin with the same bytes up to a zero, where the
-// reference's comparison ends.
+// sameSorted compares replies to SORT. Elements of equal weight come in no order: then the whole is compared without
+// caring for it, and of a part only how long it is. With BY some may be equal; with ALPHA those are that begin with the
+// same bytes up to a zero, where the reference's comparison ends.
 func sameSorted(args []string, want, got respclient.Value) bool {
 	by, part := containsFold(args[2:], "BY"), containsFold(args[2:], "LIMIT")
 	switch {
@@ -168,8 +168,8 @@ func pairsOf(a, b []respclient.Value) (pairs [][2]respclient.Value) {
 	return pairs
 }
 
-// sameWalk compares steps of SCAN and kin: one that reaches the end from the beginning must give the same, others only a reply of
-// the same shape.
+// sameWalk compares steps of SCAN and kin: one that reaches the end from the beginning must give the same, others only
+// a reply of the same shape.
 func sameWalk(args []string, want, got respclient.Value) bool {
 	if len(want.Elems) != 2 || len(got.Elems) != 2 || want.Elems[1].Kind != got.Elems[1].Kind {
 		return false

@@ -15,8 +15,9 @@ import (
 // crowdSize is how many clients a plan has.
 const crowdSize = 6
 
-// A crowd is one server's clients of a plan. Nothing here trusts that a server has got on after a while: who has acted has either all replies or is
-// blocked, as CLIENT LIST tells, and who is blocked no more while others act has been served, so that its reply is on the way.
+// A crowd is one server's clients of a plan. Nothing here trusts that a server has got on after a while: who has acted
+// has either all replies or is blocked, as CLIENT LIST tells, and who is blocked no more while others act has been
+// served, so that its reply is on the way.
 type crowd struct {
 	*side
 	addr    string
@@ -93,7 +94,8 @@ func (m *member) receive(limit time.Duration) ([]byte, error) {
 	}
 }
 
-// leave ends a member's connection, from this end or by CLIENT KILL from the server's, and returns when the server no longer has it.
+// leave ends a member's connection, from this end or by CLIENT KILL from the server's, and returns when the server no
+// longer has it.
 func (c *crowd) leave(i int, killed bool) error {
 	m := c.members[i]
 	if killed {
@@ -271,8 +273,9 @@ func (c *crowd) reset() error {
 	return err
 }
 
-// fence sends RESET for a member that has had all its replies. If something else comes first, that is a reply too many: it is returned, and another
-// client takes the member's place, so that it is not taken for the reply to what is sent next.
+// fence sends RESET for a member that has had all its replies. If something else comes first, that is a reply too many:
+// it is returned, and another client takes the member's place, so that it is not taken for the reply to what is sent
+// next.
 func (c *crowd) fence(i int) (stray []byte, err error) {
 	m := c.members[i]
 	m.owed++

@@ -13,7 +13,8 @@ import (
 
 var plansFlag = flag.Int("plans", 0, "how many plans of clients who wait for one another to compare, from the one of -round on; 0: some seconds' worth")
 
-// TestBlocking plays plans of clients that wait for keys, on spindle and on the reference. A short run belongs to every `go test`; flags make it a long one.
+// TestBlocking plays plans of clients that wait for keys, on spindle and on the reference. A short run belongs to every
+// `go test`; flags make it a long one.
 func TestBlocking(t *testing.T) {
 	plans := *plansFlag
 	if plans == 0 {
@@ -156,7 +157,8 @@ func TestScript(t *testing.T) {
 	}
 }
 
-// TestEffects: what a server sends its replicas is read in the order in which it was done, without what says nothing of data.
+// TestEffects: what a server sends its replicas is read in the order in which it was done, without what says nothing of
+// data.
 func TestEffects(t *testing.T) {
 	s := testkit.Start(t, limits...)
 	c := crowdAt(t, "spindle", s)
@@ -188,7 +190,8 @@ func TestEffects(t *testing.T) {
 	}
 }
 
-// TestShrinksAPlan: a server with another limit is found out, and the plan, and the transaction in it, shrink to what shows it.
+// TestShrinksAPlan: a server with another limit is found out, and the plan, and the transaction in it, shrink to what
+// shows it.
 func TestShrinksAPlan(t *testing.T) {
 	reference, poorer := testkit.Start(t, limits...), testkit.Start(t, append(slices.Clone(limits), "--set-max-listpack-entries", "1")...)
 	c := newCrowds(t, reference, poorer)

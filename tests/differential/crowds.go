@@ -31,7 +31,8 @@ func (c *crowds) run(number uint64, plans int) (stopped uint64, plan []step, wha
 	return number, nil, "", nil
 }
 
-// play plays a plan on emptied servers and says how they part. What each client gets after which step is told to watch, if there is one.
+// play plays a plan on emptied servers and says how they part. What each client gets after which step is told to watch,
+// if there is one.
 func (c *crowds) play(plan []step, watch func(s *step, want, got *answers)) (what string, err error) {
 	if err := c.both(func(side *crowd) error { return side.reset() }); err != nil {
 		return "", err
@@ -143,7 +144,8 @@ func (c *crowds) compare(s *step, want, got *answers) (what string) {
 	return ""
 }
 
-// strays says which client gets more replies than it has asked for. In the plan they would only show if it asked for something else.
+// strays says which client gets more replies than it has asked for. In the plan they would only show if it asked for
+// something else.
 func (c *crowds) strays() (what string, err error) {
 	for _, side := range []*crowd{c.reference, c.subject} {
 		for i := range side.members {
@@ -194,7 +196,8 @@ func (c *crowds) sameEnd() (what string, err error) {
 	return c.pair.sameState(nil)
 }
 
-// sameGroups compares what is pending of a stream, and its groups where the reference counts their consumers as 7.4 does.
+// sameGroups compares what is pending of a stream, and its groups where the reference counts their consumers as 7.4
+// does.
 func (c *crowds) sameGroups(key string) (what string, err error) {
 	for _, args := range [][]any{{"XPENDING", key, "g"}, {"XINFO", "GROUPS", key}} {
 		if args[0] == "XINFO" && strings.HasPrefix(c.pair.ref.version, "7.0") {

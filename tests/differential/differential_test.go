@@ -23,11 +23,12 @@ var (
 	referenceFlag = flag.String("reference", os.Getenv("SPINDLE_REFERENCE"), "the redis-server to compare with (SPINDLE_REFERENCE); by default that of PATH")
 )
 
-// limits make both servers' largest string 1 MB, so that calls can go to its edge and beyond, and let the reference look often for
-// clients that have waited long enough.
+// limits make both servers' largest string 1 MB, so that calls can go to its edge and beyond, and let the reference
+// look often for clients that have waited long enough.
 var limits = []string{"--proto-max-bulk-len", "1mb", "--hz", "500", "--loglevel", "warning"}
 
-// TestDifferential holds spindle against the reference. A short run belongs to every `go test`; flags make it a long one.
+// TestDifferential holds spindle against the reference. A short run belongs to every `go test`; flags make it a long
+// one.
 func TestDifferential(t *testing.T) {
 	calls := *callsFlag
 	if calls == 0 {
@@ -112,7 +113,8 @@ func newRunner(t *testing.T, reference, subject *testkit.Server) *runner {
 	return &runner{pair: p, families: fitting(tables, p.ref.version), has: commonTo(reference, subject), seed: seed, now: time.Now().Unix(), perName: map[string]int{}}
 }
 
-// TestFindsADifference: a server with fewer databases is found out, and the difference shrinks to the call that shows it.
+// TestFindsADifference: a server with fewer databases is found out, and the difference shrinks to the call that shows
+// it.
 func TestFindsADifference(t *testing.T) {
 	reference := referenceServer(t, *referenceFlag)
 	poorer := testkit.Start(t, append(slices.Clone(limits), "--databases", "3")...)

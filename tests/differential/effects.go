@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// Effects are what a server sends its replicas: they tell in which order it has served who waited, where replies tell only what each has got.
+// Effects are what a server sends its replicas: they tell in which order it has served who waited, where replies tell
+// only what each has got.
 type effects struct {
 	conn    net.Conn
 	in      *bufio.Reader
@@ -69,8 +70,8 @@ func (e *effects) skipTo(mark []byte) error {
 // markerDB is a database that no plan uses.
 const markerDB = 15
 
-// since are the effects since the last call, as lines: a key set in another database, through the inspector, is where they end. What says nothing of
-// data, and the times in deliveries of a group, are left out.
+// since are the effects since the last call, as lines: a key set in another database, through the inspector, is where
+// they end. What says nothing of data, and the times in deliveries of a group, are left out.
 func (e *effects) since(s *side) (lines []string, err error) {
 	e.markers++
 	marker := fmt.Sprintf("marker-%d", e.markers)

@@ -65,7 +65,8 @@ func ofRound(tables []family, round uint64) []family {
 	return some
 }
 
-// needs says whether a template may be sent: both servers have its command. A name that is none of anybody's is sent on purpose.
+// needs says whether a template may be sent: both servers have its command. A name that is none of anybody's is sent on
+// purpose.
 func (f family) needs(name string, has func(name string) bool) bool {
 	container, sub, _ := strings.Cut(name, "|")
 	return container == "nosuch" || has(name) || (sub == "nosuch" && has(container))

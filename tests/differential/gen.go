@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// A generator makes calls out of templates. All it does follows from its seed, from now and from the reference's version.
+// A generator makes calls out of templates. All it does follows from its seed, from now and from the reference's
+// version.
 type generator struct {
 	rng       *rand.Rand
 	now       int64  // Unix seconds when the run began: what absolute deadlines are told from
@@ -109,11 +110,12 @@ func (g *generator) spoil() {
 	}
 }
 
-// shortest is the shortest ttl that is sent, in milliseconds or seconds: a key must not expire on one server while the other
-// has yet to read the same call.
+// shortest is the shortest ttl that is sent, in milliseconds or seconds: a key must not expire on one server while the
+// other has yet to read the same call.
 const shortest = 1_000_000
 
-// defuse lengthens a ttl that chance has made short, and mends those calls whose difference, though known, would part the states.
+// defuse lengthens a ttl that chance has made short, and mends those calls whose difference, though known, would part
+// the states.
 func (g *generator) defuse() {
 	lengthen := func(at int) {
 		if at < len(g.args) {

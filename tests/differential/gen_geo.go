@@ -77,7 +77,8 @@ func length(g *generator) {
 
 func few(g *generator) { g.add(g.between(1, 30)) }
 
-// tameGeo stores scores instead of distances: their last bit is the C library's. What is stored of distances has tests of its own.
+// tameGeo stores scores instead of distances: their last bit is the C library's. What is stored of distances has tests
+// of its own.
 func (g *generator) tameGeo(name string) {
 	for i, a := range g.args {
 		if i > 2 && strings.EqualFold(a, "STOREDIST") {

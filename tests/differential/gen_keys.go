@@ -56,7 +56,8 @@ func restoreTTL(g *generator) {
 	}
 }
 
-// payload is what DUMP would give for a short string, in the version every server reads, or that with a byte changed or missing.
+// payload is what DUMP would give for a short string, in the version every server reads, or that with a byte changed or
+// missing.
 func payload(g *generator) {
 	mark := len(g.args)
 	short(g)

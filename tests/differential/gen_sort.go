@@ -1,6 +1,7 @@
 package differential
 
-// sortTemplates make what can be sorted, of few kinds of elements, so that orders and the keys that patterns lead to are found often.
+// sortTemplates make what can be sorted, of few kinds of elements, so that orders and the keys that patterns lead to
+// are found often.
 var sortTemplates = []template{
 	{3, "rpush", []arg{key, times(1, 12, sortable)}},
 	{3, "sadd", []arg{key, times(1, 12, sortable)}},

@@ -8,7 +8,8 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// IDs are few, so that what is added, read, claimed and deleted meets; "*" alone is the clock's and never sent (tameID).
+// IDs are few, so that what is added, read, claimed and deleted meets; "*" alone is the clock's and never sent
+// (tameID).
 var (
 	streamMs    = oneOf(among(1, 9), among(1, 60), among(1, 60))
 	streamSeq   = among(0, 4)
@@ -124,8 +125,8 @@ func (g *generator) tameCount(word string, most, refused int64) {
 	}
 }
 
-// sameTold compares what XINFO tells: times and idle times, which are integers behind a name that says so or in what is pending, need not be
-// equal.
+// sameTold compares what XINFO tells: times and idle times, which are integers behind a name that says so or in what is
+// pending, need not be equal.
 func sameTold(_ []string, want, got respclient.Value) bool { return toldAlike(want, got, "") }
 
 var toldTimes = []string{"idle", "inactive", "seen-time", "active-time"}

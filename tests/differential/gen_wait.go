@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// A plan's keys are few, so that clients meet at them; deadlines are past or none, since two clocks are not one; elements are nearly all
-// different, so that what a client gets tells when it was served; IDs of entries follow from how many there are.
+// A plan's keys are few, so that clients meet at them; deadlines are past or none, since two clocks are not one;
+// elements are nearly all different, so that what a client gets tells when it was served; IDs of entries follow from
+// how many there are.
 var (
 	planKey   = oneOf(exactly("a"), exactly("a"), exactly("b"), exactly("b"), exactly("c"), exactly("c"), exactly("d"))
 	planSide  = anyOf("LEFT", "RIGHT")
@@ -29,7 +30,8 @@ var (
 	})
 )
 
-// shortWait is as long as anybody waits in vain, in seconds and in milliseconds. No other argument of a plan reads like one of them.
+// shortWait is as long as anybody waits in vain, in seconds and in milliseconds. No other argument of a plan reads like
+// one of them.
 const (
 	shortWait   = "0.01"
 	shortWaitMs = "10"
@@ -44,8 +46,8 @@ func waitKey(g *generator) {
 	planKey(g)
 }
 
-// someWaits is for how many keys one call waits. 7.0 looks only at the one that is ready, where 7.4 begins with the first: it finds another of another
-// type, or with elements of its own. So plans for 7.0 wait for one.
+// someWaits is for how many keys one call waits. 7.0 looks only at the one that is ready, where 7.4 begins with the
+// first: it finds another of another type, or with elements of its own. So plans for 7.0 wait for one.
 func someWaits(g *generator) int {
 	if strings.HasPrefix(g.reference, "7.0") {
 		return 1
@@ -173,14 +175,14 @@ var acts = family{name: "acts", templates: []template{
 	{1, "select", []arg{oneOf(exactly("0"), exactly("0"), exactly("1"))}},
 }}
 
-// swaps make many keys ready at once, and then the reference takes them in the order of a table whose hash is new each time it starts. So a plan that has
-// them has one key that everybody waits for.
+// swaps make many keys ready at once, and then the reference takes them in the order of a table whose hash is new each
+// time it starts. So a plan that has them has one key that everybody waits for.
 var swaps = family{name: "swaps", templates: []template{
 	{4, "swapdb", []arg{exactly("0"), exactly("1")}},
 }}
 
-// stores put a result in the place of a key. The key is deleted before: spindle serves those who wait for what is put in the place of another type,
-// too, the reference does not (COMPATIBILITY.md), and the data would part.
+// stores put a result in the place of a key. The key is deleted before: spindle serves those who wait for what is put
+// in the place of another type, too, the reference does not (COMPATIBILITY.md), and the data would part.
 var stores = family{name: "stores", templates: []template{
 	{2, "sort", []arg{oneOf(exactly("a"), exactly("b")), lit("BY"), exactly("nosort"), lit("STORE"), exactly("d")}},
 	{1, "zunionstore", []arg{exactly("d"), exactly("2"), exactly("a"), exactly("b")}},

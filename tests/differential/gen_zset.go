@@ -45,7 +45,8 @@ func marked(mark string, a arg) arg {
 	}
 }
 
-// lexKey is a sorted set whose scores are all 0. Of others a range by text is what the reference's random levels make of it.
+// lexKey is a sorted set whose scores are all 0. Of others a range by text is what the reference's random levels make
+// of it.
 func lexKey(g *generator) { g.add(pick(g, []string{"lex0", "lex1", "lex2"})) }
 
 // tameLex keeps ranges by text, and what makes scores differ, apart.

@@ -9,7 +9,8 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// A known difference is one on purpose: what the reference of some version answers otherwise than spindle, which follows 7.4.
+// A known difference is one on purpose: what the reference of some version answers otherwise than spindle, which
+// follows 7.4.
 type known struct {
 	reference string // the versions it concerns begin with this
 	commands  string // parted by blanks
@@ -95,7 +96,8 @@ var knownDifferences = []known{
 		}, sorted: true, rare: true},
 }
 
-// A mend changes a call that the reference of some version runs otherwise, where that would part the states, into one that both run alike.
+// A mend changes a call that the reference of some version runs otherwise, where that would part the states, into one
+// that both run alike.
 type mend struct {
 	reference string // the versions it concerns begin with this
 	commands  string // parted by blanks
@@ -216,8 +218,8 @@ func inSeventeen(v respclient.Value) respclient.Value {
 // notDouble is SORT's error for a weight.
 const notDouble = "ERR One or more scores can't be converted into double"
 
-// isNoNumber says that strtod, which passes over white space and takes hexadecimal numbers without an exponent, would not read all of v up to
-// a zero byte.
+// isNoNumber says that strtod, which passes over white space and takes hexadecimal numbers without an exponent, would
+// not read all of v up to a zero byte.
 func isNoNumber(v respclient.Value) bool {
 	text, _, _ := strings.Cut(v.Text, "\x00")
 	text = strings.TrimLeft(text, " \t\n\v\f\r")

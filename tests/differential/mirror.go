@@ -8,9 +8,10 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// Some commands change data by a throw of dice, and what one server has thrown away the other may still have. Such a call is mirrored: the
-// reference runs it; spindle runs it on a copy, for the reply, and then takes from the original what the reference took. SORT with STORE
-// throws dice too: the reference refuses it at times (see knownDifferences), and then spindle stores nothing either.
+// Some commands change data by a throw of dice, and what one server has thrown away the other may still have. Such a
+// call is mirrored: the reference runs it; spindle runs it on a copy, for the reply, and then takes from the original
+// what the reference took. SORT with STORE throws dice too: the reference refuses it at times (see knownDifferences),
+// and then spindle stores nothing either.
 
 // isMirrored says whether a call changes data at random.
 func (c *call) isMirrored() bool {
@@ -115,8 +116,8 @@ func distinct(members, all []string) bool {
 	return true
 }
 
-// sameEncoding gives spindle the reference's value anew if the two are kept differently: what is removed at once may leave a set in
-// another encoding than what is removed singly.
+// sameEncoding gives spindle the reference's value anew if the two are kept differently: what is removed at once may
+// leave a set in another encoding than what is removed singly.
 func (p *pair) sameEncoding(conn int, key string) error {
 	want, err := p.reference.links[conn].one("OBJECT", "ENCODING", key)
 	if err != nil {

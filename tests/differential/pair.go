@@ -15,8 +15,8 @@ import (
 // replyTimeout is how long a batch may take before a server counts as hung.
 const replyTimeout = 60 * time.Second
 
-// connections is how many of them the calls come over. A batch goes over one, and the next when both servers have answered it:
-// so the order of all calls is the same on both.
+// connections is how many of them the calls come over. A batch goes over one, and the next when both servers have
+// answered it: so the order of all calls is the same on both.
 const connections = 3
 
 // A side is one server of a pair.
@@ -57,8 +57,8 @@ func (s *side) close() {
 	s.inspector.Close()
 }
 
-// exchange sends a batch in pieces, the cuts being offsets, and reads its n replies. Writing goes on beside reading: neither server
-// need take a batch as a whole before it answers.
+// exchange sends a batch in pieces, the cuts being offsets, and reads its n replies. Writing goes on beside reading:
+// neither server need take a batch as a whole before it answers.
 func (l *link) exchange(batch []byte, cuts []int, n int) error {
 	l.raw, l.ends = l.raw[:0], l.ends[:0]
 	l.conn.SetDeadline(time.Now().Add(replyTimeout))
@@ -148,7 +148,8 @@ func (p *pair) reset() error {
 	return nil
 }
 
-// play sends calls that all go over one connection, as one batch but for those that are mirrored, and compares the replies.
+// play sends calls that all go over one connection, as one batch but for those that are mirrored, and compares the
+// replies.
 func (p *pair) play(calls []call) *difference {
 	for from := 0; from < len(calls); {
 		to := from

@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// A step is what one client of a crowd does: it sends its calls as one batch, and then has all replies or waits; or it leaves, and another takes
-// its place. A step of a client that waits is left out: its calls would be answered at a time of the server's choosing.
+// A step is what one client of a crowd does: it sends its calls as one batch, and then has all replies or waits; or it
+// leaves, and another takes its place. A step of a client that waits is left out: its calls would be answered at a time
+// of the server's choosing.
 type step struct {
 	client int
 	calls  [][]string // "@2" among the arguments is client 2's ID
@@ -24,8 +25,8 @@ const (
 	killed
 )
 
-// mayWait says whether the step may leave its client waiting for a key, for longer than a moment. Another that is blocked will go on by itself: so does
-// who asks 7.4 to flush a database, until another thread has freed it.
+// mayWait says whether the step may leave its client waiting for a key, for longer than a moment. Another that is
+// blocked will go on by itself: so does who asks 7.4 to flush a database, until another thread has freed it.
 func (s *step) mayWait() bool {
 	return slices.ContainsFunc(s.calls, func(args []string) bool {
 		return isWait(args) && !slices.Contains(args, shortWait) && !slices.Contains(args, shortWaitMs)
@@ -73,8 +74,8 @@ type planner struct {
 	groups                     bool       // they may wait for groups
 }
 
-// newPlanner is for one plan. 7.0 sends whom it passes over, because it waits for another type, to the end of the key's line; so a plan for it has
-// clients that wait for one type only.
+// newPlanner is for one plan. 7.0 sends whom it passes over, because it waits for another type, to the end of the key's
+// line; so a plan for it has clients that wait for one type only.
 func newPlanner(seed, number uint64, version string, has func(name string) bool) *planner {
 	rng := rand.New(rand.NewPCG(seed, number))
 	var waits, gives []family
@@ -118,7 +119,8 @@ func from(g *generator) []string {
 	return g.args
 }
 
-// plan is some clients who begin to wait, for groups where one or two are, and what the others do then, and those who have been served.
+// plan is some clients who begin to wait, for groups where one or two are, and what the others do then, and those who
+// have been served.
 func (p *planner) plan() (steps []step) {
 	for _, key := range []string{"a", "b", "c"} {
 		if p.groups && p.rng.IntN(3) == 0 {

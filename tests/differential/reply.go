@@ -10,7 +10,8 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// readReply appends one whole reply to dst, as it came. It allocates nothing but dst: equal bytes need no more looking at.
+// readReply appends one whole reply to dst, as it came. It allocates nothing but dst: equal bytes need no more looking
+// at.
 func readReply(in *bufio.Reader, dst []byte) ([]byte, error) {
 	for missing := int64(1); missing > 0; missing-- {
 		line, err := in.ReadSlice('\n')

@@ -12,7 +12,8 @@ import (
 // usedDatabases are those that calls can reach.
 var usedDatabases = []int{0, 1, 2, 3, 15}
 
-// sameState compares all data of the two servers by digest, then looks at a few keys and walks closely, or without dice at all keys.
+// sameState compares all data of the two servers by digest, then looks at a few keys and walks closely, or without dice
+// at all keys.
 func (p *pair) sameState(rng *rand.Rand) (what string, err error) {
 	digests, err := p.ask("DEBUG", "DIGEST")
 	if err != nil {
@@ -44,8 +45,8 @@ func (p *pair) ask(args ...any) (replies [2]respclient.Value, err error) {
 	return replies, nil
 }
 
-// sameDatabase compares the database that is selected: all of its keys, or a few of them. Walking it first removes what is past its
-// deadline on both.
+// sameDatabase compares the database that is selected: all of its keys, or a few of them. Walking it first removes what
+// is past its deadline on both.
 func (p *pair) sameDatabase(rng *rand.Rand, all bool) (what string, err error) {
 	var walked [2][]string
 	for i, s := range []*side{p.reference, p.subject} {
@@ -134,7 +135,8 @@ func (p *pair) sameValue(key string) (what string, err error) {
 	return fmt.Sprintf("DEBUG DIGEST-VALUE %.300q: %v, %v", key, digests[0], digests[1]), nil
 }
 
-// digestsByScore says whether the reference prints scores otherwise for a digest: 7.0 in 17 digits, 7.4 in as few as will do.
+// digestsByScore says whether the reference prints scores otherwise for a digest: 7.0 in 17 digits, 7.4 in as few as
+// will do.
 func (p *pair) digestsByScore() bool { return strings.HasPrefix(p.ref.version, "7.0") }
 
 // maxPayload is what both servers take as an argument: their proto-max-bulk-len is 1 MB.

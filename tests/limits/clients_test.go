@@ -25,7 +25,8 @@ type crowd struct {
 	late    atomic.Int64 // ns: as a bystander's
 }
 
-// gather has n connections busy, a few at a time: with all of them at once it would be this machine that makes them wait.
+// gather has n connections busy, a few at a time: with all of them at once it would be this machine that makes them
+// wait.
 func gather(t *testing.T, s *testkit.Server, n, atOnce int) *crowd {
 	c := &crowd{}
 	conns := make([]net.Conn, n)
@@ -107,7 +108,8 @@ func cut(t *testing.T, conn net.Conn) {
 	}
 }
 
-// TestDeafAmongMany: clients that never read are cut by the limit of each, or by that of all, while a thousand others see nothing.
+// TestDeafAmongMany: clients that never read are cut by the limit of each, or by that of all, while a thousand others
+// see nothing.
 func TestDeafAmongMany(t *testing.T) {
 	for _, c := range []struct{ name, setting, value, counter string }{
 		{"output limit", "--client-output-buffer-limit", "normal 4mb 0 0", "client_output_buffer_limit_disconnections"},
@@ -143,8 +145,8 @@ func TestDeafAmongMany(t *testing.T) {
 	}
 }
 
-// TestMaxmemoryClients: an argument on its way in, one that waits for its rest, a transaction and watched keys all count, and the log
-// says who went.
+// TestMaxmemoryClients: an argument on its way in, one that waits for its rest, a transaction and watched keys all
+// count, and the log says who went.
 func TestMaxmemoryClients(t *testing.T) {
 	s := testkit.Start(t, "--maxmemory-clients", "2mb")
 	half := strings.Repeat("v", 1<<20)

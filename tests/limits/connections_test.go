@@ -43,7 +43,8 @@ func closed(t testing.TB, s *testkit.Server, sockets int) {
 	})
 }
 
-// TestManyConnections: ten thousand that say nothing and a thousand that do not stop; the first cost little, the latter are all served.
+// TestManyConnections: ten thousand that say nothing and a thousand that do not stop; the first cost little, the latter
+// are all served.
 func TestManyConnections(t *testing.T) {
 	idle, busy, rounds := 10_000, 1000, 20*testkit.Scale()
 	var files unix.Rlimit

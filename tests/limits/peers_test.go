@@ -54,8 +54,8 @@ func watch(t *testing.T, s *testkit.Server) *bystander {
 	return b
 }
 
-// undisturbed ends b and fails the test if it ever waited for more than limit: on a host that lets it wait without asking anybody, for
-// more than that on top.
+// undisturbed ends b and fails the test if it ever waited for more than limit: on a host that lets it wait without
+// asking anybody, for more than that on top.
 func (b *bystander) undisturbed(t *testing.T, limit time.Duration) {
 	t.Helper()
 	close(b.stop)
@@ -239,8 +239,8 @@ func TestStorms(t *testing.T) {
 	}
 }
 
-// TestGarbage: random bytes, and requests with random mistakes in them, on very many connections. The server stays, and what they cost
-// comes back.
+// TestGarbage: random bytes, and requests with random mistakes in them, on very many connections. The server stays, and
+// what they cost comes back.
 func TestGarbage(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

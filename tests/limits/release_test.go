@@ -10,7 +10,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// longestTurn is far above what a turn may take (1 ms): this test runs on busy hosts beside others. The bench holds to the exact bound.
+// longestTurn is far above what a turn may take (1 ms): this test runs on busy hosts beside others. The bench holds to
+// the exact bound.
 const longestTurn = 15 * time.Millisecond
 
 // turns runs f and fails the test if a turn meanwhile took the core's thread longer than longestTurn.
@@ -109,11 +110,12 @@ func TestLettingGo(t *testing.T) {
 	}
 }
 
-// endingPerMs is how many keys end in each millisecond at most. A core that does nothing else removes some four times as many: with more,
-// the test would measure how much of a core this machine has to spare.
+// endingPerMs is how many keys end in each millisecond at most. A core that does nothing else removes some four times
+// as many: with more, the test would measure how much of a core this machine has to spare.
 const endingPerMs = 500
 
-// TestExpiryOfVeryMany: very many keys that end one after the other within some seconds go when they are due, while clients go on.
+// TestExpiryOfVeryMany: very many keys that end one after the other within some seconds go when they are due, while
+// clients go on.
 func TestExpiryOfVeryMany(t *testing.T) {
 	keys := 100_000 * testkit.Scale()
 	if testkit.Checked {

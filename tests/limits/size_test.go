@@ -77,8 +77,8 @@ func get(t *testing.T, conn net.Conn, key string, n int, half func()) time.Durat
 	return time.Since(began)
 }
 
-// TestGreatestValue: 512 MB go in and come out in time that grows as their length does, without a second copy of them anywhere, and
-// leave again without a long turn.
+// TestGreatestValue: 512 MB go in and come out in time that grows as their length does, without a second copy of them
+// anywhere, and leave again without a long turn.
 func TestGreatestValue(t *testing.T) {
 	const small, great = 32 << 20, 512 << 20
 	if testkit.Checked {

@@ -12,8 +12,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestPanicIsInTheLog: a panic in a turn ends the process, whatever the loop behind it, and the log file has its trace; also
-// when the file was rotated before.
+// TestPanicIsInTheLog: a panic in a turn ends the process, whatever the loop behind it, and the log file has its trace;
+// also when the file was rotated before.
 func TestPanicIsInTheLog(t *testing.T) {
 	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
 		t.Run(backend, func(t *testing.T) {

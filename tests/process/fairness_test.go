@@ -8,8 +8,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestOthersAreServedBetweenSlowRequests: a pipeline of slow requests does not hold up other clients for longer than some of them, with any
-// event loop. Its replies keep their order.
+// TestOthersAreServedBetweenSlowRequests: a pipeline of slow requests does not hold up other clients for longer than
+// some of them, with any event loop. Its replies keep their order.
 func TestOthersAreServedBetweenSlowRequests(t *testing.T) {
 	const n, each = 200, 5 * time.Millisecond
 	for _, backend := range []string{"gnet", "epoll", "netpoll"} {

@@ -7,7 +7,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestInfoTells: figures of INFO that stand at 0 until something happens, and what makes each rise, as in Redis 7.4. CONFIG RESETSTAT takes them back.
+// TestInfoTells: figures of INFO that stand at 0 until something happens, and what makes each rise, as in Redis 7.4.
+// CONFIG RESETSTAT takes them back.
 func TestInfoTells(t *testing.T) {
 	s := testkit.Start(t)
 	rises := func(section, field string) {

@@ -15,7 +15,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestUnixSocket: served beside TCP, with the mode it was told, over a socket that a dead server left, and gone at the end.
+// TestUnixSocket: served beside TCP, with the mode it was told, over a socket that a dead server left, and gone at the
+// end.
 func TestUnixSocket(t *testing.T) {
 	dir := t.TempDir()
 	path := dir + "/s"
@@ -80,7 +81,8 @@ func TestIPv6(t *testing.T) {
 	}
 }
 
-// TestBindToNames: a host name is taken or refused as a whole, in a transaction too, and the server listens where it says.
+// TestBindToNames: a host name is taken or refused as a whole, in a transaction too, and the server listens where it
+// says.
 func TestBindToNames(t *testing.T) {
 	s := testkit.Launch(t, testkit.Spec{Args: []string{"--bind", "127.0.0.1"}})
 	c, err := respclient.Dial(net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port)))
@@ -179,8 +181,8 @@ func TestLoops(t *testing.T) {
 	}
 }
 
-// smoke is what any server must pass: pipelines, pieces, large values, many connections, inline requests, protocol errors, a peer that is
-// told unasked, and a connection killed by another.
+// smoke is what any server must pass: pipelines, pieces, large values, many connections, inline requests, protocol
+// errors, a peer that is told unasked, and a connection killed by another.
 func smoke(t *testing.T, s *testkit.Server) {
 	t.Helper()
 	c := s.Dial()

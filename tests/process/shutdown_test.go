@@ -78,7 +78,8 @@ func TestShutdownDuringSave(t *testing.T) {
 	}
 }
 
-// TestSignalWaitsForTick: with ticks held back a signal's shutdown can still be called off, and is carried out once they go on.
+// TestSignalWaitsForTick: with ticks held back a signal's shutdown can still be called off, and is carried out once
+// they go on.
 func TestSignalWaitsForTick(t *testing.T) {
 	s := testkit.Start(t, "--enable-debug-command", "yes", "--save", "")
 	s.Do("DEBUG", "PAUSE-CRON", "1")

@@ -16,7 +16,8 @@ import (
 // stockConf is where Debian's package puts its configuration.
 const stockConf = "/etc/redis/redis.conf"
 
-// TestStockConfiguration: the distribution's file is taken unchanged, with the few places where this host differs on the command line.
+// TestStockConfiguration: the distribution's file is taken unchanged, with the few places where this host differs on
+// the command line.
 func TestStockConfiguration(t *testing.T) {
 	if _, err := os.Stat(stockConf); err != nil {
 		t.Fatalf("%v: make deps installs it", err)
@@ -84,7 +85,8 @@ func TestStandardInput(t *testing.T) {
 	}
 }
 
-// TestDaemon: the process that was started leaves, another serves, writes its PID down, and takes the file away at the end.
+// TestDaemon: the process that was started leaves, another serves, writes its PID down, and takes the file away at the
+// end.
 func TestDaemon(t *testing.T) {
 	dir, port := t.TempDir(), testkit.FreePort(t)
 	starter := testkit.Launch(t, testkit.Spec{Dir: dir, Port: port, NoWait: true, Args: []string{"--daemonize", "yes",

@@ -52,7 +52,8 @@ func TestRedisCLI(t *testing.T) {
 	}
 }
 
-// TestRedisBenchmark: the unmodified load generator, pipelined and not, ends without an error, and INFO counts what it did.
+// TestRedisBenchmark: the unmodified load generator, pipelined and not, ends without an error, and INFO counts what it
+// did.
 func TestRedisBenchmark(t *testing.T) {
 	s := testkit.Start(t)
 	line := regexp.MustCompile(`(?m)^(PING_INLINE|PING_MBULK|SET|GET|INCR|MSET \(10 keys\)): [\d.]+ requests per second`)

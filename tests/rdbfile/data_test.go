@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// A dataset is what one type can look like in a file: commands that make it, and settings that have the encodings change early.
+// A dataset is what one type can look like in a file: commands that make it, and settings that have the encodings
+// change early.
 type dataset struct {
 	name     string
 	command  string   // spindle has the type if it has this command

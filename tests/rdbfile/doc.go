@@ -1,5 +1,5 @@
-// Package rdbfile carries data sets of every type from redis-server to spindle and back as RDB files, and holds every key's digest,
-// encoding and deadline to what they were.
+// Package rdbfile carries data sets of every type from redis-server to spindle and back as RDB files, and holds every
+// key's digest, encoding and deadline to what they were.
 //
 // Owner: the tests; each runs processes of its own.
 // Never: knows the format; a file is what one server wrote and the other reads.

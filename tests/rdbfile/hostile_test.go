@@ -24,13 +24,13 @@ var old = []string{
 	"\x0e\x01\x11\x11\x00\x00\x00\x0d\x00\x00\x00\x02\x00\x00\x01a\x03\x01b\xff",                      // list, quicklist of ziplists
 }
 
-// exact are the kinds of which redis-server takes nothing that is refused here. Of others it takes what is not quite right: bytes behind a
-// value, or those of the checksum as its end; counts and numbers that are not numbers; scores that only begin as numbers; fields of a
-// listpack that are not in the order of their deadlines.
+// exact are the kinds of which redis-server takes nothing that is refused here. Of others it takes what is not quite
+// right: bytes behind a value, or those of the checksum as its end; counts and numbers that are not numbers; scores
+// that only begin as numbers; fields of a listpack that are not in the order of their deadlines.
 const exact = "\x0b\x10\x14"
 
-// TestHostile: of payloads with a few bytes changed, spindle takes none that redis-server refuses after a deep look, and what both take is
-// the same value.
+// TestHostile: of payloads with a few bytes changed, spindle takes none that redis-server refuses after a deep look,
+// and what both take is the same value.
 func TestHostile(t *testing.T) {
 	rounds := 4000
 	if testing.Short() {
@@ -105,7 +105,8 @@ func hostile(t *testing.T, program string, rounds int) {
 // lastKind10 is the last kind of value in RDB version 10: a stream of Redis 7.0.
 const lastKind10 = 19
 
-// told is what is compared of a value that both have taken. Of old lists the reference makes quicklists, however short they are.
+// told is what is compared of a value that both have taken. Of old lists the reference makes quicklists, however short
+// they are.
 func told(s *testkit.Server, kind byte) string {
 	enc := s.Do("OBJECT", "ENCODING", "k").Text
 	if kind == 10 && enc == "listpack" {

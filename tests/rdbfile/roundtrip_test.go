@@ -46,7 +46,8 @@ func has(s *testkit.Server, command string) bool {
 	return len(v.Elems) == 1 && len(v.Elems[0].Elems) > 0
 }
 
-// encoding is a key's, as servers that write this RDB version know it: a short list is a quicklist too before version 11.
+// encoding is a key's, as servers that write this RDB version know it: a short list is a quicklist too before version
+// 11.
 func encoding(s *testkit.Server, key string, version int) string {
 	name := s.Do("OBJECT", "ENCODING", key).Text
 	if version < 11 && name == "listpack" && s.Do("TYPE", key).Text == "list" {
@@ -109,8 +110,8 @@ func same(t *testing.T, what string, was, is []string, digestWas, digestIs strin
 	}
 }
 
-// TestRoundTrip: what redis-server has written is the same data here, in the same encodings; what is written of it here is the same data
-// there; DUMP payloads too, key by key, both ways.
+// TestRoundTrip: what redis-server has written is the same data here, in the same encodings; what is written of it here
+// is the same data there; DUMP payloads too, key by key, both ways.
 func TestRoundTrip(t *testing.T) {
 	for where, program := range references(t) {
 		version := versionOf(t, program)
@@ -180,7 +181,8 @@ func fromHere(t *testing.T, program string, version int, d dataset) {
 	compare("by a file", there)
 }
 
-// ends is what each list says of itself in ways that go by its counts and ways that walk through it: a digest alone may be blind to a count.
+// ends is what each list says of itself in ways that go by its counts and ways that walk through it: a digest alone may
+// be blind to a count.
 func ends(s *testkit.Server) (lines []string, digest string) {
 	for _, key := range s.Do("KEYS", "*").Elems {
 		k := key.Text

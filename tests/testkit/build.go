@@ -13,7 +13,8 @@ import (
 
 var built = sync.OnceValues(build)
 
-// Spindle is the path of the server's binary, built from this tree the way the tests are built (-race, -tags invariants).
+// Spindle is the path of the server's binary, built from this tree the way the tests are built (-race, -tags
+// invariants).
 //
 // SPINDLE_BINARY names another one. All test processes of a run share one build: the go command finds it up to date.
 func Spindle(t testing.TB) string {

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// Ports are taken below the range the kernel gives to outgoing connections, so that no client can sit on one between our
-// looking and the server's binding. A lock on a file holds each for this process: test processes run side by side.
+// Ports are taken below the range the kernel gives to outgoing connections, so that no client can sit on one between
+// our looking and the server's binding. A lock on a file holds each for this process: test processes run side by side.
 const defaultPorts = "22000-30999"
 
 var (
@@ -22,8 +22,8 @@ var (
 	leases  []*os.File // held until the process ends
 )
 
-// FreePort is a loopback port that nobody listens on and no other test process will be given. SPINDLE_TEST_PORTS (from-to)
-// says from which range.
+// FreePort is a loopback port that nobody listens on and no other test process will be given. SPINDLE_TEST_PORTS
+// (from-to) says from which range.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	port, err := freePort()

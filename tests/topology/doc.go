@@ -1,7 +1,7 @@
-// Package topology puts spindle among others: redis-server attached as its replica, files handed to it, raw peers on the replication
-// stream; and asks whether all of them hold the same data.
+// Package topology puts spindle among others: redis-server attached as its replica, files handed to it, raw peers on
+// the replication stream; and asks whether all of them hold the same data.
 //
 // Owner: each test, of the servers it starts. Real processes throughout; nothing here looks inside them.
-// Start at replica_test.go; sync_test.go speaks the protocol itself, view_test.go holds files and streams to one instant,
-// writers.go makes the load and reference.go reads files with redis-server.
+// Start at replica_test.go; sync_test.go speaks the protocol itself, view_test.go holds files and streams to one
+// instant, writers.go makes the load and reference.go reads files with redis-server.
 package topology

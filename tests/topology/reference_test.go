@@ -29,7 +29,8 @@ func settle(t *testing.T, s, r *testkit.Server) {
 	})
 }
 
-// equal fails the test unless both hold the same: digest, number of keys of each database, and the deadline of every key.
+// equal fails the test unless both hold the same: digest, number of keys of each database, and the deadline of every
+// key.
 func equal(t *testing.T, s, r *testkit.Server) {
 	t.Helper()
 	settle(t, s, r)

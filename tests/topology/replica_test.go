@@ -11,8 +11,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestReplicasUnderLoad: redis-servers that attach while everything is being written end with what the primary has, whichever form of
-// the stream they ask for.
+// TestReplicasUnderLoad: redis-servers that attach while everything is being written end with what the primary has,
+// whichever form of the stream they ask for.
 func TestReplicasUnderLoad(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -42,8 +42,8 @@ func TestReplicasUnderLoad(t *testing.T) {
 	}
 }
 
-// TestSeveralReplicasAtOnce: full synchronisations that overlap, one of which dies in the middle and one of which comes from a peer
-// that hangs up, do not disturb each other, and leave nothing behind.
+// TestSeveralReplicasAtOnce: full synchronisations that overlap, one of which dies in the middle and one of which comes
+// from a peer that hangs up, do not disturb each other, and leave nothing behind.
 func TestSeveralReplicasAtOnce(t *testing.T) {
 	s := testkit.Start(t, "--rdb-key-save-delay", "200")
 	testkit.Pipe(t, s.Dial(), 2_000, func(i int) []any { return []any{"SET", fmt.Sprint("still:", i), strings.Repeat("x", i%300)} })

@@ -14,7 +14,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// receive reads what a full synchronisation sends before the effects: the RDB stream, of announced length or up to its mark.
+// receive reads what a full synchronisation sends before the effects: the RDB stream, of announced length or up to its
+// mark.
 func receive(t *testing.T, c *respclient.Client) (file []byte, form string) {
 	t.Helper()
 	must2(t, c.Conn().SetDeadline(time.Now().Add(testkit.Slowly(60*time.Second))))
@@ -114,7 +115,8 @@ func TestRawSync(t *testing.T) {
 	}
 }
 
-// TestPsyncForms: +FULLRESYNC with an identity and an offset that the effects then count on from, in both forms of the stream.
+// TestPsyncForms: +FULLRESYNC with an identity and an offset that the effects then count on from, in both forms of the
+// stream.
 func TestPsyncForms(t *testing.T) {
 	s := testkit.Start(t)
 	s.Do("SET", "k", "v")

@@ -11,8 +11,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// The promise of a view: it is what the data set was between two commands. Each instant here is marked by a round's number: one
-// connection writes "before", freezes, and writes "after", all in one pipeline, while others go on writing.
+// The promise of a view: it is what the data set was between two commands. Each instant here is marked by a round's
+// number: one connection writes "before", freezes, and writes "after", all in one pipeline, while others go on writing.
 
 // mark are the requests of one round around the freezing request.
 func mark(round int, freeze ...any) (requests [][]any) {
@@ -90,8 +90,8 @@ func prepare(t *testing.T, s *testkit.Server) *respclient.Client {
 	return c
 }
 
-// TestBackgroundSaveIsOneInstant, over many rounds: keys set after the freeze are never in the file, keys deleted, changed, renamed,
-// given a deadline or moved within after it are there as they were.
+// TestBackgroundSaveIsOneInstant, over many rounds: keys set after the freeze are never in the file, keys deleted,
+// changed, renamed, given a deadline or moved within after it are there as they were.
 func TestBackgroundSaveIsOneInstant(t *testing.T) {
 	s, r := testkit.Start(t, "--rdb-key-save-delay", "-2"), newReader(t)
 	c := prepare(t, s)

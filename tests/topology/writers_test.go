@@ -12,8 +12,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// Writers are connections that write at random to several databases until they are stopped: every kind of effect, on few keys, so that
-// keys are overwritten, expire and come back.
+// Writers are connections that write at random to several databases until they are stopped: every kind of effect, on
+// few keys, so that keys are overwritten, expire and come back.
 type writers struct {
 	t      *testing.T
 	done   chan struct{}

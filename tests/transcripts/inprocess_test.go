@@ -112,8 +112,9 @@ func newCore(t *testing.T) *commandtest.Core {
 	return core
 }
 
-// TestEveryRowHasATranscript: the first test of every command is what the reference answers to it. Those on Bloom filters have none: they are a
-// module's, RedisBloom's, with which there is no reference to record from. The tables of engine/family/bloom stand in for them.
+// TestEveryRowHasATranscript: the first test of every command is what the reference answers to it. Those on Bloom
+// filters have none: they are a module's, RedisBloom's, with which there is no reference to record from. The tables of
+// engine/family/bloom stand in for them.
 func TestEveryRowHasATranscript(t *testing.T) {
 	paths, err := filepath.Glob("*.txt")
 	if err != nil {

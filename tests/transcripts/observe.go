@@ -18,7 +18,8 @@ type Observer struct {
 	db, marker            int
 }
 
-// Observe attaches to a server as a replica and as a subscriber. Events are switched on, expiry by the clock is switched off.
+// Observe attaches to a server as a replica and as a subscriber. Events are switched on, expiry by the clock is
+// switched off.
 func Observe(address string) (*Observer, error) {
 	o := &Observer{}
 	for _, l := range []**link{&o.stream, &o.events, &o.marks} {

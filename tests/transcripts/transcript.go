@@ -2,7 +2,8 @@
 //
 // Owner: tests; nothing imports it but its own recorder.
 // Never: decides what is right. The reference server did, when record wrote the files.
-// Start here: the format. play.go is the connections, record/ writes the files, transcripts_test.go holds a server to them.
+// Start here: the format. play.go is the connections, record/ writes the files, transcripts_test.go holds a server to
+// them.
 package transcripts
 
 import (
@@ -159,9 +160,9 @@ func (s *Step) Check(protocol int, got []string) error {
 	return nil
 }
 
-// CheckAfter is Check for a server that the host may have kept waiting: seconds that a reply counts may have moved on by those that have
-// passed since the conversation began. A ttl is rounded, so that half a second moves none; the clock behind OBJECT IDLETIME ticks once a
-// second, whenever that is.
+// CheckAfter is Check for a server that the host may have kept waiting: seconds that a reply counts may have moved on
+// by those that have passed since the conversation began. A ttl is rounded, so that half a second moves none; the clock
+// behind OBJECT IDLETIME ticks once a second, whenever that is.
 func (s *Step) CheckAfter(passed time.Duration, protocol int, got []string) error {
 	err, want := s.Check(protocol, got), s.Reply[protocol]
 	if err == nil || s.Pattern != "" || len(got) != len(want) {

@@ -27,7 +27,7 @@ func packedSet(twice bool) []byte {
 	if twice {
 		second = "a"
 	}
-	lp := listpack.AppendText(listpack.AppendText(listpack.New(), []byte("a")), []byte(second))
+	lp := listpack.AppendElement(listpack.AppendElement(listpack.AppendEmpty(nil), listpack.Of([]byte("a"))), listpack.Of([]byte(second)))
 	w := rdb.Writer{Buf: append(rdb.AppendHeader(nil, 11), "\x14\x05myset"...)}
 	w.Text(lp)
 	w.Byte(byte(rdb.OpEOF))

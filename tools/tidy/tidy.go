@@ -1,8 +1,8 @@
-// Package tidy holds tests about the code itself: who may import whom, what every package says of itself, and whether the map in
-// ARCHITECTURE.md still leads to real places.
+// Package tidy holds tests about the code itself: who may import whom, what every package says of itself, and whether
+// the map in ARCHITECTURE.md still leads to real places.
 //
 // Owner: none; it only reads the tree. It looks at structure and counts no lines.
-// Start at tidy_test.go; floors.go is the table of LAYOUT as data.
+// Start at tidy_test.go; floors.go is the table of floors as data.
 package tidy
 
 import (
@@ -29,8 +29,8 @@ type Package struct {
 // Module is this module's path.
 const Module = "spindle"
 
-// Read parses every package below root. It reads import lines itself: a test that ran `go list` would be served from the
-// test cache after the code has changed.
+// Read parses every package below root. It reads import lines itself: a test that ran `go list` would be served from
+// the test cache after the code has changed.
 func Read(root string) (map[string]*Package, error) {
 	packages := map[string]*Package{}
 	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {

@@ -2,9 +2,12 @@ package tidy
 
 import (
 	"os"
+	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 const root = "../.."
@@ -127,28 +130,53 @@ func TestReactorAloneKnowsTheNetworkLibraries(t *testing.T) {
 	}
 }
 
-var place = regexp.MustCompile("`([a-z0-9_./]+\\.go):([A-Za-z_][A-Za-z0-9_]*)`")
+var (
+	place  = regexp.MustCompile(`([a-z0-9_/]*[a-z0-9_]\.go):([A-Za-z_][A-Za-z0-9_]*)`)
+	design = regexp.MustCompile(`[a-z0-9_/]*\bDESIGN\.md`)
+)
 
-// TestMapLeadsToRealPlaces: every `file.go:Func` of ARCHITECTURE.md exists, and the walk of one SET is at most five files.
-func TestMapLeadsToRealPlaces(t *testing.T) {
-	text, err := os.ReadFile(root + "/ARCHITECTURE.md")
+// TestPlacesAreReal: every file.go:Func and every DESIGN.md that a page or a comment names is there.
+// A name is looked for below the root and below the folder that names it.
+func TestPlacesAreReal(t *testing.T) {
+	packages := read(t)
+	said, err := Said(root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	packages := read(t)
-	places := place.FindAllStringSubmatch(string(text), -1)
-	if len(places) == 0 {
-		t.Fatal("ARCHITECTURE.md names no `file.go:Func`")
+	places := 0
+	for _, l := range said {
+		for _, m := range place.FindAllStringSubmatch(l.Text, -1) {
+			if m[1] == "file.go" {
+				continue // the word for any file
+			}
+			places++
+			dir, file := path.Split(m[1])
+			below := packages[path.Clean(dir)]
+			beside := packages[path.Join(path.Dir(l.File), dir)]
+			if name := file + ":" + m[2]; !(below != nil && below.Funcs[name]) && !(beside != nil && beside.Funcs[name]) {
+				t.Errorf("%s:%d points to %s, which does not exist", l.File, l.Line, m[0])
+			}
+		}
+		for _, page := range design.FindAllString(l.Text, -1) {
+			_, below := os.Stat(path.Join(root, page))
+			_, beside := os.Stat(path.Join(root, path.Dir(l.File), page))
+			// Prose names the kind of page, "a DESIGN.md beside the code"; a path, or a comment, names one.
+			named := strings.Contains(page, "/") || strings.HasSuffix(l.File, ".go") && !strings.HasPrefix(l.File, "tools/")
+			if named && below != nil && beside != nil {
+				t.Errorf("%s:%d points to %s, which does not exist", l.File, l.Line, page)
+			}
+		}
 	}
-	for _, m := range places {
-		dir, file := ".", m[1]
-		if cut := strings.LastIndex(file, "/"); cut >= 0 {
-			dir, file = file[:cut], file[cut+1:]
-		}
-		p := packages[dir]
-		if p == nil || !p.Funcs[file+":"+m[2]] {
-			t.Errorf("ARCHITECTURE.md points to %s:%s, which does not exist", m[1], m[2])
-		}
+	if places < 20 {
+		t.Errorf("pages and comments name %d places: the test looks at the wrong place", places)
+	}
+}
+
+// TestTheWalkIsShort: the walk of one SET goes through at most five files.
+func TestTheWalkIsShort(t *testing.T) {
+	text, err := os.ReadFile(root + "/ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
 	}
 	_, walk, found := strings.Cut(string(text), "## The walk of one SET")
 	if !found {
@@ -163,5 +191,71 @@ func TestMapLeadsToRealPlaces(t *testing.T) {
 	}
 	if len(files) == 0 || len(files) > 5 {
 		t.Errorf("the walk of one SET goes through %d files, want 1 to 5: %v", len(files), files)
+	}
+}
+
+// What production never calls goes, or says what it is for.
+func TestNothingIsDead(t *testing.T) {
+	dead, excused, err := Dead(root, read(t)) // read also tells the test cache that every file matters
+	if err != nil {
+		t.Fatal(err)
+	}
+	if excused == 0 {
+		t.Error("deadcode found none of the proofs that only tests call: it looks at the wrong build")
+	}
+	for _, line := range dead {
+		t.Errorf("%s; remove it, or let its comment say %q or %q and why", line, seam, proof)
+	}
+}
+
+// A rule for a folder that is not there promises a room nobody can enter, and so does leave to import from one.
+func TestFloorsAreThere(t *testing.T) {
+	packages := read(t)
+	isThere := func(folder string) bool {
+		for dir := range packages {
+			if dir == folder || strings.HasPrefix(dir, folder+"/") {
+				return true
+			}
+		}
+		return false
+	}
+	for _, f := range floors {
+		if !isThere(f.folder) {
+			t.Errorf("floors.go has a rule for %s, which is not there", f.folder)
+		}
+		for _, target := range f.may {
+			if !isThere(strings.TrimSuffix(target, "/")) {
+				t.Errorf("floors.go lets %s import %s, which is not there", f.folder, target)
+			}
+		}
+	}
+}
+
+// TestLinesEndByColumn120: of pages and of lines with a comment. Tables, and lines with an address, may be wider.
+// wide.txt lists the files that are not there yet. The list may only shrink: a file that has become narrow leaves it.
+func TestLinesEndByColumn120(t *testing.T) {
+	text, err := os.ReadFile("wide.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := strings.Fields(string(text))
+	said, err := Said(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wide := map[string]int{} // a file's first wide line
+	for _, l := range said {
+		isTable := strings.HasPrefix(strings.TrimLeft(l.Text, "/ \t"), "|")
+		if utf8.RuneCountInString(l.Full) <= 120 || isTable || strings.Contains(l.Full, "://") || wide[l.File] != 0 {
+			continue
+		}
+		if wide[l.File] = l.Line; !slices.Contains(listed, l.File) {
+			t.Errorf("%s:%d is wider than 120 columns", l.File, l.Line)
+		}
+	}
+	for _, file := range listed {
+		if wide[file] == 0 {
+			t.Errorf("%s is wide no longer: take it out of wide.txt", file)
+		}
 	}
 }

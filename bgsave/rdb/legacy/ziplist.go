@@ -90,9 +90,6 @@ func ReadZiplist(p []byte) (Ziplist, error) {
 	return Ziplist{p, count}, nil
 }
 
-// Len is the number of elements.
-func (z Ziplist) Len() int { return z.count }
-
 // All yields the elements in order, as a listpack would keep them. Strings are views of the bytes that were read.
 func (z Ziplist) All() iter.Seq[listpack.Element] {
 	return func(yield func(listpack.Element) bool) {

@@ -61,9 +61,6 @@ func ReadZipmap(p []byte) (Zipmap, error) {
 	return Zipmap{p, count}, nil
 }
 
-// Len is the number of fields.
-func (z Zipmap) Len() int { return z.count }
-
 // All yields fields and values, as views of the bytes that were read.
 func (z Zipmap) All() iter.Seq2[[]byte, []byte] {
 	return func(yield func(field, value []byte) bool) {

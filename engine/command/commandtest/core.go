@@ -184,9 +184,25 @@ func (c *Core) book(db int, args [][]byte) {
 }
 
 // Call implements command.Core.
-func (c *Core) Call(outer *command.Context, spec *command.Spec, args [][]byte) error {
-	return c.run(outer.Client, spec, args)
+func (c *Core) Call(outer *command.Context, spec *command.Spec, args [][]byte) (lent bool, err error) {
+	return false, c.run(outer.Client, spec, args)
 }
+
+// Run implements command.Core.
+func (c *Core) Run(cl *client.Client, args [][]byte) error {
+	spec, err := c.Catalogue.Resolve(c.Catalogue.Lookup(args[0]), args)
+	if err != nil {
+		return err
+	}
+	c.run(cl, spec, args)
+	return nil
+}
+
+// Lend implements command.Core: nobody else is there to have the turn.
+func (c *Core) Lend(*command.Context, command.Step) bool { return false }
+
+// Show implements command.Core: nobody watches.
+func (c *Core) Show(*command.Context) {}
 
 // Block implements command.Core: nothing here ever becomes ready, so a wait that has an end is at its end, and the clock with it.
 func (c *Core) Block(ctx *command.Context, w command.Wait) {

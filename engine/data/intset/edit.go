@@ -16,9 +16,6 @@ type Splice struct {
 	Widen         bool
 }
 
-// New is an empty intset.
-func New() []byte { return AppendEmpty(make([]byte, 0, 32)) }
-
 // AppendEmpty appends an empty intset to dst.
 func AppendEmpty(dst []byte) []byte { return append(dst, 2, 0, 0, 0, 0, 0, 0, 0) }
 
@@ -37,15 +34,6 @@ func Insert(set []byte, n int64) (s Splice, ok bool) {
 	return Splice{Off: HeaderLen + index*width, Ins: width, Width: width, Len: length + 1}, true
 }
 
-// Remove plans the removal of n; ok is false if the set does not have it.
-func Remove(set []byte, n int64) (s Splice, ok bool) {
-	index, found := Find(set, n)
-	if !found {
-		return Splice{}, false
-	}
-	return RemoveAt(set, index, 1), true
-}
-
 // RemoveAt plans the removal of count integers from index on.
 func RemoveAt(set []byte, index, count int) Splice {
 	width := Width(set)
@@ -55,20 +43,10 @@ func RemoveAt(set []byte, index, count int) Splice {
 // Grow is by how many bytes the intset becomes longer, or shorter if negative.
 func (s Splice) Grow() int { return s.Ins - s.Del }
 
-// Fits says whether the intset stays within MaxBytes.
-func (s Splice) Fits(set []byte) bool { return Bytes(set)+s.Grow() <= MaxBytes }
-
 // Open makes the gap in place and sets the header; not for Widen. set must have room for the longer of old and new.
 func (s Splice) Open(set []byte) {
 	copy(set[s.Off+s.Ins:], set[s.Off+s.Del:Bytes(set)])
 	s.Finish(set)
-}
-
-// CopyTo makes the gap in dst, as a copy of set, and sets its header; not for Widen. set stays as it is: views may be reading it.
-func (s Splice) CopyTo(dst, set []byte) {
-	copy(dst, set[:s.Off])
-	copy(dst[s.Off+s.Ins:], set[s.Off+s.Del:Bytes(set)])
-	s.Finish(dst)
 }
 
 // Finish sets the header, for an owner who has moved the bytes himself; not for Widen.
@@ -122,31 +100,4 @@ func Add(set []byte, n int64) (longer []byte, added bool) {
 		s.Put(set, n)
 	}
 	return set[:size], true
-}
-
-// Drop removes n from an intset that is a slice of its own.
-func Drop(set []byte, n int64) (shorter []byte, removed bool) {
-	s, ok := Remove(set, n)
-	if !ok {
-		return set, false
-	}
-	s.Open(set)
-	return set[:Bytes(set)], true
-}
-
-// AppendSet appends to dst the intset of integers that ascend, no two of them equal. Its width is the least that holds them.
-func AppendSet(dst []byte, ascending []int64) []byte {
-	width := 2
-	if n := len(ascending); n > 0 {
-		width = max(WidthOf(ascending[0]), WidthOf(ascending[n-1]))
-	}
-	from := len(dst)
-	dst = append(dst, make([]byte, HeaderLen+width*len(ascending))...)
-	set := dst[from:]
-	setHeader(set, width, len(ascending))
-	for i, n := range ascending {
-		invariant.That(i == 0 || ascending[i-1] < n, "intset I2: %d behind %d", n, ascending[max(i, 1)-1])
-		put(set, width, i, n)
-	}
-	return dst
 }

@@ -24,12 +24,7 @@ import (
 // of file format. Source: the intset as RDB files hold it.
 //
 // Every function takes a slice that begins with the intset and may be longer.
-const (
-	HeaderLen = 8
-
-	// MaxBytes bounds what an intset may grow to.
-	MaxBytes = 1 << 30
-)
+const HeaderLen = 8
 
 // What is wrong with bytes that are not an intset.
 var (
@@ -130,18 +125,6 @@ func All(set []byte) iter.Seq2[int, int64] {
 	return func(yield func(int, int64) bool) {
 		width := Width(set)
 		for i := range Len(set) {
-			if !yield(i, get(set, width, i)) {
-				return
-			}
-		}
-	}
-}
-
-// Backward yields the integers in descending order, with their index.
-func Backward(set []byte) iter.Seq2[int, int64] {
-	return func(yield func(int, int64) bool) {
-		width := Width(set)
-		for i := Len(set) - 1; i >= 0; i-- {
 			if !yield(i, get(set, width, i)) {
 				return
 			}

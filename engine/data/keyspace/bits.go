@@ -2,7 +2,6 @@ package keyspace
 
 import (
 	"spindle/engine/data/memory"
-	"spindle/engine/data/table"
 	"spindle/engine/data/value"
 )
 
@@ -15,16 +14,16 @@ func (db *DB) Reach(key []byte, v value.Value, n int) value.Value {
 	case v.Encoding() == value.Raw && v.Len() >= n:
 		return v
 	}
-	db.write(key, v, max(n, v.Len()), nil)
-	_, ref := db.d.t.Find(table.Hash(key), key)
-	return value.At(ref)
+	e := db.at(key)
+	e.Patch(max(n, v.Len()), nil)
+	return e.Value()
 }
 
-// Patch writes data at byte off of the string v, which LookupWrite or Reach has just found at key. It becomes raw, and longer if it
+// Patch writes data at byte off of the string at key, which LookupWrite or Reach has just found. It becomes raw, and longer if it
 // must. Who watches hears nothing: Touch.
 //
 // Cost: the entry, or the chunks that data falls into, one or two; copied first if a view reads them.
-func (db *DB) Patch(key []byte, v value.Value, off int, data []byte) { db.write(key, v, off, data) }
+func (db *DB) Patch(key []byte, off int, data []byte) { db.at(key).Patch(off, data) }
 
 // Touch tells who watches keys that key has changed.
 func (db *DB) Touch(key []byte) { db.touched(key) }
@@ -35,8 +34,7 @@ func (db *DB) SetFilled(key []byte, n int, fill func(dst []byte, off int)) (crea
 	var f value.Form
 	f.OfString(len(key), n, false)
 	if f.Rooted {
-		f.Encoding = value.Raw
-		return db.setRoot(key, db.k.store.NewFilled(n, fill), &f, 0)
+		return db.put(key, &f, db.k.store.NewFilled(n, fill), nil, 0)
 	}
 	held := db.k.heap.Alloc(max(n, 1), memory.Values) // placing may free what fill reads
 	dst := memory.Bytes(held, n)

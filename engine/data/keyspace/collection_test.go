@@ -356,7 +356,7 @@ func (m *toyModel) same(where string, v value.Value, want map[string]toy) {
 func (m *toyModel) check() {
 	for i, want := range m.dbs {
 		db := m.k.DB(i)
-		for _, t := range []*table.Table{&db.d.t, &db.d.fields} {
+		for _, t := range []*table.Table{&db.d.t.Table, &db.d.fields} {
 			if err := t.Check(); err != nil {
 				m.t.Fatal(err)
 			}

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"time"
 
+	"spindle/engine/data/memory"
 	"spindle/engine/data/table"
 	"spindle/engine/data/value"
 )
@@ -14,27 +15,50 @@ func (db *DB) expires() bool {
 	return !k.Trusting && !k.Replica && !k.Hiding
 }
 
-// pastDue deals with the key at p, whose deadline has passed, and says whether it is to be taken for absent: it is removed, or
-// hidden on a replica, or still valid for whoever knows better (Trusting).
-func (db *DB) pastDue(p *table.Place, v value.Value) bool {
+// pastDue deals with key, whose deadline has passed, and says whether it is to be taken for absent: it is removed, or hidden on a replica, or
+// still valid for whoever knows better (Trusting).
+func (db *DB) pastDue(key []byte) bool {
 	if db.expires() {
-		db.expire(p, v)
+		db.expire(db.at(key))
 		return true
 	}
 	return !db.k.Trusting
 }
 
-// expire removes the key at p.
-func (db *DB) expire(p *table.Place, v value.Value) {
-	k := db.k
-	key := v.Key()
+// expire removes a key that is past its deadline.
+func (db *DB) expire(e *value.Entry) {
+	db.expired(e.Value())
+	e.Remove()
+}
+
+// expired counts and tells that v is past its deadline and about to go.
+func (db *DB) expired(v value.Value) {
+	k, key := db.k, v.Key()
 	k.lag.note(k.now - v.Deadline())
 	k.Stats.Expired++
 	if k.Hooks.Expired != nil {
 		k.Hooks.Expired(db.index, key)
 	}
 	db.touched(key)
-	db.remove(p, p.Ref())
+	if t := v.Type(); t != value.String {
+		db.leaving(key, t)
+	}
+}
+
+// drop takes a key out of the database and lets go of it.
+func (db *DB) drop(e *value.Entry) {
+	v := e.Value()
+	if t := v.Type(); t != value.String {
+		db.leaving(v.Key(), t)
+	}
+	e.Remove()
+}
+
+// remove is drop of the key at p.
+func (db *DB) remove(p *table.Place, ref memory.Ref) {
+	e := &db.d.at
+	e.Stand(&db.d.t, *p, ref)
+	db.drop(e)
 }
 
 // ExpireDue removes keys and fields of hashes whose deadline has passed, earliest first, for at most limit. more: it stopped for time.
@@ -130,33 +154,19 @@ func (db *DB) expireDue(stop time.Time) (expired int, out bool) {
 
 // expireOne removes the i-th key of d, or says when it is due if its deadline has not passed.
 func (db *DB) expireOne(d *table.Due, i int) bool {
-	k, t := db.k, &db.d.t
 	v := value.At(d.Refs[i])
-	deadline := v.Deadline()
-	tick := t.Tick(deadline)
-	if deadline >= k.now {
-		d.Stays(i, tick)
+	if deadline := v.Deadline(); deadline >= db.k.now {
+		d.Stays(i, db.d.t.Tick(deadline))
 		return false
 	}
-	key, root, typ := v.Key(), v.Root(), v.Type()
-	k.lag.note(k.now - deadline)
-	k.Stats.Expired++
-	if k.Hooks.Expired != nil {
-		k.Hooks.Expired(db.index, key)
-	}
-	db.touched(key)
-	if typ != value.String {
-		db.leaving(key, typ)
-	}
+	db.expired(v)
 	p := d.Place(i)
-	if k.heap.Holding() {
-		p.SetHash(table.Hash(key))
+	if db.k.heap.Holding() {
+		p.SetHash(table.Hash(v.Key()))
 	}
-	db.d.ticks -= uint64(tick)
-	db.letGo(&p, d.Refs[i], t.Drop(d, i))
-	if root != 0 {
-		db.dropRoot(&p, typ, root)
-	}
+	e := &db.d.at
+	e.Stand(&db.d.t, p, d.Refs[i])
+	e.Drop(d, i)
 	return true
 }
 

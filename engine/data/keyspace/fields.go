@@ -41,7 +41,7 @@ func (db *DB) SetFieldsDeadline(key []byte, ms int64) {
 	case ref == 0:
 		f := value.Form{Volatile: true, KeyLen: len(key)}
 		ref = db.k.heap.Alloc(f.Size(), memory.Index)
-		f.Write(memory.Pointer(ref), key, ms)
+		value.Compose(ref, &f, key, ms, 0)
 		t.Insert(hash, ref, t.Tick(ms))
 	case ms == 0:
 		t.Remove(&p)
@@ -118,12 +118,11 @@ func (db *DB) expireFieldsDue(stop time.Time) (expired int, out bool) {
 // be gone. It does not write to fields.
 func (db *DB) expireFields(key []byte) (next int64, n int) {
 	k := db.k
-	hash := table.Hash(key)
-	p, ref := db.d.t.Find(hash, key)
-	if ref == 0 || k.ExpireFields == nil {
+	e := db.edit(key)
+	if !e.Value().Exists() || k.ExpireFields == nil {
 		return 0, 0
 	}
-	e := db.edit(hash, ref)
+	db.hand(e)
 	next, n = k.ExpireFields(e, k.now, expireFieldsAtOnce, func(field []byte) {
 		if k.Hooks.FieldExpired != nil {
 			k.Hooks.FieldExpired(db.index, key, field)
@@ -138,8 +137,7 @@ func (db *DB) expireFields(key []byte) (next int64, n int) {
 		}
 	}
 	if emptied {
-		p, ref = db.d.t.Find(hash, key)
-		db.take(&p, ref)
+		e.Entry().Remove()
 		return 0, n
 	}
 	return next, n

@@ -3,13 +3,11 @@ package keyspace
 import (
 	"math/rand/v2"
 	"time"
-	"unsafe"
 
 	"spindle/engine/data/memory"
 	"spindle/engine/data/table"
 	"spindle/engine/data/tree"
 	"spindle/engine/data/value"
-	"spindle/internal/invariant"
 )
 
 // A Keyspace is all databases of a server.
@@ -49,9 +47,8 @@ type Keyspace struct {
 	editAt uint
 
 	ahead  [prefetchAhead]prefetch
-	aheadN uint  // since Prefetched
-	again  *byte // see Again
-	last   found // of a key that Again named
+	aheadN uint // since Prefetched
+	last   kept // see Again
 }
 
 // Options shape a keyspace; the zero value is good.
@@ -110,8 +107,7 @@ func New(h *memory.Heap, o Options) *Keyspace {
 	k.register()
 	for i := range k.dbs {
 		d := new(data)
-		d.t.Init(h, table.Entry, i)
-		d.t.SetBase(o.StartMs)
+		d.t.Init(&k.store, i)
 		d.fields.Init(h, table.Entry, i)
 		d.fields.SetBase(o.StartMs)
 		k.dbs[i] = DB{k: k, d: d, index: i}
@@ -167,7 +163,7 @@ func (db *DB) Prefetch(key []byte) {
 	if k.aheadN >= prefetchAhead {
 		at.t.TouchBlock(at.hash)
 	}
-	*at = prefetch{t, hash}
+	*at = prefetch{&t.Table, hash}
 	k.aheadN++
 }
 
@@ -180,62 +176,21 @@ func (k *Keyspace) Prefetched() {
 	k.aheadN = 0
 }
 
-// A found is where the last key was found.
-type found struct {
-	t     *table.Table
-	moves uint64 // of t
-	key   *byte
-	n     int
-	p     table.Place
-	ref   memory.Ref
-
-	edit   *value.Edit // the last one of it that was handed out,
-	editAt uint        // when that was
+// find is the value at key, past its deadline or not.
+func (db *DB) find(key []byte) value.Value {
+	if db.k.last.named(key) {
+		return db.kept(key).Value()
+	}
+	_, ref := db.d.t.Find(table.Hash(key), key)
+	return value.At(ref)
 }
 
-// holds says that key, which is what Again was told, is where l is, which still holds.
-func (l *found) holds(t *table.Table, key []byte) bool {
-	return t == l.t && t.Moves() == l.moves && l.ref != 0 && (unsafe.SliceData(key) == l.key && len(key) == l.n || l.adopt(key))
-}
-
-// adopt takes key for the slice that names l from here on, if it does; the one before was lent for a batch that has ended, or names another key.
-func (l *found) adopt(key []byte) bool {
-	if string(value.At(l.ref).Key()) != string(key) {
-		return false
+// at is key's entry, past its deadline or not, for who is going to write to it. It holds until the next call of at in any database.
+func (db *DB) at(key []byte) *value.Entry {
+	if db.k.last.named(key) {
+		return db.kept(key).Entry()
 	}
-	l.key, l.n = unsafe.SliceData(key), len(key)
-	return true
-}
-
-// Again says that key is likely to be asked for several times: this very slice, whose bytes stay as they are until a call with nil. It is then
-// looked for only once, until something in the table has moved, and not at all if it was the last that was found so. All other slices are looked
-// for each time.
-func (k *Keyspace) Again(key []byte) {
-	if k.again = unsafe.SliceData(key); key == nil {
-		k.last.key = nil
-	}
-}
-
-// find is Table.Find of key.
-func (db *DB) find(key []byte) (table.Place, memory.Ref) {
-	if at := db.k.again; at != nil && at == unsafe.SliceData(key) {
-		return db.findAgain(key)
-	}
-	return db.d.t.Find(table.Hash(key), key)
-}
-
-func (db *DB) findAgain(key []byte) (table.Place, memory.Ref) {
-	l, t := &db.k.last, &db.d.t
-	if !l.holds(t, key) {
-		p, ref := t.Find(table.Hash(key), key)
-		// Field by field, and p not read again: what is written in words and copied in pairs of words waits for the cache.
-		l.t, l.moves, l.key, l.n, l.p, l.ref, l.edit = t, t.Moves(), unsafe.SliceData(key), len(key), p, ref, nil
-		return p, ref
-	}
-	if invariant.Enabled {
-		if p, ref := t.Find(table.Hash(key), key); p != l.p || ref != l.ref { // That would allocate its arguments each time
-			invariant.That(false, "%q stands at %v, not at %v where it was found", key, p, l.p)
-		}
-	}
-	return l.p, l.ref
+	e := &db.d.at
+	e.Find(&db.d.t, key)
+	return e
 }

@@ -350,7 +350,7 @@ func TestAgain(t *testing.T) {
 			if got := text(db.Lookup(key)); got != "text" {
 				t.Fatalf("%q before", got)
 			}
-			k.again = nil // what comes now is looked for as ever, so that the first find stays in mind
+			k.last.name = nil // what comes now is looked for as ever, so that the first find stays in mind
 			c.do(k, db)
 			k.Again(key)
 			if got := text(db.Lookup(key)); got != c.want {
@@ -384,24 +384,26 @@ func TestAgainInAnotherDatabase(t *testing.T) {
 	}
 }
 
-// TestEditAgain: a key that is named again is handed out as the same Edit, until there is a reason to look anew.
+// TestEditAgain: the Edit of a key that is named again holds, until something else has been written or moved; what it wrote itself it knows.
 func TestEditAgain(t *testing.T) {
 	key := []byte("again")
 	for name, c := range map[string]struct {
-		do   func(k *Keyspace, db *DB)
-		same bool
+		do    func(k *Keyspace, db *DB)
+		holds bool
 	}{
-		"nothing":          {func(*Keyspace, *DB) {}, true},
-		"read":             {func(_ *Keyspace, db *DB) { db.Lookup([]byte("again")) }, true},
-		"another key read": {func(_ *Keyspace, db *DB) { db.Lookup([]byte("other")) }, true},
-		"another key's":    {func(_ *Keyspace, db *DB) { db.Edit([]byte("other")) }, false},
-		"by another name":  {func(_ *Keyspace, db *DB) { db.Edit([]byte("again")) }, false},
-		"given a deadline": {func(k *Keyspace, db *DB) { db.SetDeadline(key, k.Now()+1000) }, false},
+		"nothing":                   {func(*Keyspace, *DB) {}, true},
+		"read":                      {func(_ *Keyspace, db *DB) { db.Lookup([]byte("again")) }, true},
+		"another key read":          {func(_ *Keyspace, db *DB) { db.Lookup([]byte("other")) }, true},
+		"another key's":             {func(_ *Keyspace, db *DB) { db.Edit([]byte("other")) }, false},
+		"by another name":           {func(_ *Keyspace, db *DB) { db.Edit([]byte("again")) }, false},
+		"given a deadline":          {func(k *Keyspace, db *DB) { db.SetDeadline(key, k.Now()+1000) }, true},
+		"given one by another name": {func(k *Keyspace, db *DB) { db.SetDeadline([]byte("again"), k.Now()+1000) }, false},
 		"replaced in place": {func(_ *Keyspace, db *DB) {
 			db.PutPacked([]byte("again"), value.Hash, value.Listpack, make([]byte, 10), 0)
 		}, false},
 		"another key set":    {func(_ *Keyspace, db *DB) { db.SetString([]byte("new"), []byte("x"), 0) }, true},
-		"grown out of place": {func(_ *Keyspace, db *DB) { db.Edit(key).Replace(value.Listpack, 3000) }, false},
+		"grown out of place": {func(_ *Keyspace, db *DB) { db.Edit(key).Replace(value.Listpack, 3000) }, true},
+		"removed":            {func(_ *Keyspace, db *DB) { db.Delete(key); db.Create([]byte("again"), value.Hash, value.Listpack, 10) }, false},
 		"another database":   {func(k *Keyspace, _ *DB) { k.Swap(0, 1); k.Swap(0, 1) }, true},
 		"end of the batch":   {func(k *Keyspace, _ *DB) { k.Again(nil); k.Again(key) }, true},
 		"end of the batch, another key's": {func(k *Keyspace, db *DB) {
@@ -436,9 +438,12 @@ func TestEditAgain(t *testing.T) {
 			k.Again(key)
 			e := db.Edit(key)
 			c.do(k, db)
+			if got := e.Holds(&db.d.t); got != c.holds {
+				t.Errorf("it holds: %t, want %t", got, c.holds)
+			}
 			again := db.Edit(key)
-			if (again == e) != c.same {
-				t.Errorf("the same Edit: %t, want %t", again == e, c.same)
+			if again == nil || again != e {
+				t.Fatalf("another Edit")
 			}
 			if got := string(again.Key()); got != "again" || again.Value() != db.Peek([]byte("again")) {
 				t.Errorf("an Edit of %q", got)

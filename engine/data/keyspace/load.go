@@ -2,10 +2,8 @@ package keyspace
 
 import (
 	"spindle/engine/data/memory"
-	"spindle/engine/data/table"
 	"spindle/engine/data/value"
 	"spindle/internal/invariant"
-	"spindle/internal/number"
 )
 
 // Reserve says that about n keys are going to be there when a load has ended; 0 says that it has.
@@ -57,23 +55,17 @@ func (l *Loader) DB() *DB { return l.db }
 
 // AddString adds a string, as SetString keeps it.
 func (l *Loader) AddString(key, val []byte, deadline int64) value.Value {
-	if len(val) <= number.MaxIntLen {
-		if n, ok := number.ParseInt(val); ok {
-			return l.AddInt(key, n, deadline)
-		}
-	}
 	var f value.Form
-	f.OfString(len(key), len(val), deadline != 0)
-	root := memory.Ref(0)
+	word := memory.Ref(f.OfText(len(key), val, deadline != 0))
 	if f.Rooted {
-		root = l.db.k.store.NewLong(val)
+		word = l.db.k.store.NewLong(val)
 	}
-	return l.add(key, &f, root, val, deadline)
+	return l.add(key, &f, word, val, deadline)
 }
 
 // AddInt adds a string that is n's decimal form.
 func (l *Loader) AddInt(key []byte, n, deadline int64) value.Value {
-	f := value.Form{Type: value.String, Encoding: value.Int, Volatile: deadline != 0, KeyLen: len(key)}
+	f := value.IntForm(len(key), deadline != 0)
 	return l.add(key, &f, memory.Ref(n), nil, deadline)
 }
 
@@ -84,9 +76,7 @@ func (l *Loader) AddPacked(key []byte, t value.Type, enc value.Encoding, b []byt
 	f := value.PackedForm(t, enc, len(key), len(b), deadline != 0)
 	root := memory.Ref(0)
 	if f.Rooted {
-		var to []byte
-		root, to = k.store.NewPacked(len(b))
-		copy(to, b)
+		root = k.store.PackedOf(b)
 	}
 	return l.add(key, &f, root, b, deadline)
 }
@@ -141,14 +131,10 @@ func (l *Loader) Settle() (duplicate []byte) {
 			t.TouchInsert(keys[i+settleAhead].hash)
 		}
 		w := &keys[i]
-		tick, added := t.Add(w.hash, w.ref(), w.word&isVolatile != 0)
-		if !added {
+		if !t.Add(w.hash, w.ref(), w.word&isVolatile != 0) {
 			duplicate = append([]byte{}, value.At(w.ref()).Key()...)
-			l.drop(w)
+			t.Discard(w.hash, w.ref())
 			continue
-		}
-		if tick != table.Never {
-			l.db.d.ticks += uint64(tick)
 		}
 		if told {
 			l.tell(value.At(w.ref()))
@@ -179,16 +165,4 @@ func (l *Loader) tell(v value.Value) {
 		l.db.arrived(v.Key(), v.Type())
 	}
 	l.db.touched(v.Key())
-}
-
-// drop lets go of a key that comes into no table.
-func (l *Loader) drop(w *Written) {
-	db := l.db
-	v := value.At(w.ref())
-	root, typ := v.Root(), v.Type()
-	db.k.heap.Free(w.ref(), memory.Keys)
-	if root != 0 {
-		db.k.heap.SetPosition(db.d.t.Home(), w.hash)
-		db.k.store.DropRoot(typ, root)
-	}
 }

@@ -386,8 +386,8 @@ func (m *model) check() {
 			}
 			return true
 		})
-		if volatile != db.Volatile() || ticks != db.d.ticks {
-			m.t.Fatalf("db %d: %d volatile, should %d; ticks %d, should %d", i, db.Volatile(), volatile, db.d.ticks, ticks)
+		if volatile != db.Volatile() || ticks != db.d.t.Ticks {
+			m.t.Fatalf("db %d: %d volatile, should %d; ticks %d, should %d", i, db.Volatile(), volatile, db.d.t.Ticks, ticks)
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"spindle/engine/data/memory"
 	"spindle/engine/data/table"
 	"spindle/engine/data/value"
-	"spindle/internal/number"
 )
 
 // A Writer writes the entries of strings for a [Loader], on a goroutine of its own, beside the turns:
@@ -120,22 +119,17 @@ func (w *Writer) fill(s *stock, size int) {
 
 // String writes a string as SetString keeps it. One that takes more than an entry is not written: it is left to Loader.AddString.
 func (w *Writer) String(key, val []byte, deadline int64) Written {
-	if len(val) <= number.MaxIntLen {
-		if n, ok := number.ParseInt(val); ok {
-			return w.Int(key, n, deadline)
-		}
-	}
 	var f value.Form
-	f.OfString(len(key), len(val), deadline != 0)
+	n := f.OfText(len(key), val, deadline != 0)
 	if f.Rooted {
 		return Written{}
 	}
-	return w.write(key, &f, 0, val, deadline)
+	return w.write(key, &f, memory.Ref(n), val, deadline)
 }
 
 // Int writes a string that is n's decimal form, or leaves it to Loader.AddInt if the key is a long one.
 func (w *Writer) Int(key []byte, n, deadline int64) Written {
-	f := value.Form{Type: value.String, Encoding: value.Int, Volatile: deadline != 0, KeyLen: len(key)}
+	f := value.IntForm(len(key), deadline != 0)
 	return w.write(key, &f, memory.Ref(n), nil, deadline)
 }
 
@@ -186,14 +180,7 @@ func (w *Writer) letGo(refs []memory.Ref) {
 
 // compose writes an entry of form f to the block at ref. Its payload is inline, where f keeps it there, else word.
 func compose(ref memory.Ref, key []byte, f *value.Form, word memory.Ref, inline []byte, deadline int64, clock uint32) Written {
-	at := memory.Pointer(ref)
-	payload := f.Write(at, key, deadline)
-	if f.Inline > 0 {
-		copy(value.PayloadBytes(payload, len(inline)), inline)
-	} else if f.Rooted || f.Encoding == value.Int {
-		*(*memory.Ref)(payload) = word
-	}
-	*(*uint32)(at) = clock
+	f.Fill(value.Compose(ref, f, key, deadline, clock), word, inline)
 	w := Written{table.Hash(key), uint64(ref)}
 	if f.Volatile {
 		w.word |= isVolatile

@@ -7,22 +7,22 @@ import (
 
 // pairs is a listpack of n fields and values as a hash would hold them.
 func pairs(n int) []byte {
-	lp := New()
+	lp := AppendEmpty(nil)
 	for i := range n {
-		lp = AppendText(lp, fmt.Appendf(nil, "field:%04d", i))
-		lp = AppendText(lp, fmt.Appendf(nil, "value of %d", i))
+		lp = AppendElement(lp, Of(fmt.Appendf(nil, "field:%04d", i)))
+		lp = AppendElement(lp, Of(fmt.Appendf(nil, "value of %d", i)))
 	}
 	return lp
 }
 
 // BenchmarkFind looks for what is not there, the whole way. Watch ns/op: below 600 for 128 entries.
 func BenchmarkFind(b *testing.B) {
-	mixed := New()
+	mixed := AppendEmpty(nil)
 	for i := range 128 {
 		if i%3 == 0 {
-			mixed = AppendInt(mixed, int64(i)*997)
+			mixed = AppendElement(mixed, OfInt(int64(i)*997))
 		} else {
-			mixed = AppendText(mixed, fmt.Appendf(nil, "%0*x", i%13, i))
+			mixed = AppendElement(mixed, Of(fmt.Appendf(nil, "%0*x", i%13, i)))
 		}
 	}
 	for _, c := range []struct {
@@ -57,7 +57,7 @@ func BenchmarkAppend(b *testing.B) {
 		for b.Loop() {
 			lp := AppendEmpty(buffer)
 			for range 128 {
-				lp = AppendText(lp, text)
+				lp = AppendElement(lp, Of(text))
 			}
 		}
 	})
@@ -107,8 +107,8 @@ func BenchmarkWalk(b *testing.B) {
 	})
 	b.Run("backward", func(b *testing.B) {
 		for b.Loop() {
-			for _, e := range Backward(lp) {
-				sum += len(e.Bytes())
+			for at := Last(lp); at != 0; at = Prev(lp, at) {
+				sum += len(Get(lp, at).Bytes())
 			}
 		}
 	})

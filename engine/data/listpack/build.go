@@ -12,12 +12,6 @@ func Apply(lp []byte, s Splice) []byte {
 	return lp[:n]
 }
 
-// AppendText appends an element to a listpack that is a slice of its own.
-func AppendText(lp, text []byte) []byte { return AppendElement(lp, Of(text)) }
-
-// AppendInt appends an integer to a listpack that is a slice of its own.
-func AppendInt(lp []byte, n int64) []byte { return AppendElement(lp, OfInt(n)) }
-
 // AppendElement appends an element to a listpack that is a slice of its own.
 func AppendElement(lp []byte, e Element) []byte {
 	s := Append(lp, e.EncodedLen(), 1)
@@ -26,8 +20,8 @@ func AppendElement(lp []byte, e Element) []byte {
 	return lp
 }
 
-// Begin opens a listpack at the end of dst: entries are appended next, and Close ends it. It costs less than AppendText for each
-// element, and the listpack may be part of something longer.
+// Begin opens a listpack at the end of dst: entries are appended next, and Close ends it. It costs less than AppendElement for
+// each element, and the listpack may be part of something longer.
 func Begin(dst []byte) []byte { return append(dst, 0, 0, 0, 0, 0, 0) }
 
 // AppendEntry appends the bare entry of e, between Begin and Close.
@@ -61,22 +55,6 @@ func Close(dst []byte, from, count int) []byte {
 	binary.LittleEndian.PutUint32(dst[from:], uint32(len(dst)-from))
 	setCount(dst[from:], count)
 	return dst
-}
-
-// Merge appends to dst the listpack of a's elements and then b's.
-func Merge(dst, a, b []byte) []byte {
-	from := len(dst)
-	dst = Begin(dst)
-	dst = append(dst, Entries(a)...)
-	dst = append(dst, Entries(b)...)
-	return Close(dst, from, Count(a)+Count(b))
-}
-
-// AppendRange appends to dst the listpack of lp's elements from offset from to offset to, which may be End.
-func AppendRange(dst, lp []byte, from, to int) []byte {
-	at := len(dst)
-	dst = append(Begin(dst), lp[from:to]...)
-	return Close(dst, at, CountRange(lp, from, to))
 }
 
 // FirstEntries is the entries of the first n elements; there are as many.

@@ -50,7 +50,7 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%s is not found", c.name)
 		}
 	}
-	lp := AppendText(AppendInt(New(), 1), []byte("b"))
+	lp := AppendElement(AppendElement(AppendEmpty(nil), OfInt(1)), Of([]byte("b")))
 	seen := 0
 	if err := Validate(lp, true, func(at int, e Element) bool { seen++; return e.IsInt }); err != ErrElement || seen != 2 {
 		t.Errorf("%v after %d elements, want a refusal of the second", err, seen)
@@ -62,10 +62,10 @@ func TestValidate(t *testing.T) {
 
 // Every cut and every changed byte of a good listpack is either refused or still readable.
 func TestValidateDamaged(t *testing.T) {
-	lp := New()
+	lp := AppendEmpty(nil)
 	for _, text := range edges {
 		if len(text) < 200 {
-			lp = AppendText(lp, []byte(text))
+			lp = AppendElement(lp, Of([]byte(text)))
 		}
 	}
 	for n := range lp {
@@ -98,7 +98,7 @@ func useAll(t *testing.T, p []byte) {
 			t.Fatalf("Len of %q is %d", texts[len(texts)-1], e.Len())
 		}
 	}
-	for at := range Backward(p) {
+	for at := Last(p); at != 0; at = Prev(p, at) {
 		backward = append(backward, at)
 	}
 	slices.Reverse(backward)
@@ -122,7 +122,7 @@ func useAll(t *testing.T, p []byte) {
 			t.Fatalf("with another element %d it is no listpack", i)
 		}
 	}
-	if longer := AppendText(bytes.Clone(p), []byte("new")); Validate(longer, true, nil) != nil || Count(longer) != len(forward)+1 {
+	if longer := AppendElement(bytes.Clone(p), Of([]byte("new"))); Validate(longer, true, nil) != nil || Count(longer) != len(forward)+1 {
 		t.Fatal("with one more element it is no listpack")
 	}
 }
@@ -132,10 +132,10 @@ func FuzzValidate(f *testing.F) {
 	for _, c := range hostile {
 		f.Add([]byte(c.lp))
 	}
-	lp := New()
+	lp := AppendEmpty(nil)
 	for _, text := range edges {
 		if len(text) < 200 {
-			lp = AppendText(lp, []byte(text))
+			lp = AppendElement(lp, Of([]byte(text)))
 			f.Add(bytes.Clone(lp))
 		}
 	}
@@ -156,7 +156,7 @@ func FuzzEdits(f *testing.F) {
 	f.Add([]byte("\x00\x00\x03abc\x01\x00\x0212\x02\x01\x00\x03\x00\x04-100\x04\x00\x00"))
 	f.Add([]byte("\x00\x00\x40" + strings.Repeat("x", 64) + "\x03\x00\x011\x00\x01\xff" + strings.Repeat("y", 255)))
 	f.Fuzz(func(t *testing.T, script []byte) {
-		lp, want := New(), []string{}
+		lp, want := AppendEmpty(nil), []string{}
 		for len(script) >= 3 && len(want) < 200 {
 			op, index, size := script[0]%6, int(script[1]), int(script[2])
 			script = script[3:]

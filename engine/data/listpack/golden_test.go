@@ -50,12 +50,12 @@ func TestGolden(t *testing.T) {
 		if err := json.Unmarshal(lines.Bytes(), &g); err != nil {
 			t.Fatal(err)
 		}
-		one, many := New(), Begin(nil)
+		one, many := AppendEmpty(nil), Begin(nil)
 		var want []string
 		for i := range g.Elements {
 			text := g.text(t, i)
 			want = append(want, string(text))
-			one = AppendText(one, text)
+			one = AppendElement(one, Of(text))
 			many = AppendEntry(many, Of(text))
 		}
 		if many = Close(many, 0, len(want)); !bytes.Equal(one, many) {

@@ -43,9 +43,6 @@ const (
 	end          = 0xFF
 )
 
-// New is an empty listpack.
-func New() []byte { return AppendEmpty(make([]byte, 0, 64)) }
-
 // AppendEmpty appends an empty listpack to dst.
 func AppendEmpty(dst []byte) []byte { return append(dst, EmptyLen, 0, 0, 0, 0, 0, end) }
 
@@ -58,7 +55,7 @@ func End(lp []byte) int { return Bytes(lp) - 1 }
 // Entries is the bytes of all entries, without header and end.
 func Entries(lp []byte) []byte { return lp[HeaderLen:End(lp)] }
 
-// Count is the number of elements. Cost: a walk if there were once 65535 or more, until Recount.
+// Count is the number of elements. Cost: a walk if there were ever 65535 or more.
 func Count(lp []byte) int {
 	if n := headerCount(lp); n != countUnknown {
 		return n
@@ -149,24 +146,6 @@ func stepBack(lp []byte, at, steps int) int {
 		at = Prev(lp, at)
 	}
 	return at
-}
-
-// Middle is the element, other than the first, that begins nearest to the middle of the entries, 0 if there are fewer than two: where a
-// split leaves two parts of like size.
-func Middle(lp []byte) int {
-	half, before := (HeaderLen+End(lp))/2, 0
-	for at := First(lp); at != 0; at = Next(lp, at) {
-		if at >= half && (before == 0 || at-half <= half-before) && at > HeaderLen {
-			return at
-		}
-		if at > half {
-			break
-		}
-		if at > HeaderLen {
-			before = at
-		}
-	}
-	return before
 }
 
 // skip is the offset behind the entry at at.

@@ -79,22 +79,12 @@ func check(t *testing.T, lp []byte, want []string) {
 	}
 	var back []string
 	var scratch [20]byte
-	for _, e := range Backward(lp) {
-		back = append(back, string(e.Text(scratch[:])))
+	for at := Last(lp); at != 0; at = Prev(lp, at) {
+		back = append(back, string(Get(lp, at).Text(scratch[:])))
 	}
 	slices.Reverse(back)
 	if !slices.Equal(back, want) {
 		t.Fatalf("backward %q, want %q", back, want)
-	}
-	n := 0
-	for first, second := range Pairs(lp) {
-		if !first.Equal([]byte(want[n])) || !second.Equal([]byte(want[n+1])) {
-			t.Fatalf("pair %d differs from %q", n/2, want[n:n+2])
-		}
-		n += 2
-	}
-	if n != len(want)&^1 {
-		t.Fatalf("%d of %d elements in pairs", n, len(want))
 	}
 	fresh := Begin(nil)
 	for _, text := range want {
@@ -117,7 +107,7 @@ func offset(lp []byte, index int) int {
 // TestModel takes random steps on a listpack and on a []string, with a copy kept aside that must not change.
 func TestModel(t *testing.T) {
 	rng := random(t)
-	lp, want := New(), []string{}
+	lp, want := AppendEmpty(nil), []string{}
 	var frozen []byte
 	var then []string
 	for step := range 6000 {
@@ -168,7 +158,7 @@ func TestModel(t *testing.T) {
 			gone := rng.IntN(6)
 			s = Delete(lp, offset(lp, index), gone)
 			want = slices.Delete(want, index, min(index+gone, n))
-		case op == 8:
+		default:
 			texts = nil
 			gone := rng.IntN(8)
 			ask := index
@@ -177,20 +167,6 @@ func TestModel(t *testing.T) {
 			}
 			s = DeleteRange(lp, ask, gone)
 			want = slices.Delete(want, index, min(index+gone, n))
-		default:
-			texts = nil
-			left, right := Split(lp, offset(lp, index))
-			a, b := make([]byte, Bytes(lp)+left.Grow()), make([]byte, Bytes(lp)+right.Grow())
-			left.CopyTo(a, lp)
-			right.CopyTo(b, lp)
-			check(t, a, want[:index])
-			check(t, b, want[index:])
-			if !bytes.Equal(AppendRange(nil, lp, HeaderLen, offset(lp, index)), a) {
-				t.Fatal("AppendRange and Split differ")
-			}
-			if merged := Merge([]byte("before"), a, b); !bytes.Equal(merged[len("before"):], lp) {
-				t.Fatalf("merged %x, want %x", merged, lp)
-			}
 		}
 		if !s.Fits(lp) {
 			t.Fatal("a small listpack is too long")
@@ -213,7 +189,7 @@ func TestModel(t *testing.T) {
 		check(t, lp, want)
 		ask(t, rng, lp, want)
 		if len(want) > 60 {
-			lp, want = New(), nil
+			lp, want = AppendEmpty(nil), nil
 		}
 	}
 	check(t, frozen, then)
@@ -296,58 +272,22 @@ func TestCountUnknown(t *testing.T) {
 	if Count(lp) != n-20_000 || headerCount(lp) != countUnknown || at(10) != 20_010 {
 		t.Fatal("a listpack with an unknown count is misread")
 	}
-	left, right := Split(lp, Seek(lp, 1000))
-	half := make([]byte, Bytes(lp)+left.Grow())
-	left.CopyTo(half, lp)
-	if left.Count != -(n-20_000-1000) || right.Count != -1000 || Count(half) != 1000 {
-		t.Fatal("a split with an unknown count is wrong")
-	}
-	Recount(lp)
+	lp = Close(append(Begin(nil), Entries(lp)...), 0, n-20_000) // built anew, it is counted
 	if headerCount(lp) != n-20_000 || Validate(lp, true, nil) != nil {
-		t.Fatal("Recount did not")
+		t.Fatal("a listpack built anew has no count")
 	}
-	lp = lp[:len(lp):len(lp)]
 	for range countUnknown - (n - 20_000) {
-		lp = AppendInt(lp, 1)
+		lp = AppendElement(lp, OfInt(1))
 	}
 	if headerCount(lp) != countUnknown || Count(lp) != countUnknown || Validate(lp, true, nil) != nil {
 		t.Fatal("element 65535 leaves a count behind")
 	}
 }
 
-func TestMiddle(t *testing.T) {
-	long := strings.Repeat("x", 500)
-	for _, c := range []struct {
-		texts []string
-		want  int // index
-	}{
-		{nil, -1},
-		{[]string{"a"}, -1},
-		{[]string{"a", "b"}, 1},
-		{[]string{"a", long}, 1},
-		{[]string{long, "a"}, 1},
-		{[]string{"a", "b", "c", "d"}, 2},
-		{[]string{"a", "b", long, "c"}, 2},
-		{[]string{"a", long, "b", "c"}, 2},
-		{[]string{"a", long, long, "c"}, 2},
-	} {
-		lp, want := New(), 0
-		for _, text := range c.texts {
-			lp = AppendText(lp, []byte(text))
-		}
-		if c.want >= 0 {
-			want = offset(lp, c.want)
-		}
-		if at := Middle(lp); at != want {
-			t.Errorf("the middle of %.9q is at %d, want %d", c.texts, at, want)
-		}
-	}
-}
-
 func TestReadsDoNotAllocate(t *testing.T) {
-	lp := New()
+	lp := AppendEmpty(nil)
 	for i := range 100 {
-		lp = AppendText(AppendText(lp, fmt.Appendf(nil, "field:%d", i)), strconv.AppendInt(nil, int64(i*i*i*i), 10))
+		lp = AppendElement(AppendElement(lp, Of(fmt.Appendf(nil, "field:%d", i))), Of(strconv.AppendInt(nil, int64(i*i*i*i), 10)))
 	}
 	var sum int64
 	missing, number := []byte("field:x"), []byte("1234567")
@@ -356,11 +296,8 @@ func TestReadsDoNotAllocate(t *testing.T) {
 		for _, e := range All(lp) {
 			sum += e.Int + int64(len(e.Text(scratch[:])))
 		}
-		for at := range Backward(lp) {
+		for at := Last(lp); at != 0; at = Prev(lp, at) {
 			sum += int64(at)
-		}
-		for _, e := range Pairs(lp) {
-			sum += e.Int
 		}
 		sum += int64(Find(lp, First(lp), missing, 1) + Find(lp, First(lp), number, 0))
 		s := Replace(lp, Seek(lp, 1), EncodedLen(number))

@@ -61,17 +61,6 @@ func DeleteRange(lp []byte, index, n int) Splice {
 	return Delete(lp, at, n)
 }
 
-// Split plans the division before the element at at: each is applied to a copy of its own, left drops what begins at at, right
-// drops what lies before.
-func Split(lp []byte, at int) (left, right Splice) {
-	before := CountRange(lp, HeaderLen, at)
-	after := headerCount(lp) - before
-	if headerCount(lp) == countUnknown {
-		after = CountRange(lp, at, End(lp))
-	}
-	return Splice{Off: at, Del: End(lp) - at, Count: -after}, Splice{Off: HeaderLen, Del: at - HeaderLen, Count: -before}
-}
-
 // Grow is by how many bytes the listpack becomes longer, or shorter if negative.
 func (s Splice) Grow() int { return s.Ins - s.Del }
 
@@ -99,19 +88,12 @@ func (s Splice) CopyTo(dst, lp []byte) {
 // Finish sets the header, for an owner who has moved the bytes himself.
 func (s Splice) Finish(lp []byte) { SetHeader(lp, Bytes(lp)+s.Grow(), s.Count) }
 
-// SetHeader sets bytes, and changes count by countDelta. A count that was once unknown stays so until Recount.
+// SetHeader sets bytes, and changes count by countDelta. A count that was once unknown stays so.
 func SetHeader(lp []byte, bytes, countDelta int) {
 	invariant.That(bytes >= EmptyLen && bytes <= MaxBytes, "listpack I1: of %d bytes", bytes)
 	binary.LittleEndian.PutUint32(lp, uint32(bytes))
 	if n := headerCount(lp); n != countUnknown {
 		setCount(lp, n+countDelta)
-	}
-}
-
-// Recount counts the elements anew if the count was unknown, and keeps it if it has become small enough.
-func Recount(lp []byte) {
-	if headerCount(lp) == countUnknown {
-		setCount(lp, Count(lp))
 	}
 }
 

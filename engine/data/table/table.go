@@ -101,6 +101,9 @@ type Place struct {
 // Moves has another value when a Place that was found before may no longer hold.
 func (t *Table) Moves() uint64 { return t.moves }
 
+// Moved makes Moves another, for who keeps more by it than a Place.
+func (t *Table) Moved() { t.moves++ }
+
 // word is the place's slot.
 func (p *Place) word() *uint64 {
 	return (*uint64)(unsafe.Add(memory.Pointer(p.seg), 64+int(p.at>>3)*64+8+int(p.at&7)*8))

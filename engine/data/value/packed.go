@@ -66,6 +66,13 @@ func RootForm(t Type, enc Encoding, klen int, volatile bool) Form {
 	return Form{Type: t, Encoding: enc, Volatile: volatile, KeyLen: klen, Rooted: true}
 }
 
+// PackedOf is the packed root with those bytes.
+func (s *Store) PackedOf(b []byte) memory.Ref {
+	ref, to := s.NewPacked(len(b))
+	copy(to, b)
+	return ref
+}
+
 // NewPacked is a packed root of n undefined bytes, for an entry of PackedForm, and those bytes.
 func (s *Store) NewPacked(n int) (memory.Ref, []byte) {
 	ref := s.newPacked(n, n)

@@ -156,10 +156,7 @@ func (s *Store) CopyRoot(v Value) memory.Ref {
 	}
 	kind := HeaderAt(root).Kind()
 	if kind == KindPacked {
-		b := packedAt(root).bytes()
-		ref := s.newPacked(len(b), len(b))
-		copy(packedAt(ref).bytes(), b)
-		return ref
+		return s.PackedOf(packedAt(root).bytes())
 	}
 	return s.kinds[kind].Copy(s, root)
 }

@@ -2,8 +2,8 @@
 //
 // Owner: the core writes, under R1; a saver reads values of the View it was handed (R4).
 // Never: allocates on the Go heap per value, or knows what a command is.
-// Start here; entry.go writes the block that key and value share, long.go the strings that do not fit into one, packed.go and
-// structure.go hold the other types' bytes and roots, edit.go changes them. DESIGN.md has the picture.
+// Start here; form.go has the layout of the block that key and value share, entry.go alone writes it into a database. long.go holds the
+// strings that do not fit into one, packed.go and structure.go the other types' bytes and roots, edit.go changes those. DESIGN.md has the picture.
 package value
 
 import (

@@ -12,8 +12,8 @@ var (
 	errBit    = &protocol.Error{Code: "ERR", Text: "bit is not an integer or out of range"}
 )
 
-// offset reads where a bit lies: a number of bits, or, for a field of width bits, "#n" for the n-th of such fields. width is 0
-// where that form is not allowed.
+// offset reads where a bit lies: a number of bits, or, for a field of width bits, "#n" for the n-th of such fields.
+// width is 0 where that form is not allowed.
 //
 // Errors: errOffset, also for what no string may be long enough for (proto-max-bulk-len).
 func offset(c *command.Context, arg []byte, width int) (int64, error) {
@@ -74,7 +74,7 @@ func setBit(c *command.Context) error {
 	if was == bit {
 		c.DB.Reach(key, v, int(at>>3)+1) // raw from now on, and as long as it must be
 	} else {
-		c.DB.Patch(key, v, int(at>>3), []byte{old ^ 1<<shift})
+		c.DB.Patch(key, int(at>>3), []byte{old ^ 1<<shift})
 	}
 	if was != bit || !long {
 		c.DB.Touch(key)

@@ -24,8 +24,8 @@ func unit(arg []byte) (width int64, err error) {
 	return 0, protocol.ErrSyntax
 }
 
-// clip turns the two ends of a range of units, both of which count and may stand for distances from the end, into the bits
-// [from, to) of a string of size bits.
+// clip turns the two ends of a range of units, both of which count and may stand for distances from the end, into the
+// bits [from, to) of a string of size bits.
 func clip(start, end, size, width int64) (from, to int64) {
 	n := size / width
 	if start < 0 {
@@ -41,7 +41,8 @@ func clip(start, end, size, width int64) (from, to int64) {
 	return start * width, (end + 1) * width
 }
 
-// bitCount is BITCOUNT key [start end [BYTE | BIT]]. Replies: how many bits are 1. Errors: ErrSyntax, ErrNotInteger, ErrWrongType.
+// bitCount is BITCOUNT key [start end [BYTE | BIT]]. Replies: how many bits are 1. Errors: ErrSyntax, ErrNotInteger,
+// ErrWrongType.
 func bitCount(c *command.Context) error {
 	start, end, width := int64(0), int64(-1), int64(8)
 	var err error
@@ -112,7 +113,8 @@ func ones(b []byte) int {
 	return n0 + n1 + n2 + n3
 }
 
-// bitPos is BITPOS key bit [start [end [BYTE | BIT]]]: where the first such bit is, counted from the string's beginning.
+// bitPos is BITPOS key bit [start [end [BYTE | BIT]]]: where the first such bit is, counted from the string's
+// beginning.
 //
 // Replies: the position, or -1. Without an end the string goes on with zeros for ever; an empty range has neither bit.
 // Errors: ErrNotInteger, errBitArgument, ErrSyntax, ErrWrongType.

@@ -94,12 +94,13 @@ func steps(c *command.Context, dst []step) ([]step, error) {
 	return dst, nil
 }
 
-// bitField is BITFIELD key [GET type offset | [OVERFLOW WRAP|SAT|FAIL] SET type offset value | INCRBY type offset increment …].
+// bitField is BITFIELD key [GET type offset | [OVERFLOW WRAP|SAT|FAIL] SET type offset value | INCRBY type offset
+// increment …].
 //
 // Replies: an array: what GET reads, what SET replaces, what INCRBY leaves; nil for what OVERFLOW FAIL refused.
 // Errors: ErrSyntax, errOverflow, errFieldType, errOffset, ErrNotInteger, ErrWrongType.
-// Propagates as written if a field has changed or the string has become longer; but not if FAIL refused all that was asked, as in the
-// reference, although the string has then become as long as it would have had to be.
+// Propagates as written if a field has changed or the string has become longer; but not if FAIL refused all that was
+// asked, as in the reference, although the string has then become as long as it would have had to be.
 func bitField(c *command.Context) error { return runSteps(c, true) }
 
 // bitFieldRO is BITFIELD_RO key [GET type offset …]; see bitField. Errors besides: errOnlyGet.
@@ -163,8 +164,8 @@ func runSteps(c *command.Context, mayWrite bool) error {
 	return nil
 }
 
-// around is the bytes from the one of bit at on, as many as a field may touch, with zeros behind the end, and where in the first of
-// them the bit is.
+// around is the bytes from the one of bit at on, as many as a field may touch, with zeros behind the end, and where in
+// the first of them the bit is.
 func around(v value.Value, at int64) (b [9]byte, shift int) {
 	if from, n := at>>3, int64(length(v)); from < n {
 		var text [number.MaxIntLen]byte
@@ -173,7 +174,8 @@ func around(v value.Value, at int64) (b [9]byte, shift int) {
 	return b, int(at & 7)
 }
 
-// run does one step on v, the string at the call's key, and answers. wrote: a value was accepted; changed: and is another one.
+// run does one step on v, the string at the call's key, and answers. wrote: a value was accepted; changed: and is
+// another one.
 func (s *step) run(c *command.Context, v value.Value) (wrote, changed bool) {
 	b, shift := around(v, s.at)
 	old := s.read(&b, shift)
@@ -201,7 +203,7 @@ func (s *step) run(c *command.Context, v value.Value) (wrote, changed bool) {
 		return true, false
 	}
 	s.write(&b, shift, next)
-	c.DB.Patch(c.Args[1], v, int(s.at>>3), b[:(shift+s.width+7)>>3])
+	c.DB.Patch(c.Args[1], int(s.at>>3), b[:(shift+s.width+7)>>3])
 	return true, true
 }
 

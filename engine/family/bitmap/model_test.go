@@ -47,7 +47,8 @@ func digit(on bool) int {
 	return 0
 }
 
-// TestModel plays random commands on strings around chunk borders, beside the model, with views that must stay as they were.
+// TestModel plays random commands on strings around chunk borders, beside the model, with views that must stay as they
+// were.
 func TestModel(t *testing.T) {
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, 0))

@@ -38,8 +38,8 @@ func operationOf(arg []byte) (operation, error) {
 	return 0, protocol.ErrSyntax
 }
 
-// bitOp is BITOP AND|OR|XOR|NOT destkey key [key …]: what the operation makes of the sources, as long as the longest of them; the
-// shorter ones go on with zeros. With nothing but empty sources the destination is removed.
+// bitOp is BITOP AND|OR|XOR|NOT destkey key [key …]: what the operation makes of the sources, as long as the longest of
+// them; the shorter ones go on with zeros. With nothing but empty sources the destination is removed.
 //
 // Replies: the result's length in bytes. Errors: ErrSyntax, errNotOfOne, ErrWrongType. Propagates as written.
 // Cost: the turn is as long as the result; it is made chunk by chunk, and chunks of zeros are not kept.

@@ -12,8 +12,8 @@ import (
 // defaults are what a filter is made for that BF.ADD makes.
 var defaults = bloom.Params{Error: 0.01, Capacity: 100, Growth: 2}
 
-// reserve is BF.RESERVE key error_rate capacity [EXPANSION expansion] [NONSCALING]. Replies: OK. Words it does not know are passed over, as the
-// module does. Errors: ErrWrongType, errExists, and one for each argument.
+// reserve is BF.RESERVE key error_rate capacity [EXPANSION expansion] [NONSCALING]. Replies: OK. Words it does not know
+// are passed over, as the module does. Errors: ErrWrongType, errExists, and one for each argument.
 func reserve(c *command.Context) error {
 	if len(c.Args) > 7 {
 		return command.ErrArity(c.Spec)
@@ -97,7 +97,8 @@ func install(c *command.Context, key []byte, root memory.Ref) *value.Edit {
 	return e
 }
 
-// add is BF.ADD key item. A key that does not exist becomes a filter for 100 items with one error in 100. Replies: whether the item is new.
+// add is BF.ADD key item. A key that does not exist becomes a filter for 100 items with one error in 100. Replies:
+// whether the item is new.
 // Errors: ErrWrongType, errFull, errCannotAdd. Propagates as written, also when the item was there.
 func add(c *command.Context) error {
 	e, err := editOrCreate(c, &defaults, true)
@@ -127,7 +128,8 @@ func editOrCreate(c *command.Context, p *bloom.Params, mayCreate bool) (*value.E
 // addEach is BF.MADD key item [item …]. Replies: an array of what BF.ADD says of each.
 func addEach(c *command.Context) error { return addAll(c, &defaults, true, c.Args[2:]) }
 
-// addAll adds items. Replies: an array of what BF.ADD says of each, errors included; it ends with the one that says that the filter is full.
+// addAll adds items. Replies: an array of what BF.ADD says of each, errors included; it ends with the one that says
+// that the filter is full.
 func addAll(c *command.Context, p *bloom.Params, mayCreate bool, items [][]byte) error {
 	e, err := editOrCreate(c, p, mayCreate)
 	if err != nil {
@@ -164,8 +166,8 @@ func addError(err error) error {
 	return errCannotAdd
 }
 
-// insert is BF.INSERT key [CAPACITY n] [ERROR rate] [EXPANSION n] [NOCREATE] [NONSCALING] ITEMS item [item …]: BF.MADD that says what filter
-// to make. Errors: ErrWrongType, errNotFound under NOCREATE, and one for each argument.
+// insert is BF.INSERT key [CAPACITY n] [ERROR rate] [EXPANSION n] [NOCREATE] [NONSCALING] ITEMS item [item …]: BF.MADD
+// that says what filter to make. Errors: ErrWrongType, errNotFound under NOCREATE, and one for each argument.
 //
 // An option is told by a letter or two, as the module tells it, so that ITEM and CAP are understood too.
 func insert(c *command.Context) error {

@@ -15,8 +15,8 @@ import (
 	"spindle/engine/family/str"
 )
 
-// There is no server with RedisBloom to record transcripts from. What these tables expect is from RedisBloom's documentation, and from the figures
-// that its own published tests expect; those are marked "published".
+// There is no server with RedisBloom to record transcripts from. What these tables expect is from RedisBloom's
+// documentation, and from the figures that its own published tests expect; those are marked "published".
 
 func newCore(t testing.TB) (*commandtest.Core, *keyspace.Keyspace) {
 	heap, err := memory.New(memory.Options{})
@@ -46,8 +46,9 @@ func bulks(lines ...string) string {
 	return b.String()
 }
 
-// TestPublishedChains: the chains that so many items make have the sizes, the items and the rates that RedisBloom's tests expect. How many items
-// were new depends on every bit that was set, so that these figures hold the hash, the sizes and the growth at once.
+// TestPublishedChains: the chains that so many items make have the sizes, the items and the rates that RedisBloom's
+// tests expect. How many items were new depends on every bit that was set, so that these figures hold the hash, the
+// sizes and the growth at once.
 func TestPublishedChains(t *testing.T) {
 	for _, c := range []struct {
 		reserve string
@@ -100,7 +101,8 @@ func TestPublishedGrowth(t *testing.T) {
 
 const wrongType = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"
 
-// TestReplies: each line is a call and what RESP2 and, where it differs, RESP3 answers. The calls of a case follow each other.
+// TestReplies: each line is a call and what RESP2 and, where it differs, RESP3 answers. The calls of a case follow each
+// other.
 func TestReplies(t *testing.T) {
 	type step struct{ call, resp2, resp3 string }
 	arity := func(name string) string { return "-ERR wrong number of arguments for '" + name + "' command\r\n" }
@@ -278,7 +280,8 @@ func TestReplies(t *testing.T) {
 	}
 }
 
-// TestEffects: everything goes out as it was written, also an item that was there; what fails does not. No event is published but "new".
+// TestEffects: everything goes out as it was written, also an item that was there; what fails does not. No event is
+// published but "new".
 func TestEffects(t *testing.T) {
 	core, _ := newCore(t)
 	cl := core.Client(2)

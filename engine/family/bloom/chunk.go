@@ -9,8 +9,9 @@ import (
 // maxChunk is how much BF.SCANDUMP gives at a time.
 const maxChunk = 16 << 20
 
-// scanDump is BF.SCANDUMP key iterator. Replies: the next iterator and a piece of the filter, for BF.LOADCHUNK: the header under 0, then bits from the
-// first byte on; iterator 0 and nothing behind the end. Errors: ErrWrongType, errNotFound, errScanNumber.
+// scanDump is BF.SCANDUMP key iterator. Replies: the next iterator and a piece of the filter, for BF.LOADCHUNK: the
+// header under 0, then bits from the first byte on; iterator 0 and nothing behind the end. Errors: ErrWrongType,
+// errNotFound, errScanNumber.
 func scanDump(c *command.Context) error {
 	r, err := lookup(c, c.Args[1])
 	if err != nil {
@@ -44,8 +45,9 @@ func scanDump(c *command.Context) error {
 	return nil
 }
 
-// loadChunk is BF.LOADCHUNK key iterator data: what BF.SCANDUMP gave, one after the other; the header, under 1, makes the key. Replies: OK. Errors:
-// ErrWrongType, errNotFound, errLoadNumber, errData, errOutside, errAcross. Propagates as written.
+// loadChunk is BF.LOADCHUNK key iterator data: what BF.SCANDUMP gave, one after the other; the header, under 1, makes
+// the key. Replies: OK. Errors: ErrWrongType, errNotFound, errLoadNumber, errData, errOutside, errAcross. Propagates as
+// written.
 func loadChunk(c *command.Context) error {
 	next, ok := number.ParseInt(c.Args[2])
 	if !ok {

@@ -2,10 +2,11 @@
 //
 // Owner: the core; every handler runs inside a turn.
 // Never: keeps lent bytes, blocks, or knows another family.
-// Start here: a row a command. add.go makes filters and adds to them, read.go asks, chunk.go takes them apart and puts them together.
+// Start here: a row a command. add.go makes filters and adds to them, read.go asks, chunk.go takes them apart and puts
+// them together.
 //
-// What a module's commands are not: they publish no keyspace events of their own, and whatever was asked to be added is propagated as it was
-// written, also when it was there.
+// What a module's commands are not: they publish no keyspace events of their own, and whatever was asked to be added is
+// propagated as it was written, also when it was there.
 package bloom
 
 import (

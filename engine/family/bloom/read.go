@@ -9,8 +9,8 @@ import (
 	"spindle/protocol"
 )
 
-// exists is BF.EXISTS key item. Replies: whether the filter has the item, or seems to. A key that does not exist, or holds something else, has
-// none: the module makes no difference.
+// exists is BF.EXISTS key item. Replies: whether the filter has the item, or seems to. A key that does not exist, or
+// holds something else, has none: the module makes no difference.
 func exists(c *command.Context) error {
 	r, err := lookup(c, c.Args[1])
 	c.Reply.Bool(err == nil && r.Has(c.Args[2]))
@@ -72,14 +72,15 @@ func sum(r bloom.Reader, of func(bloom.Link) uint64) (n uint64) {
 	return n
 }
 
-// size is what the filter takes in the module: its structures' sizes there and all bits. What it takes here is MEMORY USAGE's to say.
+// size is what the filter takes in the module: its structures' sizes there and all bits. What it takes here is MEMORY
+// USAGE's to say.
 func size(r bloom.Reader) uint64 {
 	const chainBytes, linkBytes = 32, 64
 	return chainBytes + sum(r, func(l bloom.Link) uint64 { return linkBytes + l.Bytes })
 }
 
-// info is BF.INFO key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION]. Replies: a map of the five figures, or of the one; in RESP2 the one alone in
-// an array. Errors: ErrWrongType, errNotFound, errFieldName.
+// info is BF.INFO key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION]. Replies: a map of the five figures, or of the
+// one; in RESP2 the one alone in an array. Errors: ErrWrongType, errNotFound, errFieldName.
 func info(c *command.Context) error {
 	if len(c.Args) > 3 {
 		return command.ErrArity(c.Spec)

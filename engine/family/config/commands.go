@@ -18,13 +18,14 @@ import (
 // Parts are what CONFIG acts on.
 type Parts struct {
 	Registry *setting.Registry
-	// MayProtect says whether enable-protected-configs lets a client change protected settings; local is one on this machine.
+	// MayProtect says whether enable-protected-configs lets a client change protected settings; local is one on this
+	// machine.
 	MayProtect func(local bool) bool
 	Loading    func() bool  // the data set is being loaded
 	Rewrite    func() error // its error's text is the reply
 	ResetStat  func()       // forgets what INFO counts; several packages may have to
-	// Await says whether something has to be waited for before pairs are set, a name server perhaps. It has begun then, and will offer cl,
-	// which is parked meanwhile, its Retry. nil: never.
+	// Await says whether something has to be waited for before pairs are set, a name server perhaps. It has begun then,
+	// and will offer cl, which is parked meanwhile, its Retry. nil: never.
 	Await func(cl *client.Client, pairs []setting.Pair) bool
 }
 
@@ -60,8 +61,8 @@ func (p Parts) get(c *command.Context) error {
 	return nil
 }
 
-// set is CONFIG SET name value [name value …]. Replies: OK, or the reason why none of them changed. Secrets are taken out of
-// the arguments, whatever the outcome, so that no log shows them.
+// set is CONFIG SET name value [name value …]. Replies: OK, or the reason why none of them changed. Secrets are taken
+// out of the arguments, whatever the outcome, so that no log shows them.
 func (p Parts) set(c *command.Context) error {
 	if len(c.Args)%2 != 0 {
 		return protocol.ErrSyntax

@@ -22,18 +22,19 @@ func TestConfig(t *testing.T) {
 		refuseCount, resetAll = errors.New("not thirteen"), func() { resets++ }
 	)
 	registry, err := setting.NewRegistry([]setting.Row{
-		setting.NewInt("count", &count, 10, setting.Between(0, 100), setting.Apply(func() error {
-			if count.Get() == 13 {
-				return refuseCount
-			}
-			return nil
-		})),
+		setting.NewInt("count", &count, 10, setting.Between(0, 100)),
 		setting.NewInt("other", &other, 1, setting.Protected, setting.DenyLoading),
 		setting.NewString("secret", &secret, "", setting.Sensitive),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	registry.OnChange(func() error {
+		if count.Get() == 13 {
+			return refuseCount
+		}
+		return nil
+	}, "count")
 	heap, err := memory.New(memory.Options{})
 	if err != nil {
 		t.Fatal(err)

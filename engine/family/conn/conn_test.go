@@ -33,7 +33,6 @@ type house struct {
 	self     bool
 	paused   []int64
 	all      bool
-	refused  int
 }
 
 func newHouse(t *testing.T) *house {

@@ -108,7 +108,8 @@ func (f *family) line(b []byte, c *command.Context, cl *client.Client) []byte {
 	return appendLine(b, cl, c.Now, counts, cl.Reading, argv)
 }
 
-// AppendLine is one client as CLIENT LIST shows it: "id=3 addr=127.0.0.1:56920 …\n". subscriptions may be nil. Turn only.
+// AppendLine is one client as CLIENT LIST shows it: "id=3 addr=127.0.0.1:56920 …\n". subscriptions may be nil. Turn
+// only.
 func AppendLine(b []byte, cl *client.Client, nowMs int64, subscriptions func(*client.Client) (channels, patterns, shards int)) []byte {
 	var counts [3]int
 	if subscriptions != nil {
@@ -117,7 +118,8 @@ func AppendLine(b []byte, cl *client.Client, nowMs int64, subscriptions func(*cl
 	return appendLine(b, cl, nowMs, counts, 0, 0)
 }
 
-// appendLine writes the fields in the reference's order. reading and argv are bytes of the batch and of the command that run now.
+// appendLine writes the fields in the reference's order. reading and argv are bytes of the batch and of the command
+// that run now.
 func appendLine(b []byte, cl *client.Client, nowMs int64, subscriptions [3]int, reading, argv int) []byte {
 	var usage protocol.Usage
 	fd, addr, local, active := -1, "", "", cl.LastMs

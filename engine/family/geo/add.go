@@ -12,8 +12,8 @@ var wordZAdd = []byte("zadd")
 
 // add is GEOADD key [NX | XX] [CH] longitude latitude member [longitude latitude member …].
 //
-// Replies: how many members are new, with CH those that moved too. Errors: ErrSyntax, ErrNotFloat, "invalid longitude,latitude pair …",
-// ErrWrongType. Propagates ZADD with the options as written and the scores.
+// Replies: how many members are new, with CH those that moved too. Errors: ErrSyntax, ErrNotFloat, "invalid
+// longitude,latitude pair …", ErrWrongType. Propagates ZADD with the options as written and the scores.
 func (g *commands) add(c *command.Context) error {
 	var flags zset.Flags
 	changed := false

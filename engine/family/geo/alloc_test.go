@@ -11,7 +11,8 @@ import (
 
 func newCore(t testing.TB) *commandtest.Core { return commandtest.Start(t, Family()) }
 
-// TestNoAllocations: in steady state neither a command on single points nor a search leaves anything to the garbage collector.
+// TestNoAllocations: in steady state neither a command on single points nor a search leaves anything to the garbage
+// collector.
 func TestNoAllocations(t *testing.T) {
 	core := newCore(t)
 	cl := core.Client(2)
@@ -27,7 +28,8 @@ func TestNoAllocations(t *testing.T) {
 	)
 }
 
-// BenchmarkSearch is a circle around a member of a million at random all over the world, some 3 in it. Watch ns/op; allocs/op is 0.
+// BenchmarkSearch is a circle around a member of a million at random all over the world, some 3 in it. Watch ns/op;
+// allocs/op is 0.
 func BenchmarkSearch(b *testing.B) {
 	core := newCore(b)
 	cl := core.Client(2)

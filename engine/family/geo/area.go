@@ -2,7 +2,8 @@ package geo
 
 import "math"
 
-// A shape is what a search looks in: a circle, or a box whose sides go along parallels and, bent, along meridians. Lengths are in its unit.
+// A shape is what a search looks in: a circle, or a box whose sides go along parallels and, bent, along meridians.
+// Lengths are in its unit.
 type shape struct {
 	center        point
 	unit          float64 // meters
@@ -13,8 +14,8 @@ type shape struct {
 
 // bounds is what the shape reaches to.
 //
-// A side's length in degrees is taken at the latitude where the shape's northern end is, or the southern one in the south; parallels are
-// longer towards the equator, so it is the larger of the two.
+// A side's length in degrees is taken at the latitude where the shape's northern end is, or the southern one in the
+// south; parallels are longer towards the equator, so it is the larger of the two.
 func (s *shape) bounds() (lon, lat extent) {
 	up, aside := s.radius, s.radius
 	if s.box {
@@ -76,7 +77,8 @@ func stepFor(meters, lat float64) uint8 {
 	return uint8(min(max(step, 1), maxStep))
 }
 
-// cells is the cell in the middle and those around it, in the order a search goes through them, which unsorted replies show.
+// cells is the cell in the middle and those around it, in the order a search goes through them, which unsorted replies
+// show.
 //
 // A1. They cover the shape, as far as bounds tells; what it does not touch is no cell.
 type cells [9]cell

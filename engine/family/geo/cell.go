@@ -9,12 +9,14 @@ import "math"
 //	    | lon 1st  | lat 1st|      | lon | lat |    1: the eastern, the northern half
 //	    +----------+--------+-- ~ -+-----+-----+
 //
-// C1. A member's score is the cell of maxStep steps it is in, so that the members of a larger cell are those between two scores.
-// C2. A point on the map's eastern or northern edge is one column or row beyond the last: its cell has a bit more. Clients have seen these
-// scores since there are geo commands, so they stay. In the corner of both, cells of maxStep are past what a double tells apart: empty.
+// C1. A member's score is the cell of maxStep steps it is in, so that the members of a larger cell are those between
+// two scores.
+// C2. A point on the map's eastern or northern edge is one column or row beyond the last: its cell has a bit more.
+// Clients have seen these scores since there are geo commands, so they stay. In the corner of both, cells of maxStep
+// are past what a double tells apart: empty.
 //
-// Source: geohash (G. Niemeyer, 2008) in its integer form. Divisions, products and sums are rounded one by one, in this order: scores and
-// coordinates are equal to the last bit wherever they are made.
+// Source: geohash (G. Niemeyer, 2008) in its integer form. Divisions, products and sums are rounded one by one, in this
+// order: scores and coordinates are equal to the last bit wherever they are made.
 type cell struct {
 	bits uint64
 	step uint8 // 1..maxStep; 0: no cell
@@ -133,8 +135,8 @@ func gather(x uint64) uint32 {
 	return uint32(x | x>>16)
 }
 
-// unsigned and signed are what a cast of a double does on the machines the reference runs on: the integer part, two's complement below
-// zero, and one value for all that is out of range. ZADD puts any score where one of a cell should be.
+// unsigned and signed are what a cast of a double does on the machines the reference runs on: the integer part, two's
+// complement below zero, and one value for all that is out of range. ZADD puts any score where one of a cell should be.
 func unsigned(f float64) uint64 {
 	if f >= 1<<63 {
 		return uint64(signed(f-1<<63)) ^ 1<<63

@@ -85,8 +85,8 @@ func TestCasts(t *testing.T) {
 	}
 }
 
-// FuzzCell: a point is in its cell of every step, the smaller cell is in the larger one's scores, the cell's middle leads back to the same
-// cell, and going there and back again around the map ends where it began.
+// FuzzCell: a point is in its cell of every step, the smaller cell is in the larger one's scores, the cell's middle
+// leads back to the same cell, and going there and back again around the map ends where it began.
 func FuzzCell(f *testing.F) {
 	f.Add(13.361389, 38.115556, byte(26))
 	f.Add(180.0, 85.05112878, byte(1))

@@ -9,8 +9,8 @@ import (
 	"spindle/internal/number"
 )
 
-// each yields the members of v that are in q's shape, cell by cell in the order of cells, and there by score; of ANY no more than count. How
-// far away they are is only right if q has a use for it.
+// each yields the members of v that are in q's shape, cell by cell in the order of cells, and there by score; of ANY no
+// more than count. How far away they are is only right if q has a use for it.
 func (q *query) each(v value.Value, yield func(member listpack.Element, score, meters float64)) {
 	left := int64(-1)
 	if q.any {
@@ -39,7 +39,8 @@ func (q *query) each(v value.Value, yield func(member listpack.Element, score, m
 	}
 }
 
-// found is a member that a search has met. Its text lies in the database, which does not change while the command reads it, or in digits.
+// found is a member that a search has met. Its text lies in the database, which does not change while the command reads
+// it, or in digits.
 type found struct {
 	text   string
 	score  float64

@@ -2,9 +2,10 @@
 //
 // Owner: the core; every handler runs inside a turn.
 // Never: keeps lent bytes, blocks, or knows another family.
-// Start here: a row a command. add.go makes scores of points, position.go answers for single members, search.go reads what to look for and
-// collect.go finds it, result.go puts it in order (order.go) and answers or stores it; number.go is numbers and units as clients write and see
-// them. cell.go, area.go, distance.go and trig.go are the arithmetic, which knows no command.
+// Start here: a row a command. add.go makes scores of points, position.go answers for single members, search.go reads
+// what to look for and collect.go finds it, result.go puts it in order (order.go) and answers or stores it; number.go
+// is numbers and units as clients write and see them. cell.go, area.go, distance.go and trig.go are the arithmetic,
+// which knows no command.
 package geo
 
 import (

@@ -12,8 +12,8 @@ func radians(degrees float64) float64 { return float64(degrees * degree) }
 
 func degrees(radians float64) float64 { return radians / degree }
 
-// distance is how many meters p and q are apart on a great circle, by the haversine formula, each operation rounded by itself. It may be NaN
-// for points opposite each other, as the reference's.
+// distance is how many meters p and q are apart on a great circle, by the haversine formula, each operation rounded by
+// itself. It may be NaN for points opposite each other, as the reference's.
 func distance(p, q point) float64 {
 	half, meridian := halfChord(p, q)
 	if meridian {
@@ -25,7 +25,8 @@ func distance(p, q point) float64 {
 // alongSphere is how many meters the ends of a chord are apart, half of which is so many radii.
 func alongSphere(half float64) float64 { return 2 * earthRadius * arcSine(half) }
 
-// halfChord is half the length of the straight line between p and q, in radii; meridian says that they lie on one and nothing was reckoned.
+// halfChord is half the length of the straight line between p and q, in radii; meridian says that they lie on one and
+// nothing was reckoned.
 func halfChord(p, q point) (half float64, meridian bool) {
 	v := sine((radians(q.lon) - radians(p.lon)) / 2)
 	if v == 0 {
@@ -39,8 +40,8 @@ func halfChord(p, q point) (half float64, meridian bool) {
 // distanceNorth is distance on a meridian.
 func distanceNorth(a, b float64) float64 { return earthRadius * math.Abs(radians(b)-radians(a)) }
 
-// within says whether p and q are at most so many meters apart, and how many they are: surely if exact is set and they are within. What is
-// clearly nearer or farther is not reckoned to the end.
+// within says whether p and q are at most so many meters apart, and how many they are: surely if exact is set and they
+// are within. What is clearly nearer or farther is not reckoned to the end.
 func within(p, q point, most float64, exact bool) (meters float64, in bool) {
 	const slack = 1 + 1e-9 // far more than roundings add up to
 	// No way is shorter than the difference of latitudes, or than the chord.
@@ -61,5 +62,6 @@ func within(p, q point, most float64, exact bool) (meters float64, in bool) {
 	return meters, !(meters > most) // NaN is in
 }
 
-// arcExcess bounds arc sines: asin x <= x + arcExcess x³, for the sum of all further coefficients of its series, which are positive, is this.
+// arcExcess bounds arc sines: asin x <= x + arcExcess x³, for the sum of all further coefficients of its series, which
+// are positive, is this.
 const arcExcess = math.Pi/2 - 1

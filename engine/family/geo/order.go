@@ -7,8 +7,9 @@ import (
 
 // selectFirst puts the first n of items where they are when all are in order; the rest is somewhere behind.
 //
-// It is the quicksort of Bentley and McIlroy ("Engineering a Sort Function", 1993) which leaves alone what lies behind n altogether. It is
-// not stable, and among members equally far away it decides which ones COUNT leaves: as in the reference, whose partial sort is the same.
+// It is the quicksort of Bentley and McIlroy ("Engineering a Sort Function", 1993) which leaves alone what lies behind
+// n altogether. It is not stable, and among members equally far away it decides which ones COUNT leaves: as in the
+// reference, whose partial sort is the same.
 func selectFirst(items []found, n int, compare func(a, b float64) int) {
 	// As many unlucky partings as a quicksort of random data hardly ever has; then all that is left is put in order.
 	selectLucky(items, n, compare, 4*bits.Len(uint(len(items)))+8)

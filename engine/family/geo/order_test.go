@@ -49,7 +49,8 @@ func TestSelectFirst(t *testing.T) {
 // TestSelectIsNotSquare: an input made against the pivots costs no more than a sort.
 func TestSelectIsNotSquare(t *testing.T) {
 	const n = 1 << 14
-	// An adversary decides what items are only when they are compared (M. D. McIlroy, "A Killer Adversary for Quicksort", 1999).
+	// An adversary decides what items are only when they are compared (M. D. McIlroy, "A Killer Adversary for
+	// Quicksort", 1999).
 	values, solid, candidate := make([]int, n), 0, 0
 	for i := range values {
 		values[i] = n

@@ -47,26 +47,27 @@ const (
 	alwaysStore                  // STOREDIST alone
 )
 
-// radius is GEORADIUS key longitude latitude radius M|KM|FT|MI [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC|DESC]
-// [STORE key | STOREDIST key].
+// radius is GEORADIUS key longitude latitude radius M|KM|FT|MI [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]]
+// [ASC|DESC] [STORE key | STOREDIST key].
 //
-// Replies: an array of members; with WITH… each an array of it, its distance in the unit, its score and its point, of what was asked for.
-// With STORE how many the destination has now; if there are none the key goes. Errors: ErrWrongType, those of parsePoint, shape.circle and
-// query.options. Propagates as written. Cost: the members of nine cells around the center, at most.
+// Replies: an array of members; with WITH… each an array of it, its distance in the unit, its score and its point, of
+// what was asked for. With STORE how many the destination has now; if there are none the key goes. Errors:
+// ErrWrongType, those of parsePoint, shape.circle and query.options. Propagates as written. Cost: the members of nine
+// cells around the center, at most.
 func (g *commands) radius(c *command.Context) error { return g.around(c, mayStore) }
 
 // radiusRead is GEORADIUS_RO: radius without STORE.
 func (g *commands) radiusRead(c *command.Context) error { return g.around(c, 0) }
 
-// radiusByMember is GEORADIUSBYMEMBER key member radius M|KM|FT|MI …; see radius. Errors: errMember, too. Without the key neither member nor
-// radius is looked at.
+// radiusByMember is GEORADIUSBYMEMBER key member radius M|KM|FT|MI …; see radius. Errors: errMember, too. Without the
+// key neither member nor radius is looked at.
 func (g *commands) radiusByMember(c *command.Context) error { return g.aroundMember(c, mayStore) }
 
 // radiusByMemberRead is GEORADIUSBYMEMBER_RO: radiusByMember without STORE.
 func (g *commands) radiusByMemberRead(c *command.Context) error { return g.aroundMember(c, 0) }
 
-// search is GEOSEARCH key FROMMEMBER member | FROMLONLAT longitude latitude BYRADIUS radius M|KM|FT|MI | BYBOX width height M|KM|FT|MI
-// [ASC|DESC] [COUNT count [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]; see radius.
+// search is GEOSEARCH key FROMMEMBER member | FROMLONLAT longitude latitude BYRADIUS radius M|KM|FT|MI | BYBOX width
+// height M|KM|FT|MI [ASC|DESC] [COUNT count [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]; see radius.
 func (g *commands) search(c *command.Context) error {
 	v, err := lookup(c, c.Args[1])
 	if err != nil {
@@ -139,8 +140,9 @@ func (g *commands) finish(c *command.Context, v value.Value, q *query, args [][]
 
 // options reads all that stands behind the key, or behind the unit.
 //
-// Errors: ErrSyntax, ErrNotInteger, errCount, errAny, errStoreRadius, errStoreSearch; for named ones those of parsePoint and of the shapes,
-// errMember, and "exactly one of …". Each as soon as its argument is met, before what is wrong with the whole.
+// Errors: ErrSyntax, ErrNotInteger, errCount, errAny, errStoreRadius, errStoreSearch; for named ones those of
+// parsePoint and of the shapes, errMember, and "exactly one of …". Each as soon as its argument is met, before what is
+// wrong with the whole.
 func (q *query) options(c *command.Context, v value.Value, args [][]byte, f form) (err error) {
 	var member, lonLat, radius, box bool
 	for i := 0; i < len(args); i++ {

@@ -5,9 +5,10 @@ import (
 	"math/big"
 )
 
-// Distances are stored (STOREDIST) and sorted by with all their bits, so sine, cosine and arc sine are reckoned here to the nearest double
-// instead of to the one or two last bits that package math leaves open: every machine gives the same, and what C libraries round almost
-// always the same way. A value is kept as a sum of two doubles, about 100 bits, until it is rounded once at the end.
+// Distances are stored (STOREDIST) and sorted by with all their bits, so sine, cosine and arc sine are reckoned here to
+// the nearest double instead of to the one or two last bits that package math leaves open: every machine gives the
+// same, and what C libraries round almost always the same way. A value is kept as a sum of two doubles, about 100 bits,
+// until it is rounded once at the end.
 //
 // T1. A pair's lo is at most half a unit in the last place of hi: hi is the pair rounded.
 type pair struct{ hi, lo float64 }

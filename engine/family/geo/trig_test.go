@@ -105,7 +105,8 @@ func TestTrigEdges(t *testing.T) {
 	}
 }
 
-// TestWithin: what is decided early is decided as by the distance, above all where it hardly differs from what it is held against.
+// TestWithin: what is decided early is decided as by the distance, above all where it hardly differs from what it is
+// held against.
 func TestWithin(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 12))
 	for range 100_000 {
@@ -129,7 +130,8 @@ func TestWithin(t *testing.T) {
 	}
 }
 
-// BenchmarkDistance is what a search spends on a member: in the circle, in it and wanted exactly, or clearly outside. Watch ns/op.
+// BenchmarkDistance is what a search spends on a member: in the circle, in it and wanted exactly, or clearly outside.
+// Watch ns/op.
 func BenchmarkDistance(b *testing.B) {
 	center, near, far := point{13.361389, 38.115556}, point{13.5, 38.2}, point{15.087269, 38.002669}
 	for _, c := range []struct {

@@ -14,7 +14,8 @@ func newCore(t testing.TB) *commandtest.Core {
 	return commandtest.Start(t, Family(s))
 }
 
-// fillThree makes a hash in each encoding: "few" and "timed", whose f0 has a deadline, of f0..f19, "many" of f0..f999 with a deadline for f0.
+// fillThree makes a hash in each encoding: "few" and "timed", whose f0 has a deadline, of f0..f19, "many" of f0..f999
+// with a deadline for f0.
 func fillThree(core *commandtest.Core) {
 	cl := core.Client(2)
 	for i := range 1000 {
@@ -29,7 +30,8 @@ func fillThree(core *commandtest.Core) {
 	core.Do(cl, "HEXPIRE", "many", "1000", "FIELDS", "1", "f0")
 }
 
-// TestNoAllocations: in steady state these leave nothing to the garbage collector. Requests that undo each other are one case.
+// TestNoAllocations: in steady state these leave nothing to the garbage collector. Requests that undo each other are
+// one case.
 func TestNoAllocations(t *testing.T) {
 	core := newCore(t)
 	fillThree(core)
@@ -48,7 +50,8 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkSet and BenchmarkGet are the handlers with lookup and reply, without loop and parser. Watch ns/op; allocs/op is 0.
+// BenchmarkSet and BenchmarkGet are the handlers with lookup and reply, without loop and parser. Watch ns/op; allocs/op
+// is 0.
 func BenchmarkSet(b *testing.B) { benchmark(b, "HSET many f500 value") }
 
 func BenchmarkGet(b *testing.B) { benchmark(b, "HGET many f500") }

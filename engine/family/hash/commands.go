@@ -2,7 +2,8 @@
 //
 // Owner: the core; every handler runs inside a turn.
 // Never: keeps lent bytes, blocks, or knows another family.
-// Start here: a row a command. How a hash is kept is engine/data/value/hash's; lapse.go says what a field past its deadline is.
+// Start here: a row a command. How a hash is kept is engine/data/value/hash's; lapse.go says what a field past its
+// deadline is.
 package hash
 
 import (

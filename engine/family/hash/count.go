@@ -20,7 +20,8 @@ var (
 
 // incrBy is HINCRBY key field increment. The field keeps its deadline.
 //
-// Replies: the new value. Errors: ErrNotInteger, ErrWrongType, "hash value is not an integer", ErrOverflow. Propagates as written.
+// Replies: the new value. Errors: ErrNotInteger, ErrWrongType, "hash value is not an integer", ErrOverflow. Propagates
+// as written.
 func (h *commands) incrBy(c *command.Context) error {
 	by, err := command.Int(c.Args[3])
 	if err != nil {
@@ -49,8 +50,9 @@ func (h *commands) incrBy(c *command.Context) error {
 
 // incrByFloat is HINCRBYFLOAT key field increment, in the long doubles of x86. The field keeps its deadline.
 //
-// Replies: the new value, as a bulk string. Errors: ErrNotFloat, "value is NaN or Infinity", ErrWrongType, "hash value is not a float",
-// "increment would produce NaN or Infinity". Propagates: HSET key field value, because another machine may round or print differently.
+// Replies: the new value, as a bulk string. Errors: ErrNotFloat, "value is NaN or Infinity", ErrWrongType, "hash value
+// is not a float", "increment would produce NaN or Infinity". Propagates: HSET key field value, because another machine
+// may round or print differently.
 func (h *commands) incrByFloat(c *command.Context) error {
 	by, ok := number.ParseLong(c.Args[3])
 	if !ok {

@@ -25,9 +25,10 @@ const latest = 1<<46 - 1
 
 // expire is HEXPIRE key seconds [NX | XX | GT | LT] FIELDS n field [field …].
 //
-// Replies: for each field 1, 0 if the condition does not hold, 2 if the deadline has passed and the field is removed, -2 if there is no such
-// field. Errors: ErrWrongType, ErrNotInteger, a time out of range, FIELDS missing or with a wrong number.
-// Propagates: HPEXPIREAT key ms with the fields it changed, so that a replica expires them at the same instant; HDEL for each removed one.
+// Replies: for each field 1, 0 if the condition does not hold, 2 if the deadline has passed and the field is removed,
+// -2 if there is no such field. Errors: ErrWrongType, ErrNotInteger, a time out of range, FIELDS missing or with a
+// wrong number. Propagates: HPEXPIREAT key ms with the fields it changed, so that a replica expires them at the same
+// instant; HDEL for each removed one.
 func expire(c *command.Context) error { return setDeadlines(c, c.Now, 1000) }
 
 // expireAt is HEXPIREAT key unix-seconds …; see expire.
@@ -143,7 +144,8 @@ func (d *deadlines) set(fields [][]byte, outcomes []hashes.Outcome) []hashes.Out
 	return outcomes
 }
 
-// propagate sends HPEXPIREAT with the fields that were given the deadline; the number of fields is argument at of the call.
+// propagate sends HPEXPIREAT with the fields that were given the deadline; the number of fields is argument at of the
+// call.
 func (d *deadlines) propagate(at int, outcomes []hashes.Outcome) {
 	c := d.c
 	var room [16][]byte
@@ -182,8 +184,8 @@ func (d *deadlines) end() {
 
 // persist is HPERSIST key FIELDS n field [field …].
 //
-// Replies: for each field 1, -1 if it has no deadline, -2 if there is no such field. Errors: ErrWrongType, FIELDS missing or with a wrong
-// number. Propagates as written.
+// Replies: for each field 1, -1 if it has no deadline, -2 if there is no such field. Errors: ErrWrongType, FIELDS
+// missing or with a wrong number. Propagates as written.
 func persist(c *command.Context) error {
 	key := c.Args[1]
 	e, err := edit(c, key)
@@ -211,7 +213,8 @@ func persist(c *command.Context) error {
 	return nil
 }
 
-// ttl is HTTL key FIELDS n field [field …]. Replies: for each field the seconds left, rounded up; -1 without a deadline, -2 without the field.
+// ttl is HTTL key FIELDS n field [field …]. Replies: for each field the seconds left, rounded up; -1 without a
+// deadline, -2 without the field.
 // Errors: as persist.
 func ttl(c *command.Context) error { return left(c, c.Now, 1000) }
 

@@ -22,7 +22,8 @@ func get(c *command.Context) error {
 	return nil
 }
 
-// mget is HMGET key field [field …]. Replies: an array of values, nil for each field that is not there. Errors: ErrWrongType.
+// mget is HMGET key field [field …]. Replies: an array of values, nil for each field that is not there. Errors:
+// ErrWrongType.
 func mget(c *command.Context) error {
 	v, err := lookup(c)
 	if err != nil {
@@ -91,7 +92,8 @@ func strlen(c *command.Context) error {
 	return nil
 }
 
-// length is HLEN key. Replies: the number of fields, those past their deadline and not yet removed included. Errors: ErrWrongType.
+// length is HLEN key. Replies: the number of fields, those past their deadline and not yet removed included. Errors:
+// ErrWrongType.
 func length(c *command.Context) error {
 	v, err := lookup(c)
 	if err != nil {
@@ -122,7 +124,8 @@ func keys(c *command.Context) error { return all(c, theField) }
 // vals is HVALS key. Replies: an array of values. Errors: ErrWrongType.
 func vals(c *command.Context) error { return all(c, theValue) }
 
-// all answers what is asked of all fields that are not past their deadline. How many those are is known before only if none has one.
+// all answers what is asked of all fields that are not past their deadline. How many those are is known before only if
+// none has one.
 func all(c *command.Context, of parts) error {
 	v, err := lookup(c)
 	if err != nil {

@@ -7,11 +7,12 @@ import (
 	hashes "spindle/engine/data/value/hash"
 )
 
-// A field past its deadline is absent to whoever reads it. A server that removes expired keys removes the field then, tells the sinks
-// HDEL and publishes "hexpired"; others (a replica, a paused server) hide it; and to commands from the primary it is still there.
+// A field past its deadline is absent to whoever reads it. A server that removes expired keys removes the field then,
+// tells the sinks HDEL and publishes "hexpired"; others (a replica, a paused server) hide it; and to commands from the
+// primary it is still there.
 //
-// Commands that name a field to read or to build on it go this way. HLEN counts such fields, and HDEL, HSET and HEXPIRE take them as they are,
-// as in the reference.
+// Commands that name a field to read or to build on it go this way. HLEN counts such fields, and HDEL, HSET and HEXPIRE
+// take them as they are, as in the reference.
 
 // past says that a deadline has passed.
 func past(c *command.Context, deadline int64) bool { return deadline != 0 && deadline < c.Now }
@@ -21,8 +22,8 @@ func removes(c *command.Context) bool {
 	return !c.Space.Replica && !c.Space.Hiding && !c.Space.Trusting
 }
 
-// find is a field's value in v, the hash at key. One past its deadline is not found, and may be removed: lapsed, then neither v nor an Edit of
-// the key holds any longer; gone: the key went with it.
+// find is a field's value in v, the hash at key. One past its deadline is not found, and may be removed: lapsed, then
+// neither v nor an Edit of the key holds any longer; gone: the key went with it.
 func find(c *command.Context, v value.Value, key, field []byte) (val listpack.Element, found, lapsed, gone bool) {
 	val, deadline, found := hashes.Get(v, field)
 	if !found || !past(c, deadline) || c.Space.Trusting {
@@ -34,7 +35,8 @@ func find(c *command.Context, v value.Value, key, field []byte) (val listpack.El
 	return listpack.Element{}, false, true, lapse(c, key, field, true)
 }
 
-// editField finds the hash at key and field's value in it, for a command that is about to set it; e is nil if there is no such key.
+// editField finds the hash at key and field's value in it, for a command that is about to set it; e is nil if there is
+// no such key.
 //
 // Errors: ErrWrongType.
 func editField(c *command.Context, key, field []byte) (e *value.Edit, val listpack.Element, found bool, err error) {
@@ -85,8 +87,9 @@ func lapsed(c *command.Context, e *value.Edit, key []byte, least int64, notify b
 	return gone
 }
 
-// lapseAll removes all fields of v, the hash at key, that are past their deadline. It returns the hash as it is then, the zero Value if the
-// key is gone. What only hides expired fields hides none here: HRANDFIELD of a replica may answer them, as in the reference.
+// lapseAll removes all fields of v, the hash at key, that are past their deadline. It returns the hash as it is then,
+// the zero Value if the key is gone. What only hides expired fields hides none here: HRANDFIELD of a replica may answer
+// them, as in the reference.
 func lapseAll(c *command.Context, v value.Value, key []byte) value.Value {
 	if !hashes.Volatile(v) || !past(c, hashes.Least(v)) || !removes(c) {
 		return v

@@ -17,8 +17,9 @@ var (
 
 // randField is HRANDFIELD key [count [WITHVALUES]].
 //
-// Replies: some field, or nil; with a count an array of so many different fields, or of -count fields any of which may come again; with
-// their values if asked (RESP3: pairs). Errors: ErrNotInteger, a count out of range, ErrSyntax, ErrWrongType.
+// Replies: some field, or nil; with a count an array of so many different fields, or of -count fields any of which may
+// come again; with their values if asked (RESP3: pairs). Errors: ErrNotInteger, a count out of range, ErrSyntax,
+// ErrWrongType.
 func randField(c *command.Context) error {
 	if len(c.Args) == 2 {
 		v, err := lookup(c)
@@ -79,7 +80,8 @@ func draw(c *command.Context, v value.Value) (field, val listpack.Element, ok bo
 	return field, val, false
 }
 
-// randFields answers count fields of v, which has some. How many there are is known before only if none is past its deadline.
+// randFields answers count fields of v, which has some. How many there are is known before only if none is past its
+// deadline.
 func randFields(c *command.Context, v value.Value, count int64, pairs bool) {
 	var live func(int64) bool
 	if hashes.Volatile(v) && past(c, hashes.Least(v)) && removes(c) {

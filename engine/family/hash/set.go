@@ -8,7 +8,8 @@ import (
 
 // set is HSET key field value [field value …].
 //
-// Replies: how many fields are new. Errors: arity, ErrWrongType. A field that has a deadline loses it. Propagates as written.
+// Replies: how many fields are new. Errors: arity, ErrWrongType. A field that has a deadline loses it. Propagates as
+// written.
 func (h *commands) set(c *command.Context) error {
 	created, err := h.put(c)
 	if err == nil {

@@ -8,8 +8,8 @@ import (
 
 // add is PFADD key [element …]: a key that does not exist becomes a sketch, of nothing if no element is given.
 //
-// Replies: 1 if a register rose or the key is new, else 0. Errors: ErrWrongType, errNotSketch, errCorrupt; then nothing has changed.
-// Propagates as written, if it changed something. The deadline stays.
+// Replies: 1 if a register rose or the key is new, else 0. Errors: ErrWrongType, errNotSketch, errCorrupt; then nothing
+// has changed. Propagates as written, if it changed something. The deadline stays.
 func (h *commands) add(c *command.Context) error {
 	key, elements := c.Args[1], c.Args[2:]
 	v := c.DB.LookupWrite(key)
@@ -37,8 +37,8 @@ func (h *commands) add(c *command.Context) error {
 	return nil
 }
 
-// addDense adds elements to the dense sketch s, which v holds, and says how many registers rose. Each is written where it lies: two
-// bytes of 12 KB.
+// addDense adds elements to the dense sketch s, which v holds, and says how many registers rose. Each is written where
+// it lies: two bytes of 12 KB.
 func addDense(c *command.Context, v value.Value, s []byte, elements [][]byte) (changes int) {
 	key := c.Args[1]
 	for _, e := range elements {
@@ -48,7 +48,7 @@ func addDense(c *command.Context, v value.Value, s []byte, elements [][]byte) (c
 		}
 		changes++
 		bytes, p := withRegister(s[headerSize:], index, rank)
-		c.DB.Patch(key, v, headerSize+p.at, bytes[:p.size])
+		c.DB.Patch(key, headerSize+p.at, bytes[:p.size])
 		v = c.DB.Peek(key)
 		s, _ = v.Contiguous() // under a view it has moved
 	}
@@ -57,14 +57,14 @@ func addDense(c *command.Context, v value.Value, s []byte, elements [][]byte) (c
 	}
 	if _, ok := cached(s); ok {
 		last := [1]byte{s[headerSize-1] | outOfDate>>56}
-		c.DB.Patch(key, v, headerSize-1, last[:])
+		c.DB.Patch(key, headerSize-1, last[:])
 	}
 	c.DB.Touch(key)
 	return changes
 }
 
-// addSparse adds elements to the sparse sketch s, or to a new one if s is nil, which becomes dense when it must, and says how many
-// registers rose.
+// addSparse adds elements to the sparse sketch s, or to a new one if s is nil, which becomes dense when it must, and
+// says how many registers rose.
 func (h *commands) addSparse(c *command.Context, s []byte, elements [][]byte) (changes int, err error) {
 	copied := s == nil
 	if copied {
@@ -103,8 +103,8 @@ func (h *commands) addSparse(c *command.Context, s []byte, elements [][]byte) (c
 	return changes, nil
 }
 
-// raise raises a register of the sparse sketch s, which lies in h.room, and answers with s or with the dense sketch that it had to
-// become, in h.dense. Errors: errCorrupt.
+// raise raises a register of the sparse sketch s, which lies in h.room, and answers with s or with the dense sketch
+// that it had to become, in h.dense. Errors: errCorrupt.
 func (h *commands) raise(s []byte, r run, index int, rank byte) ([]byte, error) {
 	s, ok := raise(s, r, index, rank, h.settings.SparseMax.Get())
 	h.room = s

@@ -115,8 +115,8 @@ func TestBytesAtOnce(t *testing.T) {
 	}
 }
 
-// TestUnionInOrder: a sparse union made with a cursor has the bytes that raising its registers one by one, each looked for from the
-// start, gives.
+// TestUnionInOrder: a sparse union made with a cursor has the bytes that raising its registers one by one, each looked
+// for from the start, gives.
 func TestUnionInOrder(t *testing.T) {
 	for step := range 30 {
 		rng := rand.New(rand.NewPCG(uint64(step), 4))
@@ -172,8 +172,8 @@ func TestEstimateIsClose(t *testing.T) {
 	}
 }
 
-// FuzzSparse: no body, however made, is read beyond its end or written beyond what was made for it, and what adds up before a
-// change adds up after it, with the one register risen.
+// FuzzSparse: no body, however made, is read beyond its end or written beyond what was made for it, and what adds up
+// before a change adds up after it, with the one register risen.
 func FuzzSparse(f *testing.F) {
 	f.Add([]byte{0x7f, 0xff}, uint16(5), byte(3), uint16(3000))
 	f.Add([]byte{0x7f, 0xff, 0x80, 0x01}, uint16(5), byte(3), uint16(18))

@@ -2,7 +2,8 @@
 //
 // Owner: the core; every handler runs inside a turn.
 // Never: keeps lent bytes, blocks, trusts a string to be a sketch, or knows another family.
-// Start here: a row a command. sketch.go has the bytes of a sketch, sparse.go and dense.go its two forms, estimate.go what is read off it.
+// Start here: a row a command. sketch.go has the bytes of a sketch, sparse.go and dense.go its two forms, estimate.go
+// what is read off it.
 package hll
 
 import (

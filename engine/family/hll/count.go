@@ -7,9 +7,9 @@ import (
 	"spindle/engine/data/value"
 )
 
-// count is PFCOUNT key [key …]: the estimated number of different elements in the union. Of one key it is kept in the sketch until that
-// changes. Errors: ErrWrongType, errNotSketch, errCorrupt. Propagates as written when it wrote the estimate: the value is a string, which
-// must be equal on replicas.
+// count is PFCOUNT key [key …]: the estimated number of different elements in the union. Of one key it is kept in the
+// sketch until that changes. Errors: ErrWrongType, errNotSketch, errCorrupt. Propagates as written when it wrote the
+// estimate: the value is a string, which must be equal on replicas.
 func (h *commands) count(c *command.Context) error {
 	if len(c.Args) > 2 {
 		return h.countUnion(c)
@@ -30,7 +30,7 @@ func (h *commands) count(c *command.Context) error {
 		}
 		var text [8]byte
 		binary.LittleEndian.PutUint64(text[:], n)
-		c.DB.Patch(c.Args[1], v, atEstimate, text[:])
+		c.DB.Patch(c.Args[1], atEstimate, text[:])
 		c.DB.Touch(c.Args[1])
 		c.Changed(1)
 	}
@@ -47,7 +47,8 @@ func (h *commands) countUnion(c *command.Context) error {
 	return nil
 }
 
-// unite makes h.union the union of the sketches at keys, and says whether one of them is dense. Keys that do not exist hold nothing.
+// unite makes h.union the union of the sketches at keys, and says whether one of them is dense. Keys that do not exist
+// hold nothing.
 func (h *commands) unite(c *command.Context, keys [][]byte) (dense bool, err error) {
 	clear(h.union[:])
 	for _, key := range keys {

@@ -13,10 +13,11 @@ var (
 	errNotSparse = &protocol.Error{Code: "ERR", Text: "HLL encoding is not sparse"}
 )
 
-// debug is PFDEBUG GETREG | DECODE | ENCODING | TODENSE key: what every register holds (the sketch becomes dense), the opcodes of a sparse
-// sketch as text, "dense" or "sparse", and 1 if the sketch was made dense or 0 if it was.
+// debug is PFDEBUG GETREG | DECODE | ENCODING | TODENSE key: what every register holds (the sketch becomes dense), the
+// opcodes of a sparse sketch as text, "dense" or "sparse", and 1 if the sketch was made dense or 0 if it was.
 //
-// Errors: no such key, ErrWrongType, errNotSketch, errCorrupt, not sparse. Propagates as written when the sketch became dense.
+// Errors: no such key, ErrWrongType, errNotSketch, errCorrupt, not sparse. Propagates as written when the sketch became
+// dense.
 func (h *commands) debug(c *command.Context) error {
 	key := c.Args[2]
 	v := c.DB.LookupWrite(key)

@@ -34,7 +34,8 @@ func register(body []byte, index int) byte {
 	return byte(x>>shift) & 63
 }
 
-// withRegister is the bytes of a dense body that hold register index, as they are when it holds rank: size of them belong at offset at.
+// withRegister is the bytes of a dense body that hold register index, as they are when it holds rank: size of them
+// belong at offset at.
 func withRegister(body []byte, index int, rank byte) (bytes [2]byte, p pair) {
 	p, shift := pairOf(index)
 	x := uint(body[p.at])
@@ -68,7 +69,8 @@ func gather(x uint64) uint64 {
 // words is how often eight registers there are.
 const words = registerCount / 8
 
-// load is the i-th eight registers of a dense body, for spread. The last six bytes are read from two bytes earlier: a word has eight.
+// load is the i-th eight registers of a dense body, for spread. The last six bytes are read from two bytes earlier: a
+// word has eight.
 func load(body []byte, i int) uint64 {
 	if i == words-1 {
 		return binary.LittleEndian.Uint64(body[denseBody-8:]) >> 16

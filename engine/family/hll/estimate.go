@@ -2,11 +2,12 @@ package hll
 
 import "math"
 
-// histogram is how many registers hold which rank. Ranks above 51 are in no sketch that was made by adding, but may be in one
-// that was written by hand; they count for nothing.
+// histogram is how many registers hold which rank. Ranks above 51 are in no sketch that was made by adding, but may be
+// in one that was written by hand; they count for nothing.
 type histogram [64]uint32
 
-// A counter makes a histogram of eight ranks at a time, in four parts, so that equal ranks in a row need not wait for each other.
+// A counter makes a histogram of eight ranks at a time, in four parts, so that equal ranks in a row need not wait for
+// each other.
 type counter [4][64]uint32
 
 // add counts the bytes of x, each at most 63.
@@ -33,8 +34,9 @@ const alphaInf = 0.721347520444481703680
 
 // estimate is how many different elements registers distributed like h have probably seen.
 //
-// The order of the operations, and products that are rounded before they are added (a compiler may fuse them where the machine can), make it
-// the same number everywhere. Source: Otmar Ertl, New cardinality estimation algorithms for HyperLogLog sketches, arXiv:1702.01284, algorithm 6.
+// The order of the operations, and products that are rounded before they are added (a compiler may fuse them where the
+// machine can), make it the same number everywhere. Source: Otmar Ertl, New cardinality estimation algorithms for
+// HyperLogLog sketches, arXiv:1702.01284, algorithm 6.
 func estimate(h *histogram) uint64 {
 	const m = float64(registerCount)
 	const q = 64 - precision
@@ -68,7 +70,8 @@ func sigma(x float64) float64 {
 	}
 }
 
-// tau is (1 - x - Σ (1-x^(2^-k))² · 2^-k over k ≥ 1) / 3: what registers of the highest rank, a share of 1-x, add to it.
+// tau is (1 - x - Σ (1-x^(2^-k))² · 2^-k over k ≥ 1) / 3: what registers of the highest rank, a share of 1-x, add to
+// it.
 func tau(x float64) float64 {
 	if x == 0 || x == 1 {
 		return 0

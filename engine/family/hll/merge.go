@@ -5,7 +5,8 @@ import (
 	"spindle/engine/data/keyspace"
 )
 
-// merge is PFMERGE destination [source …]: the destination becomes the union of itself and the sources, dense if one of them is.
+// merge is PFMERGE destination [source …]: the destination becomes the union of itself and the sources, dense if one of
+// them is.
 //
 // Replies: OK. Errors: ErrWrongType, errNotSketch, errCorrupt; then nothing has changed. Propagates as written.
 func (h *commands) merge(c *command.Context) error {
@@ -26,7 +27,7 @@ func (h *commands) merge(c *command.Context) error {
 	case !dense:
 		c.DB.SetRaw(key, h.sparseUnion(s), keyspace.KeepTTL)
 	case isDense(s):
-		c.DB.Patch(key, v, 0, h.denseUnion(s))
+		c.DB.Patch(key, 0, h.denseUnion(s))
 		c.DB.Touch(key)
 	default:
 		c.DB.SetRaw(key, h.denseUnion(s), keyspace.KeepTTL)
@@ -50,8 +51,8 @@ func (h *commands) denseUnion(s []byte) []byte {
 	return d
 }
 
-// sparseUnion is s, which is sparse and part of h.union, with every register raised to what h.union holds: sparse as long as
-// that is not too long.
+// sparseUnion is s, which is sparse and part of h.union, with every register raised to what h.union holds: sparse as
+// long as that is not too long.
 func (h *commands) sparseUnion(s []byte) []byte {
 	s = append(h.room[:0], s...)
 	h.room = s

@@ -14,7 +14,8 @@ const (
 	testSeed     = 0x9e3779b97f4a7c15
 )
 
-// selfTest is PFSELFTEST: does this machine, running this program, write registers and read them again, and count? Replies: OK.
+// selfTest is PFSELFTEST: does this machine, running this program, write registers and read them again, and count?
+// Replies: OK.
 func selfTest(c *command.Context) error {
 	var d [denseSize]byte
 	copy(d[:], empty[:headerSize])
@@ -46,8 +47,8 @@ func testRegisters(body []byte, round int) error {
 	return nil
 }
 
-// testEstimates adds the same elements to the dense sketch d and to a sparse one and looks, at powers of ten, whether both count the
-// same, within six standard errors.
+// testEstimates adds the same elements to the dense sketch d and to a sparse one and looks, at powers of ten, whether
+// both count the same, within six standard errors.
 func testEstimates(d []byte) error {
 	s := []byte(empty)
 	standard := 1.04 / math.Sqrt(registerCount)

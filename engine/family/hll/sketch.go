@@ -18,8 +18,9 @@ import (
 // I1. A dense body (dense.go) is exactly 12288 bytes.
 // I2. A sparse body (sparse.go) says what each of the 16384 registers holds, once, and ends with the last.
 //
-// A client can write anything into a string, so that nothing but what sketchOf has looked at is known of one: the magic, the encoding
-// and I1. I2 is found out by walking the body. The format is Redis's, and files, replicas and DUMP carry it byte for byte.
+// A client can write anything into a string, so that nothing but what sketchOf has looked at is known of one: the
+// magic, the encoding and I1. I2 is found out by walking the body. The format is Redis's, and files, replicas and DUMP
+// carry it byte for byte.
 const (
 	headerSize  = 16
 	atEncoding  = 4

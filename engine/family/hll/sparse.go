@@ -8,11 +8,11 @@ package hll
 //
 // S1. The runs add up to 16384 registers.
 //
-// Bytes behind the last register, as APPEND leaves them, break S1. Only a count of one sketch finds that out always: to whoever goes
-// through the registers (toDense, mergeSparse) a VAL that stands there is the end, as it is in Redis.
+// Bytes behind the last register, as APPEND leaves them, break S1. Only a count of one sketch finds that out always: to
+// whoever goes through the registers (toDense, mergeSparse) a VAL that stands there is the end, as it is in Redis.
 //
-// Two rows may say the same; which one a sketch has follows from the order of its changes alone, as in Redis, so that the
-// bytes are equal on a primary, its replicas and the server they came from: see raise.
+// Two rows may say the same; which one a sketch has follows from the order of its changes alone, as in Redis, so that
+// the bytes are equal on a primary, its replicas and the server they came from: see raise.
 const (
 	maxZero     = 64
 	maxVal      = 4
@@ -20,8 +20,8 @@ const (
 	mergeWithin = 5  // how many opcodes a change looks at for neighbours that have become equal
 )
 
-// opAt reads the opcode at s[at:]: how many registers hold which rank, and how many bytes say so. One that is cut off runs over more
-// registers than there are, so that no body with it adds up (S1).
+// opAt reads the opcode at s[at:]: how many registers hold which rank, and how many bytes say so. One that is cut off
+// runs over more registers than there are, so that no body with it adds up (S1).
 func opAt(s []byte, at int) (length, rank, size int) {
 	switch op := int(s[at]); {
 	case op >= 0x80:
@@ -39,7 +39,8 @@ func isVal(op byte) bool   { return op >= 0x80 }
 
 func val(rank, length int) byte { return byte(0x80 | (rank-1)<<2 | (length - 1)) }
 
-// appendRun appends the opcode of length registers that hold rank, or nothing for none. A VAL's length is at most maxVal.
+// appendRun appends the opcode of length registers that hold rank, or nothing for none. A VAL's length is at most
+// maxVal.
 func appendRun(dst []byte, rank, length int) []byte {
 	switch {
 	case length == 0:
@@ -69,8 +70,8 @@ var start = cursor{at: headerSize}
 
 // find finds the run of s that register index lies in; false when s says nothing of it or is cut off before.
 //
-// from is start, or run.before of a run that an earlier, lower index was found in, and raised or not: no change since has touched what stands
-// before it. Cost: O(opcodes) from there.
+// from is start, or run.before of a run that an earlier, lower index was found in, and raised or not: no change since
+// has touched what stands before it. Cost: O(opcodes) from there.
 func find(s []byte, from cursor, index int) (r run, ok bool) {
 	prev, before := cursor{at: -1}, from
 	at, first := from.at, from.first
@@ -92,11 +93,11 @@ func find(s []byte, from cursor, index int) (r run, ok bool) {
 	return run{}, false
 }
 
-// raise makes register index, found in r and of lower rank, hold rank. s has its own memory, and its estimate is out of date
-// afterwards. False, and s unchanged, when a sparse sketch of at most limit bytes cannot say it.
+// raise makes register index, found in r and of lower rank, hold rank. s has its own memory, and its estimate is out of
+// date afterwards. False, and s unchanged, when a sparse sketch of at most limit bytes cannot say it.
 //
-// The bytes that result are part of what is compatible: the run is split, then up to five opcodes from the one before it on
-// are searched for equal neighbours, which become one if a VAL can say both.
+// The bytes that result are part of what is compatible: the run is split, then up to five opcodes from the one before
+// it on are searched for equal neighbours, which become one if a VAL can say both.
 func raise(s []byte, r run, index int, rank byte, limit int64) ([]byte, bool) {
 	if rank > maxSparse {
 		return s, false
@@ -162,7 +163,8 @@ func addRuns(h *histogram, s []byte) bool {
 	return total == registerCount
 }
 
-// toDense writes the sparse sketch s as a dense one, its header's estimate with it; false if S1 does not hold, but for VALs at the end.
+// toDense writes the sparse sketch s as a dense one, its header's estimate with it; false if S1 does not hold, but for
+// VALs at the end.
 func toDense(dst *[denseSize]byte, s []byte) bool {
 	clear(dst[:])
 	copy(dst[:], s[:headerSize])

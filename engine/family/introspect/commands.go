@@ -1,8 +1,10 @@
-// Package introspect is what tools ask about the command set, and what test suites ask of a server's inside: COMMAND and DEBUG.
+// Package introspect is what tools ask about the command set, and what test suites ask of a server's inside: COMMAND
+// and DEBUG.
 //
 // Owner: the core; handlers run in a turn.
 // Never: knows how a reload or a crash is carried out (Deps does).
-// Start here; command.go answers COMMAND, docs.go its DOCS, debug.go DEBUG, debug_value.go what it says of one value, digest.go its DIGEST.
+// Start here; command.go answers COMMAND, docs.go its DOCS, debug.go DEBUG, debug_value.go what it says of one value,
+// digest.go its DIGEST.
 package introspect
 
 import (
@@ -12,8 +14,8 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Deps is what the family asks of the rest of the server. Functions are called in a turn; a nil one makes its subcommand answer
-// that it is not available here.
+// Deps is what the family asks of the rest of the server. Functions are called in a turn; a nil one makes its
+// subcommand answer that it is not available here.
 type Deps struct {
 	Catalogue func() *command.Catalogue
 

@@ -36,8 +36,8 @@ type debugCommand struct {
 	run         func(f *family, c *command.Context, args [][]byte) error
 }
 
-// debugCommands are DEBUG's words in upper case. They are no rows: COMMAND does not list them either. MALLCTL and MALLCTL-STR are
-// words of a jemalloc build, which this server is none of.
+// debugCommands are DEBUG's words in upper case. They are no rows: COMMAND does not list them either. MALLCTL and
+// MALLCTL-STR are words of a jemalloc build, which this server is none of.
 var debugCommands = map[string]debugCommand{
 	"AOF-FLUSH-SLEEP":              {1, 1, ok},
 	"ASSERT":                       {0, -1, crash("assert")},
@@ -149,8 +149,8 @@ func rewriteConfig(f *family, c *command.Context, _ [][]byte) error {
 	return nil
 }
 
-// replicate is DEBUG REPLICATE command [argument …]: the replicas run the command, this server does not, nor does it look at what it is.
-// Every sink is told: when there is an append-only file, it must be left out.
+// replicate is DEBUG REPLICATE command [argument …]: the replicas run the command, this server does not, nor does it
+// look at what it is. Every sink is told: when there is an append-only file, it must be left out.
 func replicate(_ *family, c *command.Context, args [][]byte) error {
 	c.Propagate(args...)
 	c.Reply.OK()
@@ -248,8 +248,8 @@ func sleep(_ *family, c *command.Context, args [][]byte) error {
 	return nil
 }
 
-// sayError is DEBUG ERROR text: the text is the error, code included. To this server it is a reply like any other: tests of clients
-// ask for it, and it is no error of the server's that the statistics should count.
+// sayError is DEBUG ERROR text: the text is the error, code included. To this server it is a reply like any other:
+// tests of clients ask for it, and it is no error of the server's that the statistics should count.
 func sayError(_ *family, c *command.Context, args [][]byte) error {
 	r := c.Reply
 	r.Raw([]byte{'-'})
@@ -324,7 +324,8 @@ func structSizes(_ *family, c *command.Context, _ [][]byte) error {
 	return nil
 }
 
-// populate is DEBUG POPULATE count [prefix] [size]: prefix:0, prefix:1, …; keys that exist are left alone. Replicas are not told.
+// populate is DEBUG POPULATE count [prefix] [size]: prefix:0, prefix:1, …; keys that exist are left alone. Replicas are
+// not told.
 func populate(_ *family, c *command.Context, args [][]byte) error {
 	count, isNumber := number.ParseInt(args[0])
 	if !isNumber || count < 0 {

@@ -109,7 +109,8 @@ func quicklist(_ *family, c *command.Context, args [][]byte) error {
 	return nil
 }
 
-// packedThreshold sets from how many bytes on an element of a list has a piece of its own; 0: as list-max-listpack-size says.
+// packedThreshold sets from how many bytes on an element of a list has a piece of its own; 0: as list-max-listpack-size
+// says.
 func packedThreshold(_ *family, c *command.Context, args [][]byte) error {
 	digits, unit := strings.ToLower(string(args[0])), int64(1)
 	for _, u := range []struct {

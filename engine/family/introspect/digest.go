@@ -9,14 +9,15 @@ import (
 	"spindle/engine/data/value"
 )
 
-// A digest is DEBUG DIGEST's: equal for equal data whatever the order of keys. Its algorithm is the reference's, so that
-// a spindle and a redis-server with the same data agree.
+// A digest is DEBUG DIGEST's: equal for equal data whatever the order of keys. Its algorithm is the reference's, so
+// that a spindle and a redis-server with the same data agree.
 //
 //	mix(d, x)  d ← SHA1(d xor SHA1(x))     what comes in order: key, type, content
 //	xor(d, x)  d ← d xor SHA1(x)           what has no order: members, the mark of a deadline
 //
-// A key's digest starts at zero, mixes the key, the type as 4 bytes big endian, the content, and xors "!!expire!!" if it has a
-// deadline. The whole mixes the number of each database that is not empty, as 4 bytes big endian, then xors its keys' digests.
+// A key's digest starts at zero, mixes the key, the type as 4 bytes big endian, the content, and xors "!!expire!!" if
+// it has a deadline. The whole mixes the number of each database that is not empty, as 4 bytes big endian, then xors
+// its keys' digests.
 type digest [sha1.Size]byte
 
 func (d *digest) join(x digest) {

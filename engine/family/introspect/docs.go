@@ -10,16 +10,18 @@ import (
 	"spindle/protocol"
 )
 
-// docsText is what COMMAND DOCS says, a line a command: its full name, a tab, a JSON object. docs.LICENSE names its source.
+// docsText is what COMMAND DOCS says, a line a command: its full name, a tab, a JSON object. docs.LICENSE names its
+// source.
 //
-// Names, types, tokens and flags of arguments are interface, and as 7.4.1 answers them. Summaries, complexities and histories are 7.2.4's,
-// or our own of what came after it (HEXPIRE and kin): those of 7.4 are under another licence, and a few of them are worded differently.
+// Names, types, tokens and flags of arguments are interface, and as 7.4.1 answers them. Summaries, complexities and
+// histories are 7.2.4's, or our own of what came after it (HEXPIRE and kin): those of 7.4 are under another licence,
+// and a few of them are worded differently.
 //
 //go:embed docs.jsonl
 var docsText string
 
-// docs is the words on every command, read at start, because reading them takes longer than a turn may. The answer to COMMAND
-// DOCS for all is kept: every interactive client asks for it.
+// docs is the words on every command, read at start, because reading them takes longer than a turn may. The answer to
+// COMMAND DOCS for all is kept: every interactive client asks for it.
 type docs struct {
 	words map[string]doc // by full name
 	whole [2][]byte      // the answer for all commands in RESP2 and RESP3

@@ -120,7 +120,8 @@ func TestReplicate(t *testing.T) {
 	}
 }
 
-// TestSaidErrors: DEBUG ERROR is a reply in one line; the handler itself has not failed, so that statistics leave it out.
+// TestSaidErrors: DEBUG ERROR is a reply in one line; the handler itself has not failed, so that statistics leave it
+// out.
 func TestSaidErrors(t *testing.T) {
 	for text, want := range map[string]string{"MY err": "-MY err\r\n", "a\r\nb\n": "-a  b \r\n", "": "-\r\n"} {
 		c := &command.Context{Reply: &protocol.Reply{}}

@@ -2,7 +2,8 @@
 //
 // Owner: the core; every handler runs inside a turn.
 // Never: keeps lent bytes, blocks, looks inside a value, or knows another family.
-// Start here: a row a command. expire.go is deadlines, scan.go the walks, rename.go what moves keys, flush.go whole databases.
+// Start here: a row a command. expire.go is deadlines, scan.go the walks, rename.go what moves keys, flush.go whole
+// databases.
 package keys
 
 import "spindle/engine/command"

@@ -27,7 +27,8 @@ func del(c *command.Context) error {
 	return nil
 }
 
-// prefetchAhead is how far in front of the key it removes DEL starts the next cache misses: the block's follow the bucket's eight keys later.
+// prefetchAhead is how far in front of the key it removes DEL starts the next cache misses: the block's follow the
+// bucket's eight keys later.
 const prefetchAhead = 12
 
 // remove deletes key, unless its deadline has ended it already.

@@ -16,9 +16,9 @@ var (
 
 // expire is EXPIRE key seconds [NX | XX | GT | LT].
 //
-// Replies: 1, or 0 if there is no such key or the condition does not hold. Errors: "Unsupported option", options that exclude
-// each other, ErrNotInteger, "invalid expire time". Propagates: PEXPIREAT key ms with the options, so that a replica expires
-// the key at the same instant; DEL or UNLINK of a key whose new deadline has passed.
+// Replies: 1, or 0 if there is no such key or the condition does not hold. Errors: "Unsupported option", options that
+// exclude each other, ErrNotInteger, "invalid expire time". Propagates: PEXPIREAT key ms with the options, so that a
+// replica expires the key at the same instant; DEL or UNLINK of a key whose new deadline has passed.
 func expire(c *command.Context) error { return setDeadline(c, c.Now, 1000) }
 
 // expireAt is EXPIREAT key unix-seconds [NX | XX | GT | LT]; see expire.

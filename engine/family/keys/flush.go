@@ -10,7 +10,8 @@ var (
 	errSecondDB = &protocol.Error{Code: "ERR", Text: "invalid second DB index"}
 )
 
-// flushDB is FLUSHDB [ASYNC | SYNC]. Replies: OK. Errors: ErrSyntax. Propagates as written, also when nothing was there.
+// flushDB is FLUSHDB [ASYNC | SYNC]. Replies: OK. Errors: ErrSyntax. Propagates as written, also when nothing was
+// there.
 //
 // Both words mean the same here: emptying costs the turn O(1), and reclaimers give the memory back.
 func flushDB(c *command.Context) error {

@@ -46,8 +46,8 @@ func objectFreq(c *command.Context) error {
 	})
 }
 
-// objectRefCount is OBJECT REFCOUNT key. Replies: 1, or nil; for the integers that the reference keeps one shared object of, what
-// it answers for those.
+// objectRefCount is OBJECT REFCOUNT key. Replies: 1, or nil; for the integers that the reference keeps one shared
+// object of, what it answers for those.
 func objectRefCount(c *command.Context) error {
 	return object(c, func(v value.Value) error {
 		n := int64(1)
@@ -62,8 +62,8 @@ func objectRefCount(c *command.Context) error {
 // sharedIntegers is how many small integers the reference shares.
 const sharedIntegers = 10_000
 
-// sharesIntegers says whether a value that is written now would be shared. Under maxmemory with an LRU or LFU policy each
-// value needs a clock of its own.
+// sharesIntegers says whether a value that is written now would be shared. Under maxmemory with an LRU or LFU policy
+// each value needs a clock of its own.
 func sharesIntegers(c *command.Context) bool {
 	if c.Settings == nil || c.Settings.MaxMemory == nil || c.Settings.MaxMemory.Get() == 0 {
 		return true

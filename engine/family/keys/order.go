@@ -12,7 +12,8 @@ import (
 	"spindle/engine/data/value"
 )
 
-// An item is one element on its way through SORT ALPHA BY. Elements with a weight stand behind those without; equal ones stay as they were.
+// An item is one element on its way through SORT ALPHA BY. Elements with a weight stand behind those without; equal
+// ones stay as they were.
 //
 // Its strings lie in the databases, which do not change while a command reads them, or in the ordering's room.
 type item struct {
@@ -32,12 +33,12 @@ type ordering struct {
 	room []byte // the last of the pieces that texts made here are cut from
 }
 
-// sort passes elements [from, to) of v to yield, as they stand when all are in order; false if one has a weight that is no number. What yield
-// gets holds until it returns.
+// sort passes elements [from, to) of v to yield, as they stand when all are in order; false if one has a weight that is
+// no number. What yield gets holds until it returns.
 //
-// Cost: numbers are put in order by their digits, in up to eight passes over 16 bytes an element; texts take n + (to-from) log (to-from)
-// comparisons, n log n where equal weights have to stay as they were. On the Go heap an element takes 24 to 48 bytes until the command ends,
-// and its text if it is an integer among other numbers.
+// Cost: numbers are put in order by their digits, in up to eight passes over 16 bytes an element; texts take n +
+// (to-from) log (to-from) comparisons, n log n where equal weights have to stay as they were. On the Go heap an element
+// takes 24 to 48 bytes until the command ends, and its text if it is an integer among other numbers.
 func (o *ordering) sort(v value.Value, from, to int, yield func(text []byte)) (ok bool) {
 	switch {
 	case !o.alpha:
@@ -54,7 +55,8 @@ func (o *ordering) sort(v value.Value, from, to int, yield func(text []byte)) (o
 	return true
 }
 
-// A prefixed text is compared by eight of its bytes first, those behind what all texts have in common: hardly any other has to be read.
+// A prefixed text is compared by eight of its bytes first, those behind what all texts have in common: hardly any other
+// has to be read.
 type prefixed struct {
 	prefix uint64
 	text   string
@@ -167,14 +169,15 @@ func (o *ordering) keep(b []byte) []byte {
 // fewItems are put in order whole.
 const fewItems = 64
 
-// sortRange puts items [from, to) where they are when all items are in order, and what is before and behind them somewhere before and
-// behind.
+// sortRange puts items [from, to) where they are when all items are in order, and what is before and behind them
+// somewhere before and behind.
 func sortRange[T any](items []T, from, to int, compare func(a, b T) int) {
 	sortWindow(items, from, to, 2*bits.Len(uint(len(items))), compare)
 }
 
-// sortWindow is sortRange with luck partings left to it and to what it hands its parts to: as many unlucky ones as a quicksort of random data
-// hardly ever has. Then all that is left is put in order, so that elements chosen to spoil every parting cost no more than n log n.
+// sortWindow is sortRange with luck partings left to it and to what it hands its parts to: as many unlucky ones as a
+// quicksort of random data hardly ever has. Then all that is left is put in order, so that elements chosen to spoil
+// every parting cost no more than n log n.
 func sortWindow[T any](items []T, from, to, luck int, compare func(a, b T) int) {
 	for ; len(items) > fewItems && luck > 0 && (from > 0 || to < len(items)) && from < to; luck-- {
 		less, more := part(items, compare)

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestSortRange: a window of the elements is as if all had been put in order, and nothing is lost; whatever the data, and however often
-// elements come twice.
+// TestSortRange: a window of the elements is as if all had been put in order, and nothing is lost; whatever the data,
+// and however often elements come twice.
 func TestSortRange(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	compare := func(a, b keyed) int { return cmp.Compare(a.key, b.key) }
@@ -47,7 +47,8 @@ func TestSortRange(t *testing.T) {
 	}
 }
 
-// TestPrefixOrder: the first bytes behind what texts have in common, and then the texts, order them as the texts alone do.
+// TestPrefixOrder: the first bytes behind what texts have in common, and then the texts, order them as the texts alone
+// do.
 func TestPrefixOrder(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 2000 {
@@ -78,8 +79,9 @@ func TestPrefixOrder(t *testing.T) {
 	}
 }
 
-// TestSortRangeWithoutLuck: elements that are made to spoil every parting cost no more comparisons than a sort of all. What makes them up
-// goes by what is compared: an element gets its value, the least that is left, when it has been compared with another that has none.
+// TestSortRangeWithoutLuck: elements that are made to spoil every parting cost no more comparisons than a sort of all.
+// What makes them up goes by what is compared: an element gets its value, the least that is left, when it has been
+// compared with another that has none.
 func TestSortRangeWithoutLuck(t *testing.T) {
 	const n = 4000
 	for _, window := range [][2]int{{0, n - 1}, {1, n}, {1, n - 1}, {n / 2, n/2 + 10}} {
@@ -167,7 +169,8 @@ func TestWeight(t *testing.T) {
 	}
 }
 
-// BenchmarkSortRange puts ten elements of many in order. Watch ns/op: a small window costs a few comparisons an element.
+// BenchmarkSortRange puts ten elements of many in order. Watch ns/op: a small window costs a few comparisons an
+// element.
 func BenchmarkSortRange(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, window := range []int{10, 100_000} {

@@ -10,8 +10,8 @@ import (
 	"spindle/internal/number"
 )
 
-// A pattern leads from an element to a value: "weight_*" to the string of that key, "object_*->name" to a field of that hash, "#" to the
-// element itself. Without a star it leads nowhere.
+// A pattern leads from an element to a value: "weight_*" to the string of that key, "object_*->name" to a field of that
+// hash, "#" to the element itself. Without a star it leads nowhere.
 type pattern struct {
 	self          bool
 	starred       bool
@@ -49,8 +49,8 @@ type finder struct {
 	made      bool // the last find's answer lies here, until the next
 }
 
-// find is what p leads to from element; false if that is nothing. Each key it meets is looked up for reading: what has expired is
-// removed, a hash's field too, and a miss is counted and told.
+// find is what p leads to from element; false if that is nothing. Each key it meets is looked up for reading: what has
+// expired is removed, a hash's field too, and a miss is counted and told.
 //
 // Lifetime: in place, or until the next find.
 func (f *finder) find(c *command.Context, p *pattern, element []byte) (text []byte, found bool) {
@@ -91,8 +91,8 @@ func (f *finder) find(c *command.Context, p *pattern, element []byte) (text []by
 	return val.Text(f.digits[:]), found
 }
 
-// lapse removes a field past its deadline, as every command does that reads it. What was found before holds: it lies in other keys, for the
-// keys that a pattern makes of different elements are different.
+// lapse removes a field past its deadline, as every command does that reads it. What was found before holds: it lies in
+// other keys, for the keys that a pattern makes of different elements are different.
 func lapse(c *command.Context, key, field []byte) {
 	e := c.DB.Edit(key)
 	c.Space.Stats.ExpiredFields++

@@ -54,7 +54,8 @@ func renameTo(c *command.Context, overwrite bool) (done bool, err error) {
 
 // move is MOVE key db. Replies: 1, or 0 if there is no such key or db has one of that name.
 //
-// Errors: ErrNotInteger, "DB index is out of range", "source and destination objects are the same". Propagates as written.
+// Errors: ErrNotInteger, "DB index is out of range", "source and destination objects are the same". Propagates as
+// written.
 func move(c *command.Context) error {
 	to, err := database(c, c.Args[2])
 	if err != nil {
@@ -77,7 +78,8 @@ func move(c *command.Context) error {
 	return nil
 }
 
-// copyKey is COPY source destination [DB db] [REPLACE]. Replies: 1, or 0 if there is no source, or a destination and no REPLACE.
+// copyKey is COPY source destination [DB db] [REPLACE]. Replies: 1, or 0 if there is no source, or a destination and no
+// REPLACE.
 //
 // Errors: ErrSyntax, ErrNotInteger, "DB index is out of range", "source and destination objects are the same".
 // Propagates as written.

@@ -32,10 +32,12 @@ var errNotDouble = &protocol.Error{Code: "ERR", Text: "One or more scores can't 
 
 // sort is SORT key [BY pattern] [LIMIT offset count] [GET pattern …] [ASC|DESC] [ALPHA] [STORE destination].
 //
-// Replies: an array of elements, or of what the GET patterns lead to, nil where that is nothing; with STORE their number. Errors:
-// ErrWrongType, ErrSyntax, ErrNotInteger, "One or more scores can't be converted into double". Propagates as written.
+// Replies: an array of elements, or of what the GET patterns lead to, nil where that is nothing; with STORE their
+// number. Errors: ErrWrongType, ErrSyntax, ErrNotInteger, "One or more scores can't be converted into double".
+// Propagates as written.
 //
-// One turn, as long as the elements are many; elements are read where they lie, and with LIMIT only what it asks for is put in order.
+// One turn, as long as the elements are many; elements are read where they lie, and with LIMIT only what it asks for is
+// put in order.
 func sort(c *command.Context) error { return sortElements(c, true) }
 
 // sortRead is SORT_RO: SORT without STORE.
@@ -154,7 +156,8 @@ func sortableLen(v value.Value) int {
 	return 0
 }
 
-// passElements passes elements [from, to) of a list, set or sorted set, in its own order, or from its end backwards. A set has no order.
+// passElements passes elements [from, to) of a list, set or sorted set, in its own order, or from its end backwards. A
+// set has no order.
 func passElements(v value.Value, from, to int, backwards bool, yield func(listpack.Element) bool) {
 	n := to - from
 	if n <= 0 {

@@ -76,7 +76,8 @@ func TestCutsAreShort(t *testing.T) {
 	}
 }
 
-// BenchmarkEnds pushes to and pops from the ends of a list of 1000 elements and of a million. Watch ns/op; allocs/op is 0.
+// BenchmarkEnds pushes to and pops from the ends of a list of 1000 elements and of a million. Watch ns/op; allocs/op is
+// 0.
 func BenchmarkEnds(b *testing.B) {
 	for _, n := range []int{100, 1_000_000} {
 		for _, line := range []string{"LPUSH l abc", "RPUSH l abc", "LPUSH l abc; LPOP l", "RPUSH l abc; LPOP l", "LMOVE l l LEFT RIGHT"} {

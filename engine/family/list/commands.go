@@ -2,8 +2,8 @@
 //
 // Owner: the core; every handler runs inside a turn.
 // Never: keeps lent bytes, or knows another family.
-// Start here: a row a command. push.go and pop.go are the ends, read.go what changes nothing, edit.go what changes the middle, move.go
-// takes from one list for another, wait.go is how a client blocks.
+// Start here: a row a command. push.go and pop.go are the ends, read.go what changes nothing, edit.go what changes the
+// middle, move.go takes from one list for another, wait.go is how a client blocks.
 package list
 
 import (
@@ -104,7 +104,8 @@ func push(c *command.Context, e *value.Edit, key []byte, end list.End, elements 
 	return e
 }
 
-// removed tells of n elements taken out of the list at key by the event of that name, and of the key's end if none is left.
+// removed tells of n elements taken out of the list at key by the event of that name, and of the key's end if none is
+// left.
 func removed(c *command.Context, e *value.Edit, key []byte, event string, n int) {
 	c.Notify(command.EventList, event, key)
 	if list.Len(e.Value()) == 0 {

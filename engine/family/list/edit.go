@@ -8,7 +8,8 @@ import (
 
 var errIndex = &protocol.Error{Code: "ERR", Text: "index out of range"}
 
-// lSet is LSET key index element. Of an index only the lower 32 bits count, as in the reference, whose replicas read it so.
+// lSet is LSET key index element. Of an index only the lower 32 bits count, as in the reference, whose replicas read it
+// so.
 //
 // Replies: OK. Errors: ErrNoSuchKey, ErrWrongType, ErrNotInteger, "index out of range". Propagates as written.
 func lSet(c *command.Context) error {
@@ -39,8 +40,8 @@ func lSet(c *command.Context) error {
 
 // lInsert is LINSERT key BEFORE|AFTER pivot element.
 //
-// Replies: the length after it, -1 if there is no such pivot, 0 if there is no list. Errors: ErrSyntax, ErrWrongType. Propagates as
-// written.
+// Replies: the length after it, -1 if there is no such pivot, 0 if there is no list. Errors: ErrSyntax, ErrWrongType.
+// Propagates as written.
 func lInsert(c *command.Context) error {
 	key, side := c.Args[1], list.Head
 	switch {
@@ -72,7 +73,8 @@ func lInsert(c *command.Context) error {
 
 // lRem is LREM key count element: the first count of them, from the end if negative, all of them if 0.
 //
-// Replies: how many were removed. Errors: ErrNotInteger, "value is out of range, …", ErrWrongType. Propagates as written.
+// Replies: how many were removed. Errors: ErrNotInteger, "value is out of range, …", ErrWrongType. Propagates as
+// written.
 func lRem(c *command.Context) error {
 	key := c.Args[1]
 	count, err := symmetric(c.Args[2])
@@ -98,7 +100,8 @@ func lRem(c *command.Context) error {
 	return nil
 }
 
-// lTrim is LTRIM key start stop: what is not between them goes. Replies: OK. Errors: ErrNotInteger, ErrWrongType. Propagates as written.
+// lTrim is LTRIM key start stop: what is not between them goes. Replies: OK. Errors: ErrNotInteger, ErrWrongType.
+// Propagates as written.
 func lTrim(c *command.Context) error {
 	key := c.Args[1]
 	start, stop, err := bounds(c)

@@ -73,8 +73,8 @@ func move(c *command.Context, src *value.Edit, from, to list.End) error {
 	return nil
 }
 
-// weight is what an element is taken to weigh when it is asked whether a listpack has room for it: its length, but nothing for
-// an integer out of a quicklist, as in the reference, where such an element travels as a number.
+// weight is what an element is taken to weigh when it is asked whether a listpack has room for it: its length, but
+// nothing for an integer out of a quicklist, as in the reference, where such an element travels as a number.
 func weight(src *value.Edit, el listpack.Element) int {
 	if el.IsInt && src.Packed() == nil {
 		return 0

@@ -67,7 +67,8 @@ func popOne(c *command.Context, e *value.Edit, key []byte, end list.End) {
 	removed(c, e, key, popped(end), 1)
 }
 
-// popMany answers an array of up to most elements at an end, from there on inwards, takes them out and says how many they are.
+// popMany answers an array of up to most elements at an end, from there on inwards, takes them out and says how many
+// they are.
 func popMany(c *command.Context, e *value.Edit, key []byte, end list.End, most int64) (n int) {
 	v := e.Value()
 	all := list.Len(v)

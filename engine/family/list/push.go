@@ -13,7 +13,8 @@ func lPush(c *command.Context) error { return pushAll(c, list.Head, false) }
 // rPush is RPUSH key element [element …]; see lPush.
 func rPush(c *command.Context) error { return pushAll(c, list.Tail, false) }
 
-// lPushX is LPUSHX key element [element …]: LPUSH if there is such a list. Replies: the length after it, 0 if there is none.
+// lPushX is LPUSHX key element [element …]: LPUSH if there is such a list. Replies: the length after it, 0 if there is
+// none.
 func lPushX(c *command.Context) error { return pushAll(c, list.Head, true) }
 
 // rPushX is RPUSHX key element [element …]; see lPushX.

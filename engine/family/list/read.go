@@ -22,7 +22,8 @@ func lLen(c *command.Context) error {
 	return nil
 }
 
-// lIndex is LINDEX key index, which counts from the end if negative. Replies: the element, or nil. Errors: ErrWrongType, ErrNotInteger.
+// lIndex is LINDEX key index, which counts from the end if negative. Replies: the element, or nil. Errors:
+// ErrWrongType, ErrNotInteger.
 func lIndex(c *command.Context) error {
 	v, err := find(c, c.Args[1])
 	if err != nil {
@@ -44,7 +45,8 @@ func lIndex(c *command.Context) error {
 	return nil
 }
 
-// lRange is LRANGE key start stop, both counting from the end if negative. Replies: an array. Errors: ErrNotInteger, ErrWrongType.
+// lRange is LRANGE key start stop, both counting from the end if negative. Replies: an array. Errors: ErrNotInteger,
+// ErrWrongType.
 func lRange(c *command.Context) error {
 	start, stop, err := bounds(c)
 	if err != nil {
@@ -145,8 +147,8 @@ func (s *search) parse(args [][]byte) (err error) {
 
 // lPos is LPOS key element [RANK rank] [COUNT matches] [MAXLEN len].
 //
-// Replies: the index of the rank-th match, from the end if rank is negative, or nil; with COUNT an array of so many from there on, 0 for
-// all. MAXLEN bounds how many elements are looked at.
+// Replies: the index of the rank-th match, from the end if rank is negative, or nil; with COUNT an array of so many
+// from there on, 0 for all. MAXLEN bounds how many elements are looked at.
 // Errors: ErrSyntax, those of the options, ErrWrongType.
 func lPos(c *command.Context) error {
 	var s search

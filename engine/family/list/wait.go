@@ -11,8 +11,8 @@ func none(c *command.Context) { c.Reply.Null() }
 
 // blPop is BLPOP key [key …] timeout.
 //
-// Replies: the first key that is a list and its first element; a nil array when time is up. Errors: those of Timeout, ErrWrongType.
-// Propagates: LPOP key.
+// Replies: the first key that is a list and its first element; a nil array when time is up. Errors: those of Timeout,
+// ErrWrongType. Propagates: LPOP key.
 func blPop(c *command.Context) error { return popFirst(c, popHead) }
 
 // brPop is BRPOP key [key …] timeout; see blPop.
@@ -47,7 +47,8 @@ func popAny(c *command.Context, end list.End) (done bool, err error) {
 	return false, nil
 }
 
-// blMPop is BLMPOP timeout numkeys key [key …] LEFT|RIGHT [COUNT count]: LMPOP that waits. Errors besides: those of Timeout.
+// blMPop is BLMPOP timeout numkeys key [key …] LEFT|RIGHT [COUNT count]: LMPOP that waits. Errors besides: those of
+// Timeout.
 func blMPop(c *command.Context) error {
 	m, err := parseMultiple(c, 2)
 	if err != nil {
@@ -70,7 +71,8 @@ func popMultiple(c *command.Context) (done bool, err error) {
 
 // blMove is BLMOVE source destination LEFT|RIGHT LEFT|RIGHT timeout: LMOVE that waits.
 //
-// Replies: the element; a nil array when time is up. Errors: ErrSyntax, those of Timeout, ErrWrongType. Propagates: LMOVE.
+// Replies: the element; a nil array when time is up. Errors: ErrSyntax, those of Timeout, ErrWrongType. Propagates:
+// LMOVE.
 func blMove(c *command.Context) error {
 	if _, _, err := ends(c.Args[3:5]); err != nil {
 		return err

@@ -10,7 +10,6 @@ import (
 	"spindle/engine/command"
 	"spindle/engine/data/keyspace"
 	"spindle/internal/info"
-	"spindle/protocol"
 )
 
 // Sections that are made of other packages' figures: server/wire.go hands the figures in, the words stand here.
@@ -299,7 +298,8 @@ func KeyspaceSections(k *keyspace.Keyspace) []info.Section {
 	}
 }
 
-// CPUSection is INFO cpu: seconds of the process, of ended children, and of the thread that answers, which holds the turn.
+// CPUSection is INFO cpu: seconds of the process, of ended children, and of the thread that answers, which holds the
+// turn.
 func CPUSection() info.Section {
 	seconds := func(name string, who int, pick func(*unix.Rusage) unix.Timeval) info.Field {
 		return info.Float(name, 6, func() float64 {
@@ -382,20 +382,4 @@ func ErrorsSection(counts func(yield func(code string, n uint64) bool)) info.Sec
 			w.B = append(strconv.AppendUint(append(b, ":count="...), n, 10), '\r', '\n')
 		}
 	})}}
-}
-
-// ClientMemory sums what the buffers of clients cost: of replicas, and of all others.
-func ClientMemory(r *client.Registry, cost func(*client.Client, protocol.Usage) int) (replicas, others int64) {
-	for cl := range r.All {
-		if cl.Conn == nil {
-			continue
-		}
-		n := int64(cost(cl, cl.Conn.Usage()))
-		if cl.Is(client.Replica) && !cl.Is(client.Monitor) {
-			replicas += n
-		} else {
-			others += n
-		}
-	}
-	return replicas, others
 }

@@ -1,7 +1,7 @@
 package observe
 
-// A sectionLayout is one section of INFO as tools expect it: its fields in order. "name=value" is what the field says while no
-// package contributes it: the truth as long as what it counts does not exist. A name alone is left out then;
+// A sectionLayout is one section of INFO as tools expect it: its fields in order. "name=value" is what the field says
+// while no package contributes it: the truth as long as what it counts does not exist. A name alone is left out then;
 // =bytes is a 0 with its _human line.
 type sectionLayout struct {
 	name   string

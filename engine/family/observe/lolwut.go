@@ -9,8 +9,8 @@ import (
 	"spindle/protocol"
 )
 
-// lolwut is LOLWUT [VERSION version [columns [turns …]]]: the version, which has no picture of its own, or with VERSION 5 or 6 below
-// a picture: a thread wound round a spindle.
+// lolwut is LOLWUT [VERSION version [columns [turns …]]]: the version, which has no picture of its own, or with VERSION
+// 5 or 6 below a picture: a thread wound round a spindle.
 func lolwut(c *command.Context) error {
 	size, picture := [3]int64{48, 5}, 0 // how many of size the version reads
 	if len(c.Args) >= 3 && command.Is(c.Args[1], "VERSION") {

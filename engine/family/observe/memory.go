@@ -118,7 +118,8 @@ func over(a, b int64) float64 {
 	return float64(a) / float64(b)
 }
 
-// memoryUsage is MEMORY USAGE key [SAMPLES count]: what the key costs, its share of the index included; null without the key.
+// memoryUsage is MEMORY USAGE key [SAMPLES count]: what the key costs, its share of the index included; null without
+// the key.
 func memoryUsage(c *command.Context) error {
 	samples := int64(5)
 	for i := 3; i < len(c.Args); i += 2 {

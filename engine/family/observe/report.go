@@ -21,8 +21,9 @@ type section struct {
 	fields []info.Field
 }
 
-// NewReport orders what the packages contribute. A field of the layout that nobody contributes says what is true as long as
-// its feature does not exist; fields the layout does not know follow behind, and unknown sections behind the known.
+// NewReport orders what the packages contribute. A field of the layout that nobody contributes says what is true as
+// long as its feature does not exist; fields the layout does not know follow behind, and unknown sections behind the
+// known.
 func NewReport(contributed []info.Section) *Report {
 	byName := map[string][]info.Field{}
 	var extra []string
@@ -73,7 +74,8 @@ func (l *sectionLayout) order(fields []info.Field) (ordered []info.Field) {
 
 // Append writes the sections that wanted names (in any case), or those of plain INFO if it names none.
 //
-// Besides names there are "default", "all" (all but what modules add) and "everything". Debug is shown by its name alone.
+// Besides names there are "default", "all" (all but what modules add) and "everything". Debug is shown by its name
+// alone.
 func (r *Report) Append(w *info.Writer, wanted [][]byte) {
 	byDefault, all := len(wanted) == 0, false
 	for _, name := range wanted {

@@ -10,7 +10,8 @@ import (
 
 func newCore(t testing.TB) *commandtest.Core { return commandtest.Start(t, Family()) }
 
-// fillThree makes a set in each encoding: "ints" of 0..99, "texts" of a0..a99 and "many" of b0..b999 and all of the others'.
+// fillThree makes a set in each encoding: "ints" of 0..99, "texts" of a0..a99 and "many" of b0..b999 and all of the
+// others'.
 func fillThree(core *commandtest.Core) {
 	cl := core.Client(2)
 	for i := range 1000 {
@@ -24,8 +25,8 @@ func fillThree(core *commandtest.Core) {
 	}
 }
 
-// TestNoAllocations: in steady state commands on one set leave nothing to the garbage collector; those on several may, for a whole call.
-// Requests that undo each other are one case.
+// TestNoAllocations: in steady state commands on one set leave nothing to the garbage collector; those on several may,
+// for a whole call. Requests that undo each other are one case.
 func TestNoAllocations(t *testing.T) {
 	core := newCore(t)
 	fillThree(core)
@@ -42,7 +43,8 @@ func TestNoAllocations(t *testing.T) {
 	commandtest.NoAllocations(t, core, commands...)
 }
 
-// BenchmarkAdd adds and removes a member of a hashtable, with lookup and reply, without loop and parser. Watch ns/op; allocs/op is 0.
+// BenchmarkAdd adds and removes a member of a hashtable, with lookup and reply, without loop and parser. Watch ns/op;
+// allocs/op is 0.
 func BenchmarkAdd(b *testing.B) {
 	core := newCore(b)
 	fillThree(core)

@@ -75,7 +75,8 @@ func (s *commands) answerBuilt(c *command.Context) {
 	s.building.Discard()
 }
 
-// storeBuilt makes what was built the value of key, or removes key if that is nothing, and answers how many members there are.
+// storeBuilt makes what was built the value of key, or removes key if that is nothing, and answers how many members
+// there are.
 func (s *commands) storeBuilt(c *command.Context, key []byte, event string) {
 	n := s.building.Len()
 	if n == 0 {
@@ -121,8 +122,8 @@ func (s *commands) inter(c *command.Context) error {
 	return nil
 }
 
-// narrow finds what SINTER and its kin work on: the smallest of the sets at keys, and in s.others the rest, the smaller ones first. nil: one
-// of them is empty.
+// narrow finds what SINTER and its kin work on: the smallest of the sets at keys, and in s.others the rest, the smaller
+// ones first. nil: one of them is empty.
 //
 // Errors: ErrWrongType.
 func (s *commands) narrow(c *command.Context, keys [][]byte) (*set.Reader, error) {
@@ -142,7 +143,8 @@ func (s *commands) narrow(c *command.Context, keys [][]byte) (*set.Reader, error
 	return &first.r, nil
 }
 
-// interStore is SINTERSTORE destination key [key …]. Replies: how many members. Errors: ErrWrongType. Propagates as written.
+// interStore is SINTERSTORE destination key [key …]. Replies: how many members. Errors: ErrWrongType. Propagates as
+// written.
 func (s *commands) interStore(c *command.Context) error {
 	smallest, err := s.narrow(c, c.Args[2:])
 	if err != nil {
@@ -176,7 +178,8 @@ var (
 	errLimitSign = &protocol.Error{Code: "ERR", Text: "LIMIT can't be negative"}
 )
 
-// interCard is SINTERCARD numkeys key [key …] [LIMIT limit]. Replies: how many members SINTER would give, at most limit if that is not 0.
+// interCard is SINTERCARD numkeys key [key …] [LIMIT limit]. Replies: how many members SINTER would give, at most limit
+// if that is not 0.
 //
 // Errors: errNumKeys, errTooMany, errLimitSign, ErrSyntax, ErrWrongType.
 func (s *commands) interCard(c *command.Context) error {
@@ -219,8 +222,8 @@ func (s *commands) interCard(c *command.Context) error {
 
 // diff is SDIFF key [key …]: what the first set has and no other. Replies: a set. Errors: ErrWrongType.
 //
-// Cost: for each member of the first set a lookup in each other until one has it; or, where the others are many and small, one lookup in
-// their union, which is made for it.
+// Cost: for each member of the first set a lookup in each other until one has it; or, where the others are many and
+// small, one lookup in their union, which is made for it.
 func (s *commands) diff(c *command.Context) error {
 	d, err := s.subtract(c, c.Args[1:])
 	switch {
@@ -239,7 +242,8 @@ func (s *commands) diff(c *command.Context) error {
 	return nil
 }
 
-// diffStore is SDIFFSTORE destination key [key …]. Replies: how many members. Errors: ErrWrongType. Propagates as written.
+// diffStore is SDIFFSTORE destination key [key …]. Replies: how many members. Errors: ErrWrongType. Propagates as
+// written.
 func (s *commands) diffStore(c *command.Context) error {
 	d, err := s.subtract(c, c.Args[2:])
 	switch {
@@ -267,8 +271,9 @@ type difference struct {
 	copied  bool           // first is a copy
 }
 
-// subtract finds what SDIFF works on. s.others are the sets whose members do not count, the larger ones first; or one set of all their
-// members, where the reference takes the others' members from a copy of the first set. The result has that copy's encoding then.
+// subtract finds what SDIFF works on. s.others are the sets whose members do not count, the larger ones first; or one
+// set of all their members, where the reference takes the others' members from a copy of the first set. The result has
+// that copy's encoding then.
 //
 // Errors: ErrWrongType.
 func (s *commands) subtract(c *command.Context, keys [][]byte) (d difference, err error) {
@@ -332,8 +337,8 @@ func (s *commands) endSubtract(d *difference) {
 
 // union is SUNION key [key …]. Replies: a set. Errors: ErrWrongType.
 //
-// Cost: for each member of all sets a lookup in those that are larger than its own; or, where they are many, an insertion into a set that is
-// made for it.
+// Cost: for each member of all sets a lookup in those that are larger than its own; or, where they are many, an
+// insertion into a set that is made for it.
 func (s *commands) union(c *command.Context) error {
 	if err := s.gather(c, c.Args[1:]); err != nil {
 		return err
@@ -357,8 +362,8 @@ func (s *commands) union(c *command.Context) error {
 // insertion is how many lookups cost what an insertion into a hashtable does.
 const insertion = 4
 
-// unionStreams says whether SUNION is better off with lookups than with a set of its own: it is when that would be a hashtable for sure,
-// and the sets are few.
+// unionStreams says whether SUNION is better off with lookups than with a set of its own: it is when that would be a
+// hashtable for sure, and the sets are few.
 func (s *commands) unionStreams(l set.Limits) bool {
 	all, lookups, largest := 0, 0, 0
 	for i := range s.sources {
@@ -396,7 +401,8 @@ func (s *commands) unite(c *command.Context) {
 	}
 }
 
-// unionStore is SUNIONSTORE destination key [key …]. Replies: how many members. Errors: ErrWrongType. Propagates as written.
+// unionStore is SUNIONSTORE destination key [key …]. Replies: how many members. Errors: ErrWrongType. Propagates as
+// written.
 func (s *commands) unionStore(c *command.Context) error {
 	if err := s.gather(c, c.Args[2:]); err != nil {
 		return err

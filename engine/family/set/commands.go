@@ -2,8 +2,8 @@
 //
 // Owner: the core; every handler runs inside a turn.
 // Never: keeps lent bytes, blocks, or knows another family.
-// Start here: a row a command. member.go holds single members, read.go whole sets, random.go choices, combine.go what several sets have in
-// common.
+// Start here: a row a command. member.go holds single members, read.go whole sets, random.go choices, combine.go what
+// several sets have in common.
 package set
 
 import (

@@ -8,7 +8,8 @@ import (
 	"spindle/engine/data/value/set"
 )
 
-// add is SADD key member [member …]. Replies: how many the set did not have. Errors: ErrWrongType. Propagates as written.
+// add is SADD key member [member …]. Replies: how many the set did not have. Errors: ErrWrongType. Propagates as
+// written.
 func (s *commands) add(c *command.Context) error {
 	key, members := c.Args[1], c.Args[2:]
 	e, err := edit(c, key)
@@ -85,8 +86,8 @@ func settle(c *command.Context, key []byte, e *value.Edit) {
 	}
 }
 
-// move is SMOVE source destination member. Replies: 1, or 0 if the source does not have it. Errors: ErrWrongType, unless there is no
-// source. Propagates as written.
+// move is SMOVE source destination member. Replies: 1, or 0 if the source does not have it. Errors: ErrWrongType,
+// unless there is no source. Propagates as written.
 func (s *commands) move(c *command.Context) error {
 	from, to, member := c.Args[1], c.Args[2], c.Args[3:4]
 	src := c.DB.Edit(from)

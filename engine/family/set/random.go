@@ -19,8 +19,8 @@ var wordSRem = []byte("SREM")
 
 // pop is SPOP key [count]: members at random are removed.
 //
-// Replies: a member, or nil for no key; with count, a set. Errors: ErrSyntax, errNegative, ErrWrongType. Propagates SREM of what was
-// removed, in batches, or DEL or UNLINK if all was.
+// Replies: a member, or nil for no key; with count, a set. Errors: ErrSyntax, errNegative, ErrWrongType. Propagates
+// SREM of what was removed, in batches, or DEL or UNLINK if all was.
 func (s *commands) pop(c *command.Context) error {
 	switch {
 	case len(c.Args) == 3:
@@ -99,7 +99,8 @@ func (s *commands) popMany(c *command.Context) error {
 	return nil
 }
 
-// randMember is SRANDMEMBER key [count]: a member at random, or an array of as many different ones as there are up to count, or of exactly
+// randMember is SRANDMEMBER key [count]: a member at random, or an array of as many different ones as there are up to
+// count, or of exactly
 // -count, each drawn from all.
 //
 // Replies: nil, or an empty array, for no key. Errors: ErrSyntax, ErrNotInteger, errCount, ErrWrongType.

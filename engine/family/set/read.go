@@ -31,8 +31,8 @@ func answerAll(c *command.Context, r *set.Reader) {
 
 // scan is SSCAN key cursor [MATCH pattern] [COUNT count].
 //
-// Replies: the next cursor, 0 at the end, and an array of members. Errors: "invalid cursor", ErrWrongType, and those of the options, which
-// are not looked at if there is no key.
+// Replies: the next cursor, 0 at the end, and an array of members. Errors: "invalid cursor", ErrWrongType, and those of
+// the options, which are not looked at if there is no key.
 func (s *commands) scan(c *command.Context) error {
 	v, cursor, o, err := c.OpenScan(value.Set, false)
 	if err != nil || !v.Exists() {

@@ -37,7 +37,8 @@ func TestNoAllocations(t *testing.T) {
 	)
 }
 
-// BenchmarkGet and BenchmarkSet are the handlers with lookup and reply, without loop and parser. Watch ns/op; allocs/op is 0.
+// BenchmarkGet and BenchmarkSet are the handlers with lookup and reply, without loop and parser. Watch ns/op; allocs/op
+// is 0.
 func BenchmarkGet(b *testing.B) { benchmark(b, "GET", "k1") }
 
 func BenchmarkSet(b *testing.B) { benchmark(b, "SET", "k1", "some other value of 34 bytes, a name") }

@@ -30,7 +30,8 @@ func incrBy(c *command.Context) error {
 	return add(c, n)
 }
 
-// decrBy is DECRBY key decrement; see incr. Errors besides: "decrement would overflow" for the one number that has no negative.
+// decrBy is DECRBY key decrement; see incr. Errors besides: "decrement would overflow" for the one number that has no
+// negative.
 func decrBy(c *command.Context) error {
 	n, err := command.Int(c.Args[2])
 	if err != nil {
@@ -90,8 +91,8 @@ func integer(v value.Value) (int64, bool) {
 
 // incrByFloat is INCRBYFLOAT key increment, in the long doubles of x86.
 //
-// Replies: the new value, as a bulk string. Errors: ErrWrongType, ErrNotFloat, "increment would produce NaN or Infinity".
-// Propagates: SET key value KEEPTTL, because another machine may round or print differently.
+// Replies: the new value, as a bulk string. Errors: ErrWrongType, ErrNotFloat, "increment would produce NaN or
+// Infinity". Propagates: SET key value KEEPTTL, because another machine may round or print differently.
 func incrByFloat(c *command.Context) error {
 	key := c.Args[1]
 	v, err := writeString(c, key)

@@ -35,7 +35,8 @@ func mget(c *command.Context) error {
 	return nil
 }
 
-// prefetchAhead is how far in front of the key it looks up MGET starts the next cache misses: the block's follow the bucket's eight keys later.
+// prefetchAhead is how far in front of the key it looks up MGET starts the next cache misses: the block's follow the
+// bucket's eight keys later.
 const prefetchAhead = 12
 
 // strlen is STRLEN key. Replies: the length in bytes; 0 if there is no such key. Errors: ErrWrongType.

@@ -17,9 +17,9 @@ var (
 
 // lcs is LCS key1 key2 [LEN] [IDX] [MINMATCHLEN n] [WITHMATCHLEN]: the longest common subsequence of two strings.
 //
-// Replies: the subsequence; with LEN its length; with IDX a map of "matches" (ranges in both, from the last to the first)
-// and "len". Errors: "The specified keys must contain string values", ErrSyntax, ErrNotInteger, and a size that the
-// reference's table would not hold. A read; nothing is propagated.
+// Replies: the subsequence; with LEN its length; with IDX a map of "matches" (ranges in both, from the last to the
+// first) and "len". Errors: "The specified keys must contain string values", ErrSyntax, ErrNotInteger, and a size that
+// the reference's table would not hold. A read; nothing is propagated.
 func lcs(c *command.Context) error {
 	for _, key := range c.Args[1:3] { // either look-up may remove an expired key, so the values are taken afterwards
 		if _, err := readString(c, key); err != nil {
@@ -120,7 +120,8 @@ func (o *lcsOptions) appendMatches(r *protocol.Reply, g *grid) {
 	r.Int(int64(g.length))
 }
 
-// A grid is the table of L(i,j), the length of the longest common subsequence of a[:i] and b[:j], kept as one bit a cell:
+// A grid is the table of L(i,j), the length of the longest common subsequence of a[:i] and b[:j], kept as one bit a
+// cell:
 //
 //	step(i,j) = L(i,j) > L(i,j-1)       row i is a bit vector over b, 64 cells a word
 //
@@ -128,8 +129,8 @@ func (o *lcsOptions) appendMatches(r *protocol.Reply, g *grid) {
 // because L(i,j) is the greater of the two.
 // G2. L(m,n) is the number of steps in row m.
 //
-// A row follows from the one before it with one addition over the whole vector (Hyyrö, "Bit-parallel LCS-length computation
-// revisited", 2004), so that the 128 million cells that fit proto-max-bulk-len take milliseconds and 16 MB.
+// A row follows from the one before it with one addition over the whole vector (Hyyrö, "Bit-parallel LCS-length
+// computation revisited", 2004), so that the 128 million cells that fit proto-max-bulk-len take milliseconds and 16 MB.
 type grid struct {
 	a, b   []byte
 	words  int      // per row
@@ -198,8 +199,8 @@ func (g *grid) step(i, j int) bool {
 // A matchRun is a stretch that both strings share, at a in one and b in the other.
 type matchRun struct{ a, b, length int }
 
-// runs yields the stretches that make up the subsequence, from the last to the first. Of several longest subsequences it takes
-// the one the reference takes.
+// runs yields the stretches that make up the subsequence, from the last to the first. Of several longest subsequences
+// it takes the one the reference takes.
 func (g *grid) runs(yield func(matchRun) bool) {
 	i, j := len(g.a), len(g.b)
 	length := 0

@@ -13,7 +13,6 @@ var (
 	wordPxAt      = []byte("PXAT")
 	wordKeepTTL   = []byte("KEEPTTL")
 	wordDel       = []byte("DEL")
-	wordUnlink    = []byte("UNLINK")
 	wordPersist   = []byte("PERSIST")
 	wordPExpireAt = []byte("PEXPIREAT")
 )
@@ -54,8 +53,8 @@ func (o *setOptions) parse(args [][]byte) error {
 //
 // Replies: OK; nil if NX or XX forbade it; with GET the old value or nil, whether set or not.
 // Errors: ErrSyntax, ErrNotInteger, "invalid expire time"; with GET ErrWrongType.
-// Propagates: as written, without GET; with an expiry as SET key value PXAT ms, so that a replica expires the key at the
-// same instant and does not ask NX or XX again.
+// Propagates: as written, without GET; with an expiry as SET key value PXAT ms, so that a replica expires the key at
+// the same instant and does not ask NX or XX again.
 func set(c *command.Context) error {
 	if len(c.Args) == 3 {
 		store(c, c.Args[1], c.Args[2], 0)

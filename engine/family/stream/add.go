@@ -119,8 +119,9 @@ func (o *options) bound(arg []byte) (err error) {
 
 // add is XADD key [NOMKSTREAM] [MAXLEN|MINID [=|~] threshold [LIMIT count]] *|id field value [field value …].
 //
-// Replies: the entry's ID, or nil if NOMKSTREAM kept it from making the stream. Errors: of the options, ErrWrongType, errZeroID, errSmallID,
-// errExhausted, errTooLarge; then nothing has changed. Propagates: with the ID it came to, and with "= threshold" for what "~" removed.
+// Replies: the entry's ID, or nil if NOMKSTREAM kept it from making the stream. Errors: of the options, ErrWrongType,
+// errZeroID, errSmallID, errExhausted, errTooLarge; then nothing has changed. Propagates: with the ID it came to, and
+// with "= threshold" for what "~" removed.
 func (h *commands) add(c *command.Context) error {
 	var o options
 	if err := o.parse(c, true, h.settings.NodeEntries.Get()); err != nil {
@@ -209,7 +210,8 @@ func (h *commands) rewrite(c *command.Context, o *options, w *streams.Writer, id
 	c.Propagate(h.args...)
 }
 
-// exact writes into args what trimming whole nodes came to, so that those who trim after us do not depend on their nodes.
+// exact writes into args what trimming whole nodes came to, so that those who trim after us do not depend on their
+// nodes.
 func (o *options) exact(c *command.Context, args [][]byte, s streams.Stream) {
 	args[o.boundAt-1] = wordEquals
 	if o.trimming.ByID {

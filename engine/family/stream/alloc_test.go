@@ -58,8 +58,8 @@ func TestNoAllocations(t *testing.T) {
 	)
 }
 
-// TestCutsAreShort: what is cut off a long stream leaves it as whole subtrees, so that the turn does not grow with it; so do
-// groups. Each entry has a node of its own here.
+// TestCutsAreShort: what is cut off a long stream leaves it as whole subtrees, so that the turn does not grow with it;
+// so do groups. Each entry has a node of its own here.
 func TestCutsAreShort(t *testing.T) {
 	if invariant.Enabled {
 		t.Skip("with assertions it is slow, and not about time")
@@ -89,7 +89,8 @@ func TestCutsAreShort(t *testing.T) {
 // limit is less than letting go of each leaf takes, and some twenty times what the cut does.
 const limit = time.Millisecond
 
-// BenchmarkAdd is XADD into a stream of 1000 entries or of a million, as it comes and with a bound. Watch ns/op; allocs/op is 0.
+// BenchmarkAdd is XADD into a stream of 1000 entries or of a million, as it comes and with a bound. Watch ns/op;
+// allocs/op is 0.
 func BenchmarkAdd(b *testing.B) {
 	for _, n := range []int{1000, 1_000_000} {
 		for _, line := range []string{"XADD s * sensor 1234 temperature 19.8", "XADD s * myfield data", "XADD s MAXLEN ~ 1000 * sensor 1234 temperature 19.8", "XADD s MAXLEN 1000 * sensor 1234 temperature 19.8"} {

@@ -69,10 +69,11 @@ func (x *claiming) take(p *streams.Pending) {
 	x.c.Changed(1)
 }
 
-// claim is XCLAIM key group consumer min-idle-time id [id …] [IDLE ms] [TIME unix-ms] [RETRYCOUNT count] [FORCE] [JUSTID] [LASTID id].
+// claim is XCLAIM key group consumer min-idle-time id [id …] [IDLE ms] [TIME unix-ms] [RETRYCOUNT count] [FORCE]
+// [JUSTID] [LASTID id].
 //
-// Replies: an array of the entries, or IDs, that changed hands. Errors: ErrWrongType, NOGROUP, of the options. Propagates: XCLAIM of each
-// entry that changed hands or is no more, or XGROUP SETID if LASTID alone moved the group.
+// Replies: an array of the entries, or IDs, that changed hands. Errors: ErrWrongType, NOGROUP, of the options.
+// Propagates: XCLAIM of each entry that changed hands or is no more, or XGROUP SETID if LASTID alone moved the group.
 func (h *commands) claim(c *command.Context) error {
 	var x claiming
 	if err := x.open(c); err != nil {
@@ -185,8 +186,9 @@ const (
 
 // autoClaim is XAUTOCLAIM key group consumer min-idle-time start [COUNT count] [JUSTID].
 //
-// Replies: the ID to go on from, 0-0 at the end; the entries, or IDs, that changed hands; the IDs of those that are no more. Errors: of the
-// options, ErrWrongType, NOGROUP. Propagates: XCLAIM of each entry that changed hands or is no more.
+// Replies: the ID to go on from, 0-0 at the end; the entries, or IDs, that changed hands; the IDs of those that are no
+// more. Errors: of the options, ErrWrongType, NOGROUP. Propagates: XCLAIM of each entry that changed hands or is no
+// more.
 func (h *commands) autoClaim(c *command.Context) error {
 	x := claiming{retries: -1, time: c.Now}
 	idle, err := command.Int(c.Args[4])
@@ -239,7 +241,8 @@ type step struct {
 	gone bool // it is no more; else it changes hands
 }
 
-// sweep goes through what is pending from an ID on, and answers what autoClaim does. It looks first, because where it ends is answered first.
+// sweep goes through what is pending from an ID on, and answers what autoClaim does. It looks first, because where it
+// ends is answered first.
 func (h *commands) sweep(x *claiming, from streams.ID, count int64) {
 	var cur streams.PendingCursor
 	var p streams.Pending

@@ -1,9 +1,10 @@
-// Package stream is the stream commands: adding, reading and trimming entries, consumer groups and what is pending in them.
+// Package stream is the stream commands: adding, reading and trimming entries, consumer groups and what is pending in
+// them.
 //
 // Owner: the core; every handler runs inside a turn.
 // Never: keeps lent bytes but in a client's wait, or knows another family.
-// Start here: a row a command. How a stream is kept is engine/data/value/stream's. read.go and deliver.go are XREAD and XREADGROUP,
-// the two that may wait; propagate.go is what groups send to the sinks instead of what clients wrote.
+// Start here: a row a command. How a stream is kept is engine/data/value/stream's. read.go and deliver.go are XREAD and
+// XREADGROUP, the two that may wait; propagate.go is what groups send to the sinks instead of what clients wrote.
 package stream
 
 import (

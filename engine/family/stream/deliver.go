@@ -5,8 +5,8 @@ import (
 	streams "spindle/engine/data/value/stream"
 )
 
-// deliver answers what the stream at key has for a consumer of a group; false says that there is nothing. after is an ID of its history, or
-// MaxID for what was not delivered to anybody.
+// deliver answers what the stream at key has for a consumer of a group; false says that there is nothing. after is an
+// ID of its history, or MaxID for what was not delivered to anybody.
 func (h *commands) deliver(c *command.Context, r *reading, key []byte, after streams.ID) bool {
 	e, err := editCounted(c, key)
 	if e == nil || err != nil {
@@ -58,8 +58,8 @@ func deliverNew(c *command.Context, r *reading, key []byte, w *streams.Writer, g
 	}
 }
 
-// replyHistory answers what is pending with a consumer, from an ID on, and counts it as delivered again; of entries that are no more it
-// answers the ID and nil.
+// replyHistory answers what is pending with a consumer, from an ID on, and counts it as delivered again; of entries
+// that are no more it answers the ID and nil.
 func replyHistory(c *command.Context, w *streams.Writer, g *streams.Group, who *streams.Consumer, from streams.ID, count uint64) {
 	mark, n := c.Reply.Mark(), uint64(0)
 	var cur streams.PendingCursor

@@ -133,7 +133,8 @@ func groupSetID(c *command.Context) error {
 	return nil
 }
 
-// groupDestroy is XGROUP DESTROY key group. Replies: 1, or 0 if there is none. Errors: errMustExist, ErrWrongType. Propagates as written.
+// groupDestroy is XGROUP DESTROY key group. Replies: 1, or 0 if there is none. Errors: errMustExist, ErrWrongType.
+// Propagates as written.
 func groupDestroy(c *command.Context) error {
 	e, err := mustEdit(c)
 	if err != nil {
@@ -151,8 +152,8 @@ func groupDestroy(c *command.Context) error {
 	return nil
 }
 
-// groupCreateConsumer is XGROUP CREATECONSUMER key group consumer. Replies: 1, or 0 if it is there. Errors: errMustExist, ErrWrongType,
-// NOGROUP. Propagates as written.
+// groupCreateConsumer is XGROUP CREATECONSUMER key group consumer. Replies: 1, or 0 if it is there. Errors:
+// errMustExist, ErrWrongType, NOGROUP. Propagates as written.
 func groupCreateConsumer(c *command.Context) error {
 	w, g, err := editGroup(c)
 	if err != nil {
@@ -169,8 +170,8 @@ func groupCreateConsumer(c *command.Context) error {
 	return nil
 }
 
-// groupDelConsumer is XGROUP DELCONSUMER key group consumer. Replies: how many entries were pending with it. Errors: errMustExist,
-// ErrWrongType, NOGROUP. Propagates as written.
+// groupDelConsumer is XGROUP DELCONSUMER key group consumer. Replies: how many entries were pending with it. Errors:
+// errMustExist, ErrWrongType, NOGROUP. Propagates as written.
 func groupDelConsumer(c *command.Context) error {
 	w, g, err := editGroup(c)
 	if err != nil {

@@ -39,7 +39,8 @@ func parseAddID(arg []byte) (id streams.ID, auto bool, err error) {
 	return id, auto, nil
 }
 
-// parseBound reads the bound of a range: an ID, "-", "+", or, if open may be true, "(" and an ID that is not part of the range.
+// parseBound reads the bound of a range: an ID, "-", "+", or, if open may be true, "(" and an ID that is not part of
+// the range.
 func parseBound(arg []byte, seq uint64) (id streams.ID, open bool, err error) {
 	if len(arg) > 1 && arg[0] == '(' {
 		id, err = parseID(arg[1:], seq)
@@ -97,7 +98,8 @@ func (h *commands) parseIDs(args [][]byte) ([]streams.ID, error) {
 	return h.ids, nil
 }
 
-// scanID reads an ID. Like the reference it takes an argument for a C string, and numbers as C reads them when they are not canonical.
+// scanID reads an ID. Like the reference it takes an argument for a C string, and numbers as C reads them when they are
+// not canonical.
 func scanID(arg []byte, missing uint64) (id streams.ID, auto, ok bool) {
 	if len(arg) > 127 {
 		return id, false, false
@@ -120,8 +122,8 @@ func scanID(arg []byte, missing uint64) (id streams.ID, auto, ok bool) {
 	return id, auto, ok
 }
 
-// parseUint reads a number of 64 bits. What is canonical as a signed number must not be negative; anything else is read like strtoull
-// does: behind blanks, with a sign, and with a minus modulo 2^64.
+// parseUint reads a number of 64 bits. What is canonical as a signed number must not be negative; anything else is read
+// like strtoull does: behind blanks, with a sign, and with a minus modulo 2^64.
 func parseUint(text []byte) (n uint64, ok bool) {
 	if n, ok := number.ParseUint(text); ok {
 		return n, true

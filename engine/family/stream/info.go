@@ -22,8 +22,8 @@ func lookupInfo(c *command.Context) (s streams.Stream, err error) {
 
 // infoConsumers is XINFO CONSUMERS key group.
 //
-// Replies: an array of maps: name, pending, idle (ms since it asked), inactive (ms since it got something, -1: never). Errors:
-// ErrNoSuchKey, ErrWrongType, NOGROUP.
+// Replies: an array of maps: name, pending, idle (ms since it asked), inactive (ms since it got something, -1: never).
+// Errors: ErrNoSuchKey, ErrWrongType, NOGROUP.
 func infoConsumers(c *command.Context) error {
 	s, err := lookupInfo(c)
 	if err != nil {
@@ -53,8 +53,8 @@ func infoConsumers(c *command.Context) error {
 	return nil
 }
 
-// infoGroups is XINFO GROUPS key. Replies: an array of maps: name, consumers, pending, last-delivered-id, entries-read, lag, the last two nil if they
-// are not known. Errors: ErrNoSuchKey, ErrWrongType.
+// infoGroups is XINFO GROUPS key. Replies: an array of maps: name, consumers, pending, last-delivered-id, entries-read,
+// lag, the last two nil if they are not known. Errors: ErrNoSuchKey, ErrWrongType.
 func infoGroups(c *command.Context) error {
 	s, err := lookupInfo(c)
 	if err != nil {
@@ -96,8 +96,9 @@ func replyKnown(r *protocol.Reply, n int64, known bool) {
 
 // infoStream is XINFO STREAM key [FULL [COUNT count]].
 //
-// Replies: a map about the stream, with its first and last entry; FULL: with entries, groups, consumers and what is pending, count of each
-// kind at most (0: all). Errors: ErrNoSuchKey, ErrWrongType, of the subcommand's syntax, ErrNotInteger.
+// Replies: a map about the stream, with its first and last entry; FULL: with entries, groups, consumers and what is
+// pending, count of each kind at most (0: all). Errors: ErrNoSuchKey, ErrWrongType, of the subcommand's syntax,
+// ErrNotInteger.
 func infoStream(c *command.Context) error {
 	s, err := lookupInfo(c)
 	if err != nil {

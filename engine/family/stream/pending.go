@@ -38,8 +38,9 @@ func (h *commands) ack(c *command.Context) error {
 
 // pending is XPENDING key group [[IDLE ms] start end count [consumer]].
 //
-// Replies: without a range how many are pending, the least and greatest ID, and how many with whom; with one, of each its ID, the consumer,
-// the ms since it was delivered, and how often. Errors: ErrSyntax, ErrNotInteger, errID, of the interval, ErrWrongType, NOGROUP.
+// Replies: without a range how many are pending, the least and greatest ID, and how many with whom; with one, of each
+// its ID, the consumer, the ms since it was delivered, and how often. Errors: ErrSyntax, ErrNotInteger, errID, of the
+// interval, ErrWrongType, NOGROUP.
 func pending(c *command.Context) error {
 	args := c.Args
 	if len(args) != 3 && (len(args) < 6 || len(args) > 9) {

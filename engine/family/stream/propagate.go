@@ -5,7 +5,8 @@ import (
 	streams "spindle/engine/data/value/stream"
 )
 
-// What a group delivers is told to the sinks as what it comes to, so that nobody has to deliver again: who has which entry since when.
+// What a group delivers is told to the sinks as what it comes to, so that nobody has to deliver again: who has which
+// entry since when.
 
 var (
 	wordXClaim         = []byte("XCLAIM")
@@ -21,8 +22,8 @@ var (
 	wordZero           = []byte("0")
 )
 
-// propagateClaim tells that an entry is pending with a consumer: XCLAIM key group consumer 0 id TIME ms RETRYCOUNT n FORCE JUSTID LASTID id.
-// On an entry that is no more it takes the entry out of what is pending.
+// propagateClaim tells that an entry is pending with a consumer: XCLAIM key group consumer 0 id TIME ms RETRYCOUNT n
+// FORCE JUSTID LASTID id. On an entry that is no more it takes the entry out of what is pending.
 func propagateClaim(c *command.Context, key, group, consumer []byte, id streams.ID, time int64, count uint64, last streams.ID) {
 	e := &c.Effects
 	c.Propagate(wordXClaim, key, group, consumer, wordZero, keepID(c, id), wordTime, e.Number(time), wordRetryCount, e.Number(int64(count)),
@@ -34,7 +35,8 @@ func propagateGroup(c *command.Context, key []byte, g *streams.Group, group []by
 	c.Propagate(wordXGroup, wordSetID, key, group, keepID(c, g.LastID()), wordEntriesRead, c.Effects.Number(g.EntriesRead()))
 }
 
-// propagateConsumer tells that there is a new consumer, where no claim of its would: XGROUP CREATECONSUMER key group consumer.
+// propagateConsumer tells that there is a new consumer, where no claim of its would: XGROUP CREATECONSUMER key group
+// consumer.
 func propagateConsumer(c *command.Context, key, group, consumer []byte) {
 	c.Propagate(wordXGroup, wordCreateConsumer, key, group, consumer)
 }

@@ -22,8 +22,8 @@ func length(c *command.Context) error {
 
 // xrange is XRANGE key start end [COUNT count].
 //
-// Replies: an array of entries; a COUNT of 0 or less: a null array. Errors: errID, errIntervalStart, errIntervalEnd, ErrSyntax,
-// ErrNotInteger, ErrWrongType.
+// Replies: an array of entries; a COUNT of 0 or less: a null array. Errors: errID, errIntervalStart, errIntervalEnd,
+// ErrSyntax, ErrNotInteger, ErrWrongType.
 func xrange(c *command.Context) error { return rangeOf(c, c.Args[2], c.Args[3], false) }
 
 // revRange is XREVRANGE key end start [COUNT count]: xrange from behind.

@@ -110,14 +110,15 @@ func timeout(arg []byte, nowMs int64) (deadlineMs int64, err error) {
 
 // read is XREAD [COUNT count] [BLOCK ms] STREAMS key [key …] id [id …].
 //
-// Replies: of each stream with entries behind its ID, the key and those entries, as a map (RESP2: an array of two); nil if there are
-// none, or none come in time. Errors: of the options, ErrWrongType.
+// Replies: of each stream with entries behind its ID, the key and those entries, as a map (RESP2: an array of two); nil
+// if there are none, or none come in time. Errors: of the options, ErrWrongType.
 func (h *commands) read(c *command.Context) error { return h.serve(c, &reading{}) }
 
 // readGroup is XREADGROUP GROUP group consumer [COUNT count] [BLOCK ms] [NOACK] STREAMS key [key …] id [id …].
 //
-// Replies: as read; with an ID other than ">" what is pending with the consumer behind it, of deleted entries the ID and nil. Errors: as read,
-// NOGROUP. Propagates: XCLAIM of each entry delivered, XGROUP SETID of each group that moved on, with NOACK XGROUP CREATECONSUMER.
+// Replies: as read; with an ID other than ">" what is pending with the consumer behind it, of deleted entries the ID
+// and nil. Errors: as read, NOGROUP. Propagates: XCLAIM of each entry delivered, XGROUP SETID of each group that moved
+// on, with NOACK XGROUP CREATECONSUMER.
 func (h *commands) readGroup(c *command.Context) error { return h.serve(c, &reading{grouped: true}) }
 
 func (h *commands) serve(c *command.Context, r *reading) error {

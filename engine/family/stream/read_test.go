@@ -25,7 +25,8 @@ func TestEmptyNames(t *testing.T) {
 	}
 }
 
-// TestWaitsEndWithAnError: a request that was right when it came, and is not when it is tried again, does not wait for ever.
+// TestWaitsEndWithAnError: a request that was right when it came, and is not when it is tried again, does not wait for
+// ever.
 func TestWaitsEndWithAnError(t *testing.T) {
 	core, _ := newCore(t, defaultNodeEntries)
 	var wait command.Wait

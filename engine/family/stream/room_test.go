@@ -9,7 +9,8 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// TestRoomIsLetGo: the room that calls share keeps no argument, which is lent, and none of the size that one large call needed.
+// TestRoomIsLetGo: the room that calls share keeps no argument, which is lent, and none of the size that one large call
+// needed.
 func TestRoomIsLetGo(t *testing.T) {
 	heap, err := memory.New(memory.Options{})
 	if err != nil {

@@ -7,7 +7,8 @@ package tx
 
 import "spindle/engine/command"
 
-// anywhen are the rows that stand outside data and state: allowed while loading, on a stale replica, beside a busy script.
+// anywhen are the rows that stand outside data and state: allowed while loading, on a stale replica, beside a busy
+// script.
 const anywhen = command.NoScript | command.Loading | command.Stale | command.Fast | command.AllowBusy
 
 // Family is every transaction command, over these watches.

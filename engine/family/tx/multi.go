@@ -35,9 +35,9 @@ func (w *Watches) discard(c *command.Context) error {
 	return nil
 }
 
-// exec is EXEC. Replies: an array of the queued commands' replies, errors among them; a null array if a watched key changed
-// or expired. Errors: "EXEC without MULTI"; EXECABORT if a command was refused when it was queued.
-// Propagates what the commands propagate, in one unit.
+// exec is EXEC. Replies: an array of the queued commands' replies, errors among them; a null array if a watched key
+// changed or expired. Errors: "EXEC without MULTI"; EXECABORT if a command was refused when it was queued. Propagates
+// what the commands propagate, in one unit.
 func (w *Watches) exec(c *command.Context) error {
 	cl := c.Client
 	switch {
@@ -52,25 +52,38 @@ func (w *Watches) exec(c *command.Context) error {
 		return nil
 	}
 	w.Forget(cl) // what the commands change from here on is none of the watches' business
-	var queued []client.Queued
-	if cl.Queue != nil {
-		queued = cl.Queue.Commands
+	if cl.Queue == nil {
+		cl.Queue = &client.Queue{}
 	}
-	mayBlock := !cl.Is(client.DenyBlocking)
+	cl.Queue.MayBlock = !cl.Is(client.DenyBlocking)
 	cl.Flags |= client.DenyBlocking
-	c.Reply.Array(len(queued))
-	for i := range queued {
+	c.Reply.Array(len(cl.Queue.Commands))
+	if done, _ := w.execRest(c); !done {
+		c.Core.Lend(c, w.execRest)
+	}
+	return nil
+}
+
+// execRest runs what is left of a transaction. It is not done when one of the commands has lent the turn.
+func (w *Watches) execRest(c *command.Context) (done bool, err error) {
+	cl, q := c.Client, c.Client.Queue
+	for q.Next < len(q.Commands) {
+		queued := &q.Commands[q.Next]
+		q.Next++
 		mark, silent := c.Reply.Mark(), cl.Is(client.CloseAfter)
-		c.Core.Call(c, queued[i].Spec.(*command.Spec), queued[i].Args) // an error is that command's reply, and the rest still runs
+		lent, _ := c.Core.Call(c, queued.Spec.(*command.Spec), queued.Args) // an error is that command's reply, and the rest still runs
+		if lent {
+			return false, nil
+		}
 		if silent {
 			c.Reply.Rollback(mark) // who has killed itself hears no more
 		}
 	}
-	if mayBlock {
+	if q.MayBlock {
 		cl.Flags &^= client.DenyBlocking
 	}
 	w.Discard(cl)
-	return nil
+	return true, nil
 }
 
 // Discard ends cl's transaction without running it, and its watches.
@@ -80,7 +93,8 @@ func (w *Watches) Discard(cl *client.Client) {
 	w.Forget(cl)
 }
 
-// Abort is Discard for an EXEC that was refused before it ran, inside MULTI or not; it returns what to answer instead of why.
+// Abort is Discard for an EXEC that was refused before it ran, inside MULTI or not; it returns what to answer instead
+// of why.
 func (w *Watches) Abort(cl *client.Client, why error) error {
 	w.Discard(cl)
 	text := why.Error()

@@ -40,8 +40,8 @@ type watcher struct {
 // watched is the client's own entry of the key. It holds until the client watches another key.
 func (w watcher) watched() *client.WatchedKey { return &w.cl.Watched[w.at] }
 
-// NewWatches returns watches over the keys of space. Wire Touched into keyspace.Hooks, Emptying and Swapping into command.Whole,
-// and Forget to the end of a client.
+// NewWatches returns watches over the keys of space. Wire Touched into keyspace.Hooks, Emptying and Swapping into
+// command.Whole, and Forget to the end of a client.
 func NewWatches(space *keyspace.Keyspace) *Watches { return &Watches{space: space} }
 
 // Clients is how many clients watch a key (INFO watching_clients).
@@ -55,7 +55,8 @@ func (w *Watches) Keys() (n int) {
 	return n
 }
 
-// watch is WATCH key [key …]. Replies: OK. Errors: "WATCH inside MULTI is not allowed", which does not spoil the transaction.
+// watch is WATCH key [key …]. Replies: OK. Errors: "WATCH inside MULTI is not allowed", which does not spoil the
+// transaction.
 func (w *Watches) watch(c *command.Context) error {
 	if c.Client.Is(client.Multi) {
 		return errWatchInside
@@ -113,7 +114,8 @@ func (w *Watches) watches(cl *client.Client, db int, key []byte, list []watcher)
 	return slices.ContainsFunc(cl.Watched, func(w client.WatchedKey) bool { return w.DB == db && w.Key == string(key) })
 }
 
-// watchCost is what a watched key costs its client: the entry, the key, and the client's place among those who watch it.
+// watchCost is what a watched key costs its client: the entry, the key, and the client's place among those who watch
+// it.
 func watchCost[T []byte | string](key T) int {
 	return int(unsafe.Sizeof(client.WatchedKey{})+unsafe.Sizeof(watcher{})) + len(key)
 }
@@ -198,8 +200,8 @@ func (w *Watches) spoil(db int, key string, existsNow bool) {
 	}
 }
 
-// expiredSince says whether a key that cl watches has passed its deadline since. That it still has the deadline it had is
-// certain: another would have touched it.
+// expiredSince says whether a key that cl watches has passed its deadline since. That it still has the deadline it had
+// is certain: another would have touched it.
 func expiredSince(cl *client.Client, now int64) bool {
 	for i := range cl.Watched {
 		if w := &cl.Watched[i]; w.Existed && w.Ends != 0 && now > w.Ends {

@@ -195,8 +195,8 @@ func TestWatchesModel(t *testing.T) {
 	}
 }
 
-// TestQueueHoldsCopies: what MULTI queued survives the buffer it came in (commandtest overwrites that), and an error inside
-// leaves no half of a reply.
+// TestQueueHoldsCopies: what MULTI queued survives the buffer it came in (commandtest overwrites that), and an error
+// inside leaves no half of a reply.
 func TestQueueHoldsCopies(t *testing.T) {
 	core, _ := newCore(t)
 	cl := core.Client(2)

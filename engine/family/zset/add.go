@@ -64,7 +64,8 @@ func (o *addOptions) parse(args [][]byte) (pairs [][]byte, err error) {
 
 // add is ZADD key [NX | XX] [GT | LT] [CH] [INCR] score member [score member …].
 //
-// Replies: how many members are new; with CH those with another score too; with INCR the member's score, or nil if an option forbade it.
+// Replies: how many members are new; with CH those with another score too; with INCR the member's score, or nil if an
+// option forbade it.
 // Errors: ErrSyntax, ErrNotFloat, ErrWrongType, those of the options, errNaN. Propagates as written.
 func add(c *command.Context) error { return addTo(c, addOptions{}) }
 

@@ -30,7 +30,8 @@ func fill(core *commandtest.Core, key string, n int) {
 	}
 }
 
-// TestNoAllocations: in steady state no command on single members or short ranges leaves anything to the garbage collector.
+// TestNoAllocations: in steady state no command on single members or short ranges leaves anything to the garbage
+// collector.
 func TestNoAllocations(t *testing.T) {
 	if invariant.Enabled {
 		t.Skip("what the invariants say is allocated")
@@ -53,7 +54,8 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// TestRemovalsAreShort: a removal of most of a large set leaves what goes to a reclaimer, and one of little touches nothing else.
+// TestRemovalsAreShort: a removal of most of a large set leaves what goes to a reclaimer, and one of little touches
+// nothing else.
 func TestRemovalsAreShort(t *testing.T) {
 	const n = 20_000
 	for line, most := range map[string]bool{

@@ -59,7 +59,8 @@ func (r *span) bounds(low, high []byte) (err error) {
 	return nil
 }
 
-// of is the ranks that r means in v; reverse says that ranks are counted from the end, and members looked for from there.
+// of is the ranks that r means in v; reverse says that ranks are counted from the end, and members looked for from
+// there.
 func (r *span) of(v value.Value, reverse bool) zset.Span {
 	switch r.by {
 	case byScore:
@@ -85,8 +86,9 @@ func (r *span) of(v value.Value, reverse bool) zset.Span {
 	return zset.Span{From: int(start), To: int(stop) + 1}
 }
 
-// scoreBound reads a bound of scores: "(" says that it does not belong to the range itself. The number is what C's strtod makes of the
-// text, up to a zero byte: nothing at all is 0, blanks in front are passed over, and what is too large is infinite.
+// scoreBound reads a bound of scores: "(" says that it does not belong to the range itself. The number is what C's
+// strtod makes of the text, up to a zero byte: nothing at all is 0, blanks in front are passed over, and what is too
+// large is infinite.
 func scoreBound(text []byte) (x float64, out, ok bool) {
 	if len(text) > 0 && text[0] == '(' {
 		text, out = text[1:], true
@@ -114,7 +116,8 @@ func scoreBound(text []byte) (x float64, out, ok bool) {
 	return x, out, !math.IsNaN(x)
 }
 
-// lexBound reads a bound of members: "[" text, "(" text, which does not belong to the range itself, "-" before all or "+" behind all.
+// lexBound reads a bound of members: "[" text, "(" text, which does not belong to the range itself, "-" before all or
+// "+" behind all.
 func lexBound(b *zset.LexBound, text []byte) bool {
 	if len(text) == 0 {
 		return false

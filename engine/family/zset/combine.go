@@ -7,10 +7,12 @@ import (
 
 // union is ZUNION numkeys key [key …] [WEIGHTS weight …] [AGGREGATE SUM|MIN|MAX] [WITHSCORES].
 //
-// Replies: an array as zrange's. Errors: those of parse. One turn, as long as the sets are large: some 0.3 s for a million members.
+// Replies: an array as zrange's. Errors: those of parse. One turn, as long as the sets are large: some 0.3 s for a
+// million members.
 func (z *commands) union(c *command.Context) error { return z.answer(c, union) }
 
-// inter is ZINTER; see union. Cost: for each member of the smallest set a lookup in each other, until one does not have it.
+// inter is ZINTER; see union. Cost: for each member of the smallest set a lookup in each other, until one does not have
+// it.
 func (z *commands) inter(c *command.Context) error { return z.answer(c, inter) }
 
 // diff is ZDIFF numkeys key [key …] [WITHSCORES]: what the first set has and no other; see union.
@@ -18,7 +20,8 @@ func (z *commands) diff(c *command.Context) error { return z.answer(c, diff) }
 
 // unionStore is ZUNIONSTORE destination numkeys key [key …] [WEIGHTS weight …] [AGGREGATE SUM|MIN|MAX].
 //
-// Replies: how many members the destination has now; if there are none the key goes. Errors: those of parse. Propagates as written.
+// Replies: how many members the destination has now; if there are none the key goes. Errors: those of parse. Propagates
+// as written.
 func (z *commands) unionStore(c *command.Context) error { return z.storeAs(c, union, "zunionstore") }
 
 // interStore is ZINTERSTORE; see unionStore.
@@ -27,7 +30,8 @@ func (z *commands) interStore(c *command.Context) error { return z.storeAs(c, in
 // diffStore is ZDIFFSTORE destination numkeys key [key …]; see unionStore.
 func (z *commands) diffStore(c *command.Context) error { return z.storeAs(c, diff, "zdiffstore") }
 
-// interCard is ZINTERCARD numkeys key [key …] [LIMIT limit]. Replies: how many members ZINTER would give, at most limit if that is not 0.
+// interCard is ZINTERCARD numkeys key [key …] [LIMIT limit]. Replies: how many members ZINTER would give, at most limit
+// if that is not 0.
 //
 // Errors: those of parse.
 func (z *commands) interCard(c *command.Context) error {
@@ -142,8 +146,8 @@ func (m *combination) intersect(yield func(member []byte, score float64) bool) {
 	})
 }
 
-// subtract puts into g what the first source has and no other: by a lookup in each other for each of its members, or, where the others are
-// small, by one in the result for each of theirs.
+// subtract puts into g what the first source has and no other: by a lookup in each other for each of its members, or,
+// where the others are small, by one in the result for each of theirs.
 func (m *combination) subtract(g *zset.Gathering) {
 	first, others := &m.sources[0], m.sources[1:]
 	lookups, removals := first.n*len(others), first.n

@@ -2,8 +2,9 @@
 //
 // Owner: the core; every handler runs inside a turn.
 // Never: keeps lent bytes, blocks, or knows another family.
-// Start here: a row a command. add.go and remove.go change members, read.go answers for one, range.go for many (bounds.go reads what bounds
-// them), pop.go takes from the ends and wait.go waits to, combine.go joins several sets (gather.go finds them), random.go chooses.
+// Start here: a row a command. add.go and remove.go change members, read.go answers for one, range.go for many
+// (bounds.go reads what bounds them), pop.go takes from the ends and wait.go waits to, combine.go joins several sets
+// (gather.go finds them), random.go chooses.
 package zset
 
 import (

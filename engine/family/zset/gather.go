@@ -79,8 +79,8 @@ type combination struct {
 	limit      int64 // of ZINTERCARD; 0: none
 }
 
-// parse reads a combination from the argument at index at on and finds the sources; those of a union or an intersection are put in order, the
-// smallest first. The wrong type of a key comes before what is wrong with options.
+// parse reads a combination from the argument at index at on and finds the sources; those of a union or an intersection
+// are put in order, the smallest first. The wrong type of a key comes before what is wrong with options.
 //
 // Errors: ErrNotInteger, "at least 1 input key is needed", ErrSyntax, ErrWrongType, errWeight, errLimitSign.
 func (z *commands) parse(c *command.Context, at int, op operation, store bool) (m combination, err error) {
@@ -125,8 +125,8 @@ func (z *commands) gather(c *command.Context, keys [][]byte) error {
 	return nil
 }
 
-// options reads [WEIGHTS weight …] [AGGREGATE SUM|MIN|MAX] of a union and an intersection, [WITHSCORES] of what is not stored, [LIMIT n]
-// of ZINTERCARD; then sorts.
+// options reads [WEIGHTS weight …] [AGGREGATE SUM|MIN|MAX] of a union and an intersection, [WITHSCORES] of what is not
+// stored, [LIMIT n] of ZINTERCARD; then sorts.
 func (m *combination) options(args [][]byte, op operation, store bool) (err error) {
 	weighted := op == union || op == inter
 	for len(args) > 0 {

@@ -43,7 +43,8 @@ func (d end) event() string {
 
 // popMin is ZPOPMIN key [count].
 //
-// Replies: the member with the least score and its score; with count an array of as many, in RESP3 each an array of the two.
+// Replies: the member with the least score and its score; with count an array of as many, in RESP3 each an array of the
+// two.
 // Errors: ErrSyntax, ErrNotInteger, "value is out of range, must be positive", ErrWrongType. Propagates as written.
 func popMin(c *command.Context) error { return pop(c, least) }
 
@@ -84,7 +85,8 @@ func pop(c *command.Context, d end) error {
 	return nil
 }
 
-// popFrom removes n members, of which there are as many, and answers each with its score, in an array of the two if nested.
+// popFrom removes n members, of which there are as many, and answers each with its score, in an array of the two if
+// nested.
 func popFrom(c *command.Context, e *value.Edit, key []byte, d end, n int, nested bool) {
 	all := zset.Len(e.Value())
 	s, from := zset.Span{From: 0, To: n}, 0
@@ -169,7 +171,8 @@ func (m *multiple) try(c *command.Context) (done bool, err error) {
 
 // mPop is ZMPOP numkeys key [key …] MIN|MAX [COUNT count].
 //
-// Replies: as multiple.try; a nil array if none of the keys is there. Errors: errNumKeys, errCount, ErrSyntax, ErrWrongType.
+// Replies: as multiple.try; a nil array if none of the keys is there. Errors: errNumKeys, errCount, ErrSyntax,
+// ErrWrongType.
 func mPop(c *command.Context) error {
 	m, err := parseMultiple(c.Args, 1)
 	if err != nil {

@@ -16,11 +16,11 @@ var (
 	errRandomScores = &protocol.Error{Code: "ERR", Text: "value is out of range"}
 )
 
-// randMember is ZRANDMEMBER key [count [WITHSCORES]]: a member at random, or an array of as many different ones as there are up to count,
-// or of exactly -count, each drawn from all.
+// randMember is ZRANDMEMBER key [count [WITHSCORES]]: a member at random, or an array of as many different ones as
+// there are up to count, or of exactly -count, each drawn from all.
 //
-// Replies: nil, or an empty array, for no key; scores as zrange's. Errors: ErrNotInteger, errRandomCount, ErrSyntax, errRandomScores,
-// ErrWrongType.
+// Replies: nil, or an empty array, for no key; scores as zrange's. Errors: ErrNotInteger, errRandomCount, ErrSyntax,
+// errRandomScores, ErrWrongType.
 func (z *commands) randMember(c *command.Context) error {
 	wanted, withScores := int64(1), false
 	if len(c.Args) > 2 {

@@ -17,10 +17,12 @@ var (
 	errWithScores = &protocol.Error{Code: "ERR", Text: "syntax error, WITHSCORES not supported in combination with BYLEX"}
 )
 
-// count is ZCOUNT key min max. Replies: how many members have such a score. Errors: errScoreRange, ErrWrongType. O(log N).
+// count is ZCOUNT key min max. Replies: how many members have such a score. Errors: errScoreRange, ErrWrongType. O(log
+// N).
 func count(c *command.Context) error { return countIn(c, span{by: byScore}) }
 
-// lexCount is ZLEXCOUNT key min max. Replies: how many members are between. Errors: errLexRange, ErrWrongType. O(log N).
+// lexCount is ZLEXCOUNT key min max. Replies: how many members are between. Errors: errLexRange, ErrWrongType. O(log
+// N).
 func lexCount(c *command.Context) error { return countIn(c, span{by: byLex}) }
 
 func countIn(c *command.Context, r span) error {
@@ -56,7 +58,8 @@ const (
 	backward
 )
 
-// parse reads key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]; what the command's name says is no option.
+// parse reads key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]; what the command's name says is
+// no option.
 func (r *request) parse(args [][]byte, by order, d direction, store bool) (err error) {
 	r.limit, r.by, r.reverse = -1, by, d == backward
 	for i := 3; i < len(args); i++ {
@@ -136,7 +139,8 @@ func (r *request) window(v value.Value) (from, n int) {
 // zrange is ZRANGE key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES].
 //
 // Replies: an array of members; with WITHSCORES each followed by its score, in RESP3 as an array of the two.
-// Errors: ErrSyntax, ErrNotInteger, errLimit, errWithScores, errScoreRange, errLexRange, ErrWrongType. O(log N + members answered).
+// Errors: ErrSyntax, ErrNotInteger, errLimit, errWithScores, errScoreRange, errLexRange, ErrWrongType. O(log N +
+// members answered).
 func zrange(c *command.Context) error { return answerRange(c, 0, either) }
 
 // revRange is ZREVRANGE key start stop [WITHSCORES].
@@ -201,7 +205,8 @@ func appendScore(dst []byte, x float64) []byte { return number.AppendDouble(dst,
 
 // rangeStore is ZRANGESTORE destination source start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count].
 //
-// Replies: how many members the destination has now; if there are none the key goes. Errors: as zrange. Propagates as written.
+// Replies: how many members the destination has now; if there are none the key goes. Errors: as zrange. Propagates as
+// written.
 func (z *commands) rangeStore(c *command.Context) error {
 	var r request
 	if err := r.parse(c.Args[2:], 0, either, true); err != nil {

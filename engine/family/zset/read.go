@@ -43,7 +43,8 @@ func score(c *command.Context) error {
 	return nil
 }
 
-// mScore is ZMSCORE key member [member …]. Replies: an array of scores, nil for what is not there. Errors: ErrWrongType.
+// mScore is ZMSCORE key member [member …]. Replies: an array of scores, nil for what is not there. Errors:
+// ErrWrongType.
 func mScore(c *command.Context) error {
 	v, err := lookup(c, c.Args[1])
 	if err != nil {
@@ -64,8 +65,8 @@ func mScore(c *command.Context) error {
 	return nil
 }
 
-// rank is ZRANK key member [WITHSCORE]. Replies: how many members are before it, with WITHSCORE an array of that and its score; nil, or a
-// nil array, if it is not there. Errors: wrong number of arguments, ErrSyntax, ErrWrongType.
+// rank is ZRANK key member [WITHSCORE]. Replies: how many members are before it, with WITHSCORE an array of that and
+// its score; nil, or a nil array, if it is not there. Errors: wrong number of arguments, ErrSyntax, ErrWrongType.
 func rank(c *command.Context) error { return rankFrom(c, false) }
 
 // revRank is ZREVRANK: how many members are behind it; see rank.
@@ -115,8 +116,8 @@ type found struct {
 
 // scan is ZSCAN key cursor [MATCH pattern] [COUNT count].
 //
-// Replies: the next cursor, 0 at the end, and an array of members each followed by its score. Errors: "invalid cursor", ErrWrongType, and
-// those of the options, which are not looked at if there is no key.
+// Replies: the next cursor, 0 at the end, and an array of members each followed by its score. Errors: "invalid cursor",
+// ErrWrongType, and those of the options, which are not looked at if there is no key.
 func (z *commands) scan(c *command.Context) error {
 	v, cursor, o, err := c.OpenScan(value.ZSet, false)
 	if err != nil || !v.Exists() {

@@ -60,7 +60,8 @@ func removeByRank(c *command.Context) error {
 	return r.remove(c, "zremrangebyrank")
 }
 
-// removeByScore is ZREMRANGEBYSCORE key min max. Replies and propagates as removeByRank. Errors: errScoreRange, ErrWrongType.
+// removeByScore is ZREMRANGEBYSCORE key min max. Replies and propagates as removeByRank. Errors: errScoreRange,
+// ErrWrongType.
 func removeByScore(c *command.Context) error {
 	r := span{by: byScore}
 	if err := r.bounds(c.Args[2], c.Args[3]); err != nil {

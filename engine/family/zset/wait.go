@@ -43,7 +43,8 @@ func tryOne(c *command.Context, d end) (done bool, err error) {
 	return false, nil
 }
 
-// bzMPop is BZMPOP timeout numkeys key [key …] MIN|MAX [COUNT count]: ZMPOP that waits. Errors besides: those of Timeout.
+// bzMPop is BZMPOP timeout numkeys key [key …] MIN|MAX [COUNT count]: ZMPOP that waits. Errors besides: those of
+// Timeout.
 func bzMPop(c *command.Context) error {
 	m, err := parseMultiple(c.Args, 2)
 	if err != nil {

@@ -29,8 +29,8 @@ const (
 // ErrDamaged means that a text is not what Compress makes, or not of the length it should have.
 var ErrDamaged = errors.New("lzf: damaged data")
 
-// An Compressor remembers where three bytes were seen last. The zero value is ready. It need not be cleared between texts:
-// positions count on from text to text, so what an older text left behind is out of reach.
+// An Compressor remembers where three bytes were seen last. The zero value is ready. It need not be cleared between
+// texts: positions count on from text to text, so what an older text left behind is out of reach.
 type Compressor struct {
 	last [1 << hashBits]uint32
 	base uint32 // the position of the present text's first byte
@@ -143,7 +143,8 @@ func putRun(dst []byte, out int, p []byte) int {
 	return out
 }
 
-// Decompress writes the text of src to dst and returns its length, which is the caller's to compare with what it should be.
+// Decompress writes the text of src to dst and returns its length, which is the caller's to compare with what it should
+// be.
 // Errors: ErrDamaged, for a text longer than dst too.
 func Decompress(dst, src []byte) (n int, err error) {
 	in, out := 0, 0

@@ -1,5 +1,6 @@
-// Command record writes down what the reference server answers: it plays transcripts against it, in RESP2 and RESP3, and puts
-// its replies, effects and events in the place of those in the files. Replies given as patterns stay, and must match.
+// Command record writes down what the reference server answers: it plays transcripts against it, in RESP2 and RESP3,
+// and puts its replies, effects and events in the place of those in the files. Replies given as patterns stay, and must
+// match.
 //
 //	go run ./tests/transcripts/record -server 127.0.0.1:6379 tests/transcripts/*.txt
 //

@@ -52,9 +52,6 @@ func levelsFor(bytes uint64) (n uint8) {
 	return n
 }
 
-// leaves is how many leaves a link has if all of it is written.
-func (l *link) leaves() int { return int((l.bytes + leafBytes - 1) >> leafShift) }
-
 // leafSize is the length of leaf i.
 func (l *link) leafSize(i uint64) int { return int(min(leafBytes, l.bytes-i<<leafShift)) }
 

@@ -90,7 +90,8 @@ func (w *writer) copyPage(word uint64, level uint8, size func(leaf uint64) int, 
 	return uint64(ref)
 }
 
-// Check proves R2, R3 and that no page lies behind the end of its link. For tests.
+// Check proves R2, R3 and that no page lies behind the end of its link.
+// Proof: tests call it after every step.
 func Check(v value.Value) error {
 	r := rootAt(v.Root())
 	if !Links(uint64(r.links)) || int(r.links) > roomFor(v.Root()) {
@@ -112,12 +113,14 @@ func Check(v value.Value) error {
 	return nil
 }
 
+// checkPage proves the pages below word and adds their bytes to held.
+// Proof: a part of Check.
 func checkPage(l *link, word uint64, level uint8, first uint64, held *uint64) error {
 	if word == 0 {
 		return nil
 	}
-	if first >= uint64(l.leaves()) {
-		return fmt.Errorf("a page for leaf %d of %d", first, l.leaves())
+	if leaves := (l.bytes + leafBytes - 1) >> leafShift; first >= leaves {
+		return fmt.Errorf("a page for leaf %d of %d", first, leaves)
 	}
 	*held += uint64(memory.UsableSize(refOf(word)))
 	if level == 0 {

@@ -32,20 +32,6 @@ func (i *Iter) At(v value.Value, rank int) bool {
 	return i.ok
 }
 
-// Valid says that i stands at a member.
-func (i *Iter) Valid() bool { return i.ok }
-
-// Next moves i to the member behind; false says that there is none.
-func (i *Iter) Next() bool {
-	if i.lp == nil {
-		i.ok = i.c.Next()
-		return i.ok
-	}
-	i.at = listpack.Next(i.lp, listpack.Next(i.lp, i.at))
-	i.ok = i.at != 0
-	return i.ok
-}
-
 // Prev moves i to the member before; false says that there is none.
 func (i *Iter) Prev() bool {
 	if i.lp == nil {

@@ -1,0 +1,178 @@
+package value
+
+import (
+	"unsafe"
+
+	"spindle/engine/data/memory"
+	"spindle/engine/data/table"
+	"spindle/internal/invariant"
+	"spindle/internal/number"
+)
+
+// A Form is what an entry's shape and size follow from.
+type Form struct {
+	Type     Type
+	Encoding Encoding
+	Rooted   bool
+	Volatile bool
+	KeyLen   int
+	Inline   int // length of an inline string, listpack or intset; 0 for integers and rooted values
+}
+
+// wide says that the lengths do not fit the shape word (N2).
+func (f *Form) wide() bool { return f.KeyLen > table.MaxNarrowKey || f.Inline > table.MaxNarrowValue }
+
+// Size is the bytes the entry takes.
+func (f *Form) Size() int {
+	n := 8 + f.KeyLen + f.Inline
+	if f.Rooted || f.Encoding == Int && f.Type == String {
+		n += 8
+	}
+	if f.Volatile {
+		n += 8
+	}
+	if f.wide() {
+		n += 8
+	}
+	return n
+}
+
+// shape is the entry's second word.
+func (f *Form) shape() uint32 {
+	s := uint32(f.Type) | uint32(f.Encoding)<<table.ShapeEncoding
+	if f.Volatile {
+		s |= table.ShapeVolatile
+	}
+	if f.Rooted {
+		s |= table.ShapeRooted
+	}
+	if f.wide() {
+		return s | table.ShapeWide
+	}
+	return s | uint32(f.KeyLen)<<table.ShapeKeyLen | uint32(f.Inline)<<table.ShapeValueLen
+}
+
+// FormOf is the form of an entry that stands.
+func FormOf(v Value) Form {
+	shape := v.shape()
+	_, klen, vlen := v.lengths()
+	return Form{
+		Type: Type(shape & table.ShapeType), Encoding: Encoding(shape >> table.ShapeEncoding & 15),
+		Rooted: shape&table.ShapeRooted != 0, Volatile: shape&table.ShapeVolatile != 0, KeyLen: klen, Inline: vlen,
+	}
+}
+
+// Size is the bytes the entry takes.
+func (v Value) Size() int {
+	at, klen, vlen := v.lengths()
+	n := at + klen + vlen
+	if shape := v.shape(); shape&table.ShapeRooted != 0 || v.Encoding() == Int && v.Type() == String {
+		n += 8
+	}
+	if invariant.Enabled {
+		if f := FormOf(v); n != f.Size() { // That would allocate its arguments each time
+			invariant.That(false, "an entry of %d bytes, of the form %+v", n, f)
+		}
+	}
+	return n
+}
+
+// fitsInline says that n bytes of value lie in their entry.
+func fitsInline(klen, n int) bool { return klen+n <= MaxInline }
+
+// MaxInline is how many bytes of key and value an entry may hold before the value gets blocks of its own.
+const MaxInline = memory.MaxSmall - 24
+
+// OfText is OfString of val, or the form of the integer n if val is one in canonical form.
+func (f *Form) OfText(klen int, val []byte, volatile bool) (n int64) {
+	if n, ok := number.ParseInt(val); ok {
+		*f = IntForm(klen, volatile)
+		return n
+	}
+	f.OfString(klen, len(val), volatile)
+	return 0
+}
+
+// IntForm is the form of a string that is kept as an integer.
+func IntForm(klen int, volatile bool) Form {
+	return Form{Type: String, Encoding: Int, Volatile: volatile, KeyLen: klen}
+}
+
+// OfString makes f the form of a string of n bytes as SET leaves it. In place: a copy of what has just been written byte by byte waits for all
+// stores before it, and a load has many under way.
+func (f *Form) OfString(klen, n int, volatile bool) {
+	f.Type, f.Encoding, f.Rooted, f.Volatile, f.KeyLen, f.Inline = String, Raw, false, volatile, klen, n
+	if n <= MaxEmbStr {
+		f.Encoding = EmbStr
+	}
+	if !fitsInline(klen, n) {
+		f.Rooted, f.Inline = true, 0
+	}
+}
+
+// header writes what stands before the key of an entry at p, all but its clock, and says where the key begins.
+func (f *Form) header(p unsafe.Pointer, deadline int64) (key int) {
+	*(*uint32)(unsafe.Add(p, 4)) = f.shape()
+	key = 8
+	if f.wide() {
+		*(*uint64)(unsafe.Add(p, key)) = uint64(f.KeyLen) | uint64(f.Inline)<<32
+		key += 8
+	}
+	if f.Volatile {
+		*(*int64)(unsafe.Add(p, key)) = deadline
+		key += 8
+	}
+	return key
+}
+
+// reshape gives an unshared entry the form f, which has the same key, where it lies, and returns where its payload goes. If the key has to
+// move it takes the first carry bytes of the payload along. The block has room.
+func (v Value) reshape(f *Form, deadline int64, carry int) (payload unsafe.Pointer) {
+	if f.Volatile != v.Volatile() { // first: the deadline lies where the key lay
+		from, _, _ := v.lengths()
+		to := from + 8
+		if v.Volatile() {
+			to = from - 8
+		}
+		n := f.KeyLen + carry
+		copy(PayloadBytes(unsafe.Add(v.p, to), n), PayloadBytes(unsafe.Add(v.p, from), n))
+	}
+	return unsafe.Add(v.p, f.header(v.p, deadline)+f.KeyLen)
+}
+
+// PayloadSize is the bytes behind the key: an inline value's, or 8.
+func (v Value) PayloadSize() int {
+	f := FormOf(v)
+	if f.Rooted || f.Encoding == Int && f.Type == String {
+		return 8
+	}
+	return f.Inline
+}
+
+// copyPayload copies the first n bytes behind the key to where dst points.
+func (v Value) copyPayload(dst unsafe.Pointer, n int) {
+	copy(PayloadBytes(dst, n), PayloadBytes(v.payload(), n))
+}
+
+// OverwriteDeadline gives an unshared volatile entry another deadline.
+func (v Value) OverwriteDeadline(ms int64) {
+	at := 8 + v.shape()>>6&8 // bit 9, wide, as 8
+	*(*int64)(unsafe.Add(v.p, at)) = ms
+}
+
+// SetRoot gives an unshared rooted entry another root.
+func (v Value) SetRoot(root memory.Ref) { *(*memory.Ref)(v.payload()) = root }
+
+// PayloadBytes is the n bytes at an entry's payload, to be written.
+func PayloadBytes(payload unsafe.Pointer, n int) []byte {
+	return unsafe.Slice((*byte)(payload), n)
+}
+
+// Fill writes an entry's payload: inline if the form keeps it there, else word, which is an integer or a root.
+func (f *Form) Fill(payload unsafe.Pointer, word memory.Ref, inline []byte) {
+	if f.Inline > 0 {
+		copy(PayloadBytes(payload, len(inline)), inline)
+	} else if f.Rooted || f.Encoding == Int {
+		*(*memory.Ref)(payload) = word
+	}
+}

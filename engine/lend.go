@@ -1,0 +1,242 @@
+package engine
+
+import (
+	"runtime"
+	"slices"
+
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/internal/invariant"
+	"spindle/protocol"
+)
+
+// Lending: a command that takes long, a script, gives the turn back before it is over. It goes on in slices, each in a turn of its own, and
+// others have the turn in between. What they may do then is little:
+//
+//	running ── Lend ──▶ lent ── slice, slice, … ──▶ over: its unit goes to the sinks, its reply leaves, its client goes on
+//	                     │
+//	                     ├─ commands with AllowBusy run, on a stack of their own
+//	                     ├─ other commands wait, and after busy-reply-threshold they get BUSY
+//	                     └─ duties, expiry, eviction and clients that wait for keys stand still
+//
+// engine.N1. At most one command is lent. Core.stack is its stack in its own slices, and the other one in all other turns.
+// engine.N2. While a command is lent no other changes data: between two of its slices nothing it can see has changed.
+// engine.N3. A lent command's time stands still: each slice sees the time at which the command began.
+
+// A stack is what one outermost command has under way: a frame for each depth of calls, and what it has told of its effects.
+type stack struct {
+	frames [maxDepth]command.Context // so that no call allocates
+	depth  int
+	unit   unit
+	lends  []lending // of its frames, those that go on by a step, the outermost first
+}
+
+// A lending is one frame that goes on by a step.
+type lending struct {
+	depth int // of the frame
+	frame *command.Context
+	step  command.Step
+	mark  protocol.Mark // where its reply begins
+	took  int64         // by its slices, in nanos, if another command called it
+	inner bool          // another command called it, and waits for it
+}
+
+// A lent is the outermost command that has lent the turn.
+type lent struct {
+	stack *stack
+	p     *parked // its client's wait, with a copy of its request
+	nowMs int64   // N3
+	began int64   // nanos
+	took  int64   // by its slices, in nanos
+	tardy bool    // busy-reply-threshold is over: others get BUSY
+	reply *protocol.Reply
+}
+
+// refusal is what others are told when the threshold is over.
+func (l *lent) refusal() error {
+	if l.p.spec.Family == "scripting" && (l.p.spec.Name == "fcall" || l.p.spec.Name == "fcall_ro") {
+		return protocol.ErrBusyFunction
+	}
+	return protocol.ErrBusyScript
+}
+
+// Lend implements command.Core. It answers false where nobody else can have the turn: for a Fake's commands, and inside a command that was
+// lent already and is called by one that cannot wait.
+func (c *Core) Lend(ctx *command.Context, step command.Step) bool {
+	c.assertHeld()
+	s := c.stack
+	if s.depth == 0 || s.frames[0].Client.Conn == nil {
+		return false
+	}
+	depth := s.depth - 1
+	for &s.frames[depth] != ctx {
+		depth--
+	}
+	at := len(s.lends)
+	for at > 0 && s.lends[at-1].depth > depth { // a command lends after the one that it has called
+		at--
+	}
+	s.lends = slices.Insert(s.lends, at, lending{depth: depth, frame: ctx, step: step})
+	return true
+}
+
+// Lent says whether a command is not over and has lent the turn. Turn only.
+func (c *Core) Lent() bool {
+	c.assertHeld()
+	return c.lent != nil
+}
+
+// Busy is what others are told while a command has lent the turn, nil while none has. Turn only.
+func (c *Core) Busy() error {
+	c.assertHeld()
+	if c.lent == nil {
+		return nil
+	}
+	return c.lent.refusal()
+}
+
+// lending is how the command of a frame goes on, nil if its handler has done all.
+func (s *stack) lending(frame *command.Context) *lending {
+	for i := range s.lends {
+		if s.lends[i].frame == frame {
+			return &s.lends[i]
+		}
+	}
+	return nil
+}
+
+// lendTurn parks the client of the outermost command, which goes on by steps from here on.
+func (c *Core) lendTurn(cl *client.Client, args [][]byte, spec *command.Spec, mark protocol.Mark) {
+	c.assertHeld()
+	invariant.That(c.lent == nil, "N1: two commands lend the turn")
+	s := c.stack
+	l := &lent{stack: s, nowMs: c.nowMs, began: c.nanos, reply: &protocol.Reply{RESP3: cl.Protocol == 3}}
+	cl.Out.Cut(mark, l.reply)
+	l.p = c.parkBusy(cl, args, spec)
+	cl.Out = l.reply
+	for i := range s.frames[:s.depth] {
+		s.frames[i].Reply = l.reply
+	}
+	for i := range s.lends {
+		s.lends[i].mark = s.lends[i].mark.Moved(-mark.Offset())
+	}
+	s.frames[0].Args, s.frames[0].Bulk = l.p.args, nil // R2
+	c.lent = l
+	c.stack = c.other(s)
+	c.raised++ // admission must look
+	c.space.Again(nil)
+	c.lapParked(cl)
+	if c.hooks.Lent != nil {
+		c.hooks.Lent()
+	}
+	go c.drive()
+}
+
+// other is the stack that is not s.
+func (c *Core) other(s *stack) *stack {
+	if s == &c.stacks[0] {
+		return &c.stacks[1]
+	}
+	return &c.stacks[0]
+}
+
+// drive gives the lent command its slices, until it is over.
+func (c *Core) drive() {
+	for c.slice() {
+		runtime.Gosched() // whoever waits for the turn, or for a processor, comes first
+	}
+}
+
+// slice is a turn of the lent command. It answers whether there is more to do.
+func (c *Core) slice() (more bool) {
+	c.take()
+	c.begin()
+	c.meter.measureCPU(c.settings.MeasureTurnCPU.Get())
+	l := c.lent
+	began := c.nanos
+	guest := c.stack
+	invariant.That(guest.depth == 0 && guest.unit.effects == 0, "N2: others left %d effects", guest.unit.effects)
+	c.stack = l.stack
+	c.nowMs = l.nowMs
+	c.space.SetNow(l.nowMs) // N3
+	over := c.step(l)
+	c.nanos = c.wall.Nanos()
+	l.took += c.nanos - began
+	if over {
+		c.over(l)
+	} else {
+		c.stack = guest
+		if !l.tardy && c.nanos-l.began >= c.settings.BusyReplyThreshold.Get()*1e6 {
+			l.tardy = true
+			c.pause.release() // they hear BUSY now
+		}
+	}
+	c.settle()
+	c.end()
+	c.release()
+	return !over
+}
+
+// step goes on with the innermost frame that waits. It answers whether the outermost command is over.
+func (c *Core) step(l *lent) (over bool) {
+	s := l.stack
+	top := &s.lends[len(s.lends)-1]
+	ctx := top.frame
+	n, began := len(s.lends), c.wall.Nanos()
+	ctx.Now, ctx.Effects.Unheard = l.nowMs, len(c.sinks) == 0
+	c.space.NoTouch = ctx.Client.Flags&client.NoTouch != 0
+	done, err := top.step(ctx)
+	if len(s.lends) > n { // it called a command that lends in its turn
+		return false
+	}
+	top.took += c.wall.Nanos() - began
+	if !done && err == nil {
+		return false
+	}
+	ended := *top
+	*top = lending{}
+	s.lends = s.lends[:n-1]
+	c.finish(ctx, err, ended.mark)
+	if !ended.inner {
+		return true
+	}
+	ctx.Spec.Stats.Record(1, ended.took)
+	c.meter.commands++
+	c.watchSlowness(ctx.Client, ctx.Spec, ctx.Args, ended.took)
+	return false
+}
+
+// over ends the lent command: what it has told leaves as one unit, its client goes on, and so does everybody else.
+func (c *Core) over(l *lent) {
+	p, cl := l.p, l.p.cl
+	c.lent = nil
+	c.raised--
+	if c.stack.unit.effects != 0 {
+		c.flushUnit()
+		if c.hooks.Wrote != nil {
+			c.hooks.Wrote(cl)
+		}
+	}
+	cl.Out = nil
+	c.nanos, c.nowMs = c.wall.Now()
+	c.space.SetNow(c.nowMs)
+	p.spec.Stats.Record(1, p.took+l.took)
+	c.meter.commands++
+	c.watchSlowness(cl, p.spec, p.args, p.took+l.took)
+	if c.waiting.byClient[cl] == p { // else it has left meanwhile
+		c.unpark(cl)
+		if cl.Flags&silenced == 0 {
+			cl.Conn.PostReply(c.number, l.reply)
+		} else {
+			l.reply.Reset()
+			cl.Flags &^= client.ReplySkip
+		}
+		cl.Conn.Resume()
+	} else {
+		l.reply.Reset()
+	}
+	c.pause.release()
+	if c.hooks.Lent != nil {
+		c.hooks.Lent()
+	}
+}

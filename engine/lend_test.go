@@ -1,0 +1,294 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/protocol"
+)
+
+// lendRows are commands that lend the turn. LONG key: sets key in each of its steps, until it is told to end; ENDLONG ends it. STEPS n: is
+// over after n steps. RUN word…: runs a command as a script does.
+func lendRows(end *atomic.Bool) []command.Spec {
+	set := func(c *command.Context, key []byte) {
+		c.DB.SetString(key, []byte("v"), 0)
+		c.Changed(1)
+		c.Propagate([]byte("SET"), key, []byte("v"))
+		c.Core.(*Core).Ready(c.Client.DB, key)
+	}
+	return []command.Spec{
+		{Name: "long", Arity: 2, Flags: command.Write, Run: func(c *command.Context) error {
+			set(c, c.Args[1])
+			steps, at := int64(0), c.Now
+			step := func(c *command.Context) (bool, error) {
+				steps++
+				time.Sleep(200 * time.Microsecond)
+				if c.Now != at {
+					return true, protocol.Errorf("ERR", "time went on")
+				}
+				if end.Load() {
+					c.Reply.BulkString("over")
+					set(c, c.Args[1])
+					return true, nil
+				}
+				return false, nil
+			}
+			if !c.Core.Lend(c, step) {
+				return protocol.Errorf("ERR", "nobody to lend to")
+			}
+			return nil
+		}},
+		{Name: "endlong", Arity: 1, Flags: command.AllowBusy, Run: func(c *command.Context) error {
+			end.Store(true)
+			c.Reply.OK()
+			return nil
+		}},
+		{Name: "fails", Arity: 1, Flags: command.Write, Run: func(c *command.Context) error {
+			c.Core.Lend(c, func(c *command.Context) (bool, error) {
+				c.Reply.BulkString("half")
+				return true, protocol.Errorf("ERR", "broken")
+			})
+			return nil
+		}},
+	}
+}
+
+// eventually asks until what it is told is so.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within ten seconds", what)
+		}
+	}
+}
+
+func (h *house) Lent() bool { defer h.hold()(); return h.Core.Lent() }
+
+// TestLend: while a command goes on in slices, commands for a busy server run, others wait, then hear BUSY; what it has written leaves as one
+// unit when it is over, and only then do others go on.
+func TestLend(t *testing.T) {
+	var end atomic.Bool
+	h := newHouse(t, lendRows(&end)...)
+	h.settings.BusyReplyThreshold.Set(50)
+	long, longConn := h.arrive()
+	other, otherConn := h.arrive()
+	waits, waitsConn := h.arrive()
+	h.do(waits, "PARK k")
+	h.sink.take()
+	if _, answer := h.batch(long, "PING", "LONG k", "PING"); answer != "+PONG\r\n" {
+		t.Fatalf("the batch answered %q", answer)
+	}
+	if done, answer := h.turn(other, "GET k"); done != 0 || answer != "" {
+		t.Errorf("before the threshold GET answered %q", answer)
+	}
+	third, _ := h.arrive()
+	h.expect("a command for a busy server", h.do(third, "MULTI", "DISCARD"), "+OK\r\n+OK\r\n")
+	eventually(t, "the threshold", func() bool { return otherConn.take() == "resume" })
+	h.expect("after the threshold", h.do(other, "GET k"), "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.\r\n")
+	h.expect("in MULTI", h.do(third, "MULTI", "GET k", "DISCARD"), "+OK\r\n-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.\r\n+OK\r\n")
+	if log := h.sink.take(); strings.Trim(log, " .|") != "" {
+		t.Errorf("half of the unit has left: %s", log)
+	}
+	if said := waitsConn.take(); said != "" {
+		t.Errorf("who waits for the key was told %q", said)
+	}
+	h.expect("the end", h.do(other, "ENDLONG"), "+OK\r\n")
+	eventually(t, "the command's end", func() bool { return !h.Lent() })
+	if said := longConn.take(); !strings.Contains(said, "$4\r\nover\r\n") || !strings.HasSuffix(said, "resume") {
+		t.Errorf("its client was told %q", said)
+	}
+	if said := waitsConn.take(); !strings.Contains(said, "$1\r\nk\r\n") {
+		t.Errorf("who waited for the key was told %q", said)
+	}
+	log := h.sink.take()
+	if !strings.Contains(log, "MULTI | 0:SET k v | 0:SET k v | EXEC") || !strings.Contains(log, "DEL k") ||
+		strings.Index(log, "EXEC") > strings.Index(log, "DEL k") {
+		t.Errorf("the sinks got %s", log)
+	}
+	h.expect("afterwards", h.do(other, "GET k"), "$-1\r\n")
+	h.expect("its client", h.do(long, "PING"), "+PONG\r\n")
+}
+
+// TestLendInExec: a transaction waits for the command of it that has lent the turn, and what it replied before leaves with the rest.
+func TestLendInExec(t *testing.T) {
+	var end atomic.Bool
+	h := newHouse(t, lendRows(&end)...)
+	cl, conn := h.arrive()
+	if _, answer := h.batch(cl, "PING", "MULTI", "SET a 1", "LONG k", "FAILS", "GET a", "EXEC", "PING"); answer !=
+		"+PONG\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n" {
+		t.Fatalf("the batch answered %q", answer)
+	}
+	h.sink.take()
+	other, _ := h.arrive()
+	h.do(other, "ENDLONG")
+	eventually(t, "the transaction's end", func() bool { return !h.Lent() })
+	if said, want := conn.take(), "*4\r\n+OK\r\n$4\r\nover\r\n-ERR broken\r\n$1\r\n1\r\n"; !strings.Contains(said, want) {
+		t.Errorf("its client was told %q, want %q", said, want)
+	}
+	if log := h.sink.take(); !strings.Contains(log, "MULTI | 0:SET a 1 | 0:SET k v | 0:SET k v | EXEC") {
+		t.Errorf("the sinks got %s", log)
+	}
+	if cl.Is(client.Multi|client.DenyBlocking|client.Blocked) || h.figuresOf("exec") != 1 || h.figuresOf("long") != 1 || h.figuresOf("fails") != 1 {
+		t.Errorf("flags %b; calls of EXEC %d, LONG %d, FAILS %d", cl.Flags, h.figuresOf("exec"), h.figuresOf("long"), h.figuresOf("fails"))
+	}
+}
+
+func (h *house) figuresOf(name string) uint64 {
+	defer h.hold()()
+	return h.catalogue.Lookup([]byte(name)).Stats.Calls
+}
+
+// TestLenderLeaves: what a client that hangs up has begun is brought to its end.
+func TestLenderLeaves(t *testing.T) {
+	var end atomic.Bool
+	h := newHouse(t, lendRows(&end)...)
+	cl, conn := h.arrive()
+	h.batch(cl, "LONG k")
+	h.Closed(cl)
+	end.Store(true)
+	eventually(t, "its end", func() bool { return !h.Lent() })
+	if said := conn.take(); said != "" {
+		t.Errorf("who is gone was told %q", said)
+	}
+	other, _ := h.arrive()
+	h.expect("its work", h.do(other, "GET k"), "$1\r\nv\r\n")
+	if log := h.sink.take(); !strings.Contains(log, "MULTI | 0:SET k v | 0:SET k v | EXEC") {
+		t.Errorf("the sinks got %s", log)
+	}
+}
+
+// TestSilentLender: who wants no replies gets none.
+func TestSilentLender(t *testing.T) {
+	var end atomic.Bool
+	h := newHouse(t, lendRows(&end)...)
+	end.Store(true)
+	cl, conn := h.arrive()
+	for _, how := range []string{"SKIP", "OFF"} {
+		h.batch(cl, "CLIENT REPLY "+how, "LONG k")
+		eventually(t, "its end", func() bool { return !h.Lent() })
+		if said := conn.take(); said != "resume" {
+			t.Errorf("%s: told %q", how, said)
+		}
+		if how == "SKIP" {
+			h.expect("the next", h.do(cl, "PING"), "+PONG\r\n")
+		}
+	}
+}
+
+// TestScriptsCommands: a script's commands are admitted as a client's are, and its targets decide who hears of them.
+func TestScriptsCommands(t *testing.T) {
+	h := newHouse(t, command.Spec{Name: "notinscripts", Arity: 1, Flags: command.NoScript, Run: func(c *command.Context) error {
+		c.Reply.OK()
+		return nil
+	}})
+	cl, _ := h.arrive()
+	script := &client.Script{Targets: client.ToAll}
+	fake := &client.Client{Flags: client.Fake | client.InScript | client.DenyBlocking, User: "default", Authenticated: true, Protocol: 2, Script: script}
+	run := func(line string) (reply string, err error) {
+		fake.Out = &protocol.Reply{}
+		var args [][]byte
+		for word := range strings.FieldsSeq(line) {
+			args = append(args, []byte(word))
+		}
+		h.Do(func() {
+			err = h.Run(fake, args)
+			h.flushUnit() // as behind the command that runs the script
+		})
+		for p := range fake.Out.Pieces {
+			reply += string(p)
+		}
+		return reply, err
+	}
+	for _, c := range []struct {
+		line, reply string
+		err         error
+	}{
+		{"NOSUCH", "", errUnknownInScript},
+		{"GET", "", errArityInScript},
+		{"NOTINSCRIPTS", "", errNotInScript},
+		{"CLIENT NOSUCH", "", errUnknownInScript},
+		{"SET k v", "+OK\r\n", nil},
+		{"INCR k", "-ERR value is not an integer or out of range\r\n", nil},
+	} {
+		if reply, err := run(c.line); reply != c.reply || err != c.err {
+			t.Errorf("%s: %q, %v", c.line, reply, err)
+		}
+	}
+	if !script.Wrote {
+		t.Error("it has not written")
+	}
+	script.ReadOnly = true
+	if _, err := run("SET k v"); err != errReadOnlyScript {
+		t.Error(err)
+	}
+	script.ReadOnly = false
+	refusing := &Barrier{Name: "test", Refuse: func(_ *client.Client, call Call) error {
+		if call.Flags&command.Write != 0 {
+			return protocol.ErrReadOnly
+		}
+		return nil
+	}}
+	h.AddBarrier(refusing)
+	h.Raise(refusing, true)
+	if _, err := run("SET k v"); err != protocol.ErrReadOnly {
+		t.Error(err)
+	}
+	h.Raise(refusing, false)
+	h.settings.MaxMemory.Set(1)
+	h.Do(h.ApplyMemoryLimit)
+	h.do(cl, "GET k") // who calls the script is asked about memory
+	if _, err := run("SET k v2"); err != nil {
+		t.Error("it has written before:", err)
+	}
+	script.Wrote = false
+	if _, err := run("SET k v3"); err != protocol.ErrOutOfMemory {
+		t.Error(err)
+	}
+	script.AllowOOM = true
+	if _, err := run("SET k v3"); err != nil {
+		t.Error(err)
+	}
+	h.settings.MaxMemory.Set(0)
+	h.Do(h.ApplyMemoryLimit)
+
+	h.sink.take()
+	script.Targets = client.ToLog
+	h.Do(func() { h.Core.AddSink(&recorder{}, client.ToLog) })
+	run("SET k nobody")
+	script.Targets = client.ToReplicas
+	run("SET k somebody")
+	if log := fmt.Sprint(h.sink.take()); strings.Contains(log, "nobody") || !strings.Contains(log, "somebody") {
+		t.Errorf("the replicas heard %s", log)
+	}
+}
+
+// TestTargets: what several sinks hear is wrapped by what each of them hears.
+func TestTargets(t *testing.T) {
+	h := newHouse(t, command.Spec{Name: "two", Arity: 1, Flags: command.Write, Run: func(c *command.Context) error {
+		for i, to := range []client.Targets{client.ToLog, client.ToAll, client.ToReplicas, client.ToAll} {
+			c.Client.Script = &client.Script{Targets: to}
+			c.Core.(*Core).stack.unit.add(0, [][]byte{[]byte(fmt.Sprint("E", i))}, to)
+		}
+		c.Client.Script = nil
+		c.PropagateNothing()
+		c.Changed(1)
+		return nil
+	}})
+	file := &recorder{}
+	h.Do(func() { h.Core.AddSink(file, client.ToLog) })
+	cl, _ := h.arrive()
+	h.sink.take()
+	h.do(cl, "TWO")
+	if got := h.sink.take(); !strings.Contains(got, "MULTI | 0:E1 | 0:E2 | 0:E3 | EXEC") {
+		t.Errorf("replicas: %s", got)
+	}
+	if got := file.take(); !strings.Contains(got, "MULTI | 0:E0 | 0:E1 | 0:E3 | EXEC") {
+		t.Errorf("log: %s", got)
+	}
+}

@@ -1,0 +1,85 @@
+package tidy
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// A function that main never reaches is dead.
+// It may stay if its comment, or its package's, has a line that begins with one of these words.
+//
+//	Seam:   coming work meets the tree here, and the line says which
+//	Proof:  tests call it to prove a structure's rules
+const (
+	seam  = "Seam:"
+	proof = "Proof:"
+)
+
+var unreachable = regexp.MustCompile(`^(.+\.go):(\d+):\d+: unreachable func: (.+)$`)
+
+// Dead lists the functions of packages that main never reaches in a build that checks invariants, as the deadcode tool
+// words it; excused is the number of others that it found. It runs the tool in root, which is the module's.
+func Dead(root string, packages map[string]*Package) (dead []string, excused int, err error) {
+	run := exec.Command("go", "tool", "deadcode", "-tags", "invariants", ".")
+	run.Dir = root
+	var out, complaints bytes.Buffer
+	run.Stdout, run.Stderr = &out, &complaints
+	if err := run.Run(); err != nil {
+		return nil, 0, fmt.Errorf("deadcode: %w: %s", err, complaints.String())
+	}
+	for lines := bufio.NewScanner(&out); lines.Scan(); {
+		m := unreachable.FindStringSubmatch(lines.Text())
+		if m == nil {
+			return nil, 0, fmt.Errorf("deadcode says %q, which nobody understands here", lines.Text())
+		}
+		line, err := strconv.Atoi(m[2])
+		if err != nil {
+			return nil, 0, err
+		}
+		doc, err := docAt(filepath.Join(root, m[1]), line)
+		if err != nil {
+			return nil, 0, err
+		}
+		if p := packages[path.Dir(m[1])]; excuses(doc) || p != nil && excuses(p.Doc) {
+			excused++
+		} else {
+			dead = append(dead, lines.Text())
+		}
+	}
+	return dead, excused, nil
+}
+
+// docAt is the comment of the function whose name stands on a line of a file.
+func docAt(file string, line int) (string, error) {
+	files := token.NewFileSet()
+	f, err := parser.ParseFile(files, file, nil, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return "", err
+	}
+	for _, d := range f.Decls {
+		if fn, ok := d.(*ast.FuncDecl); ok && files.Position(fn.Name.Pos()).Line == line {
+			return fn.Doc.Text(), nil
+		}
+	}
+	return "", nil
+}
+
+// excuses says whether a comment gives the reason why main does not reach what it describes.
+func excuses(doc string) bool {
+	for line := range strings.SplitSeq(doc, "\n") {
+		if strings.HasPrefix(line, seam) || strings.HasPrefix(line, proof) {
+			return true
+		}
+	}
+	return false
+}
