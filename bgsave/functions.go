@@ -17,13 +17,16 @@ var (
 	errFunction    = errors.New("failed loading the given functions payload")
 )
 
+// functionsVersion is the first version that has libraries: every server that knows them takes the payload.
+const functionsVersion = 10
+
 // PackFunctions is the payload of the libraries with these sources.
-func PackFunctions(sources [][]byte, version int, compress bool) (payload []byte) {
+func PackFunctions(sources [][]byte, compress bool) (payload []byte) {
 	e := rdb.Encoder{Compress: compress}
 	for _, source := range sources {
 		payload = e.AppendFunction(payload, source)
 	}
-	return rdb.AppendFooter(payload, 0, version)
+	return rdb.AppendFooter(payload, 0, functionsVersion)
 }
 
 // UnpackFunctions is the sources of a payload's libraries. checked says that its version and checksum are right; anySum

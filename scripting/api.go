@@ -3,6 +3,7 @@ package scripting
 import (
 	"crypto/sha1"
 	"encoding/hex"
+	"math"
 	"strconv"
 	"strings"
 
@@ -105,6 +106,9 @@ func (e *environment) readArgs(c *lua.Call) (refusal string) {
 func appendArgument(dst []byte, f float64) []byte {
 	if f >= -1<<62 && f <= 1<<62 && f == float64(int64(f)) {
 		return number.AppendInt(dst, int64(f))
+	}
+	if f != f && math.Signbit(f) {
+		dst = append(dst, '-') // 0/0 is negative where the reference runs
 	}
 	return number.AppendShortest(dst, f)
 }

@@ -17,7 +17,7 @@ func (in *instance) joinScripts() {
 		LogLevel:   in.logLevel,
 		BusyMs:     in.engine.BusyReplyThreshold.Get,
 		Pack: func(libraries [][]byte) []byte {
-			return bgsave.PackFunctions(libraries, int(in.save.Version.Get()), in.save.Compress.Get())
+			return bgsave.PackFunctions(libraries, in.save.Compress.Get())
 		},
 		Unpack: func(payload []byte) ([][]byte, bool, error) {
 			return bgsave.UnpackFunctions(payload, in.saver.AnyChecksum)
