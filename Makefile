@@ -62,6 +62,7 @@ conformance: deps build ## the public Tcl suites and the differential runner; wr
 	$(GO) run ./tests/conformance
 	$(GO) test -count=1 -v -timeout 60m ./tests/differential -run TestDifferential -calls 10000000
 	$(GO) test -count=1 -v -timeout 60m ./tests/differential -run TestBlocking -plans 20000
+	SPINDLE_LUA_PROGRAMS=200000 $(GO) test -count=1 -v -timeout 60m ./scripting/lua -run AgainstLua
 
 soak: deps build ## the black-box tests at twenty times their size
 	SPINDLE_TEST_SCALE=20 $(GO) test -count=1 -timeout 2h ./tests/...

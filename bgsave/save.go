@@ -9,9 +9,9 @@
 //
 //	View ──parts──▶ savers (encode, compress) ──buffers──▶ writer (checksum, write) ──▶ file or socket
 //
-// W1. Every key of the View is written once, between its database's SELECTDB and the next.
-// W2. A record's bytes are together: a buffer ends between records, or a long value's further buffers follow it at once.
-// W3. Memory is bounded whatever the values: savers × saverBuffers × bufferSize, a long value included. (A key longer than
+// bgsave.W1. Every key of the View is written once, between its database's SELECTDB and the next.
+// bgsave.W2. A record's bytes are together: a buffer ends between records, or a long value's further buffers follow it at once.
+// bgsave.W3. Memory is bounded whatever the values: savers × saverBuffers × bufferSize, a long value included. (A key longer than
 // that is held whole while it is written.)
 package bgsave
 
@@ -221,7 +221,7 @@ func (s *save) end() {
 // A piece is what a saver hands to the writer: whole records, or with more the beginning of one.
 type piece struct {
 	buf  *buffer
-	more <-chan *buffer // the rest of buf's last record (W2); the writer takes all of it before the next piece
+	more <-chan *buffer // the rest of buf's last record (bgsave.W2); the writer takes all of it before the next piece
 }
 
 // A buffer goes from its saver to the writer and back.
@@ -299,7 +299,7 @@ func (sv *saver) renew() {
 	sv.w.Buf = sv.buf.p
 }
 
-// spill hands over what a long record has so far (W2, W3).
+// spill hands over what a long record has so far (bgsave.W2, bgsave.W3).
 func (sv *saver) spill(p []byte) []byte {
 	sv.buf.p = p
 	if sv.more == nil {

@@ -49,9 +49,9 @@ var ErrAborted = errors.New("called off")
 
 // A Scheduler decides when a snapshot is saved and knows how the last one went. Every method runs in a turn, but for Wait.
 //
-// S1. At most one save at a time, in the background or not.
-// S2. Changes counts what the file does not have: those made since the freeze of the last save that succeeded.
-// S3. A save that was called off leaves status and times as they were.
+// bgsave.S1. At most one save at a time, in the background or not.
+// bgsave.S2. Changes counts what the file does not have: those made since the freeze of the last save that succeeded.
+// bgsave.S3. A save that was called off leaves status and times as they were.
 type Scheduler struct {
 	parts  Parts
 	rules  func() []Rule
@@ -90,7 +90,7 @@ func NewScheduler(p Parts) *Scheduler {
 // Loaded says that the keyspace now is what the file holds (start, DEBUG RELOAD).
 func (s *Scheduler) Loaded() { s.savedDirty = s.parts.Dirty() }
 
-// Changes is how many changes the file does not have (S2).
+// Changes is how many changes the file does not have (bgsave.S2).
 func (s *Scheduler) Changes() int64 { return s.parts.Dirty() - s.savedDirty }
 
 // InProgress says whether a background save is under way.
@@ -234,7 +234,7 @@ func (s *Scheduler) settled() {
 	}
 }
 
-// Abort calls off the save that is under way: its temporary file goes away soon, S3. A queued save stays queued. why is
+// Abort calls off the save that is under way: its temporary file goes away soon, bgsave.S3. A queued save stays queued. why is
 // for the log.
 func (s *Scheduler) Abort(why string) {
 	if s.job == nil {

@@ -203,7 +203,7 @@ func TestQueued(t *testing.T) {
 	}
 }
 
-// TestAbort: the file that was there stays, the temporary goes, nothing is booked (S3).
+// TestAbort: the file that was there stays, the temporary goes, nothing is booked (bgsave.S3).
 func TestAbort(t *testing.T) {
 	d := newDesk(t)
 	path := d.settings.FileName.Get()

@@ -16,17 +16,17 @@ import (
 
 // waiting is every parked client.
 //
-// W1. A client is in byClient exactly while client.Blocked is set and it is not merely paused.
-// W2. Per key, clients stand in the order in which they blocked: first come, first served.
-// W3. A client stands in a key's line once, also when it names the key twice. No line is empty.
-// W4. byType counts the clients that stand in a line, each once.
+// engine.W1. A client is in byClient exactly while client.Blocked is set and it is not merely paused.
+// engine.W2. Per key, clients stand in the order in which they blocked: first come, first served.
+// engine.W3. A client stands in a key's line once, also when it names the key twice. No line is empty.
+// engine.W4. byType counts the clients that stand in a line, each once.
 type waiting struct {
 	byClient map[*client.Client]*parked
 	byKey    map[keyName]*line
 	timeouts deadlineHeap
 	ready    []keyName
 	isReady  map[keyName]bool
-	byType   [value.Module + 1]int // by what their keys are to hold (W4)
+	byType   [value.Module + 1]int // by what their keys are to hold (engine.W4)
 	onGone   int                   // lines in which somebody asked to hear of the key's going
 	busy     int                   // who of byClient is client.Busy
 }
@@ -126,7 +126,7 @@ func (c *Core) parkBusy(cl *client.Client, args [][]byte, spec *command.Spec) *p
 	return p
 }
 
-// enter has p stand in the lines of its wait's keys, and in the other lists (W1 to W4).
+// enter has p stand in the lines of its wait's keys, and in the other lists (engine.W1 to engine.W4).
 func (ws *waiting) enter(p *parked) {
 	w := &p.wait
 	p.stands = make([]stand, 0, len(w.Keys)) // never grows: lines point into it
@@ -137,7 +137,7 @@ func (ws *waiting) enter(p *parked) {
 			l = &line{}
 			ws.byKey[name] = l
 		} else if l.last.p == p {
-			continue // W3
+			continue // engine.W3
 		}
 		p.stands = append(p.stands, stand{p: p, key: name, gone: w.Gone})
 		if l.add(&p.stands[len(p.stands)-1]); w.Gone && l.gone == 1 {
@@ -178,7 +178,7 @@ func (ws *waiting) leave(p *parked) {
 	if p.wait.Busy {
 		ws.busy--
 	}
-	invariant.That(len(ws.byKey) > 0 || ws.byType == [value.Module + 1]int{}, "W4: no line, and by type %v", ws.byType)
+	invariant.That(len(ws.byKey) > 0 || ws.byType == [value.Module + 1]int{}, "engine.W4: no line, and by type %v", ws.byType)
 }
 
 // blocked counts those who wait, without those that are busy.
@@ -242,7 +242,7 @@ func (c *Core) wholly(db int) {
 	}
 }
 
-// serveReady tries the clients that wait for ready keys, in the order of W2, until no key is ready any more.
+// serveReady tries the clients that wait for ready keys, in the order of engine.W2, until no key is ready any more.
 func (c *Core) serveReady() {
 	c.assertHeld()
 	w := &c.waiting

@@ -25,7 +25,7 @@ func (h *house) parkAll(n int, line string) (clients []*client.Client, conns []*
 	return clients, conns
 }
 
-// TestFirstComeFirstServed: W2; and who waited is served before the next command of whoever made the key ready.
+// TestFirstComeFirstServed: engine.W2; and who waited is served before the next command of whoever made the key ready.
 func TestFirstComeFirstServed(t *testing.T) {
 	h := newHouse(t)
 	_, conns := h.parkAll(3, "PARK k k other")
@@ -122,7 +122,7 @@ func TestWaitsAreBookedOnce(t *testing.T) {
 	}
 }
 
-// TestLineGoesOnWhenTheNextLeaves: W2 also when serving one client is the end of the one behind it.
+// TestLineGoesOnWhenTheNextLeaves: engine.W2 also when serving one client is the end of the one behind it.
 func TestLineGoesOnWhenTheNextLeaves(t *testing.T) {
 	var h *house
 	var doomed *client.Client

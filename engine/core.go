@@ -511,7 +511,7 @@ func (c *Core) Run(cl *client.Client, args [][]byte) error {
 	m := &c.meter
 	began := max(c.nanos, m.innerNanos)
 	lent, _ := c.invoke(cl, args, nil, spec)
-	invariant.That(!lent, "N1: a command of a script has lent the turn")
+	invariant.That(!lent, "engine.N1: a command of a script has lent the turn")
 	if len(c.monitors) != 0 {
 		c.feedMonitors(cl, spec, args)
 	}

@@ -355,7 +355,7 @@ func TestTheTurnKnowsItsHolder(t *testing.T) {
 	refused := func(what string, f func()) {
 		t.Helper()
 		defer func() {
-			if broken := fmt.Sprint(recover()); !strings.Contains(broken, "T1") {
+			if broken := fmt.Sprint(recover()); !strings.Contains(broken, "engine.T1") {
 				t.Errorf("%s: %v", what, broken)
 			}
 		}()

@@ -124,7 +124,7 @@ func (c *Core) runDuties() {
 	began := time.Duration(c.wall.Nanos())
 	c.duties.at = int64(began) + dutyEvery
 	if c.lent != nil {
-		return // N2
+		return // engine.N2
 	}
 	if c.pause.on {
 		c.settlePause()

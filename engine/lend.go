@@ -10,20 +10,22 @@ import (
 	"spindle/protocol"
 )
 
-// Lending: a command that takes long, a script, gives the turn back before it is over. It goes on in slices, each in a turn of its own, and
-// others have the turn in between. What they may do then is little:
+// Lending: a command that takes long, a script, gives the turn back before it is over. It goes on in slices, each in a
+// turn of its own, and others have the turn in between. What they may do then is little:
 //
-//	running ── Lend ──▶ lent ── slice, slice, … ──▶ over: its unit goes to the sinks, its reply leaves, its client goes on
+//	running ── Lend ──▶ lent ── slice, slice, … ──▶ over: its unit and its reply leave, its client goes on
 //	                     │
 //	                     ├─ commands with AllowBusy run, on a stack of their own
 //	                     ├─ other commands wait, and after busy-reply-threshold they get BUSY
 //	                     └─ duties, expiry, eviction and clients that wait for keys stand still
 //
-// engine.N1. At most one command is lent. Core.stack is its stack in its own slices, and the other one in all other turns.
+// engine.N1. At most one command is lent. Core.stack is its stack in its own slices, and the other one in all other
+// turns.
 // engine.N2. While a command is lent no other changes data: between two of its slices nothing it can see has changed.
 // engine.N3. A lent command's time stands still: each slice sees the time at which the command began.
 
-// A stack is what one outermost command has under way: a frame for each depth of calls, and what it has told of its effects.
+// A stack is what one outermost command has under way: a frame for each depth of calls, and what it has told of its
+// effects.
 type stack struct {
 	frames [maxDepth]command.Context // so that no call allocates
 	depth  int
@@ -45,7 +47,7 @@ type lending struct {
 type lent struct {
 	stack *stack
 	p     *parked // its client's wait, with a copy of its request
-	nowMs int64   // N3
+	nowMs int64   // engine.N3
 	began int64   // nanos
 	took  int64   // by its slices, in nanos
 	tardy bool    // busy-reply-threshold is over: others get BUSY
@@ -60,8 +62,8 @@ func (l *lent) refusal() error {
 	return protocol.ErrBusyScript
 }
 
-// Lend implements command.Core. It answers false where nobody else can have the turn: for a Fake's commands, and inside a command that was
-// lent already and is called by one that cannot wait.
+// Lend implements command.Core. It answers false where nobody else can have the turn: for a Fake's commands, and inside
+// a command that was lent already and is called by one that cannot wait.
 func (c *Core) Lend(ctx *command.Context, step command.Step) bool {
 	c.assertHeld()
 	s := c.stack
@@ -108,7 +110,7 @@ func (s *stack) lending(frame *command.Context) *lending {
 // lendTurn parks the client of the outermost command, which goes on by steps from here on.
 func (c *Core) lendTurn(cl *client.Client, args [][]byte, spec *command.Spec, mark protocol.Mark) {
 	c.assertHeld()
-	invariant.That(c.lent == nil, "N1: two commands lend the turn")
+	invariant.That(c.lent == nil, "engine.N1: two commands lend the turn")
 	s := c.stack
 	l := &lent{stack: s, nowMs: c.nowMs, began: c.nanos, reply: &protocol.Reply{RESP3: cl.Protocol == 3}}
 	cl.Out.Cut(mark, l.reply)
@@ -155,10 +157,10 @@ func (c *Core) slice() (more bool) {
 	l := c.lent
 	began := c.nanos
 	guest := c.stack
-	invariant.That(guest.depth == 0 && guest.unit.effects == 0, "N2: others left %d effects", guest.unit.effects)
+	invariant.That(guest.depth == 0 && guest.unit.effects == 0, "engine.N2: others left %d effects", guest.unit.effects)
 	c.stack = l.stack
 	c.nowMs = l.nowMs
-	c.space.SetNow(l.nowMs) // N3
+	c.space.SetNow(l.nowMs) // engine.N3
 	over := c.step(l)
 	c.nanos = c.wall.Nanos()
 	l.took += c.nanos - began

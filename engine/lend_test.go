@@ -12,8 +12,8 @@ import (
 	"spindle/protocol"
 )
 
-// lendRows are commands that lend the turn. LONG key: sets key in each of its steps, until it is told to end; ENDLONG ends it. STEPS n: is
-// over after n steps. RUN word…: runs a command as a script does.
+// lendRows are commands that lend the turn. LONG key: sets key in each of its steps, until it is told to end; ENDLONG
+// ends it. STEPS n: is over after n steps. RUN word…: runs a command as a script does.
 func lendRows(end *atomic.Bool) []command.Spec {
 	set := func(c *command.Context, key []byte) {
 		c.DB.SetString(key, []byte("v"), 0)
@@ -70,8 +70,8 @@ func eventually(t *testing.T, what string, is func() bool) {
 
 func (h *house) Lent() bool { defer h.hold()(); return h.Core.Lent() }
 
-// TestLend: while a command goes on in slices, commands for a busy server run, others wait, then hear BUSY; what it has written leaves as one
-// unit when it is over, and only then do others go on.
+// TestLend: while a command goes on in slices, commands for a busy server run, others wait, then hear BUSY; what it has
+// written leaves as one unit when it is over, and only then do others go on.
 func TestLend(t *testing.T) {
 	var end atomic.Bool
 	h := newHouse(t, lendRows(&end)...)
@@ -115,7 +115,8 @@ func TestLend(t *testing.T) {
 	h.expect("its client", h.do(long, "PING"), "+PONG\r\n")
 }
 
-// TestLendInExec: a transaction waits for the command of it that has lent the turn, and what it replied before leaves with the rest.
+// TestLendInExec: a transaction waits for the command of it that has lent the turn, and what it replied before leaves
+// with the rest.
 func TestLendInExec(t *testing.T) {
 	var end atomic.Bool
 	h := newHouse(t, lendRows(&end)...)

@@ -127,7 +127,7 @@ func TestManyPausedClientsLeave(t *testing.T) {
 			h.Closed(clients[n-1-i])
 		}
 		if h.BlockedClients() != 0 {
-			t.Errorf("P1: %d are held", h.BlockedClients())
+			t.Errorf("engine.P1: %d are held", h.BlockedClients())
 		}
 		return time.Since(began)
 	}

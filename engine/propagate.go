@@ -96,7 +96,8 @@ var (
 	execBytes  = []byte("*1\r\n$4\r\nEXEC\r\n")
 )
 
-// flushUnit gives the unit to the sinks, to each what is addressed to it, wrapped if that is more than one effect. Then it forgets the unit.
+// flushUnit gives the unit to the sinks, to each what is addressed to it, wrapped if that is more than one effect. Then
+// it forgets the unit.
 func (c *Core) flushUnit() {
 	c.assertHeld()
 	u := &c.stack.unit

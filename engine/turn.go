@@ -22,7 +22,7 @@ type turn struct {
 // take waits for the turn and numbers it.
 func (t *turn) take() uint64 {
 	if invariant.Enabled {
-		invariant.That(t.holder.Load() != invariant.Goroutine(), "T1: the holder of the turn waits for it")
+		invariant.That(t.holder.Load() != invariant.Goroutine(), "engine.T1: the holder of the turn waits for it")
 	}
 	t.mu.Lock()
 	if invariant.Enabled {
@@ -41,9 +41,9 @@ func (t *turn) release() {
 	t.mu.Unlock()
 }
 
-// assertHeld panics unless the calling goroutine holds the turn, in builds that check (T1).
+// assertHeld panics unless the calling goroutine holds the turn, in builds that check (engine.T1).
 func (t *turn) assertHeld() {
 	if invariant.Enabled {
-		invariant.That(t.holder.Load() == invariant.Goroutine(), "T1: the caller does not hold the turn")
+		invariant.That(t.holder.Load() == invariant.Goroutine(), "engine.T1: the caller does not hold the turn")
 	}
 }

@@ -27,10 +27,10 @@ type Options struct {
 //	turn ──Turn(take)──▶ [ job | job | … ] ──▶ reclaimer: slice, rest, slice, …
 //	          └ full: kept as spill, freed by the turn itself, Overflow blocks at a time, until there is room
 //
-// Q1. Jobs start in the order they were offered; a job runs on one goroutine at a time. A long one lets those that wait go
+// lazyfree.Q1. Jobs start in the order they were offered; a job runs on one goroutine at a time. A long one lets those that wait go
 // ahead every Stint slices, so that a small job does not wait for a large one to end.
-// Q2. At most Length jobs wait, and one spills. While one spills no other is taken, so that the producer slows by small steps.
-// Q3. After Close no job runs; those that wait are dropped.
+// lazyfree.Q2. At most Length jobs wait, and one spills. While one spills no other is taken, so that the producer slows by small steps.
+// lazyfree.Q3. After Close no job runs; those that wait are dropped.
 type Queue struct {
 	options Options
 	pace    pace

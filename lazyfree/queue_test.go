@@ -43,7 +43,7 @@ func TestJobsRunWholeAndAreCounted(t *testing.T) {
 	}
 }
 
-// One reclaimer starts jobs in the order they were offered (Q1).
+// One reclaimer starts jobs in the order they were offered (lazyfree.Q1).
 func TestOrder(t *testing.T) {
 	q := New(Options{})
 	defer q.Close()
@@ -56,7 +56,7 @@ func TestOrder(t *testing.T) {
 	wait(t, "the last job", q.Idle)
 	for i, got := range order {
 		if got != i {
-			t.Fatalf("Q1: job %d ran as number %d", got, i)
+			t.Fatalf("lazyfree.Q1: job %d ran as number %d", got, i)
 		}
 	}
 	if len(order) != 50 {
@@ -64,7 +64,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// A long job lets a small one pass, whether the queue is full or not (Q1).
+// A long job lets a small one pass, whether the queue is full or not (lazyfree.Q1).
 func TestLongJobsLetOthersPass(t *testing.T) {
 	for _, length := range []int{1, 2, 8} {
 		q := New(Options{Length: length})
@@ -78,13 +78,13 @@ func TestLongJobsLetOthersPass(t *testing.T) {
 		wait(t, "the small ones", func() bool { return q.Stats().Jobs >= int64(length) && after.Load() > 0 })
 		wait(t, "all", q.Idle)
 		if s := q.Stats(); s.Jobs != int64(length)+1 {
-			t.Errorf("Q1: %d jobs done of %d", s.Jobs, length+1)
+			t.Errorf("lazyfree.Q1: %d jobs done of %d", s.Jobs, length+1)
 		}
 		q.Close()
 	}
 }
 
-// A full queue refuses; the turn frees small slices itself, takes nothing more, and all is freed once (Q2).
+// A full queue refuses; the turn frees small slices itself, takes nothing more, and all is freed once (lazyfree.Q2).
 func TestFullQueueSlowsTheProducer(t *testing.T) {
 	q := New(Options{Length: 2})
 	defer q.Close()
@@ -106,22 +106,22 @@ func TestFullQueueSlowsTheProducer(t *testing.T) {
 		t.Fatal("a full queue is not full")
 	}
 	if s := q.Stats(); made != 3 || s.Waiting != 2 || s.Spilled != 1 {
-		t.Fatalf("Q2: after one turn %d jobs were taken: %+v", made, s)
+		t.Fatalf("lazyfree.Q2: after one turn %d jobs were taken: %+v", made, s)
 	}
 	if q.Offer(counted(1, &sum)) {
-		t.Fatal("Q2: a full queue took a job")
+		t.Fatal("lazyfree.Q2: a full queue took a job")
 	}
 	for turn := 1; turn <= 5; turn++ {
 		q.Turn(take)
 		if sum.Load() != int64(turn*Overflow) || made != 3 {
-			t.Fatalf("Q2: turn %d freed %d blocks in all and %d jobs were taken", turn, sum.Load(), made)
+			t.Fatalf("lazyfree.Q2: turn %d freed %d blocks in all and %d jobs were taken", turn, sum.Load(), made)
 		}
 	}
 	for range 5 { // the spilled job ends on the turn, the next one spills
 		q.Turn(take)
 	}
 	if s := q.Stats(); made != 4 || s.Jobs != 1 {
-		t.Fatalf("Q2: %d jobs taken, %+v", made, s)
+		t.Fatalf("lazyfree.Q2: %d jobs taken, %+v", made, s)
 	}
 	q.Resume()
 	for end := time.Now().Add(10 * time.Second); q.Stats().Jobs < 10; time.Sleep(time.Millisecond) {
@@ -134,7 +134,7 @@ func TestFullQueueSlowsTheProducer(t *testing.T) {
 	}
 }
 
-// Close ends the reclaimers though a job is not done, and drops the rest (Q3).
+// Close ends the reclaimers though a job is not done, and drops the rest (lazyfree.Q3).
 func TestClose(t *testing.T) {
 	q := New(Options{Reclaimers: 2})
 	var runs atomic.Int64
@@ -143,14 +143,14 @@ func TestClose(t *testing.T) {
 	q.Close()
 	ended := runs.Load()
 	if q.Offer(func(int) bool { return true }) {
-		t.Error("Q3: a closed queue took a job")
+		t.Error("lazyfree.Q3: a closed queue took a job")
 	}
 	if runs.Load() != ended {
-		t.Error("Q3: a job ran after Close")
+		t.Error("lazyfree.Q3: a job ran after Close")
 	}
 }
 
-// Beside running turns a reclaimer rests about as long as it works, and never longer than maxRest (P1).
+// Beside running turns a reclaimer rests about as long as it works, and never longer than maxRest (lazyfree.P1).
 func TestPace(t *testing.T) {
 	var p pace
 	rest := func(spent time.Duration, crowded bool) time.Duration {
@@ -164,7 +164,7 @@ func TestPace(t *testing.T) {
 	}
 	p.turn()
 	if d := rest(time.Hour, false); d > time.Second {
-		t.Errorf("P1: rested %v", d)
+		t.Errorf("lazyfree.P1: rested %v", d)
 	}
 	p.turn()
 	if d := rest(500*time.Millisecond, true); d > 400*time.Millisecond {
@@ -175,7 +175,7 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// P2: short slices beside running turns take about twice their time, not a sleep each.
+// lazyfree.P2: short slices beside running turns take about twice their time, not a sleep each.
 func TestShortSlicesRestTogether(t *testing.T) {
 	var p pace
 	const slices, each = 400, 100 * time.Microsecond
@@ -190,7 +190,7 @@ func TestShortSlicesRestTogether(t *testing.T) {
 		}
 	}
 	if rests != slices/10 {
-		t.Errorf("P2: %d rests for %d slices of %v", rests, slices, each)
+		t.Errorf("lazyfree.P2: %d rests for %d slices of %v", rests, slices, each)
 	}
 	if slept := time.Since(begin); slept < slices*each {
 		t.Errorf("rested %v for %v of work", slept, slices*each)

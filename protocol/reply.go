@@ -18,8 +18,8 @@ import (
 //
 // A long reply is not one buffer: see spill.go.
 //
-// I1. Lent is sorted by At, and no At is beyond len(B).
-// I2. lent is the sum of Lent's Data, and of what was dropped: a Mark's place in the reply is len(B)+lent.
+// protocol.L1. Lent is sorted by At, and no At is beyond len(B).
+// protocol.L2. lent is the sum of Lent's Data, and of what was dropped: a Mark's place in the reply is len(B)+lent.
 type Reply struct {
 	B      []byte
 	RESP3  bool // the client said HELLO 3: maps, sets, doubles, nulls and pushes have their own types

@@ -122,7 +122,7 @@ func TestLentPieces(t *testing.T) {
 		}
 		for i := 1; i < len(r.Lent); i++ {
 			if r.Lent[i-1].At > r.Lent[i].At {
-				t.Errorf("I1: piece %d", i)
+				t.Errorf("protocol.L1: piece %d", i)
 			}
 		}
 		if released != 1 { // the empty one

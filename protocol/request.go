@@ -46,10 +46,10 @@ type Scratch struct {
 // What is incomplete is remembered, not parsed again when more bytes arrive, so any number of reads costs time linear
 // in the bytes, whether a million arguments come one byte at a time or one argument of 512 MB comes in pieces.
 //
-// I1. consumed is where the incomplete request begins: the caller keeps buf[consumed:], appends what arrives, and
-// calls Parse on that. Offsets of the state count from there.
-// I2. How the bytes are cut into reads never changes what is read, nor which error ends it.
-// I3. An error comes alone: requests before it were returned by the Parse before.
+// protocol.I1. consumed is where the incomplete request begins: the caller keeps buf[consumed:], appends what arrives,
+// and calls Parse on that. Offsets of the state count from there.
+// protocol.I2. How the bytes are cut into reads never changes what is read, nor which error ends it.
+// protocol.I3. An error comes alone: requests before it were returned by the Parse before.
 type Parser struct {
 	Requests []Request // what the last Parse, Feed or Advance completed
 	Limits   Limits
@@ -190,7 +190,7 @@ slow:
 			args = collect(buf[at:at+p.at], p.count, args)
 		}
 		switch {
-		case err != nil && len(requests) > 0: // I3
+		case err != nil && len(requests) > 0: // protocol.I3
 			p.forget()
 			p.more, err = true, nil
 		case complete:

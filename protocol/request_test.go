@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// read feeds wire to a parser in reads of the given sizes (the last one repeats) and returns what it made of it: the requests' arguments,
-// quoted, and the error that ended it.
+// read feeds wire to a parser in reads of the given sizes (the last one repeats) and returns what it made of it: the
+// requests' arguments, quoted, and the error that ended it.
 func read(t testing.TB, wire []byte, limits Limits, cuts []int, streaming bool) (got []string) {
 	t.Helper()
 	p := NewParser(&Scratch{})
@@ -56,7 +56,7 @@ func read(t testing.TB, wire []byte, limits Limits, cuts []int, streaming bool) 
 			n, err := p.Parse(kept)
 			if err != nil {
 				if len(p.Requests) > 0 {
-					t.Fatal("I3: an error beside requests")
+					t.Fatal("protocol.I3: an error beside requests")
 				}
 				return append(got, err.Error())
 			}
@@ -172,7 +172,8 @@ func TestStreamedArgument(t *testing.T) {
 	}
 }
 
-// An argument moves to larger memory as it arrives, byte for byte, and the memory lent for it stays in proportion to what has arrived.
+// An argument moves to larger memory as it arrives, byte for byte, and the memory lent for it stays in proportion to
+// what has arrived.
 func TestStreamedArgumentGrows(t *testing.T) {
 	for _, size := range []int{bulkAtOnce, bulkAtOnce + 1, 2_500_001, 9 << 20, 17 << 20} {
 		value := make([]byte, size)
@@ -211,8 +212,8 @@ func TestStreamedArgumentGrows(t *testing.T) {
 	}
 }
 
-// Very many arguments in reads of a few bytes, and a long argument that is not the last: time linear in the bytes. It is looked at
-// through the bytes that are looked at: a quadratic parser would not come to an end here.
+// Very many arguments in reads of a few bytes, and a long argument that is not the last: time linear in the bytes. It
+// is looked at through the bytes that are looked at: a quadratic parser would not come to an end here.
 func TestLinear(t *testing.T) {
 	const count = 300_000
 	wire := append([]byte(fmt.Sprintf("*%d\r\n", count)), bytes.Repeat([]byte("$1\r\nx\r\n"), count)...)
@@ -255,7 +256,8 @@ func TestParseAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestNamesRepeat: names of up to nine letters are known again, and nothing of a request is taken from the one before it.
+// TestNamesRepeat: names of up to nine letters are known again, and nothing of a request is taken from the one before
+// it.
 func TestNamesRepeat(t *testing.T) {
 	for n := 1; n <= 12; n++ {
 		for at := range n {
@@ -305,7 +307,7 @@ func testNamesRepeat(t *testing.T, n, at int) {
 	}
 }
 
-// FuzzParse: how the network cuts the bytes never changes what is read (I2), streamed or not.
+// FuzzParse: how the network cuts the bytes never changes what is read (protocol.I2), streamed or not.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nhello\r\n*1\r\n$4\r\nPING\r\n", "PING\r\nset k \"\\x41 b\" 'c'\r\n\r\n*0\r\n*1\r\n$1\r\na\r\n",

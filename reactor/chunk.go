@@ -8,12 +8,12 @@ import (
 
 // Read chunks: where bytes lie between the socket and the handler.
 //
-// L1. A request's arguments are views into the loop's read buffer (bytes served as they came), into the connection's chunk (bytes that
+// reactor.L1. A request's arguments are views into the loop's read buffer (bytes served as they came), into the connection's chunk (bytes that
 // had to wait for their rest), or into a Bulk. They hold until Handler.Serve returns, and not an instant longer.
-// L2. The read buffer belongs to the loop and is overwritten by the next read of any connection.
-// L3. A chunk is leased from the loop's pool while a connection holds bytes that were not served, and given back when it holds none:
+// reactor.L2. The read buffer belongs to the loop and is overwritten by the next read of any connection.
+// reactor.L3. A chunk is leased from the loop's pool while a connection holds bytes that were not served, and given back when it holds none:
 // an idle connection has no buffer.
-// L4. Builds that check fill what is given back with 0xDB, so that a view kept too long is seen at once.
+// reactor.L4. Builds that check fill what is given back with 0xDB, so that a view kept too long is seen at once.
 
 const (
 	chunkMin  = 4 << 10
@@ -59,7 +59,7 @@ func chunkClass(n int) int {
 	return max(0, bits.Len(uint(n-1))-12)
 }
 
-// poison makes released memory recognizable in builds that check (L4).
+// poison makes released memory recognizable in builds that check (reactor.L4).
 func poison(b []byte) {
 	if !invariant.Enabled {
 		return
@@ -117,7 +117,7 @@ func (c *conn) grow(have, n int) []byte {
 	return c.loop.chunks.lease(double)
 }
 
-// drained gives the chunk back when nothing in it is left to serve (L3).
+// drained gives the chunk back when nothing in it is left to serve (reactor.L3).
 func (c *conn) drained() {
 	if c.pending != nil && c.served == len(c.pending) {
 		c.loop.chunks.giveBack(c.pending)

@@ -14,10 +14,10 @@ import (
 //	              │ cannot go on yet                                          ▲
 //	              └▶ pending: a chunk                     Post, PostReply ────┘ (mailbox)
 //
-// C1. Only the loop's goroutine touches a conn, save the fields marked atomic.
-// C2. pending[served:] are bytes read and not served, oldest first; nil when there are none.
-// C3. While held, nothing of the connection is served. What arrives is kept, as far as the query-buffer limit lets it.
-// C4. parser is the connection's own while a request is half read or streamed; otherwise nil, and the loop's serves.
+// reactor.C1. Only the loop's goroutine touches a conn, save the fields marked atomic.
+// reactor.C2. pending[served:] are bytes read and not served, oldest first; nil when there are none.
+// reactor.C3. While held, nothing of the connection is served. What arrives is kept, as far as the query-buffer limit lets it.
+// reactor.C4. parser is the connection's own while a request is half read or streamed; otherwise nil, and the loop's serves.
 type conn struct {
 	loop    *loop
 	fd      int
@@ -44,7 +44,7 @@ type conn struct {
 	blocked  bool // the socket is full; the backend watches it
 	closing  bool // takes no more requests; closes when its output has left
 	closed   bool
-	readable bool // gnet, epoll: the socket may hold bytes that no event will announce again (E1)
+	readable bool // gnet, epoll: the socket may hold bytes that no event will announce again (reactor.E1)
 	hungUp   bool // gnet, epoll: the peer is gone
 	writes   bool // gnet, epoll: the poller tells of room to write, too
 
@@ -72,7 +72,7 @@ const servedAtOnce = 16
 
 // OnTraffic is where the backend gives bytes that arrived: the walk of a request begins here.
 //
-// Lifetime: data is the backend's; nothing points into it when OnTraffic returns (L1, L2).
+// Lifetime: data is the backend's; nothing points into it when OnTraffic returns (reactor.L1, reactor.L2).
 func (c *conn) OnTraffic(data []byte) {
 	l := c.loop
 	l.tally.reads++
@@ -218,7 +218,7 @@ func (c *conn) limits() protocol.Limits {
 	return protocol.Limits{MaxBulk: int(c.loop.reactor.settings.MaxBulk.Get())}
 }
 
-// own settles whose parser p is (C4): the connection's while it remembers something.
+// own settles whose parser p is (reactor.C4): the connection's while it remembers something.
 func (c *conn) own(p *protocol.Parser) *protocol.Parser {
 	l := c.loop
 	needed := p.Pending() || p.Streaming()

@@ -10,10 +10,10 @@ import (
 // for the first time. The kernel then need not look again at every socket that it has reported. Edges oblige us to
 // remember:
 //
-// E1. readable stays set until a read has brought less than was asked for: only then does the next byte raise a new
+// reactor.E1. readable stays set until a read has brought less than was asked for: only then does the next byte raise a new
 // edge.
-// E2. A connection that is readable and not read at once is in loop.ready, or held, in which case Resume puts it there.
-// E3. An event may be meant for a socket that was closed earlier in the iteration, and whose descriptor has been
+// reactor.E2. A connection that is readable and not read at once is in loop.ready, or held, in which case Resume puts it there.
+// reactor.E3. An event may be meant for a socket that was closed earlier in the iteration, and whose descriptor has been
 // given out again. Bytes and room show by themselves. That a peer has ended is believed only after the socket itself
 // has confirmed it.
 
@@ -22,7 +22,7 @@ type sockets struct {
 	loop   *loop
 	poll   poller
 	conns  []*conn
-	buffer []byte // what is read lies here (L2)
+	buffer []byte // what is read lies here (reactor.L2)
 }
 
 // A poller reports edges of descriptors.
@@ -85,9 +85,9 @@ func (s *sockets) event(fd int, events uint32) {
 	if events&(unix.EPOLLIN|ended) == 0 {
 		return
 	}
-	c.readable = true // E1
+	c.readable = true // reactor.E1
 	if events&ended != 0 {
-		if events = endOf(fd); events != 0 { // E3
+		if events = endOf(fd); events != 0 { // reactor.E3
 			c.hungUp = true
 			if c.held || events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 && c.closing {
 				c.hangup()
@@ -131,10 +131,10 @@ func (s *sockets) readMore(c *conn) {
 		return
 	}
 	if !full && errno == 0 && !c.hungUp {
-		c.readable = false // E1
+		c.readable = false // reactor.E1
 		return
 	}
 	if !c.held || len(c.pending)-c.served < heldBytes {
-		s.loop.later(c) // E2
+		s.loop.later(c) // reactor.E2
 	}
 }

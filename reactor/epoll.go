@@ -13,7 +13,7 @@ import (
 
 // The epoll backend: a thin loop of our own. edges.go reads its sockets.
 //
-// P1. While the loop is awake armed is true, so posts cost no wake-up; before it sleeps it clears armed and looks at the mail once more.
+// reactor.P1. While the loop is awake armed is true, so posts cost no wake-up; before it sleeps it clears armed and looks at the mail once more.
 type epollBackend struct {
 	reactor *Reactor
 	hosts   []*epollHost
@@ -115,7 +115,7 @@ func (b *epollBackend) stop() {
 // preemption, a hand-over between threads.
 func (h *epollHost) run() {
 	l := h.loop
-	l.armed.Store(true) // P1
+	l.armed.Store(true) // reactor.P1
 	for !h.ending.Load() {
 		n := h.wait()
 		for i := range n {
@@ -147,7 +147,7 @@ func (h *epollHost) wait() int {
 		n, _ := epollWait(h.epoll, h.events, 0)
 		return max(n, 0)
 	}
-	l.armed.Store(false) // P1
+	l.armed.Store(false) // reactor.P1
 	n := 0
 	if !l.waiting.Load() {
 		if h.raw {

@@ -196,13 +196,13 @@ func (l *listener) close() {
 // It has an epoll instance that watches the listeners. A loop watches that one, as one descriptor more: so a new connection comes up between the
 // events of others, and Rebind changes listeners without the loop. netpoll's is watched by a goroutine.
 //
-// A1. accept runs on one goroutine, and never after close has returned.
-// A2. A listener's descriptor is closed and accepted from under mu, so that nobody accepts from another one that has its number.
-// A3. mu is not held while a connection is opened: that may take a turn, and Rebind holds one.
+// reactor.A1. accept runs on one goroutine, and never after close has returned.
+// reactor.A2. A listener's descriptor is closed and accepted from under mu, so that nobody accepts from another one that has its number.
+// reactor.A3. mu is not held while a connection is opened: that may take a turn, and Rebind holds one.
 type acceptor struct {
 	reactor   *Reactor
 	poll      int        // epoll
-	accepting sync.Mutex // while accept runs (A1)
+	accepting sync.Mutex // while accept runs (reactor.A1)
 	ready     [64]unix.EpollEvent
 	logged    time.Time // when an accept error was last told
 
@@ -261,7 +261,7 @@ func (a *acceptor) begin() error {
 	return a.reactor.back.accept(a)
 }
 
-// accept takes what waits at the listeners, without waiting itself. It says whether it may be called again (A1).
+// accept takes what waits at the listeners, without waiting itself. It says whether it may be called again (reactor.A1).
 func (a *acceptor) accept() (open bool) {
 	a.accepting.Lock()
 	defer a.accepting.Unlock()
@@ -320,7 +320,7 @@ func (a *acceptor) take(l *listener) {
 	}
 }
 
-// acceptOne accepts one connection from l, unless l has been closed (A2).
+// acceptOne accepts one connection from l, unless l has been closed (reactor.A2).
 func (a *acceptor) acceptOne(l *listener) (fd int, peer unix.Sockaddr, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

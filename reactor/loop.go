@@ -15,9 +15,9 @@ import (
 // mail, goes on with connections that had more to do, and flushes every dirty one: one write a connection. When very many are ready the
 // backend has a part of them flushed earlier (relieve).
 //
-// T1. Whatever leaves work for turn (a dirty connection, one with more to do, mail) has turn called again: the backend after its
+// reactor.T1. Whatever leaves work for turn (a dirty connection, one with more to do, mail) has turn called again: the backend after its
 // events, others through notify.
-// T2. armed is true from the first notify until turn begins: one wake a turn, whoever posts.
+// reactor.T2. armed is true from the first notify until turn begins: one wake a turn, whoever posts.
 type loop struct {
 	reactor *Reactor
 	handler protocol.Handler
@@ -151,7 +151,7 @@ func (l *loop) pendingTurn() bool {
 	return len(l.dirty) > 0 || len(l.ready) > 0 || l.waiting.Load()
 }
 
-// notify has turn called soon (T1, T2). Any goroutine.
+// notify has turn called soon (reactor.T1, reactor.T2). Any goroutine.
 func (l *loop) notify() {
 	if !l.armed.Load() && l.armed.CompareAndSwap(false, true) {
 		l.host.wake()

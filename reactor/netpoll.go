@@ -23,9 +23,9 @@ import (
 // up to 8 MB that nobody counts. So sockets are registered with the pollers themselves, and the poller's goroutine
 // reads one buffer, which belongs to the goroutine it starts.
 //
-// N1. While that goroutine is on its way, or the connection is held and has enough input, nothing more is read: the
+// reactor.N1. While that goroutine is on its way, or the connection is held and has enough input, nothing more is read: the
 // socket is taken out of the poller when it has another event, and put back when the connection takes input again.
-// N2. A descriptor is closed after its operator has been freed: the poller does not touch it any more.
+// reactor.N2. A descriptor is closed after its operator has been freed: the poller does not touch it any more.
 type netpollBackend struct {
 	reactor *Reactor
 	mu      sync.Mutex
@@ -51,7 +51,7 @@ type netpollHost struct {
 	operator *netpoll.FDOperator
 	inputMu  sync.Mutex // before the two below; the poller holds it only for an instant
 	input    inputState
-	out      bool // the operator is out of the poller (N1)
+	out      bool // the operator is out of the poller (reactor.N1)
 }
 
 // An inputState says who may read a connection's socket.
@@ -237,7 +237,7 @@ func (h *netpollHost) traffic(buffer *[firstRead]byte, n int) {
 	h.inputMu.Unlock()
 }
 
-// takeInput has the poller read again, once the connection takes input (N1). At the end of a visit.
+// takeInput has the poller read again, once the connection takes input (reactor.N1). At the end of a visit.
 func (h *netpollHost) takeInput() {
 	c := h.conn
 	if c.closed || c.held && len(c.pending)-c.served >= heldBytes {
@@ -297,7 +297,7 @@ func (h *netpollHost) drop(c *conn) {
 	delete(b.loops, h.loop)
 	b.mu.Unlock()
 	h.poll.Control(h.operator, netpoll.PollDetach)
-	h.poll.Free(h.operator) // waits for the poller to leave it (N2)
+	h.poll.Free(h.operator) // waits for the poller to leave it (reactor.N2)
 	unix.Close(c.fd)
 	go h.loop.end()
 }

@@ -14,9 +14,9 @@ import (
 //	queue:  [ sealed ][ lent ][ sealed ]      tail.B: +OK\r\n$5\r\n…      tail.Lent: pieces between its bytes
 //	          ^ head: the kernel took sent bytes of the first piece
 //
-// O1. The tail's buffer is leased from the loop's pool while the tail holds bytes or Serve runs, and not longer.
-// O2. bytes is exactly what queue and tail hold, lent pieces included, less what the kernel took.
-// O3. A lent piece's release runs exactly once: when the kernel has taken the last of it, or when the connection ends.
+// reactor.O1. The tail's buffer is leased from the loop's pool while the tail holds bytes or Serve runs, and not longer.
+// reactor.O2. bytes is exactly what queue and tail hold, lent pieces included, less what the kernel took.
+// reactor.O3. A lent piece's release runs exactly once: when the kernel has taken the last of it, or when the connection ends.
 //
 // In the usual case nothing is ever sealed: the tail is written whole at the end of the loop's iteration.
 type output struct {
@@ -82,7 +82,7 @@ func (o *output) open(pool *bufferPool) *protocol.Reply {
 	return &o.tail
 }
 
-// settle counts what was appended to the tail behind from; an empty tail gives its buffer back (O1).
+// settle counts what was appended to the tail behind from; an empty tail gives its buffer back (reactor.O1).
 func (o *output) settle(pool *bufferPool, from protocol.Mark) {
 	o.bytes += o.tail.Since(from)
 	if len(o.tail.B) == 0 && len(o.tail.Lent) == 0 {
@@ -216,7 +216,7 @@ func (o *output) flush(fd int, pool *bufferPool) (int, flushed) {
 		if n == len(o.tail.B) {
 			o.bytes -= n
 			o.dropTail(pool)
-			invariant.That(o.bytes == 0, "O2: %d bytes left in an empty output", o.bytes)
+			invariant.That(o.bytes == 0, "reactor.O2: %d bytes left in an empty output", o.bytes)
 			return n, flushedAll
 		}
 		if errno != 0 && errno != unix.EAGAIN && errno != unix.EINTR {
@@ -248,7 +248,7 @@ func (o *output) flush(fd int, pool *bufferPool) (int, flushed) {
 			return total, flushedFull
 		}
 	}
-	invariant.That(o.bytes == 0, "O2: %d bytes left in an empty output", o.bytes)
+	invariant.That(o.bytes == 0, "reactor.O2: %d bytes left in an empty output", o.bytes)
 	return total, flushedAll
 }
 
@@ -295,7 +295,7 @@ func (o *output) advance(pool *bufferPool, n int) {
 	}
 }
 
-// finish gives back what a piece held (O3).
+// finish gives back what a piece held (reactor.O3).
 func (o *output) finish(pool *bufferPool, p *piece) {
 	if p.lease != nil {
 		pool.giveBack(p.lease)

@@ -69,7 +69,7 @@ func (c *conn) readOn(buffer []byte) (more bool) {
 	return true
 }
 
-// traffic is OnTraffic of bytes in a buffer of the loop's (L2, L4).
+// traffic is OnTraffic of bytes in a buffer of the loop's (reactor.L2, reactor.L4).
 func (c *conn) traffic(data []byte) {
 	c.OnTraffic(data)
 	if invariant.Enabled {

@@ -12,7 +12,7 @@ import (
 // event, when the kernel refused its bytes; the event comes back to the loop as mail.
 // Price: an epoll_ctl and a wake for each time a socket fills up; nothing for connections that read.
 //
-// W1. A connection is taken out before its descriptor is closed, and an event names the conn by a number that is never used
+// reactor.W1. A connection is taken out before its descriptor is closed, and an event names the conn by a number that is never used
 // twice: a late event finds nothing.
 type watcher struct {
 	once  sync.Once
@@ -60,7 +60,7 @@ func (w *watcher) add(c *conn) error {
 	return unix.EpollCtl(w.poll, op, c.fd, &unix.EpollEvent{Events: unix.EPOLLOUT | unix.EPOLLONESHOT, Fd: id})
 }
 
-// remove forgets c, before its descriptor is closed (W1).
+// remove forgets c, before its descriptor is closed (reactor.W1).
 func (w *watcher) remove(c *conn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

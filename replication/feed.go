@@ -18,9 +18,9 @@ import (
 
 // Feed is the sink that replicas hang on. It is told of effects only while there is a replica.
 //
-// F1. offset counts every byte of the stream that has been made, whether or not anybody has got it.
-// F2. What a turn adds is one slice of chunk, shared by all replicas and never written again.
-// F3. A replica that is not online keeps its slices in held, in order, one for each chunk; held is bounded by the output limit of
+// replication.F1. offset counts every byte of the stream that has been made, whether or not anybody has got it.
+// replication.F2. What a turn adds is one slice of chunk, shared by all replicas and never written again.
+// replication.F3. A replica that is not online keeps its slices in held, in order, one for each chunk; held is bounded by the output limit of
 // replicas.
 type Feed struct {
 	core     *engine.Core
@@ -80,7 +80,7 @@ type replica struct {
 	noKeys      bool // REPLCONF rdb-filter-only: the RDB stream is to hold no keys
 	ackOffset   int64
 	ackMs       int64
-	held        [][]byte // F3
+	held        [][]byte // replication.F3
 	heldFrom    int      // where the last of them begins in its chunk
 	heldBytes   int64
 	softSince   int64         // when heldBytes passed the soft limit, Unix ms; 0: it is below

@@ -249,7 +249,7 @@ func TestFullSync(t *testing.T) {
 	}
 	total := len(want) - len("$3\r\nRDB") + len(wire("SET a 3")+wire("SELECT 0")+wire("SET a 4"))
 	if p.feed.offset != int64(total) {
-		t.Errorf("F1: offset %d, want %d", p.feed.offset, total)
+		t.Errorf("replication.F1: offset %d, want %d", p.feed.offset, total)
 	}
 	p.Closed(cl)
 	p.do(writer, "SET a 5")
@@ -375,7 +375,7 @@ func TestFilteredSync(t *testing.T) {
 	}
 }
 
-// TestHeldIsOneSliceAChunk: F3; a long synchronisation under many turns must not end in a turn of as many posts. What is
+// TestHeldIsOneSliceAChunk: replication.F3; a long synchronisation under many turns must not end in a turn of as many posts. What is
 // held is what another replica got, from where each came in.
 func TestHeldIsOneSliceAChunk(t *testing.T) {
 	p := newPrimary(t)
@@ -401,10 +401,10 @@ func TestHeldIsOneSliceAChunk(t *testing.T) {
 			held += string(piece)
 		}
 		if int64(len(held)) != r.heldBytes || !strings.HasPrefix(held, wire("SELECT 0")) || !strings.HasSuffix(stream, held) || i == 0 && held != stream {
-			t.Errorf("F3: replica %d holds %d bytes, counted %d", i, len(held), r.heldBytes)
+			t.Errorf("replication.F3: replica %d holds %d bytes, counted %d", i, len(held), r.heldBytes)
 		}
 		if most := len(held)/(chunkBytes-200) + 2; len(r.held) > most {
-			t.Errorf("F3: %d slices for %d bytes", len(r.held), len(held))
+			t.Errorf("replication.F3: %d slices for %d bytes", len(r.held), len(held))
 		}
 	}
 }
@@ -516,7 +516,7 @@ func TestWait(t *testing.T) {
 	}
 	p.do(replica, fmt.Sprint("REPLCONF ACK ", offset))
 	if p.feed.waits.count() != 0 || p.BlockedClients() != 0 {
-		t.Errorf("F4: %d waiters, %d blocked", p.feed.waits.count(), p.BlockedClients())
+		t.Errorf("replication.F4: %d waiters, %d blocked", p.feed.waits.count(), p.BlockedClients())
 	}
 }
 
@@ -568,7 +568,7 @@ func TestWaitersAreLookedAtOnce(t *testing.T) {
 		t.Errorf("both have all: %s, want %s", got, want)
 	}
 	if p.feed.waits.count() != 0 {
-		t.Errorf("F4: %d wait", p.feed.waits.count())
+		t.Errorf("replication.F4: %d wait", p.feed.waits.count())
 	}
 	as.take(t, "")
 	p.Do(func() {

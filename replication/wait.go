@@ -19,7 +19,7 @@ import (
 // Clients that want n replicas wait for the n-th greatest acknowledged offset. So an acknowledgement looks at one client of each
 // number, and at those it serves.
 //
-// F4. A client is in the heap of what it wants just while WAIT has parked it. No heap is empty.
+// replication.F4. A client is in the heap of what it wants just while WAIT has parked it. No heap is empty.
 type waits struct {
 	byWant map[int64]*waitHeap
 	served []int64 // serve's own: acknowledged offsets
@@ -51,7 +51,7 @@ func (ws *waits) remove(w *waiter) {
 }
 
 // count is how many wait.
-// Proof: tests prove with it that nobody is left behind (F4).
+// Proof: tests prove with it that nobody is left behind (replication.F4).
 func (ws *waits) count() (n int) {
 	for _, h := range ws.byWant {
 		n += len(*h)

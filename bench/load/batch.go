@@ -8,8 +8,8 @@ import (
 
 // A batch is the bytes of some requests, ready but for a few digits.
 //
-// B1. ends[i] is where request i ends, so that a run may stop in the middle of a batch.
-// B2. patches are in the order of the bytes; all that follow a key's patch up to the next one belong to that key.
+// load.B1. ends[i] is where request i ends, so that a run may stop in the middle of a batch.
+// load.B2. patches are in the order of the bytes; all that follow a key's patch up to the next one belong to that key.
 type batch struct {
 	bytes   []byte
 	ends    []int

@@ -16,7 +16,7 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// H1, H2 against the sorted list of the same durations.
+// load.H1, load.H2 against the sorted list of the same durations.
 func TestHistogram(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var h, other Histogram

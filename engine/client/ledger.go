@@ -18,10 +18,10 @@ import (
 // A cost has two parts: the connection's buffers, which its loop tells when they change, and the rest, which the core tells at the
 // end of a turn. Most connections have nothing in their buffers between turns, and tell nothing.
 //
-// C1. sum and reserved are the sums of cost and reserved over the entered clients that are neither replica nor primary; fed is the sum
+// client.C1. sum and reserved are the sums of cost and reserved over the entered clients that are neither replica nor primary; fed is the sum
 // of the replicas' cost.
-// C2. An entered client that may be evicted stands in the list of its cost's class, once; all others stand in none.
-// C3. occupied has bit i just when class i has somebody.
+// client.C2. An entered client that may be evicted stands in the list of its cost's class, once; all others stand in none.
+// client.C3. occupied has bit i just when class i has somebody.
 //
 // Any goroutine may call it; mu is taken last and held for some instructions.
 type Ledger struct {
@@ -277,7 +277,7 @@ func (l *Ledger) unlink(c *Client) {
 	if a.previous != nil {
 		a.previous.account.neighbor = a.neighbor
 	} else {
-		invariant.That(k.first == c, "C2: client %d is not the first of class %d", c.ID, a.class)
+		invariant.That(k.first == c, "client.C2: client %d is not the first of class %d", c.ID, a.class)
 		k.first = a.neighbor
 	}
 	if a.neighbor != nil {

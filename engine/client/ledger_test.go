@@ -17,7 +17,7 @@ type socket struct {
 
 func (s *socket) Usage() protocol.Usage { return s.usage }
 
-// check proves C1..C3 against the clients of r.
+// check proves client.C1..client.C3 against the clients of r.
 func (l *Ledger) check(t *testing.T, r *Registry) {
 	t.Helper()
 	l.mu.Lock()
@@ -33,7 +33,7 @@ func (l *Ledger) check(t *testing.T, r *Registry) {
 		}
 	}
 	if l.sum.Load() != sums[spared]+sums[evictee] || l.fed.Load() != sums[feeds] || l.primary.Load() != sums[follows] || l.reserved.Load() != reserved {
-		t.Fatalf("C1: %d, %d, %d and %d; want %v and %d", l.sum.Load(), l.fed.Load(), l.primary.Load(), l.reserved.Load(), sums, reserved)
+		t.Fatalf("client.C1: %d, %d, %d and %d; want %v and %d", l.sum.Load(), l.fed.Load(), l.primary.Load(), l.reserved.Load(), sums, reserved)
 	}
 	for i := range l.classes {
 		k := &l.classes[i]
@@ -41,20 +41,20 @@ func (l *Ledger) check(t *testing.T, r *Registry) {
 		for c := k.first; c != nil; c = c.account.neighbor {
 			a := &c.account
 			if int(a.class) != i || bits.Len64(uint64(a.buffers+a.own)) != i || a.standing != evictee {
-				t.Fatalf("C2: client %d of %d bytes, standing %d, in class %d", c.ID, a.buffers+a.own, a.standing, i)
+				t.Fatalf("client.C2: client %d of %d bytes, standing %d, in class %d", c.ID, a.buffers+a.own, a.standing, i)
 			}
 			if a.neighbor == nil && k.last != c || a.neighbor != nil && a.neighbor.account.previous != c {
-				t.Fatalf("C2: class %d is torn at client %d", i, c.ID)
+				t.Fatalf("client.C2: class %d is torn at client %d", i, c.ID)
 			}
 			n, bytes = n+1, bytes+a.buffers+a.own
 		}
 		if n != k.count || bytes != k.bytes || (n > 0) != (l.occupied>>i&1 == 1) {
-			t.Fatalf("C3: class %d has %d of %d bytes, says %d of %d, occupied %b", i, n, bytes, k.count, k.bytes, l.occupied)
+			t.Fatalf("client.C3: class %d has %d of %d bytes, says %d of %d, occupied %b", i, n, bytes, k.count, k.bytes, l.occupied)
 		}
 		evictees -= n
 	}
 	if evictees != 0 {
-		t.Fatalf("C2: %d are in no class", evictees)
+		t.Fatalf("client.C2: %d are in no class", evictees)
 	}
 }
 

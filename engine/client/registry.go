@@ -4,8 +4,8 @@ import "sort"
 
 // Registry is every client by id and in order of arrival. Owner: the core.
 //
-// G1. byID[c.ID] == c just when list[c.place] == c.
-// G2. list ascends by id; a hole is what a client that left has left behind, and takes the id of none.
+// client.G1. byID[c.ID] == c just when list[c.place] == c.
+// client.G2. list ascends by id; a hole is what a client that left has left behind, and takes the id of none.
 type Registry struct {
 	byID map[int64]*Client
 	list []*Client // arrival order; holes are nil until compacted

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// check proves G1 and G2.
+// check proves client.G1 and client.G2.
 func (r *Registry) check(t *testing.T) {
 	t.Helper()
 	last, n := int64(0), 0
@@ -16,15 +16,15 @@ func (r *Registry) check(t *testing.T) {
 		}
 		n++
 		if c.place != i || r.byID[c.ID] != c {
-			t.Fatalf("G1: client %d at %d, says %d", c.ID, i, c.place)
+			t.Fatalf("client.G1: client %d at %d, says %d", c.ID, i, c.place)
 		}
 		if c.ID <= last {
-			t.Fatalf("G2: %d behind %d", c.ID, last)
+			t.Fatalf("client.G2: %d behind %d", c.ID, last)
 		}
 		last = c.ID
 	}
 	if n != len(r.byID) {
-		t.Fatalf("G1: %d listed, %d known", n, len(r.byID))
+		t.Fatalf("client.G1: %d listed, %d known", n, len(r.byID))
 	}
 }
 

@@ -15,9 +15,9 @@ import (
 //	                    hash  = (word ^ rotate(last, 29) ^ length) * odd constant, its top bits
 //	slots  [ · | row | · | · | row | row | · ]            open addressing, linear probing, at most half full
 //
-// I1. A slot's word, last and size are those of its name in lower case.
-// I2. A row is reachable from its home slot without crossing an empty one.
-// I3. Names of 16 bytes or less are equal exactly if word, last and size are; of 32 or less, if second and before are, too;
+// command.I1. A slot's word, last and size are those of its name in lower case.
+// command.I2. A row is reachable from its home slot without crossing an empty one.
+// command.I3. Names of 16 bytes or less are equal exactly if word, last and size are; of 32 or less, if second and before are, too;
 // longer ones are compared whole.
 type index struct {
 	slots []indexSlot
@@ -93,7 +93,7 @@ func middle(name []byte) (second, before uint64) {
 	return lower(binary.LittleEndian.Uint64(name[8:])), lower(binary.LittleEndian.Uint64(name[len(name)-16:]))
 }
 
-// sameMiddle compares what I3 asks for beyond word, last and size.
+// sameMiddle compares what command.I3 asks for beyond word, last and size.
 func (s *indexSlot) sameMiddle(name []byte) bool {
 	if second, before := middle(name); second != s.second || before != s.before {
 		return false

@@ -10,14 +10,15 @@ type Handler func(*Context) error
 
 // A Spec is one row of the command table.
 type Spec struct {
-	Name  string // lower case
-	Arity int    // counts the name (and the subcommand's); negative means "at least"
-	Flags Flags
-	ACL   ACL       // categories beyond those that Flags imply
-	Keys  []KeySpec // none for a command without keys
-	Tips  []string  // COMMAND INFO's tips
-	Run   Handler   // nil for a container whose Subs do the work
-	Subs  []Spec    // subcommands: Name is the word alone ("list" of "client|list")
+	Name     string // lower case
+	Arity    int    // counts the name (and the subcommand's); negative means "at least"
+	Flags    Flags
+	ACL      ACL       // categories beyond those that Flags imply
+	Keys     []KeySpec // none for a command without keys
+	Channels Channels  // what of pub/sub the arguments name; 0 for nothing
+	Tips     []string  // COMMAND INFO's tips
+	Run      Handler   // nil for a container whose Subs do the work
+	Subs     []Spec    // subcommands: Name is the word alone ("list" of "client|list")
 
 	// Means gives the flags of a call from its arguments: a script's own flags decide what EVAL may do. nil: the row's hold.
 	Means func(args [][]byte, flags Flags) Flags
@@ -91,6 +92,15 @@ const (
 	ACLConnection
 	ACLTransaction
 	ACLScripting
+)
+
+// Channels says which arguments ACL rules for channels hold for. Leaving a channel needs no permission.
+type Channels uint8
+
+const (
+	PublishesTo          Channels = 1 + iota // the first argument is the channel
+	SubscribesTo                             // every argument is a channel
+	SubscribesToPatterns                     // every argument is a pattern of channels
 )
 
 // A KeySpec says where keys stand among the arguments, as COMMAND INFO's key specifications do.

@@ -52,8 +52,9 @@ func (k *Catalogue) ResetStats() {
 //	magnitude 0: 0..255 ns, one bucket each (two chunks' worth: 0..127 and 128..255)
 //	magnitude m: 128<<m .. (256<<m)-1 ns, 128 buckets of 1<<m ns
 //
-// I1. A duration below 128 is in chunk 0 at itself; otherwise in chunk m+1 at (duration>>m)-128, m = bit length - 8.
-// I2. Total is the sum of all buckets.
+// command.H1. A duration below 128 is in chunk 0 at itself; otherwise in chunk m+1 at (duration>>m)-128, m = bit length
+// - 8.
+// command.H2. Total is the sum of all buckets.
 type Histogram struct {
 	Total  uint64
 	chunks [histogramChunks]*[128]uint64 // nil until a duration of that magnitude was seen

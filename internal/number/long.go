@@ -9,7 +9,7 @@ import (
 // A Long is an x87 long double, the type INCRBYFLOAT and HINCRBYFLOAT reckon in: ±mant × 2^exp with 64 bits of
 // mantissa and 15 of exponent.
 //
-// I1. mant has its highest bit set, or is 0 (then exp is 0 and neg false).
+// number.I1. mant has its highest bit set, or is 0 (then exp is 0 and neg false).
 //
 // Long doubles below the smallest normal one keep their whole mantissa here; with 17 decimals both are "0", so nobody
 // can tell.

@@ -10,8 +10,8 @@ import (
 
 // A Registry is every row of a process under its names.
 //
-// G1. A name or alias, in any case, leads to one row.
-// G2. SetMany stores all of its values or none, and no hook has run whose values did not stay.
+// setting.G1. A name or alias, in any case, leads to one row.
+// setting.G2. SetMany stores all of its values or none, and no hook has run whose values did not stay.
 // Any goroutine may call it; the calls that write take its lock, and hooks run under it.
 type Registry struct {
 	mu         sync.Mutex
@@ -157,7 +157,7 @@ type Conditions struct {
 	Protected bool // enable-protected-configs lets this client change Protected rows
 }
 
-// SetMany answers CONFIG SET (G2). Errors other than ErrLoading are the text of the reply behind "ERR ".
+// SetMany answers CONFIG SET (setting.G2). Errors other than ErrLoading are the text of the reply behind "ERR ".
 func (r *Registry) SetMany(pairs []Pair, now Conditions) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -4,9 +4,9 @@ import "errors"
 
 // A Row is one directive: how it is called, what it accepts, and where its value lies.
 //
-// R1. A row's text (Get) given back to Set leaves the value as it was. CONFIG SET's rollback goes by it.
-// R2. Set either stores the whole new value or returns an error and stores nothing.
-// R3. A row holds its default from the moment it is made.
+// setting.R1. A row's text (Get) given back to Set leaves the value as it was. CONFIG SET's rollback goes by it.
+// setting.R2. Set either stores the whole new value or returns an error and stores nothing.
+// setting.R3. A row holds its default from the moment it is made.
 type Row struct {
 	Name  string
 	Alias string // an older name; CONFIG GET shows both, the file may use either
@@ -103,7 +103,7 @@ func (r *Row) IsDefault() bool { return r.codec.get() == r.deflt }
 // ErrArguments is the answer to too few or too many arguments.
 var ErrArguments = errors.New("wrong number of arguments")
 
-// Set parses args and stores the value (R2). It runs no hook.
+// Set parses args and stores the value (setting.R2). It runs no hook.
 func (r *Row) Set(args []string, how How) error {
 	if r.Flags&MultiArg == 0 && len(args) != 1 {
 		return ErrArguments

@@ -131,7 +131,7 @@ func TestSetOne(t *testing.T) {
 	}
 }
 
-// TestSetMany is all or nothing (G2).
+// TestSetMany is all or nothing (setting.G2).
 func TestSetMany(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -238,7 +238,7 @@ func TestGet(t *testing.T) {
 	}
 }
 
-// TestRollbackText is R1: Get's text given back to Set changes nothing.
+// TestRollbackText is setting.R1: Get's text given back to Set changes nothing.
 func TestRollbackText(t *testing.T) {
 	_, r := newSample(t)
 	for _, p := range []Pair{{"share", "7%"}, {"letters", "xz"}, {"words", "b a"}, {"list", ""}, {"list", "1 2 3"}, {"text", "\x00 \""}} {

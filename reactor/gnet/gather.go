@@ -1,7 +1,7 @@
 package gnet
 
 // A Gather decides whether each event is followed by a turn of its own, or waits for the other events of its
-// iteration (G3).
+// iteration (gnet.G3).
 //
 // gnet has no hook at the end of an iteration. A loop that gathers rings its own bell, and the next epoll_wait brings
 // the bell after the events of this one. That costs a write and an event each iteration, and pays only when an

@@ -3,7 +3,7 @@ package gnet
 import "testing"
 
 // A loop whose iterations have few events serves each at once, but for a probe; after a probe that met many it waits,
-// until one meets few again (G3).
+// until one meets few again (gnet.G3).
 func TestGather(t *testing.T) {
 	var g Gather
 	iteration := func(events int) (atOnce int) {

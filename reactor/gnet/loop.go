@@ -23,7 +23,7 @@ import (
 // A Loop waits for events and hands them out. DESIGN.md numbers the rules.
 type Loop struct {
 	poller  *netpoll.Poller
-	bell    int // an eventfd, edge-triggered (G1)
+	bell    int // an eventfd, edge-triggered (gnet.G1)
 	ending  atomic.Bool
 	yielded int64 // when Yield last did so, Unix ms
 }
@@ -95,7 +95,7 @@ func (l *Loop) Ring() {
 	runtime.KeepAlive(l)
 }
 
-// Yield lets other goroutines run, once a millisecond (G4). nowMs is the time of this iteration in Unix ms, 0 if
+// Yield lets other goroutines run, once a millisecond (gnet.G4). nowMs is the time of this iteration in Unix ms, 0 if
 // nobody has read it.
 func (l *Loop) Yield(nowMs int64) {
 	if nowMs != 0 && nowMs != l.yielded {

@@ -37,7 +37,7 @@ func await(t *testing.T, what string, ok func() bool) {
 }
 
 // The bell is heard as often as it is rung and was silent, though nobody reads it, and behind the events that were
-// there before (G1).
+// there before (gnet.G1).
 func TestBell(t *testing.T) {
 	var heard atomic.Int64
 	var order []string // the loop's
@@ -83,7 +83,7 @@ func TestBell(t *testing.T) {
 	}
 }
 
-// An edge comes once for bytes, for the peer's end, and, once asked for, for room to write (G2).
+// An edge comes once for bytes, for the peer's end, and, once asked for, for room to write (gnet.G2).
 func TestEdges(t *testing.T) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

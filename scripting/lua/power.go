@@ -107,3 +107,61 @@ func preciseExp(p, q float64) float64 {
 	rest += rest2 + tail + rl*(1+r+half)
 	return math.Ldexp(sum+rest, int(k))
 }
+
+// The functions below are closer to the C library's than Go's, whose last digits show in %.14g now and then.
+
+func exponential(x float64) float64 {
+	if x > 709 || x < -745 {
+		return math.Exp(x)
+	}
+	return preciseExp(x, 0)
+}
+
+func logarithm(x float64) float64 {
+	if x <= 0 || math.IsInf(x, 1) {
+		return math.Log(x)
+	}
+	hi, lo := preciseLog(x)
+	return hi + lo
+}
+
+func logarithm10(x float64) float64 {
+	if x <= 0 || math.IsInf(x, 1) {
+		return math.Log10(x)
+	}
+	hi, lo := preciseLog(x)
+	const high, low = 0x1.bcb7b1526e50ep-2, 0x1.95355baaafad3p-57 // 1 / ln 10
+	p := hi * high
+	return p + (math.FMA(hi, high, -p) + hi*low + lo*high)
+}
+
+func hyperbolicCosine(x float64) float64 {
+	x = math.Abs(x)
+	if x > 709 {
+		return math.Cosh(x)
+	}
+	e := preciseExp(x, 0)
+	return e/2 + 0.5/e
+}
+
+func hyperbolicSine(x float64) float64 {
+	a := math.Abs(x)
+	switch {
+	case a > 709:
+		return math.Sinh(x)
+	case a > 1:
+		e := preciseExp(a, 0)
+		return math.Copysign(e/2-0.5/e, x)
+	}
+	t := math.Expm1(a)
+	return math.Copysign((t+t/(t+1))/2, x)
+}
+
+func hyperbolicTangent(x float64) float64 {
+	a := math.Abs(x)
+	if a > 22 {
+		return math.Copysign(1, x)
+	}
+	t := math.Expm1(2 * a)
+	return math.Copysign(t/(t+2), x)
+}

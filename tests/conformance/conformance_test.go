@@ -29,7 +29,7 @@ func exclusionsOf(t *testing.T, lines ...string) []*exclusion {
 	return all
 }
 
-// J1..J3, one case a line.
+// conformance.J1..conformance.J3, one case a line.
 func TestJudge(t *testing.T) {
 	for _, c := range []struct {
 		name               string

@@ -9,9 +9,9 @@ import (
 
 // A verdict is one file judged.
 //
-//	J1. A test that the reference passes passes here, or an exclusion names it.
-//	J2. A test that the reference fails may fail; nothing is asked of it.
-//	J3. An exclusion that no failing or skipped test needs is wrong: it hides what might break tomorrow.
+//	conformance.J1. A test that the reference passes passes here, or an exclusion names it.
+//	conformance.J2. A test that the reference fails may fail; nothing is asked of it.
+//	conformance.J3. An exclusion that no failing or skipped test needs is wrong: it hides what might break tomorrow.
 type verdict struct {
 	file      string
 	reference int // tests the reference passes
@@ -19,9 +19,9 @@ type verdict struct {
 	more      int // passed here, not by the reference
 	bothFail  int
 	excluded  map[*class]int
-	failures  []record     // unexplained: J1
-	missing   []string     // passed by the reference and never reached here: J1
-	stale     []*exclusion // J3
+	failures  []record     // unexplained: conformance.J1
+	missing   []string     // passed by the reference and never reached here: conformance.J1
+	stale     []*exclusion // conformance.J3
 }
 
 func (v *verdict) wrong() int { return len(v.failures) + len(v.missing) + len(v.stale) }

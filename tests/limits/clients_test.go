@@ -183,7 +183,8 @@ func numbered(n int, line string) string {
 	return b.String()
 }
 
-// TestQueryBufferOfSlowSenders: what unfinished requests hold is used_memory at once, and none when they end. What they announce is not.
+// TestQueryBufferOfSlowSenders: what unfinished requests hold is used_memory at once, and none when they end. What they
+// announce is not.
 func TestQueryBufferOfSlowSenders(t *testing.T) {
 	s := testkit.Start(t)
 	before := s.InfoInt("memory", "used_memory")

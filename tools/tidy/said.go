@@ -22,7 +22,7 @@ func Said(root string) (said []Line, err error) {
 			return err
 		}
 		name := d.Name()
-		if d.IsDir() && file != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "bin" || name == "results") {
+		if d.IsDir() && file != root && notOurs(name) {
 			return filepath.SkipDir
 		}
 		isGo := strings.HasSuffix(name, ".go")

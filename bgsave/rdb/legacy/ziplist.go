@@ -24,12 +24,12 @@ import (
 //	10______ u32 BE              string of any length        11100000  integer of 64 bits              x = 1..13
 //	                                                         11110000  integer of 24 bits
 //
-// Z1. bytes is the whole ziplist, header and 0xFF included.
-// Z2. tail is the offset of the last entry, if there is one.
-// Z3. count is the number of entries, or 0xFFFF when only a walk can tell.
-// Z4. Each entry says the length of the one before it.
+// legacy.Z1. bytes is the whole ziplist, header and 0xFF included.
+// legacy.Z2. tail is the offset of the last entry, if there is one.
+// legacy.Z3. count is the number of entries, or 0xFFFF when only a walk can tell.
+// legacy.Z4. Each entry says the length of the one before it.
 //
-// ReadZiplist proves Z1..Z4. A quicklist of RDB version 7 to 9 (kind 14) is a sequence of ziplists, read one by one.
+// ReadZiplist proves legacy.Z1..legacy.Z4. A quicklist of RDB version 7 to 9 (kind 14) is a sequence of ziplists, read one by one.
 // Source: the ziplist as RDB files hold it.
 type Ziplist struct {
 	p     []byte

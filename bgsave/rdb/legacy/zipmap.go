@@ -16,9 +16,9 @@ import (
 //	+-------+--------+-------+--------+------+-------+------+--------+-- ~ --+------+          the value mean nothing
 //	   u8                                u8            bytes                            length: u8 below 0xFE, or 0xFE, u32 LE
 //
-// M1. The last byte is the only 0xFF where a field's length would begin.
-// M2. count is the number of fields, or 0xFE when only a walk can tell.
-// M3. A length below 0xFE is one byte.
+// legacy.M1. The last byte is the only 0xFF where a field's length would begin.
+// legacy.M2. count is the number of fields, or 0xFE when only a walk can tell.
+// legacy.M3. A length below 0xFE is one byte.
 //
 // ReadZipmap proves them. Source: the zipmap as RDB files of versions 1 to 3 hold it.
 type Zipmap struct {

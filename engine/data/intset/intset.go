@@ -16,11 +16,11 @@ import (
 //	+---------+---------+---------+---------+-- ~ --+   integers: little endian, two's complement
 //	  u32 LE    u32 LE
 //
-// I1. length is the number of integers, and with width and header gives the number of bytes.
-// I2. The integers ascend; no two are equal.
-// I3. width is 2, 4 or 8. It is the least that held every integer so far: it never shrinks when one is removed.
+// intset.I1. length is the number of integers, and with width and header gives the number of bytes.
+// intset.I2. The integers ascend; no two are equal.
+// intset.I3. width is 2, 4 or 8. It is the least that held every integer so far: it never shrinks when one is removed.
 //
-// Validate proves I1, I2 and that width is one of the three. RDB and DUMP store these bytes unchanged, so a change here is a change
+// Validate proves intset.I1, intset.I2 and that width is one of the three. RDB and DUMP store these bytes unchanged, so a change here is a change
 // of file format. Source: the intset as RDB files hold it.
 //
 // Every function takes a slice that begins with the intset and may be longer.
@@ -132,7 +132,7 @@ func All(set []byte) iter.Seq2[int, int64] {
 	}
 }
 
-// Validate proves that set, as a whole, is an intset: I1 and I3, and with deep I2 too.
+// Validate proves that set, as a whole, is an intset: intset.I1 and intset.I3, and with deep intset.I2 too.
 // An empty one is an intset; whether a key may hold it is for the caller to say.
 func Validate(set []byte, deep bool) error {
 	if len(set) < HeaderLen {

@@ -129,7 +129,7 @@ func TestModel(t *testing.T) {
 				width = max(width, WidthOf(n))
 			}
 			if Width(set) != width {
-				t.Fatalf("I3: width %d, want %d", Width(set), width)
+				t.Fatalf("intset.I3: width %d, want %d", Width(set), width)
 			}
 			check(t, set, want)
 			if len(want) > 0 {

@@ -8,7 +8,7 @@ import (
 // Edit finds key for a command that changes it in place; nil when there is none. Expiry and clock as LookupWrite. The command looks at
 // the type first, and calls Touched when it has changed something.
 //
-// Lifetime: value.Edit, K1: until the third Edit, Create or Put after it.
+// Lifetime: value.Edit, keyspace.K1: until the third Edit, Create or Put after it.
 func (db *DB) Edit(key []byte) *value.Edit {
 	e := db.edit(key)
 	v := e.Value()

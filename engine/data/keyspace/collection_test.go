@@ -378,17 +378,17 @@ func (m *toyModel) check() {
 			}
 			return true
 		})
-		// F1, F2
+		// keyspace.F1, keyspace.F2
 		db.d.fields.All(func(ref memory.Ref) bool {
 			if y, ok := want[string(value.At(ref).Key())]; !ok || y.t != value.Hash {
-				m.t.Fatalf("F1: %q is no hash", value.At(ref).Key())
+				m.t.Fatalf("keyspace.F1: %q is no hash", value.At(ref).Key())
 			}
 			return true
 		})
 		for key, y := range want {
 			for _, at := range y.expires {
 				if d := db.FieldsDeadline([]byte(key)); d == 0 || d > at {
-					m.t.Fatalf("F2: %q is looked at at %d, has a field due at %d", key, d, at)
+					m.t.Fatalf("keyspace.F2: %q is looked at at %d, has a field due at %d", key, d, at)
 				}
 			}
 		}

@@ -2,7 +2,8 @@ package keyspace
 
 import "spindle/engine/data/value"
 
-// Touched tells who watches key that it has changed: once for each command that changed a collection through Edit or Create.
+// Touched tells who watches key that it has changed: once for each command that changed a collection through Edit or
+// Create.
 func (db *DB) Touched(key []byte) { db.touched(key) }
 
 // Signal offers key to the clients that are blocked on it (XADD: the stream was there before).

@@ -12,9 +12,9 @@ import (
 // deadline without a value, the deadline being the least one of the hash's fields. So the index of deadlines finds a hash when its
 // first field is due, to the tick.
 //
-// F1. A key is in fields only if it is a hash; it goes from there when the hash is removed, replaced or moved, and moves along.
-// F2. The deadline there is at most the least of the hash's fields; it may be earlier, and is put right when it comes.
-// F3. No view reads fields: its blocks are edited and freed at once, whatever the slots' marks say.
+// keyspace.F1. A key is in fields only if it is a hash; it goes from there when the hash is removed, replaced or moved, and moves along.
+// keyspace.F2. The deadline there is at most the least of the hash's fields; it may be earlier, and is put right when it comes.
+// keyspace.F3. No view reads fields: its blocks are edited and freed at once, whatever the slots' marks say.
 
 // FieldsDeadline is what SetFieldsDeadline was told of key; 0 for none.
 func (db *DB) FieldsDeadline(key []byte) int64 {

@@ -43,7 +43,7 @@ type Keyspace struct {
 	expireFrom int       // the database that ExpireDue begins with
 	due        table.Due // what ExpireDue is at
 
-	edits  [4]value.Edit // handed out in turn (value.Edit, K1)
+	edits  [4]value.Edit // handed out in turn (value.Edit, keyspace.K1)
 	editAt uint
 
 	ahead  [prefetchAhead]prefetch

@@ -17,9 +17,9 @@ func (db *DB) Reserve(n int) { db.d.t.Reserve(n) }
 // In the order of a file each key would go to a segment of the table that no cache holds, nor the translation of its address: waiting for
 // those was a third of a load's time. A pile's keys go to few segments, which stay in the cache meanwhile (BenchmarkLoader beside BenchmarkSet/new).
 //
-// L1. A key in a pile is in no view, no lookup and no count, only in the memory used.
-// L2. The keys of a pile come into the table in the order in which they were added; so of two equal ones the second is the duplicate.
-// L3. At most one pile is full, and then nothing is added before it has settled.
+// keyspace.L1. A key in a pile is in no view, no lookup and no count, only in the memory used.
+// keyspace.L2. The keys of a pile come into the table in the order in which they were added; so of two equal ones the second is the duplicate.
+// keyspace.L3. At most one pile is full, and then nothing is added before it has settled.
 type Loader struct {
 	db      *DB
 	shift   uint8 // of a hash, to its pile
@@ -103,7 +103,7 @@ func (l *Loader) AddWritten(entries []Written) (n int) {
 
 // pile puts an entry on its pile.
 func (l *Loader) pile(w Written) {
-	invariant.That(l.full == none, "L3: pile %d is full", l.full)
+	invariant.That(l.full == none, "keyspace.L3: pile %d is full", l.full)
 	pile := int(w.hash >> l.shift)
 	n := int(l.fill[pile])
 	l.piles[pile*pileKeys+n] = w

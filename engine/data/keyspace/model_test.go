@@ -260,7 +260,7 @@ func (m *model) step() {
 			for more := true; more; {
 				_, more = m.k.ExpireDue(time.Second)
 			}
-			for j, keys := range m.dbs { // D4: what is left is not due for more than a tick
+			for j, keys := range m.dbs { // table.D4: what is left is not due for more than a tick
 				if m.keys > 1000 && m.rng.IntN(20) > 0 {
 					break
 				}

@@ -3,7 +3,7 @@ package keyspace
 import "spindle/engine/data/value"
 
 // Clocks reads entries' clocks as seen from one instant, on any goroutine: what savers write of them. The clock of a frozen entry is what
-// it is now (table.Layout, N1): of a key that was used since that instant it is ahead, and the key counts as used at it.
+// it is now (table.Layout, table.N1): of a key that was used since that instant it is ahead, and the key counts as used at it.
 type Clocks struct {
 	policy         Policy
 	second, minute uint32

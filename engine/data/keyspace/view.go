@@ -104,7 +104,7 @@ func (v *View) Walk(db, part, parts int, yield func(value.Value) bool) {
 		passed = nil
 	} else if invariant.Enabled {
 		for p := from; p < to; p++ {
-			invariant.That(!d.walked[p].Swap(true), "E3: part %d/%d of database %d is walked twice", part, parts, db)
+			invariant.That(!d.walked[p].Swap(true), "part %d/%d of database %d is walked twice", part, parts, db)
 		}
 	}
 	table.Walk(d.root, uint64(from)<<56, uint64(to)<<56-1, passed, func(ref memory.Ref) bool { return yield(value.At(ref)) })

@@ -16,9 +16,9 @@ import (
 // Keys and values are most of what a load moves, and first touches of their memory most of what it waits for: here they take no turn, and a
 // load has two cores for its work. Turns and a Writer meet a few thousand times in ten million keys.
 //
-// B1. A block in a stock, and a Written that no loader has taken, is its writer's: it counts as used memory and is known to nobody else.
-// B2. What the heap does to a block it does inside a turn; a Writer writes to nothing but blocks that are its own.
-// B3. The spare is the turn's while it is wanted, else the writer's.
+// keyspace.B1. A block in a stock, and a Written that no loader has taken, is its writer's: it counts as used memory and is known to nobody else.
+// keyspace.B2. What the heap does to a block it does inside a turn; a Writer writes to nothing but blocks that are its own.
+// keyspace.B3. The spare is the turn's while it is wanted, else the writer's.
 type Writer struct {
 	k      *Keyspace
 	turn   func(f func())
@@ -33,7 +33,7 @@ type Writer struct {
 // A spare is the stock that is likely to be needed next. Turns that the load has anyway fill it in passing (Serve): a turn of its own is two
 // switches of threads when the other goroutine holds it, and those took a fifth of the CPU of the bench's scenario loading on two cores.
 type spare struct {
-	state atomic.Int32 // B3
+	state atomic.Int32 // keyspace.B3
 	refs  []memory.Ref
 	size  int
 	most  int

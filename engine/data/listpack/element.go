@@ -49,7 +49,7 @@ func OfText(text []byte) Element { return Element{text: unsafe.SliceData(text), 
 // Bytes is the string; nil for an integer. It has no room behind it.
 func (e Element) Bytes() []byte { return unsafe.Slice(e.text, e.n) }
 
-// Of is text as the element a listpack keeps for it (I4).
+// Of is text as the element a listpack keeps for it (listpack.I4).
 func Of(text []byte) Element {
 	if n, ok := number.ParseInt(text); ok {
 		return Element{Int: n, IsInt: true}
@@ -160,7 +160,7 @@ func (e Element) Integer() (n int64, ok bool) {
 	if e.IsInt {
 		return e.Int, true
 	}
-	return number.ParseInt(e.Bytes()) // only in listpacks from outside can it succeed (I4)
+	return number.ParseInt(e.Bytes()) // only in listpacks from outside can it succeed (listpack.I4)
 }
 
 // Equal says whether the element's text is text.

@@ -74,7 +74,7 @@ func tail(text []byte) (want uint64, shift uint) {
 	return binary.LittleEndian.Uint64(last[:]), uint(64 - 8*len(text))
 }
 
-// findInt looks for an integer, whatever its encoding; text is its decimal, which a listpack from outside may hold as a string (I4).
+// findInt looks for an integer, whatever its encoding; text is its decimal, which a listpack from outside may hold as a string (listpack.I4).
 func findInt(lp []byte, at int, n int64, text []byte, pass int) int {
 	lp = lp[:Bytes(lp)]
 	for {

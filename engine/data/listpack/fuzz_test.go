@@ -103,7 +103,7 @@ func useAll(t *testing.T, p []byte) {
 	}
 	slices.Reverse(backward)
 	if !slices.Equal(forward, backward) || Count(p) != len(forward) {
-		t.Fatalf("I2, I3: %d elements at %v forward, %v backward", Count(p), forward, backward)
+		t.Fatalf("listpack.I2, listpack.I3: %d elements at %v forward, %v backward", Count(p), forward, backward)
 	}
 	for i := 0; i < len(forward); i += 1 + len(forward)/8 {
 		if at := Find(p, First(p), []byte(texts[i]), 0); at == 0 || string(Get(p, at).Append(nil)) != texts[i] {

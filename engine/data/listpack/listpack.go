@@ -18,13 +18,13 @@ import "encoding/binary"
 //	1110llll llllllll  string of 0..4095 bytes   11110100 64 bits   integer of 64 bits
 //	11110000 u32 LE    string of any length      11111111           the end
 //
-// I1. bytes is the whole listpack, header and 0xFF included.
-// I2. count is the number of entries, or 0xFFFF when only a walk can tell.
-// I3. Stepping over an entry and reading its backlen leads back to the same entry.
-// I4. A text that is the canonical decimal of an int64 is written as an integer, and each element in its shortest encoding, so
+// listpack.I1. bytes is the whole listpack, header and 0xFF included.
+// listpack.I2. count is the number of entries, or 0xFFFF when only a walk can tell.
+// listpack.I3. Stepping over an entry and reading its backlen leads back to the same entry.
+// listpack.I4. A text that is the canonical decimal of an int64 is written as an integer, and each element in its shortest encoding, so
 // that equal lists are equal bytes. Only what we write obeys it: a listpack from outside may not, and is read all the same.
 //
-// Validate proves I1..I3. RDB and DUMP store these bytes unchanged, so a change here is a change of file format.
+// Validate proves listpack.I1..listpack.I3. RDB and DUMP store these bytes unchanged, so a change here is a change of file format.
 // Source: the listpack specification.
 //
 // An element is named by the offset of its entry. Offset 0 is in the header and so names none. Every function takes a slice

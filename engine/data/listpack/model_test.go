@@ -91,7 +91,7 @@ func check(t *testing.T, lp []byte, want []string) {
 		fresh = AppendEntry(fresh, Of([]byte(text)))
 	}
 	if fresh = Close(fresh, 0, len(want)); !bytes.Equal(fresh, lp) {
-		t.Fatalf("I4: equal lists differ:\n%x\n%x", fresh, lp)
+		t.Fatalf("listpack.I4: equal lists differ:\n%x\n%x", fresh, lp)
 	}
 }
 

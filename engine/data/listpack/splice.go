@@ -90,7 +90,7 @@ func (s Splice) Finish(lp []byte) { SetHeader(lp, Bytes(lp)+s.Grow(), s.Count) }
 
 // SetHeader sets bytes, and changes count by countDelta. A count that was once unknown stays so.
 func SetHeader(lp []byte, bytes, countDelta int) {
-	invariant.That(bytes >= EmptyLen && bytes <= MaxBytes, "listpack I1: of %d bytes", bytes)
+	invariant.That(bytes >= EmptyLen && bytes <= MaxBytes, "listpack.I1: of %d bytes", bytes)
 	binary.LittleEndian.PutUint32(lp, uint32(bytes))
 	if n := headerCount(lp); n != countUnknown {
 		setCount(lp, n+countDelta)
@@ -98,6 +98,6 @@ func SetHeader(lp []byte, bytes, countDelta int) {
 }
 
 func setCount(lp []byte, n int) {
-	invariant.That(n >= 0, "listpack I2: %d elements", n)
+	invariant.That(n >= 0, "listpack.I2: %d elements", n)
 	binary.LittleEndian.PutUint16(lp[4:], uint16(min(n, countUnknown)))
 }

@@ -6,8 +6,9 @@ import (
 	"sync/atomic"
 )
 
-// Check proves the invariants of the heap: H2 and H3, S1 and S2, R1 to R3. O(slabs + blocks on free lists + runs): for
-// tests. Reclaimers may have freed what the turn has not drained, but none may be freeing.
+// Check proves the invariants of the heap: memory.H2 and memory.H3, memory.S1 and memory.S2, memory.R1 to memory.R3.
+// O(slabs + blocks on free lists + runs): for tests. Reclaimers may have freed what the turn has not drained, but none
+// may be freeing.
 func (h *Heap) Check() error {
 	lag, err := h.checkSlabs()
 	if err != nil {
@@ -22,7 +23,7 @@ func (h *Heap) Check() error {
 		all += h.bins[c].live * int64(h.bins[c].size)
 	}
 	if used := h.Used(); used > all || used < all-lag-returned {
-		return fmt.Errorf("H2: %d bytes used, %d alive of which reclaimers have returned %d", used, all, lag+returned)
+		return fmt.Errorf("memory.H2: %d bytes used, %d alive of which reclaimers have returned %d", used, all, lag+returned)
 	}
 	return nil
 }
@@ -54,56 +55,56 @@ func (h *Heap) checkSlabs() (lag int64, err error) {
 				}
 			}
 			if int(s.live)+free+inHoles != int(s.carved) {
-				return 0, fmt.Errorf("S1: slab %d: %d alive, %d free and %d in holes of %d", i, s.live, free, inHoles, s.carved)
+				return 0, fmt.Errorf("memory.S1: slab %d: %d alive, %d free and %d in holes of %d", i, s.live, free, inHoles, s.carved)
 			}
 			if s.state == slabFull && (free > 0 || s.carved < s.cap || inHoles > 0 && !s.punching) {
-				return 0, fmt.Errorf("H3: slab %d counts as full and has blocks", i)
+				return 0, fmt.Errorf("memory.H3: slab %d counts as full and has blocks", i)
 			}
 			live[s.class] += int64(s.live)
 			slabs[s.class]++
 		}
 	}
 	if holes != h.trim.holes {
-		return 0, fmt.Errorf("P2: %d pages are holes, %d counted", holes, h.trim.holes)
+		return 0, fmt.Errorf("memory.P2: %d pages are holes, %d counted", holes, h.trim.holes)
 	}
 	var listed, current int64
 	for c := range h.bins {
 		b := &h.bins[c]
 		if b.live != live[c] || b.slabs != slabs[c] {
-			return 0, fmt.Errorf("H3: class %d counts %d blocks in %d slabs, there are %d in %d", b.size, b.live, b.slabs, live[c], slabs[c])
+			return 0, fmt.Errorf("memory.H3: class %d counts %d blocks in %d slabs, there are %d in %d", b.size, b.live, b.slabs, live[c], slabs[c])
 		}
 		if b.current != &noSlab {
 			current++
 		}
 		for i, prev := b.partial, uint32(0); i != 0; i = slabAt(i).next {
 			if s := slabAt(i); s.state != slabPartial || int(s.class) != c || s.prev != prev {
-				return 0, fmt.Errorf("H3: slab %d in the partial list of class %d", i, b.size)
+				return 0, fmt.Errorf("memory.H3: slab %d in the partial list of class %d", i, b.size)
 			}
 			prev = i
 			listed++
 		}
 	}
 	if listed != states[slabPartial] || current != states[slabCurrent] {
-		return 0, fmt.Errorf("H3: %d partial slabs listed of %d, %d current of %d", listed, states[slabPartial], current, states[slabCurrent])
+		return 0, fmt.Errorf("memory.H3: %d partial slabs listed of %d, %d current of %d", listed, states[slabPartial], current, states[slabCurrent])
 	}
 	if h.slabs.dirty.n != states[slabDirty] || h.slabs.clean.n != states[slabClean] {
-		return 0, fmt.Errorf("H3: %d dirty and %d clean slabs listed, there are %d and %d", h.slabs.dirty.n, h.slabs.clean.n, states[slabDirty], states[slabClean])
+		return 0, fmt.Errorf("memory.H3: %d dirty and %d clean slabs listed, there are %d and %d", h.slabs.dirty.n, h.slabs.clean.n, states[slabDirty], states[slabClean])
 	}
 	if out := int64(len(h.trim.job.slabs)); h.trim.out && states[slabTrimming] != out || !h.trim.out && states[slabTrimming] != 0 {
-		return 0, fmt.Errorf("T1: %d slabs under trim, %d in the job", states[slabTrimming], out)
+		return 0, fmt.Errorf("memory.T1: %d slabs under trim, %d in the job", states[slabTrimming], out)
 	}
 	if out := int64(len(h.touch.job.slabs) - h.touch.taken); states[slabTouching] != out {
-		return 0, fmt.Errorf("W1: %d slabs being touched, %d in the job", states[slabTouching], out)
+		return 0, fmt.Errorf("memory.W1: %d slabs being touched, %d in the job", states[slabTouching], out)
 	}
 	return lag, nil
 }
 
-// checkFree counts the slab's free blocks (S2).
+// checkFree counts the slab's free blocks (memory.S2).
 func checkFree(s *slab, i uint32) (n int, err error) {
 	for at := s.free; at != noBlock; n++ {
 		off := uint32(at) << 3
 		if off%s.size != 0 || off/s.size >= uint32(s.carved) || n > int(s.carved) || s.pagesOf(int(off/s.size))&s.holes != 0 {
-			return 0, fmt.Errorf("S2: slab %d of %d-byte blocks: free list at offset %d after %d steps", i, s.size, off, n)
+			return 0, fmt.Errorf("memory.S2: slab %d of %d-byte blocks: free list at offset %d after %d steps", i, s.size, off, n)
 		}
 		at = uint16(*Word(Ref(i)<<slabShift + Ref(off)))
 	}
@@ -119,10 +120,10 @@ func (h *Heap) checkRuns() (lag int64, err error) {
 			word := unitAt(i).word
 			n, state := word>>unitShift, word&stateMask
 			if n == 0 || state == 0 || i+n > seg.first+seg.count || unitAt(i+n-1).word != word {
-				return 0, fmt.Errorf("R1: run at unit %d: %d units in state %d", i, n, state)
+				return 0, fmt.Errorf("memory.R1: run at unit %d: %d units in state %d", i, n, state)
 			}
 			if state != runUsed && state == before {
-				return 0, fmt.Errorf("R2: free runs of state %d meet at unit %d", state, i)
+				return 0, fmt.Errorf("memory.R2: free runs of state %d meet at unit %d", state, i)
 			}
 			units[state] += int64(n)
 			count[state]++
@@ -136,12 +137,12 @@ func (h *Heap) checkRuns() (lag int64, err error) {
 		for top := range x.heads {
 			for sub, i := range x.heads[top] {
 				if (i != 0) != (x.subs[top]>>sub&1 != 0) || (x.subs[top] != 0) != (x.tops>>top&1 != 0) {
-					return 0, fmt.Errorf("R3: bitmaps and list %d.%d disagree", top, sub)
+					return 0, fmt.Errorf("memory.R3: bitmaps and list %d.%d disagree", top, sub)
 				}
 				for ; i != 0; i = unitAt(i).next {
 					n := unitAt(i).word >> unitShift
 					if t, s := sizeList(n); t != top || s != sub {
-						return 0, fmt.Errorf("R3: run of %d units in list %d.%d", n, top, sub)
+						return 0, fmt.Errorf("memory.R3: run of %d units in list %d.%d", n, top, sub)
 					}
 					listed++
 					sum += int64(n)
@@ -149,11 +150,11 @@ func (h *Heap) checkRuns() (lag int64, err error) {
 			}
 		}
 		if x.state != 0 && (listed != count[x.state] || sum != units[x.state] || x.units != sum) {
-			return 0, fmt.Errorf("R3: %d free runs of state %d with %d units listed, there are %d with %d", listed, x.state, sum, count[x.state], units[x.state])
+			return 0, fmt.Errorf("memory.R3: %d free runs of state %d with %d units listed, there are %d with %d", listed, x.state, sum, count[x.state], units[x.state])
 		}
 	}
 	if units[runUsed] != h.runs.liveUnits+h.runs.trimUnits {
-		return 0, fmt.Errorf("R3: %d units used, %d counted alive and %d under trim", units[runUsed], h.runs.liveUnits, h.runs.trimUnits)
+		return 0, fmt.Errorf("memory.R3: %d units used, %d counted alive and %d under trim", units[runUsed], h.runs.liveUnits, h.runs.trimUnits)
 	}
 	for _, r := range []Ref{h.returned, Ref(h.remoteRun.Load())} {
 		for ; r != 0; r = Ref(*Word(r)) {

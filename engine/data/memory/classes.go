@@ -6,8 +6,8 @@ package memory
 //	144..4096    eight to a doubling           rounding costs less than 1/8 of the block
 //	4352..8192   a slab's 15th to 8th part     the same, and the slab's end is not lost
 //
-// C1. A block asked for with a multiple of 64 has a class that is a multiple of 64, so it is 64-byte aligned.
-// C2. From 64 bytes on no size loses more than 1/8 of its block; no class loses more than 1/8 of its slab.
+// memory.C1. A block asked for with a multiple of 64 has a class that is a multiple of 64, so it is 64-byte aligned.
+// memory.C2. From 64 bytes on no size loses more than 1/8 of its block; no class loses more than 1/8 of its slab.
 
 const (
 	// MaxSmall is the largest size that slabs serve; larger blocks are runs.

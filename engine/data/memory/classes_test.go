@@ -11,7 +11,7 @@ func TestEverySizeFits(t *testing.T) {
 			t.Fatalf("%d bytes get a block of %d", n, good)
 		}
 		if n >= 64 && (good-n)*8 > good {
-			t.Errorf("C2: %d bytes get a block of %d", n, good)
+			t.Errorf("memory.C2: %d bytes get a block of %d", n, good)
 		}
 		if n < 64 && good-n > 7 {
 			t.Errorf("%d bytes get a block of %d", n, good)
@@ -21,7 +21,7 @@ func TestEverySizeFits(t *testing.T) {
 			t.Fatalf("Alloc(%d) gave %d bytes, GoodSize says %d", n, got, good)
 		}
 		if n%64 == 0 && r%64 != 0 || r%8 != 0 {
-			t.Fatalf("C1: Alloc(%d) gave %#x", n, r)
+			t.Fatalf("memory.C1: Alloc(%d) gave %#x", n, r)
 		}
 		h.Free(r, Keys)
 	}
@@ -30,7 +30,7 @@ func TestEverySizeFits(t *testing.T) {
 			t.Errorf("class %d has size %d", c, size)
 		}
 		if rest := slabSize % size; rest*8 > slabSize {
-			t.Errorf("C2: a slab of %d-byte blocks loses %d bytes", size, rest)
+			t.Errorf("memory.C2: a slab of %d-byte blocks loses %d bytes", size, rest)
 		}
 	}
 	if h.Used() != 0 {

@@ -9,9 +9,9 @@ import (
 
 // Builds that check keep a byte beside every block, and fill blocks that nobody owns.
 //
-// D1. A block's byte is 0 before its first use, purpose+1 while it lives, debugFreed after. It is written without a
-// lock by whoever owns the block, so that the race detector also watches how blocks change hands.
-// D2. A freed block is filled with 0xDB past its first word, and is found so when it is handed out again.
+// memory.D1. A block's byte is 0 before its first use, purpose+1 while it lives, debugFreed after. It is written
+// without a lock by whoever owns the block, so that the race detector also watches how blocks change hands.
+// memory.D2. A freed block is filled with 0xDB past its first word, and is found so when it is handed out again.
 const (
 	debugFreed  = 0xFF
 	debugFill   = 0xDB

@@ -23,10 +23,10 @@ type Options struct {
 
 // A Heap serves blocks of the region to one core and counts them.
 //
-// H1. Everything but the fields below "shared" is touched only by the holder of the turn.
-// H2. used[p] - remoteUsed[p] is exactly the usable bytes of the blocks alive under purpose p.
-// H3. A slab is in exactly one place: current of its bin, in its bin's partial list, full, dirty, clean, being trimmed or being touched.
-// Check proves H2 (in builds that check) and H3.
+// memory.H1. Everything but the fields below "shared" is touched only by the holder of the turn.
+// memory.H2. used[p] - remoteUsed[p] is exactly the usable bytes of the blocks alive under purpose p.
+// memory.H3. A slab is in exactly one place: current of its bin, in its bin's partial list, full, dirty, clean, being trimmed or being touched.
+// Check proves memory.H2 (in builds that check) and memory.H3.
 type Heap struct {
 	bins [numClasses]bin
 	used [16]int64 // by purpose; [15] never

@@ -13,9 +13,9 @@ import (
 //	shelves    [db][hash's top 8 bits], wide
 //	           closed or passed: the shelf moves to the next older hold that has not passed it, else to a reclaimer
 //
-// E1. A node stamped e is reachable by a hold only if e <= hold.epoch. The core writes a node iff its stamp > Frozen().
-// E2. A retired block is freed only after every hold that was live at its retirement has closed or passed its position.
-// E3. Passed is final: whoever reads under the hold never reads that (db, prefix) again.
+// memory.E1. A node stamped e is reachable by a hold only if e <= hold.epoch. The core writes a node iff its stamp > Frozen().
+// memory.E2. A retired block is freed only after every hold that was live at its retirement has closed or passed its position.
+// memory.E3. Passed is final: whoever reads under the hold never reads that (db, prefix) again.
 type Hold struct {
 	h      *Heap
 	epoch  uint64
@@ -83,7 +83,7 @@ func (h *Heap) Freeze() *Hold {
 // Epoch is the last epoch this hold reads. Any goroutine.
 func (d *Hold) Epoch() uint64 { return d.epoch }
 
-// Passed says that nobody reads blocks of db whose hash begins with prefix under this hold any more (E3), so that those
+// Passed says that nobody reads blocks of db whose hash begins with prefix under this hold any more (memory.E3), so that those
 // retired from now on are freed at once and those on the shelf soon. db is the number that SetPosition uses.
 // With several readers of one hold, the last one says so. Any goroutine.
 func (d *Hold) Passed(db int, prefix uint8) {

@@ -84,7 +84,7 @@ func testHoldsModel(t *testing.T, seed uint64) {
 			epoch := h.Epoch()
 			hold := h.Freeze()
 			if hold.Epoch() != epoch || h.Frozen() != epoch || h.Epoch() != epoch+1 {
-				t.Fatalf("E1: froze %d: hold %d, frozen %d, epoch %d", epoch, hold.Epoch(), h.Frozen(), h.Epoch())
+				t.Fatalf("memory.E1: froze %d: hold %d, frozen %d, epoch %d", epoch, hold.Epoch(), h.Frozen(), h.Epoch())
 			}
 			var v [databases]modelView
 			for db := range v {
@@ -120,7 +120,7 @@ func testHoldsModel(t *testing.T, seed uint64) {
 				for db := range v {
 					for key, m := range v[db].want {
 						if !m.intact() {
-							t.Fatalf("E2: seed %d, step %d: view %d lost key %d of db %d", seed, step, v[db].hold.Epoch(), key, db)
+							t.Fatalf("memory.E2: seed %d, step %d: view %d lost key %d of db %d", seed, step, v[db].hold.Epoch(), key, db)
 						}
 					}
 				}
@@ -169,14 +169,14 @@ func TestPassedMemoryReturns(t *testing.T) {
 	retire(0, 128)
 	settle(t, h, nil)
 	if h.UsedBy(Keys) != full {
-		t.Fatalf("E2: %d of %d bytes are left before anything was passed", h.UsedBy(Keys), full)
+		t.Fatalf("memory.E2: %d of %d bytes are left before anything was passed", h.UsedBy(Keys), full)
 	}
 	for prefix := range 256 {
 		hold.Passed(0, uint8(prefix))
 	}
 	settle(t, h, nil)
 	if h.UsedBy(Keys) != full {
-		t.Fatalf("E2: %d of %d bytes are left though the older hold passed nothing", h.UsedBy(Keys), full)
+		t.Fatalf("memory.E2: %d of %d bytes are left though the older hold passed nothing", h.UsedBy(Keys), full)
 	}
 	for prefix := range 64 {
 		older.Passed(0, uint8(prefix))
@@ -263,7 +263,7 @@ func TestReadersBesideTheTurn(t *testing.T) {
 				for prefix := range by {
 					for _, m := range by[prefix] {
 						if !m.intact() {
-							t.Errorf("E2: a frozen block was overwritten")
+							t.Errorf("memory.E2: a frozen block was overwritten")
 						}
 					}
 					hold.Passed(0, uint8(prefix))

@@ -2,7 +2,7 @@ package memory
 
 import "testing"
 
-// What a trim takes has been empty for a whole period, also if another trim ran in it (T3).
+// What a trim takes has been empty for a whole period, also if another trim ran in it (memory.T3).
 func TestJustFreedStays(t *testing.T) {
 	h := newHeap(t, Options{})
 	idle, fresh := h.Alloc(256<<20, Values), h.Alloc(128<<20, Values)
@@ -75,7 +75,7 @@ func TestPurgeWaitsForReclaimers(t *testing.T) {
 	}
 }
 
-// Large values that are replaced keep pages warm; that takes none from the slabs' reserve (T2).
+// Large values that are replaced keep pages warm; that takes none from the slabs' reserve (memory.T2).
 func TestRunsLeaveSlabsTheirReserve(t *testing.T) {
 	h := newHeap(t, Options{})
 	const size = 64 << 20

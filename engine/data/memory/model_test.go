@@ -152,7 +152,7 @@ func testHeapModel(t *testing.T, seed uint64, steps int) {
 			}
 			for p, n := range want {
 				if got := h.UsedBy(Purpose(p)); got != n {
-					t.Fatalf("H2: seed %d, step %d: %d bytes of %v, want %d", seed, step, got, Purpose(p), n)
+					t.Fatalf("memory.H2: seed %d, step %d: %d bytes of %v, want %d", seed, step, got, Purpose(p), n)
 				}
 			}
 		}

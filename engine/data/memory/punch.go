@@ -12,15 +12,15 @@ import (
 //	blocks   | L | f | . . . . . . . | f | L | f | L |
 //	holes         0         1         0         0
 //
-// The turn finds the pages and takes their blocks off the free list; a reclaimer gives the pages back (trim.go, T1).
+// The turn finds the pages and takes their blocks off the free list; a reclaimer gives the pages back (trim.go, memory.T1).
 // When the slab has no other block left, the turn lists those of one hole again, and their first use brings the page
 // back.
 //
-// P1. Every block that touches a hole is free and on no list. Blocks in holes are made from slab records alone: their
+// memory.P1. Every block that touches a hole is free and on no list. Blocks in holes are made from slab records alone: their
 // links are lost.
-// P2. trim.holes counts the holes of all slabs.
-// P3. While punching, a slab stays in use, even if nothing lives in it, and no block in a hole is listed.
-// P4. A sweep leaves alone slabs whose number of live blocks has changed since the one before; a purge does not.
+// memory.P2. trim.holes counts the holes of all slabs.
+// memory.P3. While punching, a slab stays in use, even if nothing lives in it, and no block in a hole is listed.
+// memory.P4. A sweep leaves alone slabs whose number of live blocks has changed since the one before; a purge does not.
 type sweep struct {
 	on, all bool // all: of a purge
 	segment int  // where to go on
@@ -151,7 +151,7 @@ func (o hole) giveBack() (calls int) {
 	return calls
 }
 
-// punched ends the punching of a slab (P3).
+// punched ends the punching of a slab (memory.P3).
 func (h *Heap) punched(i uint32) {
 	s := slabAt(i)
 	s.punching = false
@@ -163,7 +163,7 @@ func (h *Heap) refill(s *slab, i uint32) {
 	base := Ref(i) << slabShift
 	for s.free == noBlock {
 		page := bits.TrailingZeros16(s.holes)
-		invariant.That(page < slabPages, "P1: slab %d has no hole", i)
+		invariant.That(page < slabPages, "memory.P1: slab %d has no hole", i)
 		h.fillHoles(s, 1<<page)
 		first, last := s.blocksOf(page)
 		for k := last; k >= first; k-- {

@@ -13,9 +13,9 @@ import (
 //
 // A batch of blocks of one slab costs the turn one splice, however many they are.
 //
-// X1. A reclaimer touches of a slab: remote, size and, when it set queued, pendNext. Nothing else.
-// X2. Who sets queued pushes the slab; only the turn pops, and clears queued after it has read pendNext.
-// X3. A run is returned through its own first word; only the turn touches unit records.
+// memory.X1. A reclaimer touches of a slab: remote, size and, when it set queued, pendNext. Nothing else.
+// memory.X2. Who sets queued pushes the slab; only the turn pops, and clears queued after it has read pendNext.
+// memory.X3. A run is returned through its own first word; only the turn touches unit records.
 //
 // slab.remote:  | queued 1 | 0 | count 16 | tail 16 | head 16 |     head and tail as offset/8; count 0 is empty
 
@@ -132,7 +132,7 @@ func (h *Heap) takeRemote(s *slab, i uint32, stays bool) int {
 	if n == 0 {
 		return 0
 	}
-	invariant.That(int(s.live) >= n, "S1: slab %d has %d blocks alive and %d came back", i, s.live, n)
+	invariant.That(int(s.live) >= n, "memory.S1: slab %d has %d blocks alive and %d came back", i, s.live, n)
 	s.live -= uint16(n)
 	h.bins[s.class].live -= int64(n)
 	switch {
@@ -167,7 +167,7 @@ func (h *Heap) drainSlabs(budget int) int {
 			if s.free != noBlock {
 				PrefetchRef(Ref(h.pending)<<slabShift + Ref(atomic.LoadUint64(&s.remote)>>16&0xFFFF)<<3)
 			}
-			h.pending = s.pendNext // X2: read before takeRemote clears queued
+			h.pending = s.pendNext // memory.X2: read before takeRemote clears queued
 		}
 		for _, i := range group[:n] {
 			if s := slabAt(i); h.takeRemote(s, i, false) > 0 {

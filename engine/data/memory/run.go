@@ -13,9 +13,9 @@ import (
 //	region   ...| used run, 9 units          | free run, dirty  | used | free run, clean       |...
 //	records  ...| len,used  .  .  .  len,used | len,dirty .. len | l  l | len,clean  .. len     |     first and last unit
 //
-// R1. The first and the last unit's record of every run hold its length and state; records between are not read.
-// R2. Two free runs of the same state are never neighbours (of one segment): they are merged.
-// R3. Every free run is in the list of its state and size; a run under trim counts as used.
+// memory.R1. The first and the last unit's record of every run hold its length and state; records between are not read.
+// memory.R2. Two free runs of the same state are never neighbours (of one segment): they are merged.
+// memory.R3. Every free run is in the list of its state and size; a run under trim counts as used.
 type unit struct {
 	word uint32 // length in units << unitShift | state
 	next uint32 // neighbours in the list of free runs; 0 is none (unit 0 is never a run)
@@ -196,7 +196,7 @@ func (h *Heap) growRuns(n uint32) error {
 	u.grow = min(u.grow*2, runSegmentMax)
 	u.end = first + count
 	u.bornUnits += int64(count)
-	// A used unit at each end keeps runs of other segments from merging with ours (R2), and unit 0 from being a run. Where
+	// A used unit at each end keeps runs of other segments from merging with ours (memory.R2), and unit 0 from being a run. Where
 	// the segment continues our last one, the unit between them joins the new run.
 	setUsed(u.end-1, 1)
 	if joined {
@@ -210,7 +210,7 @@ func (h *Heap) growRuns(n uint32) error {
 	return nil
 }
 
-// addFree puts a run on an index, merged with the free neighbours of the same state (R2).
+// addFree puts a run on an index, merged with the free neighbours of the same state (memory.R2).
 func (h *Heap) addFree(x *runIndex, first, n uint32) {
 	if word := unitAt(first - 1).word; word&stateMask == x.state {
 		before := first - word>>unitShift
@@ -236,7 +236,7 @@ func (h *Heap) freeRun(r Ref, p Purpose) {
 func (h *Heap) reclaimRun(r Ref) {
 	i := unitOf(r)
 	word := unitAt(i).word
-	invariant.That(word&stateMask == runUsed && r&(RunUnit-1) == 0, "R1: run %#x freed in state %d", r, word&3)
+	invariant.That(word&stateMask == runUsed && r&(RunUnit-1) == 0, "memory.R1: run %#x freed in state %d", r, word&3)
 	n := word >> unitShift
 	h.runs.live--
 	h.runs.liveUnits -= int64(n)
@@ -250,7 +250,7 @@ func (h *Heap) Split(r Ref, n int) Ref {
 	i := unitOf(r)
 	all := unitAt(i).word >> unitShift
 	cut := uint32(n >> runShift)
-	invariant.That(r >= runBase && n&(RunUnit-1) == 0 && cut > 0 && cut < all, "R1: run %#x of %d units split at %d bytes", r, all, n)
+	invariant.That(r >= runBase && n&(RunUnit-1) == 0 && cut > 0 && cut < all, "memory.R1: run %#x of %d units split at %d bytes", r, all, n)
 	setUsed(i, cut)
 	setUsed(i+cut, all-cut)
 	h.runs.live++

@@ -3,11 +3,11 @@ package memory
 // What becomes of a server that gets no more memory: the region is used up (an address-space limit makes it small), or
 // the system refuses to make more of it usable (vm.overcommit_memory=2, RLIMIT_DATA).
 //
-// M1. Behind the segments in use there is headroom in each half, made usable beforehand. Commands that run already live
+// memory.M1. Behind the segments in use there is headroom in each half, made usable beforehand. Commands that run already live
 // on it.
-// M2. When it cannot be had, Short says so until empty memory makes up for it. The core refuses commands that need
+// memory.M2. When it cannot be had, Short says so until empty memory makes up for it. The core refuses commands that need
 // memory meanwhile.
-// M3. What a client asks for by number, and not by sending it, is asked for with TryAlloc or after Affords.
+// memory.M3. What a client asks for by number, and not by sending it, is asked for with TryAlloc or after Affords.
 // Alloc panics only when the headroom is gone too.
 type shortage struct {
 	slabs, runs bool // the headroom behind them could not be had when it was last tried
@@ -27,12 +27,12 @@ func (s *shortage) look() {
 	s.runs = s.runs && !canOpenUnits(region.nextUnit, headroom/RunUnit)
 }
 
-// Short says that memory is about to run out (M2). A few loads.
+// Short says that memory is about to run out (memory.M2). A few loads.
 func (h *Heap) Short() bool {
 	return h.short.slabs && h.smallLeft() < headroom || h.short.runs && (h.runs.left() < headroom || !h.runs.has(longRun/RunUnit))
 }
 
-// longRun is how long a run commands find while memory is not short, in bytes: longer ones are asked for (M3).
+// longRun is how long a run commands find while memory is not short, in bytes: longer ones are asked for (memory.M3).
 const longRun = 1 << 20
 
 // has says that a run of so many units is free.
@@ -40,7 +40,7 @@ func (u *runSupply) has(units uint32) bool {
 	return u.dirty.find(units) != 0 || u.clean.find(units) != 0
 }
 
-// openHeadroom makes the first headroom usable (M1), before anything is in use.
+// openHeadroom makes the first headroom usable (memory.M1), before anything is in use.
 func openHeadroom() {
 	region.Lock()
 	defer region.Unlock()
@@ -59,7 +59,7 @@ func (u *runSupply) left() int64 {
 	return (u.dirty.units - u.dirty.crumbs + u.clean.units - u.clean.crumbs) << runShift
 }
 
-// TryAlloc is Alloc of what a client has asked for by number (M3): an error instead of a panic when memory for it
+// TryAlloc is Alloc of what a client has asked for by number (memory.M3): an error instead of a panic when memory for it
 // cannot be had.
 func (h *Heap) TryAlloc(n int, p Purpose) (Ref, error) {
 	if !h.Affords(n) {

@@ -12,9 +12,9 @@ import (
 //	region   |  slab 0  |  slab 1: block 0 | block 1 | block 2 | ... | rest  |  slab 2  | ...      Ref>>16 = slab number
 //	                          └─ a free block's first word names the next free one (offset/8), or noBlock
 //
-// S1. live counts blocks that were handed out and not put back on free; remotely freed ones count until drained.
-// S2. Blocks on free and on remote are below carved; each is on one of them once.
-// S3. remote's queued bit is set exactly while the slab is on the heap's stack or in its pending chain.
+// memory.S1. live counts blocks that were handed out and not put back on free; remotely freed ones count until drained.
+// memory.S2. Blocks on free and on remote are below carved; each is on one of them once.
+// memory.S3. remote's queued bit is set exactly while the slab is on the heap's stack or in its pending chain.
 type slab struct {
 	remote   uint64 // atomic; what reclaimers freed: head, tail, count, queued bit (remote.go)
 	pendNext uint32 // next on the stack of slabs with remote frees
@@ -40,7 +40,7 @@ const (
 	osPage    = 4096
 )
 
-// Where a slab is (H3).
+// Where a slab is (memory.H3).
 const (
 	slabUnborn   = iota
 	slabCurrent  // its bin allocates from it

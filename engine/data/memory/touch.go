@@ -12,9 +12,9 @@ import (
 //	newSlab takes   warm slabs (dirty list) ─ none left ─▶ clean or unborn ones: the turn touches them, unborn ones by small pages
 //	touchJob gives  clean or unborn slabs ──▶ a reclaimer asks for huge pages and touches them ──▶ takeTouched: the dirty list
 //
-// W1. At most one job is out; its slabs from taken on are on no list and in the state slabTouching.
-// W2. Slabs are touched ahead only after newSlab has taken one, a freeze has announced copies, or a purge has ended, while less than the reserve is left, 4 to
-// 16 MB at a time: below what a trim takes away (T2), so that the two do not work against each other. A heap at rest does not grow.
+// memory.W1. At most one job is out; its slabs from taken on are on no list and in the state slabTouching.
+// memory.W2. Slabs are touched ahead only after newSlab has taken one, a freeze has announced copies, or a purge has ended, while less than the reserve is left, 4 to
+// 16 MB at a time: below what a trim takes away (memory.T2), so that the two do not work against each other. A heap at rest does not grow.
 type touchState struct {
 	job    touchJob
 	taken  int      // of job.slabs, those that are on the dirty list

@@ -17,7 +17,7 @@ func work(h *Heap) (jobs int) {
 	}
 }
 
-// rest passes a period in which nothing is allocated (T3).
+// rest passes a period in which nothing is allocated (memory.T3).
 func rest(h *Heap) {
 	h.Age()
 	h.Age()

@@ -5,17 +5,17 @@ import "slices"
 // Pages of empty memory go back to the kernel in three steps (punch.go: those of slabs in use), none of which makes the turn wait: the turn takes empty slabs and dirty runs
 // off its lists (trimJob), a reclaimer gives their pages back (run), the turn lists them as clean (takeTrimmed).
 //
-// T1. At most one trim is out at a time; what it holds is on no list.
-// T2. Some warm memory stays: a trim begins above twice the warm size and ends at it, and leaves slabs that much. A purge leaves none; but when
-// it has ended the reserve is touched anew (W2), or else the first turn to need a slab would clear a huge page for it.
-// T3. What a trim takes has been empty for a whole period (Age): what is freed and needed again at once, as when large values are
+// memory.T1. At most one trim is out at a time; what it holds is on no list.
+// memory.T2. Some warm memory stays: a trim begins above twice the warm size and ends at it, and leaves slabs that much. A purge leaves none; but when
+// it has ended the reserve is touched anew (memory.W2), or else the first turn to need a slab would clear a huge page for it.
+// memory.T3. What a trim takes has been empty for a whole period (Age): what is freed and needed again at once, as when large values are
 // replaced, is not touched anew each time. Slabs and runs are looked at apart, because neither serves for the other. A purge does not wait.
-// T4. A trim takes clean neighbours with it: of a run up to the next huge page, of a slab when nothing lives in its huge page any more. The
+// memory.T4. A trim takes clean neighbours with it: of a run up to the next huge page, of a slab when nothing lives in its huge page any more. The
 // kernel may have filled them again: it joins the small pages of a huge one, and clears those that are not there.
 type trimState struct {
 	job   trimJob
 	out   bool
-	purge int64 // bytes that are still to go, whatever T2 and T3 say
+	purge int64 // bytes that are still to go, whatever memory.T2 and memory.T3 say
 	again bool  // a purge goes on when reclaimers have freed what they had to
 	cold  bool  // a purge has been asked for since the reserve was last touched after one
 	slabs idleness
@@ -24,7 +24,7 @@ type trimState struct {
 	holes int64 // pages of slabs in use that are given back
 }
 
-// An idleness is how much empty memory of one kind nobody needed, in bytes (T3).
+// An idleness is how much empty memory of one kind nobody needed, in bytes (memory.T3).
 type idleness struct {
 	least int64 // there was since this period began
 	idle  int64 // there was all through the period before, and still is
@@ -148,7 +148,7 @@ func (h *Heap) trimRuns(most int64) (taken int64) {
 		}
 		taken += int64(n) << runShift
 		i, n = h.runs.widen(i, n)
-		setUsed(i, n) // R3
+		setUsed(i, n) // memory.R3
 		h.runs.trimUnits += int64(n)
 		j.runs = append(j.runs, runSegment{i, n})
 	}
@@ -156,7 +156,7 @@ func (h *Heap) trimRuns(most int64) (taken int64) {
 	return taken
 }
 
-// widen takes the clean neighbours of n units at first, within their huge pages (T4).
+// widen takes the clean neighbours of n units at first, within their huge pages (memory.T4).
 func (u *runSupply) widen(first, n uint32) (uint32, uint32) {
 	if word := unitAt(first - 1).word; word&stateMask == runClean {
 		have := word >> unitShift
@@ -194,7 +194,7 @@ func (h *Heap) trimSlabs(most, keep int64) (taken int64) {
 			taken += slabSize
 			continue
 		}
-		for k := first; k < first+hugeSlabs; k++ { // T4
+		for k := first; k < first+hugeSlabs; k++ { // memory.T4
 			switch slabAt(k).state {
 			case slabDirty:
 				j.take(&u.dirty, k)
@@ -304,7 +304,7 @@ func (h *Heap) takeTrimmed(budget int) int {
 	return budget
 }
 
-// purged has the reserve touched anew when a purge has ended (T2).
+// purged has the reserve touched anew when a purge has ended (memory.T2).
 func (h *Heap) purged() {
 	if t := &h.trim; t.cold && !t.out && t.purge == 0 && !t.again {
 		t.cold, h.touch.wanted = false, true

@@ -7,12 +7,13 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// Check proves S1, S2, S5, D1..D3, E2 and that every key is found where it stands. O(n): for tests.
+// Check proves table.S1, table.S2, table.S5, table.D1..table.D3, table.E2 and that every key is found where it stands.
+// O(n): for tests.
 func (t *Table) Check() error {
 	c := checker{t: t, ids: map[uint32]uint32{}}
 	c.entry(t.root, 0, 0, ^uint64(0))
 	if c.err == nil && (c.count != t.count || c.volatile != t.volatile) {
-		c.fail("S2: %d keys of which %d volatile, Len says %d, %d", c.count, c.volatile, t.count, t.volatile)
+		c.fail("table.S2: %d keys of which %d volatile, Len says %d, %d", c.count, c.volatile, t.count, t.volatile)
 	}
 	if t.due.root != 0 {
 		c.free = map[uint32]bool{}
@@ -21,7 +22,7 @@ func (t *Table) Check() error {
 			id = uint32(t.due.leaf(id - 1).word[(id-1)%dueFanout])
 		}
 		if least := c.node(t.due.root, t.due.height-1, 0); least != t.due.least {
-			c.fail("D3: least is %d, the root's %d", t.due.least, least)
+			c.fail("table.D3: least is %d, the root's %d", t.due.least, least)
 		}
 		if len(c.ids)+len(c.free) != int(t.due.ids) {
 			c.fail("due: %d ids in use and %d free of %d", len(c.ids), len(c.free), t.due.ids)
@@ -101,7 +102,7 @@ func (c *checker) entry(e uint64, prefix uint64, depth uint8, parent uint64) {
 
 func (c *checker) epochs(epoch, parent uint64) {
 	if f := c.t.heap.Frozen(); epoch > f && parent <= f {
-		c.fail("E2: epoch %d under %d, frozen %d", epoch, parent, f)
+		c.fail("table.E2: epoch %d under %d, frozen %d", epoch, parent, f)
 	}
 }
 
@@ -136,7 +137,7 @@ func (c *checker) segment(s *segment, ref memory.Ref) {
 			if deadline != 0 {
 				volatile++
 				if s.sidecar == 0 || s.minima()[i] > t.Tick(deadline) {
-					c.fail("D1: bound above tick %d", t.Tick(deadline))
+					c.fail("table.D1: bound above tick %d", t.Tick(deadline))
 				}
 			}
 			if p, found := t.Find(hash, t.key(block)); found != block || p.Ref() != block {
@@ -146,14 +147,14 @@ func (c *checker) segment(s *segment, ref memory.Ref) {
 	}
 	for i := range nb {
 		if o := s.bucket(i).meta >> 56; int(o) != over[i] && !(o == overflowMax && over[i] >= 0) {
-			c.fail("S1: overflow %d, should be %d", o, over[i])
+			c.fail("table.S1: overflow %d, should be %d", o, over[i])
 		}
 	}
 	if count != int(s.count) || volatile != int(s.volatile) || count > nb*perBucket {
-		c.fail("S2: segment of %d buckets has %d keys, %d volatile, its header says %d, %d", nb, count, volatile, s.count, s.volatile)
+		c.fail("table.S2: segment of %d buckets has %d keys, %d volatile, its header says %d, %d", nb, count, volatile, s.count, s.volatile)
 	}
 	if (s.sidecar != 0) != (volatile > 0) {
-		c.fail("S6: sidecar %x with %d volatile keys", s.sidecar, volatile)
+		c.fail("table.S6: sidecar %x with %d volatile keys", s.sidecar, volatile)
 	}
 	if s.sidecar != 0 {
 		least := uint32(Never)
@@ -161,11 +162,11 @@ func (c *checker) segment(s *segment, ref memory.Ref) {
 			least = min(least, m)
 		}
 		if least != s.minima()[nb] {
-			c.fail("D2: least %d, should be %d", s.minima()[nb], least)
+			c.fail("table.D2: least %d, should be %d", s.minima()[nb], least)
 		}
 		c.ids[s.dueID] = least
 		if got := t.due.leaf(s.dueID); got.minima[s.dueID%dueFanout] != least || got.word[s.dueID%dueFanout] != s.prefix {
-			c.fail("D2: id %d: %d/%x in the index, %d/%x in the segment", s.dueID, got.minima[s.dueID%dueFanout], got.word[s.dueID%dueFanout], least, s.prefix)
+			c.fail("table.D2: id %d: %d/%x in the index, %d/%x in the segment", s.dueID, got.minima[s.dueID%dueFanout], got.word[s.dueID%dueFanout], least, s.prefix)
 		}
 	}
 	c.count += count
@@ -182,10 +183,10 @@ func (c *checker) node(ref memory.Ref, level int, from uint32) uint32 {
 		if level > 0 {
 			if n.word[i] == 0 {
 				if m != Never {
-					c.fail("D3: minimum %d without a child", m)
+					c.fail("table.D3: minimum %d without a child", m)
 				}
 			} else if got := c.node(memory.Ref(n.word[i]), level-1, id); got != m {
-				c.fail("D3: minimum %d, the child's %d", m, got)
+				c.fail("table.D3: minimum %d, the child's %d", m, got)
 			}
 			continue
 		}

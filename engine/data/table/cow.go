@@ -7,11 +7,11 @@ import (
 	"spindle/internal/invariant"
 )
 
-// E1. A segment or node stamped at or below heap.Frozen() may be under a view's reader: nobody writes to it (but see S6).
-// E2. One made after the freeze is stamped above it, and so is every node that leads to it.
-// E3. In a copied segment every slot is shared: its block is in the view's segment too. The mark means something only
+// table.E1. A segment or node stamped at or below heap.Frozen() may be under a view's reader: nobody writes to it (but see table.S6).
+// table.E2. One made after the freeze is stamped above it, and so is every node that leads to it.
+// table.E3. In a copied segment every slot is shared: its block is in the view's segment too. The mark means something only
 // while a hold lives.
-// E4. Whatever is replaced is retired after its replacement can be reached from the root.
+// table.E4. Whatever is replaced is retired after its replacement can be reached from the root.
 
 // Root is the word that a view keeps of the table: it leads to everything the table holds now.
 func (t *Table) Root() uint64 { return t.root }
@@ -73,13 +73,13 @@ func (t *Table) own(hash uint64) uint64 {
 	dup := segmentAt(ref)
 	copy(lines(dup, nb), lines(s, nb))
 	dup.epoch = t.heap.Epoch()
-	for i := range nb { // E3; the mark on a free slot does no harm
+	for i := range nb { // table.E3; the mark on a free slot does no harm
 		b := dup.bucket(i)
 		for j := range b.slot {
 			b.slot[j] |= slotShared
 		}
 	}
-	invariant.That(dup.epoch > t.heap.Frozen(), "E2: segment stamped %d under freeze %d", dup.epoch, t.heap.Frozen())
+	invariant.That(dup.epoch > t.heap.Frozen(), "table.E2: segment stamped %d under freeze %d", dup.epoch, t.heap.Frozen())
 	e = segmentEntry(ref, nb)
 	t.link(&tr, dup.prefix, dup.depth, e)
 	t.retireSegment(old)
@@ -140,13 +140,13 @@ func (t *Table) newSegment(nb int, prefix uint64, depth uint8) uint64 {
 	return segmentEntry(ref, nb)
 }
 
-// retireNode lets a node go that nothing of the table leads to any more (E4). Its children go on.
+// retireNode lets a node go that nothing of the table leads to any more (table.E4). Its children go on.
 func (t *Table) retireNode(ref memory.Ref, hash uint64) {
 	n := nodeAt(ref)
 	t.retire(ref, n.epoch, hash, n.depth)
 }
 
-// retireSegment lets a segment go that nothing of the table leads to any more (E4). Its sidecar is not its own (S6).
+// retireSegment lets a segment go that nothing of the table leads to any more (table.E4). Its sidecar is not its own (table.S6).
 func (t *Table) retireSegment(ref memory.Ref) {
 	s := segmentAt(ref)
 	t.retire(ref, s.epoch, s.prefix, s.depth)
@@ -156,7 +156,7 @@ func (t *Table) retire(ref memory.Ref, epoch, hash uint64, depth uint8) {
 	switch {
 	case epoch > t.heap.Frozen():
 		t.heap.Free(ref, memory.Index)
-	case t.nested: // O3
+	case t.nested: // table.O3
 		if t.moved {
 			t.heap.RetireWide(ref, memory.Index)
 		} else {

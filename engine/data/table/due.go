@@ -16,11 +16,11 @@ import (
 // Each segment with volatile keys has an id, dense from 0; the tournament is a 64-ary tree over the ids, each node with the minima
 // of its children. A block says its exact deadline; what stands above it are bounds.
 //
-// D1. A bucket's bound is at or below the tick of each of its volatile keys; it may be too low after a key has gone or has been given
+// table.D1. A bucket's bound is at or below the tick of each of its volatile keys; it may be too low after a key has gone or has been given
 // a later deadline, and is then put right when it comes due. So refreshing a deadline costs a compare.
-// D2. The last word of a sidecar is the least of the others, and the segment's minimum in the tournament.
-// D3. Each node's minimum stands in its parent; the root's is least.
-// D4. A tick is the 16 ms of Base after the deadline's own: when it has come the deadline has passed, by at most 16 ms.
+// table.D2. The last word of a sidecar is the least of the others, and the segment's minimum in the tournament.
+// table.D3. Each node's minimum stands in its parent; the root's is least.
+// table.D4. A tick is the 16 ms of Base after the deadline's own: when it has come the deadline has passed, by at most 16 ms.
 type dueIndex struct {
 	heap   *memory.Heap
 	root   memory.Ref
@@ -57,7 +57,7 @@ func (x *dueIndex) init(h *memory.Heap) { x.heap, x.least = h, Never }
 // SetBase says when ticks begin, in Unix ms, before the first key is inserted.
 func (t *Table) SetBase(ms int64) { t.due.base = ms }
 
-// Tick is the tick of a deadline in Unix ms; Never for 0 (D4).
+// Tick is the tick of a deadline in Unix ms; Never for 0 (table.D4).
 func (t *Table) Tick(deadline int64) uint32 {
 	if deadline == 0 {
 		return Never
@@ -164,7 +164,7 @@ func (t *Table) NextDue(now uint32, d *Due) bool {
 	id, prefix := t.due.first()
 	d.seg, d.hash, d.N, d.n = refOf(segmentFor(t.root, prefix)), prefix, 0, 0
 	s := segmentAt(d.seg)
-	invariant.That(s.prefix == prefix && s.dueID == id && s.sidecar != 0, "D3: id %d leads to segment %x, not %x", id, s.prefix, prefix)
+	invariant.That(s.prefix == prefix && s.dueID == id && s.sidecar != 0, "table.D3: id %d leads to segment %x, not %x", id, s.prefix, prefix)
 	d.nb = int(s.nb)
 	most := dueBuckets
 	if d.Most > 0 {
@@ -179,7 +179,7 @@ func (t *Table) NextDue(now uint32, d *Due) bool {
 			}
 		}
 	}
-	invariant.That(d.n > 0, "D2: no bucket of segment %x has the bound %d", prefix, t.due.least)
+	invariant.That(d.n > 0, "table.D2: no bucket of segment %x has the bound %d", prefix, t.due.least)
 	for i, at := range d.buckets[:d.n] {
 		b := s.bucket(int(at))
 		for m := b.meta & metaKeys; m != 0; m &= m - 1 {
@@ -290,7 +290,7 @@ func (x *dueIndex) leaf(id uint32) *dueNode {
 	return dueNodeAt(r)
 }
 
-// set gives an id its minimum and puts right what depends on it (D3).
+// set gives an id its minimum and puts right what depends on it (table.D3).
 // Cost: a node a level while the minimum is the node's; 64 compares a level when the least one goes.
 func (x *dueIndex) set(id, v uint32) {
 	var path [dueLevels]*dueNode

@@ -217,7 +217,7 @@ func (t *Table) collapse(tr *trail, prefix uint64) {
 
 // A rebuild moves the slots of one or two old segments into one or two new ones, with what is known of their deadlines.
 type rebuild struct {
-	mark    uint64 // slotShared if a view may hold the old segment (E3)
+	mark    uint64 // slotShared if a view may hold the old segment (table.E3)
 	bounds  []uint32
 	retired [2]memory.Ref // sidecars of the old segments
 	ids     [2]uint32

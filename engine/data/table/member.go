@@ -17,8 +17,8 @@ import (
 //
 //	len: one byte up to 0xFD, or 0xFF and a u32; numbers are little-endian and, behind a len, not aligned
 //
-// M1. A block has no epoch: it is edited in place only where Table.Edit allows it (S4), else replaced.
-// M2. A deadline of 0 does not exist; whether a field has one is told by its block and by its slot alike.
+// table.M1. A block has no epoch: it is edited in place only where Table.Edit allows it (table.S4), else replaced.
+// table.M2. A deadline of 0 does not exist; whether a field has one is told by its block and by its slot alike.
 const (
 	lenVolatile = 0xFE // in the place of a field's len: a deadline comes first
 	lenWide     = 0xFF
@@ -100,7 +100,7 @@ func ScoredKey(ref memory.Ref) []byte { return lenAt(unsafe.Add(memory.Pointer(r
 // Score is the score in a Scored block.
 func Score(ref memory.Ref) float64 { return math.Float64frombits(*memory.Word(ref)) }
 
-// SetScore gives a Scored block another score (M1).
+// SetScore gives a Scored block another score (table.M1).
 func SetScore(ref memory.Ref, score float64) { *memory.Word(ref) = math.Float64bits(score) }
 
 // FieldSize is the bytes of a Field block; what Alloc gives for it may be more.
@@ -156,7 +156,7 @@ func FieldDeadline(ref memory.Ref) int64 {
 	return int64(binary.LittleEndian.Uint64(unsafe.Slice((*byte)(unsafe.Add(p, 1)), 8)))
 }
 
-// OverwriteValue gives the field at ref another value in place (M1), if its block is as large as a new one would be. val may not
+// OverwriteValue gives the field at ref another value in place (table.M1), if its block is as large as a new one would be. val may not
 // lie in the block.
 func OverwriteValue(ref memory.Ref, val []byte) bool {
 	p := memory.Pointer(ref)
@@ -168,7 +168,7 @@ func OverwriteValue(ref memory.Ref, val []byte) bool {
 	return true
 }
 
-// OverwriteDeadline gives the volatile field at ref another deadline in place (M1).
+// OverwriteDeadline gives the volatile field at ref another deadline in place (table.M1).
 func OverwriteDeadline(ref memory.Ref, ms int64) {
 	binary.LittleEndian.PutUint64(memory.Bytes(ref, fieldLen)[1:], uint64(ms))
 }

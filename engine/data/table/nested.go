@@ -8,10 +8,10 @@ import (
 
 // A State is a nested table as the root of a collection keeps it, off the Go heap: what [Open] makes a Table of.
 //
-// O1. Whoever opens a state to write saves it (Table.State) into a root block that is writable, in the same step.
-// O2. An older state, in a root block that a view keeps, leads to what the table held then. Its index of deadlines is the newest
+// table.O1. Whoever opens a state to write saves it (Table.State) into a root block that is writable, in the same step.
+// table.O2. An older state, in a root block that a view keeps, leads to what the table held then. Its index of deadlines is the newest
 // state's: readers of an older one leave it alone.
-// O3. Nodes, segments and members are retired at the position the owner has set, that of the collection's key; wide if the
+// table.O3. Nodes, segments and members are retired at the position the owner has set, that of the collection's key; wide if the
 // collection has been under another key.
 type State struct {
 	root     uint64
@@ -40,7 +40,7 @@ func New(h *memory.Heap, layout Layout, base int64) Table {
 }
 
 // Open is the table in s. To read only, h may be nil: then any goroutine may, while s is frozen. moved says that the collection
-// has been under another key (O3).
+// has been under another key (table.O3).
 func Open(h *memory.Heap, layout Layout, s *State, moved bool) Table {
 	return Table{
 		root: s.root, heap: h, count: int(s.count), volatile: int(s.volatile), layout: layout, nested: true, moved: moved,
@@ -48,7 +48,7 @@ func Open(h *memory.Heap, layout Layout, s *State, moved bool) Table {
 	}
 }
 
-// State is what to keep of a nested table (O1).
+// State is what to keep of a nested table (table.O1).
 func (t *Table) State() State {
 	x := &t.due
 	return State{

@@ -12,8 +12,8 @@ import (
 //	63    62..22 prefix, right-aligned     21..6 tag      5..0 depth
 //	 0  | first depth bits of the hash   | all below it | of the segment when the cursor was given out
 //
-// C1. Every key whose hash is in a segment before prefix was passed; of prefix's own segment, those with a lower tag.
-// C2. If the segment has more depth now, what C1 says holds for the part that prefix leads to; its other part is passed in
+// table.C1. Every key whose hash is in a segment before prefix was passed; of prefix's own segment, those with a lower tag.
+// table.C2. If the segment has more depth now, what table.C1 says holds for the part that prefix leads to; its other part is passed in
 // full later. If it has less depth it has joined with keys that were not passed: it is begun anew.
 // So a key that is there from the first call to the last is passed at least once; and any number is a safe cursor.
 
@@ -40,7 +40,7 @@ func (t *Table) Scan(cursor uint64, count int, yield func(memory.Ref)) uint64 {
 	for {
 		s := segmentAt(refOf(segmentFor(t.root, prefix)))
 		if s.depth < depth {
-			tag = 0 // C2
+			tag = 0 // table.C2
 		}
 		nb := uint64(s.nb)
 		for at := tag * nb >> 16; at < nb; at++ {
@@ -62,7 +62,7 @@ func (t *Table) Scan(cursor uint64, count int, yield func(memory.Ref)) uint64 {
 	}
 }
 
-// passHome yields the keys whose home is bucket at and whose tag is from or more, wherever they lie (S1).
+// passHome yields the keys whose home is bucket at and whose tag is from or more, wherever they lie (table.S1).
 func (s *segment) passHome(at int, from uint64, yield func(memory.Ref)) (n int) {
 	nb := int(s.nb)
 	for i, probes := at, 0; probes < nb; probes++ {

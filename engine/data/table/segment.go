@@ -23,13 +23,13 @@ import (
 //
 //	slot: 63..48 tag (16 bits of the hash) | 47..3 block | bit 1 volatile | bit 0 shared
 //
-// S1. A key's home bucket is tag*nb>>16. It lies there or in one of the buckets behind it (wrapping round), and each bucket
+// table.S1. A key's home bucket is tag*nb>>16. It lies there or in one of the buckets behind it (wrapping round), and each bucket
 // before its own, from home on, counted it in o. o sticks at 255.
-// S2. count is the number of slots in use; volatile, of those with bit 1.
-// S3. A key does not move inside its segment except when the segment is built anew (resize, split, merge).
-// S4. A shared slot's block may be reached by a live view: it is replaced, never edited (but see N1).
-// S5. A segment never has more than 6 keys a bucket on average, so a probe ends soon.
-// S6. sidecar, if any, holds for each bucket a lower bound of its keys' deadlines in ticks (due.go). It is the core's alone and
+// table.S2. count is the number of slots in use; volatile, of those with bit 1.
+// table.S3. A key does not move inside its segment except when the segment is built anew (resize, split, merge).
+// table.S4. A shared slot's block may be reached by a live view: it is replaced, never edited (but see table.N1).
+// table.S5. A segment never has more than 6 keys a bucket on average, so a probe ends soon.
+// table.S6. sidecar, if any, holds for each bucket a lower bound of its keys' deadlines in ticks (due.go). It is the core's alone and
 // not copy-on-write: when the segment is copied the sidecar goes to the copy.
 type segment struct {
 	epoch    uint64
@@ -56,7 +56,7 @@ var (
 const (
 	slots      = 7
 	maxBuckets = 63
-	perBucket  = 6 // S5
+	perBucket  = 6 // table.S5
 	maxDepth   = 40
 
 	slotShared   = 1
@@ -102,7 +102,7 @@ func (s *segment) bucket(i int) *bucket {
 	return (*bucket)(unsafe.Add(unsafe.Pointer(s), 64+i*64))
 }
 
-// full says that the segment must grow before it takes another key (S5).
+// full says that the segment must grow before it takes another key (table.S5).
 func (s *segment) full() bool { return int(s.count) >= int(s.nb)*perBucket }
 
 // sparse says that the segment should shrink or join its buddy.
@@ -113,7 +113,7 @@ func tagOf(hash uint64) uint64 { return hash >> 8 & 0xFFFF }
 // fingerprintOf spreads the fingerprint over seven bytes.
 func fingerprintOf(hash uint64) uint64 { return (hash>>24 | 0x80) & 0xFF }
 
-// home is the bucket a tag belongs to (S1). It grows with the tag, which scan.go relies on.
+// home is the bucket a tag belongs to (table.S1). It grows with the tag, which scan.go relies on.
 func home(tag uint64, nb int) int { return int(tag * uint64(nb) >> 16) }
 
 // free is a free slot of the bucket, or -1.

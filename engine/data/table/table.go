@@ -24,7 +24,7 @@ type Table struct {
 	volatile int
 	layout   Layout
 	home     int  // the number under which holds follow walks of this table
-	nested   bool // in a collection: its owner sets positions (O3)
+	nested   bool // in a collection: its owner sets positions (table.O3)
 	moved    bool // nested, and retires wide
 	due      dueIndex
 	aim      aim    // of Reserve

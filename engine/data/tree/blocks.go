@@ -6,9 +6,9 @@ import "spindle/engine/data/memory"
 // elements it has (at least one), and a key, if the owner gives keys: ascending, and all 0 otherwise. It is a value for the stack: the owner
 // opens it from a State, and keeps its State again after a change. What a State can be asked, Blocks can be asked.
 //
-// B1. A leaf is one block of purpose Values that begins with its epoch; [Blocks.NewLeaf] makes one.
-// B2. The owner writes to a leaf only after Writable or SetLeaf gave it to him, in the same turn.
-// B3. A leaf that is not in the tree belongs to the owner; the tree lets go of those it replaces or removes.
+// tree.B1. A leaf is one block of purpose Values that begins with its epoch; [Blocks.NewLeaf] makes one.
+// tree.B2. The owner writes to a leaf only after Writable or SetLeaf gave it to him, in the same turn.
+// tree.B3. A leaf that is not in the tree belongs to the owner; the tree lets go of those it replaces or removes.
 type Blocks struct{ tree }
 
 // OpenBlocks opens the tree s. kind is what h knows [Destroy] under; wide says that a view may know the tree under another key, so that
@@ -25,7 +25,7 @@ func (t *Blocks) NewLeaf(size int) memory.Ref {
 }
 
 // Writable makes p's leaf writable, with room for that many bytes, and returns it: a copy of its first used bytes when a view may read it
-// or its block is too small, else the leaf itself (E1).
+// or its block is too small, else the leaf itself (tree.E1).
 func (t *Blocks) Writable(p *Path, used, room int) memory.Ref {
 	t.own(p)
 	link := t.linkOf(p, p.height)

@@ -6,10 +6,10 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// Check proves T1 to T5, R1, R2 and E2. tie compares two word1 of the same word0, nil as numbers. O(n): for tests.
+// Check proves tree.T1 to tree.T5, tree.R1, tree.R2 and tree.E2. tie compares two word1 of the same word0, nil as numbers. O(n): for tests.
 func (t *Records) Check(tie func(a, b uint64) int) error { return t.check(t.width, tie) }
 
-// Check proves T1 to T5 and E2. O(leaves): for tests.
+// Check proves tree.T1 to tree.T5 and tree.E2. O(leaves): for tests.
 func (t *Blocks) Check() error { return t.check(0, nil) }
 
 func (t *tree) check(width int, tie func(a, b uint64) int) error {
@@ -55,7 +55,7 @@ func (c *checker) under(e entry, height int, parent uint64, first, last bool) {
 	}
 	epoch := *memory.Word(e.ref)
 	if epoch > c.frozen && parent <= c.frozen {
-		c.fail("E2: epoch %d under %d, frozen %d", epoch, parent, c.frozen)
+		c.fail("tree.E2: epoch %d under %d, frozen %d", epoch, parent, c.frozen)
 	}
 	if height == 0 {
 		c.leaf(e, first || last)
@@ -64,21 +64,21 @@ func (c *checker) under(e entry, height int, parent uint64, first, last bool) {
 	n := nodeAt(e.ref)
 	root := first && last
 	if int(n.level) != height || n.mark != 0 {
-		c.fail("T1: a node of level %d, mark %d at height %d", n.level, n.mark, height)
+		c.fail("tree.T1: a node of level %d, mark %d at height %d", n.level, n.mark, height)
 		return
 	}
 	if n.n == 0 || n.n > n.room || n.room > maxFan || nodeHeader+entryBytes*int(n.room) > memory.UsableSize(e.ref) || parent == ^uint64(0) && n.n < 2 {
-		c.fail("T4: a node of %d children with room for %d", n.n, n.room)
+		c.fail("tree.T4: a node of %d children with room for %d", n.n, n.room)
 		return
 	}
 	if !root && !first && !last && n.n < minFan {
-		c.fail("T5: a node inside has %d children", n.n)
+		c.fail("tree.T5: a node inside has %d children", n.n)
 	}
 	if n.word0s()[0] != e.word0 || n.word1s()[0] != e.word1 {
-		c.fail("T3: a node's least key is %x %x, above it is %x %x", n.word0s()[0], n.word1s()[0], e.word0, e.word1)
+		c.fail("tree.T3: a node's least key is %x %x, above it is %x %x", n.word0s()[0], n.word1s()[0], e.word0, e.word1)
 	}
 	if sum := n.sum(0, int(n.n)); sum != e.count {
-		c.fail("T2: a node counts %d, above it is %d", sum, e.count)
+		c.fail("tree.T2: a node counts %d, above it is %d", sum, e.count)
 	}
 	for i := range int(n.n) {
 		c.under(entry{n.word0s()[i], n.word1s()[i], n.child(i), n.counts()[i]}, height-1, epoch, first && i == 0, last && i == int(n.n)-1)
@@ -87,33 +87,33 @@ func (c *checker) under(e entry, height int, parent uint64, first, last bool) {
 
 func (c *checker) leaf(e entry, edge bool) {
 	if e.count == 0 {
-		c.fail("T2: a leaf counts nothing")
+		c.fail("tree.T2: a leaf counts nothing")
 	}
 	if c.width == 0 {
 		if c.last != nil && c.compare(c.last, []uint64{e.word0, e.word1}) > 0 {
-			c.fail("T3: key %x before %x %x", c.last, e.word0, e.word1)
+			c.fail("tree.T3: key %x before %x %x", c.last, e.word0, e.word1)
 		}
 		c.last = []uint64{e.word0, e.word1}
 		return
 	}
 	l := leafAt(e.ref)
 	if int(l.width) != c.width || l.n == 0 || l.n > l.room || int(l.room) > mostRecords(c.width) || leafHeader+int(l.room)*c.width > memory.UsableSize(e.ref) {
-		c.fail("R2: a leaf of %d records of %d bytes with room for %d", l.n, l.width, l.room)
+		c.fail("tree.R2: a leaf of %d records of %d bytes with room for %d", l.n, l.width, l.room)
 		return
 	}
 	if uint64(l.n) != e.count {
-		c.fail("T2: a leaf of %d records, above it is %d", l.n, e.count)
+		c.fail("tree.T2: a leaf of %d records, above it is %d", l.n, e.count)
 	}
 	if !edge && int(l.n) < mostRecords(c.width)/3 {
-		c.fail("T5: a leaf inside has %d records", l.n)
+		c.fail("tree.T5: a leaf inside has %d records", l.n)
 	}
 	if r := l.record(0); r[0] != e.word0 || r[1] != e.word1 {
-		c.fail("T3: a leaf's least key is %x, above it is %x %x", r[:2], e.word0, e.word1)
+		c.fail("tree.T3: a leaf's least key is %x, above it is %x %x", r[:2], e.word0, e.word1)
 	}
 	for i := range int(l.n) {
 		r := l.record(i)[:2]
 		if c.last != nil && c.compare(c.last, r) >= 0 {
-			c.fail("R1: %x before %x", c.last, r)
+			c.fail("tree.R1: %x before %x", c.last, r)
 		}
 		c.last = r
 	}

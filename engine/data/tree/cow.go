@@ -5,11 +5,11 @@ import (
 	"spindle/internal/invariant"
 )
 
-// E1. A node or leaf stamped at or below heap.Frozen() may be under a view's reader: nobody writes to it.
-// E2. One made after the freeze is stamped above it, and so is every node that leads to it.
-// E3. A block belongs to the newest node that leads to it. When a node is copied its children become the copy's; the old one is its own
+// tree.E1. A node or leaf stamped at or below heap.Frozen() may be under a view's reader: nobody writes to it.
+// tree.E2. One made after the freeze is stamped above it, and so is every node that leads to it.
+// tree.E3. A block belongs to the newest node that leads to it. When a node is copied its children become the copy's; the old one is its own
 // block alone, and is retired as such.
-// E4. Whatever is replaced is retired after its replacement can be reached from the State.
+// tree.E4. Whatever is replaced is retired after its replacement can be reached from the State.
 //
 // Everything is retired at the position the owner has set: a view's walker reads a whole collection at its key's position. Only when
 // the key was moved may a view know it elsewhere, and then it is retired wide.
@@ -22,7 +22,7 @@ type tree struct {
 	wide bool
 }
 
-// own makes every node on p writable (E1). Cost: a compare each; one node of at most 2 KB copied each on the first write after a freeze.
+// own makes every node on p writable (tree.E1). Cost: a compare each; one node of at most 2 KB copied each on the first write after a freeze.
 func (t *tree) own(p *Path) {
 	link := &t.root
 	for i := range p.height {
@@ -72,7 +72,7 @@ func (t *tree) newNode(level uint8, room int) memory.Ref {
 	return ref
 }
 
-// letGo frees or retires a block that nothing of the tree leads to any more (E4). What it led to goes on.
+// letGo frees or retires a block that nothing of the tree leads to any more (tree.E4). What it led to goes on.
 func (t *tree) letGo(ref memory.Ref) {
 	switch {
 	case *memory.Word(ref) > t.heap.Frozen():

@@ -42,7 +42,7 @@ type Edge struct {
 func (e *Edge) Forget() { e.side = 0 }
 
 // Find leads e to the outermost leaf of s, the State that the owner keeps, if every node on the way, and the leaf, may be written to, with
-// heap.Frozen() as given (E1).
+// heap.Frozen() as given (tree.E1).
 func (e *Edge) Find(s *State, frozen uint64, side int) bool {
 	if e.side != side || e.frozen != frozen || e.counts[0] != &s.count {
 		return e.find(s, frozen, side)

@@ -14,8 +14,10 @@ import (
 //	+-------+---+------+-------+---+---------------------+-- ~ --+
 //	  u64    u16  u16    u16         record 0
 //
-// R1. Keys ascend strictly in the order of the probe that inserted them: by word0, then by word1 or the owner's tie.
-// R2. 1 <= n <= room; the block is 1 KB at most, and grows by the allocator's classes, so that little of it is empty.
+// tree.R1. Keys ascend strictly in the order of the probe that inserted them: by word0, then by word1 or the owner's
+// tie.
+// tree.R2. 1 <= n <= room; the block is 1 KB at most, and grows by the allocator's classes, so that little of it is
+// empty.
 type leaf struct {
 	epoch uint64
 	n     uint16

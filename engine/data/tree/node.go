@@ -20,13 +20,13 @@ import (
 //	+-------+---+------+-------+----+--------------+--------------+------------+------------+
 //	  u64    u16  u16    u8     u8    key of child                  the child    its elements
 //
-// T1. Every leaf is height steps below the State; a node's level is its height above the leaves, and its children's is one less.
-// T2. A child's count is the number of elements under it, at least 1; the State's is that of the tree.
-// T3. A child's key (word0, word1) is the least key under it, exactly: a key may name memory that lives only as long as its record does.
+// tree.T1. Every leaf is height steps below the State; a node's level is its height above the leaves, and its children's is one less.
+// tree.T2. A child's count is the number of elements under it, at least 1; the State's is that of the tree.
+// tree.T3. A child's key (word0, word1) is the least key under it, exactly: a key may name memory that lives only as long as its record does.
 // Keys of unkeyed leaves are all 0.
-// T4. 1 <= n <= room <= 63; a root that is a node has two children at least. room is what the block holds.
-// T5. A node, and a leaf of records, that has neighbours on both sides is a third full at least.
-// T6. Every block begins with the epoch it was made in (cow.go, E1 to E4).
+// tree.T4. 1 <= n <= room <= 63; a root that is a node has two children at least. room is what the block holds.
+// tree.T5. A node, and a leaf of records, that has neighbours on both sides is a third full at least.
+// tree.T6. Every block begins with the epoch it was made in (cow.go, tree.E1 to tree.E4).
 type node struct {
 	epoch uint64
 	n     uint16
@@ -44,7 +44,7 @@ const (
 	minFan = maxFan / 3
 	joinAt = maxFan * 3 / 4 // two that hold this together, or less, become one
 
-	// maxHeight is never reached: all but the two outermost nodes of a level have minFan children (T5).
+	// maxHeight is never reached: all but the two outermost nodes of a level have minFan children (tree.T5).
 	maxHeight = 12
 )
 

@@ -21,7 +21,7 @@ func OpenRecords(h *memory.Heap, kind memory.Kind, s State, width int, wide bool
 // Insert adds a record of width/8 words; false says that there is one with this key, and nothing changes. tie orders records of the same
 // word0, as in [Probe].
 func (t *Records) Insert(record []uint64, tie func(word1 uint64) int) bool {
-	invariant.That(len(record) == t.width>>3, "R1: a record of %d words in a tree of width %d", len(record), t.width)
+	invariant.That(len(record) == t.width>>3, "tree.R1: a record of %d words in a tree of width %d", len(record), t.width)
 	var c Cursor
 	p := Probe{Word0: record[0], Word1: record[1], Tie: tie}
 	if t.root == 0 {
@@ -85,7 +85,7 @@ func (t *Records) split(c *Cursor, record []uint64) bool {
 	return false
 }
 
-// leafIn is the leaf in link, writable and with room for that many records (E1). link is writable.
+// leafIn is the leaf in link, writable and with room for that many records (tree.E1). link is writable.
 func (t *Records) leafIn(link *memory.Ref, room int) *leaf {
 	l := leafAt(*link)
 	if l.epoch > t.heap.Frozen() && room <= int(l.room) {
@@ -117,7 +117,7 @@ func (t *Records) Replace(c *Cursor, record []uint64) {
 	copy(l.record(c.at), record)
 	if invariant.Enabled {
 		low, high := l.record(max(c.at-1, 0)), l.record(min(c.at+1, c.n-1))
-		invariant.That(low[0] <= record[0] && record[0] <= high[0], "R1: record %x put between %x and %x", record, low, high)
+		invariant.That(low[0] <= record[0] && record[0] <= high[0], "tree.R1: record %x put between %x and %x", record, low, high)
 	}
 	if c.at == 0 {
 		t.rekey(p, p.height, record[0], record[1])
@@ -190,7 +190,7 @@ func (t *Records) take(c *Cursor, k int) bool {
 	return true
 }
 
-// settleLeaf joins p's leaf of n records with a neighbour, or fills it from one (T5); false says that nothing was changed. With true p
+// settleLeaf joins p's leaf of n records with a neighbour, or fills it from one (tree.T5); false says that nothing was changed. With true p
 // leads nowhere.
 func (t *Records) settleLeaf(p *Path, n int) bool {
 	most := mostRecords(t.width)

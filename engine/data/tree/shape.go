@@ -17,7 +17,7 @@ func (t *tree) bump(p *Path, i int, delta uint64) {
 	t.count += delta
 }
 
-// rekey says that the least key under level i of p is now (word0, word1) (T3).
+// rekey says that the least key under level i of p is now (word0, word1) (tree.T3).
 func (t *tree) rekey(p *Path, i int, word0, word1 uint64) {
 	for i > 0 {
 		i--
@@ -54,7 +54,7 @@ func (p *Path) rightmost(i int) bool {
 
 // raise puts a new root above the root, and into p.
 func (t *tree) raise(p *Path) {
-	invariant.That(p.height < maxHeight, "T5: a tree of height %d with %d elements", p.height, t.count)
+	invariant.That(p.height < maxHeight, "tree.T5: a tree of height %d with %d elements", p.height, t.count)
 	ref := t.newNode(uint8(t.height)+1, 2)
 	nodeAt(ref).insert(0, entry{t.word0, t.word1, t.root, t.count})
 	t.root = ref
@@ -155,7 +155,7 @@ func (t *tree) drop(p *Path, i int) {
 	}
 	s := &p.steps[i]
 	n := nodeAt(s.ref)
-	if n.n == 1 { // on an edge, or a root with one leaf (T5)
+	if n.n == 1 { // on an edge, or a root with one leaf (tree.T5)
 		ref := s.ref
 		t.drop(p, i-1)
 		t.letGo(ref)
@@ -168,7 +168,7 @@ func (t *tree) drop(p *Path, i int) {
 	t.settle(p, i)
 }
 
-// settle joins the node at level i of p with a neighbour, or fills it from one, when it has too few children (T5); a root with one child
+// settle joins the node at level i of p with a neighbour, or fills it from one, when it has too few children (tree.T5); a root with one child
 // goes. p leads nowhere then.
 func (t *tree) settle(p *Path, i int) {
 	if i == 0 {

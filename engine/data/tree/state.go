@@ -97,7 +97,7 @@ func (s *State) estimate(skip, leaves int, size func(leaf memory.Ref) int) int64
 const judged = 4
 
 // leavesAbout is Leaves, or about that in a tree with many nodes: some of the root's children, evenly spread, are looked into, each node below
-// them is taken to have as many children as its middle neighbour (T5), and the others to have as many leaves to an element. It reads
+// them is taken to have as many children as its middle neighbour (tree.T5), and the others to have as many leaves to an element. It reads
 // few nodes, since a turn that lets go of a tree does, and each of them may lie cold.
 // O(height · judged).
 func (s *State) leavesAbout() (leaves int) {

@@ -12,15 +12,15 @@ import (
 // An Edit is one key's collection while a command changes it: all moving between entry, packed root and structure goes through it, and all
 // copying of these for views. Its [Entry] decides about blocks. package keyspace hands it out; DESIGN.md has the picture.
 //
-// K1. It holds until the key is written to by other means (another Edit of it too) or removed, or until the keyspace has handed
+// value.K1. It holds until the key is written to by other means (another Edit of it too) or removed, or until the keyspace has handed
 // out three more. Writes to other keys, other Edits', and lookups, do not disturb it.
-// K2. Root, Splice, Replace, SetRoot and Reroot set the position for views (DESIGN.md: "Position"). Who turns to another Edit in between
+// value.K2. Root, Splice, Replace, SetRoot and Reroot set the position for views (DESIGN.md: "Position"). Who turns to another Edit in between
 // begins with Root, or Enter, when coming back. So work on one collection at a time.
-// K3. What Packed, Splice, Replace and Root return holds until the next call of one of them.
-// K4. It tells nobody of the change: the command calls keyspace.DB.Touched once.
+// value.K3. What Packed, Splice, Replace and Root return holds until the next call of one of them.
+// value.K4. It tells nobody of the change: the command calls keyspace.DB.Touched once.
 type Edit struct {
 	// Edge is where a kind that is a tree keeps the way to the leaf that it last changed in place. It is forgotten when the structure is opened
-	// to be changed otherwise (Root), or replaced, through this Edit; by K1 nothing else does that while the Edit is used.
+	// to be changed otherwise (Root), or replaced, through this Edit; by value.K1 nothing else does that while the Edit is used.
 	Edge tree.Edge
 
 	entry Entry
@@ -41,7 +41,7 @@ func (e *Edit) Entry() *Entry {
 	return &e.entry
 }
 
-// Enter sets the position for views again, after another key was worked on (K2). Root, Splice and the others that change do it themselves.
+// Enter sets the position for views again, after another key was worked on (value.K2). Root, Splice and the others that change do it themselves.
 func (e *Edit) Enter() { e.entry.Enter() }
 
 // Value is the value as it is now.
@@ -65,7 +65,7 @@ func (e *Edit) Encoding() Encoding { return e.Value().Encoding() }
 // Packed is the listpack or intset, in place, to be read; nil if there is a structure.
 func (e *Edit) Packed() []byte { return e.Value().Packed() }
 
-// Wide says that what the structure lets go of is retired wide (B3).
+// Wide says that what the structure lets go of is retired wide (value.B3).
 func (e *Edit) Wide() bool {
 	v := e.Value()
 	return v.Rooted() && HeaderAt(v.Root()).Moved()
@@ -116,7 +116,7 @@ func (e *Edit) begin(enc Encoding) Value {
 	return v
 }
 
-// Root is the root block of the structure, made writable: copied if a view holds it (B1). The kind's state behind the header may be
+// Root is the root block of the structure, made writable: copied if a view holds it (value.B1). The kind's state behind the header may be
 // written until the next call.
 func (e *Edit) Root() memory.Ref {
 	e.Enter()

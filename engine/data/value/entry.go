@@ -11,7 +11,7 @@ import (
 // Keys is the index of a database: where the entry of each key lies. Its entries are written through an [Entry], or come ready-made (Add).
 type Keys struct {
 	table.Table
-	Ticks uint64 // the sum of the volatile keys' ticks (entry.E4)
+	Ticks uint64 // the sum of the volatile keys' ticks (value.E4)
 
 	store *Store
 }
@@ -43,21 +43,21 @@ func (s *Keys) Discard(hash uint64, ref memory.Ref) {
 // It alone decides whether an entry is written where it lies or gets a new block, and whether the old block is freed or retired.
 // Commands come to it through package keyspace, which knows clocks, hooks and what is past its deadline; collections through an [Edit].
 //
-// entry.E1. An entry that a view reads is not written, but for its clock (N1): a new block takes its place, and the old one is retired.
-// entry.E2. Any other entry is written where it lies if its new form belongs into its block (belongs). Else it gets a new block, and the
+// value.E1. An entry that a view reads is not written, but for its clock (table.N1): a new block takes its place, and the old one is retired.
+// value.E2. Any other entry is written where it lies if its new form belongs into its block (belongs). Else it gets a new block, and the
 // old one is freed.
-// entry.E3. A key keeps its clock when its value changes, be it in a new block. The caller says the clock of a key that is made anew.
-// entry.E4. The table's tick of the key, and its share in Keys.Ticks, follow the deadline in the block.
-// entry.E5. The old block is let go of when the table leads to the new one, and what hung off it after that, at the key's position.
-// entry.E6. A place holds while Table.Moves is what it was. Else the Entry looks for its block again, by the hash, before it needs the place.
-// entry.E7. Whoever gives a key another value changes Table.Moves, so that everybody else who knows the entry looks again.
+// value.E3. A key keeps its clock when its value changes, be it in a new block. The caller says the clock of a key that is made anew.
+// value.E4. The table's tick of the key, and its share in Keys.Ticks, follow the deadline in the block.
+// value.E5. The old block is let go of when the table leads to the new one, and what hung off it after that, at the key's position.
+// value.E6. A place holds while Table.Moves is what it was. Else the Entry looks for its block again, by the hash, before it needs the place.
+// value.E7. Whoever gives a key another value changes Table.Moves, so that everybody else who knows the entry looks again.
 //
 // Lifetime: until the key is removed or gets another value by other means.
 type Entry struct {
 	keys  *Keys
 	place table.Place // nothing but the hash when moves is 0
 	ref   memory.Ref  // the block; 0: there is no such key
-	moves uint64      // what Table.Moves was when place held (E6)
+	moves uint64      // what Table.Moves was when place held (value.E6)
 }
 
 // NewEntry writes an entry to a block of its own, and returns where its payload goes. No table knows it yet.
@@ -97,7 +97,7 @@ func (e *Entry) Stand(keys *Keys, p table.Place, ref memory.Ref) {
 	e.keys, e.place, e.ref, e.moves = keys, p, ref, keys.Moves()
 }
 
-// Holds says that e is in keys, and stands where it was last seen: the key is not to be looked for again (E6, E7).
+// Holds says that e is in keys, and stands where it was last seen: the key is not to be looked for again (value.E6, value.E7).
 func (e *Entry) Holds(keys *Keys) bool {
 	return e.keys == keys && e.ref != 0 && e.moves == keys.Moves()
 }
@@ -115,7 +115,7 @@ func (e *Entry) Enter() {
 	}
 }
 
-// Shared says that a view reads the entry (E1).
+// Shared says that a view reads the entry (value.E1).
 // Cost: a compare with no live view; one segment of the table copied on the first write after a freeze.
 func (e *Entry) Shared() bool {
 	if e.keys.store.Heap.Frozen() == 0 {
@@ -127,7 +127,7 @@ func (e *Entry) Shared() bool {
 	return shared
 }
 
-// locate makes place hold (E6).
+// locate makes place hold (value.E6).
 func (e *Entry) locate() {
 	if e.moves != e.keys.Moves() {
 		e.place, e.moves = e.keys.Locate(e.place.Hash(), e.ref), e.keys.Moves()
@@ -147,7 +147,7 @@ func (e *Entry) Write(f *Form, key []byte, deadline int64, clock uint32) (payloa
 	t, root := v.Type(), v.Root()
 	payload = e.reform(f, deadline, 0)
 	held := e.moves == e.keys.Moves()
-	if e.keys.Moved(); held { // E7: it may be the same block
+	if e.keys.Moved(); held { // value.E7: it may be the same block
 		e.moves = e.keys.Moves()
 	}
 	if root != 0 {
@@ -241,7 +241,7 @@ func (e *Entry) unlink(shared, root bool) {
 	e.ref, e.moves = 0, 0
 }
 
-// letGo lets go of the block and of what hangs off it (E5).
+// letGo lets go of the block and of what hangs off it (value.E5).
 func (e *Entry) letGo(shared bool) {
 	v := At(e.ref)
 	t, root := v.Type(), v.Root()
@@ -251,7 +251,7 @@ func (e *Entry) letGo(shared bool) {
 	}
 }
 
-// letGoBlock frees a block of the key's, or retires it if a view reads it (E1, E2).
+// letGoBlock frees a block of the key's, or retires it if a view reads it (value.E1, value.E2).
 func (e *Entry) letGoBlock(ref memory.Ref, shared bool) {
 	h := e.keys.store.Heap
 	if !shared {
@@ -312,7 +312,7 @@ func (e *Entry) belongs(f *Form) bool {
 	return memory.GoodSize(size) == memory.GoodSize(v.Size())
 }
 
-// fresh is a new entry of form f for the same key, with its clock (E3), to be made the key's by replace when its payload is written.
+// fresh is a new entry of form f for the same key, with its clock (value.E3), to be made the key's by replace when its payload is written.
 func (e *Entry) fresh(f *Form, deadline int64) (ref memory.Ref, payload unsafe.Pointer) {
 	v := At(e.ref)
 	return e.keys.store.NewEntry(f, v.Key(), deadline, v.Clock())
@@ -327,7 +327,7 @@ func (e *Entry) replace(ref memory.Ref) {
 	}
 }
 
-// settle has the table lead to ref, whose deadline may be another than before (E4). shared: a view may still reach the old block.
+// settle has the table lead to ref, whose deadline may be another than before (value.E4). shared: a view may still reach the old block.
 func (e *Entry) settle(ref memory.Ref, was, is int64) (shared bool) {
 	s := e.keys
 	e.locate()

@@ -10,7 +10,8 @@ import (
 	"spindle/engine/data/table"
 )
 
-// An entryModel is a database of strings and packed sets, written by Entries alone, some of which are kept while others write, and a Go map.
+// An entryModel is a database of strings and packed sets, written by Entries alone, some of which are kept while others
+// write, and a Go map.
 type entryModel struct {
 	t     *testing.T
 	rng   *rand.Rand
@@ -117,7 +118,7 @@ func (m *entryModel) step() {
 		f, word, inline, text := m.form(key, deadline)
 		f.Fill(e.Write(&f, []byte(key), deadline, clock), word, []byte(inline))
 		if there {
-			clock = want.clock // E3
+			clock = want.clock // value.E3
 		}
 		m.want[key] = entryWant{text, deadline, clock}
 	case op == 4:
@@ -209,12 +210,12 @@ func (m *entryModel) same(where string, v Value, key string, want entryWant) {
 	if string(v.Key()) != key || text != want.text || v.Deadline() != want.deadline {
 		m.t.Fatalf("%s: %q is %.40q until %d, want %q, %.40q until %d", where, v.Key(), text, v.Deadline(), key, want.text, want.deadline)
 	}
-	if where != "view" && v.Clock() != want.clock { // N1: a view's may have gone on
+	if where != "view" && v.Clock() != want.clock { // table.N1: a view's may have gone on
 		m.t.Fatalf("%s: clock %d of %q, want %d", where, v.Clock(), key, want.clock)
 	}
 }
 
-// check compares all, and E4 and E6 for the Entries that are held.
+// check compares all, and value.E4 and value.E6 for the Entries that are held.
 func (m *entryModel) check() {
 	if err := m.keys.Check(); err != nil {
 		m.t.Fatal(err)
@@ -229,18 +230,18 @@ func (m *entryModel) check() {
 		}
 		if e := m.held[key]; e != nil {
 			if e.locate(); e.ref != ref || e.place != p {
-				m.t.Fatalf("E6: the Entry of %q is of block %x at %v, which should be %x at %v", key, e.ref, e.place, ref, p)
+				m.t.Fatalf("value.E6: the Entry of %q is of block %x at %v, which should be %x at %v", key, e.ref, e.place, ref, p)
 			}
 		}
 	}
 	if m.keys.Len() != len(m.want) || m.keys.Ticks != ticks || m.keys.Volatile() != volatile {
-		m.t.Fatalf("E4: %d keys, want %d; ticks %d, want %d; %d volatile, want %d", m.keys.Len(), len(m.want), m.keys.Ticks, ticks,
+		m.t.Fatalf("value.E4: %d keys, want %d; ticks %d, want %d; %d volatile, want %d", m.keys.Len(), len(m.want), m.keys.Ticks, ticks,
 			m.keys.Volatile(), volatile)
 	}
 }
 
-// TestEntryModel writes values of all forms over each other, with views of older states, which stay as they were. In the end nothing is left:
-// what was replaced was let go of, once.
+// TestEntryModel writes values of all forms over each other, with views of older states, which stay as they were. In
+// the end nothing is left: what was replaced was let go of, once.
 func TestEntryModel(t *testing.T) {
 	m := newEntryModel(t)
 	empty := m.s.Heap.Used()
@@ -310,10 +311,10 @@ func TestEntryStays(t *testing.T) {
 	hold := m.s.Heap.Freeze()
 	was := e.ref
 	if set(&e, 20, 0) == was {
-		t.Error("E1: written under a view")
+		t.Error("value.E1: written under a view")
 	}
 	if was = e.ref; set(&e, 20, 0) != was {
-		t.Error("E2: its own block is not kept")
+		t.Error("value.E2: its own block is not kept")
 	}
 	hold.Close()
 }

@@ -19,7 +19,7 @@ type Form struct {
 	Inline   int // length of an inline string, listpack or intset; 0 for integers and rooted values
 }
 
-// wide says that the lengths do not fit the shape word (N2).
+// wide says that the lengths do not fit the shape word (table.N2).
 func (f *Form) wide() bool { return f.KeyLen > table.MaxNarrowKey || f.Inline > table.MaxNarrowValue }
 
 // Size is the bytes the entry takes.
@@ -98,8 +98,8 @@ func IntForm(klen int, volatile bool) Form {
 	return Form{Type: String, Encoding: Int, Volatile: volatile, KeyLen: klen}
 }
 
-// OfString makes f the form of a string of n bytes as SET leaves it. In place: a copy of what has just been written byte by byte waits for all
-// stores before it, and a load has many under way.
+// OfString makes f the form of a string of n bytes as SET leaves it. In place: a copy of what has just been written
+// byte by byte waits for all stores before it, and a load has many under way.
 func (f *Form) OfString(klen, n int, volatile bool) {
 	f.Type, f.Encoding, f.Rooted, f.Volatile, f.KeyLen, f.Inline = String, Raw, false, volatile, klen, n
 	if n <= MaxEmbStr {
@@ -125,8 +125,8 @@ func (f *Form) header(p unsafe.Pointer, deadline int64) (key int) {
 	return key
 }
 
-// reshape gives an unshared entry the form f, which has the same key, where it lies, and returns where its payload goes. If the key has to
-// move it takes the first carry bytes of the payload along. The block has room.
+// reshape gives an unshared entry the form f, which has the same key, where it lies, and returns where its payload
+// goes. If the key has to move it takes the first carry bytes of the payload along. The block has room.
 func (v Value) reshape(f *Form, deadline int64, carry int) (payload unsafe.Pointer) {
 	if f.Volatile != v.Volatile() { // first: the deadline lies where the key lay
 		from, _, _ := v.lengths()

@@ -17,12 +17,12 @@ import (
 //	+--------+--------+-------+-------+------+--------+-------+---------+---------+-- ~ --+
 //	  u64      u64      u32     u32     u64    u64      u64     Ref | bit 0 shared; 0: all zeros
 //
-// L1. count = ceil(length / 64 KB), at most room; every chunk but the last holds 64 KB, the last has at least what length asks.
-// L2. A root stamped at or below heap.Frozen(), or pinned, is not written (but for pin and moved): it is copied, and in the copy
+// value.L1. count = ceil(length / 64 KB), at most room; every chunk but the last holds 64 KB, the last has at least what length asks.
+// value.L2. A root stamped at or below heap.Frozen(), or pinned, is not written (but for pin and moved): it is copied, and in the copy
 // every chunk is shared.
-// L3. A shared chunk is replaced, not written, while a view or a pin lives that may read it.
-// L4. The newest root owns its chunks; an older one, kept for a view or a pin, owns its own block alone.
-// L5. A chunk word of 0 is a chunk of zeros that has never been written: SETRANGE far behind the end costs nothing.
+// value.L3. A shared chunk is replaced, not written, while a view or a pin lives that may read it.
+// value.L4. The newest root owns its chunks; an older one, kept for a view or a pin, owns its own block alone.
+// value.L5. A chunk word of 0 is a chunk of zeros that has never been written: SETRANGE far behind the end costs nothing.
 type long struct {
 	epoch  uint64
 	length uint64
@@ -111,7 +111,7 @@ func (s *Store) Init(h *memory.Heap) {
 func longMeasure(root memory.Ref) (bytes int64) {
 	l := longAt(root)
 	for i := range int(l.count) {
-		if *l.chunk(i) != 0 { // else zeros, which take nothing (L5)
+		if *l.chunk(i) != 0 { // else zeros, which take nothing (value.L5)
 			bytes += int64(l.used(i))
 		}
 	}
@@ -166,7 +166,7 @@ func (s *Store) Adopt(ref memory.Ref, n int) memory.Ref {
 	}
 }
 
-// writable returns the root to write in place of root, with room for n chunks (L2). The old one is let go if it was replaced.
+// writable returns the root to write in place of root, with room for n chunks (value.L2). The old one is let go if it was replaced.
 // Cost: a compare; with a live view or a pin, or when room runs out, a copy of 8 bytes a chunk.
 func (s *Store) writable(root memory.Ref, n int) memory.Ref {
 	l := longAt(root)
@@ -195,7 +195,7 @@ func (s *Store) writable(root memory.Ref, n int) memory.Ref {
 			*dup.chunk(i) = 0
 		}
 	}
-	invariant.That(dup.epoch > s.Heap.Frozen(), "L2: root stamped %d under freeze %d", dup.epoch, s.Heap.Frozen())
+	invariant.That(dup.epoch > s.Heap.Frozen(), "value.L2: root stamped %d under freeze %d", dup.epoch, s.Heap.Frozen())
 	switch {
 	case l.pin != 0:
 		s.keep(l.pin, kept{ref: root})
@@ -216,7 +216,7 @@ func (s *Store) retire(r memory.Ref, moved bool) {
 	}
 }
 
-// shared says that a view or a pin may read a chunk of l (L3).
+// shared says that a view or a pin may read a chunk of l (value.L3).
 func (s *Store) shared(l *long, w uint64) bool {
 	return w&chunkShared != 0 && (s.Heap.Frozen() != 0 || s.pins.alive(l.origin))
 }
@@ -262,7 +262,7 @@ func (s *Store) writableChunk(l *long, i, used, n int) []byte {
 }
 
 // WriteLong writes data at byte off of the string at root, which grows with zeros up to off if it is shorter, and returns the
-// root that is to stand in its place. Whole chunks of zeros that arise are not allocated (L5).
+// root that is to stand in its place. Whole chunks of zeros that arise are not allocated (value.L5).
 func (s *Store) WriteLong(root memory.Ref, off int, data []byte) memory.Ref {
 	end := off + len(data)
 	root = s.writable(root, chunksFor(max(end, int(longAt(root).length))))

@@ -120,7 +120,7 @@ func TestLongModel(t *testing.T) {
 	}
 }
 
-// TestPinnedIsLeaving: what is dropped or replaced while it is being read from is on its way out at once (P6), and counted once.
+// TestPinnedIsLeaving: what is dropped or replaced while it is being read from is on its way out at once (value.P6), and counted once.
 func TestPinnedIsLeaving(t *testing.T) {
 	const size = 1 << 20
 	for _, c := range []struct {

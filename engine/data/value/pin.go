@@ -12,12 +12,12 @@ import (
 //	p1 (root R1) ◀── origin ── R2, pinned by p2 ◀── origin ── R3, the live one
 //	kept: what R3 replaced or dropped and R2 may still read is on p2's list while p2 lives, then on p1's
 //
-// P1. What is taken out of a root that may share it with a pinned one goes on that pin's list.
-// P2. A pin without readers stands in for its origin while that lives; its list goes there, and at last to the heap.
-// P3. Releases come from any goroutine and are queued; the turn takes them (Unpin).
-// P4. A flushed database, whose values nobody goes through one by one, is taken apart only when the readers of its time have gone.
-// P5. A number is never given out twice, and a pin's origin is older than the pin: following origins comes to an end.
-// P6. What is on a list counts as parked (memory.Heap.Park): it is on its way out, and evicting more keys would not bring it back sooner.
+// value.P1. What is taken out of a root that may share it with a pinned one goes on that pin's list.
+// value.P2. A pin without readers stands in for its origin while that lives; its list goes there, and at last to the heap.
+// value.P3. Releases come from any goroutine and are queued; the turn takes them (Unpin).
+// value.P4. A flushed database, whose values nobody goes through one by one, is taken apart only when the readers of its time have gone.
+// value.P5. A number is never given out twice, and a pin's origin is older than the pin: following origins comes to an end.
+// value.P6. What is on a list counts as parked (memory.Heap.Park): it is on its way out, and evicting more keys would not bring it back sooner.
 type pin struct {
 	root    memory.Ref
 	origin  uint64 // number of a pin, or 0
@@ -146,7 +146,7 @@ func (s *Store) unpin() {
 		}
 		p.kept = nil
 	}
-	for again := true; again; { // P2: pins that nobody reads and that stand in for nothing
+	for again := true; again; { // value.P2: pins that nobody reads and that stand in for nothing
 		again = false
 		for number, p := range ps.all {
 			if p.readers == 0 && ps.holder(p.origin) == nil {

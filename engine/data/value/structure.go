@@ -15,9 +15,9 @@ import (
 //	+--------+-------+-------+-- ~ --
 //	  u64      u32     u32
 //
-// B1. A root block stamped at or below heap.Frozen() is under a view: it is copied, not written (but for moved).
-// B2. The newest root owns what hangs off it; an older one, kept for a view, owns its own block alone.
-// B3. moved is set once the collection has been under another key, so that views may know it by another position: what is let
+// value.B1. A root block stamped at or below heap.Frozen() is under a view: it is copied, not written (but for moved).
+// value.B2. The newest root owns what hangs off it; an older one, kept for a view, owns its own block alone.
+// value.B3. moved is set once the collection has been under another key, so that views may know it by another position: what is let
 // go of it afterwards is retired wide. It is the core's alone.
 type Header struct {
 	Epoch uint64
@@ -36,7 +36,7 @@ func HeaderAt(ref memory.Ref) *Header { return (*Header)(memory.Pointer(ref)) }
 // Kind says what hangs off the root.
 func (h *Header) Kind() memory.Kind { return memory.Kind(h.kind) }
 
-// Moved says that what the root lets go of must be retired wide (B3).
+// Moved says that what the root lets go of must be retired wide (value.B3).
 func (h *Header) Moved() bool { return h.moved != 0 }
 
 // Kinds of roots, as memory knows them. The first ones are package keyspace's.
@@ -100,7 +100,7 @@ func (s *Store) dupRoot(root memory.Ref) memory.Ref {
 	return ref
 }
 
-// dropBlock lets go of a root's own block, of which a newer one has taken over what hangs off it (B2).
+// dropBlock lets go of a root's own block, of which a newer one has taken over what hangs off it (value.B2).
 func (s *Store) dropBlock(root memory.Ref) {
 	if h := HeaderAt(root); h.Epoch > s.Heap.Frozen() {
 		s.Heap.Free(root, memory.Values)

@@ -265,10 +265,10 @@ func (v Value) Chunks(yield func([]byte) bool) {
 	}
 }
 
-// Clock is the 24-bit LRU clock or LFU counter (N1: also of a frozen entry, as it is now).
+// Clock is the 24-bit LRU clock or LFU counter (table.N1: also of a frozen entry, as it is now).
 func (v Value) Clock() uint32 { return atomic.LoadUint32((*uint32)(v.p)) & 0xFFFFFF }
 
-// SetClock writes the clock, in a turn. Frozen entries too: it is the one word savers read as it is (N1).
+// SetClock writes the clock, in a turn. Frozen entries too: it is the one word savers read as it is (table.N1).
 func (v Value) SetClock(clock uint32) {
 	if c := (*uint32)(v.p); *c != clock {
 		atomic.StoreUint32(c, clock)

@@ -80,7 +80,7 @@ func stepFor(meters, lat float64) uint8 {
 // cells is the cell in the middle and those around it, in the order a search goes through them, which unsorted replies
 // show.
 //
-// A1. They cover the shape, as far as bounds tells; what it does not touch is no cell.
+// geo.A1. They cover the shape, as far as bounds tells; what it does not touch is no cell.
 type cells [9]cell
 
 // around is in what direction cells lie: east, north.

@@ -19,8 +19,8 @@ func TestStepFor(t *testing.T) {
 	}
 }
 
-// TestCover: what is in a shape is in one of its cells, once (A1). Shapes beyond a pole or the map's side are held to
-// what the reference finds, by transcripts.
+// TestCover: what is in a shape is in one of its cells, once (geo.A1). Shapes beyond a pole or the map's side are held
+// to what the reference finds, by transcripts.
 func TestCover(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	lengths := []float64{1, 100, 10_000, 300_000, 1_000_000}

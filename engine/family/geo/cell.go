@@ -9,9 +9,9 @@ import "math"
 //	    | lon 1st  | lat 1st|      | lon | lat |    1: the eastern, the northern half
 //	    +----------+--------+-- ~ -+-----+-----+
 //
-// C1. A member's score is the cell of maxStep steps it is in, so that the members of a larger cell are those between
-// two scores.
-// C2. A point on the map's eastern or northern edge is one column or row beyond the last: its cell has a bit more.
+// geo.C1. A member's score is the cell of maxStep steps it is in, so that the members of a larger cell are those
+// between two scores.
+// geo.C2. A point on the map's eastern or northern edge is one column or row beyond the last: its cell has a bit more.
 // Clients have seen these scores since there are geo commands, so they stay. In the corner of both, cells of maxStep
 // are past what a double tells apart: empty.
 //
@@ -78,7 +78,7 @@ func middle(e, within extent) float64 { return min(max((e.min+e.max)/2, within.m
 // score is where the scores of c begin.
 func (c cell) score() uint64 { return c.bits << (2 * (maxStep - c.step)) }
 
-// scores is from where on, and up to where, scores are in c (C1); the last does not belong to it.
+// scores is from where on, and up to where, scores are in c (geo.C1); the last does not belong to it.
 func (c cell) scores() (from, to float64) {
 	return float64(c.score()), float64(cell{c.bits + 1, c.step}.score())
 }

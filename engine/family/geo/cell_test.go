@@ -111,7 +111,7 @@ func checkCell(t *testing.T, p point, step uint8) {
 	}
 	score := cellOf(p, maxStep).score()
 	if p.lon == longitudes.max || p.lat == latitudes.max {
-		return // C2: past 2^53 not even the doubles tell scores apart
+		return // geo.C2: past 2^53 not even the doubles tell scores apart
 	}
 	if from, to := c.scores(); float64(score) < from || float64(score) >= to {
 		t.Fatalf("%v: score %d is not in [%v, %v) of %d steps", p, score, from, to, step)

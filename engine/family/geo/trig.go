@@ -10,7 +10,7 @@ import (
 // same, and what C libraries round almost always the same way. A value is kept as a sum of two doubles, about 100 bits,
 // until it is rounded once at the end.
 //
-// T1. A pair's lo is at most half a unit in the last place of hi: hi is the pair rounded.
+// geo.T1. A pair's lo is at most half a unit in the last place of hi: hi is the pair rounded.
 type pair struct{ hi, lo float64 }
 
 // sum is a+b where a is not the smaller one.

@@ -22,7 +22,8 @@ func maxOfBytes(a, b uint64) uint64 {
 	return b ^ (a^b)&keep
 }
 
-// mergeSparse is mergeDense for a sparse sketch; false, and r of no use, if S1 does not hold, but for VALs at the end.
+// mergeSparse is mergeDense for a sparse sketch; false, and r of no use, if hll.S1 does not hold, but for VALs at the
+// end.
 func (r *registers) mergeSparse(s []byte) bool {
 	first := 0
 	for at := headerSize; at < len(s); {

@@ -15,12 +15,12 @@ import (
 //	+------+-----+-------+-------------+-- ~ --+   cardinality: the last estimate; bit 63 says that it is out of date
 //	         u8    3 u8    u64 LE
 //
-// I1. A dense body (dense.go) is exactly 12288 bytes.
-// I2. A sparse body (sparse.go) says what each of the 16384 registers holds, once, and ends with the last.
+// hll.I1. A dense body (dense.go) is exactly 12288 bytes.
+// hll.I2. A sparse body (sparse.go) says what each of the 16384 registers holds, once, and ends with the last.
 //
 // A client can write anything into a string, so that nothing but what sketchOf has looked at is known of one: the
-// magic, the encoding and I1. I2 is found out by walking the body. The format is Redis's, and files, replicas and DUMP
-// carry it byte for byte.
+// magic, the encoding and hll.I1. hll.I2 is found out by walking the body. The format is Redis's, and files, replicas
+// and DUMP carry it byte for byte.
 const (
 	headerSize  = 16
 	atEncoding  = 4

@@ -6,10 +6,11 @@ package hll
 //	01nnnnnn nnnnnnnn   XZERO: n+1 registers (1..16384) hold 0; high bits first
 //	1vvvvvnn            VAL:   n+1 registers (1..4) hold v+1 (1..32)
 //
-// S1. The runs add up to 16384 registers.
+// hll.S1. The runs add up to 16384 registers.
 //
-// Bytes behind the last register, as APPEND leaves them, break S1. Only a count of one sketch finds that out always: to
-// whoever goes through the registers (toDense, mergeSparse) a VAL that stands there is the end, as it is in Redis.
+// Bytes behind the last register, as APPEND leaves them, break hll.S1. Only a count of one sketch finds that out
+// always: to whoever goes through the registers (toDense, mergeSparse) a VAL that stands there is the end, as it is in
+// Redis.
 //
 // Two rows may say the same; which one a sketch has follows from the order of its changes alone, as in Redis, so that
 // the bytes are equal on a primary, its replicas and the server they came from: see raise.
@@ -21,7 +22,7 @@ const (
 )
 
 // opAt reads the opcode at s[at:]: how many registers hold which rank, and how many bytes say so. One that is cut off
-// runs over more registers than there are, so that no body with it adds up (S1).
+// runs over more registers than there are, so that no body with it adds up (hll.S1).
 func opAt(s []byte, at int) (length, rank, size int) {
 	switch op := int(s[at]); {
 	case op >= 0x80:
@@ -151,7 +152,7 @@ func joinEqual(s []byte, at int) []byte {
 	return s
 }
 
-// addRuns adds what the sparse sketch s holds to a histogram of ranks; false if S1 does not hold.
+// addRuns adds what the sparse sketch s holds to a histogram of ranks; false if hll.S1 does not hold.
 func addRuns(h *histogram, s []byte) bool {
 	total := 0
 	for at := headerSize; at < len(s); {
@@ -163,8 +164,8 @@ func addRuns(h *histogram, s []byte) bool {
 	return total == registerCount
 }
 
-// toDense writes the sparse sketch s as a dense one, its header's estimate with it; false if S1 does not hold, but for
-// VALs at the end.
+// toDense writes the sparse sketch s as a dense one, its header's estimate with it; false if hll.S1 does not hold, but
+// for VALs at the end.
 func toDense(dst *[denseSize]byte, s []byte) bool {
 	clear(dst[:])
 	copy(dst[:], s[:headerSize])

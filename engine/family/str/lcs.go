@@ -125,9 +125,9 @@ func (o *lcsOptions) appendMatches(r *protocol.Reply, g *grid) {
 //
 //	step(i,j) = L(i,j) > L(i,j-1)       row i is a bit vector over b, 64 cells a word
 //
-// G1. step is all that the way back needs: where a[i-1] != b[j-1], L(i-1,j) > L(i,j-1) holds just when step(i,j) does,
-// because L(i,j) is the greater of the two.
-// G2. L(m,n) is the number of steps in row m.
+// str.G1. step is all that the way back needs: where a[i-1] != b[j-1], L(i-1,j) > L(i,j-1) holds just when step(i,j)
+// does, because L(i,j) is the greater of the two.
+// str.G2. L(m,n) is the number of steps in row m.
 //
 // A row follows from the one before it with one addition over the whole vector (Hyyrö, "Bit-parallel LCS-length
 // computation revisited", 2004), so that the 128 million cells that fit proto-max-bulk-len take milliseconds and 16 MB.

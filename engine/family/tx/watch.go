@@ -17,12 +17,12 @@ var errWatchInside = &protocol.Error{Code: "ERR", Text: "WATCH inside MULTI is n
 //
 //	dbs[1]["k"] ──▶ [{client 7, 0}, {client 9, 3}]        client 7.Watched = [{1, "k", At 0}, {1, "other", …}]
 //
-// W1. A client is in dbs[d][k] just when its Watched names d and k, and each at most once.
-// W2. A list is never empty: the key goes with the last client.
-// W3. space.Watching counts the entries of all Watched.
-// W4. A client that is dirty watches nothing: one change is enough.
-// W5. Each entry of Watched has its client's place in the key's list, and each place in a list has the entry's index in
-// Watched. So neither list is searched when a client forgets or a key is touched.
+// tx.W1. A client is in dbs[d][k] just when its Watched names d and k, and each at most once.
+// tx.W2. A list is never empty: the key goes with the last client.
+// tx.W3. space.Watching counts the entries of all Watched.
+// tx.W4. A client that is dirty watches nothing: one change is enough.
+// tx.W5. Each entry of Watched has its client's place in the key's list, and each place in a list has the entry's index
+// in Watched. So neither list is searched when a client forgets or a key is touched.
 //
 // Owner: the core, inside a turn.
 type Watches struct {
@@ -31,7 +31,7 @@ type Watches struct {
 	clients int
 }
 
-// A watcher is one client in the list of a key; at is where the key stands in its Watched (W5).
+// A watcher is one client in the list of a key; at is where the key stands in its Watched (tx.W5).
 type watcher struct {
 	cl *client.Client
 	at int
@@ -129,7 +129,7 @@ func (w *Watches) Forget(cl *client.Client) {
 		cl.Kept -= watchCost(watched.Key)
 		list := w.dbs[watched.DB][watched.Key]
 		last := len(list) - 1
-		invariant.That(list[watched.At] == watcher{cl, i}, "W5: %q, place %d", watched.Key, watched.At)
+		invariant.That(list[watched.At] == watcher{cl, i}, "tx.W5: %q, place %d", watched.Key, watched.At)
 		moved := list[last]
 		list[watched.At], moved.watched().At = moved, watched.At
 		list[last] = watcher{}

@@ -13,25 +13,25 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// check proves W1..W5 for the clients given, which must be all there are.
+// check proves tx.W1..tx.W5 for the clients given, which must be all there are.
 func (w *Watches) check(clients []*client.Client) error {
 	entries, watching := 0, 0
 	for _, cl := range clients {
 		if len(cl.Watched) > 0 {
 			watching++
 			if cl.Is(client.DirtyCAS) {
-				return fmt.Errorf("W4: client %d is dirty and watches %v", cl.ID, cl.Watched)
+				return fmt.Errorf("tx.W4: client %d is dirty and watches %v", cl.ID, cl.Watched)
 			}
 		}
 		for i, watched := range cl.Watched {
 			entries++
 			list := w.dbs[watched.DB][watched.Key]
 			if watched.At >= len(list) || list[watched.At] != (watcher{cl, i}) {
-				return fmt.Errorf("W1, W5: client %d says it is at %d of %q", cl.ID, watched.At, watched.Key)
+				return fmt.Errorf("tx.W1, tx.W5: client %d says it is at %d of %q", cl.ID, watched.At, watched.Key)
 			}
 			for _, other := range cl.Watched[:i] {
 				if other.DB == watched.DB && other.Key == watched.Key {
-					return fmt.Errorf("W1: client %d watches %q twice", cl.ID, watched.Key)
+					return fmt.Errorf("tx.W1: client %d watches %q twice", cl.ID, watched.Key)
 				}
 			}
 		}
@@ -40,13 +40,13 @@ func (w *Watches) check(clients []*client.Client) error {
 	for _, keys := range w.dbs {
 		for key, list := range keys {
 			if len(list) == 0 {
-				return fmt.Errorf("W2: nobody watches %q", key)
+				return fmt.Errorf("tx.W2: nobody watches %q", key)
 			}
 			listed += len(list)
 		}
 	}
 	if listed != entries || w.space.Watching != entries || w.clients != watching {
-		return fmt.Errorf("W1, W3: %d entries, %d in lists, Watching %d; %d clients, counted %d", entries, listed, w.space.Watching, watching, w.clients)
+		return fmt.Errorf("tx.W1, tx.W3: %d entries, %d in lists, Watching %d; %d clients, counted %d", entries, listed, w.space.Watching, watching, w.clients)
 	}
 	return nil
 }

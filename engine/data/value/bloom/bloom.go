@@ -16,10 +16,10 @@ import (
 //	+--------+-------+--------+---------+-------+---+------+--------+--------+-- ~ --+
 //	           u64     u32      u32       u32         u64
 //
-// R1. items is the sum of the links' items, as long as nobody brought a header that says otherwise (headers are proven to agree).
-// R2. links is at least 1 and at most MaxLinks.
-// R3. held is the usable size of all pages of all links.
-// Check proves R1 to R3 and pages.go's rules; tests call it after every step.
+// bloom.R1. items is the sum of the links' items, as long as nobody brought a header that says otherwise (headers are proven to agree).
+// bloom.R2. links is at least 1 and at most MaxLinks.
+// bloom.R3. held is the usable size of all pages of all links.
+// Check proves bloom.R1 to bloom.R3 and pages.go's rules; tests call it after every step.
 type root struct {
 	value.Header
 	items   uint64

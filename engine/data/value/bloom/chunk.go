@@ -29,7 +29,7 @@ const (
 	AcrossLinks    OffsetError = "the link ends before"
 )
 
-// put writes data at byte at of l. Zeros where nothing was written stay nothing (P1).
+// put writes data at byte at of l. Zeros where nothing was written stay nothing (bloom.P1).
 func (w *writer) put(l *link, at uint64, data []byte) {
 	for len(data) > 0 {
 		i, from := at>>leafShift, int(at&(leafBytes-1))

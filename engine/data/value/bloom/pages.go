@@ -14,11 +14,11 @@ import (
 //	link.top ─▶ node: epoch u64, 512 words ─▶ node ─▶ leaf: 4096 bytes, the last one as long as the bits are
 //	word: 0: nothing but zeros below | Ref | bit 0 shared (of a leaf)
 //
-// P1. A word of 0 is zeros that were never written: a filter costs what was set in it, not what it was made for.
-// P2. A node stamped at or below heap.Frozen() may be under a view: it is copied, not written, and in the copy all leaves are shared. The
+// bloom.P1. A word of 0 is zeros that were never written: a filter costs what was set in it, not what it was made for.
+// bloom.P2. A node stamped at or below heap.Frozen() may be under a view: it is copied, not written, and in the copy all leaves are shared. The
 // root does the same for the links whose top is a leaf.
-// P3. A shared leaf is replaced, not written, while a view lives.
-// P4. The newest root owns nodes and leaves; an older one, kept for a view, owns its own block alone.
+// bloom.P3. A shared leaf is replaced, not written, while a view lives.
+// bloom.P4. The newest root owns nodes and leaves; an older one, kept for a view, owns its own block alone.
 type node struct {
 	epoch uint64
 	words [fanOut]uint64
@@ -79,7 +79,7 @@ type writer struct {
 	wide bool // what it lets go of is retired wide
 }
 
-// write makes the chain behind e writable: its root block is copied if a view reads it, and then the leaves that hang off it are shared (P2).
+// write makes the chain behind e writable: its root block is copied if a view reads it, and then the leaves that hang off it are shared (bloom.P2).
 func write(e *value.Edit) writer {
 	old := e.Value().Root()
 	ref := e.Root()
@@ -99,7 +99,7 @@ func (r *root) share() {
 	}
 }
 
-// leaf is leaf i of l to be written (P2, P3).
+// leaf is leaf i of l to be written (bloom.P2, bloom.P3).
 //
 // Cost: with no view, a load for each level; under one, the copy of a node for each level and of the leaf, the first time.
 func (w *writer) leaf(l *link, i uint64) []byte {
@@ -142,7 +142,7 @@ func (w *writer) node(word *uint64, overLeaves bool) *node {
 	dup := nodeAt(*word)
 	*dup = *n
 	dup.epoch = w.heap.Epoch()
-	invariant.That(dup.epoch > w.heap.Frozen(), "P2: node stamped %d under freeze %d", dup.epoch, w.heap.Frozen())
+	invariant.That(dup.epoch > w.heap.Frozen(), "bloom.P2: node stamped %d under freeze %d", dup.epoch, w.heap.Frozen())
 	if overLeaves {
 		for i, word := range dup.words {
 			if word != 0 {

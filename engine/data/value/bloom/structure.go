@@ -90,12 +90,12 @@ func (w *writer) copyPage(word uint64, level uint8, size func(leaf uint64) int, 
 	return uint64(ref)
 }
 
-// Check proves R2, R3 and that no page lies behind the end of its link.
+// Check proves bloom.R2, bloom.R3 and that no page lies behind the end of its link.
 // Proof: tests call it after every step.
 func Check(v value.Value) error {
 	r := rootAt(v.Root())
 	if !Links(uint64(r.links)) || int(r.links) > roomFor(v.Root()) {
-		return fmt.Errorf("R2: %d links", r.links)
+		return fmt.Errorf("bloom.R2: %d links", r.links)
 	}
 	held := uint64(0)
 	for i := range int(r.links) {
@@ -108,7 +108,7 @@ func Check(v value.Value) error {
 		}
 	}
 	if held != r.held {
-		return fmt.Errorf("R3: pages of %d bytes, counted %d", held, r.held)
+		return fmt.Errorf("bloom.R3: pages of %d bytes, counted %d", held, r.held)
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Convert makes a packed hash a hashtable (H3).
+// Convert makes a packed hash a hashtable (hash.H3).
 func Convert(e *value.Edit) {
 	v := e.Value()
 	if v.Packed() == nil {

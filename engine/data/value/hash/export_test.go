@@ -9,7 +9,7 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Check proves H1 and H2 of a live hash, and what its form promises.
+// Check proves hash.H1 and hash.H2 of a live hash, and what its form promises.
 func Check(h *memory.Heap, v value.Value) error {
 	lp := v.Packed()
 	if lp == nil {
@@ -32,9 +32,9 @@ func Check(h *memory.Heap, v value.Value) error {
 		f := string(field.Append(nil))
 		switch {
 		case fields[f]:
-			err = fmt.Errorf("H2: field %q twice", f)
+			err = fmt.Errorf("hash.H2: field %q twice", f)
 		case deadline != 0 && (none || deadline < last):
-			err = fmt.Errorf("H1: deadline %d of %q behind %d", deadline, f, last)
+			err = fmt.Errorf("hash.H1: deadline %d of %q behind %d", deadline, f, last)
 		}
 		none, last = none || deadline == 0, max(last, deadline)
 		fields[f] = true

@@ -20,9 +20,9 @@ import (
 //	listpackex  | field | value | deadline | …                       those with a deadline first, the earliest in front
 //	hashtable   root: Header, table.State ─▶ blocks of layout Field
 //
-// H1. In a listpackex a deadline of 0 is none, and deadlines ascend; those that have none stand behind.
-// H2. Fields are different from each other.
-// H3. It goes one way: a listpack becomes a listpackex when a deadline is asked for, both become a hashtable when they outgrow the
+// hash.H1. In a listpackex a deadline of 0 is none, and deadlines ascend; those that have none stand behind.
+// hash.H2. Fields are different from each other.
+// hash.H3. It goes one way: a listpack becomes a listpackex when a deadline is asked for, both become a hashtable when they outgrow the
 // limits; nothing turns back, so that two servers that were told the same call it the same.
 type root struct {
 	value.Header

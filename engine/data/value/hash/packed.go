@@ -29,7 +29,7 @@ func setPacked(e *value.Edit, lp, field, val []byte, keep bool) (created, freed 
 			v.Put(s.Gap(apply(e, s)))
 			return false, false
 		}
-		lp = apply(e, listpack.Delete(lp, at, 3)) // H1: it goes behind those that have a deadline
+		lp = apply(e, listpack.Delete(lp, at, 3)) // hash.H1: it goes behind those that have a deadline
 		freed = true
 	}
 	f := listpack.Of(field)
@@ -83,7 +83,7 @@ func AllowDeadlines(e *value.Edit) {
 	e.SetEncoding(value.ListpackEx)
 }
 
-// setDeadlinePacked gives the field at at in a listpackex another deadline, 0 for none, and moves it to where that belongs (H1).
+// setDeadlinePacked gives the field at at in a listpackex another deadline, 0 for none, and moves it to where that belongs (hash.H1).
 func setDeadlinePacked(e *value.Edit, lp []byte, at int, when int64) {
 	s := listpack.Replace(lp, listpack.Next(lp, listpack.Next(lp, at)), listpack.EncodedIntLen(when))
 	lp = apply(e, s)
@@ -107,7 +107,7 @@ func setDeadlinePacked(e *value.Edit, lp []byte, at int, when int64) {
 	case to < at:
 		rotate(lp[to:end], at-to)
 	}
-	invariant.That(listpack.Bytes(lp) == len(lp), "H1: a listpackex of %d bytes in %d", listpack.Bytes(lp), len(lp))
+	invariant.That(listpack.Bytes(lp) == len(lp), "hash.H1: a listpackex of %d bytes in %d", listpack.Bytes(lp), len(lp))
 }
 
 // rotate brings p[n:] in front of p[:n].

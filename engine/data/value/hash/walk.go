@@ -77,7 +77,7 @@ func Earliest(v value.Value) (least int64) {
 // MaxDeadline is the latest deadline a field can have, Unix ms, as DUMP and RDB know it.
 const MaxDeadline = 1<<48 - 1
 
-// Deadlines says whether a listpack of triplets obeys H1, and which deadline is the least; 0: there is none.
+// Deadlines says whether a listpack of triplets obeys hash.H1, and which deadline is the least; 0: there is none.
 func Deadlines(lp []byte) (least int64, ok bool) {
 	last, none, i := int64(0), false, 0
 	for _, e := range listpack.All(lp) {

@@ -10,7 +10,7 @@ import (
 	"spindle/internal/compress/lzf"
 )
 
-// Check proves I2, and that every piece of a live list is what the tree and the encoding say it is. O(n).
+// Check proves list.I2, and that every piece of a live list is what the tree and the encoding say it is. O(n).
 // Proof: tests call it on every list they make.
 func Check(h *memory.Heap, v value.Value) error {
 	if lp := v.Packed(); lp != nil {

@@ -92,7 +92,7 @@ func (t *nodes) compressLeaf(p *tree.Path) {
 	t.SetLeaf(p, dup, t.CountOf(p), tree.Key{})
 }
 
-// compress expands the leaves that have come to be among the outermost (I4), and compresses those that have come to be inside, or may have
+// compress expands the leaves that have come to be among the outermost (list.I4), and compresses those that have come to be inside, or may have
 // been changed there. Paths lead nowhere afterwards.
 // Cost: O(log leaves + depth / 63) and the leaves in question.
 func (t *nodes) compress() {

@@ -50,7 +50,7 @@ func (r *root) pushInPlace(edge *tree.Edge, frozen uint64, l Limits, end End, te
 	if !edge.Find(&r.nodes, frozen, end.side()) || isPlain(edge.Leaf) {
 		return false
 	}
-	l.Fill = int(r.fill) // I3
+	l.Fill = int(r.fill) // list.I3
 	ref := edge.Leaf
 	lp, at := packedAt(ref), int(*leafWord(ref))
 	if !l.takes(len(lp), edge.Count(), r.nodes.Len(), len(text)) {

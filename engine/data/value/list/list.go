@@ -23,11 +23,11 @@ import (
 //
 // A leaf is what Redis calls a node: a listpack of up to fill, or one element that is larger than that, by itself (plain).
 //
-// I1. Leaves are divided, filled and joined by the rules of Redis's quicklist, so that a list goes back to being a listpack when it would
+// list.I1. Leaves are divided, filled and joined by the rules of Redis's quicklist, so that a list goes back to being a listpack when it would
 // there: when one packed leaf is left that takes at most half of what a listpack may (Limits). The one exception is tight, below.
-// I2. No leaf is empty. A root without leaves is an empty list, which the command removes or pushes to before it ends.
-// I3. fill and depth are the settings at the time when the root was made; a list keeps them.
-// I4. Of the depth outermost leaves at either end none is compressed; with a depth of 0 none is.
+// list.I2. No leaf is empty. A root without leaves is an empty list, which the command removes or pushes to before it ends.
+// list.I3. fill and depth are the settings at the time when the root was made; a list keeps them.
+// list.I4. Of the depth outermost leaves at either end none is compressed; with a depth of 0 none is.
 type root struct {
 	value.Header
 	nodes tree.State
@@ -35,7 +35,7 @@ type root struct {
 	depth uint32
 }
 
-// kept are the settings that the list keeps (I3).
+// kept are the settings that the list keeps (list.I3).
 func (r *root) kept() Limits { return Limits{Fill: int(r.fill), Depth: int(r.depth)} }
 
 const rootBytes = 64
@@ -70,7 +70,7 @@ type nodes struct {
 	changes changes
 }
 
-// changes are what has become of the leaves since I4 was last seen to, as far as it matters to it. Only lists with a depth are asked.
+// changes are what has become of the leaves since list.I4 was last seen to, as far as it matters to it. Only lists with a depth are asked.
 type changes struct {
 	came [2]int // leaves, by the end that they came nearer to; both, if it is not known
 	gone int    // leaves, at most
@@ -80,7 +80,7 @@ type changes struct {
 // open makes e's structure writable. What is done to it counts from close on.
 func open(e *value.Edit, l Limits) nodes {
 	r := rootAt(e.Root())
-	l.Fill = int(r.fill) // I3
+	l.Fill = int(r.fill) // list.I3
 	return nodes{Blocks: tree.OpenBlocks(e.Heap(), value.KindTree, r.nodes, e.Wide()), root: r, store: e.Store(), limits: l}
 }
 

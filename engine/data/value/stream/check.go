@@ -11,7 +11,7 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Check proves S1 to S4 and N1 to N3, for tests. O(n).
+// Check proves stream.S1 to stream.S4 and stream.N1 to stream.N3, for tests. O(n).
 func (s Stream) Check(h *memory.Heap) error {
 	t := tree.OpenBlocks(h, value.KindTree, s.r.entries, false)
 	if err := t.Check(); err != nil {
@@ -26,16 +26,16 @@ func (s Stream) Check(h *memory.Heap) error {
 		case err != nil:
 			return fmt.Errorf("node %v: %w", key, err)
 		case live == 0 || live != s.r.entries.CountOf(&p):
-			return fmt.Errorf("S1: node %v counts %d, has %d", key, s.r.entries.CountOf(&p), live)
+			return fmt.Errorf("stream.S1: node %v counts %d, has %d", key, s.r.entries.CountOf(&p), live)
 		case !last.Less(ID{key[0], key[1]}):
-			return fmt.Errorf("S2: node %v behind %v", key, last)
+			return fmt.Errorf("stream.S2: node %v behind %v", key, last)
 		}
 		if last = end; first == (ID{}) {
 			first = least
 		}
 	}
 	if s.r.last.Less(last) || first != s.r.first {
-		return fmt.Errorf("S2, S3: entries %v to %v, noted %v to %v", first, last, s.r.first, s.r.last)
+		return fmt.Errorf("stream.S2, stream.S3: entries %v to %v, noted %v to %v", first, last, s.r.first, s.r.last)
 	}
 	if err := checkNames(h, s.r.groups); err != nil {
 		return err
@@ -79,17 +79,17 @@ func (g *Group) check(h *memory.Heap) error {
 			var p Pending
 			id := ID{cur.Record()[0], cur.Record()[1]}
 			if !g.Lookup(id, &p) || !p.Of(c) {
-				return fmt.Errorf("S4: %v of consumer %q", id, name)
+				return fmt.Errorf("stream.S4: %v of consumer %q", id, name)
 			}
 		}
 	}
 	if pending != g.Pending() {
-		return fmt.Errorf("S4: %d pending in the group, %d with its consumers", g.Pending(), pending)
+		return fmt.Errorf("stream.S4: %d pending in the group, %d with its consumers", g.Pending(), pending)
 	}
 	return nil
 }
 
-// ValidateNode proves that lp, as a whole, is the listpack of a node with this key (N1 to N3), and tells the last ID of an entry that is not
+// ValidateNode proves that lp, as a whole, is the listpack of a node with this key (stream.N1 to stream.N3), and tells the last ID of an entry that is not
 // deleted, how many there are, and the first of them. Bytes from outside must pass before they are read.
 func ValidateNode(lp []byte, master ID) (last ID, live uint64, first ID, err error) {
 	if err := listpack.Validate(lp, true, nil); err != nil {

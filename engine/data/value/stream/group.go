@@ -134,7 +134,7 @@ func (w *Writer) strike(s *tree.State, c *tree.Cursor) {
 	*s = t.State
 }
 
-// own makes the block of size bytes that c is at writable (S6).
+// own makes the block of size bytes that c is at writable (stream.S6).
 func (w *Writer) own(s *tree.State, c *tree.Cursor, size int) memory.Ref {
 	old := memory.Ref(c.Record()[1])
 	epoch := *memory.Word(old)

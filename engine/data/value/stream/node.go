@@ -22,10 +22,10 @@ import (
 // The element counts let the node be walked from its end; the master's 0 says that there is no entry before it. Deleting an entry
 // sets a flag, so that nothing behind it moves.
 //
-// N1. count + deleted is the number of entries; count of them are not deleted.
-// N2. IDs of entries that are not deleted ascend strictly; none is before the node's key. Deleted ones do too, but for nodes that servers
+// stream.N1. count + deleted is the number of entries; count of them are not deleted.
+// stream.N2. IDs of entries that are not deleted ascend strictly; none is before the node's key. Deleted ones do too, but for nodes that servers
 // before 7.0 wrote, where XSETID could go back behind one.
-// N3. The last element of an entry is the number of its elements before that.
+// stream.N3. The last element of an entry is the number of its elements before that.
 type node struct {
 	lp     []byte
 	master ID

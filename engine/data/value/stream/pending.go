@@ -14,7 +14,7 @@ import (
 //	| ID's ms  | ID's seq | delivered at: 48 | low : 16 | consumer: Ref 48 | high : 16 |   count = high, low
 //	+----------+----------+------------------+----------+------------------+-----------+
 //
-// The consumer is named by the block of its name (S5), 0 while a loader has not told yet. Time and count stop at the greatest they can
+// The consumer is named by the block of its name (stream.S5), 0 while a loader has not told yet. Time and count stop at the greatest they can
 // be: the year 10889, and 2^32-1 deliveries.
 type Pending struct {
 	ID       ID
@@ -82,7 +82,7 @@ func (cur *PendingCursor) Next(p *Pending) bool {
 		var at tree.Cursor
 		id := ID{r[0], r[1]}
 		if !cur.group.pending.Find(&at, probe(id)) {
-			return false // S4 says that this cannot be
+			return false // stream.S4 says that this cannot be
 		}
 		*p = pendingOf(at.Record())
 	} else {

@@ -71,7 +71,7 @@ func (it *Iterator) Next() bool {
 		if it.reverse {
 			it.ahead = it.node.before(e.at)
 		}
-		counts := it.tombstones || e.flags&flagDeleted == 0 // the order of the others is nobody's promise (N2)
+		counts := it.tombstones || e.flags&flagDeleted == 0 // the order of the others is nobody's promise (stream.N2)
 		switch {
 		case counts && (!it.reverse && it.to.Less(e.id) || it.reverse && e.id.Less(it.from)):
 			return it.end()

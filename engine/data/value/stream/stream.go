@@ -28,12 +28,12 @@ import (
 //	                                     Consumer ─▶ name, which pending records point to
 //	                                              └▶ pending: tree of IDs, 16 bytes each
 //
-// S1. The count of a node is that of its entries that are not deleted, at least 1; a node whose last entry is deleted goes.
-// S2. Keys of nodes ascend, and so do the IDs in a node; none is above last.
-// S3. first is the least ID that is not deleted, or 0-0 in an empty stream.
-// S4. A record is pending in a group iff its ID is pending with the one consumer it names.
-// S5. Names are blocks that never change: pending records of a view may point to one whose consumer has been copied since.
-// S6. Group and Consumer begin with their epoch, and are copied as nodes of a tree are (tree/cow.go, E1 to E4).
+// stream.S1. The count of a node is that of its entries that are not deleted, at least 1; a node whose last entry is deleted goes.
+// stream.S2. Keys of nodes ascend, and so do the IDs in a node; none is above last.
+// stream.S3. first is the least ID that is not deleted, or 0-0 in an empty stream.
+// stream.S4. A record is pending in a group iff its ID is pending with the one consumer it names.
+// stream.S5. Names are blocks that never change: pending records of a view may point to one whose consumer has been copied since.
+// stream.S6. Group and Consumer begin with their epoch, and are copied as nodes of a tree are (tree/cow.go, tree.E1 to tree.E4).
 //
 // Source: the encoding of nodes is the published one of RDB, so that saving and loading copy bytes.
 type root struct {
@@ -92,7 +92,7 @@ type Writer struct {
 
 // Edit opens the stream that e is.
 //
-// Lifetime: until the next call of another Edit of the same key (value.Edit, K1 to K3).
+// Lifetime: until the next call of another Edit of the same key (value.Edit, value.K1 to value.K3).
 func Edit(e *value.Edit) Writer {
 	ref := e.Root()
 	return Writer{Stream{rootAt(ref)}, e.Heap(), e.Wide()}

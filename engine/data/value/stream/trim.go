@@ -45,7 +45,7 @@ func (w *Writer) Delete(id ID) bool {
 	return true
 }
 
-// mark marks k entries that are not deleted, from the one at at on, as deleted; the node goes with its last (S1). next is the ID of the
+// mark marks k entries that are not deleted, from the one at at on, as deleted; the node goes with its last (stream.S1). next is the ID of the
 // first behind them in the node that is left, if there is one.
 func (w *Writer) mark(t *tree.Blocks, p *tree.Path, at, k int) (next ID, ok bool) {
 	live := int(t.CountOf(p)) - k
@@ -72,7 +72,7 @@ func (w *Writer) mark(t *tree.Blocks, p *tree.Path, at, k int) (next ID, ok bool
 	return next, ok
 }
 
-// refreshFirst finds the first entry anew (S3).
+// refreshFirst finds the first entry anew (stream.S3).
 func (w *Writer) refreshFirst() {
 	if w.Len() == 0 {
 		w.r.first = ID{}

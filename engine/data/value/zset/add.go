@@ -110,7 +110,7 @@ func (h *handle) rescore(p *table.Place, ref memory.Ref, score float64) {
 	if next == ref {
 		table.SetScore(ref, score)
 	} else {
-		h.members.Release(ref, shared) // Z3
+		h.members.Release(ref, shared) // zset.Z3
 	}
 }
 
@@ -124,7 +124,7 @@ func between(c *tree.Cursor, w uint64) bool {
 	return !side.Prev() || side.Record()[0] < w
 }
 
-// Convert makes a listpack a skiplist (Z4).
+// Convert makes a listpack a skiplist (zset.Z4).
 func Convert(e *value.Edit) {
 	lp := e.Packed()
 	if lp == nil {

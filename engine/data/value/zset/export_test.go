@@ -10,7 +10,7 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Check proves Z1 to Z3 of a live sorted set, and what its form promises.
+// Check proves zset.Z1 to zset.Z3 of a live sorted set, and what its form promises.
 func Check(h *memory.Heap, v value.Value) error {
 	if lp := v.Packed(); lp != nil {
 		if v.Encoding() != value.Listpack {
@@ -34,16 +34,16 @@ func Check(h *memory.Heap, v value.Value) error {
 		return err
 	}
 	if t.Len() != int(o.Len()) {
-		return fmt.Errorf("Z3: %d members, %d records", t.Len(), o.Len())
+		return fmt.Errorf("zset.Z3: %d members, %d records", t.Len(), o.Len())
 	}
 	var c tree.Cursor
 	for ok := o.First(&c); ok; ok = c.Next() {
 		ref := memory.Ref(c.Record()[1])
 		if word(table.Score(ref)) != c.Record()[0] {
-			return fmt.Errorf("Z3: %q has score %v and word %x", table.ScoredKey(ref), table.Score(ref), c.Record()[0])
+			return fmt.Errorf("zset.Z3: %q has score %v and word %x", table.ScoredKey(ref), table.Score(ref), c.Record()[0])
 		}
 		if _, found := t.Find(table.Hash(table.ScoredKey(ref)), table.ScoredKey(ref)); found != ref {
-			return fmt.Errorf("Z3: %q is in block %x, its record leads to %x", table.ScoredKey(ref), found, ref)
+			return fmt.Errorf("zset.Z3: %q is in block %x, its record leads to %x", table.ScoredKey(ref), found, ref)
 		}
 	}
 	return checkOrder(v)
@@ -56,7 +56,7 @@ func checkOrder(v value.Value) (err error) {
 	Each(v, 0, Len(v), false, func(m listpack.Element, x float64) bool {
 		text := m.Append(nil)
 		if n > 0 && (x < score || x == score && string(text) <= string(last)) {
-			err = fmt.Errorf("Z1: %q %v stands behind %q %v", text, x, last, score)
+			err = fmt.Errorf("zset.Z1: %q %v stands behind %q %v", text, x, last, score)
 		}
 		last, score = text, x
 		n++

@@ -56,7 +56,7 @@ func findPacked(lp, member []byte) (p pair) {
 	return p
 }
 
-// placeOf is where a pair belongs by order (Z1): the first one behind it, End if there is none.
+// placeOf is where a pair belongs by order (zset.Z1): the first one behind it, End if there is none.
 func placeOf(lp []byte, score float64, member []byte) int {
 	end := listpack.End(lp)
 	for at := listpack.HeaderLen; at < end; {

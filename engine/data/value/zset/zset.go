@@ -26,12 +26,12 @@ import (
 //	                           │        └─ tree.State ─▶ records (score's word, block)  ascending
 //	                           └─ table.State ─▶ blocks of layout Scored  ◀─ block
 //
-// Z1. Ascending is by score, then by the member's bytes. -0 and 0 are one score here, though a block keeps which it was; in a listpack
+// zset.Z1. Ascending is by score, then by the member's bytes. -0 and 0 are one score here, though a block keeps which it was; in a listpack
 // both are 0, unless it came from elsewhere.
-// Z2. Members are different from each other, and no score is NaN.
-// Z3. Each block of members has one record, which leads to it; its word is that of the block's score. A record goes before its block does:
+// zset.Z2. Members are different from each other, and no score is NaN.
+// zset.Z3. Each block of members has one record, which leads to it; its word is that of the block's score. A record goes before its block does:
 // the tree compares members through blocks.
-// Z4. A listpack becomes a skiplist when it outgrows the limits. Nothing turns back; what a STORE command makes is new.
+// zset.Z4. A listpack becomes a skiplist when it outgrows the limits. Nothing turns back; what a STORE command makes is new.
 type root struct {
 	value.Header
 	members table.State
@@ -84,7 +84,7 @@ func Len(v value.Value) int {
 // word is what a score is ordered by: as numbers, words ascend as scores do.
 func word(score float64) uint64 {
 	if score == 0 {
-		return 1 << 63 // Z1
+		return 1 << 63 // zset.Z1
 	}
 	b := math.Float64bits(score)
 	if b>>63 != 0 {
@@ -108,7 +108,7 @@ func open(e *value.Edit) handle {
 	return handle{r, table.Open(h, table.Scored, &r.members, wide), tree.OpenRecords(h, value.KindTree, r.order, recordBytes, wide), h}
 }
 
-// save keeps what has become of it (O1).
+// save keeps what has become of it (table.O1).
 func (h *handle) save() { h.root.members, h.root.order = h.members.State(), h.order.State }
 
 // insert adds a member that is not there, whose hash that is.

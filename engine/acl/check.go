@@ -1,0 +1,254 @@
+package acl
+
+import (
+	"spindle/engine/command"
+	"spindle/internal/invariant"
+	"spindle/protocol"
+)
+
+// A Reason is what was refused. The order counts: of several selectors' refusals the greatest is told.
+type Reason uint8
+
+const (
+	Allowed Reason = iota
+	DeniedCommand
+	DeniedKey
+	DeniedAuth // of the log only: AUTH and HELLO
+	DeniedChannel
+)
+
+var reasonNames = [...]string{"", "command", "key", "auth", "channel"}
+
+// String is the reason as ACL LOG names it.
+func (r Reason) String() string { return reasonNames[r] }
+
+// A Decision is the answer to whether a user may make a call.
+type Decision struct {
+	Reason Reason
+	Arg    int // the argument that is the refused key or channel; 0 for a refused command
+}
+
+// Refused says whether the call may not be made.
+func (d Decision) Refused() bool { return d.Reason != Allowed }
+
+// Object is what ACL LOG shows as refused: the command's full name, the key or the channel. The bytes are copied.
+func (d Decision) Object(row *command.Spec, args [][]byte) string {
+	if d.Reason == DeniedCommand {
+		return row.Full
+	}
+	return string(args[d.Arg])
+}
+
+// Error is the reply to a refused call: it does not name the key or channel.
+func (d Decision) Error(r *Rights, row *command.Spec) *protocol.Error {
+	return &protocol.Error{Code: "NOPERM", Text: d.text(r, row)}
+}
+
+// ScriptError is the error that a refused call of a script raises.
+func (d Decision) ScriptError(r *Rights, row *command.Spec) *protocol.Error {
+	return &protocol.Error{Code: "ERR", Text: "ACL failure in script: " + d.text(r, row)}
+}
+
+func (d Decision) text(r *Rights, row *command.Spec) string {
+	switch d.Reason {
+	case DeniedKey:
+		return "No permissions to access a key"
+	case DeniedChannel:
+		return "No permissions to access a channel"
+	}
+	return "User " + r.name + " has no permissions to run the '" + row.Full + "' command"
+}
+
+// ExecError is the reply, in its place in EXEC's array, to a queued command that may no longer run.
+func (d Decision) ExecError() *protocol.Error {
+	why := "no permission to execute the command or subcommand"
+	switch d.Reason {
+	case DeniedKey:
+		why = "no permission to touch the specified keys"
+	case DeniedChannel:
+		why = "no permission to access one of the channels used as arguments"
+	}
+	return &protocol.Error{Code: "NOPERM", Text: "ACLs rules changed between the moment the transaction " +
+		"was accumulated and the EXEC call. " +
+		"This command is no longer allowed for the following reason: " + why}
+}
+
+// Verbose is ACL DRYRUN's answer to a refused call: it names the key or channel.
+func (d Decision) Verbose(r *Rights, row *command.Spec, args [][]byte) string {
+	switch d.Reason {
+	case DeniedKey:
+		return "User " + r.name + " has no permissions to access the '" + string(args[d.Arg]) + "' key"
+	case DeniedChannel:
+		return "User " + r.name + " has no permissions to access the '" + string(args[d.Arg]) + "' channel"
+	}
+	return d.text(r, row)
+}
+
+// A Judge decides on calls. It keeps room between them, so that it allocates nothing in steady state.
+//
+// Owner: one goroutine at a time; the core's is Users.
+type Judge struct{ keys []command.KeyPosition }
+
+// Check says whether the user may call row with args, of which args[0] is the name.
+//
+// Of several selectors' refusals the one that came furthest is told: a channel before a key before the command, then
+// the later argument.
+// A call whose keys cannot be found names none: its handler refuses it.
+// Cost: one byte's look for a row that is always or never allowed; no allocation once the room has grown.
+func (j *Judge) Check(r *Rights, row *command.Spec, args [][]byte) Decision {
+	switch r.verdict(row) {
+	case always:
+		return Decision{}
+	case never:
+		return Decision{Reason: DeniedCommand}
+	}
+	j.find(row, args)
+	worst := Decision{Reason: DeniedCommand}
+	for _, s := range r.selectors {
+		d := s.check(row, args, j.keys)
+		if d.Reason == Allowed {
+			return d
+		}
+		if d.Reason > worst.Reason || d.Reason == worst.Reason && d.Arg > worst.Arg {
+			worst = d
+		}
+	}
+	return worst
+}
+
+// CheckWithAnyKey is Check for a call that may also read keys it does not name: SORT BY and GET. One selector has to
+// allow both.
+func (j *Judge) CheckWithAnyKey(r *Rights, row *command.Spec, args [][]byte, use command.KeyFlags) bool {
+	if r.full {
+		return true
+	}
+	j.find(row, args)
+	want := wanted(use)
+	for _, s := range r.selectors {
+		if (s.allKeys || hasText(s.keys, anyKey, want)) && s.check(row, args, j.keys).Reason == Allowed {
+			return true
+		}
+	}
+	return false
+}
+
+var anyKey = []byte("*")
+
+// find leaves the call's keys in j.keys.
+func (j *Judge) find(row *command.Spec, args [][]byte) {
+	j.keys = j.keys[:0]
+	if row.HasKeys(0) {
+		keys, err := row.AppendKeys(j.keys, args, 0)
+		if err == nil {
+			j.keys = keys
+		}
+	}
+}
+
+func (r *Rights) verdict(row *command.Spec) verdict {
+	if invariant.Enabled && r.catalogue.All()[row.ID] != row {
+		invariant.That(false, "acl: row %s is of another catalogue than user %s", row.Full, r.name)
+	}
+	return r.verdicts[row.ID]
+}
+
+// CheckKey says whether the user may use key in the ways that use names, by whatever command.
+func (r *Rights) CheckKey(key []byte, use command.KeyFlags) bool {
+	for _, s := range r.selectors {
+		if s.allKeys || s.keyIndex.allow(key, wanted(use)) {
+			return true
+		}
+	}
+	return false
+}
+
+// CheckChannel says whether the user may publish and subscribe to channel. A pattern of channels has to be one of the
+// user's own.
+func (r *Rights) CheckChannel(channel []byte, isPattern bool) bool {
+	for _, s := range r.selectors {
+		if s.allChannels || s.allowsChannel(channel, isPattern) {
+			return true
+		}
+	}
+	return false
+}
+
+// LosesChannels says whether somebody who subscribed with the rights r may hold a subscription that next does not
+// allow.
+//
+// It goes by the rules alone: false is sure, and true asks for each subscription to be looked at with
+// next.CheckChannel.
+func (r *Rights) LosesChannels(next *Rights) bool {
+	for _, s := range next.selectors {
+		if s.allChannels {
+			return false
+		}
+	}
+	for _, s := range r.selectors {
+		if s.allChannels {
+			return true
+		}
+		for _, p := range s.channels {
+			if !next.CheckChannel([]byte(p.text), true) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// check is Judge.Check for one selector; keys are the call's.
+func (s *selector) check(row *command.Spec, args [][]byte, keys []command.KeyPosition) Decision {
+	if !s.runs(row) && !s.hasFirstArg(row, args) {
+		return Decision{Reason: DeniedCommand}
+	}
+	if !s.allKeys {
+		for _, k := range keys {
+			if !s.keyIndex.allow(args[k.Index], wanted(k.Flags)) {
+				return Decision{DeniedKey, k.Index}
+			}
+		}
+	}
+	if !s.allChannels && row.Channels != 0 {
+		for i := 1; i < len(args); i++ {
+			if !s.allowsChannel(args[i], row.Channels == command.SubscribesToPatterns) {
+				return Decision{DeniedChannel, i}
+			}
+			if row.Channels == command.PublishesTo {
+				break // the rest is the message
+			}
+		}
+	}
+	return Decision{}
+}
+
+func (s *selector) hasFirstArg(row *command.Spec, args [][]byte) bool {
+	if len(args) < 2 {
+		return false
+	}
+	for _, word := range s.firstArgs[row.ID] {
+		if equalFold(word, args[1]) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *selector) allowsChannel(channel []byte, isPattern bool) bool {
+	if isPattern {
+		return hasText(s.channels, channel, 0)
+	}
+	return s.channelIndex.allow(channel, 0)
+}
+
+// wanted is what a key's use needs to be permitted. A use that neither reads nor writes the value (EXISTS) needs any
+// pattern.
+func wanted(use command.KeyFlags) (want permits) {
+	if use&command.KeyAccess != 0 {
+		want |= read
+	}
+	if use&(command.KeyInsert|command.KeyDelete|command.KeyUpdate) != 0 {
+		want |= write
+	}
+	return want
+}

@@ -1,0 +1,231 @@
+package acl
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// Load replaces all users by those of the ACL file at path. The default user becomes what the file says of it, or is
+// made anew.
+//
+// Shape: a change for each user that was there before, deleted or not.
+// Errors: one text with all that is wrong in the file, by line; nothing has changed then.
+func (u *Users) Load(path string) ([]Change, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("Error loading ACLs, opening file '%s': %s", path, systemText(err))
+	}
+	loaded, err := u.parseFile(path, text)
+	if err != nil {
+		return nil, err
+	}
+	return u.replace(loaded), nil
+}
+
+// replace makes the users those of loaded, which holds sealed rights by name. Users of both keep their pointer.
+func (u *Users) replace(loaded map[string]*Rights) []Change {
+	if loaded[DefaultName] == nil {
+		loaded[DefaultName] = u.newDefault()
+	}
+	var changes []Change
+	for _, name := range u.Names() {
+		user := u.byName[name]
+		change := Change{User: user, Old: user.Rights()}
+		if next := loaded[name]; next != nil {
+			user.rights.Store(next)
+		} else {
+			change.Deleted = true
+			delete(u.byName, name)
+			u.strip(user)
+		}
+		changes = append(changes, change)
+	}
+	for name, rights := range loaded {
+		if u.byName[name] == nil {
+			u.enter(rights)
+		}
+	}
+	return changes
+}
+
+// parseFile reads an ACL file's text: lines of "user NAME RULE...", and blank lines. Its errors name path.
+//
+// A word ends at a blank, whatever quotes there are: no name or pattern has a blank in it.
+func (u *Users) parseFile(path string, text []byte) (map[string]*Rights, error) {
+	users := map[string]*Rights{}
+	var wrong strings.Builder
+	for i, line := range bytes.Split(text, []byte("\n")) {
+		line = bytes.Trim(line, " \t\r\n")
+		if len(line) == 0 {
+			continue
+		}
+		where := fmt.Sprintf("%s:%d", path, i+1)
+		words := bytes.Split(line, []byte(" "))
+		if len(words) < 2 || string(words[0]) != "user" {
+			wrong.WriteString(where + " should start with user keyword followed by the username. ")
+			continue
+		}
+		name := words[1]
+		if hasSpaces(name) {
+			fmt.Fprintf(&wrong, "'%s: username '%s' contains invalid characters. ", where, cText(name))
+			continue
+		}
+		if users[string(name)] != nil {
+			fmt.Fprintf(&wrong, "WARNING: Duplicate user '%s' found on line %d. ", name, i+1)
+			continue
+		}
+		users[string(name)] = u.parseUser(where, string(name), words[2:], &wrong)
+	}
+	if wrong.Len() != 0 {
+		wrong.WriteString("WARNING: ACL errors detected, no change to the previously active ACL rules was performed")
+		return nil, errors.New(wrong.String())
+	}
+	return users, nil
+}
+
+// parseUser makes one user of a file. Of its errors all unknown commands and categories are told, and the first other
+// one.
+func (u *Users) parseUser(where, name string, rules [][]byte, wrong *strings.Builder) *Rights {
+	d := newRights(name, u.catalogue, u.allChannels)
+	merged, unclosed := mergeSelectors(rules)
+	if unclosed >= 0 {
+		wrong.WriteString(where + ": Unmatched parenthesis in selector definition. ")
+		return d
+	}
+	told := false
+	for _, rule := range merged {
+		rule = bytes.Trim(rule, "\t\r\n")
+		err := d.apply(rule, u.allChannels)
+		switch {
+		case err == errUnknown: // tells no password
+			fmt.Fprintf(wrong, "%s: Error in applying operation '%s': %s. ", where, cText(rule), err)
+		case err != nil && !told:
+			fmt.Fprintf(wrong, "%s: %s. ", where, err)
+			told = true
+		}
+	}
+	return d.seal()
+}
+
+// Save writes all users to the ACL file at path. A crash leaves the old file or the new one.
+//
+// Errors: what the system says; the old file stands, unless it was the folder that could not be synced.
+func (u *Users) Save(path string) (err error) {
+	text := strings.Join(u.Lines(), "\n") + "\n"
+	file, err := os.OpenFile(fmt.Sprintf("%s.tmp-%d", path, os.Getpid()), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return fmt.Errorf("Opening temp ACL file for ACL SAVE: %s", systemText(err))
+	}
+	temp := file.Name()
+	defer func() {
+		if err != nil {
+			os.Remove(temp)
+		}
+	}()
+	_, err = file.WriteString(text)
+	if err != nil {
+		file.Close()
+		return fmt.Errorf("Writing ACL file for ACL SAVE: %s", systemText(err))
+	}
+	err = file.Sync()
+	if closed := file.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return fmt.Errorf("Syncing ACL file for ACL SAVE: %s", systemText(err))
+	}
+	if err := os.Rename(temp, path); err != nil {
+		return fmt.Errorf("Renaming ACL file for ACL SAVE: %s", systemText(err))
+	}
+	if err := syncFolder(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("Syncing ACL directory for ACL SAVE: %s", systemText(err))
+	}
+	return nil
+}
+
+func syncFolder(path string) error {
+	folder, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	return folder.Sync()
+}
+
+// systemText is the system's own text for err, begun with a capital as C's strerror does.
+func systemText(err error) string {
+	var number syscall.Errno
+	if !errors.As(err, &number) {
+		return err.Error()
+	}
+	text := number.Error()
+	return strings.ToUpper(text[:1]) + text[1:]
+}
+
+// CheckLines looks through the "user" lines of redis.conf before they are applied; each is the name and its rules.
+//
+// Errors: at says which line, and the error is redis.conf's text for it. A command nobody knows is left to Configure.
+func (u *Users) CheckLines(lines [][][]byte) (at int, err error) {
+	seen := map[string]bool{}
+	for at, line := range lines {
+		name := string(line[0])
+		if seen[name] {
+			return at, declarationError(line[0], errDuplicate)
+		}
+		seen[name] = true
+		merged, unclosed := mergeSelectors(line[1:])
+		if unclosed >= 0 {
+			return at, declarationError(line[1+unclosed], errRuleSyntax)
+		}
+		d := newRights(name, u.catalogue, u.allChannels)
+		for _, rule := range merged {
+			if err := d.apply(rule, u.allChannels); err != nil && err != errUnknown {
+				return at, declarationError(rule, err)
+			}
+		}
+	}
+	return 0, nil
+}
+
+func declarationError(word []byte, err error) error {
+	return fmt.Errorf("Error in user declaration '%s': %w", cText(word), err)
+}
+
+// Configure makes the users of redis.conf's "user" lines, each the name and its rules. A line for the default user
+// resets it first.
+//
+// Shape: disabled names the users without "on", which may be a mistake of the configuration.
+// Errors: the first rule that is wrong; the server is not to start then.
+func (u *Users) Configure(lines [][][]byte) (disabled []string, err error) {
+	for _, line := range lines {
+		name := line[0]
+		if hasSpaces(name) {
+			return nil, errors.New("Spaces not allowed in ACL usernames")
+		}
+		merged, unclosed := mergeSelectors(line[1:])
+		if unclosed >= 0 {
+			return nil, declarationError(line[1+unclosed], errRuleSyntax)
+		}
+		d := newRights(string(name), u.catalogue, u.allChannels)
+		for _, rule := range merged {
+			if err := d.apply(rule, u.allChannels); err != nil {
+				return nil, fmt.Errorf("Error loading ACL rule '%s' for the user named '%s': %w",
+					cText(rule), name, err)
+			}
+		}
+		if !d.enabled {
+			disabled = append(disabled, d.name)
+		}
+		if user := u.Find(name); user != nil {
+			user.rights.Store(d.seal())
+		} else {
+			u.enter(d.seal())
+		}
+	}
+	return disabled, nil
+}

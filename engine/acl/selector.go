@@ -1,0 +1,215 @@
+package acl
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"spindle/engine/command"
+)
+
+// A selector is one set of permissions: a call is allowed if one selector of its user allows all of it.
+//
+// acl.S1. rules, applied behind +@all if future and behind -@all if not, give commands and firstArgs.
+// acl.S2. allKeys means no entry in keys, and allChannels none in channels.
+// acl.S3. keyIndex and channelIndex are made of keys and channels by seal.
+type selector struct {
+	catalogue *command.Catalogue
+
+	commands bitmap // by Spec.ID
+	// By Spec.ID: first arguments, in any case, with which a row outside commands may be called.
+	firstArgs map[int][]string
+	future    bool     // rows that are added later are allowed, too: the last of +@all and -@all was +@all
+	rules     []string // in order, lower case: "+get", "-@write"
+
+	allKeys, allChannels   bool
+	keys                   []pattern
+	channels               []pattern
+	keyIndex, channelIndex patterns
+}
+
+func newSelector(k *command.Catalogue, allChannels bool) *selector {
+	return &selector{catalogue: k, commands: newBitmap(k.IDs()), allChannels: allChannels}
+}
+
+func (s *selector) clone() *selector {
+	d := *s
+	d.commands, d.rules = slices.Clone(s.commands), slices.Clone(s.rules)
+	d.keys, d.channels = slices.Clone(s.keys), slices.Clone(s.channels)
+	d.firstArgs = maps.Clone(s.firstArgs)
+	for id, words := range d.firstArgs {
+		d.firstArgs[id] = slices.Clone(words)
+	}
+	return &d
+}
+
+// seal makes the indexes (acl.S3).
+func (s *selector) seal() {
+	s.keyIndex, s.channelIndex = newPatterns(s.keys), newPatterns(s.channels)
+}
+
+// runs says whether the selector allows row whatever its first argument is. AUTH and its like are everyone's.
+func (s *selector) runs(row *command.Spec) bool {
+	return s.commands.has(row.ID) || row.Flags&command.NoAuth != 0
+}
+
+// permit allows or refuses a row and all of its subcommands.
+func (s *selector) permit(row *command.Spec, allow bool) {
+	s.commands.set(row.ID, allow)
+	delete(s.firstArgs, row.ID)
+	for i := range row.Subs {
+		s.commands.set(row.Subs[i].ID, allow)
+	}
+}
+
+// permitAll is +@all and -@all.
+func (s *selector) permitAll(allow bool) {
+	s.commands.fill(allow)
+	s.future, s.rules, s.firstArgs = allow, nil, nil
+}
+
+// permitFirstArg allows row when its first argument is word.
+func (s *selector) permitFirstArg(row *command.Spec, word string) {
+	for _, known := range s.firstArgs[row.ID] {
+		if equalFold(known, []byte(word)) {
+			return
+		}
+	}
+	if s.firstArgs == nil {
+		s.firstArgs = map[int][]string{}
+	}
+	s.firstArgs[row.ID] = append(s.firstArgs[row.ID], word)
+}
+
+// keepRule enters a rule into rules, and takes out what it makes void: rules of the same name, and of its subcommands.
+func (s *selector) keepRule(name string, allow bool) {
+	name = lowerASCII(name)
+	s.rules = slices.DeleteFunc(s.rules, func(rule string) bool {
+		rest, found := strings.CutPrefix(rule[1:], name)
+		return found && (rest == "" || rest[0] == '|')
+	})
+	sign := "-"
+	if allow {
+		sign = "+"
+	}
+	s.rules = append(s.rules, sign+name)
+}
+
+// addPattern enters p, or adds to the permissions of the same pattern.
+func addPattern(to []pattern, p pattern) []pattern {
+	for i := range to {
+		if to[i].text == p.text {
+			to[i].permits |= p.permits
+			return to
+		}
+	}
+	return append(to, p)
+}
+
+func (s *selector) commandText() string {
+	first := "-@all"
+	if s.future {
+		first = "+@all"
+	}
+	return strings.Join(append([]string{first}, s.rules...), " ")
+}
+
+func (s *selector) keyText() string {
+	if s.allKeys {
+		return "~*"
+	}
+	return joinPatterns(s.keys, pattern.keyRule)
+}
+
+func (s *selector) channelText() string {
+	if s.allChannels {
+		return "&*"
+	}
+	return joinPatterns(s.channels, pattern.channelRule)
+}
+
+// text is the whole selector as rules that make it from a new one, whatever acl-pubsub-default is.
+func (s *selector) text() string {
+	var words []string
+	if keys := s.keyText(); keys != "" {
+		words = append(words, keys)
+	}
+	if !s.allChannels {
+		words = append(words, "resetchannels")
+	}
+	if channels := s.channelText(); channels != "" {
+		words = append(words, channels)
+	}
+	return strings.Join(append(words, s.commandText()), " ")
+}
+
+func joinPatterns(all []pattern, rule func(pattern) string) string {
+	words := make([]string, len(all))
+	for i, p := range all {
+		words[i] = rule(p)
+	}
+	return strings.Join(words, " ")
+}
+
+// A bitmap is a set of rows by ID.
+type bitmap []uint64
+
+func newBitmap(n int) bitmap { return make(bitmap, (n+63)/64) }
+
+func (b bitmap) has(i int) bool { return b[i/64]&(1<<(i%64)) != 0 }
+
+func (b bitmap) set(i int, in bool) {
+	if in {
+		b[i/64] |= 1 << (i % 64)
+	} else {
+		b[i/64] &^= 1 << (i % 64)
+	}
+}
+
+func (b bitmap) fill(in bool) {
+	for i := range b {
+		b[i] = 0
+		if in {
+			b[i] = ^uint64(0)
+		}
+	}
+}
+
+// hasAll says whether the rows 0 to n-1 are in.
+func (b bitmap) hasAll(n int) bool {
+	for i := range n {
+		if !b.has(i) {
+			return false
+		}
+	}
+	return true
+}
+
+// lowerASCII is s with its ASCII capitals made small, as the reference writes rules; other bytes stay.
+func lowerASCII(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		b[i] = lower(c)
+	}
+	return string(b)
+}
+
+// equalFold compares a with b, letting ASCII letters match in any case.
+func equalFold(a string, b []byte) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i, c := range b {
+		if lower(a[i]) != lower(c) {
+			return false
+		}
+	}
+	return true
+}
+
+func lower(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		return c + 'a' - 'A'
+	}
+	return c
+}

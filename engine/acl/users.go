@@ -1,0 +1,181 @@
+package acl
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"maps"
+	"slices"
+	"sync/atomic"
+
+	"spindle/engine/command"
+	"spindle/protocol"
+)
+
+// DefaultName is the user that every connection begins as.
+const DefaultName = "default"
+
+// A User is one user for as long as it exists: clients keep the pointer, and see each change of its rights at once.
+type User struct {
+	name   string
+	rights atomic.Pointer[Rights]
+}
+
+// Name is the user's name.
+func (u *User) Name() string { return u.name }
+
+// Rights are what the user may do now. Of a deleted user: nothing.
+func (u *User) Rights() *Rights { return u.rights.Load() }
+
+// Users are all users of a server.
+//
+// Owner: the holder of the turn. Begin comes before anything else.
+type Users struct {
+	Judge
+	catalogue   *command.Catalogue
+	byName      map[string]*User
+	fallback    *User
+	allChannels bool
+}
+
+// A Change is what became of one user.
+type Change struct {
+	User    *User
+	Old     *Rights // nil for a user that was made
+	Deleted bool    // its clients have to go
+}
+
+// Begin makes the default user, who may do everything, without a password. No row may be added to k from here on.
+func (u *Users) Begin(k *command.Catalogue) {
+	u.catalogue = k
+	u.byName = map[string]*User{}
+	u.fallback = u.enter(u.newDefault())
+}
+
+func (u *Users) newDefault() *Rights {
+	r := newRights(DefaultName, u.catalogue, true)
+	r.enabled, r.noPass = true, true
+	r.selectors[0].allKeys = true
+	r.selectors[0].permitAll(true)
+	return r.seal()
+}
+
+// SetPubSubDefault is acl-pubsub-default: whether users and selectors made from here on may use all channels.
+func (u *Users) SetPubSubDefault(allChannels bool) { u.allChannels = allChannels }
+
+// Default is the user that every connection begins as. It is never deleted.
+func (u *Users) Default() *User { return u.fallback }
+
+// DefaultIsOpen says whether a new connection may go to work without AUTH.
+func (u *Users) DefaultIsOpen() bool {
+	r := u.fallback.Rights()
+	return r.enabled && r.noPass
+}
+
+// SetDefaultPassword is requirepass: the default user's only password; "" lets everyone in.
+func (u *Users) SetDefaultPassword(password string) {
+	d := u.fallback.Rights().draft()
+	d.noPass, d.passwords = password == "", nil
+	if password != "" {
+		d.passwords = append(d.passwords, sha256.Sum256([]byte(password)))
+	}
+	u.fallback.rights.Store(d.seal())
+}
+
+// Find is the user called name; nil if there is none.
+func (u *Users) Find(name []byte) *User { return u.byName[string(name)] }
+
+// Names are the users' names in byte order.
+func (u *Users) Names() []string { return slices.Sorted(maps.Keys(u.byName)) }
+
+// Lines are all users as lines of the ACL file, and of redis.conf, in the order of their names.
+func (u *Users) Lines() []string {
+	lines := u.Names()
+	for i, name := range lines {
+		lines[i] = u.byName[name].Rights().Line()
+	}
+	return lines
+}
+
+// Authenticate finds the user that a name and password let in; nil for a wrong password, an unknown user and a disabled
+// one.
+//
+// Comparing takes the same time wherever hashes differ.
+func (u *Users) Authenticate(name, password []byte) *User {
+	user := u.Find(name)
+	if user == nil {
+		return nil
+	}
+	r := user.Rights()
+	switch {
+	case !r.enabled:
+		return nil
+	case r.noPass:
+		return user
+	}
+	given := sha256.Sum256(password)
+	found := 0
+	for i := range r.passwords {
+		found |= subtle.ConstantTimeCompare(given[:], r.passwords[i][:])
+	}
+	if found != 1 {
+		return nil
+	}
+	return user
+}
+
+// Set is ACL SETUSER: it changes the user called name by rules, or makes it. All of the rules are applied, or none.
+//
+// Errors: those of ACL SETUSER, with the rule that is wrong.
+func (u *Users) Set(name []byte, rules [][]byte) (Change, error) {
+	if hasSpaces(name) {
+		return Change{}, errUserName
+	}
+	merged, unclosed := mergeSelectors(rules)
+	if unclosed >= 0 {
+		return Change{}, protocol.Errorf("ERR", "Unmatched parenthesis in acl selector starting at '%s'.",
+			rules[unclosed])
+	}
+	change := Change{User: u.Find(name)}
+	var d *Rights
+	if change.User != nil {
+		change.Old = change.User.Rights()
+		d = change.Old.draft()
+	} else {
+		d = newRights(string(name), u.catalogue, u.allChannels)
+	}
+	for _, rule := range merged {
+		if err := d.apply(rule, u.allChannels); err != nil {
+			return Change{}, protocol.Errorf("ERR", "Error in ACL SETUSER modifier '%s': %s", rule, err)
+		}
+	}
+	if change.User == nil {
+		change.User = u.enter(d.seal())
+	} else {
+		change.User.rights.Store(d.seal())
+	}
+	return change, nil
+}
+
+var errUserName = &protocol.Error{Code: "ERR", Text: "Usernames can't contain spaces or null characters"}
+
+// Delete removes the user called name and takes its rights; nil if there is none, or if it is the default user.
+func (u *Users) Delete(name []byte) *User {
+	user := u.Find(name)
+	if user == nil || user == u.fallback {
+		return nil
+	}
+	delete(u.byName, user.name)
+	u.strip(user)
+	return user
+}
+
+// strip leaves nothing to whoever still holds a deleted user.
+func (u *Users) strip(user *User) { user.rights.Store(newRights(user.name, u.catalogue, false).seal()) }
+
+// enter makes a user of sealed rights.
+func (u *Users) enter(r *Rights) *User {
+	user := &User{name: r.name}
+	user.rights.Store(r)
+	u.byName[r.name] = user
+	return user
+}

@@ -1,0 +1,170 @@
+package acl
+
+import (
+	"spindle/engine/acl"
+	"spindle/engine/command"
+	"spindle/protocol"
+)
+
+// Named for the condition, worded exactly as clients already match it.
+var (
+	errKeepDefault = &protocol.Error{Code: "ERR", Text: "The 'default' user cannot be removed"}
+	errNoFile      = &protocol.Error{Code: "ERR", Text: "This Redis instance is not configured to use an ACL file. " +
+		"You may want to specify users via the ACL SETUSER command and then issue a CONFIG REWRITE " +
+		"(assuming you have a Redis configuration file set) in order to store users in the Redis configuration."}
+	errSave = &protocol.Error{Code: "ERR", Text: "There was an error trying to save the ACLs. " +
+		"Please check the server logs for more information"}
+)
+
+// hide keeps names and rules from the slow log and MONITOR. Handlers call it when they are done with the arguments.
+func hide(c *command.Context) {
+	for i := 2; i < len(c.Args); i++ {
+		c.Redact(i)
+	}
+}
+
+// setUser is ACL SETUSER username [rule ...].
+//
+// Errors: those of acl.Users.Set; the user is then as it was.
+func (f *family) setUser(c *command.Context) error {
+	defer hide(c)
+	change, err := f.Users.Set(c.Args[2], c.Args[3:])
+	if err != nil {
+		return err
+	}
+	f.carryOut(c, change)
+	c.Reply.OK()
+	return nil
+}
+
+// carryOut closes the clients that a change leaves without what they have.
+func (f *family) carryOut(c *command.Context, change acl.Change) {
+	switch {
+	case change.Deleted:
+		f.Kill(c, change.User)
+	case change.Old != nil && change.Old.LosesChannels(change.User.Rights()):
+		f.KillSubscribers(c, change.User)
+	}
+}
+
+// delUser is ACL DELUSER username [username ...]: how many there were. Nothing is deleted if one of them is the default
+// user.
+func (f *family) delUser(c *command.Context) error {
+	defer hide(c)
+	for _, name := range c.Args[2:] {
+		if string(name) == acl.DefaultName {
+			return errKeepDefault
+		}
+	}
+	deleted := int64(0)
+	for _, name := range c.Args[2:] {
+		if user := f.Users.Delete(name); user != nil {
+			f.Kill(c, user)
+			deleted++
+		}
+	}
+	c.Reply.Int(deleted)
+	return nil
+}
+
+// getUser is ACL GETUSER username: a map of flags, passwords, the root selector's rules, and the other selectors; null
+// for nobody.
+func (f *family) getUser(c *command.Context) error {
+	defer hide(c)
+	user := f.Users.Find(c.Args[2])
+	if user == nil {
+		c.Reply.Null()
+		return nil
+	}
+	rights, r := user.Rights(), c.Reply
+	r.Map(6)
+	r.BulkString("flags")
+	flags := rights.Flags()
+	r.Set(len(flags))
+	for _, flag := range flags {
+		r.BulkString(flag)
+	}
+	r.BulkString("passwords")
+	passwords := rights.Passwords()
+	r.Array(len(passwords))
+	for _, p := range passwords {
+		r.BulkString(p)
+	}
+	selectors := rights.Selectors()
+	appendSelector(r, selectors[0])
+	r.BulkString("selectors")
+	r.Array(len(selectors) - 1)
+	for _, s := range selectors[1:] {
+		r.Map(3)
+		appendSelector(r, s)
+	}
+	return nil
+}
+
+// appendSelector answers the three pairs of a selector.
+func appendSelector(r *protocol.Reply, s acl.SelectorText) {
+	r.BulkString("commands")
+	r.BulkString(s.Commands)
+	r.BulkString("keys")
+	r.BulkString(s.Keys)
+	r.BulkString("channels")
+	r.BulkString(s.Channels)
+}
+
+// list is ACL LIST: each user as a line of the ACL file.
+func (f *family) list(c *command.Context) error {
+	appendAll(c.Reply, f.Users.Lines())
+	return nil
+}
+
+// users is ACL USERS: their names.
+func (f *family) users(c *command.Context) error {
+	appendAll(c.Reply, f.Users.Names())
+	return nil
+}
+
+func appendAll(r *protocol.Reply, all []string) {
+	r.Array(len(all))
+	for _, s := range all {
+		r.BulkString(s)
+	}
+}
+
+// whoAmI is ACL WHOAMI.
+func whoAmI(c *command.Context) error {
+	c.Reply.BulkString(c.Client.User)
+	return nil
+}
+
+// load is ACL LOAD. Clients of users that are gone are closed, and subscribers who lost a channel.
+//
+// Errors: one text for all that is wrong in the file; every user is then as it was.
+func (f *family) load(c *command.Context) error {
+	path := f.File()
+	if path == "" {
+		return errNoFile
+	}
+	changes, err := f.Users.Load(path)
+	if err != nil {
+		return &protocol.Error{Code: "ERR", Text: err.Error()}
+	}
+	for _, change := range changes {
+		f.carryOut(c, change)
+	}
+	c.Reply.OK()
+	return nil
+}
+
+// save is ACL SAVE. Why it failed stands in the server's log.
+func (f *family) save(c *command.Context) error {
+	path := f.File()
+	if path == "" {
+		return errNoFile
+	}
+	if err := f.Users.Save(path); err != nil {
+		f.Warn(err.Error())
+		return errSave
+	}
+	c.Reply.OK()
+	return nil
+}

@@ -1,0 +1,264 @@
+package acl
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"spindle/engine/acl"
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/engine/command/commandtest"
+	"spindle/engine/data/keyspace"
+	aclfamily "spindle/engine/family/acl"
+	"spindle/engine/family/bitmap"
+	"spindle/engine/family/config"
+	"spindle/engine/family/conn"
+	"spindle/engine/family/geo"
+	"spindle/engine/family/hash"
+	"spindle/engine/family/hll"
+	"spindle/engine/family/introspect"
+	"spindle/engine/family/keys"
+	"spindle/engine/family/list"
+	"spindle/engine/family/observe"
+	"spindle/engine/family/set"
+	"spindle/engine/family/str"
+	"spindle/engine/family/stream"
+	"spindle/engine/family/tx"
+	"spindle/engine/family/zset"
+	"spindle/protocol"
+	"spindle/protocol/respclient"
+	"spindle/tests/testkit"
+)
+
+// channelRows stand for the commands of pub/sub: their rows alone, for what rules say of channels.
+func channelRows() command.Family {
+	const flags = command.PubSub | command.NoScript | command.Loading | command.Stale
+	run := func(*command.Context) error { return nil }
+	shard := []command.KeySpec{{Flags: command.KeyNotKey, Index: 1, LastKey: -1, Step: 1}}
+	one := []command.KeySpec{{Flags: command.KeyNotKey, Index: 1, LastKey: 0, Step: 1}}
+	return command.Family{Name: "pubsub", Rows: []command.Spec{
+		{Name: "psubscribe", Arity: -2, Flags: flags, Channels: command.SubscribesToPatterns, Run: run},
+		{Name: "publish", Arity: 3, Flags: flags&^command.NoScript | command.Fast, Channels: command.PublishesTo, Run: run},
+		{Name: "punsubscribe", Arity: -1, Flags: flags, Run: run},
+		{Name: "spublish", Arity: 3, Flags: flags&^command.NoScript | command.Fast, Keys: one, Channels: command.PublishesTo, Run: run},
+		{Name: "ssubscribe", Arity: -2, Flags: flags, Keys: shard, Channels: command.SubscribesTo, Run: run},
+		{Name: "subscribe", Arity: -2, Flags: flags, Channels: command.SubscribesTo, Run: run},
+		{Name: "unsubscribe", Arity: -1, Flags: flags, Run: run},
+	}}
+}
+
+// A pair is our engine and the reference beside it.
+type pair struct {
+	*side
+	server *testkit.Server
+	ref    *respclient.Client
+	old    bool // the reference is older than 7.4
+}
+
+func newPair(t *testing.T, args ...string) *pair {
+	program := os.Getenv("REDIS_SERVER")
+	if program == "" {
+		program = testkit.Program(t, "redis-server")
+	}
+	p := &pair{side: newSide(t)}
+	p.server = testkit.Launch(t, testkit.Spec{Redis: true, Program: program, Args: args})
+	p.ref = p.server.Dial()
+	version := p.server.Info("server")["redis_version"]
+	p.old = strings.HasPrefix(version, "6.") || strings.HasPrefix(version, "7.0.") || strings.HasPrefix(version, "7.2.")
+	return p
+}
+
+// A side is our engine and family, on a core without a server.
+type side struct {
+	t     *testing.T
+	core  *commandtest.Core
+	users *acl.Users
+	log   *acl.Log
+	ours  *client.Client
+	file  string
+}
+
+func newSide(t *testing.T) *side {
+	s := &side{t: t, users: &acl.Users{}, log: &acl.Log{}}
+	s.log.SetLimit(128)
+	s.core = commandtest.Start(t,
+		str.Family, bitmap.Family, keys.Family, keys.Sorting, keys.Databases, hll.Family(&hll.Settings{}), hash.Family(&hash.Settings{}), set.Family(),
+		list.Family, stream.Family(&stream.Settings{}), zset.Family(), geo.Family(), tx.NewWatches((*keyspace.Keyspace)(nil)).Family(),
+		config.Family(config.Parts{}), conn.Family(conn.Deps{}), observe.Family(observe.Deps{}), introspect.Family(introspect.Deps{}), channelRows(),
+		aclfamily.Family(aclfamily.Deps{
+			Users: s.users, Log: s.log,
+			Catalogue:       func() *command.Catalogue { return s.core.Catalogue },
+			File:            func() string { return s.file },
+			Kill:            func(*command.Context, *acl.User) {},
+			KillSubscribers: func(*command.Context, *acl.User) {},
+			Warn:            func(text string) { t.Log(text) },
+		}))
+	s.users.Begin(s.core.Catalogue)
+	s.ours = s.core.Client(2)
+	return s
+}
+
+// generator makes rules and calls of what both sides know.
+func (p *pair) generator(seed uint64) *generator {
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, 7)), unclosed: !p.old}
+	for _, row := range p.core.Catalogue.All() {
+		if p.refHas(row) {
+			g.rows = append(g.rows, row)
+		}
+	}
+	return g
+}
+
+// refHas says whether the reference has a row; an older one has to have it as it is in 7.4, keys and categories
+// included.
+func (p *pair) refHas(row *command.Spec) bool {
+	p.send([]string{"COMMAND", "INFO", row.Full})
+	v, raw, err := p.ref.ReceiveRaw()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if p.old {
+		var ours protocol.Reply
+		ours.Array(1)
+		command.AppendCommandInfo(&ours, row)
+		return string(raw) == string(ours.B)
+	}
+	return len(v.Elems) == 1 && len(v.Elems[0].Elems) != 0
+}
+
+// both sends one request to both sides and gives their bytes.
+func (p *pair) both(args ...string) (ours, theirs string) {
+	p.send(args)
+	_, raw, err := p.ref.ReceiveRaw()
+	if err != nil {
+		p.t.Fatalf("%s: the reference: %v", line(args), err)
+	}
+	return p.core.Do(p.ours, args...), string(raw)
+}
+
+func (p *pair) send(args []string) {
+	request := make([]any, len(args))
+	for i, a := range args {
+		request[i] = a
+	}
+	p.ref.Send(request...)
+}
+
+// same is both with a failure where they differ.
+func (p *pair) same(args ...string) string {
+	p.t.Helper()
+	ours, theirs := p.both(args...)
+	if ours != theirs {
+		p.t.Fatalf("%s\n  ours   %q\n  theirs %q", line(args), ours, theirs)
+	}
+	return ours
+}
+
+var theSeed = flag.Uint64("seed", 20240926, "what TestDecisions begins with")
+
+// TestDecisions applies random rules to users on both sides, compares the users' texts, and asks both about random
+// calls.
+//
+// A failure prints the seed, the rules since the user was last reset, and the call.
+func TestDecisions(t *testing.T) {
+	for _, channels := range []string{"resetchannels", "allchannels"} {
+		t.Run(channels, func(t *testing.T) {
+			p := newPair(t, "--acl-pubsub-default", channels)
+			p.users.SetPubSubDefault(channels == "allchannels")
+			seed := *theSeed
+			g := p.generator(seed)
+			const rounds, calls = 1500, 100
+			outcomes := map[string]int{}
+			history := map[string][]string{}
+			for round := range rounds * testkit.Scale() {
+				user := fmt.Sprintf("u%d", round%8)
+				rules := g.rules()
+				history[user] = append(history[user], line(rules))
+				if len(rules) > 0 && rules[0] == "reset" {
+					history[user] = history[user][len(history[user])-1:]
+				}
+				fail := func(format string, args ...any) {
+					t.Fatalf("seed %d, round %d, user %s, rules\n%s\n%s", seed, round, user, strings.Join(history[user], "\n"), fmt.Sprintf(format, args...))
+				}
+				set := append([]string{"ACL", "SETUSER", user}, rules...)
+				if ours, theirs := p.both(set...); ours != theirs && (!p.old || ours[0] != theirs[0]) {
+					fail("SETUSER: ours %q, theirs %q", ours, theirs)
+				} else {
+					outcomes[ours[:1]]++
+				}
+				if !p.old {
+					if ours, theirs := p.both("ACL", "GETUSER", user); ours != theirs {
+						fail("GETUSER: ours %q, theirs %q", ours, theirs)
+					}
+				}
+				asked := make([][]string, calls)
+				for i := range asked {
+					asked[i] = append([]string{"ACL", "DRYRUN", user}, g.call()...)
+					p.send(asked[i])
+				}
+				for _, call := range asked {
+					ours := p.core.Do(p.ours, call...)
+					_, raw, err := p.ref.ReceiveRaw()
+					if err != nil {
+						fail("%s: the reference: %v", line(call), err)
+					}
+					if ours != string(raw) && (!p.old || outcome(ours) != outcome(string(raw))) {
+						fail("%s: ours %q, theirs %q", line(call), ours, raw)
+					}
+					outcomes[outcome(ours)]++
+				}
+			}
+			if !p.old {
+				p.same("ACL", "LIST")
+			}
+			t.Log(outcomes)
+			for what, least := range map[string]int{"ok": 5, "command": 5, "key": 2, "channel": 0} {
+				if outcomes[what]*100 < least*rounds*calls || outcomes[what] == 0 {
+					t.Errorf("only %d decisions of kind %q: too few to say something", outcomes[what], what)
+				}
+			}
+		})
+	}
+}
+
+func outcome(reply string) string {
+	switch {
+	case reply == "+OK\r\n":
+		return "ok"
+	case strings.HasSuffix(reply, "command\r\n"):
+		return "command"
+	case strings.HasSuffix(reply, "key\r\n"):
+		return "key"
+	case strings.HasSuffix(reply, "channel\r\n"):
+		return "channel"
+	}
+	return "error"
+}
+
+// TestCategories compares what each category holds, of the commands that both sides know.
+func TestCategories(t *testing.T) {
+	p := newPair(t)
+	if p.old {
+		t.Skip("categories of an older version")
+	}
+	p.same("ACL", "CAT")
+	g := p.generator(1)
+	for name := range (^command.ACL(0)).Names {
+		v, err := p.ref.Do("ACL", "CAT", name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		category, _ := command.Category([]byte(name))
+		theirs := v.Strings()
+		for _, row := range g.rows {
+			if in := row.ACL&category != 0; in != slices.Contains(theirs, row.Full) {
+				t.Errorf("%s in @%s: ours %t", row.Full, name, in)
+			}
+		}
+	}
+}

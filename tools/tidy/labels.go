@@ -1,0 +1,110 @@
+package tidy
+
+import (
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// A Label is the name of a numbered rule, as "memory.T2": its package's name, a letter and a number.
+// R1 to R5 are ARCHITECTURE.md's and have no package.
+type Label struct {
+	Name string
+	File string // below the root
+	Line int
+}
+
+// A line of a comment or of a page that begins with a label and a dot, or with both in bold, defines a rule.
+// Whatever looks like a label elsewhere cites one, unless it is quoted.
+var (
+	definition = regexp.MustCompile(
+		`^(?:\s*//\s*|\s*[-*]\s+\**|\s*\**)((?:[a-z]+\.)?[A-Z][0-9]{1,2})(?:\. |\.?\*\* | [A-Z][^.]*\.\*\*)`)
+	citation = regexp.MustCompile(`(?:^|[^\w.'/#%-])((?:[a-z]+\.)?[A-Z][0-9]{1,2})(?:[^\w-]|$)`)
+	quoted   = regexp.MustCompile("`[^`]*`|\"(?:[^\"\\\\]|\\\\.)*\"")
+	message  = regexp.MustCompile(`invariant\.That\(|Errorf\(|Fatalf\(|fail\(`)
+)
+
+// Labels finds the definitions of rules, and every place that cites one: comments, messages of invariants and of
+// proofs, and the pages DESIGN.md and ARCHITECTURE.md.
+func Labels(root string) (defined, cited []Label, err error) {
+	err = filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := d.Name()
+		if d.IsDir() && file != root && notOurs(name) {
+			return filepath.SkipDir
+		}
+		goFile := strings.HasSuffix(name, ".go")
+		if d.IsDir() || !goFile && name != "DESIGN.md" && name != "ARCHITECTURE.md" {
+			return nil
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		short, err := filepath.Rel(root, file)
+		if err != nil {
+			return err
+		}
+		for i, line := range strings.Split(string(text), "\n") {
+			at := Label{File: filepath.ToSlash(short), Line: i + 1}
+			said := line
+			if goFile {
+				said = spoken(line)
+			}
+			if m := definition.FindStringSubmatch(said); m != nil {
+				at.Name = m[1]
+				defined = append(defined, at)
+			}
+			for _, name := range citations(said) {
+				at.Name = name
+				cited = append(cited, at)
+			}
+		}
+		return nil
+	})
+	return defined, cited, err
+}
+
+// citations are the labels that a line cites, one it defines included.
+func citations(said string) (names []string) {
+	said = quoted.ReplaceAllString(said, "") // what is quoted is no label: `R1` of a register
+	for {
+		m := citation.FindStringSubmatchIndex(said)
+		if m == nil {
+			return names
+		}
+		names = append(names, said[m[2]:m[3]])
+		said = said[m[3]:] // what ends one may begin the next
+	}
+}
+
+// spoken is the part of a line of Go that is addressed to people: its comment, or the message of an invariant.
+func spoken(line string) string {
+	code := quoted.ReplaceAllStringFunc(line, func(s string) string { return strings.Repeat("x", len(s)) })
+	at := strings.Index(code, "//")
+	if at < 0 {
+		at = len(line)
+	}
+	var said strings.Builder
+	if message.MatchString(code[:at]) {
+		for _, s := range quoted.FindAllString(line[:at], -1) {
+			if before, _, ok := strings.Cut(s[1:], ":"); ok { // "memory.R3: a run of %d units"
+				said.WriteString(before + " ")
+			}
+		}
+	}
+	return said.String() + line[at:]
+}
+
+// notOurs says that a folder of this name holds nothing that somebody here has written for readers.
+func notOurs(name string) bool {
+	return strings.HasPrefix(name, ".") || name == "testdata" || name == "bin" || name == "results"
+}
+
+// home is the package name a label's prefix has to be.
+func home(file string) string { return path.Base(path.Dir(file)) }
