@@ -13,7 +13,7 @@ import (
 func (in *instance) families() []command.Family {
 	all := append(catalogue.Data(&in.data),
 		conn.Family(in.connDeps()), observe.Family(in.observeDeps()), introspect.Family(in.introspectDeps()), in.watches.Family(),
-		config.Family(in.configParts()), in.shutdown.Family(), in.feed.Family(), in.feed.WaitFamily(),
+		config.Family(in.configParts()), in.shutdown.Family(), in.feed.Family(), in.feed.WaitFamily(), in.scripts.Family(),
 	)
 	return append(all, in.saver.Families()...)
 }

@@ -77,6 +77,7 @@ func (in *instance) resetStatistics() {
 	in.saver.ResetStats()
 	in.heap.ResetLazyObjects()
 	in.feed.ResetStats()
+	in.scripts.ResetStats()
 	in.reactor.ResetStats()
 	in.inputRate, in.outputRate, in.deniedAuth = engine.Rate{}, engine.Rate{}, 0
 }

@@ -24,12 +24,16 @@ func (in *instance) reload(c *command.Context, o introspect.ReloadOptions) error
 	}
 	if !o.NoFlush {
 		in.whole.EmptyAllKeepingSaves(in.space)
+		in.scripts.Clear()
 	}
 	path := in.save.FileName.Get()
 	options := in.loadOptions(path)
 	options.NoChecksum = options.NoChecksum || in.saver.AnyChecksum
 	in.space.Trusting = true
-	_, err := bgsave.Load(context.Background(), path, &bgsave.Into{Space: in.space, Replace: o.Merge}, options)
+	_, err := bgsave.Load(context.Background(), path, &bgsave.Into{
+		Space: in.space, Replace: o.Merge,
+		Functions: func(source []byte) error { return in.scripts.Restore(source, o.Merge) },
+	}, options)
 	in.space.Trusting = false
 	if err != nil { // no file is one too
 		return protocol.Errorf("ERR", "Error trying to load the RDB dump, check server logs.")

@@ -170,7 +170,7 @@ func (in *instance) load() error {
 	} else {
 		defer in.reactor.Serve()
 	}
-	_, err := bgsave.Load(in.loadContext, path, &bgsave.Into{Space: in.space, Turn: in.core.Do}, in.loadOptions(path))
+	_, err := bgsave.Load(in.loadContext, path, &bgsave.Into{Space: in.space, Turn: in.core.Do, Functions: in.restoreLibrary}, in.loadOptions(path))
 	switch {
 	case err == nil, errors.Is(err, fs.ErrNotExist):
 		in.core.Do(func() {

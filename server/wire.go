@@ -28,6 +28,7 @@ import (
 	"spindle/protocol"
 	"spindle/reactor"
 	"spindle/replication"
+	"spindle/scripting"
 )
 
 // An instance is one server: its parts, and how they were joined.
@@ -39,15 +40,16 @@ type instance struct {
 	config   *Config
 	program  string // argv[0]
 
-	network reactor.Settings
-	sockets reactor.ListenSettings
-	engine  engine.Settings
-	common  command.Settings
-	data    catalogue.Settings
-	observe observe.Settings
-	save    bgsave.Settings
-	feeding replication.Settings
-	own     ownSettings
+	network        reactor.Settings
+	sockets        reactor.ListenSettings
+	engine         engine.Settings
+	common         command.Settings
+	data           catalogue.Settings
+	observe        observe.Settings
+	scriptSettings scripting.Settings
+	save           bgsave.Settings
+	feeding        replication.Settings
+	own            ownSettings
 
 	heap      *memory.Heap
 	lazy      *lazyfree.Queue
@@ -59,6 +61,7 @@ type instance struct {
 	saver     *bgsave.Commands
 	loading   bgsave.Loading
 	feed      *replication.Feed
+	scripts   *scripting.Scripts
 	reactor   *reactor.Reactor
 	whole     command.Whole
 	rewriter  *Rewriter
@@ -88,7 +91,8 @@ type instance struct {
 func newInstance(log *logging.Logger) (*instance, error) {
 	in := &instance{log: log, settings: &Settings{}}
 	registry, err := setting.NewRegistry(in.settings.Rows(), in.own.rows(), in.network.Rows(), in.sockets.Rows(),
-		in.engine.Rows(), in.common.Rows(), in.data.Rows(), in.observe.Rows(), in.save.Rows(), in.feeding.Rows())
+		in.engine.Rows(), in.common.Rows(), in.data.Rows(), in.observe.Rows(), in.save.Rows(), in.feeding.Rows(),
+		in.scriptSettings.Rows())
 	if err != nil {
 		return nil, err
 	}
@@ -138,6 +142,7 @@ func (in *instance) assemble(args Arguments) (err error) {
 	in.joinSaving()
 	in.joinReplication()
 	in.joinObservation(args)
+	in.joinScripts()
 	in.core.Do(func() { in.startupUsed = in.core.UsedMemory() })
 	if err := in.joinCommands(args); err != nil {
 		return err
@@ -162,7 +167,7 @@ func (in *instance) joinSaving() {
 func (in *instance) header() bgsave.Header {
 	return bgsave.Header{
 		ServerVersion: RedisVersion, CreatedUnix: time.Now().Unix(), UsedMemory: in.core.UsedMemory(), Encodings: in.space.Store().Used,
-		Deadlines: in.space.FieldsHaveDeadlines(),
+		Deadlines: in.space.FieldsHaveDeadlines(), Functions: in.scripts.Sources(),
 	}
 }
 

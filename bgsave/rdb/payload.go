@@ -28,21 +28,30 @@ func AppendFooter(dst []byte, from, version int) []byte {
 // Payload checks a payload's footer and returns its kind and value. anySum leaves the checksum unchecked.
 // Errors: ErrPayload; ErrPayloadData for a kind that does not exist or a value that ends too early or too late.
 func Payload(p []byte, anySum bool) (kind Kind, value []byte, err error) {
-	if len(p) < footerLen {
-		return 0, nil, ErrPayload
+	body, err := Unwrap(p, anySum)
+	if err != nil {
+		return 0, nil, err
 	}
-	footer := p[len(p)-footerLen:]
-	if binary.LittleEndian.Uint16(footer) > MaxVersion {
-		return 0, nil, ErrPayload
-	}
-	if !anySum && crc.Update64(0, p[:len(p)-8]) != binary.LittleEndian.Uint64(footer[2:]) {
-		return 0, nil, ErrPayload
-	}
-	body := p[:len(p)-footerLen]
 	if len(body) == 0 || !Kind(body[0]).Known() {
 		return 0, nil, ErrPayloadData
 	}
 	return Kind(body[0]), body[1:], nil
+}
+
+// Unwrap checks a payload's footer and returns what stands before it. anySum leaves the checksum unchecked.
+// Errors: ErrPayload.
+func Unwrap(p []byte, anySum bool) (body []byte, err error) {
+	if len(p) < footerLen {
+		return nil, ErrPayload
+	}
+	footer := p[len(p)-footerLen:]
+	if binary.LittleEndian.Uint16(footer) > MaxVersion {
+		return nil, ErrPayload
+	}
+	if !anySum && crc.Update64(0, p[:len(p)-8]) != binary.LittleEndian.Uint64(footer[2:]) {
+		return nil, ErrPayload
+	}
+	return p[:len(p)-footerLen], nil
 }
 
 // StringValue reads a KindString value: its text, and what of p stands behind it.

@@ -1,0 +1,250 @@
+package scripting
+
+import (
+	"strconv"
+	"strings"
+	"syscall"
+
+	"spindle/engine/client"
+	"spindle/protocol"
+	"spindle/scripting/lua"
+)
+
+// An environment is a Lua world with the API, and the client as which its scripts run commands. There are two: EVAL's, and that
+// of the libraries. Its globals are readonly, so a script leaves nothing behind for the next.
+type environment struct {
+	scripts *Scripts
+	state   *lua.State
+	client  client.Client
+	script  client.Script // what holds for the script that runs; client.Script points here
+	out     protocol.Reply
+	values  values
+
+	args [][]byte // of the command that a script calls; kept for its room
+	text []byte   // the numbers among them
+
+	pcall, xpcall  lua.Value // the machine's own
+	enter, handler lua.Value
+	function       lua.Value // what enter calls, with keys and argv
+	keys, argv     lua.Value
+
+	// The world of libraries has globals of its own, an empty table that looks names up in another: while a library is loaded in
+	// loadGlobals, else in the true globals.
+	env         *lua.Table
+	lookup      *lua.Table // env's metatable
+	loadGlobals *lua.Table
+	loading     *library // which is being loaded; nil at other times
+}
+
+var (
+	nameKeys  = lua.Intern("KEYS")
+	nameArgv  = lua.Intern("ARGV")
+	nameIndex = lua.Intern("__index")
+)
+
+func newEnvironment(s *Scripts, forLibraries bool) *environment {
+	e := &environment{scripts: s, state: lua.NewState()}
+	e.state.Random, e.state.Seed = s.random.next, s.random.seed
+	e.state.Clock = processSeconds
+	e.client = client.Client{Flags: client.Fake | client.InScript | client.DenyBlocking, Authenticated: true, Protocol: 2, Out: &e.out}
+	e.client.Script = &e.script
+	e.values = values{state: e.state, reply: &e.out}
+	e.out.Build(&e.values)
+
+	g := e.state.Globals
+	e.pcall, e.xpcall = g.Get(lua.Intern("pcall")), g.Get(lua.Intern("xpcall"))
+	e.enter = e.state.NewFunction("", e.enterFunction)
+	e.handler = e.state.NewFunction("__redis__err__handler", e.handle)
+	e.state.Register(g, "pcall", e.protectedCall)
+	for _, open := range s.deps.Libraries {
+		open(e.state)
+	}
+	g.SetName("redis", e.api(forLibraries).Value())
+	if !forLibraries {
+		g.SetName("__redis__err__handler", e.handler)
+	}
+	g.SetMetatable(e.strict())
+	e.protect(g)
+	e.protect(e.state.Metatable(e.state.String("")))
+	if forLibraries {
+		e.isolate()
+	}
+	return e
+}
+
+// strict is a metatable that makes reading an absent field an error.
+func (e *environment) strict() *lua.Table {
+	meta := e.state.NewTable(0, 1)
+	e.state.Register(meta, "__index", func(c *lua.Call) lua.Outcome {
+		if c.Len() != 2 {
+			c.Error("Wrong number of arguments to luaProtectedTableError")
+		}
+		name := c.Arg(2)
+		if !name.IsString() && !name.IsNumber() {
+			c.Error("Second argument to luaProtectedTableError must be a string or number")
+		}
+		c.Error("Script attempted to access nonexistent global variable '" + cString(c.State().ToString(name).Str()) + "'")
+		return 0
+	})
+	return meta
+}
+
+// protect makes t readonly, and whatever tables can be reached from it.
+func (e *environment) protect(t *lua.Table) {
+	if t == nil || t.Readonly() {
+		return
+	}
+	t.SetReadonly(true)
+	for _, v, next, ok := t.Next(0); ok; _, v, next, ok = t.Next(next) {
+		e.protect(v.Table())
+	}
+	e.protect(t.Metatable())
+}
+
+// isolate puts the globals of libraries in front of the true ones.
+func (e *environment) isolate() {
+	s := e.state
+	redis := s.NewTable(0, 16)
+	s.Register(redis, "register_function", e.registerFunction)
+	e.addLog(redis)
+	e.addVersion(redis)
+	redis.SetMetatable(e.strict())
+	e.loadGlobals = s.NewTable(0, 1)
+	e.loadGlobals.SetName("redis", redis.Value())
+	e.loadGlobals.SetMetatable(e.strict())
+	e.protect(e.loadGlobals)
+
+	e.lookup = s.NewTable(0, 1)
+	put(e.lookup, nameIndex, s.Globals.Value())
+	e.lookup.SetReadonly(true)
+	e.env = s.NewTable(0, 0)
+	e.env.SetMetatable(e.lookup)
+	e.env.SetReadonly(true)
+	s.Start(s.Globals.Get(lua.Intern("setfenv")), lua.Number(0), e.env.Value()) // for code that loadstring compiles
+	s.Run(1000)
+	s.Reset()
+}
+
+// setLimit has a script's machine fail when it holds more than script-memory-limit.
+func (e *environment) setLimit(bytes int) {
+	e.values.limit = bytes
+	e.state.SetMemoryLimit(bytes)
+}
+
+// enterFunction calls a library's function with its keys and arguments.
+func (e *environment) enterFunction(c *lua.Call) lua.Outcome {
+	c.Push(e.function)
+	c.Push(e.keys)
+	c.Push(e.argv)
+	return c.Invoke(2, 1, passResults)
+}
+
+func passResults(c *lua.Call) lua.Outcome { return c.ReturnPushed(len(c.Results())) }
+
+// handle makes an uncaught error a table that says where it happened: in the function that failed, or in the one that called it if
+// that is one of ours.
+func (e *environment) handle(c *lua.Call) lua.Outcome {
+	err := c.Arg(1)
+	frame, known := c.State().Level(1)
+	if known && frame.Source == goSource {
+		frame, known = c.State().Level(2)
+	}
+	return c.Return1(e.located(err, frame, known))
+}
+
+// goSource is the source of functions that are written in Go.
+const goSource = "=[C]"
+
+func (e *environment) located(err lua.Value, frame lua.Frame, known bool) lua.Value {
+	s := e.state
+	t := err.Table()
+	if t == nil {
+		t = s.NewTable(0, 3)
+		put(t, nameErr, s.String("ERR "+s.ToString(err).Str()))
+	}
+	if known {
+		put(t, nameSource, s.String(frame.Source))
+		put(t, nameLine, lua.Number(float64(frame.Line)))
+	}
+	return t.Value()
+}
+
+// protectedCall is pcall. Errors of commands are tables, but scripts have always got their text from pcall.
+func (e *environment) protectedCall(c *lua.Call) lua.Outcome {
+	c.CheckAny(1)
+	c.Push(e.pcall)
+	for i := range c.Len() {
+		c.Push(c.Arg(i + 1))
+	}
+	return c.Invoke(c.Len(), -1, unwrapError)
+}
+
+func unwrapError(c *lua.Call) lua.Outcome {
+	results := c.Results()
+	if len(results) == 2 && !results[0].Truth() {
+		if t := results[1].Table(); t != nil {
+			if text := t.Get(nameErr); text.IsString() || text.IsNumber() {
+				return c.Return(lua.False, text)
+			}
+		}
+	}
+	return c.ReturnPushed(len(results))
+}
+
+// A failure is what an uncaught error says.
+type failure struct {
+	text    string // code and text
+	source  string // "@user_script"; empty if it is not known
+	line    string
+	counted bool // the command that failed was counted for it already
+}
+
+// failureOf reads an error value as handle leaves it.
+func (e *environment) failureOf(err lua.Value) failure {
+	t := err.Table()
+	if t == nil {
+		return failure{text: "ERR " + cString(e.state.ToString(err).Str())}
+	}
+	f := failure{text: "ERR unknown error"}
+	if v, ok := e.textOf(t.Get(nameErr)); ok {
+		f.text = v
+	}
+	source, ok1 := e.textOf(t.Get(nameSource))
+	line, ok2 := e.textOf(t.Get(nameLine))
+	if ok1 && ok2 {
+		f.source, f.line = source, line
+	}
+	if v := t.Get(nameIgnore); v.Type() == lua.TypeBoolean {
+		f.counted = v.Truth()
+	}
+	return f
+}
+
+// textOf is a string or a number as C reads it.
+func (e *environment) textOf(v lua.Value) (string, bool) {
+	if !v.IsString() && !v.IsNumber() {
+		return "", false
+	}
+	return strings.Clone(cString(e.state.ToString(v).Str())), true
+}
+
+// numberOf is a number, or a string that reads as one.
+func numberOf(v lua.Value) (float64, bool) {
+	switch {
+	case v.IsNumber():
+		return v.Float(), true
+	case v.IsString():
+		f, err := strconv.ParseFloat(strings.TrimSpace(v.Str()), 64)
+		return f, err == nil
+	}
+	return 0, false
+}
+
+// processSeconds is the CPU time of the process, for os.clock.
+func processSeconds() float64 {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		return 0
+	}
+	return float64(used.Utime.Nano()+used.Stime.Nano()) / 1e9
+}

@@ -1,0 +1,194 @@
+package scripting
+
+import (
+	"bytes"
+	"container/list"
+	"errors"
+
+	"spindle/engine/command"
+	"spindle/internal/ascii"
+	"spindle/protocol"
+	"spindle/scripting/lua"
+)
+
+// A script is what EVAL or SCRIPT LOAD has brought, compiled.
+type script struct {
+	digest   string
+	body     string
+	flags    Flags
+	function lua.Value     // in EVAL's world
+	place    *list.Element // among the evaluated; nil for one of SCRIPT LOAD
+	figures  *Figures
+	code     int // bytes of the compiled form
+}
+
+// maxEvaluated is how many scripts stay that only EVAL has brought. Those of SCRIPT LOAD stay until SCRIPT FLUSH.
+const maxEvaluated = 500
+
+// A cache holds the scripts.
+//
+// scripting.C1. byDigest and byBody hold the same scripts.
+// scripting.C2. evaluated holds the scripts that only EVAL has brought, the one used least recently first.
+type cache struct {
+	byDigest  map[string]*script
+	byBody    map[string]*script // EVAL finds its script without a digest
+	evaluated list.List
+	bytes     int // bodies and digests
+}
+
+func (k *cache) clear() { *k = cache{byDigest: map[string]*script{}, byBody: map[string]*script{}} }
+
+func (k *cache) add(sc *script) {
+	k.byDigest[sc.digest], k.byBody[sc.body] = sc, sc
+	k.bytes += len(sc.digest) + len(sc.body)
+}
+
+func (k *cache) drop(sc *script) {
+	delete(k.byDigest, sc.digest)
+	delete(k.byBody, sc.body)
+	k.bytes -= len(sc.digest) + len(sc.body)
+}
+
+const digestLen = 40
+
+// find is the script with this digest, in any case; nil if there is none.
+func (k *cache) find(name []byte) *script {
+	if len(name) != digestLen {
+		return nil
+	}
+	var lower [digestLen]byte
+	for i, c := range name {
+		lower[i] = ascii.Lower(c)
+	}
+	return k.byDigest[string(lower[:])]
+}
+
+// define is the script with this body, compiled now if it is new. stays says that it is not one of EVAL's.
+//
+// Errors: those of its first line, and of the compiler.
+func (s *Scripts) define(body []byte, stays bool) (*script, error) {
+	if sc := s.cache.byBody[string(body)]; sc != nil {
+		return sc, nil
+	}
+	flags, code, err := parseShebang(body)
+	if err != nil {
+		return nil, err
+	}
+	proto, err := lua.Compile("@user_script", code)
+	if err != nil {
+		return nil, protocol.Errorf("ERR", "Error compiling script (new function): %s", compileText(err))
+	}
+	e := s.evalWorld()
+	sc := &script{digest: digest(body), body: string(body), flags: flags, function: e.state.Load(proto, nil), code: proto.Bytes()}
+	if !stays {
+		for s.cache.evaluated.Len() >= maxEvaluated {
+			oldest := s.cache.evaluated.Remove(s.cache.evaluated.Front()).(*script)
+			s.cache.drop(oldest)
+			delete(s.figures.scripts, oldest.digest)
+			s.figures.EvictedScripts++
+		}
+		sc.place = s.cache.evaluated.PushBack(sc)
+	}
+	s.cache.add(sc)
+	return sc, nil
+}
+
+func compileText(err error) string {
+	if e := new(lua.SyntaxError); errors.As(err, &e) {
+		return e.Text
+	}
+	return err.Error()
+}
+
+// Errors of a number of keys.
+var (
+	errManyKeys     = &protocol.Error{Code: "ERR", Text: "Number of keys can't be greater than number of args"}
+	errNegativeKeys = &protocol.Error{Code: "ERR", Text: "Number of keys can't be negative"}
+	errBadKeys      = &protocol.Error{Code: "ERR", Text: "Bad number of keys provided"}
+)
+
+// splitKeys parts what follows the number of keys, which is args[2], into keys and the rest.
+func splitKeys(args [][]byte) (keys, rest [][]byte, err error) {
+	n, err := command.Int(args[2])
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case n > int64(len(args)-3):
+		return nil, nil, errManyKeys
+	case n < 0:
+		return nil, nil, errNegativeKeys
+	}
+	return args[3 : 3+n], args[3+n:], nil
+}
+
+// strings is a table of args, which are copied.
+func (e *environment) strings(args [][]byte) lua.Value {
+	t := e.state.NewTable(len(args), 0)
+	for i, a := range args {
+		t.SetInt(i+1, e.state.Bytes(a))
+	}
+	return t.Value()
+}
+
+// runScript is EVAL (sc nil: the body is args[1]) and EVALSHA, once the script is known.
+func (s *Scripts) runScript(c *command.Context, sc *script, readOnly bool) error {
+	keys, args, err := splitKeys(c.Args)
+	if err != nil {
+		return err
+	}
+	if sc == nil {
+		if sc, err = s.define(c.Args[1], false); err != nil {
+			return err
+		}
+	}
+	e := s.evalWorld()
+	if err := s.prepare(c, e, sc.flags, readOnly); err != nil {
+		return err
+	}
+	r := &s.run
+	r.name, r.script = sc.digest, sc
+	if sc.figures == nil {
+		sc.figures = figuresOf(&s.figures.scripts, sc.digest)
+	}
+	r.figures = sc.figures
+	g := e.state.Globals
+	put(g, nameKeys, e.strings(keys))
+	put(g, nameArgv, e.strings(args))
+	return s.start(c, sc.function)
+}
+
+// touch makes sc the script used last.
+func (s *Scripts) touch(sc *script) {
+	if sc.place != nil {
+		s.cache.evaluated.MoveToBack(sc.place)
+	}
+}
+
+// evalFlags are the flags of a call of EVAL or EVALSHA: the script's own, if it declares any. It implements command.Spec's Means.
+func (s *Scripts) evalFlags(bySHA bool) func(args [][]byte, row command.Flags) command.Flags {
+	return func(args [][]byte, row command.Flags) command.Flags {
+		if bySHA {
+			if sc := s.cache.find(args[1]); sc != nil {
+				return sc.flags.Of(row)
+			}
+			return row
+		}
+		if sc := s.cache.byBody[string(args[1])]; sc != nil {
+			return sc.flags.Of(row)
+		}
+		if !bytes.HasPrefix(args[1], []byte("#!")) {
+			return row
+		}
+		if f, _, err := parseShebang(args[1]); err == nil {
+			return f.Of(row)
+		}
+		return row
+	}
+}
+
+// flush is SCRIPT FLUSH: scripts and their world are gone. The collector frees them, so ASYNC and SYNC are the same.
+func (s *Scripts) flush() {
+	s.cache.clear()
+	s.eval = nil
+	s.figures.scripts = nil
+}

@@ -1,0 +1,360 @@
+package scripting
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"spindle/protocol"
+	"spindle/scripting/lua"
+)
+
+// A library is what one FUNCTION LOAD brought: a source, and the functions that it registered.
+type library struct {
+	name      string
+	code      string // with its first line
+	functions map[string]*function
+}
+
+// A function is one that FCALL can call.
+type function struct {
+	name        string
+	description string
+	described   bool
+	flags       Flags
+	value       lua.Value // in the libraries' world
+	figures     *Figures
+}
+
+// A registry is a set of libraries whose functions have different names. Case counts in names of libraries, and in names of
+// functions only within a library.
+//
+// scripting.L1. functions holds the functions of all libraries, by their names in lower case, and no others.
+type registry struct {
+	libraries map[string]*library
+	functions map[string]*function
+}
+
+func newRegistry() *registry {
+	return &registry{libraries: map[string]*library{}, functions: map[string]*function{}}
+}
+
+func (g *registry) link(l *library) {
+	g.libraries[l.name] = l
+	for name, f := range l.functions {
+		g.functions[strings.ToLower(name)] = f
+	}
+}
+
+func (g *registry) unlink(l *library) {
+	delete(g.libraries, l.name)
+	for name := range l.functions {
+		delete(g.functions, strings.ToLower(name))
+	}
+}
+
+// find is the function of this name; nil if there is none.
+func (g *registry) find(name []byte) *function {
+	if f := g.functions[string(name)]; f != nil || !slices.ContainsFunc(name, func(c byte) bool { return c >= 'A' && c <= 'Z' }) {
+		return f
+	}
+	return g.functions[strings.ToLower(string(name))]
+}
+
+// sorted are the libraries in the order of their names.
+func (g *registry) sorted() []*library {
+	return slices.SortedFunc(maps.Values(g.libraries), func(a, b *library) int { return strings.Compare(a.name, b.name) })
+}
+
+// clash is the first function of l that g has already; nil if there is none.
+func (g *registry) clash(l *library) *function {
+	for _, name := range slices.Sorted(maps.Keys(l.functions)) {
+		if g.functions[strings.ToLower(name)] != nil {
+			return l.functions[name]
+		}
+	}
+	return nil
+}
+
+// join adds the libraries of other; those of the same name are replaced if replace is set.
+//
+// Errors: a library or a function that is there already; then g is as before.
+func (g *registry) join(other *registry, replace bool) error {
+	var replaced []*library
+	err := func() error {
+		for _, l := range other.sorted() {
+			old := g.libraries[l.name]
+			if old == nil {
+				continue
+			}
+			if !replace {
+				return protocol.Errorf("ERR", "Library %s already exists", l.name)
+			}
+			g.unlink(old)
+			replaced = append(replaced, old)
+		}
+		for _, l := range other.sorted() {
+			if f := g.clash(l); f != nil {
+				return protocol.Errorf("ERR", "Function %s already exists", f.name)
+			}
+		}
+		return nil
+	}()
+	if err != nil {
+		for _, l := range replaced {
+			g.link(l)
+		}
+		return err
+	}
+	for _, l := range other.libraries {
+		g.link(l)
+	}
+	return nil
+}
+
+// isName says whether a library or a function may have this name.
+func isName(name string) bool {
+	for i := range len(name) {
+		c := name[i]
+		if c != '_' && (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') {
+			return false
+		}
+	}
+	return name != ""
+}
+
+const wrongName = "Library names can only contain letters, numbers, or underscores(_) and must be at least one character long"
+
+var (
+	errNoMetadata  = &protocol.Error{Code: "ERR", Text: "Missing library metadata"}
+	errMetadata    = &protocol.Error{Code: "ERR", Text: "Invalid library metadata"}
+	errNameTwice   = &protocol.Error{Code: "ERR", Text: "Invalid metadata value, name argument was given multiple times"}
+	errNoName      = &protocol.Error{Code: "ERR", Text: "Library name was not given"}
+	errWrongName   = &protocol.Error{Code: "ERR", Text: wrongName}
+	errNoFunctions = &protocol.Error{Code: "ERR", Text: "No functions registered"}
+)
+
+// parseLibrary reads the first line of a library, "#!lua name=mylib", and says what is to be compiled.
+func parseLibrary(source []byte) (engine, name string, code []byte, err error) {
+	if !bytes.HasPrefix(source, []byte("#!")) {
+		return "", "", nil, errNoMetadata
+	}
+	line, code, ended := cutShebang(source)
+	if !ended {
+		return "", "", nil, errMetadata
+	}
+	words, _, ok := protocol.SplitWords(line, nil, nil)
+	if !ok || len(words) == 0 {
+		return "", "", nil, errMetadata
+	}
+	named := false
+	for _, word := range words[1:] {
+		if len(word) < 5 || !strings.EqualFold(string(word[:5]), "name=") {
+			return "", "", nil, protocol.Errorf("ERR", "Invalid metadata value given: %s", word)
+		}
+		if named {
+			return "", "", nil, errNameTwice
+		}
+		named, name = true, string(word[5:])
+	}
+	if !named {
+		return "", "", nil, errNoName
+	}
+	return string(words[0][2:]), name, code, nil
+}
+
+// loadTime is how long a library may take to register its functions.
+const loadTime = 500 * time.Millisecond
+
+// load compiles a library, runs it so that it registers its functions, and adds it to g. Without patience it may take any time.
+//
+// Errors: of its first line, the compiler, or its code; a library or function of the same name. Then g is as before.
+func (s *Scripts) load(g *registry, source []byte, replace, patience bool) (name string, err error) {
+	engine, name, code, err := parseLibrary(source)
+	switch {
+	case err != nil:
+		return "", err
+	case !isName(name):
+		return "", errWrongName
+	case !strings.EqualFold(engine, "lua"):
+		return "", protocol.Errorf("ERR", "Engine '%s' not found", engine)
+	}
+	old := g.libraries[name]
+	if old != nil && !replace {
+		return "", protocol.Errorf("ERR", "Library '%s' already exists", name)
+	}
+	l := &library{name: name, code: string(source), functions: map[string]*function{}}
+	if err := s.functionWorld().load(l, code, patience); err != nil {
+		return "", err
+	}
+	if len(l.functions) == 0 {
+		return "", errNoFunctions
+	}
+	if old != nil {
+		g.unlink(old)
+	}
+	if f := g.clash(l); f != nil {
+		if old != nil {
+			g.link(old)
+		}
+		return "", protocol.Errorf("ERR", "Function %s already exists", f.name)
+	}
+	g.link(l)
+	return name, nil
+}
+
+// load runs a library's code, which registers functions in l. While it runs it sees loadGlobals.
+func (e *environment) load(l *library, code []byte, patience bool) error {
+	proto, err := lua.Compile("@user_function", code)
+	if err != nil {
+		return protocol.Errorf("ERR", "Error compiling function: %s", compileText(err))
+	}
+	put(e.lookup, nameIndex, e.loadGlobals.Value())
+	e.loading = l
+	e.setLimit(int(e.scripts.deps.Settings.MemoryLimit.Get()))
+	defer func() {
+		put(e.lookup, nameIndex, e.state.Globals.Value())
+		e.loading = nil
+		e.state.Reset()
+		e.setLimit(0)
+	}()
+	e.state.Start(e.state.Load(proto, e.env))
+	began := e.scripts.clock.Nanos()
+	for {
+		switch e.state.Run(10 * sliceBudget) {
+		case lua.Done:
+			return nil
+		case lua.Paused:
+			if patience && e.scripts.clock.Nanos()-began > int64(loadTime) {
+				e.state.Kill(e.errorTable("ERR FUNCTION LOAD timeout"))
+			}
+		default:
+			return protocol.Errorf("ERR", "Error registering functions: %s", e.failureOf(e.state.Err()).text)
+		}
+	}
+}
+
+// registerFunction is redis.register_function: (name, callback), or a table that names its arguments.
+func (e *environment) registerFunction(c *lua.Call) lua.Outcome {
+	if e.loading == nil {
+		return e.throw(c, "redis.register_function can only be called on FUNCTION LOAD command")
+	}
+	f := &function{}
+	refusal := ""
+	switch c.Len() {
+	case 1:
+		refusal = e.readNamed(c.Arg(1), f)
+	case 2:
+		name, ok := e.textOf(c.Arg(1))
+		switch {
+		case !ok:
+			refusal = "first argument to redis.register_function must be a string"
+		case !c.Arg(2).IsFunction():
+			refusal = "second argument to redis.register_function must be a function"
+		}
+		f.name, f.value = name, c.Arg(2)
+	default:
+		refusal = "wrong number of arguments to redis.register_function"
+	}
+	switch {
+	case refusal != "":
+	case !isName(f.name):
+		refusal = wrongName
+	case e.loading.functions[f.name] != nil:
+		refusal = "Function already exists in the library"
+	}
+	if refusal != "" {
+		return e.throw(c, refusal)
+	}
+	e.loading.functions[f.name] = f
+	return c.Return()
+}
+
+// readNamed reads the arguments from a table.
+func (e *environment) readNamed(v lua.Value, f *function) (refusal string) {
+	t := v.Table()
+	if t == nil {
+		return "calling redis.register_function with a single argument is only applicable to Lua table (representing named arguments)."
+	}
+	named := false
+	for key, v, next, more := t.Next(0); more; key, v, next, more = t.Next(next) {
+		name, ok := e.textOf(key)
+		if !ok {
+			return "named argument key given to redis.register_function is not a string"
+		}
+		text, isText := e.textOf(v)
+		switch strings.ToLower(name) {
+		case "function_name":
+			if !isText {
+				return "function_name argument given to redis.register_function must be a string"
+			}
+			f.name, named = text, true
+		case "description":
+			if !isText {
+				return "description argument given to redis.register_function must be a string"
+			}
+			f.description, f.described = text, true
+		case "callback":
+			if !v.IsFunction() {
+				return "callback argument given to redis.register_function must be a function"
+			}
+			f.value = v
+		case "flags":
+			if v.Table() == nil {
+				return "flags argument to redis.register_function must be a table representing function flags"
+			}
+			if f.flags, ok = e.readFlags(v.Table()); !ok {
+				return "unknown flag given"
+			}
+		default:
+			return "unknown argument given to redis.register_function"
+		}
+	}
+	switch {
+	case !named:
+		return "redis.register_function must get a function name argument"
+	case !f.value.IsFunction():
+		return "redis.register_function must get a callback argument"
+	}
+	return ""
+}
+
+func (e *environment) readFlags(t *lua.Table) (flags Flags, ok bool) {
+	for i := 1; ; i++ {
+		v := t.GetInt(i)
+		if v.IsNil() {
+			return flags, true
+		}
+		name, _ := e.textOf(v)
+		flag, known := flagNamed(name, true)
+		if !known {
+			return 0, false
+		}
+		flags |= flag
+	}
+}
+
+// Sources are the libraries' sources, for whoever saves or sends them.
+func (s *Scripts) Sources() (sources [][]byte) {
+	for _, l := range s.libraries.sorted() {
+		sources = append(sources, []byte(l.code))
+	}
+	return sources
+}
+
+// Restore adds a library that a file or our primary sent.
+//
+// Errors: those of FUNCTION LOAD; replace decides about a library of the same name.
+func (s *Scripts) Restore(source []byte, replace bool) error {
+	_, err := s.load(s.libraries, source, replace, false)
+	return err
+}
+
+// Clear forgets all libraries and the world they lived in.
+func (s *Scripts) Clear() {
+	s.libraries = newRegistry()
+	s.functions = nil
+	s.figures.functions = nil
+}

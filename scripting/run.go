@@ -1,0 +1,274 @@
+package scripting
+
+import (
+	"time"
+
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/protocol"
+	"spindle/scripting/lua"
+)
+
+// A run is the script or function that is under way. There is one at most: no command that starts another may run in a script.
+//
+// Life: prepare, then slices until the machine is done, then a reply. The first slice belongs to the turn of the client's own
+// batch; a script that needs more lends the turn, and the core calls resume for each further slice.
+type run struct {
+	env      *environment // nil: nothing runs
+	core     command.Core
+	script   *script // EVAL's; nil for a function
+	name     string  // the script's digest, or the function's name
+	isEval   bool
+	obeys    bool // it came from our primary or from a file
+	killed   bool
+	told     bool // the log has it that this script is slow
+	began    int64
+	paused   int64 // nanoseconds between slices
+	left     int64 // when the last slice ended
+	worked   int64 // nanoseconds in slices
+	commands int64
+	memory   int // the machine's account at the start
+	figures  *Figures
+	args     [][]byte // the call, copied when the turn is lent
+}
+
+const (
+	slice       = int64(time.Millisecond) // how long a script runs before others have the turn
+	sliceBudget = 10_000                  // instructions between two looks at the clock
+)
+
+// prepare makes the run that is about to begin, and refuses it if the server's state does not allow what it declares.
+//
+// Errors: those of a script that may not run now, or not by this command (readOnly is for EVAL_RO and its kin).
+func (s *Scripts) prepare(c *command.Context, e *environment, f Flags, readOnly bool) error {
+	if err := s.refuse(c, f, readOnly); err != nil {
+		return err
+	}
+	cl := c.Client
+	declared := f&Undeclared == 0
+	e.script = client.Script{
+		ReadOnly:   readOnly || declared && f&NoWrites != 0,
+		AllowOOM:   declared && f&AllowOOM != 0,
+		AllowStale: declared && f&AllowStale != 0,
+		Targets:    client.ToAll,
+	}
+	e.client.DB, e.client.User, e.client.Name = cl.DB, cl.User, cl.Name
+	e.client.Protocol, e.out.RESP3 = 2, false
+	e.setLimit(int(s.deps.Settings.MemoryLimit.Get()))
+	s.run = run{env: e, core: c.Core, isEval: s.eval == e, obeys: c.Obeys(), args: s.run.args[:0]}
+	return nil
+}
+
+var (
+	errScriptInCluster = &protocol.Error{Code: "ERR", Text: "Can not run script on cluster, 'no-cluster' flag is set."}
+	errScriptStale     = &protocol.Error{Code: "MASTERDOWN", Text: "Link with MASTER is down, replica-serve-stale-data is set to 'no' " +
+		"and 'allow-stale' flag is not set on the script."}
+	errScriptReplica = &protocol.Error{Code: "READONLY", Text: "Can not run script with write flag on readonly replica"}
+	errScriptSave    = &protocol.Error{Code: "MISCONF", Text: "Redis is configured to save RDB snapshots, but it's currently unable to " +
+		"persist to disk. Writable scripts are blocked. Use 'no-writes' flag for read only scripts."}
+	errScriptReadOnly = &protocol.Error{Code: "ERR", Text: "Can not execute a script with write flag using *_ro command."}
+	errScriptMemory   = &protocol.Error{Code: "OOM", Text: "allow-oom flag is not set on the script, " +
+		"can not run it when used memory > 'maxmemory'"}
+)
+
+// refuse goes through what may stand in the way of a script with these flags.
+func (s *Scripts) refuse(c *command.Context, f Flags, readOnly bool) error {
+	at := s.conditions()
+	if f&Undeclared != 0 {
+		if at.Stale {
+			return protocol.ErrPrimaryDown
+		}
+		return nil
+	}
+	obeys := c.Obeys()
+	switch writes := f&NoWrites == 0; {
+	case f&NoCluster != 0 && at.Cluster:
+		return errScriptInCluster
+	case f&AllowStale == 0 && at.Stale:
+		return errScriptStale
+	case writes && at.ReadOnly && !obeys:
+		return errScriptReplica
+	case writes && at.SaveFailed && !obeys:
+		return errScriptSave
+	case writes && at.LogError != "" && !obeys:
+		return protocol.Errorf("MISCONF", "Redis is configured to persist data to AOF, but it's currently unable to persist to disk. "+
+			"Writable scripts are blocked. Use 'no-writes' flag for read only scripts. AOF error: %s", at.LogError)
+	case writes && readOnly:
+		return errScriptReadOnly
+	case writes && at.FewReplicas:
+		return protocol.ErrNoReplicas
+	case writes && f&AllowOOM == 0 && at.OutOfMemory:
+		return errScriptMemory
+	}
+	return nil
+}
+
+// start runs what was prepared: function, for a library's function with keys and argv, and for a script alone.
+func (s *Scripts) start(c *command.Context, function lua.Value) error {
+	r, e := &s.run, s.run.env
+	if !r.isEval {
+		e.function = function
+		function = e.enter
+	}
+	r.memory = e.state.Used()
+	e.state.Start(e.xpcall, function, e.handler)
+	s.label(r.name)
+	r.began = s.clock.Nanos()
+	now, status := s.slice(r.began)
+	for status == lua.Paused {
+		if c.Core.Lend(c, s.resume) {
+			r.left = now
+			for _, a := range c.Args {
+				r.args = append(r.args, append([]byte{}, a...))
+			}
+			s.label("")
+			return nil
+		}
+		now, status = s.slice(now) // inside EXEC, say, nobody else may have the turn
+	}
+	return s.finish(c, status)
+}
+
+// resume is a slice of a script that has lent the turn. It implements command.Step.
+func (s *Scripts) resume(c *command.Context) (done bool, err error) {
+	r := &s.run
+	now := s.clock.Nanos()
+	r.paused += now - r.left
+	s.label(r.name)
+	now, status := s.slice(now)
+	if status == lua.Paused {
+		r.left = now
+		s.warn(now - r.began)
+		s.label("")
+		return false, nil
+	}
+	return true, s.finish(c, status)
+}
+
+// slice runs the machine from now on for about a millisecond, and says when it stopped.
+func (s *Scripts) slice(from int64) (now int64, status lua.Status) {
+	state := s.run.env.state
+	for now = from; now-from < slice; now = s.clock.Nanos() {
+		if status = state.Run(sliceBudget); status != lua.Paused {
+			now = s.clock.Nanos()
+			break
+		}
+	}
+	s.run.worked += now - from
+	return now, status
+}
+
+// warn logs, once, that a script has run for longer than busy-reply-threshold.
+func (s *Scripts) warn(nanos int64) {
+	r := &s.run
+	if r.told || s.deps.BusyMs == nil || s.deps.Log == nil {
+		return
+	}
+	limit := s.deps.BusyMs()
+	if limit == 0 || nanos < limit*1e6 {
+		return
+	}
+	r.told = true
+	by := "SCRIPT KILL"
+	if !r.isEval {
+		by = "FUNCTION KILL"
+	}
+	s.logf(logWarning, "Slow script detected: still in execution after %d milliseconds. You can try killing the script using the %s command. "+
+		"Script name is: %s.", nanos/1e6, by, r.name)
+}
+
+// finish answers the client, books the run and makes room for the next. A returned error is the reply.
+func (s *Scripts) finish(c *command.Context, status lua.Status) (err error) {
+	e := s.run.env
+	switch results := e.state.Results(); {
+	case status == lua.Done && len(results) > 0 && results[0].Truth():
+		result := lua.Nil
+		if len(results) > 1 {
+			result = results[1]
+		}
+		out := replier{reply: c.Reply, bools: e.out.RESP3}
+		out.value(result, 2)
+	case status == lua.Done && len(results) > 1:
+		err = s.fail(c, results[1])
+	default:
+		err = s.fail(c, e.state.Err())
+	}
+	s.book()
+	s.close()
+	return err
+}
+
+// close forgets the run.
+func (s *Scripts) close() {
+	r, e := &s.run, s.run.env
+	e.state.Reset()
+	e.setLimit(0)
+	e.function, e.keys, e.argv = lua.Nil, lua.Nil, lua.Nil
+	s.label("")
+	if r.script != nil {
+		s.touch(r.script)
+	}
+	clear(r.args)
+	*r = run{args: r.args[:0]}
+}
+
+// fail answers an uncaught error. One that a command made was counted with the command, so it does not count as the script's, too.
+func (s *Scripts) fail(c *command.Context, v lua.Value) error {
+	r := &s.run
+	if !v.IsTable() { // the error handler had no say: memory was short, or it failed itself
+		text := "execution failure"
+		if t, ok := r.env.textOf(v); ok {
+			text = t
+		}
+		return protocol.Errorf("ERR", "Error running script %s, %.100s", r.name, text)
+	}
+	f := r.env.failureOf(v)
+	if f.source != "" {
+		f.text += " script: " + r.name + ", on " + f.source + ":" + f.line + "."
+	}
+	err := replyError(f.text)
+	if f.counted {
+		c.Reply.Error(err)
+		return nil
+	}
+	return err
+}
+
+// The refusals of SCRIPT KILL and FUNCTION KILL.
+var (
+	errNotBusy = &protocol.Error{Code: "NOTBUSY", Text: "No scripts in execution right now."}
+	errObeyed  = &protocol.Error{Code: "UNKILLABLE", Text: "The busy script was sent by a master instance in the context of replication " +
+		"and cannot be killed."}
+	errHasWritten = &protocol.Error{Code: "UNKILLABLE", Text: "Sorry the script already executed write commands against the dataset. You can " +
+		"either wait the script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command."}
+)
+
+// kill ends the run at its next instruction.
+//
+// Errors: nothing runs, it may not be killed, or it is the other kind (isEval is SCRIPT KILL).
+func (s *Scripts) kill(isEval bool) error {
+	r := &s.run
+	switch {
+	case r.env == nil:
+		return errNotBusy
+	case r.obeys:
+		return errObeyed
+	case r.env.script.Wrote:
+		return errHasWritten
+	case isEval && !r.isEval:
+		return protocol.ErrBusyFunction
+	case !isEval && r.isEval:
+		return protocol.ErrBusyScript
+	}
+	if !r.killed {
+		r.killed = true
+		e := r.env
+		frame, known := e.state.Level(0)
+		if known && frame.Source == goSource {
+			frame, known = e.state.Level(1)
+		}
+		e.state.Kill(e.located(e.errorTable("ERR Script killed by user with SCRIPT KILL..."), frame, known))
+		s.logf(logNotice, "Lua script killed by user with SCRIPT KILL.")
+	}
+	return nil
+}

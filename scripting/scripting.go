@@ -1,0 +1,104 @@
+// Package scripting runs Lua scripts and functions: EVAL and its kin, SCRIPT, FUNCTION, FCALL, and the API they call back by.
+//
+// Owner: the core; only the holder of the turn calls anything here.
+// Never: knows how a command is admitted or how the turn is lent (command.Core does), reads or writes a file, or starts a goroutine.
+// Start here; run.go is one run from its first instruction to its reply, environment.go the world it sees, api.go what it may
+// call, library.go the functions, values.go and reply.go the conversions.
+package scripting
+
+import (
+	"context"
+	"time"
+
+	"spindle/engine/command"
+	"spindle/internal/clock"
+	"spindle/internal/setting"
+	"spindle/scripting/lua"
+)
+
+// Deps are what scripts need of the rest of the server. Find must be there.
+type Deps struct {
+	Settings   *Settings
+	Find       func(args [][]byte) *command.Spec                                  // the row that args would run; nil if there is none
+	MayRun     func(user string, spec *command.Spec, args [][]byte) bool          // redis.acl_check_cmd; nil: everybody may
+	Conditions func() Conditions                                                  // what stands in a script's way; nil: nothing
+	Log        func(level int, text string)                                       // redis.log; 0 is debug, 3 a warning
+	LogLevel   func() int                                                         // lines below it are not made
+	BusyMs     func() int64                                                       // busy-reply-threshold; 0: never
+	Pack       func(libraries [][]byte) []byte                                    // FUNCTION DUMP's payload
+	Unpack     func(payload []byte) (libraries [][]byte, checked bool, err error) // checked is false for a wrong version or checksum
+	Libraries  []func(s *lua.State)                                               // cjson and others: each adds its tables to s.Globals
+	Version    string                                                             // redis.REDIS_VERSION
+}
+
+// Conditions are what may refuse a script that has declared what it does, before it begins.
+type Conditions struct {
+	Cluster     bool   // cluster mode is on
+	Stale       bool   // the link to the primary is down, and stale data is not served
+	ReadOnly    bool   // this is a replica that takes no writes
+	SaveFailed  bool   // the last save failed, and writes are refused for it
+	LogError    string // the log cannot be written, for this reason
+	FewReplicas bool   // fewer good replicas than min-replicas-to-write
+	OutOfMemory bool   // more memory is used than maxmemory
+}
+
+// Settings are the parameters of scripts.
+type Settings struct {
+	MemoryLimit setting.Int // bytes that a script's machine may hold; 0: no limit
+}
+
+// Rows implements the settings' list.
+func (s *Settings) Rows() []setting.Row {
+	return []setting.Row{setting.NewMemory("script-memory-limit", &s.MemoryLimit, 0)}
+}
+
+// Scripts are the scripts and functions of a server.
+type Scripts struct {
+	deps      Deps
+	clock     clock.Wall
+	random    random48
+	eval      *environment // EVAL's world
+	functions *environment // the world of the libraries; nil until one is loaded
+	cache     cache
+	libraries *registry
+	run       run
+	labels    map[string]context.Context // by name, while somebody profiles; nil at other times
+	figures   figures
+}
+
+// New returns the scripts of a server that has none yet. deps may hold functions that work only later.
+func New(deps Deps) *Scripts {
+	s := &Scripts{deps: deps, clock: clock.WallFrom(time.Now()), random: firstSeed}
+	if s.deps.Settings == nil {
+		s.deps.Settings = &Settings{}
+		s.deps.Settings.Rows() // gives each its default
+	}
+	s.cache.clear()
+	s.libraries = newRegistry()
+	if s.deps.Version == "" {
+		s.deps.Version = "7.4.1"
+	}
+	return s
+}
+
+// evalWorld is EVAL's environment, made when the first script comes.
+func (s *Scripts) evalWorld() *environment {
+	if s.eval == nil {
+		s.eval = newEnvironment(s, false)
+	}
+	return s.eval
+}
+
+func (s *Scripts) functionWorld() *environment {
+	if s.functions == nil {
+		s.functions = newEnvironment(s, true)
+	}
+	return s.functions
+}
+
+func (s *Scripts) conditions() Conditions {
+	if s.deps.Conditions == nil {
+		return Conditions{}
+	}
+	return s.deps.Conditions()
+}

@@ -1,0 +1,179 @@
+package scripting
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"runtime/pprof"
+	"slices"
+	"strings"
+	"time"
+
+	"spindle/engine/command"
+	"spindle/internal/info"
+)
+
+// Figures are what a script or function has cost since it was loaded, or since CONFIG RESETSTAT.
+type Figures struct {
+	Calls    int64
+	Worked   time.Duration // its own slices, with the commands it called
+	Paused   time.Duration // between its slices, while others had the turn
+	Commands int64         // called by it
+	Bytes    int64         // the most that one run has made in the machine, garbage included
+}
+
+// figures are those of scripts by digest, and of functions by name.
+type figures struct {
+	scripts, functions map[string]*Figures
+	EvictedScripts     int64
+}
+
+func figuresOf(of *map[string]*Figures, name string) *Figures {
+	if *of == nil {
+		*of = map[string]*Figures{}
+	}
+	f := (*of)[name]
+	if f == nil {
+		f = &Figures{}
+		(*of)[name] = f
+	}
+	return f
+}
+
+// book adds the run that has ended to its figures.
+func (s *Scripts) book() {
+	r := &s.run
+	f := r.figures
+	f.Calls++
+	f.Worked += time.Duration(r.worked)
+	f.Paused += time.Duration(r.paused)
+	f.Commands += r.commands
+	f.Bytes = max(f.Bytes, int64(r.env.state.Used()-r.memory))
+}
+
+// ResetStats is CONFIG RESETSTAT's share.
+func (s *Scripts) ResetStats() {
+	for _, f := range s.figures.scripts {
+		*f = Figures{}
+	}
+	for _, f := range s.figures.functions {
+		*f = Figures{}
+	}
+	s.figures.EvictedScripts = 0
+}
+
+// Each yields the figures of all scripts and functions, in the order of their names: kind is "script" or "function".
+func (s *Scripts) Each(yield func(kind, name string, f Figures) bool) {
+	for _, group := range []struct {
+		kind string
+		of   map[string]*Figures
+	}{{"script", s.figures.scripts}, {"function", s.figures.functions}} {
+		for _, name := range slices.Sorted(maps.Keys(group.of)) {
+			if !yield(group.kind, name, *group.of[name]) {
+				return
+			}
+		}
+	}
+}
+
+// stats is SCRIPT STATS: for each script and function what it has cost. It is ours; the reference has no such command.
+//
+// Replies: an array of maps; times are in microseconds.
+func (s *Scripts) stats(c *command.Context) error {
+	c.Reply.Array(len(s.figures.scripts) + len(s.figures.functions))
+	s.Each(func(kind, name string, f Figures) bool {
+		c.Reply.Map(7)
+		c.Reply.BulkString("kind")
+		c.Reply.BulkString(kind)
+		c.Reply.BulkString("name")
+		c.Reply.BulkString(name)
+		for _, each := range []struct {
+			name string
+			n    int64
+		}{{"calls", f.Calls}, {"usec", f.Worked.Microseconds()}, {"paused_usec", f.Paused.Microseconds()},
+			{"commands", f.Commands}, {"bytes", f.Bytes}} {
+			c.Reply.BulkString(each.name)
+			c.Reply.Int(each.n)
+		}
+		return true
+	})
+	return nil
+}
+
+// logf writes a line to the server's log.
+func (s *Scripts) logf(level int, format string, args ...any) {
+	if s.deps.Log != nil && (s.deps.LogLevel == nil || level >= s.deps.LogLevel()) {
+		s.deps.Log(level, strings.TrimSpace(fmt.Sprintf(format, args...)))
+	}
+}
+
+// SetProfiling says whether profiles are to name the script or function that runs, by the label "script".
+func (s *Scripts) SetProfiling(on bool) {
+	s.labels = nil
+	if on {
+		s.labels = map[string]context.Context{}
+	}
+}
+
+// label names what runs now in profiles; "" is nothing.
+func (s *Scripts) label(name string) {
+	if s.labels == nil {
+		return
+	}
+	if name == "" {
+		pprof.SetGoroutineLabels(context.Background())
+		return
+	}
+	labels := s.labels[name]
+	if labels == nil {
+		labels = pprof.WithLabels(context.Background(), pprof.Labels("script", name))
+		s.labels[name] = labels
+	}
+	pprof.SetGoroutineLabels(labels)
+}
+
+// Sections are INFO's fields about scripts.
+func (s *Scripts) Sections() []info.Section {
+	return []info.Section{
+		{Name: "Memory", Fields: []info.Field{
+			info.Int("used_memory_vm_eval", func() int64 { return s.eval.bytes() }),
+			info.Bytes("used_memory_lua", func() int64 { return s.eval.bytes() }),
+			info.Int("used_memory_scripts_eval", s.cacheBytes),
+			info.Int("number_of_cached_scripts", func() int64 { return int64(len(s.cache.byDigest)) }),
+			info.Int("number_of_functions", func() int64 { return int64(len(s.libraries.functions)) }),
+			info.Int("number_of_libraries", func() int64 { return int64(len(s.libraries.libraries)) }),
+			info.Int("used_memory_vm_functions", func() int64 { return s.functions.bytes() }),
+			info.Bytes("used_memory_vm_total", func() int64 { return s.eval.bytes() + s.functions.bytes() }),
+			info.Int("used_memory_functions", s.libraryBytes),
+			info.Bytes("used_memory_scripts", func() int64 { return s.cacheBytes() + s.libraryBytes() }),
+		}},
+		{Name: "Stats", Fields: []info.Field{
+			info.Int("evicted_scripts", func() int64 { return s.figures.EvictedScripts }),
+		}},
+	}
+}
+
+// bytes is what a machine holds. A nil environment holds nothing.
+func (e *environment) bytes() int64 {
+	if e == nil {
+		return 0
+	}
+	return int64(e.state.Live())
+}
+
+// scriptBytes is what a cached script costs beside its texts: its entries in two maps, and its object.
+const scriptBytes = 256
+
+func (s *Scripts) cacheBytes() int64 {
+	return int64(s.cache.bytes + len(s.cache.byDigest)*scriptBytes)
+}
+
+func (s *Scripts) libraryBytes() (n int64) {
+	for _, l := range s.libraries.libraries {
+		n += int64(len(l.name)+len(l.code)) + scriptBytes
+		for _, f := range l.functions {
+			n += int64(len(f.name)+len(f.description)) + scriptBytes
+		}
+	}
+	return n
+}

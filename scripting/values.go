@@ -1,0 +1,200 @@
+package scripting
+
+import (
+	"strconv"
+
+	"spindle/protocol"
+	"spindle/scripting/lua"
+)
+
+// The names of the fields by which replies that are no plain values reach Lua, and come back from it.
+var (
+	nameOK       = lua.Intern("ok")
+	nameErr      = lua.Intern("err")
+	nameIgnore   = lua.Intern("ignore_error_stats_update")
+	nameSource   = lua.Intern("source")
+	nameLine     = lua.Intern("line")
+	nameMap      = lua.Intern("map")
+	nameSet      = lua.Intern("set")
+	nameDouble   = lua.Intern("double")
+	nameBig      = lua.Intern("big_number")
+	nameVerbatim = lua.Intern("verbatim_string")
+	nameString   = lua.Intern("string")
+	nameFormat   = lua.Intern("format")
+)
+
+// values makes Lua values of the reply of a command that a script called. It implements protocol.Builder.
+//
+// Plain values are made at once. Announcements of aggregates wait in items, in the order of the reply, because some of them
+// come late (BeginAt); result makes the tables.
+type values struct {
+	state *lua.State
+	reply *protocol.Reply // whether it speaks RESP3 decides what a null is
+	limit int             // of the State's memory, in bytes; 0: none
+	items []item
+}
+
+// An item is a value (kind 0), or the announcement of n values that follow.
+type item struct {
+	kind   byte
+	failed bool // the value is an error
+	n      int
+	v      lua.Value
+}
+
+// keptItems is how many items stay allocated between commands.
+const keptItems = 4096
+
+func (b *values) add(v lua.Value) { b.items = append(b.items, item{v: v}) }
+
+func (b *values) Status(line string) { b.add(b.field(nameOK, b.state.String(line))) }
+
+func (b *values) Error(e *protocol.Error) { b.refuse(e) }
+
+func (b *values) Room(n int) []byte {
+	if n > maxRoom {
+		b.add(lua.False)
+		return make([]byte, n)
+	}
+	v, room := b.state.MakeString(n)
+	b.add(v)
+	return room
+}
+
+// maxRoom is the longest string that the machine makes.
+const maxRoom = 1<<31 - 64
+
+func (b *values) Int(n int64)   { b.add(lua.Number(float64(n))) }
+func (b *values) Uint(n uint64) { b.add(lua.Number(float64(n))) }
+
+// Null is false in RESP2, where no script can tell it from a truth, and nil in RESP3.
+func (b *values) Null(bool) {
+	if b.reply.RESP3 {
+		b.add(lua.Nil)
+	} else {
+		b.add(lua.False)
+	}
+}
+
+func (b *values) Bool(v bool) { b.add(lua.Bool(v)) }
+
+func (b *values) Double(text string) {
+	f, _ := strconv.ParseFloat(text, 64)
+	b.add(b.field(nameDouble, lua.Number(f)))
+}
+
+func (b *values) BigNumber(digits string) { b.add(b.field(nameBig, b.state.String(digits))) }
+
+func (b *values) Verbatim(format, text string) {
+	t := b.state.NewTable(0, 2)
+	put(t, nameString, b.state.String(text))
+	put(t, nameFormat, b.state.String(format))
+	b.add(b.field(nameVerbatim, t.Value()))
+}
+
+func (b *values) Begin(kind byte, n int) { b.items = append(b.items, item{kind: kind, n: n}) }
+func (b *values) Mark() int              { return len(b.items) }
+
+func (b *values) BeginAt(mark int, kind byte, n int) {
+	b.items = append(b.items, item{})
+	copy(b.items[mark+1:], b.items[mark:])
+	b.items[mark] = item{kind: kind, n: n}
+}
+
+func (b *values) Rollback(mark int) {
+	clear(b.items[mark:])
+	b.items = b.items[:mark]
+}
+
+// Full says so when the script has used up its memory: it fails when the command is done.
+func (b *values) Full() bool { return b.limit != 0 && b.state.Used() > b.limit }
+
+// result is the one value that was told, and makes b ready for the next command. A command that told nothing gives nil.
+func (b *values) result() lua.Value {
+	v := lua.Nil
+	if len(b.items) > 0 {
+		v, _ = b.take(0)
+	}
+	clear(b.items)
+	if b.items = b.items[:0]; cap(b.items) > keptItems {
+		b.items = nil
+	}
+	return v
+}
+
+// take makes the value that begins at item i, and says where the next one does.
+func (b *values) take(i int) (lua.Value, int) {
+	if i >= len(b.items) {
+		return lua.Nil, i
+	}
+	it := b.items[i]
+	i++
+	switch it.kind {
+	case 0:
+		return it.v, i
+	case '|': // scripts do not see attributes, only what they belong to
+		for range it.n {
+			_, i = b.take(i)
+		}
+		return b.take(i)
+	case '%':
+		t := b.state.NewTable(0, it.n/2)
+		for range it.n / 2 {
+			var key, v lua.Value
+			key, i = b.take(i)
+			v, i = b.take(i)
+			put(t, key, v)
+		}
+		return b.field(nameMap, t.Value()), i
+	case '~':
+		t := b.state.NewTable(0, it.n)
+		for range it.n {
+			var key lua.Value
+			key, i = b.take(i)
+			put(t, key, lua.True)
+		}
+		return b.field(nameSet, t.Value()), i
+	}
+	t := b.state.NewTable(it.n, 0)
+	for j := range it.n {
+		var v lua.Value
+		v, i = b.take(i)
+		t.SetInt(j+1, v)
+	}
+	return t.Value(), i
+}
+
+// field is a table with one field.
+func (b *values) field(name, v lua.Value) lua.Value { return fieldTable(b.state, name, v) }
+
+func fieldTable(s *lua.State, name, v lua.Value) lua.Value {
+	t := s.NewTable(0, 1)
+	put(t, name, v)
+	return t.Value()
+}
+
+// put stores a field that a reply names; a key that no table can have is left out.
+func put(t *lua.Table, key, v lua.Value) { _ = t.Set(key, v) }
+
+// errorText is what scripts read of an error: its code and its text.
+func errorText(err error) string {
+	e, ok := err.(*protocol.Error)
+	switch {
+	case !ok:
+		return "ERR " + err.Error()
+	case e.Text == "":
+		return "ERR " + e.Code
+	}
+	return e.Code + " " + e.Text
+}
+
+// refuse adds an error: one of the command, or that the core refused it. Whoever made it has counted it.
+func (b *values) refuse(err error) {
+	t := b.state.NewTable(0, 2)
+	put(t, nameErr, b.state.String(errorText(err)))
+	put(t, nameIgnore, lua.True)
+	b.items = append(b.items, item{v: t.Value(), failed: true})
+}
+
+// failed says that the reply is an error.
+func (b *values) failed() bool { return len(b.items) == 1 && b.items[0].failed }

@@ -1,0 +1,51 @@
+package server
+
+import (
+	"spindle/bgsave"
+	"spindle/engine/command"
+	"spindle/internal/logging"
+	"spindle/scripting"
+)
+
+// joinScripts makes the scripts and functions.
+func (in *instance) joinScripts() {
+	in.scripts = scripting.New(scripting.Deps{
+		Settings:   &in.scriptSettings,
+		Find:       func(args [][]byte) *command.Spec { return in.catalogue.Find(args) },
+		Conditions: in.scriptConditions,
+		Log:        func(level int, text string) { in.log.At(logging.Level(level), "%s", text) },
+		LogLevel:   in.logLevel,
+		BusyMs:     in.engine.BusyReplyThreshold.Get,
+		Pack: func(libraries [][]byte) []byte {
+			return bgsave.PackFunctions(libraries, in.save.Compress.Get())
+		},
+		Unpack: func(payload []byte) ([][]byte, bool, error) {
+			return bgsave.UnpackFunctions(payload, in.saver.AnyChecksum)
+		},
+		Version: RedisVersion,
+	})
+	in.sections = append(in.sections, in.scripts.Sections()...)
+}
+
+// logLevel is the least level that the log takes.
+func (in *instance) logLevel() int {
+	level := logging.LevelDebug
+	for level < logging.LevelNothing && !in.log.Enabled(level) {
+		level++
+	}
+	return int(level)
+}
+
+// scriptConditions are what may stand in the way of a script that says what it does. There is no cluster and no primary to follow.
+func (in *instance) scriptConditions() scripting.Conditions {
+	return scripting.Conditions{
+		SaveFailed:  in.scheduler.WritesStopped(),
+		FewReplicas: in.feed.WantsReplicas() && !in.feed.EnoughReplicas(),
+	}
+}
+
+// restoreLibrary takes a function library from a file that is being loaded, outside the turn.
+func (in *instance) restoreLibrary(source []byte) (err error) {
+	in.core.Do(func() { err = in.scripts.Restore(source, false) })
+	return err
+}
