@@ -1,0 +1,131 @@
+package lua
+
+import "strconv"
+
+// The methods of this file check arguments. They raise the error that Lua 5.1's own library raises; the function that
+// called them does not go on.
+
+// Error raises text as an error, with the position of the caller in front.
+func (c *Call) Error(text string) { c.state.raise(c.state.String(c.t.where(1) + text)) }
+
+// ArgError raises "bad argument #i to 'name' (text)".
+func (c *Call) ArgError(i int, text string) {
+	kind, name := c.t.functionName(len(c.t.frames) - 1)
+	if kind == "method" {
+		i--
+		if i == 0 {
+			c.Error("calling '" + name + "' on bad self (" + text + ")")
+		}
+	}
+	if kind == "" {
+		name = "?"
+	}
+	c.Error("bad argument #" + strconv.Itoa(i) + " to '" + name + "' (" + text + ")")
+}
+
+// TypeError raises that argument i is not what is expected.
+func (c *Call) TypeError(i int, expected string) {
+	c.ArgError(i, expected+" expected, got "+c.typeName(i))
+}
+
+func (c *Call) typeName(i int) string {
+	if i > c.n {
+		return typeNone.String()
+	}
+	return c.Arg(i).Type().String()
+}
+
+// CheckAny raises an error unless there is an argument i.
+func (c *Call) CheckAny(i int) Value {
+	if i > c.n {
+		c.ArgError(i, "value expected")
+	}
+	return c.Arg(i)
+}
+
+// CheckTable returns argument i, which must be a table.
+func (c *Call) CheckTable(i int) *Table {
+	v := c.Arg(i)
+	if v.n != bitsTable {
+		c.TypeError(i, "table")
+	}
+	return (*Table)(v.p)
+}
+
+// CheckFunction returns argument i, which must be a function.
+func (c *Call) CheckFunction(i int) Value {
+	v := c.Arg(i)
+	if !v.IsFunction() {
+		c.TypeError(i, "function")
+	}
+	return v
+}
+
+// CheckNumber returns argument i, which must be a number or read as one.
+func (c *Call) CheckNumber(i int) float64 {
+	v := c.Arg(i)
+	if v.n < firstTag {
+		return v.Float()
+	}
+	f, ok := toNumber(v)
+	if !ok {
+		c.TypeError(i, "number")
+	}
+	return f
+}
+
+// CheckInteger is CheckNumber cut to an integer of 64 bits.
+func (c *Call) CheckInteger(i int) int { return int(toInteger(c.CheckNumber(i))) }
+
+// CheckInt is CheckInteger cut to 32 bits, as C's int.
+func (c *Call) CheckInt(i int) int { return int(int32(toInteger(c.CheckNumber(i)))) }
+
+// OptInt is CheckInt, or other if there is no argument i or it is nil.
+func (c *Call) OptInt(i, other int) int {
+	if c.Arg(i).IsNil() {
+		return other
+	}
+	return c.CheckInt(i)
+}
+
+// OptInteger is CheckInteger, or other if there is no argument i or it is nil.
+func (c *Call) OptInteger(i, other int) int {
+	if c.Arg(i).IsNil() {
+		return other
+	}
+	return c.CheckInteger(i)
+}
+
+// CheckString returns argument i, which must be a string or a number, as a string value.
+func (c *Call) CheckString(i int) Value {
+	v := c.Arg(i)
+	if v.IsString() {
+		return v
+	}
+	if v.n >= firstTag {
+		c.TypeError(i, "string")
+	}
+	v = c.state.numberString(v.Float())
+	c.t.stack[c.base+i-1] = v
+	return v
+}
+
+// OptString is CheckString, or other if there is no argument i or it is nil.
+func (c *Call) OptString(i int, other Value) Value {
+	if c.Arg(i).IsNil() {
+		return other
+	}
+	return c.CheckString(i)
+}
+
+// checkStack raises an error if n more values would be more than C functions of Lua 5.1 may have.
+func (c *Call) checkStack(n int, text string) {
+	if !c.fits(n) {
+		c.Error("stack overflow (" + text + ")")
+	}
+	c.t.ensure(n)
+}
+
+const maxCStack = 8000
+
+func (c *Call) fits(n int) bool { return n <= maxCStack && c.t.top-c.base+n <= maxCStack }

@@ -1,0 +1,422 @@
+package lua
+
+import "unsafe"
+
+func (s *State) openLibraries() {
+	g := s.Globals
+	g.SetName("_G", g.Value())
+	g.SetName("_VERSION", s.String("Lua 5.1"))
+	for _, r := range []struct {
+		name string
+		run  GoFunction
+	}{
+		{"assert", baseAssert}, {"collectgarbage", baseCollect}, {"error", baseError}, {"gcinfo", baseGCInfo},
+		{"getfenv", baseGetfenv}, {"getmetatable", baseGetMetatable}, {"load", baseLoad}, {"loadstring", baseLoadString},
+		{"newproxy", baseNewProxy}, {"next", baseNext}, {"pcall", basePCall}, {"rawequal", baseRawEqual}, {"rawget", baseRawGet},
+		{"rawset", baseRawSet}, {"select", baseSelect}, {"setfenv", baseSetfenv}, {"setmetatable", baseSetMetatable},
+		{"tonumber", baseToNumber}, {"tostring", baseToString}, {"type", baseType}, {"unpack", baseUnpack},
+		{"xpcall", baseXPCall},
+	} {
+		s.Register(g, r.name, r.run)
+	}
+	next := s.NewFunction("next", baseNext)
+	next.function().isNext = true
+	g.Get(Intern("next")).function().isNext = true
+	g.SetName("pairs", s.NewFunction("pairs", basePairs, next))
+	g.SetName("ipairs", s.NewFunction("ipairs", basePairs2, s.NewFunction("", baseIPairsNext)))
+	s.openCoroutine()
+	s.openString()
+	s.openTable()
+	s.openMath()
+}
+
+func baseAssert(c *Call) Outcome {
+	if c.CheckAny(1).Truth() {
+		c.t.top = c.base + c.n
+		return Outcome(c.n)
+	}
+	text := "assertion failed!"
+	if !c.Arg(2).IsNil() {
+		text = cString(c.CheckString(2).str())
+	}
+	c.Error(text)
+	return 0
+}
+
+func baseError(c *Call) Outcome {
+	level := c.OptInt(2, 1)
+	v := c.Arg(1)
+	if level > 0 && (v.IsString() || v.IsNumber()) {
+		v = c.state.String(c.t.where(level) + c.state.ToString(v).str())
+	}
+	return c.Throw(v)
+}
+
+var metatableText = Intern("__metatable")
+
+func baseGetMetatable(c *Call) Outcome {
+	meta := c.state.metatable(c.CheckAny(1))
+	if meta == nil {
+		return c.Return1(Nil)
+	}
+	if v := meta.field(metatableText); !v.IsNil() {
+		return c.Return1(v)
+	}
+	return c.Return1(meta.Value())
+}
+
+func baseSetMetatable(c *Call) Outcome {
+	t := c.CheckTable(1)
+	meta := c.Arg(2)
+	if c.n < 2 || !meta.IsNil() && !meta.IsTable() {
+		c.ArgError(2, "nil or table expected")
+	}
+	if t.meta != nil && !t.meta.field(metatableText).IsNil() {
+		c.Error("cannot change a protected metatable")
+	}
+	if t.readonly {
+		c.state.runtimeError(readonlyText)
+	}
+	t.meta = meta.Table()
+	return c.Return1(t.Value())
+}
+
+// envTarget finds the function that getfenv and setfenv are asked about; a frame of a Go function gives nil.
+func envTarget(c *Call, optional bool) Value {
+	if v := c.Arg(1); v.IsFunction() {
+		return v
+	}
+	level := 0
+	if optional {
+		level = c.OptInt(1, 1)
+	} else {
+		level = c.CheckInt(1)
+	}
+	if level < 0 {
+		c.ArgError(1, "level must be non-negative")
+	}
+	i, ok := c.t.frameAt(level)
+	if !ok {
+		c.ArgError(1, "invalid level")
+	}
+	if i < 0 {
+		c.Error("no function environment for tail call at level " + string(appendNumber(nil, float64(level))))
+	}
+	f := &c.t.frames[i]
+	if f.cl == nil {
+		return functionValue(f.function)
+	}
+	return closureValue(f.cl)
+}
+
+func baseGetfenv(c *Call) Outcome {
+	v := envTarget(c, true)
+	if v.n == bitsClosure {
+		return c.Return1(v.closure().env.Value())
+	}
+	return c.Return1(c.t.globals.Value())
+}
+
+func baseSetfenv(c *Call) Outcome {
+	env := c.CheckTable(2)
+	v := envTarget(c, false)
+	if f, ok := toNumber(c.Arg(1)); ok && f == 0 {
+		c.t.globals = env
+		return 0
+	}
+	if v.n != bitsClosure {
+		c.Error("'setfenv' cannot change environment of given object")
+	}
+	v.closure().env = env
+	return c.Return1(v)
+}
+
+func baseRawEqual(c *Call) Outcome {
+	c.CheckAny(1)
+	return c.Return1(Bool(rawEqual(c.Arg(1), c.CheckAny(2))))
+}
+
+func baseRawGet(c *Call) Outcome {
+	t := c.CheckTable(1)
+	return c.Return1(t.Get(c.CheckAny(2)))
+}
+
+func baseRawSet(c *Call) Outcome {
+	t := c.CheckTable(1)
+	c.CheckAny(2)
+	c.CheckAny(3)
+	c.rawSet(t, c.Arg(2), c.Arg(3))
+	return c.Return1(t.Value())
+}
+
+// rawSet is a set by a library: it asks the readonly flag and no metamethod.
+func (c *Call) rawSet(t *Table, key, v Value) {
+	if t.readonly {
+		c.state.runtimeError(readonlyText)
+	}
+	store(c.state.slotFor(t, key), v)
+}
+
+func (c *Call) rawSetInt(t *Table, i int, v Value) {
+	if t.readonly {
+		c.state.runtimeError(readonlyText)
+	}
+	store(t.slotInt(i), v)
+}
+
+func baseNext(c *Call) Outcome {
+	t := c.CheckTable(1)
+	cursor, ok := t.cursorAfter(c.Arg(2))
+	if !ok {
+		c.state.runtimeError("invalid key to 'next'")
+	}
+	key, v, _, ok := t.Next(cursor)
+	if !ok {
+		return c.Return1(Nil)
+	}
+	return c.Return(key, v)
+}
+
+func basePairs(c *Call) Outcome {
+	return c.Return(c.Upvalue(0), c.CheckTable(1).Value(), Nil)
+}
+
+func basePairs2(c *Call) Outcome {
+	return c.Return(c.Upvalue(0), c.CheckTable(1).Value(), Number(0))
+}
+
+func baseIPairsNext(c *Call) Outcome {
+	i := int(int32(c.CheckInt(2) + 1))
+	t := c.CheckTable(1)
+	v := t.GetInt(i)
+	if v.IsNil() {
+		return 0
+	}
+	return c.Return(Number(float64(i)), v)
+}
+
+var typeValues = func() (values [typeNone]Value) {
+	for t := range values {
+		values[t] = Intern(typeNames[t])
+	}
+	return values
+}()
+
+func baseType(c *Call) Outcome { return c.Return1(typeValues[c.CheckAny(1).Type()]) }
+
+func baseSelect(c *Call) Outcome {
+	if v := c.Arg(1); v.IsString() && len(v.str()) > 0 && v.str()[0] == '#' {
+		return c.Return1(Number(float64(c.n - 1)))
+	}
+	i := c.CheckInt(1)
+	if i < 0 {
+		i += c.n
+	} else if i > c.n {
+		i = c.n
+	}
+	if i < 1 {
+		c.ArgError(1, "index out of range")
+	}
+	c.drop()
+	return Outcome(c.n - i)
+}
+
+func baseUnpack(c *Call) Outcome {
+	t := c.CheckTable(1)
+	i := c.OptInt(2, 1)
+	var e int
+	if c.Arg(3).IsNil() {
+		e = t.Len()
+	} else {
+		e = c.CheckInt(3)
+	}
+	if i > e {
+		return 0
+	}
+	n := e - i + 1
+	if int32(n) <= 0 || !c.fits(n) {
+		c.Error("too many results to unpack")
+	}
+	c.t.ensure(n)
+	stack, top := c.t.stack, c.t.top
+	for j := range n {
+		stack[top+j] = *t.findInt(i + j)
+	}
+	c.t.top += n
+	return Outcome(n)
+}
+
+func baseToNumber(c *Call) Outcome {
+	base := c.OptInt(2, 10)
+	if base == 10 {
+		if f, ok := toNumber(c.CheckAny(1)); ok {
+			return c.Return1(Number(f))
+		}
+		return c.Return1(Nil)
+	}
+	s := cString(c.CheckString(1).str())
+	if base < 2 || base > 36 {
+		c.ArgError(2, "base out of range")
+	}
+	u, n := scanUnsigned(s, base)
+	if n > 0 {
+		for n < len(s) && isSpace(int(s[n])) {
+			n++
+		}
+		if n == len(s) {
+			return c.Return1(Number(float64(u)))
+		}
+	}
+	return c.Return1(Nil)
+}
+
+var toStringText = Intern("__tostring")
+
+func baseToString(c *Call) Outcome {
+	v := c.CheckAny(1)
+	if meta := c.state.metatable(v); meta != nil {
+		if tm := meta.field(toStringText); !tm.IsNil() {
+			c.Push(tm)
+			c.Push(v)
+			return c.Invoke(1, 1, returnResults)
+		}
+	}
+	return c.Return1(c.state.ToString(v))
+}
+
+// returnResults is the last step of functions that return what they invoked returned.
+func returnResults(c *Call) Outcome { return Outcome(len(c.Results())) }
+
+func basePCall(c *Call) Outcome {
+	c.CheckAny(1)
+	c.t.frame().catches = catchesError
+	c.drop()
+	return c.Invoke(c.n-1, -1, afterPCall)
+}
+
+// afterPCall puts true in front of the results; an error never comes here (throw).
+func afterPCall(c *Call) Outcome {
+	first := c.t.frame().pc
+	n := c.t.top - first
+	c.Push(Nil)
+	copy(c.t.stack[first+1:], c.t.stack[first:first+n])
+	c.t.stack[first] = True
+	return Outcome(n + 1)
+}
+
+func baseXPCall(c *Call) Outcome {
+	c.CheckAny(2)
+	f, handler := c.Arg(1), c.Arg(2)
+	c.t.stack[c.base], c.t.stack[c.base+1] = handler, f
+	c.t.top = c.base + 2
+	c.t.frame().catches = catchesWithHandler
+	return c.Invoke(0, -1, afterPCall)
+}
+
+func baseLoadString(c *Call) Outcome {
+	source := c.CheckString(1)
+	name := c.OptString(2, source)
+	return c.load(cString(name.str()), source.str())
+}
+
+// load returns the compiled chunk, or nil and the error.
+func (c *Call) load(name, source string) Outcome {
+	c.state.budget -= len(source) >> 2
+	p, err := compile(name, source, c.t.level+int(c.t.frame().level))
+	if err != nil {
+		return c.Return(Nil, c.state.String(err.Error()))
+	}
+	c.state.charge(p.inner)
+	return c.Return1(closureValue(c.state.newClosure(p, c.t.globals)))
+}
+
+// pieces is what load has read so far.
+type pieces struct{ source []byte }
+
+func baseLoad(c *Call) Outcome {
+	c.OptString(2, Nil)
+	c.CheckFunction(1)
+	c.drop()
+	c.t.frame().catches = catchesForLoad
+	c.Keep(&pieces{})
+	return c.nextPiece()
+}
+
+func (c *Call) nextPiece() Outcome {
+	c.Push(c.Arg(1))
+	return c.Invoke(0, 1, loadStep)
+}
+
+func loadStep(c *Call) Outcome {
+	v := c.Results()[0]
+	c.drop()
+	p := c.Kept().(*pieces)
+	switch {
+	case v.IsString() || v.IsNumber():
+		piece := c.state.ToString(v).str()
+		if len(piece) > 0 {
+			c.state.charge(len(piece))
+			p.source = append(p.source, piece...)
+			return c.nextPiece()
+		}
+	case !v.IsNil():
+		c.Error("reader function must return a string") // caught by load itself
+	}
+	name := "=(load)"
+	if !c.Arg(2).IsNil() {
+		name = cString(c.CheckString(2).str())
+	}
+	return c.load(name, unsafe.String(unsafe.SliceData(p.source), len(p.source)))
+}
+
+func baseNewProxy(c *Call) Outcome {
+	s := c.state
+	arg := c.Arg(1)
+	switch {
+	case arg.isFalsy():
+		return c.Return1(s.NewUserdata(nil, nil))
+	case arg.n == bitsTrue:
+		meta := newTable(s, 0, 0)
+		if s.proxy == nil {
+			s.proxy = map[*Table]bool{}
+		}
+		s.proxy[meta] = true
+		return c.Return1(s.NewUserdata(nil, meta))
+	}
+	meta := s.metatable(arg)
+	if meta == nil || !s.proxy[meta] {
+		c.ArgError(1, "boolean or proxy expected")
+	}
+	return c.Return1(s.NewUserdata(nil, meta))
+}
+
+func baseGCInfo(c *Call) Outcome { return c.Return1(Number(float64(c.state.Live() >> 10))) }
+
+func baseCollect(c *Call) Outcome {
+	option := "collect"
+	if !c.Arg(1).IsNil() {
+		option = cString(c.CheckString(1).str())
+	}
+	s := c.state
+	result := 0.0
+	known := false
+	for _, o := range []string{"stop", "restart", "collect", "count", "step", "setpause", "setstepmul"} {
+		known = known || o == option
+	}
+	if !known {
+		c.ArgError(1, "invalid option '"+option+"'")
+	}
+	c.OptInt(2, 0)
+	switch option {
+	case "collect":
+		s.Collect()
+	case "count":
+		result = float64(s.Live()) / 1024
+	case "step":
+		s.Collect()
+		return c.Return1(True)
+	case "setpause", "setstepmul":
+		result = 200 // what Lua 5.1 starts with; Go's own collector frees our objects
+	}
+	return c.Return1(Number(result))
+}

@@ -1,0 +1,232 @@
+package lua
+
+// The memory account is an estimate. charge adds what is made and never hears what Go's collector freed. When the sum
+// passes the gate, audit walks everything the State reaches, which gives the true sum, and only if that is above the limit
+// the script fails.
+//
+// lua.A1. An object with mark == State.epoch has been counted by the walk under way.
+// lua.A2. Strings with markStatic belong to a Proto or to the process and are not counted.
+
+const markStatic = ^uint32(0)
+
+func stringBytes(n int) int { return (headerBytes + n + 15) &^ 7 }
+
+// charge counts n bytes that are about to be made; a negative n counts some that are gone.
+func (s *State) charge(n int) {
+	s.used += n
+	if s.used > s.gate {
+		s.audit(n)
+	}
+}
+
+// SetMemoryLimit makes scripts fail with "not enough memory" when the State's objects are larger; 0 is no limit.
+func (s *State) SetMemoryLimit(bytes int) {
+	s.limit = bytes
+	s.gate = bytes
+	if bytes == 0 {
+		s.gate = int(^uint(0) >> 1)
+	}
+}
+
+// Used is the estimate of the memory in use, garbage since the last count included.
+func (s *State) Used() int { return s.used }
+
+// Live counts the memory that the State reaches.
+func (s *State) Live() int {
+	s.used = s.walk(false)
+	return s.used
+}
+
+// Collect counts like Live, and clears the entries of weak tables whose key or value nothing else reaches.
+func (s *State) Collect() { s.used = s.walk(true) }
+
+func (s *State) audit(n int) {
+	if s.limit == 0 {
+		return
+	}
+	live := s.walk(false)
+	s.used = live + n
+	if s.used > s.limit {
+		s.used = live
+		s.gate = max(s.limit, live)
+		s.raiseMemory()
+	}
+	s.gate = max(s.limit, s.used+s.limit/8)
+}
+
+// A walker counts what is reachable.
+type walker struct {
+	s     *State
+	bytes int
+	queue []Value
+	ups   []*upvalue
+	weak  []*Table
+	clear bool
+}
+
+func (s *State) walk(clearWeak bool) int {
+	s.epoch++
+	if s.epoch == markStatic {
+		s.epoch = 1
+	}
+	w := walker{s: s, clear: clearWeak}
+	w.value(s.Globals.Value())
+	if s.stringMeta != nil {
+		w.value(s.stringMeta.Value())
+	}
+	for _, t := range s.typeMeta {
+		if t != nil {
+			w.value(t.Value())
+		}
+	}
+	for t := s.cur; t != nil; t = t.parent {
+		w.value(threadValue(t))
+	}
+	w.value(threadValue(s.main))
+	w.value(s.errValue)
+	w.drain()
+	if clearWeak {
+		for _, t := range w.weak {
+			w.clearTable(t)
+		}
+	}
+	return w.bytes
+}
+
+// value puts v on the queue if it has not been counted (A1).
+func (w *walker) value(v Value) {
+	if v.n < uint64(tagString)<<48 {
+		return
+	}
+	mark := markOf(v)
+	if *mark == w.s.epoch || *mark == markStatic {
+		return
+	}
+	*mark = w.s.epoch
+	if v.IsString() {
+		w.bytes += stringBytes(int(uint32(v.n)))
+		return
+	}
+	w.queue = append(w.queue, v)
+}
+
+func markOf(v Value) *uint32 {
+	switch v.n {
+	case bitsTable:
+		return &v.Table().mark
+	case bitsClosure:
+		return &v.closure().mark
+	case bitsFunction:
+		return &v.function().mark
+	case bitsUserdata:
+		return &(*Userdata)(v.p).mark
+	case bitsThread:
+		return &v.thread().mark
+	}
+	return &(*stringHeader)(v.p).mark
+}
+
+func (w *walker) drain() {
+	for len(w.queue) > 0 {
+		v := w.queue[len(w.queue)-1]
+		w.queue = w.queue[:len(w.queue)-1]
+		switch v.n {
+		case bitsTable:
+			w.table(v.Table())
+		case bitsClosure:
+			w.closure(v.closure())
+		case bitsFunction:
+			w.bytes += 80 + len(v.function().upvalues)*valueBytes
+			for _, u := range v.function().upvalues {
+				w.value(u)
+			}
+		case bitsUserdata:
+			w.bytes += 64
+			if meta := (*Userdata)(v.p).meta; meta != nil {
+				w.value(meta.Value())
+			}
+		case bitsThread:
+			w.thread(v.thread())
+		}
+	}
+}
+
+func (w *walker) table(t *Table) {
+	w.bytes += tableBytes + len(t.array)*valueBytes + len(t.nodes)*nodeBytes
+	weakKeys, weakValues := false, false
+	if t.meta != nil {
+		w.value(t.meta.Value())
+		if mode := t.meta.event(eventMode); w.clear && mode.IsString() {
+			for _, c := range mode.Bytes() {
+				weakKeys, weakValues = weakKeys || c == 'k', weakValues || c == 'v'
+			}
+		}
+	}
+	if weakKeys || weakValues {
+		w.weak = append(w.weak, t)
+	}
+	if !weakValues {
+		for _, v := range t.array {
+			w.value(v)
+		}
+	}
+	for i := range t.nodes {
+		nd := &t.nodes[i]
+		if nd.value.n == bitsNil {
+			continue
+		}
+		if !weakKeys {
+			w.value(nd.key)
+		}
+		if !weakValues {
+			w.value(nd.value)
+		}
+	}
+}
+
+// clearTable removes the entries of a weak table that nothing else reaches. Strings are values, not objects, here.
+func (w *walker) clearTable(t *Table) {
+	gone := func(v Value) bool { return v.n >= bitsTable && *markOf(v) != w.s.epoch }
+	for i, v := range t.array {
+		if gone(v) {
+			t.array[i] = Nil
+		}
+	}
+	for i := range t.nodes {
+		if nd := &t.nodes[i]; nd.value.n != bitsNil && (gone(nd.key) || gone(nd.value)) {
+			nd.value = Nil
+		}
+	}
+}
+
+func (w *walker) closure(c *Closure) {
+	w.bytes += 64 + 8*len(c.upvalues)
+	w.value(c.env.Value())
+	for _, u := range c.upvalues {
+		if u != nil && u.mark != w.s.epoch {
+			u.mark = w.s.epoch
+			w.bytes += 48
+			w.value(*u.v)
+		}
+	}
+}
+
+func (w *walker) thread(t *Thread) {
+	w.bytes += 400 + len(t.stack)*valueBytes + cap(t.frames)*frameBytes
+	if t.globals != nil {
+		w.value(t.globals.Value())
+	}
+	top := t.top
+	for i := range t.frames {
+		f := &t.frames[i]
+		if f.cl != nil {
+			w.value(closureValue(f.cl))
+			top = max(top, f.base+f.cl.proto.registers)
+		} else {
+			w.value(functionValue(f.function))
+		}
+	}
+	for _, v := range t.stack[:min(top, len(t.stack))] {
+		w.value(v)
+	}
+}

@@ -1,0 +1,109 @@
+package lua
+
+import "math"
+
+// power is C's pow, with an error far below what %.14g shows: Go's own loses digits.
+func power(x, y float64) float64 {
+	switch y {
+	case 2:
+		return x * x
+	case 0.5:
+		if x > 0 && !math.IsInf(x, 1) {
+			return math.Sqrt(x)
+		}
+	}
+	if x != x && y != 0 {
+		return x
+	}
+	if y != y && x != 1 {
+		return y
+	}
+	if x == 0 || x != x || y != y || math.IsInf(x, 0) || math.IsInf(y, 0) || y == 0 || x == 1 {
+		return math.Pow(x, y)
+	}
+	sign := 1.0
+	if x < 0 {
+		if y != math.Trunc(y) {
+			return invalidResult
+		}
+		if math.Mod(y, 2) != 0 {
+			sign = -1
+		}
+		x = -x
+	}
+	hi, lo := preciseLog(x)
+	// y * (hi + lo), in two parts
+	p := y * hi
+	q := math.FMA(y, hi, -p) + y*lo
+	if p > 710 {
+		return sign * math.Inf(1)
+	}
+	if p < -746 {
+		return sign * 0
+	}
+	return sign * preciseExp(p, q)
+}
+
+// preciseLog is the natural logarithm of a positive number as a sum of two.
+func preciseLog(x float64) (hi, lo float64) {
+	// One step of Newton's method on e^l = x, with the residual in double precision.
+	m, e := math.Frexp(x)
+	if m < math.Sqrt2/2 {
+		m *= 2
+		e--
+	}
+	// log(m) = 2 atanh(s), s = (m-1)/(m+1), in two parts
+	num, den := m-1, m+1
+	denLow := m - (den - 1)
+	s := num / den
+	sLow := (math.FMA(-s, den, num) - s*denLow) / den
+	s2 := s * s
+	// atanh(s) = s + s^3/3 + s^5/5 + …; |s| < 0.172
+	series := 0.0
+	for k := 27; k >= 5; k -= 2 {
+		series = series*s2 + 1/float64(k)
+	}
+	// the term of s^3/3 in two parts
+	c := s2 * s
+	cLow := math.FMA(s2, s, -c) + math.FMA(s, s, -s2)*s + 3*s2*sLow
+	third := c / 3
+	thirdLow := math.FMA(-third, 3, c)/3 + cLow/3
+	tail := series * s2 * c
+	a, b := twoSum(s, third)
+	b += sLow + thirdLow
+	a, b = twoSum(a, b+tail)
+	a, b = 2*a, 2*b
+	const ln2Hi, ln2Lo = 0x1.62e42fefa3800p-1, 0x1.ef35793c76730p-45 // ln2Hi has 11 zero bits: times e it is exact
+	h := float64(e) * ln2Hi
+	hi, lo = twoSum(h, a)
+	lo += b + float64(e)*ln2Lo
+	return twoSum(hi, lo)
+}
+
+func twoSum(a, b float64) (sum, rest float64) {
+	sum = a + b
+	t := sum - a
+	return sum, (a - (sum - t)) + (b - t)
+}
+
+// preciseExp is e^(p+q) for a small q.
+func preciseExp(p, q float64) float64 {
+	const ln2Hi, ln2Lo = 0x1.62e42fefa3800p-1, 0x1.ef35793c76730p-45
+	k := math.Round(p / math.Ln2)
+	r, rl := twoSum(p-k*ln2Hi, -k*ln2Lo)
+	rl += q + math.FMA(-k, ln2Lo, k*ln2Lo)
+	r, rl = twoSum(r, rl)
+	// e^r = 1 + r + r^2/2 + …; |r| < 0.35
+	series := 0.0
+	for n := 18; n >= 3; n-- {
+		series = (series + 1) * r / float64(n)
+	}
+	r2 := r * r
+	half := r2 / 2
+	halfLow := math.FMA(r, r, -r2) / 2
+	tail := half*series + halfLow
+	sum, rest := twoSum(1, r)
+	sum, rest2 := twoSum(sum, half)
+	rest += rest2 + tail + rl*(1+r+half)
+	return math.Ldexp(sum+rest, int(k))
+}

@@ -1,0 +1,357 @@
+package lua
+
+import (
+	"math"
+	"strconv"
+	"sync"
+	"unsafe"
+)
+
+// A State is one Lua world: globals, the metatable of strings, a stack, and the script that runs or waits on it.
+//
+// Lifetime: values belong to the State that made them; strings of a Proto and of Intern belong to all.
+// One goroutine at a time may use a State.
+type State struct {
+	Globals *Table
+	Random  func() float64 // in [0, 1), for math.random
+	Seed    func(int32)    // for math.randomseed
+	Clock   func() float64 // seconds of CPU time, for os.clock
+
+	cur      *Thread // the coroutine that runs
+	main     *Thread
+	status   Status
+	errValue Value
+	errKind  errorKind
+	budget   int
+	killed   bool
+	killWith Value
+	level    int // nesting of Go calls around Run, as Lua 5.1 counts them
+
+	stringMeta *Table
+	typeMeta   [typeNone]*Table // metatables of the other basic types
+	invoked    invocation
+	goOutcome  Outcome
+	throwing   bool    // errValue waits to be thrown
+	outcome    outcome // of the coroutine that last stopped
+	call       Call
+	scratch    []byte
+	matcher    matcher
+	ids        uint32
+
+	used  int // bytes, an estimate; see memory.go
+	gate  int // used above it is looked into
+	limit int // 0: none
+	epoch uint32
+	proxy map[*Table]bool // metatables that newproxy made
+}
+
+// Status tells how a Run ended.
+type Status uint8
+
+// What Run returns.
+const (
+	Done      Status = iota // Results has what the function returned
+	Failed                  // Err has the error
+	Paused                  // the budget is used up: Run goes on
+	Suspended               // a Go function waits: Wake gives it its results, Run goes on
+	Killed                  // Kill ended the script; Err has the value it was given
+)
+
+type errorKind uint8
+
+const (
+	errorRun errorKind = iota
+	errorMemory
+	errorHandler
+)
+
+type invocation struct {
+	function int // its place on the stack
+	results  int
+}
+
+// NewState returns a State with the standard libraries in its globals.
+func NewState() *State {
+	s := &State{gate: math.MaxInt, level: 1}
+	s.call.state = s
+	s.main = s.newThread(nil)
+	s.cur = s.main
+	s.Globals = newTable(s, 0, 64)
+	s.main.globals = s.Globals
+	s.openLibraries()
+	return s
+}
+
+// NewTable returns an empty table with room for so many items and fields.
+func (s *State) NewTable(items, fields int) *Table { return newTable(s, items, fields) }
+
+// String returns text as a Value; the bytes are copied.
+func (s *State) String(text string) Value {
+	if len(text) <= 1 {
+		if len(text) == 0 {
+			return emptyString
+		}
+		return byteStrings[text[0]]
+	}
+	v, room := s.makeString(len(text))
+	copy(room, text)
+	return v
+}
+
+// Bytes returns a string with a copy of b.
+func (s *State) Bytes(b []byte) Value { return s.String(unsafe.String(unsafe.SliceData(b), len(b))) }
+
+// MakeString returns a new string of n bytes and the room to write them to, before the value is used in any way.
+func (s *State) MakeString(n int) (Value, []byte) { return s.makeString(n) }
+
+func (s *State) makeString(n int) (Value, []byte) {
+	if n > maxString {
+		s.raiseMemory()
+	}
+	s.charge(stringBytes(n))
+	return rawString(n)
+}
+
+// NewUserdata returns a value that holds data for Go functions.
+func (s *State) NewUserdata(data any, meta *Table) Value {
+	s.charge(64)
+	s.ids++
+	return userdataValue(&Userdata{Data: data, meta: meta, id: s.ids})
+}
+
+// A Function is a Go function that Lua code can call.
+type Function struct {
+	name     string
+	run      GoFunction
+	isNext   bool // the function next: loops over pairs need no call of it
+	upvalues []Value
+	id       uint32
+	mark     uint32
+}
+
+// A GoFunction does the work of a Function. It returns what a method of Call returned: Return, Throw, Invoke, Suspend.
+type GoFunction func(c *Call) Outcome
+
+// Outcome tells the machine how to go on after a GoFunction.
+type Outcome int
+
+const (
+	outcomeInvoke  Outcome = -1 - iota
+	outcomeRaise           // errValue is set
+	outcomeYield           // the last values of the stack go to the resumer
+	outcomeResume          // State.cur has been changed
+	outcomeSuspend         // the host must Wake
+	outcomeAgain           // the step is to be called again, after a pause if the budget is used up
+)
+
+// NewFunction returns a Go function as a Value.
+func (s *State) NewFunction(name string, run GoFunction, upvalues ...Value) Value {
+	s.charge(80 + len(upvalues)*valueBytes)
+	s.ids++
+	return functionValue(&Function{name: name, run: run, upvalues: upvalues, id: s.ids})
+}
+
+// Register stores a Go function in a table under its name.
+func (s *State) Register(t *Table, name string, run GoFunction) {
+	t.put(Intern(name), s.NewFunction(name, run))
+}
+
+// Load returns a compiled chunk as a function whose globals are env, or the State's own if env is nil.
+func (s *State) Load(p *Proto, env *Table) Value {
+	if env == nil {
+		env = s.Globals
+	}
+	return closureValue(s.newClosure(p, env))
+}
+
+// Start prepares a call; Run executes it. The stacks of the call before are reused, and its results are gone.
+func (s *State) Start(function Value, args ...Value) {
+	t := s.main
+	s.Reset()
+	t.ensure(len(args) + 1)
+	t.stack[0] = function
+	copy(t.stack[1:], args)
+	t.top = 1 + len(args)
+	s.status = Paused
+	s.invoked = invocation{0, -1}
+	t.starting = true
+}
+
+// Reset drops whatever ran or waited. It keeps globals and stacks.
+func (s *State) Reset() {
+	t := s.main
+	if t.open != nil {
+		t.closeUpvalues(0)
+	}
+	for i := range t.frames {
+		t.frames[i].drop()
+	}
+	clear(t.stack[:min(t.high, len(t.stack))])
+	t.frames, t.top, t.high, t.starting = t.frames[:0], 0, 0, false
+	t.frameLimit = firstFrameLimit
+	s.cur = t
+	s.errValue, s.killed = Nil, false
+}
+
+// Run executes what Start prepared, or goes on where it stopped, for about budget instructions.
+func (s *State) Run(budget int) Status {
+	if s.status != Paused && !s.killed {
+		return s.status
+	}
+	s.budget = budget
+	for {
+		if status, ended := s.protected(); ended {
+			s.status = status
+			return status
+		}
+	}
+}
+
+// Results returns what the function returned, after Done. They hold until the next Start.
+func (s *State) Results() []Value { return s.main.stack[:s.main.top] }
+
+// Err is the error value after Failed or Killed.
+func (s *State) Err() Value { return s.errValue }
+
+// Kill makes the next Run end the script with an error that no pcall catches.
+func (s *State) Kill(with Value) { s.killed, s.killWith = true, with }
+
+// Wake gives a suspended Go function its results.
+func (s *State) Wake(results ...Value) {
+	if s.status != Suspended {
+		return
+	}
+	t := s.cur
+	t.ensure(len(results))
+	t.top += copy(t.stack[t.top:], results)
+	s.status = Paused
+}
+
+// Budget tells how much of the budget of the last Run is left; negative is overdrawn.
+func (s *State) Budget() int { return s.budget }
+
+// Where is the position "chunk:line: " of a level of the running function, 1 being the caller of a Go function; "" if there
+// is none.
+func (s *State) Where(level int) string { return s.cur.where(level) }
+
+// A Frame describes a running function for a host's own messages.
+type Frame struct {
+	Source string // the chunk's name as given to Compile; "=[C]" for a Go function
+	Short  string // the same as messages show it
+	Line   int    // the line that runs, or -1
+}
+
+// Level describes the function at a level; ok is false if there is none.
+func (s *State) Level(level int) (Frame, bool) {
+	i, ok := s.cur.frameAt(level)
+	if !ok {
+		return Frame{}, false
+	}
+	if i < 0 {
+		return Frame{"=(tail call)", "(tail call)", -1}, true
+	}
+	f := &s.cur.frames[i]
+	if f.cl == nil {
+		return Frame{"=[C]", "[C]", -1}, true
+	}
+	return Frame{f.cl.proto.source, chunkID(f.cl.proto.source, shortSource), f.line()}, true
+}
+
+// SetTypeMetatable gives all values of a basic type a metatable.
+func (s *State) SetTypeMetatable(t Type, meta *Table) {
+	if t == TypeString {
+		s.stringMeta = meta
+		return
+	}
+	s.typeMeta[t] = meta
+}
+
+func (s *State) metatable(v Value) *Table {
+	switch v.n >> 48 {
+	case tagTable:
+		return v.Table().meta
+	case tagString:
+		return s.stringMeta
+	case tagHeavy:
+		if v.n == bitsUserdata {
+			return (*Userdata)(v.p).meta
+		}
+	}
+	return s.typeMeta[v.Type()]
+}
+
+// Metatable returns the metatable of any value, or nil.
+func (s *State) Metatable(v Value) *Table { return s.metatable(v) }
+
+// metamethod returns what v's metatable has for an event.
+func (s *State) metamethod(v Value, e event) Value { return s.metatable(v).event(e) }
+
+// ToString is what the function tostring gives for a value without the metamethod __tostring.
+func (s *State) ToString(v Value) Value {
+	switch v.Type() {
+	case TypeString:
+		return v
+	case TypeNumber:
+		return s.numberString(v.Float())
+	case TypeBoolean:
+		if v.n == bitsTrue {
+			return trueText
+		}
+		return falseText
+	case TypeNil:
+		return nilText
+	}
+	id := uint64(v.n & (1<<48 - 1))
+	switch v.n {
+	case bitsTable:
+		id = uint64(v.Table().id)
+	case bitsClosure:
+		id = uint64(v.closure().id)
+	case bitsFunction:
+		id = uint64(v.function().id)
+	case bitsUserdata:
+		id = uint64((*Userdata)(v.p).id)
+	case bitsThread:
+		id = uint64(v.thread().id)
+	}
+	// An id instead of an address: the same script prints the same text in every run.
+	text := strconv.FormatUint(0x100000000000+id*64, 16)
+	return s.String(v.Type().String() + ": 0x" + text)
+}
+
+var (
+	trueText, falseText, nilText = Intern("true"), Intern("false"), Intern("nil")
+)
+
+func (s *State) numberString(f float64) Value {
+	if f >= 0 && f <= 9 && f == math.Trunc(f) && !math.Signbit(f) {
+		return byteStrings['0'+int(f)]
+	}
+	var room [40]byte
+	return s.Bytes(appendNumber(room[:0], f))
+}
+
+var (
+	internLock  sync.RWMutex
+	internTable = map[string]Value{}
+)
+
+// Intern returns the one string object that all Protos compiled later use for text. It is for the names of libraries: a
+// lookup of an interned name compares no bytes. The objects live as long as the process.
+func Intern(text string) Value {
+	internLock.Lock()
+	defer internLock.Unlock()
+	v, ok := internTable[text]
+	if !ok {
+		v = staticString(text)
+		internTable[text] = v
+	}
+	return v
+}
+
+func interned(text string) (Value, bool) {
+	internLock.RLock()
+	defer internLock.RUnlock()
+	v, ok := internTable[text]
+	return v, ok
+}
