@@ -55,7 +55,7 @@ local emitted = 0
 local function emit(s) emitted = emitted + #s if emitted < 20000 then io.write(s) end end
 for i = FIRST, #PROGRAMS do
 	emitted = 0
-	io.write("\1", i, "\n") io.flush()
+	io.write("\1PROGRAM ", i, "\n") io.flush()
 	DRIVE(PROGRAMS[i], emit)
 end
 `
@@ -94,13 +94,13 @@ func oracle(t testing.TB, programs []string) []string {
 		if err := os.WriteFile(path, []byte(source), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		limit, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		limit, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		cmd := exec.CommandContext(limit, "sh", "-c", "ulimit -v 2000000; exec lua5.1 "+path)
 		var out bytes.Buffer
 		cmd.Stdout = &out
 		err := cmd.Run()
 		cancel()
-		parts := strings.Split(out.String(), "\x01")
+		parts := strings.Split(out.String(), "\x01PROGRAM ")
 		last := first - 1
 		for _, part := range parts[1:] {
 			number, body, _ := strings.Cut(part, "\n")
@@ -124,8 +124,12 @@ func oracle(t testing.TB, programs []string) []string {
 }
 
 // ours runs one program in the machine under the same driver; budget as for runScript.
-func ours(program string, budget func() int) string {
+func ours(program string, budget func() int) string { return oursFrom(program, budget, 0) }
+
+// oursFrom does so with other numbers in place of addresses.
+func oursFrom(program string, budget func() int, ids uint32) string {
 	s := NewState()
+	s.ids += ids
 	s.level = 2
 	s.SetMemoryLimit(400 << 20)
 	var out strings.Builder
@@ -169,22 +173,34 @@ func slices() int { return 1 << 22 }
 // compareAll reports the programs on which the machine and lua5.1 differ.
 func compareAll(t *testing.T, programs []string, budget func() int) {
 	t.Helper()
-	want := oracle(t, programs)
-	failures := 0
+	var want []string
+	for rest := programs; len(rest) > 0; {
+		n := min(len(rest), 500)
+		want = append(want, oracle(t, rest[:n])...)
+		rest = rest[n:]
+	}
+	failures, skipped := 0, 0
 	for i, p := range programs {
-		if want[i] == tooLong {
+		if want[i] == tooLong || len(want[i]) >= 19000 {
+			skipped++
 			continue
 		}
 		got := ours(p, budget)
-		if got == tooLong || len(want[i]) >= 19000 {
+		if got == tooLong {
+			skipped++
 			continue
 		}
 		if normalise(got) != normalise(want[i]) {
+			if normalise(oursFrom(p, budget, 1<<30)) != normalise(got) {
+				skipped++ // what it prints depends on addresses
+				continue
+			}
 			if failures++; failures <= 5 {
 				t.Errorf("program %d:\n%s\n--- ours\n%s--- lua5.1\n%s", i, p, got, want[i])
 			}
 		}
 	}
+	t.Logf("%d programs, %d of them too long to compare", len(programs), skipped)
 	if failures > 0 {
 		t.Errorf("%d of %d programs differ", failures, len(programs))
 	}
@@ -255,7 +271,7 @@ func seedOf(t *testing.T) uint64 {
 // TestPausesChangeNothing runs every program whole, and with random small budgets: the same comes out.
 func TestPausesChangeNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seedOf(t), 3))
-	programs := append(corpus(t), batch(t, func() string { return generate(rng) })[:100]...)
+	programs := append(append(corpus(t), limitPrograms()...), batch(t, func() string { return generate(rng) })...)
 	for i, p := range programs {
 		want := ours(p, slices)
 		if want == tooLong {

@@ -222,7 +222,23 @@ func (g *generator) block(n int, extra ...string) {
 	g.locals = g.locals[:kept]
 }
 
+// statement writes one; two of three are guarded, so that a failure does not end the program.
 func (g *generator) statement() {
+	if g.depth > 0 || g.rng.IntN(3) == 0 {
+		g.bare()
+		return
+	}
+	saved, kept, funcs := g.vararg, len(g.locals), g.funcs
+	g.vararg = false
+	g.line("print(pcall(function()")
+	g.depth++
+	g.bare()
+	g.depth--
+	g.line("end))")
+	g.vararg, g.locals, g.funcs = saved, g.locals[:kept], funcs
+}
+
+func (g *generator) bare() {
 	if g.depth > 3 {
 		g.line("%s = %s", g.variable(), g.expr())
 		return
@@ -258,7 +274,7 @@ func (g *generator) statement() {
 		}
 		g.line("end")
 	case 10:
-		g.line("for k, v in %s do", g.pick("ipairs(t)", "pairs({5, 6})", "pairs(t)", "string.gmatch(s, '%w')", "next, {1}", "t",
+		g.line("for k, v in %s do", g.pick("ipairs(t)", "pairs({5, 6})", "string.gmatch(s, '%w')", "next, {1}", "5",
 			"coroutine.wrap(function() for i = 1, 3 do coroutine.yield(i, s) end end)"))
 		g.block(2, "v")
 		g.line("end")

@@ -3,7 +3,7 @@ package lua
 import (
 	"math"
 	"math/rand/v2"
-	"time"
+	"syscall"
 )
 
 func (s *State) openMath() {
@@ -37,8 +37,8 @@ func (s *State) openMath() {
 	one("tanh", math.Tanh)
 	two := func(name string, f func(x, y float64) float64) {
 		s.Register(t, name, func(c *Call) Outcome {
+			y := c.CheckNumber(2) // first, as the compiled C does
 			x := c.CheckNumber(1)
-			y := c.CheckNumber(2)
 			return c.Return1(Number(f(x, y)))
 		})
 	}
@@ -78,11 +78,19 @@ func (s *State) openMath() {
 	source := rand.New(rand.NewPCG(0, 0))
 	s.Random = source.Float64
 	s.Seed = func(seed int32) { s.Random = rand.New(rand.NewPCG(uint64(seed), 0)).Float64 }
-	start := time.Now()
-	s.Clock = func() float64 { return time.Since(start).Seconds() }
+	s.Clock = processorSeconds
 	os := newTable(s, 0, 1)
 	s.Register(os, "clock", func(c *Call) Outcome { return c.Return1(Number(c.state.Clock())) })
 	s.Globals.SetName("os", os.Value())
+}
+
+// processorSeconds is the CPU time of the process.
+func processorSeconds() float64 {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return float64(u.Utime.Sec+u.Stime.Sec) + float64(u.Utime.Usec+u.Stime.Usec)/1e6
 }
 
 // invalidResult is the NaN that the processor makes of an invalid operation; it prints as -nan.
@@ -107,8 +115,8 @@ func mathFrexp(c *Call) Outcome {
 }
 
 func mathLdexp(c *Call) Outcome {
-	x := c.CheckNumber(1)
-	return c.Return1(Number(math.Ldexp(x, c.CheckInt(2))))
+	e := c.CheckInt(2)
+	return c.Return1(Number(math.Ldexp(c.CheckNumber(1), e)))
 }
 
 func mathModf(c *Call) Outcome {

@@ -11,7 +11,8 @@ const markStatic = ^uint32(0)
 
 func stringBytes(n int) int { return (headerBytes + n + 15) &^ 7 }
 
-// charge counts n bytes that are about to be made; a negative n counts some that are gone.
+// charge counts n bytes that are about to be made; a negative n counts some that are gone. Only a running script fails for
+// want of memory: what the host makes between runs is counted and fails the script at its next object.
 func (s *State) charge(n int) {
 	s.used += n
 	if s.used > s.gate {
@@ -46,7 +47,7 @@ func (s *State) audit(n int) {
 	}
 	live := s.walk(false)
 	s.used = live + n
-	if s.used > s.limit {
+	if s.used > s.limit && s.running {
 		s.used = live
 		s.gate = max(s.limit, live)
 		s.raiseMemory()

@@ -23,6 +23,7 @@ type State struct {
 	errValue Value
 	errKind  errorKind
 	budget   int
+	running  bool // inside Run: errors have somewhere to go
 	killed   bool
 	killWith Value
 	level    int // nesting of Go calls around Run, as Lua 5.1 counts them
@@ -191,17 +192,33 @@ func (s *State) Reset() {
 	t.frameLimit = firstFrameLimit
 	s.cur = t
 	s.errValue, s.killed = Nil, false
+	s.matcher.init("", "")
+	if len(t.stack) > keptStack {
+		t.stack = make([]Value, spare+32)
+	}
+	if cap(t.frames) > keptStack/16 {
+		t.frames = nil
+	}
+	if cap(s.scratch) > keptScratch {
+		s.scratch = nil
+	}
 }
+
+// What a large script leaves behind is kept up to these sizes.
+const (
+	keptStack   = 8192 // values
+	keptScratch = 64 << 10
+)
 
 // Run executes what Start prepared, or goes on where it stopped, for about budget instructions.
 func (s *State) Run(budget int) Status {
 	if s.status != Paused && !s.killed {
 		return s.status
 	}
-	s.budget = budget
+	s.budget, s.running = budget, true
 	for {
 		if status, ended := s.protected(); ended {
-			s.status = status
+			s.status, s.running = status, false
 			return status
 		}
 	}

@@ -30,6 +30,9 @@ func (s *State) execute(t *Thread) signal {
 		taken     bool
 	)
 reload:
+	if s.budget < 0 {
+		return signalPause
+	}
 	f = t.frame()
 	cl = f.cl
 	if cl == nil {
