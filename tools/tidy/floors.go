@@ -18,7 +18,7 @@ type rule struct {
 // a folder that is not there.
 var floors = []rule{
 	{".", []string{"server"}},
-	{"server", []string{"reactor/", "protocol/", "engine/", "lazyfree/", "bgsave/", "replication/"}},
+	{"server", []string{"reactor/", "protocol/", "engine/", "lazyfree/", "bgsave/", "replication/", "scripting/"}},
 	{"replication", []string{"bgsave/", "engine/", "protocol/"}},
 	{"bgsave", []string{"bgsave/", "engine/command", "engine/client", "engine/data/", "protocol/"}},
 	{"bgsave/rdb", []string{"engine/data/", "bgsave/rdb/"}},
