@@ -222,7 +222,7 @@ func FuzzSource(f *testing.F) {
 // A loop whose first instruction is its own target stops before anything of it has run: its line can be told all the same.
 func TestLevelOfALoopAtTheBeginning(t *testing.T) {
 	s := NewState()
-	p, err := Compile("=loop", "while true do end")
+	p, err := Compile("=loop", []byte("while true do end"))
 	if err != nil {
 		t.Fatal(err)
 	}
