@@ -3,6 +3,7 @@ package server
 import (
 	"spindle/engine/catalogue"
 	"spindle/engine/command"
+	"spindle/engine/family/acl"
 	"spindle/engine/family/config"
 	"spindle/engine/family/conn"
 	"spindle/engine/family/introspect"
@@ -13,7 +14,7 @@ import (
 func (in *instance) families() []command.Family {
 	all := append(catalogue.Data(&in.data),
 		conn.Family(in.connDeps()), observe.Family(in.observeDeps()), introspect.Family(in.introspectDeps()), in.watches.Family(),
-		config.Family(in.configParts()), in.shutdown.Family(), in.feed.Family(), in.feed.WaitFamily(),
+		config.Family(in.configParts()), in.shutdown.Family(), in.feed.Family(), in.feed.WaitFamily(), acl.Family(in.aclDeps()),
 	)
 	return append(all, in.saver.Families()...)
 }
