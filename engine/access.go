@@ -6,7 +6,7 @@ import (
 	"spindle/engine/command"
 )
 
-// Access: which user a client is, and what follows from the user's rights. engine/acl decides; here is where it is asked.
+// Access: which user a client is, and what follows from the user's rights. engine/acl decides; here it is asked.
 //
 // engine.U1. A client in the registry is Restricted exactly while its user's rights are not full. So who may do
 // everything takes the short way through admission, and whose rights change is found once, when they do.
