@@ -2,6 +2,8 @@ package server
 
 import (
 	"spindle/bgsave"
+	"spindle/engine/acl"
+	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/internal/logging"
 	"spindle/scripting"
@@ -15,6 +17,7 @@ func (in *instance) joinScripts() {
 		Settings:   &in.scriptSettings,
 		Libraries:  []func(*lua.State){lib.Open},
 		Find:       func(args [][]byte) *command.Spec { return in.catalogue.Find(args) },
+		MayRun:     in.mayRun,
 		Conditions: in.scriptConditions,
 		Log:        func(level int, text string) { in.log.At(logging.Level(level), "%s", text) },
 		LogLevel:   in.logLevel,
@@ -28,6 +31,12 @@ func (in *instance) joinScripts() {
 		Version: RedisVersion,
 	})
 	in.sections = append(in.sections, in.scripts.Sections()...)
+}
+
+// mayRun says whether a script's caller may run a command. Turn only.
+func (in *instance) mayRun(user client.User, spec *command.Spec, args [][]byte) bool {
+	u, ok := user.(*acl.User)
+	return !ok || !in.core.Users().Check(u.Rights(), spec, args).Refused()
 }
 
 // logLevel is the least level that the log takes.

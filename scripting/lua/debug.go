@@ -102,7 +102,8 @@ func (t *Thread) functionName(i int) (kind, name string) {
 	return "", ""
 }
 
-// line is that of the instruction that runs or ran last. A function that has jumped back to its first is about to run it.
+// line is that of the instruction that runs or ran last. A function that has jumped back to its first is about to run
+// it.
 func (f *frame) line() int { return int(f.cl.proto.lines[max(0, f.pc-1)]) }
 
 // frameAt finds the frame of a level: 0 is the running function, 1 its caller. i is -1 for a lost tail call; ok is

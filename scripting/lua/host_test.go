@@ -219,7 +219,8 @@ func FuzzSource(f *testing.F) {
 	})
 }
 
-// A loop whose first instruction is its own target stops before anything of it has run: its line can be told all the same.
+// A loop whose first instruction is its own target stops before anything of it has run: its line can be told all the
+// same.
 func TestLevelOfALoopAtTheBeginning(t *testing.T) {
 	s := NewState()
 	p, err := Compile("=loop", []byte("while true do end"))
