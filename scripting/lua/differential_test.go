@@ -60,6 +60,8 @@ for i = FIRST, #PROGRAMS do
 end
 `
 
+func init() { hashEveryByte = false }
+
 var address = regexp.MustCompile(`(table|function|userdata|thread): (0x[0-9a-f]+|builtin: [0-9a-f]+)`)
 
 var mainChunk = regexp.MustCompile(`[^ \t\n]*batch\.lua:[0-9]+: `)

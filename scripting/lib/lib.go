@@ -1,0 +1,21 @@
+// Package lib opens the libraries that Redis gives its scripts beside those of Lua.
+//
+// Owner: the State that Open was given.
+// Seam: production calls it with the EVAL family; until then only tests do.
+package lib
+
+import (
+	"spindle/scripting/lib/bit"
+	"spindle/scripting/lib/cjson"
+	"spindle/scripting/lib/cmsgpack"
+	"spindle/scripting/lib/structlib"
+	"spindle/scripting/lua"
+)
+
+// Open stores cjson, struct, cmsgpack and bit in the globals of s, in Redis's order, which pairs shows.
+func Open(s *lua.State) {
+	cjson.Open(s)
+	structlib.Open(s)
+	cmsgpack.Open(s)
+	bit.Open(s)
+}
