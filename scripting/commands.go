@@ -303,7 +303,8 @@ func (s *Scripts) functionFlush(c *command.Context) error {
 	return nil
 }
 
-// functionList is FUNCTION LIST [LIBRARYNAME pattern] [WITHCODE]. Replies: a map for each library, in the order of their names.
+// functionList is FUNCTION LIST [LIBRARYNAME pattern] [WITHCODE]. Replies: a map for each library, in the order of
+// their names.
 func (s *Scripts) functionList(c *command.Context) error {
 	var pattern []byte
 	withCode := false
@@ -416,7 +417,8 @@ var (
 
 // functionRestore is FUNCTION RESTORE payload [FLUSH|APPEND|REPLACE]. Replies: OK. Propagates itself.
 //
-// Errors: those of the payload and of its libraries; a library or function that is there already. Then nothing has changed.
+// Errors: those of the payload and of its libraries; a library or function that is there already. Then nothing has
+// changed.
 func (s *Scripts) functionRestore(c *command.Context) error {
 	if len(c.Args) > 4 {
 		return command.ErrSubcommandSyntax(c.Args[0], c.Args[1])

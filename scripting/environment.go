@@ -10,8 +10,8 @@ import (
 	"spindle/scripting/lua"
 )
 
-// An environment is a Lua world with the API, and the client as which its scripts run commands. There are two: EVAL's, and that
-// of the libraries. Its globals are readonly, so a script leaves nothing behind for the next.
+// An environment is a Lua world with the API, and the client as which its scripts run commands. There are two: EVAL's,
+// and that of the libraries. Its globals are readonly, so a script leaves nothing behind for the next.
 type environment struct {
 	scripts *Scripts
 	state   *lua.State
@@ -28,8 +28,8 @@ type environment struct {
 	function       lua.Value // what enter calls, with keys and argv
 	keys, argv     lua.Value
 
-	// The world of libraries has globals of its own, an empty table that looks names up in another: while a library is loaded in
-	// loadGlobals, else in the true globals.
+	// The world of libraries has globals of its own, an empty table that looks names up in another: while a library is
+	// loaded in loadGlobals, else in the true globals.
 	env         *lua.Table
 	lookup      *lua.Table // env's metatable
 	loadGlobals *lua.Table
@@ -141,8 +141,8 @@ func (e *environment) enterFunction(c *lua.Call) lua.Outcome {
 
 func passResults(c *lua.Call) lua.Outcome { return c.ReturnPushed(len(c.Results())) }
 
-// handle makes an uncaught error a table that says where it happened: in the function that failed, or in the one that called it if
-// that is one of ours.
+// handle makes an uncaught error a table that says where it happened: in the function that failed, or in the one that
+// called it if that is one of ours.
 func (e *environment) handle(c *lua.Call) lua.Outcome {
 	err := c.Arg(1)
 	frame, known := c.State().Level(1)

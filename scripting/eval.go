@@ -164,7 +164,8 @@ func (s *Scripts) touch(sc *script) {
 	}
 }
 
-// evalFlags are the flags of a call of EVAL or EVALSHA: the script's own, if it declares any. It implements command.Spec's Means.
+// evalFlags are the flags of a call of EVAL or EVALSHA: the script's own, if it declares any. It implements
+// command.Spec's Means.
 func (s *Scripts) evalFlags(bySHA bool) func(args [][]byte, row command.Flags) command.Flags {
 	return func(args [][]byte, row command.Flags) command.Flags {
 		if bySHA {

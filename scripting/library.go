@@ -28,8 +28,8 @@ type function struct {
 	figures     *Figures
 }
 
-// A registry is a set of libraries whose functions have different names. Case counts in names of libraries, and in names of
-// functions only within a library.
+// A registry is a set of libraries whose functions have different names. Case counts in names of libraries, and in
+// names of functions only within a library.
 //
 // scripting.L1. functions holds the functions of all libraries, by their names in lower case, and no others.
 type registry struct {
@@ -168,7 +168,8 @@ func parseLibrary(source []byte) (engine, name string, code []byte, err error) {
 // loadTime is how long a library may take to register its functions.
 const loadTime = 500 * time.Millisecond
 
-// load compiles a library, runs it so that it registers its functions, and adds it to g. Without patience it may take any time.
+// load compiles a library, runs it so that it registers its functions, and adds it to g. Without patience it may take
+// any time.
 //
 // Errors: of its first line, the compiler, or its code; a library or function of the same name. Then g is as before.
 func (s *Scripts) load(g *registry, source []byte, replace, patience bool) (name string, err error) {

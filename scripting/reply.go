@@ -13,7 +13,8 @@ type replier struct {
 	bools bool // the script has chosen RESP3: true and false are themselves
 }
 
-// maxReplyStack is how many values the reference's C stack takes; tables nested deeper end in an error inside the reply.
+// maxReplyStack is how many values the reference's C stack takes; tables nested deeper end in an error inside the
+// reply.
 const maxReplyStack = 8000
 
 // value appends v. top is how many values the reference would have on its stack, v included.

@@ -9,10 +9,11 @@ import (
 	"spindle/scripting/lua"
 )
 
-// A run is the script or function that is under way. There is one at most: no command that starts another may run in a script.
+// A run is the script or function that is under way. There is one at most: no command that starts another may run in a
+// script.
 //
-// Life: prepare, then slices until the machine is done, then a reply. The first slice belongs to the turn of the client's own
-// batch; a script that needs more lends the turn, and the core calls resume for each further slice.
+// Life: prepare, then slices until the machine is done, then a reply. The first slice belongs to the turn of the
+// client's own batch; a script that needs more lends the turn, and the core calls resume for each further slice.
 type run struct {
 	env      *environment // nil: nothing runs
 	core     command.Core
@@ -212,7 +213,8 @@ func (s *Scripts) close() {
 	*r = run{args: r.args[:0]}
 }
 
-// fail answers an uncaught error. One that a command made was counted with the command, so it does not count as the script's, too.
+// fail answers an uncaught error. One that a command made was counted with the command, so it does not count as the
+// script's, too.
 func (s *Scripts) fail(c *command.Context, v lua.Value) error {
 	r := &s.run
 	if !v.IsTable() { // the error handler had no say: memory was short, or it failed itself

@@ -1,9 +1,11 @@
-// Package scripting runs Lua scripts and functions: EVAL and its kin, SCRIPT, FUNCTION, FCALL, and the API they call back by.
+// Package scripting runs Lua scripts and functions: EVAL and its kin, SCRIPT, FUNCTION, FCALL, and the API they call
+// back by.
 //
 // Owner: the core; only the holder of the turn calls anything here.
-// Never: knows how a command is admitted or how the turn is lent (command.Core does), reads or writes a file, or starts a goroutine.
-// Start here; run.go is one run from its first instruction to its reply, environment.go the world it sees, api.go what it may
-// call, library.go the functions, values.go and reply.go the conversions.
+// Never: knows how a command is admitted or how the turn is lent (command.Core does), reads or writes a file, or starts
+// a goroutine.
+// Start here; run.go is one run from its first instruction to its reply, environment.go the world it sees, api.go what
+// it may call, library.go the functions, values.go and reply.go the conversions.
 package scripting
 
 import (
@@ -18,17 +20,27 @@ import (
 
 // Deps are what scripts need of the rest of the server. Find must be there.
 type Deps struct {
-	Settings   *Settings
-	Find       func(args [][]byte) *command.Spec                                  // the row that args would run; nil if there is none
-	MayRun     func(user string, spec *command.Spec, args [][]byte) bool          // redis.acl_check_cmd; nil: everybody may
-	Conditions func() Conditions                                                  // what stands in a script's way; nil: nothing
-	Log        func(level int, text string)                                       // redis.log; 0 is debug, 3 a warning
-	LogLevel   func() int                                                         // lines below it are not made
-	BusyMs     func() int64                                                       // busy-reply-threshold; 0: never
-	Pack       func(libraries [][]byte) []byte                                    // FUNCTION DUMP's payload
-	Unpack     func(payload []byte) (libraries [][]byte, checked bool, err error) // checked is false for a wrong version or checksum
-	Libraries  []func(s *lua.State)                                               // cjson and others: each adds its tables to s.Globals
-	Version    string                                                             // redis.REDIS_VERSION
+	Settings *Settings
+	// Find: the row that args would run; nil if there is none.
+	Find func(args [][]byte) *command.Spec
+	// MayRun: redis.acl_check_cmd; nil: everybody may.
+	MayRun func(user string, spec *command.Spec, args [][]byte) bool
+	// Conditions: what stands in a script's way; nil: nothing.
+	Conditions func() Conditions
+	// Log: redis.log; 0 is debug, 3 a warning.
+	Log func(level int, text string)
+	// LogLevel: lines below it are not made.
+	LogLevel func() int
+	// BusyMs: busy-reply-threshold; 0: never.
+	BusyMs func() int64
+	// Pack: FUNCTION DUMP's payload.
+	Pack func(libraries [][]byte) []byte
+	// Unpack: checked is false for a wrong version or checksum.
+	Unpack func(payload []byte) (libraries [][]byte, checked bool, err error)
+	// Libraries: cjson and others: each adds its tables to s.Globals.
+	Libraries []func(s *lua.State)
+	// Version: redis.REDIS_VERSION.
+	Version string
 }
 
 // Conditions are what may refuse a script that has declared what it does, before it begins.

@@ -72,8 +72,8 @@ var (
 	errShebangEngine = &protocol.Error{Code: "ERR", Text: "Invalid engine in script shebang"}
 )
 
-// cutShebang splits a body into its first line, if that begins with "#!", and what is to be compiled: from the line's end on, so
-// that lines keep their numbers. ended is false if the whole body is that line.
+// cutShebang splits a body into its first line, if that begins with "#!", and what is to be compiled: from the line's
+// end on, so that lines keep their numbers. ended is false if the whole body is that line.
 func cutShebang(body []byte) (line, code []byte, ended bool) {
 	if !bytes.HasPrefix(body, []byte("#!")) {
 		return nil, body, true

@@ -25,8 +25,8 @@ var (
 
 // values makes Lua values of the reply of a command that a script called. It implements protocol.Builder.
 //
-// Plain values are made at once. Announcements of aggregates wait in items, in the order of the reply, because some of them
-// come late (BeginAt); result makes the tables.
+// Plain values are made at once. Announcements of aggregates wait in items, in the order of the reply, because some of
+// them come late (BeginAt); result makes the tables.
 type values struct {
 	state *lua.State
 	reply *protocol.Reply // whether it speaks RESP3 decides what a null is

@@ -5,12 +5,15 @@ import (
 	"spindle/engine/command"
 	"spindle/internal/logging"
 	"spindle/scripting"
+	"spindle/scripting/lib"
+	"spindle/scripting/lua"
 )
 
 // joinScripts makes the scripts and functions.
 func (in *instance) joinScripts() {
 	in.scripts = scripting.New(scripting.Deps{
 		Settings:   &in.scriptSettings,
+		Libraries:  []func(*lua.State){lib.Open},
 		Find:       func(args [][]byte) *command.Spec { return in.catalogue.Find(args) },
 		Conditions: in.scriptConditions,
 		Log:        func(level int, text string) { in.log.At(logging.Level(level), "%s", text) },
@@ -36,7 +39,8 @@ func (in *instance) logLevel() int {
 	return int(level)
 }
 
-// scriptConditions are what may stand in the way of a script that says what it does. There is no cluster and no primary to follow.
+// scriptConditions are what may stand in the way of a script that says what it does. There is no cluster and no primary
+// to follow.
 func (in *instance) scriptConditions() scripting.Conditions {
 	return scripting.Conditions{
 		SaveFailed:  in.scheduler.WritesStopped(),

@@ -13,8 +13,8 @@ import (
 //	              512 … 1023       128 buckets of 4, and so on to 2^40 ns (18 minutes), where the last bucket takes all that is longer
 //
 // load.H1. Every duration has exactly one bucket, and a longer one never an earlier bucket.
-// load.H2. Count is the sum of all buckets; Max is exact; Percentile answers with a bucket's upper end, but never more than
-// Max.
+// load.H2. Count is the sum of all buckets; Max is exact; Percentile answers with a bucket's upper end, but never more
+// than Max.
 type Histogram struct {
 	counts [buckets]int64
 	count  int64

@@ -5,8 +5,8 @@ import "bytes"
 // A scanner counts replies in a stream without keeping them. It knows RESP2 and RESP3, whatever the pieces.
 //
 // load.S1. need is the number of values missing from the reply being read; a reply is complete when it falls to 0.
-// load.S2. skip is the number of bytes of a bulk, its CRLF included, that are still to come; partial is a line without its
-// end.
+// load.S2. skip is the number of bytes of a bulk, its CRLF included, that are still to come; partial is a line without
+// its end.
 type scanner struct {
 	need     int64
 	skip     int64

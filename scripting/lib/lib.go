@@ -1,7 +1,6 @@
 // Package lib opens the libraries that Redis gives its scripts beside those of Lua.
 //
 // Owner: the State that Open was given.
-// Seam: production calls it with the EVAL family; until then only tests do.
 package lib
 
 import (

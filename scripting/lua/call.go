@@ -88,8 +88,8 @@ type Closure struct {
 	mark     uint32
 }
 
-// An upvalue is a variable that closures share. While the function that declared it runs, v points into its stack; then the
-// value moves into closed.
+// An upvalue is a variable that closures share. While the function that declared it runs, v points into its stack; then
+// the value moves into closed.
 type upvalue struct {
 	v      *Value
 	closed Value
@@ -135,7 +135,7 @@ func (f *frame) drop() {
 	f.catches = catchesNothing
 }
 
-// ensure makes room for n values above top (F1).
+// ensure makes room for n values above top (lua.F1).
 func (t *Thread) ensure(n int) { t.ensureTo(t.top + n) }
 
 // ensureTo makes place i and the spare ones behind it part of the stack. Pointers into the stack move.
@@ -245,8 +245,8 @@ func (s *State) pushCall(t *Thread, slot, results int, how entry, level int) {
 	f.aux, f.pc = t.top-slot-1, t.top
 }
 
-// nested is pushCall for a call that counts as one of C: results come back to a Go function or to an instruction that did
-// not mean to call.
+// nested is pushCall for a call that counts as one of C: results come back to a Go function or to an instruction that
+// did not mean to call.
 func (s *State) nested(t *Thread, slot, results int, how entry) {
 	level := 1
 	if len(t.frames) > 0 {
@@ -421,8 +421,8 @@ func (c *Call) Kept() any { return c.t.frame().ctx }
 // drop takes the values behind the arguments off the stack.
 func (c *Call) drop() { c.t.top = c.base + c.n }
 
-// Suspend stops the machine: Run returns Suspended. After State.Wake and Run, the machine calls then, whose Results are the
-// values given to Wake.
+// Suspend stops the machine: Run returns Suspended. After State.Wake and Run, the machine calls then, whose Results are
+// the values given to Wake.
 func (c *Call) Suspend(then GoFunction) Outcome {
 	c.t.frame().step = then
 	return outcomeSuspend

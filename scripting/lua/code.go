@@ -2,8 +2,8 @@ package lua
 
 import "math"
 
-// This file turns expressions into instructions. It allocates registers and places jumps exactly as Lua 5.1 does, because
-// the variable names in error messages are read back from the code (debug.go). See NOTICE.
+// This file turns expressions into instructions. It allocates registers and places jumps exactly as Lua 5.1 does,
+// because the variable names in error messages are read back from the code (debug.go). See NOTICE.
 
 type expressionKind uint8
 

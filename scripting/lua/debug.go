@@ -2,8 +2,8 @@ package lua
 
 import "strconv"
 
-// lastChange returns the last instruction before pc that changed a register, following the jumps that must be taken, or a
-// return if there is none. Error messages name variables from it.
+// lastChange returns the last instruction before pc that changed a register, following the jumps that must be taken, or
+// a return if there is none. Error messages name variables from it.
 func lastChange(p *Proto, pc, register int) instruction {
 	last := len(p.code) - 1
 	for i := 0; i < pc; i++ {
@@ -61,7 +61,8 @@ func cString(s string) string {
 	return s
 }
 
-// objectName says what a register of a Lua function holds at pc: its kind, such as "global", and its name; "" if unknown.
+// objectName says what a register of a Lua function holds at pc: its kind, such as "global", and its name; "" if
+// unknown.
 func objectName(p *Proto, pc, register int) (kind, name string) {
 	if name = p.localName(register+1, pc); name != "" {
 		return "local", name
@@ -101,10 +102,11 @@ func (t *Thread) functionName(i int) (kind, name string) {
 	return "", ""
 }
 
-func (f *frame) line() int { return int(f.cl.proto.lines[f.pc-1]) }
+// line is that of the instruction that runs or ran last. A function that has jumped back to its first is about to run it.
+func (f *frame) line() int { return int(f.cl.proto.lines[max(0, f.pc-1)]) }
 
-// frameAt finds the frame of a level: 0 is the running function, 1 its caller. i is -1 for a lost tail call; ok is false if
-// there is no such level.
+// frameAt finds the frame of a level: 0 is the running function, 1 its caller. i is -1 for a lost tail call; ok is
+// false if there is no such level.
 func (t *Thread) frameAt(level int) (i int, ok bool) {
 	i = len(t.frames) - 1
 	for ; level > 0 && i >= 0; i-- {

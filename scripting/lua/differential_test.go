@@ -164,7 +164,8 @@ func oursFrom(program string, budget func() int, ids uint32) string {
 	}
 }
 
-// normalise takes out addresses, and the position of the oracle's own main chunk, which only a high error level reaches.
+// normalise takes out addresses, and the position of the oracle's own main chunk, which only a high error level
+// reaches.
 func normalise(s string) string {
 	return mainChunk.ReplaceAllString(address.ReplaceAllString(s, "$1: ADDRESS"), "")
 }

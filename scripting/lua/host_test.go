@@ -218,3 +218,19 @@ func FuzzSource(f *testing.F) {
 		}
 	})
 }
+
+// A loop whose first instruction is its own target stops before anything of it has run: its line can be told all the same.
+func TestLevelOfALoopAtTheBeginning(t *testing.T) {
+	s := NewState()
+	p, err := Compile("=loop", []byte("while true do end"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start(s.Load(p, s.Globals))
+	if status := s.Run(100); status != Paused {
+		t.Fatal(status)
+	}
+	if f, ok := s.Level(0); !ok || f.Line != 1 || f.Short != "loop" {
+		t.Error(f, ok)
+	}
+}

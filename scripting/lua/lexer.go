@@ -394,7 +394,8 @@ func isControl(c byte) bool { return c < ' ' || c == 127 }
 
 const shortSource = 60 // what chunkID may use in messages of running code
 
-// chunkID is how messages show a chunk's name: what follows = or @, or [string "first line..."]. size is that of C's buffer.
+// chunkID is how messages show a chunk's name: what follows = or @, or [string "first line..."]. size is that of C's
+// buffer.
 func chunkID(source string, size int) string {
 	if zero := strings.IndexByte(source, 0); zero >= 0 {
 		source = source[:zero]

@@ -1,8 +1,8 @@
 package lua
 
 // The memory account is an estimate. charge adds what is made and never hears what Go's collector freed. When the sum
-// passes the gate, audit walks everything the State reaches, which gives the true sum, and only if that is above the limit
-// the script fails.
+// passes the gate, audit walks everything the State reaches, which gives the true sum, and only if that is above the
+// limit the script fails.
 //
 // lua.A1. An object with mark == State.epoch has been counted by the walk under way.
 // lua.A2. Strings with markStatic belong to a Proto or to the process and are not counted.
@@ -11,8 +11,8 @@ const markStatic = ^uint32(0)
 
 func stringBytes(n int) int { return (headerBytes + n + 15) &^ 7 }
 
-// charge counts n bytes that are about to be made; a negative n counts some that are gone. Only a running script fails for
-// want of memory: what the host makes between runs is counted and fails the script at its next object.
+// charge counts n bytes that are about to be made; a negative n counts some that are gone. Only a running script fails
+// for want of memory: what the host makes between runs is counted and fails the script at its next object.
 func (s *State) charge(n int) {
 	s.used += n
 	if s.used > s.gate {
@@ -94,7 +94,7 @@ func (s *State) walk(clearWeak bool) int {
 	return w.bytes
 }
 
-// value puts v on the queue if it has not been counted (A1).
+// value puts v on the queue if it has not been counted (lua.A1).
 func (w *walker) value(v Value) {
 	if v.n < uint64(tagString)<<48 {
 		return

@@ -1,8 +1,8 @@
 package lua
 
-// An instruction of the compiler, 32 bits: opcode 6, A 8, C 9, B 9; or opcode 6, A 8, Bx 18. A B or C of 256 and more names
-// constant B-256. The set and its meaning are those of Lua 5.1, so that errors can name variables as it does (debug.go).
-// The machine runs a translation of it, one for one (translate.go).
+// An instruction of the compiler, 32 bits: opcode 6, A 8, C 9, B 9; or opcode 6, A 8, Bx 18. A B or C of 256 and more
+// names constant B-256. The set and its meaning are those of Lua 5.1, so that errors can name variables as it does
+// (debug.go). The machine runs a translation of it, one for one (translate.go).
 type instruction uint32
 
 type opcode uint8

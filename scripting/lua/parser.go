@@ -630,7 +630,8 @@ var priorities = [...]struct{ left, right int }{
 
 const unaryPriority = 8
 
-// subexpression reads operands and operators that bind tighter than limit, and returns the first operator that does not.
+// subexpression reads operands and operators that bind tighter than limit, and returns the first operator that does
+// not.
 func (p *parser) subexpression(limit int) (expression, binaryOperator) {
 	p.enter()
 	var e expression

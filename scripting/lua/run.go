@@ -17,8 +17,8 @@ const (
 	signalOutcome               // a Go function returned goOutcome, which is no number of results
 )
 
-// protected runs until the script ends or stops. ended is false after an error that Go code panicked with: the next round
-// unwinds to what catches it.
+// protected runs until the script ends or stops. ended is false after an error that Go code panicked with: the next
+// round unwinds to what catches it.
 func (s *State) protected() (status Status, ended bool) {
 	defer func() {
 		if r := recover(); r != nil {

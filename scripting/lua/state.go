@@ -247,8 +247,8 @@ func (s *State) Wake(results ...Value) {
 // Budget tells how much of the budget of the last Run is left; negative is overdrawn.
 func (s *State) Budget() int { return s.budget }
 
-// Where is the position "chunk:line: " of a level of the running function, 1 being the caller of a Go function; "" if there
-// is none.
+// Where is the position "chunk:line: " of a level of the running function, 1 being the caller of a Go function; "" if
+// there is none.
 func (s *State) Where(level int) string { return s.cur.where(level) }
 
 // A Frame describes a running function for a host's own messages.

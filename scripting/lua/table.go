@@ -230,7 +230,7 @@ func (t *Table) mainPosition(key Value) int {
 	return t.numberPosition(key.Float())
 }
 
-// insert makes room for a new key (T1).
+// insert makes room for a new key (lua.T1).
 func (t *Table) insert(key Value) *Value {
 	if len(t.nodes) == 0 {
 		t.rehash(key)
@@ -345,7 +345,7 @@ func (t *Table) resize(arraySize, hashSize int) {
 // resizeArray gives the array part n places, as a constructor with many items does.
 func (t *Table) resizeArray(n int) { t.resize(n, len(t.nodes)) }
 
-// rehash gives both parts the sizes that fit the keys there are, and key (T2).
+// rehash gives both parts the sizes that fit the keys there are, and key (lua.T2).
 func (t *Table) rehash(key Value) {
 	var slices [maxArrayBits + 1]int // slices[i]: keys in (2^(i-1), 2^i]
 	ints := 0
@@ -393,7 +393,7 @@ func (t *Table) rehash(key Value) {
 	t.resize(size, total-inArray)
 }
 
-// Len is a border of t: t[n] is not nil and t[n+1] is, or 0. Which one, with holes, is as in Lua 5.1 (T2).
+// Len is a border of t: t[n] is not nil and t[n+1] is, or 0. Which one, with holes, is as in Lua 5.1 (lua.T2).
 func (t *Table) Len() int {
 	j := len(t.array)
 	if j > 0 && t.array[j-1].n == bitsNil {
@@ -492,7 +492,7 @@ func (t *Table) event(e event) Value {
 
 type event uint8
 
-// The events up to lastCached are remembered as absent in a table (T4).
+// The events up to lastCached are remembered as absent in a table (lua.T4).
 const (
 	eventIndex event = iota
 	eventNewIndex

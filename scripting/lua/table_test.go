@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// check proves T1: a walk from each key's main position finds it, and no node is in two chains.
+// check proves lua.T1: a walk from each key's main position finds it, and no node is in two chains.
 func (t *Table) check(tb testing.TB) {
 	tb.Helper()
 	for i := range t.nodes {
@@ -14,7 +14,7 @@ func (t *Table) check(tb testing.TB) {
 			continue
 		}
 		if t.find(nd.key) != &nd.value {
-			tb.Fatalf("T1: node %d is not found from its main position", i)
+			tb.Fatalf("lua.T1: node %d is not found from its main position", i)
 		}
 	}
 }

@@ -166,9 +166,9 @@ func foreachStep(c *Call) Outcome {
 	return c.foreach(c.Arg(1).Table(), key)
 }
 
-// A sorting is a table.sort under way: quicksort as in Lua 5.1, with a list of ranges in place of recursion and a number in
-// place of the point where a comparison is asked for. The order of comparisons is visible to the function that decides
-// them, so it is kept.
+// A sorting is a table.sort under way: quicksort as in Lua 5.1, with a list of ranges in place of recursion and a
+// number in place of the point where a comparison is asked for. The order of comparisons is visible to the function
+// that decides them, so it is kept.
 type sorting struct {
 	table  *Table
 	less   Value // nil for <

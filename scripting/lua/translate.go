@@ -9,8 +9,8 @@ package lua
 //	+--------+--------+--------+--------+
 //
 // lua.X1. run[i] does what code[i] says, so a position in one is a position in the other.
-// lua.X2. translate checks every operand, in every build: registers, constants and jump targets are in range. The machine
-// relies on it and does not check again (vm.go).
+// lua.X2. translate checks every operand, in every build: registers, constants and jump targets are in range. The
+// machine relies on it and does not check again (vm.go).
 const (
 	xMove = iota
 	xLoadK
@@ -94,7 +94,7 @@ func pack(op, a, b, c int) uint32 {
 
 func packWide(op, a, bx int) uint32 { return uint32(op) | uint32(uint8(a))<<8 | uint32(uint16(bx))<<16 }
 
-// translate fills p.run (X1, X2).
+// translate fills p.run (lua.X1, lua.X2).
 func translate(p *Proto) {
 	run := make([]uint32, len(p.code)+1)
 	data := 0 // words that belong to the instruction before

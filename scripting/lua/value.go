@@ -1,7 +1,7 @@
 // Package lua is a Lua 5.1 machine: compiler, virtual machine and standard libraries, without file or process access.
 //
-// Owner: whoever holds a [State]; one goroutine at a time uses a State and what belongs to it. A [Proto] is immutable and
-// may be shared by States on any goroutine.
+// Owner: whoever holds a [State]; one goroutine at a time uses a State and what belongs to it. A [Proto] is immutable
+// and may be shared by States on any goroutine.
 // Never: knows about Redis, starts a goroutine, or keeps a running script on the Go stack: a State can stop between two
 // instructions and go on later.
 // Start at state.go, then vm.go; DESIGN.md tells how values, tables, frames and continuations look.
@@ -111,7 +111,7 @@ func (v Value) Type() Type {
 // Number returns f as a Value.
 func Number(f float64) Value {
 	if f != f {
-		return Value{n: math.Float64bits(f)&(1<<63) | 0x7FF8<<48} // V2
+		return Value{n: math.Float64bits(f)&(1<<63) | 0x7FF8<<48} // lua.V2
 	}
 	return Value{n: math.Float64bits(f)}
 }
@@ -260,11 +260,12 @@ func init() {
 	}
 }
 
-// hashEveryByte makes hashes as the Lua inside Redis does. Lua 5.1 itself skips bytes of strings from 32 bytes on; the tests
-// that compare with it set this to false.
+// hashEveryByte makes hashes as the Lua inside Redis does. Lua 5.1 itself skips bytes of strings from 32 bytes on; the
+// tests that compare with it set this to false.
 var hashEveryByte = true
 
-// hashBytes is the string hash of Redis's Lua. The order of pairs over string keys depends on it, and so do people's scripts.
+// hashBytes is the string hash of Redis's Lua. The order of pairs over string keys depends on it, and so do people's
+// scripts.
 func hashBytes(s string) uint32 {
 	h := uint32(len(s))
 	step := 1

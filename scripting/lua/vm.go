@@ -15,8 +15,8 @@ func at(constants unsafe.Pointer, i uint8) *Value {
 
 // execute runs the Lua functions on top of t until a Go function or nobody is, the budget is used up, or one fails.
 //
-// Whatever may call, fail or look at the frame comes after f.pc = pc (lua.F3). What may grow the stack is followed by a jump
-// to reload, since window points into it.
+// Whatever may call, fail or look at the frame comes after f.pc = pc (lua.F3). What may grow the stack is followed by a
+// jump to reload, since window points into it.
 func (s *State) execute(t *Thread) signal {
 	var (
 		f         *frame

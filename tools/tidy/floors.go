@@ -18,10 +18,12 @@ type rule struct {
 // a folder that is not there.
 var floors = []rule{
 	{".", []string{"server"}},
-	{"server", []string{"reactor/", "protocol/", "engine/", "lazyfree/", "bgsave/", "replication/"}},
+	{"server", []string{"reactor/", "protocol/", "engine/", "lazyfree/", "bgsave/", "replication/", "scripting/"}},
 	{"replication", []string{"bgsave/", "engine/", "protocol/"}},
 	{"bgsave", []string{"bgsave/", "engine/command", "engine/client", "engine/data/", "protocol/"}},
 	{"bgsave/rdb", []string{"engine/data/", "bgsave/rdb/"}},
+	{"scripting", []string{"engine/command", "engine/client", "engine/data/", "protocol/", "scripting/"}},
+	{"scripting/lua", nil},
 	{"engine", []string{"engine/acl", "engine/command", "engine/client", "engine/data/", "lazyfree/", "protocol/"}},
 	{"engine/catalogue", []string{"engine/family/", "engine/command", "engine/data/keyspace"}},
 	{"engine/family", []string{"engine/acl", "engine/command", "engine/client", "engine/data/", "protocol/"}},

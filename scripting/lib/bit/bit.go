@@ -1,8 +1,8 @@
-// Package bit is the library bit of Redis's scripts: operations on the low 32 bits of numbers, as Lua BitOp 1.0.2 has them.
+// Package bit is the library bit of Redis's scripts: operations on the low 32 bits of numbers, as Lua BitOp 1.0.2 has
+// them.
 //
 // Owner: the State that Open was given.
 // Never: keeps anything between two calls.
-// Seam: production opens it through scripting/lib once there is EVAL; until then only tests do.
 package bit
 
 import (

@@ -2,7 +2,6 @@
 //
 // Owner: the State that Open was given. Each table that cjson.new makes has options of its own.
 // Never: checks UTF-8, or calls metamethods.
-// Seam: production opens it through scripting/lib once there is EVAL; until then only tests do.
 // Start at encode.go and decode.go; this file has the options.
 package cjson
 

@@ -158,8 +158,8 @@ const (
 	longestKey = 32
 )
 
-// key returns the string as a Value. Short ones are remembered: the objects of an array have the same keys, and one string
-// for all of them needs neither memory nor a hash of its own.
+// key returns the string as a Value. Short ones are remembered: the objects of an array have the same keys, and one
+// string for all of them needs neither memory nor a hash of its own.
 func (d *decoder) key() lua.Value {
 	n := len(d.str)
 	if n == 0 || n > longestKey {
@@ -271,8 +271,8 @@ func isInvalidNumber(s string) bool {
 // tens has the powers of ten that a float64 holds without rounding.
 var tens = [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15}
 
-// readNumber reads what C's strtod reads. Up to 15 digits, with or without a point, need no general conversion: both they
-// and the power of ten are exact, and a division rounds once.
+// readNumber reads what C's strtod reads. Up to 15 digits, with or without a point, need no general conversion: both
+// they and the power of ten are exact, and a division rounds once.
 func (d *decoder) readNumber() {
 	d.token = tokenNumber
 	s, i := d.text, d.at

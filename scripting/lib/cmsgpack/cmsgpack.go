@@ -1,9 +1,10 @@
-// Package cmsgpack is the library cmsgpack of Redis's scripts: Lua values to and from MessagePack, as lua-cmsgpack 0.4.0.
+// Package cmsgpack is the library cmsgpack of Redis's scripts: Lua values to and from MessagePack, as lua-cmsgpack
+// 0.4.0.
 //
 // Owner: the State that Open was given.
 // Never: trusts a length in its input: memory grows only as values are read.
-// Seam: production opens it through scripting/lib once there is EVAL; until then only tests do.
-// Start at pack.go and unpack.go. Source: the MessagePack specification without bin and ext, which Redis's library refuses.
+// Start at pack.go and unpack.go. Source: the MessagePack specification without bin and ext, which Redis's library
+// refuses.
 package cmsgpack
 
 import "spindle/scripting/lua"

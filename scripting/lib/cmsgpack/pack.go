@@ -87,8 +87,8 @@ func (p *packer) value(v lua.Value, level, held int) {
 	}
 }
 
-// head writes the length of a string, array or map. A length up to short is part of the byte fix. Else it follows the code
-// long for 16 bits or long+1 for 32 bits. Only a string has a code for 8 bits, before long.
+// head writes the length of a string, array or map. A length up to short is part of the byte fix. Else it follows the
+// code long for 16 bits or long+1 for 32 bits. Only a string has a code for 8 bits, before long.
 func (p *packer) head(fix byte, short int, long byte, n int) {
 	switch {
 	case n <= short:

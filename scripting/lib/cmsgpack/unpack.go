@@ -77,7 +77,8 @@ const (
 	faultKey // of a map; the value is the error
 )
 
-// An unpacker reads values at data[at:]. held is how many values the model has on its stack; only its limit can be seen.
+// An unpacker reads values at data[at:]. held is how many values the model has on its stack; only its limit can be
+// seen.
 type unpacker struct {
 	c    *lua.Call
 	s    *lua.State

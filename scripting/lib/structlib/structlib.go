@@ -2,7 +2,6 @@
 //
 // Owner: the State that Open was given.
 // Never: keeps anything between two calls.
-// Seam: production opens it through scripting/lib once there is EVAL; until then only tests do.
 //
 // A format is a row of options, read up to its end or a zero byte:
 //
