@@ -152,7 +152,7 @@ var (
 // refused only before it has written: half of it would be worse.
 func (c *Core) admitScript(cl *client.Client, call Call) error {
 	c.assertHeld()
-	writes := call.Flags&command.Write != 0
+	writes := call.Flags&(command.Write|command.MayReplicate) != 0
 	switch {
 	case call.Flags&command.NoScript != 0 && !c.anyInScripts:
 		return errNotInScript

@@ -492,7 +492,7 @@ func (c *Core) Run(cl *client.Client, args [][]byte) error {
 	}
 	spec, err := c.catalogue.Resolve(spec, args)
 	if err != nil {
-		if spec == nil || spec.Subs != nil {
+		if spec == nil || spec.Subs != nil && len(args) > 1 {
 			return errUnknownInScript
 		}
 		return errArityInScript
