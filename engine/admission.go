@@ -157,7 +157,7 @@ var (
 // refused only before it has written: half of it would be worse.
 func (c *Core) admitScript(cl *client.Client, call Call) error {
 	c.assertHeld()
-	writes := call.Flags&command.Write != 0
+	writes := call.Flags&(command.Write|command.MayReplicate) != 0
 	if call.Flags&command.NoScript != 0 && !c.anyInScripts {
 		return errNotInScript
 	}

@@ -498,15 +498,14 @@ func (c *Core) Call(outer *command.Context, spec *command.Spec, args [][]byte) (
 // Run implements command.Core: a command of a script, as the Fake client cl.
 func (c *Core) Run(cl *client.Client, args [][]byte) error {
 	c.assertHeld()
-	spec := c.catalogue.Lookup(args[0])
-	if spec == nil {
+	spec, err := c.catalogue.Resolve(c.catalogue.Lookup(args[0]), args)
+	switch {
+	case err == nil:
+	case spec == nil:
+		c.meter.rejected(nil, errUnknownInScript)
 		return errUnknownInScript
-	}
-	spec, err := c.catalogue.Resolve(spec, args)
-	if err != nil {
-		if spec == nil || spec.Subs != nil {
-			return errUnknownInScript
-		}
+	default:
+		c.meter.rejected(spec, errArityInScript)
 		return errArityInScript
 	}
 	if c.stack.depth == maxDepth {

@@ -93,7 +93,9 @@ func (m *meter) end(c *Core) {
 
 func (m *meter) failed(spec *command.Spec, err error) {
 	spec.Stats.Failed++
-	m.countError(err)
+	if _, counted := err.(command.CountedError); !counted {
+		m.countError(err)
+	}
 }
 
 func (m *meter) rejected(spec *command.Spec, err error) {

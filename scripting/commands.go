@@ -274,6 +274,7 @@ func (s *Scripts) functionDelete(c *command.Context) error {
 		return errNoLibrary
 	}
 	s.libraries.unlink(l)
+	s.functions.release(l)
 	s.forget(l)
 	c.Changed(1)
 	c.Reply.OK()
@@ -430,22 +431,35 @@ func (s *Scripts) functionRestore(c *command.Context) error {
 	if !slices.Contains([]string{"append", "replace", "flush"}, policy) {
 		return errPolicy
 	}
-	sources, checked, err := s.deps.Unpack(c.Args[2])
+	sources, checked, wrong := s.deps.Unpack(c.Args[2])
 	if !checked {
 		return errPayload
 	}
-	if err != nil {
-		return &protocol.Error{Code: "ERR", Text: err.Error()}
+	if wrong != nil {
+		return &protocol.Error{Code: "ERR", Text: wrong.Error()}
 	}
-	restored := newRegistry()
-	for _, source := range sources {
-		if _, err := s.load(restored, source, false, false); err != nil {
-			return err
+	restored, err := newRegistry(), error(nil)
+	for i := 0; i < len(sources) && err == nil; i++ {
+		_, err = s.load(restored, sources[i], false, false)
+	}
+	gone := restored.libraries // by an error, or those that are replaced
+	if err == nil {
+		if policy == "flush" {
+			gone, s.libraries = s.libraries.libraries, restored
+		} else {
+			var replaced []*library
+			if replaced, err = s.libraries.join(restored, policy == "replace"); err == nil {
+				gone = nil
+			}
+			for _, l := range replaced {
+				s.functions.release(l)
+			}
 		}
 	}
-	if policy == "flush" {
-		s.libraries = restored
-	} else if err := s.libraries.join(restored, policy == "replace"); err != nil {
+	for _, l := range gone {
+		s.functions.release(l)
+	}
+	if err != nil {
 		return err
 	}
 	c.Changed(1)

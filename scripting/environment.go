@@ -34,6 +34,9 @@ type environment struct {
 	lookup      *lua.Table // env's metatable
 	loadGlobals *lua.Table
 	loading     *library // which is being loaded; nil at other times
+
+	anchor *lua.Table // holds the functions that only we know, so that the machine's account finds them
+	code   int        // bytes of what was compiled for them
 }
 
 var (
@@ -55,7 +58,8 @@ func newEnvironment(s *Scripts, forLibraries bool) *environment {
 	e.pcall, e.xpcall = g.Get(lua.Intern("pcall")), g.Get(lua.Intern("xpcall"))
 	e.enter = e.state.NewFunction("", e.enterFunction)
 	e.handler = e.state.NewFunction("__redis__err__handler", e.handle)
-	e.state.Register(g, "pcall", e.protectedCall)
+	e.anchor = e.state.NewTable(0, 0)
+	put(g, lua.Intern("pcall"), e.state.NewFunction("pcall", e.protectedCall, e.anchor.Value()))
 	for _, open := range s.deps.Libraries {
 		open(e.state)
 	}
@@ -123,6 +127,17 @@ func (e *environment) isolate() {
 	s.Start(s.Globals.Get(lua.Intern("setfenv")), lua.Number(0), e.env.Value()) // for code that loadstring compiles
 	s.Run(1000)
 	s.Reset()
+}
+
+// hold keeps a function for calls to come; code is how many bytes its compiled form has.
+func (e *environment) hold(function lua.Value, code int) {
+	put(e.anchor, function, lua.True)
+	e.code += code
+}
+
+func (e *environment) drop(function lua.Value, code int) {
+	put(e.anchor, function, lua.Nil)
+	e.code -= code
 }
 
 // setLimit has a script's machine fail when it holds more than script-memory-limit.
@@ -220,12 +235,18 @@ func (e *environment) failureOf(err lua.Value) failure {
 	return f
 }
 
-// textOf is a string or a number as C reads it.
-func (e *environment) textOf(v lua.Value) (string, bool) {
+// wholeText is a string, or a number as one.
+func (e *environment) wholeText(v lua.Value) (string, bool) {
 	if !v.IsString() && !v.IsNumber() {
 		return "", false
 	}
-	return strings.Clone(cString(e.state.ToString(v).Str())), true
+	return strings.Clone(e.state.ToString(v).Str()), true
+}
+
+// textOf is wholeText as C reads it: up to a zero byte.
+func (e *environment) textOf(v lua.Value) (string, bool) {
+	text, ok := e.wholeText(v)
+	return cString(text), ok
 }
 
 // numberOf is a number, or a string that reads as one.

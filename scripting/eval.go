@@ -84,12 +84,14 @@ func (s *Scripts) define(body []byte, stays bool) (*script, error) {
 		for s.cache.evaluated.Len() >= maxEvaluated {
 			oldest := s.cache.evaluated.Remove(s.cache.evaluated.Front()).(*script)
 			s.cache.drop(oldest)
+			e.drop(oldest.function, oldest.code)
 			delete(s.figures.scripts, oldest.digest)
 			s.figures.EvictedScripts++
 		}
 		sc.place = s.cache.evaluated.PushBack(sc)
 	}
 	s.cache.add(sc)
+	e.hold(sc.function, sc.code)
 	return sc, nil
 }
 

@@ -16,6 +16,7 @@ type library struct {
 	name      string
 	code      string // with its first line
 	functions map[string]*function
+	bytes     int // of its compiled form
 }
 
 // A function is one that FCALL can call.
@@ -78,12 +79,11 @@ func (g *registry) clash(l *library) *function {
 	return nil
 }
 
-// join adds the libraries of other; those of the same name are replaced if replace is set.
+// join adds the libraries of other; those of the same name are replaced if replace is set, and returned.
 //
 // Errors: a library or a function that is there already; then g is as before.
-func (g *registry) join(other *registry, replace bool) error {
-	var replaced []*library
-	err := func() error {
+func (g *registry) join(other *registry, replace bool) (replaced []*library, err error) {
+	err = func() error {
 		for _, l := range other.sorted() {
 			old := g.libraries[l.name]
 			if old == nil {
@@ -106,12 +106,12 @@ func (g *registry) join(other *registry, replace bool) error {
 		for _, l := range replaced {
 			g.link(l)
 		}
-		return err
+		return nil, err
 	}
 	for _, l := range other.libraries {
 		g.link(l)
 	}
-	return nil
+	return replaced, nil
 }
 
 // isName says whether a library or a function may have this name.
@@ -203,6 +203,9 @@ func (s *Scripts) load(g *registry, source []byte, replace, patience bool) (name
 		return "", protocol.Errorf("ERR", "Function %s already exists", f.name)
 	}
 	g.link(l)
+	if old != nil {
+		s.functions.release(old)
+	}
 	return name, nil
 }
 
@@ -226,6 +229,11 @@ func (e *environment) load(l *library, code []byte, patience bool) error {
 	for {
 		switch e.state.Run(10 * sliceBudget) {
 		case lua.Done:
+			l.bytes = proto.Bytes()
+			e.code += l.bytes
+			for _, f := range l.functions {
+				put(e.anchor, f.value, lua.True)
+			}
 			return nil
 		case lua.Paused:
 			if patience && e.scripts.clock.Nanos()-began > int64(loadTime) {
@@ -235,6 +243,14 @@ func (e *environment) load(l *library, code []byte, patience bool) error {
 			return protocol.Errorf("ERR", "Error registering functions: %s", e.failureOf(e.state.Err()).text)
 		}
 	}
+}
+
+// release forgets the functions of a library that is gone.
+func (e *environment) release(l *library) {
+	for _, f := range l.functions {
+		put(e.anchor, f.value, lua.Nil)
+	}
+	e.code -= l.bytes
 }
 
 // registerFunction is redis.register_function: (name, callback), or a table that names its arguments.
@@ -248,7 +264,7 @@ func (e *environment) registerFunction(c *lua.Call) lua.Outcome {
 	case 1:
 		refusal = e.readNamed(c.Arg(1), f)
 	case 2:
-		name, ok := e.textOf(c.Arg(1))
+		name, ok := e.wholeText(c.Arg(1))
 		switch {
 		case !ok:
 			refusal = "first argument to redis.register_function must be a string"
@@ -285,7 +301,7 @@ func (e *environment) readNamed(v lua.Value, f *function) (refusal string) {
 		if !ok {
 			return "named argument key given to redis.register_function is not a string"
 		}
-		text, isText := e.textOf(v)
+		text, isText := e.wholeText(v)
 		switch strings.ToLower(name) {
 		case "function_name":
 			if !isText {

@@ -187,12 +187,17 @@ func (s *Scripts) finish(c *command.Context, status lua.Status) (err error) {
 		if len(results) > 1 {
 			result = results[1]
 		}
+		if t := result.Table(); t != nil && t.Get(nameErr).IsString() {
+			f := e.failureOf(result)
+			err = f.reply(f.text)
+			break
+		}
 		out := replier{reply: c.Reply, bools: e.out.RESP3}
 		out.value(result, 2)
 	case status == lua.Done && len(results) > 1:
-		err = s.fail(c, results[1])
+		err = s.fail(results[1])
 	default:
-		err = s.fail(c, e.state.Err())
+		err = s.fail(e.state.Err())
 	}
 	s.book()
 	s.close()
@@ -215,7 +220,7 @@ func (s *Scripts) close() {
 
 // fail answers an uncaught error. One that a command made was counted with the command, so it does not count as the
 // script's, too.
-func (s *Scripts) fail(c *command.Context, v lua.Value) error {
+func (s *Scripts) fail(v lua.Value) error {
 	r := &s.run
 	if !v.IsTable() { // the error handler had no say: memory was short, or it failed itself
 		text := "execution failure"
@@ -228,12 +233,15 @@ func (s *Scripts) fail(c *command.Context, v lua.Value) error {
 	if f.source != "" {
 		f.text += " script: " + r.name + ", on " + f.source + ":" + f.line + "."
 	}
-	err := replyError(f.text)
+	return f.reply(f.text)
+}
+
+// reply is the error reply with this line.
+func (f *failure) reply(line string) error {
 	if f.counted {
-		c.Reply.Error(err)
-		return nil
+		return command.CountedError{Reply: replyError(line)}
 	}
-	return err
+	return replyError(line)
 }
 
 // The refusals of SCRIPT KILL and FUNCTION KILL.

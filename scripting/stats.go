@@ -153,12 +153,12 @@ func (s *Scripts) Sections() []info.Section {
 	}
 }
 
-// bytes is what a machine holds. A nil environment holds nothing.
+// bytes is what a machine holds, and the code that it runs. A nil environment holds nothing.
 func (e *environment) bytes() int64 {
 	if e == nil {
 		return 0
 	}
-	return int64(e.state.Live())
+	return int64(e.state.Live() + e.code)
 }
 
 // scriptBytes is what a cached script costs beside its texts: its entries in two maps, and its object.

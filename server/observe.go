@@ -185,8 +185,9 @@ func (in *instance) introspectDeps() introspect.Deps {
 		Catalogue: func() *command.Catalogue { return in.catalogue },
 		Reload:    in.reload, LoadAOF: in.loadAOF,
 		SetActiveExpire: in.core.SetActiveExpire, PauseCron: in.core.PauseCron,
-		SkipChecksums: func(on bool) { in.saver.AnyChecksum = on },
-		ChangeReplID:  in.feed.ChangeID, RewriteConfig: func() error { return in.rewriter.Rewrite(true) },
+		AllowAnyInScripts: in.core.AllowAnyInScripts,
+		SkipChecksums:     func(on bool) { in.saver.AnyChecksum = on },
+		ChangeReplID:      in.feed.ChangeID, RewriteConfig: func() error { return in.rewriter.Rewrite(true) },
 		Log:   func(text string) { in.log.Warning("DEBUG LOG: %s", text) },
 		Crash: in.crash, ClientCosts: in.clientCosts, SerializedLength: in.saver.SerializedLength,
 	}

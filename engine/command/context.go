@@ -51,6 +51,16 @@ type Core interface {
 	Notify(class EventClass, event string, db int, key []byte)
 }
 
+// A CountedError is an error reply that was counted already, with a command that the failing one has run. It fails the
+// call, and no code is counted again.
+type CountedError struct{ Reply *protocol.Error }
+
+// Unwrap gives the reply.
+func (e CountedError) Unwrap() error { return e.Reply }
+
+// Error implements error.
+func (e CountedError) Error() string { return e.Reply.Error() }
+
 // A Step goes on with a command that has lent the turn. A returned error is the command's reply, as a handler's is.
 type Step func(c *Context) (done bool, err error)
 

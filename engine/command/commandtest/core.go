@@ -199,6 +199,9 @@ func (c *Core) Run(cl *client.Client, args [][]byte) error {
 	if err != nil {
 		return err
 	}
+	if spec.Flags&command.Write != 0 && cl.Script != nil {
+		cl.Script.Wrote = true
+	}
 	c.run(cl, spec, args)
 	return nil
 }

@@ -19,18 +19,20 @@ import (
 type Deps struct {
 	Catalogue func() *command.Catalogue
 
-	Reload           func(c *command.Context, o ReloadOptions) error // DEBUG RELOAD
-	LoadAOF          func(c *command.Context) error                  // DEBUG LOADAOF
-	SetActiveExpire  func(on bool)
-	PauseCron        func(on bool)
-	SkipChecksums    func(on bool) // of RDB files and RESTORE payloads
-	ChangeReplID     func()
-	RewriteConfig    func() error // CONFIG REWRITE with every row
-	Log              func(text string)
-	Crash            func(how string)                   // "segfault", "panic", "assert", "oom": does not return
-	Restart          func(gracefully bool, delay int64) // ms; does not return if it succeeds
-	ClientCosts      func() iter.Seq[client.CostClass]  // the classes of DEBUG CLIENT-EVICTION; nil while clients are not evicted
-	SerializedLength func(v value.Value) int            // bytes of the value in an RDB file
+	Reload          func(c *command.Context, o ReloadOptions) error // DEBUG RELOAD
+	LoadAOF         func(c *command.Context) error                  // DEBUG LOADAOF
+	SetActiveExpire func(on bool)
+	PauseCron       func(on bool)
+	SkipChecksums   func(on bool) // of RDB files and RESTORE payloads
+	ChangeReplID    func()
+
+	AllowAnyInScripts func(on bool) // commands that are not for scripts
+	RewriteConfig     func() error  // CONFIG REWRITE with every row
+	Log               func(text string)
+	Crash             func(how string)                   // "segfault", "panic", "assert", "oom": does not return
+	Restart           func(gracefully bool, delay int64) // ms; does not return if it succeeds
+	ClientCosts       func() iter.Seq[client.CostClass]  // the classes of DEBUG CLIENT-EVICTION; nil while clients are not evicted
+	SerializedLength  func(v value.Value) int            // bytes of the value in an RDB file
 }
 
 // ReloadOptions are DEBUG RELOAD's.

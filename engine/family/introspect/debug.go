@@ -72,7 +72,7 @@ var debugCommands = map[string]debugCommand{
 	"SDSLEN":                       {1, 1, textLengths},
 	"SEGFAULT":                     {0, -1, crash("segfault")},
 	"SET-ACTIVE-EXPIRE":            {1, 1, setActiveExpire},
-	"SET-DISABLE-DENY-SCRIPTS":     {1, 1, ok},
+	"SET-DISABLE-DENY-SCRIPTS":     {1, 1, allowInScripts},
 	"SET-SKIP-CHECKSUM-VALIDATION": {1, 1, skipChecksums},
 	"SLEEP":                        {1, 1, sleep},
 	"STRINGMATCH-TEST":             {0, 0, globTest},
@@ -92,6 +92,13 @@ func (f *family) debug(c *command.Context) error {
 
 // ok answers a subcommand that sets something this server has no use for.
 func ok(_ *family, c *command.Context, _ [][]byte) error {
+	c.Reply.OK()
+	return nil
+}
+
+// allowInScripts lets scripts run commands that are not for them.
+func allowInScripts(f *family, c *command.Context, args [][]byte) error {
+	f.AllowAnyInScripts(isOn(args[0]))
 	c.Reply.OK()
 	return nil
 }
