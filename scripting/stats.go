@@ -136,8 +136,9 @@ func (s *Scripts) label(name string) {
 func (s *Scripts) Sections() []info.Section {
 	return []info.Section{
 		{Name: "Memory", Fields: []info.Field{
+			info.Int("used_memory_lua", func() int64 { return s.eval.bytes() }),
 			info.Int("used_memory_vm_eval", func() int64 { return s.eval.bytes() }),
-			info.Bytes("used_memory_lua", func() int64 { return s.eval.bytes() }),
+			info.Text("used_memory_lua_human", func() string { return string(info.AppendHuman(nil, s.eval.bytes())) }),
 			info.Int("used_memory_scripts_eval", s.cacheBytes),
 			info.Int("number_of_cached_scripts", func() int64 { return int64(len(s.cache.byDigest)) }),
 			info.Int("number_of_functions", func() int64 { return int64(len(s.libraries.functions)) }),
