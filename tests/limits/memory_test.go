@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -141,8 +142,10 @@ func TestNoMoreMemory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := limited(t)
-			if name == "refused by the system" { // as with vm.overcommit_memory=2
-				s = testkit.Launch(t, testkit.Spec{Shell: "ulimit -d 500000"})
+			const limit = 500_000 // KB
+			system := name == "refused by the system"
+			if system { // as with vm.overcommit_memory=2
+				s = testkit.Launch(t, testkit.Spec{Shell: fmt.Sprint("ulimit -d ", limit)})
 			}
 			refused := 0
 			for i := 0; i < 1_000_000 && refused < 100; i++ {
@@ -157,9 +160,27 @@ func TestNoMoreMemory(t *testing.T) {
 			if refused < 100 {
 				t.Errorf("%d were refused", refused)
 			}
+			if left := limit - counted(t, s); system && left < 32_000 {
+				t.Errorf("%d KB are left for threads and the Go heap: the process ends when it needs more", left)
+			}
 			works(t, s)
 		})
 	}
+}
+
+// counted is what the limit of data (ulimit -d) counts of the process, in KB.
+func counted(t *testing.T, s *testkit.Server) int {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.PID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(status), "VmData:")
+	var n int
+	if _, err := fmt.Sscan(text, &n); err != nil {
+		t.Fatalf("VmData in %q: %v", status, err)
+	}
+	return n
 }
 
 // TestLazyFreeCountsValues: what is let go is pending from the reply on, by values, as in the reference; and when

@@ -33,6 +33,7 @@ const (
 	contiguous     = true // segments that follow each other are one piece of memory
 	openStep       = 64 << 20
 	smallStep      = 64 << 10 // of a span, where the system refuses a whole step
+	beside         = 64 << 20 // for the Go heap and for threads, whose stacks count 8 MB each (memory.M4)
 	hugePage       = 2 << 20
 )
 
@@ -109,7 +110,20 @@ func open(span int, at unsafe.Pointer, end, limit, step uint64) error {
 }
 
 func protect(at unsafe.Pointer, from, to uint64) error {
+	if !affords(uintptr(to-from) + beside) {
+		return syscall.ENOMEM
+	}
 	return unix.Mprotect(unsafe.Slice((*byte)(unsafe.Add(at, from)), to-from), unix.PROT_READ|unix.PROT_WRITE)
+}
+
+// affords says that the system would make so much more usable now. It asks as a thread's stack is asked for.
+func affords(size uintptr) bool {
+	p, err := unix.MmapPtr(-1, 0, nil, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+	if err != nil {
+		return false
+	}
+	_ = unix.MunmapPtr(p, size)
+	return true
 }
 
 // openSlabs makes slabs [from, from+n) and their records usable; openUnits the same for run units.

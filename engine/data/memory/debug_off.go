@@ -8,7 +8,7 @@ func debugSegment(first uint32)            {}
 func debugSlab(i uint32, s *slab)          {}
 func debugAlloc(r Ref, s *slab, p Purpose) {}
 func debugFree(r Ref, s *slab, p Purpose)  {}
-func debugHole(r Ref, s *slab)             {}
+func debugHoles(*slab, uint32, uint16)     {}
 func debugRunAlloc(r Ref, p Purpose)       {}
 func debugRunReturned(r Ref, p Purpose)    {}
 func debugRunSplit(r, second Ref)          {}

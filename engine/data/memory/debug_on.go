@@ -74,8 +74,14 @@ func debugFree(r Ref, s *slab, p Purpose) {
 	fill(Bytes(r, int(s.size)))
 }
 
-// debugHole says that a free block has lost its filling.
-func debugHole(r Ref, s *slab) { *debugByte(r, s) = 0 }
+// debugHoles says that the free blocks in these pages of slab i have lost their filling.
+func debugHoles(s *slab, i uint32, pages uint16) {
+	for k, block := 0, *debugOf(i); k < len(block) && pages != 0; k++ {
+		if s.pagesOf(k)&pages != 0 {
+			block[k] = 0
+		}
+	}
+}
 
 func debugRunAlloc(r Ref, p Purpose) {
 	if p >= Purposes {

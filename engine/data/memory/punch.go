@@ -164,21 +164,21 @@ func (h *Heap) refill(s *slab, i uint32) {
 	for s.free == noBlock {
 		page := bits.TrailingZeros16(s.holes)
 		invariant.That(page < slabPages, "memory.P1: slab %d has no hole", i)
-		h.fillHoles(s, 1<<page)
+		h.fillHoles(s, i, 1<<page)
 		first, last := s.blocksOf(page)
 		for k := last; k >= first; k-- {
 			if s.pagesOf(k)&s.holes == 0 {
 				s.list(base, k)
-				if invariant.Enabled {
-					debugHole(base+Ref(k*int(s.size)), s)
-				}
 			}
 		}
 	}
 }
 
-// fillHoles says that pages of the slab are no holes any more.
-func (h *Heap) fillHoles(s *slab, pages uint16) {
+// fillHoles says that pages of slab i are no holes any more.
+func (h *Heap) fillHoles(s *slab, i uint32, pages uint16) {
+	if invariant.Enabled {
+		debugHoles(s, i, pages)
+	}
 	h.trim.holes -= int64(bits.OnesCount16(pages))
 	s.holes &^= pages
 }

@@ -97,3 +97,44 @@ func TestHolesOfRest(t *testing.T) {
 	}
 	settle(t, h, nil)
 }
+
+// TestHolesOfTheSlabInUse: a slab with holes is the current one, and all its blocks come back from a reclaimer. It is cut
+// anew, and its holes serve again like its other pages.
+func TestHolesOfTheSlabInUse(t *testing.T) {
+	h := newHeap(t, Options{})
+	const size = osPage
+	take := func(n int) (refs []Ref) {
+		for range n {
+			refs = append(refs, h.Alloc(size, Values))
+		}
+		return refs
+	}
+	first, second := take(slabPages), take(slabPages)
+	for _, r := range first[1:] {
+		h.Free(r, Values)
+	}
+	h.Purge()
+	settle(t, h, nil)
+	if h.trim.holes == 0 {
+		t.Fatal("no page was given back")
+	}
+	mine := append(take(1), first[0]) // the second slab is full: the first is current again
+	if mine[0]&^(slabSize-1) != first[0]&^(slabSize-1) || h.trim.holes == 0 {
+		t.Fatalf("block %#x was taken, %d holes are left", mine[0], h.trim.holes)
+	}
+	returner := h.Returner()
+	for _, r := range mine {
+		returner.Free(r, Values)
+	}
+	returner.Flush()
+	h.Drain(100)
+	if h.trim.holes != 0 {
+		t.Fatalf("%d holes are left in a slab without blocks", h.trim.holes)
+	}
+	for _, r := range append(take(slabPages), second...) {
+		h.Free(r, Values)
+	}
+	if err := h.Check(); err != nil {
+		t.Error(err)
+	}
+}

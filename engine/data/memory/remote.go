@@ -138,7 +138,7 @@ func (h *Heap) takeRemote(s *slab, i uint32, stays bool) int {
 	switch {
 	case s.live == 0 && !s.punching: // cut anew: its blocks, long out of the cache, need not be linked
 		s.free, s.carved = noBlock, 0
-		h.fillHoles(s, s.holes)
+		h.fillHoles(s, i, s.holes)
 		return n
 	case s.free != noBlock: // else the tail ends the list as it is
 		*Word(Ref(i)<<slabShift + Ref(old>>16&0xFFFF)<<3) = uint64(s.free) // the tail's link

@@ -9,6 +9,8 @@ package memory
 // memory meanwhile.
 // memory.M3. What a client asks for by number, and not by sending it, is asked for with TryAlloc or after Affords.
 // Alloc panics only when the headroom is gone too.
+// memory.M4. The system's limit holds for the whole process, and the Go runtime ends it when no thread can be made. So
+// memory is made usable only while there is some left for the Go heap and for threads.
 type shortage struct {
 	slabs, runs bool // the headroom behind them could not be had when it was last tried
 }

@@ -188,7 +188,7 @@ func (h *Heap) settle(s *slab, i uint32) {
 			h.unlinkPartial(b, i)
 		}
 		b.slabs--
-		h.fillHoles(s, s.holes)
+		h.fillHoles(s, i, s.holes)
 		s.state = slabDirty
 		h.slabs.dirty.push(i)
 	case s.state == slabFull && (s.free != noBlock || s.holes != 0 && !s.punching):
