@@ -240,7 +240,8 @@ func (c *Core) run(cl *client.Client, b *protocol.Batch) {
 			}
 			if !c.execute(cl, &ahead[i], c.specs[i]) {
 				c.lap()
-				return // held back by a pause: the request stays unread
+				b.Soon = c.lent != nil
+				return // held back by a pause or a lent command: the request stays unread
 			}
 			if b.Done++; c.nanos >= ends && b.Done < len(b.Requests) && cl.Flags&cannotGoOn == 0 {
 				c.lap()

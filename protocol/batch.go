@@ -41,6 +41,7 @@ type Batch struct {
 	Unread   int    // bytes the loop holds behind the last request (CLIENT LIST's qbuf)
 	Done     int    // set by the core
 	Turn     uint64 // set by the core: the number of the turn that decided these replies
+	Soon     bool   // set by the core: what is not done will be before long, also if the peer ends meanwhile
 	NowMs    int64  // set by the core: when that turn last read the clock, Unix ms; 0: the loop reads the clock itself
 }
 

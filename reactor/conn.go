@@ -18,8 +18,8 @@ import (
 // reactor.C2. pending[served:] are bytes read and not served, oldest first; nil when there are none.
 // reactor.C3. While held, nothing of the connection is served. What arrives is kept, as far as the query-buffer limit lets it.
 // reactor.C4. parser is the connection's own while a request is half read or streamed; otherwise nil, and the loop's serves.
-// reactor.C5. A peer that has gone ends the connection when the complete requests that were read have run, or one of
-// them has to wait for something.
+// reactor.C5. A peer that has gone ends the connection when the complete requests that were read have run, or when one
+// of them waits for something that may never come.
 type conn struct {
 	loop    *loop
 	fd      int
@@ -39,6 +39,7 @@ type conn struct {
 
 	known    bool // has given its password, or was not asked for one
 	held     bool // Serve left requests undone: waits for Resume
+	soon     bool // if held: not for longer than the core is busy (protocol.Batch.Soon)
 	more     bool // there may be complete requests in pending
 	replay   bool // what was left undone is the parser's streamed request: it is the next to run, and goOn runs it
 	dirty    bool // in loop.dirty
@@ -46,7 +47,7 @@ type conn struct {
 	blocked  bool // the socket is full; the backend watches it
 	closing  bool // takes no more requests; closes when its output has left
 	closed   bool
-	gone     bool // the peer does not take output any more (reactor.C5)
+	gone     bool // the peer is, and requests that were read have still to run (reactor.C5)
 	readable bool // gnet, epoll: the socket may hold bytes that no event will announce again (reactor.E1)
 	hungUp   bool // gnet, epoll: the peer is gone
 	writes   bool // gnet, epoll: the poller tells of room to write, too
@@ -250,7 +251,7 @@ func (c *conn) run(requests []protocol.Request, unread int) int {
 	c.batch = reply.Mark()
 	b := &l.batch
 	b.Session, b.Requests, b.Reply, b.Unread = c.session, requests, reply, unread
-	b.Done, b.Turn, b.NowMs = 0, 0, 0
+	b.Done, b.Turn, b.NowMs, b.Soon = 0, 0, 0, false
 	l.handler.Serve(b)
 	if l.nowMs == 0 {
 		l.nowMs = b.NowMs
@@ -258,6 +259,7 @@ func (c *conn) run(requests []protocol.Request, unread int) int {
 	done := b.Done
 	invariant.That(done >= 0 && done <= len(requests), "Done is %d of %d", done, len(requests))
 	c.held = done < len(requests)
+	c.soon = b.Soon
 	c.deliver(b.Turn)
 	return done
 }
@@ -398,7 +400,7 @@ func (c *conn) goOn() {
 			return
 		}
 	}
-	if c.gone && (!c.more || c.held) {
+	if c.gone && !c.waits() {
 		c.close()
 		return
 	}
@@ -636,7 +638,16 @@ func (c *conn) discard() {
 }
 
 // hangup is the backend's word that the peer has closed or the connection broke.
-func (c *conn) hangup() { c.close() }
+func (c *conn) hangup() {
+	if c.waits() && !c.closing {
+		c.gone = true // goOn closes it
+		return
+	}
+	c.close()
+}
+
+// waits says that there are requests which have been read and will run soon (reactor.C5).
+func (c *conn) waits() bool { return c.held && c.soon || c.more && !c.held }
 
 func (c *conn) FD() int            { return c.fd }
 func (c *conn) LocalAddr() string  { return c.local }

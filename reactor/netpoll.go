@@ -240,7 +240,7 @@ func (h *netpollHost) traffic(buffer *[firstRead]byte, n int) {
 // takeInput has the poller read again, once the connection takes input (reactor.N1). At the end of a visit.
 func (h *netpollHost) takeInput() {
 	c := h.conn
-	if c.closed || c.held && len(c.pending)-c.served >= heldBytes {
+	if c.closed || c.gone || c.held && len(c.pending)-c.served >= heldBytes {
 		return
 	}
 	h.inputMu.Lock()

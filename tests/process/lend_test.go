@@ -1,0 +1,62 @@
+package process
+
+import (
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"spindle/tests/testkit"
+)
+
+// TestPeerEndsBesideScript: what arrives while a script runs is run when the script is over, although its sender has
+// ended the connection. With any event loop.
+func TestPeerEndsBesideScript(t *testing.T) {
+	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
+		t.Run(backend, func(t *testing.T) {
+			s := testkit.Start(t, "--reactor-backend", backend)
+			busy := s.Dial()
+			busy.SetTimeout(testkit.Slowly(20 * time.Second))
+			busy.Send("EVAL", "local t = os.clock() repeat until os.clock() - t > 1 return redis.call('GET', 'a')", 0)
+			if err := busy.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			testkit.Until(t, testkit.Slowly(10*time.Second), "the script runs", func() error {
+				c := s.Dial()
+				defer c.Close()
+				c.SetTimeout(100 * time.Millisecond)
+				if _, err := c.Do("GET", "a"); err == nil {
+					return errors.New("GET is answered")
+				}
+				return nil
+			})
+			var ends []net.Conn
+			for _, request := range []string{"SET a 1\r\n", "SET b 1\r\nSET c 1\r\n"} {
+				conn, err := net.Dial("tcp", s.Addr)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer conn.Close()
+				if _, err := conn.Write([]byte(request)); err != nil {
+					t.Fatal(err)
+				}
+				ends = append(ends, conn)
+			}
+			ends[0].(*net.TCPConn).CloseWrite()
+			ends[1].Close()
+			if v, err := busy.Receive(); err != nil || v.String() != "(nil)" {
+				t.Errorf("the script: %v %v, want nil: nobody writes before it is over", v, err)
+			}
+			if replies, err := io.ReadAll(ends[0]); err != nil || strings.TrimSpace(string(replies)) != "+OK" {
+				t.Errorf("the reply: %q %v", replies, err)
+			}
+			for _, key := range []string{"a", "b", "c"} {
+				if v := s.Do("EXISTS", key); v.Int != 1 {
+					t.Errorf("%s is lost", key)
+				}
+			}
+		})
+	}
+}
