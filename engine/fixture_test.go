@@ -74,6 +74,7 @@ func (f *fakeConn) Close(afterOutput bool) {
 		f.note("close")
 	}
 }
+func (f *fakeConn) Loop() protocol.Loop     { return nil }
 func (f *fakeConn) SetClass(protocol.Class) {}
 func (f *fakeConn) Usage() protocol.Usage   { return protocol.Usage{} }
 func (f *fakeConn) LastActive() int64       { return f.active }

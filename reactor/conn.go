@@ -256,6 +256,9 @@ func (c *conn) run(requests []protocol.Request, unread int) int {
 	invariant.That(done >= 0 && done <= len(requests), "Done is %d of %d", done, len(requests))
 	c.held = done < len(requests)
 	c.deliver(b.Turn)
+	if l.reactor.brimful.Load() != 0 {
+		l.slowDown()
+	}
 	return done
 }
 
@@ -633,6 +636,14 @@ func (c *conn) LastActive() int64  { return c.lastMoved.Load() }
 
 func (c *conn) Post(turn uint64, p []byte) {
 	c.loop.post(mail{kind: mailPost, c: c, turn: turn, p: p})
+}
+
+// Loop implements protocol.Conn.
+func (c *conn) Loop() protocol.Loop {
+	if c.loop.single {
+		return nil
+	}
+	return c.loop
 }
 
 func (c *conn) PostReply(turn uint64, r *protocol.Reply) {
