@@ -175,7 +175,7 @@ func newHouse(t *testing.T, more ...command.Spec) *house {
 	}
 	h.SetCatalogue(catalogue)
 	h.SetHooks(Hooks{
-		ExecRefused: h.watches.Abort, Monitor: h.Push, Gone: h.watches.Forget,
+		ExecRefused: h.watches.Abort, Gone: h.watches.Forget,
 		Slow: func(_ *client.Client, args [][]byte, _ time.Duration) { h.slow = append(h.slow, string(args[0])) },
 	})
 	h.AddOwnBarriers()

@@ -196,7 +196,6 @@ func (in *instance) joinReplication() {
 			in.log.Notice("Evicting client: %s", in.describe(cl))
 		},
 		Stuck:   func() { in.log.Warning("Over client maxmemory after evicting all evictable clients") },
-		Monitor: in.core.Push,
 		Wrote:   in.feed.Wrote,
 		Attack:  in.logAttack(),
 		Frozen:  func() { in.threads.follow(true, false) },
