@@ -307,7 +307,7 @@ func (c *Core) answerParked(p *parked, event string, f func(*command.Context)) {
 	ctx.DB, ctx.Now, ctx.Dirty = c.space.DB(p.db), c.nowMs, 0
 	ctx.Effects.Unheard = len(c.sinks) == 0
 	c.pushes.parked = true
-	defer c.sendDeferred() // engine.P2
+	defer c.sendDeferred() // engine.O2
 	f(ctx)
 	if ctx.Dirty != 0 || ctx.Effects.Replaced {
 		c.book(ctx)

@@ -83,13 +83,13 @@ type Hooks struct {
 	Heard       func() bool                                                // whether anybody may hear what is published; nil: somebody may
 	Slow        func(cl *client.Client, args [][]byte, took time.Duration) // a command past slowlog-log-slower-than
 	Latency     func(event string, took time.Duration)                     // an event past latency-monitor-threshold
-	Wrote       func(cl *client.Client)                  // the sinks have got effects of a command of cl's
-	Attack      func(cl *client.Client)                  // cl speaks HTTP; it is about to be closed
-	ExecRefused func(cl *client.Client, why error) error // an EXEC that may not run: what to answer
-	Frozen      func()                                   // a view was taken
-	Lent        func()                                   // a command has lent the turn, or is over
-	Laden       func()                                   // reclaimers need a thread of their own, or no longer
-	Gone        func(cl *client.Client)                  // a client left: watches, subscriptions, replicas
+	Wrote       func(cl *client.Client)                                    // the sinks have got effects of a command of cl's
+	Attack      func(cl *client.Client)                                    // cl speaks HTTP; it is about to be closed
+	ExecRefused func(cl *client.Client, why error) error                   // an EXEC that may not run: what to answer
+	Frozen      func()                                                     // a view was taken
+	Lent        func()                                                     // a command has lent the turn, or is over
+	Laden       func()                                                     // reclaimers need a thread of their own, or no longer
+	Gone        func(cl *client.Client)                                    // a client left: watches, subscriptions, replicas
 	Evicted     func(n int)
 
 	EvictingClient func(cl *client.Client) // cl is about to be closed because clients cost too much together
@@ -341,7 +341,7 @@ func (c *Core) execute(cl *client.Client, req *protocol.Request, spec *command.S
 	c.call(cl, req.Args, req.Bulk, spec)
 	c.muted(cl, mark, silent)
 	if len(c.pushes.pending) != 0 {
-		c.flushPushes(cl) // engine.P3
+		c.flushPushes(cl) // engine.O3
 	}
 	return true
 }
@@ -393,7 +393,7 @@ func (c *Core) call(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec 
 		return
 	}
 	if len(c.pushes.pending) != 0 && cl.Flags&silenced == 0 {
-		c.flushPushes(cl) // engine.P2
+		c.flushPushes(cl) // engine.O2
 	}
 	if c.stack.unit.effects != 0 {
 		c.stack.unit.loose = spec.Flags&command.TouchesArbitraryKeys != 0

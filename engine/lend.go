@@ -53,7 +53,7 @@ type lent struct {
 	tardy bool    // busy-reply-threshold is over: others get BUSY
 	reply *protocol.Reply
 
-	pushes []byte // to its client, behind the reply (engine.P2)
+	pushes []byte // to its client, behind the reply (engine.O2)
 }
 
 // refusal is what others are told when the threshold is over.

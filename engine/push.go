@@ -7,12 +7,14 @@ import (
 
 // A push goes to a client that has not asked for it now: a message of pub/sub, an invalidation.
 //
-// engine.P1. A client gets replies and pushes in the order in which they were decided.
-// engine.P2. What a command pushes to its own client comes right behind that command's reply; in a transaction behind EXEC's, in a
+// engine.O1. A client gets replies and pushes in the order in which they were decided.
+// engine.O2. What a command pushes to its own client comes right behind that command's reply; in a transaction
+// behind EXEC's, in a
 // script behind the script's. A command that was parked or has lent the turn replies later, and so do its pushes.
-// engine.P3. CLIENT REPLY OFF and SKIP do not hold for pushes.
+// engine.O3. CLIENT REPLY OFF and SKIP do not hold for pushes.
 //
-// Nearly all pushes go by mail. The client whose batch is run is the exception: mail would come behind the whole batch.
+// Nearly all pushes go by mail. The client whose batch is run is the exception: mail would come behind the whole
+// batch.
 type pushes struct {
 	here     *client.Client // whose batch is run; nil: none
 	pending  []byte         // for here, until the reply of the command that runs is complete
@@ -66,7 +68,8 @@ func (c *Core) PushAll(to *client.Audience, mine bool, resp2, resp3 []byte) {
 	to.Send(c.number, here, resp2, resp3)
 }
 
-// Here is the client whose pushes do not go by mail: whose batch is run, or whose command goes on after it has lent the turn. nil: there
+// Here is the client whose pushes do not go by mail: whose batch is run, or whose command goes on after it has
+// lent the turn. nil: there
 // is none.
 func (c *Core) Here() *client.Client {
 	c.assertHeld()

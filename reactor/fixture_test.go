@@ -31,7 +31,7 @@ import (
 //	QUIET                      answers +OK and is told no protocol error
 //	QUIT                       answers +OK and closes after output
 //	FILL n                     n bytes of ordinary reply
-//	FAN                        answers +FAN and sends the next number to all that have a name, once a loop; not to the asker
+//	FAN                        answers +FAN and sends the next number to the crowd, once a loop; not to the asker
 //	COUNT                      the next number, in eight digits: "#00000001\n"
 type board struct {
 	mu     sync.Mutex

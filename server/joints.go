@@ -90,8 +90,9 @@ func (in *instance) connDeps() conn.Deps {
 		Unblock: in.core.Unblock, AuthFailed: func(*command.Context, string) { in.deniedAuth++ },
 		Reset: func(cl *client.Client) {
 			in.watches.Discard(cl)
+			in.hub.Forget(cl)
 			in.core.StopMonitor(cl)
 		},
-		Subscriptions: func(*client.Client) (int, int, int) { return 0, 0, 0 },
+		Subscriptions: in.hub.Count, Speaks: in.hub.Speaks,
 	}
 }

@@ -6,14 +6,16 @@ import (
 	"spindle/protocol"
 )
 
-// An Audience is the clients that get the same messages, in the groups in which they are sent to: a message is made once for a
+// An Audience is the clients that get the same messages, in the groups in which they are sent to: a message is
+// made once for a
 // protocol, and handed over once for a loop.
 //
 //	groups   loop 0, RESP2   to:    conn  conn  conn      the mail of a message has this list
 //	                         seats: seat  seat  seat      whose each is
 //	         loop 0, RESP3   …
 //
-// client.A1. A list that was sent is shared with its loop: its elements stay as they are. What is appended lies behind them.
+// client.A1. A list that was sent is shared with its loop: its elements stay as they are. What is appended lies
+// behind them.
 // client.A2. seats[i] is the seat of to[i]; its at is i. No group is empty.
 //
 // Turn only. The zero Audience is empty.

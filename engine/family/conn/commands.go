@@ -25,6 +25,7 @@ type Deps struct {
 	Mode          func() string // "standalone", "cluster", "sentinel"; nil is standalone
 	Role          func() string // "master", "replica"; nil is master
 	Subscriptions func(c *client.Client) (channels, patterns, shards int)
+	Speaks        func(c *client.Client) // c has chosen another protocol; nil: nobody asks
 	UserExists    func(name []byte) bool // CLIENT KILL USER; nil knows "default" alone
 }
 
