@@ -326,6 +326,8 @@ func (c *Core) answerParked(p *parked, event string, f func(*command.Context)) {
 	ctx.Client, ctx.Args, ctx.Bulk, ctx.Reply, ctx.Spec = cl, p.args, nil, reply, p.spec
 	ctx.DB, ctx.Now, ctx.Dirty = c.space.DB(p.db), c.nowMs, 0
 	ctx.Effects.Unheard = len(c.sinks) == 0
+	c.pushes.parked = true
+	defer c.sendDeferred() // engine.O2
 	f(ctx)
 	if ctx.Dirty != 0 || ctx.Effects.Replaced {
 		c.book(ctx)
@@ -349,12 +351,7 @@ func (c *Core) answerParked(p *parked, event string, f func(*command.Context)) {
 		c.watchSlowlog(cl, p.spec, p.args, p.took+took)
 		c.watchLatency(event, took)
 	}
-	if cl.Flags&silenced == 0 {
-		cl.Conn.PostReply(c.number, reply)
-	} else {
-		reply.Reset()
-		cl.Flags &^= client.ReplySkip
-	}
+	c.postReply(cl, reply, nil)
 	cl.Conn.Resume()
 }
 

@@ -132,12 +132,6 @@ func (c *Core) Expel(cl *client.Client, isCaller bool) {
 	}
 }
 
-// Push sends p to cl behind everything decided so far. Nobody writes to p afterwards; it may go to many.
-func (c *Core) Push(cl *client.Client, p []byte) {
-	c.assertHeld()
-	cl.Conn.Post(c.number, p)
-}
-
 // StartMonitor has cl shown every command from the next on.
 func (c *Core) StartMonitor(cl *client.Client) {
 	c.assertHeld()
@@ -145,7 +139,10 @@ func (c *Core) StartMonitor(cl *client.Client) {
 		return
 	}
 	cl.Flags |= client.Monitor
-	c.monitors = append(c.monitors, cl)
+	if c.watchers == nil {
+		c.watchers = map[*client.Client]*client.Seat{}
+	}
+	c.watchers[cl] = c.monitors.Add(cl)
 }
 
 // StopMonitor ends it.
@@ -155,12 +152,8 @@ func (c *Core) StopMonitor(cl *client.Client) {
 		return
 	}
 	cl.Flags &^= client.Monitor
-	for i, m := range c.monitors {
-		if m == cl {
-			c.monitors = append(c.monitors[:i:i], c.monitors[i+1:]...)
-			return
-		}
-	}
+	c.monitors.Remove(c.watchers[cl])
+	delete(c.watchers, cl)
 }
 
 // Now is the turn's instant in Unix ms.

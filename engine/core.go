@@ -63,7 +63,10 @@ type Core struct {
 	raised   int // barriers that are up
 	pause    pause
 	waiting  waiting
-	monitors []*client.Client
+	monitors client.Audience
+	watchers map[*client.Client]*client.Seat // who has MONITOR, and where in monitors
+	pushes   pushes
+	channel  []byte // Notify's
 	duties   duties
 	later    []func() // at the end of this turn
 	eviction eviction
@@ -78,18 +81,18 @@ type Core struct {
 
 // Hooks are what other packages want to be told by the core, inside the turn. Nil ones are not called.
 type Hooks struct {
-	Publish     func(channel, payload []byte)                              // keyspace events leave through pub/sub
+	Publish     func(channel, payload []byte)                              // keyspace events leave through pub/sub; both are lent
+	Heard       func() bool                                                // whether anybody may hear what is published; nil: somebody may
 	Slow        func(cl *client.Client, args [][]byte, took time.Duration) // a command past slowlog-log-slower-than
 	Latency     func(event string, took time.Duration)                     // an event past latency-monitor-threshold
-	Monitor     func(to *client.Client, line []byte)
-	Wrote       func(cl *client.Client)                  // the sinks have got effects of a command of cl's
-	Attack      func(cl *client.Client)                  // cl speaks HTTP; it is about to be closed
-	ExecRefused func(cl *client.Client, why error) error // an EXEC that may not run: what to answer
-	Frozen      func()                                   // a view was taken
-	Lent        func()                                   // a command has lent the turn, or is over
-	Laden       func()                                   // reclaimers need a thread of their own, or no longer
-	Gone        func(cl *client.Client)                  // a client left: watches, subscriptions, replicas
-	Denied      func(cl *client.Client, e acl.Entry)     // a call or an AUTH of cl's was refused; e lacks Client
+	Wrote       func(cl *client.Client)                                    // the sinks have got effects of a command of cl's
+	Attack      func(cl *client.Client)                                    // cl speaks HTTP; it is about to be closed
+	ExecRefused func(cl *client.Client, why error) error                   // an EXEC that may not run: what to answer
+	Frozen      func()                                                     // a view was taken
+	Lent        func()                                                     // a command has lent the turn, or is over
+	Laden       func()                                                     // reclaimers need a thread of their own, or no longer
+	Gone        func(cl *client.Client)                                    // a client left: watches, subscriptions, replicas
+	Denied      func(cl *client.Client, e acl.Entry)                       // a call or an AUTH of cl's was refused; e lacks Client
 	Evicted     func(n int)
 
 	EvictingClient func(cl *client.Client) // cl is about to be closed because clients cost too much together
@@ -143,6 +146,7 @@ func (c *Core) Serve(b *protocol.Batch) {
 	c.begin()
 	c.meter.measureCPU(c.settings.MeasureTurnCPU.Get())
 	cl.Out, cl.Reading, cl.LastMs = b.Reply, b.Unread, c.nowMs
+	c.pushes.here = cl
 	if n := len(b.Requests); n > 0 {
 		cl.Reading += b.Requests[n-1].End
 	}
@@ -160,6 +164,7 @@ func (c *Core) Serve(b *protocol.Batch) {
 	if c.labels != nil {
 		c.unlabel()
 	}
+	c.pushes.here = nil
 	cl.TurnSeen = c.number
 	b.Turn, b.NowMs = c.number, c.nowMs
 	c.end()
@@ -342,7 +347,11 @@ func (c *Core) execute(cl *client.Client, req *protocol.Request, spec *command.S
 	}
 	cl.CommandsRun++
 	c.call(cl, req.Args, req.Bulk, spec)
-	return c.muted(cl, mark, silent)
+	c.muted(cl, mark, silent)
+	if len(c.pushes.pending) != 0 {
+		c.flushPushes(cl) // engine.O3
+	}
+	return true
 }
 
 // silenced is a client that asked for no replies, or for none to the command that runs.
@@ -384,12 +393,15 @@ func (c *Core) call(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec 
 	}
 	mark := cl.Out.Mark()
 	lent, _ := c.invoke(cl, args, bulk, spec)
-	if len(c.monitors) != 0 {
+	if c.monitors.Len() != 0 {
 		c.feedMonitors(cl, spec, args) // afterwards: the handler has blacked out what is secret
 	}
 	if lent {
 		c.lendTurn(cl, args, spec, mark)
 		return
+	}
+	if len(c.pushes.pending) != 0 && cl.Flags&silenced == 0 {
+		c.flushPushes(cl) // engine.O2
 	}
 	if c.stack.unit.effects != 0 {
 		c.stack.unit.loose = spec.Flags&command.TouchesArbitraryKeys != 0
@@ -475,7 +487,7 @@ func (c *Core) Call(outer *command.Context, spec *command.Spec, args [][]byte) (
 	m := &c.meter
 	began, mark, silent := max(c.nanos, m.innerNanos), cl.Out.Mark(), cl.Flags&silenced
 	if lent, err = c.invoke(cl, args, nil, spec); lent {
-		if len(c.monitors) != 0 {
+		if c.monitors.Len() != 0 {
 			c.feedMonitors(cl, spec, args)
 		}
 		l := c.stack.lending(&c.stack.frames[c.stack.depth-1])
@@ -485,7 +497,7 @@ func (c *Core) Call(outer *command.Context, spec *command.Spec, args [][]byte) (
 	if silent&cl.Flags != 0 {
 		cl.Out.Rollback(mark)
 	}
-	if len(c.monitors) != 0 {
+	if c.monitors.Len() != 0 {
 		c.feedMonitors(cl, spec, args)
 	}
 	m.innerNanos = c.wall.Nanos()
@@ -524,7 +536,7 @@ func (c *Core) Run(cl *client.Client, args [][]byte) error {
 	began := max(c.nanos, m.innerNanos)
 	lent, _ := c.invoke(cl, args, nil, spec)
 	invariant.That(!lent, "engine.N1: a command of a script has lent the turn")
-	if len(c.monitors) != 0 {
+	if c.monitors.Len() != 0 {
 		c.feedMonitors(cl, spec, args)
 	}
 	m.innerNanos = c.wall.Nanos()
@@ -538,7 +550,7 @@ func (c *Core) Run(cl *client.Client, args [][]byte) error {
 // Show implements command.Core.
 func (c *Core) Show(ctx *command.Context) {
 	c.assertHeld()
-	if len(c.monitors) != 0 {
+	if c.monitors.Len() != 0 {
 		c.showMonitors(ctx.Client, ctx.Args)
 	}
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"strconv"
 	"time"
+	"unsafe"
 
 	"spindle/engine/client"
 	"spindle/engine/command"
@@ -316,15 +317,27 @@ func (c *Core) effectOfRemoval(db int, key []byte, lazily bool) {
 func (c *Core) Notify(class command.EventClass, event string, db int, key []byte) {
 	c.assertHeld()
 	wanted := command.EventClass(c.settings.NotifyEvents.Get())
-	if wanted&class == 0 || c.hooks.Publish == nil {
+	if wanted&class == 0 || c.hooks.Publish == nil || c.hooks.Heard != nil && !c.hooks.Heard() {
 		return
 	}
-	var number [20]byte
-	where := append(append([]byte("@"), strconv.AppendInt(number[:0], int64(db), 10)...), "__:"...)
+	name := unsafe.Slice(unsafe.StringData(event), len(event)) // nobody writes to it
 	if wanted&command.EventKeyspace != 0 {
-		c.hooks.Publish(append(append([]byte("__keyspace"), where...), key...), []byte(event))
+		c.channel = append(appendDB(append(c.channel[:0], "__keyspace@"...), db), key...)
+		c.hooks.Publish(c.channel, name)
 	}
 	if wanted&command.EventKeyevent != 0 {
-		c.hooks.Publish(append(append([]byte("__keyevent"), where...), event...), key)
+		c.channel = append(appendDB(append(c.channel[:0], "__keyevent@"...), db), event...)
+		c.hooks.Publish(c.channel, key)
 	}
+	if cap(c.channel) > keptChannel {
+		c.channel = nil
+	}
+}
+
+// keptChannel is how much room for a channel's name one event leaves to the next: a key may be long.
+const keptChannel = 4 << 10
+
+// appendDB appends a database's number as the names of channels have it.
+func appendDB(dst []byte, db int) []byte {
+	return append(strconv.AppendInt(dst, int64(db), 10), "__:"...)
 }

@@ -74,6 +74,7 @@ func (f *fakeConn) Close(afterOutput bool) {
 		f.note("close")
 	}
 }
+func (f *fakeConn) Loop() protocol.Loop     { return nil }
 func (f *fakeConn) SetClass(protocol.Class) {}
 func (f *fakeConn) Usage() protocol.Usage   { return protocol.Usage{} }
 func (f *fakeConn) LastActive() int64       { return f.active }
@@ -176,7 +177,7 @@ func newHouse(t *testing.T, more ...command.Spec) *house {
 	}
 	h.SetCatalogue(catalogue)
 	h.SetHooks(Hooks{
-		ExecRefused: h.watches.Abort, Monitor: h.Push, Gone: h.watches.Forget,
+		ExecRefused: h.watches.Abort, Gone: h.watches.Forget,
 		Slow: func(_ *client.Client, args [][]byte, _ time.Duration) { h.slow = append(h.slow, string(args[0])) },
 	})
 	h.AddOwnBarriers()

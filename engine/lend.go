@@ -52,6 +52,8 @@ type lent struct {
 	took  int64   // by its slices, in nanos
 	tardy bool    // busy-reply-threshold is over: others get BUSY
 	reply *protocol.Reply
+
+	pushes []byte // to its client, behind the reply (engine.O2)
 }
 
 // refusal is what others are told when the threshold is over.
@@ -114,6 +116,8 @@ func (c *Core) lendTurn(cl *client.Client, args [][]byte, spec *command.Spec, ma
 	s := c.stack
 	l := &lent{stack: s, nowMs: c.nowMs, began: c.nanos, reply: &protocol.Reply{RESP3: cl.Protocol == 3}}
 	cl.Out.Cut(mark, l.reply)
+	l.pushes = append(l.pushes, c.pushes.pending...)
+	c.takePending()
 	l.p = c.parkBusy(cl, args, spec)
 	cl.Out = l.reply
 	for i := range s.frames[:s.depth] {
@@ -227,12 +231,7 @@ func (c *Core) over(l *lent) {
 	c.watchSlowness(cl, p.spec, p.args, p.took+l.took)
 	if c.waiting.byClient[cl] == p { // else it has left meanwhile
 		c.unpark(cl)
-		if cl.Flags&silenced == 0 {
-			cl.Conn.PostReply(c.number, l.reply)
-		} else {
-			l.reply.Reset()
-			cl.Flags &^= client.ReplySkip
-		}
+		c.postReply(cl, l.reply, l.pushes)
 		cl.Conn.Resume()
 	} else {
 		l.reply.Reset()

@@ -185,7 +185,7 @@ func (c *Core) Figures() Figures {
 		EvictedClients: m.evictedClients, ErrorReplies: m.errorReplies, Rejected: m.rejectedCalls, ErrorsFull: m.errorsFull, Dirty: m.dirty,
 		Turns: m.turns, TurnNanos: m.turnNanos, DutyNanos: m.dutyNanos, LongestTurn: time.Duration(m.longestTurn), LongestTurnCPU: time.Duration(m.longestTurnCPU),
 		LongTurns: m.longTurns.list(), MostCommandsPerTurn: m.mostCommands, Clients: c.clients.Len(), Blocked: c.BlockedClients(), Keys: c.BlockingKeys(),
-		Monitors: len(c.monitors), ExpiryNanos: m.expiryNanos,
+		Monitors: c.monitors.Len(), ExpiryNanos: m.expiryNanos,
 	}
 	if turns := m.perTurn.PerSecond(); turns > 0 {
 		f.TurnMean = time.Duration(m.inTurns.PerSecond() / turns)
@@ -227,17 +227,13 @@ func (c *Core) feedMonitors(cl *client.Client, spec *command.Spec, args [][]byte
 
 // showMonitors shows a call of cl's to all that watch.
 func (c *Core) showMonitors(cl *client.Client, args [][]byte) {
-	if c.hooks.Monitor == nil {
+	line := monitorLine(c.nowMs, c.nanos, cl, args)
+	if !cl.Is(client.Monitor) {
+		c.monitors.Send(c.number, nil, line, line)
 		return
 	}
-	line := monitorLine(c.nowMs, c.nanos, cl, args)
-	for _, m := range c.monitors {
-		if m == cl {
-			cl.Out.Raw(line) // between the replies of its own batch
-			continue
-		}
-		c.hooks.Monitor(m, line)
-	}
+	cl.Out.Raw(line) // between the replies of its own batch
+	c.monitors.Send(c.number, cl, line, line)
 }
 
 // Errors yields how often each error code was answered, by code. Turn only.

@@ -72,7 +72,7 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewInt("slowlog-log-slower-than", &s.SlowlogSlowerThan, 10000, setting.Between(-1, math.MaxInt64)),
 		setting.NewInt("latency-monitor-threshold", &s.LatencyThreshold, 0, setting.Between(0, math.MaxInt64)),
 		setting.NewLetters("notify-keyspace-events", &s.NotifyEvents, 0, eventLetters,
-			errors.New("Invalid event class character. Use 'Ag$lshzxeKEtmdn'."), setting.Nothing("pub/sub is not there yet")),
+			errors.New("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")),
 		setting.NewInt("busy-reply-threshold", &s.BusyReplyThreshold, 5000, setting.Between(0, math.MaxInt64), setting.Also("lua-time-limit")),
 		setting.NewBool("measure-turn-cpu", &s.MeasureTurnCPU, false),
 		setting.NewBool("lazyfree-lazy-eviction", &s.LazyfreeEviction, false),

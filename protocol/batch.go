@@ -107,6 +107,8 @@ type Conn interface {
 	Post(turn uint64, p []byte)
 	// PostReply is Post for a Reply that may hold lent pieces; r belongs to the loop from here on.
 	PostReply(turn uint64, r *Reply)
+	// Loop is the loop that the connection is on for its whole life, for Loop.PostAll; nil if it shares none with others.
+	Loop() Loop
 	// Resume has the loop serve what Serve left undone, and read on.
 	Resume()
 	// Close ends the connection: at once, or when all output decided so far has left.
@@ -116,6 +118,13 @@ type Conn interface {
 	Usage() Usage
 	// LastActive is when bytes last arrived or left, in Unix ms: CLIENT LIST's idle and the timeout setting go by it.
 	LastActive() int64
+}
+
+// A Loop is an event loop as the core sees it: a message for many of its connections is handed over once.
+type Loop interface {
+	// PostAll is Post of p to each connection of to, in order, but not to except, which may be nil. All are on this loop.
+	// Lifetime: p and the elements of to are shared with the loop from here on: nobody writes to them again.
+	PostAll(turn uint64, to []Conn, except Conn, p []byte)
 }
 
 // IsLocal says whether the peer of c is on this machine, by whatever socket. A client without a connection is nobody's

@@ -261,6 +261,9 @@ func (c *conn) run(requests []protocol.Request, unread int) int {
 	c.held = done < len(requests)
 	c.soon = b.Soon
 	c.deliver(b.Turn)
+	if l.reactor.brimful.Load() != 0 {
+		l.slowDown()
+	}
 	return done
 }
 
@@ -658,6 +661,14 @@ func (c *conn) LastActive() int64  { return c.lastMoved.Load() }
 
 func (c *conn) Post(turn uint64, p []byte) {
 	c.loop.post(mail{kind: mailPost, c: c, turn: turn, p: p})
+}
+
+// Loop implements protocol.Conn.
+func (c *conn) Loop() protocol.Loop {
+	if c.loop.single {
+		return nil
+	}
+	return c.loop
 }
 
 func (c *conn) PostReply(turn uint64, r *protocol.Reply) {

@@ -31,12 +31,15 @@ import (
 //	QUIET                      answers +OK and is told no protocol error
 //	QUIT                       answers +OK and closes after output
 //	FILL n                     n bytes of ordinary reply
+//	FAN                        answers +FAN and sends the next number to the crowd, once a loop; not to the asker
 //	COUNT                      the next number, in eight digits: "#00000001\n"
 type board struct {
 	mu     sync.Mutex
 	turn   uint64
 	count  int
 	byName map[string]*seat
+
+	crowd map[protocol.Loop][]protocol.Conn // FAN's receivers
 
 	opened, closed, malformed atomic.Int64
 	reserved, bulkFreed       atomic.Int64 // of Reserve
@@ -201,6 +204,9 @@ func (h *board) run(s *seat, b *protocol.Batch, q *protocol.Request) (goOn, done
 		r.OK()
 		s.c.Close(true)
 		return false, true
+	case "FAN":
+		h.fan(s)
+		b.Reply.Simple("FAN")
 	case "COUNT":
 		r.B = append(r.B, h.next()...)
 	default:
@@ -212,6 +218,22 @@ func (h *board) run(s *seat, b *protocol.Batch, q *protocol.Request) (goOn, done
 var lastPort atomic.Int32
 
 // serveBoard starts a reactor on a port of its own and stops it with the test.
+// fan sends the next number to all that have a name, but not to s. Inside a turn.
+func (h *board) fan(s *seat) {
+	p := h.next()
+	for l, to := range h.crowd {
+		if l != nil {
+			l.PostAll(h.turn, to, s.c, p)
+			continue
+		}
+		for _, c := range to {
+			if c != s.c {
+				c.Post(h.turn, p)
+			}
+		}
+	}
+}
+
 func serveBoard(t testing.TB, h protocol.Handler, o Options) (*Reactor, string) {
 	t.Helper()
 	o.Handler = h

@@ -39,6 +39,11 @@ type loop struct {
 	waiting atomic.Bool
 	armed   atomic.Bool
 	ended   bool // under mailMu: nobody will read the mail again
+	held    int  // under mailMu: bytes that mail holds
+	brimful bool // under mailMu: counted in reactor.brimful, since held is past mailMost
+
+	single bool // no other connection is on it
+	atEnd  bool // turn reads the mail: no batch is under way
 
 	stopping bool
 	tally    tally
@@ -107,7 +112,9 @@ func (l *loop) tell() {
 // turn ends an iteration: mail, unfinished connections, and one write for each dirty one.
 func (l *loop) turn() {
 	if l.waiting.Load() {
+		l.atEnd = true
 		l.readMail(nil, 0)
+		l.atEnd = false
 	}
 	if len(l.ready) > 0 {
 		ready := l.ready
@@ -181,12 +188,30 @@ type mail struct {
 	p     []byte
 	reply *protocol.Reply
 	fd    int
+
+	to     []protocol.Conn // mailPostAll: the receivers
+	except protocol.Conn   // who of them is not meant, or nil
 }
+
+// size is what a mail holds, in bytes.
+func (m *mail) size() int {
+	n := mailBytes + len(m.p)
+	if m.reply != nil {
+		n += m.reply.Len()
+	}
+	return n
+}
+
+const (
+	mailBytes = 128      // a mail without what it points to
+	mailMost  = 16 << 20 // bytes in a mailbox, past which whoever fills it slows down
+)
 
 type mailKind uint8
 
 const (
 	mailPost mailKind = iota
+	mailPostAll
 	mailReply
 	mailResume
 	mailClose
@@ -207,11 +232,45 @@ func (l *loop) post(m mail) {
 		return
 	}
 	l.mail = append(l.mail, m)
+	if l.held += m.size(); l.held > mailMost && !l.brimful {
+		l.brimful = true
+		l.reactor.brimful.Add(1)
+	}
 	if !l.waiting.Load() {
 		l.waiting.Store(true)
 	}
 	l.mailMu.Unlock()
 	l.notify()
+}
+
+// PostAll implements protocol.Loop.
+func (l *loop) PostAll(turn uint64, to []protocol.Conn, except protocol.Conn, p []byte) {
+	l.post(mail{kind: mailPostAll, turn: turn, p: p, to: to, except: except})
+}
+
+// slowSteps is how long slowDown waits at most, in milliseconds.
+const slowSteps = 20
+
+// slowDown lets another loop read a mailbox that is past its bound, before this one runs the next batch (R5). No turn is held,
+// and the wait ends: two loops may have filled each other's.
+func (l *loop) slowDown() {
+	for range slowSteps {
+		if l.reactor.brimful.Load() == 0 || l.waiting.Load() {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// empty takes the mail out of the box. Under mailMu.
+func (l *loop) empty() (mails []mail) {
+	mails = l.mail
+	l.mail, l.held = nil, 0
+	if l.brimful {
+		l.brimful = false
+		l.reactor.brimful.Add(-1)
+	}
+	return mails
 }
 
 // refuse gives back what a mail that nobody will read holds.
@@ -234,14 +293,18 @@ func releaseLent(r *protocol.Reply) {
 // it that were decided in an earlier turn go before its reply (the order rule of protocol.Conn).
 func (l *loop) readMail(at *conn, turn uint64) {
 	l.mailMu.Lock()
-	mails := l.mail
+	mails := l.empty()
 	l.mail = l.read[:0]
 	l.read = nil // a handler may post and be read again below us: it then finds no second half
 	l.waiting.Store(false)
 	l.mailMu.Unlock()
-	for i := range mails {
+	for i := 0; i < len(mails); i++ {
 		m := &mails[i]
 		switch {
+		case m.kind == mailPostAll:
+			n := l.spread(mails[i:], at, turn)
+			clear(mails[i : i+n-1])
+			i += n - 1
 		case m.c == nil:
 			l.readOwn(m)
 		case m.c.closed && m.kind != mailOpen:
@@ -255,6 +318,58 @@ func (l *loop) readMail(at *conn, turn uint64) {
 	}
 	if cap(mails) <= 4096 {
 		l.read = mails[:0]
+	}
+}
+
+// joinMost is how many bytes of messages to the same receivers become one.
+const joinMost = 64 << 10
+
+// spread gives the first of mails to its receivers, together with those behind it that go to the same ones: each receiver then has
+// one piece, and one write. It returns how many mails these were.
+func (l *loop) spread(mails []mail, at *conn, turn uint64) (n int) {
+	first := &mails[0]
+	size := len(first.p)
+	for n = 1; n < len(mails) && mails[n].goesWith(first) && size+len(mails[n].p) <= joinMost; n++ {
+		size += len(mails[n].p)
+	}
+	p := first.p
+	if n > 1 {
+		p = make([]byte, 0, size)
+		for i := range mails[:n] {
+			p = append(p, mails[i].p...)
+		}
+	}
+	for _, to := range first.to {
+		c := to.(*conn)
+		switch {
+		case c.closed || to == first.except:
+		case c == at:
+			for i := range mails[:n] {
+				c.takeShared(&mails[i], turn)
+			}
+		default:
+			c.out.post(&l.replies, p)
+			c.written()
+		}
+		if l.atEnd {
+			l.relieve()
+		}
+	}
+	return n
+}
+
+// goesWith says that m goes to the receivers of other.
+func (m *mail) goesWith(other *mail) bool {
+	return m.kind == mailPostAll && m.except == other.except && len(m.to) == len(other.to) && len(m.to) > 0 && &m.to[0] == &other.to[0]
+}
+
+// takeShared takes a message for many at the connection whose batch of that turn has just been run.
+func (c *conn) takeShared(m *mail, turn uint64) {
+	post := mail{kind: mailPost, c: c, turn: m.turn, p: m.p}
+	if m.turn < turn {
+		c.before(&post)
+	} else {
+		c.readMail(&post)
 	}
 }
 
@@ -277,8 +392,7 @@ func (l *loop) readOwn(m *mail) {
 func (l *loop) end() {
 	l.mailMu.Lock()
 	l.ended = true
-	mails := l.mail
-	l.mail = nil
+	mails := l.empty()
 	l.mailMu.Unlock()
 	for i := range mails {
 		mails[i].refuse()

@@ -156,6 +156,7 @@ func (b *netpollBackend) accept(a *acceptor) (err error) {
 
 func (b *netpollBackend) adopt(c *conn) {
 	l := newLoop(b.reactor, c.fd)
+	l.single = true
 	h := &netpollHost{back: b, loop: l, conn: c, poll: b.polls[b.next%len(b.polls)]}
 	b.next++
 	l.host, c.loop = h, l

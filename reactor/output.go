@@ -40,7 +40,8 @@ const (
 	replySize   = 16 << 10  // a fresh reply buffer
 	replyKeep   = 256 << 10 // a buffer that grew past this is left to the garbage collector
 	replyPooled = 8 << 20   // bytes of idle buffers a loop keeps
-	pieceCopy   = 8 << 10   // a post shorter than this is copied into the tail
+	pieceCopy   = 8 << 10   // a post shorter than this is copied into a tail that holds replies
+	postPieces  = 16        // pieces that may wait before short posts share a buffer: each costs more than itself
 	flushBound  = 1 << 20   // bytes one connection may send before the loop looks at the others
 	iovBound    = 64        // pieces in one writev
 )
@@ -99,10 +100,11 @@ func (o *output) dropTail(pool *bufferPool) {
 	}
 }
 
-// post appends shared bytes: short ones are copied, long ones become a piece that points at them.
+// post appends shared bytes. They become a piece that points at them, so that a message for many is not copied and leases
+// nothing. Short ones are copied when the tail has a buffer anyway, and when many pieces wait already.
 func (o *output) post(pool *bufferPool, p []byte) {
 	o.bytes += len(p)
-	if len(p) >= pieceCopy {
+	if len(p) >= pieceCopy || o.tail.B == nil && len(o.queue)-o.head < postPieces {
 		o.seal(pool)
 		o.queue = append(o.queue, piece{b: p})
 		return
@@ -290,7 +292,7 @@ func (o *output) advance(pool *bufferPool, n int) {
 		o.head++
 	}
 	o.queue, o.head = o.queue[:0], 0
-	if cap(o.queue) > 64 {
+	if cap(o.queue) > postPieces {
 		o.queue = nil
 	}
 }

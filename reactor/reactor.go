@@ -86,6 +86,7 @@ type Reactor struct {
 	outLimit atomic.Uint64
 	inLimit  atomic.Uint64
 	next     atomic.Uint64
+	brimful  atomic.Int32 // mailboxes past mailMost
 	stopping atomic.Bool
 	count    counters
 	gone     sync.WaitGroup // one for each open connection
@@ -217,12 +218,20 @@ type Stats struct {
 	ThreadedReads     int64  // io_threaded_reads_processed: on loops beyond the first
 	ThreadedWrites    int64  // io_threaded_writes_processed
 	PooledBytes       int64  // idle buffers
+	MailBytes         int64  // what mailboxes hold that no loop has read yet; a message for many counts once a loop
 }
 
 // Stats may be called from any goroutine.
 func (r *Reactor) Stats() Stats {
+	mail := int64(0)
+	r.eachLoop(func(l *loop) {
+		l.mailMu.Lock()
+		mail += int64(l.held)
+		l.mailMu.Unlock()
+	})
 	return Stats{
-		Open: r.open.Load(), Accepted: r.accepted.Load(), Rejected: r.rejected.Load(),
+		MailBytes: mail,
+		Open:      r.open.Load(), Accepted: r.accepted.Load(), Rejected: r.rejected.Load(),
 		OutputLimitCloses: r.outLimit.Load(), QueryLimitCloses: r.inLimit.Load(),
 		BytesIn: r.count.in.Load(), BytesOut: r.count.out.Load(),
 		Reads: r.count.reads.Load(), Writes: r.count.writes.Load(), PooledBytes: r.count.pooled.Load(),

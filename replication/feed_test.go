@@ -52,6 +52,7 @@ func (s *socket) Close(bool) {
 	defer s.mu.Unlock()
 	s.closed = true
 }
+func (s *socket) Loop() protocol.Loop { return nil }
 func (s *socket) SetClass(c protocol.Class) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -58,6 +58,7 @@ func (quietConn) Loopback() bool            { return true }
 func (quietConn) Usage() (u protocol.Usage) { return u }
 func (quietConn) LastActive() int64         { return 0 }
 func (quietConn) Resume()                   {}
+func (quietConn) Loop() protocol.Loop       { return nil }
 
 // words is one request of a line's words.
 func words(line string) []byte { return protocol.AppendCommand(nil, bytes.Fields([]byte(line))) }

@@ -93,8 +93,9 @@ func (in *instance) connDeps() conn.Deps {
 		AuthFailed: func(c *command.Context, user []byte) { in.core.DenyAuth(c.Client, c.Args[0], user) },
 		Reset: func(cl *client.Client) {
 			in.watches.Discard(cl)
+			in.hub.Forget(cl)
 			in.core.StopMonitor(cl)
 		},
-		Subscriptions: func(*client.Client) (int, int, int) { return 0, 0, 0 },
+		Subscriptions: in.hub.Count, Speaks: in.hub.Speaks,
 	}
 }

@@ -83,7 +83,7 @@ func (in *instance) joinObservation(args Arguments) {
 			Recent:       func() (int64, int64) { return in.buffers.recent(in.core.Now()) },
 		}),
 		observe.MemorySection(in.space, in.memoryFigures),
-		observe.StatsSection(in.counters), observe.DebugSection(in.counters),
+		observe.StatsSection(in.counters), in.hub.Section(), observe.DebugSection(in.counters),
 		observe.CPUSection(),
 		observe.ErrorsSection(in.core.Errors),
 	)

@@ -21,6 +21,7 @@ import (
 	"spindle/engine/data/memory"
 	"spindle/engine/family/conn"
 	"spindle/engine/family/observe"
+	"spindle/engine/family/pubsub"
 	"spindle/engine/family/tx"
 	"spindle/internal/info"
 	"spindle/internal/logging"
@@ -59,6 +60,7 @@ type instance struct {
 	clients   *client.Registry
 	catalogue *command.Catalogue
 	watches   *tx.Watches
+	hub       *pubsub.Hub
 	scheduler *bgsave.Scheduler
 	saver     *bgsave.Commands
 	loading   bgsave.Loading
@@ -135,6 +137,7 @@ func (in *instance) assemble(args Arguments) (err error) {
 		Space: in.space, Clients: in.clients, Settings: &in.engine, Common: &in.common, Lazy: in.lazy, Whole: &in.whole,
 	})
 	in.watches = tx.NewWatches(in.space)
+	in.hub = pubsub.NewHub(in.core)
 	in.space.Hooks.Touched = in.watches.Touched
 	in.whole.Emptying = append(in.whole.Emptying, in.watches.Emptying)
 	in.whole.Swapping = append(in.whole.Swapping, in.watches.Swapping)
@@ -198,22 +201,24 @@ func (in *instance) joinReplication() {
 		ExecRefused: in.watches.Abort,
 		Slow:        in.slow,
 		Latency:     in.latency,
+		Publish:     func(channel, payload []byte) { in.hub.Publish(channel, payload) },
+		Heard:       in.hub.Heard,
 		Gone: func(cl *client.Client) {
 			in.watches.Forget(cl)
+			in.hub.Forget(cl)
 			in.feed.Gone(cl)
 		},
 		EvictingClient: func(cl *client.Client) {
 			in.log.Notice("Evicting client: %s", in.describe(cl))
 		},
-		Stuck:   func() { in.log.Warning("Over client maxmemory after evicting all evictable clients") },
-		Monitor: in.core.Push,
-		Wrote:   in.feed.Wrote,
-		Attack:  in.logAttack(),
-		Frozen:  func() { in.threads.follow(true, false) },
-		Lent:    in.countThreads,
-		Denied:  in.denied,
-		Laden:   in.countThreads,
-		Tick:    []func(int64){in.feed.Tick, in.saveByRules, in.shutdown.tick, in.sampleRates, in.tickThreads},
+		Stuck:  func() { in.log.Warning("Over client maxmemory after evicting all evictable clients") },
+		Wrote:  in.feed.Wrote,
+		Attack: in.logAttack(),
+		Frozen: func() { in.threads.follow(true, false) },
+		Lent:   in.countThreads,
+		Denied: in.denied,
+		Laden:  in.countThreads,
+		Tick:   []func(int64){in.feed.Tick, in.saveByRules, in.shutdown.tick, in.sampleRates, in.tickThreads},
 	})
 }
 
@@ -350,7 +355,7 @@ func (in *instance) listen() (err error) {
 
 // describe is a client as log lines show it. Turn only.
 func (in *instance) describe(cl *client.Client) string {
-	return strings.TrimSuffix(string(conn.AppendLine(nil, cl, in.core.Now(), nil)), "\n")
+	return strings.TrimSuffix(string(conn.AppendLine(nil, cl, in.core.Now(), in.hub.Count)), "\n")
 }
 
 // describeNow is describe for a loop, which holds no turn.

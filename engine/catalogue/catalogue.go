@@ -22,6 +22,7 @@ import (
 	"spindle/engine/family/keys"
 	"spindle/engine/family/list"
 	"spindle/engine/family/observe"
+	"spindle/engine/family/pubsub"
 	"spindle/engine/family/set"
 	"spindle/engine/family/str"
 	"spindle/engine/family/stream"
@@ -56,6 +57,7 @@ func Data(s *Settings) []command.Family {
 func Rows() []command.Family {
 	s := &Settings{}
 	s.Rows()
-	return append(Data(s), tx.NewWatches((*keyspace.Keyspace)(nil)).Family(), conn.Family(conn.Deps{}), observe.Family(observe.Deps{}),
-		introspect.Family(introspect.Deps{}), config.Family(config.Parts{}), acl.Family(acl.Deps{}))
+	return append(Data(s), tx.NewWatches((*keyspace.Keyspace)(nil)).Family(), pubsub.NewHub(nil).Family(),
+		conn.Family(conn.Deps{}), observe.Family(observe.Deps{}), introspect.Family(introspect.Deps{}),
+		config.Family(config.Parts{}), acl.Family(acl.Deps{}))
 }

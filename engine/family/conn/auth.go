@@ -105,7 +105,12 @@ func (f *family) hello(c *command.Context) error {
 	if named {
 		cl.Name = string(name)
 	}
-	cl.Protocol = int(version)
+	if cl.Protocol != int(version) {
+		cl.Protocol = int(version)
+		if f.Speaks != nil {
+			f.Speaks(cl)
+		}
+	}
 	r := c.Reply
 	r.RESP3 = version == 3
 

@@ -27,6 +27,7 @@ type Deps struct {
 	Mode          func() string // "standalone", "cluster", "sentinel"; nil is standalone
 	Role          func() string // "master", "replica"; nil is master
 	Subscriptions func(c *client.Client) (channels, patterns, shards int)
+	Speaks        func(c *client.Client) // c has chosen another protocol; nil: nobody asks
 }
 
 // plain are the flags of nearly every row here: they work while the data set loads and on a stale replica.

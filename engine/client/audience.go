@@ -1,0 +1,139 @@
+package client
+
+import (
+	"slices"
+
+	"spindle/protocol"
+)
+
+// An Audience is the clients that get the same messages, in the groups in which they are sent to: a message is
+// made once for a
+// protocol, and handed over once for a loop.
+//
+//	groups   loop 0, RESP2   to:    conn  conn  conn      the mail of a message has this list
+//	                         seats: seat  seat  seat      whose each is
+//	         loop 0, RESP3   …
+//
+// client.A1. A list that was sent is shared with its loop: its elements stay as they are. What is appended lies
+// behind them.
+// client.A2. seats[i] is the seat of to[i]; its at is i. No group is empty.
+//
+// Turn only. The zero Audience is empty.
+type Audience struct {
+	groups []*group
+	n      int
+}
+
+type group struct {
+	loop   protocol.Loop // nil: of connections that share no loop
+	resp3  bool
+	to     []protocol.Conn
+	seats  []*Seat
+	shared bool // a mail may have to (client.A1)
+}
+
+// A Seat is a client's place in an Audience.
+type Seat struct {
+	Client *Client
+	group  *group
+	at     int
+}
+
+// Len is how many clients there are.
+func (a *Audience) Len() int { return a.n }
+
+// Add gives c, which has a connection, a seat among those that speak its protocol now.
+func (a *Audience) Add(c *Client) *Seat {
+	s := &Seat{Client: c}
+	a.seat(s)
+	return s
+}
+
+// Move is for a client that speaks another protocol from now on.
+func (a *Audience) Move(s *Seat) {
+	a.Remove(s)
+	a.seat(s)
+}
+
+func (a *Audience) seat(s *Seat) {
+	g := a.group(s.Client.Conn.Loop(), s.Client.Protocol == 3)
+	s.group, s.at = g, len(g.to)
+	g.to, g.seats = append(g.to, s.Client.Conn), append(g.seats, s)
+	a.n++
+}
+
+// group finds the group of a loop and a protocol, or makes it. There are two for each loop at most.
+func (a *Audience) group(loop protocol.Loop, resp3 bool) *group {
+	for _, g := range a.groups {
+		if g.loop == loop && g.resp3 == resp3 {
+			return g
+		}
+	}
+	g := &group{loop: loop, resp3: resp3}
+	a.groups = append(a.groups, g)
+	return g
+}
+
+// Remove takes a seat away. The last of its group takes its place.
+// Cost: a copy of the group's list if a message was sent since the last change.
+func (a *Audience) Remove(s *Seat) {
+	g, last := s.group, len(s.group.to)-1
+	a.n--
+	if last == 0 {
+		at := slices.Index(a.groups, g)
+		a.groups = slices.Delete(a.groups, at, at+1)
+		return
+	}
+	if g.shared {
+		g.to, g.shared = slices.Clone(g.to), false
+	}
+	g.to[s.at], g.seats[s.at] = g.to[last], g.seats[last]
+	g.seats[s.at].at = s.at
+	g.to[last], g.seats[last] = nil, nil
+	g.to, g.seats = g.to[:last], g.seats[:last]
+}
+
+// Speaks says in which protocols somebody wants a message.
+func (a *Audience) Speaks() (resp2, resp3 bool) {
+	for _, g := range a.groups {
+		resp2, resp3 = resp2 || !g.resp3, resp3 || g.resp3
+	}
+	return resp2, resp3
+}
+
+// Send posts a message that was decided in that turn to all but except, which may be nil, to each in its protocol.
+//
+// Lifetime: nobody writes to the bytes again. Those of a protocol that nobody speaks may be nil.
+func (a *Audience) Send(turn uint64, except *Client, resp2, resp3 []byte) {
+	var not protocol.Conn
+	if except != nil {
+		not = except.Conn
+	}
+	for _, g := range a.groups {
+		p := resp2
+		if g.resp3 {
+			p = resp3
+		}
+		if g.loop != nil {
+			g.shared = true
+			g.loop.PostAll(turn, g.to, not, p)
+			continue
+		}
+		for _, c := range g.to {
+			if c != not {
+				c.Post(turn, p)
+			}
+		}
+	}
+}
+
+// All yields the clients.
+func (a *Audience) All(yield func(*Client) bool) {
+	for _, g := range a.groups {
+		for _, s := range g.seats {
+			if !yield(s.Client) {
+				return
+			}
+		}
+	}
+}

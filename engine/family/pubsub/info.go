@@ -1,0 +1,13 @@
+package pubsub
+
+import "spindle/internal/info"
+
+// Section is what INFO stats says of pub/sub.
+func (h *Hub) Section() info.Section {
+	count := func(k Kind) func() int64 { return func() int64 { return int64(h.Len(k)) } }
+	return info.Section{Name: "Stats", Fields: []info.Field{
+		info.Int("pubsub_channels", count(Channel)),
+		info.Int("pubsub_patterns", count(Pattern)),
+		info.Int("pubsubshard_channels", count(Shard)),
+	}}
+}

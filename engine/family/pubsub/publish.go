@@ -1,0 +1,93 @@
+package pubsub
+
+import (
+	"unsafe"
+
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/internal/glob"
+	"spindle/protocol"
+)
+
+// publish is PUBLISH channel message. Replies: how many subscriptions got it: of the channel, and of each pattern
+// that fits.
+// Propagates itself to replicas, and not to the log: a message is not data.
+func (h *Hub) publish(c *command.Context) error {
+	c.Reply.Int(int64(h.Publish(c.Args[1], c.Args[2])))
+	toReplicas(c)
+	return nil
+}
+
+// spublish is SPUBLISH shardchannel message. Replies: how many clients got it. Propagates as PUBLISH does.
+func (h *Hub) spublish(c *command.Context) error {
+	n := 0
+	if t := h.topics[Shard][string(c.Args[1])]; t != nil {
+		n = t.audience.Len()
+		h.send(t, Shard, "smessage", c.Args[1], c.Args[2])
+	}
+	c.Reply.Int(int64(n))
+	toReplicas(c)
+	return nil
+}
+
+// toReplicas propagates the call to replicas alone, and to nobody where a script has said that they do not hear of
+// what it does.
+func toReplicas(c *command.Context) {
+	if s := c.Client.Script; s != nil && s.Targets&client.ToReplicas == 0 {
+		c.PropagateNothing()
+		return
+	}
+	c.Effects.To = client.ToReplicas
+	c.Propagate(c.Args...)
+}
+
+// Publish sends a message to who is subscribed to the channel, and then to who is to a pattern that fits. It
+// returns how many got it.
+//
+// Lifetime: both are lent.
+func (h *Hub) Publish(channel, payload []byte) (receivers int) {
+	if t := h.topics[Channel][string(channel)]; t != nil {
+		receivers += t.audience.Len()
+		h.send(t, Channel, "message", channel, payload)
+	}
+	for _, t := range h.patterns {
+		if glob.Match(unsafe.Slice(unsafe.StringData(t.name), len(t.name)), channel) {
+			receivers += t.audience.Len()
+			h.send(t, Pattern, "pmessage", channel, payload)
+		}
+	}
+	return receivers
+}
+
+// send makes the message once for each protocol that somebody speaks.
+func (h *Hub) send(t *topic, k Kind, word string, channel, payload []byte) {
+	var made [2][]byte
+	speaks2, speaks3 := t.audience.Speaks()
+	for i, wanted := range [2]bool{speaks2, speaks3} {
+		if !wanted {
+			continue
+		}
+		r := protocol.Reply{RESP3: i == 1, B: make([]byte, 0, 64+len(t.name)+len(channel)+len(payload))}
+		if k == Pattern {
+			r.Push(4)
+			r.BulkString(word)
+			r.BulkString(t.name)
+		} else {
+			r.Push(3)
+			r.BulkString(word)
+		}
+		r.Bulk(channel)
+		r.Bulk(payload)
+		made[i] = r.B
+	}
+	h.core.PushAll(&t.audience, h.hears(h.core.Here(), t, k), made[0], made[1])
+}
+
+// hears says whether cl, which may be nil, is subscribed to t.
+func (h *Hub) hears(cl *client.Client, t *topic, k Kind) bool {
+	if cl == nil || !cl.Is(client.PubSub) {
+		return false
+	}
+	_, is := h.subscribers[cl].of[k][t.name]
+	return is
+}

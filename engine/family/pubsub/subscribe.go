@@ -1,0 +1,98 @@
+package pubsub
+
+import (
+	"strings"
+
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/protocol"
+)
+
+// words are what the confirmations of a kind are called.
+var words = [kinds]struct{ joined, left string }{
+	Channel: {"subscribe", "unsubscribe"},
+	Pattern: {"psubscribe", "punsubscribe"},
+	Shard:   {"ssubscribe", "sunsubscribe"},
+}
+
+// subscribe is SUBSCRIBE channel [channel …]. Replies: a push for each channel: "subscribe", the channel, and how
+// many channels and
+// patterns the client is subscribed to then.
+func (h *Hub) subscribe(c *command.Context) error { return h.listen(c, Channel) }
+
+// psubscribe is PSUBSCRIBE pattern [pattern …]. Replies: like SUBSCRIBE's.
+func (h *Hub) psubscribe(c *command.Context) error { return h.listen(c, Pattern) }
+
+// ssubscribe is SSUBSCRIBE shardchannel [shardchannel …]. Replies: like SUBSCRIBE's, with the count of shard
+// channels.
+// Errors: not inside a transaction.
+func (h *Hub) ssubscribe(c *command.Context) error { return h.listen(c, Shard) }
+
+// unsubscribe is UNSUBSCRIBE [channel …]: all channels if none is named. Replies: a push for each channel,
+// subscribed or not; one with null
+// if there is none.
+func (h *Hub) unsubscribe(c *command.Context) error { return h.unlisten(c, Channel) }
+
+// punsubscribe is PUNSUBSCRIBE [pattern …]. Replies: like UNSUBSCRIBE's.
+func (h *Hub) punsubscribe(c *command.Context) error { return h.unlisten(c, Pattern) }
+
+// sunsubscribe is SUNSUBSCRIBE [shardchannel …]. Replies: like UNSUBSCRIBE's.
+func (h *Hub) sunsubscribe(c *command.Context) error { return h.unlisten(c, Shard) }
+
+func (h *Hub) listen(c *command.Context, k Kind) error {
+	cl := c.Client
+	if cl.Conn == nil || cl.Is(client.DenyBlocking) && (k == Shard || !cl.Is(client.Multi)) {
+		return protocol.Errorf("ERR", "%s isn't allowed for a DENY BLOCKING client", strings.ToUpper(c.Spec.Name))
+	}
+	for _, name := range c.Args[1:] {
+		h.join(cl, k, name)
+		h.confirm(c, k, words[k].joined, name)
+	}
+	return nil
+}
+
+func (h *Hub) unlisten(c *command.Context, k Kind) error {
+	cl := c.Client
+	if len(c.Args) > 1 {
+		for _, name := range c.Args[1:] {
+			h.leave(cl, k, string(name))
+			h.confirm(c, k, words[k].left, name)
+		}
+		return nil
+	}
+	s := h.subscribers[cl]
+	if s == nil || len(s.of[k]) == 0 {
+		h.confirm(c, k, words[k].left, nil)
+		return nil
+	}
+	for _, name := range s.names(k) {
+		h.leave(cl, k, name)
+		h.confirm(c, k, words[k].left, []byte(name))
+	}
+	return nil
+}
+
+// confirm tells the client of a change; a nil name is told as null. Who wants no replies is told all the same.
+func (h *Hub) confirm(c *command.Context, k Kind, word string, name []byte) {
+	channels, patterns, shards := h.Count(c.Client)
+	count := channels + patterns
+	if k == Shard {
+		count = shards
+	}
+	r := c.Reply
+	silenced := c.Client.Is(client.ReplyOff | client.ReplySkip)
+	if silenced {
+		r = &protocol.Reply{RESP3: c.Client.Protocol == 3}
+	}
+	r.Push(3)
+	r.BulkString(word)
+	if name == nil {
+		r.Null()
+	} else {
+		r.Bulk(name)
+	}
+	r.Int(int64(count))
+	if silenced {
+		h.core.Push(c.Client, r.B)
+	}
+}

@@ -1,0 +1,136 @@
+package engine
+
+import (
+	"spindle/engine/client"
+	"spindle/protocol"
+)
+
+// A push goes to a client that has not asked for it now: a message of pub/sub, an invalidation.
+//
+// engine.O1. A client gets replies and pushes in the order in which they were decided.
+// engine.O2. What a command pushes to its own client comes right behind that command's reply; in a transaction
+// behind EXEC's, in a
+// script behind the script's. A command that was parked or has lent the turn replies later, and so do its pushes.
+// engine.O3. CLIENT REPLY OFF and SKIP do not hold for pushes.
+//
+// Nearly all pushes go by mail. The client whose batch is run is the exception: mail would come behind the whole
+// batch.
+type pushes struct {
+	here     *client.Client // whose batch is run; nil: none
+	pending  []byte         // for here, until the reply of the command that runs is complete
+	parked   bool           // a parked client is answered: pushes wait for its reply
+	deferred []push         // those pushes
+}
+
+// A push that waits: to one client or to an audience.
+type push struct {
+	to           *client.Client
+	all          *client.Audience
+	mine         bool
+	resp2, resp3 []byte
+}
+
+// keptPending is how much room of pushes.pending one command leaves to the next.
+const keptPending = 64 << 10
+
+// Push sends p to cl behind everything decided so far. Nobody writes to p afterwards; it may go to many.
+func (c *Core) Push(cl *client.Client, p []byte) {
+	c.assertHeld()
+	switch {
+	case c.pushes.parked:
+		c.pushes.deferred = append(c.pushes.deferred, push{to: cl, resp2: p})
+	case c.lent != nil && c.lent.p.cl == cl:
+		c.lent.pushes = append(c.lent.pushes, p...)
+	case cl == c.Here():
+		c.pushHere(p)
+	default:
+		cl.Conn.Post(c.number, p)
+	}
+}
+
+// PushAll is Push to an audience: to each client what its protocol has. mine says that Here is in it.
+func (c *Core) PushAll(to *client.Audience, mine bool, resp2, resp3 []byte) {
+	c.assertHeld()
+	if c.pushes.parked {
+		c.pushes.deferred = append(c.pushes.deferred, push{all: to, mine: mine, resp2: resp2, resp3: resp3})
+		return
+	}
+	here := c.Here()
+	if !mine || here == nil {
+		to.Send(c.number, nil, resp2, resp3)
+		return
+	}
+	if here.Protocol == 3 {
+		c.pushHere(resp3)
+	} else {
+		c.pushHere(resp2)
+	}
+	to.Send(c.number, here, resp2, resp3)
+}
+
+// Here is the client whose pushes do not go by mail: whose batch is run, or whose command goes on after it has
+// lent the turn. nil: there
+// is none.
+func (c *Core) Here() *client.Client {
+	c.assertHeld()
+	if c.pushes.here == nil && c.lent != nil {
+		return c.lent.p.cl
+	}
+	return c.pushes.here
+}
+
+// pushHere is Push to Here.
+func (c *Core) pushHere(p []byte) {
+	ps := &c.pushes
+	switch {
+	case c.lent != nil && c.lent.p.cl == c.Here():
+		c.lent.pushes = append(c.lent.pushes, p...)
+	case c.stack.depth > 0 || len(ps.pending) > 0 || ps.here.Flags&silenced != 0:
+		ps.pending = append(ps.pending, p...)
+	default:
+		ps.here.Out.Raw(p)
+	}
+}
+
+// flushPushes puts what the command of the batch's client has pushed to that client behind its reply.
+func (c *Core) flushPushes(cl *client.Client) {
+	cl.Out.Raw(c.pushes.pending)
+	c.takePending()
+}
+
+// takePending forgets the pending pushes, which the caller has copied.
+func (c *Core) takePending() {
+	if cap(c.pushes.pending) > keptPending {
+		c.pushes.pending = nil
+	}
+	c.pushes.pending = c.pushes.pending[:0]
+}
+
+// sendDeferred sends what was pushed while a parked client was answered.
+func (c *Core) sendDeferred() {
+	ps := &c.pushes
+	ps.parked = false
+	for i := range ps.deferred {
+		if d := &ps.deferred[i]; d.all != nil {
+			c.PushAll(d.all, d.mine, d.resp2, d.resp3)
+		} else {
+			c.Push(d.to, d.resp2)
+		}
+		ps.deferred[i] = push{}
+	}
+	ps.deferred = ps.deferred[:0]
+}
+
+// postReply gives a parked client its reply, and behind it what its command has pushed to it.
+func (c *Core) postReply(cl *client.Client, r *protocol.Reply, pushed []byte) {
+	if cl.Flags&silenced != 0 {
+		r.Reset()
+		cl.Flags &^= client.ReplySkip
+	}
+	if len(pushed) > 0 {
+		r.Raw(pushed)
+	}
+	if r.Len() > 0 {
+		cl.Conn.PostReply(c.number, r)
+	}
+}

@@ -1,0 +1,113 @@
+package reactor
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"testing"
+
+	"spindle/protocol"
+)
+
+// seatCrowd connects n peers and gives them names, so that FAN reaches them.
+func seatCrowd(t *testing.T, h *board, addr string, n int) (peers []*peer) {
+	crowd := map[protocol.Loop][]protocol.Conn{}
+	for i := range n {
+		p, name := dial(t, addr), fmt.Sprint("p", i)
+		p.send(command("NAME", name))
+		p.expect("+OK\r\n")
+		c := h.seat(name).c
+		peers, crowd[c.Loop()] = append(peers, p), append(crowd[c.Loop()], c)
+	}
+	h.mu.Lock()
+	h.crowd = crowd
+	h.mu.Unlock()
+	return peers
+}
+
+// TestMessageForManyIsMadeOnce: a message for a thousand connections leases no reply buffers: all share its bytes.
+func TestMessageForManyIsMadeOnce(t *testing.T) {
+	const clients, messages = 10 * crowd, 8
+	for _, b := range []Backend{Gnet, Epoll} {
+		t.Run(b.String(), func(t *testing.T) {
+			h := newBoard()
+			r, addr := serveBoard(t, h, Options{Backend: b})
+			peers := seatCrowd(t, h, addr, clients)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			peers[0].send(strings.Repeat(command("FAN"), messages))
+			peers[0].expect(strings.Repeat("+FAN\r\n", messages))
+			for _, p := range peers[1:] {
+				for i := range messages {
+					p.expect(fmt.Sprintf("#%08d\n", i+1))
+				}
+			}
+			runtime.ReadMemStats(&after)
+			if got, most := after.TotalAlloc-before.TotalAlloc, uint64(clients*1024); got > most {
+				t.Errorf("%d bytes allocated for %d receivers, want %d at most", got, clients, most)
+			}
+			if mail := r.Stats().MailBytes; mail != 0 {
+				t.Errorf("%d bytes of mail are counted when all has been read", mail)
+			}
+		})
+	}
+}
+
+// TestMessagesForManyKeepTheirOrder: what is decided in one order, replies and messages for many alike, reaches
+// each connection in that order, and
+// nothing is lost or doubled, on one loop and two.
+func TestMessagesForManyKeepTheirOrder(t *testing.T) {
+	const clients, rounds = 6, 300
+	eachBackend(t, func(t *testing.T, b Backend) {
+		for loops := 1; loops <= 2; loops++ {
+			h := newBoard()
+			_, addr := serveBoard(t, h, Options{Backend: b, Loops: loops})
+			peers := seatCrowd(t, h, addr, clients)
+			fans, own := 0, make([]int, clients) // numbers that all get but the asker; what the peer itself asked for
+			plan := make([]string, clients)
+			rng := rand.New(rand.NewPCG(1, uint64(loops)))
+			fanned := make([]int, clients)
+			for i := range clients {
+				for range rounds {
+					if rng.IntN(2) == 0 {
+						plan[i] += command("FAN")
+						fans++
+						fanned[i]++
+					} else {
+						plan[i] += command("COUNT")
+						own[i]++
+					}
+				}
+			}
+			for i, p := range peers {
+				go func() {
+					for text := plan[i]; text != ""; {
+						n := min(len(text), 16*len(command("COUNT")))
+						p.Conn.Write([]byte(text[:n]))
+						text = text[n:]
+					}
+				}()
+			}
+			for i, p := range peers {
+				last, seen, told := 0, 0, 0
+				for seen < fans-fanned[i]+own[i] || told < fanned[i] {
+					line, err := p.r.ReadString('\n')
+					if err != nil {
+						t.Fatalf("peer %d has seen %d numbers and %d replies: %v", i, seen, told, err)
+					}
+					if line == "+FAN\r\n" {
+						told++
+						continue
+					}
+					n := 0
+					if _, err := fmt.Sscanf(line, "#%08d", &n); err != nil || n <= last {
+						t.Fatalf("peer %d: %q behind %d", i, line, last)
+					}
+					last = n
+					seen++
+				}
+			}
+		}
+	})
+}
