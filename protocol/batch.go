@@ -107,7 +107,8 @@ type Conn interface {
 	Post(turn uint64, p []byte)
 	// PostReply is Post for a Reply that may hold lent pieces; r belongs to the loop from here on.
 	PostReply(turn uint64, r *Reply)
-	// Loop is the loop that the connection is on for its whole life, for Loop.PostAll; nil if it shares none with others.
+	// Loop is the loop that the connection is on for its whole life, for Loop.PostAll; nil if it shares none with
+	// others.
 	Loop() Loop
 	// Resume has the loop serve what Serve left undone, and read on.
 	Resume()
@@ -122,7 +123,8 @@ type Conn interface {
 
 // A Loop is an event loop as the core sees it: a message for many of its connections is handed over once.
 type Loop interface {
-	// PostAll is Post of p to each connection of to, in order, but not to except, which may be nil. All are on this loop.
+	// PostAll is Post of p to each connection of to, in order, but not to except, which may be nil. All are on this
+	// loop.
 	// Lifetime: p and the elements of to are shared with the loop from here on: nobody writes to them again.
 	PostAll(turn uint64, to []Conn, except Conn, p []byte)
 }

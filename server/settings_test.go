@@ -33,7 +33,8 @@ func matchNames(pattern, name string) bool {
 }
 
 // ownSettingNames are those that the reference server does not have.
-var ownSettingNames = []string{"admin-address", "measure-turn-cpu", "rdb-file-compression", "rdb-savers", "rdb-version", "reactor-backend",
+var ownSettingNames = []string{"admin-address", "measure-turn-cpu", "rdb-file-compression", "rdb-savers", "rdb-version",
+	"reactor-backend", "script-memory-limit",
 	"unsupported-directives"}
 
 // reference reads testdata/reference.tsv: name, default, flags.

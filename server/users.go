@@ -5,6 +5,7 @@ import (
 	"spindle/engine/client"
 	"spindle/engine/command"
 	family "spindle/engine/family/acl"
+	"spindle/engine/family/pubsub"
 	"spindle/internal/setting"
 )
 
@@ -98,12 +99,31 @@ func (in *instance) loadUsers() error {
 func (in *instance) aclDeps() family.Deps {
 	return family.Deps{
 		Users: in.core.Users(), Log: &in.denials,
-		Catalogue: func() *command.Catalogue { return in.catalogue },
-		File:      in.access.File.Get,
-		Kill:      func(c *command.Context, deleted *acl.User) { in.core.ExpelUser(deleted, c.Client) },
-		// Nobody is subscribed to anything before there is pub/sub.
-		KillSubscribers: func(*command.Context, *acl.User) {},
+		Catalogue:       func() *command.Catalogue { return in.catalogue },
+		File:            in.access.File.Get,
+		Kill:            func(c *command.Context, deleted *acl.User) { in.core.ExpelUser(deleted, c.Client) },
+		KillSubscribers: in.killSubscribers,
 		Warn:            func(text string) { in.log.Warning("%s", text) },
+	}
+}
+
+// killSubscribers closes the clients of a user that hold a subscription which the user's rights no longer allow.
+func (in *instance) killSubscribers(c *command.Context, changed *acl.User) {
+	rights := changed.Rights()
+	var doomed []*client.Client // first chosen, then closed: closing changes the registry
+	for cl := range in.clients.All {
+		if cl.User != client.User(changed) {
+			continue
+		}
+		for kind, name := range in.hub.Names(cl) {
+			if !rights.CheckChannel([]byte(name), kind == pubsub.Pattern) {
+				doomed = append(doomed, cl)
+				break
+			}
+		}
+	}
+	for _, cl := range doomed {
+		in.core.Expel(cl, cl == c.Client)
 	}
 }
 

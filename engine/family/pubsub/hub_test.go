@@ -82,8 +82,9 @@ type listener struct {
 	want []string        // messages, in the order in which they were published; the patterns' of one message sorted
 }
 
-// TestHubAgainstAModel: random clients on two loops, subscriptions, messages, changes of protocol and departures. Each client gets what it
-// is subscribed to at that moment, once, in order, in its protocol; counts, flags, limits and memory follow.
+// TestHubAgainstAModel: random clients on two loops, subscriptions, messages, changes of protocol and departures. Each
+// client gets what it is subscribed to at that moment, once, in order, in its protocol; counts, flags, limits and
+// memory follow.
 func TestHubAgainstAModel(t *testing.T) {
 	for seed := range uint64(8) {
 		rng := rand.New(rand.NewPCG(seed, 0))
