@@ -22,6 +22,7 @@ var floors = []rule{
 	{"bgsave", []string{"bgsave/", "engine/command", "engine/client", "engine/data/", "protocol/"}},
 	{"bgsave/rdb", []string{"engine/data/", "bgsave/rdb/"}},
 	{"scripting", []string{"engine/command", "engine/client", "engine/data/", "protocol/"}},
+	{"scripting/lib", []string{"scripting/lua", "scripting/lib/"}},
 	{"sentinel", []string{"reactor/", "protocol/", "engine/"}},
 	{"proxy", []string{"reactor/", "protocol/"}},
 	{"engine", []string{"engine/command", "engine/client", "engine/data/", "lazyfree/", "protocol/"}},
