@@ -23,6 +23,7 @@ var floors = []rule{
 	{"bgsave", []string{"bgsave/", "engine/command", "engine/client", "engine/data/", "protocol/"}},
 	{"bgsave/rdb", []string{"engine/data/", "bgsave/rdb/"}},
 	{"scripting", []string{"engine/command", "engine/client", "engine/data/", "protocol/", "scripting/"}},
+	{"scripting/lib", []string{"scripting/lua", "scripting/lib/"}},
 	{"scripting/lua", nil},
 	{"engine", []string{"engine/acl", "engine/command", "engine/client", "engine/data/", "lazyfree/", "protocol/"}},
 	{"engine/catalogue", []string{"engine/family/", "engine/command", "engine/data/keyspace"}},
