@@ -18,6 +18,8 @@ type Commands struct {
 	Limits func() codec.Limits
 	// Log learns why RESTORE refuses a payload; nil: nobody does.
 	Log *logging.Logger
+	// SkipsSanitize says whether a client's user has skip-sanitize-payload; nil: nobody has.
+	SkipsSanitize func(cl *client.Client) bool
 
 	payload       []byte // DUMP's scratch, for values that are not long
 	packer        packer

@@ -277,7 +277,7 @@ func (h *Commands) sanitizes(c *command.Context) bool {
 	case SanitizeYes:
 		return true
 	case SanitizeClients:
-		return !c.Obeys()
+		return !c.Obeys() && (h.SkipsSanitize == nil || !h.SkipsSanitize(c.Client))
 	}
 	return false
 }

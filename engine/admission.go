@@ -12,7 +12,7 @@ import (
 // wantsScrutiny are the rows, wantsScrutinyOf the clients, for which the short way is not enough.
 const (
 	wantsScrutiny   = command.Protected | command.OnlySentinel
-	wantsScrutinyOf = client.Multi | client.PubSub | fedStream
+	wantsScrutinyOf = client.Multi | client.PubSub | client.Restricted | fedStream
 )
 
 // fedStream are the clients that take the stream of effects or of commands: they may not touch keys, because no pause holds them back.
@@ -94,11 +94,16 @@ func (c *Core) admit(cl *client.Client, spec *command.Spec, args [][]byte) (verd
 			return refuse, err
 		}
 	}
-	if !cl.Authenticated && spec.Flags&command.NoAuth == 0 && c.settings.RequirePass.Get() != "" {
+	if !cl.Authenticated && spec.Flags&command.NoAuth == 0 && !c.users.DefaultIsOpen() {
 		return refuse, protocol.ErrNoAuth
 	}
 	if cl.Is(client.Multi) && spec.Flags&command.NoMulti != 0 {
 		return refuse, errNotInMulti
+	}
+	if cl.Is(client.Restricted) {
+		if err := c.admitRestricted(cl, spec, args); err != nil {
+			return refuse, err
+		}
 	}
 	call := callOf(cl, spec, args)
 	if err := c.obstacle(cl, call); err != nil {
@@ -153,10 +158,13 @@ var (
 func (c *Core) admitScript(cl *client.Client, call Call) error {
 	c.assertHeld()
 	writes := call.Flags&(command.Write|command.MayReplicate) != 0
-	switch {
-	case call.Flags&command.NoScript != 0 && !c.anyInScripts:
+	if call.Flags&command.NoScript != 0 && !c.anyInScripts {
 		return errNotInScript
-	case writes && cl.Script.ReadOnly:
+	}
+	if err := c.admitUserOfScript(cl, call); err != nil {
+		return err
+	}
+	if writes && cl.Script.ReadOnly {
 		return errReadOnlyScript
 	}
 	for _, b := range c.barriers {

@@ -34,7 +34,7 @@ func TestRefusalsSpoilTransactions(t *testing.T) {
 
 func TestStrangers(t *testing.T) {
 	h := newHouse(t)
-	h.settings.RequirePass.Set("secret")
+	h.Do(func() { h.users.SetDefaultPassword("secret") })
 	cl, _ := h.arrive()
 	noAuth := "-NOAUTH Authentication required.\r\n"
 	// A command that does not exist, or has too few arguments, is told before the password is asked for.
@@ -42,7 +42,7 @@ func TestStrangers(t *testing.T) {
 		noAuth+"-ERR wrong number of arguments for 'get' command\r\n-ERR unknown command 'NOSUCH', with args beginning with: \r\n"+noAuth+"+OK\r\n+PONG\r\n")
 	late, _ := h.arrive()
 	h.expect("with a password", h.do(late, "PING"), noAuth)
-	h.settings.RequirePass.Set("")
+	h.Do(func() { h.users.SetDefaultPassword("") })
 	h.expect("after it was taken away", h.do(late, "PING"), "+PONG\r\n")
 }
 

@@ -271,7 +271,11 @@ func (c *Core) serveReady() {
 				break // the key is used up: those behind wait on
 			}
 			if p.wait.Gone || v.Exists() && (p.wait.Type == value.None || p.wait.Type == v.Type()) {
-				c.retry(p) // with all its keys: it may find what it wants at another of them
+				if err := c.refusal(p); err != nil {
+					c.refuseParked(p, err)
+				} else {
+					c.retry(p) // with all its keys: it may find what it wants at another of them
+				}
 			}
 			s = next
 		}
@@ -288,6 +292,22 @@ func (c *Core) retry(p *parked) {
 			ctx.Reply.Error(err)
 		}
 	})
+}
+
+// refusal is why a client that a key could serve may not run its command any more; nil if it may.
+func (c *Core) refusal(p *parked) error {
+	if !p.cl.Is(client.Restricted) {
+		return nil
+	}
+	return c.admitRestricted(p.cl, p.spec, p.args)
+}
+
+// refuseParked ends a wait with the error of a command that was never run: as such it is counted.
+func (c *Core) refuseParked(p *parked, err error) {
+	c.assertHeld()
+	p.unbooked = false
+	c.meter.rejected(p.spec, err)
+	c.answerParked(p, unblocking, func(ctx *command.Context) { ctx.Reply.Error(err) })
 }
 
 // unblocking is what the latency monitor calls a reply that no key brought.

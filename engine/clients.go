@@ -19,16 +19,18 @@ const deniedText = "-DENIED Redis is running in protected mode because protected
 
 // Open implements protocol.Handler: a client arrives.
 func (c *Core) Open(conn protocol.Conn) (session any, refusal []byte) {
-	open := c.settings.RequirePass.Get() == ""
-	if open && c.settings.ProtectedMode.Get() && !protocol.IsLocal(conn) {
+	user := c.users.Default()
+	if user.Rights().NoPass() && c.settings.ProtectedMode.Get() && !protocol.IsLocal(conn) {
 		return nil, []byte(deniedText)
 	}
-	cl := &client.Client{Conn: conn, User: "default", Authenticated: open, Protocol: 2, LastCommand: "NULL", MaxBulk: c.common.MaxBulk}
+	cl := &client.Client{Conn: conn, Protocol: 2, LastCommand: "NULL", MaxBulk: c.common.MaxBulk}
 	if conn.Unix() {
 		cl.Flags |= client.Unix
 	}
 	c.Do(func() {
 		cl.ID = c.clients.NextID()
+		cl.Authenticated = c.users.DefaultIsOpen()
+		c.SetUser(cl, user)
 		cl.CreatedMs, cl.LastMs = c.nowMs, c.nowMs
 		c.clients.Add(cl)
 		c.meter.connections++

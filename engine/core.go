@@ -12,6 +12,7 @@ import (
 	"runtime/pprof"
 	"time"
 
+	"spindle/engine/acl"
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/engine/data/keyspace"
@@ -43,6 +44,7 @@ type Core struct {
 	settings  *Settings
 	common    *command.Settings
 	whole     *command.Whole
+	users     acl.Users
 	hooks     Hooks
 	lazy      *lazyfree.Queue
 	takeJob   func() lazyfree.Job
@@ -87,6 +89,7 @@ type Hooks struct {
 	Lent        func()                                   // a command has lent the turn, or is over
 	Laden       func()                                   // reclaimers need a thread of their own, or no longer
 	Gone        func(cl *client.Client)                  // a client left: watches, subscriptions, replicas
+	Denied      func(cl *client.Client, e acl.Entry)     // a call or an AUTH of cl's was refused; e lacks Client
 	Evicted     func(n int)
 
 	EvictingClient func(cl *client.Client) // cl is about to be closed because clients cost too much together
@@ -123,6 +126,10 @@ func New(p Parts) *Core {
 	c.takeJob = c.nextJob
 	c.eviction.barrier, c.loading, c.shortage = c.memoryBarrier(), c.loadingBarrier(), c.shortageBarrier()
 	c.installKeyspaceHooks()
+	c.users.OnChange(c.rightsChanged)
+	if p.Catalogue != nil {
+		c.users.Begin(p.Catalogue)
+	}
 	return c
 }
 
@@ -459,6 +466,11 @@ func (c *Core) Call(outer *command.Context, spec *command.Spec, args [][]byte) (
 	if c.stack.depth == maxDepth {
 		return false, protocol.Errorf("ERR", "commands call commands more than %d deep", maxDepth)
 	}
+	if err := c.recheck(cl, spec, args); err != nil {
+		outer.Reply.Error(err)
+		c.meter.failed(outer.Spec, err)
+		return false, err
+	}
 	m := &c.meter
 	began, mark, silent := max(c.nanos, m.innerNanos), cl.Out.Mark(), cl.Flags&silenced
 	if lent, err = c.invoke(cl, args, nil, spec); lent {
@@ -661,8 +673,11 @@ func (c *Core) Freeze() *keyspace.View {
 	return v
 }
 
-// SetCatalogue gives the core its commands, before the first Serve.
-func (c *Core) SetCatalogue(k *command.Catalogue) { c.catalogue = k }
+// SetCatalogue gives the core its commands, before the first Serve. The default user, who may run them all, begins here.
+func (c *Core) SetCatalogue(k *command.Catalogue) {
+	c.catalogue = k
+	c.users.Begin(k)
+}
 
 // AddOwnBarriers adds the core's barriers behind those added so far: memory first, loading after what comes in between.
 func (c *Core) AddOwnBarriers(between ...*Barrier) {

@@ -175,7 +175,7 @@ func TestNoTouch(t *testing.T) {
 // TestMonitor: every command when it has run, those of a transaction before their EXEC, secrets blacked out.
 func TestMonitor(t *testing.T) {
 	h := newHouse(t)
-	h.settings.RequirePass.Set("secret")
+	h.Do(func() { h.users.SetDefaultPassword("secret") })
 	watcher, conn := h.arrive()
 	h.do(watcher, "AUTH secret", "MONITOR")
 	cl, _ := h.arrive()

@@ -148,9 +148,11 @@ func newHouse(t *testing.T, more ...command.Spec) *house {
 	registry := client.NewRegistry()
 	h.Core = New(Parts{Space: space, Clients: registry, Settings: settings, Common: common, Whole: whole})
 	deps := conn.Deps{
-		Clients: registry, RequirePass: settings.RequirePass.Get, Kill: h.Expel, Unblock: h.Unblock,
-		Pause:   func(all bool, until int64) { h.Pause(PauseByClient, all, until) },
-		Unpause: func() { h.Unpause(PauseByClient) },
+		Clients: registry, Users: h.Users(), SetUser: h.SetUser, Kill: h.Expel,
+		AuthFailed: func(c *command.Context, user []byte) { h.DenyAuth(c.Client, c.Args[0], user) },
+		Unblock:    h.Unblock,
+		Pause:      func(all bool, until int64) { h.Pause(PauseByClient, all, until) },
+		Unpause:    func() { h.Unpause(PauseByClient) },
 	}
 	own := command.Family{Name: "test", Rows: append([]command.Spec{
 		{Name: "monitor", Arity: 1, Flags: command.Admin, Run: func(c *command.Context) error {
@@ -159,7 +161,7 @@ func newHouse(t *testing.T, more ...command.Spec) *house {
 			return nil
 		}},
 		{Name: "never", Arity: 1, Flags: command.NoMulti | command.Loading, Run: func(*command.Context) error { return nil }},
-		{Name: "park", Arity: -2, Flags: command.Write, Run: park}, // PARK key …: waits for a key, deletes it and says so; 10 s at most
+		{Name: "park", Arity: -2, Flags: command.Write, Keys: command.EachArg(1, command.KeyRW|command.KeyDelete), Run: park}, // PARK key …: waits for a key, deletes it and says so; 10 s at most
 		{Name: "signal", Arity: 2, Flags: command.Write, Run: func(c *command.Context) error { // SET and a word to those who wait
 			c.DB.SetString(c.Args[1], []byte("v"), 0)
 			c.Changed(1)

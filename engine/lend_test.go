@@ -190,7 +190,7 @@ func TestScriptsCommands(t *testing.T) {
 	}})
 	cl, _ := h.arrive()
 	script := &client.Script{Targets: client.ToAll}
-	fake := &client.Client{Flags: client.Fake | client.InScript | client.DenyBlocking, User: "default", Authenticated: true, Protocol: 2, Script: script}
+	fake := &client.Client{Flags: client.Fake | client.InScript | client.DenyBlocking, Authenticated: true, Protocol: 2, Script: script}
 	run := func(line string) (reply string, err error) {
 		fake.Out = &protocol.Reply{}
 		var args [][]byte

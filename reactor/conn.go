@@ -18,6 +18,8 @@ import (
 // reactor.C2. pending[served:] are bytes read and not served, oldest first; nil when there are none.
 // reactor.C3. While held, nothing of the connection is served. What arrives is kept, as far as the query-buffer limit lets it.
 // reactor.C4. parser is the connection's own while a request is half read or streamed; otherwise nil, and the loop's serves.
+// reactor.C5. A peer that has gone ends the connection when the complete requests that were read have run, or one of
+// them has to wait for something.
 type conn struct {
 	loop    *loop
 	fd      int
@@ -44,6 +46,7 @@ type conn struct {
 	blocked  bool // the socket is full; the backend watches it
 	closing  bool // takes no more requests; closes when its output has left
 	closed   bool
+	gone     bool // the peer does not take output any more (reactor.C5)
 	readable bool // gnet, epoll: the socket may hold bytes that no event will announce again (reactor.E1)
 	hungUp   bool // gnet, epoll: the peer is gone
 	writes   bool // gnet, epoll: the poller tells of room to write, too
@@ -351,8 +354,13 @@ func (c *conn) flushNow() {
 		c.blocked = true
 		l.host.watchWrite(c)
 	case flushedDead:
-		c.close()
-		return
+		c.out.abandon(&l.replies) // nobody will read it
+		if c.closing {
+			c.close()
+			return
+		}
+		c.gone = true
+		l.later(c) // which closes it
 	}
 	c.noteOutput()
 }
@@ -386,7 +394,13 @@ func (c *conn) goOn() {
 		if c.closed {
 			return
 		}
-		c.noteInput()
+		if c.noteInput(); c.closed {
+			return
+		}
+	}
+	if c.gone && (!c.more || c.held) {
+		c.close()
+		return
 	}
 	if c.out.bytes > 0 && !c.blocked {
 		c.markDirty()

@@ -95,7 +95,9 @@ func (s *sockets) event(fd int, events uint32) {
 			}
 		}
 	}
-	s.readMore(c)
+	if !c.more || c.held { // else its place in loop.ready comes first (reactor.C5)
+		s.readMore(c)
+	}
 }
 
 // endOf is what the socket itself says of its end: bits of ended, which poll(2) shares with epoll.

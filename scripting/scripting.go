@@ -12,6 +12,7 @@ import (
 	"context"
 	"time"
 
+	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/internal/clock"
 	"spindle/internal/setting"
@@ -24,7 +25,7 @@ type Deps struct {
 	// Find: the row that args would run; nil if there is none.
 	Find func(args [][]byte) *command.Spec
 	// MayRun: redis.acl_check_cmd; nil: everybody may.
-	MayRun func(user string, spec *command.Spec, args [][]byte) bool
+	MayRun func(cl *client.Client, spec *command.Spec, args [][]byte) bool // redis.acl_check_cmd, for cl's user; nil: everybody may
 	// Conditions: what stands in a script's way; nil: nothing.
 	Conditions func() Conditions
 	// Log: redis.log; 0 is debug, 3 a warning.

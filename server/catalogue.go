@@ -3,6 +3,7 @@ package server
 import (
 	"spindle/engine/catalogue"
 	"spindle/engine/command"
+	"spindle/engine/family/acl"
 	"spindle/engine/family/config"
 	"spindle/engine/family/conn"
 	"spindle/engine/family/introspect"
@@ -14,6 +15,7 @@ func (in *instance) families() []command.Family {
 	all := append(catalogue.Data(&in.data),
 		conn.Family(in.connDeps()), observe.Family(in.observeDeps()), introspect.Family(in.introspectDeps()), in.watches.Family(),
 		config.Family(in.configParts()), in.shutdown.Family(), in.feed.Family(), in.feed.WaitFamily(), in.scripts.Family(),
+		acl.Family(in.aclDeps()),
 	)
 	return append(all, in.saver.Families()...)
 }

@@ -20,9 +20,7 @@ const RedisVersion = "7.4.1"
 // Directives take what a configuration file may say beside the rows.
 type Directives struct {
 	Rename func(from, to string) error // rename-command; nil collects it in Config.Renames only
-	// User takes a user line from its name on; at is the argument, "user" being 0, that err is about. Nil collects it in Config.Users only.
-	User func(args []string) (at int, err error)
-	Log  *logging.Logger
+	Log    *logging.Logger
 }
 
 // A Config is what Load found beside the rows.
@@ -34,12 +32,20 @@ type Config struct {
 	Ignored []string    // module directives (name.setting) without a module
 
 	renameLines []ConfigError          // where Renames stand
+	userLines   []ConfigError          // where Users stand
 	lines       map[string]ConfigError // the last line of each directive, by its name and not an older one
 }
 
 // RefuseRename is the error of a rename that turned out wrong after Load, with the line it stands in.
 func (c *Config) RefuseRename(i int, reason error) error {
 	e := c.renameLines[i]
+	e.Reason = reason.Error()
+	return &e
+}
+
+// RefuseUser is the error of a user line that turned out wrong after Load.
+func (c *Config) RefuseUser(i int, reason error) error {
+	e := c.userLines[i]
 	e.Reason = reason.Error()
 	return &e
 }
@@ -235,15 +241,11 @@ func (l *loader) rename(from, to string) error {
 }
 
 func (l *loader) user(args []string) error {
-	if l.to.User != nil {
-		if at, err := l.to.User(args[1:]); err != nil {
-			return fmt.Errorf("Error in user declaration '%s': %w", args[at], err)
-		}
-	} else if slices.ContainsFunc(l.config.Users, func(u []string) bool { return u[0] == args[1] }) {
+	if slices.ContainsFunc(l.config.Users, func(u []string) bool { return u[0] == args[1] }) {
 		return fmt.Errorf("Error in user declaration '%s': Duplicate user found. A user can only be defined once in config files", args[1])
 	}
 	l.config.Users = append(l.config.Users, args[1:])
-	l.config.lines["user"] = l.at
+	l.config.userLines = append(l.config.userLines, l.at)
 	return nil
 }
 

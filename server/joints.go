@@ -79,16 +79,18 @@ func (in *instance) resetStatistics() {
 	in.feed.ResetStats()
 	in.scripts.ResetStats()
 	in.reactor.ResetStats()
-	in.inputRate, in.outputRate, in.deniedAuth = engine.Rate{}, engine.Rate{}, 0
+	in.inputRate, in.outputRate = engine.Rate{}, engine.Rate{}
+	in.denials.ResetDenied()
 }
 
 // connDeps are what the connection commands ask of the rest.
 func (in *instance) connDeps() conn.Deps {
 	return conn.Deps{
-		Clients: in.clients, RequirePass: in.engine.RequirePass.Get, Kill: in.core.Expel,
-		Pause:   func(all bool, untilMs int64) { in.core.Pause(engine.PauseByClient, all, untilMs) },
-		Unpause: func() { in.core.Unpause(engine.PauseByClient) },
-		Unblock: in.core.Unblock, AuthFailed: func(*command.Context, string) { in.deniedAuth++ },
+		Clients: in.clients, Users: in.core.Users(), SetUser: in.core.SetUser, Kill: in.core.Expel,
+		Pause:      func(all bool, untilMs int64) { in.core.Pause(engine.PauseByClient, all, untilMs) },
+		Unpause:    func() { in.core.Unpause(engine.PauseByClient) },
+		Unblock:    in.core.Unblock,
+		AuthFailed: func(c *command.Context, user []byte) { in.core.DenyAuth(c.Client, c.Args[0], user) },
 		Reset: func(cl *client.Client) {
 			in.watches.Discard(cl)
 			in.core.StopMonitor(cl)

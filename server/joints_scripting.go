@@ -2,6 +2,8 @@ package server
 
 import (
 	"spindle/bgsave"
+	"spindle/engine/acl"
+	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/internal/logging"
 	"spindle/scripting"
@@ -15,6 +17,7 @@ func (in *instance) joinScripts() {
 		Settings:   &in.scriptSettings,
 		Libraries:  []func(*lua.State){lib.Open},
 		Find:       func(args [][]byte) *command.Spec { return in.catalogue.Find(args) },
+		MayRun:     in.mayRun,
 		Conditions: in.scriptConditions,
 		Log:        func(level int, text string) { in.log.At(logging.Level(level), "%s", text) },
 		LogLevel:   in.logLevel,
@@ -28,6 +31,16 @@ func (in *instance) joinScripts() {
 		Version: RedisVersion,
 	})
 	in.sections = append(in.sections, in.scripts.Sections()...)
+}
+
+// mayRun says whether cl's user has the right to run a command.
+func (in *instance) mayRun(cl *client.Client, spec *command.Spec, args [][]byte) bool {
+	user, ok := cl.User.(*acl.User)
+	if !ok {
+		return true
+	}
+	d := in.core.Users().Check(user.Rights(), spec, args)
+	return !d.Refused()
 }
 
 // logLevel is the least level that the log takes.

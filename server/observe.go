@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"spindle/engine"
+	"spindle/engine/acl"
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/engine/family/introspect"
@@ -155,7 +156,9 @@ func (in *instance) counters() observe.Counters {
 		Turns: f.Turns, TurnTime: time.Duration(f.TurnNanos), CommandTime: time.Duration(f.TurnNanos - f.DutyNanos),
 		LongTurns: longTurns(f.LongTurns), LongestTurn: f.LongestTurn, LongestTurnCPU: f.LongestTurnCPU, MostCommandsPerTurn: f.MostCommandsPerTurn, DutyTime: time.Duration(f.DutyNanos),
 		TurnsPerSecond: f.TurnsPerSecond, TurnMean: f.TurnMean, ExpireTime: time.Duration(f.ExpiryNanos),
-		EvictionTime: f.Exceeded, CurrentEvictionTime: f.ExceededNow, DeniedAuth: in.deniedAuth,
+		EvictionTime: f.Exceeded, CurrentEvictionTime: f.ExceededNow, DeniedAuth: uint64(in.denials.Denied(acl.DeniedAuth)),
+		DeniedCommands: uint64(in.denials.Denied(acl.DeniedCommand)), DeniedKeys: uint64(in.denials.Denied(acl.DeniedKey)),
+		DeniedChannels: uint64(in.denials.Denied(acl.DeniedChannel)),
 	}
 }
 

@@ -14,9 +14,8 @@ type coreSettings struct {
 
 	unread struct {
 		dynamicHz, rehashing, lazyDel, lazyFlush setting.Bool
-		aclFile, locale                          setting.String
-		aclLog, tracking                         setting.Int
-		pubsub                                   setting.Enum[int]
+		locale                                   setting.String
+		tracking                                 setting.Int
 	}
 }
 
@@ -34,16 +33,10 @@ func (s *coreSettings) rows() []setting.Row {
 
 		setting.NewBool("dynamic-hz", &u.dynamicHz, true, setting.Nothing("duties are sliced by time, not by their number a second")),
 		setting.NewBool("activerehashing", &u.rehashing, true, setting.Nothing("tables grow a segment at a time; nothing is rehashed")),
-		setting.NewString("aclfile", &u.aclFile, "", setting.Immutable, setting.KeepEmpty, setting.Nothing(noACL)),
-		setting.NewInt("acllog-max-len", &u.aclLog, 128, setting.Between(0, maxLong), setting.Nothing(noACL)),
-		setting.NewEnum("acl-pubsub-default", &u.pubsub, 0, []setting.Choice[int]{{Name: "allchannels", Value: 1}, {Name: "resetchannels", Value: 0}},
-			setting.Nothing(noACL)),
 		setting.NewInt("tracking-table-max-keys", &u.tracking, 1000000, setting.Between(0, maxLong), setting.Nothing("client-side caching is not there yet")),
 		setting.NewString("locale-collate", &u.locale, "", setting.KeepEmpty, setting.CheckString(checkLocale), setting.Nothing("SORT ALPHA goes by bytes, as in the locale C")),
 	}
 }
-
-const noACL = "access control lists are not there yet; requirepass is"
 
 // checkLocale takes the names that every system has; no other is compared by.
 func checkLocale(name string) error {

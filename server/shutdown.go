@@ -106,9 +106,10 @@ func (s *shutdown) request(c *command.Context, mode ShutdownMode) error {
 	return nil
 }
 
-// signalled is a signal's wish. Turn only.
+// signalled is a signal's wish. It waits for the tick behind a script that runs: half of what that writes must not be
+// saved, and nothing may be lost. Turn only.
 func (s *shutdown) signalled(mode ShutdownMode) {
-	if s.in.core.CronPaused() && !s.in.core.Loading() {
+	if s.in.core.Lent() || s.in.core.CronPaused() && !s.in.core.Loading() {
 		s.asked, s.askedAs = true, mode
 		return
 	}

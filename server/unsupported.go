@@ -21,8 +21,6 @@ type unsupported struct {
 var unsupportedDirectives = []unsupported{
 	{"appendonly", "nothing is logged; what was not saved is lost with the process", ""},
 	{"replicaof", "this server follows nobody and takes writes", ""},
-	{"user", "every client has all the rights of the default user", ""},
-	{"aclfile", "every client has all the rights of the default user", ""},
 	{"tls-port", "nobody is served by TLS", tlsRefusal},
 	{"tls-replication", "replicas are fed in the clear", tlsRefusal},
 	{"tls-cluster", "nodes would talk in the clear", tlsRefusal},
@@ -42,9 +40,6 @@ const (
 
 // isAsked says whether the configuration asks for the feature: by another value than the default.
 func (u unsupported) isAsked(registry *setting.Registry, config *Config) bool {
-	if u.directive == "user" {
-		return len(config.Users) > 0
-	}
 	row := registry.Lookup(u.directive)
 	return row != nil && !row.IsDefault()
 }

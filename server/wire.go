@@ -13,6 +13,7 @@ import (
 	"spindle/bgsave"
 	"spindle/bgsave/codec"
 	"spindle/engine"
+	"spindle/engine/acl"
 	"spindle/engine/catalogue"
 	"spindle/engine/client"
 	"spindle/engine/command"
@@ -49,6 +50,7 @@ type instance struct {
 	scriptSettings scripting.Settings
 	save           bgsave.Settings
 	feeding        replication.Settings
+	access         accessSettings
 	own            ownSettings
 
 	heap      *memory.Heap
@@ -69,10 +71,10 @@ type instance struct {
 	slowlog   *observe.Slowlog
 	events    *observe.Events
 	buffers   *bufferPeak
+	denials   acl.Log
 
 	threads               threads
 	inputRate, outputRate engine.Rate
-	deniedAuth            uint64 // AUTH with a wrong name or password
 	peakUsed, startupUsed int64
 
 	signals    *Signals
@@ -90,9 +92,9 @@ type instance struct {
 // newInstance makes the settings, which the configuration is read into before anything else exists.
 func newInstance(log *logging.Logger) (*instance, error) {
 	in := &instance{log: log, settings: &Settings{}}
-	registry, err := setting.NewRegistry(in.settings.Rows(), in.own.rows(), in.network.Rows(), in.sockets.Rows(),
-		in.engine.Rows(), in.common.Rows(), in.data.Rows(), in.observe.Rows(), in.save.Rows(), in.feeding.Rows(),
-		in.scriptSettings.Rows())
+	registry, err := setting.NewRegistry(in.settings.Rows(), in.own.rows(), in.access.rows(), in.network.Rows(),
+		in.sockets.Rows(), in.engine.Rows(), in.common.Rows(), in.data.Rows(), in.observe.Rows(), in.save.Rows(),
+		in.feeding.Rows(), in.scriptSettings.Rows())
 	if err != nil {
 		return nil, err
 	}
@@ -150,6 +152,9 @@ func (in *instance) assemble(args Arguments) (err error) {
 	in.joinSettings()
 	in.core.AddOwnBarriers(in.diskBarrier(), in.replicasBarrier())
 	in.core.Do(in.registry.Loaded)
+	if err := in.loadUsers(); err != nil {
+		return err
+	}
 	return in.oom.Apply(false)
 }
 
@@ -159,7 +164,7 @@ func (in *instance) joinSaving() {
 		Settings: &in.save, Log: in.log, Freeze: func() bgsave.View { return in.core.Freeze() }, Dirty: in.core.Dirty, Turn: in.core.Do,
 		Header: in.header, Clock: in.clockOf, Retained: in.retained, Settled: func() { in.stopWrites() },
 	})
-	in.saver = &bgsave.Commands{Scheduler: in.scheduler, Settings: &in.save, Limits: in.limits, Log: in.log}
+	in.saver = &bgsave.Commands{Scheduler: in.scheduler, Settings: &in.save, Limits: in.limits, Log: in.log, SkipsSanitize: skipsSanitize}
 	in.whole.Emptied = append(in.whole.Emptied, func(removed int) { in.scheduler.Flushed(int64(removed)) })
 }
 
@@ -206,6 +211,7 @@ func (in *instance) joinReplication() {
 		Attack:  in.logAttack(),
 		Frozen:  func() { in.threads.follow(true, false) },
 		Lent:    in.countThreads,
+		Denied:  in.denied,
 		Laden:   in.countThreads,
 		Tick:    []func(int64){in.feed.Tick, in.saveByRules, in.shutdown.tick, in.sampleRates, in.tickThreads},
 	})
@@ -313,6 +319,7 @@ func (in *instance) joinSettings() {
 	in.registry.OnChange(func() error { return in.signals.CrashLogChanged() }, "crash-log-enabled") // the signals come later
 	in.registry.Follow(func() { in.catalogue.TrackLatency(in.observe.LatencyTrack.Get()) }, "latency-tracking")
 	in.registry.OnChange(func() error { in.retitle(); return nil }, "proc-title-template")
+	in.joinUsers()
 	in.joinUnsupported()
 }
 
@@ -411,8 +418,11 @@ func (in *instance) startAdmin() error {
 		return nil
 	}
 	in.admin = &admin{
-		do: in.core.Do, sections: func() []info.Section { return in.sections }, catalogue: in.catalogue,
-		health: &in.health, profiling: in.core.SetProfiling,
+		do: in.core.Do, sections: func() []info.Section { return in.sections }, catalogue: in.catalogue, scripts: in.scripts,
+		health: &in.health, profiling: func(on bool) {
+			in.core.SetProfiling(on)
+			in.scripts.SetProfiling(on)
+		},
 	}
 	in.core.Do(in.tellHealth)
 	in.core.OnTick(func(int64) { in.tellHealth() })

@@ -37,7 +37,7 @@ func (u *Users) replace(loaded map[string]*Rights) []Change {
 		user := u.byName[name]
 		change := Change{User: user, Old: user.Rights()}
 		if next := loaded[name]; next != nil {
-			user.rights.Store(next)
+			u.swap(user, next)
 		} else {
 			change.Deleted = true
 			delete(u.byName, name)
@@ -222,7 +222,7 @@ func (u *Users) Configure(lines [][][]byte) (disabled []string, err error) {
 			disabled = append(disabled, d.name)
 		}
 		if user := u.Find(name); user != nil {
-			user.rights.Store(d.seal())
+			u.swap(user, d.seal())
 		} else {
 			u.enter(d.seal())
 		}

@@ -1,10 +1,10 @@
 // Package acl is access control: users, the rules that describe them, what they may run, and the log of refusals.
 //
-// Seam: nothing in the server calls it yet; the core's admission and server/ are to.
 // Owner: the core; only the holder of the turn calls anything of Users and Log. Rights never change: any goroutine may
 // read them.
 // Never: knows a client, answers a request (engine/family/acl does), or blocks, but for reading and writing the ACL
 // file.
+// Who asks: engine/access.go for each call of a restricted client, the families for AUTH and ACL.
 // Start here; users.go holds the users, rule.go reads rules, check.go decides, patterns.go finds a key's patterns,
 // file.go is the ACL file.
 package acl

@@ -35,6 +35,7 @@ type Users struct {
 	byName      map[string]*User
 	fallback    *User
 	allChannels bool
+	changed     func(*User)
 }
 
 // A Change is what became of one user.
@@ -49,6 +50,17 @@ func (u *Users) Begin(k *command.Catalogue) {
 	u.catalogue = k
 	u.byName = map[string]*User{}
 	u.fallback = u.enter(u.newDefault())
+}
+
+// OnChange has f called in the turn in which a user's rights become full, or full no longer. Before Begin.
+func (u *Users) OnChange(f func(*User)) { u.changed = f }
+
+// swap gives a user other rights (acl.R1).
+func (u *Users) swap(user *User, next *Rights) {
+	old := user.rights.Swap(next)
+	if u.changed != nil && old.full != next.full {
+		u.changed(user)
+	}
 }
 
 func (u *Users) newDefault() *Rights {
@@ -78,7 +90,7 @@ func (u *Users) SetDefaultPassword(password string) {
 	if password != "" {
 		d.passwords = append(d.passwords, sha256.Sum256([]byte(password)))
 	}
-	u.fallback.rights.Store(d.seal())
+	u.swap(u.fallback, d.seal())
 }
 
 // Find is the user called name; nil if there is none.
@@ -151,7 +163,7 @@ func (u *Users) Set(name []byte, rules [][]byte) (Change, error) {
 	if change.User == nil {
 		change.User = u.enter(d.seal())
 	} else {
-		change.User.rights.Store(d.seal())
+		u.swap(change.User, d.seal())
 	}
 	return change, nil
 }
@@ -170,7 +182,7 @@ func (u *Users) Delete(name []byte) *User {
 }
 
 // strip leaves nothing to whoever still holds a deleted user.
-func (u *Users) strip(user *User) { user.rights.Store(newRights(user.name, u.catalogue, false).seal()) }
+func (u *Users) strip(user *User) { u.swap(user, newRights(user.name, u.catalogue, false).seal()) }
 
 // enter makes a user of sealed rights.
 func (u *Users) enter(r *Rights) *User {

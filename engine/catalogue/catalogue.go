@@ -10,6 +10,7 @@ import (
 
 	"spindle/engine/command"
 	"spindle/engine/data/keyspace"
+	"spindle/engine/family/acl"
 	"spindle/engine/family/bitmap"
 	"spindle/engine/family/bloom"
 	"spindle/engine/family/config"
@@ -56,5 +57,5 @@ func Rows() []command.Family {
 	s := &Settings{}
 	s.Rows()
 	return append(Data(s), tx.NewWatches((*keyspace.Keyspace)(nil)).Family(), conn.Family(conn.Deps{}), observe.Family(observe.Deps{}),
-		introspect.Family(introspect.Deps{}), config.Family(config.Parts{}))
+		introspect.Family(introspect.Deps{}), config.Family(config.Parts{}), acl.Family(acl.Deps{}))
 }

@@ -38,7 +38,11 @@ const (
 	Paused                          // held back by CLIENT PAUSE
 	DenyBlocking                    // may not block: MULTI, scripts
 	Busy                            // Blocked, but at work on its command beside the core: nobody is told that it waits
+	Restricted                      // its user may not do everything: admission asks for each command
 )
+
+// A User is whose rights a client has; engine/acl has them.
+type User interface{ Name() string }
 
 // A Client is one connection, or a stand-in for one (Fake).
 type Client struct {
@@ -46,7 +50,7 @@ type Client struct {
 	Conn          protocol.Conn // nil for a Fake
 	Flags         Flags
 	DB            int
-	User          string // "default" until AUTH
+	User          User // the default user until AUTH; nil for a Fake that may do everything
 	Authenticated bool
 	Name          string
 	LibName       string
@@ -78,6 +82,14 @@ type Client struct {
 
 // Is says whether any of f is set.
 func (c *Client) Is(f Flags) bool { return c.Flags&f != 0 }
+
+// UserName is the name of the client's user, as CLIENT LIST shows it.
+func (c *Client) UserName() string {
+	if c.User == nil {
+		return "(superuser)"
+	}
+	return c.User.Name()
+}
 
 // Age is how old the client is in seconds, as Redis counts: the difference of the Unix times in whole seconds.
 func (c *Client) Age(nowMs int64) int64 { return max(0, nowMs/1000-c.CreatedMs/1000) }

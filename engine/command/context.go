@@ -45,6 +45,8 @@ type Core interface {
 	Show(c *Context)
 	// Block parks the client until Ready or Timeout answers for it.
 	Block(c *Context, w Wait)
+	// ReadsAnyKey says whether the user may make c's call and, by the same rules, read any key beside those it names.
+	ReadsAnyKey(c *Context) bool
 	// Notify publishes a keyspace event if notify-keyspace-events asks for its class.
 	Notify(class EventClass, event string, db int, key []byte)
 }

@@ -1,7 +1,6 @@
 package acl
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"strings"
@@ -9,7 +8,6 @@ import (
 
 	"spindle/engine/acl"
 	"spindle/engine/command"
-	"spindle/tests/transcripts"
 )
 
 // TestReplies asks both sides the same, in RESP2 and RESP3, and compares the bytes.
@@ -304,30 +302,6 @@ func TestLog(t *testing.T) {
 	} {
 		if got := fmt.Sprint(p.log.Denied(why)); got != info[field] {
 			t.Errorf("%s: ours %s, theirs %s", field, got, info[field])
-		}
-	}
-}
-
-// TestTranscript replays what 7.4.1 answered, whatever the reference is today.
-func TestTranscript(t *testing.T) {
-	script, err := transcripts.Read("testdata/acl.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, version := range []int{2, 3} {
-		s := newSide(t)
-		cl := s.core.Client(version)
-		for _, step := range script.Steps {
-			if step.Client == 0 {
-				continue // a comment
-			}
-			reply, err := transcripts.ReadReply(bufio.NewReader(strings.NewReader(s.core.Do(cl, step.Args...))))
-			if err == nil {
-				err = step.Check(version, reply)
-			}
-			if err != nil {
-				t.Errorf("line %d (RESP%d): %s: %v", step.Line, version, step.Text, err)
-			}
 		}
 	}
 }

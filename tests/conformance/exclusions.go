@@ -23,7 +23,6 @@ var classes = []class{
 	{"hll", true, false, "needs HyperLogLog"},
 	{"pubsub", true, false, "needs channels or keyspace notifications"},
 	{"scripting", true, false, "needs EVAL or functions"},
-	{"acl", true, false, "needs ACL users"},
 	{"aof", true, false, "needs the append-only file"},
 	{"replica", true, false, "needs our replica side"},
 	{"tracking", true, false, "needs client-side caching"},

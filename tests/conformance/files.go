@@ -7,6 +7,8 @@ var suiteFiles = []string{
 	"unit/printver",
 	"unit/quit",
 	"unit/auth",
+	"unit/acl",
+	"unit/acl-v2",
 	"unit/protocol",
 	"unit/keyspace",
 	"unit/scan",
@@ -71,7 +73,6 @@ var newerLater = []laterFiles{
 	{"scripts and functions", []string{"unit/scripting", "unit/functions"}},
 	{"pub/sub", []string{"unit/pubsub", "unit/pubsubshard"}},
 	{"client-side caching", []string{"unit/tracking"}},
-	{"ACL users", []string{"unit/acl", "unit/acl-v2"}},
 	{"TLS", []string{"unit/tls"}},
 	{"the append-only file", []string{"unit/aofrw", "integration/aof", "integration/aof-multi-part", "integration/aof-race"}},
 	{"being a replica", []string{

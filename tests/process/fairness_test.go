@@ -1,7 +1,11 @@
 package process
 
 import (
+	"fmt"
+	"io"
+	"net"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,5 +48,39 @@ func TestOthersAreServedBetweenSlowRequests(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestPeerEndsBehindSlowRequests: what was sent before the end is run, and answered if the peer still reads, although
+// the requests take many turns. With any event loop.
+func TestPeerEndsBehindSlowRequests(t *testing.T) {
+	const n = 50
+	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
+		for _, reads := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s/reads=%t", backend, reads), func(t *testing.T) {
+				s := testkit.Start(t, "--reactor-backend", backend)
+				conn, err := net.Dial("tcp", s.Addr)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer conn.Close()
+				if _, err := conn.Write([]byte(strings.Repeat("DEBUG SLEEP 0.003\r\nINCR n\r\n", n))); err != nil {
+					t.Fatal(err)
+				}
+				if reads {
+					conn.(*net.TCPConn).CloseWrite()
+					replies, err := io.ReadAll(conn)
+					if have := strings.Count(string(replies), "\r\n"); err != nil || have != 2*n {
+						t.Errorf("%d replies (%v), want %d", have, err, 2*n)
+					}
+				} else {
+					conn.Close()
+				}
+				s.AwaitInfo(testkit.Slowly(10*time.Second), "clients", "connected_clients", "1")
+				if v := s.Do("GET", "n"); v.String() != strconv.Quote(strconv.Itoa(n)) {
+					t.Errorf("n is %v, want %d", v, n)
+				}
+			})
+		}
 	}
 }

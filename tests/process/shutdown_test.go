@@ -149,3 +149,30 @@ func TestShutdownWaitsForReplicas(t *testing.T) {
 		t.Errorf("the replica did not get the last write: %d", v)
 	}
 }
+
+// TestSignalDuringScript: the shutdown that a signal asks for comes when the script is over, and saves all of it.
+func TestSignalDuringScript(t *testing.T) {
+	s := testkit.Start(t, "--save", "3600 1", "--busy-reply-threshold", "1")
+	s.Do("SET", "k", "v")
+	busy := s.Dial()
+	busy.Send("EVAL", "redis.call('SET', 'a', 1) local t = os.clock() repeat until os.clock() - t > 1 redis.call('SET', 'b', 2)", 0)
+	if err := busy.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Until(t, testkit.Slowly(10*time.Second), "the script runs", func() error {
+		if v, err := s.Ask("PING"); err != nil || strings.HasPrefix(v.Text, "BUSY") {
+			return err
+		}
+		return errors.New("PING is answered")
+	})
+	s.Signal(syscall.SIGTERM)
+	if code := s.Wait(testkit.Slowly(20 * time.Second)); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	s.Restart()
+	for _, key := range []string{"k", "a", "b"} {
+		if v := s.Do("EXISTS", key); v.Int != 1 {
+			t.Errorf("%s is lost", key)
+		}
+	}
+}

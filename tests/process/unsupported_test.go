@@ -16,8 +16,6 @@ var askedInVain = []struct{ line, directive, means string }{
 	{"appendonly yes", "appendonly", "nothing is logged"},
 	{"replicaof 127.0.0.1 1", "replicaof", "follows nobody"},
 	{"slaveof 127.0.0.1 1", "replicaof", "follows nobody"},
-	{"user alice on >secret ~app:* +get", "user", "every client has all the rights"},
-	{"aclfile users.acl", "aclfile", "every client has all the rights"},
 	{"tls-port 1", "tls-port", "nobody is served by TLS"},
 	{"tls-replication yes", "tls-replication", "in the clear"},
 	{"tls-cluster yes", "tls-cluster", "in the clear"},

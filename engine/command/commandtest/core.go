@@ -86,10 +86,15 @@ func (c *Core) Now() int64 { return c.now }
 func (c *Core) Client(protocolVersion int) *client.Client {
 	c.nextID++
 	return &client.Client{
-		ID: c.nextID, Flags: client.Fake, User: "default", Authenticated: true, Protocol: protocolVersion,
+		ID: c.nextID, Flags: client.Fake, User: everyone{}, Authenticated: true, Protocol: protocolVersion,
 		Out: &protocol.Reply{RESP3: protocolVersion == 3},
 	}
 }
+
+// everyone is the user of a test's clients.
+type everyone struct{}
+
+func (everyone) Name() string { return "default" }
 
 // Reset forgets effects and events.
 func (c *Core) Reset() { c.Effects, c.Events = c.Effects[:0], c.Events[:0] }
@@ -214,6 +219,9 @@ func (c *Core) Block(ctx *command.Context, w command.Wait) {
 		w.Timeout(ctx)
 	}
 }
+
+// ReadsAnyKey implements command.Core: nobody is restricted here.
+func (c *Core) ReadsAnyKey(*command.Context) bool { return true }
 
 // Notify implements command.Core.
 func (c *Core) Notify(class command.EventClass, event string, db int, key []byte) {

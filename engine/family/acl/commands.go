@@ -1,6 +1,5 @@
 // Package acl is ACL and its subcommands: what administrators ask of users, rules and refusals.
 //
-// Seam: no catalogue of a server holds the family yet; server/ is to.
 // Owner: the core; handlers run in a turn.
 // Never: decides what a user may do (engine/acl does), or closes a client (Deps does).
 // Start here; users.go makes and shows users, look.go is the rest.

@@ -132,7 +132,7 @@ func appendAll(r *protocol.Reply, all []string) {
 
 // whoAmI is ACL WHOAMI.
 func whoAmI(c *command.Context) error {
-	c.Reply.BulkString(c.Client.User)
+	c.Reply.BulkString(c.Client.UserName())
 	return nil
 }
 

@@ -1,9 +1,7 @@
 package conn
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
-
+	"spindle/engine/acl"
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/internal/number"
@@ -22,8 +20,6 @@ var (
 	errResetLink = &protocol.Error{Code: "ERR", Text: "can only reset normal client connections"}
 )
 
-const defaultUser = "default"
-
 // auth is AUTH [username] password.
 //
 // Errors: WRONGPASS; ERR when the default user has no password and none was asked for.
@@ -34,14 +30,13 @@ func (f *family) auth(c *command.Context) error {
 	password := c.Args[len(c.Args)-1]
 	defer c.Redact(len(c.Args) - 1)
 	if len(c.Args) == 2 {
-		if f.RequirePass() == "" {
+		if f.Users.Default().Rights().NoPass() {
 			return errNoPassword
 		}
-		return f.replyOK(c, f.authenticate(c, defaultUser, password))
+		return f.replyOK(c, f.authenticate(c, []byte(acl.DefaultName), password))
 	}
-	user := string(c.Args[1])
-	c.Redact(1)
-	return f.replyOK(c, f.authenticate(c, user, password))
+	defer c.Redact(1)
+	return f.replyOK(c, f.authenticate(c, c.Args[1], password))
 }
 
 func (f *family) replyOK(c *command.Context, err error) error {
@@ -51,17 +46,15 @@ func (f *family) replyOK(c *command.Context, err error) error {
 	return err
 }
 
-// authenticate makes c's client the user, if the password is right. Comparing takes the same time wherever they differ.
-func (f *family) authenticate(c *command.Context, user string, password []byte) error {
-	want := f.RequirePass()
-	given, kept := sha256.Sum256(password), sha256.Sum256([]byte(want))
-	if user != defaultUser || want != "" && subtle.ConstantTimeCompare(given[:], kept[:]) != 1 {
-		if f.AuthFailed != nil {
-			f.AuthFailed(c, user)
-		}
+// authenticate makes c's client the user called name, if the password is right.
+func (f *family) authenticate(c *command.Context, name, password []byte) error {
+	user := f.Users.Authenticate(name, password)
+	if user == nil {
+		f.AuthFailed(c, name)
 		return errWrongPass
 	}
-	c.Client.User, c.Client.Authenticated = user, true
+	f.SetUser(c.Client, user)
+	c.Client.Authenticated = true
 	return nil
 }
 
@@ -102,7 +95,7 @@ func (f *family) hello(c *command.Context) error {
 		}
 	}
 	if user != nil {
-		if err := f.authenticate(c, string(user), password); err != nil {
+		if err := f.authenticate(c, user, password); err != nil {
 			return err
 		}
 	}
@@ -214,7 +207,8 @@ func (f *family) reset(c *command.Context) error {
 	cl.Flags &= kept
 	cl.DB, cl.Name = 0, ""
 	cl.Protocol, c.Reply.RESP3 = 2, false
-	cl.User, cl.Authenticated = defaultUser, f.RequirePass() == ""
+	f.SetUser(cl, f.Users.Default())
+	cl.Authenticated = f.Users.DefaultIsOpen()
 	c.Reply.Simple("RESET")
 	return nil
 }

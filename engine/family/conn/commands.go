@@ -6,6 +6,7 @@
 package conn
 
 import (
+	"spindle/engine/acl"
 	"spindle/engine/client"
 	"spindle/engine/command"
 )
@@ -14,18 +15,18 @@ import (
 type Deps struct {
 	Clients *client.Registry
 
-	RequirePass func() string                             // requirepass; "" lets everyone in
-	AuthFailed  func(c *command.Context, user string)     // counts a refused AUTH; may be nil
-	Kill        func(c *client.Client, isCaller bool)     // closes c: at once, or behind its reply
-	Pause       func(all bool, untilMs int64)             // CLIENT PAUSE
-	Unpause     func()                                    // CLIENT UNPAUSE
-	Unblock     func(c *client.Client, withErr bool) bool // ends c's wait, by its timeout or by an UNBLOCKED error; false if it waits for nothing
-	Reset       func(c *client.Client)                    // RESET: drops MULTI, WATCH, subscriptions, MONITOR, tracking
+	Users      *acl.Users
+	SetUser    func(c *client.Client, user *acl.User)    // makes c the user
+	AuthFailed func(c *command.Context, user []byte)     // a wrong name or password
+	Kill       func(c *client.Client, isCaller bool)     // closes c: at once, or behind its reply
+	Pause      func(all bool, untilMs int64)             // CLIENT PAUSE
+	Unpause    func()                                    // CLIENT UNPAUSE
+	Unblock    func(c *client.Client, withErr bool) bool // ends c's wait, by its timeout or by an UNBLOCKED error; false if it waits for nothing
+	Reset      func(c *client.Client)                    // RESET: drops MULTI, WATCH, subscriptions, MONITOR, tracking
 
 	Mode          func() string // "standalone", "cluster", "sentinel"; nil is standalone
 	Role          func() string // "master", "replica"; nil is master
 	Subscriptions func(c *client.Client) (channels, patterns, shards int)
-	UserExists    func(name []byte) bool // CLIENT KILL USER; nil knows "default" alone
 }
 
 // plain are the flags of nearly every row here: they work while the data set loads and on a stale replica.

@@ -4,7 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"spindle/engine/acl"
 	"spindle/engine/client"
+	"spindle/engine/command"
 	"spindle/engine/command/commandtest"
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/memory"
@@ -27,12 +29,13 @@ func (f *fakeConn) LastActive() int64     { return 0 }
 // A house is a core with the family, and what the family asked of the rest.
 type house struct {
 	*commandtest.Core
-	clients  *client.Registry
-	password string
-	killed   []int64
-	self     bool
-	paused   []int64
-	all      bool
+	clients *client.Registry
+	users   acl.Users
+	refused []string // names that AUTH and HELLO refused
+	killed  []int64
+	self    bool
+	paused  []int64
+	all     bool
 }
 
 func newHouse(t *testing.T) *house {
@@ -42,15 +45,18 @@ func newHouse(t *testing.T) *house {
 	}
 	h := &house{clients: client.NewRegistry()}
 	d := Deps{
-		Clients: h.clients, RequirePass: func() string { return h.password },
-		Kill:    func(c *client.Client, isCaller bool) { h.killed = append(h.killed, c.ID); h.self = h.self || isCaller },
-		Pause:   func(all bool, until int64) { h.paused, h.all = append(h.paused, until), all },
-		Unpause: func() { h.paused = nil },
-		Unblock: func(c *client.Client, withErr bool) bool { return c.ID == 2 && withErr },
+		Clients: h.clients, Users: &h.users,
+		SetUser:    func(cl *client.Client, u *acl.User) { cl.User = u },
+		AuthFailed: func(_ *command.Context, user []byte) { h.refused = append(h.refused, string(user)) },
+		Kill:       func(c *client.Client, isCaller bool) { h.killed = append(h.killed, c.ID); h.self = h.self || isCaller },
+		Pause:      func(all bool, until int64) { h.paused, h.all = append(h.paused, until), all },
+		Unpause:    func() { h.paused = nil },
+		Unblock:    func(c *client.Client, withErr bool) bool { return c.ID == 2 && withErr },
 	}
 	if h.Core, err = commandtest.New(keyspace.New(heap, keyspace.Options{}), 1_000_000, Family(d)); err != nil {
 		t.Fatal(err)
 	}
+	h.users.Begin(h.Catalogue)
 	return h
 }
 
@@ -60,13 +66,14 @@ func (h *house) arrive(addr string, age int64) *client.Client {
 	cl.Flags &^= client.Fake
 	cl.Conn = &fakeConn{addr: addr}
 	cl.CreatedMs = h.Now() - age*1000
+	cl.User = h.users.Default()
 	h.clients.Add(cl)
 	return cl
 }
 
 func TestAuthWithPassword(t *testing.T) {
 	h := newHouse(t)
-	h.password = "secret"
+	h.users.SetDefaultPassword("secret")
 	cl := h.arrive("1.1.1.1:1", 0)
 	cl.Authenticated = false
 	const wrong = "-WRONGPASS invalid username-password pair or user is disabled.\r\n"

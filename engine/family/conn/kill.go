@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"spindle/engine/acl"
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/internal/number"
@@ -16,11 +17,12 @@ var (
 
 // A filter says whom CLIENT KILL closes; a condition that was not given holds for everyone.
 type filter struct {
-	addr, laddr, user []byte
-	id, maxAge        int64
-	kind              kind
-	byKind            bool
-	spareCaller       bool
+	addr, laddr []byte
+	user        *acl.User
+	id, maxAge  int64
+	kind        kind
+	byKind      bool
+	spareCaller bool
 }
 
 // parseFilter reads option value pairs.
@@ -58,14 +60,10 @@ func (f *family) parseFilter(args [][]byte) (filter, error) {
 		case command.Is(option, "LADDR"):
 			w.laddr = value
 		case command.Is(option, "USER"):
-			known := string(value) == defaultUser
-			if f.UserExists != nil {
-				known = f.UserExists(value)
-			}
-			if !known {
+			w.user = f.Users.Find(value)
+			if w.user == nil {
 				return w, protocol.Errorf("ERR", "No such user '%s'", value)
 			}
-			w.user = value
 		case command.Is(option, "SKIPME") && command.Is(value, "YES"):
 			w.spareCaller = true
 		case command.Is(option, "SKIPME") && command.Is(value, "NO"):
@@ -84,7 +82,7 @@ func (w *filter) meets(c *command.Context, cl *client.Client) bool {
 		(w.laddr == nil || cl.Conn.LocalAddr() == string(w.laddr)) &&
 		(!w.byKind || kindOf(cl) == w.kind) &&
 		(w.id == 0 || cl.ID == w.id) &&
-		(w.user == nil || cl.Authenticated && cl.User == string(w.user)) &&
+		(w.user == nil || cl.User == client.User(w.user)) &&
 		(w.maxAge == 0 || cl.Age(c.Now) >= w.maxAge) &&
 		(!w.spareCaller || cl != c.Client)
 }

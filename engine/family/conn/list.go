@@ -174,7 +174,7 @@ func appendLine(b []byte, cl *client.Client, nowMs int64, subscriptions [3]int, 
 	}
 	w.text(" events=", events)
 	w.text(" cmd=", cl.LastCommand)
-	w.text(" user=", cl.User)
+	w.text(" user=", cl.UserName())
 	w.number(" redir=", -1)
 	w.number(" resp=", int64(cl.Protocol))
 	w.text(" lib-name=", cl.LibName)

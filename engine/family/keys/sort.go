@@ -30,6 +30,11 @@ var (
 
 var errNotDouble = &protocol.Error{Code: "ERR", Text: "One or more scores can't be converted into double"}
 
+var (
+	errSortBy  = &protocol.Error{Code: "ERR", Text: "BY option of SORT denied due to insufficient ACL permissions."}
+	errSortGet = &protocol.Error{Code: "ERR", Text: "GET option of SORT denied due to insufficient ACL permissions."}
+)
+
 // sort is SORT key [BY pattern] [LIMIT offset count] [GET pattern …] [ASC|DESC] [ALPHA] [STORE destination].
 //
 // Replies: an array of elements, or of what the GET patterns lead to, nil where that is nothing; with STORE their
@@ -53,7 +58,10 @@ type sortOptions struct {
 	store         []byte // nil: reply
 }
 
-func (o *sortOptions) parse(args [][]byte, mayStore bool) (err error) {
+// parse reads what stands behind SORT's key. Keys that patterns lead to are known to nobody yet: only who may read all
+// keys may name a pattern.
+func (o *sortOptions) parse(c *command.Context, mayStore bool) (err error) {
+	args := c.Args[2:]
 	o.count = -1
 	for i := 0; i < len(args); i++ {
 		left := len(args) - i - 1
@@ -80,8 +88,14 @@ func (o *sortOptions) parse(args [][]byte, mayStore bool) (err error) {
 			by := patternOf(args[i])
 			o.by = &by
 			o.unsorted = o.unsorted || !by.starred // one such BY is enough, also if another comes behind
+			if by.starred && !c.Core.ReadsAnyKey(c) {
+				return errSortBy
+			}
 		case command.Is(args[i], "GET") && left >= 1:
 			i++
+			if !c.Core.ReadsAnyKey(c) {
+				return errSortGet
+			}
 			o.gets = append(o.gets, patternOf(args[i]))
 		default:
 			return protocol.ErrSyntax
@@ -102,7 +116,7 @@ func (o *sortOptions) window(n int) (from, to int) {
 
 func sortElements(c *command.Context, mayStore bool) error {
 	var o sortOptions
-	if err := o.parse(c.Args[2:], mayStore); err != nil {
+	if err := o.parse(c, mayStore); err != nil {
 		return err
 	}
 	v := c.DB.Lookup(c.Args[1])

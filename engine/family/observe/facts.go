@@ -179,7 +179,8 @@ type Counters struct {
 	LongTurns                         []LongTurn    // the same of those that took the most CPU, the longest first
 	MostCommandsPerTurn               uint64
 	DutyTime                          time.Duration
-	DeniedAuth                        uint64
+	DeniedAuth, DeniedCommands        uint64
+	DeniedKeys, DeniedChannels        uint64
 	EvictedClients                    uint64
 	EvictionTime, CurrentEvictionTime time.Duration
 	ExpireTime                        time.Duration
@@ -254,7 +255,8 @@ func StatsSection(read func() Counters) info.Section {
 		count("eventloop_cycles", &n.Turns), micros("eventloop_duration_sum", &n.TurnTime),
 		micros("eventloop_duration_cmd_sum", &n.CommandTime),
 		whole("instantaneous_eventloop_cycles_per_sec", &n.TurnsPerSecond), micros("instantaneous_eventloop_duration_usec", &n.TurnMean),
-		count("acl_access_denied_auth", &n.DeniedAuth),
+		count("acl_access_denied_auth", &n.DeniedAuth), count("acl_access_denied_cmd", &n.DeniedCommands),
+		count("acl_access_denied_key", &n.DeniedKeys), count("acl_access_denied_channel", &n.DeniedChannels),
 		count("evicted_clients", &n.EvictedClients),
 		millis("total_eviction_exceeded_time", &n.EvictionTime), millis("current_eviction_exceeded_time", &n.CurrentEvictionTime),
 		millis("expire_cycle_cpu_milliseconds", &n.ExpireTime),

@@ -1,0 +1,129 @@
+package engine
+
+import (
+	"spindle/engine/acl"
+	"spindle/engine/client"
+	"spindle/engine/command"
+)
+
+// Access: which user a client is, and what follows from the user's rights. engine/acl decides; here it is asked.
+//
+// engine.U1. A client in the registry is Restricted exactly while its user's rights are not full. So who may do
+// everything takes the short way through admission, and whose rights change is found once, when they do.
+// engine.U2. Only a client's own commands write Authenticated: its loop reads it outside the turn.
+
+// Users are the users of this server. Turn only, but for Default and DefaultIsOpen.
+func (c *Core) Users() *acl.Users { return &c.users }
+
+// SetUser makes cl the user u (engine.U1). Whether it is authenticated is the caller's to say.
+func (c *Core) SetUser(cl *client.Client, u *acl.User) {
+	c.assertHeld()
+	cl.User = u
+	if u.Rights().Full() {
+		cl.Flags &^= client.Restricted
+	} else {
+		cl.Flags |= client.Restricted
+	}
+}
+
+// rightsChanged keeps engine.U1 when a user's rights have become full, or full no longer.
+func (c *Core) rightsChanged(u *acl.User) {
+	for cl := range c.clients.All {
+		if cl.User == client.User(u) {
+			c.SetUser(cl, u)
+		}
+	}
+}
+
+// ExpelUser closes the clients of a user that was deleted. They are the default user from here on, so that what is left
+// of a transaction that deletes its own user runs as that user; its replies do not leave.
+func (c *Core) ExpelUser(u *acl.User, caller *client.Client) {
+	c.assertHeld()
+	var doomed []*client.Client // first chosen, then closed: closing changes the registry
+	for cl := range c.clients.All {
+		if cl.User == client.User(u) {
+			doomed = append(doomed, cl)
+		}
+	}
+	for _, cl := range doomed {
+		c.SetUser(cl, c.users.Default())
+		c.Expel(cl, cl == caller)
+	}
+}
+
+// rightsOf are what cl may do; nil for a Fake that may do everything.
+func rightsOf(cl *client.Client) *acl.Rights {
+	if cl.User == nil {
+		return nil
+	}
+	return cl.User.(*acl.User).Rights()
+}
+
+// admitRestricted refuses what cl's user may not run.
+func (c *Core) admitRestricted(cl *client.Client, spec *command.Spec, args [][]byte) error {
+	r := rightsOf(cl)
+	if d := c.users.Check(r, spec, args); d.Refused() {
+		c.deny(cl, d, originOf(cl), spec, args)
+		return d.Error(r, spec)
+	}
+	return nil
+}
+
+// recheck refuses a queued command that its user may no longer run.
+func (c *Core) recheck(cl *client.Client, spec *command.Spec, args [][]byte) error {
+	if !cl.Is(client.Restricted) {
+		return nil
+	}
+	if d := c.users.Check(rightsOf(cl), spec, args); d.Refused() {
+		c.deny(cl, d, acl.InMulti, spec, args)
+		return d.ExecError()
+	}
+	return nil
+}
+
+// admitUserOfScript refuses a script what its caller may not run.
+func (c *Core) admitUserOfScript(cl *client.Client, call Call) error {
+	r := rightsOf(cl)
+	if r == nil || r.Full() {
+		return nil
+	}
+	if d := c.users.Check(r, call.Spec, call.Args); d.Refused() {
+		c.deny(cl, d, acl.InLua, call.Spec, call.Args)
+		return d.ScriptError(r, call.Spec)
+	}
+	return nil
+}
+
+// deny tells of a refused call. A script's client is shown as the one that called the script.
+func (c *Core) deny(cl *client.Client, d acl.Decision, from acl.Origin, spec *command.Spec, args [][]byte) {
+	c.told(cl, acl.Entry{Reason: d.Reason, Origin: from, Object: d.Object(spec, args), User: cl.UserName()})
+}
+
+// DenyAuth tells of a wrong name or password. command is the name of the command that brought it.
+func (c *Core) DenyAuth(cl *client.Client, command, user []byte) {
+	c.assertHeld()
+	c.told(cl, acl.Entry{Reason: acl.DeniedAuth, Origin: originOf(cl), Object: string(command), User: string(user)})
+}
+
+func (c *Core) told(cl *client.Client, e acl.Entry) {
+	if cl.Is(client.Fake) && c.stack.depth > 0 {
+		cl = c.stack.frames[0].Client
+	}
+	if c.hooks.Denied != nil {
+		c.hooks.Denied(cl, e)
+	}
+}
+
+func originOf(cl *client.Client) acl.Origin {
+	if cl.Is(client.Multi) {
+		return acl.InMulti
+	}
+	return acl.TopLevel
+}
+
+// ReadsAnyKey implements command.Core.
+func (c *Core) ReadsAnyKey(ctx *command.Context) bool {
+	c.assertHeld()
+	r := rightsOf(ctx.Client)
+	return r == nil || c.users.CheckWithAnyKey(r, ctx.Spec, ctx.Args, command.KeyAccess)
+}

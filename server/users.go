@@ -1,0 +1,122 @@
+package server
+
+import (
+	"spindle/engine/acl"
+	"spindle/engine/client"
+	"spindle/engine/command"
+	family "spindle/engine/family/acl"
+	"spindle/internal/setting"
+)
+
+// accessSettings are those of the users; requirepass is the core's.
+type accessSettings struct {
+	File      setting.String
+	LogLength setting.Int
+	PubSub    setting.Enum[channels]
+}
+
+// channels are what a new user may publish and subscribe to.
+type channels int
+
+const (
+	noChannels channels = iota
+	allChannels
+)
+
+func (s *accessSettings) rows() []setting.Row {
+	return []setting.Row{
+		setting.NewString("aclfile", &s.File, "", setting.Immutable, setting.KeepEmpty),
+		setting.NewInt("acllog-max-len", &s.LogLength, 128, setting.Between(0, maxLong)),
+		setting.NewEnum("acl-pubsub-default", &s.PubSub, noChannels, []setting.Choice[channels]{
+			{Name: "allchannels", Value: allChannels}, {Name: "resetchannels", Value: noChannels},
+		}),
+	}
+}
+
+// joinUsers has the users and the log of refusals follow their settings, and CONFIG REWRITE write the users.
+func (in *instance) joinUsers() {
+	users := in.core.Users()
+	in.registry.Follow(func() { users.SetPubSubDefault(in.access.PubSub.Get() == allChannels) }, "acl-pubsub-default")
+	in.registry.Follow(func() { in.denials.SetLimit(int(in.access.LogLength.Get())) }, "acllog-max-len")
+	in.registry.Follow(func() { users.SetDefaultPassword(in.engine.RequirePass.Get()) }, "requirepass")
+	in.registry.OnRewrite("user", func() []string {
+		if in.access.File.Get() != "" {
+			return nil // they are in that file
+		}
+		var lines []string
+		for _, name := range users.Names() {
+			lines = append(lines, name+" "+users.Find([]byte(name)).Rights().Text())
+		}
+		return lines
+	})
+}
+
+// loadUsers makes the users of the configuration, or those of the ACL file, when the settings are followed.
+//
+// Errors: a user line that is wrong; errLogged.
+func (in *instance) loadUsers() error {
+	path, users := in.access.File.Get(), in.core.Users()
+	if path != "" && len(in.config.Users) > 0 {
+		in.log.Warning("Configuring Redis with users defined in redis.conf and at the same setting an ACL file path is invalid. " +
+			"Please define users either in the ACL file or in redis.conf, but not in both.")
+		return errLogged
+	}
+	lines := make([][][]byte, len(in.config.Users))
+	for i, words := range in.config.Users {
+		for _, word := range words {
+			lines[i] = append(lines[i], []byte(word))
+		}
+	}
+	if at, err := users.CheckLines(lines); err != nil {
+		return in.config.RefuseUser(at, err)
+	}
+	var failure error
+	in.core.Do(func() {
+		var disabled []string
+		if disabled, failure = users.Configure(lines); failure != nil {
+			in.log.Warning("%s", failure)
+			in.log.Warning("Critical error while loading ACLs. Exiting.")
+			failure = errLogged
+			return
+		}
+		for _, name := range disabled {
+			in.log.Notice("The user '%s' is disabled (there is no 'on' modifier in the user description). "+
+				"Make sure this is not a configuration error.", name)
+		}
+		if path == "" {
+			return
+		}
+		if _, err := users.Load(path); err != nil {
+			in.log.Warning("Aborting Redis startup because of ACL errors: %s", err)
+			failure = errLogged
+		}
+	})
+	return failure
+}
+
+// aclDeps are what ACL asks of the rest.
+func (in *instance) aclDeps() family.Deps {
+	return family.Deps{
+		Users: in.core.Users(), Log: &in.denials,
+		Catalogue: func() *command.Catalogue { return in.catalogue },
+		File:      in.access.File.Get,
+		Kill:      func(c *command.Context, deleted *acl.User) { in.core.ExpelUser(deleted, c.Client) },
+		// Nobody is subscribed to anything before there is pub/sub.
+		KillSubscribers: func(*command.Context, *acl.User) {},
+		Warn:            func(text string) { in.log.Warning("%s", text) },
+	}
+}
+
+// denied books a refusal, of cl's or of a script that cl called.
+func (in *instance) denied(cl *client.Client, e acl.Entry) {
+	if in.denials.Keeps() {
+		e.Client = in.describe(cl)
+	}
+	in.denials.Add(e, in.core.Now())
+}
+
+// skipsSanitize says whether cl's user has skip-sanitize-payload.
+func skipsSanitize(cl *client.Client) bool {
+	user, ok := cl.User.(*acl.User)
+	return ok && user.Rights().SkipsSanitize()
+}
