@@ -187,6 +187,8 @@ func TestScriptsCommands(t *testing.T) {
 	h := newHouse(t, command.Spec{Name: "notinscripts", Arity: 1, Flags: command.NoScript, Run: func(c *command.Context) error {
 		c.Reply.OK()
 		return nil
+	}}, command.Spec{Name: "mayreplicate", Arity: 1, Flags: command.ReadOnly | command.MayReplicate, Run: func(c *command.Context) error {
+		return nil
 	}})
 	cl, _ := h.arrive()
 	script := &client.Script{Targets: client.ToAll}
@@ -214,6 +216,7 @@ func TestScriptsCommands(t *testing.T) {
 		{"GET", "", errArityInScript},
 		{"NOTINSCRIPTS", "", errNotInScript},
 		{"CLIENT NOSUCH", "", errUnknownInScript},
+		{"CLIENT", "", errArityInScript},
 		{"SET k v", "+OK\r\n", nil},
 		{"INCR k", "-ERR value is not an integer or out of range\r\n", nil},
 	} {
@@ -225,8 +228,10 @@ func TestScriptsCommands(t *testing.T) {
 		t.Error("it has not written")
 	}
 	script.ReadOnly = true
-	if _, err := run("SET k v"); err != errReadOnlyScript {
-		t.Error(err)
+	for _, line := range []string{"SET k v", "MAYREPLICATE"} {
+		if _, err := run(line); err != errReadOnlyScript {
+			t.Errorf("%s: %v", line, err)
+		}
 	}
 	script.ReadOnly = false
 	refusing := &Barrier{Name: "test", Refuse: func(_ *client.Client, call Call) error {

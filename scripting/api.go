@@ -235,7 +235,7 @@ func (e *environment) checkCommand(c *lua.Call) lua.Outcome {
 		return e.throw(c, "Invalid command passed to redis.acl_check_cmd()")
 	}
 	may := e.scripts.deps.MayRun
-	return c.Return1(lua.Bool(may == nil || may(e.client.User, spec, e.args)))
+	return c.Return1(lua.Bool(may == nil || may(&e.client, spec, e.args)))
 }
 
 func (e *environment) log(c *lua.Call) lua.Outcome {

@@ -133,7 +133,7 @@ func (s *Scripts) runFunction(c *command.Context, readOnly bool) error {
 		return err
 	}
 	if f.figures == nil {
-		f.figures = figuresOf(&s.figures.functions, f.name)
+		f.figures = figuresOf(&s.figures.functions, "function", f.name)
 	}
 	s.run.name, s.run.figures = f.name, f.figures
 	e.keys, e.argv = e.strings(keys), e.strings(args)

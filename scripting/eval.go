@@ -150,7 +150,7 @@ func (s *Scripts) runScript(c *command.Context, sc *script, readOnly bool) error
 	r := &s.run
 	r.name, r.script = sc.digest, sc
 	if sc.figures == nil {
-		sc.figures = figuresOf(&s.figures.scripts, sc.digest)
+		sc.figures = figuresOf(&s.figures.scripts, "script", sc.digest)
 	}
 	r.figures = sc.figures
 	g := e.state.Globals

@@ -30,7 +30,7 @@ func newStage(t *testing.T) *stage {
 	s.deps = scripting.Deps{
 		Settings:   &scripting.Settings{},
 		Find:       func(args [][]byte) *command.Spec { return s.Catalogue.Find(args) },
-		MayRun:     func(_ client.User, spec *command.Spec, _ [][]byte) bool { return spec.Name != "flushall" },
+		MayRun:     func(_ *client.Client, spec *command.Spec, _ [][]byte) bool { return spec.Name != "flushall" },
 		Conditions: func() scripting.Conditions { return s.at },
 		Log:        func(_ int, text string) { s.logged = append(s.logged, text) },
 		BusyMs:     func() int64 { return 5 },

@@ -24,8 +24,8 @@ type Deps struct {
 	Settings *Settings
 	// Find: the row that args would run; nil if there is none.
 	Find func(args [][]byte) *command.Spec
-	// MayRun: redis.acl_check_cmd; nil: everybody may.
-	MayRun func(user client.User, spec *command.Spec, args [][]byte) bool
+	// MayRun: redis.acl_check_cmd, for the user of cl; nil: everybody may.
+	MayRun func(cl *client.Client, spec *command.Spec, args [][]byte) bool
 	// Conditions: what stands in a script's way; nil: nothing.
 	Conditions func() Conditions
 	// Log: redis.log; 0 is debug, 3 a warning.

@@ -15,11 +15,12 @@ import (
 
 // Figures are what a script or function has cost since it was loaded, or since CONFIG RESETSTAT.
 type Figures struct {
-	Calls    int64
-	Worked   time.Duration // its own slices, with the commands it called
-	Paused   time.Duration // between its slices, while others had the turn
-	Commands int64         // called by it
-	Bytes    int64         // the most that one run has made in the machine, garbage included
+	Kind, Name string // "script" and its digest, or "function" and its name
+	Calls      int64
+	Worked     time.Duration // its own slices, with the commands it called
+	Paused     time.Duration // between its slices, while others had the turn
+	Commands   int64         // called by it
+	Bytes      int64         // the most that one run has made in the machine, garbage included
 }
 
 // figures are those of scripts by digest, and of functions by name.
@@ -28,13 +29,13 @@ type figures struct {
 	EvictedScripts     int64
 }
 
-func figuresOf(of *map[string]*Figures, name string) *Figures {
+func figuresOf(of *map[string]*Figures, kind, name string) *Figures {
 	if *of == nil {
 		*of = map[string]*Figures{}
 	}
 	f := (*of)[name]
 	if f == nil {
-		f = &Figures{}
+		f = &Figures{Kind: kind, Name: name}
 		(*of)[name] = f
 	}
 	return f
@@ -54,22 +55,19 @@ func (s *Scripts) book() {
 // ResetStats is CONFIG RESETSTAT's share.
 func (s *Scripts) ResetStats() {
 	for _, f := range s.figures.scripts {
-		*f = Figures{}
+		*f = Figures{Kind: f.Kind, Name: f.Name}
 	}
 	for _, f := range s.figures.functions {
-		*f = Figures{}
+		*f = Figures{Kind: f.Kind, Name: f.Name}
 	}
 	s.figures.EvictedScripts = 0
 }
 
-// Each yields the figures of all scripts and functions, in the order of their names: kind is "script" or "function".
-func (s *Scripts) Each(yield func(kind, name string, f Figures) bool) {
-	for _, group := range []struct {
-		kind string
-		of   map[string]*Figures
-	}{{"script", s.figures.scripts}, {"function", s.figures.functions}} {
-		for _, name := range slices.Sorted(maps.Keys(group.of)) {
-			if !yield(group.kind, name, *group.of[name]) {
+// Each yields the figures of all scripts and functions, in the order of their names.
+func (s *Scripts) Each(yield func(f Figures) bool) {
+	for _, of := range []map[string]*Figures{s.figures.scripts, s.figures.functions} {
+		for _, name := range slices.Sorted(maps.Keys(of)) {
+			if !yield(*of[name]) {
 				return
 			}
 		}
@@ -81,12 +79,12 @@ func (s *Scripts) Each(yield func(kind, name string, f Figures) bool) {
 // Replies: an array of maps; times are in microseconds.
 func (s *Scripts) stats(c *command.Context) error {
 	c.Reply.Array(len(s.figures.scripts) + len(s.figures.functions))
-	s.Each(func(kind, name string, f Figures) bool {
+	for f := range s.Each {
 		c.Reply.Map(7)
 		c.Reply.BulkString("kind")
-		c.Reply.BulkString(kind)
+		c.Reply.BulkString(f.Kind)
 		c.Reply.BulkString("name")
-		c.Reply.BulkString(name)
+		c.Reply.BulkString(f.Name)
 		for _, each := range []struct {
 			name string
 			n    int64
@@ -95,8 +93,7 @@ func (s *Scripts) stats(c *command.Context) error {
 			c.Reply.BulkString(each.name)
 			c.Reply.Int(each.n)
 		}
-		return true
-	})
+	}
 	return nil
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"spindle/engine/command"
 	"spindle/internal/info"
+	"spindle/scripting"
 )
 
 // An admin serves what operators and their tools look at, on an address of its own: /metrics, /healthz, /debug/pprof and execution
@@ -24,6 +25,7 @@ type admin struct {
 	do        func(func()) // runs a function in a turn
 	sections  func() []info.Section
 	catalogue *command.Catalogue
+	scripts   *scripting.Scripts
 	health    *health
 	profiling func(on bool) // turn only
 	profiles  int           // that run or have been asked for; turn only
@@ -108,11 +110,18 @@ type metrics struct{ *admin }
 func (m *metrics) Describe(chan<- *prometheus.Desc) {}
 
 var (
-	callsDesc   = prometheus.NewDesc("spindle_command_calls_total", "Calls of a command.", []string{"command"}, nil)
-	secondsDesc = prometheus.NewDesc("spindle_command_seconds_total", "Time spent in a command.", []string{"command"}, nil)
-	failedDesc  = prometheus.NewDesc("spindle_command_failed_total", "Calls answered with an error.", []string{"command"}, nil)
-	refusedDesc = prometheus.NewDesc("spindle_command_rejected_total", "Calls refused before they ran.", []string{"command"}, nil)
+	callsDesc          = prometheus.NewDesc("spindle_command_calls_total", "Calls of a command.", []string{"command"}, nil)
+	secondsDesc        = prometheus.NewDesc("spindle_command_seconds_total", "Time spent in a command.", []string{"command"}, nil)
+	failedDesc         = prometheus.NewDesc("spindle_command_failed_total", "Calls answered with an error.", []string{"command"}, nil)
+	scriptCallsDesc    = prometheus.NewDesc("spindle_script_calls_total", "Runs of a script or function.", scriptLabels, nil)
+	scriptSecondsDesc  = prometheus.NewDesc("spindle_script_seconds_total", "Time that a script or function worked.", scriptLabels, nil)
+	scriptPausedDesc   = prometheus.NewDesc("spindle_script_paused_seconds_total", "Time that it had lent to others.", scriptLabels, nil)
+	scriptCommandsDesc = prometheus.NewDesc("spindle_script_commands_total", "Commands that it called.", scriptLabels, nil)
+	scriptBytesDesc    = prometheus.NewDesc("spindle_script_run_bytes_max", "The most that one run made, garbage included.", scriptLabels, nil)
+	refusedDesc        = prometheus.NewDesc("spindle_command_rejected_total", "Calls refused before they ran.", []string{"command"}, nil)
 )
+
+var scriptLabels = []string{"kind", "name"}
 
 // Collect reads all figures in one turn, so that they belong together.
 func (m *metrics) Collect(out chan<- prometheus.Metric) {
@@ -122,7 +131,11 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 		command.Stats
 	}
 	var rows []counts
+	var scripts []scripting.Figures
 	m.do(func() {
+		for each := range m.scripts.Each {
+			scripts = append(scripts, each)
+		}
 		for _, s := range m.sections() {
 			if s.Name == "Commandstats" || s.Name == "Latencystats" || s.Name == "Errorstats" {
 				continue
@@ -140,6 +153,16 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	for line := range strings.SplitSeq(string(w.B), "\r\n") {
 		name, value, _ := strings.Cut(line, ":")
 		collectField(out, name, value)
+	}
+	for _, f := range scripts {
+		count := func(desc *prometheus.Desc, v float64) {
+			out <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, v, f.Kind, f.Name)
+		}
+		count(scriptCallsDesc, float64(f.Calls))
+		count(scriptSecondsDesc, f.Worked.Seconds())
+		count(scriptPausedDesc, f.Paused.Seconds())
+		count(scriptCommandsDesc, float64(f.Commands))
+		out <- prometheus.MustNewConstMetric(scriptBytesDesc, prometheus.GaugeValue, float64(f.Bytes), f.Kind, f.Name)
 	}
 	for i := range rows {
 		r := &rows[i]

@@ -33,10 +33,14 @@ func (in *instance) joinScripts() {
 	in.sections = append(in.sections, in.scripts.Sections()...)
 }
 
-// mayRun says whether a script's caller may run a command. Turn only.
-func (in *instance) mayRun(user client.User, spec *command.Spec, args [][]byte) bool {
-	u, ok := user.(*acl.User)
-	return !ok || !in.core.Users().Check(u.Rights(), spec, args).Refused()
+// mayRun says whether cl's user has the right to run a command.
+func (in *instance) mayRun(cl *client.Client, spec *command.Spec, args [][]byte) bool {
+	user, ok := cl.User.(*acl.User)
+	if !ok {
+		return true
+	}
+	d := in.core.Users().Check(user.Rights(), spec, args)
+	return !d.Refused()
 }
 
 // logLevel is the least level that the log takes.

@@ -423,8 +423,11 @@ func (in *instance) startAdmin() error {
 		return nil
 	}
 	in.admin = &admin{
-		do: in.core.Do, sections: func() []info.Section { return in.sections }, catalogue: in.catalogue,
-		health: &in.health, profiling: in.core.SetProfiling,
+		do: in.core.Do, sections: func() []info.Section { return in.sections }, catalogue: in.catalogue, scripts: in.scripts,
+		health: &in.health, profiling: func(on bool) {
+			in.core.SetProfiling(on)
+			in.scripts.SetProfiling(on)
+		},
 	}
 	in.core.Do(in.tellHealth)
 	in.core.OnTick(func(int64) { in.tellHealth() })

@@ -75,9 +75,12 @@ func Family(d Deps) command.Family {
 	}}
 }
 
-// now is TIME: Unix seconds, and the microseconds of the second.
+// now is TIME: Unix seconds, and the microseconds of the second. For a script the time stands still.
 func now(c *command.Context) error {
 	micros := time.Now().UnixMicro()
+	if c.Client.Is(client.InScript) {
+		micros = c.Now * 1000
+	}
 	c.Reply.Array(2)
 	c.Reply.BulkString(strconv.FormatInt(micros/1e6, 10))
 	c.Reply.BulkString(strconv.FormatInt(micros%1e6, 10))

@@ -1,0 +1,40 @@
+package scripting_test
+
+import (
+	"testing"
+
+	"spindle/engine/catalogue"
+	"spindle/engine/command"
+	"spindle/engine/command/commandtest"
+	"spindle/scripting"
+)
+
+// BenchmarkEval runs scripts that people run most, without a network. Watch B/op.
+func BenchmarkEval(b *testing.B) {
+	for _, c := range []struct {
+		name, body string
+		args       []string
+	}{
+		{"constant", "return 1", []string{"0"}},
+		{"lock release", "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end",
+			[]string{"1", "lock", "token"}},
+		{"rate limiter", "local n = redis.call('incr', KEYS[1]) if n == 1 then redis.call('pexpire', KEYS[1], ARGV[1]) end return n",
+			[]string{"1", "limit", "60000"}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			s := scripting.New(scripting.Deps{Find: func([][]byte) *command.Spec { return nil }})
+			core := commandtest.Start(b, append(catalogue.Data(&catalogue.Settings{}), s.Family())...)
+			core.Mute = true
+			cl := core.Client(2)
+			var args [][]byte
+			for _, a := range append([]string{"EVAL", c.body}, c.args...) {
+				args = append(args, []byte(a))
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				cl.Out.Reset()
+				core.Serve(cl, args)
+			}
+		})
+	}
+}
