@@ -563,13 +563,13 @@ func (c *Core) AllowAnyInScripts(on bool) {
 
 // reject answers a request that was not run.
 func (c *Core) reject(cl *client.Client, spec *command.Spec, err error) {
-	c.meter.rejected(spec, err)
 	switch {
 	case spec != nil && spec.Name == "exec" && c.hooks.ExecRefused != nil:
 		err = c.hooks.ExecRefused(cl, err)
 	case cl.Is(client.Multi):
 		cl.Flags |= client.DirtyExec
 	}
+	c.meter.rejected(spec, err) // under the code that the client hears
 	cl.Out.Error(err)
 }
 
