@@ -50,9 +50,11 @@ func pushRows(h **house, all *client.Audience) []command.Spec {
 // Others get it by mail.
 func TestPushesComeBehindTheirReply(t *testing.T) {
 	for _, c := range []struct{ name, ask, answer, mail string }{
-		{"in a pipeline", "PING|TELL a|PING|TELL b", "+PONG\r\n+OK\r\n!a\r\n+PONG\r\n+OK\r\n!b\r\n", "post !a\r\n; post !b\r\n"},
+		{"in a pipeline", "PING|TELL a|PING|TELL b",
+			"+PONG\r\n+OK\r\n!a\r\n+PONG\r\n+OK\r\n!b\r\n", "post !a\r\n; post !b\r\n"},
 		{"in a transaction", "MULTI|TELL a|PING|TELL b|EXEC|PING",
-			"+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n+OK\r\n+PONG\r\n+OK\r\n!a\r\n!b\r\n+PONG\r\n", "post !a\r\n; post !b\r\n"},
+			"+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n+OK\r\n+PONG\r\n+OK\r\n!a\r\n!b\r\n+PONG\r\n",
+			"post !a\r\n; post !b\r\n"},
 		{"without replies", "CLIENT REPLY OFF|TELL a|PING|TELL b|CLIENT REPLY ON|PING", "!a\r\n!b\r\n+OK\r\n+PONG\r\n",
 			"post !a\r\n; post !b\r\n"},
 		{"with one reply less", "CLIENT REPLY SKIP|TELL a|PING", "!a\r\n+PONG\r\n", "post !a\r\n"},
@@ -88,7 +90,7 @@ func TestPushesComeBehindTheirReply(t *testing.T) {
 		h = newHouse(t, pushRows(&h, &all)...)
 		cl, conn := h.arrive()
 		all.Add(cl)
-		h.batch(cl, "PING", "LENDS", "PING")
+		h.turn(cl, "PING", "LENDS", "PING")
 		got := ""
 		eventually(t, "over", func() bool { got += conn.take(); return strings.Contains(got, "resume") })
 		h.expect("mail", got, "post *1\r\n$4\r\nover\r\n!first\r\n!second\r\n; resume")

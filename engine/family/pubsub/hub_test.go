@@ -82,7 +82,8 @@ type listener struct {
 	want []string        // messages, in the order in which they were published; the patterns' of one message sorted
 }
 
-// TestHubAgainstAModel: random clients on two loops, subscriptions, messages, changes of protocol and departures. Each client gets what it
+// TestHubAgainstAModel: random clients on two loops, subscriptions, messages, changes of protocol and departures.
+// Each client gets what it
 // is subscribed to at that moment, once, in order, in its protocol; counts, flags, limits and memory follow.
 func TestHubAgainstAModel(t *testing.T) {
 	for seed := range uint64(8) {
@@ -112,8 +113,10 @@ func TestHubAgainstAModel(t *testing.T) {
 			c, name := all[i], names[rng.IntN(len(names))]
 			k := Kind(rng.IntN(int(kinds)))
 			at := slices.Index(c.of[k], name)
-			ctx := &command.Context{Client: c.cl, Reply: &protocol.Reply{RESP3: c.cl.Protocol == 3}, Spec: &command.Spec{Name: "subscribe"},
-				Args: [][]byte{[]byte("it"), []byte(name)}}
+			ctx := &command.Context{
+				Client: c.cl, Reply: &protocol.Reply{RESP3: c.cl.Protocol == 3}, Spec: &command.Spec{Name: "subscribe"},
+				Args: [][]byte{[]byte("it"), []byte(name)},
+			}
 			switch rng.IntN(8) {
 			case 0, 1:
 				if h.listen(ctx, k); at < 0 {
@@ -166,7 +169,8 @@ func TestHubAgainstAModel(t *testing.T) {
 				t.Fatalf("seed %d: counts %d %d %d, want %v", seed, channels, patterns, shards, c.of)
 			}
 			subscribed := channels+patterns+shards > 0
-			if c.cl.Is(client.PubSub) != subscribed || (c.cl.Kept > 0) != subscribed || (c.box.class == protocol.ClassPubSub) != subscribed {
+			limited := c.box.class == protocol.ClassPubSub
+			if c.cl.Is(client.PubSub) != subscribed || (c.cl.Kept > 0) != subscribed || limited != subscribed {
 				t.Fatalf("seed %d: flags %v, kept %d, class %v with %v", seed, c.cl.Flags, c.cl.Kept, c.box.class, c.of)
 			}
 			if rng.IntN(5) == 0 {
