@@ -189,14 +189,14 @@ func TestRestoreEffects(t *testing.T) {
 	b.common.Rows()
 	p := rdb11("\x00\x01v")
 	steps := []struct{ args, key, told, event string }{
-		{"k 0 PAYLOAD", "embstr v @0", "=", "restore 0 k"},
-		{"k 500 PAYLOAD REPLACE IDLETIME 7", "embstr v @1000500", "restore k 1000500 PAYLOAD REPLACE IDLETIME 7 ABSTTL", "restore 0 k"},
-		{"k 2000000 PAYLOAD REPLACE ABSTTL", "embstr v @2000000", "=", "restore 0 k"},
+		{"k 0 PAYLOAD", "embstr v @0", "=", "new 0 k,restore 0 k"},
+		{"k 500 PAYLOAD REPLACE IDLETIME 7", "embstr v @1000500", "restore k 1000500 PAYLOAD REPLACE IDLETIME 7 ABSTTL", "new 0 k,restore 0 k"},
+		{"k 2000000 PAYLOAD REPLACE ABSTTL", "embstr v @2000000", "=", "new 0 k,restore 0 k"},
 		{"k 999999 PAYLOAD REPLACE ABSTTL", "(nil)", "DEL k", "del 0 k"},
 		{"k 999999 PAYLOAD ABSTTL", "(nil)", "-", ""},
-		{"k 0 PAYLOAD", "embstr v @0", "=", "restore 0 k"},
+		{"k 0 PAYLOAD", "embstr v @0", "=", "new 0 k,restore 0 k"},
 		{"k 999999 PAYLOAD REPLACE ABSTTL", "(nil)", "UNLINK k", "del 0 k"}, // lazyfree-lazy-server-del
-		{"k 9223372036854775807 PAYLOAD", "embstr v @9223372036854775807", "restore k 9223372036854775807 PAYLOAD ABSTTL", "restore 0 k"},
+		{"k 9223372036854775807 PAYLOAD", "embstr v @9223372036854775807", "restore k 9223372036854775807 PAYLOAD ABSTTL", "new 0 k,restore 0 k"},
 	}
 	for i, s := range steps {
 		b.common.LazyfreeServer.Set(i > 4)

@@ -59,6 +59,7 @@ const keptPayload = 64 << 10
 func (h *Commands) dump(c *command.Context) error {
 	v := c.DB.Lookup(c.Args[1])
 	if !v.Exists() {
+		c.Notify(command.EventKeyMiss, "keymiss", c.Args[1])
 		c.Reply.Null()
 		return nil
 	}
@@ -180,6 +181,7 @@ func (h *Commands) restore(c *command.Context) error {
 		args := append(append([][]byte{c.Args[0], key, c.Effects.Number(deadline)}, c.Args[3:]...), wordAbsTTL)
 		c.Propagate(args...)
 	}
+	c.Notify(command.EventNew, "new", key) // also of one that was replaced: it went before
 	c.Notify(command.EventGeneric, "restore", key)
 	c.Changed(1)
 	c.Reply.OK()

@@ -71,8 +71,16 @@ func (p *player) ask(client int, args []string) ([]string, error) {
 			}
 		}
 	}
+	if args[0] == nextPush {
+		p.clients[client].SetDeadline(time.Now().Add(replyTimeout))
+		return readReply(p.clients[client].in, nil)
+	}
 	return p.clients[client].ask(args)
 }
+
+// nextPush stands in the place of a command: nothing is sent, and the next message or confirmation is read. Each is a
+// reply of its own.
+const nextPush = "(next)"
 
 // ask sends one command and reads its reply.
 func (c *link) ask(args []string) ([]string, error) {

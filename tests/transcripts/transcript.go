@@ -22,6 +22,7 @@ import (
 //	# a comment, kept where it stands
 //	> SET k "two words"        a command; quotes and \x escapes as in redis-cli
 //	2> GET k                   the same from a second connection
+//	> (next)                   nothing is sent: what comes next is read, a message of pub/sub
 //	< $9                       one line of the reply, the same in RESP2 and RESP3
 //	<2 $-1                     a line that only RESP2 gives
 //	<3 _                       a line that only RESP3 gives

@@ -1,0 +1,128 @@
+package engine
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/protocol"
+)
+
+// pushRows are TELL x, which pushes x to all of the audience and then answers OK, and WAIT k, which waits for a
+// key and does so.
+func pushRows(h **house, all *client.Audience) []command.Spec {
+	tell := func(c *command.Context, word []byte) {
+		p := append(append([]byte("!"), word...), '\r', '\n')
+		(*h).PushAll(all, (*h).Here() != nil, p, p)
+	}
+	return []command.Spec{
+		{Name: "tell", Arity: 2, Run: func(c *command.Context) error {
+			tell(c, c.Args[1])
+			c.Reply.OK()
+			return nil
+		}},
+		{Name: "await", Arity: 2, Run: func(c *command.Context) error {
+			c.Core.Block(c, command.Wait{Keys: c.Args[1:2], Retry: func(c *command.Context) error {
+				tell(c, []byte("woken"))
+				c.Reply.BulkString("woke")
+				return nil
+			}})
+			return nil
+		}},
+		{Name: "lends", Arity: 1, Run: func(c *command.Context) error {
+			tell(c, []byte("first"))
+			c.Reply.Array(1)
+			c.Core.Lend(c, func(c *command.Context) (bool, error) {
+				tell(c, []byte("second"))
+				c.Reply.BulkString("over")
+				return true, nil
+			})
+			return nil
+		}},
+	}
+}
+
+// TestPushesComeBehindTheirReply: what a command pushes to its own client comes right behind that command's
+// reply, in a transaction behind
+// EXEC's, behind the reply of a command that was parked or lent the turn, and also if no replies are wanted.
+// Others get it by mail.
+func TestPushesComeBehindTheirReply(t *testing.T) {
+	for _, c := range []struct{ name, ask, answer, mail string }{
+		{"in a pipeline", "PING|TELL a|PING|TELL b",
+			"+PONG\r\n+OK\r\n!a\r\n+PONG\r\n+OK\r\n!b\r\n", "post !a\r\n; post !b\r\n"},
+		{"in a transaction", "MULTI|TELL a|PING|TELL b|EXEC|PING",
+			"+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n+OK\r\n+PONG\r\n+OK\r\n!a\r\n!b\r\n+PONG\r\n",
+			"post !a\r\n; post !b\r\n"},
+		{"without replies", "CLIENT REPLY OFF|TELL a|PING|TELL b|CLIENT REPLY ON|PING", "!a\r\n!b\r\n+OK\r\n+PONG\r\n",
+			"post !a\r\n; post !b\r\n"},
+		{"with one reply less", "CLIENT REPLY SKIP|TELL a|PING", "!a\r\n+PONG\r\n", "post !a\r\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var h *house
+			var all client.Audience
+			h = newHouse(t, pushRows(&h, &all)...)
+			cl, conn := h.arrive()
+			other, otherConn := h.arrive()
+			all.Add(cl)
+			all.Add(other)
+			h.expect("answers", h.do(cl, strings.Split(c.ask, "|")...), c.answer)
+			h.expect("others", otherConn.take(), c.mail)
+			h.expect("mail to itself", conn.take(), "")
+		})
+	}
+	t.Run("parked", func(t *testing.T) {
+		var h *house
+		var all client.Audience
+		h = newHouse(t, pushRows(&h, &all)...)
+		cl, conn := h.arrive()
+		other, _ := h.arrive()
+		all.Add(cl)
+		all.Add(other)
+		h.do(cl, "AWAIT k")
+		h.expect("who wakes it", h.do(other, "PING", "SIGNAL k", "PING"), "+PONG\r\n+OK\r\n!woken\r\n+PONG\r\n")
+		h.expect("who was woken", conn.take(), "post $4\r\nwoke\r\n; resume; post !woken\r\n")
+	})
+	t.Run("lent", func(t *testing.T) {
+		var h *house
+		var all client.Audience
+		h = newHouse(t, pushRows(&h, &all)...)
+		cl, conn := h.arrive()
+		all.Add(cl)
+		h.turn(cl, "PING", "LENDS", "PING")
+		got := ""
+		eventually(t, "over", func() bool { got += conn.take(); return strings.Contains(got, "resume") })
+		h.expect("mail", got, "post *1\r\n$4\r\nover\r\n!first\r\n!second\r\n; resume")
+	})
+}
+
+// TestUnheardEventsCostNothing: with every class of keyspace events on, a SET allocates nothing while nobody may
+// hear them, nor, of its own,
+// when somebody may.
+func TestUnheardEventsCostNothing(t *testing.T) {
+	h := newHouse(t)
+	h.settings.NotifyEvents.Set(1<<31 - 1)
+	hooks, heard, published := h.hooks, false, atomic.Int64{}
+	hooks.Heard = func() bool { return heard }
+	hooks.Publish = func(channel, payload []byte) { published.Add(1) }
+	h.SetHooks(hooks)
+	h.RemoveSink(h.sink)
+	cl, _ := h.arrive()
+	h.do(cl, "SET k v")
+	b := &protocol.Batch{Session: cl, Reply: &protocol.Reply{}}
+	b.Requests = []protocol.Request{{Args: [][]byte{[]byte("SET"), []byte("k"), []byte("v")}}}
+	for _, heard = range []bool{false, true} {
+		if n := testing.AllocsPerRun(100, func() {
+			b.Done = 0
+			b.Reply.Reset()
+			h.duties.at = 1 << 62
+			h.Serve(b)
+		}); n != 0 {
+			t.Errorf("heard %v: %v allocations", heard, n)
+		}
+		if (published.Load() > 0) != heard {
+			t.Errorf("heard %v: %d events published", heard, published.Load())
+		}
+	}
+}
