@@ -7,7 +7,8 @@ import (
 	"spindle/bgsave/rdb"
 )
 
-// TestFunctionPayloads: sources come back as they were, and what is no payload of libraries is refused by its own error.
+// TestFunctionPayloads: sources come back as they were, and what is no payload of libraries is refused by its own
+// error.
 func TestFunctionPayloads(t *testing.T) {
 	sources := [][]byte{[]byte("#!lua name=a\nx"), bytes.Repeat([]byte("#!lua name=b "), 100), []byte("12")}
 	for _, compress := range []bool{false, true} {

@@ -206,8 +206,8 @@ func TestFunctions(t *testing.T) {
 	s.want("-ERR Library not found\r\n", "FUNCTION", "DELETE", "lib")
 }
 
-// TestLongScript: past its first slice a script lends the turn. Then it can be killed, unless it has written, and others
-// hear of it.
+// TestLongScript: past its first slice a script lends the turn. Then it can be killed, unless it has written, and
+// others hear of it.
 func TestLongScript(t *testing.T) {
 	s := newStage(t)
 	s.lend = true
