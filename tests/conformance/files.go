@@ -42,6 +42,8 @@ var suiteFiles = []string{
 	"unit/latency-monitor",
 	"unit/slowlog",
 	"unit/pause",
+	"unit/pubsub",
+	"unit/pubsubshard",
 	"unit/shutdown",
 	"integration/rdb",
 	"integration/corrupt-dump",
@@ -69,7 +71,6 @@ var newerFiles = append(suiteFiles[:len(suiteFiles):len(suiteFiles)],
 // files up.
 var newerLater = []laterFiles{
 	{"scripts and functions", []string{"unit/scripting", "unit/functions"}},
-	{"pub/sub", []string{"unit/pubsub", "unit/pubsubshard"}},
 	{"client-side caching", []string{"unit/tracking"}},
 	{"ACL users", []string{"unit/acl", "unit/acl-v2"}},
 	{"TLS", []string{"unit/tls"}},
