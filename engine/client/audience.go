@@ -126,14 +126,3 @@ func (a *Audience) Send(turn uint64, except *Client, resp2, resp3 []byte) {
 		}
 	}
 }
-
-// All yields the clients.
-func (a *Audience) All(yield func(*Client) bool) {
-	for _, g := range a.groups {
-		for _, s := range g.seats {
-			if !yield(s.Client) {
-				return
-			}
-		}
-	}
-}

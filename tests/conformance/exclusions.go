@@ -21,7 +21,6 @@ type class struct {
 // classes are all there are: a new sort of excuse is a change of this table, which a reader of the commit sees.
 var classes = []class{
 	{"hll", true, false, "needs HyperLogLog"},
-	{"pubsub", true, false, "needs channels or keyspace notifications"},
 	{"scripting", true, false, "needs EVAL or functions"},
 	{"aof", true, false, "needs the append-only file"},
 	{"replica", true, false, "needs our replica side"},

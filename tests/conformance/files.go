@@ -44,6 +44,8 @@ var suiteFiles = []string{
 	"unit/latency-monitor",
 	"unit/slowlog",
 	"unit/pause",
+	"unit/pubsub",
+	"unit/pubsubshard",
 	"unit/shutdown",
 	"integration/rdb",
 	"integration/corrupt-dump",
@@ -71,7 +73,6 @@ var newerFiles = append(suiteFiles[:len(suiteFiles):len(suiteFiles)],
 // files up.
 var newerLater = []laterFiles{
 	{"scripts and functions", []string{"unit/scripting", "unit/functions"}},
-	{"pub/sub", []string{"unit/pubsub", "unit/pubsubshard"}},
 	{"client-side caching", []string{"unit/tracking"}},
 	{"TLS", []string{"unit/tls"}},
 	{"the append-only file", []string{"unit/aofrw", "integration/aof", "integration/aof-multi-part", "integration/aof-race"}},

@@ -82,9 +82,6 @@ func (h *Hub) Heard() bool { return len(h.topics[Channel]) > 0 || len(h.patterns
 // Len counts the names of a kind that somebody is subscribed to.
 func (h *Hub) Len(k Kind) int { return len(h.topics[k]) }
 
-// Clients counts who has a subscription.
-func (h *Hub) Clients() int { return len(h.subscribers) }
-
 // Count is how many subscriptions cl has.
 func (h *Hub) Count(cl *client.Client) (channels, patterns, shards int) {
 	if s := h.subscribers[cl]; s != nil {
@@ -93,7 +90,9 @@ func (h *Hub) Count(cl *client.Client) (channels, patterns, shards int) {
 	return channels, patterns, shards
 }
 
-// Names yields what cl is subscribed to, in no order.
+// Names yields what cl is subscribed to, in no order: for who asks whether it may stay so.
+//
+// Proof: TestHubAgainstAModel compares it with its model.
 func (h *Hub) Names(cl *client.Client) func(yield func(k Kind, name string) bool) {
 	return func(yield func(Kind, string) bool) {
 		s := h.subscribers[cl]

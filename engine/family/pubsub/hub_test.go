@@ -166,6 +166,11 @@ func TestHubAgainstAModel(t *testing.T) {
 			if channels != len(c.of[0]) || patterns != len(c.of[1]) || shards != len(c.of[2]) {
 				t.Fatalf("seed %d: counts %d %d %d, want %v", seed, channels, patterns, shards, c.of)
 			}
+			for k, name := range h.Names(c.cl) {
+				if !slices.Contains(c.of[k], name) {
+					t.Fatalf("seed %d: subscribed to %q, want %v", seed, name, c.of)
+				}
+			}
 			subscribed := channels+patterns+shards > 0
 			if c.cl.Is(client.PubSub) != subscribed || (c.cl.Kept > 0) != subscribed || (c.box.class == protocol.ClassPubSub) != subscribed {
 				t.Fatalf("seed %d: flags %v, kept %d, class %v with %v", seed, c.cl.Flags, c.cl.Kept, c.box.class, c.of)
@@ -178,7 +183,7 @@ func TestHubAgainstAModel(t *testing.T) {
 		for _, c := range all {
 			h.Forget(c.cl)
 		}
-		if h.Clients() != 0 || h.Len(Channel)+h.Len(Pattern)+h.Len(Shard) != 0 || len(h.patterns) != 0 || h.Heard() {
+		if len(h.subscribers) != 0 || h.Len(Channel)+h.Len(Pattern)+h.Len(Shard) != 0 || len(h.patterns) != 0 || h.Heard() {
 			t.Fatalf("seed %d: something stayed: %v", seed, h)
 		}
 	}
