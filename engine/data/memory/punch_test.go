@@ -98,8 +98,8 @@ func TestHolesOfRest(t *testing.T) {
 	settle(t, h, nil)
 }
 
-// TestHolesOfTheSlabInUse: a slab with holes is the current one, and all its blocks come back from a reclaimer. It is cut
-// anew, and its holes serve again like its other pages.
+// TestHolesOfTheSlabInUse: a slab with holes is the current one, and all its blocks come back from a reclaimer. It is
+// cut anew, and its holes serve again like its other pages.
 func TestHolesOfTheSlabInUse(t *testing.T) {
 	h := newHeap(t, Options{})
 	const size = osPage
