@@ -3,3 +3,5 @@
 package testkit
 
 var raceBuild []string
+
+const Race = false
