@@ -9,9 +9,10 @@ import (
 //
 // engine.O1. A client gets replies and pushes in the order in which they were decided.
 // engine.O2. What a command pushes to its own client comes right behind that command's reply; in a transaction
-// behind EXEC's, in a
-// script behind the script's. A command that was parked or has lent the turn replies later, and so do its pushes.
+// behind EXEC's, in a script behind the script's. A command that was parked or has lent the turn replies later, and so
+// do its pushes.
 // engine.O3. CLIENT REPLY OFF and SKIP do not hold for pushes.
+// engine.O4. The stream of a replica goes by mail also while the replica's own batch is run.
 //
 // Nearly all pushes go by mail. The client whose batch is run is the exception: mail would come behind the whole
 // batch.
@@ -37,6 +38,8 @@ const keptPending = 64 << 10
 func (c *Core) Push(cl *client.Client, p []byte) {
 	c.assertHeld()
 	switch {
+	case cl.Is(client.Replica): // a stream, not an answer: nothing waits for it, and it is not copied
+		cl.Conn.Post(c.number, p)
 	case c.pushes.parked:
 		c.pushes.deferred = append(c.pushes.deferred, push{to: cl, resp2: p})
 	case c.lent != nil && c.lent.p.cl == cl:
