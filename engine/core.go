@@ -392,7 +392,7 @@ func (c *Core) call(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec 
 		pprof.SetGoroutineLabels(c.labels[spec.ID])
 	}
 	mark := cl.Out.Mark()
-	lent, _ := c.invoke(cl, args, bulk, spec)
+	lent, _ := c.invoke(cl, args, bulk, spec, mark)
 	if c.monitors.Len() != 0 {
 		c.feedMonitors(cl, spec, args) // afterwards: the handler has blacked out what is secret
 	}
@@ -423,8 +423,10 @@ func (c *Core) call(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec 
 	}
 }
 
-// invoke runs a handler in a frame of its own and books what it did. If lent, the command goes on by a step, and its frame stays.
-func (c *Core) invoke(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec *command.Spec) (lent bool, err error) {
+// invoke runs a handler in a frame of its own and books what it did. mark is where its reply begins. If lent, the command goes
+// on by a step, and its frame stays.
+func (c *Core) invoke(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec *command.Spec, mark protocol.Mark) (
+	lent bool, err error) {
 	c.assertHeld()
 	s := c.stack
 	ctx := &s.frames[s.depth]
@@ -433,7 +435,6 @@ func (c *Core) invoke(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spe
 	ctx.DB, ctx.Now, ctx.Dirty = c.space.DB(cl.DB), c.nowMs, 0
 	ctx.Effects.Unheard = len(c.sinks) == 0
 	c.space.NoTouch = cl.Flags&client.NoTouch != 0
-	mark := cl.Out.Mark()
 	err = spec.Run(ctx)
 	if len(s.lends) != 0 {
 		if l := s.lending(ctx); l != nil {
@@ -445,11 +446,14 @@ func (c *Core) invoke(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spe
 			return true, nil
 		}
 	}
-	c.finish(ctx, err, mark)
+	if err != nil || ctx.Dirty != 0 || ctx.Effects.Replaced { // a read that succeeds, the usual case, has nothing to book
+		c.finish(ctx, err, mark)
+	}
+	s.depth--
 	return false, err
 }
 
-// finish answers a command's error, books what the command did and gives its frame up.
+// finish answers a command's error and books what the command did.
 func (c *Core) finish(ctx *command.Context, err error, mark protocol.Mark) {
 	if err != nil {
 		ctx.Reply.Rollback(mark)
@@ -459,7 +463,6 @@ func (c *Core) finish(ctx *command.Context, err error, mark protocol.Mark) {
 	if ctx.Dirty != 0 || ctx.Effects.Replaced {
 		c.book(ctx)
 	}
-	c.stack.depth--
 }
 
 // frame prepares what every context of this core has in common.
@@ -486,7 +489,7 @@ func (c *Core) Call(outer *command.Context, spec *command.Spec, args [][]byte) (
 	}
 	m := &c.meter
 	began, mark, silent := max(c.nanos, m.innerNanos), cl.Out.Mark(), cl.Flags&silenced
-	if lent, err = c.invoke(cl, args, nil, spec); lent {
+	if lent, err = c.invoke(cl, args, nil, spec, mark); lent {
 		if c.monitors.Len() != 0 {
 			c.feedMonitors(cl, spec, args)
 		}
@@ -534,7 +537,7 @@ func (c *Core) Run(cl *client.Client, args [][]byte) error {
 	}
 	m := &c.meter
 	began := max(c.nanos, m.innerNanos)
-	lent, _ := c.invoke(cl, args, nil, spec)
+	lent, _ := c.invoke(cl, args, nil, spec, cl.Out.Mark())
 	invariant.That(!lent, "engine.N1: a command of a script has lent the turn")
 	if c.monitors.Len() != 0 {
 		c.feedMonitors(cl, spec, args)

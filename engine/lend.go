@@ -203,6 +203,7 @@ func (c *Core) step(l *lent) (over bool) {
 	*top = lending{}
 	s.lends = s.lends[:n-1]
 	c.finish(ctx, err, ended.mark)
+	s.depth--
 	if !ended.inner {
 		return true
 	}
