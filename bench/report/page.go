@@ -125,7 +125,10 @@ func machines(sections []*Section) string {
 				names = append(names, o.Name)
 			}
 		}
-		if len(names) < len(sections) {
+		switch {
+		case 2*len(names) > len(sections) && len(names) < len(sections):
+			b.WriteString("For all other sections:\n\n")
+		case len(names) < len(sections):
 			b.WriteString("For " + strings.Join(names, ", ") + ":\n\n")
 		}
 		for _, line := range s.Machine {
