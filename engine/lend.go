@@ -56,9 +56,11 @@ type lent struct {
 	pushes []byte // to its client, behind the reply (engine.O2)
 }
 
-// refusal is what others are told when the threshold is over.
+// refusal is what others are told when the threshold is over. It goes by the command that has lent, inside EXEC too.
 func (l *lent) refusal() error {
-	if l.p.spec.Family == "scripting" && (l.p.spec.Name == "fcall" || l.p.spec.Name == "fcall_ro") {
+	lends := l.stack.lends
+	switch lends[len(lends)-1].frame.Spec.Name {
+	case "fcall", "fcall_ro":
 		return protocol.ErrBusyFunction
 	}
 	return protocol.ErrBusyScript

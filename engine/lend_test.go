@@ -140,6 +140,26 @@ func TestLendInExec(t *testing.T) {
 	}
 }
 
+// TestBusyFunction: others are told of the function that has lent the turn, also when a transaction runs it.
+func TestBusyFunction(t *testing.T) {
+	var end atomic.Bool
+	rows := lendRows(&end)
+	rows[0].Name = "fcall"
+	h := newHouse(t, rows...)
+	h.settings.BusyReplyThreshold.Set(0)
+	cl, _ := h.arrive()
+	other, _ := h.arrive()
+	for _, lines := range [][]string{{"FCALL k"}, {"MULTI", "FCALL k", "EXEC"}} {
+		end.Store(false)
+		h.batch(cl, lines...)
+		time.Sleep(20 * time.Millisecond) // a slice is over, and with it the threshold
+		h.expect(lines[0], h.do(other, "GET k"),
+			"-BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.\r\n")
+		end.Store(true)
+		eventually(t, "its end", func() bool { return !h.Lent() })
+	}
+}
+
 func (h *house) figuresOf(name string) uint64 {
 	defer h.hold()()
 	return h.catalogue.Lookup([]byte(name)).Stats.Calls

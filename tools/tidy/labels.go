@@ -1,10 +1,7 @@
 package tidy
 
 import (
-	"io/fs"
-	"os"
 	"path"
-	"path/filepath"
 	"regexp"
 	"strings"
 )
@@ -30,42 +27,20 @@ var (
 // Labels finds the definitions of rules, and every place that cites one: comments, messages of invariants and of
 // proofs, and the pages DESIGN.md and ARCHITECTURE.md.
 func Labels(root string) (defined, cited []Label, err error) {
-	err = filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
+	err = eachLine(root, func(file string, number int, line string) {
+		said := line
+		switch name := path.Base(file); {
+		case strings.HasSuffix(name, ".go"):
+			said = spoken(line)
+		case name != "DESIGN.md" && name != "ARCHITECTURE.md":
+			return
 		}
-		name := d.Name()
-		if d.IsDir() && file != root && notOurs(name) {
-			return filepath.SkipDir
+		if m := definition.FindStringSubmatch(said); m != nil {
+			defined = append(defined, Label{Name: m[1], File: file, Line: number})
 		}
-		goFile := strings.HasSuffix(name, ".go")
-		if d.IsDir() || !goFile && name != "DESIGN.md" && name != "ARCHITECTURE.md" {
-			return nil
+		for _, name := range citations(said) {
+			cited = append(cited, Label{Name: name, File: file, Line: number})
 		}
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		short, err := filepath.Rel(root, file)
-		if err != nil {
-			return err
-		}
-		for i, line := range strings.Split(string(text), "\n") {
-			at := Label{File: filepath.ToSlash(short), Line: i + 1}
-			said := line
-			if goFile {
-				said = spoken(line)
-			}
-			if m := definition.FindStringSubmatch(said); m != nil {
-				at.Name = m[1]
-				defined = append(defined, at)
-			}
-			for _, name := range citations(said) {
-				at.Name = name
-				cited = append(cited, at)
-			}
-		}
-		return nil
 	})
 	return defined, cited, err
 }

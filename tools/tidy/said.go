@@ -15,9 +15,10 @@ type Line struct {
 	Full string
 }
 
-// Said is every line of the tree's pages and comments. What the bench writes and what tests read is left out.
-func Said(root string) (said []Line, err error) {
-	err = filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+// eachLine calls see with every line of the tree's Go files and pages: the file below root, the line's number and text.
+// What the bench writes and what tests read is left out.
+func eachLine(root string, see func(file string, number int, line string)) error {
+	return filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -25,8 +26,7 @@ func Said(root string) (said []Line, err error) {
 		if d.IsDir() && file != root && notOurs(name) {
 			return filepath.SkipDir
 		}
-		isGo := strings.HasSuffix(name, ".go")
-		if d.IsDir() || !isGo && !strings.HasSuffix(name, ".md") {
+		if d.IsDir() || !strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, ".md") {
 			return nil
 		}
 		text, err := os.ReadFile(file)
@@ -38,17 +38,24 @@ func Said(root string) (said []Line, err error) {
 			return err
 		}
 		for i, line := range strings.Split(string(text), "\n") {
-			shown := line
-			if isGo {
-				at := strings.Index(line, "//")
-				if at < 0 {
-					continue
-				}
-				shown = line[at:]
-			}
-			said = append(said, Line{filepath.ToSlash(short), i + 1, shown, line})
+			see(filepath.ToSlash(short), i+1, line)
 		}
 		return nil
+	})
+}
+
+// Said is every line of the tree's pages and comments.
+func Said(root string) (said []Line, err error) {
+	err = eachLine(root, func(file string, number int, line string) {
+		shown := line
+		if strings.HasSuffix(file, ".go") {
+			at := strings.Index(line, "//")
+			if at < 0 {
+				return
+			}
+			shown = line[at:]
+		}
+		said = append(said, Line{file, number, shown, line})
 	})
 	return said, err
 }
