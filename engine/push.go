@@ -72,8 +72,7 @@ func (c *Core) PushAll(to *client.Audience, mine bool, resp2, resp3 []byte) {
 }
 
 // Here is the client whose pushes do not go by mail: whose batch is run, or whose command goes on after it has
-// lent the turn. nil: there
-// is none.
+// lent the turn. nil: there is none.
 func (c *Core) Here() *client.Client {
 	c.assertHeld()
 	if c.pushes.here == nil && c.lent != nil {

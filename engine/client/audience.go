@@ -7,8 +7,7 @@ import (
 )
 
 // An Audience is the clients that get the same messages, in the groups in which they are sent to: a message is
-// made once for a
-// protocol, and handed over once for a loop.
+// made once for a protocol, and handed over once for a loop.
 //
 //	groups   loop 0, RESP2   to:    conn  conn  conn      the mail of a message has this list
 //	                         seats: seat  seat  seat      whose each is

@@ -63,10 +63,8 @@ func (l *link) read() string {
 }
 
 // TestOrder: clients on one loop and on two subscribe, unsubscribe, publish in pipelines, and vanish. Who stays
-// subscribed sees one and the
-// same sequence of messages. Whoever comes and goes sees a run of it without a gap, exactly between its
-// confirmations. A publisher that
-// listens has its message right behind the reply to PUBLISH.
+// subscribed sees one and the same sequence of messages. Whoever comes and goes sees a run of it without a gap, exactly
+// between its confirmations. A publisher that listens has its message right behind the reply to PUBLISH.
 func TestOrder(t *testing.T) {
 	for loops := 1; loops <= 2; loops++ {
 		t.Run(fmt.Sprint(loops), func(t *testing.T) {

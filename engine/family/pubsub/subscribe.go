@@ -16,8 +16,7 @@ var words = [kinds]struct{ joined, left string }{
 }
 
 // subscribe is SUBSCRIBE channel [channel …]. Replies: a push for each channel: "subscribe", the channel, and how
-// many channels and
-// patterns the client is subscribed to then.
+// many channels and patterns the client is subscribed to then.
 func (h *Hub) subscribe(c *command.Context) error { return h.listen(c, Channel) }
 
 // psubscribe is PSUBSCRIBE pattern [pattern …]. Replies: like SUBSCRIBE's.
