@@ -137,7 +137,7 @@ func (in *instance) memoryFigures() observe.MemoryFigures {
 	in.peakUsed = max(in.peakUsed, used, in.heap.Peak())
 	return observe.MemoryFigures{
 		Used: used, Peak: in.peakUsed, Startup: in.startupUsed,
-		Clients: in.clients.Costs.Sum() + in.clients.Costs.Primary(), Replicas: in.clients.Costs.Replicas(),
+		Clients: in.clients.Costs.Sum() + in.clients.Costs.Primary(), Replicas: in.clients.Costs.Replicas(), Backlog: in.feed.BacklogBytes(),
 		NotForEviction: in.core.NotForEviction(), Limit: int64(in.engine.MaxMemory.Get()),
 		Policy:      in.registry.Lookup("maxmemory-policy").Get(),
 		LazyPending: pending, LazyFreed: freed,
