@@ -97,6 +97,8 @@ type Hooks struct {
 	Denied      func(cl *client.Client, e acl.Entry)                       // a call or an AUTH of cl's was refused; e lacks Client
 	Evicted     func(n int)
 
+	Diverged func(cl *client.Client, spec *command.Spec, err error) // a command of our primary's failed here; spec may be nil
+
 	EvictingClient func(cl *client.Client) // cl is about to be closed because clients cost too much together
 	Stuck          func()                  // they still do, and none of them may be evicted
 
@@ -461,6 +463,9 @@ func (c *Core) finish(ctx *command.Context, err error, mark protocol.Mark) {
 		ctx.Reply.Rollback(mark)
 		ctx.Reply.Error(err)
 		c.meter.failed(ctx.Spec, err)
+		if ctx.Client.Is(client.Primary) {
+			c.complain(ctx.Client, ctx.Spec, err)
+		}
 	}
 	if ctx.Dirty != 0 || ctx.Effects.Replaced {
 		c.book(ctx)
@@ -575,6 +580,9 @@ func (c *Core) reject(cl *client.Client, spec *command.Spec, err error) {
 		cl.Flags |= client.DirtyExec
 	}
 	c.meter.rejected(spec, err) // under the code that the client hears
+	if cl.Is(client.Primary) {
+		c.complain(cl, spec, err)
+	}
 	cl.Out.Error(err)
 }
 

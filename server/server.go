@@ -170,7 +170,9 @@ func (in *instance) load() error {
 	} else {
 		defer in.reactor.Serve()
 	}
-	_, err := bgsave.Load(in.loadContext, path, &bgsave.Into{Space: in.space, Turn: in.core.Do, Functions: in.restoreLibrary}, in.loadOptions(path))
+	options := in.loadOptions(path)
+	options.KeepExpired = in.following.Of.Get().Host != "" // it is for the primary to remove them
+	found, err := bgsave.Load(in.loadContext, path, &bgsave.Into{Space: in.space, Turn: in.core.Do, Functions: in.restoreLibrary}, options)
 	switch {
 	case err == nil, errors.Is(err, fs.ErrNotExist):
 		in.core.Do(func() {
@@ -178,6 +180,11 @@ func (in *instance) load() error {
 			in.tellHealth()
 			in.threads.follow(false, false)
 			in.scheduler.Loaded()
+			if r := found.Replication; r != nil {
+				in.follower.Start(r.ID, r.Offset, r.StreamDB)
+			} else {
+				in.follower.Start("", 0, 0)
+			}
 		})
 		return nil
 	case errors.Is(err, context.Canceled):

@@ -51,6 +51,7 @@ type instance struct {
 	scriptSettings scripting.Settings
 	save           bgsave.Settings
 	feeding        replication.Settings
+	following      replication.FollowerSettings
 	access         accessSettings
 	own            ownSettings
 
@@ -65,6 +66,7 @@ type instance struct {
 	saver     *bgsave.Commands
 	loading   bgsave.Loading
 	feed      *replication.Feed
+	follower  *replication.Follower
 	scripts   *scripting.Scripts
 	reactor   *reactor.Reactor
 	whole     command.Whole
@@ -87,6 +89,8 @@ type instance struct {
 	health     health
 	stopWrites func() // puts the disk's barrier up or down; turn only
 
+	roleChanged func() // puts the barriers of a replica up or down; turn only
+
 	loadContext context.Context
 	stopLoading func()
 }
@@ -96,7 +100,7 @@ func newInstance(log *logging.Logger) (*instance, error) {
 	in := &instance{log: log, settings: &Settings{}}
 	registry, err := setting.NewRegistry(in.settings.Rows(), in.own.rows(), in.access.rows(), in.network.Rows(),
 		in.sockets.Rows(), in.engine.Rows(), in.common.Rows(), in.data.Rows(), in.observe.Rows(), in.save.Rows(),
-		in.feeding.Rows(), in.scriptSettings.Rows())
+		in.feeding.Rows(), in.following.Rows(), in.scriptSettings.Rows())
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +130,8 @@ func (s *ownSettings) rows() []setting.Row {
 
 // assemble builds the parts from the bottom up and joins them.
 func (in *instance) assemble(args Arguments) (err error) {
-	if in.heap, err = memory.New(memory.Options{Databases: int(in.engine.Databases.Get())}); err != nil {
+	databases := 2 * int(in.engine.Databases.Get()) // keyspace.Keyspace.Beside
+	if in.heap, err = memory.New(memory.Options{Databases: databases}); err != nil {
 		return fmt.Errorf("reserving memory: %w", err)
 	}
 	in.common.MaxBulk = &in.network.MaxBulk
@@ -153,7 +158,7 @@ func (in *instance) assemble(args Arguments) (err error) {
 		return err
 	}
 	in.joinSettings()
-	in.core.AddOwnBarriers(in.diskBarrier(), in.replicasBarrier())
+	in.core.AddOwnBarriers(append([]*engine.Barrier{in.diskBarrier(), in.replicasBarrier()}, in.roleBarriers()...)...)
 	in.core.Do(in.registry.Loaded)
 	if err := in.loadUsers(); err != nil {
 		return err
@@ -173,7 +178,12 @@ func (in *instance) joinSaving() {
 
 // header is what a file says of this server. Turn only.
 func (in *instance) header() bgsave.Header {
+	var state *bgsave.ReplicationState
+	if id, offset, db, ok := in.feed.State(); ok {
+		state = &bgsave.ReplicationState{ID: id, Offset: offset, StreamDB: db}
+	}
 	return bgsave.Header{
+		Replication:   state,
 		ServerVersion: RedisVersion, CreatedUnix: time.Now().Unix(), UsedMemory: in.core.UsedMemory(), Encodings: in.space.Store().Used,
 		Deadlines: in.space.FieldsHaveDeadlines(), Functions: in.scripts.Sources(),
 	}
@@ -197,6 +207,7 @@ func (in *instance) joinReplication() {
 		return replication.OutputLimit{Hard: int64(min(l.Hard, math.MaxInt64)), Soft: int64(min(l.Soft, math.MaxInt64)), Seconds: l.Seconds}
 	}
 	in.feed = replication.NewFeed(in.core, &in.feeding, streamer{in})
+	in.follower = in.newFollower()
 	in.core.SetHooks(engine.Hooks{
 		ExecRefused: in.watches.Abort,
 		Slow:        in.slow,
@@ -207,18 +218,20 @@ func (in *instance) joinReplication() {
 			in.watches.Forget(cl)
 			in.hub.Forget(cl)
 			in.feed.Gone(cl)
+			in.follower.Gone(cl)
 		},
 		EvictingClient: func(cl *client.Client) {
 			in.log.Notice("Evicting client: %s", in.describe(cl))
 		},
-		Stuck:  func() { in.log.Warning("Over client maxmemory after evicting all evictable clients") },
-		Wrote:  in.feed.Wrote,
-		Attack: in.logAttack(),
-		Frozen: func() { in.threads.follow(true, false) },
-		Lent:   in.countThreads,
-		Denied: in.denied,
-		Laden:  in.countThreads,
-		Tick:   []func(int64){in.feed.Tick, in.saveByRules, in.shutdown.tick, in.sampleRates, in.tickThreads},
+		Stuck:    func() { in.log.Warning("Over client maxmemory after evicting all evictable clients") },
+		Wrote:    in.feed.Wrote,
+		Attack:   in.logAttack(),
+		Frozen:   func() { in.threads.follow(true, false) },
+		Lent:     in.countThreads,
+		Denied:   in.denied,
+		Laden:    in.countThreads,
+		Diverged: in.follower.Diverged,
+		Tick:     []func(int64){in.feed.Tick, in.follower.Tick, in.saveByRules, in.shutdown.tick, in.sampleRates, in.tickThreads},
 	})
 }
 
@@ -291,7 +304,7 @@ func (s streamer) Prepare(replID string, offset int64, only replication.Filter) 
 	if only.NoFunctions {
 		h.Functions = nil
 	}
-	h.Replication = &bgsave.ReplicationState{ID: replID, Offset: offset}
+	h.Replication = &bgsave.ReplicationState{ID: replID, Offset: offset, StreamDB: s.in.feed.StreamDB()}
 	o := bgsave.Options{
 		Compress: s.in.save.Compress.Get(), Checksum: s.in.save.Checksum.Get(), Delay: s.in.save.SaveDelay.Get(), Header: h,
 		Savers: int(s.in.save.SaverConcurrency.Get()), Newest: int(s.in.save.Version.Get()),

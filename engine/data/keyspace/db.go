@@ -354,7 +354,7 @@ func (db *DB) Flush() (removed int) {
 		h.RetireTreeWide(root, value.KindDatabase, removed)
 		h.Unpark(bytes, removed) // afterwards: at no instant is nothing pending
 	})
-	if !slices.ContainsFunc(db.k.dbs, func(d DB) bool { return d.Len() > 0 }) {
+	if !slices.ContainsFunc(db.k.all, func(d DB) bool { return d.d != nil && d.Len() > 0 }) {
 		db.k.store.Used = value.Encodings{}
 	}
 	return removed
@@ -363,8 +363,10 @@ func (db *DB) Flush() (removed int) {
 // share is about how many bytes the database takes: as large a part of the data as it has of the keys. O(databases).
 func (db *DB) share() int64 {
 	keys := 0
-	for i := range db.k.dbs {
-		keys += db.k.dbs[i].Len()
+	for i := range db.k.all {
+		if d := &db.k.all[i]; d.d != nil {
+			keys += d.Len()
+		}
 	}
 	h := db.k.heap
 	data := h.UsedBy(memory.Keys) + h.UsedBy(memory.Values) + h.UsedBy(memory.Index) - h.Leaving()
