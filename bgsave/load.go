@@ -63,8 +63,9 @@ type PlainInserter interface {
 
 // LoadOptions say how a file is read.
 type LoadOptions struct {
-	KeepExpired bool  // keys past their deadline are loaded: on a replica, and for an AOF's base
-	NowMs       int64 // what deadlines are compared with; 0 is the clock
+	KeepExpired bool                     // keys past their deadline are loaded: on a replica, and for an AOF's base
+	Lapsed      func(db int, key []byte) // hears of each key that is past its deadline and not loaded; key is lent
+	NowMs       int64                    // what deadlines are compared with; 0 is the clock
 	NoChecksum  bool
 	Limits      codec.Limits // up to where values are packed; zero is the defaults
 	Delay       func() int64 // key-load-delay; nil is none
@@ -466,10 +467,18 @@ func (l *loader) key(r *rdb.Record) (keep bool, err error) {
 	}
 	if l.expired(r.DeadlineMs) {
 		l.found.Expired++
+		l.lapsed(r.DB, r.Key)
 		l.o.Progress.LastKeysExpired.Store(l.found.Expired)
 		return false, nil
 	}
 	return true, nil
+}
+
+// lapsed tells of a key that is not loaded.
+func (l *loader) lapsed(db int, key []byte) {
+	if l.o.Lapsed != nil {
+		l.o.Lapsed(db, key)
+	}
 }
 
 func (l *loader) expired(deadline int64) bool {
@@ -488,6 +497,8 @@ func (l *loader) insertPlain(b *rdb.Batch, r *rdb.Record, keys []rdb.Plain, writ
 			if !l.expired(keys[i].DeadlineMs) {
 				keys[kept], written[kept] = keys[i], written[i]
 				kept++
+			} else {
+				l.lapsed(r.DB, b.Key(&keys[i]))
 			}
 		}
 		clear(written[kept:])

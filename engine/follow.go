@@ -57,6 +57,7 @@ func (c *Core) Follow(b *protocol.Batch, applied func()) {
 func (c *Core) SetReplica(on bool) {
 	c.assertHeld()
 	c.space.Replica = on
+	c.space.ForgetOwn()
 }
 
 // complain tells of an error that our primary's command met here: the two hold different data from now on.
@@ -96,4 +97,10 @@ func (c *Core) Trusting(f func()) {
 func (c *Core) IgnoreMemoryLimit(on bool) {
 	c.assertHeld()
 	c.eviction.ignored = on
+}
+
+// OwnKeys is how many keys of this replica have their deadline from its own clients. Turn only.
+func (c *Core) OwnKeys() int {
+	c.assertHeld()
+	return c.space.OwnKeys()
 }

@@ -82,20 +82,18 @@ func NewFollower(core *engine.Core, feed *Feed, settings *FollowerSettings, part
 	return f
 }
 
-// Start has the server follow whom the configuration names, once its data are loaded. state is what the file says of
-// them; nil: nothing.
+// Start has the server follow whom the configuration names, if it names one, once its data are loaded. The data are history id up to
+// offset, whose stream stands in db; an empty id: nobody knows.
 func (f *Follower) Start(id string, offset int64, db int) {
 	of := f.settings.Of.Get()
-	switch {
-	case of.Host == "" && id != "":
-		f.feed.resumeAsPrimary(id, offset)
-	case of.Host != "":
-		if id != "" {
-			f.feed.ID, f.feed.offset = id, offset
-			f.known, f.db = true, db
-		}
-		f.begin(of)
+	if of.Host == "" {
+		return
 	}
+	if id != "" {
+		f.feed.ID, f.feed.offset = id, offset
+		f.known, f.db = true, db
+	}
+	f.begin(of)
 }
 
 // Following says whether this server is a replica.
@@ -183,7 +181,7 @@ func (f *Follower) Diverged(_ *client.Client, spec *command.Spec, err error) {
 		name = spec.Full
 	}
 	f.parts.Log.Warning("== CRITICAL == This replica is sending an error to its master: '%s' after processing the command '%s'", err, name)
-	if f.settings.Errors.Get() != ErrorIgnored {
+	if f.settings.Errors.Get() != ErrorIgnored && f.settings.ReadOnly.Get() {
 		f.parts.Fatal("This replica panicked sending an error to its master: '" + err.Error() + "' after processing the command '" + name + "'")
 	}
 }

@@ -114,6 +114,9 @@ func (f *Feed) startNext(place int) {
 
 func (r *replica) awaitsView() bool { return r.state == waiting && !r.cl.Is(client.CloseASAP) }
 
+// Sending says whether a full synchronisation is under way.
+func (f *Feed) Sending() bool { return f.groups[0] != nil || f.groups[1] != nil }
+
 // due says whether first, who has waited longest of n, has waited long enough for others. Who needs the form with a
 // length does not wait.
 func (f *Feed) due(first *replica, n int64) bool {

@@ -2,8 +2,10 @@ package replication
 
 import (
 	"slices"
+	"strconv"
 
 	"spindle/engine/client"
+	"spindle/protocol"
 )
 
 // The feed's history as the role of this server changes. While it follows, the core does not know this sink: what
@@ -59,11 +61,59 @@ func (f *Feed) dismissReplicas() {
 	}
 }
 
-// resumeAsPrimary goes on from the history that the data set was loaded from, under a new name: whoever followed it
-// up to there may go on.
-func (f *Feed) resumeAsPrimary(id string, offset int64) {
-	f.ID2, f.secondOffset, f.offset = id, offset+1, offset
-	f.keep()
+// Lapses are the keys of a file that were past their deadline when it was loaded: who has followed this server up to the file's offset
+// has them still. What removes them is the stream's beginning.
+type Lapses struct {
+	feed     *Feed
+	any      bool
+	selected int
+	pending  []byte // not in the stream yet
+}
+
+// lapsesAtOnce is how many bytes of removals one turn takes over.
+const lapsesAtOnce = 64 << 10
+
+// BeginLoad readies a primary's stream for what its file lacks. Turn only.
+func (f *Feed) BeginLoad() *Lapses {
+	f.log = newBacklog(f.settings.BacklogSize.Get(), f.offset)
+	return &Lapses{feed: f, selected: -1}
+}
+
+// Add says that key of db was not loaded. verb removes a key. It is called outside the turn, by one goroutine.
+func (l *Lapses) Add(db int, verb string, key []byte) {
+	if db != l.selected {
+		l.selected = db
+		l.pending = protocol.AppendCommand(l.pending, [][]byte{[]byte("SELECT"), strconv.AppendInt(nil, int64(db), 10)})
+	}
+	if l.pending = protocol.AppendCommand(l.pending, [][]byte{[]byte(verb), key}); len(l.pending) >= lapsesAtOnce {
+		l.feed.core.Do(l.settle)
+	}
+}
+
+// settle puts what has come into the stream. Turn only.
+func (l *Lapses) settle() {
+	if len(l.pending) > 0 {
+		l.feed.forward(l.pending)
+	}
+	l.pending = l.pending[:0]
+}
+
+// End closes the stream's beginning. The data are history id up to offset: this server goes on under a new name, and whoever followed it
+// up to there may go on. Without an id nobody can. Turn only.
+func (l *Lapses) End(id string, offset int64) {
+	f := l.feed
+	l.settle()
+	if id == "" {
+		f.log.free()
+		f.log = nil
+		f.core.NoteStream(0)
+		f.offset = 0
+		return
+	}
+	f.ID2, f.secondOffset = id, offset+1
+	f.offset += offset
+	f.log.end += offset
+	f.lead()
 }
 
 // State is what a file says of the history: name, offset and the stream's database. Not ok: there is nothing to go on

@@ -57,6 +57,7 @@ func (f *Feed) Sections() []info.Section {
 			}),
 		}},
 		{Name: "Stats", Fields: []info.Field{
+			info.Int("slave_expires_tracked_keys", func() int64 { return int64(f.core.OwnKeys()) }),
 			info.Uint("sync_full", func() uint64 { return f.fullSyncs }),
 			info.Uint("sync_partial_ok", func() uint64 { return f.continued }),
 			info.Uint("sync_partial_err", func() uint64 { return f.refused }),

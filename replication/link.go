@@ -102,12 +102,6 @@ func (l *Link) End() {
 	l.state, l.Host, l.Port, l.failover = idle, "", 0, false
 }
 
-// TakeOver is Begin of a link whose first PSYNC asks the peer to become the primary.
-func (l *Link) TakeOver(host string, port int, nowMs int64) {
-	l.Begin(host, port, nowMs)
-	l.failover = true
-}
-
 // drop hangs up.
 func (l *Link) drop() {
 	if l.state > wanting {

@@ -21,7 +21,7 @@ func (in *instance) newFollower() *replication.Follower {
 	return replication.NewFollower(in.core, in.feed, &in.following, replication.FollowerParts{
 		Taker: taker{in}, Dial: replication.Dial, Port: func() int { return int(in.sockets.Port.Get()) },
 		Changed:    func() { in.roleChanged() },
-		Fatal:      func(why string) { in.log.Warning("%s", why); in.crash("panic") },
+		Fatal:      func(why string) { panic(why) },
 		PatienceMs: func() int64 { return in.feeding.Timeout.Get() * 1000 },
 		Log:        in.log,
 	})
@@ -58,6 +58,7 @@ func (in *instance) roleBarriers() (all []*engine.Barrier) {
 		in.core.Raise(stale, in.isStale())
 		in.core.Raise(beside, in.loading.Beside.Load())
 		in.core.IgnoreMemoryLimit(on && in.following.IgnoreMemory.Get())
+		_ = in.oom.Apply(on) // it has told the log
 	}
 	in.registry.Follow(func() { in.roleChanged() }, "replica-read-only", "replica-serve-stale-data", "replica-ignore-maxmemory")
 	return []*engine.Barrier{readOnly, stale, beside}

@@ -163,7 +163,7 @@ func (in *instance) assemble(args Arguments) (err error) {
 	if err := in.loadUsers(); err != nil {
 		return err
 	}
-	return in.oom.Apply(false)
+	return in.oom.Apply(in.following.Of.Get().Host != "")
 }
 
 // joinSaving connects the core with bgsave.
@@ -171,6 +171,7 @@ func (in *instance) joinSaving() {
 	in.scheduler = bgsave.NewScheduler(bgsave.Parts{
 		Settings: &in.save, Log: in.log, Freeze: func() bgsave.View { return in.core.Freeze() }, Dirty: in.core.Dirty, Turn: in.core.Do,
 		Header: in.header, Clock: in.clockOf, Retained: in.retained, Settled: func() { in.stopWrites() },
+		Streaming: func() bool { return in.feed.Sending() },
 	})
 	in.saver = &bgsave.Commands{Scheduler: in.scheduler, Settings: &in.save, Limits: in.limits, Log: in.log, SkipsSanitize: skipsSanitize}
 	in.whole.Emptied = append(in.whole.Emptied, func(removed int) { in.scheduler.Flushed(int64(removed)) })
@@ -243,7 +244,8 @@ func (in *instance) tickThreads(int64) {
 
 // countThreads has as many threads as what is under way needs.
 func (in *instance) countThreads() {
-	in.threads.follow(in.heap.Holding() || in.loading.Active.Load() || in.core.Lent(), in.core.Laden())
+	// The link to a primary is read by a goroutine, which a loop that waits in the kernel must not keep from running.
+	in.threads.follow(in.heap.Holding() || in.loading.Active.Load() || in.core.Lent(), in.core.Laden() || in.follower.Following())
 }
 
 // saveByRules looks at the save rules, but not before the data set is whole, nor once the server ends.
@@ -332,7 +334,7 @@ func (in *instance) joinSettings() {
 	in.registry.Follow(in.core.ApplyClientLimit, "maxmemory-clients", "maxmemory")
 	in.registry.Follow(in.core.ApplySlowlogLimit, "slowlog-log-slower-than")
 	in.registry.Follow(in.feed.ResizeBacklog, "repl-backlog-size")
-	in.registry.OnChange(func() error { return in.oom.Apply(false) }, "oom-score-adj", "oom-score-adj-values")
+	in.registry.OnChange(func() error { return in.oom.Apply(in.following.Of.Get().Host != "") }, "oom-score-adj", "oom-score-adj-values")
 	in.registry.OnChange(func() error {
 		return CheckMaxClients(in.network.MaxClients.Get(), in.sockets.Loops.Get(), in.log)
 	}, "maxclients")

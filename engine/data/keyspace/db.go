@@ -77,6 +77,9 @@ func (db *DB) Peek(key []byte) value.Value {
 	return v
 }
 
+// PeekStored is Peek without hiding.
+func (db *DB) PeekStored(key []byte) value.Value { return db.find(key) }
+
 // Stored says that key is there, be it past its deadline: Peek without hiding.
 func (db *DB) Stored(key []byte) bool { return db.find(key).Exists() }
 
@@ -165,6 +168,9 @@ func (db *DB) place(e *value.Entry, key []byte, f *value.Form, deadline int64) (
 		deadline = kept
 	}
 	payload = e.Write(f, key, deadline, clock)
+	if db.k.Replica && deadline != 0 {
+		db.noteOwn(key)
+	}
 	if db.k.Blocking > 0 {
 		db.arrived(key, f.Type)
 	}
@@ -257,6 +263,9 @@ func (db *DB) SetDeadline(key []byte, ms int64) bool {
 		return false
 	}
 	e.SetDeadline(ms)
+	if db.k.Replica && ms != 0 {
+		db.noteOwn(key)
+	}
 	db.touched(key)
 	return true
 }
@@ -325,6 +334,9 @@ func (db *DB) adopt(key []byte, ref memory.Ref, fields int64) {
 	e := db.at(key)
 	db.vacate(e)
 	e.Put(ref)
+	if db.k.Replica && e.Value().Volatile() {
+		db.noteOwn(key)
+	}
 	if db.k.Blocking > 0 {
 		db.arrived(key, e.Value().Type())
 	}

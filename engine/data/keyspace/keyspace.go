@@ -41,6 +41,8 @@ type Keyspace struct {
 
 	emptied int64 // bytes of the database that Flush is letting go of
 
+	own map[ownKey]struct{} // see own.go
+
 	expireFrom int       // the database that ExpireDue begins with
 	due        table.Due // what ExpireDue is at
 
