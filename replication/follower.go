@@ -162,6 +162,9 @@ func (f *Follower) Tick(nowMs int64) {
 	}
 	if w := f.wire; w != nil {
 		f.link.Alive(max(f.link.since, w.heard.Load()))
+		if f.primary != nil && f.primary.Is(client.Blocked) { // nothing is read while a pause or a script holds the stream back
+			f.link.Alive(nowMs)
+		}
 	}
 	f.link.Tick(nowMs)
 }
@@ -301,10 +304,7 @@ func (f *Follower) ReplicaOf(c *command.Context) error {
 		return protocol.Errorf("ERR", "Command is not valid when client is a replica.")
 	}
 	port, err := strconv.Atoi(string(c.Args[2]))
-	switch {
-	case err != nil:
-		return protocol.ErrNotInteger
-	case port < 0 || port > maxPort:
+	if err != nil || port < 0 || port > maxPort {
 		return errPort
 	}
 	of := Address{string(c.Args[1]), port}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"spindle/engine"
 	"spindle/engine/client"
 )
 
@@ -288,4 +289,24 @@ func TestKilledLinkComesBack(t *testing.T) {
 			t.Error("it is no primary's client")
 		}
 	})
+}
+
+// TestPauseHoldsTheStream: what a primary sends during CLIENT PAUSE is read and not applied, until the pause ends.
+func TestPauseHoldsTheStream(t *testing.T) {
+	p := newPrimary(t)
+	s := newSource(t, p)
+	p.Do(func() { p.follower.Follow(s.address()) })
+	s.greet()
+	s.say("+FULLRESYNC " + history + " 0\r\n$0\r\n")
+	s.awaitAck(0)
+	p.Do(func() { p.Pause(engine.PauseByClient, false, p.Now()+1_000_000) })
+	text := wire("SET a 1")
+	s.say(text)
+	p.waitFor("the bytes", func() bool { return p.follower.wire.unapplied.Load() == int64(len(text)) })
+	p.waitFor("the hold", func() bool { return p.follower.primary.Is(client.Blocked) })
+	if p.feed.offset != 0 {
+		t.Errorf("applied up to %d", p.feed.offset)
+	}
+	p.Do(func() { p.Unpause(engine.PauseByClient) })
+	s.awaitAck(int64(len(text)))
 }
