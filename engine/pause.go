@@ -61,8 +61,8 @@ func (p *pause) nextEnd() (at int64) {
 	return at
 }
 
-// holds says whether a command that does what flags say must wait. Who takes the stream is never held back. Our primary's stream is,
-// whatever comes in it.
+// holds says whether a command that does what flags say must wait. Who takes the stream is never held back. Our
+// primary's stream is, whatever comes in it.
 func (p *pause) holds(cl *client.Client, flags command.Flags) bool {
 	if !p.on || cl.Flags&(fedStream|client.Fake) != 0 {
 		return false

@@ -148,8 +148,8 @@ func (s *source) awaitAck(offset int64) {
 
 var history = strings.Repeat("d", 40)
 
-// TestHalfIsNothing: replication.H1 to replication.H3. A stream that is cut anywhere leaves what was whole before the cut, counts that
-// much, hands on just that, and goes on from there.
+// TestHalfIsNothing: replication.H1 to replication.H3. A stream that is cut anywhere leaves what was whole before the
+// cut, counts that much, hands on just that, and goes on from there.
 func TestHalfIsNothing(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -234,7 +234,8 @@ func TestGetAckIsAnswered(t *testing.T) {
 	s.awaitAck(100 + int64(len(text)))
 }
 
-// TestPromotionBranches: the old history holds up to the promotion, and the primary that was left is told nothing more.
+// TestPromotionBranches: the old history holds up to the promotion, and the primary that was left is told nothing
+// more.
 func TestPromotionBranches(t *testing.T) {
 	p := newPrimary(t)
 	s := newSource(t, p)

@@ -180,7 +180,8 @@ func (f *Feed) send(g *group, out *sender, view *keyspace.View, stream func(io.W
 	})
 }
 
-// logEnd says how many replicas have got the whole of a full synchronisation, in the words that operators' tools wait for.
+// logEnd says how many replicas have got the whole of a full synchronisation, in the words that operators' tools wait
+// for.
 func (f *Feed) logEnd(left int, err error) {
 	switch {
 	case left == 0:

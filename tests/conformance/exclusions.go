@@ -23,7 +23,6 @@ var classes = []class{
 	{"hll", true, false, "needs HyperLogLog"},
 	{"scripting", true, false, "needs EVAL or functions"},
 	{"aof", true, false, "needs the append-only file"},
-	{"replica", true, false, "needs our replica side"},
 	{"tracking", true, false, "needs client-side caching"},
 	{"cluster", true, false, "needs cluster mode or MIGRATE"},
 	{"tls", true, false, "needs TLS"},

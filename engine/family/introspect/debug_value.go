@@ -13,8 +13,8 @@ import (
 	"spindle/protocol"
 )
 
-// object is DEBUG OBJECT key, also of one past its deadline that is not removed yet. An address would say nothing of a value that may
-// move: it is always 0x1.
+// object is DEBUG OBJECT key, also of one past its deadline that is not removed yet. An address would say nothing of a
+// value that may move: it is always 0x1.
 func object(f *family, c *command.Context, args [][]byte) error {
 	v := c.DB.PeekStored(args[0])
 	if !v.Exists() {
