@@ -309,6 +309,9 @@ func (c *conn) markDirty() {
 	if !c.out.dirty {
 		c.out.dirty = true
 		c.loop.dirty = append(c.loop.dirty, c)
+		if c.out.tail.B != nil {
+			c.loop.leased++
+		}
 	}
 }
 
