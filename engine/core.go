@@ -264,19 +264,22 @@ func (c *Core) run(cl *client.Client, b *protocol.Batch) {
 // cannotGoOn is what keeps a client's next request from being looked at.
 const cannotGoOn = client.Blocked | client.CloseASAP | client.CloseAfter
 
-// lookAhead finds the rows of the requests and starts the cache misses of their first keys, if there are several. Requests that name the same
-// key one after the other get it as one slice: it says whether there are any.
+// lookAhead finds the rows of the requests and starts the cache misses of their first keys, if there are several.
+// Requests that name the same key one after the other get it as one slice: it says whether there are any.
 func (c *Core) lookAhead(cl *client.Client, requests []protocol.Request) (repeats bool) {
 	db := c.space.DB(cl.DB)
+	specs := c.specs[:len(requests)]
 	var spec *command.Spec
+	var name []byte // of the request before: pipelines repeat themselves
 	var last []byte // the key that is on its way, or would be if another came
 	fetching := false
-	for i := range requests {
+	for i := range specs {
 		args := requests[i].Args
-		if i == 0 || !requests[i].Again {
-			spec = c.catalogue.Lookup(args[0])
+		if string(args[0]) != string(name) {
+			name = args[0]
+			spec = c.catalogue.Lookup(name)
 		}
-		c.specs[i] = spec
+		specs[i] = spec
 		if spec == nil || len(args) < 2 || len(spec.Keys) == 0 {
 			continue
 		}
