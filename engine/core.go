@@ -236,8 +236,10 @@ func (c *Core) run(cl *client.Client, b *protocol.Batch) {
 		ahead := b.Requests[b.Done:min(b.Done+prefetchAhead, len(b.Requests))]
 		repeats := c.lookAhead(cl, ahead)
 		for i := range ahead {
-			if args := ahead[i].Args; (repeats || alone) && len(args) > 1 {
-				c.space.Again(args[1])
+			if repeats || alone {
+				if args := ahead[i].Args; len(args) > 1 {
+					c.space.Again(args[1])
+				}
 			}
 			if cl.Flags&cannotGoOn != 0 {
 				c.lap()
@@ -350,7 +352,9 @@ func (c *Core) execute(cl *client.Client, req *protocol.Request, spec *command.S
 	}
 	cl.CommandsRun++
 	c.call(cl, req.Args, req.Bulk, spec)
-	c.muted(cl, mark, silent)
+	if cl.Flags&silenced != 0 {
+		c.muted(cl, mark, silent)
+	}
 	if len(c.pushes.pending) != 0 {
 		c.flushPushes(cl) // engine.O3
 	}
@@ -449,19 +453,27 @@ func (c *Core) invoke(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spe
 			return true, nil
 		}
 	}
-	if err != nil || ctx.Dirty != 0 || ctx.Effects.Replaced { // a read that succeeds, the usual case, has nothing to book
-		c.finish(ctx, err, mark)
+	if err != nil {
+		c.fail(ctx, err, mark)
+	}
+	if ctx.Dirty != 0 || ctx.Effects.Replaced {
+		c.book(ctx)
 	}
 	s.depth--
 	return false, err
 }
 
-// finish answers a command's error and books what the command did.
+// fail answers a command's error, in place of what the command has replied since mark.
+func (c *Core) fail(ctx *command.Context, err error, mark protocol.Mark) {
+	ctx.Reply.Rollback(mark)
+	ctx.Reply.Error(err)
+	c.meter.failed(ctx.Spec, err)
+}
+
+// finish answers the error of a command that went on by steps, and books what the command did.
 func (c *Core) finish(ctx *command.Context, err error, mark protocol.Mark) {
 	if err != nil {
-		ctx.Reply.Rollback(mark)
-		ctx.Reply.Error(err)
-		c.meter.failed(ctx.Spec, err)
+		c.fail(ctx, err, mark)
 	}
 	if ctx.Dirty != 0 || ctx.Effects.Replaced {
 		c.book(ctx)
