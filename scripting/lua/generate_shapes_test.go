@@ -421,7 +421,7 @@ func (g *generator) flow() {
 func (g *generator) environments() {
 	g.line("local env = %s", g.pick("{}", "{print = print, x = 1}", "setmetatable({}, {__index = _G})", "setmetatable({}, {__newindex = function(t, k, v) rawset(t, k, tostring(v) .. '!') end})", "_G"))
 	g.line("local function fe() %s return %s end", g.pick("x = 5", "y = x", "gl = 1", "local x = 2"), g.pick("x", "type(print)", "y", "_G", "getfenv and 1", "function() return x end"))
-	g.line("print(pcall(setfenv, %s)) print(pcall(fe)) print(rawget(env, 'x'), x)", g.pick("fe, env", "fe, env", "1, env", "0, env", "print, env", "fe", "fe, 5", "5, env", "-1, env", "'x', env", "2, env"))
+	g.line("print(pcall(setfenv, %s)) print(pcall(fe)) print(rawget(env, 'x'), x)", g.pick("fe, env", "fe, env", "1, env", "0, env", "print, env", "fe", "fe, 5", "4, env", "-1, env", "'x', env", "2, env"))
 	g.line("print(pcall(function() return getfenv(%s) == %s end))", g.pick("fe", "1", "0", "", "print", "2", "9", "-1", "'a'", "nil"), g.pick("_G", "env", "getfenv()"))
 }
 

@@ -72,3 +72,8 @@ print(pcall(table.insert, t, 9, "y")) print(#t, t[8], t[9])
 print(table.remove(t, 1), table.remove(t, 1), table.remove(t, 9), #t, t[1])
 local big = {} for i = 1, 2500 do big[i] = i end
 print(table.remove(big, 1), #big, big[1], big[2499]) table.insert(big, 1, 0) print(#big, big[1], big[2], big[2500], table.remove(big, 2400), #big)
+----
+print(load(function() return print("asked") end))
+local n = 0 print(load(function() n = n + 1 print(n) if n == 2 then return "return 7" end end)()) print(n)
+n = 0 print(load(function() n = n + 1 return ({"return ", "5"})[n] end)(), n)
+n = 0 print(load(function() n = n + 1 return "" end), n)
