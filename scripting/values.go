@@ -169,8 +169,8 @@ func (b *values) take(i int) (lua.Value, int) {
 	return t.Value(), i
 }
 
-// Tables of replies have the sizes they would have if their fields had come one by one into an empty table: the order of
-// pairs, and # of a table with holes, depend on them.
+// Tables of replies have the sizes they would have if their fields had come one by one into an empty table. The order
+// of pairs depends on them, and # of a table with holes.
 
 // grown is the size of the array of a table that n values have come into.
 func grown(n int) int {

@@ -217,6 +217,9 @@ func compareMany(t *testing.T, next func() string) {
 		}
 		c.compare(t, programs, slices)
 		rest -= len(programs)
+		if c.programs%100_000 == 0 {
+			t.Logf("%d programs so far", c.programs)
+		}
 	}
 	c.report(t)
 }
