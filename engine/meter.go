@@ -3,6 +3,7 @@ package engine
 import (
 	"runtime"
 	"sort"
+	"strings"
 	"time"
 
 	"spindle/engine/client"
@@ -111,7 +112,7 @@ func (m *meter) countError(err error) {
 	m.errorReplies++
 	code := "ERR"
 	if e, ok := err.(*protocol.Error); ok {
-		code = e.Code
+		code = strings.TrimSuffix(e.Code, " ") // a script's error may be a code and a blank
 	}
 	if _, known := m.errors[code]; !known && len(m.errors) >= errorCodesMax {
 		m.errorsFull = true
