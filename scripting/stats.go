@@ -27,6 +27,7 @@ type Figures struct {
 type figures struct {
 	scripts, functions map[string]*Figures
 	EvictedScripts     int64
+	Freed              int64 // scripts, functions and worlds that a FLUSH has left to the collector
 }
 
 func figuresOf(of *map[string]*Figures, kind, name string) *Figures {
@@ -60,8 +61,12 @@ func (s *Scripts) ResetStats() {
 	for _, f := range s.figures.functions {
 		*f = Figures{Kind: f.Kind, Name: f.Name}
 	}
-	s.figures.EvictedScripts = 0
+	s.figures.EvictedScripts, s.figures.Freed = 0, 0
 }
+
+// Freed is how many scripts, functions and their worlds SCRIPT FLUSH and FUNCTION FLUSH have let go. The collector frees
+// them beside the core.
+func (s *Scripts) Freed() int64 { return s.figures.Freed }
 
 // Each yields the figures of all scripts and functions, in the order of their names.
 func (s *Scripts) Each(yield func(f Figures) bool) {

@@ -140,7 +140,7 @@ func (in *instance) memoryFigures() observe.MemoryFigures {
 		Clients: in.clients.Costs.Sum() + in.clients.Costs.Primary(), Replicas: in.clients.Costs.Replicas(),
 		NotForEviction: in.core.NotForEviction(), Limit: int64(in.engine.MaxMemory.Get()),
 		Policy:      in.registry.Lookup("maxmemory-policy").Get(),
-		LazyPending: pending, LazyFreed: freed,
+		LazyPending: pending, LazyFreed: freed + in.core.Figures().CodesFreed + in.scripts.Freed(),
 	}
 }
 
