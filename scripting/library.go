@@ -16,7 +16,7 @@ type library struct {
 	name      string
 	code      string // with its first line
 	functions map[string]*function
-	bytes     int // of its compiled form
+	bytes     int // of what stays of its compiled form
 }
 
 // A function is one that FCALL can call.
@@ -229,11 +229,13 @@ func (e *environment) load(l *library, code []byte, patience bool) error {
 	for {
 		switch e.state.Run(10 * sliceBudget) {
 		case lua.Done:
-			l.bytes = proto.Bytes()
-			e.code += l.bytes
+			values := make([]lua.Value, 0, len(l.functions))
 			for _, f := range l.functions {
 				put(e.anchor, f.value, lua.True)
+				values = append(values, f.value)
 			}
+			l.bytes = lua.CodeBytes(values...)
+			e.code += l.bytes
 			return nil
 		case lua.Paused:
 			if patience && e.scripts.clock.Nanos()-began > int64(loadTime) {
