@@ -64,8 +64,8 @@ func (s *Scripts) ResetStats() {
 	s.figures.EvictedScripts, s.figures.Freed = 0, 0
 }
 
-// Freed is how many scripts, functions and their worlds SCRIPT FLUSH and FUNCTION FLUSH have let go. The collector frees
-// them beside the core.
+// Freed is how many scripts, functions and worlds SCRIPT FLUSH and FUNCTION FLUSH have let go. The collector frees them
+// beside the core.
 func (s *Scripts) Freed() int64 { return s.figures.Freed }
 
 // Each yields the figures of all scripts and functions, in the order of their names.

@@ -55,8 +55,8 @@ func (s *State) audit(n int) {
 	s.gate = max(s.limit, s.used+s.limit/8)
 }
 
-// CodeBytes is what the code takes of the functions that can be reached from values, other than by globals. A chunk that
-// has run and made them is not among it, unless one of them holds it.
+// CodeBytes is what the code takes of the functions that can be reached from values, other than by globals. The chunk
+// that made them is not among it, unless one of them holds it.
 func CodeBytes(values ...Value) (n int) {
 	seen := map[any]bool{}
 	var code func(p *Proto)

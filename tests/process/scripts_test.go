@@ -69,3 +69,34 @@ func TestFlushIsCounted(t *testing.T) {
 		t.Errorf("lazyfreed_objects behind SCRIPT FLUSH: %d", n)
 	}
 }
+
+// TestDeprecatedFunctions: getfenv, setfenv and newproxy can be taken from scripts and from functions.
+func TestDeprecatedFunctions(t *testing.T) {
+	for _, enabled := range []bool{true, false} {
+		word := map[bool]string{true: "yes", false: "no"}[enabled]
+		t.Run(word, func(t *testing.T) {
+			s := testkit.Start(t, "--lua-enable-deprecated-api", word)
+			for name, use := range map[string]string{
+				"setfenv":  "setfenv(function() end, {})",
+				"getfenv":  "getfenv(function() end)",
+				"newproxy": "getmetatable(newproxy(true)).__gc = function() end",
+			} {
+				s.Do("FUNCTION", "LOAD", "REPLACE", "#!lua name=l\nredis.register_function('f', function() "+use+" return 1 end)")
+				for _, call := range [][]any{{"EVAL", use + " return 1", "0"}, {"FCALL", "f", "0"}} {
+					v, err := s.Ask(call...)
+					if err != nil {
+						t.Fatal(err)
+					}
+					refused := v.Err() != nil && strings.Contains(v.Err().Error(), "nonexistent global variable '"+name+"'")
+					if enabled != (v.Int == 1) || enabled == refused {
+						t.Errorf("%v: %v", call, v)
+					}
+				}
+			}
+			s.Do("FUNCTION", "LOAD", "REPLACE", "#!lua name=l\nredis.register_function('f', function() return loadstring('return type(redis.call)')() end)")
+			if v := s.Do("FCALL", "f", "0"); v.Word() != "function" {
+				t.Errorf("code that a function compiles sees redis.call as %v", v)
+			}
+		})
+	}
+}

@@ -13,7 +13,8 @@ import (
 	"spindle/protocol"
 )
 
-// object is DEBUG OBJECT key, which may be past its deadline. An address would say nothing of a value that may move: it is always 0x1.
+// object is DEBUG OBJECT key, which may be past its deadline. An address would say nothing of a value that may move: it
+// is always 0x1.
 func object(f *family, c *command.Context, args [][]byte) error {
 	v := c.DB.Stored(args[0])
 	if !v.Exists() {
