@@ -49,6 +49,7 @@ func (e *eviction) reset() { e.exceededSince, e.exceededNanos = 0, 0 }
 func (c *Core) memoryBarrier() *Barrier {
 	return &Barrier{Name: "maxmemory", Refuse: func(cl *client.Client, call Call) error {
 		if cl.Is(client.Primary) {
+			c.eviction.short = false // what it sends is obeyed, its scripts' commands too
 			return nil
 		}
 		if c.eviction.short = !c.evict(); !c.eviction.short {
@@ -106,6 +107,12 @@ func (c *Core) ApplyMemoryLimit() {
 	if s.MaxMemory.Get() == 0 {
 		c.eviction.noteExceeded(c.started, false) // nobody asks from here on
 	}
+}
+
+// OutOfMemory says whether the outermost command began while maxmemory was exceeded, and nothing was left to evict.
+func (c *Core) OutOfMemory() bool {
+	c.assertHeld()
+	return c.eviction.barrier.up && c.eviction.short
 }
 
 // overLimit is by how many bytes the data exceed maxmemory.

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"crypto/sha1"
 	"fmt"
 	"strings"
 	"testing"
@@ -96,6 +97,51 @@ func TestDeprecatedFunctions(t *testing.T) {
 			s.Do("FUNCTION", "LOAD", "REPLACE", "#!lua name=l\nredis.register_function('f', function() return loadstring('return type(redis.call)')() end)")
 			if v := s.Do("FCALL", "f", "0"); v.Word() != "function" {
 				t.Errorf("code that a function compiles sees redis.call as %v", v)
+			}
+		})
+	}
+}
+
+// TestScriptsWithoutMemory: past maxmemory a script runs only if it says that it may, however it is called.
+func TestScriptsWithoutMemory(t *testing.T) {
+	const late = "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'"
+	const early = "OOM command not allowed when used memory > 'maxmemory'."
+	for _, kind := range []string{"spindle", "redis"} {
+		t.Run(kind, func(t *testing.T) {
+			var s *testkit.Server
+			if kind == "redis" {
+				s = testkit.Redis(t)
+			} else {
+				s = testkit.Start(t)
+			}
+			scripts := map[string]string{}
+			for name, flags := range map[string]string{"plain": "", "oom": " flags=allow-oom", "reads": " flags=no-writes"} {
+				scripts[name] = "#!lua" + flags + "\nreturn 1"
+			}
+			// A transaction is queued before its script is known, so EXEC does not see that the script may write.
+			c := s.Dial()
+			queue := func(name string) {
+				c.Must("MULTI")
+				c.Must("EVALSHA", fmt.Sprintf("%x", sha1.Sum([]byte(scripts[name]))), "0")
+			}
+			for name, want := range map[string]string{"plain": late, "oom": "1", "reads": "1"} {
+				s.Do("CONFIG", "SET", "maxmemory", "0")
+				s.Do("SCRIPT", "FLUSH")
+				queue(name)
+				s.Do("SCRIPT", "LOAD", scripts[name])
+				s.Do("CONFIG", "SET", "maxmemory", "1")
+				if v := c.Must("EXEC"); v.Elems[0].Word() != want {
+					t.Errorf("%s in EXEC: %v", name, v)
+				}
+				if want == late {
+					want = early
+				}
+				if v, _ := s.Ask("EVAL", scripts[name], "0"); v.Word() != want {
+					t.Errorf("%s: %v", name, v)
+				}
+			}
+			if v, _ := s.Ask("EVAL", "return redis.call('SET', 'k', 'v')", "0"); !strings.HasPrefix(v.Word(), early) {
+				t.Errorf("a write: %v", v)
 			}
 		})
 	}
