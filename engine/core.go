@@ -94,6 +94,7 @@ type Hooks struct {
 	Gone        func(cl *client.Client)                                    // a client left: watches, subscriptions, replicas
 	Denied      func(cl *client.Client, e acl.Entry)                       // a call or an AUTH of cl's was refused; e lacks Client
 	Evicted     func(n int)
+	OtherMemory func() int64         // bytes that count as used beside data and clients: what scripts are kept as
 	ManyCodes   func(codes []string) // clients have made up so many error codes that errorstats stop
 
 	EvictingClient func(cl *client.Client) // cl is about to be closed because clients cost too much together

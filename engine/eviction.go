@@ -185,12 +185,16 @@ func (c *Core) evictionTime() time.Duration {
 	return math.MaxInt64
 }
 
-// UsedMemory is what the data, the clients and their buffers cost. Of the memory lent for arguments on their way in it has what is filled:
+// UsedMemory is what the data, the clients, their buffers and the kept scripts cost. Of the memory lent for arguments on their way in it has what is filled:
 // that is part of the clients' costs.
 func (c *Core) UsedMemory() int64 {
 	c.assertHeld()
 	costs := &c.clients.Costs
-	return c.space.Heap().Used() + costs.Sum() + costs.Primary() + costs.Replicas() - costs.Reserved()
+	used := c.space.Heap().Used() + costs.Sum() + costs.Primary() + costs.Replicas() - costs.Reserved()
+	if c.hooks.OtherMemory != nil {
+		used += c.hooks.OtherMemory()
+	}
+	return used
 }
 
 // Loading says whether the data set is being read, so that what is here is only a part of it.

@@ -218,6 +218,10 @@ func (in *instance) joinReplication() {
 		Lent:   in.countThreads,
 		Denied: in.denied,
 		Laden:  in.countThreads,
+		OtherMemory: func() int64 {
+			scripts, libraries := in.scripts.Kept()
+			return scripts + libraries
+		},
 		ManyCodes: func(codes []string) {
 			in.log.Warning("Errorstats stopped adding new errors: clients have got %d different codes. Scripts can make them up. "+
 				"CONFIG RESETSTAT counts anew.", len(codes))

@@ -146,3 +146,78 @@ func TestScriptsWithoutMemory(t *testing.T) {
 		})
 	}
 }
+
+// TestScriptMemoryIsTold: what scripts and libraries take stands in INFO and MEMORY STATS, counts as used, and is gone
+// when they are.
+func TestScriptMemoryIsTold(t *testing.T) {
+	s := testkit.Start(t)
+	const megabyte = 1 << 20
+	read := func() map[string]int64 {
+		m := map[string]int64{}
+		for _, name := range []string{"used_memory_lua", "used_memory_vm_eval", "used_memory_scripts_eval", "number_of_cached_scripts",
+			"number_of_functions", "number_of_libraries", "used_memory_vm_functions", "used_memory_vm_total", "used_memory_functions",
+			"used_memory_scripts", "used_memory", "used_memory_overhead"} {
+			m[name] = s.InfoInt("memory", name)
+		}
+		stats := s.Do("MEMORY", "STATS")
+		for _, name := range []string{"lua.caches", "functions.caches", "overhead.total"} {
+			v, _ := stats.Get(name)
+			m[name] = v.Int
+		}
+		for name, same := range map[string]string{"used_memory_lua": "used_memory_vm_eval", "lua.caches": "used_memory_scripts_eval",
+			"functions.caches": "used_memory_functions", "overhead.total": "used_memory_overhead"} {
+			if m[name] != m[same] {
+				t.Errorf("%s is %d, %s is %d", name, m[name], same, m[same])
+			}
+		}
+		if sum := m["used_memory_vm_eval"] + m["used_memory_vm_functions"]; m["used_memory_vm_total"] != sum {
+			t.Errorf("used_memory_vm_total is %d, the sum %d", m["used_memory_vm_total"], sum)
+		}
+		if sum := m["used_memory_scripts_eval"] + m["used_memory_functions"]; m["used_memory_scripts"] != sum {
+			t.Errorf("used_memory_scripts is %d, the sum %d", m["used_memory_scripts"], sum)
+		}
+		return m
+	}
+	grown := func(before, after map[string]int64, by int64, names ...string) {
+		t.Helper()
+		for _, name := range names {
+			if n := after[name] - before[name]; n < by || n > by+megabyte/4 {
+				t.Errorf("%s grew by %d, want %d and little more", name, n, by)
+			}
+		}
+	}
+	first := read()
+	comment := "--" + strings.Repeat("x", megabyte) + "\n"
+	s.Do("SCRIPT", "LOAD", comment+"return 1")
+	s.Do("EVAL", comment+"return 2", "0")
+	second := read()
+	grown(first, second, 2*megabyte, "used_memory", "used_memory_scripts_eval", "used_memory_scripts", "used_memory_overhead")
+	grown(first, second, 2, "number_of_cached_scripts")
+	s.Do("FUNCTION", "LOAD", "#!lua name=l\n"+comment+"redis.register_function('f', function() end) redis.register_function('g', function() end)")
+	third := read()
+	grown(second, third, megabyte, "used_memory", "used_memory_functions", "used_memory_scripts", "used_memory_overhead")
+	grown(second, third, 1, "number_of_libraries")
+	grown(second, third, 2, "number_of_functions")
+	if third["used_memory_vm_eval"] == 0 || third["used_memory_vm_functions"] == 0 {
+		t.Errorf("machines of no size: %v", third)
+	}
+	if third["used_memory_vm_total"] > megabyte {
+		t.Errorf("the machines hold %d bytes: sources are no part of them", third["used_memory_vm_total"])
+	}
+	s.Do("SCRIPT", "FLUSH")
+	s.Do("FUNCTION", "LOAD", "REPLACE", "#!lua name=l\nredis.register_function('f', function() end)")
+	s.Do("FUNCTION", "DELETE", "l")
+	last := read()
+	for _, name := range []string{"used_memory_scripts", "number_of_cached_scripts", "number_of_functions", "number_of_libraries"} {
+		if last[name] != 0 {
+			t.Errorf("%s is %d when all are gone", name, last[name])
+		}
+	}
+	grown(first, last, 0, "used_memory")
+	for i := range 510 {
+		s.Do("EVAL", fmt.Sprintf("return %d", i), "0")
+	}
+	if n, kept := s.InfoInt("stats", "evicted_scripts"), read()["number_of_cached_scripts"]; n != 10 || kept != 500 {
+		t.Errorf("%d scripts evicted and %d kept of 510", n, kept)
+	}
+}
