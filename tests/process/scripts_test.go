@@ -221,3 +221,36 @@ func TestScriptMemoryIsTold(t *testing.T) {
 		t.Errorf("%d scripts evicted and %d kept of 510", n, kept)
 	}
 }
+
+// TestLongReplyOfLentScript: the reply of a script that has lent the turn is whole however long it is, with any event
+// loop; and a client that may not have so much to read is cut off.
+func TestLongReplyOfLentScript(t *testing.T) {
+	const script = "local t, end_at = {}, os.clock() + 0.02 while os.clock() < end_at do end " +
+		"for i = 1, ARGV[1] do t[i] = 'element ' .. i end return t"
+	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
+		t.Run(backend, func(t *testing.T) {
+			s := testkit.Start(t, "--reactor-backend", backend)
+			c := s.Dial()
+			c.SetTimeout(testkit.Slowly(30 * time.Second))
+			for _, n := range []int{10, 200_000} {
+				replies, err := c.Pipeline([]any{"PING"}, []any{"EVAL", script, "0", n}, []any{"PING"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := replies[1].Elems
+				if len(got) != n || replies[0].Word() != "PONG" || replies[2].Word() != "PONG" {
+					t.Fatalf("%d elements, want %d; %v, %v", len(got), n, replies[0], replies[2])
+				}
+				for i, e := range got {
+					if e.Word() != fmt.Sprintf("element %d", i+1) {
+						t.Fatalf("element %d: %v", i, e)
+					}
+				}
+			}
+			s.Do("CONFIG", "SET", "client-output-buffer-limit", "normal 1mb 0 0")
+			if v, err := c.Do("EVAL", script, "0", 200_000); err == nil {
+				t.Errorf("a client past its limit got %d elements", len(v.Elems))
+			}
+		})
+	}
+}
