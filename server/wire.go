@@ -218,7 +218,16 @@ func (in *instance) joinReplication() {
 		Lent:   in.countThreads,
 		Denied: in.denied,
 		Laden:  in.countThreads,
-		Tick:   []func(int64){in.feed.Tick, in.saveByRules, in.shutdown.tick, in.sampleRates, in.tickThreads},
+		OtherMemory: func() int64 {
+			scripts, libraries := in.scripts.Kept()
+			return scripts + libraries
+		},
+		ManyCodes: func(codes []string) {
+			in.log.Warning("Errorstats stopped adding new errors: clients have got %d different codes. Scripts can make them up. "+
+				"CONFIG RESETSTAT counts anew.", len(codes))
+			in.log.Warning("Current errors code list: %s", strings.Join(codes, ", "))
+		},
+		Tick: []func(int64){in.feed.Tick, in.saveByRules, in.shutdown.tick, in.sampleRates, in.tickThreads},
 	})
 }
 
