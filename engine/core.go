@@ -73,6 +73,8 @@ type Core struct {
 	loading  *Barrier
 	shortage *Barrier
 
+	streamBytes int64 // NoteStream
+
 	anyInScripts bool // DEBUG SET-DISABLE-DENY-SCRIPTS
 
 	nudge  chan struct{}     // has RunDuties look at once
