@@ -42,6 +42,7 @@ func (s *socket) Post(_ uint64, p []byte) {
 	defer s.mu.Unlock()
 	s.sent, s.pieces = append(s.sent, p...), s.pieces+1
 }
+func (s *socket) Chunks() protocol.Chunks                  { return nil }
 func (s *socket) PostReply(turn uint64, r *protocol.Reply) { s.Post(turn, r.B) }
 func (s *socket) Resume() {
 	s.mu.Lock()

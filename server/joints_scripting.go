@@ -59,6 +59,7 @@ func (in *instance) scriptConditions() scripting.Conditions {
 		Stale:       in.isStale(),
 		ReadOnly:    in.follower.Following() && in.following.ReadOnly.Get(),
 		FewReplicas: in.feed.WantsReplicas() && !in.feed.EnoughReplicas(),
+		OutOfMemory: in.core.OutOfMemory(),
 	}
 }
 

@@ -225,13 +225,22 @@ func (in *instance) joinReplication() {
 		EvictingClient: func(cl *client.Client) {
 			in.log.Notice("Evicting client: %s", in.describe(cl))
 		},
-		Stuck:    func() { in.log.Warning("Over client maxmemory after evicting all evictable clients") },
-		Wrote:    in.feed.Wrote,
-		Attack:   in.logAttack(),
-		Frozen:   func() { in.threads.follow(true, false) },
-		Lent:     in.countThreads,
-		Denied:   in.denied,
-		Laden:    in.countThreads,
+		Stuck:  func() { in.log.Warning("Over client maxmemory after evicting all evictable clients") },
+		Wrote:  in.feed.Wrote,
+		Attack: in.logAttack(),
+		Frozen: func() { in.threads.follow(true, false) },
+		Lent:   in.countThreads,
+		Denied: in.denied,
+		Laden:  in.countThreads,
+		OtherMemory: func() int64 {
+			scripts, libraries := in.scripts.Kept()
+			return scripts + libraries
+		},
+		ManyCodes: func(codes []string) {
+			in.log.Warning("Errorstats stopped adding new errors: clients have got %d different codes. Scripts can make them up. "+
+				"CONFIG RESETSTAT counts anew.", len(codes))
+			in.log.Warning("Current errors code list: %s", strings.Join(codes, ", "))
+		},
 		Diverged: in.follower.Diverged,
 		Tick:     []func(int64){in.feed.Tick, in.follower.Tick, in.saveByRules, in.shutdown.tick, in.sampleRates, in.tickThreads},
 	})
