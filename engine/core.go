@@ -127,6 +127,10 @@ func New(p Parts) *Core {
 	c.common.MaxMemory = &c.settings.MaxMemory
 	c.nudge = make(chan struct{}, 1)
 	c.clients.Costs.OnPressure(c.pressClients)
+	if invariant.Enabled {
+		c.space.HeldBy(c.assertHeld)
+		c.clients.HeldBy(c.assertHeld)
+	}
 	c.stack = &c.stacks[0]
 	c.waiting.init()
 	c.meter.init(c.started)

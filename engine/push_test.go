@@ -45,8 +45,8 @@ func pushRows(h **house, all *client.Audience) []command.Spec {
 }
 
 // TestPushesComeBehindTheirReply: what a command pushes to its own client comes right behind that command's
-// reply, in a transaction behind
-// EXEC's, behind the reply of a command that was parked or lent the turn, and also if no replies are wanted.
+// reply, in a transaction behind EXEC's, behind the reply of a command that was parked or lent the turn, and also if
+// no replies are wanted.
 // Others get it by mail.
 func TestPushesComeBehindTheirReply(t *testing.T) {
 	for _, c := range []struct{ name, ask, answer, mail string }{
@@ -65,8 +65,8 @@ func TestPushesComeBehindTheirReply(t *testing.T) {
 			h = newHouse(t, pushRows(&h, &all)...)
 			cl, conn := h.arrive()
 			other, otherConn := h.arrive()
-			all.Add(cl)
-			all.Add(other)
+			h.joins(&all, cl)
+			h.joins(&all, other)
 			h.expect("answers", h.do(cl, strings.Split(c.ask, "|")...), c.answer)
 			h.expect("others", otherConn.take(), c.mail)
 			h.expect("mail to itself", conn.take(), "")
@@ -78,8 +78,8 @@ func TestPushesComeBehindTheirReply(t *testing.T) {
 		h = newHouse(t, pushRows(&h, &all)...)
 		cl, conn := h.arrive()
 		other, _ := h.arrive()
-		all.Add(cl)
-		all.Add(other)
+		h.joins(&all, cl)
+		h.joins(&all, other)
 		h.do(cl, "AWAIT k")
 		h.expect("who wakes it", h.do(other, "PING", "SIGNAL k", "PING"), "+PONG\r\n+OK\r\n!woken\r\n+PONG\r\n")
 		h.expect("who was woken", conn.take(), "post $4\r\nwoke\r\n; resume; post !woken\r\n")
@@ -89,7 +89,7 @@ func TestPushesComeBehindTheirReply(t *testing.T) {
 		var all client.Audience
 		h = newHouse(t, pushRows(&h, &all)...)
 		cl, conn := h.arrive()
-		all.Add(cl)
+		h.joins(&all, cl)
 		h.turn(cl, "PING", "LENDS", "PING")
 		got := ""
 		eventually(t, "over", func() bool { got += conn.take(); return strings.Contains(got, "resume") })
@@ -98,8 +98,7 @@ func TestPushesComeBehindTheirReply(t *testing.T) {
 }
 
 // TestUnheardEventsCostNothing: with every class of keyspace events on, a SET allocates nothing while nobody may
-// hear them, nor, of its own,
-// when somebody may.
+// hear them, nor, of its own, when somebody may.
 func TestUnheardEventsCostNothing(t *testing.T) {
 	h := newHouse(t)
 	h.settings.NotifyEvents.Set(1<<31 - 1)

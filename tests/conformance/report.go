@@ -39,6 +39,7 @@ var own = []string{
 	"Clients that wait for a key (BLPOP, BZPOPMIN …) are served when SORT, ZUNIONSTORE and others with a destination put what they wait for in the place of another type; 7.4 leaves them waiting.",
 	"SWAPDB that makes several keys ready serves those who wait for them by the keys' names; 7.4 in the order of a hash table that is seeded anew at each start.",
 	"WATCH of a key that is past its deadline and not yet removed, then SET of it with a deadline in the past: EXEC runs, because the key is as gone as it was; 7.4 answers null.",
+	"OBJECT REFCOUNT of an integer from 0 to 9999 tells whether it would be shared if it were written now: a change of `maxmemory` or its policy shows at once, and a copy made by COPY counts as shared. 7.4 tells how the value came to be. Nothing is shared here, and no bit of an entry is free to remember that. Inside EXEC 7.4 also counts the queue that holds a value.",
 	"RESTORE with a TTL that reaches beyond 2^63-1 keeps the key as long as can be told; 7.4's sum overflows, and the key is gone at once.",
 	"A failed AUTH is answered in a pipeline, too; 7.4 leaves its reply out when others are still to be sent.",
 	"used_memory counts data, clients and replicas, not the process itself, some 19 MB: mem_fragmentation_ratio of a server that holds less says nothing.",

@@ -1,13 +1,22 @@
 package keyspace
 
-import "spindle/engine/data/value"
+import (
+	"spindle/engine/data/value"
+	"spindle/internal/invariant"
+)
 
 // Touched tells who watches key that it has changed: once for each command that changed a collection through Edit or
 // Create.
-func (db *DB) Touched(key []byte) { db.touched(key) }
+func (db *DB) Touched(key []byte) {
+	db.k.assertHeld()
+	db.touched(key)
+}
 
 // Signal offers key to the clients that are blocked on it (XADD: the stream was there before).
 func (db *DB) Signal(key []byte) {
+	if invariant.Enabled {
+		db.k.assertHeld()
+	}
 	if db.k.Blocking > 0 && db.k.Hooks.Ready != nil {
 		db.k.Hooks.Ready(db.index, key)
 	}

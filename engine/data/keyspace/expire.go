@@ -7,6 +7,7 @@ import (
 	"spindle/engine/data/memory"
 	"spindle/engine/data/table"
 	"spindle/engine/data/value"
+	"spindle/internal/invariant"
 )
 
 // expires says that keys past their deadline are removed here and now.
@@ -64,6 +65,7 @@ func (db *DB) remove(p *table.Place, ref memory.Ref) {
 // ExpireDue removes keys and fields of hashes whose deadline has passed, earliest first, for at most limit. more: it stopped for time.
 // Databases take turns at being first. On a replica, or while keys are Trusting or Hiding, it does nothing.
 func (k *Keyspace) ExpireDue(limit time.Duration) (expired int, more bool) {
+	k.assertHeld()
 	if k.Trusting || k.Replica || k.Hiding {
 		return 0, false
 	}
@@ -172,6 +174,9 @@ func (db *DB) expireOne(d *table.Due, i int) bool {
 
 // NextDeadline is when ExpireDue may next have something to do, in Unix ms: at most 16 ms after the nearest deadline; 0: nothing has one.
 func (k *Keyspace) NextDeadline() int64 {
+	if invariant.Enabled {
+		k.assertHeld()
+	}
 	next := int64(0)
 	for i := range k.dbs {
 		d := k.dbs[i].d
@@ -240,9 +245,13 @@ func (l *lagCounts) quantile(q float64) int64 {
 
 // Lag is how late keys were removed after their deadline, by ExpireDue or because somebody looked them up, since ResetLag.
 func (k *Keyspace) Lag() Lag {
+	k.assertHeld()
 	l := &k.lag
 	return Lag{Count: l.n, P50: l.quantile(0.50), P99: l.quantile(0.99), Max: l.max}
 }
 
 // ResetLag forgets the lags measured so far.
-func (k *Keyspace) ResetLag() { k.lag = lagCounts{} }
+func (k *Keyspace) ResetLag() {
+	k.assertHeld()
+	k.lag = lagCounts{}
+}

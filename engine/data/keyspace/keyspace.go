@@ -8,6 +8,7 @@ import (
 	"spindle/engine/data/table"
 	"spindle/engine/data/tree"
 	"spindle/engine/data/value"
+	"spindle/internal/invariant"
 )
 
 // A Keyspace is all databases of a server.
@@ -37,6 +38,8 @@ type Keyspace struct {
 	rng   rand.PCG
 	lag   lagCounts
 	pool  pool
+
+	held func() // panics unless the caller holds the turn (keyspace.H1); nil where nobody does
 
 	emptied int64 // bytes of the database that Flush is letting go of
 
@@ -115,11 +118,27 @@ func New(h *memory.Heap, o Options) *Keyspace {
 	return k
 }
 
+// HeldBy has what is for the holder of the turn call assert first, in builds that check (keyspace.H1).
+func (k *Keyspace) HeldBy(assert func()) { k.held = assert }
+
+// assertHeld panics unless the caller holds the turn, in builds that check.
+//
+// Where the mere call would keep a function from being inlined in ordinary builds, the function asks for
+// invariant.Enabled itself.
+func (k *Keyspace) assertHeld() {
+	if invariant.Enabled && k.held != nil {
+		k.held()
+	}
+}
+
 // Store is what values keep outside their entries: for package value's kin, and for loaders that build roots.
 func (k *Keyspace) Store() *value.Store { return &k.store }
 
 // Rand is the source of choices at random.
-func (k *Keyspace) Rand() *rand.PCG { return &k.rng }
+func (k *Keyspace) Rand() *rand.PCG {
+	k.assertHeld()
+	return &k.rng
+}
 
 // Heap is the memory the databases live in.
 func (k *Keyspace) Heap() *memory.Heap { return k.heap }
@@ -132,15 +151,22 @@ func (k *Keyspace) DB(i int) *DB { return &k.dbs[i] }
 
 // SetNow tells the time, in Unix ms: once per batch, by the core. It also takes back what readers have unpinned.
 func (k *Keyspace) SetNow(ms int64) {
+	if invariant.Enabled {
+		k.assertHeld()
+	}
 	k.now = ms
 	k.store.Unpin()
 }
 
 // Now is what SetNow was told.
-func (k *Keyspace) Now() int64 { return k.now }
+func (k *Keyspace) Now() int64 {
+	k.assertHeld()
+	return k.now
+}
 
 // Swap exchanges the contents of databases i and j (SWAPDB).
 func (k *Keyspace) Swap(i, j int) {
+	k.assertHeld()
 	k.dbs[i].d, k.dbs[j].d = k.dbs[j].d, k.dbs[i].d
 	k.dbs[i].whole()
 	k.dbs[j].whole()
@@ -156,6 +182,7 @@ type prefetch struct {
 // Prefetch starts the cache misses of a later Lookup of key. Call it for all keys of a batch, then Prefetched, then Lookup them in
 // the same order: the bucket is fetched at once, the block when eight more keys have come or Prefetched is called.
 func (db *DB) Prefetch(key []byte) {
+	db.k.assertHeld()
 	k, t := db.k, &db.d.t
 	hash := table.Hash(key)
 	t.Touch(hash)
@@ -169,6 +196,7 @@ func (db *DB) Prefetch(key []byte) {
 
 // Prefetched ends a batch of Prefetch calls.
 func (k *Keyspace) Prefetched() {
+	k.assertHeld()
 	for i := k.aheadN - min(k.aheadN, prefetchAhead); i < k.aheadN; i++ {
 		at := &k.ahead[i%prefetchAhead]
 		at.t.TouchBlock(at.hash)
@@ -178,6 +206,7 @@ func (k *Keyspace) Prefetched() {
 
 // find is the value at key, past its deadline or not.
 func (db *DB) find(key []byte) value.Value {
+	db.k.assertHeld()
 	if db.k.last.named(key) {
 		return db.kept(key).Value()
 	}
@@ -187,6 +216,7 @@ func (db *DB) find(key []byte) value.Value {
 
 // at is key's entry, past its deadline or not, for who is going to write to it. It holds until the next call of at in any database.
 func (db *DB) at(key []byte) *value.Entry {
+	db.k.assertHeld()
 	if db.k.last.named(key) {
 		return db.kept(key).Entry()
 	}
