@@ -49,10 +49,10 @@ var (
 )
 
 func normalise(args []string, reply string) string {
-	switch {
-	case args[0] == "HELLO" || args[0] == "EXEC" && strings.Contains(reply, "proto"):
+	if args[0] == "HELLO" || args[0] == "EXEC" {
 		reply = greeting.ReplaceAllString(reply, "")
-	case args[0] == "FUNCTION" && args[1] == "LIST" || args[0] == "EXEC" && strings.Contains(reply, "library_name"):
+	}
+	if strings.Contains(reply, "library_name") {
 		lines := strings.Split(reply, "\n")
 		slices.Sort(lines) // the order is that of a hash table
 		reply = strings.Join(lines, "\n")
