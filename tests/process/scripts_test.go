@@ -204,6 +204,18 @@ func TestScriptMemoryIsTold(t *testing.T) {
 	if third["used_memory_vm_total"] > megabyte {
 		t.Errorf("the machines hold %d bytes: sources are no part of them", third["used_memory_vm_total"])
 	}
+	s.Do("EVAL", "for i = 1, 20 do local s = string.rep('garbage', 1e6) end", "0")
+	s.Do("FUNCTION", "LOAD", "#!lua name=holds\nlocal t = {} for i = 1, 20000 do t[i] = {i} end redis.register_function('h', function() return t end)")
+	if n := read()["used_memory_vm_eval"]; n > megabyte/2 {
+		t.Errorf("%d bytes of EVAL's machine are in use, with 140 MB of garbage", n)
+	}
+	if n := read()["used_memory_vm_functions"]; n < megabyte || n > 8*megabyte {
+		t.Errorf("%d bytes of the functions' machine are in use, with 20,000 tables", n)
+	}
+	s.Do("FUNCTION", "DELETE", "holds")
+	if n := read()["used_memory_vm_functions"]; n > megabyte/2 {
+		t.Errorf("%d bytes of the functions' machine are in use when the tables are gone", n)
+	}
 	s.Do("SCRIPT", "FLUSH")
 	s.Do("FUNCTION", "LOAD", "REPLACE", "#!lua name=l\nredis.register_function('f', function() end)")
 	s.Do("FUNCTION", "DELETE", "l")
