@@ -111,7 +111,7 @@ func start(t *testing.T, s *testkit.Server, call []any) *respclient.Client {
 	if err := c.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(testkit.Slowly(5 * time.Millisecond)) // its bytes are on their way by another connection than those that follow
+	time.Sleep(testkit.Slowly(5 * time.Millisecond)) // those that follow come by another connection
 	return c
 }
 
