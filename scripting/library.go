@@ -262,6 +262,7 @@ func (e *environment) release(l *library) {
 		put(e.anchor, f.value, lua.Nil)
 	}
 	e.code -= l.bytes
+	e.stale = true
 }
 
 // registerFunction is redis.register_function: (name, callback), or a table that names its arguments.

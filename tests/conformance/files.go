@@ -21,6 +21,8 @@ var suiteFiles = []string{
 	"unit/maxmemory",
 	"unit/networking",
 	"unit/multi",
+	"unit/scripting",
+	"unit/functions",
 	"unit/type/string",
 	"unit/type/incr",
 	"unit/type/list",
@@ -72,7 +74,6 @@ var newerFiles = append(suiteFiles[:len(suiteFiles):len(suiteFiles)],
 // newerLater are the files of 7.4.1's suite that are about a feature to come as a whole. A feature that lands moves its
 // files up.
 var newerLater = []laterFiles{
-	{"scripts and functions", []string{"unit/scripting", "unit/functions"}},
 	{"client-side caching", []string{"unit/tracking"}},
 	{"TLS", []string{"unit/tls"}},
 	{"the append-only file", []string{"unit/aofrw", "integration/aof", "integration/aof-multi-part", "integration/aof-race"}},

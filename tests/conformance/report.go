@@ -42,7 +42,7 @@ var own = []string{
 	"OBJECT REFCOUNT of an integer from 0 to 9999 tells whether it would be shared if it were written now: a change of `maxmemory` or its policy shows at once, and a copy made by COPY counts as shared. 7.4 tells how the value came to be. Nothing is shared here, and no bit of an entry is free to remember that. Inside EXEC 7.4 also counts the queue that holds a value.",
 	"RESTORE with a TTL that reaches beyond 2^63-1 keeps the key as long as can be told; 7.4's sum overflows, and the key is gone at once.",
 	"A failed AUTH is answered in a pipeline, too; 7.4 leaves its reply out when others are still to be sent.",
-	"used_memory counts data, clients and replicas, not the process itself, some 19 MB: mem_fragmentation_ratio of a server that holds less says nothing.",
+	"used_memory counts data, clients, replicas and kept scripts, not the process itself, some 19 MB: mem_fragmentation_ratio of a server that holds less says nothing.",
 	"After CLIENT REPLY OFF or SKIP a protocol error closes the connection; 7.4 leaves it open and silent.",
 	"CONFIG REWRITE keeps a lone client-output-buffer-limit line; 7.4 puts another class's default in its place.",
 	"COMMAND DOCS has 7.4's arguments; summaries, complexities and histories are 7.2's, and our own for what is newer. LOLWUT VERSION 5 and 6 draw pictures of our own.",
