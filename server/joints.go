@@ -94,6 +94,7 @@ func (in *instance) connDeps() conn.Deps {
 		Reset: func(cl *client.Client) {
 			in.watches.Discard(cl)
 			in.hub.Forget(cl)
+			in.tracker.Forget(cl)
 			in.core.StopMonitor(cl)
 		},
 		Subscriptions: in.hub.Count, Speaks: in.hub.Speaks,

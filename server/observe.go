@@ -92,6 +92,7 @@ func (in *instance) joinObservation(args Arguments) {
 	in.sections = append(in.sections, in.scheduler.Sections(&in.loading)...)
 	in.sections = append(in.sections, in.saver.Sections()...)
 	in.sections = append(in.sections, in.feed.Sections()...)
+	in.sections = append(in.sections, in.tracker.Sections()...)
 }
 
 func (in *instance) serverFacts(args Arguments) observe.ServerFacts {

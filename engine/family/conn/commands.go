@@ -46,7 +46,6 @@ func Family(d Deps, more ...command.Spec) command.Family {
 	varying := []string{"nondeterministic_output"}
 	subs := []command.Spec{
 		{Name: "getname", Arity: 2, Flags: quiet | command.Sentinel, Run: f.getName},
-		{Name: "getredir", Arity: 2, Flags: quiet | command.Sentinel, Run: f.getRedir},
 		{Name: "help", Arity: 2, Flags: plain | command.Sentinel, Run: f.help},
 		{Name: "id", Arity: 2, Flags: quiet | command.Sentinel, Run: f.id},
 		{Name: "info", Arity: 2, Flags: quiet | command.Sentinel, Tips: varying, Run: f.info},
@@ -58,7 +57,6 @@ func Family(d Deps, more ...command.Spec) command.Family {
 		{Name: "reply", Arity: 3, Flags: quiet | command.Sentinel, Run: f.reply},
 		{Name: "setinfo", Arity: 4, Flags: quiet | command.Sentinel, Tips: everywhere, Run: f.setInfo},
 		{Name: "setname", Arity: 3, Flags: quiet | command.Sentinel, Tips: everywhere, Run: f.setName},
-		{Name: "trackinginfo", Arity: 2, Flags: quiet | command.Sentinel, Run: f.trackingInfo},
 		{Name: "unblock", Arity: -3, Flags: admin | command.Sentinel, Run: f.unblock},
 		{Name: "unpause", Arity: 2, Flags: admin | command.Sentinel, Run: f.unpause},
 	}
