@@ -46,6 +46,7 @@ var suiteFiles = []string{
 	"unit/pause",
 	"unit/pubsub",
 	"unit/pubsubshard",
+	"unit/tracking",
 	"unit/shutdown",
 	"integration/rdb",
 	"integration/corrupt-dump",
@@ -73,7 +74,6 @@ var newerFiles = append(suiteFiles[:len(suiteFiles):len(suiteFiles)],
 // files up.
 var newerLater = []laterFiles{
 	{"scripts and functions", []string{"unit/scripting", "unit/functions"}},
-	{"client-side caching", []string{"unit/tracking"}},
 	{"TLS", []string{"unit/tls"}},
 	{"the append-only file", []string{"unit/aofrw", "integration/aof", "integration/aof-multi-part", "integration/aof-race"}},
 	{"being a replica", []string{
