@@ -20,6 +20,7 @@ import (
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/memory"
 	"spindle/engine/family/conn"
+	"spindle/engine/family/modules"
 	"spindle/engine/family/observe"
 	"spindle/engine/family/pubsub"
 	"spindle/engine/family/tracking"
@@ -64,6 +65,7 @@ type instance struct {
 	watches   *tx.Watches
 	hub       *pubsub.Hub
 	tracker   *tracking.Tracker
+	modules   *modules.Modules
 	scheduler *bgsave.Scheduler
 	saver     *bgsave.Commands
 	loading   bgsave.Loading
@@ -141,6 +143,7 @@ func (in *instance) assemble(args Arguments) (err error) {
 	})
 	in.watches = tx.NewWatches(in.space)
 	in.hub = pubsub.NewHub(in.core)
+	in.modules = modules.New()
 	in.tracker = tracking.New(in.core, in.clients, in.space, &in.tracking)
 	in.space.Hooks.Touched = func(db int, key []byte) {
 		in.watches.Touched(db, key)
@@ -480,7 +483,7 @@ func (in *instance) limits() codec.Limits {
 // loadOptions are how the data set is read at start.
 func (in *instance) loadOptions(path string) bgsave.LoadOptions {
 	return bgsave.LoadOptions{
-		NoChecksum: !in.save.Checksum.Get(), Limits: in.limits(), Delay: in.save.LoadDelay.Get, Interval: in.save.LoadingInterval.Get(),
+		NoChecksum: !in.save.Checksum.Get(), SkipModuleData: in.save.ModuleData.Get() == bgsave.SkipModuleData, Limits: in.limits(), Delay: in.save.LoadDelay.Get, Interval: in.save.LoadingInterval.Get(),
 		Name: path, Log: in.log, Progress: &in.loading,
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"spindle/engine/acl"
 	"spindle/engine/client"
 	"spindle/engine/command"
+	"spindle/protocol"
 )
 
 // Deps is what the family asks of the rest of the server. Every function is called in a turn.
@@ -27,7 +28,8 @@ type Deps struct {
 	Mode          func() string // "standalone", "cluster", "sentinel"; nil is standalone
 	Role          func() string // "master", "replica"; nil is master
 	Subscriptions func(c *client.Client) (channels, patterns, shards int)
-	Speaks        func(c *client.Client) // c has chosen another protocol; nil: nobody asks
+	Speaks        func(c *client.Client)  // c has chosen another protocol; nil: nobody asks
+	Modules       func(r *protocol.Reply) // HELLO's list of modules; nil: there are none
 }
 
 // plain are the flags of nearly every row here: they work while the data set loads and on a stale replica.

@@ -67,7 +67,8 @@ func New(core Core, registry *client.Registry, space *keyspace.Keyspace, setting
 // Read is for a command of cl's, or of a script or a transaction of cl's, that has run: the keys it has read may be in
 // cl's cache from now on.
 func (t *Tracker) Read(cl *client.Client, call *command.Spec, args [][]byte) {
-	if call.Flags&command.ReadOnly == 0 || call.Means != nil || cl.Is(client.TrackingBcast) { // scripts do not read: their commands do
+	isScript := call.Means != nil // it does not read: its commands do
+	if call.Flags&command.ReadOnly == 0 || isScript || cl.Is(client.TrackingBcast) {
 		return
 	}
 	if given := cl.Is(client.Caching); cl.Is(client.TrackingOptIn) && !given || cl.Is(client.TrackingOptOut) && given {
