@@ -92,6 +92,8 @@ func (in *instance) joinObservation(args Arguments) {
 	in.sections = append(in.sections, in.scheduler.Sections(&in.loading)...)
 	in.sections = append(in.sections, in.saver.Sections()...)
 	in.sections = append(in.sections, in.feed.Sections()...)
+	in.sections = append(in.sections, in.tracker.Sections()...)
+	in.sections = append(in.sections, in.modules.Section())
 }
 
 func (in *instance) serverFacts(args Arguments) observe.ServerFacts {

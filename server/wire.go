@@ -20,8 +20,10 @@ import (
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/memory"
 	"spindle/engine/family/conn"
+	"spindle/engine/family/modules"
 	"spindle/engine/family/observe"
 	"spindle/engine/family/pubsub"
+	"spindle/engine/family/tracking"
 	"spindle/engine/family/tx"
 	"spindle/internal/info"
 	"spindle/internal/logging"
@@ -52,6 +54,7 @@ type instance struct {
 	save           bgsave.Settings
 	feeding        replication.Settings
 	access         accessSettings
+	tracking       tracking.Settings
 	own            ownSettings
 
 	heap      *memory.Heap
@@ -61,6 +64,8 @@ type instance struct {
 	catalogue *command.Catalogue
 	watches   *tx.Watches
 	hub       *pubsub.Hub
+	tracker   *tracking.Tracker
+	modules   *modules.Modules
 	scheduler *bgsave.Scheduler
 	saver     *bgsave.Commands
 	loading   bgsave.Loading
@@ -96,7 +101,7 @@ func newInstance(log *logging.Logger) (*instance, error) {
 	in := &instance{log: log, settings: &Settings{}}
 	registry, err := setting.NewRegistry(in.settings.Rows(), in.own.rows(), in.access.rows(), in.network.Rows(),
 		in.sockets.Rows(), in.engine.Rows(), in.common.Rows(), in.data.Rows(), in.observe.Rows(), in.save.Rows(),
-		in.feeding.Rows(), in.scriptSettings.Rows())
+		in.feeding.Rows(), in.scriptSettings.Rows(), in.tracking.Rows())
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +143,13 @@ func (in *instance) assemble(args Arguments) (err error) {
 	})
 	in.watches = tx.NewWatches(in.space)
 	in.hub = pubsub.NewHub(in.core)
-	in.space.Hooks.Touched = in.watches.Touched
+	in.modules = modules.New()
+	in.tracker = tracking.New(in.core, in.clients, in.space, &in.tracking)
+	in.space.Hooks.Touched = func(db int, key []byte) {
+		in.watches.Touched(db, key)
+		in.tracker.Touched(db, key)
+	}
+	in.whole.Renewing = append(in.whole.Renewing, in.tracker.Invalidate)
 	in.whole.Emptying = append(in.whole.Emptying, in.watches.Emptying)
 	in.whole.Swapping = append(in.whole.Swapping, in.watches.Swapping)
 	in.shutdown = &shutdown{in: in, log: in.log, done: make(chan struct{})}
@@ -203,9 +214,11 @@ func (in *instance) joinReplication() {
 		Latency:     in.latency,
 		Publish:     func(channel, payload []byte) { in.hub.Publish(channel, payload) },
 		Heard:       in.hub.Heard,
+		Read:        in.tracker.Read,
 		Gone: func(cl *client.Client) {
 			in.watches.Forget(cl)
 			in.hub.Forget(cl)
+			in.tracker.Forget(cl)
 			in.feed.Gone(cl)
 		},
 		EvictingClient: func(cl *client.Client) {
@@ -227,7 +240,8 @@ func (in *instance) joinReplication() {
 				"CONFIG RESETSTAT counts anew.", len(codes))
 			in.log.Warning("Current errors code list: %s", strings.Join(codes, ", "))
 		},
-		Tick: []func(int64){in.feed.Tick, in.saveByRules, in.shutdown.tick, in.sampleRates, in.tickThreads},
+		Tick: []func(int64){in.feed.Tick, in.saveByRules, in.shutdown.tick, in.sampleRates, in.tickThreads,
+			func(int64) { in.tracker.Trim() }},
 	})
 }
 
@@ -328,6 +342,7 @@ func (in *instance) joinSettings() {
 	in.registry.Follow(in.core.ApplyClientLimit, "maxmemory-clients", "maxmemory")
 	in.registry.Follow(in.core.ApplySlowlogLimit, "slowlog-log-slower-than")
 	in.registry.Follow(in.feed.ResizeBacklog, "repl-backlog-size")
+	in.registry.Follow(in.tracker.Trim, "tracking-table-max-keys")
 	in.registry.OnChange(func() error { return in.oom.Apply(false) }, "oom-score-adj", "oom-score-adj-values")
 	in.registry.OnChange(func() error {
 		return CheckMaxClients(in.network.MaxClients.Get(), in.sockets.Loops.Get(), in.log)
@@ -482,7 +497,7 @@ func (in *instance) limits() codec.Limits {
 // loadOptions are how the data set is read at start.
 func (in *instance) loadOptions(path string) bgsave.LoadOptions {
 	return bgsave.LoadOptions{
-		NoChecksum: !in.save.Checksum.Get(), Limits: in.limits(), Delay: in.save.LoadDelay.Get, Interval: in.save.LoadingInterval.Get(),
+		NoChecksum: !in.save.Checksum.Get(), SkipModuleData: in.save.ModuleData.Get() == bgsave.SkipModuleData, Limits: in.limits(), Delay: in.save.LoadDelay.Get, Interval: in.save.LoadingInterval.Get(),
 		Name: path, Log: in.log, Progress: &in.loading,
 	}
 }

@@ -46,6 +46,13 @@ func (db *DB) whole() {
 	}
 }
 
+// lapsed is touched of a key that goes, or loses fields, because its time has come or for want of room.
+func (db *DB) lapsed(key []byte) {
+	db.k.Lapsing = true
+	db.touched(key)
+	db.k.Lapsing = false
+}
+
 // touched tells who watches keys.
 func (db *DB) touched(key []byte) {
 	if db.k.Watching > 0 && db.k.Hooks.Touched != nil {

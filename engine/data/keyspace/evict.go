@@ -182,7 +182,7 @@ func (k *Keyspace) evict(db *DB, p *table.Place, ref memory.Ref) (freed int64) {
 	if k.Hooks.Evicted != nil {
 		k.Hooks.Evicted(db.index, key)
 	}
-	db.touched(key)
+	db.lapsed(key)
 	db.remove(p, ref)
 	return freed
 }

@@ -40,7 +40,7 @@ func (db *DB) expired(v value.Value) {
 	if k.Hooks.Expired != nil {
 		k.Hooks.Expired(db.index, key)
 	}
-	db.touched(key)
+	db.lapsed(key)
 	if t := v.Type(); t != value.String {
 		db.leaving(key, t)
 	}

@@ -137,7 +137,7 @@ func (db *DB) expireFields(key []byte) (next int64, n int) {
 	k.Stats.ExpiredFields += int64(n)
 	emptied := next == Emptied
 	if n > 0 {
-		db.touched(key)
+		db.lapsed(key)
 		if k.Hooks.FieldsExpired != nil {
 			k.Hooks.FieldsExpired(db.index, key, n, emptied)
 		}

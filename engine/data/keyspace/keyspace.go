@@ -15,7 +15,8 @@ import (
 type Keyspace struct {
 	Hooks    Hooks
 	Stats    Stats
-	Watching int  // keys under WATCH or tracking: Hooks.Touched is called only when it is above 0
+	Watching int  // keys under WATCH and clients that track: Hooks.Touched is called only when it is above 0
+	Lapsing  bool // the key that Hooks.Touched hears of has expired or is evicted: no command has changed it
 	Blocking int  // keys that blocked clients wait for: Hooks.Ready, Gone and Whole are called only when it is above 0
 	Replica  bool // expired keys are hidden, not removed: the primary removes them
 	Trusting bool // expired keys count as valid: while loading, and for commands from the primary
