@@ -130,7 +130,9 @@ func (c *chooser) forClient(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		}
 	}
 	if c.gap {
-		v.version = spoken
+		if v.version = spoken; spoken == 0 { // it speaks none, or one in the gap: crypto/tls shall say so
+			v.version = c.versions[len(c.versions)-1]
+		}
 	}
 	if spoken != 0 && spoken < tls.VersionTLS13 {
 		v.suite = c.choose(hello, spoken)
