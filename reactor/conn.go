@@ -51,6 +51,7 @@ type conn struct {
 	usageOut  atomic.Int64
 	usageIdle atomic.Int64 // what reply buffers have room for beyond usageOut
 	usageOll  atomic.Int64
+	usageTLS  atomic.Int64 // what crypto/tls reads into, and what waits encrypted
 }
 
 var _ protocol.Conn = (*conn)(nil)
@@ -586,7 +587,7 @@ func (c *conn) closeAfterOutput() {
 		return
 	}
 	c.closing = true
-	if c.out.bytes == 0 {
+	if c.out.bytes == 0 && !c.holdsOutput() {
 		c.close()
 		return
 	}
@@ -622,6 +623,9 @@ func (c *conn) discard() {
 	}
 	c.pending, c.served = nil, 0
 	delete(l.conns, c)
+	if c.tls != nil {
+		c.tls.end()
+	}
 	l.host.drop(c)
 	if c.session != nil {
 		l.handler.Closed(c.session)

@@ -246,7 +246,10 @@ func serveBoard(t testing.TB, h protocol.Handler, o Options) (*Reactor, string) 
 		}
 	}
 	for range 60 {
-		o.Port = 21170 + int(lastPort.Add(1))%75
+		port := 21170 + int(lastPort.Add(1))%75
+		if o.Port = port; secured {
+			o.Port, o.TLSPort, o.TLS = 0, port, serverTLS()
+		}
 		r, err := New(o)
 		if err != nil {
 			continue
@@ -285,7 +288,11 @@ func dial(t testing.TB, addr string) *peer {
 	}
 	t.Cleanup(func() { c.Close() })
 	c.SetDeadline(time.Now().Add(20 * time.Second))
-	return &peer{t, c, bufio.NewReaderSize(c, 64<<10)}
+	p := &peer{t, c, bufio.NewReaderSize(c, 64<<10)}
+	if secured && network == "tcp" {
+		p.secure()
+	}
+	return p
 }
 
 func (p *peer) send(s string) {

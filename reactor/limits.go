@@ -123,6 +123,9 @@ func (c *conn) noteInput() {
 			lent = held
 		}
 	}
+	if c.tls != nil {
+		c.usageTLS.Store(int64(c.tls.room + cap(c.tls.unsent)))
+	}
 	if n == c.seenIn && room == c.seenRoom && int64(lent) == c.usageLent.Load() {
 		return
 	}
@@ -181,5 +184,8 @@ func (c *conn) Usage() protocol.Usage {
 	}
 	u.Reserved = int(c.usageLent.Load())
 	u.Total = connBytes + u.Query + u.QueryFree + u.Output + int(c.usageIdle.Load())
+	if c.tls != nil {
+		u.Total += tlsBytes + int(c.usageTLS.Load())
+	}
 	return u
 }

@@ -55,7 +55,7 @@ func (in *instance) awaitNames(cl *client.Client, pairs []setting.Pair) bool {
 		switch strings.ToLower(p.Name) {
 		case "bind":
 			bind, rebinds = append(bind, strings.Fields(p.Value)...), true
-		case "port":
+		case "port", "tls-port":
 			rebinds = true
 		}
 	}

@@ -28,6 +28,7 @@ import (
 	"spindle/internal/info"
 	"spindle/internal/logging"
 	"spindle/internal/setting"
+	"spindle/internal/tlsconfig"
 	"spindle/lazyfree"
 	"spindle/protocol"
 	"spindle/reactor"
@@ -55,6 +56,7 @@ type instance struct {
 	feeding        replication.Settings
 	access         accessSettings
 	tracking       tracking.Settings
+	tls            tlsconfig.Settings
 	own            ownSettings
 
 	heap      *memory.Heap
@@ -101,7 +103,7 @@ func newInstance(log *logging.Logger) (*instance, error) {
 	in := &instance{log: log, settings: &Settings{}}
 	registry, err := setting.NewRegistry(in.settings.Rows(), in.own.rows(), in.access.rows(), in.network.Rows(),
 		in.sockets.Rows(), in.engine.Rows(), in.common.Rows(), in.data.Rows(), in.observe.Rows(), in.save.Rows(),
-		in.feeding.Rows(), in.scriptSettings.Rows(), in.tracking.Rows())
+		in.feeding.Rows(), in.scriptSettings.Rows(), in.tracking.Rows(), in.tls.Rows())
 	if err != nil {
 		return nil, err
 	}
@@ -248,6 +250,9 @@ func (in *instance) joinReplication() {
 // tickThreads comes ten times a second.
 func (in *instance) tickThreads(int64) {
 	in.threads.tick(in.core.Turns())
+	if in.reactor.Handshaking() {
+		in.threads.greet(reactor.Handshakers())
+	}
 	in.countThreads()
 }
 
@@ -349,6 +354,7 @@ func (in *instance) joinSettings() {
 	}, "maxclients")
 	in.registry.OnChange(func() error { return in.rebind(errNoPort) }, "port")
 	in.registry.OnChange(func() error { return in.rebind(errNoAddress) }, "bind")
+	in.joinTLS()
 	in.registry.OnChange(func() error { return in.signals.CrashLogChanged() }, "crash-log-enabled") // the signals come later
 	in.registry.Follow(func() { in.catalogue.TrackLatency(in.observe.LatencyTrack.Get()) }, "latency-tracking")
 	in.registry.OnChange(func() error { in.retitle(); return nil }, "proc-title-template")
@@ -363,9 +369,9 @@ func (in *instance) listen() (err error) {
 		in.log.Warning("Configured to not listen anywhere, exiting.")
 		return errLogged
 	}
-	in.reactor, err = reactor.New(reactor.Options{
+	options := reactor.Options{
 		Handler: in.core, Settings: &in.network, Backend: in.own.Backend.Get(), Loops: int(n.Loops.Get()),
-		Bind: n.Bind.Get(), Port: int(n.Port.Get()), Backlog: int(n.Backlog.Get()),
+		Bind: n.Bind.Get(), Port: int(n.Port.Get()), TLSPort: int(n.TLSPort.Get()), Backlog: int(n.Backlog.Get()),
 		UnixSocket: n.UnixSocket.Get(), UnixPerm: uint32(n.UnixSocketPerm.Get()), Mark: int(n.MarkID.Get()),
 		Logf: func(level reactor.Level, format string, args ...any) {
 			in.log.At(logging.Level(level), format, args...)
@@ -377,7 +383,12 @@ func (in *instance) listen() (err error) {
 			in.log.Warning("Closing client that reached max query buffer length: %s (qbuf initial bytes: %s)", in.describeNow(session),
 				setting.Quote(string(begin)))
 		},
-	})
+		Handshaking: in.handshaking,
+	}
+	if err := in.startTLS(&options); err != nil {
+		return err
+	}
+	in.reactor, err = reactor.New(options)
 	return err
 }
 
@@ -418,13 +429,16 @@ func (in *instance) listenerKinds() (kinds []string) {
 	if in.sockets.UnixSocket.Get() != "" {
 		kinds = append(kinds, "unix")
 	}
+	if in.sockets.TLSPort.Get() != 0 && len(in.sockets.Bind.Get()) > 0 {
+		kinds = append(kinds, "tls")
+	}
 	return kinds
 }
 
-// rebind is CONFIG SET bind and port; refusal is what the client reads, the log has the cause.
+// rebind is CONFIG SET bind, port and tls-port; refusal is what the client reads, the log has the cause.
 func (in *instance) rebind(refusal error) error {
 	n := &in.sockets
-	if err := in.reactor.Rebind(n.Bind.Get(), int(n.Port.Get())); err != nil {
+	if err := in.reactor.Rebind(n.Bind.Get(), int(n.Port.Get()), int(n.TLSPort.Get())); err != nil {
 		if err != reactor.ErrListen {
 			in.log.Warning("%s", err)
 		}
@@ -452,7 +466,7 @@ func (in *instance) startAdmin() error {
 	}
 	in.admin = &admin{
 		do: in.core.Do, sections: func() []info.Section { return in.sections }, catalogue: in.catalogue, scripts: in.scripts,
-		health: &in.health, profiling: func(on bool) {
+		health: &in.health, handshakes: in.reactor.Handshakes, profiling: func(on bool) {
 			in.core.SetProfiling(on)
 			in.scripts.SetProfiling(on)
 		},
@@ -505,7 +519,7 @@ func (in *instance) loadOptions(path string) bgsave.LoadOptions {
 // title is what ps shows.
 func (in *instance) title() Title {
 	n := &in.sockets
-	t := Title{Program: in.program, Port: n.Port.Get(), UnixSocket: n.UnixSocket.Get(), ConfigFile: in.config.File}
+	t := Title{Program: in.program, Port: n.Port.Get(), TLSPort: n.TLSPort.Get(), UnixSocket: n.UnixSocket.Get(), ConfigFile: in.config.File}
 	if bind := n.Bind.Get(); len(bind) > 0 && bind[0] != "*" {
 		t.Bind = strings.TrimPrefix(bind[0], "-")
 	}
