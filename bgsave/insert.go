@@ -46,9 +46,6 @@ func (in *Into) Prepare(env codec.Env) {
 
 // Reserve implements Inserter.
 func (in *Into) Reserve(db int, keys, _ uint64) error {
-	if db >= in.Space.Len() {
-		return nil
-	}
 	if err := in.settle(); err != nil {
 		return err
 	}

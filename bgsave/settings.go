@@ -18,7 +18,7 @@ type Settings struct {
 	Checksum         setting.Bool
 	StopWrites       setting.Bool
 	IncrementalSync  setting.Bool
-	deleteSyncFiles  setting.Bool
+	DeleteSyncFiles  setting.Bool // rdb-del-sync-files: a primary's file goes once it is loaded, if nothing here saves
 	Sanitize         setting.Enum[Sanitize]
 	SaveDelay        setting.Int // µs a key; negative: one µs every so many keys
 	LoadDelay        setting.Int
@@ -68,7 +68,7 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewBool("rdbchecksum", &s.Checksum, true, setting.Immutable),
 		setting.NewBool("stop-writes-on-bgsave-error", &s.StopWrites, true),
 		setting.NewBool("rdb-save-incremental-fsync", &s.IncrementalSync, true),
-		setting.NewBool("rdb-del-sync-files", &s.deleteSyncFiles, false, setting.Nothing("a full sync writes no file")),
+		setting.NewBool("rdb-del-sync-files", &s.DeleteSyncFiles, false),
 		setting.NewEnum("sanitize-dump-payload", &s.Sanitize, SanitizeNo, []setting.Choice[Sanitize]{
 			{Name: "no", Value: SanitizeNo}, {Name: "yes", Value: SanitizeYes}, {Name: "clients", Value: SanitizeClients}}),
 		setting.NewInt("rdb-key-save-delay", &s.SaveDelay, 0, setting.Between(math.MinInt32, math.MaxInt32), setting.Hidden),

@@ -100,6 +100,8 @@ type Hooks struct {
 	OtherMemory func() int64         // bytes that count as used beside data and clients: what scripts are kept as
 	ManyCodes   func(codes []string) // clients have made up so many error codes that errorstats stop
 
+	Diverged func(cl *client.Client, spec *command.Spec, err error) // a command of our primary's failed here; spec may be nil
+
 	EvictingClient func(cl *client.Client) // cl is about to be closed because clients cost too much together
 	Stuck          func()                  // they still do, and none of them may be evicted
 
@@ -488,6 +490,9 @@ func (c *Core) fail(ctx *command.Context, err error, mark protocol.Mark) {
 	ctx.Reply.Rollback(mark)
 	ctx.Reply.Error(err)
 	c.meter.failed(ctx.Spec, err)
+	if ctx.Client.Is(client.Primary) {
+		c.complain(ctx.Client, ctx.Spec, err)
+	}
 }
 
 // noteRead tells who tracks keys of a command that has run for cl, if cl caches what it reads.
@@ -617,6 +622,9 @@ func (c *Core) reject(cl *client.Client, spec *command.Spec, err error) {
 		cl.Flags |= client.DirtyExec
 	}
 	c.meter.rejected(spec, err) // under the code that the client hears
+	if cl.Is(client.Primary) {
+		c.complain(cl, spec, err)
+	}
 	cl.Out.Error(err)
 }
 

@@ -130,6 +130,7 @@ type primary struct {
 	*engine.Core
 	t        *testing.T
 	feed     *Feed
+	follower *Follower
 	settings *Settings
 	saver    *scribe
 	limit    OutputLimit
@@ -152,6 +153,9 @@ func newPrimary(t *testing.T) *primary {
 		Space: keyspace.New(heap, keyspace.Options{}), Clients: client.NewRegistry(), Settings: core, Common: common, Whole: &command.Whole{},
 	})
 	p.feed = NewFeed(p.Core, p.settings, p.saver)
+	p.follower = NewFollower(p.Core, p.feed, &FollowerSettings{}, FollowerParts{Log: quiet{}, Changed: func() {},
+		Dial: Dial, Port: func() int { return 0 }, PatienceMs: func() int64 { return 60_000 }})
+	p.follower.settings.Rows()
 	choose := command.Spec{Name: "choose", Arity: 2, Run: func(c *command.Context) error { // SELECT
 		c.Client.DB = int(c.Args[1][0] - '0')
 		return nil
@@ -232,8 +236,8 @@ func wire(line string) string {
 	return text
 }
 
-// TestFullSync: the reply, the view with its length, then what was written meanwhile, with a SELECT before it; and SELECT only when the
-// database changes.
+// TestFullSync: the reply, the view with its length, then what was written meanwhile, with a SELECT before it; and
+// SELECT only when the database changes.
 func TestFullSync(t *testing.T) {
 	p := newPrimary(t)
 	p.saver.gate = make(chan struct{})
@@ -267,8 +271,8 @@ func TestFullSync(t *testing.T) {
 	}
 }
 
-// TestHistoryIsNewAfterAGap: writes that came without a backlog moved no offset, so the next replica's data has another history's name.
-// While there is a backlog the name stays, also when nobody follows.
+// TestHistoryIsNewAfterAGap: writes that came without a backlog moved no offset, so the next replica's data has
+// another history's name. While there is a backlog the name stays, also when nobody follows.
 func TestHistoryIsNewAfterAGap(t *testing.T) {
 	p := newPrimary(t)
 	writer, _ := p.arrive()
@@ -324,7 +328,8 @@ func TestEOFWaitsForTheReplica(t *testing.T) {
 	}
 }
 
-// TestAckOutrunsTheViewsLeaving: a replica may have loaded, and said so once, before the turn in which its stream counts as sent.
+// TestAckOutrunsTheViewsLeaving: a replica may have loaded, and said so once, before the turn in which its stream
+// counts as sent.
 func TestAckOutrunsTheViewsLeaving(t *testing.T) {
 	p := newPrimary(t)
 	p.saver.gate = make(chan struct{})
@@ -396,8 +401,8 @@ func TestFilteredSync(t *testing.T) {
 	}
 }
 
-// TestHeldIsOneSliceAChunk: replication.F3; a long synchronisation under many turns must not end in a turn of as many posts. What is
-// held is what another replica got, from where each came in.
+// TestHeldIsOneSliceAChunk: replication.F3; a long synchronisation under many turns must not end in a turn of as many
+// posts. What is held is what another replica got, from where each came in.
 func TestHeldIsOneSliceAChunk(t *testing.T) {
 	p := newPrimary(t)
 	_, all := p.online()
@@ -430,7 +435,8 @@ func TestHeldIsOneSliceAChunk(t *testing.T) {
 	}
 }
 
-// TestHeldIsBounded: a replica that needs more than its limit while it is synchronised is closed, and keeps nothing more.
+// TestHeldIsBounded: a replica that needs more than its limit while it is synchronised is closed, and keeps nothing
+// more.
 func TestHeldIsBounded(t *testing.T) {
 	p := newPrimary(t)
 	p.limit.Hard = 1000
@@ -541,8 +547,8 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// TestWaitersAreLookedAtOnce: replicas are asked at most once a turn. An acknowledgement serves just the clients whose
-// number of replicas have what they wait for.
+// TestWaitersAreLookedAtOnce: replicas are asked at most once a turn. An acknowledgement serves just the clients
+// whose number of replicas have what they wait for.
 func TestWaitersAreLookedAtOnce(t *testing.T) {
 	p := newPrimary(t)
 	a, as := p.online()
@@ -625,7 +631,8 @@ func TestAcksCostWhatTheyServe(t *testing.T) {
 	}
 }
 
-// TestKeptIsNotForgotten: what is held for a replica adds to what families keep for the client, and is taken off again.
+// TestKeptIsNotForgotten: what is held for a replica adds to what families keep for the client, and is taken off
+// again.
 func TestKeptIsNotForgotten(t *testing.T) {
 	p := newPrimary(t)
 	p.saver.gate = make(chan struct{})
@@ -696,7 +703,8 @@ func TestCountingKeepsTheReplicaWaiting(t *testing.T) {
 	}
 }
 
-// TestSyncIsAsLongAsAnnounced: a stream that comes out another way the second time ends the connection, whether it is long or short.
+// TestSyncIsAsLongAsAnnounced: a stream that comes out another way the second time ends the connection, whether it is
+// long or short.
 func TestSyncIsAsLongAsAnnounced(t *testing.T) {
 	for _, lengths := range [][]int{{3, 3}, {3, 2}, {3, 4}, {pieceBytes, 2 * pieceBytes}, {2*pieceBytes + 1, pieceBytes}} {
 		s, pass := &socket{}, 0
@@ -754,7 +762,8 @@ func TestGoodReplicas(t *testing.T) {
 	}
 }
 
-// TestWrittenIsWhatSocketsTook: what a slow replica has not taken is not counted as written to it, nor is what is lost with it.
+// TestWrittenIsWhatSocketsTook: what a slow replica has not taken is not counted as written to it, nor is what is
+// lost with it.
 func TestWrittenIsWhatSocketsTook(t *testing.T) {
 	p := newPrimary(t)
 	writer, _ := p.arrive()

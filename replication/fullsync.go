@@ -19,8 +19,8 @@ import (
 
 // A Saver writes a view as an RDB stream. bgsave's encoder is one; it may use several goroutines.
 type Saver interface {
-	// Prepare is called in the turn that freezes; what it returns writes the whole view to w, on any goroutine, the same
-	// number of bytes for the same view each time it is called.
+	// Prepare is called in the turn that freezes; what it returns writes the whole view to w, on any goroutine, the
+	// same number of bytes for the same view each time it is called.
 	Prepare(replID string, offset int64, only Filter) func(w io.Writer, view *keyspace.View) error
 }
 
@@ -41,7 +41,8 @@ var (
 	errReplicaStuck = errors.New("the replica has not read for repl-timeout")
 )
 
-// A group is the replicas of one full synchronisation. They have one view and one encoding, at the pace of the slowest.
+// A group is the replicas of one full synchronisation. They have one view and one encoding, at the pace of the
+// slowest.
 type group struct {
 	members []*replica
 	eof     bool // the form of the stream
@@ -78,7 +79,8 @@ func (r *replica) place() int {
 	return 0
 }
 
-// startWaiting begins the full synchronisations that are due. There is one of each form at a time: others wait and share the next one.
+// startWaiting begins the full synchronisations that are due. There is one of each form at a time: others wait and
+// share the next one.
 func (f *Feed) startWaiting() {
 	for place := range f.groups {
 		if f.groups[place] == nil {
@@ -112,7 +114,11 @@ func (f *Feed) startNext(place int) {
 
 func (r *replica) awaitsView() bool { return r.state == waiting && !r.cl.Is(client.CloseASAP) }
 
-// due says whether first, who has waited longest of n, has waited long enough for others. Who needs the form with a length does not wait.
+// Sending says whether a full synchronisation is under way.
+func (f *Feed) Sending() bool { return f.groups[0] != nil || f.groups[1] != nil }
+
+// due says whether first, who has waited longest of n, has waited long enough for others. Who needs the form with a
+// length does not wait.
 func (f *Feed) due(first *replica, n int64) bool {
 	s := f.settings
 	if !s.Diskless.Get() || !first.eof || s.SyncReplicas.Get() > 0 && n >= s.SyncReplicas.Get() {
@@ -157,8 +163,9 @@ func (f *Feed) start(g *group, only Filter) {
 
 // send streams view to the group and closes it. It runs on a goroutine of its own.
 //
-// Wire: "$EOF:" and forty characters, the RDB stream, the same forty characters, for replicas that know the EOF form; else the
-// length and the stream, for which the view is encoded twice: once to count, once to send, and nothing is kept.
+// Wire: "$EOF:" and forty characters, the RDB stream, the same forty characters, for replicas that know the EOF form;
+// else the length and the stream, for which the view is encoded twice: once to count, once to send, and nothing is
+// kept.
 func (f *Feed) send(g *group, out *sender, view *keyspace.View, stream func(io.Writer, *keyspace.View) error) {
 	defer view.Close()
 	began := time.Now()
@@ -233,7 +240,8 @@ func sendView(out *sender, eof bool, view *keyspace.View, stream func(io.Writer,
 	return out.flush()
 }
 
-// counter counts what is written to it. Meanwhile the replicas read an empty line now and then, which keeps them from giving up.
+// counter counts what is written to it. Meanwhile the replicas read an empty line now and then, which keeps them from
+// giving up.
 type counter struct {
 	to     *sender
 	n      int64

@@ -54,6 +54,7 @@ type instance struct {
 	scriptSettings scripting.Settings
 	save           bgsave.Settings
 	feeding        replication.Settings
+	following      replication.FollowerSettings
 	access         accessSettings
 	tracking       tracking.Settings
 	tls            tlsconfig.Settings
@@ -72,6 +73,7 @@ type instance struct {
 	saver     *bgsave.Commands
 	loading   bgsave.Loading
 	feed      *replication.Feed
+	follower  *replication.Follower
 	scripts   *scripting.Scripts
 	reactor   *reactor.Reactor
 	whole     command.Whole
@@ -94,6 +96,8 @@ type instance struct {
 	health     health
 	stopWrites func() // puts the disk's barrier up or down; turn only
 
+	roleChanged func() // puts the barriers of a replica up or down; turn only
+
 	loadContext context.Context
 	stopLoading func()
 }
@@ -103,7 +107,7 @@ func newInstance(log *logging.Logger) (*instance, error) {
 	in := &instance{log: log, settings: &Settings{}}
 	registry, err := setting.NewRegistry(in.settings.Rows(), in.own.rows(), in.access.rows(), in.network.Rows(),
 		in.sockets.Rows(), in.engine.Rows(), in.common.Rows(), in.data.Rows(), in.observe.Rows(), in.save.Rows(),
-		in.feeding.Rows(), in.scriptSettings.Rows(), in.tracking.Rows(), in.tls.Rows())
+		in.feeding.Rows(), in.following.Rows(), in.scriptSettings.Rows(), in.tracking.Rows(), in.tls.Rows())
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +137,8 @@ func (s *ownSettings) rows() []setting.Row {
 
 // assemble builds the parts from the bottom up and joins them.
 func (in *instance) assemble(args Arguments) (err error) {
-	if in.heap, err = memory.New(memory.Options{Databases: int(in.engine.Databases.Get())}); err != nil {
+	databases := 2 * int(in.engine.Databases.Get()) // keyspace.Keyspace.Beside
+	if in.heap, err = memory.New(memory.Options{Databases: databases}); err != nil {
 		return fmt.Errorf("reserving memory: %w", err)
 	}
 	in.common.MaxBulk = &in.network.MaxBulk
@@ -166,12 +171,12 @@ func (in *instance) assemble(args Arguments) (err error) {
 		return err
 	}
 	in.joinSettings()
-	in.core.AddOwnBarriers(in.diskBarrier(), in.replicasBarrier())
+	in.core.AddOwnBarriers(append([]*engine.Barrier{in.diskBarrier(), in.replicasBarrier()}, in.roleBarriers()...)...)
 	in.core.Do(in.registry.Loaded)
 	if err := in.loadUsers(); err != nil {
 		return err
 	}
-	return in.oom.Apply(false)
+	return in.oom.Apply(in.following.Of.Get().Host != "")
 }
 
 // joinSaving connects the core with bgsave.
@@ -179,6 +184,7 @@ func (in *instance) joinSaving() {
 	in.scheduler = bgsave.NewScheduler(bgsave.Parts{
 		Settings: &in.save, Log: in.log, Freeze: func() bgsave.View { return in.core.Freeze() }, Dirty: in.core.Dirty, Turn: in.core.Do,
 		Header: in.header, Clock: in.clockOf, Retained: in.retained, Settled: func() { in.stopWrites() },
+		Streaming: func() bool { return in.feed.Sending() },
 	})
 	in.saver = &bgsave.Commands{Scheduler: in.scheduler, Settings: &in.save, Limits: in.limits, Log: in.log, SkipsSanitize: skipsSanitize}
 	in.whole.Emptied = append(in.whole.Emptied, func(removed int) { in.scheduler.Flushed(int64(removed)) })
@@ -186,7 +192,12 @@ func (in *instance) joinSaving() {
 
 // header is what a file says of this server. Turn only.
 func (in *instance) header() bgsave.Header {
+	var state *bgsave.ReplicationState
+	if id, offset, db, ok := in.feed.State(); ok {
+		state = &bgsave.ReplicationState{ID: id, Offset: offset, StreamDB: db}
+	}
 	return bgsave.Header{
+		Replication:   state,
 		ServerVersion: RedisVersion, CreatedUnix: time.Now().Unix(), UsedMemory: in.core.UsedMemory(), Encodings: in.space.Store().Used,
 		Deadlines: in.space.FieldsHaveDeadlines(), Functions: in.scripts.Sources(),
 	}
@@ -210,6 +221,7 @@ func (in *instance) joinReplication() {
 		return replication.OutputLimit{Hard: int64(min(l.Hard, math.MaxInt64)), Soft: int64(min(l.Soft, math.MaxInt64)), Seconds: l.Seconds}
 	}
 	in.feed = replication.NewFeed(in.core, &in.feeding, streamer{in})
+	in.follower = in.newFollower()
 	in.core.SetHooks(engine.Hooks{
 		ExecRefused: in.watches.Abort,
 		Slow:        in.slow,
@@ -222,17 +234,19 @@ func (in *instance) joinReplication() {
 			in.hub.Forget(cl)
 			in.tracker.Forget(cl)
 			in.feed.Gone(cl)
+			in.follower.Gone(cl)
 		},
 		EvictingClient: func(cl *client.Client) {
 			in.log.Notice("Evicting client: %s", in.describe(cl))
 		},
-		Stuck:  func() { in.log.Warning("Over client maxmemory after evicting all evictable clients") },
-		Wrote:  in.feed.Wrote,
-		Attack: in.logAttack(),
-		Frozen: func() { in.threads.follow(true, false) },
-		Lent:   in.countThreads,
-		Denied: in.denied,
-		Laden:  in.countThreads,
+		Stuck:    func() { in.log.Warning("Over client maxmemory after evicting all evictable clients") },
+		Wrote:    in.feed.Wrote,
+		Attack:   in.logAttack(),
+		Frozen:   func() { in.threads.follow(true, false) },
+		Lent:     in.countThreads,
+		Denied:   in.denied,
+		Diverged: in.follower.Diverged,
+		Laden:    in.countThreads,
 		OtherMemory: func() int64 {
 			scripts, libraries := in.scripts.Kept()
 			return scripts + libraries
@@ -242,7 +256,7 @@ func (in *instance) joinReplication() {
 				"CONFIG RESETSTAT counts anew.", len(codes))
 			in.log.Warning("Current errors code list: %s", strings.Join(codes, ", "))
 		},
-		Tick: []func(int64){in.feed.Tick, in.saveByRules, in.shutdown.tick, in.sampleRates, in.tickThreads,
+		Tick: []func(int64){in.feed.Tick, in.follower.Tick, in.saveByRules, in.shutdown.tick, in.sampleRates, in.tickThreads,
 			func(int64) { in.tracker.Trim() }},
 	})
 }
@@ -258,7 +272,8 @@ func (in *instance) tickThreads(int64) {
 
 // countThreads has as many threads as what is under way needs.
 func (in *instance) countThreads() {
-	in.threads.follow(in.heap.Holding() || in.loading.Active.Load() || in.core.Lent(), in.core.Laden())
+	// The link to a primary is read by a goroutine, which a loop that waits in the kernel must not keep from running.
+	in.threads.follow(in.heap.Holding() || in.loading.Active.Load() || in.core.Lent(), in.core.Laden() || in.follower.Following())
 }
 
 // saveByRules looks at the save rules, but not before the data set is whole, nor once the server ends.
@@ -319,7 +334,7 @@ func (s streamer) Prepare(replID string, offset int64, only replication.Filter) 
 	if only.NoFunctions {
 		h.Functions = nil
 	}
-	h.Replication = &bgsave.ReplicationState{ID: replID, Offset: offset}
+	h.Replication = &bgsave.ReplicationState{ID: replID, Offset: offset, StreamDB: s.in.feed.StreamDB()}
 	o := bgsave.Options{
 		Compress: s.in.save.Compress.Get(), Checksum: s.in.save.Checksum.Get(), Delay: s.in.save.SaveDelay.Get(), Header: h,
 		Savers: int(s.in.save.SaverConcurrency.Get()), Newest: int(s.in.save.Version.Get()),
@@ -348,7 +363,7 @@ func (in *instance) joinSettings() {
 	in.registry.Follow(in.core.ApplySlowlogLimit, "slowlog-log-slower-than")
 	in.registry.Follow(in.feed.ResizeBacklog, "repl-backlog-size")
 	in.registry.Follow(in.tracker.Trim, "tracking-table-max-keys")
-	in.registry.OnChange(func() error { return in.oom.Apply(false) }, "oom-score-adj", "oom-score-adj-values")
+	in.registry.OnChange(func() error { return in.oom.Apply(in.following.Of.Get().Host != "") }, "oom-score-adj", "oom-score-adj-values")
 	in.registry.OnChange(func() error {
 		return CheckMaxClients(in.network.MaxClients.Get(), in.sockets.Loops.Get(), in.log)
 	}, "maxclients")

@@ -14,8 +14,6 @@ import (
 // for at start.
 var askedInVain = []struct{ line, directive, means string }{
 	{"appendonly yes", "appendonly", "nothing is logged"},
-	{"replicaof 127.0.0.1 1", "replicaof", "follows nobody"},
-	{"slaveof 127.0.0.1 1", "replicaof", "follows nobody"},
 	{"tls-replication yes", "tls-replication", "in the clear"},
 	{"tls-cluster yes", "tls-cluster", "in the clear"},
 	{"tls-dh-params-file redis.dh", "tls-dh-params-file", "elliptic curves"},
@@ -57,9 +55,7 @@ func TestUnsupportedOverride(t *testing.T) {
 	dir, port := t.TempDir(), testkit.FreePort(t)
 	conf := "port " + strconv.Itoa(port) + "\nbind 127.0.0.1\ndatabases 1\n"
 	for _, c := range askedInVain {
-		if !strings.HasPrefix(c.line, "replicaof") && !strings.HasPrefix(c.line, "slaveof") { // no replica in a cluster
-			conf += c.line + "\n"
-		}
+		conf += c.line + "\n"
 	}
 	if err := os.WriteFile(dir+"/a.conf", []byte(conf), 0o644); err != nil {
 		t.Fatal(err)

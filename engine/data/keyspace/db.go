@@ -172,6 +172,9 @@ func (db *DB) place(e *value.Entry, key []byte, f *value.Form, deadline int64) (
 		deadline = kept
 	}
 	payload = e.Write(f, key, deadline, clock)
+	if db.k.Replica && deadline != 0 {
+		db.noteOwn(key)
+	}
 	if db.k.Blocking > 0 {
 		db.arrived(key, f.Type)
 	}
@@ -264,6 +267,9 @@ func (db *DB) SetDeadline(key []byte, ms int64) bool {
 		return false
 	}
 	e.SetDeadline(ms)
+	if db.k.Replica && ms != 0 {
+		db.noteOwn(key)
+	}
 	db.touched(key)
 	return true
 }
@@ -334,6 +340,9 @@ func (db *DB) adopt(key []byte, ref memory.Ref, fields int64) {
 	e := db.at(key)
 	db.vacate(e)
 	e.Put(ref)
+	if db.k.Replica && e.Value().Volatile() {
+		db.noteOwn(key)
+	}
 	if db.k.Blocking > 0 {
 		db.arrived(key, e.Value().Type())
 	}
@@ -364,7 +373,7 @@ func (db *DB) Flush() (removed int) {
 		h.RetireTreeWide(root, value.KindDatabase, removed)
 		h.Unpark(bytes, removed) // afterwards: at no instant is nothing pending
 	})
-	if !slices.ContainsFunc(db.k.dbs, func(d DB) bool { return d.Len() > 0 }) {
+	if !slices.ContainsFunc(db.k.all, func(d DB) bool { return d.d != nil && d.Len() > 0 }) {
 		db.k.store.Used = value.Encodings{}
 	}
 	return removed
@@ -373,8 +382,10 @@ func (db *DB) Flush() (removed int) {
 // share is about how many bytes the database takes: as large a part of the data as it has of the keys. O(databases).
 func (db *DB) share() int64 {
 	keys := 0
-	for i := range db.k.dbs {
-		keys += db.k.dbs[i].Len()
+	for i := range db.k.all {
+		if d := &db.k.all[i]; d.d != nil {
+			keys += d.Len()
+		}
 	}
 	h := db.k.heap
 	data := h.UsedBy(memory.Keys) + h.UsedBy(memory.Values) + h.UsedBy(memory.Index) - h.Leaving()

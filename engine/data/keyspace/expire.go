@@ -63,11 +63,15 @@ func (db *DB) remove(p *table.Place, ref memory.Ref) {
 }
 
 // ExpireDue removes keys and fields of hashes whose deadline has passed, earliest first, for at most limit. more: it stopped for time.
-// Databases take turns at being first. On a replica, or while keys are Trusting or Hiding, it does nothing.
+// Databases take turns at being first. While keys are Trusting or Hiding it does nothing. On a replica it removes the keys that have
+// their deadline from there.
 func (k *Keyspace) ExpireDue(limit time.Duration) (expired int, more bool) {
 	k.assertHeld()
-	if k.Trusting || k.Replica || k.Hiding {
+	if k.Trusting || k.Hiding {
 		return 0, false
+	}
+	if k.Replica {
+		return k.expireOwn(limit)
 	}
 	var stop time.Time
 	for i := range k.dbs {

@@ -35,7 +35,8 @@ type Keyspace struct {
 	heap  *memory.Heap
 	store value.Store
 	now   int64
-	dbs   []DB
+	dbs   []DB // the databases that clients see
+	all   []DB // dbs, and behind them as many that nobody sees: those of a data set that is to take their place (Beside)
 	rng   rand.PCG
 	lag   lagCounts
 	pool  pool
@@ -43,6 +44,8 @@ type Keyspace struct {
 	held func() // panics unless the caller holds the turn (keyspace.H1); nil where nobody does
 
 	emptied int64 // bytes of the database that Flush is letting go of
+
+	own map[ownKey]struct{} // see own.go
 
 	expireFrom int       // the database that ExpireDue begins with
 	due        table.Due // what ExpireDue is at
@@ -97,7 +100,7 @@ func New(h *memory.Heap, o Options) *Keyspace {
 		o.Seed = uint64(time.Now().UnixNano())
 	}
 	k := &Keyspace{
-		heap: h, now: o.StartMs, dbs: make([]DB, o.Databases),
+		heap: h, now: o.StartMs, all: make([]DB, 2*o.Databases),
 		Samples: 5, LFULogFactor: 10, LFUDecayTime: 1,
 	}
 	k.rng.Seed(o.Seed, 0)
@@ -109,12 +112,9 @@ func New(h *memory.Heap, o Options) *Keyspace {
 	h.Register(value.KindFields, destroyFields)
 	h.Register(value.KindTree, tree.Destroy)
 	k.register()
+	k.dbs = k.all[:o.Databases:o.Databases]
 	for i := range k.dbs {
-		d := new(data)
-		d.t.Init(&k.store, i)
-		d.fields.Init(h, table.Entry, i)
-		d.fields.SetBase(o.StartMs)
-		k.dbs[i] = DB{k: k, d: d, index: i}
+		k.begin(i, o.StartMs)
 	}
 	return k
 }
@@ -132,6 +132,27 @@ func (k *Keyspace) assertHeld() {
 	}
 }
 
+// begin makes database i, empty.
+func (k *Keyspace) begin(i int, startMs int64) {
+	d := new(data)
+	d.t.Init(&k.store, i)
+	d.fields.Init(k.heap, table.Entry, i)
+	d.fields.SetBase(startMs)
+	k.all[i] = DB{k: k, d: d, index: i}
+}
+
+// Beside is the number of the first of Len databases that nobody sees. A data set is made there that is to take the place of
+// the one there is: DB(Beside()+i) that of DB(i), by Swap. No view has them, nothing in them expires or is evicted. It needs a heap for
+// twice as many databases.
+func (k *Keyspace) Beside() int {
+	for i := len(k.dbs); i < len(k.all); i++ {
+		if k.all[i].d == nil {
+			k.begin(i, k.now)
+		}
+	}
+	return len(k.dbs)
+}
+
 // Store is what values keep outside their entries: for package value's kin, and for loaders that build roots.
 func (k *Keyspace) Store() *value.Store { return &k.store }
 
@@ -147,8 +168,8 @@ func (k *Keyspace) Heap() *memory.Heap { return k.heap }
 // Len is the number of databases.
 func (k *Keyspace) Len() int { return len(k.dbs) }
 
-// DB is database i, 0 <= i < Len.
-func (k *Keyspace) DB(i int) *DB { return &k.dbs[i] }
+// DB is database i, 0 <= i < Len, or one that Beside has told of.
+func (k *Keyspace) DB(i int) *DB { return &k.all[i] }
 
 // SetNow tells the time, in Unix ms: once per batch, by the core. It also takes back what readers have unpinned.
 func (k *Keyspace) SetNow(ms int64) {
@@ -165,12 +186,12 @@ func (k *Keyspace) Now() int64 {
 	return k.now
 }
 
-// Swap exchanges the contents of databases i and j (SWAPDB).
+// Swap exchanges the contents of databases i and j (SWAPDB, Beside).
 func (k *Keyspace) Swap(i, j int) {
 	k.assertHeld()
-	k.dbs[i].d, k.dbs[j].d = k.dbs[j].d, k.dbs[i].d
-	k.dbs[i].whole()
-	k.dbs[j].whole()
+	k.all[i].d, k.all[j].d = k.all[j].d, k.all[i].d
+	k.all[i].whole()
+	k.all[j].whole()
 }
 
 const prefetchAhead = 8
