@@ -73,6 +73,8 @@ type Core struct {
 	loading  *Barrier
 	shortage *Barrier
 
+	streamBytes int64 // NoteStream
+
 	anyInScripts bool // DEBUG SET-DISABLE-DENY-SCRIPTS
 
 	nudge  chan struct{}     // has RunDuties look at once
@@ -94,6 +96,8 @@ type Hooks struct {
 	Gone        func(cl *client.Client)                                    // a client left: watches, subscriptions, replicas
 	Denied      func(cl *client.Client, e acl.Entry)                       // a call or an AUTH of cl's was refused; e lacks Client
 	Evicted     func(n int)
+	OtherMemory func() int64         // bytes that count as used beside data and clients: what scripts are kept as
+	ManyCodes   func(codes []string) // clients have made up so many error codes that errorstats stop
 
 	EvictingClient func(cl *client.Client) // cl is about to be closed because clients cost too much together
 	Stuck          func()                  // they still do, and none of them may be evicted
@@ -719,7 +723,7 @@ func (c *Core) AddOwnBarriers(between ...*Barrier) {
 }
 
 // SetHooks tells the core who wants to hear of what. Before the first Serve.
-func (c *Core) SetHooks(h Hooks) { c.hooks = h }
+func (c *Core) SetHooks(h Hooks) { c.hooks, c.meter.manyCodes = h, h.ManyCodes }
 
 // OnTick adds to what is done ten times a second. Before the first Serve.
 func (c *Core) OnTick(f func(nowMs int64)) { c.hooks.Tick = append(c.hooks.Tick, f) }
