@@ -253,10 +253,8 @@ func (c *Core) run(cl *client.Client, b *protocol.Batch) {
 		ahead := b.Requests[b.Done:min(b.Done+prefetchAhead, len(b.Requests))]
 		repeats := c.lookAhead(cl, ahead)
 		for i := range ahead {
-			if repeats || alone {
-				if args := ahead[i].Args; len(args) > 1 {
-					c.space.Again(args[1])
-				}
+			if (repeats || alone) && len(ahead[i].Args) > 1 {
+				c.space.Again(ahead[i].Args[1])
 			}
 			if cl.Flags&cannotGoOn != 0 {
 				c.lap()
