@@ -8,8 +8,8 @@ import (
 
 // A runner is the goroutine that works on a loop and its connections, in builds that check.
 //
-// reactor.T3. All that is for a loop's goroutine is done by the one that did it first. netpoll's loops are exempt: each has
-// one connection, which is visited by one goroutine after the other.
+// reactor.T3. All that is for a loop's goroutine is done by the one that did it first. netpoll's loops are exempt: each
+// has one connection, which is visited by one goroutine after the other.
 type runner struct{ is atomic.Uintptr }
 
 // assertOn panics unless the calling goroutine is the loop's (reactor.T3), in builds that check.
