@@ -298,8 +298,8 @@ func TestHistogram(t *testing.T) {
 	}
 }
 
-// BenchmarkLookup finds a short and a long name, and beside that with a map of small letters in the index's place. Watch
-// allocs/op: 0, and ns/op: below 10, and what the map would cost more.
+// BenchmarkLookup finds a short and a long name, and beside that with a map of small letters in the index's place.
+// Watch allocs/op: 0, and ns/op: below 10, and what the map would cost more.
 func BenchmarkLookup(b *testing.B) {
 	families := []Family{sample()}
 	for i := range 240 {
