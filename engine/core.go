@@ -96,9 +96,8 @@ type Hooks struct {
 	Read        func(cl *client.Client, call *command.Spec, args [][]byte) // a command of a client with client.Tracking has run
 	Gone        func(cl *client.Client)                                    // a client left: watches, subscriptions, replicas
 	Denied      func(cl *client.Client, e acl.Entry)                       // a call or an AUTH of cl's was refused; e lacks Client
-	Evicted     func(n int)
-	OtherMemory func() int64         // bytes that count as used beside data and clients: what scripts are kept as
-	ManyCodes   func(codes []string) // clients have made up so many error codes that errorstats stop
+	OtherMemory func() int64                                               // bytes that count as used beside data and clients: what scripts are kept as
+	ManyCodes   func(codes []string)                                       // clients have made up so many error codes that errorstats stop
 
 	Diverged func(cl *client.Client, spec *command.Spec, err error) // a command of our primary's failed here; spec may be nil
 

@@ -69,16 +69,10 @@ func (r *Registry) Remove(c *Client) {
 }
 
 // Get finds a client by id; nil if there is none.
-func (r *Registry) Get(id int64) *Client {
-	r.Costs.assertHeld()
-	return r.byID[id]
-}
+func (r *Registry) Get(id int64) *Client { r.Costs.assertHeld(); return r.byID[id] }
 
 // Len counts the clients.
-func (r *Registry) Len() int {
-	r.Costs.assertHeld()
-	return len(r.byID)
-}
+func (r *Registry) Len() int { r.Costs.assertHeld(); return len(r.byID) }
 
 // All yields the clients in order of arrival. Clients may leave while it runs; none may arrive.
 func (r *Registry) All(yield func(*Client) bool) { r.from(0, yield) }

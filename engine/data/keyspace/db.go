@@ -32,16 +32,10 @@ type data struct {
 func (db *DB) Index() int { return db.index }
 
 // Len is the number of keys, those past their deadline and not yet removed included.
-func (db *DB) Len() int {
-	db.k.assertHeld()
-	return db.d.t.Len()
-}
+func (db *DB) Len() int { db.k.assertHeld(); return db.d.t.Len() }
 
 // Volatile is the number of keys with a deadline.
-func (db *DB) Volatile() int {
-	db.k.assertHeld()
-	return db.d.t.Volatile()
-}
+func (db *DB) Volatile() int { db.k.assertHeld(); return db.d.t.Volatile() }
 
 // AvgTTL is the mean time to live of the volatile keys, in ms.
 func (db *DB) AvgTTL() int64 {
@@ -393,14 +387,8 @@ func (db *DB) share() int64 {
 }
 
 // Shape is how the index lies in memory (DEBUG HTSTATS). O(n).
-func (db *DB) Shape() table.Shape {
-	db.k.assertHeld()
-	return db.d.t.Shape()
-}
+func (db *DB) Shape() table.Shape { db.k.assertHeld(); return db.d.t.Shape() }
 
 // Pin keeps the bytes of a Long value as they are, readable by any goroutine, until release, which any goroutine may call once.
 // Writing or deleting the key meanwhile works on copies of the chunks it touches.
-func (db *DB) Pin(v value.Value) (release func()) {
-	db.k.assertHeld()
-	return db.k.store.Pin(v.Root())
-}
+func (db *DB) Pin(v value.Value) (release func()) { db.k.assertHeld(); return db.k.store.Pin(v.Root()) }

@@ -55,10 +55,7 @@ func (db *DB) SetFieldsDeadline(key []byte, ms int64) {
 }
 
 // HashesWithDeadlines is how many hashes have fields with a deadline (INFO's subexpiry).
-func (db *DB) HashesWithDeadlines() int {
-	db.k.assertHeld()
-	return db.d.fields.Len()
-}
+func (db *DB) HashesWithDeadlines() int { db.k.assertHeld(); return db.d.fields.Len() }
 
 // FieldsHaveDeadlines says whether a field of any hash has a deadline: such a data set needs an RDB file of version 12.
 func (k *Keyspace) FieldsHaveDeadlines() bool {

@@ -157,10 +157,7 @@ func (k *Keyspace) Beside() int {
 func (k *Keyspace) Store() *value.Store { return &k.store }
 
 // Rand is the source of choices at random.
-func (k *Keyspace) Rand() *rand.PCG {
-	k.assertHeld()
-	return &k.rng
-}
+func (k *Keyspace) Rand() *rand.PCG { k.assertHeld(); return &k.rng }
 
 // Heap is the memory the databases live in.
 func (k *Keyspace) Heap() *memory.Heap { return k.heap }
@@ -181,10 +178,7 @@ func (k *Keyspace) SetNow(ms int64) {
 }
 
 // Now is what SetNow was told.
-func (k *Keyspace) Now() int64 {
-	k.assertHeld()
-	return k.now
-}
+func (k *Keyspace) Now() int64 { k.assertHeld(); return k.now }
 
 // Swap exchanges the contents of databases i and j (SWAPDB, Beside).
 func (k *Keyspace) Swap(i, j int) {

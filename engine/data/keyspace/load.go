@@ -7,10 +7,7 @@ import (
 )
 
 // Reserve says that about n keys are going to be there when a load has ended; 0 says that it has.
-func (db *DB) Reserve(n int) {
-	db.k.assertHeld()
-	db.d.t.Reserve(n)
-}
+func (db *DB) Reserve(n int) { db.k.assertHeld(); db.d.t.Reserve(n) }
 
 // A Loader adds many keys to a database, none of which is there, in any order. Its methods are called by the holder of the turn.
 //
@@ -121,10 +118,7 @@ func (l *Loader) pile(w Written) {
 }
 
 // Full says that Settle must be called before the next key is added, and again until Full says no more.
-func (l *Loader) Full() bool {
-	l.db.k.assertHeld()
-	return l.full != none
-}
+func (l *Loader) Full() bool { l.db.k.assertHeld(); return l.full != none }
 
 // Settle puts some keys of the full pile into the table. duplicate is one that was there, nil if none was; what was to stand there is let go.
 // Cost: some 4 us, and 8-10 us for each segment that splits.

@@ -6,10 +6,7 @@ import (
 )
 
 // Random is some key, each about as likely as another; the zero Value when the database is empty. It may be past its deadline: Lookup it.
-func (db *DB) Random() value.Value {
-	db.k.assertHeld()
-	return value.At(db.d.t.Random(&db.k.rng))
-}
+func (db *DB) Random() value.Value { db.k.assertHeld(); return value.At(db.d.t.Random(&db.k.rng)) }
 
 // Scan yields about count keys from cursor on and returns the cursor to go on from; 0 begins and ends. Any cursor is safe.
 // Guarantee: a key present from the first call to the last is yielded at least once. yield must not write to the database.
