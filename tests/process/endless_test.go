@@ -111,7 +111,7 @@ func start(t *testing.T, s *testkit.Server, call []any) *respclient.Client {
 	if err := c.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(testkit.Slowly(5 * time.Millisecond)) // its bytes are on their way by another connection than those that follow
+	time.Sleep(testkit.Slowly(5 * time.Millisecond)) // those that follow come by another connection
 	return c
 }
 
@@ -124,7 +124,7 @@ func wants(t *testing.T, what string, c *respclient.Client, prefix string, args 
 	}
 }
 
-// TestEndlessWriter: a script or function that has written cannot be killed, by either command, and SHUTDOWN NOSAVE ends
+// TestEndlessWriter: a script or function that has written cannot be killed, by either command. SHUTDOWN NOSAVE ends
 // the server without a file.
 func TestEndlessWriter(t *testing.T) {
 	for name, call := range map[string][]any{

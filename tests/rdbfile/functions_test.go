@@ -104,14 +104,15 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
-// TestFunctionsRDB: redis-cli --functions-rdb fetches a file with the libraries and without the keys, which both servers
+// TestFunctionsRDB: redis-cli --functions-rdb fetches a file with the libraries and no keys, which both servers
 // read.
 func TestFunctionsRDB(t *testing.T) {
 	here := testkit.Start(t)
 	loadLibraries(here)
 	want := functionsOf(here)
 	file := here.File("functions.rdb")
-	out, code := testkit.Run(t, testkit.Slowly(30*time.Second), "", testkit.Program(t, "redis-cli"), "-p", fmt.Sprint(here.Port), "--functions-rdb", file)
+	out, code := testkit.Run(t, testkit.Slowly(30*time.Second), "", testkit.Program(t, "redis-cli"),
+		"-p", fmt.Sprint(here.Port), "--functions-rdb", file)
 	if code != 0 {
 		t.Fatalf("redis-cli --functions-rdb: %s", out)
 	}
