@@ -73,6 +73,8 @@ type Core struct {
 	loading  *Barrier
 	shortage *Barrier
 
+	streamBytes int64 // NoteStream
+
 	anyInScripts bool // DEBUG SET-DISABLE-DENY-SCRIPTS
 
 	nudge  chan struct{}     // has RunDuties look at once
@@ -238,8 +240,10 @@ func (c *Core) run(cl *client.Client, b *protocol.Batch) {
 		ahead := b.Requests[b.Done:min(b.Done+prefetchAhead, len(b.Requests))]
 		repeats := c.lookAhead(cl, ahead)
 		for i := range ahead {
-			if args := ahead[i].Args; (repeats || alone) && len(args) > 1 {
-				c.space.Again(args[1])
+			if repeats || alone {
+				if args := ahead[i].Args; len(args) > 1 {
+					c.space.Again(args[1])
+				}
 			}
 			if cl.Flags&cannotGoOn != 0 {
 				c.lap()
@@ -266,19 +270,22 @@ func (c *Core) run(cl *client.Client, b *protocol.Batch) {
 // cannotGoOn is what keeps a client's next request from being looked at.
 const cannotGoOn = client.Blocked | client.CloseASAP | client.CloseAfter
 
-// lookAhead finds the rows of the requests and starts the cache misses of their first keys, if there are several. Requests that name the same
-// key one after the other get it as one slice: it says whether there are any.
+// lookAhead finds the rows of the requests and starts the cache misses of their first keys, if there are several.
+// Requests that name the same key one after the other get it as one slice: it says whether there are any.
 func (c *Core) lookAhead(cl *client.Client, requests []protocol.Request) (repeats bool) {
 	db := c.space.DB(cl.DB)
+	specs := c.specs[:len(requests)]
 	var spec *command.Spec
+	var name []byte // of the request before: pipelines repeat themselves
 	var last []byte // the key that is on its way, or would be if another came
 	fetching := false
-	for i := range requests {
+	for i := range specs {
 		args := requests[i].Args
-		if i == 0 || !requests[i].Again {
-			spec = c.catalogue.Lookup(args[0])
+		if string(args[0]) != string(name) {
+			name = args[0]
+			spec = c.catalogue.Lookup(name)
 		}
-		c.specs[i] = spec
+		specs[i] = spec
 		if spec == nil || len(args) < 2 || len(spec.Keys) == 0 {
 			continue
 		}
@@ -349,7 +356,9 @@ func (c *Core) execute(cl *client.Client, req *protocol.Request, spec *command.S
 	}
 	cl.CommandsRun++
 	c.call(cl, req.Args, req.Bulk, spec)
-	c.muted(cl, mark, silent)
+	if cl.Flags&silenced != 0 {
+		c.muted(cl, mark, silent)
+	}
 	if len(c.pushes.pending) != 0 {
 		c.flushPushes(cl) // engine.O3
 	}
@@ -448,19 +457,27 @@ func (c *Core) invoke(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spe
 			return true, nil
 		}
 	}
-	if err != nil || ctx.Dirty != 0 || ctx.Effects.Replaced { // a read that succeeds, the usual case, has nothing to book
-		c.finish(ctx, err, mark)
+	if err != nil {
+		c.fail(ctx, err, mark)
+	}
+	if ctx.Dirty != 0 || ctx.Effects.Replaced {
+		c.book(ctx)
 	}
 	s.depth--
 	return false, err
 }
 
-// finish answers a command's error and books what the command did.
+// fail answers a command's error, in place of what the command has replied since mark.
+func (c *Core) fail(ctx *command.Context, err error, mark protocol.Mark) {
+	ctx.Reply.Rollback(mark)
+	ctx.Reply.Error(err)
+	c.meter.failed(ctx.Spec, err)
+}
+
+// finish answers the error of a command that went on by steps, and books what the command did.
 func (c *Core) finish(ctx *command.Context, err error, mark protocol.Mark) {
 	if err != nil {
-		ctx.Reply.Rollback(mark)
-		ctx.Reply.Error(err)
-		c.meter.failed(ctx.Spec, err)
+		c.fail(ctx, err, mark)
 	}
 	if ctx.Dirty != 0 || ctx.Effects.Replaced {
 		c.book(ctx)

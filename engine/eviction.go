@@ -190,11 +190,17 @@ func (c *Core) evictionTime() time.Duration {
 func (c *Core) UsedMemory() int64 {
 	c.assertHeld()
 	costs := &c.clients.Costs
-	used := c.space.Heap().Used() + costs.Sum() + costs.Primary() + costs.Replicas() - costs.Reserved()
+	used := c.space.Heap().Used() + costs.Sum() + costs.Primary() + costs.Replicas() - costs.Reserved() + c.streamBytes
 	if c.hooks.OtherMemory != nil {
 		used += c.hooks.OtherMemory()
 	}
 	return used
+}
+
+// NoteStream says how much memory the stream's owner keeps for replicas that come back: it counts as used. Turn only.
+func (c *Core) NoteStream(bytes int64) {
+	c.assertHeld()
+	c.streamBytes = bytes
 }
 
 // Loading says whether the data set is being read, so that what is here is only a part of it.

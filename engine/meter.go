@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"slices"
 	"sort"
+	"strings"
 	"time"
 
 	"spindle/engine/client"
@@ -115,7 +116,7 @@ func (m *meter) countError(err error) {
 	m.errorReplies++
 	code := "ERR"
 	if e, ok := err.(*protocol.Error); ok {
-		code = e.Code
+		code = strings.TrimSuffix(e.Code, " ") // a script's error may be a code and a blank
 	}
 	if m.errorsFull {
 		return

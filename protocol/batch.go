@@ -11,10 +11,9 @@ package protocol
 // Lifetime (R2): the arguments are views into the loop's read buffer, or into a Bulk, and hold until
 // Handler.Serve returns. Who keeps bytes longer copies them.
 type Request struct {
-	Args  [][]byte // Args[0] is the command's name, in the case the client chose; never empty
-	End   int      // offset just past this request in the buffer it was cut from; 0 if it was streamed into Bulk
-	Bulk  *Bulk    // the last argument's memory when it was too large for the read buffer; nil nearly always
-	Again bool     // its name is known to be that of the request before in the batch, letter for letter
+	Args [][]byte // Args[0] is the command's name, in the case the client chose; never empty
+	End  int      // offset just past this request in the buffer it was cut from; 0 if it was streamed into Bulk
+	Bulk *Bulk    // the last argument's memory when it was too large for the read buffer; nil nearly always
 }
 
 // A Bulk is memory outside the Go heap that a large last argument is read into as it arrives, so that a command
