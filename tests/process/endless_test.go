@@ -124,7 +124,7 @@ func wants(t *testing.T, what string, c *respclient.Client, prefix string, args 
 	}
 }
 
-// TestEndlessWriter: a script or function that has written cannot be killed, by either command, and SHUTDOWN NOSAVE ends
+// TestEndlessWriter: a script or function that has written cannot be killed, by either command. SHUTDOWN NOSAVE ends
 // the server without a file.
 func TestEndlessWriter(t *testing.T) {
 	for name, call := range map[string][]any{

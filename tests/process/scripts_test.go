@@ -1,8 +1,11 @@
 package process
 
 import (
+	"compress/gzip"
 	"crypto/sha1"
 	"fmt"
+	"io"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -300,5 +303,63 @@ func TestScriptMemoryLimit(t *testing.T) {
 	s.Do("CONFIG", "SET", "script-memory-limit", "0")
 	if v := s.Do("EVAL", large, "0"); v.Int != 20_000 {
 		t.Errorf("without a limit: %v", v)
+	}
+}
+
+// TestScriptsAreObserved: SCRIPT STATS and /metrics have each script's and function's calls and commands, CONFIG
+// RESETSTAT begins anew, and a profile names the script that runs.
+func TestScriptsAreObserved(t *testing.T) {
+	admin := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
+	s := testkit.Start(t, "--admin-address", admin)
+	s.Do("FUNCTION", "LOAD", "#!lua name=l\nredis.register_function('f', function(keys) redis.call('INCR', keys[1]) return redis.call('GET', keys[1]) end)")
+	const body = "return redis.call('PING')"
+	digest := fmt.Sprintf("%x", sha1.Sum([]byte(body)))
+	for range 3 {
+		s.Do("FCALL", "f", "1", "k")
+	}
+	s.Do("EVAL", body, "0")
+	s.Do("EVALSHA", digest, "0")
+	figures := func() map[string]string {
+		m := map[string]string{}
+		for _, e := range s.Do("SCRIPT", "STATS").Elems {
+			kind, _ := e.Get("kind")
+			name, _ := e.Get("name")
+			calls, _ := e.Get("calls")
+			commands, _ := e.Get("commands")
+			m[kind.Word()+" "+name.Word()] = fmt.Sprintf("%d calls, %d commands", calls.Int, commands.Int)
+		}
+		return m
+	}
+	if m := figures(); len(m) != 2 || m["function f"] != "3 calls, 6 commands" || m["script "+digest] != "2 calls, 2 commands" {
+		t.Errorf("SCRIPT STATS: %v", m)
+	}
+	_, metrics := fetch(t, "http://"+admin+"/metrics")
+	for _, line := range []string{`spindle_script_calls_total{kind="function",name="f"} 3`, `spindle_script_commands_total{kind="function",name="f"} 6`,
+		`spindle_script_calls_total{kind="script",name="` + digest + `"} 2`} {
+		if !strings.Contains(metrics, line+"\n") {
+			t.Errorf("/metrics has no %s", line)
+		}
+	}
+	s.Do("CONFIG", "RESETSTAT")
+	if m := figures(); m["function f"] != "0 calls, 0 commands" {
+		t.Errorf("behind CONFIG RESETSTAT: %v", m)
+	}
+
+	const long = "local till = os.clock() + 1.5 while os.clock() < till do end return 'done'"
+	c := start(t, s, []any{"EVAL", long, "0"})
+	_, packed := fetch(t, "http://"+admin+"/debug/pprof/profile?seconds=1")
+	unpacker, err := gzip.NewReader(strings.NewReader(packed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	profile, err := io.ReadAll(unpacker)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("%x", sha1.Sum([]byte(long))); !strings.Contains(string(profile), want) {
+		t.Errorf("a profile of %d bytes does not name script %s", len(profile), want)
+	}
+	if v, err := c.Receive(); err != nil || v.Word() != "done" {
+		t.Errorf("the script: %v %v", v, err)
 	}
 }
