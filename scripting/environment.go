@@ -58,6 +58,12 @@ func newEnvironment(s *Scripts, forLibraries bool) *environment {
 	e.out.Build(&e.values)
 
 	g := e.state.Globals
+	setfenv := g.Get(lua.Intern("setfenv"))
+	if !s.deps.Settings.Deprecated.Get() {
+		for _, name := range []string{"getfenv", "setfenv", "newproxy"} {
+			put(g, lua.Intern(name), lua.Nil)
+		}
+	}
 	e.pcall, e.xpcall = g.Get(lua.Intern("pcall")), g.Get(lua.Intern("xpcall"))
 	e.enter = e.state.NewFunction("", e.enterFunction)
 	e.handler = e.state.NewFunction("__redis__err__handler", e.handle)
@@ -78,7 +84,7 @@ func newEnvironment(s *Scripts, forLibraries bool) *environment {
 	e.protect(g)
 	e.protect(e.state.Metatable(e.state.String("")))
 	if forLibraries {
-		e.isolate()
+		e.isolate(setfenv)
 	}
 	return e
 }
@@ -112,8 +118,9 @@ func (e *environment) protect(t *lua.Table) {
 	e.protect(t.Metatable())
 }
 
-// isolate puts the globals of libraries in front of the true ones.
-func (e *environment) isolate() {
+// isolate puts the globals of libraries in front of the true ones. setfenv is the machine's, whether scripts have it or
+// not.
+func (e *environment) isolate(setfenv lua.Value) {
 	s := e.state
 	redis := s.NewTable(0, 16)
 	s.Register(redis, "register_function", e.registerFunction)
@@ -131,7 +138,7 @@ func (e *environment) isolate() {
 	e.env = s.NewTable(0, 0)
 	e.env.SetMetatable(e.lookup)
 	e.env.SetReadonly(true)
-	s.Start(s.Globals.Get(lua.Intern("setfenv")), lua.Number(0), e.env.Value()) // for code that loadstring compiles
+	s.Start(setfenv, lua.Number(0), e.env.Value()) // for code that loadstring compiles
 	s.Run(1000)
 	s.Reset()
 }
