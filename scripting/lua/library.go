@@ -39,8 +39,8 @@ func (s *State) Charge(n int) { s.charge(n) }
 // SetPushed replaces the nth value from the top, 1 being the last one pushed.
 func (c *Call) SetPushed(n int, v Value) { c.t.stack[c.t.top-n] = v }
 
-// TakeBuffer gives a library an empty buffer to append to. KeepBuffer gives it back, for the next call; an error may lose
-// it. It stands in no memory account, so it is kept only while it is small.
+// TakeBuffer gives a library an empty buffer to append to. KeepBuffer gives it back, for the next call; an error may
+// lose it. It stands in no memory account, so it is kept only while it is small.
 func (s *State) TakeBuffer() []byte {
 	b := s.buffer[:0]
 	s.buffer = nil
