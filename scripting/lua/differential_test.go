@@ -105,8 +105,8 @@ func oracle(t testing.TB, programs []string) []string {
 		if err := os.WriteFile(path, []byte(source), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		limit, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		cmd := exec.CommandContext(limit, "sh", "-c", "ulimit -v 2000000; exec lua5.1 "+path)
+		limit, cancel := context.WithTimeout(context.Background(), time.Minute)
+		cmd := exec.CommandContext(limit, "sh", "-c", "ulimit -v 2000000 -t 2; exec lua5.1 "+path)
 		var out bytes.Buffer
 		cmd.Stdout = &out
 		err := cmd.Run()

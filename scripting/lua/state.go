@@ -36,6 +36,9 @@ type State struct {
 	outcome    outcome // of the coroutine that last stopped
 	call       Call
 	scratch    []byte
+	buffer     []byte          // TakeBuffer's
+	keys       [keySlots]Value // Key's
+	spares     spares
 	matcher    matcher
 	ids        uint32
 

@@ -148,7 +148,7 @@ func (g *generator) command() string {
 	case 34:
 		return g.pick(`"BZPOPMIN", "z1", 0`, `"BLMOVE", "l1", "l2", "LEFT", "RIGHT", 0`, `"XREAD", "BLOCK", 0, "STREAMS", "none", "$"`, `"WAIT", 0, 0`, `"BRPOP", "l1", "none", "x"`)
 	case 35:
-		return `"SETRANGE", ` + k() + ", " + g.pick("3", "0", "-1", g.number()) + ", " + g.text()
+		return `"SETRANGE", ` + k() + ", " + g.pick("3", "0", "-1", "1.5", "100", "-2^63", "1e300", "2^62") + ", " + g.text()
 	case 36:
 		return `"GETRANGE", ` + k() + ", " + g.number() + ", " + g.number()
 	case 37:
