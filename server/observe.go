@@ -135,14 +135,17 @@ func listenerName(addr string) string {
 
 func (in *instance) memoryFigures() observe.MemoryFigures {
 	pending, freed := in.heap.LazyObjects()
-	used := in.core.UsedMemory()
+	used, mail := in.core.UsedMemory(), int64(0)
+	if in.reactor != nil { // it is not there yet while the parts are joined
+		mail = in.reactor.Stats().MailBytes
+	}
 	in.peakUsed = max(in.peakUsed, used, in.heap.Peak())
 	return observe.MemoryFigures{
 		Used: used, Peak: in.peakUsed, Startup: in.startupUsed,
 		Clients: in.clients.Costs.Sum() + in.clients.Costs.Primary(), Replicas: in.clients.Costs.Replicas(),
 		NotForEviction: in.core.NotForEviction(), Limit: int64(in.engine.MaxMemory.Get()),
 		Policy:      in.registry.Lookup("maxmemory-policy").Get(),
-		LazyPending: pending, LazyFreed: freed,
+		LazyPending: pending, LazyFreed: freed, Mail: mail,
 	}
 }
 
