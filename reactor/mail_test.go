@@ -8,8 +8,9 @@ import (
 	"spindle/protocol"
 )
 
-// TestFullMailboxSlowsWhoFillsIt: while a loop does not read its mail, who fills its box past the bound waits before each
-// further batch, and no longer than a few milliseconds. Stats tell what is held. When the loop reads again it is over.
+// TestFullMailboxSlowsWhoFillsIt: while a loop does not read its mail, who fills its box past the bound waits before
+// each further batch, and no longer than a few milliseconds. Stats tell what is held. When the loop reads again it is
+// over.
 func TestFullMailboxSlowsWhoFillsIt(t *testing.T) {
 	for _, b := range []Backend{Gnet, Epoll} {
 		t.Run(b.String(), func(t *testing.T) {

@@ -41,8 +41,9 @@ func listen(t *testing.T, addr string, commands ...string) *listener {
 	return l
 }
 
-// TestRightsToChannelsTakenAway: a change of a user's rights closes those of its clients that are subscribed to what they
-// may not hear any more, by any kind of subscription, and nobody else. A pattern has to be allowed as it is written.
+// TestRightsToChannelsTakenAway: a change of a user's rights closes those of its clients that are subscribed to what
+// they may not hear any more, by any kind of subscription, and nobody else. A pattern has to be allowed as it is
+// written.
 func TestRightsToChannelsTakenAway(t *testing.T) {
 	s := testkit.Start(t, "--io-threads", "2")
 	s.Do("ACL", "SETUSER", "u", "on", "nopass", "+@all", "~*", "allchannels")
