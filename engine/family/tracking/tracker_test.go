@@ -33,7 +33,7 @@ func (d *desk) take() []string {
 var get = command.Spec{Name: "get", Arity: 2, Flags: command.ReadOnly, Keys: command.FirstArg(command.KeyRO)}
 
 // open is a tracker, and a client that caches what it reads.
-func open(t *testing.T) (*Tracker, *desk, *client.Client) {
+func open(t testing.TB) (*Tracker, *desk, *client.Client) {
 	h, err := memory.New(memory.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -85,5 +85,22 @@ func TestWatchingFollowsTracking(t *testing.T) {
 	tr.Forget(cl)
 	if cl.Kept != kept || len(tr.prefixes) != 0 || len(tr.lengths) != 0 {
 		t.Errorf("%d bytes kept for %d prefixes of %d lengths that are no more", cl.Kept-kept, len(tr.prefixes), len(tr.lengths))
+	}
+}
+
+// BenchmarkRead is what a GET of a client that tracks costs more, of keys that it has read before and of those that it
+// has not. Watch allocs/op: 0.
+func BenchmarkRead(b *testing.B) {
+	tr, _, cl := open(b)
+	tr.settings.MaxKeys.Set(0)
+	args := [][]byte{[]byte("get"), []byte("key:000000000000")}
+	digits := args[1][len("key:"):]
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		for at, n := len(digits)-1, i*2654435761%1_000_000; at >= 0; at-- {
+			digits[at] = byte('0' + n%10)
+			n /= 10
+		}
+		tr.Read(cl, &get, args)
 	}
 }
