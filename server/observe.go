@@ -143,7 +143,10 @@ func listenerLine(l reactor.Listening) string {
 
 func (in *instance) memoryFigures() observe.MemoryFigures {
 	pending, freed := in.heap.LazyObjects()
-	used := in.core.UsedMemory()
+	used, mail := in.core.UsedMemory(), int64(0)
+	if in.reactor != nil { // it is not there yet while the parts are joined
+		mail = in.reactor.Stats().MailBytes
+	}
 	in.peakUsed = max(in.peakUsed, used, in.heap.Peak())
 	scripts, libraries := in.scripts.Kept()
 	return observe.MemoryFigures{
@@ -151,7 +154,7 @@ func (in *instance) memoryFigures() observe.MemoryFigures {
 		Clients: in.clients.Costs.Sum() + in.clients.Costs.Primary(), Replicas: in.clients.Costs.Replicas(), Backlog: in.feed.BacklogBytes(),
 		NotForEviction: in.core.NotForEviction(), Limit: int64(in.engine.MaxMemory.Get()),
 		Policy:  in.registry.Lookup("maxmemory-policy").Get(),
-		Scripts: scripts, Libraries: libraries, LazyPending: pending, LazyFreed: freed + in.core.Figures().CodesFreed + in.scripts.Freed(),
+		Scripts: scripts, Libraries: libraries, LazyPending: pending, LazyFreed: freed + in.core.Figures().CodesFreed + in.scripts.Freed(), Mail: mail,
 	}
 }
 

@@ -24,7 +24,6 @@ var classes = []class{
 	{"debugger", true, false, "needs a Lua debugger: SCRIPT DEBUG YES and SYNC are refused"},
 	{"aof", true, false, "needs the append-only file"},
 	{"replica", true, false, "needs our replica side"},
-	{"tracking", true, false, "needs client-side caching"},
 	{"cluster", true, false, "needs cluster mode or MIGRATE"},
 	{"tls", true, false, "needs TLS"},
 	{"modules", true, false, "needs modules"},

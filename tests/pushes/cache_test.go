@@ -157,7 +157,7 @@ func TestCachesAreNeverStale(t *testing.T) {
 					}
 					defer l.Close()
 					rng := rand.New(rand.NewPCG(uint64(w), 1))
-					for n := 1; n <= 3000*testkit.Scale(); n++ {
+					for n := 1; n <= 1500*testkit.Scale(); n++ {
 						key := keys[w+3*rng.IntN(len(keys)/3)]
 						command := []string{"SET", key, fmt.Sprint(n)}
 						if key < "k"+fmt.Sprint(volatile) && rng.IntN(2) == 0 {

@@ -43,7 +43,7 @@ func TestPushesAreTheModels(t *testing.T) {
 			t.Parallel()
 			s := testkit.Start(t, "--io-threads", fmt.Sprint(loops), "--enable-debug-command", "yes")
 			first := uint64(time.Now().UnixNano())
-			for seed := first; seed < first+uint64(4*testkit.Scale()); seed++ {
+			for seed := first; seed < first+uint64(2*testkit.Scale()); seed++ {
 				p := begin(t, s, seed)
 				if err := p.run(1500); err != nil {
 					t.Fatalf("seed %d: %v", seed, err)

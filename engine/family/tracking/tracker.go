@@ -39,6 +39,7 @@ type Tracker struct {
 	space    *keyspace.Keyspace
 	settings *Settings
 	table    *tracked.Table
+	short    func() bool // memory is about to run out
 	clients  map[*client.Client]*own
 
 	prefixes map[string]*prefix
@@ -60,6 +61,7 @@ type own struct{ prefixes []string }
 func New(core Core, registry *client.Registry, space *keyspace.Keyspace, settings *Settings) *Tracker {
 	return &Tracker{
 		core: core, registry: registry, space: space, settings: settings, table: tracked.New(space.Heap()),
+		short:   space.Heap().Short,
 		clients: map[*client.Client]*own{}, prefixes: map[string]*prefix{},
 	}
 }
@@ -76,6 +78,13 @@ func (t *Tracker) Read(cl *client.Client, call *command.Spec, args [][]byte) {
 	}
 	var err error
 	if t.keys, err = call.AppendKeys(t.keys[:0], args, 0); err != nil {
+		return
+	}
+	if t.short() { // nothing more can be kept: it must not cache them
+		for _, k := range t.keys {
+			t.names = append(t.names[:0], args[k.Index])
+			t.deliver(append(t.to[:0], cl), t.names)
+		}
 		return
 	}
 	for _, k := range t.keys {
@@ -125,7 +134,6 @@ func (t *Tracker) invalidate(key []byte, by *client.Client) {
 	}
 	t.names = append(t.names[:0], key)
 	t.deliver(to, t.names)
-	t.names[0] = nil
 	if cap(t.ids) > keptKeys {
 		t.ids = nil
 	}
