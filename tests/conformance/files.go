@@ -74,7 +74,6 @@ var newerFiles = append(suiteFiles[:len(suiteFiles):len(suiteFiles)],
 var newerLater = []laterFiles{
 	{"scripts and functions", []string{"unit/scripting", "unit/functions"}},
 	{"client-side caching", []string{"unit/tracking"}},
-	{"TLS", []string{"unit/tls"}},
 	{"the append-only file", []string{"unit/aofrw", "integration/aof", "integration/aof-multi-part", "integration/aof-race"}},
 	{"being a replica", []string{
 		"unit/wait", "integration/block-repl", "integration/failover", "integration/psync2", "integration/psync2-master-restart",
