@@ -386,6 +386,23 @@ func TestTLSStart(t *testing.T) {
 	}
 }
 
+// TestTLSReplica: a replica of Redis follows over TLS, through its first synchronisation and what comes behind it.
+func TestTLSReplica(t *testing.T) {
+	certs, port := newCertificates(t), testkit.FreePort(t)
+	s := testkit.Start(t, certs.directives(port)...)
+	s.Do("DEBUG", "POPULATE", "20000", "key", "500")
+	replica := testkit.Redis(t, "--replicaof", "127.0.0.1 "+strconv.Itoa(port), "--tls-replication", "yes",
+		"--tls-cert-file", certs.file("client.crt"), "--tls-key-file", certs.file("client.key"), "--tls-ca-cert-file", certs.file("ca.crt"))
+	replica.AwaitInfo(testkit.Slowly(30*time.Second), "replication", "master_link_status", "up")
+	for i := range 500 {
+		s.Do("SET", fmt.Sprint("late", i), strings.Repeat("v", 1000))
+	}
+	s.Do("WAIT", "1", "10000")
+	if ours, theirs := s.Do("DEBUG", "DIGEST").Text, replica.Do("DEBUG", "DIGEST").Text; ours != theirs {
+		t.Errorf("digest %s, the replica's %s", ours, theirs)
+	}
+}
+
 // TestTLSMetrics: operators see handshakes.
 func TestTLSMetrics(t *testing.T) {
 	certs, port, admin := newCertificates(t), testkit.FreePort(t), testkit.FreePort(t)
