@@ -2,15 +2,12 @@ package bgsave
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 
-	"golang.org/x/sys/unix"
-
+	"spindle/internal/disk"
 	"spindle/internal/logging"
 	"spindle/internal/reason"
 )
@@ -21,6 +18,7 @@ type FileOptions struct {
 	Temp        string // the temporary's name; "" is temp-<pid>.rdb
 	Sync        bool   // give the disk what was written as it comes (rdb-save-incremental-fsync), not all at the end
 	Compression FileCompression
+	Disk        disk.System // nil: the operating system's
 	Log         *logging.Logger
 }
 
@@ -74,7 +72,10 @@ func SaveFile(ctx context.Context, v View, f FileOptions, o Options) (size int64
 		f.Temp = claimTemp(f.Path)
 		defer giveUpTemp(f.Temp)
 	}
-	file, err := os.OpenFile(f.Temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if f.Disk == nil {
+		f.Disk = disk.OS
+	}
+	file, err := f.Disk.Open(f.Temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
 		f.Log.Warning("Failed opening the temp RDB file %s (in server root dir %s) for saving: %s", f.Temp, workingDir(), reason.Of(err))
 		return 0, err
@@ -82,7 +83,7 @@ func SaveFile(ctx context.Context, v View, f FileOptions, o Options) (size int64
 	size, step, err := writeFile(ctx, file, v, f, o)
 	if err != nil {
 		_ = file.Close()
-		_ = os.Remove(f.Temp)
+		_ = f.Disk.Remove(f.Temp)
 		if ctx.Err() == nil {
 			f.Log.Warning("Write error while saving DB to the disk(%s): %s", step, reason.Of(err))
 		}
@@ -90,15 +91,15 @@ func SaveFile(ctx context.Context, v View, f FileOptions, o Options) (size int64
 	}
 	if err := putInPlace(ctx, f); err != nil {
 		if ctx.Err() != nil {
-			_ = os.Remove(f.Temp)
+			_ = f.Disk.Remove(f.Temp)
 			return 0, context.Cause(ctx)
 		}
 		f.Log.Warning("Error moving temp DB file %s on the final destination %s (in server root dir %s): %s",
 			f.Temp, f.Path, workingDir(), reason.Of(err))
-		_ = os.Remove(f.Temp)
+		_ = f.Disk.Remove(f.Temp)
 		return 0, err
 	}
-	if err := syncDir(filepath.Dir(f.Path)); err != nil {
+	if err := f.Disk.SyncDir(filepath.Dir(f.Path)); err != nil {
 		f.Log.Warning("Failed to fsync directory while saving DB: %s", reason.Of(err))
 		return 0, err
 	}
@@ -112,11 +113,11 @@ func putInPlace(ctx context.Context, f FileOptions) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return os.Rename(f.Temp, f.Path)
+	return f.Disk.Rename(f.Temp, f.Path)
 }
 
 // writeFile fills file and closes it. step names what failed.
-func writeFile(ctx context.Context, file *os.File, v View, f FileOptions, o Options) (size int64, step string, err error) {
+func writeFile(ctx context.Context, file disk.File, v View, f FileOptions, o Options) (size int64, step string, err error) {
 	disk := &diskWriter{file: file, sync: f.Sync}
 	w, err := wrapWriter(disk, f.Compression)
 	if err != nil {
@@ -136,7 +137,7 @@ func writeFile(ctx context.Context, file *os.File, v View, f FileOptions, o Opti
 		return 0, "fsync", err
 	}
 	// What was written is not going to be read soon: the page cache has better use for the room.
-	_ = unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED)
+	file.Forget()
 	return disk.at, "fclose", file.Close()
 }
 
@@ -145,7 +146,7 @@ const syncEvery = 4 << 20
 
 // A diskWriter writes a file and, with sync, has the kernel write it out behind us: otherwise the fsync at the end finds gigabytes.
 type diskWriter struct {
-	file *os.File
+	file disk.File
 	sync bool
 	at   int64 // written so far
 	sent int64 // handed to the disk so far
@@ -162,31 +163,11 @@ func (d *diskWriter) Write(p []byte) (int, error) {
 
 // hand starts the writing of what came since the last time, and waits for what was handed over then.
 func (d *diskWriter) hand() error {
-	fd, from := int(d.file.Fd()), d.sent
+	from := d.sent
 	d.sent = d.at
-	err := unix.SyncFileRange(fd, from, d.at-from, unix.SYNC_FILE_RANGE_WRITE)
+	err := d.file.WriteOut(from, d.at-from, false)
 	if before := from - syncEvery; err == nil && before >= 0 {
-		err = unix.SyncFileRange(fd, before, syncEvery,
-			unix.SYNC_FILE_RANGE_WAIT_BEFORE|unix.SYNC_FILE_RANGE_WRITE|unix.SYNC_FILE_RANGE_WAIT_AFTER)
-	}
-	if errors.Is(err, syscall.ENOSYS) || errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ESPIPE) {
-		return unix.Fdatasync(fd) // a file system without ranges
-	}
-	return err
-}
-
-// syncDir makes the folder's entries last through a power cut.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	err = d.Sync()
-	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
-		err = nil // a file system that has no such thing
-	}
-	if closed := d.Close(); err == nil {
-		err = closed
+		err = d.file.WriteOut(before, syncEvery, true)
 	}
 	return err
 }

@@ -1,12 +1,15 @@
 package bgsave
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"spindle/internal/disk/faulty"
 )
 
 // TestFlushedDuringASave: a save that was called off and one that follows at once have a file each, and only the second's is put in
@@ -68,6 +71,36 @@ func TestCalledOffIsNotPutInPlace(t *testing.T) {
 	}
 	if p, _ := os.ReadFile(f.Path); string(p) != "old" {
 		t.Errorf("%q", p)
+	}
+}
+
+// TestPowerCutDuringSave: whenever the power goes off, the file is the old one or the new, whole.
+func TestPowerCutDuringSave(t *testing.T) {
+	sheet := func(n int) View {
+		v := newSheet(t)
+		for i := range n {
+			v.put(0, strings.Repeat("k", i+1), "v", 0)
+		}
+		return v
+	}
+	seen := map[int64]int{}
+	for seed := range uint64(200) {
+		d := faulty.New(seed)
+		f := FileOptions{Path: "dump.rdb", Temp: "temp.rdb", Disk: d}
+		if _, err := SaveFile(t.Context(), sheet(20), f, Options{Checksum: true}); err != nil {
+			t.Fatal(err)
+		}
+		d.CrashAfter(int(seed % 16))
+		_, failed := SaveFile(t.Context(), sheet(40), f, Options{Checksum: true})
+		left, there := d.Crash().Content(f.Path)
+		found, err := Read(t.Context(), bytes.NewReader(left), newNotebook(), LoadOptions{})
+		if !there || err != nil || found.Keys != 20 && found.Keys != 40 || failed == nil && found.Keys != 40 {
+			t.Fatalf("seed %d: there %v, %d keys, %v; the save said %v", seed, there, found.Keys, err, failed)
+		}
+		seen[found.Keys]++
+	}
+	if seen[20] < 20 || seen[40] < 20 {
+		t.Errorf("%v", seen)
 	}
 }
 

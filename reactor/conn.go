@@ -273,7 +273,7 @@ func (c *conn) deliver(turn uint64) {
 // before puts a post that was decided before the batch's reply in front of it.
 func (c *conn) before(m *mail) {
 	tail := &c.out.tail
-	if tail.B == nil || tail.Since(c.batch) < 0 { // no reply, or it has left already
+	if tail.B == nil || tail.Since(c.batch) < 0 || m.kind == mailReply && m.reply.Full() { // no reply, or it has left already
 		c.readMail(m)
 		return
 	}
@@ -310,6 +310,9 @@ func (c *conn) markDirty() {
 	if !c.out.dirty {
 		c.out.dirty = true
 		c.loop.dirty = append(c.loop.dirty, c)
+		if c.out.tail.B != nil {
+			c.loop.leased++
+		}
 	}
 }
 
@@ -525,6 +528,11 @@ func (c *conn) readMail(m *mail) {
 		c.out.post(&c.loop.replies, m.p)
 		c.written()
 	case mailReply:
+		if m.reply.Full() { // a part of it is missing
+			m.refuse()
+			c.cut(protocol.Class(c.class.Load()))
+			return
+		}
 		c.out.postReply(&c.loop.replies, m.reply)
 		c.written()
 	case mailResume:

@@ -27,11 +27,12 @@ type loop struct {
 	conns map[*conn]struct{}
 	*kit  // lent by the backend to the loops that share it
 
-	dirty []*conn // with output to flush in this turn
-	ready []*conn // with more to do although their socket says nothing new
-	spare []*conn
-	nowMs int64 // when this iteration, or its first batch's turn, began; 0: not read yet
-	wall  clock.Wall
+	dirty  []*conn // with output to flush in this turn
+	leased int     // how many of them hold a buffer of replies: messages that many share take none
+	ready  []*conn // with more to do although their socket says nothing new
+	spare  []*conn
+	nowMs  int64 // when this iteration, or its first batch's turn, began; 0: not read yet
+	wall   clock.Wall
 
 	mailMu  sync.Mutex
 	mail    []mail
@@ -41,6 +42,8 @@ type loop struct {
 	ended   bool // under mailMu: nobody will read the mail again
 	held    int  // under mailMu: bytes that mail holds
 	brimful bool // under mailMu: counted in reactor.brimful, since held is past mailMost
+
+	longReplies *chunkStore
 
 	single bool // no other connection is on it
 	atEnd  bool // turn reads the mail: no batch is under way
@@ -61,13 +64,11 @@ type kit struct {
 	batch   protocol.Batch
 	replies bufferPool
 	chunks  chunkPool
-
-	longReplies *chunkStore
 }
 
 // newKit makes a kit whose pools keep as much as one of n that a loop is entitled to.
 func newKit(n int) *kit {
-	k := &kit{longReplies: &chunkStore{}}
+	k := &kit{}
 	k.chunks.most, k.replies.most = chunkIdle/n, replyPooled/n
 	k.parser = protocol.NewParser(&k.scratch)
 	return k
@@ -138,7 +139,7 @@ func (l *loop) flushDirty() {
 		l.dirty[i] = nil
 		c.flush()
 	}
-	l.dirty = l.dirty[:0]
+	l.dirty, l.leased = l.dirty[:0], 0
 }
 
 // crowd is how many connections with replies to what they sent wait for the end of an iteration at most; what is posted to others comes on top.
@@ -148,7 +149,7 @@ const crowd = 64
 
 // relieve flushes the dirty connections once they are a crowd. After each event, and never within one.
 func (l *loop) relieve() {
-	if len(l.dirty) >= crowd {
+	if l.leased >= crowd {
 		l.flushDirty()
 	}
 }

@@ -270,6 +270,10 @@ func (o *output) flush(l *link, pool *bufferPool) (int, flushed) {
 
 // writePieces writes the first pieces of the queue, at most flushBound bytes.
 func (o *output) writePieces(fd int) (n, want int, errno unix.Errno) {
+	if b := o.queue[o.head].b; o.head == len(o.queue)-1 && len(b) <= flushBound {
+		n, errno = send(fd, b)
+		return max(n, 0), len(b), errno
+	}
 	var iov [iovBound]unix.Iovec
 	count := 0
 	for i := o.head; i < len(o.queue) && count < iovBound && want < flushBound; i++ {

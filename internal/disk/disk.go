@@ -1,0 +1,173 @@
+// Package disk is the door to the files that data lives in: the append-only file, its manifest and RDB files.
+//
+// Owner: its caller. A [File] has one user at a time, a [System] any number.
+// Never: retries, buffers, or hides an error.
+// Start here: OS is the real system. Package faulty is one that loses, fails and stalls by seed.
+package disk
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// A System is where files are.
+//
+// Errors are the operating system's, as *fs.PathError, *os.LinkError or syscall.Errno.
+type System interface {
+	// Open is os.OpenFile.
+	Open(name string, flag int, mode fs.FileMode) (File, error)
+	Rename(from, to string) error
+	Remove(name string) error
+	// Mkdir makes a folder. One that is there already is no error.
+	Mkdir(name string, mode fs.FileMode) error
+	// Size is how long the file is.
+	Size(name string) (int64, error)
+	// ReadDir gives the names in a folder, in order.
+	ReadDir(name string) ([]string, error)
+	// SyncDir makes the names in a folder outlast a power cut.
+	SyncDir(name string) error
+}
+
+// A File is one open file.
+type File interface {
+	io.Reader
+	io.Writer
+	io.Closer
+	// Truncate cuts the file. Files opened to append go on at its new end.
+	Truncate(size int64) error
+	// Sync makes what was written outlast a power cut. After an error nothing that was written before is believed.
+	Sync() error
+	// WriteOut starts to write n bytes at from to the disk. With wait it also waits for them. It promises nothing.
+	WriteOut(from, n int64, wait bool) error
+	// Forget says that what was written will not be read soon.
+	Forget()
+}
+
+// OS is the operating system's files.
+var OS System = system{}
+
+type system struct{}
+
+type file struct{ *os.File }
+
+func (system) Open(name string, flag int, mode fs.FileMode) (File, error) {
+	f, err := os.OpenFile(name, flag, mode)
+	if err != nil {
+		return nil, err
+	}
+	return file{f}, nil
+}
+
+func (system) Rename(from, to string) error { return os.Rename(from, to) }
+func (system) Remove(name string) error     { return os.Remove(name) }
+
+func (system) Mkdir(name string, mode fs.FileMode) error {
+	err := os.Mkdir(name, mode)
+	if errors.Is(err, fs.ErrExist) {
+		if stat, failed := os.Stat(name); failed == nil && stat.IsDir() {
+			return nil
+		}
+	}
+	return err
+}
+
+func (system) Size(name string) (int64, error) {
+	stat, err := os.Stat(name)
+	if err != nil {
+		return 0, err
+	}
+	return stat.Size(), nil
+}
+
+func (system) ReadDir(name string) (names []string, err error) {
+	entries, err := os.ReadDir(name)
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names, err
+}
+
+func (system) SyncDir(name string) error {
+	d, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
+		err = nil // a file system that has no such thing
+	}
+	if closed := d.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+// Sync leaves out what only tells when the file was touched.
+func (f file) Sync() error {
+	for {
+		err := unix.Fdatasync(int(f.Fd()))
+		if err != unix.EINTR {
+			if err != nil {
+				err = &fs.PathError{Op: "sync", Path: f.Name(), Err: err}
+			}
+			return err
+		}
+	}
+}
+
+func (f file) WriteOut(from, n int64, wait bool) error {
+	how := unix.SYNC_FILE_RANGE_WRITE
+	if wait {
+		how |= unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WAIT_AFTER
+	}
+	err := unix.SyncFileRange(int(f.Fd()), from, n, how)
+	if errors.Is(err, syscall.ENOSYS) || errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ESPIPE) {
+		return f.Sync() // a file system without ranges
+	}
+	return err
+}
+
+func (f file) Forget() { _ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED) }
+
+// Exists says whether there is something by that name. What cannot be looked at is taken to be there.
+//
+// Seam: the append-only file looks for its manifest.
+func Exists(s System, name string) bool {
+	_, err := s.Size(name)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// WriteWhole puts a small file in the place of name: at every instant there is the old one or the new, whole.
+//
+// temp is a name in the same folder. Errors: the step's that failed, after which temp is gone and name is as it was,
+// unless
+// only the folder could not be synced.
+//
+// Seam: the append-only file writes its manifest.
+func WriteWhole(s System, name, temp string, content []byte) error {
+	f, err := s.Open(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err == nil {
+		err = f.Sync()
+	}
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = s.Rename(temp, name)
+	}
+	if err != nil {
+		_ = s.Remove(temp)
+		return err
+	}
+	return s.SyncDir(filepath.Dir(name))
+}
