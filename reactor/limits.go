@@ -123,10 +123,12 @@ func (c *conn) noteInput() {
 			lent = held
 		}
 	}
+	grown := false
 	if c.tls != nil {
-		c.usageTLS.Store(int64(c.tls.room + cap(c.tls.unsent)))
+		held := int64(c.tls.room + cap(c.tls.unsent))
+		grown = c.usageTLS.Swap(held) != held
 	}
-	if n == c.seenIn && room == c.seenRoom && int64(lent) == c.usageLent.Load() {
+	if n == c.seenIn && room == c.seenRoom && int64(lent) == c.usageLent.Load() && !grown {
 		return
 	}
 	c.seenIn, c.seenRoom = n, room

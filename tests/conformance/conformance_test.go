@@ -83,7 +83,7 @@ func TestCommittedLists(t *testing.T) {
 			t.Fatalf("%s: %d lines, %v", s.exclusions, len(excluded.all), err)
 		}
 		for file := range excluded.files {
-			if !slices.Contains(s.files, file) {
+			if !slices.Contains(s.files, file) && file != tlsFile {
 				t.Errorf("%s names %s, which files.go does not", s.exclusions, file)
 			}
 		}

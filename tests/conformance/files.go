@@ -75,7 +75,6 @@ var newerFiles = append(suiteFiles[:len(suiteFiles):len(suiteFiles)],
 // newerLater are the files of 7.4.1's suite that are about a feature to come as a whole. A feature that lands moves its
 // files up.
 var newerLater = []laterFiles{
-	{"TLS", []string{"unit/tls"}},
 	{"the append-only file", []string{"unit/aofrw", "integration/aof", "integration/aof-multi-part", "integration/aof-race"}},
 	{"being a replica", []string{
 		"unit/wait", "integration/block-repl", "integration/failover", "integration/psync2", "integration/psync2-master-restart",
