@@ -16,6 +16,7 @@ import (
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/memory"
 	"spindle/engine/family/str"
+	"spindle/engine/family/tx"
 	"spindle/protocol"
 )
 
@@ -149,8 +150,9 @@ func newPrimary(t *testing.T) *primary {
 	p.settings.Rows()
 	p.settings.Output = func() OutputLimit { return p.limit }
 	p.settings.SyncDelay.Set(0)
+	space := keyspace.New(heap, keyspace.Options{})
 	p.Core = engine.New(engine.Parts{
-		Space: keyspace.New(heap, keyspace.Options{}), Clients: client.NewRegistry(), Settings: core, Common: common, Whole: &command.Whole{},
+		Space: space, Clients: client.NewRegistry(), Settings: core, Common: common, Whole: &command.Whole{},
 	})
 	p.feed = NewFeed(p.Core, p.settings, p.saver)
 	p.follower = NewFollower(p.Core, p.feed, &FollowerSettings{}, FollowerParts{Log: quiet{}, Changed: func() {},
@@ -160,12 +162,19 @@ func newPrimary(t *testing.T) *primary {
 		c.Client.DB = int(c.Args[1][0] - '0')
 		return nil
 	}}
-	catalogue, err := command.NewCatalogue(str.Family, p.feed.Family(), p.feed.WaitFamily(), command.Family{Name: "test", Rows: []command.Spec{choose}})
+	sel := choose
+	sel.Name = "select"
+	ping := command.Spec{Name: "ping", Arity: -1, Run: func(c *command.Context) error { c.Reply.Simple("PONG"); return nil }}
+	catalogue, err := command.NewCatalogue(str.Family, p.feed.Family(), p.feed.WaitFamily(), tx.NewWatches(space).Family(),
+		command.Family{Name: "test", Rows: []command.Spec{choose, sel, ping}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.SetCatalogue(catalogue)
-	p.SetHooks(engine.Hooks{Gone: p.feed.Gone, Wrote: p.feed.Wrote})
+	p.SetHooks(engine.Hooks{Wrote: p.feed.Wrote, Gone: func(cl *client.Client) {
+		p.feed.Gone(cl)
+		p.follower.Gone(cl)
+	}})
 	p.AddOwnBarriers()
 	return p
 }

@@ -82,8 +82,8 @@ func NewFollower(core *engine.Core, feed *Feed, settings *FollowerSettings, part
 	return f
 }
 
-// Start has the server follow whom the configuration names, if it names one, once its data are loaded. The data are history id up to
-// offset, whose stream stands in db; an empty id: nobody knows.
+// Start has the server follow whom the configuration names, if it names one, once its data are loaded. The data are
+// history id up to offset, whose stream stands in db; an empty id: nobody knows.
 func (f *Follower) Start(id string, offset int64, db int) {
 	of := f.settings.Of.Get()
 	if of.Host == "" {
@@ -162,6 +162,9 @@ func (f *Follower) Tick(nowMs int64) {
 	}
 	if w := f.wire; w != nil {
 		f.link.Alive(max(f.link.since, w.heard.Load()))
+		if f.primary != nil && f.primary.Is(client.Blocked) {
+			f.link.Alive(nowMs) // nothing is read while a pause or a script holds the stream back
+		}
 	}
 	f.link.Tick(nowMs)
 }
@@ -180,7 +183,8 @@ func (f *Follower) Diverged(_ *client.Client, spec *command.Spec, err error) {
 	if spec != nil {
 		name = spec.Full
 	}
-	f.parts.Log.Warning("== CRITICAL == This replica is sending an error to its master: '%s' after processing the command '%s'", err, name)
+	f.parts.Log.Warning("== CRITICAL == This replica is sending an error to its master: '%s' after processing the command '%s'",
+		err, name)
 	if f.settings.Errors.Get() != ErrorIgnored && f.settings.ReadOnly.Get() {
 		f.parts.Fatal("This replica panicked sending an error to its master: '" + err.Error() + "' after processing the command '" + name + "'")
 	}
@@ -301,10 +305,7 @@ func (f *Follower) ReplicaOf(c *command.Context) error {
 		return protocol.Errorf("ERR", "Command is not valid when client is a replica.")
 	}
 	port, err := strconv.Atoi(string(c.Args[2]))
-	switch {
-	case err != nil:
-		return protocol.ErrNotInteger
-	case port < 0 || port > maxPort:
+	if err != nil || port < 0 || port > maxPort {
 		return errPort
 	}
 	of := Address{string(c.Args[1]), port}

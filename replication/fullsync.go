@@ -172,11 +172,23 @@ func (f *Feed) send(g *group, out *sender, view *keyspace.View, stream func(io.W
 	err := sendView(out, g.eof, view, stream)
 	f.core.Do(func() {
 		f.groups[g.members[0].place()] = nil
+		f.logEnd(len(out.to), err)
 		for _, r := range g.members {
 			f.ended(r, out, err, time.Since(began))
 		}
 		f.startWaiting()
 	})
+}
+
+// logEnd says how many replicas have got the whole of a full synchronisation, in the words that operators' tools wait
+// for.
+func (f *Feed) logEnd(left int, err error) {
+	switch {
+	case left == 0:
+		f.settings.Log.Notice("Diskless rdb transfer, last replica dropped, killing fork child. Here: the stream is given up")
+	case err == nil:
+		f.settings.Log.Notice("Diskless rdb transfer, done reading from pipe, %d replicas still up.", left)
+	}
 }
 
 // ended goes on with r, whose share of a full synchronisation is over.
@@ -189,6 +201,9 @@ func (f *Feed) ended(r *replica, out *sender, err error, took time.Duration) {
 		err = left
 	}
 	switch {
+	case err == errReplicaStuck:
+		f.settings.Log.Warning("Disconnecting timedout replica (full sync): %s", r.name())
+		f.core.Kill(r.cl, false)
 	case err != nil:
 		f.settings.Log.Warning("Full synchronization with replica %s failed: %v", r.name(), err)
 		f.core.Kill(r.cl, false)

@@ -61,8 +61,8 @@ func (f *Feed) dismissReplicas() {
 	}
 }
 
-// Lapses are the keys of a file that were past their deadline when it was loaded: who has followed this server up to the file's offset
-// has them still. What removes them is the stream's beginning.
+// Lapses are the keys of a file that were past their deadline when it was loaded: who has followed this server up to
+// the file's offset has them still. What removes them is the stream's beginning.
 type Lapses struct {
 	feed     *Feed
 	any      bool
@@ -98,8 +98,8 @@ func (l *Lapses) settle() {
 	l.pending = l.pending[:0]
 }
 
-// End closes the stream's beginning. The data are history id up to offset: this server goes on under a new name, and whoever followed it
-// up to there may go on. Without an id nobody can. Turn only.
+// End closes the stream's beginning. The data are history id up to offset: this server goes on under a new name, and
+// whoever followed it up to there may go on. Without an id nobody can. Turn only.
 func (l *Lapses) End(id string, offset int64) {
 	f := l.feed
 	l.settle()

@@ -40,7 +40,7 @@ func (in *instance) configParts() config.Parts {
 	return config.Parts{
 		Registry:   in.registry,
 		MayProtect: func(local bool) bool { return in.settings.Process.Protected.Get().Allows(local) },
-		Loading:    in.core.Loading,
+		Loading:    func() bool { return in.core.Loading() || in.loading.Beside.Load() },
 		Rewrite:    func() error { return in.rewriter.Rewrite(false) },
 		ResetStat:  in.resetStatistics,
 		Await:      in.awaitNames,

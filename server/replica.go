@@ -64,6 +64,17 @@ func (in *instance) roleBarriers() (all []*engine.Barrier) {
 	return []*engine.Barrier{readOnly, stale, beside}
 }
 
+// writeThrough is a primary's command on a replica whose disk fails: to refuse it would make the two differ.
+func (in *instance) writeThrough(call engine.Call) {
+	if !in.following.IgnoreDiskErrors.Get() && call.Spec.Name != "ping" {
+		panic("Replica was unable to write command to disk.")
+	}
+	if now := in.core.Now(); now-in.diskToldMs > 10_000 {
+		in.diskToldMs = now
+		in.log.Warning("Replica is applying a command even though it is unable to write to disk.")
+	}
+}
+
 var errStaleInScript = &protocol.Error{Code: "ERR", Text: "Can not execute the command on a stale replica"}
 
 // isStale says whether this replica has lost its primary and is told not to show what it has.

@@ -97,6 +97,7 @@ type instance struct {
 	stopWrites func() // puts the disk's barrier up or down; turn only
 
 	roleChanged func() // puts the barriers of a replica up or down; turn only
+	diskToldMs  int64  // when the log last said that a replica goes on although its disk fails, Unix ms
 
 	loadContext context.Context
 	stopLoading func()
@@ -298,11 +299,15 @@ func (in *instance) logAttack() func(*client.Client) {
 
 // diskBarrier refuses writes while saving is asked for and fails.
 func (in *instance) diskBarrier() *engine.Barrier {
-	b := &engine.Barrier{Name: "disk", Refuse: func(_ *client.Client, call engine.Call) error {
+	b := &engine.Barrier{Name: "disk", Refuse: func(cl *client.Client, call engine.Call) error {
 		if call.Flags&command.Write == 0 && call.Spec.Name != "ping" {
 			return nil
 		}
 		if !in.scheduler.WritesStopped() {
+			return nil
+		}
+		if cl.Is(client.Primary) {
+			in.writeThrough(call)
 			return nil
 		}
 		return bgsave.ErrStopWrites

@@ -20,10 +20,9 @@ type class struct {
 
 // classes are all there are: a new sort of excuse is a change of this table, which a reader of the commit sees.
 var classes = []class{
-	{"hll", true, false, "needs HyperLogLog"},
 	{"debugger", true, false, "needs a Lua debugger: SCRIPT DEBUG YES and SYNC are refused"},
 	{"aof", true, false, "needs the append-only file"},
-	{"replica", true, false, "needs our replica side"},
+	{"tls-replication", true, false, "needs replication over TLS"},
 	{"cluster", true, false, "needs cluster mode or MIGRATE"},
 	{"modules", true, false, "needs modules"},
 	{"allocator", false, false, "figures or commands of jemalloc"},

@@ -70,17 +70,25 @@ var newerFiles = append(suiteFiles[:len(suiteFiles):len(suiteFiles)],
 	"integration/redis-cli",
 	"integration/redis-benchmark",
 	"integration/dismiss-mem",
+	"integration/block-repl",
+	"integration/failover",
+	"integration/psync2",
+	"integration/psync2-master-restart",
+	"integration/psync2-pingoff",
+	"integration/psync2-reg",
+	"integration/replication",
+	"integration/replication-2",
+	"integration/replication-3",
+	"integration/replication-4",
+	"integration/replication-buffer",
+	"integration/replication-psync",
+	"integration/shutdown",
 )
 
 // newerLater are the files of 7.4.1's suite that are about a feature to come as a whole. A feature that lands moves its
 // files up.
 var newerLater = []laterFiles{
-	{"the append-only file", []string{"unit/aofrw", "integration/aof", "integration/aof-multi-part", "integration/aof-race"}},
-	{"being a replica", []string{
-		"unit/wait", "integration/block-repl", "integration/failover", "integration/psync2", "integration/psync2-master-restart",
-		"integration/psync2-pingoff", "integration/psync2-reg", "integration/replication", "integration/replication-2", "integration/replication-3",
-		"integration/replication-4", "integration/replication-buffer", "integration/replication-psync", "integration/shutdown",
-	}},
+	{"the append-only file", []string{"unit/wait", "unit/aofrw", "integration/aof", "integration/aof-multi-part", "integration/aof-race"}},
 	{"cluster mode", []string{"unit/cluster/*", "tests/cluster"}},
 	{"sentinel mode", []string{"tests/sentinel"}},
 	{"modules", []string{"unit/moduleapi/*"}},

@@ -2,8 +2,8 @@ package keyspace
 
 import "time"
 
-// On a replica keys stay past their deadline until the primary removes them. Those that got their deadline here, from a client of a
-// writable replica, the primary may not even know: this server remembers them, and removes them itself.
+// On a replica keys stay past their deadline until the primary removes them. Those that got their deadline here, from
+// a client of a writable replica, the primary may not even know: this server remembers them, and removes them itself.
 
 // An ownKey is one of them.
 type ownKey struct {
