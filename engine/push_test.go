@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -122,6 +123,54 @@ func TestUnheardEventsCostNothing(t *testing.T) {
 		}
 		if (published.Load() > 0) != heard {
 			t.Errorf("heard %v: %d events published", heard, published.Load())
+		}
+	}
+}
+
+// A mailbag is a loop that keeps the lists it is handed.
+type mailbag struct{ to [][]protocol.Conn }
+
+func (m *mailbag) PostAll(_ uint64, to []protocol.Conn, _ protocol.Conn, _ []byte) {
+	m.to = append(m.to, to)
+}
+
+// A seated connection is on a loop.
+type seated struct {
+	*fakeConn
+	loop *mailbag
+}
+
+func (s seated) Loop() protocol.Loop { return s.loop }
+
+// TestPushEachIsOneMailALoop: clients on two loops get one mail each loop, who is named twice is in it twice, and the
+// client whose command runs has its push behind the reply.
+func TestPushEachIsOneMailALoop(t *testing.T) {
+	var h *house
+	var to []*client.Client
+	h = newHouse(t, command.Spec{Name: "tell", Arity: 1, Run: func(c *command.Context) error {
+		h.PushEach(append([]*client.Client{c.Client}, to...), []byte("!"))
+		c.Reply.OK()
+		return nil
+	}})
+	caller, _ := h.arrive()
+	loops := []*mailbag{{}, {}}
+	for i := range 6 {
+		cl, conn := h.arrive()
+		cl.Conn = seated{conn, loops[i%2]}
+		to = append(to, cl)
+	}
+	to = append(to, to[0])
+	alone, mail := h.arrive() // on no loop
+	to = append(to, alone)
+	h.expect("the caller's", h.do(caller, "TELL"), "+OK\r\n!")
+	h.expect("who is on no loop", mail.take(), "post !")
+	for i, l := range loops {
+		want := []protocol.Conn{to[i].Conn, to[i+2].Conn, to[i+4].Conn}
+		if i == 0 {
+			want = append(want, to[0].Conn)
+		}
+		if len(l.to) != 1 || !slices.Equal(l.to[0], want) {
+			t.Errorf("loop %d was handed %v, want %v in one mail", i, l.to, want)
 		}
 	}
 }
