@@ -13,8 +13,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// transfer works for some slices, in the middle of a pcall, a sort, a gsub and a coroutine. Meanwhile it moves an amount
-// from one account to another in two halves. Only before the first half can it be killed.
+// transfer works for some slices, in the middle of a pcall, a sort, a gsub and a coroutine. Meanwhile it moves an
+// amount from one account to another in two halves. Only before the first half can it be killed.
 const transfer = `
 local function work(n) local x = 0 for i = 1, n do x = x + i % 7 end return x end
 pcall(function() string.gsub('abc', '.', function(c) work(ARGV[2]) return c end) end)
@@ -25,8 +25,8 @@ coroutine.wrap(function() coroutine.yield(work(ARGV[2])) end)()
 redis.call('incrby', KEYS[2], ARGV[1])
 return redis.call('incr', 'transfers')`
 
-// TestScriptsPauseUnderLoad: scripts that stop again and again, transactions, readers and somebody who kills scripts: no
-// amount is lost, and each transfer that was answered has happened. With any event loop, and with two.
+// TestScriptsPauseUnderLoad: scripts that stop again and again, transactions, readers and somebody who kills scripts:
+// no amount is lost, and each transfer that was answered has happened. With any event loop, and with two.
 func TestScriptsPauseUnderLoad(t *testing.T) {
 	const accounts, total = 8, 8000
 	for _, backend := range []string{"gnet", "epoll", "netpoll"} {

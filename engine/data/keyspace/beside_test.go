@@ -88,7 +88,7 @@ func TestOwnKeysOfAReplica(t *testing.T) {
 		t.Errorf("%d own keys are left", n)
 	}
 	for key, want := range map[string]bool{"theirs": true, "ours": false, "later": true, "kept": true, "set": false} {
-		if got := db.Stored([]byte(key)); got != want {
+		if got := db.Stored([]byte(key)).Exists(); got != want {
 			t.Errorf("%s is stored: %t", key, got)
 		}
 	}

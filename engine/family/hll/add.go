@@ -39,8 +39,8 @@ func (h *commands) add(c *command.Context) error {
 	return nil
 }
 
-// addLong is PFADD to a sparse sketch that is too long to be right: bytes were written behind it. What it has already is
-// no change; there is nothing that could be added.
+// addLong is PFADD to a sparse sketch that is too long to be right: bytes were written behind it. What it has already
+// is no change; there is nothing that could be added.
 func addLong(c *command.Context, v value.Value, elements [][]byte) error {
 	s := v.Range(0, headerSize+longestBody, nil)
 	for _, e := range elements {
