@@ -471,9 +471,7 @@ func (w *upstream) Loopback() bool {
 }
 func (w *upstream) Post(uint64, []byte)                   {}
 func (w *upstream) PostReply(_ uint64, r *protocol.Reply) { r.Reset() }
-
-// Chunks implements protocol.Conn: replies to a primary are dropped.
-func (w *upstream) Chunks() protocol.Chunks { return nil }
+func (w *upstream) Chunks() protocol.Chunks               { return nil }
 func (w *upstream) Loop() protocol.Loop                   { return nil }
 func (w *upstream) SetClass(protocol.Class)               {}
 func (w *upstream) Usage() protocol.Usage                 { return protocol.Usage{} }
