@@ -157,14 +157,18 @@ type onceConn struct{ net.Conn }
 
 func (c *onceConn) Read([]byte) (int, error) { time.Sleep(5 * time.Second); return 0, io.EOF }
 
-// Stop does not wait for handshakes that do not end.
+// Stop does not wait for handshakes that do not end, nor for those that wait to compute.
 func TestStopEndsHandshakes(t *testing.T) {
 	underTLS(t, func(t *testing.T, b Backend) {
 		r, addr := serveBoard(t, newBoard(), Options{Backend: b})
+		for range Handshakers() {
+			r.shaking.slots <- struct{}{} // whoever computes takes for ever
+		}
 		for range 10 {
+			go tls.Client(dialBare(t, addr), clientTLS()).Handshake()
 			dialBare(t, addr)
 		}
-		eventually(t, "they are under way", func() bool { return r.Handshaking() })
+		eventually(t, "they are under way", func() bool { running, _, _ := r.Handshakes(); return running == 20 })
 		done := make(chan struct{})
 		go func() { r.Stop(5 * time.Second); close(done) }()
 		select {
