@@ -265,6 +265,31 @@ func TestRequestBehindTheHandshake(t *testing.T) {
 	})
 }
 
+// A client without TCP_NODELAY does not wait for an acknowledgement before its first request.
+func TestFirstRequestByNagle(t *testing.T) {
+	underTLS(t, func(t *testing.T, b Backend) {
+		_, addr := serveBoard(t, newBoard(), Options{Backend: b})
+		fastest := time.Hour
+		for range 10 {
+			bare := dialBare(t, addr)
+			bare.(*net.TCPConn).SetNoDelay(false)
+			c := tls.Client(bare, clientTLS())
+			if err := c.Handshake(); err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			io.WriteString(c, command("PING"))
+			if _, err := io.ReadFull(c, make([]byte, 5)); err != nil {
+				t.Fatal(err)
+			}
+			fastest = min(fastest, time.Since(began))
+		}
+		if fastest > 30*time.Millisecond {
+			t.Errorf("the fastest first request took %v", fastest)
+		}
+	})
+}
+
 // A heldConn sends its first write at once, and keeps the others until let.
 type heldConn struct {
 	net.Conn
