@@ -23,6 +23,7 @@ type handshakes struct {
 	reactor *Reactor
 	limit   time.Duration
 	slots   chan struct{}
+	quit    chan struct{} // closed by close
 	config  atomic.Pointer[tls.Config]
 
 	mu      sync.Mutex
@@ -42,7 +43,8 @@ func Handshakers() int { return max(1, min(4, runtime.NumCPU()/2)) }
 
 func newHandshakes(r *Reactor) *handshakes {
 	h := &handshakes{
-		reactor: r, limit: r.options.HandshakeLimit, slots: make(chan struct{}, Handshakers()), running: map[*handshake]struct{}{},
+		reactor: r, limit: r.options.HandshakeLimit, slots: make(chan struct{}, Handshakers()),
+		quit: make(chan struct{}), running: map[*handshake]struct{}{},
 	}
 	if h.limit <= 0 {
 		h.limit = handshakeLimit
@@ -121,6 +123,9 @@ func (s *handshake) handOver() error {
 		return os.NewSyscallError("fcntl", err)
 	}
 	s.file.Close()
+	// Nothing answers the end of a handshake, so its acknowledgement would wait some 40 ms. A client that goes by Nagle's
+	// algorithm would wait for it before its first request.
+	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_QUICKACK, 1)
 	c.fd = fd
 	c.tls.shaking = nil
 	s.of.reactor.back.adopt(c)
@@ -149,12 +154,19 @@ func (s *handshake) write(p []byte) (int, error) {
 // acquire waits for a slot, but not past the limit.
 func (s *handshake) acquire() error {
 	select {
+	case <-s.of.quit:
+		return errStopping
+	default:
+	}
+	select {
 	case s.of.slots <- struct{}{}:
 	default:
 		timer := time.NewTimer(time.Until(s.until))
 		defer timer.Stop()
 		select {
 		case s.of.slots <- struct{}{}:
+		case <-s.of.quit:
+			return errStopping
 		case <-timer.C:
 			return os.ErrDeadlineExceeded
 		}
@@ -170,10 +182,13 @@ func (s *handshake) release() {
 	}
 }
 
-// close ends all handshakes and waits for that.
+var errStopping = errors.New("the server stops")
+
+// close ends all handshakes and waits for that. It is called once.
 func (h *handshakes) close() {
 	h.mu.Lock()
 	h.closed = true
+	close(h.quit)
 	for s := range h.running {
 		_ = s.file.SetDeadline(time.Unix(1, 0))
 	}

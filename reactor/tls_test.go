@@ -157,14 +157,18 @@ type onceConn struct{ net.Conn }
 
 func (c *onceConn) Read([]byte) (int, error) { time.Sleep(5 * time.Second); return 0, io.EOF }
 
-// Stop does not wait for handshakes that do not end.
+// Stop does not wait for handshakes that do not end, nor for those that wait to compute.
 func TestStopEndsHandshakes(t *testing.T) {
 	underTLS(t, func(t *testing.T, b Backend) {
 		r, addr := serveBoard(t, newBoard(), Options{Backend: b})
+		for range Handshakers() {
+			r.shaking.slots <- struct{}{} // whoever computes takes for ever
+		}
 		for range 10 {
+			go tls.Client(dialBare(t, addr), clientTLS()).Handshake()
 			dialBare(t, addr)
 		}
-		eventually(t, "they are under way", func() bool { return r.Handshaking() })
+		eventually(t, "they are under way", func() bool { running, _, _ := r.Handshakes(); return running == 20 })
 		done := make(chan struct{})
 		go func() { r.Stop(5 * time.Second); close(done) }()
 		select {
@@ -257,6 +261,31 @@ func TestRequestBehindTheHandshake(t *testing.T) {
 			if _, err := io.ReadFull(c, got); err != nil || string(got) != "+OK\r\n" {
 				t.Fatalf("%q, %v", got, err)
 			}
+		}
+	})
+}
+
+// A client without TCP_NODELAY does not wait for an acknowledgement before its first request.
+func TestFirstRequestByNagle(t *testing.T) {
+	underTLS(t, func(t *testing.T, b Backend) {
+		_, addr := serveBoard(t, newBoard(), Options{Backend: b})
+		fastest := time.Hour
+		for range 10 {
+			bare := dialBare(t, addr)
+			bare.(*net.TCPConn).SetNoDelay(false)
+			c := tls.Client(bare, clientTLS())
+			if err := c.Handshake(); err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			io.WriteString(c, command("PING"))
+			if _, err := io.ReadFull(c, make([]byte, 5)); err != nil {
+				t.Fatal(err)
+			}
+			fastest = min(fastest, time.Since(began))
+		}
+		if fastest > 30*time.Millisecond {
+			t.Errorf("the fastest first request took %v", fastest)
 		}
 	})
 }

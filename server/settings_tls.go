@@ -14,7 +14,7 @@ func (s *tlsSettings) rows() []setting.Row {
 	return []setting.Row{
 		setting.NewBool("tls-cluster", &s.cluster, false, links),
 		setting.NewBool("tls-replication", &s.replication, false, links),
-		setting.NewString("tls-dh-params-file", &s.dh, "", setting.Volatile,
+		setting.NewString("tls-dh-params-file", &s.dh, "",
 			setting.Nothing("crypto/tls has no finite-field Diffie-Hellman; keys are agreed on by elliptic curves")),
 	}
 }
