@@ -62,7 +62,6 @@ func newEnvironment(s *Scripts, forLibraries bool) *environment {
 	e.out.Build(&e.values)
 
 	g := e.state.Globals
-	setfenv := g.Get(lua.Intern("setfenv"))
 	if !s.deps.Settings.Deprecated.Get() {
 		for _, name := range []string{"getfenv", "setfenv", "newproxy"} {
 			put(g, lua.Intern(name), lua.Nil)
@@ -88,7 +87,7 @@ func newEnvironment(s *Scripts, forLibraries bool) *environment {
 	e.protect(g)
 	e.protect(e.state.Metatable(e.state.String("")))
 	if forLibraries {
-		e.isolate(setfenv)
+		e.isolate()
 	}
 	return e
 }
@@ -122,9 +121,8 @@ func (e *environment) protect(t *lua.Table) {
 	e.protect(t.Metatable())
 }
 
-// isolate puts the globals of libraries in front of the true ones. setfenv is the machine's, whether scripts have it or
-// not.
-func (e *environment) isolate(setfenv lua.Value) {
+// isolate puts the globals of libraries in front of the true ones.
+func (e *environment) isolate() {
 	s := e.state
 	redis := s.NewTable(0, 16)
 	s.Register(redis, "register_function", e.registerFunction)
@@ -142,9 +140,7 @@ func (e *environment) isolate(setfenv lua.Value) {
 	e.env = s.NewTable(0, 0)
 	e.env.SetMetatable(e.lookup)
 	e.env.SetReadonly(true)
-	s.Start(setfenv, lua.Number(0), e.env.Value()) // for code that loadstring compiles
-	s.Run(1000)
-	s.Reset()
+	s.SetHome(e.env)
 }
 
 // hold keeps a function for calls to come; code is how many bytes its compiled form has.
@@ -207,9 +203,15 @@ func (e *environment) handle(c *lua.Call) lua.Outcome {
 // goSource is the source of functions that are written in Go.
 const goSource = "=[C]"
 
+// located gives an error its place. A readonly table, such as a library, takes none: the reference's handler fails
+// there, and its own error comes out.
 func (e *environment) located(err lua.Value, frame lua.Frame, known bool) lua.Value {
 	s := e.state
 	t := err.Table()
+	if t != nil && t.Readonly() && known {
+		t = e.errorTable("ERR err_handler_def:10: Attempt to modify a readonly table").Table()
+		frame.Source, frame.Line = "@err_handler_def", 10
+	}
 	if t == nil {
 		t = s.NewTable(0, 3)
 		put(t, nameErr, s.String("ERR "+s.ToString(err).Str()))

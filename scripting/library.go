@@ -209,6 +209,7 @@ func (s *Scripts) load(g *registry, source []byte, replace, patience bool) (name
 		if old != nil {
 			g.link(old)
 		}
+		s.functions.release(l)
 		return "", protocol.Errorf("ERR", "Function %s already exists", f.name)
 	}
 	g.link(l)
