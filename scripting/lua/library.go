@@ -59,8 +59,8 @@ const (
 	longestKey = 32
 )
 
-// Key returns text as a Value. Short ones are remembered: the objects of an array have the same keys, and one string for
-// all of them needs neither memory nor a hash of its own.
+// Key returns text as a Value. Short ones are remembered: the objects of an array have the same keys, and one string
+// for all of them needs neither memory nor a hash of its own.
 func (s *State) Key(text string) Value {
 	n := len(text)
 	if n == 0 || n > longestKey {

@@ -13,8 +13,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// transfer works for some slices, in the middle of a pcall, a sort, a gsub and a coroutine. Meanwhile it moves an amount
-// from one account to another in two halves. Only before the first half can it be killed.
+// transfer works for some slices, in the middle of a pcall, a sort, a gsub and a coroutine. Meanwhile it moves an
+// amount from one account to another in two halves. Only before the first half can it be killed.
 const transfer = `
 local function work(n) local x = 0 for i = 1, n do x = x + i % 7 end return x end
 pcall(function() string.gsub('abc', '.', function(c) work(ARGV[2]) return c end) end)
