@@ -25,8 +25,8 @@ coroutine.wrap(function() coroutine.yield(work(ARGV[2])) end)()
 redis.call('incrby', KEYS[2], ARGV[1])
 return redis.call('incr', 'transfers')`
 
-// TestScriptsPauseUnderLoad: scripts that stop again and again, transactions, readers and somebody who kills scripts: no
-// amount is lost, and each transfer that was answered has happened. With any event loop, and with two.
+// TestScriptsPauseUnderLoad: scripts that stop again and again, transactions, readers and somebody who kills scripts:
+// no amount is lost, and each transfer that was answered has happened. With any event loop, and with two.
 func TestScriptsPauseUnderLoad(t *testing.T) {
 	const accounts, total = 8, 8000
 	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
