@@ -38,8 +38,8 @@ const libraries = 5
 type generator struct {
 	*rand.Rand
 	calls  int
-	queued int // requests until EXEC; 0 outside a transaction
-	caught bool
+	queued int  // requests until EXEC; 0 outside a transaction
+	caught bool // a pcall catches what is thrown
 }
 
 func (g *generator) chance(percent int) bool { return g.IntN(100) < percent }
