@@ -63,19 +63,20 @@ type PlainInserter interface {
 
 // LoadOptions say how a file is read.
 type LoadOptions struct {
-	KeepExpired bool                     // keys past their deadline are loaded: on a replica, and for an AOF's base
-	Lapsed      func(db int, key []byte) // hears of each key that is past its deadline and not loaded; key is lent
-	NowMs       int64                    // what deadlines are compared with; 0 is the clock
-	NoChecksum  bool
-	Limits      codec.Limits // up to where values are packed; zero is the defaults
-	Delay       func() int64 // key-load-delay; nil is none
-	Interval    int64        // loading-process-events-interval-bytes: a turn takes no more of the file; 0 is no bound
-	Size        int64        // of the stream, if known
-	Live        bool         // the stream is a connection
-	First       int          // the database into which the file's database 0 goes
-	Name        string       // of the file, for messages
-	Log         *logging.Logger
-	Progress    *Loading // nil if nobody watches
+	KeepExpired    bool                     // keys past their deadline are loaded: on a replica, and for an AOF's base
+	Lapsed         func(db int, key []byte) // hears of each key past its deadline that is not loaded; key is lent
+	NowMs          int64                    // what deadlines are compared with; 0 is the clock
+	NoChecksum     bool
+	SkipModuleData bool         // what modules keep beside the keys is passed over; else a file that has it is refused
+	Limits         codec.Limits // up to where values are packed; zero is the defaults
+	Delay          func() int64 // key-load-delay; nil is none
+	Interval       int64        // loading-process-events-interval-bytes: a turn takes no more of the file; 0 is no bound
+	Size           int64        // of the stream, if known
+	Live           bool         // the stream is a connection
+	First          int          // the database into which the file's database 0 goes
+	Name           string       // of the file, for messages
+	Log            *logging.Logger
+	Progress       *Loading // nil if nobody watches
 
 	read func() int64 // how much of a wrapped file is behind us
 }
@@ -123,6 +124,7 @@ type UnsupportedError struct {
 	Offset int64
 	DB     int
 	Key    string
+	Beside bool // it is no key, and LoadOptions.SkipModuleData passes it over
 }
 
 func (e *UnsupportedError) Error() string {
@@ -216,6 +218,9 @@ func complain(err error, o LoadOptions) {
 	case errors.As(err, &unsupported):
 		log.Warning("Internal error in RDB reading offset %d -> %s", unsupported.Offset, unsupported)
 		log.Warning("What to do: load %s with the server that wrote it, remove or convert that key there, and save again.", o.Name)
+		if unsupported.Beside {
+			log.Warning("Or pass over it: 'module-aux-data skip' loads the keys without what modules keep beside them.")
+		}
 	case errors.Is(err, ErrDatabases):
 		log.Warning("FATAL: Data file was created with a server configured to handle more databases. Exiting: %s", err)
 		log.Warning("What to do: raise 'databases' and start again.")
@@ -618,7 +623,11 @@ func (l *loader) opcode(r *rdb.Record) error {
 		}
 	case rdb.OpModuleAux:
 		name, version := rdb.ModuleName(r.Keys)
-		return &UnsupportedError{What: fmt.Sprintf("data of module type %q (version %d)", name, version), Offset: r.Offset}
+		what := fmt.Sprintf("data of module type %q (version %d)", name, version)
+		if !l.o.SkipModuleData {
+			return &UnsupportedError{What: what, Offset: r.Offset, Beside: true}
+		}
+		l.o.Log.Warning("Skipping %s, at offset %d: module-aux-data is skip", what, r.Offset)
 	case rdb.OpEOF:
 		if r.Keys == 0 && l.dec.Version() >= 5 && !l.o.NoChecksum {
 			l.o.Log.Warning("RDB file was saved with checksum disabled: no check performed.")

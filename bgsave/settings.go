@@ -25,6 +25,7 @@ type Settings struct {
 	LoadingInterval  setting.Int // bytes of a file between two looks at clients
 	FileCompression  setting.Enum[FileCompression]
 	SaverConcurrency setting.Int
+	ModuleData       setting.Enum[ModuleData]
 	Version          setting.Int // the newest RDB version that readers of our files know
 }
 
@@ -38,6 +39,14 @@ const (
 	SanitizeNo Sanitize = iota
 	SanitizeYes
 	SanitizeClients
+)
+
+// ModuleData says what becomes of what a file has of modules that are not here, beside the keys.
+type ModuleData int
+
+const (
+	RefuseModuleData ModuleData = iota
+	SkipModuleData
 )
 
 // FileCompression is what a whole file is wrapped in.
@@ -68,6 +77,8 @@ func (s *Settings) Rows() []setting.Row {
 			setting.Between(1024, math.MaxInt32), setting.Hidden),
 		setting.NewEnum("rdb-file-compression", &s.FileCompression, CompressNone, []setting.Choice[FileCompression]{
 			{Name: "none", Value: CompressNone}, {Name: "zstd", Value: CompressZstd}, {Name: "s2", Value: CompressS2}}),
+		setting.NewEnum("module-aux-data", &s.ModuleData, RefuseModuleData, []setting.Choice[ModuleData]{
+			{Name: "refuse", Value: RefuseModuleData}, {Name: "skip", Value: SkipModuleData}}),
 		setting.NewInt("rdb-savers", &s.SaverConcurrency, 0, setting.Between(0, 128)),
 		setting.NewInt("rdb-version", &s.Version, codec.CommonVersion, setting.Between(codec.CommonVersion, codec.NewestVersion)),
 	}

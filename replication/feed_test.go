@@ -197,7 +197,9 @@ func (p *primary) do(cl *client.Client, lines ...string) string {
 	}
 	for len(b.Requests) > 0 { // a batch may end early because of its time
 		p.Serve(b)
-		if b.Done == 0 || cl.Is(client.Blocked|client.CloseASAP|client.CloseAfter) {
+		ended := b.Done == 0
+		p.Do(func() { ended = ended || cl.Is(client.Blocked|client.CloseASAP|client.CloseAfter) })
+		if ended {
 			break
 		}
 		b.Requests, b.Done = b.Requests[b.Done:], 0

@@ -209,6 +209,7 @@ func (s *Scripts) load(g *registry, source []byte, replace, patience bool) (name
 		if old != nil {
 			g.link(old)
 		}
+		s.functions.release(l)
 		return "", protocol.Errorf("ERR", "Function %s already exists", f.name)
 	}
 	g.link(l)
@@ -262,6 +263,7 @@ func (e *environment) release(l *library) {
 		put(e.anchor, f.value, lua.Nil)
 	}
 	e.code -= l.bytes
+	e.stale = true
 }
 
 // registerFunction is redis.register_function: (name, callback), or a table that names its arguments.

@@ -20,12 +20,15 @@ import (
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/memory"
 	"spindle/engine/family/conn"
+	"spindle/engine/family/modules"
 	"spindle/engine/family/observe"
 	"spindle/engine/family/pubsub"
+	"spindle/engine/family/tracking"
 	"spindle/engine/family/tx"
 	"spindle/internal/info"
 	"spindle/internal/logging"
 	"spindle/internal/setting"
+	"spindle/internal/tlsconfig"
 	"spindle/lazyfree"
 	"spindle/protocol"
 	"spindle/reactor"
@@ -53,6 +56,8 @@ type instance struct {
 	feeding        replication.Settings
 	following      replication.FollowerSettings
 	access         accessSettings
+	tracking       tracking.Settings
+	tls            tlsconfig.Settings
 	own            ownSettings
 
 	heap      *memory.Heap
@@ -62,6 +67,8 @@ type instance struct {
 	catalogue *command.Catalogue
 	watches   *tx.Watches
 	hub       *pubsub.Hub
+	tracker   *tracking.Tracker
+	modules   *modules.Modules
 	scheduler *bgsave.Scheduler
 	saver     *bgsave.Commands
 	loading   bgsave.Loading
@@ -101,7 +108,7 @@ func newInstance(log *logging.Logger) (*instance, error) {
 	in := &instance{log: log, settings: &Settings{}}
 	registry, err := setting.NewRegistry(in.settings.Rows(), in.own.rows(), in.access.rows(), in.network.Rows(),
 		in.sockets.Rows(), in.engine.Rows(), in.common.Rows(), in.data.Rows(), in.observe.Rows(), in.save.Rows(),
-		in.feeding.Rows(), in.following.Rows(), in.scriptSettings.Rows())
+		in.feeding.Rows(), in.following.Rows(), in.scriptSettings.Rows(), in.tracking.Rows(), in.tls.Rows())
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +151,13 @@ func (in *instance) assemble(args Arguments) (err error) {
 	})
 	in.watches = tx.NewWatches(in.space)
 	in.hub = pubsub.NewHub(in.core)
-	in.space.Hooks.Touched = in.watches.Touched
+	in.modules = modules.New()
+	in.tracker = tracking.New(in.core, in.clients, in.space, &in.tracking)
+	in.space.Hooks.Touched = func(db int, key []byte) {
+		in.watches.Touched(db, key)
+		in.tracker.Touched(db, key)
+	}
+	in.whole.Renewing = append(in.whole.Renewing, in.tracker.Invalidate)
 	in.whole.Emptying = append(in.whole.Emptying, in.watches.Emptying)
 	in.whole.Swapping = append(in.whole.Swapping, in.watches.Swapping)
 	in.shutdown = &shutdown{in: in, log: in.log, done: make(chan struct{})}
@@ -216,22 +229,25 @@ func (in *instance) joinReplication() {
 		Latency:     in.latency,
 		Publish:     func(channel, payload []byte) { in.hub.Publish(channel, payload) },
 		Heard:       in.hub.Heard,
+		Read:        in.tracker.Read,
 		Gone: func(cl *client.Client) {
 			in.watches.Forget(cl)
 			in.hub.Forget(cl)
+			in.tracker.Forget(cl)
 			in.feed.Gone(cl)
 			in.follower.Gone(cl)
 		},
 		EvictingClient: func(cl *client.Client) {
 			in.log.Notice("Evicting client: %s", in.describe(cl))
 		},
-		Stuck:  func() { in.log.Warning("Over client maxmemory after evicting all evictable clients") },
-		Wrote:  in.feed.Wrote,
-		Attack: in.logAttack(),
-		Frozen: func() { in.threads.follow(true, false) },
-		Lent:   in.countThreads,
-		Denied: in.denied,
-		Laden:  in.countThreads,
+		Stuck:    func() { in.log.Warning("Over client maxmemory after evicting all evictable clients") },
+		Wrote:    in.feed.Wrote,
+		Attack:   in.logAttack(),
+		Frozen:   func() { in.threads.follow(true, false) },
+		Lent:     in.countThreads,
+		Denied:   in.denied,
+		Diverged: in.follower.Diverged,
+		Laden:    in.countThreads,
 		OtherMemory: func() int64 {
 			scripts, libraries := in.scripts.Kept()
 			return scripts + libraries
@@ -241,14 +257,17 @@ func (in *instance) joinReplication() {
 				"CONFIG RESETSTAT counts anew.", len(codes))
 			in.log.Warning("Current errors code list: %s", strings.Join(codes, ", "))
 		},
-		Diverged: in.follower.Diverged,
-		Tick:     []func(int64){in.feed.Tick, in.follower.Tick, in.saveByRules, in.shutdown.tick, in.sampleRates, in.tickThreads},
+		Tick: []func(int64){in.feed.Tick, in.follower.Tick, in.saveByRules, in.shutdown.tick, in.sampleRates, in.tickThreads,
+			func(int64) { in.tracker.Trim() }},
 	})
 }
 
 // tickThreads comes ten times a second.
 func (in *instance) tickThreads(int64) {
 	in.threads.tick(in.core.Turns())
+	if in.reactor.Handshaking() {
+		in.threads.greet(reactor.Handshakers())
+	}
 	in.countThreads()
 }
 
@@ -352,12 +371,14 @@ func (in *instance) joinSettings() {
 	in.registry.Follow(in.core.ApplyClientLimit, "maxmemory-clients", "maxmemory")
 	in.registry.Follow(in.core.ApplySlowlogLimit, "slowlog-log-slower-than")
 	in.registry.Follow(in.feed.ResizeBacklog, "repl-backlog-size")
+	in.registry.Follow(in.tracker.Trim, "tracking-table-max-keys")
 	in.registry.OnChange(func() error { return in.oom.Apply(in.following.Of.Get().Host != "") }, "oom-score-adj", "oom-score-adj-values")
 	in.registry.OnChange(func() error {
 		return CheckMaxClients(in.network.MaxClients.Get(), in.sockets.Loops.Get(), in.log)
 	}, "maxclients")
 	in.registry.OnChange(func() error { return in.rebind(errNoPort) }, "port")
 	in.registry.OnChange(func() error { return in.rebind(errNoAddress) }, "bind")
+	in.joinTLS()
 	in.registry.OnChange(func() error { return in.signals.CrashLogChanged() }, "crash-log-enabled") // the signals come later
 	in.registry.Follow(func() { in.catalogue.TrackLatency(in.observe.LatencyTrack.Get()) }, "latency-tracking")
 	in.registry.OnChange(func() error { in.retitle(); return nil }, "proc-title-template")
@@ -372,9 +393,9 @@ func (in *instance) listen() (err error) {
 		in.log.Warning("Configured to not listen anywhere, exiting.")
 		return errLogged
 	}
-	in.reactor, err = reactor.New(reactor.Options{
+	options := reactor.Options{
 		Handler: in.core, Settings: &in.network, Backend: in.own.Backend.Get(), Loops: int(n.Loops.Get()),
-		Bind: n.Bind.Get(), Port: int(n.Port.Get()), Backlog: int(n.Backlog.Get()),
+		Bind: n.Bind.Get(), Port: int(n.Port.Get()), TLSPort: int(n.TLSPort.Get()), Backlog: int(n.Backlog.Get()),
 		UnixSocket: n.UnixSocket.Get(), UnixPerm: uint32(n.UnixSocketPerm.Get()), Mark: int(n.MarkID.Get()),
 		Logf: func(level reactor.Level, format string, args ...any) {
 			in.log.At(logging.Level(level), format, args...)
@@ -386,7 +407,12 @@ func (in *instance) listen() (err error) {
 			in.log.Warning("Closing client that reached max query buffer length: %s (qbuf initial bytes: %s)", in.describeNow(session),
 				setting.Quote(string(begin)))
 		},
-	})
+		Handshaking: in.handshaking,
+	}
+	if err := in.startTLS(&options); err != nil {
+		return err
+	}
+	in.reactor, err = reactor.New(options)
 	return err
 }
 
@@ -427,13 +453,16 @@ func (in *instance) listenerKinds() (kinds []string) {
 	if in.sockets.UnixSocket.Get() != "" {
 		kinds = append(kinds, "unix")
 	}
+	if in.sockets.TLSPort.Get() != 0 && len(in.sockets.Bind.Get()) > 0 {
+		kinds = append(kinds, "tls")
+	}
 	return kinds
 }
 
-// rebind is CONFIG SET bind and port; refusal is what the client reads, the log has the cause.
+// rebind is CONFIG SET bind, port and tls-port; refusal is what the client reads, the log has the cause.
 func (in *instance) rebind(refusal error) error {
 	n := &in.sockets
-	if err := in.reactor.Rebind(n.Bind.Get(), int(n.Port.Get())); err != nil {
+	if err := in.reactor.Rebind(n.Bind.Get(), int(n.Port.Get()), int(n.TLSPort.Get())); err != nil {
 		if err != reactor.ErrListen {
 			in.log.Warning("%s", err)
 		}
@@ -461,7 +490,7 @@ func (in *instance) startAdmin() error {
 	}
 	in.admin = &admin{
 		do: in.core.Do, sections: func() []info.Section { return in.sections }, catalogue: in.catalogue, scripts: in.scripts,
-		health: &in.health, profiling: func(on bool) {
+		health: &in.health, handshakes: in.reactor.Handshakes, profiling: func(on bool) {
 			in.core.SetProfiling(on)
 			in.scripts.SetProfiling(on)
 		},
@@ -506,7 +535,7 @@ func (in *instance) limits() codec.Limits {
 // loadOptions are how the data set is read at start.
 func (in *instance) loadOptions(path string) bgsave.LoadOptions {
 	return bgsave.LoadOptions{
-		NoChecksum: !in.save.Checksum.Get(), Limits: in.limits(), Delay: in.save.LoadDelay.Get, Interval: in.save.LoadingInterval.Get(),
+		NoChecksum: !in.save.Checksum.Get(), SkipModuleData: in.save.ModuleData.Get() == bgsave.SkipModuleData, Limits: in.limits(), Delay: in.save.LoadDelay.Get, Interval: in.save.LoadingInterval.Get(),
 		Name: path, Log: in.log, Progress: &in.loading,
 	}
 }
@@ -514,7 +543,7 @@ func (in *instance) loadOptions(path string) bgsave.LoadOptions {
 // title is what ps shows.
 func (in *instance) title() Title {
 	n := &in.sockets
-	t := Title{Program: in.program, Port: n.Port.Get(), UnixSocket: n.UnixSocket.Get(), ConfigFile: in.config.File}
+	t := Title{Program: in.program, Port: n.Port.Get(), TLSPort: n.TLSPort.Get(), UnixSocket: n.UnixSocket.Get(), ConfigFile: in.config.File}
 	if bind := n.Bind.Get(); len(bind) > 0 && bind[0] != "*" {
 		t.Bind = strings.TrimPrefix(bind[0], "-")
 	}

@@ -21,6 +21,8 @@ var suiteFiles = []string{
 	"unit/maxmemory",
 	"unit/networking",
 	"unit/multi",
+	"unit/scripting",
+	"unit/functions",
 	"unit/type/string",
 	"unit/type/incr",
 	"unit/type/list",
@@ -46,6 +48,7 @@ var suiteFiles = []string{
 	"unit/pause",
 	"unit/pubsub",
 	"unit/pubsubshard",
+	"unit/tracking",
 	"unit/shutdown",
 	"integration/rdb",
 	"integration/corrupt-dump",
@@ -85,9 +88,6 @@ var newerFiles = append(suiteFiles[:len(suiteFiles):len(suiteFiles)],
 // newerLater are the files of 7.4.1's suite that are about a feature to come as a whole. A feature that lands moves its
 // files up.
 var newerLater = []laterFiles{
-	{"scripts and functions", []string{"unit/scripting", "unit/functions"}},
-	{"client-side caching", []string{"unit/tracking"}},
-	{"TLS", []string{"unit/tls"}},
 	{"the append-only file", []string{"unit/wait", "unit/aofrw", "integration/aof", "integration/aof-multi-part", "integration/aof-race"}},
 	{"cluster mode", []string{"unit/cluster/*", "tests/cluster"}},
 	{"sentinel mode", []string{"tests/sentinel"}},
