@@ -383,7 +383,7 @@ func TestUnsentIsBounded(t *testing.T) {
 	}
 }
 
-// What the ledger says of an idle TLS connection is what it costs, more or less. Both ends are in this process.
+// What an idle TLS connection costs. Both ends are in this process, and cost about the same.
 func TestIdleTLSConnectionCost(t *testing.T) {
 	if invariant.Enabled {
 		t.Skip("measures a release build")
@@ -416,11 +416,10 @@ func TestIdleTLSConnectionCost(t *testing.T) {
 		connect()
 	}
 	each := (heap() - before) / many / 2
-	told := int64(h.seat("p").c.Usage().Total)
-	if each > 2*told || told > 3*each {
-		t.Errorf("an idle TLS connection costs some %d bytes, and the ledger says %d", each, told)
+	if each > 12<<10 {
+		t.Errorf("an idle TLS connection costs %d bytes", each)
 	}
-	t.Logf("%d bytes, of which the ledger has %d", each, told)
+	t.Logf("%d bytes", each)
 	runtime.KeepAlive(clients)
 }
 
