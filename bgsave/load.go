@@ -97,8 +97,8 @@ type Loading struct {
 	LastKeysLoaded, LastKeysExpired atomic.Int64
 }
 
-// start and stop bracket a load.
-func (p *Loading) start(total int64) {
+// Start begins a load of so many bytes. It ends when the caller puts Active down.
+func (p *Loading) Start(total int64) {
 	p.StartUnix.Store(time.Now().Unix())
 	p.Total.Store(total)
 	p.Read.Store(0)
@@ -152,12 +152,12 @@ func Load(ctx context.Context, path string, to Inserter, o LoadOptions) (Loaded,
 	if o.Progress == nil {
 		o.Progress = &Loading{}
 	}
-	o.Progress.start(size)
+	o.Progress.Start(size)
 	defer o.Progress.Active.Store(false)
 	counted := &countingReader{r: file}
 	plain, wrapped, err := UnwrapReader(counted)
 	if err != nil {
-		complain(err, o)
+		Complain(err, o)
 		return Loaded{}, err
 	}
 	defer plain.Close()
@@ -168,7 +168,7 @@ func Load(ctx context.Context, path string, to Inserter, o LoadOptions) (Loaded,
 	}
 	l, err := Read(ctx, plain, to, o)
 	if err != nil {
-		complain(err, o)
+		Complain(err, o)
 		return l, err
 	}
 	o.Log.Notice("DB loaded from disk: %.3f seconds", time.Since(began).Seconds())
@@ -187,8 +187,9 @@ func (c *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// complain writes what is wrong with a file, where, and what to do next. The last line is the one that tools wait for.
-func complain(err error, o LoadOptions) {
+// Complain logs what is wrong with a file that Read has refused, where, and what to do next. The last line is the one
+// that tools wait for.
+func Complain(err error, o LoadOptions) {
 	var format *rdb.FormatError
 	var sum *rdb.ChecksumError
 	var unsupported *UnsupportedError

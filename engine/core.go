@@ -74,6 +74,7 @@ type Core struct {
 	shortage *Barrier
 
 	anyInScripts bool // DEBUG SET-DISABLE-DENY-SCRIPTS
+	replaying    bool // a command of a log runs: nobody is told of its effects
 
 	nudge  chan struct{}     // has RunDuties look at once
 	labels []context.Context // by command.Spec.ID, while somebody profiles
@@ -433,7 +434,7 @@ func (c *Core) invoke(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spe
 	s.depth++
 	ctx.Client, ctx.Args, ctx.Bulk, ctx.Reply, ctx.Spec = cl, args, bulk, cl.Out, spec
 	ctx.DB, ctx.Now, ctx.Dirty = c.space.DB(cl.DB), c.nowMs, 0
-	ctx.Effects.Unheard = len(c.sinks) == 0
+	ctx.Effects.Unheard = len(c.sinks) == 0 || c.replaying
 	c.space.NoTouch = cl.Flags&client.NoTouch != 0
 	err = spec.Run(ctx)
 	if len(s.lends) != 0 {

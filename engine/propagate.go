@@ -43,7 +43,7 @@ func (c *Core) book(ctx *command.Context) {
 	c.assertHeld()
 	c.meter.dirty += ctx.Dirty
 	e := &ctx.Effects
-	if to := addressees(ctx); len(c.sinks) != 0 && to != 0 {
+	if to := addressees(ctx); len(c.sinks) != 0 && to != 0 && !c.replaying {
 		switch {
 		case e.Replaced:
 			for _, args := range e.Commands {
@@ -70,7 +70,7 @@ func addressees(ctx *command.Context) client.Targets {
 // Effect books an effect that no command of the client's names: an expired or evicted key, a duty's change.
 func (c *Core) Effect(db int, args ...[]byte) {
 	c.assertHeld()
-	if len(c.sinks) == 0 {
+	if len(c.sinks) == 0 || c.replaying {
 		return
 	}
 	c.stack.unit.add(db, args, client.ToAll)
