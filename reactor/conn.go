@@ -8,21 +8,22 @@ import (
 	"spindle/protocol"
 )
 
-// A conn is one connection, on one loop for its whole life.
+// A conn is one connection, on one loop for its whole life. It has three parts, each with its states drawn: input (input.go), output
+// (output.go) and link (link.go).
 //
 //	socket ─▶ received ─▶ serve ─▶ Parser.Parse ─▶ run ─▶ Handler.Serve ─▶ deliver ─▶ out ─▶ flush ─▶ socket
 //	              │ cannot go on yet                                          ▲
 //	              └▶ pending: a chunk                     Post, PostReply ────┘ (mailbox)
 //
 // reactor.C1. Only the loop's goroutine touches a conn, save the fields marked atomic.
-// reactor.C2. pending[served:] are bytes read and not served, oldest first; nil when there are none.
-// reactor.C3. While held, nothing of the connection is served. What arrives is kept, as far as the query-buffer limit lets it.
-// reactor.C4. parser is the connection's own while a request is half read or streamed; otherwise nil, and the loop's serves.
-// reactor.C5. A peer that has gone ends the connection when the complete requests that were read have run, or when one
+// reactor.C2. A peer that has gone ends the connection when the complete requests that were read have run, or when one
 // of them waits for something that may never come.
 type conn struct {
-	loop    *loop
-	fd      int
+	loop *loop
+	link
+	input
+	out output
+
 	session any
 	limiter protocol.Limiter    // session, if it knows its client's limits
 	keeper  protocol.Accountant // session, if it wants to know what the buffers cost
@@ -30,34 +31,17 @@ type conn struct {
 	local, remote  string
 	unix, loopback bool
 
-	pending []byte
-	served  int
-	parser  *protocol.Parser
-	excess  *excess // an argument that is longer than the query-buffer limit
+	known   bool // has given its password, or was not asked for one
+	inReady bool // in loop.ready
+	closing bool // takes no more requests; closes when its output has left
+	closed  bool
+	gone    bool // the peer is, and requests that were read have still to run (reactor.C2)
 
-	out output
-
-	known    bool // has given its password, or was not asked for one
-	held     bool // Serve left requests undone: waits for Resume
-	soon     bool // if held: not for longer than the core is busy (protocol.Batch.Soon)
-	more     bool // there may be complete requests in pending
-	replay   bool // what was left undone is the parser's streamed request: it is the next to run, and goOn runs it
-	dirty    bool // in loop.dirty
-	inReady  bool // in loop.ready
-	blocked  bool // the socket is full; the backend watches it
-	closing  bool // takes no more requests; closes when its output has left
-	closed   bool
-	gone     bool // the peer is, and requests that were read have still to run (reactor.C5)
-	readable bool // gnet, epoll: the socket may hold bytes that no event will announce again (reactor.E1)
-	hungUp   bool // gnet, epoll: the peer is gone
-	writes   bool // gnet, epoll: the poller tells of room to write, too
-
-	softSince time.Time     // when output passed the soft limit; zero: it is below
-	batch     protocol.Mark // where the batch's reply begins in out.tail, while it is run
-	seenIn    int           // what usageIn, usageRoom and usageOut were set to
-	seenRoom  int
-	seenOut   int
-	host      any // the backend's own
+	batch    protocol.Mark // where the batch's reply begins in out.tail, while it is run
+	seenIn   int           // what usageIn, usageRoom and usageOut were set to
+	seenRoom int
+	seenOut  int
+	host     any // the backend's own
 
 	class     atomic.Uint32
 	lastMoved atomic.Int64 // when bytes last arrived or left, Unix ms
@@ -222,7 +206,7 @@ func (c *conn) limits() protocol.Limits {
 	return protocol.Limits{MaxBulk: int(c.loop.reactor.settings.MaxBulk.Get())}
 }
 
-// own settles whose parser p is (reactor.C4): the connection's while it remembers something.
+// own settles whose parser p is (reactor.I3): the connection's while it remembers something.
 func (c *conn) own(p *protocol.Parser) *protocol.Parser {
 	l := c.loop
 	needed := p.Pending() || p.Streaming()
@@ -307,7 +291,7 @@ func (c *conn) written() {
 	if c.out.bytes > replySize && c.overLimit() {
 		return
 	}
-	if c.blocked {
+	if c.out.blocked {
 		if len(c.out.tail.B) >= replySize {
 			c.out.seal(&c.loop.replies) // so that it does not grow by copying
 		}
@@ -322,16 +306,19 @@ func (c *conn) written() {
 }
 
 func (c *conn) markDirty() {
-	if !c.dirty {
-		c.dirty = true
+	if !c.out.dirty {
+		c.out.dirty = true
 		c.loop.dirty = append(c.loop.dirty, c)
+		if c.out.tail.B != nil {
+			c.loop.leased++
+		}
 	}
 }
 
 // flush writes what the connection has to send: at the end of an iteration, or sooner in a crowd.
 func (c *conn) flush() {
-	c.dirty = false
-	if c.closed || c.blocked {
+	c.out.dirty = false
+	if c.closed || c.out.blocked {
 		return
 	}
 	c.flushNow()
@@ -340,7 +327,7 @@ func (c *conn) flush() {
 // flushNow writes what the socket takes.
 func (c *conn) flushNow() {
 	l := c.loop
-	n, result := c.out.flush(c.fd, &l.replies)
+	n, result := c.out.flush(&c.link, &l.replies)
 	if n > 0 {
 		l.tally.writes++
 		l.tally.out += int64(n)
@@ -348,7 +335,7 @@ func (c *conn) flushNow() {
 	}
 	switch result {
 	case flushedAll:
-		c.softSince = time.Time{}
+		c.out.softSince = time.Time{}
 		if c.closing {
 			c.close()
 			return
@@ -356,7 +343,7 @@ func (c *conn) flushNow() {
 	case flushedSome:
 		l.later(c)
 	case flushedFull:
-		c.blocked = true
+		c.out.blocked = true
 		l.host.watchWrite(c)
 	case flushedDead:
 		c.out.abandon(&l.replies) // nobody will read it
@@ -372,10 +359,10 @@ func (c *conn) flushNow() {
 
 // writable is the backend's word that the socket takes bytes again.
 func (c *conn) writable() {
-	if c.closed || !c.blocked {
+	if c.closed || !c.out.blocked {
 		return
 	}
-	c.blocked = false
+	c.out.blocked = false
 	c.markDirty()
 }
 
@@ -407,7 +394,7 @@ func (c *conn) goOn() {
 		c.close()
 		return
 	}
-	if c.out.bytes > 0 && !c.blocked {
+	if c.out.bytes > 0 && !c.out.blocked {
 		c.markDirty()
 	}
 	if h, ok := c.loop.host.(reader); ok && c.readable && !c.held && !c.more {
@@ -578,7 +565,7 @@ func (c *conn) open() {
 	if session == nil {
 		l.reactor.rejected.Add(1)
 		if len(refusal) > 0 {
-			send(c.fd, refusal)
+			c.tell(refusal)
 		}
 		c.close()
 		return
@@ -598,7 +585,7 @@ func (c *conn) closeAfterOutput() {
 		c.close()
 		return
 	}
-	if !c.blocked {
+	if !c.out.blocked {
 		c.markDirty()
 	}
 }
@@ -608,8 +595,8 @@ func (c *conn) close() {
 	if c.closed {
 		return
 	}
-	if c.dirty && !c.blocked {
-		n, _ := c.out.flush(c.fd, &c.loop.replies)
+	if c.out.dirty && !c.out.blocked {
+		n, _ := c.out.flush(&c.link, &c.loop.replies)
 		c.loop.tally.out += int64(n)
 	}
 	c.discard()
@@ -648,9 +635,6 @@ func (c *conn) hangup() {
 	}
 	c.close()
 }
-
-// waits says that there are requests which have been read and will run soon (reactor.C5).
-func (c *conn) waits() bool { return c.held && c.soon || c.more && !c.held }
 
 func (c *conn) FD() int            { return c.fd }
 func (c *conn) LocalAddr() string  { return c.local }

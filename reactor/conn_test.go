@@ -77,7 +77,7 @@ func TestLacking(t *testing.T) {
 	} {
 		ask := command("SET", "k", strings.Repeat("v", x.size))
 		from := len(ask) - x.size
-		c := &conn{parser: &protocol.Parser{}, pending: []byte(ask[:from+x.come])}
+		c := &conn{input: input{parser: &protocol.Parser{}, pending: []byte(ask[:from+x.come])}}
 		if _, err := c.parser.Parse(c.pending); err != nil {
 			t.Fatal(err)
 		}

@@ -79,7 +79,7 @@ func (s *sockets) event(fd int, events uint32) {
 		return // closed by an earlier event of this iteration
 	}
 	c := s.conns[fd]
-	if events&unix.EPOLLOUT != 0 && c.blocked {
+	if events&unix.EPOLLOUT != 0 && c.out.blocked {
 		c.writable()
 	}
 	if events&(unix.EPOLLIN|ended) == 0 {
@@ -95,7 +95,7 @@ func (s *sockets) event(fd int, events uint32) {
 			}
 		}
 	}
-	if !c.more || c.held { // else its place in loop.ready comes first (reactor.C5)
+	if !c.more || c.held { // else its place in loop.ready comes first (reactor.C2)
 		s.readMore(c)
 	}
 }

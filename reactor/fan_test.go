@@ -111,3 +111,46 @@ func TestMessagesForManyKeepTheirOrder(t *testing.T) {
 		}
 	})
 }
+
+// TestMessagesOfOneIterationLeaveTogether: however many receivers a message has, those of several senders that are
+// ready at once are written to each receiver at once.
+func TestMessagesOfOneIterationLeaveTogether(t *testing.T) {
+	const clients, senders, rounds = 2 * crowd, 8, 4
+	for _, b := range []Backend{Gnet, Epoll} {
+		t.Run(b.String(), func(t *testing.T) {
+			h := newBoard()
+			r, addr := serveBoard(t, h, Options{Backend: b})
+			peers := seatCrowd(t, h, addr, clients)
+			before, said := r.Stats().Writes, 0
+			for range rounds { // gnet begins to gather after the first
+				h.mu.Lock() // the loop stays in its first batch until all have asked
+				for _, p := range peers[:senders] {
+					p.send(command("FAN"))
+				}
+				h.mu.Unlock()
+				for i, p := range peers {
+					want := senders
+					if i < senders {
+						want = senders - 1
+					}
+					for got, replied := 0, i >= senders; got < want || !replied; {
+						line, err := p.r.ReadString('\n')
+						if err != nil {
+							t.Fatal(err)
+						}
+						if line == "+FAN\r\n" {
+							replied = true
+						} else {
+							got++
+						}
+					}
+				}
+				said += senders
+			}
+			// The first batch of a round may leave alone, and so may the first round.
+			if writes, most := r.Stats().Writes-before, int64((2*rounds+senders)*clients); writes > most {
+				t.Errorf("%d writes of %d messages to %d receivers, want %d at most", writes, said, clients, most)
+			}
+		})
+	}
+}

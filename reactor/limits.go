@@ -27,18 +27,18 @@ func (c *conn) overLimit() bool {
 		return true
 	}
 	if limit.Soft == 0 || used < limit.Soft {
-		c.softSince = time.Time{}
+		c.out.softSince = time.Time{}
 		return false
 	}
 	now := time.Now()
 	patience := time.Duration(limit.Seconds) * time.Second
-	if c.softSince.IsZero() {
-		c.softSince = now
+	if c.out.softSince.IsZero() {
+		c.out.softSince = now
 		l := c.loop
 		time.AfterFunc(patience+time.Millisecond, func() { l.post(mail{kind: mailLimits, c: c}) })
 		return false
 	}
-	if now.Sub(c.softSince) <= patience {
+	if now.Sub(c.out.softSince) <= patience {
 		return false
 	}
 	c.cut(class)

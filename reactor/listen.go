@@ -441,7 +441,7 @@ func (r *Reactor) lost(err error) {
 
 // newConn is a connection before its loop knows it.
 func newConn(fd int, peer unix.Sockaddr, l *listener) *conn {
-	c := &conn{fd: fd, local: l.local, unix: l.unix}
+	c := &conn{link: link{fd: fd}, local: l.local, unix: l.unix}
 	if l.unix {
 		c.local = l.addr + ":0"
 		c.remote = c.local

@@ -27,11 +27,12 @@ type loop struct {
 	conns map[*conn]struct{}
 	*kit  // lent by the backend to the loops that share it
 
-	dirty []*conn // with output to flush in this turn
-	ready []*conn // with more to do although their socket says nothing new
-	spare []*conn
-	nowMs int64 // when this iteration, or its first batch's turn, began; 0: not read yet
-	wall  clock.Wall
+	dirty  []*conn // with output to flush in this turn
+	leased int     // how many of them hold a buffer of replies: messages that many share take none
+	ready  []*conn // with more to do although their socket says nothing new
+	spare  []*conn
+	nowMs  int64 // when this iteration, or its first batch's turn, began; 0: not read yet
+	wall   clock.Wall
 
 	mailMu  sync.Mutex
 	mail    []mail
@@ -138,7 +139,7 @@ func (l *loop) flushDirty() {
 		l.dirty[i] = nil
 		c.flush()
 	}
-	l.dirty = l.dirty[:0]
+	l.dirty, l.leased = l.dirty[:0], 0
 }
 
 // crowd is how many connections with replies to what they sent wait for the end of an iteration at most; what is posted to others comes on top.
@@ -148,7 +149,7 @@ const crowd = 64
 
 // relieve flushes the dirty connections once they are a crowd. After each event, and never within one.
 func (l *loop) relieve() {
-	if len(l.dirty) >= crowd {
+	if l.leased >= crowd {
 		l.flushDirty()
 	}
 }

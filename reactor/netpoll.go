@@ -185,7 +185,7 @@ func (h *netpollHost) readable(p netpoll.Poll) error {
 		return p.Control(h.operator, netpoll.PollDetach)
 	}
 	buffer := h.back.buffers.Get().(*[firstRead]byte)
-	n, errno := receive(h.operator.FD, buffer[:])
+	n, _, errno := h.conn.link.read(buffer[:])
 	if errno == unix.EAGAIN || errno == unix.EINTR {
 		h.back.buffers.Put(buffer)
 		return nil

@@ -2,6 +2,7 @@ package reactor
 
 import (
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -10,6 +11,12 @@ import (
 )
 
 // An output is what a connection has still to send, in order: sealed pieces, then the tail that handlers append to.
+//
+//	        reply or post             all has left
+//	 empty ───────────────▶ dirty ──────────────────▶ empty, or closed if the connection is closing
+//	                        ▲   │ the socket is full
+//	             writable   │   ▼                     a share has left: in loop.ready, then dirty again
+//	                       blocked
 //
 //	queue:  [ sealed ][ lent ][ sealed ]      tail.B: +OK\r\n$5\r\n…      tail.Lent: pieces between its bytes
 //	          ^ head: the kernel took sent bytes of the first piece
@@ -25,6 +32,10 @@ type output struct {
 	head  int // queue[:head] has left
 	bytes int
 	idle  int // bytes of the queue's leased buffers that hold nothing
+
+	dirty     bool      // in loop.dirty
+	blocked   bool      // the socket is full; the backend watches it
+	softSince time.Time // when bytes passed the soft limit; zero: it is below
 }
 
 // A piece is a run of bytes that nobody appends to any more.
@@ -208,13 +219,13 @@ const (
 )
 
 // flush sends what it can without waiting. It returns the bytes the kernel took.
-func (o *output) flush(fd int, pool *bufferPool) (int, flushed) {
+func (o *output) flush(l *link, pool *bufferPool) (int, flushed) {
 	if len(o.queue) == 0 && len(o.tail.Lent) == 0 { // the usual case: one buffer, one write
 		if len(o.tail.B) == 0 {
 			o.dropTail(pool)
 			return 0, flushedAll
 		}
-		n, errno := send(fd, o.tail.B)
+		n, errno := send(l.fd, o.tail.B)
 		if n == len(o.tail.B) {
 			o.bytes -= n
 			o.dropTail(pool)
@@ -234,7 +245,7 @@ func (o *output) flush(fd int, pool *bufferPool) (int, flushed) {
 		if total >= flushBound {
 			return total, flushedSome
 		}
-		n, want, errno := o.writePieces(fd)
+		n, want, errno := o.writePieces(l.fd)
 		if errno == unix.EINTR {
 			continue
 		}
@@ -256,6 +267,10 @@ func (o *output) flush(fd int, pool *bufferPool) (int, flushed) {
 
 // writePieces writes the first pieces of the queue, at most flushBound bytes.
 func (o *output) writePieces(fd int) (n, want int, errno unix.Errno) {
+	if b := o.queue[o.head].b; o.head == len(o.queue)-1 && len(b) <= flushBound {
+		n, errno = send(fd, b)
+		return max(n, 0), len(b), errno
+	}
 	var iov [iovBound]unix.Iovec
 	count := 0
 	for i := o.head; i < len(o.queue) && count < iovBound && want < flushBound; i++ {

@@ -28,20 +28,15 @@ func (c *conn) read(buffer []byte) (n int, full bool, errno unix.Errno) {
 		room = c.parser.Room()
 	}
 	if len(room) == 0 {
-		if n, errno = receive(c.fd, buffer); errno == 0 && n > 0 {
+		if n, full, errno = c.link.read(buffer); errno == 0 && n > 0 {
 			c.traffic(buffer[:n])
 		}
-		return n, n == len(buffer), errno
+		return n, full, errno
 	}
 	room, buffer = room[:min(len(room), flushBound)], buffer[:behindArgument]
-	var iov [2]unix.Iovec
-	iov[0].Base, iov[1].Base = &room[0], &buffer[0]
-	iov[0].SetLen(len(room))
-	iov[1].SetLen(len(buffer))
-	if n, errno = readv(c.fd, iov[:]); errno != 0 || n == 0 {
+	if n, full, errno = c.readTwo(room, buffer); errno != 0 || n == 0 {
 		return n, false, errno
 	}
-	full = n == len(room)+len(buffer)
 	c.readIntoBulk(min(n, len(room)))
 	if behind := n - len(room); behind > 0 {
 		c.loop.tally.reads-- // it was one

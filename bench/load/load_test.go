@@ -383,3 +383,52 @@ func BenchmarkFill(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/64, "ns/request")
 }
+
+// A fake that is sent LISTEN pushes "+m" there for each request of the others, behind that request's reply.
+func (f *fake) spread(c net.Conn, listeners *[]net.Conn) {
+	client := respclient.New(readOnly{bufio.NewReader(c), c})
+	for {
+		v, err := client.Receive()
+		if err != nil {
+			c.Close()
+			return
+		}
+		f.mu.Lock()
+		_, _ = io.WriteString(c, "+OK\r\n") // a failure shows as a run that does not end well
+		if v.Elems[0].Text == "LISTEN" {
+			*listeners = append(*listeners, c)
+		} else {
+			f.requests++
+			for _, l := range *listeners {
+				_, _ = io.WriteString(l, "+m\r\n")
+			}
+		}
+		f.mu.Unlock()
+	}
+}
+
+// A batch goes out only when every listener has had a push for each request of the batch before.
+func TestListenersAreWaitedFor(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	f := &fake{Listener: l}
+	var listeners []net.Conn
+	go func() {
+		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
+			go f.spread(c, &listeners)
+		}
+	}()
+	spec := Spec{Address: l.Addr().String(), Connections: 2, Pipeline: 4, Requests: 401, Listeners: 7, ListenTo: []string{"LISTEN"},
+		Prelude: [][]string{{"HELLO", "3"}}, Mix: []Command{Request("PUBLISH", "{key}")}}
+	r, err := Run(spec)
+	if err != nil || r.Requests != 401 || len(listeners) != 7 || f.requests != 401+2 {
+		t.Errorf("%+v, %v; %d listeners, %d requests", r, err, len(listeners), f.requests)
+	}
+	spec.Rate = 10
+	if _, err := Run(spec); err == nil {
+		t.Error("listeners in an open loop")
+	}
+}

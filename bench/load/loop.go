@@ -37,6 +37,9 @@ type loop struct {
 	busyUntil      time.Duration // the server's CPU clock at the end of its last slice
 	replies        int64         // all, counted or not
 	result         Result
+
+	toHear int64   // pushes that listeners have not had yet
+	held   []*conn // answered, and waiting for the listeners
 }
 
 // A conn is one connection.
@@ -55,6 +58,7 @@ type conn struct {
 	due      ring
 	inDirty  bool
 	outArmed bool // waiting for EPOLLOUT
+	listens  bool
 }
 
 const (
@@ -122,7 +126,7 @@ func (l *loop) open() (err error) {
 	}
 	began := time.Now()
 	for range l.spec.Idle {
-		if err := l.connect(address, nil); err != nil {
+		if err := l.connect(address, nil, nil); err != nil {
 			return err
 		}
 	}
@@ -130,10 +134,16 @@ func (l *loop) open() (err error) {
 		l.result.IdleOpen = time.Since(began)
 	}
 	for i := range l.spec.Connections {
-		if err := l.connect(address, models); err != nil {
+		if err := l.connect(address, models, l.spec.Prelude); err != nil {
 			return err
 		}
 		l.conns[i].turn = i % len(models) // so that not all send the same at once
+	}
+	for range l.spec.Listeners {
+		if err := l.connect(address, models[:0:0], [][]string{l.spec.ListenTo}); err != nil {
+			return err
+		}
+		l.conns[len(l.conns)-1].listens = true
 	}
 	return nil
 }
@@ -151,8 +161,8 @@ func resolve(address string) (*unix.SockaddrInet4, error) {
 	return &unix.SockaddrInet4{Port: n, Addr: [4]byte(ip)}, nil
 }
 
-// connect opens one connection; one without models stays idle.
-func (l *loop) connect(address *unix.SockaddrInet4, models []*batch) error {
+// connect opens one connection and has its prelude answered; one without models stays idle.
+func (l *loop) connect(address *unix.SockaddrInet4, models []*batch, prelude [][]string) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("socket: %w", err)
@@ -172,10 +182,39 @@ func (l *loop) connect(address *unix.SockaddrInet4, models []*batch) error {
 	if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {
 		return err
 	}
+	for _, words := range prelude {
+		if err := l.ask(c, words); err != nil {
+			return err
+		}
+	}
 	if err := unix.SetNonblock(fd, true); err != nil {
 		return err
 	}
 	return l.arm(unix.EPOLL_CTL_ADD, c, unix.EPOLLIN)
+}
+
+// ask sends one request over a connection that blocks, and waits for its reply.
+func (l *loop) ask(c *conn, words []string) error {
+	request := &batch{}
+	if err := request.add(Request(words...)); err != nil {
+		return err
+	}
+	c.out = append(c.out[:0], request.bytes...)
+	if err := l.write(c); err != nil {
+		return err
+	}
+	for replies := int64(0); replies == 0; {
+		n, err := l.read(c)
+		if err != nil {
+			return err
+		}
+		replies += n
+	}
+	if c.scan.errors > 0 {
+		return fmt.Errorf("%s: %s", words[0], c.scan.firstErr)
+	}
+	c.scan.nulls = 0
+	return nil
 }
 
 func (l *loop) arm(op int, c *conn, events uint32) error {
@@ -203,6 +242,9 @@ func (l *loop) runClosed() error {
 		}
 	}
 	for _, c := range l.conns {
+		if c.listens {
+			continue
+		}
 		if err := l.sendBatch(c, l.now()); err != nil {
 			return err
 		}
@@ -221,6 +263,15 @@ func (l *loop) runClosed() error {
 			if err != nil {
 				return err
 			}
+			if c.listens {
+				if l.toHear -= replies; l.toHear < 0 {
+					return errUnasked
+				}
+				if err := l.releaseHeld(); err != nil {
+					return err
+				}
+				continue
+			}
 			if replies == 0 {
 				continue
 			}
@@ -229,13 +280,32 @@ func (l *loop) runClosed() error {
 			}
 			now = l.now()
 			l.record(now-c.sentAt, replies, now)
-			if c.awaited -= replies; c.awaited == 0 {
-				if err := l.sendBatch(c, now); err != nil {
-					return err
-				}
+			if c.awaited -= replies; c.awaited > 0 {
+				continue
+			}
+			if l.held = append(l.held, c); l.toHear > 0 {
+				continue
+			}
+			if err := l.releaseHeld(); err != nil {
+				return err
 			}
 		}
 	}
+	l.held = l.held[:0]
+	return nil
+}
+
+// releaseHeld sends the next batches of those that are answered, once no listener waits for a push.
+func (l *loop) releaseHeld() error {
+	if l.toHear > 0 {
+		return nil
+	}
+	for i := 0; i < len(l.held) && !l.over; i++ {
+		if err := l.sendBatch(l.held[i], l.now()); err != nil {
+			return err
+		}
+	}
+	l.held = l.held[:0]
 	return nil
 }
 
@@ -252,7 +322,9 @@ func (l *loop) serve(event *unix.EpollEvent) (c *conn, replies int64, err error)
 	if event.Events&^unix.EPOLLOUT != 0 {
 		replies, err = l.read(c)
 	}
-	l.replies += replies
+	if !c.listens {
+		l.replies += replies
+	}
 	return c, replies, err
 }
 
@@ -275,10 +347,14 @@ func (l *loop) sendBatch(c *conn, now time.Duration) error {
 	b.fill(l.keys, &l.spec.Deadlines)
 	c.out = append(c.out[:0], b.bytes[:b.ends[n-1]]...)
 	c.sentAt, c.awaited = now, n
+	l.toHear += n * int64(l.spec.Listeners)
 	return l.write(c)
 }
 
 func (l *loop) allAnswered() bool {
+	if l.toHear > 0 {
+		return false
+	}
 	for _, c := range l.conns {
 		if c.awaited > 0 {
 			return false

@@ -27,6 +27,10 @@ type Spec struct {
 	Keys        KeySpace
 	Deadlines   Deadlines
 
+	Prelude   [][]string // requests that each connection sends first; an error reply ends the run
+	Listeners int        // connections that are sent only ListenTo, and then a push for each request of the others
+	ListenTo  []string   // closed loop: a connection's next batch waits until all listeners have had theirs
+
 	Warmup   time.Duration // sent but not counted
 	Duration time.Duration // counted; 0: until Requests
 	Requests int64         // counted from the first; 0: until Duration
@@ -140,6 +144,9 @@ func (s *Spec) complete() error {
 	}
 	if len(s.Mix) == 0 {
 		return errors.New("a run needs a request")
+	}
+	if s.Listeners > 0 && (len(s.ListenTo) == 0 || s.Rate > 0) {
+		return errors.New("listeners need a request of their own, and a closed loop")
 	}
 	s.Pipeline = max(s.Pipeline, 1)
 	s.Keys.Count = max(s.Keys.Count, 1)

@@ -110,7 +110,12 @@ func (l *loop) drain() error {
 			if err != nil {
 				return err
 			}
-			if c.awaited -= replies; c.awaited < 0 {
+			if c.listens {
+				l.toHear -= replies
+			} else {
+				c.awaited -= replies
+			}
+			if c.awaited < 0 || l.toHear < 0 {
 				return errUnasked
 			}
 		}

@@ -30,6 +30,10 @@ var Catalogue = []Scenario{
 	{"sort", "SORT of 1,000 to 1,000,000 numbers, with LIMIT and without", sorting},
 	{"letgo", "DEL, UNLINK, expiry, overwrite, RENAME onto, FLUSHALL of a value of many elements of every type", letGo},
 	{"bgsave-types", "BGSAVE of a value of many elements of every type under writes to it", bgsaveTypes},
+	{"scripting", "EVALSHA of seven scripts as they are in use, at pipeline 1 and 16; what calls allocate", scripting},
+	{"pubsub", "PUBLISH to 0, 1, 100 and 10,000 subscribers at pipeline 1 and 16; memory of a subscriber", pubsub},
+	{"sessions", "GET with client-side caching, under an ACL user, beside a MONITOR", sessions},
+	{"tls", "GET and SET over TLS, driven by redis-benchmark; CPU of a handshake", overTLS},
 	{"connections", "10,000 idle and 1,000 busy connections", connections},
 }
 

@@ -2,10 +2,12 @@ package scenarios
 
 import (
 	"fmt"
+	"net"
 	"syscall"
 	"time"
 
 	"spindle/bench/load"
+	"spindle/bench/process"
 	"spindle/bench/report"
 )
 
@@ -120,5 +122,83 @@ func connections(e *Env) (*report.Section, error) {
 	}
 	t.Notes = []string{"Lost here: more CPU a request beside the idle ones, or more resident memory for each of them."}
 	s.Tables = append(s.Tables, t)
-	return s, nil
+	return s, e.newConnections(s, contenders)
+}
+
+// newcomers is how many connections come one after the other.
+const newcomers = 20_000
+
+// newConnections measures connections that come for one PING: what they cost, and how long the first reply takes while
+// others are served.
+func (e *Env) newConnections(s *report.Section, contenders []Contender) error {
+	cpu, p99, longest := map[string]report.Sample{}, map[string]report.Sample{}, map[string]report.Sample{}
+	err := e.alternate(contenders, func(c Contender, _ int) error {
+		server, err := e.Begin(c, Start{})
+		if err != nil {
+			return err
+		}
+		defer server.End()
+		if err := server.Fill(fill(e.Keys, 0, setWords...)); err != nil {
+			return err
+		}
+		before, err := process.CPUTime(server.PID)
+		if err != nil {
+			return err
+		}
+		if _, err := server.firstReplies(newcomers); err != nil {
+			return err
+		}
+		after, err := process.CPUTime(server.PID)
+		if err != nil {
+			return err
+		}
+		cpu[c.Name] = append(cpu[c.Name], float64(after-before)/newcomers)
+		others, err := server.StartLoad(load.Spec{Connections: 50, Rate: 20_000, Duration: time.Hour, Mix: []load.Command{load.Request("GET", "{key}")}, Keys: load.KeySpace{Count: e.Keys}})
+		if err != nil {
+			return err
+		}
+		defer others.Abandon()
+		time.Sleep(e.Warmup)
+		took, err := server.firstReplies(newcomers / 10)
+		if err != nil {
+			return err
+		}
+		p99[c.Name] = append(p99[c.Name], float64(took.Percentile(99)))
+		longest[c.Name] = append(longest[c.Name], float64(took.Max()))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	t := report.Table{Title: "New connections: connect, PING, close", Columns: []string{"server", "CPU µs", "× redis", "first reply beside 20,000 GETs a second: p99 µs", "max"}}
+	base := cpu[e.Reference.Name]
+	for _, c := range contenders {
+		t.Rows = append(t.Rows, []string{c.Name, cpu[c.Name].Text(report.Micros), report.Number(cpu[c.Name].Ratio(base)), p99[c.Name].Text(report.Micros), longest[c.Name].Text(report.Micros)})
+	}
+	t.Notes = []string{fmt.Sprintf("%s connections, one after the other, and a tenth of them beside the GETs. The time is from the begin of connecting to the reply.", report.Thousands(newcomers))}
+	s.Tables = append(s.Tables, t)
+	ours := p99["spindle"]
+	s.Figures = append(s.Figures, report.Figure{What: "first reply of a new connection beside others, p99", Target: "≤ 1 ms", Reference: p99[e.Reference.Name].Text(report.Duration),
+		Ours: ours.Text(report.Duration), Verdict: report.Judge(ours.Median(), 1e6, nan)})
+	return nil
+}
+
+// firstReplies connects so often, one after the other, and tells how long each took to its first reply.
+func (s *Server) firstReplies(n int) (took load.Histogram, err error) {
+	reply := make([]byte, 16)
+	for range n {
+		began := time.Now()
+		c, err := net.Dial("tcp", s.Address)
+		if err != nil {
+			return took, err
+		}
+		if _, err = c.Write([]byte("PING\r\n")); err == nil {
+			_, err = c.Read(reply)
+		}
+		took.Record(time.Since(began), 1)
+		if c.Close(); err != nil {
+			return took, fmt.Errorf("%s: a new connection: %w", s.Name, err)
+		}
+	}
+	return took, nil
 }

@@ -139,14 +139,23 @@ func (s *Server) fillNumbers(c *sortCase, r *rand.Rand) error {
 
 // meanCall is what the server booked for a call of a command since CONFIG RESETSTAT, on average.
 func (s *Server) meanCall(name string) (time.Duration, error) {
-	v, err := s.Do("INFO", "commandstats")
+	calls, took, err := s.booked(name)
 	if err != nil {
 		return 0, err
 	}
-	line := parseInfo(v.Text)["cmdstat_"+name]
-	var calls, usec int64
-	if _, err := fmt.Sscanf(line, "calls=%d,usec=%d", &calls, &usec); err != nil || calls == 0 {
-		return 0, fmt.Errorf("commandstats of %s: %q", name, line)
+	return took / time.Duration(calls), nil
+}
+
+// booked is how often a command was called since CONFIG RESETSTAT, at least once, and the time booked for it.
+func (s *Server) booked(name string) (calls int64, took time.Duration, err error) {
+	v, err := s.Do("INFO", "commandstats")
+	if err != nil {
+		return 0, 0, err
 	}
-	return time.Duration(usec) * time.Microsecond / time.Duration(calls), nil
+	line := parseInfo(v.Text)["cmdstat_"+name]
+	var usec int64
+	if _, err := fmt.Sscanf(line, "calls=%d,usec=%d", &calls, &usec); err != nil || calls == 0 {
+		return 0, 0, fmt.Errorf("commandstats of %s: %q", name, line)
+	}
+	return calls, time.Duration(usec) * time.Microsecond, nil
 }
