@@ -45,9 +45,11 @@ const (
 
 // A Log is the sink that writes the append-only file. Its methods run in turns, but for those that say otherwise.
 //
-// aof.L1. A turn's effects are in the buffer when TurnDone is over. With appendfsync always the gate is shut for that turn by
+// aof.L1. A turn's effects are in the buffer when TurnDone is over. With appendfsync always the gate is shut for that
+// turn by
 // then, so that its replies stay until the writer has synced them.
-// aof.L2. Nothing in a turn waits for a disk, but for the write of a turn's effects while the writer is idle, and Flush.
+// aof.L2. Nothing in a turn waits for a disk, but for the write of a turn's effects while the writer is idle, and
+// Flush.
 type Log struct {
 	parts  Parts
 	set    *Settings
@@ -244,7 +246,8 @@ func (l *Log) Refusal() *protocol.Error {
 	return nil
 }
 
-// distrust is the end of a file whose sync has failed: what it has of the bytes written before is not known. What follows
+// distrust is the end of a file whose sync has failed: what it has of the bytes written before is not known. What
+// follows
 // goes to a file of its own, and what is on disk stays as it is until a rewrite has made a new data set beside it.
 func (l *Log) distrust(why error) {
 	if !l.attached {
@@ -275,10 +278,11 @@ func (l *Log) detach() {
 }
 
 // TurnOn is CONFIG SET appendonly yes: a rewrite begins, at once or as soon as it may.
-func (l *Log) TurnOn() {
+func (l *Log) TurnOn(dir string) {
 	if l.state != off {
 		return
 	}
+	l.Locate(dir)
 	l.state = waiting
 	if l.parts.Saving() {
 		l.rw.scheduled = true
@@ -309,7 +313,8 @@ func (l *Log) flushTurn() {
 	l.w.publish(l.parts.Core.TurnNumber(), l.durable())
 }
 
-// Close writes and syncs what there is: a shutdown. wait, called outside of turns, holds until that is done, or limit is over.
+// Close writes and syncs what there is: a shutdown. wait, called outside of turns, holds until that is done, or limit
+// is over.
 func (l *Log) Close() (wait func(limit time.Duration)) {
 	if l.state == off {
 		return func(time.Duration) {}
@@ -327,14 +332,24 @@ func (l *Log) Close() (wait func(limit time.Duration)) {
 	}
 }
 
-// Flush waits until everything decided so far is in the file: DEBUG LOADAOF reads it in this turn.
-func (l *Log) Flush() {
+// Flush waits until everything decided so far is in the files, and keeps them as they are until release is called, in
+// the
+// same turn: DEBUG LOADAOF reads them.
+func (l *Log) Flush() (release func()) {
 	if l.state == off {
-		return
+		return func() {}
 	}
 	l.flushTurn()
-	<-l.w.drain()
+	done, goOn := l.w.drain()
+	<-done
+	return func() { close(goOn) }
 }
+
+// Durable says that replies wait for the disk.
+func (l *Log) Durable() bool { return l.state != off && l.durable() }
+
+// Path is where the manifest lies.
+func (l *Log) Path() string { return l.folder.manifestPath() }
 
 // Wrote notes how far the log was when a command of cl's had gone into it: what its WAITAOF waits for.
 func (l *Log) Wrote(cl *client.Client) {

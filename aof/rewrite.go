@@ -22,9 +22,11 @@ import (
 //	writer        └▶ prepare ──┘   └▶ switch files at the cut   adopt ──┘   └▶ remove history
 //	rewriter                       └▶ write the base ───────────┘
 //
-// aof.R1. The view and the cut are taken in one turn, between two outermost commands: a unit is in the base or in the new
+// aof.R1. The view and the cut are taken in one turn, between two outermost commands: a unit is in the base or in the
+// new
 // increment, never in both, never in neither.
-// aof.R2. An increment is in the manifest before it has a byte, and when the one before it is whole and synced. So only the
+// aof.R2. An increment is in the manifest before it has a byte, and when the one before it is whole and synced. So only
+// the
 // last increment may have lost its end.
 // aof.R3. The manifest names a base when that is whole and synced, and until then what it stands for.
 type rewrites struct {
@@ -156,11 +158,19 @@ func (w *writer) prepare(j *rewriting) {
 		return
 	}
 	j.name, j.seq = f.temporaryIncr(), 0
+	if m, err := w.firstManifest(j); err != nil {
+		complainOfManifest(w.log.parts.Log, f.manifestPath(), err)
+		w.fail(j, err)
+		return
+	} else {
+		w.manifest = m
+	}
 	if !j.first {
 		j.seq = w.manifest.incrSeq + 1
 		j.name = f.incrName(j.seq)
 	}
 	w.log.parts.Log.Notice("Creating AOF incr file %s on background rewrite", j.name)
+	j.base.seq = w.manifest.baseSeq + 1
 	file, err := w.openIncr(j.name, true)
 	if err == nil && j.first {
 		err = f.disk.SyncDir(f.dir)
@@ -174,13 +184,22 @@ func (w *writer) prepare(j *rewriting) {
 	go w.log.parts.Core.Do(func() { w.log.freeze(j) })
 }
 
+// firstManifest is the manifest that a rewrite goes on from. A log that is turned on may have one of other days.
+func (w *writer) firstManifest(j *rewriting) (*manifest, error) {
+	if !j.first {
+		return w.manifest, nil
+	}
+	return w.log.folder.read()
+}
+
 // fail ends a rewrite that has nothing under way any more. Not in a turn.
 func (w *writer) fail(j *rewriting, err error) {
 	close(j.gone)
 	go w.log.parts.Core.Do(func() { w.log.finished(j, err) })
 }
 
-// freeze takes the view, and cuts the buffer (aof.R1). A command that has lent the turn is not over: its unit must not be
+// freeze takes the view, and cuts the buffer (aof.R1). A command that has lent the turn is not over: its unit must not
+// be
 // torn.
 func (l *Log) freeze(j *rewriting) {
 	switch {
@@ -265,9 +284,6 @@ func (w *writer) dropIncr(j *rewriting) {
 
 // writeBase writes the new base. It has a goroutine of its own.
 func (l *Log) writeBase(j *rewriting, view *keyspace.View, f bgsave.FileOptions, o bgsave.Options, rdb bool) {
-	seq := make(chan int64, 1)
-	l.w.do(0, true, func() { seq <- l.w.manifest.baseSeq + 1 })
-	j.base.seq = <-seq
 	j.base.name = l.folder.baseName(j.base.seq, rdb)
 	f.Path = l.folder.path(j.base.name)
 	var err error
@@ -293,6 +309,9 @@ func (w *writer) adopt(j *rewriting) {
 	next := w.manifest.clone()
 	next.baseSeq = j.base.seq
 	renamed := false
+	w.mu.Lock()
+	at := w.buf.first
+	w.mu.Unlock()
 	if err == nil && j.first {
 		name := f.incrName(next.incrSeq + 1)
 		if err = w.file.Sync(); err == nil {
@@ -324,7 +343,9 @@ func (w *writer) adopt(j *rewriting) {
 	}
 	w.manifest, w.temp = next, false
 	w.mu.Lock()
-	w.lost = nil
+	if w.lost = nil; j.first {
+		w.synced = max(w.synced, at) // what came before the cut is in the base
+	}
 	w.mu.Unlock()
 	close(j.gone)
 	go w.log.parts.Core.Do(func() { w.log.finished(j, nil) })

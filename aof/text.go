@@ -12,7 +12,8 @@ import (
 //	*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n              a command, which is a unit
 //	*1\r\n$5\r\nMULTI\r\n … *1\r\n$4\r\nEXEC\r\n           a unit of several
 //
-// aof.S1. buf[from:to] is what was read and not given out. The unit that is being read lies in it from its beginning on.
+// aof.S1. buf[from:to] is what was read and not given out. The unit that is being read lies in it from its beginning
+// on.
 // Source: the append-only file's format, which is RESP's with annotations in between.
 type text struct {
 	r        io.Reader
@@ -21,6 +22,7 @@ type text struct {
 	offset   int64 // in the file, of buf[from]
 	lines    int64 // behind us
 	ended    bool
+	until    int64 // Unix seconds: an annotation of a later one ends the text with errLater; 0: none does
 
 	args  [][]byte // what commands are cut from
 	units commands
@@ -40,6 +42,7 @@ type spot struct {
 var (
 	errFormat    = errors.New("bad file format")
 	errTruncated = errors.New("unexpected end of file")
+	errLater     = errors.New("what follows came later")
 )
 
 // What a stream reads at a time.
@@ -116,6 +119,11 @@ func (s *text) unit(p []byte) (n int, err error) {
 			if end < 0 {
 				break
 			}
+			if s.until > 0 && secondOf(p[n:n+end]) > s.until {
+				s.where = spot{offset: s.offset}
+				s.units = s.units[:units]
+				return 0, errLater
+			}
 			if n += end + 1; !inside {
 				return n, nil
 			}
@@ -124,6 +132,7 @@ func (s *text) unit(p []byte) (n int, err error) {
 		args, length, err := s.command(p[n:])
 		if err != nil {
 			s.where = spot{s.offset, s.lines + int64(bytes.Count(p[:n], lineEnd)), s.offset + int64(n)}
+			s.units = s.units[:units] // none of an unit that is not whole
 			return 0, err
 		}
 		if length == 0 {
@@ -209,4 +218,13 @@ var lineEnd = []byte("\n")
 // isWord compares a command's name with a word in capitals.
 func isWord(name []byte, word string) bool {
 	return len(name) == len(word) && bytes.EqualFold(name, []byte(word))
+}
+
+// secondOf is the second that an annotation names; 0 if it names none.
+func secondOf(line []byte) int64 {
+	digits, found := bytes.CutPrefix(line, []byte("#TS:"))
+	if !found {
+		return 0
+	}
+	return leadingNumber(string(digits))
 }

@@ -13,6 +13,8 @@ type waiter struct {
 }
 
 // Synced says whether the disk has confirmed everything that cl has written.
+//
+// Synced and Await implement replication.Disk.
 func (l *Log) Synced(cl *client.Client) bool {
 	l.w.mu.Lock()
 	defer l.w.mu.Unlock()

@@ -17,8 +17,10 @@ import (
 //	turn: add, publish ──▶ buffer ──▶ writer's goroutine: write, sync, jobs
 //	                            └───▶ or the turn itself writes, while the goroutine is asleep and nothing waits
 //
-// aof.W1. Between its locks only one of the two writes to the file: the goroutine while busy, else the turn that holds mu.
-// aof.W2. Bytes are written in order, each once. After a failure the file is cut back to size, and written again from there.
+// aof.W1. Between its locks only one of the two writes to the file: the goroutine while busy, else the turn that holds
+// mu.
+// aof.W2. Bytes are written in order, each once. After a failure the file is cut back to size, and written again from
+// there.
 // aof.W3. A job runs when everything before its offset is in the file, and before anything behind it is.
 // aof.W4. The gate opens for a turn only when a sync that began after its bytes were written has succeeded.
 type writer struct {
@@ -100,7 +102,8 @@ func (w *writer) memory() int64 {
 	return w.buf.memory()
 }
 
-// publish says that all added so far belongs to complete turns, of which turn is the last. With durable its replies wait for
+// publish says that all added so far belongs to complete turns, of which turn is the last. With durable its replies
+// wait for
 // the disk. While the goroutine is asleep and nobody waits for a sync, the turn writes by itself: that costs no switch.
 func (w *writer) publish(turn uint64, durable bool) {
 	w.mu.Lock()
@@ -416,7 +419,6 @@ func (w *writer) forget() {
 	w.ready = w.buf.end
 	w.backed.Add(-w.buf.size())
 	w.buf.drop(w.buf.end)
-	w.synced = w.ready
 	w.open()
 }
 
@@ -482,11 +484,15 @@ func (w *writer) last() (done <-chan struct{}) {
 	return c
 }
 
-// drain writes everything added so far. done is closed then, or when that failed.
-func (w *writer) drain() (done <-chan struct{}) {
-	c := make(chan struct{})
-	w.do(w.end(), true, func() { close(c) })
-	return c
+// drain writes everything added so far. done is closed then, or when that failed, and the goroutine rests until goOn
+// is.
+func (w *writer) drain() (done <-chan struct{}, goOn chan<- struct{}) {
+	c, rest := make(chan struct{}), make(chan struct{})
+	w.do(w.end(), true, func() {
+		close(c)
+		<-rest
+	})
+	return c, rest
 }
 
 // isSyncing says that a sync is under way.

@@ -28,6 +28,7 @@ type Parts struct {
 	// Settled runs in the turn in which a save ended and WritesStopped may have changed; nil is nothing.
 	Settled func()
 	Now     func() time.Time // nil is time.Now
+	Forks   func() int64     // what else the reference forks for; nil is nothing
 }
 
 // retryAfter is how long after a failed save the rules are not looked at.

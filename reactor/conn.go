@@ -255,7 +255,9 @@ func (c *conn) run(requests []protocol.Request, unread int) int {
 func (c *conn) deliver(turn uint64) {
 	l := c.loop
 	full := c.out.tail.Full()
+	before := c.out.bytes
 	c.out.settle(&l.replies, c.batch)
+	c.out.hold(l.reactor.options.Gate, turn, before)
 	if full { // a part of the reply is missing, whatever limit the batch has left behind
 		c.cut(protocol.Class(c.class.Load()))
 		return
@@ -276,11 +278,13 @@ func (c *conn) before(m *mail) {
 		c.readMail(m)
 		return
 	}
+	before := c.out.bytes
 	if m.kind == mailPost {
 		c.batch = c.batch.Moved(c.out.insert(c.batch, m.p))
 	} else {
 		c.batch = c.batch.Moved(c.out.insertReply(c.batch, m.reply))
 	}
+	c.out.hold(c.loop.reactor.options.Gate, m.turn, before) // with the batch's reply, if that is held
 }
 
 // written marks the connection for the next flush, at the latest at the iteration's end, once its output has grown.
@@ -342,6 +346,8 @@ func (c *conn) flushNow() {
 		}
 	case flushedSome:
 		l.later(c)
+	case flushedHeld:
+		l.await(c)
 	case flushedFull:
 		c.out.blocked = true
 		l.host.watchWrite(c)
@@ -514,7 +520,9 @@ func (c *conn) malformed(err *protocol.Error) (held bool) {
 		reply := c.out.open(&c.loop.replies)
 		from := reply.Mark()
 		reply.Error(err)
+		before := c.out.bytes
 		c.out.settle(&c.loop.replies, from)
+		c.out.hold(c.loop.reactor.options.Gate, 0, before) // behind what is held, if anything is
 	}
 	c.closeAfterOutput()
 	return false
@@ -524,10 +532,14 @@ func (c *conn) malformed(err *protocol.Error) (held bool) {
 func (c *conn) readMail(m *mail) {
 	switch m.kind {
 	case mailPost:
+		before := c.out.bytes
 		c.out.post(&c.loop.replies, m.p)
+		c.out.hold(c.loop.reactor.options.Gate, m.turn, before)
 		c.written()
 	case mailReply:
+		before := c.out.bytes
 		c.out.postReply(&c.loop.replies, m.reply)
+		c.out.hold(c.loop.reactor.options.Gate, m.turn, before)
 		c.written()
 	case mailResume:
 		if c.held {

@@ -13,7 +13,6 @@ import (
 type Settings struct {
 	Process     ProcessSettings
 	Core        coreSettings
-	AOF         aofSettings
 	Replication replicationSettings
 	Cluster     clusterSettings
 	TLS         tlsSettings
@@ -24,7 +23,7 @@ type Settings struct {
 func (s *Settings) Rows() []setting.Row {
 	var rows []setting.Row
 	for _, group := range [][]setting.Row{
-		s.Process.Rows(), s.Core.rows(), s.AOF.rows(), s.Replication.rows(),
+		s.Process.Rows(), s.Core.rows(), s.Replication.rows(),
 		s.Cluster.rows(), s.TLS.rows(), s.Allocator.rows(),
 	} {
 		rows = append(rows, group...)

@@ -13,7 +13,6 @@ import (
 // askedInVain are configurations that ask for a feature which is not there: a line of a file, and the words it stands
 // for at start.
 var askedInVain = []struct{ line, directive, means string }{
-	{"appendonly yes", "appendonly", "nothing is logged"},
 	{"replicaof 127.0.0.1 1", "replicaof", "follows nobody"},
 	{"slaveof 127.0.0.1 1", "replicaof", "follows nobody"},
 	{"tls-port 1", "tls-port", "nobody is served by TLS"},
@@ -46,7 +45,7 @@ func TestUnsupported(t *testing.T) {
 		}
 		refused("--include", dir+"/a.conf")
 	}
-	if s := testkit.Start(t, "--appendonly", "yes", "--appendonly", "no", "--tls-port", "0", "--replicaof", "no one"); s.Ended() {
+	if s := testkit.Start(t, "--tls-port", "0", "--replicaof", "no one"); s.Ended() {
 		t.Error("taken back, and refused all the same")
 	}
 }
@@ -70,8 +69,7 @@ func TestUnsupportedOverride(t *testing.T) {
 			t.Errorf("no %q in the log", want)
 		}
 	}
-	s.Do("CONFIG", "SET", "appendonly", "yes") // what it has already is no change
-	s.Do("CONFIG", "SET", "appendonly", "no", "tls-port", "0", "tls-cluster", "no", "tls-replication", "no")
+	s.Do("CONFIG", "SET", "tls-port", "0", "tls-cluster", "no", "tls-replication", "no")
 }
 
 // TestSetUnsupported: CONFIG SET does not answer OK to what has no effect.
@@ -80,7 +78,6 @@ func TestSetUnsupported(t *testing.T) {
 		s := testkit.Start(t, args...)
 		tls := "Unable to update TLS configuration. Check server logs."
 		for _, c := range []struct{ name, value, kept, want string }{
-			{"appendonly", "yes", "no", "the append-only file is not there yet"},
 			{"tls-replication", "yes", "no", tls},
 			{"tls-cluster", "yes", "no", tls},
 			{"tls-port", "1", "0", tls},

@@ -97,8 +97,10 @@ type Fault struct {
 
 // New is an empty disk.
 func New(seed uint64) *Disk {
-	d := &Disk{rng: rand.New(rand.NewPCG(seed, 1)), names: map[string]*inode{}, kept: map[string]*inode{}, folders: map[string]bool{".": true, "/": true},
-		stalls: map[Op]int{}, left: -1, Space: -1}
+	d := &Disk{
+		rng: rand.New(rand.NewPCG(seed, 1)), names: map[string]*inode{}, kept: map[string]*inode{},
+		folders: map[string]bool{".": true, "/": true}, stalls: map[Op]int{}, left: -1, Space: -1,
+	}
 	d.moved = sync.NewCond(&d.mu)
 	return d
 }
