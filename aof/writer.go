@@ -53,7 +53,7 @@ type writer struct {
 	manifest *manifest
 	runs     [][]byte // put's own
 
-	rest   atomic.Int64 // DEBUG AOF-FLUSH-SLEEP
+	rest   atomic.Int64 // DEBUG AOF-FLUSH-SLEEP, in nanos
 	backed atomic.Int64 // bytes in the buffer
 }
 
@@ -289,7 +289,7 @@ func (w *writer) next() (step func()) {
 // write writes what is ready before to.
 func (w *writer) write(to int64) {
 	if rest := w.rest.Load(); rest > 0 {
-		time.Sleep(time.Duration(rest) * time.Microsecond)
+		time.Sleep(time.Duration(rest))
 	}
 	w.mu.Lock()
 	w.runs = w.buf.appendRuns(w.runs[:0], to)
