@@ -7,9 +7,7 @@ import (
 
 // TestReplay: commands of a log change the data and are told to nobody; what is none for a log is refused.
 func TestReplay(t *testing.T) {
-	s := newServer(t)
-	var log recorder
-	s.Do(func() { s.AddSink(&log, 1) })
+	s := newHouse(t)
 	cl := NewReplayer()
 	run := func(words ...string) (err error) {
 		var args [][]byte
@@ -24,7 +22,7 @@ func TestReplay(t *testing.T) {
 			t.Errorf("%q: %v", words, err)
 		}
 	}
-	if got := log.take(); got != "" {
+	if got := s.sink.take(); got != "" {
 		t.Errorf("the sink heard of %s", got)
 	}
 	if n := s.space.DB(3).Len(); n != 2 {
