@@ -41,6 +41,7 @@ func (socket) Resume()                           {}
 func (socket) Close(bool)                        {}
 func (socket) Loop() protocol.Loop               { return nil }
 func (socket) SetClass(protocol.Class)           {}
+func (socket) Chunks() protocol.Chunks           { return nil }
 func (socket) Usage() protocol.Usage             { return protocol.Usage{} }
 
 // A server is a core with all data commands and a log on a disk.

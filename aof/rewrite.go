@@ -347,9 +347,9 @@ func (w *writer) adopt(j *rewriting) {
 		w.synced = max(w.synced, at) // what came before the cut is in the base
 	}
 	w.mu.Unlock()
+	w.removeHistory()
 	close(j.gone)
 	go w.log.parts.Core.Do(func() { w.log.finished(j, nil) })
-	w.removeHistory()
 }
 
 // removeHistory removes the files that a rewrite has replaced. The writer's.

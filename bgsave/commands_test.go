@@ -225,7 +225,7 @@ func TestRestoreClock(t *testing.T) {
 	for _, policy := range []keyspace.Policy{keyspace.AllKeysLFU, keyspace.AllKeysLRU} {
 		b.space.Policy = policy
 		for _, word := range []string{"IDLETIME", "FREQ"} {
-			if got := b.run("restore", "past", "1", p, "ABSTTL", "REPLACE", word, "10"); got != "+OK\r\n" || !b.space.DB(0).Stored([]byte("past")) {
+			if got := b.run("restore", "past", "1", p, "ABSTTL", "REPLACE", word, "10"); got != "+OK\r\n" || !b.space.DB(0).Stored([]byte("past")).Exists() {
 				t.Errorf("%s of a key past its deadline: %q", word, got)
 			}
 		}

@@ -270,7 +270,7 @@ func (in *Into) putPlain(b *rdb.Batch, db int, keys []rdb.Plain) {
 // put has a key whose value goes in as it is come into the database at once. If it is there, it must be one that may be replaced.
 func (in *Into) put(r *rdb.Record) error {
 	db, deadline := in.Space.DB(r.DB), deadlineIn(r.DeadlineMs)
-	if !in.Replace && db.Stored(r.Key) {
+	if !in.Replace && db.Stored(r.Key).Exists() {
 		return duplicate(r.DB, r.Key)
 	}
 	db.Delete(r.Key)

@@ -63,6 +63,8 @@ func rightsOf(cl *client.Client) *acl.Rights {
 func (c *Core) admitRestricted(cl *client.Client, spec *command.Spec, args [][]byte) error {
 	r := rightsOf(cl)
 	if d := c.users.Check(r, spec, args); d.Refused() {
+		c.lap() // the next command is the first of a run, and names itself
+		cl.LastCommand = spec.Full
 		c.deny(cl, d, originOf(cl), spec, args)
 		return d.Error(r, spec)
 	}

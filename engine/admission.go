@@ -175,7 +175,7 @@ func (c *Core) admitScript(cl *client.Client, call Call) error {
 			return err
 		}
 	}
-	if call.Flags&command.DenyOOM != 0 && c.eviction.barrier.up && c.eviction.short && !cl.Script.Wrote && !cl.Script.AllowOOM {
+	if call.Flags&command.DenyOOM != 0 && c.OutOfMemory() && !cl.Script.Wrote && !cl.Script.AllowOOM {
 		return protocol.ErrOutOfMemory
 	}
 	return nil

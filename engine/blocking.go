@@ -318,7 +318,7 @@ const unblocking = "command-unblocking"
 func (c *Core) answerParked(p *parked, event string, f func(*command.Context)) {
 	c.assertHeld()
 	cl, began := p.cl, c.wall.Nanos()
-	reply := &protocol.Reply{RESP3: cl.Protocol == 3}
+	reply := &protocol.Reply{RESP3: cl.Protocol == 3, Chunks: cl.Conn.Chunks()}
 	outer, quiet := cl.Out, c.space.NoTouch
 	cl.Out, c.space.NoTouch = reply, cl.Is(client.NoTouch)
 	ctx := &c.stack.frames[c.stack.depth]
@@ -341,6 +341,7 @@ func (c *Core) answerParked(p *parked, event string, f func(*command.Context)) {
 	}
 	cl.Out, c.space.NoTouch = outer, quiet // reply is the loop's from here on
 	if reply.Len() == 0 {
+		reply.Discard()
 		return
 	}
 	c.unpark(cl)

@@ -73,6 +73,8 @@ type Core struct {
 	loading  *Barrier
 	shortage *Barrier
 
+	streamBytes int64 // NoteStream
+
 	anyInScripts bool // DEBUG SET-DISABLE-DENY-SCRIPTS
 	replaying    bool // a command of a log runs: nobody is told of its effects
 
@@ -95,6 +97,8 @@ type Hooks struct {
 	Gone        func(cl *client.Client)                                    // a client left: watches, subscriptions, replicas
 	Denied      func(cl *client.Client, e acl.Entry)                       // a call or an AUTH of cl's was refused; e lacks Client
 	Evicted     func(n int)
+	OtherMemory func() int64         // bytes that count as used beside data and clients: what scripts are kept as
+	ManyCodes   func(codes []string) // clients have made up so many error codes that errorstats stop
 
 	EvictingClient func(cl *client.Client) // cl is about to be closed because clients cost too much together
 	Stuck          func()                  // they still do, and none of them may be evicted
@@ -237,8 +241,10 @@ func (c *Core) run(cl *client.Client, b *protocol.Batch) {
 		ahead := b.Requests[b.Done:min(b.Done+prefetchAhead, len(b.Requests))]
 		repeats := c.lookAhead(cl, ahead)
 		for i := range ahead {
-			if args := ahead[i].Args; (repeats || alone) && len(args) > 1 {
-				c.space.Again(args[1])
+			if repeats || alone {
+				if args := ahead[i].Args; len(args) > 1 {
+					c.space.Again(args[1])
+				}
 			}
 			if cl.Flags&cannotGoOn != 0 {
 				c.lap()
@@ -265,19 +271,22 @@ func (c *Core) run(cl *client.Client, b *protocol.Batch) {
 // cannotGoOn is what keeps a client's next request from being looked at.
 const cannotGoOn = client.Blocked | client.CloseASAP | client.CloseAfter
 
-// lookAhead finds the rows of the requests and starts the cache misses of their first keys, if there are several. Requests that name the same
-// key one after the other get it as one slice: it says whether there are any.
+// lookAhead finds the rows of the requests and starts the cache misses of their first keys, if there are several.
+// Requests that name the same key one after the other get it as one slice: it says whether there are any.
 func (c *Core) lookAhead(cl *client.Client, requests []protocol.Request) (repeats bool) {
 	db := c.space.DB(cl.DB)
+	specs := c.specs[:len(requests)]
 	var spec *command.Spec
+	var name []byte // of the request before: pipelines repeat themselves
 	var last []byte // the key that is on its way, or would be if another came
 	fetching := false
-	for i := range requests {
+	for i := range specs {
 		args := requests[i].Args
-		if i == 0 || !requests[i].Again {
-			spec = c.catalogue.Lookup(args[0])
+		if string(args[0]) != string(name) {
+			name = args[0]
+			spec = c.catalogue.Lookup(name)
 		}
-		c.specs[i] = spec
+		specs[i] = spec
 		if spec == nil || len(args) < 2 || len(spec.Keys) == 0 {
 			continue
 		}
@@ -348,7 +357,9 @@ func (c *Core) execute(cl *client.Client, req *protocol.Request, spec *command.S
 	}
 	cl.CommandsRun++
 	c.call(cl, req.Args, req.Bulk, spec)
-	c.muted(cl, mark, silent)
+	if cl.Flags&silenced != 0 {
+		c.muted(cl, mark, silent)
+	}
 	if len(c.pushes.pending) != 0 {
 		c.flushPushes(cl) // engine.O3
 	}
@@ -447,19 +458,27 @@ func (c *Core) invoke(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spe
 			return true, nil
 		}
 	}
-	if err != nil || ctx.Dirty != 0 || ctx.Effects.Replaced { // a read that succeeds, the usual case, has nothing to book
-		c.finish(ctx, err, mark)
+	if err != nil {
+		c.fail(ctx, err, mark)
+	}
+	if ctx.Dirty != 0 || ctx.Effects.Replaced {
+		c.book(ctx)
 	}
 	s.depth--
 	return false, err
 }
 
-// finish answers a command's error and books what the command did.
+// fail answers a command's error, in place of what the command has replied since mark.
+func (c *Core) fail(ctx *command.Context, err error, mark protocol.Mark) {
+	ctx.Reply.Rollback(mark)
+	ctx.Reply.Error(err)
+	c.meter.failed(ctx.Spec, err)
+}
+
+// finish answers the error of a command that went on by steps, and books what the command did.
 func (c *Core) finish(ctx *command.Context, err error, mark protocol.Mark) {
 	if err != nil {
-		ctx.Reply.Rollback(mark)
-		ctx.Reply.Error(err)
-		c.meter.failed(ctx.Spec, err)
+		c.fail(ctx, err, mark)
 	}
 	if ctx.Dirty != 0 || ctx.Effects.Replaced {
 		c.book(ctx)
@@ -707,7 +726,7 @@ func (c *Core) AddOwnBarriers(between ...*Barrier) {
 }
 
 // SetHooks tells the core who wants to hear of what. Before the first Serve.
-func (c *Core) SetHooks(h Hooks) { c.hooks = h }
+func (c *Core) SetHooks(h Hooks) { c.hooks, c.meter.manyCodes = h, h.ManyCodes }
 
 // OnTick adds to what is done ten times a second. Before the first Serve.
 func (c *Core) OnTick(f func(nowMs int64)) { c.hooks.Tick = append(c.hooks.Tick, f) }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -260,11 +261,25 @@ func TestErrorsAreCounted(t *testing.T) {
 	if s := h.catalogue.Lookup([]byte("incr")).Stats; s.Failed != 2 || s.Rejected != 0 {
 		t.Errorf("INCR: %d failed, %d rejected", s.Failed, s.Rejected)
 	}
-	for range 2 * errorCodesMax {
-		h.meter.countError(&protocol.Error{Code: strings.Repeat("E", len(h.meter.errors)+1)})
+	var told []string
+	h.SetHooks(Hooks{ManyCodes: func(codes []string) { told = append(told, codes...) }})
+	for i := range 2 * errorCodesMax {
+		if n := len(h.meter.errors); i == errorCodesMax-1 && (n != errorCodesMax || h.Figures().ErrorsFull) {
+			t.Errorf("%d codes", n) // ERR is one of them
+		}
+		h.meter.countError(&protocol.Error{Code: strings.Repeat("E", i+1)})
 	}
-	if n := len(h.meter.errors); n != errorCodesMax || !h.Figures().ErrorsFull {
-		t.Errorf("%d codes", n)
+	f = h.Figures()
+	if !f.ErrorsFull || f.CodesFreed != errorCodesMax || !slices.Equal(f.Errors, []ErrorCount{{"ERRORSTATS_DISABLED", 1}}) {
+		t.Errorf("behind too many codes: %+v", f)
+	}
+	if len(told) != errorCodesMax {
+		t.Errorf("told of %d codes: %s", len(told), told)
+	}
+	h.ResetFigures()
+	h.do(cl, "GET")
+	if f = h.Figures(); f.ErrorsFull || f.CodesFreed != 0 || !slices.Equal(f.Errors, []ErrorCount{{"ERR", 1}}) {
+		t.Errorf("behind CONFIG RESETSTAT: %+v", f)
 	}
 }
 

@@ -49,6 +49,7 @@ func (e *eviction) reset() { e.exceededSince, e.exceededNanos = 0, 0 }
 func (c *Core) memoryBarrier() *Barrier {
 	return &Barrier{Name: "maxmemory", Refuse: func(cl *client.Client, call Call) error {
 		if cl.Is(client.Primary) {
+			c.eviction.short = false // what it sends is obeyed, its scripts' commands too
 			return nil
 		}
 		if c.eviction.short = !c.evict(); !c.eviction.short {
@@ -106,6 +107,12 @@ func (c *Core) ApplyMemoryLimit() {
 	if s.MaxMemory.Get() == 0 {
 		c.eviction.noteExceeded(c.started, false) // nobody asks from here on
 	}
+}
+
+// OutOfMemory says whether the outermost command began while maxmemory was exceeded, and nothing was left to evict.
+func (c *Core) OutOfMemory() bool {
+	c.assertHeld()
+	return c.eviction.barrier.up && c.eviction.short
 }
 
 // overLimit is by how many bytes the data exceed maxmemory.
@@ -178,12 +185,22 @@ func (c *Core) evictionTime() time.Duration {
 	return math.MaxInt64
 }
 
-// UsedMemory is what the data, the clients and their buffers cost. Of the memory lent for arguments on their way in it has what is filled:
+// UsedMemory is what the data, the clients, their buffers and the kept scripts cost. Of the memory lent for arguments on their way in it has what is filled:
 // that is part of the clients' costs.
 func (c *Core) UsedMemory() int64 {
 	c.assertHeld()
 	costs := &c.clients.Costs
-	return c.space.Heap().Used() + costs.Sum() + costs.Primary() + costs.Replicas() - costs.Reserved()
+	used := c.space.Heap().Used() + costs.Sum() + costs.Primary() + costs.Replicas() - costs.Reserved() + c.streamBytes
+	if c.hooks.OtherMemory != nil {
+		used += c.hooks.OtherMemory()
+	}
+	return used
+}
+
+// NoteStream says how much memory the stream's owner keeps for replicas that come back: it counts as used. Turn only.
+func (c *Core) NoteStream(bytes int64) {
+	c.assertHeld()
+	c.streamBytes = bytes
 }
 
 // Loading says whether the data set is being read, so that what is here is only a part of it.

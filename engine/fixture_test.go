@@ -25,6 +25,7 @@ type fakeConn struct {
 	log    []string // "post …", "resume", "close", "close after output"
 	remote string
 	active int64 // what LastActive says
+	chunks protocol.Chunks
 }
 
 func (f *fakeConn) note(format string, args ...any) {
@@ -66,7 +67,8 @@ func (f *fakeConn) PostReply(_ uint64, r *protocol.Reply) {
 		r.B[i] = 0xDB // it is the loop's from here on: who still writes to it, or reads it, shows
 	}
 }
-func (f *fakeConn) Resume() { f.note("resume") }
+func (f *fakeConn) Chunks() protocol.Chunks { return f.chunks }
+func (f *fakeConn) Resume()                 { f.note("resume") }
 func (f *fakeConn) Close(afterOutput bool) {
 	if afterOutput {
 		f.note("close after output")

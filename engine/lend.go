@@ -116,7 +116,7 @@ func (c *Core) lendTurn(cl *client.Client, args [][]byte, spec *command.Spec, ma
 	c.assertHeld()
 	invariant.That(c.lent == nil, "engine.N1: two commands lend the turn")
 	s := c.stack
-	l := &lent{stack: s, nowMs: c.nowMs, began: c.nanos, reply: &protocol.Reply{RESP3: cl.Protocol == 3}}
+	l := &lent{stack: s, nowMs: c.nowMs, began: c.nanos, reply: &protocol.Reply{RESP3: cl.Protocol == 3, Chunks: cl.Conn.Chunks()}}
 	cl.Out.Cut(mark, l.reply)
 	l.pushes = append(l.pushes, c.pushes.pending...)
 	c.takePending()
@@ -237,7 +237,7 @@ func (c *Core) over(l *lent) {
 		c.postReply(cl, l.reply, l.pushes)
 		cl.Conn.Resume()
 	} else {
-		l.reply.Reset()
+		l.reply.Discard()
 	}
 	c.pause.release()
 	if c.hooks.Lent != nil {

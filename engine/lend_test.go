@@ -318,3 +318,53 @@ func TestTargets(t *testing.T) {
 		t.Errorf("log: %s", got)
 	}
 }
+
+// chunkCounter lends chunks and counts them.
+type chunkCounter struct{ lent, back atomic.Int64 }
+
+func (k *chunkCounter) Chunk(n, _ int) ([]byte, func()) {
+	k.lent.Add(1)
+	return make([]byte, 0, n), func() { k.back.Add(1) }
+}
+
+func (*chunkCounter) Outgrown([]byte) {}
+
+// TestLentReplySpills: a long reply of a command that has lent the turn lies in chunks. All of them leave with it, or
+// are given back when its client has left.
+func TestLentReplySpills(t *testing.T) {
+	for _, leaves := range []bool{false, true} {
+		var end atomic.Bool
+		h := newHouse(t, append(lendRows(&end), command.Spec{Name: "wide", Arity: 1, Run: func(c *command.Context) error {
+			c.Core.Lend(c, func(c *command.Context) (bool, error) {
+				if !end.Load() {
+					time.Sleep(200 * time.Microsecond)
+					return false, nil
+				}
+				for range 100_000 {
+					c.Reply.BulkString("an element")
+				}
+				return true, nil
+			})
+			return nil
+		}})...)
+		cl, conn := h.arrive()
+		other, _ := h.arrive()
+		chunks := &chunkCounter{}
+		conn.chunks = chunks
+		h.batch(cl, "WIDE")
+		if leaves {
+			h.Closed(cl)
+		}
+		h.do(other, "ENDLONG")
+		eventually(t, "the end", func() bool { return !h.Lent() })
+		if n := chunks.lent.Load(); n < 5 {
+			t.Errorf("leaves=%t: a reply of 1.6 MB took %d chunks", leaves, n)
+		}
+		if said := conn.take(); leaves == strings.Contains(said, "an element") {
+			t.Errorf("leaves=%t: its client was told %.50q", leaves, said)
+		}
+		if lent, back := chunks.lent.Load(), chunks.back.Load(); leaves && back != lent || !leaves && back != 0 {
+			t.Errorf("leaves=%t: %d chunks of %d are back", leaves, back, lent)
+		}
+	}
+}

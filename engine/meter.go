@@ -1,8 +1,11 @@
 package engine
 
 import (
+	"maps"
 	"runtime"
+	"slices"
 	"sort"
+	"strings"
 	"time"
 
 	"spindle/engine/client"
@@ -31,6 +34,8 @@ type meter struct {
 	unexpected     uint64
 	errors         map[string]uint64 // by code: INFO errorstats
 	errorsFull     bool
+	manyCodes      func(codes []string) // Hooks.ManyCodes
+	codesFreed     int64                // entries of errors that were let go since CONFIG RESETSTAT
 	turnBegan      int64
 	turns          uint64
 	turnNanos      uint64
@@ -111,13 +116,25 @@ func (m *meter) countError(err error) {
 	m.errorReplies++
 	code := "ERR"
 	if e, ok := err.(*protocol.Error); ok {
-		code = e.Code
+		code = strings.TrimSuffix(e.Code, " ") // a script's error may be a code and a blank
+	}
+	if m.errorsFull {
+		return
 	}
 	if _, known := m.errors[code]; !known && len(m.errors) >= errorCodesMax {
-		m.errorsFull = true
+		m.stopErrors()
 		return
 	}
 	m.errors[code]++
+}
+
+// stopErrors ends the count of error replies by code, until CONFIG RESETSTAT. One entry says so.
+func (m *meter) stopErrors() {
+	if m.manyCodes != nil {
+		m.manyCodes(slices.Sorted(maps.Keys(m.errors)))
+	}
+	m.codesFreed += int64(len(m.errors))
+	m.errors, m.errorsFull = map[string]uint64{"ERRORSTATS_DISABLED": 1}, true
 }
 
 // A Rate is a figure per second, averaged over the last sixteen samples.
@@ -160,6 +177,7 @@ type Figures struct {
 	Exceeded, ExceededNow       time.Duration // how long maxmemory was exceeded, and is
 	Errors                      []ErrorCount
 	ErrorsFull                  bool
+	CodesFreed                  int64 // entries of Errors that were let go
 	Dirty                       int64
 	Turns, TurnNanos, DutyNanos uint64
 	LongestTurn, LongestTurnCPU time.Duration
@@ -182,7 +200,7 @@ func (c *Core) Figures() Figures {
 	f := Figures{
 		Uptime: time.Since(c.started), Connections: m.connections, Commands: m.commands, OpsPerSecond: m.ops.PerSecond(),
 		Unexpected: m.unexpected, TurnsPerSecond: m.perTurn.PerSecond(),
-		EvictedClients: m.evictedClients, ErrorReplies: m.errorReplies, Rejected: m.rejectedCalls, ErrorsFull: m.errorsFull, Dirty: m.dirty,
+		EvictedClients: m.evictedClients, ErrorReplies: m.errorReplies, Rejected: m.rejectedCalls, ErrorsFull: m.errorsFull, CodesFreed: m.codesFreed, Dirty: m.dirty,
 		Turns: m.turns, TurnNanos: m.turnNanos, DutyNanos: m.dutyNanos, LongestTurn: time.Duration(m.longestTurn), LongestTurnCPU: time.Duration(m.longestTurnCPU),
 		LongTurns: m.longTurns.list(), MostCommandsPerTurn: m.mostCommands, Clients: c.clients.Len(), Blocked: c.BlockedClients(), Keys: c.BlockingKeys(),
 		Monitors: c.monitors.Len(), ExpiryNanos: m.expiryNanos,
@@ -215,7 +233,7 @@ func (m *meter) reset() {
 	m.commandsBefore, m.unexpected = 0, 0
 	m.ops, m.perTurn, m.inTurns = Rate{}, Rate{}, Rate{} // they go by differences
 	m.expiryNanos = 0
-	m.errors, m.errorsFull = map[string]uint64{}, false
+	m.errors, m.errorsFull, m.codesFreed = map[string]uint64{}, false, 0
 }
 
 // feedMonitors shows every MONITOR what has run.

@@ -42,18 +42,24 @@ func (c *Core) AddSink(s Sink, is client.Targets) {
 func (c *Core) book(ctx *command.Context) {
 	c.assertHeld()
 	c.meter.dirty += ctx.Dirty
-	e := &ctx.Effects
-	if to := addressees(ctx); len(c.sinks) != 0 && to != 0 && !c.replaying {
-		switch {
-		case e.Replaced:
-			for _, args := range e.Commands {
-				c.stack.unit.add(ctx.Client.DB, args, to)
-			}
-		case ctx.Spec.Flags&(command.Write|command.MayReplicate) != 0:
-			c.stack.unit.add(ctx.Client.DB, ctx.Args, to)
-		}
+	if len(c.sinks) != 0 && !c.replaying {
+		c.tell(ctx)
 	}
-	e.Reset()
+	ctx.Effects.Reset()
+}
+
+// tell adds a call's effects to the unit.
+func (c *Core) tell(ctx *command.Context) {
+	to, e := addressees(ctx), &ctx.Effects
+	switch {
+	case to == 0:
+	case e.Replaced:
+		for _, args := range e.Commands {
+			c.stack.unit.add(ctx.Client.DB, args, to)
+		}
+	case ctx.Spec.Flags&(command.Write|command.MayReplicate) != 0:
+		c.stack.unit.add(ctx.Client.DB, ctx.Args, to)
+	}
 }
 
 // addressees are who hears of a call's effects.

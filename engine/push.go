@@ -132,7 +132,10 @@ func (c *Core) postReply(cl *client.Client, r *protocol.Reply, pushed []byte) {
 	if len(pushed) > 0 {
 		r.Raw(pushed)
 	}
-	if r.Len() > 0 {
-		cl.Conn.PostReply(c.number, r)
+	if r.Len() == 0 {
+		r.Discard()
+		return
 	}
+	r.Seal()
+	cl.Conn.PostReply(c.number, r)
 }

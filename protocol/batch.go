@@ -11,10 +11,9 @@ package protocol
 // Lifetime (R2): the arguments are views into the loop's read buffer, or into a Bulk, and hold until
 // Handler.Serve returns. Who keeps bytes longer copies them.
 type Request struct {
-	Args  [][]byte // Args[0] is the command's name, in the case the client chose; never empty
-	End   int      // offset just past this request in the buffer it was cut from; 0 if it was streamed into Bulk
-	Bulk  *Bulk    // the last argument's memory when it was too large for the read buffer; nil nearly always
-	Again bool     // its name is known to be that of the request before in the batch, letter for letter
+	Args [][]byte // Args[0] is the command's name, in the case the client chose; never empty
+	End  int      // offset just past this request in the buffer it was cut from; 0 if it was streamed into Bulk
+	Bulk *Bulk    // the last argument's memory when it was too large for the read buffer; nil nearly always
 }
 
 // A Bulk is memory outside the Go heap that a large last argument is read into as it arrives, so that a command
@@ -105,8 +104,11 @@ type Conn interface {
 	// Post sends p after everything that was decided in turns before turn, and before everything decided later.
 	// p is shared with the loop from here on: nobody writes to it again.
 	Post(turn uint64, p []byte)
-	// PostReply is Post for a Reply that may hold lent pieces; r belongs to the loop from here on.
+	// PostReply is Post for a Reply that may hold lent pieces; r belongs to the loop from here on. One that is Full ends
+	// the connection.
 	PostReply(turn uint64, r *Reply)
+	// Chunks are for a Reply that PostReply is to send. Any goroutine may write it, one at a time; nil: there are none.
+	Chunks() Chunks
 	// Loop is the loop that the connection is on for its whole life, for Loop.PostAll; nil if it shares none with
 	// others.
 	Loop() Loop

@@ -104,7 +104,7 @@ func (p *Parser) Parse(buf []byte) (consumed int, err *Error) {
 	if p.Limits.Unauthenticated {
 		maxSize = min(maxSize, unauthenticatedBulk)
 	}
-	at, last, head := 0, 0, 0 // the request before began at last, and has a head so long; 0: of no use
+	at := 0
 	if p.kind != 0 {
 		if len(buf) < p.need {
 			return 0, nil
@@ -121,22 +121,16 @@ next:
 		// The usual case, without a state: a count and lengths of few digits, everything there.
 		var count, pos int
 		first := len(args)
-		again := head != 0 && len(buf)-at >= head && sameHead(buf[last:], buf[at:], head)
-		if again { // pipelines repeat themselves
-			count, pos = int(buf[at+1]-'0'), at+head
-			args = append(args, buf[at+headLen-2:pos-2:pos-2])
+		if w := word(buf, at); isOneDigit(w, '*') {
+			count, pos = int(w>>8&0xff-'0'), at+4
 		} else {
-			if w := word(buf, at); isOneDigit(w, '*') {
-				count, pos = int(w>>8&0xff-'0'), at+4
-			} else {
-				count, pos = shortHeader(buf, at, '*')
-			}
-			if count <= 0 || count > unauthenticatedArgs && p.Limits.Unauthenticated {
-				p.kind = multibulk
-				goto slow
-			}
+			count, pos = shortHeader(buf, at, '*')
 		}
-		for n := len(args) - first; n < count; n++ {
+		if count <= 0 || count > unauthenticatedArgs && p.Limits.Unauthenticated {
+			p.kind = multibulk
+			goto slow
+		}
+		for range count {
 			if len(buf)-pos < 6 { // "$0\r\n\r\n"
 				args = args[:first]
 				p.kind = multibulk
@@ -162,10 +156,7 @@ next:
 			args = append(args, buf[pos:end:end])
 			pos = end + 2
 		}
-		if head = 0; count <= 9 && uint(len(args[first])-1) < 9 {
-			head = headLen + len(args[first])
-		}
-		last, at = at, pos
+		at = pos
 		if len(requests) == cap(requests) {
 			requests = slices.Grow(requests, 1)
 		}
@@ -174,14 +165,13 @@ next:
 		// package server).
 		requests = requests[:len(requests)+1]
 		r := &requests[len(requests)-1]
-		r.Args, r.End, r.Bulk, r.Again = args[first:len(args):len(args)], at, nil, again
+		r.Args, r.End, r.Bulk = args[first:len(args):len(args)], at, nil
 	}
 	p.more = at < len(buf)
 	goto done
 
 slow:
 	{
-		head = 0
 		var complete bool
 		first := len(args)
 		if p.kind == inline {
@@ -265,17 +255,6 @@ func word(buf []byte, at int) uint32 {
 		return 0
 	}
 	return binary.LittleEndian.Uint32(buf[at:])
-}
-
-// headLen is how long a request's head is, less the name in it: *3, $5 and the name, each with CR and LF.
-const headLen = 10
-
-// sameHead says that two requests begin with the same n bytes, of which either has that many: a count and a length of
-// one digit each, and a name, so that n is from 11 to 19.
-func sameHead(a, b []byte, n int) bool {
-	return binary.LittleEndian.Uint64(a) == binary.LittleEndian.Uint64(b) &&
-		binary.LittleEndian.Uint64(a[n-8:]) == binary.LittleEndian.Uint64(b[n-8:]) &&
-		binary.LittleEndian.Uint32(a[7:]) == binary.LittleEndian.Uint32(b[7:])
 }
 
 // isOneDigit says that w is kind, a digit, CR and LF.

@@ -114,6 +114,27 @@ func (r *Reply) spill() {
 	}
 }
 
+// Seal makes pieces of all that has been written, if it lies in chunks: the reply can go to another goroutine whole.
+func (r *Reply) Seal() {
+	if r.release == nil {
+		return
+	}
+	if len(r.B) == 0 {
+		r.release()
+	} else {
+		r.spill()
+	}
+	r.B, r.release = nil, nil
+}
+
+// Discard gives back all that the reply holds. Nobody will read it, or append to it.
+func (r *Reply) Discard() {
+	r.Reset()
+	if release := r.Taken(); release != nil {
+		release()
+	}
+}
+
 // shared makes release something that each of parts calls once. The parts are given back on one goroutine.
 func shared(release func(), parts int) func() {
 	if release == nil || parts == 1 {

@@ -234,3 +234,48 @@ func TestFullTakenBack(t *testing.T) {
 		t.Fatalf("%d chunks and %d pieces not given back", chunks.out, lent)
 	}
 }
+
+// A sealed reply holds nothing but pieces, which give back their chunks; a discarded one has given back all.
+func TestSealAndDiscard(t *testing.T) {
+	for _, n := range []int{0, 1, 9_000, 100_000} {
+		chunks := &lender{}
+		r, want := &Reply{Chunks: chunks}, []byte(nil)
+		for i := range n {
+			r.BulkString(element(i))
+			want = fmt.Appendf(want, "$%d\r\n%s\r\n", len(element(i)), element(i))
+		}
+		spilt := chunks.out > 0
+		r.Seal()
+		if spilt && len(r.B) != 0 {
+			t.Errorf("%d elements: %d bytes are no piece", n, len(r.B))
+		}
+		if got := bytes.Join(slices.Collect(r.Pieces), nil); !bytes.Equal(got, want) || r.Len() != len(want) {
+			t.Errorf("%d elements: %d bytes, Len %d, want %d", n, len(got), r.Len(), len(want))
+		}
+		for _, piece := range r.Lent {
+			piece.Release()
+		}
+		if chunks.out != 0 {
+			t.Errorf("%d elements: %d chunks are out when all pieces are back", n, chunks.out)
+		}
+
+		r = &Reply{Chunks: chunks}
+		for i := range n {
+			r.BulkString(element(i))
+		}
+		if n == 9_000 {
+			r.Rollback(Mark{}) // its buffer is a chunk still
+		}
+		if r.Discard(); chunks.out != 0 {
+			t.Errorf("%d elements: %d chunks are out behind Discard", n, chunks.out)
+		}
+		r = &Reply{Chunks: chunks}
+		for i := range n {
+			r.BulkString(element(i))
+		}
+		r.Reset()
+		if r.Seal(); chunks.out != 0 || r.Len() != 0 {
+			t.Errorf("%d elements: %d chunks are out when an empty reply is sealed", n, chunks.out)
+		}
+	}
+}

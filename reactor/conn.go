@@ -274,7 +274,7 @@ func (c *conn) deliver(turn uint64) {
 // before puts a post that was decided before the batch's reply in front of it.
 func (c *conn) before(m *mail) {
 	tail := &c.out.tail
-	if tail.B == nil || tail.Since(c.batch) < 0 { // no reply, or it has left already
+	if tail.B == nil || tail.Since(c.batch) < 0 || m.kind == mailReply && m.reply.Full() { // no reply, or it has left already
 		c.readMail(m)
 		return
 	}
@@ -537,6 +537,11 @@ func (c *conn) readMail(m *mail) {
 		c.out.hold(c.loop.reactor.options.Gate, m.turn, before)
 		c.written()
 	case mailReply:
+		if m.reply.Full() { // a part of it is missing
+			m.refuse()
+			c.cut(protocol.Class(c.class.Load()))
+			return
+		}
 		before := c.out.bytes
 		c.out.postReply(&c.loop.replies, m.reply)
 		c.out.hold(c.loop.reactor.options.Gate, m.turn, before)

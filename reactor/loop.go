@@ -47,6 +47,8 @@ type loop struct {
 	held    int  // under mailMu: bytes that mail holds
 	brimful bool // under mailMu: counted in reactor.brimful, since held is past mailMost
 
+	longReplies *chunkStore
+
 	single bool // no other connection is on it
 	atEnd  bool // turn reads the mail: no batch is under way
 
@@ -66,13 +68,11 @@ type kit struct {
 	batch   protocol.Batch
 	replies bufferPool
 	chunks  chunkPool
-
-	longReplies *chunkStore
 }
 
 // newKit makes a kit whose pools keep as much as one of n that a loop is entitled to.
 func newKit(n int) *kit {
-	k := &kit{longReplies: &chunkStore{}}
+	k := &kit{}
 	k.chunks.most, k.replies.most = chunkIdle/n, replyPooled/n
 	k.parser = protocol.NewParser(&k.scratch)
 	return k

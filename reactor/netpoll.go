@@ -38,7 +38,7 @@ type netpollBackend struct {
 	bell      int // eventfd: look whether the acceptor has closed
 	accepting sync.WaitGroup
 
-	longReplies chunkStore // of all kits: the garbage collector may drop one, and unmaps nothing
+	longReplies chunkStore // of all loops: the garbage collector may drop a kit, and unmaps nothing
 }
 
 type netpollHost struct {
@@ -69,11 +69,7 @@ func (b *netpollBackend) start(r *Reactor) (err error) {
 	netpollLogf.Store(&r.options.Logf)
 	logsNetpoll.Do(func() { netpoll.Configure(netpoll.Config{LoggerOutput: netpollLog{}}) })
 	netpoll.Configure(netpoll.Config{PollerNum: r.threads()})
-	b.kits.New = func() any {
-		k := newKit(netpollKits)
-		k.longReplies = &b.longReplies
-		return k
-	}
+	b.kits.New = func() any { return newKit(netpollKits) }
 	b.buffers.New = func() any { return new([firstRead]byte) }
 	b.polls, err = netpollPolls(r.threads())
 	return err
@@ -156,6 +152,7 @@ func (b *netpollBackend) accept(a *acceptor) (err error) {
 
 func (b *netpollBackend) adopt(c *conn) {
 	l := newLoop(b.reactor, c.fd)
+	l.longReplies = &b.longReplies
 	l.single = true
 	h := &netpollHost{back: b, loop: l, conn: c, poll: b.polls[b.next%len(b.polls)]}
 	b.next++

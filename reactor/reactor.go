@@ -268,7 +268,7 @@ func (r *Reactor) place() *loop {
 func (r *Reactor) makeLoops(n int) {
 	for i := range n {
 		l := newLoop(r, i)
-		l.kit = newKit(1)
+		l.kit, l.longReplies = newKit(1), &chunkStore{}
 		r.loops = append(r.loops, l)
 	}
 }

@@ -44,7 +44,7 @@ func TestTrafficBeforeTheReplay(t *testing.T) {
 			r.settings.Rows()
 			r.gone.Add(1)
 			l := newLoop(r, 0)
-			l.kit, l.host = newKit(1), nowhere{}
+			l.kit, l.longReplies, l.host = newKit(1), &chunkStore{}, nowhere{}
 			c := &conn{loop: l}
 			c.open()
 			want := ""

@@ -86,11 +86,23 @@ func (s *chunkStore) age() {
 	}
 }
 
-// Chunk implements protocol.Chunks: more room for the reply of the batch that is being served, unless the connection will be cut for it.
+// Chunk implements protocol.Chunks: more room for the reply of the batch that is being served, unless the connection
+// will be cut for it.
 func (c *conn) Chunk(n, _ int) (chunk []byte, release func()) {
+	if c.stranger() {
+		return nil, nil
+	}
+	return c.chunk(n, c.out.bytes+c.out.tail.Since(c.batch))
+}
+
+// Outgrown implements protocol.Chunks.
+func (c *conn) Outgrown(b []byte) { c.loop.replies.giveBack(b) }
+
+// chunk lends room for n bytes to who has held bytes to send, unless the connection will be cut for them. Any goroutine.
+func (c *conn) chunk(n, held int) (chunk []byte, release func()) {
 	class := protocol.Class(c.class.Load())
 	hard := c.loop.reactor.settings.Output.Get()[class].Hard
-	if hard != 0 && uint64(c.out.bytes+c.out.tail.Since(c.batch)) >= hard || c.stranger() {
+	if hard != 0 && uint64(held) >= hard {
 		return nil, nil
 	}
 	store := c.loop.longReplies
@@ -101,5 +113,14 @@ func (c *conn) Chunk(n, _ int) (chunk []byte, release func()) {
 	return b[:0], func() { store.giveBack(b) }
 }
 
-// Outgrown implements protocol.Chunks.
-func (c *conn) Outgrown(b []byte) { c.loop.replies.giveBack(b) }
+// A posted lends the chunks of a reply that is written elsewhere than on the connection's loop. What else the
+// connection has to send does not count for it: only the loop knows.
+type posted struct{ c *conn }
+
+// Chunks implements protocol.Conn.
+func (c *conn) Chunks() protocol.Chunks { return posted{c} }
+
+func (p posted) Chunk(n, held int) (chunk []byte, release func()) { return p.c.chunk(n, held) }
+
+// Outgrown implements protocol.Chunks: the buffer is no loop's.
+func (posted) Outgrown([]byte) {}

@@ -1,6 +1,8 @@
 package reactor
 
 import (
+	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -68,13 +70,59 @@ func TestSpareChunksAge(t *testing.T) {
 	}
 }
 
-// Under netpoll a connection has another kit at each visit: a chunk must not come back to a kit that another visit works with by then, and
-// none may be lost with a kit that the garbage collector drops.
+// Under netpoll a connection is its own loop, and works with another kit at each visit: chunks are the backend's, and
+// none is lost with a kit that the garbage collector drops.
 func TestKitsShareTheirChunks(t *testing.T) {
-	r, _ := serveBoard(t, newBoard(), Options{Backend: Netpoll})
-	kits := &r.back.(*netpollBackend).kits
-	one, other := kits.Get().(*kit), kits.Get().(*kit)
-	if one == other || one.longReplies != other.longReplies {
-		t.Error("each kit has chunks of its own")
+	h := newBoard()
+	r, addr := serveBoard(t, h, Options{Backend: Netpoll})
+	var stores [2]*chunkStore
+	for i, name := range []string{"one", "other"} {
+		p := dial(t, addr)
+		p.send(command("NAME", name))
+		p.expect("+OK\r\n")
+		stores[i] = h.seat(name).c.(*conn).loop.longReplies
 	}
+	if all := &r.back.(*netpollBackend).longReplies; stores[0] != all || stores[1] != all {
+		t.Error("each connection has chunks of its own")
+	}
+}
+
+// A long reply that is written elsewhere than on its connection's loop lies in chunks, too. When the client would have
+// more to read than it may, its connection ends.
+func TestPostedReplySpills(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b Backend) {
+		h := newBoard()
+		r, addr := serveBoard(t, h, Options{Backend: b})
+		p := dial(t, addr)
+		p.send(command("NAME", "me"))
+		p.expect("+OK\r\n")
+		c := h.seat("me").c
+		write := func() (reply *protocol.Reply, text string) {
+			var all strings.Builder
+			reply = &protocol.Reply{Chunks: c.Chunks()}
+			for i := range 100_000 {
+				element := fmt.Sprintf("element-%07d", i)
+				reply.BulkString(element)
+				fmt.Fprintf(&all, "$%d\r\n%s\r\n", len(element), element)
+			}
+			return reply, all.String()
+		}
+		reply, text := write()
+		if reply.Seal(); len(reply.B) != 0 || len(reply.Lent) < len(text)/protocol.ChunkSize {
+			t.Fatalf("%d bytes lie in one buffer and %d pieces", len(reply.B), len(reply.Lent))
+		}
+		c.PostReply(1, reply)
+		p.expect(text)
+
+		limits := OutputLimits{}
+		limits[protocol.ClassNormal].Hard = 1 << 20
+		r.settings.Output.Set(limits)
+		reply, _ = write()
+		if !reply.Full() {
+			t.Fatal("the reply is as long as it likes")
+		}
+		reply.Seal()
+		c.PostReply(2, reply)
+		eventually(t, "the connection ends", func() bool { return r.Stats().OutputLimitCloses == 1 && r.Stats().Open == 0 })
+	})
 }

@@ -67,18 +67,16 @@ func (f *Feed) sync(c *command.Context) error {
 		return errPending
 	}
 	r := f.of(c.Client)
-	if r.noKeys && !r.eof {
+	if r.filter != (Filter{}) && !r.eof {
 		return errFiltered
 	}
 	f.settings.Log.Notice("Replica %s asks for synchronization", r.name())
-	f.renew()
 	r.eof = r.eof && r.rdbOnly // who takes the stream this way never says that it has loaded the view
-	f.start(r, f.core.TurnNumber())
+	f.request(r)
 	return nil
 }
 
-// psync is PSYNC <id> <offset>: +FULLRESYNC <id> <offset>, then as SYNC. There is no backlog yet, so that every request,
-// also for what would be a continuation, is answered with a full synchronisation.
+// psync is PSYNC <id> <offset>: +CONTINUE [<id>] and the stream from there on, or +FULLRESYNC <id> <offset>, then as SYNC.
 func (f *Feed) psync(c *command.Context) error {
 	if c.Client.Is(client.Replica) {
 		return nil
@@ -90,7 +88,7 @@ func (f *Feed) psync(c *command.Context) error {
 		return errPending
 	}
 	r := f.of(c.Client)
-	if r.noKeys && !r.eof {
+	if r.filter != (Filter{}) && !r.eof {
 		return errFiltered
 	}
 	offset, err := command.Int(c.Args[2])
@@ -98,13 +96,15 @@ func (f *Feed) psync(c *command.Context) error {
 		return err
 	}
 	f.settings.Log.Notice("Replica %s asks for synchronization", r.name())
+	if f.tryContinue(c, r, c.Args[1], offset) {
+		return nil
+	}
 	if string(c.Args[1]) != "?" {
 		f.refused++
-		f.settings.Log.Notice("Partial resynchronization not accepted: this version keeps no backlog (replica asked for %s from offset %d)", c.Args[1], offset)
 	}
-	f.renew()
-	c.Reply.Simple("FULLRESYNC " + f.ID + " " + strconv.FormatInt(f.offset, 10))
-	f.start(r, f.core.TurnNumber())
+	r.psync, r.answer = true, c.Reply
+	f.request(r)
+	r.answer = nil
 	return nil
 }
 
@@ -142,7 +142,7 @@ func (f *Feed) replconf(c *command.Context) error {
 			}
 			r.rdbOnly = only
 		case "rdb-filter-only":
-			if err := r.filter(string(value)); err != nil {
+			if err := r.setFilter(string(value)); err != nil {
 				return err
 			}
 		case "ack":
@@ -158,18 +158,19 @@ func (f *Feed) replconf(c *command.Context) error {
 	return nil
 }
 
-// filter is REPLCONF rdb-filter-only, whose value lists what the RDB stream is to hold. Only functions can be asked for, of which
-// there are none yet, so that every filter means a stream without keys.
-func (r *replica) filter(list string) error {
+// setFilter is REPLCONF rdb-filter-only, whose value lists what the RDB stream is to hold. Only functions can be asked for: every
+// filter means a stream without keys.
+func (r *replica) setFilter(list string) error {
 	words, err := setting.SplitArgs(list)
 	if err != nil {
 		return errNoFilter
 	}
-	r.noKeys = true // also when a word is refused
+	r.filter = Filter{NoKeys: true, NoFunctions: true} // also when a word is refused
 	for _, word := range words {
 		if !strings.EqualFold(word, "functions") {
 			return protocol.Errorf("ERR", "Unsupported rdb-filter-only option: %s", word)
 		}
+		r.filter.NoFunctions = false
 	}
 	return nil
 }

@@ -2,7 +2,8 @@
 //
 // Owner: the core calls Feed inside its turns; a sender goroutine per full synchronisation reads a view and nothing else.
 // Never: blocks a turn (R5), or keeps more for a replica than its output limit allows.
-// Start at feed.go; fullsync.go sends the view, commands.go is SYNC, PSYNC, REPLCONF, WAIT and ROLE.
+// Start at feed.go; backlog.go keeps the stream's end, partial.go continues from it, fullsync.go sends the view. commands.go is
+// SYNC, PSYNC, REPLCONF, WAIT and ROLE.
 package replication
 
 import (
@@ -16,7 +17,8 @@ import (
 	"spindle/protocol"
 )
 
-// Feed is the sink that replicas hang on. It is told of effects only while there is a replica.
+// Feed is the sink that replicas hang on. It is told of effects only while there is a backlog: from the first replica on, until
+// repl-backlog-ttl after the last.
 //
 // replication.F1. offset counts every byte of the stream that has been made, whether or not anybody has got it.
 // replication.F2. What a turn adds is one slice of chunk, shared by all replicas and never written again.
@@ -27,13 +29,17 @@ type Feed struct {
 	settings *Settings
 	saver    Saver
 	replicas []*replica
-	attached bool // the core knows this sink
+	log      *backlog  // nil: nobody has followed, or not for long; then the core does not know this sink
+	groups   [2]*group // the full synchronisations that are under way: with a length, with an EOF mark; nil: none
 
-	ID       string // 40 hex digits: names the history of this data set
-	offset   int64
-	selected int    // the database the stream stands in; -1: the next effect must say
-	chunk    []byte // chunkBytes at a time; bytes before sent are shared and immutable
-	sent     int
+	ID           string // 40 hex digits: names the history of this data set
+	ID2          string // names the history that this one goes on from; noID: none
+	secondOffset int64  // the first offset that the history ID2 may not be asked for; -1: none
+	offset       int64
+	idleSinceMs  int64  // when the last replica left
+	selected     int    // the database the stream stands in; -1: the next effect must say
+	chunk        []byte // chunkBytes at a time; bytes before sent are shared and immutable
+	sent         int
 
 	lastPingMs         int64
 	hushed             bool // the server waits for replicas to catch up
@@ -41,6 +47,7 @@ type Feed struct {
 	acks               bool // a replica has told how far it is in this turn
 	asking             bool // somebody wants to know: the replicas are asked at the end of this turn
 	fullSyncs, refused uint64
+	continued          uint64       // partial synchronisations
 	outLimit           uint64       // replicas closed for what was held for them
 	posted             atomic.Int64 // bytes given to loops for replicas, streams and effects, but for those that went with a connection
 	sentBytes          int64        // of them, what has been told as written
@@ -56,14 +63,18 @@ type state uint8
 
 const (
 	handshake state = iota // REPLCONF seen, nothing asked for yet
+	waiting                // for the next view
 	sending                // the view is on its way
 	awaitAck               // the view has left; the stream begins when the replica says that it has loaded it
 	online
 )
 
 func (s state) String() string {
-	if s == online {
+	switch s {
+	case online:
 		return "online"
+	case waiting:
+		return "wait_bgsave"
 	}
 	return "send_bulk"
 }
@@ -77,7 +88,11 @@ type replica struct {
 	eof, psync2 bool   // REPLCONF capa
 	rdbOnly     bool
 	loaded      bool // it has said so, which may come here before word that the view has left
-	noKeys      bool // REPLCONF rdb-filter-only: the RDB stream is to hold no keys
+	filter      Filter
+	psync       bool            // it asked by PSYNC: +FULLRESYNC comes before the view
+	answer      *protocol.Reply // where that goes while its command runs; nil: it is posted
+	askedMs     int64           // when it began to wait for a view
+	caughtUp    int64           // online: the offset up to which its loop has the stream, while it still gets the backlog; -1: all of it
 	ackOffset   int64
 	ackMs       int64
 	held        [][]byte // replication.F3
@@ -91,6 +106,7 @@ type replica struct {
 func NewFeed(core *engine.Core, settings *Settings, saver Saver) *Feed {
 	f := &Feed{core: core, settings: settings, saver: saver, selected: -1, waits: waits{byWant: map[int64]*waitHeap{}}}
 	f.ID = newID()
+	f.forgetID2()
 	return f
 }
 
@@ -104,12 +120,67 @@ func newID() string {
 // ChangeID is DEBUG CHANGE-REPL-ID.
 func (f *Feed) ChangeID() { f.ID = newID() }
 
-// renew begins a new history if nobody follows the one there is: what was written meanwhile moved no offset, so that a replica of then
-// and one of now would hold different data under one name and offset, and take each other for equals after a failover.
-func (f *Feed) renew() {
-	if !f.attached {
-		f.ChangeID()
+// noID stands for no history.
+const noID = "0000000000000000000000000000000000000000"
+
+// forgetID2 says that this history goes on from no other.
+func (f *Feed) forgetID2() { f.ID2, f.secondOffset = noID, -1 }
+
+// branch begins a new history that goes on from the one there is: who has followed that one may go on up to here, and no further.
+// Seam: for a server that is promoted.
+func (f *Feed) branch() {
+	f.ID2, f.secondOffset = f.ID, f.offset+1
+	f.ChangeID()
+}
+
+// open has the stream flow into a backlog, unless it does. Then it is a new history: what was written meanwhile moved no offset. A replica
+// of then and one of now would hold different data under one name and offset.
+func (f *Feed) open() {
+	if f.log != nil {
+		return
 	}
+	f.ChangeID()
+	f.forgetID2()
+	f.keep()
+}
+
+// keep begins a backlog at the stream's end.
+func (f *Feed) keep() {
+	f.log = newBacklog(f.settings.BacklogSize.Get(), f.offset)
+	f.selected, f.idleSinceMs = -1, f.core.Now()
+	f.core.AddSink(f, client.ToReplicas)
+}
+
+// ResizeBacklog follows repl-backlog-size.
+func (f *Feed) ResizeBacklog() {
+	if f.log != nil {
+		f.log.resize(f.settings.BacklogSize.Get())
+		f.core.NoteStream(f.log.bytes())
+	}
+}
+
+// BacklogBytes is the memory that the backlog takes. Turn only.
+func (f *Feed) BacklogBytes() int64 {
+	if f.log == nil {
+		return 0
+	}
+	return f.log.bytes()
+}
+
+// dropBacklog ends a stream that nobody has followed for repl-backlog-ttl.
+func (f *Feed) dropBacklog(nowMs int64) {
+	ttl := f.settings.BacklogTTL.Get()
+	if f.log == nil || len(f.replicas) > 0 || ttl == 0 || nowMs-f.idleSinceMs <= ttl*1000 {
+		return
+	}
+	f.ChangeID()
+	f.forgetID2()
+	f.flush()
+	f.log.free()
+	f.log = nil
+	f.core.NoteStream(0)
+	f.core.RemoveSink(f)
+	f.settings.Log.Notice("Replication backlog freed after %d seconds without connected replicas.", ttl)
 }
 
 // Take implements engine.Sink.
@@ -149,16 +220,25 @@ func (f *Feed) TurnDone() {
 	f.flush()
 }
 
-// flush hands what is new in the chunk to every replica.
+// flush hands what is new in the chunk to the backlog and to every replica.
 func (f *Feed) flush() {
 	if f.sent == len(f.chunk) {
 		return
 	}
 	from := f.sent
 	f.sent = len(f.chunk)
+	if f.log != nil {
+		if !f.log.write(f.chunk[from:f.sent]) {
+			f.settings.Log.Warning("The system gives no memory for the replication backlog: it begins anew.")
+		}
+		f.core.NoteStream(f.log.bytes())
+	}
 	for _, r := range f.replicas {
 		switch r.state {
 		case online:
+			if r.caughtUp >= 0 {
+				continue // catchUp comes to it
+			}
 			f.core.Push(r.cl, f.chunk[from:f.sent:f.sent])
 			f.posted.Add(int64(f.sent - from))
 		case sending, awaitAck:
@@ -227,21 +307,16 @@ func (f *Feed) of(cl *client.Client) *replica {
 	if r, ok := cl.ReplicaState.(*replica); ok {
 		return r
 	}
-	r := &replica{cl: cl, gone: make(chan struct{})}
+	r := &replica{cl: cl, caughtUp: -1, gone: make(chan struct{})}
 	cl.ReplicaState = r
 	return r
 }
 
-// attach has r take part in the stream from here on.
-func (f *Feed) attach(r *replica) {
-	f.flush() // what was decided before belongs to the others alone
-	f.selected = -1
+// enlist counts r among the replicas.
+func (f *Feed) enlist(r *replica) {
+	f.open()
 	r.cl.Flags |= client.Replica
 	f.replicas = append(f.replicas, r)
-	if !f.attached {
-		f.core.AddSink(f, client.ToReplicas)
-		f.attached = true
-	}
 }
 
 // Wrote notes how far the stream was when a command of cl's had gone into it: what its WAIT waits for.
@@ -263,9 +338,8 @@ func (f *Feed) Gone(cl *client.Client) {
 			break
 		}
 	}
-	if len(f.replicas) == 0 && f.attached {
-		f.core.RemoveSink(f)
-		f.attached = false
+	if len(f.replicas) == 0 {
+		f.idleSinceMs = f.core.Now()
 	}
 }
 
@@ -289,8 +363,11 @@ func (f *Feed) Tick(nowMs int64) {
 		f.lastPingMs = nowMs
 	}
 	if len(f.replicas) == 0 {
+		f.dropBacklog(nowMs)
 		return
 	}
+	f.startWaiting()
+	f.signWaiting(nowMs)
 	if ping {
 		f.write([]byte("*1\r\n$4\r\nPING\r\n"))
 	}

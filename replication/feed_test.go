@@ -41,6 +41,7 @@ func (s *socket) Post(_ uint64, p []byte) {
 	defer s.mu.Unlock()
 	s.sent, s.pieces = append(s.sent, p...), s.pieces+1
 }
+func (s *socket) Chunks() protocol.Chunks                  { return nil }
 func (s *socket) PostReply(turn uint64, r *protocol.Reply) { s.Post(turn, r.B) }
 func (s *socket) Resume() {
 	s.mu.Lock()
@@ -98,15 +99,20 @@ func (s *socket) isClosed() bool {
 type scribe struct {
 	text string
 	gate chan struct{} // nil: at once
+
+	prepared func() // nil: nobody counts
 }
 
-func (s *scribe) Prepare(_ string, _ int64, keys bool) func(io.Writer, *keyspace.View) error {
+func (s *scribe) Prepare(_ string, _ int64, only Filter) func(io.Writer, *keyspace.View) error {
+	if s.prepared != nil {
+		s.prepared()
+	}
 	return func(w io.Writer, _ *keyspace.View) error {
 		if s.gate != nil {
 			<-s.gate
 		}
 		text := s.text
-		if !keys {
+		if only.NoKeys {
 			text = "no keys"
 		}
 		_, err := io.WriteString(w, text)
@@ -149,7 +155,7 @@ func newPrimary(t *testing.T) *primary {
 	p.settings.Rows()
 	p.settings.Disk = noDisk{}
 	p.settings.Output = func() OutputLimit { return p.limit }
-	p.settings.BacklogSize.Set(1 << 20)
+	p.settings.SyncDelay.Set(0)
 	p.Core = engine.New(engine.Parts{
 		Space: keyspace.New(heap, keyspace.Options{}), Clients: client.NewRegistry(), Settings: core, Common: common, Whole: &command.Whole{},
 	})
@@ -262,28 +268,40 @@ func TestFullSync(t *testing.T) {
 	}
 	p.Closed(cl)
 	p.do(writer, "SET a 5")
-	if p.feed.offset != int64(total) || len(p.feed.replicas) != 0 {
+	if total += len(wire("SET a 5")); p.feed.offset != int64(total) || len(p.feed.replicas) != 0 {
 		t.Errorf("offset %d, %d replicas after the last has left", p.feed.offset, len(p.feed.replicas))
 	}
 }
 
-// TestHistoryIsNewAfterAGap: writes that no replica got moved no offset, so the next replica's data has another history's name; while
-// somebody follows, the name stays.
+// TestHistoryIsNewAfterAGap: writes that came without a backlog moved no offset, so the next replica's data has another history's name.
+// While there is a backlog the name stays, also when nobody follows.
 func TestHistoryIsNewAfterAGap(t *testing.T) {
 	p := newPrimary(t)
 	writer, _ := p.arrive()
-	first, _ := p.arrive()
-	p.do(first, "PSYNC ? -1")
+	_, first := p.psync("PSYNC ? -1")
 	name := p.feed.ID
-	second, _ := p.arrive()
-	if got, want := p.do(second, "PSYNC ? -1"), "+FULLRESYNC "+name+" 0\r\n"; got != want {
+	got, second := p.psync("PSYNC ? -1")
+	if want := "+FULLRESYNC " + name + " 0\r\n"; got != want {
 		t.Errorf("%q, want %q: the first still follows", got, want)
 	}
 	p.Closed(first)
 	p.Closed(second)
 	p.do(writer, "SET a 1")
-	third, _ := p.arrive()
-	if got := p.do(third, "PSYNC ? -1"); strings.Contains(got, name) || got != "+FULLRESYNC "+p.feed.ID+" 0\r\n" {
+	got, third := p.psync("PSYNC ? -1")
+	if !strings.Contains(got, name) {
+		t.Errorf("%q, and the backlog of history %s is there", got, name)
+	}
+	p.Closed(third)
+	p.Do(func() { p.feed.Tick(p.Now() + 3600_000) })
+	if p.feed.log == nil {
+		t.Error("the backlog goes before its time")
+	}
+	p.Do(func() { p.feed.Tick(p.Now() + 3601_000) })
+	if p.feed.log != nil {
+		t.Error("the backlog outlives repl-backlog-ttl")
+	}
+	p.do(writer, "SET a 1")
+	if got, _ := p.psync("PSYNC ? -1"); strings.Contains(got, name) || !strings.HasPrefix(got, "+FULLRESYNC "+p.feed.ID+" ") {
 		t.Errorf("%q after a gap in history %s", got, name)
 	}
 }
@@ -390,14 +408,14 @@ func TestHeldIsOneSliceAChunk(t *testing.T) {
 	p := newPrimary(t)
 	_, all := p.online()
 	all.take(t, "")
-	p.saver.gate = make(chan struct{})
-	defer close(p.saver.gate)
 	writer, _ := p.arrive()
 	var late []*client.Client
 	for i := range 5000 {
-		if i%1500 == 0 {
+		if i%1500 == 0 { // its view has left, and it never says that it has loaded it
 			cl, _ := p.arrive()
-			p.do(cl, "SYNC")
+			p.do(cl, "REPLCONF capa eof")
+			p.do(cl, "PSYNC ? -1")
+			p.waitFor("the view to leave", func() bool { return cl.ReplicaState.(*replica).state == awaitAck })
 			late = append(late, cl)
 		}
 		p.do(writer, fmt.Sprintf("SET key:%d v%s", i, strings.Repeat("v", i%100)))
@@ -635,11 +653,15 @@ func TestKeptIsNotForgotten(t *testing.T) {
 	})
 }
 
+func senderTo(to ...*replica) *sender {
+	return &sender{posted: new(atomic.Int64), to: to, left: map[*replica]error{}, patience: func() time.Duration { return time.Hour }}
+}
+
 // TestSenderWaitsForTheSocket: R5; and gives up on a replica that is gone or reads nothing.
 func TestSenderWaitsForTheSocket(t *testing.T) {
 	s := &socket{unsent: unsentMax + 1}
 	r := &replica{cl: &client.Client{Conn: s}, gone: make(chan struct{})}
-	out := &sender{posted: new(atomic.Int64), r: r, patience: func() time.Duration { return time.Hour }}
+	out := senderTo(r)
 	io.WriteString(out, "x")
 	done := make(chan error, 1)
 	go func() { done <- out.flush() }()
@@ -654,12 +676,13 @@ func TestSenderWaitsForTheSocket(t *testing.T) {
 	}
 	s.setUnsent(unsentMax + 1)
 	out.patience = func() time.Duration { return 5 * time.Millisecond }
-	if err := out.flush(); !errors.Is(err, errReplicaStuck) {
-		t.Errorf("stuck: %v", err)
+	if err := out.flush(); err == nil || !errors.Is(out.left[r], errReplicaStuck) {
+		t.Errorf("stuck: %v, %v", err, out.left[r])
 	}
+	out = senderTo(r)
 	close(r.gone)
-	if err := out.flush(); !errors.Is(err, errReplicaGone) {
-		t.Errorf("gone: %v", err)
+	if err := out.flush(); !errors.Is(err, errReplicaGone) || !errors.Is(out.left[r], errReplicaGone) {
+		t.Errorf("gone: %v, %v", err, out.left[r])
 	}
 	if _, err := (&counter{to: out}).Write([]byte("x")); !errors.Is(err, errReplicaGone) {
 		t.Errorf("counting for one that is gone: %v", err)
@@ -669,7 +692,7 @@ func TestSenderWaitsForTheSocket(t *testing.T) {
 // TestCountingKeepsTheReplicaWaiting: an empty line now and then, none once the length is known.
 func TestCountingKeepsTheReplicaWaiting(t *testing.T) {
 	s := &socket{}
-	out := &sender{posted: new(atomic.Int64), r: &replica{cl: &client.Client{Conn: s}, gone: make(chan struct{})}}
+	out := senderTo(&replica{cl: &client.Client{Conn: s}, gone: make(chan struct{})})
 	c := &counter{to: out, signed: time.Now().Add(-2 * sign)}
 	for range 3 {
 		c.Write([]byte("abc"))
@@ -684,8 +707,7 @@ func TestSyncIsAsLongAsAnnounced(t *testing.T) {
 	for _, lengths := range [][]int{{3, 3}, {3, 2}, {3, 4}, {pieceBytes, 2 * pieceBytes}, {2*pieceBytes + 1, pieceBytes}} {
 		s, pass := &socket{}, 0
 		r := &replica{cl: &client.Client{Conn: s}, gone: make(chan struct{})}
-		out := &sender{posted: new(atomic.Int64), r: r, patience: func() time.Duration { return time.Hour }}
-		err := sendView(out, r, nil, func(w io.Writer, _ *keyspace.View) error {
+		err := sendView(senderTo(r), false, nil, func(w io.Writer, _ *keyspace.View) error {
 			pass++
 			_, err := io.WriteString(w, strings.Repeat("x", lengths[pass-1]))
 			return err

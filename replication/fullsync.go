@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -19,9 +20,12 @@ import (
 // A Saver writes a view as an RDB stream. bgsave's encoder is one; it may use several goroutines.
 type Saver interface {
 	// Prepare is called in the turn that freezes; what it returns writes the whole view to w, on any goroutine, the same
-	// number of bytes for the same view each time it is called. Without keys the stream says what it says of the server, and ends.
-	Prepare(replID string, offset int64, keys bool) func(w io.Writer, view *keyspace.View) error
+	// number of bytes for the same view each time it is called.
+	Prepare(replID string, offset int64, only Filter) func(w io.Writer, view *keyspace.View) error
 }
+
+// A Filter says what a replica asked to be left out of its RDB stream; the zero value is nothing.
+type Filter struct{ NoKeys, NoFunctions bool }
 
 // unsentMax is how far the sender may run ahead of the replica's socket. R5: past it, it is the sender that waits.
 const unsentMax = 4 << 20
@@ -37,42 +41,167 @@ var (
 	errReplicaStuck = errors.New("the replica has not read for repl-timeout")
 )
 
-// send streams view to r and closes it. It runs on a goroutine of its own.
+// A group is the replicas of one full synchronisation. They have one view and one encoding, at the pace of the slowest.
+type group struct {
+	members []*replica
+	eof     bool // the form of the stream
+}
+
+// form is what replicas have in common that can share a full synchronisation.
+type form struct {
+	eof, rdbOnly bool
+	filter       Filter
+}
+
+func (r *replica) form() form { return form{r.eof, r.rdbOnly, r.filter} }
+
+// request has r wait for a full synchronisation, which begins at once if nothing is to be waited for.
+func (f *Feed) request(r *replica) {
+	f.enlist(r)
+	r.state, r.askedMs, r.ackMs = waiting, f.core.Now(), f.core.Now()
+	f.fullSyncs++
+	f.startWaiting()
+	switch {
+	case r.state != waiting:
+	case f.groups[r.place()] != nil:
+		f.settings.Log.Notice("A full synchronization is under way. Replica %s waits for the next one", r.name())
+	default:
+		f.settings.Log.Notice("Delay next BGSAVE for diskless SYNC")
+	}
+}
+
+// place is where in Feed.groups a synchronisation of r's form stands.
+func (r *replica) place() int {
+	if r.eof {
+		return 1
+	}
+	return 0
+}
+
+// startWaiting begins the full synchronisations that are due. There is one of each form at a time: others wait and share the next one.
+func (f *Feed) startWaiting() {
+	for place := range f.groups {
+		if f.groups[place] == nil {
+			f.startNext(place)
+		}
+	}
+}
+
+func (f *Feed) startNext(place int) {
+	var first *replica
+	n := int64(0)
+	for _, r := range f.replicas {
+		if r.awaitsView() && r.place() == place {
+			if n++; first == nil || r.askedMs < first.askedMs {
+				first = r
+			}
+		}
+	}
+	if first == nil || !f.due(first, n) {
+		return
+	}
+	g := &group{eof: first.eof}
+	for _, r := range f.replicas {
+		if r.awaitsView() && r.form() == first.form() {
+			g.members = append(g.members, r)
+		}
+	}
+	f.groups[place] = g
+	f.start(g, first.filter)
+}
+
+func (r *replica) awaitsView() bool { return r.state == waiting && !r.cl.Is(client.CloseASAP) }
+
+// due says whether first, who has waited longest of n, has waited long enough for others. Who needs the form with a length does not wait.
+func (f *Feed) due(first *replica, n int64) bool {
+	s := f.settings
+	if !s.Diskless.Get() || !first.eof || s.SyncReplicas.Get() > 0 && n >= s.SyncReplicas.Get() {
+		return true
+	}
+	return f.core.Now()-first.askedMs >= s.SyncDelay.Get()*1000
+}
+
+// signWaiting has those who wait read an empty line each second, which keeps them from giving up.
+func (f *Feed) signWaiting(nowMs int64) {
+	for _, r := range f.replicas {
+		if r.awaitsView() && nowMs-r.ackMs >= 1000 {
+			r.ackMs = nowMs
+			r.cl.Conn.Post(f.core.TurnNumber(), []byte{'\n'})
+		}
+	}
+}
+
+// start begins a full synchronisation: what is in the view is sent, what comes after is held.
+func (f *Feed) start(g *group, only Filter) {
+	f.flush() // what was decided before belongs to the others alone
+	f.selected = -1
+	answer := "FULLRESYNC " + f.ID + " " + strconv.FormatInt(f.offset, 10)
+	for _, r := range g.members {
+		switch {
+		case r.psync && r.answer != nil:
+			r.answer.Simple(answer)
+		case r.psync:
+			r.cl.Conn.Post(f.core.TurnNumber(), []byte("+"+answer+"\r\n"))
+		}
+		r.state, r.loaded = sending, false
+		f.settings.Log.Notice("Starting full synchronization of replica %s from a view: no file, no fork", r.name())
+	}
+	view := f.core.Freeze()
+	if !g.eof {
+		view.Keep() // it is walked twice
+	}
+	out := f.sender(g.members)
+	out.turn = f.core.TurnNumber()
+	go f.send(g, out, view, f.saver.Prepare(f.ID, f.offset, only))
+}
+
+// send streams view to the group and closes it. It runs on a goroutine of its own.
 //
-// Wire: "$EOF:" and forty characters, the RDB stream, the same forty characters, for a replica that knows the EOF form; else the
+// Wire: "$EOF:" and forty characters, the RDB stream, the same forty characters, for replicas that know the EOF form; else the
 // length and the stream, for which the view is encoded twice: once to count, once to send, and nothing is kept.
-func (f *Feed) send(r *replica, view *keyspace.View, turn uint64, stream func(io.Writer, *keyspace.View) error) {
+func (f *Feed) send(g *group, out *sender, view *keyspace.View, stream func(io.Writer, *keyspace.View) error) {
 	defer view.Close()
 	began := time.Now()
-	out := &sender{r: r, turn: turn, posted: &f.posted, patience: func() time.Duration { return time.Duration(f.settings.Timeout.Get()) * time.Second }}
-	err := sendView(out, r, view, stream)
+	err := sendView(out, g.eof, view, stream)
 	f.core.Do(func() {
-		if _, still := r.cl.ReplicaState.(*replica); !still {
-			f.settings.Log.Warning("Full synchronization with replica %s failed: %v", r.name(), errReplicaGone)
-			return
+		f.groups[g.members[0].place()] = nil
+		for _, r := range g.members {
+			f.ended(r, out, err, time.Since(began))
 		}
-		switch {
-		case err != nil:
-			f.settings.Log.Warning("Full synchronization with replica %s failed: %v", r.name(), err)
-			f.core.Kill(r.cl, false)
-		case r.rdbOnly:
-			f.settings.Log.Notice("Streamed %d bytes of RDB to %s in %.3f seconds", out.total, r.name(), time.Since(began).Seconds())
-			f.core.Kill(r.cl, true)
-		case r.eof:
-			f.settings.Log.Notice("Streamed replica transfer with %s succeeded (socket), %d bytes in %.3f seconds. Waiting for REPLCONF ACK from replica to enable streaming",
-				r.name(), out.total, time.Since(began).Seconds())
-			r.state, r.ackMs = awaitAck, f.core.Now()
-			if r.loaded {
-				f.goOnline(r)
-			}
-		default:
-			f.goOnline(r)
-		}
+		f.startWaiting()
 	})
 }
 
-func sendView(out *sender, r *replica, view *keyspace.View, stream func(io.Writer, *keyspace.View) error) error {
-	if r.eof {
+// ended goes on with r, whose share of a full synchronisation is over.
+func (f *Feed) ended(r *replica, out *sender, err error, took time.Duration) {
+	if _, still := r.cl.ReplicaState.(*replica); !still {
+		f.settings.Log.Warning("Full synchronization with replica %s failed: %v", r.name(), errReplicaGone)
+		return
+	}
+	if left := out.left[r]; left != nil {
+		err = left
+	}
+	switch {
+	case err != nil:
+		f.settings.Log.Warning("Full synchronization with replica %s failed: %v", r.name(), err)
+		f.core.Kill(r.cl, false)
+	case r.rdbOnly:
+		f.settings.Log.Notice("Streamed %d bytes of RDB to %s in %.3f seconds", out.total, r.name(), took.Seconds())
+		f.core.Kill(r.cl, true)
+	case r.eof:
+		f.settings.Log.Notice("Streamed replica transfer with %s succeeded (socket), %d bytes in %.3f seconds. Waiting for REPLCONF ACK from replica to enable streaming",
+			r.name(), out.total, took.Seconds())
+		r.state, r.ackMs = awaitAck, f.core.Now()
+		if r.loaded {
+			f.goOnline(r)
+		}
+	default:
+		f.goOnline(r)
+	}
+}
+
+func sendView(out *sender, eof bool, view *keyspace.View, stream func(io.Writer, *keyspace.View) error) error {
+	if eof {
 		var raw [20]byte
 		rand.Read(raw[:])
 		mark := hex.EncodeToString(raw[:])
@@ -104,7 +233,7 @@ func sendView(out *sender, r *replica, view *keyspace.View, stream func(io.Write
 	return out.flush()
 }
 
-// counter counts what is written to it. Meanwhile the replica reads an empty line now and then, which keeps it from giving up.
+// counter counts what is written to it. Meanwhile the replicas read an empty line now and then, which keeps them from giving up.
 type counter struct {
 	to     *sender
 	n      int64
@@ -112,35 +241,46 @@ type counter struct {
 }
 
 func (c *counter) Write(p []byte) (int, error) {
-	if c.to.gone() {
+	if c.to.drop(); len(c.to.to) == 0 {
 		return 0, errReplicaGone
 	}
 	if now := time.Now(); now.Sub(c.signed) >= sign {
 		c.signed = now
-		c.to.r.cl.Conn.Post(c.to.turn, []byte{'\n'})
+		for _, r := range c.to.to {
+			r.cl.Conn.Post(c.to.turn, []byte{'\n'})
+		}
 	}
 	c.n += int64(len(p))
 	return len(p), nil
 }
 
-// sender is a replica's connection as a writer that waits while too much is unsent.
+// sender is the connections of some replicas as a writer that waits while too much is unsent.
 type sender struct {
-	r        *replica
+	to       []*replica // those that are still there
+	left     map[*replica]error
 	turn     uint64
-	patience func() time.Duration // how long the replica may read nothing
+	patience func() time.Duration // how long a replica may read nothing
 	posted   *atomic.Int64        // Feed.posted
 	piece    []byte
 	total    int64
 }
 
-// gone says that the replica's connection has closed.
-func (s *sender) gone() bool {
-	select {
-	case <-s.r.gone:
-		return true
-	default:
-		return false
-	}
+func (f *Feed) sender(to []*replica) *sender {
+	return &sender{to: slices.Clone(to), left: map[*replica]error{}, posted: &f.posted,
+		patience: func() time.Duration { return time.Duration(f.settings.Timeout.Get()) * time.Second }}
+}
+
+// drop takes out the replicas whose connections have closed.
+func (s *sender) drop() {
+	s.to = slices.DeleteFunc(s.to, func(r *replica) bool {
+		select {
+		case <-r.gone:
+			s.left[r] = errReplicaGone
+			return true
+		default:
+			return false
+		}
+	})
 }
 
 // written counts what it was given.
@@ -154,16 +294,44 @@ func (s *sender) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// flush posts the piece, once the socket has taken enough of the earlier ones.
+// flush posts the piece, once the sockets have taken enough of the earlier ones.
 func (s *sender) flush() error {
+	s.await()
+	if len(s.to) == 0 {
+		return errReplicaGone
+	}
+	for _, r := range s.to {
+		r.cl.Conn.Post(s.turn, s.piece)
+		s.posted.Add(int64(len(s.piece)))
+	}
+	s.total += int64(len(s.piece))
+	s.piece = make([]byte, 0, pieceBytes+4096)
+	return nil
+}
+
+// await waits until each socket has taken enough. Who takes nothing for too long is left behind.
+func (s *sender) await() {
+	s.drop()
+	s.to = slices.DeleteFunc(s.to, func(r *replica) bool {
+		err := s.awaitOne(r)
+		if err != nil {
+			s.left[r] = err
+		}
+		return err != nil
+	})
+}
+
+func (s *sender) awaitOne(r *replica) error {
 	least, since := math.MaxInt, time.Now()
 	for {
-		unsent := s.r.cl.Conn.Usage().Output
-		if s.gone() {
+		unsent := r.cl.Conn.Usage().Output
+		select {
+		case <-r.gone:
 			return errReplicaGone
+		default:
 		}
 		if unsent <= unsentMax {
-			break
+			return nil
 		}
 		if unsent < least {
 			least, since = unsent, time.Now()
@@ -172,24 +340,6 @@ func (s *sender) flush() error {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	s.r.cl.Conn.Post(s.turn, s.piece)
-	s.total += int64(len(s.piece))
-	s.posted.Add(int64(len(s.piece)))
-	s.piece = make([]byte, 0, pieceBytes+4096)
-	return nil
-}
-
-// start begins a full synchronisation in the turn that decided it: what is in the view is sent, what comes after is held.
-func (f *Feed) start(r *replica, turn uint64) {
-	f.attach(r)
-	r.state = sending
-	f.fullSyncs++
-	f.settings.Log.Notice("Starting full synchronization of replica %s from a view: no file, no fork", r.name())
-	view := f.core.Freeze()
-	if !r.eof {
-		view.Keep() // it is walked twice
-	}
-	go f.send(r, view, turn, f.saver.Prepare(f.ID, f.offset, !r.noKeys))
 }
 
 func (r *replica) host() string {

@@ -21,11 +21,33 @@ func (f *Feed) Sections() []info.Section {
 			info.Lines("slave0", f.replicaLines),
 			info.Text("master_replid", func() string { return f.ID }),
 			info.Int("master_repl_offset", func() int64 { return f.offset }),
-			info.Int("repl_backlog_size", f.settings.BacklogSize.Get), // what it would have: there is no backlog yet
+			info.Text("master_replid2", func() string { return f.ID2 }),
+			info.Int("second_repl_offset", func() int64 { return f.secondOffset }),
+			info.Int("repl_backlog_active", func() int64 {
+				if f.log == nil {
+					return 0
+				}
+				return 1
+			}),
+			info.Int("repl_backlog_size", f.settings.BacklogSize.Get),
+			info.Int("repl_backlog_first_byte_offset", func() int64 {
+				if f.log == nil {
+					return 0
+				}
+				f.flush()
+				return f.log.begin() + 1
+			}),
+			info.Int("repl_backlog_histlen", func() int64 {
+				if f.log == nil {
+					return 0
+				}
+				f.flush()
+				return f.log.length
+			}),
 		}},
 		{Name: "Stats", Fields: []info.Field{
 			info.Uint("sync_full", func() uint64 { return f.fullSyncs }),
-			info.Constant("sync_partial_ok", "0"),
+			info.Uint("sync_partial_ok", func() uint64 { return f.continued }),
 			info.Uint("sync_partial_err", func() uint64 { return f.refused }),
 			info.Uint("total_net_repl_output_bytes", f.written),
 			info.Float("instantaneous_output_repl_kbps", 2, func() float64 { return f.sentRate.PerSecond() / 1024 }),
@@ -47,7 +69,7 @@ func (f *Feed) replicaLines(w *info.Writer) {
 
 // ResetStats is CONFIG RESETSTAT's share.
 func (f *Feed) ResetStats() {
-	f.fullSyncs, f.refused, f.outLimit = 0, 0, 0
+	f.fullSyncs, f.continued, f.refused, f.outLimit = 0, 0, 0, 0
 	f.sentBytes = 0
 	f.sentRate = engine.Rate{}
 	f.posted.Store(0)

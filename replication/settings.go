@@ -36,19 +36,21 @@ type Settings struct {
 	MaxLag     setting.Int // min-replicas-max-lag, seconds
 
 	BacklogSize setting.Int // repl-backlog-size, bytes
+	BacklogTTL  setting.Int // repl-backlog-ttl, seconds; 0: it stays
+
+	Diskless     setting.Bool // repl-diskless-sync: full syncs wait for others that ask, so that they share one
+	SyncDelay    setting.Int  // repl-diskless-sync-delay, seconds
+	SyncReplicas setting.Int  // repl-diskless-sync-max-replicas; 0: no number ends the delay
 
 	unread struct {
-		backlogTTL, disklessDelay, disklessReplicas setting.Int
-		noDelay, diskless                           setting.Bool
-		propagation                                 setting.Enum[int]
+		noDelay     setting.Bool
+		propagation setting.Enum[int]
 	}
 
 	Output func() OutputLimit // of the replica class
 	Disk   Disk
 	Log    Logger
 }
-
-const noBacklog = "partial resynchronization is not there yet"
 
 // Rows are the settings as CONFIG and the configuration file know them. Calling it gives every one its default.
 func (s *Settings) Rows() []setting.Row {
@@ -57,18 +59,13 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewInt("repl-timeout", &s.Timeout, 60, setting.Between(1, math.MaxInt32)),
 		setting.NewInt("min-replicas-to-write", &s.MinWrite, 0, setting.Between(0, math.MaxInt32), setting.Also("min-slaves-to-write")),
 		setting.NewInt("min-replicas-max-lag", &s.MaxLag, 10, setting.Between(0, math.MaxInt32), setting.Also("min-slaves-max-lag")),
-		setting.NewMemory("repl-backlog-size", &s.BacklogSize, 1<<20, setting.Between(1, math.MaxInt64), setting.Clamp(16<<10, math.MaxInt64),
-			setting.Nothing(noBacklog)),
-		setting.NewInt("repl-backlog-ttl", &s.unread.backlogTTL, 3600, setting.Between(0, math.MaxInt64),
-			setting.Nothing(noBacklog)),
+		setting.NewMemory("repl-backlog-size", &s.BacklogSize, 1<<20, setting.Between(1, math.MaxInt64), setting.Clamp(16<<10, math.MaxInt64)),
+		setting.NewInt("repl-backlog-ttl", &s.BacklogTTL, 3600, setting.Between(0, math.MaxInt64)),
 		setting.NewBool("repl-disable-tcp-nodelay", &s.unread.noDelay, false,
 			setting.Nothing("connections never wait to fill a packet")),
-		setting.NewBool("repl-diskless-sync", &s.unread.diskless, true,
-			setting.Nothing("a full sync is always sent from memory")),
-		setting.NewInt("repl-diskless-sync-delay", &s.unread.disklessDelay, 5, setting.Between(0, math.MaxInt32),
-			setting.Nothing("each replica has a full sync of its own, at once")),
-		setting.NewInt("repl-diskless-sync-max-replicas", &s.unread.disklessReplicas, 0, setting.Between(0, math.MaxInt32),
-			setting.Nothing("each replica has a full sync of its own, at once")),
+		setting.NewBool("repl-diskless-sync", &s.Diskless, true),
+		setting.NewInt("repl-diskless-sync-delay", &s.SyncDelay, 5, setting.Between(0, math.MaxInt32)),
+		setting.NewInt("repl-diskless-sync-max-replicas", &s.SyncReplicas, 0, setting.Between(0, math.MaxInt32)),
 		setting.NewEnum("propagation-error-behavior", &s.unread.propagation, 0, []setting.Choice[int]{
 			{Name: "ignore", Value: 0}, {Name: "panic", Value: 1}, {Name: "panic-on-replicas", Value: 2},
 		}, setting.Nothing("only a replica meets such errors, and this server cannot be one yet")),

@@ -178,6 +178,7 @@ func (s *Scripts) scriptFlush(c *command.Context) error {
 	if !isFlush(c.Args) {
 		return errScriptFlush
 	}
+	s.figures.Freed += int64(len(s.cache.byDigest))
 	s.flush()
 	c.Reply.OK()
 	return nil
@@ -297,6 +298,9 @@ func (s *Scripts) functionFlush(c *command.Context) error {
 	}
 	if !isFlush(c.Args) {
 		return errFunctionFlush
+	}
+	if s.functions != nil {
+		s.figures.Freed += int64(len(s.libraries.functions)) + 1 // and their world
 	}
 	s.Clear()
 	c.Changed(1)

@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"spindle/engine/client"
+	"spindle/internal/invariant"
 	"spindle/protocol"
 	"spindle/scripting/lua"
 )
@@ -25,6 +26,8 @@ type environment struct {
 
 	pcall, xpcall  lua.Value // the machine's own
 	enter, handler lua.Value
+	readErr        lua.Value // a Lua function that gives its argument's field err
+	unwrap         lua.GoFunction
 	function       lua.Value // what enter calls, with keys and argv
 	keys, argv     lua.Value
 
@@ -55,10 +58,20 @@ func newEnvironment(s *Scripts, forLibraries bool) *environment {
 	e.out.Build(&e.values)
 
 	g := e.state.Globals
+	setfenv := g.Get(lua.Intern("setfenv"))
+	if !s.deps.Settings.Deprecated.Get() {
+		for _, name := range []string{"getfenv", "setfenv", "newproxy"} {
+			put(g, lua.Intern(name), lua.Nil)
+		}
+	}
 	e.pcall, e.xpcall = g.Get(lua.Intern("pcall")), g.Get(lua.Intern("xpcall"))
 	e.enter = e.state.NewFunction("", e.enterFunction)
 	e.handler = e.state.NewFunction("__redis__err__handler", e.handle)
 	e.anchor = e.state.NewTable(0, 0)
+	p, err := lua.Compile("=pcall", []byte("local t = ... return t.err"))
+	invariant.That(err == nil, "pcall's own source: %v", err)
+	e.readErr, e.unwrap = e.state.Load(p, nil), e.unwrapError
+	put(e.anchor, e.readErr, lua.True)
 	put(g, lua.Intern("pcall"), e.state.NewFunction("pcall", e.protectedCall, e.anchor.Value()))
 	for _, open := range s.deps.Libraries {
 		open(e.state)
@@ -71,7 +84,7 @@ func newEnvironment(s *Scripts, forLibraries bool) *environment {
 	e.protect(g)
 	e.protect(e.state.Metatable(e.state.String("")))
 	if forLibraries {
-		e.isolate()
+		e.isolate(setfenv)
 	}
 	return e
 }
@@ -105,8 +118,9 @@ func (e *environment) protect(t *lua.Table) {
 	e.protect(t.Metatable())
 }
 
-// isolate puts the globals of libraries in front of the true ones.
-func (e *environment) isolate() {
+// isolate puts the globals of libraries in front of the true ones. setfenv is the machine's, whether scripts have it or
+// not.
+func (e *environment) isolate(setfenv lua.Value) {
 	s := e.state
 	redis := s.NewTable(0, 16)
 	s.Register(redis, "register_function", e.registerFunction)
@@ -124,7 +138,7 @@ func (e *environment) isolate() {
 	e.env = s.NewTable(0, 0)
 	e.env.SetMetatable(e.lookup)
 	e.env.SetReadonly(true)
-	s.Start(s.Globals.Get(lua.Intern("setfenv")), lua.Number(0), e.env.Value()) // for code that loadstring compiles
+	s.Start(setfenv, lua.Number(0), e.env.Value()) // for code that loadstring compiles
 	s.Run(1000)
 	s.Reset()
 }
@@ -191,19 +205,33 @@ func (e *environment) protectedCall(c *lua.Call) lua.Outcome {
 	for i := range c.Len() {
 		c.Push(c.Arg(i + 1))
 	}
-	return c.Invoke(c.Len(), -1, unwrapError)
+	return c.Invoke(c.Len(), -1, e.unwrap)
 }
 
-func unwrapError(c *lua.Call) lua.Outcome {
+// unwrapError puts a table's text in its place. A table without one is followed by what its field err holds instead.
+func (e *environment) unwrapError(c *lua.Call) lua.Outcome {
 	results := c.Results()
-	if len(results) == 2 && !results[0].Truth() {
-		if t := results[1].Table(); t != nil {
-			if text := t.Get(nameErr); text.IsString() || text.IsNumber() {
-				return c.Return(lua.False, text)
-			}
-		}
+	n := len(results)
+	if n != 2 || results[0].Truth() {
+		return c.ReturnPushed(n)
 	}
-	return c.ReturnPushed(len(results))
+	t := results[1].Table()
+	if t == nil {
+		return c.ReturnPushed(n)
+	}
+	if t.Metatable() != nil {
+		c.Push(e.readErr)
+		c.Push(results[1])
+		return c.Invoke(1, 1, func(c *lua.Call) lua.Outcome { return withText(c, t.Value(), c.Results()[0]) })
+	}
+	return withText(c, results[1], t.Get(nameErr))
+}
+
+func withText(c *lua.Call, err, text lua.Value) lua.Outcome {
+	if text.IsString() || text.IsNumber() {
+		return c.Return(lua.False, text)
+	}
+	return c.Return(lua.False, err, text)
 }
 
 // A failure is what an uncaught error says.

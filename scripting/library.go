@@ -16,7 +16,8 @@ type library struct {
 	name      string
 	code      string // with its first line
 	functions map[string]*function
-	bytes     int // of its compiled form
+	kept      int64 // bytes of the library as it is kept, its compiled form aside
+	bytes     int   // of what stays of its compiled form
 }
 
 // A function is one that FCALL can call.
@@ -33,9 +34,11 @@ type function struct {
 // names of functions only within a library.
 //
 // scripting.L1. functions holds the functions of all libraries, by their names in lower case, and no others.
+// scripting.L2. kept is the sum of the libraries'.
 type registry struct {
 	libraries map[string]*library
 	functions map[string]*function
+	kept      int64 // bytes, of all libraries
 }
 
 func newRegistry() *registry {
@@ -44,6 +47,7 @@ func newRegistry() *registry {
 
 func (g *registry) link(l *library) {
 	g.libraries[l.name] = l
+	g.kept += l.kept
 	for name, f := range l.functions {
 		g.functions[strings.ToLower(name)] = f
 	}
@@ -51,6 +55,7 @@ func (g *registry) link(l *library) {
 
 func (g *registry) unlink(l *library) {
 	delete(g.libraries, l.name)
+	g.kept -= l.kept
 	for name := range l.functions {
 		delete(g.functions, strings.ToLower(name))
 	}
@@ -193,6 +198,10 @@ func (s *Scripts) load(g *registry, source []byte, replace, patience bool) (name
 	if len(l.functions) == 0 {
 		return "", errNoFunctions
 	}
+	l.kept = int64(len(l.name)+len(l.code)) + scriptBytes
+	for _, f := range l.functions {
+		l.kept += int64(len(f.name)+len(f.description)) + scriptBytes
+	}
 	if old != nil {
 		g.unlink(old)
 	}
@@ -229,11 +238,13 @@ func (e *environment) load(l *library, code []byte, patience bool) error {
 	for {
 		switch e.state.Run(10 * sliceBudget) {
 		case lua.Done:
-			l.bytes = proto.Bytes()
-			e.code += l.bytes
+			values := make([]lua.Value, 0, len(l.functions))
 			for _, f := range l.functions {
 				put(e.anchor, f.value, lua.True)
+				values = append(values, f.value)
 			}
+			l.bytes = lua.CodeBytes(values...)
+			e.code += l.bytes
 			return nil
 		case lua.Paused:
 			if patience && e.scripts.clock.Nanos()-began > int64(loadTime) {

@@ -111,8 +111,12 @@ func fields(t *lua.Table) (n int) {
 
 // replyError is the error reply with exactly this line: a script may choose any code.
 func replyError(line string) *protocol.Error {
-	code, text, _ := strings.Cut(line, " ")
-	return &protocol.Error{Code: oneLine(code), Text: text}
+	line = oneLine(strings.TrimRight(line, "\r\n"))
+	code, text, blank := strings.Cut(line, " ")
+	if blank && text == "" {
+		code += " " // shown, though nothing follows
+	}
+	return &protocol.Error{Code: code, Text: text}
 }
 
 // oneLine has spaces for the ends of lines.

@@ -57,12 +57,16 @@ type Conditions struct {
 
 // Settings are the parameters of scripts.
 type Settings struct {
-	MemoryLimit setting.Int // bytes that a script's machine may hold; 0: no limit
+	MemoryLimit setting.Int  // bytes that a script's machine may hold; 0: no limit
+	Deprecated  setting.Bool // scripts have getfenv, setfenv and newproxy
 }
 
 // Rows implements the settings' list.
 func (s *Settings) Rows() []setting.Row {
-	return []setting.Row{setting.NewMemory("script-memory-limit", &s.MemoryLimit, 0)}
+	return []setting.Row{
+		setting.NewMemory("script-memory-limit", &s.MemoryLimit, 0),
+		setting.NewBool("lua-enable-deprecated-api", &s.Deprecated, true, setting.Immutable, setting.Hidden),
+	}
 }
 
 // Scripts are the scripts and functions of a server.

@@ -132,6 +132,11 @@ func TestErrors(t *testing.T) {
 		s.eval("-"+strings.ReplaceAll(text, "SHA", sha(body))+"\r\n", body)
 	}
 	s.eval("*2\r\n$-1\r\n$1\r\ny\r\n", "return {pcall(function() error({err = 'y'}) end)}")
+	s.eval("-ERR \r\n", "return redis.error_reply('')")
+	s.eval("*2\r\n-E \r\n-E\r\n", "return {{err = 'E '}, {err = 'E'}}")
+	s.eval(":3\r\n", "return select('#', pcall(error, {1}))") // what should be the text follows the table
+	s.eval("*1\r\n:5\r\n", "return {(select(3, pcall(error, {err = {5}})))[1]}")
+	s.eval("$7\r\nerr and\r\n", "local _, e = pcall(error, setmetatable({}, {__index = function(t, k) return k .. ' and' end})) return e")
 }
 
 func sha(body string) string { return fmt.Sprintf("%x", sha1.Sum([]byte(body))) }

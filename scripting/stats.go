@@ -27,6 +27,7 @@ type Figures struct {
 type figures struct {
 	scripts, functions map[string]*Figures
 	EvictedScripts     int64
+	Freed              int64 // scripts, functions and worlds that a FLUSH has left to the collector
 }
 
 func figuresOf(of *map[string]*Figures, kind, name string) *Figures {
@@ -60,8 +61,12 @@ func (s *Scripts) ResetStats() {
 	for _, f := range s.figures.functions {
 		*f = Figures{Kind: f.Kind, Name: f.Name}
 	}
-	s.figures.EvictedScripts = 0
+	s.figures.EvictedScripts, s.figures.Freed = 0, 0
 }
+
+// Freed is how many scripts, functions and worlds SCRIPT FLUSH and FUNCTION FLUSH have let go. The collector frees them
+// beside the core.
+func (s *Scripts) Freed() int64 { return s.figures.Freed }
 
 // Each yields the figures of all scripts and functions, in the order of their names.
 func (s *Scripts) Each(yield func(f Figures) bool) {
@@ -136,14 +141,14 @@ func (s *Scripts) Sections() []info.Section {
 			info.Int("used_memory_lua", func() int64 { return s.eval.bytes() }),
 			info.Int("used_memory_vm_eval", func() int64 { return s.eval.bytes() }),
 			info.Text("used_memory_lua_human", func() string { return string(info.AppendHuman(nil, s.eval.bytes())) }),
-			info.Int("used_memory_scripts_eval", s.cacheBytes),
+			info.Int("used_memory_scripts_eval", s.keptScripts),
 			info.Int("number_of_cached_scripts", func() int64 { return int64(len(s.cache.byDigest)) }),
 			info.Int("number_of_functions", func() int64 { return int64(len(s.libraries.functions)) }),
 			info.Int("number_of_libraries", func() int64 { return int64(len(s.libraries.libraries)) }),
 			info.Int("used_memory_vm_functions", func() int64 { return s.functions.bytes() }),
 			info.Bytes("used_memory_vm_total", func() int64 { return s.eval.bytes() + s.functions.bytes() }),
-			info.Int("used_memory_functions", s.libraryBytes),
-			info.Bytes("used_memory_scripts", func() int64 { return s.cacheBytes() + s.libraryBytes() }),
+			info.Int("used_memory_functions", func() int64 { return s.libraries.kept }),
+			info.Bytes("used_memory_scripts", func() int64 { return s.keptScripts() + s.libraries.kept }),
 		}},
 		{Name: "Stats", Fields: []info.Field{
 			info.Int("evicted_scripts", func() int64 { return s.figures.EvictedScripts }),
@@ -159,19 +164,16 @@ func (e *environment) bytes() int64 {
 	return int64(e.state.Live() + e.code)
 }
 
-// scriptBytes is what a cached script costs beside its texts: its entries in two maps, and its object.
+// scriptBytes is what a script, a library or a function costs beside its texts: entries in two maps, and an object.
 const scriptBytes = 256
 
-func (s *Scripts) cacheBytes() int64 {
-	return int64(s.cache.bytes + len(s.cache.byDigest)*scriptBytes)
+// Kept is how many bytes the scripts and the libraries take as they are kept: their texts and what finds them, not what
+// the machines hold of them. Turn only.
+func (s *Scripts) Kept() (scripts, libraries int64) {
+	return int64(s.cache.bytes + len(s.cache.byDigest)*scriptBytes), s.libraries.kept
 }
 
-func (s *Scripts) libraryBytes() (n int64) {
-	for _, l := range s.libraries.libraries {
-		n += int64(len(l.name)+len(l.code)) + scriptBytes
-		for _, f := range l.functions {
-			n += int64(len(f.name)+len(f.description)) + scriptBytes
-		}
-	}
-	return n
+func (s *Scripts) keptScripts() int64 {
+	scripts, _ := s.Kept()
+	return scripts
 }

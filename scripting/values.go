@@ -1,6 +1,7 @@
 package scripting
 
 import (
+	"math/bits"
 	"strconv"
 
 	"spindle/protocol"
@@ -86,7 +87,7 @@ func (b *values) Double(text string) {
 func (b *values) BigNumber(digits string) { b.add(b.field(nameBig, b.state.String(digits))) }
 
 func (b *values) Verbatim(format, text string) {
-	t := b.state.NewTable(0, 2)
+	t := b.state.NewTable(0, 0)
 	put(t, nameString, b.state.String(text))
 	put(t, nameFormat, b.state.String(format))
 	b.add(b.field(nameVerbatim, t.Value()))
@@ -138,7 +139,7 @@ func (b *values) take(i int) (lua.Value, int) {
 		}
 		return b.take(i)
 	case '%':
-		t := b.state.NewTable(0, it.n/2)
+		t := b.state.NewTable(0, 0)
 		for range it.n / 2 {
 			var key, v lua.Value
 			key, i = b.take(i)
@@ -147,7 +148,7 @@ func (b *values) take(i int) (lua.Value, int) {
 		}
 		return b.field(nameMap, t.Value()), i
 	case '~':
-		t := b.state.NewTable(0, it.n)
+		t := b.state.NewTable(0, 0)
 		for range it.n {
 			var key lua.Value
 			key, i = b.take(i)
@@ -155,13 +156,37 @@ func (b *values) take(i int) (lua.Value, int) {
 		}
 		return b.field(nameSet, t.Value()), i
 	}
-	t := b.state.NewTable(it.n, 0)
+	t, whole := b.state.NewTable(grown(it.n), 0), true
 	for j := range it.n {
 		var v lua.Value
 		v, i = b.take(i)
+		if whole && v.IsNil() { // where # finds an end depends on how the table has grown
+			whole = false
+			t = b.regrown(t, j)
+		}
 		t.SetInt(j+1, v)
 	}
 	return t.Value(), i
+}
+
+// Tables of replies have the sizes they would have if their fields had come one by one into an empty table. The order
+// of pairs depends on them, and # of a table with holes.
+
+// grown is the size of the array of a table that n values have come into.
+func grown(n int) int {
+	if n == 0 {
+		return 0
+	}
+	return 1 << bits.Len(uint(n-1))
+}
+
+// regrown is a table into which the first n values of t have come one by one.
+func (b *values) regrown(t *lua.Table, n int) *lua.Table {
+	again := b.state.NewTable(0, 0)
+	for j := range n {
+		again.SetInt(j+1, t.GetInt(j+1))
+	}
+	return again
 }
 
 // field is a table with one field.
@@ -190,7 +215,7 @@ func errorText(err error) string {
 
 // refuse adds an error: one of the command, or that the core refused it. Whoever made it has counted it.
 func (b *values) refuse(err error) {
-	t := b.state.NewTable(0, 2)
+	t := b.state.NewTable(0, 0)
 	put(t, nameErr, b.state.String(errorText(err)))
 	put(t, nameIgnore, lua.True)
 	b.items = append(b.items, item{v: t.Value(), failed: true})

@@ -58,6 +58,7 @@ func (in *instance) scriptConditions() scripting.Conditions {
 	return scripting.Conditions{
 		SaveFailed:  in.scheduler.WritesStopped(),
 		FewReplicas: in.feed.WantsReplicas() && !in.feed.EnoughReplicas(),
+		OutOfMemory: in.core.OutOfMemory(),
 	}
 }
 

@@ -135,12 +135,13 @@ func (in *instance) memoryFigures() observe.MemoryFigures {
 	pending, freed := in.heap.LazyObjects()
 	used := in.core.UsedMemory()
 	in.peakUsed = max(in.peakUsed, used, in.heap.Peak())
+	scripts, libraries := in.scripts.Kept()
 	return observe.MemoryFigures{
 		Used: used, Peak: in.peakUsed, Startup: in.startupUsed,
-		Clients: in.clients.Costs.Sum() + in.clients.Costs.Primary(), Replicas: in.clients.Costs.Replicas(),
+		Clients: in.clients.Costs.Sum() + in.clients.Costs.Primary(), Replicas: in.clients.Costs.Replicas(), Backlog: in.feed.BacklogBytes(),
 		NotForEviction: in.core.NotForEviction(), Limit: int64(in.engine.MaxMemory.Get()),
-		Policy:      in.registry.Lookup("maxmemory-policy").Get(),
-		LazyPending: pending, LazyFreed: freed,
+		Policy:  in.registry.Lookup("maxmemory-policy").Get(),
+		Scripts: scripts, Libraries: libraries, LazyPending: pending, LazyFreed: freed + in.core.Figures().CodesFreed + in.scripts.Freed(),
 	}
 }
 

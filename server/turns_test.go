@@ -16,6 +16,7 @@ import (
 type mutePeer struct{ quietConn }
 
 func (mutePeer) Post(uint64, []byte)               {}
+func (mutePeer) Chunks() protocol.Chunks           { return nil }
 func (mutePeer) PostReply(uint64, *protocol.Reply) {}
 func (mutePeer) Close(bool)                        {}
 func (mutePeer) SetClass(protocol.Class)           {}

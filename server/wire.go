@@ -224,7 +224,16 @@ func (in *instance) joinReplication() {
 		Lent:   in.countThreads,
 		Denied: in.denied,
 		Laden:  in.countThreads,
-		Tick:   []func(int64){in.feed.Tick, in.tickLog, in.saveByRules, in.shutdown.tick, in.sampleRates, in.tickThreads},
+		OtherMemory: func() int64 {
+			scripts, libraries := in.scripts.Kept()
+			return scripts + libraries
+		},
+		ManyCodes: func(codes []string) {
+			in.log.Warning("Errorstats stopped adding new errors: clients have got %d different codes. Scripts can make them up. "+
+				"CONFIG RESETSTAT counts anew.", len(codes))
+			in.log.Warning("Current errors code list: %s", strings.Join(codes, ", "))
+		},
+		Tick: []func(int64){in.feed.Tick, in.tickLog, in.saveByRules, in.shutdown.tick, in.sampleRates, in.tickThreads},
 	})
 }
 
@@ -295,8 +304,11 @@ func (in *instance) replicasBarrier() *engine.Barrier {
 type streamer struct{ in *instance }
 
 // Prepare implements replication.Saver.
-func (s streamer) Prepare(replID string, offset int64, keys bool) func(io.Writer, *keyspace.View) error {
+func (s streamer) Prepare(replID string, offset int64, only replication.Filter) func(io.Writer, *keyspace.View) error {
 	h := s.in.header()
+	if only.NoFunctions {
+		h.Functions = nil
+	}
 	h.Replication = &bgsave.ReplicationState{ID: replID, Offset: offset}
 	o := bgsave.Options{
 		Compress: s.in.save.Compress.Get(), Checksum: s.in.save.Checksum.Get(), Delay: s.in.save.SaveDelay.Get(), Header: h,
@@ -304,7 +316,7 @@ func (s streamer) Prepare(replID string, offset int64, keys bool) func(io.Writer
 	}
 	return func(w io.Writer, view *keyspace.View) error {
 		var v bgsave.View = view
-		if !keys {
+		if only.NoKeys {
 			v = keyless{view}
 		}
 		_, err := bgsave.WriteTo(s.in.loadContext, w, v, o)
@@ -324,6 +336,7 @@ func (in *instance) joinSettings() {
 		"maxmemory-samples", "lfu-log-factor", "lfu-decay-time")
 	in.registry.Follow(in.core.ApplyClientLimit, "maxmemory-clients", "maxmemory")
 	in.registry.Follow(in.core.ApplySlowlogLimit, "slowlog-log-slower-than")
+	in.registry.Follow(in.feed.ResizeBacklog, "repl-backlog-size")
 	in.registry.OnChange(func() error { return in.oom.Apply(false) }, "oom-score-adj", "oom-score-adj-values")
 	in.registry.OnChange(func() error {
 		return CheckMaxClients(in.network.MaxClients.Get(), in.sockets.Loops.Get(), in.log)

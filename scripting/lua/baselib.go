@@ -331,7 +331,10 @@ func (c *Call) load(name, source string) Outcome {
 }
 
 // pieces is what load has read so far.
-type pieces struct{ source []byte }
+type pieces struct {
+	source []byte
+	empty  bool // the first piece was: Lua 5.1 asks once more, because it looks for bytecode before it reads
+}
 
 func baseLoad(c *Call) Outcome {
 	c.OptString(2, Nil)
@@ -361,6 +364,10 @@ func loadStep(c *Call) Outcome {
 		}
 	case !v.IsNil():
 		c.Error("reader function must return a string") // caught by load itself
+	}
+	if len(p.source) == 0 && !p.empty {
+		p.empty = true
+		return c.nextPiece()
 	}
 	name := "=(load)"
 	if !c.Arg(2).IsNil() {

@@ -84,7 +84,10 @@ func stringFormat(c *Call) Outcome {
 		d, i = c.parseDirective(format, i)
 		switch d.verb {
 		case 'c':
-			b := byte(int32(toInteger(c.CheckNumber(arg))))
+			b := byte(0) // what a number gives that no C int holds
+			if f := c.CheckNumber(arg); f > -1<<31-1 && f < 1<<31 {
+				b = byte(int32(f))
+			}
 			if b == 0 { // C's sprintf ends the item there
 				start := len(out)
 				out = d.pad(out, nil, 1)

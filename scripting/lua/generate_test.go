@@ -25,6 +25,10 @@ func generate(rng *rand.Rand) string {
 		g.line("setmetatable(t, {%s})", g.metamethods())
 	}
 	for range 3 + rng.IntN(6) {
+		if rng.IntN(3) == 0 {
+			g.shape()
+			continue
+		}
 		g.statement()
 	}
 	g.line("print(a, b, s, #t, t.x, t[1], t[2])")

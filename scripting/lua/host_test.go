@@ -42,6 +42,8 @@ var everywhere = map[string]string{
 	"gmatch":       `for x in string.gmatch(string.rep("a", 5000), ".-.-.-.-b") do end`,
 	"substitution": `string.gsub(string.rep("a", 5000), ".-.-.-.-b", "")`,
 	"foreach":      `table.foreach({1}, function() while true do end end)`,
+	"insert":       `table.insert({}, -2^31, 0)`,
+	"remove":       `local t = {} for i = 1, 5000 do t[i] = i end while true do table.insert(t, table.remove(t, 1)) end`,
 	"load":         `load(function() while true do end end)`,
 	"nested":       `pcall(coroutine.wrap(function() table.sort({2, 1}, function() pcall(string.gsub, "x", "x", function() while true do end end) end) end))`,
 }

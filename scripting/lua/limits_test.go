@@ -80,3 +80,37 @@ func TestLimitsAgainstLua(t *testing.T) {
 	needOracle(t)
 	compareAll(t, limitPrograms(), slices)
 }
+
+// TestCodeBytes: code is counted once, by whatever way it is reached, and a chunk that nothing holds is not counted.
+func TestCodeBytes(t *testing.T) {
+	size := func(source string) int {
+		t.Helper()
+		r := runScript("=x", source, func() int { return 1 << 20 })
+		if r.status != Done {
+			t.Fatal(r.state.Err())
+		}
+		return CodeBytes(r.state.Results()...)
+	}
+	one := size("return function() return 1 end")
+	if one == 0 {
+		t.Fatal("a function of no size")
+	}
+	for source, want := range map[string]int{
+		"local x = 'a long text that is code of the chunk only' return function() return 1 end": one,
+		"local f = function() return 1 end return f, f, {f, {f}}":                               one,
+		"return {[function() return 1 end] = function() return 1 end}":                          2 * one,
+		"return setmetatable({}, {__index = function() return 1 end})":                          one,
+		"f = function() return 1 end return 1, 'x', string.len":                                 0,
+	} {
+		if got := size(source); got != want {
+			t.Errorf("%s: %d bytes, want %d", source, got, want)
+		}
+	}
+	both := size("local f = function() return 1 end return function() return f end")
+	if own := size("local f = 1 return function() return f end"); both != own+one {
+		t.Errorf("a function and its upvalue: %d bytes, want %d", both, own+one)
+	}
+	if held := size("return function() return function() return 1 end end"); held <= one {
+		t.Errorf("a function in another: %d bytes", held)
+	}
+}

@@ -55,6 +55,53 @@ func (s *State) audit(n int) {
 	s.gate = max(s.limit, s.used+s.limit/8)
 }
 
+// CodeBytes is what the code takes of the functions that can be reached from values, other than by globals. The chunk
+// that made them is not among it, unless one of them holds it.
+func CodeBytes(values ...Value) (n int) {
+	seen := map[any]bool{}
+	var code func(p *Proto)
+	code = func(p *Proto) {
+		if seen[p] {
+			return
+		}
+		seen[p] = true
+		n += p.inner
+		for _, inner := range p.protos {
+			n -= inner.inner
+			code(inner)
+		}
+	}
+	reach := func(v Value) {
+		if v.n == bitsTable && !seen[v.Table()] || v.n == bitsClosure && !seen[v.closure()] {
+			values = append(values, v)
+		}
+	}
+	values = append([]Value(nil), values...)
+	for len(values) > 0 {
+		v := values[len(values)-1]
+		values = values[:len(values)-1]
+		switch v.n {
+		case bitsTable:
+			t := v.Table()
+			seen[t] = true
+			if t.meta != nil {
+				reach(t.meta.Value())
+			}
+			for key, item, next, ok := t.Next(0); ok; key, item, next, ok = t.Next(next) {
+				reach(key)
+				reach(item)
+			}
+		case bitsClosure:
+			seen[v.closure()] = true
+			code(v.closure().proto)
+			for _, u := range v.closure().upvalues {
+				reach(*u.v)
+			}
+		}
+	}
+	return n
+}
+
 // A walker counts what is reachable.
 type walker struct {
 	s     *State

@@ -142,12 +142,6 @@ func (c *Call) checkByte(i int) byte {
 	return byte(b)
 }
 
-func stringDump(c *Call) Outcome {
-	c.CheckFunction(1)
-	c.Error("unable to dump given function")
-	return 0
-}
-
 func stringFind(c *Call) Outcome  { return find(c, true) }
 func stringMatch(c *Call) Outcome { return find(c, false) }
 

@@ -75,20 +75,37 @@ func tableMaxn(c *Call) Outcome {
 func tableInsert(c *Call) Outcome {
 	t := c.CheckTable(1)
 	e := int(int32(t.Len() + 1))
-	pos := e
 	switch c.n {
 	case 2:
+		c.rawSetInt(t, e, c.Arg(2))
+		return 0
 	case 3:
-		pos = c.CheckInt(2)
-		e = max(e, pos)
-		c.Spend((e - pos) >> 2)
-		for i := e; i > pos; i-- {
-			c.rawSetInt(t, i, t.GetInt(i-1))
-		}
-	default:
-		c.Error("wrong number of arguments to 'insert'")
+		f := c.t.frame()
+		f.pc = max(e, c.CheckInt(2))
+		f.step = insertStep
+		return insertStep(c)
 	}
-	c.rawSetInt(t, pos, c.Arg(c.n))
+	c.Error("wrong number of arguments to 'insert'")
+	return 0
+}
+
+// moves is how many places table.insert and table.remove move between two looks at the budget.
+const moves = 1000
+
+// insertStep moves what stands below frame.pc one place up. A position may be far below the table's first.
+func insertStep(c *Call) Outcome {
+	f := c.t.frame()
+	t, pos := c.Arg(1).Table(), c.CheckInt(2)
+	i := f.pc
+	last := max(pos, i-moves)
+	c.Spend((i - last) >> 2)
+	for ; i > last; i-- {
+		c.rawSetInt(t, i, t.GetInt(i-1))
+	}
+	if f.pc = i; i > pos {
+		return outcomeAgain
+	}
+	c.rawSetInt(t, pos, c.Arg(3))
 	return 0
 }
 
@@ -99,13 +116,32 @@ func tableRemove(c *Call) Outcome {
 	if pos < 1 || pos > e {
 		return 0
 	}
-	v := t.GetInt(pos)
-	c.Spend((e - pos) >> 2)
-	for ; pos < e; pos++ {
-		c.rawSetInt(t, pos, t.GetInt(pos+1))
+	c.drop()
+	c.Push(t.GetInt(pos))
+	c.Push(Number(float64(e)))
+	f := c.t.frame()
+	f.pc = pos
+	f.step = removeStep
+	return removeStep(c)
+}
+
+// removeStep moves what stands above frame.pc one place down. The value removed and the last place are on the stack.
+func removeStep(c *Call) Outcome {
+	f := c.t.frame()
+	t := c.Arg(1).Table()
+	end := int(c.t.stack[c.t.top-1].Float())
+	i := f.pc
+	last := min(end, i+moves)
+	c.Spend((last - i) >> 2)
+	for ; i < last; i++ {
+		c.rawSetInt(t, i, t.GetInt(i+1))
 	}
-	c.rawSetInt(t, e, Nil)
-	return c.Return1(v)
+	if f.pc = i; i < end {
+		return outcomeAgain
+	}
+	c.rawSetInt(t, end, Nil)
+	c.t.top--
+	return 1
 }
 
 func tableForeachi(c *Call) Outcome {

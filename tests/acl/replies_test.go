@@ -8,6 +8,7 @@ import (
 
 	"spindle/engine/acl"
 	"spindle/engine/command"
+	"spindle/tests/testkit"
 )
 
 // TestReplies asks both sides the same, in RESP2 and RESP3, and compares the bytes.
@@ -303,5 +304,27 @@ func TestLog(t *testing.T) {
 		if got := fmt.Sprint(p.log.Denied(why)); got != info[field] {
 			t.Errorf("%s: ours %s, theirs %s", field, got, info[field])
 		}
+	}
+}
+
+// TestLogNamesTheCommand: an entry's client-info has the command that was refused, not the one before it.
+func TestLogNamesTheCommand(t *testing.T) {
+	s := testkit.Start(t)
+	s.Do("ACL", "SETUSER", "bob", "on", "nopass", "~a*", "+get", "+multi", "+exec")
+	bob := s.Dial()
+	bob.Must("AUTH", "bob", "")
+	for _, refused := range [][]any{{"SET", "a", "1"}, {"CONFIG", "GET", "port"}} {
+		bob.Must("GET", "a")
+		_, _ = bob.Do(refused...)
+		e := s.Do("ACL", "LOG", "1").Elems[0]
+		object, _ := e.Get("object")
+		client, _ := e.Get("client-info")
+		if !strings.Contains(client.Word(), " cmd="+object.Word()+" ") {
+			t.Errorf("%v: object %s, client-info %s", refused, object, client)
+		}
+	}
+	bob.Must("GET", "a")
+	if list := s.Do("CLIENT", "LIST").Word(); !strings.Contains(list, " cmd=get user=bob") {
+		t.Errorf("behind a GET: %s", list)
 	}
 }

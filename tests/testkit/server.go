@@ -67,7 +67,8 @@ func Redis(t testing.TB, args ...string) *Server {
 	return Launch(t, Spec{Redis: true, Args: args})
 }
 
-// Launch starts what spec says. Unless Bare, it saves nothing by itself and lets this host use DEBUG.
+// Launch starts what spec says. Unless Bare, it saves nothing by itself, lets this host use DEBUG, and begins each full
+// synchronisation at once.
 func Launch(t testing.TB, spec Spec) *Server {
 	t.Helper()
 	s := &Server{t: t, name: "spindle", Port: spec.Port, Dir: spec.Dir, shell: spec.Shell}
@@ -90,7 +91,8 @@ func Launch(t testing.TB, spec Spec) *Server {
 		s.program = Spindle(t)
 	}
 	if !spec.Bare {
-		s.args = []string{"--port", strconv.Itoa(s.Port), "--bind", "127.0.0.1", "--dir", s.Dir, "--save", "", "--enable-debug-command", "local"}
+		s.args = []string{"--port", strconv.Itoa(s.Port), "--bind", "127.0.0.1", "--dir", s.Dir, "--save", "",
+			"--enable-debug-command", "local", "--repl-diskless-sync-delay", "0"}
 	}
 	s.args = append(s.args, spec.Args...)
 	s.logPath = filepath.Join(t.TempDir(), s.name+".log")

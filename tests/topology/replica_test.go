@@ -109,8 +109,8 @@ func TestSlowReplica(t *testing.T) {
 	}
 	equal(t, s, good)
 	testkit.Until(t, testkit.Slowly(10*time.Second), "the buffers of who was let go", func() error { // counted in rounds
-		if n := s.InfoInt("memory", "mem_total_replication_buffers"); n > 100_000 {
-			return fmt.Errorf("mem_total_replication_buffers:%d", n)
+		if n := s.InfoInt("memory", "mem_clients_slaves"); n > 100_000 {
+			return fmt.Errorf("mem_clients_slaves:%d", n)
 		}
 		return nil
 	})

@@ -142,7 +142,12 @@ func TestTwoViewsAtOnce(t *testing.T) {
 			}
 		}
 		play(t, c, requests[:at])
-		peer.SendRaw([]byte("SYNC\r\n"))
+		if round == 2 { // the other form: two of one form do not overlap
+			peer.Must("REPLCONF", "capa", "eof", "capa", "psync2")
+			peer.SendRaw([]byte("PSYNC ? -1\r\n"))
+		} else {
+			peer.SendRaw([]byte("SYNC\r\n"))
+		}
 		must2(t, peer.Flush())
 		testkit.Until(t, testkit.Slowly(10*time.Second), "SYNC", func() error {
 			return testkit.Equal(s.InfoInt("stats", "sync_full"), before+1)
@@ -152,6 +157,11 @@ func TestTwoViewsAtOnce(t *testing.T) {
 	s.AwaitInfo(time.Second, "persistence", "rdb_bgsave_in_progress", "1") // or they did not overlap
 	w.await(200)
 	for i, peer := range peers {
+		if i == 1 {
+			if v, err := peer.Receive(); err != nil || !strings.HasPrefix(v.Text, "FULLRESYNC ") {
+				t.Fatalf("PSYNC: %v %v", v, err)
+			}
+		}
 		file, _ := receive(t, peer)
 		r.load(t, file)
 		inspect(t, r.Dial(), i+1)

@@ -77,8 +77,8 @@ func (db *DB) Peek(key []byte) value.Value {
 	return v
 }
 
-// Stored says that key is there, be it past its deadline: Peek without hiding.
-func (db *DB) Stored(key []byte) bool { return db.find(key).Exists() }
+// Stored finds key, be it past its deadline: Peek without hiding.
+func (db *DB) Stored(key []byte) value.Value { return db.find(key) }
 
 // SetString makes val the string at key, whatever was there; an integer in canonical form is kept as one.
 // deadline: 0 none, KeepTTL keeps the one there is, else Unix ms. Returns whether the key is new.

@@ -144,16 +144,26 @@ func (e *Entry) Write(f *Form, key []byte, deadline int64, clock uint32) (payloa
 		return payload
 	}
 	v := At(e.ref)
+	const more = table.ShapeWide | table.ShapeRooted | table.ShapeVolatile
+	if shape := f.shape(); shape == v.shape() && shape&more == 0 && !e.Shared() {
+		e.changed() // value.E2 in the usual case: the header stays as it is, and nothing hangs off the entry
+		return unsafe.Add(v.p, 8+f.KeyLen)
+	}
 	t, root := v.Type(), v.Root()
 	payload = e.reform(f, deadline, 0)
-	held := e.moves == e.keys.Moves()
-	if e.keys.Moved(); held { // value.E7: it may be the same block
-		e.moves = e.keys.Moves()
-	}
+	e.changed()
 	if root != 0 {
 		e.dropRoot(t, root)
 	}
 	return payload
+}
+
+// changed tells who else knows the entry that it has another value, perhaps in the same block (value.E7).
+func (e *Entry) changed() {
+	held := e.moves == e.keys.Moves()
+	if e.keys.Moved(); held {
+		e.moves = e.keys.Moves()
+	}
 }
 
 // Put gives key the entry at ref, which NewEntry or CopyEntry has made for it, clock included; what was there is let go of.

@@ -13,9 +13,10 @@ import (
 	"spindle/protocol"
 )
 
-// object is DEBUG OBJECT key. An address would say nothing of a value that may move: it is always 0x1.
+// object is DEBUG OBJECT key, which may be past its deadline. An address would say nothing of a value that may move: it
+// is always 0x1.
 func object(f *family, c *command.Context, args [][]byte) error {
-	v := c.DB.Peek(args[0])
+	v := c.DB.Stored(args[0])
 	if !v.Exists() {
 		return protocol.ErrNoSuchKey
 	}
@@ -71,9 +72,9 @@ func savedLength(v value.Value) int {
 	return n + 5
 }
 
-// textLengths is DEBUG SDSLEN key: lengths, and what is allocated beyond them.
+// textLengths is DEBUG SDSLEN key: lengths, and what is allocated beyond them. The key may be past its deadline.
 func textLengths(_ *family, c *command.Context, args [][]byte) error {
-	v := c.DB.Peek(args[0])
+	v := c.DB.Stored(args[0])
 	if !v.Exists() {
 		return protocol.ErrNoSuchKey
 	}

@@ -24,6 +24,8 @@ type MemoryFigures struct {
 	Clients        int64 // buffers and queues of clients that are not replicas
 	Replicas       int64
 	Backlog        int64
+	Scripts        int64 // as they are kept
+	Libraries      int64 // of functions, as they are kept
 	NotForEviction int64 // of Used, what eviction cannot shrink: replicas' buffers, what views keep, what is being freed
 	Limit          int64 // maxmemory
 	Policy         string
@@ -98,7 +100,7 @@ func (m *measured) measure() {
 	m.Peak = max(m.Peak, m.heap.Peak, m.Used)
 	m.heapResident = m.heap.Active + m.heap.Dirty + m.heap.Side
 	m.resident = memory.Resident()
-	m.overhead = max(m.Startup, m.heap.ByPurpose[memory.Index]) + m.Clients + m.Replicas + m.Backlog // an empty server is index too
+	m.overhead = max(m.Startup, m.heap.ByPurpose[memory.Index]) + m.Clients + m.Replicas + m.Backlog + m.Scripts + m.Libraries // an empty server is index too
 	m.dataset = max(m.Used-m.overhead, 0)
 	var s unix.Sysinfo_t
 	if unix.Sysinfo(&s) == nil {
@@ -159,8 +161,8 @@ func (f *family) memoryStats(c *command.Context) error {
 	whole("clients.normal", m.Clients)
 	whole("cluster.links", 0)
 	whole("aof.buffer", 0)
-	whole("lua.caches", 0)
-	whole("functions.caches", 0)
+	whole("lua.caches", m.Scripts)
+	whole("functions.caches", m.Libraries)
 	keys := 0
 	for i := range c.Space.Len() {
 		keys += c.Space.DB(i).Len()

@@ -98,7 +98,7 @@ func (w *Watches) add(cl *client.Client, db *keyspace.DB, key []byte) {
 	if v := db.Peek(key); v.Exists() {
 		watched.Existed, watched.Ends = true, v.Deadline()
 	} else {
-		watched.Past = db.Stored(key)
+		watched.Past = db.Stored(key).Exists()
 	}
 	cl.Watched = append(cl.Watched, watched)
 	cl.Kept += watchCost(key)

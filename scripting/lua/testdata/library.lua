@@ -61,3 +61,19 @@ local function fib(n) if n < 2 then return n end return fib(n - 1) + fib(n - 2) 
 local primes = {} for i = 2, 100 do local p = true for j = 2, math.sqrt(i) do if i % j == 0 then p = false break end end if p then primes[#primes + 1] = i end end print(table.concat(primes, " ")) local s = "" for i = 1, 200 do s = s .. i .. "," end print(#s, s:sub(-20))
 local function perm(a, n, out) n = n or #a if n <= 1 then out[#out + 1] = table.concat(a) else for i = 1, n do a[n], a[i] = a[i], a[n] perm(a, n - 1, out) a[n], a[i] = a[i], a[n] end end return out end print(table.concat(perm({"a", "b", "c"}, nil, {}), " "))
 local memo = setmetatable({}, {__mode = "k"}) local function ser(v, ind) ind = ind or "" if type(v) ~= "table" then return tostring(v) end local ks = {} for k in pairs(v) do ks[#ks + 1] = tostring(k) end table.sort(ks) local o = {} for _, k in ipairs(ks) do o[#o + 1] = ind .. k .. "=" .. ser(v[k] == nil and v[tonumber(k)] or v[k], ind .. " ") end return "{\n" .. table.concat(o, "\n") .. "}" end print(ser({1, 2, {a = "x", b = {true}}}))
+----
+for _, n in ipairs{-1933483594248849, 2^31 + 65, 2^31 - 1, -2^31 - 65, -2^31 + 65, 1e300, 0/0, 65.9, -191} do
+	print(string.format("a %- 1.20c|", n), string.format("%cb%c", n, n))
+end
+----
+local t = {1, 2, 3}
+print(pcall(table.insert, t, -5, "x")) print(#t, t[-5], t[-4], t[0], t[1], t[4])
+print(pcall(table.insert, t, 9, "y")) print(#t, t[8], t[9])
+print(table.remove(t, 1), table.remove(t, 1), table.remove(t, 9), #t, t[1])
+local big = {} for i = 1, 2500 do big[i] = i end
+print(table.remove(big, 1), #big, big[1], big[2499]) table.insert(big, 1, 0) print(#big, big[1], big[2], big[2500], table.remove(big, 2400), #big)
+----
+print(load(function() return print("asked") end))
+local n = 0 print(load(function() n = n + 1 print(n) if n == 2 then return "return 7" end end)()) print(n)
+n = 0 print(load(function() n = n + 1 return ({"return ", "5"})[n] end)(), n)
+n = 0 print(load(function() n = n + 1 return "" end), n)

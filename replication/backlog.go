@@ -1,0 +1,161 @@
+package replication
+
+import (
+	"golang.org/x/sys/unix"
+)
+
+// A backlog keeps the end of the stream, so that a replica whose link broke can go on where it was.
+//
+//	blocks   [ ....#### ][ ######## ][ ###..... ]      # is kept: length bytes that end at offset end
+//	           oldest                  newest
+//
+// replication.B1. The kept bytes are those of the stream from offset end-length up to end. There are at most limit.
+// replication.B2. Each block but the newest is full, and no block lies wholly before the kept bytes.
+//
+// Blocks are mapped memory outside the Go heap. Their pages cost something once they are written. Turn only.
+type backlog struct {
+	blocks []*block
+	spare  *block // one that was emptied last: in steady state no block is mapped
+	limit  int64
+	length int64
+	end    int64 // the stream's offset behind the last byte
+}
+
+// blockBytes is how much is mapped at a time.
+const blockBytes = 64 << 10
+
+type block struct {
+	memory []byte // blockBytes
+	used   int
+}
+
+// newBacklog begins at the stream's offset at.
+func newBacklog(limit, at int64) *backlog { return &backlog{limit: limit, end: at} }
+
+// begin is the stream's offset before the first byte that is kept.
+func (b *backlog) begin() int64 { return b.end - b.length }
+
+// bytes is what the backlog costs.
+func (b *backlog) bytes() int64 { return int64(len(b.blocks)) * blockBytes }
+
+// write appends p, and lets go of what is past the limit. It says whether there was memory for it. If not, the
+// backlog keeps nothing, and goes on behind p.
+func (b *backlog) write(p []byte) bool {
+	if int64(len(p)) > b.limit { // what would be let go of at once
+		skipped := int64(len(p)) - b.limit
+		b.forget()
+		b.end += skipped
+		p = p[skipped:]
+	}
+	for len(p) > 0 {
+		last := b.newest()
+		if last == nil {
+			b.forget()
+			b.end += int64(len(p))
+			return false
+		}
+		n := copy(last.memory[last.used:], p)
+		last.used += n
+		b.length += int64(n)
+		b.end += int64(n)
+		p = p[n:]
+		b.trim()
+	}
+	return true
+}
+
+// newest is the block that has room at its end; nil when the system has no memory.
+func (b *backlog) newest() *block {
+	if n := len(b.blocks); n > 0 && b.blocks[n-1].used < blockBytes {
+		return b.blocks[n-1]
+	}
+	fresh := b.spare
+	b.spare = nil
+	if fresh == nil {
+		memory, err := unix.Mmap(-1, 0, blockBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+		if err != nil {
+			return nil
+		}
+		fresh = &block{memory: memory}
+	}
+	fresh.used = 0
+	b.blocks = append(b.blocks, fresh)
+	return fresh
+}
+
+// kept is how many bytes lie in blocks, those before begin included.
+func (b *backlog) kept() int64 {
+	n := len(b.blocks)
+	if n == 0 {
+		return 0
+	}
+	return int64(n-1)*blockBytes + int64(b.blocks[n-1].used)
+}
+
+// trim lets go of what is past the limit.
+func (b *backlog) trim() {
+	b.length = min(b.length, b.limit)
+	var gone []*block
+	for len(b.blocks) > 0 && b.kept()-int64(b.blocks[0].used) >= b.length {
+		first := b.blocks[0]
+		b.blocks[0] = nil
+		b.blocks = b.blocks[1:]
+		if b.spare == nil {
+			b.spare = first
+		} else {
+			gone = append(gone, first)
+		}
+	}
+	unmap(gone)
+}
+
+// unmap gives blocks back. Many of them take milliseconds, and that is not a turn's work.
+func unmap(gone []*block) {
+	if len(gone) == 0 {
+		return
+	}
+	go func() {
+		for _, b := range gone {
+			_ = unix.Munmap(b.memory)
+		}
+	}()
+}
+
+// forget keeps nothing of what there is.
+func (b *backlog) forget() {
+	b.length = 0
+	b.trim()
+}
+
+// resize changes the limit.
+func (b *backlog) resize(limit int64) {
+	b.limit = limit
+	b.trim()
+}
+
+// free gives all memory back.
+func (b *backlog) free() {
+	gone := b.blocks
+	if b.spare != nil {
+		gone = append(gone, b.spare)
+	}
+	b.blocks, b.spare, b.length = nil, nil, 0
+	unmap(gone)
+}
+
+// rebase says that the stream stands at another offset. What was kept is another stream's.
+// Seam: for a server that follows another.
+func (b *backlog) rebase(at int64) {
+	b.forget()
+	b.end = at
+}
+
+// read copies into p what the stream has behind offset from, begin() <= from <= end, and says how much that was.
+func (b *backlog) read(p []byte, from int64) (n int) {
+	at := b.kept() - (b.end - from)
+	for i := int(at / blockBytes); i < len(b.blocks) && n < len(p); i++ {
+		n += copy(p[n:], b.blocks[i].memory[at%blockBytes:b.blocks[i].used])
+		at += blockBytes - at%blockBytes
+	}
+	return n
+}

@@ -1,0 +1,100 @@
+package lua
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// stringDump is string.dump: a function as a chunk in Lua 5.1's own format. Nothing here loads one: a chunk need not be
+// sound, and a machine that ran it would have to trust it.
+func stringDump(c *Call) Outcome {
+	c.CheckFunction(1)
+	if c.Arg(1).n != bitsClosure {
+		c.Error("unable to dump given function")
+	}
+	chunk := append([]byte(nil), chunkHeader...)
+	chunk = appendProto(chunk, c.Arg(1).closure().proto, "")
+	c.Spend(len(chunk) >> 4)
+	return c.Return1(c.state.Bytes(chunk))
+}
+
+// chunkHeader names the format: version 5.1, little endian, 4 bytes an int, 8 a size_t, 4 an instruction, 8 a number,
+// and numbers are not integers.
+var chunkHeader = []byte("\x1bLua\x51\x00\x01\x04\x08\x04\x08\x00")
+
+// The types of constants in a chunk.
+const (
+	chunkNil     = 0
+	chunkBoolean = 1
+	chunkNumber  = 3
+	chunkString  = 4
+)
+
+// appendProto appends p and the functions in it. A function does not repeat the source of the one around it.
+func appendProto(dst []byte, p *Proto, around string) []byte {
+	source := p.source
+	if source == around {
+		source = ""
+	}
+	dst = appendChunkString(dst, source)
+	dst = appendChunkInt(dst, p.line)
+	dst = appendChunkInt(dst, p.lastLine)
+	dst = append(dst, byte(p.upCount), byte(p.params), p.vararg, byte(p.registers))
+	dst = appendChunkInt(dst, len(p.code))
+	for _, i := range p.code {
+		dst = binary.LittleEndian.AppendUint32(dst, uint32(i))
+	}
+	dst = appendChunkInt(dst, len(p.constants))
+	for _, k := range p.constants {
+		dst = appendConstant(dst, k)
+	}
+	dst = appendChunkInt(dst, len(p.protos))
+	for _, inner := range p.protos {
+		dst = appendProto(dst, inner, p.source)
+	}
+	dst = appendChunkInt(dst, len(p.lines))
+	for _, line := range p.lines {
+		dst = appendChunkInt(dst, int(line))
+	}
+	dst = appendChunkInt(dst, len(p.locals))
+	for _, l := range p.locals {
+		dst = appendChunkString(dst, l.name)
+		dst = appendChunkInt(dst, l.start)
+		dst = appendChunkInt(dst, l.end)
+	}
+	dst = appendChunkInt(dst, len(p.upvalues))
+	for _, name := range p.upvalues {
+		dst = appendChunkString(dst, name)
+	}
+	return dst
+}
+
+func appendConstant(dst []byte, k Value) []byte {
+	switch k.Type() {
+	case TypeBoolean:
+		if k.Truth() {
+			return append(dst, chunkBoolean, 1)
+		}
+		return append(dst, chunkBoolean, 0)
+	case TypeNumber:
+		return binary.LittleEndian.AppendUint64(append(dst, chunkNumber), math.Float64bits(k.Float()))
+	case TypeString:
+		dst = append(dst, chunkString)
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(len(k.str())+1))
+		return append(append(dst, k.str()...), 0)
+	}
+	return append(dst, chunkNil)
+}
+
+func appendChunkInt(dst []byte, n int) []byte {
+	return binary.LittleEndian.AppendUint32(dst, uint32(n))
+}
+
+// appendChunkString appends a name; an empty one is absent.
+func appendChunkString(dst []byte, s string) []byte {
+	if s == "" {
+		return binary.LittleEndian.AppendUint64(dst, 0)
+	}
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(len(s)+1))
+	return append(append(dst, s...), 0)
+}

@@ -1,0 +1,256 @@
+package process
+
+import (
+	"crypto/sha1"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"spindle/tests/testkit"
+)
+
+// TestLapsedKeyInScript: DEBUG OBJECT shows a key that is past its deadline, until a script has looked it up.
+func TestLapsedKeyInScript(t *testing.T) {
+	s := testkit.Start(t, "--enable-debug-command", "yes")
+	s.Do("DEBUG", "SET-ACTIVE-EXPIRE", "0")
+	s.Do("SET", "k", "v", "PX", "1")
+	time.Sleep(5 * time.Millisecond)
+	for _, sub := range []string{"OBJECT", "SDSLEN"} {
+		if v, err := s.Ask("DEBUG", sub, "k"); err != nil || v.Err() != nil {
+			t.Errorf("DEBUG %s of a key that is past its deadline: %v %v", sub, v, err)
+		}
+	}
+	if v := s.Do("EVAL", "return redis.call('EXISTS', KEYS[1])", "1", "k"); v.Int != 0 {
+		t.Errorf("EXISTS in a script: %v", v)
+	}
+	if v, _ := s.Ask("DEBUG", "OBJECT", "k"); v.Err() == nil {
+		t.Errorf("DEBUG OBJECT of a key that is gone: %v", v)
+	}
+}
+
+// TestManyErrorCodes: errorstats stop when scripts have made up too many codes, say so in the log, and go on after
+// CONFIG RESETSTAT.
+func TestManyErrorCodes(t *testing.T) {
+	s := testkit.Start(t)
+	for i := range 200 {
+		if v, _ := s.Ask("EVAL", "return redis.error_reply('CODE' .. ARGV[1] .. ' text')", "0", i); v.Err() == nil {
+			t.Fatalf("no error: %v", v)
+		}
+	}
+	if got := s.Info("errorstats"); len(got) != 1 || got["errorstat_ERRORSTATS_DISABLED"] != "count=1" {
+		t.Errorf("errorstats: %v", got)
+	}
+	for _, line := range []string{"Errorstats stopped adding new errors", "Current errors code list: CODE0, CODE1, CODE10"} {
+		if n := strings.Count(s.Log(), line); n != 1 {
+			t.Errorf("the log has %d lines with %q", n, line)
+		}
+	}
+	s.Do("CONFIG", "RESETSTAT")
+	_, _ = s.Ask("EVAL", "return redis.error_reply('MINE text')", "0")
+	if got := s.Info("errorstats"); got["errorstat_MINE"] != "count=1" {
+		t.Errorf("errorstats behind CONFIG RESETSTAT: %v", got)
+	}
+}
+
+// TestFlushIsCounted: scripts and functions that a FLUSH lets go count as freed beside the core.
+func TestFlushIsCounted(t *testing.T) {
+	s := testkit.Start(t)
+	for i := range 100 {
+		s.Do("FUNCTION", "LOAD", fmt.Sprintf("#!lua name=l%d\nredis.register_function('f%d', function() end)", i, i))
+		s.Do("SCRIPT", "LOAD", fmt.Sprintf("return %d", i))
+	}
+	s.Do("FUNCTION", "FLUSH", "ASYNC")
+	if n := s.InfoInt("memory", "lazyfreed_objects"); n != 101 {
+		t.Errorf("lazyfreed_objects behind FUNCTION FLUSH: %d, want 100 functions and their world", n)
+	}
+	s.Do("CONFIG", "RESETSTAT")
+	s.Do("SCRIPT", "FLUSH", "ASYNC")
+	if n := s.InfoInt("memory", "lazyfreed_objects"); n != 100 {
+		t.Errorf("lazyfreed_objects behind SCRIPT FLUSH: %d", n)
+	}
+}
+
+// TestDeprecatedFunctions: getfenv, setfenv and newproxy can be taken from scripts and from functions.
+func TestDeprecatedFunctions(t *testing.T) {
+	for _, enabled := range []bool{true, false} {
+		word := map[bool]string{true: "yes", false: "no"}[enabled]
+		t.Run(word, func(t *testing.T) {
+			s := testkit.Start(t, "--lua-enable-deprecated-api", word)
+			for name, use := range map[string]string{
+				"setfenv":  "setfenv(function() end, {})",
+				"getfenv":  "getfenv(function() end)",
+				"newproxy": "getmetatable(newproxy(true)).__gc = function() end",
+			} {
+				s.Do("FUNCTION", "LOAD", "REPLACE", "#!lua name=l\nredis.register_function('f', function() "+use+" return 1 end)")
+				for _, call := range [][]any{{"EVAL", use + " return 1", "0"}, {"FCALL", "f", "0"}} {
+					v, err := s.Ask(call...)
+					if err != nil {
+						t.Fatal(err)
+					}
+					refused := v.Err() != nil && strings.Contains(v.Err().Error(), "nonexistent global variable '"+name+"'")
+					if enabled != (v.Int == 1) || enabled == refused {
+						t.Errorf("%v: %v", call, v)
+					}
+				}
+			}
+			s.Do("FUNCTION", "LOAD", "REPLACE", "#!lua name=l\nredis.register_function('f', function() return loadstring('return type(redis.call)')() end)")
+			if v := s.Do("FCALL", "f", "0"); v.Word() != "function" {
+				t.Errorf("code that a function compiles sees redis.call as %v", v)
+			}
+		})
+	}
+}
+
+// TestScriptsWithoutMemory: past maxmemory a script runs only if it says that it may, however it is called.
+func TestScriptsWithoutMemory(t *testing.T) {
+	const late = "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'"
+	const early = "OOM command not allowed when used memory > 'maxmemory'."
+	for _, kind := range []string{"spindle", "redis"} {
+		t.Run(kind, func(t *testing.T) {
+			var s *testkit.Server
+			if kind == "redis" {
+				s = testkit.Redis(t)
+			} else {
+				s = testkit.Start(t)
+			}
+			scripts := map[string]string{}
+			for name, flags := range map[string]string{"plain": "", "oom": " flags=allow-oom", "reads": " flags=no-writes"} {
+				scripts[name] = "#!lua" + flags + "\nreturn 1"
+			}
+			// A transaction is queued before its script is known, so EXEC does not see that the script may write.
+			c := s.Dial()
+			queue := func(name string) {
+				c.Must("MULTI")
+				c.Must("EVALSHA", fmt.Sprintf("%x", sha1.Sum([]byte(scripts[name]))), "0")
+			}
+			for name, want := range map[string]string{"plain": late, "oom": "1", "reads": "1"} {
+				s.Do("CONFIG", "SET", "maxmemory", "0")
+				s.Do("SCRIPT", "FLUSH")
+				queue(name)
+				s.Do("SCRIPT", "LOAD", scripts[name])
+				s.Do("CONFIG", "SET", "maxmemory", "1")
+				if v := c.Must("EXEC"); v.Elems[0].Word() != want {
+					t.Errorf("%s in EXEC: %v", name, v)
+				}
+				if want == late {
+					want = early
+				}
+				if v, _ := s.Ask("EVAL", scripts[name], "0"); v.Word() != want {
+					t.Errorf("%s: %v", name, v)
+				}
+			}
+			if v, _ := s.Ask("EVAL", "return redis.call('SET', 'k', 'v')", "0"); !strings.HasPrefix(v.Word(), early) {
+				t.Errorf("a write: %v", v)
+			}
+		})
+	}
+}
+
+// TestScriptMemoryIsTold: what scripts and libraries take stands in INFO and MEMORY STATS, counts as used, and is gone
+// when they are.
+func TestScriptMemoryIsTold(t *testing.T) {
+	s := testkit.Start(t)
+	const megabyte = 1 << 20
+	read := func() map[string]int64 {
+		m := map[string]int64{}
+		for _, name := range []string{"used_memory_lua", "used_memory_vm_eval", "used_memory_scripts_eval", "number_of_cached_scripts",
+			"number_of_functions", "number_of_libraries", "used_memory_vm_functions", "used_memory_vm_total", "used_memory_functions",
+			"used_memory_scripts", "used_memory", "used_memory_overhead"} {
+			m[name] = s.InfoInt("memory", name)
+		}
+		stats := s.Do("MEMORY", "STATS")
+		for _, name := range []string{"lua.caches", "functions.caches", "overhead.total"} {
+			v, _ := stats.Get(name)
+			m[name] = v.Int
+		}
+		for name, same := range map[string]string{"used_memory_lua": "used_memory_vm_eval", "lua.caches": "used_memory_scripts_eval",
+			"functions.caches": "used_memory_functions", "overhead.total": "used_memory_overhead"} {
+			if m[name] != m[same] {
+				t.Errorf("%s is %d, %s is %d", name, m[name], same, m[same])
+			}
+		}
+		if sum := m["used_memory_vm_eval"] + m["used_memory_vm_functions"]; m["used_memory_vm_total"] != sum {
+			t.Errorf("used_memory_vm_total is %d, the sum %d", m["used_memory_vm_total"], sum)
+		}
+		if sum := m["used_memory_scripts_eval"] + m["used_memory_functions"]; m["used_memory_scripts"] != sum {
+			t.Errorf("used_memory_scripts is %d, the sum %d", m["used_memory_scripts"], sum)
+		}
+		return m
+	}
+	grown := func(before, after map[string]int64, by int64, names ...string) {
+		t.Helper()
+		for _, name := range names {
+			if n := after[name] - before[name]; n < by || n > by+megabyte/4 {
+				t.Errorf("%s grew by %d, want %d and little more", name, n, by)
+			}
+		}
+	}
+	first := read()
+	comment := "--" + strings.Repeat("x", megabyte) + "\n"
+	s.Do("SCRIPT", "LOAD", comment+"return 1")
+	s.Do("EVAL", comment+"return 2", "0")
+	second := read()
+	grown(first, second, 2*megabyte, "used_memory", "used_memory_scripts_eval", "used_memory_scripts", "used_memory_overhead")
+	grown(first, second, 2, "number_of_cached_scripts")
+	s.Do("FUNCTION", "LOAD", "#!lua name=l\n"+comment+"redis.register_function('f', function() end) redis.register_function('g', function() end)")
+	third := read()
+	grown(second, third, megabyte, "used_memory", "used_memory_functions", "used_memory_scripts", "used_memory_overhead")
+	grown(second, third, 1, "number_of_libraries")
+	grown(second, third, 2, "number_of_functions")
+	if third["used_memory_vm_eval"] == 0 || third["used_memory_vm_functions"] == 0 {
+		t.Errorf("machines of no size: %v", third)
+	}
+	if third["used_memory_vm_total"] > megabyte {
+		t.Errorf("the machines hold %d bytes: sources are no part of them", third["used_memory_vm_total"])
+	}
+	s.Do("SCRIPT", "FLUSH")
+	s.Do("FUNCTION", "LOAD", "REPLACE", "#!lua name=l\nredis.register_function('f', function() end)")
+	s.Do("FUNCTION", "DELETE", "l")
+	last := read()
+	for _, name := range []string{"used_memory_scripts", "number_of_cached_scripts", "number_of_functions", "number_of_libraries"} {
+		if last[name] != 0 {
+			t.Errorf("%s is %d when all are gone", name, last[name])
+		}
+	}
+	grown(first, last, 0, "used_memory")
+	for i := range 510 {
+		s.Do("EVAL", fmt.Sprintf("return %d", i), "0")
+	}
+	if n, kept := s.InfoInt("stats", "evicted_scripts"), read()["number_of_cached_scripts"]; n != 10 || kept != 500 {
+		t.Errorf("%d scripts evicted and %d kept of 510", n, kept)
+	}
+}
+
+// TestLongReplyOfLentScript: the reply of a script that has lent the turn is whole however long it is, with any event
+// loop; and a client that may not have so much to read is cut off.
+func TestLongReplyOfLentScript(t *testing.T) {
+	const script = "local t, end_at = {}, os.clock() + 0.02 while os.clock() < end_at do end " +
+		"for i = 1, ARGV[1] do t[i] = 'element ' .. i end return t"
+	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
+		t.Run(backend, func(t *testing.T) {
+			s := testkit.Start(t, "--reactor-backend", backend)
+			c := s.Dial()
+			c.SetTimeout(testkit.Slowly(30 * time.Second))
+			for _, n := range []int{10, 200_000} {
+				replies, err := c.Pipeline([]any{"PING"}, []any{"EVAL", script, "0", n}, []any{"PING"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := replies[1].Elems
+				if len(got) != n || replies[0].Word() != "PONG" || replies[2].Word() != "PONG" {
+					t.Fatalf("%d elements, want %d; %v, %v", len(got), n, replies[0], replies[2])
+				}
+				for i, e := range got {
+					if e.Word() != fmt.Sprintf("element %d", i+1) {
+						t.Fatalf("element %d: %v", i, e)
+					}
+				}
+			}
+			s.Do("CONFIG", "SET", "client-output-buffer-limit", "normal 1mb 0 0")
+			if v, err := c.Do("EVAL", script, "0", 200_000); err == nil {
+				t.Errorf("a client past its limit got %d elements", len(v.Elems))
+			}
+		})
+	}
+}

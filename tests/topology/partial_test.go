@@ -1,0 +1,58 @@
+package topology
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"spindle/tests/testkit"
+)
+
+// TestPartialSync: a redis-server whose link is cut under load goes on from the backlog each time.
+func TestPartialSync(t *testing.T) {
+	s := testkit.Start(t, "--repl-backlog-size", "64mb")
+	r := attach(t, s)
+	w := startWriters(t, s, 2, 11)
+	for cut := range 5 {
+		w.await(int64(2000 * (cut + 1)))
+		s.Do("CLIENT", "KILL", "TYPE", "replica")
+		testkit.Until(t, testkit.Slowly(20*time.Second), "the link to come back", func() error {
+			return testkit.Equal(s.InfoInt("stats", "sync_partial_ok"), int64(cut+1))
+		})
+	}
+	w.stop()
+	equal(t, s, r)
+	if n := s.InfoInt("stats", "sync_full"); n != 1 {
+		t.Errorf("sync_full:%d: the backlog could have spared that", n)
+	}
+}
+
+// TestBacklogFigures: INFO has a backlog from the first replica on, of at most its size.
+func TestBacklogFigures(t *testing.T) {
+	s := testkit.Start(t, "--repl-backlog-size", "100kb")
+	figures := func() string {
+		i := s.Info("replication")
+		return fmt.Sprint(i["repl_backlog_active"], " ", i["repl_backlog_size"], " ", i["repl_backlog_histlen"])
+	}
+	if got := figures(); got != "0 102400 0" {
+		t.Errorf("without replicas: %s", got)
+	}
+	attach(t, s)
+	testkit.Pipe(t, s.Dial(), 5000, func(i int) []any { return []any{"SET", "k", fmt.Sprintf("%0100d", i)} })
+	if got := figures(); got != "1 102400 102400" {
+		t.Errorf("after some 700 kB: %s", got)
+	}
+	first, offset := s.InfoInt("replication", "repl_backlog_first_byte_offset"), s.InfoInt("replication", "master_repl_offset")
+	if first != offset-102400+1 {
+		t.Errorf("the first byte is %d of %d", first, offset)
+	}
+	if n := s.InfoInt("memory", "mem_replication_backlog"); n < 102400 || n > 300<<10 {
+		t.Errorf("mem_replication_backlog:%d", n)
+	}
+	s.Do("CONFIG", "SET", "repl-backlog-size", "20kb")
+	if got := figures(); got != "1 20480 20480" {
+		t.Errorf("after CONFIG SET: %s", got)
+	}
+	s.Do("CONFIG", "SET", "repl-backlog-ttl", "1")
+	s.Do("CLIENT", "KILL", "TYPE", "replica")
+}
