@@ -22,7 +22,11 @@ func TestPowerCuts(t *testing.T) {
 	for _, policy := range []Policy{Always, EverySecond} {
 		t.Run([]string{"everysec", "always"}[policy], func(t *testing.T) {
 			t.Parallel()
-			for seed := range uint64(crashSeeds) {
+			seeds := uint64(crashSeeds)
+			if testing.Short() {
+				seeds /= 10
+			}
+			for seed := range seeds {
 				if problem := powerCut(t, policy, seed, none); problem != "" {
 					t.Fatal(problem)
 				}

@@ -195,3 +195,19 @@ func TestSwitch(t *testing.T) {
 		t.Errorf("%d steps are in the log", n)
 	}
 }
+
+// TestRewriteWhileOff: a rewrite makes a base also while nothing is logged, and goes on logging nothing.
+func TestRewriteWhileOff(t *testing.T) {
+	d := faulty.New(1)
+	s := newServer(t, d)
+	s.step(1)
+	s.Do(s.aof.startRewrite)
+	s.waitFor("the rewrite", func() bool { return !s.aof.Rewriting() })
+	s.step(2)
+	if s.aof.attached || s.aof.state != off || s.aof.rw.failed {
+		t.Errorf("attached %t, state %d, failed %t", s.aof.attached, s.aof.state, s.aof.rw.failed)
+	}
+	if n := again(t, d); n != 1 {
+		t.Errorf("%d steps are in the base", n)
+	}
+}

@@ -282,6 +282,7 @@ func (l *Log) TurnOn(dir string) {
 	if l.state != off {
 		return
 	}
+	l.abortRewrite("the log is switched on")
 	l.Locate(dir)
 	l.state = waiting
 	if l.parts.Saving() {
@@ -336,10 +337,9 @@ func (l *Log) Close() (wait func(limit time.Duration)) {
 // the
 // same turn: DEBUG LOADAOF reads them.
 func (l *Log) Flush() (release func()) {
-	if l.state == off {
-		return func() {}
+	if l.state != off {
+		l.flushTurn()
 	}
-	l.flushTurn()
 	done, goOn := l.w.drain()
 	<-done
 	return func() { close(goOn) }

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -31,6 +33,7 @@ import (
 // aof.R3. The manifest names a base when that is whole and synced, and until then what it stands for.
 type rewrites struct {
 	job       *rewriting
+	last      *rewriting // that had a temporary file
 	scheduled bool
 	prepared  func() // a freeze that waits for the end of a lent command
 
@@ -51,6 +54,7 @@ type rewrites struct {
 type rewriting struct {
 	began  time.Time
 	first  bool // the log had no data set on disk
+	idle   bool // the log is off: there is only a base
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	gone   chan struct{} // closed when it has put away its files
@@ -141,7 +145,7 @@ func (l *Log) limited(now time.Time) bool {
 
 // startRewrite begins a rewrite: the writer makes the file for what is to come.
 func (l *Log) startRewrite() {
-	j := &rewriting{began: l.parts.Now(), first: l.state != on, gone: make(chan struct{})}
+	j := &rewriting{began: l.parts.Now(), first: l.state == waiting, idle: l.state == off, gone: make(chan struct{})}
 	j.ctx, j.cancel = context.WithCancelCause(context.Background())
 	l.rw.job, l.rw.scheduled = j, false
 	l.rw.count++
@@ -171,6 +175,15 @@ func (w *writer) prepare(j *rewriting) {
 	}
 	w.log.parts.Log.Notice("Creating AOF incr file %s on background rewrite", j.name)
 	j.base.seq = w.manifest.baseSeq + 1
+	if j.idle {
+		if err := f.disk.Mkdir(f.dir, 0o755); err != nil {
+			w.log.parts.Log.Warning("Can't open or create append-only dir %s: %s", filepath.Base(f.dir), reason.Of(err))
+			w.fail(j, err)
+			return
+		}
+		go w.log.parts.Core.Do(func() { w.log.freeze(j) })
+		return
+	}
 	file, err := w.openIncr(j.name, true)
 	if err == nil && j.first {
 		err = f.disk.SyncDir(f.dir)
@@ -186,7 +199,7 @@ func (w *writer) prepare(j *rewriting) {
 
 // firstManifest is the manifest that a rewrite goes on from. A log that is turned on may have one of other days.
 func (w *writer) firstManifest(j *rewriting) (*manifest, error) {
-	if !j.first {
+	if !j.first && !j.idle {
 		return w.manifest, nil
 	}
 	return w.log.folder.read()
@@ -216,13 +229,29 @@ func (l *Log) freeze(j *rewriting) {
 	if j.first {
 		l.attach()
 	}
-	l.selected, l.stamped = -1, 0
-	l.rw.old, l.rw.current = l.size(), 0
-	j.cut = l.w.end()
-	l.w.do(j.cut, true, func() { l.w.change(j) })
+	if !j.idle {
+		l.selected, l.stamped = -1, 0
+		l.rw.old, l.rw.current = l.size(), 0
+		j.cut = l.w.end()
+		l.w.do(j.cut, true, func() { l.w.change(j) })
+	}
 	rdb := l.set.Preamble.Get()
-	f := bgsave.FileOptions{Temp: l.folder.rewriteTemporary(), Sync: l.set.IncrementalSync.Get(), Disk: l.folder.disk, Log: l.parts.Log}
+	f := bgsave.FileOptions{Temp: l.temporary(j), Sync: l.set.IncrementalSync.Get(), Disk: l.folder.disk, Log: l.parts.Log}
 	go l.writeBase(j, view, f, o, rdb)
+}
+
+// temporary is the file in which a rewrite writes its base. One that was called off may not have put its own away yet.
+func (l *Log) temporary(j *rewriting) string {
+	name := l.folder.rewriteTemporary()
+	if last := l.rw.last; last != nil {
+		select {
+		case <-last.gone:
+		default:
+			name = strings.TrimSuffix(name, ".aof") + "-" + strconv.FormatInt(l.rw.count, 10) + ".aof"
+		}
+	}
+	l.rw.last = j
+	return name
 }
 
 // change goes on in the new increment, once the old one is whole (aof.R2). The writer's.
@@ -321,6 +350,8 @@ func (w *writer) adopt(j *rewriting) {
 		next.incrSeq++
 		next.replaceBase(j.base, 0)
 		next.incrs = append(next.incrs, part{name, next.incrSeq})
+	} else if err == nil && j.idle {
+		next.replaceBase(j.base, 0)
 	} else if err == nil {
 		next.replaceBase(j.base, 1)
 	}
@@ -334,8 +365,8 @@ func (w *writer) adopt(j *rewriting) {
 		if renamed {
 			_ = f.disk.Rename(f.path(next.incrs[0].name), f.path(f.temporaryIncr()))
 		}
-		_ = f.disk.Remove(f.path(j.base.name))
-		if !errors.Is(err, errAborted) {
+		if !errors.Is(err, errAborted) { // else the name may be the next rewrite's by now
+			_ = f.disk.Remove(f.path(j.base.name))
 			w.log.parts.Log.Warning("Can't put the new AOF base file %s in place: %s", j.base.name, reason.Of(err))
 		}
 		w.fail(j, err)

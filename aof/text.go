@@ -35,7 +35,7 @@ type commands [][][]byte
 // A spot is where in a file something is.
 type spot struct {
 	offset int64 // up to which the file is good
-	line   int64
+	line   int64 // of the fault
 	at     int64 // of the fault itself
 }
 
@@ -82,7 +82,7 @@ func (s *text) next() (commands, error) {
 			if s.from == s.to {
 				return nil, io.EOF
 			}
-			s.where = spot{s.offset, s.lines, s.offset + int64(s.to-s.from)}
+			s.where = spot{s.offset, s.line(s.buf[s.from:s.to]), s.offset + int64(s.to-s.from)}
 			return nil, errTruncated
 		}
 		if err := s.fill(); err != nil {
@@ -108,6 +108,9 @@ func (s *text) fill() error {
 	return err
 }
 
+// line is the number of the line behind p, which begins at from.
+func (s *text) line(p []byte) int64 { return s.lines + int64(bytes.Count(p, lineEnd)) + 1 }
+
 // unit reads one unit from the beginning of p and appends its commands to units. n is its length; 0 if it is not whole.
 // An annotation is a unit without commands.
 func (s *text) unit(p []byte) (n int, err error) {
@@ -131,7 +134,7 @@ func (s *text) unit(p []byte) (n int, err error) {
 		}
 		args, length, err := s.command(p[n:])
 		if err != nil {
-			s.where = spot{s.offset, s.lines + int64(bytes.Count(p[:n], lineEnd)), s.offset + int64(n)}
+			s.where = spot{s.offset, s.line(p[:n]), s.offset + int64(n)}
 			s.units = s.units[:units] // none of an unit that is not whole
 			return 0, err
 		}
