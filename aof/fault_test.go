@@ -185,7 +185,11 @@ func TestSwitch(t *testing.T) {
 	s.step(3)
 	s.Do(s.aof.TurnOff)
 	s.step(4)
-	s.waitFor("the writer", func() bool { return s.aof.w.file == nil })
+	s.waitFor("the writer", func() bool {
+		s.aof.w.mu.Lock()
+		defer s.aof.w.mu.Unlock()
+		return s.aof.w.file == nil
+	})
 	if n := again(t, d); n != 3 {
 		t.Errorf("%d steps are in the log", n)
 	}

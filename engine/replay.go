@@ -21,10 +21,11 @@ func (e *ReplayError) Error() string {
 	return "command " + strconv.Quote(e.Name) + " cannot be run from a log"
 }
 
-// NewReplayer is a client that commands of a log are run as: without a connection, and with every right.
+// NewReplayer is a client that commands of a log are run as: without a connection, with every right, and obeyed as a
+// primary is.
 func NewReplayer() *client.Client {
 	return &client.Client{
-		Flags: client.Fake | client.DenyBlocking, Protocol: 2, Authenticated: true, Out: &protocol.Reply{},
+		Flags: client.Fake | client.DenyBlocking | client.Primary, Protocol: 2, Authenticated: true, Out: &protocol.Reply{},
 	}
 }
 
