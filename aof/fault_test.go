@@ -47,8 +47,8 @@ func (s *server) refused() (why string) {
 	return why
 }
 
-// TestFullDisk: writes are refused while the disk takes nothing, the file ends with a whole unit all the while, and when there
-// is room again nothing is missing.
+// TestFullDisk: writes are refused while the disk takes nothing, the file ends with a whole unit all the while, and
+// when there is room again nothing is missing.
 func TestFullDisk(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EIO} {
 		for _, short := range []bool{false, true} {
@@ -97,7 +97,8 @@ func TestAlwaysEnds(t *testing.T) {
 	}
 }
 
-// TestFailedSync: after a sync that has failed once nothing of that file is believed. A rewrite makes a new data set, and
+// TestFailedSync: after a sync that has failed once nothing of that file is believed. A rewrite makes a new data set,
+// and
 // writes are refused until then.
 func TestFailedSync(t *testing.T) {
 	s, d := begin(t, EverySecond)
@@ -118,7 +119,8 @@ func TestFailedSync(t *testing.T) {
 	}
 }
 
-// TestStall: a disk that stalls keeps no turn waiting. Past the limit clients that write are held; they go on when the disk
+// TestStall: a disk that stalls keeps no turn waiting. Past the limit clients that write are held; they go on when the
+// disk
 // does.
 func TestStall(t *testing.T) {
 	s, d := begin(t, EverySecond)
@@ -174,7 +176,8 @@ func TestRewriteFails(t *testing.T) {
 	}
 }
 
-// TestSwitch: a log that is switched on holds the data set once its first rewrite is done; switched off it grows no more.
+// TestSwitch: a log that is switched on holds the data set once its first rewrite is done; switched off it grows no
+// more.
 func TestSwitch(t *testing.T) {
 	d := faulty.New(1)
 	s := newServer(t, d)

@@ -182,6 +182,8 @@ func (l *Log) release() {
 // Tick is the log's share of the core's 100 ms duty.
 func (l *Log) Tick(int64) {
 	l.look()
+	now := l.parts.Now()
+	l.tickRewrite(now)
 	if l.state == off {
 		return
 	}
@@ -190,12 +192,10 @@ func (l *Log) Tick(int64) {
 			l.hold()
 		}
 	}
-	now := l.parts.Now()
 	if l.set.Fsync.Get() == EverySecond && !l.spared() && now.Sub(l.lastSync) >= syncEvery && l.w.askSync() {
 		l.lastSync = now
 	}
 	l.watchStall(now)
-	l.tickRewrite(now)
 }
 
 const (
@@ -285,7 +285,7 @@ func (l *Log) TurnOn(dir string) {
 	l.abortRewrite("the log is switched on")
 	l.Locate(dir)
 	l.state = waiting
-	if l.parts.Saving() {
+	if l.parts.Saving() || l.parts.Core.Transacting() {
 		l.rw.scheduled = true
 		l.parts.Log.Notice("AOF was enabled but there is already another background operation. " +
 			"An AOF background was scheduled to start when possible.")

@@ -226,6 +226,12 @@ func (c *Core) Turns() uint64 {
 	return c.number
 }
 
+// Transacting says that the command that runs is part of a transaction. Turn only.
+func (c *Core) Transacting() bool {
+	c.assertHeld()
+	return c.stack.depth > 0 && c.stack.frames[0].Spec.Full == "exec"
+}
+
 // Later has f run at the end of this turn, when what the running command changed has been counted and told.
 func (c *Core) Later(f func()) {
 	c.assertHeld()

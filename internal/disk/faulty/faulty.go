@@ -77,8 +77,8 @@ type inode struct {
 	dirty map[int]bool // sectors
 }
 
-// A change is one of a folder's entries: the file that a name has from here on, or nil. A rename also takes another name
-// away, at the same instant, and counts among the changes of the folder it goes to.
+// A change is one of a folder's entries: the file that a name has from here on, or nil. A rename also takes another
+// name away, at the same instant, and counts among the changes of the folder it goes to.
 type change struct {
 	name string
 	to   *inode
