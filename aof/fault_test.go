@@ -218,3 +218,21 @@ func TestRewriteWhileOff(t *testing.T) {
 		t.Errorf("%d steps are in the base", n)
 	}
 }
+
+// TestReplaced: when other data has taken the place of the data set, the log is soon about that.
+func TestReplaced(t *testing.T) {
+	s, d := begin(t, EverySecond)
+	s.step(1)
+	s.Do(func() {
+		for i := range s.space.Len() {
+			s.space.DB(i).Flush()
+		}
+		s.aof.Replaced()
+	})
+	s.step(1)
+	s.step(2)
+	s.waitFor("the rewrite", func() bool { return s.aof.state == on && s.aof.w.behind() == 0 })
+	if n := again(t, d); n != 2 {
+		t.Errorf("%d steps are in the log", n)
+	}
+}

@@ -70,7 +70,7 @@ func (l *load) files(m *manifest) (found loaded, err error) {
 		found.baseSize = sizes[0]
 	}
 	progress := l.to.Options("").Progress
-	progress.Start(found.size)
+	progress.Begin(found.size)
 	defer progress.Active.Store(false)
 	began := time.Now()
 	for i, p := range m.parts() {

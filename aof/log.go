@@ -294,6 +294,21 @@ func (l *Log) TurnOn(dir string) {
 	l.startRewrite()
 }
 
+// Replaced says that other data has taken the data set's place: a primary's. The files stay as they are until a rewrite has
+// made new ones.
+func (l *Log) Replaced() {
+	if l.state == off {
+		return
+	}
+	l.abortRewrite("other data has taken the place of what it reads")
+	l.detach()
+	l.fresh, l.state = false, waiting
+	l.w.abandon()
+	if l.rw.scheduled = true; !l.parts.Saving() {
+		l.startRewrite()
+	}
+}
+
 // TurnOff is CONFIG SET appendonly no: what was decided until now is written and synced, beside the turns that follow.
 func (l *Log) TurnOff() {
 	if l.state == off {

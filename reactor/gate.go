@@ -59,6 +59,36 @@ func (o *output) pass(gate *protocol.Gate) bool {
 	return n > 0
 }
 
+// setAside takes what lies behind the first n bytes out of the queue. The tail is sealed.
+func (o *output) setAside(n int) (rest []piece) {
+	at := o.head
+	for ; at < len(o.queue) && n >= len(o.queue[at].b); at++ {
+		n -= len(o.queue[at].b)
+	}
+	rest = append(rest, o.queue[at:]...)
+	clear(o.queue[at:])
+	o.queue = o.queue[:at]
+	if n > 0 { // the piece's memory stays with its end
+		o.queue = append(o.queue, piece{b: rest[0].b[:n]})
+		rest[0].b = rest[0].b[n:]
+	}
+	return rest
+}
+
+// flushFreeTLS is flushFree for a link under TLS.
+func (o *output) flushFreeTLS(t *tlsLink, pool *bufferPool) (int, flushed) {
+	o.seal(pool)
+	rest, held := o.setAside(o.bytes-o.held), o.held
+	o.bytes -= held
+	total, result := o.flushTLS(t, pool)
+	o.queue = append(o.queue, rest...)
+	o.bytes += held
+	if result == flushedAll {
+		result = flushedHeld
+	}
+	return total, result
+}
+
 // A gatekeeper knows the loops that wait for the gate.
 type gatekeeper struct {
 	mu      sync.Mutex

@@ -228,6 +228,9 @@ func (o *output) flush(l *link, pool *bufferPool) (int, flushed) {
 	if len(o.marks) > 0 {
 		return o.flushFree(l, pool)
 	}
+	if l.tls != nil {
+		return o.flushTLS(l.tls, pool)
+	}
 	if len(o.queue) == 0 && len(o.tail.Lent) == 0 { // the usual case: one buffer, one write
 		if len(o.tail.B) == 0 {
 			o.dropTail(pool)
@@ -257,6 +260,9 @@ func (o *output) flush(l *link, pool *bufferPool) (int, flushed) {
 
 // flushFree is flush of what may leave (reactor.G1).
 func (o *output) flushFree(l *link, pool *bufferPool) (int, flushed) {
+	if l.tls != nil {
+		return o.flushFreeTLS(l.tls, pool)
+	}
 	free := o.bytes - o.held
 	if free == 0 {
 		return 0, flushedHeld

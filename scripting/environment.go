@@ -40,6 +40,10 @@ type environment struct {
 
 	anchor *lua.Table // holds the functions that only we know, so that the machine's account finds them
 	code   int        // bytes of what was compiled for them
+
+	counted int  // what the machine held when that was last counted
+	dropped int  // scripts since then
+	stale   bool // a library has gone since then, with all that its functions held
 }
 
 var (
@@ -58,7 +62,6 @@ func newEnvironment(s *Scripts, forLibraries bool) *environment {
 	e.out.Build(&e.values)
 
 	g := e.state.Globals
-	setfenv := g.Get(lua.Intern("setfenv"))
 	if !s.deps.Settings.Deprecated.Get() {
 		for _, name := range []string{"getfenv", "setfenv", "newproxy"} {
 			put(g, lua.Intern(name), lua.Nil)
@@ -84,7 +87,7 @@ func newEnvironment(s *Scripts, forLibraries bool) *environment {
 	e.protect(g)
 	e.protect(e.state.Metatable(e.state.String("")))
 	if forLibraries {
-		e.isolate(setfenv)
+		e.isolate()
 	}
 	return e
 }
@@ -118,9 +121,8 @@ func (e *environment) protect(t *lua.Table) {
 	e.protect(t.Metatable())
 }
 
-// isolate puts the globals of libraries in front of the true ones. setfenv is the machine's, whether scripts have it or
-// not.
-func (e *environment) isolate(setfenv lua.Value) {
+// isolate puts the globals of libraries in front of the true ones.
+func (e *environment) isolate() {
 	s := e.state
 	redis := s.NewTable(0, 16)
 	s.Register(redis, "register_function", e.registerFunction)
@@ -138,9 +140,7 @@ func (e *environment) isolate(setfenv lua.Value) {
 	e.env = s.NewTable(0, 0)
 	e.env.SetMetatable(e.lookup)
 	e.env.SetReadonly(true)
-	s.Start(setfenv, lua.Number(0), e.env.Value()) // for code that loadstring compiles
-	s.Run(1000)
-	s.Reset()
+	s.SetHome(e.env)
 }
 
 // hold keeps a function for calls to come; code is how many bytes its compiled form has.
@@ -152,6 +152,25 @@ func (e *environment) hold(function lua.Value, code int) {
 func (e *environment) drop(function lua.Value, code int) {
 	put(e.anchor, function, lua.Nil)
 	e.code -= code
+	e.dropped++
+}
+
+// uncounted is how many bytes of garbage, beside an eighth of what is in use, bytes may take for memory in use.
+const uncounted = 64 << 10
+
+// bytes is what the machine holds, and the code that it runs. A nil environment holds nothing.
+//
+// Cost: now and then a walk of all that the machine holds. Between two walks an eighth may be made, or go.
+func (e *environment) bytes() int64 {
+	if e == nil {
+		return 0
+	}
+	const script = 64 // beside its code
+	most := e.counted/8 + uncounted
+	if e.stale || e.state.Used() > e.counted+most || e.dropped*script > most {
+		e.counted, e.dropped, e.stale = e.state.Live(), 0, false
+	}
+	return int64(e.state.Used() + e.code)
 }
 
 // setLimit has a script's machine fail when it holds more than script-memory-limit.
@@ -184,9 +203,15 @@ func (e *environment) handle(c *lua.Call) lua.Outcome {
 // goSource is the source of functions that are written in Go.
 const goSource = "=[C]"
 
+// located gives an error its place. A readonly table, such as a library, takes none: the reference's handler fails
+// there, and its own error comes out.
 func (e *environment) located(err lua.Value, frame lua.Frame, known bool) lua.Value {
 	s := e.state
 	t := err.Table()
+	if t != nil && t.Readonly() && known {
+		t = e.errorTable("ERR err_handler_def:10: Attempt to modify a readonly table").Table()
+		frame.Source, frame.Line = "@err_handler_def", 10
+	}
 	if t == nil {
 		t = s.NewTable(0, 3)
 		put(t, nameErr, s.String("ERR "+s.ToString(err).Str()))

@@ -154,6 +154,7 @@ func (s *Scripts) runScript(c *command.Context, sc *script, readOnly bool) error
 	}
 	r.figures = sc.figures
 	g := e.state.Globals
+	e.state.SetEnv(sc.function, g)
 	put(g, nameKeys, e.strings(keys))
 	put(g, nameArgv, e.strings(args))
 	return s.start(c, sc.function)

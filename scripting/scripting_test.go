@@ -3,6 +3,7 @@ package scripting_test
 import (
 	"crypto/sha1"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -311,4 +312,62 @@ func TestStats(t *testing.T) {
 		!strings.Contains(got, "$8\r\ncommands\r\n:2\r\n") {
 		t.Errorf("%q", got)
 	}
+}
+
+// TestErrorIsLibrary: an error value that is a readonly table stays as it is, whether a script throws it or hands it to
+// the handler.
+func TestErrorIsLibrary(t *testing.T) {
+	s := newStage(t)
+	for _, body := range []string{"error(string)", "error(redis)", "error(_G)", "return __redis__err__handler(math)",
+		"pcall(__redis__err__handler, math) return 1"} {
+		got := s.Do(s.client, "EVAL", body, "0")
+		const want = "-ERR err_handler_def:10: Attempt to modify a readonly table"
+		if !strings.HasPrefix(got, want) && !strings.HasSuffix(body, "return 1") {
+			t.Errorf("%s: %q", body, got)
+		}
+	}
+	for _, table := range []string{"string", "redis", "_G", "math"} {
+		s.eval("*2\r\n$3\r\nnil\r\n$3\r\nnil\r\n",
+			"return {tostring(rawget("+table+", 'source')), tostring(rawget("+table+", 'line'))}")
+	}
+}
+
+// TestRefusedLibraryIsForgotten: what a library has registered is gone when it is refused for another's function.
+func TestRefusedLibraryIsForgotten(t *testing.T) {
+	s := newStage(t)
+	s.want("$1\r\na\r\n", "FUNCTION", "LOAD", "#!lua name=a\nredis.register_function('f', function() return 1 end)")
+	held := func() int64 {
+		for _, section := range s.scripts.Sections() {
+			for _, f := range section.Fields {
+				if f.Name == "used_memory_vm_functions" {
+					n, _ := strconv.ParseInt(string(f.Value(nil)), 10, 64)
+					return n
+				}
+			}
+		}
+		t.Fatal("no such field")
+		return 0
+	}
+	clash := "#!lua name=b\nlocal kept = '" + strings.Repeat("x", 10000) + "'\nredis.register_function('f', function() return kept end)"
+	first := int64(0)
+	for i := range 20 {
+		s.want("-ERR Function f already exists\r\n", "FUNCTION", "LOAD", clash)
+		s.want("-ERR Function f already exists\r\n", "FUNCTION", "RESTORE", string(pack([][]byte{[]byte(clash)})), "APPEND")
+		if now := held(); i == 0 {
+			first = now
+		} else if now > first {
+			t.Fatalf("%d bytes after the first refusal, %d after %d", first, now, i+1)
+		}
+	}
+}
+
+// TestEnvironmentEndsWithScript: setfenv holds for the script that called it, and for no later one.
+func TestEnvironmentEndsWithScript(t *testing.T) {
+	s := newStage(t)
+	s.eval(":1\r\n", "setfenv(0, {mine = 5}) return 1")
+	s.eval("*2\r\n$1\r\n1\r\n:1\r\n",
+		"return {tostring(getfenv(0) == _G and 1), pcall(loadstring('return mine')) and 0 or 1}")
+	const own = "local known = rawget and 1 setfenv(1, {}) return known"
+	s.eval(":1\r\n", own)
+	s.eval(":1\r\n", own)
 }

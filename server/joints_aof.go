@@ -13,6 +13,7 @@ import (
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/protocol"
+	"spindle/replication"
 )
 
 // joinLog makes the append-only file, which is off until the data set is there.
@@ -106,7 +107,7 @@ func (in *instance) load() error {
 	} else {
 		defer in.reactor.Serve()
 	}
-	err := read()
+	state, err := read()
 	switch {
 	case err == nil:
 		in.core.Do(func() {
@@ -114,6 +115,7 @@ func (in *instance) load() error {
 			in.tellHealth()
 			in.countThreads()
 			in.scheduler.Loaded()
+			in.follower.Start(state.ID, state.Offset, state.StreamDB)
 		})
 		return nil
 	case errors.Is(err, context.Canceled):
@@ -122,23 +124,35 @@ func (in *instance) load() error {
 	return errLogged
 }
 
-// loadSnapshot reads the RDB file, if there is one.
-func (in *instance) loadSnapshot() error {
+// loadSnapshot reads the RDB file, if there is one. state is where it stands in the stream of a primary.
+func (in *instance) loadSnapshot() (state bgsave.ReplicationState, err error) {
 	path := in.save.FileName.Get()
-	_, err := bgsave.Load(in.loadContext, path, &bgsave.Into{Space: in.space, Turn: in.core.Do, Functions: in.restoreLibrary}, in.loadOptions(path))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	options := in.loadOptions(path)
+	var lapses *replication.Lapses
+	if options.KeepExpired = in.following.Of.Get().Host != ""; !options.KeepExpired { // else it is for the primary to remove them
+		in.core.Do(func() { lapses = in.feed.BeginLoad() })
+		options.Lapsed = func(db int, key []byte) { lapses.Add(db, in.wordOfExpiry(), key) }
 	}
-	return err
+	found, err := bgsave.Load(in.loadContext, path, &bgsave.Into{Space: in.space, Turn: in.core.Do, Functions: in.restoreLibrary}, options)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return state, err
+	}
+	if found.Replication != nil {
+		state = *found.Replication
+	}
+	if lapses != nil {
+		in.core.Do(func() { lapses.End(state.ID, state.Offset) })
+	}
+	return state, nil
 }
 
 // loadLog reads the append-only file, and begins to write it.
-func (in *instance) loadLog() error {
+func (in *instance) loadLog() (state bgsave.ReplicationState, err error) {
 	found, err := in.aof.Load(in.loadContext, in.logTarget(in.core.Do))
 	if err != nil {
-		return err
+		return state, err
 	}
-	return in.aof.Open(found)
+	return state, in.aof.Open(found)
 }
 
 // loadAOF is DEBUG LOADAOF: the data set comes back from the log, in one turn.

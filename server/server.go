@@ -116,7 +116,7 @@ func (in *instance) run(args Arguments) error {
 	}
 	in.signals = WatchSignals(&in.settings.Process, log, in.removeTemporary, in.loading.Active.Load)
 	defer in.signals.Stop()
-	LogMode(log, &in.settings.Process, "standalone", in.sockets.Port.Get())
+	LogMode(log, &in.settings.Process, "standalone", in.port())
 	CheckBacklog(in.sockets.Backlog.Get(), log)
 	in.core.Do(func() { // until load is done nothing here is the data set
 		in.core.SetLoading(true)
@@ -150,6 +150,14 @@ func (in *instance) run(args Arguments) error {
 	in.supervisor.Stopping()
 	in.stop(stopDuties)
 	return nil
+}
+
+// wordOfExpiry is the command that removes expired keys at replicas.
+func (in *instance) wordOfExpiry() string {
+	if in.common.LazyfreeExpire.Get() {
+		return "UNLINK"
+	}
+	return "DEL"
 }
 
 // obeySignals carries out the shutdowns that signals ask for.

@@ -19,10 +19,9 @@ type unsupported struct {
 
 // unsupportedDirectives is the one place that knows them. When a feature lands, its lines go from here.
 var unsupportedDirectives = []unsupported{
-	{"replicaof", "this server follows nobody and takes writes", ""},
-	{"tls-port", "nobody is served by TLS", tlsRefusal},
 	{"tls-replication", "replicas are fed in the clear", tlsRefusal},
 	{"tls-cluster", "nodes would talk in the clear", tlsRefusal},
+	{"tls-dh-params-file", "keys are agreed on by elliptic curves alone", ""},
 	{"cluster-enabled", "this server stands alone and serves every slot", ""},
 }
 

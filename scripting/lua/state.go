@@ -19,6 +19,7 @@ type State struct {
 
 	cur      *Thread // the coroutine that runs
 	main     *Thread
+	home     *Table // the main coroutine's globals when a call starts
 	status   Status
 	errValue Value
 	errKind  errorKind
@@ -36,6 +37,9 @@ type State struct {
 	outcome    outcome // of the coroutine that last stopped
 	call       Call
 	scratch    []byte
+	buffer     []byte          // TakeBuffer's
+	keys       [keySlots]Value // Key's
+	spares     spares
 	matcher    matcher
 	ids        uint32
 
@@ -78,7 +82,7 @@ func NewState() *State {
 	s.main = s.newThread(nil)
 	s.cur = s.main
 	s.Globals = newTable(s, 0, 64)
-	s.main.globals = s.Globals
+	s.SetHome(s.Globals)
 	s.openLibraries()
 	return s
 }
@@ -165,6 +169,13 @@ func (s *State) Load(p *Proto, env *Table) Value {
 	return closureValue(s.newClosure(p, env))
 }
 
+// SetHome gives env to the code that loadstring compiles, and as the environment of level 0. What a script sets there
+// itself holds until the next Start.
+func (s *State) SetHome(env *Table) { s.home, s.main.globals = env, env }
+
+// SetEnv gives a compiled function the globals env, whatever setfenv has given it.
+func (s *State) SetEnv(function Value, env *Table) { function.closure().env = env }
+
 // Start prepares a call; Run executes it. The stacks of the call before are reused, and its results are gone.
 func (s *State) Start(function Value, args ...Value) {
 	t := s.main
@@ -189,6 +200,7 @@ func (s *State) Reset() {
 	}
 	clear(t.stack[:min(t.high, len(t.stack))])
 	t.frames, t.top, t.high, t.starting = t.frames[:0], 0, 0, false
+	t.globals = s.home
 	t.frameLimit = firstFrameLimit
 	s.cur = t
 	s.errValue, s.killed = Nil, false
@@ -210,12 +222,16 @@ const (
 	keptScratch = 64 << 10
 )
 
-// Run executes what Start prepared, or goes on where it stopped, for about budget instructions.
+// leastBudget is what a search or a sort needs to come a step further after a pause.
+const leastBudget = 8
+
+// Run executes what Start prepared, or goes on where it stopped, for about budget instructions. However small the
+// budget, a script that ends comes to its end.
 func (s *State) Run(budget int) Status {
 	if s.status != Paused && !s.killed {
 		return s.status
 	}
-	s.budget, s.running = budget, true
+	s.budget, s.running = max(budget, leastBudget), true
 	for {
 		if status, ended := s.protected(); ended {
 			s.status, s.running = status, false
