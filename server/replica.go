@@ -214,6 +214,7 @@ func (t taker) inPlace(begin func(), done func(db int), size int64, from string,
 			in.whole.EmptyAllKeepingSaves(in.space)
 			in.scripts.Clear()
 		}
+		in.aof.Replaced()
 		in.core.SetLoading(false)
 		if err == nil {
 			in.scheduler.Loaded()
@@ -267,6 +268,7 @@ func (t taker) beside(c *replication.Copy, begin func(), done func(db int)) erro
 				in.whole.Swap(in.space, i, first+i)
 			}
 			staged.Install()
+			in.aof.Replaced()
 		} else {
 			staged.Discard()
 		}

@@ -193,28 +193,3 @@ func TestDocumented(t *testing.T) {
 		}
 	}
 }
-
-// An append-only file that holds data is not passed over: the server that would load it refuses.
-func TestUnreadAOF(t *testing.T) {
-	var s aofSettings
-	s.rows()
-	dir := t.TempDir()
-	manifest := filepath.Join(dir, "appendonlydir", "appendonly.aof.manifest")
-	if err := os.MkdirAll(filepath.Dir(manifest), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for _, step := range []struct {
-		on, write bool
-		want      string
-	}{{true, false, ""}, {true, true, manifest}, {false, false, ""}} {
-		s.appendOnly.Set(step.on)
-		if step.write {
-			if err := os.WriteFile(manifest, []byte("file a seq 1 type b\n"), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if file, found := s.unread(dir); file != step.want || found != (step.want != "") {
-			t.Errorf("%+v: %q %t", step, file, found)
-		}
-	}
-}
