@@ -165,6 +165,19 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestCheckOfShortCalls: a call that ends before its keys names none. A script may ask about any call.
+func TestCheckOfShortCalls(t *testing.T) {
+	u := newSample(t)
+	r := mustSet(t, u, "x", "reset +@all ~k &*")
+	for _, row := range u.catalogue.All() {
+		for args := words(strings.ReplaceAll(row.Full, "|", " ")); len(args) < 8; args = append(args, []byte("k")) {
+			if d := u.Check(r, row, args); d.Refused() && row.AcceptsArity(len(args)) && row.Name == "get" {
+				t.Errorf("%q: %v", args, d)
+			}
+		}
+	}
+}
+
 func TestCheckKeyAndChannel(t *testing.T) {
 	u := newSample(t)
 	r := mustSet(t, u, "x", "%R~r* %W~w* &c* (~both &d)")
