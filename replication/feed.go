@@ -346,6 +346,11 @@ func (f *Feed) Gone(cl *client.Client) {
 	if len(f.replicas) == 0 {
 		f.idleSinceMs = f.core.Now()
 	}
+	for _, g := range f.groups {
+		if g != nil && g.deserted() {
+			g.giveUp()
+		}
+	}
 }
 
 // name is how the log calls a replica: its address, with the port it listens on if it said so.

@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -104,7 +105,7 @@ type scribe struct {
 	prepared func() // nil: nobody counts
 }
 
-func (s *scribe) Prepare(_ string, _ int64, only Filter) func(io.Writer, *keyspace.View) error {
+func (s *scribe) Prepare(_ context.Context, _ string, _ int64, only Filter) func(io.Writer, *keyspace.View) error {
 	if s.prepared != nil {
 		s.prepared()
 	}

@@ -334,7 +334,8 @@ func (in *instance) replicasBarrier() *engine.Barrier {
 type streamer struct{ in *instance }
 
 // Prepare implements replication.Saver.
-func (s streamer) Prepare(replID string, offset int64, only replication.Filter) func(io.Writer, *keyspace.View) error {
+func (s streamer) Prepare(ctx context.Context, replID string, offset int64, only replication.Filter) (
+	stream func(io.Writer, *keyspace.View) error) {
 	h := s.in.header()
 	if only.NoFunctions {
 		h.Functions = nil
@@ -344,12 +345,15 @@ func (s streamer) Prepare(replID string, offset int64, only replication.Filter) 
 		Compress: s.in.save.Compress.Get(), Checksum: s.in.save.Checksum.Get(), Delay: s.in.save.SaveDelay.Get(), Header: h,
 		Savers: int(s.in.save.SaverConcurrency.Get()), Newest: int(s.in.save.Version.Get()),
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(s.in.loadContext, cancel)
+	context.AfterFunc(ctx, func() { stop() })
 	return func(w io.Writer, view *keyspace.View) error {
 		var v bgsave.View = view
 		if only.NoKeys {
 			v = keyless{view}
 		}
-		_, err := bgsave.WriteTo(s.in.loadContext, w, v, o)
+		_, err := bgsave.WriteTo(ctx, w, v, o)
 		return err
 	}
 }
