@@ -14,7 +14,6 @@ import (
 // for at start.
 var askedInVain = []struct{ line, directive, means string }{
 	{"appendonly yes", "appendonly", "nothing is logged"},
-	{"tls-replication yes", "tls-replication", "in the clear"},
 	{"tls-cluster yes", "tls-cluster", "in the clear"},
 	{"tls-dh-params-file redis.dh", "tls-dh-params-file", "elliptic curves"},
 	{"cluster-enabled yes", "cluster-enabled", "serves every slot"},
@@ -77,7 +76,6 @@ func TestSetUnsupported(t *testing.T) {
 		tls := "Unable to update TLS configuration. Check server logs."
 		for _, c := range []struct{ name, value, kept, want string }{
 			{"appendonly", "yes", "no", "the append-only file is not there yet"},
-			{"tls-replication", "yes", "no", tls},
 			{"tls-cluster", "yes", "no", tls},
 			{"tls-dh-params-file", "x", "", "crypto/tls has no finite-field Diffie-Hellman; keys are agreed on by elliptic curves"},
 		} {
