@@ -79,7 +79,8 @@ func dial(f *Follower, host string, port int) *upstream {
 	return w
 }
 
-// A Dialer opens the connection of a replica to its primary, from a local address unless source is empty.
+// A Dialer opens the connection of a replica to its primary, from a local address unless source is empty. It may wait;
+// the end of ctx ends that. The connection may be read and written at once, by a goroutine each.
 type Dialer func(ctx context.Context, address, source string) (net.Conn, error)
 
 // Dial is the Dialer for connections in the clear.
@@ -115,9 +116,6 @@ func (w *upstream) run(source string) {
 	}
 	w.conn = conn
 	w.name(conn)
-	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetNoDelay(true)
-	}
 	stop := context.AfterFunc(w.context, func() { conn.Close() })
 	defer stop()
 	defer conn.Close()
@@ -135,6 +133,9 @@ func (w *upstream) run(source string) {
 // name notes what CLIENT LIST shows.
 func (w *upstream) name(conn net.Conn) {
 	w.local, w.far = conn.LocalAddr().String(), conn.RemoteAddr().String()
+	if wrapped, ok := conn.(interface{ NetConn() net.Conn }); ok { // TLS
+		conn = wrapped.NetConn()
+	}
 	if raw, ok := conn.(syscall.Conn); ok {
 		if c, err := raw.SyscallConn(); err == nil {
 			_ = c.Control(func(fd uintptr) { w.fd = int(fd) })

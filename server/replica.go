@@ -19,7 +19,7 @@ import (
 // newFollower joins the replica's side with the rest.
 func (in *instance) newFollower() *replication.Follower {
 	return replication.NewFollower(in.core, in.feed, &in.following, replication.FollowerParts{
-		Taker: taker{in}, Dial: replication.Dial, Port: func() int { return int(in.sockets.Port.Get()) },
+		Taker: taker{in}, Dial: in.dialPrimary, Port: in.replicaPort,
 		Changed:    func() { in.roleChanged() },
 		Fatal:      func(why string) { panic(why) },
 		PatienceMs: func() int64 { return in.feeding.Timeout.Get() * 1000 },

@@ -2,12 +2,14 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"spindle/aof"
@@ -60,6 +62,7 @@ type instance struct {
 	access         accessSettings
 	tracking       tracking.Settings
 	tls            tlsconfig.Settings
+	primaryTLS     atomic.Pointer[tls.Config] // of the link to a primary; nil: it is in the clear
 	own            ownSettings
 
 	heap      *memory.Heap

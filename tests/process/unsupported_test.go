@@ -13,7 +13,6 @@ import (
 // askedInVain are configurations that ask for a feature which is not there: a line of a file, and the words it stands
 // for at start.
 var askedInVain = []struct{ line, directive, means string }{
-	{"tls-replication yes", "tls-replication", "in the clear"},
 	{"tls-cluster yes", "tls-cluster", "in the clear"},
 	{"tls-dh-params-file redis.dh", "tls-dh-params-file", "elliptic curves"},
 	{"cluster-enabled yes", "cluster-enabled", "serves every slot"},
@@ -75,7 +74,6 @@ func TestSetUnsupported(t *testing.T) {
 		s := testkit.Start(t, args...)
 		tls := "Unable to update TLS configuration. Check server logs."
 		for _, c := range []struct{ name, value, kept, want string }{
-			{"tls-replication", "yes", "no", tls},
 			{"tls-cluster", "yes", "no", tls},
 			{"tls-dh-params-file", "x", "", "crypto/tls has no finite-field Diffie-Hellman; keys are agreed on by elliptic curves"},
 		} {
