@@ -294,8 +294,8 @@ func (l *Log) TurnOn(dir string) {
 	l.startRewrite()
 }
 
-// Replaced says that other data has taken the data set's place: a primary's. The files stay as they are until a rewrite has
-// made new ones.
+// Replaced says that other data has taken the data set's place: a primary's. The files stay as they are until a rewrite
+// has made new ones.
 func (l *Log) Replaced() {
 	if l.state == off {
 		return

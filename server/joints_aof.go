@@ -129,7 +129,8 @@ func (in *instance) loadSnapshot() (state bgsave.ReplicationState, err error) {
 	path := in.save.FileName.Get()
 	options := in.loadOptions(path)
 	var lapses *replication.Lapses
-	if options.KeepExpired = in.following.Of.Get().Host != ""; !options.KeepExpired { // else it is for the primary to remove them
+	// On a replica it is for the primary to remove them.
+	if options.KeepExpired = in.following.Of.Get().Host != ""; !options.KeepExpired {
 		in.core.Do(func() { lapses = in.feed.BeginLoad() })
 		options.Lapsed = func(db int, key []byte) { lapses.Add(db, in.wordOfExpiry(), key) }
 	}
