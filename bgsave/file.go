@@ -3,6 +3,7 @@ package bgsave
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -178,4 +179,32 @@ func workingDir() string {
 		return "unknown"
 	}
 	return dir
+}
+
+// PutFile has fill write a file that another server made, gives it to the disk and puts it in the place of path. After an error
+// path is what it was, and no temporary is left.
+func PutFile(path string, fill func(io.Writer) error) error {
+	name := claimTemp(path)
+	defer giveUpTemp(name)
+	file, err := disk.OS.Open(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	err = fill(file)
+	if err == nil {
+		err = file.Sync()
+	}
+	if closing := file.Close(); err == nil {
+		err = closing
+	}
+	if err == nil {
+		replacing.Lock()
+		err = disk.OS.Rename(name, path)
+		replacing.Unlock()
+	}
+	if err == nil {
+		return disk.OS.SyncDir(filepath.Dir(path))
+	}
+	_ = disk.OS.Remove(name)
+	return err
 }

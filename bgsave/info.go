@@ -27,8 +27,8 @@ func (s *Scheduler) Sections(l *Loading) []info.Section {
 	}
 	return []info.Section{
 		{Name: "Persistence", Fields: []info.Field{
-			info.Bool("loading", l.Active.Load),
-			info.Constant("async_loading", "0"),
+			info.Bool("loading", func() bool { return l.Active.Load() && !l.Beside.Load() }),
+			info.Bool("async_loading", l.Beside.Load),
 			info.Int("current_cow_peak", func() int64 { s.watch(); return s.currentPeak() }),
 			info.Int("current_cow_size", retained),
 			info.Constant("current_cow_size_age", "0"), // it is read as it is asked for
@@ -42,7 +42,9 @@ func (s *Scheduler) Sections(l *Loading) []info.Section {
 			info.Int("current_save_keys_processed", progress(func(p *Progress) int64 { return p.Keys.Load() })),
 			info.Int("current_save_keys_total", progress(func(p *Progress) int64 { return p.Total.Load() })),
 			info.Int("rdb_changes_since_last_save", s.Changes),
-			info.Bool("rdb_bgsave_in_progress", s.InProgress),
+			info.Bool("rdb_bgsave_in_progress", func() bool {
+				return s.InProgress() || s.parts.Streaming != nil && s.parts.Streaming()
+			}),
 			info.Int("rdb_last_save_time", func() int64 { return s.lastSave.Unix() }),
 			info.Text("rdb_last_bgsave_status", func() string {
 				if s.failed {

@@ -16,7 +16,7 @@ import (
 // Into is an Inserter that fills a keyspace.
 type Into struct {
 	Space *keyspace.Keyspace
-	Turn  func(f func()) // runs f inside a turn, on one of two goroutines; nil: the caller holds it, or nobody else knows Space
+	Turn  func(f func()) // runs f inside a turn, on one of two goroutines; nil: nobody else knows Space
 	// Replace lets a key that is there give way (DEBUG RELOAD MERGE); otherwise it is an error.
 	Replace bool
 	// Functions takes a library's source; nil refuses it.
@@ -46,9 +46,6 @@ func (in *Into) Prepare(env codec.Env) {
 
 // Reserve implements Inserter.
 func (in *Into) Reserve(db int, keys, _ uint64) error {
-	if db >= in.Space.Len() {
-		return nil
-	}
 	if err := in.settle(); err != nil {
 		return err
 	}

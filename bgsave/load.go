@@ -63,17 +63,20 @@ type PlainInserter interface {
 
 // LoadOptions say how a file is read.
 type LoadOptions struct {
-	KeepExpired bool  // keys past their deadline are loaded: on a replica, and for an AOF's base
-	NowMs       int64 // what deadlines are compared with; 0 is the clock
-	NoChecksum  bool
-	Limits      codec.Limits // up to where values are packed; zero is the defaults
-	Delay       func() int64 // key-load-delay; nil is none
-	Interval    int64        // loading-process-events-interval-bytes: a turn takes no more of the file; 0 is no bound
-	Size        int64        // of the stream, if known
-	Live        bool         // the stream is a connection
-	Name        string       // of the file, for messages
-	Log         *logging.Logger
-	Progress    *Loading // nil if nobody watches
+	KeepExpired    bool                     // keys past their deadline are loaded: on a replica, and for an AOF's base
+	Lapsed         func(db int, key []byte) // hears of each key past its deadline that is not loaded; key is lent
+	NowMs          int64                    // what deadlines are compared with; 0 is the clock
+	NoChecksum     bool
+	SkipModuleData bool         // what modules keep beside the keys is passed over; else a file that has it is refused
+	Limits         codec.Limits // up to where values are packed; zero is the defaults
+	Delay          func() int64 // key-load-delay; nil is none
+	Interval       int64        // loading-process-events-interval-bytes: a turn takes no more of the file; 0 is no bound
+	Size           int64        // of the stream, if known
+	Live           bool         // the stream is a connection
+	First          int          // the database into which the file's database 0 goes
+	Name           string       // of the file, for messages
+	Log            *logging.Logger
+	Progress       *Loading // nil if nobody watches
 
 	read func() int64 // how much of a wrapped file is behind us
 }
@@ -92,13 +95,14 @@ type Loaded struct {
 // Loading is how far a load has come; any goroutine may read it.
 type Loading struct {
 	Active                          atomic.Bool
+	Beside                          atomic.Bool // the data set there was is served meanwhile
 	StartUnix, Total, Read          atomic.Int64
 	UsedMemory                      atomic.Int64 // of the server that wrote the file
 	LastKeysLoaded, LastKeysExpired atomic.Int64
 }
 
-// start and stop bracket a load.
-func (p *Loading) start(total int64) {
+// Begin and Active.Store(false) bracket a load.
+func (p *Loading) Begin(total int64) {
 	p.StartUnix.Store(time.Now().Unix())
 	p.Total.Store(total)
 	p.Read.Store(0)
@@ -120,6 +124,7 @@ type UnsupportedError struct {
 	Offset int64
 	DB     int
 	Key    string
+	Beside bool // it is no key, and LoadOptions.SkipModuleData passes it over
 }
 
 func (e *UnsupportedError) Error() string {
@@ -152,7 +157,7 @@ func Load(ctx context.Context, path string, to Inserter, o LoadOptions) (Loaded,
 	if o.Progress == nil {
 		o.Progress = &Loading{}
 	}
-	o.Progress.start(size)
+	o.Progress.Begin(size)
 	defer o.Progress.Active.Store(false)
 	counted := &countingReader{r: file}
 	plain, wrapped, err := UnwrapReader(counted)
@@ -213,6 +218,9 @@ func complain(err error, o LoadOptions) {
 	case errors.As(err, &unsupported):
 		log.Warning("Internal error in RDB reading offset %d -> %s", unsupported.Offset, unsupported)
 		log.Warning("What to do: load %s with the server that wrote it, remove or convert that key there, and save again.", o.Name)
+		if unsupported.Beside {
+			log.Warning("Or pass over it: 'module-aux-data skip' loads the keys without what modules keep beside them.")
+		}
 	case errors.Is(err, ErrDatabases):
 		log.Warning("FATAL: Data file was created with a server configured to handle more databases. Exiting: %s", err)
 		log.Warning("What to do: raise 'databases' and start again.")
@@ -409,6 +417,7 @@ func (l *loader) take(j *job) error {
 	from := 0 // records from here on wait to be inserted
 	for i := range records {
 		r := &records[i]
+		r.DB += l.o.First
 		if r.Op == rdb.OpKey {
 			keep, err := l.key(r)
 			if err != nil {
@@ -458,15 +467,23 @@ func (l *loader) key(r *rdb.Record) (keep bool, err error) {
 			return false, &UnsupportedError{What: what, Offset: r.Offset, DB: r.DB, Key: string(r.Key)}
 		}
 	}
-	if r.DB >= l.to.Databases() {
-		return false, fmt.Errorf("%w: database %d, at offset %d", ErrDatabases, r.DB, r.Offset)
+	if r.DB-l.o.First >= l.to.Databases() {
+		return false, fmt.Errorf("%w: database %d, at offset %d", ErrDatabases, r.DB-l.o.First, r.Offset)
 	}
 	if l.expired(r.DeadlineMs) {
 		l.found.Expired++
+		l.lapsed(r.DB, r.Key)
 		l.o.Progress.LastKeysExpired.Store(l.found.Expired)
 		return false, nil
 	}
 	return true, nil
+}
+
+// lapsed tells of a key that is not loaded.
+func (l *loader) lapsed(db int, key []byte) {
+	if l.o.Lapsed != nil {
+		l.o.Lapsed(db, key)
+	}
 }
 
 func (l *loader) expired(deadline int64) bool {
@@ -475,8 +492,8 @@ func (l *loader) expired(deadline int64) bool {
 
 // insertPlain is insert for the plain keys that r stands for.
 func (l *loader) insertPlain(b *rdb.Batch, r *rdb.Record, keys []rdb.Plain, written []keyspace.Written) error {
-	if r.DB >= l.to.Databases() {
-		return fmt.Errorf("%w: database %d, at offset %d", ErrDatabases, r.DB, r.Offset)
+	if r.DB-l.o.First >= l.to.Databases() {
+		return fmt.Errorf("%w: database %d, at offset %d", ErrDatabases, r.DB-l.o.First, r.Offset)
 	}
 	first := keys[0]
 	if r.Volatile > 0 {
@@ -485,6 +502,8 @@ func (l *loader) insertPlain(b *rdb.Batch, r *rdb.Record, keys []rdb.Plain, writ
 			if !l.expired(keys[i].DeadlineMs) {
 				keys[kept], written[kept] = keys[i], written[i]
 				kept++
+			} else {
+				l.lapsed(r.DB, b.Key(&keys[i]))
 			}
 		}
 		clear(written[kept:])
@@ -589,8 +608,8 @@ func (l *loader) opcode(r *rdb.Record) error {
 	case rdb.OpAux:
 		l.aux(string(r.Key), string(r.Value.Bytes))
 	case rdb.OpSelectDB:
-		if r.DB >= l.to.Databases() {
-			return fmt.Errorf("%w: database %d, at offset %d", ErrDatabases, r.DB, r.Offset)
+		if r.DB-l.o.First >= l.to.Databases() {
+			return fmt.Errorf("%w: database %d, at offset %d", ErrDatabases, r.DB-l.o.First, r.Offset)
 		}
 	case rdb.OpResizeDB:
 		most := uint64(1 << 24) // a false figure must not cost memory: a key takes three bytes of the file at least
@@ -604,7 +623,11 @@ func (l *loader) opcode(r *rdb.Record) error {
 		}
 	case rdb.OpModuleAux:
 		name, version := rdb.ModuleName(r.Keys)
-		return &UnsupportedError{What: fmt.Sprintf("data of module type %q (version %d)", name, version), Offset: r.Offset}
+		what := fmt.Sprintf("data of module type %q (version %d)", name, version)
+		if !l.o.SkipModuleData {
+			return &UnsupportedError{What: what, Offset: r.Offset, Beside: true}
+		}
+		l.o.Log.Warning("Skipping %s, at offset %d: module-aux-data is skip", what, r.Offset)
 	case rdb.OpEOF:
 		if r.Keys == 0 && l.dec.Version() >= 5 && !l.o.NoChecksum {
 			l.o.Log.Warning("RDB file was saved with checksum disabled: no check performed.")

@@ -93,7 +93,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"checksum", flipped, []string{"Wrong RDB checksum expected", "RDB CRC error", "rdbchecksum no"}, corrupt},
 		{"opcode", append(rdb.AppendHeader(nil, 9), 0x99), []string{"offset 9", "value type or opcode 153", "checkrdb"}, corrupt},
 		{"module", module, []string{`a value of module type "ReJSON-RL" (version 3) at offset 9 cannot be loaded by this version (key "mykey" of database 0)`, "with the server that wrote it"}, corrupt},
-		{"module's own", beside, []string{`data of module type "ft_index0" (version 1) at offset 9 cannot be loaded`}, corrupt},
+		{"module's own", beside, []string{`data of module type "ft_index0" (version 1) at offset 9 cannot be loaded`, "module-aux-data skip"}, corrupt},
 		{"set", append(rdb.AppendHeader(nil, 9), "\x02\x05myset\x02\x01a\x01a\xff\x00\x00\x00\x00\x00\x00\x00\x00"...), []string{`two elements are equal at offset 9, reading set (table), key "myset" of database 0`, "checkrdb"}, corrupt},
 		{"database", append(rdb.AppendHeader(nil, 9), 0xfe, 16), []string{"database 16", "raise 'databases'"}, corrupt},
 	}
@@ -110,6 +110,10 @@ func TestLoadRefuses(t *testing.T) {
 	}
 	if _, err := Load(t.Context(), filepath.Join(t.TempDir(), "none"), newNotebook(), LoadOptions{}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no file: %v", err)
+	}
+	if _, log, err := load(t, beside, newNotebook(), LoadOptions{SkipModuleData: true}); err != nil ||
+		!strings.Contains(log, `Skipping data of module type "ft_index0" (version 1), at offset 9`) {
+		t.Errorf("told to skip a module's data: %v, log\n%s", err, log)
 	}
 	if _, _, err := load(t, flipped, newNotebook(), LoadOptions{NoChecksum: true}); err != nil {
 		t.Errorf("unchecked: %v", err)

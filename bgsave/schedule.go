@@ -26,8 +26,9 @@ type Parts struct {
 	// for a rewrite that asks to be alone.
 	Busy func() bool
 	// Settled runs in the turn in which a save ended and WritesStopped may have changed; nil is nothing.
-	Settled func()
-	Now     func() time.Time // nil is time.Now
+	Streaming func() bool // a full synchronisation is under way, which INFO shows as a save; nil: never
+	Settled   func()
+	Now       func() time.Time // nil is time.Now
 }
 
 // retryAfter is how long after a failed save the rules are not looked at.

@@ -261,7 +261,7 @@ func TestFlushed(t *testing.T) {
 
 func TestLoadingFigures(t *testing.T) {
 	d := newDesk(t)
-	d.loading.start(1000)
+	d.loading.Begin(1000)
 	d.loading.StartUnix.Store(time.Now().Unix() - 10)
 	d.loading.Read.Store(250)
 	d.expect(t, "loading", "1", "loading_total_bytes", "1000", "loading_loaded_bytes", "250", "loading_loaded_perc", "25.00", "loading_eta_seconds", "30")

@@ -18,13 +18,14 @@ type Settings struct {
 	Checksum         setting.Bool
 	StopWrites       setting.Bool
 	IncrementalSync  setting.Bool
-	deleteSyncFiles  setting.Bool
+	DeleteSyncFiles  setting.Bool // rdb-del-sync-files: a primary's file goes once it is loaded, if nothing here saves
 	Sanitize         setting.Enum[Sanitize]
 	SaveDelay        setting.Int // µs a key; negative: one µs every so many keys
 	LoadDelay        setting.Int
 	LoadingInterval  setting.Int // bytes of a file between two looks at clients
 	FileCompression  setting.Enum[FileCompression]
 	SaverConcurrency setting.Int
+	ModuleData       setting.Enum[ModuleData]
 	Version          setting.Int // the newest RDB version that readers of our files know
 }
 
@@ -38,6 +39,14 @@ const (
 	SanitizeNo Sanitize = iota
 	SanitizeYes
 	SanitizeClients
+)
+
+// ModuleData says what becomes of what a file has of modules that are not here, beside the keys.
+type ModuleData int
+
+const (
+	RefuseModuleData ModuleData = iota
+	SkipModuleData
 )
 
 // FileCompression is what a whole file is wrapped in.
@@ -59,7 +68,7 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewBool("rdbchecksum", &s.Checksum, true, setting.Immutable),
 		setting.NewBool("stop-writes-on-bgsave-error", &s.StopWrites, true),
 		setting.NewBool("rdb-save-incremental-fsync", &s.IncrementalSync, true),
-		setting.NewBool("rdb-del-sync-files", &s.deleteSyncFiles, false, setting.Nothing("a full sync writes no file")),
+		setting.NewBool("rdb-del-sync-files", &s.DeleteSyncFiles, false),
 		setting.NewEnum("sanitize-dump-payload", &s.Sanitize, SanitizeNo, []setting.Choice[Sanitize]{
 			{Name: "no", Value: SanitizeNo}, {Name: "yes", Value: SanitizeYes}, {Name: "clients", Value: SanitizeClients}}),
 		setting.NewInt("rdb-key-save-delay", &s.SaveDelay, 0, setting.Between(math.MinInt32, math.MaxInt32), setting.Hidden),
@@ -68,6 +77,8 @@ func (s *Settings) Rows() []setting.Row {
 			setting.Between(1024, math.MaxInt32), setting.Hidden),
 		setting.NewEnum("rdb-file-compression", &s.FileCompression, CompressNone, []setting.Choice[FileCompression]{
 			{Name: "none", Value: CompressNone}, {Name: "zstd", Value: CompressZstd}, {Name: "s2", Value: CompressS2}}),
+		setting.NewEnum("module-aux-data", &s.ModuleData, RefuseModuleData, []setting.Choice[ModuleData]{
+			{Name: "refuse", Value: RefuseModuleData}, {Name: "skip", Value: SkipModuleData}}),
 		setting.NewInt("rdb-savers", &s.SaverConcurrency, 0, setting.Between(0, 128)),
 		setting.NewInt("rdb-version", &s.Version, codec.CommonVersion, setting.Between(codec.CommonVersion, codec.NewestVersion)),
 	}

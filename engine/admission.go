@@ -113,7 +113,7 @@ func (c *Core) admit(cl *client.Client, spec *command.Spec, args [][]byte) (verd
 		return refuse, protocol.Errorf("ERR", "Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context", spec.Full)
 	}
 	if l := c.lent; l != nil && call.Flags&command.AllowBusy == 0 {
-		if l.tardy {
+		if l.tardy && !cl.Is(client.Primary) {
 			return refuse, l.refusal()
 		}
 		c.pause.hold(cl)

@@ -121,7 +121,7 @@ func TestEvictionUnderAView(t *testing.T) {
 	for i := range 20 {
 		h.do(cl, "SET large"+string(rune('a'+i))+" "+large)
 	}
-	before := h.space.DB(0).Len()
+	before := h.keys()
 	h.settings.MaxMemory.Set(uint64(h.UsedMemory()))
 	h.settings.Policy.Set(EvictionPolicy(5)) // allkeys-lru
 	h.Do(h.ApplyMemoryLimit)
@@ -131,7 +131,7 @@ func TestEvictionUnderAView(t *testing.T) {
 			t.Fatalf("write %d: %q", i, got)
 		}
 	}
-	if left := h.space.DB(0).Len(); left < before*9/10 {
+	if left := h.keys(); left < before*9/10 {
 		t.Errorf("%d of %d keys are left after 200 small writes under a view", left, before)
 	}
 	view.Close()
@@ -214,7 +214,7 @@ func TestDutiesAreWatched(t *testing.T) {
 		h.settings.LatencyThreshold.Set(threshold)
 		h.settings.MaxMemory.Set(0)
 		h.do(cl, "SET soon x PX 1", "SET k x")
-		for h.space.DB(0).Len() > 1 {
+		for h.keys() > 1 {
 			time.Sleep(time.Millisecond)
 			h.dutyTurn()
 		}
@@ -243,8 +243,8 @@ func TestHTTPIsRepelled(t *testing.T) {
 		h.hooks.Attack = func(*client.Client) { attacks++ }
 		cl, conn := h.arrive()
 		done, answer := h.batch(cl, line, "SET k v")
-		if done != 1 || answer != "" || attacks != 1 || h.space.DB(0).Len() != 0 {
-			t.Errorf("%s: %d done, answer %q, %d attacks told, %d keys", line, done, answer, attacks, h.space.DB(0).Len())
+		if done != 1 || answer != "" || attacks != 1 || h.keys() != 0 {
+			t.Errorf("%s: %d done, answer %q, %d attacks told, %d keys", line, done, answer, attacks, h.keys())
 		}
 		h.expect(line, conn.take(), "close")
 	}

@@ -291,6 +291,9 @@ func (c *Core) retry(p *parked) {
 			c.meter.failed(p.spec, err)
 			ctx.Reply.Error(err)
 		}
+		if ctx.Reply.Len() > 0 {
+			c.noteRead(p.cl, p.spec, p.args)
+		}
 	})
 }
 

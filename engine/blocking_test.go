@@ -39,7 +39,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 	h.expect("second", conns[1].take(), "post $5\r\nother\r\n; resume")
 	h.expect("third", conns[2].take(), "post $1\r\nk\r\n; resume")
 	nobody := [value.Module + 1]int{}
-	if h.BlockedClients() != 0 || h.BlockingKeys() != 0 || h.TimedWaits() != 0 || h.waiting.byType != nobody || !h.space.DB(0).Peek([]byte("k")).Exists() {
+	if h.BlockedClients() != 0 || h.BlockingKeys() != 0 || h.TimedWaits() != 0 || h.waiting.byType != nobody || !h.has("k") {
 		t.Errorf("%d clients, %d keys, %d timed waits, by type %v", h.BlockedClients(), h.BlockingKeys(), h.TimedWaits(), h.waiting.byType)
 	}
 }
@@ -374,8 +374,10 @@ func TestWhoWaitsHearsOfStreamsThatGo(t *testing.T) {
 func TestSwappedDatabasesServeWhoWaits(t *testing.T) {
 	for _, how := range []string{"SWAPDB 0 1", "RENAME t s", "COPY t s", "STREAM s"} {
 		h := newHouse(t, streamRows...)
-		h.space.DB(0).PutPacked([]byte("t"), value.List, value.Listpack, []byte("any"), 0)
-		h.space.DB(1).PutPacked([]byte("s"), value.List, value.Listpack, []byte("any"), 0)
+		h.Do(func() {
+			h.space.DB(0).PutPacked([]byte("t"), value.List, value.Listpack, []byte("any"), 0)
+			h.space.DB(1).PutPacked([]byte("s"), value.List, value.Listpack, []byte("any"), 0)
+		})
 		_, parked := h.parkAll(1, "PARK s")
 		cl, _ := h.arrive()
 		h.do(cl, how)

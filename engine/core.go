@@ -93,11 +93,13 @@ type Hooks struct {
 	Frozen      func()                                                     // a view was taken
 	Lent        func()                                                     // a command has lent the turn, or is over
 	Laden       func()                                                     // reclaimers need a thread of their own, or no longer
+	Read        func(cl *client.Client, call *command.Spec, args [][]byte) // a command of a client with client.Tracking has run
 	Gone        func(cl *client.Client)                                    // a client left: watches, subscriptions, replicas
 	Denied      func(cl *client.Client, e acl.Entry)                       // a call or an AUTH of cl's was refused; e lacks Client
-	Evicted     func(n int)
-	OtherMemory func() int64         // bytes that count as used beside data and clients: what scripts are kept as
-	ManyCodes   func(codes []string) // clients have made up so many error codes that errorstats stop
+	OtherMemory func() int64                                               // bytes that count as used beside data and clients: what scripts are kept as
+	ManyCodes   func(codes []string)                                       // clients have made up so many error codes that errorstats stop
+
+	Diverged func(cl *client.Client, spec *command.Spec, err error) // a command of our primary's failed here; spec may be nil
 
 	EvictingClient func(cl *client.Client) // cl is about to be closed because clients cost too much together
 	Stuck          func()                  // they still do, and none of them may be evicted
@@ -127,6 +129,10 @@ func New(p Parts) *Core {
 	c.common.MaxMemory = &c.settings.MaxMemory
 	c.nudge = make(chan struct{}, 1)
 	c.clients.Costs.OnPressure(c.pressClients)
+	if invariant.Enabled {
+		c.space.HeldBy(c.assertHeld)
+		c.clients.HeldBy(c.assertHeld)
+	}
 	c.stack = &c.stacks[0]
 	c.waiting.init()
 	c.meter.init(c.started)
@@ -203,13 +209,10 @@ func (c *Core) end() {
 // settle gives sinks and neighbours what the turn has decided so far.
 func (c *Core) settle() {
 	c.assertHeld()
-	for i := 0; i < len(c.later); i++ { // a function may add another
-		c.later[i]()
-		c.later[i] = nil
-	}
-	c.later = c.later[:0]
+	c.runLater()
 	if len(c.waiting.ready) > 0 && c.lent == nil {
 		c.serveReady()
+		c.runLater()
 	}
 	if c.clients.Costs.Pressed() {
 		c.evictClients()
@@ -217,6 +220,15 @@ func (c *Core) settle() {
 	for _, s := range c.sinks {
 		s.TurnDone()
 	}
+}
+
+// runLater runs what Later was given.
+func (c *Core) runLater() {
+	for i := 0; i < len(c.later); i++ { // a function may add another
+		c.later[i]()
+		c.later[i] = nil
+	}
+	c.later = c.later[:0]
 }
 
 // Turns is how many turns there have been. Turn only.
@@ -240,10 +252,8 @@ func (c *Core) run(cl *client.Client, b *protocol.Batch) {
 		ahead := b.Requests[b.Done:min(b.Done+prefetchAhead, len(b.Requests))]
 		repeats := c.lookAhead(cl, ahead)
 		for i := range ahead {
-			if repeats || alone {
-				if args := ahead[i].Args; len(args) > 1 {
-					c.space.Again(args[1])
-				}
+			if (repeats || alone) && len(ahead[i].Args) > 1 {
+				c.space.Again(ahead[i].Args[1])
 			}
 			if cl.Flags&cannotGoOn != 0 {
 				c.lap()
@@ -334,7 +344,7 @@ func (c *Core) execute(cl *client.Client, req *protocol.Request, spec *command.S
 		}
 		if spec, err = c.catalogue.Resolve(spec, req.Args); err != nil {
 			c.reject(cl, spec, err)
-			return c.muted(cl, mark, silent)
+			return c.muted(cl, spec, mark, silent)
 		}
 	}
 	if c.raised != 0 || spec.Flags&wantsScrutiny != 0 || cl.Flags&wantsScrutinyOf != 0 || !cl.Authenticated {
@@ -344,20 +354,20 @@ func (c *Core) execute(cl *client.Client, req *protocol.Request, spec *command.S
 			return false
 		case refuse:
 			c.reject(cl, spec, err)
-			return c.muted(cl, mark, silent)
+			return c.muted(cl, spec, mark, silent)
 		case queue:
 			c.enqueue(cl, spec, req.Args)
-			return c.muted(cl, mark, silent)
+			return c.muted(cl, spec, mark, silent)
 		}
 	}
 	if len(req.Args) >= manyArgs && spec.Flags&command.DenyOOM != 0 && !c.affords(req.Args) {
 		c.reject(cl, spec, protocol.ErrNoMemory)
-		return c.muted(cl, mark, silent)
+		return c.muted(cl, spec, mark, silent)
 	}
 	cl.CommandsRun++
 	c.call(cl, req.Args, req.Bulk, spec)
-	if cl.Flags&silenced != 0 {
-		c.muted(cl, mark, silent)
+	if cl.Flags&(silenced|client.Caching) != 0 {
+		c.muted(cl, spec, mark, silent)
 	}
 	if len(c.pushes.pending) != 0 {
 		c.flushPushes(cl) // engine.O3
@@ -368,17 +378,19 @@ func (c *Core) execute(cl *client.Client, req *protocol.Request, spec *command.S
 // silenced is a client that asked for no replies, or for none to the command that runs.
 const silenced = client.ReplyOff | client.ReplySkip
 
-// muted drops what a command has replied since mark when the client was silenced before it, as before says (else there is no mark), and still is: a
-// transaction that turns replies off keeps those it has made. It always answers true: the request is done.
-func (c *Core) muted(cl *client.Client, mark protocol.Mark, before client.Flags) bool {
-	if cl.Flags&silenced != 0 {
-		if cl.Is(client.Blocked) {
-			return true // a parked command's reply is yet to come
-		}
-		if before&cl.Flags != 0 {
-			cl.Out.Rollback(mark)
-		}
-		cl.Flags &^= client.ReplySkip
+// muted ends what holds for one request. It drops what the command has replied since mark when the client was silenced
+// before it, as before says, and still is. (Else there is no mark.) A transaction that turns replies off keeps those it
+// has made. It always answers true: the request is done.
+func (c *Core) muted(cl *client.Client, spec *command.Spec, mark protocol.Mark, before client.Flags) bool {
+	if cl.Flags&(silenced|client.Caching) == 0 || cl.Is(client.Blocked) { // a parked command's reply is yet to come
+		return true
+	}
+	if before&cl.Flags != 0 {
+		cl.Out.Rollback(mark)
+	}
+	cl.Flags &^= client.ReplySkip
+	if isCLIENT := spec != nil && spec.Parent != nil && spec.Parent.Name == "client"; !isCLIENT && !cl.Is(client.Multi) {
+		cl.Flags &^= client.Caching
 	}
 	return true
 }
@@ -421,8 +433,11 @@ func (c *Core) call(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec 
 			c.hooks.Wrote(cl)
 		}
 	}
-	if cl.Flags&client.Blocked != 0 {
-		c.watchLatency(commandEvent(spec), c.lapParked(cl))
+	if cl.Flags&(client.Blocked|client.Tracking) != 0 {
+		c.noteRead(cl, spec, args)
+		if cl.Is(client.Blocked) {
+			c.watchLatency(commandEvent(spec), c.lapParked(cl))
+		}
 	}
 	if len(c.waiting.ready) != 0 && c.lent == nil {
 		c.lap()
@@ -472,6 +487,16 @@ func (c *Core) fail(ctx *command.Context, err error, mark protocol.Mark) {
 	ctx.Reply.Rollback(mark)
 	ctx.Reply.Error(err)
 	c.meter.failed(ctx.Spec, err)
+	if ctx.Client.Is(client.Primary) {
+		c.complain(ctx.Client, ctx.Spec, err)
+	}
+}
+
+// noteRead tells who tracks keys of a command that has run for cl, if cl caches what it reads.
+func (c *Core) noteRead(cl *client.Client, spec *command.Spec, args [][]byte) {
+	if cl.Is(client.Tracking) && c.hooks.Read != nil {
+		c.hooks.Read(cl, spec, args)
+	}
 }
 
 // finish answers the error of a command that went on by steps, and books what the command did.
@@ -519,6 +544,7 @@ func (c *Core) Call(outer *command.Context, spec *command.Spec, args [][]byte) (
 	if silent&cl.Flags != 0 {
 		cl.Out.Rollback(mark)
 	}
+	c.noteRead(cl, spec, args)
 	if c.monitors.Len() != 0 {
 		c.feedMonitors(cl, spec, args)
 	}
@@ -558,6 +584,7 @@ func (c *Core) Run(cl *client.Client, args [][]byte) error {
 	began := max(c.nanos, m.innerNanos)
 	lent, _ := c.invoke(cl, args, nil, spec, cl.Out.Mark())
 	invariant.That(!lent, "engine.N1: a command of a script has lent the turn")
+	c.noteRead(c.stack.frames[0].Client, spec, args)
 	if c.monitors.Len() != 0 {
 		c.feedMonitors(cl, spec, args)
 	}
@@ -592,6 +619,9 @@ func (c *Core) reject(cl *client.Client, spec *command.Spec, err error) {
 		cl.Flags |= client.DirtyExec
 	}
 	c.meter.rejected(spec, err) // under the code that the client hears
+	if cl.Is(client.Primary) {
+		c.complain(cl, spec, err)
+	}
 	cl.Out.Error(err)
 }
 

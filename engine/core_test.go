@@ -355,8 +355,8 @@ func TestLoopsAndTurns(t *testing.T) {
 	loops.Wait()
 	close(stop)
 	duties.Wait()
-	if h.clients.Len() != 0 {
-		t.Errorf("%d clients are left", h.clients.Len())
+	if h.connected() != 0 {
+		t.Errorf("%d clients are left", h.connected())
 	}
 }
 

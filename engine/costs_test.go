@@ -41,7 +41,7 @@ func TestClientsAreEvicted(t *testing.T) {
 	h.limit(2 << 20)
 	h.expect("the costliest", second.take(), "close")
 	h.expect("the next", first.take(), "")
-	if h.clients.Get(two.ID) != nil || h.clients.Len() != 4 {
+	if h.knows(two) || h.connected() != 4 {
 		t.Error("who was evicted is still listed")
 	}
 	one.Account(2<<20, 0) // its loop tells, outside of a turn
@@ -131,7 +131,7 @@ func TestClientLimitIsAShare(t *testing.T) {
 		h.limit(c.clients)
 		cl.Account(c.cost, 0)
 		h.Do(func() {})
-		if stays := h.clients.Get(cl.ID) != nil; stays != c.stays {
+		if stays := h.knows(cl); stays != c.stays {
 			t.Errorf("%+v: stays %t", c, stays)
 		}
 	}

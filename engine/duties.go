@@ -222,7 +222,7 @@ func (c *Core) watchDuty(event string, began time.Duration) {
 
 // mayExpire says whether keys past their deadline are looked for.
 func (c *Core) mayExpire() bool {
-	return !c.duties.activeOff && !c.space.Replica && !c.space.Hiding && !c.space.Trusting
+	return !c.duties.activeOff && (!c.space.Replica || c.space.OwnKeys() > 0) && !c.space.Hiding && !c.space.Trusting
 }
 
 // tick is what ten times a second is often enough for.

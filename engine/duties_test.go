@@ -25,9 +25,11 @@ func TestMuchToFreeIsTold(t *testing.T) {
 		told = nil
 	}
 	flushed := func(keys int) {
-		for i := range keys {
-			h.space.DB(0).SetString(fmt.Appendf(nil, "key:%09d", i), make([]byte, 1000), 0)
-		}
+		h.Do(func() {
+			for i := range keys {
+				h.space.DB(0).SetString(fmt.Appendf(nil, "key:%09d", i), make([]byte, 1000), 0)
+			}
+		})
 		pagesDone()
 		h.Do(func() { h.space.DB(0).Flush() })
 		duties()
@@ -54,10 +56,10 @@ func TestExpiryBehind(t *testing.T) {
 	for late, want := range map[int64]time.Duration{0: expirySlice, 10 * farBehindMs: expirySlice / 2} {
 		h := newHouse(t)
 		due := time.Now().UnixMilli() + 1
+		h.take()
 		for i := range 100_000 {
 			h.space.DB(0).SetString(fmt.Appendf(nil, "key:%09d", i), nil, due)
 		}
-		h.take()
 		h.begin()
 		h.nowMs = due + 17 + late // ticks are of 16 ms
 		h.space.SetNow(h.nowMs)

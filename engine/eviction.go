@@ -20,6 +20,7 @@ type eviction struct {
 	exceededSince int64    // data exceed maxmemory, and eviction has not caught up; 0: it has
 	exceededNanos int64    // how long they did, until then
 	short         bool     // the last command that was asked about could not be given room
+	ignored       bool     // a primary evicts for this server
 	stuckAt       int64    // when the log last said that no client may be evicted, Unix ms
 }
 
@@ -138,7 +139,7 @@ func (c *Core) evict() (enough bool) {
 	c.assertHeld()
 	over := c.overLimit()
 	if over > 0 {
-		if c.space.Replica || c.space.Hiding || c.duties.loading || c.lent != nil {
+		if c.eviction.ignored || c.space.Hiding || c.duties.loading || c.lent != nil {
 			return true
 		}
 		c.lap() // what has run did not evict

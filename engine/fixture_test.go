@@ -207,6 +207,24 @@ func (h *house) Freeze() *keyspace.View    { defer h.hold()(); return h.Core.Fre
 func (h *house) Raise(b *Barrier, up bool) { defer h.hold()(); h.Core.Raise(b, up) }
 func (h *house) SetActiveExpire(on bool)   { defer h.hold()(); h.Core.SetActiveExpire(on) }
 
+// keys is how many keys database 0 has.
+func (h *house) keys() int { defer h.hold()(); return h.space.DB(0).Len() }
+
+// connected is how many clients there are.
+func (h *house) connected() int { defer h.hold()(); return h.clients.Len() }
+
+// knows says that cl is one of them.
+func (h *house) knows(cl *client.Client) bool { defer h.hold()(); return h.clients.Get(cl.ID) == cl }
+
+// joins puts cl into an audience.
+func (h *house) joins(all *client.Audience, cl *client.Client) { defer h.hold()(); all.Add(cl) }
+
+// has says that database 0 has a key.
+func (h *house) has(key string) bool {
+	defer h.hold()()
+	return h.space.DB(0).Peek([]byte(key)).Exists()
+}
+
 func park(c *command.Context) error {
 	try := func(c *command.Context) (done bool) {
 		for _, k := range c.Args[1:] {
@@ -239,7 +257,7 @@ func park(c *command.Context) error {
 // arrive opens a connection.
 func (h *house) arrive() (*client.Client, *fakeConn) {
 	h.t.Helper()
-	f := &fakeConn{remote: fmt.Sprintf("127.0.0.1:%d", 1000+h.clients.Len())}
+	f := &fakeConn{remote: fmt.Sprintf("127.0.0.1:%d", 1000+h.connected())}
 	session, refusal := h.Open(f)
 	if session == nil {
 		h.t.Fatalf("refused: %s", refusal)

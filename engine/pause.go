@@ -61,12 +61,13 @@ func (p *pause) nextEnd() (at int64) {
 	return at
 }
 
-// holds says whether a command that does what flags say must wait. Who takes the stream is never held back.
+// holds says whether a command that does what flags say must wait. Who takes the stream is never held back. Our
+// primary's stream is, whatever comes in it.
 func (p *pause) holds(cl *client.Client, flags command.Flags) bool {
-	if !p.on || cl.Flags&(fedStream|client.Primary|client.Fake) != 0 {
+	if !p.on || cl.Flags&(fedStream|client.Fake) != 0 {
 		return false
 	}
-	return p.every || flags&(command.Write|command.MayReplicate) != 0
+	return p.every || cl.Flags&client.Primary != 0 || flags&(command.Write|command.MayReplicate) != 0
 }
 
 // hold keeps cl back until the pause ends or becomes weaker.

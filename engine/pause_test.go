@@ -73,7 +73,7 @@ func TestPauseHoldsEXEC(t *testing.T) {
 	cl, _ := h.arrive()
 	h.do(cl, "MULTI", "SET k v")
 	h.Do(func() { h.Pause(PauseByClient, false, h.nowMs+100_000) })
-	if done, _ := h.batch(cl, "EXEC"); done != 0 || h.space.DB(0).Len() != 0 {
+	if done, _ := h.batch(cl, "EXEC"); done != 0 || h.keys() != 0 {
 		t.Errorf("%d done", done)
 	}
 }

@@ -71,6 +71,51 @@ func (c *Core) PushAll(to *client.Audience, mine bool, resp2, resp3 []byte) {
 	to.Send(c.number, here, resp2, resp3)
 }
 
+// PushEach is Push to each of them. They may come twice. Those on one loop get one mail.
+//
+// Lifetime: the list is lent.
+func (c *Core) PushEach(to []*client.Client, p []byte) {
+	c.assertHeld()
+	if len(to) == 1 || c.pushes.parked {
+		for _, cl := range to {
+			c.Push(cl, p)
+		}
+		return
+	}
+	type group struct {
+		loop protocol.Loop
+		to   []protocol.Conn
+	}
+	var groups []group
+next:
+	for i, cl := range to {
+		loop := cl.Conn.Loop()
+		if loop == nil || cl == c.Here() || cl.Is(client.Replica) || c.lent != nil && cl == c.lent.p.cl {
+			c.Push(cl, p)
+			continue
+		}
+		for j := range groups {
+			if groups[j].loop == loop {
+				groups[j].to = append(groups[j].to, cl.Conn)
+				continue next
+			}
+		}
+		groups = append(groups, group{loop, append(make([]protocol.Conn, 0, len(to)-i), cl.Conn)})
+	}
+	for _, g := range groups {
+		g.loop.PostAll(c.number, g.to, nil, p)
+	}
+}
+
+// Current is whose command runs: of commands inside commands the client's who has sent the outermost. nil: none runs.
+func (c *Core) Current() *client.Client {
+	c.assertHeld()
+	if c.stack.depth == 0 {
+		return nil
+	}
+	return c.stack.frames[0].Client
+}
+
 // Here is the client whose pushes do not go by mail: whose batch is run, or whose command goes on after it has
 // lent the turn. nil: there is none.
 func (c *Core) Here() *client.Client {
@@ -125,6 +170,7 @@ func (c *Core) sendDeferred() {
 
 // postReply gives a parked client its reply, and behind it what its command has pushed to it.
 func (c *Core) postReply(cl *client.Client, r *protocol.Reply, pushed []byte) {
+	cl.Flags &^= client.Caching
 	if cl.Flags&silenced != 0 {
 		r.Reset()
 		cl.Flags &^= client.ReplySkip

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -45,8 +46,8 @@ func pushRows(h **house, all *client.Audience) []command.Spec {
 }
 
 // TestPushesComeBehindTheirReply: what a command pushes to its own client comes right behind that command's
-// reply, in a transaction behind
-// EXEC's, behind the reply of a command that was parked or lent the turn, and also if no replies are wanted.
+// reply, in a transaction behind EXEC's, behind the reply of a command that was parked or lent the turn, and also if
+// no replies are wanted.
 // Others get it by mail.
 func TestPushesComeBehindTheirReply(t *testing.T) {
 	for _, c := range []struct{ name, ask, answer, mail string }{
@@ -65,8 +66,8 @@ func TestPushesComeBehindTheirReply(t *testing.T) {
 			h = newHouse(t, pushRows(&h, &all)...)
 			cl, conn := h.arrive()
 			other, otherConn := h.arrive()
-			all.Add(cl)
-			all.Add(other)
+			h.joins(&all, cl)
+			h.joins(&all, other)
 			h.expect("answers", h.do(cl, strings.Split(c.ask, "|")...), c.answer)
 			h.expect("others", otherConn.take(), c.mail)
 			h.expect("mail to itself", conn.take(), "")
@@ -78,8 +79,8 @@ func TestPushesComeBehindTheirReply(t *testing.T) {
 		h = newHouse(t, pushRows(&h, &all)...)
 		cl, conn := h.arrive()
 		other, _ := h.arrive()
-		all.Add(cl)
-		all.Add(other)
+		h.joins(&all, cl)
+		h.joins(&all, other)
 		h.do(cl, "AWAIT k")
 		h.expect("who wakes it", h.do(other, "PING", "SIGNAL k", "PING"), "+PONG\r\n+OK\r\n!woken\r\n+PONG\r\n")
 		h.expect("who was woken", conn.take(), "post $4\r\nwoke\r\n; resume; post !woken\r\n")
@@ -89,7 +90,7 @@ func TestPushesComeBehindTheirReply(t *testing.T) {
 		var all client.Audience
 		h = newHouse(t, pushRows(&h, &all)...)
 		cl, conn := h.arrive()
-		all.Add(cl)
+		h.joins(&all, cl)
 		h.turn(cl, "PING", "LENDS", "PING")
 		got := ""
 		eventually(t, "over", func() bool { got += conn.take(); return strings.Contains(got, "resume") })
@@ -98,8 +99,7 @@ func TestPushesComeBehindTheirReply(t *testing.T) {
 }
 
 // TestUnheardEventsCostNothing: with every class of keyspace events on, a SET allocates nothing while nobody may
-// hear them, nor, of its own,
-// when somebody may.
+// hear them, nor, of its own, when somebody may.
 func TestUnheardEventsCostNothing(t *testing.T) {
 	h := newHouse(t)
 	h.settings.NotifyEvents.Set(1<<31 - 1)
@@ -123,6 +123,54 @@ func TestUnheardEventsCostNothing(t *testing.T) {
 		}
 		if (published.Load() > 0) != heard {
 			t.Errorf("heard %v: %d events published", heard, published.Load())
+		}
+	}
+}
+
+// A mailbag is a loop that keeps the lists it is handed.
+type mailbag struct{ to [][]protocol.Conn }
+
+func (m *mailbag) PostAll(_ uint64, to []protocol.Conn, _ protocol.Conn, _ []byte) {
+	m.to = append(m.to, to)
+}
+
+// A seated connection is on a loop.
+type seated struct {
+	*fakeConn
+	loop *mailbag
+}
+
+func (s seated) Loop() protocol.Loop { return s.loop }
+
+// TestPushEachIsOneMailALoop: clients on two loops get one mail each loop, who is named twice is in it twice, and the
+// client whose command runs has its push behind the reply.
+func TestPushEachIsOneMailALoop(t *testing.T) {
+	var h *house
+	var to []*client.Client
+	h = newHouse(t, command.Spec{Name: "tell", Arity: 1, Run: func(c *command.Context) error {
+		h.PushEach(append([]*client.Client{c.Client}, to...), []byte("!"))
+		c.Reply.OK()
+		return nil
+	}})
+	caller, _ := h.arrive()
+	loops := []*mailbag{{}, {}}
+	for i := range 6 {
+		cl, conn := h.arrive()
+		cl.Conn = seated{conn, loops[i%2]}
+		to = append(to, cl)
+	}
+	to = append(to, to[0])
+	alone, mail := h.arrive() // on no loop
+	to = append(to, alone)
+	h.expect("the caller's", h.do(caller, "TELL"), "+OK\r\n!")
+	h.expect("who is on no loop", mail.take(), "post !")
+	for i, l := range loops {
+		want := []protocol.Conn{to[i].Conn, to[i+2].Conn, to[i+4].Conn}
+		if i == 0 {
+			want = append(want, to[0].Conn)
+		}
+		if len(l.to) != 1 || !slices.Equal(l.to[0], want) {
+			t.Errorf("loop %d was handed %v, want %v in one mail", i, l.to, want)
 		}
 	}
 }

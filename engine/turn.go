@@ -41,6 +41,21 @@ func (t *turn) release() {
 	t.mu.Unlock()
 }
 
+// OnBehalf is for the holder of the turn, while another goroutine does a part of its work (DEBUG RELOAD). Each of the
+// two does what is for the turn inside run, one at a time. The other must have ended before the holder goes on alone.
+func (t *turn) OnBehalf() (run func(f func())) {
+	t.assertHeld()
+	var mu sync.Mutex
+	return func(f func()) {
+		mu.Lock()
+		defer mu.Unlock()
+		if invariant.Enabled {
+			defer t.holder.Store(t.holder.Swap(invariant.Goroutine()))
+		}
+		f()
+	}
+}
+
 // assertHeld panics unless the calling goroutine holds the turn, in builds that check (engine.T1).
 func (t *turn) assertHeld() {
 	if invariant.Enabled {

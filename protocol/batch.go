@@ -104,8 +104,8 @@ type Conn interface {
 	// Post sends p after everything that was decided in turns before turn, and before everything decided later.
 	// p is shared with the loop from here on: nobody writes to it again.
 	Post(turn uint64, p []byte)
-	// PostReply is Post for a Reply that may hold lent pieces; r belongs to the loop from here on. One that is Full ends
-	// the connection.
+	// PostReply is Post for a Reply that may hold lent pieces; r belongs to the loop from here on. One that is Full
+	// ends the connection.
 	PostReply(turn uint64, r *Reply)
 	// Chunks are for a Reply that PostReply is to send. Any goroutine may write it, one at a time; nil: there are none.
 	Chunks() Chunks

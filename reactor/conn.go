@@ -62,6 +62,7 @@ const servedAtOnce = 16
 //
 // Lifetime: data is the backend's; nothing points into it when OnTraffic returns (reactor.L1, reactor.L2).
 func (c *conn) OnTraffic(data []byte) {
+	c.loop.assertOn()
 	l := c.loop
 	l.tally.reads++
 	l.tally.in += int64(len(data))
@@ -253,6 +254,7 @@ func (c *conn) run(requests []protocol.Request, unread int) int {
 
 // deliver takes the replies of a batch that turn has decided: everything posted in earlier turns before them, the rest behind.
 func (c *conn) deliver(turn uint64) {
+	c.loop.assertOn()
 	l := c.loop
 	full := c.out.tail.Full()
 	c.out.settle(&l.replies, c.batch)
@@ -317,6 +319,7 @@ func (c *conn) markDirty() {
 
 // flush writes what the connection has to send: at the end of an iteration, or sooner in a crowd.
 func (c *conn) flush() {
+	c.loop.assertOn()
 	c.out.dirty = false
 	if c.closed || c.out.blocked {
 		return
@@ -359,6 +362,7 @@ func (c *conn) flushNow() {
 
 // writable is the backend's word that the socket takes bytes again.
 func (c *conn) writable() {
+	c.loop.assertOn()
 	if c.closed || !c.out.blocked {
 		return
 	}
@@ -522,6 +526,7 @@ func (c *conn) malformed(err *protocol.Error) (held bool) {
 
 // readMail does what another goroutine asked of the connection.
 func (c *conn) readMail(m *mail) {
+	c.loop.assertOn()
 	switch m.kind {
 	case mailPost:
 		c.out.post(&c.loop.replies, m.p)
@@ -560,6 +565,7 @@ func (c *conn) resume() {
 
 // open announces the connection to the handler. On the loop, once the backend knows the socket.
 func (c *conn) open() {
+	c.loop.assertOn()
 	l := c.loop
 	l.conns[c] = struct{}{}
 	c.moved()
@@ -586,7 +592,7 @@ func (c *conn) closeAfterOutput() {
 		return
 	}
 	c.closing = true
-	if c.out.bytes == 0 {
+	if c.out.bytes == 0 && !c.holdsOutput() {
 		c.close()
 		return
 	}
@@ -597,6 +603,7 @@ func (c *conn) closeAfterOutput() {
 
 // close ends the connection at once. Output of this iteration that the socket takes without waiting still leaves.
 func (c *conn) close() {
+	c.loop.assertOn()
 	if c.closed {
 		return
 	}
@@ -622,6 +629,9 @@ func (c *conn) discard() {
 	}
 	c.pending, c.served = nil, 0
 	delete(l.conns, c)
+	if c.tls != nil {
+		c.tls.end()
+	}
 	l.host.drop(c)
 	if c.session != nil {
 		l.handler.Closed(c.session)

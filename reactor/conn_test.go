@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -15,7 +14,7 @@ import (
 )
 
 func TestPipelineIsAnsweredInOrder(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b Backend) {
+	eachLink(t, func(t *testing.T, b Backend) {
 		_, addr := serveBoard(t, newBoard(), Options{Backend: b})
 		p := dial(t, addr)
 		var ask, want strings.Builder
@@ -31,7 +30,7 @@ func TestPipelineIsAnsweredInOrder(t *testing.T) {
 
 // However the network cuts the bytes, the answers are the same.
 func TestAnySplitReadsTheSame(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b Backend) {
+	eachLink(t, func(t *testing.T, b Backend) {
 		h := newBoard()
 		_, addr := serveBoard(t, h, Options{Backend: b})
 		big := strings.Repeat("0123456789", 5000) // streamed
@@ -92,7 +91,7 @@ func TestLacking(t *testing.T) {
 
 // A post decided in an earlier turn comes before the reply of a later one, and the other way round.
 func TestPostsKeepTheOrderOfTurns(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b Backend) {
+	eachLink(t, func(t *testing.T, b Backend) {
 		h := newBoard()
 		_, addr := serveBoard(t, h, Options{Backend: b, Loops: 2})
 		listener := dial(t, addr)
@@ -131,7 +130,7 @@ func TestPostsKeepTheOrderOfTurns(t *testing.T) {
 }
 
 func TestHeldConnectionGoesOnWhereItStopped(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b Backend) {
+	eachLink(t, func(t *testing.T, b Backend) {
 		h := newBoard()
 		_, addr := serveBoard(t, h, Options{Backend: b})
 		p := dial(t, addr)
@@ -163,7 +162,7 @@ func TestHeldConnectionGoesOnWhereItStopped(t *testing.T) {
 
 // A blocked client that hangs up is noticed although nothing of it is served.
 func TestHeldConnectionThatHangsUpIsClosed(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b Backend) {
+	eachLink(t, func(t *testing.T, b Backend) {
 		h := newBoard()
 		r, addr := serveBoard(t, h, Options{Backend: b})
 		p := dial(t, addr)
@@ -174,7 +173,7 @@ func TestHeldConnectionThatHangsUpIsClosed(t *testing.T) {
 		for i := range int64(20) { // the end arrives together with the request that blocks
 			p := dial(t, addr)
 			p.send(command("HOLD"))
-			p.Conn.(*net.TCPConn).CloseWrite()
+			p.Conn.(interface{ CloseWrite() error }).CloseWrite()
 			p.expect("+HELD\r\n")
 			p.expectEnd()
 			eventually(t, "Closed", func() bool { return h.closed.Load() == 2+i && r.Stats().Open == 0 })
@@ -183,7 +182,7 @@ func TestHeldConnectionThatHangsUpIsClosed(t *testing.T) {
 }
 
 func TestCloseAfterOutput(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b Backend) {
+	eachLink(t, func(t *testing.T, b Backend) {
 		h := newBoard()
 		_, addr := serveBoard(t, h, Options{Backend: b})
 		p := dial(t, addr)
@@ -197,7 +196,7 @@ func TestCloseAfterOutput(t *testing.T) {
 
 // A protocol error is answered behind what came before, but not to who wants no replies; the connection ends either way.
 func TestProtocolErrorEndsAConnection(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b Backend) {
+	eachLink(t, func(t *testing.T, b Backend) {
 		for before, want := range map[string]string{
 			"PING":  "+OK\r\n-ERR Protocol error: expected '$', got 'P'\r\n",
 			"QUIET": "+OK\r\n",
@@ -217,7 +216,7 @@ func TestProtocolErrorEndsAConnection(t *testing.T) {
 
 // What a connection left half parsed when it ended is never read into the next one's requests: they share the loop's parser.
 func TestNextConnectionStartsClean(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b Backend) {
+	eachLink(t, func(t *testing.T, b Backend) {
 		_, addr := serveBoard(t, newBoard(), Options{Backend: b})
 		for _, last := range []string{
 			"*3000000000\r\n",                        // a count out of range
@@ -239,7 +238,7 @@ func TestNextConnectionStartsClean(t *testing.T) {
 
 // 64 MB arrive in time and memory linear in their size, and are the handler's to keep.
 func TestBigArgument(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b Backend) {
+	eachLink(t, func(t *testing.T, b Backend) {
 		h := newBoard()
 		r, addr := serveBoard(t, h, Options{Backend: b})
 		p := dial(t, addr)
@@ -264,7 +263,7 @@ func TestBigArgument(t *testing.T) {
 
 // A lent reply leaves piece by piece; its release runs once.
 func TestLentReplyIsReleasedOnceWhenSent(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b Backend) {
+	eachLink(t, func(t *testing.T, b Backend) {
 		h := newBoard()
 		_, addr := serveBoard(t, h, Options{Backend: b})
 		p := dial(t, addr)
@@ -283,7 +282,7 @@ func TestLentReplyIsReleasedOnceWhenSent(t *testing.T) {
 }
 
 func TestLentReplyIsReleasedOnceWhenTheConnectionDies(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b Backend) {
+	eachLink(t, func(t *testing.T, b Backend) {
 		h := newBoard()
 		r, addr := serveBoard(t, h, Options{Backend: b})
 		p := dial(t, addr)
@@ -302,7 +301,7 @@ func TestLentReplyIsReleasedOnceWhenTheConnectionDies(t *testing.T) {
 
 // TestLastActiveCountsWrites: a client that only takes what it is sent, however slowly, is not idle.
 func TestLastActiveCountsWrites(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b Backend) {
+	eachLink(t, func(t *testing.T, b Backend) {
 		h := newBoard()
 		_, addr := serveBoard(t, h, Options{Backend: b})
 		p := dial(t, addr)

@@ -52,6 +52,10 @@ func (s *sockets) enter(c *conn) {
 	}
 	s.conns[c.fd] = c
 	c.open()
+	if c.tls != nil && !c.closed { // which may hold requests already (reactor.S3)
+		c.announced()
+		s.loop.later(c)
+	}
 }
 
 // drop forgets c and closes its socket.
@@ -85,7 +89,7 @@ func (s *sockets) event(fd int, events uint32) {
 	if events&(unix.EPOLLIN|ended) == 0 {
 		return
 	}
-	c.readable = true // reactor.E1
+	c.announced() // reactor.E1
 	if events&ended != 0 {
 		if events = endOf(fd); events != 0 { // reactor.E3
 			c.hungUp = true
@@ -109,12 +113,15 @@ func endOf(fd int) uint32 {
 	return uint32(uint16(p[0].Revents)) & ended
 }
 
-// readMore reads once from a socket that may hold bytes.
-func (s *sockets) readMore(c *conn) {
+// readMore implements reader.
+func (s *sockets) readMore(c *conn) { c.readMore(s.buffer[:firstRead], s.buffer) }
+
+// readMore reads once into first from a socket that may hold bytes, and more into rest if a long argument is awaited.
+func (c *conn) readMore(first, rest []byte) {
 	if c.closed || c.closing || c.held && len(c.pending)-c.served >= heldBytes {
 		return
 	}
-	n, full, errno := c.read(s.buffer[:firstRead])
+	n, full, errno := c.read(first)
 	switch {
 	case errno == unix.EAGAIN:
 		c.readable = false
@@ -124,7 +131,7 @@ func (s *sockets) readMore(c *conn) {
 		c.hangup()
 		return
 	}
-	full = full && c.readOn(s.buffer)
+	full = full && c.readOn(rest)
 	if c.closed {
 		return
 	}
@@ -137,6 +144,6 @@ func (s *sockets) readMore(c *conn) {
 		return
 	}
 	if !c.held || len(c.pending)-c.served < heldBytes {
-		s.loop.later(c) // reactor.E2
+		c.loop.later(c) // reactor.E2
 	}
 }

@@ -59,7 +59,7 @@ func TestMessageForManyIsMadeOnce(t *testing.T) {
 // nothing is lost or doubled, on one loop and two.
 func TestMessagesForManyKeepTheirOrder(t *testing.T) {
 	const clients, rounds = 6, 300
-	eachBackend(t, func(t *testing.T, b Backend) {
+	eachLink(t, func(t *testing.T, b Backend) {
 		for loops := 1; loops <= 2; loops++ {
 			h := newBoard()
 			_, addr := serveBoard(t, h, Options{Backend: b, Loops: loops})

@@ -40,6 +40,7 @@ type board struct {
 	byName map[string]*seat
 
 	crowd map[protocol.Loop][]protocol.Conn // FAN's receivers
+	stuck chan struct{}                     // Reserve waits until it is closed; nil: it does not
 
 	opened, closed, malformed atomic.Int64
 	reserved, bulkFreed       atomic.Int64 // of Reserve
@@ -108,6 +109,9 @@ func (h *board) Closed(session any) {
 
 func (h *board) Reserve(_ any, n int) (*protocol.Bulk, *protocol.Error) {
 	h.reserved.Add(1)
+	if h.stuck != nil {
+		<-h.stuck
+	}
 	return &protocol.Bulk{Data: make([]byte, n), Release: func(*protocol.Bulk) { h.bulkFreed.Add(1) }}, nil
 }
 
@@ -217,7 +221,6 @@ func (h *board) run(s *seat, b *protocol.Batch, q *protocol.Request) (goOn, done
 
 var lastPort atomic.Int32
 
-// serveBoard starts a reactor on a port of its own and stops it with the test.
 // fan sends the next number to all that have a name, but not to s. Inside a turn.
 func (h *board) fan(s *seat) {
 	p := h.next()
@@ -234,6 +237,7 @@ func (h *board) fan(s *seat) {
 	}
 }
 
+// serveBoard starts a reactor on a port of its own and stops it with the test.
 func serveBoard(t testing.TB, h protocol.Handler, o Options) (*Reactor, string) {
 	t.Helper()
 	o.Handler = h
@@ -246,7 +250,10 @@ func serveBoard(t testing.TB, h protocol.Handler, o Options) (*Reactor, string) 
 		}
 	}
 	for range 60 {
-		o.Port = 21170 + int(lastPort.Add(1))%75
+		port := 21170 + int(lastPort.Add(1))%75
+		if o.Port = port; secured {
+			o.Port, o.TLSPort, o.TLS = 0, port, serverTLS()
+		}
 		r, err := New(o)
 		if err != nil {
 			continue
@@ -285,7 +292,11 @@ func dial(t testing.TB, addr string) *peer {
 	}
 	t.Cleanup(func() { c.Close() })
 	c.SetDeadline(time.Now().Add(20 * time.Second))
-	return &peer{t, c, bufio.NewReaderSize(c, 64<<10)}
+	p := &peer{t, c, bufio.NewReaderSize(c, 64<<10)}
+	if secured && network == "tcp" {
+		p.secure()
+	}
+	return p
 }
 
 func (p *peer) send(s string) {

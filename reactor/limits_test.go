@@ -28,7 +28,7 @@ func testSettings(change func(*Settings)) *Settings {
 
 // Who has not given the password is cut with little unread, whatever the limits are; who has given it is not.
 func TestStrangerThatDoesNotReadIsCut(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b Backend) {
+	eachLink(t, func(t *testing.T, b Backend) {
 		h := newBoard()
 		h.strangers = true
 		r, addr := serveBoard(t, h, Options{Backend: b, Settings: testSettings(func(s *Settings) { s.Output.Set(OutputLimits{}) })})
@@ -49,7 +49,7 @@ func TestStrangerThatDoesNotReadIsCut(t *testing.T) {
 
 // A reader that never reads is cut by its limit, and others see nothing of it.
 func TestReaderThatNeverReadsIsCut(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b Backend) {
+	eachLink(t, func(t *testing.T, b Backend) {
 		h := newBoard()
 		var cuts atomic.Int64
 		r, addr := serveBoard(t, h, Options{
@@ -99,7 +99,7 @@ func TestSoftLimitCutsAfterItsSeconds(t *testing.T) {
 
 // A reply that is longer than the client may leave unread stops growing while it is made, and the client is cut for it.
 func TestHardLimitWithinOneReply(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b Backend) {
+	eachLink(t, func(t *testing.T, b Backend) {
 		h := newBoard()
 		r, addr := serveBoard(t, h, Options{Backend: b, Settings: testSettings(func(s *Settings) { s.Output.Set(OutputLimits{{Hard: 1 << 20}}) })})
 		deaf, other := dial(t, addr), dial(t, addr)
@@ -112,7 +112,7 @@ func TestHardLimitWithinOneReply(t *testing.T) {
 
 // Who has been left out a part of a reply is cut, also if the limit it was for is gone when the batch is over.
 func TestHardLimitLiftedWithinTheBatch(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b Backend) {
+	eachLink(t, func(t *testing.T, b Backend) {
 		h := newBoard()
 		r, addr := serveBoard(t, h, Options{Backend: b, Settings: testSettings(func(s *Settings) { s.Output.Set(OutputLimits{protocol.ClassNormal: {Hard: 1 << 20}}) })})
 		p := dial(t, addr)
@@ -123,7 +123,7 @@ func TestHardLimitLiftedWithinTheBatch(t *testing.T) {
 
 // A long reply arrives whole, what was decided before it and behind it in their places.
 func TestLongReplyOfManyElements(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b Backend) {
+	eachLink(t, func(t *testing.T, b Backend) {
 		_, addr := serveBoard(t, newBoard(), Options{Backend: b, Settings: testSettings(func(*Settings) {})})
 		p := dial(t, addr)
 		const n = 300_000
@@ -142,7 +142,7 @@ func TestLongReplyOfManyElements(t *testing.T) {
 }
 
 func TestQueryBufferLimit(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b Backend) {
+	eachLink(t, func(t *testing.T, b Backend) {
 		h := newBoard()
 		r, addr := serveBoard(t, h, Options{Backend: b, Settings: testSettings(func(s *Settings) { s.QueryBuffer.Set(1 << 20) })})
 		p := dial(t, addr)
@@ -162,7 +162,7 @@ func TestQueryBufferLimit(t *testing.T) {
 // a reset in the middle of its sending would not tell it from a broken one.
 func TestArgumentPastTheQueryLimit(t *testing.T) {
 	const limit = 1 << 20
-	eachBackend(t, func(t *testing.T, b Backend) {
+	eachLink(t, func(t *testing.T, b Backend) {
 		var told atomic.Pointer[string]
 		h := newBoard()
 		r, addr := serveBoard(t, h, Options{Backend: b, Settings: testSettings(func(s *Settings) { s.QueryBuffer.Set(limit) }),
@@ -206,7 +206,7 @@ func TestArgumentPastTheQueryLimit(t *testing.T) {
 // While a connection's batch is being served nothing more is read of it than a buffer: what a client sends meanwhile stays in the kernel, which
 // has bounds, and the client has to wait.
 func TestNothingIsReadAhead(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b Backend) {
+	eachLink(t, func(t *testing.T, b Backend) {
 		h := newBoard()
 		r, addr := serveBoard(t, h, Options{Backend: b})
 		p := dial(t, addr)
@@ -254,7 +254,7 @@ func TestMaxClients(t *testing.T) {
 }
 
 func TestRefusal(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b Backend) {
+	eachLink(t, func(t *testing.T, b Backend) {
 		h := newBoard()
 		h.refuse = "-DENIED\r\n"
 		r, addr := serveBoard(t, h, Options{Backend: b})
@@ -272,7 +272,7 @@ func TestRefusal(t *testing.T) {
 }
 
 func TestManyConnections(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b Backend) {
+	eachLink(t, func(t *testing.T, b Backend) {
 		h := newBoard()
 		r, addr := serveBoard(t, h, Options{Backend: b, Loops: 2})
 		var wg sync.WaitGroup
@@ -306,7 +306,7 @@ func TestSendersTakeTurns(t *testing.T) {
 	if invariant.Enabled {
 		patience *= 4 // the same work takes several times as long, the more so under the race detector
 	}
-	eachBackend(t, func(t *testing.T, b Backend) {
+	eachLink(t, func(t *testing.T, b Backend) {
 		for name, request := range map[string]string{"small": command("PING"), "large": command("LEN", strings.Repeat("x", 1<<20))} {
 			_, addr := serveBoard(t, newBoard(), Options{Backend: b})
 			steady := dial(t, addr)
@@ -386,12 +386,12 @@ func TestConnectionStorm(t *testing.T) {
 
 // A peer that shut down its sending side gets the answers to what it sent, then the end.
 func TestHalfClosedPeer(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b Backend) {
+	eachLink(t, func(t *testing.T, b Backend) {
 		h := newBoard()
 		_, addr := serveBoard(t, h, Options{Backend: b})
 		p := dial(t, addr)
 		p.send(command("PING") + command("ECHO", "bye"))
-		p.Conn.(*net.TCPConn).CloseWrite()
+		p.Conn.(interface{ CloseWrite() error }).CloseWrite()
 		p.expect("+OK\r\n$3\r\nbye\r\n")
 		p.expectEnd()
 		eventually(t, "Closed", func() bool { return h.closed.Load() == 1 })
@@ -459,7 +459,7 @@ func TestAddresses(t *testing.T) {
 			}
 		}
 		// The same port again, then another: connections stay.
-		if err := r.Rebind([]string{"127.0.0.1"}, port+3); err != nil {
+		if err := r.Rebind([]string{"127.0.0.1"}, port+3, 0); err != nil {
 			t.Fatal(err)
 		}
 		p2 := dial(t, fmt.Sprintf("127.0.0.1:%d", port+3))
@@ -467,7 +467,7 @@ func TestAddresses(t *testing.T) {
 			p.send(command("PING"))
 			p.expect("+OK\r\n")
 		}
-		if err := r.Rebind([]string{"192.0.2.77"}, port); err == nil {
+		if err := r.Rebind([]string{"192.0.2.77"}, port, 0); err == nil {
 			t.Error("an address that is not ours was accepted")
 		}
 		dial(t, fmt.Sprintf("127.0.0.1:%d", port+3)).send(command("PING"))
@@ -476,7 +476,7 @@ func TestAddresses(t *testing.T) {
 
 // Stop: what has been decided leaves, then connections close, then nothing of us runs.
 func TestStopFlushes(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b Backend) {
+	eachLink(t, func(t *testing.T, b Backend) {
 		h := newBoard()
 		r, addr := serveBoard(t, h, Options{Backend: b})
 		p, deaf := dial(t, addr), dial(t, addr)

@@ -4,7 +4,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A link is where a connection's bytes come in and leave: its socket. Nothing else reads or writes the descriptor.
+// A link is where a connection's bytes come in and leave: its socket, bare or under TLS (tls.go). Nothing else reads or
+// writes the descriptor.
 //
 //	         event            a short read
 //	quiet ───────────▶ readable ───────────▶ quiet     (reactor.E1)
@@ -13,7 +14,8 @@ import (
 //
 // reactor.K1. The loop's goroutine alone uses a link. netpoll's poller may receive while nobody visits the connection.
 type link struct {
-	fd int
+	fd  int
+	tls *tlsLink // nil: the socket is bare
 
 	readable bool // gnet, epoll: the socket may hold bytes that no event will announce again (reactor.E1)
 	hungUp   bool // gnet, epoll: the peer is gone
@@ -22,12 +24,18 @@ type link struct {
 
 // read reads once into p. full says that more may be there. With 0 bytes and no error the peer has ended.
 func (l *link) read(p []byte) (n int, full bool, errno unix.Errno) {
+	if l.tls != nil {
+		return l.tls.read(p)
+	}
 	n, errno = receive(l.fd, p)
 	return n, n == len(p), errno
 }
 
-// readTwo is read into first, and behind it into second; neither is empty.
+// readTwo is read into first, and behind it into second; neither is empty. Under TLS it leaves second alone.
 func (l *link) readTwo(first, second []byte) (n int, full bool, errno unix.Errno) {
+	if l.tls != nil {
+		return l.tls.read(first)
+	}
 	var iov [2]unix.Iovec
 	iov[0].Base, iov[1].Base = &first[0], &second[0]
 	iov[0].SetLen(len(first))
@@ -37,4 +45,21 @@ func (l *link) readTwo(first, second []byte) (n int, full bool, errno unix.Errno
 }
 
 // tell sends p to a peer that gets nothing else, if the socket takes it at once.
-func (l *link) tell(p []byte) { send(l.fd, p) }
+func (l *link) tell(p []byte) {
+	if l.tls == nil {
+		send(l.fd, p)
+		return
+	}
+	_ = l.tls.encrypt(p[:min(len(p), recordSize)])
+}
+
+// announced notes that the socket may hold bytes.
+func (l *link) announced() {
+	l.readable = true
+	if l.tls != nil {
+		l.tls.drained = false
+	}
+}
+
+// holdsOutput says that bytes have left the output and not the process.
+func (l *link) holdsOutput() bool { return l.tls != nil && len(l.tls.unsent) > 0 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,9 +20,11 @@ import (
 // A listener is one listening socket.
 type listener struct {
 	fd    int
+	name  string // as the configuration has it
 	addr  string // "127.0.0.1:6379", "[::1]:6379", or a path
 	local string // LocalAddr of its connections; "": ask the socket, it listens on a wildcard
 	unix  bool
+	tls   bool
 
 	closed  bool // under acceptor.mu, once it is an acceptor's
 	seconds int  // tcp-keepalive of what it accepts, 0 at first; for acceptor.accept, like mixed
@@ -40,6 +43,12 @@ func listenAll(o *Options) ([]*listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("Failed listening on port %d (tcp), aborting.", o.Port)
 	}
+	secure, err := listenTLS(o, o.Bind, o.TLSPort)
+	if err != nil {
+		closeAll(listeners)
+		return nil, fmt.Errorf("Failed listening on port %d (tls), aborting.", o.TLSPort)
+	}
+	listeners = append(listeners, secure...)
 	if o.UnixSocket != "" {
 		l, err := listenUnix(o.UnixSocket, o.UnixPerm, o.Backlog)
 		if err != nil {
@@ -69,6 +78,7 @@ func listenTCP(o *Options, bind []string, port int) ([]*listener, error) {
 		}
 		l, err := listenOne(host, port, o)
 		if err == nil {
+			l.name = name
 			listeners = append(listeners, l)
 			continue
 		}
@@ -80,6 +90,15 @@ func listenTCP(o *Options, bind []string, port int) ([]*listener, error) {
 		return nil, ErrListen
 	}
 	return listeners, nil
+}
+
+// listenTLS is listenTCP for connections under TLS.
+func listenTLS(o *Options, bind []string, port int) ([]*listener, error) {
+	listeners, err := listenTCP(o, bind, port)
+	for _, l := range listeners {
+		l.tls = true
+	}
+	return listeners, err
 }
 
 // absentFamily says that the machine does not know the protocol, IPv6 as a rule.
@@ -168,9 +187,10 @@ func (d *door) knocked(fd int) bool {
 	return true
 }
 
-// admitted gives an accepted connection to its loop: at once if that is the first, which accepts.
+// admitted gives an accepted connection to its loop: at once if that is the first, which accepts, and its handshake has
+// not taken it elsewhere.
 func admitted(c *conn) {
-	if c.loop.id == 0 {
+	if c.loop.id == 0 && c.tls == nil {
 		c.loop.host.(opener).enter(c)
 		return
 	}
@@ -210,6 +230,7 @@ type acceptor struct {
 	current []*listener
 	begun   bool
 	closed  bool
+	damaged bool // a rebind has failed, and not all that was there could be opened again
 }
 
 // acceptPause is how long a listener rests after the process ran out of descriptors or memory: an accept that fails
@@ -248,6 +269,40 @@ func (a *acceptor) addrs() []string {
 		addrs = append(addrs, l.addr)
 	}
 	return addrs
+}
+
+// listening is what there is, by kind.
+func (a *acceptor) listening() (all []Listening) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for kind := TCP; kind <= TLS; kind++ {
+		l := Listening{Kind: kind}
+		for _, at := range a.current {
+			if at.kind() == kind {
+				l.Names = append(l.Names, at.name)
+			}
+		}
+		switch kind {
+		case TCP:
+			l.Port = a.reactor.options.Port
+		case TLS:
+			l.Port = a.reactor.options.TLSPort
+		}
+		if len(l.Names) > 0 {
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+func (l *listener) kind() Kind {
+	switch {
+	case l.unix:
+		return Unix
+	case l.tls:
+		return TLS
+	}
+	return TCP
 }
 
 // begin has connections accepted from now on.
@@ -296,7 +351,11 @@ func (a *acceptor) find(fd int) *listener {
 
 // take accepts what waits at l.
 func (a *acceptor) take(l *listener) {
-	for range acceptedAtOnce {
+	most := acceptedAtOnce
+	if l.tls {
+		most = int(a.reactor.settings.TLSAccepts.Get())
+	}
+	for range most {
 		fd, peer, err := a.acceptOne(l)
 		switch err {
 		case nil:
@@ -347,16 +406,22 @@ func (a *acceptor) rest(l *listener) {
 	})
 }
 
-// rebind replaces the TCP listeners. Addresses that stay are taken over rather than opened twice.
-func (a *acceptor) rebind(bind []string, port int) error {
+// rebind replaces the listeners of TCP and TLS. Those that stay the same are not touched.
+func (a *acceptor) rebind(bind []string, port, tlsPort int) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
 		return errors.New("the reactor is stopping")
 	}
+	o := &a.reactor.options
+	moved := !slices.Equal(bind, o.Bind) || a.damaged
 	var kept, old []*listener
 	for _, l := range a.current {
-		if l.unix {
+		now, was := port, o.Port
+		if l.tls {
+			now, was = tlsPort, o.TLSPort
+		}
+		if l.unix || !moved && now == was {
 			kept = append(kept, l)
 		} else {
 			old = append(old, l)
@@ -364,24 +429,39 @@ func (a *acceptor) rebind(bind []string, port int) error {
 	}
 	// Closed first: the same port cannot be opened twice. On an error what was there is opened again.
 	closeAll(old)
-	o := &a.reactor.options
-	fresh, err := listenTCP(o, bind, port)
-	if len(fresh) == 0 && port != 0 && strings.Join(bind, "") != "" {
-		err = ErrListen
+	var fresh []*listener
+	var err error
+	if moved || port != o.Port {
+		fresh, err = listenAnew(o, bind, port, listenTCP)
+	}
+	if err == nil && (moved || tlsPort != o.TLSPort) {
+		var secure []*listener
+		secure, err = listenAnew(o, bind, tlsPort, listenTLS)
+		fresh = append(fresh, secure...)
 	}
 	if err != nil {
+		closeAll(fresh)
 		fresh = a.reopen(old)
+		a.damaged = len(fresh) < len(old)
+	} else {
+		o.Bind, o.Port, o.TLSPort, a.damaged = bind, port, tlsPort, false
 	}
 	for _, l := range fresh {
 		if unwatched := a.watch(l.fd); unwatched != nil {
-			err = errors.Join(err, unwatched)
+			err, a.damaged = errors.Join(err, unwatched), true
 		}
-	}
-	if err == nil {
-		o.Bind, o.Port = bind, port
 	}
 	a.current = append(kept, fresh...)
 	return err
+}
+
+// listenAnew listens at bind, which names an address that this machine has if it names any.
+func listenAnew(o *Options, bind []string, port int, listen func(*Options, []string, int) ([]*listener, error)) ([]*listener, error) {
+	fresh, err := listen(o, bind, port)
+	if len(fresh) == 0 && port != 0 && strings.Join(bind, "") != "" {
+		err = ErrListen
+	}
+	return fresh, err
 }
 
 // reopen listens again where old listeners did.
@@ -391,6 +471,7 @@ func (a *acceptor) reopen(old []*listener) []*listener {
 		host, port, _ := net.SplitHostPort(l.addr)
 		n, _ := strconv.Atoi(port)
 		if r, err := listenOne(host, n, &a.reactor.options); err == nil {
+			r.name, r.tls = l.name, l.tls
 			again = append(again, r)
 		}
 	}
@@ -420,7 +501,9 @@ func (r *Reactor) admit(fd int, peer unix.Sockaddr, l *listener) {
 	if r.open.Add(1) > r.settings.MaxClients.Get() {
 		r.open.Add(-1)
 		r.rejected.Add(1)
-		send(fd, []byte(tooManyClients))
+		if !l.tls { // a client that waits for a handshake can read no word of ours
+			send(fd, []byte(tooManyClients))
+		}
 		unix.Close(fd)
 		return
 	}
@@ -429,12 +512,21 @@ func (r *Reactor) admit(fd int, peer unix.Sockaddr, l *listener) {
 	c := newConn(fd, peer, l)
 	c.loop = r.place()
 	l.keepAlive(fd, int(r.settings.KeepAlive.Get()))
+	if l.tls {
+		r.shaking.begin(c)
+		return
+	}
 	r.back.adopt(c)
 }
 
 // lost is for a connection that no loop ever opened.
 func (r *Reactor) lost(err error) {
 	r.options.Logf(Warning, "Giving a connection to its loop: %v", err)
+	r.forget()
+}
+
+// forget counts a connection off that is closed and was never opened.
+func (r *Reactor) forget() {
 	r.open.Add(-1)
 	r.gone.Done()
 }

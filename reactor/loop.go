@@ -46,6 +46,7 @@ type loop struct {
 	longReplies *chunkStore
 
 	single bool // no other connection is on it
+	runner runner
 	atEnd  bool // turn reads the mail: no batch is under way
 
 	stopping bool
@@ -112,6 +113,7 @@ func (l *loop) tell() {
 
 // turn ends an iteration: mail, unfinished connections, and one write for each dirty one.
 func (l *loop) turn() {
+	l.assertOn()
 	if l.waiting.Load() {
 		l.atEnd = true
 		l.readMail(nil, 0)

@@ -33,7 +33,7 @@ type netpollBackend struct {
 	kits    sync.Pool // of *kit
 	buffers sync.Pool // of *[firstRead]byte
 	polls   []netpoll.Poll
-	next    int // poll of the next connection; the accepting goroutine's
+	next    atomic.Uint32 // poll of the next connection
 
 	bell      int // eventfd: look whether the acceptor has closed
 	accepting sync.WaitGroup
@@ -154,8 +154,7 @@ func (b *netpollBackend) adopt(c *conn) {
 	l := newLoop(b.reactor, c.fd)
 	l.longReplies = &b.longReplies
 	l.single = true
-	h := &netpollHost{back: b, loop: l, conn: c, poll: b.polls[b.next%len(b.polls)]}
-	b.next++
+	h := &netpollHost{back: b, loop: l, conn: c, poll: b.polls[int(b.next.Add(1))%len(b.polls)]}
 	l.host, c.loop = h, l
 	b.mu.Lock()
 	b.loops[l] = struct{}{}
@@ -169,6 +168,11 @@ func (b *netpollBackend) adopt(c *conn) {
 		}
 		if err := h.poll.Control(h.operator, netpoll.PollReadable); err != nil {
 			c.close()
+			return
+		}
+		if c.tls != nil { // which may hold requests already (reactor.S3)
+			c.announced()
+			l.later(c)
 		}
 	})
 }
@@ -180,6 +184,11 @@ func (h *netpollHost) readable(p netpoll.Poll) error {
 	if h.input != inputTaken {
 		h.out = true
 		return p.Control(h.operator, netpoll.PollDetach)
+	}
+	if h.conn.tls != nil { // whose records the poller must not wait for
+		h.input = inputHanded
+		go h.visit(h.trafficTLS)
+		return nil
 	}
 	buffer := h.back.buffers.Get().(*[firstRead]byte)
 	n, _, errno := h.conn.link.read(buffer[:])
@@ -230,6 +239,26 @@ func (h *netpollHost) traffic(buffer *[firstRead]byte, n int) {
 			c.readOn(buffer[:])
 		}
 	}
+	h.inputServed()
+}
+
+// trafficTLS reads and serves what has arrived under TLS.
+func (h *netpollHost) trafficTLS() {
+	if c := h.conn; !c.closed {
+		c.announced()
+		h.readMore(c)
+	}
+	h.inputServed()
+}
+
+// readMore implements reader, for connections under TLS: others are never readable here.
+func (h *netpollHost) readMore(c *conn) {
+	buffer := h.back.buffers.Get().(*[firstRead]byte)
+	c.readMore(buffer[:], buffer[:])
+	h.back.buffers.Put(buffer)
+}
+
+func (h *netpollHost) inputServed() {
 	h.inputMu.Lock()
 	h.input = inputServed
 	h.inputMu.Unlock()

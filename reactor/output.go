@@ -220,6 +220,9 @@ const (
 
 // flush sends what it can without waiting. It returns the bytes the kernel took.
 func (o *output) flush(l *link, pool *bufferPool) (int, flushed) {
+	if l.tls != nil {
+		return o.flushTLS(l.tls, pool)
+	}
 	if len(o.queue) == 0 && len(o.tail.Lent) == 0 { // the usual case: one buffer, one write
 		if len(o.tail.B) == 0 {
 			o.dropTail(pool)

@@ -6,9 +6,11 @@
 // Start at conn.go, where a request enters and its reply leaves; loop.go has the iteration, output.go what waits to be
 // sent, chunk.go what waits to be served. gnet.go, epoll.go and netpoll.go are the three loops behind it:
 // each gives bytes, says when a socket can take more, and runs loop.turn once per iteration. edges.go is what gnet and epoll share.
+// tls.go and handshake.go are connections under TLS.
 package reactor
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"runtime"
@@ -42,10 +44,18 @@ type Options struct {
 
 	Bind       []string // "127.0.0.1", "::1", "*", "::*"; a leading '-' lets an address be missing
 	Port       int      // 0: no TCP
+	TLSPort    int      // 0: no TLS
 	Backlog    int      // tcp-backlog; 0 means 511
 	UnixSocket string   // "": none
 	UnixPerm   uint32   // 0: what the umask leaves
 	Mark       int      // socket-mark-id; 0: none
+
+	// TLS is what connections to TLSPort are greeted with; SetTLS changes it. It is not copied, and must not change.
+	TLS *tls.Config
+	// HandshakeLimit is how long a TLS handshake may take; 0: 10 seconds.
+	HandshakeLimit time.Duration
+	// Handshaking hears that a TLS handshake has begun while there was none. On a goroutine of its own.
+	Handshaking func()
 
 	// Logf takes a line for the operator.
 	Logf func(level Level, format string, args ...any)
@@ -78,6 +88,7 @@ type Reactor struct {
 	back     backend
 	acceptor *acceptor
 	watcher  *watcher
+	shaking  *handshakes
 	names    names
 
 	open     atomic.Int64 // connections accepted and not yet closed
@@ -98,7 +109,8 @@ type backend interface {
 	start(r *Reactor) error
 	// accept has somebody call a.accept whenever a.poll is readable. It returns at once.
 	accept(a *acceptor) error
-	// adopt gives c, with a connected nonblocking socket, to c's loop, which opens it. Called by a.accept; it owns the socket.
+	// adopt gives c, with a connected nonblocking socket, to c's loop, which opens it. It owns the socket. a.accept calls
+	// it, and for TLS any goroutine.
 	adopt(c *conn)
 	// stop ends the loops when their connections are closed.
 	stop()
@@ -152,7 +164,7 @@ func New(o Options) (*Reactor, error) {
 		closeAll(listeners)
 		return nil, err
 	}
-	r.watcher = &watcher{}
+	r.watcher, r.shaking = &watcher{}, newHandshakes(r)
 	if err := r.back.start(r); err != nil {
 		r.acceptor.close()
 		return nil, fmt.Errorf("starting %s loops: %w", o.Backend, err)
@@ -167,10 +179,45 @@ func (r *Reactor) Serve() {
 	}
 }
 
-// Rebind replaces the TCP listeners, for CONFIG SET bind and port. Connections stay. On an error the old ones stay too.
-func (r *Reactor) Rebind(bind []string, port int) error {
-	return r.acceptor.rebind(bind, port)
+// Rebind replaces the listeners of TCP and TLS, for CONFIG SET bind, port and tls-port. Connections stay, and so do
+// listeners whose addresses do. On an error the old ones stay too.
+func (r *Reactor) Rebind(bind []string, port, tlsPort int) error {
+	return r.acceptor.rebind(bind, port, tlsPort)
 }
+
+// SetTLS is what handshakes that begin from now on go by. Any goroutine.
+func (r *Reactor) SetTLS(config *tls.Config) { r.shaking.config.Store(config) }
+
+// A Kind is what a listener's connections are.
+type Kind int
+
+// The kinds by the numbers that INFO gives them.
+const (
+	TCP Kind = iota
+	Unix
+	TLS
+)
+
+// String is the kind's name in INFO.
+func (k Kind) String() string { return [...]string{"tcp", "unix", "tls"}[k] }
+
+// A Listening is the listeners of one kind.
+type Listening struct {
+	Kind  Kind
+	Names []string // addresses as the configuration has them, or a path
+	Port  int      // 0 of Unix sockets
+}
+
+// Listeners are what is listened on now.
+func (r *Reactor) Listeners() []Listening { return r.acceptor.listening() }
+
+// Handshakes counts TLS handshakes: those under way, those that have begun, and those that have failed. Any goroutine.
+func (r *Reactor) Handshakes() (running, begun, failed int64) {
+	return int64(r.shaking.count()), r.shaking.begun.Load(), r.shaking.failed.Load()
+}
+
+// Handshaking says that a TLS handshake is under way.
+func (r *Reactor) Handshaking() bool { return r.shaking.count() > 0 }
 
 // Addrs are the addresses listened on: "127.0.0.1:6379", "[::1]:6379", "/run/redis.sock".
 func (r *Reactor) Addrs() []string { return r.acceptor.addrs() }
@@ -182,6 +229,7 @@ func (r *Reactor) Stop(patience time.Duration) {
 		return
 	}
 	r.acceptor.close()
+	r.shaking.close()
 	r.eachLoop(func(l *loop) { l.post(mail{kind: mailStop}) })
 	done := make(chan struct{})
 	go func() { r.gone.Wait(); close(done) }()

@@ -23,6 +23,14 @@ const (
 // read reads once from the socket, and serves what came: of a streamed argument straight into its memory, else into buffer. full says that more may
 // be there. With 0 bytes and no error the peer has ended.
 func (c *conn) read(buffer []byte) (n int, full bool, errno unix.Errno) {
+	n, full, errno = c.readOnce(buffer)
+	if c.holdsOutput() && !c.closed && !c.out.blocked { // crypto/tls has answered, and the socket was full
+		c.markDirty()
+	}
+	return n, full, errno
+}
+
+func (c *conn) readOnce(buffer []byte) (n int, full bool, errno unix.Errno) {
 	var room []byte
 	if c.streaming() && !c.held {
 		room = c.parser.Room()

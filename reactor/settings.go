@@ -16,6 +16,7 @@ type Settings struct {
 	MaxClients  setting.Int // maxclients
 	KeepAlive   setting.Int // tcp-keepalive, seconds; 0: off. For connections accepted from now on
 	QueryBuffer setting.Int // client-query-buffer-limit
+	TLSAccepts  setting.Int // max-new-tls-connections-per-cycle
 	MaxBulk     setting.Int // proto-max-bulk-len, for sessions that are not a protocol.Limiter
 	Output      setting.Value[OutputLimits]
 }
@@ -43,6 +44,7 @@ var DefaultOutputLimits = OutputLimits{
 func (s *Settings) Rows() []setting.Row {
 	return []setting.Row{
 		setting.NewInt("maxclients", &s.MaxClients, 10000, setting.Between(1, math.MaxUint32)),
+		setting.NewInt("max-new-tls-connections-per-cycle", &s.TLSAccepts, 1, setting.Between(1, 1000)),
 		setting.NewInt("tcp-keepalive", &s.KeepAlive, 300, setting.Between(0, math.MaxInt32)),
 		setting.NewMemory("client-query-buffer-limit", &s.QueryBuffer, 1<<30, setting.Between(1<<20, math.MaxInt64)),
 		setting.NewMemory("proto-max-bulk-len", &s.MaxBulk, 512<<20, setting.Between(1<<20, math.MaxInt64)),

@@ -8,11 +8,12 @@ import (
 	"spindle/internal/setting"
 )
 
-// ListenSettings say where the reactor listens and with how many loops. They are read when it is made; Bind and Port
-// also by CONFIG SET, through [Reactor.Rebind].
+// ListenSettings say where the reactor listens and with how many loops. They are read when it is made; Bind and
+// the ports also by CONFIG SET, through [Reactor.Rebind].
 type ListenSettings struct {
 	Bind           setting.Value[[]string]
 	Port           setting.Int // 0: no TCP
+	TLSPort        setting.Int // 0: no TLS
 	UnixSocket     setting.String
 	UnixSocketPerm setting.Int // a file mode; 0 leaves it to the umask
 	Backlog        setting.Int // tcp-backlog
@@ -32,6 +33,7 @@ func (s *ListenSettings) Rows() []setting.Row {
 			Parse: parseAddresses, Format: func(a []string) string { return strings.Join(a, " ") },
 		}, setting.MultiArg),
 		setting.NewInt("port", &s.Port, 6379, setting.Between(0, math.MaxUint16)),
+		setting.NewInt("tls-port", &s.TLSPort, 0, setting.Between(0, math.MaxUint16)),
 		setting.NewString("unixsocket", &s.UnixSocket, "", setting.Immutable),
 		setting.NewOctal("unixsocketperm", &s.UnixSocketPerm, 0, setting.Between(0, 0o777), setting.Immutable),
 		setting.NewInt("tcp-backlog", &s.Backlog, 511, setting.Between(0, math.MaxInt32), setting.Immutable),

@@ -34,7 +34,7 @@ func listenUnix(path string, perm uint32, backlog int) (*listener, error) {
 		unix.Unlink(path)
 		return nil, fmt.Errorf("listen: %w", err)
 	}
-	return &listener{fd: fd, addr: path, unix: true}, nil
+	return &listener{fd: fd, name: path, addr: path, unix: true}, nil
 }
 
 // removeStale makes path free to bind to.

@@ -144,7 +144,6 @@ func (b *backlog) free() {
 }
 
 // rebase says that the stream stands at another offset. What was kept is another stream's.
-// Seam: for a server that follows another.
 func (b *backlog) rebase(at int64) {
 	b.forget()
 	b.end = at

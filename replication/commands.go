@@ -13,12 +13,16 @@ import (
 
 // Family is what replicas say to a primary, and what clients ask about them.
 func (f *Feed) Family() command.Family {
+	const role = command.NoAsyncLoading | command.Admin | command.NoScript | command.Stale
 	return command.Family{Name: "server", Rows: []command.Spec{
 		{Name: "sync", Arity: 1, Flags: command.Admin | command.NoScript | command.NoAsyncLoading | command.NoMulti, Run: f.sync},
 		{Name: "psync", Arity: -3, Flags: command.Admin | command.NoScript | command.NoAsyncLoading | command.NoMulti, Run: f.psync},
 		{Name: "replconf", Arity: -1, Flags: command.Admin | command.NoScript | command.Loading | command.Stale | command.AllowBusy, Run: f.replconf},
 		{Name: "role", Arity: 1, Flags: command.NoScript | command.Loading | command.Stale | command.Fast | command.Sentinel,
 			ACL: command.ACLAdmin | command.ACLDangerous, Run: f.role},
+		{Name: "replicaof", Arity: 3, Flags: role, Run: f.follower.ReplicaOf},
+		{Name: "slaveof", Arity: 3, Flags: role, Run: f.follower.ReplicaOf},
+		{Name: "failover", Arity: -1, Flags: command.Admin | command.NoScript | command.Stale, Run: f.follower.Failover},
 	}}
 }
 
@@ -35,6 +39,7 @@ func (f *Feed) WaitFamily() command.Family {
 var (
 	// What a replica reads as the RDB stream must not begin with the reply to something else.
 	errPending     = &protocol.Error{Code: "ERR", Text: "SYNC and PSYNC are invalid with pending output"}
+	errNoLink      = &protocol.Error{Code: "NOMASTERLINK", Text: "Can't SYNC while not connected with my master"}
 	errFiltered    = &protocol.Error{Code: "ERR", Text: "Filtered replica requires EOF capability"}
 	errNoFilter    = &protocol.Error{Code: "ERR", Text: "Missing rdb-filter-only values"}
 	errFailover    = &protocol.Error{Code: "ERR", Text: "PSYNC FAILOVER can't be sent to a master."}
@@ -63,6 +68,9 @@ func (f *Feed) sync(c *command.Context) error {
 	if c.Client.Is(client.Replica) {
 		return nil
 	}
+	if f.following && !f.follower.Up() {
+		return errNoLink
+	}
 	if c.Reply.Len() > 0 {
 		return errPending
 	}
@@ -76,13 +84,19 @@ func (f *Feed) sync(c *command.Context) error {
 	return nil
 }
 
-// psync is PSYNC <id> <offset>: +CONTINUE [<id>] and the stream from there on, or +FULLRESYNC <id> <offset>, then as SYNC.
+// psync is PSYNC <id> <offset>: +CONTINUE [<id>] and the stream from there on, or +FULLRESYNC <id> <offset>, then as
+// SYNC.
 func (f *Feed) psync(c *command.Context) error {
 	if c.Client.Is(client.Replica) {
 		return nil
 	}
 	if len(c.Args) > 3 && command.Is(c.Args[3], "FAILOVER") {
-		return errFailover
+		if err := f.follower.takeOver(c); err != nil {
+			return err
+		}
+	}
+	if f.following && !f.follower.Up() {
+		return errNoLink
 	}
 	if c.Reply.Len() > 0 {
 		return errPending
@@ -149,7 +163,10 @@ func (f *Feed) replconf(c *command.Context) error {
 			f.acked(c, r, value)
 			return nil
 		case "getack":
-			return nil // what a primary tells its replica
+			if f.follower.primary == c.Client { // what a primary tells its replica
+				f.follower.wire.asked = true
+			}
+			return nil
 		default:
 			return protocol.Errorf("ERR", "Unrecognized REPLCONF option: %s", c.Args[i])
 		}
@@ -158,8 +175,8 @@ func (f *Feed) replconf(c *command.Context) error {
 	return nil
 }
 
-// setFilter is REPLCONF rdb-filter-only, whose value lists what the RDB stream is to hold. Only functions can be asked for: every
-// filter means a stream without keys.
+// setFilter is REPLCONF rdb-filter-only, whose value lists what the RDB stream is to hold. Only functions can be
+// asked for: every filter means a stream without keys.
 func (r *replica) setFilter(list string) error {
 	words, err := setting.SplitArgs(list)
 	if err != nil {
@@ -175,7 +192,8 @@ func (r *replica) setFilter(list string) error {
 	return nil
 }
 
-// acked is REPLCONF ACK <offset> [FACK <offset>]; what the replica has fsynced is not asked for before there is a log to fsync.
+// acked is REPLCONF ACK <offset> [FACK <offset>]; what the replica has fsynced is not asked for before there is a log
+// to fsync.
 func (f *Feed) acked(c *command.Context, r *replica, value []byte) {
 	offset, err := strconv.ParseInt(string(value), 10, 64)
 	if err != nil || !c.Client.Is(client.Replica) {
@@ -191,8 +209,12 @@ func (f *Feed) acked(c *command.Context, r *replica, value []byte) {
 	f.acks = true
 }
 
-// role is ROLE: [master, offset, [[address, port, offset] …]].
+// role is ROLE: [master, offset, [[address, port, offset] …]], or that of a replica.
 func (f *Feed) role(c *command.Context) error {
+	if f.following {
+		f.follower.describeRole(c)
+		return nil
+	}
 	c.Reply.Array(3)
 	c.Reply.BulkString("master")
 	c.Reply.Int(f.offset)

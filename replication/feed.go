@@ -1,9 +1,11 @@
-// Package replication streams the core's effects to replicas: full synchronisation from a view, then every effect in order.
+// Package replication streams the core's effects to replicas: full synchronisation from a view, then every effect in
+// order.
 //
-// Owner: the core calls Feed inside its turns; a sender goroutine per full synchronisation reads a view and nothing else.
+// Owner: the core calls Feed inside its turns; a sender goroutine per full synchronisation reads a view and nothing
+// else.
 // Never: blocks a turn (R5), or keeps more for a replica than its output limit allows.
-// Start at feed.go; backlog.go keeps the stream's end, partial.go continues from it, fullsync.go sends the view. commands.go is
-// SYNC, PSYNC, REPLCONF, WAIT and ROLE.
+// Start at feed.go; backlog.go keeps the stream's end, partial.go continues from it, fullsync.go sends the view.
+// commands.go is SYNC, PSYNC, REPLCONF, WAIT and ROLE.
 package replication
 
 import (
@@ -17,13 +19,13 @@ import (
 	"spindle/protocol"
 )
 
-// Feed is the sink that replicas hang on. It is told of effects only while there is a backlog: from the first replica on, until
-// repl-backlog-ttl after the last.
+// Feed is the sink that replicas hang on. It is told of effects only while there is a backlog: from the first replica
+// on, until repl-backlog-ttl after the last.
 //
 // replication.F1. offset counts every byte of the stream that has been made, whether or not anybody has got it.
 // replication.F2. What a turn adds is one slice of chunk, shared by all replicas and never written again.
-// replication.F3. A replica that is not online keeps its slices in held, in order, one for each chunk; held is bounded by the output limit of
-// replicas.
+// replication.F3. A replica that is not online keeps its slices in held, in order, one for each chunk; held is
+// bounded by the output limit of replicas.
 type Feed struct {
 	core     *engine.Core
 	settings *Settings
@@ -32,11 +34,15 @@ type Feed struct {
 	log      *backlog  // nil: nobody has followed, or not for long; then the core does not know this sink
 	groups   [2]*group // the full synchronisations that are under way: with a length, with an EOF mark; nil: none
 
+	follower  *Follower
+	following bool // the stream is a primary's
+
 	ID           string // 40 hex digits: names the history of this data set
 	ID2          string // names the history that this one goes on from; noID: none
 	secondOffset int64  // the first offset that the history ID2 may not be asked for; -1: none
 	offset       int64
 	idleSinceMs  int64  // when the last replica left
+	beginning    bool   // a file is loaded, whose lapsed keys are the stream's beginning
 	selected     int    // the database the stream stands in; -1: the next effect must say
 	chunk        []byte // chunkBytes at a time; bytes before sent are shared and immutable
 	sent         int
@@ -54,8 +60,8 @@ type Feed struct {
 	sentRate           engine.Rate
 }
 
-// chunkBytes is the unit in which the stream's memory is taken from the Go heap. A chunk lives until the slowest replica
-// has it.
+// chunkBytes is the unit in which the stream's memory is taken from the Go heap. A chunk lives until the slowest
+// replica has it.
 const chunkBytes = 64 << 10
 
 // A state is how far a replica is.
@@ -126,15 +132,15 @@ const noID = "0000000000000000000000000000000000000000"
 // forgetID2 says that this history goes on from no other.
 func (f *Feed) forgetID2() { f.ID2, f.secondOffset = noID, -1 }
 
-// branch begins a new history that goes on from the one there is: who has followed that one may go on up to here, and no further.
-// Seam: for a server that is promoted.
+// branch begins a new history that goes on from the one there is: who has followed that one may go on up to here, and
+// no further.
 func (f *Feed) branch() {
 	f.ID2, f.secondOffset = f.ID, f.offset+1
 	f.ChangeID()
 }
 
-// open has the stream flow into a backlog, unless it does. Then it is a new history: what was written meanwhile moved no offset. A replica
-// of then and one of now would hold different data under one name and offset.
+// open has the stream flow into a backlog, unless it does. Then it is a new history: what was written meanwhile moved
+// no offset. A replica of then and one of now would hold different data under one name and offset.
 func (f *Feed) open() {
 	if f.log != nil {
 		return
@@ -170,7 +176,7 @@ func (f *Feed) BacklogBytes() int64 {
 // dropBacklog ends a stream that nobody has followed for repl-backlog-ttl.
 func (f *Feed) dropBacklog(nowMs int64) {
 	ttl := f.settings.BacklogTTL.Get()
-	if f.log == nil || len(f.replicas) > 0 || ttl == 0 || nowMs-f.idleSinceMs <= ttl*1000 {
+	if f.log == nil || f.following || f.beginning || len(f.replicas) > 0 || ttl == 0 || nowMs-f.idleSinceMs <= ttl*1000 {
 		return
 	}
 	f.ChangeID()
@@ -206,8 +212,8 @@ func (f *Feed) write(p []byte) {
 	f.chunk = append(f.chunk, p...)
 }
 
-// TurnDone implements engine.Sink: what the turn added leaves in one piece. Replicas are asked at most once a turn how far
-// they are, and waiting clients are looked at once, however many acknowledgements came.
+// TurnDone implements engine.Sink: what the turn added leaves in one piece. Replicas are asked at most once a turn
+// how far they are, and waiting clients are looked at once, however many acknowledgements came.
 func (f *Feed) TurnDone() {
 	if f.acks {
 		f.acks = false
@@ -341,6 +347,11 @@ func (f *Feed) Gone(cl *client.Client) {
 	if len(f.replicas) == 0 {
 		f.idleSinceMs = f.core.Now()
 	}
+	for _, g := range f.groups {
+		if g != nil && g.deserted() {
+			g.giveUp()
+		}
+	}
 }
 
 // name is how the log calls a replica: its address, with the port it listens on if it said so.
@@ -358,7 +369,7 @@ func (f *Feed) Tick(nowMs int64) {
 	if f.lastPingMs == 0 {
 		f.lastPingMs = nowMs // the periods count from the start, so that a new replica is not pinged at once
 	}
-	ping := nowMs-f.lastPingMs >= f.settings.PingPeriod.Get()*1000 && !f.hushed
+	ping := nowMs-f.lastPingMs >= f.settings.PingPeriod.Get()*1000 && !f.hushed && !f.following
 	if ping {
 		f.lastPingMs = nowMs
 	}
@@ -374,7 +385,11 @@ func (f *Feed) Tick(nowMs int64) {
 	limit := f.settings.Timeout.Get() * 1000
 	for _, r := range f.replicas {
 		f.limitHeld(r) // time passes, whether or not there is more to hold
-		if (r.state == online || r.state == awaitAck) && !r.rdbOnly && r.psync2 && nowMs-r.ackMs > limit && !r.cl.Is(client.CloseASAP) {
+		heardMs := r.ackMs
+		if r.state == awaitAck { // it loads, and sends blank lines
+			heardMs = max(heardMs, r.cl.Conn.LastActive())
+		}
+		if (r.state == online || r.state == awaitAck) && !r.rdbOnly && r.psync2 && nowMs-heardMs > limit && !r.cl.Is(client.CloseASAP) {
 			f.settings.Log.Warning("Disconnecting timedout replica (streaming sync): %s", r.name())
 			f.core.Kill(r.cl, false)
 		}
@@ -393,7 +408,8 @@ func (f *Feed) Lagging() (n int) {
 	return n
 }
 
-// Prompt asks every replica how far it is. No pings follow until Resume: each would be something more to catch up with.
+// Prompt asks every replica how far it is. No pings follow until Resume: each would be something more to catch up
+// with.
 func (f *Feed) Prompt() {
 	f.askForAcks()
 	f.hushed = true

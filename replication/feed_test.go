@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/memory"
 	"spindle/engine/family/str"
+	"spindle/engine/family/tx"
 	"spindle/protocol"
 )
 
@@ -103,7 +105,7 @@ type scribe struct {
 	prepared func() // nil: nobody counts
 }
 
-func (s *scribe) Prepare(_ string, _ int64, only Filter) func(io.Writer, *keyspace.View) error {
+func (s *scribe) Prepare(_ context.Context, _ string, _ int64, only Filter) func(io.Writer, *keyspace.View) error {
 	if s.prepared != nil {
 		s.prepared()
 	}
@@ -130,6 +132,7 @@ type primary struct {
 	*engine.Core
 	t        *testing.T
 	feed     *Feed
+	follower *Follower
 	settings *Settings
 	saver    *scribe
 	limit    OutputLimit
@@ -148,20 +151,31 @@ func newPrimary(t *testing.T) *primary {
 	p.settings.Rows()
 	p.settings.Output = func() OutputLimit { return p.limit }
 	p.settings.SyncDelay.Set(0)
+	space := keyspace.New(heap, keyspace.Options{})
 	p.Core = engine.New(engine.Parts{
-		Space: keyspace.New(heap, keyspace.Options{}), Clients: client.NewRegistry(), Settings: core, Common: common, Whole: &command.Whole{},
+		Space: space, Clients: client.NewRegistry(), Settings: core, Common: common, Whole: &command.Whole{},
 	})
 	p.feed = NewFeed(p.Core, p.settings, p.saver)
+	p.follower = NewFollower(p.Core, p.feed, &FollowerSettings{}, FollowerParts{Log: quiet{}, Changed: func() {},
+		Dial: Dial, Port: func() int { return 0 }, PatienceMs: func() int64 { return 60_000 }})
+	p.follower.settings.Rows()
 	choose := command.Spec{Name: "choose", Arity: 2, Run: func(c *command.Context) error { // SELECT
 		c.Client.DB = int(c.Args[1][0] - '0')
 		return nil
 	}}
-	catalogue, err := command.NewCatalogue(str.Family, p.feed.Family(), p.feed.WaitFamily(), command.Family{Name: "test", Rows: []command.Spec{choose}})
+	sel := choose
+	sel.Name = "select"
+	ping := command.Spec{Name: "ping", Arity: -1, Run: func(c *command.Context) error { c.Reply.Simple("PONG"); return nil }}
+	catalogue, err := command.NewCatalogue(str.Family, p.feed.Family(), p.feed.WaitFamily(), tx.NewWatches(space).Family(),
+		command.Family{Name: "test", Rows: []command.Spec{choose, sel, ping}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.SetCatalogue(catalogue)
-	p.SetHooks(engine.Hooks{Gone: p.feed.Gone, Wrote: p.feed.Wrote})
+	p.SetHooks(engine.Hooks{Wrote: p.feed.Wrote, Gone: func(cl *client.Client) {
+		p.feed.Gone(cl)
+		p.follower.Gone(cl)
+	}})
 	p.AddOwnBarriers()
 	return p
 }
@@ -183,7 +197,9 @@ func (p *primary) do(cl *client.Client, lines ...string) string {
 	}
 	for len(b.Requests) > 0 { // a batch may end early because of its time
 		p.Serve(b)
-		if b.Done == 0 || cl.Is(client.Blocked|client.CloseASAP|client.CloseAfter) {
+		ended := b.Done == 0
+		p.Do(func() { ended = ended || cl.Is(client.Blocked|client.CloseASAP|client.CloseAfter) })
+		if ended {
 			break
 		}
 		b.Requests, b.Done = b.Requests[b.Done:], 0
@@ -230,8 +246,8 @@ func wire(line string) string {
 	return text
 }
 
-// TestFullSync: the reply, the view with its length, then what was written meanwhile, with a SELECT before it; and SELECT only when the
-// database changes.
+// TestFullSync: the reply, the view with its length, then what was written meanwhile, with a SELECT before it; and
+// SELECT only when the database changes.
 func TestFullSync(t *testing.T) {
 	p := newPrimary(t)
 	p.saver.gate = make(chan struct{})
@@ -265,8 +281,8 @@ func TestFullSync(t *testing.T) {
 	}
 }
 
-// TestHistoryIsNewAfterAGap: writes that came without a backlog moved no offset, so the next replica's data has another history's name.
-// While there is a backlog the name stays, also when nobody follows.
+// TestHistoryIsNewAfterAGap: writes that came without a backlog moved no offset, so the next replica's data has
+// another history's name. While there is a backlog the name stays, also when nobody follows.
 func TestHistoryIsNewAfterAGap(t *testing.T) {
 	p := newPrimary(t)
 	writer, _ := p.arrive()
@@ -322,7 +338,8 @@ func TestEOFWaitsForTheReplica(t *testing.T) {
 	}
 }
 
-// TestAckOutrunsTheViewsLeaving: a replica may have loaded, and said so once, before the turn in which its stream counts as sent.
+// TestAckOutrunsTheViewsLeaving: a replica may have loaded, and said so once, before the turn in which its stream
+// counts as sent.
 func TestAckOutrunsTheViewsLeaving(t *testing.T) {
 	p := newPrimary(t)
 	p.saver.gate = make(chan struct{})
@@ -394,8 +411,8 @@ func TestFilteredSync(t *testing.T) {
 	}
 }
 
-// TestHeldIsOneSliceAChunk: replication.F3; a long synchronisation under many turns must not end in a turn of as many posts. What is
-// held is what another replica got, from where each came in.
+// TestHeldIsOneSliceAChunk: replication.F3; a long synchronisation under many turns must not end in a turn of as many
+// posts. What is held is what another replica got, from where each came in.
 func TestHeldIsOneSliceAChunk(t *testing.T) {
 	p := newPrimary(t)
 	_, all := p.online()
@@ -428,7 +445,8 @@ func TestHeldIsOneSliceAChunk(t *testing.T) {
 	}
 }
 
-// TestHeldIsBounded: a replica that needs more than its limit while it is synchronised is closed, and keeps nothing more.
+// TestHeldIsBounded: a replica that needs more than its limit while it is synchronised is closed, and keeps nothing
+// more.
 func TestHeldIsBounded(t *testing.T) {
 	p := newPrimary(t)
 	p.limit.Hard = 1000
@@ -539,8 +557,8 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// TestWaitersAreLookedAtOnce: replicas are asked at most once a turn. An acknowledgement serves just the clients whose
-// number of replicas have what they wait for.
+// TestWaitersAreLookedAtOnce: replicas are asked at most once a turn. An acknowledgement serves just the clients
+// whose number of replicas have what they wait for.
 func TestWaitersAreLookedAtOnce(t *testing.T) {
 	p := newPrimary(t)
 	a, as := p.online()
@@ -623,7 +641,8 @@ func TestAcksCostWhatTheyServe(t *testing.T) {
 	}
 }
 
-// TestKeptIsNotForgotten: what is held for a replica adds to what families keep for the client, and is taken off again.
+// TestKeptIsNotForgotten: what is held for a replica adds to what families keep for the client, and is taken off
+// again.
 func TestKeptIsNotForgotten(t *testing.T) {
 	p := newPrimary(t)
 	p.saver.gate = make(chan struct{})
@@ -694,7 +713,8 @@ func TestCountingKeepsTheReplicaWaiting(t *testing.T) {
 	}
 }
 
-// TestSyncIsAsLongAsAnnounced: a stream that comes out another way the second time ends the connection, whether it is long or short.
+// TestSyncIsAsLongAsAnnounced: a stream that comes out another way the second time ends the connection, whether it is
+// long or short.
 func TestSyncIsAsLongAsAnnounced(t *testing.T) {
 	for _, lengths := range [][]int{{3, 3}, {3, 2}, {3, 4}, {pieceBytes, 2 * pieceBytes}, {2*pieceBytes + 1, pieceBytes}} {
 		s, pass := &socket{}, 0
@@ -752,7 +772,8 @@ func TestGoodReplicas(t *testing.T) {
 	}
 }
 
-// TestWrittenIsWhatSocketsTook: what a slow replica has not taken is not counted as written to it, nor is what is lost with it.
+// TestWrittenIsWhatSocketsTook: what a slow replica has not taken is not counted as written to it, nor is what is
+// lost with it.
 func TestWrittenIsWhatSocketsTook(t *testing.T) {
 	p := newPrimary(t)
 	writer, _ := p.arrive()

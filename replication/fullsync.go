@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -19,9 +20,10 @@ import (
 
 // A Saver writes a view as an RDB stream. bgsave's encoder is one; it may use several goroutines.
 type Saver interface {
-	// Prepare is called in the turn that freezes; what it returns writes the whole view to w, on any goroutine, the same
-	// number of bytes for the same view each time it is called.
-	Prepare(replID string, offset int64, only Filter) func(w io.Writer, view *keyspace.View) error
+	// Prepare is called in the turn that freezes; what it returns writes the whole view to w, on any goroutine, the
+	// same number of bytes for the same view each time it is called.
+	// It ends early when ctx does.
+	Prepare(ctx context.Context, replID string, offset int64, only Filter) func(w io.Writer, view *keyspace.View) error
 }
 
 // A Filter says what a replica asked to be left out of its RDB stream; the zero value is nothing.
@@ -41,10 +43,22 @@ var (
 	errReplicaStuck = errors.New("the replica has not read for repl-timeout")
 )
 
-// A group is the replicas of one full synchronisation. They have one view and one encoding, at the pace of the slowest.
+// A group is the replicas of one full synchronisation. They have one view and one encoding, at the pace of the
+// slowest.
 type group struct {
 	members []*replica
-	eof     bool // the form of the stream
+	eof     bool   // the form of the stream
+	giveUp  func() // ends the encoding
+}
+
+// deserted says whether all members have left.
+func (g *group) deserted() bool {
+	for _, r := range g.members {
+		if _, still := r.cl.ReplicaState.(*replica); still {
+			return false
+		}
+	}
+	return true
 }
 
 // form is what replicas have in common that can share a full synchronisation.
@@ -78,7 +92,8 @@ func (r *replica) place() int {
 	return 0
 }
 
-// startWaiting begins the full synchronisations that are due. There is one of each form at a time: others wait and share the next one.
+// startWaiting begins the full synchronisations that are due. There is one of each form at a time: others wait and
+// share the next one.
 func (f *Feed) startWaiting() {
 	for place := range f.groups {
 		if f.groups[place] == nil {
@@ -112,7 +127,11 @@ func (f *Feed) startNext(place int) {
 
 func (r *replica) awaitsView() bool { return r.state == waiting && !r.cl.Is(client.CloseASAP) }
 
-// due says whether first, who has waited longest of n, has waited long enough for others. Who needs the form with a length does not wait.
+// Sending says whether a full synchronisation is under way.
+func (f *Feed) Sending() bool { return f.groups[0] != nil || f.groups[1] != nil }
+
+// due says whether first, who has waited longest of n, has waited long enough for others. Who needs the form with a
+// length does not wait.
 func (f *Feed) due(first *replica, n int64) bool {
 	s := f.settings
 	if !s.Diskless.Get() || !first.eof || s.SyncReplicas.Get() > 0 && n >= s.SyncReplicas.Get() {
@@ -152,24 +171,40 @@ func (f *Feed) start(g *group, only Filter) {
 	}
 	out := f.sender(g.members)
 	out.turn = f.core.TurnNumber()
-	go f.send(g, out, view, f.saver.Prepare(f.ID, f.offset, only))
+	ctx, cancel := context.WithCancel(context.Background())
+	g.giveUp = cancel
+	go f.send(g, out, view, f.saver.Prepare(ctx, f.ID, f.offset, only))
 }
 
 // send streams view to the group and closes it. It runs on a goroutine of its own.
 //
-// Wire: "$EOF:" and forty characters, the RDB stream, the same forty characters, for replicas that know the EOF form; else the
-// length and the stream, for which the view is encoded twice: once to count, once to send, and nothing is kept.
+// Wire: "$EOF:" and forty characters, the RDB stream, the same forty characters, for replicas that know the EOF form;
+// else the length and the stream, for which the view is encoded twice: once to count, once to send, and nothing is
+// kept.
 func (f *Feed) send(g *group, out *sender, view *keyspace.View, stream func(io.Writer, *keyspace.View) error) {
 	defer view.Close()
+	defer g.giveUp()
 	began := time.Now()
 	err := sendView(out, g.eof, view, stream)
 	f.core.Do(func() {
 		f.groups[g.members[0].place()] = nil
+		f.logEnd(len(out.to), err)
 		for _, r := range g.members {
 			f.ended(r, out, err, time.Since(began))
 		}
 		f.startWaiting()
 	})
+}
+
+// logEnd says how many replicas have got the whole of a full synchronisation, in the words that operators' tools wait
+// for.
+func (f *Feed) logEnd(left int, err error) {
+	switch {
+	case left == 0:
+		f.settings.Log.Notice("Diskless rdb transfer, last replica dropped, killing fork child. Here: the stream is given up")
+	case err == nil:
+		f.settings.Log.Notice("Diskless rdb transfer, done reading from pipe, %d replicas still up.", left)
+	}
 }
 
 // ended goes on with r, whose share of a full synchronisation is over.
@@ -182,6 +217,9 @@ func (f *Feed) ended(r *replica, out *sender, err error, took time.Duration) {
 		err = left
 	}
 	switch {
+	case err == errReplicaStuck:
+		f.settings.Log.Warning("Disconnecting timedout replica (full sync): %s", r.name())
+		f.core.Kill(r.cl, false)
 	case err != nil:
 		f.settings.Log.Warning("Full synchronization with replica %s failed: %v", r.name(), err)
 		f.core.Kill(r.cl, false)
@@ -233,7 +271,8 @@ func sendView(out *sender, eof bool, view *keyspace.View, stream func(io.Writer,
 	return out.flush()
 }
 
-// counter counts what is written to it. Meanwhile the replicas read an empty line now and then, which keeps them from giving up.
+// counter counts what is written to it. Meanwhile the replicas read an empty line now and then, which keeps them from
+// giving up.
 type counter struct {
 	to     *sender
 	n      int64

@@ -11,7 +11,17 @@ import (
 func (f *Feed) Sections() []info.Section {
 	return []info.Section{
 		{Name: "Replication", Fields: []info.Field{
-			info.Constant("role", "master"),
+			info.Text("role", func() string {
+				if f.following {
+					return "slave"
+				}
+				return "master"
+			}),
+			info.Lines("master_host", func(w *info.Writer) {
+				if f.following {
+					f.follower.lines(w)
+				}
+			}),
 			info.Int("connected_slaves", func() int64 { return int64(len(f.replicas)) }),
 			info.Lines("min_slaves_good_slaves", func(w *info.Writer) {
 				if f.WantsReplicas() {
@@ -19,6 +29,7 @@ func (f *Feed) Sections() []info.Section {
 				}
 			}),
 			info.Lines("slave0", f.replicaLines),
+			info.Text("master_failover_state", func() string { return f.follower.stage.String() }),
 			info.Text("master_replid", func() string { return f.ID }),
 			info.Int("master_repl_offset", func() int64 { return f.offset }),
 			info.Text("master_replid2", func() string { return f.ID2 }),
@@ -46,10 +57,13 @@ func (f *Feed) Sections() []info.Section {
 			}),
 		}},
 		{Name: "Stats", Fields: []info.Field{
+			info.Int("slave_expires_tracked_keys", func() int64 { return int64(f.core.OwnKeys()) }),
 			info.Uint("sync_full", func() uint64 { return f.fullSyncs }),
 			info.Uint("sync_partial_ok", func() uint64 { return f.continued }),
 			info.Uint("sync_partial_err", func() uint64 { return f.refused }),
+			info.Int("total_net_repl_input_bytes", func() int64 { return f.follower.inputBytes() }),
 			info.Uint("total_net_repl_output_bytes", f.written),
+			info.Float("instantaneous_input_repl_kbps", 2, func() float64 { return f.follower.rate.PerSecond() / 1024 }),
 			info.Float("instantaneous_output_repl_kbps", 2, func() float64 { return f.sentRate.PerSecond() / 1024 }),
 		}},
 	}
@@ -62,9 +76,17 @@ func (f *Feed) replicaLines(w *info.Writer) {
 		if r.state != online {
 			lag = 0
 		}
-		w.Text("slave"+strconv.Itoa(i), "ip="+r.host()+",port="+strconv.Itoa(r.port)+",state="+r.state.String()+
+		w.Text("slave"+strconv.Itoa(i), "ip="+r.host()+",port="+strconv.Itoa(r.port)+",state="+r.shown()+
 			",offset="+strconv.FormatInt(r.ackOffset, 10)+",lag="+strconv.FormatInt(lag, 10))
 	}
+}
+
+// shown is INFO's word for how far r is. A stream with an EOF mark is made while it is sent: Redis shows it as a save.
+func (r *replica) shown() string {
+	if r.state == sending && r.eof {
+		return waiting.String()
+	}
+	return r.state.String()
 }
 
 // ResetStats is CONFIG RESETSTAT's share.
@@ -78,8 +100,9 @@ func (f *Feed) ResetStats() {
 	}
 }
 
-// written is how many bytes replicas' sockets have taken. Nobody counts them one by one: it is what loops were given, less what they still
-// have. What is on its way to a loop counts as written, and never is less told than before. Turn only.
+// written is how many bytes replicas' sockets have taken. Nobody counts them one by one: it is what loops were given,
+// less what they still have. What is on its way to a loop counts as written, and never is less told than before. Turn
+// only.
 func (f *Feed) written() uint64 {
 	n := f.posted.Load()
 	for _, r := range f.replicas {
@@ -100,3 +123,56 @@ func (r *replica) unsent() int64 {
 // OutputLimitCloses counts the replicas that were closed because too much was held for them: their share of
 // client_output_buffer_limit_disconnections. Turn only.
 func (f *Feed) OutputLimitCloses() uint64 { return f.outLimit }
+
+// lines are INFO replication of a replica.
+func (f *Follower) lines(w *info.Writer) {
+	now := f.core.Now()
+	heard, read := int64(-1), f.feed.offset
+	if up := f.wire; up != nil {
+		if f.link.Up() {
+			heard = (now - up.heard.Load()) / 1000
+			read = f.feed.offset + up.unapplied.Load()
+		}
+	}
+	status := "down"
+	if f.link.Up() {
+		status = "up"
+	}
+	syncing := f.link.state == receiving
+	w.Text("master_host", f.link.Host)
+	w.Int("master_port", int64(f.link.Port))
+	w.Text("master_link_status", status)
+	w.Int("master_last_io_seconds_ago", max(heard, -1))
+	w.Int("master_sync_in_progress", number(syncing))
+	w.Int("slave_read_repl_offset", read)
+	w.Int("slave_repl_offset", f.feed.offset)
+	if syncing {
+		copied := f.copied.Load()
+		w.Int("master_sync_total_bytes", f.size)
+		w.Int("master_sync_read_bytes", copied)
+		w.Int("master_sync_left_bytes", f.size-copied)
+		percent := 0.0
+		if f.size > 0 {
+			percent = float64(copied) / float64(f.size) * 100
+		}
+		w.Float("master_sync_perc", percent, 2)
+		w.Int("master_sync_last_io_seconds_ago", max(0, now-f.link.since)/1000)
+	}
+	if !f.link.Up() {
+		down := int64(-1)
+		if f.link.downSinceMs != 0 {
+			down = (now - f.link.downSinceMs) / 1000
+		}
+		w.Int("master_link_down_since_seconds", down)
+	}
+	w.Int("slave_priority", f.settings.Priority.Get())
+	w.Int("slave_read_only", number(f.settings.ReadOnly.Get()))
+	w.Int("replica_announced", number(f.settings.Announced.Get()))
+}
+
+func number(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}

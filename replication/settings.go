@@ -32,10 +32,7 @@ type Settings struct {
 	SyncDelay    setting.Int  // repl-diskless-sync-delay, seconds
 	SyncReplicas setting.Int  // repl-diskless-sync-max-replicas; 0: no number ends the delay
 
-	unread struct {
-		noDelay     setting.Bool
-		propagation setting.Enum[int]
-	}
+	unread struct{ noDelay setting.Bool }
 
 	Output func() OutputLimit // of the replica class
 	Log    Logger
@@ -55,9 +52,6 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewBool("repl-diskless-sync", &s.Diskless, true),
 		setting.NewInt("repl-diskless-sync-delay", &s.SyncDelay, 5, setting.Between(0, math.MaxInt32)),
 		setting.NewInt("repl-diskless-sync-max-replicas", &s.SyncReplicas, 0, setting.Between(0, math.MaxInt32)),
-		setting.NewEnum("propagation-error-behavior", &s.unread.propagation, 0, []setting.Choice[int]{
-			{Name: "ignore", Value: 0}, {Name: "panic", Value: 1}, {Name: "panic-on-replicas", Value: 2},
-		}, setting.Nothing("only a replica meets such errors, and this server cannot be one yet")),
 	}
 }
 
@@ -79,5 +73,5 @@ func (f *Feed) GoodReplicas() (n int64) {
 
 // EnoughReplicas says whether a write may be taken.
 func (f *Feed) EnoughReplicas() bool {
-	return !f.WantsReplicas() || f.GoodReplicas() >= f.settings.MinWrite.Get()
+	return !f.WantsReplicas() || f.following || f.GoodReplicas() >= f.settings.MinWrite.Get()
 }

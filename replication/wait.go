@@ -16,8 +16,8 @@ import (
 //	byWant   1: offset 120, 310, 500     the nearest offset first, as a heap
 //	         3: offset 120
 //
-// Clients that want n replicas wait for the n-th greatest acknowledged offset. So an acknowledgement looks at one client of each
-// number, and at those it serves.
+// Clients that want n replicas wait for the n-th greatest acknowledged offset. So an acknowledgement looks at one
+// client of each number, and at those it serves.
 //
 // replication.F4. A client is in the heap of what it wants just while WAIT has parked it. No heap is empty.
 type waits struct {
@@ -92,6 +92,9 @@ func (f *Feed) ackedBy(offset int64) (n int64) {
 
 // wait is WAIT numreplicas timeout: the number of replicas that have the client's writes.
 func (f *Feed) wait(c *command.Context) error {
+	if f.following {
+		return waitRefusal
+	}
 	want, err := command.Int(c.Args[1])
 	if err != nil {
 		return err
@@ -121,6 +124,9 @@ func (f *Feed) wait(c *command.Context) error {
 
 // waitaof is WAITAOF numlocal numreplicas timeout: [fsynced here, replicas that have fsynced].
 func (f *Feed) waitaof(c *command.Context) error {
+	if f.following {
+		return waitAOFRefusal
+	}
 	local, err := bit(c.Args[1])
 	if err != nil {
 		return err
@@ -154,7 +160,7 @@ func (f *Feed) waitaof(c *command.Context) error {
 func replicaCount(n int64) int64 { return int64(int32(n)) }
 
 // askForAcks has the replicas report how far they are, at the end of this turn.
-func (f *Feed) askForAcks() { f.asking = len(f.replicas) > 0 }
+func (f *Feed) askForAcks() { f.asking = len(f.replicas) > 0 && !f.following }
 
 var getAck = protocol.AppendCommand(nil, [][]byte{[]byte("REPLCONF"), []byte("GETACK"), []byte("*")})
 

@@ -39,6 +39,10 @@ type environment struct {
 
 	anchor *lua.Table // holds the functions that only we know, so that the machine's account finds them
 	code   int        // bytes of what was compiled for them
+
+	counted int  // what the machine held when that was last counted
+	dropped int  // scripts since then
+	stale   bool // a library has gone since then, with all that its functions held
 }
 
 var (
@@ -147,6 +151,25 @@ func (e *environment) hold(function lua.Value, code int) {
 func (e *environment) drop(function lua.Value, code int) {
 	put(e.anchor, function, lua.Nil)
 	e.code -= code
+	e.dropped++
+}
+
+// uncounted is how many bytes of garbage, beside an eighth of what is in use, bytes may take for memory in use.
+const uncounted = 64 << 10
+
+// bytes is what the machine holds, and the code that it runs. A nil environment holds nothing.
+//
+// Cost: now and then a walk of all that the machine holds. Between two walks an eighth may be made, or go.
+func (e *environment) bytes() int64 {
+	if e == nil {
+		return 0
+	}
+	const script = 64 // beside its code
+	most := e.counted/8 + uncounted
+	if e.stale || e.state.Used() > e.counted+most || e.dropped*script > most {
+		e.counted, e.dropped, e.stale = e.state.Live(), 0, false
+	}
+	return int64(e.state.Used() + e.code)
 }
 
 // setLimit has a script's machine fail when it holds more than script-memory-limit.

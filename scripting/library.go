@@ -263,6 +263,7 @@ func (e *environment) release(l *library) {
 		put(e.anchor, f.value, lua.Nil)
 	}
 	e.code -= l.bytes
+	e.stale = true
 }
 
 // registerFunction is redis.register_function: (name, callback), or a table that names its arguments.
@@ -386,4 +387,38 @@ func (s *Scripts) Clear() {
 	s.libraries = newRegistry()
 	s.functions = nil
 	s.figures.functions = nil
+}
+
+// Staged are the libraries of a data set that is on its way. Turn only.
+type Staged struct {
+	scripts   *Scripts
+	libraries *registry
+}
+
+// Stage begins them: nobody can call one yet.
+func (s *Scripts) Stage() *Staged { return &Staged{s, newRegistry()} }
+
+// Add adds a library.
+//
+// Errors: those of FUNCTION LOAD.
+func (t *Staged) Add(source []byte) error {
+	_, err := t.scripts.load(t.libraries, source, false, false)
+	return err
+}
+
+// Install puts the libraries in the place of those there are.
+func (t *Staged) Install() {
+	s := t.scripts
+	gone := s.libraries.libraries
+	s.libraries = t.libraries
+	for _, l := range gone {
+		s.functions.release(l)
+	}
+}
+
+// Discard forgets them.
+func (t *Staged) Discard() {
+	for _, l := range t.libraries.libraries {
+		t.scripts.functions.release(l)
+	}
 }

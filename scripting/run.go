@@ -148,9 +148,13 @@ func (s *Scripts) resume(c *command.Context) (done bool, err error) {
 
 // slice runs the machine from now on for about a millisecond, and says when it stopped.
 func (s *Scripts) slice(from int64) (now int64, status lua.Status) {
-	state := s.run.env.state
-	for now = from; now-from < slice; now = s.clock.Nanos() {
-		if status = state.Run(sliceBudget); status != lua.Paused {
+	state, length, budget := s.run.env.state, slice, sliceBudget
+	if s.pace != nil {
+		length, budget = s.pace()
+	}
+	status = lua.Paused
+	for now = from; now-from < length; now = s.clock.Nanos() {
+		if status = state.Run(budget); status != lua.Paused {
 			now = s.clock.Nanos()
 			break
 		}

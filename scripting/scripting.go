@@ -81,6 +81,7 @@ type Scripts struct {
 	run       run
 	labels    map[string]context.Context // by name, while somebody profiles; nil at other times
 	figures   figures
+	pace      func() (nanos int64, budget int) // a slice and its steps; nil but in tests
 }
 
 // New returns the scripts of a server that has none yet. deps may hold functions that work only later.

@@ -156,14 +156,6 @@ func (s *Scripts) Sections() []info.Section {
 	}
 }
 
-// bytes is what a machine holds, and the code that it runs. A nil environment holds nothing.
-func (e *environment) bytes() int64 {
-	if e == nil {
-		return 0
-	}
-	return int64(e.state.Live() + e.code)
-}
-
 // scriptBytes is what a script, a library or a function costs beside its texts: entries in two maps, and an object.
 const scriptBytes = 256
 

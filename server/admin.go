@@ -27,9 +27,11 @@ type admin struct {
 	catalogue *command.Catalogue
 	scripts   *scripting.Scripts
 	health    *health
-	profiling func(on bool) // turn only
-	profiles  int           // that run or have been asked for; turn only
-	http      http.Server
+	// handshakes are TLS handshakes: under way, begun and failed.
+	handshakes func() (running, begun, failed int64)
+	profiling  func(on bool) // turn only
+	profiles   int           // that run or have been asked for; turn only
+	http       http.Server
 }
 
 // listen serves on address until close. An address without a host means this machine only.
@@ -118,6 +120,9 @@ var (
 	scriptPausedDesc   = prometheus.NewDesc("spindle_script_paused_seconds_total", "Time that it had lent to others.", scriptLabels, nil)
 	scriptCommandsDesc = prometheus.NewDesc("spindle_script_commands_total", "Commands that it called.", scriptLabels, nil)
 	scriptBytesDesc    = prometheus.NewDesc("spindle_script_run_bytes_max", "The most that one run made, garbage included.", scriptLabels, nil)
+	handshakesDesc     = prometheus.NewDesc("spindle_tls_handshakes_total", "TLS handshakes begun.", nil, nil)
+	shakenOffDesc      = prometheus.NewDesc("spindle_tls_handshakes_failed_total", "TLS handshakes that came to nothing.", nil, nil)
+	shakingDesc        = prometheus.NewDesc("spindle_tls_handshakes", "TLS handshakes under way.", nil, nil)
 	refusedDesc        = prometheus.NewDesc("spindle_command_rejected_total", "Calls refused before they ran.", []string{"command"}, nil)
 )
 
@@ -125,6 +130,10 @@ var scriptLabels = []string{"kind", "name"}
 
 // Collect reads all figures in one turn, so that they belong together.
 func (m *metrics) Collect(out chan<- prometheus.Metric) {
+	running, begun, failed := m.handshakes()
+	out <- prometheus.MustNewConstMetric(shakingDesc, prometheus.GaugeValue, float64(running))
+	out <- prometheus.MustNewConstMetric(handshakesDesc, prometheus.CounterValue, float64(begun))
+	out <- prometheus.MustNewConstMetric(shakenOffDesc, prometheus.CounterValue, float64(failed))
 	var w info.Writer
 	type counts struct {
 		name string

@@ -23,9 +23,13 @@ func (in *instance) joinCommands(args Arguments) (err error) {
 			return in.config.RefuseRename(i, err)
 		}
 	}
-	if len(in.config.Modules) > 0 {
-		in.log.Warning("Can't load module from %s: server aborting", in.config.Modules[0][0])
-		return errLogged
+	for _, line := range in.config.Modules {
+		module, err := in.modules.Configure(line[0], line[1:])
+		if err != nil {
+			in.log.Warning("Can't load module from %s: server aborting (%s)", line[0], err)
+			return errLogged
+		}
+		in.log.Notice("Module '%s' is built in: %s is not read", module.Name, line[0])
 	}
 	in.core.SetCatalogue(in.catalogue)
 	return nil
@@ -36,7 +40,7 @@ func (in *instance) configParts() config.Parts {
 	return config.Parts{
 		Registry:   in.registry,
 		MayProtect: func(local bool) bool { return in.settings.Process.Protected.Get().Allows(local) },
-		Loading:    in.core.Loading,
+		Loading:    func() bool { return in.core.Loading() || in.loading.Beside.Load() },
 		Rewrite:    func() error { return in.rewriter.Rewrite(false) },
 		ResetStat:  in.resetStatistics,
 		Await:      in.awaitNames,
@@ -51,7 +55,7 @@ func (in *instance) awaitNames(cl *client.Client, pairs []setting.Pair) bool {
 		switch strings.ToLower(p.Name) {
 		case "bind":
 			bind, rebinds = append(bind, strings.Fields(p.Value)...), true
-		case "port":
+		case "port", "tls-port":
 			rebinds = true
 		}
 	}
@@ -94,8 +98,9 @@ func (in *instance) connDeps() conn.Deps {
 		Reset: func(cl *client.Client) {
 			in.watches.Discard(cl)
 			in.hub.Forget(cl)
+			in.tracker.Forget(cl)
 			in.core.StopMonitor(cl)
 		},
-		Subscriptions: in.hub.Count, Speaks: in.hub.Speaks,
+		Subscriptions: in.hub.Count, Speaks: in.hub.Speaks, Modules: in.modules.Append,
 	}
 }

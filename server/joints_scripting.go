@@ -52,11 +52,12 @@ func (in *instance) logLevel() int {
 	return int(level)
 }
 
-// scriptConditions are what may stand in the way of a script that says what it does. There is no cluster and no primary
-// to follow.
+// scriptConditions are what may stand in the way of a script that says what it does. There is no cluster.
 func (in *instance) scriptConditions() scripting.Conditions {
 	return scripting.Conditions{
 		SaveFailed:  in.scheduler.WritesStopped(),
+		Stale:       in.isStale(),
+		ReadOnly:    in.follower.Following() && in.following.ReadOnly.Get(),
 		FewReplicas: in.feed.WantsReplicas() && !in.feed.EnoughReplicas(),
 		OutOfMemory: in.core.OutOfMemory(),
 	}

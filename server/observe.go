@@ -16,6 +16,7 @@ import (
 	"spindle/engine/family/introspect"
 	"spindle/engine/family/observe"
 	"spindle/internal/info"
+	"spindle/reactor"
 )
 
 // What INFO, MEMORY, SLOWLOG and LATENCY know, gathered from the packages that know it.
@@ -92,6 +93,8 @@ func (in *instance) joinObservation(args Arguments) {
 	in.sections = append(in.sections, in.scheduler.Sections(&in.loading)...)
 	in.sections = append(in.sections, in.saver.Sections()...)
 	in.sections = append(in.sections, in.feed.Sections()...)
+	in.sections = append(in.sections, in.tracker.Sections()...)
+	in.sections = append(in.sections, in.modules.Section())
 }
 
 func (in *instance) serverFacts(args Arguments) observe.ServerFacts {
@@ -106,11 +109,11 @@ func (in *instance) serverFacts(args Arguments) observe.ServerFacts {
 		RedisVersion: RedisVersion, Version: Version, GitSHA: sha, GitDirty: modified, BuildID: BuildID(), Mode: "standalone",
 		Multiplexing: "epoll", Compiler: runtime.Version(), Supervised: in.registry.Lookup("supervised").Get(), RunID: hex.EncodeToString(id[:]),
 		Executable: executable, ConfigFile: in.config.File, ProcessID: os.Getpid(),
-		Port: in.sockets.Port.Get, Uptime: in.core.Uptime,
+		Port: in.port, Uptime: in.core.Uptime,
 		Threads: func() bool { return in.sockets.Loops.Get() > 1 }, Hz: in.settings.Core.Hz.Get,
 		Listeners: func(w *info.Writer) {
-			for i, addr := range in.reactor.Addrs() {
-				w.Text(fmt.Sprintf("listener%d", i), "name="+listenerName(addr))
+			for _, l := range in.reactor.Listeners() {
+				w.Text(fmt.Sprintf("listener%d", l.Kind), listenerLine(l))
 			}
 		},
 		ShutdownInMs: func() (int64, bool) { return in.shutdown.remaining(), in.shutdown.waiting },
@@ -118,22 +121,32 @@ func (in *instance) serverFacts(args Arguments) observe.ServerFacts {
 	}
 }
 
-// listenerName describes one listener: tcp with its address and port, or a Unix socket with its path.
-func listenerName(addr string) string {
-	if len(addr) > 0 && addr[0] == '/' {
-		return "unix,bind=" + addr
+// port is the TCP port, or the TLS port if that is all there is.
+func (in *instance) port() int64 {
+	if port := in.sockets.Port.Get(); port != 0 {
+		return port
 	}
-	for i := len(addr) - 1; i >= 0; i-- {
-		if addr[i] == ':' {
-			return "tcp,bind=" + addr[:i] + ",port=" + addr[i+1:]
-		}
+	return in.sockets.TLSPort.Get()
+}
+
+// listenerLine describes the listeners of one kind: its name, their addresses as configured, and the port.
+func listenerLine(l reactor.Listening) string {
+	line := "name=" + l.Kind.String()
+	for _, name := range l.Names {
+		line += ",bind=" + name
 	}
-	return "tcp,bind=" + addr
+	if l.Port != 0 {
+		line += fmt.Sprintf(",port=%d", l.Port)
+	}
+	return line
 }
 
 func (in *instance) memoryFigures() observe.MemoryFigures {
 	pending, freed := in.heap.LazyObjects()
-	used := in.core.UsedMemory()
+	used, mail := in.core.UsedMemory(), int64(0)
+	if in.reactor != nil { // it is not there yet while the parts are joined
+		mail = in.reactor.Stats().MailBytes
+	}
 	in.peakUsed = max(in.peakUsed, used, in.heap.Peak())
 	scripts, libraries := in.scripts.Kept()
 	return observe.MemoryFigures{
@@ -141,7 +154,7 @@ func (in *instance) memoryFigures() observe.MemoryFigures {
 		Clients: in.clients.Costs.Sum() + in.clients.Costs.Primary(), Replicas: in.clients.Costs.Replicas(), Backlog: in.feed.BacklogBytes(),
 		NotForEviction: in.core.NotForEviction(), Limit: int64(in.engine.MaxMemory.Get()),
 		Policy:  in.registry.Lookup("maxmemory-policy").Get(),
-		Scripts: scripts, Libraries: libraries, LazyPending: pending, LazyFreed: freed + in.core.Figures().CodesFreed + in.scripts.Freed(),
+		Scripts: scripts, Libraries: libraries, LazyPending: pending, LazyFreed: freed + in.core.Figures().CodesFreed + in.scripts.Freed(), Mail: mail,
 	}
 }
 
@@ -153,7 +166,7 @@ func (in *instance) counters() observe.Counters {
 		ThreadedReads: uint64(n.ThreadedReads), ThreadedWrites: uint64(n.ThreadedWrites),
 		InputPerSecond: in.inputRate.PerSecond(), OutputPerSecond: in.outputRate.PerSecond(),
 		EvictedClients: f.EvictedClients, QueryLimitHits: n.QueryLimitCloses, OutputLimitHits: n.OutputLimitCloses + in.feed.OutputLimitCloses(),
-		ErrorReplies: f.ErrorReplies, UnexpectedErrors: f.Unexpected,
+		ErrorReplies: f.ErrorReplies, UnexpectedErrors: f.Unexpected + in.follower.Errors(),
 		Turns: f.Turns, TurnTime: time.Duration(f.TurnNanos), CommandTime: time.Duration(f.TurnNanos - f.DutyNanos),
 		LongTurns: longTurns(f.LongTurns), LongestTurn: f.LongestTurn, LongestTurnCPU: f.LongestTurnCPU, MostCommandsPerTurn: f.MostCommandsPerTurn, DutyTime: time.Duration(f.DutyNanos),
 		TurnsPerSecond: f.TurnsPerSecond, TurnMean: f.TurnMean, ExpireTime: time.Duration(f.ExpiryNanos),

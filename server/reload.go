@@ -30,9 +30,13 @@ func (in *instance) reload(c *command.Context, o introspect.ReloadOptions) error
 	options := in.loadOptions(path)
 	options.NoChecksum = options.NoChecksum || in.saver.AnyChecksum
 	in.space.Trusting = true
+	turn := in.core.OnBehalf() // the load has two goroutines
 	_, err := bgsave.Load(context.Background(), path, &bgsave.Into{
-		Space: in.space, Replace: o.Merge,
-		Functions: func(source []byte) error { return in.scripts.Restore(source, o.Merge) },
+		Space: in.space, Turn: turn, Replace: o.Merge,
+		Functions: func(source []byte) (err error) {
+			turn(func() { err = in.scripts.Restore(source, o.Merge) })
+			return err
+		},
 	}, options)
 	in.space.Trusting = false
 	if err != nil { // no file is one too

@@ -20,6 +20,7 @@ import (
 
 	"spindle/bgsave"
 	"spindle/internal/logging"
+	"spindle/replication"
 )
 
 // outputPatience is how long a stopping server waits for clients to take what was decided for them.
@@ -122,7 +123,7 @@ func (in *instance) run(args Arguments) error {
 	}
 	in.signals = WatchSignals(&in.settings.Process, log, in.removeTemporary, in.loading.Active.Load)
 	defer in.signals.Stop()
-	LogMode(log, &in.settings.Process, "standalone", in.sockets.Port.Get())
+	LogMode(log, &in.settings.Process, "standalone", in.port())
 	CheckBacklog(in.sockets.Backlog.Get(), log)
 	in.core.Do(func() { // until load is done nothing here is the data set
 		in.core.SetLoading(true)
@@ -170,7 +171,13 @@ func (in *instance) load() error {
 	} else {
 		defer in.reactor.Serve()
 	}
-	_, err := bgsave.Load(in.loadContext, path, &bgsave.Into{Space: in.space, Turn: in.core.Do, Functions: in.restoreLibrary}, in.loadOptions(path))
+	options := in.loadOptions(path)
+	var lapses *replication.Lapses
+	if options.KeepExpired = in.following.Of.Get().Host != ""; !options.KeepExpired { // else it is for the primary to remove them
+		in.core.Do(func() { lapses = in.feed.BeginLoad() })
+		options.Lapsed = func(db int, key []byte) { lapses.Add(db, in.wordOfExpiry(), key) }
+	}
+	found, err := bgsave.Load(in.loadContext, path, &bgsave.Into{Space: in.space, Turn: in.core.Do, Functions: in.restoreLibrary}, options)
 	switch {
 	case err == nil, errors.Is(err, fs.ErrNotExist):
 		in.core.Do(func() {
@@ -178,12 +185,28 @@ func (in *instance) load() error {
 			in.tellHealth()
 			in.threads.follow(false, false)
 			in.scheduler.Loaded()
+			state := bgsave.ReplicationState{}
+			if found.Replication != nil {
+				state = *found.Replication
+			}
+			if lapses != nil {
+				lapses.End(state.ID, state.Offset)
+			}
+			in.follower.Start(state.ID, state.Offset, state.StreamDB)
 		})
 		return nil
 	case errors.Is(err, context.Canceled):
 		return err
 	}
 	return errLogged
+}
+
+// wordOfExpiry is the command that removes expired keys at replicas.
+func (in *instance) wordOfExpiry() string {
+	if in.common.LazyfreeExpire.Get() {
+		return "UNLINK"
+	}
+	return "DEL"
 }
 
 // obeySignals carries out the shutdowns that signals ask for.

@@ -11,20 +11,19 @@ import (
 // Settings are the rows of the process itself, and of every directive whose feature has no package of its own yet.
 // When that package comes, it declares the row, and the one here goes: a name that is declared twice ends the start.
 type Settings struct {
-	Process     ProcessSettings
-	Core        coreSettings
-	AOF         aofSettings
-	Replication replicationSettings
-	Cluster     clusterSettings
-	TLS         tlsSettings
-	Allocator   allocatorSettings
+	Process   ProcessSettings
+	Core      coreSettings
+	AOF       aofSettings
+	Cluster   clusterSettings
+	TLS       tlsSettings
+	Allocator allocatorSettings
 }
 
 // Rows are all of them; calling it gives every value its default.
 func (s *Settings) Rows() []setting.Row {
 	var rows []setting.Row
 	for _, group := range [][]setting.Row{
-		s.Process.Rows(), s.Core.rows(), s.AOF.rows(), s.Replication.rows(),
+		s.Process.Rows(), s.Core.rows(), s.AOF.rows(),
 		s.Cluster.rows(), s.TLS.rows(), s.Allocator.rows(),
 	} {
 		rows = append(rows, group...)

@@ -15,7 +15,6 @@ type coreSettings struct {
 	unread struct {
 		dynamicHz, rehashing, lazyDel, lazyFlush setting.Bool
 		locale                                   setting.String
-		tracking                                 setting.Int
 	}
 }
 
@@ -33,7 +32,6 @@ func (s *coreSettings) rows() []setting.Row {
 
 		setting.NewBool("dynamic-hz", &u.dynamicHz, true, setting.Nothing("duties are sliced by time, not by their number a second")),
 		setting.NewBool("activerehashing", &u.rehashing, true, setting.Nothing("tables grow a segment at a time; nothing is rehashed")),
-		setting.NewInt("tracking-table-max-keys", &u.tracking, 1000000, setting.Between(0, maxLong), setting.Nothing("client-side caching is not there yet")),
 		setting.NewString("locale-collate", &u.locale, "", setting.KeepEmpty, setting.CheckString(checkLocale), setting.Nothing("SORT ALPHA goes by bytes, as in the locale C")),
 	}
 }

@@ -26,6 +26,9 @@ import (
 // are touched and given back, and much is freed, with one thread to spare. Changing the number stops the process for some 20 to 100 µs, so
 // that is left to a goroutine of its own: with one thread it runs between turns, and prolongs none.
 //
+// TLS handshakes compute beside the loops, for a millisecond and more at a time. So they have threads of their own while
+// there are some, and for a while after: changing the number for each would cost more.
+//
 // Owner: the turn, and the main goroutine while nobody else takes turns.
 type threads struct {
 	base   int
@@ -36,6 +39,9 @@ type threads struct {
 	turns uint64
 	calm  int // ticks in a row with few turns
 	still int // those with rare ones, until one has twice as many
+
+	greeters int // handshakes that compute at a time
+	greeting int // ticks for which there may be more of them
 
 	wanted   atomic.Int32
 	applying sync.Mutex
@@ -48,6 +54,7 @@ const (
 	whileCalm   = 1
 	fewTurns    = 1000 // of 100 ms
 	rareTurns   = 12   // of 100 ms: some waits are longer than 10 ms
+	greetTicks  = 20   // a thread for handshakes outlasts them
 	calmTicks   = 5    // it takes to believe in them: a pause between two loads is none
 	gcPercent   = 400  // the Go heap holds connections and buffers, a few megabytes: a collection for every four heaps of garbage
 )
@@ -63,10 +70,14 @@ func (t *threads) start(base int, waits bool) {
 	}
 }
 
+// greet is told that so many TLS handshakes compute at a time.
+func (t *threads) greet(greeters int) { t.greeters, t.greeting = greeters, greetTicks }
+
 // tick is told ten times a second how many turns there have been.
 func (t *threads) tick(turns uint64) {
 	fresh := turns - t.turns
 	t.turns = turns
+	t.greeting = max(0, t.greeting-1)
 	if fresh < fewTurns {
 		t.calm++
 	} else {
@@ -90,6 +101,9 @@ func (t *threads) follow(working, laden bool) {
 		beside = whileLaden
 	case t.waits && t.calm >= calmTicks && (t.base > 1 || t.still < calmTicks):
 		beside = whileCalm
+	}
+	if t.greeting > 0 {
+		beside = max(beside, t.greeters)
 	}
 	if t.fixed || beside == t.beside {
 		return

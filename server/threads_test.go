@@ -126,3 +126,39 @@ func TestThreadsWhileStill(t *testing.T) {
 		x.under.Wait()
 	}
 }
+
+// While TLS handshakes compute they have threads of their own beside the loops', whatever else there is, and for a while
+// after: each change of the number stops the process.
+func TestThreadsForHandshakes(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	t.Setenv("GOMAXPROCS", "")
+	var x threads
+	x.start(1, true)
+	busy := uint64(0)
+	tick := func() int {
+		busy += 2 * fewTurns
+		x.tick(busy)
+		x.follow(false, false)
+		return x.beside
+	}
+	if n := tick(); n != 0 {
+		t.Fatalf("%d threads beside a busy loop", n)
+	}
+	x.greet(2)
+	if x.follow(false, false); x.beside != 2 {
+		t.Errorf("%d threads for two handshakes at a time", x.beside)
+	}
+	if x.follow(true, false); x.beside != besideLoops {
+		t.Errorf("%d threads for them and savers", x.beside)
+	}
+	for i := range greetTicks - 1 {
+		if n := tick(); n != 2 {
+			t.Fatalf("%d threads after tick %d", n, i)
+		}
+	}
+	if n := tick(); n != 0 {
+		t.Errorf("%d threads though nobody has come for long", n)
+	}
+	x.under.Wait()
+}

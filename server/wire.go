@@ -20,12 +20,15 @@ import (
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/memory"
 	"spindle/engine/family/conn"
+	"spindle/engine/family/modules"
 	"spindle/engine/family/observe"
 	"spindle/engine/family/pubsub"
+	"spindle/engine/family/tracking"
 	"spindle/engine/family/tx"
 	"spindle/internal/info"
 	"spindle/internal/logging"
 	"spindle/internal/setting"
+	"spindle/internal/tlsconfig"
 	"spindle/lazyfree"
 	"spindle/protocol"
 	"spindle/reactor"
@@ -51,7 +54,10 @@ type instance struct {
 	scriptSettings scripting.Settings
 	save           bgsave.Settings
 	feeding        replication.Settings
+	following      replication.FollowerSettings
 	access         accessSettings
+	tracking       tracking.Settings
+	tls            tlsconfig.Settings
 	own            ownSettings
 
 	heap      *memory.Heap
@@ -61,10 +67,13 @@ type instance struct {
 	catalogue *command.Catalogue
 	watches   *tx.Watches
 	hub       *pubsub.Hub
+	tracker   *tracking.Tracker
+	modules   *modules.Modules
 	scheduler *bgsave.Scheduler
 	saver     *bgsave.Commands
 	loading   bgsave.Loading
 	feed      *replication.Feed
+	follower  *replication.Follower
 	scripts   *scripting.Scripts
 	reactor   *reactor.Reactor
 	whole     command.Whole
@@ -87,6 +96,9 @@ type instance struct {
 	health     health
 	stopWrites func() // puts the disk's barrier up or down; turn only
 
+	roleChanged func() // puts the barriers of a replica up or down; turn only
+	diskToldMs  int64  // when the log last said that a replica goes on although its disk fails, Unix ms
+
 	loadContext context.Context
 	stopLoading func()
 }
@@ -96,7 +108,7 @@ func newInstance(log *logging.Logger) (*instance, error) {
 	in := &instance{log: log, settings: &Settings{}}
 	registry, err := setting.NewRegistry(in.settings.Rows(), in.own.rows(), in.access.rows(), in.network.Rows(),
 		in.sockets.Rows(), in.engine.Rows(), in.common.Rows(), in.data.Rows(), in.observe.Rows(), in.save.Rows(),
-		in.feeding.Rows(), in.scriptSettings.Rows())
+		in.feeding.Rows(), in.following.Rows(), in.scriptSettings.Rows(), in.tracking.Rows(), in.tls.Rows())
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +138,8 @@ func (s *ownSettings) rows() []setting.Row {
 
 // assemble builds the parts from the bottom up and joins them.
 func (in *instance) assemble(args Arguments) (err error) {
-	if in.heap, err = memory.New(memory.Options{Databases: int(in.engine.Databases.Get())}); err != nil {
+	databases := 2 * int(in.engine.Databases.Get()) // keyspace.Keyspace.Beside
+	if in.heap, err = memory.New(memory.Options{Databases: databases}); err != nil {
 		return fmt.Errorf("reserving memory: %w", err)
 	}
 	in.common.MaxBulk = &in.network.MaxBulk
@@ -138,7 +151,13 @@ func (in *instance) assemble(args Arguments) (err error) {
 	})
 	in.watches = tx.NewWatches(in.space)
 	in.hub = pubsub.NewHub(in.core)
-	in.space.Hooks.Touched = in.watches.Touched
+	in.modules = modules.New()
+	in.tracker = tracking.New(in.core, in.clients, in.space, &in.tracking)
+	in.space.Hooks.Touched = func(db int, key []byte) {
+		in.watches.Touched(db, key)
+		in.tracker.Touched(db, key)
+	}
+	in.whole.Renewing = append(in.whole.Renewing, in.tracker.Invalidate)
 	in.whole.Emptying = append(in.whole.Emptying, in.watches.Emptying)
 	in.whole.Swapping = append(in.whole.Swapping, in.watches.Swapping)
 	in.shutdown = &shutdown{in: in, log: in.log, done: make(chan struct{})}
@@ -153,12 +172,12 @@ func (in *instance) assemble(args Arguments) (err error) {
 		return err
 	}
 	in.joinSettings()
-	in.core.AddOwnBarriers(in.diskBarrier(), in.replicasBarrier())
+	in.core.AddOwnBarriers(append([]*engine.Barrier{in.diskBarrier(), in.replicasBarrier()}, in.roleBarriers()...)...)
 	in.core.Do(in.registry.Loaded)
 	if err := in.loadUsers(); err != nil {
 		return err
 	}
-	return in.oom.Apply(false)
+	return in.oom.Apply(in.following.Of.Get().Host != "")
 }
 
 // joinSaving connects the core with bgsave.
@@ -166,6 +185,7 @@ func (in *instance) joinSaving() {
 	in.scheduler = bgsave.NewScheduler(bgsave.Parts{
 		Settings: &in.save, Log: in.log, Freeze: func() bgsave.View { return in.core.Freeze() }, Dirty: in.core.Dirty, Turn: in.core.Do,
 		Header: in.header, Clock: in.clockOf, Retained: in.retained, Settled: func() { in.stopWrites() },
+		Streaming: func() bool { return in.feed.Sending() },
 	})
 	in.saver = &bgsave.Commands{Scheduler: in.scheduler, Settings: &in.save, Limits: in.limits, Log: in.log, SkipsSanitize: skipsSanitize}
 	in.whole.Emptied = append(in.whole.Emptied, func(removed int) { in.scheduler.Flushed(int64(removed)) })
@@ -173,7 +193,12 @@ func (in *instance) joinSaving() {
 
 // header is what a file says of this server. Turn only.
 func (in *instance) header() bgsave.Header {
+	var state *bgsave.ReplicationState
+	if id, offset, db, ok := in.feed.State(); ok {
+		state = &bgsave.ReplicationState{ID: id, Offset: offset, StreamDB: db}
+	}
 	return bgsave.Header{
+		Replication:   state,
 		ServerVersion: RedisVersion, CreatedUnix: time.Now().Unix(), UsedMemory: in.core.UsedMemory(), Encodings: in.space.Store().Used,
 		Deadlines: in.space.FieldsHaveDeadlines(), Functions: in.scripts.Sources(),
 	}
@@ -197,27 +222,32 @@ func (in *instance) joinReplication() {
 		return replication.OutputLimit{Hard: int64(min(l.Hard, math.MaxInt64)), Soft: int64(min(l.Soft, math.MaxInt64)), Seconds: l.Seconds}
 	}
 	in.feed = replication.NewFeed(in.core, &in.feeding, streamer{in})
+	in.follower = in.newFollower()
 	in.core.SetHooks(engine.Hooks{
 		ExecRefused: in.watches.Abort,
 		Slow:        in.slow,
 		Latency:     in.latency,
 		Publish:     func(channel, payload []byte) { in.hub.Publish(channel, payload) },
 		Heard:       in.hub.Heard,
+		Read:        in.tracker.Read,
 		Gone: func(cl *client.Client) {
 			in.watches.Forget(cl)
 			in.hub.Forget(cl)
+			in.tracker.Forget(cl)
 			in.feed.Gone(cl)
+			in.follower.Gone(cl)
 		},
 		EvictingClient: func(cl *client.Client) {
 			in.log.Notice("Evicting client: %s", in.describe(cl))
 		},
-		Stuck:  func() { in.log.Warning("Over client maxmemory after evicting all evictable clients") },
-		Wrote:  in.feed.Wrote,
-		Attack: in.logAttack(),
-		Frozen: func() { in.threads.follow(true, false) },
-		Lent:   in.countThreads,
-		Denied: in.denied,
-		Laden:  in.countThreads,
+		Stuck:    func() { in.log.Warning("Over client maxmemory after evicting all evictable clients") },
+		Wrote:    in.feed.Wrote,
+		Attack:   in.logAttack(),
+		Frozen:   func() { in.threads.follow(true, false) },
+		Lent:     in.countThreads,
+		Denied:   in.denied,
+		Diverged: in.follower.Diverged,
+		Laden:    in.countThreads,
 		OtherMemory: func() int64 {
 			scripts, libraries := in.scripts.Kept()
 			return scripts + libraries
@@ -227,19 +257,24 @@ func (in *instance) joinReplication() {
 				"CONFIG RESETSTAT counts anew.", len(codes))
 			in.log.Warning("Current errors code list: %s", strings.Join(codes, ", "))
 		},
-		Tick: []func(int64){in.feed.Tick, in.saveByRules, in.shutdown.tick, in.sampleRates, in.tickThreads},
+		Tick: []func(int64){in.feed.Tick, in.follower.Tick, in.saveByRules, in.shutdown.tick, in.sampleRates, in.tickThreads,
+			func(int64) { in.tracker.Trim() }},
 	})
 }
 
 // tickThreads comes ten times a second.
 func (in *instance) tickThreads(int64) {
 	in.threads.tick(in.core.Turns())
+	if in.reactor.Handshaking() {
+		in.threads.greet(reactor.Handshakers())
+	}
 	in.countThreads()
 }
 
 // countThreads has as many threads as what is under way needs.
 func (in *instance) countThreads() {
-	in.threads.follow(in.heap.Holding() || in.loading.Active.Load() || in.core.Lent(), in.core.Laden())
+	// The link to a primary is read by a goroutine, which a loop that waits in the kernel must not keep from running.
+	in.threads.follow(in.heap.Holding() || in.loading.Active.Load() || in.core.Lent(), in.core.Laden() || in.follower.Following())
 }
 
 // saveByRules looks at the save rules, but not before the data set is whole, nor once the server ends.
@@ -264,11 +299,15 @@ func (in *instance) logAttack() func(*client.Client) {
 
 // diskBarrier refuses writes while saving is asked for and fails.
 func (in *instance) diskBarrier() *engine.Barrier {
-	b := &engine.Barrier{Name: "disk", Refuse: func(_ *client.Client, call engine.Call) error {
+	b := &engine.Barrier{Name: "disk", Refuse: func(cl *client.Client, call engine.Call) error {
 		if call.Flags&command.Write == 0 && call.Spec.Name != "ping" {
 			return nil
 		}
 		if !in.scheduler.WritesStopped() {
+			return nil
+		}
+		if cl.Is(client.Primary) {
+			in.writeThrough(call)
 			return nil
 		}
 		return bgsave.ErrStopWrites
@@ -295,22 +334,26 @@ func (in *instance) replicasBarrier() *engine.Barrier {
 type streamer struct{ in *instance }
 
 // Prepare implements replication.Saver.
-func (s streamer) Prepare(replID string, offset int64, only replication.Filter) func(io.Writer, *keyspace.View) error {
+func (s streamer) Prepare(ctx context.Context, replID string, offset int64, only replication.Filter) (
+	stream func(io.Writer, *keyspace.View) error) {
 	h := s.in.header()
 	if only.NoFunctions {
 		h.Functions = nil
 	}
-	h.Replication = &bgsave.ReplicationState{ID: replID, Offset: offset}
+	h.Replication = &bgsave.ReplicationState{ID: replID, Offset: offset, StreamDB: s.in.feed.StreamDB()}
 	o := bgsave.Options{
 		Compress: s.in.save.Compress.Get(), Checksum: s.in.save.Checksum.Get(), Delay: s.in.save.SaveDelay.Get(), Header: h,
 		Savers: int(s.in.save.SaverConcurrency.Get()), Newest: int(s.in.save.Version.Get()),
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(s.in.loadContext, cancel)
+	context.AfterFunc(ctx, func() { stop() })
 	return func(w io.Writer, view *keyspace.View) error {
 		var v bgsave.View = view
 		if only.NoKeys {
 			v = keyless{view}
 		}
-		_, err := bgsave.WriteTo(s.in.loadContext, w, v, o)
+		_, err := bgsave.WriteTo(ctx, w, v, o)
 		return err
 	}
 }
@@ -328,12 +371,14 @@ func (in *instance) joinSettings() {
 	in.registry.Follow(in.core.ApplyClientLimit, "maxmemory-clients", "maxmemory")
 	in.registry.Follow(in.core.ApplySlowlogLimit, "slowlog-log-slower-than")
 	in.registry.Follow(in.feed.ResizeBacklog, "repl-backlog-size")
-	in.registry.OnChange(func() error { return in.oom.Apply(false) }, "oom-score-adj", "oom-score-adj-values")
+	in.registry.Follow(in.tracker.Trim, "tracking-table-max-keys")
+	in.registry.OnChange(func() error { return in.oom.Apply(in.following.Of.Get().Host != "") }, "oom-score-adj", "oom-score-adj-values")
 	in.registry.OnChange(func() error {
 		return CheckMaxClients(in.network.MaxClients.Get(), in.sockets.Loops.Get(), in.log)
 	}, "maxclients")
 	in.registry.OnChange(func() error { return in.rebind(errNoPort) }, "port")
 	in.registry.OnChange(func() error { return in.rebind(errNoAddress) }, "bind")
+	in.joinTLS()
 	in.registry.OnChange(func() error { return in.signals.CrashLogChanged() }, "crash-log-enabled") // the signals come later
 	in.registry.Follow(func() { in.catalogue.TrackLatency(in.observe.LatencyTrack.Get()) }, "latency-tracking")
 	in.registry.OnChange(func() error { in.retitle(); return nil }, "proc-title-template")
@@ -348,9 +393,9 @@ func (in *instance) listen() (err error) {
 		in.log.Warning("Configured to not listen anywhere, exiting.")
 		return errLogged
 	}
-	in.reactor, err = reactor.New(reactor.Options{
+	options := reactor.Options{
 		Handler: in.core, Settings: &in.network, Backend: in.own.Backend.Get(), Loops: int(n.Loops.Get()),
-		Bind: n.Bind.Get(), Port: int(n.Port.Get()), Backlog: int(n.Backlog.Get()),
+		Bind: n.Bind.Get(), Port: int(n.Port.Get()), TLSPort: int(n.TLSPort.Get()), Backlog: int(n.Backlog.Get()),
 		UnixSocket: n.UnixSocket.Get(), UnixPerm: uint32(n.UnixSocketPerm.Get()), Mark: int(n.MarkID.Get()),
 		Logf: func(level reactor.Level, format string, args ...any) {
 			in.log.At(logging.Level(level), format, args...)
@@ -362,7 +407,12 @@ func (in *instance) listen() (err error) {
 			in.log.Warning("Closing client that reached max query buffer length: %s (qbuf initial bytes: %s)", in.describeNow(session),
 				setting.Quote(string(begin)))
 		},
-	})
+		Handshaking: in.handshaking,
+	}
+	if err := in.startTLS(&options); err != nil {
+		return err
+	}
+	in.reactor, err = reactor.New(options)
 	return err
 }
 
@@ -403,13 +453,16 @@ func (in *instance) listenerKinds() (kinds []string) {
 	if in.sockets.UnixSocket.Get() != "" {
 		kinds = append(kinds, "unix")
 	}
+	if in.sockets.TLSPort.Get() != 0 && len(in.sockets.Bind.Get()) > 0 {
+		kinds = append(kinds, "tls")
+	}
 	return kinds
 }
 
-// rebind is CONFIG SET bind and port; refusal is what the client reads, the log has the cause.
+// rebind is CONFIG SET bind, port and tls-port; refusal is what the client reads, the log has the cause.
 func (in *instance) rebind(refusal error) error {
 	n := &in.sockets
-	if err := in.reactor.Rebind(n.Bind.Get(), int(n.Port.Get())); err != nil {
+	if err := in.reactor.Rebind(n.Bind.Get(), int(n.Port.Get()), int(n.TLSPort.Get())); err != nil {
 		if err != reactor.ErrListen {
 			in.log.Warning("%s", err)
 		}
@@ -437,7 +490,7 @@ func (in *instance) startAdmin() error {
 	}
 	in.admin = &admin{
 		do: in.core.Do, sections: func() []info.Section { return in.sections }, catalogue: in.catalogue, scripts: in.scripts,
-		health: &in.health, profiling: func(on bool) {
+		health: &in.health, handshakes: in.reactor.Handshakes, profiling: func(on bool) {
 			in.core.SetProfiling(on)
 			in.scripts.SetProfiling(on)
 		},
@@ -482,7 +535,7 @@ func (in *instance) limits() codec.Limits {
 // loadOptions are how the data set is read at start.
 func (in *instance) loadOptions(path string) bgsave.LoadOptions {
 	return bgsave.LoadOptions{
-		NoChecksum: !in.save.Checksum.Get(), Limits: in.limits(), Delay: in.save.LoadDelay.Get, Interval: in.save.LoadingInterval.Get(),
+		NoChecksum: !in.save.Checksum.Get(), SkipModuleData: in.save.ModuleData.Get() == bgsave.SkipModuleData, Limits: in.limits(), Delay: in.save.LoadDelay.Get, Interval: in.save.LoadingInterval.Get(),
 		Name: path, Log: in.log, Progress: &in.loading,
 	}
 }
@@ -490,7 +543,7 @@ func (in *instance) loadOptions(path string) bgsave.LoadOptions {
 // title is what ps shows.
 func (in *instance) title() Title {
 	n := &in.sockets
-	t := Title{Program: in.program, Port: n.Port.Get(), UnixSocket: n.UnixSocket.Get(), ConfigFile: in.config.File}
+	t := Title{Program: in.program, Port: n.Port.Get(), TLSPort: n.TLSPort.Get(), UnixSocket: n.UnixSocket.Get(), ConfigFile: in.config.File}
 	if bind := n.Bind.Get(); len(bind) > 0 && bind[0] != "*" {
 		t.Bind = strings.TrimPrefix(bind[0], "-")
 	}

@@ -21,11 +21,13 @@ import (
 	"spindle/engine/family/introspect"
 	"spindle/engine/family/keys"
 	"spindle/engine/family/list"
+	"spindle/engine/family/modules"
 	"spindle/engine/family/observe"
 	"spindle/engine/family/pubsub"
 	"spindle/engine/family/set"
 	"spindle/engine/family/str"
 	"spindle/engine/family/stream"
+	"spindle/engine/family/tracking"
 	"spindle/engine/family/tx"
 	"spindle/engine/family/zset"
 	"spindle/internal/setting"
@@ -58,6 +60,6 @@ func Rows() []command.Family {
 	s := &Settings{}
 	s.Rows()
 	return append(Data(s), tx.NewWatches((*keyspace.Keyspace)(nil)).Family(), pubsub.NewHub(nil).Family(),
-		conn.Family(conn.Deps{}), observe.Family(observe.Deps{}), introspect.Family(introspect.Deps{}),
-		config.Family(config.Parts{}), acl.Family(acl.Deps{}))
+		conn.Family(conn.Deps{}, (*tracking.Tracker)(nil).Rows()...), observe.Family(observe.Deps{}), introspect.Family(introspect.Deps{}),
+		config.Family(config.Parts{}), acl.Family(acl.Deps{}), modules.New().Family())
 }

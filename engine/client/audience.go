@@ -17,7 +17,7 @@ import (
 // behind them.
 // client.A2. seats[i] is the seat of to[i]; its at is i. No group is empty.
 //
-// Turn only. The zero Audience is empty.
+// Turn only (client.H1). The zero Audience is empty.
 type Audience struct {
 	groups []*group
 	n      int
@@ -43,6 +43,7 @@ func (a *Audience) Len() int { return a.n }
 
 // Add gives c, which has a connection, a seat among those that speak its protocol now.
 func (a *Audience) Add(c *Client) *Seat {
+	c.assertHeld()
 	s := &Seat{Client: c}
 	a.seat(s)
 	return s
@@ -76,6 +77,7 @@ func (a *Audience) group(loop protocol.Loop, resp3 bool) *group {
 // Remove takes a seat away. The last of its group takes its place.
 // Cost: a copy of the group's list if a message was sent since the last change.
 func (a *Audience) Remove(s *Seat) {
+	s.Client.assertHeld()
 	g, last := s.group, len(s.group.to)-1
 	a.n--
 	if last == 0 {
@@ -95,6 +97,7 @@ func (a *Audience) Remove(s *Seat) {
 // Speaks says in which protocols somebody wants a message.
 func (a *Audience) Speaks() (resp2, resp3 bool) {
 	for _, g := range a.groups {
+		g.seats[0].Client.assertHeld()
 		resp2, resp3 = resp2 || !g.resp3, resp3 || g.resp3
 	}
 	return resp2, resp3
@@ -109,6 +112,7 @@ func (a *Audience) Send(turn uint64, except *Client, resp2, resp3 []byte) {
 		not = except.Conn
 	}
 	for _, g := range a.groups {
+		g.seats[0].Client.assertHeld()
 		p := resp2
 		if g.resp3 {
 			p = resp3

@@ -39,7 +39,18 @@ const (
 	DenyBlocking                    // may not block: MULTI, scripts
 	Busy                            // Blocked, but at work on its command beside the core: nobody is told that it waits
 	Restricted                      // its user may not do everything: admission asks for each command
+
+	// Beside Tracking:
+	TrackingBroken // who its invalidations are redirected to has left (R)
+	TrackingBcast  // it hears of all keys with its prefixes (B)
+	TrackingOptIn  // keys are tracked after CLIENT CACHING YES alone
+	TrackingOptOut // keys are not tracked after CLIENT CACHING NO
+	TrackingNoLoop // it does not hear of what it changes itself
+	Caching        // CLIENT CACHING was given for the command, or transaction, to come
 )
+
+// AllTracking is what tracking has set of a client when it ends.
+const AllTracking = Tracking | TrackingBroken | TrackingBcast | TrackingOptIn | TrackingOptOut | TrackingNoLoop | Caching
 
 // A User is whose rights a client has; engine/acl has them.
 type User interface{ Name() string }
@@ -60,6 +71,8 @@ type Client struct {
 	LastCommand   string // "get", "client|list": of the command running or run last; "NULL" before the first
 	Protocol      int    // 2 or 3
 	TurnSeen      uint64 // the turn in which its last reply was decided
+
+	Redirect int64 // who gets its invalidations, by id; 0: itself
 
 	Queue   *Queue  // MULTI's; nil outside
 	Script  *Script // what holds for the script whose commands this Fake runs; nil for others

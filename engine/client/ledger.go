@@ -26,6 +26,7 @@ import (
 // Any goroutine may call it; mu is taken last and held for some instructions.
 type Ledger struct {
 	wake func() // called once for each time that somebody has to go; never under mu
+	held func() // panics unless the caller holds the turn (client.H1); nil where nobody does
 
 	mu       sync.Mutex
 	classes  [costClasses]costClass
@@ -71,6 +72,9 @@ type account struct {
 
 // standingOf is where c belongs now. Turn only.
 func (c *Client) standingOf() standing {
+	if invariant.Enabled {
+		c.assertHeld()
+	}
 	switch {
 	case c.Conn == nil:
 		return absent
@@ -96,6 +100,20 @@ func (c *Client) OwnBytes() int {
 // OnPressure has wake called when clients pass the limit and somebody may be evicted. It may be called on any goroutine, and must not
 // wait. Before the first client.
 func (l *Ledger) OnPressure(wake func()) { l.wake = wake }
+
+// assertHeld panics unless the caller holds the turn, in builds that check (client.H1).
+func (l *Ledger) assertHeld() {
+	if invariant.Enabled && l.held != nil {
+		l.held()
+	}
+}
+
+// assertHeld is the Ledger's, for a client that has been entered.
+func (c *Client) assertHeld() {
+	if invariant.Enabled && c.account.ledger != nil {
+		c.account.ledger.assertHeld()
+	}
+}
 
 // SetLimit bounds what clients that are neither replica nor primary may cost together; 0 is no bound.
 func (l *Ledger) SetLimit(bytes int64) {
@@ -139,6 +157,7 @@ func (l *Ledger) Costliest() (c *Client, stuck bool) {
 
 // enter opens c's account. Turn only.
 func (l *Ledger) enter(c *Client) {
+	l.assertHeld()
 	c.account.ledger = l
 	buffers, reserved := 0, 0
 	l.mu.Lock()
@@ -154,6 +173,7 @@ func (l *Ledger) enter(c *Client) {
 
 // leave closes it. Turn only.
 func (l *Ledger) leave(c *Client) {
+	l.assertHeld()
 	l.mu.Lock()
 	l.place(c, absent, 0, 0, 0)
 	l.mu.Unlock()
@@ -162,6 +182,7 @@ func (l *Ledger) leave(c *Client) {
 
 // Note tells the ledger of what c costs beside its buffers, and of what c is, if either has changed. Turn only.
 func (c *Client) Note() {
+	c.assertHeld()
 	a := &c.account
 	if a.toldStanding == absent {
 		return

@@ -2,10 +2,12 @@ package client
 
 import "sort"
 
-// Registry is every client by id and in order of arrival. Owner: the core.
+// Registry is every client by id and in order of arrival. Turn only (client.H1).
 //
 // client.G1. byID[c.ID] == c just when list[c.place] == c.
 // client.G2. list ascends by id; a hole is what a client that left has left behind, and takes the id of none.
+// client.H1. What says "turn only" is called by the holder of the turn. Builds that check assert it, once HeldBy has
+// been told how.
 type Registry struct {
 	byID map[int64]*Client
 	list []*Client // arrival order; holes are nil until compacted
@@ -20,11 +22,19 @@ const compactFrom = 128
 // NewRegistry returns an empty registry.
 func NewRegistry() *Registry { return &Registry{byID: map[int64]*Client{}} }
 
+// HeldBy has what is for the holder of the turn call assert first, in builds that check. Before the first client.
+func (r *Registry) HeldBy(assert func()) { r.Costs.held = assert }
+
 // NextID is the id for the next client: 1, 2, … never used twice.
-func (r *Registry) NextID() int64 { r.last++; return r.last }
+func (r *Registry) NextID() int64 {
+	r.Costs.assertHeld()
+	r.last++
+	return r.last
+}
 
 // Add enters c under c.ID.
 func (r *Registry) Add(c *Client) {
+	r.Costs.assertHeld()
 	if len(r.list) == cap(r.list) && len(r.list) >= compactFrom && len(r.byID) < len(r.list)/2 {
 		r.compact() // instead of growing
 	}
@@ -49,6 +59,7 @@ func (r *Registry) compact() {
 
 // Remove forgets c. O(1).
 func (r *Registry) Remove(c *Client) {
+	r.Costs.assertHeld()
 	if r.byID[c.ID] != c {
 		return
 	}
@@ -58,16 +69,17 @@ func (r *Registry) Remove(c *Client) {
 }
 
 // Get finds a client by id; nil if there is none.
-func (r *Registry) Get(id int64) *Client { return r.byID[id] }
+func (r *Registry) Get(id int64) *Client { r.Costs.assertHeld(); return r.byID[id] }
 
 // Len counts the clients.
-func (r *Registry) Len() int { return len(r.byID) }
+func (r *Registry) Len() int { r.Costs.assertHeld(); return len(r.byID) }
 
 // All yields the clients in order of arrival. Clients may leave while it runs; none may arrive.
 func (r *Registry) All(yield func(*Client) bool) { r.from(0, yield) }
 
 // From yields the clients whose id is at least from, in order of arrival.
 func (r *Registry) From(from int64) func(yield func(*Client) bool) {
+	r.Costs.assertHeld()
 	at := sort.Search(len(r.list), func(i int) bool {
 		for i < len(r.list) && r.list[i] == nil { // a hole is as what stands behind it
 			i++
@@ -78,6 +90,7 @@ func (r *Registry) From(from int64) func(yield func(*Client) bool) {
 }
 
 func (r *Registry) from(at int, yield func(*Client) bool) {
+	r.Costs.assertHeld()
 	for ; at < len(r.list); at++ {
 		if c := r.list[at]; c != nil && !yield(c) {
 			return

@@ -8,7 +8,8 @@ import (
 	"spindle/internal/ascii"
 )
 
-// An index finds a row by its name in any case, without allocating.
+// An index finds a row by its name in any case, without allocating. A map of names in small letters takes about three
+// times as long (BenchmarkLookup), for each command.
 //
 //	name "GeoAdd"  ──▶  word 'g' 'e' 'o' 'a' 'd' 'd' 0 0   (8 bytes, little endian, ASCII lower case)
 //	                    last  the 8 bytes that end the name; equal to word for names of 8 bytes or less

@@ -62,6 +62,7 @@ const (
 	TouchesArbitraryKeys
 	Sentinel     // also in sentinel mode
 	OnlySentinel // only in sentinel mode
+	Module       // of a module, whose name is the row's Family
 	// Brief is no flag of COMMAND INFO: the command's work is bounded by its own arguments, as Fast promises, although
 	// the reference does not call it fast (SET). The core times a run of such commands as one.
 	Brief

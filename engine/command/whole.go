@@ -7,12 +7,28 @@ import "spindle/engine/data/keyspace"
 type Whole struct {
 	Emptying []func(db int)   // every key of db is about to be removed
 	Swapping []func(a, b int) // the contents of a and b are about to change places
+	// Renewing says, once, that one of the above is about to happen to one database or to all.
+	Renewing []func()
 	// Emptied says that FLUSHALL has removed all keys, of which there were removed. Its changes are not counted yet.
 	Emptied []func(removed int)
 }
 
 // Empty removes every key of db, in O(1), and says how many there were.
 func (w *Whole) Empty(db *keyspace.DB) (removed int) {
+	w.renew()
+	return w.empty(db)
+}
+
+// renew tells of what is about to happen to one database or to all.
+func (w *Whole) renew() {
+	if w != nil {
+		for _, f := range w.Renewing {
+			f()
+		}
+	}
+}
+
+func (w *Whole) empty(db *keyspace.DB) (removed int) {
 	if w != nil {
 		for _, f := range w.Emptying {
 			f(db.Index())
@@ -23,8 +39,9 @@ func (w *Whole) Empty(db *keyspace.DB) (removed int) {
 
 // EmptyAllKeepingSaves removes every key because others are about to take their place: what is saved stays saved.
 func (w *Whole) EmptyAllKeepingSaves(k *keyspace.Keyspace) (removed int) {
+	w.renew()
 	for i := range k.Len() {
-		removed += w.Empty(k.DB(i))
+		removed += w.empty(k.DB(i))
 	}
 	return removed
 }
@@ -45,6 +62,7 @@ func (w *Whole) Swap(k *keyspace.Keyspace, a, b int) {
 	if a == b {
 		return
 	}
+	w.renew()
 	if w != nil {
 		for _, f := range w.Swapping {
 			f(a, b)

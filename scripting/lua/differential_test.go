@@ -105,8 +105,8 @@ func oracle(t testing.TB, programs []string) []string {
 		if err := os.WriteFile(path, []byte(source), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		limit, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		cmd := exec.CommandContext(limit, "sh", "-c", "ulimit -v 2000000; exec lua5.1 "+path)
+		limit, cancel := context.WithTimeout(context.Background(), time.Minute)
+		cmd := exec.CommandContext(limit, "sh", "-c", "ulimit -v 2000000 -t 2; exec lua5.1 "+path)
 		var out bytes.Buffer
 		cmd.Stdout = &out
 		err := cmd.Run()
@@ -207,9 +207,9 @@ func compareAll(t *testing.T, programs []string, budget func() int) {
 const batchSize = 500
 
 // compareMany compares SPINDLE_LUA_PROGRAMS programs, or a few, batch by batch: all of them would not fit into memory.
-func compareMany(t *testing.T, next func() string) {
+func compareMany(t *testing.T, mutated bool, next func() string) {
 	t.Helper()
-	var c comparison
+	c := comparison{mutated: mutated}
 	for rest := programCount(); rest > 0 && c.failures < 5; {
 		programs := make([]string, min(rest, batchSize))
 		for i := range programs {
@@ -225,7 +225,10 @@ func compareMany(t *testing.T, next func() string) {
 }
 
 // A comparison counts what it has seen.
-type comparison struct{ programs, skipped, failures int }
+type comparison struct {
+	programs, skipped, failures int
+	mutated                     bool // the programs are the corpus, changed at random
+}
 
 func (c *comparison) report(t *testing.T) {
 	t.Helper()
@@ -267,6 +270,10 @@ func (c *comparison) compare(t *testing.T, programs []string, budget func() int)
 		}
 		if normalise(oursFrom(p, budget, 1<<30)) != normalise(got) {
 			c.skipped++ // what it prints depends on addresses
+			continue
+		}
+		if c.mutated && strings.Contains(p, "load(function") {
+			c.skipped++ // ours reads to the end also when what is read first cannot be compiled (DESIGN.md)
 			continue
 		}
 		if c.failures++; c.failures <= 5 {
@@ -321,7 +328,7 @@ func TestMutationsAgainstLua(t *testing.T) {
 	seed := seedOf(t)
 	rng := rand.New(rand.NewPCG(seed, 1))
 	base := corpus(t)
-	compareMany(t, func() string {
+	compareMany(t, true, func() string {
 		if rng.IntN(2) == 0 {
 			return mutate(rng, []string{generate(rng), base[rng.IntN(len(base))]})
 		}
@@ -333,7 +340,7 @@ func TestMutationsAgainstLua(t *testing.T) {
 func TestGeneratedAgainstLua(t *testing.T) {
 	needOracle(t)
 	rng := rand.New(rand.NewPCG(seedOf(t), 2))
-	compareMany(t, func() string { return generate(rng) })
+	compareMany(t, false, func() string { return generate(rng) })
 }
 
 // programCount is SPINDLE_LUA_PROGRAMS, or a few.

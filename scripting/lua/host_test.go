@@ -116,6 +116,22 @@ func TestWorkIsSpent(t *testing.T) {
 	}
 }
 
+// TestLeastBudget: what ends does so with any budget.
+func TestLeastBudget(t *testing.T) {
+	for _, source := range []string{`return string.find(string.rep("a", 50), ".-.-b")`, `local t = {3, 1, 2, 5, 4} table.sort(t) return t`,
+		`return (string.gsub("a b c", "%a", "x"))`, `table.sort({3, 1, 2}, function(a, b) return a < b end)`, `for w in ("a b"):gmatch("%a") do end`} {
+		s := NewState()
+		s.Start(load(t, s, source))
+		status := Paused
+		for n := 0; status == Paused && n < 100_000; n++ {
+			status = s.Run(0)
+		}
+		if status != Done {
+			t.Errorf("%s: status %d", source, status)
+		}
+	}
+}
+
 func TestSuspendAndWake(t *testing.T) {
 	s := NewState()
 	s.Register(s.Globals, "wait", func(c *Call) Outcome {

@@ -38,3 +38,37 @@ func (s *State) Charge(n int) { s.charge(n) }
 
 // SetPushed replaces the nth value from the top, 1 being the last one pushed.
 func (c *Call) SetPushed(n int, v Value) { c.t.stack[c.t.top-n] = v }
+
+// TakeBuffer gives a library an empty buffer to append to. KeepBuffer gives it back, for the next call; an error may
+// lose it. It stands in no memory account, so it is kept only while it is small.
+func (s *State) TakeBuffer() []byte {
+	b := s.buffer[:0]
+	s.buffer = nil
+	return b
+}
+
+// KeepBuffer takes a buffer that TakeBuffer has given, or one that has taken its place.
+func (s *State) KeepBuffer(b []byte) {
+	if cap(b) <= keptScratch {
+		s.buffer = b
+	}
+}
+
+const (
+	keySlots   = 64
+	longestKey = 32
+)
+
+// Key returns text as a Value. Short ones are remembered: the objects of an array have the same keys, and one string
+// for all of them needs neither memory nor a hash of its own.
+func (s *State) Key(text string) Value {
+	n := len(text)
+	if n == 0 || n > longestKey {
+		return s.String(text)
+	}
+	slot := &s.keys[(n+int(text[0])*7+int(text[n-1])*31+int(text[n/2])*13)%keySlots]
+	if slot.Str() != text {
+		*slot = s.String(text)
+	}
+	return *slot
+}

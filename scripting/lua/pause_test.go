@@ -8,7 +8,7 @@ import (
 )
 
 // TestPausesChangeNothing runs programs whole, and with random small budgets: the same comes out.
-// SPINDLE_LUA_PAUSES is how many pauses there shall be; without it there are a few million.
+// SPINDLE_LUA_PAUSES is how many pauses there shall be; without it there are about a hundred thousand.
 func TestPausesChangeNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seedOf(t), 3))
 	wanted, pauses, ran := 0, 0, 0

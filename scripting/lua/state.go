@@ -37,6 +37,9 @@ type State struct {
 	outcome    outcome // of the coroutine that last stopped
 	call       Call
 	scratch    []byte
+	buffer     []byte          // TakeBuffer's
+	keys       [keySlots]Value // Key's
+	spares     spares
 	matcher    matcher
 	ids        uint32
 
@@ -218,12 +221,16 @@ const (
 	keptScratch = 64 << 10
 )
 
-// Run executes what Start prepared, or goes on where it stopped, for about budget instructions.
+// leastBudget is what a search or a sort needs to come a step further after a pause.
+const leastBudget = 8
+
+// Run executes what Start prepared, or goes on where it stopped, for about budget instructions. However small the
+// budget, a script that ends comes to its end.
 func (s *State) Run(budget int) Status {
 	if s.status != Paused && !s.killed {
 		return s.status
 	}
-	s.budget, s.running = budget, true
+	s.budget, s.running = max(budget, leastBudget), true
 	for {
 		if status, ended := s.protected(); ended {
 			s.status, s.running = status, false

@@ -291,9 +291,70 @@ func (t *Table) setArray(n int) {
 		fillNil(t.array[old:])
 		return
 	}
-	array := make([]Value, n)
+	array := t.state.spares.array(n)
 	fillNil(array[copy(array, t.array):])
+	t.state.spares.keepArray(t.array)
 	t.array = array
+}
+
+// spares are small arrays that tables have grown out of. The next table that grows takes them: most that libraries make
+// have a few fields, and would leave an array behind for each size that they pass. One of each size is kept.
+type spares struct {
+	arrays [spareSizes][]Value
+	nodes  [spareSizes][]node // free ones
+}
+
+const spareSizes = 5 // 1, 2, 4, 8 and 16
+
+// spareSize is which size n is, if it is one that is kept.
+func spareSize(n int) (lg int, ok bool) {
+	if n == 0 || n&(n-1) != 0 || n > 1<<(spareSizes-1) {
+		return 0, false
+	}
+	return bits.Len(uint(n)) - 1, true
+}
+
+// array is a slice of n values, which may be any.
+func (s *spares) array(n int) []Value {
+	if lg, ok := spareSize(n); ok && s.arrays[lg] != nil {
+		array := s.arrays[lg]
+		s.arrays[lg] = nil
+		return array
+	}
+	return make([]Value, n)
+}
+
+func (s *spares) keepArray(array []Value) {
+	if lg, ok := spareSize(cap(array)); ok && s.arrays[lg] == nil {
+		array = array[:cap(array)]
+		fillNil(array)
+		s.arrays[lg] = array
+	}
+}
+
+// free is a slice of so many free nodes.
+func (s *spares) free(size int) []node {
+	if lg, ok := spareSize(size); ok && s.nodes[lg] != nil {
+		nodes := s.nodes[lg]
+		s.nodes[lg] = nil
+		return nodes
+	}
+	nodes := make([]node, size)
+	freeNodes(nodes)
+	return nodes
+}
+
+func (s *spares) keepNodes(nodes []node) {
+	if lg, ok := spareSize(len(nodes)); ok && s.nodes[lg] == nil {
+		freeNodes(nodes)
+		s.nodes[lg] = nodes
+	}
+}
+
+func freeNodes(nodes []node) {
+	for i := range nodes {
+		nodes[i] = node{key: Nil, value: Nil}
+	}
 }
 
 func fillNil(values []Value) {
@@ -313,10 +374,7 @@ func (t *Table) setNodes(n int) {
 		t.state.runtimeError("table overflow")
 	}
 	t.state.charge(size * nodeBytes)
-	t.nodes = make([]node, size)
-	for i := range t.nodes {
-		t.nodes[i].key, t.nodes[i].value = Nil, Nil
-	}
+	t.nodes = t.state.spares.free(size)
 	t.lastFree = int32(size)
 }
 
@@ -344,6 +402,7 @@ func (t *Table) resize(arraySize, hashSize int) {
 		}
 	}
 	t.state.charge(-len(oldNodes) * nodeBytes)
+	t.state.spares.keepNodes(oldNodes)
 }
 
 // resizeArray gives the array part n places, as a constructor with many items does.

@@ -20,18 +20,16 @@ type class struct {
 
 // classes are all there are: a new sort of excuse is a change of this table, which a reader of the commit sees.
 var classes = []class{
-	{"hll", true, false, "needs HyperLogLog"},
-	{"scripting", true, false, "needs EVAL or functions"},
+	{"debugger", true, false, "needs a Lua debugger: SCRIPT DEBUG YES and SYNC are refused"},
 	{"aof", true, false, "needs the append-only file"},
-	{"replica", true, false, "needs our replica side"},
-	{"tracking", true, false, "needs client-side caching"},
+	{"tls-replication", true, false, "needs replication over TLS"},
 	{"cluster", true, false, "needs cluster mode or MIGRATE"},
-	{"tls", true, false, "needs TLS"},
 	{"modules", true, false, "needs modules"},
 	{"allocator", false, false, "figures or commands of jemalloc"},
 	{"c-internals", false, false, "looks into C structures: hash table sizes, client buffers, shared objects"},
 	{"forked-child", false, false, "looks for a forked child by PID: spindle saves without fork"},
 	{"c-crash", false, false, "C stack traces, or input on which the C server has to die"},
+	{"crypto-tls", false, false, "needs a cipher that Go's crypto/tls does not have"},
 	{"better", false, false, "spindle serves the client better, on purpose"},
 	{"since-7.4", false, true, "7.4 changed it against 7.0, and spindle follows 7.4"},
 }

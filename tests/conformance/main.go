@@ -33,6 +33,7 @@ type options struct {
 	list      bool
 	keep      bool
 	reference bool
+	tls       bool
 	server    string
 	suite     string // the one suite to run
 	here      string // the folder of the exclusions and of reference.txt
@@ -45,6 +46,7 @@ func main() {
 	flag.BoolVar(&o.list, "list", false, "print the files that are run and how many tests of each the reference passes")
 	flag.BoolVar(&o.keep, "keep", false, "keep the run's folder with the logs of every server, and print where it is")
 	flag.BoolVar(&o.reference, "reference", false, "run the suites' own servers and renew what is known of them")
+	flag.BoolVar(&o.tls, "tls", false, "run the suites under TLS, for which they know --tls; the report is not written")
 	flag.StringVar(&o.server, "server", "bin/spindle", "the program to test")
 	flag.StringVar(&o.suite, "suite", "", "run only this suite, "+newer.name+" or "+older.name+"; the report keeps what it says of the other")
 	flag.StringVar(&o.here, "data", "tests/conformance", "the folder of the exclusions and of reference.txt")
@@ -89,7 +91,7 @@ func run(ctx context.Context, o options) error {
 			}
 		}
 	}
-	if o.files == "" && len(ran) > 0 {
+	if o.files == "" && !o.tls && len(ran) > 0 {
 		if err := writeReport(o.report, ran); err != nil {
 			return err
 		}
@@ -126,6 +128,11 @@ func (o *options) runSuite(ctx context.Context, s *suite, server string) (*outco
 	if err != nil {
 		return nil, err
 	}
+	if o.tls {
+		if p.reference, err = underTLS(p.reference); err != nil {
+			return nil, err
+		}
+	}
 	reference, err := readReference(p.reference)
 	if err != nil {
 		return nil, err
@@ -137,6 +144,9 @@ func (o *options) runSuite(ctx context.Context, s *suite, server string) (*outco
 		return nil, nil
 	}
 	files := s.files
+	if o.tls {
+		files = append(slices.Clone(files), tlsFile)
+	}
 	if o.files != "" {
 		files = strings.Split(o.files, ",")
 	}
@@ -145,12 +155,17 @@ func (o *options) runSuite(ctx context.Context, s *suite, server string) (*outco
 		return nil, err
 	}
 	defer run.close()
+	if o.tls {
+		if err := run.useTLS(ctx); err != nil {
+			return nil, err
+		}
+	}
 	unknown := slices.DeleteFunc(slices.Clone(files), reference.knows)
 	if o.reference {
 		unknown = files
 	}
 	if len(unknown) > 0 {
-		if s == older && !o.reference {
+		if s == older && !o.reference && !o.tls {
 			return nil, fmt.Errorf("%s says nothing of %s: run with -reference", s.exclusions, strings.Join(unknown, ", "))
 		}
 		if err := renewReference(ctx, run, reference, unknown, p); err != nil {

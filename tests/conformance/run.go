@@ -30,6 +30,7 @@ type runner struct {
 	dir     string
 	source  string
 	keep    bool
+	tls     bool
 	prelude []string // what stands before ./runtest: a network namespace, if there may be one
 }
 
@@ -110,6 +111,9 @@ func (r *runner) once(ctx context.Context, file string, skip []string) (got *res
 	args := append(append([]string(nil), r.prelude...), "./runtest", "--single", file, "--clients", "1", "--durable", "--timeout", "3600")
 	if r.keep {
 		args = append(args, "--dont-clean")
+	}
+	if r.tls {
+		args = append(args, "--tls")
 	}
 	for _, name := range skip {
 		args = append(args, "--skiptest", name)

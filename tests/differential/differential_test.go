@@ -224,6 +224,7 @@ func TestLikenesses(t *testing.T) {
 		{"SCAN 5", "*2\r\n$1\r\n0\r\n*1\r\n+a\r\n", "*1\r\n$1\r\n0\r\n", false},
 		{"HELLO", "*4\r\n+id\r\n:1\r\n+proto\r\n:2\r\n", "*4\r\n+id\r\n:9\r\n+proto\r\n:2\r\n", true},
 		{"HELLO", "*4\r\n+id\r\n:1\r\n+proto\r\n:2\r\n", "*4\r\n+id\r\n:9\r\n+proto\r\n:3\r\n", false},
+		{"HELLO", "*4\r\n+mode\r\n+a\r\n+modules\r\n*0\r\n", "*4\r\n+mode\r\n+a\r\n+modules\r\n*1\r\n+bf\r\n", true},
 		{"SORT k", "*2\r\n$1\r\n1\r\n$1\r\n2\r\n", "*2\r\n$1\r\n2\r\n$1\r\n1\r\n", false},
 		{"SORT k BY w*", "*2\r\n$1\r\n1\r\n$1\r\n2\r\n", "*2\r\n$1\r\n2\r\n$1\r\n1\r\n", true},
 		{"SORT k BY w*", "*2\r\n$1\r\n1\r\n$1\r\n2\r\n", "*2\r\n$1\r\n2\r\n$1\r\n2\r\n", false},

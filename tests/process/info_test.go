@@ -58,3 +58,9 @@ func TestInfoTells(t *testing.T) {
 	is("stats", "acl_access_denied_auth", 0)
 	is("stats", "total_eviction_exceeded_time", 0)
 }
+
+// TestMailIsTold: INFO memory says how much loops have yet to read of what others have sent to their connections.
+func TestMailIsTold(t *testing.T) {
+	s := testkit.Start(t, "--io-threads", "2")
+	s.AwaitInfo(10*time.Second, "memory", "memory_mail", "0")
+}

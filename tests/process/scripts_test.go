@@ -1,8 +1,11 @@
 package process
 
 import (
+	"compress/gzip"
 	"crypto/sha1"
 	"fmt"
+	"io"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -204,6 +207,18 @@ func TestScriptMemoryIsTold(t *testing.T) {
 	if third["used_memory_vm_total"] > megabyte {
 		t.Errorf("the machines hold %d bytes: sources are no part of them", third["used_memory_vm_total"])
 	}
+	s.Do("EVAL", "for i = 1, 20 do local s = string.rep('garbage', 1e6) end", "0")
+	s.Do("FUNCTION", "LOAD", "#!lua name=holds\nlocal t = {} for i = 1, 20000 do t[i] = {i} end redis.register_function('h', function() return t end)")
+	if n := read()["used_memory_vm_eval"]; n > megabyte/2 {
+		t.Errorf("%d bytes of EVAL's machine are in use, with 140 MB of garbage", n)
+	}
+	if n := read()["used_memory_vm_functions"]; n < megabyte || n > 8*megabyte {
+		t.Errorf("%d bytes of the functions' machine are in use, with 20,000 tables", n)
+	}
+	s.Do("FUNCTION", "DELETE", "holds")
+	if n := read()["used_memory_vm_functions"]; n > megabyte/2 {
+		t.Errorf("%d bytes of the functions' machine are in use when the tables are gone", n)
+	}
 	s.Do("SCRIPT", "FLUSH")
 	s.Do("FUNCTION", "LOAD", "REPLACE", "#!lua name=l\nredis.register_function('f', function() end)")
 	s.Do("FUNCTION", "DELETE", "l")
@@ -252,5 +267,99 @@ func TestLongReplyOfLentScript(t *testing.T) {
 				t.Errorf("a client past its limit got %d elements", len(v.Elems))
 			}
 		})
+	}
+}
+
+// TestScriptMemoryLimit: past script-memory-limit a script, a function and a library that loads fail, alone, and what a
+// script had written before stays.
+func TestScriptMemoryLimit(t *testing.T) {
+	s := testkit.Start(t, "--script-memory-limit", "8mb")
+	const hoard = "local t = {} for i = 1, 1e9 do t[i] = string.rep('x', 1000) .. i end"
+	short := func(what string, args ...any) {
+		t.Helper()
+		if v, err := s.Ask(args...); err != nil || v.Err() == nil || !strings.Contains(v.Err().Error(), "not enough memory") {
+			t.Errorf("%s: %.200v %v", what, v, err)
+		}
+	}
+	short("a script", "EVAL", "redis.call('SET', 'k', 'v') "+hoard, "0")
+	if v := s.Do("GET", "k"); v.Word() != "v" {
+		t.Errorf("what it wrote: %v", v)
+	}
+	s.Do("FUNCTION", "LOAD", "#!lua name=l\nredis.register_function('f', function() "+hoard+" end) redis.register_function('g', function() return 'g' end)")
+	short("a function", "FCALL", "f", "0")
+	short("a library", "FUNCTION", "LOAD", "#!lua name=m\nlocal t = {} for i = 1, 1e9 do t[i] = {i} end")
+	short("values from a command", "EVAL", "redis.call('SET', 'big', string.rep('x', 4e6)) local t = {} for i = 1, 9 do t[i] = redis.call('GET', 'big') end", "0")
+	if v := s.Do("EVAL", "return {pcall(string.rep, 'x', 1e8)}", "0"); len(v.Elems) != 2 || !strings.Contains(v.Elems[1].Word(), "not enough memory") {
+		t.Errorf("pcall: %v", v)
+	}
+	if v := s.Do("EVAL", "for i = 1, 1e5 do local s = string.rep('x', 1000) end return 'garbage does not count'", "0"); v.Err() != nil {
+		t.Error(v)
+	}
+	if v := s.Do("FCALL", "g", "0"); v.Word() != "g" {
+		t.Errorf("another function: %v", v)
+	}
+	const large = "local t = {} for i = 1, 2e4 do t[i] = string.rep('x', 1000) .. i end return #t"
+	short("a large script", "EVAL", large, "0")
+	s.Do("CONFIG", "SET", "script-memory-limit", "0")
+	if v := s.Do("EVAL", large, "0"); v.Int != 20_000 {
+		t.Errorf("without a limit: %v", v)
+	}
+}
+
+// TestScriptsAreObserved: SCRIPT STATS and /metrics have each script's and function's calls and commands, CONFIG
+// RESETSTAT begins anew, and a profile names the script that runs.
+func TestScriptsAreObserved(t *testing.T) {
+	admin := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
+	s := testkit.Start(t, "--admin-address", admin)
+	s.Do("FUNCTION", "LOAD", "#!lua name=l\nredis.register_function('f', function(keys) redis.call('INCR', keys[1]) return redis.call('GET', keys[1]) end)")
+	const body = "return redis.call('PING')"
+	digest := fmt.Sprintf("%x", sha1.Sum([]byte(body)))
+	for range 3 {
+		s.Do("FCALL", "f", "1", "k")
+	}
+	s.Do("EVAL", body, "0")
+	s.Do("EVALSHA", digest, "0")
+	figures := func() map[string]string {
+		m := map[string]string{}
+		for _, e := range s.Do("SCRIPT", "STATS").Elems {
+			kind, _ := e.Get("kind")
+			name, _ := e.Get("name")
+			calls, _ := e.Get("calls")
+			commands, _ := e.Get("commands")
+			m[kind.Word()+" "+name.Word()] = fmt.Sprintf("%d calls, %d commands", calls.Int, commands.Int)
+		}
+		return m
+	}
+	if m := figures(); len(m) != 2 || m["function f"] != "3 calls, 6 commands" || m["script "+digest] != "2 calls, 2 commands" {
+		t.Errorf("SCRIPT STATS: %v", m)
+	}
+	_, metrics := fetch(t, "http://"+admin+"/metrics")
+	for _, line := range []string{`spindle_script_calls_total{kind="function",name="f"} 3`, `spindle_script_commands_total{kind="function",name="f"} 6`,
+		`spindle_script_calls_total{kind="script",name="` + digest + `"} 2`} {
+		if !strings.Contains(metrics, line+"\n") {
+			t.Errorf("/metrics has no %s", line)
+		}
+	}
+	s.Do("CONFIG", "RESETSTAT")
+	if m := figures(); m["function f"] != "0 calls, 0 commands" {
+		t.Errorf("behind CONFIG RESETSTAT: %v", m)
+	}
+
+	const long = "local till = os.clock() + 1.5 while os.clock() < till do end return 'done'"
+	c := start(t, s, []any{"EVAL", long, "0"})
+	_, packed := fetch(t, "http://"+admin+"/debug/pprof/profile?seconds=1")
+	unpacker, err := gzip.NewReader(strings.NewReader(packed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	profile, err := io.ReadAll(unpacker)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("%x", sha1.Sum([]byte(long))); !strings.Contains(string(profile), want) {
+		t.Errorf("a profile of %d bytes does not name script %s", len(profile), want)
+	}
+	if v, err := c.Receive(); err != nil || v.Word() != "done" {
+		t.Errorf("the script: %v %v", v, err)
 	}
 }

@@ -59,7 +59,7 @@ func (l *link) read() string {
 	if err != nil {
 		return err.Error()
 	}
-	return strings.Join(slices.DeleteFunc(lines, func(s string) bool { return s[0] == '$' }), " ")
+	return strings.Join(slices.DeleteFunc(lines, func(s string) bool { return strings.HasPrefix(s, "$") }), " ")
 }
 
 // TestOrder: clients on one loop and on two subscribe, unsubscribe, publish in pipelines, and vanish. Who stays

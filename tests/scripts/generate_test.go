@@ -38,8 +38,8 @@ const libraries = 5
 type generator struct {
 	*rand.Rand
 	calls  int
-	queued int // requests until EXEC; 0 outside a transaction
-	caught bool
+	queued int  // requests until EXEC; 0 outside a transaction
+	caught bool // a pcall catches what is thrown
 }
 
 func (g *generator) chance(percent int) bool { return g.IntN(100) < percent }
@@ -148,13 +148,13 @@ func (g *generator) command() string {
 	case 34:
 		return g.pick(`"BZPOPMIN", "z1", 0`, `"BLMOVE", "l1", "l2", "LEFT", "RIGHT", 0`, `"XREAD", "BLOCK", 0, "STREAMS", "none", "$"`, `"WAIT", 0, 0`, `"BRPOP", "l1", "none", "x"`)
 	case 35:
-		return `"SETRANGE", ` + k() + ", " + g.pick("3", "0", "-1", g.number()) + ", " + g.text()
+		return `"SETRANGE", ` + k() + ", " + g.pick("3", "0", "-1", "1.5", "100", "-2^63", "1e300", "2^62") + ", " + g.text()
 	case 36:
 		return `"GETRANGE", ` + k() + ", " + g.number() + ", " + g.number()
 	case 37:
 		return `"EXPIRE", ` + k() + ", " + g.pick("100", "-1", g.number())
 	case 38:
-		return `"SORT", ` + g.pick(`"set1"`, `"l1"`, k()) + g.pick(`, "ALPHA"`, `, "DESC", "ALPHA"`)
+		return `"SDIFF", "set1", ` + k() // not SORT: the reference changes the encoding of the sorted set that it sorts
 	case 39:
 		return `"GEOADD", ` + g.pick(`"g1"`, k()) + `, 13.361389, 38.115556, "p"`
 	case 40:

@@ -9,12 +9,13 @@ import (
 // Until asks again and again until ask returns nil, and fails the test with its last error when limit is over.
 func Until(t testing.TB, limit time.Duration, what string, ask func() error) {
 	t.Helper()
-	if err := poll(limit, ask); err != nil {
+	if err := Poll(limit, ask); err != nil {
 		t.Fatalf("%s: not within %v: %v", what, limit, err)
 	}
 }
 
-func poll(limit time.Duration, ask func() error) error {
+// Poll asks again and again until ask returns nil, or limit is over: then it returns the last error.
+func Poll(limit time.Duration, ask func() error) error {
 	pause := time.Millisecond
 	for deadline := time.Now().Add(limit); ; {
 		err := ask()

@@ -133,7 +133,7 @@ func (s *Server) start(wait bool) {
 // AwaitReady returns when the server answers a PING with anything but LOADING.
 func (s *Server) AwaitReady(limit time.Duration) {
 	s.t.Helper()
-	err := poll(limit, func() error {
+	err := Poll(limit, func() error {
 		if s.Ended() {
 			return nil
 		}

@@ -33,6 +33,7 @@ var floors = []rule{
 	{"engine/command/commandtest", []string{"engine/command", "engine/client", "engine/data/", "protocol/"}},
 	{"engine/client", []string{"protocol/"}},
 	{"engine/data/keyspace", []string{"engine/data/value/", "engine/data/table", "engine/data/tree", "engine/data/listpack", "engine/data/intset", "engine/data/memory"}},
+	{"engine/data/tracked", []string{"engine/data/value", "engine/data/table", "engine/data/memory"}},
 	{"engine/data/value", []string{"engine/data/value", "engine/data/table", "engine/data/tree", "engine/data/listpack", "engine/data/intset", "engine/data/memory"}},
 	{"engine/data/table", []string{"engine/data/memory"}},
 	{"engine/data/tree", []string{"engine/data/listpack", "engine/data/memory"}},

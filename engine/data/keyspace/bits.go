@@ -26,11 +26,12 @@ func (db *DB) Reach(key []byte, v value.Value, n int) value.Value {
 func (db *DB) Patch(key []byte, off int, data []byte) { db.at(key).Patch(off, data) }
 
 // Touch tells who watches keys that key has changed.
-func (db *DB) Touch(key []byte) { db.touched(key) }
+func (db *DB) Touch(key []byte) { db.Touched(key) }
 
 // SetFilled makes a raw string of n bytes the value at key, whatever was there, without a deadline. fill writes its bytes from off
 // on into dst, in order, a chunk at a time; it may read any value but must not write. Returns whether the key is new.
 func (db *DB) SetFilled(key []byte, n int, fill func(dst []byte, off int)) (created bool) {
+	db.k.assertHeld()
 	var f value.Form
 	f.OfString(len(key), n, false)
 	if f.Rooted {

@@ -16,9 +16,9 @@ const (
 	lfuInitial = 5
 )
 
-func (k *Keyspace) second() uint32 { return uint32(k.now/clockMs) & clockMask }
+func (k *Keyspace) second() uint32 { k.assertHeld(); return uint32(k.now/clockMs) & clockMask }
 
-func (k *Keyspace) minute() uint32 { return uint32(k.now/60000) & 0xFFFF }
+func (k *Keyspace) minute() uint32 { k.assertHeld(); return uint32(k.now/60000) & 0xFFFF }
 
 // newClock is the clock of a key that is being made.
 func (k *Keyspace) newClock() uint32 {
@@ -78,11 +78,12 @@ func (k *Keyspace) IdleMs(v value.Value) int64 {
 }
 
 // Frequency is v's logarithmic use counter, decayed (OBJECT FREQ); meaningful when the policy is LFU.
-func (k *Keyspace) Frequency(v value.Value) int { return int(k.decayed(v.Clock())) }
+func (k *Keyspace) Frequency(v value.Value) int { k.assertHeld(); return int(k.decayed(v.Clock())) }
 
 // SetIdle gives v the clock of a key that was last used so long ago (RESTORE IDLETIME, RDB), or as long ago as a clock can say that is not
 // ahead (saved.go). Nothing under an LFU policy.
 func (k *Keyspace) SetIdle(v value.Value, idleMs int64) {
+	k.assertHeld()
 	if !k.Policy.LFU() {
 		v.SetClock((k.second() - uint32(min(idleMs/clockMs, clockMask-aheadSeconds))) & clockMask)
 	}
@@ -90,6 +91,7 @@ func (k *Keyspace) SetIdle(v value.Value, idleMs int64) {
 
 // SetFrequency gives v the clock of a key with that use counter (RESTORE FREQ, RDB). Nothing under another policy.
 func (k *Keyspace) SetFrequency(v value.Value, freq int) {
+	k.assertHeld()
 	if k.Policy.LFU() {
 		v.SetClock(k.minute()<<8 | uint32(freq)&255)
 	}

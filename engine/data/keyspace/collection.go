@@ -21,6 +21,7 @@ func (db *DB) Edit(key []byte) *value.Edit {
 
 // edit is an Edit of key, which may not be there. It is to be handed out next.
 func (db *DB) edit(key []byte) *value.Edit {
+	db.k.assertHeld()
 	k := db.k
 	if k.last.named(key) {
 		return db.kept(key)
@@ -44,6 +45,7 @@ func (db *DB) hand(e *value.Edit) *value.Edit {
 // Create makes key, for which Edit gave nil, a collection whose listpack or intset has n bytes; e.Packed is to be written before anything
 // else is done with the databases.
 func (db *DB) Create(key []byte, t value.Type, enc value.Encoding, n int) *value.Edit {
+	db.k.assertHeld()
 	f := value.PackedForm(t, enc, len(key), n, false)
 	root := memory.Ref(0)
 	if f.Rooted {
@@ -59,6 +61,7 @@ func (db *DB) CreateRoot(key []byte, t value.Type, enc value.Encoding, root memo
 }
 
 func (db *DB) create(key []byte, f *value.Form, root memory.Ref) *value.Edit {
+	db.k.assertHeld()
 	db.k.store.Used.Note(f.Type, f.Encoding)
 	e := db.edit(key)
 	payload, _ := db.place(e.Entry(), key, f, 0)
@@ -69,6 +72,7 @@ func (db *DB) create(key []byte, f *value.Form, root memory.Ref) *value.Edit {
 // PutPacked makes key a collection whose listpack or intset is b, whatever was there. deadline as for SetString. Returns whether the key is
 // new.
 func (db *DB) PutPacked(key []byte, t value.Type, enc value.Encoding, b []byte, deadline int64) (created bool) {
+	db.k.assertHeld()
 	f := value.PackedForm(t, enc, len(key), len(b), deadline != 0)
 	db.k.store.Used.Note(t, enc)
 	root := memory.Ref(0)
@@ -80,6 +84,7 @@ func (db *DB) PutPacked(key []byte, t value.Type, enc value.Encoding, b []byte, 
 
 // PutRoot makes key a collection that hangs off root (Store.NewRoot), which belongs to the keyspace then; otherwise as PutPacked.
 func (db *DB) PutRoot(key []byte, t value.Type, enc value.Encoding, root memory.Ref, deadline int64) (created bool) {
+	db.k.assertHeld()
 	f := value.RootForm(t, enc, len(key), deadline != 0)
 	db.k.store.Used.Note(t, enc)
 	return db.put(key, &f, root, nil, deadline)
@@ -87,6 +92,7 @@ func (db *DB) PutRoot(key []byte, t value.Type, enc value.Encoding, root memory.
 
 // Remove removes the key of e, whose collection has become empty. e must not be used afterwards.
 func (db *DB) Remove(e *value.Edit) {
+	db.k.assertHeld()
 	db.touched(e.Key())
 	db.drop(e.Entry())
 }
@@ -94,5 +100,6 @@ func (db *DB) Remove(e *value.Edit) {
 // MemoryUsage is what the entry of v costs in bytes with its share of the index; samples bounds how many elements of a
 // collection are looked at (0: all).
 func (k *Keyspace) MemoryUsage(v value.Value, samples int) int {
+	k.assertHeld()
 	return k.store.MemoryUsage(v, samples)
 }

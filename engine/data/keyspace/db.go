@@ -32,10 +32,10 @@ type data struct {
 func (db *DB) Index() int { return db.index }
 
 // Len is the number of keys, those past their deadline and not yet removed included.
-func (db *DB) Len() int { return db.d.t.Len() }
+func (db *DB) Len() int { db.k.assertHeld(); return db.d.t.Len() }
 
 // Volatile is the number of keys with a deadline.
-func (db *DB) Volatile() int { return db.d.t.Volatile() }
+func (db *DB) Volatile() int { db.k.assertHeld(); return db.d.t.Volatile() }
 
 // AvgTTL is the mean time to live of the volatile keys, in ms.
 func (db *DB) AvgTTL() int64 {
@@ -143,6 +143,7 @@ func (db *DB) SetBulk(key []byte, ref uint64, n int, deadline int64) (created bo
 // put makes key's value one of form f and tells who watches. Its payload is val where f keeps it inline, else word, an integer or a root; a
 // long string's root is made here if word is 0.
 func (db *DB) put(key []byte, f *value.Form, word memory.Ref, val []byte, deadline int64) (created bool) {
+	db.k.assertHeld()
 	if f.Rooted && word == 0 {
 		word = db.k.store.NewLong(val)
 	}
@@ -165,6 +166,9 @@ func (db *DB) place(e *value.Entry, key []byte, f *value.Form, deadline int64) (
 		deadline = kept
 	}
 	payload = e.Write(f, key, deadline, clock)
+	if db.k.Replica && deadline != 0 {
+		db.noteOwn(key)
+	}
 	if db.k.Blocking > 0 {
 		db.arrived(key, f.Type)
 	}
@@ -257,6 +261,9 @@ func (db *DB) SetDeadline(key []byte, ms int64) bool {
 		return false
 	}
 	e.SetDeadline(ms)
+	if db.k.Replica && ms != 0 {
+		db.noteOwn(key)
+	}
 	db.touched(key)
 	return true
 }
@@ -270,6 +277,7 @@ func (db *DB) Persist(key []byte) bool {
 // Rename moves the value at from to the key to, deadline included, replacing what was there; false when from does not exist. As
 // MoveTo and CopyTo it makes a key anew: its clock is that of a key that was not there before.
 func (db *DB) Rename(from, to []byte) bool {
+	db.k.assertHeld()
 	if string(from) == string(to) {
 		return db.Peek(from).Exists()
 	}
@@ -283,6 +291,7 @@ func (db *DB) Rename(from, to []byte) bool {
 
 // MoveTo moves key to dst; false when key does not exist or dst has it.
 func (db *DB) MoveTo(key []byte, dst *DB) bool {
+	db.k.assertHeld()
 	if db == dst || !db.LookupWrite(key).Exists() || dst.LookupWrite(key).Exists() {
 		return false
 	}
@@ -325,6 +334,9 @@ func (db *DB) adopt(key []byte, ref memory.Ref, fields int64) {
 	e := db.at(key)
 	db.vacate(e)
 	e.Put(ref)
+	if db.k.Replica && e.Value().Volatile() {
+		db.noteOwn(key)
+	}
 	if db.k.Blocking > 0 {
 		db.arrived(key, e.Value().Type())
 	}
@@ -336,6 +348,7 @@ func (db *DB) adopt(key []byte, ref memory.Ref, fields int64) {
 
 // Flush empties the database in O(1) and returns how many keys it had; what they held goes to reclaimers.
 func (db *DB) Flush() (removed int) {
+	db.k.assertHeld()
 	removed = db.Len()
 	db.flushFields()
 	if removed == 0 && !db.d.t.Indexed() {
@@ -354,7 +367,7 @@ func (db *DB) Flush() (removed int) {
 		h.RetireTreeWide(root, value.KindDatabase, removed)
 		h.Unpark(bytes, removed) // afterwards: at no instant is nothing pending
 	})
-	if !slices.ContainsFunc(db.k.dbs, func(d DB) bool { return d.Len() > 0 }) {
+	if !slices.ContainsFunc(db.k.all, func(d DB) bool { return d.d != nil && d.Len() > 0 }) {
 		db.k.store.Used = value.Encodings{}
 	}
 	return removed
@@ -363,8 +376,10 @@ func (db *DB) Flush() (removed int) {
 // share is about how many bytes the database takes: as large a part of the data as it has of the keys. O(databases).
 func (db *DB) share() int64 {
 	keys := 0
-	for i := range db.k.dbs {
-		keys += db.k.dbs[i].Len()
+	for i := range db.k.all {
+		if d := &db.k.all[i]; d.d != nil {
+			keys += d.Len()
+		}
 	}
 	h := db.k.heap
 	data := h.UsedBy(memory.Keys) + h.UsedBy(memory.Values) + h.UsedBy(memory.Index) - h.Leaving()
@@ -372,8 +387,8 @@ func (db *DB) share() int64 {
 }
 
 // Shape is how the index lies in memory (DEBUG HTSTATS). O(n).
-func (db *DB) Shape() table.Shape { return db.d.t.Shape() }
+func (db *DB) Shape() table.Shape { db.k.assertHeld(); return db.d.t.Shape() }
 
 // Pin keeps the bytes of a Long value as they are, readable by any goroutine, until release, which any goroutine may call once.
 // Writing or deleting the key meanwhile works on copies of the chunks it touches.
-func (db *DB) Pin(v value.Value) (release func()) { return db.k.store.Pin(v.Root()) }
+func (db *DB) Pin(v value.Value) (release func()) { db.k.assertHeld(); return db.k.store.Pin(v.Root()) }

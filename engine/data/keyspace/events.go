@@ -1,13 +1,19 @@
 package keyspace
 
-import "spindle/engine/data/value"
+import (
+	"spindle/engine/data/value"
+	"spindle/internal/invariant"
+)
 
 // Touched tells who watches key that it has changed: once for each command that changed a collection through Edit or
 // Create.
-func (db *DB) Touched(key []byte) { db.touched(key) }
+func (db *DB) Touched(key []byte) { db.k.assertHeld(); db.touched(key) }
 
 // Signal offers key to the clients that are blocked on it (XADD: the stream was there before).
 func (db *DB) Signal(key []byte) {
+	if invariant.Enabled {
+		db.k.assertHeld()
+	}
 	if db.k.Blocking > 0 && db.k.Hooks.Ready != nil {
 		db.k.Hooks.Ready(db.index, key)
 	}
@@ -35,6 +41,13 @@ func (db *DB) whole() {
 	if db.k.Blocking > 0 && db.k.Hooks.Whole != nil {
 		db.k.Hooks.Whole(db.index)
 	}
+}
+
+// lapsed is touched of a key that goes, or loses fields, because its time has come or for want of room.
+func (db *DB) lapsed(key []byte) {
+	db.k.Lapsing = true
+	db.touched(key)
+	db.k.Lapsing = false
 }
 
 // touched tells who watches keys.

@@ -50,6 +50,7 @@ const poolSize = 16
 // EvictOne evicts one key by Policy; false when the policy leaves nothing to evict. The memory of a big value comes
 // back a little later, from a reclaimer: freed is what the key held, in bytes.
 func (k *Keyspace) EvictOne() (freed int64, ok bool) {
+	k.assertHeld()
 	if k.Policy == NoEviction {
 		return 0, false
 	}
@@ -181,7 +182,7 @@ func (k *Keyspace) evict(db *DB, p *table.Place, ref memory.Ref) (freed int64) {
 	if k.Hooks.Evicted != nil {
 		k.Hooks.Evicted(db.index, key)
 	}
-	db.touched(key)
+	db.lapsed(key)
 	db.remove(p, ref)
 	return freed
 }

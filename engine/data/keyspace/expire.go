@@ -7,6 +7,7 @@ import (
 	"spindle/engine/data/memory"
 	"spindle/engine/data/table"
 	"spindle/engine/data/value"
+	"spindle/internal/invariant"
 )
 
 // expires says that keys past their deadline are removed here and now.
@@ -39,7 +40,7 @@ func (db *DB) expired(v value.Value) {
 	if k.Hooks.Expired != nil {
 		k.Hooks.Expired(db.index, key)
 	}
-	db.touched(key)
+	db.lapsed(key)
 	if t := v.Type(); t != value.String {
 		db.leaving(key, t)
 	}
@@ -62,10 +63,15 @@ func (db *DB) remove(p *table.Place, ref memory.Ref) {
 }
 
 // ExpireDue removes keys and fields of hashes whose deadline has passed, earliest first, for at most limit. more: it stopped for time.
-// Databases take turns at being first. On a replica, or while keys are Trusting or Hiding, it does nothing.
+// Databases take turns at being first. While keys are Trusting or Hiding it does nothing. On a replica it removes the keys that have
+// their deadline from there.
 func (k *Keyspace) ExpireDue(limit time.Duration) (expired int, more bool) {
-	if k.Trusting || k.Replica || k.Hiding {
+	k.assertHeld()
+	if k.Trusting || k.Hiding {
 		return 0, false
+	}
+	if k.Replica {
+		return k.expireOwn(limit)
 	}
 	var stop time.Time
 	for i := range k.dbs {
@@ -172,6 +178,9 @@ func (db *DB) expireOne(d *table.Due, i int) bool {
 
 // NextDeadline is when ExpireDue may next have something to do, in Unix ms: at most 16 ms after the nearest deadline; 0: nothing has one.
 func (k *Keyspace) NextDeadline() int64 {
+	if invariant.Enabled {
+		k.assertHeld()
+	}
 	next := int64(0)
 	for i := range k.dbs {
 		d := k.dbs[i].d
@@ -240,9 +249,13 @@ func (l *lagCounts) quantile(q float64) int64 {
 
 // Lag is how late keys were removed after their deadline, by ExpireDue or because somebody looked them up, since ResetLag.
 func (k *Keyspace) Lag() Lag {
+	k.assertHeld()
 	l := &k.lag
 	return Lag{Count: l.n, P50: l.quantile(0.50), P99: l.quantile(0.99), Max: l.max}
 }
 
 // ResetLag forgets the lags measured so far.
-func (k *Keyspace) ResetLag() { k.lag = lagCounts{} }
+func (k *Keyspace) ResetLag() {
+	k.assertHeld()
+	k.lag = lagCounts{}
+}

@@ -18,6 +18,7 @@ import (
 
 // FieldsDeadline is what SetFieldsDeadline was told of key; 0 for none.
 func (db *DB) FieldsDeadline(key []byte) int64 {
+	db.k.assertHeld()
 	if db.d.fields.Len() == 0 {
 		return 0
 	}
@@ -30,6 +31,7 @@ func (db *DB) FieldsDeadline(key []byte) int64 {
 // SetFieldsDeadline says when the first field of the hash at key is due, in Unix ms; 0: none has a deadline. Commands that change
 // deadlines of fields, or remove fields that have one, call it; a deadline that is too early does no harm.
 func (db *DB) SetFieldsDeadline(key []byte, ms int64) {
+	db.k.assertHeld()
 	t := &db.d.fields
 	if t.Len() == 0 && ms == 0 {
 		return
@@ -53,10 +55,11 @@ func (db *DB) SetFieldsDeadline(key []byte, ms int64) {
 }
 
 // HashesWithDeadlines is how many hashes have fields with a deadline (INFO's subexpiry).
-func (db *DB) HashesWithDeadlines() int { return db.d.fields.Len() }
+func (db *DB) HashesWithDeadlines() int { db.k.assertHeld(); return db.d.fields.Len() }
 
 // FieldsHaveDeadlines says whether a field of any hash has a deadline: such a data set needs an RDB file of version 12.
 func (k *Keyspace) FieldsHaveDeadlines() bool {
+	k.assertHeld()
 	for i := range k.dbs {
 		if k.dbs[i].d.fields.Len() > 0 {
 			return true
@@ -131,7 +134,7 @@ func (db *DB) expireFields(key []byte) (next int64, n int) {
 	k.Stats.ExpiredFields += int64(n)
 	emptied := next == Emptied
 	if n > 0 {
-		db.touched(key)
+		db.lapsed(key)
 		if k.Hooks.FieldsExpired != nil {
 			k.Hooks.FieldsExpired(db.index, key, n, emptied)
 		}

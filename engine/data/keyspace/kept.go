@@ -26,6 +26,7 @@ type kept struct {
 // call with nil. It is then looked for only once, until something in the table has moved, and not at all if it was the
 // last that was found so. All other slices are looked for each time.
 func (k *Keyspace) Again(key []byte) {
+	k.assertHeld()
 	if name := unsafe.SliceData(key); name != k.last.name || len(key) != k.last.n {
 		k.last.name, k.last.n, k.last.known = name, len(key), false
 	}

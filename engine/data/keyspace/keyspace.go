@@ -8,13 +8,15 @@ import (
 	"spindle/engine/data/table"
 	"spindle/engine/data/tree"
 	"spindle/engine/data/value"
+	"spindle/internal/invariant"
 )
 
 // A Keyspace is all databases of a server.
 type Keyspace struct {
 	Hooks    Hooks
 	Stats    Stats
-	Watching int  // keys under WATCH or tracking: Hooks.Touched is called only when it is above 0
+	Watching int  // keys under WATCH and clients that track: Hooks.Touched is called only when it is above 0
+	Lapsing  bool // the key that Hooks.Touched hears of has expired or is evicted: no command has changed it
 	Blocking int  // keys that blocked clients wait for: Hooks.Ready, Gone and Whole are called only when it is above 0
 	Replica  bool // expired keys are hidden, not removed: the primary removes them
 	Trusting bool // expired keys count as valid: while loading, and for commands from the primary
@@ -33,12 +35,17 @@ type Keyspace struct {
 	heap  *memory.Heap
 	store value.Store
 	now   int64
-	dbs   []DB
+	dbs   []DB // the databases that clients see
+	all   []DB // dbs, and behind them as many that nobody sees: those of a data set that is to take their place (Beside)
 	rng   rand.PCG
 	lag   lagCounts
 	pool  pool
 
+	held func() // panics unless the caller holds the turn (keyspace.H1); nil where nobody does
+
 	emptied int64 // bytes of the database that Flush is letting go of
+
+	own map[ownKey]struct{} // see own.go
 
 	expireFrom int       // the database that ExpireDue begins with
 	due        table.Due // what ExpireDue is at
@@ -93,7 +100,7 @@ func New(h *memory.Heap, o Options) *Keyspace {
 		o.Seed = uint64(time.Now().UnixNano())
 	}
 	k := &Keyspace{
-		heap: h, now: o.StartMs, dbs: make([]DB, o.Databases),
+		heap: h, now: o.StartMs, all: make([]DB, 2*o.Databases),
 		Samples: 5, LFULogFactor: 10, LFUDecayTime: 1,
 	}
 	k.rng.Seed(o.Seed, 0)
@@ -105,21 +112,52 @@ func New(h *memory.Heap, o Options) *Keyspace {
 	h.Register(value.KindFields, destroyFields)
 	h.Register(value.KindTree, tree.Destroy)
 	k.register()
+	k.dbs = k.all[:o.Databases:o.Databases]
 	for i := range k.dbs {
-		d := new(data)
-		d.t.Init(&k.store, i)
-		d.fields.Init(h, table.Entry, i)
-		d.fields.SetBase(o.StartMs)
-		k.dbs[i] = DB{k: k, d: d, index: i}
+		k.begin(i, o.StartMs)
 	}
 	return k
+}
+
+// HeldBy has what is for the holder of the turn call assert first, in builds that check (keyspace.H1).
+func (k *Keyspace) HeldBy(assert func()) { k.held = assert }
+
+// assertHeld panics unless the caller holds the turn, in builds that check.
+//
+// Where the mere call would keep a function from being inlined in ordinary builds, the function asks for
+// invariant.Enabled itself.
+func (k *Keyspace) assertHeld() {
+	if invariant.Enabled && k.held != nil {
+		k.held()
+	}
+}
+
+// begin makes database i, empty.
+func (k *Keyspace) begin(i int, startMs int64) {
+	d := new(data)
+	d.t.Init(&k.store, i)
+	d.fields.Init(k.heap, table.Entry, i)
+	d.fields.SetBase(startMs)
+	k.all[i] = DB{k: k, d: d, index: i}
+}
+
+// Beside is the number of the first of Len databases that nobody sees. A data set is made there that is to take the place of
+// the one there is: DB(Beside()+i) that of DB(i), by Swap. No view has them, nothing in them expires or is evicted. It needs a heap for
+// twice as many databases.
+func (k *Keyspace) Beside() int {
+	for i := len(k.dbs); i < len(k.all); i++ {
+		if k.all[i].d == nil {
+			k.begin(i, k.now)
+		}
+	}
+	return len(k.dbs)
 }
 
 // Store is what values keep outside their entries: for package value's kin, and for loaders that build roots.
 func (k *Keyspace) Store() *value.Store { return &k.store }
 
 // Rand is the source of choices at random.
-func (k *Keyspace) Rand() *rand.PCG { return &k.rng }
+func (k *Keyspace) Rand() *rand.PCG { k.assertHeld(); return &k.rng }
 
 // Heap is the memory the databases live in.
 func (k *Keyspace) Heap() *memory.Heap { return k.heap }
@@ -127,23 +165,27 @@ func (k *Keyspace) Heap() *memory.Heap { return k.heap }
 // Len is the number of databases.
 func (k *Keyspace) Len() int { return len(k.dbs) }
 
-// DB is database i, 0 <= i < Len.
-func (k *Keyspace) DB(i int) *DB { return &k.dbs[i] }
+// DB is database i, 0 <= i < Len, or one that Beside has told of.
+func (k *Keyspace) DB(i int) *DB { return &k.all[i] }
 
 // SetNow tells the time, in Unix ms: once per batch, by the core. It also takes back what readers have unpinned.
 func (k *Keyspace) SetNow(ms int64) {
+	if invariant.Enabled {
+		k.assertHeld()
+	}
 	k.now = ms
 	k.store.Unpin()
 }
 
 // Now is what SetNow was told.
-func (k *Keyspace) Now() int64 { return k.now }
+func (k *Keyspace) Now() int64 { k.assertHeld(); return k.now }
 
-// Swap exchanges the contents of databases i and j (SWAPDB).
+// Swap exchanges the contents of databases i and j (SWAPDB, Beside).
 func (k *Keyspace) Swap(i, j int) {
-	k.dbs[i].d, k.dbs[j].d = k.dbs[j].d, k.dbs[i].d
-	k.dbs[i].whole()
-	k.dbs[j].whole()
+	k.assertHeld()
+	k.all[i].d, k.all[j].d = k.all[j].d, k.all[i].d
+	k.all[i].whole()
+	k.all[j].whole()
 }
 
 const prefetchAhead = 8
@@ -156,6 +198,7 @@ type prefetch struct {
 // Prefetch starts the cache misses of a later Lookup of key. Call it for all keys of a batch, then Prefetched, then Lookup them in
 // the same order: the bucket is fetched at once, the block when eight more keys have come or Prefetched is called.
 func (db *DB) Prefetch(key []byte) {
+	db.k.assertHeld()
 	k, t := db.k, &db.d.t
 	hash := table.Hash(key)
 	t.Touch(hash)
@@ -169,6 +212,7 @@ func (db *DB) Prefetch(key []byte) {
 
 // Prefetched ends a batch of Prefetch calls.
 func (k *Keyspace) Prefetched() {
+	k.assertHeld()
 	for i := k.aheadN - min(k.aheadN, prefetchAhead); i < k.aheadN; i++ {
 		at := &k.ahead[i%prefetchAhead]
 		at.t.TouchBlock(at.hash)
@@ -178,6 +222,7 @@ func (k *Keyspace) Prefetched() {
 
 // find is the value at key, past its deadline or not.
 func (db *DB) find(key []byte) value.Value {
+	db.k.assertHeld()
 	if db.k.last.named(key) {
 		return db.kept(key).Value()
 	}
@@ -187,6 +232,7 @@ func (db *DB) find(key []byte) value.Value {
 
 // at is key's entry, past its deadline or not, for who is going to write to it. It holds until the next call of at in any database.
 func (db *DB) at(key []byte) *value.Entry {
+	db.k.assertHeld()
 	if db.k.last.named(key) {
 		return db.kept(key).Entry()
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // Reserve says that about n keys are going to be there when a load has ended; 0 says that it has.
-func (db *DB) Reserve(n int) { db.d.t.Reserve(n) }
+func (db *DB) Reserve(n int) { db.k.assertHeld(); db.d.t.Reserve(n) }
 
 // A Loader adds many keys to a database, none of which is there, in any order. Its methods are called by the holder of the turn.
 //
@@ -55,6 +55,7 @@ func (l *Loader) DB() *DB { return l.db }
 
 // AddString adds a string, as SetString keeps it.
 func (l *Loader) AddString(key, val []byte, deadline int64) value.Value {
+	l.db.k.assertHeld()
 	var f value.Form
 	word := memory.Ref(f.OfText(len(key), val, deadline != 0))
 	if f.Rooted {
@@ -65,12 +66,14 @@ func (l *Loader) AddString(key, val []byte, deadline int64) value.Value {
 
 // AddInt adds a string that is n's decimal form.
 func (l *Loader) AddInt(key []byte, n, deadline int64) value.Value {
+	l.db.k.assertHeld()
 	f := value.IntForm(len(key), deadline != 0)
 	return l.add(key, &f, memory.Ref(n), nil, deadline)
 }
 
 // AddPacked adds a collection whose listpack or intset is b.
 func (l *Loader) AddPacked(key []byte, t value.Type, enc value.Encoding, b []byte, deadline int64) value.Value {
+	l.db.k.assertHeld()
 	k := l.db.k
 	k.store.Used.Note(t, enc)
 	f := value.PackedForm(t, enc, len(key), len(b), deadline != 0)
@@ -93,6 +96,7 @@ func (l *Loader) add(key []byte, f *value.Form, word memory.Ref, inline []byte, 
 // AddWritten adds entries that a [Writer] has made, up to the first that it has not, or until a pile is full, and says how many. They are
 // zeroed: they are the loader's now.
 func (l *Loader) AddWritten(entries []Written) (n int) {
+	l.db.k.assertHeld()
 	for n < len(entries) && entries[n].word != 0 && l.full == none {
 		l.pile(entries[n])
 		entries[n] = Written{}
@@ -114,11 +118,12 @@ func (l *Loader) pile(w Written) {
 }
 
 // Full says that Settle must be called before the next key is added, and again until Full says no more.
-func (l *Loader) Full() bool { return l.full != none }
+func (l *Loader) Full() bool { l.db.k.assertHeld(); return l.full != none }
 
 // Settle puts some keys of the full pile into the table. duplicate is one that was there, nil if none was; what was to stand there is let go.
 // Cost: some 4 us, and 8-10 us for each segment that splits.
 func (l *Loader) Settle() (duplicate []byte) {
+	l.db.k.assertHeld()
 	t := &l.db.d.t
 	keys := l.piles[l.full*pileKeys:][l.settled:l.fill[l.full]]
 	keys = keys[:min(settleKeys, len(keys))]
@@ -148,6 +153,7 @@ func (l *Loader) Settle() (duplicate []byte) {
 
 // Finish is Settle of whatever waits, when no more keys are to come: until done, which says that there was nothing left.
 func (l *Loader) Finish() (duplicate []byte, done bool) {
+	l.db.k.assertHeld()
 	for ; l.full == none; l.last-- {
 		if l.last == 0 {
 			return nil, true

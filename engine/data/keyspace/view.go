@@ -26,6 +26,7 @@ type viewDB struct {
 // Freeze makes a View of all databases as they are now: the root of each is one word.
 // Cost: microseconds at any number of keys. Afterwards each segment and small block is copied when it is first written to.
 func (k *Keyspace) Freeze() *View {
+	k.assertHeld()
 	v := &View{dbs: make([]viewDB, 0, 1)}
 	for i := range k.dbs {
 		t := &k.dbs[i].d.t

@@ -79,6 +79,7 @@ func (k *Keyspace) Writer(turn func(f func())) *Writer {
 
 // take appends n blocks to refs. Turn only.
 func (w *Writer) take(refs []memory.Ref, size, n int) []memory.Ref {
+	w.k.assertHeld()
 	for range n {
 		refs = append(refs, w.k.heap.Alloc(size, memory.Keys))
 	}
@@ -89,6 +90,7 @@ func (w *Writer) take(refs []memory.Ref, size, n int) []memory.Ref {
 
 // Serve gives the writer the time, and blocks that it is going to need. Turn only.
 func (w *Writer) Serve() {
+	w.k.assertHeld()
 	w.clock.Store(w.k.newClock())
 	if x := &w.next; x.state.Load() == spareWanted {
 		x.refs = w.take(x.refs, x.size, x.most)
@@ -151,6 +153,7 @@ func (w *Writer) write(key []byte, f *value.Form, word memory.Ref, inline []byte
 
 // Discard lets go of entries that no loader has taken. Turn only.
 func (w *Writer) Discard(entries []Written) {
+	w.k.assertHeld()
 	for i := range entries {
 		if entries[i].word != 0 {
 			w.k.heap.Free(entries[i].ref(), memory.Keys)

@@ -143,7 +143,7 @@ func (h *Heap) SetPosition(db int, hash uint64) { h.position = position{db, uint
 // Kind says how a root is taken apart; 0 is a plain block.
 type Kind uint8
 
-const maxKinds = 16
+const maxKinds = 32 // a power of two
 
 // A Destroy frees what hangs off root, and root itself, through t: no view reaches it any more, so it may be changed
 // in place. It stops when it has spent budget (one for each block freed, about) and returns what is left to be called

@@ -31,6 +31,8 @@ const (
 	Member
 	Scored
 	Field
+	// Tracked is a key and who has read it; package tracked writes it, and tracked.go has its picture.
+	Tracked
 )
 
 // The shape word of an Entry.

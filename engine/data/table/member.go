@@ -70,6 +70,8 @@ func nestedKey(layout Layout, p unsafe.Pointer) []byte {
 		p = unsafe.Add(p, scoredLen)
 	case Field:
 		p = fieldAt(p)
+	case Tracked:
+		return TrackedKey(p)
 	}
 	return lenAt(p)
 }

@@ -44,6 +44,7 @@ const (
 	KindDatabase memory.Kind = 1 + iota // the table of a database
 	KindDue                             // its index of deadlines
 	KindFields                          // the hashes of a database whose fields have deadlines
+	KindTracked                         // the keys that clients may have cached; package tracked's
 	KindLong                            // a string in chunks
 	KindPacked                          // a listpack or an intset: one block
 	KindTree                            // what was cut off a tree, or a whole one without its root block
@@ -56,7 +57,7 @@ const (
 
 	KindBloom = KindModule // Bloom filters
 
-	kinds = 16
+	kinds = 32
 )
 
 // A Structure says what can be done with roots of one kind without knowing the type.

@@ -32,8 +32,8 @@ var Family = command.Family{Name: "bf", Rows: []command.Spec{
 }}
 
 const (
-	write = command.Write | command.DenyOOM
-	read  = command.ReadOnly | command.Fast
+	write = command.Write | command.DenyOOM | command.Module
+	read  = command.ReadOnly | command.Fast | command.Module
 )
 
 var (

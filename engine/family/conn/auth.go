@@ -141,7 +141,11 @@ func (f *family) hello(c *command.Context) error {
 		r.BulkString(role)
 	}
 	r.BulkString("modules")
-	r.Array(0)
+	if f.Modules == nil {
+		r.Array(0)
+	} else {
+		f.Modules(r)
+	}
 	return nil
 }
 

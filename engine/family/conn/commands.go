@@ -9,6 +9,7 @@ import (
 	"spindle/engine/acl"
 	"spindle/engine/client"
 	"spindle/engine/command"
+	"spindle/protocol"
 )
 
 // Deps is what the family asks of the rest of the server. Every function is called in a turn.
@@ -27,7 +28,8 @@ type Deps struct {
 	Mode          func() string // "standalone", "cluster", "sentinel"; nil is standalone
 	Role          func() string // "master", "replica"; nil is master
 	Subscriptions func(c *client.Client) (channels, patterns, shards int)
-	Speaks        func(c *client.Client) // c has chosen another protocol; nil: nobody asks
+	Speaks        func(c *client.Client)  // c has chosen another protocol; nil: nobody asks
+	Modules       func(r *protocol.Reply) // HELLO's list of modules; nil: there are none
 }
 
 // plain are the flags of nearly every row here: they work while the data set loads and on a stale replica.
@@ -46,7 +48,6 @@ func Family(d Deps, more ...command.Spec) command.Family {
 	varying := []string{"nondeterministic_output"}
 	subs := []command.Spec{
 		{Name: "getname", Arity: 2, Flags: quiet | command.Sentinel, Run: f.getName},
-		{Name: "getredir", Arity: 2, Flags: quiet | command.Sentinel, Run: f.getRedir},
 		{Name: "help", Arity: 2, Flags: plain | command.Sentinel, Run: f.help},
 		{Name: "id", Arity: 2, Flags: quiet | command.Sentinel, Run: f.id},
 		{Name: "info", Arity: 2, Flags: quiet | command.Sentinel, Tips: varying, Run: f.info},
@@ -58,7 +59,6 @@ func Family(d Deps, more ...command.Spec) command.Family {
 		{Name: "reply", Arity: 3, Flags: quiet | command.Sentinel, Run: f.reply},
 		{Name: "setinfo", Arity: 4, Flags: quiet | command.Sentinel, Tips: everywhere, Run: f.setInfo},
 		{Name: "setname", Arity: 3, Flags: quiet | command.Sentinel, Tips: everywhere, Run: f.setName},
-		{Name: "trackinginfo", Arity: 2, Flags: quiet | command.Sentinel, Run: f.trackingInfo},
 		{Name: "unblock", Arity: -3, Flags: admin | command.Sentinel, Run: f.unblock},
 		{Name: "unpause", Arity: 2, Flags: admin | command.Sentinel, Run: f.unpause},
 	}

@@ -167,29 +167,11 @@ func (f *family) unblock(c *command.Context) error {
 	return nil
 }
 
-// getRedir is CLIENT GETREDIR: -1 while tracking is off.
-func (f *family) getRedir(c *command.Context) error {
-	c.Reply.Int(-1)
-	return nil
-}
-
-// trackingInfo is CLIENT TRACKINGINFO of a connection that does not track.
-func (f *family) trackingInfo(c *command.Context) error {
-	r := c.Reply
-	r.Map(3)
-	r.BulkString("flags")
-	r.Set(1)
-	r.BulkString("off")
-	r.BulkString("redirect")
-	r.Int(-1)
-	r.BulkString("prefixes")
-	r.Array(0)
-	return nil
-}
-
 // help is CLIENT HELP.
 func (f *family) help(c *command.Context) error {
 	command.Help(c,
+		"CACHING (YES|NO)",
+		"    Whether the keys of the next command are tracked, in OPTIN and OPTOUT mode.",
 		"GETNAME",
 		"    The name of this connection.",
 		"GETREDIR",
@@ -234,6 +216,8 @@ func (f *family) help(c *command.Context) error {
 		"    Note LIB-NAME or LIB-VER, which CLIENT LIST shows.",
 		"SETNAME <name>",
 		"    Give this connection a name.",
+		"TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> [...]] [OPTIN] [OPTOUT] [NOLOOP]",
+		"    Whether this connection hears that keys it may have cached have changed.",
 		"TRACKINGINFO",
 		"    How client-side caching is set for this connection.",
 		"UNBLOCK <clientid> [TIMEOUT|ERROR]",

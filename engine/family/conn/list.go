@@ -175,7 +175,11 @@ func appendLine(b []byte, cl *client.Client, nowMs int64, subscriptions [3]int, 
 	w.text(" events=", events)
 	w.text(" cmd=", cl.LastCommand)
 	w.text(" user=", cl.UserName())
-	w.number(" redir=", -1)
+	redirection := int64(-1)
+	if cl.Is(client.Tracking) {
+		redirection = cl.Redirect
+	}
+	w.number(" redir=", redirection)
 	w.number(" resp=", int64(cl.Protocol))
 	w.text(" lib-name=", cl.LibName)
 	w.text(" lib-ver=", cl.LibVersion)
@@ -188,7 +192,7 @@ var flagLetters = []struct {
 	letter byte
 }{
 	{client.Primary, 'M'}, {client.PubSub, 'P'}, {client.Multi, 'x'}, {client.Blocked, 'b'}, {client.Tracking, 't'},
-	{client.DirtyCAS, 'd'}, {client.CloseAfter, 'c'}, {client.CloseASAP, 'A'}, {client.Unix, 'U'},
+	{client.TrackingBroken, 'R'}, {client.TrackingBcast, 'B'}, {client.DirtyCAS, 'd'}, {client.CloseAfter, 'c'}, {client.CloseASAP, 'A'}, {client.Unix, 'U'},
 	{client.ReadOnly, 'r'}, {client.NoEvict, 'e'}, {client.NoTouch, 'T'},
 }
 

@@ -15,7 +15,9 @@ func (h *commands) add(c *command.Context) error {
 	v := c.DB.LookupWrite(key)
 	s, created, err := []byte(nil), !v.Exists(), error(nil)
 	if !created {
-		if s, err = sketchOf(v); err != nil {
+		if s, err = sketchOf(v); err == errCorrupt {
+			return addLong(c, v, elements)
+		} else if err != nil {
 			return err
 		}
 	}
@@ -34,6 +36,20 @@ func (h *commands) add(c *command.Context) error {
 		c.Notify(command.EventString, "pfadd", key)
 	}
 	c.Reply.Int(int64(min(changes, 1)))
+	return nil
+}
+
+// addLong is PFADD to a sparse sketch that is too long to be right: bytes were written behind it. What it has already
+// is no change; there is nothing that could be added.
+func addLong(c *command.Context, v value.Value, elements [][]byte) error {
+	s := v.Range(0, headerSize+longestBody, nil)
+	for _, e := range elements {
+		index, rank := locate(e)
+		if r, ok := find(s, start, index); !ok || r.rank < int(rank) {
+			return errCorrupt
+		}
+	}
+	c.Reply.Int(0)
 	return nil
 }
 

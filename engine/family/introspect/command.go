@@ -53,7 +53,7 @@ func (f *family) list(c *command.Context) error {
 	case len(args) != 3 || !command.Is(args[0], "FILTERBY"):
 		return protocol.ErrSyntax
 	case command.Is(args[1], "MODULE"):
-		keep = func(*command.Spec) bool { return false } // no command comes from a module
+		keep = func(s *command.Spec) bool { return s.Flags&command.Module != 0 && s.Family == string(args[2]) }
 	case command.Is(args[1], "ACLCAT"):
 		category, _ := command.Category(args[2])
 		keep = func(s *command.Spec) bool { return s.ACL&category != 0 }

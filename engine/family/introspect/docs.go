@@ -103,12 +103,17 @@ func (d *docs) append(r *protocol.Reply, s *command.Spec) {
 	if !known {
 		words.Group = s.Family // a row of our own
 	}
+	module := ""
+	if s.Flags&command.Module != 0 {
+		words.Group, module = "module", s.Family
+	}
 	r.BulkString(s.Full)
 	m := newFields(r)
 	m.text("summary", words.Summary)
 	m.text("since", words.Since)
 	m.text("group", words.Group)
 	m.text("complexity", words.Complexity)
+	m.text("module", module)
 	m.set("doc_flags", words.DocFlags)
 	m.text("deprecated_since", words.DeprecatedSince)
 	m.text("replaced_by", words.ReplacedBy)

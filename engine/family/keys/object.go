@@ -46,8 +46,9 @@ func objectFreq(c *command.Context) error {
 	})
 }
 
-// objectRefCount is OBJECT REFCOUNT key. Replies: 1, or nil; for the integers that the reference keeps one shared
-// object of, what it answers for those.
+// objectRefCount is OBJECT REFCOUNT key. Replies: 1, or nil. For the integers that Redis would keep one shared object
+// of if they were written now, it is what Redis answers for those. How they were written is not remembered: the shape
+// of an entry has no bit to spare, and its clock is written whole at each use.
 func objectRefCount(c *command.Context) error {
 	return object(c, func(v value.Value) error {
 		n := int64(1)

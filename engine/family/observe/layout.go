@@ -73,6 +73,7 @@ var layout = []sectionLayout{
 		used_cpu_sys_main_thread=0.000000 used_cpu_user_main_thread=0.000000
 	`},
 	{"Modules", true, `
+		module
 	`},
 	{"Commandstats", false, `
 	`},

@@ -31,6 +31,7 @@ type MemoryFigures struct {
 	Policy         string
 	LazyPending    int64
 	LazyFreed      int64
+	Mail           int64 // what loops have yet to read of what others have sent to their connections
 }
 
 // MemorySection is INFO memory. read is called once for each report.
@@ -73,7 +74,7 @@ func MemorySection(space *keyspace.Keyspace, read func() MemoryFigures) info.Sec
 		// Ours, behind the reference's.
 		number("memory_keys", &m.heap.ByPurpose[memory.Keys]), number("memory_values", &m.heap.ByPurpose[memory.Values]),
 		number("memory_index", &m.heap.ByPurpose[memory.Index]), number("memory_kept_by_views", &m.heap.Retired),
-		number("go_heap", &m.goHeap),
+		number("memory_mail", &m.Mail), number("go_heap", &m.goHeap),
 	}}
 }
 

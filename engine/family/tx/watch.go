@@ -19,7 +19,7 @@ var errWatchInside = &protocol.Error{Code: "ERR", Text: "WATCH inside MULTI is n
 //
 // tx.W1. A client is in dbs[d][k] just when its Watched names d and k, and each at most once.
 // tx.W2. A list is never empty: the key goes with the last client.
-// tx.W3. space.Watching counts the entries of all Watched.
+// tx.W3. space.Watching counts the entries of all Watched, beside what others count in it.
 // tx.W4. A client that is dirty watches nothing: one change is enough.
 // tx.W5. Each entry of Watched has its client's place in the key's list, and each place in a list has the entry's index
 // in Watched. So neither list is searched when a client forgets or a key is touched.

@@ -30,7 +30,6 @@ type options struct {
 	precision     int // digits of a number
 	keepBuffer    int // 1: buffer is kept between calls
 	buffer        []byte
-	keys          [keySlots]lua.Value
 	text          []byte // a string with escapes while it is read
 }
 

@@ -111,7 +111,7 @@ func (d *decoder) object(held int) lua.Value {
 		if d.token != tokenString {
 			d.refuse("object key string")
 		}
-		key := d.key()
+		key := d.s.Key(d.str)
 		if d.next(); d.token != tokenColon {
 			d.refuse("colon")
 		}
@@ -151,25 +151,6 @@ func (d *decoder) array(held int) lua.Value {
 	d.depth--
 	d.c.Pop(1)
 	return t.Value()
-}
-
-const (
-	keySlots   = 64
-	longestKey = 32
-)
-
-// key returns the string as a Value. Short ones are remembered: the objects of an array have the same keys, and one
-// string for all of them needs neither memory nor a hash of its own.
-func (d *decoder) key() lua.Value {
-	n := len(d.str)
-	if n == 0 || n > longestKey {
-		return d.s.String(d.str)
-	}
-	slot := &d.o.keys[(n+int(d.str[0])*7+int(d.str[n-1])*31+int(d.str[n/2])*13)%keySlots]
-	if slot.Str() != d.str {
-		*slot = d.s.String(d.str)
-	}
-	return *slot
 }
 
 // class sorts bytes by what a token may begin with.

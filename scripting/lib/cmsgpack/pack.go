@@ -18,8 +18,7 @@ func pack(c *lua.Call) lua.Outcome {
 	if 2*n > lua.MaxStack {
 		c.ArgError(0, "Too many arguments for MessagePack pack.")
 	}
-	p := packer{c: c, s: c.State()}
-	p.out = p.room[:0]
+	p := packer{c: c, s: c.State(), out: c.State().TakeBuffer()}
 	for i := 1; i <= n; i++ {
 		// The model keeps the result of each argument on its stack, and the argument above.
 		p.checkStack(n+i-1, 1, "in function mp_check")
@@ -28,6 +27,7 @@ func pack(c *lua.Call) lua.Outcome {
 	c.Spend(len(p.out) >> 2)
 	result := p.s.Bytes(p.out)
 	p.s.Charge(-p.charged)
+	p.s.KeepBuffer(p.out)
 	return c.Return1(result)
 }
 
@@ -37,7 +37,6 @@ type packer struct {
 	s       *lua.State
 	out     []byte
 	charged int
-	room    [512]byte
 }
 
 func (p *packer) checkStack(held, n int, text string) {
@@ -52,7 +51,7 @@ func (p *packer) need(n int) {
 	if cap(p.out)-len(p.out) >= n {
 		return
 	}
-	size := max(2*cap(p.out), len(p.out)+n)
+	size := max(2*cap(p.out), len(p.out)+n, 256)
 	if len(p.out)+n > lua.MaxString {
 		p.s.RaiseMemory()
 	}

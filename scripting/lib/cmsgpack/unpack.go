@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"strconv"
+	"unsafe"
 
 	"spindle/scripting/lua"
 )
@@ -179,6 +180,17 @@ func (u *unpacker) text(head, n int) (lua.Value, fault) {
 	return u.s.Bytes(b), faultNone
 }
 
+// key is value for the key of a map, which is mostly a short string that has come before.
+func (u *unpacker) key() (lua.Value, fault) {
+	rest := u.data[u.at:]
+	if len(rest) == 0 || rest[0]>>5 != 0xa0>>5 || len(rest) <= int(rest[0]&31) || u.held >= lua.MaxStack {
+		return u.value()
+	}
+	n := 1 + int(rest[0]&31)
+	u.at += n
+	return u.s.Key(unsafe.String(unsafe.SliceData(rest[1:]), n-1)), faultNone
+}
+
 // table reads n items, or n pairs. The table is on the stack meanwhile, so that the memory account sees it.
 func (u *unpacker) table(head, n int, isMap bool) (lua.Value, fault) {
 	u.at += head
@@ -218,7 +230,7 @@ func (u *unpacker) items(t *lua.Table, n int) (lua.Value, fault) {
 
 func (u *unpacker) pairs(t *lua.Table, n int) (lua.Value, fault) {
 	for range n {
-		key, f := u.value()
+		key, f := u.key()
 		if f != faultNone {
 			return key, f
 		}

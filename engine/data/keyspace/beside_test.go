@@ -1,0 +1,98 @@
+package keyspace
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"spindle/engine/data/memory"
+)
+
+// TestBeside: a data set made beside the one there is is in no view, is not expired, and takes its place by Swap.
+func TestBeside(t *testing.T) {
+	heap, err := memory.New(memory.Options{Databases: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer heap.Close()
+	k := New(heap, Options{Databases: 4, StartMs: 1000})
+	for i := range 4 {
+		k.DB(i).SetString([]byte("old"), fmt.Append(nil, i), 0)
+	}
+	first := k.Beside()
+	if first != 4 || k.Len() != 4 {
+		t.Fatalf("the first is %d, of %d that clients see", first, k.Len())
+	}
+	for i := range 4 {
+		k.DB(first+i).SetString([]byte("new"), fmt.Append(nil, i), 0)
+		k.DB(first+i).SetString([]byte("lapsed"), []byte("x"), 1500)
+	}
+	k.SetNow(2000)
+	if n, _ := k.ExpireDue(time.Second); n != 0 {
+		t.Errorf("%d keys beside expired", n)
+	}
+	v := k.Freeze()
+	for i := range 4 {
+		if n := v.Len(i); n != 1 {
+			t.Errorf("%d keys of database %d in the view", n, i)
+		}
+	}
+	if n := len(v.DBs()); n != 4 {
+		t.Errorf("%d databases in the view", n)
+	}
+	for i := range 4 {
+		k.Swap(i, first+i)
+		if n := k.DB(first + i).Flush(); n != 1 {
+			t.Errorf("%d old keys of database %d", n, i)
+		}
+		if got := k.DB(i).Peek([]byte("new")); !got.Exists() || k.DB(i).Peek([]byte("old")).Exists() {
+			t.Errorf("database %d is not the new one", i)
+		}
+	}
+	if !v.Get(2, []byte("old")).Exists() {
+		t.Error("the view has lost a key to the swap")
+	}
+	v.Close()
+	if n, _ := k.ExpireDue(time.Second); n != 4 {
+		t.Errorf("%d keys expired once they were there", n)
+	}
+}
+
+// TestOwnKeysOfAReplica: a replica removes what got its deadline there, and nothing that came from its primary.
+func TestOwnKeysOfAReplica(t *testing.T) {
+	heap, err := memory.New(memory.Options{Databases: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer heap.Close()
+	k := New(heap, Options{Databases: 4, StartMs: 1000})
+	k.Replica = true
+	db := k.DB(1)
+	k.Trusting = true // the primary's stream
+	db.SetString([]byte("theirs"), []byte("x"), 1500)
+	k.Trusting = false
+	db.SetString([]byte("ours"), []byte("x"), 1500)
+	db.SetString([]byte("later"), []byte("x"), 9000)
+	db.SetString([]byte("kept"), []byte("x"), 1500)
+	db.Persist([]byte("kept"))
+	db.SetString([]byte("set"), []byte("x"), 0)
+	db.SetDeadline([]byte("set"), 1500)
+	if n := k.OwnKeys(); n != 4 {
+		t.Errorf("%d own keys", n)
+	}
+	k.SetNow(2000)
+	if n, more := k.ExpireDue(time.Second); n != 2 || more {
+		t.Errorf("%d expired, more: %t", n, more)
+	}
+	if n := k.OwnKeys(); n != 1 {
+		t.Errorf("%d own keys are left", n)
+	}
+	for key, want := range map[string]bool{"theirs": true, "ours": false, "later": true, "kept": true, "set": false} {
+		if got := db.Stored([]byte(key)).Exists(); got != want {
+			t.Errorf("%s is stored: %t", key, got)
+		}
+	}
+	if db.Peek([]byte("theirs")).Exists() {
+		t.Error("a key past its deadline is shown")
+	}
+}

@@ -1,0 +1,126 @@
+package table
+
+import (
+	"unsafe"
+
+	"spindle/engine/data/memory"
+)
+
+// A Tracked block is a key and the clients that may have cached it, by their ids.
+//
+//	0          4          8     8+klen, up to a multiple of 8
+//	+----------+----------+-----+---------------------+
+//	| klen u32 | n    u32 | key | ids: room(n) × u64  |
+//	+----------+----------+-----+---------------------+
+//
+// table.K1. Up to linearIDs ids stand in a row, and room is as long as a power of two has to be. More of them are a
+// hash table with linear probing, three quarters full at most. An empty place of either is 0, which is no client's id.
+// table.K2. No id is there twice. Ids only come; all go with the block.
+const (
+	trackedHeader = 8
+	linearIDs     = 8
+)
+
+// TrackedKey is the key of the block at p.
+func TrackedKey(p unsafe.Pointer) []byte {
+	return unsafe.Slice((*byte)(p), trackedHeader+*(*uint32)(p))[trackedHeader:]
+}
+
+// trackedRoom is how many places n ids have, n > 0 (table.K1).
+func trackedRoom(n int) int {
+	room := 1
+	for room < n || n > linearIDs && 4*n > 3*room {
+		room *= 2
+	}
+	return room
+}
+
+// trackedIDs is where the ids of a block with a key of klen bytes begin.
+func trackedIDs(klen int) int { return trackedHeader + (klen+7)&^7 }
+
+// trackedSize is the bytes of a block.
+func trackedSize(klen, n int) int { return trackedIDs(klen) + 8*trackedRoom(n) }
+
+// NewTracked is a block of h for a key that one client has read.
+func NewTracked(h *memory.Heap, key []byte, id int64) memory.Ref {
+	size := trackedSize(len(key), 1)
+	ref := h.Alloc(size, memory.Other)
+	p := memory.Pointer(ref)
+	*(*uint32)(p), *(*uint32)(unsafe.Add(p, 4)) = uint32(len(key)), 1
+	copy(memory.Bytes(ref, size)[trackedHeader:], key)
+	*(*uint64)(unsafe.Add(p, trackedIDs(len(key)))) = uint64(id)
+	return ref
+}
+
+// TrackedLen is how many ids the block at ref has.
+func TrackedLen(ref memory.Ref) int { return int(*(*uint32)(unsafe.Add(memory.Pointer(ref), 4))) }
+
+// places are the places of the block's ids.
+func places(ref memory.Ref) []uint64 {
+	p := memory.Pointer(ref)
+	at := trackedIDs(int(*(*uint32)(p)))
+	return unsafe.Slice((*uint64)(unsafe.Add(p, at)), trackedRoom(TrackedLen(ref)))
+}
+
+// AppendTracked appends the ids of the block at ref, in no order.
+func AppendTracked(into []int64, ref memory.Ref) []int64 {
+	for _, id := range places(ref) {
+		if id != 0 {
+			into = append(into, int64(id))
+		}
+	}
+	return into
+}
+
+// AddTracked adds an id to the block at ref, unless it is there. The block may have another place then: to is where it
+// is, and ref was freed if that is not ref.
+// Cost: up to linearIDs compares, or some probes. A block that has to grow is written anew, with twice the room.
+func AddTracked(h *memory.Heap, ref memory.Ref, id int64) (to memory.Ref, added bool) {
+	n, ids := TrackedLen(ref), places(ref)
+	at, found := placeOf(ids, uint64(id))
+	if found {
+		return ref, false
+	}
+	count := (*uint32)(unsafe.Add(memory.Pointer(ref), 4))
+	if trackedRoom(n+1) == len(ids) {
+		ids[at] = uint64(id)
+		*count++
+		return ref, true
+	}
+	klen := int(*(*uint32)(memory.Pointer(ref)))
+	size := trackedSize(klen, n+1)
+	to = h.Alloc(size, memory.Other)
+	head := trackedIDs(klen)
+	copy(memory.Bytes(to, head), memory.Bytes(ref, head))
+	*(*uint32)(unsafe.Add(memory.Pointer(to), 4)) = uint32(n + 1)
+	into := places(to)
+	clear(into)
+	for _, old := range ids {
+		if old != 0 {
+			at, _ := placeOf(into, old)
+			into[at] = old
+		}
+	}
+	at, _ = placeOf(into, uint64(id))
+	into[at] = uint64(id)
+	h.Free(ref, memory.Other)
+	return to, true
+}
+
+// placeOf is where an id stands, or would stand; -1 if there is no place.
+func placeOf(ids []uint64, id uint64) (at int, found bool) {
+	if len(ids) <= linearIDs {
+		for i, other := range ids {
+			if other == id || other == 0 {
+				return i, other == id
+			}
+		}
+		return -1, false
+	}
+	mask := uint64(len(ids) - 1)
+	for i := id * 0x9E3779B97F4A7C15 >> 32 & mask; ; i = (i + 1) & mask {
+		if other := ids[i]; other == id || other == 0 {
+			return int(i), other == id
+		}
+	}
+}

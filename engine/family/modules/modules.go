@@ -1,0 +1,162 @@
+// Package modules is MODULE: which modules there are. All are built in; no shared library can be loaded.
+//
+// Owner: the core; everything here runs in a turn, but for Configure, which is called before there are turns.
+// Never: runs foreign code, or knows what a module's commands do.
+package modules
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"spindle/engine/command"
+	"spindle/internal/info"
+	"spindle/protocol"
+)
+
+// A Module is what others see of one.
+type Module struct {
+	Name    string
+	Version int      // as its own numbering has it: 20802 is 2.8.2
+	Files   []string // what its shared library is called, without ".so"
+	Path    string   // of the loadmodule line that has named it; empty: none has
+}
+
+// Modules are those of a server.
+type Modules struct{ list []*Module }
+
+// New is the modules that are built in.
+func New() *Modules {
+	return &Modules{[]*Module{
+		{Name: "bf", Version: 20802, Files: []string{"redisbloom", "bf"}}, // the release that came with Redis 7.4
+	}}
+}
+
+// An Unknown error is a loadmodule line for what is not here. Its text says what to do.
+type Unknown struct{ Path, Why string }
+
+// Error implements error.
+func (e *Unknown) Error() string { return fmt.Sprintf("module %s: %s", e.Path, e.Why) }
+
+// Configure takes a loadmodule line: a module that is built in is there already. It returns which one that is.
+//
+// Errors: *Unknown, also for arguments, which no module here takes.
+func (m *Modules) Configure(path string, args []string) (*Module, error) {
+	module := m.find(path)
+	switch {
+	case module == nil:
+		return nil, &Unknown{path, "native modules cannot be loaded; built in are: " + m.names()}
+	case len(args) > 0:
+		return nil, &Unknown{path, fmt.Sprintf("%s is built in, and does not take the argument '%s'", module.Name, args[0])}
+	}
+	module.Path = path
+	return module, nil
+}
+
+// find is the module whose shared library has the name of that file; nil if none has.
+func (m *Modules) find(path string) *Module {
+	file := strings.TrimSuffix(strings.ToLower(filepath.Base(path)), ".so")
+	for _, module := range m.list {
+		if slices.Contains(module.Files, file) {
+			return module
+		}
+	}
+	return nil
+}
+
+func (m *Modules) names() string {
+	var names []string
+	for _, module := range m.list {
+		names = append(names, module.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// Append answers the modules, for MODULE LIST and HELLO.
+func (m *Modules) Append(r *protocol.Reply) {
+	r.Array(len(m.list))
+	for _, module := range m.list {
+		r.Map(4)
+		r.BulkString("name")
+		r.BulkString(module.Name)
+		r.BulkString("ver")
+		r.Int(int64(module.Version))
+		r.BulkString("path")
+		r.BulkString(module.Path)
+		r.BulkString("args")
+		r.Array(0)
+	}
+}
+
+// Section is what INFO says of modules.
+func (m *Modules) Section() info.Section {
+	return info.Section{Name: "Modules", Fields: []info.Field{info.Lines("module", func(w *info.Writer) {
+		for _, module := range m.list {
+			w.Text("module", fmt.Sprintf("name=%s,ver=%d,api=1,filters=0,usedby=[],using=[],options=[]", module.Name, module.Version))
+		}
+	})}}
+}
+
+// Family is MODULE.
+func (m *Modules) Family() command.Family {
+	const (
+		admin = command.Admin | command.NoScript
+		loads = admin | command.NoAsyncLoading | command.Protected
+	)
+	return command.Family{Name: "server", Rows: []command.Spec{
+		{Name: "module", Arity: -2, Subs: []command.Spec{
+			{Name: "help", Arity: 2, Flags: command.Loading | command.Stale, Run: help},
+			{Name: "list", Arity: 2, Flags: admin, Tips: []string{"nondeterministic_output_order"}, Run: m.show},
+			{Name: "load", Arity: -3, Flags: loads, Run: m.load},
+			{Name: "loadex", Arity: -3, Flags: loads, Run: m.loadEx},
+			{Name: "unload", Arity: 3, Flags: loads, Run: m.unload},
+		}},
+	}}
+}
+
+// show is MODULE LIST. Replies: an array of maps: name, ver, path, args.
+func (m *Modules) show(c *command.Context) error {
+	m.Append(c.Reply)
+	return nil
+}
+
+// errLoad begins as clients match it, and says what the log would have to.
+func (m *Modules) errLoad(path []byte) error {
+	why := "Native modules cannot be loaded here."
+	if module := m.find(string(path)); module != nil {
+		why = fmt.Sprintf("%s is built in, and loaded already.", module.Name)
+	}
+	return protocol.Errorf("ERR", "Error loading the extension. Please check the server logs. %s", why)
+}
+
+// load is MODULE LOAD path [arg …]. Errors: always, for no shared library can be loaded.
+func (m *Modules) load(c *command.Context) error { return m.errLoad(c.Args[2]) }
+
+// loadEx is MODULE LOADEX path [CONFIG name value …] [ARGS arg …]. Errors: as MODULE LOAD.
+func (m *Modules) loadEx(c *command.Context) error { return m.errLoad(c.Args[2]) }
+
+// unload is MODULE UNLOAD name. Errors: always: there is no such module, or it has a type of its own.
+func (m *Modules) unload(c *command.Context) error {
+	for _, module := range m.list {
+		if module.Name == string(c.Args[2]) {
+			return protocol.Errorf("ERR", "Error unloading module: the module exports one or more module-side data types, can't unload")
+		}
+	}
+	return protocol.Errorf("ERR", "Error unloading module: no such module with that name")
+}
+
+// help is MODULE HELP.
+func help(c *command.Context) error {
+	command.Help(c,
+		"LIST",
+		"    The modules that are loaded: all that are built in.",
+		"LOAD <path> [<arg> ...]",
+		"    Load a shared library. None can be loaded here.",
+		"LOADEX <path> [CONFIG <name> <value> ...] [ARGS <arg> ...]",
+		"    Load a shared library with settings and arguments. None can be loaded here.",
+		"UNLOAD <name>",
+		"    Unload a module. Those that are built in have types of their own, and stay.",
+	)
+	return nil
+}

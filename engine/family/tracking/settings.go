@@ -1,0 +1,34 @@
+package tracking
+
+import (
+	"math"
+
+	"spindle/internal/info"
+	"spindle/internal/setting"
+)
+
+// Settings are the family's parameters.
+type Settings struct {
+	MaxKeys setting.Int // tracking-table-max-keys; 0: any number
+}
+
+// Rows are their rows; calling it gives every value its default.
+func (s *Settings) Rows() []setting.Row {
+	return []setting.Row{
+		setting.NewInt("tracking-table-max-keys", &s.MaxKeys, 1_000_000, setting.Between(0, math.MaxInt64)),
+	}
+}
+
+// Sections are what INFO says of tracking.
+func (t *Tracker) Sections() []info.Section {
+	return []info.Section{
+		{Name: "Clients", Fields: []info.Field{
+			info.Int("tracking_clients", func() int64 { return int64(len(t.clients)) }),
+		}},
+		{Name: "Stats", Fields: []info.Field{
+			info.Int("tracking_total_keys", func() int64 { return int64(t.table.Len()) }),
+			info.Int("tracking_total_items", func() int64 { return int64(t.table.Items()) }),
+			info.Int("tracking_total_prefixes", func() int64 { return int64(len(t.prefixes)) }),
+		}},
+	}
+}

@@ -1,0 +1,106 @@
+package engine
+
+import (
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/protocol"
+)
+
+// This server as a replica: what it runs for its primary, and what it does not do on its own.
+
+// Adopt enters a client that no loop has brought: the link to our primary. It may do everything. Turn only.
+func (c *Core) Adopt(conn protocol.Conn) *client.Client {
+	c.assertHeld()
+	cl := &client.Client{
+		ID: c.clients.NextID(), Conn: conn, Protocol: 2, LastCommand: "NULL", Flags: client.Primary, Authenticated: true,
+		CreatedMs: c.nowMs, LastMs: c.nowMs,
+	}
+	c.clients.Add(cl)
+	return cl
+}
+
+// Dismiss is Closed for a client of Adopt's, inside the turn.
+func (c *Core) Dismiss(cl *client.Client) {
+	c.assertHeld()
+	if c.clients.Get(cl.ID) == cl {
+		c.forget(cl)
+	}
+}
+
+// Follow is Serve for the link to our primary: keys past their deadline are valid until it removes them, and nobody
+// reads the replies. applied runs behind the last request, when nothing else of the turn has been decided.
+func (c *Core) Follow(b *protocol.Batch, applied func()) {
+	cl := b.Session.(*client.Client)
+	c.take()
+	c.begin()
+	cl.Out, cl.LastMs = b.Reply, c.nowMs
+	c.pushes.here = cl
+	c.Trusting(func() { c.run(cl, b) })
+	c.space.Again(nil) // the batch's bytes are lent
+	cl.Note()
+	applied()
+	if c.nanos >= c.duties.at {
+		c.runDuties()
+	}
+	c.settle()
+	if c.labels != nil {
+		c.unlabel()
+	}
+	c.pushes.here = nil
+	cl.TurnSeen = c.number
+	c.end()
+	c.release()
+}
+
+// SetReplica says whether this server is one: then keys past their deadline are hidden and stay until the primary
+// removes them, and nothing is evicted. Turn only.
+func (c *Core) SetReplica(on bool) {
+	c.assertHeld()
+	c.space.Replica = on
+	c.space.ForgetOwn()
+}
+
+// complain tells of an error that our primary's command met here: the two hold different data from now on.
+func (c *Core) complain(cl *client.Client, spec *command.Spec, err error) {
+	if c.hooks.Diverged != nil {
+		c.hooks.Diverged(cl, spec, err)
+	}
+}
+
+// UnblockAll ends every wait of clients, but for those of commands that are at work. It answers what err says.
+func (c *Core) UnblockAll(err error) {
+	c.assertHeld()
+	var all []*parked
+	for _, p := range c.waiting.byClient {
+		if !p.wait.Busy && p.wait.Timeout != nil {
+			all = append(all, p)
+		}
+	}
+	for _, p := range all {
+		if c.waiting.byClient[p.cl] == p {
+			c.meter.failed(p.spec, err)
+			c.answerParked(p, unblocking, func(ctx *command.Context) { ctx.Reply.Error(err) })
+		}
+	}
+}
+
+// Trusting runs f with keys past their deadline taken for valid. Turn only.
+func (c *Core) Trusting(f func()) {
+	c.assertHeld()
+	was := c.space.Trusting
+	c.space.Trusting = true
+	f()
+	c.space.Trusting = was
+}
+
+// IgnoreMemoryLimit has nothing evicted, because a primary does that. Turn only.
+func (c *Core) IgnoreMemoryLimit(on bool) {
+	c.assertHeld()
+	c.eviction.ignored = on
+}
+
+// OwnKeys is how many keys of this replica have their deadline from its own clients. Turn only.
+func (c *Core) OwnKeys() int {
+	c.assertHeld()
+	return c.space.OwnKeys()
+}

@@ -1,0 +1,247 @@
+package tlsconfig
+
+import (
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"spindle/internal/reason"
+)
+
+// What the log says of a configuration that cannot be, worded as monitoring already matches it.
+var (
+	errNoCertificate = errors.New("No tls-cert-file configured!")
+	errNoKey         = errors.New("No tls-key-file configured!")
+	errNoAuthority   = errors.New("Either tls-ca-cert-file or tls-ca-cert-dir must be specified when tls-cluster, tls-replication or tls-auth-clients are enabled!")
+	errProtocols     = errors.New("Invalid tls-protocols specified. Use a combination of 'TLSv1', 'TLSv1.1', 'TLSv1.2' and 'TLSv1.3'.")
+)
+
+// Build reads the files and makes a configuration for servers. It goes by the settings of this moment, but for Auth.
+//
+// Errors: a line for the operator; no configuration then.
+func Build(s *Settings) (*tls.Config, error) {
+	switch {
+	case s.Cert.Get() == "":
+		return nil, errNoCertificate
+	case s.Key.Get() == "":
+		return nil, errNoKey
+	case s.Auth.Get() != AuthNo && s.CAFile.Get() == "" && s.CADir.Get() == "":
+		return nil, errNoAuthority
+	}
+	versions, err := parseProtocols(s.Protocols.Get())
+	if err != nil {
+		return nil, err
+	}
+	certificate, err := loadPair(s.Cert.Get(), s.Key.Get(), s.KeyPass.Get())
+	if err != nil {
+		return nil, err
+	}
+	authorities, err := loadAuthorities(s.CAFile.Get(), s.CADir.Get())
+	if err != nil {
+		return nil, err
+	}
+	suites, err := parseCiphers(s.Ciphers.Get())
+	if err != nil {
+		return nil, err
+	}
+	if err := checkSuites13(s.Suites.Get()); err != nil {
+		return nil, err
+	}
+	if s.ClientCert.Get() != "" && s.ClientKey.Get() != "" {
+		if _, err := loadPair(s.ClientCert.Get(), s.ClientKey.Get(), s.ClientPass.Get()); err != nil {
+			return nil, err
+		}
+	}
+	base := &tls.Config{
+		Certificates: []tls.Certificate{certificate}, ClientCAs: authorities, CipherSuites: suites,
+		MinVersion: versions[0], MaxVersion: versions[len(versions)-1],
+		DynamicRecordSizingDisabled: true, SessionTicketsDisabled: !s.Caching.Get(),
+	}
+	if s.Caching.Get() {
+		kept := newSessions(int(s.CacheSize.Get()), time.Duration(s.CacheTimeout.Get())*time.Second)
+		base.WrapSession, base.UnwrapSession = kept.wrap, kept.unwrap
+	}
+	return newChooser(base, s, versions, suites).config(), nil
+}
+
+// A chooser gives each client the variant of a configuration that the settings mean for it. crypto/tls knows neither
+// which of two ends prefers a cipher, nor a gap between versions: so a variant has one cipher, or one version.
+type chooser struct {
+	base         *tls.Config
+	settings     *Settings // for Auth
+	versions     []uint16  // ascending
+	gap          bool      // some version between them may not be spoken
+	suites       []uint16  // up to TLS 1.2, the preferred first
+	preferServer bool
+	signs        int // what the certificate's key can do: ecdsaKey or rsaKey
+
+	mu       sync.Mutex
+	variants map[variant]*tls.Config
+}
+
+// A variant is what a client's configuration depends on.
+type variant struct {
+	auth    Auth
+	version uint16 // 0: as in base
+	suite   uint16 // 0: as in base
+}
+
+const (
+	rsaKey = iota
+	ecdsaKey
+)
+
+func newChooser(base *tls.Config, s *Settings, versions, suites []uint16) *chooser {
+	c := &chooser{
+		base: base, settings: s, versions: versions, suites: suites, preferServer: s.PreferServer.Get(),
+		gap:      int(versions[len(versions)-1]-versions[0]) != len(versions)-1,
+		variants: map[variant]*tls.Config{},
+	}
+	switch base.Certificates[0].Leaf.PublicKey.(type) {
+	case *ecdsa.PublicKey, ed25519.PublicKey:
+		c.signs = ecdsaKey
+	}
+	return c
+}
+
+// config asks the chooser at each handshake.
+func (c *chooser) config() *tls.Config {
+	outer := c.base.Clone()
+	outer.GetConfigForClient = c.forClient
+	return outer
+}
+
+func (c *chooser) forClient(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+	v := variant{auth: c.settings.Auth.Get()}
+	spoken := uint16(0)
+	for _, version := range c.versions {
+		if slices.Contains(hello.SupportedVersions, version) {
+			spoken = version
+		}
+	}
+	if c.gap {
+		if v.version = spoken; spoken == 0 { // it speaks none, or one in the gap: crypto/tls shall say so
+			v.version = c.versions[len(c.versions)-1]
+		}
+	}
+	if spoken != 0 && spoken < tls.VersionTLS13 {
+		v.suite = c.choose(hello, spoken)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	config := c.variants[v]
+	if config == nil {
+		config = c.make(v)
+		c.variants[v] = config
+	}
+	return config, nil
+}
+
+func (c *chooser) make(v variant) *tls.Config {
+	config := c.base.Clone()
+	switch v.auth {
+	case AuthNo:
+		config.ClientAuth = tls.NoClientCert
+	case AuthOptional:
+		config.ClientAuth = tls.VerifyClientCertIfGiven
+	default:
+		config.ClientAuth = tls.RequireAndVerifyClientCert
+	}
+	if v.version != 0 {
+		config.MinVersion, config.MaxVersion = v.version, v.version
+	}
+	if v.suite != 0 {
+		config.CipherSuites = []uint16{v.suite}
+	}
+	return config
+}
+
+// choose is the first suite that both ends can use, in the order of the end that decides; 0 if there is none.
+func (c *chooser) choose(hello *tls.ClientHelloInfo, version uint16) uint16 {
+	first, other := hello.CipherSuites, c.suites
+	if c.preferServer {
+		first, other = other, first
+	}
+	curves := slices.ContainsFunc(hello.SupportedCurves, func(id tls.CurveID) bool {
+		return id == tls.X25519 || id == tls.CurveP256 || id == tls.CurveP384 || id == tls.CurveP521
+	})
+	for _, id := range first {
+		known := cipherByID(id)
+		switch {
+		case known == nil || !slices.Contains(other, id):
+		case known.ephemeral && (!curves || known.signs != c.signs):
+		case !known.ephemeral && c.signs != rsaKey:
+		case known.since > version:
+		default:
+			return id
+		}
+	}
+	return 0
+}
+
+// parseProtocols reads tls-protocols into versions in ascending order.
+func parseProtocols(text string) (versions []uint16, err error) {
+	if text == "" {
+		return []uint16{tls.VersionTLS12, tls.VersionTLS13}, nil
+	}
+	for word := range strings.SplitSeq(text, " ") {
+		version, known := map[string]uint16{
+			"tlsv1": tls.VersionTLS10, "tlsv1.1": tls.VersionTLS11, "tlsv1.2": tls.VersionTLS12, "tlsv1.3": tls.VersionTLS13,
+		}[strings.ToLower(word)]
+		if !known {
+			return nil, errProtocols
+		}
+		versions = append(versions, version)
+	}
+	slices.Sort(versions)
+	return slices.Compact(versions), nil
+}
+
+// hashed is how a directory of authorities names their files: by the hash of the subject, and a number.
+var hashed = regexp.MustCompile(`^[0-9a-f]{8}\.[0-9]+$`)
+
+// loadAuthorities reads those of a file, and of the files in a directory that openssl-rehash(1) has given their names.
+// Others in it are not trusted, as OpenSSL does not find them. Without either there is none.
+func loadAuthorities(file, dir string) (*x509.CertPool, error) {
+	pool := x509.NewCertPool() // not nil: the system's authorities know nothing of our clients
+	refuse := func(err error) (*x509.CertPool, error) {
+		return nil, fmt.Errorf("Failed to configure CA certificate(s) file/directory: %s", reason.InContext(err))
+	}
+	if file != "" {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return refuse(err)
+		}
+		if !pool.AppendCertsFromPEM(text) {
+			return refuse(fmt.Errorf("no certificate in %s", file))
+		}
+	}
+	if dir == "" {
+		return pool, nil
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return refuse(err)
+	}
+	for _, e := range entries {
+		if !hashed.MatchString(e.Name()) {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return refuse(err)
+		}
+		pool.AppendCertsFromPEM(text)
+	}
+	return pool, nil
+}

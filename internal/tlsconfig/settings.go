@@ -1,0 +1,70 @@
+// Package tlsconfig makes what the tls-* directives say into a tls.Config.
+//
+// Owner: its caller. Build reads files and may be called from anywhere; what it returns never changes.
+// Never: listens, or keeps a file open.
+// Start at Build; ciphers.go reads OpenSSL's cipher lists, key.go encrypted keys, sessions.go remembers sessions.
+package tlsconfig
+
+import (
+	"math"
+
+	"spindle/internal/setting"
+)
+
+// Settings are the directives. Auth is read at each handshake, the others by Build.
+type Settings struct {
+	Cert, Key, KeyPass                setting.String
+	ClientCert, ClientKey, ClientPass setting.String // for links that this server opens
+	CAFile, CADir                     setting.String
+	Auth                              setting.Enum[Auth]
+	Protocols, Ciphers, Suites        setting.String
+	PreferServer                      setting.Bool
+	Caching                           setting.Bool
+	CacheSize                         setting.Int // sessions; 0: no bound
+	CacheTimeout                      setting.Int // seconds
+}
+
+// Auth is what a client has to show of itself.
+type Auth int
+
+// What tls-auth-clients may say.
+const (
+	AuthNo       Auth = iota // no certificate is asked for
+	AuthYes                  // one that an authority of ours has signed
+	AuthOptional             // none, or such a one
+)
+
+// Rows are the settings as CONFIG and the configuration file know them. Calling it gives every one its default.
+func (s *Settings) Rows() []setting.Row {
+	outgoing := setting.Nothing("this version opens no TLS links. The files are checked")
+	return []setting.Row{
+		setting.NewString("tls-cert-file", &s.Cert, "", setting.Volatile),
+		setting.NewString("tls-key-file", &s.Key, "", setting.Volatile),
+		setting.NewString("tls-key-file-pass", &s.KeyPass, "", setting.Sensitive),
+		setting.NewString("tls-client-cert-file", &s.ClientCert, "", setting.Volatile, outgoing),
+		setting.NewString("tls-client-key-file", &s.ClientKey, "", setting.Volatile, outgoing),
+		setting.NewString("tls-client-key-file-pass", &s.ClientPass, "", setting.Sensitive, outgoing),
+		setting.NewString("tls-ca-cert-file", &s.CAFile, "", setting.Volatile),
+		setting.NewString("tls-ca-cert-dir", &s.CADir, "", setting.Volatile),
+		setting.NewEnum("tls-auth-clients", &s.Auth, AuthYes, []setting.Choice[Auth]{
+			{Name: "no", Value: AuthNo}, {Name: "yes", Value: AuthYes}, {Name: "optional", Value: AuthOptional},
+		}),
+		setting.NewString("tls-protocols", &s.Protocols, ""),
+		setting.NewString("tls-ciphers", &s.Ciphers, ""),
+		setting.NewString("tls-ciphersuites", &s.Suites, ""),
+		setting.NewBool("tls-prefer-server-ciphers", &s.PreferServer, false),
+		setting.NewBool("tls-session-caching", &s.Caching, true),
+		setting.NewInt("tls-session-cache-size", &s.CacheSize, 20480, setting.Between(0, math.MaxInt32)),
+		setting.NewInt("tls-session-cache-timeout", &s.CacheTimeout, 300, setting.Between(0, math.MaxInt32)),
+	}
+}
+
+// Reread are the names of the rows that Build goes by: after a change of one of them it has to be called again.
+func Reread() []string {
+	return []string{
+		"tls-cert-file", "tls-key-file", "tls-key-file-pass", "tls-client-cert-file", "tls-client-key-file",
+		"tls-client-key-file-pass", "tls-ca-cert-file", "tls-ca-cert-dir", "tls-protocols", "tls-ciphers",
+		"tls-ciphersuites", "tls-prefer-server-ciphers", "tls-session-caching", "tls-session-cache-size",
+		"tls-session-cache-timeout",
+	}
+}

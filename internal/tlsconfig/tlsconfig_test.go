@@ -1,0 +1,472 @@
+package tlsconfig
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"io"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"spindle/internal/setting"
+)
+
+// A pair is a certificate and its key in files.
+type pair struct {
+	cert, key string
+	tls       tls.Certificate
+}
+
+// authority signs certificates of this run's own.
+type authority struct {
+	t    *testing.T
+	dir  string
+	cert *x509.Certificate
+	key  crypto.Signer
+	file string
+}
+
+func newAuthority(t *testing.T) *authority {
+	a := &authority{t: t, dir: t.TempDir()}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.key = key
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.cert, _ = x509.ParseCertificate(der)
+	a.file = a.write("ca.crt", "CERTIFICATE", der)
+	return a
+}
+
+func (a *authority) write(name, kind string, der []byte) string {
+	path := filepath.Join(a.dir, name)
+	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+		a.t.Fatal(err)
+	}
+	return path
+}
+
+// sign makes a certificate for key under a name.
+func (a *authority) sign(name string, key crypto.Signer) pair {
+	a.t.Helper()
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return pair{
+		a.write(name+".crt", "CERTIFICATE", der), a.write(name+".key", "PRIVATE KEY", secret),
+		tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key},
+	}
+}
+
+func newRSA(t *testing.T) crypto.Signer {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func newECDSA(t *testing.T) crypto.Signer {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// settingsOf are the defaults, but for pairs of names and values.
+func settingsOf(t *testing.T, pairs ...string) *Settings {
+	t.Helper()
+	s := &Settings{}
+	rows := s.Rows()
+	for i := 0; i < len(pairs); i += 2 {
+		n := slices.IndexFunc(rows, func(r setting.Row) bool { return r.Name == pairs[i] })
+		if err := rows[n].Set(pairs[i+1:i+2], setting.FromCommand); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// shake connects a client to a server and says what they agreed on.
+func shake(server, client *tls.Config) (state tls.ConnectionState, err error) {
+	a, b := connection()
+	defer a.Close()
+	defer b.Close()
+	a.SetDeadline(time.Now().Add(10 * time.Second))
+	b.SetDeadline(time.Now().Add(10 * time.Second))
+	done := make(chan error, 1)
+	s, c := tls.Server(a, server), tls.Client(b, client)
+	go func() {
+		err := s.Handshake()
+		if err == nil {
+			_, err = s.Write([]byte("x")) // behind it come the tickets
+		}
+		if err != nil {
+			a.Close()
+		}
+		done <- err
+	}()
+	if err = c.Handshake(); err == nil {
+		_, err = io.ReadFull(c, make([]byte, 1))
+	}
+	if err != nil {
+		b.Close()
+	}
+	return c.ConnectionState(), errors.Join(err, <-done)
+}
+
+// connection is two ends of one, with room in it: both may write at a time.
+func connection() (a, b net.Conn) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	defer l.Close()
+	if b, err = net.Dial("tcp", l.Addr().String()); err != nil {
+		panic(err)
+	}
+	if a, err = l.Accept(); err != nil {
+		panic(err)
+	}
+	return a, b
+}
+
+func client() *tls.Config {
+	return &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS10}
+}
+
+// What cannot be is refused with the line that Redis logs, or one that names what is wrong.
+func TestBuildRefuses(t *testing.T) {
+	a := newAuthority(t)
+	p, other := a.sign("server", newRSA(t)), a.sign("other", newECDSA(t))
+	garbage := filepath.Join(a.dir, "garbage")
+	os.WriteFile(garbage, []byte("-----BEGIN CERTIFICATE-----\nxx\n-----END CERTIFICATE-----\n"), 0o600)
+	base := []string{"tls-cert-file", p.cert, "tls-key-file", p.key, "tls-ca-cert-file", a.file}
+	for _, c := range []struct {
+		change []string
+		want   string
+	}{
+		{nil, ""},
+		{[]string{"tls-cert-file", ""}, "No tls-cert-file configured!"},
+		{[]string{"tls-key-file", ""}, "No tls-key-file configured!"},
+		{[]string{"tls-ca-cert-file", ""}, "Either tls-ca-cert-file or tls-ca-cert-dir must be specified when"},
+		{[]string{"tls-ca-cert-file", "", "tls-auth-clients", "no"}, ""},
+		{[]string{"tls-cert-file", "/none"}, "Failed to load certificate: /none: open /none: No such file or directory"},
+		{[]string{"tls-cert-file", garbage}, "Failed to load certificate: "},
+		{[]string{"tls-key-file", "/none"}, "Failed to load private key: /none: "},
+		{[]string{"tls-key-file", p.cert}, "Failed to load private key: " + p.cert + ": no private key in it"},
+		{[]string{"tls-key-file", other.key}, "Failed to load private key: " + other.key + ": the key is not the certificate's"},
+		{[]string{"tls-ca-cert-file", garbage}, "Failed to configure CA certificate(s) file/directory: "},
+		{[]string{"tls-ca-cert-dir", "/none"}, "Failed to configure CA certificate(s) file/directory: "},
+		{[]string{"tls-ca-cert-dir", a.dir}, ""},
+		{[]string{"tls-protocols", "TLSv1.4"}, "Invalid tls-protocols specified."},
+		{[]string{"tls-protocols", " "}, "Invalid tls-protocols specified."},
+		{[]string{"tls-protocols", "tlsV1 TLSv1.3"}, ""},
+		{[]string{"tls-ciphers", "NONSENSE"}, "Failed to configure ciphers: NONSENSE"},
+		{[]string{"tls-ciphers", "!!!"}, "Failed to configure ciphers: "},
+		{[]string{"tls-ciphersuites", "TLS_NONSENSE"}, "Failed to configure ciphersuites: TLS_NONSENSE"},
+		{[]string{"tls-ciphersuites", "TLS_AES_256_GCM_SHA384"}, "tls-ciphersuites: crypto/tls always offers"},
+		{[]string{"tls-ciphersuites", "TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256"}, ""},
+		{[]string{"tls-client-cert-file", other.cert, "tls-client-key-file", p.key}, "Failed to load private key: "},
+		{[]string{"tls-client-cert-file", other.cert, "tls-client-key-file", other.key}, ""},
+	} {
+		_, err := Build(settingsOf(t, append(slices.Clone(base), c.change...)...))
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%q: %v", c.change, err)
+		case c.want != "" && (err == nil || !strings.HasPrefix(err.Error(), c.want)):
+			t.Errorf("%q: %v, want %q", c.change, err, c.want)
+		}
+	}
+}
+
+// Clients are asked for a certificate as tls-auth-clients says now, without a new Build.
+func TestClientCertificates(t *testing.T) {
+	a, foreign := newAuthority(t), newAuthority(t)
+	p := a.sign("server", newECDSA(t))
+	s := settingsOf(t, "tls-cert-file", p.cert, "tls-key-file", p.key, "tls-ca-cert-file", a.file)
+	server, err := Build(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known, stranger := a.sign("client", newECDSA(t)).tls, foreign.sign("client", newECDSA(t)).tls
+	for _, c := range []struct {
+		auth                  Auth
+		none, known, stranger bool
+	}{
+		{AuthYes, false, true, false}, {AuthOptional, true, true, false}, {AuthNo, true, true, true}, {AuthYes, false, true, false},
+	} {
+		s.Auth.Set(c.auth)
+		for name, x := range map[string]struct {
+			shown []tls.Certificate
+			want  bool
+		}{"none": {nil, c.none}, "known": {[]tls.Certificate{known}, c.known}, "stranger": {[]tls.Certificate{stranger}, c.stranger}} {
+			for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+				config := client()
+				config.MaxVersion = version
+				// Shown whatever authorities the server names.
+				config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+					if len(x.shown) == 0 {
+						return &tls.Certificate{}, nil
+					}
+					return &x.shown[0], nil
+				}
+				if _, err := shake(server, config); (err == nil) != x.want {
+					t.Errorf("tls-auth-clients %d, certificate %s, version %x: %v", c.auth, name, version, err)
+				}
+			}
+		}
+	}
+	// Without an authority nobody is trusted: not those of the system, and not everybody.
+	s = settingsOf(t, "tls-cert-file", p.cert, "tls-key-file", p.key, "tls-auth-clients", "no")
+	if server, err = Build(s); err != nil {
+		t.Fatal(err)
+	}
+	s.Auth.Set(AuthYes)
+	config := client()
+	config.Certificates = []tls.Certificate{known}
+	if _, err := shake(server, config); err == nil {
+		t.Error("a certificate is trusted though there is no authority")
+	}
+}
+
+// A directory is read by the names that OpenSSL looks for.
+func TestAuthorityDirectory(t *testing.T) {
+	a := newAuthority(t)
+	p := a.sign("server", newECDSA(t))
+	text, _ := os.ReadFile(a.file)
+	for name, want := range map[string]bool{"0a1b2c3d.0": true, "0a1b2c3d.12": true, "ca.pem": false, "0a1b2c3d.r0": false} {
+		dir := t.TempDir()
+		os.WriteFile(filepath.Join(dir, name), text, 0o600)
+		server, err := Build(settingsOf(t, "tls-cert-file", p.cert, "tls-key-file", p.key, "tls-ca-cert-dir", dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		config := client()
+		known := a.sign("client", newECDSA(t)).tls
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &known, nil }
+		if _, err := shake(server, config); (err == nil) != want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Versions are those that tls-protocols names, gaps included.
+func TestProtocols(t *testing.T) {
+	a := newAuthority(t)
+	p := a.sign("server", newECDSA(t))
+	all := []uint16{tls.VersionTLS10, tls.VersionTLS11, tls.VersionTLS12, tls.VersionTLS13}
+	for text, want := range map[string][]uint16{
+		"": all[2:], "TLSv1.2": all[2:3], "tlsv1.3": all[3:], "TLSv1 TLSv1.1": all[:2], "TLSv1.3 TLSv1": {all[0], all[3]},
+	} {
+		server, err := Build(settingsOf(t, "tls-cert-file", p.cert, "tls-key-file", p.key, "tls-auth-clients", "no",
+			"tls-protocols", text, "tls-ciphers", "ALL"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, version := range all {
+			config := client()
+			config.MinVersion, config.MaxVersion = version, version
+			if _, err := shake(server, config); (err == nil) != slices.Contains(want, version) {
+				t.Errorf("%q: version %x: %v", text, version, err)
+			}
+		}
+		config := client() // which speaks them all
+		if state, err := shake(server, config); err != nil || state.Version != want[len(want)-1] {
+			t.Errorf("%q: %x %v", text, state.Version, err)
+		}
+	}
+}
+
+// Up to TLS 1.2 the end that tls-prefer-server-ciphers names decides, and a suite that is not listed is not spoken.
+func TestCiphersOfAConnection(t *testing.T) {
+	a := newAuthority(t)
+	const aes128, aes256, old = tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, tls.TLS_RSA_WITH_AES_128_CBC_SHA256
+	p := a.sign("server", newRSA(t))
+	for _, c := range []struct {
+		list, prefer string
+		offered      []uint16
+		want         uint16 // 0: none
+	}{
+		{"", "no", []uint16{aes128}, aes128},
+		{"", "no", []uint16{old}, 0},
+		{"DEFAULT", "no", []uint16{old}, old},
+		{"DEFAULT:-AES128-SHA256", "no", []uint16{old}, 0},
+		{"DEFAULT:-AES128-SHA256", "no", []uint16{old, aes128}, aes128},
+		{"ECDHE-RSA-AES256-GCM-SHA384", "no", []uint16{aes128, aes256}, aes256},
+		{"ECDHE-RSA-AES128-GCM-SHA256:AES128-SHA256", "yes", []uint16{old, aes128}, aes128},
+		{"AES128-SHA256:ECDHE-RSA-AES128-GCM-SHA256", "yes", []uint16{old, aes128}, old},
+		{"ECDSA", "no", []uint16{aes128}, 0},
+	} {
+		server, err := Build(settingsOf(t, "tls-cert-file", p.cert, "tls-key-file", p.key, "tls-auth-clients", "no",
+			"tls-ciphers", c.list, "tls-prefer-server-ciphers", c.prefer, "tls-protocols", "TLSv1.2"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		config := client()
+		config.CipherSuites = c.offered
+		state, err := shake(server, config)
+		if (err == nil) != (c.want != 0) || err == nil && state.CipherSuite != c.want {
+			t.Errorf("%+v: %x %v", c, state.CipherSuite, err)
+		}
+	}
+}
+
+// A cipher list means what openssl(1) says it means, as far as crypto/tls has the ciphers.
+func TestCipherLists(t *testing.T) {
+	openssl, err := exec.LookPath("openssl")
+	if err != nil {
+		t.Skip("no openssl(1) to compare with")
+	}
+	for _, list := range []string{
+		"DEFAULT", "ALL", "HIGH", "DEFAULT:!kRSA", "DEFAULT:-AES128-SHA256", "ECDHE+AESGCM:CHACHA20", "ECDHE:!SHA1:AES256", "AES128:AES256",
+		"AESGCM:+AES256", "ALL:!aRSA", "ALL:-SHA256:AES128-SHA256", "ECDSA:RSA", "kRSA+AESGCM", "HIGH:!aNULL:!MD5", "AES:@STRENGTH",
+		"ECDHE-RSA-AES128-GCM-SHA256 AES128-SHA,AES256-SHA", "!AES128:AES", "NONSENSE:AES256-SHA", "TLSv1.2+kRSA", "EECDH+AES+SHA",
+		"AES128-SHA256:AES256-SHA256", "DEFAULT:!MEDIUM", "aECDSA:+CHACHA20", "AES128-SHA:DEFAULT", "DHE",
+	} {
+		out, _ := exec.Command(openssl, "ciphers", list).Output()
+		var want []string
+		for name := range strings.SplitSeq(strings.TrimSpace(string(out)), ":") {
+			if slices.ContainsFunc(ciphers, func(c cipherInfo) bool { return c.name == name }) {
+				want = append(want, name)
+			}
+		}
+		ids, err := parseCiphers(list)
+		var got []string
+		for _, id := range ids {
+			if name := cipherByID(id).name; !strings.Contains(name, "CBC3") { // openssl has it or not, as it was built
+				got = append(got, name)
+			}
+		}
+		if !slices.Equal(got, want) || (err != nil) != (len(want) == 0) {
+			t.Errorf("%s: %v\ngot  %v\nwant %v", list, err, got, want)
+		}
+	}
+}
+
+// Keys in the forms that tools write, encrypted and not.
+func TestEncryptedKeys(t *testing.T) {
+	openssl, err := exec.LookPath("openssl")
+	if err != nil {
+		t.Skip("no openssl(1) to encrypt with")
+	}
+	a := newAuthority(t)
+	for kind, p := range map[string]pair{"rsa": a.sign("rsa", newRSA(t)), "ec": a.sign("ec", newECDSA(t))} {
+		for _, how := range [][]string{
+			{kind, "-aes256"}, {kind, "-aes128", "-traditional"}, {kind, "-des3", "-traditional"},
+			{"pkcs8", "-topk8", "-v2", "aes-128-cbc"}, {"pkcs8", "-topk8", "-v2", "aes192", "-v2prf", "hmacWithSHA1"},
+			{"pkcs8", "-topk8", "-v2", "des3"}, {"pkcs8", "-topk8", "-v2", "aes256", "-v2prf", "hmacWithSHA512"},
+		} {
+			file := filepath.Join(a.dir, "encrypted")
+			args := append(slices.Clone(how), "-in", p.key, "-out", file, "-passout", "pass:12 34")
+			if kind == "ec" && slices.Contains(how, "-traditional") {
+				args = slices.DeleteFunc(args, func(s string) bool { return s == "-traditional" })
+			}
+			if out, err := exec.Command(openssl, args...).CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", args, out)
+			}
+			for pass, want := range map[string]bool{"12 34": true, "1234": false, "": false} {
+				_, err := Build(settingsOf(t, "tls-cert-file", p.cert, "tls-key-file", file, "tls-key-file-pass", pass, "tls-auth-clients", "no"))
+				if (err == nil) != want {
+					t.Errorf("%v, password %q: %v", how, pass, err)
+				}
+			}
+		}
+	}
+}
+
+// Sessions are resumed while they are remembered: as many and for as long as the settings say.
+func TestSessions(t *testing.T) {
+	a := newAuthority(t)
+	p := a.sign("server", newECDSA(t))
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		for _, c := range []struct {
+			caching, size, timeout string
+			between                int // others that connect before
+			want                   bool
+		}{
+			{"yes", "100", "300", 0, true},
+			{"yes", "100", "300", 99, true},
+			{"yes", "100", "300", 100, false},
+			{"yes", "0", "300", 300, true},
+			{"yes", "100", "0", 0, false},
+			{"no", "100", "300", 0, false},
+		} {
+			server, err := Build(settingsOf(t, "tls-cert-file", p.cert, "tls-key-file", p.key, "tls-auth-clients", "no",
+				"tls-session-caching", c.caching, "tls-session-cache-size", c.size, "tls-session-cache-timeout", c.timeout))
+			if err != nil {
+				t.Fatal(err)
+			}
+			connect := func(cache tls.ClientSessionCache) bool {
+				config := client()
+				config.ServerName, config.MaxVersion, config.ClientSessionCache = "server", version, cache
+				state, err := shake(server, config)
+				if err != nil {
+					t.Fatalf("version %x, %+v: %v", version, c, err)
+				}
+				return state.DidResume
+			}
+			cache := tls.NewLRUClientSessionCache(10)
+			connect(cache)
+			for range c.between {
+				connect(tls.NewLRUClientSessionCache(10))
+			}
+			time.Sleep(2 * time.Millisecond)
+			if got := connect(cache); got != c.want {
+				t.Errorf("version %x, %+v: resumed %t", version, c, got)
+			}
+		}
+	}
+}
+
+// FuzzFiles reads certificates and keys of any bytes: a refusal, and nothing worse.
+func FuzzFiles(f *testing.F) {
+	f.Add([]byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), "x")
+	f.Add([]byte("-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n"), "")
+	f.Add([]byte{0x30, 0x80}, "pass")
+	f.Fuzz(func(t *testing.T, text []byte, word string) {
+		_, _ = parseKey(text, word)
+		_, _, _ = parseChain(text)
+		_, _ = decryptPKCS8(text, word)
+		if ids, err := parseCiphers(word); err == nil && len(ids) == 0 {
+			t.Errorf("%q allows no cipher", word)
+		}
+		if versions, err := parseProtocols(word); err == nil && len(versions) == 0 {
+			t.Errorf("%q allows no version", word)
+		}
+	})
+}

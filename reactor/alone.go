@@ -1,0 +1,24 @@
+package reactor
+
+import (
+	"sync/atomic"
+
+	"spindle/internal/invariant"
+)
+
+// A runner is the goroutine that works on a loop and its connections, in builds that check.
+//
+// reactor.T3. All that is for a loop's goroutine is done by the one that did it first. netpoll's loops are exempt: each
+// has one connection, which is visited by one goroutine after the other.
+type runner struct{ is atomic.Uintptr }
+
+// assertOn panics unless the calling goroutine is the loop's (reactor.T3), in builds that check.
+func (l *loop) assertOn() {
+	if !invariant.Enabled || l.single {
+		return
+	}
+	here := invariant.Goroutine()
+	if is := l.runner.is.Load(); is != here {
+		invariant.That(is == 0 && l.runner.is.CompareAndSwap(0, here), "reactor.T3: loop %d has another goroutine", l.id)
+	}
+}

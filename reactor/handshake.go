@@ -1,0 +1,204 @@
+package reactor
+
+import (
+	"crypto/tls"
+	"errors"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Handshakes run beside the loops, each on a goroutine of its own, because crypto/tls waits in them.
+//
+// reactor.H1. A connection in its handshake counts in Reactor.open, so maxclients bounds their number.
+// reactor.H2. At most Handshakers of them compute at a time. Whoever waits for its peer holds no slot.
+// reactor.H3. A handshake ends within the limit, whatever its peer does. Then its descriptor is the loop's, or closed.
+// reactor.H4. Nobody begins one after close, and close returns when the last has ended.
+type handshakes struct {
+	reactor *Reactor
+	limit   time.Duration
+	slots   chan struct{}
+	quit    chan struct{} // closed by close
+	config  atomic.Pointer[tls.Config]
+
+	mu      sync.Mutex
+	running map[*handshake]struct{}
+	closed  bool
+	over    sync.WaitGroup
+
+	begun  atomic.Int64
+	failed atomic.Int64
+}
+
+// handshakeLimit is how long a handshake may take from the accept on.
+const handshakeLimit = 10 * time.Second
+
+// Handshakers is how many handshakes compute at a time. They want as many threads beside those of the loops.
+func Handshakers() int { return max(1, min(4, runtime.NumCPU()/2)) }
+
+func newHandshakes(r *Reactor) *handshakes {
+	h := &handshakes{
+		reactor: r, limit: r.options.HandshakeLimit, slots: make(chan struct{}, Handshakers()),
+		quit: make(chan struct{}), running: map[*handshake]struct{}{},
+	}
+	if h.limit <= 0 {
+		h.limit = handshakeLimit
+	}
+	h.config.Store(r.options.TLS)
+	return h
+}
+
+// A handshake is one connection's.
+type handshake struct {
+	of      *handshakes
+	conn    *conn
+	file    *os.File // the socket, as Go's own poller waits for it
+	until   time.Time
+	holding bool // a slot
+}
+
+// begin starts c's handshake. It returns at once.
+func (h *handshakes) begin(c *conn) {
+	s := &handshake{of: h, conn: c, until: time.Now().Add(h.limit)}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	config := h.config.Load()
+	if h.closed || config == nil {
+		unix.Close(c.fd)
+		h.reactor.forget()
+		return
+	}
+	s.file = os.NewFile(uintptr(c.fd), "")
+	_ = s.file.SetDeadline(s.until)
+	h.running[s] = struct{}{}
+	h.over.Add(1)
+	if h.begun.Add(1); len(h.running) == 1 && h.reactor.options.Handshaking != nil {
+		go h.reactor.options.Handshaking()
+	}
+	c.tls = &tlsLink{of: &c.link, shaking: s}
+	c.tls.conn = tls.Server(c.tls, config)
+	go s.run()
+}
+
+// run does the handshake and gives the connection to its loop.
+func (s *handshake) run() {
+	h, c := s.of, s.conn
+	defer h.over.Done()
+	err := c.tls.conn.Handshake()
+	s.release()
+	h.mu.Lock()
+	delete(h.running, s)
+	h.mu.Unlock()
+	if err == nil {
+		err = s.handOver()
+	}
+	if err == nil {
+		return
+	}
+	s.file.Close()
+	h.failed.Add(1)
+	h.reactor.options.Logf(Verbose, "Error accepting a client connection: %s (addr=%s laddr=%s)", reasonOf(err), c.remote, c.local)
+	h.reactor.forget()
+}
+
+// reasonOf is why a handshake has failed, without the part of the error that names the package.
+func reasonOf(err error) string {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return "the TLS handshake took too long"
+	}
+	return strings.TrimPrefix(err.Error(), "tls: ")
+}
+
+// handOver takes the socket from Go's poller and gives the connection to its loop. The socket gets another number by
+// that: Go does not let go of a descriptor without closing it.
+func (s *handshake) handOver() error {
+	c := s.conn
+	fd, err := unix.FcntlInt(uintptr(c.fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return os.NewSyscallError("fcntl", err)
+	}
+	s.file.Close()
+	// Nothing answers the end of a handshake, so its acknowledgement would wait some 40 ms. A client that goes by Nagle's
+	// algorithm would wait for it before its first request.
+	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_QUICKACK, 1)
+	c.fd = fd
+	c.tls.shaking = nil
+	s.of.reactor.back.adopt(c)
+	return nil
+}
+
+// read waits for the peer. It holds no slot meanwhile.
+func (s *handshake) read(p []byte) (int, error) {
+	s.release()
+	n, err := s.file.Read(p)
+	if err == nil {
+		err = s.acquire()
+	}
+	return n, err
+}
+
+func (s *handshake) write(p []byte) (int, error) {
+	s.release()
+	n, err := s.file.Write(p)
+	if err == nil {
+		err = s.acquire()
+	}
+	return n, err
+}
+
+// acquire waits for a slot, but not past the limit.
+func (s *handshake) acquire() error {
+	select {
+	case <-s.of.quit:
+		return errStopping
+	default:
+	}
+	select {
+	case s.of.slots <- struct{}{}:
+	default:
+		timer := time.NewTimer(time.Until(s.until))
+		defer timer.Stop()
+		select {
+		case s.of.slots <- struct{}{}:
+		case <-s.of.quit:
+			return errStopping
+		case <-timer.C:
+			return os.ErrDeadlineExceeded
+		}
+	}
+	s.holding = true
+	return nil
+}
+
+func (s *handshake) release() {
+	if s.holding {
+		s.holding = false
+		<-s.of.slots
+	}
+}
+
+var errStopping = errors.New("the server stops")
+
+// close ends all handshakes and waits for that. It is called once.
+func (h *handshakes) close() {
+	h.mu.Lock()
+	h.closed = true
+	close(h.quit)
+	for s := range h.running {
+		_ = s.file.SetDeadline(time.Unix(1, 0))
+	}
+	h.mu.Unlock()
+	h.over.Wait()
+}
+
+// count is how many are under way.
+func (h *handshakes) count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.running)
+}

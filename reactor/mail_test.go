@@ -1,0 +1,56 @@
+package reactor
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"spindle/protocol"
+)
+
+// TestFullMailboxSlowsWhoFillsIt: while a loop does not read its mail, who fills its box past the bound waits before
+// each further batch, and no longer than a few milliseconds. Stats tell what is held. When the loop reads again it is
+// over.
+func TestFullMailboxSlowsWhoFillsIt(t *testing.T) {
+	for _, b := range []Backend{Gnet, Epoll} {
+		t.Run(b.String(), func(t *testing.T) {
+			h := newBoard()
+			h.stuck = make(chan struct{})
+			r, addr := serveBoard(t, h, Options{Backend: b, Loops: 2})
+			peers := seatCrowd(t, h, addr, 2)
+			loops := [2]protocol.Loop{h.seat("p0").c.Loop(), h.seat("p1").c.Loop()}
+			if loops[0] == loops[1] {
+				t.Fatal("both are on one loop")
+			}
+			peers[1].send("*2\r\n$4\r\nTAKE\r\n$1000000\r\n" + strings.Repeat("x", 1000)) // its loop waits in Reserve
+			eventually(t, "a loop that is stuck", func() bool { return h.reserved.Load() == 1 })
+
+			const batch = 1000
+			for r.Stats().MailBytes <= mailMost {
+				peers[0].send(strings.Repeat(command("FAN"), batch))
+				peers[0].expect(strings.Repeat("+FAN\r\n", batch))
+			}
+			fan := func() time.Duration {
+				began := time.Now()
+				for range 3 { // a batch's wait is behind its replies: the next one's come late
+					peers[0].send(command("FAN"))
+					peers[0].expect("+FAN\r\n")
+				}
+				return time.Since(began) / 3
+			}
+			if took := fan(); took < slowSteps*time.Millisecond/2 {
+				t.Errorf("a message past the bound took %v, want some %d ms", took, slowSteps)
+			}
+			if held := r.Stats().MailBytes; held > mailMost+4*batch*(mailBytes+10) {
+				t.Errorf("%d bytes of mail, bound %d", held, mailMost)
+			}
+			close(h.stuck)
+			peers[1].send(strings.Repeat("x", 999_000) + "\r\n")
+			eventually(t, "the mail to be read", func() bool { return r.Stats().MailBytes == 0 })
+			eventually(t, "messages to be quick again", func() bool { return fan() < slowSteps*time.Millisecond/2 })
+			if n := r.brimful.Load(); n != 0 {
+				t.Errorf("%d mailboxes are said to be full", n)
+			}
+		})
+	}
+}

@@ -1,0 +1,221 @@
+package reactor
+
+import (
+	"crypto/tls"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"spindle/internal/invariant"
+)
+
+// A tlsLink is the second kind of link: crypto/tls over a socket that nobody waits for.
+//
+//	           the handshake, on its own goroutine             the loop
+//	accepted ─────────────────────────────────────▶ shaking ───────────▶ open ⇄ readable ───▶ closed: a last close_notify
+//	                                                   │ refused, too slow, or the reactor stops
+//	                                                   └──────────────────────────────▶ closed
+//
+// What crypto/tls holds for a connection is bounded, and does not count as the client's memory, as in Redis: some 7 KB
+// when idle, and its greatest record (TestIdleTLSConnectionCost).
+//
+// As a net.Conn it is what crypto/tls reads records from and writes records to. During the handshake it waits in
+// file. Afterwards Read answers errNothing where a socket would wait: crypto/tls keeps a half-read record for later.
+//
+// reactor.S1. One goroutine at a time uses a tlsLink: that of the handshake, then the loop.
+// reactor.S2. unsent goes out before anything else. Output is encrypted only while unsent is empty.
+// reactor.S3. What crypto/tls holds of the input is announced by no event. read goes on until nothing is left, or says
+// full.
+type tlsLink struct {
+	conn *tls.Conn
+	of   *link
+
+	shaking *handshake // nil: it is over
+	drained bool       // the socket has brought less than was asked for since its last event
+	unsent  []byte     // encrypted, and not taken by the socket
+}
+
+const (
+	// recordSize is how much is encrypted at a time: one record, whatever the cipher adds to it.
+	recordSize = 16 << 10
+	// ownRecord is from where on a piece is encrypted from where it lies. Shorter ones share a record.
+	ownRecord = 4 << 10
+	// unsentMost is what may wait encrypted: a record of output, and answers of crypto/tls's own.
+	unsentMost = 4 * recordSize
+)
+
+// nothingYet is the error of a Read with nothing to read. crypto/tls takes a temporary net.Error as a pause.
+type nothingYet struct{}
+
+func (nothingYet) Error() string   { return "nothing to read yet" }
+func (nothingYet) Timeout() bool   { return true }
+func (nothingYet) Temporary() bool { return true }
+
+var errNothing net.Error = nothingYet{}
+
+// read fills p with what has been received, record after record.
+func (t *tlsLink) read(p []byte) (n int, full bool, errno unix.Errno) {
+	for n < len(p) {
+		m, err := t.conn.Read(p[n:])
+		n += m
+		switch {
+		case err == nil:
+		case err == errNothing && n == 0:
+			return 0, false, unix.EAGAIN
+		case err == errNothing:
+			return n, false, 0
+		default:
+			return n, n > 0, 0 // the next read shows the end again
+		}
+	}
+	return n, true, 0
+}
+
+// Read implements net.Conn for crypto/tls.
+func (t *tlsLink) Read(p []byte) (int, error) {
+	if t.shaking != nil {
+		return t.shaking.read(p)
+	}
+	for !t.drained {
+		n, errno := receive(t.of.fd, p)
+		switch {
+		case errno == unix.EINTR:
+		case errno == unix.EAGAIN:
+			t.drained = true
+		case errno != 0:
+			return 0, os.NewSyscallError("recv", errno)
+		case n == 0:
+			return 0, io.EOF
+		default:
+			t.drained = n < len(p) && !t.of.hungUp // of a peer that is gone no event tells again
+			return n, nil
+		}
+	}
+	return 0, errNothing
+}
+
+// Write implements net.Conn for crypto/tls: it takes all of p, and keeps what the socket does not.
+func (t *tlsLink) Write(p []byte) (int, error) {
+	if t.shaking != nil {
+		return t.shaking.write(p)
+	}
+	whole := len(p)
+	if len(t.unsent) == 0 {
+		n, errno := t.send(p)
+		if errno != 0 {
+			return 0, os.NewSyscallError("send", errno)
+		}
+		p = p[n:]
+	}
+	if len(t.unsent)+len(p) > unsentMost {
+		return 0, io.ErrShortWrite // a peer that asks for answers and reads none
+	}
+	t.unsent = append(t.unsent, p...)
+	return whole, nil
+}
+
+// send is send(2), with a full socket as 0 bytes taken.
+func (t *tlsLink) send(p []byte) (int, unix.Errno) {
+	for {
+		n, errno := send(t.of.fd, p)
+		switch errno {
+		case unix.EINTR:
+		case unix.EAGAIN:
+			return 0, 0
+		default:
+			return max(n, 0), errno
+		}
+	}
+}
+
+// sendUnsent sends what is encrypted. It answers flushedAll when nothing of that is left.
+func (t *tlsLink) sendUnsent() flushed {
+	if len(t.unsent) == 0 {
+		return flushedAll
+	}
+	n, errno := t.send(t.unsent)
+	if errno != 0 {
+		return flushedDead
+	}
+	if t.unsent = t.unsent[n:]; len(t.unsent) > 0 {
+		return flushedFull
+	}
+	t.unsent = nil
+	return flushedAll
+}
+
+// encrypt makes one record of p and sends what the socket takes of it.
+func (t *tlsLink) encrypt(p []byte) error {
+	invariant.That(len(t.unsent) == 0 && len(p) <= recordSize, "reactor.S2: %d bytes behind %d", len(p), len(t.unsent))
+	_, err := t.conn.Write(p)
+	return err
+}
+
+// end tells the peer that nothing more comes, if the socket takes that at once.
+func (t *tlsLink) end() {
+	if len(t.unsent) == 0 {
+		_ = t.conn.CloseWrite() // the connection is closed either way
+	}
+}
+
+// Close, addresses and deadlines implement net.Conn. The conn sees to them.
+func (t *tlsLink) Close() error                     { return nil }
+func (t *tlsLink) LocalAddr() net.Addr              { return nil }
+func (t *tlsLink) RemoteAddr() net.Addr             { return nil }
+func (t *tlsLink) SetDeadline(time.Time) error      { return nil }
+func (t *tlsLink) SetReadDeadline(time.Time) error  { return nil }
+func (t *tlsLink) SetWriteDeadline(time.Time) error { return nil }
+
+// flushTLS is flush for a link under TLS.
+func (o *output) flushTLS(t *tlsLink, pool *bufferPool) (total int, result flushed) {
+	for {
+		if result = t.sendUnsent(); result != flushedAll {
+			return total, result
+		}
+		if o.bytes == 0 {
+			o.dropTail(pool)
+			return total, flushedAll
+		}
+		if total >= flushBound {
+			return total, flushedSome
+		}
+		n, err := o.encryptNext(t, pool)
+		if err != nil {
+			return total, flushedDead
+		}
+		total += n
+	}
+}
+
+// encryptNext makes a record of the output's first bytes and forgets them.
+func (o *output) encryptNext(t *tlsLink, pool *bufferPool) (n int, err error) {
+	if len(o.queue) == 0 && len(o.tail.Lent) == 0 && len(o.tail.B) <= recordSize { // the usual case
+		n = len(o.tail.B)
+		if err = t.encrypt(o.tail.B); err == nil {
+			o.bytes -= n
+			o.dropTail(pool)
+		}
+		return n, err
+	}
+	o.seal(pool)
+	first := o.queue[o.head].b
+	if n = min(len(first), recordSize); n >= ownRecord || o.head == len(o.queue)-1 {
+		err = t.encrypt(first[:n])
+	} else {
+		gathered := pool.lease()
+		for i := o.head; i < len(o.queue) && len(gathered) < recordSize; i++ {
+			b := o.queue[i].b
+			gathered = append(gathered, b[:min(len(b), recordSize-len(gathered))]...)
+		}
+		n = len(gathered)
+		err = t.encrypt(gathered)
+		pool.giveBack(gathered)
+	}
+	if err == nil {
+		o.advance(pool, n)
+	}
+	return n, err
+}

@@ -1,0 +1,64 @@
+package reactor
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"math/big"
+	"net"
+	"sync"
+	"testing"
+	"time"
+)
+
+// serverCertificate is a certificate of this test run's own, for 127.0.0.1.
+var serverCertificate = sync.OnceValue(func() tls.Certificate {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "spindle test"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		panic(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+})
+
+// serverTLS is what the reactor is given, with one certificate and no questions to clients.
+func serverTLS() *tls.Config {
+	return &tls.Config{
+		Certificates: []tls.Certificate{serverCertificate()}, MinVersion: tls.VersionTLS10, DynamicRecordSizingDisabled: true,
+	}
+}
+
+// secured has serveBoard listen under TLS, and dial speak it.
+var secured bool
+
+// eachLink runs f as a subtest of each backend, bare and under TLS.
+func eachLink(t *testing.T, f func(t *testing.T, b Backend)) {
+	eachBackend(t, f)
+	secured = true
+	defer func() { secured = false }()
+	t.Run("TLS", func(t *testing.T) { eachBackend(t, f) })
+}
+
+// secure puts TLS between p and the server.
+func (p *peer) secure() {
+	p.t.Helper()
+	c := tls.Client(p.Conn, clientTLS())
+	if err := c.Handshake(); err != nil {
+		p.t.Fatal(err)
+	}
+	p.Conn = c
+	p.r.Reset(c)
+}
+
+// clientTLS is a client that does not ask whose certificate the server's is.
+func clientTLS() *tls.Config { return &tls.Config{InsecureSkipVerify: true} }

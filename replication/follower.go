@@ -1,0 +1,329 @@
+package replication
+
+import (
+	"io"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"spindle/engine"
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/protocol"
+)
+
+// A Follower is this server as a replica: it carries out what its Link decides, runs the primary's stream, and hands
+// the stream on to the replicas of its own, byte for byte.
+//
+// replication.H1. While it follows, the feed's history and offset are the primary's, and say what of its stream was
+// applied here.
+// replication.H2. A command is applied when it has run, a transaction when its EXEC has. Only then do its bytes
+// count.
+// replication.H3. What a connection has read and not applied goes with it.
+//
+// Turn only, unless a method says otherwise.
+type Follower struct {
+	core     *engine.Core
+	feed     *Feed
+	settings *FollowerSettings
+	parts    FollowerParts
+
+	link    Link
+	wire    *upstream      // the connection there is; nil: none
+	primary *client.Client // as whom the stream is run; nil: no stream flows
+	on      bool           // this server is a replica
+	known   bool           // the data here are a primary's, up to the feed's offset: it may be asked to go on from there
+	db      int            // the stream stands in, while known and no stream flows
+	copied  atomic.Int64   // bytes of the full copy read
+	size    int64          // of the full copy; 0: unknown
+	heardMs int64          // of the connection that is gone: when it was last heard
+	input   int64          // bytes of streams read, by connections that are gone
+	rate    engine.Rate
+	errors  uint64 // commands of the primary's that failed here
+	failover
+}
+
+// FollowerParts are what a Follower asks of the rest of the server.
+type FollowerParts struct {
+	Taker Taker
+	Dial  Dialer
+	// Port is where this server listens.
+	Port func() int
+	// Changed says that the role, or whether the link is up, has changed. Turn only.
+	Changed func()
+	// Fatal ends the process: the data here are no longer the primary's, and the configuration says what that means.
+	Fatal func(why string)
+	// PatienceMs is repl-timeout.
+	PatienceMs func() int64
+	Log        Logger
+}
+
+// A Taker puts a full copy in the place of the data.
+type Taker interface {
+	// Take reads the copy. It runs beside the turns, and calls done in the turn in which the copy is in place: db is
+	// the database that the stream behind it stands in. begin is called in the turn from which on the data here are
+	// not whole any more, if that comes before. After an error done was not called.
+	Take(c *Copy, begin func(), done func(db int)) error
+}
+
+// A Copy is a full copy on its way.
+type Copy struct {
+	Stream io.Reader // exactly the RDB stream, or with a Mark up to it and perhaps further
+	Size   int64     // of the stream; -1: it ends with Mark
+	Mark   string
+	Same   bool // it is of the history that the data here are of
+}
+
+// NewFollower makes a server that follows nobody.
+func NewFollower(core *engine.Core, feed *Feed, settings *FollowerSettings, parts FollowerParts) *Follower {
+	f := &Follower{core: core, feed: feed, settings: settings, parts: parts}
+	f.link = Link{log: parts.Log, other: outside{f}}
+	feed.follower = f
+	return f
+}
+
+// Start has the server follow whom the configuration names, if it names one, once its data are loaded. The data are
+// history id up to offset, whose stream stands in db; an empty id: nobody knows.
+func (f *Follower) Start(id string, offset int64, db int) {
+	of := f.settings.Of.Get()
+	if of.Host == "" {
+		return
+	}
+	if id != "" {
+		f.feed.ID, f.feed.offset = id, offset
+		f.known, f.db = true, db
+	}
+	f.begin(of)
+}
+
+// Following says whether this server is a replica.
+func (f *Follower) Following() bool { return f.on }
+
+// Up says whether the primary's stream flows.
+func (f *Follower) Up() bool { return f.link.Up() }
+
+// StreamDB is the database that the stream stands in, for what is written of it to a file.
+func (f *Follower) StreamDB() int {
+	if f.primary != nil {
+		return f.primary.DB
+	}
+	return f.db
+}
+
+// begin makes this server a replica.
+func (f *Follower) begin(of Address) {
+	f.on = true
+	f.feed.follow()
+	f.core.SetReplica(true)
+	f.link.Begin(of.Host, of.Port, f.core.Now())
+	f.parts.Changed()
+}
+
+var (
+	errUnblocked = &protocol.Error{Code: "UNBLOCKED", Text: "force unblock from blocking operation, instance state changed (master -> replica?)"}
+	errPort      = &protocol.Error{Code: "ERR", Text: "Invalid master port"}
+)
+
+// Follow has this server follow of from now on.
+func (f *Follower) Follow(of Address) {
+	was := f.on
+	f.settings.Of.Set(of)
+	f.feed.flush()
+	if !was {
+		f.known, f.db = true, 0 // the other may have followed us, and go on from here
+		f.core.UnblockAll(errUnblocked)
+	}
+	f.begin(of)
+}
+
+// Promote has this server follow nobody. Its history goes on under a new name.
+func (f *Follower) Promote() {
+	if !f.on {
+		return
+	}
+	f.settings.Of.Set(Address{})
+	f.link.End()
+	f.on, f.known = false, false
+	f.feed.branch()
+	f.parts.Log.Notice("Setting secondary replication ID to %s, valid up to offset: %d. New replication ID is %s",
+		f.feed.ID2, f.feed.secondOffset, f.feed.ID)
+	f.feed.dismissReplicas() // they come back, learn the new name and go on
+	f.feed.lead()
+	f.core.SetReplica(false)
+	f.parts.Changed()
+}
+
+// Tick comes ten times a second.
+func (f *Follower) Tick(nowMs int64) {
+	f.rate.Sample(uint64(f.inputBytes()), int64(f.core.Uptime()))
+	f.tickFailover(nowMs)
+	if !f.on {
+		return
+	}
+	if w := f.wire; w != nil {
+		f.link.Alive(max(f.link.since, w.heard.Load()))
+		if f.primary != nil && f.primary.Is(client.Blocked) {
+			f.link.Alive(nowMs) // nothing is read while a pause or a script holds the stream back
+		}
+	}
+	f.link.Tick(nowMs)
+}
+
+// Gone tells that a client left: the link's own may have been killed.
+func (f *Follower) Gone(cl *client.Client) {
+	if cl == f.primary {
+		f.db, f.primary = f.primary.DB, nil
+	}
+}
+
+// Diverged tells of an error that a command of the primary's met here.
+func (f *Follower) Diverged(_ *client.Client, spec *command.Spec, err error) {
+	f.errors++
+	name := "?"
+	if spec != nil {
+		name = spec.Full
+	}
+	f.parts.Log.Warning("== CRITICAL == This replica is sending an error to its master: '%s' after processing the command '%s'",
+		err, name)
+	if f.settings.Errors.Get() != ErrorIgnored && f.settings.ReadOnly.Get() {
+		f.parts.Fatal("This replica panicked sending an error to its master: '" + err.Error() + "' after processing the command '" + name + "'")
+	}
+}
+
+// Errors counts the primary's commands that failed here: unexpected_error_replies.
+func (f *Follower) Errors() uint64 { return f.errors }
+
+// inputBytes counts what was read of streams.
+func (f *Follower) inputBytes() int64 {
+	n := f.input
+	if f.wire != nil {
+		n += f.wire.read.Load()
+	}
+	return n
+}
+
+// outside is a Follower as its Link sees it.
+type outside struct{ *Follower }
+
+// Terms implements Outside.
+func (o outside) Terms() Terms {
+	s := o.settings
+	port := int(s.AnnouncePort.Get())
+	if port == 0 {
+		port = o.parts.Port()
+	}
+	return Terms{User: s.User.Get(), Password: s.Auth.Get(), Port: port, Address: s.AnnounceIP.Get(), PatienceMs: o.parts.PatienceMs()}
+}
+
+// History implements Outside.
+func (o outside) History() (id string, offset int64, ok bool) {
+	return o.feed.ID, o.feed.offset, o.known
+}
+
+// Dial implements Outside.
+func (o outside) Dial(host string, port int) { o.wire = dial(o.Follower, host, port) }
+
+// Send implements Outside.
+func (o outside) Send(words ...string) {
+	if o.wire != nil {
+		o.wire.send(words...)
+	}
+}
+
+// HangUp implements Outside.
+func (o outside) HangUp() {
+	w := o.wire
+	if w == nil {
+		return
+	}
+	o.wire = nil
+	o.heardMs = w.heard.Load()
+	o.input += w.read.Load()
+	w.Close(false)
+	if cl := o.primary; cl != nil {
+		cl.Flags |= client.CloseASAP
+		o.core.Dismiss(cl) // Gone follows
+	}
+}
+
+// Receive implements Outside.
+func (o outside) Receive(id string, offset int64) {
+	o.wire.next, o.wire.id, o.wire.offset = nextCopy, id, offset
+	o.copied.Store(0)
+	o.size = 0
+}
+
+// Continue implements Outside.
+func (o outside) Continue(id string) {
+	if id != o.feed.ID {
+		o.parts.Log.Notice("Master replication ID changed to %s", id)
+		o.feed.rename(id)
+	}
+	o.adopt(o.db)
+	o.parts.Changed()
+}
+
+// Acknowledge implements Outside.
+func (o outside) Acknowledge() {
+	o.Send("REPLCONF", "ACK", strconv.FormatInt(o.feed.offset, 10))
+}
+
+// adopt has the stream begin: in database db.
+func (f *Follower) adopt(db int) {
+	f.primary = f.core.Adopt(f.wire)
+	f.primary.DB = db
+	f.wire.cl, f.wire.next = f.primary, nextStream
+	f.known = true
+}
+
+// taken says that the full copy is in place.
+func (f *Follower) taken(w *upstream, db int) {
+	id, offset := w.id, w.offset
+	if offset < 0 { // the peer knows no PSYNC, and its history has no name
+		id, offset = newID(), 0
+	}
+	f.feed.restart(id, offset)
+	f.adopt(db)
+	f.link.Taken(f.core.Now())
+	f.parts.Changed()
+}
+
+// ReplicaOf is REPLICAOF and SLAVEOF host port, or NO ONE.
+func (f *Follower) ReplicaOf(c *command.Context) error {
+	if f.failingOver() {
+		return errFailingOver
+	}
+	if command.Is(c.Args[1], "no") && command.Is(c.Args[2], "one") {
+		if f.on {
+			f.Promote()
+			f.parts.Log.Notice("MASTER MODE enabled (user request from '%s')", describe(c.Client))
+		}
+		c.Reply.OK()
+		return nil
+	}
+	if c.Client.Is(client.Replica) {
+		return protocol.Errorf("ERR", "Command is not valid when client is a replica.")
+	}
+	port, err := strconv.Atoi(string(c.Args[2]))
+	if err != nil || port < 0 || port > maxPort {
+		return errPort
+	}
+	of := Address{string(c.Args[1]), port}
+	if f.on && strings.EqualFold(f.link.Host, of.Host) && f.link.Port == of.Port {
+		f.parts.Log.Notice("REPLICAOF would result into synchronization with the master we are already connected with. No operation performed.")
+		c.Reply.Simple("OK Already connected to specified master")
+		return nil
+	}
+	f.Follow(of)
+	f.parts.Log.Notice("REPLICAOF %s:%d enabled (user request from '%s')", of.Host, of.Port, describe(c.Client))
+	c.Reply.OK()
+	return nil
+}
+
+// describe is a client as log lines name who asked for something.
+func describe(cl *client.Client) string {
+	if cl.Conn == nil {
+		return "id=" + strconv.FormatInt(cl.ID, 10)
+	}
+	return "id=" + strconv.FormatInt(cl.ID, 10) + " addr=" + cl.Conn.RemoteAddr() + " name=" + cl.Name
+}

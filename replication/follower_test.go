@@ -1,0 +1,313 @@
+package replication
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"spindle/engine"
+	"spindle/engine/client"
+)
+
+// A gulp is a Taker that reads a copy and keeps nothing of it.
+type gulp struct{ p *primary }
+
+func (g gulp) Take(c *Copy, begin func(), done func(db int)) error {
+	g.p.Do(begin)
+	if _, err := io.CopyN(io.Discard, c.Stream, c.Size); err != nil {
+		return err
+	}
+	g.p.Do(func() { done(0) })
+	return nil
+}
+
+// A source is a primary made of a listener: the test says what it says.
+type source struct {
+	t        *testing.T
+	listener net.Listener
+	conn     net.Conn
+	in       *bufio.Reader
+}
+
+func newSource(t *testing.T, p *primary) *source {
+	p.follower.parts.Taker = gulp{p}
+	stop := make(chan struct{})
+	t.Cleanup(func() { close(stop) })
+	go func() { // time passes, and acknowledgements are due at once
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(5 * time.Millisecond):
+				p.Do(func() {
+					p.follower.link.ackMs = 0
+					p.follower.Tick(p.Now())
+				})
+			}
+		}
+	}()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return &source{t: t, listener: l}
+}
+
+func (s *source) address() Address {
+	a := s.listener.Addr().(*net.TCPAddr)
+	return Address{"127.0.0.1", a.Port}
+}
+
+// greet takes a connection through the handshake, up to PSYNC, and gives what that asked for.
+func (s *source) greet() string {
+	s.t.Helper()
+	var err error
+	if s.conn, err = s.listener.Accept(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { s.conn.Close() })
+	s.in = bufio.NewReader(s.conn)
+	for {
+		words := s.read()
+		switch words[0] {
+		case "PING":
+			s.say("+PONG\r\n")
+		case "PSYNC":
+			return strings.Join(words, " ")
+		default:
+			s.say("+OK\r\n")
+		}
+	}
+}
+
+func (s *source) say(text string) {
+	s.t.Helper()
+	if _, err := io.WriteString(s.conn, text); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// read is the next command of the replica's, past blank lines.
+func (s *source) read() []string {
+	s.t.Helper()
+	s.conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	for {
+		b, err := s.in.Peek(1)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if b[0] != '\n' {
+			break
+		}
+		s.in.Discard(1)
+	}
+	number := func(kind byte) (n int) {
+		line, err := s.in.ReadString('\n')
+		if err == nil && line[0] == kind {
+			n, err = strconv.Atoi(strings.TrimSpace(line[1:]))
+		}
+		if err != nil {
+			s.t.Fatalf("%q: %v", line, err)
+		}
+		return n
+	}
+	words := make([]string, number('*'))
+	for i := range words {
+		word := make([]byte, number('$')+2)
+		if _, err := io.ReadFull(s.in, word); err != nil {
+			s.t.Fatal(err)
+		}
+		words[i] = string(word[:len(word)-2])
+	}
+	return words
+}
+
+// awaitAck reads until the replica says that it has applied the stream up to offset.
+func (s *source) awaitAck(offset int64) {
+	s.t.Helper()
+	for {
+		words := s.read()
+		if len(words) >= 3 && words[1] == "ACK" {
+			got, _ := strconv.ParseInt(words[2], 10, 64)
+			if got > offset {
+				s.t.Fatalf("ACK %d, and no more than %d was sent whole", got, offset)
+			}
+			if got == offset {
+				return
+			}
+		}
+	}
+}
+
+var history = strings.Repeat("d", 40)
+
+// TestHalfIsNothing: replication.H1 to replication.H3. A stream that is cut anywhere leaves what was whole before the
+// cut, counts that much, hands on just that, and goes on from there.
+func TestHalfIsNothing(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	rng := rand.New(rand.NewPCG(seed, 0))
+	units := []string{}
+	for i := range 40 {
+		switch set := wire(fmt.Sprintf("SET k:%d %s", i, strings.Repeat("v", rng.IntN(200)+1))); rng.IntN(4) {
+		case 0:
+			units = append(units, wire("MULTI")+set+wire(fmt.Sprintf("INCRBY n %d", i))+wire("EXEC"))
+		case 1:
+			units = append(units, wire("PING"))
+		default:
+			units = append(units, set)
+		}
+	}
+	whole := strings.Join(units, "")
+	// boundary is the end of the last unit that is whole in the first n bytes.
+	boundary := func(n int) (end int) {
+		for _, u := range units {
+			if end+len(u) > n {
+				break
+			}
+			end += len(u)
+		}
+		return end
+	}
+	p := newPrimary(t)
+	s := newSource(t, p)
+	below, _ := p.arrive()
+	p.Do(func() { p.follower.Follow(s.address()) })
+	if got := s.greet(); !strings.HasPrefix(got, "PSYNC "+p.feed.ID+" 1") {
+		t.Fatalf("seed %d: %s", seed, got)
+	}
+	s.say("+FULLRESYNC " + history + " 0\r\n$3\r\nRDB")
+	at := 0
+	for cut := 0; ; cut++ {
+		to := min(len(whole), at+rng.IntN(400))
+		for at < to { // in pieces
+			n := min(to-at, rng.IntN(60)+1)
+			s.say(whole[at : at+n])
+			at += n
+		}
+		at = boundary(to)
+		s.awaitAck(int64(at))
+		p.Do(func() {
+			if p.feed.offset != int64(at) || p.feed.ID != history || p.follower.wire.unapplied.Load() != int64(to-at) {
+				t.Fatalf("seed %d, cut %d: replication.H2: offset %d and %d more, want %d and %d", seed, cut, p.feed.offset,
+					p.follower.wire.unapplied.Load(), at, to-at)
+			}
+		})
+		if at == len(whole) {
+			break
+		}
+		s.conn.Close()
+		if got, want := s.greet(), fmt.Sprintf("PSYNC %s %d", history, at+1); got != want {
+			t.Fatalf("seed %d: replication.H3: %s, want %s", seed, got, want)
+		}
+		s.say("+CONTINUE\r\n")
+	}
+	kept := make([]byte, len(whole)+1)
+	p.Do(func() { kept = kept[:p.feed.log.read(kept, 0)] })
+	if string(kept) != whole {
+		t.Fatalf("seed %d: replication.H1: what is handed on is not what came", seed)
+	}
+	if answer := p.do(below, "SET own 1"); answer != "+OK\r\n" { // no barrier here: as on a writable replica
+		t.Error(answer)
+	}
+	if p.Do(func() { p.feed.flush() }); p.feed.offset != int64(len(whole)) {
+		t.Errorf("replication.H1: a write of our own moved the offset to %d", p.feed.offset)
+	}
+}
+
+// TestGetAckIsAnswered: at once, with all that came before it and itself.
+func TestGetAckIsAnswered(t *testing.T) {
+	p := newPrimary(t)
+	s := newSource(t, p)
+	p.Do(func() { p.follower.Follow(s.address()) })
+	s.greet()
+	s.say("+FULLRESYNC " + history + " 100\r\n$0\r\n")
+	s.awaitAck(100)
+	text := wire("SET a 1") + wire("REPLCONF GETACK *")
+	s.say(text)
+	s.awaitAck(100 + int64(len(text)))
+}
+
+// TestPromotionBranches: the old history holds up to the promotion, and the primary that was left is told nothing
+// more.
+func TestPromotionBranches(t *testing.T) {
+	p := newPrimary(t)
+	s := newSource(t, p)
+	p.Do(func() { p.follower.Follow(s.address()) })
+	s.greet()
+	s.say("+FULLRESYNC " + history + " 0\r\n$0\r\n" + wire("SET a 1"))
+	end := int64(len(wire("SET a 1")))
+	s.awaitAck(end)
+	p.Do(func() {
+		p.follower.Promote()
+		if p.feed.ID == history || p.feed.ID2 != history || p.feed.secondOffset != end+1 || p.feed.offset != end {
+			t.Errorf("%s from %s, up to %d; at %d", p.feed.ID, p.feed.ID2, p.feed.secondOffset, p.feed.offset)
+		}
+		if p.follower.primary != nil || p.Clients().Len() != 0 {
+			t.Errorf("%d clients are left", p.Clients().Len())
+		}
+	})
+	writer, _ := p.arrive()
+	p.do(writer, "SET b 2")
+	if want := end + int64(len(wire("SELECT 0")+wire("SET b 2"))); p.feed.offset != want {
+		t.Errorf("offset %d, want %d", p.feed.offset, want)
+	}
+	for _, c := range []struct {
+		offset int64
+		want   string
+	}{{end, "+CONTINUE " + p.feed.ID}, {end + 1, "+FULLRESYNC"}} {
+		if answer, _, _ := p.continueAt(history, c.offset); !strings.HasPrefix(answer, c.want) {
+			t.Errorf("of %s behind %d: %q, want %s", history, c.offset, answer, c.want)
+		}
+	}
+}
+
+// TestKilledLinkComesBack: CLIENT KILL of the link is as if the primary had closed it.
+func TestKilledLinkComesBack(t *testing.T) {
+	p := newPrimary(t)
+	s := newSource(t, p)
+	p.Do(func() { p.follower.Follow(s.address()) })
+	s.greet()
+	s.say("+FULLRESYNC " + history + " 7\r\n$0\r\n" + wire("SELECT 3"))
+	s.awaitAck(7 + int64(len(wire("SELECT 3"))))
+	p.Do(func() { p.Expel(p.follower.primary, false) })
+	if got, want := s.greet(), fmt.Sprintf("PSYNC %s %d", history, 8+len(wire("SELECT 3"))); got != want {
+		t.Fatalf("%s, want %s", got, want)
+	}
+	s.say("+CONTINUE\r\n" + wire("SET a 1"))
+	s.awaitAck(7 + int64(len(wire("SELECT 3")+wire("SET a 1"))))
+	p.Do(func() {
+		if db := p.follower.primary.DB; db != 3 {
+			t.Errorf("the stream goes on in database %d", db)
+		}
+		if !p.follower.primary.Is(client.Primary) {
+			t.Error("it is no primary's client")
+		}
+	})
+}
+
+// TestPauseHoldsTheStream: what a primary sends during CLIENT PAUSE is read and not applied, until the pause ends.
+func TestPauseHoldsTheStream(t *testing.T) {
+	p := newPrimary(t)
+	s := newSource(t, p)
+	p.Do(func() { p.follower.Follow(s.address()) })
+	s.greet()
+	s.say("+FULLRESYNC " + history + " 0\r\n$0\r\n")
+	s.awaitAck(0)
+	p.Do(func() { p.Pause(engine.PauseByClient, false, p.Now()+1_000_000) })
+	text := wire("SET a 1")
+	s.say(text)
+	p.waitFor("the bytes", func() bool { return p.follower.wire.unapplied.Load() == int64(len(text)) })
+	p.waitFor("the hold", func() bool { return p.follower.primary.Is(client.Blocked) })
+	if p.feed.offset != 0 {
+		t.Errorf("applied up to %d", p.feed.offset)
+	}
+	p.Do(func() { p.Unpause(engine.PauseByClient) })
+	s.awaitAck(int64(len(text)))
+}

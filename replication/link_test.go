@@ -1,0 +1,254 @@
+package replication
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A stage is an Outside that writes down what a Link has done.
+type stage struct {
+	terms  Terms
+	id     string
+	offset int64
+	known  bool
+	did    []string
+}
+
+func (s *stage) note(format string, args ...any) { s.did = append(s.did, fmt.Sprintf(format, args...)) }
+
+func (s *stage) Terms() Terms                    { return s.terms }
+func (s *stage) History() (string, int64, bool)  { return s.id, s.offset, s.known }
+func (s *stage) Dial(host string, port int)      { s.note("dial %s:%d", host, port) }
+func (s *stage) Send(words ...string)            { s.note("%s", strings.Join(words, " ")) }
+func (s *stage) HangUp()                         { s.note("hang up") }
+func (s *stage) Receive(id string, offset int64) { s.note("receive %s %d", id[:4], offset) }
+func (s *stage) Continue(id string)              { s.note("continue %s", id[:4]) }
+func (s *stage) Acknowledge()                    { s.note("ack") }
+func (s *stage) Answered(accepted bool)          { s.note("accepted %t", accepted) }
+func (s *stage) take() (did []string)            { did, s.did = s.did, nil; return did }
+
+func newLink() (*Link, *stage) {
+	s := &stage{terms: Terms{Port: 7000, PatienceMs: 60_000}, id: strings.Repeat("a", 40)}
+	return &Link{log: quiet{}, other: s}, s
+}
+
+// expect fails unless that is what was done since the last look.
+func (s *stage) expect(t *testing.T, want ...string) {
+	t.Helper()
+	if got := s.take(); !slices.Equal(got, want) {
+		t.Fatalf("did %q, want %q", got, want)
+	}
+}
+
+// toAsking brings a link to where PSYNC has been sent.
+func toAsking(l *Link, s *stage) {
+	l.Begin("h", 1, 1000)
+	l.Connected(1001)
+	l.Line("+PONG", 1002)
+	for len(l.steps) > 0 {
+		l.Line("+OK", 1003)
+	}
+	s.take()
+}
+
+// TestLinkHandshake: what is said, in order, up to a full copy and the stream behind it.
+func TestLinkHandshake(t *testing.T) {
+	l, s := newLink()
+	s.terms = Terms{User: "u", Password: "p", Port: 7000, Address: "10.0.0.9", PatienceMs: 60_000}
+	l.Begin("h", 1, 1000)
+	s.expect(t, "dial h:1")
+	l.Connected(1001)
+	s.expect(t, "PING")
+	l.Line("-NOAUTH Authentication required.", 1002)
+	s.expect(t, "AUTH u p", "REPLCONF listening-port 7000", "REPLCONF ip-address 10.0.0.9", "REPLCONF capa eof capa psync2")
+	for _, line := range []string{"+OK", "-ERR unknown", "+OK"} {
+		l.Line(line, 1003)
+		s.expect(t)
+	}
+	l.Line("+OK", 1003)
+	s.expect(t, "PSYNC ? -1")
+	l.Line("", 1004)
+	l.Line("+FULLRESYNC "+strings.Repeat("b", 40)+" 77", 1005)
+	s.expect(t, "receive bbbb 77")
+	if l.state.String() != "sync" || l.Up() {
+		t.Errorf("%v", l.state)
+	}
+	l.Taken(1006)
+	s.expect(t, "ack")
+	l.Tick(1500)
+	s.expect(t)
+	l.Tick(2006)
+	s.expect(t, "ack")
+	if !l.Up() {
+		t.Error("the link is not up")
+	}
+}
+
+// TestLinkContinues: it asks for the byte behind what it has, at once when it is lost.
+func TestLinkContinues(t *testing.T) {
+	l, s := newLink()
+	s.known, s.offset = true, 99
+	l.Begin("h", 1, 1000)
+	s.take()
+	l.Connected(1001)
+	l.Line("+PONG", 1002)
+	l.Line("+OK", 1003)
+	s.take()
+	l.Line("+OK", 1003)
+	s.expect(t, "PSYNC "+s.id+" 100")
+	l.Line("+CONTINUE "+strings.Repeat("c", 40), 1004)
+	s.expect(t, "continue cccc")
+	l.Lost(5000, "")
+	s.expect(t, "hang up", "dial h:1")
+	if l.downSinceMs != 5000 {
+		t.Errorf("down since %d", l.downSinceMs)
+	}
+	l.Connected(5001)
+	l.Line("+PONG", 5002)
+	l.Line("+OK", 5003)
+	s.take()
+	l.Line("+OK", 5003)
+	s.expect(t, "PSYNC "+s.id+" 100")
+	l.Line("+CONTINUE", 5004) // one that names no history has the same
+	s.expect(t, "continue aaaa")
+}
+
+// TestLinkRefusals: what a peer may say instead, and what comes of it.
+func TestLinkRefusals(t *testing.T) {
+	for _, c := range []struct {
+		line  string
+		state linkState
+		did   []string
+	}{
+		{"-ERR unknown command 'PSYNC'", receiving, []string{"SYNC", "receive 0000 -1"}},
+		{"garbage", receiving, []string{"SYNC", "receive 0000 -1"}},
+		{"-LOADING Redis is loading the dataset in memory", wanting, []string{"hang up"}},
+		{"-NOMASTERLINK Can't SYNC while not connected with my master", wanting, []string{"hang up"}},
+		{"+FULLRESYNC", wanting, []string{"hang up"}},
+		{"+FULLRESYNC " + strings.Repeat("b", 40) + " -5", wanting, []string{"hang up"}},
+		{"+FULLRESYNC " + strings.Repeat("b", 39) + " 5", wanting, []string{"hang up"}},
+		{"+FULLRESYNC " + strings.Repeat("b", 40) + " 5x", wanting, []string{"hang up"}},
+	} {
+		l, s := newLink()
+		toAsking(l, s)
+		if l.Line(c.line, 1010); l.state != c.state {
+			t.Errorf("%s: %v", c.line, l.state)
+		}
+		s.expect(t, c.did...)
+	}
+	l, s := newLink()
+	l.Begin("h", 1, 1000)
+	l.Connected(1000)
+	s.take()
+	l.Line("-LOADING", 1000)
+	s.expect(t, "hang up")
+	l.Tick(1900)
+	s.expect(t)
+	l.Tick(2000)
+	s.expect(t, "dial h:1")
+	s.terms.Password = "p"
+	l.Connected(2001)
+	l.Line("+PONG", 2002)
+	s.take()
+	l.Line("-WRONGPASS", 2003)
+	s.expect(t, "hang up")
+}
+
+// TestLinkOfSync: a peer that knows no PSYNC gets no acknowledgements.
+func TestLinkOfSync(t *testing.T) {
+	l, s := newLink()
+	toAsking(l, s)
+	l.Line("-ERR unknown command", 1010)
+	s.take()
+	l.Taken(1020)
+	l.Tick(5000)
+	l.Asked(5000)
+	s.expect(t)
+}
+
+// TestLinkNoticesSilence: in every state that waits for the peer, and not before its patience is over.
+func TestLinkNoticesSilence(t *testing.T) {
+	for _, to := range []linkState{dialing, greeting, introducing, asking, receiving, following} {
+		l, s := newLink()
+		l.Begin("h", 1, 1000)
+		l.state, l.since, l.ackMs = to, 5000, 70_000
+		s.take()
+		l.Tick(65_000)
+		if len(s.take()) != 0 {
+			t.Errorf("%v: it gave up early", to)
+		}
+		if l.Tick(65_001); l.state == to || !slices.Contains(s.take(), "hang up") {
+			t.Errorf("%v: it waits on", to)
+		}
+	}
+}
+
+// TestLinkTakesOver: the first PSYNC asks, the next one does not; who is refused goes no further.
+func TestLinkTakesOver(t *testing.T) {
+	l, s := newLink()
+	s.known, s.offset = true, 9
+	l.Begin("h", 1, 1000)
+	l.failover = true
+	l.Connected(1001)
+	l.Line("+PONG", 1002)
+	l.Line("+OK", 1003)
+	s.take()
+	l.Line("+OK", 1003)
+	s.expect(t, "PSYNC "+s.id+" 10 FAILOVER")
+	l.Line("-ERR no", 1004)
+	s.expect(t, "accepted false")
+	l.Lost(1005, "")
+	l.Tick(3000)
+	s.take()
+	l.Connected(3001)
+	l.Line("+PONG", 3002)
+	l.Line("+OK", 3003)
+	s.take()
+	l.Line("+OK", 3003)
+	s.expect(t, "PSYNC "+s.id+" 10")
+}
+
+// FuzzLink: whatever a peer says, and whenever it goes, there is one connection at most, and a copy or a stream only
+// behind a PSYNC (replication.L1).
+func FuzzLink(f *testing.F) {
+	f.Add("+PONG\n+OK\n+OK\n+FULLRESYNC " + strings.Repeat("b", 40) + " 1\n!taken\n!lost\n")
+	f.Add("-NOAUTH\n-ERR\n\n+CONTINUE\n!wait\n!tick\n-LOADING\n")
+	f.Fuzz(func(t *testing.T, script string) {
+		l, s := newLink()
+		now, connected := int64(1000), false
+		l.Begin("h", 1, now)
+		for _, line := range strings.Split(script, "\n") {
+			now += 300
+			switch {
+			case line == "!lost":
+				l.Lost(now, "gone")
+			case line == "!wait":
+				now += 100_000
+				l.Tick(now)
+			case line == "!taken" && l.state == receiving:
+				l.Taken(now)
+			case l.state == dialing:
+				l.Connected(now)
+			case l.state >= greeting && l.state <= asking:
+				l.Line(line, now)
+			default:
+				l.Tick(now)
+			}
+			for _, did := range s.take() {
+				switch {
+				case strings.HasPrefix(did, "dial "):
+					if connected {
+						t.Fatal("replication.L1: two connections")
+					}
+					connected = true
+				case did == "hang up":
+					connected = false
+				case !connected:
+					t.Fatalf("replication.L1: %q without a connection", did)
+				}
+			}
+		}
+	})
+}

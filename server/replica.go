@@ -1,0 +1,293 @@
+package server
+
+import (
+	"errors"
+	"io"
+	"os"
+	"strings"
+
+	"spindle/bgsave"
+	"spindle/engine"
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/protocol"
+	"spindle/replication"
+)
+
+// This server as a replica: how it takes a full copy, and what its role forbids.
+
+// newFollower joins the replica's side with the rest.
+func (in *instance) newFollower() *replication.Follower {
+	return replication.NewFollower(in.core, in.feed, &in.following, replication.FollowerParts{
+		Taker: taker{in}, Dial: replication.Dial, Port: func() int { return int(in.sockets.Port.Get()) },
+		Changed:    func() { in.roleChanged() },
+		Fatal:      func(why string) { panic(why) },
+		PatienceMs: func() int64 { return in.feeding.Timeout.Get() * 1000 },
+		Log:        in.log,
+	})
+}
+
+// roleBarriers are what a replica refuses: writes, and, if it is told to, everything that shows data while the link
+// is down.
+func (in *instance) roleBarriers() (all []*engine.Barrier) {
+	readOnly := &engine.Barrier{Name: "read-only", Refuse: func(cl *client.Client, call engine.Call) error {
+		if call.Flags&command.Write == 0 || cl.Is(client.Primary) {
+			return nil
+		}
+		return protocol.ErrReadOnly
+	}}
+	stale := &engine.Barrier{Name: "stale", Refuse: func(cl *client.Client, call engine.Call) error {
+		switch {
+		case call.Flags&command.Stale != 0 || cl.Is(client.Primary):
+			return nil
+		case cl.Script != nil:
+			return errStaleInScript
+		}
+		return protocol.ErrPrimaryDown
+	}}
+	beside := &engine.Barrier{Name: "async-loading", Refuse: func(cl *client.Client, call engine.Call) error {
+		if call.Flags&command.NoAsyncLoading == 0 || cl.Is(client.Primary) {
+			return nil
+		}
+		return protocol.ErrLoading
+	}}
+	in.roleChanged = func() {
+		on := in.follower.Following()
+		in.log.SetRole(map[bool]byte{false: 'M', true: 'S'}[on])
+		in.core.Raise(readOnly, on && in.following.ReadOnly.Get())
+		in.core.Raise(stale, in.isStale())
+		in.core.Raise(beside, in.loading.Beside.Load())
+		in.core.IgnoreMemoryLimit(on && in.following.IgnoreMemory.Get())
+		_ = in.oom.Apply(on) // it has told the log
+	}
+	in.registry.Follow(func() { in.roleChanged() }, "replica-read-only", "replica-serve-stale-data", "replica-ignore-maxmemory")
+	return []*engine.Barrier{readOnly, stale, beside}
+}
+
+// writeThrough is a primary's command on a replica whose disk fails: to refuse it would make the two differ.
+func (in *instance) writeThrough(call engine.Call) {
+	if !in.following.IgnoreDiskErrors.Get() && call.Spec.Name != "ping" {
+		panic("Replica was unable to write command to disk.")
+	}
+	if now := in.core.Now(); now-in.diskToldMs > 10_000 {
+		in.diskToldMs = now
+		in.log.Warning("Replica is applying a command even though it is unable to write to disk.")
+	}
+}
+
+var errStaleInScript = &protocol.Error{Code: "ERR", Text: "Can not execute the command on a stale replica"}
+
+// isStale says whether this replica has lost its primary and is told not to show what it has.
+func (in *instance) isStale() bool {
+	return in.follower.Following() && !in.follower.Up() && !in.following.StaleData.Get()
+}
+
+// A taker takes full copies.
+type taker struct{ in *instance }
+
+var errMark = errors.New("the mark behind the copy is not the one that was announced")
+
+// Take implements replication.Taker.
+func (t taker) Take(c *replication.Copy, begin func(), done func(db int)) error {
+	in := t.in
+	how, empty := in.following.Load.Get(), true
+	in.core.Do(func() {
+		for i := range in.space.Len() {
+			empty = empty && in.space.DB(i).Len() == 0
+		}
+	})
+	bySocket := how == replication.LoadBeside || how == replication.LoadOnEmpty && empty
+	target, form := "disk", "receiving streamed RDB from master with EOF to "
+	if bySocket {
+		target = "parser"
+	}
+	if c.Mark != "" {
+		in.log.Notice("MASTER <-> REPLICA sync: %s%s", form, target)
+	} else {
+		in.log.Notice("MASTER <-> REPLICA sync: receiving %d bytes from master to %s", c.Size, target)
+	}
+	if bySocket && how == replication.LoadBeside {
+		return t.beside(c, begin, done)
+	}
+	if bySocket {
+		return t.inPlace(begin, done, c.Size, "socket", func(to bgsave.Inserter, o bgsave.LoadOptions) (bgsave.Loaded, error) {
+			return readCopy(in, c, to, o)
+		})
+	}
+	path := in.save.FileName.Get()
+	in.core.Do(func() { in.scheduler.Abort("a file of the primary's takes its place") })
+	if err := bgsave.PutFile(path, func(w io.Writer) error { return receive(w, c) }); err != nil {
+		in.log.Warning("Failed trying to put the copy of the MASTER into %s: %s", path, err)
+		return err
+	}
+	err := t.inPlace(begin, done, c.Size, "disk", func(to bgsave.Inserter, o bgsave.LoadOptions) (bgsave.Loaded, error) {
+		file, err := os.Open(path)
+		if err != nil {
+			return bgsave.Loaded{}, err
+		}
+		defer file.Close()
+		o.Live = false
+		return bgsave.Read(in.loadContext, file, to, o)
+	})
+	if err != nil || in.save.DeleteSyncFiles.Get() && !in.scheduler.Saving() {
+		if err == nil {
+			in.log.Notice("Removing the RDB file obtained from the master. This replica has persistence disabled")
+		}
+		_ = os.Remove(path)
+	}
+	return err
+}
+
+// receive writes the copy to w.
+func receive(w io.Writer, c *replication.Copy) error {
+	if c.Mark == "" {
+		n, err := io.Copy(w, c.Stream)
+		if err == nil && n < c.Size {
+			err = io.ErrUnexpectedEOF
+		}
+		return err
+	}
+	kept := make([]byte, 0, 64<<10+len(c.Mark)) // what may be the mark, and what came last
+	for {
+		n, err := c.Stream.Read(kept[len(kept) : len(kept)+64<<10])
+		kept = kept[:len(kept)+n]
+		if strings.HasSuffix(string(kept[max(0, len(kept)-len(c.Mark)):]), c.Mark) {
+			_, err := w.Write(kept[:len(kept)-len(c.Mark)])
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		if over := len(kept) - len(c.Mark); over > 0 {
+			if _, err := w.Write(kept[:over]); err != nil {
+				return err
+			}
+			kept = kept[:copy(kept, kept[over:])]
+		}
+	}
+}
+
+// readCopy reads the copy from its connection, mark included.
+func readCopy(in *instance, c *replication.Copy, to bgsave.Inserter, o bgsave.LoadOptions) (bgsave.Loaded, error) {
+	o.Live = true
+	l, err := bgsave.Read(in.loadContext, c.Stream, to, o)
+	if err != nil || c.Mark == "" {
+		return l, err
+	}
+	mark := make([]byte, len(c.Mark))
+	n := copy(mark, l.Rest)
+	if _, err := io.ReadFull(c.Stream, mark[n:]); err != nil {
+		return l, err
+	}
+	if string(mark) != c.Mark || len(l.Rest) > len(c.Mark) {
+		in.log.Warning("Replication stream EOF marker is broken")
+		return l, errMark
+	}
+	return l, nil
+}
+
+// copyOptions are how a full copy is read.
+func (t taker) copyOptions(size int64) bgsave.LoadOptions {
+	o := t.in.loadOptions("the primary's copy")
+	o.KeepExpired, o.Size = true, max(size, 0) // it is for the primary to remove them
+	return o
+}
+
+// inPlace empties the databases and reads the copy into them. Nobody is served meanwhile.
+func (t taker) inPlace(begin func(), done func(db int), size int64, from string,
+	read func(bgsave.Inserter, bgsave.LoadOptions) (bgsave.Loaded, error)) error {
+	in := t.in
+	in.log.Notice("MASTER <-> REPLICA sync: Flushing old data")
+	in.loading.Begin(max(size, 0))
+	in.core.Do(func() {
+		begin()
+		in.whole.EmptyAllKeepingSaves(in.space)
+		in.scripts.Clear()
+		in.core.SetLoading(true)
+		in.tellHealth()
+	})
+	in.log.Notice("MASTER <-> REPLICA sync: Loading DB in memory")
+	l, err := read(&bgsave.Into{Space: in.space, Turn: in.core.Do, Functions: in.restoreLibrary}, t.copyOptions(size))
+	in.loading.Active.Store(false)
+	in.core.Do(func() {
+		if err != nil { // half a copy is nothing
+			in.whole.EmptyAllKeepingSaves(in.space)
+			in.scripts.Clear()
+		}
+		in.core.SetLoading(false)
+		if err == nil {
+			in.scheduler.Loaded()
+			done(streamDB(l))
+		}
+		in.tellHealth()
+	})
+	if err != nil {
+		in.log.Warning("Failed trying to load the MASTER synchronization DB from %s, check server logs.", from)
+		in.log.Warning("What it met: %s", err)
+	}
+	return err
+}
+
+// beside reads the copy into databases that nobody sees, and puts them in the place of the others at once. If it is
+// of the same history, clients read the old data meanwhile.
+func (t taker) beside(c *replication.Copy, begin func(), done func(db int)) error {
+	in := t.in
+	in.log.Notice("MASTER <-> REPLICA sync: Loading DB in memory")
+	first, staged := 0, in.scripts.Stage()
+	in.loading.Beside.Store(c.Same)
+	in.loading.Begin(max(c.Size, 0))
+	in.core.Do(func() {
+		first = in.space.Beside()
+		if !c.Same {
+			begin()
+			in.core.SetLoading(true)
+		}
+		in.roleChanged()
+		in.tellHealth()
+	})
+	o := t.copyOptions(c.Size)
+	o.First = first
+	l, err := readCopy(in, c, &bgsave.Into{Space: in.space, Turn: func(f func()) { in.core.Do(func() { in.core.Trusting(f) }) },
+		Functions: func(source []byte) (err error) {
+			in.core.Do(func() { err = staged.Add(source) })
+			return err
+		}}, o)
+	in.loading.Active.Store(false)
+	in.loading.Beside.Store(false)
+	if err == nil {
+		in.log.Notice("MASTER <-> REPLICA sync: Swapping active DB with loaded DB")
+	} else {
+		in.log.Warning("Failed trying to load the MASTER synchronization DB from socket, check server logs.")
+		in.log.Warning("What it met: %s", err)
+		in.log.Notice("MASTER <-> REPLICA sync: Discarding temporary DB in background")
+	}
+	in.core.Do(func() {
+		if err == nil {
+			for i := range in.space.Len() {
+				in.whole.Swap(in.space, i, first+i)
+			}
+			staged.Install()
+		} else {
+			staged.Discard()
+		}
+		for i := range in.space.Len() {
+			in.space.DB(first + i).Flush() // in the background
+		}
+		in.core.SetLoading(false)
+		if err == nil {
+			in.scheduler.Loaded()
+			done(streamDB(l))
+		}
+		in.roleChanged()
+		in.tellHealth()
+	})
+	return err
+}
+
+// streamDB is the database in which the stream behind a copy stands.
+func streamDB(l bgsave.Loaded) int {
+	if l.Replication == nil {
+		return 0
+	}
+	return l.Replication.StreamDB
+}

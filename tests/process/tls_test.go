@@ -1,0 +1,457 @@
+package process
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"spindle/protocol/respclient"
+	"spindle/tests/testkit"
+)
+
+// Certificates are an authority's and two of its making, in files of this run's own.
+type certificates struct {
+	dir  string
+	ca   *x509.Certificate
+	key  crypto.Signer
+	pool *x509.CertPool
+}
+
+func newCertificates(t testing.TB) *certificates {
+	t.Helper()
+	c := &certificates{dir: t.TempDir(), pool: x509.NewCertPool()}
+	c.key = c.newKey(t)
+	template := &x509.Certificate{Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true}
+	c.ca = c.sign(t, "ca", template, template, c.key)
+	c.pool.AddCert(c.ca)
+	c.issue(t, "server")
+	c.issue(t, "client")
+	return c
+}
+
+func (c *certificates) newKey(t testing.TB) crypto.Signer {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// issue writes NAME.crt and NAME.key, another pair each time.
+func (c *certificates) issue(t testing.TB, name string) *x509.Certificate {
+	t.Helper()
+	template := &x509.Certificate{Subject: pkix.Name{CommonName: name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	return c.sign(t, name, template, c.ca, c.newKey(t))
+}
+
+func (c *certificates) sign(t testing.TB, name string, template, parent *x509.Certificate, key crypto.Signer) *x509.Certificate {
+	t.Helper()
+	template.SerialNumber = big.NewInt(time.Now().UnixNano())
+	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), c.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, block := range map[string]*pem.Block{name + ".crt": {Type: "CERTIFICATE", Bytes: der}, name + ".key": {Type: "PRIVATE KEY", Bytes: secret}} {
+		if err := os.WriteFile(c.file(file), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	made, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+func (c *certificates) file(name string) string { return filepath.Join(c.dir, name) }
+
+// directives serve TLS on port.
+func (c *certificates) directives(port int) []string {
+	return []string{
+		"--tls-port", strconv.Itoa(port), "--tls-cert-file", c.file("server.crt"), "--tls-key-file", c.file("server.key"),
+		"--tls-ca-cert-file", c.file("ca.crt"),
+	}
+}
+
+// client is a client's configuration, with a certificate or without.
+func (c *certificates) client(t testing.TB, certified bool) *tls.Config {
+	t.Helper()
+	config := &tls.Config{RootCAs: c.pool}
+	if certified {
+		pair, err := tls.LoadX509KeyPair(c.file("client.crt"), c.file("client.key"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config
+}
+
+// dialTLS connects and says PING: under TLS 1.3 a client hears only then that its certificate was refused.
+func dialTLS(t testing.TB, port int, config *tls.Config) (*respclient.Client, *tls.Conn, error) {
+	t.Helper()
+	c, err := tls.Dial("tcp", "127.0.0.1:"+strconv.Itoa(port), config)
+	if err != nil {
+		return nil, nil, err
+	}
+	t.Cleanup(func() { c.Close() })
+	client := respclient.New(c)
+	client.SetTimeout(testkit.Slowly(10 * time.Second))
+	_, err = client.Do("PING")
+	return client, c, err
+}
+
+// TestTLS: what a client can do, it can do under TLS, whichever loop there is.
+func TestTLS(t *testing.T) {
+	certs := newCertificates(t)
+	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
+		t.Run(backend, func(t *testing.T) {
+			port := testkit.FreePort(t)
+			s := testkit.Start(t, append(certs.directives(port), "--reactor-backend", backend, "--io-threads", "2")...)
+			c, _, err := dialTLS(t, port, certs.client(t, true))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := dialTLS(t, port, certs.client(t, false)); err == nil {
+				t.Error("served without a certificate")
+			}
+			long := strings.Repeat("0123456789", 400_000)
+			c.Must("SET", "k", long)
+			if got := c.Must("GET", "k").Text; got != long || s.Do("GET", "k").Text != long {
+				t.Error("a long value has changed")
+			}
+			var requests [][]any
+			for i := range 3000 {
+				requests = append(requests, []any{"RPUSH", "l", i})
+			}
+			if replies, err := c.Pipeline(requests...); err != nil || replies[2999].Int != 3000 {
+				t.Errorf("a pipeline: %v", err)
+			}
+			heard, _, err := dialTLS(t, port, certs.client(t, true))
+			if err != nil {
+				t.Fatal(err)
+			}
+			heard.Must("SUBSCRIBE", "ch")
+			for i := range 50 {
+				c.Must("PUBLISH", "ch", i)
+			}
+			for i := range 50 {
+				if v, err := heard.Receive(); err != nil || v.Elems[2].Text != strconv.Itoa(i) {
+					t.Fatalf("message %d: %v %v", i, v, err)
+				}
+			}
+			want := fmt.Sprintf("listener2:name=tls,bind=127.0.0.1,port=%d\r\n", port)
+			if info := s.Do("INFO", "server").Text; !strings.Contains(info, want) {
+				t.Errorf("no %q in %s", want, info)
+			}
+			// Not TLS at all.
+			plain, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(port))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer plain.Close()
+			plain.SetDeadline(time.Now().Add(testkit.Slowly(5 * time.Second)))
+			io.WriteString(plain, "PING\r\n")
+			if read, _ := io.ReadAll(plain); bytes.Contains(read, []byte("PONG")) {
+				t.Errorf("served in the clear: %q", read)
+			}
+		})
+	}
+}
+
+// TestTLSTools: redis-cli and redis-benchmark speak TLS with us.
+func TestTLSTools(t *testing.T) {
+	certs, port := newCertificates(t), testkit.FreePort(t)
+	testkit.Start(t, certs.directives(port)...)
+	args := []string{
+		"--tls", "--cacert", certs.file("ca.crt"), "--cert", certs.file("client.crt"), "--key", certs.file("client.key"),
+		"-p", strconv.Itoa(port),
+	}
+	if out, code := testkit.Run(t, time.Minute, "", testkit.Program(t, "redis-cli"), append(args, "SET", "k", "v")...); code != 0 || out != "OK\n" {
+		t.Errorf("redis-cli: %d %q", code, out)
+	}
+	out, code := testkit.Run(t, testkit.Slowly(2*time.Minute), "", testkit.Program(t, "redis-benchmark"),
+		append(args, "-n", "3000", "-c", "20", "-P", "4", "-q", "-d", "100", "-t", "set,get,lpush,lrange_100,mset")...)
+	if code != 0 || !strings.Contains(out, "MSET") || strings.Contains(strings.ToLower(out), "error") {
+		t.Errorf("redis-benchmark: %d %s", code, out)
+	}
+}
+
+// TestTLSConfigSet: each CONFIG SET is taken or refused as redis-server takes or refuses it, whole or not at all.
+func TestTLSConfigSet(t *testing.T) {
+	certs, port := newCertificates(t), testkit.FreePort(t)
+	other := newCertificates(t)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	garbage := certs.file("garbage")
+	os.WriteFile(garbage, []byte("nothing"), 0o600)
+	number := strconv.Itoa(port)
+	steps := [][]string{
+		{"tls-port", number}, // without a certificate
+		{"tls-cert-file", certs.file("server.crt"), "tls-key-file", certs.file("server.key")},
+		{"tls-port", number}, // without an authority
+		{"tls-ca-cert-file", certs.file("ca.crt")},
+		{"tls-port", strconv.Itoa(taken.Addr().(*net.TCPAddr).Port)},
+		{"tls-port", number},
+		{"tls-cert-file", garbage},
+		{"tls-key-file", other.file("server.key")},
+		{"maxmemory", "100mb", "tls-cert-file", "/none", "tls-key-file", "/none"},
+		{"tls-cert-file", other.file("server.crt"), "tls-key-file", other.file("server.key"), "maxmemory", "200mb"},
+		{"tls-cert-file", certs.file("server.crt"), "tls-key-file", certs.file("server.key")},
+		{"tls-ca-cert-file", ""},
+		{"tls-ca-cert-file", garbage},
+		{"tls-ca-cert-dir", certs.dir},
+		{"tls-protocols", "SSLv3"},
+		{"tls-protocols", "TLSv1.2"},
+		{"tls-ciphers", "NOTHING"},
+		{"tls-ciphers", "ECDHE-ECDSA-AES128-GCM-SHA256"},
+		{"tls-ciphersuites", "NOTHING"},
+		{"tls-prefer-server-ciphers", "yes"},
+		{"tls-session-cache-size", "-1"},
+		{"tls-session-cache-size", "10", "tls-session-cache-timeout", "60"},
+		{"tls-session-caching", "no"},
+		{"tls-auth-clients", "maybe"},
+		{"tls-auth-clients", "optional"},
+		{"tls-key-file-pass", "1234"},
+		{"tls-client-cert-file", certs.file("client.crt"), "tls-client-key-file", certs.file("server.key")},
+		{"tls-client-cert-file", certs.file("client.crt"), "tls-client-key-file", certs.file("client.key")},
+		{"tls-port", "0"},
+		{"tls-cert-file", garbage}, // nobody looks while there is no tls-port
+	}
+	run := func(s *testkit.Server) (replies []string) {
+		t.Helper()
+		var kept *respclient.Client
+		for _, step := range steps {
+			args := []any{"CONFIG", "SET"}
+			for _, word := range step {
+				args = append(args, word)
+			}
+			v, err := s.Ask(args...)
+			if err != nil {
+				t.Fatalf("%q: %v", step, err)
+			}
+			var values []string
+			elems := s.Do("CONFIG", "GET", "tls-*", "maxmemory").Elems
+			for i := 0; i < len(elems); i += 2 {
+				if value := elems[i+1].Text; value != "" && value != "no" {
+					values = append(values, elems[i].Text+" "+value)
+				}
+			}
+			slices.Sort(values)
+			replies = append(replies, fmt.Sprintf("%q: %s %q", step, v.Text, values))
+			if kept == nil && len(step) == 2 && step[1] == number && v.Text == "OK" {
+				if kept, _, err = dialTLS(t, port, certs.client(t, true)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if kept != nil {
+				kept.Must("PING") // through whatever is configured anew
+			}
+		}
+		return replies
+	}
+	ours := testkit.Start(t)
+	got := run(ours)
+	ours.Terminate()
+	theirs := testkit.Redis(t)
+	want := run(theirs)
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("got  %s\nwant %s", got[i], want[i])
+		}
+	}
+}
+
+// TestTLSReload: new connections get the certificate that CONFIG SET has read, the file's name may be the same, and old
+// connections stay.
+func TestTLSReload(t *testing.T) {
+	certs, port := newCertificates(t), testkit.FreePort(t)
+	s := testkit.Start(t, certs.directives(port)...)
+	served := func() *big.Int {
+		t.Helper()
+		_, c, err := dialTLS(t, port, certs.client(t, true))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.ConnectionState().PeerCertificates[0].SerialNumber
+	}
+	kept, _, err := dialTLS(t, port, certs.client(t, true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := served()
+	fresh := certs.issue(t, "server").SerialNumber
+	if served().Cmp(first) != 0 {
+		t.Error("a file was read though nobody asked")
+	}
+	s.Do("CONFIG", "SET", "tls-cert-file", certs.file("server.crt"), "tls-key-file", certs.file("server.key"))
+	if served().Cmp(fresh) != 0 {
+		t.Error("the new certificate is not served")
+	}
+	if v, err := kept.Do("PING"); err != nil || v.Text != "PONG" {
+		t.Errorf("a connection from before: %v %v", v, err)
+	}
+	os.WriteFile(certs.file("server.key"), []byte("broken"), 0o600)
+	if v, _ := s.Ask("CONFIG", "SET", "tls-key-file", certs.file("server.key")); !strings.Contains(v.Text, "Unable to update TLS configuration") {
+		t.Errorf("a broken key: %v", v)
+	}
+	if served().Cmp(fresh) != 0 {
+		t.Error("what a refused CONFIG SET left is not what was before")
+	}
+	if log := s.Log(); !strings.Contains(log, "Failed to load private key: "+certs.file("server.key")+": no private key in it") {
+		t.Errorf("the log: %s", log)
+	}
+}
+
+// TestTLSPorts: a port changes from one kind to the other and back, and connections stay.
+func TestTLSPorts(t *testing.T) {
+	certs, port := newCertificates(t), testkit.FreePort(t)
+	s := testkit.Start(t, append(certs.directives(port), "--unixsocket", t.TempDir()+"/s")...)
+	secure, _, err := dialTLS(t, port, certs.client(t, true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	secure.Must("CONFIG", "SET", "tls-port", "0")
+	secure.Must("CONFIG", "SET", "port", port)
+	plain, err := respclient.Dial("127.0.0.1:" + strconv.Itoa(port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	plain.Must("PING")
+	plain.Must("CONFIG", "SET", "port", "0")
+	plain.Must("CONFIG", "SET", "tls-port", port)
+	if _, _, err := dialTLS(t, port, certs.client(t, true)); err != nil {
+		t.Error(err)
+	}
+	// Both at once, whichever comes first.
+	plain.Must("CONFIG", "SET", "port", port, "tls-port", "0")
+	plain.Must("CONFIG", "SET", "tls-port", port, "port", "0")
+	if info := plain.Must("INFO", "server").Text; !strings.Contains(info, fmt.Sprintf("tcp_port:%d\r\n", port)) {
+		t.Errorf("INFO: %s", info)
+	}
+	if v := secure.Must("PING"); v.Text != "PONG" {
+		t.Errorf("the first connection: %v", v)
+	}
+	s.Terminate()
+}
+
+// TestTLSStart: a server whose certificates cannot be read does not start, and says why.
+func TestTLSStart(t *testing.T) {
+	certs, port := newCertificates(t), testkit.FreePort(t)
+	for _, c := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"--tls-port", strconv.Itoa(port)}, []string{"No tls-cert-file configured!", "Failed to configure TLS. Check logs for more info."}},
+		{append(certs.directives(port), "--tls-key-file", "/none"), []string{"Failed to load private key: /none", "Failed to configure TLS."}},
+		{append(certs.directives(port), "--tls-dh-params-file", "x"), []string{"tls-dh-params-file: not in this version: keys are agreed on by elliptic curves"}},
+	} {
+		s := testkit.Launch(t, testkit.Spec{NoWait: true, Args: c.args})
+		if code := s.Wait(testkit.Slowly(20 * time.Second)); code != 1 {
+			t.Errorf("%q: exit code %d", c.args, code)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(s.Log(), want) {
+				t.Errorf("no %q in %s", want, s.Log())
+			}
+		}
+	}
+}
+
+// TestTLSReplica: a replica of Redis follows over TLS, through its first synchronisation and what comes behind it.
+func TestTLSReplica(t *testing.T) {
+	certs, port := newCertificates(t), testkit.FreePort(t)
+	s := testkit.Start(t, certs.directives(port)...)
+	s.Do("DEBUG", "POPULATE", "20000", "key", "500")
+	replica := testkit.Redis(t, "--replicaof", "127.0.0.1 "+strconv.Itoa(port), "--tls-replication", "yes",
+		"--tls-cert-file", certs.file("client.crt"), "--tls-key-file", certs.file("client.key"), "--tls-ca-cert-file", certs.file("ca.crt"))
+	replica.AwaitInfo(testkit.Slowly(30*time.Second), "replication", "master_link_status", "up")
+	for i := range 500 {
+		s.Do("SET", fmt.Sprint("late", i), strings.Repeat("v", 1000))
+	}
+	s.Do("WAIT", "1", "10000")
+	if ours, theirs := s.Do("DEBUG", "DIGEST").Text, replica.Do("DEBUG", "DIGEST").Text; ours != theirs {
+		t.Errorf("digest %s, the replica's %s", ours, theirs)
+	}
+}
+
+// TestTLSMetrics: operators see handshakes.
+func TestTLSMetrics(t *testing.T) {
+	certs, port, admin := newCertificates(t), testkit.FreePort(t), testkit.FreePort(t)
+	testkit.Start(t, append(certs.directives(port), "--admin-address", "127.0.0.1:"+strconv.Itoa(admin))...)
+	dialTLS(t, port, certs.client(t, true))
+	dialTLS(t, port, certs.client(t, false))
+	response, err := http.Get("http://127.0.0.1:" + strconv.Itoa(admin) + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, _ := io.ReadAll(response.Body)
+	for _, want := range []string{"spindle_tls_handshakes_total 2\n", "spindle_tls_handshakes_failed_total 1\n", "spindle_tls_handshakes 0\n"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("no %q in /metrics", want)
+		}
+	}
+}
+
+// FuzzTLSConfigSet sets certificates of any content. The server stays up, connections stay, and new ones are served by
+// what was accepted last.
+func FuzzTLSConfigSet(f *testing.F) {
+	certs, port := newCertificates(f), testkit.FreePort(f)
+	s := testkit.Start(f, append(certs.directives(port), "--tls-auth-clients", "no")...)
+	cert, _ := os.ReadFile(certs.file("server.crt"))
+	key, _ := os.ReadFile(certs.file("server.key"))
+	f.Add(cert, key, "")
+	f.Add(key, cert, "x")
+	f.Add(cert[:len(cert)/2], key, "DEFAULT")
+	f.Add([]byte{}, []byte("-----BEGIN ENCRYPTED PRIVATE KEY-----\n"), "@")
+	kept, _, err := dialTLS(f, port, certs.client(f, false))
+	if err != nil {
+		f.Fatal(err)
+	}
+	operator := s.Dial()
+	f.Fuzz(func(t *testing.T, cert, key []byte, ciphers string) {
+		os.WriteFile(certs.file("fuzz.crt"), cert, 0o600)
+		os.WriteFile(certs.file("fuzz.key"), key, 0o600)
+		if _, err := operator.Do("CONFIG", "SET", "tls-cert-file", certs.file("fuzz.crt"), "tls-key-file", certs.file("fuzz.key"), "tls-ciphers", ciphers); err != nil {
+			t.Fatal(err)
+		}
+		if v, err := kept.Do("PING"); err != nil || v.Text != "PONG" {
+			t.Fatalf("a connection from before: %v %v", v, err)
+		}
+		config := certs.client(t, false)
+		config.InsecureSkipVerify = true // it may be another certificate
+		if _, _, err := dialTLS(t, port, config); err != nil {
+			t.Fatal(err)
+		}
+		operator.Must("CONFIG", "SET", "tls-cert-file", certs.file("server.crt"), "tls-key-file", certs.file("server.key"), "tls-ciphers", "")
+	})
+}

@@ -1,0 +1,140 @@
+package topology
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"time"
+
+	"spindle/tests/testkit"
+)
+
+// follow starts a replica of s, spindle or redis-server; it returns when the link is up.
+func follow(t *testing.T, s *testkit.Server, redis bool, args ...string) *testkit.Server {
+	t.Helper()
+	spec := testkit.Spec{Redis: redis, Args: append([]string{"--replicaof", "127.0.0.1 " + strconv.Itoa(s.Port),
+		"--repl-backlog-size", "64mb", "--propagation-error-behavior", "panic"}, args...)}
+	if !redis {
+		spec.Args = append(spec.Args, "--loglevel", "verbose")
+	}
+	r := testkit.Launch(t, spec)
+	up(t, r)
+	return r
+}
+
+func up(t *testing.T, r *testkit.Server) {
+	t.Helper()
+	r.AwaitInfo(testkit.Slowly(60*time.Second), "replication", "master_link_status", "up")
+}
+
+// TestFollowsRedis: spindle attaches to a redis-server that is written to, by each way of taking the copy, and ends
+// with what that has.
+func TestFollowsRedis(t *testing.T) {
+	s := testkit.Redis(t)
+	testkit.Pipe(t, s.Dial(), 20_000, func(i int) []any { return []any{"SET", fmt.Sprint("still:", i), i} })
+	s.Do("FUNCTION", "LOAD", "#!lua name=l\nredis.register_function{function_name='f', "+
+		"callback=function() return 7 end, flags={'no-writes'}}")
+	w := startWriters(t, s, 2, uint64(time.Now().UnixNano()))
+	var replicas []*testkit.Server
+	for i, how := range []string{"disabled", "on-empty-db", "swapdb"} {
+		w.await(int64(3000 * (i + 1)))
+		replicas = append(replicas, follow(t, s, false, "--repl-diskless-load", how))
+	}
+	s.Do("CONFIG", "SET", "repl-diskless-sync", "no") // the form with a length
+	replicas = append(replicas, follow(t, s, false), follow(t, s, false, "--repl-diskless-load", "swapdb"))
+	w.await(15_000)
+	w.stop()
+	for _, r := range replicas {
+		equal(t, s, r)
+		if n := r.InfoInt("stats", "unexpected_error_replies"); n != 0 {
+			t.Errorf("%d effects were errors at the replica", n)
+		}
+		if n := r.Do("FCALL_RO", "f", "0"); n.Int != 7 {
+			t.Errorf("a function of the copy: %v", n)
+		}
+	}
+	if n := s.InfoInt("stats", "sync_full"); n != 5 {
+		t.Errorf("sync_full:%d: a link broke on the way", n)
+	}
+}
+
+// TestChainWithCuts: spindle, redis-server, spindle, redis-server, each the replica of the one before, and the other
+// way round. Links are cut under load; no cut costs a full synchronisation, and all hold the same in the end.
+func TestChainWithCuts(t *testing.T) {
+	for _, first := range []bool{false, true} {
+		t.Run(map[bool]string{false: "spindle", true: "redis-server"}[first], func(t *testing.T) {
+			seed := uint64(time.Now().UnixNano())
+			t.Logf("seed %d", seed)
+			rng := rand.New(rand.NewPCG(seed, 0))
+			chain := []*testkit.Server{testkit.Launch(t, testkit.Spec{Redis: first, Args: []string{"--repl-backlog-size", "64mb"}})}
+			redis := first
+			for range 3 {
+				redis = !redis
+				chain = append(chain, follow(t, chain[len(chain)-1], redis))
+			}
+			w := startWriters(t, chain[0], 2, seed)
+			for cut := range 12 {
+				w.await(int64(1000 * (cut + 1)))
+				i := rng.IntN(len(chain))
+				if i > 0 && rng.IntN(2) == 0 {
+					chain[i].Do("CLIENT", "KILL", "TYPE", "master")
+				} else if i < 3 {
+					chain[i].Do("CLIENT", "KILL", "TYPE", "replica")
+				}
+			}
+			w.stop()
+			for _, r := range chain[1:] {
+				up(t, r)
+			}
+			for _, r := range chain[1:] {
+				equal(t, chain[0], r)
+			}
+			for i, s := range chain[:3] {
+				if n := s.InfoInt("stats", "sync_full"); n != 1 {
+					t.Errorf("sync_full:%d at node %d: the backlog could have spared that", n, i)
+				}
+			}
+			for i, r := range chain[1:] {
+				if n := r.InfoInt("stats", "unexpected_error_replies"); n != 0 {
+					t.Errorf("%d effects were errors at node %d", n, i+1)
+				}
+			}
+		})
+	}
+}
+
+// TestPromotion: after a promotion in the middle the replicas below and beside it, and the old primary, go on by
+// partial synchronisation.
+func TestPromotion(t *testing.T) {
+	for _, redis := range []bool{false, true} {
+		t.Run(map[bool]string{false: "spindle", true: "redis-server"}[redis], func(t *testing.T) {
+			old := testkit.Launch(t, testkit.Spec{Redis: redis, Args: []string{"--repl-backlog-size", "8mb"}})
+			next := follow(t, old, !redis)
+			sibling, below := follow(t, old, redis), follow(t, next, redis)
+			w := startWriters(t, old, 2, 5)
+			w.await(2000)
+			w.stop()
+			for _, r := range []*testkit.Server{next, sibling, below} {
+				settle(t, old, r)
+			}
+			next.Do("REPLICAOF", "NO", "ONE")
+			if id := next.Info("replication")["master_replid2"]; id != old.Info("replication")["master_replid"] {
+				t.Errorf("the second id is %s", id)
+			}
+			next.Do("SET", "after", "promotion")
+			for _, r := range []*testkit.Server{sibling, old} {
+				r.Do("REPLICAOF", "127.0.0.1", next.Port)
+				up(t, r)
+			}
+			up(t, below)
+			time.Sleep(testkit.Slowly(2 * time.Second)) // what may expire does, on the new primary too
+			for _, r := range []*testkit.Server{old, sibling, below} {
+				equal(t, next, r)
+			}
+			if n, m := next.InfoInt("stats", "sync_full"), next.InfoInt("stats", "sync_partial_ok"); n != 1 || m != 3 {
+				t.Errorf("sync_full:%d sync_partial_ok:%d at the new primary, want 1 and 3", n, m)
+			}
+		})
+	}
+}

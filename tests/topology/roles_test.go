@@ -1,0 +1,192 @@
+package topology
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"spindle/tests/testkit"
+)
+
+// TestFailover: FAILOVER under writes hands over in either direction between spindle and redis-server; no write that
+// was acknowledged is lost.
+func TestFailover(t *testing.T) {
+	for _, redis := range []bool{false, true} {
+		t.Run(map[bool]string{false: "from spindle", true: "from redis-server"}[redis], func(t *testing.T) {
+			a := testkit.Launch(t, testkit.Spec{Redis: redis})
+			b := follow(t, a, !redis)
+			nodes := []*testkit.Server{a, b}
+			count := 0
+			for round := range 4 {
+				primary, other := nodes[round%2], nodes[1-round%2]
+				for range 200 {
+					if v, err := primary.Ask("INCR", "n"); err == nil && v.Text == "" {
+						count++
+					}
+				}
+				if v := primary.Do("FAILOVER", "TO", "127.0.0.1", other.Port, "TIMEOUT", "20000"); v.Text != "OK" {
+					t.Fatalf("FAILOVER: %v", v)
+				}
+				for { // clients go on until they are told that this is no primary any more
+					v, err := primary.Ask("INCR", "n")
+					if err != nil || v.Text != "" {
+						break
+					}
+					count++
+				}
+				other.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "role", "master")
+				up(t, primary)
+				primary.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "master_failover_state", "no-failover")
+				if got := other.Do("GET", "n").Text; got != strconv.Itoa(count) {
+					t.Fatalf("round %d: the new primary counts %s, and %d were acknowledged", round, got, count)
+				}
+			}
+			equal(t, a, b)
+			if n := a.InfoInt("stats", "sync_full") + b.InfoInt("stats", "sync_full"); n != 1 {
+				t.Errorf("%d full synchronisations in all, want the first one alone", n)
+			}
+		})
+	}
+}
+
+// TestFailoverAborts: a replica that does not catch up in time, or is told not to, leaves the primary what it was.
+func TestFailoverAborts(t *testing.T) {
+	s := testkit.Start(t)
+	r := follow(t, s, true)
+	r.Signal(19) // SIGSTOP: it acknowledges nothing
+	defer r.Signal(18)
+	s.Do("SET", "k", "v")
+	s.Do("FAILOVER", "TIMEOUT", "100")
+	testkit.Until(t, testkit.Slowly(10*time.Second), "the abort", func() error {
+		return testkit.Equal(s.Info("replication")["master_failover_state"], "no-failover")
+	})
+	s.Do("FAILOVER")
+	if got := s.Info("replication")["master_failover_state"]; got != "waiting-for-sync" {
+		t.Errorf("state %s", got)
+	}
+	s.Do("FAILOVER", "ABORT")
+	s.Do("SET", "k", "w") // it is not held back
+	if got := s.Info("replication")["role"]; got != "master" {
+		t.Errorf("role %s", got)
+	}
+}
+
+// TestRestartsByFile: histories survive a restart by RDB, of the primary and of the replica: what was in step goes on
+// without a full copy.
+func TestRestartsByFile(t *testing.T) {
+	s := testkit.Start(t)
+	r := follow(t, s, false)
+	below := follow(t, r, true)
+	s.Do("SELECT", "5")
+	s.Do("SET", "k", "v")
+	settle(t, s, r)
+	settle(t, s, below)
+	id, offset := s.Info("replication")["master_replid"], s.Info("replication")["master_repl_offset"]
+	s.Do("SAVE")
+	s.Kill()
+	s.Restart()
+	if i := s.Info("replication"); i["master_replid2"] != id || i["master_replid"] == id || i["master_repl_offset"] != offset {
+		t.Errorf("after the restart: id %s, second %s at %s; before: %s at %s", i["master_replid"], i["master_replid2"], i["master_repl_offset"], id, offset)
+	}
+	up(t, r)
+	up(t, below)
+	s.Do("SET", "after", "restart")
+	equal(t, s, r)
+	equal(t, s, below)
+	if n := s.InfoInt("stats", "sync_full") + r.InfoInt("stats", "sync_full"); n != 1 { // below's first, at r
+		t.Errorf("%d full synchronisations", n)
+	}
+	r.Do("SAVE")
+	r.Kill()
+	s.Do("SET", "while", "away")
+	r.Restart()
+	up(t, r)
+	up(t, below)
+	equal(t, s, r)
+	equal(t, s, below)
+	if n, m := s.InfoInt("stats", "sync_full"), s.InfoInt("stats", "sync_partial_ok"); n != 0 || m != 2 {
+		t.Errorf("sync_full:%d sync_partial_ok:%d after the replica's restart", n, m)
+	}
+}
+
+// TestCopyThatBreaks: a full copy that ends in the middle leaves the old data where the setting promises that, and no
+// file.
+func TestCopyThatBreaks(t *testing.T) {
+	for _, how := range []string{"disabled", "on-empty-db", "swapdb"} {
+		t.Run(how, func(t *testing.T) {
+			r := testkit.Start(t, "--repl-diskless-load", how, "--dbfilename", "r.rdb")
+			r.Do("SET", "old", "v")
+			s := testkit.Redis(t, "--rdb-key-save-delay", "2000")
+			testkit.Pipe(t, s.Dial(), 1500, func(i int) []any { return []any{"SET", fmt.Sprint("k:", i), strings.Repeat("x", 500)} })
+			r.Do("REPLICAOF", "127.0.0.1", s.Port)
+			testkit.Until(t, testkit.Slowly(20*time.Second), "some of the copy", func() error {
+				n, _ := strconv.Atoi(r.Info("replication")["master_sync_read_bytes"])
+				if n < 100_000 {
+					return fmt.Errorf("%d bytes", n)
+				}
+				return nil
+			})
+			s.Kill()
+			testkit.Until(t, testkit.Slowly(20*time.Second), "the old data", func() error {
+				v, err := r.Ask("GET", "old")
+				if err == nil {
+					err = testkit.Equal(v.Text, "v")
+				}
+				return err
+			})
+			testkit.Until(t, testkit.Slowly(10*time.Second), "the temporary file to go", func() error {
+				for _, name := range r.Files() {
+					if strings.Contains(name, "temp") {
+						return fmt.Errorf("%s is left", name)
+					}
+				}
+				return nil
+			})
+			s.Restart("--rdb-key-save-delay", "0")
+			testkit.Pipe(t, s.Dial(), 100, func(i int) []any { return []any{"SET", fmt.Sprint("k:", i), "x"} })
+			up(t, r)
+			equal(t, s, r)
+		})
+	}
+}
+
+// TestReplicaExpiresNothing: a key past its deadline is hidden everywhere on a replica, and there until the primary
+// says otherwise.
+func TestReplicaExpiresNothing(t *testing.T) {
+	s := testkit.Redis(t)
+	r := follow(t, s, false)
+	s.Do("DEBUG", "SET-ACTIVE-EXPIRE", "0")
+	s.Do("SET", "k", "v", "PX", "50")
+	s.Do("HSET", "h", "f", "v")
+	settle(t, s, r)
+	time.Sleep(testkit.Slowly(200 * time.Millisecond))
+	for _, c := range []struct {
+		ask  []any
+		want string
+	}{
+		{[]any{"GET", "k"}, "[]"}, {[]any{"EXISTS", "k"}, "0"}, {[]any{"TTL", "k"}, "-2"}, {[]any{"DBSIZE"}, "3"},
+		{[]any{"KEYS", "k"}, "[]"}, {[]any{"TYPE", "k"}, "none"}, {[]any{"EVAL", "return redis.call('exists', 'k')", "0"}, "0"},
+	} {
+		v := r.Do(c.ask...)
+		got := fmt.Sprint(v.Strings())
+		switch {
+		case v.Text != "":
+			got = v.Text
+		case c.want != "[]":
+			got = strconv.FormatInt(v.Int, 10)
+		}
+		if got != c.want {
+			t.Errorf("%v: %s, want %s", c.ask, got, c.want)
+		}
+	}
+	if n := r.InfoInt("stats", "expired_keys"); n != 0 {
+		t.Errorf("%d keys expired here", n)
+	}
+	s.Do("GET", "k") // the primary removes it
+	settle(t, s, r)
+	if n := r.Do("DBSIZE").Int; n != 2 {
+		t.Errorf("%d keys once the primary has removed it", n)
+	}
+}
