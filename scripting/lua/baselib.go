@@ -390,14 +390,11 @@ func baseNewProxy(c *Call) Outcome {
 		return c.Return1(s.NewUserdata(nil, nil))
 	case arg.n == bitsTrue:
 		meta := newTable(s, 0, 0)
-		if s.proxy == nil {
-			s.proxy = map[*Table]bool{}
-		}
-		s.proxy[meta] = true
+		meta.proxy = true
 		return c.Return1(s.NewUserdata(nil, meta))
 	}
 	meta := s.metatable(arg)
-	if meta == nil || !s.proxy[meta] {
+	if meta == nil || !meta.proxy {
 		c.ArgError(1, "boolean or proxy expected")
 	}
 	return c.Return1(s.NewUserdata(nil, meta))

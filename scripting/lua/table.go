@@ -25,6 +25,7 @@ type Table struct {
 	mark     uint32
 	absent   uint8
 	readonly bool
+	proxy    bool // newproxy made it, as a metatable
 }
 
 type node struct {
