@@ -51,7 +51,6 @@ type conn struct {
 	usageOut  atomic.Int64
 	usageIdle atomic.Int64 // what reply buffers have room for beyond usageOut
 	usageOll  atomic.Int64
-	usageTLS  atomic.Int64 // what crypto/tls reads into, and what waits encrypted
 }
 
 var _ protocol.Conn = (*conn)(nil)

@@ -6,6 +6,7 @@
 // Start at conn.go, where a request enters and its reply leaves; loop.go has the iteration, output.go what waits to be
 // sent, chunk.go what waits to be served. gnet.go, epoll.go and netpoll.go are the three loops behind it:
 // each gives bytes, says when a socket can take more, and runs loop.turn once per iteration. edges.go is what gnet and epoll share.
+// tls.go and handshake.go are connections under TLS.
 package reactor
 
 import (

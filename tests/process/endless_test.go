@@ -1,6 +1,7 @@
 package process
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -71,6 +72,7 @@ func runEndless(t *testing.T, s *testkit.Server, e endless, admin string) (h hea
 	t.Helper()
 	began := time.Now()
 	c := start(t, s, e.call)
+	untilBegun(t, s)
 	wants(t, "GET beside it", s.Dial(), "BUSY Redis is busy running a script. You can only call "+e.busy+" or SHUTDOWN NOSAVE.", "GET", "k")
 	h.busy = time.Since(began)
 	for _, path := range []string{"/healthz", "/metrics"} {
@@ -122,6 +124,20 @@ func wants(t *testing.T, what string, c *respclient.Client, prefix string, args 
 	if err != nil || !strings.HasPrefix(v.Word(), prefix) {
 		t.Errorf("%s: %v %v, want %s", what, v, err, prefix)
 	}
+}
+
+// untilBegun waits until an endless call has begun: requests that came before it are answered.
+func untilBegun(t *testing.T, s *testkit.Server) {
+	t.Helper()
+	testkit.Until(t, 10*time.Second, "BUSY", func() error {
+		c := s.Dial()
+		defer c.Close()
+		v, err := c.Do("GET", "k")
+		if err == nil && !strings.HasPrefix(v.Word(), "BUSY") {
+			err = fmt.Errorf("GET is answered with %v", v)
+		}
+		return err
+	})
 }
 
 // TestEndlessWriter: a script or function that has written cannot be killed, by either command. SHUTDOWN NOSAVE ends

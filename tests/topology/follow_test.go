@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -90,14 +91,21 @@ func TestChainWithCuts(t *testing.T) {
 			for _, r := range chain[1:] {
 				equal(t, chain[0], r)
 			}
-			for i, s := range chain[:3] {
-				if n := s.InfoInt("stats", "sync_full"); n != 1 {
-					t.Errorf("sync_full:%d at node %d: the backlog could have spared that", n, i)
-				}
-			}
 			for i, r := range chain[1:] {
 				if n := r.InfoInt("stats", "unexpected_error_replies"); n != 0 {
 					t.Errorf("%d effects were errors at node %d", n, i+1)
+				}
+			}
+			for i, r := range chain[1:] {
+				// redis-server 7.4 forgets its primary if the link is killed while it carries out a FLUSHDB.
+				if strings.Count(r.Log(), "(no cached master)") > 1 {
+					t.Logf("node %d gave its history up: full synchronisations are not counted", i+1)
+					return
+				}
+			}
+			for i, s := range chain[:3] {
+				if n := s.InfoInt("stats", "sync_full"); n != 1 {
+					t.Errorf("sync_full:%d at node %d: the backlog could have spared that", n, i)
 				}
 			}
 		})
