@@ -33,6 +33,7 @@ type upstream struct {
 	local, far string
 
 	heard     atomic.Int64  // Unix ms, of the last bytes
+	waits     atomic.Bool   // for the peer. If not, we are at work on what it has sent
 	read      atomic.Int64  // bytes of the stream
 	unapplied atomic.Int64  // those of them that were not applied
 	resume    chan struct{} // the core has the client's requests served again
@@ -73,6 +74,7 @@ var (
 func dial(f *Follower, host string, port int) *upstream {
 	w := &upstream{f: f, address: net.JoinHostPort(host, strconv.Itoa(port)), resume: make(chan struct{}, 1), fd: -1}
 	w.written.L = &w.mu
+	w.waits.Store(true)
 	w.far = w.address
 	w.context, w.hangUp = context.WithCancel(context.Background())
 	go w.run(f.settings.Source.Get())
@@ -157,7 +159,9 @@ func plainError(err error) string {
 type heard struct{ w *upstream }
 
 func (h heard) Read(p []byte) (int, error) {
+	h.w.waits.Store(true)
 	n, err := h.w.conn.Read(p)
+	h.w.waits.Store(false)
 	if n > 0 {
 		h.w.heard.Store(time.Now().UnixMilli())
 	}

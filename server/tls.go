@@ -80,6 +80,7 @@ func (in *instance) dialPrimary(ctx context.Context, address, source string) (ne
 	if err != nil || config == nil {
 		return conn, err
 	}
+	in.handshaking()
 	secured := tls.Client(conn, config)
 	if err := secured.HandshakeContext(ctx); err != nil {
 		conn.Close()

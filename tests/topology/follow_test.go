@@ -146,3 +146,23 @@ func TestPromotion(t *testing.T) {
 		})
 	}
 }
+
+// TestLongLoad: a load may last longer than repl-timeout. The primary is not silent then: nobody listens to it.
+func TestLongLoad(t *testing.T) {
+	for _, redis := range []bool{false, true} {
+		t.Run(map[bool]string{false: "spindle", true: "redis-server"}[redis], func(t *testing.T) {
+			t.Parallel()
+			s := testkit.Launch(t, testkit.Spec{Redis: redis, Args: []string{"--repl-ping-replica-period", "1"}})
+			s.Do("DEBUG", "POPULATE", "4000", "key", "10")
+			for _, how := range []string{"disabled", "swapdb"} {
+				r := testkit.Start(t, "--key-load-delay", "1000", "--repl-timeout", "2", "--repl-diskless-load", how)
+				r.Do("REPLICAOF", "127.0.0.1", s.Port)
+				up(t, r)
+				equal(t, s, r)
+			}
+			if n := s.InfoInt("stats", "sync_full"); n != 2 {
+				t.Errorf("sync_full:%d: a load was given up", n)
+			}
+		})
+	}
+}
