@@ -12,7 +12,8 @@ func TestProxiesAreForgotten(t *testing.T) {
 	s.Start(load(t, s, `local p = newproxy(true) newproxy(p) return getmetatable(p)`))
 	mustRun(t, s, Done)
 	meta := weak.Make(s.Results()[0].Table())
-	s.Start(load(t, s, `local p = newproxy() local m = tostring(newproxy()) return tostring(tostring(m))`)) // over its place on the stack
+	// What runs now lies over its place on the stack.
+	s.Start(load(t, s, `local p = newproxy() local m = tostring(newproxy()) return tostring(tostring(m))`))
 	mustRun(t, s, Done)
 	s.Reset()
 	clear(s.main.stack)
