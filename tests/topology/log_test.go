@@ -1,0 +1,56 @@
+package topology
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"spindle/tests/testkit"
+)
+
+// TestReplicaKeepsALog: a replica's append-only file is that of its primary's data, after a full copy and the stream
+// behind it. Killed, and started on its log alone, it holds what the primary holds.
+func TestReplicaKeepsALog(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		redis, atStart bool
+	}{{"of redis", true, false}, {"of spindle", false, false}, {"of spindle, from its start on", false, true}} {
+		t.Run(c.name, func(t *testing.T) {
+			s := testkit.Launch(t, testkit.Spec{Redis: c.redis})
+			w := startWriters(t, s, 2, 1)
+			w.await(3000)
+			args := []string{"--appendonly", "yes", "--appendfsync", "always"}
+			if c.atStart {
+				args = append(args, "--replicaof", "127.0.0.1 "+strconv.Itoa(s.Port))
+			}
+			r := testkit.Start(t, args...)
+			if !c.atStart {
+				r.Do("SET", "own", "must go")
+				r.Do("REPLICAOF", "127.0.0.1", strconv.Itoa(s.Port))
+			}
+			up(t, r)
+			w.await(6000)
+			w.stop()
+			s.Do("SET", "last", "word")
+			equal(t, s, r)
+			testkit.Until(t, testkit.Slowly(20*time.Second), "a log of the new data", func() error {
+				return testkit.Equal(r.Info("persistence")["aof_rewrite_in_progress"], "0")
+			})
+			// Nothing expires while both are compared: what is volatile here lives for less than a second.
+			time.Sleep(2 * volatileMs * time.Millisecond)
+			want := s.Do("DEBUG", "DIGEST").Text
+			r.Kill()
+			r.Again("--appendonly", "yes", "--save", "")
+			r.AwaitReady(testkit.Slowly(20 * time.Second))
+			if role := r.Info("replication")["role"]; role != "master" {
+				t.Fatal(role)
+			}
+			if got := r.Do("DEBUG", "DIGEST").Text; got != want {
+				t.Errorf("digest %s from the log, %s at the primary", got, want)
+			}
+			if n := r.Do("EXISTS", "own"); n.Int != 0 {
+				t.Error("a key of before the copy is back")
+			}
+		})
+	}
+}
