@@ -4,6 +4,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"spindle/engine"
@@ -34,6 +35,7 @@ type Follower struct {
 	on      bool           // this server is a replica
 	known   bool           // the data here are a primary's, up to the feed's offset: it may be asked to go on from there
 	db      int            // the stream stands in, while known and no stream flows
+	taking  sync.Mutex     // held around Take
 	copied  atomic.Int64   // bytes of the full copy read
 	size    int64          // of the full copy; 0: unknown
 	heardMs int64          // of the connection that is gone: when it was last heard
@@ -62,8 +64,9 @@ type FollowerParts struct {
 type Taker interface {
 	// Take reads the copy. It runs beside the turns, and calls done in the turn in which the copy is in place: db is
 	// the database that the stream behind it stands in. begin is called in the turn from which on the data here are
-	// not whole any more, if that comes before. After an error done was not called.
-	Take(c *Copy, begin func(), done func(db int)) error
+	// not whole any more, if that comes before. It says false if the link was given up: the data stay as they are. After
+	// an error done was not called. One call at a time.
+	Take(c *Copy, begin func() (still bool), done func(db int)) error
 }
 
 // A Copy is a full copy on its way.
