@@ -180,12 +180,17 @@ func (f *Follower) Gone(cl *client.Client) {
 	}
 }
 
-// Diverged tells of an error that a command of the primary's met here.
-func (f *Follower) Diverged(_ *client.Client, spec *command.Spec, err error) {
+// Diverged tells of an error that a command of the primary's, or of a replica's, met here.
+func (f *Follower) Diverged(cl *client.Client, spec *command.Spec, err error) {
 	f.errors++
 	name := "?"
 	if spec != nil {
 		name = spec.Full
+	}
+	if cl.Is(client.Replica) {
+		f.parts.Log.Warning("== CRITICAL == This master is sending an error to its replica: '%s' after processing the command '%s'",
+			err, name)
+		return
 	}
 	f.parts.Log.Warning("== CRITICAL == This replica is sending an error to its master: '%s' after processing the command '%s'",
 		err, name)
@@ -194,7 +199,16 @@ func (f *Follower) Diverged(_ *client.Client, spec *command.Spec, err error) {
 	}
 }
 
-// Errors counts the primary's commands that failed here: unexpected_error_replies.
+// Answered tells of a replica whose command had a reply.
+func (f *Follower) Answered(cl *client.Client, spec *command.Spec) {
+	name := "<unknown>"
+	if spec != nil {
+		name = spec.Full
+	}
+	f.parts.Log.Warning("Replica generated a reply to command '%s', disconnecting it: %s", name, describe(cl))
+}
+
+// Errors counts the commands of the primary's and of replicas that failed here: unexpected_error_replies.
 func (f *Follower) Errors() uint64 { return f.errors }
 
 // inputBytes counts what was read of streams.
