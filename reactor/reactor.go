@@ -66,6 +66,9 @@ type Options struct {
 	// to 64 bytes of that.
 	QueryLimit func(session any, begin []byte)
 
+	// Gate holds back what turns have decided that are not durable yet; nil: nothing is held back.
+	Gate *protocol.Gate
+
 	names *names // the reactor's own
 }
 
@@ -90,6 +93,7 @@ type Reactor struct {
 	watcher  *watcher
 	shaking  *handshakes
 	names    names
+	keeper   gatekeeper
 
 	open     atomic.Int64 // connections accepted and not yet closed
 	accepted atomic.Uint64
@@ -146,6 +150,9 @@ func New(o Options) (*Reactor, error) {
 	}
 	r := &Reactor{options: o, settings: o.Settings, handler: o.Handler}
 	r.options.names = &r.names
+	if o.Gate != nil {
+		o.Gate.OnOpen(r.keeper.opened)
+	}
 	switch o.Backend {
 	case Gnet:
 		r.back = &gnetBackend{}

@@ -224,6 +224,7 @@ func (t taker) inPlace(begin func() bool, done func(db int), size int64, from st
 			in.whole.EmptyAllKeepingSaves(in.space)
 			in.scripts.Clear()
 		}
+		in.aof.Replaced()
 		in.core.SetLoading(false)
 		if err == nil {
 			in.scheduler.Loaded()
@@ -284,6 +285,7 @@ func (t taker) beside(c *replication.Copy, begin func() bool, done func(db int))
 				in.whole.Swap(in.space, i, first+i)
 			}
 			staged.Install()
+			in.aof.Replaced()
 		} else {
 			staged.Discard()
 		}

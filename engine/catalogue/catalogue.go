@@ -61,5 +61,5 @@ func Rows() []command.Family {
 	s.Rows()
 	return append(Data(s), tx.NewWatches((*keyspace.Keyspace)(nil)).Family(), pubsub.NewHub(nil).Family(),
 		conn.Family(conn.Deps{}, (*tracking.Tracker)(nil).Rows()...), observe.Family(observe.Deps{}), introspect.Family(introspect.Deps{}),
-		config.Family(config.Parts{}), acl.Family(acl.Deps{}), modules.New().Family())
+		config.Family(config.Parts{}), acl.Family(acl.Deps{}), modules.New(nil).Family())
 }

@@ -280,8 +280,8 @@ func TestClientCertificates(t *testing.T) {
 	}
 }
 
-// A link that this server opens shows the client's certificate, or else the server's, to whomever asks for one. It goes on
-// only with a server's certificate of a trusted authority, whatever its name, and with a version that may be spoken.
+// A link that this server opens shows the client's certificate, or else the server's, to whomever asks for one. It goes
+// on only with a server's certificate of a trusted authority, whatever its name, and with a version that may be spoken.
 func TestOpenedLinks(t *testing.T) {
 	a, foreign := newAuthority(t), newAuthority(t)
 	own, shown, primary := a.sign("server", newECDSA(t)), a.sign("client", newECDSA(t)), a.sign("elsewhere", newECDSA(t))

@@ -49,6 +49,47 @@ func TestReplies(t *testing.T) {
 	}
 }
 
+// TestRulesNameEveryCommand: rules may name each command of the reference, also those that spindle does not have.
+func TestRulesNameEveryCommand(t *testing.T) {
+	p := newPair(t)
+	ours := testkit.Start(t).Dial()
+	same := func(args ...any) {
+		t.Helper()
+		a, _ := ours.Do(args...)
+		b, _ := p.ref.Do(args...)
+		if a.Err() == nil && b.Err() == nil && p.old {
+			return // other words in an older version
+		}
+		if a.String() != b.String() || fmt.Sprint(a.Err()) != fmt.Sprint(b.Err()) {
+			t.Errorf("%s:\nours   %s %v\ntheirs %s %v", args, a, a.Err(), b, b.Err())
+		}
+	}
+	names := p.ref.Must("COMMAND", "LIST").Strings()
+	for _, name := range names {
+		for _, sign := range []string{"+", "-"} {
+			same("ACL", "SETUSER", "u", "reset", sign+name)
+			same("ACL", "GETUSER", "u")
+		}
+	}
+	for _, rules := range []string{
+		"-cluster +cluster|info", "+cluster|info -cluster", "+cluster|nope", "-cluster|nope", "+cluster|", "+cluster|info|x", "+@all -migrate",
+		"+migrate|a +migrate|A", "-migrate|a", "+migrate|", "+migrate|a -migrate", "+CLUSTER|Info", "(+cluster|info -readonly)",
+	} {
+		args := []any{"ACL", "SETUSER", "u", "reset"}
+		for _, rule := range strings.Fields(rules) {
+			args = append(args, rule)
+		}
+		same(args...)
+		same("ACL", "GETUSER", "u")
+	}
+	ours.Must("ACL", "SETUSER", "u", "reset", "on", "nopass", "+@all", "-migrate", "~*", "&*")
+	for _, args := range [][]any{{"MIGRATE", "h", "1", "k", "0", "0"}, {"CLUSTER", "INFO"}, {"READONLY"}, {"ASKING"}, {"READWRITE"}} {
+		if v, _ := ours.Do(args...); v.Err() == nil || !strings.Contains(v.Err().Error(), "unknown command") {
+			t.Errorf("%s: %s; acl.absentNames has a command that there is", args, v)
+		}
+	}
+}
+
 // TestRefusals lets a restricted user loose on the reference, and compares the errors with those of a Decision.
 func TestRefusals(t *testing.T) {
 	p := newPair(t)

@@ -1,12 +1,15 @@
 package process
 
 import (
+	"bytes"
+	"encoding/binary"
 	"fmt"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"spindle/internal/crc"
 	"spindle/protocol/respclient"
 	"spindle/tests/testkit"
 )
@@ -175,5 +178,24 @@ func TestEndlessWriter(t *testing.T) {
 				t.Errorf("left behind: %v", files)
 			}
 		})
+	}
+}
+
+// TestRestoreOfAnEndlessLibrary: a payload whose library never ends is refused in time, and the server goes on. Redis
+// hangs.
+func TestRestoreOfAnEndlessLibrary(t *testing.T) {
+	s := testkit.Start(t, "--rdbcompression", "no")
+	s.Do("FUNCTION", "LOAD", "#!lua name=l\nwhile false do end redis.register_function('f', function() end)")
+	payload := []byte(s.Do("FUNCTION", "DUMP").Text)
+	s.Do("FUNCTION", "FLUSH")
+	payload = bytes.Replace(payload, []byte("while false"), []byte("while  true"), 1)
+	sum := len(payload) - 8
+	binary.LittleEndian.PutUint64(payload[sum:], crc.Update64(0, payload[:sum]))
+	v, err := s.Ask("FUNCTION", "RESTORE", payload)
+	if err != nil || v.Err() == nil || !strings.Contains(v.Err().Error(), "FUNCTION LOAD timeout") {
+		t.Errorf("%v %v", v, err)
+	}
+	if v := s.Do("FUNCTION", "LIST"); len(v.Elems) != 0 {
+		t.Errorf("%v is left", v)
 	}
 }

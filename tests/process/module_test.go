@@ -36,9 +36,9 @@ func TestLoadmoduleOfWhatIsBuiltIn(t *testing.T) {
 			t.Errorf("COMMAND LIST FILTERBY MODULE bf: %s", got)
 		}
 		for command, want := range map[string]string{
-			"MODULE LOAD /nowhere/x.so":                "ERR Error loading the extension. Please check the server logs. Native modules cannot be loaded here.",
-			"MODULE LOADEX /x.so CONFIG a b ARGS c":    "ERR Error loading the extension. Please check the server logs. Native modules cannot be loaded here.",
-			"MODULE LOAD /usr/lib/redis/redisbloom.so": "ERR Error loading the extension. Please check the server logs. bf is built in, and loaded already.",
+			"MODULE LOAD /nowhere/x.so":                "ERR Error loading the extension. Please check the server logs.",
+			"MODULE LOADEX /x.so CONFIG a b ARGS c":    "ERR Error loading the extension. Please check the server logs.",
+			"MODULE LOAD /usr/lib/redis/redisbloom.so": "ERR Error loading the extension. Please check the server logs.",
 			"MODULE UNLOAD bf":                         "ERR Error unloading module: the module exports one or more module-side data types, can't unload",
 			"MODULE UNLOAD x":                          "ERR Error unloading module: no such module with that name",
 		} {
@@ -50,6 +50,8 @@ func TestLoadmoduleOfWhatIsBuiltIn(t *testing.T) {
 				t.Errorf("%s: %v", command, got.Err())
 			}
 		}
+		s.AwaitLog(time.Second, `Module "/nowhere/x.so" is not loaded: native modules cannot be loaded; built in are: bf`)
+		s.AwaitLog(time.Second, `Module "/usr/lib/redis/redisbloom.so" is not loaded: bf is built in, and loaded already`)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"spindle/engine/command"
@@ -24,11 +25,14 @@ type Module struct {
 }
 
 // Modules are those of a server.
-type Modules struct{ list []*Module }
+type Modules struct {
+	list []*Module
+	warn func(text string) // writes a line to the log
+}
 
-// New is the modules that are built in.
-func New() *Modules {
-	return &Modules{[]*Module{
+// New is the modules that are built in. warn writes a line to the server's log.
+func New(warn func(text string)) *Modules {
+	return &Modules{warn: warn, list: []*Module{
 		{Name: "bf", Version: 20802, Files: []string{"redisbloom", "bf"}}, // the release that came with Redis 7.4
 	}}
 }
@@ -121,20 +125,24 @@ func (m *Modules) show(c *command.Context) error {
 	return nil
 }
 
-// errLoad begins as clients match it, and says what the log would have to.
-func (m *Modules) errLoad(path []byte) error {
-	why := "Native modules cannot be loaded here."
+// errLoad is the whole text: clients compare it. It sends the reader to the log, where refuse writes the reason.
+var errLoad = &protocol.Error{Code: "ERR", Text: "Error loading the extension. Please check the server logs."}
+
+// refuse logs why the module at path is not loaded, and returns what the client is told.
+func (m *Modules) refuse(path []byte) error {
+	why := "native modules cannot be loaded; built in are: " + m.names()
 	if module := m.find(string(path)); module != nil {
-		why = fmt.Sprintf("%s is built in, and loaded already.", module.Name)
+		why = module.Name + " is built in, and loaded already"
 	}
-	return protocol.Errorf("ERR", "Error loading the extension. Please check the server logs. %s", why)
+	m.warn(fmt.Sprintf("Module %s is not loaded: %s", strconv.Quote(string(path)), why))
+	return errLoad
 }
 
-// load is MODULE LOAD path [arg …]. Errors: always, for no shared library can be loaded.
-func (m *Modules) load(c *command.Context) error { return m.errLoad(c.Args[2]) }
+// load is MODULE LOAD path [arg …]. Errors: errLoad always, for no shared library can be loaded.
+func (m *Modules) load(c *command.Context) error { return m.refuse(c.Args[2]) }
 
-// loadEx is MODULE LOADEX path [CONFIG name value …] [ARGS arg …]. Errors: as MODULE LOAD.
-func (m *Modules) loadEx(c *command.Context) error { return m.errLoad(c.Args[2]) }
+// loadEx is MODULE LOADEX path [CONFIG name value …] [ARGS arg …]. Errors: errLoad always, as MODULE LOAD.
+func (m *Modules) loadEx(c *command.Context) error { return m.refuse(c.Args[2]) }
 
 // unload is MODULE UNLOAD name. Errors: always: there is no such module, or it has a type of its own.
 func (m *Modules) unload(c *command.Context) error {

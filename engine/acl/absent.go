@@ -1,0 +1,43 @@
+package acl
+
+import (
+	"sync"
+
+	"spindle/engine/command"
+)
+
+// absentNames are the commands of Redis 7.4 that this server does not have, with their subcommands.
+//
+// Rules may name them, so that an ACL file written for Redis loads. A command that comes here leaves this list.
+var absentNames = map[string][]string{
+	"asking": nil, "migrate": nil, "readonly": nil, "readwrite": nil,
+	"cluster": {
+		"addslots", "addslotsrange", "bumpepoch", "count-failure-reports", "countkeysinslot", "delslots",
+		"delslotsrange", "failover", "flushslots", "forget", "getkeysinslot", "help", "info", "keyslot",
+		"links", "meet", "myid", "myshardid", "nodes", "replicas", "replicate", "reset", "saveconfig",
+		"set-config-epoch", "setslot", "shards", "slaves", "slots",
+	},
+}
+
+// absent is a row for each of absentNames. No user calls them: they only tell which rules are well formed.
+var absent = sync.OnceValue(func() *command.Catalogue {
+	none := func(*command.Context) error { return errUnknown }
+	var rows []command.Spec
+	for name, subs := range absentNames {
+		row := command.Spec{Name: name, Arity: -1, Run: none}
+		for _, sub := range subs {
+			row.Subs = append(row.Subs, command.Spec{Name: sub, Arity: -2, Run: none})
+		}
+		rows = append(rows, row)
+	}
+	k, err := command.NewCatalogue(command.Family{Name: "absent", Rows: rows})
+	if err != nil {
+		panic(err)
+	}
+	return k
+})
+
+// lacks says that row is one of absent: a rule that names it is kept as text, and decides nothing.
+func (s *selector) lacks(row *command.Spec) bool {
+	return row.ID >= s.catalogue.IDs() || s.catalogue.All()[row.ID] != row
+}
