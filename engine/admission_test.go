@@ -230,10 +230,39 @@ func TestDutiesAreWatched(t *testing.T) {
 func TestFedClientsMayNotTouchKeys(t *testing.T) {
 	h := newHouse(t)
 	cl, _ := h.arrive()
-	cl.Flags |= client.Replica
+	cl.Flags |= client.Monitor
 	no := "-ERR Replica can't interact with the keyspace\r\n"
-	h.expect("a replica", h.do(cl, "GET k", "SET k v", "PING", "MULTI", "GET k", "EXEC"),
+	h.expect("a monitor", h.do(cl, "GET k", "SET k v", "PING", "MULTI", "GET k", "EXEC"),
 		no+no+"+PONG\r\n+OK\r\n"+no+"-EXECABORT Transaction discarded because of previous errors.\r\n")
+}
+
+// TestReplicasGetNoReplies: they would be taken for a part of the stream. Who asks for one is closed, errors included.
+func TestReplicasGetNoReplies(t *testing.T) {
+	for _, line := range []string{"PING", "GET k", "SET k v", "MULTI", "NONSENSE", "GET"} {
+		h := newHouse(t)
+		told := ""
+		h.hooks.Answered = func(_ *client.Client, spec *command.Spec) {
+			if told = "unknown"; spec != nil {
+				told = spec.Full
+			}
+		}
+		cl, conn := h.arrive()
+		cl.Flags |= client.Replica
+		done, answer := h.batch(cl, line, "SET other v")
+		want := strings.ToLower(strings.Fields(line)[0])
+		if want == "nonsense" {
+			want = "unknown"
+		}
+		if done != 1 || answer != "" || told != want || h.keys() != 0 {
+			t.Errorf("%s: %d done, answer %q, told of %q, %d keys", line, done, answer, told, h.keys())
+		}
+		h.expect(line, conn.take(), "close")
+	}
+	h := newHouse(t)
+	cl, conn := h.arrive()
+	cl.Flags |= client.Replica | client.ReplyOff
+	h.expect("a replica that wants no replies", h.do(cl, "PING"), "")
+	h.expect("it stays", conn.take(), "")
 }
 
 func TestHTTPIsRepelled(t *testing.T) {

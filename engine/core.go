@@ -100,7 +100,8 @@ type Hooks struct {
 	OtherMemory func() int64                                               // bytes that count as used beside data and clients: what scripts are kept as
 	ManyCodes   func(codes []string)                                       // clients have made up so many error codes that errorstats stop
 
-	Diverged func(cl *client.Client, spec *command.Spec, err error) // a command of our primary's failed here; spec may be nil
+	Diverged func(cl *client.Client, spec *command.Spec, err error) // a command of our primary's or of a replica's failed here; spec may be nil
+	Answered func(cl *client.Client, spec *command.Spec)            // a replica's command had a reply; it is about to be closed; spec may be nil
 
 	EvictingClient func(cl *client.Client) // cl is about to be closed because clients cost too much together
 	Stuck          func()                  // they still do, and none of them may be evicted
@@ -337,11 +338,11 @@ func (c *Core) execute(cl *client.Client, req *protocol.Request, spec *command.S
 	c.assertHeld()
 	var mark protocol.Mark
 	var silent client.Flags
-	if cl.Flags&(silenced|client.ReplySkipNext) != 0 {
+	if cl.Flags&(silenced|client.ReplySkipNext|client.Replica) != 0 {
 		if cl.Is(client.ReplySkipNext) {
 			cl.Flags = cl.Flags&^client.ReplySkipNext | client.ReplySkip
 		}
-		mark, silent = cl.Out.Mark(), cl.Flags&silenced
+		mark, silent = cl.Out.Mark(), cl.Flags&(silenced|client.Replica)
 	}
 	err := error(nil)
 	if spec == nil || spec.Subs != nil || !spec.AcceptsArity(len(req.Args)) {
@@ -373,7 +374,7 @@ func (c *Core) execute(cl *client.Client, req *protocol.Request, spec *command.S
 	}
 	cl.CommandsRun++
 	c.call(cl, req.Args, req.Bulk, spec)
-	if cl.Flags&(silenced|client.Caching) != 0 {
+	if cl.Flags&(silenced|client.Caching|client.Replica) != 0 {
 		c.muted(cl, spec, mark, silent)
 	}
 	if len(c.pushes.pending) != 0 {
@@ -389,17 +390,32 @@ const silenced = client.ReplyOff | client.ReplySkip
 // before it, as before says, and still is. (Else there is no mark.) A transaction that turns replies off keeps those it
 // has made. It always answers true: the request is done.
 func (c *Core) muted(cl *client.Client, spec *command.Spec, mark protocol.Mark, before client.Flags) bool {
-	if cl.Flags&(silenced|client.Caching) == 0 || cl.Is(client.Blocked) { // a parked command's reply is yet to come
+	if cl.Flags&(silenced|client.Caching|client.Replica) == 0 || cl.Is(client.Blocked) { // a parked command's reply is yet to come
 		return true
 	}
-	if before&cl.Flags != 0 {
+	if before&cl.Flags&silenced != 0 {
 		cl.Out.Rollback(mark)
+	}
+	if before&client.Replica != 0 {
+		c.unanswered(cl, spec, mark)
 	}
 	cl.Flags &^= client.ReplySkip
 	if isCLIENT := spec != nil && spec.Parent != nil && spec.Parent.Name == "client"; !isCLIENT && !cl.Is(client.Multi) {
 		cl.Flags &^= client.Caching
 	}
 	return true
+}
+
+// unanswered closes a replica whose command has replied since mark: it would take the reply for a part of its stream.
+func (c *Core) unanswered(cl *client.Client, spec *command.Spec, mark protocol.Mark) {
+	if cl.Out.Since(mark) == 0 {
+		return
+	}
+	cl.Out.Rollback(mark)
+	if c.hooks.Answered != nil {
+		c.hooks.Answered(cl, spec)
+	}
+	c.Kill(cl, false)
 }
 
 // manyArgs is from how many arguments on a command is timed alone whatever its row promises: fast and brief are promises for each
@@ -494,7 +510,7 @@ func (c *Core) fail(ctx *command.Context, err error, mark protocol.Mark) {
 	ctx.Reply.Rollback(mark)
 	ctx.Reply.Error(err)
 	c.meter.failed(ctx.Spec, err)
-	if ctx.Client.Is(client.Primary) {
+	if ctx.Client.Flags&(client.Primary|client.Replica) != 0 {
 		c.complain(ctx.Client, ctx.Spec, err)
 	}
 }
@@ -626,7 +642,7 @@ func (c *Core) reject(cl *client.Client, spec *command.Spec, err error) {
 		cl.Flags |= client.DirtyExec
 	}
 	c.meter.rejected(spec, err) // under the code that the client hears
-	if cl.Is(client.Primary) {
+	if cl.Flags&(client.Primary|client.Replica) != 0 {
 		c.complain(cl, spec, err)
 	}
 	cl.Out.Error(err)

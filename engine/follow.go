@@ -60,7 +60,7 @@ func (c *Core) SetReplica(on bool) {
 	c.space.ForgetOwn()
 }
 
-// complain tells of an error that our primary's command met here: the two hold different data from now on.
+// complain tells of an error that a command of our primary's or of a replica's met here: one of the two is wrong.
 func (c *Core) complain(cl *client.Client, spec *command.Spec, err error) {
 	if c.hooks.Diverged != nil {
 		c.hooks.Diverged(cl, spec, err)

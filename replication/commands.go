@@ -107,6 +107,7 @@ func (f *Feed) psync(c *command.Context) error {
 	}
 	offset, err := command.Int(c.Args[2])
 	if err != nil {
+		f.settings.Log.Warning("Replica %s asks for synchronization but with a wrong offset", r.name())
 		return err
 	}
 	f.settings.Log.Notice("Replica %s asks for synchronization", r.name())

@@ -775,7 +775,8 @@ func TestGoodReplicas(t *testing.T) {
 			t.Error("a silent one is not")
 		}
 	})
-	if got, want := p.do(cl, "ROLE"), "*3\r\n$6\r\nmaster\r\n:0\r\n*1\r\n*3\r\n$3\r\n::1\r\n$1\r\n0\r\n$1\r\n0\r\n"; got != want {
+	asker, _ := p.arrive()
+	if got, want := p.do(asker, "ROLE"), "*3\r\n$6\r\nmaster\r\n:0\r\n*1\r\n*3\r\n$3\r\n::1\r\n$1\r\n0\r\n$1\r\n0\r\n"; got != want {
 		t.Errorf("ROLE: %q", got)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"spindle/engine"
@@ -34,6 +35,7 @@ type Follower struct {
 	on      bool           // this server is a replica
 	known   bool           // the data here are a primary's, up to the feed's offset: it may be asked to go on from there
 	db      int            // the stream stands in, while known and no stream flows
+	taking  sync.Mutex     // held around Take
 	copied  atomic.Int64   // bytes of the full copy read
 	size    int64          // of the full copy; 0: unknown
 	heardMs int64          // of the connection that is gone: when it was last heard
@@ -62,8 +64,9 @@ type FollowerParts struct {
 type Taker interface {
 	// Take reads the copy. It runs beside the turns, and calls done in the turn in which the copy is in place: db is
 	// the database that the stream behind it stands in. begin is called in the turn from which on the data here are
-	// not whole any more, if that comes before. After an error done was not called.
-	Take(c *Copy, begin func(), done func(db int)) error
+	// not whole any more, if that comes before. It says false if the link was given up: the data stay as they are. After
+	// an error done was not called. One call at a time.
+	Take(c *Copy, begin func() (still bool), done func(db int)) error
 }
 
 // A Copy is a full copy on its way.
@@ -177,12 +180,17 @@ func (f *Follower) Gone(cl *client.Client) {
 	}
 }
 
-// Diverged tells of an error that a command of the primary's met here.
-func (f *Follower) Diverged(_ *client.Client, spec *command.Spec, err error) {
+// Diverged tells of an error that a command of the primary's, or of a replica's, met here.
+func (f *Follower) Diverged(cl *client.Client, spec *command.Spec, err error) {
 	f.errors++
 	name := "?"
 	if spec != nil {
 		name = spec.Full
+	}
+	if cl.Is(client.Replica) {
+		f.parts.Log.Warning("== CRITICAL == This master is sending an error to its replica: '%s' after processing the command '%s'",
+			err, name)
+		return
 	}
 	f.parts.Log.Warning("== CRITICAL == This replica is sending an error to its master: '%s' after processing the command '%s'",
 		err, name)
@@ -191,7 +199,16 @@ func (f *Follower) Diverged(_ *client.Client, spec *command.Spec, err error) {
 	}
 }
 
-// Errors counts the primary's commands that failed here: unexpected_error_replies.
+// Answered tells of a replica whose command had a reply.
+func (f *Follower) Answered(cl *client.Client, spec *command.Spec) {
+	name := "<unknown>"
+	if spec != nil {
+		name = spec.Full
+	}
+	f.parts.Log.Warning("Replica generated a reply to command '%s', disconnecting it: %s", name, describe(cl))
+}
+
+// Errors counts the commands of the primary's and of replicas that failed here: unexpected_error_replies.
 func (f *Follower) Errors() uint64 { return f.errors }
 
 // inputBytes counts what was read of streams.

@@ -18,8 +18,8 @@ import (
 // A gulp is a Taker that reads a copy and keeps nothing of it.
 type gulp struct{ p *primary }
 
-func (g gulp) Take(c *Copy, begin func(), done func(db int)) error {
-	g.p.Do(begin)
+func (g gulp) Take(c *Copy, begin func() bool, done func(db int)) error {
+	g.p.Do(func() { begin() })
 	if _, err := io.CopyN(io.Discard, c.Stream, c.Size); err != nil {
 		return err
 	}

@@ -188,6 +188,7 @@ func (f *Feed) send(g *group, out *sender, view *keyspace.View, stream func(io.W
 	err := sendView(out, g.eof, view, stream)
 	f.core.Do(func() {
 		f.groups[g.members[0].place()] = nil
+		out.drop() // who has left since the last write
 		f.logEnd(len(out.to), err)
 		for _, r := range g.members {
 			f.ended(r, out, err, time.Since(began))

@@ -284,8 +284,22 @@ func (l *Link) Taken(nowMs int64) {
 	l.acknowledge(nowMs)
 }
 
-// Failed says that the full copy could not be taken.
-func (l *Link) Failed(nowMs int64) { l.again(nowMs) }
+// Failed says that the full copy could not be taken. One that was cut off in its middle is asked for again at once. One
+// that could not be read, or did not even begin, may be the same the next time: the link rests first.
+func (l *Link) Failed(nowMs int64, cutOff bool) {
+	if cutOff {
+		l.retry(nowMs)
+	} else {
+		l.again(nowMs)
+	}
+}
+
+// retry hangs up and dials again at once.
+func (l *Link) retry(nowMs int64) {
+	l.log.Notice("Reconnecting to MASTER %s:%d after failure", l.Host, l.Port)
+	l.again(nowMs - retryMs)
+	l.Tick(nowMs)
+}
 
 // Tick is the passing of time, some times a second.
 func (l *Link) Tick(nowMs int64) {
@@ -301,12 +315,12 @@ func (l *Link) Tick(nowMs int64) {
 	case dialing, greeting, introducing, asking:
 		if silent {
 			l.log.Warning("Timeout connecting to the MASTER...")
-			l.again(nowMs)
+			l.retry(nowMs)
 		}
 	case receiving:
 		if silent {
 			l.log.Warning("Timeout receiving bulk data from MASTER... If the problem persists try to set the 'repl-timeout' parameter in redis.conf to a larger value.")
-			l.again(nowMs)
+			l.retry(nowMs)
 		}
 	case following:
 		if silent {

@@ -179,7 +179,7 @@ func TestLinkNoticesSilence(t *testing.T) {
 		if len(s.take()) != 0 {
 			t.Errorf("%v: it gave up early", to)
 		}
-		if l.Tick(65_001); l.state == to || !slices.Contains(s.take(), "hang up") {
+		if l.Tick(65_001); l.since == 5000 || !slices.Contains(s.take(), "hang up") {
 			t.Errorf("%v: it waits on", to)
 		}
 	}
@@ -251,4 +251,23 @@ func FuzzLink(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestLinkRetries: a copy that was cut off is asked for again at once, and one that cannot be read after a rest.
+func TestLinkRetries(t *testing.T) {
+	for _, cutOff := range []bool{true, false} {
+		l, s := newLink()
+		toAsking(l, s)
+		l.Line("+FULLRESYNC "+strings.Repeat("b", 40)+" 7", 1010)
+		s.take()
+		l.Failed(2000, cutOff)
+		if cutOff {
+			s.expect(t, "hang up", "dial h:1")
+			continue
+		}
+		l.Tick(2000 + retryMs - 1)
+		s.expect(t, "hang up")
+		l.Tick(2000 + retryMs)
+		s.expect(t, "dial h:1")
+	}
 }

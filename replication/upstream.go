@@ -30,6 +30,7 @@ type upstream struct {
 	conn       net.Conn // set before in is used
 	in         *bufio.Reader
 	fd         int
+	cutOff     bool // nothing more comes; the reading goroutine's
 	local, far string
 
 	heard     atomic.Int64  // Unix ms, of the last bytes
@@ -161,6 +162,7 @@ type heard struct{ w *upstream }
 func (h heard) Read(p []byte) (int, error) {
 	h.w.waits.Store(true)
 	n, err := h.w.conn.Read(p)
+	h.w.cutOff = err != nil
 	h.w.waits.Store(false)
 	if n > 0 {
 		h.w.heard.Store(time.Now().UnixMilli())
@@ -214,7 +216,7 @@ func (w *upstream) copy() error {
 	if err != nil {
 		w.do(func(now int64) {
 			w.f.parts.Changed()
-			w.f.link.Failed(now)
+			w.f.link.Failed(now, w.cutOff && w.f.copied.Load() > 0)
 		})
 	}
 	return err
@@ -259,12 +261,15 @@ func (w *upstream) takeCopy() error {
 	}
 	stopBeats := w.beat()
 	defer stopBeats()
+	w.f.taking.Lock() // a copy that was given up is put away first
+	defer w.f.taking.Unlock()
 	taken := false
-	err := w.f.parts.Taker.Take(c, func() {
-		if w.f.wire == w {
+	err := w.f.parts.Taker.Take(c, func() (still bool) {
+		if still = w.f.wire == w; still {
 			w.f.known = false
 			w.f.feed.dismissReplicas()
 		}
+		return still
 	}, func(db int) {
 		if taken = w.f.wire == w; taken {
 			w.f.taken(w, db)

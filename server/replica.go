@@ -85,10 +85,13 @@ func (in *instance) isStale() bool {
 // A taker takes full copies.
 type taker struct{ in *instance }
 
-var errMark = errors.New("the mark behind the copy is not the one that was announced")
+var (
+	errMark    = errors.New("the mark behind the copy is not the one that was announced")
+	errGivenUp = errors.New("the link was given up before the copy was loaded")
+)
 
 // Take implements replication.Taker.
-func (t taker) Take(c *replication.Copy, begin func(), done func(db int)) error {
+func (t taker) Take(c *replication.Copy, begin func() bool, done func(db int)) error {
 	in := t.in
 	how, empty := in.following.Load.Get(), true
 	in.core.Do(func() {
@@ -194,18 +197,25 @@ func (t taker) copyOptions(size int64) bgsave.LoadOptions {
 }
 
 // inPlace empties the databases and reads the copy into them. Nobody is served meanwhile.
-func (t taker) inPlace(begin func(), done func(db int), size int64, from string,
+func (t taker) inPlace(begin func() bool, done func(db int), size int64, from string,
 	read func(bgsave.Inserter, bgsave.LoadOptions) (bgsave.Loaded, error)) error {
 	in := t.in
+	still := true
 	in.log.Notice("MASTER <-> REPLICA sync: Flushing old data")
 	in.loading.Begin(max(size, 0))
 	in.core.Do(func() {
-		begin()
+		if still = begin(); !still {
+			return
+		}
 		in.whole.EmptyAllKeepingSaves(in.space)
 		in.scripts.Clear()
 		in.core.SetLoading(true)
 		in.tellHealth()
 	})
+	if !still {
+		in.loading.Active.Store(false)
+		return errGivenUp
+	}
 	in.log.Notice("MASTER <-> REPLICA sync: Loading DB in memory")
 	l, err := read(&bgsave.Into{Space: in.space, Turn: in.core.Do, Functions: in.restoreLibrary}, t.copyOptions(size))
 	in.loading.Active.Store(false)
@@ -231,21 +241,28 @@ func (t taker) inPlace(begin func(), done func(db int), size int64, from string,
 
 // beside reads the copy into databases that nobody sees, and puts them in the place of the others at once. If it is
 // of the same history, clients read the old data meanwhile.
-func (t taker) beside(c *replication.Copy, begin func(), done func(db int)) error {
+func (t taker) beside(c *replication.Copy, begin func() bool, done func(db int)) error {
 	in := t.in
 	in.log.Notice("MASTER <-> REPLICA sync: Loading DB in memory")
-	first, staged := 0, in.scripts.Stage()
+	first, staged, still := 0, in.scripts.Stage(), true
 	in.loading.Beside.Store(c.Same)
 	in.loading.Begin(max(c.Size, 0))
 	in.core.Do(func() {
-		first = in.space.Beside()
 		if !c.Same {
-			begin()
+			if still = begin(); !still {
+				return
+			}
 			in.core.SetLoading(true)
 		}
+		first = in.space.Beside()
 		in.roleChanged()
 		in.tellHealth()
 	})
+	if !still {
+		in.loading.Active.Store(false)
+		in.loading.Beside.Store(false)
+		return errGivenUp
+	}
 	o := t.copyOptions(c.Size)
 	o.First = first
 	l, err := readCopy(in, c, &bgsave.Into{Space: in.space, Turn: func(f func()) { in.core.Do(func() { in.core.Trusting(f) }) },

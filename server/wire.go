@@ -255,8 +255,8 @@ func (in *instance) joinReplication() {
 		Frozen:   func() { in.threads.follow(true, false) },
 		Lent:     in.countThreads,
 		Denied:   in.denied,
-		Diverged: in.follower.Diverged,
-		Laden:    in.countThreads,
+		Diverged: in.follower.Diverged, Answered: in.follower.Answered,
+		Laden: in.countThreads,
 		OtherMemory: func() int64 {
 			scripts, libraries := in.scripts.Kept()
 			return scripts + libraries

@@ -2,6 +2,7 @@ package topology
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -154,4 +155,31 @@ func TestPsyncForms(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCopyNobodyTakes: a full copy ends when the last of those who take it has left, and the log says so, whatever the
+// encoder was at.
+func TestCopyNobodyTakes(t *testing.T) {
+	s := testkit.Start(t, "--rdb-key-save-delay", "1000000")
+	s.Do("DEBUG", "POPULATE", "100")
+	for range 2 {
+		c := s.Dial()
+		c.Must("REPLCONF", "capa", "eof")
+		c.SendRaw([]byte("SYNC\r\n"))
+		if err := c.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		s.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "connected_slaves", "1")
+		testkit.Until(t, testkit.Slowly(20*time.Second), "the copy to begin", func() error {
+			if !strings.Contains(s.Log(), "Starting full synchronization") {
+				return errors.New("not yet")
+			}
+			return nil
+		})
+		c.Close()
+		s.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "connected_slaves", "0")
+	}
+	testkit.Until(t, testkit.Slowly(10*time.Second), "both ends in the log", func() error {
+		return testkit.Equal(strings.Count(s.Log(), "Diskless rdb transfer, last replica dropped"), 2)
+	})
 }
