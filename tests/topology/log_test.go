@@ -31,13 +31,13 @@ func TestReplicaKeepsALog(t *testing.T) {
 			up(t, r)
 			w.await(6000)
 			w.stop()
+			// Nothing expires while both are compared: what is volatile here lives for less than a second.
+			time.Sleep(2 * volatileMs * time.Millisecond)
 			s.Do("SET", "last", "word")
 			equal(t, s, r)
 			testkit.Until(t, testkit.Slowly(20*time.Second), "a log of the new data", func() error {
 				return testkit.Equal(r.Info("persistence")["aof_rewrite_in_progress"], "0")
 			})
-			// Nothing expires while both are compared: what is volatile here lives for less than a second.
-			time.Sleep(2 * volatileMs * time.Millisecond)
 			want := s.Do("DEBUG", "DIGEST").Text
 			r.Kill()
 			s.Kill() // nobody gives it a copy
