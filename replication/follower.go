@@ -64,8 +64,8 @@ type FollowerParts struct {
 type Taker interface {
 	// Take reads the copy. It runs beside the turns, and calls done in the turn in which the copy is in place: db is
 	// the database that the stream behind it stands in. begin is called in the turn from which on the data here are
-	// not whole any more, if that comes before. It says false if the link was given up: the data stay as they are. After
-	// an error done was not called. One call at a time.
+	// not whole any more, if that comes before. It says false if the link was given up: the data stay as they are.
+	// After an error done was not called. One call at a time.
 	Take(c *Copy, begin func() (still bool), done func(db int)) error
 }
 

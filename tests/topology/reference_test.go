@@ -37,17 +37,31 @@ func equal(t *testing.T, s, r *testkit.Server) {
 	testkit.Until(t, testkit.Slowly(20*time.Second), "equal digests", func() error {
 		return testkit.Equal(r.Do("DEBUG", "DIGEST").Text, s.Do("DEBUG", "DIGEST").Text)
 	})
-	a, b := contents(t, s), contents(t, r)
+	var differ []string
+	for range 5 { // a key may expire between the two readings
+		if differ = differences(contents(t, s), contents(t, r)); len(differ) == 0 {
+			return
+		}
+		time.Sleep(volatileMs * time.Millisecond)
+	}
+	for _, line := range differ {
+		t.Error(line)
+	}
+}
+
+// differences are what two servers hold differently, a line each.
+func differences(a, b map[string]entry) (lines []string) {
 	for name, have := range a {
 		if b[name] != have {
-			t.Errorf("%s: %.60q until %d here, %.60q until %d at the replica", name, have.value, have.deadlineMs, b[name].value, b[name].deadlineMs)
+			lines = append(lines, fmt.Sprintf("%s: %.60q until %d here, %.60q until %d at the replica", name, have.value, have.deadlineMs, b[name].value, b[name].deadlineMs))
 		}
 	}
 	for name := range b {
 		if _, ok := a[name]; !ok {
-			t.Errorf("%s is at the replica only", name)
+			lines = append(lines, name+" is at the replica only")
 		}
 	}
+	return lines
 }
 
 // An entry is what a key holds, and until when (-1: for ever).
