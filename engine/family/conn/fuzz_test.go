@@ -22,8 +22,9 @@ func sessionOf(cl *client.Client) session {
 	return session{cl.User.(*acl.User).Rights().Name(), cl.Name, cl.Authenticated, cl.Protocol, cl.Out.RESP3}
 }
 
-// FuzzLogins: whatever sequence of AUTH, HELLO and RESET a client sends, it is who it has proved to be. An error changes
-// nothing, each wrong password is booked once, and no password of a well-formed request stays in the arguments.
+// FuzzLogins: whatever sequence of AUTH, HELLO and RESET a client sends, it is who it has proved to be.
+//
+// An error changes nothing. Each wrong password is booked once. AUTH leaves no password in the arguments.
 func FuzzLogins(f *testing.F) {
 	for _, seed := range []string{
 		"auth secret\nhello 3\nreset\nhello", "HELLO 3 AUTH alice pw SETNAME a\nhello 2 setname b", "auth alice pw\nauth bob off\nauth alice pw x\nauth",
