@@ -69,6 +69,17 @@ var replacing sync.Mutex
 //
 // Errors are logged as the reference server words them, and the temporary is removed; ctx's cause is returned without a line.
 func SaveFile(ctx context.Context, v View, f FileOptions, o Options) (size int64, err error) {
+	if f.Compression != CompressNone {
+		o.Compress = false
+	}
+	return WriteFile(ctx, f, func(w io.Writer) error {
+		_, err := WriteTo(ctx, w, v, o)
+		return err
+	})
+}
+
+// WriteFile is SaveFile of what fill writes.
+func WriteFile(ctx context.Context, f FileOptions, fill func(w io.Writer) error) (size int64, err error) {
 	if f.Temp == "" {
 		f.Temp = claimTemp(f.Path)
 		defer giveUpTemp(f.Temp)
@@ -81,7 +92,7 @@ func SaveFile(ctx context.Context, v View, f FileOptions, o Options) (size int64
 		f.Log.Warning("Failed opening the temp RDB file %s (in server root dir %s) for saving: %s", f.Temp, workingDir(), reason.Of(err))
 		return 0, err
 	}
-	size, step, err := writeFile(ctx, file, v, f, o)
+	size, step, err := writeFile(file, f, fill)
 	if err != nil {
 		_ = file.Close()
 		_ = f.Disk.Remove(f.Temp)
@@ -118,16 +129,13 @@ func putInPlace(ctx context.Context, f FileOptions) error {
 }
 
 // writeFile fills file and closes it. step names what failed.
-func writeFile(ctx context.Context, file disk.File, v View, f FileOptions, o Options) (size int64, step string, err error) {
+func writeFile(file disk.File, f FileOptions, fill func(w io.Writer) error) (size int64, step string, err error) {
 	disk := &diskWriter{file: file, sync: f.Sync}
 	w, err := wrapWriter(disk, f.Compression)
 	if err != nil {
 		return 0, "rdbSaveRio", err
 	}
-	if f.Compression != CompressNone {
-		o.Compress = false
-	}
-	_, err = WriteTo(ctx, w, v, o)
+	err = fill(w)
 	if closed := w.Close(); err == nil {
 		err = closed
 	}

@@ -71,7 +71,12 @@ func (s *Scheduler) Sections(l *Loading) []info.Section {
 			info.Lines("loading_start_time", l.lines),
 		}},
 		{Name: "Stats", Fields: []info.Field{
-			info.Int("total_forks", func() int64 { return s.forks }),
+			info.Int("total_forks", func() int64 {
+				if s.parts.Forks == nil {
+					return s.forks
+				}
+				return s.forks + s.parts.Forks()
+			}),
 		}},
 	}
 }

@@ -162,7 +162,7 @@ func Load(ctx context.Context, path string, to Inserter, o LoadOptions) (Loaded,
 	counted := &countingReader{r: file}
 	plain, wrapped, err := UnwrapReader(counted)
 	if err != nil {
-		complain(err, o)
+		Complain(err, o)
 		return Loaded{}, err
 	}
 	defer plain.Close()
@@ -173,7 +173,7 @@ func Load(ctx context.Context, path string, to Inserter, o LoadOptions) (Loaded,
 	}
 	l, err := Read(ctx, plain, to, o)
 	if err != nil {
-		complain(err, o)
+		Complain(err, o)
 		return l, err
 	}
 	o.Log.Notice("DB loaded from disk: %.3f seconds", time.Since(began).Seconds())
@@ -192,8 +192,9 @@ func (c *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// complain writes what is wrong with a file, where, and what to do next. The last line is the one that tools wait for.
-func complain(err error, o LoadOptions) {
+// Complain logs what is wrong with a file that Read has refused, where, and what to do next. The last line is the one
+// that tools wait for.
+func Complain(err error, o LoadOptions) {
 	var format *rdb.FormatError
 	var sum *rdb.ChecksumError
 	var unsupported *UnsupportedError

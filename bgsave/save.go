@@ -386,3 +386,10 @@ func (d delay) wait(ctx context.Context) {
 	case <-ctx.Done():
 	}
 }
+
+// Wait rests behind a key as rdb-key-save-delay says, unless ctx ends first.
+func Wait(ctx context.Context, saveDelay int64) {
+	if saveDelay != 0 {
+		delay(saveDelay).wait(ctx)
+	}
+}

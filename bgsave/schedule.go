@@ -29,6 +29,7 @@ type Parts struct {
 	Streaming func() bool // a full synchronisation is under way, which INFO shows as a save; nil: never
 	Settled   func()
 	Now       func() time.Time // nil is time.Now
+	Forks     func() int64     // what else the reference forks for; nil is nothing
 }
 
 // retryAfter is how long after a failed save the rules are not looked at.

@@ -76,6 +76,7 @@ type Core struct {
 	streamBytes int64 // NoteStream
 
 	anyInScripts bool // DEBUG SET-DISABLE-DENY-SCRIPTS
+	replaying    bool // a command of a log runs: nobody is told of its effects
 
 	nudge  chan struct{}     // has RunDuties look at once
 	labels []context.Context // by command.Spec.ID, while somebody profiles
@@ -235,6 +236,12 @@ func (c *Core) runLater() {
 func (c *Core) Turns() uint64 {
 	c.assertHeld()
 	return c.number
+}
+
+// Transacting says that the command that runs is part of a transaction. Turn only.
+func (c *Core) Transacting() bool {
+	c.assertHeld()
+	return c.stack.depth > 0 && c.stack.frames[0].Spec.Full == "exec"
 }
 
 // Later has f run at the end of this turn, when what the running command changed has been counted and told.
@@ -459,7 +466,7 @@ func (c *Core) invoke(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spe
 	s.depth++
 	ctx.Client, ctx.Args, ctx.Bulk, ctx.Reply, ctx.Spec = cl, args, bulk, cl.Out, spec
 	ctx.DB, ctx.Now, ctx.Dirty = c.space.DB(cl.DB), c.nowMs, 0
-	ctx.Effects.Unheard = len(c.sinks) == 0
+	ctx.Effects.Unheard = len(c.sinks) == 0 || c.replaying
 	c.space.NoTouch = cl.Flags&client.NoTouch != 0
 	err = spec.Run(ctx)
 	if len(s.lends) != 0 {

@@ -317,7 +317,7 @@ func (c *Core) effectOfRemoval(db int, key []byte, lazily bool) {
 func (c *Core) Notify(class command.EventClass, event string, db int, key []byte) {
 	c.assertHeld()
 	wanted := command.EventClass(c.settings.NotifyEvents.Get())
-	if wanted&class == 0 || c.hooks.Publish == nil || c.hooks.Heard != nil && !c.hooks.Heard() {
+	if wanted&class == 0 || c.replaying || c.hooks.Publish == nil || c.hooks.Heard != nil && !c.hooks.Heard() {
 		return
 	}
 	name := unsafe.Slice(unsafe.StringData(event), len(event)) // nobody writes to it

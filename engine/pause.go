@@ -14,6 +14,7 @@ const (
 	PauseByClient PausePurpose = iota // CLIENT PAUSE
 	PauseShutdown                     // waiting for lagging replicas
 	PauseFailover
+	PauseLog // the disk is behind the append-only file
 	pausePurposes
 )
 

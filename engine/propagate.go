@@ -42,7 +42,7 @@ func (c *Core) AddSink(s Sink, is client.Targets) {
 func (c *Core) book(ctx *command.Context) {
 	c.assertHeld()
 	c.meter.dirty += ctx.Dirty
-	if len(c.sinks) != 0 {
+	if len(c.sinks) != 0 && !c.replaying {
 		c.tell(ctx)
 	}
 	ctx.Effects.Reset()
@@ -76,7 +76,7 @@ func addressees(ctx *command.Context) client.Targets {
 // Effect books an effect that no command of the client's names: an expired or evicted key, a duty's change.
 func (c *Core) Effect(db int, args ...[]byte) {
 	c.assertHeld()
-	if len(c.sinks) == 0 {
+	if len(c.sinks) == 0 || c.replaying {
 		return
 	}
 	c.stack.unit.add(db, args, client.ToAll)

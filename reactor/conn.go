@@ -51,7 +51,6 @@ type conn struct {
 	usageOut  atomic.Int64
 	usageIdle atomic.Int64 // what reply buffers have room for beyond usageOut
 	usageOll  atomic.Int64
-	usageTLS  atomic.Int64 // what crypto/tls reads into, and what waits encrypted
 }
 
 var _ protocol.Conn = (*conn)(nil)
@@ -258,7 +257,9 @@ func (c *conn) deliver(turn uint64) {
 	c.loop.assertOn()
 	l := c.loop
 	full := c.out.tail.Full()
+	before := c.out.bytes
 	c.out.settle(&l.replies, c.batch)
+	c.out.hold(l.reactor.options.Gate, turn, before)
 	if full { // a part of the reply is missing, whatever limit the batch has left behind
 		c.cut(protocol.Class(c.class.Load()))
 		return
@@ -279,11 +280,13 @@ func (c *conn) before(m *mail) {
 		c.readMail(m)
 		return
 	}
+	before := c.out.bytes
 	if m.kind == mailPost {
 		c.batch = c.batch.Moved(c.out.insert(c.batch, m.p))
 	} else {
 		c.batch = c.batch.Moved(c.out.insertReply(c.batch, m.reply))
 	}
+	c.out.hold(c.loop.reactor.options.Gate, m.turn, before) // with the batch's reply, if that is held
 }
 
 // written marks the connection for the next flush, at the latest at the iteration's end, once its output has grown.
@@ -346,6 +349,8 @@ func (c *conn) flushNow() {
 		}
 	case flushedSome:
 		l.later(c)
+	case flushedHeld:
+		l.await(c)
 	case flushedFull:
 		c.out.blocked = true
 		l.host.watchWrite(c)
@@ -519,7 +524,9 @@ func (c *conn) malformed(err *protocol.Error) (held bool) {
 		reply := c.out.open(&c.loop.replies)
 		from := reply.Mark()
 		reply.Error(err)
+		before := c.out.bytes
 		c.out.settle(&c.loop.replies, from)
+		c.out.hold(c.loop.reactor.options.Gate, 0, before) // behind what is held, if anything is
 	}
 	c.closeAfterOutput()
 	return false
@@ -530,7 +537,9 @@ func (c *conn) readMail(m *mail) {
 	c.loop.assertOn()
 	switch m.kind {
 	case mailPost:
+		before := c.out.bytes
 		c.out.post(&c.loop.replies, m.p)
+		c.out.hold(c.loop.reactor.options.Gate, m.turn, before)
 		c.written()
 	case mailReply:
 		if m.reply.Full() { // a part of it is missing
@@ -538,7 +547,9 @@ func (c *conn) readMail(m *mail) {
 			c.cut(protocol.Class(c.class.Load()))
 			return
 		}
+		before := c.out.bytes
 		c.out.postReply(&c.loop.replies, m.reply)
+		c.out.hold(c.loop.reactor.options.Gate, m.turn, before)
 		c.written()
 	case mailResume:
 		if c.held {

@@ -20,6 +20,7 @@ import (
 // A board is a Handler with a few commands of its own, and a turn that is a mutex.
 //
 //	PING  ECHO x  LEN x        what they say
+//	TURN                       the turn's number, in eight digits
 //	NAME n                     remembers the session under n, for the test
 //	POST n x                   posts x to session n inside the turn
 //	HOLD                       answers +HELD and holds the connection until Resume
@@ -47,7 +48,8 @@ type board struct {
 	taken                     atomic.Int64
 	lent, lentFreed           atomic.Int64
 	refuse                    string
-	strangers                 bool // clients are asked for a password; NAME gives it
+	decided                   func(turn uint64) // is told of each turn, inside it
+	strangers                 bool              // clients are asked for a password; NAME gives it
 }
 
 type seat struct {
@@ -137,6 +139,9 @@ func (h *board) Serve(b *protocol.Batch) {
 	defer h.mu.Unlock()
 	h.turn++
 	b.Turn = h.turn
+	if h.decided != nil {
+		h.decided(h.turn)
+	}
 	for b.Done < len(b.Requests) {
 		goOn, done := h.run(s, b, &b.Requests[b.Done])
 		if done {
@@ -153,6 +158,8 @@ func (h *board) run(s *seat, b *protocol.Batch, q *protocol.Request) (goOn, done
 	switch name := strings.ToUpper(string(q.Args[0])); name {
 	case "PING":
 		r.OK()
+	case "TURN":
+		r.Simple(fmt.Sprintf("%08d", h.turn))
 	case "ECHO":
 		r.Bulk(q.Args[1])
 	case "LEN":

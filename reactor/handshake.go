@@ -123,8 +123,8 @@ func (s *handshake) handOver() error {
 		return os.NewSyscallError("fcntl", err)
 	}
 	s.file.Close()
-	// Nothing answers the end of a handshake, so its acknowledgement would wait some 40 ms. A client that goes by Nagle's
-	// algorithm would wait for it before its first request.
+	// Nothing answers the end of a handshake, so its acknowledgement would wait some 40 ms. A client that goes by
+	// Nagle's algorithm would wait for it before its first request.
 	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_QUICKACK, 1)
 	c.fd = fd
 	c.tls.shaking = nil

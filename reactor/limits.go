@@ -123,12 +123,7 @@ func (c *conn) noteInput() {
 			lent = held
 		}
 	}
-	grown := false
-	if c.tls != nil {
-		held := int64(c.tls.room + cap(c.tls.unsent))
-		grown = c.usageTLS.Swap(held) != held
-	}
-	if n == c.seenIn && room == c.seenRoom && int64(lent) == c.usageLent.Load() && !grown {
+	if n == c.seenIn && room == c.seenRoom && int64(lent) == c.usageLent.Load() {
 		return
 	}
 	c.seenIn, c.seenRoom = n, room
@@ -186,8 +181,5 @@ func (c *conn) Usage() protocol.Usage {
 	}
 	u.Reserved = int(c.usageLent.Load())
 	u.Total = connBytes + u.Query + u.QueryFree + u.Output + int(c.usageIdle.Load())
-	if c.tls != nil {
-		u.Total += tlsBytes + int(c.usageTLS.Load())
-	}
 	return u
 }

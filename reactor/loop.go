@@ -28,6 +28,7 @@ type loop struct {
 	*kit  // lent by the backend to the loops that share it
 
 	dirty  []*conn // with output to flush in this turn
+	gated  []*conn // with output that may not leave yet (reactor.G2)
 	leased int     // how many of them hold a buffer of replies: messages that many share take none
 	ready  []*conn // with more to do although their socket says nothing new
 	spare  []*conn
@@ -39,6 +40,9 @@ type loop struct {
 	read    []mail // the other half of the mailbox
 	waiting atomic.Bool
 	armed   atomic.Bool
+
+	enlisted atomic.Bool // the gate's opening wakes the loop (reactor.G2)
+
 	ended   bool // under mailMu: nobody will read the mail again
 	held    int  // under mailMu: bytes that mail holds
 	brimful bool // under mailMu: counted in reactor.brimful, since held is past mailMost
@@ -114,6 +118,9 @@ func (l *loop) tell() {
 // turn ends an iteration: mail, unfinished connections, and one write for each dirty one.
 func (l *loop) turn() {
 	l.assertOn()
+	if l.mayPass() {
+		l.passGate()
+	}
 	if l.waiting.Load() {
 		l.atEnd = true
 		l.readMail(nil, 0)
@@ -158,7 +165,7 @@ func (l *loop) relieve() {
 
 // pendingTurn says whether turn has something to do.
 func (l *loop) pendingTurn() bool {
-	return len(l.dirty) > 0 || len(l.ready) > 0 || l.waiting.Load()
+	return len(l.dirty) > 0 || len(l.ready) > 0 || l.waiting.Load() || l.mayPass()
 }
 
 // notify has turn called soon (reactor.T1, reactor.T2). Any goroutine.
@@ -351,7 +358,9 @@ func (l *loop) spread(mails []mail, at *conn, turn uint64) (n int) {
 				c.takeShared(&mails[i], turn)
 			}
 		default:
+			before := c.out.bytes
 			c.out.post(&l.replies, p)
+			c.out.hold(l.reactor.options.Gate, mails[n-1].turn, before)
 			c.written()
 		}
 		if l.atEnd {

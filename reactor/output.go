@@ -33,6 +33,10 @@ type output struct {
 	bytes int
 	idle  int // bytes of the queue's leased buffers that hold nothing
 
+	marks []mark // what may not leave yet (reactor.G1)
+	held  int    // bytes of it
+	gated bool   // in loop.gated
+
 	dirty     bool      // in loop.dirty
 	blocked   bool      // the socket is full; the backend watches it
 	softSince time.Time // when bytes passed the soft limit; zero: it is below
@@ -215,11 +219,15 @@ const (
 	flushedAll  flushed = iota // nothing is left
 	flushedSome                // the kernel took its share of this iteration; more may go at once
 	flushedFull                // the socket is full
+	flushedHeld                // what is left may not leave yet
 	flushedDead                // the peer is gone
 )
 
 // flush sends what it can without waiting. It returns the bytes the kernel took.
 func (o *output) flush(l *link, pool *bufferPool) (int, flushed) {
+	if len(o.marks) > 0 {
+		return o.flushFree(l, pool)
+	}
 	if l.tls != nil {
 		return o.flushTLS(l.tls, pool)
 	}
@@ -243,12 +251,38 @@ func (o *output) flush(l *link, pool *bufferPool) (int, flushed) {
 		return max(n, 0), flushedFull
 	}
 	o.seal(pool)
+	total, result := o.flushPieces(l, pool, o.bytes)
+	if result == flushedAll {
+		invariant.That(o.bytes == 0, "reactor.O2: %d bytes left in an empty output", o.bytes)
+	}
+	return total, result
+}
+
+// flushFree is flush of what may leave (reactor.G1).
+func (o *output) flushFree(l *link, pool *bufferPool) (int, flushed) {
+	if l.tls != nil {
+		return o.flushFreeTLS(l.tls, pool)
+	}
+	free := o.bytes - o.held
+	if free == 0 {
+		return 0, flushedHeld
+	}
+	o.seal(pool)
+	total, result := o.flushPieces(l, pool, free)
+	if result == flushedAll {
+		result = flushedHeld
+	}
+	return total, result
+}
+
+// flushPieces sends the first most bytes of the queue.
+func (o *output) flushPieces(l *link, pool *bufferPool, most int) (int, flushed) {
 	total := 0
-	for o.head < len(o.queue) {
+	for total < most {
 		if total >= flushBound {
 			return total, flushedSome
 		}
-		n, want, errno := o.writePieces(l.fd)
+		n, want, errno := o.writePieces(l.fd, most-total)
 		if errno == unix.EINTR {
 			continue
 		}
@@ -264,22 +298,22 @@ func (o *output) flush(l *link, pool *bufferPool) (int, flushed) {
 			return total, flushedFull
 		}
 	}
-	invariant.That(o.bytes == 0, "reactor.O2: %d bytes left in an empty output", o.bytes)
 	return total, flushedAll
 }
 
-// writePieces writes the first pieces of the queue, at most flushBound bytes.
-func (o *output) writePieces(fd int) (n, want int, errno unix.Errno) {
-	if b := o.queue[o.head].b; o.head == len(o.queue)-1 && len(b) <= flushBound {
+// writePieces writes the first pieces of the queue, at most flushBound bytes of them, and at most so many.
+func (o *output) writePieces(fd, most int) (n, want int, errno unix.Errno) {
+	most = min(most, flushBound)
+	if b := o.queue[o.head].b; o.head == len(o.queue)-1 && len(b) <= most {
 		n, errno = send(fd, b)
 		return max(n, 0), len(b), errno
 	}
 	var iov [iovBound]unix.Iovec
 	count := 0
-	for i := o.head; i < len(o.queue) && count < iovBound && want < flushBound; i++ {
+	for i := o.head; i < len(o.queue) && count < iovBound && want < most; i++ {
 		b := o.queue[i].b
-		if len(b) > flushBound-want {
-			b = b[:flushBound-want]
+		if len(b) > most-want {
+			b = b[:most-want]
 		}
 		if len(b) == 0 {
 			continue
@@ -333,6 +367,7 @@ func (o *output) abandon(pool *bufferPool) {
 		o.finish(pool, &o.queue[i])
 	}
 	o.queue, o.head, o.bytes = nil, 0, 0
+	o.marks, o.held = nil, 0
 	for _, l := range o.tail.Lent {
 		if l.Release != nil {
 			l.Release()

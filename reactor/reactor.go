@@ -6,6 +6,7 @@
 // Start at conn.go, where a request enters and its reply leaves; loop.go has the iteration, output.go what waits to be
 // sent, chunk.go what waits to be served. gnet.go, epoll.go and netpoll.go are the three loops behind it:
 // each gives bytes, says when a socket can take more, and runs loop.turn once per iteration. edges.go is what gnet and epoll share.
+// tls.go and handshake.go are connections under TLS.
 package reactor
 
 import (
@@ -65,6 +66,9 @@ type Options struct {
 	// to 64 bytes of that.
 	QueryLimit func(session any, begin []byte)
 
+	// Gate holds back what turns have decided that are not durable yet; nil: nothing is held back.
+	Gate *protocol.Gate
+
 	names *names // the reactor's own
 }
 
@@ -89,6 +93,7 @@ type Reactor struct {
 	watcher  *watcher
 	shaking  *handshakes
 	names    names
+	keeper   gatekeeper
 
 	open     atomic.Int64 // connections accepted and not yet closed
 	accepted atomic.Uint64
@@ -145,6 +150,9 @@ func New(o Options) (*Reactor, error) {
 	}
 	r := &Reactor{options: o, settings: o.Settings, handler: o.Handler}
 	r.options.names = &r.names
+	if o.Gate != nil {
+		o.Gate.OnOpen(r.keeper.opened)
+	}
 	switch o.Backend {
 	case Gnet:
 		r.back = &gnetBackend{}

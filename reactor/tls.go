@@ -19,6 +19,9 @@ import (
 //	                                                   │ refused, too slow, or the reactor stops
 //	                                                   └──────────────────────────────▶ closed
 //
+// What crypto/tls holds for a connection is bounded, and does not count as the client's memory, as in Redis: some 7 KB
+// when idle, and its greatest record (TestIdleTLSConnectionCost).
+//
 // As a net.Conn it is what crypto/tls reads records from and writes records to. During the handshake it waits in
 // file. Afterwards Read answers errNothing where a socket would wait: crypto/tls keeps a half-read record for later.
 //
@@ -33,7 +36,6 @@ type tlsLink struct {
 	shaking *handshake // nil: it is over
 	drained bool       // the socket has brought less than was asked for since its last event
 	unsent  []byte     // encrypted, and not taken by the socket
-	room    int        // how much the greatest record needed
 }
 
 const (
@@ -43,8 +45,6 @@ const (
 	ownRecord = 4 << 10
 	// unsentMost is what may wait encrypted: a record of output, and answers of crypto/tls's own.
 	unsentMost = 4 * recordSize
-	// tlsBytes is what an idle TLS connection costs beyond connBytes and its read buffer (TestIdleTLSConnectionCost).
-	tlsBytes = 6 << 10
 )
 
 // nothingYet is the error of a Read with nothing to read. crypto/tls takes a temporary net.Error as a pause.
@@ -79,7 +79,6 @@ func (t *tlsLink) Read(p []byte) (int, error) {
 	if t.shaking != nil {
 		return t.shaking.read(p)
 	}
-	t.room = max(t.room, len(p))
 	for !t.drained {
 		n, errno := receive(t.of.fd, p)
 		switch {

@@ -42,6 +42,7 @@ type Feed struct {
 	secondOffset int64  // the first offset that the history ID2 may not be asked for; -1: none
 	offset       int64
 	idleSinceMs  int64  // when the last replica left
+	beginning    bool   // a file is loaded, whose lapsed keys are the stream's beginning
 	selected     int    // the database the stream stands in; -1: the next effect must say
 	chunk        []byte // chunkBytes at a time; bytes before sent are shared and immutable
 	sent         int
@@ -175,7 +176,7 @@ func (f *Feed) BacklogBytes() int64 {
 // dropBacklog ends a stream that nobody has followed for repl-backlog-ttl.
 func (f *Feed) dropBacklog(nowMs int64) {
 	ttl := f.settings.BacklogTTL.Get()
-	if f.log == nil || f.following || len(f.replicas) > 0 || ttl == 0 || nowMs-f.idleSinceMs <= ttl*1000 {
+	if f.log == nil || f.following || f.beginning || len(f.replicas) > 0 || ttl == 0 || nowMs-f.idleSinceMs <= ttl*1000 {
 		return
 	}
 	f.ChangeID()
@@ -345,6 +346,11 @@ func (f *Feed) Gone(cl *client.Client) {
 	}
 	if len(f.replicas) == 0 {
 		f.idleSinceMs = f.core.Now()
+	}
+	for _, g := range f.groups {
+		if g != nil && g.deserted() {
+			g.giveUp()
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -104,7 +105,7 @@ type scribe struct {
 	prepared func() // nil: nobody counts
 }
 
-func (s *scribe) Prepare(_ string, _ int64, only Filter) func(io.Writer, *keyspace.View) error {
+func (s *scribe) Prepare(_ context.Context, _ string, _ int64, only Filter) func(io.Writer, *keyspace.View) error {
 	if s.prepared != nil {
 		s.prepared()
 	}
@@ -125,6 +126,13 @@ type quiet struct{}
 
 func (quiet) Notice(string, ...any)  {}
 func (quiet) Warning(string, ...any) {}
+
+// noDisk is a server without an append-only file.
+type noDisk struct{}
+
+func (noDisk) On() bool                             { return false }
+func (noDisk) Synced(*client.Client) bool           { return false }
+func (noDisk) Await(*client.Client) (forget func()) { return func() {} }
 
 // A primary is a core with a feed and the string commands.
 type primary struct {
@@ -148,6 +156,7 @@ func newPrimary(t *testing.T) *primary {
 	core.Rows()
 	common.Rows()
 	p.settings.Rows()
+	p.settings.Disk = noDisk{}
 	p.settings.Output = func() OutputLimit { return p.limit }
 	p.settings.SyncDelay.Set(0)
 	space := keyspace.New(heap, keyspace.Options{})

@@ -161,9 +161,10 @@ func (f *Follower) Tick(nowMs int64) {
 		return
 	}
 	if w := f.wire; w != nil {
-		f.link.Alive(max(f.link.since, w.heard.Load()))
-		if f.primary != nil && f.primary.Is(client.Blocked) {
-			f.link.Alive(nowMs) // nothing is read while a pause or a script holds the stream back
+		if w.waits.Load() {
+			f.link.Alive(max(f.link.since, w.heard.Load()))
+		} else {
+			f.link.Alive(nowMs) // a load, a pause or a script holds us back: the peer is not to blame
 		}
 	}
 	f.link.Tick(nowMs)

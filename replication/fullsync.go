@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -21,7 +22,8 @@ import (
 type Saver interface {
 	// Prepare is called in the turn that freezes; what it returns writes the whole view to w, on any goroutine, the
 	// same number of bytes for the same view each time it is called.
-	Prepare(replID string, offset int64, only Filter) func(w io.Writer, view *keyspace.View) error
+	// It ends early when ctx does.
+	Prepare(ctx context.Context, replID string, offset int64, only Filter) func(w io.Writer, view *keyspace.View) error
 }
 
 // A Filter says what a replica asked to be left out of its RDB stream; the zero value is nothing.
@@ -45,7 +47,18 @@ var (
 // slowest.
 type group struct {
 	members []*replica
-	eof     bool // the form of the stream
+	eof     bool   // the form of the stream
+	giveUp  func() // ends the encoding
+}
+
+// deserted says whether all members have left.
+func (g *group) deserted() bool {
+	for _, r := range g.members {
+		if _, still := r.cl.ReplicaState.(*replica); still {
+			return false
+		}
+	}
+	return true
 }
 
 // form is what replicas have in common that can share a full synchronisation.
@@ -158,7 +171,9 @@ func (f *Feed) start(g *group, only Filter) {
 	}
 	out := f.sender(g.members)
 	out.turn = f.core.TurnNumber()
-	go f.send(g, out, view, f.saver.Prepare(f.ID, f.offset, only))
+	ctx, cancel := context.WithCancel(context.Background())
+	g.giveUp = cancel
+	go f.send(g, out, view, f.saver.Prepare(ctx, f.ID, f.offset, only))
 }
 
 // send streams view to the group and closes it. It runs on a goroutine of its own.
@@ -168,6 +183,7 @@ func (f *Feed) start(g *group, only Filter) {
 // kept.
 func (f *Feed) send(g *group, out *sender, view *keyspace.View, stream func(io.Writer, *keyspace.View) error) {
 	defer view.Close()
+	defer g.giveUp()
 	began := time.Now()
 	err := sendView(out, g.eof, view, stream)
 	f.core.Do(func() {

@@ -75,7 +75,7 @@ const lapsesAtOnce = 64 << 10
 
 // BeginLoad readies a primary's stream for what its file lacks. Turn only.
 func (f *Feed) BeginLoad() *Lapses {
-	f.log = newBacklog(f.settings.BacklogSize.Get(), f.offset)
+	f.log, f.beginning = newBacklog(f.settings.BacklogSize.Get(), f.offset), true
 	return &Lapses{feed: f, selected: -1}
 }
 
@@ -103,6 +103,7 @@ func (l *Lapses) settle() {
 func (l *Lapses) End(id string, offset int64) {
 	f := l.feed
 	l.settle()
+	f.beginning, f.idleSinceMs = false, f.core.Now()
 	if id == "" {
 		f.log.free()
 		f.log = nil

@@ -76,9 +76,17 @@ func (f *Feed) replicaLines(w *info.Writer) {
 		if r.state != online {
 			lag = 0
 		}
-		w.Text("slave"+strconv.Itoa(i), "ip="+r.host()+",port="+strconv.Itoa(r.port)+",state="+r.state.String()+
+		w.Text("slave"+strconv.Itoa(i), "ip="+r.host()+",port="+strconv.Itoa(r.port)+",state="+r.shown()+
 			",offset="+strconv.FormatInt(r.ackOffset, 10)+",lag="+strconv.FormatInt(lag, 10))
 	}
+}
+
+// shown is INFO's word for how far r is. A stream with an EOF mark is made while it is sent: Redis shows it as a save.
+func (r *replica) shown() string {
+	if r.state == sending && r.eof {
+		return waiting.String()
+	}
+	return r.state.String()
 }
 
 // ResetStats is CONFIG RESETSTAT's share.

@@ -3,6 +3,7 @@ package replication
 import (
 	"math"
 
+	"spindle/engine/client"
 	"spindle/internal/setting"
 )
 
@@ -10,6 +11,15 @@ import (
 type Logger interface {
 	Notice(format string, args ...any)
 	Warning(format string, args ...any)
+}
+
+// A Disk is what WAITAOF asks about the append-only file of this server. Its methods run in turns.
+type Disk interface {
+	On() bool
+	// Synced says whether the disk has confirmed everything that cl has written.
+	Synced(cl *client.Client) bool
+	// Await wakes cl when it has. forget ends that.
+	Await(cl *client.Client) (forget func())
 }
 
 // An OutputLimit bounds what is kept for a replica that does not take it, in bytes. 0 is no limit.
@@ -35,6 +45,7 @@ type Settings struct {
 	unread struct{ noDelay setting.Bool }
 
 	Output func() OutputLimit // of the replica class
+	Disk   Disk
 	Log    Logger
 }
 

@@ -33,6 +33,7 @@ type upstream struct {
 	local, far string
 
 	heard     atomic.Int64  // Unix ms, of the last bytes
+	waits     atomic.Bool   // for the peer. If not, we are at work on what it has sent
 	read      atomic.Int64  // bytes of the stream
 	unapplied atomic.Int64  // those of them that were not applied
 	resume    chan struct{} // the core has the client's requests served again
@@ -73,13 +74,15 @@ var (
 func dial(f *Follower, host string, port int) *upstream {
 	w := &upstream{f: f, address: net.JoinHostPort(host, strconv.Itoa(port)), resume: make(chan struct{}, 1), fd: -1}
 	w.written.L = &w.mu
+	w.waits.Store(true)
 	w.far = w.address
 	w.context, w.hangUp = context.WithCancel(context.Background())
 	go w.run(f.settings.Source.Get())
 	return w
 }
 
-// A Dialer opens the connection of a replica to its primary, from a local address unless source is empty.
+// A Dialer opens the connection of a replica to its primary, from a local address unless source is empty. It may wait;
+// the end of ctx ends that. The connection may be read and written at once, by a goroutine each.
 type Dialer func(ctx context.Context, address, source string) (net.Conn, error)
 
 // Dial is the Dialer for connections in the clear.
@@ -115,9 +118,6 @@ func (w *upstream) run(source string) {
 	}
 	w.conn = conn
 	w.name(conn)
-	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetNoDelay(true)
-	}
 	stop := context.AfterFunc(w.context, func() { conn.Close() })
 	defer stop()
 	defer conn.Close()
@@ -135,6 +135,9 @@ func (w *upstream) run(source string) {
 // name notes what CLIENT LIST shows.
 func (w *upstream) name(conn net.Conn) {
 	w.local, w.far = conn.LocalAddr().String(), conn.RemoteAddr().String()
+	if wrapped, ok := conn.(interface{ NetConn() net.Conn }); ok { // TLS
+		conn = wrapped.NetConn()
+	}
 	if raw, ok := conn.(syscall.Conn); ok {
 		if c, err := raw.SyscallConn(); err == nil {
 			_ = c.Control(func(fd uintptr) { w.fd = int(fd) })
@@ -156,7 +159,9 @@ func plainError(err error) string {
 type heard struct{ w *upstream }
 
 func (h heard) Read(p []byte) (int, error) {
+	h.w.waits.Store(true)
 	n, err := h.w.conn.Read(p)
+	h.w.waits.Store(false)
 	if n > 0 {
 		h.w.heard.Store(time.Now().UnixMilli())
 	}

@@ -139,19 +139,32 @@ func (f *Feed) waitaof(c *command.Context) error {
 	if err != nil {
 		return err
 	}
-	if local { // there is no append-only file in this version
+	disk := f.settings.Disk
+	if local && !disk.On() {
 		return errNoAOF
 	}
 	answer := func(c *command.Context) {
 		c.Reply.Array(2)
-		c.Reply.Int(0)
-		c.Reply.Int(0) // no replica reports what it has fsynced before AOF exists on both sides
+		c.Reply.Int(number(disk.Synced(c.Client)))
+		c.Reply.Int(0) // what replicas have fsynced is not asked for yet
 	}
-	if replicaCount(want) <= 0 || c.Client.Is(client.DenyBlocking|client.Multi) {
+	enough := func(c *command.Context) bool {
+		return replicaCount(want) <= 0 && (!local || disk.Synced(c.Client))
+	}
+	if enough(c) || c.Client.Is(client.DenyBlocking|client.Multi) {
 		answer(c)
 		return nil
 	}
-	c.Core.Block(c, command.Wait{DeadlineMs: deadlineMs, Timeout: answer})
+	wait := command.Wait{DeadlineMs: deadlineMs, Timeout: answer, Retry: func(c *command.Context) error {
+		if enough(c) {
+			answer(c)
+		}
+		return nil
+	}}
+	if local {
+		wait.Left = disk.Await(c.Client)
+	}
+	c.Core.Block(c, wait)
 	f.askForAcks()
 	return nil
 }

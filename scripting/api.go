@@ -169,6 +169,7 @@ func (e *environment) sha1hex(c *lua.Call) lua.Outcome {
 	if v := c.Arg(1); v.IsString() || v.IsNumber() {
 		text = e.state.ToString(v).Bytes()
 	}
+	c.Spend(len(text) >> 2)
 	return c.Return1(e.state.String(digest(text)))
 }
 
@@ -185,6 +186,7 @@ func (e *environment) errorReply(c *lua.Call) lua.Outcome {
 		return c.Return1(e.errorTable(wrongReplyArguments))
 	}
 	text := strings.TrimPrefix(cString(c.Arg(1).Str()), "-")
+	c.Spend(len(text) >> 4)
 	code, rest, found := strings.Cut(text, " ")
 	if !found {
 		code, rest = "ERR", text
@@ -203,7 +205,7 @@ func (e *environment) setResp(c *lua.Call) lua.Outcome {
 	if c.Len() != 1 {
 		return e.throw(c, "redis.setresp() requires one argument.")
 	}
-	version, _ := numberOf(c.Arg(1))
+	version, _ := numberOf(c, 1)
 	switch int(version) {
 	case 2, 3:
 		e.client.Protocol = int(version)
@@ -217,7 +219,7 @@ func (e *environment) setRepl(c *lua.Call) lua.Outcome {
 	if c.Len() != 1 {
 		return e.throw(c, "redis.set_repl() requires one argument.")
 	}
-	f, _ := numberOf(c.Arg(1))
+	f, _ := numberOf(c, 1)
 	bits := int(f)
 	if bits&^(replLog|replReplicas) != 0 {
 		return e.throw(c, "Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.")
@@ -235,6 +237,7 @@ func (e *environment) checkCommand(c *lua.Call) lua.Outcome {
 		return e.throw(c, "Invalid command passed to redis.acl_check_cmd()")
 	}
 	may := e.scripts.deps.MayRun
+	c.Spend(commandCost + 4*len(e.args))
 	return c.Return1(lua.Bool(may == nil || may(&e.client, spec, e.args)))
 }
 
@@ -242,7 +245,7 @@ func (e *environment) log(c *lua.Call) lua.Outcome {
 	if c.Len() < 2 {
 		return e.throw(c, "redis.log() requires two arguments or more.")
 	}
-	f, ok := numberOf(c.Arg(1))
+	f, ok := numberOf(c, 1)
 	if !ok {
 		return e.throw(c, "First argument must be a number (log level).")
 	}
@@ -264,6 +267,7 @@ func (e *environment) log(c *lua.Call) lua.Outcome {
 		}
 		line.WriteString(e.state.ToString(v).Str())
 	}
+	c.Spend(commandCost + line.Len()>>2)
 	d.Log(level, line.String())
 	return c.Return()
 }

@@ -444,7 +444,7 @@ func (s *Scripts) functionRestore(c *command.Context) error {
 	}
 	restored, err := newRegistry(), error(nil)
 	for i := 0; i < len(sources) && err == nil; i++ {
-		_, err = s.load(restored, sources[i], false, false)
+		_, err = s.load(restored, sources[i], false, !c.Obeys())
 	}
 	gone := restored.libraries // by an error, or those that are replaced
 	if err == nil {

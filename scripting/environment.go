@@ -1,7 +1,6 @@
 package scripting
 
 import (
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -302,16 +301,12 @@ func (e *environment) textOf(v lua.Value) (string, bool) {
 	return cString(text), ok
 }
 
-// numberOf is a number, or a string that reads as one.
-func numberOf(v lua.Value) (float64, bool) {
-	switch {
-	case v.IsNumber():
-		return v.Float(), true
-	case v.IsString():
-		f, err := strconv.ParseFloat(strings.TrimSpace(v.Str()), 64)
-		return f, err == nil
+// numberOf is argument i of c if it is a number, or a string that reads as one.
+func numberOf(c *lua.Call, i int) (float64, bool) {
+	if c.Arg(i).IsString() {
+		c.Spend(len(c.Arg(i).Str()) >> 2)
 	}
-	return 0, false
+	return lua.ToNumber(c.Arg(i))
 }
 
 // processSeconds is the CPU time of the process, for os.clock.

@@ -19,6 +19,9 @@ const maxReplyStack = 8000
 
 // value appends v. top is how many values the reference would have on its stack, v included.
 func (r *replier) value(v lua.Value, top int) {
+	if r.reply.Full() { // a few tables that hold each other twice make a reply without end
+		return
+	}
 	if top+4 > maxReplyStack {
 		r.reply.Error(&protocol.Error{Code: "ERR", Text: "reached lua stack limit"})
 		return

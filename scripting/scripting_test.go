@@ -371,3 +371,20 @@ func TestEnvironmentEndsWithScript(t *testing.T) {
 	s.eval(":1\r\n", own)
 	s.eval(":1\r\n", own)
 }
+
+// TestEndlessReplyIsCut: tables that hold each other twice make a reply that no limit of memory stops; the limit of the
+// client's output does.
+func TestEndlessReplyIsCut(t *testing.T) {
+	s := newStage(t)
+	s.client.Out.Chunks, s.client.Out.B = noChunks{}, make([]byte, 0, 256<<10)
+	s.Serve(s.client, [][]byte{[]byte("EVAL"), []byte("local t = {string.rep('x', 100)} for i = 1, 18 do t = {t, t} end return t"), []byte("0")})
+	if n := s.client.Out.Len(); n > 1<<20 || !s.client.Out.Full() {
+		t.Errorf("a reply of %d bytes", n)
+	}
+}
+
+// noChunks refuses every reply that is longer than a buffer.
+type noChunks struct{}
+
+func (noChunks) Chunk(int, int) ([]byte, func()) { return nil, nil }
+func (noChunks) Outgrown([]byte)                 {}

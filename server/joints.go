@@ -81,6 +81,7 @@ func (in *instance) resetStatistics() {
 	in.saver.ResetStats()
 	in.heap.ResetLazyObjects()
 	in.feed.ResetStats()
+	in.aof.ResetStats()
 	in.scripts.ResetStats()
 	in.reactor.ResetStats()
 	in.inputRate, in.outputRate = engine.Rate{}, engine.Rate{}

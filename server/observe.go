@@ -197,7 +197,7 @@ func (in *instance) observeDeps() observe.Deps {
 func (in *instance) introspectDeps() introspect.Deps {
 	return introspect.Deps{
 		Catalogue: func() *command.Catalogue { return in.catalogue },
-		Reload:    in.reload, LoadAOF: in.loadAOF,
+		Reload:    in.reload, LoadAOF: in.loadAOF, FlushSleep: in.aof.SetFlushSleep,
 		SetActiveExpire: in.core.SetActiveExpire, PauseCron: in.core.PauseCron,
 		AllowAnyInScripts: in.core.AllowAnyInScripts,
 		SkipChecksums:     func(on bool) { in.saver.AnyChecksum = on },

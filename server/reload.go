@@ -47,11 +47,6 @@ func (in *instance) reload(c *command.Context, o introspect.ReloadOptions) error
 	return nil
 }
 
-// loadAOF is DEBUG LOADAOF. There is no append-only file in this version, so there is nothing that could be loaded.
-func (in *instance) loadAOF(*command.Context) error {
-	return protocol.Errorf("ERR", "DEBUG LOADAOF needs the append-only file, which this version does not have")
-}
-
 // crash is DEBUG SEGFAULT, PANIC, ASSERT and OOM: a report, then the end. PANIC takes the road that a mistake of ours would take.
 func (in *instance) crash(how string) {
 	if how == "panic" {

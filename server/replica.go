@@ -19,7 +19,7 @@ import (
 // newFollower joins the replica's side with the rest.
 func (in *instance) newFollower() *replication.Follower {
 	return replication.NewFollower(in.core, in.feed, &in.following, replication.FollowerParts{
-		Taker: taker{in}, Dial: replication.Dial, Port: func() int { return int(in.sockets.Port.Get()) },
+		Taker: taker{in}, Dial: in.dialPrimary, Port: in.replicaPort,
 		Changed:    func() { in.roleChanged() },
 		Fatal:      func(why string) { panic(why) },
 		PatienceMs: func() int64 { return in.feeding.Timeout.Get() * 1000 },
@@ -214,6 +214,7 @@ func (t taker) inPlace(begin func(), done func(db int), size int64, from string,
 			in.whole.EmptyAllKeepingSaves(in.space)
 			in.scripts.Clear()
 		}
+		in.aof.Replaced()
 		in.core.SetLoading(false)
 		if err == nil {
 			in.scheduler.Loaded()
@@ -267,6 +268,7 @@ func (t taker) beside(c *replication.Copy, begin func(), done func(db int)) erro
 				in.whole.Swap(in.space, i, first+i)
 			}
 			staged.Install()
+			in.aof.Replaced()
 		} else {
 			staged.Discard()
 		}

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -20,7 +19,6 @@ import (
 
 	"spindle/bgsave"
 	"spindle/internal/logging"
-	"spindle/replication"
 )
 
 // outputPatience is how long a stopping server waits for clients to take what was decided for them.
@@ -113,11 +111,6 @@ func (in *instance) run(args Arguments) error {
 		return err
 	}
 	in.network.MaxClients.Set(fit)
-	if file, found := in.settings.AOF.unread("."); found {
-		log.Warning("Fatal error: appendonly is yes and the data is in %s, which this version cannot read. Exiting.", file)
-		log.Warning("What to do: have the server that wrote it save an RDB file (BGSAVE), and start with 'appendonly no'.")
-		return errLogged
-	}
 	if err := in.assemble(args); err != nil {
 		return err
 	}
@@ -157,48 +150,6 @@ func (in *instance) run(args Arguments) error {
 	in.supervisor.Stopping()
 	in.stop(stopDuties)
 	return nil
-}
-
-// load reads the data set, while connections are answered with LOADING. Where there is none, nobody reads that: connections are
-// served behind it.
-//
-// Errors: context.Canceled, when a shutdown was asked for; errLogged. The server stays in the loading state then: what is here is a part
-// of the data set, which nobody may read, add to or save until the process has ended.
-func (in *instance) load() error {
-	path := in.save.FileName.Get()
-	if _, err := os.Stat(path); err == nil {
-		in.reactor.Serve()
-	} else {
-		defer in.reactor.Serve()
-	}
-	options := in.loadOptions(path)
-	var lapses *replication.Lapses
-	if options.KeepExpired = in.following.Of.Get().Host != ""; !options.KeepExpired { // else it is for the primary to remove them
-		in.core.Do(func() { lapses = in.feed.BeginLoad() })
-		options.Lapsed = func(db int, key []byte) { lapses.Add(db, in.wordOfExpiry(), key) }
-	}
-	found, err := bgsave.Load(in.loadContext, path, &bgsave.Into{Space: in.space, Turn: in.core.Do, Functions: in.restoreLibrary}, options)
-	switch {
-	case err == nil, errors.Is(err, fs.ErrNotExist):
-		in.core.Do(func() {
-			in.core.SetLoading(false)
-			in.tellHealth()
-			in.threads.follow(false, false)
-			in.scheduler.Loaded()
-			state := bgsave.ReplicationState{}
-			if found.Replication != nil {
-				state = *found.Replication
-			}
-			if lapses != nil {
-				lapses.End(state.ID, state.Offset)
-			}
-			in.follower.Start(state.ID, state.Offset, state.StreamDB)
-		})
-		return nil
-	case errors.Is(err, context.Canceled):
-		return err
-	}
-	return errLogged
 }
 
 // wordOfExpiry is the command that removes expired keys at replicas.

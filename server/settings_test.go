@@ -33,7 +33,7 @@ func matchNames(pattern, name string) bool {
 }
 
 // ownSettingNames are those that the reference server does not have.
-var ownSettingNames = []string{"admin-address", "lua-enable-deprecated-api", "measure-turn-cpu", "module-aux-data", "rdb-file-compression", "rdb-savers", "rdb-version",
+var ownSettingNames = []string{"admin-address", "aof-buffer-limit", "lua-enable-deprecated-api", "measure-turn-cpu", "module-aux-data", "rdb-file-compression", "rdb-savers", "rdb-version",
 	"reactor-backend", "script-memory-limit",
 	"unsupported-directives"}
 
@@ -190,31 +190,6 @@ func TestDocumented(t *testing.T) {
 		}
 		if !slices.Equal(stated[row.Name], want) {
 			t.Errorf("%s: spindle.conf says %q, the default is %q", row.Name, stated[row.Name], want)
-		}
-	}
-}
-
-// An append-only file that holds data is not passed over: the server that would load it refuses.
-func TestUnreadAOF(t *testing.T) {
-	var s aofSettings
-	s.rows()
-	dir := t.TempDir()
-	manifest := filepath.Join(dir, "appendonlydir", "appendonly.aof.manifest")
-	if err := os.MkdirAll(filepath.Dir(manifest), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for _, step := range []struct {
-		on, write bool
-		want      string
-	}{{true, false, ""}, {true, true, manifest}, {false, false, ""}} {
-		s.appendOnly.Set(step.on)
-		if step.write {
-			if err := os.WriteFile(manifest, []byte("file a seq 1 type b\n"), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if file, found := s.unread(dir); file != step.want || found != (step.want != "") {
-			t.Errorf("%+v: %q %t", step, file, found)
 		}
 	}
 }

@@ -141,6 +141,10 @@ func (s *shutdown) fail() {
 
 // finish saves and lets the process end; false if that failed and the server goes on.
 func (s *shutdown) finish() bool {
+	endLog, ok := s.endLog()
+	if !ok {
+		return false
+	}
 	s.in.feed.LogLag()
 	wait := s.in.scheduler.AbortAndWait("the server shuts down")
 	save := s.mode&ShutdownSave != 0 || (s.in.scheduler.Saving() && s.mode&ShutdownNoSave == 0)
@@ -161,6 +165,7 @@ func (s *shutdown) finish() bool {
 	s.in.stopLoading()
 	go func() {
 		wait(time.Second)
+		endLog(logPatience)
 		close(s.done)
 	}()
 	return true

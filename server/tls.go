@@ -1,10 +1,14 @@
 package server
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
+	"net"
 
 	"spindle/internal/tlsconfig"
 	"spindle/reactor"
+	"spindle/replication"
 )
 
 // errTLS is what clients read of a TLS configuration that cannot be. The log has the cause.
@@ -21,32 +25,76 @@ func (in *instance) joinTLS() {
 	}, "tls-port")
 }
 
-// renewTLS reads the certificates and gives them to the handshakes that begin from now on. Without a tls-port there are
-// none, and nothing is read.
+// wantsTLS says whether any connection is a TLS connection. Without one no certificate is read.
+func (in *instance) wantsTLS() bool {
+	return in.sockets.TLSPort.Get() != 0 || in.tls.Replication.Get()
+}
+
+// renewTLS reads the certificates and gives them to the handshakes that begin from now on.
 func (in *instance) renewTLS() error {
-	if in.sockets.TLSPort.Get() == 0 {
+	if !in.wantsTLS() {
+		in.primaryTLS.Store(nil)
 		return nil
 	}
-	config, err := tlsconfig.Build(&in.tls)
+	configs, err := in.buildTLS()
 	if err != nil {
-		in.log.Warning("%s", err)
 		return errTLS
 	}
-	in.reactor.SetTLS(config)
+	in.reactor.SetTLS(configs.Server)
 	return nil
 }
 
 // startTLS reads the certificates for the first time.
-func (in *instance) startTLS(o *reactor.Options) (err error) {
-	if in.sockets.TLSPort.Get() == 0 {
+func (in *instance) startTLS(o *reactor.Options) error {
+	if !in.wantsTLS() {
 		return nil
 	}
-	if o.TLS, err = tlsconfig.Build(&in.tls); err != nil {
-		in.log.Warning("%s", err)
+	configs, err := in.buildTLS()
+	if err != nil {
 		in.log.Warning("Failed to configure TLS. Check logs for more info.")
 		return errLogged
 	}
+	o.TLS = configs.Server
 	return nil
+}
+
+// buildTLS reads the certificates, and has the link to a primary go by them. The log has the cause of an error.
+func (in *instance) buildTLS() (*tlsconfig.Configs, error) {
+	configs, err := tlsconfig.Build(&in.tls)
+	if err != nil {
+		in.log.Warning("%s", err)
+		return nil, err
+	}
+	if in.tls.Replication.Get() {
+		in.primaryTLS.Store(configs.Client)
+	} else {
+		in.primaryTLS.Store(nil)
+	}
+	return configs, nil
+}
+
+// dialPrimary opens the connection to a primary, under TLS if tls-replication says so. Any goroutine.
+func (in *instance) dialPrimary(ctx context.Context, address, source string) (net.Conn, error) {
+	conn, err := replication.Dial(ctx, address, source)
+	config := in.primaryTLS.Load()
+	if err != nil || config == nil {
+		return conn, err
+	}
+	in.handshaking()
+	secured := tls.Client(conn, config)
+	if err := secured.HandshakeContext(ctx); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return secured, nil
+}
+
+// replicaPort is the port that this server names to its primary.
+func (in *instance) replicaPort() int {
+	if port := in.sockets.TLSPort.Get(); port != 0 && in.tls.Replication.Get() {
+		return int(port)
+	}
+	return int(in.sockets.Port.Get())
 }
 
 // handshaking has threads beside the loops while TLS handshakes compute.

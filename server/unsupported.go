@@ -19,8 +19,6 @@ type unsupported struct {
 
 // unsupportedDirectives is the one place that knows them. When a feature lands, its lines go from here.
 var unsupportedDirectives = []unsupported{
-	{"appendonly", "nothing is logged; what was not saved is lost with the process", ""},
-	{"tls-replication", "replicas are fed in the clear", tlsRefusal},
 	{"tls-cluster", "nodes would talk in the clear", tlsRefusal},
 	{"tls-dh-params-file", "keys are agreed on by elliptic curves alone", ""},
 	{"cluster-enabled", "this server stands alone and serves every slot", ""},

@@ -2,14 +2,17 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"spindle/aof"
 	"spindle/bgsave"
 	"spindle/bgsave/codec"
 	"spindle/engine"
@@ -55,9 +58,11 @@ type instance struct {
 	save           bgsave.Settings
 	feeding        replication.Settings
 	following      replication.FollowerSettings
+	aofSettings    aof.Settings
 	access         accessSettings
 	tracking       tracking.Settings
 	tls            tlsconfig.Settings
+	primaryTLS     atomic.Pointer[tls.Config] // of the link to a primary; nil: it is in the clear
 	own            ownSettings
 
 	heap      *memory.Heap
@@ -74,6 +79,8 @@ type instance struct {
 	loading   bgsave.Loading
 	feed      *replication.Feed
 	follower  *replication.Follower
+	aof       *aof.Log
+	gate      *protocol.Gate
 	scripts   *scripting.Scripts
 	reactor   *reactor.Reactor
 	whole     command.Whole
@@ -108,7 +115,7 @@ func newInstance(log *logging.Logger) (*instance, error) {
 	in := &instance{log: log, settings: &Settings{}}
 	registry, err := setting.NewRegistry(in.settings.Rows(), in.own.rows(), in.access.rows(), in.network.Rows(),
 		in.sockets.Rows(), in.engine.Rows(), in.common.Rows(), in.data.Rows(), in.observe.Rows(), in.save.Rows(),
-		in.feeding.Rows(), in.following.Rows(), in.scriptSettings.Rows(), in.tracking.Rows(), in.tls.Rows())
+		in.feeding.Rows(), in.following.Rows(), in.aofSettings.Rows(), in.scriptSettings.Rows(), in.tracking.Rows(), in.tls.Rows())
 	if err != nil {
 		return nil, err
 	}
@@ -164,6 +171,7 @@ func (in *instance) assemble(args Arguments) (err error) {
 	in.rewriter = &Rewriter{Registry: in.registry, File: in.config.File, Umask: Umask(), Log: in.log}
 	in.oom = NewOomAdjuster(&in.settings.Process, in.log)
 	in.joinSaving()
+	in.joinLog()
 	in.joinReplication()
 	in.joinObservation(args)
 	in.joinScripts()
@@ -186,6 +194,7 @@ func (in *instance) joinSaving() {
 		Settings: &in.save, Log: in.log, Freeze: func() bgsave.View { return in.core.Freeze() }, Dirty: in.core.Dirty, Turn: in.core.Do,
 		Header: in.header, Clock: in.clockOf, Retained: in.retained, Settled: func() { in.stopWrites() },
 		Streaming: func() bool { return in.feed.Sending() },
+		Busy:      func() bool { return in.aof.Rewriting() }, Forks: func() int64 { return in.aof.Forks() },
 	})
 	in.saver = &bgsave.Commands{Scheduler: in.scheduler, Settings: &in.save, Limits: in.limits, Log: in.log, SkipsSanitize: skipsSanitize}
 	in.whole.Emptied = append(in.whole.Emptied, func(removed int) { in.scheduler.Flushed(int64(removed)) })
@@ -216,7 +225,7 @@ func (in *instance) retained() int64 {
 
 // joinReplication connects the core with the feed.
 func (in *instance) joinReplication() {
-	in.feeding.Log = in.log
+	in.feeding.Log, in.feeding.Disk = in.log, in.aof
 	in.feeding.Output = func() replication.OutputLimit {
 		l := in.network.Output.Get()[protocol.ClassReplica]
 		return replication.OutputLimit{Hard: int64(min(l.Hard, math.MaxInt64)), Soft: int64(min(l.Soft, math.MaxInt64)), Seconds: l.Seconds}
@@ -241,7 +250,7 @@ func (in *instance) joinReplication() {
 			in.log.Notice("Evicting client: %s", in.describe(cl))
 		},
 		Stuck:    func() { in.log.Warning("Over client maxmemory after evicting all evictable clients") },
-		Wrote:    in.feed.Wrote,
+		Wrote:    in.wrote,
 		Attack:   in.logAttack(),
 		Frozen:   func() { in.threads.follow(true, false) },
 		Lent:     in.countThreads,
@@ -257,7 +266,7 @@ func (in *instance) joinReplication() {
 				"CONFIG RESETSTAT counts anew.", len(codes))
 			in.log.Warning("Current errors code list: %s", strings.Join(codes, ", "))
 		},
-		Tick: []func(int64){in.feed.Tick, in.follower.Tick, in.saveByRules, in.shutdown.tick, in.sampleRates, in.tickThreads,
+		Tick: []func(int64){in.feed.Tick, in.follower.Tick, in.tickLog, in.saveByRules, in.shutdown.tick, in.sampleRates, in.tickThreads,
 			func(int64) { in.tracker.Trim() }},
 	})
 }
@@ -274,7 +283,7 @@ func (in *instance) tickThreads(int64) {
 // countThreads has as many threads as what is under way needs.
 func (in *instance) countThreads() {
 	// The link to a primary is read by a goroutine, which a loop that waits in the kernel must not keep from running.
-	in.threads.follow(in.heap.Holding() || in.loading.Active.Load() || in.core.Lent(), in.core.Laden() || in.follower.Following())
+	in.threads.follow(in.heap.Holding() || in.loading.Active.Load() || in.core.Lent(), in.core.Laden() || in.aof.Durable() || in.follower.Following())
 }
 
 // saveByRules looks at the save rules, but not before the data set is whole, nor once the server ends.
@@ -303,16 +312,19 @@ func (in *instance) diskBarrier() *engine.Barrier {
 		if call.Flags&command.Write == 0 && call.Spec.Name != "ping" {
 			return nil
 		}
-		if !in.scheduler.WritesStopped() {
-			return nil
+		if in.scheduler.WritesStopped() {
+			return bgsave.ErrStopWrites
 		}
 		if cl.Is(client.Primary) {
 			in.writeThrough(call)
 			return nil
 		}
+		if err := in.aof.Refusal(); err != nil && !in.scheduler.WritesStopped() {
+			return err
+		}
 		return bgsave.ErrStopWrites
 	}}
-	in.stopWrites = func() { in.core.Raise(b, in.scheduler.WritesStopped()) }
+	in.stopWrites = func() { in.core.Raise(b, in.scheduler.WritesStopped() || in.aof.Refusal() != nil) }
 	in.registry.Follow(func() { in.stopWrites() }, "stop-writes-on-bgsave-error", "save")
 	return b
 }
@@ -334,7 +346,8 @@ func (in *instance) replicasBarrier() *engine.Barrier {
 type streamer struct{ in *instance }
 
 // Prepare implements replication.Saver.
-func (s streamer) Prepare(replID string, offset int64, only replication.Filter) func(io.Writer, *keyspace.View) error {
+func (s streamer) Prepare(ctx context.Context, replID string, offset int64, only replication.Filter) (
+	stream func(io.Writer, *keyspace.View) error) {
 	h := s.in.header()
 	if only.NoFunctions {
 		h.Functions = nil
@@ -344,12 +357,15 @@ func (s streamer) Prepare(replID string, offset int64, only replication.Filter) 
 		Compress: s.in.save.Compress.Get(), Checksum: s.in.save.Checksum.Get(), Delay: s.in.save.SaveDelay.Get(), Header: h,
 		Savers: int(s.in.save.SaverConcurrency.Get()), Newest: int(s.in.save.Version.Get()),
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(s.in.loadContext, cancel)
+	context.AfterFunc(ctx, func() { stop() })
 	return func(w io.Writer, view *keyspace.View) error {
 		var v bgsave.View = view
 		if only.NoKeys {
 			v = keyless{view}
 		}
-		_, err := bgsave.WriteTo(s.in.loadContext, w, v, o)
+		_, err := bgsave.WriteTo(ctx, w, v, o)
 		return err
 	}
 }
@@ -378,6 +394,7 @@ func (in *instance) joinSettings() {
 	in.registry.OnChange(func() error { return in.signals.CrashLogChanged() }, "crash-log-enabled") // the signals come later
 	in.registry.Follow(func() { in.catalogue.TrackLatency(in.observe.LatencyTrack.Get()) }, "latency-tracking")
 	in.registry.OnChange(func() error { in.retitle(); return nil }, "proc-title-template")
+	in.registry.OnChange(in.switchLog, "appendonly")
 	in.joinUsers()
 	in.joinUnsupported()
 }
@@ -393,6 +410,7 @@ func (in *instance) listen() (err error) {
 		Handler: in.core, Settings: &in.network, Backend: in.own.Backend.Get(), Loops: int(n.Loops.Get()),
 		Bind: n.Bind.Get(), Port: int(n.Port.Get()), TLSPort: int(n.TLSPort.Get()), Backlog: int(n.Backlog.Get()),
 		UnixSocket: n.UnixSocket.Get(), UnixPerm: uint32(n.UnixSocketPerm.Get()), Mark: int(n.MarkID.Get()),
+		Gate: in.gate,
 		Logf: func(level reactor.Level, format string, args ...any) {
 			in.log.At(logging.Level(level), format, args...)
 		},
@@ -510,6 +528,8 @@ func (in *instance) tellHealth() {
 		in.health.tell("shutting down")
 	case in.scheduler.WritesStopped():
 		in.health.tell("writes refused: the last background save failed")
+	case in.aof.Refusal() != nil:
+		in.health.tell("writes refused: the append-only file cannot be written")
 	default:
 		in.health.tell("")
 	}

@@ -165,6 +165,27 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestCheckOfShortCalls: a call that ends before its keys names none. A script may ask about any call.
+func TestCheckOfShortCalls(t *testing.T) {
+	k, err := command.NewCatalogue(command.Family{Name: "string", ACL: command.ACLString, Rows: []command.Spec{
+		{Name: "set", Arity: -3, Flags: command.Write, Keys: command.FirstArg(command.KeyOW | command.KeyVariableFlags),
+			GetKeys: func([][]byte) ([]command.KeyPosition, error) {
+				return []command.KeyPosition{{Index: 1, Flags: command.KeyOW | command.KeyUpdate}}, nil
+			}, Run: func(*command.Context) error { return nil }},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := &Users{}
+	u.Begin(k)
+	r := mustSet(t, u, "x", "reset +@all ~k &*")
+	for call, refused := range map[string]bool{"set": false, "set k": false, "set other": true} {
+		if got := u.ask(r, call).Refused(); got != refused {
+			t.Errorf("%s: %t", call, got)
+		}
+	}
+}
+
 func TestCheckKeyAndChannel(t *testing.T) {
 	u := newSample(t)
 	r := mustSet(t, u, "x", "%R~r* %W~w* &c* (~both &d)")

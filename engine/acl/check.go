@@ -139,6 +139,11 @@ func (j *Judge) find(row *command.Spec, args [][]byte) {
 	j.keys = j.keys[:0]
 	if row.HasKeys(0) {
 		keys, err := row.AppendKeys(j.keys, args, 0)
+		for _, k := range keys { // a call that nobody has held to its arity may end before its keys
+			if k.Index >= len(args) {
+				return
+			}
+		}
 		if err == nil {
 			j.keys = keys
 		}

@@ -88,6 +88,7 @@ type Client struct {
 	ReplicaState            any   // replication's own; nil for others
 	Kept                    int   // bytes that families keep for the client: watched keys, subscriptions
 	StreamOffset            int64 // how long the replicas' stream was when the client had last added to it (WAIT)
+	LogOffset               int64 // the same of the append-only file (WAITAOF)
 
 	place   int // in its Registry's list
 	account account

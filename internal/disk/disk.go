@@ -136,8 +136,6 @@ func (f file) WriteOut(from, n int64, wait bool) error {
 func (f file) Forget() { _ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED) }
 
 // Exists says whether there is something by that name. What cannot be looked at is taken to be there.
-//
-// Seam: the append-only file looks for its manifest.
 func Exists(s System, name string) bool {
 	_, err := s.Size(name)
 	return !errors.Is(err, fs.ErrNotExist)
@@ -148,8 +146,6 @@ func Exists(s System, name string) bool {
 // temp is a name in the same folder. Errors: the step's that failed, after which temp is gone and name is as it was,
 // unless
 // only the folder could not be synced.
-//
-// Seam: the append-only file writes its manifest.
 func WriteWhole(s System, name, temp string, content []byte) error {
 	f, err := s.Open(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {

@@ -26,16 +26,22 @@ var (
 	errProtocols     = errors.New("Invalid tls-protocols specified. Use a combination of 'TLSv1', 'TLSv1.1', 'TLSv1.2' and 'TLSv1.3'.")
 )
 
-// Build reads the files and makes a configuration for servers. It goes by the settings of this moment, but for Auth.
+// Configs are what the settings mean for either end of a connection.
+type Configs struct {
+	Server *tls.Config // of connections that clients open
+	Client *tls.Config // of those that this server opens
+}
+
+// Build reads the files and makes the configurations. They go by the settings of this moment, but for Auth.
 //
-// Errors: a line for the operator; no configuration then.
-func Build(s *Settings) (*tls.Config, error) {
+// Errors: a line for the operator; no configurations then.
+func Build(s *Settings) (*Configs, error) {
 	switch {
 	case s.Cert.Get() == "":
 		return nil, errNoCertificate
 	case s.Key.Get() == "":
 		return nil, errNoKey
-	case s.Auth.Get() != AuthNo && s.CAFile.Get() == "" && s.CADir.Get() == "":
+	case (s.Auth.Get() != AuthNo || s.Replication.Get()) && s.CAFile.Get() == "" && s.CADir.Get() == "":
 		return nil, errNoAuthority
 	}
 	versions, err := parseProtocols(s.Protocols.Get())
@@ -57,8 +63,9 @@ func Build(s *Settings) (*tls.Config, error) {
 	if err := checkSuites13(s.Suites.Get()); err != nil {
 		return nil, err
 	}
+	shown := certificate
 	if s.ClientCert.Get() != "" && s.ClientKey.Get() != "" {
-		if _, err := loadPair(s.ClientCert.Get(), s.ClientKey.Get(), s.ClientPass.Get()); err != nil {
+		if shown, err = loadPair(s.ClientCert.Get(), s.ClientKey.Get(), s.ClientPass.Get()); err != nil {
 			return nil, err
 		}
 	}
@@ -71,7 +78,7 @@ func Build(s *Settings) (*tls.Config, error) {
 		kept := newSessions(int(s.CacheSize.Get()), time.Duration(s.CacheTimeout.Get())*time.Second)
 		base.WrapSession, base.UnwrapSession = kept.wrap, kept.unwrap
 	}
-	return newChooser(base, s, versions, suites).config(), nil
+	return &Configs{newChooser(base, s, versions, suites).config(), clientConfig(shown, authorities, versions, suites)}, nil
 }
 
 // A chooser gives each client the variant of a configuration that the settings mean for it. crypto/tls knows neither

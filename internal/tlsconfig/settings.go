@@ -14,14 +14,15 @@ import (
 // Settings are the directives. Auth is read at each handshake, the others by Build.
 type Settings struct {
 	Cert, Key, KeyPass                setting.String
-	ClientCert, ClientKey, ClientPass setting.String // for links that this server opens
+	ClientCert, ClientKey, ClientPass setting.String // for links that this server opens; without them it shows the others
 	CAFile, CADir                     setting.String
 	Auth                              setting.Enum[Auth]
 	Protocols, Ciphers, Suites        setting.String
 	PreferServer                      setting.Bool
 	Caching                           setting.Bool
-	CacheSize                         setting.Int // sessions; 0: no bound
-	CacheTimeout                      setting.Int // seconds
+	CacheSize                         setting.Int  // sessions; 0: no bound
+	CacheTimeout                      setting.Int  // seconds
+	Replication                       setting.Bool // the links to primaries are TLS links
 }
 
 // Auth is what a client has to show of itself.
@@ -36,14 +37,13 @@ const (
 
 // Rows are the settings as CONFIG and the configuration file know them. Calling it gives every one its default.
 func (s *Settings) Rows() []setting.Row {
-	outgoing := setting.Nothing("this version opens no TLS links. The files are checked")
 	return []setting.Row{
 		setting.NewString("tls-cert-file", &s.Cert, "", setting.Volatile),
 		setting.NewString("tls-key-file", &s.Key, "", setting.Volatile),
 		setting.NewString("tls-key-file-pass", &s.KeyPass, "", setting.Sensitive),
-		setting.NewString("tls-client-cert-file", &s.ClientCert, "", setting.Volatile, outgoing),
-		setting.NewString("tls-client-key-file", &s.ClientKey, "", setting.Volatile, outgoing),
-		setting.NewString("tls-client-key-file-pass", &s.ClientPass, "", setting.Sensitive, outgoing),
+		setting.NewString("tls-client-cert-file", &s.ClientCert, "", setting.Volatile),
+		setting.NewString("tls-client-key-file", &s.ClientKey, "", setting.Volatile),
+		setting.NewString("tls-client-key-file-pass", &s.ClientPass, "", setting.Sensitive),
 		setting.NewString("tls-ca-cert-file", &s.CAFile, "", setting.Volatile),
 		setting.NewString("tls-ca-cert-dir", &s.CADir, "", setting.Volatile),
 		setting.NewEnum("tls-auth-clients", &s.Auth, AuthYes, []setting.Choice[Auth]{
@@ -56,6 +56,7 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewBool("tls-session-caching", &s.Caching, true),
 		setting.NewInt("tls-session-cache-size", &s.CacheSize, 20480, setting.Between(0, math.MaxInt32)),
 		setting.NewInt("tls-session-cache-timeout", &s.CacheTimeout, 300, setting.Between(0, math.MaxInt32)),
+		setting.NewBool("tls-replication", &s.Replication, false),
 	}
 }
 
@@ -65,6 +66,6 @@ func Reread() []string {
 		"tls-cert-file", "tls-key-file", "tls-key-file-pass", "tls-client-cert-file", "tls-client-key-file",
 		"tls-client-key-file-pass", "tls-ca-cert-file", "tls-ca-cert-dir", "tls-protocols", "tls-ciphers",
 		"tls-ciphersuites", "tls-prefer-server-ciphers", "tls-session-caching", "tls-session-cache-size",
-		"tls-session-cache-timeout",
+		"tls-session-cache-timeout", "tls-replication",
 	}
 }

@@ -1,6 +1,7 @@
 package tlsconfig
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -71,9 +72,15 @@ func (a *authority) write(name, kind string, der []byte) string {
 // sign makes a certificate for key under a name.
 func (a *authority) sign(name string, key crypto.Signer) pair {
 	a.t.Helper()
+	return a.signFor(name, key)
+}
+
+// signFor is sign for a certificate that may be used for nothing else.
+func (a *authority) signFor(name string, key crypto.Signer, usage ...x509.ExtKeyUsage) pair {
+	a.t.Helper()
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), ExtKeyUsage: usage,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
 	if err != nil {
@@ -204,7 +211,7 @@ func TestBuildRefuses(t *testing.T) {
 		{[]string{"tls-client-cert-file", other.cert, "tls-client-key-file", p.key}, "Failed to load private key: "},
 		{[]string{"tls-client-cert-file", other.cert, "tls-client-key-file", other.key}, ""},
 	} {
-		_, err := Build(settingsOf(t, append(slices.Clone(base), c.change...)...))
+		_, err := buildServer(settingsOf(t, append(slices.Clone(base), c.change...)...))
 		switch {
 		case c.want == "" && err != nil:
 			t.Errorf("%q: %v", c.change, err)
@@ -214,12 +221,21 @@ func TestBuildRefuses(t *testing.T) {
 	}
 }
 
+// buildServer is Build's configuration for connections that clients open.
+func buildServer(s *Settings) (*tls.Config, error) {
+	made, err := Build(s)
+	if err != nil {
+		return nil, err
+	}
+	return made.Server, nil
+}
+
 // Clients are asked for a certificate as tls-auth-clients says now, without a new Build.
 func TestClientCertificates(t *testing.T) {
 	a, foreign := newAuthority(t), newAuthority(t)
 	p := a.sign("server", newECDSA(t))
 	s := settingsOf(t, "tls-cert-file", p.cert, "tls-key-file", p.key, "tls-ca-cert-file", a.file)
-	server, err := Build(s)
+	server, err := buildServer(s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +269,7 @@ func TestClientCertificates(t *testing.T) {
 	}
 	// Without an authority nobody is trusted: not those of the system, and not everybody.
 	s = settingsOf(t, "tls-cert-file", p.cert, "tls-key-file", p.key, "tls-auth-clients", "no")
-	if server, err = Build(s); err != nil {
+	if server, err = buildServer(s); err != nil {
 		t.Fatal(err)
 	}
 	s.Auth.Set(AuthYes)
@@ -261,6 +277,58 @@ func TestClientCertificates(t *testing.T) {
 	config.Certificates = []tls.Certificate{known}
 	if _, err := shake(server, config); err == nil {
 		t.Error("a certificate is trusted though there is no authority")
+	}
+}
+
+// A link that this server opens shows the client's certificate, or else the server's, to whomever asks for one. It goes
+// on only with a server's certificate of a trusted authority, whatever its name, and with a version that may be spoken.
+func TestOpenedLinks(t *testing.T) {
+	a, foreign := newAuthority(t), newAuthority(t)
+	own, shown, primary := a.sign("server", newECDSA(t)), a.sign("client", newECDSA(t)), a.sign("elsewhere", newECDSA(t))
+	for _, c := range []struct {
+		name    string
+		change  []string
+		primary tls.Certificate
+		version uint16
+		shown   pair
+		want    bool
+	}{
+		{"both", []string{"tls-client-cert-file", shown.cert, "tls-client-key-file", shown.key}, primary.tls, 0, shown, true},
+		{"without the client's", nil, primary.tls, 0, own, true},
+		{"a file alone", []string{"tls-client-cert-file", shown.cert}, primary.tls, 0, own, true},
+		{"TLS 1.2", nil, primary.tls, tls.VersionTLS12, own, true},
+		{"foreign", nil, foreign.sign("server", newECDSA(t)).tls, 0, own, false},
+		{"a client's alone", nil, a.signFor("wrong", newECDSA(t), x509.ExtKeyUsageClientAuth).tls, 0, own, false},
+		{"a server's alone", nil, a.signFor("right", newECDSA(t), x509.ExtKeyUsageServerAuth).tls, 0, own, true},
+		{"in the gap", []string{"tls-protocols", "TLSv1.1 TLSv1.3"}, primary.tls, tls.VersionTLS12, own, false},
+		{"beside the gap", []string{"tls-protocols", "TLSv1.1 TLSv1.3"}, primary.tls, tls.VersionTLS13, own, true},
+	} {
+		made, err := Build(settingsOf(t, append([]string{"tls-cert-file", own.cert, "tls-key-file", own.key, "tls-ca-cert-file", a.file,
+			"tls-replication", "yes"}, c.change...)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		others := x509.NewCertPool()
+		others.AddCert(foreign.cert)
+		var seen [][]byte
+		server := &tls.Config{
+			Certificates: []tls.Certificate{c.primary}, ClientAuth: tls.RequireAnyClientCert, ClientCAs: others,
+			MinVersion: tls.VersionTLS10, MaxVersion: c.version,
+			VerifyPeerCertificate: func(raw [][]byte, _ [][]*x509.Certificate) error {
+				seen = raw
+				return nil
+			},
+		}
+		if _, err := shake(server, made.Client); (err == nil) != c.want {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if c.want && (len(seen) != 1 || !bytes.Equal(seen[0], c.shown.tls.Certificate[0])) {
+			t.Errorf("%s: %d certificates are shown, or another one", c.name, len(seen))
+		}
+	}
+	s := settingsOf(t, "tls-cert-file", own.cert, "tls-key-file", own.key, "tls-auth-clients", "no", "tls-replication", "yes")
+	if _, err := Build(s); err != errNoAuthority {
+		t.Errorf("without an authority: %v", err)
 	}
 }
 
@@ -272,7 +340,7 @@ func TestAuthorityDirectory(t *testing.T) {
 	for name, want := range map[string]bool{"0a1b2c3d.0": true, "0a1b2c3d.12": true, "ca.pem": false, "0a1b2c3d.r0": false} {
 		dir := t.TempDir()
 		os.WriteFile(filepath.Join(dir, name), text, 0o600)
-		server, err := Build(settingsOf(t, "tls-cert-file", p.cert, "tls-key-file", p.key, "tls-ca-cert-dir", dir))
+		server, err := buildServer(settingsOf(t, "tls-cert-file", p.cert, "tls-key-file", p.key, "tls-ca-cert-dir", dir))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -293,7 +361,7 @@ func TestProtocols(t *testing.T) {
 	for text, want := range map[string][]uint16{
 		"": all[2:], "TLSv1.2": all[2:3], "tlsv1.3": all[3:], "TLSv1 TLSv1.1": all[:2], "TLSv1.3 TLSv1": {all[0], all[3]},
 	} {
-		server, err := Build(settingsOf(t, "tls-cert-file", p.cert, "tls-key-file", p.key, "tls-auth-clients", "no",
+		server, err := buildServer(settingsOf(t, "tls-cert-file", p.cert, "tls-key-file", p.key, "tls-auth-clients", "no",
 			"tls-protocols", text, "tls-ciphers", "ALL"))
 		if err != nil {
 			t.Fatal(err)
@@ -332,7 +400,7 @@ func TestCiphersOfAConnection(t *testing.T) {
 		{"AES128-SHA256:ECDHE-RSA-AES128-GCM-SHA256", "yes", []uint16{old, aes128}, old},
 		{"ECDSA", "no", []uint16{aes128}, 0},
 	} {
-		server, err := Build(settingsOf(t, "tls-cert-file", p.cert, "tls-key-file", p.key, "tls-auth-clients", "no",
+		server, err := buildServer(settingsOf(t, "tls-cert-file", p.cert, "tls-key-file", p.key, "tls-auth-clients", "no",
 			"tls-ciphers", c.list, "tls-prefer-server-ciphers", c.prefer, "tls-protocols", "TLSv1.2"))
 		if err != nil {
 			t.Fatal(err)
@@ -400,7 +468,7 @@ func TestEncryptedKeys(t *testing.T) {
 				t.Fatalf("%v: %s", args, out)
 			}
 			for pass, want := range map[string]bool{"12 34": true, "1234": false, "": false} {
-				_, err := Build(settingsOf(t, "tls-cert-file", p.cert, "tls-key-file", file, "tls-key-file-pass", pass, "tls-auth-clients", "no"))
+				_, err := buildServer(settingsOf(t, "tls-cert-file", p.cert, "tls-key-file", file, "tls-key-file-pass", pass, "tls-auth-clients", "no"))
 				if (err == nil) != want {
 					t.Errorf("%v, password %q: %v", how, pass, err)
 				}
@@ -426,7 +494,7 @@ func TestSessions(t *testing.T) {
 			{"yes", "100", "0", 0, false},
 			{"no", "100", "300", 0, false},
 		} {
-			server, err := Build(settingsOf(t, "tls-cert-file", p.cert, "tls-key-file", p.key, "tls-auth-clients", "no",
+			server, err := buildServer(settingsOf(t, "tls-cert-file", p.cert, "tls-key-file", p.key, "tls-auth-clients", "no",
 				"tls-session-caching", c.caching, "tls-session-cache-size", c.size, "tls-session-cache-timeout", c.timeout))
 			if err != nil {
 				t.Fatal(err)

@@ -67,7 +67,7 @@ func (c *Call) CheckNumber(i int) float64 {
 	if v.n < firstTag {
 		return v.Float()
 	}
-	f, ok := toNumber(v)
+	f, ok := c.state.toNumber(v)
 	if !ok {
 		c.TypeError(i, "number")
 	}

@@ -132,8 +132,12 @@ func baseSetfenv(c *Call) Outcome {
 }
 
 func baseRawEqual(c *Call) Outcome {
-	c.CheckAny(1)
-	return c.Return1(Bool(rawEqual(c.Arg(1), c.CheckAny(2))))
+	a, b := c.CheckAny(1), c.Arg(2)
+	c.CheckAny(2)
+	if a.n == b.n && a.IsString() {
+		c.Spend(a.textLen() >> 6)
+	}
+	return c.Return1(Bool(rawEqual(a, b)))
 }
 
 func baseRawGet(c *Call) Outcome {
@@ -170,7 +174,8 @@ func baseNext(c *Call) Outcome {
 	if !ok {
 		c.state.runtimeError("invalid key to 'next'")
 	}
-	key, v, _, ok := t.Next(cursor)
+	key, v, after, ok := t.Next(cursor)
+	c.Spend((after - cursor) >> 3)
 	if !ok {
 		return c.Return1(Nil)
 	}
@@ -249,12 +254,13 @@ func baseUnpack(c *Call) Outcome {
 func baseToNumber(c *Call) Outcome {
 	base := c.OptInt(2, 10)
 	if base == 10 {
-		if f, ok := toNumber(c.CheckAny(1)); ok {
+		if f, ok := c.state.toNumber(c.CheckAny(1)); ok {
 			return c.Return1(Number(f))
 		}
 		return c.Return1(Nil)
 	}
 	s := cString(c.CheckString(1).str())
+	c.Spend(len(s) >> 2)
 	if base < 2 || base > 36 {
 		c.ArgError(2, "base out of range")
 	}
@@ -384,20 +390,25 @@ func baseNewProxy(c *Call) Outcome {
 		return c.Return1(s.NewUserdata(nil, nil))
 	case arg.n == bitsTrue:
 		meta := newTable(s, 0, 0)
-		if s.proxy == nil {
-			s.proxy = map[*Table]bool{}
-		}
-		s.proxy[meta] = true
+		meta.proxy = true
 		return c.Return1(s.NewUserdata(nil, meta))
 	}
 	meta := s.metatable(arg)
-	if meta == nil || !s.proxy[meta] {
+	if meta == nil || !meta.proxy {
 		c.ArgError(1, "boolean or proxy expected")
 	}
 	return c.Return1(s.NewUserdata(nil, meta))
 }
 
-func baseGCInfo(c *Call) Outcome { return c.Return1(Number(float64(c.state.Live() >> 10))) }
+// counted is the memory in use, and takes the budget for the walk that counts it.
+func (c *Call) counted(bytes int) int {
+	c.Spend(bytes >> 5)
+	return bytes
+}
+
+func baseGCInfo(c *Call) Outcome {
+	return c.Return1(Number(float64(c.counted(c.state.Live()) >> 10)))
+}
 
 func baseCollect(c *Call) Outcome {
 	option := "collect"
@@ -417,10 +428,12 @@ func baseCollect(c *Call) Outcome {
 	switch option {
 	case "collect":
 		s.Collect()
+		c.counted(s.used)
 	case "count":
-		result = float64(s.Live()) / 1024
+		result = float64(c.counted(s.Live())) / 1024
 	case "step":
 		s.Collect()
+		c.counted(s.used)
 		return c.Return1(True)
 	case "setpause", "setstepmul":
 		result = 200 // what Lua 5.1 starts with; Go's own collector frees our objects

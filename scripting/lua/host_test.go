@@ -44,6 +44,10 @@ var everywhere = map[string]string{
 	"foreach":      `table.foreach({1}, function() while true do end end)`,
 	"insert":       `table.insert({}, -2^31, 0)`,
 	"remove":       `local t = {} for i = 1, 5000 do t[i] = i end while true do table.insert(t, table.remove(t, 1)) end`,
+	"long set":     `return string.find(string.rep("a", 1e5), "[" .. string.rep("b", 1e4) .. "a]*c")`,
+	"long run":     `local a = string.rep("a", 2e5) while true do string.find(a, ".*b") end`,
+	"lazy set":     `return string.find(string.rep("a", 1e5), "[" .. string.rep("b", 1e4) .. "a]-c")`,
+	"frontier":     `return string.find(string.rep("a", 1e5), "%f[" .. string.rep("b", 1e4) .. "]")`,
 	"load":         `load(function() while true do end end)`,
 	"nested":       `pcall(coroutine.wrap(function() table.sort({2, 1}, function() pcall(string.gsub, "x", "x", function() while true do end end) end) end))`,
 }
@@ -86,6 +90,44 @@ func TestLeastBudget(t *testing.T) {
 		}
 		if status != Done {
 			t.Errorf("%s: status %d", source, status)
+		}
+	}
+}
+
+// TestWorkIsSpent: what takes long for the length of its arguments takes the budget for it, so few such calls pass
+// between two looks at the clock.
+func TestWorkIsSpent(t *testing.T) {
+	const text, table, holes = `local a, b = string.rep("a", 1e6), string.rep("a", 1e6)`, `local t = {} for i = 1, 1e5 do t[i] = "" end`,
+		`local t = {} for i = 1, 1e5 do t["k" .. i] = 1 end for k in pairs(t) do t[k] = nil end`
+	for name, c := range map[string][2]string{
+		"concat":          {table, `table.concat(t)`},
+		"collect":         {table, `collectgarbage()`},
+		"count":           {table, `collectgarbage("count")`},
+		"gcinfo":          {table, `gcinfo()`},
+		"next":            {holes, `next(t)`},
+		"pairs":           {holes, `for k in pairs(t) do end`},
+		"foreach":         {holes, `table.foreach(t, print)`},
+		"equal":           {text, `local x = a == b`},
+		"rawequal":        {text, `rawequal(a, b)`},
+		"less":            {text, `local x = a < b`},
+		"sort":            {text, `table.sort({a, b})`},
+		"key":             {text + ` local t = {[a] = 1}`, `local x = t[b]`},
+		"hash":            {text + ` local t = {[a] = 1}`, `local x = t[a .. "b"]`},
+		"number":          {`local a = string.rep("1", 1e6)`, `tonumber(a)`},
+		"hexadecimal":     {`local a = string.rep("1", 1e6)`, `tonumber(a, 16)`},
+		"arithmetic":      {`local a = string.rep(" ", 1e6) .. "1"`, `local x = a + 1`},
+		"template":        {text, `string.gsub("a", "a", a)`},
+		"long pattern":    {text, `string.find("", a)`},
+		"pattern's start": {text, `string.gmatch("", a)()`},
+	} {
+		s := NewState()
+		s.Globals.SetName("print", s.Globals.Get(Intern("type")))
+		s.Start(load(t, s, c[0]+` stop() `+strings.Repeat(c[1]+" ", 10)))
+		rest := 0
+		s.Register(s.Globals, "stop", func(c *Call) Outcome { rest = s.Budget(); return c.Return() })
+		mustRun(t, s, Done)
+		if spent := rest - s.Budget(); spent < 10*1000 {
+			t.Errorf("%s: ten calls take %d of the budget", name, spent)
 		}
 	}
 }

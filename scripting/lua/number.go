@@ -38,6 +38,14 @@ func toNumber(v Value) (float64, bool) {
 	return 0, false
 }
 
+// toNumber is the same, and takes the budget for a string.
+func (s *State) toNumber(v Value) (float64, bool) {
+	if v.IsString() {
+		s.budget -= v.textLen() >> 2
+	}
+	return toNumber(v)
+}
+
 // parseNumber reads a number as C's strtod does, with blanks around it, hexadecimal, inf and nan.
 func parseNumber(s string) (float64, bool) {
 	s = cString(s)

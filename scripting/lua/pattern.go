@@ -10,6 +10,7 @@ type matcher struct {
 	captures     [maxCaptures]capture
 	choices      []choice
 	s, p         int // where a stopped match goes on
+	count        int // repetitions that a stopped item has found
 	failed       string
 }
 
@@ -69,7 +70,7 @@ func (m *matcher) fail(text string) matchResult {
 
 // begin starts an attempt at s with the pattern from p on.
 func (m *matcher) begin(s, p int) {
-	m.level, m.s, m.p = 0, s, p
+	m.level, m.s, m.p, m.count = 0, s, p, 0
 	m.choices = m.choices[:0]
 }
 
@@ -230,7 +231,8 @@ func (m *matcher) run(fuel *int) matchResult {
 				break
 			}
 			var res matchResult
-			if s, p, ok, res = m.item(s, p, fuel); res == matchError {
+			if s, p, ok, res = m.item(s, p, fuel); res != matchFailed {
+				m.s, m.p = s, p
 				return res
 			}
 		case '%':
@@ -259,6 +261,7 @@ func (m *matcher) run(fuel *int) matchResult {
 				if s < len(m.src) {
 					here = int(m.src[s])
 				}
+				*fuel -= (end - p) >> 2
 				if ok = !m.matchSet(before, p, end-1) && m.matchSet(here, p, end-1); ok {
 					p = end
 				}
@@ -270,6 +273,7 @@ func (m *matcher) run(fuel *int) matchResult {
 				// A position capture has a length that, unsigned as in C, is larger than any rest.
 				if n := m.captures[l].length; n >= 0 && len(m.src)-s >= n {
 					start := m.captures[l].start
+					*fuel -= n >> 5
 					if ok = m.src[start:start+n] == m.src[s:s+n]; ok {
 						s += n
 						p += 2
@@ -277,31 +281,40 @@ func (m *matcher) run(fuel *int) matchResult {
 				}
 			default:
 				var res matchResult
-				if s, p, ok, res = m.item(s, p, fuel); res == matchError {
+				if s, p, ok, res = m.item(s, p, fuel); res != matchFailed {
+					m.s, m.p = s, p
 					return res
 				}
 			}
 		default:
 			var res matchResult
-			if s, p, ok, res = m.item(s, p, fuel); res == matchError {
+			if s, p, ok, res = m.item(s, p, fuel); res != matchFailed {
+				m.s, m.p = s, p
 				return res
 			}
 		}
 		if ok {
 			continue
 		}
-		if s, p, ok = m.backtrack(); !ok {
+		if s, p, ok = m.backtrack(fuel); !ok {
 			return matchFailed
 		}
 	}
 }
 
-// item matches one character class with its suffix.
+// stride is about how many bytes of text and sets are compared between two looks at the fuel.
+const stride = 4096
+
+// item matches one character class with its suffix. res is matchFailed unless the pattern is malformed, or the fuel ran
+// out amid repetitions: then the item is to be tried again, from the same place.
 func (m *matcher) item(s, p int, fuel *int) (nextS, nextP int, ok bool, res matchResult) {
 	end, good := m.classEnd(p)
 	if !good {
 		return s, p, false, matchError
 	}
+	first := s
+	weight := (end - p) >> 3 // a set costs its length
+	*fuel -= weight
 	switch m.at(end) {
 	case '?':
 		if m.single(s, p, end) {
@@ -313,14 +326,22 @@ func (m *matcher) item(s, p int, fuel *int) (nextS, nextP int, ok bool, res matc
 		if !m.single(s, p, end) {
 			return s, p, false, 0
 		}
-		s++
+		first++
 		fallthrough
 	case '*':
-		n := 0
-		for m.single(s+n, p, end) {
-			n++
+		n, known := m.count, m.count
+		m.count = 0
+		for most := max(1, stride/(end-p)); m.single(first+n, p, end); {
+			if n++; n-known == most {
+				known = n
+				if *fuel -= most>>3 + most*weight; *fuel < 0 {
+					m.count = n
+					return s, p, false, matchPaused
+				}
+			}
 		}
-		*fuel -= n >> 3
+		*fuel -= (n-known)>>3 + (n-known)*weight
+		s = first
 		if n > 0 {
 			m.push(choice{kind: choiceFewer, s: s, p: end + 1, n: n})
 		}
@@ -357,7 +378,7 @@ func (m *matcher) balance(s, p int, fuel *int) (int, bool) {
 }
 
 // backtrack takes the last choice another way.
-func (m *matcher) backtrack() (s, p int, ok bool) {
+func (m *matcher) backtrack(fuel *int) (s, p int, ok bool) {
 	for len(m.choices) > 0 {
 		c := &m.choices[len(m.choices)-1]
 		switch c.kind {
@@ -369,6 +390,7 @@ func (m *matcher) backtrack() (s, p int, ok bool) {
 			}
 			return s, p, true
 		case choiceMore:
+			*fuel -= (c.end - c.p) >> 3
 			if m.single(c.s, c.p, c.end) {
 				c.s++
 				return c.s, c.end + 1, true

@@ -47,7 +47,6 @@ type State struct {
 	gate  int // used above it is looked into
 	limit int // 0: none
 	epoch uint32
-	proxy map[*Table]bool // metatables that newproxy made
 }
 
 // Status tells how a Run ended.

@@ -149,6 +149,7 @@ func find(c *Call, positions bool) Outcome {
 	s, full := c.CheckString(1).str(), c.CheckString(2).str()
 	init := min(max(relative(c.OptInteger(3, 1), len(s))-1, 0), len(s))
 	pattern := cString(full)
+	c.Spend(len(full) >> 5)
 	if positions && (c.Arg(4).Truth() || !strings.ContainsAny(pattern, "^$*+?.([%-")) {
 		c.Spend((len(s) - init) >> 6)
 		at := strings.Index(s[init:], full)
@@ -232,6 +233,7 @@ func gmatchNext(c *Call) Outcome {
 	from := int(c.Upvalue(2).Float())
 	m := &c.state.matcher
 	m.init(c.Upvalue(0).str(), cString(c.Upvalue(1).str()))
+	c.Spend(len(c.Upvalue(1).str()) >> 5)
 	if from > len(m.src) {
 		return 0
 	}
@@ -274,6 +276,7 @@ type substitution struct {
 func stringGsub(c *Call) Outcome {
 	src := c.CheckString(1).str()
 	pattern := cString(c.CheckString(2).str())
+	c.Spend(len(src)>>5 + len(pattern)>>5)
 	most := c.OptInt(4, int(int32(len(src)+1)))
 	switch v := c.Arg(3); v.Type() {
 	case TypeNumber, TypeString, TypeFunction, TypeTable:
@@ -433,6 +436,8 @@ func (c *Call) appendReplacement(g *substitution, v Value) {
 
 // appendTemplate appends a replacement string with its %0 to %9 filled in.
 func (c *Call) appendTemplate(g *substitution, m *matcher, template string) {
+	before := len(g.out)
+	defer func() { c.Spend(len(template)>>2 + (len(g.out)-before)>>5) }()
 	for i := 0; i < len(template); i++ {
 		b := template[i]
 		if b != '%' {

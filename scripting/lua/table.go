@@ -25,6 +25,7 @@ type Table struct {
 	mark     uint32
 	absent   uint8
 	readonly bool
+	proxy    bool // newproxy made it, as a metatable
 }
 
 type node struct {
@@ -183,10 +184,13 @@ func (t *Table) findString(key Value) *Value {
 	if len(t.nodes) == 0 {
 		return &nilSlot
 	}
-	hash := stringHash(key.p, key.n)
+	hash := (*stringHeader)(key.p).hash
+	if hash == 0 {
+		hash = t.state.hash(key)
+	}
 	for i := int(hash) & (len(t.nodes) - 1); ; {
 		nd := &t.nodes[i]
-		if nd.key.n == key.n && (nd.key.p == key.p || (*stringHeader)(nd.key.p).hash == hash && nd.key.str() == key.str()) {
+		if nd.key.n == key.n && (nd.key.p == key.p || (*stringHeader)(nd.key.p).hash == hash && t.state.sameText(nd.key, key)) {
 			return &nd.value
 		}
 		if nd.next == 0 {

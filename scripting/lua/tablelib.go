@@ -41,6 +41,9 @@ func tableConcat(c *Call) Outcome {
 		if len(out) > maxString {
 			c.state.raiseMemory()
 		}
+		if i%moves == 0 {
+			c.Spend(moves >> 2)
+		}
 	}
 	c.state.scratch = out
 	c.Spend(len(out) >> 4)
@@ -182,7 +185,8 @@ func (c *Call) foreach(t *Table, after Value) Outcome {
 	if !ok {
 		c.state.runtimeError("invalid key to 'next'")
 	}
-	key, v, _, ok := t.Next(cursor)
+	key, v, passed, ok := t.Next(cursor)
+	c.Spend((passed - cursor) >> 3)
 	if !ok {
 		return 0
 	}
@@ -290,6 +294,7 @@ func (c *Call) less(g *sorting) (bool, Outcome) {
 		case a.n < firstTag && b.n < firstTag:
 			return a.Float() < b.Float(), 0
 		case a.IsString() && b.IsString():
+			c.Spend(min(a.textLen(), b.textLen()) >> 6)
 			return a.str() < b.str(), 0
 		}
 		if a.Type() != b.Type() {

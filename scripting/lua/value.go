@@ -301,5 +301,20 @@ func rawEqual(a, b Value) bool {
 	return a.n>>48 == tagString && a.str() == b.str()
 }
 
+// sameText compares two strings of equal length, and takes the budget for it.
+func (s *State) sameText(a, b Value) bool {
+	s.budget -= a.textLen() >> 6
+	return a.str() == b.str()
+}
+
+// textLen is the length of a string in bytes.
+func (v Value) textLen() int { return int(uint32(v.n)) }
+
+// hash is stringHash of a string that may not have its hash yet, and takes the budget for it.
+func (s *State) hash(text Value) uint32 {
+	s.budget -= text.textLen() >> 4
+	return stringHash(text.p, text.n)
+}
+
 // RawEqual tells whether two values are equal without asking metamethods.
 func RawEqual(a, b Value) bool { return rawEqual(a, b) }

@@ -381,7 +381,7 @@ reload:
 			case x.n != y.n:
 				taken = false
 			case x.n>>48 == tagString:
-				taken = x.p == y.p || x.str() == y.str()
+				taken = x.p == y.p || s.sameText(*x, *y)
 			case x.n < bitsTable || x.p == y.p:
 				taken = true
 			default:
@@ -397,6 +397,9 @@ reload:
 			goto conditional
 		case xEqSlow:
 			x, y := *at(constants, uint8(i>>16)), cl.proto.operand(window, cl.proto.code[pc-1].c())
+			if x.n == y.n && x.IsString() {
+				s.budget -= x.textLen() >> 6
+			}
 			taken = rawEqual(x, y) // a constant has no metamethod
 			goto conditional
 		case xLt:
@@ -615,8 +618,8 @@ reload:
 					table := window[a+4].Table()
 					cursor, ok := table.cursorAfter(window[a+5])
 					if ok {
-						key, value, _, more := table.Next(cursor)
-						s.budget -= 4
+						key, value, after, more := table.Next(cursor)
+						s.budget -= 4 + (after-cursor)>>3
 						if !more {
 							pc++
 							continue
@@ -855,8 +858,8 @@ func (s *State) arith(t *Thread, f *frame) (called bool) {
 		rc = rb
 	}
 	x, y := p.operand(window, rb), p.operand(window, rc)
-	if fx, ok := toNumber(x); ok {
-		if fy, ok := toNumber(y); ok {
+	if fx, ok := s.toNumber(x); ok {
+		if fy, ok := s.toNumber(y); ok {
 			window[in.a()] = Value{window[in.a()].p, math.Float64bits(arithmetic(in.op(), fx, fy))}
 			return false
 		}
@@ -923,6 +926,7 @@ func (s *State) compare(t *Thread, f *frame) (result, called bool) {
 		}
 		return x.Float() < y.Float(), false
 	case x.IsString():
+		s.budget -= min(x.textLen(), y.textLen()) >> 6
 		if orEqual {
 			return x.str() <= y.str(), false
 		}
@@ -1047,7 +1051,7 @@ func (s *State) finishInstruction(t *Thread, slot int) {
 func (s *State) prepareFor(control []Value) {
 	var v [3]float64
 	for i, what := range [...]string{"initial value", "limit", "step"} {
-		f, ok := toNumber(control[i])
+		f, ok := s.toNumber(control[i])
 		if !ok {
 			s.runtimeError("'for' " + what + " must be a number")
 		}

@@ -22,7 +22,6 @@ type class struct {
 var classes = []class{
 	{"debugger", true, false, "needs a Lua debugger: SCRIPT DEBUG YES and SYNC are refused"},
 	{"aof", true, false, "needs the append-only file"},
-	{"tls-replication", true, false, "needs replication over TLS"},
 	{"cluster", true, false, "needs cluster mode or MIGRATE"},
 	{"modules", true, false, "needs modules"},
 	{"allocator", false, false, "figures or commands of jemalloc"},

@@ -1,11 +1,15 @@
 package process
 
 import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"spindle/internal/crc"
 	"spindle/protocol/respclient"
 	"spindle/tests/testkit"
 )
@@ -71,6 +75,7 @@ func runEndless(t *testing.T, s *testkit.Server, e endless, admin string) (h hea
 	t.Helper()
 	began := time.Now()
 	c := start(t, s, e.call)
+	untilBegun(t, s)
 	wants(t, "GET beside it", s.Dial(), "BUSY Redis is busy running a script. You can only call "+e.busy+" or SHUTDOWN NOSAVE.", "GET", "k")
 	h.busy = time.Since(began)
 	for _, path := range []string{"/healthz", "/metrics"} {
@@ -124,6 +129,20 @@ func wants(t *testing.T, what string, c *respclient.Client, prefix string, args 
 	}
 }
 
+// untilBegun waits until an endless call has begun: requests that came before it are answered.
+func untilBegun(t *testing.T, s *testkit.Server) {
+	t.Helper()
+	testkit.Until(t, 10*time.Second, "BUSY", func() error {
+		c := s.Dial()
+		defer c.Close()
+		v, err := c.Do("GET", "k")
+		if err == nil && !strings.HasPrefix(v.Word(), "BUSY") {
+			err = fmt.Errorf("GET is answered with %v", v)
+		}
+		return err
+	})
+}
+
 // TestEndlessWriter: a script or function that has written cannot be killed, by either command. SHUTDOWN NOSAVE ends
 // the server without a file.
 func TestEndlessWriter(t *testing.T) {
@@ -159,5 +178,24 @@ func TestEndlessWriter(t *testing.T) {
 				t.Errorf("left behind: %v", files)
 			}
 		})
+	}
+}
+
+// TestRestoreOfAnEndlessLibrary: a payload whose library never ends is refused in time, and the server goes on. Redis
+// hangs.
+func TestRestoreOfAnEndlessLibrary(t *testing.T) {
+	s := testkit.Start(t, "--rdbcompression", "no")
+	s.Do("FUNCTION", "LOAD", "#!lua name=l\nwhile false do end redis.register_function('f', function() end)")
+	payload := []byte(s.Do("FUNCTION", "DUMP").Text)
+	s.Do("FUNCTION", "FLUSH")
+	payload = bytes.Replace(payload, []byte("while false"), []byte("while  true"), 1)
+	sum := len(payload) - 8
+	binary.LittleEndian.PutUint64(payload[sum:], crc.Update64(0, payload[:sum]))
+	v, err := s.Ask("FUNCTION", "RESTORE", payload)
+	if err != nil || v.Err() == nil || !strings.Contains(v.Err().Error(), "FUNCTION LOAD timeout") {
+		t.Errorf("%v %v", v, err)
+	}
+	if v := s.Do("FUNCTION", "LIST"); len(v.Elems) != 0 {
+		t.Errorf("%v is left", v)
 	}
 }

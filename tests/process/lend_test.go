@@ -16,7 +16,7 @@ import (
 func TestPeerEndsBesideScript(t *testing.T) {
 	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
 		t.Run(backend, func(t *testing.T) {
-			s := testkit.Start(t, "--reactor-backend", backend)
+			s := testkit.Start(t, "--reactor-backend", backend, "--busy-reply-threshold", "60000")
 			busy := s.Dial()
 			busy.SetTimeout(testkit.Slowly(20 * time.Second))
 			busy.Send("EVAL", "local t = os.clock() repeat until os.clock() - t > 1 return redis.call('GET', 'a')", 0)

@@ -2,14 +2,7 @@ package process
 
 import (
 	"bytes"
-	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"math/big"
@@ -27,90 +20,6 @@ import (
 	"spindle/tests/testkit"
 )
 
-// Certificates are an authority's and two of its making, in files of this run's own.
-type certificates struct {
-	dir  string
-	ca   *x509.Certificate
-	key  crypto.Signer
-	pool *x509.CertPool
-}
-
-func newCertificates(t testing.TB) *certificates {
-	t.Helper()
-	c := &certificates{dir: t.TempDir(), pool: x509.NewCertPool()}
-	c.key = c.newKey(t)
-	template := &x509.Certificate{Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true}
-	c.ca = c.sign(t, "ca", template, template, c.key)
-	c.pool.AddCert(c.ca)
-	c.issue(t, "server")
-	c.issue(t, "client")
-	return c
-}
-
-func (c *certificates) newKey(t testing.TB) crypto.Signer {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
-}
-
-// issue writes NAME.crt and NAME.key, another pair each time.
-func (c *certificates) issue(t testing.TB, name string) *x509.Certificate {
-	t.Helper()
-	template := &x509.Certificate{Subject: pkix.Name{CommonName: name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
-	return c.sign(t, name, template, c.ca, c.newKey(t))
-}
-
-func (c *certificates) sign(t testing.TB, name string, template, parent *x509.Certificate, key crypto.Signer) *x509.Certificate {
-	t.Helper()
-	template.SerialNumber = big.NewInt(time.Now().UnixNano())
-	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), c.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for file, block := range map[string]*pem.Block{name + ".crt": {Type: "CERTIFICATE", Bytes: der}, name + ".key": {Type: "PRIVATE KEY", Bytes: secret}} {
-		if err := os.WriteFile(c.file(file), pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	made, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return made
-}
-
-func (c *certificates) file(name string) string { return filepath.Join(c.dir, name) }
-
-// directives serve TLS on port.
-func (c *certificates) directives(port int) []string {
-	return []string{
-		"--tls-port", strconv.Itoa(port), "--tls-cert-file", c.file("server.crt"), "--tls-key-file", c.file("server.key"),
-		"--tls-ca-cert-file", c.file("ca.crt"),
-	}
-}
-
-// client is a client's configuration, with a certificate or without.
-func (c *certificates) client(t testing.TB, certified bool) *tls.Config {
-	t.Helper()
-	config := &tls.Config{RootCAs: c.pool}
-	if certified {
-		pair, err := tls.LoadX509KeyPair(c.file("client.crt"), c.file("client.key"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	return config
-}
-
 // dialTLS connects and says PING: under TLS 1.3 a client hears only then that its certificate was refused.
 func dialTLS(t testing.TB, port int, config *tls.Config) (*respclient.Client, *tls.Conn, error) {
 	t.Helper()
@@ -127,16 +36,16 @@ func dialTLS(t testing.TB, port int, config *tls.Config) (*respclient.Client, *t
 
 // TestTLS: what a client can do, it can do under TLS, whichever loop there is.
 func TestTLS(t *testing.T) {
-	certs := newCertificates(t)
+	certs := testkit.NewCertificates(t)
 	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
 		t.Run(backend, func(t *testing.T) {
 			port := testkit.FreePort(t)
-			s := testkit.Start(t, append(certs.directives(port), "--reactor-backend", backend, "--io-threads", "2")...)
-			c, _, err := dialTLS(t, port, certs.client(t, true))
+			s := testkit.Start(t, append(certs.Directives(port), "--reactor-backend", backend, "--io-threads", "2")...)
+			c, _, err := dialTLS(t, port, certs.Client(t, true))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, _, err := dialTLS(t, port, certs.client(t, false)); err == nil {
+			if _, _, err := dialTLS(t, port, certs.Client(t, false)); err == nil {
 				t.Error("served without a certificate")
 			}
 			long := strings.Repeat("0123456789", 400_000)
@@ -151,7 +60,7 @@ func TestTLS(t *testing.T) {
 			if replies, err := c.Pipeline(requests...); err != nil || replies[2999].Int != 3000 {
 				t.Errorf("a pipeline: %v", err)
 			}
-			heard, _, err := dialTLS(t, port, certs.client(t, true))
+			heard, _, err := dialTLS(t, port, certs.Client(t, true))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -185,10 +94,10 @@ func TestTLS(t *testing.T) {
 
 // TestTLSTools: redis-cli and redis-benchmark speak TLS with us.
 func TestTLSTools(t *testing.T) {
-	certs, port := newCertificates(t), testkit.FreePort(t)
-	testkit.Start(t, certs.directives(port)...)
+	certs, port := testkit.NewCertificates(t), testkit.FreePort(t)
+	testkit.Start(t, certs.Directives(port)...)
 	args := []string{
-		"--tls", "--cacert", certs.file("ca.crt"), "--cert", certs.file("client.crt"), "--key", certs.file("client.key"),
+		"--tls", "--cacert", certs.File("ca.crt"), "--cert", certs.File("client.crt"), "--key", certs.File("client.key"),
 		"-p", strconv.Itoa(port),
 	}
 	if out, code := testkit.Run(t, time.Minute, "", testkit.Program(t, "redis-cli"), append(args, "SET", "k", "v")...); code != 0 || out != "OK\n" {
@@ -203,31 +112,36 @@ func TestTLSTools(t *testing.T) {
 
 // TestTLSConfigSet: each CONFIG SET is taken or refused as redis-server takes or refuses it, whole or not at all.
 func TestTLSConfigSet(t *testing.T) {
-	certs, port := newCertificates(t), testkit.FreePort(t)
-	other := newCertificates(t)
+	certs, port := testkit.NewCertificates(t), testkit.FreePort(t)
+	other := testkit.NewCertificates(t)
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	garbage := certs.file("garbage")
+	garbage := certs.File("garbage")
 	os.WriteFile(garbage, []byte("nothing"), 0o600)
 	number := strconv.Itoa(port)
 	steps := [][]string{
 		{"tls-port", number}, // without a certificate
-		{"tls-cert-file", certs.file("server.crt"), "tls-key-file", certs.file("server.key")},
+		{"tls-replication", "yes"},
+		{"tls-cert-file", certs.File("server.crt"), "tls-key-file", certs.File("server.key")},
 		{"tls-port", number}, // without an authority
-		{"tls-ca-cert-file", certs.file("ca.crt")},
+		{"tls-ca-cert-file", certs.File("ca.crt")},
 		{"tls-port", strconv.Itoa(taken.Addr().(*net.TCPAddr).Port)},
 		{"tls-port", number},
 		{"tls-cert-file", garbage},
-		{"tls-key-file", other.file("server.key")},
+		{"tls-key-file", other.File("server.key")},
 		{"maxmemory", "100mb", "tls-cert-file", "/none", "tls-key-file", "/none"},
-		{"tls-cert-file", other.file("server.crt"), "tls-key-file", other.file("server.key"), "maxmemory", "200mb"},
-		{"tls-cert-file", certs.file("server.crt"), "tls-key-file", certs.file("server.key")},
+		{"tls-cert-file", other.File("server.crt"), "tls-key-file", other.File("server.key"), "maxmemory", "200mb"},
+		{"tls-cert-file", certs.File("server.crt"), "tls-key-file", certs.File("server.key")},
+		{"tls-replication", "yes"},
+		{"tls-ca-cert-file", ""},
+		{"tls-auth-clients", "no", "tls-ca-cert-file", ""},
+		{"tls-auth-clients", "yes", "tls-replication", "no"},
 		{"tls-ca-cert-file", ""},
 		{"tls-ca-cert-file", garbage},
-		{"tls-ca-cert-dir", certs.dir},
+		{"tls-ca-cert-dir", filepath.Dir(certs.File("ca.crt"))},
 		{"tls-protocols", "SSLv3"},
 		{"tls-protocols", "TLSv1.2"},
 		{"tls-ciphers", "NOTHING"},
@@ -240,8 +154,8 @@ func TestTLSConfigSet(t *testing.T) {
 		{"tls-auth-clients", "maybe"},
 		{"tls-auth-clients", "optional"},
 		{"tls-key-file-pass", "1234"},
-		{"tls-client-cert-file", certs.file("client.crt"), "tls-client-key-file", certs.file("server.key")},
-		{"tls-client-cert-file", certs.file("client.crt"), "tls-client-key-file", certs.file("client.key")},
+		{"tls-client-cert-file", certs.File("client.crt"), "tls-client-key-file", certs.File("server.key")},
+		{"tls-client-cert-file", certs.File("client.crt"), "tls-client-key-file", certs.File("client.key")},
 		{"tls-port", "0"},
 		{"tls-cert-file", garbage}, // nobody looks while there is no tls-port
 	}
@@ -267,7 +181,7 @@ func TestTLSConfigSet(t *testing.T) {
 			slices.Sort(values)
 			replies = append(replies, fmt.Sprintf("%q: %s %q", step, v.Text, values))
 			if kept == nil && len(step) == 2 && step[1] == number && v.Text == "OK" {
-				if kept, _, err = dialTLS(t, port, certs.client(t, true)); err != nil {
+				if kept, _, err = dialTLS(t, port, certs.Client(t, true)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -292,49 +206,49 @@ func TestTLSConfigSet(t *testing.T) {
 // TestTLSReload: new connections get the certificate that CONFIG SET has read, the file's name may be the same, and old
 // connections stay.
 func TestTLSReload(t *testing.T) {
-	certs, port := newCertificates(t), testkit.FreePort(t)
-	s := testkit.Start(t, certs.directives(port)...)
+	certs, port := testkit.NewCertificates(t), testkit.FreePort(t)
+	s := testkit.Start(t, certs.Directives(port)...)
 	served := func() *big.Int {
 		t.Helper()
-		_, c, err := dialTLS(t, port, certs.client(t, true))
+		_, c, err := dialTLS(t, port, certs.Client(t, true))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return c.ConnectionState().PeerCertificates[0].SerialNumber
 	}
-	kept, _, err := dialTLS(t, port, certs.client(t, true))
+	kept, _, err := dialTLS(t, port, certs.Client(t, true))
 	if err != nil {
 		t.Fatal(err)
 	}
 	first := served()
-	fresh := certs.issue(t, "server").SerialNumber
+	fresh := certs.Issue(t, "server").SerialNumber
 	if served().Cmp(first) != 0 {
 		t.Error("a file was read though nobody asked")
 	}
-	s.Do("CONFIG", "SET", "tls-cert-file", certs.file("server.crt"), "tls-key-file", certs.file("server.key"))
+	s.Do("CONFIG", "SET", "tls-cert-file", certs.File("server.crt"), "tls-key-file", certs.File("server.key"))
 	if served().Cmp(fresh) != 0 {
 		t.Error("the new certificate is not served")
 	}
 	if v, err := kept.Do("PING"); err != nil || v.Text != "PONG" {
 		t.Errorf("a connection from before: %v %v", v, err)
 	}
-	os.WriteFile(certs.file("server.key"), []byte("broken"), 0o600)
-	if v, _ := s.Ask("CONFIG", "SET", "tls-key-file", certs.file("server.key")); !strings.Contains(v.Text, "Unable to update TLS configuration") {
+	os.WriteFile(certs.File("server.key"), []byte("broken"), 0o600)
+	if v, _ := s.Ask("CONFIG", "SET", "tls-key-file", certs.File("server.key")); !strings.Contains(v.Text, "Unable to update TLS configuration") {
 		t.Errorf("a broken key: %v", v)
 	}
 	if served().Cmp(fresh) != 0 {
 		t.Error("what a refused CONFIG SET left is not what was before")
 	}
-	if log := s.Log(); !strings.Contains(log, "Failed to load private key: "+certs.file("server.key")+": no private key in it") {
+	if log := s.Log(); !strings.Contains(log, "Failed to load private key: "+certs.File("server.key")+": no private key in it") {
 		t.Errorf("the log: %s", log)
 	}
 }
 
 // TestTLSPorts: a port changes from one kind to the other and back, and connections stay.
 func TestTLSPorts(t *testing.T) {
-	certs, port := newCertificates(t), testkit.FreePort(t)
-	s := testkit.Start(t, append(certs.directives(port), "--unixsocket", t.TempDir()+"/s")...)
-	secure, _, err := dialTLS(t, port, certs.client(t, true))
+	certs, port := testkit.NewCertificates(t), testkit.FreePort(t)
+	s := testkit.Start(t, append(certs.Directives(port), "--unixsocket", t.TempDir()+"/s")...)
+	secure, _, err := dialTLS(t, port, certs.Client(t, true))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -348,7 +262,7 @@ func TestTLSPorts(t *testing.T) {
 	plain.Must("PING")
 	plain.Must("CONFIG", "SET", "port", "0")
 	plain.Must("CONFIG", "SET", "tls-port", port)
-	if _, _, err := dialTLS(t, port, certs.client(t, true)); err != nil {
+	if _, _, err := dialTLS(t, port, certs.Client(t, true)); err != nil {
 		t.Error(err)
 	}
 	// Both at once, whichever comes first.
@@ -365,14 +279,14 @@ func TestTLSPorts(t *testing.T) {
 
 // TestTLSStart: a server whose certificates cannot be read does not start, and says why.
 func TestTLSStart(t *testing.T) {
-	certs, port := newCertificates(t), testkit.FreePort(t)
+	certs, port := testkit.NewCertificates(t), testkit.FreePort(t)
 	for _, c := range []struct {
 		args []string
 		want []string
 	}{
 		{[]string{"--tls-port", strconv.Itoa(port)}, []string{"No tls-cert-file configured!", "Failed to configure TLS. Check logs for more info."}},
-		{append(certs.directives(port), "--tls-key-file", "/none"), []string{"Failed to load private key: /none", "Failed to configure TLS."}},
-		{append(certs.directives(port), "--tls-dh-params-file", "x"), []string{"tls-dh-params-file: not in this version: keys are agreed on by elliptic curves"}},
+		{append(certs.Directives(port), "--tls-key-file", "/none"), []string{"Failed to load private key: /none", "Failed to configure TLS."}},
+		{append(certs.Directives(port), "--tls-dh-params-file", "x"), []string{"tls-dh-params-file: not in this version: keys are agreed on by elliptic curves"}},
 	} {
 		s := testkit.Launch(t, testkit.Spec{NoWait: true, Args: c.args})
 		if code := s.Wait(testkit.Slowly(20 * time.Second)); code != 1 {
@@ -388,11 +302,11 @@ func TestTLSStart(t *testing.T) {
 
 // TestTLSReplica: a replica of Redis follows over TLS, through its first synchronisation and what comes behind it.
 func TestTLSReplica(t *testing.T) {
-	certs, port := newCertificates(t), testkit.FreePort(t)
-	s := testkit.Start(t, certs.directives(port)...)
+	certs, port := testkit.NewCertificates(t), testkit.FreePort(t)
+	s := testkit.Start(t, certs.Directives(port)...)
 	s.Do("DEBUG", "POPULATE", "20000", "key", "500")
 	replica := testkit.Redis(t, "--replicaof", "127.0.0.1 "+strconv.Itoa(port), "--tls-replication", "yes",
-		"--tls-cert-file", certs.file("client.crt"), "--tls-key-file", certs.file("client.key"), "--tls-ca-cert-file", certs.file("ca.crt"))
+		"--tls-cert-file", certs.File("client.crt"), "--tls-key-file", certs.File("client.key"), "--tls-ca-cert-file", certs.File("ca.crt"))
 	replica.AwaitInfo(testkit.Slowly(30*time.Second), "replication", "master_link_status", "up")
 	for i := range 500 {
 		s.Do("SET", fmt.Sprint("late", i), strings.Repeat("v", 1000))
@@ -405,10 +319,10 @@ func TestTLSReplica(t *testing.T) {
 
 // TestTLSMetrics: operators see handshakes.
 func TestTLSMetrics(t *testing.T) {
-	certs, port, admin := newCertificates(t), testkit.FreePort(t), testkit.FreePort(t)
-	testkit.Start(t, append(certs.directives(port), "--admin-address", "127.0.0.1:"+strconv.Itoa(admin))...)
-	dialTLS(t, port, certs.client(t, true))
-	dialTLS(t, port, certs.client(t, false))
+	certs, port, admin := testkit.NewCertificates(t), testkit.FreePort(t), testkit.FreePort(t)
+	testkit.Start(t, append(certs.Directives(port), "--admin-address", "127.0.0.1:"+strconv.Itoa(admin))...)
+	dialTLS(t, port, certs.Client(t, true))
+	dialTLS(t, port, certs.Client(t, false))
 	response, err := http.Get("http://127.0.0.1:" + strconv.Itoa(admin) + "/metrics")
 	if err != nil {
 		t.Fatal(err)
@@ -425,33 +339,33 @@ func TestTLSMetrics(t *testing.T) {
 // FuzzTLSConfigSet sets certificates of any content. The server stays up, connections stay, and new ones are served by
 // what was accepted last.
 func FuzzTLSConfigSet(f *testing.F) {
-	certs, port := newCertificates(f), testkit.FreePort(f)
-	s := testkit.Start(f, append(certs.directives(port), "--tls-auth-clients", "no")...)
-	cert, _ := os.ReadFile(certs.file("server.crt"))
-	key, _ := os.ReadFile(certs.file("server.key"))
+	certs, port := testkit.NewCertificates(f), testkit.FreePort(f)
+	s := testkit.Start(f, append(certs.Directives(port), "--tls-auth-clients", "no")...)
+	cert, _ := os.ReadFile(certs.File("server.crt"))
+	key, _ := os.ReadFile(certs.File("server.key"))
 	f.Add(cert, key, "")
 	f.Add(key, cert, "x")
 	f.Add(cert[:len(cert)/2], key, "DEFAULT")
 	f.Add([]byte{}, []byte("-----BEGIN ENCRYPTED PRIVATE KEY-----\n"), "@")
-	kept, _, err := dialTLS(f, port, certs.client(f, false))
+	kept, _, err := dialTLS(f, port, certs.Client(f, false))
 	if err != nil {
 		f.Fatal(err)
 	}
 	operator := s.Dial()
 	f.Fuzz(func(t *testing.T, cert, key []byte, ciphers string) {
-		os.WriteFile(certs.file("fuzz.crt"), cert, 0o600)
-		os.WriteFile(certs.file("fuzz.key"), key, 0o600)
-		if _, err := operator.Do("CONFIG", "SET", "tls-cert-file", certs.file("fuzz.crt"), "tls-key-file", certs.file("fuzz.key"), "tls-ciphers", ciphers); err != nil {
+		os.WriteFile(certs.File("fuzz.crt"), cert, 0o600)
+		os.WriteFile(certs.File("fuzz.key"), key, 0o600)
+		if _, err := operator.Do("CONFIG", "SET", "tls-cert-file", certs.File("fuzz.crt"), "tls-key-file", certs.File("fuzz.key"), "tls-ciphers", ciphers); err != nil {
 			t.Fatal(err)
 		}
 		if v, err := kept.Do("PING"); err != nil || v.Text != "PONG" {
 			t.Fatalf("a connection from before: %v %v", v, err)
 		}
-		config := certs.client(t, false)
+		config := certs.Client(t, false)
 		config.InsecureSkipVerify = true // it may be another certificate
 		if _, _, err := dialTLS(t, port, config); err != nil {
 			t.Fatal(err)
 		}
-		operator.Must("CONFIG", "SET", "tls-cert-file", certs.file("server.crt"), "tls-key-file", certs.file("server.key"), "tls-ciphers", "")
+		operator.Must("CONFIG", "SET", "tls-cert-file", certs.File("server.crt"), "tls-key-file", certs.File("server.key"), "tls-ciphers", "")
 	})
 }

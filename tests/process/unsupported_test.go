@@ -13,8 +13,6 @@ import (
 // askedInVain are configurations that ask for a feature which is not there: a line of a file, and the words it stands
 // for at start.
 var askedInVain = []struct{ line, directive, means string }{
-	{"appendonly yes", "appendonly", "nothing is logged"},
-	{"tls-replication yes", "tls-replication", "in the clear"},
 	{"tls-cluster yes", "tls-cluster", "in the clear"},
 	{"tls-dh-params-file redis.dh", "tls-dh-params-file", "elliptic curves"},
 	{"cluster-enabled yes", "cluster-enabled", "serves every slot"},
@@ -44,7 +42,7 @@ func TestUnsupported(t *testing.T) {
 		}
 		refused("--include", dir+"/a.conf")
 	}
-	if s := testkit.Start(t, "--appendonly", "yes", "--appendonly", "no", "--tls-port", "0", "--replicaof", "no one"); s.Ended() {
+	if s := testkit.Start(t, "--tls-port", "0", "--replicaof", "no one"); s.Ended() {
 		t.Error("taken back, and refused all the same")
 	}
 }
@@ -66,8 +64,8 @@ func TestUnsupportedOverride(t *testing.T) {
 			t.Errorf("no %q in the log", want)
 		}
 	}
-	s.Do("CONFIG", "SET", "appendonly", "yes", "tls-dh-params-file", "redis.dh") // what it has already is no change
-	s.Do("CONFIG", "SET", "appendonly", "no", "tls-port", "0", "tls-cluster", "no", "tls-replication", "no")
+	s.Do("CONFIG", "SET", "tls-dh-params-file", "redis.dh") // what it has already is no change
+	s.Do("CONFIG", "SET", "tls-port", "0", "tls-cluster", "no", "tls-replication", "no")
 }
 
 // TestSetUnsupported: CONFIG SET does not answer OK to what has no effect.
@@ -76,8 +74,6 @@ func TestSetUnsupported(t *testing.T) {
 		s := testkit.Start(t, args...)
 		tls := "Unable to update TLS configuration. Check server logs."
 		for _, c := range []struct{ name, value, kept, want string }{
-			{"appendonly", "yes", "no", "the append-only file is not there yet"},
-			{"tls-replication", "yes", "no", tls},
 			{"tls-cluster", "yes", "no", tls},
 			{"tls-dh-params-file", "x", "", "crypto/tls has no finite-field Diffie-Hellman; keys are agreed on by elliptic curves"},
 		} {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -90,14 +91,21 @@ func TestChainWithCuts(t *testing.T) {
 			for _, r := range chain[1:] {
 				equal(t, chain[0], r)
 			}
-			for i, s := range chain[:3] {
-				if n := s.InfoInt("stats", "sync_full"); n != 1 {
-					t.Errorf("sync_full:%d at node %d: the backlog could have spared that", n, i)
-				}
-			}
 			for i, r := range chain[1:] {
 				if n := r.InfoInt("stats", "unexpected_error_replies"); n != 0 {
 					t.Errorf("%d effects were errors at node %d", n, i+1)
+				}
+			}
+			for i, r := range chain[1:] {
+				// redis-server 7.4 forgets its primary if the link is killed while it carries out a FLUSHDB.
+				if strings.Count(r.Log(), "(no cached master)") > 1 {
+					t.Logf("node %d gave its history up: full synchronisations are not counted", i+1)
+					return
+				}
+			}
+			for i, s := range chain[:3] {
+				if n := s.InfoInt("stats", "sync_full"); n != 1 {
+					t.Errorf("sync_full:%d at node %d: the backlog could have spared that", n, i)
 				}
 			}
 		})
@@ -134,6 +142,26 @@ func TestPromotion(t *testing.T) {
 			}
 			if n, m := next.InfoInt("stats", "sync_full"), next.InfoInt("stats", "sync_partial_ok"); n != 1 || m != 3 {
 				t.Errorf("sync_full:%d sync_partial_ok:%d at the new primary, want 1 and 3", n, m)
+			}
+		})
+	}
+}
+
+// TestLongLoad: a load may last longer than repl-timeout. The primary is not silent then: nobody listens to it.
+func TestLongLoad(t *testing.T) {
+	for _, redis := range []bool{false, true} {
+		t.Run(map[bool]string{false: "spindle", true: "redis-server"}[redis], func(t *testing.T) {
+			t.Parallel()
+			s := testkit.Launch(t, testkit.Spec{Redis: redis, Args: []string{"--repl-ping-replica-period", "1"}})
+			s.Do("DEBUG", "POPULATE", "4000", "key", "10")
+			for _, how := range []string{"disabled", "swapdb"} {
+				r := testkit.Start(t, "--key-load-delay", "1000", "--repl-timeout", "2", "--repl-diskless-load", how)
+				r.Do("REPLICAOF", "127.0.0.1", s.Port)
+				up(t, r)
+				equal(t, s, r)
+			}
+			if n := s.InfoInt("stats", "sync_full"); n != 2 {
+				t.Errorf("sync_full:%d: a load was given up", n)
 			}
 		})
 	}

@@ -118,7 +118,7 @@ func TestCopyThatBreaks(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			r := testkit.Start(t, "--repl-diskless-load", how, "--dbfilename", "r.rdb")
 			r.Do("SET", "old", "v")
-			s := testkit.Redis(t, "--rdb-key-save-delay", "2000")
+			s := testkit.Redis(t, "--rdb-key-save-delay", "2000", "--rdbcompression", "no")
 			testkit.Pipe(t, s.Dial(), 1500, func(i int) []any { return []any{"SET", fmt.Sprint("k:", i), strings.Repeat("x", 500)} })
 			r.Do("REPLICAOF", "127.0.0.1", s.Port)
 			testkit.Until(t, testkit.Slowly(20*time.Second), "some of the copy", func() error {

@@ -9,6 +9,8 @@ package introspect
 
 import (
 	"iter"
+	"time"
+
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/engine/data/value"
@@ -21,6 +23,7 @@ type Deps struct {
 
 	Reload          func(c *command.Context, o ReloadOptions) error // DEBUG RELOAD
 	LoadAOF         func(c *command.Context) error                  // DEBUG LOADAOF
+	FlushSleep      func(rest time.Duration)                        // DEBUG AOF-FLUSH-SLEEP
 	SetActiveExpire func(on bool)
 	PauseCron       func(on bool)
 	SkipChecksums   func(on bool) // of RDB files and RESTORE payloads

@@ -39,7 +39,7 @@ type debugCommand struct {
 // debugCommands are DEBUG's words in upper case. They are no rows: COMMAND does not list them either. MALLCTL and
 // MALLCTL-STR are words of a jemalloc build, which this server is none of.
 var debugCommands = map[string]debugCommand{
-	"AOF-FLUSH-SLEEP":              {1, 1, ok},
+	"AOF-FLUSH-SLEEP":              {1, 1, flushSleep},
 	"ASSERT":                       {0, -1, crash("assert")},
 	"CHANGE-REPL-ID":               {0, 0, changeReplID},
 	"CLIENT-EVICTION":              {0, 0, clientEviction},
@@ -228,6 +228,18 @@ func reload(f *family, c *command.Context, args [][]byte) error {
 	}
 	if err := f.Reload(c, o); err != nil {
 		return err
+	}
+	c.Reply.OK()
+	return nil
+}
+
+func flushSleep(f *family, c *command.Context, args [][]byte) error {
+	us, err := command.Int(args[0])
+	if err != nil {
+		return err
+	}
+	if f.FlushSleep != nil {
+		f.FlushSleep(time.Duration(us) * time.Microsecond)
 	}
 	c.Reply.OK()
 	return nil

@@ -77,10 +77,12 @@ type inode struct {
 	dirty map[int]bool // sectors
 }
 
-// A change is one of a folder's entries: the file that a name has from here on, or nil.
+// A change is one of a folder's entries: the file that a name has from here on, or nil. A rename also takes another
+// name away, at the same instant, and counts among the changes of the folder it goes to.
 type change struct {
 	name string
 	to   *inode
+	from string
 }
 
 // A Fault makes operations fail.
@@ -95,8 +97,10 @@ type Fault struct {
 
 // New is an empty disk.
 func New(seed uint64) *Disk {
-	d := &Disk{rng: rand.New(rand.NewPCG(seed, 1)), names: map[string]*inode{}, kept: map[string]*inode{}, folders: map[string]bool{".": true, "/": true},
-		stalls: map[Op]int{}, left: -1, Space: -1}
+	d := &Disk{
+		rng: rand.New(rand.NewPCG(seed, 1)), names: map[string]*inode{}, kept: map[string]*inode{},
+		folders: map[string]bool{".": true, "/": true}, stalls: map[Op]int{}, left: -1, Space: -1,
+	}
 	d.moved = sync.NewCond(&d.mu)
 	return d
 }
@@ -173,6 +177,9 @@ func apply(names map[string]*inode, c change) {
 		delete(names, c.name)
 	} else {
 		names[c.name] = c.to
+	}
+	if c.from != "" {
+		delete(names, c.from)
 	}
 }
 
@@ -256,7 +263,7 @@ func notThere(op Op, name string) error {
 
 // change notes a new entry. Under mu.
 func (d *Disk) change(name string, to *inode) {
-	c := change{name, to}
+	c := change{name: name, to: to}
 	apply(d.names, c)
 	d.changes = append(d.changes, c)
 }
@@ -296,8 +303,12 @@ func (d *Disk) Rename(from, to string) error {
 	if n == nil || !d.folders[filepath.Dir(to)] {
 		return notThere(Rename, from)
 	}
-	d.change(to, n)
-	d.change(from, nil)
+	c := change{name: to, to: n, from: from}
+	if from == to {
+		c.from = ""
+	}
+	apply(d.names, c)
+	d.changes = append(d.changes, c)
 	return nil
 }
 

@@ -52,6 +52,7 @@ func (e *encoder) grow(n int) {
 
 // refuse raises the error for a value that JSON has no text for.
 func (e *encoder) refuse(v lua.Value, reason string) {
+	e.c.Spend(len(e.out) >> 2)
 	e.c.Error("Cannot serialise " + v.Type().String() + ": " + reason)
 }
 
@@ -78,6 +79,7 @@ func (e *encoder) value(v lua.Value, depth, held int) {
 
 func (e *encoder) table(t *lua.Table, depth, held int) {
 	if depth > e.o.encodeDepth || held+3 > lua.MaxStack {
+		e.c.Spend(len(e.out) >> 2)
 		e.c.Error("Cannot serialise, excessive nesting (" + strconv.Itoa(depth) + ")")
 	}
 	if n := e.arrayLength(t); n > 0 {
@@ -130,6 +132,7 @@ func (e *encoder) arrayLength(t *lua.Table) int {
 		}
 		items++
 	}
+	e.c.Spend(int(items) >> 2)
 	if o := e.o; o.sparseRatio > 0 && last > items*int32(o.sparseRatio) && int(last) > o.sparseSafe {
 		if o.sparseConvert == 0 {
 			e.refuse(t.Value(), "excessively sparse array")

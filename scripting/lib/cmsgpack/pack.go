@@ -41,6 +41,7 @@ type packer struct {
 
 func (p *packer) checkStack(held, n int, text string) {
 	if held+n > lua.MaxStack {
+		p.c.Spend(len(p.out) >> 2)
 		p.c.Error("stack overflow (" + text + ")")
 	}
 }

@@ -47,7 +47,9 @@ type reader struct {
 }
 
 func newReader(c *lua.Call) reader {
-	return reader{c: c, rest: lua.CString(c.CheckString(1).Str()), align: 1}
+	format := lua.CString(c.CheckString(1).Str())
+	c.Spend(len(format))
+	return reader{c: c, rest: format, align: 1}
 }
 
 // next returns an option and the bytes it takes, or 0 if they depend on the data.

@@ -1,0 +1,95 @@
+package aof
+
+import (
+	"golang.org/x/sys/unix"
+)
+
+// A buffer holds the bytes of the log that the disk does not have yet, outside the Go heap.
+//
+//	chunks: [ ░░░░████ ][ ████████ ][ ███      ]
+//	              ^ first               ^ end        offsets of the log, which only grow
+//
+// aof.B1. A chunk is chunkBytes long. chunks[0] begins at base.
+// aof.B2. Bytes before end are never written again while they are in the buffer. So they may be read without a lock.
+type buffer struct {
+	chunks [][]byte
+	spare  [][]byte
+	base   int64
+	first  int64
+	end    int64
+}
+
+const (
+	chunkBytes  = 256 << 10
+	spareChunks = 4
+)
+
+// add appends p.
+func (b *buffer) add(p []byte) {
+	for len(p) > 0 {
+		at := int(b.end - b.base)
+		if at == len(b.chunks)*chunkBytes {
+			b.chunks = append(b.chunks, b.chunk())
+		}
+		n := copy(b.chunks[at/chunkBytes][at%chunkBytes:], p)
+		p = p[n:]
+		b.end += int64(n)
+	}
+}
+
+// chunk is an empty one.
+func (b *buffer) chunk() []byte {
+	if n := len(b.spare); n > 0 {
+		c := b.spare[n-1]
+		b.spare = b.spare[:n-1]
+		return c
+	}
+	c, err := unix.Mmap(-1, 0, chunkBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return make([]byte, chunkBytes) // the system has no more mappings; the heap may still have room
+	}
+	return c
+}
+
+// appendRuns appends what lies before to, in pieces that lie together.
+//
+// Lifetime: until drop passes them (aof.B2).
+func (b *buffer) appendRuns(runs [][]byte, to int64) [][]byte {
+	for from := b.first; from < to; {
+		at := int(from - b.base)
+		n := min(int(to-from), chunkBytes-at%chunkBytes)
+		runs = append(runs, b.chunks[at/chunkBytes][at%chunkBytes:][:n])
+		from += int64(n)
+	}
+	return runs
+}
+
+// drop forgets bytes before to, which the disk has.
+func (b *buffer) drop(to int64) {
+	b.first = to
+	if b.first == b.end && len(b.chunks) > 0 { // the usual case: the same memory again
+		b.release(b.chunks[1:])
+		b.chunks, b.base = b.chunks[:1], b.end
+		return
+	}
+	n := int(b.first-b.base) / chunkBytes
+	b.release(b.chunks[:n])
+	b.chunks = append(b.chunks[:0], b.chunks[n:]...)
+	b.base += int64(n) * chunkBytes
+}
+
+// release keeps some chunks and gives the others back.
+func (b *buffer) release(chunks [][]byte) {
+	for i, c := range chunks {
+		if len(b.spare) < spareChunks {
+			b.spare = append(b.spare, c)
+		} else {
+			_ = unix.Munmap(c) // a chunk of the heap is not known to it, and stays the collector's
+		}
+		chunks[i] = nil
+	}
+}
+
+// size is what waits, memory what it costs.
+func (b *buffer) size() int64   { return b.end - b.first }
+func (b *buffer) memory() int64 { return int64(len(b.chunks)+len(b.spare)) * chunkBytes }

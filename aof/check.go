@@ -1,0 +1,326 @@
+package aof
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"spindle/bgsave"
+	"spindle/bgsave/codec"
+	"spindle/bgsave/rdb"
+	"spindle/internal/disk"
+)
+
+// A Check looks through a log's files, and mends the last.
+//
+// Owner: the process that was started for it; no server uses the files meanwhile.
+type Check struct {
+	Disk  disk.System
+	Fix   bool
+	Until int64 // Unix seconds: cut off what came later; 0: nothing
+	Yes   bool  // nobody is asked whether to go on
+	In    io.Reader
+	Out   io.Writer
+	Tell  func(done, total int64) // of a long file; nil: nobody watches
+
+	last bool // the file is the last of its log
+}
+
+// errInvalid ends a check: what is wrong has been printed.
+var errInvalid = errors.New("not valid")
+
+const checkUsage = "Usage: spindle check-aof [--fix|--truncate-to-timestamp $timestamp] <file.manifest|file.aof>\n"
+
+// CheckMain is the program check-aof, also called redis-check-aof. args are those behind its name. It answers the exit
+// code.
+func CheckMain(args []string, in io.Reader, out io.Writer, tell func(done, total int64)) (code int) {
+	c := &Check{Disk: disk.OS, In: in, Out: out, Tell: tell}
+	path := ""
+	switch {
+	case len(args) == 1:
+		path = args[0]
+	case len(args) == 2 && args[0] == "--fix":
+		c.Fix, path = true, args[1]
+	case len(args) == 3 && args[0] == "--truncate-to-timestamp":
+		n, err := strconv.ParseInt(args[1], 10, 64)
+		if err != nil || n <= 0 {
+			c.say("Invalid timestamp, aborting...\n")
+			return 1
+		}
+		c.Until, path = n, args[2]
+	default:
+		c.say(checkUsage)
+		return 1
+	}
+	if c.Run(path) != nil {
+		return 1
+	}
+	return 0
+}
+
+// Fix cuts what is not whole off the last file of a log.
+//
+// Errors: what cannot be mended so.
+// Proof: tests of power cuts mend logs as an operator would.
+func Fix(d disk.System, manifest string) error {
+	return (&Check{Disk: d, Fix: true, Yes: true, Out: io.Discard}).Run(manifest)
+}
+
+func (c *Check) say(format string, args ...any) { fmt.Fprintf(c.Out, format, args...) }
+
+// Run checks the log that path names: a manifest, or a file by itself.
+//
+// Errors: what is wrong, printed.
+func (c *Check) Run(path string) error {
+	head, err := c.head(path)
+	if err != nil {
+		c.say("Cannot open file %s: %s, aborting...\n", path, err)
+		return errInvalid
+	}
+	c.last = true
+	switch {
+	case isManifest(head):
+		c.say("Start checking Multi Part AOF\n")
+		return c.parts(path)
+	case bytes.HasPrefix(head, []byte(rdbMark)):
+		c.say("Start checking Old-Style AOF\n")
+		return c.file(path, "AOF")
+	}
+	c.say("Start checking Old-Style AOF\n")
+	return c.file(path, "AOF")
+}
+
+// head is the beginning of a file.
+func (c *Check) head(path string) ([]byte, error) {
+	f, err := c.Disk.Open(path, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	head := make([]byte, 4096)
+	n, err := io.ReadFull(f, head)
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		err = nil
+	}
+	return head[:n], err
+}
+
+// isManifest says whether a file's beginning is a manifest's: a log begins with *, # and digits, or REDIS.
+func isManifest(head []byte) bool {
+	for line := range bytes.Lines(head) {
+		line = bytes.TrimLeft(line, " \t")
+		switch {
+		case bytes.HasPrefix(line, []byte("#TS:")):
+			return false
+		case len(line) > 0 && line[0] == '#':
+			continue
+		}
+		return bytes.HasPrefix(bytes.ToLower(line), []byte("file"))
+	}
+	return false
+}
+
+// parts checks every file of a manifest.
+func (c *Check) parts(path string) error {
+	text, err := readWhole(c.Disk, path)
+	if err != nil {
+		c.say("Cannot open file %s: %s, aborting...\n", path, err)
+		return errInvalid
+	}
+	m, err := parseManifest(text)
+	if err != nil {
+		damaged := &ManifestError{}
+		errors.As(err, &damaged)
+		c.say("\n*** FATAL AOF MANIFEST FILE ERROR ***\n")
+		if damaged.Line > 0 {
+			c.say("Reading the manifest file, at line %d\n>>> '%s'\n", damaged.Line, damaged.Text)
+		}
+		c.say("%s\n", damaged.Reason)
+		return errInvalid
+	}
+	dir := filepath.Dir(path)
+	if m.base != nil {
+		base := filepath.Join(dir, m.base.name)
+		head, err := c.head(base)
+		if err != nil {
+			c.say("Cannot open file %s: %s, aborting...\n", base, err)
+			return errInvalid
+		}
+		form := "RESP"
+		if bytes.HasPrefix(head, []byte(rdbMark)) {
+			form = "RDB"
+		}
+		c.say("Start to check BASE AOF (%s format).\n", form)
+		c.last = len(m.incrs) == 0
+		if err := c.file(base, "BASE AOF"); err != nil {
+			return err
+		}
+	}
+	if len(m.incrs) > 0 {
+		c.say("Start to check INCR files.\n")
+	}
+	for i, p := range m.incrs {
+		c.last = i == len(m.incrs)-1
+		if err := c.file(filepath.Join(dir, p.name), "INCR AOF"); err != nil {
+			return err
+		}
+	}
+	c.say("All AOF files and manifest are valid\n")
+	return nil
+}
+
+// file checks one file. kind is what it is called.
+func (c *Check) file(path, kind string) error {
+	name := filepath.Base(path)
+	size, err := c.Disk.Size(path)
+	if err != nil {
+		c.say("Cannot stat file %s: %s, aborting...\n", name, err)
+		return errInvalid
+	}
+	if size == 0 {
+		c.say("%s %s is valid\n", kind, name)
+		return nil
+	}
+	f, err := c.Disk.Open(path, os.O_RDONLY, 0)
+	if err != nil {
+		c.say("Cannot open file %s: %s, aborting...\n", name, err)
+		return errInvalid
+	}
+	defer f.Close()
+	s, err := c.text(f, name)
+	if err != nil {
+		return err
+	}
+	good, err := c.commands(s, size)
+	if c.Until > 0 && err == nil {
+		return c.cutLater(path, kind, good, size)
+	}
+	switch {
+	case err == nil:
+		c.say("%s %s is valid\n", kind, name)
+		return nil
+	case errors.Is(err, errFormat), errors.Is(err, errTruncated):
+		c.say("0x%16x: %s\n", s.where.at, err)
+		c.say("AOF analyzed: filename=%s, size=%d, ok_up_to=%d, ok_up_to_line=%d, diff=%d\n",
+			name, size, s.where.offset, s.where.line, size-s.where.offset)
+		return c.mend(path, kind, s.where.offset, size)
+	}
+	c.say("%s %s cannot be read: %s\n", kind, name, err)
+	return errInvalid
+}
+
+// text leads to the commands of a file, past an RDB file at its beginning.
+func (c *Check) text(f io.Reader, name string) (*text, error) {
+	head := make([]byte, len(rdbMark))
+	n, _ := io.ReadFull(f, head)
+	s := newText(f)
+	if string(head[:n]) != rdbMark {
+		s.to = copy(s.buf, head[:n])
+		return s, nil
+	}
+	c.say("The AOF appears to start with an RDB preamble.\nChecking the RDB preamble to start:\n")
+	counted := &counter{r: io.MultiReader(bytes.NewReader(head), f)}
+	found, err := bgsave.Read(context.Background(), counted, nobody{}, bgsave.LoadOptions{KeepExpired: true, Name: name})
+	if err != nil {
+		c.say("RDB preamble of AOF file is not sane, aborting.\n%s\n", err)
+		return nil, errInvalid
+	}
+	c.say("RDB preamble is OK, proceeding with AOF tail...\n")
+	s.buf = append(found.Rest, s.buf...)
+	s.to, s.offset = len(found.Rest), counted.n-int64(len(found.Rest))
+	return s, nil
+}
+
+// commands reads to the end. good is where the annotation of a second past Until stands; without one the end.
+func (c *Check) commands(s *text, size int64) (good int64, err error) {
+	if c.Until > 0 {
+		s.until = c.Until
+	}
+	for {
+		_, err := s.next()
+		if c.Tell != nil {
+			c.Tell(s.offset, size)
+		}
+		switch {
+		case err == errLater:
+			return s.where.offset, nil
+		case err == io.EOF:
+			return s.offset, nil
+		case err != nil:
+			return 0, err
+		}
+	}
+}
+
+// mend cuts a file at the end of its last whole unit, if that is asked for.
+func (c *Check) mend(path, kind string, good, size int64) error {
+	name := filepath.Base(path)
+	switch {
+	case !c.Fix:
+		c.say("%s %s is not valid. Use the --fix option to try fixing it.\n", kind, name)
+		return errInvalid
+	case !c.last:
+		c.say("Failed to truncate AOF %s because it is not the last file\n", name)
+		return errInvalid
+	}
+	c.say("This will shrink the AOF %s from %d bytes, with %d bytes, to %d bytes\n", name, size, size-good, good)
+	if !c.agreed() {
+		c.say("Aborting...\n")
+		return errInvalid
+	}
+	if err := cutFile(c.Disk, path, good); err != nil {
+		c.say("Failed to truncate AOF %s: %s\n", name, err)
+		return errInvalid
+	}
+	c.say("Successfully truncated AOF %s\n", name)
+	return nil
+}
+
+// cutLater cuts off what came after a second.
+func (c *Check) cutLater(path, kind string, good, size int64) error {
+	name := filepath.Base(path)
+	switch {
+	case good == size:
+		c.say("Truncate nothing in AOF %s to timestamp %d\n", name, c.Until)
+		return nil
+	case good == 0:
+		c.say("AOF %s has nothing before timestamp %d, aborting...\n", name, c.Until)
+		return errInvalid
+	case !c.last:
+		c.say("Failed to truncate AOF %s to timestamp %d to offset %d because it is not the last file\n", name, c.Until, good)
+		return errInvalid
+	}
+	if err := cutFile(c.Disk, path, good); err != nil {
+		c.say("Failed to truncate AOF %s to timestamp %d: %s\n", name, c.Until, err)
+		return errInvalid
+	}
+	c.say("Successfully truncated AOF %s to timestamp %d\n", name, c.Until)
+	return nil
+}
+
+// agreed asks whether to go on.
+func (c *Check) agreed() bool {
+	if c.Yes {
+		return true
+	}
+	c.say("Continue? [y/N]: ")
+	answer, _ := bufio.NewReader(c.In).ReadString('\n')
+	return strings.HasPrefix(strings.ToLower(answer), "y")
+}
+
+// nobody takes what an RDB file holds, and keeps nothing.
+type nobody struct{}
+
+func (nobody) Prepare(codec.Env)                               {}
+func (nobody) Databases() int                                  { return 1 << 30 }
+func (nobody) Reserve(int, uint64, uint64) error               { return nil }
+func (nobody) Insert(records []rdb.Record) (done int, _ error) { return len(records), nil }
+func (nobody) Function([]byte) error                           { return nil }
+func (nobody) Finish() error                                   { return nil }

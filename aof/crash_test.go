@@ -1,0 +1,171 @@
+package aof
+
+import (
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+
+	"spindle/internal/disk"
+	"spindle/internal/disk/faulty"
+)
+
+// crashSeeds is how many power cuts each policy has.
+const crashSeeds = 500
+
+// TestPowerCuts: under always everything whose reply could leave is there after a power cut; under everysec everything
+// that
+// a sync has confirmed. The data set is always a whole number of units, whatever was under way: writes, rewrites,
+// starts.
+func TestPowerCuts(t *testing.T) {
+	for _, policy := range []Policy{Always, EverySecond} {
+		t.Run([]string{"everysec", "always"}[policy], func(t *testing.T) {
+			t.Parallel()
+			seeds := uint64(crashSeeds)
+			if testing.Short() {
+				seeds /= 10
+			}
+			for seed := range seeds {
+				if problem := powerCut(t, policy, seed, none); problem != "" {
+					t.Fatal(problem)
+				}
+			}
+		})
+	}
+}
+
+// powerCut is three lives of a server, each ended by a power cut. It answers what was wrong.
+func powerCut(t *testing.T, policy Policy, seed uint64, bug sabotage) (problem string) {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	d := faulty.New(seed)
+	promised, steps := 0, 0
+	for life := range 3 {
+		s := newServer(t, d)
+		if bug == syncsNothing {
+			s = newServer(t, careless{d})
+		}
+		s.set.Fsync.Set(policy)
+		s.set.Preamble.Set(rng.IntN(3) > 0)
+		s.set.Timestamps.Set(rng.IntN(3) == 0)
+		s.set.Percentage.Set(0)
+		err := s.start()
+		if damaged(err) && !d.Off() {
+			if err := Fix(d, s.aof.Path()); err != nil {
+				return fmt.Sprintf("seed %d, life %d: the log cannot be mended: %v\n%s", seed, life, err, d)
+			}
+			s = newServer(t, d)
+			s.set.Fsync.Set(policy)
+			err = s.start()
+		}
+		switch {
+		case d.Off(): // in the middle of the start
+		case err != nil:
+			return fmt.Sprintf("seed %d, life %d: %v\n%s", seed, life, err, d)
+		default:
+			n, err := s.state()
+			if err != nil || n < promised || n > steps {
+				return fmt.Sprintf("seed %d, life %d: %d steps of %d, %d were promised, %v\n%s", seed, life, n, steps, promised, err, d)
+			}
+			promised, steps = s.live(d, rng, n, bug == repliesEarly)
+		}
+		d = d.Crash()
+		s.close()
+	}
+	return ""
+}
+
+// live takes steps until the power goes off. It answers how many were promised and how many were taken.
+func (s *server) live(d *faulty.Disk, rng *rand.Rand, from int, early bool) (promised, steps int) {
+	promised, steps = from, from
+	d.CrashAfter(rng.IntN(60))
+	type step struct {
+		turn uint64
+		end  int64
+	}
+	var open []step // not promised yet
+	for !d.Off() && !s.fatal.Load() && steps < from+200 {
+		steps++
+		turn := s.step(steps)
+		open = append(open, step{turn, s.cl.LogOffset})
+		switch rng.IntN(12) {
+		case 0:
+			s.Do(func() {
+				if !s.aof.Rewriting() {
+					s.aof.startRewrite()
+				}
+			})
+		case 1:
+			s.waitFor("the end of a rewrite", func() bool { return !s.aof.Rewriting() || d.Off() })
+		case 2:
+			s.Do(func() { s.aof.w.askSync() })
+		case 3, 4, 5:
+			s.waitFor("the disk", func() bool { return !s.gate.Holds(turn) || d.Off() })
+		}
+		for len(open) > 0 {
+			s.aof.w.mu.Lock()
+			synced := s.aof.w.synced
+			s.aof.w.mu.Unlock()
+			kept := synced >= open[0].end
+			if s.set.Fsync.Get() == Always {
+				kept = early || !s.gate.Holds(open[0].turn) && !s.fatal.Load()
+			}
+			if !kept {
+				break
+			}
+			promised++
+			open = open[1:]
+		}
+	}
+	return promised, steps
+}
+
+// close ends a server whose power is off.
+func (s *server) close() {
+	s.Do(func() {
+		s.aof.abortRewrite("")
+		s.aof.detach()
+	})
+	s.aof.w.do(0, true, runtime.Goexit)
+	for holding := true; holding; runtime.Gosched() { // a rewrite reads its view to the end
+		s.Do(func() {
+			s.heap.Drain(1000)
+			holding = s.heap.Holding()
+		})
+	}
+	s.heap.Close()
+}
+
+// TestFaultsAreFound: TestPowerCuts would notice a reply that leaves before the sync, and a sync left out.
+func TestFaultsAreFound(t *testing.T) {
+	for _, bug := range []sabotage{repliesEarly, syncsNothing} {
+		found := ""
+		for seed := uint64(0); seed < 1000 && found == ""; seed++ {
+			found = powerCut(t, Always, seed, bug)
+		}
+		if found == "" {
+			t.Errorf("fault %d was not found within 1000 power cuts", bug)
+		}
+	}
+}
+
+// A sabotage is a fault that is put in on purpose.
+type sabotage int
+
+const (
+	none sabotage = iota
+	repliesEarly
+	syncsNothing
+)
+
+// A careless disk says that files are synced, and does nothing.
+type careless struct{ *faulty.Disk }
+
+func (c careless) Open(name string, flag int, mode fs.FileMode) (disk.File, error) {
+	f, err := c.Disk.Open(name, flag, mode)
+	return unsynced{f}, err
+}
+
+type unsynced struct{ disk.File }
+
+func (unsynced) Sync() error { return nil }

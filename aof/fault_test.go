@@ -1,0 +1,238 @@
+package aof
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"spindle/engine/client"
+	"spindle/internal/disk/faulty"
+)
+
+// begin is a server with a log on a new disk.
+func begin(t *testing.T, policy Policy) (*server, *faulty.Disk) {
+	t.Helper()
+	d := faulty.New(1)
+	s := newServer(t, d)
+	s.set.Fsync.Set(policy)
+	if err := s.start(); err != nil {
+		t.Fatal(err)
+	}
+	return s, d
+}
+
+// again loads what the disk has into another server.
+func again(t *testing.T, d *faulty.Disk) (steps int) {
+	t.Helper()
+	s := newServer(t, d)
+	if err := s.start(); err != nil {
+		t.Fatalf("%v\n%s", err, d)
+	}
+	steps, err := s.state()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return steps
+}
+
+// refused says why writes are refused.
+func (s *server) refused() (why string) {
+	s.Do(func() {
+		if err := s.aof.Refusal(); err != nil {
+			why = err.Error()
+		}
+	})
+	return why
+}
+
+// TestFullDisk: writes are refused while the disk takes nothing, the file ends with a whole unit all the while, and
+// when there is room again nothing is missing.
+func TestFullDisk(t *testing.T) {
+	for _, errno := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EIO} {
+		for _, short := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%v/short=%t", errno, short), func(t *testing.T) {
+				s, d := begin(t, EverySecond)
+				s.step(1)
+				s.waitFor("the file", func() bool { return s.aof.w.behind() == 0 })
+				heal := d.Fail(faulty.Fault{Op: faulty.Write, Name: "incr", Err: errno, Short: short})
+				s.step(2)
+				s.waitFor("a refusal", func() bool { return s.aof.Refusal() != nil })
+				if why := s.refused(); !strings.HasPrefix(why, "MISCONF Errors writing to the AOF file: ") {
+					t.Error(why)
+				}
+				s.step(3) // no barrier stands here
+				if n := again(t, d); n != 1 {
+					t.Errorf("%d steps are in the file", n)
+				}
+				heal()
+				s.waitFor("the end of the refusal", func() bool { return s.aof.Refusal() == nil })
+				if !s.said("Error writing to the AOF file") || !s.said("AOF write error looks solved") {
+					t.Error("the log does not say so")
+				}
+				s.waitFor("the file", func() bool { return s.aof.w.behind() == 0 })
+				if n := again(t, d); n != 3 {
+					t.Errorf("%d steps are in the file", n)
+				}
+			})
+		}
+	}
+}
+
+// TestAlwaysEnds: under always a failing disk ends the process, and no reply has left before.
+func TestAlwaysEnds(t *testing.T) {
+	for _, op := range []faulty.Op{faulty.Write, faulty.Sync} {
+		t.Run(string(op), func(t *testing.T) {
+			s, d := begin(t, Always)
+			turn := s.step(1)
+			s.waitFor("the first reply", func() bool { return !s.gate.Holds(turn) })
+			d.Fail(faulty.Fault{Op: op, Name: "incr", Err: syscall.EIO})
+			turn = s.step(2)
+			s.waitFor("the end", func() bool { return false })
+			if !s.gate.Holds(turn) || !s.said("Exiting...") {
+				t.Error("the reply has left, or the log does not say why the process ends")
+			}
+		})
+	}
+}
+
+// TestFailedSync: after a sync that has failed once nothing of that file is believed. A rewrite makes a new data set,
+// and
+// writes are refused until then.
+func TestFailedSync(t *testing.T) {
+	s, d := begin(t, EverySecond)
+	s.step(1)
+	d.Fail(faulty.Fault{Op: faulty.Sync, Name: "incr", Err: syscall.EIO, Times: 1})
+	release := d.Stall(faulty.Rename) // so that the rewrite is not done at once
+	s.waitFor("a refusal", func() bool {
+		s.aof.w.askSync()
+		return s.aof.Refusal() != nil
+	})
+	s.step(2)
+	release()
+	s.waitFor("the end of the refusal", func() bool { return s.aof.Refusal() == nil && s.aof.state == on })
+	s.step(3)
+	s.waitFor("a sync", func() bool { s.aof.w.askSync(); return s.aof.Synced(s.cl) })
+	if n := again(t, d.Crash()); n != 3 {
+		t.Errorf("%d steps are left", n)
+	}
+}
+
+// TestStall: a disk that stalls keeps no turn waiting. Past the limit clients that write are held; they go on when the
+// disk
+// does.
+func TestStall(t *testing.T) {
+	s, d := begin(t, EverySecond)
+	s.set.BufferLimit.Set(1 << 20)
+	s.step(1)
+	release := d.Stall(faulty.Sync)
+	s.waitFor("a sync", func() bool { s.aof.w.askSync(); return s.aof.w.isSyncing() })
+	value := strings.Repeat("x", 200<<10)
+	began := time.Now()
+	for i := 0; i < 20 && !s.cl.Is(client.Paused); i++ {
+		s.do("SET", fmt.Sprint("k", i), value)
+	}
+	if !s.cl.Is(client.Paused) || time.Since(began) > 10*time.Second {
+		t.Fatal("writers are not held")
+	}
+	if most := s.aof.w.behind(); most > 2<<20 {
+		t.Errorf("%d bytes wait in memory", most)
+	}
+	release()
+	s.waitFor("the disk", func() bool { return s.aof.w.behind() == 0 && !s.cl.Is(client.Paused) })
+	if reply, _ := s.do("SET", "last", "x"); reply != "+OK\r\n" {
+		t.Errorf("%q", reply)
+	}
+}
+
+// TestRewriteFails: a rewrite that cannot be done leaves the log as it is; after three the tries come rarely.
+func TestRewriteFails(t *testing.T) {
+	for _, name := range []string{"temp-rewrite", "manifest"} {
+		t.Run(name, func(t *testing.T) {
+			s, d := begin(t, EverySecond)
+			heal := d.Fail(faulty.Fault{Op: faulty.Open, Name: name, Err: syscall.ENOSPC})
+			for i := range 4 {
+				s.step(i + 1)
+				s.Do(s.aof.startRewrite)
+				s.waitFor("the end of the rewrite", func() bool { return !s.aof.Rewriting() })
+			}
+			s.Do(func() { s.aof.rw.scheduled = true })
+			s.waitFor("the limit", func() bool { return s.said("triggered the limit, will retry in 1 minutes") })
+			s.Do(func() {
+				if s.aof.Rewriting() || !s.aof.rw.failed || s.aof.rw.failures != 4 {
+					t.Errorf("%+v", s.aof.rw)
+				}
+			})
+			heal()
+			s.step(5)
+			s.Do(s.aof.startRewrite)
+			s.waitFor("the end of the rewrite", func() bool { return !s.aof.Rewriting() })
+			s.waitFor("the disk", func() bool { return s.aof.w.behind() == 0 })
+			if n := again(t, d); n != 5 || s.aof.rw.failed {
+				t.Errorf("%d steps, failed %t", n, s.aof.rw.failed)
+			}
+		})
+	}
+}
+
+// TestSwitch: a log that is switched on holds the data set once its first rewrite is done; switched off it grows no
+// more.
+func TestSwitch(t *testing.T) {
+	d := faulty.New(1)
+	s := newServer(t, d)
+	s.step(1)
+	s.Do(func() { s.aof.TurnOn(".") })
+	s.step(2)
+	s.waitFor("the first rewrite", func() bool { return s.aof.state == on })
+	s.step(3)
+	s.Do(s.aof.TurnOff)
+	s.step(4)
+	s.waitFor("the writer", func() bool {
+		s.aof.w.mu.Lock()
+		defer s.aof.w.mu.Unlock()
+		return s.aof.w.file == nil
+	})
+	if n := again(t, d); n != 3 {
+		t.Errorf("%d steps are in the log", n)
+	}
+	s.Do(func() { s.aof.TurnOn(".") })
+	s.waitFor("the first rewrite", func() bool { return s.aof.state == on })
+	if n := again(t, d); n != 4 {
+		t.Errorf("%d steps are in the log", n)
+	}
+}
+
+// TestRewriteWhileOff: a rewrite makes a base also while nothing is logged, and goes on logging nothing.
+func TestRewriteWhileOff(t *testing.T) {
+	d := faulty.New(1)
+	s := newServer(t, d)
+	s.step(1)
+	s.Do(s.aof.startRewrite)
+	s.waitFor("the rewrite", func() bool { return !s.aof.Rewriting() })
+	s.step(2)
+	if s.aof.attached || s.aof.state != off || s.aof.rw.failed {
+		t.Errorf("attached %t, state %d, failed %t", s.aof.attached, s.aof.state, s.aof.rw.failed)
+	}
+	if n := again(t, d); n != 1 {
+		t.Errorf("%d steps are in the base", n)
+	}
+}
+
+// TestReplaced: when other data has taken the place of the data set, the log is soon about that.
+func TestReplaced(t *testing.T) {
+	s, d := begin(t, EverySecond)
+	s.step(1)
+	s.Do(func() {
+		for i := range s.space.Len() {
+			s.space.DB(i).Flush()
+		}
+		s.aof.Replaced()
+	})
+	s.step(1)
+	s.step(2)
+	s.waitFor("the rewrite", func() bool { return s.aof.state == on && s.aof.w.behind() == 0 })
+	if n := again(t, d); n != 2 {
+		t.Errorf("%d steps are in the log", n)
+	}
+}

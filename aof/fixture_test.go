@@ -1,0 +1,212 @@
+package aof
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"spindle/bgsave"
+	"spindle/engine"
+	"spindle/engine/catalogue"
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/engine/data/keyspace"
+	"spindle/engine/data/memory"
+	"spindle/engine/family/conn"
+	"spindle/engine/family/tx"
+	"spindle/internal/disk"
+	"spindle/internal/logging"
+	"spindle/protocol"
+)
+
+// A socket is a connection that nobody reads from.
+type socket struct{}
+
+func (socket) FD() int                           { return 3 }
+func (socket) LocalAddr() string                 { return "127.0.0.1:6379" }
+func (socket) RemoteAddr() string                { return "127.0.0.1:4000" }
+func (socket) Unix() bool                        { return false }
+func (socket) Loopback() bool                    { return true }
+func (socket) LastActive() int64                 { return 0 }
+func (socket) Post(uint64, []byte)               {}
+func (socket) PostReply(uint64, *protocol.Reply) {}
+func (socket) Resume()                           {}
+func (socket) Close(bool)                        {}
+func (socket) Loop() protocol.Loop               { return nil }
+func (socket) SetClass(protocol.Class)           {}
+func (socket) Chunks() protocol.Chunks           { return nil }
+func (socket) Usage() protocol.Usage             { return protocol.Usage{} }
+
+// A server is a core with all data commands and a log on a disk.
+type server struct {
+	*engine.Core
+	t     testing.TB
+	heap  *memory.Heap
+	space *keyspace.Keyspace
+	set   *Settings
+	gate  *protocol.Gate
+	aof   *Log
+	cl    *client.Client
+	fatal atomic.Bool
+
+	mu    sync.Mutex
+	lines []string // of the log
+}
+
+// newServer makes a server whose log is off.
+func newServer(t testing.TB, d disk.System) *server {
+	t.Helper()
+	heap, err := memory.New(memory.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{t: t, heap: heap, set: &Settings{}, gate: protocol.NewGate()}
+	s.space = keyspace.New(heap, keyspace.Options{})
+	settings, common, data := &engine.Settings{}, &command.Settings{}, &catalogue.Settings{}
+	settings.Rows()
+	common.Rows()
+	data.Rows()
+	s.set.Rows()
+	s.Core = engine.New(engine.Parts{
+		Space: s.space, Clients: client.NewRegistry(), Settings: settings, Common: common, Whole: &command.Whole{},
+	})
+	s.aof = NewLog(Parts{
+		Core: s.Core, Settings: s.set, Log: logging.New(s), Disk: d, Gate: s.gate,
+		Fatal: func() {
+			s.fatal.Store(true)
+			runtime.Goexit()
+		},
+		Base:    func() bgsave.Options { return bgsave.Options{Compress: true, Checksum: true, Savers: 1} },
+		Saving:  func() bool { return false },
+		Changed: func() {},
+		Latency: func(string, time.Duration) {},
+	})
+	families := append(catalogue.Data(data), conn.Family(conn.Deps{}), tx.NewWatches(s.space).Family(), s.aof.Family())
+	rows, err := command.NewCatalogue(families...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.SetCatalogue(rows)
+	s.SetHooks(engine.Hooks{Wrote: s.aof.Wrote})
+	s.AddOwnBarriers()
+	s.aof.Locate(".")
+	session, _ := s.Open(socket{})
+	s.cl = session.(*client.Client)
+	t.Cleanup(func() {
+		if t.Failed() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			t.Log(strings.Join(s.lines[max(0, len(s.lines)-12):], ""))
+		}
+	})
+	return s
+}
+
+// Write implements io.Writer: the log's lines.
+func (s *server) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lines = append(s.lines, string(p))
+	return len(p), nil
+}
+
+// said says whether the log has a line with text in it.
+func (s *server) said(text string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Contains(strings.Join(s.lines, ""), text)
+}
+
+// start loads what the disk has, and begins the log.
+func (s *server) start() error {
+	if err := s.aof.ReadManifest(); err != nil {
+		return err
+	}
+	s.Do(func() { s.SetLoading(true) })
+	var progress bgsave.Loading
+	found, err := s.aof.Load(context.Background(), Target{
+		Replay: s.Replay, Turn: s.Do,
+		Into:    func() bgsave.Inserter { return &bgsave.Into{Space: s.space, Turn: s.Do} },
+		Options: func(string) bgsave.LoadOptions { return bgsave.LoadOptions{Progress: &progress} },
+	})
+	if err != nil {
+		return err
+	}
+	s.Do(func() { s.SetLoading(false) })
+	return s.aof.Open(found)
+}
+
+// do runs one command, and answers its reply and its turn.
+func (s *server) do(words ...string) (reply string, turn uint64) {
+	b := &protocol.Batch{Session: s.cl, Reply: &protocol.Reply{}}
+	var args [][]byte
+	for _, w := range words {
+		args = append(args, []byte(w))
+	}
+	b.Requests = []protocol.Request{{Args: args}}
+	s.Serve(b)
+	return string(b.Reply.B), b.Turn
+}
+
+// waitFor waits until done says so in a turn, or the process would have ended.
+func (s *server) waitFor(what string, done func() bool) {
+	s.t.Helper()
+	for end := time.Now().Add(20 * time.Second); !s.fatal.Load(); time.Sleep(200 * time.Microsecond) {
+		ok := false
+		s.Do(func() {
+			s.aof.Tick(0)
+			ok = done()
+		})
+		if ok {
+			return
+		}
+		if time.Now().After(end) {
+			s.t.Fatalf("waited for %s", what)
+		}
+	}
+}
+
+func (s *server) text(key string) string {
+	reply, _ := s.do("GET", key)
+	_, value, _ := strings.Cut(reply, "\r\n")
+	return strings.TrimSuffix(value, "\r\n")
+}
+
+// state is how many steps the data set has had. Each step sets a and b and appends to a list, in one unit: a data set
+// that
+// is anything but a whole number of steps is an error.
+func (s *server) state() (steps int, err error) {
+	a, b := s.text("a"), s.text("b")
+	length, _ := s.do("LLEN", "l")
+	last, _ := s.do("LINDEX", "l", "-1")
+	_, last, _ = strings.Cut(last, "\r\n")
+	if a == "" && b == "" && length == ":0\r\n" {
+		return 0, nil
+	}
+	steps, _ = strconv.Atoi(a)
+	if b != a || length != fmt.Sprintf(":%d\r\n", steps) || last != a+"\r\n" {
+		return 0, fmt.Errorf("a is %q, b is %q, the list has %q, its last is %q", a, b, length, last)
+	}
+	return steps, nil
+}
+
+// step is the i-th step.
+func (s *server) step(i int) (turn uint64) {
+	n := strconv.Itoa(i)
+	s.do("MULTI")
+	s.do("SET", "a", n)
+	s.do("RPUSH", "l", n)
+	s.do("SET", "b", n)
+	_, turn = s.do("EXEC")
+	return turn
+}
+
+// damaged says that a load has failed because of a file's end, which check-aof --fix cuts off.
+func damaged(err error) bool { return errors.Is(err, ErrLoad) }

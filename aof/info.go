@@ -1,0 +1,76 @@
+package aof
+
+import (
+	"time"
+
+	"spindle/internal/info"
+)
+
+// Sections are INFO's figures of the log. They are read in turns.
+func (l *Log) Sections() []info.Section {
+	seconds := func(f func() (time.Duration, bool)) func() int64 {
+		return func() int64 {
+			if d, ok := f(); ok {
+				return int64(d / time.Second)
+			}
+			return -1
+		}
+	}
+	status := func(bad func() bool) func() string {
+		return func() string {
+			if bad() {
+				return "err"
+			}
+			return "ok"
+		}
+	}
+	return []info.Section{
+		{Name: "Persistence", Fields: []info.Field{
+			info.Bool("aof_enabled", l.On),
+			info.Bool("aof_rewrite_in_progress", l.Rewriting),
+			info.Bool("aof_rewrite_scheduled", func() bool { return l.rw.scheduled }),
+			info.Int("aof_last_rewrite_time_sec", seconds(func() (time.Duration, bool) { return l.rw.span, l.rw.ended })),
+			info.Int("aof_current_rewrite_time_sec", seconds(func() (time.Duration, bool) {
+				if l.rw.job == nil {
+					return 0, false
+				}
+				return l.parts.Now().Sub(l.rw.job.began), true
+			})),
+			info.Text("aof_last_bgrewrite_status", status(func() bool { return l.rw.failed })),
+			info.Int("aof_rewrites", func() int64 { return l.rw.count }),
+			info.Int("aof_rewrites_consecutive_failures", func() int64 { return l.rw.failures }),
+			info.Text("aof_last_write_status", status(func() bool { return l.w.trouble() != "" })),
+			info.Int("aof_last_cow_size", func() int64 { return l.rw.kept }),
+			info.Lines("aof_current_size", l.lines),
+		}},
+		{Name: "Memory", Fields: []info.Field{
+			info.Int("mem_aof_buffer", l.Memory),
+		}},
+	}
+}
+
+// lines are there only while the log is on.
+func (l *Log) lines(w *info.Writer) {
+	if l.state == off {
+		return
+	}
+	w.Int("aof_current_size", l.size())
+	w.Int("aof_base_size", l.rw.base)
+	pending, syncing := int64(0), int64(0)
+	if l.rw.scheduled {
+		pending = 1
+	}
+	if l.w.isSyncing() {
+		syncing = 1
+	}
+	w.Int("aof_pending_rewrite", pending)
+	w.Int("aof_buffer_length", l.w.behind())
+	w.Int("aof_pending_bio_fsync", syncing)
+	w.Int("aof_delayed_fsync", l.delayed)
+}
+
+// Forks is how many rewrites there were: INFO's total_forks counts what the reference forks for.
+func (l *Log) Forks() int64 { return l.rw.forks }
+
+// ResetStats is CONFIG RESETSTAT's part.
+func (l *Log) ResetStats() { l.rw.forks, l.delayed = 0, 0 }

@@ -1,0 +1,285 @@
+package aof
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"spindle/bgsave"
+	"spindle/engine"
+	"spindle/engine/client"
+	"spindle/internal/disk"
+	"spindle/internal/logging"
+	"spindle/internal/reason"
+)
+
+// ErrLoad is a log that cannot be loaded. The server's log says why.
+var ErrLoad = errors.New("the append-only file cannot be loaded")
+
+// A load is one reading of a whole log.
+type load struct {
+	ctx      context.Context
+	folder   *folder
+	settings *Settings
+	log      *logging.Logger
+	to       Target
+	before   int64 // bytes of the files behind us
+	as       *client.Client
+}
+
+// Target is where a load goes.
+type Target struct {
+	// Replay is engine.Core.Replay. It is called in turns.
+	Replay func(cl *client.Client, args [][]byte) error
+	// Turn runs f in a turn; nil: the caller holds one.
+	Turn func(f func())
+	// Into and Options are how the RDB file of a base is read.
+	Into    func() bgsave.Inserter
+	Options func(name string) bgsave.LoadOptions
+}
+
+// loaded is what a load found.
+type loaded struct {
+	manifest *manifest
+	size     int64 // of all files
+	baseSize int64
+	there    bool // there was something to load
+}
+
+// files reads every file that m names, in order.
+//
+// Errors: ErrLoad, logged; the context's.
+func (l *load) files(m *manifest) (found loaded, err error) {
+	found = loaded{manifest: m, there: !m.empty()}
+	if !found.there {
+		return found, nil
+	}
+	sizes := make([]int64, len(m.parts()))
+	for i, p := range m.parts() {
+		if sizes[i], err = l.folder.size(p); err != nil {
+			l.log.Warning("Unable to obtain the AOF file %s length. stat: %s", p.name, reason.Of(err))
+			return found, ErrLoad
+		}
+		found.size += sizes[i]
+	}
+	if m.base != nil {
+		found.baseSize = sizes[0]
+	}
+	progress := l.to.Options("").Progress
+	progress.Begin(found.size)
+	defer progress.Active.Store(false)
+	began := time.Now()
+	for i, p := range m.parts() {
+		fileBegan := time.Now()
+		cut, err := l.file(p, m.base != nil && i == 0, i == len(sizes)-1)
+		if err != nil {
+			return found, err
+		}
+		found.size -= cut
+		kind := "incr"
+		if m.base != nil && i == 0 {
+			kind = "base"
+		}
+		l.log.Notice("DB loaded from %s file %s: %.3f seconds", kind, p.name, time.Since(fileBegan).Seconds())
+		l.before += sizes[i]
+		progress.Read.Store(l.before)
+	}
+	l.log.Notice("DB loaded from append only file: %.3f seconds", time.Since(began).Seconds())
+	return found, nil
+}
+
+// file reads one file. last says that it is the one whose end may be missing: then that much was cut off it.
+func (l *load) file(p part, base, last bool) (cut int64, err error) {
+	file, err := l.folder.disk.Open(l.folder.path(p.name), os.O_RDONLY, 0)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			l.log.Warning("The append log file %s doesn't exist: %s", p.name, reason.Of(err))
+		} else {
+			l.log.Warning("Fatal error: can't open the append log file %s for reading: %s", p.name, reason.Of(err))
+		}
+		return 0, ErrLoad
+	}
+	defer file.Close()
+	l.as = engine.NewReplayer()
+	head := make([]byte, len(rdbMark))
+	n, err := io.ReadFull(file, head)
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		return 0, l.unreadable(p, err)
+	}
+	s := newText(file)
+	if string(head[:n]) == rdbMark {
+		rest, size, err := l.preamble(p, io.MultiReader(readerOf(head), file))
+		if err != nil {
+			return 0, err
+		}
+		s.buf = append(rest, s.buf...)
+		s.to, s.offset = len(rest), size
+	} else {
+		s.to = copy(s.buf, head[:n])
+	}
+	err = l.commands(s)
+	switch {
+	case err == nil:
+		return 0, nil
+	case errors.Is(err, errTruncated):
+		return l.truncated(p, s, last)
+	case errors.Is(err, errFormat):
+		l.log.Warning("Bad file format reading the append only file %s: make a backup of your AOF file, "+
+			"then use ./redis-check-aof --fix <filename.manifest>", p.name)
+		l.log.Warning("What to do: spindle check-aof shows what is wrong at offset %d, and --fix cuts the file there.", s.where.at)
+		return 0, ErrLoad
+	case errors.Is(err, context.Canceled):
+		return 0, err
+	}
+	if refused := (*engine.ReplayError)(nil); errors.As(err, &refused) {
+		if refused.Unknown {
+			l.log.Warning("Unknown command '%s' reading the append only file %s", refused.Name, p.name)
+		} else {
+			l.log.Warning("%s: %s", p.name, refused)
+		}
+		return 0, ErrLoad
+	}
+	return 0, l.unreadable(p, err)
+}
+
+// rdbMark is how an RDB file begins.
+const rdbMark = "REDIS"
+
+func (l *load) unreadable(p part, err error) error {
+	l.log.Warning("Unrecoverable error reading the append only file %s: %s", p.name, reason.Of(err))
+	return ErrLoad
+}
+
+// preamble reads an RDB file at the beginning of a log. rest is what was read behind its end, which lies at size.
+func (l *load) preamble(p part, r io.Reader) (rest []byte, size int64, err error) {
+	l.log.Notice("Reading RDB base file on AOF loading...")
+	o := l.to.Options(p.name)
+	o.KeepExpired = true
+	counted := &counter{r: r}
+	found, err := bgsave.Read(l.ctx, counted, l.to.Into(), o)
+	if err != nil {
+		if errors.Is(err, context.Canceled) {
+			return nil, 0, err
+		}
+		bgsave.Complain(err, o)
+		l.log.Warning("Error reading the RDB preamble of the append only file %s, AOF loading aborted", p.name)
+		return nil, 0, ErrLoad
+	}
+	return found.Rest, counted.n - int64(len(found.Rest)), nil
+}
+
+// A counter knows how much was read through it.
+type counter struct {
+	r io.Reader
+	n int64
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// readerOf reads p, which nobody else uses.
+func readerOf(p []byte) io.Reader { return &bytesReader{p} }
+
+type bytesReader struct{ p []byte }
+
+func (b *bytesReader) Read(p []byte) (int, error) {
+	if len(b.p) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, b.p)
+	b.p = b.p[n:]
+	return n, nil
+}
+
+// commands runs what a text holds, a turn for some hundred commands.
+func (l *load) commands(s *text) error {
+	progress := l.to.Options("").Progress
+	for {
+		batch, err := s.next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		l.turn(func() {
+			for _, args := range batch {
+				if err = l.to.Replay(l.as, args); err != nil {
+					return
+				}
+			}
+		})
+		if err != nil {
+			return err
+		}
+		progress.Read.Store(l.before + s.offset)
+		if l.ctx.Err() != nil {
+			return context.Cause(l.ctx)
+		}
+	}
+}
+
+func (l *load) turn(f func()) {
+	if l.to.Turn == nil {
+		f()
+		return
+	}
+	l.to.Turn(f)
+}
+
+// truncated is the end of a file whose last unit is not whole. It answers how much was cut off.
+func (l *load) truncated(p part, s *text, last bool) (cut int64, err error) {
+	switch {
+	case !last:
+		l.log.Warning("Fatal error: the truncated file is not the last file")
+		return 0, ErrLoad
+	case !l.settings.Truncated.Get():
+		l.log.Warning("Unexpected end of file reading the append only file %s. You can: "+
+			"1) Make a backup of your AOF file, then use ./redis-check-aof --fix <filename.manifest>. "+
+			"2) Alternatively you can set the 'aof-load-truncated' configuration option to yes and restart the server.", p.name)
+		return 0, ErrLoad
+	}
+	l.log.Warning("!!! Warning: short read while loading the AOF file %s!!!", p.name)
+	l.log.Warning("AOF %s loaded anyway because aof-load-truncated is enabled", p.name)
+	if err := cutFile(l.folder.disk, l.folder.path(p.name), s.where.offset); err != nil {
+		l.log.Warning("Error truncating the AOF file %s: %s", p.name, reason.Of(err))
+		return 0, ErrLoad
+	}
+	l.log.Warning("Truncated the AOF file %s at offset %d", p.name, s.where.offset)
+	return s.where.at - s.where.offset, nil
+}
+
+// cutFile cuts a file, for good.
+func cutFile(d disk.System, path string, size int64) error {
+	file, err := d.Open(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if err := file.Truncate(size); err != nil {
+		return err
+	}
+	return file.Sync()
+}
+
+// complainOfManifest logs what is wrong with a manifest, in the lines that Redis writes.
+func complainOfManifest(log *logging.Logger, path string, err error) {
+	damaged := (*ManifestError)(nil)
+	if !errors.As(err, &damaged) {
+		log.Warning("Fatal error: can't open the AOF manifest file %s for reading: %s", path, reason.Of(err))
+		return
+	}
+	log.Warning("\n*** FATAL AOF MANIFEST FILE ERROR ***\n")
+	if damaged.Line > 0 {
+		log.Warning("Reading the manifest file, at line %d\n", damaged.Line)
+		log.Warning("%s", fmt.Sprintf(">>> '%s'\n", damaged.Text))
+	}
+	log.Warning("%s\n", damaged.Reason)
+}

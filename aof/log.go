@@ -1,0 +1,386 @@
+package aof
+
+import (
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"spindle/bgsave"
+	"spindle/engine"
+	"spindle/engine/client"
+	"spindle/internal/disk"
+	"spindle/internal/logging"
+	"spindle/protocol"
+)
+
+// Parts is what a Log is joined to.
+type Parts struct {
+	Core     *engine.Core
+	Settings *Settings
+	Log      *logging.Logger
+	Disk     disk.System    // nil: the operating system's
+	Gate     *protocol.Gate // what holds replies back until the disk has their effects
+	// Fatal ends the process: under appendfsync always nothing may be promised any more. The log has said why.
+	Fatal func()
+	// Base is how the RDB file of a base is written. It is called in the turn that freezes.
+	Base func() bgsave.Options
+	// Saving says that a snapshot is being saved: a rewrite waits for its end.
+	Saving func() bool
+	// Changed runs in a turn when Refusal, or what is under way, may have changed.
+	Changed func()
+	// Latency is engine.Hooks.Latency; past the threshold it is told in a turn.
+	Latency func(event string, took time.Duration)
+	Now     func() time.Time
+}
+
+// A state is how far a log is.
+type state uint8
+
+const (
+	off     state = iota
+	waiting       // effects are collected, but what is on disk is no data set before the first rewrite is done
+	on
+)
+
+// A Log is the sink that writes the append-only file. Its methods run in turns, but for those that say otherwise.
+//
+// aof.L1. A turn's effects are in the buffer when TurnDone is over. With appendfsync always the gate is shut for that
+// turn by
+// then, so that its replies stay until the writer has synced them.
+// aof.L2. Nothing in a turn waits for a disk, but for the write of a turn's effects while the writer is idle, and
+// Flush.
+type Log struct {
+	parts  Parts
+	set    *Settings
+	folder *folder
+	w      *writer
+
+	state    state
+	attached bool  // the core knows this sink
+	selected int   // the database the log stands in; -1: the next effect must say
+	stamped  int64 // the second of the last annotation
+	fresh    bool  // the turn has effects
+	word     []byte
+
+	lastSync time.Time // when a sync was last asked for
+	stall    time.Time // since when a sync under way keeps bytes from the file; zero: none does
+	counted  bool      // the stall is in delayed
+
+	held    bool
+	holding atomic.Bool // held, for the writer
+	refused bool        // the barrier is up
+	delayed int64
+	waits   []waiter // clients of WAITAOF, by offset
+
+	rw rewrites
+}
+
+// NewLog joins a log to its server. It is off.
+func NewLog(p Parts) *Log {
+	if p.Disk == nil {
+		p.Disk = disk.OS
+	}
+	if p.Now == nil {
+		p.Now = time.Now
+	}
+	l := &Log{parts: p, set: p.Settings, selected: -1}
+	l.folder = &folder{disk: p.Disk, root: "."}
+	l.w = newWriter(l)
+	return l
+}
+
+// Locate says where the log lies: dir is the server's folder. Before anything else.
+func (l *Log) Locate(dir string) {
+	l.folder.root = dir
+	l.folder.name = l.set.FileName.Get()
+	l.folder.dir = filepath.Join(dir, l.set.DirName.Get())
+}
+
+// Take implements engine.Sink.
+func (l *Log) Take(unit []engine.Effect) {
+	l.fresh = true
+	if l.set.Timestamps.Get() {
+		l.stamp()
+	}
+	for _, e := range unit {
+		if e.DB != engine.AnyDB && e.DB != l.selected {
+			l.selected = e.DB
+			l.word = protocol.AppendCommand(l.word[:0], [][]byte{wordSelect, strconv.AppendInt(nil, int64(e.DB), 10)})
+			l.w.add(l.word)
+			l.rw.current += int64(len(l.word))
+		}
+		l.w.add(e.Command)
+		l.rw.current += int64(len(e.Command))
+	}
+	if !l.held && l.w.behind() > l.set.BufferLimit.Get() {
+		l.hold()
+	}
+}
+
+var wordSelect = []byte("SELECT")
+
+// stamp writes which second it is, once a second.
+func (l *Log) stamp() {
+	now := l.parts.Core.Now() / 1000
+	if now <= l.stamped {
+		return
+	}
+	l.stamped = now
+	l.word = appendStamp(l.word[:0], now)
+	l.w.add(l.word)
+	l.rw.current += int64(len(l.word))
+}
+
+// appendStamp appends the annotation of a second.
+func appendStamp(dst []byte, unix int64) []byte {
+	return append(strconv.AppendInt(append(dst, "#TS:"...), unix, 10), "\r\n"...)
+}
+
+// TurnDone implements engine.Sink.
+func (l *Log) TurnDone() {
+	if !l.fresh {
+		return
+	}
+	l.fresh = false
+	l.w.publish(l.parts.Core.TurnNumber(), l.durable())
+}
+
+// durable says whether replies wait for the disk.
+func (l *Log) durable() bool { return l.set.Fsync.Get() == Always && !l.spared() }
+
+// spared says that nothing is synced while other work keeps the disk busy.
+func (l *Log) spared() bool {
+	return l.set.NoSyncOnRewrite.Get() && (l.rw.job != nil || l.parts.Saving())
+}
+
+// hold keeps writers back, as a pause does, until the disk has caught up. Each tick renews it.
+func (l *Log) hold() {
+	l.held = true
+	l.holding.Store(true)
+	l.parts.Core.Pause(engine.PauseLog, false, l.parts.Core.Now()+holdMs)
+}
+
+// holdMs is how long writers are held at a time.
+const holdMs = 1000
+
+// caughtUp lets writers go on.
+func (l *Log) caughtUp() {
+	if l.w.behind() <= l.set.BufferLimit.Get()/2 {
+		l.release()
+	}
+}
+
+func (l *Log) release() {
+	if l.held {
+		l.held = false
+		l.holding.Store(false)
+		l.parts.Core.Unpause(engine.PauseLog)
+	}
+}
+
+// Tick is the log's share of the core's 100 ms duty.
+func (l *Log) Tick(int64) {
+	l.look()
+	now := l.parts.Now()
+	l.tickRewrite(now)
+	if l.state == off {
+		return
+	}
+	if l.held {
+		if l.caughtUp(); l.held {
+			l.hold()
+		}
+	}
+	if l.set.Fsync.Get() == EverySecond && !l.spared() && now.Sub(l.lastSync) >= syncEvery && l.w.askSync() {
+		l.lastSync = now
+	}
+	l.watchStall(now)
+}
+
+const (
+	syncEvery  = time.Second
+	stallAfter = 2 * time.Second // a sync that keeps bytes from the file for longer is counted
+)
+
+// watchStall counts syncs that keep bytes from the file for too long.
+func (l *Log) watchStall(now time.Time) {
+	switch {
+	case !l.w.syncStalls():
+		l.stall, l.counted = time.Time{}, false
+	case l.stall.IsZero():
+		l.stall = now
+	case !l.counted && now.Sub(l.stall) > stallAfter:
+		l.counted = true
+		l.delayed++
+		l.parts.Log.Notice("Asynchronous AOF fsync is taking too long (disk is busy?). " +
+			"Effects wait in memory until it is over.")
+	}
+}
+
+// look takes over what the writer has met since the last time: trouble, its end, and what took long.
+func (l *Log) look() {
+	events, distrust := l.w.takeNews()
+	for _, e := range events {
+		l.parts.Latency(e.name, e.took)
+	}
+	if distrust != nil {
+		l.distrust(distrust)
+	}
+	if refused := l.Refusal() != nil; refused != l.refused {
+		l.refused = refused
+		l.parts.Changed()
+	}
+	l.caughtUp()
+	l.serveWaits()
+}
+
+// Refusal is why writes are refused, nil while they are not.
+func (l *Log) Refusal() *protocol.Error {
+	if l.state == off {
+		return nil
+	}
+	if err := l.w.trouble(); err != "" {
+		return protocol.Errorf("MISCONF", "Errors writing to the AOF file: %s", err)
+	}
+	return nil
+}
+
+// distrust is the end of a file whose sync has failed: what it has of the bytes written before is not known. What
+// follows
+// goes to a file of its own, and what is on disk stays as it is until a rewrite has made a new data set beside it.
+func (l *Log) distrust(why error) {
+	if !l.attached {
+		return
+	}
+	l.parts.Log.Warning("What was written to the AOF since the last sync may be lost: a rewrite makes a new one.")
+	l.abortRewrite("the file it goes on from cannot be believed")
+	l.detach()
+	l.state = waiting
+	l.w.abandon()
+	l.rw.scheduled = true
+}
+
+// attach has the core tell effects from here on.
+func (l *Log) attach() {
+	l.selected, l.stamped = -1, 0
+	if !l.attached {
+		l.parts.Core.AddSink(l, client.ToLog)
+		l.attached = true
+	}
+}
+
+func (l *Log) detach() {
+	if l.attached {
+		l.parts.Core.RemoveSink(l)
+		l.attached = false
+	}
+}
+
+// TurnOn is CONFIG SET appendonly yes: a rewrite begins, at once or as soon as it may.
+func (l *Log) TurnOn(dir string) {
+	if l.state != off {
+		return
+	}
+	l.abortRewrite("the log is switched on")
+	l.Locate(dir)
+	l.state = waiting
+	if l.parts.Saving() || l.parts.Core.Transacting() {
+		l.rw.scheduled = true
+		l.parts.Log.Notice("AOF was enabled but there is already another background operation. " +
+			"An AOF background was scheduled to start when possible.")
+		return
+	}
+	l.startRewrite()
+}
+
+// Replaced says that other data has taken the data set's place: a primary's. The files stay as they are until a rewrite
+// has made new ones.
+func (l *Log) Replaced() {
+	if l.state == off {
+		return
+	}
+	l.abortRewrite("other data has taken the place of what it reads")
+	l.detach()
+	l.fresh, l.state = false, waiting
+	l.w.abandon()
+	if l.rw.scheduled = true; !l.parts.Saving() {
+		l.startRewrite()
+	}
+}
+
+// TurnOff is CONFIG SET appendonly no: what was decided until now is written and synced, beside the turns that follow.
+func (l *Log) TurnOff() {
+	if l.state == off {
+		return
+	}
+	l.abortRewrite("")
+	l.detach()
+	l.flushTurn()
+	l.state, l.rw.scheduled = off, false
+	l.w.finish()
+	l.release()
+	l.look()
+}
+
+// flushTurn gives the writer what the turn that is held has had until now.
+func (l *Log) flushTurn() {
+	l.fresh = false
+	l.w.publish(l.parts.Core.TurnNumber(), l.durable())
+}
+
+// Close writes and syncs what there is: a shutdown. wait, called outside of turns, holds until that is done, or limit
+// is over.
+func (l *Log) Close() (wait func(limit time.Duration)) {
+	if l.state == off {
+		return func(time.Duration) {}
+	}
+	l.abortRewrite("")
+	l.flushTurn()
+	l.parts.Log.Notice("Calling fsync() on the AOF file.")
+	done := l.w.last()
+	return func(limit time.Duration) {
+		select {
+		case <-done:
+		case <-time.After(limit):
+			l.parts.Log.Warning("The disk does not take the last of the AOF within %s.", limit)
+		}
+	}
+}
+
+// Flush waits until everything decided so far is in the files, and keeps them as they are until release is called, in
+// the
+// same turn: DEBUG LOADAOF reads them.
+func (l *Log) Flush() (release func()) {
+	if l.state != off {
+		l.flushTurn()
+	}
+	done, goOn := l.w.drain()
+	<-done
+	return func() { close(goOn) }
+}
+
+// Durable says that replies wait for the disk.
+func (l *Log) Durable() bool { return l.state != off && l.durable() }
+
+// Path is where the manifest lies.
+func (l *Log) Path() string { return l.folder.manifestPath() }
+
+// Wrote notes how far the log was when a command of cl's had gone into it: what its WAITAOF waits for.
+func (l *Log) Wrote(cl *client.Client) {
+	if l.attached {
+		cl.LogOffset = l.w.end()
+	}
+}
+
+// On says that the log is on, or is being turned on.
+func (l *Log) On() bool { return l.state != off }
+
+// Waiting says that the first rewrite is not done: what is on disk is not the data set.
+func (l *Log) Waiting() bool { return l.state == waiting }
+
+// Memory is what the buffer costs.
+func (l *Log) Memory() int64 { return l.w.memory() }
+
+// SetFlushSleep is DEBUG AOF-FLUSH-SLEEP: the writer rests for so long before each write.
+func (l *Log) SetFlushSleep(d time.Duration) { l.w.rest.Store(int64(d)) }

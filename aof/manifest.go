@@ -1,0 +1,308 @@
+package aof
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"spindle/internal/disk"
+	"spindle/internal/setting"
+)
+
+// A manifest is the list of the files that make up the data set, in the order in which they are loaded.
+//
+//	file appendonly.aof.2.base.rdb seq 2 type b      the data set as it was when the last rewrite began
+//	file appendonly.aof.1.incr.aof seq 1 type h      what a rewrite has replaced, and nobody has removed yet
+//	file appendonly.aof.2.incr.aof seq 2 type i      every change since, in one file or several
+//
+// aof.M1. There is at most one base. Increments stand in ascending order of their numbers.
+// aof.M2. The file on disk is always a whole manifest: it is replaced by a rename, and the folder is synced.
+// Source: the manifest's description in redis.conf of Redis 7.
+type manifest struct {
+	base    *part
+	history []part
+	incrs   []part
+	baseSeq int64 // the last number given to a base
+	incrSeq int64
+}
+
+// A part is one file of the log.
+type part struct {
+	name string
+	seq  int64
+}
+
+// The types of files in a manifest.
+const (
+	typeBase    = 'b'
+	typeHistory = 'h'
+	typeIncr    = 'i'
+)
+
+// longestLine is how many bytes of a line there may be, its end included.
+const longestLine = 1024
+
+// A ManifestError is a manifest that cannot be believed.
+type ManifestError struct {
+	Line   int    // from 1; 0: the file as a whole
+	Text   string // the line
+	Reason string
+}
+
+func (e *ManifestError) Error() string { return e.Reason }
+
+var (
+	errManifestFormat = "Invalid AOF manifest file format"
+	errManifestLong   = "The AOF manifest file contains too long line"
+	errManifestPath   = "File can't be a path, just a filename"
+	errManifestTwo    = "Found duplicate base file information"
+	errManifestOrder  = "Found a non-monotonic sequence number"
+	errManifestType   = "Unknown AOF file type"
+	errManifestEmpty  = "Found an empty AOF manifest"
+)
+
+// parseManifest reads a manifest's text.
+//
+// Errors: a *ManifestError, which says in which line.
+func parseManifest(text []byte) (*manifest, error) {
+	m, last, number := &manifest{}, int64(0), 0
+	for len(text) > 0 {
+		number++
+		line, rest, ended := bytes.Cut(text, []byte("\n"))
+		if len(line)+1 > longestLine || !ended && len(line) == longestLine {
+			return nil, &ManifestError{number, string(line[:min(len(line), longestLine)]), errManifestLong}
+		}
+		text = rest
+		if len(line) > 0 && line[0] == '#' {
+			continue
+		}
+		if reason := m.add(strings.Trim(string(line), " \t\r\n"), &last); reason != "" {
+			return nil, &ManifestError{number, strings.Trim(string(line), " \t\r\n"), reason}
+		}
+	}
+	if number == 0 {
+		return nil, &ManifestError{Reason: errManifestEmpty}
+	}
+	return m, nil
+}
+
+// add takes one line over. last is the number of the last increment. It answers why it cannot.
+func (m *manifest) add(line string, last *int64) (reason string) {
+	words, err := setting.SplitArgs(line)
+	if err != nil || len(words) < 6 || len(words)%2 != 0 {
+		return errManifestFormat
+	}
+	var p part
+	kind := byte(0)
+	for i := 0; i < len(words); i += 2 {
+		value := words[i+1]
+		switch strings.ToLower(words[i]) {
+		case "file":
+			if p.name = value; strings.ContainsAny(value, `/\`) {
+				return errManifestPath
+			}
+		case "seq":
+			p.seq = leadingNumber(value)
+		case "type":
+			if value != "" {
+				kind = value[0]
+			}
+		}
+	}
+	if p.name == "" || p.seq == 0 || kind == 0 {
+		return errManifestFormat
+	}
+	switch kind {
+	case typeBase:
+		if m.base != nil {
+			return errManifestTwo
+		}
+		m.base, m.baseSeq = &p, p.seq
+	case typeHistory:
+		m.history = append(m.history, p)
+	case typeIncr:
+		if p.seq <= *last {
+			return errManifestOrder
+		}
+		*last, m.incrSeq = p.seq, p.seq
+		m.incrs = append(m.incrs, p)
+	default:
+		return errManifestType
+	}
+	return ""
+}
+
+// leadingNumber reads a number as C's atoll does: what follows it does not matter, and what is none is 0.
+func leadingNumber(s string) (n int64) {
+	end := 0
+	if end < len(s) && (s[end] == '-' || s[end] == '+') {
+		end++
+	}
+	for end < len(s) && s[end] >= '0' && s[end] <= '9' {
+		end++
+	}
+	n, err := strconv.ParseInt(s[:end], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// text is the manifest as it stands in its file.
+func (m *manifest) text() []byte {
+	var b bytes.Buffer
+	line := func(p part, kind byte) {
+		name := p.name
+		if needsQuotes(name) {
+			name = setting.Quote(name)
+		}
+		fmt.Fprintf(&b, "file %s seq %d type %c\n", name, p.seq, kind)
+	}
+	if m.base != nil {
+		line(*m.base, typeBase)
+	}
+	for _, p := range m.history {
+		line(p, typeHistory)
+	}
+	for _, p := range m.incrs {
+		line(p, typeIncr)
+	}
+	return b.Bytes()
+}
+
+// needsQuotes says that a name would not be read back as one word.
+func needsQuotes(name string) bool {
+	for i := range len(name) {
+		if c := name[i]; c <= ' ' || c >= 0x7f || c == '"' || c == '\'' || c == '\\' || c == '#' {
+			return true
+		}
+	}
+	return name == ""
+}
+
+// clone is a manifest that may be changed while m stays as it is.
+func (m *manifest) clone() *manifest {
+	c := *m
+	if m.base != nil {
+		base := *m.base
+		c.base = &base
+	}
+	c.history, c.incrs = slices.Clone(m.history), slices.Clone(m.incrs)
+	return &c
+}
+
+// parts are the files that are loaded, in order.
+func (m *manifest) parts() []part {
+	if m.base == nil {
+		return m.incrs
+	}
+	return append([]part{*m.base}, m.incrs...)
+}
+
+// empty says that there is nothing to load.
+func (m *manifest) empty() bool { return m.base == nil && len(m.incrs) == 0 }
+
+// replaceBase has base stand for everything but the last keep increments, which become history.
+func (m *manifest) replaceBase(base part, keep int) {
+	if m.base != nil {
+		m.history = append(m.history, *m.base)
+	}
+	m.base = &base
+	cut := len(m.incrs) - keep
+	m.history = append(m.history, m.incrs[:cut]...)
+	m.incrs = slices.Clone(m.incrs[cut:])
+}
+
+// A folder is where a log's files lie, and how they are called.
+type folder struct {
+	disk disk.System
+	root string // the server's folder, where a log of before Redis 7 lies
+	dir  string
+	name string // appendfilename
+}
+
+func (f *folder) path(name string) string    { return filepath.Join(f.dir, name) }
+func (f *folder) manifestPath() string       { return f.path(f.name + ".manifest") }
+func (f *folder) incrName(seq int64) string  { return fmt.Sprintf("%s.%d.incr.aof", f.name, seq) }
+func (f *folder) temporaryIncr() string      { return "temp-" + f.name + ".incr" }
+func (f *folder) oldPath() string            { return filepath.Join(f.root, f.name) }
+func (f *folder) rewriteTemporary() string   { return filepath.Join(f.root, rewriteName()) }
+func (f *folder) exists(path string) bool    { return disk.Exists(f.disk, path) }
+func (f *folder) size(p part) (int64, error) { return f.disk.Size(f.path(p.name)) }
+
+// baseName is the name of a base in one of its two forms.
+func (f *folder) baseName(seq int64, rdb bool) string {
+	form := "aof"
+	if rdb {
+		form = "rdb"
+	}
+	return fmt.Sprintf("%s.%d.base.%s", f.name, seq, form)
+}
+
+// rewriteName is the temporary file of this process's rewrite.
+func rewriteName() string { return fmt.Sprintf("temp-rewriteaof-bg-%d.aof", os.Getpid()) }
+
+// read reads the manifest. A file that is not there is an empty manifest.
+//
+// Errors: a *ManifestError, or the system's.
+func (f *folder) read() (*manifest, error) {
+	text, err := readWhole(f.disk, f.manifestPath())
+	if errors.Is(err, fs.ErrNotExist) {
+		return &manifest{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return parseManifest(text)
+}
+
+// write puts m in the place of the manifest on disk (aof.M2).
+func (f *folder) write(m *manifest) error {
+	path := f.manifestPath()
+	return disk.WriteWhole(f.disk, path, f.path("temp-"+filepath.Base(path)), m.text())
+}
+
+// upgrade takes a log of before Redis 7, one file in the server's folder, over as the base. It answers whether it did.
+func (f *folder) upgrade(m *manifest) (done bool, err error) {
+	if !f.exists(f.oldPath()) {
+		return false, nil
+	}
+	halfWay := m.base != nil && len(m.incrs) == 0 && m.base.name == f.name && !f.exists(f.path(f.name))
+	if !m.empty() && !halfWay {
+		return false, nil
+	}
+	if err := f.disk.Mkdir(f.dir, 0o755); err != nil {
+		return false, err
+	}
+	if !halfWay {
+		m.base, m.baseSeq = &part{f.name, 1}, 1
+		if err := f.write(m); err != nil {
+			return false, err
+		}
+	}
+	if err := f.disk.Rename(f.oldPath(), f.path(f.name)); err != nil {
+		return false, err
+	}
+	if err := f.disk.SyncDir(f.dir); err != nil {
+		return false, err
+	}
+	return true, f.disk.SyncDir(f.root)
+}
+
+// readWhole reads a small file.
+func readWhole(d disk.System, path string) ([]byte, error) {
+	file, err := d.Open(path, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	var b bytes.Buffer
+	_, err = b.ReadFrom(file)
+	return b.Bytes(), err
+}

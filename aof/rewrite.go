@@ -1,0 +1,571 @@
+package aof
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"spindle/bgsave"
+	"spindle/engine/data/keyspace"
+	"spindle/internal/disk"
+	"spindle/internal/reason"
+	"spindle/protocol"
+)
+
+// A rewrite makes a new base from a view, while effects go to a new increment:
+//
+//	turn     startRewrite      freeze: view, cut in the buffer           finished
+//	writer        └▶ prepare ──┘   └▶ switch files at the cut   adopt ──┘   └▶ remove history
+//	rewriter                       └▶ write the base ───────────┘
+//
+// aof.R1. The view and the cut are taken in one turn, between two outermost commands: a unit is in the base or in the
+// new
+// increment, never in both, never in neither.
+// aof.R2. An increment is in the manifest before it has a byte, and when the one before it is whole and synced. So only
+// the
+// last increment may have lost its end.
+// aof.R3. The manifest names a base when that is whole and synced, and until then what it stands for.
+type rewrites struct {
+	job       *rewriting
+	last      *rewriting // that had a temporary file
+	scheduled bool
+	prepared  func() // a freeze that waits for the end of a lent command
+
+	count, forks int64
+	failures     int64 // since one succeeded
+	failed       bool  // the last one did
+	span         time.Duration
+	ended        bool  // there was one
+	kept         int64 // greatest Retained during the last
+
+	old, current int64 // sizes: of the files before the last cut, and of what came since
+	base         int64 // of both, behind the last rewrite
+	delay        time.Duration
+	notBefore    time.Time
+}
+
+// A rewriting is a rewrite under way.
+type rewriting struct {
+	began  time.Time
+	first  bool // the log had no data set on disk
+	idle   bool // the log is off: there is only a base
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	gone   chan struct{} // closed when it has put away its files
+	over   atomic.Bool   // called off
+	file   disk.File     // the new increment, until the writer has it
+	name   string
+	seq    int64
+	cut    int64 // offset at which the new increment begins
+	base   part
+	size   int64
+}
+
+// Errors as clients match them.
+var (
+	errInProgress = &protocol.Error{Code: "ERR", Text: "Background append only file rewriting already in progress"}
+	errAborted    = errors.New("called off")
+)
+
+// Rewriting says whether a rewrite is under way.
+func (l *Log) Rewriting() bool { return l.rw.job != nil }
+
+// rewrite is BGREWRITEAOF: it starts a rewrite, or schedules one.
+func (l *Log) rewrite(inTransaction bool) (scheduled bool, err error) {
+	switch {
+	case l.rw.job != nil:
+		return false, errInProgress
+	case inTransaction || l.parts.Saving():
+		l.rw.scheduled, l.rw.failures = true, 0
+		return true, nil
+	}
+	l.startRewrite()
+	return false, nil
+}
+
+// tickRewrite starts what is scheduled, or what growth asks for.
+func (l *Log) tickRewrite(now time.Time) {
+	if f := l.rw.prepared; f != nil {
+		l.rw.prepared = nil
+		f()
+	}
+	if l.rw.job != nil || l.parts.Saving() {
+		return
+	}
+	if l.rw.scheduled {
+		if !l.limited(now) {
+			l.startRewrite()
+		}
+		return
+	}
+	percent, least := l.set.Percentage.Get(), l.set.MinSize.Get()
+	size := l.size()
+	if l.state != on || percent == 0 || size <= least {
+		return
+	}
+	base := max(l.rw.base, 1)
+	if growth := size*100/base - 100; growth >= percent && !l.limited(now) {
+		l.parts.Log.Notice("Starting automatic rewriting of AOF on %d%% growth", growth)
+		l.startRewrite()
+	}
+}
+
+// Tries that fail are made ever more rarely, from the fourth on.
+const (
+	limitFailures = 3
+	delayFirst    = time.Minute
+	delayMost     = time.Hour
+)
+
+// limited says that rewrites have failed too often to try again now.
+func (l *Log) limited(now time.Time) bool {
+	if l.rw.failures < limitFailures {
+		l.rw.delay, l.rw.notBefore = 0, time.Time{}
+		return false
+	}
+	if !l.rw.notBefore.IsZero() {
+		if now.Before(l.rw.notBefore) {
+			return true
+		}
+		l.rw.notBefore = time.Time{}
+		return false
+	}
+	l.rw.delay = min(max(2*l.rw.delay, delayFirst), delayMost)
+	l.rw.notBefore = now.Add(l.rw.delay)
+	l.parts.Log.Warning("Background AOF rewrite has repeatedly failed and triggered the limit, will retry in %d minutes",
+		l.rw.delay/time.Minute)
+	return true
+}
+
+// startRewrite begins a rewrite: the writer makes the file for what is to come.
+func (l *Log) startRewrite() {
+	j := &rewriting{began: l.parts.Now(), first: l.state == waiting, idle: l.state == off, gone: make(chan struct{})}
+	j.ctx, j.cancel = context.WithCancelCause(context.Background())
+	l.rw.job, l.rw.scheduled = j, false
+	l.rw.count++
+	l.rw.forks++
+	l.parts.Log.Notice("Background append only file rewriting started by pid %d", os.Getpid())
+	l.w.do(0, true, func() { l.w.prepare(j) })
+}
+
+// prepare makes the new increment. The writer's.
+func (w *writer) prepare(j *rewriting) {
+	f := w.log.folder
+	if j.over.Load() {
+		close(j.gone)
+		return
+	}
+	j.name, j.seq = f.temporaryIncr(), 0
+	if m, err := w.firstManifest(j); err != nil {
+		complainOfManifest(w.log.parts.Log, f.manifestPath(), err)
+		w.fail(j, err)
+		return
+	} else {
+		w.manifest = m
+	}
+	if !j.first {
+		j.seq = w.manifest.incrSeq + 1
+		j.name = f.incrName(j.seq)
+	}
+	w.log.parts.Log.Notice("Creating AOF incr file %s on background rewrite", j.name)
+	j.base.seq = w.manifest.baseSeq + 1
+	if j.idle {
+		if err := f.disk.Mkdir(f.dir, 0o755); err != nil {
+			w.log.parts.Log.Warning("Can't open or create append-only dir %s: %s", filepath.Base(f.dir), reason.Of(err))
+			w.fail(j, err)
+			return
+		}
+		go w.log.parts.Core.Do(func() { w.log.freeze(j) })
+		return
+	}
+	file, err := w.openIncr(j.name, true)
+	if err == nil && j.first {
+		err = f.disk.SyncDir(f.dir)
+	}
+	if err != nil {
+		w.log.parts.Log.Warning("Can't open the append-only file %s: %s", j.name, reason.Of(err))
+		w.fail(j, err)
+		return
+	}
+	j.file = file
+	go w.log.parts.Core.Do(func() { w.log.freeze(j) })
+}
+
+// firstManifest is the manifest that a rewrite goes on from. A log that is turned on may have one of other days.
+func (w *writer) firstManifest(j *rewriting) (*manifest, error) {
+	if !j.first && !j.idle {
+		return w.manifest, nil
+	}
+	return w.log.folder.read()
+}
+
+// fail ends a rewrite that has nothing under way any more. Not in a turn.
+func (w *writer) fail(j *rewriting, err error) {
+	close(j.gone)
+	go w.log.parts.Core.Do(func() { w.log.finished(j, err) })
+}
+
+// freeze takes the view, and cuts the buffer (aof.R1). A command that has lent the turn is not over: its unit must not
+// be
+// torn.
+func (l *Log) freeze(j *rewriting) {
+	switch {
+	case j.over.Load():
+		l.w.do(0, true, func() { l.w.dropIncr(j); close(j.gone) })
+		return
+	case l.parts.Core.Lent():
+		l.rw.prepared = func() { l.freeze(j) }
+		return
+	}
+	o := l.parts.Base()
+	o.Header.AOFBase, o.Progress = true, nil
+	view := l.parts.Core.Freeze()
+	if j.first {
+		l.attach()
+	}
+	if !j.idle {
+		l.selected, l.stamped = -1, 0
+		l.rw.old, l.rw.current = l.size(), 0
+		j.cut = l.w.end()
+		l.w.do(j.cut, true, func() { l.w.change(j) })
+	}
+	rdb := l.set.Preamble.Get()
+	f := bgsave.FileOptions{Temp: l.temporary(j), Sync: l.set.IncrementalSync.Get(), Disk: l.folder.disk, Log: l.parts.Log}
+	go l.writeBase(j, view, f, o, rdb)
+}
+
+// temporary is the file in which a rewrite writes its base. One that was called off may not have put its own away yet.
+func (l *Log) temporary(j *rewriting) string {
+	name := l.folder.rewriteTemporary()
+	if last := l.rw.last; last != nil {
+		select {
+		case <-last.gone:
+		default:
+			name = strings.TrimSuffix(name, ".aof") + "-" + strconv.FormatInt(l.rw.count, 10) + ".aof"
+		}
+	}
+	l.rw.last = j
+	return name
+}
+
+// change goes on in the new increment, once the old one is whole (aof.R2). The writer's.
+func (w *writer) change(j *rewriting) {
+	f := w.log.folder
+	if j.over.Load() && !j.first {
+		w.dropIncr(j)
+		return
+	}
+	if j.first {
+		w.file, j.file, w.temp = j.file, nil, true
+		w.setSize(0)
+		return
+	}
+	w.mu.Lock()
+	whole := w.buf.first >= j.cut && w.bad == nil
+	w.mu.Unlock()
+	err := error(nil)
+	if !whole {
+		err = errors.New("the file before it is not whole")
+	}
+	if err == nil {
+		err = w.file.Sync()
+	}
+	next := w.manifest.clone()
+	next.incrs, next.incrSeq = append(next.incrs, part{j.name, j.seq}), j.seq
+	if err == nil {
+		err = f.write(next)
+	}
+	if err != nil {
+		w.log.parts.Log.Warning("Can't go on in the AOF incr file %s: %s", j.name, reason.Of(err))
+		w.dropIncr(j)
+		j.cancel(err)
+		return
+	}
+	w.manifest = next
+	old := w.file
+	w.file, j.file = j.file, nil
+	w.setSize(0)
+	_ = old.Close()
+}
+
+// setSize tells how long the file is. The writer's.
+func (w *writer) setSize(n int64) {
+	w.mu.Lock()
+	w.size = n
+	w.mu.Unlock()
+}
+
+// dropIncr removes a new increment that nobody has written to. The writer's.
+func (w *writer) dropIncr(j *rewriting) {
+	if j.file == nil {
+		return
+	}
+	_ = j.file.Close()
+	j.file = nil
+	_ = w.log.folder.disk.Remove(w.log.folder.path(j.name))
+}
+
+// writeBase writes the new base. It has a goroutine of its own.
+func (l *Log) writeBase(j *rewriting, view *keyspace.View, f bgsave.FileOptions, o bgsave.Options, rdb bool) {
+	j.base.name = l.folder.baseName(j.base.seq, rdb)
+	f.Path = l.folder.path(j.base.name)
+	var err error
+	if rdb {
+		j.size, err = bgsave.SaveFile(j.ctx, view, f, o)
+	} else {
+		j.size, err = bgsave.WriteFile(j.ctx, f, func(w io.Writer) error {
+			return writeCommands(j.ctx, w, view, o, l.set.Timestamps.Get(), l.parts.Now().Unix())
+		})
+	}
+	view.Close()
+	if err != nil {
+		l.w.fail(j, err)
+		return
+	}
+	l.w.do(0, true, func() { l.w.adopt(j) })
+}
+
+// adopt puts the new base in the manifest (aof.R3). The writer's.
+func (w *writer) adopt(j *rewriting) {
+	f := w.log.folder
+	err := context.Cause(j.ctx)
+	next := w.manifest.clone()
+	next.baseSeq = j.base.seq
+	renamed := false
+	w.mu.Lock()
+	at := w.buf.first
+	w.mu.Unlock()
+	if err == nil && j.first {
+		name := f.incrName(next.incrSeq + 1)
+		if err = w.file.Sync(); err == nil {
+			err = f.disk.Rename(f.path(f.temporaryIncr()), f.path(name))
+			renamed = err == nil
+		}
+		next.incrSeq++
+		next.replaceBase(j.base, 0)
+		next.incrs = append(next.incrs, part{name, next.incrSeq})
+	} else if err == nil && j.idle {
+		next.replaceBase(j.base, 0)
+	} else if err == nil {
+		next.replaceBase(j.base, 1)
+	}
+	if err == nil {
+		err = f.disk.SyncDir(f.dir)
+	}
+	if err == nil {
+		err = f.write(next)
+	}
+	if err != nil {
+		if renamed {
+			_ = f.disk.Rename(f.path(next.incrs[0].name), f.path(f.temporaryIncr()))
+		}
+		if !errors.Is(err, errAborted) { // else the name may be the next rewrite's by now
+			_ = f.disk.Remove(f.path(j.base.name))
+			w.log.parts.Log.Warning("Can't put the new AOF base file %s in place: %s", j.base.name, reason.Of(err))
+		}
+		w.fail(j, err)
+		return
+	}
+	w.manifest, w.temp = next, false
+	w.mu.Lock()
+	if w.lost = nil; j.first {
+		w.synced = max(w.synced, at) // what came before the cut is in the base
+	}
+	w.mu.Unlock()
+	w.removeHistory()
+	close(j.gone)
+	go w.log.parts.Core.Do(func() { w.log.finished(j, nil) })
+}
+
+// removeHistory removes the files that a rewrite has replaced. The writer's.
+func (w *writer) removeHistory() {
+	if w.log.set.KeepHistory.Get() || len(w.manifest.history) == 0 {
+		return
+	}
+	f := w.log.folder
+	for _, p := range w.manifest.history {
+		w.log.parts.Log.Notice("Removing the history file %s in the background", p.name)
+		_ = f.disk.Remove(f.path(p.name))
+	}
+	next := w.manifest.clone()
+	next.history = nil
+	if err := f.write(next); err != nil {
+		w.log.parts.Log.Warning("Can't take removed files out of the AOF manifest: %s", reason.Of(err))
+		return // they are tried again behind the next rewrite
+	}
+	w.manifest = next
+}
+
+// finished books the end of a rewrite.
+func (l *Log) finished(j *rewriting, err error) {
+	j.cancel(nil)
+	if l.rw.job != j {
+		return // called off; nobody waits for it any more
+	}
+	l.rw.job, l.rw.ended = nil, true
+	l.rw.span = max(l.parts.Now().Sub(j.began), 1)
+	if err == nil {
+		l.rw.failed, l.rw.failures = false, 0
+		l.rw.old = j.size
+		l.rw.base = l.size()
+		if l.state == waiting {
+			l.state = on
+		}
+		l.parts.Log.Notice("Background AOF rewrite finished successfully")
+	} else {
+		l.rw.failed = true
+		l.rw.failures++
+		l.parts.Log.Warning("Background AOF rewrite terminated with error: %s", reason.Of(err))
+		if l.state == waiting { // without a base what was collected is of no use
+			l.detach()
+			l.w.abandon()
+			l.rw.scheduled = true
+		}
+	}
+	l.look()
+	l.parts.Changed()
+}
+
+// abortRewrite calls off the rewrite that is under way.
+func (l *Log) abortRewrite(why string) {
+	j := l.rw.job
+	if j == nil {
+		return
+	}
+	l.parts.Log.Notice("Killing running AOF rewrite child: %d", os.Getpid())
+	if why != "" {
+		l.parts.Log.Notice("It is called off because %s", why)
+	}
+	l.rw.job, l.rw.ended = nil, true
+	l.rw.span = max(l.parts.Now().Sub(j.began), 1)
+	j.over.Store(true)
+	j.cancel(errAborted)
+	if l.rw.prepared != nil {
+		l.rw.prepared()
+		l.rw.prepared = nil
+	}
+}
+
+// size is how long all files of the log are, with what waits for the disk.
+func (l *Log) size() int64 { return l.rw.old + l.rw.current }
+
+// Open begins a log at start, when what found says has been loaded. It makes the files that are missing.
+//
+// It is called before the first turn that others see. Errors: the system's, logged.
+func (l *Log) Open(found Loaded) error {
+	w, f := l.w, l.folder
+	w.manifest = found.manifest
+	m := found.manifest.clone()
+	if err := f.disk.Mkdir(f.dir, 0o755); err != nil {
+		l.parts.Log.Warning("Can't open or create append-only dir %s: %s", filepath.Base(f.dir), reason.Of(err))
+		return ErrLoad
+	}
+	if f.exists(f.path(f.temporaryIncr())) {
+		_ = f.disk.Remove(f.path(f.temporaryIncr()))
+	}
+	changed := false
+	if m.empty() {
+		if err := l.firstBase(m); err != nil {
+			return ErrLoad
+		}
+		changed = true
+	}
+	name := ""
+	if n := len(m.incrs); n > 0 {
+		name = m.incrs[n-1].name
+		l.parts.Log.Notice("Opening AOF incr file %s on server start", name)
+	} else {
+		m.incrSeq++
+		name = f.incrName(m.incrSeq)
+		m.incrs = append(m.incrs, part{name, m.incrSeq})
+		changed = true
+		l.parts.Log.Notice("Creating AOF incr file %s on server start", name)
+	}
+	file, err := w.openIncr(name, false)
+	if err == nil && changed {
+		err = f.write(m)
+	}
+	if err != nil {
+		l.parts.Log.Warning("Can't open the append-only file %s: %s", name, reason.Of(err))
+		return ErrLoad
+	}
+	size, err := f.disk.Size(f.path(name))
+	if err != nil {
+		l.parts.Log.Warning("Can't open the append-only file %s: %s", name, reason.Of(err))
+		return ErrLoad
+	}
+	w.file, w.manifest, w.size = file, m, size
+	l.rw.old, l.rw.base = found.size, found.baseSize
+	l.state = on
+	w.do(0, true, w.removeHistory)
+	l.parts.Core.Do(l.attach)
+	return nil
+}
+
+// firstBase makes the base of a data set that had no log.
+func (l *Log) firstBase(m *manifest) (err error) {
+	rdb := l.set.Preamble.Get()
+	m.baseSeq++
+	base := part{l.folder.baseName(m.baseSeq, rdb), m.baseSeq}
+	l.parts.Log.Notice("Creating AOF base file %s on server start", base.name)
+	var view *keyspace.View
+	var o bgsave.Options
+	l.parts.Core.Do(func() { o, view = l.parts.Base(), l.parts.Core.Freeze() })
+	defer view.Close()
+	o.Header.AOFBase = true
+	file := bgsave.FileOptions{Path: l.folder.path(base.name), Temp: l.folder.rewriteTemporary(), Disk: l.folder.disk, Log: l.parts.Log}
+	if rdb {
+		_, err = bgsave.SaveFile(context.Background(), view, file, o)
+	} else {
+		_, err = bgsave.WriteFile(context.Background(), file, func(w io.Writer) error {
+			return writeCommands(context.Background(), w, view, o, l.set.Timestamps.Get(), l.parts.Now().Unix())
+		})
+	}
+	m.base = &base
+	return err
+}
+
+// A Loaded is what Load has found.
+type Loaded = loaded
+
+// There says whether there was a log.
+func (l Loaded) There() bool { return l.there }
+
+// ReadManifest reads the manifest at start, whether the log is on or not.
+//
+// Errors: ErrLoad, logged.
+func (l *Log) ReadManifest() error {
+	m, err := l.folder.read()
+	if err != nil {
+		complainOfManifest(l.parts.Log, l.folder.manifestPath(), err)
+		return ErrLoad
+	}
+	l.w.manifest = m
+	return nil
+}
+
+// Load reads the log's files into the data set: at start, behind ReadManifest, and for DEBUG LOADAOF behind Flush.
+//
+// Errors: ErrLoad, logged; the context's cause.
+func (l *Log) Load(ctx context.Context, to Target) (Loaded, error) {
+	r := &load{ctx: ctx, folder: l.folder, settings: l.set, log: l.parts.Log, to: to}
+	if l.state == off {
+		old := l.folder.name
+		done, err := l.folder.upgrade(l.w.manifest)
+		if err != nil {
+			l.parts.Log.Warning("Can't take the old AOF file %s over into the folder %s: %s", old, l.folder.dir, reason.Of(err))
+			return Loaded{}, ErrLoad
+		}
+		if done {
+			l.parts.Log.Notice("Successfully migrated an old-style AOF configuration (%s) into the AOF directory (%s).",
+				old, filepath.Base(l.folder.dir))
+		}
+	}
+	return r.files(l.w.manifest)
+}

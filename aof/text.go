@@ -1,0 +1,233 @@
+package aof
+
+import (
+	"bytes"
+	"errors"
+	"io"
+)
+
+// A text cuts the text of a log into units: a command alone, or all commands between MULTI and EXEC.
+//
+//	#TS:1628217470\r\n                                     an annotation, passed over
+//	*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n              a command, which is a unit
+//	*1\r\n$5\r\nMULTI\r\n … *1\r\n$4\r\nEXEC\r\n           a unit of several
+//
+// aof.S1. buf[from:to] is what was read and not given out. The unit that is being read lies in it from its beginning
+// on.
+// Source: the append-only file's format, which is RESP's with annotations in between.
+type text struct {
+	r        io.Reader
+	buf      []byte
+	from, to int
+	offset   int64 // in the file, of buf[from]
+	lines    int64 // behind us
+	ended    bool
+	until    int64 // Unix seconds: an annotation of a later one ends the text with errLater; 0: none does
+
+	args  [][]byte // what commands are cut from
+	units commands
+	where spot // of the last fault
+}
+
+// commands are those of one or several units, in order. Arguments are views into the stream's buffer.
+type commands [][][]byte
+
+// A spot is where in a file something is.
+type spot struct {
+	offset int64 // up to which the file is good
+	line   int64 // of the fault
+	at     int64 // of the fault itself
+}
+
+var (
+	errFormat    = errors.New("bad file format")
+	errTruncated = errors.New("unexpected end of file")
+	errLater     = errors.New("what follows came later")
+)
+
+// What a stream reads at a time.
+const (
+	streamBuffer = 256 << 10
+	streamBatch  = 512     // commands that next gives out at once, a unit more perhaps
+	streamMost   = 1 << 30 // arguments of a command, and bytes of one
+)
+
+func newText(r io.Reader) *text { return &text{r: r, buf: make([]byte, streamBuffer)} }
+
+// next gives out the units that have been read whole, some hundred commands at most, and at least one.
+//
+// Lifetime: the commands hold until the next call.
+// Errors: io.EOF; errFormat and errTruncated, with the spot in where; the reader's.
+func (s *text) next() (commands, error) {
+	s.args, s.units = s.args[:0], s.units[:0]
+	for {
+		n, err := s.unit(s.buf[s.from:s.to])
+		switch {
+		case err != nil && len(s.units) > 0:
+			return s.units, nil // the fault comes with the next call
+		case err != nil:
+			return nil, err
+		case n > 0:
+			s.lines += int64(bytes.Count(s.buf[s.from:s.from+n], lineEnd))
+			s.from += n
+			s.offset += int64(n)
+			if len(s.units) < streamBatch {
+				continue
+			}
+		}
+		if len(s.units) > 0 {
+			return s.units, nil
+		}
+		if s.ended {
+			if s.from == s.to {
+				return nil, io.EOF
+			}
+			s.where = spot{s.offset, s.line(s.buf[s.from:s.to]), s.offset + int64(s.to-s.from)}
+			return nil, errTruncated
+		}
+		if err := s.fill(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// fill reads more behind what is there.
+func (s *text) fill() error {
+	if s.from > 0 {
+		s.to = copy(s.buf, s.buf[s.from:s.to])
+		s.from = 0
+	}
+	if s.to == len(s.buf) {
+		s.buf = append(s.buf, make([]byte, len(s.buf))...)
+	}
+	n, err := s.r.Read(s.buf[s.to:])
+	s.to += n
+	if err == io.EOF {
+		s.ended, err = true, nil
+	}
+	return err
+}
+
+// line is the number of the line behind p, which begins at from.
+func (s *text) line(p []byte) int64 { return s.lines + int64(bytes.Count(p, lineEnd)) + 1 }
+
+// unit reads one unit from the beginning of p and appends its commands to units. n is its length; 0 if it is not whole.
+// An annotation is a unit without commands.
+func (s *text) unit(p []byte) (n int, err error) {
+	args, units := len(s.args), len(s.units)
+	inside := false
+	for n < len(p) {
+		if p[n] == '#' {
+			end := bytes.IndexByte(p[n:], '\n')
+			if end < 0 {
+				break
+			}
+			if s.until > 0 && secondOf(p[n:n+end]) > s.until {
+				s.where = spot{offset: s.offset}
+				s.units = s.units[:units]
+				return 0, errLater
+			}
+			if n += end + 1; !inside {
+				return n, nil
+			}
+			continue
+		}
+		args, length, err := s.command(p[n:])
+		if err != nil {
+			s.where = spot{s.offset, s.line(p[:n]), s.offset + int64(n)}
+			s.units = s.units[:units] // none of an unit that is not whole
+			return 0, err
+		}
+		if length == 0 {
+			break
+		}
+		n += length
+		switch name := args[0]; {
+		case !inside && isWord(name, "MULTI"):
+			inside = true
+		case isWord(name, "EXEC"):
+			return n, nil
+		case inside && isWord(name, "MULTI"):
+		default:
+			if s.units = append(s.units, args); !inside {
+				return n, nil
+			}
+		}
+	}
+	s.args, s.units = s.args[:args], s.units[:units]
+	return 0, nil
+}
+
+// command reads one command from the beginning of p. n is its length; 0 if it is not whole.
+func (s *text) command(p []byte) (args [][]byte, n int, err error) {
+	count, n, err := header(p, '*')
+	if n == 0 || err != nil {
+		return nil, 0, err
+	}
+	if count < 1 {
+		return nil, 0, errFormat
+	}
+	first := len(s.args)
+	for range count {
+		length, digits, err := header(p[n:], '$')
+		if digits == 0 || err != nil {
+			return nil, 0, err
+		}
+		n += digits
+		if n+length+2 > len(p) {
+			return nil, 0, nil
+		}
+		if p[n+length] != '\r' || p[n+length+1] != '\n' {
+			return nil, 0, errFormat
+		}
+		s.args = append(s.args, p[n:n+length:n+length])
+		n += length + 2
+	}
+	return s.args[first:len(s.args):len(s.args)], n, nil
+}
+
+// header reads a line that is a sign and a number. n is its length; 0 if it is not whole.
+func header(p []byte, sign byte) (value, n int, err error) {
+	if len(p) == 0 {
+		return 0, 0, nil
+	}
+	if p[0] != sign {
+		return 0, 0, errFormat
+	}
+	for n = 1; n < len(p); n++ {
+		c := p[n]
+		if c == '\r' {
+			break
+		}
+		if c < '0' || c > '9' || value > streamMost {
+			return 0, 0, errFormat
+		}
+		value = value*10 + int(c-'0')
+	}
+	if n == 1 && n < len(p) || value > streamMost {
+		return 0, 0, errFormat
+	}
+	if n+1 >= len(p) {
+		return 0, 0, nil
+	}
+	if p[n+1] != '\n' {
+		return 0, 0, errFormat
+	}
+	return value, n + 2, nil
+}
+
+var lineEnd = []byte("\n")
+
+// isWord compares a command's name with a word in capitals.
+func isWord(name []byte, word string) bool {
+	return len(name) == len(word) && bytes.EqualFold(name, []byte(word))
+}
+
+// secondOf is the second that an annotation names; 0 if it names none.
+func secondOf(line []byte) int64 {
+	digits, found := bytes.CutPrefix(line, []byte("#TS:"))
+	if !found {
+		return 0
+	}
+	return leadingNumber(string(digits))
+}

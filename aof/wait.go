@@ -1,0 +1,59 @@
+package aof
+
+import (
+	"slices"
+
+	"spindle/engine/client"
+)
+
+// A waiter is a client that wants to hear when the disk has the log up to an offset.
+type waiter struct {
+	cl *client.Client
+	at int64
+}
+
+// Synced says whether the disk has confirmed everything that cl has written.
+//
+// Synced and Await implement replication.Disk.
+func (l *Log) Synced(cl *client.Client) bool {
+	l.w.mu.Lock()
+	defer l.w.mu.Unlock()
+	return l.state == on && l.w.synced >= cl.LogOffset
+}
+
+// Await wakes cl when the disk has confirmed what it has written: WAITAOF. forget ends that.
+func (l *Log) Await(cl *client.Client) (forget func()) {
+	w := waiter{cl, cl.LogOffset}
+	at, _ := slices.BinarySearchFunc(l.waits, w, func(a, b waiter) int { return int(min(max(a.at-b.at, -1), 1)) })
+	l.waits = slices.Insert(l.waits, at, w)
+	l.awaitFirst()
+	return func() {
+		l.waits = slices.DeleteFunc(l.waits, func(other waiter) bool { return other == w })
+	}
+}
+
+// awaitFirst has the writer tell when the first who waits may go on.
+func (l *Log) awaitFirst() {
+	l.w.mu.Lock()
+	defer l.w.mu.Unlock()
+	if l.w.awaited = 0; len(l.waits) > 0 {
+		l.w.awaited = max(l.waits[0].at, 1)
+	}
+}
+
+// serveWaits wakes those whose writes the disk has.
+func (l *Log) serveWaits() {
+	if len(l.waits) == 0 {
+		return
+	}
+	var ready []*client.Client
+	for _, w := range l.waits {
+		if l.Synced(w.cl) {
+			ready = append(ready, w.cl)
+		}
+	}
+	for _, cl := range ready {
+		l.parts.Core.Wake(cl) // its reply ends the wait, and that forgets it
+	}
+	l.awaitFirst()
+}

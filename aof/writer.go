@@ -1,0 +1,503 @@
+package aof
+
+import (
+	"io"
+	"math"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"spindle/internal/disk"
+	"spindle/internal/reason"
+)
+
+// A writer is the disk's side of a log: it owns the file, the manifest and all calls that a disk may keep waiting for.
+//
+//	turn: add, publish ──▶ buffer ──▶ writer's goroutine: write, sync, jobs
+//	                            └───▶ or the turn itself writes, while the goroutine is asleep and nothing waits
+//
+// aof.W1. Between its locks only one of the two writes to the file: the goroutine while busy, else the turn that holds
+// mu.
+// aof.W2. Bytes are written in order, each once. After a failure the file is cut back to size, and written again from
+// there.
+// aof.W3. A job runs when everything before its offset is in the file, and before anything behind it is.
+// aof.W4. The gate opens for a turn only when a sync that began after its bytes were written has succeeded.
+type writer struct {
+	log  *Log
+	wake chan struct{}
+
+	mu      sync.Mutex
+	running bool // there is a goroutine
+	busy    bool // it is at work
+	buf     buffer
+	ready   int64 // up to where turns are complete
+	turn    uint64
+	gated   bool // bytes before ready are awaited by replies
+	jobs    []job
+	due     bool // a sync was asked for
+	syncing bool
+	synced  int64 // offset up to which the disk has confirmed
+	failing error // why the last write failed
+	tried   time.Time
+	lastLog time.Time
+	bad     error // a sync failed: the file is not believed any more
+	lost    error // the same, once the file has been abandoned and until a rewrite stands in for it
+	news    []event
+	awaited int64 // a turn wants to hear when synced has come so far; 0: none does
+
+	// The goroutine's, or who holds mu while it is asleep.
+	file     disk.File
+	size     int64 // of the file
+	temp     bool  // file is the temporary increment
+	manifest *manifest
+	runs     [][]byte // put's own
+
+	rest   atomic.Int64 // DEBUG AOF-FLUSH-SLEEP, in nanos
+	backed atomic.Int64 // bytes in the buffer
+}
+
+// A job is done by the goroutine once everything before an offset is in the file (aof.W3).
+type job struct {
+	at   int64
+	late bool // it is not held up by a disk that fails
+	run  func()
+}
+
+// An event is something for the latency monitor.
+type event struct {
+	name string
+	took time.Duration
+}
+
+func newWriter(l *Log) *writer {
+	return &writer{log: l, wake: make(chan struct{}, 1), manifest: &manifest{}}
+}
+
+// retryAfter is how long the goroutine rests after a write that failed.
+const retryAfter = time.Second
+
+// add appends bytes of the turn that is held. They are not complete before publish. Turn only.
+func (w *writer) add(p []byte) {
+	w.mu.Lock()
+	w.buf.add(p)
+	w.mu.Unlock()
+	w.backed.Add(int64(len(p)))
+}
+
+// behind is how much waits for the disk.
+func (w *writer) behind() int64 { return w.backed.Load() }
+
+// end is the offset behind everything added so far. Turn only.
+func (w *writer) end() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.buf.end
+}
+
+// memory is what the buffer costs.
+func (w *writer) memory() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.buf.memory()
+}
+
+// publish says that all added so far belongs to complete turns, of which turn is the last. With durable its replies
+// wait for
+// the disk. While the goroutine is asleep and nobody waits for a sync, the turn writes by itself: that costs no switch.
+func (w *writer) publish(turn uint64, durable bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ready == w.buf.end {
+		return
+	}
+	w.ready, w.turn = w.buf.end, turn
+	switch {
+	case durable:
+		w.gated = true
+		w.log.parts.Gate.Shut(turn)
+	case !w.busy && !w.gated && len(w.jobs) == 0 && w.file != nil && w.rest.Load() == 0 && w.bad == nil && w.failing == nil:
+		w.writeHere()
+		if w.buf.first == w.ready {
+			return
+		}
+	}
+	w.rouse()
+}
+
+// rouse wakes the goroutine. Under mu.
+func (w *writer) rouse() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// writeHere writes what is ready, in the turn. What it cannot write stays for the goroutine. Under mu.
+func (w *writer) writeHere() {
+	began := time.Now()
+	w.runs = w.buf.appendRuns(w.runs[:0], w.ready)
+	n, err := w.put(w.runs)
+	w.slow("aof-write", time.Since(began))
+	w.wrote(n)
+	if err != nil {
+		w.failed(err)
+	}
+}
+
+// put writes bytes of the buffer (aof.B2). If not all can be written the file is cut back to where it
+// was, so that it ends with a whole unit; n is what could not be taken back.
+func (w *writer) put(runs [][]byte) (n int64, err error) {
+	for _, p := range runs {
+		var k int
+		k, err = w.file.Write(p)
+		if n += int64(k); err == nil && k < len(p) {
+			err = io.ErrShortWrite
+		}
+		if err != nil {
+			break
+		}
+	}
+	if err == nil || n == 0 {
+		return n, err
+	}
+	if cut := w.file.Truncate(w.size); cut != nil {
+		w.log.parts.Log.Warning("Could not remove short write from the append-only file. "+
+			"The file may be corrupted. ftruncate: %s", reason.Of(cut))
+		return n, err
+	}
+	return 0, err
+}
+
+// wrote counts bytes that are in the file. Under mu.
+func (w *writer) wrote(n int64) {
+	w.size += n
+	w.buf.drop(w.buf.first + n)
+	w.backed.Add(-n)
+}
+
+// slow notes what took long. Under mu.
+func (w *writer) slow(name string, took time.Duration) {
+	if took >= time.Millisecond && len(w.news) < 64 {
+		w.news = append(w.news, event{name, took})
+	}
+}
+
+// takeNews is what the turn has to hear: events, and a sync's failure, once.
+func (w *writer) takeNews() (events []event, bad error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	events, w.news = w.news, nil
+	return events, w.bad
+}
+
+// trouble is why writes are to be refused, as the system words it; "" while they are not.
+func (w *writer) trouble() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.bad != nil:
+		return reason.Of(w.bad)
+	case w.lost != nil:
+		return reason.Of(w.lost)
+	case w.failing != nil:
+		return reason.Of(w.failing)
+	}
+	return ""
+}
+
+// askSync asks for a sync of what is written, and answers whether there is anything to sync.
+func (w *writer) askSync() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.file == nil || w.bad != nil || w.synced >= w.ready || w.syncing {
+		return false
+	}
+	w.due = true
+	w.rouse()
+	return true
+}
+
+// syncStalls says that a sync under way keeps bytes from the file.
+func (w *writer) syncStalls() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.syncing && w.buf.first < w.ready
+}
+
+// do has the goroutine run f when everything before at is in the file. late jobs are not held up by a failing disk.
+func (w *writer) do(at int64, late bool, f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.jobs = append(w.jobs, job{at, late, f})
+	w.start()
+	w.rouse()
+}
+
+// start begins the goroutine. Under mu.
+func (w *writer) start() {
+	if !w.running {
+		w.running = true
+		go w.run()
+	}
+}
+
+// run is the goroutine.
+func (w *writer) run() {
+	for {
+		w.mu.Lock()
+		step := w.next()
+		w.busy = step != nil
+		again := (<-chan time.Time)(nil)
+		if w.failing != nil {
+			again = time.After(retryAfter)
+		}
+		w.mu.Unlock()
+		if step != nil {
+			step()
+			continue
+		}
+		select {
+		case <-w.wake:
+		case <-again:
+		}
+	}
+}
+
+// next is what the goroutine does next, nil if there is nothing. Under mu.
+func (w *writer) next() (step func()) {
+	to := w.ready
+	var first *job
+	if len(w.jobs) > 0 {
+		first = &w.jobs[0]
+		to = min(to, first.at)
+	}
+	resting := w.failing != nil && time.Since(w.tried) < retryAfter
+	switch {
+	case w.buf.first < to && w.file != nil && w.bad == nil && !resting:
+		return func() { w.write(to) }
+	case first != nil && (w.buf.first >= first.at || first.late && (w.failing != nil || w.bad != nil || w.file == nil)):
+		run := first.run
+		w.jobs = append(w.jobs[:0:0], w.jobs[1:]...)
+		return run
+	case w.file != nil && w.bad == nil && (w.due || w.gated && w.failing == nil) && w.buf.first >= to:
+		return w.sync
+	}
+	return nil
+}
+
+// write writes what is ready before to.
+func (w *writer) write(to int64) {
+	if rest := w.rest.Load(); rest > 0 {
+		time.Sleep(time.Duration(rest))
+	}
+	w.mu.Lock()
+	w.runs = w.buf.appendRuns(w.runs[:0], to)
+	w.mu.Unlock()
+	began := time.Now()
+	n, err := w.put(w.runs)
+	took := time.Since(began)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.slow("aof-write", took)
+	w.wrote(n)
+	switch {
+	case err != nil:
+		w.failed(err)
+	case w.failing != nil:
+		w.failing = nil
+		w.log.parts.Log.Warning("AOF write error looks solved. The server can write again.")
+		w.tell()
+	}
+	if w.log.holding.Load() {
+		w.tell()
+	}
+}
+
+// failed notes a write that failed. Under mu.
+func (w *writer) failed(err error) {
+	l := w.log
+	w.tried = time.Now()
+	if w.tried.Sub(w.lastLog) >= logEvery {
+		w.lastLog = w.tried
+		l.parts.Log.Warning("Error writing to the AOF file: %s", reason.Of(err))
+	}
+	if w.gated {
+		l.parts.Log.Warning("Can't recover from AOF write error when the AOF fsync policy is 'always'. Exiting...")
+		l.parts.Fatal()
+	}
+	w.failing = err
+	w.tell()
+}
+
+// logEvery is how often a write that goes on failing is told.
+const logEvery = 30 * time.Second
+
+// tell has a turn look at the news. Any goroutine that holds no turn and waits for none.
+func (w *writer) tell() { go w.log.parts.Core.Do(w.log.look) }
+
+// sync has the disk confirm what is written. Then it opens the gate.
+func (w *writer) sync() {
+	w.mu.Lock()
+	w.due, w.syncing = false, true
+	at, turn, gated := w.buf.first, w.turn, w.gated
+	covers := at == w.ready
+	w.mu.Unlock()
+	began := time.Now()
+	err := w.file.Sync()
+	took := time.Since(began)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.syncing = false
+	if err != nil {
+		w.syncFailed(err, gated)
+		return
+	}
+	if gated {
+		w.slow("aof-fsync-always", took)
+	}
+	w.synced = max(w.synced, at)
+	switch {
+	case w.gated && (w.ready == at || w.log.set.Fsync.Get() != Always):
+		w.open()
+	case w.gated && covers:
+		w.log.parts.Gate.Open(turn + 1)
+	}
+	if w.awaited != 0 && w.awaited <= w.synced {
+		w.awaited = 0
+		w.tell()
+	}
+}
+
+// open lets every reply leave. Under mu.
+func (w *writer) open() {
+	w.gated = false
+	w.log.parts.Gate.Open(math.MaxUint64)
+}
+
+// syncFailed is the end of a file. Under mu.
+func (w *writer) syncFailed(err error, gated bool) {
+	l := w.log
+	if gated {
+		l.parts.Log.Warning("Can't persist AOF for fsync error when the AOF fsync policy is 'always': %s. Exiting...", reason.Of(err))
+		l.parts.Fatal()
+	}
+	l.parts.Log.Warning("Fail to fsync the AOF file: %s", reason.Of(err))
+	w.bad = err
+	w.tell()
+}
+
+// openIncr opens an increment to append to. fresh empties it.
+func (w *writer) openIncr(name string, fresh bool) (disk.File, error) {
+	f := w.log.folder
+	if err := f.disk.Mkdir(f.dir, 0o755); err != nil {
+		return nil, err
+	}
+	flag := os.O_WRONLY | os.O_CREATE | os.O_APPEND
+	if fresh {
+		flag |= os.O_TRUNC
+	}
+	return f.disk.Open(f.path(name), flag, 0o644)
+}
+
+// abandon forgets the file and what was to go into it, when nothing is added any more. Whoever calls may hold the turn.
+func (w *writer) abandon() {
+	w.do(0, true, func() {
+		w.closeFile()
+		w.mu.Lock()
+		if w.bad != nil {
+			w.lost = w.bad
+		}
+		w.bad, w.failing = nil, nil
+		w.forget()
+		w.mu.Unlock()
+	})
+}
+
+// forget takes the buffer for written, and lets replies go. Under mu.
+func (w *writer) forget() {
+	w.ready = w.buf.end
+	w.backed.Add(-w.buf.size())
+	w.buf.drop(w.buf.end)
+	w.open()
+}
+
+// closeFile ends the file. The goroutine's.
+func (w *writer) closeFile() {
+	if w.file == nil {
+		return
+	}
+	_ = w.file.Close()
+	w.mu.Lock()
+	w.file, w.due = nil, false
+	w.mu.Unlock()
+	if w.temp {
+		w.removeTemporary()
+	}
+}
+
+// removeTemporary removes the temporary increment: there was no data set that it goes on from.
+func (w *writer) removeTemporary() {
+	w.temp = false
+	f := w.log.folder
+	w.log.parts.Log.Notice("Removing the temp incr aof file %s in the background", f.temporaryIncr())
+	_ = f.disk.Remove(f.path(f.temporaryIncr()))
+}
+
+// finish writes and syncs everything added so far, and ends the file.
+func (w *writer) finish() {
+	w.do(w.end(), true, func() {
+		w.syncLast()
+		w.closeFile()
+		w.mu.Lock()
+		w.lost, w.bad, w.failing = nil, nil, nil
+		w.forget()
+		w.mu.Unlock()
+	})
+}
+
+// syncLast is the last sync of a file.
+func (w *writer) syncLast() {
+	if w.file == nil {
+		return
+	}
+	w.mu.Lock()
+	whole := w.buf.first >= w.ready
+	w.mu.Unlock()
+	if err := w.file.Sync(); err != nil {
+		w.log.parts.Log.Warning("Fail to fsync the AOF file: %s", reason.Of(err))
+	} else if whole {
+		w.mu.Lock()
+		w.synced = w.ready
+		w.open()
+		w.mu.Unlock()
+	}
+}
+
+// last writes and syncs everything added so far. done is closed then.
+func (w *writer) last() (done <-chan struct{}) {
+	c := make(chan struct{})
+	w.do(w.end(), true, func() {
+		w.syncLast()
+		close(c)
+	})
+	return c
+}
+
+// drain writes everything added so far. done is closed then, or when that failed, and the goroutine rests until goOn
+// is.
+func (w *writer) drain() (done <-chan struct{}, goOn chan<- struct{}) {
+	c, rest := make(chan struct{}), make(chan struct{})
+	w.do(w.end(), true, func() {
+		close(c)
+		<-rest
+	})
+	return c, rest
+}
+
+// isSyncing says that a sync is under way.
+func (w *writer) isSyncing() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.syncing
+}

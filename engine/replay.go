@@ -1,0 +1,60 @@
+package engine
+
+import (
+	"strconv"
+
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/protocol"
+)
+
+// A ReplayError is a command in a log that this server does not run from one.
+type ReplayError struct {
+	Name    string
+	Unknown bool // there is no such command; else it has too many or too few arguments, or is none for a log
+}
+
+func (e *ReplayError) Error() string {
+	if e.Unknown {
+		return "unknown command " + strconv.Quote(e.Name)
+	}
+	return "command " + strconv.Quote(e.Name) + " cannot be run from a log"
+}
+
+// NewReplayer is a client that commands of a log are run as: without a connection, with every right, and obeyed as a
+// primary is.
+func NewReplayer() *client.Client {
+	return &client.Client{
+		Flags: client.Fake | client.DenyBlocking | client.Primary, Protocol: 2, Authenticated: true, Out: &protocol.Reply{},
+	}
+}
+
+// Replay runs one command of a log as cl, which NewReplayer has made. It answers to no limit and no barrier, nobody is
+// told
+// of its effects, and its reply is dropped: a command that failed when it was logged fails again. Turn only, while keys
+// past
+// their deadline count as valid.
+//
+// Lifetime: args are lent until Replay returns.
+// Errors: a *ReplayError. Nothing was run then.
+func (c *Core) Replay(cl *client.Client, args [][]byte) error {
+	c.assertHeld()
+	spec, err := c.catalogue.Resolve(c.catalogue.Lookup(args[0]), args)
+	if err != nil || !replayable(spec) {
+		return &ReplayError{Name: string(args[0]), Unknown: spec == nil}
+	}
+	outer := c.replaying
+	c.replaying = true
+	_, _ = c.invoke(cl, args, nil, spec, cl.Out.Mark())
+	c.replaying = outer
+	if cl.Out.Reset(); cap(cl.Out.B) > keptUnitBytes {
+		cl.Out.B = nil
+	}
+	return nil
+}
+
+// replayable says whether a row is for logs: it works on data or scripts, or chooses the database.
+func replayable(spec *command.Spec) bool {
+	const data = command.Write | command.ReadOnly | command.MayReplicate
+	return spec.Flags&data != 0 || spec.Full == "select" || spec.Full == "ping"
+}

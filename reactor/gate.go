@@ -1,0 +1,160 @@
+package reactor
+
+import (
+	"sync"
+
+	"spindle/protocol"
+)
+
+// Replies and posts of turns that are not durable yet stay in their connection's output, behind a mark. With no gate,
+// or an
+// open one, nothing is marked.
+//
+//	queue, tail:  [ may leave ][ turn 7: 40 bytes ][ turn 9: 12 bytes ]
+//	              bytes - held   marks[0]            marks[1]
+//
+// reactor.G1. The marks cover the last held bytes of an output, in order. Their turns ascend. Nothing behind the first
+// mark is
+// written.
+// reactor.G2. A connection whose output may not leave is in its loop's gated list until it may. The loop is in the
+// reactor's
+// list while its own is not empty, or is about to be woken.
+type mark struct {
+	turn  uint64
+	bytes int
+}
+
+// hold marks the bytes that have come to the output since it had before, if their turn may not pass. Behind a mark
+// everything is held.
+func (o *output) hold(gate *protocol.Gate, turn uint64, before int) {
+	n := o.bytes - before
+	if n == 0 || len(o.marks) == 0 && !gate.Holds(turn) {
+		return
+	}
+	o.held += n
+	if last := len(o.marks) - 1; last >= 0 && o.marks[last].turn >= turn {
+		o.marks[last].bytes += n
+	} else if last >= markMost {
+		o.marks[last].turn, o.marks[last].bytes = turn, o.marks[last].bytes+n
+	} else {
+		o.marks = append(o.marks, mark{turn, n})
+	}
+}
+
+// markMost is how many marks an output has at most. What comes behind shares the last, and so waits a little longer.
+const markMost = 64
+
+// pass takes away the marks of turns that may pass. It answers whether there were any.
+func (o *output) pass(gate *protocol.Gate) bool {
+	n := 0
+	for n < len(o.marks) && !gate.Holds(o.marks[n].turn) {
+		o.held -= o.marks[n].bytes
+		n++
+	}
+	if n == len(o.marks) {
+		o.marks = nil
+	} else {
+		o.marks = append(o.marks[:0], o.marks[n:]...)
+	}
+	return n > 0
+}
+
+// setAside takes what lies behind the first n bytes out of the queue. The tail is sealed.
+func (o *output) setAside(n int) (rest []piece) {
+	at := o.head
+	for ; at < len(o.queue) && n >= len(o.queue[at].b); at++ {
+		n -= len(o.queue[at].b)
+	}
+	rest = append(rest, o.queue[at:]...)
+	clear(o.queue[at:])
+	o.queue = o.queue[:at]
+	if n > 0 { // the piece's memory stays with its end
+		o.queue = append(o.queue, piece{b: rest[0].b[:n]})
+		rest[0].b = rest[0].b[n:]
+	}
+	return rest
+}
+
+// flushFreeTLS is flushFree for a link under TLS.
+func (o *output) flushFreeTLS(t *tlsLink, pool *bufferPool) (int, flushed) {
+	o.seal(pool)
+	rest, held := o.setAside(o.bytes-o.held), o.held
+	o.bytes -= held
+	total, result := o.flushTLS(t, pool)
+	o.queue = append(o.queue, rest...)
+	o.bytes += held
+	if result == flushedAll {
+		result = flushedHeld
+	}
+	return total, result
+}
+
+// A gatekeeper knows the loops that wait for the gate.
+type gatekeeper struct {
+	mu      sync.Mutex
+	waiting []*loop
+}
+
+// opened wakes the loops that wait, each once.
+func (k *gatekeeper) opened() {
+	k.mu.Lock()
+	waiting := k.waiting
+	k.waiting = nil
+	k.mu.Unlock()
+	for _, l := range waiting {
+		l.enlisted.Store(false)
+		l.notify()
+	}
+}
+
+// await keeps a connection whose output is held until the gate lets some of it pass.
+func (l *loop) await(c *conn) {
+	if !c.out.gated {
+		c.out.gated = true
+		l.gated = append(l.gated, c)
+	}
+	l.enlist()
+}
+
+// enlist has the loop woken when the gate opens next, or looks again if it has just opened.
+func (l *loop) enlist() {
+	if l.enlisted.Load() {
+		return
+	}
+	l.enlisted.Store(true)
+	k := &l.reactor.keeper
+	k.mu.Lock()
+	k.waiting = append(k.waiting, l)
+	k.mu.Unlock()
+	for _, c := range l.gated {
+		if len(c.out.marks) == 0 || !l.reactor.options.Gate.Holds(c.out.marks[0].turn) {
+			k.opened() // it may have opened before the loop was in the list
+			return
+		}
+	}
+}
+
+// mayPass says that the gate has opened since the loop looked.
+func (l *loop) mayPass() bool { return len(l.gated) > 0 && !l.enlisted.Load() }
+
+// passGate has everything leave that may.
+func (l *loop) passGate() {
+	gate := l.reactor.options.Gate
+	kept := l.gated[:0]
+	for _, c := range l.gated {
+		switch {
+		case c.closed:
+		case c.out.pass(gate):
+			if c.out.gated = false; !c.out.blocked {
+				c.markDirty()
+			}
+		default:
+			kept = append(kept, c)
+			continue
+		}
+	}
+	clear(l.gated[len(kept):])
+	if l.gated = kept; len(kept) > 0 {
+		l.enlist()
+	}
+}

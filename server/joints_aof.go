@@ -1,0 +1,195 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"math"
+	"os"
+	"time"
+
+	"spindle/aof"
+	"spindle/bgsave"
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/protocol"
+	"spindle/replication"
+)
+
+// joinLog makes the append-only file, which is off until the data set is there.
+func (in *instance) joinLog() {
+	in.gate = protocol.NewGate()
+	in.aof = aof.NewLog(aof.Parts{
+		Core: in.core, Settings: &in.aofSettings, Log: in.log, Gate: in.gate,
+		Fatal:   func() { os.Exit(1) },
+		Base:    in.baseOptions,
+		Saving:  func() bool { return in.scheduler.InProgress() },
+		Changed: func() { in.stopWrites() },
+		Latency: in.logLatency,
+	})
+	in.sections = append(in.sections, in.aof.Sections()...)
+}
+
+// baseOptions are how the base of the append-only file is written. Turn only.
+func (in *instance) baseOptions() bgsave.Options {
+	o := bgsave.Options{
+		Compress: in.save.Compress.Get(), Checksum: in.save.Checksum.Get(), Delay: in.save.SaveDelay.Get(), Newest: int(in.save.Version.Get()),
+		Savers: int(in.save.SaverConcurrency.Get()), Header: in.header(), Clock: in.clockOf(),
+	}
+	return o
+}
+
+// logLatency tells the latency monitor of what the log has waited for.
+func (in *instance) logLatency(event string, took time.Duration) {
+	if limit := in.engine.LatencyThreshold.Get(); limit > 0 && took >= time.Duration(limit)*time.Millisecond {
+		in.latency(event, took)
+	}
+}
+
+// wrote is told of each command that has had effects.
+func (in *instance) wrote(cl *client.Client) {
+	in.feed.Wrote(cl)
+	in.aof.Wrote(cl)
+}
+
+// switchLog is CONFIG SET appendonly.
+func (in *instance) switchLog() error {
+	if in.aofSettings.On.Get() {
+		in.aof.TurnOn(workingDir())
+	} else {
+		in.aof.TurnOff()
+	}
+	in.countThreads()
+	return nil
+}
+
+// workingDir is where the process is, so that a later CONFIG SET dir moves no file that is in use.
+func workingDir() string {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "."
+	}
+	return dir
+}
+
+// logTarget is how a log is loaded. A nil turn says that the caller holds one.
+func (in *instance) logTarget(turn func(f func())) aof.Target {
+	t := aof.Target{Replay: in.core.Replay, Turn: turn, Options: in.loadOptions}
+	t.Into = func() bgsave.Inserter {
+		into := &bgsave.Into{Space: in.space, Turn: turn, Functions: in.restoreLibrary}
+		if turn == nil {
+			into.Functions = func(source []byte) error { return in.scripts.Restore(source, false) }
+		}
+		return into
+	}
+	return t
+}
+
+// load reads the data set, while connections are answered with LOADING. Where there is none, nobody reads that:
+// connections are
+// served behind it. With appendonly the log is the data set, whatever other files there are.
+//
+// Errors: context.Canceled, when a shutdown was asked for; errLogged. The server stays in the loading state then: what
+// is here is a part
+// of the data set, which nobody may read, add to or save until the process has ended.
+func (in *instance) load() error {
+	in.aof.Locate(workingDir())
+	if err := in.aof.ReadManifest(); err != nil {
+		return errLogged
+	}
+	path := in.save.FileName.Get()
+	read := in.loadSnapshot
+	if in.aofSettings.On.Get() {
+		path, read = in.aof.Path(), in.loadLog
+	}
+	if _, err := os.Stat(path); err == nil {
+		in.reactor.Serve()
+	} else {
+		defer in.reactor.Serve()
+	}
+	state, err := read()
+	switch {
+	case err == nil:
+		in.core.Do(func() {
+			in.core.SetLoading(false)
+			in.tellHealth()
+			in.countThreads()
+			in.scheduler.Loaded()
+			in.follower.Start(state.ID, state.Offset, state.StreamDB)
+		})
+		return nil
+	case errors.Is(err, context.Canceled):
+		return err
+	}
+	return errLogged
+}
+
+// loadSnapshot reads the RDB file, if there is one. state is where it stands in the stream of a primary.
+func (in *instance) loadSnapshot() (state bgsave.ReplicationState, err error) {
+	path := in.save.FileName.Get()
+	options := in.loadOptions(path)
+	var lapses *replication.Lapses
+	// On a replica it is for the primary to remove them.
+	if options.KeepExpired = in.following.Of.Get().Host != ""; !options.KeepExpired {
+		in.core.Do(func() { lapses = in.feed.BeginLoad() })
+		options.Lapsed = func(db int, key []byte) { lapses.Add(db, in.wordOfExpiry(), key) }
+	}
+	found, err := bgsave.Load(in.loadContext, path, &bgsave.Into{Space: in.space, Turn: in.core.Do, Functions: in.restoreLibrary}, options)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return state, err
+	}
+	if found.Replication != nil {
+		state = *found.Replication
+	}
+	if lapses != nil {
+		in.core.Do(func() { lapses.End(state.ID, state.Offset) })
+	}
+	return state, nil
+}
+
+// loadLog reads the append-only file, and begins to write it.
+func (in *instance) loadLog() (state bgsave.ReplicationState, err error) {
+	found, err := in.aof.Load(in.loadContext, in.logTarget(in.core.Do))
+	if err != nil {
+		return state, err
+	}
+	return state, in.aof.Open(found)
+}
+
+// loadAOF is DEBUG LOADAOF: the data set comes back from the log, in one turn.
+func (in *instance) loadAOF(*command.Context) error {
+	release := in.aof.Flush()
+	defer release()
+	in.whole.EmptyAllKeepingSaves(in.space)
+	in.scripts.Clear()
+	in.space.Trusting = true
+	_, err := in.aof.Load(context.Background(), in.logTarget(nil))
+	in.space.Trusting = false
+	if err != nil {
+		return protocol.Errorf("ERR", "Error trying to load the AOF files, check server logs.")
+	}
+	in.scheduler.Loaded()
+	in.log.Warning("Append Only File loaded by DEBUG LOADAOF")
+	return nil
+}
+
+// endLog writes what the log still has, when the server ends. It answers false if that must not be: the data set is not
+// on
+// disk yet. Turn only.
+func (s *shutdown) endLog() (wait func(limit time.Duration), ok bool) {
+	if s.in.aof.Waiting() && s.in.aof.Rewriting() {
+		if s.mode&ShutdownForce == 0 {
+			s.log.Warning("Writing initial AOF, can't exit.")
+			s.in.supervisor.Tell("STATUS=Writing initial AOF, can't exit.\n")
+			return nil, false
+		}
+		s.log.Warning("Writing initial AOF. Exit anyway.")
+	}
+	return s.in.aof.Close(), true
+}
+
+// logPatience is how long a server that ends waits for the disk to take the last of the log.
+const logPatience = time.Duration(math.MaxInt64)
+
+// tickLog is the log's share of the tick.
+func (in *instance) tickLog(nowMs int64) { in.aof.Tick(nowMs) }
