@@ -83,12 +83,15 @@ func (s *stage) must(args ...string) {
 
 var clientID = regexp.MustCompile(`id:? ?[0-9]+`)
 
-// plain is a reply without what differs by nature: clients' numbers.
+// plain is a reply without what differs by nature: clients' numbers, and the modules that are built in here.
 func plain(v respclient.Value) string {
 	if v.Kind == '%' || v.Kind == '*' {
 		for i := 0; i+1 < len(v.Elems); i++ {
-			if v.Elems[i].Text == "id" {
+			switch v.Elems[i].Text {
+			case "id":
 				v.Elems[i+1].Int = 0
+			case "modules":
+				v.Elems[i+1].Elems = nil
 			}
 		}
 	}

@@ -38,7 +38,7 @@ type house struct {
 	all     bool
 }
 
-func newHouse(t *testing.T) *house {
+func newHouse(t testing.TB) *house {
 	heap, err := memory.New(memory.Options{})
 	if err != nil {
 		t.Fatal(err)
