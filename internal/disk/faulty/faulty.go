@@ -482,9 +482,10 @@ func (f *file) Write(p []byte) (int, error) {
 	if f.closed {
 		return 0, &fs.PathError{Op: "write", Path: f.name, Err: fs.ErrClosed}
 	}
+	dark := d.off
 	fault := d.begin(Write, f.name, true)
 	if fault != nil && !fault.Short {
-		if fault.Err == 0 && len(p) > 0 { // the power went off in the middle of it
+		if fault.Err == 0 && len(p) > 0 && !dark { // the power went off in the middle of it
 			f.put(p[:d.rng.IntN(len(p)+1)])
 		}
 		return 0, d.refusal(Write, f.name, fault)
