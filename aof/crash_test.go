@@ -15,8 +15,7 @@ import (
 const crashSeeds = 500
 
 // TestPowerCuts: under always everything whose reply could leave is there after a power cut; under everysec everything
-// that
-// a sync has confirmed. The data set is always a whole number of units, whatever was under way: writes, rewrites,
+// that a sync has confirmed. The data set is always a whole number of units, whatever was under way: writes, rewrites,
 // starts.
 func TestPowerCuts(t *testing.T) {
 	for _, policy := range []Policy{Always, EverySecond} {

@@ -98,8 +98,7 @@ func TestAlwaysEnds(t *testing.T) {
 }
 
 // TestFailedSync: after a sync that has failed once nothing of that file is believed. A rewrite makes a new data set,
-// and
-// writes are refused until then.
+// and writes are refused until then.
 func TestFailedSync(t *testing.T) {
 	s, d := begin(t, EverySecond)
 	s.step(1)
@@ -120,8 +119,7 @@ func TestFailedSync(t *testing.T) {
 }
 
 // TestStall: a disk that stalls keeps no turn waiting. Past the limit clients that write are held; they go on when the
-// disk
-// does.
+// disk does.
 func TestStall(t *testing.T) {
 	s, d := begin(t, EverySecond)
 	s.set.BufferLimit.Set(1 << 20)
@@ -173,6 +171,26 @@ func TestRewriteFails(t *testing.T) {
 				t.Errorf("%d steps, failed %t", n, s.aof.rw.failed)
 			}
 		})
+	}
+}
+
+// TestFolderThatDoesNotSync: a manifest whose folder could not be synced may be on disk all the same. No file that it
+// names goes then, so whatever a start finds is a data set. Once, and from there on.
+func TestFolderThatDoesNotSync(t *testing.T) {
+	for after := range 4 {
+		for times := range 2 {
+			s, d := begin(t, EverySecond)
+			s.step(1)
+			heal := d.Fail(faulty.Fault{Op: faulty.SyncDir, Err: syscall.EIO, After: after, Times: times})
+			s.Do(s.aof.startRewrite)
+			s.waitFor("the end of the rewrite", func() bool { return !s.aof.Rewriting() })
+			s.step(2)
+			s.waitFor("the disk", func() bool { return s.aof.w.behind() == 0 })
+			heal()
+			if n := again(t, d); n != 2 {
+				t.Errorf("after %d, times %d: %d steps of 2\n%s", after, times, n, d)
+			}
+		}
 	}
 }
 

@@ -180,8 +180,7 @@ func (s *server) text(key string) string {
 }
 
 // state is how many steps the data set has had. Each step sets a and b and appends to a list, in one unit: a data set
-// that
-// is anything but a whole number of steps is an error.
+// that is anything but a whole number of steps is an error.
 func (s *server) state() (steps int, err error) {
 	a, b := s.text("a"), s.text("b")
 	length, _ := s.do("LLEN", "l")

@@ -247,8 +247,8 @@ func (l *Log) Refusal() *protocol.Error {
 }
 
 // distrust is the end of a file whose sync has failed: what it has of the bytes written before is not known. What
-// follows
-// goes to a file of its own, and what is on disk stays as it is until a rewrite has made a new data set beside it.
+// follows goes to a file of its own, and what is on disk stays as it is until a rewrite has made a new data set beside
+// it.
 func (l *Log) distrust(why error) {
 	if !l.attached {
 		return
@@ -349,8 +349,7 @@ func (l *Log) Close() (wait func(limit time.Duration)) {
 }
 
 // Flush waits until everything decided so far is in the files, and keeps them as they are until release is called, in
-// the
-// same turn: DEBUG LOADAOF reads them.
+// the same turn: DEBUG LOADAOF reads them.
 func (l *Log) Flush() (release func()) {
 	if l.state != off {
 		l.flushTurn()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -25,11 +26,9 @@ import (
 //	rewriter                       └▶ write the base ───────────┘
 //
 // aof.R1. The view and the cut are taken in one turn, between two outermost commands: a unit is in the base or in the
-// new
-// increment, never in both, never in neither.
+// new increment, never in both, never in neither.
 // aof.R2. An increment is in the manifest before it has a byte, and when the one before it is whole and synced. So only
-// the
-// last increment may have lost its end.
+// the last increment may have lost its end.
 // aof.R3. The manifest names a base when that is whole and synced, and until then what it stands for.
 type rewrites struct {
 	job       *rewriting
@@ -212,8 +211,7 @@ func (w *writer) fail(j *rewriting, err error) {
 }
 
 // freeze takes the view, and cuts the buffer (aof.R1). A command that has lent the turn is not over: its unit must not
-// be
-// torn.
+// be torn.
 func (l *Log) freeze(j *rewriting) {
 	switch {
 	case j.over.Load():
@@ -283,7 +281,12 @@ func (w *writer) change(j *rewriting) {
 	}
 	if err != nil {
 		w.log.parts.Log.Warning("Can't go on in the AOF incr file %s: %s", j.name, reason.Of(err))
-		w.dropIncr(j)
+		if w.takeBack() {
+			w.dropIncr(j)
+		} else { // it stays, empty
+			_ = j.file.Close()
+			j.file = nil
+		}
 		j.cancel(err)
 		return
 	}
@@ -292,6 +295,18 @@ func (w *writer) change(j *rewriting) {
 	w.file, j.file = j.file, nil
 	w.setSize(0)
 	_ = old.Close()
+}
+
+// takeBack puts the manifest that holds in the place of one whose writing failed. That one may be on disk all the same,
+// when only its folder could not be synced. It answers whether the files that the failed one names may go. Only the
+// writer calls it.
+func (w *writer) takeBack() bool {
+	f := w.log.folder
+	if w.manifest.empty() {
+		err := f.disk.Remove(f.manifestPath())
+		return err == nil || errors.Is(err, fs.ErrNotExist)
+	}
+	return f.write(w.manifest) == nil
 }
 
 // setSize tells how long the file is. The writer's.
@@ -358,15 +373,19 @@ func (w *writer) adopt(j *rewriting) {
 	if err == nil {
 		err = f.disk.SyncDir(f.dir)
 	}
+	wrote := false
 	if err == nil {
-		err = f.write(next)
+		err, wrote = f.write(next), true
 	}
 	if err != nil {
-		if renamed {
+		back := !wrote || w.takeBack()
+		if renamed && back {
 			_ = f.disk.Rename(f.path(next.incrs[0].name), f.path(f.temporaryIncr()))
 		}
 		if !errors.Is(err, errAborted) { // else the name may be the next rewrite's by now
-			_ = f.disk.Remove(f.path(j.base.name))
+			if back {
+				_ = f.disk.Remove(f.path(j.base.name))
+			}
 			w.log.parts.Log.Warning("Can't put the new AOF base file %s in place: %s", j.base.name, reason.Of(err))
 		}
 		w.fail(j, err)

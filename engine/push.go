@@ -14,8 +14,7 @@ import (
 // engine.O3. CLIENT REPLY OFF and SKIP do not hold for pushes.
 // engine.O4. The stream of a replica goes by mail also while the replica's own batch is run.
 //
-// Nearly all pushes go by mail. The client whose batch is run is the exception: mail would come behind the whole
-// batch.
+// Nearly all pushes go by mail. The client whose batch is run is the exception: mail would come behind the whole batch.
 type pushes struct {
 	here     *client.Client // whose batch is run; nil: none
 	pending  []byte         // for here, until the reply of the command that runs is complete

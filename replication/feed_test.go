@@ -649,8 +649,7 @@ func TestAcksCostWhatTheyServe(t *testing.T) {
 	}
 }
 
-// TestKeptIsNotForgotten: what is held for a replica adds to what families keep for the client, and is taken off
-// again.
+// TestKeptIsNotForgotten: what is held for a replica adds to what families keep for the client, and is taken off again.
 func TestKeptIsNotForgotten(t *testing.T) {
 	p := newPrimary(t)
 	p.saver.gate = make(chan struct{})

@@ -18,8 +18,7 @@ import (
 //
 // replication.H1. While it follows, the feed's history and offset are the primary's, and say what of its stream was
 // applied here.
-// replication.H2. A command is applied when it has run, a transaction when its EXEC has. Only then do its bytes
-// count.
+// replication.H2. A command is applied when it has run, a transaction when its EXEC has. Only then do its bytes count.
 // replication.H3. What a connection has read and not applied goes with it.
 //
 // Turn only, unless a method says otherwise.

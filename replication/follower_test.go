@@ -234,8 +234,7 @@ func TestGetAckIsAnswered(t *testing.T) {
 	s.awaitAck(100 + int64(len(text)))
 }
 
-// TestPromotionBranches: the old history holds up to the promotion, and the primary that was left is told nothing
-// more.
+// TestPromotionBranches: the old history holds up to the promotion, and the primary that was left is told nothing more.
 func TestPromotionBranches(t *testing.T) {
 	p := newPrimary(t)
 	s := newSource(t, p)

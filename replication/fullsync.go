@@ -43,8 +43,7 @@ var (
 	errReplicaStuck = errors.New("the replica has not read for repl-timeout")
 )
 
-// A group is the replicas of one full synchronisation. They have one view and one encoding, at the pace of the
-// slowest.
+// A group is the replicas of one full synchronisation. They have one view and one encoding, at the pace of the slowest.
 type group struct {
 	members []*replica
 	eof     bool   // the form of the stream

@@ -100,8 +100,7 @@ func TestContinueIsRefused(t *testing.T) {
 	}
 }
 
-// TestContinueWithMuch: a backlog of megabytes leaves beside the turns, and what is written meanwhile comes behind
-// it.
+// TestContinueWithMuch: a backlog of megabytes leaves beside the turns, and what is written meanwhile comes behind it.
 func TestContinueWithMuch(t *testing.T) {
 	p := newPrimary(t)
 	p.settings.BacklogSize.Set(16 << 20)

@@ -174,8 +174,7 @@ func (in *instance) loadAOF(*command.Context) error {
 }
 
 // endLog writes what the log still has, when the server ends. It answers false if that must not be: the data set is not
-// on
-// disk yet. Turn only.
+// on disk yet. Turn only.
 func (s *shutdown) endLog() (wait func(limit time.Duration), ok bool) {
 	if s.in.aof.Waiting() && s.in.aof.Rewriting() {
 		if s.mode&ShutdownForce == 0 {

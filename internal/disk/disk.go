@@ -144,8 +144,7 @@ func Exists(s System, name string) bool {
 // WriteWhole puts a small file in the place of name: at every instant there is the old one or the new, whole.
 //
 // temp is a name in the same folder. Errors: the step's that failed, after which temp is gone and name is as it was,
-// unless
-// only the folder could not be synced.
+// unless only the folder could not be synced.
 func WriteWhole(s System, name, temp string, content []byte) error {
 	f, err := s.Open(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {

@@ -51,8 +51,7 @@ func words(line string) (list []any) {
 }
 
 // TestExchange: a log of either server's, whatever its base is made of and with or without annotations, is loaded by
-// the
-// other to the same data set.
+// the other to the same data set.
 func TestExchange(t *testing.T) {
 	for name, program := range references(t) {
 		for _, preamble := range []string{"yes", "no"} {

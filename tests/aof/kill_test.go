@@ -45,8 +45,7 @@ func TestKills(t *testing.T) {
 const script = "redis.call('SET', KEYS[1], ARGV[1]) redis.call('RPUSH', KEYS[2], ARGV[1]) redis.call('SET', KEYS[3], ARGV[1]) return 1"
 
 // write sends steps from a number on for so long, and says which was the last that was answered, at the end and two
-// seconds
-// before.
+// seconds before.
 func write(t *testing.T, s *testkit.Server, rng *rand.Rand, from int, span time.Duration) (old, last int) {
 	c := s.Dial()
 	defer c.Close()

@@ -104,8 +104,7 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
-// TestFunctionsRDB: redis-cli --functions-rdb fetches a file with the libraries and no keys, which both servers
-// read.
+// TestFunctionsRDB: redis-cli --functions-rdb fetches a file with the libraries and no keys, which both servers read.
 func TestFunctionsRDB(t *testing.T) {
 	here := testkit.Start(t)
 	loadLibraries(here)

@@ -22,8 +22,7 @@ func (h *Hub) subscribe(c *command.Context) error { return h.listen(c, Channel) 
 // psubscribe is PSUBSCRIBE pattern [pattern …]. Replies: like SUBSCRIBE's.
 func (h *Hub) psubscribe(c *command.Context) error { return h.listen(c, Pattern) }
 
-// ssubscribe is SSUBSCRIBE shardchannel [shardchannel …]. Replies: like SUBSCRIBE's, with the count of shard
-// channels.
+// ssubscribe is SSUBSCRIBE shardchannel [shardchannel …]. Replies: like SUBSCRIBE's, with the count of shard channels.
 // Errors: not inside a transaction.
 func (h *Hub) ssubscribe(c *command.Context) error { return h.listen(c, Shard) }
 

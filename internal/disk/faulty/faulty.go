@@ -1,6 +1,5 @@
 // Package faulty is a disk in memory that fails as disks do: it loses what was not synced, tears what was being
-// written,
-// refuses, and stalls.
+// written, refuses, and stalls.
 //
 // Owner: one test. Its methods may be called by any goroutine.
 // Never: fails unless it was told to, or by another source of chance than its seed.

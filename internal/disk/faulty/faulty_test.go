@@ -22,8 +22,7 @@ func write(t *testing.T, f disk.File, p string) {
 }
 
 // TestPowerCut: what was synced, name and bytes, is always there after a power cut; what was not is sometimes there,
-// sometimes
-// not, and sometimes torn.
+// sometimes not, and sometimes torn.
 func TestPowerCut(t *testing.T) {
 	seen := map[string]int{}
 	for seed := range uint64(400) {
