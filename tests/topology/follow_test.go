@@ -29,6 +29,25 @@ func up(t *testing.T, r *testkit.Server) {
 	r.AwaitInfo(testkit.Slowly(60*time.Second), "replication", "master_link_status", "up")
 }
 
+// online returns when all replicas of s are online. The primary learns it a moment after the replica's link is up,
+// from its first REPLCONF ACK; until then it refuses FAILOVER.
+func online(t *testing.T, s *testkit.Server) {
+	t.Helper()
+	testkit.Until(t, testkit.Slowly(60*time.Second), "replicas online", func() error {
+		i := s.Info("replication")
+		n, _ := strconv.Atoi(i["connected_slaves"])
+		for r := range n {
+			if line := i[fmt.Sprint("slave", r)]; !strings.Contains(line, "state=online") {
+				return fmt.Errorf("%s", line)
+			}
+		}
+		if n == 0 {
+			return fmt.Errorf("no replica is connected")
+		}
+		return nil
+	})
+}
+
 // TestFollowsRedis: spindle attaches to a redis-server that is written to, by each way of taking the copy, and ends
 // with what that has.
 func TestFollowsRedis(t *testing.T) {

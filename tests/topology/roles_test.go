@@ -26,6 +26,7 @@ func TestFailover(t *testing.T) {
 						count++
 					}
 				}
+				online(t, primary)
 				if v := primary.Do("FAILOVER", "TO", "127.0.0.1", other.Port, "TIMEOUT", "20000"); v.Text != "OK" {
 					t.Fatalf("FAILOVER: %v", v)
 				}
@@ -55,10 +56,13 @@ func TestFailover(t *testing.T) {
 func TestFailoverAborts(t *testing.T) {
 	s := testkit.Start(t)
 	r := follow(t, s, true)
+	online(t, s)
 	r.Signal(19) // SIGSTOP: it acknowledges nothing
 	defer r.Signal(18)
 	s.Do("SET", "k", "v")
-	s.Do("FAILOVER", "TIMEOUT", "100")
+	if v := s.Do("FAILOVER", "TIMEOUT", "100"); v.Text != "OK" {
+		t.Fatalf("FAILOVER: %v", v)
+	}
 	testkit.Until(t, testkit.Slowly(10*time.Second), "the abort", func() error {
 		return testkit.Equal(s.Info("replication")["master_failover_state"], "no-failover")
 	})

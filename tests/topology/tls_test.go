@@ -112,6 +112,7 @@ func TestTLSFailover(t *testing.T) {
 			nodes := []node{a, b}
 			for round := range 2 {
 				from, to := nodes[round], nodes[1-round]
+				online(t, from.Server)
 				if v := from.Do("FAILOVER", "TO", "127.0.0.1", to.tlsPort, "TIMEOUT", "20000"); v.Text != "OK" {
 					t.Fatalf("FAILOVER: %v", v)
 				}
