@@ -37,7 +37,8 @@ type Modules struct {
 // loadmodule line that names RedisBloom.
 func New(warn func(text string), bloom func(args []string) error) *Modules {
 	return &Modules{warn: warn, list: []*Module{
-		{Name: "bf", Version: 20802, Files: []string{"redisbloom", "bf"}, take: bloom}, // the release that came with Redis 7.4
+		// The release that came with Redis 7.4.
+		{Name: "bf", Version: 20802, Files: []string{"redisbloom", "bf"}, take: bloom},
 	}}
 }
 
