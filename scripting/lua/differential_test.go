@@ -59,7 +59,7 @@ local function tooLong() os.exit(1) end -- before the mark of the next program: 
 for i = 1, #PROGRAMS do
 	emitted = 0
 	io.write("\1PROGRAM ", BEFORE + i, "\n") io.flush()
-	debug.sethook(tooLong, "", 400000)
+	debug.sethook(tooLong, "", 100000)
 	DRIVE(PROGRAMS[i], emit)
 end
 `

@@ -15,7 +15,9 @@ type parser struct {
 // Compile turns source text into a Proto. name is the chunk's name: "=x" and "@x" show as x in messages, any other as
 // [string "…"].
 // Errors: *SyntaxError, with the position in its text.
-func Compile(name string, source []byte) (*Proto, error) { return compile(name, string(source), 0, false) }
+func Compile(name string, source []byte) (*Proto, error) {
+	return compile(name, string(source), 0, false)
+}
 
 // compile starts at a nesting level, since Lua 5.1 counts the calls around loadstring too. more tells that source is
 // only the beginning: what is no error so far is errNeedsMore.
