@@ -161,7 +161,7 @@ func (f *Feed) keep() {
 func (f *Feed) ResizeBacklog() {
 	if f.log != nil {
 		f.log.resize(f.settings.BacklogSize.Get())
-		f.core.NoteStream(f.log.bytes())
+		f.noteBacklog()
 	}
 }
 
@@ -178,13 +178,16 @@ func (f *Feed) dropBacklog(nowMs int64) {
 	ttl := f.settings.BacklogTTL.Get()
 	if f.log == nil || f.following || f.beginning || len(f.replicas) > 0 || ttl == 0 || nowMs-f.idleSinceMs <= ttl*1000 {
 		return
+// noteBacklog tells the core what the backlog costs.
+func (f *Feed) noteBacklog() { f.core.NoteStream(f.BacklogBytes(), f.settings.BacklogSize.Get()) }
+
 	}
 	f.ChangeID()
 	f.forgetID2()
 	f.flush()
 	f.log.free()
 	f.log = nil
-	f.core.NoteStream(0)
+	f.noteBacklog()
 	f.core.RemoveSink(f)
 	f.settings.Log.Notice("Replication backlog freed after %d seconds without connected replicas.", ttl)
 }
@@ -237,7 +240,7 @@ func (f *Feed) flush() {
 		if !f.log.write(f.chunk[from:f.sent]) {
 			f.settings.Log.Warning("The system gives no memory for the replication backlog: it begins anew.")
 		}
-		f.core.NoteStream(f.log.bytes())
+		f.noteBacklog()
 	}
 	for _, r := range f.replicas {
 		switch r.state {
