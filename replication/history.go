@@ -43,6 +43,8 @@ func (f *Feed) restart(id string, offset int64) {
 	f.dismissReplicas()
 	f.ID, f.offset = id, offset
 	f.forgetID2()
+	f.specialAt = 0
+	clear(f.tooOld)
 	f.log.rebase(offset)
 	f.noteBacklog()
 }
