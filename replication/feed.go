@@ -4,7 +4,8 @@
 // Owner: the core calls Feed inside its turns; a sender goroutine per full synchronisation reads a view and nothing
 // else.
 // Never: blocks a turn (R5), or keeps more for a replica than its output limit allows.
-// Start at feed.go; backlog.go keeps the stream's end, partial.go continues from it, fullsync.go sends the view.
+// Start at feed.go; backlog.go keeps the stream's end, partial.go continues from it, fullsync.go sends the view, forms.go
+// knows what some replicas cannot read.
 // commands.go is SYNC, PSYNC, REPLCONF, WAIT and ROLE.
 package replication
 
@@ -50,8 +51,11 @@ type Feed struct {
 	lastPingMs         int64
 	hushed             bool // the server waits for replicas to catch up
 	waits              waits
-	acks               bool // a replica has told how far it is in this turn
-	asking             bool // somebody wants to know: the replicas are asked at the end of this turn
+	parser             protocol.Parser  // of effects that may be special
+	specialAt          int64            // where the last one begins in the stream, counted from 1; 0: there was none
+	tooOld             map[Address]bool // replicas that were closed because of one: they need a full copy
+	acks               bool             // a replica has told how far it is in this turn
+	asking             bool             // somebody wants to know: the replicas are asked at the end of this turn
 	fullSyncs, refused uint64
 	continued          uint64       // partial synchronisations
 	outLimit           uint64       // replicas closed for what was held for them
@@ -93,7 +97,16 @@ type replica struct {
 	addr        string // REPLCONF ip-address
 	eof, psync2 bool   // REPLCONF capa
 	rdbOnly     bool
-	loaded      bool // it has said so, which may come here before word that the view has left
+	reads       Forms  // REPLCONF capa: what it has said that it reads
+	lacks       Forms  // what it cannot read, by its version and modules
+	version     string // "": unknown
+	asked       bool   // it was asked for them
+	answered    bool   // and has answered, or will not
+	met         Find   // what came before the answer
+	searchedAt  int64  // the data of this offset, counted from 1, hold nothing that it lacks; 0: nobody has looked
+	refusedMs   int64  // since when its full copy is refused, or the data are searched; 0: it is not
+	refusal     string // what it is told then
+	loaded      bool   // it has said so, which may come here before word that the view has left
 	filter      Filter
 	psync       bool            // it asked by PSYNC: +FULLRESYNC comes before the view
 	answer      *protocol.Reply // where that goes while its command runs; nil: it is posted
@@ -110,7 +123,7 @@ type replica struct {
 
 // NewFeed makes a feed with a history of its own.
 func NewFeed(core *engine.Core, settings *Settings, saver Saver) *Feed {
-	f := &Feed{core: core, settings: settings, saver: saver, selected: -1, waits: waits{byWant: map[int64]*waitHeap{}}}
+	f := &Feed{core: core, settings: settings, saver: saver, selected: -1, waits: waits{byWant: map[int64]*waitHeap{}}, tooOld: map[Address]bool{}}
 	f.ID = newID()
 	f.forgetID2()
 	return f
@@ -161,9 +174,12 @@ func (f *Feed) keep() {
 func (f *Feed) ResizeBacklog() {
 	if f.log != nil {
 		f.log.resize(f.settings.BacklogSize.Get())
-		f.core.NoteStream(f.log.bytes())
+		f.noteBacklog()
 	}
 }
+
+// noteBacklog tells the core what the backlog costs.
+func (f *Feed) noteBacklog() { f.core.NoteStream(f.BacklogBytes(), f.settings.BacklogSize.Get()) }
 
 // BacklogBytes is the memory that the backlog takes. Turn only.
 func (f *Feed) BacklogBytes() int64 {
@@ -184,7 +200,7 @@ func (f *Feed) dropBacklog(nowMs int64) {
 	f.flush()
 	f.log.free()
 	f.log = nil
-	f.core.NoteStream(0)
+	f.noteBacklog()
 	f.core.RemoveSink(f)
 	f.settings.Log.Notice("Replication backlog freed after %d seconds without connected replicas.", ttl)
 }
@@ -197,6 +213,7 @@ func (f *Feed) Take(unit []engine.Effect) {
 			db := strconv.Itoa(e.DB)
 			f.write(protocol.AppendCommand(nil, [][]byte{[]byte("SELECT"), []byte(db)}))
 		}
+		f.spotEffect(e.DB, e.Command)
 		f.write(e.Command)
 	}
 }
@@ -237,7 +254,7 @@ func (f *Feed) flush() {
 		if !f.log.write(f.chunk[from:f.sent]) {
 			f.settings.Log.Warning("The system gives no memory for the replication backlog: it begins anew.")
 		}
-		f.core.NoteStream(f.log.bytes())
+		f.noteBacklog()
 	}
 	for _, r := range f.replicas {
 		switch r.state {
@@ -379,6 +396,7 @@ func (f *Feed) Tick(nowMs int64) {
 	}
 	f.startWaiting()
 	f.signWaiting(nowMs)
+	f.tickRefused(nowMs)
 	if ping {
 		f.write([]byte("*1\r\n$4\r\nPING\r\n"))
 	}

@@ -103,6 +103,9 @@ type scribe struct {
 	gate chan struct{} // nil: at once
 
 	prepared func() // nil: nobody counts
+
+	holds Forms
+	clean bool // though none of them is there any more
 }
 
 func (s *scribe) Prepare(_ context.Context, _ string, _ int64, only Filter) func(io.Writer, *keyspace.View) error {
@@ -120,6 +123,12 @@ func (s *scribe) Prepare(_ context.Context, _ string, _ int64, only Filter) func
 		_, err := io.WriteString(w, text)
 		return err
 	}
+}
+
+func (s *scribe) Holds() Forms { return s.holds }
+
+func (s *scribe) Find(_ *keyspace.View, forms Forms) (Find, bool) {
+	return Find{3, "special", s.holds & forms}, s.holds&forms != 0 && !s.clean
 }
 
 type quiet struct{}

@@ -31,6 +31,10 @@ func (f *Feed) tryContinue(c *command.Context, r *replica, id []byte, offset int
 		}
 		return false
 	}
+	if f.tooOld[r.address()] {
+		log.Notice("Partial resynchronization not accepted: %s could not read a part of the stream", r.name())
+		return false
+	}
 	if f.log == nil || offset <= f.log.begin() || offset > f.log.end+1 {
 		log.Notice("Unable to partial resync with replica %s for lack of backlog (Replica request was: %d).",
 			r.name(), offset)
