@@ -41,6 +41,7 @@ const usage = `Usage: spindle [/path/to/redis.conf] [--directive value ...] [-]
        spindle -v, --version
        spindle -h, --help
        spindle --check-system    does this host suit the server?
+       spindle --check-config FILE    which lines would a start refuse?
        spindle check-aof FILE    is an append-only file whole? --fix cuts off what is not
        spindle check-rdb FILE    is an RDB file whole?
 

@@ -37,6 +37,9 @@ func Run(argv []string) int {
 	if code, done := Answer(args, os.Stdout, os.Stderr); done {
 		return code
 	}
+	if args.Task == TaskCheckConfig {
+		return CheckConfig(args, os.Stdin, os.Stdout)
+	}
 	log := logging.New(os.Stdout)
 	in, err := newInstance(log)
 	if err != nil {
