@@ -48,7 +48,7 @@ var floors = []rule{
 	{"lazyfree", nil},
 	{"internal", nil},
 	{"tools/cli", []string{"server", "aof", "bgsave/", "engine/data/", "protocol/"}},
-	{"tools", []string{"protocol/", "bgsave/", "engine/", "reactor/", "server/"}},
+	{"tools", []string{"tools/cli", "protocol/", "bgsave/", "engine/", "reactor/", "server/"}},
 	{"bench", []string{"bench/", "protocol/"}},
 	{"tests", []string{"tests/", "protocol/", "engine/", "bgsave/", "server/"}},
 }
