@@ -25,8 +25,8 @@ type greeting struct {
 func (g *greeting) Write(p []byte) (int, error) { return g.Buffer.Write(p) }
 func (g *greeting) Read([]byte) (int, error)    { return 0, io.EOF }
 
-// TestHandshakesThatStop: connections that stop in the middle of their TLS handshake cost a little memory and their time
-// limit. Clients of both ports are served meanwhile, and new ones are let in.
+// TestHandshakesThatStop: connections that stop in the middle of their TLS handshake cost a little memory, and their
+// time limit. Clients of both ports are served meanwhile, and new ones are let in.
 //
 // SPINDLE_TEST_SCALE=25 has ten thousand of them.
 func TestHandshakesThatStop(t *testing.T) {
