@@ -423,9 +423,9 @@ func TestIdleTLSConnectionCost(t *testing.T) {
 	runtime.KeepAlive(clients)
 }
 
-// FuzzTLS has three peers: one sends bytes that are no TLS, the records of one were changed on their way, and one comes
-// in pieces and is cut off. The first gets nothing but an end, the others the right answers or an end. The rest of the
-// world is served all the while.
+// FuzzTLS has a peer send bytes that are no TLS, another whose records were changed on their way, and a third that is
+// cut off and comes in pieces. The first gets nothing but an end, the others the right answers or an end. The rest of
+// the world is served all the while.
 func FuzzTLS(f *testing.F) {
 	secured = true
 	f.Cleanup(func() { secured = false })
