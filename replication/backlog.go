@@ -27,7 +27,7 @@ type backlog struct {
 }
 
 // blockBytes is how much is mapped at a time.
-const blockBytes = 64 << 10
+const blockBytes = 16 << 10
 
 type block struct {
 	memory []byte // blockBytes

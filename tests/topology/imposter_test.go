@@ -176,8 +176,8 @@ func fullResync(offset string) []byte {
 
 func sized(copied []byte) []byte { return append(fmt.Appendf(nil, "$%d\r\n", len(copied)), copied...) }
 
-// TestImposters: whatever a primary says, the replica closes the link in Redis's words, keeps what the settings promise,
-// and follows the next one that is honest.
+// TestImposters: whatever a primary says, the replica closes the link in Redis's words, keeps what the settings
+// promise, and follows the next one that is honest.
 func TestImposters(t *testing.T) {
 	copied := file(t)
 	marked := func(end []byte) []byte { return join([]byte("$EOF:"), endMark, []byte("\r\n"), copied, end) }
