@@ -15,6 +15,7 @@ import (
 	"spindle/aof"
 	"spindle/bgsave"
 	"spindle/bgsave/codec"
+	"spindle/cluster"
 	"spindle/engine"
 	"spindle/engine/acl"
 	"spindle/engine/catalogue"
@@ -31,6 +32,7 @@ import (
 	"spindle/internal/info"
 	"spindle/internal/logging"
 	"spindle/internal/setting"
+	"spindle/internal/slots"
 	"spindle/internal/tlsconfig"
 	"spindle/lazyfree"
 	"spindle/protocol"
@@ -62,7 +64,9 @@ type instance struct {
 	access         accessSettings
 	tracking       tracking.Settings
 	tls            tlsconfig.Settings
-	primaryTLS     atomic.Pointer[tls.Config] // of the link to a primary; nil: it is in the clear
+	primaryTLS     atomic.Pointer[tls.Config]        // of the link to a primary; nil: it is in the clear
+	busTLS         atomic.Pointer[tlsconfig.Configs] // of the cluster bus; nil: it is in the clear
+	clustering     cluster.Settings
 	own            ownSettings
 
 	heap      *memory.Heap
@@ -82,6 +86,9 @@ type instance struct {
 	aof       *aof.Log
 	gate      *protocol.Gate
 	scripts   *scripting.Scripts
+	slots     slots.Current    // who serves which slot; none outside cluster mode
+	cluster   *cluster.Cluster // nil outside cluster mode
+	beatMs    atomic.Int64     // when the core last did its duties, Unix ms
 	reactor   *reactor.Reactor
 	whole     command.Whole
 	rewriter  *Rewriter
@@ -115,7 +122,7 @@ func newInstance(log *logging.Logger) (*instance, error) {
 	in := &instance{log: log, settings: &Settings{}}
 	registry, err := setting.NewRegistry(in.settings.Rows(), in.own.rows(), in.access.rows(), in.network.Rows(),
 		in.sockets.Rows(), in.engine.Rows(), in.common.Rows(), in.data.Rows(), in.observe.Rows(), in.save.Rows(),
-		in.feeding.Rows(), in.following.Rows(), in.aofSettings.Rows(), in.scriptSettings.Rows(), in.tracking.Rows(), in.tls.Rows())
+		in.feeding.Rows(), in.following.Rows(), in.aofSettings.Rows(), in.scriptSettings.Rows(), in.tracking.Rows(), in.tls.Rows(), in.clustering.Rows())
 	if err != nil {
 		return nil, err
 	}
@@ -173,6 +180,7 @@ func (in *instance) assemble(args Arguments) (err error) {
 	in.joinSaving()
 	in.joinLog()
 	in.joinReplication()
+	in.joinCluster()
 	in.joinObservation(args)
 	in.joinScripts()
 	in.core.Do(func() { in.startupUsed = in.core.UsedMemory() })
@@ -266,7 +274,7 @@ func (in *instance) joinReplication() {
 				"CONFIG RESETSTAT counts anew.", len(codes))
 			in.log.Warning("Current errors code list: %s", strings.Join(codes, ", "))
 		},
-		Tick: []func(int64){in.feed.Tick, in.follower.Tick, in.tickLog, in.saveByRules, in.shutdown.tick, in.sampleRates, in.tickThreads,
+		Tick: []func(int64){func(ms int64) { in.beatMs.Store(ms) }, in.feed.Tick, in.follower.Tick, in.tickLog, in.saveByRules, in.shutdown.tick, in.sampleRates, in.tickThreads,
 			func(int64) { in.tracker.Trim() }},
 	})
 }
@@ -559,7 +567,7 @@ func (in *instance) loadOptions(path string) bgsave.LoadOptions {
 // title is what ps shows.
 func (in *instance) title() Title {
 	n := &in.sockets
-	t := Title{Program: in.program, Port: n.Port.Get(), TLSPort: n.TLSPort.Get(), UnixSocket: n.UnixSocket.Get(), ConfigFile: in.config.File}
+	t := Title{Mode: in.titleMode(), Program: in.program, Port: n.Port.Get(), TLSPort: n.TLSPort.Get(), UnixSocket: n.UnixSocket.Get(), ConfigFile: in.config.File}
 	if bind := n.Bind.Get(); len(bind) > 0 && bind[0] != "*" {
 		t.Bind = strings.TrimPrefix(bind[0], "-")
 	}
