@@ -165,7 +165,7 @@ func (in *instance) assemble(args Arguments) (err error) {
 	})
 	in.watches = tx.NewWatches(in.space)
 	in.hub = pubsub.NewHub(in.core)
-	in.modules = modules.New(func(text string) { in.log.Warning("%s", text) })
+	in.modules = modules.New(func(text string) { in.log.Warning("%s", text) }, in.data.Filters.Take)
 	in.tracker = tracking.New(in.core, in.clients, in.space, &in.tracking)
 	in.space.Hooks.Touched = func(db int, key []byte) {
 		in.watches.Touched(db, key)
@@ -316,8 +316,8 @@ func (in *instance) logAttack() func(*client.Client) {
 
 // diskBarrier refuses writes while saving is asked for and fails.
 func (in *instance) diskBarrier() *engine.Barrier {
-	b := &engine.Barrier{Name: "disk", Refuse: func(cl *client.Client, call engine.Call) error {
-		if call.Flags&command.Write == 0 && call.Spec.Name != "ping" {
+	b := &engine.Barrier{Name: "disk", Spares: true, Refuse: func(cl *client.Client, call engine.Call) error {
+		if call.Flags&command.Write == 0 && (call.Spec.Name != "ping" || cl.Script != nil) {
 			return nil
 		}
 		if in.scheduler.WritesStopped() {
@@ -339,7 +339,7 @@ func (in *instance) diskBarrier() *engine.Barrier {
 
 // replicasBarrier refuses writes while fewer replicas than min-replicas-to-write are well.
 func (in *instance) replicasBarrier() *engine.Barrier {
-	b := &engine.Barrier{Name: "replicas", Refuse: func(_ *client.Client, call engine.Call) error {
+	b := &engine.Barrier{Name: "replicas", Spares: true, Refuse: func(_ *client.Client, call engine.Call) error {
 		if call.Flags&command.Write == 0 || in.feed.EnoughReplicas() {
 			return nil
 		}

@@ -1,6 +1,7 @@
 package acl
 
 import (
+	"strings"
 	"sync"
 
 	"spindle/engine/command"
@@ -11,6 +12,12 @@ import (
 // Rules may name them, so that an ACL file written for Redis loads. A command that comes here leaves this list.
 var absentNames = map[string][]string{
 	"asking": nil, "migrate": nil, "readonly": nil, "readwrite": nil,
+}
+
+// Absent says that Redis has a command of this name, and this server does not.
+func Absent(name string) bool {
+	_, is := absentNames[strings.ToLower(name)]
+	return is
 }
 
 // absent is a row for each of absentNames. No user calls them: they only tell which rules are well formed.
