@@ -129,6 +129,10 @@ func (c *Core) admit(cl *client.Client, spec *command.Spec, args [][]byte) (verd
 	if cl.Is(client.Multi) && !runsInsideMulti(spec) {
 		return queue, nil
 	}
+	if c.latched(cl, spec, args) {
+		c.pause.hold(cl)
+		return hold, nil
+	}
 	return run, nil
 }
 
@@ -174,6 +178,9 @@ func (c *Core) admitScript(cl *client.Client, call Call) error {
 		if err := b.Refuse(cl, call); err != nil {
 			return err
 		}
+	}
+	if writes && len(c.latches.keys) != 0 && c.namesLatched(call.Spec, call.Args) {
+		return errOnItsWay
 	}
 	if call.Flags&command.DenyOOM != 0 && c.OutOfMemory() && !cl.Script.Wrote && !cl.Script.AllowOOM {
 		return protocol.ErrOutOfMemory

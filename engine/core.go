@@ -62,6 +62,7 @@ type Core struct {
 	barriers []*Barrier
 	raised   int // barriers that are up
 	pause    pause
+	latches  latches
 	waiting  waiting
 	monitors client.Audience
 	watchers map[*client.Client]*client.Seat // who has MONITOR, and where in monitors

@@ -15,6 +15,7 @@ import (
 	"spindle/aof"
 	"spindle/bgsave"
 	"spindle/bgsave/codec"
+	"spindle/cluster/migrate"
 	"spindle/engine"
 	"spindle/engine/acl"
 	"spindle/engine/catalogue"
@@ -82,6 +83,7 @@ type instance struct {
 	aof       *aof.Log
 	gate      *protocol.Gate
 	scripts   *scripting.Scripts
+	migrator  *migrate.Migrator
 	reactor   *reactor.Reactor
 	whole     command.Whole
 	rewriter  *Rewriter
@@ -175,6 +177,7 @@ func (in *instance) assemble(args Arguments) (err error) {
 	in.joinReplication()
 	in.joinObservation(args)
 	in.joinScripts()
+	in.joinMigrate()
 	in.core.Do(func() { in.startupUsed = in.core.UsedMemory() })
 	if err := in.joinCommands(args); err != nil {
 		return err
@@ -283,7 +286,8 @@ func (in *instance) tickThreads(int64) {
 // countThreads has as many threads as what is under way needs.
 func (in *instance) countThreads() {
 	// The link to a primary is read by a goroutine, which a loop that waits in the kernel must not keep from running.
-	in.threads.follow(in.heap.Holding() || in.loading.Active.Load() || in.core.Lent(), in.core.Laden() || in.aof.Durable() || in.follower.Following())
+	in.threads.follow(in.heap.Holding() || in.loading.Active.Load() || in.core.Lent(),
+		in.core.Laden() || in.aof.Durable() || in.follower.Following() || in.migrator.InFlight())
 }
 
 // saveByRules looks at the save rules, but not before the data set is whole, nor once the server ends.

@@ -10,7 +10,7 @@ import (
 //
 // Rules may name them, so that an ACL file written for Redis loads. A command that comes here leaves this list.
 var absentNames = map[string][]string{
-	"asking": nil, "migrate": nil, "readonly": nil, "readwrite": nil,
+	"asking": nil, "readonly": nil, "readwrite": nil,
 	"cluster": {
 		"addslots", "addslotsrange", "bumpepoch", "count-failure-reports", "countkeysinslot", "delslots",
 		"delslotsrange", "failover", "flushslots", "forget", "getkeysinslot", "help", "info", "keyslot",

@@ -18,7 +18,8 @@ type rule struct {
 // a folder that is not there.
 var floors = []rule{
 	{".", []string{"server"}},
-	{"server", []string{"reactor/", "protocol/", "engine/", "lazyfree/", "bgsave/", "aof", "replication/", "scripting/"}},
+	{"server", []string{"reactor/", "protocol/", "engine/", "lazyfree/", "bgsave/", "aof", "replication/", "scripting/", "cluster/"}},
+	{"cluster/migrate", []string{"bgsave", "engine", "engine/command", "engine/client", "engine/data/", "protocol/"}},
 	{"aof", []string{"bgsave/", "engine/", "protocol/"}},
 	{"replication", []string{"bgsave/", "engine/", "protocol/"}},
 	{"bgsave", []string{"bgsave/", "engine/command", "engine/client", "engine/data/", "protocol/"}},
