@@ -15,6 +15,7 @@ import (
 	"spindle/aof"
 	"spindle/bgsave"
 	"spindle/bgsave/codec"
+	"spindle/cluster"
 	"spindle/cluster/migrate"
 	"spindle/engine"
 	"spindle/engine/acl"
@@ -32,6 +33,7 @@ import (
 	"spindle/internal/info"
 	"spindle/internal/logging"
 	"spindle/internal/setting"
+	"spindle/internal/slots"
 	"spindle/internal/tlsconfig"
 	"spindle/lazyfree"
 	"spindle/protocol"
@@ -63,7 +65,9 @@ type instance struct {
 	access         accessSettings
 	tracking       tracking.Settings
 	tls            tlsconfig.Settings
-	primaryTLS     atomic.Pointer[tls.Config] // of the link to a primary; nil: it is in the clear
+	primaryTLS     atomic.Pointer[tls.Config]        // of the link to a primary; nil: it is in the clear
+	busTLS         atomic.Pointer[tlsconfig.Configs] // of the cluster bus; nil: it is in the clear
+	clustering     cluster.Settings
 	own            ownSettings
 
 	heap      *memory.Heap
@@ -83,6 +87,9 @@ type instance struct {
 	aof       *aof.Log
 	gate      *protocol.Gate
 	scripts   *scripting.Scripts
+	slots     slots.Current    // who serves which slot; none outside cluster mode
+	cluster   *cluster.Cluster // nil outside cluster mode
+	beatMs    atomic.Int64     // when the core last did its duties, Unix ms
 	migrator  *migrate.Migrator
 	reactor   *reactor.Reactor
 	whole     command.Whole
@@ -117,7 +124,7 @@ func newInstance(log *logging.Logger) (*instance, error) {
 	in := &instance{log: log, settings: &Settings{}}
 	registry, err := setting.NewRegistry(in.settings.Rows(), in.own.rows(), in.access.rows(), in.network.Rows(),
 		in.sockets.Rows(), in.engine.Rows(), in.common.Rows(), in.data.Rows(), in.observe.Rows(), in.save.Rows(),
-		in.feeding.Rows(), in.following.Rows(), in.aofSettings.Rows(), in.scriptSettings.Rows(), in.tracking.Rows(), in.tls.Rows())
+		in.feeding.Rows(), in.following.Rows(), in.aofSettings.Rows(), in.scriptSettings.Rows(), in.tracking.Rows(), in.tls.Rows(), in.clustering.Rows())
 	if err != nil {
 		return nil, err
 	}
@@ -175,6 +182,7 @@ func (in *instance) assemble(args Arguments) (err error) {
 	in.joinSaving()
 	in.joinLog()
 	in.joinReplication()
+	in.joinCluster()
 	in.joinObservation(args)
 	in.joinScripts()
 	in.joinMigrate()
@@ -269,7 +277,7 @@ func (in *instance) joinReplication() {
 				"CONFIG RESETSTAT counts anew.", len(codes))
 			in.log.Warning("Current errors code list: %s", strings.Join(codes, ", "))
 		},
-		Tick: []func(int64){in.feed.Tick, in.follower.Tick, in.tickLog, in.saveByRules, in.shutdown.tick, in.sampleRates, in.tickThreads,
+		Tick: []func(int64){func(ms int64) { in.beatMs.Store(ms) }, in.feed.Tick, in.follower.Tick, in.tickLog, in.saveByRules, in.shutdown.tick, in.sampleRates, in.tickThreads,
 			func(int64) { in.tracker.Trim() }},
 	})
 }
@@ -312,8 +320,8 @@ func (in *instance) logAttack() func(*client.Client) {
 
 // diskBarrier refuses writes while saving is asked for and fails.
 func (in *instance) diskBarrier() *engine.Barrier {
-	b := &engine.Barrier{Name: "disk", Spares: true, Refuse: func(cl *client.Client, call engine.Call) error {
-		if call.Flags&command.Write == 0 && (call.Spec.Name != "ping" || cl.Script != nil) {
+	b := &engine.Barrier{Name: "disk", Refuse: func(cl *client.Client, call engine.Call) error {
+		if call.Flags&command.Write == 0 && call.Spec.Name != "ping" {
 			return nil
 		}
 		if in.scheduler.WritesStopped() {
@@ -335,7 +343,7 @@ func (in *instance) diskBarrier() *engine.Barrier {
 
 // replicasBarrier refuses writes while fewer replicas than min-replicas-to-write are well.
 func (in *instance) replicasBarrier() *engine.Barrier {
-	b := &engine.Barrier{Name: "replicas", Spares: true, Refuse: func(_ *client.Client, call engine.Call) error {
+	b := &engine.Barrier{Name: "replicas", Refuse: func(_ *client.Client, call engine.Call) error {
 		if call.Flags&command.Write == 0 || in.feed.EnoughReplicas() {
 			return nil
 		}
@@ -563,7 +571,7 @@ func (in *instance) loadOptions(path string) bgsave.LoadOptions {
 // title is what ps shows.
 func (in *instance) title() Title {
 	n := &in.sockets
-	t := Title{Program: in.program, Port: n.Port.Get(), TLSPort: n.TLSPort.Get(), UnixSocket: n.UnixSocket.Get(), ConfigFile: in.config.File}
+	t := Title{Mode: in.titleMode(), Program: in.program, Port: n.Port.Get(), TLSPort: n.TLSPort.Get(), UnixSocket: n.UnixSocket.Get(), ConfigFile: in.config.File}
 	if bind := n.Bind.Get(); len(bind) > 0 && bind[0] != "*" {
 		t.Bind = strings.TrimPrefix(bind[0], "-")
 	}

@@ -11,12 +11,6 @@ import (
 // Rules may name them, so that an ACL file written for Redis loads. A command that comes here leaves this list.
 var absentNames = map[string][]string{
 	"asking": nil, "readonly": nil, "readwrite": nil,
-	"cluster": {
-		"addslots", "addslotsrange", "bumpepoch", "count-failure-reports", "countkeysinslot", "delslots",
-		"delslotsrange", "failover", "flushslots", "forget", "getkeysinslot", "help", "info", "keyslot",
-		"links", "meet", "myid", "myshardid", "nodes", "replicas", "replicate", "reset", "saveconfig",
-		"set-config-epoch", "setslot", "shards", "slaves", "slots",
-	},
 }
 
 // absent is a row for each of absentNames. No user calls them: they only tell which rules are well formed.

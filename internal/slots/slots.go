@@ -25,6 +25,8 @@ func Of(key []byte) uint16 {
 
 // OfPattern gives the slot of every key that a glob pattern can match, and false if they can lie in several. It is
 // so if the pattern has a hash tag without wildcards, or has no wildcards at all.
+//
+// Seam: KEYS and SCAN look at that slot alone.
 func OfPattern(pattern []byte) (slot uint16, one bool) {
 	open := -1
 	for i, c := range pattern {
