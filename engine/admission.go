@@ -22,10 +22,11 @@ const fedStream = client.Replica | client.Monitor
 type verdict uint8
 
 const (
-	run    verdict = iota
-	refuse         // answered with an error
-	queue          // kept for EXEC
-	hold           // not now: the client is paused and the request stays unread
+	run       verdict = iota
+	refuse            // answered with an error
+	queue             // kept for EXEC
+	hold              // not now: the client is paused and the request stays unread
+	elsewhere         // answered with a redirection
 )
 
 // A Barrier refuses commands while it is up: loading, a full disk, a primary that is missing.
@@ -108,6 +109,11 @@ func (c *Core) admit(cl *client.Client, spec *command.Spec, args [][]byte) (verd
 		}
 	}
 	call := callOf(cl, spec, args)
+	if c.slots != nil {
+		if err := c.admitSlots(cl, call); err != nil {
+			return elsewhere, err
+		}
+	}
 	if err := c.obstacle(cl, call); err != nil {
 		return refuse, err
 	}
@@ -172,6 +178,11 @@ func (c *Core) admitScript(cl *client.Client, call Call) error {
 	}
 	if writes && cl.Script.ReadOnly {
 		return errReadOnlyScript
+	}
+	if c.slots != nil {
+		if err := c.admitSlotsOfScript(cl.Script, call); err != nil {
+			return err
+		}
 	}
 	for _, b := range c.barriers {
 		if !b.up || b == c.eviction.barrier || b.Spares && cl.Script.Wrote {
