@@ -160,7 +160,9 @@ func (in *instance) assemble(args Arguments) (err error) {
 	}
 	in.common.MaxBulk = &in.network.MaxBulk
 	in.lazy = lazyfree.New(lazyfree.Options{})
-	in.space = keyspace.New(in.heap, keyspace.Options{Databases: int(in.engine.Databases.Get())})
+	in.space = keyspace.New(in.heap, keyspace.Options{
+		Databases: int(in.engine.Databases.Get()), Slots: in.clustering.Enabled.Get(),
+	})
 	in.clients = client.NewRegistry()
 	in.core = engine.New(engine.Parts{
 		Space: in.space, Clients: in.clients, Settings: &in.engine, Common: &in.common, Lazy: in.lazy, Whole: &in.whole,
@@ -320,8 +322,8 @@ func (in *instance) logAttack() func(*client.Client) {
 
 // diskBarrier refuses writes while saving is asked for and fails.
 func (in *instance) diskBarrier() *engine.Barrier {
-	b := &engine.Barrier{Name: "disk", Refuse: func(cl *client.Client, call engine.Call) error {
-		if call.Flags&command.Write == 0 && call.Spec.Name != "ping" {
+	b := &engine.Barrier{Name: "disk", Spares: true, Refuse: func(cl *client.Client, call engine.Call) error {
+		if call.Flags&command.Write == 0 && (call.Spec.Name != "ping" || cl.Script != nil) {
 			return nil
 		}
 		if in.scheduler.WritesStopped() {
@@ -343,7 +345,7 @@ func (in *instance) diskBarrier() *engine.Barrier {
 
 // replicasBarrier refuses writes while fewer replicas than min-replicas-to-write are well.
 func (in *instance) replicasBarrier() *engine.Barrier {
-	b := &engine.Barrier{Name: "replicas", Refuse: func(_ *client.Client, call engine.Call) error {
+	b := &engine.Barrier{Name: "replicas", Spares: true, Refuse: func(_ *client.Client, call engine.Call) error {
 		if call.Flags&command.Write == 0 || in.feed.EnoughReplicas() {
 			return nil
 		}

@@ -9,9 +9,7 @@ import (
 // absentNames are the commands of Redis 7.4 that this server does not have, with their subcommands.
 //
 // Rules may name them, so that an ACL file written for Redis loads. A command that comes here leaves this list.
-var absentNames = map[string][]string{
-	"asking": nil, "readonly": nil, "readwrite": nil,
-}
+var absentNames = map[string][]string{}
 
 // absent is a row for each of absentNames. No user calls them: they only tell which rules are well formed.
 var absent = sync.OnceValue(func() *command.Catalogue {

@@ -19,6 +19,15 @@ func (k *Keyspace) EachInSlot(slot uint16, limit int, yield func(value.Value)) {
 	k.dbs[0].d.t.EachOf(slot, limit, func(ref memory.Ref) { yield(value.At(ref)) })
 }
 
+// AllInSlot is DB.All of a slot's keys.
+func (k *Keyspace) AllInSlot(slot uint16) func(yield func(value.Value) bool) {
+	k.assertHeld()
+	return func(yield func(value.Value) bool) {
+		more := true
+		k.EachInSlot(slot, k.InSlot(slot), func(v value.Value) { more = more && yield(v) })
+	}
+}
+
 // BySlot says that keys lie by their slots.
 func (k *Keyspace) BySlot() bool { return k.bySlot }
 
