@@ -9,7 +9,6 @@ import (
 	"spindle/engine/client"
 	"spindle/internal/disk"
 	"spindle/internal/info"
-	"spindle/internal/slots"
 	"spindle/replication"
 )
 
@@ -38,7 +37,7 @@ func (in *instance) joinCluster() {
 	}
 	in.following.Unwritten = true
 	in.cluster = cluster.New(cluster.Parts{
-		Settings: &in.clustering, Current: &in.slots, Keys: undivided{}, Messages: undivided{}, Disk: disk.OS, Log: in.log,
+		Settings: &in.clustering, Current: &in.slots, Keys: &divided{in: in}, Messages: &deliveries{in: in}, Disk: disk.OS, Log: in.log,
 		Do:   in.core.Do,
 		Wake: func(cl *client.Client) { in.core.Do(func() { in.core.Wake(cl) }) },
 		Role: clusterRole{in}, Offset: in.feed.Offset, HeardMs: in.follower.HeardMs, BeatMs: in.beatMs.Load,
@@ -57,6 +56,8 @@ func (in *instance) joinCluster() {
 			os.Exit(1)
 		},
 	})
+	in.core.RouteBy(&in.slots)
+	in.hub.Bus = in.cluster
 	in.registry.Follow(in.cluster.Renew, "cluster-node-timeout", "cluster-ping-interval", "cluster-announce-ip",
 		"cluster-announce-port", "cluster-announce-tls-port", "cluster-announce-bus-port", "cluster-announce-hostname",
 		"cluster-announce-human-nodename", "cluster-preferred-endpoint-type", "cluster-require-full-coverage",
@@ -112,12 +113,3 @@ func (in *instance) clusterSection() info.Section {
 	s := info.Section{Name: "Cluster", Fields: []info.Field{info.Bool("cluster_enabled", in.clustering.Enabled.Get)}}
 	return s
 }
-
-// undivided is a keyspace that does not tell slots apart yet.
-type undivided struct{}
-
-func (undivided) Count(uint16) int                            { return 0 }
-func (undivided) Each(uint16, int, func([]byte))              {}
-func (undivided) Drop([]uint16)                               {}
-func (undivided) Moved(_, _ *slots.Map)                       {}
-func (undivided) Deliver(channel, message []byte, shard bool) {}

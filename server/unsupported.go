@@ -20,7 +20,6 @@ type unsupported struct {
 // unsupportedDirectives is the one place that knows them. When a feature lands, its lines go from here.
 var unsupportedDirectives = []unsupported{
 	{"tls-dh-params-file", "keys are agreed on by elliptic curves alone", ""},
-	{"cluster-enabled", "the node joins its cluster, and serves every slot without redirecting clients", ""},
 }
 
 // tlsRefusal is what clients of a server without certificates know.

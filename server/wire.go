@@ -16,6 +16,7 @@ import (
 	"spindle/bgsave"
 	"spindle/bgsave/codec"
 	"spindle/cluster"
+	"spindle/cluster/migrate"
 	"spindle/engine"
 	"spindle/engine/acl"
 	"spindle/engine/catalogue"
@@ -89,6 +90,7 @@ type instance struct {
 	slots     slots.Current    // who serves which slot; none outside cluster mode
 	cluster   *cluster.Cluster // nil outside cluster mode
 	beatMs    atomic.Int64     // when the core last did its duties, Unix ms
+	migrator  *migrate.Migrator
 	reactor   *reactor.Reactor
 	whole     command.Whole
 	rewriter  *Rewriter
@@ -158,7 +160,9 @@ func (in *instance) assemble(args Arguments) (err error) {
 	}
 	in.common.MaxBulk = &in.network.MaxBulk
 	in.lazy = lazyfree.New(lazyfree.Options{})
-	in.space = keyspace.New(in.heap, keyspace.Options{Databases: int(in.engine.Databases.Get())})
+	in.space = keyspace.New(in.heap, keyspace.Options{
+		Databases: int(in.engine.Databases.Get()), Slots: in.clustering.Enabled.Get(),
+	})
 	in.clients = client.NewRegistry()
 	in.core = engine.New(engine.Parts{
 		Space: in.space, Clients: in.clients, Settings: &in.engine, Common: &in.common, Lazy: in.lazy, Whole: &in.whole,
@@ -183,6 +187,7 @@ func (in *instance) assemble(args Arguments) (err error) {
 	in.joinCluster()
 	in.joinObservation(args)
 	in.joinScripts()
+	in.joinMigrate()
 	in.core.Do(func() { in.startupUsed = in.core.UsedMemory() })
 	if err := in.joinCommands(args); err != nil {
 		return err
@@ -291,7 +296,8 @@ func (in *instance) tickThreads(int64) {
 // countThreads has as many threads as what is under way needs.
 func (in *instance) countThreads() {
 	// The link to a primary is read by a goroutine, which a loop that waits in the kernel must not keep from running.
-	in.threads.follow(in.heap.Holding() || in.loading.Active.Load() || in.core.Lent(), in.core.Laden() || in.aof.Durable() || in.follower.Following())
+	in.threads.follow(in.heap.Holding() || in.loading.Active.Load() || in.core.Lent(),
+		in.core.Laden() || in.aof.Durable() || in.follower.Following() || in.migrator.InFlight())
 }
 
 // saveByRules looks at the save rules, but not before the data set is whole, nor once the server ends.

@@ -22,6 +22,7 @@ var floors = []rule{
 	{"cluster", []string{"cluster/", "engine/command", "engine/client", "protocol/"}},
 	{"cluster/state", []string{"cluster/bus", "protocol/"}},
 	{"cluster/bus", nil},
+	{"cluster/migrate", []string{"bgsave", "engine", "engine/command", "engine/client", "engine/data/", "protocol/"}},
 	{"aof", []string{"bgsave/", "engine/", "protocol/"}},
 	{"replication", []string{"bgsave/", "engine/", "protocol/"}},
 	{"bgsave", []string{"bgsave/", "engine/command", "engine/client", "engine/data/", "protocol/"}},
