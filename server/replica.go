@@ -24,6 +24,7 @@ func (in *instance) newFollower() *replication.Follower {
 		Fatal:      func(why string) { panic(why) },
 		PatienceMs: func() int64 { return in.feeding.Timeout.Get() * 1000 },
 		Log:        in.log,
+		Clustered:  in.clustering.Enabled.Get(),
 	})
 }
 

@@ -129,13 +129,16 @@ func (in *instance) run(args Arguments) error {
 	}
 	in.signals = WatchSignals(&in.settings.Process, log, in.removeTemporary, in.loading.Active.Load)
 	defer in.signals.Stop()
-	LogMode(log, &in.settings.Process, "standalone", in.port())
+	LogMode(log, &in.settings.Process, in.mode(), in.port())
 	CheckBacklog(in.sockets.Backlog.Get(), log)
 	in.core.Do(func() { // until load is done nothing here is the data set
 		in.core.SetLoading(true)
 		in.threads.follow(true, false)
 	})
 	if err := in.listen(); err != nil {
+		return err
+	}
+	if err := in.openCluster(); err != nil {
 		return err
 	}
 	in.retitle()
@@ -184,6 +187,9 @@ func (in *instance) obeySignals() {
 // stop ends what runs, in order: no new connections, what was decided leaves, then duties and reclaimers.
 func (in *instance) stop(duties chan struct{}) {
 	in.reactor.Stop(outputPatience)
+	if in.cluster != nil {
+		in.cluster.Stop()
+	}
 	close(duties)
 	if in.admin != nil {
 		in.admin.close()
