@@ -1,6 +1,6 @@
 // Spindle is a Redis-compatible server; under another name, or with another first word, it is one of its own tools.
 //
-// It only chooses: server, check-aof, or what is still to come, sentinel and proxy.
+// It only chooses: server, one of the tools, or what is still to come, sentinel and proxy.
 package main
 
 import (
@@ -11,14 +11,16 @@ import (
 	"strings"
 
 	"spindle/server"
+	"spindle/tools/cli"
 )
 
 func main() {
+	if tool := cli.Find(os.Args); tool != nil {
+		os.Exit(tool())
+	}
 	switch role := roleOf(os.Args); role {
 	case "server":
 		os.Exit(server.Run(os.Args))
-	case "check-aof":
-		os.Exit(server.CheckAOF(os.Args))
 	default:
 		fmt.Fprintf(os.Stderr, "spindle cannot be a %s in this version: it is a server only.\n", role)
 		os.Exit(1)
@@ -34,8 +36,6 @@ func roleOf(argv []string) string {
 	switch {
 	case strings.Contains(name, "sentinel") || slices.Contains(argv, "--sentinel"):
 		return "sentinel"
-	case strings.Contains(name, "check-aof") || len(argv) > 1 && argv[1] == "check-aof":
-		return "check-aof"
 	case strings.Contains(name, "proxy") || len(argv) > 1 && argv[1] == "--proxy":
 		return "proxy"
 	}
