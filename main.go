@@ -1,6 +1,6 @@
 // Spindle is a Redis-compatible server; under another name, or with another first word, it is one of its own tools.
 //
-// It only chooses: server, check-aof, or what is still to come, sentinel and proxy.
+// It only chooses: server, Sentinel, check-aof, or what is still to come, a proxy.
 package main
 
 import (
@@ -19,8 +19,10 @@ func main() {
 		os.Exit(server.Run(os.Args))
 	case "check-aof":
 		os.Exit(server.CheckAOF(os.Args))
+	case "sentinel":
+		os.Exit(server.RunSentinel(os.Args))
 	default:
-		fmt.Fprintf(os.Stderr, "spindle cannot be a %s in this version: it is a server only.\n", role)
+		fmt.Fprintf(os.Stderr, "spindle cannot be a %s in this version: it is a server or a Sentinel.\n", role)
 		os.Exit(1)
 	}
 }

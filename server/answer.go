@@ -41,6 +41,7 @@ const usage = `Usage: spindle [/path/to/redis.conf] [--directive value ...] [-]
        spindle -v, --version
        spindle -h, --help
        spindle --check-system    does this host suit the server?
+       spindle --sentinel /path/to/sentinel.conf
        spindle check-aof FILE    is an append-only file whole? --fix cuts off what is not
 
 What comes later counts: the file, then standard input, then the options.

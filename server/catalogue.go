@@ -17,5 +17,9 @@ func (in *instance) families() []command.Family {
 		in.watches.Family(), in.hub.Family(), config.Family(in.configParts()), in.shutdown.Family(), in.feed.Family(),
 		in.feed.WaitFamily(), in.scripts.Family(), in.aof.Family(), acl.Family(in.aclDeps()), in.modules.Family(),
 	)
-	return append(all, in.saver.Families()...)
+	all = append(all, in.saver.Families()...)
+	if in.asSentinel {
+		return in.sentinelFamilies(all)
+	}
+	return all
 }

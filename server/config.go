@@ -12,6 +12,7 @@ import (
 	"spindle/internal/logging"
 	"spindle/internal/reason"
 	"spindle/internal/setting"
+	"spindle/sentinel"
 )
 
 // RedisVersion is the version whose behaviour, texts and file formats spindle follows.
@@ -21,6 +22,8 @@ const RedisVersion = "7.4.1"
 type Directives struct {
 	Rename func(from, to string) error // rename-command; nil collects it in Config.Renames only
 	Log    *logging.Logger
+
+	Sentinel bool // sentinel lines are collected, and not refused
 }
 
 // A Config is what Load found beside the rows.
@@ -31,8 +34,11 @@ type Config struct {
 	Modules [][]string  // loadmodule: path and arguments
 	Ignored []string    // module directives (name.setting) without a module
 
+	Sentinel []sentinel.Directive // sentinel, without that word
+
 	renameLines []ConfigError          // where Renames stand
 	userLines   []ConfigError          // where Users stand
+	sentLines   []ConfigError          // where Sentinel's stand
 	lines       map[string]ConfigError // the last line of each directive, by its name and not an older one
 }
 
@@ -46,6 +52,13 @@ func (c *Config) RefuseRename(i int, reason error) error {
 // RefuseUser is the error of a user line that turned out wrong after Load.
 func (c *Config) RefuseUser(i int, reason error) error {
 	e := c.userLines[i]
+	e.Reason = reason.Error()
+	return &e
+}
+
+// RefuseSentinel is the error of a sentinel line that turned out wrong after Load.
+func (c *Config) RefuseSentinel(i int, reason error) error {
+	e := c.sentLines[i]
 	e.Reason = reason.Error()
 	return &e
 }
@@ -210,7 +223,12 @@ func (l *loader) line(line string) error {
 		if len(args) == 1 {
 			return nil
 		}
-		return errors.New("sentinel directive while not in sentinel mode")
+		if !l.to.Sentinel {
+			return errors.New("sentinel directive while not in sentinel mode")
+		}
+		l.config.Sentinel = append(l.config.Sentinel, args[1:])
+		l.config.sentLines = append(l.config.sentLines, l.at)
+		return nil
 	}
 	return errBadDirective
 }

@@ -106,7 +106,7 @@ func (in *instance) serverFacts(args Arguments) observe.ServerFacts {
 		executable = args.Program
 	}
 	return observe.ServerFacts{
-		RedisVersion: RedisVersion, Version: Version, GitSHA: sha, GitDirty: modified, BuildID: BuildID(), Mode: "standalone",
+		RedisVersion: RedisVersion, Version: Version, GitSHA: sha, GitDirty: modified, BuildID: BuildID(), Mode: in.mode(),
 		Multiplexing: "epoll", Compiler: runtime.Version(), Supervised: in.registry.Lookup("supervised").Get(), RunID: hex.EncodeToString(id[:]),
 		Executable: executable, ConfigFile: in.config.File, ProcessID: os.Getpid(),
 		Port: in.port, Uptime: in.core.Uptime,
@@ -189,7 +189,7 @@ func (in *instance) observeDeps() observe.Deps {
 	return observe.Deps{
 		Catalogue: func() *command.Catalogue { return in.catalogue }, Sections: func() []info.Section { return in.sections },
 		Slowlog: in.slowlog, Events: in.events, StartMonitor: in.core.StartMonitor,
-		LatencyThreshold: in.engine.LatencyThreshold.Get, Memory: in.memoryFigures,
+		LatencyThreshold: in.engine.LatencyThreshold.Get, Memory: in.memoryFigures, Only: in.sentinelSections(),
 	}
 }
 

@@ -28,7 +28,9 @@ const outputPatience = 2 * time.Second
 var errLogged = errors.New("see the lines above")
 
 // Run is the whole life of a server process; it returns the exit code.
-func Run(argv []string) int {
+func Run(argv []string) int { return run(argv, false) }
+
+func run(argv []string, asSentinel bool) int {
 	argv = slices.Clone(argv)
 	for i := range argv {
 		argv[i] = strings.Clone(argv[i]) // SetTitle writes over the originals
@@ -43,6 +45,11 @@ func Run(argv []string) int {
 		log.Warning("Fatal: %s", err)
 		return 1
 	}
+	if in.asSentinel = asSentinel; asSentinel {
+		if err := in.sentinelDefaults(); err != nil {
+			return refuse(log, err)
+		}
+	}
 	var stdin []byte
 	if args.Stdin {
 		if stdin, err = io.ReadAll(os.Stdin); err != nil {
@@ -50,7 +57,7 @@ func Run(argv []string) int {
 			return 1
 		}
 	}
-	if in.config, err = Load(in.registry, args, bytes.NewReader(stdin), Directives{Log: log}); err != nil {
+	if in.config, err = Load(in.registry, args, bytes.NewReader(stdin), Directives{Log: log, Sentinel: asSentinel}); err != nil {
 		return refuse(log, err)
 	}
 	if err := in.refuseUnsupported(); err != nil {
@@ -87,7 +94,11 @@ func Run(argv []string) int {
 		}
 		return 1
 	}
-	log.Warning("Redis is now ready to exit, bye bye...")
+	if asSentinel {
+		log.Warning("Sentinel is now ready to exit, bye bye...")
+	} else {
+		log.Warning("Redis is now ready to exit, bye bye...")
+	}
 	return 0
 }
 
@@ -105,6 +116,11 @@ func refuse(log *logging.Logger, err error) int {
 func (in *instance) run(args Arguments) error {
 	log := in.log
 	PinProcess(&in.settings.Process, log)
+	if in.asSentinel {
+		if err := in.checkSentinelFile(); err != nil {
+			return err
+		}
+	}
 	in.threads.start(in.busyThreads())
 	fit, err := FitOpenFiles(in.network.MaxClients.Get(), in.sockets.Loops.Get(), log)
 	if err != nil {
@@ -116,7 +132,7 @@ func (in *instance) run(args Arguments) error {
 	}
 	in.signals = WatchSignals(&in.settings.Process, log, in.removeTemporary, in.loading.Active.Load)
 	defer in.signals.Stop()
-	LogMode(log, &in.settings.Process, "standalone", in.port())
+	LogMode(log, &in.settings.Process, in.mode(), in.port())
 	CheckBacklog(in.sockets.Backlog.Get(), log)
 	in.core.Do(func() { // until load is done nothing here is the data set
 		in.core.SetLoading(true)
@@ -135,7 +151,11 @@ func (in *instance) run(args Arguments) error {
 	stopDuties := make(chan struct{})
 	go in.core.RunDuties(stopDuties)
 	go in.obeySignals()
-	err = in.load()
+	if in.asSentinel {
+		in.watch(stopDuties)
+	} else {
+		err = in.load()
+	}
 	switch {
 	case errors.Is(err, context.Canceled): // a shutdown was asked for meanwhile
 	case err != nil:

@@ -37,6 +37,7 @@ import (
 	"spindle/reactor"
 	"spindle/replication"
 	"spindle/scripting"
+	"spindle/sentinel"
 )
 
 // An instance is one server: its parts, and how they were joined.
@@ -47,6 +48,9 @@ type instance struct {
 	registry *setting.Registry
 	config   *Config
 	program  string // argv[0]
+
+	asSentinel bool
+	watcher    *sentinel.Machine // nil in a server
 
 	network        reactor.Settings
 	sockets        reactor.ListenSettings
@@ -176,6 +180,11 @@ func (in *instance) assemble(args Arguments) (err error) {
 	in.joinObservation(args)
 	in.joinScripts()
 	in.core.Do(func() { in.startupUsed = in.core.UsedMemory() })
+	if in.asSentinel {
+		if err := in.joinSentinel(); err != nil {
+			return err
+		}
+	}
 	if err := in.joinCommands(args); err != nil {
 		return err
 	}
@@ -559,7 +568,11 @@ func (in *instance) loadOptions(path string) bgsave.LoadOptions {
 // title is what ps shows.
 func (in *instance) title() Title {
 	n := &in.sockets
-	t := Title{Program: in.program, Port: n.Port.Get(), TLSPort: n.TLSPort.Get(), UnixSocket: n.UnixSocket.Get(), ConfigFile: in.config.File}
+	mode := ""
+	if in.asSentinel {
+		mode = "[sentinel]"
+	}
+	t := Title{Mode: mode, Program: in.program, Port: n.Port.Get(), TLSPort: n.TLSPort.Get(), UnixSocket: n.UnixSocket.Get(), ConfigFile: in.config.File}
 	if bind := n.Bind.Get(); len(bind) > 0 && bind[0] != "*" {
 		t.Bind = strings.TrimPrefix(bind[0], "-")
 	}

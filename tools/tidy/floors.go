@@ -18,9 +18,10 @@ type rule struct {
 // a folder that is not there.
 var floors = []rule{
 	{".", []string{"server"}},
-	{"server", []string{"reactor/", "protocol/", "engine/", "lazyfree/", "bgsave/", "aof", "replication/", "scripting/"}},
+	{"server", []string{"reactor/", "protocol/", "engine/", "lazyfree/", "bgsave/", "aof", "replication/", "scripting/", "sentinel"}},
 	{"aof", []string{"bgsave/", "engine/", "protocol/"}},
 	{"replication", []string{"bgsave/", "engine/", "protocol/"}},
+	{"sentinel", []string{"engine/command", "engine/client", "protocol/"}},
 	{"bgsave", []string{"bgsave/", "engine/command", "engine/client", "engine/data/", "protocol/"}},
 	{"bgsave/rdb", []string{"engine/data/", "bgsave/rdb/"}},
 	{"scripting", []string{"engine/command", "engine/client", "engine/data/", "protocol/", "scripting/"}},
