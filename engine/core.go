@@ -668,8 +668,9 @@ func (c *Core) enqueue(cl *client.Client, spec *command.Spec, args [][]byte) {
 		cl.Queue = &client.Queue{}
 	}
 	cl.Queue.Commands = append(cl.Queue.Commands, client.Queued{Args: kept, Spec: spec})
-	cl.Queue.Flags |= uint64(spec.Flags)
-	cl.Queue.Lacking |= ^uint64(spec.Flags)
+	flags := uint64(flagsOf(cl, spec, args))
+	cl.Queue.Flags |= flags
+	cl.Queue.Lacking |= ^flags
 	cl.Queue.Bytes += total + 24*len(args) + 48
 	cl.Out.Simple("QUEUED")
 }

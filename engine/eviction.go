@@ -65,7 +65,7 @@ func (c *Core) memoryBarrier() *Barrier {
 
 // shortageBarrier refuses commands that may need memory while the system gives no more: those that run already live on what is left.
 func (c *Core) shortageBarrier() *Barrier {
-	return &Barrier{Name: "shortage", Refuse: func(cl *client.Client, call Call) error {
+	return &Barrier{Name: "shortage", Spares: true, Refuse: func(cl *client.Client, call Call) error {
 		if !c.space.Heap().Short() {
 			c.Raise(c.shortage, false)
 			return nil

@@ -317,8 +317,8 @@ func (in *instance) logAttack() func(*client.Client) {
 
 // diskBarrier refuses writes while saving is asked for and fails.
 func (in *instance) diskBarrier() *engine.Barrier {
-	b := &engine.Barrier{Name: "disk", Refuse: func(cl *client.Client, call engine.Call) error {
-		if call.Flags&command.Write == 0 && call.Spec.Name != "ping" {
+	b := &engine.Barrier{Name: "disk", Spares: true, Refuse: func(cl *client.Client, call engine.Call) error {
+		if call.Flags&command.Write == 0 && (call.Spec.Name != "ping" || cl.Script != nil) {
 			return nil
 		}
 		if in.scheduler.WritesStopped() {
@@ -340,7 +340,7 @@ func (in *instance) diskBarrier() *engine.Barrier {
 
 // replicasBarrier refuses writes while fewer replicas than min-replicas-to-write are well.
 func (in *instance) replicasBarrier() *engine.Barrier {
-	b := &engine.Barrier{Name: "replicas", Refuse: func(_ *client.Client, call engine.Call) error {
+	b := &engine.Barrier{Name: "replicas", Spares: true, Refuse: func(_ *client.Client, call engine.Call) error {
 		if call.Flags&command.Write == 0 || in.feed.EnoughReplicas() {
 			return nil
 		}
