@@ -224,37 +224,11 @@ func (s *Commands) isDown(c *command.Context) error {
 	if err != nil {
 		return err
 	}
-	leader, of, down := "*", uint64(0), int64(0)
-	if p := m.findPrimary(string(c.Args[2]), port); p != nil {
-		if !m.tilt && p.is(subjectivelyDown) {
-			down = 1
-		}
-		if candidate := string(c.Args[5]); candidate != "*" && isPlain(candidate) && epoch >= 0 {
-			if voted, in := m.vote(p, uint64(epoch), candidate); voted != "" {
-				leader, of = voted, in
-			} else {
-				of = in
-			}
-		}
-	}
+	down, leader, of := m.judge(string(c.Args[2]), port, epoch, string(c.Args[5]))
 	c.Reply.Array(3)
 	c.Reply.Int(down)
 	c.Reply.BulkString(leader)
 	c.Reply.Int(int64(of))
-	return nil
-}
-
-// findPrimary is the primary at an address.
-func (m *Machine) findPrimary(host string, port int64) *Instance {
-	if port < 0 || port > 65535 {
-		return nil
-	}
-	ip, ok := m.ipOf(host)
-	for _, p := range m.primaries.list {
-		if p.at.port == int(port) && (ok && p.at.ip == ip || strings.EqualFold(p.at.host, host)) {
-			return p
-		}
-	}
 	return nil
 }
 

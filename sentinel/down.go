@@ -2,6 +2,7 @@ package sentinel
 
 import (
 	"strconv"
+	"strings"
 
 	"spindle/internal/logging"
 	"spindle/protocol/respclient"
@@ -102,4 +103,37 @@ func (m *Machine) answeredDown(s *Instance, v respclient.Value) {
 		}
 		s.leader, s.leaderEpoch = leader, epoch
 	}
+}
+
+// judge answers another Sentinel: 1 if this one sees the primary at an address down, and its vote with the epoch, if a
+// candidate stands for election. The vote is "*" if there is none.
+func (m *Machine) judge(host string, port, epoch int64, candidate string) (down int64, leader string, of uint64) {
+	p := m.findPrimary(host, port)
+	if p == nil {
+		return 0, "*", 0
+	}
+	if !m.tilt && p.is(subjectivelyDown) {
+		down = 1
+	}
+	if candidate != "" && candidate != "*" && isPlain(candidate) && epoch >= 0 {
+		leader, of = m.vote(p, uint64(epoch), candidate)
+	}
+	if leader == "" {
+		leader = "*"
+	}
+	return down, leader, of
+}
+
+// findPrimary is the primary at an address.
+func (m *Machine) findPrimary(host string, port int64) *Instance {
+	if port < 0 || port > 65535 {
+		return nil
+	}
+	ip, ok := m.ipOf(host)
+	for _, p := range m.primaries.list {
+		if p.at.port == int(port) && (ok && p.at.ip == ip || strings.EqualFold(p.at.host, host)) {
+			return p
+		}
+	}
+	return nil
 }

@@ -209,6 +209,11 @@ func (m *Machine) promotionSeen(p, r *Instance) {
 func (m *Machine) reconfigureNext(p *Instance) {
 	underWay := int64(0)
 	for _, r := range p.replicas.list {
+		if r.is(reconfSent) && m.now-r.reconfSentAt > m.reconfTimeout {
+			// It is put right later, as any replica that follows the wrong server. Here Redis lets it hold up the others.
+			m.tell(logging.LevelNotice, "-slave-reconf-sent-timeout", r, "")
+			r.flags = r.flags&^reconfSent | reconfDone
+		}
 		if r.is(reconfSent | reconfUnderWay) {
 			underWay++
 		}
@@ -217,15 +222,7 @@ func (m *Machine) reconfigureNext(p *Instance) {
 		if underWay >= p.parallel {
 			break
 		}
-		if r.is(promoted | reconfDone) {
-			continue
-		}
-		if r.is(reconfSent) && m.now-r.reconfSentAt > m.reconfTimeout {
-			// It is put right later, as any replica that follows the wrong server.
-			m.tell(logging.LevelNotice, "-slave-reconf-sent-timeout", r, "")
-			r.flags = r.flags&^reconfSent | reconfDone
-		}
-		if r.is(reconfSent|reconfUnderWay) || r.link.disconnected || p.chosen == nil {
+		if r.is(promoted|reconfDone|reconfSent|reconfUnderWay) || r.link.disconnected || p.chosen == nil {
 			continue
 		}
 		if m.sendReplicaOf(r, &p.chosen.at) {

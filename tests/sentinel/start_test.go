@@ -64,7 +64,8 @@ func TestStateSurvives(t *testing.T) {
 	if v.Elems[1].Text != candidate || v.Elems[2].Int != 5 {
 		t.Fatalf("the vote: %v", v)
 	}
-	for _, line := range []string{"# mine\n", "sentinel myid " + id + "\n", "sentinel known-sentinel m 127.0.0.1 7 " + peer + "\n",
+	for _, line := range []string{"# mine\n", "sentinel myid " + id + "\n",
+		"sentinel known-sentinel m 127.0.0.1 7 " + peer + "\n",
 		"sentinel current-epoch 5\n", "sentinel leader-epoch m 5\n", "sentinel down-after-milliseconds m 5000\n"} {
 		if text, err := os.ReadFile(s.file); err != nil || !strings.Contains(string(text), line) {
 			t.Errorf("the file lacks %q: %v\n%s", line, err, text)
@@ -75,7 +76,8 @@ func TestStateSurvives(t *testing.T) {
 	if again := s.Do("SENTINEL", "MYID").Text; again != id {
 		t.Errorf("after a restart the id is %q, not %q", again, id)
 	}
-	if m := fields(s.Do("SENTINEL", "MASTER", "m")); m["num-other-sentinels"] != "1" || m["down-after-milliseconds"] != "5000" {
+	m := fields(s.Do("SENTINEL", "MASTER", "m"))
+	if m["num-other-sentinels"] != "1" || m["down-after-milliseconds"] != "5000" {
 		t.Errorf("after a restart: %v", m)
 	}
 	v = s.Do("SENTINEL", "IS-MASTER-DOWN-BY-ADDR", "127.0.0.1", 1, 5, peer)
