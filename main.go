@@ -1,6 +1,6 @@
 // Spindle is a Redis-compatible server; under another name, or with another first word, it is one of its own tools.
 //
-// It only chooses: server, Sentinel, check-aof, or what is still to come, a proxy.
+// It only chooses: server, Sentinel, one of the tools, or what is still to come, a proxy.
 package main
 
 import (
@@ -11,14 +11,16 @@ import (
 	"strings"
 
 	"spindle/server"
+	"spindle/tools/cli"
 )
 
 func main() {
+	if tool := cli.Find(os.Args); tool != nil {
+		os.Exit(tool())
+	}
 	switch role := roleOf(os.Args); role {
 	case "server":
 		os.Exit(server.Run(os.Args))
-	case "check-aof":
-		os.Exit(server.CheckAOF(os.Args))
 	case "sentinel":
 		os.Exit(server.RunSentinel(os.Args))
 	default:
@@ -36,8 +38,6 @@ func roleOf(argv []string) string {
 	switch {
 	case strings.Contains(name, "sentinel") || slices.Contains(argv, "--sentinel"):
 		return "sentinel"
-	case strings.Contains(name, "check-aof") || len(argv) > 1 && argv[1] == "check-aof":
-		return "check-aof"
 	case strings.Contains(name, "proxy") || len(argv) > 1 && argv[1] == "--proxy":
 		return "proxy"
 	}

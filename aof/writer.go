@@ -407,7 +407,8 @@ func (w *writer) syncFailed(err error, gated bool) {
 	w.tell()
 }
 
-// openIncr opens an increment to append to. fresh empties it.
+// openIncr opens an increment to append to. fresh empties it, for good: a rewrite that a power cut has ended may have
+// left one of that name, whose bytes must not come back once the manifest names the new one.
 func (w *writer) openIncr(name string, fresh bool) (disk.File, error) {
 	f := w.log.folder
 	if err := f.disk.Mkdir(f.dir, 0o755); err != nil {
@@ -417,7 +418,14 @@ func (w *writer) openIncr(name string, fresh bool) (disk.File, error) {
 	if fresh {
 		flag |= os.O_TRUNC
 	}
-	return f.disk.Open(f.path(name), flag, 0o644)
+	file, err := f.disk.Open(f.path(name), flag, 0o644)
+	if err == nil && fresh {
+		if err = file.Sync(); err != nil {
+			_ = file.Close()
+			return nil, err
+		}
+	}
+	return file, err
 }
 
 // abandon forgets the file and what was to go into it, when nothing is added any more. Whoever calls may hold the turn.

@@ -57,7 +57,8 @@ func (c *conn) stranger() bool {
 func (c *conn) cut(class protocol.Class) {
 	r := c.loop.reactor
 	r.outLimit.Add(1)
-	c.noteOutput() // the log line shows it
+	c.closed = true // the keeper hears nothing of this output: nobody else has to go for it
+	c.noteOutput()  // the log line shows it
 	if r.options.OutputLimit != nil && c.session != nil {
 		r.options.OutputLimit(c.session, class, c.out.bytes)
 	}

@@ -43,6 +43,7 @@ const usage = `Usage: spindle [/path/to/redis.conf] [--directive value ...] [-]
        spindle --check-system    does this host suit the server?
        spindle --sentinel /path/to/sentinel.conf
        spindle check-aof FILE    is an append-only file whole? --fix cuts off what is not
+       spindle check-rdb FILE    is an RDB file whole?
 
 What comes later counts: the file, then standard input, then the options.
 

@@ -150,6 +150,7 @@ func (in *instance) run(args Arguments) error {
 	}
 	stopDuties := make(chan struct{})
 	go in.core.RunDuties(stopDuties)
+	go in.newReporter().run(stopDuties)
 	go in.obeySignals()
 	if in.asSentinel {
 		in.watch(stopDuties)

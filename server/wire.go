@@ -162,7 +162,7 @@ func (in *instance) assemble(args Arguments) (err error) {
 	})
 	in.watches = tx.NewWatches(in.space)
 	in.hub = pubsub.NewHub(in.core)
-	in.modules = modules.New(func(text string) { in.log.Warning("%s", text) })
+	in.modules = modules.New(func(text string) { in.log.Warning("%s", text) }, in.data.Filters.Take)
 	in.tracker = tracking.New(in.core, in.clients, in.space, &in.tracking)
 	in.space.Hooks.Touched = func(db int, key []byte) {
 		in.watches.Touched(db, key)
