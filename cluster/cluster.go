@@ -110,7 +110,8 @@ type outgoing struct {
 // An event is what a link's goroutine tells.
 type event struct {
 	wire    *wire
-	message *bus.Message // nil: the link stands, or err
+	message *bus.Message // nil: the link stands, or one of the others
+	refused *bus.Type    // of a message that is not what it says
 	err     error
 }
 
@@ -324,6 +325,8 @@ func (c *Cluster) take(e event) {
 			w.close()
 		case e.message != nil:
 			s.Receive(w.link, e.message)
+		case e.refused != nil:
+			s.Refused(*e.refused)
 		case !w.link.Inbound:
 			s.Connected(w.link)
 		}

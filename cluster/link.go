@@ -144,6 +144,8 @@ func (w *wire) read(conn net.Conn) error {
 			if !bus.Silent(err) {
 				w.of.log.Warning("%s", err)
 			}
+			typ := bus.TypeOf(p)
+			w.tell(event{wire: w, refused: &typ})
 			continue
 		}
 		if !w.tell(event{wire: w, message: m}) {

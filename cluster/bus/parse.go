@@ -47,6 +47,9 @@ func Frame(p []byte) (length int, err error) {
 	return int(n), nil
 }
 
+// TypeOf is the type of a message that may be damaged otherwise.
+func TypeOf(p []byte) Type { return Type(binary.BigEndian.Uint16(p[12:])) }
+
 // errVersion is a message of another version of the protocol. It is passed over without a word.
 var errVersion = errors.New("a message of another version")
 

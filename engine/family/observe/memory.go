@@ -24,6 +24,7 @@ type MemoryFigures struct {
 	Clients        int64 // buffers and queues of clients that are not replicas
 	Replicas       int64
 	Backlog        int64
+	Links          int64 // of the cluster bus
 	Scripts        int64 // as they are kept
 	Libraries      int64 // of functions, as they are kept
 	NotForEviction int64 // of Used, what eviction cannot shrink: replicas' buffers, what views keep, what is being freed
@@ -160,7 +161,7 @@ func (f *family) memoryStats(c *command.Context) error {
 	whole("replication.backlog", m.Backlog)
 	whole("clients.slaves", m.Replicas)
 	whole("clients.normal", m.Clients)
-	whole("cluster.links", 0)
+	whole("cluster.links", m.Links)
 	whole("aof.buffer", 0)
 	whole("lua.caches", m.Scripts)
 	whole("functions.caches", m.Libraries)
