@@ -177,12 +177,10 @@ func (f *Follower) Tick(nowMs int64) {
 	f.link.Tick(nowMs)
 	if f.link.Up() {
 		f.contactMs.Store(f.link.since)
-	} else {
-		f.contactMs.Store(f.link.downSinceMs)
 	}
 }
 
-// HeardMs is when, in Unix ms, the primary was last heard; 0: never. Any goroutine.
+// HeardMs is when, in Unix ms, the primary was last heard while its stream flowed; 0: never. Any goroutine.
 func (f *Follower) HeardMs() int64 { return f.contactMs.Load() }
 
 // Gone tells that a client left: the link's own may have been killed.
@@ -302,6 +300,7 @@ func (o outside) Acknowledge() {
 func (f *Follower) adopt(db int) {
 	f.primary = f.core.Adopt(f.wire)
 	f.primary.DB = db
+	f.contactMs.Store(f.core.Now())
 	f.wire.cl, f.wire.next = f.primary, nextStream
 	f.known = true
 }

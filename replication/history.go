@@ -44,8 +44,10 @@ func (f *Feed) restart(id string, offset int64) {
 	f.ID, f.offset = id, offset
 	f.shown.Store(offset)
 	f.forgetID2()
+	f.specialAt = 0
+	clear(f.tooOld)
 	f.log.rebase(offset)
-	f.core.NoteStream(f.log.bytes())
+	f.noteBacklog()
 }
 
 // rename says that the primary goes on under another name: it was promoted.
@@ -108,7 +110,7 @@ func (l *Lapses) End(id string, offset int64) {
 	if id == "" {
 		f.log.free()
 		f.log = nil
-		f.core.NoteStream(0)
+		f.noteBacklog()
 		f.offset = 0
 		f.shown.Store(0)
 		return
