@@ -414,3 +414,44 @@ func TestKeysAreNew(t *testing.T) {
 		t.Errorf("a key costs %v allocations, want one for its text and one for the test's request", more)
 	}
 }
+
+// TestFiguresEndWithTheFunction: a function that is deleted or replaced takes its figures along, by whatever command.
+func TestFiguresEndWithTheFunction(t *testing.T) {
+	s := newStage(t)
+	source := func(library, function string) string {
+		return "#!lua name=" + library + "\nredis.register_function('" + function + "', function() return 1 end)"
+	}
+	none := "*0\r\n"
+	staged := func(sources ...string) {
+		data := s.scripts.Stage()
+		for _, text := range sources {
+			if err := data.Add([]byte(text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		data.Install()
+	}
+	for name, change := range map[string]func(){
+		"REPLACE by another":  func() { s.want("$1\r\na\r\n", "FUNCTION", "LOAD", "REPLACE", source("a", "g")) },
+		"REPLACE by the same": func() { s.want("$1\r\na\r\n", "FUNCTION", "LOAD", "REPLACE", source("a", "f")) },
+		"other letters":       func() { s.want("$1\r\na\r\n", "FUNCTION", "LOAD", "REPLACE", source("a", "F")) },
+		"DELETE":              func() { s.want("+OK\r\n", "FUNCTION", "DELETE", "a") },
+		"FLUSH":               func() { s.want("+OK\r\n", "FUNCTION", "FLUSH") },
+		"RESTORE REPLACE":     func() { s.want("+OK\r\n", "FUNCTION", "RESTORE", "P"+source("a", "g"), "REPLACE") },
+		"RESTORE FLUSH":       func() { s.want("+OK\r\n", "FUNCTION", "RESTORE", "P"+source("b", "g"), "FLUSH") },
+		"another data set":    func() { staged(source("b", "f")) },
+		"an empty data set":   func() { staged() },
+	} {
+		s.want("+OK\r\n", "FUNCTION", "FLUSH")
+		s.want("$1\r\na\r\n", "FUNCTION", "LOAD", source("a", "f"))
+		s.want(":1\r\n", "FCALL", "f", "0")
+		s.Do(s.client, "FUNCTION", "LOAD", source("c", "f")) // refused
+		if got := s.Do(s.client, "SCRIPT", "STATS"); !strings.Contains(got, "$5\r\ncalls\r\n:1\r\n") {
+			t.Errorf("%s, before: %q", name, got)
+		}
+		change()
+		if got := s.Do(s.client, "SCRIPT", "STATS"); got != none {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
