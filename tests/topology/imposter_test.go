@@ -176,8 +176,8 @@ func fullResync(offset string) []byte {
 
 func sized(copied []byte) []byte { return append(fmt.Appendf(nil, "$%d\r\n", len(copied)), copied...) }
 
-// TestImposters: whatever a primary says, the replica closes the link in Redis's words, keeps what the settings promise,
-// and follows the next one that is honest.
+// TestImposters: whatever a primary says, the replica closes the link in Redis's words and keeps what the settings
+// promise. It follows the next one that is honest.
 func TestImposters(t *testing.T) {
 	copied := file(t)
 	marked := func(end []byte) []byte { return join([]byte("$EOF:"), endMark, []byte("\r\n"), copied, end) }
@@ -314,7 +314,7 @@ func TestReplicaFigures(t *testing.T) {
 	p.invite("PSYNC")
 	p.say(fullResync("0"), sized(copied))
 	up(t, p.replica)
-	p.say([]byte("*1\r\n$4\r\nPING\r\n*2\r\n$4\r\nINCR\r\n$1\r\nl\r\n")) // l is a list: an error that no primary should cause
+	p.say([]byte("*1\r\n$4\r\nPING\r\n*2\r\n$4\r\nINCR\r\n$1\r\nl\r\n")) // l is a list
 	figures := func(input, errors int) {
 		t.Helper()
 		testkit.Until(t, testkit.Slowly(10*time.Second), "figures", func() error {
