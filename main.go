@@ -4,6 +4,7 @@
 package main
 
 import (
+	_ "embed"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,13 +15,18 @@ import (
 	"spindle/tools/cli"
 )
 
+// settings is the page that --help tells of.
+//
+//go:embed spindle.conf
+var settings string
+
 func main() {
 	if tool := cli.Find(os.Args); tool != nil {
 		os.Exit(tool())
 	}
 	switch role := roleOf(os.Args); role {
 	case "server":
-		os.Exit(server.Run(os.Args))
+		os.Exit(server.Run(os.Args, server.Manual{Settings: settings, Tools: cli.Forms()}))
 	default:
 		fmt.Fprintf(os.Stderr, "spindle cannot be a %s in this version: it is a server only.\n", role)
 		os.Exit(1)

@@ -156,7 +156,7 @@ func (f *Feed) signWaiting(nowMs int64) {
 	}
 }
 
-// start begins a full synchronisation: what is in the view is sent, what comes after is held.
+// start begins a full synchronisation: what is in the view is sent, what comes after stays in the backlog.
 func (f *Feed) start(g *group, only Filter) {
 	f.flush() // what was decided before belongs to the others alone
 	f.selected = -1
@@ -168,7 +168,9 @@ func (f *Feed) start(g *group, only Filter) {
 		case r.psync:
 			r.cl.Conn.Post(f.core.TurnNumber(), []byte("+"+answer+"\r\n"))
 		}
-		r.state, r.loaded = sending, false
+		if r.state, r.loaded = sending, false; !r.rdbOnly {
+			f.fallBehind(r, f.offset)
+		}
 		delete(f.tooOld, r.address())
 		f.settings.Log.Notice("Starting full synchronization of replica %s from a view: no file, no fork", r.name())
 	}
@@ -385,7 +387,7 @@ func (s *sender) awaitOne(r *replica) error {
 		} else if time.Since(since) > s.patience() {
 			return errReplicaStuck
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(min(time.Millisecond+time.Since(since)/16, 20*time.Millisecond))
 	}
 }
 

@@ -101,6 +101,7 @@ type instance struct {
 	oom        *OomAdjuster
 	shutdown   *shutdown
 	admin      *admin
+	checking   *configCheck // --check-config; nil in a server
 	health     health
 	stopWrites func() // puts the disk's barrier up or down; turn only
 
