@@ -4,15 +4,29 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
+	"os"
 	"runtime"
+	"strconv"
+	"strings"
 	"testing"
 
 	"spindle/internal/disk"
 	"spindle/internal/disk/faulty"
 )
 
-// crashSeeds is how many power cuts each policy has.
-const crashSeeds = 500
+// crashSeeds is how many seeds each policy has: SPINDLE_CRASH_SEEDS, or 500.
+func crashSeeds() uint64 {
+	if n, err := strconv.ParseUint(os.Getenv("SPINDLE_CRASH_SEEDS"), 10, 64); err == nil {
+		return n
+	}
+	if testing.Short() {
+		return 50
+	}
+	return 500
+}
+
+// crashBlock is how many seeds share a test: the servers of a test stay until its end.
+const crashBlock = 500
 
 // TestPowerCuts: under always everything whose reply could leave is there after a power cut; under everysec everything
 // that a sync has confirmed. The data set is always a whole number of units, whatever was under way: writes, rewrites,
@@ -21,14 +35,14 @@ func TestPowerCuts(t *testing.T) {
 	for _, policy := range []Policy{Always, EverySecond} {
 		t.Run([]string{"everysec", "always"}[policy], func(t *testing.T) {
 			t.Parallel()
-			seeds := uint64(crashSeeds)
-			if testing.Short() {
-				seeds /= 10
-			}
-			for seed := range seeds {
-				if problem := powerCut(t, policy, seed, none); problem != "" {
-					t.Fatal(problem)
-				}
+			for from, seeds := uint64(0), crashSeeds(); from < seeds && !t.Failed(); from += crashBlock {
+				t.Run(fmt.Sprint("from ", from), func(t *testing.T) {
+					for seed := from; seed < min(from+crashBlock, seeds); seed++ {
+						if problem := powerCut(t, policy, seed, none); problem != "" {
+							t.Fatal(problem)
+						}
+					}
+				})
 			}
 		})
 	}
@@ -40,10 +54,7 @@ func powerCut(t *testing.T, policy Policy, seed uint64, bug sabotage) (problem s
 	d := faulty.New(seed)
 	promised, steps := 0, 0
 	for life := range 3 {
-		s := newServer(t, d)
-		if bug == syncsNothing {
-			s = newServer(t, careless{d})
-		}
+		s := newServer(t, sabotaged(d, bug))
 		s.set.Fsync.Set(policy)
 		s.set.Preamble.Set(rng.IntN(3) > 0)
 		s.set.Timestamps.Set(rng.IntN(3) == 0)
@@ -53,7 +64,8 @@ func powerCut(t *testing.T, policy Policy, seed uint64, bug sabotage) (problem s
 			if err := Fix(d, s.aof.Path()); err != nil {
 				return fmt.Sprintf("seed %d, life %d: the log cannot be mended: %v\n%s", seed, life, err, d)
 			}
-			s = newServer(t, d)
+			s.close()
+			s = newServer(t, sabotaged(d, bug))
 			s.set.Fsync.Set(policy)
 			err = s.start()
 		}
@@ -135,15 +147,24 @@ func (s *server) close() {
 	s.heap.Close()
 }
 
-// TestFaultsAreFound: TestPowerCuts would notice a reply that leaves before the sync, and a sync left out.
+// TestFaultsAreFound: TestPowerCuts would notice a reply that leaves before the sync, and a sync of files or of
+// folders that is left out.
 func TestFaultsAreFound(t *testing.T) {
-	for _, bug := range []sabotage{repliesEarly, syncsNothing} {
+	for _, plant := range []struct {
+		policy Policy
+		bug    sabotage
+	}{
+		{Always, repliesEarly}, {Always, syncsNoFile}, {EverySecond, syncsNoFile}, {Always, syncsNoFolder}, {EverySecond, syncsNoFolder},
+	} {
 		found := ""
 		for seed := uint64(0); seed < 1000 && found == ""; seed++ {
-			found = powerCut(t, Always, seed, bug)
+			found = powerCut(t, plant.policy, seed, plant.bug)
 		}
 		if found == "" {
-			t.Errorf("fault %d was not found within 1000 power cuts", bug)
+			t.Errorf("fault %d was not found within 1000 power cuts, policy %d", plant.bug, plant.policy)
+		} else {
+			first, _, _ := strings.Cut(found, "\n")
+			t.Logf("fault %d, policy %d: %s", plant.bug, plant.policy, first)
 		}
 	}
 }
@@ -154,17 +175,34 @@ type sabotage int
 const (
 	none sabotage = iota
 	repliesEarly
-	syncsNothing
+	syncsNoFile
+	syncsNoFolder
 )
 
-// A careless disk says that files are synced, and does nothing.
-type careless struct{ *faulty.Disk }
+// sabotaged is d with a fault that lies in the disk's calls.
+func sabotaged(d *faulty.Disk, bug sabotage) disk.System {
+	switch bug {
+	case syncsNoFile:
+		return noFileSync{d}
+	case syncsNoFolder:
+		return noFolderSync{d}
+	}
+	return d
+}
 
-func (c careless) Open(name string, flag int, mode fs.FileMode) (disk.File, error) {
-	f, err := c.Disk.Open(name, flag, mode)
+// A noFileSync disk says that files are synced, and does nothing.
+type noFileSync struct{ *faulty.Disk }
+
+func (n noFileSync) Open(name string, flag int, mode fs.FileMode) (disk.File, error) {
+	f, err := n.Disk.Open(name, flag, mode)
 	return unsynced{f}, err
 }
 
 type unsynced struct{ disk.File }
 
 func (unsynced) Sync() error { return nil }
+
+// A noFolderSync disk does the same with folders.
+type noFolderSync struct{ *faulty.Disk }
+
+func (noFolderSync) SyncDir(string) error { return nil }

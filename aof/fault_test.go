@@ -1,7 +1,9 @@
 package aof
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -252,5 +254,38 @@ func TestReplaced(t *testing.T) {
 	s.waitFor("the rewrite", func() bool { return s.aof.state == on && s.aof.w.behind() == 0 })
 	if n := again(t, d); n != 2 {
 		t.Errorf("%d steps are in the log", n)
+	}
+}
+
+// TestFileOfEarlierRewrite: what an increment held before a rewrite emptied it does not come back with a power cut. An
+// earlier rewrite, which another cut has ended, may have left a file of that name.
+func TestFileOfEarlierRewrite(t *testing.T) {
+	for seed := range uint64(20) {
+		d := faulty.New(seed)
+		s := newServer(t, d)
+		if err := s.start(); err != nil {
+			t.Fatal(err)
+		}
+		s.step(1)
+		s.waitFor("the disk", func() bool { s.aof.w.askSync(); return s.aof.Synced(s.cl) })
+		stale, err := d.Open("appendonlydir/appendonly.aof.2.incr.aof", os.O_WRONLY|os.O_CREATE, 0o644)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := stale.Write([]byte("*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n9\r\n")); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(stale.Sync(), d.SyncDir("appendonlydir")); err != nil {
+			t.Fatal(err)
+		}
+		release := d.Stall(faulty.Remove) // the old files stay: the cut comes when the manifest names the new one
+		s.Do(s.aof.startRewrite)
+		s.waitFor("the end of the rewrite", func() bool { return !s.aof.Rewriting() || s.said("Removing the history file") })
+		next := d.Crash()
+		release()
+		s.close()
+		if n := again(t, next); n != 1 {
+			t.Fatalf("seed %d: %d steps\n%s", seed, n, next)
+		}
 	}
 }

@@ -4,39 +4,63 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"spindle/tests/testkit"
 )
 
-// TestKills: after a SIGKILL in the middle of pipelined transactions, scripts and rewrites the data set is a whole
-// number of
-// steps: with appendfsync always at least those that were answered, else those that were two seconds before.
+// killsOfOneLife is how many kills a folder has before the next begins with an empty one: loads stay short.
+const killsOfOneLife = 24
+
+// TestKills: a SIGKILL comes in the middle of pipelined transactions and scripts, of rewrites, saves and loads. The
+// data set is a whole number of steps afterwards. With appendfsync always it has at least those that were answered,
+// else those that were answered two seconds before.
 func TestKills(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for _, policy := range []string{"always", "everysec", "no"} {
 		t.Run(policy, func(t *testing.T) {
-			s := testkit.Start(t, "--appendonly", "yes", "--appendfsync", policy, "--auto-aof-rewrite-percentage", "0")
-			from := 0
-			for round := range 4 * testkit.Scale() {
+			var s *testkit.Server
+			from, inLoads := 0, 0
+			for round := range 9 * testkit.Scale() {
+				when := fmt.Sprintf("seed %d, round %d", seed, round)
+				if round%killsOfOneLife == 0 {
+					if s != nil {
+						s.Kill()
+					}
+					s, from = testkit.Start(t, "--appendonly", "yes", "--appendfsync", policy, "--auto-aof-rewrite-percentage", "0"), 0
+				}
 				span := time.Duration(20+rng.IntN(200)) * time.Millisecond
-				if round == 0 && policy != "always" {
-					span = 3 * time.Second
+				if policy != "always" && round%killsOfOneLife == 1 {
+					span += 2500 * time.Millisecond // else nothing would be old enough to be promised
 				}
-				old, last := write(t, s, rng, from, span)
+				w := write(s, from)
+				disturb(s, rng, span)
+				killed := time.Now()
 				s.Kill()
-				s.Restart()
-				n, promised := steps(t, s, fmt.Sprintf("seed %d, round %d", seed, round)), old
-				if policy == "always" {
-					promised = last
+				answered, old, sent := w.end(killed)
+				if w.bad != nil {
+					t.Fatalf("%s: %v", when, w.bad)
 				}
-				if n < promised {
-					t.Fatalf("seed %d, round %d: %d steps are there, %d were promised", seed, round, n, promised)
+				for rng.IntN(3) == 0 { // in the middle of a load, or soon after
+					s.Again()
+					time.Sleep(time.Duration(rng.IntN(40)) * time.Millisecond)
+					s.Kill()
+					inLoads++
+				}
+				s.Restart()
+				n, promised := steps(t, s, when), old
+				if policy == "always" {
+					promised = answered
+				}
+				if n < promised || n > sent {
+					t.Fatalf("%s: %d steps are there, %d were promised, %d sent", when, n, promised, sent)
 				}
 				from = n
 			}
+			t.Logf("%d more kills at starts", inLoads)
 		})
 	}
 }
@@ -44,46 +68,101 @@ func TestKills(t *testing.T) {
 // script is one step as a script; the transaction is the other form.
 const script = "redis.call('SET', KEYS[1], ARGV[1]) redis.call('RPUSH', KEYS[2], ARGV[1]) redis.call('SET', KEYS[3], ARGV[1]) return 1"
 
-// write sends steps from a number on for so long, and says which was the last that was answered, at the end and two
-// seconds before.
-func write(t *testing.T, s *testkit.Server, rng *rand.Rand, from int, span time.Duration) (old, last int) {
+// A writer sends steps until its server is gone.
+type writer struct {
+	sent, answered atomic.Int64
+	marks          chan mark // one each 50 ms or more
+	gone           chan struct{}
+	bad            error
+}
+
+// A mark is a step that was answered at a time.
+type mark struct {
+	step int64
+	at   time.Time
+}
+
+// write begins to send steps behind a number, in pipelines of some.
+func write(s *testkit.Server, from int) *writer {
+	w := &writer{marks: make(chan mark, 1000), gone: make(chan struct{})}
+	w.sent.Store(int64(from))
+	w.answered.Store(int64(from))
+	w.marks <- mark{int64(from), time.Time{}} // of the life before: it was there at the start
 	c := s.Dial()
-	defer c.Close()
-	old, last = from, from
-	if rng.IntN(2) == 0 {
-		s.Do("CONFIG", "SET", "aof-use-rdb-preamble", []string{"yes", "no"}[rng.IntN(2)])
-		s.Do("BGREWRITEAOF")
-	}
-	end := time.Now().Add(span)
-	for next := from + 1; time.Now().Before(end); {
-		batch := 1 + rng.IntN(20)
-		replies := 0
-		for range batch {
-			n := strconv.Itoa(next)
-			if next%2 == 0 {
-				c.Send("EVAL", script, 3, "a", "l", "b", n)
-				replies++
-			} else {
-				for _, words := range [][]any{{"MULTI"}, {"SET", "a", n}, {"RPUSH", "l", n}, {"SET", "b", n}, {"EXEC"}} {
-					c.Send(words...)
-					replies++
+	go func() {
+		defer close(w.gone)
+		defer c.Close()
+		rng := rand.New(rand.NewPCG(uint64(from), 1))
+		lastMark := time.Now()
+		for {
+			var replies []int64 // the step that each reply ends, or 0
+			for range 1 + rng.IntN(20) {
+				next := w.sent.Add(1)
+				n := strconv.FormatInt(next, 10)
+				if next%2 == 0 {
+					c.Send("EVAL", script, 3, "a", "l", "b", n)
+				} else {
+					for _, words := range [][]any{{"MULTI"}, {"SET", "a", n}, {"RPUSH", "l", n}, {"SET", "b", n}, {"EXEC"}} {
+						c.Send(words...)
+					}
+					replies = append(replies, 0, 0, 0, 0)
+				}
+				replies = append(replies, next)
+			}
+			if c.Flush() != nil {
+				return
+			}
+			for _, step := range replies {
+				v, err := c.Receive()
+				if err != nil {
+					return
+				}
+				if err := v.Err(); err != nil {
+					w.bad = err
+					return
+				}
+				if step != 0 {
+					w.answered.Store(step)
 				}
 			}
-			next++
-		}
-		if err := c.Flush(); err != nil {
-			t.Fatal(err)
-		}
-		for range replies {
-			if v, err := c.Receive(); err != nil || v.Err() != nil {
-				t.Fatalf("%v %v", v, err)
+			if now := time.Now(); now.Sub(lastMark) > 50*time.Millisecond {
+				w.marks <- mark{w.answered.Load(), now}
+				lastMark = now
 			}
 		}
-		if last = next - 1; time.Until(end) > 2*time.Second {
-			old = last
+	}()
+	return w
+}
+
+// end is what was answered when the server was killed, what was two seconds before, and what was sent.
+func (w *writer) end(killed time.Time) (answered, old, sent int) {
+	<-w.gone
+	close(w.marks)
+	for m := range w.marks {
+		if killed.Sub(m.at) > 2*time.Second {
+			old = int(m.step)
 		}
 	}
-	return old, last
+	return int(w.answered.Load()), old, int(w.sent.Load())
+}
+
+// disturb does other work with the log and the data set beside a writer, for so long.
+func disturb(s *testkit.Server, rng *rand.Rand, span time.Duration) {
+	for end := time.Now().Add(span); time.Now().Before(end); {
+		switch rng.IntN(7) {
+		case 0:
+			s.Do("CONFIG", "SET", "aof-use-rdb-preamble", []string{"yes", "no"}[rng.IntN(2)])
+		case 1, 2:
+			s.Ask("BGREWRITEAOF") // one may be under way
+		case 3:
+			s.Ask("BGSAVE")
+		case 4:
+			s.Ask("SAVE")
+		case 5:
+			s.Ask("DEBUG", "LOADAOF")
+		}
+		time.Sleep(min(time.Until(end), time.Duration(rng.IntN(60))*time.Millisecond))
+	}
 }
 
 // steps is how many whole steps the data set has had.
