@@ -179,6 +179,9 @@ func (c *Core) admitScript(cl *client.Client, call Call) error {
 	if writes && cl.Script.ReadOnly {
 		return errReadOnlyScript
 	}
+	if c.replaying { // it has been admitted before
+		return nil
+	}
 	if c.slots != nil {
 		if err := c.admitSlotsOfScript(cl.Script, call); err != nil {
 			return err

@@ -88,7 +88,7 @@ func Settle() error {
 }
 
 // WritePidFile writes the PID where the settings say, or at the default place for a daemon. A place that cannot be written is a
-// warning, no more. The path it returns is what RemovePidFile takes; empty if none is asked for.
+// warning, no more. The path it returns is what removePidFile takes; empty if none is asked for.
 func WritePidFile(s *ProcessSettings, daemon bool, log *logging.Logger) string {
 	path := s.PidFile.Get()
 	if path == "" {
@@ -103,13 +103,11 @@ func WritePidFile(s *ProcessSettings, daemon bool, log *logging.Logger) string {
 	return path
 }
 
-// RemovePidFile takes away what WritePidFile wrote.
-func RemovePidFile(path string, log *logging.Logger) {
-	if path == "" {
-		return
+// removePidFile takes away what WritePidFile wrote. path may be empty.
+func removePidFile(path string) {
+	if path != "" {
+		_ = os.Remove(path)
 	}
-	log.Notice("Removing the pid file.")
-	_ = os.Remove(path)
 }
 
 // Supervisor is who watches over the process, if anyone does: an init system that wants to hear of its state.

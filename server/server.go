@@ -100,12 +100,15 @@ func run(argv []string, manual Manual, asSentinel bool) int {
 	crashes.follow()
 	go crashes.watch(stopWatching)
 	pidFile := WritePidFile(process, daemon, log)
-	defer RemovePidFile(pidFile, log)
+	defer removePidFile(pidFile)
 	if err := in.run(args); err != nil {
 		if !errors.Is(err, errLogged) {
 			return refuse(log, err)
 		}
 		return 1
+	}
+	if pidFile != "" {
+		log.Notice("Removing the pid file.")
 	}
 	if asSentinel {
 		log.Warning("Sentinel is now ready to exit, bye bye...")
