@@ -338,3 +338,92 @@ func TestRepliesAlike(t *testing.T) {
 		}
 	}
 }
+
+// TestASlowCommandIsNoFailure: while one command holds a node's core for several timeouts, nobody calls the node failed.
+func TestASlowCommandIsNoFailure(t *testing.T) {
+	nodes := []*testkit.Server{node(t, false), node(t, false), node(t, false)}
+	create(t, nodes, 0)
+	slow := nodes[0].Dial()
+	defer slow.Close()
+	const timeout, most = nodeTimeoutMs * time.Millisecond, 16_000_000
+	took := time.Duration(0)
+	for keys := 2_000_000; keys <= most && took < 2*timeout; keys *= 2 {
+		began, ended := time.Now(), make(chan error, 1)
+		go func() {
+			_, err := slow.Do("DEBUG", "POPULATE", keys, fmt.Sprint("slow", keys))
+			ended <- err
+		}()
+		for over := false; !over; {
+			select {
+			case err := <-ended:
+				if over = true; err != nil {
+					t.Fatal(err)
+				}
+			case <-time.After(50 * time.Millisecond):
+			}
+			if took = time.Since(began); took > 8*timeout {
+				break // past ten timeouts it is a failure
+			}
+			for _, other := range nodes[1:] {
+				if line := lineOf(other, nodes[0]); strings.Contains(line, ",fail ") {
+					t.Fatalf("after %v: %s", took, line)
+				}
+			}
+		}
+	}
+}
+
+// lineOf is what one node's CLUSTER NODES says of another.
+func lineOf(n, about *testkit.Server) string {
+	for line := range strings.SplitSeq(n.Do("CLUSTER", "NODES").Text, "\n") {
+		if strings.Contains(line, fmt.Sprintf(":%d@", about.Port)) {
+			return line
+		}
+	}
+	return ""
+}
+
+// TestTLS: the bus and replication under TLS, and the ports that clients of both kinds are shown.
+func TestTLS(t *testing.T) {
+	certificates := testkit.NewCertificates(t)
+	var nodes []*testkit.Server
+	var tlsPorts, busPorts []int
+	for range 3 {
+		port, busPort := testkit.FreePort(t), testkit.FreePort(t)
+		args := append([]string{"--tls-cluster", "yes", "--cluster-port", strconv.Itoa(busPort)}, certificates.Following(port)...)
+		nodes, tlsPorts, busPorts = append(nodes, node(t, false, args...)), append(tlsPorts, port), append(busPorts, busPort)
+	}
+	nodes[0].Do("CLUSTER", "ADDSLOTSRANGE", 0, 8191)
+	nodes[1].Do("CLUSTER", "ADDSLOTSRANGE", 8192, 16383)
+	for i := range 2 {
+		if v := nodes[2].Do("CLUSTER", "MEET", "127.0.0.1", tlsPorts[i], busPorts[i]); v.Text != "OK" {
+			t.Fatal(v)
+		}
+	}
+	for _, n := range nodes {
+		testkit.Until(t, testkit.Slowly(patience), "every node sees a well cluster", func() error { return well(n, 3) })
+	}
+	id := nodes[0].Do("CLUSTER", "MYID").Text
+	testkit.Until(t, testkit.Slowly(patience), "a replica", func() error {
+		v, err := nodes[2].Ask("CLUSTER", "REPLICATE", id)
+		return errors.Join(err, v.Err())
+	})
+	synced(t, nodes[2])
+	if line := lineOf(nodes[1], nodes[0]); !strings.HasPrefix(line, id) {
+		t.Errorf("clients without TLS are not shown the plain port: %q", line)
+	}
+	plain, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", busPorts[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	_, _ = plain.Write(make([]byte, 4096))
+	_ = plain.SetReadDeadline(time.Now().Add(testkit.Slowly(20 * time.Second)))
+	buffer := make([]byte, 64)
+	for err == nil {
+		_, err = plain.Read(buffer)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("a peer without TLS is kept")
+	}
+}
