@@ -41,6 +41,7 @@ import (
 	"spindle/reactor"
 	"spindle/replication"
 	"spindle/scripting"
+	"spindle/sentinel"
 )
 
 // An instance is one server: its parts, and how they were joined.
@@ -51,6 +52,9 @@ type instance struct {
 	registry *setting.Registry
 	config   *Config
 	program  string // argv[0]
+
+	asSentinel bool
+	watcher    *sentinel.Machine // nil in a server
 
 	network        reactor.Settings
 	sockets        reactor.ListenSettings
@@ -191,6 +195,11 @@ func (in *instance) assemble(args Arguments) (err error) {
 	in.joinScripts()
 	in.joinMigrate()
 	in.core.Do(func() { in.startupUsed = in.core.UsedMemory() })
+	if in.asSentinel {
+		if err := in.joinSentinel(); err != nil {
+			return err
+		}
+	}
 	if err := in.joinCommands(args); err != nil {
 		return err
 	}

@@ -22,7 +22,8 @@ import (
 // savers and loaders divide their work.
 //
 // table.T1. Every hash that is given to such a table is HashOf's.
-// table.T2. Slots.counts holds how many keys of each slot the table has, and Slots.groups the sums of groupSize of them.
+// table.T2. Slots.counts holds how many keys of each slot the table has, and Slots.groups the sums of groupSize of
+// them.
 
 // slotBits are the bits of a hash that are its slot's.
 const (
@@ -132,7 +133,8 @@ func (t *Table) ScanOf(slot uint16, cursor uint64, count int, yield func(memory.
 	return cursor
 }
 
-// drawInSlots is drawSegment where slots may hold very different numbers of keys: a slot first, then one of its segments.
+// drawInSlots is drawSegment where slots may hold very different numbers of keys: a slot first, then one of its
+// segments.
 func (t *Table) drawInSlots(r *rand.PCG) *segment {
 	slot := t.slots.draw(r, t.count)
 	count := t.slots.Count(slot)
