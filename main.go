@@ -1,9 +1,10 @@
 // Spindle is a Redis-compatible server; under another name, or with another first word, it is one of its own tools.
 //
-// It only chooses: server, one of the tools, or what is still to come, sentinel and proxy.
+// It only chooses: server, Sentinel, one of the tools, or what is still to come, a proxy.
 package main
 
 import (
+	_ "embed"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,15 +15,22 @@ import (
 	"spindle/tools/cli"
 )
 
+// settings is the page that --help tells of.
+//
+//go:embed spindle.conf
+var settings string
+
 func main() {
 	if tool := cli.Find(os.Args); tool != nil {
 		os.Exit(tool())
 	}
 	switch role := roleOf(os.Args); role {
 	case "server":
-		os.Exit(server.Run(os.Args))
+		os.Exit(server.Run(os.Args, server.Manual{Settings: settings, Tools: cli.Forms()}))
+	case "sentinel":
+		os.Exit(server.RunSentinel(os.Args, server.Manual{Settings: settings, Tools: cli.Forms()}))
 	default:
-		fmt.Fprintf(os.Stderr, "spindle cannot be a %s in this version: it is a server only.\n", role)
+		fmt.Fprintf(os.Stderr, "spindle cannot be a %s in this version: it is a server or a Sentinel.\n", role)
 		os.Exit(1)
 	}
 }

@@ -116,7 +116,7 @@ type Conn interface {
 	Resume()
 	// Close ends the connection: at once, or when all output decided so far has left.
 	Close(afterOutput bool)
-	// SetClass chooses the output limit; the default is ClassNormal.
+	// SetClass chooses the output limit; the default is ClassNormal. Whoever feeds a replica limits its output.
 	SetClass(Class)
 	Usage() Usage
 	// LastActive is when bytes last arrived or left, in Unix ms: CLIENT LIST's idle and the timeout setting go by it.
@@ -134,3 +134,9 @@ type Loop interface {
 // IsLocal says whether the peer of c is on this machine, by whatever socket. A client without a connection is nobody's
 // peer.
 func IsLocal(c Conn) bool { return c != nil && (c.Unix() || c.Loopback()) }
+
+// IsSecure says whether c is a TLS connection.
+func IsSecure(c Conn) bool {
+	s, is := c.(interface{ Secure() bool })
+	return is && s.Secure()
+}

@@ -41,6 +41,8 @@ type Follower struct {
 	input   int64          // bytes of streams read, by connections that are gone
 	rate    engine.Rate
 	errors  uint64 // commands of the primary's that failed here
+
+	contactMs atomic.Int64 // for HeardMs
 	failover
 }
 
@@ -57,6 +59,8 @@ type FollowerParts struct {
 	// PatienceMs is repl-timeout.
 	PatienceMs func() int64
 	Log        Logger
+	// Clustered says that the cluster decides whom this server follows: clients cannot.
+	Clustered bool
 }
 
 // A Taker puts a full copy in the place of the data.
@@ -93,6 +97,7 @@ func (f *Follower) Start(id string, offset int64, db int) {
 	}
 	if id != "" {
 		f.feed.ID, f.feed.offset = id, offset
+		f.feed.shown.Store(offset)
 		f.known, f.db = true, db
 	}
 	f.begin(of)
@@ -170,7 +175,15 @@ func (f *Follower) Tick(nowMs int64) {
 		}
 	}
 	f.link.Tick(nowMs)
+	if f.link.Up() {
+		f.contactMs.Store(f.link.since)
+	} else {
+		f.contactMs.Store(f.link.downSinceMs)
+	}
 }
+
+// HeardMs is when, in Unix ms, the primary was last heard; 0: never. Any goroutine.
+func (f *Follower) HeardMs() int64 { return f.contactMs.Load() }
 
 // Gone tells that a client left: the link's own may have been killed.
 func (f *Follower) Gone(cl *client.Client) {
@@ -307,6 +320,9 @@ func (f *Follower) taken(w *upstream, db int) {
 
 // ReplicaOf is REPLICAOF and SLAVEOF host port, or NO ONE.
 func (f *Follower) ReplicaOf(c *command.Context) error {
+	if f.parts.Clustered {
+		return errReplicaOfInCluster
+	}
 	if f.failingOver() {
 		return errFailingOver
 	}

@@ -42,9 +42,12 @@ func (f *Feed) restart(id string, offset int64) {
 	f.flush()
 	f.dismissReplicas()
 	f.ID, f.offset = id, offset
+	f.shown.Store(offset)
 	f.forgetID2()
+	f.specialAt = 0
+	clear(f.tooOld)
 	f.log.rebase(offset)
-	f.core.NoteStream(f.log.bytes())
+	f.noteBacklog()
 }
 
 // rename says that the primary goes on under another name: it was promoted.
@@ -107,12 +110,14 @@ func (l *Lapses) End(id string, offset int64) {
 	if id == "" {
 		f.log.free()
 		f.log = nil
-		f.core.NoteStream(0)
+		f.noteBacklog()
 		f.offset = 0
+		f.shown.Store(0)
 		return
 	}
 	f.ID2, f.secondOffset = id, offset+1
 	f.offset += offset
+	f.shown.Store(f.offset)
 	f.log.end += offset
 	f.lead()
 }

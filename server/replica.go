@@ -24,6 +24,7 @@ func (in *instance) newFollower() *replication.Follower {
 		Fatal:      func(why string) { panic(why) },
 		PatienceMs: func() int64 { return in.feeding.Timeout.Get() * 1000 },
 		Log:        in.log,
+		Clustered:  in.clustering.Enabled.Get(),
 	})
 }
 
@@ -53,6 +54,9 @@ func (in *instance) roleBarriers() (all []*engine.Barrier) {
 	}}
 	in.roleChanged = func() {
 		on := in.follower.Following()
+		if in.asSentinel {
+			return
+		}
 		in.log.SetRole(map[bool]byte{false: 'M', true: 'S'}[on])
 		in.core.Raise(readOnly, on && in.following.ReadOnly.Get())
 		in.core.Raise(stale, in.isStale())

@@ -27,8 +27,17 @@ const outputPatience = 2 * time.Second
 // errLogged ends a start whose cause the log has already named, in its last line.
 var errLogged = errors.New("see the lines above")
 
+// A Manual is what --help shows beside what the server knows: the page of settings (spindle.conf), and further lines of
+// how to start the program.
+type Manual struct {
+	Settings string
+	Tools    []Form
+}
+
 // Run is the whole life of a server process; it returns the exit code.
-func Run(argv []string) int {
+func Run(argv []string, manual Manual) int { return run(argv, manual, false) }
+
+func run(argv []string, manual Manual, asSentinel bool) int {
 	argv = slices.Clone(argv)
 	for i := range argv {
 		argv[i] = strings.Clone(argv[i]) // SetTitle writes over the originals
@@ -37,11 +46,22 @@ func Run(argv []string) int {
 	if code, done := Answer(args, os.Stdout, os.Stderr); done {
 		return code
 	}
+	switch args.Task {
+	case TaskHelp:
+		return Help(manual.Settings, manual.Tools, args.Rest, os.Stdout)
+	case TaskCheckConfig:
+		return CheckConfig(args, os.Stdin, os.Stdout)
+	}
 	log := logging.New(os.Stdout)
 	in, err := newInstance(log)
 	if err != nil {
 		log.Warning("Fatal: %s", err)
 		return 1
+	}
+	if in.asSentinel = asSentinel; asSentinel {
+		if err := in.sentinelDefaults(); err != nil {
+			return refuse(log, err)
+		}
 	}
 	var stdin []byte
 	if args.Stdin {
@@ -50,7 +70,7 @@ func Run(argv []string) int {
 			return 1
 		}
 	}
-	if in.config, err = Load(in.registry, args, bytes.NewReader(stdin), Directives{Log: log}); err != nil {
+	if in.config, err = Load(in.registry, args, bytes.NewReader(stdin), Directives{Log: log, Sentinel: asSentinel}); err != nil {
 		return refuse(log, err)
 	}
 	if err := in.refuseUnsupported(); err != nil {
@@ -87,7 +107,11 @@ func Run(argv []string) int {
 		}
 		return 1
 	}
-	log.Warning("Redis is now ready to exit, bye bye...")
+	if asSentinel {
+		log.Warning("Sentinel is now ready to exit, bye bye...")
+	} else {
+		log.Warning("Redis is now ready to exit, bye bye...")
+	}
 	return 0
 }
 
@@ -105,6 +129,11 @@ func refuse(log *logging.Logger, err error) int {
 func (in *instance) run(args Arguments) error {
 	log := in.log
 	PinProcess(&in.settings.Process, log)
+	if in.asSentinel {
+		if err := in.checkSentinelFile(); err != nil {
+			return err
+		}
+	}
 	in.threads.start(in.busyThreads())
 	fit, err := FitOpenFiles(in.network.MaxClients.Get(), in.sockets.Loops.Get(), log)
 	if err != nil {
@@ -116,13 +145,16 @@ func (in *instance) run(args Arguments) error {
 	}
 	in.signals = WatchSignals(&in.settings.Process, log, in.removeTemporary, in.loading.Active.Load)
 	defer in.signals.Stop()
-	LogMode(log, &in.settings.Process, "standalone", in.port())
+	LogMode(log, &in.settings.Process, in.mode(), in.port())
 	CheckBacklog(in.sockets.Backlog.Get(), log)
 	in.core.Do(func() { // until load is done nothing here is the data set
 		in.core.SetLoading(true)
 		in.threads.follow(true, false)
 	})
 	if err := in.listen(); err != nil {
+		return err
+	}
+	if err := in.openCluster(); err != nil {
 		return err
 	}
 	in.retitle()
@@ -136,7 +168,11 @@ func (in *instance) run(args Arguments) error {
 	go in.core.RunDuties(stopDuties)
 	go in.newReporter().run(stopDuties)
 	go in.obeySignals()
-	err = in.load()
+	if in.asSentinel {
+		in.watch(stopDuties)
+	} else {
+		err = in.load()
+	}
 	switch {
 	case errors.Is(err, context.Canceled): // a shutdown was asked for meanwhile
 	case err != nil:
@@ -171,6 +207,9 @@ func (in *instance) obeySignals() {
 // stop ends what runs, in order: no new connections, what was decided leaves, then duties and reclaimers.
 func (in *instance) stop(duties chan struct{}) {
 	in.reactor.Stop(outputPatience)
+	if in.cluster != nil {
+		in.cluster.Stop()
+	}
 	close(duties)
 	if in.admin != nil {
 		in.admin.close()

@@ -77,7 +77,7 @@ func (s *shutdown) request(c *command.Context, mode ShutdownMode) error {
 	if s.over {
 		return nil
 	}
-	if s.in.core.Loading() {
+	if s.in.core.Loading() || s.in.asSentinel {
 		mode = mode&^ShutdownSave | ShutdownNoSave // what is in memory is a part of what is on disk
 	}
 	if s.in.core.Lent() {

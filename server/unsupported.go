@@ -19,9 +19,7 @@ type unsupported struct {
 
 // unsupportedDirectives is the one place that knows them. When a feature lands, its lines go from here.
 var unsupportedDirectives = []unsupported{
-	{"tls-cluster", "nodes would talk in the clear", tlsRefusal},
 	{"tls-dh-params-file", "keys are agreed on by elliptic curves alone", ""},
-	{"cluster-enabled", "this server stands alone and serves every slot", ""},
 }
 
 // tlsRefusal is what clients of a server without certificates know.
@@ -53,6 +51,14 @@ func asked(registry *setting.Registry, config *Config) []unsupported {
 func (in *instance) refuseUnsupported() error {
 	found := asked(in.registry, in.config)
 	if len(found) == 0 || in.own.Unsupported.Get() == warnUnsupported {
+		return nil
+	}
+	if in.checking != nil {
+		for _, u := range found {
+			line := in.config.lines[u.directive]
+			line.Reason = "not in this version: " + u.without + " (unsupported-directives warn starts all the same)"
+			in.checking.note(line)
+		}
 		return nil
 	}
 	refusal := in.config.lines[found[0].directive]
