@@ -9,6 +9,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -335,15 +336,15 @@ func FuzzStream(f *testing.F) {
 	f.Fuzz(func(t *testing.T, stream string, offset uint16) {
 		p := newPrimary(t)
 		p.follower.parts.Taker = gulp{p}
-		calls := 0
+		var calls atomic.Int32
 		p.follower.parts.Dial = func(context.Context, string, string) (net.Conn, error) {
-			if calls++; calls > 1 {
+			if calls.Add(1) > 1 {
 				return nil, io.ErrClosedPipe
 			}
 			return recording{text: strings.NewReader(fmt.Sprintf("+PONG\r\n+OK\r\n+OK\r\n+FULLRESYNC %s %d\r\n$3\r\nRDB%s", history, offset, stream))}, nil
 		}
 		p.Do(func() { p.follower.Follow(Address{"h", 1}) })
-		p.waitFor("the end of the link", func() bool { return calls > 1 && p.follower.wire == nil })
+		p.waitFor("the end of the link", func() bool { return calls.Load() > 1 && p.follower.wire == nil })
 		p.Do(func() {
 			n := p.feed.offset - int64(offset)
 			kept := make([]byte, n)
