@@ -20,7 +20,7 @@ PLACES     := -e 's|@BINDIR@|$(BINDIR)|g' -e 's|@SYSCONFDIR@|$(SYSCONFDIR)|g' -e
 
 SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: install user share all build run test unit deps vet race invariants fuzz bench bench-quick pgo tidy conformance soak clean
+.PHONY: install user share deb deb-test all build run test unit deps vet race invariants fuzz bench bench-quick pgo tidy conformance soak clean
 
 all: build share
 
@@ -64,8 +64,33 @@ install: | $(BIN) $(SHARE) ## program, units, manual, completion, configuration,
 	$(if $(SENTINEL),[ -e $(DESTDIR)$(SYSCONFDIR)/spindle/sentinel.conf ] || \
 	  install -m 640 sentinel.conf $(DESTDIR)$(SYSCONFDIR)/spindle/sentinel.conf)
 
+	install -d $(DESTDIR)$(DATADIR)/spindle
+	install -m 644 packaging/user.sh $(DESTDIR)$(DATADIR)/spindle/user.sh
+
 user: ## the user and the folders of the unit that `make install` has installed; needs root
 	sh packaging/user.sh $(DESTDIR)$(SYSCONFDIR)/spindle $(STATEDIR) $(LOGDIR)
+
+# A static program, so that the package goes with any Debian. nfpm is run at this version and is no part of go.mod.
+NFPM        := $(GO) run github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4
+DEB_ROOT    := bin/deb-root
+DEB_ARCH    := $(shell $(GO) env GOARCH 2>/dev/null)
+DEB_VERSION := $(shell sed -n 's/^const Version = "\(.*\)"/\1/p' server/log.go)
+DEB         := bin/spindle_$(DEB_VERSION)_$(DEB_ARCH).deb
+
+deb: share ## bin/spindle_VERSION_ARCH.deb
+	rm -rf $(DEB_ROOT)
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w' -o bin/spindle-static .
+	$(MAKE) install DESTDIR=$(DEB_ROOT) PREFIX=/usr UNITDIR=/lib/systemd/system BIN=bin/spindle-static
+	mv $(DEB_ROOT)/usr/share/zsh/site-functions $(DEB_ROOT)/usr/share/zsh/vendor-completions
+	ln -s spindle $(DEB_ROOT)/usr/bin/redis-server
+	gzip -9n $(DEB_ROOT)/usr/share/man/man*/*
+	install -d $(DEB_ROOT)/usr/share/doc/spindle && gzip -9nc CHANGELOG.md > $(DEB_ROOT)/usr/share/doc/spindle/changelog.gz
+	DEB_ROOT=$(DEB_ROOT) DEB_ARCH=$(DEB_ARCH) DEB_VERSION=$(DEB_VERSION) GOFLAGS= \
+	  $(NFPM) package --config packaging/debian/nfpm.yaml --packager deb --target $(DEB)
+
+# Needs root, debootstrap and the network, and minutes: the root that the package is installed on is made anew.
+deb-test: deb ## installs, uses, removes and purges the package on a clean Debian
+	$(SUDO) sh packaging/debian/test.sh $(DEB)
 
 test: deps build vet unit ## every test that belongs to a change
 

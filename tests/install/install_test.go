@@ -80,7 +80,7 @@ func TestInstalled(t *testing.T) {
 	for path, mode := range map[string]fs.FileMode{
 		"usr/bin/spindle": 0o755, "usr/lib/systemd/system/spindle.service": 0o644, "etc/spindle/spindle.conf": 0o640, "etc/logrotate.d/spindle": 0o644,
 		"usr/share/man/man1/spindle.1": 0o644, "usr/share/man/man5/spindle.conf.5": 0o644,
-		"usr/share/bash-completion/completions/spindle": 0o644, "usr/share/zsh/site-functions/_spindle": 0o644,
+		"usr/share/bash-completion/completions/spindle": 0o644, "usr/share/zsh/site-functions/_spindle": 0o644, "usr/share/spindle/user.sh": 0o644,
 	} {
 		stat, err := os.Lstat(r.at(path))
 		if err != nil || stat.Mode() != mode {
