@@ -63,7 +63,7 @@ func talk(t *testing.T, seed uint64) (log []string) {
 	return log
 }
 
-// TestOrder: what arrives does so in order (N2), and a seed gives the same run each time.
+// TestOrder: what arrives does so in order (simnet.N2), and a seed gives the same run each time.
 func TestOrder(t *testing.T) {
 	for seed := range uint64(100) {
 		first := talk(t, seed)

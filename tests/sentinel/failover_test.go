@@ -1,6 +1,10 @@
 package sentinel
 
 import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
 	"testing"
 
 	"spindle/tests/testkit"
@@ -48,4 +52,69 @@ func TestFailover(t *testing.T) {
 			await(t, old, "master_link_status", "up")
 		})
 	}
+}
+
+// TestFailoverOverTLS: Sentinels of both kinds reach servers and each other by TLS alone, and fail over.
+func TestFailoverOverTLS(t *testing.T) {
+	t.Parallel()
+	certificates := testkit.NewCertificates(t)
+	primary := testkit.FreePort(t)
+	replica := testkit.FreePort(t)
+	old := testkit.Launch(t, testkit.Spec{Args: certificates.Following(primary)})
+	next := testkit.Launch(t, testkit.Spec{Redis: true, Args: append(certificates.Following(replica),
+		"--replicaof", "127.0.0.1 "+strconv.Itoa(primary))})
+	await(t, next, "master_link_status", "up")
+	var sentinels []watched
+	for _, redis := range []bool{false, false, true} {
+		lines := []string{fmt.Sprintf("sentinel monitor m 127.0.0.1 %d 2", primary), "sentinel down-after-milliseconds m 1000"}
+		words := certificates.Following(testkit.FreePort(t))
+		for i := 0; i < len(words); i += 2 {
+			lines = append(lines, strings.TrimPrefix(words[i], "--")+" "+words[i+1])
+		}
+		sentinels = append(sentinels, sentinel(t, redis, lines...))
+	}
+	for _, s := range sentinels {
+		testkit.Until(t, patience, "a Sentinel to know all", func() error {
+			m := fields(s.Do("SENTINEL", "MASTER", "m"))
+			return testkit.Equal(m["num-other-sentinels"]+" "+m["num-slaves"], "2 1")
+		})
+	}
+	old.Kill()
+	for _, s := range sentinels {
+		testkit.Until(t, patience, "all to name the replica", func() error {
+			return testkit.Equal(s.address(), "127.0.0.1:"+strconv.Itoa(replica))
+		})
+	}
+	await(t, next, "role", "master")
+}
+
+// TestScripts: an event runs the operator's script with its name and text, beside the Sentinel, which tells of it.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	script, out := dir+"/notify.sh", dir+"/out"
+	text := "#!/bin/sh\necho \"$@\" >> " + out + "\ncase \"$1\" in +sdown) while [ ! -f " + dir + "/go ]; do sleep 0.1; done;; esac\n"
+	if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s := sentinel(t, false, "sentinel monitor m 127.0.0.1 1 1", "sentinel down-after-milliseconds m 500",
+		"sentinel notification-script m "+script)
+	testkit.Until(t, patience, "the script to run", func() error {
+		got, err := os.ReadFile(out)
+		if err == nil && !strings.Contains(string(got), "+sdown master m 127.0.0.1 1\n") {
+			err = fmt.Errorf("%s", got)
+		}
+		return err
+	})
+	if v := s.Do("SENTINEL", "PENDING-SCRIPTS"); len(v.Elems) == 0 {
+		t.Error("no script is shown while one waits")
+	} else if job := fields(v.Elems[0]); job["flags"] != "running" || job["pid"] == "0" || job["retry-num"] != "1" {
+		t.Errorf("the script that waits: %v", job)
+	}
+	if err := os.WriteFile(dir+"/go", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Until(t, patience, "all scripts to end", func() error {
+		return testkit.Equal(len(s.Do("SENTINEL", "PENDING-SCRIPTS").Elems), 0)
+	})
 }
