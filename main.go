@@ -4,6 +4,7 @@
 package main
 
 import (
+	_ "embed"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,15 +15,20 @@ import (
 	"spindle/tools/cli"
 )
 
+// settings is the page that --help tells of.
+//
+//go:embed spindle.conf
+var settings string
+
 func main() {
 	if tool := cli.Find(os.Args); tool != nil {
 		os.Exit(tool())
 	}
 	switch role := roleOf(os.Args); role {
 	case "server":
-		os.Exit(server.Run(os.Args))
+		os.Exit(server.Run(os.Args, manual()))
 	case "sentinel":
-		os.Exit(server.RunSentinel(os.Args))
+		os.Exit(server.RunSentinel(os.Args, manual()))
 	default:
 		fmt.Fprintf(os.Stderr, "spindle cannot be a %s in this version: it is a server or a Sentinel.\n", role)
 		os.Exit(1)
@@ -43,3 +49,6 @@ func roleOf(argv []string) string {
 	}
 	return "server"
 }
+
+// manual is what --help shows beside what the server knows.
+func manual() server.Manual { return server.Manual{Settings: settings, Tools: cli.Forms()} }

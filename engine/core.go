@@ -73,7 +73,7 @@ type Core struct {
 	loading  *Barrier
 	shortage *Barrier
 
-	streamBytes int64 // NoteStream
+	streamBytes, streamExcess int64 // NoteStream
 
 	anyInScripts bool // DEBUG SET-DISABLE-DENY-SCRIPTS
 	replaying    bool // a command of a log runs: nobody is told of its effects

@@ -13,6 +13,9 @@ import (
 func (c *conn) overLimit() bool {
 	r := c.loop.reactor
 	class := protocol.Class(c.class.Load())
+	if class == protocol.ClassReplica { // its stream waits elsewhere, and is limited there
+		return false
+	}
 	limit := r.settings.Output.Get()[class]
 	used := uint64(c.out.bytes)
 	if used <= replySize { // every connection may fill a buffer

@@ -15,6 +15,7 @@ const (
 	TaskServe Task = iota
 	TaskVersion
 	TaskHelp
+	TaskCheckConfig
 	TaskCheckSystem
 	TaskTestMemory
 )
@@ -33,6 +34,7 @@ type Arguments struct {
 // ParseArguments reads argv (with the program's name).
 //
 //	spindle [file] [-] [--name value …]…       file, then standard input, then options: the last one counts
+//	spindle --sentinel file [--name value …]…  the same
 //
 // A word that begins with -- names a directive, unless the directive before it still lacks its value: so a value may begin with
 // -- too ("--requirepass --secret"). "--name value" in one word is both. --save without a value, before another
@@ -51,14 +53,22 @@ func ParseArguments(argv []string) Arguments {
 		a.Task = TaskVersion
 		return a
 	case "-h", "--help":
-		a.Task = TaskHelp
+		a.Task, a.Rest = TaskHelp, words[1:]
 		return a
+	case "--check-config":
+		a.Task, words = TaskCheckConfig, words[1:]
+		if len(words) == 0 {
+			return a
+		}
 	case "--check-system":
 		a.Task = TaskCheckSystem
 		return a
 	case "--test-memory":
 		a.Task, a.Rest = TaskTestMemory, words[1:]
 		return a
+	}
+	if words[0] == "--sentinel" && len(words) > 1 && !strings.HasPrefix(words[1], "-") {
+		words = words[1:] // the option alone says what the process is; main has read it
 	}
 	if !strings.HasPrefix(words[0], "-") {
 		a.ConfigFile = absolute(words[0])

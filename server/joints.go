@@ -26,14 +26,19 @@ func (in *instance) joinCommands(args Arguments) (err error) {
 			continue
 		}
 		if err != nil {
-			return in.config.RefuseRename(i, err)
+			if err := in.refused(in.config.RefuseRename(i, err)); err != nil {
+				return err
+			}
 		}
 	}
-	for _, line := range in.config.Modules {
+	for i, line := range in.config.Modules {
 		module, err := in.modules.Configure(line[0], line[1:])
 		if err != nil {
 			in.log.Warning("Can't load module from %s: server aborting (%s)", line[0], err)
-			return errLogged
+			if err := in.refused(errLogged, in.config.moduleLines[i]); err != nil {
+				return err
+			}
+			continue
 		}
 		in.log.Notice("Module '%s' is built in: %s is not read", module.Name, line[0])
 	}

@@ -26,7 +26,7 @@ import (
 const sentinelPort = "26379"
 
 // RunSentinel is Run for a Sentinel.
-func RunSentinel(argv []string) int { return run(argv, true) }
+func RunSentinel(argv []string, manual Manual) int { return run(argv, manual, true) }
 
 // modeOf is what INFO, HELLO and the log call the way this server runs.
 func (in *instance) mode() string {

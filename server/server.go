@@ -27,10 +27,17 @@ const outputPatience = 2 * time.Second
 // errLogged ends a start whose cause the log has already named, in its last line.
 var errLogged = errors.New("see the lines above")
 
-// Run is the whole life of a server process; it returns the exit code.
-func Run(argv []string) int { return run(argv, false) }
+// A Manual is what --help shows beside what the server knows: the page of settings (spindle.conf), and further lines of
+// how to start the program.
+type Manual struct {
+	Settings string
+	Tools    []Form
+}
 
-func run(argv []string, asSentinel bool) int {
+// Run is the whole life of a server process; it returns the exit code.
+func Run(argv []string, manual Manual) int { return run(argv, manual, false) }
+
+func run(argv []string, manual Manual, asSentinel bool) int {
 	argv = slices.Clone(argv)
 	for i := range argv {
 		argv[i] = strings.Clone(argv[i]) // SetTitle writes over the originals
@@ -38,6 +45,12 @@ func run(argv []string, asSentinel bool) int {
 	args := ParseArguments(argv)
 	if code, done := Answer(args, os.Stdout, os.Stderr); done {
 		return code
+	}
+	switch args.Task {
+	case TaskHelp:
+		return Help(manual.Settings, manual.Tools, args.Rest, os.Stdout)
+	case TaskCheckConfig:
+		return CheckConfig(args, os.Stdin, os.Stdout)
 	}
 	log := logging.New(os.Stdout)
 	in, err := newInstance(log)

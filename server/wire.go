@@ -22,6 +22,7 @@ import (
 	"spindle/engine/command"
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/memory"
+	"spindle/engine/data/value"
 	"spindle/engine/family/conn"
 	"spindle/engine/family/modules"
 	"spindle/engine/family/observe"
@@ -104,6 +105,7 @@ type instance struct {
 	oom        *OomAdjuster
 	shutdown   *shutdown
 	admin      *admin
+	checking   *configCheck // --check-config; nil in a server
 	health     health
 	stopWrites func() // puts the disk's barrier up or down; turn only
 
@@ -377,6 +379,34 @@ func (s streamer) Prepare(ctx context.Context, replID string, offset int64, only
 		_, err := bgsave.WriteTo(ctx, w, v, o)
 		return err
 	}
+}
+
+// Holds implements replication.Saver.
+func (s streamer) Holds() (forms replication.Forms) {
+	if s.in.space.FieldsHaveDeadlines() {
+		forms |= replication.FieldDeadlines
+	}
+	if s.in.space.Store().Used.Any(value.Module) {
+		forms |= replication.Blooms
+	}
+	return forms
+}
+
+// Find implements replication.Saver.
+func (s streamer) Find(view *keyspace.View, forms replication.Forms) (x replication.Find, found bool) {
+	for _, db := range view.DBs() {
+		view.Walk(db, 0, 1, func(v value.Value) bool {
+			has := replication.FormsOf(codec.Kind(v, codec.CommonVersion)) & forms
+			if found = has != 0; found {
+				x = replication.Find{DB: db, Key: string(v.Key()), Forms: has}
+			}
+			return !found
+		})
+		if found {
+			break
+		}
+	}
+	return x, found
 }
 
 // keyless is a view of which nothing is written.

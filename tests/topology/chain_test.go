@@ -28,9 +28,9 @@ func newChain(t *testing.T, rng *rand.Rand, specs ...testkit.Spec) *chain {
 	t.Helper()
 	c := &chain{t: t, rng: rng}
 	for i, spec := range specs {
-		spec.Args = append(spec.Args, "--repl-backlog-size", "64mb", "--repl-timeout", strconv.Itoa(int(testkit.Slowly(patience)/time.Second)),
-			"--repl-ping-replica-period", "1", "--client-output-buffer-limit", "replica 0 0 0", "--propagation-error-behavior", "panic",
-			"--repl-diskless-load", []string{"disabled", "swapdb"}[c.rng.IntN(2)])
+		spec.Args = append(spec.Args, "--repl-timeout", strconv.Itoa(int(testkit.Slowly(patience)/time.Second)),
+			"--repl-backlog-size", "64mb", "--repl-ping-replica-period", "1", "--client-output-buffer-limit", "replica 0 0 0",
+			"--propagation-error-behavior", "panic", "--repl-diskless-load", []string{"disabled", "swapdb"}[c.rng.IntN(2)])
 		if i > 0 {
 			c.cables = append(c.cables, plug(t, c.nodes[i-1]))
 			spec.Args = append(spec.Args, "--replicaof", c.cables[i-1].address())

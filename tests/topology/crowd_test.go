@@ -65,15 +65,26 @@ func (c *crowd) someone(ok func(i int) bool) int {
 	return -1
 }
 
+// tell sends REPLICAOF, which a node refuses while it loads a full copy.
+func (c *crowd) tell(i int, words ...any) {
+	testkit.Until(c.t, testkit.Slowly(30*time.Second), "REPLICAOF", func() error {
+		v, err := c.nodes[i].Ask(append([]any{"REPLICAOF"}, words...)...)
+		if err == nil {
+			err = v.Err()
+		}
+		return err
+	})
+}
+
 func (c *crowd) attach(i, to int) {
-	c.nodes[i].Do("REPLICAOF", "127.0.0.1", c.nodes[to].Port)
+	c.tell(i, "127.0.0.1", c.nodes[to].Port)
 	c.above[i] = to
 }
 
 // promote has i lead. Who led follows i, or somebody below it.
 func (c *crowd) promote(i int) (old, to int) {
 	old = c.primary()
-	c.nodes[i].Do("REPLICAOF", "NO", "ONE")
+	c.tell(i, "NO", "ONE")
 	c.writers.target.Store(c.nodes[i])
 	c.above[i] = -1
 	to = c.someone(func(j int) bool { return c.under(j, i) })
@@ -173,5 +184,6 @@ func TestCrowd(t *testing.T) {
 			t.Errorf("%s effects were errors at node %d", strconv.FormatInt(n, 10), i)
 		}
 	}
-	t.Logf("%d changes, %d writes, %d full copies, %d partial ones since the last restarts", changes, c.writers.writes.Load(), c.full, partial)
+	t.Logf("%d changes, %d writes, %d full copies, %d partial ones since the last restarts",
+		changes, c.writers.writes.Load(), c.full, partial)
 }

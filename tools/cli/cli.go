@@ -10,28 +10,35 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"spindle/server"
 )
 
 // A Tool is a program of its own, by its name, by a first word, or as Redis calls it.
 type Tool struct {
 	Name    string // the first word of the command line
 	Program string // what the program is called by itself; also behind "spindle-" or "redis-". Empty: it has no such name
-	Forms   []Form
+	Forms   []server.Form
 	run     func(p process) int
 }
 
-// A Form is one way to call a program.
-type Form struct{ Args, Text string }
+// Forms are the ways to call them, for the help of the whole program.
+func Forms() (forms []server.Form) {
+	for _, t := range Tools {
+		forms = append(forms, t.Forms...)
+	}
+	return forms
+}
 
 // Tools are all of them, as help shows them.
 var Tools = []Tool{
-	{"check-aof", "check-aof", []Form{
-		{"check-aof FILE", "is an append-only file whole? FILE may be its manifest"},
-		{"check-aof --fix FILE", "cuts off what is not whole at its end"},
-		{"check-aof --truncate-to-timestamp SECONDS FILE", "cuts off what came later"},
+	{"check-aof", "check-aof", []server.Form{
+		{Args: "check-aof FILE", Text: "is an append-only file whole? FILE may be its manifest"},
+		{Args: "check-aof --fix FILE", Text: "cuts off what is not whole at its end"},
+		{Args: "check-aof --truncate-to-timestamp SECONDS FILE", Text: "cuts off what came later"},
 	}, checkAOF},
-	{"check-rdb", "check-rdb", []Form{
-		{"check-rdb [--keys] FILE ...", "is an RDB file whole? --keys lists its keys"},
+	{"check-rdb", "check-rdb", []server.Form{
+		{Args: "check-rdb [--keys] FILE ...", Text: "is an RDB file whole? --keys lists its keys"},
 	}, checkRDB},
 }
 
