@@ -5,6 +5,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"spindle/tests/testkit"
@@ -117,4 +118,37 @@ func TestScripts(t *testing.T) {
 	testkit.Until(t, patience, "all scripts to end", func() error {
 		return testkit.Equal(len(s.Do("SENTINEL", "PENDING-SCRIPTS").Elems), 0)
 	})
+}
+
+// TestStoppedPrimary: a primary that stands still is failed over, and is made a replica when it goes on.
+func TestStoppedPrimary(t *testing.T) {
+	t.Parallel()
+	g := newGroup(t, []bool{false, true}, []bool{false, true, false})
+	old := g.servers[0]
+	old.Signal(syscall.SIGSTOP)
+	promoted := g.awaitSwitch(t, old.Addr)
+	await(t, promoted, "role", "master")
+	old.Signal(syscall.SIGCONT)
+	await(t, old, "role", "slave")
+	await(t, old, "master_link_status", "up")
+}
+
+// TestMinorityPromotesNobody: one Sentinel of three may see a primary down alone, but it is not elected.
+func TestMinorityPromotesNobody(t *testing.T) {
+	t.Parallel()
+	g := newGroup(t, []bool{false, false}, []bool{false, false, true})
+	last := g.sentinels[0]
+	last.Do("SENTINEL", "SET", "m", "quorum", 1, "failover-timeout", 2000)
+	for _, s := range g.sentinels[1:] {
+		s.Kill()
+	}
+	g.servers[0].Kill()
+	last.AwaitLog(patience, "+odown master m")
+	last.AwaitLog(patience, "-failover-abort-not-elected master m")
+	if at := last.address(); at != g.servers[0].Addr {
+		t.Errorf("a minority has moved the primary to %s", at)
+	}
+	if role := g.servers[1].Info("replication")["role"]; role != "slave" {
+		t.Errorf("the replica is a %s", role)
+	}
 }
