@@ -89,6 +89,9 @@ func (m *Machine) greeted(p *Instance, h hello) {
 	s.heard = m.now
 }
 
+// sentinelsMax bounds what hellos can make a Sentinel watch.
+const sentinelsMax = 1024
+
 // meet is the Sentinel that h is from. One that is new, or at another address, is entered.
 func (m *Machine) meet(p *Instance, h hello) *Instance {
 	at, err := m.address(h.host, h.port, true)
@@ -107,6 +110,9 @@ func (m *Machine) meet(p *Instance, h hello) *Instance {
 		for _, each := range m.primaries.each() {
 			m.removeSentinel(each, old.runID)
 		}
+	}
+	if p.sentinels.len() >= sentinelsMax {
+		return nil
 	}
 	s, err := m.create(other, h.id, h.host, h.port, p.quorum, p)
 	if err != nil {

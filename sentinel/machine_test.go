@@ -307,3 +307,21 @@ func TestNamesAreNotWaitedFor(t *testing.T) {
 		t.Errorf("%d lookups, %d messages wait", len(out.asked), b.deferred)
 	}
 }
+
+// TestSentinelsAreBounded: hellos of Sentinels that there are not cost no more than so many entries, and those that are
+// known are still heard.
+func TestSentinelsAreBounded(t *testing.T) {
+	b := newBench(t)
+	p := b.primaries.list[0]
+	for i := range sentinelsMax + 100 {
+		b.Hello(fmt.Sprintf("10.1.%d.%d,26379,%040d,0,m,10.0.0.1,6379,0", i/256, i%256, i), b.now)
+	}
+	if n := p.sentinels.len(); n != sentinelsMax {
+		t.Errorf("%d Sentinels", n)
+	}
+	b.now += 5000
+	b.Hello(fmt.Sprintf("10.1.0.7,26379,%040d,9,m,10.0.0.1,6379,0", 7), b.now)
+	if s := p.sentinels.list[7]; s.heard != b.now || b.epoch != 9 {
+		t.Errorf("the eighth was heard at %d, the epoch is %d", s.heard, b.epoch)
+	}
+}

@@ -124,7 +124,7 @@ type simServer struct {
 	offset  uint64
 
 	link      *simnet.Conn
-	upAt      int64 // when the primary was last heard
+	upAt      int64 // when the primary was last heard or tried
 	downSince int64
 	replicas  []*simnet.Conn
 	listeners []*simnet.Conn
@@ -163,7 +163,8 @@ func (s *simServer) beat() {
 			s.offset, s.upAt, s.downSince = message.(uint64), s.sim.net.Now(), 0
 		}, func() { s.lose() })
 		s.link.Send("REPLICATE")
-	} else if s.sim.net.Now()-s.upAt > 3000 && s.downSince == 0 {
+		s.upAt = s.sim.net.Now()
+	} else if s.sim.net.Now()-s.upAt > 3000 { // it may follow one that is no primary yet
 		s.link.Close()
 		s.lose()
 	}
@@ -466,7 +467,8 @@ func (s *sim) whyNotSettled() string {
 			return at + " is no primary"
 		}
 		if server.host.Name != at && (server.follows != at || server.downSince != 0) {
-			return fmt.Sprintf("%s follows %q, and not %s", server.host.Name, server.follows, at)
+			return fmt.Sprintf("%s follows %q (down since %d), and not %s",
+				server.host.Name, server.follows, server.downSince, at)
 		}
 	}
 	return ""

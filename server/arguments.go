@@ -34,6 +34,7 @@ type Arguments struct {
 // ParseArguments reads argv (with the program's name).
 //
 //	spindle [file] [-] [--name value …]…       file, then standard input, then options: the last one counts
+//	spindle --sentinel file [--name value …]…  the same
 //
 // A word that begins with -- names a directive, unless the directive before it still lacks its value: so a value may begin with
 // -- too ("--requirepass --secret"). "--name value" in one word is both. --save without a value, before another
@@ -65,6 +66,9 @@ func ParseArguments(argv []string) Arguments {
 	case "--test-memory":
 		a.Task, a.Rest = TaskTestMemory, words[1:]
 		return a
+	}
+	if words[0] == "--sentinel" && len(words) > 1 && !strings.HasPrefix(words[1], "-") {
+		words = words[1:] // the option alone says what the process is; main has read it
 	}
 	if !strings.HasPrefix(words[0], "-") {
 		a.ConfigFile = absolute(words[0])

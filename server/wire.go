@@ -309,8 +309,10 @@ func (in *instance) tickThreads(int64) {
 // countThreads has as many threads as what is under way needs.
 func (in *instance) countThreads() {
 	// The link to a primary is read by a goroutine, which a loop that waits in the kernel must not keep from running.
+	// So are a Sentinel's links.
+	linked := in.follower.Following() || in.asSentinel
 	in.threads.follow(in.heap.Holding() || in.loading.Active.Load() || in.core.Lent(),
-		in.core.Laden() || in.aof.Durable() || in.follower.Following() || in.migrator.InFlight())
+		in.core.Laden() || in.aof.Durable() || linked || in.migrator.InFlight())
 }
 
 // saveByRules looks at the save rules, but not before the data set is whole, nor once the server ends.

@@ -139,7 +139,7 @@ func (o *options) runSuite(ctx context.Context, s *suite, server string) (*outco
 	}
 	if o.list {
 		for _, file := range s.files {
-			fmt.Printf("%-6s %-40s %4d\n", s.name, file, reference.passes(file))
+			fmt.Printf("%-6s %-40s %4d\n", s.name, file, reference.passes(referenceOf(file)))
 		}
 		return nil, nil
 	}
@@ -150,7 +150,7 @@ func (o *options) runSuite(ctx context.Context, s *suite, server string) (*outco
 	if o.files != "" {
 		files = strings.Split(o.files, ",")
 	}
-	run, err := newRunner(p.source, o.keep)
+	run, err := newRunner(p.source, p.server, o.keep)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +160,7 @@ func (o *options) runSuite(ctx context.Context, s *suite, server string) (*outco
 			return nil, err
 		}
 	}
-	unknown := slices.DeleteFunc(slices.Clone(files), reference.knows)
+	unknown := slices.DeleteFunc(slices.Clone(files), func(f string) bool { return reference.knows(referenceOf(f)) })
 	if o.reference {
 		unknown = files
 	}
@@ -181,7 +181,7 @@ func (o *options) runSuite(ctx context.Context, s *suite, server string) (*outco
 		if err != nil {
 			return nil, err
 		}
-		v := judge(file, got, reference.results[file], excluded.of(file))
+		v := judge(file, got, reference.results[referenceOf(file)], excluded.of(file))
 		v.print(os.Stdout)
 		out.verdicts = append(out.verdicts, v)
 	}
@@ -191,7 +191,12 @@ func (o *options) runSuite(ctx context.Context, s *suite, server string) (*outco
 // renewReference runs the suite's own server over files and puts what it found into known, and into its file.
 func renewReference(ctx context.Context, run *runner, known *referenceResults, files []string, p *place) error {
 	known.version = p.version
+	done := map[string]bool{}
 	for _, file := range files {
+		if file = referenceOf(file); done[file] {
+			continue
+		}
+		done[file] = true
 		got, err := run.file(ctx, program{path: p.server}, file, nil)
 		if err != nil {
 			return err

@@ -29,6 +29,7 @@ const ownDirectives = "unsupported-directives warn\n"
 type runner struct {
 	dir     string
 	source  string
+	partner string // the suite's own server, which some tests run beside the one under test
 	keep    bool
 	tls     bool
 	prelude []string // what stands before ./runtest: a network namespace, if there may be one
@@ -44,12 +45,12 @@ ip link set conf0 up
 ip link set conf1 up 2>/dev/null
 exec "$@"`
 
-func newRunner(source string, keep bool) (*runner, error) {
+func newRunner(source, partner string, keep bool) (*runner, error) {
 	dir, err := os.MkdirTemp("", "conformance-")
 	if err != nil {
 		return nil, err
 	}
-	r := &runner{dir: dir, source: source, keep: keep}
+	r := &runner{dir: dir, source: source, partner: partner, keep: keep}
 	if err := makeTree(dir, source); err != nil {
 		r.close()
 		return nil, err
@@ -79,7 +80,11 @@ func (r *runner) close() {
 //
 // A test that hangs is written down as such and the file is run again without it, so that the tests behind it are seen.
 func (r *runner) file(ctx context.Context, server program, file string, skip []string) (*results, error) {
-	if err := wrap(r.dir, server.path); err != nil {
+	err := wrap(r.dir, "redis-server", server.path)
+	if isSentinel(file) {
+		err = wrapSentinel(r.dir, file, server.path, r.partner)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if err := addDirectives(r.dir, r.source, server.directives); err != nil {
@@ -104,11 +109,16 @@ func (r *runner) file(ctx context.Context, server program, file string, skip []s
 
 // once runs the file once. hangs is the test that was running when the time was up.
 func (r *runner) once(ctx context.Context, file string, skip []string) (got *results, hangs string, err error) {
-	log := filepath.Join(r.dir, "results-"+strings.ReplaceAll(file, "/", "-"))
+	log := filepath.Join(r.dir, "results-"+strings.NewReplacer("/", "-", " ", "-").Replace(file))
 	if err := os.WriteFile(log, nil, 0o644); err != nil {
 		return nil, "", err
 	}
-	args := append(append([]string(nil), r.prelude...), "./runtest", "--single", file, "--clients", "1", "--durable", "--timeout", "3600")
+	limit, args := fileLimit, append([]string(nil), r.prelude...)
+	if isSentinel(file) {
+		limit, args = sentinelLimit, append(args, "./runtest-sentinel")
+	} else {
+		args = append(args, "./runtest", "--single", file, "--clients", "1", "--durable", "--timeout", "3600")
+	}
 	if r.keep {
 		args = append(args, "--dont-clean")
 	}
@@ -116,11 +126,13 @@ func (r *runner) once(ctx context.Context, file string, skip []string) (got *res
 		args = append(args, "--tls")
 	}
 	for _, name := range skip {
-		args = append(args, "--skiptest", name)
+		if !isSentinel(file) {
+			args = append(args, "--skiptest", name)
+		}
 	}
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir = r.dir
-	cmd.Env = append(os.Environ(), "CONFORMANCE_RESULTS="+log, "LC_ALL=C.UTF-8")
+	cmd.Env = append(os.Environ(), "CONFORMANCE_RESULTS="+log, "CONFORMANCE_SKIP="+strings.Join(skip, "\n"), "LC_ALL=C.UTF-8")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := os.Create(log + ".out")
 	if err != nil {
@@ -131,7 +143,7 @@ func (r *runner) once(ctx context.Context, file string, skip []string) (got *res
 	if err := cmd.Start(); err != nil {
 		return nil, "", err
 	}
-	timedOut, err := watch(ctx, cmd, log)
+	timedOut, err := watch(ctx, cmd, log, limit)
 	if err != nil {
 		return nil, "", err
 	}
@@ -153,7 +165,7 @@ func (r *runner) once(ctx context.Context, file string, skip []string) (got *res
 }
 
 // watch waits for cmd, and ends its process group, and nothing else, when a limit is reached.
-func watch(ctx context.Context, cmd *exec.Cmd, log string) (timedOut bool, err error) {
+func watch(ctx context.Context, cmd *exec.Cmd, log string, limit time.Duration) (timedOut bool, err error) {
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
 	end := func() {
@@ -180,7 +192,7 @@ func watch(ctx context.Context, cmd *exec.Cmd, log string) (timedOut bool, err e
 			if info, err := os.Stat(log); err == nil && info.Size() != size {
 				size, moved = info.Size(), now
 			}
-			if now.Sub(moved) > idleLimit || now.Sub(began) > fileLimit {
+			if now.Sub(moved) > idleLimit || now.Sub(began) > limit {
 				end()
 				return true, nil
 			}

@@ -19,7 +19,7 @@ var errNoClientStart = errors.New("tests/test_helper.tcl has no line `if {$::cli
 // makeTree copies the suite below source into dir, with src/redis-server as a link to the server under test, and makes
 // the first edit: resume.tcl is sourced before the suite's client starts. The cached source itself is never written to.
 func makeTree(dir, source string) error {
-	for _, part := range []string{"tests", "runtest", "redis.conf", "utils"} {
+	for _, part := range []string{"tests", "runtest", "runtest-sentinel", "redis.conf", "utils"} {
 		from := filepath.Join(source, part)
 		if _, err := os.Stat(from); err != nil {
 			continue // utils only serves TLS and a few tools
@@ -39,6 +39,9 @@ func makeTree(dir, source string) error {
 		if err := os.Symlink(where, filepath.Join(dir, "src", tool)); err != nil {
 			return err
 		}
+	}
+	if err := addSentinel(dir); err != nil {
+		return err
 	}
 	if err := os.WriteFile(filepath.Join(dir, "tests", "resume.tcl"), resumeTcl, 0o644); err != nil {
 		return err
@@ -89,10 +92,10 @@ func sourceResume(text string) (string, error) {
 	return text[:at] + "\nif {$::client} {source tests/resume.tcl}" + text[at:], nil
 }
 
-// wrap makes src/redis-server stand for server: a link, so that the PID the suite knows is the server's and its title
+// wrap makes a name in src stand for a program: a link, so that the PID the suite knows is the program's and its title
 // is the path it was started by.
-func wrap(dir, server string) error {
-	link := filepath.Join(dir, "src", "redis-server")
+func wrap(dir, name, server string) error {
+	link := filepath.Join(dir, "src", name)
 	if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

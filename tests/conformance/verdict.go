@@ -125,7 +125,7 @@ func indent(detail string) string {
 
 // unsteady are a process, a port, and what integration/psync2 draws by lot or by time: who leads, who follows, a
 // counter, and how many cycles there are.
-var unsteady = regexp.MustCompile(`(\bpid |\bport |\(x = |\bSet #|\bfrom #|\bCYCLE )\d+`)
+var unsteady = regexp.MustCompile(`(\bpid |\bport |\(x = |\bSet #|\bfrom #|\bCYCLE |\bNew master 127\.0\.0\.1:)\d+`)
 
 // steadyName is a test's name without what differs from run to run.
 func steadyName(name string) string { return unsteady.ReplaceAllString(name, "${1}N") }

@@ -1,6 +1,11 @@
 package sentinel
 
 import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
 	"testing"
 
 	"spindle/tests/testkit"
@@ -47,5 +52,103 @@ func TestFailover(t *testing.T) {
 			await(t, old, "role", "slave")
 			await(t, old, "master_link_status", "up")
 		})
+	}
+}
+
+// TestFailoverOverTLS: Sentinels of both kinds reach servers and each other by TLS alone, and fail over.
+func TestFailoverOverTLS(t *testing.T) {
+	t.Parallel()
+	certificates := testkit.NewCertificates(t)
+	primary := testkit.FreePort(t)
+	replica := testkit.FreePort(t)
+	old := testkit.Launch(t, testkit.Spec{Args: certificates.Following(primary)})
+	next := testkit.Launch(t, testkit.Spec{Redis: true, Args: append(certificates.Following(replica),
+		"--replicaof", "127.0.0.1 "+strconv.Itoa(primary))})
+	await(t, next, "master_link_status", "up")
+	var sentinels []watched
+	for _, redis := range []bool{false, false, true} {
+		lines := []string{fmt.Sprintf("sentinel monitor m 127.0.0.1 %d 2", primary), "sentinel down-after-milliseconds m 1000"}
+		words := certificates.Following(testkit.FreePort(t))
+		for i := 0; i < len(words); i += 2 {
+			lines = append(lines, strings.TrimPrefix(words[i], "--")+" "+words[i+1])
+		}
+		sentinels = append(sentinels, sentinel(t, redis, lines...))
+	}
+	for _, s := range sentinels {
+		testkit.Until(t, patience, "a Sentinel to know all", func() error {
+			m := fields(s.Do("SENTINEL", "MASTER", "m"))
+			return testkit.Equal(m["num-other-sentinels"]+" "+m["num-slaves"], "2 1")
+		})
+	}
+	old.Kill()
+	for _, s := range sentinels {
+		testkit.Until(t, patience, "all to name the replica", func() error {
+			return testkit.Equal(s.address(), "127.0.0.1:"+strconv.Itoa(replica))
+		})
+	}
+	await(t, next, "role", "master")
+}
+
+// TestScripts: an event runs the operator's script with its name and text, beside the Sentinel, which tells of it.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	script, out := dir+"/notify.sh", dir+"/out"
+	text := "#!/bin/sh\necho \"$@\" >> " + out + "\ncase \"$1\" in +sdown) while [ ! -f " + dir + "/go ]; do sleep 0.1; done;; esac\n"
+	if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s := sentinel(t, false, "sentinel monitor m 127.0.0.1 1 1", "sentinel down-after-milliseconds m 500",
+		"sentinel notification-script m "+script)
+	testkit.Until(t, patience, "the script to run", func() error {
+		got, err := os.ReadFile(out)
+		if err == nil && !strings.Contains(string(got), "+sdown master m 127.0.0.1 1\n") {
+			err = fmt.Errorf("%s", got)
+		}
+		return err
+	})
+	if v := s.Do("SENTINEL", "PENDING-SCRIPTS"); len(v.Elems) == 0 {
+		t.Error("no script is shown while one waits")
+	} else if job := fields(v.Elems[0]); job["flags"] != "running" || job["pid"] == "0" || job["retry-num"] != "1" {
+		t.Errorf("the script that waits: %v", job)
+	}
+	if err := os.WriteFile(dir+"/go", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Until(t, patience, "all scripts to end", func() error {
+		return testkit.Equal(len(s.Do("SENTINEL", "PENDING-SCRIPTS").Elems), 0)
+	})
+}
+
+// TestStoppedPrimary: a primary that stands still is failed over, and is made a replica when it goes on.
+func TestStoppedPrimary(t *testing.T) {
+	t.Parallel()
+	g := newGroup(t, []bool{false, true}, []bool{false, true, false})
+	old := g.servers[0]
+	old.Signal(syscall.SIGSTOP)
+	promoted := g.awaitSwitch(t, old.Addr)
+	await(t, promoted, "role", "master")
+	old.Signal(syscall.SIGCONT)
+	await(t, old, "role", "slave")
+	await(t, old, "master_link_status", "up")
+}
+
+// TestMinorityPromotesNobody: one Sentinel of three may see a primary down alone, but it is not elected.
+func TestMinorityPromotesNobody(t *testing.T) {
+	t.Parallel()
+	g := newGroup(t, []bool{false, false}, []bool{false, false, true})
+	last := g.sentinels[0]
+	last.Do("SENTINEL", "SET", "m", "quorum", 1, "failover-timeout", 2000)
+	for _, s := range g.sentinels[1:] {
+		s.Kill()
+	}
+	g.servers[0].Kill()
+	last.AwaitLog(patience, "+odown master m")
+	last.AwaitLog(patience, "-failover-abort-not-elected master m")
+	if at := last.address(); at != g.servers[0].Addr {
+		t.Errorf("a minority has moved the primary to %s", at)
+	}
+	if role := g.servers[1].Info("replication")["role"]; role != "slave" {
+		t.Errorf("the replica is a %s", role)
 	}
 }

@@ -17,7 +17,7 @@ func launch(t *testing.T, text string, args ...string) (code int, log string) {
 		t.Fatal(err)
 	}
 	if args == nil {
-		args = []string{dir + "/sentinel.conf", "--sentinel"}
+		args = []string{"--sentinel", dir + "/sentinel.conf"}
 	}
 	s := testkit.Launch(t, testkit.Spec{Bare: true, Dir: dir, NoWait: true, Args: args})
 	code = s.Wait(30 * time.Second)

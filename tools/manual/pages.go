@@ -77,7 +77,7 @@ func serverPage(forms []server.Form) string {
 func sentinelPage() string {
 	p := newPage("spindle-sentinel", 1, "watches primaries and replicas, and fails over")
 	p.section("SYNOPSIS")
-	p.WriteString("\\fBspindle\\-sentinel\\fR FILE\n.br\n\\fBspindle\\fR FILE \\-\\-sentinel\n")
+	p.WriteString("\\fBspindle\\-sentinel\\fR FILE\n.br\n\\fBspindle\\fR \\-\\-sentinel FILE\n")
 	p.section("DESCRIPTION")
 	p.text("Sentinel watches primaries and their replicas, agrees with other Sentinels that a primary is gone, and has a replica take its " +
 		"place. FILE is its configuration. Sentinel writes to it what it learns, so it must be allowed to.")
