@@ -31,6 +31,13 @@ type Settings struct {
 	Tenacity      setting.Int
 	LFULogFactor  setting.Int
 	LFUDecayTime  setting.Int
+
+	Defrag         setting.Bool
+	DefragIgnore   setting.Int // bytes of slabs in use that may be free
+	DefragLower    setting.Int // percent of what is used, from which on blocks are moved
+	DefragUpper    setting.Int // and from which on DefragCycleMax holds
+	DefragCycleMin setting.Int // percent of the time
+	DefragCycleMax setting.Int
 }
 
 // Permission is who may do a thing that is dangerous on a shared host.
@@ -83,6 +90,12 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewInt("maxmemory-eviction-tenacity", &s.Tenacity, 10, setting.Between(0, 100)),
 		setting.NewInt("lfu-log-factor", &s.LFULogFactor, 10, setting.Between(0, math.MaxInt32)),
 		setting.NewInt("lfu-decay-time", &s.LFUDecayTime, 1, setting.Between(0, math.MaxInt32)),
+		setting.NewBool("activedefrag", &s.Defrag, true),
+		setting.NewMemory("active-defrag-ignore-bytes", &s.DefragIgnore, 8<<20, setting.Between(1, math.MaxInt64)),
+		setting.NewInt("active-defrag-threshold-lower", &s.DefragLower, 10, setting.Between(0, 1000)),
+		setting.NewInt("active-defrag-threshold-upper", &s.DefragUpper, 100, setting.Between(0, 1000)),
+		setting.NewInt("active-defrag-cycle-min", &s.DefragCycleMin, 1, setting.Between(1, 99)),
+		setting.NewInt("active-defrag-cycle-max", &s.DefragCycleMax, 25, setting.Between(1, 99)),
 	}
 }
 

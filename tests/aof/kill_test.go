@@ -14,8 +14,8 @@ import (
 // killsOfOneLife is how many kills a folder has before the next begins with an empty one: loads stay short.
 const killsOfOneLife = 24
 
-// TestKills: a SIGKILL comes in the middle of pipelined transactions and scripts, of rewrites, saves and loads. The data
-// set is a whole number of steps afterwards. With appendfsync always it has at least those that were answered, else
+// TestKills: a SIGKILL comes in the middle of pipelined transactions and scripts, of rewrites, saves and loads. The
+// data set is a whole number of steps afterwards. With appendfsync always it has at least those that were answered, else
 // those that were answered two seconds before.
 func TestKills(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
