@@ -4,17 +4,68 @@ GO      ?= go
 BIN     := bin/spindle
 PORT    ?= 6379
 FUZZTIME ?= 30s
+
+# Where `make install` puts things; DESTDIR stands before all of them. The configuration is kept if there is one.
+PREFIX     ?= /usr/local
+BINDIR     ?= $(PREFIX)/bin
+DATADIR    ?= $(PREFIX)/share
+UNITDIR    ?= $(PREFIX)/lib/systemd/system
+SYSCONFDIR ?= /etc
+STATEDIR   ?= /var/lib/spindle
+LOGDIR     ?= /var/log/spindle
+RUNDIR     ?= /run/spindle
+SHARE      := bin/share
+SENTINEL   := $(wildcard sentinel.conf)
+PLACES     := -e 's|@BINDIR@|$(BINDIR)|g' -e 's|@SYSCONFDIR@|$(SYSCONFDIR)|g' -e 's|@STATEDIR@|$(STATEDIR)|g' -e 's|@LOGDIR@|$(LOGDIR)|g'
+
 SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: all build run test unit deps vet race invariants fuzz bench bench-quick pgo tidy conformance soak clean
+.PHONY: install user share all build run test unit deps vet race invariants fuzz bench bench-quick pgo tidy conformance soak clean
 
-all: build
+all: build share
 
 build: ## bin/spindle, with default.pgo
 	$(GO) build -o $(BIN) .
 
 run: build ## serve 127.0.0.1:6379
 	./$(BIN) --bind 127.0.0.1 --port $(PORT)
+
+share: ## manual pages and completion
+	$(GO) run ./tools/manual $(SHARE)
+
+$(BIN):
+	$(MAKE) build
+$(SHARE):
+	$(MAKE) share
+
+# What `make` has made is installed, so that root needs no Go. The check-… names are links: the program knows by its
+# name which of its tools it is. No name of Redis's is taken.
+install: | $(BIN) $(SHARE) ## program, units, manual, completion, configuration, below PREFIX and DESTDIR
+	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(UNITDIR) $(DESTDIR)$(DATADIR)/man/man1 $(DESTDIR)$(DATADIR)/man/man5 \
+	  $(DESTDIR)$(DATADIR)/bash-completion/completions $(DESTDIR)$(DATADIR)/zsh/site-functions \
+	  $(DESTDIR)$(SYSCONFDIR)/spindle $(DESTDIR)$(SYSCONFDIR)/logrotate.d
+	install -m 755 $(BIN) $(DESTDIR)$(BINDIR)/spindle
+	for tool in check-rdb check-aof $(if $(SENTINEL),sentinel); do ln -sf spindle $(DESTDIR)$(BINDIR)/spindle-$$tool; done
+	for unit in spindle $(if $(SENTINEL),spindle-sentinel); do \
+	  sed $(PLACES) packaging/systemd/$$unit.service > $(DESTDIR)$(UNITDIR)/$$unit.service && \
+	  chmod 644 $(DESTDIR)$(UNITDIR)/$$unit.service || exit 1; done
+	sed $(PLACES) packaging/logrotate > $(DESTDIR)$(SYSCONFDIR)/logrotate.d/spindle
+	chmod 644 $(DESTDIR)$(SYSCONFDIR)/logrotate.d/spindle
+	install -m 644 $(SHARE)/man/spindle.1 $(SHARE)/man/spindle-check-*.1 $(if $(SENTINEL),$(SHARE)/man/spindle-sentinel.1) \
+	  $(DESTDIR)$(DATADIR)/man/man1
+	install -m 644 $(SHARE)/man/spindle.conf.5 $(DESTDIR)$(DATADIR)/man/man5
+	install -m 644 $(SHARE)/bash/spindle $(DESTDIR)$(DATADIR)/bash-completion/completions/spindle
+	install -m 644 $(SHARE)/zsh/_spindle $(DESTDIR)$(DATADIR)/zsh/site-functions/_spindle
+	[ -e $(DESTDIR)$(SYSCONFDIR)/spindle/spindle.conf ] || { \
+	  sed -e 's|^bind \* -::\*$$|bind 127.0.0.1 -::1|' -e 's|^dir \./$$|dir $(STATEDIR)|' \
+	    -e 's|^logfile ""$$|logfile $(LOGDIR)/spindle.log|' -e 's|^pidfile ""$$|pidfile $(RUNDIR)/spindle.pid|' \
+	    spindle.conf > $(DESTDIR)$(SYSCONFDIR)/spindle/spindle.conf && \
+	  chmod 640 $(DESTDIR)$(SYSCONFDIR)/spindle/spindle.conf; }
+	$(if $(SENTINEL),[ -e $(DESTDIR)$(SYSCONFDIR)/spindle/sentinel.conf ] || \
+	  install -m 640 sentinel.conf $(DESTDIR)$(SYSCONFDIR)/spindle/sentinel.conf)
+
+user: ## the user and the folders of the unit that `make install` has installed; needs root
+	sh packaging/user.sh $(DESTDIR)$(SYSCONFDIR)/spindle $(STATEDIR) $(LOGDIR)
 
 test: deps build vet unit ## every test that belongs to a change
 
@@ -25,10 +76,12 @@ vet:
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not gofmt'd: $$unformatted"; exit 1; }
 	$(GO) vet ./...
 
-# The tests hold spindle against Debian's redis: the server as the oracle, its tools as the users; lua5.1 is the language's.
+# The tests hold spindle against Debian's redis: the server as the oracle, its tools as the users; lua5.1 is the language's,
+# systemd-analyze the units'.
 deps:
-	@command -v redis-server >/dev/null && command -v redis-cli >/dev/null && command -v redis-check-rdb >/dev/null && command -v lua5.1 >/dev/null || \
-	{ $(SUDO) apt-get update -q && $(SUDO) env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -yq redis-server redis-tools procps lua5.1; }
+	@command -v redis-server >/dev/null && command -v redis-cli >/dev/null && command -v redis-check-rdb >/dev/null && command -v lua5.1 >/dev/null && \
+	command -v systemd-analyze >/dev/null || \
+	{ $(SUDO) apt-get update -q && $(SUDO) env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -yq redis-server redis-tools procps lua5.1 systemd; }
 
 race: deps build ## the same tests under the race detector; slabs come from the Go heap there
 	$(GO) test -race -timeout 40m ./...

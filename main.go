@@ -1,9 +1,10 @@
 // Spindle is a Redis-compatible server; under another name, or with another first word, it is one of its own tools.
 //
-// It only chooses: server, check-aof, or what is still to come, sentinel and proxy.
+// It only chooses: server, one of the tools, or what is still to come, sentinel and proxy.
 package main
 
 import (
+	_ "embed"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,14 +12,21 @@ import (
 	"strings"
 
 	"spindle/server"
+	"spindle/tools/cli"
 )
 
+// settings is the page that --help tells of.
+//
+//go:embed spindle.conf
+var settings string
+
 func main() {
+	if tool := cli.Find(os.Args); tool != nil {
+		os.Exit(tool())
+	}
 	switch role := roleOf(os.Args); role {
 	case "server":
-		os.Exit(server.Run(os.Args))
-	case "check-aof":
-		os.Exit(server.CheckAOF(os.Args))
+		os.Exit(server.Run(os.Args, server.Manual{Settings: settings, Tools: cli.Forms()}))
 	default:
 		fmt.Fprintf(os.Stderr, "spindle cannot be a %s in this version: it is a server only.\n", role)
 		os.Exit(1)
@@ -34,8 +42,6 @@ func roleOf(argv []string) string {
 	switch {
 	case strings.Contains(name, "sentinel") || slices.Contains(argv, "--sentinel"):
 		return "sentinel"
-	case strings.Contains(name, "check-aof") || len(argv) > 1 && argv[1] == "check-aof":
-		return "check-aof"
 	case strings.Contains(name, "proxy") || len(argv) > 1 && argv[1] == "--proxy":
 		return "proxy"
 	}

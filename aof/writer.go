@@ -23,6 +23,9 @@ import (
 // there.
 // aof.W3. A job runs when everything before its offset is in the file, and before anything behind it is.
 // aof.W4. The gate opens for a turn only when a sync that began after its bytes were written has succeeded.
+// aof.W5. The clients that a sync has let go write again at once. The next sync waits until as many bytes have come as
+// the last one covered, for a quarter of its time at most. Else it would begin with the first of them, and the others
+// would wait for two.
 type writer struct {
 	log  *Log
 	wake chan struct{}
@@ -38,6 +41,8 @@ type writer struct {
 	due     bool // a sync was asked for
 	syncing bool
 	synced  int64 // offset up to which the disk has confirmed
+	group   int64 // a sync that replies wait for is put off until ready has come so far (aof.W5); 0: none is
+	until   time.Time
 	failing error // why the last write failed
 	tried   time.Time
 	lastLog time.Time
@@ -116,6 +121,9 @@ func (w *writer) publish(turn uint64, durable bool) {
 	case durable:
 		w.gated = true
 		w.log.parts.Gate.Shut(turn)
+		if w.ready < w.group {
+			return
+		}
 	case !w.busy && !w.gated && len(w.jobs) == 0 && w.file != nil && w.rest.Load() == 0 && w.bad == nil && w.failing == nil:
 		w.writeHere()
 		if w.buf.first == w.ready {
@@ -249,8 +257,11 @@ func (w *writer) run() {
 		step := w.next()
 		w.busy = step != nil
 		again := (<-chan time.Time)(nil)
-		if w.failing != nil {
+		switch {
+		case w.failing != nil:
 			again = time.After(retryAfter)
+		case w.group > 0:
+			again = time.After(time.Until(w.until))
 		}
 		w.mu.Unlock()
 		if step != nil {
@@ -260,6 +271,9 @@ func (w *writer) run() {
 		select {
 		case <-w.wake:
 		case <-again:
+			w.mu.Lock()
+			w.group = 0
+			w.mu.Unlock()
 		}
 	}
 }
@@ -272,8 +286,13 @@ func (w *writer) next() (step func()) {
 		first = &w.jobs[0]
 		to = min(to, first.at)
 	}
+	if w.ready >= w.group || first != nil || w.due || w.failing != nil {
+		w.group = 0
+	}
 	resting := w.failing != nil && time.Since(w.tried) < retryAfter
 	switch {
+	case w.group > 0:
+		return nil
 	case w.buf.first < to && w.file != nil && w.bad == nil && !resting:
 		return func() { w.write(to) }
 	case first != nil && (w.buf.first >= first.at || first.late && (w.failing != nil || w.bad != nil || w.file == nil)):
@@ -340,7 +359,7 @@ func (w *writer) tell() { go w.log.parts.Core.Do(w.log.look) }
 func (w *writer) sync() {
 	w.mu.Lock()
 	w.due, w.syncing = false, true
-	at, turn, gated := w.buf.first, w.turn, w.gated
+	from, at, turn, gated := w.synced, w.buf.first, w.turn, w.gated
 	covers := at == w.ready
 	w.mu.Unlock()
 	began := time.Now()
@@ -355,6 +374,7 @@ func (w *writer) sync() {
 	}
 	if gated {
 		w.slow("aof-fsync-always", took)
+		w.group, w.until = at+(at-from), time.Now().Add(took/4)
 	}
 	w.synced = max(w.synced, at)
 	switch {

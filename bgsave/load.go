@@ -215,7 +215,7 @@ func Complain(err error, o LoadOptions) {
 		log.Warning("What to do: %s is only the beginning of a file (an interrupted copy, a full disk?). Copy it again, or restore a backup or a replica's file.", o.Name)
 	case errors.As(err, &format):
 		log.Warning("Internal error in RDB reading offset %d -> %s", format.Offset, format)
-		log.Warning("What to do: %s is damaged. Restore a backup or a replica's file; checkrdb %s lists what is readable before the damage.", o.Name, o.Name)
+		log.Warning("What to do: %s is damaged. Restore a backup or a replica's file; spindle check-rdb --keys %s lists what is readable before the damage.", o.Name, o.Name)
 	case errors.As(err, &unsupported):
 		log.Warning("Internal error in RDB reading offset %d -> %s", unsupported.Offset, unsupported)
 		log.Warning("What to do: load %s with the server that wrote it, remove or convert that key there, and save again.", o.Name)

@@ -91,10 +91,10 @@ func TestLoadRefuses(t *testing.T) {
 		{"wrapped half", []byte("SPINDLE1z"), []string{"Short read"}, corrupt},
 		{"truncated", good[:len(good)/2], []string{"Short read or OOM", "the file ends too early", "only the beginning of a file"}, corrupt},
 		{"checksum", flipped, []string{"Wrong RDB checksum expected", "RDB CRC error", "rdbchecksum no"}, corrupt},
-		{"opcode", append(rdb.AppendHeader(nil, 9), 0x99), []string{"offset 9", "value type or opcode 153", "checkrdb"}, corrupt},
+		{"opcode", append(rdb.AppendHeader(nil, 9), 0x99), []string{"offset 9", "value type or opcode 153", "check-rdb"}, corrupt},
 		{"module", module, []string{`a value of module type "ReJSON-RL" (version 3) at offset 9 cannot be loaded by this version (key "mykey" of database 0)`, "with the server that wrote it"}, corrupt},
 		{"module's own", beside, []string{`data of module type "ft_index0" (version 1) at offset 9 cannot be loaded`, "module-aux-data skip"}, corrupt},
-		{"set", append(rdb.AppendHeader(nil, 9), "\x02\x05myset\x02\x01a\x01a\xff\x00\x00\x00\x00\x00\x00\x00\x00"...), []string{`two elements are equal at offset 9, reading set (table), key "myset" of database 0`, "checkrdb"}, corrupt},
+		{"set", append(rdb.AppendHeader(nil, 9), "\x02\x05myset\x02\x01a\x01a\xff\x00\x00\x00\x00\x00\x00\x00\x00"...), []string{`two elements are equal at offset 9, reading set (table), key "myset" of database 0`, "check-rdb"}, corrupt},
 		{"database", append(rdb.AppendHeader(nil, 9), 0xfe, 16), []string{"database 16", "raise 'databases'"}, corrupt},
 	}
 	for _, c := range cases {

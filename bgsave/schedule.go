@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"spindle/internal/logging"
@@ -49,7 +50,8 @@ var (
 // ErrAborted is the cause of a save that was called off.
 var ErrAborted = errors.New("called off")
 
-// A Scheduler decides when a snapshot is saved and knows how the last one went. Every method runs in a turn, but for Wait.
+// A Scheduler decides when a snapshot is saved and knows how the last one went. Every method runs in a turn, but for
+// Progress.
 //
 // bgsave.S1. At most one save at a time, in the background or not.
 // bgsave.S2. Changes counts what the file does not have: those made since the freeze of the last save that succeeded.
@@ -69,6 +71,8 @@ type Scheduler struct {
 	saves      int64
 	forks      int64 // background saves: what the reference forks for
 	peak       int64 // greatest Retained so far
+
+	current atomic.Pointer[Progress] // of the save under way
 }
 
 // saving is a background save under way.
@@ -94,6 +98,9 @@ func (s *Scheduler) Loaded() { s.savedDirty = s.parts.Dirty() }
 
 // Changes is how many changes the file does not have (bgsave.S2).
 func (s *Scheduler) Changes() int64 { return s.parts.Dirty() - s.savedDirty }
+
+// Progress is how far the save under way has come, in the background or not; nil without one. Any goroutine may ask.
+func (s *Scheduler) Progress() *Progress { return s.current.Load() }
 
 // InProgress says whether a background save is under way.
 func (s *Scheduler) InProgress() bool { return s.job != nil }
@@ -191,6 +198,7 @@ func (s *Scheduler) start() {
 	v := s.parts.Freeze()
 	j.progress.expect(v)
 	s.job, s.lastTry = j, j.began
+	s.current.Store(&j.progress)
 	s.saves++
 	s.forks++
 	s.parts.Log.Notice("Background saving started by pid %d", pid)
@@ -216,6 +224,7 @@ func (s *Scheduler) finished(j *saving, err error) {
 	}
 	s.watch()
 	s.job = nil
+	s.current.Store(nil)
 	now := s.parts.Now()
 	s.lastSpan, s.lastKept = max(now.Sub(j.began), 1), j.kept
 	switch {
@@ -246,6 +255,7 @@ func (s *Scheduler) Abort(why string) {
 	s.job.cancel(ErrAborted)
 	s.lastSpan = max(s.parts.Now().Sub(s.job.began), 1)
 	s.job = nil
+	s.current.Store(nil)
 }
 
 // AbortAndWait is Abort for a server that ends: the returned wait, called outside of any turn, holds until the temporary file is gone, but
@@ -275,8 +285,12 @@ func (s *Scheduler) Now() error {
 	dirty := s.parts.Dirty()
 	f, o := s.options()
 	o.Delay = s.parts.Settings.SaveDelay.Get()
+	o.Progress = &Progress{}
 	v := s.parts.Freeze()
+	o.Progress.expect(v)
+	s.current.Store(o.Progress)
 	_, err := SaveFile(context.Background(), v, f, o)
+	s.current.Store(nil)
 	v.Close()
 	if err != nil {
 		return err

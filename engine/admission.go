@@ -36,6 +36,8 @@ type Barrier struct {
 	Name string
 	// Refuse gives the refusal, or nil, which lets the command pass.
 	Refuse func(cl *client.Client, call Call) error
+	// Spares says that it lets every command of a script pass that has written: half of it would be worse.
+	Spares bool
 	up     bool
 }
 
@@ -168,7 +170,7 @@ func (c *Core) admitScript(cl *client.Client, call Call) error {
 		return errReadOnlyScript
 	}
 	for _, b := range c.barriers {
-		if !b.up || b == c.eviction.barrier || b == c.shortage && cl.Script.Wrote {
+		if !b.up || b == c.eviction.barrier || b.Spares && cl.Script.Wrote {
 			continue
 		}
 		if err := b.Refuse(cl, call); err != nil {

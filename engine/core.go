@@ -74,7 +74,7 @@ type Core struct {
 	loading  *Barrier
 	shortage *Barrier
 
-	streamBytes int64 // NoteStream
+	streamBytes, streamExcess int64 // NoteStream
 
 	anyInScripts bool // DEBUG SET-DISABLE-DENY-SCRIPTS
 	replaying    bool // a command of a log runs: nobody is told of its effects
@@ -669,8 +669,9 @@ func (c *Core) enqueue(cl *client.Client, spec *command.Spec, args [][]byte) {
 		cl.Queue = &client.Queue{}
 	}
 	cl.Queue.Commands = append(cl.Queue.Commands, client.Queued{Args: kept, Spec: spec})
-	cl.Queue.Flags |= uint64(spec.Flags)
-	cl.Queue.Lacking |= ^uint64(spec.Flags)
+	flags := uint64(flagsOf(cl, spec, args))
+	cl.Queue.Flags |= flags
+	cl.Queue.Lacking |= ^flags
 	cl.Queue.Bytes += total + 24*len(args) + 48
 	cl.Out.Simple("QUEUED")
 }

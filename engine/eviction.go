@@ -65,7 +65,7 @@ func (c *Core) memoryBarrier() *Barrier {
 
 // shortageBarrier refuses commands that may need memory while the system gives no more: those that run already live on what is left.
 func (c *Core) shortageBarrier() *Barrier {
-	return &Barrier{Name: "shortage", Refuse: func(cl *client.Client, call Call) error {
+	return &Barrier{Name: "shortage", Spares: true, Refuse: func(cl *client.Client, call Call) error {
 		if !c.space.Heap().Short() {
 			c.Raise(c.shortage, false)
 			return nil
@@ -133,10 +133,11 @@ func (c *Core) overLimit() int64 {
 
 // NotForEviction is what of the memory used does not count towards maxmemory. What replicas have not yet read: evicting because of it would only
 // make more for them to read. And what only a view may still read, or what waits for reclaimers, with the lists of it: evicting does not
-// bring that back, it adds to it, until the view is closed or the reclaimers are done.
+// bring that back, it adds to it, until the view is closed or the reclaimers are done. And what the backlog takes beyond its size, because its
+// memory comes in blocks: a new block must not cost keys.
 func (c *Core) NotForEviction() int64 {
 	h := c.space.Heap()
-	return c.clients.Costs.Replicas() + h.Leaving() + h.UsedBy(memory.Retired)
+	return c.clients.Costs.Replicas() + c.streamExcess + h.Leaving() + h.UsedBy(memory.Retired)
 }
 
 // evict brings memory under the limit, as far as makeRoom gets, and notes since when it has been over. It answers false when the policy
@@ -204,10 +205,11 @@ func (c *Core) UsedMemory() int64 {
 	return used
 }
 
-// NoteStream says how much memory the stream's owner keeps for replicas that come back: it counts as used. Turn only.
-func (c *Core) NoteStream(bytes int64) {
+// NoteStream says how much memory the stream's owner keeps for replicas that come back. It counts as used. What is
+// beyond limit does not count towards maxmemory. Turn only.
+func (c *Core) NoteStream(bytes, limit int64) {
 	c.assertHeld()
-	c.streamBytes = bytes
+	c.streamBytes, c.streamExcess = bytes, max(0, bytes-limit)
 }
 
 // Loading says whether the data set is being read, so that what is here is only a part of it.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"spindle/engine/client"
+	"spindle/engine/command"
 )
 
 // TestPauseHoldsAndReleases: a held request stays unread, is not offered again while nothing changed, and goes on when
@@ -75,6 +76,28 @@ func TestPauseHoldsEXEC(t *testing.T) {
 	h.Do(func() { h.Pause(PauseByClient, false, h.nowMs+100_000) })
 	if done, _ := h.batch(cl, "EXEC"); done != 0 || h.keys() != 0 {
 		t.Errorf("%d done", done)
+	}
+}
+
+// TestPauseHoldsEXECForWhatItsCallsDo: a queued call counts for what it says of itself, as outside of a transaction.
+func TestPauseHoldsEXECForWhatItsCallsDo(t *testing.T) {
+	h := newHouse(t, command.Spec{Name: "script", Arity: 2, Flags: command.MayReplicate,
+		Means: func(args [][]byte, row command.Flags) command.Flags {
+			if string(args[1]) == "reads" {
+				return row &^ command.MayReplicate
+			}
+			return row
+		},
+		Run: func(c *command.Context) error {
+			c.Reply.OK()
+			return nil
+		}})
+	h.Do(func() { h.Pause(PauseByClient, false, h.nowMs+100_000) })
+	reader, _ := h.arrive()
+	h.expect("reads", h.do(reader, "MULTI", "script reads", "script reads", "EXEC"), "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+OK\r\n+OK\r\n")
+	writer, _ := h.arrive()
+	if done, _ := h.batch(writer, "MULTI", "script reads", "script writes", "EXEC"); done != 2 {
+		t.Errorf("of a transaction with a script that may write %d requests were done", done)
 	}
 }
 

@@ -116,7 +116,7 @@ type Conn interface {
 	Resume()
 	// Close ends the connection: at once, or when all output decided so far has left.
 	Close(afterOutput bool)
-	// SetClass chooses the output limit; the default is ClassNormal.
+	// SetClass chooses the output limit; the default is ClassNormal. Whoever feeds a replica limits its output.
 	SetClass(Class)
 	Usage() Usage
 	// LastActive is when bytes last arrived or left, in Unix ms: CLIENT LIST's idle and the timeout setting go by it.

@@ -13,6 +13,9 @@ import (
 func (c *conn) overLimit() bool {
 	r := c.loop.reactor
 	class := protocol.Class(c.class.Load())
+	if class == protocol.ClassReplica { // its stream waits elsewhere, and is limited there
+		return false
+	}
 	limit := r.settings.Output.Get()[class]
 	used := uint64(c.out.bytes)
 	if used <= replySize { // every connection may fill a buffer
@@ -57,7 +60,8 @@ func (c *conn) stranger() bool {
 func (c *conn) cut(class protocol.Class) {
 	r := c.loop.reactor
 	r.outLimit.Add(1)
-	c.noteOutput() // the log line shows it
+	c.closed = true // the keeper hears nothing of this output: nobody else has to go for it
+	c.noteOutput()  // the log line shows it
 	if r.options.OutputLimit != nil && c.session != nil {
 		r.options.OutputLimit(c.session, class, c.out.bytes)
 	}

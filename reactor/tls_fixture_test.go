@@ -6,12 +6,11 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"math/big"
 	"net"
 	"sync"
 	"testing"
-	"time"
+
+	"spindle/internal/authority"
 )
 
 // serverCertificate is a certificate of this test run's own, for 127.0.0.1.
@@ -20,15 +19,11 @@ var serverCertificate = sync.OnceValue(func() tls.Certificate {
 	if err != nil {
 		panic(err)
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "spindle test"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	made, err := authority.SelfSigned(&x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}, key)
 	if err != nil {
 		panic(err)
 	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+	return made
 })
 
 // serverTLS is what the reactor is given, with one certificate and no questions to clients.

@@ -423,8 +423,9 @@ func TestIdleTLSConnectionCost(t *testing.T) {
 	runtime.KeepAlive(clients)
 }
 
-// FuzzTLS has a peer send bytes that are no TLS, and another whose records were changed on their way. The first gets
-// nothing but an end, the second the right answers or an end. Others are served all the while.
+// FuzzTLS has a peer send bytes that are no TLS, another whose records were changed on their way, and a third that is
+// cut off and comes in pieces. The first gets nothing but an end, the others the right answers or an end. The rest of
+// the world is served all the while.
 func FuzzTLS(f *testing.F) {
 	secured = true
 	f.Cleanup(func() { secured = false })
@@ -441,19 +442,24 @@ func FuzzTLS(f *testing.F) {
 		c.(*net.TCPConn).CloseWrite()
 		io.Copy(io.Discard, c)
 		c.Close()
-		bent := &benderConn{Conn: dialBare(t, addr), at: int(at) % 1500, change: change}
-		secure := tls.Client(bent, clientTLS())
-		want := ""
-		for range 8 {
-			io.WriteString(secure, command("ECHO", "hello"))
-			want += "$5\r\nhello\r\n"
+		bent, torn := dialBare(t, addr), dialBare(t, addr)
+		for _, way := range []struct{ bare, bad net.Conn }{
+			{bent, &benderConn{Conn: bent, at: int(at) % 1500, change: change}},
+			{torn, &cutConn{Conn: torn, most: int(change), left: int(at) % 1500}},
+		} {
+			secure := tls.Client(way.bad, clientTLS())
+			want := ""
+			for range 8 {
+				io.WriteString(secure, command("ECHO", "hello"))
+				want += "$5\r\nhello\r\n"
+			}
+			way.bare.(*net.TCPConn).CloseWrite()
+			got, _ := io.ReadAll(secure)
+			if !strings.HasPrefix(want, string(got)) {
+				t.Errorf("%q", got)
+			}
+			secure.Close()
 		}
-		bent.Conn.(*net.TCPConn).CloseWrite()
-		got, _ := io.ReadAll(secure)
-		if !strings.HasPrefix(want, string(got)) {
-			t.Errorf("%q", got)
-		}
-		secure.Close()
 		witness.t = t
 		witness.SetDeadline(time.Now().Add(20 * time.Second))
 		witness.send(command("PING"))

@@ -1,15 +1,19 @@
 package replication
 
 import (
+	"math"
+
 	"golang.org/x/sys/unix"
 )
 
-// A backlog keeps the end of the stream, so that a replica whose link broke can go on where it was.
+// A backlog keeps the end of the stream: for replicas that have not got it yet, and for one whose link broke, so that
+// it can go on where it was.
 //
 //	blocks   [ ....#### ][ ######## ][ ###..... ]      # is kept: length bytes that end at offset end
 //	           oldest                  newest
 //
-// replication.B1. The kept bytes are those of the stream from offset end-length up to end. There are at most limit.
+// replication.B1. The kept bytes are those of the stream from offset end-length up to end. There are at most limit,
+// but for those from floor on, which a replica still needs.
 // replication.B2. Each block but the newest is full, and no block lies wholly before the kept bytes.
 //
 // Blocks are mapped memory outside the Go heap. Their pages cost something once they are written. Turn only.
@@ -17,23 +21,41 @@ type backlog struct {
 	blocks []*block
 	spare  *block // one that was emptied last: in steady state no block is mapped
 	limit  int64
+	floor  int64 // the offset from which on all is kept; noFloor: what the limit allows
 	length int64
 	end    int64 // the stream's offset behind the last byte
 }
 
 // blockBytes is how much is mapped at a time.
-const blockBytes = 64 << 10
+const blockBytes = 16 << 10
 
 type block struct {
 	memory []byte // blockBytes
 	used   int
 }
 
+// noFloor stands for no replica that lacks anything.
+const noFloor = math.MaxInt64
+
 // newBacklog begins at the stream's offset at.
-func newBacklog(limit, at int64) *backlog { return &backlog{limit: limit, end: at} }
+func newBacklog(limit, at int64) *backlog { return &backlog{limit: limit, floor: noFloor, end: at} }
 
 // begin is the stream's offset before the first byte that is kept.
 func (b *backlog) begin() int64 { return b.end - b.length }
+
+// excess is how much is kept past the limit, for replicas that need it.
+func (b *backlog) excess() int64 { return max(0, b.length-b.limit) }
+
+// setFloor keeps what a replica needs that has the stream up to offset floor.
+func (b *backlog) setFloor(floor int64) {
+	if floor == b.floor {
+		return
+	}
+	rises := floor > b.floor
+	if b.floor = floor; rises {
+		b.trim()
+	}
+}
 
 // bytes is what the backlog costs.
 func (b *backlog) bytes() int64 { return int64(len(b.blocks)) * blockBytes }
@@ -41,7 +63,7 @@ func (b *backlog) bytes() int64 { return int64(len(b.blocks)) * blockBytes }
 // write appends p, and lets go of what is past the limit. It says whether there was memory for it. If not, the
 // backlog keeps nothing, and goes on behind p.
 func (b *backlog) write(p []byte) bool {
-	if int64(len(p)) > b.limit { // what would be let go of at once
+	if int64(len(p)) > b.limit && b.floor == noFloor { // what would be let go of at once
 		skipped := int64(len(p)) - b.limit
 		b.forget()
 		b.end += skipped
@@ -94,7 +116,7 @@ func (b *backlog) kept() int64 {
 
 // trim lets go of what is past the limit.
 func (b *backlog) trim() {
-	b.length = min(b.length, b.limit)
+	b.length = min(b.length, max(b.limit, b.end-b.floor))
 	var gone []*block
 	for len(b.blocks) > 0 && b.kept()-int64(b.blocks[0].used) >= b.length {
 		first := b.blocks[0]
@@ -121,9 +143,9 @@ func unmap(gone []*block) {
 	}()
 }
 
-// forget keeps nothing of what there is.
+// forget keeps nothing of what there is, whoever needs it.
 func (b *backlog) forget() {
-	b.length = 0
+	b.length, b.floor = 0, noFloor
 	b.trim()
 }
 

@@ -149,6 +149,10 @@ func (f *Feed) replconf(c *command.Context) error {
 				r.eof = true
 			case bytes.EqualFold(value, []byte("psync2")):
 				r.psync2 = true
+			case bytes.EqualFold(value, []byte(capaFieldDeadlines)):
+				r.reads |= FieldDeadlines
+			case bytes.EqualFold(value, []byte(capaBlooms)):
+				r.reads |= Blooms
 			}
 		case "rdb-only":
 			only, err := bit(value)

@@ -4,7 +4,8 @@
 // Owner: the core calls Feed inside its turns; a sender goroutine per full synchronisation reads a view and nothing
 // else.
 // Never: blocks a turn (R5), or keeps more for a replica than its output limit allows.
-// Start at feed.go; backlog.go keeps the stream's end, partial.go continues from it, fullsync.go sends the view.
+// Start at feed.go; backlog.go keeps the stream's end, partial.go continues from it, fullsync.go sends the view, forms.go
+// knows what some replicas cannot read.
 // commands.go is SYNC, PSYNC, REPLCONF, WAIT and ROLE.
 package replication
 
@@ -24,8 +25,8 @@ import (
 //
 // replication.F1. offset counts every byte of the stream that has been made, whether or not anybody has got it.
 // replication.F2. What a turn adds is one slice of chunk, shared by all replicas and never written again.
-// replication.F3. A replica that is not online keeps its slices in held, in order, one for each chunk; held is
-// bounded by the output limit of replicas.
+// replication.F3. A replica that does not get the stream as it comes has it up to its own offset. The backlog keeps
+// everything from the lowest of these on, once for all. How far one may lag is bounded by the output limit of replicas.
 type Feed struct {
 	core     *engine.Core
 	settings *Settings
@@ -50,8 +51,11 @@ type Feed struct {
 	lastPingMs         int64
 	hushed             bool // the server waits for replicas to catch up
 	waits              waits
-	acks               bool // a replica has told how far it is in this turn
-	asking             bool // somebody wants to know: the replicas are asked at the end of this turn
+	parser             protocol.Parser  // of effects that may be special
+	specialAt          int64            // where the last one begins in the stream, counted from 1; 0: there was none
+	tooOld             map[Address]bool // replicas that were closed because of one: they need a full copy
+	acks               bool             // a replica has told how far it is in this turn
+	asking             bool             // somebody wants to know: the replicas are asked at the end of this turn
 	fullSyncs, refused uint64
 	continued          uint64       // partial synchronisations
 	outLimit           uint64       // replicas closed for what was held for them
@@ -93,24 +97,31 @@ type replica struct {
 	addr        string // REPLCONF ip-address
 	eof, psync2 bool   // REPLCONF capa
 	rdbOnly     bool
-	loaded      bool // it has said so, which may come here before word that the view has left
+	reads       Forms  // REPLCONF capa: what it has said that it reads
+	lacks       Forms  // what it cannot read, by its version and modules
+	version     string // "": unknown
+	asked       bool   // it was asked for them
+	answered    bool   // and has answered, or will not
+	met         Find   // what came before the answer
+	searchedAt  int64  // the data of this offset, counted from 1, hold nothing that it lacks; 0: nobody has looked
+	refusedMs   int64  // since when its full copy is refused, or the data are searched; 0: it is not
+	refusal     string // what it is told then
+	loaded      bool   // it has said so, which may come here before word that the view has left
 	filter      Filter
 	psync       bool            // it asked by PSYNC: +FULLRESYNC comes before the view
 	answer      *protocol.Reply // where that goes while its command runs; nil: it is posted
 	askedMs     int64           // when it began to wait for a view
-	caughtUp    int64           // online: the offset up to which its loop has the stream, while it still gets the backlog; -1: all of it
+	at          int64           // the offset up to which its loop has the stream (replication.F3); live: it gets it as it comes
+	unseen      int             // bytes given to its loop since somebody looked how many are unsent
 	ackOffset   int64
 	ackMs       int64
-	held        [][]byte // replication.F3
-	heldFrom    int      // where the last of them begins in its chunk
-	heldBytes   int64
-	softSince   int64         // when heldBytes passed the soft limit, Unix ms; 0: it is below
+	softSince   int64         // when what it lacks passed the soft limit, Unix ms; 0: it is below
 	gone        chan struct{} // closed when the client is
 }
 
 // NewFeed makes a feed with a history of its own.
 func NewFeed(core *engine.Core, settings *Settings, saver Saver) *Feed {
-	f := &Feed{core: core, settings: settings, saver: saver, selected: -1, waits: waits{byWant: map[int64]*waitHeap{}}}
+	f := &Feed{core: core, settings: settings, saver: saver, selected: -1, waits: waits{byWant: map[int64]*waitHeap{}}, tooOld: map[Address]bool{}}
 	f.ID = newID()
 	f.forgetID2()
 	return f
@@ -161,16 +172,23 @@ func (f *Feed) keep() {
 func (f *Feed) ResizeBacklog() {
 	if f.log != nil {
 		f.log.resize(f.settings.BacklogSize.Get())
-		f.core.NoteStream(f.log.bytes())
+		f.noteBacklog()
 	}
 }
 
-// BacklogBytes is the memory that the backlog takes. Turn only.
-func (f *Feed) BacklogBytes() int64 {
+// noteBacklog tells the core what the stream costs.
+func (f *Feed) noteBacklog() {
+	bytes, _ := f.StreamBytes()
+	f.core.NoteStream(bytes, f.settings.BacklogSize.Get())
+}
+
+// StreamBytes is the memory that the kept stream takes, and how much of it is past repl-backlog-size, for replicas
+// that have not got it yet. Turn only.
+func (f *Feed) StreamBytes() (all, excess int64) {
 	if f.log == nil {
-		return 0
+		return 0, 0
 	}
-	return f.log.bytes()
+	return f.log.bytes(), f.log.excess()
 }
 
 // dropBacklog ends a stream that nobody has followed for repl-backlog-ttl.
@@ -184,7 +202,7 @@ func (f *Feed) dropBacklog(nowMs int64) {
 	f.flush()
 	f.log.free()
 	f.log = nil
-	f.core.NoteStream(0)
+	f.noteBacklog()
 	f.core.RemoveSink(f)
 	f.settings.Log.Notice("Replication backlog freed after %d seconds without connected replicas.", ttl)
 }
@@ -197,6 +215,7 @@ func (f *Feed) Take(unit []engine.Effect) {
 			db := strconv.Itoa(e.DB)
 			f.write(protocol.AppendCommand(nil, [][]byte{[]byte("SELECT"), []byte(db)}))
 		}
+		f.spotEffect(e.DB, e.Command)
 		f.write(e.Command)
 	}
 }
@@ -237,47 +256,76 @@ func (f *Feed) flush() {
 		if !f.log.write(f.chunk[from:f.sent]) {
 			f.settings.Log.Warning("The system gives no memory for the replication backlog: it begins anew.")
 		}
-		f.core.NoteStream(f.log.bytes())
 	}
 	for _, r := range f.replicas {
-		switch r.state {
-		case online:
-			if r.caughtUp >= 0 {
-				continue // catchUp comes to it
-			}
+		switch {
+		case r.at != live:
+			f.limitLag(r)
+		case r.state == online && f.keepsUp(r, f.sent-from):
 			f.core.Push(r.cl, f.chunk[from:f.sent:f.sent])
 			f.posted.Add(int64(f.sent - from))
-		case sending, awaitAck:
-			f.hold(r, from)
 		}
 	}
+	f.noteBacklog()
 }
 
-// hold keeps what is new in the chunk, from offset from on, for a replica that is not online, within its limit.
-func (f *Feed) hold(r *replica, from int) {
-	if r.cl.Is(client.CloseASAP) {
+// live is the place of a replica that gets the stream as it comes, or does not get it yet.
+const live = -1
+
+// aheadMax is how much of the stream a replica's loop may have unsent. What comes behind stays in the backlog, where it
+// is kept once for all replicas.
+const aheadMax = 1 << 20
+
+// keepsUp says whether r's socket takes the stream. If not, r gets the n bytes that have just come, and all that
+// follows, from the backlog.
+func (f *Feed) keepsUp(r *replica, n int) bool {
+	if r.unseen += n; r.unseen < aheadMax/4 || f.log == nil {
+		return true
+	}
+	r.unseen = 0
+	if r.unsent() <= aheadMax {
+		return true
+	}
+	f.fallBehind(r, f.log.end-int64(n))
+	go f.catchUp(r)
+	return false
+}
+
+// fallBehind says that r has the stream up to offset at, and gets the rest from the backlog.
+func (f *Feed) fallBehind(r *replica, at int64) {
+	r.at = at
+	f.settle()
+}
+
+// settle has the backlog keep what replicas still need, and no more.
+func (f *Feed) settle() {
+	if f.log == nil {
 		return
 	}
-	if n := len(r.held); n > 0 && from > 0 && r.heldFrom < from && &r.held[n-1][0] == &f.chunk[r.heldFrom] {
-		r.held[n-1] = f.chunk[r.heldFrom:f.sent:f.sent] // it goes on where the last slice ends
-	} else {
-		r.held, r.heldFrom = append(r.held, f.chunk[from:f.sent:f.sent]), from
+	floor := int64(noFloor)
+	for _, r := range f.replicas {
+		if r.at != live {
+			floor = min(floor, r.at)
+		}
 	}
-	r.heldBytes += int64(f.sent - from)
-	r.cl.Kept += f.sent - from // which INFO memory shows; families add theirs
-	r.cl.Note()
-	f.limitHeld(r)
+	f.log.setFloor(floor)
+	f.noteBacklog()
 }
 
-// limitHeld closes r if too much is held for it: past the hard limit, or past the soft one for too long.
-func (f *Feed) limitHeld(r *replica) {
-	if r.state == online || r.cl.Is(client.CloseASAP) {
+// limitLag closes r if it lacks too much: past the hard limit, or past the soft one for too long.
+func (f *Feed) limitLag(r *replica) {
+	if r.at == live || f.log == nil || r.cl.Is(client.CloseASAP) {
 		return
 	}
 	limit, now := f.settings.Output(), f.core.Now()
-	over := limit.Hard > 0 && r.heldBytes >= limit.Hard
+	lacks := f.log.end - r.at
+	if r.state == online {
+		lacks += r.unsent()
+	}
+	// A replica may go on with all that the backlog keeps anyway.
+	over := limit.Hard > 0 && lacks >= max(limit.Hard, f.settings.BacklogSize.Get())
 	switch {
-	case limit.Soft == 0 || r.heldBytes < limit.Soft:
+	case limit.Soft == 0 || lacks < limit.Soft:
 		r.softSince = 0
 	case r.softSince == 0:
 		r.softSince = now
@@ -287,24 +335,19 @@ func (f *Feed) limitHeld(r *replica) {
 	if over {
 		f.outLimit++
 		f.settings.Log.Warning("Client id=%d addr=%s scheduled to be closed ASAP for overcoming of output buffer limits.", r.cl.ID, r.cl.Conn.RemoteAddr())
+		r.at = live // what it lacks need not be kept any more
+		f.settle()
 		f.core.Kill(r.cl, false)
 	}
 }
 
-// goOnline sends what was held and lets the stream flow.
+// goOnline lets the stream flow, what has come meanwhile first.
 func (f *Feed) goOnline(r *replica) {
 	if r.state == online {
 		return
 	}
 	r.state, r.ackMs, f.acks = online, f.core.Now(), true
-	r.cl.Conn.SetClass(protocol.ClassReplica) // until now the RDB stream went out, which is paced and not limited
-	for _, p := range r.held {
-		f.core.Push(r.cl, p)
-		f.posted.Add(int64(len(p)))
-	}
-	r.cl.Kept -= int(r.heldBytes)
-	r.held, r.heldBytes = nil, 0
-	r.cl.Note()
+	f.beginCatchUp(r)
 	f.settings.Log.Notice("Synchronization with replica %s succeeded", r.name())
 }
 
@@ -313,7 +356,7 @@ func (f *Feed) of(cl *client.Client) *replica {
 	if r, ok := cl.ReplicaState.(*replica); ok {
 		return r
 	}
-	r := &replica{cl: cl, caughtUp: -1, gone: make(chan struct{})}
+	r := &replica{cl: cl, at: live, gone: make(chan struct{})}
 	cl.ReplicaState = r
 	return r
 }
@@ -322,6 +365,7 @@ func (f *Feed) of(cl *client.Client) *replica {
 func (f *Feed) enlist(r *replica) {
 	f.open()
 	r.cl.Flags |= client.Replica
+	r.cl.Conn.SetClass(protocol.ClassReplica)
 	f.replicas = append(f.replicas, r)
 }
 
@@ -340,6 +384,7 @@ func (f *Feed) Gone(cl *client.Client) {
 		if other == r {
 			f.replicas = append(f.replicas[:i:i], f.replicas[i+1:]...)
 			f.posted.Add(-r.unsent())
+			f.settle()
 			f.settings.Log.Notice("Connection with replica %s lost.", r.name())
 			break
 		}
@@ -379,12 +424,13 @@ func (f *Feed) Tick(nowMs int64) {
 	}
 	f.startWaiting()
 	f.signWaiting(nowMs)
+	f.tickRefused(nowMs)
 	if ping {
 		f.write([]byte("*1\r\n$4\r\nPING\r\n"))
 	}
 	limit := f.settings.Timeout.Get() * 1000
 	for _, r := range f.replicas {
-		f.limitHeld(r) // time passes, whether or not there is more to hold
+		f.limitLag(r) // time passes, whether or not there is more that it lacks
 		heardMs := r.ackMs
 		if r.state == awaitAck { // it loads, and sends blank lines
 			heardMs = max(heardMs, r.cl.Conn.LastActive())

@@ -103,6 +103,9 @@ type scribe struct {
 	gate chan struct{} // nil: at once
 
 	prepared func() // nil: nobody counts
+
+	holds Forms
+	clean bool // though none of them is there any more
 }
 
 func (s *scribe) Prepare(_ context.Context, _ string, _ int64, only Filter) func(io.Writer, *keyspace.View) error {
@@ -120,6 +123,12 @@ func (s *scribe) Prepare(_ context.Context, _ string, _ int64, only Filter) func
 		_, err := io.WriteString(w, text)
 		return err
 	}
+}
+
+func (s *scribe) Holds() Forms { return s.holds }
+
+func (s *scribe) Find(_ *keyspace.View, forms Forms) (Find, bool) {
+	return Find{3, "special", s.holds & forms}, s.holds&forms != 0 && !s.clean
 }
 
 type quiet struct{}
@@ -377,12 +386,12 @@ func TestHeldHasASoftLimit(t *testing.T) {
 	p.do(writer, "SET key "+strings.Repeat("v", 100))
 	r := cl.ReplicaState.(*replica)
 	p.Do(func() {
-		p.feed.limitHeld(r)
+		p.feed.limitLag(r)
 		if s.isClosed() || r.softSince == 0 {
 			t.Errorf("closed %t, over the soft limit since %d", s.isClosed(), r.softSince)
 		}
 		r.softSince = p.Now() - 2000
-		p.feed.limitHeld(r)
+		p.feed.limitLag(r)
 		if s.isClosed() {
 			t.Error("closed before its seconds are over")
 		}
@@ -419,10 +428,11 @@ func TestFilteredSync(t *testing.T) {
 	}
 }
 
-// TestHeldIsOneSliceAChunk: replication.F3; a long synchronisation under many turns must not end in a turn of as many
-// posts. What is held is what another replica got, from where each came in.
-func TestHeldIsOneSliceAChunk(t *testing.T) {
+// TestStreamIsKeptOnce: replication.F3; the backlog keeps once what several replicas lack, each from where it came in,
+// and lets go of it when the last of them is gone.
+func TestStreamIsKeptOnce(t *testing.T) {
 	p := newPrimary(t)
+	p.settings.BacklogSize.Set(16 << 10)
 	_, all := p.online()
 	all.take(t, "")
 	writer, _ := p.arrive()
@@ -435,21 +445,58 @@ func TestHeldIsOneSliceAChunk(t *testing.T) {
 			p.waitFor("the view to leave", func() bool { return cl.ReplicaState.(*replica).state == awaitAck })
 			late = append(late, cl)
 		}
-		p.do(writer, fmt.Sprintf("SET key:%d v%s", i, strings.Repeat("v", i%100)))
+		p.do(writer, fmt.Sprintf("SET key:%d v%s", i, strings.Repeat("v", 100+i%100)))
 	}
 	stream := all.take(t, "key:4999")
 	for i, cl := range late {
-		r := cl.ReplicaState.(*replica)
-		held := ""
-		for _, piece := range r.held {
-			held += string(piece)
+		r, log := cl.ReplicaState.(*replica), p.feed.log
+		lacks := make([]byte, log.end-r.at)
+		log.read(lacks, r.at)
+		if text := string(lacks); !strings.HasPrefix(text, wire("SELECT 0")) || !strings.HasSuffix(stream, text) || i == 0 && text != stream {
+			t.Errorf("replication.F3: replica %d lacks %d bytes of %d", i, len(text), len(stream))
 		}
-		if int64(len(held)) != r.heldBytes || !strings.HasPrefix(held, wire("SELECT 0")) || !strings.HasSuffix(stream, held) || i == 0 && held != stream {
-			t.Errorf("replication.F3: replica %d holds %d bytes, counted %d", i, len(held), r.heldBytes)
+	}
+	if bytes, excess := p.feed.StreamBytes(); bytes > int64(len(stream))+2*blockBytes || excess != int64(len(stream))-p.feed.log.limit {
+		t.Errorf("replication.F3: %d bytes for a stream of %d, %d of them past the limit", bytes, len(stream), excess)
+	}
+	for _, cl := range late {
+		p.Closed(cl)
+	}
+	if bytes, excess := p.feed.StreamBytes(); bytes > p.feed.log.limit+2*blockBytes || excess != 0 {
+		t.Errorf("replication.B1: %d bytes, %d past the limit, when nobody needs them", bytes, excess)
+	}
+}
+
+// TestSlowReplicaReadsTheBacklog: a replica whose socket takes nothing gets no more than aheadMax in advance, and
+// everything in the end.
+func TestSlowReplicaReadsTheBacklog(t *testing.T) {
+	p := newPrimary(t)
+	cl, s := p.online()
+	s.take(t, "")
+	writer, _ := p.arrive()
+	r := cl.ReplicaState.(*replica)
+	s.setUnsent(unsentMax + 1)
+	var want strings.Builder
+	write := func(i int) {
+		line := fmt.Sprintf("SET key:%d %s", i, strings.Repeat("v", 1000))
+		want.WriteString(wire(line))
+		p.do(writer, line)
+	}
+	for i := range 3000 {
+		write(i)
+	}
+	p.Do(func() {
+		if r.at == live {
+			t.Errorf("the replica is given the stream, though it takes nothing")
 		}
-		if most := len(held)/(chunkBytes-200) + 2; len(r.held) > most {
-			t.Errorf("replication.F3: %d slices for %d bytes", len(r.held), len(held))
-		}
+	})
+	s.setUnsent(0)
+	p.waitFor("the whole stream", func() bool { return r.at == live })
+	for i := range 10 {
+		write(3000 + i)
+	}
+	if got := s.take(t, "key:3009"); !strings.HasSuffix(got, want.String()) {
+		t.Errorf("the replica got %d bytes, not the %d of the stream", len(got), want.Len())
 	}
 }
 
@@ -457,16 +504,23 @@ func TestHeldIsOneSliceAChunk(t *testing.T) {
 // more.
 func TestHeldIsBounded(t *testing.T) {
 	p := newPrimary(t)
+	p.settings.BacklogSize.Set(16 << 10) // a lower limit counts as this
 	p.limit.Hard = 1000
 	p.saver.gate = make(chan struct{})
 	cl, s := p.arrive()
 	p.do(cl, "SYNC")
 	writer, _ := p.arrive()
-	for range 100 {
+	for range 50 {
 		p.do(writer, "SET key "+strings.Repeat("v", 100))
 	}
-	if r := cl.ReplicaState.(*replica); !s.isClosed() || r.heldBytes > 1200 || p.feed.OutputLimitCloses() != 1 {
-		t.Errorf("closed %t, %d bytes held, %d counted", s.isClosed(), r.heldBytes, p.feed.OutputLimitCloses())
+	if s.isClosed() {
+		t.Error("closed for less than the backlog keeps")
+	}
+	for range 200 {
+		p.do(writer, "SET key "+strings.Repeat("v", 100))
+	}
+	if r := cl.ReplicaState.(*replica); !s.isClosed() || r.at != live || p.feed.OutputLimitCloses() != 1 {
+		t.Errorf("closed %t, the stream kept from %d, %d counted", s.isClosed(), r.at, p.feed.OutputLimitCloses())
 	}
 	p.Closed(cl)
 	close(p.saver.gate)
@@ -647,28 +701,6 @@ func TestAcksCostWhatTheyServe(t *testing.T) {
 	if took, limit := acks(), 20*alone+100*time.Millisecond; took > limit {
 		t.Errorf("1000 acknowledgements: %v, beside 3000 waiting clients %v, want at most %v", alone, took, limit)
 	}
-}
-
-// TestKeptIsNotForgotten: what is held for a replica adds to what families keep for the client, and is taken off again.
-func TestKeptIsNotForgotten(t *testing.T) {
-	p := newPrimary(t)
-	p.saver.gate = make(chan struct{})
-	cl, _ := p.arrive()
-	cl.Kept = 1000 // as WATCH would
-	p.do(cl, "SYNC")
-	writer, _ := p.arrive()
-	p.do(writer, "SET k v")
-	held := len(wire("SELECT 0") + wire("SET k v"))
-	if cl.Kept != 1000+held {
-		t.Errorf("%d bytes are kept, want %d", cl.Kept, 1000+held)
-	}
-	close(p.saver.gate)
-	p.waitFor("online", func() bool { return cl.ReplicaState.(*replica).state == online })
-	p.Do(func() {
-		if cl.Kept != 1000 {
-			t.Errorf("%d bytes are kept of 1000", cl.Kept)
-		}
-	})
 }
 
 func senderTo(to ...*replica) *sender {

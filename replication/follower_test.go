@@ -193,6 +193,8 @@ func TestHalfIsNothing(t *testing.T) {
 		}
 		at = boundary(to)
 		s.awaitAck(int64(at))
+		// No ACK tells of what is cut off.
+		p.waitFor("the rest", func() bool { return p.follower.wire.unapplied.Load() >= int64(to-at) })
 		p.Do(func() {
 			if p.feed.offset != int64(at) || p.feed.ID != history || p.follower.wire.unapplied.Load() != int64(to-at) {
 				t.Fatalf("seed %d, cut %d: replication.H2: offset %d and %d more, want %d and %d", seed, cut, p.feed.offset,

@@ -24,6 +24,10 @@ type Saver interface {
 	// same number of bytes for the same view each time it is called.
 	// It ends early when ctx does.
 	Prepare(ctx context.Context, replID string, offset int64, only Filter) func(w io.Writer, view *keyspace.View) error
+	// Holds says which forms that only some servers read may be among the data. Turn only.
+	Holds() Forms
+	// Find looks for a key of the view that holds one of forms. It is called on any goroutine.
+	Find(view *keyspace.View, forms Forms) (x Find, found bool)
 }
 
 // A Filter says what a replica asked to be left out of its RDB stream; the zero value is nothing.
@@ -105,7 +109,7 @@ func (f *Feed) startNext(place int) {
 	var first *replica
 	n := int64(0)
 	for _, r := range f.replicas {
-		if r.awaitsView() && r.place() == place {
+		if r.place() == place && f.ready(r) {
 			if n++; first == nil || r.askedMs < first.askedMs {
 				first = r
 			}
@@ -116,13 +120,16 @@ func (f *Feed) startNext(place int) {
 	}
 	g := &group{eof: first.eof}
 	for _, r := range f.replicas {
-		if r.awaitsView() && r.form() == first.form() {
+		if r.form() == first.form() && f.ready(r) {
 			g.members = append(g.members, r)
 		}
 	}
 	f.groups[place] = g
 	f.start(g, first.filter)
 }
+
+// ready says whether r waits for a view, and can read one.
+func (f *Feed) ready(r *replica) bool { return r.awaitsView() && f.canRead(r) }
 
 func (r *replica) awaitsView() bool { return r.state == waiting && !r.cl.Is(client.CloseASAP) }
 
@@ -149,7 +156,7 @@ func (f *Feed) signWaiting(nowMs int64) {
 	}
 }
 
-// start begins a full synchronisation: what is in the view is sent, what comes after is held.
+// start begins a full synchronisation: what is in the view is sent, what comes after stays in the backlog.
 func (f *Feed) start(g *group, only Filter) {
 	f.flush() // what was decided before belongs to the others alone
 	f.selected = -1
@@ -161,7 +168,10 @@ func (f *Feed) start(g *group, only Filter) {
 		case r.psync:
 			r.cl.Conn.Post(f.core.TurnNumber(), []byte("+"+answer+"\r\n"))
 		}
-		r.state, r.loaded = sending, false
+		if r.state, r.loaded = sending, false; !r.rdbOnly {
+			f.fallBehind(r, f.offset)
+		}
+		delete(f.tooOld, r.address())
 		f.settings.Log.Notice("Starting full synchronization of replica %s from a view: no file, no fork", r.name())
 	}
 	view := f.core.Freeze()
@@ -377,7 +387,7 @@ func (s *sender) awaitOne(r *replica) error {
 		} else if time.Since(since) > s.patience() {
 			return errReplicaStuck
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(min(time.Millisecond+time.Since(since)/16, 20*time.Millisecond))
 	}
 }
 

@@ -43,8 +43,10 @@ func (f *Feed) restart(id string, offset int64) {
 	f.dismissReplicas()
 	f.ID, f.offset = id, offset
 	f.forgetID2()
+	f.specialAt = 0
+	clear(f.tooOld)
 	f.log.rebase(offset)
-	f.core.NoteStream(f.log.bytes())
+	f.noteBacklog()
 }
 
 // rename says that the primary goes on under another name: it was promoted.
@@ -107,7 +109,7 @@ func (l *Lapses) End(id string, offset int64) {
 	if id == "" {
 		f.log.free()
 		f.log = nil
-		f.core.NoteStream(0)
+		f.noteBacklog()
 		f.offset = 0
 		return
 	}

@@ -187,7 +187,8 @@ func (l *Link) greeted(line string, nowMs int64) {
 	if t.Address != "" {
 		l.steps = append(l.steps, step{words: []string{"REPLCONF", "ip-address", t.Address}})
 	}
-	l.steps = append(l.steps, step{words: []string{"REPLCONF", "capa", "eof", "capa", "psync2"}})
+	l.steps = append(l.steps, step{words: []string{"REPLCONF", "capa", "eof", "capa", "psync2",
+		"capa", capaFieldDeadlines, "capa", capaBlooms}}) // the last two are ours, and no other server minds
 	for _, s := range l.steps {
 		l.other.Send(s.words...)
 	}

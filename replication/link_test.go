@@ -62,7 +62,7 @@ func TestLinkHandshake(t *testing.T) {
 	l.Connected(1001)
 	s.expect(t, "PING")
 	l.Line("-NOAUTH Authentication required.", 1002)
-	s.expect(t, "AUTH u p", "REPLCONF listening-port 7000", "REPLCONF ip-address 10.0.0.9", "REPLCONF capa eof capa psync2")
+	s.expect(t, "AUTH u p", "REPLCONF listening-port 7000", "REPLCONF ip-address 10.0.0.9", "REPLCONF capa eof capa psync2 capa hash-field-deadlines capa bloom")
 	for _, line := range []string{"+OK", "-ERR unknown", "+OK"} {
 		l.Line(line, 1003)
 		s.expect(t)

@@ -31,6 +31,10 @@ func (f *Feed) tryContinue(c *command.Context, r *replica, id []byte, offset int
 		}
 		return false
 	}
+	if f.tooOld[r.address()] {
+		log.Notice("Partial resynchronization not accepted: %s could not read a part of the stream", r.name())
+		return false
+	}
 	if f.log == nil || offset <= f.log.begin() || offset > f.log.end+1 {
 		log.Notice("Unable to partial resync with replica %s for lack of backlog (Replica request was: %d).",
 			r.name(), offset)
@@ -46,7 +50,8 @@ func (f *Feed) tryContinue(c *command.Context, r *replica, id []byte, offset int
 		line += " " + f.ID
 	}
 	c.Reply.Simple(line)
-	r.state, r.ackMs, r.caughtUp = online, f.core.Now(), offset-1
+	r.state, r.ackMs = online, f.core.Now()
+	f.fallBehind(r, offset-1)
 	f.acks = true
 	f.continued++
 	log.Notice("Partial resynchronization request from %s accepted. Sending %d bytes of backlog starting from offset %d.",
@@ -74,19 +79,21 @@ func (f *Feed) beginCatchUp(r *replica) {
 // is gone.
 func (f *Feed) nextOfBacklog(r *replica) []byte {
 	f.flush()
-	if _, still := r.cl.ReplicaState.(*replica); !still || f.log == nil || r.caughtUp < 0 {
+	if _, still := r.cl.ReplicaState.(*replica); !still || f.log == nil || r.at == live {
 		return nil
 	}
-	if r.caughtUp < f.log.begin() {
+	if r.at < f.log.begin() || r.at > f.log.end { // there was no memory for it, or it is another history's
 		f.settings.Log.Warning("Replica %s is too slow for the replication backlog, which has moved past it.", r.name())
+		r.at = live
 		f.core.Kill(r.cl, false)
 		return nil
 	}
-	piece := make([]byte, min(catchUpPiece, f.log.end-r.caughtUp))
-	f.log.read(piece, r.caughtUp)
-	if r.caughtUp += int64(len(piece)); r.caughtUp == f.log.end {
-		r.caughtUp = -1
+	piece := make([]byte, min(catchUpPiece, f.log.end-r.at))
+	f.log.read(piece, r.at)
+	if r.at += int64(len(piece)); r.at == f.log.end {
+		r.at = live
 	}
+	f.settle()
 	if len(piece) == 0 {
 		return nil
 	}
@@ -109,6 +116,9 @@ func (f *Feed) catchUp(r *replica) {
 			return
 		}
 		if out.await(); len(out.to) == 0 {
+			if out.left[r] == errReplicaStuck {
+				f.core.Do(func() { f.core.Kill(r.cl, false) })
+			}
 			return
 		}
 	}

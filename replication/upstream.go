@@ -381,6 +381,7 @@ func (w *upstream) apply(buf []byte, applied, parsed, consumed int, requests []p
 			upTo := from
 			for _, r := range b.Requests[:b.Done] {
 				w.note(r.Args[0])
+				w.f.feed.spot(w.cl.DB, r.Args)
 				if !w.open {
 					upTo = parsed + r.End
 				}

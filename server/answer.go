@@ -11,16 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Answer does what a command line asks other than to serve: it says which version this is, how to start it, or whether the host
-// suits it. done is false if the process is to serve.
+// Answer does what a command line asks other than to serve: it says which version this is, or whether the host suits it.
+// done is false if the process is to do something else.
 func Answer(args Arguments, stdout, stderr io.Writer) (code int, done bool) {
 	switch args.Task {
 	case TaskVersion:
 		_, _ = io.WriteString(stdout, VersionText())
 		return 0, true
-	case TaskHelp:
-		_, _ = io.WriteString(stderr, usage)
-		return 1, true
 	case TaskCheckSystem:
 		return checkSystem(stdout), true
 	case TaskTestMemory:
@@ -35,21 +32,6 @@ func VersionText() string {
 	sha, modified := Revision()
 	return fmt.Sprintf("Redis server v=%s sha=%s:%d malloc=spindle bits=64 build=%s\nspindle v=%s\n", RedisVersion, sha, asInt(modified), BuildID(), Version)
 }
-
-const usage = `Usage: spindle [/path/to/redis.conf] [--directive value ...] [-]
-       spindle -                 the configuration comes on standard input
-       spindle -v, --version
-       spindle -h, --help
-       spindle --check-system    does this host suit the server?
-       spindle check-aof FILE    is an append-only file whole? --fix cuts off what is not
-
-What comes later counts: the file, then standard input, then the options.
-
-       spindle                   serves 127.0.0.1 and every other address on port 6379
-       spindle /etc/redis/redis.conf --port 7777 --loglevel verbose
-       spindle --save "900 1" --maxmemory 512mb --maxmemory-policy allkeys-lru
-       echo 'maxmemory 128mb' | spindle -
-`
 
 // A hostCheck looks at one thing of the host. ok is false if it hurts, and text says how; otherwise text is what --check-system prints.
 type hostCheck struct {

@@ -15,6 +15,7 @@ const (
 	TaskServe Task = iota
 	TaskVersion
 	TaskHelp
+	TaskCheckConfig
 	TaskCheckSystem
 	TaskTestMemory
 )
@@ -51,8 +52,13 @@ func ParseArguments(argv []string) Arguments {
 		a.Task = TaskVersion
 		return a
 	case "-h", "--help":
-		a.Task = TaskHelp
+		a.Task, a.Rest = TaskHelp, words[1:]
 		return a
+	case "--check-config":
+		a.Task, words = TaskCheckConfig, words[1:]
+		if len(words) == 0 {
+			return a
+		}
 	case "--check-system":
 		a.Task = TaskCheckSystem
 		return a

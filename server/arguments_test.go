@@ -3,6 +3,7 @@ package server
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -19,7 +20,9 @@ func TestArguments(t *testing.T) {
 	}{
 		{"nothing", nil, Arguments{Bare: true}},
 		{"version", []string{"-v"}, Arguments{Task: TaskVersion}},
-		{"help", []string{"--help", "x"}, Arguments{Task: TaskHelp}},
+		{"help", []string{"--help", "x"}, Arguments{Task: TaskHelp, Rest: []string{"x"}}},
+		{"check a file", []string{"--check-config", "/a.conf", "--port", "1"}, Arguments{Task: TaskCheckConfig, ConfigFile: "/a.conf", Options: `port "1" `}},
+		{"check nothing", []string{"--check-config"}, Arguments{Task: TaskCheckConfig}},
 		{"check", []string{"--check-system"}, Arguments{Task: TaskCheckSystem}},
 		{"a file", []string{"a.conf"}, Arguments{ConfigFile: filepath.Join(cwd, "a.conf")}},
 		{"a file and options", []string{"/a.conf", "--port", "1"}, Arguments{ConfigFile: "/a.conf", Options: `port "1" `}},
@@ -41,7 +44,7 @@ func TestArguments(t *testing.T) {
 		c.want.Program = "spindle"
 		got := ParseArguments(append([]string{"spindle"}, c.argv...))
 		if got.Task != c.want.Task || got.Program != c.want.Program || got.ConfigFile != c.want.ConfigFile ||
-			got.Stdin != c.want.Stdin || got.Options != c.want.Options || got.Bare != c.want.Bare {
+			got.Stdin != c.want.Stdin || got.Options != c.want.Options || got.Bare != c.want.Bare || !slices.Equal(got.Rest, c.want.Rest) {
 			t.Errorf("%s: %+v\nwant %+v", c.name, got, c.want)
 		}
 	}

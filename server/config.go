@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"spindle/internal/logging"
 	"spindle/internal/reason"
@@ -21,6 +24,9 @@ const RedisVersion = "7.4.1"
 type Directives struct {
 	Rename func(from, to string) error // rename-command; nil collects it in Config.Renames only
 	Log    *logging.Logger
+	// Bad hears of each line that cannot be taken, and reading goes on; nothing outside the process is touched.
+	// nil: the first such line ends it.
+	Bad func(*ConfigError)
 }
 
 // A Config is what Load found beside the rows.
@@ -33,6 +39,7 @@ type Config struct {
 
 	renameLines []ConfigError          // where Renames stand
 	userLines   []ConfigError          // where Users stand
+	moduleLines []ConfigError          // where Modules stand
 	lines       map[string]ConfigError // the last line of each directive, by its name and not an older one
 }
 
@@ -53,6 +60,7 @@ func (c *Config) RefuseUser(i int, reason error) error {
 // A ConfigError is a line that cannot be taken, or a configuration that cannot be true as a whole.
 type ConfigError struct {
 	Line   int    // counted from 1 through file, standard input and options; 0 when no line is to blame
+	Place  string // file:line, where those are told apart; "" where no line is to blame
 	Text   string // the line, trimmed
 	Reason string
 }
@@ -86,6 +94,39 @@ type loader struct {
 	config   *Config
 	depth    int
 	at       ConfigError // the line being read
+	noLog    string      // the log file that Directives.Bad has heard of
+}
+
+// A source is the text of one file or more, one behind the other, and where each begins.
+type source struct {
+	strings.Builder
+	parts []part
+	lines int // line ends so far
+}
+
+// A part is one file's share of a source.
+type part struct {
+	name string
+	from int // lines of the source before it
+}
+
+// begin says that what is written from now on comes from there.
+func (s *source) begin(name string) { s.parts = append(s.parts, part{name, s.lines}) }
+
+// Write implements io.Writer.
+func (s *source) Write(p []byte) (int, error) {
+	s.lines += bytes.Count(p, []byte("\n"))
+	return s.Builder.Write(p)
+}
+
+// place is where a line of the source, counted from 1, stands.
+func (s *source) place(line int) string {
+	for i := len(s.parts) - 1; i >= 0; i-- {
+		if p := s.parts[i]; p.from < line {
+			return fmt.Sprintf("%s:%d", p.name, line-p.from)
+		}
+	}
+	return ""
 }
 
 // Load reads file, standard input (if asked) and options, in that order, into the rows of registry.
@@ -94,7 +135,7 @@ type loader struct {
 // stdin is read only if args say so. No hook of the registry runs.
 func Load(registry *setting.Registry, args Arguments, stdin io.Reader, to Directives) (*Config, error) {
 	l := &loader{registry: registry, to: to, config: &Config{File: args.ConfigFile, lines: map[string]ConfigError{}}}
-	var text strings.Builder
+	var text source
 	if args.ConfigFile != "" {
 		if err := readFiles(args.ConfigFile, &text); err != nil {
 			return nil, err
@@ -102,19 +143,37 @@ func Load(registry *setting.Registry, args Arguments, stdin io.Reader, to Direct
 	}
 	if args.Stdin {
 		to.Log.Notice("Reading config from stdin")
+		text.begin("standard input")
 		if err := readBounded("-", stdin, &text); err != nil {
 			return nil, err
 		}
 	}
-	text.WriteString("\n" + args.Options)
-	if err := l.lines(text.String()); err != nil {
+	_, _ = text.Write([]byte{'\n'})
+	text.begin("the options")
+	_, _ = text.Write([]byte(args.Options))
+	if err := l.lines(&text); err != nil {
 		return nil, err
 	}
-	return l.config, l.checkWhole()
+	return l.config, l.bad(l.checkWhole())
+}
+
+// bad is the end of reading because of err, or nil if somebody hears of it and reading goes on.
+func (l *loader) bad(err error) error {
+	if err == nil || l.to.Bad == nil {
+		return err
+	}
+	if line := (*ConfigError)(nil); errors.As(err, &line) {
+		l.to.Bad(line)
+		return nil
+	}
+	e := l.at
+	e.Reason = err.Error()
+	l.to.Bad(&e)
+	return nil
 }
 
 // readFiles appends the files that path names. A pattern may match none; a plain path must be there.
-func readFiles(path string, text *strings.Builder) error {
+func readFiles(path string, text *source) error {
 	paths := []string{path}
 	if strings.ContainsAny(path, "*?[") {
 		paths, _ = filepath.Glob(path) // a malformed pattern matches nothing, as no file does
@@ -124,6 +183,7 @@ func readFiles(path string, text *strings.Builder) error {
 		if err != nil {
 			return &OpenError{p, err}
 		}
+		text.begin(p)
 		err = readBounded(p, f, text)
 		_ = f.Close()
 		if err != nil {
@@ -136,7 +196,7 @@ func readFiles(path string, text *strings.Builder) error {
 // maxConfig bounds a file: what is longer is no configuration, but a device or a mistake.
 const maxConfig = 64 << 20
 
-func readBounded(path string, r io.Reader, text *strings.Builder) error {
+func readBounded(path string, r io.Reader, text *source) error {
 	n, err := io.Copy(text, io.LimitReader(r, maxConfig+1))
 	if err == nil && n > maxConfig {
 		err = fmt.Errorf("longer than %d bytes", maxConfig)
@@ -147,25 +207,30 @@ func readBounded(path string, r io.Reader, text *strings.Builder) error {
 	return nil
 }
 
-func (l *loader) lines(text string) error {
+func (l *loader) lines(text *source) error {
 	number := 0
-	for line := range strings.SplitSeq(text, "\n") {
+	for line := range strings.SplitSeq(text.String(), "\n") {
 		number++
 		line = strings.Trim(line, " \t\r\n")
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		l.at = ConfigError{Line: number, Text: line}
+		at := ConfigError{Line: number, Place: text.place(number), Text: line}
+		l.at = at
 		err := l.line(line)
+		l.at = at
 		switch err.(type) {
 		case nil:
 		case *ConfigError, *OpenError: // of an included file, which names its own line
-			return err
 		default:
-			return &ConfigError{number, line, err.Error()}
+			at.Reason = err.Error()
+			err = &at
+		}
+		if err := l.bad(err); err != nil {
+			return err
 		}
 	}
-	return l.checkLogFile()
+	return l.bad(l.checkLogFile())
 }
 
 var errBadDirective = errors.New("Bad directive or wrong number of arguments")
@@ -199,6 +264,7 @@ func (l *loader) line(line string) error {
 		return l.user(args)
 	case name == "loadmodule" && len(args) >= 2:
 		l.config.Modules = append(l.config.Modules, args[1:])
+		l.config.moduleLines = append(l.config.moduleLines, l.at)
 		return nil
 	case strings.Contains(name, "."):
 		if len(args) < 2 {
@@ -220,13 +286,13 @@ func (l *loader) include(path string) error {
 	if l.depth == maxIncludes {
 		return fmt.Errorf("Files include each other more than %d deep", maxIncludes)
 	}
-	var text strings.Builder
+	var text source
 	if err := readFiles(path, &text); err != nil {
 		return err
 	}
 	l.depth++
 	defer func() { l.depth-- }()
-	return l.lines(text.String())
+	return l.lines(&text)
 }
 
 func (l *loader) rename(from, to string) error {
@@ -255,11 +321,35 @@ func (l *loader) checkLogFile() error {
 	if path == "" {
 		return nil
 	}
+	if l.to.Bad != nil {
+		err := mayWrite(path)
+		if err == nil || l.noLog == path {
+			return nil
+		}
+		l.noLog = path
+		at := l.config.lines["logfile"]
+		at.Reason = "Can't open the log file: " + reason.Of(err)
+		return &at
+	}
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
 	if err != nil {
 		return &ConfigError{Reason: "Can't open the log file: " + reason.Of(err)}
 	}
 	return f.Close()
+}
+
+// mayWrite says why path could not be opened for appending, or made, without doing either.
+func mayWrite(path string) error {
+	stat, err := os.Stat(path)
+	switch {
+	case err == nil && stat.IsDir():
+		return unix.EISDIR
+	case err == nil:
+		return unix.Faccessat(unix.AT_FDCWD, path, unix.W_OK, unix.AT_EACCESS)
+	case errors.Is(err, os.ErrNotExist):
+		return unix.Faccessat(unix.AT_FDCWD, filepath.Dir(path), unix.W_OK|unix.X_OK, unix.AT_EACCESS)
+	}
+	return err
 }
 
 // checkWhole refuses settings that exclude each other.
@@ -268,7 +358,7 @@ func (l *loader) checkWhole() error {
 		return nil
 	}
 	if l.value("replicaof") != "" {
-		return &ConfigError{Reason: "replicaof directive not allowed in cluster mode"}
+		return &ConfigError{Reason: "replicaof directive not allowed in cluster mode"} // no line by itself is to blame
 	}
 	if n := l.value("databases"); n != "" && n != "1" {
 		l.to.Log.Warning("WARNING: Changing databases number from %s to 1 since we are in cluster mode", n)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"spindle/engine"
+	"spindle/engine/acl"
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/engine/family/config"
@@ -19,15 +20,25 @@ func (in *instance) joinCommands(args Arguments) (err error) {
 		return err
 	}
 	for i, r := range in.config.Renames {
-		if err := in.catalogue.Rename(r[0], r[1]); err != nil {
-			return in.config.RefuseRename(i, err)
+		err := in.catalogue.Rename(r[0], r[1])
+		if err == command.ErrNotThere && acl.Absent(r[0]) {
+			in.log.Notice("rename-command %s: there is no such command here yet, and nothing is renamed", r[0])
+			continue
+		}
+		if err != nil {
+			if err := in.refused(in.config.RefuseRename(i, err)); err != nil {
+				return err
+			}
 		}
 	}
-	for _, line := range in.config.Modules {
+	for i, line := range in.config.Modules {
 		module, err := in.modules.Configure(line[0], line[1:])
 		if err != nil {
 			in.log.Warning("Can't load module from %s: server aborting (%s)", line[0], err)
-			return errLogged
+			if err := in.refused(errLogged, in.config.moduleLines[i]); err != nil {
+				return err
+			}
+			continue
 		}
 		in.log.Notice("Module '%s' is built in: %s is not read", module.Name, line[0])
 	}

@@ -150,9 +150,10 @@ func (in *instance) memoryFigures() observe.MemoryFigures {
 	}
 	in.peakUsed = max(in.peakUsed, used, in.heap.Peak())
 	scripts, libraries := in.scripts.Kept()
+	stream, excess := in.feed.StreamBytes()
 	return observe.MemoryFigures{
 		Used: used, Peak: in.peakUsed, Startup: in.startupUsed,
-		Clients: in.clients.Costs.Sum() + in.clients.Costs.Primary(), Replicas: in.clients.Costs.Replicas(), Backlog: in.feed.BacklogBytes(),
+		Clients: in.clients.Costs.Sum() + in.clients.Costs.Primary(), Replicas: in.clients.Costs.Replicas() + excess, Backlog: stream - excess, Stream: stream,
 		NotForEviction: in.core.NotForEviction(), Limit: int64(in.engine.MaxMemory.Get()),
 		Policy:  in.registry.Lookup("maxmemory-policy").Get(),
 		Scripts: scripts, Libraries: libraries, LazyPending: pending, LazyFreed: freed + in.core.Figures().CodesFreed + in.scripts.Freed(), Mail: mail,

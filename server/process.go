@@ -8,7 +8,9 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -111,9 +113,13 @@ func RemovePidFile(path string, log *logging.Logger) {
 }
 
 // Supervisor is who watches over the process, if anyone does: an init system that wants to hear of its state.
+// Any goroutine may tell it something.
 type Supervisor struct {
 	mode supervision
 	log  *logging.Logger
+
+	mu     sync.Mutex
+	status string // what the server is about, beside what is under way; behind STATUS=
 }
 
 // Supervise finds the supervisor that the settings name, or that is there if they say auto. A supervised process does not daemonize.
@@ -146,7 +152,7 @@ func Supervise(s *ProcessSettings, log *logging.Logger) *Supervisor {
 			break
 		}
 		log.Notice("Supervised by systemd. Please make sure you set appropriate values for TimeoutStartSec and TimeoutStopSec in your service unit.")
-		v.Tell("STATUS=Redis is loading...\n")
+		v.Status("Redis is loading...", "")
 	}
 	return v
 }
@@ -155,10 +161,42 @@ func Supervise(s *ProcessSettings, log *logging.Logger) *Supervisor {
 func (v *Supervisor) Active() bool { return v != nil && v.mode != supervisedNo }
 
 // Ready tells that clients are welcome.
-func (v *Supervisor) Ready() { v.Tell("STATUS=Ready to accept connections\nREADY=1\n") }
+func (v *Supervisor) Ready() { v.Status("Ready to accept connections", "READY=1\n") }
 
 // Stopping tells that a shutdown has begun.
 func (v *Supervisor) Stopping() { v.Tell("STOPPING=1\n") }
+
+// Status tells what the server is about from now on. more are further lines.
+func (v *Supervisor) Status(text, more string) {
+	if v == nil {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.status = text
+	v.Tell("STATUS=" + text + "\n" + more)
+}
+
+// Underway tells how far something long has come. Empty: it is over, and the status before holds again.
+// moves says that it came further since the last time: systemd then waits for another stallTime.
+func (v *Supervisor) Underway(text string, moves bool) {
+	if !v.Active() {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if text == "" {
+		text = v.status
+	}
+	text = "STATUS=" + text + "\n"
+	if moves {
+		text += fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d\n", stallTime.Microseconds())
+	}
+	v.Tell(text)
+}
+
+// stallTime is how long a load or a last save may stand still before systemd gives the process up.
+const stallTime = time.Minute
 
 // Tell sends lines of systemd's notification protocol: STATUS=text, READY=1, STOPPING=1.
 func (v *Supervisor) Tell(state string) {

@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 				return new(net.Dialer).DialContext(ctx, "tcp", address)
 			}}
 		}
-		os.Exit(Run(os.Args))
+		os.Exit(Run(os.Args, Manual{}))
 	case os.Getenv(asDeaf) != "":
 		s := &ProcessSettings{}
 		s.Rows()
@@ -382,7 +382,6 @@ func TestAnswer(t *testing.T) {
 		out  string // of standard output and error together
 	}{
 		{[]string{"s", "--version"}, 0, "Redis server v=7.4.1 sha="},
-		{[]string{"s", "-h"}, 1, "Usage: spindle"},
 		{[]string{"s", "--check-system"}, -1, "[slow-clocksource]..."},
 		{[]string{"s", "--test-memory", "5"}, 1, "memtest86"},
 	} {

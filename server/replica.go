@@ -30,7 +30,7 @@ func (in *instance) newFollower() *replication.Follower {
 // roleBarriers are what a replica refuses: writes, and, if it is told to, everything that shows data while the link
 // is down.
 func (in *instance) roleBarriers() (all []*engine.Barrier) {
-	readOnly := &engine.Barrier{Name: "read-only", Refuse: func(cl *client.Client, call engine.Call) error {
+	readOnly := &engine.Barrier{Name: "read-only", Spares: true, Refuse: func(cl *client.Client, call engine.Call) error {
 		if call.Flags&command.Write == 0 || cl.Is(client.Primary) {
 			return nil
 		}

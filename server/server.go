@@ -27,8 +27,15 @@ const outputPatience = 2 * time.Second
 // errLogged ends a start whose cause the log has already named, in its last line.
 var errLogged = errors.New("see the lines above")
 
+// A Manual is what --help shows beside what the server knows: the page of settings (spindle.conf), and further lines of
+// how to start the program.
+type Manual struct {
+	Settings string
+	Tools    []Form
+}
+
 // Run is the whole life of a server process; it returns the exit code.
-func Run(argv []string) int {
+func Run(argv []string, manual Manual) int {
 	argv = slices.Clone(argv)
 	for i := range argv {
 		argv[i] = strings.Clone(argv[i]) // SetTitle writes over the originals
@@ -36,6 +43,12 @@ func Run(argv []string) int {
 	args := ParseArguments(argv)
 	if code, done := Answer(args, os.Stdout, os.Stderr); done {
 		return code
+	}
+	switch args.Task {
+	case TaskHelp:
+		return Help(manual.Settings, manual.Tools, args.Rest, os.Stdout)
+	case TaskCheckConfig:
+		return CheckConfig(args, os.Stdin, os.Stdout)
 	}
 	log := logging.New(os.Stdout)
 	in, err := newInstance(log)
@@ -134,6 +147,7 @@ func (in *instance) run(args Arguments) error {
 	}
 	stopDuties := make(chan struct{})
 	go in.core.RunDuties(stopDuties)
+	go in.newReporter().run(stopDuties)
 	go in.obeySignals()
 	err = in.load()
 	switch {

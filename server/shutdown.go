@@ -150,11 +150,11 @@ func (s *shutdown) finish() bool {
 	save := s.mode&ShutdownSave != 0 || (s.in.scheduler.Saving() && s.mode&ShutdownNoSave == 0)
 	if save {
 		s.log.Notice("Saving the final RDB snapshot before exiting.")
-		s.in.supervisor.Tell("STATUS=Saving the final RDB snapshot\n")
+		s.in.supervisor.Status("Saving the final RDB snapshot", "")
 		if err := s.in.scheduler.Now(); err != nil {
 			if s.mode&ShutdownForce == 0 {
 				s.log.Warning("Error trying to save the DB, can't exit.")
-				s.in.supervisor.Tell("STATUS=Error trying to save the DB, can't exit.\n")
+				s.in.supervisor.Status("Error trying to save the DB, can't exit.", "")
 				return false
 			}
 			s.log.Warning("Error trying to save the DB. Exit anyway.")

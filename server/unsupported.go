@@ -55,6 +55,14 @@ func (in *instance) refuseUnsupported() error {
 	if len(found) == 0 || in.own.Unsupported.Get() == warnUnsupported {
 		return nil
 	}
+	if in.checking != nil {
+		for _, u := range found {
+			line := in.config.lines[u.directive]
+			line.Reason = "not in this version: " + u.without + " (unsupported-directives warn starts all the same)"
+			in.checking.note(line)
+		}
+		return nil
+	}
 	refusal := in.config.lines[found[0].directive]
 	var reason strings.Builder
 	for _, u := range found {

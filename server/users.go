@@ -1,6 +1,8 @@
 package server
 
 import (
+	"slices"
+
 	"spindle/engine/acl"
 	"spindle/engine/client"
 	"spindle/engine/command"
@@ -60,7 +62,7 @@ func (in *instance) loadUsers() error {
 	if path != "" && len(in.config.Users) > 0 {
 		in.log.Warning("Configuring Redis with users defined in redis.conf and at the same setting an ACL file path is invalid. " +
 			"Please define users either in the ACL file or in redis.conf, but not in both.")
-		return errLogged
+		return in.refused(errLogged, in.config.lines["aclfile"])
 	}
 	lines := make([][][]byte, len(in.config.Users))
 	for i, words := range in.config.Users {
@@ -68,28 +70,39 @@ func (in *instance) loadUsers() error {
 			lines[i] = append(lines[i], []byte(word))
 		}
 	}
-	if at, err := users.CheckLines(lines); err != nil {
-		return in.config.RefuseUser(at, err)
+	for {
+		at, err := users.CheckLines(lines)
+		if err == nil {
+			break
+		}
+		if err := in.refused(in.config.RefuseUser(at, err)); err != nil {
+			return err
+		}
+		lines = slices.Delete(lines, at, at+1)
+		in.config.Users, in.config.userLines = slices.Delete(in.config.Users, at, at+1), slices.Delete(in.config.userLines, at, at+1)
 	}
 	var failure error
 	in.core.Do(func() {
-		var disabled []string
-		if disabled, failure = users.Configure(lines); failure != nil {
-			in.log.Warning("%s", failure)
-			in.log.Warning("Critical error while loading ACLs. Exiting.")
-			failure = errLogged
-			return
-		}
-		for _, name := range disabled {
-			in.log.Notice("The user '%s' is disabled (there is no 'on' modifier in the user description). "+
-				"Make sure this is not a configuration error.", name)
+		for i := range lines {
+			disabled, err := users.Configure(lines[i : i+1])
+			if err != nil {
+				in.log.Warning("%s", err)
+				in.log.Warning("Critical error while loading ACLs. Exiting.")
+				if failure = in.refused(errLogged, in.config.userLines[i]); failure != nil {
+					return
+				}
+			}
+			for _, name := range disabled {
+				in.log.Notice("The user '%s' is disabled (there is no 'on' modifier in the user description). "+
+					"Make sure this is not a configuration error.", name)
+			}
 		}
 		if path == "" {
 			return
 		}
 		if _, err := users.Load(path); err != nil {
 			in.log.Warning("Aborting Redis startup because of ACL errors: %s", err)
-			failure = errLogged
+			failure = in.refused(errLogged, in.config.lines["aclfile"])
 		}
 	})
 	return failure

@@ -22,6 +22,7 @@ import (
 	"spindle/engine/command"
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/memory"
+	"spindle/engine/data/value"
 	"spindle/engine/family/conn"
 	"spindle/engine/family/modules"
 	"spindle/engine/family/observe"
@@ -100,6 +101,7 @@ type instance struct {
 	oom        *OomAdjuster
 	shutdown   *shutdown
 	admin      *admin
+	checking   *configCheck // --check-config; nil in a server
 	health     health
 	stopWrites func() // puts the disk's barrier up or down; turn only
 
@@ -158,7 +160,7 @@ func (in *instance) assemble(args Arguments) (err error) {
 	})
 	in.watches = tx.NewWatches(in.space)
 	in.hub = pubsub.NewHub(in.core)
-	in.modules = modules.New(func(text string) { in.log.Warning("%s", text) })
+	in.modules = modules.New(func(text string) { in.log.Warning("%s", text) }, in.data.Filters.Take)
 	in.tracker = tracking.New(in.core, in.clients, in.space, &in.tracking)
 	in.space.Hooks.Touched = func(db int, key []byte) {
 		in.watches.Touched(db, key)
@@ -308,8 +310,8 @@ func (in *instance) logAttack() func(*client.Client) {
 
 // diskBarrier refuses writes while saving is asked for and fails.
 func (in *instance) diskBarrier() *engine.Barrier {
-	b := &engine.Barrier{Name: "disk", Refuse: func(cl *client.Client, call engine.Call) error {
-		if call.Flags&command.Write == 0 && call.Spec.Name != "ping" {
+	b := &engine.Barrier{Name: "disk", Spares: true, Refuse: func(cl *client.Client, call engine.Call) error {
+		if call.Flags&command.Write == 0 && (call.Spec.Name != "ping" || cl.Script != nil) {
 			return nil
 		}
 		if in.scheduler.WritesStopped() {
@@ -331,7 +333,7 @@ func (in *instance) diskBarrier() *engine.Barrier {
 
 // replicasBarrier refuses writes while fewer replicas than min-replicas-to-write are well.
 func (in *instance) replicasBarrier() *engine.Barrier {
-	b := &engine.Barrier{Name: "replicas", Refuse: func(_ *client.Client, call engine.Call) error {
+	b := &engine.Barrier{Name: "replicas", Spares: true, Refuse: func(_ *client.Client, call engine.Call) error {
 		if call.Flags&command.Write == 0 || in.feed.EnoughReplicas() {
 			return nil
 		}
@@ -368,6 +370,34 @@ func (s streamer) Prepare(ctx context.Context, replID string, offset int64, only
 		_, err := bgsave.WriteTo(ctx, w, v, o)
 		return err
 	}
+}
+
+// Holds implements replication.Saver.
+func (s streamer) Holds() (forms replication.Forms) {
+	if s.in.space.FieldsHaveDeadlines() {
+		forms |= replication.FieldDeadlines
+	}
+	if s.in.space.Store().Used.Any(value.Module) {
+		forms |= replication.Blooms
+	}
+	return forms
+}
+
+// Find implements replication.Saver.
+func (s streamer) Find(view *keyspace.View, forms replication.Forms) (x replication.Find, found bool) {
+	for _, db := range view.DBs() {
+		view.Walk(db, 0, 1, func(v value.Value) bool {
+			has := replication.FormsOf(codec.Kind(v, codec.CommonVersion)) & forms
+			if found = has != 0; found {
+				x = replication.Find{DB: db, Key: string(v.Key()), Forms: has}
+			}
+			return !found
+		})
+		if found {
+			break
+		}
+	}
+	return x, found
 }
 
 // keyless is a view of which nothing is written.

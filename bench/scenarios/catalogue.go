@@ -34,6 +34,8 @@ var Catalogue = []Scenario{
 	{"pubsub", "PUBLISH to 0, 1, 100 and 10,000 subscribers at pipeline 1 and 16; memory of a subscriber", pubsub},
 	{"sessions", "GET with client-side caching, under an ACL user, beside a MONITOR", sessions},
 	{"tls", "GET and SET over TLS, driven by redis-benchmark; CPU of a handshake", overTLS},
+	{"aof", "SET with the append-only file, on disks as they are and slow ones; loading a file of commands", logs},
+	{"replication", "CPU of a command at the replica, full synchronisation of many keys", replicas},
 	{"connections", "10,000 idle and 1,000 busy connections", connections},
 }
 

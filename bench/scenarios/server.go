@@ -37,6 +37,7 @@ type Server struct {
 type Start struct {
 	Args []string
 	Env  []string
+	Wrap []string      // a program, with its arguments, that becomes the server; nil: none
 	Dir  string        // data; "": a new one
 	CPUs *process.CPUs // nil: Env.ServerCPUs
 	Wait time.Duration // for it to answer; 0: 20 s
@@ -76,7 +77,8 @@ func (e *Env) Begin(c Contender, start Start) (*Server, error) {
 	if s.log, err = os.Create(filepath.Join(s.Dir, "log")); err != nil {
 		return nil, err
 	}
-	s.cmd = exec.Command(c.Path, append(args, start.Args...)...)
+	words := append(append(append([]string(nil), start.Wrap...), c.Path), append(args, start.Args...)...)
+	s.cmd = exec.Command(words[0], words[1:]...)
 	s.cmd.Stdout, s.cmd.Stderr, s.cmd.Env = s.log, s.log, append(os.Environ(), start.Env...)
 	if err := process.Start(s.cmd, s.cpus); err != nil {
 		return nil, err

@@ -9,10 +9,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
-	"errors"
 	"fmt"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -22,6 +19,7 @@ import (
 
 	"spindle/bench/process"
 	"spindle/bench/report"
+	"spindle/internal/authority"
 )
 
 // A keyKind is a kind of key that a certificate may have.
@@ -127,32 +125,20 @@ func (e *Env) beginTLS(c Contender, kind keyKind) (s *Server, roots *x509.CertPo
 	return s, roots, address, err
 }
 
-// writeCertificate makes a key and a certificate that it has signed itself, for this machine, good for an hour.
+// writeCertificate makes a key and a certificate that it has signed itself, for this machine.
 func writeCertificate(kind keyKind, certificate, key string) (*x509.CertPool, error) {
 	signer, err := kind.make()
 	if err != nil {
 		return nil, err
 	}
-	now := time.Now()
-	model := &x509.Certificate{SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "bench"}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign}
-	der, err := x509.CreateCertificate(rand.Reader, model, model, signer.Public(), signer)
-	if err != nil {
-		return nil, err
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(signer)
-	if err != nil {
-		return nil, err
-	}
-	parsed, err := x509.ParseCertificate(der)
+	made, err := authority.SelfSigned(&x509.Certificate{Subject: pkix.Name{CommonName: "bench"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign}, signer)
 	if err != nil {
 		return nil, err
 	}
 	roots := x509.NewCertPool()
-	roots.AddCert(parsed)
-	return roots, errors.Join(
-		os.WriteFile(certificate, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o644),
-		os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600))
+	roots.AddCert(made.Leaf)
+	return roots, authority.Write(made, certificate, key)
 }
 
 // handshakes is the server's CPU for a connection with one PING, on average.

@@ -1,6 +1,7 @@
 package acl
 
 import (
+	"strings"
 	"sync"
 
 	"spindle/engine/command"
@@ -17,6 +18,12 @@ var absentNames = map[string][]string{
 		"links", "meet", "myid", "myshardid", "nodes", "replicas", "replicate", "reset", "saveconfig",
 		"set-config-epoch", "setslot", "shards", "slaves", "slots",
 	},
+}
+
+// Absent says that Redis has a command of this name, and this server does not.
+func Absent(name string) bool {
+	_, is := absentNames[strings.ToLower(name)]
+	return is
 }
 
 // absent is a row for each of absentNames. No user calls them: they only tell which rules are well formed.

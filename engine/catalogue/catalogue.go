@@ -38,6 +38,7 @@ type Settings struct {
 	Sketches hll.Settings
 	Hashes   hash.Settings
 	Streams  stream.Settings
+	Filters  bloom.Defaults
 }
 
 // Rows are their rows; calling it gives every value its default.
@@ -49,7 +50,7 @@ func (s *Settings) Rows() []setting.Row {
 func Data(s *Settings) []command.Family {
 	return []command.Family{
 		str.Family, bitmap.Family, keys.Family, keys.Sorting, keys.Databases, hll.Family(&s.Sketches), hash.Family(&s.Hashes), set.Family(),
-		list.Family, stream.Family(&s.Streams), zset.Family(), geo.Family(), bloom.Family,
+		list.Family, stream.Family(&s.Streams), zset.Family(), geo.Family(), bloom.Family(&s.Filters),
 	}
 }
 
@@ -61,5 +62,5 @@ func Rows() []command.Family {
 	s.Rows()
 	return append(Data(s), tx.NewWatches((*keyspace.Keyspace)(nil)).Family(), pubsub.NewHub(nil).Family(),
 		conn.Family(conn.Deps{}, (*tracking.Tracker)(nil).Rows()...), observe.Family(observe.Deps{}), introspect.Family(introspect.Deps{}),
-		config.Family(config.Parts{}), acl.Family(acl.Deps{}), modules.New(nil).Family())
+		config.Family(config.Parts{}), acl.Family(acl.Deps{}), modules.New(nil, nil).Family())
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -220,18 +221,26 @@ func cText(b []byte, limit int) []byte {
 	return b
 }
 
+// What is wrong with a rename-command line.
+var (
+	ErrNotThere = errors.New("No such command in rename-command")
+	ErrTaken    = errors.New("Target command name already exists")
+)
+
 // Rename lets clients call a command by another name only; an empty name takes it away. Before the first client.
+//
+// Errors: ErrTaken, ErrNotThere.
 func (k *Catalogue) Rename(from, to string) error {
+	if to != "" && !strings.EqualFold(from, to) && k.names.find([]byte(to)) != nil {
+		return ErrTaken
+	}
 	row := k.names.find([]byte(from))
 	if row == nil {
-		return fmt.Errorf("No such command in rename-command")
+		return ErrNotThere
 	}
 	if to == "" {
 		k.names.remove(from)
 		return nil
-	}
-	if !strings.EqualFold(from, to) && k.names.find([]byte(to)) != nil {
-		return fmt.Errorf("Target command name already exists")
 	}
 	k.names.remove(from)
 	k.names.add(to, row)

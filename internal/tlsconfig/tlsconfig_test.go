@@ -10,10 +10,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"io"
-	"math/big"
 	"net"
 	"os"
 	"os/exec"
@@ -23,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"spindle/internal/authority"
 	"spindle/internal/setting"
 )
 
@@ -32,68 +31,48 @@ type pair struct {
 	tls       tls.Certificate
 }
 
-// authority signs certificates of this run's own.
-type authority struct {
+// An issuer signs certificates of this run's own.
+type issuer struct {
 	t    *testing.T
 	dir  string
-	cert *x509.Certificate
-	key  crypto.Signer
-	file string
+	own  tls.Certificate
+	file string // of the certificate that is its own
 }
 
-func newAuthority(t *testing.T) *authority {
-	a := &authority{t: t, dir: t.TempDir()}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
+func newAuthority(t *testing.T) *issuer {
+	a := &issuer{t: t, dir: t.TempDir()}
+	var err error
+	if a.own, err = authority.New("authority"); err != nil {
 		t.Fatal(err)
 	}
-	a.key = key
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.cert, _ = x509.ParseCertificate(der)
-	a.file = a.write("ca.crt", "CERTIFICATE", der)
+	a.file = a.write("ca", a.own).cert
 	return a
 }
 
-func (a *authority) write(name, kind string, der []byte) string {
-	path := filepath.Join(a.dir, name)
-	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+func (a *issuer) write(name string, c tls.Certificate) pair {
+	a.t.Helper()
+	p := pair{filepath.Join(a.dir, name+".crt"), filepath.Join(a.dir, name+".key"), c}
+	if err := authority.Write(c, p.cert, p.key); err != nil {
 		a.t.Fatal(err)
 	}
-	return path
+	return p
 }
 
 // sign makes a certificate for key under a name.
-func (a *authority) sign(name string, key crypto.Signer) pair {
+func (a *issuer) sign(name string, key crypto.Signer) pair {
 	a.t.Helper()
 	return a.signFor(name, key)
 }
 
 // signFor is sign for a certificate that may be used for nothing else.
-func (a *authority) signFor(name string, key crypto.Signer, usage ...x509.ExtKeyUsage) pair {
+func (a *issuer) signFor(name string, key crypto.Signer, usage ...x509.ExtKeyUsage) pair {
 	a.t.Helper()
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), ExtKeyUsage: usage,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
+	template := &x509.Certificate{Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, ExtKeyUsage: usage}
+	c, err := authority.Sign(a.own, template, key)
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return pair{
-		a.write(name+".crt", "CERTIFICATE", der), a.write(name+".key", "PRIVATE KEY", secret),
-		tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key},
-	}
+	return a.write(name, c)
 }
 
 func newRSA(t *testing.T) crypto.Signer {
@@ -309,7 +288,7 @@ func TestOpenedLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 		others := x509.NewCertPool()
-		others.AddCert(foreign.cert)
+		others.AddCert(foreign.own.Leaf)
 		var seen [][]byte
 		server := &tls.Config{
 			Certificates: []tls.Certificate{c.primary}, ClientAuth: tls.RequireAnyClientCert, ClientCAs: others,

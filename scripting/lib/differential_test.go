@@ -80,10 +80,13 @@ func program(g *generator) (source string, calls []string) {
 	return b.String(), calls
 }
 
-// ours runs a program in the machine.
-func ours(t testing.TB, source string) []string {
+// ours runs a program in the machine. tables are made before, so that those of the program have other hashes.
+func ours(t testing.TB, source string, tables int) []string {
 	t.Helper()
 	s := lua.NewState()
+	for range tables {
+		s.NewTable(0, 0)
+	}
 	Open(s)
 	p, err := lua.Compile("@user_script", []byte(source))
 	if err != nil {
@@ -147,7 +150,7 @@ func TestAgainstRedis(t *testing.T) {
 	}
 	t.Logf("SPINDLE_LIB_SEED=%d", seed)
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 1))}
-	differ, done := 0, 0
+	differ, done, addresses := 0, 0, 0
 	for ; done < n && differ < 20; done += perProgram {
 		source, calls := program(g)
 		reply, err := redis.Do("EVAL", source, "0")
@@ -160,18 +163,33 @@ func TestAgainstRedis(t *testing.T) {
 		if done%50_000 == 0 {
 			_, _ = redis.Do("SCRIPT", "FLUSH")
 		}
-		want, got := reply.Strings(), ours(t, source)
+		want, got := reply.Strings(), ours(t, source, 0)
 		if len(got) != len(want) || len(got) != len(calls) {
 			t.Fatalf("%d results here, %d there, of %d calls", len(got), len(want), len(calls))
 		}
 		for i, call := range calls {
 			if got[i] != want[i] {
+				if dependsOnAddresses(t, source, i, got[i]) {
+					addresses++
+					continue
+				}
 				differ++
 				t.Errorf("%s\nhere  %s\nthere %s", clip(call), clip(fmt.Sprintf("%q", got[i])), clip(fmt.Sprintf("%q", want[i])))
 			}
 		}
 	}
-	t.Logf("%d calls, %d differ", done, differ)
+	t.Logf("%d calls, %d depend on addresses, %d differ", done, addresses, differ)
+}
+
+// dependsOnAddresses tells whether the i-th result of a program is another one when its tables have other hashes. The
+// order of pairs is, when a table was a key, even if that key's value is nil.
+func dependsOnAddresses(t *testing.T, source string, i int, got string) bool {
+	for tables := range 32 {
+		if ours(t, source, 1+tables)[i] != got {
+			return true
+		}
+	}
+	return false
 }
 
 func clip(s string) string {

@@ -327,8 +327,15 @@ func baseLoadString(c *Call) Outcome {
 
 // load returns the compiled chunk, or nil and the error.
 func (c *Call) load(name, source string) Outcome {
+	return c.compiled(c.compile(name, source, false))
+}
+
+func (c *Call) compile(name, source string, more bool) (*Proto, error) {
 	c.state.budget -= len(source) >> 2
-	p, err := compile(name, source, c.t.level+int(c.t.frame().level))
+	return compile(name, source, c.t.level+int(c.t.frame().level), more)
+}
+
+func (c *Call) compiled(p *Proto, err error) Outcome {
 	if err != nil {
 		return c.Return(Nil, c.state.String(err.Error()))
 	}
@@ -339,8 +346,14 @@ func (c *Call) load(name, source string) Outcome {
 // pieces is what load has read so far.
 type pieces struct {
 	source []byte
+	tried  int  // bytes that have been found to be the beginning of a chunk
+	tries  int  // how often that was
 	empty  bool // the first piece was: Lua 5.1 asks once more, because it looks for bytecode before it reads
 }
+
+// due tells whether what has been read shall be compiled. Lua 5.1 reads as it compiles, so it asks for no more after an
+// error. Here a beginning is compiled anew: after each of the first pieces, later when it has grown by an eighth.
+func (p *pieces) due() bool { return p.tries < 64 || len(p.source)-p.tried >= p.tried/8 }
 
 func baseLoad(c *Call) Outcome {
 	c.OptString(2, Nil)
@@ -366,6 +379,13 @@ func loadStep(c *Call) Outcome {
 		if len(piece) > 0 {
 			c.state.charge(len(piece))
 			p.source = append(p.source, piece...)
+			if p.due() {
+				if _, err := c.compile(c.chunkName(), p.text(), true); err != errNeedsMore {
+					return c.compiled(nil, err)
+				}
+				p.tried = len(p.source)
+				p.tries++
+			}
 			return c.nextPiece()
 		}
 	case !v.IsNil():
@@ -375,11 +395,17 @@ func loadStep(c *Call) Outcome {
 		p.empty = true
 		return c.nextPiece()
 	}
-	name := "=(load)"
-	if !c.Arg(2).IsNil() {
-		name = cString(c.CheckString(2).str())
+	return c.load(c.chunkName(), p.text())
+}
+
+func (p *pieces) text() string { return unsafe.String(unsafe.SliceData(p.source), len(p.source)) }
+
+// chunkName is the second argument of load.
+func (c *Call) chunkName() string {
+	if c.Arg(2).IsNil() {
+		return "=(load)"
 	}
-	return c.load(name, unsafe.String(unsafe.SliceData(p.source), len(p.source)))
+	return cString(c.CheckString(2).str())
 }
 
 func baseNewProxy(c *Call) Outcome {

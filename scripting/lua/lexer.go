@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 )
@@ -70,10 +71,13 @@ func (e *SyntaxError) Error() string { return e.Text }
 
 const endOfSource = -1
 
+var errNeedsMore = errors.New("the source ends too early")
+
 // A lexer cuts source text into tokens.
 type lexer struct {
 	src       string
-	at        int // of the byte after current
+	more      bool // more may follow src: whoever needs it panics with errNeedsMore
+	at        int  // of the byte after current
 	current   int
 	line      int // of current
 	lastLine  int // of the last token consumed
@@ -91,9 +95,12 @@ func (l *lexer) next() {
 	if l.at < len(l.src) {
 		l.current = int(l.src[l.at])
 		l.at++
-	} else {
-		l.current = endOfSource
+		return
 	}
+	if l.more {
+		panic(errNeedsMore)
+	}
+	l.current = endOfSource
 }
 
 func (l *lexer) save(c int) { l.buf = append(l.buf, byte(c)) }

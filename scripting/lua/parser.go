@@ -15,19 +15,25 @@ type parser struct {
 // Compile turns source text into a Proto. name is the chunk's name: "=x" and "@x" show as x in messages, any other as
 // [string "…"].
 // Errors: *SyntaxError, with the position in its text.
-func Compile(name string, source []byte) (*Proto, error) { return compile(name, string(source), 0) }
+func Compile(name string, source []byte) (*Proto, error) {
+	return compile(name, string(source), 0, false)
+}
 
-// compile starts at a nesting level, since Lua 5.1 counts the calls around loadstring too.
-func compile(name, source string, level int) (proto *Proto, err error) {
+// compile starts at a nesting level, since Lua 5.1 counts the calls around loadstring too. more tells that source is
+// only the beginning: what is no error so far is errNeedsMore.
+func compile(name, source string, level int, more bool) (proto *Proto, err error) {
 	p := &parser{level: level, constants: map[string]Value{}}
-	p.lex = lexer{src: source, line: 1, lastLine: 1, ahead: tokEOS, source: name}
+	p.lex = lexer{src: source, more: more, line: 1, lastLine: 1, ahead: tokEOS, source: name}
 	defer func() {
-		if r := recover(); r != nil {
-			syntax, ok := r.(*SyntaxError)
-			if !ok {
+		switch r := recover().(type) {
+		case nil:
+		case *SyntaxError:
+			proto, err = nil, r
+		default:
+			if r != errNeedsMore {
 				panic(r)
 			}
-			proto, err = nil, syntax
+			proto, err = nil, errNeedsMore
 		}
 	}()
 	p.lex.next()

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"spindle/aof"
+	"spindle/bgsave"
 	"spindle/engine/acl"
 	"spindle/engine/client"
 	"spindle/engine/command"
@@ -24,33 +26,21 @@ import (
 	"spindle/engine/family/introspect"
 	"spindle/engine/family/keys"
 	"spindle/engine/family/list"
+	"spindle/engine/family/modules"
 	"spindle/engine/family/observe"
+	"spindle/engine/family/pubsub"
 	"spindle/engine/family/set"
 	"spindle/engine/family/str"
 	"spindle/engine/family/stream"
+	"spindle/engine/family/tracking"
 	"spindle/engine/family/tx"
 	"spindle/engine/family/zset"
 	"spindle/protocol"
 	"spindle/protocol/respclient"
+	"spindle/replication"
+	"spindle/scripting"
 	"spindle/tests/testkit"
 )
-
-// channelRows stand for the commands of pub/sub: their rows alone, for what rules say of channels.
-func channelRows() command.Family {
-	const flags = command.PubSub | command.NoScript | command.Loading | command.Stale
-	run := func(*command.Context) error { return nil }
-	shard := []command.KeySpec{{Flags: command.KeyNotKey, Index: 1, LastKey: -1, Step: 1}}
-	one := []command.KeySpec{{Flags: command.KeyNotKey, Index: 1, LastKey: 0, Step: 1}}
-	return command.Family{Name: "pubsub", Rows: []command.Spec{
-		{Name: "psubscribe", Arity: -2, Flags: flags, Channels: command.SubscribesToPatterns, Run: run},
-		{Name: "publish", Arity: 3, Flags: flags&^command.NoScript | command.Fast, Channels: command.PublishesTo, Run: run},
-		{Name: "punsubscribe", Arity: -1, Flags: flags, Run: run},
-		{Name: "spublish", Arity: 3, Flags: flags&^command.NoScript | command.Fast, Keys: one, Channels: command.PublishesTo, Run: run},
-		{Name: "ssubscribe", Arity: -2, Flags: flags, Keys: shard, Channels: command.SubscribesTo, Run: run},
-		{Name: "subscribe", Arity: -2, Flags: flags, Channels: command.SubscribesTo, Run: run},
-		{Name: "unsubscribe", Arity: -1, Flags: flags, Run: run},
-	}}
-}
 
 // A pair is our engine and the reference beside it.
 type pair struct {
@@ -86,10 +76,13 @@ type side struct {
 func newSide(t *testing.T) *side {
 	s := &side{t: t, users: &acl.Users{}, log: &acl.Log{}}
 	s.log.SetLimit(128)
-	s.core = commandtest.Start(t,
+	families := []command.Family{
 		str.Family, bitmap.Family, keys.Family, keys.Sorting, keys.Databases, hll.Family(&hll.Settings{}), hash.Family(&hash.Settings{}), set.Family(),
 		list.Family, stream.Family(&stream.Settings{}), zset.Family(), geo.Family(), tx.NewWatches((*keyspace.Keyspace)(nil)).Family(),
-		config.Family(config.Parts{}), conn.Family(conn.Deps{}), observe.Family(observe.Deps{}), introspect.Family(introspect.Deps{}), channelRows(),
+		config.Family(config.Parts{}), conn.Family(conn.Deps{}, (*tracking.Tracker)(nil).Rows()...), observe.Family(observe.Deps{}),
+		introspect.Family(introspect.Deps{}), pubsub.NewHub(nil).Family(), modules.New(nil, nil).Family(),
+		(&replication.Feed{}).Family(), (&replication.Feed{}).WaitFamily(),
+		(*scripting.Scripts)(nil).Family(), (*aof.Log)(nil).Family(),
 		aclfamily.Family(aclfamily.Deps{
 			Users: s.users, Log: s.log,
 			Catalogue:       func() *command.Catalogue { return s.core.Catalogue },
@@ -97,7 +90,9 @@ func newSide(t *testing.T) *side {
 			Kill:            func(*command.Context, *acl.User) {},
 			KillSubscribers: func(*command.Context, *acl.User) {},
 			Warn:            func(text string) { t.Log(text) },
-		}))
+		}),
+	}
+	s.core = commandtest.Start(t, append(families, (*bgsave.Commands)(nil).Families()...)...)
 	s.users.Begin(s.core.Catalogue)
 	s.ours = s.core.Client(2)
 	return s

@@ -15,8 +15,8 @@ import (
 const killsOfOneLife = 24
 
 // TestKills: a SIGKILL comes in the middle of pipelined transactions and scripts, of rewrites, saves and loads. The
-// data set is a whole number of steps afterwards. With appendfsync always it has at least those that were answered, else
-// those that were answered two seconds before.
+// data set is a whole number of steps afterwards. With appendfsync always it has at least those that were answered,
+// else those that were answered two seconds before.
 func TestKills(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	rng := rand.New(rand.NewPCG(seed, 0))

@@ -16,6 +16,7 @@ var suiteFiles = []string{
 	"unit/dump",
 	"unit/limits",
 	"unit/querybuf",
+	"unit/replybufsize",
 	"unit/obuf-limits",
 	"unit/client-eviction",
 	"unit/maxmemory",
@@ -56,16 +57,14 @@ var suiteFiles = []string{
 	"integration/convert-zipmap-hash-on-load",
 	"integration/convert-ziplist-hash-on-load",
 	"integration/convert-ziplist-zset-on-load",
-}
-
-// newerFiles are the files of 7.4.1's suite that are run: the older ones, and those that came with it or were of no use
-// before. unit/memefficiency is left out: it is about jemalloc's figures and its defragmentation.
-var newerFiles = append(suiteFiles[:len(suiteFiles):len(suiteFiles)],
-	"unit/type/hash-field-expire",
-	"unit/replybufsize",
 	"unit/lazyfree",
 	"unit/oom-score-adj",
 	"unit/violations",
+	"unit/wait",
+	"unit/aofrw",
+	"integration/aof",
+	"integration/aof-multi-part",
+	"integration/aof-race",
 	"integration/logging",
 	"integration/redis-cli",
 	"integration/redis-benchmark",
@@ -83,12 +82,22 @@ var newerFiles = append(suiteFiles[:len(suiteFiles):len(suiteFiles)],
 	"integration/replication-buffer",
 	"integration/replication-psync",
 	"integration/shutdown",
+}
+
+// olderFiles are the files of 7.0's suite that are run.
+var olderFiles = append(suiteFiles[:len(suiteFiles):len(suiteFiles)],
+	"unit/pendingquerybuf",
+)
+
+// newerFiles are the files of 7.4.1's suite that are run. unit/memefficiency is left out: it is about the figures of
+// jemalloc and its defragmentation. unit/tls is run with -tls.
+var newerFiles = append(suiteFiles[:len(suiteFiles):len(suiteFiles)],
+	"unit/type/hash-field-expire",
 )
 
 // newerLater are the files of 7.4.1's suite that are about a feature to come as a whole. A feature that lands moves its
 // files up.
 var newerLater = []laterFiles{
-	{"the append-only file", []string{"unit/wait", "unit/aofrw", "integration/aof", "integration/aof-multi-part", "integration/aof-race"}},
 	{"cluster mode", []string{"unit/cluster/*", "tests/cluster"}},
 	{"sentinel mode", []string{"tests/sentinel"}},
 	{"modules", []string{"unit/moduleapi/*"}},

@@ -35,7 +35,11 @@ type results struct {
 	names   []string
 	of      map[string]record
 	running string // the test that had begun and not ended
+	failed  string // the test that ended last, if it failed
 }
+
+// outside names what happens to a file between its tests.
+const outside = "(outside) the file stands still"
 
 func newResults() *results { return &results{of: map[string]record{}} }
 
@@ -46,7 +50,10 @@ func (r *results) add(rec record) {
 		return
 	}
 	if rec.status == statusOK || rec.status == statusErr {
-		r.running = ""
+		r.running, r.failed = "", ""
+	}
+	if rec.status == statusErr {
+		r.failed = rec.name
 	}
 	rec.name = steadyName(rec.name)
 	old, known := r.of[rec.name]

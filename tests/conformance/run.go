@@ -142,7 +142,11 @@ func (r *runner) once(ctx context.Context, file string, skip []string) (got *res
 	if timedOut {
 		hangs = got.running
 		if hangs == "" {
-			return nil, "", fmt.Errorf("%s stands still outside of a test; its output is %s", file, out.Name())
+			// A test that failed half-way may leave a stopped server behind, for which the suite then waits.
+			hangs = got.failed
+		}
+		if hangs == "" {
+			got.add(record{status: statusHang, name: outside, detail: "its output is " + out.Name()})
 		}
 	}
 	return got, hangs, nil

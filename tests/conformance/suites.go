@@ -41,7 +41,7 @@ const sourceVariable = "REDIS_SRC"
 
 var (
 	newer = &suite{name: newerVersion, files: newerFiles, later: newerLater, exclusions: "exclusions-7.4.txt", open: openNewer}
-	older = &suite{name: "7.0", files: suiteFiles, exclusions: "exclusions.txt", open: openOlder}
+	older = &suite{name: "7.0", files: olderFiles, exclusions: "exclusions.txt", open: openOlder}
 )
 
 // inReport are the suites in the order the report has them.

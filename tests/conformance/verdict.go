@@ -123,8 +123,9 @@ func indent(detail string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// unsteady are a process, a port, and what integration/psync2 draws by lot: who leads, who follows, and a counter.
-var unsteady = regexp.MustCompile(`(\bpid |\bport |\(x = |\bSet #|\bfrom #)\d+`)
+// unsteady are a process, a port, and what integration/psync2 draws by lot or by time: who leads, who follows, a
+// counter, and how many cycles there are.
+var unsteady = regexp.MustCompile(`(\bpid |\bport |\(x = |\bSet #|\bfrom #|\bCYCLE )\d+`)
 
 // steadyName is a test's name without what differs from run to run.
 func steadyName(name string) string { return unsteady.ReplaceAllString(name, "${1}N") }

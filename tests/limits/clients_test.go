@@ -175,6 +175,33 @@ func TestMaxmemoryClients(t *testing.T) {
 	s.AwaitLog(testkit.Slowly(20*time.Second), "Over client maxmemory after evicting all evictable clients")
 }
 
+// TestLimitOfOneBeforeThatOfAll: a client past its own output limit is closed for that. Nobody is evicted for what it
+// cost until then.
+func TestLimitOfOneBeforeThatOfAll(t *testing.T) {
+	s := testkit.Start(t, "--maxmemory-clients", "10mb", "--client-output-buffer-limit", "normal 3mb 0 0")
+	s.Do("SET", "big", strings.Repeat("x", 4<<20))
+	const waiting = 6<<20 + 512<<10
+	patient := dial(t, s.Addr)
+	defer patient.Close()
+	fmt.Fprintf(patient, "CLIENT SETNAME patient\r\n*2\r\n$%d\r\n%s", waiting, strings.Repeat("v", waiting))
+	testkit.Until(t, testkit.Slowly(20*time.Second), "all of the long argument is there", func() error {
+		if n := s.InfoInt("memory", "mem_clients_normal"); n < waiting {
+			return fmt.Errorf("clients cost %d", n)
+		}
+		return nil
+	})
+	for i := range 4 {
+		cut(t, deaf(t, s, 1))
+		s.AwaitInfo(testkit.Slowly(20*time.Second), "stats", "client_output_buffer_limit_disconnections", fmt.Sprint(i+1))
+	}
+	if n := s.InfoInt("stats", "evicted_clients"); n != 0 {
+		t.Errorf("%d clients were evicted", n)
+	}
+	if list := s.Do("CLIENT", "LIST").Text; !strings.Contains(list, "name=patient") {
+		t.Errorf("who waits for the rest of its argument has gone: %s", list)
+	}
+}
+
 func numbered(n int, line string) string {
 	var b strings.Builder
 	for i := range n {

@@ -55,11 +55,38 @@ func TestLoadmoduleOfWhatIsBuiltIn(t *testing.T) {
 	}
 }
 
-// TestLoadmoduleOfAnotherEndsTheStart: what is not here is named, and arguments that nobody would heed are.
+// TestLoadmoduleWithArguments: what the line says of the filters that BF.ADD and its kin make, they are.
+func TestLoadmoduleWithArguments(t *testing.T) {
+	s := testkit.Start(t, "--loadmodule", "redisbloom.so", "INITIAL_SIZE", "1000", "error_rate", "0.001")
+	s.Do("BF.ADD", "added", "x")
+	s.Do("BF.MADD", "many", "x", "y")
+	s.Do("BF.INSERT", "inserted", "ITEMS", "x")
+	s.Do("BF.INSERT", "told", "CAPACITY", "50", "ITEMS", "x")
+	s.Do("BF.RESERVE", "like", "0.001", "1000")
+	s.Do("BF.RESERVE", "small", "0.001", "50")
+	for key, like := range map[string]string{"added": "like", "many": "like", "inserted": "like", "told": "small"} {
+		for _, field := range []string{"CAPACITY", "SIZE", "EXPANSION"} {
+			if got, want := s.Do("BF.INFO", key, field).String(), s.Do("BF.INFO", like, field).String(); got != want {
+				t.Errorf("%s of %s: %s, want %s", field, key, got, want)
+			}
+		}
+	}
+	if got := s.Do("MODULE", "LIST").String(); !strings.Contains(got, "INITIAL_SIZE") || !strings.Contains(got, "0.001") {
+		t.Errorf("MODULE LIST: %s", got)
+	}
+}
+
+// TestLoadmoduleOfAnotherEndsTheStart: what is not here is named, and so are arguments that nobody would heed.
 func TestLoadmoduleOfAnotherEndsTheStart(t *testing.T) {
 	for line, want := range map[string]string{
-		"/opt/redis-stack/lib/redisearch.so":                "native modules cannot be loaded; built in are: bf",
-		"/opt/redis-stack/lib/redisbloom.so ERROR_RATE 0.1": "bf is built in, and does not take the argument 'ERROR_RATE'",
+		"/opt/redis-stack/lib/redisearch.so": "native modules cannot be loaded; built in are: bf",
+		"redisbloom.so ERROR_RATE":           "Invalid number of arguments passed",
+		"redisbloom.so ERROR_RATE x":         "Invalid argument for 'ERROR_RATE'",
+		"redisbloom.so ERROR_RATE 0":         "ERROR_RATE must be > 0",
+		"redisbloom.so ERROR_RATE 1":         "ERROR_RATE must be < 1",
+		"redisbloom.so INITIAL_SIZE 1e3":     "Invalid argument for 'INITIAL_SIZE'",
+		"redisbloom.so INITIAL_SIZE 0":       "INITIAL_SIZE must be > 0",
+		"redisbloom.so CF_MAX_EXPANSIONS 8":  "Unrecognized option 'CF_MAX_EXPANSIONS'",
 	} {
 		s := testkit.Launch(t, testkit.Spec{NoWait: true, Args: append([]string{"--loadmodule"}, strings.Fields(line)...)})
 		if code := s.Wait(20 * time.Second); code != 1 {

@@ -229,8 +229,8 @@ func carry(t *testing.T, from, to *testkit.Server) {
 // check has redis-check-rdb and ours look at the file; redis-check-rdb of PATH reads version 10.
 func check(t *testing.T, path string, version int) {
 	t.Helper()
-	if out, err := exec.Command("go", "run", "spindle/tools/checkrdb", path).CombinedOutput(); err != nil || !strings.Contains(string(out), "RDB looks OK") {
-		t.Fatalf("checkrdb: %v\n%s", err, out)
+	if out, err := exec.Command(testkit.Spindle(t), "check-rdb", path).CombinedOutput(); err != nil || !strings.Contains(string(out), "RDB looks OK") {
+		t.Fatalf("check-rdb: %v\n%s", err, out)
 	}
 	if version > 10 {
 		return

@@ -1,28 +1,24 @@
 package testkit
 
 import (
-	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
 	"net"
-	"os"
 	"path/filepath"
 	"strconv"
 	"testing"
-	"time"
+
+	"spindle/internal/authority"
 )
 
 // Certificates are an authority's, ca.crt, and two that it has signed, server and client, in files of this run's own.
 type Certificates struct {
 	dir  string
-	ca   *x509.Certificate
-	key  crypto.Signer
+	ca   tls.Certificate
 	pool *x509.CertPool
 }
 
@@ -30,53 +26,38 @@ type Certificates struct {
 func NewCertificates(t testing.TB) *Certificates {
 	t.Helper()
 	c := &Certificates{dir: t.TempDir(), pool: x509.NewCertPool()}
-	c.key = c.newKey(t)
-	template := &x509.Certificate{Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true}
-	c.ca = c.sign(t, "ca", template, template, c.key)
-	c.pool.AddCert(c.ca)
+	var err error
+	if c.ca, err = authority.New("authority"); err != nil {
+		t.Fatal(err)
+	}
+	c.write(t, "ca", c.ca)
+	c.pool.AddCert(c.ca.Leaf)
 	c.Issue(t, "server")
 	c.Issue(t, "client")
 	return c
 }
 
-func (c *Certificates) newKey(t testing.TB) crypto.Signer {
+// Issue writes NAME.crt and NAME.key, another pair each time.
+func (c *Certificates) Issue(t testing.TB, name string) *x509.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return key
-}
-
-// Issue writes NAME.crt and NAME.key, another pair each time.
-func (c *Certificates) Issue(t testing.TB, name string) *x509.Certificate {
-	t.Helper()
 	template := &x509.Certificate{Subject: pkix.Name{CommonName: name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
-	return c.sign(t, name, template, c.ca, c.newKey(t))
+	made, err := authority.Sign(c.ca, template, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.write(t, name, made)
+	return made.Leaf
 }
 
-func (c *Certificates) sign(t testing.TB, name string, template, parent *x509.Certificate, key crypto.Signer) *x509.Certificate {
+func (c *Certificates) write(t testing.TB, name string, made tls.Certificate) {
 	t.Helper()
-	template.SerialNumber = big.NewInt(time.Now().UnixNano())
-	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), c.key)
-	if err != nil {
+	if err := authority.Write(made, c.File(name+".crt"), c.File(name+".key")); err != nil {
 		t.Fatal(err)
 	}
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for file, block := range map[string]*pem.Block{name + ".crt": {Type: "CERTIFICATE", Bytes: der}, name + ".key": {Type: "PRIVATE KEY", Bytes: secret}} {
-		if err := os.WriteFile(c.File(file), pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	made, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return made
 }
 
 // File is the path of one.

@@ -40,8 +40,8 @@ type Server struct {
 	client *respclient.Client
 }
 
-// replyTimeout bounds each reply that Do and Dial's clients wait for.
-const replyTimeout = 60 * time.Second
+// ReplyTimeout bounds each reply that Do and Dial's clients wait for.
+const ReplyTimeout = 60 * time.Second
 
 // Spec says what to start, where the short forms do not do.
 type Spec struct {
@@ -291,7 +291,7 @@ func (s *Server) Dial() *respclient.Client {
 	if err != nil {
 		s.t.Fatalf("%s: %v", s.name, err)
 	}
-	c.SetTimeout(Slowly(replyTimeout))
+	c.SetTimeout(Slowly(ReplyTimeout))
 	s.t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -306,7 +306,7 @@ func (s *Server) Ask(args ...any) (respclient.Value, error) {
 			return respclient.Value{}, err
 		}
 		s.client = c
-		c.SetTimeout(Slowly(replyTimeout))
+		c.SetTimeout(Slowly(ReplyTimeout))
 	}
 	v, err := s.client.Do(args...)
 	if err != nil {

@@ -2,7 +2,6 @@ package topology
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"strconv"
 	"strings"
 	"testing"
@@ -76,58 +75,6 @@ func TestFollowsRedis(t *testing.T) {
 	}
 	if n := s.InfoInt("stats", "sync_full"); n != 5 {
 		t.Errorf("sync_full:%d: a link broke on the way", n)
-	}
-}
-
-// TestChainWithCuts: spindle, redis-server, spindle, redis-server, each the replica of the one before, and the other
-// way round. Links are cut under load; no cut costs a full synchronisation, and all hold the same in the end.
-func TestChainWithCuts(t *testing.T) {
-	for _, first := range []bool{false, true} {
-		t.Run(map[bool]string{false: "spindle", true: "redis-server"}[first], func(t *testing.T) {
-			seed := uint64(time.Now().UnixNano())
-			t.Logf("seed %d", seed)
-			rng := rand.New(rand.NewPCG(seed, 0))
-			chain := []*testkit.Server{testkit.Launch(t, testkit.Spec{Redis: first, Args: []string{"--repl-backlog-size", "64mb"}})}
-			redis := first
-			for range 3 {
-				redis = !redis
-				chain = append(chain, follow(t, chain[len(chain)-1], redis))
-			}
-			w := startWriters(t, chain[0], 2, seed)
-			for cut := range 12 {
-				w.await(int64(1000 * (cut + 1)))
-				i := rng.IntN(len(chain))
-				if i > 0 && rng.IntN(2) == 0 {
-					chain[i].Do("CLIENT", "KILL", "TYPE", "master")
-				} else if i < 3 {
-					chain[i].Do("CLIENT", "KILL", "TYPE", "replica")
-				}
-			}
-			w.stop()
-			for _, r := range chain[1:] {
-				up(t, r)
-			}
-			for _, r := range chain[1:] {
-				equal(t, chain[0], r)
-			}
-			for i, r := range chain[1:] {
-				if n := r.InfoInt("stats", "unexpected_error_replies"); n != 0 {
-					t.Errorf("%d effects were errors at node %d", n, i+1)
-				}
-			}
-			for i, r := range chain[1:] {
-				// redis-server 7.4 forgets its primary if the link is killed while it carries out a FLUSHDB.
-				if strings.Count(r.Log(), "(no cached master)") > 1 {
-					t.Logf("node %d gave its history up: full synchronisations are not counted", i+1)
-					return
-				}
-			}
-			for i, s := range chain[:3] {
-				if n := s.InfoInt("stats", "sync_full"); n != 1 {
-					t.Errorf("sync_full:%d at node %d: the backlog could have spared that", n, i)
-				}
-			}
-		})
 	}
 }
 

@@ -2,6 +2,8 @@ package topology
 
 import (
 	"fmt"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -55,4 +57,29 @@ func TestBacklogFigures(t *testing.T) {
 	}
 	s.Do("CONFIG", "SET", "repl-backlog-ttl", "1")
 	s.Do("CLIENT", "KILL", "TYPE", "replica")
+}
+
+// TestReplicaCostsNoKeys: what a stopped replica has not read, and the backlog, which gets its first block meanwhile,
+// evict nothing.
+func TestReplicaCostsNoKeys(t *testing.T) {
+	s := testkit.Start(t, "--repl-backlog-size", "16kb", "--maxmemory-policy", "allkeys-random", "--slowlog-log-slower-than", "-1",
+		"--latency-tracking", "no")
+	c := s.Dial()
+	for i := range 100 {
+		c.Must("SETRANGE", fmt.Sprint("key:", i), 100_000, "asdf")
+	}
+	r := attach(t, s)
+	s.Do("CONFIG", "SET", "maxmemory", s.InfoInt("memory", "used_memory")-s.InfoInt("memory", "mem_not_counted_for_evict")+32<<10)
+	r.Signal(syscall.SIGSTOP)
+	defer r.Signal(syscall.SIGCONT)
+	value := strings.Repeat("A", 10_000)
+	for range 1500 {
+		c.Must("SETRANGE", "key:0", 0, value)
+	}
+	if n := s.InfoInt("memory", "mem_clients_slaves"); n < 2<<20 {
+		t.Errorf("mem_clients_slaves:%d: the replica has read", n)
+	}
+	if n := s.Do("DBSIZE").Int; n != 100 {
+		t.Errorf("%d keys are left of 100", n)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,8 +53,14 @@ func equal(t *testing.T, s, r *testkit.Server) {
 // differences are what two servers hold differently, a line each.
 func differences(a, b map[string]entry) (lines []string) {
 	for name, have := range a {
-		if b[name] != have {
-			lines = append(lines, fmt.Sprintf("%s: %.60q until %d here, %.60q until %d at the replica", name, have.value, have.deadlineMs, b[name].value, b[name].deadlineMs))
+		if other := b[name]; other != have {
+			at := 0 // where they part
+			for at < min(len(have.value), len(other.value)) && have.value[at] == other.value[at] {
+				at++
+			}
+			at = max(0, at-30)
+			lines = append(lines, fmt.Sprintf("%s: …%.90q until %d here, …%.90q until %d at the replica", name,
+				have.value[min(at, len(have.value)):], have.deadlineMs, other.value[min(at, len(other.value)):], other.deadlineMs))
 		}
 	}
 	for name := range b {
@@ -80,6 +87,7 @@ func contents(t *testing.T, s *testkit.Server) map[string]entry {
 		c.Must("SELECT", db)
 		names := c.Must("KEYS", "*").Strings()
 		for part := range slices.Chunk(names, 200) {
+			var structures []string
 			for _, name := range part {
 				c.Send("GET", name)
 				c.Send("PEXPIRETIME", name)
@@ -87,14 +95,61 @@ func contents(t *testing.T, s *testkit.Server) map[string]entry {
 			for _, name := range part {
 				value, err := c.Receive()
 				deadline, err2 := c.Receive()
-				if err != nil || err2 != nil || value.Err() != nil {
+				if err != nil || err2 != nil {
 					t.Fatalf("reading %q: %v %v %v", name, value, err, err2)
 				}
+				if value.Err() != nil {
+					structures = append(structures, name)
+				}
 				all[fmt.Sprintf("%d/%s", db, name)] = entry{value.Text, deadline.Int}
+			}
+			for _, name := range structures {
+				at := fmt.Sprintf("%d/%s", db, name)
+				e := all[at]
+				e.value = structure(c, name)
+				all[at] = e
 			}
 		}
 	}
 	return all
+}
+
+// structure is all that a key that is no string holds, in one order.
+func structure(c *respclient.Client, name string) string {
+	kind := c.Must("TYPE", name).Text
+	read := map[string][]any{"list": {"LRANGE", name, 0, -1}, "set": {"SMEMBERS", name}, "hash": {"HGETALL", name},
+		"zset": {"ZRANGE", name, 0, -1, "WITHSCORES"}, "stream": {"XRANGE", name, "-", "+"}}[kind]
+	if read == nil {
+		return kind
+	}
+	v := c.Must(read...)
+	var parts []string
+	for _, e := range v.Elems {
+		parts = append(parts, e.String())
+	}
+	switch kind {
+	case "set":
+		slices.Sort(parts)
+	case "hash":
+		pairs := slices.Collect(slices.Chunk(parts, 2))
+		slices.SortFunc(pairs, slices.Compare)
+		parts = slices.Concat(pairs...)
+	case "stream":
+		parts = append(parts, groups(c, name))
+	}
+	return kind + " " + strings.Join(parts, " ")
+}
+
+// groups is what a stream holds beside its entries: its last id, and its groups with what is pending.
+func groups(c *respclient.Client, name string) string {
+	last, _ := c.Must("XINFO", "STREAM", name).Get("last-generated-id")
+	text := last.Text
+	for _, g := range c.Must("XINFO", "GROUPS", name).Elems {
+		group, _ := g.Get("name")
+		delivered, _ := g.Get("last-delivered-id")
+		text += fmt.Sprint(" ", group, " ", delivered, " ", c.Must("XPENDING", name, group.Text))
+	}
+	return text
 }
 
 // A reader is a redis-server that files are loaded into, one after the other.

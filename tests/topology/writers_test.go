@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"spindle/protocol/respclient"
 	"spindle/tests/testkit"
 )
 
@@ -16,6 +17,10 @@ import (
 // few keys, so that keys are overwritten, expire and come back.
 type writers struct {
 	t      *testing.T
+	seed   uint64
+	source func(*rand.Rand) [][]any
+	target atomic.Pointer[testkit.Server] // whom they write to
+	loses  bool                           // the target may die, or become a replica: they go on with another connection
 	done   chan struct{}
 	wait   sync.WaitGroup
 	writes atomic.Int64
@@ -27,48 +32,78 @@ const databases = 4
 // volatileMs is the longest that a key lives which is not meant to outlast the test.
 const volatileMs = 300
 
+// startWriters starts n writers of strings.
 func startWriters(t *testing.T, s *testkit.Server, n int, seed uint64) *writers {
-	w := &writers{t: t, done: make(chan struct{})}
-	for i := range n {
-		c := s.Dial()
-		rng := rand.New(rand.NewPCG(seed, uint64(i)))
-		w.wait.Go(func() {
-			for {
-				select {
-				case <-w.done:
-					return
-				default:
-				}
-				batch := 0
-				c.Send("SELECT", rng.IntN(databases))
-				for range 1 + rng.IntN(20) {
-					for _, request := range write(rng) {
-						c.Send(request...)
-						batch++
-					}
-				}
-				for range batch + 1 {
-					v, err := c.Receive()
-					if err != nil {
-						t.Errorf("seed %d: a writer lost its connection: %v", seed, err)
-						return
-					}
-					// Errors of commands are part of the load: INCR of what is no number leaves no effect.
-					if e := v.Err(); e != nil && !expected(e.Error()) {
-						t.Errorf("seed %d: %v", seed, e)
-						return
-					}
-				}
-				w.writes.Add(int64(batch))
-				time.Sleep(time.Millisecond) // a pace that replicas can keep up with on a busy host
-			}
-		})
-	}
+	w := &writers{t: t, seed: seed, source: write, done: make(chan struct{})}
+	w.start(s, n)
 	return w
 }
 
+func (w *writers) start(s *testkit.Server, n int) {
+	w.target.Store(s)
+	for i := range n {
+		rng := rand.New(rand.NewPCG(w.seed, uint64(i)))
+		w.wait.Go(func() {
+			for !w.stopped() {
+				err := w.write(rng)
+				if err != nil && !w.loses {
+					w.t.Errorf("seed %d: %v", w.seed, err)
+					return
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+		})
+	}
+}
+
+func (w *writers) stopped() bool {
+	select {
+	case <-w.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// write writes on one connection until the writers are stopped, or something is not as it should be.
+func (w *writers) write(rng *rand.Rand) error {
+	s := w.target.Load()
+	c, err := respclient.Dial(s.Addr)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	c.SetTimeout(testkit.Slowly(testkit.ReplyTimeout))
+	for !w.stopped() && w.target.Load() == s {
+		batch := 0
+		c.Send("SELECT", rng.IntN(databases))
+		for range 1 + rng.IntN(20) {
+			for _, request := range w.source(rng) {
+				c.Send(request...)
+				batch++
+			}
+		}
+		for range batch + 1 {
+			v, err := c.Receive()
+			if err != nil {
+				return fmt.Errorf("a writer lost its connection: %w", err)
+			}
+			// Errors of commands are part of the load: INCR of what is no number leaves no effect.
+			if e := v.Err(); e != nil && !expected(e.Error()) {
+				return e
+			}
+		}
+		w.writes.Add(int64(batch))
+		time.Sleep(time.Millisecond) // a pace that replicas can keep up with on a busy host
+	}
+	return nil
+}
+
 func expected(text string) bool {
-	for _, known := range []string{"not an integer", "not a valid float", "no such key", "would produce NaN", "would overflow", "objects are the same"} {
+	for _, known := range []string{"not an integer", "not a valid float", "no such key", "would produce NaN", "would overflow", "objects are the same",
+		"WRONGTYPE", "EXECABORT", "NOGROUP", "BUSYGROUP", "OOM ", "index out of range", "not an float", "is not a float", "is not a valid float",
+		"equal or smaller than", "is smaller than", "already exists", "could not decode requested zset member", "not found", "requires the key to exist",
+		"not a valid HyperLogLog", "value is not a valid", "can't be converted into double"} {
 		if strings.Contains(text, known) {
 			return true
 		}
@@ -79,16 +114,16 @@ func expected(text string) bool {
 // await returns when n more writes have been answered.
 func (w *writers) await(n int64) {
 	w.t.Helper()
-	if w.t.Failed() {
-		w.t.FailNow() // a writer has said why
-	}
 	from := w.writes.Load()
 	testkit.Until(w.t, testkit.Slowly(60*time.Second), fmt.Sprintf("%d writes", n), func() error {
-		if got := w.writes.Load() - from; got < n {
+		if got := w.writes.Load() - from; got < n && !w.t.Failed() {
 			return fmt.Errorf("%d so far", got)
 		}
 		return nil
 	})
+	if w.t.Failed() {
+		w.t.FailNow() // a writer has said why
+	}
 }
 
 // stop returns when the last write has been answered.

@@ -136,7 +136,7 @@ func TestEveryRowHasATranscript(t *testing.T) {
 		}
 	}
 	for _, f := range catalogue.Rows() {
-		if f.Name == bloom.Family.Name {
+		if f.Name == bloom.Name {
 			continue
 		}
 		for _, row := range f.Rows {

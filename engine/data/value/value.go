@@ -65,6 +65,9 @@ func (s *Encodings) Note(t Type, e Encoding) { s[t&7] |= 1 << e }
 // Has says whether t's encoding e is in the set.
 func (s *Encodings) Has(t Type, e Encoding) bool { return s[t&7]&(1<<e) != 0 }
 
+// Any says whether any encoding of t is in the set.
+func (s *Encodings) Any(t Type) bool { return s[t&7] != 0 }
+
 // MaxEmbStr is the longest string that OBJECT ENCODING calls embstr.
 const MaxEmbStr = 44
 

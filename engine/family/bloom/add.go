@@ -1,6 +1,10 @@
 package bloom
 
 import (
+	"errors"
+	"fmt"
+	"strings"
+
 	"spindle/engine/command"
 	"spindle/engine/data/memory"
 	"spindle/engine/data/value"
@@ -9,8 +13,64 @@ import (
 	"spindle/internal/number"
 )
 
-// defaults are what a filter is made for that BF.ADD makes.
-var defaults = bloom.Params{Error: 0.01, Capacity: 100, Growth: 2}
+// Defaults are what a filter is made for where the call does not say. The zero value is RedisBloom's own. They are read
+// inside turns, and written before there are any.
+type Defaults struct {
+	errorRate float64 // 0: 0.01
+	capacity  uint64  // 0: 100
+}
+
+// growth is how many times as large as the filter before it the next one of a key is.
+const growth = 2
+
+// Take reads the arguments of the loadmodule line that names the module: ERROR_RATE rate, INITIAL_SIZE n.
+//
+// Errors: the module's own texts. CF_MAX_EXPANSIONS is about cuckoo filters, which are not here.
+func (d *Defaults) Take(args []string) error {
+	if len(args)%2 != 0 {
+		return errors.New("Invalid number of arguments passed")
+	}
+	for i := 0; i < len(args); i += 2 {
+		name, text := strings.ToUpper(args[i]), []byte(args[i+1])
+		switch name {
+		case "INITIAL_SIZE":
+			n, ok := number.ParseInt(text)
+			if !ok {
+				return errors.New("Invalid argument for 'INITIAL_SIZE'")
+			}
+			if n <= 0 {
+				return errors.New("INITIAL_SIZE must be > 0")
+			}
+			d.capacity = uint64(n)
+		case "ERROR_RATE":
+			rate, ok := number.ParseDouble(text)
+			if !ok {
+				return errors.New("Invalid argument for 'ERROR_RATE'")
+			}
+			if rate <= 0 {
+				return errors.New("ERROR_RATE must be > 0")
+			}
+			if rate >= 1 {
+				return errors.New("ERROR_RATE must be < 1")
+			}
+			d.errorRate = rate
+		default:
+			return fmt.Errorf("Unrecognized option '%s'", args[i])
+		}
+	}
+	return nil
+}
+
+func (d *Defaults) params() bloom.Params {
+	p := bloom.Params{Error: 0.01, Capacity: 100, Growth: growth}
+	if d.errorRate != 0 {
+		p.Error = d.errorRate
+	}
+	if d.capacity != 0 {
+		p.Capacity = d.capacity
+	}
+	return p
+}
 
 // reserve is BF.RESERVE key error_rate capacity [EXPANSION expansion] [NONSCALING]. Replies: OK. Words it does not know
 // are passed over, as the module does. Errors: ErrWrongType, errExists, and one for each argument.
@@ -18,7 +78,7 @@ func reserve(c *command.Context) error {
 	if len(c.Args) > 7 {
 		return command.ErrArity(c.Spec)
 	}
-	p := bloom.Params{Growth: defaults.Growth}
+	p := bloom.Params{Growth: growth}
 	var ok bool
 	if p.Error, ok = number.ParseDouble(c.Args[2]); !ok {
 		return errRate
@@ -97,11 +157,10 @@ func install(c *command.Context, key []byte, root memory.Ref) *value.Edit {
 	return e
 }
 
-// add is BF.ADD key item. A key that does not exist becomes a filter for 100 items with one error in 100. Replies:
-// whether the item is new.
+// add is BF.ADD key item. A key that does not exist becomes a filter as Defaults say. Replies: whether the item is new.
 // Errors: ErrWrongType, errFull, errCannotAdd. Propagates as written, also when the item was there.
-func add(c *command.Context) error {
-	e, err := editOrCreate(c, &defaults, true)
+func (d *Defaults) add(c *command.Context) error {
+	e, err := editOrCreate(c, d.params(), true)
 	if err != nil {
 		return err
 	}
@@ -114,7 +173,7 @@ func add(c *command.Context) error {
 	return nil
 }
 
-func editOrCreate(c *command.Context, p *bloom.Params, mayCreate bool) (*value.Edit, error) {
+func editOrCreate(c *command.Context, p bloom.Params, mayCreate bool) (*value.Edit, error) {
 	e, err := edit(c, c.Args[1])
 	if e != nil || err != nil {
 		return e, err
@@ -122,15 +181,15 @@ func editOrCreate(c *command.Context, p *bloom.Params, mayCreate bool) (*value.E
 	if !mayCreate {
 		return nil, errNotFound
 	}
-	return create(c, c.Args[1], *p)
+	return create(c, c.Args[1], p)
 }
 
 // addEach is BF.MADD key item [item …]. Replies: an array of what BF.ADD says of each.
-func addEach(c *command.Context) error { return addAll(c, &defaults, true, c.Args[2:]) }
+func (d *Defaults) addEach(c *command.Context) error { return addAll(c, d.params(), true, c.Args[2:]) }
 
 // addAll adds items. Replies: an array of what BF.ADD says of each, errors included; it ends with the one that says
 // that the filter is full.
-func addAll(c *command.Context, p *bloom.Params, mayCreate bool, items [][]byte) error {
+func addAll(c *command.Context, p bloom.Params, mayCreate bool, items [][]byte) error {
 	e, err := editOrCreate(c, p, mayCreate)
 	if err != nil {
 		return err
@@ -170,8 +229,8 @@ func addError(err error) error {
 // that says what filter to make. Errors: ErrWrongType, errNotFound under NOCREATE, and one for each argument.
 //
 // An option is told by a letter or two, as the module tells it, so that ITEM and CAP are understood too.
-func insert(c *command.Context) error {
-	p, mayCreate := defaults, true
+func (d *Defaults) insert(c *command.Context) error {
+	p, mayCreate := d.params(), true
 	capacity, growth := int64(p.Capacity), int64(p.Growth)
 	items := [][]byte(nil)
 	for i := 2; i < len(c.Args) && items == nil; i++ {
@@ -214,7 +273,7 @@ func insert(c *command.Context) error {
 		return errInsertValue
 	}
 	p.Capacity, p.Growth = uint64(capacity), uint32(growth)
-	return addAll(c, &p, mayCreate, items)
+	return addAll(c, p, mayCreate, items)
 }
 
 // letter is the i-th letter of word in lower case, 0 behind its end.

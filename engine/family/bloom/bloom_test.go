@@ -24,7 +24,7 @@ func newCore(t testing.TB) (*commandtest.Core, *keyspace.Keyspace) {
 		t.Fatal(err)
 	}
 	space := keyspace.New(heap, keyspace.Options{Databases: 16})
-	core, err := commandtest.New(space, 1_700_000_000_000, Family, str.Family, keys.Family)
+	core, err := commandtest.New(space, 1_700_000_000_000, Family(&Defaults{}), str.Family, keys.Family)
 	if err != nil {
 		t.Fatal(err)
 	}

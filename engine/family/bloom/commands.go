@@ -16,20 +16,25 @@ import (
 	"spindle/protocol"
 )
 
+// Name is that of the family, and of the module that it is with others.
+const Name = "bf"
+
 // Family is every command on Bloom filters.
-var Family = command.Family{Name: "bf", Rows: []command.Spec{
-	{Name: "bf.add", Arity: 3, Flags: write | command.Brief, Keys: changed, Run: add},
-	{Name: "bf.card", Arity: 2, Flags: read, Keys: asked, Run: card},
-	{Name: "bf.debug", Arity: 2, Flags: read, Keys: asked, Run: debug},
-	{Name: "bf.exists", Arity: 3, Flags: read, Keys: asked, Run: exists},
-	{Name: "bf.info", Arity: -2, Flags: read, Keys: asked, Run: info},
-	{Name: "bf.insert", Arity: -4, Flags: write, Keys: changed, Run: insert},
-	{Name: "bf.loadchunk", Arity: 4, Flags: write, Keys: changed, Run: loadChunk},
-	{Name: "bf.madd", Arity: -3, Flags: write, Keys: changed, Run: addEach},
-	{Name: "bf.mexists", Arity: -3, Flags: read, Keys: asked, Run: existEach},
-	{Name: "bf.reserve", Arity: -4, Flags: write, Keys: changed, Run: reserve},
-	{Name: "bf.scandump", Arity: 3, Flags: read, Keys: asked, Run: scanDump},
-}}
+func Family(d *Defaults) command.Family {
+	return command.Family{Name: Name, Rows: []command.Spec{
+		{Name: "bf.add", Arity: 3, Flags: write | command.Brief, Keys: changed, Run: d.add},
+		{Name: "bf.card", Arity: 2, Flags: read, Keys: asked, Run: card},
+		{Name: "bf.debug", Arity: 2, Flags: read, Keys: asked, Run: debug},
+		{Name: "bf.exists", Arity: 3, Flags: read, Keys: asked, Run: exists},
+		{Name: "bf.info", Arity: -2, Flags: read, Keys: asked, Run: info},
+		{Name: "bf.insert", Arity: -4, Flags: write, Keys: changed, Run: d.insert},
+		{Name: "bf.loadchunk", Arity: 4, Flags: write, Keys: changed, Run: loadChunk},
+		{Name: "bf.madd", Arity: -3, Flags: write, Keys: changed, Run: d.addEach},
+		{Name: "bf.mexists", Arity: -3, Flags: read, Keys: asked, Run: existEach},
+		{Name: "bf.reserve", Arity: -4, Flags: write, Keys: changed, Run: reserve},
+		{Name: "bf.scandump", Arity: 3, Flags: read, Keys: asked, Run: scanDump},
+	}}
+}
 
 const (
 	write = command.Write | command.DenyOOM | command.Module

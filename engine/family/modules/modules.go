@@ -22,6 +22,9 @@ type Module struct {
 	Version int      // as its own numbering has it: 20802 is 2.8.2
 	Files   []string // what its shared library is called, without ".so"
 	Path    string   // of the loadmodule line that has named it; empty: none has
+	Args    []string // of that line
+
+	take func(args []string) error
 }
 
 // Modules are those of a server.
@@ -30,10 +33,12 @@ type Modules struct {
 	warn func(text string) // writes a line to the log
 }
 
-// New is the modules that are built in. warn writes a line to the server's log.
-func New(warn func(text string)) *Modules {
+// New is the modules that are built in. warn writes a line to the server's log. bloom takes the arguments of the
+// loadmodule line that names RedisBloom.
+func New(warn func(text string), bloom func(args []string) error) *Modules {
 	return &Modules{warn: warn, list: []*Module{
-		{Name: "bf", Version: 20802, Files: []string{"redisbloom", "bf"}}, // the release that came with Redis 7.4
+		// The release that came with Redis 7.4.
+		{Name: "bf", Version: 20802, Files: []string{"redisbloom", "bf"}, take: bloom},
 	}}
 }
 
@@ -45,16 +50,16 @@ func (e *Unknown) Error() string { return fmt.Sprintf("module %s: %s", e.Path, e
 
 // Configure takes a loadmodule line: a module that is built in is there already. It returns which one that is.
 //
-// Errors: *Unknown, also for arguments, which no module here takes.
+// Errors: *Unknown, also for arguments that the module does not take.
 func (m *Modules) Configure(path string, args []string) (*Module, error) {
 	module := m.find(path)
-	switch {
-	case module == nil:
+	if module == nil {
 		return nil, &Unknown{path, "native modules cannot be loaded; built in are: " + m.names()}
-	case len(args) > 0:
-		return nil, &Unknown{path, fmt.Sprintf("%s is built in, and does not take the argument '%s'", module.Name, args[0])}
 	}
-	module.Path = path
+	if err := module.take(args); err != nil {
+		return nil, &Unknown{path, err.Error()}
+	}
+	module.Path, module.Args = path, args
 	return module, nil
 }
 
@@ -89,7 +94,10 @@ func (m *Modules) Append(r *protocol.Reply) {
 		r.BulkString("path")
 		r.BulkString(module.Path)
 		r.BulkString("args")
-		r.Array(0)
+		r.Array(len(module.Args))
+		for _, arg := range module.Args {
+			r.BulkString(arg)
+		}
 	}
 }
 

@@ -23,7 +23,8 @@ type MemoryFigures struct {
 	Startup        int64 // Used when the server was ready and empty
 	Clients        int64 // buffers and queues of clients that are not replicas
 	Replicas       int64
-	Backlog        int64
+	Backlog        int64 // of the stream, what repl-backlog-size asks for
+	Stream         int64 // all that is kept of it
 	Scripts        int64 // as they are kept
 	Libraries      int64 // of functions, as they are kept
 	NotForEviction int64 // of Used, what eviction cannot shrink: replicas' buffers, what views keep, what is being freed
@@ -68,7 +69,7 @@ func MemorySection(space *keyspace.Keyspace, read func() MemoryFigures) info.Sec
 		ratio("rss_overhead_ratio", &m.resident, &m.heapResident), difference("rss_overhead_bytes", &m.resident, &m.heapResident),
 		ratio("mem_fragmentation_ratio", &m.resident, &m.Used), difference("mem_fragmentation_bytes", &m.resident, &m.Used),
 		number("mem_not_counted_for_evict", &m.NotForEviction), number("mem_replication_backlog", &m.Backlog),
-		info.Int("mem_total_replication_buffers", func() int64 { return m.Backlog + m.Replicas }),
+		info.Int("mem_total_replication_buffers", func() int64 { return m.Stream }),
 		number("mem_clients_slaves", &m.Replicas), number("mem_clients_normal", &m.Clients),
 		number("lazyfree_pending_objects", &m.LazyPending), number("lazyfreed_objects", &m.LazyFreed),
 		// Ours, behind the reference's.

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"bytes"
@@ -57,19 +57,19 @@ func TestCheck(t *testing.T) {
 		ok   bool
 		says []string
 	}{
-		{"whole", good, true, []string{"version 11, 2 keys, 1 with a deadline, 1 of those past it", "1 × list (linked), 2 elements", "is right", "RDB looks OK"}},
-		{"no checksum", rdb.AppendEOF(bytes.Clone(good[:len(good)-8]), 0), true, []string{"saved without a checksum"}},
-		{"flipped", flipped, false, []string{"DAMAGED: wrong checksum"}},
-		{"cut", cut, false, []string{"DAMAGED: the file ends too early", "reading: list (linked)", `key:     "mylist" of database 2`, `the last record in order begins at offset 23: KEY "mykey" of database 2`}},
-		{"packed", packed, false, []string{"DAMAGED: invalid LZF", `key:     "mykey" of database 2`}},
-		{"listpack", packedSet(false), true, []string{"1 × set (listpack), 2 elements"}},
-		{"duplicate", packedSet(true), false, []string{"DAMAGED: Set listpack integrity check failed: Set listpack with dup elements", "reading: set (listpack)", `key:     "myset" of database 0`}},
-		{"module", module, true, []string{`module type "ReJSON-RL" (version 3)`, "1 × module value\n"}},
-		{"scores", oneKey(rdb.KindZSetListpack, "\x14\x14\x00\x00\x00\x04\x00\x81a\x02\x01\x01\x81b\x02\x832.5\x04\xff"), true, []string{"1 × sorted set (listpack), 2 elements"}},
+		{"whole", good, true, []string{"[info] 2 keys read\n[info] 1 expires\n[info] 1 already expired\n", "[info] RDB version 11\n", "1 x list (linked), 2 elements", "] Checksum OK\n", `\o/ RDB looks OK! \o/`}},
+		{"no checksum", rdb.AppendEOF(bytes.Clone(good[:len(good)-8]), 0), true, []string{"Saved without a checksum"}},
+		{"flipped", flipped, false, []string{"--- RDB ERROR DETECTED ---\n", "RDB CRC error"}},
+		{"cut", cut, false, []string{"--- RDB ERROR DETECTED ---\n", "] the file ends too early", "While doing: reading list (linked)", "Reading key 'mylist' of database 2", "The last record in order begins at offset 23: KEY 'mykey' of database 2"}},
+		{"packed", packed, false, []string{"] invalid LZF", "Reading key 'mykey' of database 2"}},
+		{"listpack", packedSet(false), true, []string{"1 x set (listpack), 2 elements"}},
+		{"duplicate", packedSet(true), false, []string{"] Set listpack integrity check failed: Set listpack with dup elements", "reading set (listpack)", "key 'myset' of database 0"}},
+		{"module", module, true, []string{`module type "ReJSON-RL" (version 3)`, "1 x module value\n"}},
+		{"scores", oneKey(rdb.KindZSetListpack, "\x14\x14\x00\x00\x00\x04\x00\x81a\x02\x01\x01\x81b\x02\x832.5\x04\xff"), true, []string{"1 x sorted set (listpack), 2 elements"}},
 		{"score", oneKey(rdb.KindZSetListpack, "\x14\x14\x00\x00\x00\x04\x00\x81a\x02\x01\x01\x81b\x02\x832.x\x04\xff"), false, []string{"Zset listpack integrity check failed: a score is not a number"}},
-		{"stream", oneKey(rdb.KindStream2, node+"\x01"+behind), true, []string{"1 × stream (version 2), 1 elements"}},
-		{"stream's length", oneKey(rdb.KindStream2, node+"\x02"+behind), false, []string{"DAMAGED: a stream's length is not that of its nodes"}},
-		{"stream's node", oneKey(rdb.KindStream2, strings.Replace(node, "\x0a\x00\x01\x01", "\x0a\x00\x02\x01", 1)+"\x01"+behind), false, []string{"DAMAGED: Stream listpack integrity check failed"}},
+		{"stream", oneKey(rdb.KindStream2, node+"\x01"+behind), true, []string{"1 x stream (version 2), 1 elements"}},
+		{"stream's length", oneKey(rdb.KindStream2, node+"\x02"+behind), false, []string{"] a stream's length is not that of its nodes"}},
+		{"stream's node", oneKey(rdb.KindStream2, strings.Replace(node, "\x0a\x00\x01\x01", "\x0a\x00\x02\x01", 1)+"\x01"+behind), false, []string{"] Stream listpack integrity check failed"}},
 		{"foreign", []byte("<html></html>"), false, []string{"Wrong signature"}},
 	}
 	for _, c := range cases {

@@ -1,0 +1,65 @@
+// Package authority makes certificates that are good for an hour: for tests, and for the bench. No server calls it.
+//
+// Owner: its caller; nothing here has a state.
+// Never: writes a file that it was not told to, or makes a certificate for anybody but this run.
+package authority
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"os"
+	"time"
+)
+
+// New is an authority of that name: a certificate by which others are signed. Its key is of ECDSA P-256.
+func New(name string) (tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	template := &x509.Certificate{IsCA: true, BasicConstraintsValid: true}
+	template.Subject.CommonName = name
+	return SelfSigned(template, key)
+}
+
+// SelfSigned makes a certificate for key, signed by that key.
+//
+// The serial number and the hour are filled in, here and by Sign. Leaf is the certificate as it is read again.
+func SelfSigned(template *x509.Certificate, key crypto.Signer) (tls.Certificate, error) {
+	return sign(template, template, key, key)
+}
+
+// Sign makes a certificate for key, signed by an authority.
+func Sign(by tls.Certificate, template *x509.Certificate, key crypto.Signer) (tls.Certificate, error) {
+	return sign(template, by.Leaf, key, by.PrivateKey)
+}
+
+func sign(template, parent *x509.Certificate, key crypto.Signer, by crypto.PrivateKey) (tls.Certificate, error) {
+	now := time.Now()
+	template.SerialNumber = big.NewInt(now.UnixNano())
+	template.NotBefore, template.NotAfter = now.Add(-time.Hour), now.Add(time.Hour)
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), by)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	leaf, err := x509.ParseCertificate(der)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, err
+}
+
+// Write puts a certificate and its key into two files, as PEM.
+func Write(c tls.Certificate, certificate, key string) error {
+	secret, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		os.WriteFile(certificate, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate[0]}), 0o600),
+		os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600))
+}

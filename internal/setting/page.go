@@ -1,0 +1,121 @@
+package setting
+
+import (
+	"regexp"
+	"strings"
+)
+
+// A Section is a part of the page of settings (spindle.conf): what belongs together, and what is said of it.
+type Section struct {
+	Title   string
+	Text    string
+	Entries []Entry
+}
+
+// An Entry is what the page says of one directive.
+type Entry struct {
+	Name string
+	Args []string // of each line that states the default
+	Text string   // one paragraph
+	Idle bool     // it has no effect in this version
+}
+
+// directiveLine is a line of the page that states a setting; # without a blank marks one without effect.
+var directiveLine = regexp.MustCompile(`^(#?)([a-z][a-z0-9-]+) (.+)$`)
+
+// ReadPage reads the page of settings. intro is what stands before its first section, in paragraphs.
+//
+// Shape: a section opens with a comment line of dashes, its title, and its text; a blank line ends that. An entry is
+// the comment above a directive's lines.
+func ReadPage(page string) (intro string, sections []Section) {
+	var said []string // the lines of the comment above
+	var introduced []string
+	for line := range strings.SplitSeq(page, "\n") {
+		text, isText := strings.CutPrefix(line, "# ")
+		switch m := directiveLine.FindStringSubmatch(line); {
+		case strings.HasPrefix(text, "-----"):
+			sections = append(sections, Section{})
+			said = nil
+		case isText || line == "#":
+			said = append(said, text)
+		case m != nil && len(sections) > 0:
+			s := &sections[len(sections)-1]
+			if n := len(s.Entries); n > 0 && s.Entries[n-1].Name == m[2] {
+				s.Entries[n-1].Args = append(s.Entries[n-1].Args, m[3])
+			} else {
+				s.Entries = append(s.Entries, Entry{Name: m[2], Args: []string{m[3]}, Text: strings.Join(said, " "), Idle: m[1] != ""})
+			}
+			said = nil
+		case len(said) > 0 && len(sections) == 0:
+			introduced = append(introduced, strings.Join(said, "\n"))
+			said = nil
+		case len(said) > 0 && sections[len(sections)-1].Title == "":
+			s := &sections[len(sections)-1]
+			s.Title, s.Text = said[0], strings.TrimSpace(strings.Join(said[1:], " "))
+			said = nil
+		}
+	}
+	return paragraphs(strings.Join(introduced, "\n\n")), sections
+}
+
+// paragraphs joins the lines of each; an empty line ends one.
+func paragraphs(text string) string {
+	var b strings.Builder
+	for line := range strings.SplitSeq(text, "\n") {
+		switch {
+		case line == "" && b.Len() > 0 && !strings.HasSuffix(b.String(), "\n\n"):
+			b.WriteString("\n\n")
+		case line != "":
+			if b.Len() > 0 && !strings.HasSuffix(b.String(), "\n") {
+				b.WriteByte(' ')
+			}
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+// Accepts says in short which values a row takes: "yes|no", words, bounds; "" for any text.
+func (r *Row) Accepts() string {
+	if a, ok := r.codec.(interface{ accepts() string }); ok {
+		return a.accepts()
+	}
+	return ""
+}
+
+// Words are the values that a row takes, if they are words; otherwise nil.
+func (r *Row) Words() []string {
+	if a := r.Accepts(); strings.Contains(a, "|") {
+		return strings.Split(strings.TrimSuffix(a, " ..."), "|")
+	}
+	return nil
+}
+
+func (c *boolCodec) accepts() string { return "yes|no" }
+
+func (c *enumCodec[T]) accepts() string {
+	var names []string
+	for _, choice := range c.choices {
+		names = append(names, choice.Name)
+	}
+	words := strings.Join(names, "|")
+	if c.flags {
+		words += " ..."
+	}
+	return words
+}
+
+func (c *intCodec) accepts() string {
+	least, most := formatNumber(c.unit, c.min), formatNumber(c.unit, c.max)
+	switch {
+	case c.unit == memoryPercent:
+		return "bytes or percent"
+	case c.unit == memory:
+		return "bytes"
+	case c.max == 1<<63-1 || c.max == 1<<31-1:
+		return "number, at least " + least
+	}
+	return least + ".." + most
+}
+
+func (c *uintCodec) accepts() string { return "bytes" }

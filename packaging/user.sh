@@ -1,0 +1,14 @@
+#!/bin/sh
+# Makes the user spindle and what it owns: user.sh CONFIGURATION DATA LOG, three folders. What is there stays.
+set -e
+conf=$1 data=$2 log=$3
+getent group spindle >/dev/null || groupadd --system spindle
+getent passwd spindle >/dev/null ||
+	useradd --system --gid spindle --home-dir "$data" --no-create-home --shell /usr/sbin/nologin --comment "spindle" spindle
+[ -d "$data" ] || install -d -o spindle -g spindle -m 750 "$data"
+[ -d "$log" ] || install -d -o spindle -g adm -m 2750 "$log"
+# CONFIG REWRITE writes beside the configuration and puts the new file in its place.
+chown root:spindle "$conf" && chmod 2770 "$conf"
+for file in "$conf"/*.conf; do
+	[ ! -e "$file" ] || { chown spindle:spindle "$file" && chmod 640 "$file"; }
+done

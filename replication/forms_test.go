@@ -1,0 +1,138 @@
+package replication
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"strings"
+	"testing"
+)
+
+func TestSpecial(t *testing.T) {
+	for _, c := range []struct {
+		line string
+		want Forms
+	}{
+		{"HSET h f v", 0}, {"hpexpireat h 1 FIELDS 1 f", FieldDeadlines}, {"HPERSIST h FIELDS 1 f", FieldDeadlines}, {"HPERSIS h", 0},
+		{"BF.ADD b x", Blooms}, {"bf.reserve b 0.1 5", Blooms}, {"BF.", 0}, {"BFX a", 0}, {"RENAME a b", 0}, {"RESTORE k 0", 0},
+		{"RESTORE k 0 \x00v", 0}, {"RESTORE k 0 \x07v", Blooms}, {"restore k 0 \x19v REPLACE", FieldDeadlines},
+		{"RESTORE k 0 \x18v", FieldDeadlines}, {"RESTORE k 0 \xffv", 0}, {"PING", 0}, {"H", 0},
+	} {
+		p := newPrimary(t)
+		p.Do(func() {
+			p.feed.spotEffect(0, []byte(wire(c.line)))
+			if got := p.feed.specialAt != 0; got != (c.want != 0) {
+				t.Errorf("%q is spotted: %t", c.line, got)
+			}
+		})
+		var args [][]byte
+		for word := range bytes.FieldsSeq([]byte(c.line)) {
+			args = append(args, word)
+		}
+		if got := special(args); got != c.want {
+			t.Errorf("%q: %d, want %d", c.line, got, c.want)
+		}
+	}
+}
+
+func TestLacking(t *testing.T) {
+	const none = "# Modules\r\n"
+	const bf = none + "module:name=bf,ver=20800,api=1,filters=0,usedby=[],using=[],options=[]\r\n"
+	for _, c := range []struct {
+		version, modules string
+		want             Forms
+	}{
+		{"7.0.15", none, FieldDeadlines | Blooms}, {"7.2.4", bf, FieldDeadlines}, {"7.4.1", none, Blooms}, {"7.4.1", bf, 0},
+		{"7.10.0", bf, 0}, {"8.0.0", none, Blooms}, {"6.2.14", bf, FieldDeadlines}, {"", none, 0}, {"unstable", none, 0},
+	} {
+		if got := lacking(c.version, c.modules); got != c.want {
+			t.Errorf("version %s with %q lacks %d, want %d", c.version, c.modules, got, c.want)
+		}
+	}
+}
+
+// TestSurvey: what a peer says of itself is taken, and whatever else comes is an error.
+func TestSurvey(t *testing.T) {
+	for _, c := range []struct {
+		answer, version string
+		lacks           Forms
+		fails           bool
+	}{
+		{"$37\r\n# Server\r\nredis_version:7.0.15\r\nx:y\r\n\r\n$0\r\n\r\n", "7.0.15", FieldDeadlines | Blooms, false},
+		{"-NOAUTH Authentication required.\r\n-NOAUTH Authentication required.\r\n", "", 0, true},
+		{"$-1\r\n", "", 0, true}, {"$99999999999\r\n", "", 0, true}, {"$5\r\nab", "", 0, true}, {"", "", 0, true},
+		{strings.Repeat("x", 100_000), "", 0, true},
+	} {
+		version, lacks, err := survey(func(context.Context, string, string) (net.Conn, error) {
+			ours, theirs := net.Pipe()
+			go func() {
+				_, _ = theirs.Read(make([]byte, 100))
+				_, _ = theirs.Write([]byte(c.answer))
+				theirs.Close()
+			}()
+			return ours, nil
+		}, "")
+		if version != c.version || lacks != c.lacks || (err != nil) != c.fails {
+			t.Errorf("%.60q: %s, lacks %d, %v", c.answer, version, lacks, err)
+		}
+	}
+}
+
+// TestRefusedRests: who cannot read the data hears why, waits, and is closed after its rest. Data that hold nothing of
+// the kind any more are sent.
+func TestRefusedRests(t *testing.T) {
+	p := newPrimary(t)
+	p.saver.holds = FieldDeadlines
+	ask := func() (*replica, *socket) {
+		cl, s := p.arrive()
+		p.do(cl, "REPLCONF listening-port 7000")
+		r := cl.ReplicaState.(*replica)
+		p.Do(func() { r.asked, r.answered, r.version, r.lacks = true, true, "7.0.15", FieldDeadlines })
+		if got := p.do(cl, "PSYNC ? -1"); got != "" {
+			t.Errorf("%q at once", got)
+		}
+		return r, s
+	}
+	r, s := ask()
+	s.take(t, "-ERR Full synchronization refused: key 'special' of database 3 has deadlines of fields, "+
+		"which Redis reads from version 7.4 (RDB version 12) on\r\n")
+	p.do(r.cl, "SYNC") // what a replica does then
+	p.Do(func() { p.feed.Tick(p.Now() + refusalRest - 100) })
+	if s.isClosed() || r.state != waiting {
+		t.Errorf("state %v before the rest is over, closed %t", r.state, s.isClosed())
+	}
+	p.Do(func() { p.feed.Tick(p.Now() + refusalRest + 100) })
+	if s.take(t, "-ERR Full"); !s.isClosed() {
+		t.Error("it is not closed after its rest")
+	}
+	p.saver.clean = true
+	_, s = ask()
+	s.take(t, "$3\r\nRDB")
+}
+
+// TestEffectsThatAreUnknown: a replica that cannot carry out what comes is closed. Later it gets no part of the stream,
+// but a full copy.
+func TestEffectsThatAreUnknown(t *testing.T) {
+	p := newPrimary(t)
+	good, _ := p.online()
+	old, s := p.online()
+	p.Do(func() {
+		r := old.ReplicaState.(*replica)
+		r.port, r.asked, r.answered, r.lacks = 7000, true, true, Blooms
+		p.feed.spot(0, [][]byte{[]byte("HPERSIST"), []byte("h")})
+		if s.isClosed() {
+			t.Error("closed because of what it knows")
+		}
+		p.feed.spot(0, [][]byte{[]byte("BF.ADD"), []byte("b")})
+	})
+	if !s.isClosed() || good.ReplicaState.(*replica).cl != good {
+		t.Error("a replica without the module is not closed")
+	}
+	p.Closed(old)
+	cl, again := p.arrive()
+	p.do(cl, "REPLCONF listening-port 7000")
+	if got := p.do(cl, "PSYNC "+p.feed.ID+" 1"); !strings.HasPrefix(got, "+FULLRESYNC") {
+		t.Errorf("%q", got)
+	}
+	again.take(t, "$3\r\nRDB")
+}

@@ -1,0 +1,180 @@
+package install
+
+import (
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"spindle/tests/testkit"
+)
+
+// A root is where things were installed.
+type root struct{ dir string }
+
+// places are the variables of make that put everything below the root.
+func (r root) places() []string {
+	return []string{
+		"PREFIX=" + r.at("usr"), "SYSCONFDIR=" + r.at("etc"), "STATEDIR=" + r.at("state"), "LOGDIR=" + r.at("log"), "RUNDIR=" + r.at("run"),
+		"BIN=" + r.at("built"), "SHARE=" + r.at("share"), "GOFLAGS=-pgo=off",
+	}
+}
+
+func (r root) at(path string) string { return filepath.Join(r.dir, path) }
+
+// install runs make install.
+func (r root) install(t *testing.T) {
+	t.Helper()
+	run := exec.Command("make", append([]string{"-C", "../..", "install"}, r.places()...)...)
+	if out, err := run.CombinedOutput(); err != nil {
+		t.Fatalf("make install: %v\n%s", err, out)
+	}
+}
+
+// installed makes a root with the folders that the unit's systemd would make.
+func installed(t *testing.T) root {
+	t.Helper()
+	r := root{t.TempDir()}
+	for _, dir := range []string{"state", "log", "run"} {
+		if err := os.Mkdir(r.at(dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.install(t)
+	return r
+}
+
+// read is a file's text.
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// execStart is the command line of a unit.
+func execStart(t *testing.T, unit string) []string {
+	t.Helper()
+	for line := range strings.Lines(read(t, unit)) {
+		if command, ok := strings.CutPrefix(line, "ExecStart="); ok {
+			return strings.Fields(command)
+		}
+	}
+	t.Fatalf("%s has no ExecStart", unit)
+	return nil
+}
+
+// TestInstalled: every file is where it belongs, a start takes the configuration, the unit's command serves and says
+// so to systemd, the log goes on in a new file after a rotation, and a second installation keeps the configuration.
+func TestInstalled(t *testing.T) {
+	r := installed(t)
+	for path, mode := range map[string]fs.FileMode{
+		"usr/bin/spindle": 0o755, "usr/lib/systemd/system/spindle.service": 0o644, "etc/spindle/spindle.conf": 0o640, "etc/logrotate.d/spindle": 0o644,
+		"usr/share/man/man1/spindle.1": 0o644, "usr/share/man/man5/spindle.conf.5": 0o644,
+		"usr/share/bash-completion/completions/spindle": 0o644, "usr/share/zsh/site-functions/_spindle": 0o644,
+	} {
+		stat, err := os.Lstat(r.at(path))
+		if err != nil || stat.Mode() != mode {
+			t.Errorf("%s: %v, %v; want the mode %v", path, stat, err, mode)
+		}
+	}
+	for _, tool := range []string{"check-rdb", "check-aof"} {
+		if to, err := os.Readlink(r.at("usr/bin/spindle-" + tool)); err != nil || to != "spindle" {
+			t.Errorf("spindle-%s leads to %q, %v", tool, to, err)
+		}
+		if out, code := testkit.Run(t, time.Minute, "", r.at("usr/bin/spindle-"+tool)); code != 1 || !strings.Contains(out, "Usage: spindle "+tool) {
+			t.Errorf("spindle-%s: %d %s", tool, code, out)
+		}
+	}
+	conf := r.at("etc/spindle/spindle.conf")
+	for _, line := range []string{"bind 127.0.0.1 -::1", "dir " + r.at("state"), "logfile " + r.at("log/spindle.log"), "pidfile " + r.at("run/spindle.pid")} {
+		if !strings.Contains(read(t, conf), "\n"+line+"\n") {
+			t.Errorf("the configuration lacks %q", line)
+		}
+	}
+	if out, code := testkit.Run(t, time.Minute, "", r.at("usr/bin/spindle"), "--check-config", conf); code != 0 {
+		t.Errorf("--check-config: %s", out)
+	}
+
+	command := execStart(t, r.at("usr/lib/systemd/system/spindle.service"))
+	if want := []string{r.at("usr/bin/spindle"), conf, "--supervised", "systemd", "--daemonize", "no"}; !slices.Equal(command, want) {
+		t.Errorf("ExecStart is %q, want %q", command, want)
+	}
+	heard, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: r.at("notify"), Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer heard.Close()
+	port := testkit.FreePort(t)
+	s := testkit.Launch(t, testkit.Spec{
+		Program: command[0], Bare: true, Port: port, Args: append(command[1:], "--port", strconv.Itoa(port)),
+		Shell: "export NOTIFY_SOCKET=" + r.at("notify"),
+	})
+	_ = heard.SetReadDeadline(time.Now().Add(testkit.Slowly(30 * time.Second)))
+	for ready := false; !ready; {
+		buf := make([]byte, 1000)
+		n, err := heard.Read(buf)
+		if err != nil {
+			t.Fatalf("systemd never hears READY=1: %v", err)
+		}
+		ready = strings.Contains(string(buf[:n]), "READY=1\n")
+	}
+	log := r.at("log/spindle.log")
+	if err := os.Rename(log, log+".1"); err != nil {
+		t.Fatal(err)
+	}
+	s.Do("SET", "k", "v")
+	s.Signal(syscall.SIGTERM)
+	s.Wait(testkit.Slowly(20 * time.Second))
+	if !strings.Contains(read(t, log), "Redis is now ready to exit") {
+		t.Error("the log did not go on in a new file")
+	}
+	if _, err := os.Stat(r.at("state/dump.rdb")); err != nil {
+		t.Error(err)
+	}
+
+	if err := os.WriteFile(conf, []byte("port 7000\n"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	r.install(t)
+	if read(t, conf) != "port 7000\n" {
+		t.Error("a second installation has changed the configuration")
+	}
+}
+
+// TestUnits: systemd-analyze accepts both units, with nothing to say, and calls the server's exposure small.
+func TestUnits(t *testing.T) {
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("no systemd-analyze here")
+	}
+	r := root{t.TempDir()}
+	places := strings.NewReplacer("@BINDIR@", r.at("bin"), "@SYSCONFDIR@", r.at("etc"), "@STATEDIR@", r.at("state"))
+	if err := os.Mkdir(r.at("bin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(testkit.Spindle(t), r.at("bin/spindle")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"spindle.service", "spindle-sentinel.service"} {
+		unit := r.at(name)
+		if err := os.WriteFile(unit, []byte(places.Replace(read(t, "../../packaging/systemd/"+name))), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if out, code := testkit.Run(t, testkit.Slowly(time.Minute), "", analyze, "verify", "--man=no", unit); code != 0 || strings.Contains(out, name) {
+			t.Errorf("systemd-analyze verify %s: %d %s", name, code, out)
+		}
+		if out, code := testkit.Run(t, testkit.Slowly(time.Minute), "", analyze, "security", "--offline=yes", "--threshold=30", unit); code != 0 {
+			t.Errorf("systemd-analyze security %s: %d %s", name, code, out)
+		}
+	}
+}

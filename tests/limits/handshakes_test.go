@@ -1,0 +1,107 @@
+package limits
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"spindle/protocol/respclient"
+	"spindle/tests/testkit"
+)
+
+// A greeting records the first flight of a handshake, and has nothing to read.
+type greeting struct {
+	net.Conn
+	bytes.Buffer
+}
+
+func (g *greeting) Write(p []byte) (int, error) { return g.Buffer.Write(p) }
+func (g *greeting) Read([]byte) (int, error)    { return 0, io.EOF }
+
+// TestHandshakesThatStop: connections that stop in the middle of their TLS handshake cost a little memory, and their
+// time limit. Clients of both ports are served meanwhile, and new ones are let in.
+//
+// SPINDLE_TEST_SCALE=25 has ten thousand of them.
+func TestHandshakesThatStop(t *testing.T) {
+	const limit, each = 10 * time.Second, 48 << 10 // what one may take and cost
+	many := 400 * testkit.Scale()
+	certs, port := testkit.NewCertificates(t), testkit.FreePort(t)
+	s := testkit.Start(t, append(certs.Directives(port), "--maxclients", strconv.Itoa(many+100), "--tls-auth-clients", "no")...)
+	address := "127.0.0.1:" + strconv.Itoa(port)
+	secure := func() error {
+		c, err := tls.DialWithDialer(&net.Dialer{Timeout: testkit.Slowly(10 * time.Second)}, "tcp", address, certs.Client(t, false))
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		r := respclient.New(c)
+		r.SetTimeout(testkit.Slowly(10 * time.Second))
+		v, err := r.Do("PING")
+		if err != nil {
+			return err
+		}
+		return testkit.Equal(v.Text, "PONG")
+	}
+	if err := secure(); err != nil {
+		t.Fatal(err)
+	}
+	var hello greeting
+	_ = tls.Client(&hello, certs.Client(t, false)).Handshake() // it ends with the first flight
+	others := gather(t, s, 20, 2)
+	s.AwaitInfo(testkit.Slowly(10*time.Second), "clients", "connected_clients", "21") // those, and this question's
+	sockets, rss := len(s.Sockets()), s.RSS()
+
+	type stopped struct {
+		net.Conn
+		begun time.Time
+	}
+	crowd := make([]stopped, many)
+	for i := range crowd {
+		crowd[i] = stopped{dial(t, address), time.Now()}
+		t.Cleanup(func() { crowd[i].Close() })
+		if _, err := crowd[i].Write(hello.Bytes()[:hello.Len()*(i%3)/2]); err != nil { // nothing, a half or all of it
+			t.Fatal(err)
+		}
+		if i%100 == 99 {
+			if err := secure(); err != nil {
+				t.Errorf("a new client beside %d: %v", i+1, err)
+			}
+		}
+	}
+	if time.Since(crowd[0].begun) < limit {
+		if n := len(s.Sockets()); n < sockets+many {
+			t.Errorf("%d sockets are held, want %d and more", n, sockets+many)
+		}
+		if cost := (s.RSS() - rss) / int64(many); cost > each && !testkit.Race {
+			t.Errorf("each costs %d bytes", cost)
+		} else {
+			t.Logf("each costs %d bytes", cost)
+		}
+	}
+	for i, c := range crowd {
+		c.SetDeadline(c.begun.Add(limit + testkit.Slowly(10*time.Second)))
+		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("number %d is still connected %v after its beginning", i, time.Since(c.begun))
+		}
+		if took := time.Since(c.begun); took < limit-2*time.Second {
+			t.Fatalf("number %d was closed after %v", i, took)
+		}
+	}
+	others.undisturbed(t, time.Second)
+	if err := secure(); err != nil {
+		t.Errorf("a new client behind them: %v", err)
+	}
+	testkit.Until(t, testkit.Slowly(10*time.Second), "sockets as before", func() error {
+		if n := len(s.Sockets()); n > sockets {
+			return fmt.Errorf("%d, %d before", n, sockets)
+		}
+		return nil
+	})
+}

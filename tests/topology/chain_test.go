@@ -1,0 +1,207 @@
+package topology
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"spindle/tests/testkit"
+)
+
+// A chain is servers each of which follows the one before it, by a cable of its own.
+type chain struct {
+	t      *testing.T
+	rng    *rand.Rand
+	nodes  []*testkit.Server
+	cables []*cable // cables[i] is between nodes[i] and nodes[i+1]
+}
+
+// patience is the chain's repl-timeout.
+const patience = 3 * time.Second
+
+func newChain(t *testing.T, rng *rand.Rand, specs ...testkit.Spec) *chain {
+	t.Helper()
+	c := &chain{t: t, rng: rng}
+	for i, spec := range specs {
+		spec.Args = append(spec.Args, "--repl-timeout", strconv.Itoa(int(testkit.Slowly(patience)/time.Second)),
+			"--repl-backlog-size", "64mb", "--repl-ping-replica-period", "1", "--client-output-buffer-limit", "replica 0 0 0",
+			"--propagation-error-behavior", "panic", "--repl-diskless-load", []string{"disabled", "swapdb"}[c.rng.IntN(2)])
+		if i > 0 {
+			c.cables = append(c.cables, plug(t, c.nodes[i-1]))
+			spec.Args = append(spec.Args, "--replicaof", c.cables[i-1].address())
+		}
+		c.nodes = append(c.nodes, testkit.Launch(t, spec))
+		if i > 0 {
+			up(t, c.nodes[i])
+		}
+	}
+	return c
+}
+
+// disturb breaks one link at random, and says how.
+func (c *chain) disturb() string {
+	i := c.rng.IntN(len(c.cables))
+	above, below, link := c.nodes[i], c.nodes[i+1], c.cables[i]
+	how := []string{"kill above", "kill below", "close", "reset", "cut in a command", "black hole", "stop"}[c.rng.IntN(7)]
+	switch how {
+	case "kill above":
+		above.Do("CLIENT", "KILL", "TYPE", "replica")
+	case "kill below":
+		below.Do("CLIENT", "KILL", "TYPE", "master")
+	case "close":
+		link.cut(false)
+	case "reset":
+		link.cut(true)
+	case "cut in a command":
+		link.cutAfter(c.rng.Int64N(2000))
+	case "black hole":
+		link.deafen()
+	case "stop":
+		below.Signal(syscall.SIGSTOP)
+		time.Sleep(time.Duration(c.rng.Int64N(int64(patience * 3 / 2))))
+		below.Signal(syscall.SIGCONT)
+	}
+	return fmt.Sprintf("%s at link %d", how, i)
+}
+
+// offset is how far s is in its stream.
+func offset(s *testkit.Server) string {
+	i := s.Info("replication")
+	if i["role"] == "slave" {
+		if i["master_link_status"] != "up" {
+			return "down"
+		}
+		return i["master_replid"] + ":" + i["slave_repl_offset"]
+	}
+	return i["master_replid"] + ":" + i["master_repl_offset"]
+}
+
+// still returns when all nodes are at one offset of one history. Nobody may write meanwhile.
+func still(t *testing.T, nodes []*testkit.Server) (at string) {
+	t.Helper()
+	testkit.Until(t, testkit.Slowly(60*time.Second), "one offset on all nodes", func() error {
+		var all []string
+		for _, s := range nodes {
+			all = append(all, offset(s))
+		}
+		at = all[0]
+		if all = slices.Compact(all); len(all) > 1 || at == "down" {
+			return fmt.Errorf("%v", all)
+		}
+		return nil
+	})
+	return at
+}
+
+// compare holds the writes back for a moment, at the first node, and asks all nodes for what they hold. It says
+// whether that is the same.
+func compare(t *testing.T, nodes []*testkit.Server) bool {
+	t.Helper()
+	first := nodes[0]
+	first.Do("CLIENT", "PAUSE", 600_000, "WRITE")
+	defer first.Do("CLIENT", "UNPAUSE")
+	for {
+		at := still(t, nodes)
+		var digests []string
+		for _, s := range nodes {
+			digests = append(digests, s.Do("DEBUG", "DIGEST").Text)
+		}
+		if len(slices.Compact(slices.Clone(digests))) == 1 {
+			return true
+		}
+		if still(t, nodes) != at { // a ping has come between
+			continue
+		}
+		for i, s := range nodes[1:] {
+			if digests[i+1] == digests[0] {
+				continue
+			}
+			t.Errorf("node %d differs at %s", i+1, at)
+			for n, line := range differences(contents(t, first), contents(t, s)) {
+				if n < 10 {
+					t.Error(line)
+				}
+			}
+		}
+		return false
+	}
+}
+
+// squeeze has the first node evict a little.
+func (c *chain) squeeze() {
+	s := c.nodes[0]
+	s.Do("CONFIG", "SET", "maxmemory-policy", []string{"allkeys-random", "volatile-ttl", "allkeys-lru"}[c.rng.IntN(3)])
+	s.Do("CONFIG", "SET", "maxmemory", max(1, s.InfoInt("memory", "used_memory")-200_000))
+	time.Sleep(5 * time.Millisecond)
+	s.Do("CONFIG", "SET", "maxmemory", 0)
+}
+
+// spared fails the test if a replica has been given more full copies than its first one. A redis-server may forget by
+// itself what it has: when its link is killed while it carries out a FLUSHDB.
+func (c *chain) spared() {
+	for i, s := range c.nodes[:len(c.nodes)-1] {
+		lost := strings.Count(c.nodes[i+1].Log(), "(no cached master)") - 1
+		if n := s.InfoInt("stats", "sync_full"); n > int64(1+lost) {
+			c.t.Errorf("sync_full:%d at node %d: the backlog could have spared that", n, i)
+		}
+		if lost > 0 {
+			c.t.Logf("node %d gave its history up %d times", i+1, lost)
+			if strings.Contains(c.nodes[i+1].Log(), "spindle") {
+				c.t.Errorf("node %d is spindle", i+1)
+			}
+		}
+	}
+}
+
+// TestChain: spindle, redis-server, spindle, redis-server, each the replica of the one before, and the other way
+// round, under writes of all kinds. Links break in all ways. At equal offsets all hold the same, whenever they are
+// asked, and no break costs a full copy.
+func TestChain(t *testing.T) {
+	for _, first := range []bool{false, true} {
+		t.Run(map[bool]string{false: "spindle", true: "redis-server"}[first], func(t *testing.T) {
+			seed := uint64(time.Now().UnixNano())
+			t.Logf("seed %d", seed)
+			rng := rand.New(rand.NewPCG(seed, 0))
+			ours, theirs := testkit.Spec{}, testkit.Spec{Redis: true}
+			specs := []testkit.Spec{ours, theirs, ours, theirs}
+			if first {
+				specs = []testkit.Spec{theirs, ours, theirs, ours}
+			}
+			c := newChain(t, rng, specs...)
+			w := startLoad(t, c.nodes[0], 2, seed)
+			moments, breaks, evicted := 0, map[string]int{}, int64(0)
+			for round := range 5 * testkit.Scale() {
+				for range 1 + rng.IntN(3) {
+					w.await(int64(200 + rng.IntN(1000)))
+					how := c.disturb()
+					t.Logf("round %d: %s", round, how)
+					breaks[strings.Split(how, " at ")[0]]++
+				}
+				c.squeeze()
+				w.await(int64(200 + rng.IntN(1000)))
+				if !compare(t, c.nodes) {
+					t.FailNow()
+				}
+				moments++
+			}
+			w.stop()
+			for _, r := range c.nodes[1:] {
+				up(t, r)
+				equal(t, c.nodes[0], r)
+				if n := r.InfoInt("stats", "unexpected_error_replies"); n != 0 {
+					t.Errorf("%d effects were errors at a replica", n)
+				}
+			}
+			c.spared()
+			if evicted = c.nodes[0].InfoInt("stats", "evicted_keys"); evicted == 0 {
+				t.Error("nothing was evicted")
+			}
+			t.Logf("%d moments, %v, %d writes, %d evicted", moments, breaks, w.writes.Load(), evicted)
+		})
+	}
+}

@@ -1,0 +1,189 @@
+package topology
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"spindle/tests/testkit"
+)
+
+// A crowd is five servers, of which one is the primary, and the others follow it, or each other.
+type crowd struct {
+	t       *testing.T
+	rng     *rand.Rand
+	nodes   []*testkit.Server
+	above   []int // whom each follows; -1: nobody
+	writers *writers
+	full    int64 // full copies that were given by servers' earlier lives
+}
+
+func newCrowd(t *testing.T, rng *rand.Rand) *crowd {
+	t.Helper()
+	c := &crowd{t: t, rng: rng}
+	for i := range 5 {
+		c.nodes = append(c.nodes, testkit.Launch(t, testkit.Spec{Redis: i%2 == 1, Args: []string{
+			"--repl-backlog-size", "64mb", "--propagation-error-behavior", "panic", "--repl-ping-replica-period", "1",
+			"--repl-diskless-load", []string{"disabled", "swapdb"}[rng.IntN(2)]}}))
+		c.above = append(c.above, -1)
+	}
+	for i := 1; i < 5; i++ {
+		c.attach(i, rng.IntN(i))
+	}
+	return c
+}
+
+func (c *crowd) primary() int {
+	for i, a := range c.above {
+		if a < 0 {
+			return i
+		}
+	}
+	panic("nobody leads")
+}
+
+// under says whether a follows b, or who follows b.
+func (c *crowd) under(a, b int) bool {
+	for ; a >= 0; a = c.above[a] {
+		if a == b {
+			return true
+		}
+	}
+	return false
+}
+
+// someone is a node for which ok is true; -1: there is none.
+func (c *crowd) someone(ok func(i int) bool) int {
+	for _, i := range c.rng.Perm(len(c.nodes)) {
+		if ok(i) {
+			return i
+		}
+	}
+	return -1
+}
+
+// tell sends REPLICAOF, which a node refuses while it loads a full copy.
+func (c *crowd) tell(i int, words ...any) {
+	testkit.Until(c.t, testkit.Slowly(30*time.Second), "REPLICAOF", func() error {
+		v, err := c.nodes[i].Ask(append([]any{"REPLICAOF"}, words...)...)
+		if err == nil {
+			err = v.Err()
+		}
+		return err
+	})
+}
+
+func (c *crowd) attach(i, to int) {
+	c.tell(i, "127.0.0.1", c.nodes[to].Port)
+	c.above[i] = to
+}
+
+// promote has i lead. Who led follows i, or somebody below it.
+func (c *crowd) promote(i int) (old, to int) {
+	old = c.primary()
+	c.tell(i, "NO", "ONE")
+	c.writers.target.Store(c.nodes[i])
+	c.above[i] = -1
+	to = c.someone(func(j int) bool { return c.under(j, i) })
+	c.above[old] = to
+	return old, to
+}
+
+// restart ends node i, by kill -9 or after it has written a file, and starts it again.
+func (c *crowd) restart(i int, saved bool) {
+	s := c.nodes[i]
+	c.full += s.InfoInt("stats", "sync_full")
+	if saved {
+		_, _ = s.Ask("SHUTDOWN", "SAVE")
+		s.Wait(testkit.Slowly(30 * time.Second))
+	} else {
+		s.Kill()
+	}
+	s.Again()
+	s.AwaitReady(testkit.Slowly(60 * time.Second))
+}
+
+// change is one thing that operators do, or that happens to them. It says what.
+func (c *crowd) change() string {
+	replica := c.someone(func(i int) bool { return c.above[i] >= 0 })
+	switch c.rng.IntN(6) {
+	case 0:
+		old, to := c.promote(replica)
+		c.attach(old, to)
+		return fmt.Sprintf("promotion of %d, %d follows %d", replica, old, to)
+	case 1, 2:
+		to := c.someone(func(j int) bool { return !c.under(j, replica) })
+		c.attach(replica, to)
+		return fmt.Sprintf("%d follows %d", replica, to)
+	case 3:
+		saved := c.rng.IntN(2) == 0
+		c.restart(replica, saved)
+		c.attach(replica, c.above[replica])
+		return fmt.Sprintf("restart of %d, saved %t", replica, saved)
+	case 4: // the primary ends, and somebody takes its place
+		old, to := c.promote(replica)
+		saved := c.rng.IntN(2) == 0
+		c.restart(old, saved)
+		c.attach(old, to)
+		return fmt.Sprintf("restart of the primary %d, saved %t, promotion of %d, which follows %d", old, saved, replica, to)
+	}
+	c.nodes[replica].Signal(syscall.SIGSTOP)
+	time.Sleep(time.Duration(c.rng.IntN(500)) * time.Millisecond)
+	old, to := -1, -1
+	if other := c.someone(func(i int) bool { return c.above[i] >= 0 && i != replica }); c.rng.IntN(2) == 0 {
+		old, to = c.promote(other)
+		c.attach(old, to)
+	}
+	c.nodes[replica].Signal(syscall.SIGCONT)
+	return fmt.Sprintf("%d stopped for a while, %d follows %d", replica, old, to)
+}
+
+// TestCrowd: five nodes, of both kinds, are promoted, attached elsewhere, killed and restarted while clients write.
+// Whatever happens, all come to hold the same as the primary.
+func TestCrowd(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	c := newCrowd(t, rng)
+	c.writers = newLoad(t, seed)
+	c.writers.loses = true
+	c.writers.start(c.nodes[0], 2)
+	changes := 0
+	for round := range 5 * testkit.Scale() {
+		for range 1 + rng.IntN(3) {
+			c.writers.await(int64(rng.IntN(400)))
+			what := c.change()
+			changes++
+			t.Logf("round %d: %s", round, what)
+		}
+		c.writers.await(int64(1 + rng.IntN(400)))
+		first := c.primary()
+		nodes := []*testkit.Server{c.nodes[first]}
+		for i, s := range c.nodes {
+			if i != first {
+				nodes = append(nodes, s)
+			}
+		}
+		t.Logf("round %d: above %v", round, c.above)
+		if !compare(t, nodes) {
+			t.FailNow()
+		}
+	}
+	c.writers.stop()
+	partial := int64(0)
+	for i, s := range c.nodes {
+		if i != c.primary() {
+			equal(t, c.nodes[c.primary()], s)
+		}
+		c.full += s.InfoInt("stats", "sync_full")
+		partial += s.InfoInt("stats", "sync_partial_ok")
+		if n := s.InfoInt("stats", "unexpected_error_replies"); n != 0 {
+			t.Errorf("%s effects were errors at node %d", strconv.FormatInt(n, 10), i)
+		}
+	}
+	t.Logf("%d changes, %d writes, %d full copies, %d partial ones since the last restarts",
+		changes, c.writers.writes.Load(), c.full, partial)
+}

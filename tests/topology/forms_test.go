@@ -1,0 +1,89 @@
+package topology
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"spindle/tests/testkit"
+)
+
+// TestPeersThatCannotRead: a redis-server that knows no deadlines of fields, and no Bloom filters, gets neither a full
+// copy with them nor such an effect. The log names the key and the version. It is not tried again and again. Once the
+// key is gone, the replica follows.
+func TestPeersThatCannotRead(t *testing.T) {
+	for _, c := range []struct {
+		name, key, log string
+		make           []any
+	}{
+		{"field deadlines", "secret", "key 'secret' of database 2 has deadlines of fields", []any{"HPEXPIRE", "secret", 1_000_000, "FIELDS", 1, "f"}},
+		{"Bloom filter", "filter", "key 'filter' of database 2 has a Bloom filter", []any{"BF.ADD", "filter", "x"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := testkit.Start(t)
+			version := testkit.Redis(t).Info("server")["redis_version"]
+			if version >= "7.4" && c.key == "secret" {
+				t.Skip("redis-server on the PATH is not old enough")
+			}
+			s.Do("SELECT", 2)
+			s.Do("HSET", "secret", "f", "v")
+			s.Do(c.make...)
+			r := testkit.Redis(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(s.Port))
+			s.AwaitLog(testkit.Slowly(20*time.Second), "of version "+version+" refused: "+c.log)
+			r.AwaitLog(testkit.Slowly(20*time.Second), "Full synchronization refused: key '"+c.key+"'")
+			time.Sleep(3 * time.Second) // a loop would be seen
+			if n := strings.Count(r.Log(), "Connecting to MASTER"); n != 1 {
+				t.Errorf("%d connections in some seconds", n)
+			}
+			if n := strings.Count(s.Log(), "Starting full synchronization"); n != 0 {
+				t.Errorf("%d full copies were begun", n)
+			}
+			follow(t, s, false) // ours reads everything
+			s.Do("DEL", c.key)
+			s.Do("CLIENT", "KILL", "TYPE", "replica") // it comes back at once
+			up(t, r)
+			equal(t, s, r)
+
+			// And what comes as an effect.
+			s.Do("SELECT", 2)
+			s.Do("HSET", "secret", "f", "v")
+			s.Do(c.make...)
+			s.AwaitLog(testkit.Slowly(20*time.Second), "could not read the stream: key '"+c.key+"' of database 2")
+			s.AwaitLog(testkit.Slowly(20*time.Second), "could not read a part of the stream")
+			s.Do("DEL", c.key)
+			s.Do("CLIENT", "KILL", "TYPE", "replica")
+			up(t, r)
+			equal(t, s, r)
+			s.Do("CLIENT", "KILL", "TYPE", "replica")
+			before := s.InfoInt("stats", "sync_full")
+			up(t, r)
+			equal(t, s, r)
+			if n := s.InfoInt("stats", "sync_full"); n != before {
+				t.Errorf("sync_full:%d after a cut, %d before", n, before)
+			}
+		})
+	}
+}
+
+// TestPeersThatRead: the release that knows deadlines of fields gets them.
+func TestPeersThatRead(t *testing.T) {
+	source := os.Getenv("REDIS_SRC")
+	if source == "" {
+		t.Skip("REDIS_SRC names no folder of a newer redis-server")
+	}
+	s := testkit.Start(t)
+	s.Do("HSET", "h", "f", "v", "g", "w")
+	s.Do("HPEXPIRE", "h", 1_000_000, "FIELDS", 1, "f")
+	r := testkit.Launch(t, testkit.Spec{Redis: true, Program: filepath.Join(source, "src", "redis-server"),
+		Args: []string{"--replicaof", "127.0.0.1 " + fmt.Sprint(s.Port)}})
+	up(t, r)
+	s.Do("HPEXPIRE", "h", 2_000_000, "FIELDS", 1, "g")
+	s.Do("HPERSIST", "h", "FIELDS", 1, "f")
+	equal(t, s, r)
+	if a, b := fmt.Sprint(s.Do("HPEXPIRETIME", "h", "FIELDS", 2, "f", "g")), fmt.Sprint(r.Do("HPEXPIRETIME", "h", "FIELDS", 2, "f", "g")); a != b {
+		t.Errorf("deadlines %s here, %s at the replica", a, b)
+	}
+}

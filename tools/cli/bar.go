@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// barWidth is how many characters a full progress bar has.
+const barWidth = 40
+
+// A bar draws on a terminal how far something long has come, ten times a second. nil draws nothing.
+type bar struct {
+	out   io.Writer
+	next  time.Time
+	shown bool
+}
+
+// newBar is for who watches; a short run draws nothing.
+func newBar(p process) *bar {
+	if !p.terminal {
+		return nil
+	}
+	return &bar{out: p.err, next: time.Now().Add(time.Second / 2)}
+}
+
+// at draws done of total. Of an unknown total, 0, it tells what was done.
+func (b *bar) at(done, total int64) {
+	if b == nil {
+		return
+	}
+	now := time.Now()
+	if now.Before(b.next) {
+		return
+	}
+	b.next, b.shown = now.Add(100*time.Millisecond), true
+	if total <= 0 {
+		fmt.Fprintf(b.out, "\r%s read ", size(done))
+		return
+	}
+	done = min(done, total)
+	full := int(done * barWidth / total)
+	fmt.Fprintf(b.out, "\r[%s%s] %3d%%", strings.Repeat("#", full), strings.Repeat(" ", barWidth-full), done*100/total)
+}
+
+// end leaves the line to what comes next.
+func (b *bar) end() {
+	if b != nil && b.shown {
+		fmt.Fprint(b.out, "\r"+strings.Repeat(" ", barWidth+8)+"\r")
+		b.shown = false
+	}
+}
+
+func isTerminal(f *os.File) bool {
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
+}
+
+// size is a number of bytes for people.
+func size(bytes int64) string {
+	n, unit := float64(bytes), 0
+	units := []string{"B", "KB", "MB", "GB", "TB"}
+	for n >= 1024 && unit < len(units)-1 {
+		n, unit = n/1024, unit+1
+	}
+	if unit == 0 {
+		return fmt.Sprintf("%d B", bytes)
+	}
+	return fmt.Sprintf("%.1f %s", n, units[unit])
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"spindle/server"
+	"spindle/tools/cli"
+)
+
+// firstWords are what a command line may begin with.
+func firstWords() []string {
+	words := []string{"--help", "--version", "--check-system", "--check-config"}
+	for _, t := range cli.Tools {
+		words = append(words, t.Name)
+	}
+	return words
+}
+
+// isPath says whether a directive's value is the name of a file or folder.
+func isPath(name string) bool {
+	switch name {
+	case "dir", "logfile", "pidfile", "aclfile", "unixsocket", "tls-cert-file", "tls-key-file", "tls-ca-cert-file", "tls-ca-cert-dir",
+		"tls-client-cert-file", "tls-client-key-file":
+		return true
+	}
+	return false
+}
+
+// bashCompletion is what bash sources.
+func bashCompletion(chapters []server.Chapter) string {
+	var names, values strings.Builder
+	for _, c := range chapters {
+		for _, d := range c.Directives {
+			fmt.Fprintf(&names, " --%s", d.Name)
+			if words := d.Words; words != nil {
+				fmt.Fprintf(&values, "\t--%s) COMPREPLY=($(compgen -W '%s' -- \"$word\")); return ;;\n", d.Name, strings.Join(words, " "))
+			} else if !isPath(d.Name) {
+				fmt.Fprintf(&values, "\t--%s) COMPREPLY=(); return ;;\n", d.Name)
+			}
+		}
+	}
+	return fmt.Sprintf(`# bash completion of spindle; written by tools/manual.
+_spindle() {
+	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}
+	COMPREPLY=()
+	case $before in
+%s	esac
+	case ${COMP_WORDS[1]} in
+	check-aof) COMPREPLY=($(compgen -W '--fix --truncate-to-timestamp' -- "$word")) ;;
+	check-rdb) COMPREPLY=($(compgen -W '--keys' -- "$word")) ;;
+	--help | -h) COMPREPLY=($(compgen -W '%s' -- "$word")); return ;;
+	*)
+		if ((COMP_CWORD == 1)); then
+			COMPREPLY=($(compgen -W '%s' -- "$word"))
+		fi
+		COMPREPLY+=($(compgen -W '%s' -- "$word"))
+		;;
+	esac
+	[[ $word == -* ]] || COMPREPLY+=($(compgen -f -- "$word"))
+}
+complete -o filenames -F _spindle spindle
+`, values.String(), strings.ReplaceAll(names.String(), "--", "")[1:], strings.Join(firstWords(), " "), names.String()[1:])
+}
+
+// zshCompletion is what stands in zsh's fpath.
+func zshCompletion(chapters []server.Chapter) string {
+	var b strings.Builder
+	b.WriteString("#compdef spindle\n# zsh completion of spindle; written by tools/manual.\n_arguments -s \\\n")
+	for _, c := range chapters {
+		for _, d := range c.Directives {
+			action := " "
+			if d.Words != nil {
+				action = "(" + strings.Join(d.Words, " ") + ")"
+			} else if isPath(d.Name) {
+				action = "_files"
+			}
+			said, _, _ := strings.Cut(d.Text, ". ")
+			fmt.Fprintf(&b, "  '*--%s[%s]:value:%s' \\\n", d.Name, zshText(said), action)
+		}
+	}
+	fmt.Fprintf(&b, "  '1:file or tool:{_alternative \"tools:tool:(%s)\" \"files:file:_files\"}' \\\n  '*:file:_files'\n", strings.Join(firstWords(), " "))
+	return b.String()
+}
+
+// zshText is text within the brackets of an option of _arguments.
+func zshText(text string) string {
+	return strings.NewReplacer("'", "", "[", "(", "]", ")", ":", ";", `\`, "", "`", "").Replace(text)
+}

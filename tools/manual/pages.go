@@ -1,0 +1,123 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"spindle/server"
+)
+
+// A roff is a manual page that is being written.
+type roff struct{ strings.Builder }
+
+func newPage(name string, section int, what string) *roff {
+	p := &roff{}
+	fmt.Fprintf(p, ".TH %s %d \"\" \"spindle %s\" \"spindle\"\n", strings.ToUpper(name), section, server.Version)
+	p.WriteString(".ad l\n.nh\n")
+	p.section("NAME")
+	fmt.Fprintf(p, "%s \\- %s\n", escape(name), escape(what))
+	return p
+}
+
+func (p *roff) section(title string) { fmt.Fprintf(p, ".SH %s\n", escape(title)) }
+
+// text is a paragraph.
+func (p *roff) text(text string) { fmt.Fprintf(p, ".PP\n%s\n", escape(text)) }
+
+// item is a term and what is said of it.
+func (p *roff) item(term, text string) {
+	fmt.Fprintf(p, ".TP\n\\fB%s\\fR\n%s\n", escape(term), escape(text))
+}
+
+// escape has roff show text as it is.
+func escape(text string) string {
+	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "^", `\(ha`, "~", `\(ti`, "|", `|\:`).Replace(text)
+	if strings.HasPrefix(text, ".") {
+		text = `\&` + text
+	}
+	return text
+}
+
+// serverPage is spindle(1).
+func serverPage(forms []server.Form) string {
+	p := newPage("spindle", 1, "an in-memory data store for Redis clients")
+	p.section("SYNOPSIS")
+	for i, f := range forms {
+		if i > 0 {
+			p.WriteString(".br\n")
+		}
+		fmt.Fprintf(p, "\\fBspindle\\fR %s\n", escape(f.Args))
+	}
+	p.section("DESCRIPTION")
+	p.text("spindle is a server for Redis " + server.RedisVersion + " clients: it speaks that protocol, reads redis.conf, and loads and writes " +
+		"dump.rdb and append-only files. Without a file it serves every address of the host on port 6379 with the defaults of spindle.conf(5).")
+	p.text("As spindle-check-aof, spindle-check-rdb, redis-check-aof or redis-check-rdb it is that tool alone.")
+	p.section("FORMS")
+	for _, f := range forms {
+		p.item("spindle "+f.Args, f.Text)
+	}
+	p.section("SIGNALS")
+	p.item("SIGTERM, SIGINT", "end the server, after a save if there are save rules; see shutdown-on-sigterm. A second SIGINT ends it at once.")
+	p.item("SIGALRM", "has the log tell what every goroutine does.")
+	p.section("SUPERVISION")
+	p.text("With supervised systemd the server tells systemd when it is ready, what it is about, and that a long load or save needs more " +
+		"time. The unit is spindle.service. The log is opened for each line: rotation needs no signal.")
+	p.section("EXIT STATUS")
+	p.text("0 after an orderly end. 1 if the configuration or the data is refused, and from the tools if a file is not whole. 2 after a panic.")
+	p.section("FILES")
+	p.item("/etc/spindle/spindle.conf", "the configuration of the unit")
+	p.item("/var/lib/spindle", "its data")
+	p.item("/var/log/spindle", "its log")
+	p.section("SEE ALSO")
+	p.text("spindle.conf(5), spindle-sentinel(1), redis-cli(1)")
+	return p.String()
+}
+
+// sentinelPage is spindle-sentinel(1).
+func sentinelPage() string {
+	p := newPage("spindle-sentinel", 1, "watches primaries and replicas, and fails over")
+	p.section("SYNOPSIS")
+	p.WriteString("\\fBspindle\\-sentinel\\fR FILE\n.br\n\\fBspindle\\fR FILE \\-\\-sentinel\n")
+	p.section("DESCRIPTION")
+	p.text("Sentinel watches primaries and their replicas, agrees with other Sentinels that a primary is gone, and has a replica take its " +
+		"place. FILE is its configuration. Sentinel writes to it what it learns, so it must be allowed to.")
+	p.text("The unit is spindle-sentinel.service; its file is /etc/spindle/sentinel.conf.")
+	p.section("SEE ALSO")
+	p.text("spindle(1)")
+	return p.String()
+}
+
+// settingsPage is spindle.conf(5).
+func settingsPage(intro string, chapters []server.Chapter) string {
+	p := newPage("spindle.conf", 5, "the configuration of spindle")
+	p.section("DESCRIPTION")
+	for paragraph := range strings.SplitSeq(intro, "\n\n") {
+		p.text(paragraph)
+	}
+	for _, c := range chapters {
+		p.section(strings.ToUpper(c.Title))
+		if c.Text != "" {
+			p.text(c.Text)
+		}
+		for _, d := range c.Directives {
+			lines := make([]string, len(d.Args))
+			for i, args := range d.Args {
+				lines[i] = d.Name + " " + args
+			}
+			text := d.Text
+			if facts := d.Facts(); facts != "" {
+				text += " (" + facts + ")"
+			}
+			for _, more := range lines[:len(lines)-1] {
+				fmt.Fprintf(p, ".TP\n\\fB%s\\fR\n.PD 0\n", escape(more))
+			}
+			p.item(lines[len(lines)-1], text)
+			if len(lines) > 1 {
+				p.WriteString(".PD\n")
+			}
+		}
+	}
+	p.section("SEE ALSO")
+	p.text("spindle(1)")
+	return p.String()
+}
