@@ -164,8 +164,12 @@ func TestResidentInStorm(t *testing.T) {
 		last = s.RSS()
 		most = max(most, last)
 	}
-	t.Logf("RSS up to %.3f × maxmemory, %.3f × in the end, %d MB sent, used_memory:%d, evicted_keys:%d", float64(most)/float64(limit),
-		float64(last)/float64(limit), sent>>20, s.InfoInt("memory", "used_memory"), s.InfoInt("stats", "evicted_keys"))
+	t.Logf("RSS up to %.3f × maxmemory, %.3f × in the end, %d MB sent, evicted_keys:%d", float64(most)/float64(limit),
+		float64(last)/float64(limit), sent>>20, s.InfoInt("stats", "evicted_keys"))
+	m := s.Info("memory")
+	for _, name := range []string{"used_memory", "allocator_allocated", "allocator_active", "allocator_resident", "allocator_muzzy", "used_memory_rss"} {
+		t.Logf("%s:%s", name, m[name])
+	}
 	if float64(most) > bound*float64(limit) {
 		t.Errorf("RSS up to %.2f × maxmemory, bound %.2f", float64(most)/float64(limit), bound)
 	}

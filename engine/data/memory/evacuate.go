@@ -52,8 +52,8 @@ func (h *Heap) Scattered() (free, live int64) {
 	return free - live - h.trim.holes*osPage, live
 }
 
-// Evacuate begins to empty thin slabs, if at least so many bytes can be gained; with a least of 0, every slab, for tests
-// of who moves blocks. StepEvacuation goes on with it. Without one under way only.
+// Evacuate begins to empty thin slabs, if at least so many bytes can be gained; with a least of 0, every slab, for
+// tests of who moves blocks. StepEvacuation goes on with it. Without one under way only.
 func (h *Heap) Evacuate(least int64) {
 	h.evac = evacuation{phase: evacuationCounts, least: least}
 }
