@@ -26,6 +26,7 @@ type Settings struct {
 
 	MaxMemory     setting.Uint // bytes; 0: no limit
 	ClientsMemory setting.Int  // bytes, or as a negative number a percentage of MaxMemory; 0: no limit
+	KeptMemory    setting.Int  // bytes that views may keep, or as a negative number a percentage of MaxMemory; 0: no limit
 	Policy        setting.Enum[EvictionPolicy]
 	Samples       setting.Int
 	Tenacity      setting.Int
@@ -85,6 +86,7 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewBool("lazyfree-lazy-eviction", &s.LazyfreeEviction, false),
 		setting.NewMemoryUint("maxmemory", &s.MaxMemory, 0),
 		setting.NewMemoryPercent("maxmemory-clients", &s.ClientsMemory, 0, setting.Between(-100, math.MaxInt64)),
+		setting.NewMemoryPercent("kept-memory-limit", &s.KeptMemory, -25, setting.Between(-100, math.MaxInt64)),
 		setting.NewEnum("maxmemory-policy", &s.Policy, EvictionPolicy(keyspace.NoEviction), policies),
 		setting.NewInt("maxmemory-samples", &s.Samples, 5, setting.Between(1, 64)),
 		setting.NewInt("maxmemory-eviction-tenacity", &s.Tenacity, 10, setting.Between(0, 100)),
