@@ -451,6 +451,20 @@ func (l *Log) finished(j *rewriting, err error) {
 	l.parts.Changed()
 }
 
+// RewriteBegan is when the rewrite under way began; the zero time without one.
+func (l *Log) RewriteBegan() (at time.Time) {
+	if l.rw.job != nil {
+		at = l.rw.job.began
+	}
+	return at
+}
+
+// CutOff ends the rewrite under way as one that has failed: it keeps too much memory alive.
+func (l *Log) CutOff(why string) {
+	l.parts.Log.Warning("Background AOF rewrite called off: %s", why)
+	l.rw.job.cancel(errors.New(why))
+}
+
 // abortRewrite calls off the rewrite that is under way.
 func (l *Log) abortRewrite(why string) {
 	j := l.rw.job

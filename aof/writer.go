@@ -408,7 +408,7 @@ func (w *writer) syncFailed(err error, gated bool) {
 }
 
 // openIncr opens an increment to append to. fresh empties it, for good: a rewrite that a power cut has ended may have
-// left one of that name, whose bytes must not come back once the manifest names the new one.
+// left one of that name. Its bytes must not come back once the manifest names the new one.
 func (w *writer) openIncr(name string, fresh bool) (disk.File, error) {
 	f := w.log.folder
 	if err := f.disk.Mkdir(f.dir, 0o755); err != nil {

@@ -66,6 +66,7 @@ type Scheduler struct {
 	lastSave   time.Time
 	lastTry    time.Time
 	failed     bool // the last background save failed
+	rests      bool // it was called off because of what it kept: the next one waits as behind a failure
 	lastSpan   time.Duration
 	lastKept   int64 // greatest Retained during the last one
 	saves      int64
@@ -123,7 +124,7 @@ func (s *Scheduler) Tick() {
 		return
 	}
 	now := s.parts.Now()
-	rested := !s.failed || now.Sub(s.lastTry) > retryAfter
+	rested := !s.failed && !s.rests || now.Sub(s.lastTry) > retryAfter
 	if !rested {
 		return
 	}
@@ -197,7 +198,7 @@ func (s *Scheduler) start() {
 	o.Progress = &j.progress
 	v := s.parts.Freeze()
 	j.progress.expect(v)
-	s.job, s.lastTry = j, j.began
+	s.job, s.lastTry, s.rests = j, j.began, false
 	s.current.Store(&j.progress)
 	s.saves++
 	s.forks++
@@ -243,6 +244,20 @@ func (s *Scheduler) settled() {
 	if s.parts.Settled != nil {
 		s.parts.Settled()
 	}
+}
+
+// Began is when the save under way began; the zero time without one.
+func (s *Scheduler) Began() (at time.Time) {
+	if s.job != nil {
+		at = s.job.began
+	}
+	return at
+}
+
+// CutOff is Abort for a save that keeps too much memory alive. The rules wait some seconds before they ask for another.
+func (s *Scheduler) CutOff(why string) {
+	s.Abort(why)
+	s.lastTry, s.rests = s.parts.Now(), true
 }
 
 // Abort calls off the save that is under way: its temporary file goes away soon, bgsave.S3. A queued save stays queued. why is

@@ -73,6 +73,7 @@ type Core struct {
 	duties   duties
 	later    []func() // at the end of this turn
 	eviction eviction
+	defrag   defrag
 	loading  *Barrier
 	shortage *Barrier
 

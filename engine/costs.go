@@ -28,6 +28,17 @@ func (c *Core) ApplyClientLimit() {
 	c.clients.Costs.SetLimit(limit)
 }
 
+// KeptTooMuch says that views keep more memory alive than kept-memory-limit admits, and how much. Turn only.
+func (c *Core) KeptTooMuch() (kept int64, over bool) {
+	c.assertHeld()
+	limit := c.settings.KeptMemory.Get()
+	if limit < 0 {
+		limit = int64(float64(c.settings.MaxMemory.Get()) * float64(-limit) / 100)
+	}
+	kept = c.space.Heap().Retained()
+	return kept, limit > 0 && kept > limit
+}
+
 // stuckEvery is how often, in ms, the log says that clients stay over their limit because none of them may be evicted.
 const stuckEvery = 1000
 

@@ -18,7 +18,7 @@ import (
 const (
 	dutyEvery     = int64(1 * time.Millisecond)   // between slices while there is work
 	tickEvery     = int64(100 * time.Millisecond) // the reference's serverCron at hz 10
-	ageTicks      = 50                            // memory that stays empty for as many goes back to the system
+	ageTicks      = 20                            // memory that stays empty for as many goes back to the system
 	expirySlice   = 200 * time.Microsecond
 	farBehindMs   = 25 // of the first key that is past its deadline
 	waitsPerSlice = 256
@@ -107,6 +107,9 @@ func (c *Core) idleFor() time.Duration {
 	if c.duties.draining {
 		next = 0
 	}
+	if c.space.Heap().Evacuation() != memory.EvacuationOver {
+		next = min(next, c.defrag.next-c.nanos)
+	}
 	if at := c.space.NextDeadline(); at != 0 && c.mayExpire() {
 		next = min(next, (at-c.nowMs)*int64(time.Millisecond))
 	}
@@ -158,6 +161,7 @@ func (c *Core) runDuties() {
 	}
 	c.duties.draining = more || heap.Paging() // a job that has just been handed out too: what it did is taken back soon
 	c.expireWaits(waitsPerSlice)
+	c.defragSliceDue()
 	if int64(began)-c.duties.lastTick >= tickEvery && !c.duties.cronPaused {
 		c.tick(int64(began))
 	}
@@ -231,6 +235,7 @@ func (c *Core) tick(nanos int64) {
 	if c.duties.ticks++; c.duties.ticks%ageTicks == 0 {
 		c.space.Heap().Age()
 	}
+	c.defragDue()
 	c.meter.sample(nanos)
 	c.timeOutClients()
 	c.noteClients()

@@ -96,6 +96,10 @@ func queueGrows(spec *command.Spec) bool {
 	return true
 }
 
+// residentShare is the part of maxmemory, as a power of two, that empty memory may take beyond it before it goes back at
+// once.
+const residentShare = 5
+
 // ApplyMemoryLimit takes over maxmemory and what goes with it. Turn only.
 func (c *Core) ApplyMemoryLimit() {
 	c.assertHeld()
@@ -105,6 +109,8 @@ func (c *Core) ApplyMemoryLimit() {
 	c.space.LFULogFactor = int(s.LFULogFactor.Get())
 	c.space.LFUDecayTime = int(s.LFUDecayTime.Get())
 	c.Raise(c.eviction.barrier, s.MaxMemory.Get() != 0)
+	limit := int64(min(s.MaxMemory.Get(), math.MaxInt64))
+	c.space.Heap().Limit(limit + limit>>residentShare)
 	if s.MaxMemory.Get() == 0 {
 		c.eviction.noteExceeded(c.started, false) // nobody asks from here on
 	}

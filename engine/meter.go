@@ -221,6 +221,7 @@ func (c *Core) ResetFigures() {
 	c.assertHeld()
 	c.meter.reset()
 	c.eviction.reset()
+	c.resetDefrag()
 	c.catalogue.ResetStats()
 }
 

@@ -26,11 +26,19 @@ type Settings struct {
 
 	MaxMemory     setting.Uint // bytes; 0: no limit
 	ClientsMemory setting.Int  // bytes, or as a negative number a percentage of MaxMemory; 0: no limit
+	KeptMemory    setting.Int  // bytes that views may keep, or as a negative number a percentage of MaxMemory; 0: no limit
 	Policy        setting.Enum[EvictionPolicy]
 	Samples       setting.Int
 	Tenacity      setting.Int
 	LFULogFactor  setting.Int
 	LFUDecayTime  setting.Int
+
+	Defrag         setting.Bool
+	DefragIgnore   setting.Int // bytes of slabs in use that may be free
+	DefragLower    setting.Int // percent of what is used, from which on blocks are moved
+	DefragUpper    setting.Int // and from which on DefragCycleMax holds
+	DefragCycleMin setting.Int // percent of the time
+	DefragCycleMax setting.Int
 }
 
 // Permission is who may do a thing that is dangerous on a shared host.
@@ -78,11 +86,18 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewBool("lazyfree-lazy-eviction", &s.LazyfreeEviction, false),
 		setting.NewMemoryUint("maxmemory", &s.MaxMemory, 0),
 		setting.NewMemoryPercent("maxmemory-clients", &s.ClientsMemory, 0, setting.Between(-100, math.MaxInt64)),
+		setting.NewMemoryPercent("kept-memory-limit", &s.KeptMemory, -25, setting.Between(-100, math.MaxInt64)),
 		setting.NewEnum("maxmemory-policy", &s.Policy, EvictionPolicy(keyspace.NoEviction), policies),
 		setting.NewInt("maxmemory-samples", &s.Samples, 5, setting.Between(1, 64)),
 		setting.NewInt("maxmemory-eviction-tenacity", &s.Tenacity, 10, setting.Between(0, 100)),
 		setting.NewInt("lfu-log-factor", &s.LFULogFactor, 10, setting.Between(0, math.MaxInt32)),
 		setting.NewInt("lfu-decay-time", &s.LFUDecayTime, 1, setting.Between(0, math.MaxInt32)),
+		setting.NewBool("activedefrag", &s.Defrag, true),
+		setting.NewMemory("active-defrag-ignore-bytes", &s.DefragIgnore, 8<<20, setting.Between(1, math.MaxInt64)),
+		setting.NewInt("active-defrag-threshold-lower", &s.DefragLower, 10, setting.Between(0, 1000)),
+		setting.NewInt("active-defrag-threshold-upper", &s.DefragUpper, 100, setting.Between(0, 1000)),
+		setting.NewInt("active-defrag-cycle-min", &s.DefragCycleMin, 1, setting.Between(1, 99)),
+		setting.NewInt("active-defrag-cycle-max", &s.DefragCycleMax, 25, setting.Between(1, 99)),
 	}
 }
 

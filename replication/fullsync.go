@@ -52,6 +52,7 @@ type group struct {
 	members []*replica
 	eof     bool   // the form of the stream
 	giveUp  func() // ends the encoding
+	began   time.Time
 }
 
 // deserted says whether all members have left.
@@ -146,6 +147,35 @@ func (f *Feed) due(first *replica, n int64) bool {
 	return f.core.Now()-first.askedMs >= s.SyncDelay.Get()*1000
 }
 
+// Began is when the longest of the full synchronisations under way began; the zero time without one.
+func (f *Feed) Began() (at time.Time) {
+	if g := f.longest(); g != nil {
+		at = g.began
+	}
+	return at
+}
+
+// CutOff ends that one, and closes its replicas' connections: its view keeps too much memory alive.
+func (f *Feed) CutOff(why string) {
+	g := f.longest()
+	f.settings.Log.Warning("Full synchronization called off: %s", why)
+	g.giveUp()
+	for _, r := range g.members {
+		if _, still := r.cl.ReplicaState.(*replica); still {
+			f.core.Kill(r.cl, false)
+		}
+	}
+}
+
+func (f *Feed) longest() (found *group) {
+	for _, g := range f.groups {
+		if g != nil && (found == nil || g.began.Before(found.began)) {
+			found = g
+		}
+	}
+	return found
+}
+
 // signWaiting has those who wait read an empty line each second, which keeps them from giving up.
 func (f *Feed) signWaiting(nowMs int64) {
 	for _, r := range f.replicas {
@@ -181,7 +211,7 @@ func (f *Feed) start(g *group, only Filter) {
 	out := f.sender(g.members)
 	out.turn = f.core.TurnNumber()
 	ctx, cancel := context.WithCancel(context.Background())
-	g.giveUp = cancel
+	g.giveUp, g.began = cancel, time.Now()
 	go f.send(g, out, view, f.saver.Prepare(ctx, f.ID, f.offset, only))
 }
 

@@ -124,7 +124,7 @@ func TestConfigErrors(t *testing.T) {
 }
 
 func TestDirectives(t *testing.T) {
-	const text = "rename-command get \"\"\nrename-command set put\nuser a on >p\nloadmodule /m.so 1\nx.y 2\nactivedefrag yes\nappendfsync everysec\n"
+	const text = "rename-command get \"\"\nrename-command set put\nuser a on >p\nloadmodule /m.so 1\nx.y 2\nactive-defrag-max-scan-fields 500\nappendfsync everysec\n"
 	var renamed []string
 	registry := newRegistry(t)
 	config, err := Load(registry, Arguments{Stdin: true}, strings.NewReader(text), Directives{
@@ -140,7 +140,7 @@ func TestDirectives(t *testing.T) {
 		len(config.Modules) != 1 || config.Modules[0][1] != "1" || len(config.Ignored) != 1 {
 		t.Errorf("%v %+v", renamed, config)
 	}
-	if idle := registry.Idle(); len(idle) != 1 || idle[0] != "activedefrag" {
+	if idle := registry.Idle(); len(idle) != 1 || idle[0] != "active-defrag-max-scan-fields" {
 		t.Errorf("idle: %v", idle)
 	}
 	err = config.RefuseRename(1, errors.New("No such command in rename-command"))

@@ -89,6 +89,7 @@ func (in *instance) joinObservation(args Arguments) {
 		observe.ErrorsSection(in.core.Errors),
 	)
 	in.sections = append(in.sections, observe.KeyspaceSections(in.space)...)
+	in.sections = append(in.sections, in.core.DefragSections()...)
 	in.sections = append(in.sections, observe.CommandSections(func() *command.Catalogue { return in.catalogue }, in.observe.Percentiles.Get)...)
 	in.sections = append(in.sections, in.scheduler.Sections(&in.loading)...)
 	in.sections = append(in.sections, in.saver.Sections()...)

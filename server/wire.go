@@ -50,6 +50,7 @@ type instance struct {
 	settings *Settings
 	core     *engine.Core
 	registry *setting.Registry
+	cutAt    time.Time // when work was last cut off for what it kept (kept.go)
 	config   *Config
 	program  string // argv[0]
 
@@ -292,7 +293,7 @@ func (in *instance) joinReplication() {
 				"CONFIG RESETSTAT counts anew.", len(codes))
 			in.log.Warning("Current errors code list: %s", strings.Join(codes, ", "))
 		},
-		Tick: []func(int64){func(ms int64) { in.beatMs.Store(ms) }, in.feed.Tick, in.follower.Tick, in.tickLog, in.saveByRules, in.shutdown.tick, in.sampleRates, in.tickThreads,
+		Tick: []func(int64){func(ms int64) { in.beatMs.Store(ms) }, in.boundKept, in.feed.Tick, in.follower.Tick, in.tickLog, in.saveByRules, in.shutdown.tick, in.sampleRates, in.tickThreads,
 			func(int64) { in.tracker.Trim() }},
 	})
 }

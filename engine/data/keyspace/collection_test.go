@@ -48,14 +48,15 @@ func (y toy) text() string {
 }
 
 type toyModel struct {
-	t     *testing.T
-	rng   *rand.Rand
-	k     *Keyspace
-	dbs   []map[string]toy
-	views []toyView
-	now   int64
-	keys  int
-	large int // members a set may have
+	defrag Defrag
+	t      *testing.T
+	rng    *rand.Rand
+	k      *Keyspace
+	dbs    []map[string]toy
+	views  []toyView
+	now    int64
+	keys   int
+	large  int // members a set may have
 }
 
 type toyView struct {
@@ -112,6 +113,9 @@ func (m *toyModel) word(n int) string {
 }
 
 func (m *toyModel) step() {
+	if m.rng.IntN(16) == 0 {
+		m.relocate()
+	}
 	i := m.rng.IntN(2)
 	db, key := m.k.DB(i), m.key()
 	y, had := m.dbs[i][string(key)]
@@ -580,6 +584,25 @@ func TestWaitersHear(t *testing.T) {
 		db.Flush()
 		if len(heard) != 0 {
 			t.Errorf("nobody waits and hears %q", heard)
+		}
+	}
+}
+
+// relocate goes on with moving every block elsewhere, in steps; a view that lives ends that.
+func (m *toyModel) relocate() {
+	h := m.k.heap
+	switch phase := h.Evacuation(); {
+	case phase == memory.EvacuationOver:
+		h.Evacuate(0)
+	case phase != memory.EvacuationMoves:
+		h.StepEvacuation()
+	case h.Holding():
+		h.EndEvacuation()
+	default:
+		left := m.rng.IntN(40)
+		if m.k.Defragment(&m.defrag, func() bool { left--; return left < 0 }) {
+			m.defrag = Defrag{}
+			h.EndEvacuation()
 		}
 	}
 }

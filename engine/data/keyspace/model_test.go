@@ -26,15 +26,16 @@ type modelDB map[string]modelKey
 
 // model is the simplest thing that is right: Go maps, copied whole for each view.
 type model struct {
-	t     *testing.T
-	rng   *rand.Rand
-	k     *Keyspace
-	dbs   []modelDB
-	views []modelView
-	pins  []modelPin
-	now   int64
-	keys  int
-	big   bool
+	defrag Defrag
+	t      *testing.T
+	rng    *rand.Rand
+	k      *Keyspace
+	dbs    []modelDB
+	views  []modelView
+	pins   []modelPin
+	now    int64
+	keys   int
+	big    bool
 
 	last []byte
 }
@@ -153,6 +154,9 @@ func (m *model) put(db int, key []byte, text string, deadline int64) {
 }
 
 func (m *model) step() {
+	if m.rng.IntN(16) == 0 {
+		m.relocate()
+	}
 	i := m.rng.IntN(len(m.dbs))
 	db, key := m.k.DB(i), m.key()
 	old, had := m.live(i, key)
@@ -495,3 +499,22 @@ func TestModelMany(t *testing.T) { newModel(t, 2, 4000, false).run(scaled(40_000
 func TestModelSlots(t *testing.T) { newModelBy(t, 2, 60, true, true).run(scaled(4_000), 5) }
 
 func TestModelManyInSlots(t *testing.T) { newModelBy(t, 1, 4000, false, true).run(scaled(40_000), 400) }
+
+// relocate goes on with moving every block elsewhere, in steps; a view that lives ends that.
+func (m *model) relocate() {
+	h := m.k.heap
+	switch phase := h.Evacuation(); {
+	case phase == memory.EvacuationOver:
+		h.Evacuate(0)
+	case phase != memory.EvacuationMoves:
+		h.StepEvacuation()
+	case h.Holding():
+		h.EndEvacuation()
+	default:
+		left := m.rng.IntN(40)
+		if m.k.Defragment(&m.defrag, func() bool { left--; return left < 0 }) {
+			m.defrag = Defrag{}
+			h.EndEvacuation()
+		}
+	}
+}

@@ -30,7 +30,7 @@ func (h *Heap) Check() error {
 
 // checkSlabs returns how many bytes reclaimers have put back and the turn has not yet drained.
 func (h *Heap) checkSlabs() (lag int64, err error) {
-	var states [slabTouching + 1]int64
+	var states [slabLeaving + 1]int64
 	var live [numClasses]int64
 	var slabs [numClasses]int32
 	var holes int64
@@ -38,7 +38,7 @@ func (h *Heap) checkSlabs() (lag int64, err error) {
 		for i := first; i < first+slabSegment; i++ {
 			s := slabAt(i)
 			states[s.state]++
-			if s.state < slabCurrent || s.state > slabFull {
+			if (s.state < slabCurrent || s.state > slabFull) && s.state != slabLeaving {
 				continue
 			}
 			remote := int64(atomic.LoadUint64(&s.remote) >> 32 & 0xFFFF)
@@ -83,6 +83,9 @@ func (h *Heap) checkSlabs() (lag int64, err error) {
 			prev = i
 			listed++
 		}
+	}
+	if states[slabLeaving] != h.evac.leaving || h.evac.leaving != 0 && h.evac.phase < evacuationChooses {
+		return 0, fmt.Errorf("memory.V1: %d slabs leave in phase %d, %d counted", states[slabLeaving], h.evac.phase, h.evac.leaving)
 	}
 	if listed != states[slabPartial] || current != states[slabCurrent] {
 		return 0, fmt.Errorf("memory.H3: %d partial slabs listed of %d, %d current of %d", listed, states[slabPartial], current, states[slabCurrent])

@@ -25,7 +25,7 @@ type Options struct {
 //
 // memory.H1. Everything but the fields below "shared" is touched only by the holder of the turn.
 // memory.H2. used[p] - remoteUsed[p] is exactly the usable bytes of the blocks alive under purpose p.
-// memory.H3. A slab is in exactly one place: current of its bin, in its bin's partial list, full, dirty, clean, being trimmed or being touched.
+// memory.H3. A slab is in exactly one place: current of its bin, in its bin's partial list, full, dirty, clean, being trimmed, being touched or leaving.
 // Check proves memory.H2 (in builds that check) and memory.H3.
 type Heap struct {
 	bins [numClasses]bin
@@ -46,6 +46,7 @@ type Heap struct {
 	parked   int64 // bytes, by Park
 	options  Options
 	trim     trimState
+	evac     evacuation
 	touch    touchState
 	short    shortage
 	pending  uint32 // slabs taken off remote.slabs and not yet drained; linked through pendNext

@@ -50,6 +50,7 @@ const (
 	slabClean    // empty, its pages given back
 	slabTrimming // empty, with a reclaimer that gives its pages back
 	slabTouching // empty, with a reclaimer that touches its pages (touch.go)
+	slabLeaving  // in no list: its blocks are being moved elsewhere (evacuate.go)
 )
 
 // noSlab stands in for "no current slab": nothing to give.
@@ -181,24 +182,34 @@ func (h *Heap) newSlab() uint32 {
 func (h *Heap) settle(s *slab, i uint32) {
 	b := &h.bins[s.class]
 	switch {
-	case s.state != slabPartial && s.state != slabFull:
+	case s.state != slabPartial && s.state != slabFull && s.state != slabLeaving:
 		return
 	case s.live == 0 && !s.punching:
-		if s.state == slabPartial {
+		switch s.state {
+		case slabPartial:
 			h.unlinkPartial(b, i)
+		case slabLeaving:
+			h.evac.leaving--
+			h.evac.emptied += slabSize
 		}
 		b.slabs--
 		h.fillHoles(s, i, s.holes)
 		s.state = slabDirty
 		h.slabs.dirty.push(i)
 	case s.state == slabFull && (s.free != noBlock || s.holes != 0 && !s.punching):
-		s.state = slabPartial
-		s.prev, s.next = 0, b.partial
-		if b.partial != 0 {
-			slabAt(b.partial).prev = i
-		}
-		b.partial = i
+		h.linkPartial(s, i)
 	}
+}
+
+// linkPartial lists a slab as one that has blocks.
+func (h *Heap) linkPartial(s *slab, i uint32) {
+	b := &h.bins[s.class]
+	s.state = slabPartial
+	s.prev, s.next = 0, b.partial
+	if b.partial != 0 {
+		slabAt(b.partial).prev = i
+	}
+	b.partial = i
 }
 
 func (h *Heap) unlinkPartial(b *bin, i uint32) {

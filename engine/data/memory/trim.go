@@ -12,7 +12,9 @@ import "slices"
 // replaced, is not touched anew each time. Slabs and runs are looked at apart, because neither serves for the other. A purge does not wait.
 // memory.T4. A trim takes clean neighbours with it: of a run up to the next huge page, of a slab when nothing lives in its huge page any more. The
 // kernel may have filled them again: it joins the small pages of a huge one, and clears those that are not there.
+// memory.T5. Past the limit (Limit) a trim does not wait either: what is beyond it goes at once.
 type trimState struct {
+	limit int64 // bytes of slabs and runs that may be resident before memory.T3 no longer holds; 0: no bound
 	job   trimJob
 	out   bool
 	purge int64 // bytes that are still to go, whatever memory.T2 and memory.T3 say
@@ -111,7 +113,8 @@ func (h *Heap) trimEmpty() bool {
 		h.purged()
 		return false
 	}
-	slabs, runs := t.slabs.idle, t.runs.idle // what of each may go
+	over := h.overLimit()
+	slabs, runs := max(t.slabs.idle, over), max(t.runs.idle, over) // what of each may go
 	if t.purge > 0 {
 		excess, warm = min(excess, t.purge), 0
 		slabs, runs = excess, excess
@@ -126,6 +129,18 @@ func (h *Heap) trimEmpty() bool {
 		return false
 	}
 	return true
+}
+
+// Limit says how many bytes of slabs and runs may be resident, empty ones included, before empty memory goes back at
+// once; 0 is no bound.
+func (h *Heap) Limit(bytes int64) { h.trim.limit = bytes }
+
+// overLimit is how far the limit is exceeded (memory.T5).
+func (h *Heap) overLimit() int64 {
+	if h.trim.limit == 0 {
+		return 0
+	}
+	return max(0, h.active()+h.Reclaimable()-h.trim.limit)
 }
 
 // trimRuns takes dirty runs of so many bytes together at most, the longest first, and says how many it took.

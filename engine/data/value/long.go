@@ -88,10 +88,11 @@ func (l *long) cost() int {
 //
 // Owner: the core, in its turn; a pin's release may come from any goroutine.
 type Store struct {
-	Heap *memory.Heap
-	Rand *rand.PCG // of choices at random
-	Base int64     // when ticks of deadlines begin, Unix ms
-	Used Encodings // that collections have had since everything was last emptied: what decides the version of an RDB file
+	Heap        *memory.Heap
+	Rand        *rand.PCG // of choices at random
+	Base        int64     // when ticks of deadlines begin, Unix ms
+	Relocations int64     // blocks, and values as a whole, that Relocate has moved
+	Used        Encodings // that collections have had since everything was last emptied: what decides the version of an RDB file
 
 	pins    pins
 	kinds   [kinds]Structure

@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"spindle/engine/data/memory"
+	"spindle/engine/data/table"
 	"spindle/internal/invariant"
 )
 
@@ -69,6 +70,11 @@ type Structure struct {
 	Measure func(root memory.Ref) int64            // about how many bytes, quickly
 	Cost    func(root memory.Ref, samples int) int // MEMORY USAGE: bytes, judged by so many elements; 0: all
 	Copy    func(s *Store, root memory.Ref) memory.Ref
+
+	// Relocate moves what hangs off root out of slabs that are being emptied, from at on, until stop says so (table.Table.Relocate). A kind
+	// without is copied as a whole, when Blocks, which may be nil, yields a block that lies in one.
+	Relocate func(s *Store, root memory.Ref, at *table.Spot, stop func() bool) (done bool)
+	Blocks   func(root memory.Ref, yield func(memory.Ref) bool)
 }
 
 // FreeAtOnce is how many elements the turn frees itself; more go to a reclaimer.
@@ -129,13 +135,7 @@ func (s *Store) DropRoot(t Type, root memory.Ref) {
 	}
 	switch {
 	case s.Heap.Frozen() == 0 && objects == 0:
-		if s.freeing == nil {
-			s.freeing = s.Heap.Returner()
-		}
-		for rest := root; rest != 0; {
-			rest, _ = s.kinds[kind].Destroy(s.freeing, rest, 4*FreeAtOnce)
-		}
-		s.freeing.Flush()
+		s.destroyNow(&s.kinds[kind], root)
 	case h.Moved():
 		s.Heap.RetireTreeWide(root, kind, objects)
 	default:

@@ -95,6 +95,9 @@ var Structure = value.Structure{
 		dup := t.Copy()
 		return newRoot(s, &dup)
 	},
+	Relocate: func(s *value.Store, ref memory.Ref, at *table.Spot, stop func() bool) (done bool) {
+		return rootAt(ref).fields.Relocate(s.Heap, table.Field, at, stop)
+	},
 }
 
 func destroy(r *memory.Returner, ref memory.Ref, budget int) (rest memory.Ref, spent int) {

@@ -27,6 +27,7 @@ type fields map[string]entry
 
 // model is a Go map for each hash, copied whole for each view and before each change.
 type model struct {
+	defrag keyspace.Defrag
 	t      *testing.T
 	rng    *rand.Rand
 	heap   *memory.Heap
@@ -145,6 +146,9 @@ func (m *model) tellDeadline(key []byte, e *value.Edit) {
 }
 
 func (m *model) step() {
+	if m.rng.IntN(16) == 0 {
+		m.relocate()
+	}
 	key := m.key()
 	db := m.k.DB(0)
 	f, had := m.hashes[string(key)]
@@ -417,5 +421,24 @@ func TestModel(t *testing.T) {
 				t.Errorf("%d bytes are left", left)
 			}
 		})
+	}
+}
+
+// relocate goes on with moving every block elsewhere, in steps; a view that lives ends that.
+func (m *model) relocate() {
+	h := m.heap
+	switch phase := h.Evacuation(); {
+	case phase == memory.EvacuationOver:
+		h.Evacuate(0)
+	case phase != memory.EvacuationMoves:
+		h.StepEvacuation()
+	case h.Holding():
+		h.EndEvacuation()
+	default:
+		left := m.rng.IntN(40)
+		if m.k.Defragment(&m.defrag, func() bool { left--; return left < 0 }) {
+			m.defrag = keyspace.Defrag{}
+			h.EndEvacuation()
+		}
 	}
 }

@@ -40,6 +40,7 @@ func open(t testing.TB) (*keyspace.Keyspace, *memory.Heap) {
 
 // model is lists the slow way, beside real ones.
 type model struct {
+	defrag keyspace.Defrag
 	t      testing.TB
 	rng    *rand.Rand
 	k      *keyspace.Keyspace
@@ -153,6 +154,9 @@ func (m *model) changed(e *value.Edit, key string, is []string) {
 }
 
 func (m *model) step() {
+	if m.rng.IntN(16) == 0 {
+		m.relocate()
+	}
 	rng, key := m.rng, m.key()
 	was := m.want[key]
 	e := m.db.Edit([]byte(key))
@@ -463,6 +467,25 @@ func (m *model) compare() {
 		}
 		if used := m.k.MemoryUsage(v, 0); m.limits.Depth == 0 && used < len(strings.Join(want, ""))/2 {
 			m.t.Errorf("%s: MEMORY USAGE %d", key, used)
+		}
+	}
+}
+
+// relocate goes on with moving every block elsewhere, in steps; a view that lives ends that.
+func (m *model) relocate() {
+	h := m.h
+	switch phase := h.Evacuation(); {
+	case phase == memory.EvacuationOver:
+		h.Evacuate(0)
+	case phase != memory.EvacuationMoves:
+		h.StepEvacuation()
+	case h.Holding():
+		h.EndEvacuation()
+	default:
+		left := m.rng.IntN(40)
+		if m.k.Defragment(&m.defrag, func() bool { left--; return left < 0 }) {
+			m.defrag = keyspace.Defrag{}
+			h.EndEvacuation()
 		}
 	}
 }

@@ -3,12 +3,18 @@ package list
 import (
 	"spindle/engine/data/listpack"
 	"spindle/engine/data/memory"
+	"spindle/engine/data/table"
 	"spindle/engine/data/tree"
 	"spindle/engine/data/value"
 )
 
 // Structure is what can be done with the root of a list that is no listpack.
-var Structure = value.Structure{Count: count, Destroy: destroy, Measure: measure, Cost: cost, Copy: duplicate}
+var Structure = value.Structure{
+	Count: count, Destroy: destroy, Measure: measure, Cost: cost, Copy: duplicate,
+	Relocate: func(s *value.Store, ref memory.Ref, at *table.Spot, stop func() bool) (done bool) {
+		return rootAt(ref).nodes.Relocate(s.Heap, &at.At, stop)
+	},
+}
 
 // nodeShare is about what a leaf costs in the nodes above it.
 const nodeShare = 40

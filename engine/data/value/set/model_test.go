@@ -23,15 +23,16 @@ type members map[string]bool
 
 // model is a Go map for each set, copied before each change, so that views keep theirs.
 type model struct {
-	t     *testing.T
-	rng   *rand.Rand
-	heap  *memory.Heap
-	k     *keyspace.Keyspace
-	want  map[string]members
-	views []frozen
-	build set.Builder
-	draws set.Sampler
-	limit set.Limits
+	defrag keyspace.Defrag
+	t      *testing.T
+	rng    *rand.Rand
+	heap   *memory.Heap
+	k      *keyspace.Keyspace
+	want   map[string]members
+	views  []frozen
+	build  set.Builder
+	draws  set.Sampler
+	limit  set.Limits
 }
 
 type frozen struct {
@@ -131,6 +132,9 @@ func (m *model) put(key []byte) {
 }
 
 func (m *model) step() {
+	if m.rng.IntN(16) == 0 {
+		m.relocate()
+	}
 	db, key := m.k.DB(0), m.key()
 	had := m.want[string(key)]
 	next := maps.Clone(had)
@@ -533,5 +537,24 @@ func TestBigMembers(t *testing.T) {
 	}
 	if err := set.Check(k.Heap(), e.Value()); err != nil {
 		t.Error(err)
+	}
+}
+
+// relocate goes on with moving every block elsewhere, in steps; a view that lives ends that.
+func (m *model) relocate() {
+	h := m.heap
+	switch phase := h.Evacuation(); {
+	case phase == memory.EvacuationOver:
+		h.Evacuate(0)
+	case phase != memory.EvacuationMoves:
+		h.StepEvacuation()
+	case h.Holding():
+		h.EndEvacuation()
+	default:
+		left := m.rng.IntN(40)
+		if m.k.Defragment(&m.defrag, func() bool { left--; return left < 0 }) {
+			m.defrag = keyspace.Defrag{}
+			h.EndEvacuation()
+		}
 	}
 }

@@ -39,6 +39,9 @@ var Structure = value.Structure{
 		dup := t.Copy()
 		return newRoot(s, &dup)
 	},
+	Relocate: func(s *value.Store, ref memory.Ref, at *table.Spot, stop func() bool) (done bool) {
+		return rootAt(ref).members.Relocate(s.Heap, table.Member, at, stop)
+	},
 }
 
 func destroy(r *memory.Returner, ref memory.Ref, budget int) (rest memory.Ref, spent int) {

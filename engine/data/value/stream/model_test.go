@@ -128,14 +128,15 @@ type modelView struct {
 }
 
 type model struct {
-	t     *testing.T
-	rng   *rand.Rand
-	k     *keyspace.Keyspace
-	db    *keyspace.DB
-	now   int64
-	want  map[string]*plain
-	views []modelView
-	large int
+	defrag keyspace.Defrag
+	t      *testing.T
+	rng    *rand.Rand
+	k      *keyspace.Keyspace
+	db     *keyspace.DB
+	now    int64
+	want   map[string]*plain
+	views  []modelView
+	large  int
 }
 
 func newModel(t *testing.T, large int) *model {
@@ -334,6 +335,9 @@ func (m *model) groups(w *stream.Writer, p *plain) {
 }
 
 func (m *model) step() {
+	if m.rng.IntN(16) == 0 {
+		m.relocate()
+	}
 	m.now++
 	m.k.SetNow(m.now)
 	m.k.Heap().Drain(100)
@@ -542,6 +546,25 @@ func TestLongNodesMoveSeldom(t *testing.T) {
 		}
 		if nodes := stream.Of(e.Value()).Nodes(); nodes != 1 || moves > 40 {
 			t.Errorf("limit %d: %d nodes, the last one moved %d times", limit, nodes, moves)
+		}
+	}
+}
+
+// relocate goes on with moving every block elsewhere, in steps; a view that lives ends that.
+func (m *model) relocate() {
+	h := m.k.Heap()
+	switch phase := h.Evacuation(); {
+	case phase == memory.EvacuationOver:
+		h.Evacuate(0)
+	case phase != memory.EvacuationMoves:
+		h.StepEvacuation()
+	case h.Holding():
+		h.EndEvacuation()
+	default:
+		left := m.rng.IntN(40)
+		if m.k.Defragment(&m.defrag, func() bool { left--; return left < 0 }) {
+			m.defrag = keyspace.Defrag{}
+			h.EndEvacuation()
 		}
 	}
 }

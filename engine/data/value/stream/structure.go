@@ -2,12 +2,18 @@ package stream
 
 import (
 	"spindle/engine/data/memory"
+	"spindle/engine/data/table"
 	"spindle/engine/data/tree"
 	"spindle/engine/data/value"
 )
 
 // Structure is what can be done with streams without knowing them: for package keyspace's list of kinds.
-var Structure = value.Structure{Count: count, Destroy: destroy, Measure: measure, Cost: cost, Copy: duplicate}
+var Structure = value.Structure{
+	Count: count, Destroy: destroy, Measure: measure, Cost: cost, Copy: duplicate,
+	Relocate: func(s *value.Store, ref memory.Ref, at *table.Spot, stop func() bool) (done bool) { // groups stay where they are
+		return rootAt(ref).entries.Relocate(s.Heap, &at.At, stop)
+	},
+}
 
 // count is how many blocks' worth of work it is to free the stream, about.
 func count(ref memory.Ref) int {

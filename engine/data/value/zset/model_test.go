@@ -42,6 +42,7 @@ func (s scores) sorted() []member {
 }
 
 type model struct {
+	defrag keyspace.Defrag
 	t      *testing.T
 	rng    *rand.Rand
 	heap   *memory.Heap
@@ -259,6 +260,9 @@ func (m *model) store(key string) {
 }
 
 func (m *model) step() {
+	if m.rng.IntN(16) == 0 {
+		m.relocate()
+	}
 	db := m.k.DB(0)
 	key := []string{"a", "b", "c", "d"}[m.rng.IntN(4)]
 	s, had := m.keys[key]
@@ -543,5 +547,24 @@ func TestMemory(t *testing.T) {
 		t.Errorf("%.1f bytes a member", each)
 	} else {
 		t.Logf("%.1f bytes a member", each)
+	}
+}
+
+// relocate goes on with moving every block elsewhere, in steps; a view that lives ends that.
+func (m *model) relocate() {
+	h := m.heap
+	switch phase := h.Evacuation(); {
+	case phase == memory.EvacuationOver:
+		h.Evacuate(0)
+	case phase != memory.EvacuationMoves:
+		h.StepEvacuation()
+	case h.Holding():
+		h.EndEvacuation()
+	default:
+		left := m.rng.IntN(40)
+		if m.k.Defragment(&m.defrag, func() bool { left--; return left < 0 }) {
+			m.defrag = keyspace.Defrag{}
+			h.EndEvacuation()
+		}
 	}
 }

@@ -23,6 +23,10 @@ var Structure = value.Structure{
 		return memory.UsableSize(ref) + t.Cost(samples) + t.Len()*perRecord
 	},
 	Copy: duplicate,
+	Blocks: func(ref memory.Ref, yield func(memory.Ref) bool) {
+		t := table.Open(nil, table.Scored, &rootAt(ref).members, false)
+		t.All(yield)
+	},
 }
 
 // destroy frees the order first: it is not read any more, so that its records may lead to blocks that are gone.

@@ -1,0 +1,89 @@
+package keyspace
+
+import (
+	"spindle/engine/data/memory"
+	"spindle/engine/data/table"
+	"spindle/engine/data/value"
+)
+
+// A Defrag is a walk of all databases that moves what lies in slabs which are being emptied (memory.Heap.Evacuate).
+// The zero value begins. A change between two calls may have it leave out keys: they stay where they are.
+type Defrag struct {
+	Moved, Stayed         int64 // blocks of entries
+	KeysMoved, KeysStayed int64 // keys of which a block has moved, or none
+
+	db    int
+	spot  table.Spot
+	key   []byte // of the collection that is moved in steps; empty: none is
+	inner table.Spot
+	then  bool // the database's keys are done, its hashes with deadlines are next
+}
+
+// Defragment goes on with d until all is done, or stop says so, which it asks some times in a millisecond. Only while
+// no view lives.
+func (k *Keyspace) Defragment(d *Defrag, stop func() bool) (done bool) {
+	k.assertHeld()
+	for d.db < len(k.dbs) {
+		db := &k.dbs[d.db]
+		if len(d.key) > 0 && !db.defragLarge(d, stop) {
+			return false
+		}
+		if !db.defragment(d, stop) {
+			return false
+		}
+	}
+	return true
+}
+
+// defragment goes on with a database, from a bucket on.
+func (db *DB) defragment(d *Defrag, stop func() bool) (done bool) {
+	if !d.then {
+		halt := func() bool { return len(d.key) > 0 || stop() }
+		if !db.d.t.Relocate(&d.spot, func(ref memory.Ref) memory.Ref { return db.relocate(d, ref) }, halt) {
+			return len(d.key) > 0 // then the caller comes again
+		}
+		d.then, d.spot = true, table.Spot{}
+		if len(d.key) > 0 {
+			return true
+		}
+	}
+	if !db.d.fields.Relocate(&d.spot, db.relocateIndex, stop) {
+		return false
+	}
+	d.db, d.then, d.spot = d.db+1, false, table.Spot{}
+	return true
+}
+
+// relocate moves an entry and what hangs off it.
+func (db *DB) relocate(d *Defrag, ref memory.Ref) memory.Ref {
+	store := &db.k.store
+	moved := store.Relocations
+	to, large := store.Relocate(ref)
+	if large && len(d.key) == 0 { // of several in one bucket the others stay
+		d.key, d.inner = append(d.key[:0], value.At(to).Key()...), table.Spot{}
+	}
+	if n := store.Relocations - moved; n > 0 {
+		d.Moved += n
+		d.KeysMoved++
+	} else {
+		d.Stayed++
+		d.KeysStayed++
+	}
+	return to
+}
+
+// relocateIndex moves an entry that says when the first field of a hash is due.
+func (db *DB) relocateIndex(ref memory.Ref) memory.Ref {
+	return db.k.store.RelocateBlock(ref, memory.Index)
+}
+
+// defragLarge goes on with a collection that is moved in steps.
+func (db *DB) defragLarge(d *Defrag, stop func() bool) (done bool) {
+	db.d.t.Moved() // value.M3
+	_, ref := db.d.t.Find(table.Hash(d.key), d.key)
+	if ref == 0 || db.k.store.RelocateLarge(value.At(ref), &d.inner, stop) {
+		d.key = d.key[:0]
+		return true
+	}
+	return false
+}
