@@ -68,6 +68,6 @@ func Reread() []string {
 		"tls-cert-file", "tls-key-file", "tls-key-file-pass", "tls-client-cert-file", "tls-client-key-file",
 		"tls-client-key-file-pass", "tls-ca-cert-file", "tls-ca-cert-dir", "tls-protocols", "tls-ciphers",
 		"tls-ciphersuites", "tls-prefer-server-ciphers", "tls-session-caching", "tls-session-cache-size",
-		"tls-session-cache-timeout", "tls-replication",
+		"tls-session-cache-timeout", "tls-replication", "tls-cluster",
 	}
 }

@@ -13,7 +13,6 @@ import (
 // askedInVain are configurations that ask for a feature which is not there: a line of a file, and the words it stands
 // for at start.
 var askedInVain = []struct{ line, directive, means string }{
-	{"tls-cluster yes", "tls-cluster", "in the clear"},
 	{"tls-dh-params-file redis.dh", "tls-dh-params-file", "elliptic curves"},
 }
 
