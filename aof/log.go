@@ -321,6 +321,7 @@ func (l *Log) TurnOff() {
 	l.w.finish()
 	l.release()
 	l.look()
+	l.serveWaits()
 }
 
 // flushTurn gives the writer what the turn that is held has had until now.

@@ -14,14 +14,22 @@ type waiter struct {
 
 // Synced says whether the disk has confirmed everything that cl has written.
 //
-// Synced and Await implement replication.Disk.
+// Synced implements replication.Disk.
 func (l *Log) Synced(cl *client.Client) bool {
 	l.w.mu.Lock()
 	defer l.w.mu.Unlock()
 	return l.state == on && l.w.synced >= cl.LogOffset
 }
 
-// Await wakes cl when the disk has confirmed what it has written: WAITAOF. forget ends that.
+// Confirmed implements replication.Disk.
+func (l *Log) Confirmed() (synced, end int64, ok bool) {
+	l.w.mu.Lock()
+	defer l.w.mu.Unlock()
+	return l.w.synced, l.w.buf.end, l.state == on
+}
+
+// Await implements replication.Disk: it wakes cl when the disk has confirmed what it has written, or the log is turned
+// off. forget ends that.
 func (l *Log) Await(cl *client.Client) (forget func()) {
 	w := waiter{cl, cl.LogOffset}
 	at, _ := slices.BinarySearchFunc(l.waits, w, func(a, b waiter) int { return int(min(max(a.at-b.at, -1), 1)) })
@@ -48,7 +56,7 @@ func (l *Log) serveWaits() {
 	}
 	var ready []*client.Client
 	for _, w := range l.waits {
-		if l.Synced(w.cl) {
+		if l.state == off || l.Synced(w.cl) {
 			ready = append(ready, w.cl)
 		}
 	}

@@ -165,7 +165,7 @@ func (f *Feed) replconf(c *command.Context) error {
 				return err
 			}
 		case "ack":
-			f.acked(c, r, value)
+			f.acked(c, r, c.Args[i+1:])
 			return nil
 		case "getack":
 			if f.follower.primary == c.Client { // what a primary tells its replica
@@ -197,14 +197,19 @@ func (r *replica) setFilter(list string) error {
 	return nil
 }
 
-// acked is REPLCONF ACK <offset> [FACK <offset>]; what the replica has fsynced is not asked for before there is a log
-// to fsync.
-func (f *Feed) acked(c *command.Context, r *replica, value []byte) {
-	offset, err := strconv.ParseInt(string(value), 10, 64)
+// acked is REPLCONF ACK <offset> [FACK <offset>]: what the replica has applied, and what it has fsynced. args begin
+// behind ACK.
+func (f *Feed) acked(c *command.Context, r *replica, args [][]byte) {
+	offset, err := strconv.ParseInt(string(args[0]), 10, 64)
 	if err != nil || !c.Client.Is(client.Replica) {
 		return
 	}
 	r.ackOffset, r.ackMs = max(r.ackOffset, offset), c.Now
+	if len(args) > 2 && bytes.EqualFold(args[1], []byte("fack")) {
+		if synced, err := strconv.ParseInt(string(args[2]), 10, 64); err == nil {
+			r.diskOffset = max(r.diskOffset, synced)
+		}
+	}
 	switch r.state {
 	case sending:
 		r.loaded = true

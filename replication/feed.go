@@ -52,7 +52,7 @@ type Feed struct {
 	lastPingMs         int64
 	hushed             bool // the server waits for replicas to catch up
 	still              bool // the offset stands still: a replica takes over at it
-	waits              waits
+	waits, diskWaits   waits
 	parser             protocol.Parser  // of effects that may be special
 	specialAt          int64            // where the last one begins in the stream, counted from 1; 0: there was none
 	tooOld             map[Address]bool // replicas that were closed because of one: they need a full copy
@@ -116,6 +116,7 @@ type replica struct {
 	at          int64           // the offset up to which its loop has the stream (replication.F3); live: it gets it as it comes
 	unseen      int             // bytes given to its loop since somebody looked how many are unsent
 	ackOffset   int64
+	diskOffset  int64 // what it has fsynced, by FACK; -1: it has never said
 	ackMs       int64
 	softSince   int64         // when what it lacks passed the soft limit, Unix ms; 0: it is below
 	gone        chan struct{} // closed when the client is
@@ -123,7 +124,7 @@ type replica struct {
 
 // NewFeed makes a feed with a history of its own.
 func NewFeed(core *engine.Core, settings *Settings, saver Saver) *Feed {
-	f := &Feed{core: core, settings: settings, saver: saver, selected: -1, waits: waits{byWant: map[int64]*waitHeap{}}, tooOld: map[Address]bool{}}
+	f := &Feed{core: core, settings: settings, saver: saver, selected: -1, waits: newWaits(), diskWaits: newWaits(), tooOld: map[Address]bool{}}
 	f.ID = newID()
 	f.forgetID2()
 	return f
@@ -358,7 +359,7 @@ func (f *Feed) of(cl *client.Client) *replica {
 	if r, ok := cl.ReplicaState.(*replica); ok {
 		return r
 	}
-	r := &replica{cl: cl, at: live, gone: make(chan struct{})}
+	r := &replica{cl: cl, at: live, diskOffset: -1, gone: make(chan struct{})}
 	cl.ReplicaState = r
 	return r
 }

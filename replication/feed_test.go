@@ -139,9 +139,10 @@ func (quiet) Warning(string, ...any) {}
 // noDisk is a server without an append-only file.
 type noDisk struct{}
 
-func (noDisk) On() bool                             { return false }
-func (noDisk) Synced(*client.Client) bool           { return false }
-func (noDisk) Await(*client.Client) (forget func()) { return func() {} }
+func (noDisk) On() bool                                { return false }
+func (noDisk) Synced(*client.Client) bool              { return false }
+func (noDisk) Confirmed() (synced, end int64, ok bool) { return 0, 0, false }
+func (noDisk) Await(*client.Client) (forget func())    { return func() {} }
 
 // A primary is a core with a feed and the string commands.
 type primary struct {

@@ -28,20 +28,21 @@ type Follower struct {
 	settings *FollowerSettings
 	parts    FollowerParts
 
-	link    Link
-	wire    *upstream      // the connection there is; nil: none
-	primary *client.Client // as whom the stream is run; nil: no stream flows
-	on      bool           // this server is a replica
-	known   bool           // the data here are a primary's, up to the feed's offset: it may be asked to go on from there
-	db      int            // the stream stands in, while known and no stream flows
-	taking  sync.Mutex     // held around Take
-	copied  atomic.Int64   // bytes of the full copy read
-	size    int64          // of the full copy; 0: unknown
-	heardMs int64          // of the connection that is gone: when it was last heard
-	input   int64          // bytes of streams read, by connections that are gone, since the statistics were reset
-	copies  atomic.Int64   // bytes of full copies read since then
-	rate    engine.Rate
-	errors  uint64 // commands of the primary's that failed here
+	link      Link
+	wire      *upstream      // the connection there is; nil: none
+	primary   *client.Client // as whom the stream is run; nil: no stream flows
+	on        bool           // this server is a replica
+	known     bool           // the data here are a primary's, up to the feed's offset: it may be asked to go on from there
+	db        int            // the stream stands in, while known and no stream flows
+	taking    sync.Mutex     // held around Take
+	diskMarks []diskMark     // in order; the first is the last that the disk is known to have, or waits for it
+	copied    atomic.Int64   // bytes of the full copy read
+	size      int64          // of the full copy; 0: unknown
+	heardMs   int64          // of the connection that is gone: when it was last heard
+	input     int64          // bytes of streams read, by connections that are gone, since the statistics were reset
+	copies    atomic.Int64   // bytes of full copies read since then
+	rate      engine.Rate
+	errors    uint64 // commands of the primary's that failed here
 
 	contactMs atomic.Int64 // for HeardMs
 	failover
@@ -303,7 +304,39 @@ func (o outside) Continue(id string) {
 
 // Acknowledge implements Outside.
 func (o outside) Acknowledge() {
-	o.Send("REPLCONF", "ACK", strconv.FormatInt(o.feed.offset, 10))
+	words := []string{"REPLCONF", "ACK", strconv.FormatInt(o.feed.offset, 10)}
+	if at, ok := o.onDisk(); ok {
+		words = append(words, "FACK", strconv.FormatInt(at, 10))
+	}
+	o.Send(words...)
+}
+
+// A diskMark says that the log had everything up to an offset of the stream when it ended at an offset of its own.
+type diskMark struct{ log, stream int64 }
+
+// diskMarksMost is how many marks wait for the disk. While there are as many, no new one is made.
+const diskMarksMost = 16
+
+// onDisk is the offset up to which the disk is known to have the stream. ok is false if it is known of none, or there
+// is no log.
+func (f *Follower) onDisk() (at int64, ok bool) {
+	synced, end, whole := f.feed.settings.Disk.Confirmed()
+	if !whole {
+		f.diskMarks = nil
+		return 0, false
+	}
+	if n := len(f.diskMarks); n < diskMarksMost && (n == 0 || f.diskMarks[n-1].log < end || f.diskMarks[n-1].stream < f.feed.offset) {
+		f.diskMarks = append(f.diskMarks, diskMark{end, f.feed.offset})
+	}
+	known := 0
+	for known < len(f.diskMarks) && f.diskMarks[known].log <= synced {
+		known++
+	}
+	if known == 0 {
+		return 0, false
+	}
+	f.diskMarks = f.diskMarks[known-1:]
+	return f.diskMarks[0].stream, true
 }
 
 // adopt has the stream begin: in database db.

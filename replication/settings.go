@@ -20,6 +20,9 @@ type Disk interface {
 	Synced(cl *client.Client) bool
 	// Await wakes cl when it has. forget ends that.
 	Await(cl *client.Client) (forget func())
+	// Confirmed is up to where the disk has the log, and where that ends, in offsets of the log's own. ok is false
+	// while what is on disk is not the data set.
+	Confirmed() (synced, end int64, ok bool)
 }
 
 // An OutputLimit bounds what is kept for a replica that does not take it, in bytes. 0 is no limit.

@@ -11,7 +11,8 @@ import (
 	"spindle/protocol"
 )
 
-// waits are the clients that WAIT has parked, by the number of replicas that each wants.
+// waits are the clients that WAIT has parked, by the number of replicas that each wants; or WAITAOF, by the number of
+// replicas whose disks it wants.
 //
 //	byWant   1: offset 120, 310, 500     the nearest offset first, as a heap
 //	         3: offset 120
@@ -25,11 +26,13 @@ type waits struct {
 	served []int64 // serve's own: acknowledged offsets
 }
 
+func newWaits() waits { return waits{byWant: map[int64]*waitHeap{}} }
+
 // A waiter is one parked client: want replicas must have the stream up to offset.
 type waiter struct {
 	cl           *client.Client
 	offset, want int64
-	at           int // in its heap
+	at           int // in its heap; -1: it is in none
 }
 
 // add enters w.
@@ -44,10 +47,14 @@ func (ws *waits) add(w *waiter) {
 
 // remove forgets w.
 func (ws *waits) remove(w *waiter) {
+	if w.at < 0 {
+		return
+	}
 	h := ws.byWant[w.want]
 	if heap.Remove(h, w.at); len(*h) == 0 {
 		delete(ws.byWant, w.want)
 	}
+	w.at = -1
 }
 
 // count is how many wait.
@@ -59,31 +66,39 @@ func (ws *waits) count() (n int) {
 	return n
 }
 
+// applied and onDisk are how far a replica is.
+func applied(r *replica) int64 { return r.ackOffset }
+func onDisk(r *replica) int64  { return r.diskOffset }
+
 // serve wakes those whose replicas have what they wait for.
 func (f *Feed) serve() {
-	ws := &f.waits
+	f.serveBy(&f.waits, applied)
+	f.serveBy(&f.diskWaits, onDisk)
+}
+
+func (f *Feed) serveBy(ws *waits, far func(*replica) int64) {
 	if len(ws.byWant) == 0 {
 		return
 	}
 	acked := ws.served[:0]
 	for _, r := range f.replicas {
 		if r.state == online {
-			acked = append(acked, r.ackOffset)
+			acked = append(acked, far(r))
 		}
 	}
 	slices.SortFunc(acked, func(a, b int64) int { return cmp.Compare(b, a) })
 	for i, offset := range acked {
 		for h := ws.byWant[int64(i+1)]; h != nil && len(*h) > 0 && (*h)[0].offset <= offset; {
-			f.core.Wake((*h)[0].cl) // its reply ends the wait, and that removes it
+			f.core.Wake((*h)[0].cl) // its Retry removes it
 		}
 	}
 	ws.served = acked
 }
 
 // ackedBy counts the replicas that have everything up to offset.
-func (f *Feed) ackedBy(offset int64) (n int64) {
+func (f *Feed) ackedBy(offset int64, far func(*replica) int64) (n int64) {
 	for _, r := range f.replicas {
-		if r.state == online && r.ackOffset >= offset {
+		if r.state == online && far(r) >= offset {
 			n++
 		}
 	}
@@ -104,11 +119,11 @@ func (f *Feed) wait(c *command.Context) error {
 		return err
 	}
 	offset := c.Client.StreamOffset
-	if n := f.ackedBy(offset); n >= replicaCount(want) || c.Client.Is(client.DenyBlocking|client.Multi) {
+	if n := f.ackedBy(offset, applied); n >= replicaCount(want) || c.Client.Is(client.DenyBlocking|client.Multi) {
 		c.Reply.Int(n)
 		return nil
 	}
-	answer := func(c *command.Context) { c.Reply.Int(f.ackedBy(offset)) }
+	answer := func(c *command.Context) { c.Reply.Int(f.ackedBy(offset, applied)) }
 	w := &waiter{cl: c.Client, offset: offset, want: replicaCount(want)}
 	f.waits.add(w)
 	c.Core.Block(c, command.Wait{
@@ -143,28 +158,46 @@ func (f *Feed) waitaof(c *command.Context) error {
 	if local && !disk.On() {
 		return errNoAOF
 	}
+	w := &waiter{cl: c.Client, offset: c.Client.StreamOffset, want: replicaCount(want), at: -1}
 	answer := func(c *command.Context) {
 		c.Reply.Array(2)
 		c.Reply.Int(number(disk.Synced(c.Client)))
-		c.Reply.Int(0) // what replicas have fsynced is not asked for yet
+		c.Reply.Int(f.ackedBy(w.offset, onDisk))
 	}
 	enough := func(c *command.Context) bool {
-		return replicaCount(want) <= 0 && (!local || disk.Synced(c.Client))
+		if f.ackedBy(w.offset, onDisk) < w.want {
+			return false
+		}
+		f.diskWaits.remove(w)
+		return !local || disk.Synced(c.Client)
 	}
 	if enough(c) || c.Client.Is(client.DenyBlocking|client.Multi) {
 		answer(c)
 		return nil
 	}
-	wait := command.Wait{DeadlineMs: deadlineMs, Timeout: answer, Retry: func(c *command.Context) error {
-		if enough(c) {
-			answer(c)
-		}
-		return nil
-	}}
+	forget := func() {}
 	if local {
-		wait.Left = disk.Await(c.Client)
+		forget = disk.Await(c.Client)
 	}
-	c.Core.Block(c, wait)
+	if w.want > 0 {
+		f.diskWaits.add(w)
+	}
+	c.Core.Block(c, command.Wait{
+		DeadlineMs: deadlineMs, Timeout: answer,
+		Left: func() {
+			f.diskWaits.remove(w)
+			forget()
+		},
+		Retry: func(c *command.Context) error {
+			switch {
+			case local && !disk.On():
+				return errNoAOF
+			case enough(c):
+				answer(c)
+			}
+			return nil
+		},
+	})
 	f.askForAcks()
 	return nil
 }
