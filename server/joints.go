@@ -113,6 +113,6 @@ func (in *instance) connDeps() conn.Deps {
 			in.tracker.Forget(cl)
 			in.core.StopMonitor(cl)
 		},
-		Subscriptions: in.hub.Count, Speaks: in.hub.Speaks, Modules: in.modules.Append,
+		Mode: in.mode, Subscriptions: in.hub.Count, Speaks: in.hub.Speaks, Modules: in.modules.Append,
 	}
 }
