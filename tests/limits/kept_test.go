@@ -9,8 +9,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestKeptMemory: a save, a rewrite, and a full synchronisation whose replica reads nothing, are cut off when their view
-// keeps more than kept-memory-limit alive. What they kept is free again, and the server goes on.
+// TestKeptMemory: a save, a rewrite, and a full synchronisation whose replica reads nothing, are cut off when their
+// view keeps more than kept-memory-limit alive. What they kept is free again, and the server goes on.
 func TestKeptMemory(t *testing.T) {
 	const keys = 2000
 	value := strings.Repeat("v", 8000)
