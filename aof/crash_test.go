@@ -2,6 +2,7 @@ package aof
 
 import (
 	"fmt"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -76,7 +77,7 @@ func powerCut(t *testing.T, policy Policy, seed uint64, bug sabotage) (problem s
 		default:
 			n, err := s.state()
 			if err != nil || n < promised || n > steps {
-				return fmt.Sprintf("seed %d, life %d: %d steps of %d, %d were promised, %v\n%s", seed, life, n, steps, promised, err, d)
+				return fmt.Sprintf("seed %d, life %d: %d steps of %d, %d were promised, %v\n%s%s", seed, life, n, steps, promised, err, d, texts(d))
 			}
 			promised, steps = s.live(d, rng, n, bug == repliesEarly)
 		}
@@ -84,6 +85,18 @@ func powerCut(t *testing.T, policy Policy, seed uint64, bug sabotage) (problem s
 		s.close()
 	}
 	return ""
+}
+
+// texts are the increments, as they are.
+func texts(d *faulty.Disk) (all string) {
+	for i := range 20 {
+		name := fmt.Sprintf("appendonlydir/appendonly.aof.%d.incr.aof", i)
+		if f, err := d.Open(name, os.O_RDONLY, 0); err == nil {
+			text, _ := io.ReadAll(f)
+			all += fmt.Sprintf("%s: %q\n", name, text)
+		}
+	}
+	return all
 }
 
 // live takes steps until the power goes off. It answers how many were promised and how many were taken.

@@ -293,8 +293,8 @@ func (in *instance) joinReplication() {
 				"CONFIG RESETSTAT counts anew.", len(codes))
 			in.log.Warning("Current errors code list: %s", strings.Join(codes, ", "))
 		},
-		Tick: []func(int64){func(ms int64) { in.beatMs.Store(ms) }, in.boundKept, in.feed.Tick, in.follower.Tick, in.tickLog, in.saveByRules, in.shutdown.tick, in.sampleRates, in.tickThreads,
-			func(int64) { in.tracker.Trim() }},
+		Tick: []func(int64){func(ms int64) { in.beatMs.Store(ms) }, in.feed.Tick, in.follower.Tick, in.tickLog, in.saveByRules, in.shutdown.tick, in.sampleRates, in.tickThreads,
+			func(int64) { in.tracker.Trim() }, in.boundKept},
 	})
 }
 

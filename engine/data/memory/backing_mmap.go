@@ -165,6 +165,11 @@ func preferHuge(r Ref, n int) {
 	_ = unix.Madvise(unsafe.Slice((*byte)(Pointer(r)), n), unix.MADV_HUGEPAGE)
 }
 
+// leaveRunsSmall has the kernel back runs with small pages from now on, and join none. Any goroutine.
+func leaveRunsSmall() {
+	_ = unix.Madvise(unsafe.Slice((*byte)(Pointer(runBase)), int(regionEnd-runBase)), unix.MADV_NOHUGEPAGE)
+}
+
 // populate has the kernel find pages for [r, r+n) now. Any goroutine, also while the memory is in use. Kernels before 5.14 refuse, and
 // whoever touches the memory first pays.
 func populate(r Ref, n int) {

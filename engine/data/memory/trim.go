@@ -12,8 +12,10 @@ import "slices"
 // replaced, is not touched anew each time. Slabs and runs are looked at apart, because neither serves for the other. A purge does not wait.
 // memory.T4. A trim takes clean neighbours with it: of a run up to the next huge page, of a slab when nothing lives in its huge page any more. The
 // kernel may have filled them again: it joins the small pages of a huge one, and clears those that are not there.
-// memory.T5. Past the limit (Limit) a trim does not wait either: what is beyond it goes at once.
+// memory.T5. Past the limit (Limit) a trim does not wait either: what is beyond it goes at once. From then on runs have small pages: with
+// huge ones the kernel would fill again, at its leisure, what trims have taken out between runs in use.
 type trimState struct {
+	small bool  // the kernel has been told of memory.T5
 	limit int64 // bytes of slabs and runs that may be resident before memory.T3 no longer holds; 0: no bound
 	job   trimJob
 	out   bool
@@ -48,7 +50,8 @@ type trimJob struct {
 	run_  int
 	unit  uint32 // of runs[run_]
 	holes []hole
-	hole  int // done so far
+	hole  int  // done so far
+	small bool // tells the kernel of memory.T5
 	step  func(budget int) bool
 }
 
@@ -127,6 +130,9 @@ func (h *Heap) trimEmpty() bool {
 		t.purge = 0
 		h.purged()
 		return false
+	}
+	if over > 0 && !t.small {
+		j.small, t.small = true, true
 	}
 	return true
 }
@@ -257,6 +263,10 @@ func (x *runIndex) longest() uint32 {
 
 // run gives pages back, on a reclaimer.
 func (j *trimJob) run(budget int) (done bool) {
+	if j.small {
+		j.small = false
+		leaveRunsSmall()
+	}
 	if j.slab == 0 {
 		slices.Sort(j.slabs)
 	}
