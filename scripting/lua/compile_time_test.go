@@ -42,11 +42,14 @@ func TestCompilingTakesTimeInProportion(t *testing.T) {
 			return best
 		}
 		one, four := cost(3_000), cost(12_000)
-		if four > 10*max(one, time.Millisecond/2) {
+		if four > 10*max(one, tick) {
 			t.Errorf("%s: %v, four times as much %v", name, one, four)
 		}
 	}
 }
+
+// tick is as exact as threadTime may be.
+const tick = 4 * time.Millisecond
 
 // threadTime is the processor time of this thread, which other processes do not change.
 func threadTime(t *testing.T) time.Duration {
