@@ -76,7 +76,8 @@ type Cluster struct {
 	saves   *state.Save
 	saveNo  uint64 // of saves
 	outs    []outgoing
-	after   []func() // once the slot map is published
+	asked   []errand // for the core, once the slot map is published
+	after   []func() // then
 	mapped  *slots.Map
 
 	errands errands
@@ -109,7 +110,8 @@ type outgoing struct {
 // An event is what a link's goroutine tells.
 type event struct {
 	wire    *wire
-	message *bus.Message // nil: the link stands, or err
+	message *bus.Message // nil: the link stands, or one of the others
+	refused *bus.Type    // of a message that is not what it says
 	err     error
 }
 
@@ -216,14 +218,16 @@ func (c *Cluster) finish() {
 		c.publish(c.state.Map())
 		c.peers.Store(int64(len(c.state.Nodes()) - 1))
 	}
+	c.errands.add(c.asked...)
+	c.asked = c.asked[:0]
 	for _, f := range c.after {
 		f()
 	}
 	c.after = c.after[:0]
 }
 
-// publish puts a map in force: at once, but in a turn if this node has just become a primary. Until then the core would
-// refuse the writes that the map lets in.
+// publish puts a map in force, so that the core refuses no write that the map lets in. It comes before the core becomes
+// a replica, and after it has become a primary: then in a turn.
 func (c *Cluster) publish(m *slots.Map) {
 	before := c.mapped
 	c.mapped = m
@@ -232,7 +236,7 @@ func (c *Cluster) publish(m *slots.Map) {
 		c.parts.Keys.Moved(before, m)
 	}
 	if before != nil && before.Replica && !m.Replica || c.errands.hasMaps() {
-		c.errands.add(errand{run: swap, isMap: true})
+		c.asked = append(c.asked, errand{run: swap, isMap: true})
 		return
 	}
 	swap()
@@ -321,6 +325,8 @@ func (c *Cluster) take(e event) {
 			w.close()
 		case e.message != nil:
 			s.Receive(w.link, e.message)
+		case e.refused != nil:
+			s.Refused(*e.refused)
 		case !w.link.Inbound:
 			s.Connected(w.link)
 		}

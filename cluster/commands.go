@@ -63,15 +63,25 @@ func Family(c *Cluster) command.Family {
 	}}}}
 }
 
-// order changes the state for a client, whose reply comes when the change is on disk.
+// order changes the state for a client. The reply to what must not be lost, a claim or an epoch, comes when that is on
+// disk. Nobody waits for the rest.
 func (c *Cluster) order(ctx *command.Context, f func(s *state.State) error, reply func(*command.Context)) (err error) {
-	c.with(func(s *state.State) { err = f(s) })
+	critical := false
+	c.with(func(s *state.State) {
+		before := s.Critical()
+		err = f(s)
+		critical = s.Critical() != before
+	})
 	c.errands.run()
 	if err != nil {
 		return err
 	}
 	if reply == nil {
 		reply = func(ctx *command.Context) { ctx.Reply.OK() }
+	}
+	if !critical {
+		reply(ctx)
+		return nil
 	}
 	if ctx.Client.Is(client.DenyBlocking) || ctx.Client.Conn == nil {
 		c.saveNow()

@@ -23,13 +23,18 @@ type errand struct {
 
 func (e *errands) init() { e.more.L = &e.mu }
 
-func (e *errands) add(what errand) {
+func (e *errands) add(all ...errand) {
+	if len(all) == 0 {
+		return
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.list = append(e.list, what)
-	if what.isMap {
-		e.maps++
+	for _, what := range all {
+		if what.isMap {
+			e.maps++
+		}
 	}
+	e.list = append(e.list, all...)
 	e.more.Signal()
 }
 
@@ -86,20 +91,22 @@ func (c *Cluster) runErrands() {
 	}
 }
 
+func (c *Cluster) ask(what errand) { c.asked = append(c.asked, what) }
+
 // Ask implements state.Outside.
 func (o outside) Ask(e state.Errand) {
 	c, role := o.Cluster, o.parts.Role
 	switch e.Kind {
 	case state.Follow:
-		c.errands.add(errand{run: func() { role.Follow(e.Host, e.Port) }})
+		c.ask(errand{run: func() { role.Follow(e.Host, e.Port) }})
 	case state.Promote:
-		c.errands.add(errand{run: role.Promote})
+		c.ask(errand{run: role.Promote})
 	case state.Empty:
-		c.errands.add(errand{run: role.Empty})
+		c.ask(errand{run: role.Empty})
 	case state.Unpause:
-		c.errands.add(errand{run: role.Unpause})
+		c.ask(errand{run: role.Unpause})
 	case state.Pause:
-		c.errands.add(errand{run: func() {
+		c.ask(errand{run: func() {
 			role.Pause(e.UntilMs)
 			c.with(func(s *state.State) { s.Paused() })
 		}})

@@ -121,14 +121,14 @@ func (w *wire) tell(e event) bool {
 func (w *wire) read(conn net.Conn) error {
 	in := bufio.NewReaderSize(conn, readBytes)
 	for {
-		prefix, err := in.Peek(bus.PrefixBytes)
+		prefix, err := in.Peek(bus.BeginBytes)
+		if err == nil && !bus.Begins(prefix) {
+			err = bus.ErrFrame
+		}
+		if err == nil {
+			prefix, err = in.Peek(bus.PrefixBytes)
+		}
 		if err != nil {
-			if len(prefix) >= 8 { // also a short one is judged
-				prefix = append(prefix[:len(prefix):len(prefix)], make([]byte, bus.PrefixBytes-len(prefix))...)
-				if _, bad := bus.Frame(prefix); bad != nil {
-					err = bad
-				}
-			}
 			return w.refuse(err)
 		}
 		length, err := bus.Frame(prefix)
@@ -144,6 +144,8 @@ func (w *wire) read(conn net.Conn) error {
 			if !bus.Silent(err) {
 				w.of.log.Warning("%s", err)
 			}
+			typ := bus.TypeOf(p)
+			w.tell(event{wire: w, refused: &typ})
 			continue
 		}
 		if !w.tell(event{wire: w, message: m}) {

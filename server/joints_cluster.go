@@ -111,8 +111,21 @@ func (r clusterRole) Unpause() {
 	r.in.core.Unpause(engine.PauseFailover)
 }
 
-// clusterSection is INFO's part of the cluster.
-func (in *instance) clusterSection() info.Section {
-	s := info.Section{Name: "Cluster", Fields: []info.Field{info.Bool("cluster_enabled", in.clustering.Enabled.Get)}}
-	return s
+// clusterSections are INFO's parts of the cluster.
+func (in *instance) clusterSections() []info.Section {
+	all := []info.Section{{Name: "Cluster", Fields: []info.Field{info.Bool("cluster_enabled", in.clustering.Enabled.Get)}}}
+	if in.cluster != nil {
+		all = append(all,
+			info.Section{Name: "Clients", Fields: []info.Field{info.Int("cluster_connections", in.cluster.Connections)}},
+			info.Section{Name: "Memory", Fields: []info.Field{info.Int("mem_cluster_links", in.cluster.LinkBytes)}})
+	}
+	return all
+}
+
+// linkBytes is what the links of the bus cost.
+func (in *instance) linkBytes() int64 {
+	if in.cluster == nil {
+		return 0
+	}
+	return in.cluster.LinkBytes()
 }

@@ -94,7 +94,8 @@ func (in *instance) joinObservation(args Arguments) {
 	in.sections = append(in.sections, in.saver.Sections()...)
 	in.sections = append(in.sections, in.feed.Sections()...)
 	in.sections = append(in.sections, in.tracker.Sections()...)
-	in.sections = append(in.sections, in.modules.Section(), in.clusterSection())
+	in.sections = append(in.sections, in.modules.Section())
+	in.sections = append(in.sections, in.clusterSections()...)
 }
 
 func (in *instance) serverFacts(args Arguments) observe.ServerFacts {
@@ -154,8 +155,8 @@ func (in *instance) memoryFigures() observe.MemoryFigures {
 		Used: used, Peak: in.peakUsed, Startup: in.startupUsed,
 		Clients: in.clients.Costs.Sum() + in.clients.Costs.Primary(), Replicas: in.clients.Costs.Replicas() + excess, Backlog: stream - excess, Stream: stream,
 		NotForEviction: in.core.NotForEviction(), Limit: int64(in.engine.MaxMemory.Get()),
-		Policy:  in.registry.Lookup("maxmemory-policy").Get(),
-		Scripts: scripts, Libraries: libraries, LazyPending: pending, LazyFreed: freed + in.core.Figures().CodesFreed + in.scripts.Freed(), Mail: mail,
+		Policy: in.registry.Lookup("maxmemory-policy").Get(),
+		Links:  in.linkBytes(), Scripts: scripts, Libraries: libraries, LazyPending: pending, LazyFreed: freed + in.core.Figures().CodesFreed + in.scripts.Freed(), Mail: mail,
 	}
 }
 

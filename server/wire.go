@@ -220,7 +220,9 @@ func (in *instance) joinSaving() {
 		Streaming: func() bool { return in.feed.Sending() },
 		Busy:      func() bool { return in.aof.Rewriting() }, Forks: func() int64 { return in.aof.Forks() },
 	})
-	in.saver = &bgsave.Commands{Scheduler: in.scheduler, Settings: &in.save, Limits: in.limits, Log: in.log, SkipsSanitize: skipsSanitize}
+	in.saver = &bgsave.Commands{Scheduler: in.scheduler, Settings: &in.save, Limits: in.limits, Log: in.log, SkipsSanitize: skipsSanitize,
+		Turn: in.core.Do, Wake: in.core.Wake, Lent: in.core.Lent, Latch: in.core.Latch,
+	}
 	in.whole.Emptied = append(in.whole.Emptied, func(removed int) { in.scheduler.Flushed(int64(removed)) })
 }
 

@@ -17,15 +17,23 @@ const (
 	maxPublish   = HeaderBytes + 8 + 2*(512<<20)
 )
 
-// PrefixBytes is how much of a message Frame wants to see.
-const PrefixBytes = 16
+// BeginBytes is how much of a message Begins wants to see, PrefixBytes how much Frame does.
+const (
+	BeginBytes  = 8
+	PrefixBytes = 16
+)
+
+// Begins says whether a message can begin with p, which has at least BeginBytes.
+func Begins(p []byte) bool {
+	return bytes.HasPrefix(p, []byte("RCmb")) && binary.BigEndian.Uint32(p[4:]) >= HeaderBytes
+}
 
 // Frame gives the length of the message that begins with p. Of p, at least PrefixBytes are there.
 //
 // Errors: ErrFrame.
 func Frame(p []byte) (length int, err error) {
 	n := int64(binary.BigEndian.Uint32(p[4:]))
-	if !bytes.HasPrefix(p, []byte("RCmb")) || n < HeaderBytes {
+	if !Begins(p) {
 		return 0, ErrFrame
 	}
 	limit := int64(maxHeartbeat)
@@ -38,6 +46,9 @@ func Frame(p []byte) (length int, err error) {
 	}
 	return int(n), nil
 }
+
+// TypeOf is the type of a message that may be damaged otherwise.
+func TypeOf(p []byte) Type { return Type(binary.BigEndian.Uint16(p[12:])) }
 
 // errVersion is a message of another version of the protocol. It is passed over without a word.
 var errVersion = errors.New("a message of another version")

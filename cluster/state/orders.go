@@ -42,7 +42,7 @@ func (s *State) Take(list []int) {
 		delete(s.coming, slot)
 		s.assign(s.me, slot)
 	}
-	s.settled()
+	s.claimed()
 }
 
 // Release is the opposite of Take.
@@ -60,11 +60,17 @@ func (s *State) ReleaseMine() {
 	s.settled()
 }
 
-// settled saves, and looks at the cluster's state anew. A claim is on disk before others hear it (state.C2).
+// settled saves, and looks at the cluster's state anew.
 func (s *State) settled() {
 	s.todo |= todoUpdate
-	s.save(true)
+	s.save(false)
 	s.Changed = true
+}
+
+// claimed is settled for a claim, which is on disk before others hear it (state.C2).
+func (s *State) claimed() {
+	s.settled()
+	s.save(true)
 }
 
 // Known finds a node that an operator names.
@@ -151,7 +157,7 @@ func (s *State) Bind(slot int, id string) error {
 			s.log(logging.LevelNotice, "configEpoch updated after importing slot %d", slot)
 		}
 		delete(s.coming, slot)
-		s.settled()
+		s.settled() // the epoch is this node's alone: only a new one is critical
 		s.pongAll(false)
 	}
 	s.settled()
@@ -243,7 +249,7 @@ func (s *State) SetEpoch(epoch int64) error {
 	s.me.Epoch = uint64(epoch)
 	s.log(logging.LevelNotice, "configEpoch set to %d via CLUSTER SET-CONFIG-EPOCH", s.me.Epoch)
 	s.current = max(s.current, s.me.Epoch)
-	s.settled()
+	s.claimed()
 	return nil
 }
 
@@ -279,7 +285,7 @@ func (s *State) Reset(hard, empty bool) error {
 		me.ShardID = s.newID()
 		s.log(logging.LevelNotice, "Node hard reset, now I'm %s", me.ID)
 	}
-	s.settled()
+	s.claimed()
 	return nil
 }
 
@@ -308,7 +314,7 @@ func (s *State) Adopt() {
 		}
 	}
 	if changed {
-		s.settled()
+		s.claimed()
 	}
 }
 

@@ -41,14 +41,19 @@ func (s *State) Lost(l *Link) {
 // Closed says that the link is not the state's any more.
 func (l *Link) Closed() bool { return l.closed }
 
+// Refused counts a message that came: it could not be read, or Receive has it.
+func (s *State) Refused(typ bus.Type) {
+	if typ < bus.Types {
+		s.received[typ]++
+	}
+}
+
 // Receive takes a message of l.
 func (s *State) Receive(l *Link, m *bus.Message) {
 	if l.closed {
 		return
 	}
-	if m.Type < bus.Types {
-		s.received[m.Type]++
-	}
+	s.Refused(m.Type) // it counts, whatever becomes of it
 	if int(m.Type) == s.DropType {
 		s.log(logging.LevelWarning, "Dropping packet that matches debug drop filter")
 		return

@@ -195,7 +195,7 @@ const patienceMs = 12 * worldTimeout
 // TestClustersSurvive: whatever crashes, stops or is cut off, nobody claims a slot with an epoch that another has
 // claimed it with, nobody votes twice, and the nodes agree when all is well again.
 func TestClustersSurvive(t *testing.T) {
-	from, count := uint64(1), uint64(12*scale())
+	from, count := uint64(1), uint64(5*scale())
 	if one, err := strconv.ParseUint(os.Getenv("SPINDLE_SEED"), 10, 64); err == nil {
 		from, count = one, 1
 	}
@@ -248,7 +248,7 @@ const shows = 99 - 2
 // it.
 func TestVotesAreOnDisk(t *testing.T) {
 	found := false
-	for seed := uint64(1); seed <= uint64(6*scale()); seed++ {
+	for seed := uint64(1); seed <= uint64(2*scale()); seed++ {
 		if wrong := rivalry(t, seed, false); wrong != "" {
 			t.Fatalf("seed %d: %s", seed, wrong)
 		}
