@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"spindle/engine"
-	"spindle/engine/acl"
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/engine/family/config"
@@ -20,12 +19,7 @@ func (in *instance) joinCommands(args Arguments) (err error) {
 		return err
 	}
 	for i, r := range in.config.Renames {
-		err := in.catalogue.Rename(r[0], r[1])
-		if err == command.ErrNotThere && acl.Absent(r[0]) {
-			in.log.Notice("rename-command %s: there is no such command here yet, and nothing is renamed", r[0])
-			continue
-		}
-		if err != nil {
+		if err := in.catalogue.Rename(r[0], r[1]); err != nil {
 			if err := in.refused(in.config.RefuseRename(i, err)); err != nil {
 				return err
 			}

@@ -1,7 +1,6 @@
 package acl
 
 import (
-	"strings"
 	"sync"
 
 	"spindle/engine/command"
@@ -11,12 +10,6 @@ import (
 //
 // Rules may name them, so that an ACL file written for Redis loads. A command that comes here leaves this list.
 var absentNames = map[string][]string{}
-
-// Absent says that Redis has a command of this name, and this server does not.
-func Absent(name string) bool {
-	_, is := absentNames[strings.ToLower(name)]
-	return is
-}
 
 // absent is a row for each of absentNames. No user calls them: they only tell which rules are well formed.
 var absent = sync.OnceValue(func() *command.Catalogue {

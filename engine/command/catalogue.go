@@ -223,20 +223,20 @@ func cText(b []byte, limit int) []byte {
 
 // What is wrong with a rename-command line.
 var (
-	ErrNotThere = errors.New("No such command in rename-command")
-	ErrTaken    = errors.New("Target command name already exists")
+	errNotThere = errors.New("No such command in rename-command")
+	errTaken    = errors.New("Target command name already exists")
 )
 
 // Rename lets clients call a command by another name only; an empty name takes it away. Before the first client.
 //
-// Errors: ErrTaken, ErrNotThere.
+// Errors: errTaken, errNotThere.
 func (k *Catalogue) Rename(from, to string) error {
 	if to != "" && !strings.EqualFold(from, to) && k.names.find([]byte(to)) != nil {
-		return ErrTaken
+		return errTaken
 	}
 	row := k.names.find([]byte(from))
 	if row == nil {
-		return ErrNotThere
+		return errNotThere
 	}
 	if to == "" {
 		k.names.remove(from)
