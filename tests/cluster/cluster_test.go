@@ -208,7 +208,8 @@ func TestNodesFile(t *testing.T) {
 	}
 }
 
-// TestNonsenseOnTheBus: what is no message closes its link with one line in the log, and nobody is forgotten or adopted.
+// TestNonsenseOnTheBus: what is no message closes its link with one line in the log, and nobody is forgotten or
+// adopted.
 func TestNonsenseOnTheBus(t *testing.T) {
 	busPort := testkit.FreePort(t)
 	n := node(t, false, "--cluster-port", strconv.Itoa(busPort))
@@ -339,7 +340,8 @@ func TestRepliesAlike(t *testing.T) {
 	}
 }
 
-// TestASlowCommandIsNoFailure: while one command holds a node's core for several timeouts, nobody calls the node failed.
+// TestASlowCommandIsNoFailure: while one command holds a node's core for several timeouts, nobody calls the node
+// failed.
 func TestASlowCommandIsNoFailure(t *testing.T) {
 	nodes := []*testkit.Server{node(t, false), node(t, false), node(t, false)}
 	create(t, nodes, 0)
