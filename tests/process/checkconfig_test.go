@@ -44,7 +44,7 @@ func damages(t *testing.T, dir string) []damage {
 		"hz 1e3", "appendonly maybe", "loglevel loud", "dir /no/such/folder", "logfile /no/such/folder/log", "logfile " + dir, "include /no/such/file.conf",
 		"include " + dir, "rename-command nosuch x", "rename-command get set", "rename-command get", "loadmodule /tmp/search.so", "loadmodule",
 		"user a on\x01 %zz", "user a (on", "user a +nosuch", "user a >x <y", "user", "aclfile /no/such/users.acl", "aclfile " + dir + "/bad.acl",
-		"tls-cluster yes", "cluster-enabled yes", "tls-dh-params-file x", "notify-keyspace-events xyzQ", "client-output-buffer-limit normal 1",
+		"tls-dh-params-file x", "notify-keyspace-events xyzQ", "client-output-buffer-limit normal 1",
 		"client-output-buffer-limit nobody 0 0 0", "oom-score-adj-values 1 2", "oom-score-adj-values 1 2 9999", "replicaof host", "replicaof host 99999",
 		"unixsocketperm 999", "proc-title-template {nosuch}", "latency-tracking-info-percentiles 101", "sentinel monitor m 127.0.0.1 1 1", "a.b",
 		"appendfilename a/b", "dbfilename a/b", "maxmemory-clients 101%", "reactor-backend magic", "shutdown-on-sigint save nosave", "list-max-ziplist-value",
@@ -58,7 +58,7 @@ func damages(t *testing.T, dir string) []damage {
 		damage{"user a on\nuser b on\nuser a on", 3},
 		damage{"aclfile " + dir + "/good.acl\nuser a on", 1},
 		damage{"tls-port 7777", 0}, damage{"tls-port 7777\ntls-cert-file /no/such\ntls-key-file /no/such\ntls-auth-clients no", 0},
-		damage{"port 0", 0}, damage{`bind ""`, 0})
+		damage{"cluster-enabled yes\nreplicaof 127.0.0.1 1", 0}, damage{"port 0", 0}, damage{`bind ""`, 0})
 }
 
 // TestCheckConfig holds --check-config to the start itself on more than a hundred damaged files: what a start refuses
