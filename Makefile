@@ -15,7 +15,6 @@ STATEDIR   ?= /var/lib/spindle
 LOGDIR     ?= /var/log/spindle
 RUNDIR     ?= /run/spindle
 SHARE      := bin/share
-SENTINEL   := $(wildcard sentinel.conf)
 PLACES     := -e 's|@BINDIR@|$(BINDIR)|g' -e 's|@SYSCONFDIR@|$(SYSCONFDIR)|g' -e 's|@STATEDIR@|$(STATEDIR)|g' -e 's|@LOGDIR@|$(LOGDIR)|g'
 
 SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
@@ -45,13 +44,13 @@ install: | $(BIN) $(SHARE) ## program, units, manual, completion, configuration,
 	  $(DESTDIR)$(DATADIR)/bash-completion/completions $(DESTDIR)$(DATADIR)/zsh/site-functions \
 	  $(DESTDIR)$(SYSCONFDIR)/spindle $(DESTDIR)$(SYSCONFDIR)/logrotate.d
 	install -m 755 $(BIN) $(DESTDIR)$(BINDIR)/spindle
-	for tool in check-rdb check-aof $(if $(SENTINEL),sentinel); do ln -sf spindle $(DESTDIR)$(BINDIR)/spindle-$$tool; done
-	for unit in spindle $(if $(SENTINEL),spindle-sentinel); do \
+	for tool in check-rdb check-aof sentinel; do ln -sf spindle $(DESTDIR)$(BINDIR)/spindle-$$tool; done
+	for unit in spindle spindle-sentinel; do \
 	  sed $(PLACES) packaging/systemd/$$unit.service > $(DESTDIR)$(UNITDIR)/$$unit.service && \
 	  chmod 644 $(DESTDIR)$(UNITDIR)/$$unit.service || exit 1; done
 	sed $(PLACES) packaging/logrotate > $(DESTDIR)$(SYSCONFDIR)/logrotate.d/spindle
 	chmod 644 $(DESTDIR)$(SYSCONFDIR)/logrotate.d/spindle
-	install -m 644 $(SHARE)/man/spindle.1 $(SHARE)/man/spindle-check-*.1 $(if $(SENTINEL),$(SHARE)/man/spindle-sentinel.1) \
+	install -m 644 $(SHARE)/man/spindle.1 $(SHARE)/man/spindle-check-*.1 $(SHARE)/man/spindle-sentinel.1 \
 	  $(DESTDIR)$(DATADIR)/man/man1
 	install -m 644 $(SHARE)/man/spindle.conf.5 $(DESTDIR)$(DATADIR)/man/man5
 	install -m 644 $(SHARE)/bash/spindle $(DESTDIR)$(DATADIR)/bash-completion/completions/spindle
@@ -61,8 +60,10 @@ install: | $(BIN) $(SHARE) ## program, units, manual, completion, configuration,
 	    -e 's|^logfile ""$$|logfile $(LOGDIR)/spindle.log|' -e 's|^pidfile ""$$|pidfile $(RUNDIR)/spindle.pid|' \
 	    spindle.conf > $(DESTDIR)$(SYSCONFDIR)/spindle/spindle.conf && \
 	  chmod 640 $(DESTDIR)$(SYSCONFDIR)/spindle/spindle.conf; }
-	$(if $(SENTINEL),[ -e $(DESTDIR)$(SYSCONFDIR)/spindle/sentinel.conf ] || \
-	  install -m 640 sentinel.conf $(DESTDIR)$(SYSCONFDIR)/spindle/sentinel.conf)
+	[ -e $(DESTDIR)$(SYSCONFDIR)/spindle/sentinel.conf ] || { \
+	  sed -e 's|^dir /tmp$$|dir $(STATEDIR)-sentinel\nlogfile $(LOGDIR)/sentinel.log|' sentinel.conf \
+	    > $(DESTDIR)$(SYSCONFDIR)/spindle/sentinel.conf && \
+	  chmod 640 $(DESTDIR)$(SYSCONFDIR)/spindle/sentinel.conf; }
 
 	install -d $(DESTDIR)$(DATADIR)/spindle
 	install -m 644 packaging/user.sh $(DESTDIR)$(DATADIR)/spindle/user.sh

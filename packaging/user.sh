@@ -5,7 +5,9 @@ conf=$1 data=$2 log=$3
 getent group spindle >/dev/null || groupadd --system spindle
 getent passwd spindle >/dev/null ||
 	useradd --system --gid spindle --home-dir "$data" --no-create-home --shell /usr/sbin/nologin --comment "spindle" spindle
-[ -d "$data" ] || install -d -o spindle -g spindle -m 750 "$data"
+for folder in "$data" "$data-sentinel"; do
+	[ -d "$folder" ] || install -d -o spindle -g spindle -m 750 "$folder"
+done
 [ -d "$log" ] || install -d -o spindle -g adm -m 2750 "$log"
 # CONFIG REWRITE writes beside the configuration and puts the new file in its place.
 chown root:spindle "$conf" && chmod 2770 "$conf"

@@ -7,6 +7,7 @@
 set -eu
 package=$1
 suite=bookworm
+port=6379
 
 if [ "${2-}" != --inside ]; then
 	work=$(mktemp -d)
@@ -47,7 +48,7 @@ serve() {
 	in_root setpriv --reuid="$user" --regid="$user" --init-groups --inh-caps=-all -- "$@" >"$root/out" 2>&1 &
 	server=$!
 	for _ in $(seq 300); do
-		[ "$(cli ping 2>/dev/null)" = PONG ] && return
+		[ "$(cli -p "$port" ping 2>/dev/null)" = PONG ] && return
 		kill -0 "$server" 2>/dev/null || break
 		sleep 0.1
 	done
@@ -88,6 +89,17 @@ is "CONFIG REWRITE" "$(cli config rewrite)" OK
 stop
 is "the data" "$(in_root stat -c %U /var/lib/spindle/dump.rdb)" spindle
 is "the log" "$(in_root stat -c %U /var/log/spindle/spindle.log)" spindle
+
+echo "== Sentinel's unit, the same way"
+sentinel=lib/systemd/system/spindle-sentinel.service
+port=26379
+# shellcheck disable=SC2046
+serve "$(words $sentinel User)" $(words $sentinel ExecStart)
+is "the primaries" "$(cli -p 26379 sentinel masters | grep -c '^mymaster$')" 1
+cli -p 26379 shutdown >/dev/null 2>&1 || true
+wait "$server" || fail "Sentinel ended with $?"
+port=6379
+is "its log" "$(in_root stat -c %U /var/log/spindle/sentinel.log)" spindle
 
 echo "== as the user redis, on Debian's redis.conf and data"
 drop_in=usr/share/doc/spindle/examples/redis-data.conf

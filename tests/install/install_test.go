@@ -42,7 +42,7 @@ func (r root) install(t *testing.T) {
 func installed(t *testing.T) root {
 	t.Helper()
 	r := root{t.TempDir()}
-	for _, dir := range []string{"state", "log", "run"} {
+	for _, dir := range []string{"state", "state-sentinel", "log", "run"} {
 		if err := os.Mkdir(r.at(dir), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -79,6 +79,7 @@ func TestInstalled(t *testing.T) {
 	r := installed(t)
 	for path, mode := range map[string]fs.FileMode{
 		"usr/bin/spindle": 0o755, "usr/lib/systemd/system/spindle.service": 0o644, "etc/spindle/spindle.conf": 0o640, "etc/logrotate.d/spindle": 0o644,
+		"usr/lib/systemd/system/spindle-sentinel.service": 0o644, "etc/spindle/sentinel.conf": 0o640, "usr/share/man/man1/spindle-sentinel.1": 0o644,
 		"usr/share/man/man1/spindle.1": 0o644, "usr/share/man/man5/spindle.conf.5": 0o644,
 		"usr/share/bash-completion/completions/spindle": 0o644, "usr/share/zsh/site-functions/_spindle": 0o644, "usr/share/spindle/user.sh": 0o644,
 	} {
@@ -140,6 +141,19 @@ func TestInstalled(t *testing.T) {
 	}
 	if _, err := os.Stat(r.at("state/dump.rdb")); err != nil {
 		t.Error(err)
+	}
+
+	sentinel, sentinelPort := execStart(t, r.at("usr/lib/systemd/system/spindle-sentinel.service")), testkit.FreePort(t)
+	watcher := testkit.Launch(t, testkit.Spec{
+		Program: sentinel[0], Bare: true, Port: sentinelPort, Args: append(sentinel[1:], "--port", strconv.Itoa(sentinelPort)),
+	})
+	if n := len(watcher.Do("SENTINEL", "MASTERS").Elems); n != 1 {
+		t.Errorf("the Sentinel of the unit watches %d primaries", n)
+	}
+	watcher.Signal(syscall.SIGTERM)
+	watcher.Wait(testkit.Slowly(20 * time.Second))
+	if !strings.Contains(read(t, r.at("log/sentinel.log")), "Sentinel ID is") {
+		t.Error("the Sentinel has not logged where its configuration says")
 	}
 
 	if err := os.WriteFile(conf, []byte("port 7000\n"), 0o640); err != nil {

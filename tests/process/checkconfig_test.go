@@ -58,7 +58,7 @@ func damages(t *testing.T, dir string) []damage {
 		damage{"user a on\nuser b on\nuser a on", 3},
 		damage{"aclfile " + dir + "/good.acl\nuser a on", 1},
 		damage{"tls-port 7777", 0}, damage{"tls-port 7777\ntls-cert-file /no/such\ntls-key-file /no/such\ntls-auth-clients no", 0},
-		damage{"port 0", 0}, damage{`bind ""`, 0})
+		damage{"cluster-enabled yes\nreplicaof 127.0.0.1 1", 0}, damage{"port 0", 0}, damage{`bind ""`, 0})
 }
 
 // TestCheckConfig holds --check-config to the start itself on more than a hundred damaged files: what a start refuses
