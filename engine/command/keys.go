@@ -80,7 +80,8 @@ func (s *Spec) HasKeys(search Search) bool {
 	return false
 }
 
-// OneKey is where the only key of every call stands; 0 if calls may have another number of keys, or find them otherwise.
+// OneKey is where the only key of every call stands; 0 if calls may have another number of keys, or find them
+// otherwise.
 func (s *Spec) OneKey() int {
 	if len(s.Keys) != 1 || s.GetKeys != nil {
 		return 0
