@@ -1,6 +1,6 @@
 // Spindle is a Redis-compatible server; under another name, or with another first word, it is one of its own tools.
 //
-// It only chooses: server, one of the tools, or what is still to come, sentinel and proxy.
+// It only chooses: server, Sentinel, one of the tools, or what is still to come, a proxy.
 package main
 
 import (
@@ -27,8 +27,10 @@ func main() {
 	switch role := roleOf(os.Args); role {
 	case "server":
 		os.Exit(server.Run(os.Args, server.Manual{Settings: settings, Tools: cli.Forms()}))
+	case "sentinel":
+		os.Exit(server.RunSentinel(os.Args, server.Manual{Settings: settings, Tools: cli.Forms()}))
 	default:
-		fmt.Fprintf(os.Stderr, "spindle cannot be a %s in this version: it is a server only.\n", role)
+		fmt.Fprintf(os.Stderr, "spindle cannot be a %s in this version: it is a server or a Sentinel.\n", role)
 		os.Exit(1)
 	}
 }

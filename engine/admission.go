@@ -108,12 +108,12 @@ func (c *Core) admit(cl *client.Client, spec *command.Spec, args [][]byte) (verd
 			return refuse, err
 		}
 	}
-	call := callOf(cl, spec, args)
 	if c.slots != nil {
-		if err := c.admitSlots(cl, call); err != nil {
+		if err := c.admitSlots(cl, spec, args); err != nil {
 			return elsewhere, err
 		}
 	}
+	call := callOf(cl, spec, args)
 	if err := c.obstacle(cl, call); err != nil {
 		return refuse, err
 	}

@@ -374,7 +374,7 @@ func (c *Core) execute(cl *client.Client, req *protocol.Request, spec *command.S
 			return c.muted(cl, spec, mark, silent)
 		}
 	} else if c.slots != nil {
-		if err := c.admitSlots(cl, callOf(cl, spec, req.Args)); err != nil {
+		if err := c.admitSlots(cl, spec, req.Args); err != nil {
 			c.sendAway(cl, spec, err)
 			return c.muted(cl, spec, mark, silent)
 		}

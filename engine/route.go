@@ -46,12 +46,18 @@ func (c *Core) RouteBy(current *slots.Current) { c.slots = current }
 
 // admitSlots refuses a call whose keys this server does not serve. EXEC is judged by what was queued; one that is
 // refused ends its transaction.
-func (c *Core) admitSlots(cl *client.Client, call Call) error {
-	if cl.Is(client.Primary) || len(call.Spec.Keys) == 0 && call.Spec.GetKeys == nil && call.Spec.Full != "exec" {
+func (c *Core) admitSlots(cl *client.Client, spec *command.Spec, args [][]byte) error {
+	if cl.Is(client.Primary) || len(spec.Keys) == 0 && spec.GetKeys == nil && spec.Full != "exec" {
 		return nil
 	}
 	m := c.slots.Load()
-	r := c.routeOf(m, cl, call)
+	if m == nil { // the node is not open yet
+		return errDown
+	}
+	if at := spec.OneKey(); at > 0 && at < len(args) && m.OK && m.Mine(slots.Of(args[at])) && len(m.Migrating) == 0 && len(m.Importing) == 0 {
+		return nil // the usual case
+	}
+	r := c.routeOf(m, cl, callOf(cl, spec, args))
 	if r.why == served {
 		return nil
 	}

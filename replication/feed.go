@@ -264,9 +264,10 @@ func (f *Feed) flush() {
 		switch {
 		case r.at != live:
 			f.limitLag(r)
-		case r.state == online && f.keepsUp(r, f.sent-from):
+		case r.state == online:
 			f.core.Push(r.cl, f.chunk[from:f.sent:f.sent])
 			f.posted.Add(int64(f.sent - from))
+			f.watchSocket(r, f.sent-from)
 		}
 	}
 	f.noteBacklog()
@@ -279,19 +280,17 @@ const live = -1
 // is kept once for all replicas.
 const aheadMax = 1 << 20
 
-// keepsUp says whether r's socket takes the stream. If not, r gets the n bytes that have just come, and all that
-// follows, from the backlog.
-func (f *Feed) keepsUp(r *replica, n int) bool {
+// watchSocket has r, whose loop was given n bytes more, read the backlog from here on if its socket does not take the
+// stream.
+func (f *Feed) watchSocket(r *replica, n int) {
 	if r.unseen += n; r.unseen < aheadMax/4 || f.log == nil {
-		return true
+		return
 	}
 	r.unseen = 0
-	if r.unsent() <= aheadMax {
-		return true
+	if r.unsent() > aheadMax {
+		f.fallBehind(r, f.log.end)
+		go f.catchUp(r)
 	}
-	f.fallBehind(r, f.log.end-int64(n))
-	go f.catchUp(r)
-	return false
 }
 
 // fallBehind says that r has the stream up to offset at, and gets the rest from the backlog.

@@ -38,7 +38,8 @@ type Follower struct {
 	copied  atomic.Int64   // bytes of the full copy read
 	size    int64          // of the full copy; 0: unknown
 	heardMs int64          // of the connection that is gone: when it was last heard
-	input   int64          // bytes of streams read, by connections that are gone
+	input   int64          // bytes of streams read, by connections that are gone, since the statistics were reset
+	copies  atomic.Int64   // bytes of full copies read since then
 	rate    engine.Rate
 	errors  uint64 // commands of the primary's that failed here
 
@@ -221,9 +222,18 @@ func (f *Follower) Answered(cl *client.Client, spec *command.Spec) {
 // Errors counts the commands of the primary's and of replicas that failed here: unexpected_error_replies.
 func (f *Follower) Errors() uint64 { return f.errors }
 
-// inputBytes counts what was read of streams.
+// resetStats is CONFIG RESETSTAT's share.
+func (f *Follower) resetStats() {
+	f.errors, f.input, f.rate = 0, 0, engine.Rate{}
+	f.copies.Store(0)
+	if f.wire != nil {
+		f.input = -f.wire.read.Load()
+	}
+}
+
+// inputBytes counts what was read of copies and streams.
 func (f *Follower) inputBytes() int64 {
-	n := f.input
+	n := f.input + f.copies.Load()
 	if f.wire != nil {
 		n += f.wire.read.Load()
 	}

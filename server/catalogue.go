@@ -19,5 +19,9 @@ func (in *instance) families() []command.Family {
 		in.feed.WaitFamily(), in.scripts.Family(), in.aof.Family(), acl.Family(in.aclDeps()), in.modules.Family(), cluster.Family(in.cluster),
 		in.migrator.Family(),
 	)
-	return append(all, in.saver.Families()...)
+	all = append(all, in.saver.Families()...)
+	if in.asSentinel {
+		return in.sentinelFamilies(all)
+	}
+	return all
 }

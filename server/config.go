@@ -15,6 +15,7 @@ import (
 	"spindle/internal/logging"
 	"spindle/internal/reason"
 	"spindle/internal/setting"
+	"spindle/sentinel"
 )
 
 // RedisVersion is the version whose behaviour, texts and file formats spindle follows.
@@ -27,6 +28,8 @@ type Directives struct {
 	// Bad hears of each line that cannot be taken, and reading goes on; nothing outside the process is touched.
 	// nil: the first such line ends it.
 	Bad func(*ConfigError)
+
+	Sentinel bool // sentinel lines are collected, and not refused
 }
 
 // A Config is what Load found beside the rows.
@@ -37,9 +40,12 @@ type Config struct {
 	Modules [][]string  // loadmodule: path and arguments
 	Ignored []string    // module directives (name.setting) without a module
 
+	Sentinel []sentinel.Directive // sentinel, without that word
+
 	renameLines []ConfigError          // where Renames stand
 	userLines   []ConfigError          // where Users stand
 	moduleLines []ConfigError          // where Modules stand
+	sentLines   []ConfigError          // where Sentinel's stand
 	lines       map[string]ConfigError // the last line of each directive, by its name and not an older one
 }
 
@@ -53,6 +59,13 @@ func (c *Config) RefuseRename(i int, reason error) error {
 // RefuseUser is the error of a user line that turned out wrong after Load.
 func (c *Config) RefuseUser(i int, reason error) error {
 	e := c.userLines[i]
+	e.Reason = reason.Error()
+	return &e
+}
+
+// RefuseSentinel is the error of a sentinel line that turned out wrong after Load.
+func (c *Config) RefuseSentinel(i int, reason error) error {
+	e := c.sentLines[i]
 	e.Reason = reason.Error()
 	return &e
 }
@@ -276,7 +289,12 @@ func (l *loader) line(line string) error {
 		if len(args) == 1 {
 			return nil
 		}
-		return errors.New("sentinel directive while not in sentinel mode")
+		if !l.to.Sentinel {
+			return errors.New("sentinel directive while not in sentinel mode")
+		}
+		l.config.Sentinel = append(l.config.Sentinel, args[1:])
+		l.config.sentLines = append(l.config.sentLines, l.at)
+		return nil
 	}
 	return errBadDirective
 }

@@ -14,9 +14,12 @@ import (
 
 // This server as a node of a cluster.
 
-// mode is what INFO, HELLO and the log call this server.
+// mode is what INFO, HELLO and the log call the way this server runs.
 func (in *instance) mode() string {
-	if in.clustering.Enabled.Get() {
+	switch {
+	case in.asSentinel:
+		return "sentinel"
+	case in.clustering.Enabled.Get():
 		return "cluster"
 	}
 	return "standalone"
@@ -24,8 +27,8 @@ func (in *instance) mode() string {
 
 // titleMode is what ps shows of it.
 func (in *instance) titleMode() string {
-	if in.clustering.Enabled.Get() {
-		return "[cluster]"
+	if mode := in.mode(); mode != "standalone" {
+		return "[" + mode + "]"
 	}
 	return ""
 }

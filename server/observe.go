@@ -191,7 +191,7 @@ func (in *instance) observeDeps() observe.Deps {
 	return observe.Deps{
 		Catalogue: func() *command.Catalogue { return in.catalogue }, Sections: func() []info.Section { return in.sections },
 		Slowlog: in.slowlog, Events: in.events, StartMonitor: in.core.StartMonitor,
-		LatencyThreshold: in.engine.LatencyThreshold.Get, Memory: in.memoryFigures,
+		LatencyThreshold: in.engine.LatencyThreshold.Get, Memory: in.memoryFigures, Only: in.sentinelSections(),
 	}
 }
 

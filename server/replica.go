@@ -54,6 +54,9 @@ func (in *instance) roleBarriers() (all []*engine.Barrier) {
 	}}
 	in.roleChanged = func() {
 		on := in.follower.Following()
+		if in.asSentinel {
+			return
+		}
 		in.log.SetRole(map[bool]byte{false: 'M', true: 'S'}[on])
 		in.core.Raise(readOnly, on && in.following.ReadOnly.Get())
 		in.core.Raise(stale, in.isStale())

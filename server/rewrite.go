@@ -30,15 +30,20 @@ func (w *Rewriter) Rewrite(all bool) error {
 	if w.File == "" {
 		return ErrNoConfigFile
 	}
-	old, err := os.ReadFile(w.File)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return w.failed(err)
-	}
-	if err := w.replace([]byte(w.Registry.Rewrite(string(old), all))); err != nil {
+	if err := w.write(all); err != nil {
 		return w.failed(err)
 	}
 	w.Log.Notice("CONFIG REWRITE executed with success.")
 	return nil
+}
+
+// write is Rewrite that tells nobody.
+func (w *Rewriter) write(all bool) error {
+	old, err := os.ReadFile(w.File)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return w.replace([]byte(w.Registry.Rewrite(string(old), all)))
 }
 
 // failed logs err and makes it the reply's text.

@@ -35,7 +35,9 @@ type Manual struct {
 }
 
 // Run is the whole life of a server process; it returns the exit code.
-func Run(argv []string, manual Manual) int {
+func Run(argv []string, manual Manual) int { return run(argv, manual, false) }
+
+func run(argv []string, manual Manual, asSentinel bool) int {
 	argv = slices.Clone(argv)
 	for i := range argv {
 		argv[i] = strings.Clone(argv[i]) // SetTitle writes over the originals
@@ -56,6 +58,11 @@ func Run(argv []string, manual Manual) int {
 		log.Warning("Fatal: %s", err)
 		return 1
 	}
+	if in.asSentinel = asSentinel; asSentinel {
+		if err := in.sentinelDefaults(); err != nil {
+			return refuse(log, err)
+		}
+	}
 	var stdin []byte
 	if args.Stdin {
 		if stdin, err = io.ReadAll(os.Stdin); err != nil {
@@ -63,7 +70,7 @@ func Run(argv []string, manual Manual) int {
 			return 1
 		}
 	}
-	if in.config, err = Load(in.registry, args, bytes.NewReader(stdin), Directives{Log: log}); err != nil {
+	if in.config, err = Load(in.registry, args, bytes.NewReader(stdin), Directives{Log: log, Sentinel: asSentinel}); err != nil {
 		return refuse(log, err)
 	}
 	if err := in.refuseUnsupported(); err != nil {
@@ -100,7 +107,11 @@ func Run(argv []string, manual Manual) int {
 		}
 		return 1
 	}
-	log.Warning("Redis is now ready to exit, bye bye...")
+	if asSentinel {
+		log.Warning("Sentinel is now ready to exit, bye bye...")
+	} else {
+		log.Warning("Redis is now ready to exit, bye bye...")
+	}
 	return 0
 }
 
@@ -118,6 +129,11 @@ func refuse(log *logging.Logger, err error) int {
 func (in *instance) run(args Arguments) error {
 	log := in.log
 	PinProcess(&in.settings.Process, log)
+	if in.asSentinel {
+		if err := in.checkSentinelFile(); err != nil {
+			return err
+		}
+	}
 	in.threads.start(in.busyThreads())
 	fit, err := FitOpenFiles(in.network.MaxClients.Get(), in.sockets.Loops.Get(), log)
 	if err != nil {
@@ -152,7 +168,11 @@ func (in *instance) run(args Arguments) error {
 	go in.core.RunDuties(stopDuties)
 	go in.newReporter().run(stopDuties)
 	go in.obeySignals()
-	err = in.load()
+	if in.asSentinel {
+		in.watch(stopDuties)
+	} else {
+		err = in.load()
+	}
 	switch {
 	case errors.Is(err, context.Canceled): // a shutdown was asked for meanwhile
 	case err != nil:

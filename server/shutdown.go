@@ -77,7 +77,7 @@ func (s *shutdown) request(c *command.Context, mode ShutdownMode) error {
 	if s.over {
 		return nil
 	}
-	if s.in.core.Loading() {
+	if s.in.core.Loading() || s.in.asSentinel {
 		mode = mode&^ShutdownSave | ShutdownNoSave // what is in memory is a part of what is on disk
 	}
 	if s.in.core.Lent() {
@@ -141,11 +141,11 @@ func (s *shutdown) fail() {
 
 // finish saves and lets the process end; false if that failed and the server goes on.
 func (s *shutdown) finish() bool {
+	s.in.feed.LogLag()
 	endLog, ok := s.endLog()
 	if !ok {
 		return false
 	}
-	s.in.feed.LogLag()
 	wait := s.in.scheduler.AbortAndWait("the server shuts down")
 	save := s.mode&ShutdownSave != 0 || (s.in.scheduler.Saving() && s.mode&ShutdownNoSave == 0)
 	if save {

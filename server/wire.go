@@ -41,6 +41,7 @@ import (
 	"spindle/reactor"
 	"spindle/replication"
 	"spindle/scripting"
+	"spindle/sentinel"
 )
 
 // An instance is one server: its parts, and how they were joined.
@@ -51,6 +52,9 @@ type instance struct {
 	registry *setting.Registry
 	config   *Config
 	program  string // argv[0]
+
+	asSentinel bool
+	watcher    *sentinel.Machine // nil in a server
 
 	network        reactor.Settings
 	sockets        reactor.ListenSettings
@@ -191,6 +195,11 @@ func (in *instance) assemble(args Arguments) (err error) {
 	in.joinScripts()
 	in.joinMigrate()
 	in.core.Do(func() { in.startupUsed = in.core.UsedMemory() })
+	if in.asSentinel {
+		if err := in.joinSentinel(); err != nil {
+			return err
+		}
+	}
 	if err := in.joinCommands(args); err != nil {
 		return err
 	}
@@ -211,7 +220,9 @@ func (in *instance) joinSaving() {
 		Streaming: func() bool { return in.feed.Sending() },
 		Busy:      func() bool { return in.aof.Rewriting() }, Forks: func() int64 { return in.aof.Forks() },
 	})
-	in.saver = &bgsave.Commands{Scheduler: in.scheduler, Settings: &in.save, Limits: in.limits, Log: in.log, SkipsSanitize: skipsSanitize}
+	in.saver = &bgsave.Commands{Scheduler: in.scheduler, Settings: &in.save, Limits: in.limits, Log: in.log, SkipsSanitize: skipsSanitize,
+		Turn: in.core.Do, Wake: in.core.Wake, Lent: in.core.Lent, Latch: in.core.Latch,
+	}
 	in.whole.Emptied = append(in.whole.Emptied, func(removed int) { in.scheduler.Flushed(int64(removed)) })
 }
 

@@ -88,7 +88,8 @@ func (s *State) claims(n *Node, epoch uint64, claimed *bus.Bitmap) {
 		owner := s.owners[slot]
 		if !claimed.Has(slot) {
 			if owner == n {
-				// The slot stays where it was until somebody claims it: clients are redirected once more, but none fails.
+				// The slot stays where it was until somebody claims it: clients are redirected once more, but none
+				// fails.
 				s.notOwn.Add(slot)
 			}
 			continue

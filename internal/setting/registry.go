@@ -21,6 +21,7 @@ type Registry struct {
 	hooks      map[*Row][]*hook
 	given      map[*Row]bool // named by the configuration
 	directives []directive
+	groups     []group
 	followers  []func()
 	warn       func(format string, args ...any)
 }
@@ -29,6 +30,13 @@ type Registry struct {
 type directive struct {
 	name  string
 	lines func() []string
+}
+
+// A group is a directive whose first argument is as good as a name.
+type group struct {
+	name    string
+	aliases map[string]string
+	lines   func() []Grouped
 }
 
 // NewRegistry joins the rows of all packages. It refuses a name that two rows claim.
@@ -111,6 +119,19 @@ func (r *Registry) Loaded() {
 // OnRewrite has lines give the arguments of each line of a directive that is no row: user, loadmodule.
 func (r *Registry) OnRewrite(name string, lines func() []string) {
 	r.directives = append(r.directives, directive{name, lines})
+}
+
+// A Grouped line is the arguments of a directive whose first word says which line it is. An Optional one need not be
+// in the file, but takes its place if it is there.
+type Grouped struct {
+	Text     string
+	Optional bool
+}
+
+// OnRewriteGroup has lines give the lines of a directive whose first argument is as good as a name: sentinel. Each
+// takes the place of an old one with the same first argument. aliases are older words for some.
+func (r *Registry) OnRewriteGroup(name string, aliases map[string]string, lines func() []Grouped) {
+	r.groups = append(r.groups, group{name, aliases, lines})
 }
 
 // A Pair is a name and its value's text.

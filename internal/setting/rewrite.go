@@ -39,6 +39,17 @@ func (r *Registry) Rewrite(old string, all bool) string {
 		}
 		f.blankRest(d.name)
 	}
+	for _, g := range r.groups {
+		for _, line := range g.lines() {
+			word, rest, _ := strings.Cut(line.Text, " ")
+			f.write(g.name+" "+word, rest, !line.Optional)
+		}
+		for name := range f.at {
+			if strings.HasPrefix(name, g.name+" ") {
+				f.blankRest(name)
+			}
+		}
+	}
 	return f.text()
 }
 
@@ -110,6 +121,15 @@ func (r *Registry) directiveOf(line string) (string, bool) {
 		return "", false
 	}
 	name := strings.ToLower(args[0])
+	for _, g := range r.groups {
+		if name == g.name && len(args) > 1 {
+			word := strings.ToLower(args[1])
+			if alias := g.aliases[word]; alias != "" {
+				word = alias
+			}
+			return name + " " + word, true
+		}
+	}
 	if row := r.byName[name]; row != nil {
 		return row.Name, true
 	}

@@ -2,7 +2,8 @@ package slots
 
 // Keys is what the cluster asks of the keyspace, which implements it.
 type Keys interface {
-	// Count is how many keys slot holds, expired ones that nobody has removed among them. Any goroutine, without a turn.
+	// Count is how many keys slot holds, expired ones that nobody has removed among them. Any goroutine, without a
+	// turn.
 	Count(slot uint16) int
 	// Each calls yield with up to limit keys of slot, which are lent until yield returns. Turn only.
 	Each(slot uint16, limit int, yield func(key []byte))

@@ -51,3 +51,34 @@ func TestMap(t *testing.T) {
 		t.Error("wrong endpoints")
 	}
 }
+
+// TestOfLongKeys holds the checksum of eight bytes at a time against that of single bits.
+func TestOfLongKeys(t *testing.T) {
+	simple := func(p []byte) (crc uint16) {
+		for _, b := range p {
+			for bit := 7; bit >= 0; bit-- {
+				top := crc>>15 ^ uint16(b>>bit&1)
+				crc = crc<<1 ^ top*0x1021
+			}
+		}
+		return crc
+	}
+	key := []byte{}
+	for i := range 100 {
+		if got, want := slots.Of(key), simple(key)%slots.Count; got != want {
+			t.Fatalf("%q: slot %d, want %d", key, got, want)
+		}
+		key = append(key, byte('!'+i*37%90))
+		if key[i] == '{' {
+			key[i] = 'x'
+		}
+	}
+}
+
+// BenchmarkOf takes the slot of a key of 16 bytes.
+func BenchmarkOf(b *testing.B) {
+	key := []byte("key:000000012345")
+	for b.Loop() {
+		slots.Of(key)
+	}
+}

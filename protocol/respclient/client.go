@@ -2,6 +2,7 @@
 //
 // Owner: one goroutine; Close alone may be called from another.
 // Never: reconnects, retries or pools. It is for tests, the bench, tools and the link to a primary.
+// Proof: tests, tools and the bench call what the server itself does not: it only reads replies, for its Sentinel.
 // Start here; read.go reads replies, value.go is what they become.
 package respclient
 

@@ -8,8 +8,8 @@ import (
 	hashslots "spindle/internal/slots"
 )
 
-// Check proves table.S1, table.S2, table.S5, table.D1..table.D3, table.E2, table.T2 and that every key is found where it
-// stands.
+// Check proves table.S1, table.S2, table.S5, table.D1..table.D3, table.E2, table.T2 and that every key is found where
+// it stands.
 // O(n): for tests.
 func (t *Table) Check() error {
 	c := checker{t: t, ids: map[uint32]uint32{}, inSlots: map[uint16]int{}}

@@ -17,12 +17,13 @@ import (
 //	| slot 0..13  | the lower bits of Hash(key) |
 //	+-------------+-----------------------------+
 //
-// So a slot's keys lie together, as those of one prefix do, and freezing, walking and SCAN stay what they were. The bits
-// are reversed because a node mostly owns a run of slots. Its keys then differ in the hash's top bits, by which savers
-// and loaders divide their work.
+// So a slot's keys lie together, as those of one prefix do, and freezing, walking and SCAN stay what they were. The
+// bits are reversed because a node mostly owns a run of slots. Its keys then differ in the hash's top bits, by which
+// savers and loaders divide their work.
 //
 // table.T1. Every hash that is given to such a table is HashOf's.
-// table.T2. Slots.counts holds how many keys of each slot the table has, and Slots.groups the sums of groupSize of them.
+// table.T2. Slots.counts holds how many keys of each slot the table has, and Slots.groups the sums of groupSize of
+// them.
 
 // slotBits are the bits of a hash that are its slot's.
 const (
@@ -119,7 +120,8 @@ func (t *Table) EachOf(slot uint16, limit int, yield func(memory.Ref)) {
 	}
 }
 
-// drawInSlots is drawSegment where slots may hold very different numbers of keys: a slot first, then one of its segments.
+// drawInSlots is drawSegment where slots may hold very different numbers of keys: a slot first, then one of its
+// segments.
 func (t *Table) drawInSlots(r *rand.PCG) *segment {
 	slot := t.slots.draw(r, t.count)
 	count := t.slots.Count(slot)

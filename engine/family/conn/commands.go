@@ -37,7 +37,7 @@ const (
 	plain  = command.Loading | command.Stale
 	quiet  = plain | command.NoScript
 	admin  = quiet | command.Admin
-	letsIn = quiet | command.Fast | command.NoAuth | command.AllowBusy | command.Sentinel
+	letsIn = quiet | command.Fast | command.NoAuth | command.AllowBusy
 )
 
 // Family is every connection command, in the order COMMAND lists them. More are the subcommands of CLIENT that
@@ -64,10 +64,10 @@ func Family(d Deps, more ...command.Spec) command.Family {
 	}
 	return command.Family{Name: "connection", ACL: command.ACLConnection, Rows: []command.Spec{
 		{Name: "asking", Arity: 1, Flags: command.Fast, Run: asking},
-		{Name: "auth", Arity: -2, Flags: letsIn, Run: f.auth},
+		{Name: "auth", Arity: -2, Flags: letsIn | command.Sentinel, Run: f.auth},
 		{Name: "client", Arity: -2, Flags: command.Sentinel, Subs: append(subs, more...)},
 		{Name: "echo", Arity: 2, Flags: plain | command.Fast, Run: echo},
-		{Name: "hello", Arity: -1, Flags: letsIn, Run: f.hello},
+		{Name: "hello", Arity: -1, Flags: letsIn | command.Sentinel, Run: f.hello},
 		{Name: "ping", Arity: -1, Flags: command.Fast | command.Sentinel, Tips: []string{"request_policy:all_shards", "response_policy:all_succeeded"}, Run: ping},
 		{Name: "quit", Arity: -1, Flags: letsIn, Run: f.quit},
 		{Name: "readonly", Arity: 1, Flags: plain | command.Fast, Run: readOnly},

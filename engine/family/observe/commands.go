@@ -24,6 +24,7 @@ type Deps struct {
 
 	LatencyThreshold func() int64 // latency-monitor-threshold, ms; 0 is off
 	Memory           func() MemoryFigures
+	Only             []string // the sections that INFO has; empty is all
 }
 
 type family struct {

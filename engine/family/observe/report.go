@@ -44,6 +44,17 @@ func NewReport(contributed []info.Section) *Report {
 	return r
 }
 
+// keep leaves only the sections of these names, all of which plain INFO has. Without names all stay.
+func (r *Report) keep(names []string) {
+	if len(names) == 0 {
+		return
+	}
+	r.sections = slices.DeleteFunc(r.sections, func(s section) bool { return !slices.Contains(names, s.name) })
+	for i := range r.sections {
+		r.sections[i].always = true
+	}
+}
+
 func layoutOf(name string) *sectionLayout {
 	for i := range layout {
 		if layout[i].name == name {
@@ -107,6 +118,7 @@ func (r *Report) Append(w *info.Writer, wanted [][]byte) {
 func (f *family) info(c *command.Context) error {
 	if f.report == nil {
 		f.report = NewReport(f.Sections())
+		f.report.keep(f.Only)
 	}
 	var w info.Writer
 	f.report.Append(&w, c.Args[1:])

@@ -9,7 +9,7 @@ import "spindle/engine/command"
 
 // Rows are the subcommands of CLIENT about tracking, for conn.Family.
 func (t *Tracker) Rows() []command.Spec {
-	const flags = command.Loading | command.Stale | command.NoScript
+	const flags = command.Loading | command.Stale | command.NoScript | command.Sentinel
 	return []command.Spec{
 		{Name: "caching", Arity: 3, Flags: flags, Run: t.caching},
 		{Name: "getredir", Arity: 2, Flags: flags, Run: t.getRedir},

@@ -1,0 +1,179 @@
+package simnet
+
+import "slices"
+
+// A Conn is one end of a connection. Both ends have one.
+type Conn struct {
+	Local, Remote *Host
+
+	peer     *Conn
+	net      *Net
+	life     int // of Local, when it was opened
+	closed   bool
+	received func(message any)
+	ended    func()
+	early    []any // came before Handle
+	lastAt   int64 // when the last message from the peer arrives
+	held     []any // from the peer, kept back by a cut
+	heldEnd  bool
+	opening  bool // what is sent is kept until somebody accepts
+}
+
+// Dial opens a connection from h. It can be sent on at once. If there is nobody, or nobody is reached, it ends later.
+func (h *Host) Dial(to string, port int, received func(message any), ended func()) *Conn {
+	n := h.net
+	remote := n.find(to)
+	c := &Conn{Local: h, Remote: remote, net: n, life: h.life, received: received, ended: ended}
+	if remote == nil {
+		n.After(n.latency(), c.end)
+		return c
+	}
+	peer := &Conn{Local: remote, Remote: h, net: n, peer: c, opening: true}
+	c.peer = peer
+	h.conns = append(h.conns, c)
+	began := n.now
+	var open func()
+	open = func() {
+		accept := remote.listeners[port]
+		switch {
+		case c.closed || h.down || h.life != c.life:
+		case !n.reaches(h, remote):
+			if n.now-began > connectPatienceMs {
+				c.end()
+				return
+			}
+			n.After(connectRetryMs, open)
+		case remote.down || accept == nil:
+			c.end()
+		default:
+			peer.life, peer.opening = remote.life, false
+			remote.conns = append(remote.conns, peer)
+			accept(peer)
+			peer.flush()
+		}
+	}
+	n.After(n.latency(), open)
+	return c
+}
+
+const (
+	connectPatienceMs = 120_000
+	connectRetryMs    = 500
+)
+
+// Handle says what becomes of messages, and of the end, of a connection that was accepted.
+func (c *Conn) Handle(received func(message any), ended func()) {
+	c.received, c.ended = received, ended
+	early := c.early
+	c.early = nil
+	for _, m := range early {
+		c.deliver(m)
+	}
+}
+
+// Send sends a message.
+func (c *Conn) Send(message any) {
+	if !c.closed && c.peer != nil && !c.peer.closed {
+		c.peer.carry(message, false)
+	}
+}
+
+// carry brings a message, or the end, on its way to c.
+func (c *Conn) carry(message any, end bool) {
+	if c.opening || len(c.held) > 0 || c.heldEnd || !c.net.reaches(c.peer.Local, c.Local) {
+		if end {
+			c.heldEnd = true
+		} else {
+			c.held = append(c.held, message)
+		}
+		return
+	}
+	c.lastAt = max(c.lastAt, c.net.now+c.net.latency())
+	c.net.After(c.lastAt-c.net.now, func() { c.arrive(message, end) })
+}
+
+// flush sends on what a cut has kept back.
+func (c *Conn) flush() {
+	if c.peer == nil || c.opening || !c.net.reaches(c.peer.Local, c.Local) {
+		return
+	}
+	held, end := c.held, c.heldEnd
+	c.held, c.heldEnd = nil, false
+	for _, m := range held {
+		c.carry(m, false)
+	}
+	if end {
+		c.carry(nil, true)
+	}
+}
+
+// arrive is a message at its host.
+func (c *Conn) arrive(message any, end bool) {
+	if c.closed || c.Local.life != c.life {
+		return
+	}
+	c.Local.do(c.life, func() {
+		if end {
+			c.end()
+		} else {
+			c.deliver(message)
+		}
+	})
+}
+
+func (c *Conn) deliver(message any) {
+	switch {
+	case c.closed:
+	case c.received == nil:
+		c.early = append(c.early, message)
+	default:
+		c.received(message)
+	}
+}
+
+// end is the end that came from the other side.
+func (c *Conn) end() {
+	if c.closed {
+		return
+	}
+	c.forget()
+	if c.ended != nil {
+		c.Local.do(c.life, c.ended)
+	}
+}
+
+// Close ends the connection from this side.
+func (c *Conn) Close() {
+	if c.closed {
+		return
+	}
+	c.forget()
+	if c.peer != nil && !c.peer.closed {
+		c.peer.carry(nil, true)
+	}
+}
+
+// Reset ends the connection for both sides at once.
+func (c *Conn) Reset() {
+	peer := c.peer
+	c.end()
+	if peer != nil {
+		peer.end()
+	}
+}
+
+// abandon is Close by a host that goes down.
+func (c *Conn) abandon() {
+	c.closed = true
+	if c.peer != nil && !c.peer.closed {
+		c.peer.carry(nil, true)
+	}
+}
+
+func (c *Conn) forget() {
+	c.closed = true
+	c.Local.conns = slices.DeleteFunc(c.Local.conns, func(x *Conn) bool { return x == c })
+}
+
+// Conns are the open connections of a host.
+func (h *Host) Conns() []*Conn { return slices.Clone(h.conns) }

@@ -1,0 +1,211 @@
+// Package simnet is a clock and a network that exist in one goroutine. What happens depends on a seed and on the calls
+// alone, so that a failure is played again exactly.
+//
+// Owner: one test at a time. Nothing here is called by the server.
+// Never: reads a real clock, starts a goroutine, or draws from another source than its own.
+// Proof: simulators of what decides by messages and times run on it; the package has no other use.
+// Start at Net; conn.go has the connections.
+package simnet
+
+import (
+	"container/heap"
+	"math/rand/v2"
+)
+
+// A Net is hosts, the connections between them, and what is to happen when.
+//
+// simnet.N1. Events happen in the order of their times, and at one time in the order in which they were asked for.
+// simnet.N2. What one end of a connection sends arrives in order, or not at all.
+// simnet.N3. Nothing happens on a host that is down, and what was to happen on it is lost. On a host that is paused it
+// happens when the host goes on.
+type Net struct {
+	Rand *rand.Rand
+
+	now    int64
+	events queue
+	asked  uint64
+	hosts  []*Host
+	cut    map[[2]*Host]bool
+}
+
+// New is a network without hosts, at the time startMs.
+func New(seed uint64, startMs int64) *Net {
+	return &Net{Rand: rand.New(rand.NewPCG(seed, seed^0x9e3779b97f4a7c15)), now: startMs, cut: map[[2]*Host]bool{}}
+}
+
+// Now is the time, Unix ms.
+func (n *Net) Now() int64 { return n.now }
+
+// A Host is one machine.
+type Host struct {
+	Name string
+
+	net       *Net
+	down      bool
+	paused    bool
+	life      int // counts the times it came up
+	waiting   []func()
+	listeners map[int]func(*Conn)
+	conns     []*Conn
+}
+
+// Host adds a host, which is up.
+func (n *Net) Host(name string) *Host {
+	h := &Host{Name: name, net: n, listeners: map[int]func(*Conn){}}
+	n.hosts = append(n.hosts, h)
+	return h
+}
+
+// Hosts are all hosts, in the order in which they were added.
+func (n *Net) Hosts() []*Host { return n.hosts }
+
+// find is the host of a name.
+func (n *Net) find(name string) *Host {
+	for _, h := range n.hosts {
+		if h.Name == name {
+			return h
+		}
+	}
+	return nil
+}
+
+// Up says whether the host runs, paused or not.
+func (h *Host) Up() bool { return !h.down }
+
+// Paused says whether the host stands still.
+func (h *Host) Paused() bool { return h.paused }
+
+// After has f happen on the host in ms milliseconds, unless the host has gone down until then.
+func (h *Host) After(ms int64, f func()) {
+	life := h.life
+	h.net.After(ms, func() { h.do(life, f) })
+}
+
+// do is f on the host, now or when it goes on.
+func (h *Host) do(life int, f func()) {
+	switch {
+	case h.down || h.life != life:
+	case h.paused:
+		h.waiting = append(h.waiting, func() { h.do(life, f) })
+	default:
+		f()
+	}
+}
+
+// Crash takes the host down. Its peers see their connections close, as far as they can be reached.
+func (h *Host) Crash() {
+	if h.down {
+		return
+	}
+	h.down, h.paused, h.waiting = true, false, nil
+	h.listeners = map[int]func(*Conn){}
+	for _, c := range h.conns {
+		c.abandon()
+	}
+	h.conns = nil
+}
+
+// Boot brings a host up again that is down. It has no listeners and no timers.
+func (h *Host) Boot() {
+	if h.down {
+		h.down = false
+		h.life++
+	}
+}
+
+// Pause has the host stand still, with its connections open.
+func (h *Host) Pause() {
+	if !h.down {
+		h.paused = true
+	}
+}
+
+// Resume has it go on: what came meanwhile happens now.
+func (h *Host) Resume() {
+	if !h.paused {
+		return
+	}
+	h.paused = false
+	waiting := h.waiting
+	h.waiting = nil
+	for _, f := range waiting {
+		f()
+	}
+}
+
+// Listen takes connections to a port.
+func (h *Host) Listen(port int, accept func(*Conn)) { h.listeners[port] = accept }
+
+// After has f happen in ms milliseconds.
+func (n *Net) After(ms int64, f func()) {
+	n.asked++
+	heap.Push(&n.events, event{n.now + max(ms, 0), n.asked, f})
+}
+
+// Cut keeps two hosts from hearing each other, or ends that. What is sent meanwhile arrives when it ends.
+func (n *Net) Cut(a, b *Host, on bool) {
+	if on {
+		n.cut[[2]*Host{a, b}], n.cut[[2]*Host{b, a}] = true, true
+		return
+	}
+	delete(n.cut, [2]*Host{a, b})
+	delete(n.cut, [2]*Host{b, a})
+	for _, h := range []*Host{a, b} {
+		for _, c := range h.conns {
+			c.flush()
+		}
+	}
+}
+
+// Heal ends all cuts.
+func (n *Net) Heal() {
+	clear(n.cut)
+	for _, h := range n.hosts {
+		for _, c := range h.conns {
+			c.flush()
+		}
+	}
+}
+
+// reaches says whether a's bytes get to b.
+func (n *Net) reaches(a, b *Host) bool { return !n.cut[[2]*Host{a, b}] }
+
+// Run has everything happen that is to happen until a time.
+func (n *Net) Run(untilMs int64) {
+	for len(n.events) > 0 && n.events[0].at <= untilMs {
+		e := heap.Pop(&n.events).(event)
+		n.now = e.at
+		e.do()
+	}
+	n.now = max(n.now, untilMs)
+}
+
+// latency is how long one message is on its way.
+func (n *Net) latency() int64 {
+	if n.Rand.IntN(50) == 0 {
+		return 1 + n.Rand.Int64N(200)
+	}
+	return 1 + n.Rand.Int64N(5)
+}
+
+type event struct {
+	at  int64
+	seq uint64
+	do  func()
+}
+
+type queue []event
+
+func (q queue) Len() int { return len(q) }
+func (q queue) Less(i, j int) bool {
+	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].seq < q[j].seq
+}
+func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *queue) Push(x any)   { *q = append(*q, x.(event)) }
+func (q *queue) Pop() any {
+	old := *q
+	e := old[len(old)-1]
+	old[len(old)-1] = event{}
+	*q = old[:len(old)-1]
+	return e
+}

@@ -1,0 +1,139 @@
+package sentinel
+
+import (
+	"strconv"
+	"strings"
+
+	"spindle/internal/logging"
+	"spindle/protocol/respclient"
+)
+
+// checkSubjectively says whether the instance is down as far as this Sentinel can see. It also hangs up connections
+// that seem to stand and on which nothing comes.
+func (m *Machine) checkSubjectively(i *Instance) {
+	l := i.link
+	silent := int64(0)
+	switch {
+	case l.pingingSince != 0:
+		silent = m.now - l.pingingSince
+	case l.disconnected:
+		silent = m.now - l.availableAt
+	}
+	if l.commands != nil && m.now-l.commandsAt > m.reconnect && l.pingingSince != 0 &&
+		m.now-l.pingingSince > i.downAfter/2 && m.now-l.pongAt > i.downAfter/2 {
+		l.hangUp(l.commands)
+	}
+	if l.channel != nil && m.now-l.channelAt > m.reconnect && m.now-l.heardAt > 3*m.publish {
+		l.hangUp(l.channel)
+	}
+	// A primary that has called itself a replica for long enough counts as down, and so does one that was started anew
+	// and has answered no PING since.
+	denies := i.kind == primary && !i.saysPrimary && m.now-i.roleSince > i.downAfter+2*m.info
+	restarted := i.is(rebooted) && m.now-i.rebootSince > i.rebootDownAfter
+	switch down := silent > i.downAfter || denies || restarted; {
+	case down && !i.is(subjectivelyDown):
+		m.tell(logging.LevelWarning, "+sdown", i, "")
+		i.downSince = m.now
+		i.flags |= subjectivelyDown
+	case !down && i.is(subjectivelyDown):
+		m.tell(logging.LevelWarning, "-sdown", i, "")
+		i.flags &^= subjectivelyDown | scriptKilled
+	}
+}
+
+// checkObjectively says whether enough Sentinels have lately called the primary down.
+func (m *Machine) checkObjectively(p *Instance) {
+	agree := int64(0)
+	if p.is(subjectivelyDown) {
+		agree = 1
+		for _, s := range p.sentinels.list {
+			if s.is(saysPrimaryDown) {
+				agree++
+			}
+		}
+	}
+	switch down := agree >= p.quorum && agree > 0; {
+	case down && !p.is(objectivelyDown):
+		m.tell(logging.LevelWarning, "+odown", p, " #quorum %d/%d", agree, p.quorum)
+		p.flags |= objectivelyDown
+		p.odownSince = m.now
+	case !down && p.is(objectivelyDown):
+		m.tell(logging.LevelWarning, "-odown", p, "")
+		p.flags &^= objectivelyDown
+	}
+}
+
+// askOthers asks the other Sentinels whether they too see a primary down that this one does. While a failover is under
+// way it asks for their votes as well. now asks those, too, who have just answered.
+func (m *Machine) askOthers(p *Instance, now bool) {
+	for _, s := range p.sentinels.list {
+		since := m.now - s.answered
+		if since > 5*m.ask {
+			s.flags &^= saysPrimaryDown
+			s.leader = ""
+		}
+		if !p.is(subjectivelyDown) || s.link.disconnected || !now && since < m.ask {
+			continue
+		}
+		candidate := "*"
+		if p.state != failoverNone {
+			candidate = m.id
+		}
+		m.request(s, toAsk, "SENTINEL", "is-master-down-by-addr",
+			m.shown(p.at), strconv.Itoa(p.at.port), strconv.FormatUint(m.epoch, 10), candidate)
+	}
+}
+
+// answeredDown takes another Sentinel's answer: whether it sees the primary down, and its vote.
+func (m *Machine) answeredDown(s *Instance, v respclient.Value) {
+	if v.Kind != '*' || len(v.Elems) != 3 || v.Elems[0].Kind != ':' || v.Elems[1].Kind != '$' || v.Elems[1].Null ||
+		v.Elems[2].Kind != ':' {
+		return
+	}
+	s.answered = m.now
+	if v.Elems[0].Int == 1 {
+		s.flags |= saysPrimaryDown
+	} else {
+		s.flags &^= saysPrimaryDown
+	}
+	if leader := v.Elems[1].Text; leader != "*" {
+		epoch := uint64(v.Elems[2].Int)
+		if s.leaderEpoch != epoch {
+			m.warn("%s voted for %s %d", s.name, leader, epoch)
+		}
+		s.leader, s.leaderEpoch = leader, epoch
+	}
+}
+
+// judge answers another Sentinel: 1 if this one sees the primary at an address down, and its vote with the epoch, if a
+// candidate stands for election. The vote is "*" if there is none.
+func (m *Machine) judge(host string, port, epoch int64, candidate string) (down int64, leader string, of uint64) {
+	p := m.findPrimary(host, port)
+	if p == nil {
+		return 0, "*", 0
+	}
+	if !m.tilt && p.is(subjectivelyDown) {
+		down = 1
+	}
+	if candidate != "" && candidate != "*" && isPlain(candidate) && epoch >= 0 {
+		leader, of = m.vote(p, uint64(epoch), candidate)
+	}
+	if leader == "" {
+		leader = "*"
+	}
+	return down, leader, of
+}
+
+// findPrimary is the primary at an address.
+func (m *Machine) findPrimary(host string, port int64) *Instance {
+	if port < 0 || port > 65535 {
+		return nil
+	}
+	ip, ok := m.ipOf(host)
+	for _, p := range m.primaries.list {
+		if p.at.port == int(port) && (ok && p.at.ip == ip || strings.EqualFold(p.at.host, host)) {
+			return p
+		}
+	}
+	return nil
+}

@@ -1,0 +1,161 @@
+package sentinel
+
+import (
+	"strconv"
+	"strings"
+
+	"spindle/internal/logging"
+)
+
+// A hello is what a Sentinel tells of itself and of a primary:
+//
+//	IP,PORT,ID,EPOCH,PRIMARY,PRIMARY-IP,PRIMARY-PORT,CONFIG-EPOCH
+type hello struct {
+	host        string
+	port        int
+	id          string
+	epoch       uint64
+	primary     string
+	primaryHost string
+	primaryPort int
+	configEpoch uint64
+}
+
+// parseHello reads a hello. Not ok: it is none.
+func parseHello(text string) (h hello, ok bool) {
+	f := strings.Split(text, ",")
+	if len(f) != 8 {
+		return h, false
+	}
+	h = hello{host: f[0], id: f[2], primary: f[4], primaryHost: f[5]}
+	var errs [4]error
+	h.port, errs[0] = strconv.Atoi(f[1])
+	h.epoch, errs[1] = strconv.ParseUint(f[3], 10, 64)
+	h.primaryPort, errs[2] = strconv.Atoi(f[6])
+	h.configEpoch, errs[3] = strconv.ParseUint(f[7], 10, 64)
+	for _, err := range errs {
+		if err != nil {
+			return h, false
+		}
+	}
+	return h, isID(h.id) && isPort(h.port) && isPort(h.primaryPort) && isHost(h.host) && isHost(h.primaryHost)
+}
+
+// isID, isPort and isHost keep out what could not stand in the configuration file.
+func isID(s string) bool { return len(s) == 40 && !strings.ContainsAny(s, " \t\r\n\"'") && isPlain(s) }
+
+func isPort(n int) bool { return n >= 0 && n <= 65535 }
+
+func isHost(s string) bool { return s != "" && len(s) < 256 && isPlain(s) }
+
+// isPlain says whether text is printable, without blanks and quotes.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c <= ' ' || c >= 0x7f || c == '"' || c == '\'' {
+			return false
+		}
+	}
+	return true
+}
+
+// Hello takes a hello, whichever way it came. One about a primary that is not watched says nothing.
+func (m *Machine) Hello(text string, nowMs int64) {
+	m.now = nowMs
+	h, ok := parseHello(text)
+	if !ok || m.stopped || h.id == m.id || m.primaries.find(h.primary) == nil {
+		return
+	}
+	m.withNames(func() {
+		if p := m.primaries.find(h.primary); p != nil {
+			m.greeted(p, h)
+		}
+	}, h.host, h.primaryHost)
+}
+
+// greeted learns what a hello says: that Sentinel, a newer epoch, a newer address of the primary.
+func (m *Machine) greeted(p *Instance, h hello) {
+	s := m.meet(p, h)
+	if h.epoch > m.epoch {
+		m.epoch = h.epoch
+		_ = m.save() // it has told the log
+		m.say(logging.LevelWarning, "+new-epoch", p, strconv.FormatUint(m.epoch, 10))
+	}
+	if s == nil {
+		return
+	}
+	if p.configEpoch < h.configEpoch {
+		m.follow(p, s, h)
+	}
+	s.heard = m.now
+}
+
+// meet is the Sentinel that h is from. One that is new, or at another address, is entered.
+func (m *Machine) meet(p *Instance, h hello) *Instance {
+	at, err := m.address(h.host, h.port, true)
+	if err != nil {
+		return nil
+	}
+	if s := m.findSentinel(p, &at, h.id); s != nil {
+		return s
+	}
+	moved := m.removeSentinel(p, h.id)
+	if moved {
+		m.tell(logging.LevelNotice, "+sentinel-address-switch", p, " ip %s port %d for %s", h.host, h.port, h.id)
+	} else if old := m.findSentinel(p, &at, ""); old != nil {
+		// Another Sentinel has taken the place of one that is no longer there.
+		m.tell(logging.LevelNotice, "+sentinel-invalid-addr", old, "")
+		for _, each := range m.primaries.each() {
+			m.removeSentinel(each, old.runID)
+		}
+	}
+	s, err := m.create(other, h.id, h.host, h.port, p.quorum, p)
+	if err != nil {
+		return nil
+	}
+	if !moved {
+		m.tell(logging.LevelNotice, "+sentinel", s, "")
+	}
+	s.runID = h.id
+	m.share(s)
+	if moved {
+		m.moveSentinel(s)
+	}
+	_ = m.save() // it has told the log
+	return s
+}
+
+// moveSentinel has the other primaries know a Sentinel's new address, and its links connect anew.
+func (m *Machine) moveSentinel(s *Instance) {
+	n := 0
+	for _, p := range m.primaries.list {
+		twin := m.findSentinel(p, nil, s.runID)
+		if twin == nil {
+			continue
+		}
+		twin.link.close()
+		if twin != s {
+			twin.at = s.at
+			n++
+		}
+	}
+	if n > 0 {
+		m.tell(logging.LevelNotice, "+sentinel-address-update", s, " %d additional matching instances", n)
+	}
+}
+
+// follow takes a newer configuration of the primary from another Sentinel.
+func (m *Machine) follow(p, from *Instance, h hello) {
+	if h.primaryPort == p.at.port && m.isAt(p.at, h.primaryHost) {
+		p.configEpoch = h.configEpoch
+		return
+	}
+	if _, err := m.address(h.primaryHost, h.primaryPort, false); err != nil {
+		return // a later hello may name a host that is known by then
+	}
+	p.configEpoch = h.configEpoch
+	old := p.at
+	m.tell(logging.LevelWarning, "+config-update-from", from, "")
+	m.switched(p, m.shown(old), old.port, h.primaryHost, h.primaryPort)
+	_ = m.changeAddress(p, h.primaryHost, h.primaryPort) // the address was just made
+	m.reconfigureClients(p, false, old, p.at)
+}

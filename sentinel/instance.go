@@ -1,0 +1,311 @@
+package sentinel
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"spindle/internal/logging"
+)
+
+// kind says what an instance is.
+type kind uint8
+
+const (
+	primary kind = iota
+	replica
+	other // Sentinel
+)
+
+// String is the word of events and replies.
+func (k kind) String() string { return [...]string{"master", "slave", "sentinel"}[k] }
+
+// flags are what is true of an instance at the moment.
+type flags uint16
+
+const (
+	subjectivelyDown flags = 1 << iota
+	objectivelyDown
+	saysPrimaryDown // a Sentinel: it has said that the primary is down
+	failingOver
+	promoted
+	reconfSent
+	reconfUnderWay
+	reconfDone
+	forced // the failover was asked for by a client
+	scriptKilled
+	rebooted
+)
+
+// An address is where an instance is. ip is empty while a host name could not be resolved.
+type address struct {
+	host, ip string
+	port     int
+}
+
+// same says whether two addresses are one, by their IP or by their host name.
+func (a address) same(b address) bool {
+	return a.port == b.port && (a.ip == b.ip || strings.EqualFold(a.host, b.host))
+}
+
+// An Instance is a primary, one of its replicas, or another Sentinel that watches it.
+type Instance struct {
+	kind    kind
+	flags   flags
+	gone    bool   // it was removed: late replies to it count for nothing
+	name    string // of a primary as configured, of a replica its address, of a Sentinel its id
+	runID   string // empty until it is known
+	at      address
+	link    *link
+	primary *Instance // nil for a primary
+
+	published   int64 // when the last hello left
+	heard       int64 // a Sentinel: when its last hello came
+	answered    int64 // a Sentinel: when it last said whether the primary is down
+	downSince   int64 // subjectively; 0: never
+	odownSince  int64
+	downAfter   int64
+	infoAt      int64 // of the last INFO; 0: none came yet
+	info        string
+	hasInfo     bool
+	saysPrimary bool // by its INFO its role is primary
+	roleSince   int64
+
+	// Of a replica, as its INFO says.
+	linkDown       int64 // ms
+	priority       int64
+	announced      bool
+	primaryHost    string
+	primaryPort    int
+	primaryUp      bool
+	offset         uint64
+	followsSince   int64 // when it began to follow whom it follows
+	reconfSentAt   int64
+	readingDelayed bool // an INFO waits for names
+
+	// Of a primary.
+	sentinels, replicas table
+	quorum              int64
+	parallel            int64
+	user, password      string
+	renamed             []rename
+	configEpoch         uint64
+	rebootDownAfter     int64
+	rebootSince         int64
+	notify, reconfigure string // scripts
+
+	// Of a primary its vote, of a Sentinel whom it has voted for.
+	leader      string
+	leaderEpoch uint64
+
+	failoverEpoch   uint64
+	state           failoverState
+	stateSince      int64
+	failoverStart   int64 // of the last attempt, ours or another's
+	failoverTimeout int64
+	delayLogged     int64
+	chosen          *Instance // the replica that is promoted
+}
+
+// A rename is one of sentinel rename-command.
+type rename struct{ from, to string }
+
+// group is the primary that the instance belongs to.
+func (i *Instance) group() *Instance {
+	if i.primary != nil {
+		return i.primary
+	}
+	return i
+}
+
+func (i *Instance) is(f flags) bool { return i.flags&f != 0 }
+
+// command is the name by which the instance knows a command.
+func (i *Instance) command(name string) string {
+	for _, r := range i.group().renamed {
+		if strings.EqualFold(r.from, name) {
+			return r.to
+		}
+	}
+	return name
+}
+
+// A table is a few instances by name, in the order in which they came. An order that is fixed is what makes a
+// Machine's decisions depend on its calls alone.
+type table struct {
+	list   []*Instance
+	byName map[string]*Instance
+}
+
+func (t *table) find(name string) *Instance { return t.byName[name] }
+
+func (t *table) len() int { return len(t.list) }
+
+// each is the list as it is now: who is removed meanwhile is gone, and stays in it.
+func (t *table) each() []*Instance { return slices.Clone(t.list) }
+
+func (t *table) add(i *Instance) {
+	if t.byName == nil {
+		t.byName = map[string]*Instance{}
+	}
+	t.byName[i.name] = i
+	t.list = append(t.list, i)
+}
+
+func (t *table) drop(i *Instance) {
+	if t.byName[i.name] == i {
+		delete(t.byName, i.name)
+	}
+	t.list = slices.DeleteFunc(t.list, func(x *Instance) bool { return x == i })
+}
+
+var (
+	errDuplicatePrimary  = errors.New("Duplicate master name.")
+	errDuplicateReplica  = errors.New("Duplicate hostname and port for replica.")
+	errDuplicateSentinel = errors.New("Duplicate runid for sentinel.")
+	errUnresolved        = errors.New("Can't resolve instance hostname.")
+	errPort              = errors.New("Invalid port number.")
+)
+
+// create makes an instance and enters it where it belongs. name counts for primaries and Sentinels.
+//
+// Errors: a name that is taken, an address that cannot be.
+func (m *Machine) create(k kind, name, host string, port int, quorum int64, p *Instance) (*Instance, error) {
+	at, err := m.address(host, port, true)
+	if err != nil {
+		return nil, err
+	}
+	into, taken := &m.primaries, errDuplicatePrimary
+	switch k {
+	case replica:
+		name, into, taken = m.shownWithPort(at), &p.replicas, errDuplicateReplica
+	case other:
+		into, taken = &p.sentinels, errDuplicateSentinel
+	}
+	if into.find(name) != nil {
+		return nil, taken
+	}
+	i := &Instance{
+		kind: k, name: name, at: at, primary: p, quorum: quorum, parallel: 1, priority: 100, announced: true,
+		published: m.now, heard: m.now, answered: m.now, roleSince: m.now, followsSince: m.now, saysPrimary: k == primary,
+		downAfter: m.downAfter, failoverTimeout: m.failoverTimeout,
+	}
+	if p != nil {
+		i.downAfter = p.downAfter
+	}
+	i.link = m.newLink()
+	into.add(i)
+	return i, nil
+}
+
+// release takes an instance away, with all that belongs to it.
+func (m *Machine) release(i *Instance) {
+	for _, s := range i.sentinels.each() {
+		m.release(s)
+	}
+	for _, r := range i.replicas.each() {
+		m.release(r)
+	}
+	i.gone = true
+	i.link.leave()
+	switch p := i.primary; {
+	case p == nil:
+		m.primaries.drop(i)
+	case i.kind == replica:
+		p.replicas.drop(i)
+		if p.chosen == i {
+			p.chosen = nil
+		}
+	default:
+		p.sentinels.drop(i)
+	}
+}
+
+// findSentinel looks for a Sentinel by what is not empty of its address and its id.
+func (m *Machine) findSentinel(p *Instance, at *address, id string) *Instance {
+	for _, s := range p.sentinels.list {
+		if (id == "" || s.runID == id) && (at == nil || s.at.same(*at)) {
+			return s
+		}
+	}
+	return nil
+}
+
+// removeSentinel forgets the Sentinel of that id. It says whether there was one.
+func (m *Machine) removeSentinel(p *Instance, id string) bool {
+	s := m.findSentinel(p, nil, id)
+	if s == nil || id == "" {
+		return false
+	}
+	m.release(s)
+	return true
+}
+
+// reset forgets what was learnt of a primary: its replicas, its Sentinels unless they are kept, and a failover.
+func (m *Machine) reset(p *Instance, keepSentinels bool) {
+	for _, r := range p.replicas.each() {
+		m.release(r)
+	}
+	if !keepSentinels {
+		for _, s := range p.sentinels.each() {
+			m.release(s)
+		}
+	}
+	p.link.close()
+	p.flags, p.leader, p.state, p.stateSince, p.failoverStart, p.chosen = 0, "", failoverNone, 0, 0, nil
+	p.runID, p.primaryHost = "", ""
+	p.link.revive(m.now)
+	p.roleSince, p.saysPrimary = m.now, true
+}
+
+// changeAddress has a primary stand for another server. Its old address becomes one of its replicas.
+//
+// Errors: a host name that is not known. Then nothing has changed.
+func (m *Machine) changeAddress(p *Instance, host string, port int) error {
+	to, err := m.address(host, port, false)
+	if err != nil {
+		return err
+	}
+	var keep []address
+	for _, r := range p.replicas.list {
+		if !r.at.same(to) {
+			keep = append(keep, r.at)
+		}
+	}
+	if !to.same(p.at) {
+		keep = append(keep, p.at)
+	}
+	m.reset(p, true)
+	p.at, p.odownSince, p.downSince = to, 0, 0
+	for _, at := range keep {
+		if r, err := m.create(replica, "", at.host, at.port, p.quorum, p); err == nil {
+			m.tell(logging.LevelNotice, "+slave", r, "")
+		}
+	}
+	_ = m.save() // it has told the log
+	return nil
+}
+
+// current is where the primary is: from the moment on that the promotion is known, that is the chosen replica.
+func (p *Instance) current() address {
+	if p.is(failingOver) && p.chosen != nil && p.state >= reconfReplicas {
+		return p.chosen.at
+	}
+	return p.at
+}
+
+// spreadDownAfter gives replicas and Sentinels their primary's patience.
+func (p *Instance) spreadDownAfter() {
+	for _, i := range p.replicas.list {
+		i.downAfter = p.downAfter
+	}
+	for _, i := range p.sentinels.list {
+		i.downAfter = p.downAfter
+	}
+}
+
+// upFor says whether the instance was neither subjectively nor objectively down in the last ms.
+func (m *Machine) upFor(i *Instance, ms int64) bool {
+	last := max(i.downSince, i.odownSince)
+	return last == 0 || m.now-last > ms
+}

@@ -1,0 +1,362 @@
+package sentinel
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"spindle/internal/logging"
+	"spindle/protocol/respclient"
+)
+
+// A link is the connections to one server: one for commands, and for primaries and replicas one that is subscribed.
+//
+// Sentinels that several primaries have in common share a link: the server behind it answers one PING for all.
+type link struct {
+	owners       int
+	disconnected bool
+	pending      int64 // replies that are awaited
+	commands     *Wire // nil: not connected
+	channel      *Wire // the same, subscribed
+	commandsAt   int64 // when it was connected
+	channelAt    int64
+	heardAt      int64 // the last message of the channel
+	availableAt  int64 // the last reply to PING that means the server is there
+	pingingSince int64 // the first PING without such a reply; 0: none
+	pingedAt     int64 // the last PING
+	pongAt       int64 // the last reply to PING of any kind
+	triedAt      int64 // the last attempt to connect
+}
+
+// pendingMax is how many replies of a shared link each owner may wait for before PING, INFO and hello rest.
+const pendingMax = 100
+
+// A Wire is one connection of a link.
+type Wire struct {
+	link       *link
+	of         *Instance // who had it dialled
+	conn       Conn      // nil: it is over
+	subscribes bool
+	awaited    []await // in the order of the requests
+}
+
+// An await is what a reply that comes will mean.
+type await struct {
+	of *Instance
+	to what
+}
+
+type what uint8
+
+const (
+	toNothing what = iota // the effects will show
+	toPing
+	toInfo
+	toHello
+	toAsk
+	toSubscribe
+)
+
+func (m *Machine) newLink() *link {
+	l := &link{owners: 1, disconnected: true}
+	l.revive(m.now)
+	return l
+}
+
+// revive has the link begin anew, as if the server had just been there. It counts as waiting for a PING, so that a
+// server that never connects is missed.
+func (l *link) revive(nowMs int64) {
+	l.pingingSince, l.pingedAt, l.availableAt, l.pongAt = nowMs, 0, nowMs, nowMs
+}
+
+// hangUp closes one connection.
+func (l *link) hangUp(w *Wire) {
+	if w == nil || w.conn == nil {
+		return
+	}
+	conn := w.conn
+	w.conn = nil
+	l.forget(w)
+	conn.Close()
+}
+
+// forget takes a connection that is over out of the link.
+func (l *link) forget(w *Wire) {
+	if l.commands == w {
+		l.commands, l.pending = nil, 0
+	}
+	if l.channel == w {
+		l.channel = nil
+	}
+	l.disconnected = true
+}
+
+// close hangs up both.
+func (l *link) close() {
+	l.hangUp(l.commands)
+	l.hangUp(l.channel)
+}
+
+// leave takes one owner away. The last one closes the link.
+func (l *link) leave() {
+	if l.owners--; l.owners == 0 {
+		l.close()
+	}
+}
+
+// share has a Sentinel that another primary knows too use the other's link.
+func (m *Machine) share(s *Instance) {
+	if s.runID == "" || s.link.owners > 1 {
+		return
+	}
+	for _, p := range m.primaries.list {
+		if p == s.primary {
+			continue
+		}
+		if twin := m.findSentinel(p, nil, s.runID); twin != nil && twin != s {
+			s.link.leave()
+			s.link = twin.link
+			s.link.owners++
+			return
+		}
+	}
+}
+
+// dropGroup closes the links of a primary and its replicas.
+func (m *Machine) dropGroup(p *Instance) {
+	p.link.close()
+	for _, r := range p.replicas.list {
+		r.link.close()
+	}
+}
+
+// dropSentinels closes the links to other Sentinels.
+func (m *Machine) dropSentinels() {
+	for _, p := range m.primaries.list {
+		for _, s := range p.sentinels.list {
+			if !s.link.disconnected {
+				s.link.close()
+			}
+		}
+	}
+}
+
+// connect makes the connections that are missing, at most once a second.
+func (m *Machine) connect(i *Instance) {
+	l := i.link
+	if !l.disconnected || i.at.port == 0 || m.now-l.triedAt < m.ping {
+		return
+	}
+	l.triedAt = m.now
+	if !m.resolve || l.commands != nil {
+		m.dial(i)
+		return
+	}
+	// The server may have come back under another address.
+	m.withNames(func() {
+		if i.gone || i.link != l {
+			return
+		}
+		if at, err := m.address(i.at.host, i.at.port, false); err == nil {
+			i.at = at
+		}
+		m.dial(i)
+	}, i.at.host)
+}
+
+// dial connects what is not connected.
+func (m *Machine) dial(i *Instance) {
+	l := i.link
+	if i.at.ip == "" {
+		m.tell(logging.LevelDebug, "-cmd-link-reconnection", i, " #the host name is not resolved")
+		return
+	}
+	if l.commands == nil {
+		w := &Wire{link: l, of: i}
+		l.commands, l.commandsAt, l.pending = w, m.now, 0
+		w.conn = m.out.Dial(w, i.at.ip, i.at.port)
+		m.greet(i, w, "cmd")
+		m.sendPing(i)
+	}
+	if i.kind != other && l.channel == nil {
+		w := &Wire{link: l, of: i, subscribes: true}
+		l.channel, l.channelAt = w, m.now
+		w.conn = m.out.Dial(w, i.at.ip, i.at.port)
+		m.greet(i, w, "pubsub")
+		w.awaited = append(w.awaited, await{i, toSubscribe})
+		w.conn.Send(i.command("SUBSCRIBE"), helloChannel)
+	}
+	if l.commands != nil && (i.kind == other || l.channel != nil) {
+		l.disconnected = false
+	}
+}
+
+// greet sends AUTH if there is a password, and names the connection.
+func (m *Machine) greet(i *Instance, w *Wire, use string) {
+	user, password := i.group().user, i.group().password
+	if i.kind == other {
+		if user, password = m.user, m.password; password == "" {
+			user, password = "", m.out.Password()
+		}
+	}
+	switch {
+	case password != "" && user != "":
+		w.send(i, toNothing, i.command("AUTH"), user, password)
+	case password != "":
+		w.send(i, toNothing, i.command("AUTH"), password)
+	}
+	w.send(i, toNothing, i.command("CLIENT"), "SETNAME", "sentinel-"+m.id[:min(len(m.id), 8)]+"-"+use)
+}
+
+// send sends a request whose reply is counted.
+func (w *Wire) send(of *Instance, to what, words ...string) {
+	w.awaited = append(w.awaited, await{of, to})
+	w.link.pending++
+	w.conn.Send(words...)
+}
+
+// request sends a command to an instance, if it is connected.
+func (m *Machine) request(i *Instance, to what, name string, args ...string) bool {
+	w := i.link.commands
+	if w == nil || w.conn == nil {
+		return false
+	}
+	w.send(i, to, append([]string{i.command(name)}, args...)...)
+	return true
+}
+
+func (m *Machine) sendPing(i *Instance) {
+	l := i.link
+	if !m.request(i, toPing, "PING") {
+		return
+	}
+	l.pingedAt = m.now
+	if l.pingingSince == 0 {
+		l.pingingSince = m.now
+	}
+}
+
+// sendPeriodic sends PING, INFO and hello when they are due.
+func (m *Machine) sendPeriodic(i *Instance) {
+	l := i.link
+	if l.disconnected || l.pending >= pendingMax*int64(l.owners) {
+		return
+	}
+	// A replica is watched closely while its primary is in trouble, and while it says that it has lost it.
+	info := m.info
+	if i.kind == replica && (i.primary.is(objectivelyDown|failingOver) || i.linkDown != 0) {
+		info = min(info, 1000)
+	}
+	if i.kind != other && (i.infoAt == 0 || m.now-i.infoAt > info) {
+		m.request(i, toInfo, "INFO")
+	}
+	ping := min(i.downAfter, m.ping)
+	if m.now-l.pongAt > ping && m.now-l.pingedAt > ping/2 {
+		m.sendPing(i)
+	}
+	if m.now-i.published > m.publish {
+		m.sendHello(i)
+	}
+}
+
+// sendHello tells an instance, and with it every Sentinel that is subscribed there, of this Sentinel and its view of
+// the primary.
+func (m *Machine) sendHello(i *Instance) {
+	w := i.link.commands
+	if i.link.disconnected || w == nil {
+		return
+	}
+	ip := m.announceIP
+	if ip == "" {
+		local, ok := w.conn.LocalIP()
+		if !ok {
+			return
+		}
+		ip = local
+	}
+	port := m.announcePort
+	if port == 0 {
+		port = m.out.Port()
+	}
+	p := i.group()
+	at := p.current()
+	m.request(i, toHello, "PUBLISH", helloChannel, strings.Join([]string{
+		ip, strconv.Itoa(port), m.id, strconv.FormatUint(m.epoch, 10),
+		p.name, m.shown(at), strconv.Itoa(at.port), strconv.FormatUint(p.configEpoch, 10),
+	}, ","))
+}
+
+// hurryHello has everybody who knows the primary get a hello at the next tick.
+func (m *Machine) hurryHello(p *Instance) {
+	for _, i := range slices.Concat([]*Instance{p}, p.replicas.list, p.sentinels.list) {
+		i.published = min(i.published, m.now-m.publish-1)
+	}
+}
+
+// received takes a reply to its request, or a message of the channel.
+func (m *Machine) received(w *Wire, v respclient.Value) {
+	l := w.link
+	if len(w.awaited) == 0 {
+		switch {
+		case v.Err() != nil: // too many clients, say
+			l.hangUp(w)
+		case w.subscribes:
+			m.message(w, v)
+		}
+		return
+	}
+	a := w.awaited[0]
+	w.awaited = w.awaited[1:]
+	if a.to == toSubscribe {
+		if l.heardAt = m.now; v.Err() != nil {
+			l.hangUp(w) // it may go better next time, with another password
+		}
+		return
+	}
+	l.pending--
+	if a.of.gone && a.to != toPing {
+		return
+	}
+	switch a.to {
+	case toPing:
+		m.ponged(a.of, l, v)
+	case toInfo:
+		if v.Kind == '$' && !v.Null || v.Kind == '=' {
+			m.informed(a.of, v.Text)
+		}
+	case toHello:
+		if v.Err() == nil {
+			a.of.published = m.now
+		}
+	case toAsk:
+		m.answeredDown(a.of, v)
+	}
+}
+
+// message takes what the channel says. All of it is a sign of life, our own messages too.
+func (m *Machine) message(w *Wire, v respclient.Value) {
+	w.link.heardAt = m.now
+	if v.Kind != '*' && v.Kind != '>' || len(v.Elems) != 3 || v.Elems[0].Text != "message" || v.Elems[2].Kind != '$' {
+		return
+	}
+	if hello := v.Elems[2].Text; !strings.Contains(hello, m.id) {
+		m.Hello(hello, m.now)
+	}
+}
+
+// ponged takes the reply to a PING. An instance that a script keeps busy is told to kill it, once.
+func (m *Machine) ponged(i *Instance, l *link, v respclient.Value) {
+	if v.Kind == '+' || v.Kind == '-' {
+		switch {
+		case strings.HasPrefix(v.Text, "PONG"), strings.HasPrefix(v.Text, "LOADING"), strings.HasPrefix(v.Text, "MASTERDOWN"):
+			l.availableAt, l.pingingSince = m.now, 0
+			if strings.HasPrefix(v.Text, "PONG") {
+				i.flags &^= rebooted
+			}
+		case strings.HasPrefix(v.Text, "BUSY") && i.is(subjectivelyDown) && !i.is(scriptKilled) && !i.gone:
+			m.request(i, toNothing, "SCRIPT", "KILL")
+			i.flags |= scriptKilled
+		}
+	}
+	l.pongAt = m.now
+}

@@ -1,0 +1,309 @@
+package sentinel
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"spindle/protocol/respclient"
+)
+
+// bench drives one Machine by hand.
+type bench struct {
+	*Machine
+	q   *quiet
+	now int64
+}
+
+func newBench(t *testing.T, lines ...Directive) *bench {
+	m, q := watching(t, lines...)
+	return &bench{m, q, 1_000_000}
+}
+
+// pass has time go by in ticks, while every PING and hello is answered, and INFO by info unless that is nil.
+func (b *bench) pass(ms int64, ping string, info func(i *Instance) string) {
+	for end := b.now + ms; b.now < end; b.now += 100 {
+		for _, w := range slices.Clone(b.q.conns) {
+			for w.conn != nil && len(w.awaited) > 0 {
+				v := respclient.Value{Kind: '+', Text: "OK"}
+				switch a := w.awaited[0]; {
+				case a.to == toPing && ping == "":
+					v = respclient.Value{Kind: '-', Text: "ERR silence"}
+				case a.to == toPing:
+					v = respclient.Value{Kind: '-', Text: ping}
+				case a.to == toInfo && info != nil:
+					v = respclient.Value{Kind: '$', Text: info(a.of)}
+				}
+				b.Received(w, v, b.now)
+			}
+		}
+		b.Tick(b.now)
+	}
+}
+
+// sentCount is how often a request was sent.
+func (b *bench) sentCount(words ...string) (n int) {
+	for _, s := range b.q.sent {
+		if slices.Equal(s, words) {
+			n++
+		}
+	}
+	return n
+}
+
+func (b *bench) has(event string) bool {
+	return slices.ContainsFunc(b.q.events, func(e string) bool { return strings.HasPrefix(e, event) })
+}
+
+// TestBusyScriptIsKilledOnce: a server that is down because a script runs is told to kill it, once for each time it
+// goes down. Renamed commands go by their other names.
+func TestBusyScriptIsKilledOnce(t *testing.T) {
+	b := newBench(t, Directive{"down-after-milliseconds", "m", "3000"},
+		Directive{"rename-command", "m", "SCRIPT", "SCRIBE"})
+	b.pass(2000, "PONG", nil)
+	b.pass(10_000, "BUSY a script runs", nil)
+	if n := b.sentCount("SCRIBE", "KILL"); n != 1 || !b.has("+sdown") {
+		t.Errorf("%d times SCRIPT KILL; events %v", n, b.q.events)
+	}
+	b.pass(2000, "PONG", nil)
+	if !b.has("-sdown") {
+		t.Errorf("events %v", b.q.events)
+	}
+	b.pass(10_000, "BUSY a script runs", nil)
+	if n := b.sentCount("SCRIBE", "KILL"); n != 2 {
+		t.Errorf("%d times SCRIPT KILL in two outages", n)
+	}
+}
+
+// TestLoadingServerIsThere: LOADING and MASTERDOWN are signs of life, other errors are none.
+func TestLoadingServerIsThere(t *testing.T) {
+	for reply, down := range map[string]bool{"LOADING x": false, "MASTERDOWN x": false, "NOAUTH x": true, "ERR x": true} {
+		b := newBench(t, Directive{"down-after-milliseconds", "m", "3000"})
+		b.pass(10_000, reply, nil)
+		if b.has("+sdown") != down {
+			t.Errorf("%s: down is %v", reply, !down)
+		}
+	}
+}
+
+// TestTilt: after a jump of the clock nothing is decided for a while.
+func TestTilt(t *testing.T) {
+	b := newBench(t, Directive{"down-after-milliseconds", "m", "3000"})
+	b.pass(2000, "PONG", nil)
+	b.now += 60_000
+	b.pass(20_000, "", nil)
+	if !b.has("+tilt") || b.has("+sdown") {
+		t.Errorf("in TILT: %v", b.q.events)
+	}
+	if down, _, _ := b.judge("10.0.0.1", 6379, 0, "*"); down != 0 {
+		t.Error("a Sentinel in TILT calls a primary down")
+	}
+	b.pass(30_000, "", nil)
+	if !b.has("-tilt") || !b.has("+sdown") {
+		t.Errorf("behind TILT: %v", b.q.events)
+	}
+}
+
+// TestVoteIsWrittenFirst: a vote is on disk before it is told, and one that cannot be written is not given.
+func TestVoteIsWrittenFirst(t *testing.T) {
+	b := newBench(t)
+	const one, two = "1111111111111111111111111111111111111111", "2222222222222222222222222222222222222222"
+	b.q.cannot = true
+	if _, leader, of := b.judge("10.0.0.1", 6379, 4, one); leader != "*" || of != 0 || b.epoch != 0 {
+		t.Errorf("with a bad disk: a vote for %s in %d, epoch %d", leader, of, b.epoch)
+	}
+	b.q.cannot = false
+	before := b.q.saves
+	if _, leader, of := b.judge("10.0.0.1", 6379, 4, one); leader != one || of != 4 || b.q.saves == before {
+		t.Errorf("a vote for %s in %d, %d saves", leader, of, b.q.saves-before)
+	}
+	for _, epoch := range []int64{3, 4} {
+		if _, leader, of := b.judge("10.0.0.1", 6379, epoch, two); leader != one || of != 4 {
+			t.Errorf("in epoch %d another vote: for %s in %d", epoch, leader, of)
+		}
+	}
+	if _, leader, _ := b.judge("10.0.0.9", 6379, 9, two); leader != "*" {
+		t.Error("a vote about a primary that is not watched")
+	}
+}
+
+// ofReplica is the INFO of a replica.
+func ofReplica(priority int, offset int64, runID string, linkDownSeconds int64) string {
+	return fmt.Sprintf("run_id:%s\r\nrole:slave\r\nmaster_host:10.0.0.1\r\nmaster_port:6379\r\nmaster_link_status:up\r\n"+
+		"master_link_down_since_seconds:%d\r\nslave_repl_offset:%d\r\nslave_priority:%d\r\n",
+		runID, linkDownSeconds, offset, priority)
+}
+
+// TestChoice: the lowest priority is promoted, then the largest offset, then the smallest run id; never priority 0, nor
+// who has been without the primary for too long.
+func TestChoice(t *testing.T) {
+	a, b, c := strings.Repeat("a", 40), strings.Repeat("b", 40), strings.Repeat("c", 40)
+	for name, infos := range map[string][3]string{
+		"priority":  {ofReplica(100, 9, a, 0), ofReplica(10, 1, c, 0), ofReplica(100, 99, a, 0)},
+		"offset":    {ofReplica(100, 9, a, 0), ofReplica(100, 10, c, 0), ofReplica(100, 9, b, 0)},
+		"run id":    {ofReplica(100, 9, b, 0), ofReplica(100, 9, a, 0), ofReplica(100, 9, c, 0)},
+		"zero":      {ofReplica(0, 99, a, 0), ofReplica(100, 1, c, 0), ofReplica(0, 99, b, 0)},
+		"link down": {ofReplica(1, 99, a, 9999), ofReplica(100, 1, c, 10), ofReplica(1, 99, b, -1)},
+	} {
+		m := newBench(t, Directive{"known-replica", "m", "10.0.0.2", "1"}, Directive{"known-replica", "m", "10.0.0.3", "1"},
+			Directive{"known-replica", "m", "10.0.0.4", "1"})
+		p := m.primaries.list[0]
+		m.pass(15_000, "PONG", func(i *Instance) string {
+			if at := slices.Index(p.replicas.list, i); at >= 0 {
+				return infos[at]
+			}
+			return "role:master\r\n"
+		})
+		if best := m.best(p); best == nil || best.at.ip != "10.0.0.3" {
+			t.Errorf("%s: %+v", name, best)
+		}
+	}
+}
+
+// TestParallelSyncs: a forced failover promotes one replica and points the others to it, so many at a time.
+func TestParallelSyncs(t *testing.T) {
+	b := newBench(t, Directive{"known-replica", "m", "10.0.0.2", "1"}, Directive{"known-replica", "m", "10.0.0.3", "1"},
+		Directive{"known-replica", "m", "10.0.0.4", "1"}, Directive{"known-replica", "m", "10.0.0.5", "1"},
+		Directive{"parallel-syncs", "m", "2"})
+	p := b.primaries.list[0]
+	info := func(i *Instance) string {
+		switch {
+		case i.kind == primary, i.is(promoted):
+			return "role:master\r\n"
+		}
+		return ofReplica(100, int64(i.at.ip[7]), strings.Repeat("a", 40), 0)
+	}
+	b.pass(15_000, "PONG", info)
+	b.startFailover(p)
+	p.flags |= forced
+	b.pass(5000, "PONG", info)
+	if p.chosen == nil || p.chosen.at.ip != "10.0.0.5" || b.sentCount("SLAVEOF", "NO", "ONE") != 1 {
+		t.Fatalf("the choice: %+v", p.chosen)
+	}
+	if n := b.sentCount("SLAVEOF", "10.0.0.5", "1"); n != 2 {
+		t.Errorf("%d replicas are pointed to the new primary at a time, not 2", n)
+	}
+	b.pass(30_000, "PONG", info)
+	if n := b.sentCount("SLAVEOF", "10.0.0.5", "1"); n != 3 ||
+		p.at.ip != "10.0.0.5" || !b.has("+switch-master m 10.0.0.1 6379 10.0.0.5 1") {
+		t.Errorf("%d replicas were told; the primary is at %s; %v", n, p.at.ip, b.q.events)
+	}
+}
+
+// TestRebootedPrimary: a primary that was started anew and answers only LOADING counts as down after its own period.
+func TestRebootedPrimary(t *testing.T) {
+	b := newBench(t, Directive{"master-reboot-down-after-period", "m", "5000"})
+	run := strings.Repeat("a", 40)
+	info := func(*Instance) string { return "run_id:" + run + "\r\nrole:master\r\n" }
+	b.pass(12_000, "PONG", info)
+	run = strings.Repeat("b", 40)
+	b.pass(25_000, "LOADING x", info)
+	if !b.has("+reboot") || !b.has("+sdown") {
+		t.Errorf("events %v", b.q.events)
+	}
+	b.pass(2000, "PONG", info)
+	if !b.has("-sdown") {
+		t.Errorf("events %v", b.q.events)
+	}
+}
+
+// scripted is an Outside that counts scripts.
+type scripted struct {
+	quiet
+	started []int
+	killed  []int
+}
+
+func (s *scripted) StartScript(job int, _ []string) { s.started = append(s.started, job) }
+func (s *scripted) KillScript(job int)              { s.killed = append(s.killed, job) }
+
+// TestScripts: 256 may wait, 16 run at a time, and one that runs for a minute is killed. Exit code 1 is tried again,
+// ten times in all, later each time.
+func TestScripts(t *testing.T) {
+	b := newBench(t)
+	out := &scripted{}
+	b.out = out
+	for i := range 300 {
+		b.schedule("/bin/x", fmt.Sprint(i))
+	}
+	if len(b.scripts) != scriptsMax || b.scripts[0].argv[1] != "44" {
+		t.Fatalf("%d wait, the first is %v", len(b.scripts), b.scripts[0].argv)
+	}
+	b.pass(300, "PONG", nil)
+	if len(out.started) != scriptsAtOne {
+		t.Fatalf("%d run", len(out.started))
+	}
+	first := out.started[0]
+	b.ScriptStarted(first, 76, b.now)
+	b.ScriptStarted(out.started[1], 77, b.now)
+	b.ScriptEnded(first, 0, 0, b.now)
+	b.pass(100, "PONG", nil)
+	if len(out.started) != scriptsAtOne+1 || len(b.scripts) != scriptsMax-1 {
+		t.Errorf("after one has ended %d were started and %d are left", len(out.started), len(b.scripts))
+	}
+	b.pass(61_000, "PONG", nil)
+	if len(out.killed) != scriptsAtOne ||
+		!strings.Contains(strings.Join(out.events, "\n"), "-script-timeout /bin/x 77") {
+		t.Errorf("%d were killed after a minute: %v", len(out.killed), out.events)
+	}
+
+	b = newBench(t)
+	out = &scripted{}
+	b.out = out
+	b.schedule("/bin/x")
+	began := []int64{}
+	for len(b.scripts) > 0 && b.now < 1_000_000+300*60_000 {
+		b.pass(1000, "PONG", nil)
+		if len(out.started) > len(began) {
+			began = append(began, b.now)
+			b.ScriptEnded(out.started[0], 1, 0, b.now)
+		}
+	}
+	if len(began) != scriptTries {
+		t.Fatalf("%d tries", len(began))
+	}
+	for i := 2; i < len(began); i++ {
+		if was, is := began[i-1]-began[i-2], began[i]-began[i-1]; is < 2*was-4000 {
+			t.Errorf("a rest of %d ms behind one of %d", is, was)
+		}
+	}
+}
+
+// named is an Outside that knows names when it is asked to.
+type named struct {
+	quiet
+	asked []string
+}
+
+func (n *named) Lookup(host string) { n.asked = append(n.asked, host) }
+
+// TestNamesAreNotWaitedFor: a hello with host names counts when they are resolved, and the Sentinel goes on meanwhile.
+func TestNamesAreNotWaitedFor(t *testing.T) {
+	b := newBench(t, Directive{"resolve-hostnames", "yes"})
+	out := &named{}
+	b.out = out
+	id := strings.Repeat("e", 40)
+	b.Hello("peer.example,26379,"+id+",0,m,Primary.example,6379,5", b.now)
+	p := b.primaries.list[0]
+	b.pass(500, "PONG", nil)
+	if p.sentinels.len() != 0 || !slices.Contains(out.asked, "peer.example") {
+		t.Fatalf("%d Sentinels, asked for %v", p.sentinels.len(), out.asked)
+	}
+	b.Resolved("peer.example", "10.0.0.77", b.now)
+	if !slices.Contains(out.asked, "primary.example") {
+		t.Fatalf("asked for %v", out.asked)
+	}
+	b.Resolved("primary.example", "10.0.0.8", b.now)
+	if p.sentinels.len() != 1 || p.sentinels.list[0].at.ip != "10.0.0.77" ||
+		p.at.ip != "10.0.0.8" || p.at.host != "Primary.example" {
+		t.Errorf("the Sentinel: %+v, the primary is at %+v", p.sentinels.list, p.at)
+	}
+	// A flood of names is bounded.
+	for i := range 5000 {
+		b.Hello(fmt.Sprintf("h%d,26379,%040d,0,m,10.0.0.8,6379,5", i, i), b.now)
+	}
+	if len(out.asked) > lookupsMax+8 || b.deferred > deferredMax {
+		t.Errorf("%d lookups, %d messages wait", len(out.asked), b.deferred)
+	}
+}

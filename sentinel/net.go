@@ -1,0 +1,290 @@
+package sentinel
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"spindle/internal/logging"
+	"spindle/protocol/respclient"
+)
+
+// A Net is the world of a Machine: sockets, names, scripts and the clock. Nothing in it waits inside a turn, apart from
+// Save and, while the configuration is read, LookupNow.
+type Net struct {
+	Parts
+	machine *Machine
+
+	mu       sync.Mutex
+	children map[int]*os.Process // scripts that run, by job
+	doomed   map[int]bool        // those that are to be killed as soon as they run
+}
+
+// Parts are what a Net asks of the server.
+type Parts struct {
+	// Do runs f in a turn.
+	Do func(f func())
+	// Open opens a connection, under TLS if links are. It may wait; the end of ctx ends that.
+	Open func(ctx context.Context, address string) (net.Conn, error)
+	// Write puts the state on disk.
+	Write func() error
+	Tell  func(channel, message string)
+	Line  func(level logging.Level, text string)
+	Here  func() int    // the port of this Sentinel
+	Pass  func() string // requirepass
+}
+
+// NewNet is the world of m, which Serve names.
+func NewNet(parts Parts) *Net {
+	return &Net{Parts: parts, children: map[int]*os.Process{}, doomed: map[int]bool{}}
+}
+
+// Serve says whose world this is. Before the first call of the Machine's.
+func (n *Net) Serve(m *Machine) { n.machine = m }
+
+func nowMs() int64 { return time.Now().UnixMilli() }
+
+// Save implements Outside.
+func (n *Net) Save() error { return n.Write() }
+
+// Publish implements Outside.
+func (n *Net) Publish(channel, message string) { n.Tell(channel, message) }
+
+// Log implements Outside.
+func (n *Net) Log(level logging.Level, text string) { n.Line(level, text) }
+
+// Port implements Outside.
+func (n *Net) Port() int { return n.Here() }
+
+// Password implements Outside.
+func (n *Net) Password() string { return n.Pass() }
+
+// Executable implements Outside.
+func (n *Net) Executable(path string) bool { return unix.Access(path, unix.X_OK) == nil }
+
+// crashCode is what a Sentinel ends with that was told to crash.
+const crashCode = 99
+
+// Crash implements Outside.
+func (n *Net) Crash() { os.Exit(crashCode) }
+
+// lookupPatience bounds how long a name server may take.
+const lookupPatience = 10 * time.Second
+
+// LookupNow implements Outside.
+func (n *Net) LookupNow(host string) (string, bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), lookupPatience)
+	defer cancel()
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil || len(found) == 0 {
+		return "", false
+	}
+	for _, ip := range found {
+		if ip.Unmap().Is4() {
+			return ip.Unmap().String(), true
+		}
+	}
+	return found[0].String(), true
+}
+
+// Lookup implements Outside.
+func (n *Net) Lookup(host string) {
+	go func() {
+		ip, _ := n.LookupNow(host)
+		n.Do(func() { n.machine.Resolved(host, ip, nowMs()) })
+	}()
+}
+
+// A wireConn is one connection to a server. A goroutine opens and reads it, another one writes.
+type wireConn struct {
+	n      *Net
+	w      *Wire
+	cancel context.CancelFunc
+	local  atomic.Pointer[string]
+
+	mu     sync.Mutex
+	filled sync.Cond // out has something, or it is over
+	out    []byte
+	over   bool
+}
+
+const (
+	outMax   = 1 << 20  // requests that a server does not read: past it the connection is over
+	replyMax = 32 << 20 // bytes of one reply
+)
+
+var errLongReply = errors.New("a reply is too long")
+
+// Dial implements Outside.
+func (n *Net) Dial(w *Wire, ip string, port int) Conn {
+	ctx, cancel := context.WithCancel(context.Background())
+	c := &wireConn{n: n, w: w, cancel: cancel}
+	c.filled.L = &c.mu
+	go c.run(ctx, net.JoinHostPort(ip, strconv.Itoa(port)))
+	return c
+}
+
+// run opens the connection and reads it.
+func (c *wireConn) run(ctx context.Context, address string) {
+	err := c.read(ctx, address)
+	c.finish()
+	c.n.Do(func() { c.n.machine.Lost(c.w, plain(err), nowMs()) })
+}
+
+func (c *wireConn) read(ctx context.Context, address string) error {
+	conn, err := c.n.Open(ctx, address)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	if host, _, err := net.SplitHostPort(conn.LocalAddr().String()); err == nil {
+		c.local.Store(&host)
+	}
+	go c.write(conn)
+	bounded := &boundedConn{Conn: conn, left: replyMax}
+	in := respclient.New(bounded)
+	for {
+		v, err := in.Receive()
+		if err != nil {
+			return err
+		}
+		bounded.left = replyMax
+		c.n.Do(func() { c.n.machine.Received(c.w, v, nowMs()) })
+	}
+}
+
+// A boundedConn fails when one reply has more bytes than it may.
+type boundedConn struct {
+	net.Conn
+	left int
+}
+
+func (b *boundedConn) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errLongReply
+	}
+	k, err := b.Conn.Read(p)
+	b.left -= k
+	return k, err
+}
+
+// write is the writing goroutine.
+func (c *wireConn) write(conn net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for {
+		for len(c.out) == 0 && !c.over {
+			c.filled.Wait()
+		}
+		if c.over {
+			return
+		}
+		out := c.out
+		c.out = nil
+		c.mu.Unlock()
+		_, err := conn.Write(out)
+		c.mu.Lock()
+		if err != nil {
+			conn.Close() // the reading goroutine sees it
+			return
+		}
+	}
+}
+
+// finish ends both goroutines.
+func (c *wireConn) finish() {
+	c.mu.Lock()
+	c.over = true
+	c.filled.Broadcast()
+	c.mu.Unlock()
+	c.cancel()
+}
+
+// Send implements Conn.
+func (c *wireConn) Send(words ...string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.out) > outMax {
+		c.cancel()
+		return
+	}
+	c.out = append(strconv.AppendInt(append(c.out, '*'), int64(len(words)), 10), '\r', '\n')
+	for _, word := range words {
+		c.out = append(strconv.AppendInt(append(c.out, '$'), int64(len(word)), 10), '\r', '\n')
+		c.out = append(append(c.out, word...), '\r', '\n')
+	}
+	c.filled.Signal()
+}
+
+// Close implements Conn.
+func (c *wireConn) Close() { c.finish() }
+
+// LocalIP implements Conn.
+func (c *wireConn) LocalIP() (string, bool) {
+	if ip := c.local.Load(); ip != nil {
+		return *ip, true
+	}
+	return "", false
+}
+
+// plain is an error of the network in the system's own words.
+func plain(err error) string {
+	if number := syscall.Errno(0); errors.As(err, &number) {
+		return number.Error()
+	}
+	return err.Error()
+}
+
+// notRun is the exit code of a script that could not be begun. It is not tried again.
+const notRun = 2
+
+// StartScript implements Outside.
+func (n *Net) StartScript(job int, argv []string) {
+	go func() {
+		cmd := exec.Command(argv[0], argv[1:]...)
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		if err := cmd.Start(); err != nil {
+			n.Do(func() { n.machine.ScriptEnded(job, notRun, 0, nowMs()) })
+			return
+		}
+		n.mu.Lock()
+		n.children[job] = cmd.Process
+		if n.doomed[job] {
+			_ = cmd.Process.Kill() // it may be over by itself
+		}
+		n.mu.Unlock()
+		n.Do(func() { n.machine.ScriptStarted(job, cmd.Process.Pid, nowMs()) })
+		_ = cmd.Wait() // ProcessState has the outcome
+		n.mu.Lock()
+		delete(n.children, job)
+		delete(n.doomed, job)
+		n.mu.Unlock()
+		code, signal := cmd.ProcessState.ExitCode(), 0
+		if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+			code, signal = 0, int(status.Signal())
+		}
+		n.Do(func() { n.machine.ScriptEnded(job, code, signal, nowMs()) })
+	}()
+}
+
+// KillScript implements Outside.
+func (n *Net) KillScript(job int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if child := n.children[job]; child != nil {
+		_ = child.Kill() // it may be over by itself
+		return
+	}
+	n.doomed[job] = true
+}

@@ -1,0 +1,107 @@
+package sentinel
+
+import (
+	"fmt"
+	"slices"
+
+	"spindle/internal/logging"
+)
+
+// A job is one run of an operator's script, and its repetitions.
+type job struct {
+	id      int
+	argv    []string
+	pid     int
+	running bool
+	tries   int
+	at      int64 // running: since when; else: not before then
+	killed  bool
+}
+
+const (
+	scriptsMax   = 256 // that wait or run
+	scriptsAtOne = 16  // that run at the same time
+	scriptTries  = 10
+)
+
+// schedule queues a run. If too many wait, the oldest that does not run is dropped.
+func (m *Machine) schedule(argv ...string) {
+	m.lastJob++
+	m.scripts = append(m.scripts, &job{id: m.lastJob, argv: argv})
+	if len(m.scripts) <= scriptsMax {
+		return
+	}
+	if oldest := slices.IndexFunc(m.scripts, func(j *job) bool { return !j.running }); oldest >= 0 {
+		m.scripts = slices.Delete(m.scripts, oldest, oldest+1)
+	}
+}
+
+// runScripts starts those that are due, the oldest first.
+func (m *Machine) runScripts() {
+	for _, j := range m.scripts {
+		if m.running >= scriptsAtOne {
+			return
+		}
+		if j.running || j.at > m.now {
+			continue
+		}
+		j.running, j.at, j.killed = true, m.now, false
+		j.tries++
+		m.running++
+		m.out.StartScript(j.id, j.argv)
+	}
+}
+
+// killScripts ends those that run for too long.
+func (m *Machine) killScripts() {
+	for _, j := range m.scripts {
+		if j.running && !j.killed && m.now-j.at > m.scriptMax {
+			j.killed = true
+			m.say(logging.LevelWarning, "-script-timeout", nil, fmt.Sprintf("%s %d", j.argv[0], j.pid))
+			m.out.KillScript(j.id)
+		}
+	}
+}
+
+// ScriptStarted tells the process that runs a job.
+func (m *Machine) ScriptStarted(id, pid int, nowMs int64) {
+	m.now = nowMs
+	if j := m.job(id); j != nil {
+		j.pid = pid
+		m.say(logging.LevelDebug, "+script-child", nil, fmt.Sprint(pid))
+	}
+}
+
+// ScriptEnded tells how a run ended: with an exit code, or by a signal that is not 0. A signal and the code 1 ask for
+// another try, each later than the one before.
+func (m *Machine) ScriptEnded(id, code, signal int, nowMs int64) {
+	m.now = nowMs
+	j := m.job(id)
+	if j == nil || !j.running {
+		return
+	}
+	m.say(logging.LevelDebug, "-script-child", nil, fmt.Sprintf("%d %d %d", j.pid, code, signal))
+	m.running--
+	if (signal != 0 || code == 1) && j.tries < scriptTries {
+		j.running, j.pid = false, 0
+		j.at = m.now + m.scriptRetry<<(j.tries-1)
+		return
+	}
+	if signal != 0 || code != 0 {
+		m.say(logging.LevelWarning, "-script-error", nil, fmt.Sprintf("%s %d %d", j.argv[0], signal, code))
+	}
+	m.scripts = slices.DeleteFunc(m.scripts, func(x *job) bool { return x == j })
+}
+
+func (m *Machine) job(id int) *job {
+	for _, j := range m.scripts {
+		if j.id == id {
+			return j
+		}
+	}
+	return nil
+}
+
+func (m *Machine) warn(format string, args ...any) {
+	m.out.Log(logging.LevelWarning, fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,130 @@
+package sentinel
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"spindle/protocol/respclient"
+	"spindle/tests/testkit"
+)
+
+// patience bounds what takes some seconds, on a slow host.
+const patience = 90 * time.Second
+
+// A watched is one Sentinel and its file.
+type watched struct {
+	*testkit.Server
+	file string
+}
+
+// sentinel starts a Sentinel with these lines in its file: ours, or Redis's.
+func sentinel(t *testing.T, redis bool, lines ...string) watched {
+	t.Helper()
+	dir, port := t.TempDir(), testkit.FreePort(t)
+	text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\n%s\n", port, dir, strings.Join(lines, "\n"))
+	file := dir + "/sentinel.conf"
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	spec := testkit.Spec{Bare: true, Redis: redis, Dir: dir, Port: port, Args: []string{file, "--sentinel"}}
+	return watched{testkit.Launch(t, spec), file}
+}
+
+// fields is a reply of names and values.
+func fields(v respclient.Value) map[string]string {
+	m := map[string]string{}
+	for i := 0; i+1 < len(v.Elems); i += 2 {
+		m[v.Elems[i].Word()] = v.Elems[i+1].Word()
+	}
+	return m
+}
+
+// address is where s says that the primary is.
+func (s watched) address() string {
+	v := s.Do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "m")
+	if len(v.Elems) != 2 {
+		return v.String()
+	}
+	return net.JoinHostPort(v.Elems[0].Text, v.Elems[1].Text)
+}
+
+// A group is a primary, its replicas, and who watches them.
+type group struct {
+	servers   []*testkit.Server // the first is the primary
+	sentinels []watched
+}
+
+// newGroup starts servers and Sentinels, Redis's where true, and waits until each knows all.
+func newGroup(t *testing.T, servers, sentinels []bool) group {
+	t.Helper()
+	var g group
+	for i, redis := range servers {
+		s := testkit.Launch(t, testkit.Spec{Redis: redis})
+		if i > 0 {
+			s.Do("REPLICAOF", "127.0.0.1", g.servers[0].Port)
+		}
+		g.servers = append(g.servers, s)
+	}
+	for _, s := range g.servers[1:] {
+		s.AwaitInfo(patience, "replication", "master_link_status", "up")
+	}
+	quorum := len(sentinels)/2 + 1
+	for _, redis := range sentinels {
+		g.sentinels = append(g.sentinels, sentinel(t, redis,
+			fmt.Sprintf("sentinel monitor m 127.0.0.1 %d %d", g.servers[0].Port, quorum),
+			"sentinel down-after-milliseconds m 1000", "sentinel failover-timeout m 10000"))
+	}
+	for _, s := range g.sentinels {
+		testkit.Until(t, patience, "a Sentinel to know all", func() error {
+			m := fields(s.Do("SENTINEL", "MASTER", "m"))
+			if err := testkit.Equal(m["num-other-sentinels"], strconv.Itoa(len(sentinels)-1)); err != nil {
+				return err
+			}
+			return testkit.Equal(m["num-slaves"], strconv.Itoa(len(servers)-1))
+		})
+	}
+	return g
+}
+
+// awaitSwitch waits until all Sentinels name one address, which is not from, and returns the server there.
+func (g group) awaitSwitch(t *testing.T, from string) *testkit.Server {
+	t.Helper()
+	var to string
+	testkit.Until(t, patience, "all to name another primary", func() error {
+		to = g.sentinels[0].address()
+		for _, s := range g.sentinels {
+			if at := s.address(); at == from || at != to {
+				return fmt.Errorf("one says %s, another %s", to, at)
+			}
+		}
+		return nil
+	})
+	for _, s := range g.servers {
+		if s.Addr == to {
+			return s
+		}
+	}
+	t.Fatalf("nobody is at %s", to)
+	return nil
+}
+
+// await waits until a server's INFO replication has a value. A Sentinel that reconfigures the server closes all of its
+// clients, so that a lost connection is no failure.
+func await(t *testing.T, s *testkit.Server, field, want string) {
+	t.Helper()
+	testkit.Until(t, patience, s.Addr+" to say "+field+":"+want, func() error {
+		v, err := s.Ask("INFO", "replication")
+		if err != nil {
+			return err
+		}
+		if !strings.Contains(v.Text, field+":"+want+"\r\n") {
+			return fmt.Errorf("%s", v.Text)
+		}
+		return nil
+	})
+}
