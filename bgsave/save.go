@@ -67,6 +67,13 @@ type Header struct {
 	Functions     [][]byte        // library sources
 	Encodings     value.Encodings // of the collections there are: they decide the file's version
 	Deadlines     bool            // fields of hashes have deadlines: so does that
+	Slots         []SlotSize      // in cluster mode, of database 0; only a file of version 12 says it
+}
+
+// A SlotSize is how many keys a hash slot has.
+type SlotSize struct {
+	Slot uint16
+	Keys int
 }
 
 // ReplicationState lets a restarted server, or a replica of it, go on where the stream stood.
@@ -111,10 +118,21 @@ func WriteTo(ctx context.Context, w io.Writer, v View, o Options) (int64, error)
 			break
 		}
 		s.put(rdb.AppendSelectDB(nil, db, v.Len(db), v.Volatile(db)))
+		if db == 0 && s.version() >= 12 {
+			s.put(appendSlots(nil, s.o.Header.Slots))
+		}
 		s.database(v, db)
 	}
 	s.end()
 	return s.written, s.err
+}
+
+// appendSlots tells readers how large slots are going to be. Those that do not care pass over it.
+func appendSlots(dst []byte, sizes []SlotSize) []byte {
+	for _, size := range sizes {
+		dst = rdb.AppendSlotInfo(dst, int(size.Slot), size.Keys, 0)
+	}
+	return dst
 }
 
 // save is one WriteTo under way.

@@ -235,7 +235,7 @@ func (in *instance) header() bgsave.Header {
 	return bgsave.Header{
 		Replication:   state,
 		ServerVersion: RedisVersion, CreatedUnix: time.Now().Unix(), UsedMemory: in.core.UsedMemory(), Encodings: in.space.Store().Used,
-		Deadlines: in.space.FieldsHaveDeadlines(), Functions: in.scripts.Sources(),
+		Deadlines: in.space.FieldsHaveDeadlines(), Functions: in.scripts.Sources(), Slots: in.slotSizes(),
 	}
 }
 

@@ -33,6 +33,14 @@ func AppendSelectDB(dst []byte, db, keys, volatile int) []byte {
 	return AppendLength(dst, uint64(volatile))
 }
 
+// AppendSlotInfo says that the chosen database has so many keys of a hash slot, volatile of them with a deadline. It is
+// a hint, of which readers know since version 12.
+func AppendSlotInfo(dst []byte, slot, keys, volatile int) []byte {
+	dst = AppendLength(append(dst, byte(OpSlotInfo)), uint64(slot))
+	dst = AppendLength(dst, uint64(keys))
+	return AppendLength(dst, uint64(volatile))
+}
+
 // AppendFunction writes a function library's source.
 func (e *Encoder) AppendFunction(dst, code []byte) []byte {
 	return e.AppendText(append(dst, byte(OpFunction2)), code)

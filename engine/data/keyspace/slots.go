@@ -28,6 +28,12 @@ func (k *Keyspace) AllInSlot(slot uint16) func(yield func(value.Value) bool) {
 	}
 }
 
+// ScanSlot is DB.Scan of a slot's keys; it may yield others, too. Only in cluster mode.
+func (k *Keyspace) ScanSlot(slot uint16, cursor uint64, count int, yield func(value.Value)) uint64 {
+	k.assertHeld()
+	return k.dbs[0].d.t.ScanOf(slot, cursor, count, func(ref memory.Ref) { yield(value.At(ref)) })
+}
+
 // BySlot says that keys lie by their slots.
 func (k *Keyspace) BySlot() bool { return k.bySlot }
 

@@ -120,6 +120,19 @@ func (t *Table) EachOf(slot uint16, limit int, yield func(memory.Ref)) {
 	}
 }
 
+// ScanOf is Scan of one slot: it begins with the slot and ends behind it. Keys of other slots may be passed, too.
+func (t *Table) ScanOf(slot uint16, cursor uint64, count int, yield func(memory.Ref)) uint64 {
+	first := prefixOf(slot)
+	if cursor == 0 {
+		cursor = cursorOf(first, 0, slotBits)
+	}
+	cursor = t.Scan(cursor, count, yield)
+	if depth := cursor & 63; cursor == 0 || depth == 0 || cursor>>22<<(64-depth) > first|(1<<(64-slotBits)-1) {
+		return 0
+	}
+	return cursor
+}
+
 // drawInSlots is drawSegment where slots may hold very different numbers of keys: a slot first, then one of its
 // segments.
 func (t *Table) drawInSlots(r *rand.PCG) *segment {

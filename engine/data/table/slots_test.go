@@ -55,3 +55,35 @@ func TestSlotPrefixes(t *testing.T) {
 		}
 	}
 }
+
+// TestScanOfSlot: a scan of a slot passes each of its keys, ends, and does not walk the whole table.
+func TestScanOfSlot(t *testing.T) {
+	k := open(t)
+	k.table.CountSlots()
+	const inOne, others = 3000, 20_000
+	for i := range others {
+		k.add(strconv.Itoa(i), 0)
+	}
+	for i := range inOne {
+		k.add("{tag}"+strconv.Itoa(i), 0)
+	}
+	slot := hashslots.Of([]byte("tag"))
+	seen, passed, calls := map[memory.Ref]bool{}, 0, 0
+	for cursor := uint64(0); calls == 0 || cursor != 0; calls++ {
+		cursor = k.table.ScanOf(slot, cursor, 50, func(ref memory.Ref) {
+			passed++
+			if hashslots.Of(k.table.key(ref)) == slot {
+				seen[ref] = true
+			}
+		})
+		if calls > inOne {
+			t.Fatal("it does not end")
+		}
+	}
+	if want := k.table.Slots().Count(slot); len(seen) != want || passed > want+1000 {
+		t.Errorf("%d keys of %d seen, %d passed", len(seen), want, passed)
+	}
+	if slot = hashslots.Of([]byte("nobody's")); k.table.ScanOf(slot, 0, 1000, func(memory.Ref) {}) != 0 {
+		t.Error("the scan of a small slot goes on behind it")
+	}
+}

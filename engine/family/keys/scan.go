@@ -66,7 +66,15 @@ func scan(c *command.Context) error {
 	}
 	var found []value.Value
 	var gone [][]byte // copies: removing one key may move another
-	cursor = c.DB.Scan(cursor, int(min(o.count, math.MaxInt32)), func(v value.Value) {
+	walk := c.DB.Scan
+	if c.Space.BySlot() && o.pattern != nil {
+		if slot, one := slots.OfPattern(o.pattern); one {
+			walk = func(cursor uint64, count int, yield func(value.Value)) uint64 {
+				return c.Space.ScanSlot(slot, cursor, count, yield)
+			}
+		}
+	}
+	cursor = walk(cursor, int(min(o.count, math.MaxInt32)), func(v value.Value) {
 		switch {
 		case o.pattern != nil && !glob.Match(o.pattern, v.Key()):
 		case pastDeadline(c, v):
