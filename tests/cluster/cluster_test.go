@@ -208,7 +208,8 @@ func TestNodesFile(t *testing.T) {
 	}
 }
 
-// TestNonsenseOnTheBus: what is no message closes its link with one line in the log, and nobody is forgotten or adopted.
+// TestNonsenseOnTheBus: what is no message closes its link with one line in the log, and nobody is forgotten or
+// adopted.
 func TestNonsenseOnTheBus(t *testing.T) {
 	busPort := testkit.FreePort(t)
 	n := node(t, false, "--cluster-port", strconv.Itoa(busPort))
