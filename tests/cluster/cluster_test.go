@@ -340,7 +340,8 @@ func TestRepliesAlike(t *testing.T) {
 	}
 }
 
-// TestASlowCommandIsNoFailure: while one command holds a node's core for several timeouts, nobody calls the node failed.
+// TestASlowCommandIsNoFailure: while one command holds a node's core for several timeouts, nobody calls the node
+// failed.
 func TestASlowCommandIsNoFailure(t *testing.T) {
 	nodes := []*testkit.Server{node(t, false), node(t, false), node(t, false)}
 	create(t, nodes, 0)
