@@ -470,7 +470,7 @@ func (f *Feed) Resume() { f.hushed = false }
 // HoldStill keeps the feed from adding anything of its own to the stream, until it is told that that is over.
 func (f *Feed) HoldStill(on bool) { f.still = on }
 
-// Offset is how long the stream is, as of a moment ago. Any goroutine.
+// Offset is how long the stream is, as of a moment ago; 0 while a full copy is on its way. Any goroutine.
 func (f *Feed) Offset() int64 { return f.shown.Load() }
 
 // LogLag says, when the server ends, who does not have everything.

@@ -177,8 +177,8 @@ func (f *Follower) Tick(nowMs int64) {
 		}
 	}
 	f.link.Tick(nowMs)
-	if f.link.Up() {
-		f.contactMs.Store(f.link.since)
+	if w := f.wire; w != nil && f.link.Up() {
+		f.contactMs.Store(max(f.contactMs.Load(), w.heard.Load())) // bytes alone count, not that we were at work
 	}
 }
 
@@ -288,6 +288,7 @@ func (o outside) HangUp() {
 // Receive implements Outside.
 func (o outside) Receive(id string, offset int64) {
 	o.wire.next, o.wire.id, o.wire.offset = nextCopy, id, offset
+	o.feed.shown.Store(0) // the data here count for nothing until the copy is in place
 	o.copied.Store(0)
 	o.size = 0
 }
@@ -298,6 +299,7 @@ func (o outside) Continue(id string) {
 		o.parts.Log.Notice("Master replication ID changed to %s", id)
 		o.feed.rename(id)
 	}
+	o.feed.shown.Store(o.feed.offset)
 	o.adopt(o.db)
 	o.parts.Changed()
 }

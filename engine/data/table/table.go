@@ -20,6 +20,7 @@ import (
 type Table struct {
 	root     uint64
 	heap     *memory.Heap
+	slots    *Slots // in cluster mode; else nil
 	count    int
 	volatile int
 	layout   Layout
@@ -29,7 +30,6 @@ type Table struct {
 	due      dueIndex
 	aim      aim    // of Reserve
 	moves    uint64 // see Moves
-	slots    *Slots // in cluster mode; else nil
 }
 
 const (
