@@ -21,6 +21,14 @@ type Commands struct {
 	// SkipsSanitize says whether a client's user has skip-sanitize-payload; nil: nobody has.
 	SkipsSanitize func(cl *client.Client) bool
 
+	// Turn runs a function in a turn, Wake has a client whose command waits go on, and Lent says whether a command has
+	// lent the turn; Latch holds back who names keys, until what it returns is called. All but Turn are for turns. nil:
+	// all is done inline.
+	Turn  func(f func())
+	Wake  func(cl *client.Client)
+	Lent  func() bool
+	Latch func(keys [][]byte) (release func())
+
 	payload       []byte // DUMP's scratch, for values that are not long
 	packer        packer
 	expander      codec.Expander

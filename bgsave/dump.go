@@ -145,7 +145,40 @@ func (h *Commands) restore(c *command.Context) error {
 	if err := o.parse(c.Args[4:]); err != nil {
 		return err
 	}
-	key, payload := c.Args[1], c.Args[3]
+	payload := c.Args[3]
+	if c.DB.LookupWrite(c.Args[1]).Exists() && !o.replace {
+		return errBusyKey
+	}
+	if ttl, err := command.Int(c.Args[2]); err != nil {
+		return err
+	} else if ttl < 0 {
+		return errRestoreTTL
+	}
+	if h.mayGoBeside(c, payload) {
+		h.goBeside(c, o)
+		return nil
+	}
+	v, err := h.restored(c, payload)
+	if err != nil {
+		return err
+	}
+	taken := false
+	err = h.place(c, &o, c.Now, func(deadline int64) {
+		taken = true
+		v.put(c.DB, c.Args[1], deadline)
+	})
+	if !taken && v.builder != nil {
+		codec.LetGo(c.Space.Store(), v.t, v.builder)
+	}
+	return err
+}
+
+// place has put make a value that was read the key's, with the deadline that RESTORE's arguments ask for: a ttl counts
+// from began, Unix ms. A deadline that has passed is the end of the key that was there, and put is not called.
+//
+// Errors: errBusyKey, for a key that has come since it was looked for.
+func (h *Commands) place(c *command.Context, o *restoreOptions, began int64, put func(deadline int64)) error {
+	key := c.Args[1]
 	old := c.DB.LookupWrite(key).Exists()
 	if old && !o.replace {
 		return errBusyKey
@@ -154,18 +187,8 @@ func (h *Commands) restore(c *command.Context) error {
 	if err != nil {
 		return err
 	}
-	if ttl < 0 {
-		return errRestoreTTL
-	}
-	v, err := h.restored(c, payload)
-	if err != nil {
-		return err
-	}
-	deadline := deadlineOf(ttl, o.absolute, c.Now)
+	deadline := deadlineOf(ttl, o.absolute, began)
 	if deadline != 0 && c.HasPassed(deadline) {
-		if v.builder != nil {
-			codec.LetGo(c.Space.Store(), v.t, v.builder)
-		}
 		if old {
 			c.DB.Delete(key)
 			c.Notify(command.EventGeneric, "del", key)
@@ -175,8 +198,8 @@ func (h *Commands) restore(c *command.Context) error {
 		c.Reply.OK()
 		return nil
 	}
-	v.put(c.DB, key, deadline)
-	h.setClock(c, key, &o)
+	put(deadline)
+	h.setClock(c, key, o)
 	if deadline != 0 && !o.absolute {
 		args := append(append([][]byte{c.Args[0], key, c.Effects.Number(deadline)}, c.Args[3:]...), wordAbsTTL)
 		c.Propagate(args...)

@@ -68,6 +68,7 @@ type LoadOptions struct {
 	NowMs          int64                    // what deadlines are compared with; 0 is the clock
 	NoChecksum     bool
 	SkipModuleData bool         // what modules keep beside the keys is passed over; else a file that has it is refused
+	Foreign        bool         // values that nobody here reads come to the Inserter as they stand; else the file is refused
 	Limits         codec.Limits // up to where values are packed; zero is the defaults
 	Delay          func() int64 // key-load-delay; nil is none
 	Interval       int64        // loading-process-events-interval-bytes: a turn takes no more of the file; 0 is no bound
@@ -463,7 +464,7 @@ func (l *loader) take(j *job) error {
 
 // key says whether a key is to be inserted.
 func (l *loader) key(r *rdb.Record) (keep bool, err error) {
-	if r.Kind != rdb.KindString {
+	if r.Kind != rdb.KindString && !l.o.Foreign {
 		if known, what := codec.Known(r.Kind, r.Raw); !known {
 			return false, &UnsupportedError{What: what, Offset: r.Offset, DB: r.DB, Key: string(r.Key)}
 		}

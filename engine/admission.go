@@ -22,10 +22,11 @@ const fedStream = client.Replica | client.Monitor
 type verdict uint8
 
 const (
-	run    verdict = iota
-	refuse         // answered with an error
-	queue          // kept for EXEC
-	hold           // not now: the client is paused and the request stays unread
+	run       verdict = iota
+	refuse            // answered with an error
+	queue             // kept for EXEC
+	hold              // not now: the client is paused and the request stays unread
+	elsewhere         // answered with a redirection
 )
 
 // A Barrier refuses commands while it is up: loading, a full disk, a primary that is missing.
@@ -107,6 +108,11 @@ func (c *Core) admit(cl *client.Client, spec *command.Spec, args [][]byte) (verd
 			return refuse, err
 		}
 	}
+	if c.slots != nil {
+		if err := c.admitSlots(cl, spec, args); err != nil {
+			return elsewhere, err
+		}
+	}
 	call := callOf(cl, spec, args)
 	if err := c.obstacle(cl, call); err != nil {
 		return refuse, err
@@ -130,6 +136,10 @@ func (c *Core) admit(cl *client.Client, spec *command.Spec, args [][]byte) (verd
 	}
 	if cl.Is(client.Multi) && !runsInsideMulti(spec) {
 		return queue, nil
+	}
+	if c.latched(cl, spec, args) {
+		c.pause.hold(cl)
+		return hold, nil
 	}
 	return run, nil
 }
@@ -169,6 +179,11 @@ func (c *Core) admitScript(cl *client.Client, call Call) error {
 	if writes && cl.Script.ReadOnly {
 		return errReadOnlyScript
 	}
+	if c.slots != nil {
+		if err := c.admitSlotsOfScript(cl.Script, call); err != nil {
+			return err
+		}
+	}
 	for _, b := range c.barriers {
 		if !b.up || b == c.eviction.barrier || b.Spares && cl.Script.Wrote {
 			continue
@@ -176,6 +191,9 @@ func (c *Core) admitScript(cl *client.Client, call Call) error {
 		if err := b.Refuse(cl, call); err != nil {
 			return err
 		}
+	}
+	if writes && len(c.latches.keys) != 0 && c.namesLatched(call.Spec, call.Args) {
+		return errOnItsWay
 	}
 	if call.Flags&command.DenyOOM != 0 && c.OutOfMemory() && !cl.Script.Wrote && !cl.Script.AllowOOM {
 		return protocol.ErrOutOfMemory

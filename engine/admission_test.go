@@ -90,7 +90,7 @@ func TestLoading(t *testing.T) {
 	h.expect("loaded", h.do(cl, "GET k"), "$-1\r\n")
 }
 
-// TestOutOfMemory: past maxmemory with nothing to evict, commands that may need memory are refused, and so is queueing any.
+// TestOutOfMemory: past maxmemory with nothing to evict, commands that may need memory are refused. Others run, and are queued.
 func TestOutOfMemory(t *testing.T) {
 	h := newHouse(t)
 	cl, _ := h.arrive()
@@ -101,7 +101,8 @@ func TestOutOfMemory(t *testing.T) {
 	h.Do(h.ApplyMemoryLimit)
 	h.expect("queued before", h.do(other, "EXEC"), "-EXECABORT Transaction discarded because of: OOM command not allowed when used memory > 'maxmemory'.\r\n")
 	h.expect("outside", h.do(other, "SET a b", "STRLEN k", "DEL nosuch", "MULTI", "DISCARD"), outOfMemory+":1000\r\n:0\r\n+OK\r\n+OK\r\n")
-	h.expect("inside", h.do(cl, "STRLEN k", "EXEC"), outOfMemory+"-EXECABORT Transaction discarded because of previous errors.\r\n")
+	h.expect("inside", h.do(cl, "STRLEN k", "EXEC"), "+QUEUED\r\n*2\r\n$1000\r\n"+strings.Repeat("v", 1000)+"\r\n:1000\r\n")
+	h.expect("a write inside", h.do(cl, "MULTI", "GET k", "SET a b", "EXEC"), "+OK\r\n+QUEUED\r\n"+outOfMemory+"-EXECABORT Transaction discarded because of previous errors.\r\n")
 	h.settings.MaxMemory.Set(0)
 	h.Do(h.ApplyMemoryLimit)
 	h.expect("without a limit", h.do(cl, "SET a b"), "+OK\r\n")

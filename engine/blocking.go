@@ -271,9 +271,12 @@ func (c *Core) serveReady() {
 				break // the key is used up: those behind wait on
 			}
 			if p.wait.Gone || v.Exists() && (p.wait.Type == value.None || p.wait.Type == v.Type()) {
-				if err := c.refusal(p); err != nil {
+				switch err := c.refusal(p); {
+				case err != nil:
 					c.refuseParked(p, err)
-				} else {
+				case c.latched(p.cl, p.spec, p.args):
+					c.latches.passed = true // engine.K3
+				default:
 					c.retry(p) // with all its keys: it may find what it wants at another of them
 				}
 			}

@@ -18,6 +18,7 @@ import (
 	"spindle/engine/data/keyspace"
 	"spindle/internal/clock"
 	"spindle/internal/invariant"
+	"spindle/internal/slots"
 	"spindle/lazyfree"
 	"spindle/protocol"
 )
@@ -62,6 +63,8 @@ type Core struct {
 	barriers []*Barrier
 	raised   int // barriers that are up
 	pause    pause
+	latches  latches
+	slots    *slots.Current // who serves which slot; nil outside cluster mode
 	waiting  waiting
 	monitors client.Audience
 	watchers map[*client.Client]*client.Seat // who has MONITOR, and where in monitors
@@ -366,6 +369,14 @@ func (c *Core) execute(cl *client.Client, req *protocol.Request, spec *command.S
 		case queue:
 			c.enqueue(cl, spec, req.Args)
 			return c.muted(cl, spec, mark, silent)
+		case elsewhere:
+			c.sendAway(cl, spec, err)
+			return c.muted(cl, spec, mark, silent)
+		}
+	} else if c.slots != nil {
+		if err := c.admitSlots(cl, spec, req.Args); err != nil {
+			c.sendAway(cl, spec, err)
+			return c.muted(cl, spec, mark, silent)
 		}
 	}
 	if len(req.Args) >= manyArgs && spec.Flags&command.DenyOOM != 0 && !c.affords(req.Args) {
@@ -374,7 +385,7 @@ func (c *Core) execute(cl *client.Client, req *protocol.Request, spec *command.S
 	}
 	cl.CommandsRun++
 	c.call(cl, req.Args, req.Bulk, spec)
-	if cl.Flags&(silenced|client.Caching|client.Replica) != 0 {
+	if cl.Flags&(silenced|client.Caching|client.Replica|client.Asking) != 0 {
 		c.muted(cl, spec, mark, silent)
 	}
 	if len(c.pushes.pending) != 0 {
@@ -390,6 +401,9 @@ const silenced = client.ReplyOff | client.ReplySkip
 // before it, as before says, and still is. (Else there is no mark.) A transaction that turns replies off keeps those it
 // has made. It always answers true: the request is done.
 func (c *Core) muted(cl *client.Client, spec *command.Spec, mark protocol.Mark, before client.Flags) bool {
+	if cl.Is(client.Asking) && !cl.Is(client.Multi) && (spec == nil || spec.Full != "asking") {
+		cl.Flags &^= client.Asking
+	}
 	if cl.Flags&(silenced|client.Caching|client.Replica) == 0 || cl.Is(client.Blocked) { // a parked command's reply is yet to come
 		return true
 	}

@@ -56,7 +56,7 @@ func (c *Core) memoryBarrier() *Barrier {
 		if c.eviction.short = !c.evict(); !c.eviction.short {
 			return nil
 		}
-		if call.Flags&command.DenyOOM != 0 || cl.Is(client.Multi) && queueGrows(call.Spec) {
+		if call.Flags&command.DenyOOM != 0 {
 			return protocol.ErrOutOfMemory
 		}
 		return nil

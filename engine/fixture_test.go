@@ -136,6 +136,12 @@ type house struct {
 // newHouse builds a core. more are rows beside those of the families.
 func newHouse(t *testing.T, more ...command.Spec) *house {
 	t.Helper()
+	return newHouseOf(t, keyspace.Options{}, more...)
+}
+
+// newHouseOf is newHouse with a keyspace of o.
+func newHouseOf(t *testing.T, o keyspace.Options, more ...command.Spec) *house {
+	t.Helper()
 	heap, err := memory.New(memory.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +151,7 @@ func newHouse(t *testing.T, more ...command.Spec) *house {
 	settings.Rows() // making the rows gives every setting its default
 	common.Rows()
 	common.MaxBulk = &setting.Int{}
-	space := keyspace.New(heap, keyspace.Options{})
+	space := keyspace.New(heap, o)
 	h.watches = tx.NewWatches(space)
 	space.Hooks.Touched = h.watches.Touched
 	registry := client.NewRegistry()

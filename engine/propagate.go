@@ -85,6 +85,12 @@ func (c *Core) Effect(db int, args ...[]byte) {
 	}
 }
 
+// Changed says that something was changed beside any command: n changes, which Effect told of. Turn only.
+func (c *Core) Changed(n int) {
+	c.assertHeld()
+	c.meter.dirty += int64(n)
+}
+
 // Dirty is how many changes were made since the server started; the save rules go by differences of it.
 func (c *Core) Dirty() int64 {
 	c.assertHeld()

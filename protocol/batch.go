@@ -134,3 +134,9 @@ type Loop interface {
 // IsLocal says whether the peer of c is on this machine, by whatever socket. A client without a connection is nobody's
 // peer.
 func IsLocal(c Conn) bool { return c != nil && (c.Unix() || c.Loopback()) }
+
+// IsSecure says whether c is a TLS connection.
+func IsSecure(c Conn) bool {
+	s, is := c.(interface{ Secure() bool })
+	return is && s.Secure()
+}

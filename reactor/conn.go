@@ -668,7 +668,10 @@ func (c *conn) LocalAddr() string  { return c.local }
 func (c *conn) RemoteAddr() string { return c.remote }
 func (c *conn) Unix() bool         { return c.unix }
 func (c *conn) Loopback() bool     { return c.loopback }
-func (c *conn) LastActive() int64  { return c.lastMoved.Load() }
+
+// Secure says that the connection is under TLS: protocol.IsSecure.
+func (c *conn) Secure() bool      { return c.tls != nil }
+func (c *conn) LastActive() int64 { return c.lastMoved.Load() }
 
 func (c *conn) Post(turn uint64, p []byte) {
 	c.loop.post(mail{kind: mailPost, c: c, turn: turn, p: p})

@@ -2,11 +2,13 @@ package reactor
 
 import (
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"runtime"
 	"strings"
 	"testing"
 
+	"spindle/internal/invariant"
 	"spindle/protocol"
 )
 
@@ -49,6 +51,46 @@ func TestMessageForManyIsMadeOnce(t *testing.T) {
 			}
 			if mail := r.Stats().MailBytes; mail != 0 {
 				t.Errorf("%d bytes of mail are counted when all has been read", mail)
+			}
+		})
+	}
+}
+
+// TestMessagesForOneAreNotMadeAnew: messages of one batch for one connection are joined in a buffer that is there.
+func TestMessagesForOneAreNotMadeAnew(t *testing.T) {
+	if invariant.Enabled {
+		t.Skip("measures a release build")
+	}
+	for _, b := range []Backend{Gnet, Epoll} {
+		t.Run(b.String(), func(t *testing.T) {
+			h := newBoard()
+			_, addr := serveBoard(t, h, Options{Backend: b})
+			hears, says := seatCrowd(t, h, addr, 1)[0], dial(t, addr)
+			const batch, rounds = 16, 400
+			ask := []byte(strings.Repeat(command("FAN"), batch))
+			heard, told := make([]byte, batch*len("#00000001\n")), make([]byte, batch*len("+FAN\r\n"))
+			round := func() {
+				says.Write(ask)
+				if _, err := io.ReadFull(says, told); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := io.ReadFull(hears, heard); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 100 {
+				round()
+			}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			for range rounds {
+				round()
+			}
+			runtime.ReadMemStats(&after)
+			each := float64(after.Mallocs-before.Mallocs)/rounds - 2*batch // fmt makes two for each message
+			t.Logf("%.2f allocations a batch beside the messages", each)
+			if each > 0.2 {
+				t.Errorf("%.2f allocations a batch beside the messages", each)
 			}
 		})
 	}

@@ -334,8 +334,8 @@ func (l *loop) readMail(at *conn, turn uint64) {
 // joinMost is how many bytes of messages to the same receivers become one.
 const joinMost = 64 << 10
 
-// spread gives the first of mails to its receivers, together with those behind it that go to the same ones: each receiver then has
-// one piece, and one write. It returns how many mails these were.
+// spread gives the first of mails to its receivers, together with those behind it that go to the same ones. Each receiver
+// then has one piece, and one write. It returns how many mails these were.
 func (l *loop) spread(mails []mail, at *conn, turn uint64) (n int) {
 	first := &mails[0]
 	size := len(first.p)
@@ -343,7 +343,8 @@ func (l *loop) spread(mails []mail, at *conn, turn uint64) (n int) {
 		size += len(mails[n].p)
 	}
 	p := first.p
-	if n > 1 {
+	alone := n > 1 && len(first.to) == 1 && size < pieceCopy // who is alone gets them in a buffer that costs nothing
+	if n > 1 && !alone {
 		p = make([]byte, 0, size)
 		for i := range mails[:n] {
 			p = append(p, mails[i].p...)
@@ -359,7 +360,13 @@ func (l *loop) spread(mails []mail, at *conn, turn uint64) (n int) {
 			}
 		default:
 			before := c.out.bytes
-			c.out.post(&l.replies, p)
+			if alone {
+				for i := range mails[:n] {
+					c.out.copyIn(&l.replies, mails[i].p)
+				}
+			} else {
+				c.out.post(&l.replies, p)
+			}
 			c.out.hold(l.reactor.options.Gate, mails[n-1].turn, before)
 			c.written()
 		}

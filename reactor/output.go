@@ -118,12 +118,18 @@ func (o *output) dropTail(pool *bufferPool) {
 // post appends shared bytes. They become a piece that points at them, so that a message for many is not copied and leases
 // nothing. Short ones are copied when the tail has a buffer anyway, and when many pieces wait already.
 func (o *output) post(pool *bufferPool, p []byte) {
-	o.bytes += len(p)
 	if len(p) >= pieceCopy || o.tail.B == nil && len(o.queue)-o.head < postPieces {
+		o.bytes += len(p)
 		o.seal(pool)
 		o.queue = append(o.queue, piece{b: p})
 		return
 	}
+	o.copyIn(pool, p)
+}
+
+// copyIn appends a copy of short bytes.
+func (o *output) copyIn(pool *bufferPool, p []byte) {
+	o.bytes += len(p)
 	if o.tail.B != nil && len(o.tail.B)+len(p) > cap(o.tail.B) {
 		o.seal(pool)
 	}

@@ -34,15 +34,17 @@ func (s failoverStage) String() string {
 func failoverError(text string) *protocol.Error { return &protocol.Error{Code: "ERR", Text: text} }
 
 var (
-	errFailingOver   = failoverError("REPLICAOF not allowed while failing over.")
-	errNoFailover    = failoverError("No failover in progress.")
-	errInProgress    = failoverError("FAILOVER already in progress.")
-	errReplicaOver   = failoverError("FAILOVER is not valid when server is a replica.")
-	errNoTargets     = failoverError("FAILOVER requires connected replicas.")
-	errForce         = failoverError("FAILOVER with force option requires both a timeout and target HOST and IP.")
-	errNotOurs       = failoverError("FAILOVER target HOST and PORT is not a replica.")
-	errNotOnline     = failoverError("FAILOVER target replica is not online.")
-	errFailoverDelay = failoverError("FAILOVER timeout must be greater than 0")
+	errFailingOver        = failoverError("REPLICAOF not allowed while failing over.")
+	errFailoverInCluster  = failoverError("FAILOVER not allowed in cluster mode. Use CLUSTER FAILOVER command instead.")
+	errReplicaOfInCluster = failoverError("REPLICAOF not allowed in cluster mode.")
+	errNoFailover         = failoverError("No failover in progress.")
+	errInProgress         = failoverError("FAILOVER already in progress.")
+	errReplicaOver        = failoverError("FAILOVER is not valid when server is a replica.")
+	errNoTargets          = failoverError("FAILOVER requires connected replicas.")
+	errForce              = failoverError("FAILOVER with force option requires both a timeout and target HOST and IP.")
+	errNotOurs            = failoverError("FAILOVER target HOST and PORT is not a replica.")
+	errNotOnline          = failoverError("FAILOVER target replica is not online.")
+	errFailoverDelay      = failoverError("FAILOVER timeout must be greater than 0")
 )
 
 // failingOver says whether this server hands over.
@@ -50,6 +52,9 @@ func (f *Follower) failingOver() bool { return f.stage != noFailover }
 
 // Failover is FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT ms].
 func (f *Follower) Failover(c *command.Context) error {
+	if f.parts.Clustered {
+		return errFailoverInCluster
+	}
 	var to Address
 	force, timeoutMs := false, int64(0)
 	for i := 1; i < len(c.Args); i++ {

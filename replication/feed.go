@@ -42,14 +42,16 @@ type Feed struct {
 	ID2          string // names the history that this one goes on from; noID: none
 	secondOffset int64  // the first offset that the history ID2 may not be asked for; -1: none
 	offset       int64
-	idleSinceMs  int64  // when the last replica left
-	beginning    bool   // a file is loaded, whose lapsed keys are the stream's beginning
-	selected     int    // the database the stream stands in; -1: the next effect must say
-	chunk        []byte // chunkBytes at a time; bytes before sent are shared and immutable
+	shown        atomic.Int64 // offset, for Offset
+	idleSinceMs  int64        // when the last replica left
+	beginning    bool         // a file is loaded, whose lapsed keys are the stream's beginning
+	selected     int          // the database the stream stands in; -1: the next effect must say
+	chunk        []byte       // chunkBytes at a time; bytes before sent are shared and immutable
 	sent         int
 
 	lastPingMs         int64
 	hushed             bool // the server waits for replicas to catch up
+	still              bool // the offset stands still: a replica takes over at it
 	waits              waits
 	parser             protocol.Parser  // of effects that may be special
 	specialAt          int64            // where the last one begins in the stream, counted from 1; 0: there was none
@@ -223,6 +225,7 @@ func (f *Feed) Take(unit []engine.Effect) {
 // write appends p to the stream.
 func (f *Feed) write(p []byte) {
 	f.offset += int64(len(p))
+	f.shown.Store(f.offset)
 	if len(f.chunk)+len(p) > cap(f.chunk) {
 		f.flush()
 		f.chunk = make([]byte, 0, max(chunkBytes, len(p)))
@@ -238,7 +241,7 @@ func (f *Feed) TurnDone() {
 		f.acks = false
 		f.serve()
 	}
-	if f.asking {
+	if f.asking && !f.still {
 		f.asking = false
 		f.write(getAck)
 	}
@@ -261,9 +264,10 @@ func (f *Feed) flush() {
 		switch {
 		case r.at != live:
 			f.limitLag(r)
-		case r.state == online && f.keepsUp(r, f.sent-from):
+		case r.state == online:
 			f.core.Push(r.cl, f.chunk[from:f.sent:f.sent])
 			f.posted.Add(int64(f.sent - from))
+			f.watchSocket(r, f.sent-from)
 		}
 	}
 	f.noteBacklog()
@@ -276,19 +280,17 @@ const live = -1
 // is kept once for all replicas.
 const aheadMax = 1 << 20
 
-// keepsUp says whether r's socket takes the stream. If not, r gets the n bytes that have just come, and all that
-// follows, from the backlog.
-func (f *Feed) keepsUp(r *replica, n int) bool {
+// watchSocket has r, whose loop was given n bytes more, read the backlog from here on if its socket does not take the
+// stream.
+func (f *Feed) watchSocket(r *replica, n int) {
 	if r.unseen += n; r.unseen < aheadMax/4 || f.log == nil {
-		return true
+		return
 	}
 	r.unseen = 0
-	if r.unsent() <= aheadMax {
-		return true
+	if r.unsent() > aheadMax {
+		f.fallBehind(r, f.log.end)
+		go f.catchUp(r)
 	}
-	f.fallBehind(r, f.log.end-int64(n))
-	go f.catchUp(r)
-	return false
 }
 
 // fallBehind says that r has the stream up to offset at, and gets the rest from the backlog.
@@ -414,7 +416,7 @@ func (f *Feed) Tick(nowMs int64) {
 	if f.lastPingMs == 0 {
 		f.lastPingMs = nowMs // the periods count from the start, so that a new replica is not pinged at once
 	}
-	ping := nowMs-f.lastPingMs >= f.settings.PingPeriod.Get()*1000 && !f.hushed && !f.following
+	ping := nowMs-f.lastPingMs >= f.settings.PingPeriod.Get()*1000 && !f.hushed && !f.still && !f.following
 	if ping {
 		f.lastPingMs = nowMs
 	}
@@ -463,6 +465,12 @@ func (f *Feed) Prompt() {
 
 // Resume ends what Prompt began.
 func (f *Feed) Resume() { f.hushed = false }
+
+// HoldStill keeps the feed from adding anything of its own to the stream, until it is told that that is over.
+func (f *Feed) HoldStill(on bool) { f.still = on }
+
+// Offset is how long the stream is, as of a moment ago. Any goroutine.
+func (f *Feed) Offset() int64 { return f.shown.Load() }
 
 // LogLag says, when the server ends, who does not have everything.
 func (f *Feed) LogLag() {

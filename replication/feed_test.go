@@ -177,8 +177,14 @@ func newPrimary(t *testing.T) *primary {
 		Dial: Dial, Port: func() int { return 0 }, PatienceMs: func() int64 { return 60_000 }})
 	p.follower.settings.Rows()
 	choose := command.Spec{Name: "choose", Arity: 2, Run: func(c *command.Context) error { // SELECT
-		c.Client.DB = int(c.Args[1][0] - '0')
-		return nil
+		n, err := command.Int(c.Args[1])
+		if err == nil && (n < 0 || n > 15) {
+			err = protocol.ErrSyntax
+		}
+		if err == nil {
+			c.Client.DB = int(n)
+		}
+		return err
 	}}
 	sel := choose
 	sel.Name = "select"

@@ -38,9 +38,12 @@ type Follower struct {
 	copied  atomic.Int64   // bytes of the full copy read
 	size    int64          // of the full copy; 0: unknown
 	heardMs int64          // of the connection that is gone: when it was last heard
-	input   int64          // bytes of streams read, by connections that are gone
+	input   int64          // bytes of streams read, by connections that are gone, since the statistics were reset
+	copies  atomic.Int64   // bytes of full copies read since then
 	rate    engine.Rate
 	errors  uint64 // commands of the primary's that failed here
+
+	contactMs atomic.Int64 // for HeardMs
 	failover
 }
 
@@ -57,6 +60,8 @@ type FollowerParts struct {
 	// PatienceMs is repl-timeout.
 	PatienceMs func() int64
 	Log        Logger
+	// Clustered says that the cluster decides whom this server follows: clients cannot.
+	Clustered bool
 }
 
 // A Taker puts a full copy in the place of the data.
@@ -93,6 +98,7 @@ func (f *Follower) Start(id string, offset int64, db int) {
 	}
 	if id != "" {
 		f.feed.ID, f.feed.offset = id, offset
+		f.feed.shown.Store(offset)
 		f.known, f.db = true, db
 	}
 	f.begin(of)
@@ -170,7 +176,13 @@ func (f *Follower) Tick(nowMs int64) {
 		}
 	}
 	f.link.Tick(nowMs)
+	if f.link.Up() {
+		f.contactMs.Store(f.link.since)
+	}
 }
+
+// HeardMs is when, in Unix ms, the primary was last heard while its stream flowed; 0: never. Any goroutine.
+func (f *Follower) HeardMs() int64 { return f.contactMs.Load() }
 
 // Gone tells that a client left: the link's own may have been killed.
 func (f *Follower) Gone(cl *client.Client) {
@@ -210,9 +222,18 @@ func (f *Follower) Answered(cl *client.Client, spec *command.Spec) {
 // Errors counts the commands of the primary's and of replicas that failed here: unexpected_error_replies.
 func (f *Follower) Errors() uint64 { return f.errors }
 
-// inputBytes counts what was read of streams.
+// resetStats is CONFIG RESETSTAT's share.
+func (f *Follower) resetStats() {
+	f.errors, f.input, f.rate = 0, 0, engine.Rate{}
+	f.copies.Store(0)
+	if f.wire != nil {
+		f.input = -f.wire.read.Load()
+	}
+}
+
+// inputBytes counts what was read of copies and streams.
 func (f *Follower) inputBytes() int64 {
-	n := f.input
+	n := f.input + f.copies.Load()
 	if f.wire != nil {
 		n += f.wire.read.Load()
 	}
@@ -289,6 +310,7 @@ func (o outside) Acknowledge() {
 func (f *Follower) adopt(db int) {
 	f.primary = f.core.Adopt(f.wire)
 	f.primary.DB = db
+	f.contactMs.Store(f.core.Now())
 	f.wire.cl, f.wire.next = f.primary, nextStream
 	f.known = true
 }
@@ -307,6 +329,9 @@ func (f *Follower) taken(w *upstream, db int) {
 
 // ReplicaOf is REPLICAOF and SLAVEOF host port, or NO ONE.
 func (f *Follower) ReplicaOf(c *command.Context) error {
+	if f.parts.Clustered {
+		return errReplicaOfInCluster
+	}
 	if f.failingOver() {
 		return errFailingOver
 	}

@@ -2,6 +2,7 @@ package replication
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -311,4 +312,46 @@ func TestPauseHoldsTheStream(t *testing.T) {
 	}
 	p.Do(func() { p.Unpause(engine.PauseByClient) })
 	s.awaitAck(int64(len(text)))
+}
+
+// A recording is a connection on which a fixed text comes. What is written to it nobody reads.
+type recording struct {
+	net.Conn
+	text *strings.Reader
+}
+
+func (r recording) Read(p []byte) (int, error)  { return r.text.Read(p) }
+func (r recording) Write(p []byte) (int, error) { return len(p), nil }
+func (r recording) Close() error                { return nil }
+func (r recording) LocalAddr() net.Addr         { return &net.TCPAddr{} }
+func (r recording) RemoteAddr() net.Addr        { return &net.TCPAddr{} }
+
+// FuzzStream: whatever a primary's stream is, what counts as applied came, and is handed on byte for byte
+// (replication.H1, replication.H2).
+func FuzzStream(f *testing.F) {
+	f.Add(wire("SELECT 3")+wire("SET a b")+wire("MULTI")+wire("INCR n")+wire("EXEC")+wire("REPLCONF GETACK *")+"\r\n"+wire("PING"), uint16(0))
+	f.Add(wire("MULTI")+wire("SET a b")+wire("SELECT 99")+wire("NOSUCH")+wire("DISCARD")+"PING\r\n*1\r\n$-1\r\n", uint16(9))
+	f.Add(strings.Repeat(wire("APPEND k "+strings.Repeat("v", 100)), 900), uint16(3))
+	f.Fuzz(func(t *testing.T, stream string, offset uint16) {
+		p := newPrimary(t)
+		p.follower.parts.Taker = gulp{p}
+		calls := 0
+		p.follower.parts.Dial = func(context.Context, string, string) (net.Conn, error) {
+			if calls++; calls > 1 {
+				return nil, io.ErrClosedPipe
+			}
+			return recording{text: strings.NewReader(fmt.Sprintf("+PONG\r\n+OK\r\n+OK\r\n+FULLRESYNC %s %d\r\n$3\r\nRDB%s", history, offset, stream))}, nil
+		}
+		p.Do(func() { p.follower.Follow(Address{"h", 1}) })
+		p.waitFor("the end of the link", func() bool { return calls > 1 && p.follower.wire == nil })
+		p.Do(func() {
+			n := p.feed.offset - int64(offset)
+			kept := make([]byte, n)
+			if n < 0 || n > int64(len(stream)) || p.feed.log.read(kept, int64(offset)) != int(n) || string(kept) != stream[:n] {
+				t.Errorf("offset %d of %d bytes, and %.100q is handed on", n, len(stream), kept)
+			}
+			p.follower.Promote()
+			p.feed.log.free()
+		})
+	})
 }

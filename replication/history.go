@@ -42,6 +42,7 @@ func (f *Feed) restart(id string, offset int64) {
 	f.flush()
 	f.dismissReplicas()
 	f.ID, f.offset = id, offset
+	f.shown.Store(offset)
 	f.forgetID2()
 	f.specialAt = 0
 	clear(f.tooOld)
@@ -111,10 +112,12 @@ func (l *Lapses) End(id string, offset int64) {
 		f.log = nil
 		f.noteBacklog()
 		f.offset = 0
+		f.shown.Store(0)
 		return
 	}
 	f.ID2, f.secondOffset = id, offset+1
 	f.offset += offset
+	f.shown.Store(f.offset)
 	f.log.end += offset
 	f.lead()
 }

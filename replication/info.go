@@ -92,6 +92,7 @@ func (r *replica) shown() string {
 // ResetStats is CONFIG RESETSTAT's share.
 func (f *Feed) ResetStats() {
 	f.fullSyncs, f.continued, f.refused, f.outLimit = 0, 0, 0, 0
+	f.follower.resetStats()
 	f.sentBytes = 0
 	f.sentRate = engine.Rate{}
 	f.posted.Store(0)

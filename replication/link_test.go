@@ -42,15 +42,25 @@ func (s *stage) expect(t *testing.T, want ...string) {
 	}
 }
 
-// toAsking brings a link to where PSYNC has been sent.
-func toAsking(l *Link, s *stage) {
+// other is another history.
+var other = strings.Repeat("b", 40)
+
+// begin has a link dial.
+func begin() (*Link, *stage) {
+	l, s := newLink()
 	l.Begin("h", 1, 1000)
-	l.Connected(1001)
-	l.Line("+PONG", 1002)
+	return l, s
+}
+
+// ask brings a link that dials to its PSYNC, and returns that.
+func (s *stage) ask(l *Link, nowMs int64) string {
+	l.Connected(nowMs)
+	l.Line("+PONG", nowMs)
 	for len(l.steps) > 0 {
-		l.Line("+OK", 1003)
+		l.Line("+OK", nowMs)
 	}
-	s.take()
+	did := s.take()
+	return did[len(did)-1]
 }
 
 // TestLinkHandshake: what is said, in order, up to a full copy and the stream behind it.
@@ -62,7 +72,8 @@ func TestLinkHandshake(t *testing.T) {
 	l.Connected(1001)
 	s.expect(t, "PING")
 	l.Line("-NOAUTH Authentication required.", 1002)
-	s.expect(t, "AUTH u p", "REPLCONF listening-port 7000", "REPLCONF ip-address 10.0.0.9", "REPLCONF capa eof capa psync2 capa hash-field-deadlines capa bloom")
+	s.expect(t, "AUTH u p", "REPLCONF listening-port 7000", "REPLCONF ip-address 10.0.0.9",
+		"REPLCONF capa eof capa psync2 capa hash-field-deadlines capa bloom")
 	for _, line := range []string{"+OK", "-ERR unknown", "+OK"} {
 		l.Line(line, 1003)
 		s.expect(t)
@@ -70,7 +81,7 @@ func TestLinkHandshake(t *testing.T) {
 	l.Line("+OK", 1003)
 	s.expect(t, "PSYNC ? -1")
 	l.Line("", 1004)
-	l.Line("+FULLRESYNC "+strings.Repeat("b", 40)+" 77", 1005)
+	l.Line("+FULLRESYNC "+other+" 77", 1005)
 	s.expect(t, "receive bbbb 77")
 	if l.state.String() != "sync" || l.Up() {
 		t.Errorf("%v", l.state)
@@ -88,31 +99,23 @@ func TestLinkHandshake(t *testing.T) {
 
 // TestLinkContinues: it asks for the byte behind what it has, at once when it is lost.
 func TestLinkContinues(t *testing.T) {
-	l, s := newLink()
+	l, s := begin()
 	s.known, s.offset = true, 99
-	l.Begin("h", 1, 1000)
-	s.take()
-	l.Connected(1001)
-	l.Line("+PONG", 1002)
-	l.Line("+OK", 1003)
-	s.take()
-	l.Line("+OK", 1003)
-	s.expect(t, "PSYNC "+s.id+" 100")
-	l.Line("+CONTINUE "+strings.Repeat("c", 40), 1004)
-	s.expect(t, "continue cccc")
+	asked := func(nowMs int64, answer, did string) {
+		t.Helper()
+		if got, want := s.ask(l, nowMs), "PSYNC "+s.id+" 100"; got != want {
+			t.Fatalf("%s, want %s", got, want)
+		}
+		l.Line(answer, nowMs)
+		s.expect(t, did)
+	}
+	asked(1001, "+CONTINUE "+other, "continue bbbb")
 	l.Lost(5000, "")
 	s.expect(t, "hang up", "dial h:1")
 	if l.downSinceMs != 5000 {
 		t.Errorf("down since %d", l.downSinceMs)
 	}
-	l.Connected(5001)
-	l.Line("+PONG", 5002)
-	l.Line("+OK", 5003)
-	s.take()
-	l.Line("+OK", 5003)
-	s.expect(t, "PSYNC "+s.id+" 100")
-	l.Line("+CONTINUE", 5004) // one that names no history has the same
-	s.expect(t, "continue aaaa")
+	asked(5001, "+CONTINUE", "continue aaaa") // one that names no history has the same
 }
 
 // TestLinkRefusals: what a peer may say instead, and what comes of it.
@@ -127,19 +130,18 @@ func TestLinkRefusals(t *testing.T) {
 		{"-LOADING Redis is loading the dataset in memory", wanting, []string{"hang up"}},
 		{"-NOMASTERLINK Can't SYNC while not connected with my master", wanting, []string{"hang up"}},
 		{"+FULLRESYNC", wanting, []string{"hang up"}},
-		{"+FULLRESYNC " + strings.Repeat("b", 40) + " -5", wanting, []string{"hang up"}},
-		{"+FULLRESYNC " + strings.Repeat("b", 39) + " 5", wanting, []string{"hang up"}},
-		{"+FULLRESYNC " + strings.Repeat("b", 40) + " 5x", wanting, []string{"hang up"}},
+		{"+FULLRESYNC " + other + " -5", wanting, []string{"hang up"}},
+		{"+FULLRESYNC " + other[1:] + " 5", wanting, []string{"hang up"}},
+		{"+FULLRESYNC " + other + " 5x", wanting, []string{"hang up"}},
 	} {
-		l, s := newLink()
-		toAsking(l, s)
+		l, s := begin()
+		s.ask(l, 1003)
 		if l.Line(c.line, 1010); l.state != c.state {
 			t.Errorf("%s: %v", c.line, l.state)
 		}
 		s.expect(t, c.did...)
 	}
-	l, s := newLink()
-	l.Begin("h", 1, 1000)
+	l, s := begin()
 	l.Connected(1000)
 	s.take()
 	l.Line("-LOADING", 1000)
@@ -158,8 +160,8 @@ func TestLinkRefusals(t *testing.T) {
 
 // TestLinkOfSync: a peer that knows no PSYNC gets no acknowledgements.
 func TestLinkOfSync(t *testing.T) {
-	l, s := newLink()
-	toAsking(l, s)
+	l, s := begin()
+	s.ask(l, 1003)
 	l.Line("-ERR unknown command", 1010)
 	s.take()
 	l.Taken(1020)
@@ -171,8 +173,7 @@ func TestLinkOfSync(t *testing.T) {
 // TestLinkNoticesSilence: in every state that waits for the peer, and not before its patience is over.
 func TestLinkNoticesSilence(t *testing.T) {
 	for _, to := range []linkState{dialing, greeting, introducing, asking, receiving, following} {
-		l, s := newLink()
-		l.Begin("h", 1, 1000)
+		l, s := begin()
 		l.state, l.since, l.ackMs = to, 5000, 70_000
 		s.take()
 		l.Tick(65_000)
@@ -187,38 +188,29 @@ func TestLinkNoticesSilence(t *testing.T) {
 
 // TestLinkTakesOver: the first PSYNC asks, the next one does not; who is refused goes no further.
 func TestLinkTakesOver(t *testing.T) {
-	l, s := newLink()
-	s.known, s.offset = true, 9
-	l.Begin("h", 1, 1000)
-	l.failover = true
-	l.Connected(1001)
-	l.Line("+PONG", 1002)
-	l.Line("+OK", 1003)
-	s.take()
-	l.Line("+OK", 1003)
-	s.expect(t, "PSYNC "+s.id+" 10 FAILOVER")
-	l.Line("-ERR no", 1004)
-	s.expect(t, "accepted false")
-	l.Lost(1005, "")
-	l.Tick(3000)
-	s.take()
-	l.Connected(3001)
-	l.Line("+PONG", 3002)
-	l.Line("+OK", 3003)
-	s.take()
-	l.Line("+OK", 3003)
-	s.expect(t, "PSYNC "+s.id+" 10")
+	l, s := begin()
+	s.known, s.offset, l.failover = true, 9, true
+	for _, want := range []string{"PSYNC " + s.id + " 10 FAILOVER", "PSYNC " + s.id + " 10"} {
+		if got := s.ask(l, 1001); got != want {
+			t.Fatalf("%s, want %s", got, want)
+		}
+		if strings.HasSuffix(want, "FAILOVER") {
+			l.Line("-ERR no", 1004)
+			s.expect(t, "accepted false")
+			l.Lost(1005, "")
+			l.Tick(3000)
+		}
+	}
 }
 
 // FuzzLink: whatever a peer says, and whenever it goes, there is one connection at most, and a copy or a stream only
 // behind a PSYNC (replication.L1).
 func FuzzLink(f *testing.F) {
-	f.Add("+PONG\n+OK\n+OK\n+FULLRESYNC " + strings.Repeat("b", 40) + " 1\n!taken\n!lost\n")
+	f.Add("+PONG\n+OK\n+OK\n+FULLRESYNC " + other + " 1\n!taken\n!lost\n")
 	f.Add("-NOAUTH\n-ERR\n\n+CONTINUE\n!wait\n!tick\n-LOADING\n")
 	f.Fuzz(func(t *testing.T, script string) {
-		l, s := newLink()
+		l, s := begin()
 		now, connected := int64(1000), false
-		l.Begin("h", 1, now)
 		for _, line := range strings.Split(script, "\n") {
 			now += 300
 			switch {
@@ -256,9 +248,9 @@ func FuzzLink(f *testing.F) {
 // TestLinkRetries: a copy that was cut off is asked for again at once, and one that cannot be read after a rest.
 func TestLinkRetries(t *testing.T) {
 	for _, cutOff := range []bool{true, false} {
-		l, s := newLink()
-		toAsking(l, s)
-		l.Line("+FULLRESYNC "+strings.Repeat("b", 40)+" 7", 1010)
+		l, s := begin()
+		s.ask(l, 1003)
+		l.Line("+FULLRESYNC "+other+" 7", 1010)
 		s.take()
 		l.Failed(2000, cutOff)
 		if cutOff {

@@ -100,10 +100,16 @@ func (f *Feed) nextOfBacklog(r *replica) []byte {
 	return piece
 }
 
-// catchUp sends r the backlog, as fast as its socket takes it. It runs on a goroutine of its own.
+// catchUp sends r the backlog, as fast as its socket takes what came before. It runs on a goroutine of its own.
 func (f *Feed) catchUp(r *replica) {
 	out := f.sender([]*replica{r})
 	for {
+		if out.await(); len(out.to) == 0 {
+			if out.left[r] == errReplicaStuck {
+				f.core.Do(func() { f.core.Kill(r.cl, false) })
+			}
+			return
+		}
 		var piece []byte
 		f.core.Do(func() {
 			piece = f.nextOfBacklog(r)
@@ -113,12 +119,6 @@ func (f *Feed) catchUp(r *replica) {
 			}
 		})
 		if piece == nil {
-			return
-		}
-		if out.await(); len(out.to) == 0 {
-			if out.left[r] == errReplicaStuck {
-				f.core.Do(func() { f.core.Kill(r.cl, false) })
-			}
 			return
 		}
 	}

@@ -12,6 +12,7 @@ import (
 // FollowerSettings are the parameters of a replica.
 type FollowerSettings struct {
 	Of                 setting.Value[Address] // replicaof; the Follower changes it
+	Unwritten          bool                   // Of is not written to the configuration file: nodes.conf has it
 	User, Auth         setting.String         // masteruser, masterauth
 	AnnounceIP, Source setting.String         // replica-announce-ip, bind-source-addr
 	AnnouncePort       setting.Int
@@ -58,7 +59,7 @@ func (s *FollowerSettings) Rows() []setting.Row {
 	return []setting.Row{
 		setting.NewValue("replicaof", &s.Of, Address{}, setting.Codec[Address]{
 			Parse: parseAddress, Format: formatAddress, Lines: func(p Address) []string {
-				if p.Host == "" {
+				if p.Host == "" || s.Unwritten {
 					return nil
 				}
 				return []string{formatAddress(p)}

@@ -231,6 +231,7 @@ func (w *upstream) takeCopy() error {
 			log.Warning("I/O error reading bulk count from MASTER: %s", plainError(err))
 			return err
 		}
+		w.f.copies.Add(int64(len(line) + len("\r\n")))
 	}
 	c := &Copy{Stream: w.in, Size: -1}
 	mark, marked := strings.CutPrefix(line, "$EOF:")
@@ -252,7 +253,7 @@ func (w *upstream) takeCopy() error {
 		c.Size = n
 		c.Stream = io.LimitReader(w.in, n)
 	}
-	c.Stream = &counted{c.Stream, &w.f.copied}
+	c.Stream = &counted{c.Stream, [2]*atomic.Int64{&w.f.copied, &w.f.copies}}
 	if !w.do(func(int64) {
 		w.f.size = max(c.Size, 0)
 		c.Same = w.f.known && w.f.feed.ID == w.id
@@ -281,15 +282,17 @@ func (w *upstream) takeCopy() error {
 	return err
 }
 
-// A counted reader adds what is read through it to n.
+// A counted reader adds what is read through it to both of n.
 type counted struct {
 	r io.Reader
-	n *atomic.Int64
+	n [2]*atomic.Int64
 }
 
 func (c *counted) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
-	c.n.Add(int64(n))
+	for _, sum := range c.n {
+		sum.Add(int64(n))
+	}
 	return n, err
 }
 

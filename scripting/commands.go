@@ -275,17 +275,17 @@ func (s *Scripts) functionDelete(c *command.Context) error {
 		return errNoLibrary
 	}
 	s.libraries.unlink(l)
-	s.functions.release(l)
 	s.forget(l)
 	c.Changed(1)
 	c.Reply.OK()
 	return nil
 }
 
-// forget drops the figures of a library's functions.
+// forget lets go of a library that is no longer called, or was refused: its functions, and their figures.
 func (s *Scripts) forget(l *library) {
-	for name := range l.functions {
-		if s.libraries.find([]byte(name)) == nil {
+	s.functions.release(l)
+	for name, f := range l.functions {
+		if f.figures != nil && s.figures.functions[name] == f.figures {
 			delete(s.figures.functions, name)
 		}
 	}
@@ -456,12 +456,12 @@ func (s *Scripts) functionRestore(c *command.Context) error {
 				gone = nil
 			}
 			for _, l := range replaced {
-				s.functions.release(l)
+				s.forget(l)
 			}
 		}
 	}
 	for _, l := range gone {
-		s.functions.release(l)
+		s.forget(l)
 	}
 	if err != nil {
 		return err

@@ -126,10 +126,25 @@ func splitKeys(args [][]byte) (keys, rest [][]byte, err error) {
 // strings is a table of args, which are copied.
 func (e *environment) strings(args [][]byte) lua.Value {
 	t := e.state.NewTable(len(args), 0)
+	e.fill(t, args)
+	return t.Value()
+}
+
+func (e *environment) fill(t *lua.Table, args [][]byte) {
 	for i, a := range args {
 		t.SetInt(i+1, e.state.Bytes(a))
 	}
-	return t.Value()
+}
+
+// setGlobal makes the global KEYS or ARGV a table of args, which are copied. The table of the script before is used
+// again: only that global holds it, since a script of EVAL leaves nothing behind.
+func (e *environment) setGlobal(name lua.Value, args [][]byte) {
+	g := e.state.Globals
+	if t := g.Get(name).Table(); t != nil && t.Renew(len(args)) {
+		e.fill(t, args)
+		return
+	}
+	put(g, name, e.strings(args))
 }
 
 // runScript is EVAL (sc nil: the body is args[1]) and EVALSHA, once the script is known.
@@ -153,10 +168,9 @@ func (s *Scripts) runScript(c *command.Context, sc *script, readOnly bool) error
 		sc.figures = figuresOf(&s.figures.scripts, "script", sc.digest)
 	}
 	r.figures = sc.figures
-	g := e.state.Globals
-	e.state.SetEnv(sc.function, g)
-	put(g, nameKeys, e.strings(keys))
-	put(g, nameArgv, e.strings(args))
+	e.state.SetEnv(sc.function, e.state.Globals)
+	e.setGlobal(nameKeys, keys)
+	e.setGlobal(nameArgv, args)
 	return s.start(c, sc.function)
 }
 

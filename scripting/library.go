@@ -209,12 +209,12 @@ func (s *Scripts) load(g *registry, source []byte, replace, patience bool) (name
 		if old != nil {
 			g.link(old)
 		}
-		s.functions.release(l)
+		s.forget(l)
 		return "", protocol.Errorf("ERR", "Function %s already exists", f.name)
 	}
 	g.link(l)
 	if old != nil {
-		s.functions.release(old)
+		s.forget(old)
 	}
 	return name, nil
 }
@@ -412,13 +412,13 @@ func (t *Staged) Install() {
 	gone := s.libraries.libraries
 	s.libraries = t.libraries
 	for _, l := range gone {
-		s.functions.release(l)
+		s.forget(l)
 	}
 }
 
 // Discard forgets them.
 func (t *Staged) Discard() {
 	for _, l := range t.libraries.libraries {
-		t.scripts.functions.release(l)
+		t.scripts.forget(l)
 	}
 }

@@ -51,6 +51,8 @@ func (s *Scripts) prepare(c *command.Context, e *environment, f Flags, readOnly 
 		ReadOnly:   readOnly || declared && f&NoWrites != 0,
 		AllowOOM:   declared && f&AllowOOM != 0,
 		AllowStale: declared && f&AllowStale != 0,
+		AnySlot:    !declared || f&AllowCrossSlot != 0,
+		Slot:       client.NoSlot,
 		Targets:    client.ToAll,
 	}
 	e.client.DB, e.client.User, e.client.Name = cl.DB, cl.User, cl.Name

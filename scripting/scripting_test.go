@@ -388,3 +388,70 @@ type noChunks struct{}
 
 func (noChunks) Chunk(int, int) ([]byte, func()) { return nil, nil }
 func (noChunks) Outgrown([]byte)                 {}
+
+// TestKeysAreNew: KEYS and ARGV are as new for each script, whatever the one before has made of them.
+func TestKeysAreNew(t *testing.T) {
+	s := newStage(t)
+	for _, before := range []string{
+		"return #ARGV", "ARGV[4] = 'left' ARGV[3] = nil", "ARGV.field = 1", "for i = 1, 100 do ARGV[i] = i end",
+		"for i = 1, 20 do KEYS[i] = ARGV end ARGV[1] = KEYS", "setmetatable(ARGV, {__index = function() return 'left' end})",
+		"ARGV[1], ARGV[2] = nil, nil", "setfenv(1, ARGV) field = 1", "rawset(ARGV, 2.5, 'left')", "error(ARGV)",
+		"local t = ARGV coroutine.wrap(function() coroutine.yield(t) end)()", "table.remove(ARGV, 1)", "ARGV[0] = 'left'",
+		"pcall(error, ARGV) while true do ARGV[#ARGV + 1] = 1 if #ARGV > 500 then error('full') end end",
+	} {
+		for _, args := range [][]string{{}, {"a"}, {"a", "b", "c", "d", "e"}} {
+			s.Do(s.client, append([]string{"EVAL", before, "1", "key"}, args...)...)
+			s.eval(":1\r\n", `local n = 0
+				for k, v in pairs(ARGV) do n = n + 1 if k ~= n or v ~= 'x' .. n then return tostring(k) end end
+				local new = #ARGV == 3 and n == 3 and #KEYS == 0 and next(KEYS) == nil
+				return new and not getmetatable(ARGV) and not ARGV.field and 1 or 0`, "x1", "x2", "x3")
+			s.want("*1\r\n$3\r\nkey\r\n", "EVAL", "local t = {} for k, v in pairs(KEYS) do t[#t + 1] = v end "+
+				"return {next(ARGV) or t[1], t[2]}", "1", "key")
+		}
+	}
+	allocated := testing.AllocsPerRun(100, func() { s.Do(s.client, "EVAL", "return 1", "0") })
+	if more := testing.AllocsPerRun(100, func() { s.Do(s.client, "EVAL", "return 1", "1", "k") }) - allocated; more > 2 {
+		t.Errorf("a key costs %v allocations, want one for its text and one for the test's request", more)
+	}
+}
+
+// TestFiguresEndWithTheFunction: a function that is deleted or replaced takes its figures along, by whatever command.
+func TestFiguresEndWithTheFunction(t *testing.T) {
+	s := newStage(t)
+	source := func(library, function string) string {
+		return "#!lua name=" + library + "\nredis.register_function('" + function + "', function() return 1 end)"
+	}
+	none := "*0\r\n"
+	staged := func(sources ...string) {
+		data := s.scripts.Stage()
+		for _, text := range sources {
+			if err := data.Add([]byte(text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		data.Install()
+	}
+	for name, change := range map[string]func(){
+		"REPLACE by another":  func() { s.want("$1\r\na\r\n", "FUNCTION", "LOAD", "REPLACE", source("a", "g")) },
+		"REPLACE by the same": func() { s.want("$1\r\na\r\n", "FUNCTION", "LOAD", "REPLACE", source("a", "f")) },
+		"other letters":       func() { s.want("$1\r\na\r\n", "FUNCTION", "LOAD", "REPLACE", source("a", "F")) },
+		"DELETE":              func() { s.want("+OK\r\n", "FUNCTION", "DELETE", "a") },
+		"FLUSH":               func() { s.want("+OK\r\n", "FUNCTION", "FLUSH") },
+		"RESTORE REPLACE":     func() { s.want("+OK\r\n", "FUNCTION", "RESTORE", "P"+source("a", "g"), "REPLACE") },
+		"RESTORE FLUSH":       func() { s.want("+OK\r\n", "FUNCTION", "RESTORE", "P"+source("b", "g"), "FLUSH") },
+		"another data set":    func() { staged(source("b", "f")) },
+		"an empty data set":   func() { staged() },
+	} {
+		s.want("+OK\r\n", "FUNCTION", "FLUSH")
+		s.want("$1\r\na\r\n", "FUNCTION", "LOAD", source("a", "f"))
+		s.want(":1\r\n", "FCALL", "f", "0")
+		s.Do(s.client, "FUNCTION", "LOAD", source("c", "f")) // refused
+		if got := s.Do(s.client, "SCRIPT", "STATS"); !strings.Contains(got, "$5\r\ncalls\r\n:1\r\n") {
+			t.Errorf("%s, before: %q", name, got)
+		}
+		change()
+		if got := s.Do(s.client, "SCRIPT", "STATS"); got != none {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}

@@ -225,7 +225,8 @@ func (m *Machine) reconfigureNext(p *Instance) {
 	underWay := int64(0)
 	for _, r := range p.replicas.list {
 		if r.is(reconfSent) && m.now-r.reconfSentAt > m.reconfTimeout {
-			// It is put right later, as any replica that follows the wrong server. Here Redis lets it hold up the others.
+			// It is put right later, as any replica that follows the wrong server. Here Redis lets it hold up the
+			// others.
 			m.tell(logging.LevelNotice, "-slave-reconf-sent-timeout", r, "")
 			r.flags = r.flags&^reconfSent | reconfDone
 		}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"spindle/cluster"
 	"spindle/engine/catalogue"
 	"spindle/engine/command"
 	"spindle/engine/family/acl"
@@ -15,7 +16,8 @@ func (in *instance) families() []command.Family {
 	all := append(catalogue.Data(&in.data),
 		conn.Family(in.connDeps(), in.tracker.Rows()...), observe.Family(in.observeDeps()), introspect.Family(in.introspectDeps()),
 		in.watches.Family(), in.hub.Family(), config.Family(in.configParts()), in.shutdown.Family(), in.feed.Family(),
-		in.feed.WaitFamily(), in.scripts.Family(), in.aof.Family(), acl.Family(in.aclDeps()), in.modules.Family(),
+		in.feed.WaitFamily(), in.scripts.Family(), in.aof.Family(), acl.Family(in.aclDeps()), in.modules.Family(), cluster.Family(in.cluster),
+		in.migrator.Family(),
 	)
 	all = append(all, in.saver.Families()...)
 	if in.asSentinel {

@@ -25,11 +25,11 @@ const RedisVersion = "7.4.1"
 type Directives struct {
 	Rename func(from, to string) error // rename-command; nil collects it in Config.Renames only
 	Log    *logging.Logger
-
-	Sentinel bool // sentinel lines are collected, and not refused
 	// Bad hears of each line that cannot be taken, and reading goes on; nothing outside the process is touched.
 	// nil: the first such line ends it.
 	Bad func(*ConfigError)
+
+	Sentinel bool // sentinel lines are collected, and not refused
 }
 
 // A Config is what Load found beside the rows.
@@ -44,8 +44,8 @@ type Config struct {
 
 	renameLines []ConfigError          // where Renames stand
 	userLines   []ConfigError          // where Users stand
-	sentLines   []ConfigError          // where Sentinel's stand
 	moduleLines []ConfigError          // where Modules stand
+	sentLines   []ConfigError          // where Sentinel's stand
 	lines       map[string]ConfigError // the last line of each directive, by its name and not an older one
 }
 

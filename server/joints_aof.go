@@ -116,6 +116,9 @@ func (in *instance) load() error {
 			in.countThreads()
 			in.scheduler.Loaded()
 			in.follower.Start(state.ID, state.Offset, state.StreamDB)
+			if in.cluster != nil {
+				in.cluster.Start()
+			}
 		})
 		return nil
 	case errors.Is(err, context.Canceled):

@@ -52,9 +52,10 @@ func (in *instance) logLevel() int {
 	return int(level)
 }
 
-// scriptConditions are what may stand in the way of a script that says what it does. There is no cluster.
+// scriptConditions are what may stand in the way of a script that says what it does.
 func (in *instance) scriptConditions() scripting.Conditions {
 	return scripting.Conditions{
+		Cluster:     in.clustering.Enabled.Get(),
 		SaveFailed:  in.scheduler.WritesStopped(),
 		Stale:       in.isStale(),
 		ReadOnly:    in.follower.Following() && in.following.ReadOnly.Get(),

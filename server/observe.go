@@ -95,6 +95,7 @@ func (in *instance) joinObservation(args Arguments) {
 	in.sections = append(in.sections, in.feed.Sections()...)
 	in.sections = append(in.sections, in.tracker.Sections()...)
 	in.sections = append(in.sections, in.modules.Section())
+	in.sections = append(in.sections, in.clusterSections()...)
 }
 
 func (in *instance) serverFacts(args Arguments) observe.ServerFacts {
@@ -154,8 +155,8 @@ func (in *instance) memoryFigures() observe.MemoryFigures {
 		Used: used, Peak: in.peakUsed, Startup: in.startupUsed,
 		Clients: in.clients.Costs.Sum() + in.clients.Costs.Primary(), Replicas: in.clients.Costs.Replicas() + excess, Backlog: stream - excess, Stream: stream,
 		NotForEviction: in.core.NotForEviction(), Limit: int64(in.engine.MaxMemory.Get()),
-		Policy:  in.registry.Lookup("maxmemory-policy").Get(),
-		Scripts: scripts, Libraries: libraries, LazyPending: pending, LazyFreed: freed + in.core.Figures().CodesFreed + in.scripts.Freed(), Mail: mail,
+		Policy: in.registry.Lookup("maxmemory-policy").Get(),
+		Links:  in.linkBytes(), Scripts: scripts, Libraries: libraries, LazyPending: pending, LazyFreed: freed + in.core.Figures().CodesFreed + in.scripts.Freed(), Mail: mail,
 	}
 }
 
@@ -196,7 +197,7 @@ func (in *instance) observeDeps() observe.Deps {
 
 // introspectDeps are what COMMAND and DEBUG ask of the rest.
 func (in *instance) introspectDeps() introspect.Deps {
-	return introspect.Deps{
+	d := introspect.Deps{
 		Catalogue: func() *command.Catalogue { return in.catalogue },
 		Reload:    in.reload, LoadAOF: in.loadAOF, FlushSleep: in.aof.SetFlushSleep,
 		SetActiveExpire: in.core.SetActiveExpire, PauseCron: in.core.PauseCron,
@@ -206,6 +207,10 @@ func (in *instance) introspectDeps() introspect.Deps {
 		Log:   func(text string) { in.log.Warning("DEBUG LOG: %s", text) },
 		Crash: in.crash, ClientCosts: in.clientCosts, SerializedLength: in.saver.SerializedLength,
 	}
+	if in.cluster != nil {
+		d.Still, d.DropPackets, d.KillLinks = in.cluster.Sleep, in.cluster.Drop, in.cluster.Debug
+	}
+	return d
 }
 
 // clientCosts are the classes of DEBUG CLIENT-EVICTION; nil while clients are not evicted.

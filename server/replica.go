@@ -24,6 +24,7 @@ func (in *instance) newFollower() *replication.Follower {
 		Fatal:      func(why string) { panic(why) },
 		PatienceMs: func() int64 { return in.feeding.Timeout.Get() * 1000 },
 		Log:        in.log,
+		Clustered:  in.clustering.Enabled.Get(),
 	})
 }
 
@@ -116,7 +117,7 @@ func (t taker) Take(c *replication.Copy, begin func() bool, done func(db int)) e
 		return t.beside(c, begin, done)
 	}
 	if bySocket {
-		return t.inPlace(begin, done, c.Size, "socket", func(to bgsave.Inserter, o bgsave.LoadOptions) (bgsave.Loaded, error) {
+		return t.inPlace(in.core.Do, begin, done, c.Size, "socket", func(to bgsave.Inserter, o bgsave.LoadOptions) (bgsave.Loaded, error) {
 			return readCopy(in, c, to, o)
 		})
 	}
@@ -126,7 +127,13 @@ func (t taker) Take(c *replication.Copy, begin func() bool, done func(db int)) e
 		in.log.Warning("Failed trying to put the copy of the MASTER into %s: %s", path, err)
 		return err
 	}
-	err := t.inPlace(begin, done, c.Size, "disk", func(to bgsave.Inserter, o bgsave.LoadOptions) (bgsave.Loaded, error) {
+	place := t.wholly
+	if stat, err := os.Stat(path); err != nil || stat.Size() > smallCopy {
+		place = func(begin func() bool, done func(db int), size int64, from string, read reader) error {
+			return t.inPlace(in.core.Do, begin, done, size, from, read)
+		}
+	}
+	err := place(begin, done, c.Size, "disk", func(to bgsave.Inserter, o bgsave.LoadOptions) (bgsave.Loaded, error) {
 		file, err := os.Open(path)
 		if err != nil {
 			return bgsave.Loaded{}, err
@@ -199,14 +206,26 @@ func (t taker) copyOptions(size int64) bgsave.LoadOptions {
 	return o
 }
 
-// inPlace empties the databases and reads the copy into them. Nobody is served meanwhile.
-func (t taker) inPlace(begin func() bool, done func(db int), size int64, from string,
-	read func(bgsave.Inserter, bgsave.LoadOptions) (bgsave.Loaded, error)) error {
+// smallCopy is what is read in one turn: no client of a replica of little data meets a server that is loading.
+const smallCopy = 64 << 10
+
+// wholly is inPlace within one turn, for a small copy in a file.
+func (t taker) wholly(begin func() bool, done func(db int), size int64, from string, read reader) (err error) {
+	t.in.core.Do(func() { err = t.inPlace(t.in.core.OnBehalf(), begin, done, size, from, read) })
+	return err
+}
+
+// A reader reads a copy.
+type reader func(bgsave.Inserter, bgsave.LoadOptions) (bgsave.Loaded, error)
+
+// inPlace empties the databases and reads the copy into them. Nobody is served meanwhile. turn runs a function in a
+// turn.
+func (t taker) inPlace(turn func(func()), begin func() bool, done func(db int), size int64, from string, read reader) error {
 	in := t.in
 	still := true
 	in.log.Notice("MASTER <-> REPLICA sync: Flushing old data")
 	in.loading.Begin(max(size, 0))
-	in.core.Do(func() {
+	turn(func() {
 		if still = begin(); !still {
 			return
 		}
@@ -220,9 +239,12 @@ func (t taker) inPlace(begin func() bool, done func(db int), size int64, from st
 		return errGivenUp
 	}
 	in.log.Notice("MASTER <-> REPLICA sync: Loading DB in memory")
-	l, err := read(&bgsave.Into{Space: in.space, Turn: in.core.Do, Functions: in.restoreLibrary}, t.copyOptions(size))
+	l, err := read(&bgsave.Into{Space: in.space, Turn: turn, Functions: func(source []byte) (err error) {
+		turn(func() { err = in.scripts.Restore(source, false) })
+		return err
+	}}, t.copyOptions(size))
 	in.loading.Active.Store(false)
-	in.core.Do(func() {
+	turn(func() {
 		if err != nil { // half a copy is nothing
 			in.whole.EmptyAllKeepingSaves(in.space)
 			in.scripts.Clear()

@@ -28,14 +28,6 @@ const sentinelPort = "26379"
 // RunSentinel is Run for a Sentinel.
 func RunSentinel(argv []string, manual Manual) int { return run(argv, manual, true) }
 
-// modeOf is what INFO, HELLO and the log call the way this server runs.
-func (in *instance) mode() string {
-	if in.asSentinel {
-		return "sentinel"
-	}
-	return "standalone"
-}
-
 // sentinelDefaults gives rows the values that a Sentinel begins with.
 func (in *instance) sentinelDefaults() error {
 	in.log.SetRole('X')

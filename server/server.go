@@ -154,6 +154,9 @@ func (in *instance) run(args Arguments) error {
 	if err := in.listen(); err != nil {
 		return err
 	}
+	if err := in.openCluster(); err != nil {
+		return err
+	}
 	in.retitle()
 	log.Notice("Server initialized")
 	checkHost(log)
@@ -204,6 +207,9 @@ func (in *instance) obeySignals() {
 // stop ends what runs, in order: no new connections, what was decided leaves, then duties and reclaimers.
 func (in *instance) stop(duties chan struct{}) {
 	in.reactor.Stop(outputPatience)
+	if in.cluster != nil {
+		in.cluster.Stop()
+	}
 	close(duties)
 	if in.admin != nil {
 		in.admin.close()

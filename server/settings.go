@@ -13,7 +13,6 @@ import (
 type Settings struct {
 	Process   ProcessSettings
 	Core      coreSettings
-	Cluster   clusterSettings
 	TLS       tlsSettings
 	Allocator allocatorSettings
 }
@@ -23,7 +22,7 @@ func (s *Settings) Rows() []setting.Row {
 	var rows []setting.Row
 	for _, group := range [][]setting.Row{
 		s.Process.Rows(), s.Core.rows(),
-		s.Cluster.rows(), s.TLS.rows(), s.Allocator.rows(),
+		s.TLS.rows(), s.Allocator.rows(),
 	} {
 		rows = append(rows, group...)
 	}

@@ -141,11 +141,11 @@ func (s *shutdown) fail() {
 
 // finish saves and lets the process end; false if that failed and the server goes on.
 func (s *shutdown) finish() bool {
+	s.in.feed.LogLag()
 	endLog, ok := s.endLog()
 	if !ok {
 		return false
 	}
-	s.in.feed.LogLag()
 	wait := s.in.scheduler.AbortAndWait("the server shuts down")
 	save := s.mode&ShutdownSave != 0 || (s.in.scheduler.Saving() && s.mode&ShutdownNoSave == 0)
 	if save {

@@ -27,13 +27,14 @@ func (in *instance) joinTLS() {
 
 // wantsTLS says whether any connection is a TLS connection. Without one no certificate is read.
 func (in *instance) wantsTLS() bool {
-	return in.sockets.TLSPort.Get() != 0 || in.tls.Replication.Get()
+	return in.sockets.TLSPort.Get() != 0 || in.tls.Replication.Get() || in.tls.Cluster.Get()
 }
 
 // renewTLS reads the certificates and gives them to the handshakes that begin from now on.
 func (in *instance) renewTLS() error {
 	if !in.wantsTLS() {
 		in.primaryTLS.Store(nil)
+		in.busTLS.Store(nil)
 		return nil
 	}
 	configs, err := in.buildTLS()
@@ -69,6 +70,11 @@ func (in *instance) buildTLS() (*tlsconfig.Configs, error) {
 		in.primaryTLS.Store(configs.Client)
 	} else {
 		in.primaryTLS.Store(nil)
+	}
+	if in.tls.Cluster.Get() {
+		in.busTLS.Store(configs)
+	} else {
+		in.busTLS.Store(nil)
 	}
 	return configs, nil
 }

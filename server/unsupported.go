@@ -19,9 +19,7 @@ type unsupported struct {
 
 // unsupportedDirectives is the one place that knows them. When a feature lands, its lines go from here.
 var unsupportedDirectives = []unsupported{
-	{"tls-cluster", "nodes would talk in the clear", tlsRefusal},
 	{"tls-dh-params-file", "keys are agreed on by elliptic curves alone", ""},
-	{"cluster-enabled", "this server stands alone and serves every slot", ""},
 }
 
 // tlsRefusal is what clients of a server without certificates know.

@@ -15,6 +15,8 @@ import (
 	"spindle/aof"
 	"spindle/bgsave"
 	"spindle/bgsave/codec"
+	"spindle/cluster"
+	"spindle/cluster/migrate"
 	"spindle/engine"
 	"spindle/engine/acl"
 	"spindle/engine/catalogue"
@@ -32,6 +34,7 @@ import (
 	"spindle/internal/info"
 	"spindle/internal/logging"
 	"spindle/internal/setting"
+	"spindle/internal/slots"
 	"spindle/internal/tlsconfig"
 	"spindle/lazyfree"
 	"spindle/protocol"
@@ -67,7 +70,9 @@ type instance struct {
 	access         accessSettings
 	tracking       tracking.Settings
 	tls            tlsconfig.Settings
-	primaryTLS     atomic.Pointer[tls.Config] // of the link to a primary; nil: it is in the clear
+	primaryTLS     atomic.Pointer[tls.Config]        // of the link to a primary; nil: it is in the clear
+	busTLS         atomic.Pointer[tlsconfig.Configs] // of the cluster bus; nil: it is in the clear
+	clustering     cluster.Settings
 	own            ownSettings
 
 	heap      *memory.Heap
@@ -87,6 +92,10 @@ type instance struct {
 	aof       *aof.Log
 	gate      *protocol.Gate
 	scripts   *scripting.Scripts
+	slots     slots.Current    // who serves which slot; none outside cluster mode
+	cluster   *cluster.Cluster // nil outside cluster mode
+	beatMs    atomic.Int64     // when the core last did its duties, Unix ms
+	migrator  *migrate.Migrator
 	reactor   *reactor.Reactor
 	whole     command.Whole
 	rewriter  *Rewriter
@@ -121,7 +130,7 @@ func newInstance(log *logging.Logger) (*instance, error) {
 	in := &instance{log: log, settings: &Settings{}}
 	registry, err := setting.NewRegistry(in.settings.Rows(), in.own.rows(), in.access.rows(), in.network.Rows(),
 		in.sockets.Rows(), in.engine.Rows(), in.common.Rows(), in.data.Rows(), in.observe.Rows(), in.save.Rows(),
-		in.feeding.Rows(), in.following.Rows(), in.aofSettings.Rows(), in.scriptSettings.Rows(), in.tracking.Rows(), in.tls.Rows())
+		in.feeding.Rows(), in.following.Rows(), in.aofSettings.Rows(), in.scriptSettings.Rows(), in.tracking.Rows(), in.tls.Rows(), in.clustering.Rows())
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +166,9 @@ func (in *instance) assemble(args Arguments) (err error) {
 	}
 	in.common.MaxBulk = &in.network.MaxBulk
 	in.lazy = lazyfree.New(lazyfree.Options{})
-	in.space = keyspace.New(in.heap, keyspace.Options{Databases: int(in.engine.Databases.Get())})
+	in.space = keyspace.New(in.heap, keyspace.Options{
+		Databases: int(in.engine.Databases.Get()), Slots: in.clustering.Enabled.Get(),
+	})
 	in.clients = client.NewRegistry()
 	in.core = engine.New(engine.Parts{
 		Space: in.space, Clients: in.clients, Settings: &in.engine, Common: &in.common, Lazy: in.lazy, Whole: &in.whole,
@@ -179,8 +190,10 @@ func (in *instance) assemble(args Arguments) (err error) {
 	in.joinSaving()
 	in.joinLog()
 	in.joinReplication()
+	in.joinCluster()
 	in.joinObservation(args)
 	in.joinScripts()
+	in.joinMigrate()
 	in.core.Do(func() { in.startupUsed = in.core.UsedMemory() })
 	if in.asSentinel {
 		if err := in.joinSentinel(); err != nil {
@@ -207,7 +220,9 @@ func (in *instance) joinSaving() {
 		Streaming: func() bool { return in.feed.Sending() },
 		Busy:      func() bool { return in.aof.Rewriting() }, Forks: func() int64 { return in.aof.Forks() },
 	})
-	in.saver = &bgsave.Commands{Scheduler: in.scheduler, Settings: &in.save, Limits: in.limits, Log: in.log, SkipsSanitize: skipsSanitize}
+	in.saver = &bgsave.Commands{Scheduler: in.scheduler, Settings: &in.save, Limits: in.limits, Log: in.log, SkipsSanitize: skipsSanitize,
+		Turn: in.core.Do, Wake: in.core.Wake, Lent: in.core.Lent, Latch: in.core.Latch,
+	}
 	in.whole.Emptied = append(in.whole.Emptied, func(removed int) { in.scheduler.Flushed(int64(removed)) })
 }
 
@@ -277,7 +292,7 @@ func (in *instance) joinReplication() {
 				"CONFIG RESETSTAT counts anew.", len(codes))
 			in.log.Warning("Current errors code list: %s", strings.Join(codes, ", "))
 		},
-		Tick: []func(int64){in.feed.Tick, in.follower.Tick, in.tickLog, in.saveByRules, in.shutdown.tick, in.sampleRates, in.tickThreads,
+		Tick: []func(int64){func(ms int64) { in.beatMs.Store(ms) }, in.feed.Tick, in.follower.Tick, in.tickLog, in.saveByRules, in.shutdown.tick, in.sampleRates, in.tickThreads,
 			func(int64) { in.tracker.Trim() }},
 	})
 }
@@ -295,7 +310,7 @@ func (in *instance) tickThreads(int64) {
 func (in *instance) countThreads() {
 	// The link to a primary is read by a goroutine, which a loop that waits in the kernel must not keep from running.
 	// So are a Sentinel's links.
-	linked := in.follower.Following() || in.asSentinel
+	linked := in.follower.Following() || in.asSentinel || in.migrator.InFlight()
 	in.threads.follow(in.heap.Holding() || in.loading.Active.Load() || in.core.Lent(), in.core.Laden() || in.aof.Durable() || linked)
 }
 
@@ -600,11 +615,7 @@ func (in *instance) loadOptions(path string) bgsave.LoadOptions {
 // title is what ps shows.
 func (in *instance) title() Title {
 	n := &in.sockets
-	mode := ""
-	if in.asSentinel {
-		mode = "[sentinel]"
-	}
-	t := Title{Mode: mode, Program: in.program, Port: n.Port.Get(), TLSPort: n.TLSPort.Get(), UnixSocket: n.UnixSocket.Get(), ConfigFile: in.config.File}
+	t := Title{Mode: in.titleMode(), Program: in.program, Port: n.Port.Get(), TLSPort: n.TLSPort.Get(), UnixSocket: n.UnixSocket.Get(), ConfigFile: in.config.File}
 	if bind := n.Bind.Get(); len(bind) > 0 && bind[0] != "*" {
 		t.Bind = strings.TrimPrefix(bind[0], "-")
 	}

@@ -11,7 +11,9 @@ import (
 // A payload is what DUMP answers and RESTORE takes: one value without its key, in a wrapper that tells a damaged one.
 //
 //	kind value… | version u16 LE | crc64 u64 LE      the sum covers everything before it
-const footerLen = 2 + 8
+//
+// FooterLen is how long the footer is.
+const FooterLen = 2 + 8
 
 // ErrPayload is a payload whose version is too new or whose checksum is wrong; ErrPayloadData one whose value is not what it says.
 var (
@@ -41,17 +43,17 @@ func Payload(p []byte, anySum bool) (kind Kind, value []byte, err error) {
 // Unwrap checks a payload's footer and returns what stands before it. anySum leaves the checksum unchecked.
 // Errors: ErrPayload.
 func Unwrap(p []byte, anySum bool) (body []byte, err error) {
-	if len(p) < footerLen {
+	if len(p) < FooterLen {
 		return nil, ErrPayload
 	}
-	footer := p[len(p)-footerLen:]
+	footer := p[len(p)-FooterLen:]
 	if binary.LittleEndian.Uint16(footer) > MaxVersion {
 		return nil, ErrPayload
 	}
 	if !anySum && crc.Update64(0, p[:len(p)-8]) != binary.LittleEndian.Uint64(footer[2:]) {
 		return nil, ErrPayload
 	}
-	return p[:len(p)-footerLen], nil
+	return p[:len(p)-FooterLen], nil
 }
 
 // StringValue reads a KindString value: its text, and what of p stands behind it.

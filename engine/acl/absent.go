@@ -10,15 +10,7 @@ import (
 // absentNames are the commands of Redis 7.4 that this server does not have, with their subcommands.
 //
 // Rules may name them, so that an ACL file written for Redis loads. A command that comes here leaves this list.
-var absentNames = map[string][]string{
-	"asking": nil, "migrate": nil, "readonly": nil, "readwrite": nil,
-	"cluster": {
-		"addslots", "addslotsrange", "bumpepoch", "count-failure-reports", "countkeysinslot", "delslots",
-		"delslotsrange", "failover", "flushslots", "forget", "getkeysinslot", "help", "info", "keyslot",
-		"links", "meet", "myid", "myshardid", "nodes", "replicas", "replicate", "reset", "saveconfig",
-		"set-config-epoch", "setslot", "shards", "slaves", "slots",
-	},
-}
+var absentNames = map[string][]string{}
 
 // Absent says that Redis has a command of this name, and this server does not.
 func Absent(name string) bool {

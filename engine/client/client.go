@@ -133,9 +133,14 @@ type Script struct {
 	ReadOnly   bool    // EVAL_RO, FCALL_RO, no-writes: it may not write
 	AllowOOM   bool    // it may write although memory is over its limit
 	AllowStale bool    // it may read from a replica whose link is down
+	AnySlot    bool    // its commands may each have keys of a hash slot of their own
+	Slot       int     // of its keys, NoSlot at first: all its commands' have this one, unless AnySlot
 	Wrote      bool    // it has run a command that may write: it is not refused for memory any more, and cannot be killed
 	Targets    Targets // who hears of what it writes (redis.set_repl)
 }
+
+// NoSlot is a hash slot that is not known yet.
+const NoSlot = -1
 
 // Queue is what MULTI collects: copies, because the read buffer is lent (R2).
 type Queue struct {

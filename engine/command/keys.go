@@ -80,6 +80,17 @@ func (s *Spec) HasKeys(search Search) bool {
 	return false
 }
 
+// OneKey is where the only key of every call stands; 0 if calls may have another number of keys, or find them otherwise.
+func (s *Spec) OneKey() int {
+	if len(s.Keys) != 1 || s.GetKeys != nil {
+		return 0
+	}
+	if k := &s.Keys[0]; k.LastKey == 0 && !k.KeyNum && k.Keyword == "" && !k.Unknown && k.Flags&KeyNotKey == 0 {
+		return k.Index
+	}
+	return 0
+}
+
 // AppendKeys appends where the keys of a call stand, in the order of the key specs.
 //
 // Errors: ErrInvalidKeyArguments when the arguments do not fit the specs and no GetKeys knows better.

@@ -41,7 +41,7 @@ func Build(s *Settings) (*Configs, error) {
 		return nil, errNoCertificate
 	case s.Key.Get() == "":
 		return nil, errNoKey
-	case (s.Auth.Get() != AuthNo || s.Replication.Get()) && s.CAFile.Get() == "" && s.CADir.Get() == "":
+	case (s.Auth.Get() != AuthNo || s.Replication.Get() || s.Cluster.Get()) && s.CAFile.Get() == "" && s.CADir.Get() == "":
 		return nil, errNoAuthority
 	}
 	versions, err := parseProtocols(s.Protocols.Get())

@@ -23,6 +23,7 @@ type Settings struct {
 	CacheSize                         setting.Int  // sessions; 0: no bound
 	CacheTimeout                      setting.Int  // seconds
 	Replication                       setting.Bool // the links to primaries are TLS links
+	Cluster                           setting.Bool // the links of the cluster bus are TLS links
 }
 
 // Auth is what a client has to show of itself.
@@ -57,6 +58,7 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewInt("tls-session-cache-size", &s.CacheSize, 20480, setting.Between(0, math.MaxInt32)),
 		setting.NewInt("tls-session-cache-timeout", &s.CacheTimeout, 300, setting.Between(0, math.MaxInt32)),
 		setting.NewBool("tls-replication", &s.Replication, false),
+		setting.NewBool("tls-cluster", &s.Cluster, false),
 	}
 }
 

@@ -64,9 +64,10 @@ type builder struct {
 	outer      *builder
 	parser     *parser
 	block      *block
-	lastTarget int // instruction that a jump leads to, so that the one before must not be merged with it
-	pending    int // list of jumps to the next instruction
-	free       int // first free register
+	lastTarget int         // instruction that a jump leads to, so that the one before must not be merged with it
+	pending    int         // list of jumps to the next instruction
+	lasts      map[int]int // by the first jump of a long list, one that was its last: lists only grow
+	free       int         // first free register
 	active     []int
 	ups        []upvalueSource
 	numbers    map[uint64]int
@@ -217,10 +218,21 @@ func (b *builder) joinJumps(first *int, second int) {
 		return
 	}
 	list := *first
+	if last, ok := b.lasts[list]; ok {
+		list = last
+	}
+	steps := 0
 	for next := b.jumpTarget(list); next != noJump; next = b.jumpTarget(list) {
 		list = next
+		steps++
 	}
 	b.fixJump(list, second)
+	if steps > 16 {
+		if b.lasts == nil {
+			b.lasts = map[int]int{}
+		}
+		b.lasts[*first] = list
+	}
 }
 
 func (b *builder) checkStack(n int) {

@@ -144,7 +144,7 @@ func ours(program string, budget func() int) string { return oursFrom(program, b
 // oursFrom does so with other numbers in place of addresses.
 func oursFrom(program string, budget func() int, ids uint32) string {
 	s := NewState()
-	s.ids += ids
+	s.renumber(ids)
 	s.level = 2
 	s.SetMemoryLimit(400 << 20)
 	var out strings.Builder
@@ -168,6 +168,24 @@ func oursFrom(program string, budget func() int, ids uint32) string {
 		spent += max(n, 1)
 	}
 	return tooLong
+}
+
+// renumber gives the functions of the libraries other numbers, and what is made later.
+func (s *State) renumber(by uint32) {
+	s.ids += by
+	add := func(v Value) {
+		if v.n == bitsFunction {
+			v.function().id += by
+		}
+	}
+	for _, v, next, ok := s.Globals.Next(0); ok; _, v, next, ok = s.Globals.Next(next) {
+		add(v)
+		if library := v.Table(); library != nil && library != s.Globals {
+			for _, v, next, ok := library.Next(0); ok; _, v, next, ok = library.Next(next) {
+				add(v)
+			}
+		}
+	}
 }
 
 // normalise takes out addresses, and the position of the oracle's own main chunk, which only a high error level

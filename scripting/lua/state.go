@@ -333,6 +333,9 @@ func (s *State) ToString(v Value) Value {
 	case TypeNil:
 		return nilText
 	}
+	if id, ok := v.Light(); ok && id == 0 {
+		return nullText
+	}
 	id := uint64(v.n & (1<<48 - 1))
 	switch v.n {
 	case bitsTable:
@@ -353,6 +356,7 @@ func (s *State) ToString(v Value) Value {
 
 var (
 	trueText, falseText, nilText = Intern("true"), Intern("false"), Intern("nil")
+	nullText                     = Intern("userdata: (nil)") // C's text for the address 0
 )
 
 func (s *State) numberString(f float64) Value {

@@ -56,6 +56,23 @@ func newTable(s *State, arraySize, hashSize int) *Table {
 	return t
 }
 
+// Renew makes t what NewTable(n, 0) would return. Only whoever knows that nothing else holds t may call it.
+// Errors: false if scripts have made something else of t, or it is not small. Then t is as it was.
+func (t *Table) Renew(n int) bool {
+	const most = 64
+	if len(t.nodes) > 0 || t.meta != nil || t.readonly || cap(t.array) > most || n > most {
+		return false
+	}
+	t.state.charge(-len(t.array) * valueBytes)
+	fillNil(t.array)
+	t.array = t.array[:0]
+	t.setArray(n)
+	t.state.ids++
+	t.id = t.state.ids
+	t.absent = 0
+	return true
+}
+
 // Value returns t as a Value.
 func (t *Table) Value() Value { return tableValue(t) }
 

@@ -15,7 +15,6 @@ import (
 var askedInVain = []struct{ line, directive, means string }{
 	{"tls-cluster yes", "tls-cluster", "in the clear"},
 	{"tls-dh-params-file redis.dh", "tls-dh-params-file", "elliptic curves"},
-	{"cluster-enabled yes", "cluster-enabled", "serves every slot"},
 }
 
 // TestUnsupported: a server that would not be what was asked for does not start, in a file or on the command line, and

@@ -84,7 +84,7 @@ func offset(s *testkit.Server) string {
 // still returns when all nodes are at one offset of one history. Nobody may write meanwhile.
 func still(t *testing.T, nodes []*testkit.Server) (at string) {
 	t.Helper()
-	testkit.Until(t, testkit.Slowly(60*time.Second), "one offset on all nodes", func() error {
+	testkit.Until(t, testkit.Slowly(4*time.Minute), "one offset on all nodes", func() error {
 		var all []string
 		for _, s := range nodes {
 			all = append(all, offset(s))
@@ -162,20 +162,22 @@ func (c *chain) spared() {
 // round, under writes of all kinds. Links break in all ways. At equal offsets all hold the same, whenever they are
 // asked, and no break costs a full copy.
 func TestChain(t *testing.T) {
-	for _, first := range []bool{false, true} {
-		t.Run(map[bool]string{false: "spindle", true: "redis-server"}[first], func(t *testing.T) {
+	ours, theirs := testkit.Spec{}, testkit.Spec{Redis: true}
+	pairs := map[string][2]testkit.Spec{"spindle": {ours, theirs}, "redis-server": {theirs, ours}}
+	newer, there := programs(t)["newer redis-server"]
+	if there { // Deadlines of fields are not for its chain: as a primary, 7.4.1 sends HDEL of keys that are no hashes
+		pairs["newer redis-server"], pairs["fields"] = [2]testkit.Spec{newer, ours}, [2]testkit.Spec{ours, newer}
+	}
+	for name, pair := range pairs {
+		t.Run(name, func(t *testing.T) {
 			seed := uint64(time.Now().UnixNano())
 			t.Logf("seed %d", seed)
 			rng := rand.New(rand.NewPCG(seed, 0))
-			ours, theirs := testkit.Spec{}, testkit.Spec{Redis: true}
-			specs := []testkit.Spec{ours, theirs, ours, theirs}
-			if first {
-				specs = []testkit.Spec{theirs, ours, theirs, ours}
-			}
-			c := newChain(t, rng, specs...)
-			w := startLoad(t, c.nodes[0], 2, seed)
+			c := newChain(t, rng, pair[0], pair[1], pair[0], pair[1])
+			w := newLoad(t, seed, name == "fields")
+			w.start(c.nodes[0], 2)
 			moments, breaks, evicted := 0, map[string]int{}, int64(0)
-			for round := range 5 * testkit.Scale() {
+			for round := range 4 * testkit.Scale() {
 				for range 1 + rng.IntN(3) {
 					w.await(int64(200 + rng.IntN(1000)))
 					how := c.disturb()

@@ -148,7 +148,7 @@ func TestCrowd(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	c := newCrowd(t, rng)
-	c.writers = newLoad(t, seed)
+	c.writers = newLoad(t, seed, false)
 	c.writers.loses = true
 	c.writers.start(c.nodes[0], 2)
 	changes := 0

@@ -176,8 +176,8 @@ func fullResync(offset string) []byte {
 
 func sized(copied []byte) []byte { return append(fmt.Appendf(nil, "$%d\r\n", len(copied)), copied...) }
 
-// TestImposters: whatever a primary says, the replica closes the link in Redis's words, keeps what the settings
-// promise, and follows the next one that is honest.
+// TestImposters: whatever a primary says, the replica closes the link in Redis's words and keeps what the settings
+// promise. It follows the next one that is honest.
 func TestImposters(t *testing.T) {
 	copied := file(t)
 	marked := func(end []byte) []byte { return join([]byte("$EOF:"), endMark, []byte("\r\n"), copied, end) }
@@ -305,6 +305,32 @@ func TestOffsetsThatRunBackwards(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestReplicaFigures: what INFO counts of a primary's copy and stream, until the statistics are reset.
+func TestReplicaFigures(t *testing.T) {
+	p := newImposter(t)
+	copied := file(t)
+	p.invite("PSYNC")
+	p.say(fullResync("0"), sized(copied))
+	up(t, p.replica)
+	p.say([]byte("*1\r\n$4\r\nPING\r\n*2\r\n$4\r\nINCR\r\n$1\r\nl\r\n")) // l is a list
+	figures := func(input, errors int) {
+		t.Helper()
+		testkit.Until(t, testkit.Slowly(10*time.Second), "figures", func() error {
+			i := p.replica.Info("stats")
+			return testkit.Equal(i["total_net_repl_input_bytes"]+" "+i["unexpected_error_replies"], fmt.Sprint(input, " ", errors))
+		})
+	}
+	figures(len(sized(copied))+14+21, 1)
+	p.replica.Do("CONFIG", "RESETSTAT")
+	figures(0, 0)
+	p.say([]byte("*1\r\n$4\r\nPING\r\n"))
+	figures(14, 0)
+	p.replica.Do("CONFIG", "SET", "min-replicas-to-write", "1")
+	if text := p.replica.Do("INFO", "replication").Text; !strings.Contains(text, "connected_slaves:0\r\nmin_slaves_good_slaves:0\r\n") {
+		t.Errorf("%s", text)
+	}
 }
 
 // FuzzPrimary: whatever comes at a replica's link, in the handshake, as a copy or as the stream, it serves on. The

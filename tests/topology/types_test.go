@@ -6,25 +6,34 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"spindle/tests/testkit"
 )
 
-// startLoad starts n writers of everything that two releases of redis-server understand: all types, scripts,
-// functions, deadlines, blocking commands, transactions.
-func startLoad(t *testing.T, s *testkit.Server, n int, seed uint64) *writers {
-	w := newLoad(t, seed)
-	w.start(s, n)
-	return w
-}
-
-func newLoad(t *testing.T, seed uint64) *writers {
+// newLoad makes writers of everything that two releases of redis-server understand: all types, scripts, functions,
+// deadlines, blocking commands, transactions. With fields there are deadlines of hash fields too.
+func newLoad(t *testing.T, seed uint64, fields bool) *writers {
 	return &writers{t: t, seed: seed, done: make(chan struct{}), source: func(rng *rand.Rand) [][]any {
-		if rng.IntN(3) == 0 {
+		switch n := rng.IntN(12); {
+		case n < 4:
 			return write(rng)
+		case n == 4 && fields:
+			return [][]any{writeField(&drawn{rng, "h:", 60})}
 		}
 		return writeTyped(rng)
 	}}
+}
+
+// writeField is a request about the deadline of a hash's field.
+func writeField(d *drawn) []any {
+	field := []any{"FIELDS", 2, d.value(), d.value()}
+	switch d.IntN(6) {
+	case 0:
+		return append([]any{"HPERSIST", d.key()}, field...)
+	case 1:
+		return append([]any{"HEXPIRE", d.key(), 10_000 + d.IntN(10_000), d.end("NX", "GT")}, field...)
+	case 2:
+		return append([]any{"HPEXPIREAT", d.key(), 1}, field...) // in the past: a deletion
+	}
+	return append([]any{"HPEXPIRE", d.key(), 1 + d.IntN(volatileMs)}, field...)
 }
 
 // A kind is a type and the requests that write to it.

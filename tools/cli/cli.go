@@ -1,8 +1,8 @@
-// Package cli holds the programs within the program: check-aof and check-rdb.
+// Package cli holds the programs within the program: check-aof, check-rdb and rdb.
 //
 // Owner: a process of its own for each; no server runs in it. main alone imports the package.
 // Never: needs a server's settings, or memory in proportion to a file.
-// Start at Find. checkrdb.go and checkaof.go look through files.
+// Start at Find. checkrdb.go and checkaof.go look through files, rdb.go tells what an RDB file is made of.
 package cli
 
 import (
@@ -40,6 +40,9 @@ var Tools = []Tool{
 	{"check-rdb", "check-rdb", []server.Form{
 		{Args: "check-rdb [--keys] FILE ...", Text: "is an RDB file whole? --keys lists its keys"},
 	}, checkRDB},
+	{"rdb", "", []server.Form{
+		{Args: "rdb report [OPTION ...] FILE|HOST:PORT", Text: "what takes the memory: by type, prefix, lifetime and key"},
+	}, rdbTool},
 }
 
 // A process is what a tool gets of it.

@@ -18,7 +18,11 @@ type rule struct {
 // a folder that is not there.
 var floors = []rule{
 	{".", []string{"server", "tools/cli"}},
-	{"server", []string{"reactor/", "protocol/", "engine/", "lazyfree/", "bgsave/", "aof", "replication/", "scripting/", "sentinel"}},
+	{"server", []string{"reactor/", "protocol/", "engine/", "lazyfree/", "bgsave/", "aof", "replication/", "cluster/", "scripting/", "sentinel"}},
+	{"cluster", []string{"cluster/", "engine/command", "engine/client", "protocol/"}},
+	{"cluster/state", []string{"cluster/bus", "protocol/"}},
+	{"cluster/bus", nil},
+	{"cluster/migrate", []string{"bgsave", "engine", "engine/command", "engine/client", "engine/data/", "protocol/"}},
 	{"aof", []string{"bgsave/", "engine/", "protocol/"}},
 	{"replication", []string{"bgsave/", "engine/", "protocol/"}},
 	{"sentinel", []string{"engine/command", "engine/client", "protocol/"}},

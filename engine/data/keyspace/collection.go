@@ -60,6 +60,15 @@ func (db *DB) CreateRoot(key []byte, t value.Type, enc value.Encoding, root memo
 	return db.create(key, &f, root)
 }
 
+// PutLong makes key the string of n bytes at root (Store.NewApart), which belongs to the keyspace then, whatever was
+// there. deadline as for SetString.
+func (db *DB) PutLong(key []byte, root memory.Ref, n int, deadline int64) {
+	db.k.assertHeld()
+	var f value.Form
+	f.OfString(len(key), n, deadline != 0)
+	db.put(key, &f, root, nil, deadline)
+}
+
 func (db *DB) create(key []byte, f *value.Form, root memory.Ref) *value.Edit {
 	db.k.assertHeld()
 	db.k.store.Used.Note(f.Type, f.Encoding)

@@ -357,6 +357,7 @@ func (db *DB) Flush() (removed int) {
 	h, bytes := db.k.heap, db.share()
 	root, due := db.d.t.Detach()
 	db.d.t.Ticks = 0
+	db.k.noteSlots()
 	db.whole() // now: what is gone makes nobody ready
 	if due != 0 {
 		h.RetireTreeWide(due, value.KindDue, 0)

@@ -128,7 +128,7 @@ func (p *pool) offer(score uint64, v value.Value, d *data) {
 	if p.n == poolSize && at == 0 {
 		return
 	}
-	hash := table.Hash(v.Key())
+	hash := d.t.HashOf(v.Key())
 	for i := range p.n {
 		if p.at[i].hash == hash && p.at[i].d == d { // it is there, with an older score
 			copy(p.at[i:], p.at[i+1:p.n])
@@ -163,7 +163,7 @@ func (k *Keyspace) evictRandom() (freed int64, ok bool) {
 		}
 		if ref != 0 {
 			key := value.At(ref).Key()
-			p, _ := t.Find(table.Hash(key), key)
+			p, _ := t.Find(t.HashOf(key), key)
 			return k.evict(db, &p, ref), true
 		}
 	}

@@ -168,7 +168,7 @@ func (db *DB) expireOne(d *table.Due, i int) bool {
 	db.expired(v)
 	p := d.Place(i)
 	if db.k.heap.Holding() {
-		p.SetHash(table.Hash(v.Key()))
+		p.SetHash(db.d.t.HashOf(v.Key()))
 	}
 	e := &db.d.at
 	e.Stand(&db.d.t, p, d.Refs[i])

@@ -2,6 +2,7 @@ package keyspace
 
 import (
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"spindle/engine/data/memory"
@@ -32,14 +33,16 @@ type Keyspace struct {
 	// the least deadline that is left: 0 none, Emptied no field either. It leaves an emptied hash in place. register sets it.
 	ExpireFields func(e *value.Edit, now int64, budget int, gone func(field []byte)) (next int64, n int)
 
-	heap  *memory.Heap
-	store value.Store
-	now   int64
-	dbs   []DB // the databases that clients see
-	all   []DB // dbs, and behind them as many that nobody sees: those of a data set that is to take their place (Beside)
-	rng   rand.PCG
-	lag   lagCounts
-	pool  pool
+	heap   *memory.Heap
+	bySlot bool // Options.Slots
+	slots  atomic.Pointer[table.Slots]
+	store  value.Store
+	now    int64
+	dbs    []DB // the databases that clients see
+	all    []DB // dbs, and behind them as many that nobody sees: those of a data set that is to take their place (Beside)
+	rng    rand.PCG
+	lag    lagCounts
+	pool   pool
 
 	held func() // panics unless the caller holds the turn (keyspace.H1); nil where nobody does
 
@@ -63,6 +66,7 @@ type Options struct {
 	Databases int    // default 16
 	StartMs   int64  // when deadlines' ticks begin, Unix ms; default now. No deadline much below it is expected
 	Seed      uint64 // of the choices at random; default from the clock
+	Slots     bool   // keys of a hash slot lie together and are counted, for cluster mode
 }
 
 // Hooks is what the core wants to hear of. The key is lent for the call; a hook must not write to a database.
@@ -100,7 +104,7 @@ func New(h *memory.Heap, o Options) *Keyspace {
 		o.Seed = uint64(time.Now().UnixNano())
 	}
 	k := &Keyspace{
-		heap: h, now: o.StartMs, all: make([]DB, 2*o.Databases),
+		heap: h, bySlot: o.Slots, now: o.StartMs, all: make([]DB, 2*o.Databases),
 		Samples: 5, LFULogFactor: 10, LFUDecayTime: 1,
 	}
 	k.rng.Seed(o.Seed, 0)
@@ -136,9 +140,13 @@ func (k *Keyspace) assertHeld() {
 func (k *Keyspace) begin(i int, startMs int64) {
 	d := new(data)
 	d.t.Init(&k.store, i)
+	if k.bySlot {
+		d.t.CountSlots()
+	}
 	d.fields.Init(k.heap, table.Entry, i)
 	d.fields.SetBase(startMs)
 	k.all[i] = DB{k: k, d: d, index: i}
+	k.noteSlots()
 }
 
 // Beside is the number of the first of Len databases that nobody sees. A data set is made there that is to take the place of
@@ -184,6 +192,7 @@ func (k *Keyspace) Now() int64 { k.assertHeld(); return k.now }
 func (k *Keyspace) Swap(i, j int) {
 	k.assertHeld()
 	k.all[i].d, k.all[j].d = k.all[j].d, k.all[i].d
+	k.noteSlots()
 	k.all[i].whole()
 	k.all[j].whole()
 }
@@ -200,7 +209,7 @@ type prefetch struct {
 func (db *DB) Prefetch(key []byte) {
 	db.k.assertHeld()
 	k, t := db.k, &db.d.t
-	hash := table.Hash(key)
+	hash := t.HashOf(key)
 	t.Touch(hash)
 	at := &k.ahead[k.aheadN%prefetchAhead]
 	if k.aheadN >= prefetchAhead {
@@ -226,7 +235,8 @@ func (db *DB) find(key []byte) value.Value {
 	if db.k.last.named(key) {
 		return db.kept(key).Value()
 	}
-	_, ref := db.d.t.Find(table.Hash(key), key)
+	t := &db.d.t
+	_, ref := t.Find(t.HashOf(key), key)
 	return value.At(ref)
 }
 

@@ -88,7 +88,7 @@ func (l *Loader) AddPacked(key []byte, t value.Type, enc value.Encoding, b []byt
 func (l *Loader) add(key []byte, f *value.Form, word memory.Ref, inline []byte, deadline int64) value.Value {
 	k := l.db.k
 	ref := k.heap.Alloc(f.Size(), memory.Keys)
-	w := compose(ref, key, f, word, inline, deadline, k.newClock())
+	w := k.compose(ref, key, f, word, inline, deadline, k.newClock())
 	l.pile(w)
 	return value.At(ref)
 }

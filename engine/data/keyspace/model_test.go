@@ -13,6 +13,7 @@ import (
 
 	"spindle/engine/data/memory"
 	"spindle/engine/data/value"
+	"spindle/internal/slots"
 )
 
 // modelKey is what the model knows of a key.
@@ -61,13 +62,18 @@ func seedOf(t *testing.T) uint64 {
 }
 
 func newModel(t *testing.T, dbs, keys int, big bool) *model {
+	return newModelBy(t, dbs, keys, big, false)
+}
+
+// newModelBy is newModel of a keyspace by hash slots, or not by them.
+func newModelBy(t *testing.T, dbs, keys int, big, bySlot bool) *model {
 	seed := seedOf(t)
 	h, err := memory.New(memory.Options{Databases: dbs})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(h.Close)
-	k := New(h, Options{Databases: dbs, StartMs: 1_000_000, Seed: seed})
+	k := New(h, Options{Databases: dbs, StartMs: 1_000_000, Seed: seed, Slots: bySlot})
 	m := &model{t: t, rng: rand.New(rand.NewPCG(seed, 1)), k: k, now: 1_000_000, keys: keys, big: big}
 	for range dbs {
 		m.dbs = append(m.dbs, modelDB{})
@@ -93,6 +99,9 @@ func (m *model) key() []byte {
 		m.last = fmt.Appendf(nil, "%d%0*d", n, 300, n) // a wide one
 	} else {
 		m.last = fmt.Appendf(nil, "k%d", n)
+	}
+	if m.k.BySlot() && n%2 == 0 { // half the keys in a few slots
+		m.last = fmt.Appendf(m.last, "{%d}", n%6)
 	}
 	if m.k.Again(nil); m.rng.IntN(4) > 0 {
 		m.k.Again(m.last)
@@ -409,12 +418,44 @@ func settle(k *Keyspace) {
 	}
 }
 
+// checkSlots holds the slots of database 0 against the model's keys.
+func (m *model) checkSlots() {
+	inSlots := map[uint16]int{}
+	for key := range m.dbs[0] {
+		inSlots[slots.Of([]byte(key))]++
+	}
+	for slot := range uint16(slots.Count) {
+		want := inSlots[slot]
+		if n := m.k.InSlot(slot); n != want {
+			m.t.Fatalf("slot %d has %d keys, should %d", slot, n, want)
+		}
+		if want == 0 && slot%64 != 0 {
+			continue
+		}
+		for _, limit := range []int{want + 1, want, want / 2} {
+			n := 0
+			m.k.EachInSlot(slot, limit, func(v value.Value) {
+				if _, ok := m.dbs[0][string(v.Key())]; !ok || slots.Of(v.Key()) != slot {
+					m.t.Fatalf("%q is not of slot %d", v.Key(), slot)
+				}
+				n++
+			})
+			if n != min(limit, want) {
+				m.t.Fatalf("%d keys of slot %d, should be %d", n, slot, min(limit, want))
+			}
+		}
+	}
+}
+
 func (m *model) run(steps, every int) {
 	empty := m.k.heap.Used()
 	for i := range steps {
 		m.step()
 		if i%every == 0 {
 			m.check()
+			if m.k.BySlot() && i%(100*every) == 0 {
+				m.checkSlots()
+			}
 		}
 	}
 	m.check()
@@ -450,3 +491,7 @@ func scaled(n int) int {
 func TestModelSmall(t *testing.T) { newModel(t, 3, 40, true).run(scaled(8_000), 5) }
 
 func TestModelMany(t *testing.T) { newModel(t, 2, 4000, false).run(scaled(40_000), 4000) }
+
+func TestModelSlots(t *testing.T) { newModelBy(t, 2, 60, true, true).run(scaled(4_000), 5) }
+
+func TestModelManyInSlots(t *testing.T) { newModelBy(t, 1, 4000, false, true).run(scaled(40_000), 400) }

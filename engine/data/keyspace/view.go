@@ -20,6 +20,7 @@ type viewDB struct {
 	index, home     int
 	root            uint64
 	count, volatile int
+	bySlot          bool
 	walked          *[256]atomic.Bool // prefixes that a walk has begun, in builds that check
 }
 
@@ -33,7 +34,7 @@ func (k *Keyspace) Freeze() *View {
 		if t.Len() == 0 {
 			continue
 		}
-		db := viewDB{index: i, home: t.Home(), root: t.Root(), count: t.Len(), volatile: t.Volatile()}
+		db := viewDB{index: i, home: t.Home(), root: t.Root(), count: t.Len(), volatile: t.Volatile(), bySlot: k.bySlot}
 		if invariant.Enabled {
 			db.walked = new([256]atomic.Bool)
 		}
@@ -120,7 +121,7 @@ func (v *View) Get(db int, key []byte) value.Value {
 	if d == nil {
 		return value.Value{}
 	}
-	return value.At(table.FindIn(d.root, table.Entry, table.Hash(key), key))
+	return value.At(table.FindIn(d.root, table.Entry, table.HashOf(key, d.bySlot), key))
 }
 
 // Close lets the view go; idempotent, any goroutine.

@@ -148,7 +148,7 @@ func (w *Writer) write(key []byte, f *value.Form, word memory.Ref, inline []byte
 	last := len(s.refs) - 1
 	ref := s.refs[last]
 	s.refs = s.refs[:last]
-	return compose(ref, key, f, word, inline, deadline, w.clock.Load())
+	return w.k.compose(ref, key, f, word, inline, deadline, w.clock.Load())
 }
 
 // Discard lets go of entries that no loader has taken. Turn only.
@@ -182,9 +182,9 @@ func (w *Writer) letGo(refs []memory.Ref) {
 }
 
 // compose writes an entry of form f to the block at ref. Its payload is inline, where f keeps it there, else word.
-func compose(ref memory.Ref, key []byte, f *value.Form, word memory.Ref, inline []byte, deadline int64, clock uint32) Written {
+func (k *Keyspace) compose(ref memory.Ref, key []byte, f *value.Form, word memory.Ref, inline []byte, deadline int64, clock uint32) Written {
 	f.Fill(value.Compose(ref, f, key, deadline, clock), word, inline)
-	w := Written{table.Hash(key), uint64(ref)}
+	w := Written{table.HashOf(key, k.bySlot), uint64(ref)}
 	if f.Volatile {
 		w.word |= isVolatile
 	}

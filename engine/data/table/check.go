@@ -5,15 +5,20 @@ import (
 	"math/bits"
 
 	"spindle/engine/data/memory"
+	hashslots "spindle/internal/slots"
 )
 
-// Check proves table.S1, table.S2, table.S5, table.D1..table.D3, table.E2 and that every key is found where it stands.
+// Check proves table.S1, table.S2, table.S5, table.D1..table.D3, table.E2, table.T2 and that every key is found where
+// it stands.
 // O(n): for tests.
 func (t *Table) Check() error {
-	c := checker{t: t, ids: map[uint32]uint32{}}
+	c := checker{t: t, ids: map[uint32]uint32{}, inSlots: map[uint16]int{}}
 	c.entry(t.root, 0, 0, ^uint64(0))
 	if c.err == nil && (c.count != t.count || c.volatile != t.volatile) {
 		c.fail("table.S2: %d keys of which %d volatile, Len says %d, %d", c.count, c.volatile, t.count, t.volatile)
+	}
+	if t.slots != nil {
+		c.slots()
 	}
 	if t.due.root != 0 {
 		c.free = map[uint32]bool{}
@@ -41,6 +46,7 @@ type checker struct {
 	count, volatile int
 	ids             map[uint32]uint32 // of segments with a sidecar: their minimum
 	free            map[uint32]bool
+	inSlots         map[uint16]int
 	err             error
 }
 
@@ -100,6 +106,23 @@ func (c *checker) entry(e uint64, prefix uint64, depth uint8, parent uint64) {
 	}
 }
 
+// slots holds the counts of slots against what was found.
+func (c *checker) slots() {
+	for slot := range uint16(hashslots.Count) {
+		if n := c.t.slots.Count(slot); n != c.inSlots[slot] {
+			c.fail("table.T2: %d keys of slot %d, counted %d", c.inSlots[slot], slot, n)
+		}
+	}
+	for group, n := range c.t.slots.groups {
+		for i := range groupSize {
+			n -= int32(c.inSlots[uint16(group*groupSize+i)])
+		}
+		if n != 0 {
+			c.fail("table.T2: group %d is wrong by %d", group, n)
+		}
+	}
+}
+
 func (c *checker) epochs(epoch, parent uint64) {
 	if f := c.t.heap.Frozen(); epoch > f && parent <= f {
 		c.fail("table.E2: epoch %d under %d, frozen %d", epoch, parent, f)
@@ -122,7 +145,8 @@ func (c *checker) segment(s *segment, ref memory.Ref) {
 			}
 			count++
 			block := memory.Ref(word & slotRef)
-			hash := Hash(t.key(block))
+			hash := t.HashOf(t.key(block))
+			c.inSlots[slotOf(hash)]++
 			if tagOf(hash) != word>>48 || fingerprintOf(hash) != fp || s.depth > 0 && (hash^s.prefix)>>(64-s.depth) != 0 {
 				c.fail("slot %x/%x in segment %x/%d has a key of hash %x", word, fp, s.prefix, s.depth, hash)
 				return

@@ -43,6 +43,9 @@ func fraction(r *rand.PCG) float64 { return float64(r.Uint64()>>11) * 0x1p-53 }
 
 // drawSegment draws a segment with a probability in proportion to its keys. There is one.
 func (t *Table) drawSegment(r *rand.PCG) *segment {
+	if t.slots != nil {
+		return t.drawInSlots(r)
+	}
 	for range 256 {
 		s := segmentAt(refOf(segmentFor(t.root, r.Uint64())))
 		if s.depth == 0 || fraction(r)*float64(3*t.count) < float64(uint64(s.count)<<s.depth) {

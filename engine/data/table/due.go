@@ -202,6 +202,9 @@ func (d *Due) Place(i int) Place {
 // Drop removes the i-th key of d, as Remove does.
 func (t *Table) Drop(d *Due, i int) (shared bool) {
 	p := d.Place(i)
+	if t.slots != nil { // a segment may hold several
+		p.hash = t.HashOf(t.key(d.Refs[i]))
+	}
 	shared = t.removeOnly(&p)
 	d.seg = p.seg
 	return shared

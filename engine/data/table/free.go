@@ -14,6 +14,9 @@ func (t *Table) Detach() (root, due memory.Ref) {
 		due = t.due.root | memory.Ref(t.due.height)
 	}
 	base := t.due.base
+	if t.slots != nil {
+		t.CountSlots()
+	}
 	t.Init(t.heap, t.layout, t.home)
 	t.due.base = base
 	return root, due

@@ -84,7 +84,7 @@ func (t *Table) split(tr *trail, old memory.Ref) {
 		}
 		b := s.bucket(i - ahead)
 		for m := b.meta & metaKeys; m != 0; m &= m - 1 {
-			h := Hash(t.key(memory.Ref(b.slot[bits.TrailingZeros64(m)>>3] & slotRef)))
+			h := t.HashOf(t.key(memory.Ref(b.slot[bits.TrailingZeros64(m)>>3] & slotRef)))
 			hashes[n] = h
 			n++
 			if h&bit != 0 {

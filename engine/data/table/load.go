@@ -20,6 +20,9 @@ func (t *Table) Add(hash uint64, ref memory.Ref, volatile bool) (tick uint32, ad
 		b.slot[i] = uint64(ref) | tagOf(hash)<<48
 		s.count++
 		t.count++
+		if t.slots != nil {
+			t.slots.add(hash, 1)
+		}
 		return Never, true
 	}
 	if t.twin(hash, ref) {

@@ -29,6 +29,7 @@ type Table struct {
 	due      dueIndex
 	aim      aim    // of Reserve
 	moves    uint64 // see Moves
+	slots    *Slots // in cluster mode; else nil
 }
 
 const (
@@ -76,7 +77,7 @@ func refOf(e uint64) memory.Ref { return memory.Ref(e & entryRef) }
 
 // Init makes t an empty table of h. home is the number that walkers of a view of t report their progress under.
 func (t *Table) Init(h *memory.Heap, layout Layout, home int) {
-	*t = Table{heap: h, layout: layout, home: home, moves: t.moves + 1}
+	*t = Table{heap: h, layout: layout, home: home, moves: t.moves + 1, slots: t.slots}
 	t.due.init(h)
 	t.root = t.newSegment(1, 0, 0)
 }
@@ -188,7 +189,7 @@ func (t *Table) FindHash(hash uint64) (Place, memory.Ref) {
 		b := s.bucket(at)
 		for m := b.meta & metaKeys; m != 0; m &= m - 1 {
 			i := bits.TrailingZeros64(m) >> 3
-			if word := b.slot[i]; word>>48 == tagOf(hash) && Hash(t.key(memory.Ref(word&slotRef))) == hash {
+			if word := b.slot[i]; word>>48 == tagOf(hash) && t.HashOf(t.key(memory.Ref(word&slotRef))) == hash {
 				return Place{hash, refOf(e), uint32(at<<3 | i), uint32(nb)}, memory.Ref(word & slotRef)
 			}
 		}
@@ -258,6 +259,9 @@ func (t *Table) Insert(hash uint64, ref memory.Ref, tick uint32) {
 		}
 		at, _ := s.put(word, fingerprintOf(hash))
 		t.count++
+		if t.slots != nil {
+			t.slots.add(hash, 1)
+		}
 		if tick != Never {
 			t.noteDue(s, at, tick)
 		}
@@ -328,6 +332,9 @@ func (t *Table) removeOnly(p *Place) (shared bool) {
 	volatile := *p.word()&slotVolatile != 0
 	s.take(int(p.at>>3), int(p.at&7))
 	t.count--
+	if t.slots != nil {
+		t.slots.add(p.hash, -1)
+	}
 	if volatile {
 		t.volatile--
 		if s.volatile == 0 {

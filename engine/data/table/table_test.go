@@ -61,16 +61,16 @@ func (k *keys) block(key string, deadline int64) memory.Ref {
 }
 
 func (k *keys) add(key string, deadline int64) {
-	k.table.Insert(Hash([]byte(key)), k.block(key, deadline), k.table.Tick(deadline))
+	k.table.Insert(k.table.HashOf([]byte(key)), k.block(key, deadline), k.table.Tick(deadline))
 }
 
 func (k *keys) drop(key string) bool {
-	p, ref := k.table.Find(Hash([]byte(key)), []byte(key))
+	p, ref := k.table.Find(k.table.HashOf([]byte(key)), []byte(key))
 	if ref == 0 {
 		return false
 	}
 	if k.table.Remove(&p) {
-		k.h.SetPosition(0, Hash([]byte(key)))
+		k.h.SetPosition(0, k.table.HashOf([]byte(key)))
 		k.h.Retire(ref, memory.Keys)
 	} else {
 		k.h.Free(ref, memory.Keys)

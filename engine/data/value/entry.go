@@ -87,7 +87,7 @@ func (s *Store) CopyEntry(v Value, key []byte, clock uint32) memory.Ref {
 
 // Find leads e to key in keys, and says whether it is there.
 func (e *Entry) Find(keys *Keys, key []byte) bool {
-	p, ref := keys.Find(table.Hash(key), key)
+	p, ref := keys.Find(keys.HashOf(key), key)
 	e.keys, e.place, e.ref, e.moves = keys, p, ref, keys.Moves()
 	return ref != 0
 }

@@ -37,6 +37,9 @@ func (f *Form) Size() int {
 	return n
 }
 
+// Cost is what the entry costs in bytes with its share of the index, without what hangs off a root (Store.MemoryUsage).
+func (f *Form) Cost() int { return memory.GoodSize(f.Size()) + indexShare }
+
 // shape is the entry's second word.
 func (f *Form) shape() uint32 {
 	s := uint32(f.Type) | uint32(f.Encoding)<<table.ShapeEncoding

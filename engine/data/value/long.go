@@ -149,6 +149,13 @@ func (s *Store) NewZeros(n int) memory.Ref {
 	return r
 }
 
+// NewApart is NewZeros of a string that is going to be written over several turns before it gets a key.
+func (s *Store) NewApart(n int) memory.Ref {
+	r := s.NewZeros(n)
+	longAt(r).moved = 1 // no position is its own
+	return r
+}
+
 // Adopt is the root of a string whose n bytes lie in the run at ref, of purpose Values: it is cut into chunks, not copied.
 func (s *Store) Adopt(ref memory.Ref, n int) memory.Ref {
 	r := s.newRoot(chunksFor(n))

@@ -186,6 +186,9 @@ func selectDB(c *command.Context) error {
 	if err != nil {
 		return err
 	}
+	if n != 0 && c.Space.BySlot() {
+		return errSelectInCluster
+	}
 	if n < 0 || n >= c.Space.Len() {
 		return errDBIndex
 	}
@@ -221,3 +224,5 @@ func (f *family) reset(c *command.Context) error {
 	c.Reply.Simple("RESET")
 	return nil
 }
+
+var errSelectInCluster = &protocol.Error{Code: "ERR", Text: "SELECT is not allowed in cluster mode"}

@@ -63,12 +63,15 @@ func Family(d Deps, more ...command.Spec) command.Family {
 		{Name: "unpause", Arity: 2, Flags: admin | command.Sentinel, Run: f.unpause},
 	}
 	return command.Family{Name: "connection", ACL: command.ACLConnection, Rows: []command.Spec{
+		{Name: "asking", Arity: 1, Flags: command.Fast, Run: asking},
 		{Name: "auth", Arity: -2, Flags: letsIn | command.Sentinel, Run: f.auth},
 		{Name: "client", Arity: -2, Flags: command.Sentinel, Subs: append(subs, more...)},
 		{Name: "echo", Arity: 2, Flags: plain | command.Fast, Run: echo},
 		{Name: "hello", Arity: -1, Flags: letsIn | command.Sentinel, Run: f.hello},
 		{Name: "ping", Arity: -1, Flags: command.Fast | command.Sentinel, Tips: []string{"request_policy:all_shards", "response_policy:all_succeeded"}, Run: ping},
 		{Name: "quit", Arity: -1, Flags: letsIn, Run: f.quit},
+		{Name: "readonly", Arity: 1, Flags: plain | command.Fast, Run: readOnly},
+		{Name: "readwrite", Arity: 1, Flags: plain | command.Fast, Run: readWrite},
 		{Name: "reset", Arity: 1, Flags: letsIn, Run: f.reset},
 		{Name: "select", Arity: 2, Flags: plain | command.Fast, Run: selectDB},
 	}}

@@ -36,6 +36,11 @@ type Deps struct {
 	Restart           func(gracefully bool, delay int64) // ms; does not return if it succeeds
 	ClientCosts       func() iter.Seq[client.CostClass]  // the classes of DEBUG CLIENT-EVICTION; nil while clients are not evicted
 	SerializedLength  func(v value.Value) int            // bytes of the value in an RDB file
+
+	// Of the cluster; nil outside cluster mode.
+	Still       func(f func()) // runs f, and nothing of the bus meanwhile
+	DropPackets func(kind int) // messages of a kind are dropped; -1: none
+	KillLinks   func(c *command.Context, direction, id []byte) error
 }
 
 // ReloadOptions are DEBUG RELOAD's.

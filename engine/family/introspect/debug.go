@@ -43,6 +43,7 @@ var debugCommands = map[string]debugCommand{
 	"ASSERT":                       {0, -1, crash("assert")},
 	"CHANGE-REPL-ID":               {0, 0, changeReplID},
 	"CLIENT-EVICTION":              {0, 0, clientEviction},
+	"CLUSTERLINK":                  {3, 3, clusterLink},
 	"CONFIG-REWRITE-FORCE-ALL":     {0, 0, rewriteConfig},
 	"CRASH-AND-RECOVER":            {0, -1, restart(false)},
 	"DICT-RESIZING":                {1, 1, ok}, // tables split and merge a segment at a time; there is nothing to hold
@@ -257,12 +258,17 @@ func loadAOF(f *family, c *command.Context, _ [][]byte) error {
 }
 
 // sleep is DEBUG SLEEP seconds: the one command that may hold the turn, because that is what it is for.
-func sleep(_ *family, c *command.Context, args [][]byte) error {
+func sleep(f *family, c *command.Context, args [][]byte) error {
 	seconds, err := strconv.ParseFloat(string(args[0]), 64)
 	if err != nil || math.IsNaN(seconds) {
 		seconds = 0
 	}
-	time.Sleep(time.Duration(min(max(seconds, 0), 1e9) * 1e9))
+	pause := func() { time.Sleep(time.Duration(min(max(seconds, 0), 1e9) * 1e9)) }
+	if f.Still != nil {
+		f.Still(pause)
+	} else {
+		pause()
+	}
 	c.Reply.OK()
 	return nil
 }
@@ -317,12 +323,29 @@ func replyBuffer(_ *family, c *command.Context, args [][]byte) error {
 	return nil
 }
 
-func dropPackets(_ *family, c *command.Context, args [][]byte) error {
-	if _, isNumber := number.ParseInt(args[0]); !isNumber {
+func dropPackets(f *family, c *command.Context, args [][]byte) error {
+	kind, isNumber := number.ParseInt(args[0])
+	if !isNumber {
 		return protocol.ErrNotInteger
+	}
+	if f.DropPackets != nil {
+		f.DropPackets(int(kind))
 	}
 	c.Reply.OK()
 	return nil
+}
+
+var errNoCluster = &protocol.Error{Code: "ERR", Text: "Debug option only available for cluster mode enabled setup!"}
+
+// clusterLink is DEBUG CLUSTERLINK KILL to|from|all id: the bus' connections with a node are closed.
+func clusterLink(f *family, c *command.Context, args [][]byte) error {
+	switch {
+	case !command.Is(args[0], "kill"):
+		return command.ErrSubcommandSyntax(c.Args[0], c.Args[1])
+	case f.KillLinks == nil:
+		return errNoCluster
+	}
+	return f.KillLinks(c, args[1], args[2])
 }
 
 // clientEviction is DEBUG CLIENT-EVICTION: how many clients cost about as much as each other, the costliest first.

@@ -46,6 +46,9 @@ func flushMode(c *command.Context) error {
 //
 // Errors: "invalid first DB index", "invalid second DB index", "DB index is out of range". Propagates as written.
 func swapDB(c *command.Context) error {
+	if c.Space.BySlot() {
+		return errSwapInCluster
+	}
 	a, err := command.Int32(c.Args[1])
 	if err != nil {
 		return errFirstDB
@@ -62,6 +65,8 @@ func swapDB(c *command.Context) error {
 	c.Reply.OK()
 	return nil
 }
+
+var errSwapInCluster = &protocol.Error{Code: "ERR", Text: "SWAPDB is not allowed in cluster mode"}
 
 // dbSize is DBSIZE. Replies: the number of keys, those past their deadline and not yet removed included.
 func dbSize(c *command.Context) error {

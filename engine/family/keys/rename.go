@@ -57,6 +57,9 @@ func renameTo(c *command.Context, overwrite bool) (done bool, err error) {
 // Errors: ErrNotInteger, "DB index is out of range", "source and destination objects are the same". Propagates as
 // written.
 func move(c *command.Context) error {
+	if c.Space.BySlot() {
+		return errMoveInCluster
+	}
 	to, err := database(c, c.Args[2])
 	if err != nil {
 		return err
@@ -78,6 +81,11 @@ func move(c *command.Context) error {
 	return nil
 }
 
+var (
+	errMoveInCluster = &protocol.Error{Code: "ERR", Text: "MOVE is not allowed in cluster mode"}
+	errCopyInCluster = &protocol.Error{Code: "ERR", Text: "Copying to another database is not allowed in cluster mode"}
+)
+
 // copyKey is COPY source destination [DB db] [REPLACE]. Replies: 1, or 0 if there is no source, or a destination and no
 // REPLACE.
 //
@@ -98,6 +106,9 @@ func copyKey(c *command.Context) error {
 		default:
 			return protocol.ErrSyntax
 		}
+	}
+	if to != c.DB && c.Space.BySlot() {
+		return errCopyInCluster
 	}
 	key, copied := c.Args[1], c.Args[2]
 	if to == c.DB && bytes.Equal(key, copied) {

@@ -7,6 +7,7 @@ import (
 	"spindle/engine/data/value"
 	"spindle/internal/glob"
 	"spindle/internal/number"
+	"spindle/internal/slots"
 	"spindle/protocol"
 )
 
@@ -26,7 +27,13 @@ func keys(c *command.Context) error {
 	}
 	everything := isEverything(pattern)
 	mark, n := c.Reply.Mark(), 0
-	for v := range c.DB.All {
+	all := c.DB.All
+	if c.Space.BySlot() && !everything {
+		if slot, one := slots.OfPattern(pattern); one {
+			all = c.Space.AllInSlot(slot)
+		}
+	}
+	for v := range all {
 		if key := v.Key(); (everything || glob.Match(pattern, key)) && !pastDeadline(c, v) {
 			c.Reply.Bulk(key)
 			n++

@@ -11,6 +11,7 @@ import (
 	"spindle/engine/data/value/set"
 	"spindle/engine/data/value/zset"
 	"spindle/internal/number"
+	"spindle/internal/slots"
 	"spindle/protocol"
 )
 
@@ -88,11 +89,17 @@ func (o *sortOptions) parse(c *command.Context, mayStore bool) (err error) {
 			by := patternOf(args[i])
 			o.by = &by
 			o.unsorted = o.unsorted || !by.starred // one such BY is enough, also if another comes behind
+			if by.starred && crossesSlots(c, args[i]) {
+				return errSortByInCluster
+			}
 			if by.starred && !c.Core.ReadsAnyKey(c) {
 				return errSortBy
 			}
 		case command.Is(args[i], "GET") && left >= 1:
 			i++
+			if crossesSlots(c, args[i]) {
+				return errSortGetInCluster
+			}
 			if !c.Core.ReadsAnyKey(c) {
 				return errSortGet
 			}
@@ -102,6 +109,20 @@ func (o *sortOptions) parse(c *command.Context, mayStore bool) (err error) {
 		}
 	}
 	return nil
+}
+
+var (
+	errSortByInCluster  = &protocol.Error{Code: "ERR", Text: "BY option of SORT denied in Cluster mode when keys formed by the pattern may be in different slots."}
+	errSortGetInCluster = &protocol.Error{Code: "ERR", Text: "GET option of SORT denied in Cluster mode when keys formed by the pattern may be in different slots."}
+)
+
+// crossesSlots says that keys of a pattern may lie in other slots than the key that is sorted, in cluster mode.
+func crossesSlots(c *command.Context, pattern []byte) bool {
+	if !c.Space.BySlot() {
+		return false
+	}
+	slot, one := slots.OfPattern(pattern)
+	return !one || slot != slots.Of(c.Args[1])
 }
 
 // window is which of n elements LIMIT asks for: [from, to).

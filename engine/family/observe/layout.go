@@ -63,7 +63,7 @@ var layout = []sectionLayout{
 		acl_access_denied_key=0 acl_access_denied_channel=0
 	`},
 	{"Replication", true, `
-		role=master master_host connected_slaves=0 slave0 master_failover_state=no-failover
+		role=master master_host connected_slaves=0 min_slaves_good_slaves slave0 master_failover_state=no-failover
 		master_replid=0000000000000000000000000000000000000000 master_replid2=0000000000000000000000000000000000000000
 		master_repl_offset=0 second_repl_offset=-1 repl_backlog_active=0 repl_backlog_size=0
 		repl_backlog_first_byte_offset=0 repl_backlog_histlen=0

@@ -25,6 +25,7 @@ type MemoryFigures struct {
 	Replicas       int64
 	Backlog        int64 // of the stream, what repl-backlog-size asks for
 	Stream         int64 // all that is kept of it
+	Links          int64 // of the cluster bus
 	Scripts        int64 // as they are kept
 	Libraries      int64 // of functions, as they are kept
 	NotForEviction int64 // of Used, what eviction cannot shrink: replicas' buffers, what views keep, what is being freed
@@ -161,7 +162,7 @@ func (f *family) memoryStats(c *command.Context) error {
 	whole("replication.backlog", m.Backlog)
 	whole("clients.slaves", m.Replicas)
 	whole("clients.normal", m.Clients)
-	whole("cluster.links", 0)
+	whole("cluster.links", m.Links)
 	whole("aof.buffer", 0)
 	whole("lua.caches", m.Scripts)
 	whole("functions.caches", m.Libraries)

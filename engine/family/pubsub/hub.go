@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"spindle/engine/client"
+	"spindle/internal/slots"
 	"spindle/protocol"
 )
 
@@ -38,6 +39,8 @@ type Core interface {
 //
 // Turn only.
 type Hub struct {
+	Bus slots.Bus // of the cluster, whose other nodes hear of messages; nil outside cluster mode
+
 	core        Core
 	topics      [kinds]map[string]*topic
 	patterns    []*topic // in no order that anybody may count on

@@ -14,20 +14,37 @@ import (
 // Propagates itself to replicas, and not to the log: a message is not data.
 func (h *Hub) publish(c *command.Context) error {
 	c.Reply.Int(int64(h.Publish(c.Args[1], c.Args[2])))
-	toReplicas(c)
+	h.toOthers(c, false)
 	return nil
 }
 
 // spublish is SPUBLISH shardchannel message. Replies: how many clients got it. Propagates as PUBLISH does.
 func (h *Hub) spublish(c *command.Context) error {
-	n := 0
-	if t := h.topics[Shard][string(c.Args[1])]; t != nil {
-		n = t.audience.Len()
-		h.send(t, Shard, "smessage", c.Args[1], c.Args[2])
-	}
-	c.Reply.Int(int64(n))
-	toReplicas(c)
+	c.Reply.Int(int64(h.PublishShard(c.Args[1], c.Args[2])))
+	h.toOthers(c, true)
 	return nil
+}
+
+// toOthers tells other servers of a message: the nodes of the cluster by its bus, else the replicas by their stream.
+func (h *Hub) toOthers(c *command.Context, shard bool) {
+	if h.Bus != nil {
+		h.Bus.Publish(c.Args[1], c.Args[2], shard)
+		return
+	}
+	toReplicas(c)
+}
+
+// PublishShard sends a message to who is subscribed to the shard channel. It returns how many got it.
+//
+// Lifetime: both are lent.
+func (h *Hub) PublishShard(channel, payload []byte) (receivers int) {
+	t := h.topics[Shard][string(channel)]
+	if t == nil {
+		return 0
+	}
+	receivers = t.audience.Len()
+	h.send(t, Shard, "smessage", channel, payload)
+	return receivers
 }
 
 // toReplicas propagates the call to replicas alone, and to nobody where a script has said that they do not hear of

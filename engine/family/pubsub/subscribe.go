@@ -70,6 +70,32 @@ func (h *Hub) unlisten(c *command.Context, k Kind) error {
 	return nil
 }
 
+// EndShards ends the subscriptions to shard channels that have gone to other nodes, and tells who had them.
+func (h *Hub) EndShards(gone func(channel string) bool) {
+	any := false
+	for name := range h.topics[Shard] {
+		any = any || gone(name)
+	}
+	if !any {
+		return
+	}
+	for cl, s := range h.subscribers {
+		for _, name := range s.names(Shard) {
+			if !gone(name) {
+				continue
+			}
+			h.leave(cl, Shard, name)
+			_, _, shards := h.Count(cl)
+			r := protocol.Reply{RESP3: cl.Protocol == 3}
+			r.Push(3)
+			r.BulkString(words[Shard].left)
+			r.BulkString(name)
+			r.Int(int64(shards))
+			h.core.Push(cl, r.B)
+		}
+	}
+}
+
 // confirm tells the client of a change; a nil name is told as null. Who wants no replies is told all the same.
 func (h *Hub) confirm(c *command.Context, k Kind, word string, name []byte) {
 	channels, patterns, shards := h.Count(c.Client)

@@ -1,0 +1,75 @@
+package bgsave
+
+import (
+	"encoding/binary"
+	"io"
+
+	"spindle/bgsave/codec"
+	"spindle/bgsave/rdb"
+	"spindle/engine/data/value"
+	"spindle/internal/crc"
+)
+
+// A Dumper writes the payloads that DUMP answers, for MIGRATE: of small values in the turn, of any frozen value beside
+// it in bounded memory. One goroutine at a time.
+type Dumper struct {
+	newest int
+	packer packer
+	sum    uint64
+	err    error
+}
+
+// Dumper makes one that goes by the settings of now. Turn only.
+func (h *Commands) Dumper() *Dumper {
+	d := &Dumper{newest: h.newest()}
+	d.packer.w.Compress = h.Settings.Compress.Get()
+	return d
+}
+
+// Append appends v's payload.
+func (d *Dumper) Append(dst []byte, v value.Value) []byte {
+	from, compress := len(dst), d.packer.w.Compress
+	dst, kind := d.packer.append(dst, v, d.newest)
+	d.packer.w.Compress = compress
+	return rdb.AppendFooter(dst, from, max(codec.OldestVersion, kind.Since()))
+}
+
+// Size is how many bytes Write will write of v.
+func (d *Dumper) Size(v value.Value) int {
+	compress := d.packer.w.Compress
+	n := d.packer.length(v, d.newest)
+	d.packer.w.Compress = compress
+	return 1 + n + rdb.FooterLen
+}
+
+// Write writes v's payload to w, in pieces of at most rdb.SpillMax bytes. Errors: those of w, after the first of which
+// no more is written.
+func (d *Dumper) Write(v value.Value, w io.Writer) error {
+	kind, compress := codec.Kind(v, d.newest), d.packer.w.Compress
+	d.sum, d.err = 0, nil
+	out := &d.packer.w
+	spill := func(full []byte) []byte {
+		if d.err == nil {
+			d.sum = crc.Update64(d.sum, full)
+			_, d.err = w.Write(full)
+		}
+		return full[:0]
+	}
+	out.Buf = append(make([]byte, 0, rdb.SpillMax), byte(kind))
+	out.Spill, out.Stop = spill, func() bool { return d.err != nil }
+	d.packer.write(kind, v)
+	spill(out.Buf)
+	failed := out.Err
+	out.Buf, out.Spill, out.Stop, out.Compress, out.Err = nil, nil, nil, compress, nil
+	if d.err == nil {
+		d.err = failed
+	}
+	if d.err != nil {
+		return d.err
+	}
+	var footer [rdb.FooterLen]byte
+	binary.LittleEndian.PutUint16(footer[:], uint16(max(codec.OldestVersion, kind.Since())))
+	binary.LittleEndian.PutUint64(footer[2:], crc.Update64(d.sum, footer[:2]))
+	_, err := w.Write(footer[:])
+	return err
+}

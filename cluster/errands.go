@@ -1,0 +1,154 @@
+package cluster
+
+import (
+	"sync"
+
+	"spindle/cluster/state"
+)
+
+// errands are what the core is asked for, in order. A goroutine carries them out in turns, so that the bus waits for
+// none; a command that is in the turn carries them out at once.
+type errands struct {
+	mu     sync.Mutex
+	more   sync.Cond
+	list   []errand
+	maps   int // of list
+	closed bool
+}
+
+type errand struct {
+	run   func() // in a turn
+	isMap bool   // it puts a slot map in force
+}
+
+func (e *errands) init() { e.more.L = &e.mu }
+
+func (e *errands) add(all ...errand) {
+	if len(all) == 0 {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, what := range all {
+		if what.isMap {
+			e.maps++
+		}
+	}
+	e.list = append(e.list, all...)
+	e.more.Signal()
+}
+
+// hasMaps says that a slot map waits for its turn.
+func (e *errands) hasMaps() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.maps > 0
+}
+
+func (e *errands) close() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closed = true
+	e.more.Broadcast()
+}
+
+// run carries out what there is. Turn only.
+func (e *errands) run() {
+	for {
+		e.mu.Lock()
+		if len(e.list) == 0 {
+			e.list = nil
+			e.mu.Unlock()
+			return
+		}
+		what := e.list[0]
+		e.list = e.list[1:]
+		e.mu.Unlock()
+		what.run()
+		if what.isMap {
+			e.mu.Lock()
+			e.maps--
+			e.mu.Unlock()
+		}
+	}
+}
+
+// wait waits for an errand; false: no more come.
+func (e *errands) wait() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for len(e.list) == 0 && !e.closed {
+		e.more.Wait()
+	}
+	return !e.closed
+}
+
+// runErrands is the goroutine that carries errands to the core.
+func (c *Cluster) runErrands() {
+	defer c.stopped.Done()
+	for c.errands.wait() {
+		c.parts.Do(c.errands.run)
+	}
+}
+
+func (c *Cluster) ask(what errand) { c.asked = append(c.asked, what) }
+
+// Ask implements state.Outside.
+func (o outside) Ask(e state.Errand) {
+	c, role := o.Cluster, o.parts.Role
+	switch e.Kind {
+	case state.Follow:
+		c.ask(errand{run: func() { role.Follow(e.Host, e.Port) }})
+	case state.Promote:
+		c.ask(errand{run: role.Promote})
+	case state.Empty:
+		c.ask(errand{run: role.Empty})
+	case state.Unpause:
+		c.ask(errand{run: role.Unpause})
+	case state.Pause:
+		c.ask(errand{run: func() {
+			role.Pause(e.UntilMs)
+			c.with(func(s *state.State) { s.Paused() })
+		}})
+	case state.Drop:
+		c.after = append(c.after, func() { c.parts.Keys.Drop(e.Slots) })
+	case state.Deliver:
+		c.parts.Messages.Deliver(e.Channel, e.Payload, e.Shard)
+	}
+}
+
+// publications are messages of this node's clients on their way to other nodes.
+type publications struct {
+	mu   sync.Mutex
+	list []publication
+}
+
+type publication struct {
+	channel, payload []byte
+	shard            bool
+}
+
+// Publish implements slots.Bus.
+func (c *Cluster) Publish(channel, message []byte, shard bool) {
+	if c.peers.Load() == 0 {
+		return
+	}
+	both := append(append(make([]byte, 0, len(channel)+len(message)), channel...), message...)
+	p := &c.published
+	p.mu.Lock()
+	p.list = append(p.list, publication{both[:len(channel):len(channel)], both[len(channel):], shard})
+	p.mu.Unlock()
+	c.poke()
+}
+
+// sendPublished sends what clients have published.
+func (c *Cluster) sendPublished(s *state.State) {
+	p := &c.published
+	p.mu.Lock()
+	list := p.list
+	p.list = nil
+	p.mu.Unlock()
+	for _, one := range list {
+		s.Publish(one.channel, one.payload, one.shard)
+	}
+}

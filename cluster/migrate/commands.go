@@ -1,0 +1,234 @@
+package migrate
+
+import (
+	"time"
+
+	"spindle/bgsave"
+	"spindle/engine"
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/engine/data/keyspace"
+	"spindle/engine/data/value"
+	"spindle/internal/info"
+	"spindle/protocol"
+)
+
+// Parts are what a Migrator is joined to.
+type Parts struct {
+	Core    *engine.Core
+	Dumper  func() *bgsave.Dumper // makes one; turn only
+	Dial    Dial
+	Cluster bool   // the target is asked to take keys of slots that it imports
+	Begun   func() // a call goes on beside the turn, or has ended; nil: nobody asks
+}
+
+// A Migrator runs MIGRATE.
+type Migrator struct {
+	parts Parts
+	pool  pool
+	under int // calls beside the turn
+}
+
+// New joins a Migrator.
+func New(p Parts) *Migrator {
+	m := &Migrator{parts: p, pool: pool{dial: p.Dial}}
+	p.Core.OnTick(func(int64) { m.pool.tick(time.Now()) })
+	return m
+}
+
+// Family is MIGRATE's row.
+func (m *Migrator) Family() command.Family {
+	const flags = command.KeyRW | command.KeyAccess | command.KeyDelete
+	return command.Family{Name: "generic", ACL: command.ACLKeyspace, Rows: []command.Spec{
+		{Name: "migrate", Arity: -6, Flags: command.Write, ACL: command.ACLDangerous, Tips: []string{"nondeterministic_output"},
+			Keys: []command.KeySpec{
+				{Flags: flags, Index: 3, Step: 1},
+				{Flags: flags | command.KeyIncomplete, Keyword: "KEYS", KeywordFrom: -2, LastKey: -1, Step: 1},
+			}, GetKeys: keyPositions, Run: m.migrate},
+	}}
+}
+
+// Section is the Migrator's share of INFO.
+func (m *Migrator) Section() info.Section {
+	return info.Section{Name: "Stats", Fields: []info.Field{
+		info.Int("migrate_cached_sockets", func() int64 { return int64(m.pool.count()) }),
+	}}
+}
+
+// InFlight says whether a call is beside the turn. Turn only.
+func (m *Migrator) InFlight() bool { return m.under > 0 }
+
+const (
+	encodeOne = 64 << 10  // a value that takes more is sent from a view
+	encodeAll = 256 << 10 // payloads of one call that are encoded in its turn
+	samples   = 5         // elements by which a value's size is estimated
+)
+
+// migrate is MIGRATE. Replies: OK; NOKEY if no key is there. Errors: IOERR, and what the target has answered.
+// Propagates: DEL of the keys that the target has confirmed, unless they were copied.
+//
+// The client waits while a goroutine sends. Inside MULTI and scripts nobody can wait: the turn is held then.
+func (m *Migrator) migrate(c *command.Context) error {
+	call, names, err := parse(c.Args)
+	if err != nil {
+		return err
+	}
+	d, restore := m.parts.Dumper(), "RESTORE"
+	m.gather(c, call, names, d)
+	if len(call.keys) == 0 {
+		c.Reply.Simple("NOKEY")
+		return nil
+	}
+	if m.parts.Cluster {
+		restore = "RESTORE-ASKING"
+	}
+	if c.Client.Is(client.DenyBlocking | client.Multi | client.Fake) {
+		call.run(&m.pool, d, restore)
+		call.closeView()
+		return m.finish(c, call)
+	}
+	held := make([][]byte, len(call.keys))
+	for i := range call.keys {
+		held[i] = call.keys[i].key
+	}
+	release, waits, wrote := m.parts.Core.Latch(held), true, !c.Space.Replica
+	cl, space := c.Client, c.Space
+	c.Core.Block(c, command.Wait{
+		Busy:  true,
+		Retry: func(c *command.Context) error { return m.finish(c, call) },
+		Left:  func() { waits = false },
+	})
+	m.note(1)
+	go func() {
+		call.run(&m.pool, d, restore)
+		call.closeView()
+		m.settle(func() {
+			m.note(-1)
+			if wrote && space.Replica { // its keys are the primary's now
+				call.acked, call.failed = nil, protocol.ErrReadOnly
+			}
+			if waits {
+				m.parts.Core.Wake(cl)
+			} else {
+				m.finishAlone(space.DB(call.from), call)
+			}
+			release()
+		})
+	}()
+	return nil
+}
+
+// note counts the calls beside the turn.
+func (m *Migrator) note(n int) {
+	if m.under += n; m.parts.Begun != nil {
+		m.parts.Begun()
+	}
+}
+
+// settle runs f in a turn in which no command is lent (engine.N2).
+func (m *Migrator) settle(f func()) {
+	for done := false; !done; {
+		m.parts.Core.Do(func() {
+			if !m.parts.Core.Lent() {
+				f()
+				done = true
+			}
+		})
+		if !done {
+			time.Sleep(time.Millisecond)
+		}
+	}
+}
+
+// gather looks the keys up. It encodes what is small, and takes a view for the rest.
+func (m *Migrator) gather(c *command.Context, call *call, names [][]byte, d *bgsave.Dumper) {
+	call.from = c.Client.DB
+	encoded, later := 0, false
+	for _, name := range names {
+		v := c.DB.Lookup(name)
+		if !v.Exists() {
+			continue
+		}
+		it := item{key: clone(name)}
+		if v.Volatile() {
+			it.deadline = v.Deadline()
+		}
+		if encoded < encodeAll && size(c, v) <= encodeOne {
+			it.payload = d.Append(nil, v)
+			encoded += len(it.payload)
+		} else {
+			later = true
+		}
+		call.keys = append(call.keys, it)
+	}
+	if !later {
+		return
+	}
+	call.view = m.parts.Core.Freeze()
+	call.view.Keep()
+	for i := range call.keys {
+		if it := &call.keys[i]; it.payload == nil {
+			it.value = call.view.Get(call.from, it.key)
+		}
+	}
+}
+
+// size is about how many bytes a value takes.
+func size(c *command.Context, v value.Value) int {
+	if v.Type() == value.String {
+		return v.Len()
+	}
+	if !v.Rooted() {
+		return 0
+	}
+	return c.Space.MemoryUsage(v, samples)
+}
+
+func (m *call) closeView() {
+	if m.view != nil {
+		m.view.Close()
+	}
+}
+
+// finish deletes what has arrived, and replies.
+func (m *Migrator) finish(c *command.Context, call *call) error {
+	if !call.copy && len(call.acked) > 0 {
+		gone := m.remove(c.DB, call)
+		c.Changed(len(gone))
+		if len(gone) > 0 {
+			c.Propagate(append([][]byte{[]byte("DEL")}, gone...)...)
+		} else {
+			c.PropagateNothing()
+		}
+	} else {
+		c.PropagateNothing()
+	}
+	if call.failed != nil {
+		return call.failed
+	}
+	c.Reply.OK()
+	return nil
+}
+
+// finishAlone is finish for a client that has left.
+func (m *Migrator) finishAlone(db *keyspace.DB, call *call) {
+	if call.copy {
+		return
+	}
+	if gone := m.remove(db, call); len(gone) > 0 {
+		m.parts.Core.Changed(len(gone))
+		m.parts.Core.Effect(call.from, append([][]byte{[]byte("DEL")}, gone...)...)
+	}
+}
+
+// remove deletes the keys that the target has confirmed, and gives those that were still there.
+func (m *Migrator) remove(db *keyspace.DB, call *call) (gone [][]byte) {
+	for _, i := range call.acked {
+		key := call.keys[i].key
+		if db.Delete(key) {
+			m.parts.Core.Notify(command.EventGeneric, "del", call.from, key)
+			gone = append(gone, key)
+		}
+	}
+	return gone
+}

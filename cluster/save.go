@@ -1,0 +1,181 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"spindle/cluster/state"
+	"spindle/internal/disk"
+	"spindle/internal/reason"
+)
+
+// A saver has nodes.conf written by a goroutine of its own: a slow disk holds up what depends on it, and no heartbeat.
+type saver struct {
+	mu      sync.Mutex
+	more    sync.Cond
+	next    *state.Save // what is to be written; nil: nothing
+	no      uint64      // of next
+	closed  bool
+	waiting []waiter
+	settled uint64 // the last save that is on disk
+
+	writing sync.Mutex // around a write
+	written uint64     // settled, under writing
+}
+
+// A waiter waits for save no.
+type waiter struct {
+	no   uint64
+	done func()
+}
+
+func (s *saver) init() { s.more.L = &s.mu }
+
+func (s *saver) offer(save *state.Save, no uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next, s.no = save, no
+	s.more.Signal()
+}
+
+func (s *saver) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	s.more.Broadcast()
+}
+
+// runSaver is the saver's goroutine.
+func (c *Cluster) runSaver() {
+	defer c.stopped.Done()
+	s := &c.saver
+	for {
+		s.mu.Lock()
+		for s.next == nil && !s.closed {
+			s.more.Wait()
+		}
+		save, no := s.next, s.no
+		s.next = nil
+		s.mu.Unlock()
+		if save == nil {
+			return
+		}
+		c.write(save, no)
+	}
+}
+
+// write writes nodes.conf, unless something newer was written, and lets go what has waited for it.
+func (c *Cluster) write(save *state.Save, no uint64) {
+	s := &c.saver
+	s.writing.Lock()
+	var err error
+	if no > s.written {
+		if err = c.writeFile(save.Text); err == nil {
+			s.written = no
+			c.durable.Store(max(c.durable.Load(), save.Count))
+		}
+	}
+	s.writing.Unlock()
+	if err != nil {
+		c.log.Warning("Could not write the cluster config file: %s", reason.Of(err))
+		c.parts.Fatal("Fatal: can't update cluster config file.")
+		return
+	}
+	s.mu.Lock()
+	s.settled = max(s.settled, no)
+	var done []waiter
+	kept := s.waiting[:0]
+	for _, w := range s.waiting {
+		if w.no <= no {
+			done = append(done, w)
+		} else {
+			kept = append(kept, w)
+		}
+	}
+	s.waiting = kept
+	s.mu.Unlock()
+	for _, w := range done {
+		w.done()
+	}
+	c.poke()
+}
+
+// writeFile puts the file in place: a temporary one, synced, renamed, and its folder synced.
+func (c *Cluster) writeFile(text []byte) error {
+	name := c.settings.File.Get()
+	return disk.WriteWhole(c.parts.Disk, name, fmt.Sprintf("%s.tmp-%d-%d", name, os.Getpid(), nowMs()), text)
+}
+
+// saved says whether everything that was decided so far is on disk. If not, done is called when it is.
+func (c *Cluster) saved(done func()) bool {
+	s := &c.saver
+	c.mu.Lock()
+	no := c.saveNo
+	c.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.settled >= no {
+		return true
+	}
+	s.waiting = append(s.waiting, waiter{no, done})
+	return false
+}
+
+// saveNow writes what was decided so far before it returns.
+func (c *Cluster) saveNow() {
+	c.mu.Lock()
+	save, no := c.saves, c.saveNo
+	c.mu.Unlock()
+	if save != nil {
+		c.write(save, no)
+	}
+}
+
+// lock keeps other processes from nodes.conf for as long as this one lives.
+func (c *Cluster) lock() error {
+	name := c.settings.File.Get()
+	fd, err := unix.Open(name, unix.O_WRONLY|unix.O_CREAT|unix.O_CLOEXEC, 0o644)
+	if err != nil {
+		return fmt.Errorf("Can't open %s in order to acquire a lock: %s", name, reason.Of(err))
+	}
+	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = unix.Close(fd)
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return fmt.Errorf("Sorry, the cluster configuration file %s is already used by a different Redis Cluster node. "+
+				"Please make sure that different nodes use different cluster configuration files.", name)
+		}
+		return fmt.Errorf("Impossible to lock %s: %s", name, reason.Of(err))
+	}
+	return nil // the descriptor, and the lock with it, lasts as long as the process
+}
+
+// load reads nodes.conf, or writes the first one.
+func (c *Cluster) load() error {
+	name := c.settings.File.Get()
+	file, err := c.parts.Disk.Open(name, os.O_RDONLY, 0)
+	var text []byte
+	if err == nil {
+		text, err = io.ReadAll(file)
+		_ = file.Close()
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("Loading the cluster node config from %s: %s", name, reason.Of(err))
+	}
+	if len(text) == 0 {
+		c.state.Begin()
+		save := c.state.Settle()
+		if err := c.writeFile(save.Text); err != nil {
+			return fmt.Errorf("Fatal: can't update cluster config file: %s", reason.Of(err))
+		}
+		c.durable.Store(save.Count)
+		return nil
+	}
+	return c.state.Load(string(text))
+}

@@ -1,0 +1,300 @@
+package state
+
+import (
+	"spindle/cluster/bus"
+	"spindle/internal/logging"
+	"spindle/internal/slots"
+)
+
+// cannot is why a replica does not take over.
+type cannot uint8
+
+const (
+	cannotNothing cannot = iota
+	cannotOldData
+	cannotYet
+	cannotExpired
+	cannotVotes
+)
+
+var cannotText = [...]string{
+	cannotOldData: "Disconnected from master for longer than allowed. Please check the 'cluster-replica-validity-factor' configuration option.",
+	cannotYet:     "Waiting the delay before I can start a new failover.",
+	cannotExpired: "Failover attempt expired.",
+	cannotVotes:   "Waiting for votes, but majority still not reached.",
+}
+
+// considerVote gives this node's vote to a replica that asks for it, if it has not voted in the epoch, the replica's
+// primary has failed, and nobody has newer claims to the slots. The vote leaves when it is on disk (state.C2).
+func (s *State) considerVote(n *Node, m *bus.Message) {
+	if s.me.isReplica() || s.me.NumSlots == 0 {
+		return
+	}
+	deny := func(format string, args ...any) {
+		s.log(logging.LevelWarning, "Failover auth denied to "+n.label()+": "+format, args...)
+	}
+	primary := n.Primary
+	switch {
+	case m.CurrentEpoch < s.current:
+		deny("reqEpoch (%d) < curEpoch(%d)", m.CurrentEpoch, s.current)
+		return
+	case s.voted == s.current:
+		deny("already voted for epoch %d", s.current)
+		return
+	case n.isPrimary():
+		deny("it is a master node")
+		return
+	case primary == nil:
+		deny("I don't know its master")
+		return
+	case !primary.is(bus.Failed) && !m.ForceAck:
+		deny("its master is up")
+		return
+	case s.now-primary.votedMs < 2*s.Terms.NodeTimeout:
+		deny("can't vote about this master before %d milliseconds", 2*s.Terms.NodeTimeout-(s.now-primary.votedMs))
+		return
+	}
+	for slot := range slots.Count {
+		if m.Slots.Has(slot) && !s.unclaimed(slot) && s.owners[slot].Epoch > m.ConfigEpoch {
+			deny("slot %d epoch (%d) > reqEpoch (%d)", slot, s.owners[slot].Epoch, m.ConfigEpoch)
+			return
+		}
+	}
+	s.voted = s.current
+	primary.votedMs = s.now
+	s.save(true)
+	s.send(n.Link, bus.Vote, bus.Append(nil, s.message(bus.Vote)))
+	s.log(logging.LevelNotice, "Failover auth granted to %s for epoch %d", n.label(), s.current)
+}
+
+// myRank counts the replicas of the same primary that have more of its data.
+func (s *State) myRank() (rank int) {
+	mine := s.out.Offset()
+	for _, n := range s.me.Primary.Replicas {
+		if n != s.me && !n.is(bus.NoFailover) && n.Offset > mine {
+			rank++
+		}
+	}
+	return rank
+}
+
+// relogMs is after how long the same reason is said again.
+const relogMs = 10_000
+
+// say logs why this replica does not take over, unless that is said or the failure is young.
+func (s *State) say(why cannot) {
+	if why == s.cannot && s.now-s.cannotMs < relogMs {
+		return
+	}
+	s.cannot = why
+	if p := s.me.Primary; p != nil && p.is(bus.Failed) && s.now-p.failedMs < s.Terms.NodeTimeout+5000 {
+		return
+	}
+	s.cannotMs = s.now
+	s.log(logging.LevelNotice, "Currently unable to failover: %s", cannotText[why])
+	if why == cannotVotes || why == cannotExpired {
+		s.log(logging.LevelNotice, "Needed quorum: %d. Number of votes received so far: %d", s.quorum(), s.votes)
+	}
+}
+
+// tryFailover goes on with taking over from a failed primary: wait, ask for votes, win.
+func (s *State) tryFailover() {
+	me, timeout := s.me, s.Terms.NodeTimeout
+	age := s.now - s.electionMs
+	manual := s.manualEnd != 0 && s.manualReady
+	expiry := max(2*timeout, 2000)
+	if me.isPrimary() || me.Primary == nil || !me.Primary.is(bus.Failed) && !manual || s.Terms.NoFailover && !manual ||
+		me.Primary.NumSlots == 0 {
+		s.cannot = cannotNothing
+		return
+	}
+	stale := s.out.DataAge()
+	if stale > timeout {
+		stale -= timeout // for that long nobody knew that the primary had failed
+	}
+	if f := s.Terms.ValidityFactor; f != 0 && stale > s.Terms.ReplicationPing+timeout*f && !manual {
+		s.say(cannotOldData)
+		return
+	}
+	if age > 2*expiry {
+		s.plan()
+		return
+	}
+	if !s.asked && s.manualEnd == 0 {
+		if rank := s.myRank(); rank > s.rank {
+			added := int64(rank-s.rank) * 1000
+			s.electionMs += added
+			s.rank = rank
+			s.log(logging.LevelNotice, "Replica rank updated to #%d, added %d milliseconds of delay.", rank, added)
+		}
+	}
+	switch {
+	case s.now < s.electionMs:
+		s.say(cannotYet)
+	case age > expiry:
+		s.say(cannotExpired)
+	case !s.asked:
+		s.current++
+		s.electionEpoch = s.current
+		s.log(logging.LevelNotice, "Starting a failover election for epoch %d.", s.current)
+		s.save(true)
+		m := s.message(bus.VoteRequest)
+		m.ForceAck = s.manualEnd != 0
+		s.broadcast(m, nil)
+		s.asked = true
+		s.todo |= todoUpdate
+	case s.votes < s.quorum():
+		s.say(cannotVotes)
+	default:
+		s.log(logging.LevelNotice, "Failover election won: I'm the new master.")
+		if me.Epoch < s.electionEpoch {
+			me.Epoch = s.electionEpoch
+			s.log(logging.LevelNotice, "configEpoch set to %d after successful failover", me.Epoch)
+		}
+		s.replacePrimary()
+	}
+}
+
+// plan sets the time of the next election: those who have more data come first.
+func (s *State) plan() {
+	s.electionMs = s.now + 500 + s.rng.Int64N(500) // the failure spreads meanwhile
+	s.votes, s.asked = 0, false
+	s.rank = s.myRank()
+	s.electionMs += int64(s.rank) * 1000
+	if s.manualEnd != 0 {
+		s.electionMs, s.rank = s.now, 0
+		s.todo |= todoFailover
+	}
+	s.log(logging.LevelNotice, "Start of election delayed for %d milliseconds (rank #%d, offset %d).",
+		s.electionMs-s.now, s.rank, s.out.Offset())
+	s.pongAll(true)
+}
+
+// replacePrimary takes all slots of this node's primary. The epoch is raised already (state.C1).
+func (s *State) replacePrimary() {
+	old := s.me.Primary
+	if s.me.isPrimary() || old == nil {
+		return
+	}
+	s.becomePrimary(s.me)
+	s.following = ""
+	s.out.Ask(Errand{Kind: Promote})
+	s.moveAll(old, s.me)
+	s.updateState()
+	s.save(true)
+	s.pongAll(false)
+	s.resetManual()
+}
+
+// Manual failover: a replica takes over from a primary that is well. The primary holds writes back, and the replica
+// waits until it has everything.
+
+// manualTimeout is how long it may take, in ms; the primary holds writes back for twice as long at most.
+const manualTimeout = 5000
+
+// resetManual ends a manual failover, however it went.
+func (s *State) resetManual() {
+	if s.manualNode != nil {
+		s.out.Ask(Errand{Kind: Unpause})
+	}
+	s.manualEnd, s.manualReady, s.manualNode, s.manualOffset, s.manualPaused = 0, false, nil, -1, false
+}
+
+// startHolding takes a replica's wish to take over: writes are held back.
+func (s *State) startHolding(l *Link, n *Node) {
+	if n == nil || n.Primary != s.me {
+		return
+	}
+	s.resetManual()
+	s.manualEnd, s.manualNode = s.now+manualTimeout, n
+	s.out.Ask(Errand{Kind: Pause, UntilMs: s.now + 2*manualTimeout})
+	s.log(logging.LevelNotice, "Manual failover requested by replica %s.", n.label())
+}
+
+// Paused tells that writes are held back since the core was asked for it: the offset stands still now, and the
+// replica hears it.
+func (s *State) Paused() {
+	if s.manualEnd == 0 || s.manualNode == nil {
+		return
+	}
+	s.manualPaused = true
+	if l := s.manualNode.Link; l != nil && l.ready {
+		s.ping(l, bus.Ping)
+	}
+}
+
+// ManualEnd is until when, in Unix ms, a manual failover is under way; 0 for none.
+func (s *State) ManualEnd() int64 { return s.manualEnd }
+
+// Waiting says that a manual failover waits for the offset: the driver calls Poll often.
+func (s *State) Waiting() bool {
+	return s.manualEnd != 0 && s.me.isReplica() && !s.manualReady && s.manualOffset != -1
+}
+
+// Poll looks whether the offset has been reached.
+func (s *State) Poll() {
+	if s.Waiting() {
+		s.todo |= todoManual
+	}
+}
+
+// tryManual looks whether this replica has everything that its primary has.
+func (s *State) tryManual() {
+	if s.Waiting() && s.out.Offset() >= s.manualOffset {
+		s.manualReady = true
+		s.log(logging.LevelNotice, "All master replication stream processed, manual failover can start.")
+		s.todo |= todoFailover
+	}
+}
+
+// migrationDelay is for how long, in ms, a primary has been without replicas before one migrates to it.
+const migrationDelay = 5000
+
+// migrate moves this replica to a primary that has lost all its own, if it is the one to go: of the primaries with
+// the most replicas, the one with the smallest ID.
+func (s *State) migrate(most int) {
+	mine := s.me.Primary
+	if !s.ok || mine == nil {
+		return
+	}
+	well := int64(0)
+	for _, r := range mine.Replicas {
+		if !r.is(bus.Failed | bus.MaybeFailed) {
+			well++
+		}
+	}
+	if well <= s.Terms.MigrationBarrier {
+		return
+	}
+	candidate := s.me
+	var target *Node
+	for _, n := range s.nodes {
+		count := 0
+		if n.isPrimary() {
+			count = n.wellReplicas()
+		}
+		if n.isReplica() || n.is(bus.Failed) || !n.is(bus.MigrateTo) || count > 0 {
+			n.orphanedMs = 0
+		} else {
+			if target == nil && n.NumSlots > 0 {
+				target = n
+			}
+			if n.orphanedMs == 0 {
+				n.orphanedMs = s.now
+			}
+		}
+		if count == most {
+			for _, r := range n.Replicas {
+				if r.ID < candidate.ID {
+					candidate = r
+				}
+			}
+		}
+	}
+	if target != nil && candidate == s.me && s.now-target.orphanedMs > migrationDelay {
+		s.log(logging.LevelNotice, "Migrating to orphaned master %s", target.ID)
+		s.setPrimary(target)
+		s.todo |= todoUpdate
+		s.save(false)
+	}
+}

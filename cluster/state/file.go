@@ -1,0 +1,440 @@
+package state
+
+import (
+	"fmt"
+	"sort"
+	"strconv"
+	"strings"
+
+	"spindle/cluster/bus"
+	"spindle/internal/logging"
+	"spindle/internal/setting"
+	"spindle/internal/slots"
+)
+
+// nodes.conf: a line for each node, as CLUSTER NODES shows it, and at the end the epochs.
+//
+//	id ip:port@bus,[host][,name=value…] flags primary ping pong epoch link [slot | from-to | [slot->-id] | [slot-<-id]]…
+//	vars currentEpoch n lastVoteEpoch n
+//
+// Source: the files that versions 3.0 to 7.4 write.
+
+// Describe is the content of nodes.conf.
+func (s *State) Describe() []byte {
+	var b strings.Builder
+	for _, n := range s.nodes {
+		if !n.is(bus.Handshake) {
+			s.describe(&b, n, false, true)
+			b.WriteByte('\n')
+		}
+	}
+	fmt.Fprintf(&b, "vars currentEpoch %d lastVoteEpoch %d\n", s.current, s.voted)
+	return []byte(b.String())
+}
+
+// List is CLUSTER NODES: the port of each node is that of clients with or without TLS.
+func (s *State) List(tls bool) string {
+	var b strings.Builder
+	for _, n := range s.nodes {
+		s.describe(&b, n, tls, false)
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// Line is one node as List shows it.
+func (s *State) Line(n *Node, tls bool) string {
+	var b strings.Builder
+	s.describe(&b, n, tls, false)
+	return b.String()
+}
+
+var flagNames = [...]struct {
+	flag bus.Flags
+	name string
+}{
+	{bus.Myself, "myself"}, {bus.Primary, "master"}, {bus.Replica, "slave"}, {bus.MaybeFailed, "fail?"}, {bus.Failed, "fail"},
+	{bus.Handshake, "handshake"}, {bus.NoAddress, "noaddr"}, {bus.NoFailover, "nofailover"},
+}
+
+// describe writes a node's line without its end. aux adds what only the file holds.
+func (s *State) describe(b *strings.Builder, n *Node, tls, aux bool) {
+	port := n.Port
+	if tls {
+		port = n.TLSPort
+	}
+	fmt.Fprintf(b, "%s %s:%d@%d", n.ID, n.IP, port, n.BusPort)
+	if n.Hostname != "" || aux {
+		b.WriteByte(',')
+		b.WriteString(n.Hostname)
+	}
+	if aux {
+		if tls {
+			fmt.Fprintf(b, ",tcp-port=%d", n.Port)
+		} else {
+			fmt.Fprintf(b, ",tls-port=%d", n.TLSPort)
+		}
+		if n.HumanName != "" {
+			b.WriteString(",nodename=" + n.HumanName)
+		}
+		b.WriteString(",shard-id=" + n.ShardID)
+	}
+	b.WriteByte(' ')
+	count := 0
+	for _, f := range flagNames {
+		if n.is(f.flag) {
+			if count++; count > 1 {
+				b.WriteByte(',')
+			}
+			b.WriteString(f.name)
+		}
+	}
+	if count == 0 {
+		b.WriteString("noflags")
+	}
+	primary, epoch, link := "-", n.Epoch, "disconnected"
+	if n.Primary != nil {
+		primary = n.Primary.ID
+		if n.isReplica() {
+			epoch = n.Primary.Epoch
+		}
+	}
+	if n.Link != nil && n.Link.ready || n == s.me {
+		link = "connected"
+	}
+	fmt.Fprintf(b, " %s %d %d %d %s", primary, n.PingSent, n.PongReceived, epoch, link)
+	for _, r := range n.Ranges() {
+		if r[0] == r[1] {
+			fmt.Fprintf(b, " %d", r[0])
+		} else {
+			fmt.Fprintf(b, " %d-%d", r[0], r[1])
+		}
+	}
+	if n == s.me && len(s.moving)+len(s.coming) > 0 {
+		s.describeOpen(b)
+	}
+}
+
+// describeOpen writes the slots that are on their way.
+func (s *State) describeOpen(b *strings.Builder) {
+	var open []int
+	for slot := range s.moving {
+		open = append(open, slot)
+	}
+	for slot := range s.coming {
+		if s.moving[slot] == nil {
+			open = append(open, slot)
+		}
+	}
+	sort.Ints(open)
+	for _, slot := range open {
+		if to := s.moving[slot]; to != nil {
+			fmt.Fprintf(b, " [%d->-%s]", slot, to.ID)
+		} else {
+			fmt.Fprintf(b, " [%d-<-%s]", slot, s.coming[slot].ID)
+		}
+	}
+}
+
+// Ranges are the slots of a node, as pairs of the first and the last of each run.
+func (n *Node) Ranges() (ranges [][2]int) {
+	if n.NumSlots == 0 {
+		return nil
+	}
+	for slot := 0; slot < slots.Count; slot++ {
+		if !n.slots.Has(slot) {
+			continue
+		}
+		first := slot
+		for slot+1 < slots.Count && n.slots.Has(slot+1) {
+			slot++
+		}
+		ranges = append(ranges, [2]int{first, slot})
+	}
+	return ranges
+}
+
+// A FileError is a nodes.conf that cannot be believed.
+type FileError struct {
+	Line   string
+	Reason string
+}
+
+func (e *FileError) Error() string {
+	return fmt.Sprintf("Unrecoverable error: corrupted cluster config file %q: %s", e.Line, e.Reason)
+}
+
+// maxLine is the longest line that any version writes, and more.
+const maxLine = 1024 + slots.Count*128
+
+// Load reads a nodes.conf into a state that has no nodes.
+//
+// Errors: *FileError; the state cannot be used then.
+func (s *State) Load(text string) error {
+	shards := map[*Node]bool{} // whose shard the file names
+	for line := range strings.SplitSeq(text, "\n") {
+		line = strings.TrimRight(line, "\r")
+		if strings.Trim(line, " \t") == "" {
+			continue
+		}
+		if err := s.loadLine(line, shards); err != "" {
+			return &FileError{line[:min(len(line), 256)], err}
+		}
+	}
+	if s.me == nil {
+		return &FileError{"", "no line is this node's"}
+	}
+	for _, n := range s.nodes {
+		if err := s.loadShard(n, shards); err != "" {
+			return &FileError{n.ID, err}
+		}
+	}
+	s.log(logging.LevelNotice, "Node configuration loaded, I'm %s", s.me.ID)
+	s.current = s.maxEpoch() // somebody may have edited the file
+	s.Apply(s.Terms)
+	return nil
+}
+
+// loadShard gives a replica its primary's shard if the file does not name it.
+func (s *State) loadShard(n *Node, named map[*Node]bool) string {
+	p := n.Primary
+	switch {
+	case p == nil:
+	case !named[n]:
+		n.ShardID = p.ShardID
+	case !named[p]:
+		p.ShardID = n.ShardID
+		named[p] = true
+	case n.ShardID != p.ShardID:
+		return "a replica is in another shard than its primary"
+	}
+	return ""
+}
+
+// loadLine reads one line. It gives the reason why it cannot be taken.
+func (s *State) loadLine(line string, shards map[*Node]bool) string {
+	if len(line) > maxLine {
+		return "the line is too long"
+	}
+	words, err := setting.SplitArgs(line)
+	if err != nil {
+		return "unbalanced quotes"
+	}
+	if strings.EqualFold(words[0], "vars") {
+		return s.loadVars(words[1:])
+	}
+	if len(words) < 8 {
+		return "too few fields"
+	}
+	if !bus.ValidID(words[0]) {
+		return "the ID is none"
+	}
+	n := s.loadNode(words[0])
+	if err := s.loadAddress(n, words[1], shards); err != "" {
+		return err
+	}
+	for flag := range strings.SplitSeq(words[2], ",") {
+		if err := s.loadFlag(n, flag); err != "" {
+			return err
+		}
+	}
+	if id := words[3]; id != "-" {
+		if !bus.ValidID(id) || id == n.ID {
+			return "the ID of the primary is none"
+		}
+		if p := s.loadNode(id); n.Primary == nil {
+			n.Primary = p
+			p.addReplica(n)
+		}
+	}
+	for i, at := range []*int64{&n.PingSent, &n.PongReceived} {
+		ms, err := strconv.ParseInt(words[4+i], 10, 64)
+		if err != nil {
+			return "a time is no number"
+		}
+		if ms != 0 {
+			*at = s.now
+		}
+	}
+	epoch, err := strconv.ParseUint(words[6], 10, 64)
+	if err != nil {
+		return "the epoch is no number"
+	}
+	if n.isPrimary() { // a replica has none of its own
+		n.Epoch = epoch
+	}
+	for _, word := range words[8:] {
+		if err := s.loadSlots(n, word); err != "" {
+			return err
+		}
+	}
+	return ""
+}
+
+// loadNode finds a node of the file, or makes it.
+func (s *State) loadNode(id string) *Node {
+	n := s.byID[id]
+	if n == nil {
+		n = s.newNode(id, 0)
+		s.add(n)
+	}
+	return n
+}
+
+func (s *State) loadVars(words []string) string {
+	if len(words)%2 != 0 {
+		return "a variable without value"
+	}
+	for i := 0; i < len(words); i += 2 {
+		var to *uint64
+		switch {
+		case strings.EqualFold(words[i], "currentEpoch"):
+			to = &s.current
+		case strings.EqualFold(words[i], "lastVoteEpoch"):
+			to = &s.voted
+		default:
+			s.log(logging.LevelNotice, "Skipping unknown cluster config variable '%s'", words[i])
+			continue
+		}
+		n, err := strconv.ParseUint(words[i+1], 10, 64)
+		if err != nil {
+			return "an epoch is no number"
+		}
+		*to = n
+	}
+	return ""
+}
+
+// loadAddress reads ip:port[@bus][,host][,name=value…].
+func (s *State) loadAddress(n *Node, text string, shards map[*Node]bool) string {
+	parts := strings.Split(text, ",")
+	n.Hostname = ""
+	if len(parts) > 1 {
+		if n.Hostname = parts[1]; !saneName(n.Hostname) {
+			return "the host name is none"
+		}
+	}
+	plain, tls := false, false
+	for _, aux := range parts[min(2, len(parts)):] {
+		name, value, found := strings.Cut(aux, "=")
+		if !found || !saneName(name) || !saneName(value) {
+			return "an auxiliary field is none"
+		}
+		var err string
+		switch name {
+		case "shard-id":
+			if !bus.ValidID(value) {
+				return "the shard's ID is none"
+			}
+			n.ShardID, shards[n] = value, true
+		case "nodename":
+			n.HumanName = value
+		case "tcp-port":
+			n.Port, err = loadPort(value)
+			plain = true
+		case "tls-port":
+			n.TLSPort, err = loadPort(value)
+			tls = true
+		default:
+			return "an auxiliary field is not known"
+		}
+		if err != "" {
+			return err
+		}
+	}
+	colon := strings.LastIndexByte(parts[0], ':')
+	if colon < 0 {
+		return "there is no port"
+	}
+	n.IP = parts[0][:colon]
+	if !saneAddress(n.IP) {
+		return "the address is none"
+	}
+	portText, busText, hasBus := strings.Cut(parts[0][colon+1:], "@")
+	port, err := loadPort(portText)
+	if err != "" {
+		return err
+	}
+	switch {
+	case plain && tls:
+	case tls, !plain && !s.Terms.TLS:
+		n.Port = port
+	default:
+		n.TLSPort = port
+	}
+	n.BusPort = s.clientPort(n) + busPort0
+	if hasBus {
+		n.BusPort, err = loadPort(busText)
+	}
+	return err
+}
+
+func loadPort(text string) (int, string) {
+	port, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return 0, "a port is none"
+	}
+	return int(port), ""
+}
+
+func (s *State) loadFlag(n *Node, name string) string {
+	if strings.EqualFold(name, "noflags") {
+		return ""
+	}
+	for _, f := range flagNames {
+		if !strings.EqualFold(name, f.name) {
+			continue
+		}
+		if f.flag == bus.Myself {
+			if s.me != nil && s.me != n {
+				return "two lines are this node's"
+			}
+			s.me = n
+		}
+		if f.flag == bus.Failed {
+			n.failedMs = s.now
+		}
+		n.Flags |= f.flag
+		return ""
+	}
+	return "a flag is not known"
+}
+
+// loadSlots reads a slot, a run of slots, or one that is on its way.
+func (s *State) loadSlots(n *Node, word string) string {
+	number := func(text string) (int, bool) {
+		slot, err := strconv.ParseUint(text, 10, 16)
+		return int(slot), err == nil && slot < slots.Count
+	}
+	if rest, open := strings.CutPrefix(word, "["); open {
+		rest, closed := strings.CutSuffix(rest, "]")
+		slotText, id, moving := strings.Cut(rest, "->-")
+		to := s.moving
+		if !moving {
+			var coming bool
+			if slotText, id, coming = strings.Cut(rest, "-<-"); !coming {
+				return "a slot on its way is none"
+			}
+			to = s.coming
+		}
+		slot, ok := number(slotText)
+		if !closed || !ok || !bus.ValidID(id) {
+			return "a slot on its way is none"
+		}
+		to[slot] = s.loadNode(id)
+		return ""
+	}
+	firstText, lastText, run := strings.Cut(word, "-")
+	first, ok := number(firstText)
+	last := first
+	if run && ok {
+		last, ok = number(lastText)
+	}
+	if !ok {
+		return "a slot is none"
+	}
+	for slot := first; slot <= last; slot++ {
+		s.assign(n, slot)
+	}
+	return ""
+}

@@ -1,0 +1,389 @@
+package state
+
+import (
+	"net/netip"
+	"sort"
+
+	"spindle/cluster/bus"
+	"spindle/internal/logging"
+	"spindle/internal/slots"
+	"spindle/protocol"
+)
+
+// What an operator orders: CLUSTER's subcommands that change something. Errors are replies.
+
+func refuse(format string, args ...any) error { return protocol.Errorf("ERR", format, args...) }
+
+// Meet begins a handshake with the node at ip.
+func (s *State) Meet(ip string, port, busPort int64) error {
+	addr, err := netip.ParseAddr(ip)
+	if err != nil || addr.Zone() != "" || port <= 0 || port > 65535 || busPort <= 0 || busPort > 65535 {
+		return refuse("Invalid node address specified: %s:%d", ip, port)
+	}
+	ip = addr.String()
+	for _, n := range s.nodes {
+		if n.is(bus.Handshake) && n.IP == ip && s.clientPort(n) == int(port) && n.BusPort == int(busPort) {
+			return nil // it is under way
+		}
+	}
+	n := s.newNode("", bus.Handshake|bus.ToMeet)
+	n.IP, n.BusPort = ip, int(busPort)
+	n.Port, n.TLSPort = s.ports(int(port), 0)
+	s.add(n)
+	return nil
+}
+
+// Owner is who has a slot; nil for nobody.
+func (s *State) Owner(slot int) *Node { return s.owners[slot] }
+
+// Take gives this node slots that nobody has; Release takes slots from whoever has them. All were checked.
+func (s *State) Take(list []int) {
+	for _, slot := range list {
+		delete(s.coming, slot)
+		s.assign(s.me, slot)
+	}
+	s.claimed()
+}
+
+// Release is the opposite of Take.
+func (s *State) Release(list []int) {
+	for _, slot := range list {
+		delete(s.coming, slot)
+		s.unassign(slot)
+	}
+	s.settled()
+}
+
+// ReleaseMine takes all slots from this node.
+func (s *State) ReleaseMine() {
+	s.moveAll(s.me, nil)
+	s.settled()
+}
+
+// settled saves, and looks at the cluster's state anew.
+func (s *State) settled() {
+	s.todo |= todoUpdate
+	s.save(false)
+	s.Changed = true
+}
+
+// claimed is settled for a claim, which is on disk before others hear it (state.C2).
+func (s *State) claimed() {
+	s.settled()
+	s.save(true)
+}
+
+// Known finds a node that an operator names.
+func (s *State) Known(id string) (*Node, error) {
+	n := s.byID[id]
+	if n == nil {
+		return nil, refuse("Unknown node %s", id)
+	}
+	return n, nil
+}
+
+// target is the node that SETSLOT names.
+func (s *State) target(id string) (*Node, error) {
+	n := s.byID[id]
+	switch {
+	case n == nil:
+		return nil, refuse("I don't know about node %s", id)
+	case n.isReplica():
+		return nil, refuse("Target node is not a master")
+	}
+	return n, nil
+}
+
+// IsReplica says that this node is a replica.
+func (s *State) IsReplica() bool { return s.me.isReplica() }
+
+// Migrating marks a slot of this node as on its way to another.
+func (s *State) Migrating(slot int, id string) error {
+	if s.owners[slot] != s.me {
+		return refuse("I'm not the owner of hash slot %d", slot)
+	}
+	n, err := s.target(id)
+	if err == nil {
+		s.moving[slot] = n
+		s.settled()
+	}
+	return err
+}
+
+// Importing marks a slot as on its way to this node.
+func (s *State) Importing(slot int, id string) error {
+	if s.owners[slot] == s.me {
+		return refuse("I'm already the owner of hash slot %d", slot)
+	}
+	n, err := s.target(id)
+	if err == nil {
+		s.coming[slot] = n
+		s.settled()
+	}
+	return err
+}
+
+// Stable marks a slot as not on its way.
+func (s *State) Stable(slot int) {
+	delete(s.coming, slot)
+	delete(s.moving, slot)
+	s.settled()
+}
+
+// Bind gives a slot to a node.
+func (s *State) Bind(slot int, id string) error {
+	n, err := s.Known(id)
+	if err != nil {
+		return err
+	}
+	if n.isReplica() {
+		return refuse("Target node is not a master")
+	}
+	mine, keys := s.owners[slot] == s.me, s.out.Keys(slot)
+	if mine && n != s.me && keys != 0 {
+		return refuse("Can't assign hashslot %d to a different node while I still hold keys for this hash slot.", slot)
+	}
+	if keys == 0 {
+		delete(s.moving, slot)
+	}
+	s.unassign(slot)
+	s.assign(n, slot)
+	if mine && n != s.me && s.me.NumSlots == 0 && s.Terms.AllowMigration {
+		s.log(logging.LevelNotice, "Configuration change detected. Reconfiguring myself as a replica of %s", n.label())
+		s.setPrimary(n)
+	}
+	if n == s.me && s.coming[slot] != nil {
+		if s.raiseEpoch() {
+			s.log(logging.LevelNotice, "configEpoch updated after importing slot %d", slot)
+		}
+		delete(s.coming, slot)
+		s.settled() // the epoch is this node's alone: only a new one is critical
+		s.pongAll(false)
+	}
+	s.settled()
+	return nil
+}
+
+// Bump is BUMPEPOCH.
+func (s *State) Bump() (raised bool, epoch uint64) {
+	raised = s.raiseEpoch()
+	return raised, s.me.Epoch
+}
+
+// Forget takes a node out of the table, and does not take it back for a minute.
+func (s *State) Forget(id string) error {
+	n := s.byID[id]
+	switch {
+	case n == nil && s.forgotten(id):
+		return nil // another node has told us
+	case n == nil:
+		return refuse("Unknown node %s", id)
+	case n == s.me:
+		return refuse("I tried hard but I can't forget myself...")
+	case s.me.isReplica() && s.me.Primary == n:
+		return refuse("Can't forget my master!")
+	}
+	s.forgotten(id)
+	s.black[id] = s.now/1000 + forgetSeconds
+	s.remove(n)
+	s.settled()
+	return nil
+}
+
+// Replicate makes this node a replica. empty says that it holds no key.
+func (s *State) Replicate(id string, empty bool) error {
+	n, err := s.Known(id)
+	switch {
+	case err != nil:
+		return err
+	case n == s.me:
+		return refuse("Can't replicate myself")
+	case n.isReplica():
+		return refuse("I can only replicate a master, not a replica.")
+	case s.me.isPrimary() && (s.me.NumSlots != 0 || !empty):
+		return refuse("To set a master the node must be empty and without assigned slots.")
+	}
+	s.setPrimary(n)
+	s.settled()
+	return nil
+}
+
+// Failover is FAILOVER, with FORCE or TAKEOVER.
+func (s *State) Failover(force, takeover bool) error {
+	primary := s.me.Primary
+	switch {
+	case s.me.isPrimary():
+		return refuse("You should send CLUSTER FAILOVER to a replica")
+	case primary == nil:
+		return refuse("I'm a replica but my master is unknown to me")
+	case !force && (primary.is(bus.Failed) || primary.Link == nil):
+		return refuse("Master is down or failed, please use CLUSTER FAILOVER FORCE")
+	}
+	s.resetManual()
+	s.manualEnd = s.now + manualTimeout
+	switch {
+	case takeover:
+		s.log(logging.LevelNotice, "Taking over the master (user request).")
+		s.raiseEpoch()
+		s.replacePrimary()
+	case force:
+		s.log(logging.LevelNotice, "Forced failover user request accepted.")
+		s.manualReady = true
+	default:
+		s.log(logging.LevelNotice, "Manual failover user request accepted.")
+		s.send(primary.Link, bus.ManualStart, bus.Append(nil, s.message(bus.ManualStart)))
+	}
+	return nil
+}
+
+// SetEpoch is SET-CONFIG-EPOCH, for a fresh node.
+func (s *State) SetEpoch(epoch int64) error {
+	switch {
+	case epoch < 0:
+		return refuse("Invalid config epoch specified: %d", epoch)
+	case len(s.nodes) > 1:
+		return refuse("The user can assign a config epoch only when the node does not know any other node.")
+	case s.me.Epoch != 0:
+		return refuse("Node config epoch is already non-zero")
+	}
+	s.me.Epoch = uint64(epoch)
+	s.log(logging.LevelNotice, "configEpoch set to %d via CLUSTER SET-CONFIG-EPOCH", s.me.Epoch)
+	s.current = max(s.current, s.me.Epoch)
+	s.claimed()
+	return nil
+}
+
+// Reset forgets all nodes and slots; hard, also this node's ID and epochs. empty says that this node holds no key.
+func (s *State) Reset(hard, empty bool) error {
+	me := s.me
+	if me.isPrimary() && !empty {
+		return refuse("CLUSTER RESET can't be called with master nodes containing keys")
+	}
+	if me.isReplica() {
+		s.becomePrimary(me)
+		s.following = ""
+		s.out.Ask(Errand{Kind: Promote})
+		s.out.Ask(Errand{Kind: Empty})
+	}
+	s.closeAll()
+	s.resetManual()
+	for slot := range slots.Count {
+		s.unassign(slot)
+	}
+	for len(s.nodes) > 1 {
+		n := s.nodes[0]
+		if n == me {
+			n = s.nodes[1]
+		}
+		s.remove(n)
+	}
+	clear(s.black)
+	if hard {
+		s.current, s.voted, me.Epoch = 0, 0, 0
+		s.log(logging.LevelNotice, "configEpoch set to 0 via CLUSTER RESET HARD")
+		s.rename(me, s.newID())
+		me.ShardID = s.newID()
+		s.log(logging.LevelNotice, "Node hard reset, now I'm %s", me.ID)
+	}
+	s.claimed()
+	return nil
+}
+
+// Want has nodes.conf written: SAVECONFIG.
+func (s *State) Want() { s.save(true) }
+
+// Adopt compares the data that was loaded with the slots: one with keys that nobody has becomes this node's, one that
+// another has is marked as imported, so that an operator sees it. Before the bus runs.
+func (s *State) Adopt() {
+	if s.me.isReplica() {
+		return
+	}
+	changed := false
+	for slot := range slots.Count {
+		if s.out.Keys(slot) == 0 || s.owners[slot] == s.me || s.coming[slot] != nil {
+			continue
+		}
+		changed = true
+		if s.owners[slot] == nil {
+			s.log(logging.LevelNotice, "I have keys for unassigned slot %d. Taking responsibility for it.", slot)
+			s.assign(s.me, slot)
+		} else {
+			s.log(logging.LevelNotice, "I have keys for slot %d, but the slot is assigned to another node. "+
+				"Setting it to importing state.", slot)
+			s.coming[slot] = s.owners[slot]
+		}
+	}
+	if changed {
+		s.claimed()
+	}
+}
+
+// Cut closes links with a node: DEBUG CLUSTERLINK KILL.
+func (s *State) Cut(n *Node, to, from bool) {
+	if to {
+		s.hangUp(n.Link)
+	}
+	if from {
+		s.hangUp(n.Incoming)
+	}
+}
+
+// Shards groups the nodes by their shards, in order of arrival.
+func (s *State) Shards() (shards [][]*Node) {
+	at := map[string]int{}
+	for _, n := range s.nodes {
+		if n.is(bus.Handshake) {
+			continue
+		}
+		i, known := at[n.ShardID]
+		if !known {
+			i = len(shards)
+			at[n.ShardID] = i
+			shards = append(shards, nil)
+		}
+		shards[i] = append(shards[i], n)
+	}
+	return shards
+}
+
+// SlotCounts are CLUSTER INFO's figures of slots.
+func (s *State) SlotCounts() (assigned, ok, maybeFailed, failed int) {
+	for _, n := range s.owners {
+		switch {
+		case n == nil:
+			continue
+		case n.is(bus.Failed):
+			failed++
+		case n.is(bus.MaybeFailed):
+			maybeFailed++
+		default:
+			ok++
+		}
+		assigned++
+	}
+	return assigned, ok, maybeFailed, failed
+}
+
+// Open are the slots on their way, in order, for tests and DEBUG.
+func (s *State) Open() (list []int) {
+	for slot := range s.moving {
+		list = append(list, slot)
+	}
+	for slot := range s.coming {
+		list = append(list, slot)
+	}
+	sort.Ints(list)
+	return list
+}
+
+// Followed is whom this node follows by its table; empty if it is a primary, or does not know. The core is taken to
+// follow it from now on.
+func (s *State) Followed() (host string, port int) {
+	p := s.me.Primary
+	if !s.me.isReplica() || p == nil || p.IP == "" || p.is(bus.NoAddress) {
+		return "", 0
+	}
+	port = s.replicationPort(p)
+	s.following = address(p.IP, port)
+	return p.IP, port
+}

@@ -1,0 +1,356 @@
+package state
+
+import (
+	"bytes"
+
+	"spindle/cluster/bus"
+	"spindle/internal/logging"
+)
+
+// Accept takes a connection that a peer has opened.
+func (s *State) Accept(peer, local string, handle any, queued func() int64) *Link {
+	return &Link{Inbound: true, CreatedMs: s.now, Peer: peer, Local: local, Handle: handle, Queued: queued, ready: true}
+}
+
+// Connected tells that a dialled link stands. The first message is a ping at once, so that a node which has come back
+// is not taken for a failed one.
+func (s *State) Connected(l *Link) {
+	n := l.Node
+	if l.closed {
+		return
+	}
+	l.ready = true
+	before, typ := n.PingSent, bus.Ping
+	if n.is(bus.ToMeet) {
+		typ = bus.Meet
+	}
+	s.ping(l, typ)
+	if before != 0 {
+		n.PingSent = before // the ping of the link before is not answered yet
+	}
+	n.Flags &^= bus.ToMeet
+}
+
+// Lost tells that a link is gone. The driver has closed it.
+func (s *State) Lost(l *Link) {
+	if !l.closed {
+		s.detach(l)
+	}
+}
+
+// Closed says that the link is not the state's any more.
+func (l *Link) Closed() bool { return l.closed }
+
+// Refused counts a message that came: it could not be read, or Receive has it.
+func (s *State) Refused(typ bus.Type) {
+	if typ < bus.Types {
+		s.received[typ]++
+	}
+}
+
+// Receive takes a message of l.
+func (s *State) Receive(l *Link, m *bus.Message) {
+	if l.closed {
+		return
+	}
+	s.Refused(m.Type) // it counts, whatever becomes of it
+	if int(m.Type) == s.DropType {
+		s.log(logging.LevelWarning, "Dropping packet that matches debug drop filter")
+		return
+	}
+	sender := s.senderOf(l, m)
+	if sender != nil {
+		sender.dataReceived = s.now
+	}
+	if sender != nil && !sender.is(bus.Handshake) {
+		s.learn(sender, m)
+	}
+	switch m.Type {
+	case bus.Ping, bus.Pong, bus.Meet:
+		s.heartbeat(l, sender, m)
+	case bus.Fail:
+		s.told(sender, m)
+	case bus.Publish, bus.PublishShard:
+		if sender != nil {
+			s.out.Ask(Errand{Kind: Deliver, Channel: bytes.Clone(m.Channel), Payload: bytes.Clone(m.Payload), Shard: m.Type == bus.PublishShard})
+		}
+	case bus.VoteRequest:
+		if sender != nil {
+			s.considerVote(sender, m)
+		}
+	case bus.Vote:
+		if sender != nil && sender.isPrimary() && sender.NumSlots > 0 && m.CurrentEpoch >= s.electionEpoch &&
+			sender.voteEpoch < s.electionEpoch { // a node has one vote
+			sender.voteEpoch = s.electionEpoch
+			s.votes++
+			s.todo |= todoFailover
+		}
+	case bus.ManualStart:
+		s.startHolding(l, sender)
+	case bus.Update:
+		s.update(sender, m)
+	case bus.Module:
+	default:
+		s.log(logging.LevelWarning, "Received unknown packet type: %d", m.Type)
+	}
+}
+
+// senderOf finds who has sent m; nil for an unknown node. An inbound link becomes the sender's.
+func (s *State) senderOf(l *Link, m *bus.Message) *Node {
+	if l.Node != nil && !l.Node.is(bus.Handshake) {
+		return l.Node
+	}
+	n := s.byID[m.Sender]
+	if n != nil && l.Node == nil {
+		s.hangUp(n.Incoming) // the peer has connected anew
+		n.Incoming, l.Node = l, n
+	}
+	return n
+}
+
+// learn takes epochs and offset of a known node.
+func (s *State) learn(n *Node, m *bus.Message) {
+	s.current = max(s.current, m.CurrentEpoch)
+	if m.ConfigEpoch > n.Epoch {
+		n.Epoch = m.ConfigEpoch
+		s.save(false)
+	}
+	n.Offset = m.Offset
+	if s.manualEnd != 0 && s.me.isReplica() && s.me.Primary == n && m.Paused && s.manualOffset == -1 {
+		s.manualOffset = n.Offset
+		s.todo |= todoManual
+		s.log(logging.LevelNotice, "Received replication offset for paused master manual failover: %d", s.manualOffset)
+	}
+}
+
+// heartbeat takes a ping, a pong or a meet.
+func (s *State) heartbeat(l *Link, sender *Node, m *bus.Message) {
+	if m.Type != bus.Pong {
+		s.answer(l, sender, m)
+	}
+	if !l.Inbound && !s.identify(l, sender, m) {
+		return
+	}
+	if sender != nil {
+		sender.Flags = sender.Flags&^bus.NoFailover | m.Flags&bus.NoFailover
+		if m.Type == bus.Ping && !sender.is(bus.Handshake) && s.updateAddress(sender, l, m) {
+			s.save(false)
+			s.todo |= todoUpdate
+		}
+	}
+	if !l.Inbound && m.Type == bus.Pong {
+		s.answered(l.Node)
+	}
+	if sender == nil {
+		return
+	}
+	s.learnRole(sender, m)
+	s.compareSlots(sender, m)
+	if s.me.isPrimary() && sender.isPrimary() && m.ConfigEpoch == s.me.Epoch {
+		s.resolveCollision(sender)
+	}
+	s.takeGossip(l, m)
+	if s.byID[sender.ID] == sender {
+		s.takeExtensions(sender, m)
+	}
+}
+
+// answer is the first thing that a ping or a meet has done.
+func (s *State) answer(l *Link, sender *Node, m *bus.Message) {
+	if (m.Type == bus.Meet || s.me.IP == "") && s.Terms.AnnounceIP == "" && l.Local != "" && l.Local != s.me.IP {
+		s.me.IP = l.Local
+		s.log(logging.LevelNotice, "IP address for this node updated to %s", s.me.IP)
+		s.Changed = true
+		s.save(false)
+	}
+	if sender == nil && m.Type == bus.Meet && saneAddress(m.IP) {
+		n := s.newNode("", bus.Handshake)
+		n.IP = m.IP
+		if n.IP == "" {
+			n.IP = l.Peer
+		}
+		n.Port, n.TLSPort = s.ports(m.Port, m.Port2)
+		n.BusPort, n.old = m.BusPort, m.Extensions.ShardID == ""
+		s.add(n)
+		s.save(false)
+		s.takeGossip(l, m) // who is told to meet us is believed
+	}
+	if l.Node == nil {
+		l.old = m.Extensions.ShardID == ""
+	}
+	s.ping(l, bus.Pong)
+}
+
+// identify looks whether the peer of a link that was dialled is the node it was dialled for. It answers whether the
+// link goes on.
+func (s *State) identify(l *Link, sender *Node, m *bus.Message) bool {
+	n := l.Node
+	switch {
+	case n.is(bus.Handshake):
+		if sender != nil {
+			s.log(logging.LevelVerbose, "Handshake: we already know node %s, updating the address if needed.", sender.label())
+			if s.updateAddress(sender, l, m) {
+				s.save(false)
+				s.todo |= todoUpdate
+			}
+			s.remove(n)
+			return false
+		}
+		if !bus.ValidID(m.Sender) {
+			s.log(logging.LevelWarning, "Handshake: the node at %s has no valid ID", n.IP)
+			s.remove(n)
+			return false
+		}
+		s.rename(n, m.Sender)
+		n.Flags = n.Flags&^bus.Handshake | m.Flags&(bus.Primary|bus.Replica)
+		s.save(false)
+	case n.ID != m.Sender:
+		// Another node has the address now.
+		n.Flags |= bus.NoAddress
+		n.IP, n.Port, n.TLSPort, n.BusPort = "", 0, 0, 0
+		s.Changed = true
+		s.hangUp(l)
+		s.save(false)
+		return false
+	}
+	return true
+}
+
+// updateAddress takes the address that a node's own connection shows. It answers whether it is new.
+func (s *State) updateAddress(n *Node, l *Link, m *bus.Message) bool {
+	if l == n.Link {
+		return false
+	}
+	ip := m.IP
+	if ip == "" {
+		ip = l.Peer
+	}
+	plain, tls := s.ports(m.Port, m.Port2)
+	if ip == "" || !saneAddress(ip) || n.IP == ip && n.Port == plain && n.TLSPort == tls && n.BusPort == m.BusPort {
+		return false
+	}
+	n.IP, n.Port, n.TLSPort, n.BusPort = ip, plain, tls, m.BusPort
+	s.hangUp(n.Link)
+	n.Flags &^= bus.NoAddress
+	s.Changed = true
+	s.log(logging.LevelNotice, "Address updated for node %s, now %s:%d", n.label(), n.IP, s.clientPort(n))
+	if s.me.isReplica() && s.me.Primary == n {
+		s.follow(n)
+	}
+	return true
+}
+
+// answered notes a pong.
+func (s *State) answered(n *Node) {
+	n.PongReceived, n.PingSent = s.now, 0
+	switch {
+	case n.is(bus.MaybeFailed):
+		n.Flags &^= bus.MaybeFailed
+		s.save(false)
+		s.todo |= todoUpdate
+	case n.is(bus.Failed):
+		s.undoFailed(n)
+	}
+}
+
+// learnRole takes what the sender says it is.
+func (s *State) learnRole(n *Node, m *bus.Message) {
+	if m.Primary == "" {
+		s.becomePrimary(n)
+		return
+	}
+	primary := s.byID[m.Primary]
+	if n.isPrimary() {
+		s.demote(n, primary, m)
+	}
+	if primary != nil && n.Primary != primary && n != primary {
+		if n.Primary != nil {
+			n.Primary.removeReplica(n)
+		}
+		primary.addReplica(n)
+		n.Primary = primary
+		s.setShard(n, primary.ShardID)
+		s.Changed = true
+		s.save(false)
+	}
+}
+
+// demote notes that a primary has become a replica.
+func (s *State) demote(n, primary *Node, m *bus.Message) {
+	switch {
+	case primary == nil || primary.ShardID != n.ShardID:
+		lost := s.moveAll(n, nil)
+		s.log(logging.LevelNotice, "Node %s is no longer master of shard %s; removed all %d slot(s) it used to own",
+			n.label(), n.ShardID, lost)
+		if primary != nil {
+			s.log(logging.LevelNotice, "Node %s is now part of shard %s", n.label(), primary.ShardID)
+		}
+	case n.Epoch > m.ConfigEpoch:
+		s.log(logging.LevelNotice, "Ignore stale message from %s in shard %s; gossip config epoch: %d, current config epoch: %d",
+			n.label(), n.ShardID, m.ConfigEpoch, n.Epoch)
+	default: // a failover within the shard
+		lost := s.moveAll(n, primary)
+		s.becomePrimary(primary)
+		primary.Epoch = m.ConfigEpoch
+		s.log(logging.LevelNotice, "A failover occurred in shard %s; node %s lost %d slot(s) to node %s with a config epoch of %d",
+			n.ShardID, n.label(), lost, primary.label(), primary.Epoch)
+	}
+	n.Flags = n.Flags&^(bus.Primary|bus.MigrateTo) | bus.Replica
+	s.Changed = true
+	s.save(false)
+	s.todo |= todoUpdate
+}
+
+// compareSlots looks at the slots that the sender, or its primary, claims.
+func (s *State) compareSlots(n *Node, m *bus.Message) {
+	primary := n
+	if !n.isPrimary() {
+		primary = n.Primary
+	}
+	if primary == nil || primary.slots == m.Slots {
+		return
+	}
+	if n.isPrimary() {
+		s.claims(n, m.ConfigEpoch, &m.Slots)
+	}
+	for slot, owner := range s.owners {
+		if !m.Slots.Has(slot) || owner == n || s.unclaimed(slot) || owner.Epoch <= m.ConfigEpoch {
+			continue
+		}
+		s.log(logging.LevelVerbose, "Node %s has old slots configuration, sending an UPDATE message about %s", n.ID, owner.ID)
+		s.sendUpdate(n.Link, owner)
+		return
+	}
+}
+
+// told takes a FAIL message.
+func (s *State) told(sender *Node, m *bus.Message) {
+	if sender == nil {
+		s.log(logging.LevelNotice, "Ignoring FAIL message from unknown node %q about %q", m.Sender, m.About)
+		return
+	}
+	n := s.byID[m.About]
+	if n == nil || n.is(bus.Failed|bus.Myself) {
+		return
+	}
+	s.log(logging.LevelNotice, "FAIL message received from %s about %s", sender.label(), n.label())
+	n.Flags = n.Flags&^bus.MaybeFailed | bus.Failed
+	n.failedMs = s.now
+	s.Changed = true
+	s.save(false)
+	s.todo |= todoUpdate
+}
+
+// update takes an UPDATE message: somebody has slots with a greater epoch than we knew.
+func (s *State) update(sender *Node, m *bus.Message) {
+	n := s.byID[m.About]
+	if sender == nil || n == nil || n.Epoch >= m.UpdateEpoch {
+		return
+	}
+	if n.isReplica() {
+		s.becomePrimary(n)
+	}
+	n.Epoch = m.UpdateEpoch
+	s.save(true)
+	s.claims(n, m.UpdateEpoch, &m.UpdateSlots)
+}

@@ -1,0 +1,287 @@
+package state
+
+import (
+	"spindle/cluster/bus"
+	"spindle/internal/logging"
+	"spindle/internal/slots"
+)
+
+// TickMs is how often Tick wants to be called.
+const TickMs = 100
+
+// Tick does what is due: ten times a second.
+func (s *State) Tick() {
+	s.iteration++
+	s.maybeFailed = 0
+	for i := 0; i < len(s.nodes); i++ {
+		n := s.nodes[i]
+		s.limit(n, n.Link)
+		s.limit(n, n.Incoming)
+		if s.reconnect(n) {
+			i-- // it has left the table
+		}
+	}
+	if s.iteration%10 == 0 {
+		s.pingOldest()
+	}
+	update := false
+	orphans, most, mine := 0, 0, 0 // primaries without replicas, the most replicas of one, those of ours
+	for _, n := range s.nodes {
+		if n.is(bus.Myself | bus.NoAddress | bus.Handshake) {
+			continue
+		}
+		if s.me.isReplica() && n.isPrimary() && !n.is(bus.Failed) {
+			well := n.wellReplicas()
+			if well == 0 && n.NumSlots > 0 && n.is(bus.MigrateTo) {
+				orphans++
+			}
+			most = max(most, well)
+			if s.me.Primary == n {
+				mine = well
+			}
+		}
+		update = s.watch(n) || update
+	}
+	if me := s.me; me.isReplica() && me.Primary != nil && s.following == "" && !me.Primary.is(bus.NoAddress) && me.Primary.IP != "" {
+		s.follow(me.Primary)
+	}
+	if s.manualEnd != 0 && s.manualEnd < s.now {
+		s.log(logging.LevelWarning, "Manual failover timed out.")
+		s.resetManual()
+	}
+	if s.me.isReplica() {
+		s.tryManual()
+		s.tryFailover()
+		if s.me.isReplica() && orphans > 0 && most >= 2 && mine == most && s.Terms.AllowMigration {
+			s.migrate(most)
+		}
+	}
+	if update || !s.ok {
+		s.todo |= todoUpdate
+	}
+}
+
+// limit closes a link whose peer does not read.
+func (s *State) limit(n *Node, l *Link) {
+	if l == nil || s.Terms.LinkLimit == 0 || l.Queued == nil {
+		return
+	}
+	if used := l.Queued(); uint64(used) > s.Terms.LinkLimit {
+		direction := "to"
+		if l.Inbound {
+			direction = "from"
+		}
+		s.log(logging.LevelWarning, "Freeing cluster link(%s node %s, used memory: %d) due to exceeding send buffer memory limit.",
+			direction, n.ID, used)
+		s.hangUp(l)
+		s.LimitExceeded++
+	}
+}
+
+// reconnect opens the link to a node that has none. It says whether the node was a handshake that ran out.
+func (s *State) reconnect(n *Node) (gone bool) {
+	if n.is(bus.Myself | bus.NoAddress) {
+		return false
+	}
+	if n.is(bus.MaybeFailed) {
+		s.maybeFailed++
+	}
+	if n.is(bus.Handshake) && s.now-n.CreatedMs > max(s.Terms.NodeTimeout, 1000) {
+		s.remove(n)
+		return true
+	}
+	if n.Link == nil {
+		if n.PingSent == 0 {
+			n.PingSent = s.now // failure detection begins with the attempt
+		}
+		n.Link = &Link{Node: n, CreatedMs: s.now}
+		s.out.Dial(n.Link)
+	}
+	return false
+}
+
+// pingOldest pings, of some nodes by chance, the one that was heard of longest ago.
+func (s *State) pingOldest() {
+	var oldest *Node
+	for range 5 {
+		n := s.nodes[s.rng.IntN(len(s.nodes))]
+		if n.Link == nil || !n.Link.ready || n.PingSent != 0 || n.is(bus.Myself|bus.Handshake) {
+			continue
+		}
+		if oldest == nil || n.PongReceived < oldest.PongReceived {
+			oldest = n
+		}
+	}
+	if oldest != nil {
+		s.ping(oldest.Link, bus.Ping)
+	}
+}
+
+// watch pings a node if it is time, and calls it PFAIL if it does not answer. It says whether it has.
+func (s *State) watch(n *Node) (failed bool) {
+	timeout := s.Terms.NodeTimeout
+	pingDelay, dataDelay := s.now-n.PingSent, s.now-n.dataReceived
+	if n.Link != nil && s.now-n.Link.CreatedMs > timeout && n.PingSent != 0 && pingDelay > timeout/2 && dataDelay > timeout/2 {
+		s.hangUp(n.Link) // perhaps the connection alone is broken: it is dialled anew
+	}
+	interval := s.Terms.PingInterval
+	if interval == 0 {
+		interval = timeout / 2
+	}
+	if n.Link != nil && n.Link.ready && n.PingSent == 0 && s.now-n.PongReceived > interval {
+		s.ping(n.Link, bus.Ping)
+		return false
+	}
+	if s.manualEnd != 0 && s.me.isPrimary() && s.manualNode == n && n.Link != nil && n.Link.ready {
+		s.ping(n.Link, bus.Ping)
+		return false
+	}
+	if n.PingSent == 0 || min(pingDelay, dataDelay) <= timeout || n.is(bus.MaybeFailed|bus.Failed) {
+		return false
+	}
+	n.Flags |= bus.MaybeFailed
+	if s.me.isPrimary() && s.size == 1 {
+		s.markFailed(n)
+	}
+	return true
+}
+
+// addReport notes that by calls n failing. It says whether that is new.
+func (s *State) addReport(n, by *Node) bool {
+	for i := range n.reports {
+		if n.reports[i].by == by {
+			n.reports[i].ms = s.now
+			return false
+		}
+	}
+	n.reports = append(n.reports, report{by, s.now})
+	return true
+}
+
+// withdrawReport notes that by calls n well again.
+func (s *State) withdrawReport(n, by *Node) bool {
+	for i := range n.reports {
+		if n.reports[i].by == by {
+			n.reports = append(n.reports[:i], n.reports[i+1:]...)
+			s.countReports(n)
+			return true
+		}
+	}
+	return false
+}
+
+// countReports drops old reports and counts the others.
+func (s *State) countReports(n *Node) int {
+	kept := n.reports[:0]
+	for _, r := range n.reports {
+		if s.now-r.ms <= 2*s.Terms.NodeTimeout {
+			kept = append(kept, r)
+		}
+	}
+	n.reports = kept
+	return len(kept)
+}
+
+// Reports counts who calls n failing: CLUSTER COUNT-FAILURE-REPORTS.
+func (s *State) Reports(n *Node) int { return s.countReports(n) }
+
+// quorum is how many primaries are a majority.
+func (s *State) quorum() int { return s.size/2 + 1 }
+
+// markFailed turns PFAIL into FAIL if a majority of primaries says so.
+func (s *State) markFailed(n *Node) {
+	if !n.is(bus.MaybeFailed) || n.is(bus.Failed) {
+		return
+	}
+	failures := s.countReports(n)
+	if s.me.isPrimary() {
+		failures++
+	}
+	if failures < s.quorum() {
+		return
+	}
+	s.log(logging.LevelNotice, "Marking node %s as failing (quorum reached).", n.label())
+	n.Flags = n.Flags&^bus.MaybeFailed | bus.Failed
+	n.failedMs = s.now
+	m := s.message(bus.Fail)
+	m.About = n.ID
+	s.broadcast(m, nil)
+	s.Changed = true
+	s.save(false)
+	s.todo |= todoUpdate
+}
+
+// undoFailed takes FAIL back from a node that answers: at once for who serves no slots, later for a primary whose
+// slots nobody has taken over.
+func (s *State) undoFailed(n *Node) {
+	switch {
+	case n.isReplica() || n.NumSlots == 0:
+		what := "master without slots"
+		if n.isReplica() {
+			what = "replica"
+		}
+		s.log(logging.LevelNotice, "Clear FAIL state for node %s:%s is reachable again.", n.label(), what)
+	case n.isPrimary() && s.now-n.failedMs > 2*s.Terms.NodeTimeout:
+		s.log(logging.LevelNotice, "Clear FAIL state for node %s: is reachable again and nobody is serving its slots after some time.",
+			n.label())
+	default:
+		return
+	}
+	n.Flags &^= bus.Failed
+	s.Changed = true
+	s.save(false)
+	s.todo |= todoUpdate
+}
+
+// Delays, ms, before a primary serves again.
+const (
+	writableDelay  = 2000 // after a start: others may have failed it over
+	maxRejoinDelay = 5000 // after a partition in which it was in the minority
+	minRejoinDelay = 500
+)
+
+// updateState decides whether this node may serve.
+func (s *State) updateState() {
+	if s.firstUpdate == 0 {
+		s.firstUpdate = s.now
+	}
+	if s.me.isPrimary() && !s.ok && s.now-s.firstUpdate < writableDelay {
+		return
+	}
+	ok := true
+	if s.Terms.FullCoverage {
+		for slot := range slots.Count {
+			if s.owners[slot] == nil || s.owners[slot].is(bus.Failed) {
+				ok = false
+				break
+			}
+		}
+	}
+	size, reachable := 0, 0
+	for _, n := range s.nodes {
+		if n.isPrimary() && n.NumSlots > 0 {
+			size++
+			if !n.is(bus.Failed | bus.MaybeFailed) {
+				reachable++
+			}
+		}
+	}
+	s.size = size
+	if reachable < s.quorum() {
+		ok = false
+		s.minorityMs = s.now
+	}
+	if ok == s.ok {
+		return
+	}
+	if ok && s.me.isPrimary() && s.now-s.minorityMs < min(max(s.Terms.NodeTimeout, minRejoinDelay), maxRejoinDelay) {
+		return
+	}
+	s.ok = ok
+	s.Changed = true
+	if ok {
+		s.log(logging.LevelNotice, "Cluster state changed: ok")
+	} else {
+		s.log(logging.LevelWarning, "Cluster state changed: fail")
+	}
+}

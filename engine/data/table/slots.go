@@ -1,0 +1,136 @@
+package table
+
+import (
+	"hash/maphash"
+	"math/bits"
+	"math/rand/v2"
+	"sync/atomic"
+
+	"spindle/engine/data/memory"
+	hashslots "spindle/internal/slots"
+)
+
+// A table in cluster mode goes by hashes that begin with the key's hash slot, its bits reversed:
+//
+//	63          50 49                           0
+//	+-------------+-----------------------------+
+//	| slot 0..13  | the lower bits of Hash(key) |
+//	+-------------+-----------------------------+
+//
+// So a slot's keys lie together, as those of one prefix do, and freezing, walking and SCAN stay what they were. The
+// bits are reversed because a node mostly owns a run of slots. Its keys then differ in the hash's top bits, by which
+// savers and loaders divide their work.
+//
+// table.T1. Every hash that is given to such a table is HashOf's.
+// table.T2. Slots.counts holds how many keys of each slot the table has, and Slots.groups the sums of groupSize of
+// them.
+
+// slotBits are the bits of a hash that are its slot's.
+const (
+	slotBits  = 14
+	groupSize = 128
+)
+
+// Slots counts a table's keys by slot. Count is for any goroutine, all else for the turn.
+type Slots struct {
+	counts [hashslots.Count]atomic.Int32
+	groups [hashslots.Count / groupSize]int32
+}
+
+// Count is how many keys the slot has.
+func (s *Slots) Count(slot uint16) int { return int(s.counts[slot].Load()) }
+
+func (s *Slots) add(hash uint64, n int32) {
+	slot := slotOf(hash)
+	s.counts[slot].Add(n)
+	s.groups[slot/groupSize] += n
+}
+
+// draw is a slot with a probability in proportion to its keys, of which there are n in all.
+func (s *Slots) draw(r *rand.PCG, n int) (slot uint16) {
+	k := int32(below(r, uint64(n)))
+	group := 0
+	for ; k >= s.groups[group]; group++ {
+		k -= s.groups[group]
+	}
+	for slot = uint16(group * groupSize); ; slot++ {
+		if k -= s.counts[slot].Load(); k < 0 {
+			return slot
+		}
+	}
+}
+
+// prefixOf is how the hashes of a slot's keys begin.
+func prefixOf(slot uint16) uint64 { return uint64(bits.Reverse16(slot)) << 48 }
+
+// slotOf is the slot of a hash.
+func slotOf(hash uint64) uint16 { return bits.Reverse16(uint16(hash>>48) &^ 3) }
+
+// slotHash is HashOf in cluster mode.
+func slotHash(key []byte) uint64 {
+	return prefixOf(hashslots.Of(key)) | maphash.Bytes(seed, key)&(1<<(64-slotBits)-1)
+}
+
+// CountSlots has the table go by slots. It is empty, and no hash was taken for it.
+func (t *Table) CountSlots() { t.slots = new(Slots) }
+
+// Slots are the table's counts, nil outside cluster mode. Another one takes their place when the table is emptied.
+func (t *Table) Slots() *Slots { return t.slots }
+
+// HashOf is the hash of a key for this table.
+func (t *Table) HashOf(key []byte) uint64 {
+	if t.slots != nil {
+		return slotHash(key)
+	}
+	return Hash(key)
+}
+
+// HashOf is that of a table in cluster mode, or of one that is not.
+func HashOf(key []byte, bySlot bool) uint64 {
+	if bySlot {
+		return slotHash(key)
+	}
+	return Hash(key)
+}
+
+// EachOf yields up to limit blocks of a slot's keys. yield must not write to the table.
+// Cost: the keys yielded; where a segment holds several slots, up to one full segment's keys are hashed.
+func (t *Table) EachOf(slot uint16, limit int, yield func(memory.Ref)) {
+	limit = min(limit, t.slots.Count(slot))
+	first := prefixOf(slot)
+	last := first | 1<<(64-slotBits) - 1
+	for prefix := first; limit > 0; {
+		s := segmentAt(refOf(segmentFor(t.root, prefix)))
+		for i := 0; i < int(s.nb) && limit > 0; i++ {
+			b := s.bucket(i)
+			for m := b.meta & metaKeys; m != 0 && limit > 0; m &= m - 1 {
+				ref := memory.Ref(b.slot[bits.TrailingZeros64(m)>>3] & slotRef)
+				if s.depth < slotBits && hashslots.Of(t.key(ref)) != slot {
+					continue
+				}
+				yield(ref)
+				limit--
+			}
+		}
+		end := s.prefix | ^uint64(0)>>s.depth
+		if end >= last {
+			return
+		}
+		prefix = end + 1
+	}
+}
+
+// drawInSlots is drawSegment where slots may hold very different numbers of keys: a slot first, then one of its
+// segments.
+func (t *Table) drawInSlots(r *rand.PCG) *segment {
+	slot := t.slots.draw(r, t.count)
+	count := t.slots.Count(slot)
+	for range 256 {
+		hash := prefixOf(slot) | r.Uint64()&(1<<(64-slotBits)-1)
+		s := segmentAt(refOf(segmentFor(t.root, hash)))
+		if s.depth <= slotBits || fraction(r)*float64(3*count) < float64(uint64(s.count)<<(s.depth-slotBits)) {
+			return s
+		}
+	}
+	return segmentAt(refOf(segmentFor(t.root, t.HashOf(t.key(t.some(prefixOf(slot))))))) // not seen
+}

@@ -1,0 +1,57 @@
+package table
+
+import (
+	"math/rand/v2"
+	"strconv"
+	"testing"
+
+	"spindle/engine/data/memory"
+	hashslots "spindle/internal/slots"
+)
+
+// TestDrawsAreUniformInSlots: keys are drawn alike when one slot has nearly all of them, and when some have a few.
+func TestDrawsAreUniformInSlots(t *testing.T) {
+	k := open(t)
+	k.table.CountSlots()
+	const inOne, others = 6000, 1000
+	for i := range inOne {
+		k.add("{tag}"+strconv.Itoa(i), 0)
+	}
+	for i := range others {
+		k.add(strconv.Itoa(i), 0)
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	pcg, seen := rand.NewPCG(r.Uint64(), r.Uint64()), map[memory.Ref]int{}
+	for range 40 * (inOne + others) {
+		seen[k.table.Random(pcg)]++
+	}
+	if d := deviations(seen, inOne+others); d > unfair {
+		t.Errorf("%.1f deviations", d)
+	}
+	slot := hashslots.Of([]byte("tag"))
+	if n := k.table.Slots().Count(slot); n < inOne {
+		t.Errorf("slot %d has %d keys", slot, n)
+	}
+	if err := k.table.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSlotPrefixes: a hash begins with its key's slot, reversed, and says which it is.
+func TestSlotPrefixes(t *testing.T) {
+	for i := range 1000 {
+		key := strconv.AppendInt(nil, int64(i), 10)
+		slot := hashslots.Of(key)
+		if hash := slotHash(key); slotOf(hash) != slot || prefixOf(slot) != hash>>(64-slotBits)<<(64-slotBits) {
+			t.Fatalf("%s of slot %d has the hash %x", key, slot, hash)
+		}
+	}
+	for _, c := range []struct {
+		slot   uint16
+		prefix uint64
+	}{{0, 0}, {1, 1 << 63}, {2, 1 << 62}, {8192, 1 << 50}, {16383, 0xFFFC << 48}} {
+		if got := prefixOf(c.slot); got != c.prefix {
+			t.Errorf("slot %d: %x, want %x", c.slot, got, c.prefix)
+		}
+	}
+}

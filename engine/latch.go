@@ -1,0 +1,93 @@
+package engine
+
+import (
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/protocol"
+)
+
+// Latches hold back the commands that name a key on its way to another server, and no others.
+//
+// engine.K1. While a key has a latch, no client's command that names it runs, in whatever database.
+// engine.K2. A script that has not declared such a key may read it, but not write to it.
+// engine.K3. A client that is blocked on another key is not served if its command names a key with a latch.
+type latches struct {
+	keys   map[string]int // how many Latch calls hold each
+	passed bool           // engine.K3: somebody was not served
+	found  []command.KeyPosition
+}
+
+var errOnItsWay = &protocol.Error{Code: "TRYAGAIN", Text: "A key of this command is on its way to another server"}
+
+// Latch holds back every command that names one of keys, until release is called, which is for the turn and may be
+// called once. The keys are copied. Turn only.
+func (c *Core) Latch(keys [][]byte) (release func()) {
+	c.assertHeld()
+	l := &c.latches
+	if len(l.keys) == 0 {
+		c.raised++ // admission must look
+		l.keys = map[string]int{}
+	}
+	names := make([]string, len(keys))
+	for i, key := range keys {
+		names[i] = string(key)
+		l.keys[names[i]]++
+	}
+	return func() { c.unlatch(names) }
+}
+
+// unlatch undoes a Latch, and has those who waited ask again.
+func (c *Core) unlatch(names []string) {
+	c.assertHeld()
+	l := &c.latches
+	for _, name := range names {
+		if l.keys[name]--; l.keys[name] == 0 {
+			delete(l.keys, name)
+		}
+	}
+	if len(l.keys) == 0 {
+		c.raised--
+	}
+	c.pause.release()
+	if l.passed {
+		l.passed = false
+		for db := range c.space.Len() {
+			c.wholly(db)
+		}
+	}
+}
+
+// latched says whether a client's command has to wait for a key with a latch.
+func (c *Core) latched(cl *client.Client, spec *command.Spec, args [][]byte) bool {
+	if len(c.latches.keys) == 0 || cl.Flags&(client.Primary|client.Fake) != 0 {
+		return false
+	}
+	if spec.Full == "exec" && cl.Queue != nil {
+		for i := range cl.Queue.Commands {
+			q := &cl.Queue.Commands[i]
+			if c.namesLatched(q.Spec.(*command.Spec), q.Args) {
+				return true
+			}
+		}
+		return false
+	}
+	return c.namesLatched(spec, args)
+}
+
+// namesLatched says whether a call names a key with a latch. SWAPDB, which moves all keys, counts as one that does.
+func (c *Core) namesLatched(spec *command.Spec, args [][]byte) bool {
+	l := &c.latches
+	if spec.Full == "swapdb" {
+		return true
+	}
+	if len(spec.Keys) == 0 && spec.GetKeys == nil {
+		return false
+	}
+	l.found, _ = spec.AppendKeys(l.found[:0], args, command.Partial) // what cannot be read will be refused by its handler
+	for _, k := range l.found {
+		if l.keys[string(args[k.Index])] > 0 {
+			return true
+		}
+	}
+	return false
+}

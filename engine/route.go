@@ -1,0 +1,295 @@
+package engine
+
+import (
+	"strconv"
+
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/internal/slots"
+	"spindle/protocol"
+)
+
+// Routing: in cluster mode a call runs on the node that serves the hash slot of its keys. Other nodes answer with a
+// redirection. What decides is the slots.Map of now, which is read once for each call.
+
+// A redirect is why a call does not run here.
+type redirect uint8
+
+const (
+	served       redirect = iota
+	crossSlot             // its keys have several slots
+	unstable              // some of its keys are here, and others where the slot comes from or goes to
+	down                  // the cluster is down
+	downReadOnly          // and takes reads alone
+	unbound               // nobody serves the slot
+	moved                 // another node serves the slot
+	asked                 // the keys are where the slot is going
+)
+
+// A route is what routing has found of a call.
+type route struct {
+	why  redirect
+	slot int         // of its keys; -1: it has none
+	to   *slots.Node // of moved and asked
+}
+
+var (
+	errCrossSlot    = &protocol.Error{Code: "CROSSSLOT", Text: "Keys in request don't hash to the same slot"}
+	errUnstable     = &protocol.Error{Code: "TRYAGAIN", Text: "Multiple keys request during rehashing of slot"}
+	errDown         = &protocol.Error{Code: "CLUSTERDOWN", Text: "The cluster is down"}
+	errDownReadOnly = &protocol.Error{Code: "CLUSTERDOWN", Text: "The cluster is down and only accepts read commands"}
+	errUnbound      = &protocol.Error{Code: "CLUSTERDOWN", Text: "Hash slot not served"}
+)
+
+// RouteBy has calls routed by the Map of current. Before the first Serve; nobody calls it outside cluster mode.
+func (c *Core) RouteBy(current *slots.Current) { c.slots = current }
+
+// admitSlots refuses a call whose keys this server does not serve. EXEC is judged by what was queued; one that is
+// refused ends its transaction.
+func (c *Core) admitSlots(cl *client.Client, spec *command.Spec, args [][]byte) error {
+	if cl.Is(client.Primary) || len(spec.Keys) == 0 && spec.GetKeys == nil && spec.Full != "exec" {
+		return nil
+	}
+	m := c.slots.Load()
+	if m == nil { // the node is not open yet
+		return errDown
+	}
+	if at := spec.OneKey(); at > 0 && at < len(args) && m.OK && m.Mine(slots.Of(args[at])) && len(m.Migrating) == 0 && len(m.Importing) == 0 {
+		return nil // the usual case
+	}
+	r := c.routeOf(m, cl, callOf(cl, spec, args))
+	if r.why == served {
+		return nil
+	}
+	return redirection(m, cl, r)
+}
+
+// redirection is the reply to a call that does not run here.
+func redirection(m *slots.Map, cl *client.Client, r route) error {
+	switch r.why {
+	case crossSlot:
+		return errCrossSlot
+	case unstable:
+		return errUnstable
+	case down:
+		return errDown
+	case downReadOnly:
+		return errDownReadOnly
+	case unbound:
+		return errUnbound
+	}
+	code := "MOVED"
+	if r.why == asked {
+		code = "ASK"
+	}
+	port := r.to.ClientPort(protocol.IsSecure(cl.Conn))
+	return &protocol.Error{Code: code, Text: strconv.Itoa(r.slot) + " " + m.Host(r.to) + ":" + strconv.Itoa(port)}
+}
+
+// keysOf walks the keys of a call, shard channels among them, until each says stop.
+func (c *Core) keysOf(cl *client.Client, call Call, each func(spec *command.Spec, key []byte) (more bool)) {
+	walk := func(spec *command.Spec, args [][]byte) bool {
+		if len(spec.Keys) == 0 && spec.GetKeys == nil {
+			return true
+		}
+		found, _ := spec.AppendKeys(c.latches.found[:0], args, command.IncludeNotKeys) // its handler refuses what has none
+		c.latches.found = found[:0]
+		for _, k := range found {
+			if !each(spec, args[k.Index]) {
+				return false
+			}
+		}
+		return true
+	}
+	if call.Spec.Full != "exec" {
+		walk(call.Spec, call.Args)
+		return
+	}
+	if !cl.Is(client.Multi) || cl.Queue == nil {
+		return
+	}
+	for i := range cl.Queue.Commands {
+		q := &cl.Queue.Commands[i]
+		if !walk(q.Spec.(*command.Spec), q.Args) {
+			return
+		}
+	}
+}
+
+// routeOf decides about a call of cl's, or of a script's that cl has called.
+func (c *Core) routeOf(m *slots.Map, cl *client.Client, call Call) (r route) {
+	r.slot = -1
+	var owner *slots.Node
+	var first []byte
+	migrating, importing, several, shard := false, false, false, false
+	missing, existing := 0, 0
+	c.keysOf(cl, call, func(spec *command.Spec, key []byte) bool {
+		slot := slots.Of(key)
+		shard = shard || spec.Channels != 0
+		switch {
+		case r.slot < 0:
+			first, r.slot, owner = key, int(slot), m.Owner(slot)
+			if owner == nil {
+				r.why = unbound
+				return false
+			}
+			_, migrating = m.Migrating[slot]
+			migrating = migrating && owner == m.Me
+			_, importing = m.Importing[slot]
+			importing = importing && !migrating
+		case r.slot != int(slot):
+			r.why = crossSlot
+			return false
+		case importing && string(first) != string(key):
+			several = true
+		}
+		if (migrating || importing) && !shard {
+			if c.space.DB(0).Peek(key).Exists() {
+				existing++
+			} else {
+				missing++
+			}
+		}
+		return true
+	})
+	if r.why != served || owner == nil {
+		return r
+	}
+	writes := call.Flags&command.Write != 0
+	switch {
+	case m.OK:
+	case shard:
+		if !m.AllowShardWhenDown {
+			r.why = down
+		}
+	case !m.AllowReadsWhenDown:
+		r.why = down
+	case writes:
+		r.why = downReadOnly
+	}
+	switch {
+	case r.why != served:
+	case (migrating || importing) && call.Spec.Full == "migrate":
+	case migrating && missing > 0 && existing > 0:
+		r.why = unstable
+	case migrating && missing > 0:
+		r.why, r.to = asked, m.Migrating[uint16(r.slot)]
+	case importing && (cl.Is(client.Asking) || call.Flags&command.Asking != 0):
+		if several && missing > 0 {
+			r.why = unstable
+		}
+	case (cl.Is(client.ReadOnly) || shard) && !writes && m.Replica && owner == m.Primary:
+	case owner != m.Me:
+		r.why, r.to = moved, owner
+	}
+	return r
+}
+
+// sendAway answers a call that does not run here. An EXEC ends its transaction, and answers the redirection alone.
+func (c *Core) sendAway(cl *client.Client, spec *command.Spec, err error) {
+	switch {
+	case spec.Full == "exec" && c.hooks.ExecRefused != nil:
+		_ = c.hooks.ExecRefused(cl, err) // what it would have answered
+	case cl.Is(client.Multi):
+		cl.Flags |= client.DirtyExec
+	}
+	c.meter.rejected(spec, err)
+	cl.Out.Error(err)
+}
+
+// Scripts: what they name without having declared it is judged call by call.
+var (
+	errScriptDownReadOnly = &protocol.Error{Code: "ERR", Text: "Script attempted to execute a write command while the cluster is down and readonly"}
+	errScriptDown         = &protocol.Error{Code: "ERR", Text: "Script attempted to execute a command while the cluster is down"}
+	errScriptUnbound      = &protocol.Error{Code: "ERR", Text: "Script attempted to access a slot not served"}
+	errScriptElsewhere    = &protocol.Error{Code: "ERR", Text: "Script attempted to access a non local key in a cluster node"}
+	errScriptOtherSlot    = &protocol.Error{Code: "ERR", Text: "Script attempted to access keys that do not hash to the same slot"}
+)
+
+// admitSlotsOfScript is admitSlots for a command of a script: as the client that has called the script.
+func (c *Core) admitSlotsOfScript(script *client.Script, call Call) error {
+	outer := c.stack.frames[0].Client
+	if outer.Is(client.Primary|client.Fake) || len(call.Spec.Keys) == 0 && call.Spec.GetKeys == nil {
+		return nil
+	}
+	m := c.slots.Load()
+	r := c.routeOf(m, outer, call)
+	switch r.why {
+	case served:
+	case crossSlot:
+		return protocol.Errorf("ERR", "Command '%s' in script attempted to access keys that don't hash to the same slot", call.Spec.Full)
+	case unstable:
+		return protocol.Errorf("ERR", "Unable to execute command '%s' in script because undeclared keys were accessed during "+
+			"rehashing of the slot", call.Spec.Full)
+	case down:
+		return errScriptDown
+	case downReadOnly:
+		return errScriptDownReadOnly
+	case unbound:
+		return errScriptUnbound
+	default:
+		return errScriptElsewhere
+	}
+	if r.slot < 0 || script.AnySlot {
+		return nil
+	}
+	if script.Slot == client.NoSlot {
+		script.Slot = c.declaredSlot(r.slot)
+	}
+	if script.Slot != r.slot {
+		return errScriptOtherSlot
+	}
+	return nil
+}
+
+// declaredSlot is the slot of the keys that the call of a script, which runs, has declared; otherwise if it has none.
+func (c *Core) declaredSlot(otherwise int) (slot int) {
+	slot = otherwise
+	caller := &c.stack.frames[c.stack.depth-1]
+	c.keysOf(caller.Client, Call{Spec: caller.Spec, Args: caller.Args}, func(_ *command.Spec, key []byte) bool {
+		slot = int(slots.Of(key))
+		return false
+	})
+	return slot
+}
+
+// Reroute answers clients that wait for keys which this server serves no longer. Turn only.
+func (c *Core) Reroute() {
+	c.assertHeld()
+	m := c.slots.Load()
+	var away []*parked
+	var why []error
+	for _, p := range c.waiting.byClient {
+		if len(p.stands) == 0 || p.wait.Busy {
+			continue
+		}
+		if err := c.routeParked(m, p); err != nil {
+			away, why = append(away, p), append(why, err)
+		}
+	}
+	for i, p := range away {
+		if c.waiting.byClient[p.cl] == p {
+			c.meter.failed(p.spec, why[i])
+			c.answerParked(p, unblocking, func(ctx *command.Context) { ctx.Reply.Error(why[i]) })
+		}
+	}
+}
+
+// routeParked is what a client that waits for keys is told if they are not served here; nil if they are. All its keys
+// have one slot.
+func (c *Core) routeParked(m *slots.Map, p *parked) error {
+	if !m.OK {
+		return errDown
+	}
+	slot := slots.Of([]byte(p.stands[0].key.key))
+	owner := m.Owner(slot)
+	switch _, importing := m.Importing[slot]; {
+	case owner == m.Me || importing:
+	case p.cl.Is(client.ReadOnly) && p.spec.Flags&command.Write == 0 && m.Replica && owner != nil && owner == m.Primary:
+	case owner == nil:
+		return errUnbound
+	default:
+		return redirection(m, p.cl, route{moved, int(slot), owner})
+	}
+	return nil
+}

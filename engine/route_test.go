@@ -1,0 +1,161 @@
+package engine
+
+import (
+	"testing"
+
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/engine/data/keyspace"
+	"spindle/internal/slots"
+)
+
+// The slots of the keys below.
+const (
+	slotOfFoo   = 12182
+	slotOfBar   = 5061
+	slotOfHello = 866
+)
+
+// newNode is a house in cluster mode, and how to publish another slot map: foo and hello are its own, bar another
+// node's, and nobody has the other slots.
+func newNode(t *testing.T, more ...command.Spec) (h *house, publish func(change func(d *slots.Draft, me, other *slots.Node))) {
+	h = newHouseOf(t, keyspace.Options{Databases: 1, Slots: true}, more...)
+	current := &slots.Current{}
+	h.RouteBy(current)
+	publish = func(change func(d *slots.Draft, me, other *slots.Node)) {
+		me, other := &slots.Node{ID: "me", IP: "10.0.0.1", Port: 7001}, &slots.Node{ID: "other", IP: "10.0.0.2", Port: 7002, TLSPort: 7102, Hostname: "other.example"}
+		d := slots.NewDraft(me)
+		d.Assign(slotOfFoo, me)
+		d.Assign(slotOfHello, me)
+		d.Assign(slotOfBar, other)
+		if change != nil {
+			change(d, me, other)
+		}
+		current.Store(d.Done())
+	}
+	publish(nil)
+	return h, publish
+}
+
+const (
+	movedBar  = "-MOVED 5061 10.0.0.2:7002\r\n"
+	cross     = "-CROSSSLOT Keys in request don't hash to the same slot\r\n"
+	tryAgain  = "-TRYAGAIN Multiple keys request during rehashing of slot\r\n"
+	notServed = "-CLUSTERDOWN Hash slot not served\r\n"
+	isDown    = "-CLUSTERDOWN The cluster is down\r\n"
+)
+
+// TestRouting: what a node answers, by where the keys of a call belong.
+func TestRouting(t *testing.T) {
+	h, publish := newNode(t)
+	cl, _ := h.arrive()
+	h.expect("own", h.do(cl, "SET foo 1", "GET foo", "PING", "MSET {foo}a 1 {foo}b 2"), "+OK\r\n$1\r\n1\r\n+PONG\r\n+OK\r\n")
+	h.expect("others'", h.do(cl, "SET bar 1", "GET bar", "MGET foo bar", "GET a", "MGET bar bar"), movedBar+movedBar+cross+notServed+movedBar)
+	h.expect("MULTI", h.do(cl, "MULTI", "GET bar", "EXEC"), "+OK\r\n"+movedBar+"-EXECABORT Transaction discarded because of previous errors.\r\n")
+	h.expect("EXEC of several slots", h.do(cl, "MULTI", "GET foo", "GET hello", "EXEC", "GET foo", "EXEC"),
+		"+OK\r\n+QUEUED\r\n+QUEUED\r\n"+cross+"$1\r\n1\r\n-ERR EXEC without MULTI\r\n")
+
+	publish(func(d *slots.Draft, _, _ *slots.Node) { d.Map().Endpoints = slots.EndpointHostname })
+	h.expect("host name", h.do(cl, "GET bar"), "-MOVED 5061 other.example:7002\r\n")
+	publish(func(d *slots.Draft, _, _ *slots.Node) { d.Map().Endpoints = slots.EndpointUnknown })
+	h.expect("unknown endpoint", h.do(cl, "GET bar"), "-MOVED 5061 :7002\r\n")
+
+	publish(func(d *slots.Draft, _, _ *slots.Node) { d.Map().OK = false })
+	h.expect("down", h.do(cl, "GET foo", "PING"), isDown+"+PONG\r\n")
+	publish(func(d *slots.Draft, _, _ *slots.Node) { d.Map().OK, d.Map().AllowReadsWhenDown = false, true })
+	h.expect("down, reads allowed", h.do(cl, "GET foo", "SET foo 2"), "$1\r\n1\r\n-CLUSTERDOWN The cluster is down and only accepts read commands\r\n")
+}
+
+// TestRoutingOfOpenSlots: while a slot moves, its keys are served where they are.
+func TestRoutingOfOpenSlots(t *testing.T) {
+	h, publish := newNode(t)
+	cl, _ := h.arrive()
+	h.expect("before", h.do(cl, "SET foo 1"), "+OK\r\n")
+	publish(func(d *slots.Draft, _, other *slots.Node) { d.Map().Migrating[slotOfFoo] = other })
+	h.expect("migrating", h.do(cl, "GET foo", "GET {foo}x", "MGET foo {foo}x", "MGET {foo}x {foo}y"),
+		"$1\r\n1\r\n-ASK 12182 10.0.0.2:7002\r\n"+tryAgain+"-ASK 12182 10.0.0.2:7002\r\n")
+	publish(func(d *slots.Draft, _, other *slots.Node) { d.Map().Importing[slotOfBar] = other })
+	h.expect("importing", h.do(cl, "GET bar", "ASKING", "SET bar 1", "GET bar", "ASKING", "GET bar", "ASKING", "MGET bar {bar}x", "ASKING", "MGET {bar}x {bar}x"),
+		movedBar+"+OK\r\n+OK\r\n"+movedBar+"+OK\r\n$1\r\n1\r\n+OK\r\n"+tryAgain+"+OK\r\n*2\r\n$-1\r\n$-1\r\n")
+	h.expect("ASKING holds for a transaction", h.do(cl, "ASKING", "MULTI", "GET bar", "EXEC", "GET bar"),
+		"+OK\r\n+OK\r\n+QUEUED\r\n*1\r\n$1\r\n1\r\n"+movedBar)
+}
+
+// TestRoutingAtReplica: READONLY lets a replica serve reads of its primary's slots.
+func TestRoutingAtReplica(t *testing.T) {
+	h, publish := newNode(t)
+	cl, _ := h.arrive()
+	publish(func(d *slots.Draft, _, other *slots.Node) { d.Map().Replica, d.Map().Primary = true, other })
+	h.expect("replica", h.do(cl, "GET bar", "READONLY", "GET bar", "SET bar 1", "READWRITE", "GET bar"),
+		movedBar+"+OK\r\n$-1\r\n"+movedBar+"+OK\r\n"+movedBar)
+}
+
+// TestRerouteOfBlocked: who waits for a key is told when its slot has gone, and who waits for another is not.
+func TestRerouteOfBlocked(t *testing.T) {
+	h, publish := newNode(t)
+	a, onA := h.arrive()
+	b, onB := h.arrive()
+	h.do(a, "PARK foo")
+	h.do(b, "PARK hello")
+	publish(func(d *slots.Draft, _, other *slots.Node) { d.Assign(slotOfFoo, other) })
+	h.Do(h.Reroute)
+	h.expect("gone", onA.take(), "post -MOVED 12182 10.0.0.2:7002\r\n; resume")
+	h.expect("still here", onB.take(), "")
+	publish(func(d *slots.Draft, _, _ *slots.Node) { d.Map().OK = false })
+	h.Do(h.Reroute)
+	h.expect("down", onB.take(), "post "+isDown+"; resume")
+}
+
+// TestDropSlot: keys of a slot go, replicas hear of each, and no other slot's do.
+func TestDropSlot(t *testing.T) {
+	h, _ := newNode(t)
+	cl, _ := h.arrive()
+	for i := range 40 {
+		h.do(cl, "SET {foo}"+string(rune('A'+i))+" 1")
+	}
+	h.do(cl, "SET hello 1")
+	h.sink.take()
+	for more := true; more; {
+		h.Do(func() { more = h.DropSlot(slotOfFoo, 0) })
+	}
+	if n := h.keys(); n != 1 {
+		t.Errorf("%d keys are left", n)
+	}
+	dels := 0
+	for _, word := range []byte(h.sink.take()) {
+		if word == '{' {
+			dels++
+		}
+	}
+	if dels != 40 {
+		t.Errorf("%d deletions were told", dels)
+	}
+}
+
+// TestLatch: who names a key with a latch waits until it is released, and nobody else does.
+func TestLatch(t *testing.T) {
+	h := newHouse(t)
+	a, onA := h.arrive()
+	b, _ := h.arrive()
+	c, onC := h.arrive()
+	d, onD := h.arrive()
+	var release func()
+	h.do(d, "PARK other k")
+	h.Do(func() { release = h.Latch([][]byte{[]byte("k")}) })
+	if done, _ := h.batch(a, "SET k 1"); done != 0 {
+		t.Error("a command that names the key was run")
+	}
+	h.expect("another", h.do(b, "SET free 1", "GET free"), "+OK\r\n$1\r\n1\r\n")
+	if done, _ := h.batch(c, "MULTI", "SET free 2", "GET k", "EXEC"); done != 3 {
+		t.Errorf("%d of a transaction that names the key were run", done)
+	}
+	h.expect("makes other ready", h.do(b, "SIGNAL other"), "+OK\r\n")
+	h.expect("whose command names k", onD.take(), "")
+	if !a.Is(client.Blocked) || !c.Is(client.Blocked) || b.Is(client.Blocked) {
+		t.Error("others wait than should")
+	}
+	h.Do(release)
+	h.expect("asks again", onA.take()+onC.take(), "resumeresume")
+	h.expect("is served", onD.take(), "post $5\r\nother\r\n; resume")
+	h.expect("runs", h.do(a, "SET k 1"), "+OK\r\n")
+}

@@ -1,0 +1,79 @@
+// Package slots says who serves which hash slot: a key's slot, and the map that routes by it.
+//
+// Owner: the cluster's goroutine makes a Map; nobody changes it afterwards, and anybody reads it.
+// Never: locks, blocks, or knows how nodes talk with each other.
+// Start here; map.go is the map, joints.go what the two sides of a cluster node ask of each other.
+package slots
+
+import "bytes"
+
+// Count is how many slots a cluster has.
+const Count = 16384
+
+// Of gives the slot of a key: 0 to Count-1. If the key has a hash tag, a text between its first brace and the next
+// closing one that is not empty, the tag alone counts.
+//
+// Source: the Redis Cluster specification.
+func Of(key []byte) uint16 {
+	if open := bytes.IndexByte(key, '{'); open >= 0 {
+		if length := bytes.IndexByte(key[open+1:], '}'); length > 0 {
+			key = key[open+1 : open+1+length]
+		}
+	}
+	return checksum(key) & (Count - 1)
+}
+
+// OfPattern gives the slot of every key that a glob pattern can match, and false if they can lie in several. It is
+// so if the pattern has a hash tag without wildcards, or has no wildcards at all.
+//
+// Seam: KEYS and SCAN look at that slot alone.
+func OfPattern(pattern []byte) (slot uint16, one bool) {
+	open := -1
+	for i, c := range pattern {
+		switch {
+		case c == '*' || c == '?' || c == '[' || c == '\\':
+			return 0, false
+		case c == '{' && open < 0:
+			open = i
+		case c == '}' && open >= 0 && i > open+1:
+			return checksum(pattern[open+1:i]) & (Count - 1), true
+		case c == '}' && open >= 0 && i == open+1: // an empty tag is none, and no later brace makes one
+			open = len(pattern)
+		}
+	}
+	return Of(pattern), true
+}
+
+// checksum is CRC16 with the polynomial 0x1021 and nothing reflected (XMODEM). It takes eight bytes at a time: the sum
+// is linear, so each byte has a table of what it is worth with so many bytes behind it (BenchmarkOf).
+func checksum(p []byte) (crc uint16) {
+	for ; len(p) >= 8; p = p[8:] {
+		crc = crcTables[7][p[0]^byte(crc>>8)] ^ crcTables[6][p[1]^byte(crc)] ^ crcTables[5][p[2]] ^ crcTables[4][p[3]] ^
+			crcTables[3][p[4]] ^ crcTables[2][p[5]] ^ crcTables[1][p[6]] ^ crcTables[0][p[7]]
+	}
+	for _, b := range p {
+		crc = crc<<8 ^ crcTables[0][byte(crc>>8)^b]
+	}
+	return crc
+}
+
+// crcTables[n][b] is the checksum of byte b and n zero bytes behind it.
+var crcTables = func() (t [8][256]uint16) {
+	for i := range t[0] {
+		crc := uint16(i) << 8
+		for range 8 {
+			if crc&0x8000 != 0 {
+				crc = crc<<1 ^ 0x1021
+			} else {
+				crc <<= 1
+			}
+		}
+		t[0][i] = crc
+	}
+	for n := 1; n < len(t); n++ {
+		for i, crc := range t[n-1] {
+			t[n][i] = crc<<8 ^ t[0][crc>>8]
+		}
+	}
+	return t
+}()
