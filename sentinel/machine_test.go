@@ -346,3 +346,17 @@ func TestPrimaryThatIsAReplica(t *testing.T) {
 		t.Errorf("of a primary that was one: %s, whose link was down for long", best.name)
 	}
 }
+
+// TestNewerConfigurationEndsFailover: a Sentinel that has promoted a replica takes a newer configuration that names the
+// address it began with, and no longer tells of its own choice under the newer epoch.
+func TestNewerConfigurationEndsFailover(t *testing.T) {
+	b := newBench(t, Directive{"known-replica", "m", "10.0.0.2", "1"})
+	p := b.primaries.list[0]
+	p.flags |= failingOver
+	p.chosen, p.configEpoch = p.replicas.list[0], 1
+	b.enter(p, reconfReplicas)
+	b.Hello(fmt.Sprintf("10.0.0.9,26379,%040d,2,m,10.0.0.1,6379,2", 9), b.now)
+	if at := p.current(); at.ip != "10.0.0.1" || p.configEpoch != 2 || p.is(failingOver) {
+		t.Errorf("the primary is at %s in epoch %d, failing over: %v", at.ip, p.configEpoch, p.is(failingOver))
+	}
+}
