@@ -49,6 +49,3 @@ func roleOf(argv []string) string {
 	}
 	return "server"
 }
-
-// manual is what --help shows beside what the server knows.
-func manual() server.Manual { return server.Manual{Settings: settings, Tools: cli.Forms()} }

@@ -2,6 +2,7 @@ package sentinel
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -129,13 +130,27 @@ func (m *Machine) choose(p *Instance) {
 	m.tell(logging.LevelNotice, "+failover-state-send-slaveof-noone", r, "")
 }
 
-// best is the replica to promote: one that is there, whose INFO is fresh, that had its primary until lately, and whose
-// priority is not 0. The lowest priority comes first, then the largest offset, then the smallest run id. nil: none.
+// best is the replica to promote, or nil: one that had its primary until lately.
+//
+// A primary that calls itself a replica may have been one for longer than its replicas may be without one, because that
+// takes some INFOs to believe. Then any replica will do, where in Redis there is never a primary again.
 func (m *Machine) best(p *Instance) *Instance {
 	maxLinkDown := 10 * p.downAfter
-	fresh := 3 * m.info
 	if p.is(subjectivelyDown) {
 		maxLinkDown += m.now - p.downSince
+	}
+	r := m.bestOf(p, maxLinkDown)
+	if r == nil && !p.saysPrimary {
+		r = m.bestOf(p, math.MaxInt64)
+	}
+	return r
+}
+
+// bestOf is the replica to promote among those that are there, whose INFO is fresh, whose link was not down for longer,
+// and whose priority is not 0. The lowest priority comes first, then the largest offset, then the smallest run id.
+func (m *Machine) bestOf(p *Instance, maxLinkDown int64) *Instance {
+	fresh := 3 * m.info
+	if p.is(subjectivelyDown) {
 		fresh = 5 * m.Periods.ping // its replicas are asked each second
 	}
 	fit := slices.DeleteFunc(p.replicas.each(), func(r *Instance) bool {

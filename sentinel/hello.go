@@ -149,9 +149,11 @@ func (m *Machine) moveSentinel(s *Instance) {
 	}
 }
 
-// follow takes a newer configuration of the primary from another Sentinel.
+// follow takes a newer configuration of the primary from another Sentinel. A failover of this one's that has promoted
+// somebody else ends by that, also if the newer address is the one that it began with: else an epoch had two addresses.
 func (m *Machine) follow(p, from *Instance, h hello) {
-	if h.primaryPort == p.at.port && m.isAt(p.at, h.primaryHost) {
+	old := p.current()
+	if h.primaryPort == old.port && m.isAt(old, h.primaryHost) {
 		p.configEpoch = h.configEpoch
 		return
 	}
@@ -159,7 +161,6 @@ func (m *Machine) follow(p, from *Instance, h hello) {
 		return // a later hello may name a host that is known by then
 	}
 	p.configEpoch = h.configEpoch
-	old := p.at
 	m.tell(logging.LevelWarning, "+config-update-from", from, "")
 	m.switched(p, m.shown(old), old.port, h.primaryHost, h.primaryPort)
 	_ = m.changeAddress(p, h.primaryHost, h.primaryPort) // the address was just made

@@ -325,3 +325,38 @@ func TestSentinelsAreBounded(t *testing.T) {
 		t.Errorf("the eighth was heard at %d, the epoch is %d", s.heard, b.epoch)
 	}
 }
+
+// TestPrimaryThatIsAReplica: a primary that was made a replica is failed over, although its replicas have been without
+// one for longer than they may after a crash.
+func TestPrimaryThatIsAReplica(t *testing.T) {
+	b := newBench(t, Directive{"known-replica", "m", "10.0.0.2", "1"}, Directive{"known-replica", "m", "10.0.0.3", "1"},
+		Directive{"down-after-milliseconds", "m", "1000"})
+	p := b.primaries.list[0]
+	offset := map[string]int64{"10.0.0.2": 5, "10.0.0.3": 7}
+	info := func(i *Instance) string { return ofReplica(100, offset[i.at.ip], strings.Repeat("a", 40), 60) }
+	b.pass(40_000, "PONG", info)
+	if !p.is(subjectivelyDown) {
+		t.Fatal("it does not count as down")
+	}
+	if best := b.best(p); best == nil || best.at.ip != "10.0.0.3" {
+		t.Errorf("the choice: %+v", best)
+	}
+	p.saysPrimary = true
+	if best := b.best(p); best != nil {
+		t.Errorf("of a primary that was one: %s, whose link was down for long", best.name)
+	}
+}
+
+// TestNewerConfigurationEndsFailover: a Sentinel that has promoted a replica takes a newer configuration that names the
+// address it began with, and no longer tells of its own choice under the newer epoch.
+func TestNewerConfigurationEndsFailover(t *testing.T) {
+	b := newBench(t, Directive{"known-replica", "m", "10.0.0.2", "1"})
+	p := b.primaries.list[0]
+	p.flags |= failingOver
+	p.chosen, p.configEpoch = p.replicas.list[0], 1
+	b.enter(p, reconfReplicas)
+	b.Hello(fmt.Sprintf("10.0.0.9,26379,%040d,2,m,10.0.0.1,6379,2", 9), b.now)
+	if at := p.current(); at.ip != "10.0.0.1" || p.configEpoch != 2 || p.is(failingOver) {
+		t.Errorf("the primary is at %s in epoch %d, failing over: %v", at.ip, p.configEpoch, p.is(failingOver))
+	}
+}

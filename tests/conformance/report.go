@@ -23,6 +23,8 @@ var differences = []string{
 var better = []string{
 	"FLUSHALL and FLUSHDB take the same short time whatever they remove, also SYNC and inside MULTI: the memory is given back beside the core.",
 	"BITFIELD with OVERFLOW SAT keeps the end of the range that a value lies beyond. In 7.4 a number near the least of 64 bits, SET into a narrower signed field, overflows and becomes the greatest.",
+	"A Sentinel promotes a replica also when its primary was made a replica and nobody has had a primary for long. With `down-after-milliseconds` below some 2 s a group of 7.4's then never has a primary again.",
+	"A replica that does not take up its new primary holds up the others for `slave-reconf-timeout`; in 7.4 for the whole `failover-timeout`.",
 }
 
 // own are where spindle's answers are not 7.4's, on purpose or for want of work.
