@@ -26,9 +26,9 @@ func main() {
 	}
 	switch role := roleOf(os.Args); role {
 	case "server":
-		os.Exit(server.Run(os.Args, manual()))
+		os.Exit(server.Run(os.Args, server.Manual{Settings: settings, Tools: cli.Forms()}))
 	case "sentinel":
-		os.Exit(server.RunSentinel(os.Args, manual()))
+		os.Exit(server.RunSentinel(os.Args, server.Manual{Settings: settings, Tools: cli.Forms()}))
 	default:
 		fmt.Fprintf(os.Stderr, "spindle cannot be a %s in this version: it is a server or a Sentinel.\n", role)
 		os.Exit(1)
