@@ -191,7 +191,8 @@ func (s *server) state() (steps int, err error) {
 	}
 	steps, _ = strconv.Atoi(a)
 	if b != a || length != fmt.Sprintf(":%d\r\n", steps) || last != a+"\r\n" {
-		return 0, fmt.Errorf("a is %q, b is %q, the list has %q, its last is %q", a, b, length, last)
+		all, _ := s.do("LRANGE", "l", "0", "-1")
+		return 0, fmt.Errorf("a is %q, b is %q, the list has %q, its last is %q, all of it is %q", a, b, length, last, all)
 	}
 	return steps, nil
 }

@@ -185,9 +185,7 @@ func (s *State) Load(text string) error {
 		return &FileError{"", "no line is this node's"}
 	}
 	for _, n := range s.nodes {
-		if err := s.loadShard(n, shards); err != "" {
-			return &FileError{n.ID, err}
-		}
+		s.loadShard(n, shards)
 	}
 	s.log(logging.LevelNotice, "Node configuration loaded, I'm %s", s.me.ID)
 	s.current = s.maxEpoch() // somebody may have edited the file
@@ -195,20 +193,17 @@ func (s *State) Load(text string) error {
 	return nil
 }
 
-// loadShard gives a replica its primary's shard if the file does not name it.
-func (s *State) loadShard(n *Node, named map[*Node]bool) string {
-	p := n.Primary
-	switch {
+// loadShard gives a replica its primary's shard. A node may have saved what it knew of the replica before it heard of
+// the primary's new shard: that is no damage, and the next messages would mend it.
+func (s *State) loadShard(n *Node, named map[*Node]bool) {
+	switch p := n.Primary; {
 	case p == nil:
-	case !named[n]:
-		n.ShardID = p.ShardID
-	case !named[p]:
+	case named[n] && !named[p]:
 		p.ShardID = n.ShardID
 		named[p] = true
-	case n.ShardID != p.ShardID:
-		return "a replica is in another shard than its primary"
+	default:
+		n.ShardID = p.ShardID
 	}
-	return ""
 }
 
 // loadLine reads one line. It gives the reason why it cannot be taken.
