@@ -73,6 +73,9 @@ func (m *Migrator) migrate(c *command.Context) error {
 	if err != nil {
 		return err
 	}
+	for _, i := range call.secrets {
+		defer c.Redact(i)
+	}
 	d, restore := m.parts.Dumper(), "RESTORE"
 	m.gather(c, call, names, d)
 	if len(call.keys) == 0 {

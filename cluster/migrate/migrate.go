@@ -28,6 +28,7 @@ type call struct {
 	timeout        time.Duration
 	copy, replace  bool
 	user, password []byte // password nil: no AUTH
+	secrets        []int  // which arguments these were
 	from           int    // the database here
 
 	keys []item
@@ -71,9 +72,11 @@ options:
 			m.replace = true
 		case command.Is(word, "AUTH") && more >= 1:
 			m.user, m.password = nil, clone(args[i+1])
+			m.secrets = append(m.secrets, i+1)
 			i++
 		case command.Is(word, "AUTH2") && more >= 2:
 			m.user, m.password = clone(args[i+1]), clone(args[i+2])
+			m.secrets = append(m.secrets, i+1, i+2)
 			i += 2
 		case command.Is(word, "KEYS"):
 			if len(args[3]) != 0 {

@@ -127,7 +127,8 @@ func (t *Table) ScanOf(slot uint16, cursor uint64, count int, yield func(memory.
 		cursor = cursorOf(first, 0, slotBits)
 	}
 	cursor = t.Scan(cursor, count, yield)
-	if depth := cursor & 63; cursor == 0 || depth == 0 || cursor>>22<<(64-depth) > first|(1<<(64-slotBits)-1) {
+	depth := cursor & 63 // 0: the table is one segment
+	if depth > 0 && cursor>>22<<(64-depth) > first|(1<<(64-slotBits)-1) {
 		return 0
 	}
 	return cursor
