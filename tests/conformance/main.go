@@ -38,6 +38,7 @@ type options struct {
 	suite     string // the one suite to run
 	here      string // the folder of the exclusions and of reference.txt
 	report    string
+	again     string
 }
 
 func main() {
@@ -46,6 +47,7 @@ func main() {
 	flag.BoolVar(&o.list, "list", false, "print the files that are run and how many tests of each the reference passes")
 	flag.BoolVar(&o.keep, "keep", false, "keep the run's folder with the logs of every server, and print where it is")
 	flag.BoolVar(&o.reference, "reference", false, "run the suites' own servers and renew what is known of them")
+	flag.StringVar(&o.again, "again", "", "a folder that -keep has left: its results count, and only what is not there is run")
 	flag.BoolVar(&o.tls, "tls", false, "run the suites under TLS, for which they know --tls; the report is not written")
 	flag.StringVar(&o.server, "server", "bin/spindle", "the program to test")
 	flag.StringVar(&o.suite, "suite", "", "run only this suite, "+newer.name+" or "+older.name+"; the report keeps what it says of the other")
@@ -155,6 +157,7 @@ func (o *options) runSuite(ctx context.Context, s *suite, server string) (*outco
 		return nil, err
 	}
 	defer run.close()
+	run.again = o.again
 	if o.tls {
 		if err := run.useTLS(ctx); err != nil {
 			return nil, err

@@ -32,6 +32,7 @@ type runner struct {
 	partner string // the suite's own server, which some tests run beside the one under test
 	keep    bool
 	tls     bool
+	again   string   // a kept run whose results stand for files that need not be run; "": none
 	prelude []string // what stands before ./runtest: a network namespace, if there may be one
 }
 
@@ -80,6 +81,11 @@ func (r *runner) close() {
 //
 // A test that hangs is written down as such and the file is run again without it, so that the tests behind it are seen.
 func (r *runner) file(ctx context.Context, server program, file string, skip []string) (*results, error) {
+	if r.again != "" {
+		if got, err := readResults(filepath.Join(r.again, resultsFile(file))); err == nil && len(got.names) > 0 {
+			return got, nil
+		}
+	}
 	err := wrap(r.dir, "redis-server", server.path)
 	if isSentinel(file) {
 		err = wrapSentinel(r.dir, file, server.path, r.partner)
@@ -109,7 +115,7 @@ func (r *runner) file(ctx context.Context, server program, file string, skip []s
 
 // once runs the file once. hangs is the test that was running when the time was up.
 func (r *runner) once(ctx context.Context, file string, skip []string) (got *results, hangs string, err error) {
-	log := filepath.Join(r.dir, "results-"+strings.NewReplacer("/", "-", " ", "-").Replace(file))
+	log := filepath.Join(r.dir, resultsFile(file))
 	if err := os.WriteFile(log, nil, 0o644); err != nil {
 		return nil, "", err
 	}
@@ -162,6 +168,11 @@ func (r *runner) once(ctx context.Context, file string, skip []string) (got *res
 		}
 	}
 	return got, hangs, nil
+}
+
+// resultsFile is where resume.tcl writes what becomes of file's tests.
+func resultsFile(file string) string {
+	return "results-" + strings.NewReplacer("/", "-", " ", "-").Replace(file)
 }
 
 // watch waits for cmd, and ends its process group, and nothing else, when a limit is reached.
