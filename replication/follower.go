@@ -357,6 +357,7 @@ func (f *Follower) taken(w *upstream, db int) {
 		id, offset = newID(), 0
 	}
 	f.feed.restart(id, offset)
+	f.diskMarks = nil // they are of another stream
 	f.adopt(db)
 	f.link.Taken(f.core.Now())
 	f.parts.Changed()

@@ -1,0 +1,52 @@
+package topology
+
+import (
+	"fmt"
+	"testing"
+
+	"spindle/protocol/respclient"
+	"spindle/tests/testkit"
+)
+
+// TestWaitAOF: WAITAOF hears from a replica's disk, and of a replica without a log it hears nothing. Who waits for the
+// local log is told when that is turned off.
+func TestWaitAOF(t *testing.T) {
+	for _, fsync := range []string{"always", "everysec"} {
+		s := testkit.Start(t, "--appendonly", "yes", "--appendfsync", fsync)
+		r := follow(t, s, false, "--appendonly", "yes", "--appendfsync", fsync)
+		online(t, s)
+		c := s.Dial()
+		for i := range 3 {
+			c.Do("SET", "k", i)
+			if v, err := c.Do("WAITAOF", 1, 1, 20000); err != nil || disks(v) != "1 1" {
+				t.Errorf("appendfsync %s: %v, %v", fsync, v, err)
+			}
+		}
+		r.Do("CONFIG", "SET", "appendonly", "no")
+		c.Do("SET", "k", "v")
+		if v, err := c.Do("WAITAOF", 1, 1, 1500); err != nil || disks(v) != "1 0" {
+			t.Errorf("appendfsync %s, a replica without a log: %v, %v", fsync, v, err)
+		}
+	}
+	s := testkit.Start(t, "--appendonly", "yes", "--appendfsync", "no")
+	c := s.Dial()
+	c.Do("SET", "k", "v")
+	done := make(chan string, 1)
+	go func() {
+		v, _ := c.Do("WAITAOF", 1, 0, 0)
+		done <- v.Text
+	}()
+	s.AwaitInfo(testkit.Slowly(20e9), "clients", "blocked_clients", "1")
+	s.Do("CONFIG", "SET", "appendonly", "no")
+	if got := <-done; got != "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled." {
+		t.Errorf("the log was turned off: %s", got)
+	}
+}
+
+// disks is WAITAOF's reply: how many local disks, and how many replicas'.
+func disks(v respclient.Value) string {
+	if len(v.Elems) != 2 {
+		return v.Text
+	}
+	return fmt.Sprint(v.Elems[0].Int, " ", v.Elems[1].Int)
+}
