@@ -153,6 +153,7 @@ func (k *Keyspace) begin(i int, startMs int64) {
 // the one there is: DB(Beside()+i) that of DB(i), by Swap. No view has them, nothing in them expires or is evicted. It needs a heap for
 // twice as many databases.
 func (k *Keyspace) Beside() int {
+	k.assertHeld()
 	for i := len(k.dbs); i < len(k.all); i++ {
 		if k.all[i].d == nil {
 			k.begin(i, k.now)

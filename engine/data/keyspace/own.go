@@ -27,10 +27,16 @@ func (db *DB) noteOwn(key []byte) {
 }
 
 // OwnKeys is how many keys have deadlines of their own on this replica.
-func (k *Keyspace) OwnKeys() int { return len(k.own) }
+func (k *Keyspace) OwnKeys() int {
+	k.assertHeld()
+	return len(k.own)
+}
 
 // ForgetOwn is for a replica that is promoted, or takes another data set.
-func (k *Keyspace) ForgetOwn() { k.own = nil }
+func (k *Keyspace) ForgetOwn() {
+	k.assertHeld()
+	k.own = nil
+}
 
 // expireOwn is ExpireDue of a replica.
 func (k *Keyspace) expireOwn(limit time.Duration) (expired int, more bool) {
