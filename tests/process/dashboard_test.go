@@ -13,8 +13,10 @@ import (
 
 // A dashboard is what the test reads of Grafana's format.
 type dashboard struct {
-	Templating struct{ List []struct{ Name, Definition string } }
-	Panels     []struct {
+	Templating struct {
+		List []struct{ Name, Definition string }
+	}
+	Panels []struct {
 		ID      int
 		Type    string
 		Title   string
