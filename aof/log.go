@@ -67,6 +67,7 @@ type Log struct {
 	stall    time.Time // since when a sync under way keeps bytes from the file; zero: none does
 	counted  bool      // the stall is in delayed
 
+	reading bool // DEBUG LOADAOF reads the files
 	held    bool
 	holding atomic.Bool // held, for the writer
 	refused bool        // the barrier is up
@@ -350,14 +351,18 @@ func (l *Log) Close() (wait func(limit time.Duration)) {
 }
 
 // Flush waits until everything decided so far is in the files, and keeps them as they are until release is called, in
-// the same turn: DEBUG LOADAOF reads them.
+// a turn: DEBUG LOADAOF reads them. No rewrite begins meanwhile, because the data set may be half of one.
 func (l *Log) Flush() (release func()) {
 	if l.state != off {
 		l.flushTurn()
 	}
+	l.reading = true
 	done, goOn := l.w.drain()
 	<-done
-	return func() { close(goOn) }
+	return func() {
+		l.reading = false
+		close(goOn)
+	}
 }
 
 // Durable says that replies wait for the disk.

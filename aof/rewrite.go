@@ -34,7 +34,7 @@ type rewrites struct {
 	job       *rewriting
 	last      *rewriting // that had a temporary file
 	scheduled bool
-	prepared  func() // a freeze that waits for the end of a lent command
+	prepared  func() // a freeze that waits for the end of a lent command, or of DEBUG LOADAOF
 
 	count, forks int64
 	failures     int64 // since one succeeded
@@ -90,6 +90,9 @@ func (l *Log) rewrite(inTransaction bool) (scheduled bool, err error) {
 
 // tickRewrite starts what is scheduled, or what growth asks for.
 func (l *Log) tickRewrite(now time.Time) {
+	if l.reading {
+		return
+	}
 	if f := l.rw.prepared; f != nil {
 		l.rw.prepared = nil
 		f()
@@ -211,13 +214,13 @@ func (w *writer) fail(j *rewriting, err error) {
 }
 
 // freeze takes the view, and cuts the buffer (aof.R1). A command that has lent the turn is not over: its unit must not
-// be torn.
+// be torn. Nor is half a data set frozen.
 func (l *Log) freeze(j *rewriting) {
 	switch {
 	case j.over.Load():
 		l.w.do(0, true, func() { l.w.dropIncr(j); close(j.gone) })
 		return
-	case l.parts.Core.Lent():
+	case l.parts.Core.Lent() || l.reading:
 		l.rw.prepared = func() { l.freeze(j) }
 		return
 	}

@@ -81,6 +81,7 @@ type Core struct {
 
 	anyInScripts bool // DEBUG SET-DISABLE-DENY-SCRIPTS
 	replaying    bool // a command of a log runs: nobody is told of its effects
+	replayed     replayed
 
 	nudge  chan struct{}     // has RunDuties look at once
 	labels []context.Context // by command.Spec.ID, while somebody profiles
