@@ -279,20 +279,26 @@ func (l *Log) detach() {
 }
 
 // TurnOn is CONFIG SET appendonly yes: a rewrite begins, at once or as soon as it may.
-func (l *Log) TurnOn(dir string) {
+//
+// Errors: those of Claim.
+func (l *Log) TurnOn(dir string) error {
 	if l.state != off {
-		return
+		return nil
 	}
 	l.abortRewrite("the log is switched on")
 	l.Locate(dir)
+	if err := l.Claim(0); err != nil {
+		return err
+	}
 	l.state = waiting
 	if l.parts.Saving() || l.parts.Core.Transacting() {
 		l.rw.scheduled = true
 		l.parts.Log.Notice("AOF was enabled but there is already another background operation. " +
 			"An AOF background was scheduled to start when possible.")
-		return
+		return nil
 	}
 	l.startRewrite()
+	return nil
 }
 
 // Replaced says that other data has taken the data set's place: a primary's. The files stay as they are until a rewrite

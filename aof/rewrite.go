@@ -163,6 +163,10 @@ func (w *writer) prepare(j *rewriting) {
 		close(j.gone)
 		return
 	}
+	if err := w.log.Claim(0); err != nil {
+		w.fail(j, err)
+		return
+	}
 	j.name, j.seq = f.temporaryIncr(), 0
 	if m, err := w.firstManifest(j); err != nil {
 		complainOfManifest(w.log.parts.Log, f.manifestPath(), err)
@@ -572,6 +576,29 @@ type Loaded = loaded
 
 // There says whether there was a log.
 func (l Loaded) There() bool { return l.there }
+
+// Claim takes the log's files for this process. A server that ends may still have them for an instant: patience is how
+// long they are waited for. Turn only if that is 0.
+//
+// Errors: disk.ErrLocked; the system's. They are logged.
+func (l *Log) Claim(patience time.Duration) error {
+	end := l.parts.Now().Add(patience)
+	err := l.folder.claim()
+	for errors.Is(err, disk.ErrLocked) && l.parts.Now().Before(end) {
+		time.Sleep(10 * time.Millisecond)
+		err = l.folder.claim()
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, disk.ErrLocked):
+		l.parts.Log.Warning("The append-only file %s is another server's, which runs: it holds %s.lock. "+
+			"Two servers cannot write to one log.", l.folder.name, l.folder.path(l.folder.name))
+	default:
+		l.parts.Log.Warning("Can't open or create append-only dir %s: %s", filepath.Base(l.folder.dir), reason.Of(err))
+	}
+	return err
+}
 
 // ReadManifest reads the manifest at start, whether the log is on or not.
 //

@@ -55,13 +55,18 @@ func (in *instance) wrote(cl *client.Client) {
 // switchLog is CONFIG SET appendonly.
 func (in *instance) switchLog() error {
 	if in.aofSettings.On.Get() {
-		in.aof.TurnOn(workingDir())
+		if in.aof.TurnOn(workingDir()) != nil {
+			return errTurnOn
+		}
 	} else {
 		in.aof.TurnOff()
 	}
 	in.countThreads()
 	return nil
 }
+
+// errTurnOn is what CONFIG SET appendonly yes answers when the log cannot be had.
+var errTurnOn = errors.New("Unable to turn on AOF. Check server logs.")
 
 // workingDir is where the process is, so that a later CONFIG SET dir moves no file that is in use.
 func workingDir() string {
@@ -150,8 +155,14 @@ func (in *instance) loadSnapshot() (state bgsave.ReplicationState, err error) {
 	return state, nil
 }
 
+// logPatienceAtStart is how long a server that ends may keep its log from the next.
+const logPatienceAtStart = 2 * time.Second
+
 // loadLog reads the append-only file, and begins to write it.
 func (in *instance) loadLog() (state bgsave.ReplicationState, err error) {
+	if err := in.aof.Claim(logPatienceAtStart); err != nil {
+		return state, err
+	}
 	found, err := in.aof.Load(in.loadContext, in.logTarget(in.core.Do))
 	if err != nil {
 		return state, err

@@ -374,6 +374,9 @@ func (d *Disk) ReadDir(name string) (names []string, err error) {
 	return names, nil
 }
 
+// Lock implements disk.System: one process uses the disk.
+func (d *Disk) Lock(string) (release func(), err error) { return func() {}, nil }
+
 // SyncDir implements disk.System.
 func (d *Disk) SyncDir(name string) error {
 	name = filepath.Clean(name)
