@@ -224,6 +224,14 @@ func (l *Log) look() {
 	events, distrust := l.w.takeNews()
 	for _, e := range events {
 		l.parts.Latency(e.name, e.took)
+		switch {
+		case e.name == eventPending:
+			l.parts.Latency(eventWrite, e.took)
+		case e.name == eventWrite && (l.rw.job != nil || l.parts.Saving()):
+			l.parts.Latency(eventActive, e.took)
+		case e.name == eventWrite:
+			l.parts.Latency(eventAlone, e.took)
+		}
 	}
 	if distrust != nil {
 		l.distrust(distrust)

@@ -281,6 +281,7 @@ func (w *writer) change(j *rewriting) {
 	if err == nil {
 		err = w.file.Sync()
 	}
+	began := time.Now()
 	next := w.manifest.clone()
 	next.incrs, next.incrSeq = append(next.incrs, part{j.name, j.seq}), j.seq
 	if err == nil {
@@ -298,6 +299,9 @@ func (w *writer) change(j *rewriting) {
 		return
 	}
 	w.manifest = next
+	w.mu.Lock()
+	w.slow(eventRename, time.Since(began))
+	w.mu.Unlock()
 	old := w.file
 	w.file, j.file = j.file, nil
 	w.setSize(0)
@@ -359,7 +363,7 @@ func (w *writer) adopt(j *rewriting) {
 	err := context.Cause(j.ctx)
 	next := w.manifest.clone()
 	next.baseSeq = j.base.seq
-	renamed := false
+	renamed, began := false, time.Now()
 	w.mu.Lock()
 	at := w.buf.first
 	w.mu.Unlock()
@@ -400,6 +404,7 @@ func (w *writer) adopt(j *rewriting) {
 	}
 	w.manifest, w.temp = next, false
 	w.mu.Lock()
+	w.slow(eventRename, time.Since(began))
 	if w.lost = nil; j.first {
 		w.synced = max(w.synced, at) // what came before the cut is in the base
 	}

@@ -23,8 +23,8 @@ import (
 // turns.
 // engine.N2. While a command is lent no other changes data: between two of its slices nothing it can see has changed.
 // engine.N3. A lent command's time stands still: each slice sees the time at which the command began.
-// engine.N4. A script of a log gives way without being parked: its goroutine waits in the handler. That is so only while
-// a data set is loaded, so that nobody else can see what the script has done so far.
+// engine.N4. A script of a log gives way without being parked: its goroutine waits in the handler. That happens only
+// while a data set is loaded, so that nobody else can see what the script has done so far.
 
 // A stack is what one outermost command has under way: a frame for each depth of calls, and what it has told of its
 // effects.

@@ -10,7 +10,7 @@ import (
 )
 
 // TestTwoServers: a log that a server writes to is no other's. Another does not start on it, does not switch its log
-// on, and makes no base for it. A log of another name in the same folder is free, and so is one whose server was killed.
+// on, and makes no base for it. A log of another name in the same folder is free, and so is that of a killed server.
 func TestTwoServers(t *testing.T) {
 	s := testkit.Start(t, "--appendonly", "yes")
 	s.Do("SET", "k", "first")
