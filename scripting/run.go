@@ -128,6 +128,12 @@ func (s *Scripts) start(c *command.Context, function lua.Value) error {
 			s.label("")
 			return nil
 		}
+		if c.Core.GiveWay(c) {
+			back := s.clock.Nanos()
+			r.paused += back - now
+			now = back
+			s.warn(now - r.began)
+		}
 		now, status = s.slice(now) // inside EXEC, say, nobody else may have the turn
 	}
 	return s.finish(c, status)
