@@ -45,9 +45,9 @@ var instancesRuns = map[string]*instancesRun{
 		func(server, reference string) programs { return programs{server, reference, reference} }},
 	sentinelBeneath: {"./runtest-sentinel", sentinelFile, 40 * time.Minute, idleLimit,
 		func(server, reference string) programs { return programs{reference, server, server} }},
-	clusterFile: {"./runtest-cluster", clusterFile, time.Hour, 5 * time.Minute,
+	clusterFile: {"./runtest-cluster", clusterFile, 2 * time.Hour, 20 * time.Minute,
 		func(server, _ string) programs { return programs{server, server, server} }},
-	clusterMixed: {"./runtest-cluster", clusterFile, time.Hour, 5 * time.Minute,
+	clusterMixed: {"./runtest-cluster", clusterFile, 2 * time.Hour, 20 * time.Minute,
 		func(server, reference string) programs { return programs{server, server, reference} }},
 }
 
