@@ -95,7 +95,7 @@ func (b *Bitmap) Add(slot int) { b[slot>>3] |= 1 << (slot & 7) }
 // Remove takes slot out of the set.
 func (b *Bitmap) Remove(slot int) { b[slot>>3] &^= 1 << (slot & 7) }
 
-// Next is the first slot at or behind from that is in the set, or that is not, as in says. There may be none: then it is
+// Next is the first slot at or behind from that is in the set, or that is not, as in says. If there is none, it is
 // 8 * SlotBytes.
 func (b *Bitmap) Next(from int, in bool) int {
 	const all = 8 * SlotBytes

@@ -113,8 +113,8 @@ func (w *world) run(ms int64) {
 func ip(i int) string { return fmt.Sprintf("10.0.0.%d", i+1) }
 
 func (h *host) terms() Terms {
-	return Terms{NodeTimeout: worldTimeout, ReplicationPing: 1000, ValidityFactor: 10, MigrationBarrier: 1, AllowMigration: true,
-		FullCoverage: true, Port: 7000, BusPort: 17000}
+	return Terms{NodeTimeout: worldTimeout, ReplicationPing: 1000, ValidityFactor: 10, MigrationBarrier: 1,
+		AllowMigration: true, FullCoverage: true, Port: 7000, BusPort: 17000}
 }
 
 func (h *host) clock() int64 { return h.w.net.Now() + h.skew }
