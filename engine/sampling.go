@@ -131,7 +131,7 @@ func (c *Core) sample(cl *client.Client, spec *command.Spec, args [][]byte, weig
 		return
 	}
 	s := &c.sampler
-	if at := spec.OneKey(); at > 0 && at < len(args) {
+	if at := firstKey(spec); at > 0 && at < len(args) {
 		write := spec.Keys[0].Flags&command.KeyRO == 0
 		s.keys.Note(&insight.Use{Key: args[at], DB: cl.DB, Write: write, Weight: weight, Bytes: bytes * weight, Nanos: nanos * weight})
 		return
@@ -155,6 +155,18 @@ func (c *Core) sample(cl *client.Client, spec *command.Spec, args [][]byte, weig
 				Bytes: bytes / n * each, Nanos: nanos / n * each})
 		}
 	}
+}
+
+// firstKey is where the key of a command stands that names one, at a place of its own; 0 of all others. Its flags may
+// depend on options, as SET's do.
+func firstKey(spec *command.Spec) int {
+	if len(spec.Keys) != 1 {
+		return 0
+	}
+	if k := &spec.Keys[0]; k.LastKey == 0 && !k.KeyNum && k.Keyword == "" && !k.Unknown && k.Flags&command.KeyNotKey == 0 {
+		return k.Index
+	}
+	return 0
 }
 
 // scriptFamily is the family of EVAL and kin.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"spindle/engine/data/keyspace"
 	"spindle/engine/family/sight"
 	"spindle/engine/insight"
 )
@@ -23,8 +24,11 @@ func (in *instance) sightDeps() sight.Deps {
 // how many are named is bounded.
 type sightMetrics struct{ in *instance }
 
-// hotKeysTold is how many hot keys /metrics names.
-const hotKeysTold = 20
+// How many keys /metrics names: hot ones, and big ones of each type.
+const (
+	hotKeysTold = 20
+	bigKeysTold = 10
+)
 
 // gauge describes a figure that has labels.
 func gauge(name, help string, labels ...string) *prometheus.Desc {
@@ -36,6 +40,8 @@ var (
 	hotReadsDesc  = gauge("hotkey_reads_per_second", "Reads of a hot key.", "db", "key")
 	hotWritesDesc = gauge("hotkey_writes_per_second", "Writes of a hot key.", "db", "key")
 	hotBytesDesc  = gauge("hotkey_bytes_per_second", "Bytes of requests for a hot key and of their replies.", "db", "key")
+	bigBytesDesc  = gauge("bigkey_bytes", "Bytes of one of the largest keys of a type.", "db", "type", "key")
+	bigCountDesc  = gauge("bigkey_elements", "Elements of one of the largest keys of a type.", "db", "type", "key")
 	hotCPUDesc    = gauge("hotkey_cpu_seconds_per_second", "Time in turns for a hot key.", "db", "key")
 )
 
@@ -45,9 +51,12 @@ func (m sightMetrics) Describe(chan<- *prometheus.Desc) {}
 // Collect implements prometheus.Collector.
 func (m sightMetrics) Collect(out chan<- prometheus.Metric) {
 	var hot []insight.HotKey
+	var big []keyspace.BigKey
 	m.in.core.Do(func() {
+		big = m.in.space.BigKeys(bigKeysTold)
 		hot = m.in.core.HotKeys().Top(hotKeysTold)
 	})
+	m.collectBig(out, big)
 	seen := map[string]bool{}
 	for _, k := range hot {
 		db, key := strconv.Itoa(k.DB), labelOf(k.Key, k.KeyLen)
@@ -64,6 +73,23 @@ func (m sightMetrics) Collect(out chan<- prometheus.Metric) {
 		}
 	}
 }
+
+// collectBig sends the largest keys.
+func (m sightMetrics) collectBig(out chan<- prometheus.Metric, big []keyspace.BigKey) {
+	seen := map[[3]string]bool{}
+	for _, k := range big {
+		at := [3]string{strconv.Itoa(k.DB), k.TypeName, labelOf(k.Key[:min(len(k.Key), labelMost)], len(k.Key))}
+		if seen[at] {
+			continue
+		}
+		seen[at] = true
+		out <- prometheus.MustNewConstMetric(bigBytesDesc, prometheus.GaugeValue, float64(k.Bytes), at[:]...)
+		out <- prometheus.MustNewConstMetric(bigCountDesc, prometheus.GaugeValue, float64(k.Elements), at[:]...)
+	}
+}
+
+// labelMost is how many bytes of a key a label has.
+const labelMost = 512
 
 // labelOf is a key as a label: text that can be shown stays, all else is \xNN. n is the key's length: what was cut off
 // is said.

@@ -170,6 +170,7 @@ func (in *instance) assemble(args Arguments) (err error) {
 	in.space = keyspace.New(in.heap, keyspace.Options{
 		Databases: int(in.engine.Databases.Get()), Slots: in.clustering.Enabled.Get(),
 	})
+	in.space.TrackBigKeys(in.engine.BigKeys.Get())
 	in.clients = client.NewRegistry()
 	in.core = engine.New(engine.Parts{
 		Space: in.space, Clients: in.clients, Settings: &in.engine, Common: &in.common, Lazy: in.lazy, Whole: &in.whole,

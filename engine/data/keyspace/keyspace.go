@@ -53,6 +53,8 @@ type Keyspace struct {
 	expireFrom int       // the database that ExpireDue begins with
 	due        table.Due // what ExpireDue is at
 
+	big    bigKeys
+	handed *value.Edit   // the last one
 	edits  [4]value.Edit // handed out in turn (value.Edit, keyspace.K1)
 	editAt uint
 

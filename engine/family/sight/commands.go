@@ -1,8 +1,8 @@
-// Package sight is what operators ask of always-on insight: HOTKEYS.
+// Package sight is what operators ask of always-on insight: BIGKEYS, HOTKEYS.
 //
 // Owner: the core; handlers run in a turn.
 // Never: measures anything; package insight and the keyspace keep what is shown.
-// Start here; hotkeys.go is an answer.
+// Start here; bigkeys.go and hotkeys.go are the answers.
 package sight
 
 import (
@@ -32,6 +32,10 @@ func Family(d Deps) command.Family {
 	varying := []string{"request_policy:all_nodes", "response_policy:special", "nondeterministic_output"}
 	succeeded := []string{"request_policy:all_nodes", "response_policy:all_succeeded"}
 	return command.Family{Name: Name, Rows: []command.Spec{
+		{Name: "bigkeys", Arity: -2, Subs: []command.Spec{
+			{Name: "get", Arity: -2, Flags: admin, Tips: varying, Run: f.bigKeysGet},
+			{Name: "help", Arity: 2, Flags: plain, Run: bigKeysHelp},
+		}},
 		{Name: "hotkeys", Arity: -2, Subs: []command.Spec{
 			{Name: "get", Arity: -2, Flags: admin, Tips: varying, Run: f.hotKeysGet},
 			{Name: "help", Arity: 2, Flags: plain, Run: hotKeysHelp},
