@@ -168,9 +168,8 @@ func (in *instance) assemble(args Arguments) (err error) {
 	in.common.MaxBulk = &in.network.MaxBulk
 	in.lazy = lazyfree.New(lazyfree.Options{})
 	in.space = keyspace.New(in.heap, keyspace.Options{
-		Databases: int(in.engine.Databases.Get()), Slots: in.clustering.Enabled.Get(),
+		Databases: int(in.engine.Databases.Get()), Slots: in.clustering.Enabled.Get(), BigKeys: in.engine.BigKeys.Get(),
 	})
-	in.space.TrackBigKeys(in.engine.BigKeys.Get())
 	in.clients = client.NewRegistry()
 	in.core = engine.New(engine.Parts{
 		Space: in.space, Clients: in.clients, Settings: &in.engine, Common: &in.common, Lazy: in.lazy, Whole: &in.whole,

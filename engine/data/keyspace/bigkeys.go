@@ -94,9 +94,6 @@ type bigKeys struct {
 	pending [64]bigPending
 }
 
-// TrackBigKeys says whether big keys are followed, before the first key.
-func (k *Keyspace) TrackBigKeys(on bool) { k.big.on = on }
-
 // written says that v, of that hash, was written.
 func (k *Keyspace) written(d *data, hash uint64, v value.Value) {
 	if !k.big.on || !v.Exists() || !mayBeBig(v) {
