@@ -31,6 +31,7 @@ type admin struct {
 	handshakes func() (running, begun, failed int64)
 	profiling  func(on bool) // turn only
 	profiles   int           // that run or have been asked for; turn only
+	sights     prometheus.Collector
 	http       http.Server
 }
 
@@ -44,7 +45,7 @@ func (a *admin) listen(address string) (net.Addr, error) {
 		return nil, err
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(&metrics{a}, prometheus.NewGoCollector())
+	registry.MustRegister(&metrics{a}, a.sights, prometheus.NewGoCollector())
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.Handle("/healthz", a.health)
