@@ -8,8 +8,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestBufferIsCounted: what the log has not written yet is in used_memory, and evicts nothing. INFO debug tells how long
-// turns have written.
+// TestBufferIsCounted: what the log has not written yet is in used_memory, and evicts nothing. INFO debug tells how
+// long turns have written.
 func TestBufferIsCounted(t *testing.T) {
 	s := testkit.Start(t, "--appendonly", "yes", "--enable-debug-command", "yes")
 	s.Do("SET", "k", strings.Repeat("v", 1<<20))

@@ -28,7 +28,8 @@ return redis.call('incr', 'transfers')`
 
 // TestScriptsPauseUnderLoad: scripts that stop again and again, transactions, readers and somebody who kills scripts:
 // no amount is lost, and each transfer that was answered has happened. With any event loop, and with two.
-// SPINDLE_SCRIPT_PAUSES is how often scripts shall have lent the turn, over all of these; without it, time is the limit.
+// SPINDLE_SCRIPT_PAUSES is how often scripts shall have lent the turn, over all of these; without it, time is the
+// limit.
 func TestScriptsPauseUnderLoad(t *testing.T) {
 	const accounts, total = 8, 8000
 	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
