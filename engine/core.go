@@ -60,6 +60,7 @@ type Core struct {
 	specs    [prefetchAhead]*command.Spec // of the requests looked at ahead
 	meter    meter
 	sampler  sampler
+	batch    *protocol.Batch // that wants to know what has run; nil: none does
 	sinks    []hearer
 	barriers []*Barrier
 	raised   int // barriers that are up
@@ -163,7 +164,9 @@ func (c *Core) Serve(b *protocol.Batch) {
 	c.take()
 	c.begin()
 	c.meter.measureCPU(c.settings.MeasureTurnCPU.Get())
-	cl.Out, cl.Reading, cl.LastMs = b.Reply, b.Unread, c.nowMs
+	if cl.Out, cl.Reading, cl.LastMs = b.Reply, b.Unread, c.nowMs; b.Timed {
+		c.batch = b
+	}
 	c.pushes.here = cl
 	if n := len(b.Requests); n > 0 {
 		cl.Reading += b.Requests[n-1].End
@@ -173,6 +176,7 @@ func (c *Core) Serve(b *protocol.Batch) {
 		c.evictClients()
 	}
 	c.run(cl, b)
+	c.batch = nil
 	c.space.Again(nil) // the batch's bytes are lent
 	cl.Note()
 	if c.nanos >= c.duties.at {
@@ -713,6 +717,9 @@ func (c *Core) lap() {
 	c.nanos = now
 	m.spec.Stats.Record(m.calls, took)
 	m.commands += uint64(m.calls)
+	if c.batch != nil {
+		c.batch.Ran = append(c.batch.Ran, protocol.Ran{Row: int32(m.spec.ID), Calls: int32(m.calls)})
+	}
 	if m.calls == 1 {
 		c.watchSlowness(m.client, m.spec, m.args, took)
 	}
@@ -734,6 +741,9 @@ func (c *Core) lapParked(cl *client.Client) (took int64) {
 	if earlier := m.calls - 1; earlier > 0 {
 		m.spec.Stats.Record(earlier, took-p.took)
 		m.commands += uint64(earlier)
+		if c.batch != nil {
+			c.batch.Ran = append(c.batch.Ran, protocol.Ran{Row: int32(m.spec.ID), Calls: int32(earlier)})
+		}
 	}
 	m.calls, m.client, m.args = 0, nil, nil
 	return p.took

@@ -3,6 +3,7 @@ package server
 import (
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -11,6 +12,8 @@ import (
 	"spindle/engine/data/keyspace"
 	"spindle/engine/family/sight"
 	"spindle/engine/insight"
+	"spindle/internal/histogram"
+	"spindle/internal/info"
 )
 
 // Always-on insight, for its commands and for /metrics.
@@ -18,6 +21,47 @@ import (
 // sightDeps are what HOTKEYS asks of the rest.
 func (in *instance) sightDeps() sight.Deps {
 	return sight.Deps{HotKeys: in.core.HotKeys}
+}
+
+// A CommandLatency is how long replies of a command took, from the request's reading to the reply's writing.
+type CommandLatency struct {
+	Command string
+	histogram.H
+}
+
+// replyLatency gives the commands that have run, in the order of COMMAND. Any goroutine.
+func (in *instance) replyLatency() (list []CommandLatency) {
+	if in.reactor == nil {
+		return nil
+	}
+	all := in.catalogue.All()
+	names := make([]string, in.catalogue.IDs())
+	for _, row := range all {
+		names[row.ID] = row.Full
+	}
+	for row, h := range in.reactor.Timings {
+		list = append(list, CommandLatency{names[row], *h})
+	}
+	return list
+}
+
+// replySection is INFO replylatency: "reply_usec_get:calls=3,mean=21.3,p50=18.4,p99=33.0,p99.9=33.0,max=33.0".
+func (in *instance) replySection() info.Section {
+	return info.Section{Name: "Replylatency", Fields: []info.Field{info.Lines("reply_usec", func(w *info.Writer) {
+		for _, c := range in.replyLatency() {
+			b := append(append(w.B, "reply_usec_"...), c.Command...)
+			b = strconv.AppendUint(append(b, ":calls="...), c.Total, 10)
+			for _, f := range []struct {
+				name string
+				d    time.Duration
+			}{{"mean", c.Sum / time.Duration(max(c.Total, 1))}, {"p50", c.Percentile(50)}, {"p99", c.Percentile(99)},
+				{"p99.9", c.Percentile(99.9)}, {"max", c.Max}} {
+				b = append(append(append(b, ','), f.name...), '=')
+				b = strconv.AppendFloat(b, float64(f.d)/1e3, 'f', 1, 64)
+			}
+			w.B = append(b, '\r', '\n')
+		}
+	})}}
 }
 
 // A sightMetrics is always-on insight as Prometheus collects it. What a key is called decides no more than a label, and
@@ -36,6 +80,8 @@ func gauge(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
+	replyDesc     = gauge("reply_seconds", "Time from reading a request to writing its reply.", "command")
+	replyBounds   = histogram.Bounds()
 	hotShareDesc  = gauge("hotkey_share", "Share of all uses of keys, of the hottest keys.", "db", "key")
 	hotReadsDesc  = gauge("hotkey_reads_per_second", "Reads of a hot key.", "db", "key")
 	hotWritesDesc = gauge("hotkey_writes_per_second", "Writes of a hot key.", "db", "key")
@@ -57,6 +103,9 @@ func (m sightMetrics) Collect(out chan<- prometheus.Metric) {
 		hot = m.in.core.HotKeys().Top(hotKeysTold)
 	})
 	m.collectBig(out, big)
+	for _, c := range m.in.replyLatency() {
+		out <- prometheus.MustNewConstHistogram(replyDesc, c.Total, c.Sum.Seconds(), c.Below(replyBounds), c.Command)
+	}
 	seen := map[string]bool{}
 	for _, k := range hot {
 		db, key := strconv.Itoa(k.DB), labelOf(k.Key, k.KeyLen)
