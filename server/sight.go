@@ -18,9 +18,9 @@ import (
 
 // Always-on insight, for its commands and for /metrics.
 
-// sightDeps are what HOTKEYS asks of the rest.
+// sightDeps are what HOTKEYS and STALLS ask of the rest.
 func (in *instance) sightDeps() sight.Deps {
-	return sight.Deps{HotKeys: in.core.HotKeys}
+	return sight.Deps{HotKeys: in.core.HotKeys, Stalls: in.core.Stalls}
 }
 
 // A CommandLatency is how long replies of a command took, from the request's reading to the reply's writing.
@@ -80,6 +80,8 @@ func gauge(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
+	stallsDesc    = gauge("stalls_total", "Times that a turn was held past stall-threshold.", "kind")
+	stalledDesc   = gauge("stall_seconds_total", "How long turns were held then.", "kind")
 	replyDesc     = gauge("reply_seconds", "Time from reading a request to writing its reply.", "command")
 	replyBounds   = histogram.Bounds()
 	hotShareDesc  = gauge("hotkey_share", "Share of all uses of keys, of the hottest keys.", "db", "key")
@@ -98,11 +100,18 @@ func (m sightMetrics) Describe(chan<- *prometheus.Desc) {}
 func (m sightMetrics) Collect(out chan<- prometheus.Metric) {
 	var hot []insight.HotKey
 	var big []keyspace.BigKey
+	var stalls [insight.Kinds]insight.Total
 	m.in.core.Do(func() {
 		big = m.in.space.BigKeys(bigKeysTold)
+		stalls = m.in.core.Stalls().Totals()
 		hot = m.in.core.HotKeys().Top(hotKeysTold)
 	})
 	m.collectBig(out, big)
+	for kind, n := range stalls {
+		name := insight.Kind(kind).String()
+		out <- prometheus.MustNewConstMetric(stallsDesc, prometheus.CounterValue, float64(n.Count), name)
+		out <- prometheus.MustNewConstMetric(stalledDesc, prometheus.CounterValue, n.Took.Seconds(), name)
+	}
 	for _, c := range m.in.replyLatency() {
 		out <- prometheus.MustNewConstHistogram(replyDesc, c.Total, c.Sum.Seconds(), c.Below(replyBounds), c.Command)
 	}
