@@ -20,8 +20,8 @@ import (
 // turn is looked at where its time is known anyway: a run of commands, a command of another, a duty.
 //
 // engine.W1. A part that is noted counts as covered: what contains it is noted only if the rest is past the threshold.
-// engine.W2. The processor time of a stall is known as an upper bound: the process's since the last tick. Where even that
-// is under a quarter, the machine is to blame, unless the command is one that waits by itself.
+// engine.W2. The processor time of a stall is known as an upper bound: the process's since the last tick. Where even
+// that is under a quarter, the machine is to blame, unless the command is one that waits by itself.
 
 // A stallWatch is what the core remembers for the stall log.
 type stallWatch struct {

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"spindle/engine/data/keyspace"
+	"spindle/engine/family/observe"
 	"spindle/engine/family/sight"
 	"spindle/engine/insight"
 	"spindle/internal/histogram"
@@ -80,6 +81,7 @@ func gauge(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
+	purposeDesc   = gauge("memory_purpose_bytes", "Resident memory by what it is for; the sum is the resident set.", "purpose")
 	stallsDesc    = gauge("stalls_total", "Times that a turn was held past stall-threshold.", "kind")
 	stalledDesc   = gauge("stall_seconds_total", "How long turns were held then.", "kind")
 	replyDesc     = gauge("reply_seconds", "Time from reading a request to writing its reply.", "command")
@@ -100,13 +102,18 @@ func (m sightMetrics) Describe(chan<- *prometheus.Desc) {}
 func (m sightMetrics) Collect(out chan<- prometheus.Metric) {
 	var hot []insight.HotKey
 	var big []keyspace.BigKey
+	var purposes []observe.Purpose
 	var stalls [insight.Kinds]insight.Total
 	m.in.core.Do(func() {
 		big = m.in.space.BigKeys(bigKeysTold)
 		stalls = m.in.core.Stalls().Totals()
+		purposes = observe.Purposes(m.in.space)
 		hot = m.in.core.HotKeys().Top(hotKeysTold)
 	})
 	m.collectBig(out, big)
+	for _, p := range purposes {
+		out <- prometheus.MustNewConstMetric(purposeDesc, prometheus.GaugeValue, float64(p.Bytes), p.Name)
+	}
 	for kind, n := range stalls {
 		name := insight.Kind(kind).String()
 		out <- prometheus.MustNewConstMetric(stallsDesc, prometheus.CounterValue, float64(n.Count), name)
