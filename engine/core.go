@@ -86,6 +86,7 @@ type Core struct {
 
 	anyInScripts bool // DEBUG SET-DISABLE-DENY-SCRIPTS
 	replaying    bool // a command of a log runs: nobody is told of its effects
+	replayed     replayed
 
 	nudge  chan struct{}     // has RunDuties look at once
 	labels []context.Context // by command.Spec.ID, while somebody profiles
@@ -106,7 +107,7 @@ type Hooks struct {
 	Read        func(cl *client.Client, call *command.Spec, args [][]byte) // a command of a client with client.Tracking has run
 	Gone        func(cl *client.Client)                                    // a client left: watches, subscriptions, replicas
 	Denied      func(cl *client.Client, e acl.Entry)                       // a call or an AUTH of cl's was refused; e lacks Client
-	OtherMemory func() int64                                               // bytes that count as used beside data and clients: what scripts are kept as
+	OtherMemory func() (used, spared int64)                                // bytes that count as used beside data and clients; and of these, towards no limit
 	ManyCodes   func(codes []string)                                       // clients have made up so many error codes that errorstats stop
 
 	Diverged func(cl *client.Client, spec *command.Spec, err error) // a command of our primary's or of a replica's failed here; spec may be nil

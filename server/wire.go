@@ -298,9 +298,10 @@ func (in *instance) joinReplication() {
 		Denied:   in.denied,
 		Diverged: in.follower.Diverged, Answered: in.follower.Answered,
 		Laden: in.countThreads,
-		OtherMemory: func() int64 {
+		OtherMemory: func() (used, spared int64) {
 			scripts, libraries := in.scripts.Kept()
-			return scripts + libraries
+			log := in.aof.Memory()
+			return scripts + libraries + log, log
 		},
 		ManyCodes: func(codes []string) {
 			in.log.Warning("Errorstats stopped adding new errors: clients have got %d different codes. Scripts can make them up. "+
