@@ -39,7 +39,7 @@ func (t *turn) takeWithin(patience time.Duration, missed, later func()) bool {
 	if !t.mu.TryLock() {
 		const waits, taken, left = 0, 1, 2
 		told := make(chan struct{}) // missed has been called
-		var state atomic.Int32 // waits, then one of the others: whoever changes it decides
+		var state atomic.Int32      // waits, then one of the others: whoever changes it decides
 		got := make(chan struct{})
 		go func() {
 			t.mu.Lock()

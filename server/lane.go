@@ -159,7 +159,9 @@ func (l *lane) publish() {
 	if l.in.follower.Following() {
 		role = "replica"
 	}
-	l.view.Store(&laneView{at: time.Now(), info: l.report.Texts(), slow: l.in.slowlog.Copy(), users: l.in.core.Users().All(), role: role})
+	l.view.Store(&laneView{
+		at: time.Now(), info: l.report.Texts(), slow: l.in.slowlog.Copy(), users: l.in.core.Users().All(), role: role,
+	})
 }
 
 // gone forgets a client. Turn only.
@@ -414,7 +416,8 @@ func (l *lane) hello(s *laneSession, args [][]byte, r *protocol.Reply) bool {
 	return true
 }
 
-// info is INFO [section …], as it was up to a second before the turn was taken. A section of its own says how old it is.
+// info is INFO [section …], as it was up to a second before the turn was taken. A section of its own says how old it
+// is.
 func (l *lane) info(args [][]byte, r *protocol.Reply) {
 	v := l.view.Load()
 	var w info.Writer
@@ -468,8 +471,8 @@ func (l *lane) clientList(args [][]byte, r *protocol.Reply) bool {
 
 var errNoClient = &protocol.Error{Code: "ERR", Text: "No such client"}
 
-// clientKill is CLIENT KILL addr:port, and CLIENT KILL with ID, ADDR, LADDR, USER and SKIPME. A client whose loop stands
-// still is closed when that goes on.
+// clientKill is CLIENT KILL addr:port, and CLIENT KILL with ID, ADDR, LADDR, USER and SKIPME. A client whose loop
+// stands still is closed when that goes on.
 func (l *lane) clientKill(s *laneSession, args [][]byte, r *protocol.Reply) bool {
 	var id int64
 	var addr, laddr, user []byte
@@ -533,8 +536,8 @@ func (l *lane) clientKill(s *laneSession, args [][]byte, r *protocol.Reply) bool
 	return true
 }
 
-// shutdown is SHUTDOWN NOSAVE: it ends the process here and now. Nothing waits for the turn any more, so the log's writer
-// gets no more than it has.
+// shutdown is SHUTDOWN NOSAVE: it ends the process here and now. Nothing waits for the turn any more, so the log's
+// writer gets no more than it has.
 func (l *lane) shutdown(args [][]byte) bool {
 	nosave := false
 	for _, a := range args[1:] {

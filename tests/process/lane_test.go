@@ -196,7 +196,8 @@ func TestLaneEndsScripts(t *testing.T) {
 	t.Logf("SHUTDOWN NOSAVE beside a script: %v", time.Since(began))
 }
 
-// TestLaneEndsSlowCommands: a script whose slow command holds the turn ends after it. SHUTDOWN NOSAVE waits for nothing.
+// TestLaneEndsSlowCommands: a script whose slow command holds the turn ends after it. SHUTDOWN NOSAVE waits for
+// nothing.
 func TestLaneEndsSlowCommands(t *testing.T) {
 	s, dial := withLane(t)
 	c := dial()
