@@ -333,3 +333,24 @@ func TestHeldTurn(t *testing.T) {
 	s.Do("SCRIPT", "KILL")
 	b.await("document.getElementById('alarm').hidden")
 }
+
+// TestSlotsAndReplicas: the panels of a cluster's node and of a primary with a replica, and the replica's own.
+func TestSlotsAndReplicas(t *testing.T) {
+	b := open(t)
+	s, url := serve(t, "--cluster-enabled", "yes")
+	s.Do("CLUSTER", "ADDSLOTSRANGE", 0, 8191, 9000, 9000)
+	b.enter(url)
+	b.await("document.querySelector('#cluster rect.mine')?.getAttribute('width') === '8192'")
+	b.await("document.getElementById('cluster').textContent.includes('0–8191 9000')")
+	b.await("document.getElementById('cluster').textContent.includes('8,193')")
+
+	primary, primaryURL := serve(t)
+	replica, replicaURL := serve(t, "--replicaof", "127.0.0.1", strconv.Itoa(primary.Port))
+	replica.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "master_link_status", "up")
+	eval[any](b, "sessionStorage.clear()")
+	b.enter(primaryURL)
+	b.await(fmt.Sprintf("document.getElementById('replicas').textContent.includes('127.0.0.1:%d')", replica.Port))
+	b.enter(replicaURL)
+	b.await(fmt.Sprintf("document.querySelector('[data-field=master_host]')?.textContent === '127.0.0.1:%d'", primary.Port))
+	b.await("document.querySelector('[data-field=master_link_status]').textContent === 'up'")
+}
