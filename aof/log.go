@@ -69,7 +69,7 @@ type Log struct {
 	stall    time.Time // since when a sync under way keeps bytes from the file; zero: none does
 	counted  bool      // the stall is in delayed
 
-	reading bool // DEBUG LOADAOF reads the files
+	reading bool  // DEBUG LOADAOF reads the files
 	limit   int64 // bytes that may wait for the disk
 	held    bool
 	holding atomic.Bool // held, for the writer
