@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -118,6 +120,9 @@ func TestRecords(t *testing.T) {
 		"Check for memory leaks (pid 4711)":                       "Check for memory leaks (pid N)",
 		"PSYNC2: cluster is consistent after load (x = 50363)":    "PSYNC2: cluster is consistent after load (x = N)",
 		"PSYNC2: Set #0 to replicate from #4":                     "PSYNC2: Set #N to replicate from #N",
+		"03-failover-loop: Instance #11 is now a slave":           "03-failover-loop: Instance #N is now a slave",
+		"Wait failover by #4 with old epoch 5":                    "Wait failover by #N with old epoch N",
+		"Master #0 should have at least one replica":              "Master #0 should have at least one replica",
 		"corrupt payload: load corrupted rdb with no CRC - #3505": "corrupt payload: load corrupted rdb with no CRC - #3505",
 	} {
 		if got := steadyName(name); got != want {
@@ -135,6 +140,41 @@ func TestSourceLists(t *testing.T) {
 	text := "Types: deb\nURIs: http://deb.example.org/debian\nSuites: bookworm\nComponents: main\n\nTypes: deb\nURIs: http://other.example\n\nTypes: deb-src\nURIs: http://deb.example.org/debian\nSuites: old\n"
 	if got := sourceStanzas(text, archives); got != "Types: deb-src\nURIs: http://deb.example.org/debian\nSuites: bookworm\nComponents: main\n\n" {
 		t.Errorf("%q", got)
+	}
+}
+
+// The wrapper of a mixed cluster starts the right program, which takes its place.
+func TestEverySecond(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "src"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	even, odd := filepath.Join(dir, "even"), filepath.Join(dir, "odd")
+	for _, name := range []string{even, odd} {
+		if err := os.WriteFile(name, []byte("#!/bin/sh\necho $(basename $0) $$ $1\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	env, err := wrapInstances(dir, programs{sentinel: even, server: even, odd: odd})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for config, want := range map[string]string{
+		"redis_0/redis.conf": "even", "redis_7/redis.conf": "odd", "redis_10/redis.conf": "even", "redis_19/redis.conf": "odd",
+	} {
+		cmd := exec.Command(filepath.Join(dir, "src", "redis-server"), config)
+		cmd.Env = append(os.Environ(), env...)
+		out, err := cmd.Output()
+		if got := string(out); err != nil || got != fmt.Sprintf("%s %d %s\n", want, cmd.Process.Pid, config) {
+			t.Errorf("%s: %q, %v, process %d", config, got, err, cmd.Process.Pid)
+		}
+	}
+	// A run of one kind needs no wrapper, and the next one takes it away.
+	if env, err = wrapInstances(dir, programs{sentinel: even, server: even, odd: even}); err != nil || env != nil {
+		t.Errorf("%q, %v", env, err)
+	}
+	if to, err := os.Readlink(filepath.Join(dir, "src", "redis-server")); err != nil || to != even {
+		t.Errorf("src/redis-server is %q, %v", to, err)
 	}
 }
 
