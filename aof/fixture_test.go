@@ -162,6 +162,13 @@ func (s *server) do(words ...string) (reply string, turn uint64) {
 	return string(b.Reply.B), b.Turn
 }
 
+// resting says that the writer sleeps.
+func (s *server) resting() bool {
+	s.aof.w.mu.Lock()
+	defer s.aof.w.mu.Unlock()
+	return !s.aof.w.busy && len(s.aof.w.jobs) == 0
+}
+
 // waitFor waits until done says so in a turn, or the process would have ended.
 func (s *server) waitFor(what string, done func() bool) {
 	s.t.Helper()

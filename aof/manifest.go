@@ -24,8 +24,7 @@ import (
 //
 // aof.M1. There is at most one base. Increments stand in ascending order of their numbers.
 // aof.M2. The file on disk is always a whole manifest: it is replaced by a rename, and the folder is synced.
-// aof.M3. Who writes to a log's files holds its lock, which is a file beside them. Two servers on one log would tear
-// it.
+// aof.M3. Who writes to a log's files holds its lock, a file beside them. Two servers on one log would tear it.
 // Source: the manifest's description in redis.conf of Redis 7.
 type manifest struct {
 	base    *part
