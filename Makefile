@@ -143,9 +143,10 @@ conformance: deps build ## the public Tcl suites and the differential runner; wr
 	$(GO) test -count=1 -v -timeout 60m ./tests/differential -run TestBlocking -plans 20000
 	SPINDLE_LUA_PROGRAMS=200000 $(GO) test -count=1 -v -timeout 60m ./scripting/lua -run AgainstLua
 
-soak: deps build ## the black-box tests at twenty times their size, those of the log, of Sentinel and of scripts at many times
+soak: deps build ## the black-box tests at twenty times their size, those of the log, of Sentinel, of Cluster and of scripts at many times
 	SPINDLE_TEST_SCALE=20 $(GO) test -count=1 -timeout 2h ./tests/...
 	SPINDLE_SENTINEL_SEEDS=10000 $(GO) test -count=1 -timeout 2h ./sentinel/...
+	SPINDLE_CLUSTER_SEEDS=20000 $(GO) test -count=1 -timeout 6h ./cluster/state -run Simulation
 	SPINDLE_CRASH_SEEDS=100000 $(GO) test -count=1 -timeout 6h ./aof
 	SPINDLE_LUA_PROGRAMS=100000 SPINDLE_LUA_PAUSES=100000000 SPINDLE_LIB_CALLS=1000000 SPINDLE_SCRIPT_PAUSES=1000000 \
 	  $(GO) test -count=1 -timeout 2h ./scripting/...

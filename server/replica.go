@@ -209,8 +209,8 @@ func (t taker) copyOptions(size int64) bgsave.LoadOptions {
 // smallCopy is what is read in one turn: no client of a replica of little data meets a server that is loading.
 const smallCopy = 64 << 10
 
-// fitsATurn says whether a copy of so many bytes is read in one turn. It is not if settings want turns to be shorter, or
-// a pause behind each key.
+// fitsATurn says whether a copy of so many bytes is read in one turn. It is not if settings want turns to be shorter,
+// or a pause behind each key.
 func (t taker) fitsATurn(size int64) bool {
 	save := &t.in.save
 	interval := save.LoadingInterval.Get()

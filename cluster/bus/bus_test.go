@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -134,4 +135,21 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("read again:\n got %+v\nwant %+v", again, m)
 		}
 	})
+}
+
+// TestNext: the runs of a set are found, at both ends of it and within a byte.
+func TestNext(t *testing.T) {
+	var b Bitmap
+	for _, slot := range []int{0, 1, 6, 7, 8, 9, 100, 16383} {
+		b.Add(slot)
+	}
+	var got []int
+	for slot := b.Next(0, true); slot < 16384; {
+		end := b.Next(slot, false)
+		got = append(got, slot, end)
+		slot = b.Next(end, true)
+	}
+	if want := []int{0, 2, 6, 10, 100, 101, 16383, 16384}; !slices.Equal(got, want) {
+		t.Errorf("%v, not %v", got, want)
+	}
 }

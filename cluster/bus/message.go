@@ -16,6 +16,8 @@
 // Source: the Redis Cluster specification, and what nodes of 7.0 and 7.4 send.
 package bus
 
+import "math/bits"
+
 // A Type is what a message is about.
 type Type uint16
 
@@ -92,6 +94,23 @@ func (b *Bitmap) Add(slot int) { b[slot>>3] |= 1 << (slot & 7) }
 
 // Remove takes slot out of the set.
 func (b *Bitmap) Remove(slot int) { b[slot>>3] &^= 1 << (slot & 7) }
+
+// Next is the first slot at or behind from that is in the set, or that is not, as in says. If there is none, it is
+// 8 * SlotBytes.
+func (b *Bitmap) Next(from int, in bool) int {
+	const all = 8 * SlotBytes
+	for from < all {
+		eight := b[from>>3]
+		if !in {
+			eight = ^eight
+		}
+		if eight >>= from & 7; eight != 0 {
+			return from + bits.TrailingZeros8(eight)
+		}
+		from = from&^7 + 8
+	}
+	return all
+}
 
 // A Message is one message. What does not belong to its type is zero.
 //

@@ -141,15 +141,10 @@ func (n *Node) Ranges() (ranges [][2]int) {
 	if n.NumSlots == 0 {
 		return nil
 	}
-	for slot := 0; slot < slots.Count; slot++ {
-		if !n.slots.Has(slot) {
-			continue
-		}
-		first := slot
-		for slot+1 < slots.Count && n.slots.Has(slot+1) {
-			slot++
-		}
-		ranges = append(ranges, [2]int{first, slot})
+	for slot := n.slots.Next(0, true); slot < slots.Count; {
+		end := n.slots.Next(slot, false)
+		ranges = append(ranges, [2]int{slot, end - 1})
+		slot = n.slots.Next(end, true)
 	}
 	return ranges
 }

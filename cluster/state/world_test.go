@@ -1,62 +1,63 @@
 package state
 
 import (
-	"container/heap"
 	"encoding/binary"
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
-	"testing"
+	"strings"
 
 	"spindle/cluster/bus"
 	"spindle/internal/logging"
+	"spindle/internal/simnet"
 	"spindle/internal/slots"
 )
 
-// A world is a cluster in virtual time: real states, and a network, disks and clocks that fail by seed.
+// A world is a cluster on a simulated network: the states are real, and links, disks and clocks fail by seed.
 type world struct {
-	t     testing.TB
+	net   *simnet.Net
 	rng   *rand.Rand
-	now   int64 // ms, of the world; each node's clock is off by its skew
-	seq   int
-	queue timeline
 	hosts []*host
-	cut   map[[2]int]bool // pairs of hosts that do not hear each other
+	bug   bug
 
-	ungated bool // messages do not wait for the disk: a bug put in on purpose
+	votes  map[vote]string                // whom a node has voted for in an epoch
+	claims map[uint64]*[slots.Count]*host // who has claimed each slot with an epoch
+	said   map[string]*[2056]byte         // what each node has claimed last: epoch and slots
+	wrong  string                         // the first rule that was broken
+	events uint64                         // a digest of all that was sent and logged
 
-	votes  map[vote]string   // whom a node has voted for in an epoch
-	claims map[claim]string  // who has claimed a slot with an epoch
-	said   map[string]string // what each node has claimed last
-	wrong  string            // the first rule that was broken
-
-	trace func(format string, args ...any)
+	requests, elections int // requests for votes that were sent, and elections that were won
+	trace               func(format string, args ...any)
 }
+
+// A bug is one put in on purpose.
+type bug uint8
+
+const (
+	noBug     bug = iota
+	ungated       // messages do not wait for the disk
+	forgetful     // a node that starts does not know that it has voted
+	generous      // a node votes as often as it is asked
+	sameEpoch     // who takes over does so with the epoch of the primary before
+)
 
 type vote struct {
 	by    string
 	epoch uint64
 }
 
-type claim struct {
-	slot  int
-	epoch uint64
-}
-
 // A host is a machine with one node.
 type host struct {
+	*simnet.Host
 	w       *world
 	at      int // in hosts
 	s       *State
-	up      bool
-	life    int   // counts starts: what was under way before a crash is lost
-	frozen  int64 // until when the process is stopped
-	late    []func()
 	skew    int64
+	lossy   int    // of a thousand messages, how many are the last of their link that arrive
 	disk    string // nodes.conf as it outlasts a crash
+	pending []*Save
 	durable uint64
 	held    []heldMessage
-	saving  int // counts what was to be written
-	saved   int // the last that is on disk
 
 	offset   int64
 	follows  int   // a host; -1: none
@@ -70,80 +71,57 @@ type heldMessage struct {
 	needs uint64
 }
 
-// A pipe is one connection; ends are its links, that of the host who dialled first.
-type pipe struct {
-	hosts  [2]*host
-	links  [2]*Link
-	life   [2]int
-	open   bool
-	silent bool     // it has lost something: nothing more comes through
-	last   [2]int64 // when the last message to each end arrives
+// An end is one end of a link as its host has it.
+type end struct {
+	conn   *simnet.Conn
+	silent bool // what is sent on it is lost
 }
 
-type happening struct {
-	at  int64
-	seq int
-	f   func()
-}
+// opened is the first thing that who accepts a link sends.
+type opened struct{}
 
-type timeline []happening
+const (
+	worldTimeout = 2000
+	worldStart   = 1_700_000_000_000
+)
 
-func (q timeline) Len() int { return len(q) }
-func (q timeline) Less(i, j int) bool {
-	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].seq < q[j].seq
-}
-func (q timeline) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *timeline) Push(x any)   { *q = append(*q, x.(happening)) }
-func (q *timeline) Pop() any {
-	old := *q
-	x := old[len(old)-1]
-	*q = old[:len(old)-1]
-	return x
-}
-
-const worldTimeout = 2000
-
-func newWorld(t testing.TB, seed uint64, hosts int) *world {
-	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 77)), now: 1_700_000_000_000, cut: map[[2]int]bool{},
-		votes: map[vote]string{}, claims: map[claim]string{}, said: map[string]string{}}
-	w.trace = func(string, ...any) {}
+// newWorld has hosts with a fresh node each. If files is not nil, it gives the nodes.conf with which each begins.
+func newWorld(seed uint64, hosts int, files func(i int) string) *world {
+	w := &world{net: simnet.New(seed, worldStart), rng: rand.New(rand.NewPCG(seed, 77)),
+		votes: map[vote]string{}, claims: map[uint64]*[slots.Count]*host{}, said: map[string]*[2056]byte{}, trace: func(string, ...any) {}}
 	for i := range hosts {
-		h := &host{w: w, at: i, follows: -1}
+		h := &host{Host: w.net.Host(ip(i)), w: w, at: i, follows: -1}
+		if files != nil {
+			h.disk = files(i)
+		}
 		w.hosts = append(w.hosts, h)
 		h.start()
 	}
 	return w
 }
 
-func (w *world) after(ms int64, f func()) {
-	w.seq++
-	heap.Push(&w.queue, happening{w.now + ms, w.seq, f})
-}
+// since is the world's time, in ms since it began.
+func (w *world) since() int64 { return w.net.Now() - worldStart }
 
-// run goes on until the world's time is end.
+// run goes on for ms, unless a rule is broken.
 func (w *world) run(ms int64) {
-	end := w.now + ms
-	for len(w.queue) > 0 && w.queue[0].at <= end && w.wrong == "" {
-		h := heap.Pop(&w.queue).(happening)
-		w.now = h.at
-		h.f()
+	for end := w.net.Now() + ms; w.net.Now() < end && w.wrong == ""; {
+		w.net.Run(min(end, w.net.Now()+TickMs))
 	}
-	w.now = end
 }
 
 func ip(i int) string { return fmt.Sprintf("10.0.0.%d", i+1) }
 
 func (h *host) terms() Terms {
-	return Terms{NodeTimeout: worldTimeout, ReplicationPing: 1000, ValidityFactor: 10, MigrationBarrier: 1, AllowMigration: true,
-		FullCoverage: true, Port: 7000, BusPort: 17000}
+	return Terms{NodeTimeout: worldTimeout, ReplicationPing: 1000, ValidityFactor: 10, MigrationBarrier: 1,
+		AllowMigration: true, FullCoverage: true, Port: 7000, BusPort: 17000}
 }
 
-func (h *host) clock() int64 { return h.w.now + h.skew }
+func (h *host) clock() int64 { return h.w.net.Now() + h.skew }
 
 // start begins the node, from its disk if there is something.
 func (h *host) start() {
-	h.up, h.life, h.saving, h.saved = true, h.life+1, 0, 0
-	h.held, h.late = nil, nil
+	h.held, h.pending = nil, nil
 	h.s = New(h, h.terms(), h.clock(), rand.New(rand.NewPCG(h.w.rng.Uint64(), uint64(h.at))))
 	if h.disk == "" {
 		h.s.Begin()
@@ -151,268 +129,322 @@ func (h *host) start() {
 		h.disk, h.durable = string(save.Text), save.Count
 	} else {
 		if err := h.s.Load(h.disk); err != nil {
-			h.w.t.Fatalf("%v\n%s", err, h.disk)
+			h.w.fail("host %d cannot read its own file: %v\n%s", h.at, err, h.disk)
+		}
+		if h.w.bug == forgetful {
+			h.s.voted = 0
 		}
 		h.durable = 0
 		h.s.Followed()
 		h.follows = h.find(h.s.Me().Primary)
 	}
-	h.heardMs = h.w.now
-	life := h.life
+	h.heardMs = h.w.net.Now()
+	h.Listen(17000, h.accept)
 	var tick func()
 	tick = func() {
-		if h.life == life {
-			h.do(func() { h.s.Tick() })
-			h.replicate()
-			h.w.after(TickMs, tick)
-		}
+		h.use(func() { h.s.Tick() })
+		h.replicate()
+		h.After(TickMs, tick)
 	}
-	h.w.after(int64(h.w.rng.IntN(TickMs)), tick)
+	h.After(h.w.rng.Int64N(TickMs), tick)
+}
+
+// crash ends the node. Of what it was writing, the disk may have something newer than what it has told.
+func (h *host) crash() {
+	if n := h.w.rng.IntN(len(h.pending) + 1); n > 0 {
+		h.disk = string(h.pending[n-1].Text)
+	}
+	h.w.trace("%d crash of host %d", h.w.since(), h.at)
+	h.Crash()
+}
+
+// boot starts the node again if it is down.
+func (h *host) boot() {
+	if !h.Up() {
+		h.w.trace("%d start of host %d", h.w.since(), h.at)
+		h.Boot()
+		h.start()
+	}
 }
 
 func (h *host) find(n *Node) int {
-	if n == nil {
-		return -1
-	}
-	for i := range h.w.hosts {
-		if ip(i) == n.IP {
-			return i
+	if n != nil {
+		for i := range h.w.hosts {
+			if h.w.hosts[i].Name == n.IP {
+				return i
+			}
 		}
 	}
 	return -1
 }
 
-// crash ends the node. What is not on disk is lost.
-func (h *host) crash() {
-	h.up = false
-	h.life++
-	for _, n := range h.s.Nodes() {
-		for _, l := range []*Link{n.Link, n.Incoming} {
-			if l != nil {
-				l.Handle.(*pipe).close(h)
-			}
-		}
+// do uses the state for an operator, who gets no answer from a node that is down or stands still.
+func (h *host) do(f func()) {
+	if h.Up() && !h.Paused() {
+		h.use(f)
 	}
 }
 
-// do uses the state now, or when the process goes on.
-func (h *host) do(f func()) {
-	if !h.up {
-		return
-	}
-	if h.frozen > h.w.now {
-		h.late = append(h.late, f)
-		return
+// use uses the state.
+func (h *host) use(f func()) {
+	replica := h.s.IsReplica()
+	if p := h.s.Me().Primary; p != nil && h.w.bug == sameEpoch {
+		h.s.electionEpoch = p.Epoch
 	}
 	h.s.At(h.clock())
 	f()
-	h.finish()
-}
-
-func (h *host) finish() {
-	if save := h.s.Settle(); save != nil {
-		h.saving++
-		life, text, count, no := h.life, string(save.Text), save.Count, h.saving
-		h.w.after(1+h.w.rng.Int64N(20), func() {
-			if h.life == life && h.up && no > h.saved { // one after the other
-				h.saved, h.disk, h.durable = no, text, count
-				h.flush()
-			}
-		})
+	if h.w.bug == generous {
+		h.s.voted = 0
+		for _, n := range h.s.nodes {
+			n.votedMs = 0
+		}
+	}
+	save := h.s.Settle()
+	if replica && !h.s.IsReplica() {
+		h.w.elections++
+	}
+	if save != nil {
+		h.pending = append(h.pending, save)
+		h.After(1+h.w.rng.Int64N(20), func() { h.written(save) })
 	}
 	h.flush()
 }
 
+// written is a save on its disk, with those before it.
+func (h *host) written(save *Save) {
+	for i, p := range h.pending {
+		if p == save {
+			h.disk, h.durable, h.pending = string(save.Text), save.Count, h.pending[i+1:]
+			h.flush()
+			return
+		}
+	}
+}
+
 // flush lets go the messages that have what they need on disk.
 func (h *host) flush() {
-	for len(h.held) > 0 && (h.held[0].needs <= h.durable || h.w.ungated) {
+	for len(h.held) > 0 && (h.held[0].needs <= h.durable || h.w.bug == ungated) {
 		m := h.held[0]
 		h.held = h.held[1:]
-		if !m.l.Closed() {
-			m.l.Handle.(*pipe).send(h, m.p)
+		if e := m.l.Handle.(*end); !m.l.Closed() {
+			h.w.check(h, m.p, e.conn.Remote)
+			if h.lossy > 0 && h.w.rng.IntN(1000) < h.lossy {
+				e.silent = true
+			}
+			if !e.silent {
+				e.conn.Send(m.p)
+			}
 		}
 	}
 }
 
 // replicate moves offsets: primaries are written to, replicas follow.
 func (h *host) replicate() {
-	if !h.up || h.frozen > h.w.now {
-		return
-	}
+	now := h.w.net.Now()
 	if h.follows < 0 {
-		if h.pausedMs < h.w.now {
+		if h.pausedMs < now {
 			h.offset += h.w.rng.Int64N(100)
 		}
 		return
 	}
-	if p := h.w.hosts[h.follows]; p.up && p.frozen <= h.w.now && p.follows < 0 && !h.w.isCut(h, p) {
-		h.offset, h.heardMs = p.offset, h.w.now
+	if p := h.w.hosts[h.follows]; p.Up() && !p.Paused() && p.follows < 0 && h.w.net.Reaches(h.Host, p.Host) {
+		h.offset, h.heardMs = p.offset, now
 	}
 }
 
-func (w *world) isCut(a, b *host) bool {
-	return w.cut[[2]int{min(a.at, b.at), max(a.at, b.at)}]
+// received takes what comes on a link. A bad message ends the world.
+func (h *host) received(l *Link, e *end, message any) {
+	if l.Closed() || e.silent {
+		return
+	}
+	p, is := message.([]byte)
+	if !is {
+		h.use(func() { h.s.Connected(l) })
+		return
+	}
+	m, err := bus.Parse(p)
+	if err != nil {
+		h.w.fail("host %d cannot read a message: %v", h.at, err)
+		return
+	}
+	h.use(func() { h.s.Receive(l, m) })
+}
+
+func (h *host) lost(l *Link, e *end) {
+	if !l.Closed() && !e.silent {
+		h.use(func() { h.s.Lost(l) })
+	}
+}
+
+func (h *host) accept(c *simnet.Conn) {
+	e := &end{conn: c}
+	l := h.s.Accept(c.Remote.Name, c.Local.Name, e, nil)
+	c.Handle(func(message any) { h.received(l, e, message) }, func() { h.lost(l, e) })
+	c.Send(opened{})
 }
 
 // The host as the state's Outside.
 
 func (h *host) Dial(l *Link) {
-	p := &pipe{hosts: [2]*host{h, nil}, links: [2]*Link{l, nil}, life: [2]int{h.life, 0}, open: true}
-	l.Handle = p
-	target := h.find(l.Node)
-	h.w.after(1+h.w.rng.Int64N(5), func() {
-		if !p.open {
-			return
-		}
-		var to *host
-		if target >= 0 {
-			to = h.w.hosts[target]
-		}
-		switch {
-		case to == nil, !to.up:
-			p.close(nil)
-		case h.w.isCut(h, to), to.frozen > h.w.now: // no answer
-		default:
-			p.hosts[1], p.life[1] = to, to.life
-			to.s.At(to.clock())
-			p.links[1] = to.s.Accept(ip(h.at), ip(to.at), p, nil)
-			l.Peer, l.Local = ip(to.at), ip(h.at)
-			h.do(func() { h.s.Connected(l) })
-		}
-	})
+	e := &end{}
+	l.Handle, l.Peer, l.Local = e, l.Node.IP, h.Name
+	e.conn = h.Host.Dial(l.Node.IP, l.Node.BusPort, func(message any) { h.received(l, e, message) }, func() { h.lost(l, e) })
 }
 
 func (h *host) Send(l *Link, p []byte, needs uint64) {
 	h.held = append(h.held, heldMessage{l, p, needs})
 }
-func (h *host) HangUp(l *Link) { l.Handle.(*pipe).close(h) }
+func (h *host) HangUp(l *Link) { l.Handle.(*end).conn.Close() }
 func (h *host) Keys(int) int   { return 1 }
 func (h *host) Offset() int64  { return h.offset }
-func (h *host) DataAge() int64 { return h.w.now - h.heardMs }
+func (h *host) DataAge() int64 { return h.w.net.Now() - h.heardMs }
 
 func (h *host) Log(level logging.Level, format string, args ...any) {
-	h.w.trace("%d host %d: "+format, append([]any{h.w.now % 1_000_000, h.at}, args...)...)
+	line := fmt.Sprintf("%d host %d: ", h.w.since(), h.at) + fmt.Sprintf(format, args...)
+	h.w.note([]byte(line))
+	h.w.trace("%s", line)
 }
 
 func (h *host) Ask(e Errand) {
-	life := h.life
-	h.w.after(h.w.rng.Int64N(3), func() {
-		if h.life != life {
-			return
-		}
+	h.After(h.w.rng.Int64N(3), func() {
 		switch e.Kind {
 		case Follow:
-			h.follows = -1
-			for i := range h.w.hosts {
-				if ip(i) == e.Host {
-					h.follows = i
-				}
-			}
+			h.follows = h.find(&Node{IP: e.Host})
 		case Promote:
 			h.follows = -1
 		case Pause:
-			h.pausedMs = h.w.now + 2*manualTimeout
-			h.do(func() { h.s.Paused() })
+			h.pausedMs = h.w.net.Now() + 2*manualTimeout
+			h.use(func() { h.s.Paused() })
 		case Unpause:
 			h.pausedMs = 0
 		}
 	})
 }
 
-// send carries a message to the other end, or to nobody.
-func (p *pipe) send(from *host, message []byte) {
-	w, side := from.w, 0
-	if p.hosts[0] != from {
-		side = 1
-	}
-	to := p.hosts[1-side]
-	if to == nil || !p.open {
-		return
-	}
-	w.check(from, message, to)
-	if w.isCut(from, to) {
-		p.silent = true
-	}
-	if p.silent {
-		return
-	}
-	at := max(w.now+1+w.rng.Int64N(15), p.last[1-side])
-	p.last[1-side] = at
-	w.after(at-w.now, func() {
-		if !p.open || p.silent || !to.up || to.life != p.life[1-side] || w.isCut(from, to) {
-			p.silent = true
-			return
-		}
-		m, err := bus.Parse(message)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		to.do(func() {
-			if l := p.links[1-side]; !l.Closed() {
-				to.s.Receive(l, m)
-			}
-		})
-	})
-}
-
-// close ends the connection; the other end hears of it, if it hears anything. by is nil if it never stood.
-func (p *pipe) close(by *host) {
-	if !p.open {
-		return
-	}
-	p.open = false
-	for side, h := range p.hosts {
-		if h == nil || h == by || p.links[side] == nil || by != nil && h.w.isCut(h, by) {
-			continue
-		}
-		l, life := p.links[side], p.life[side]
-		h.w.after(1, func() {
-			if h.life == life {
-				h.do(func() {
-					if !l.Closed() {
-						h.s.Lost(l)
-					}
-				})
-			}
-		})
-	}
+// note has the world's digest depend on p.
+func (w *world) note(p []byte) {
+	sum := fnv.New64a()
+	_, _ = sum.Write(binary.BigEndian.AppendUint64(nil, w.events))
+	_, _ = sum.Write(p)
+	w.events = sum.Sum64()
 }
 
 // check holds the rules that no failure may break, against what a host says. to is who hears it.
-func (w *world) check(from *host, p []byte, to *host) {
+func (w *world) check(from *host, p []byte, to *simnet.Host) {
+	w.note(p[12:80])
 	sender, epoch := string(p[40:80]), binary.BigEndian.Uint64(p[24:])
-	if bus.Type(binary.BigEndian.Uint16(p[12:])) == bus.Vote {
+	switch bus.Type(binary.BigEndian.Uint16(p[12:])) {
+	case bus.VoteRequest:
+		w.requests++
+	case bus.Vote:
 		v := vote{sender, binary.BigEndian.Uint64(p[16:])}
-		whom := ip(to.at)
-		if before := w.votes[v]; before != "" && before != whom {
-			w.fail("%s has voted in epoch %d for %s and for %s", sender, v.epoch, before, whom)
+		if before := w.votes[v]; before != "" && before != to.Name {
+			w.fail("%s has voted in epoch %d for %s and for %s", sender, v.epoch, before, to.Name)
 		}
-		w.votes[v] = whom
+		w.votes[v] = to.Name
 	}
 	if binary.BigEndian.Uint16(p[2250:])&uint16(bus.Primary) == 0 {
 		return
 	}
-	said := string(p[24:32]) + string(p[80:2128])
-	if w.said[sender] == said {
+	said := w.said[sender]
+	if said == nil {
+		said = new([2056]byte)
+		w.said[sender] = said
+	} else if string(said[:8]) == string(p[24:32]) && string(said[8:]) == string(p[80:2128]) {
 		return
 	}
-	w.said[sender] = said
+	copy(said[:8], p[24:32])
+	copy(said[8:], p[80:2128])
+	owners := w.claims[epoch]
+	if owners == nil {
+		owners = new([slots.Count]*host)
+		w.claims[epoch] = owners
+	}
 	claimed := bus.Bitmap(p[80:2128])
-	for slot := range slots.Count {
-		if !claimed.Has(slot) {
-			continue
-		}
-		c := claim{slot, epoch}
-		if other := w.claims[c]; other != "" && other != sender {
-			w.fail("slot %d is claimed with epoch %d by %s and by %s", slot, epoch, other, sender)
+	for slot := claimed.Next(0, true); slot < slots.Count; slot = claimed.Next(slot+1, true) {
+		if other := owners[slot]; other != nil && other != from {
+			w.fail("slot %d is claimed with epoch %d by %s and by %s", slot, epoch, other.Name, from.Name)
 			return
 		}
-		w.claims[c] = sender
+		owners[slot] = from
 	}
 }
 
 func (w *world) fail(format string, args ...any) {
 	if w.wrong == "" {
-		w.wrong = fmt.Sprintf("at %d: ", w.now%1_000_000) + fmt.Sprintf(format, args...)
+		w.wrong = fmt.Sprintf("at %d: ", w.since()) + fmt.Sprintf(format, args...)
 	}
+}
+
+// disagreement says how the nodes differ in who owns the slots with which epoch and who follows whom; "" if they do
+// not.
+func (w *world) disagreement() string {
+	var first *host
+	for _, h := range w.hosts {
+		if !h.Up() {
+			continue
+		}
+		if first == nil {
+			first = h
+		}
+		if len(h.s.nodes) != len(first.s.nodes) {
+			return fmt.Sprintf("host %d knows %d nodes, host %d knows %d", h.at, len(h.s.nodes), first.at, len(first.s.nodes))
+		}
+		for _, n := range h.s.nodes {
+			o := first.s.byID[n.ID]
+			const kind = bus.Primary | bus.Replica
+			if o == nil || n.Flags&kind != o.Flags&kind || (n.Primary == nil) != (o.Primary == nil) ||
+				n.Primary != nil && n.Primary.ID != o.Primary.ID || n.slots != o.slots || n.NumSlots > 0 && n.Epoch != o.Epoch {
+				return fmt.Sprintf("host %d: %s\nhost %d: %s", h.at, h.line(n), first.at, first.line(o))
+			}
+		}
+	}
+	return ""
+}
+
+func (h *host) line(n *Node) string {
+	if n == nil {
+		return "unknown"
+	}
+	return h.s.Line(n, false)
+}
+
+// unwell says which node calls the cluster failed, or another node.
+func (w *world) unwell() string {
+	for _, h := range w.hosts {
+		if !h.Up() {
+			return fmt.Sprintf("host %d is down", h.at)
+		}
+		if !h.s.OK() {
+			return fmt.Sprintf("host %d calls the cluster failed", h.at)
+		}
+		for _, n := range h.s.nodes {
+			if n.is(bus.Failed | bus.MaybeFailed | bus.Handshake) {
+				return fmt.Sprintf("host %d: %s", h.at, h.line(n))
+			}
+		}
+	}
+	return ""
+}
+
+// nodesConf is the file with which host i begins in a cluster of so many hosts, of which the first are primaries.
+func nodesConf(i, hosts, primaries int) string {
+	id := func(i int) string { return fmt.Sprintf("%040x", 0x1000+(i*7919)%4096) }
+	var b strings.Builder
+	for j := range hosts {
+		flags, primary, epoch := "master", "-", j+1
+		if j >= primaries {
+			flags, primary, epoch = "slave", id(j%primaries), j%primaries+1
+		}
+		if i == j {
+			flags = "myself," + flags
+		}
+		fmt.Fprintf(&b, "%s %s:7000@17000,,tls-port=0,shard-id=%040d %s %s 0 0 %d connected", id(j), ip(j), j%primaries, flags, primary, epoch)
+		if j < primaries {
+			fmt.Fprintf(&b, " %d-%d", j*slots.Count/primaries, (j+1)*slots.Count/primaries-1)
+		}
+		b.WriteByte('\n')
+	}
+	fmt.Fprintf(&b, "vars currentEpoch %d lastVoteEpoch 0\n", primaries)
+	return b.String()
 }

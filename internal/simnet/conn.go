@@ -37,7 +37,7 @@ func (h *Host) Dial(to string, port int, received func(message any), ended func(
 		accept := remote.listeners[port]
 		switch {
 		case c.closed || h.down || h.life != c.life:
-		case !n.reaches(h, remote):
+		case !n.Reaches(h, remote):
 			if n.now-began > connectPatienceMs {
 				c.end()
 				return
@@ -52,7 +52,7 @@ func (h *Host) Dial(to string, port int, received func(message any), ended func(
 			peer.flush()
 		}
 	}
-	n.After(n.latency(), open)
+	n.After(n.latency()+h.LagMs+remote.LagMs, open)
 	return c
 }
 
@@ -80,7 +80,7 @@ func (c *Conn) Send(message any) {
 
 // carry brings a message, or the end, on its way to c.
 func (c *Conn) carry(message any, end bool) {
-	if c.opening || len(c.held) > 0 || c.heldEnd || !c.net.reaches(c.peer.Local, c.Local) {
+	if c.opening || len(c.held) > 0 || c.heldEnd || !c.net.Reaches(c.peer.Local, c.Local) {
 		if end {
 			c.heldEnd = true
 		} else {
@@ -88,13 +88,13 @@ func (c *Conn) carry(message any, end bool) {
 		}
 		return
 	}
-	c.lastAt = max(c.lastAt, c.net.now+c.net.latency())
+	c.lastAt = max(c.lastAt, c.net.now+c.net.latency()+c.Local.LagMs+c.peer.Local.LagMs)
 	c.net.After(c.lastAt-c.net.now, func() { c.arrive(message, end) })
 }
 
 // flush sends on what a cut has kept back.
 func (c *Conn) flush() {
-	if c.peer == nil || c.opening || !c.net.reaches(c.peer.Local, c.Local) {
+	if c.peer == nil || c.opening || !c.net.Reaches(c.peer.Local, c.Local) {
 		return
 	}
 	held, end := c.held, c.heldEnd

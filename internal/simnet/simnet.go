@@ -38,7 +38,8 @@ func (n *Net) Now() int64 { return n.now }
 
 // A Host is one machine.
 type Host struct {
-	Name string
+	Name  string
+	LagMs int64 // what goes to it or comes from it takes so much longer
 
 	net       *Net
 	down      bool
@@ -167,8 +168,8 @@ func (n *Net) Heal() {
 	}
 }
 
-// reaches says whether a's bytes get to b.
-func (n *Net) reaches(a, b *Host) bool { return !n.cut[[2]*Host{a, b}] }
+// Reaches says whether a's bytes get to b.
+func (n *Net) Reaches(a, b *Host) bool { return !n.cut[[2]*Host{a, b}] }
 
 // Run has everything happen that is to happen until a time.
 func (n *Net) Run(untilMs int64) {

@@ -10,8 +10,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestALoadingReplicaIsHidden: while a replica loads its primary's data, no node shows it to clients in CLUSTER SLOTS, and
-// it answers INFO and heartbeats.
+// TestALoadingReplicaIsHidden: while a replica loads its primary's data, no node shows it to clients in CLUSTER SLOTS,
+// and it answers INFO and heartbeats.
 func TestALoadingReplicaIsHidden(t *testing.T) {
 	for name, redis := range map[string]bool{"ours": false, "of redis-server": true} {
 		t.Run(name, func(t *testing.T) {

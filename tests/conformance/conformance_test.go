@@ -41,15 +41,15 @@ func TestJudge(t *testing.T) {
 	}{
 		{"both pass", resultsOf("ok", "a"), resultsOf("ok", "a"), nil, 1, 0, 0},
 		{"only the reference passes", resultsOf("err", "a"), resultsOf("ok", "a"), nil, 0, 1, 0},
-		{"excluded", resultsOf("err", "a"), resultsOf("ok", "a"), []string{"aof: a -- reason"}, 0, 0, 1},
-		{"excluded by pattern", resultsOf("err", "a b"), resultsOf("ok", "a b"), []string{"aof: /^a -- reason"}, 0, 0, 1},
+		{"excluded", resultsOf("err", "a"), resultsOf("ok", "a"), []string{"debugger: a -- reason"}, 0, 0, 1},
+		{"excluded by pattern", resultsOf("err", "a b"), resultsOf("ok", "a b"), []string{"debugger: /^a -- reason"}, 0, 0, 1},
 		{"both fail", resultsOf("err", "a"), resultsOf("err", "a"), nil, 0, 0, 0},
 		{"only spindle passes", resultsOf("ok", "a"), resultsOf("err", "a"), nil, 0, 0, 0},
 		{"never reached", resultsOf(), resultsOf("ok", "a"), nil, 0, 1, 0},
-		{"left out, and excluded", resultsOf("skip", "a"), resultsOf("ok", "a"), []string{"aof!: a -- reason"}, 0, 0, 1},
+		{"left out, and excluded", resultsOf("skip", "a"), resultsOf("ok", "a"), []string{"debugger!: a -- reason"}, 0, 0, 1},
 		{"left out, not excluded", resultsOf("skip", "a"), resultsOf("ok", "a"), nil, 0, 1, 0},
-		{"an exclusion that passes", resultsOf("ok", "a"), resultsOf("ok", "a"), []string{"aof: a -- reason"}, 1, 1, 0},
-		{"an exclusion of nothing", resultsOf("ok", "a"), resultsOf("ok", "a"), []string{"aof: b -- reason"}, 1, 1, 0},
+		{"an exclusion that passes", resultsOf("ok", "a"), resultsOf("ok", "a"), []string{"debugger: a -- reason"}, 1, 1, 0},
+		{"an exclusion of nothing", resultsOf("ok", "a"), resultsOf("ok", "a"), []string{"debugger: b -- reason"}, 1, 1, 0},
 		{"passes and fails under one name", resultsOf("ok", "a", "err", "a", "ok", "a"), resultsOf("ok", "a"), nil, 0, 1, 0},
 		{"hangs", resultsOf("hang", "a"), resultsOf("ok", "a"), nil, 0, 1, 0},
 		{"fails outside of a test", resultsOf("err", "(outside) r lpush"), resultsOf(), nil, 0, 1, 0},
@@ -66,7 +66,7 @@ func TestExclusionLines(t *testing.T) {
 	if !e.skip || e.class.name != "c-internals" || e.name != "SORT: a name -- with both" || e.reason != "and a reason" {
 		t.Errorf("%+v", e)
 	}
-	for _, line := range []string{"aof: no reason", "aof: no reason -- ", "nonsense: a -- b", "a -- b", "aof: /( -- no pattern"} {
+	for _, line := range []string{"debugger: no reason", "debugger: no reason -- ", "nonsense: a -- b", "a -- b", "debugger: /( -- no pattern"} {
 		if _, err := parseExclusion(line); err == nil {
 			t.Errorf("%q is taken", line)
 		}
@@ -193,7 +193,7 @@ func TestReportKeepsTheOther(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "page.md")
 	run := func(s *suite, version string) string {
 		t.Helper()
-		v := judge(s.files[0], resultsOf("err", "a"), resultsOf("ok", "a"), exclusionsOf(t, "aof: a -- reason"))
+		v := judge(s.files[0], resultsOf("err", "a"), resultsOf("ok", "a"), exclusionsOf(t, "debugger: a -- reason"))
 		if err := writeReport(file, []*outcome{{s, &exclusions{}, version, "spindle", []*verdict{v}}}); err != nil {
 			t.Fatal(err)
 		}

@@ -1,8 +1,9 @@
-// Package cli holds the programs within the program: check-aof, check-rdb and rdb.
+// Package cli holds the programs within the program: check-aof, check-rdb, rdb and cluster.
 //
 // Owner: a process of its own for each; no server runs in it. main alone imports the package.
 // Never: needs a server's settings, or memory in proportion to a file.
-// Start at Find. checkrdb.go and checkaof.go look through files, rdb.go tells what an RDB file is made of.
+// Start at Find. checkrdb.go and checkaof.go look through files, rdb.go tells what an RDB file is made of,
+// clusterdemo.go starts nodes for a trial.
 package cli
 
 import (
@@ -43,6 +44,9 @@ var Tools = []Tool{
 	{"rdb", "", []server.Form{
 		{Args: "rdb report [OPTION ...] FILE|HOST:PORT", Text: "what takes the memory: by type, prefix, lifetime and key"},
 	}, rdbTool},
+	{"cluster", "", []server.Form{
+		{Args: "cluster demo [OPTION ...] N", Text: "starts N nodes on this host for a trial, and clears them away on Ctrl-C"},
+	}, clusterTool},
 }
 
 // A process is what a tool gets of it.

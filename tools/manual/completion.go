@@ -48,6 +48,13 @@ _spindle() {
 %s	esac
 	case ${COMP_WORDS[1]} in
 	check-aof) COMPREPLY=($(compgen -W '--fix --truncate-to-timestamp' -- "$word")) ;;
+	cluster)
+		if ((COMP_CWORD == 2)); then
+			COMPREPLY=($(compgen -W 'demo' -- "$word"))
+			return
+		fi
+		COMPREPLY=($(compgen -W '--port --replicas --dir' -- "$word"))
+		;;
 	check-rdb) COMPREPLY=($(compgen -W '--keys' -- "$word")) ;;
 	--help | -h) COMPREPLY=($(compgen -W '%s' -- "$word")); return ;;
 	*)

@@ -67,6 +67,8 @@ func TestBash(t *testing.T) {
 		{"spindle --port ", ""},
 		{"spindle check", "check-aof check-rdb"},
 		{"spindle check-rdb --k", "--keys"},
+		{"spindle cluster ", "demo"},
+		{"spindle cluster demo --re", "--replicas"},
 		{"spindle --help maxmemory-p", "maxmemory-policy"},
 		{"spindle --check-c", "--check-config"},
 		{"spindle --dir /et", "/etc"},

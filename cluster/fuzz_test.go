@@ -1,0 +1,85 @@
+package cluster
+
+import (
+	"io"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+
+	"spindle/cluster/state"
+	"spindle/engine/command/commandtest"
+	"spindle/internal/disk"
+	"spindle/internal/logging"
+	"spindle/internal/slots"
+)
+
+// noKeys is an empty keyspace.
+type noKeys struct{}
+
+func (noKeys) Count(uint16) int                   { return 0 }
+func (noKeys) Each(uint16, int, func(key []byte)) {}
+func (noKeys) Drop([]uint16)                      {}
+func (noKeys) Moved(before, now *slots.Map)       {}
+func (noKeys) Deliver(channel, m []byte, _ bool)  {}
+func (noKeys) Follow(host string, port int)       {}
+func (noKeys) Promote()                           {}
+func (noKeys) Empty()                             {}
+func (noKeys) Pause(untilMs int64)                {}
+func (noKeys) Unpause()                           {}
+
+// alone is a node without sockets and goroutines, whose files are in the working directory.
+func alone(t testing.TB) *Cluster {
+	settings := &Settings{}
+	settings.Rows() // sets the defaults
+	zero := func() int64 { return 0 }
+	c := New(Parts{
+		Settings: settings, Current: &slots.Current{}, Keys: noKeys{}, Messages: noKeys{}, Role: noKeys{}, Disk: disk.OS,
+		Log: logging.New(io.Discard), Offset: zero, HeardMs: zero, BeatMs: zero, ReplicationPing: zero,
+		Ports: func() (int, int) { return 7000, 0 }, TLSReplication: func() bool { return false },
+		TLSCluster: func() bool { return false }, Fatal: func(why string) { t.Error(why) },
+	})
+	c.state = state.New(outside{c}, c.terms(), nowMs(), rand.New(rand.NewPCG(1, 2)))
+	if err := c.load(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// FuzzCommands: whatever arguments CLUSTER is given, it answers, and what it leaves in nodes.conf is read again.
+func FuzzCommands(f *testing.F) {
+	const other = "07c37dfeb235213a872192d90877d0cd55635b91"
+	for _, lines := range []string{
+		"ADDSLOTS 1 2 3\nDELSLOTS 2\nADDSLOTSRANGE 5 9 100 16383\nDELSLOTSRANGE 100 200\nSLOTS\nSHARDS\nNODES\nINFO\nLINKS",
+		"MEET 127.0.0.1 7001\nMEET ::1 7001 17001\nNODES\nFORGET " + other + "\nREPLICATE " + other + "\nREPLICAS " + other,
+		"SETSLOT 7 IMPORTING " + other + "\nSETSLOT 7 MIGRATING " + other + "\nSETSLOT 7 NODE " + other + "\nSETSLOT 7 STABLE",
+		"SET-CONFIG-EPOCH 5\nBUMPEPOCH\nFAILOVER FORCE\nFAILOVER TAKEOVER\nRESET HARD\nFLUSHSLOTS\nSAVECONFIG\nRESET SOFT",
+		"KEYSLOT {a}b\nCOUNTKEYSINSLOT 7\nGETKEYSINSLOT 7 -1\nCOUNT-FAILURE-REPORTS x\nMYID\nMYSHARDID\nHELP\nSLAVES x",
+		"ADDSLOTS -1 16384 99999999999999999999\nADDSLOTSRANGE 9 5 1\nMEET \x00 -1 70000\nSETSLOT\nNOSUCH",
+	} {
+		f.Add(lines)
+	}
+	f.Chdir(f.TempDir())
+	f.Fuzz(func(t *testing.T, lines string) {
+		_ = os.Remove("nodes.conf") // there may be none
+		c := alone(t)
+		core := commandtest.Start(t, Family(c))
+		cl := core.Client(2 + len(lines)%2)
+		for line := range strings.SplitSeq(lines, "\n") {
+			words := append([]string{"CLUSTER"}, strings.Split(line, " ")...)
+			if got := core.Do(cl, words...); got == "" || !strings.HasSuffix(got, "\r\n") {
+				t.Fatalf("%q answers %q", words, got)
+			}
+		}
+		c.with(func(s *state.State) { s.Want() })
+		c.saveNow()
+		text, err := os.ReadFile("nodes.conf")
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := state.New(outside{c}, c.terms(), nowMs(), rand.New(rand.NewPCG(3, 4)))
+		if err := again.Load(string(text)); err != nil {
+			t.Errorf("after %q: %v", lines, err)
+		}
+	})
+}

@@ -1,0 +1,335 @@
+package state
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"spindle/internal/slots"
+)
+
+// TestMain has the collector run seldom: simulated nodes make much that is short-lived, and keep little.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(1000)
+	os.Exit(m.Run())
+}
+
+// cluster makes a cluster of so many primaries, each with a replica, by the orders that redis-cli gives.
+func cluster(t testing.TB, seed uint64, primaries int) *world {
+	w := newWorld(seed, 2*primaries, nil)
+	for i, h := range w.hosts[:primaries] {
+		h.do(func() {
+			if err := h.s.SetEpoch(int64(i + 1)); err != nil {
+				t.Fatal(err)
+			}
+			var list []int
+			for slot := i * slots.Count / primaries; slot < (i+1)*slots.Count/primaries; slot++ {
+				list = append(list, slot)
+			}
+			h.s.Take(list)
+		})
+	}
+	for _, h := range w.hosts[1:] {
+		h.do(func() {
+			if err := h.s.Meet(ip(0), 7000, 17000); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	w.run(6000)
+	for i, h := range w.hosts[primaries:] {
+		h.do(func() {
+			if err := h.s.Replicate(w.hosts[i].s.Me().ID, true); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	w.run(4000)
+	if why := w.disagreement() + w.unwell(); why != "" {
+		t.Fatalf("seed %d: after it was made: %s", seed, why)
+	}
+	return w
+}
+
+// TestClusterForms: thirty nodes that are told of one of them become a cluster.
+func TestClusterForms(t *testing.T) { cluster(t, 1, 15) }
+
+// some picks hosts by chance, primaries more often than replicas.
+func (w *world) some(most int) (list []*host) {
+	for range 1 + w.rng.IntN(most) {
+		h := w.hosts[w.rng.IntN(len(w.hosts))]
+		for range 2 {
+			if h.s.IsReplica() {
+				h = w.hosts[w.rng.IntN(len(w.hosts))]
+			}
+		}
+		list = append(list, h)
+	}
+	return list
+}
+
+// harm does something bad to the cluster, for at most ms.
+func (w *world) harm(ms int64) {
+	lasts := 1 + w.rng.Int64N(ms)
+	switch w.rng.IntN(8) {
+	case 0, 1: // crashes, and new starts
+		for _, h := range w.some(3) {
+			if h.Up() {
+				h.crash()
+				w.net.After(50+w.rng.Int64N(lasts), h.boot)
+			}
+		}
+	case 2: // stopped processes
+		for _, h := range w.some(3) {
+			w.trace("%d host %d stops for %d", w.since(), h.at, lasts)
+			h.Pause()
+			w.net.After(lasts, h.Resume)
+		}
+	case 3: // a partition
+		part := 2 + w.rng.IntN(4)
+		group := make([]bool, len(w.hosts))
+		for i := range group {
+			group[i] = w.rng.IntN(part) == 0
+		}
+		w.trace("%d partition %v for %d", w.since(), group, lasts)
+		w.cut(group, true)
+		w.net.After(lasts, func() { w.cut(group, false) })
+	case 4: // loss
+		for _, h := range w.some(6) {
+			h.lossy = 1 + w.rng.IntN(50)
+			w.net.After(lasts, func() { h.lossy = 0 })
+		}
+	case 5: // delay
+		for _, h := range w.some(4) {
+			h.LagMs = 1 + w.rng.Int64N(worldTimeout)
+			w.net.After(lasts, func() { h.LagMs = 0 })
+		}
+	case 6: // clocks jump
+		for _, h := range w.some(3) {
+			h.skew += w.rng.Int64N(4*worldTimeout) - 2*worldTimeout
+		}
+	case 7: // operators
+		for _, h := range w.some(3) {
+			force := w.rng.IntN(2) == 0
+			w.trace("%d host %d is told to fail over, force %t", w.since(), h.at, force)
+			h.do(func() { // a primary refuses, and has a replica do it
+				if !h.s.IsReplica() {
+					return
+				}
+				_ = h.s.Failover(force, false)
+			})
+		}
+	}
+}
+
+// cut keeps a group of hosts from hearing the others, or ends that.
+func (w *world) cut(group []bool, on bool) {
+	for i := range group {
+		for j := range i {
+			if group[i] != group[j] {
+				w.net.Cut(w.hosts[i].Host, w.hosts[j].Host, on)
+			}
+		}
+	}
+}
+
+// heal ends all that is bad.
+func (w *world) heal() {
+	w.trace("%d all is well", w.since())
+	w.net.Heal()
+	for _, h := range w.hosts {
+		h.lossy, h.LagMs = 0, 0
+		h.Resume()
+		h.boot()
+	}
+}
+
+// until runs on until nothing is said to be wrong. It gives the ms that passed; -1: more than patience.
+func (w *world) until(patience int64, wrong func() string) int64 {
+	for took := int64(0); took <= patience; took += TickMs {
+		if w.wrong != "" || wrong() == "" {
+			return took
+		}
+		w.run(TickMs)
+	}
+	return -1
+}
+
+// Bounds of what follows healing, ms. Who owns what is known to all in three timeouts. That nobody is called failed,
+// and the cluster serves, may take until a failed election is tried again, which is four timeouts after it began.
+const (
+	agreedMs = 3 * worldTimeout
+	wellMs   = 12 * worldTimeout
+)
+
+// An outcome is what became of one seed.
+type outcome struct {
+	w            *world
+	agreed, well int64 // ms after healing; -1: not in time
+	why          string
+}
+
+// play runs one seed: thirty nodes, of which ten, fifteen or seven are primaries.
+func play(t testing.TB, seed uint64, bug bug, trace bool) outcome {
+	const hosts = 30
+	primaries := []int{10, 15, 7}[seed%3]
+	w := newWorld(seed, hosts, func(i int) string { return nodesConf(i, hosts, primaries) })
+	w.bug = bug
+	if trace {
+		w.trace = t.Logf
+	}
+	w.run(2500) // until they serve
+	for range 8 {
+		w.harm(4 * worldTimeout)
+		w.run(w.rng.Int64N(worldTimeout))
+	}
+	w.heal()
+	o := outcome{w: w}
+	if o.agreed = w.until(agreedMs, w.disagreement); o.agreed < 0 {
+		o.why = w.disagreement()
+		return o
+	}
+	if o.well = w.until(wellMs, func() string { return w.disagreement() + w.unwell() }); o.well < 0 {
+		o.why = w.disagreement() + w.unwell()
+	}
+	return o
+}
+
+// simSeeds are the seeds that are played: 200, or as many as SPINDLE_CLUSTER_SEEDS says, or those that it names: 7-9.
+func simSeeds() (from, to uint64) {
+	text := os.Getenv("SPINDLE_CLUSTER_SEEDS")
+	first, last, is := strings.Cut(text, "-")
+	if from, err := strconv.ParseUint(first, 10, 32); is && err == nil {
+		if to, err := strconv.ParseUint(last, 10, 32); err == nil && to >= from {
+			return from, to + 1
+		}
+	}
+	if n, err := strconv.ParseUint(text, 10, 32); err == nil && n > 0 {
+		return 0, n
+	}
+	return 0, 200
+}
+
+// tally is what became of all seeds.
+type tally struct {
+	mu                  sync.Mutex
+	requests, elections int
+	agreed, well        []int64
+}
+
+func (c *tally) add(o outcome) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.agreed, c.well = append(c.agreed, o.agreed), append(c.well, o.agreed+o.well)
+	c.requests, c.elections = c.requests+o.w.requests, c.elections+o.w.elections
+}
+
+// spread describes times.
+func spread(ms []int64) string {
+	slices.Sort(ms)
+	n := len(ms)
+	return fmt.Sprintf("median %d, 99th of 100 %d, at most %d", ms[n/2], ms[n*99/100], ms[n-1])
+}
+
+// TestSimulation: whatever crashes, stops, is cut off, late or lost, nobody claims a slot with an epoch that another
+// has claimed it with, nobody votes twice, and the nodes agree soon after all is well again.
+func TestSimulation(t *testing.T) {
+	from, to := simSeeds()
+	var all tally
+	var players sync.WaitGroup
+	next, began := atomic.Uint64{}, time.Now()
+	for range runtime.GOMAXPROCS(0) {
+		players.Go(func() {
+			for seed := from + next.Add(1) - 1; seed < to; seed = from + next.Add(1) - 1 {
+				o := play(t, seed, noBug, to == from+1)
+				all.add(o)
+				switch {
+				case o.w.wrong != "":
+					t.Errorf("seed %d: %s", seed, o.w.wrong)
+				case o.agreed < 0:
+					t.Errorf("seed %d: %d ms after healing they differ:\n%s", seed, agreedMs, o.why)
+				case o.well < 0:
+					t.Errorf("seed %d: %d ms after healing:\n%s", seed, agreedMs+wellMs, o.why)
+				}
+			}
+		})
+	}
+	players.Wait()
+	t.Logf("%d seeds in %v: %d requests for votes, %d failovers", to-from, time.Since(began), all.requests, all.elections)
+	t.Logf("agreed, ms after healing: %s", spread(all.agreed))
+	t.Logf("well, ms after healing: %s", spread(all.well))
+	if to-from >= 20 && all.elections < int(to-from) {
+		t.Errorf("only %d failovers", all.elections)
+	}
+}
+
+// TestSeedReplays: a seed gives the same messages and log lines in the same order.
+func TestSeedReplays(t *testing.T) {
+	for seed := range uint64(3) {
+		if a, b := play(t, seed, noBug, false), play(t, seed, noBug, false); a.w.events != b.w.events || a.agreed != b.agreed {
+			t.Errorf("seed %d: two runs differ", seed)
+		}
+	}
+}
+
+// rivalry has replicas of a small cluster ask for votes in short order, while the voters crash.
+func rivalry(seed uint64, bug bug) *world {
+	const hosts, primaries = 9, 3
+	w := newWorld(seed, hosts, func(i int) string { return nodesConf(i, hosts, primaries) })
+	w.bug = bug
+	w.run(2500)
+	for range 20 {
+		for _, h := range w.hosts {
+			if h.s.IsReplica() && w.rng.IntN(2) == 0 {
+				h.do(func() { _ = h.s.Failover(true, false) })
+			}
+		}
+		w.run(w.rng.Int64N(40))
+		for _, h := range w.hosts {
+			if h.Up() && !h.s.IsReplica() && w.rng.IntN(2) == 0 {
+				h.crash()
+				w.net.After(10, h.boot)
+			}
+		}
+		w.run(w.rng.Int64N(600))
+	}
+	return w
+}
+
+// TestPlantedBugsAreFound: what is wrong on purpose breaks a rule within a thousand seeds, and nothing else does.
+func TestPlantedBugsAreFound(t *testing.T) {
+	for seed := range uint64(3) {
+		if w := rivalry(seed, noBug); w.wrong != "" {
+			t.Errorf("seed %d: %s", seed, w.wrong)
+		}
+	}
+	for name, planted := range map[string]struct {
+		bug  bug
+		from uint64 // the first seed that shows it is near
+		play func(seed uint64, b bug) *world
+	}{
+		"messages do not wait for the disk": {ungated, 10, func(seed uint64, b bug) *world { return rivalry(seed, b) }},
+		"votes are forgotten by a start":    {forgetful, 800, func(seed uint64, b bug) *world { return rivalry(seed, b) }},
+		"a node votes twice":                {generous, 0, func(seed uint64, b bug) *world { return play(t, seed, b, false).w }},
+		"a failover with the old epoch":     {sameEpoch, 0, func(seed uint64, b bug) *world { return play(t, seed, b, false).w }},
+	} {
+		found := false
+		for seed := planted.from; seed < 1000 && !found; seed++ {
+			w := planted.play(seed, planted.bug)
+			if found = w.wrong != ""; found {
+				t.Logf("%s: seed %d: %s", name, seed, w.wrong)
+			}
+		}
+		if !found {
+			t.Errorf("%s: a thousand seeds have not found it", name)
+		}
+	}
+}

@@ -1,0 +1,413 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"spindle/internal/slots"
+	"spindle/protocol/respclient"
+	"spindle/tests/testkit"
+)
+
+// A gate is the address at which other nodes find a node's bus. It can keep back what two nodes say to each other:
+// each node's own connections come from an address of its own.
+type gate struct {
+	g        *gated
+	at       int // the node behind it
+	listener net.Listener
+	to       string
+}
+
+// gated is a cluster whose nodes can be cut off.
+type gated struct {
+	t     *testing.T
+	nodes []*testkit.Server
+	cut   atomic.Int64 // the node that is cut off; -1: none
+}
+
+// source is the address from which node i connects.
+func source(i int) string { return fmt.Sprintf("127.0.0.%d", 100+i) }
+
+func (g *gate) serve() {
+	for {
+		in, err := g.listener.Accept()
+		if err != nil {
+			return
+		}
+		from := int(in.RemoteAddr().(*net.TCPAddr).IP.To4()[3]) - 100
+		go func() {
+			defer in.Close()
+			g.g.pass(from, g.at)
+			out, err := net.Dial("tcp", g.to)
+			if err != nil {
+				return
+			}
+			defer out.Close()
+			go func() { g.copy(out, in, from); _ = out.Close() }()
+			g.copy(in, out, from)
+		}()
+	}
+}
+
+func (g *gate) copy(to, from net.Conn, peer int) {
+	buffer := make([]byte, 16<<10)
+	for {
+		n, err := from.Read(buffer)
+		if n > 0 {
+			g.g.pass(peer, g.at)
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// pass waits while two nodes do not hear each other.
+func (c *gated) pass(a, b int) {
+	for cut := c.cut.Load(); cut == int64(a) || cut == int64(b); cut = c.cut.Load() {
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// gatedCluster makes three primaries, each with a replica, of the kinds that redis says.
+func gatedCluster(t *testing.T, redis func(i int) bool) *gated {
+	const primaries = 3
+	c := &gated{t: t}
+	c.cut.Store(-1)
+	var buses []int
+	for i := range 2 * primaries {
+		bus := testkit.FreePort(t)
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = listener.Close() })
+		g := &gate{g: c, at: i, listener: listener, to: fmt.Sprintf("127.0.0.1:%d", bus)}
+		go g.serve()
+		announced := listener.Addr().(*net.TCPAddr).Port
+		buses = append(buses, announced)
+		c.nodes = append(c.nodes, testkit.Launch(t, testkit.Spec{Redis: redis(i), Args: []string{
+			"--cluster-enabled", "yes", "--cluster-node-timeout", strconv.Itoa(nodeTimeoutMs),
+			"--protected-mode", "no", "--bind-source-addr", source(i), "--cluster-port", strconv.Itoa(bus),
+			"--cluster-announce-ip", "127.0.0.1", "--cluster-announce-bus-port", strconv.Itoa(announced)}}))
+	}
+	for i, n := range c.nodes[:primaries] {
+		n.Do("CLUSTER", "SET-CONFIG-EPOCH", i+1)
+		n.Do("CLUSTER", "ADDSLOTSRANGE", i*slots.Count/primaries, (i+1)*slots.Count/primaries-1)
+	}
+	for _, n := range c.nodes[1:] {
+		n.Do("CLUSTER", "MEET", "127.0.0.1", c.nodes[0].Port, buses[0])
+	}
+	for _, n := range c.nodes {
+		testkit.Until(t, testkit.Slowly(patience), "every node sees a well cluster", func() error {
+			return well(n, 2*primaries)
+		})
+	}
+	for i, n := range c.nodes[primaries:] {
+		id := c.nodes[i].Do("CLUSTER", "MYID").Text
+		testkit.Until(t, testkit.Slowly(patience), "a replica", func() error {
+			v, err := n.Ask("CLUSTER", "REPLICATE", id)
+			return errors.Join(err, v.Err())
+		})
+	}
+	synced(t, c.nodes[primaries:]...)
+	return c
+}
+
+// claims are who has said of itself that a slot is its own, by epoch.
+type claims map[uint64]*[slots.Count]string
+
+// note takes a node's line of itself. It says who has claimed the same before.
+func (c claims) note(nodes string) error {
+	for line := range strings.SplitSeq(nodes, "\n") {
+		words := strings.Fields(line)
+		if len(words) < 8 || !strings.Contains(words[2], "myself") || !strings.Contains(words[2], "master") {
+			continue
+		}
+		epoch, err := strconv.ParseUint(words[6], 10, 64)
+		if err != nil {
+			return err
+		}
+		if c[epoch] == nil {
+			c[epoch] = &[slots.Count]string{}
+		}
+		for _, word := range words[8:] {
+			first, last, is := strings.Cut(word, "-")
+			if !is {
+				last = first
+			}
+			from, err := strconv.Atoi(first)
+			to, err2 := strconv.Atoi(last)
+			if err := errors.Join(err, err2); err != nil {
+				return err
+			}
+			for slot := from; slot <= to; slot++ {
+				if other := c[epoch][slot]; other != "" && other != words[0] {
+					return fmt.Errorf("slot %d is claimed with epoch %d by %s and by %s", slot, epoch, other, words[0])
+				}
+				c[epoch][slot] = words[0]
+			}
+		}
+	}
+	return nil
+}
+
+// watch asks every node all the time what it claims, until stop is closed.
+func (c *gated) watch(stop <-chan struct{}, looks *atomic.Int64) error {
+	all, clients := claims{}, map[string]*respclient.Client{}
+	for {
+		for _, n := range c.nodes {
+			client := clients[n.Addr]
+			if client == nil {
+				var err error
+				if client, err = respclient.DialTimeout(n.Addr, 200*time.Millisecond); err != nil {
+					continue
+				}
+				client.SetTimeout(200 * time.Millisecond)
+				clients[n.Addr] = client
+			}
+			v, err := client.Do("CLUSTER", "NODES")
+			if err != nil {
+				client.Close()
+				delete(clients, n.Addr)
+				continue
+			}
+			looks.Add(1)
+			if err := all.note(v.Text); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-stop:
+			for _, client := range clients {
+				client.Close()
+			}
+			return nil
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// write has a client write keys of all slots all the time, where they belong, until stop is closed.
+func (c *gated) write(stop <-chan struct{}, accepted *atomic.Int64) {
+	clients := map[string]*respclient.Client{}
+	defer func() {
+		for _, client := range clients {
+			client.Close()
+		}
+	}()
+	rng, where := rand.New(rand.NewPCG(1, 2)), map[string]string{}
+	for i := 0; ; i++ {
+		select {
+		case <-stop:
+			return
+		case <-time.After(time.Millisecond):
+		}
+		key := fmt.Sprint("load:", rng.IntN(300))
+		addr := where[key]
+		if addr == "" {
+			addr = c.nodes[rng.IntN(len(c.nodes))].Addr
+		}
+		client := clients[addr]
+		if client == nil {
+			var err error
+			if client, err = respclient.DialTimeout(addr, 100*time.Millisecond); err != nil {
+				delete(where, key)
+				continue
+			}
+			client.SetTimeout(100 * time.Millisecond)
+			clients[addr] = client
+		}
+		v, err := client.Do("SET", key, i)
+		switch {
+		case err != nil:
+			client.Close()
+			delete(clients, addr)
+			delete(where, key)
+		case strings.HasPrefix(v.Text, "MOVED "):
+			where[key] = strings.Fields(v.Text)[2]
+		case v.Err() == nil:
+			where[key] = addr
+			accepted.Add(1)
+		}
+	}
+}
+
+var granted = regexp.MustCompile(`Failover auth granted to ([0-9a-f]{40}).* for epoch ([0-9]+)`)
+
+// TestPrimariesThatEnd: primaries are killed, stopped and cut off under load. Each time its replica takes over, nobody
+// claims a slot with an epoch that another has claimed it with, and nobody votes twice in an epoch. With
+// SPINDLE_TEST_SCALE=17 there are a hundred failovers, and redis-server's own beside them.
+func TestPrimariesThatEnd(t *testing.T) {
+	kinds := map[string]func(i int) bool{
+		"ours":  func(int) bool { return false },
+		"mixed": func(i int) bool { return i%2 == 1 }, // of each shard one is ours
+	}
+	if testkit.Scale() > 1 {
+		kinds["redis-server"] = func(int) bool { return true }
+	}
+	for name, redis := range kinds {
+		t.Run(name, func(t *testing.T) {
+			if testkit.Scale() == 1 {
+				t.Parallel()
+			}
+			c := gatedCluster(t, redis)
+			stop, broken := make(chan struct{}), make(chan error, 1)
+			var looks, accepted atomic.Int64
+			var working sync.WaitGroup
+			working.Go(func() { broken <- c.watch(stop, &looks) })
+			working.Go(func() { c.write(stop, &accepted) })
+			took := map[string][]time.Duration{}
+			for range testkit.Scale() {
+				for _, harm := range []string{"killed", "stopped", "cut off"} {
+					took[harm] = append(took[harm], c.failOver(harm))
+				}
+			}
+			close(stop)
+			working.Wait()
+			if err := <-broken; err != nil {
+				t.Error(err)
+			}
+			votes := 0
+			for _, n := range c.nodes {
+				given := map[string]string{}
+				for _, m := range granted.FindAllStringSubmatch(n.Log(), -1) {
+					if before := given[m[2]]; before != "" && before != m[1] {
+						t.Errorf("%s has voted in epoch %s for %s and for %s", n.Addr, m[2], before, m[1])
+					}
+					given[m[2]] = m[1]
+					votes++
+				}
+			}
+			if votes == 0 || looks.Load() == 0 || accepted.Load() == 0 {
+				t.Errorf("%d votes, %d looks at claims, %d writes: nothing was tried", votes, looks.Load(), accepted.Load())
+			}
+			for harm, times := range took {
+				slices.Sort(times)
+				t.Logf("%s, %s: %d failovers; until a write is accepted: median %v, longest %v", name, harm, len(times),
+					times[len(times)/2].Round(time.Millisecond), times[len(times)-1].Round(time.Millisecond))
+			}
+			t.Logf("%s: %d votes, %d looks at claims, %d writes accepted beside", name, votes, looks.Load(), accepted.Load())
+		})
+	}
+}
+
+// failOver harms a primary and mends it when its replica has taken over. It gives the time from the harm to the first
+// write that the replica took.
+func (c *gated) failOver(harm string) time.Duration {
+	t := c.t
+	var primaries []int
+	for i, n := range c.nodes {
+		if role(n) == nil {
+			primaries = append(primaries, i)
+		}
+	}
+	at := primaries[rand.IntN(len(primaries))]
+	victim := c.nodes[at]
+	var heir *testkit.Server
+	for _, n := range c.nodes {
+		if n.Info("replication")["master_port"] == strconv.Itoa(victim.Port) {
+			heir = n
+		}
+	}
+	if heir == nil {
+		t.Fatalf("%s has no replica", victim.Addr)
+	}
+	key := keyOf(t, victim)
+	client := heir.Dial()
+	defer client.Close()
+	began := time.Now()
+	switch harm {
+	case "killed":
+		victim.Kill()
+	case "stopped":
+		victim.Signal(syscall.SIGSTOP)
+	case "cut off":
+		c.cut.Store(int64(at))
+	}
+	testkit.Until(t, testkit.Slowly(patience), harm+": the replica takes a write", func() error {
+		v, err := client.Do("SET", key, "new")
+		return errors.Join(err, v.Err())
+	})
+	took := time.Since(began)
+	switch harm {
+	case "killed":
+		victim.Restart()
+	case "stopped":
+		victim.Signal(syscall.SIGCONT)
+	case "cut off":
+		testkit.Until(t, testkit.Slowly(patience), "who is cut off takes no more writes", func() error {
+			v, err := victim.Ask("SET", key, "old")
+			if err == nil && !strings.HasPrefix(v.Text, "CLUSTERDOWN") {
+				err = fmt.Errorf("SET: %v", v)
+			}
+			return err
+		})
+		c.cut.Store(-1)
+	}
+	testkit.Until(t, testkit.Slowly(patience), harm+": it comes back as a replica", func() error {
+		return is(victim, "role", "slave")
+	})
+	synced(t, victim)
+	if v := victim.Do("READONLY"); v.Err() != nil {
+		t.Error(v)
+	}
+	testkit.Until(t, testkit.Slowly(patience), "the write is everywhere", func() error {
+		v, err := victim.Ask("GET", key)
+		return errors.Join(err, testkit.Equal(v.Text, "new"))
+	})
+	for _, n := range c.nodes {
+		testkit.Until(t, testkit.Slowly(patience), "every node sees a well cluster", func() error {
+			return well(n, len(c.nodes))
+		})
+	}
+	return took
+}
+
+// TestWhoStandsStillIsFailed: a process that is stopped, or asleep by DEBUG SLEEP, for several timeouts is called
+// failed, by nodes of either kind.
+func TestWhoStandsStillIsFailed(t *testing.T) {
+	for name, stop := range map[string]func(*testkit.Server){
+		"SIGSTOP": func(n *testkit.Server) { n.Signal(syscall.SIGSTOP) },
+		"SLEEP": func(n *testkit.Server) {
+			client := n.Dial()
+			t.Cleanup(func() { _ = client.Close() })
+			go func() { _, _ = client.Do("DEBUG", "SLEEP", 5*nodeTimeoutMs/1000) }()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			nodes := []*testkit.Server{node(t, false), node(t, false), node(t, true)}
+			create(t, nodes, 0)
+			stop(nodes[0])
+			for _, n := range nodes[1:] {
+				testkit.Until(t, testkit.Slowly(patience), "it is called failed", func() error {
+					if line := lineOf(n, nodes[0]); !strings.Contains(line, ",fail ") && !strings.Contains(line, "master,fail") {
+						return errors.New(line)
+					}
+					return nil
+				})
+			}
+			if name == "SIGSTOP" {
+				nodes[0].Signal(syscall.SIGCONT)
+			}
+			for _, n := range nodes {
+				testkit.Until(t, testkit.Slowly(patience), "it is well again", func() error { return well(n, 3) })
+			}
+		})
+	}
+}
