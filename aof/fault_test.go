@@ -146,6 +146,67 @@ func TestStall(t *testing.T) {
 	}
 }
 
+// TestLatencyEvents: the latency monitor hears of what the disk has kept waiting, by the names of the reference.
+func TestLatencyEvents(t *testing.T) {
+	const stall = 30 * time.Millisecond
+	s, d := begin(t, EverySecond)
+	heard := func(events ...string) {
+		t.Helper()
+		s.waitFor(strings.Join(events, " and "), func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			for _, e := range events {
+				if s.events[e] < stall*9/10 {
+					return false
+				}
+			}
+			clear(s.events)
+			return true
+		})
+	}
+	slowWrite := func() {
+		release := d.Stall(faulty.Write)
+		time.AfterFunc(stall, release)
+		s.do("SET", "k", "v") // the writer sleeps, so that the turn writes
+	}
+	s.waitFor("the writer's sleep", func() bool {
+		s.aof.w.mu.Lock()
+		defer s.aof.w.mu.Unlock()
+		return !s.aof.w.busy && len(s.aof.w.jobs) == 0
+	})
+	slowWrite()
+	heard("aof-write", "aof-write-alone")
+	spent := int64(0)
+	if s.Do(func() { spent = s.aof.w.spentHere() }); time.Duration(spent) < stall*9/10 {
+		t.Errorf("turns have written for %d ns", spent)
+	}
+
+	s.Do(func() { s.saving = true })
+	slowWrite()
+	heard("aof-write", "aof-write-active-child")
+	s.Do(func() { s.saving = false })
+
+	s.do("SET", "k", "v")
+	release := d.Stall(faulty.Sync)
+	s.waitFor("a sync", func() bool { s.aof.w.askSync(); return s.aof.w.isSyncing() })
+	s.do("SET", "k", "v")
+	time.AfterFunc(stall, release)
+	heard("aof-write", "aof-write-pending-fsync")
+
+	release = d.Stall(faulty.Rename)
+	s.Do(func() { s.aof.startRewrite() })
+	s.waitFor("a rewrite", func() bool { return s.aof.Rewriting() && s.aof.rw.job.cut > 0 })
+	time.AfterFunc(2*stall, release) // the manifest's
+	s.waitFor("its end", func() bool { return !s.aof.Rewriting() })
+	heard("aof-rename")
+
+	s.set.Fsync.Set(Always)
+	release = d.Stall(faulty.Sync)
+	time.AfterFunc(stall, release)
+	s.do("SET", "k", "v")
+	heard("aof-fsync-always")
+}
+
 // TestRewriteFails: a rewrite that cannot be done leaves the log as it is; after three the tries come rarely.
 func TestRewriteFails(t *testing.T) {
 	for _, name := range []string{"temp-rewrite", "manifest"} {

@@ -56,8 +56,11 @@ type server struct {
 	cl    *client.Client
 	fatal atomic.Bool
 
-	mu    sync.Mutex
-	lines []string // of the log
+	saving bool // a snapshot, as far as the log knows
+
+	mu     sync.Mutex
+	lines  []string                 // of the log
+	events map[string]time.Duration // of the latency monitor: the longest each
 }
 
 // newServer makes a server whose log is off.
@@ -67,7 +70,7 @@ func newServer(t testing.TB, d disk.System) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, heap: heap, set: &Settings{}, gate: protocol.NewGate()}
+	s := &server{t: t, heap: heap, set: &Settings{}, gate: protocol.NewGate(), events: map[string]time.Duration{}}
 	s.space = keyspace.New(heap, keyspace.Options{})
 	settings, common, data := &engine.Settings{}, &command.Settings{}, &catalogue.Settings{}
 	settings.Rows()
@@ -84,9 +87,13 @@ func newServer(t testing.TB, d disk.System) *server {
 			runtime.Goexit()
 		},
 		Base:    func() bgsave.Options { return bgsave.Options{Compress: true, Checksum: true, Savers: 1} },
-		Saving:  func() bool { return false },
+		Saving:  func() bool { return s.saving },
 		Changed: func() {},
-		Latency: func(string, time.Duration) {},
+		Latency: func(event string, took time.Duration) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.events[event] = max(s.events[event], took)
+		},
 	})
 	families := append(catalogue.Data(data), conn.Family(conn.Deps{}), tx.NewWatches(s.space).Family(), s.aof.Family())
 	rows, err := command.NewCatalogue(families...)

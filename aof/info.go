@@ -46,6 +46,9 @@ func (l *Log) Sections() []info.Section {
 		{Name: "Memory", Fields: []info.Field{
 			info.Int("mem_aof_buffer", l.Memory),
 		}},
+		{Name: "Debug", Fields: []info.Field{
+			info.Int("eventloop_duration_aof_sum", func() int64 { return l.w.spentHere() / 1000 }),
+		}},
 	}
 }
 

@@ -67,6 +67,7 @@ type Log struct {
 	stall    time.Time // since when a sync under way keeps bytes from the file; zero: none does
 	counted  bool      // the stall is in delayed
 
+	reading bool // DEBUG LOADAOF reads the files
 	held    bool
 	holding atomic.Bool // held, for the writer
 	refused bool        // the barrier is up
@@ -223,6 +224,14 @@ func (l *Log) look() {
 	events, distrust := l.w.takeNews()
 	for _, e := range events {
 		l.parts.Latency(e.name, e.took)
+		switch {
+		case e.name == eventPending:
+			l.parts.Latency(eventWrite, e.took)
+		case e.name == eventWrite && (l.rw.job != nil || l.parts.Saving()):
+			l.parts.Latency(eventActive, e.took)
+		case e.name == eventWrite:
+			l.parts.Latency(eventAlone, e.took)
+		}
 	}
 	if distrust != nil {
 		l.distrust(distrust)
@@ -278,20 +287,26 @@ func (l *Log) detach() {
 }
 
 // TurnOn is CONFIG SET appendonly yes: a rewrite begins, at once or as soon as it may.
-func (l *Log) TurnOn(dir string) {
+//
+// Errors: those of Claim.
+func (l *Log) TurnOn(dir string) error {
 	if l.state != off {
-		return
+		return nil
 	}
 	l.abortRewrite("the log is switched on")
 	l.Locate(dir)
+	if err := l.Claim(0); err != nil {
+		return err
+	}
 	l.state = waiting
 	if l.parts.Saving() || l.parts.Core.Transacting() {
 		l.rw.scheduled = true
 		l.parts.Log.Notice("AOF was enabled but there is already another background operation. " +
 			"An AOF background was scheduled to start when possible.")
-		return
+		return nil
 	}
 	l.startRewrite()
+	return nil
 }
 
 // Replaced says that other data has taken the data set's place: a primary's. The files stay as they are until a rewrite
@@ -350,14 +365,18 @@ func (l *Log) Close() (wait func(limit time.Duration)) {
 }
 
 // Flush waits until everything decided so far is in the files, and keeps them as they are until release is called, in
-// the same turn: DEBUG LOADAOF reads them.
+// a turn: DEBUG LOADAOF reads them. No rewrite begins meanwhile, because the data set may be half of one.
 func (l *Log) Flush() (release func()) {
 	if l.state != off {
 		l.flushTurn()
 	}
+	l.reading = true
 	done, goOn := l.w.drain()
 	<-done
-	return func() { close(goOn) }
+	return func() {
+		l.reading = false
+		close(goOn)
+	}
 }
 
 // Durable says that replies wait for the disk.

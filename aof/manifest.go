@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"spindle/internal/disk"
 	"spindle/internal/setting"
@@ -23,6 +24,8 @@ import (
 //
 // aof.M1. There is at most one base. Increments stand in ascending order of their numbers.
 // aof.M2. The file on disk is always a whole manifest: it is replaced by a rename, and the folder is synced.
+// aof.M3. Who writes to a log's files holds its lock, which is a file beside them. Two servers on one log would tear
+// it.
 // Source: the manifest's description in redis.conf of Redis 7.
 type manifest struct {
 	base    *part
@@ -225,6 +228,34 @@ type folder struct {
 	root string // the server's folder, where a log of before Redis 7 lies
 	dir  string
 	name string // appendfilename
+
+	mu      sync.Mutex
+	locked  string // the lock that is held (aof.M3); "": none is
+	release func()
+}
+
+// claim takes the log for this process (aof.M3), and gives up one that lay elsewhere. Any goroutine; it does not wait.
+//
+// Errors: disk.ErrLocked, if another server has it; the system's.
+func (f *folder) claim() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	name := f.path(f.name + ".lock")
+	if f.locked == name {
+		return nil
+	}
+	if err := f.disk.Mkdir(f.dir, 0o755); err != nil {
+		return err
+	}
+	release, err := f.disk.Lock(name)
+	if err != nil {
+		return err
+	}
+	if f.release != nil {
+		f.release()
+	}
+	f.locked, f.release = name, release
+	return nil
 }
 
 func (f *folder) path(name string) string    { return filepath.Join(f.dir, name) }

@@ -34,7 +34,7 @@ type rewrites struct {
 	job       *rewriting
 	last      *rewriting // that had a temporary file
 	scheduled bool
-	prepared  func() // a freeze that waits for the end of a lent command
+	prepared  func() // a freeze that waits for the end of a lent command, or of DEBUG LOADAOF
 
 	count, forks int64
 	failures     int64 // since one succeeded
@@ -90,6 +90,9 @@ func (l *Log) rewrite(inTransaction bool) (scheduled bool, err error) {
 
 // tickRewrite starts what is scheduled, or what growth asks for.
 func (l *Log) tickRewrite(now time.Time) {
+	if l.reading {
+		return
+	}
 	if f := l.rw.prepared; f != nil {
 		l.rw.prepared = nil
 		f()
@@ -160,6 +163,10 @@ func (w *writer) prepare(j *rewriting) {
 		close(j.gone)
 		return
 	}
+	if err := w.log.Claim(0); err != nil {
+		w.fail(j, err)
+		return
+	}
 	j.name, j.seq = f.temporaryIncr(), 0
 	if m, err := w.firstManifest(j); err != nil {
 		complainOfManifest(w.log.parts.Log, f.manifestPath(), err)
@@ -211,13 +218,13 @@ func (w *writer) fail(j *rewriting, err error) {
 }
 
 // freeze takes the view, and cuts the buffer (aof.R1). A command that has lent the turn is not over: its unit must not
-// be torn.
+// be torn. Nor is half a data set frozen.
 func (l *Log) freeze(j *rewriting) {
 	switch {
 	case j.over.Load():
 		l.w.do(0, true, func() { l.w.dropIncr(j); close(j.gone) })
 		return
-	case l.parts.Core.Lent():
+	case l.parts.Core.Lent() || l.reading:
 		l.rw.prepared = func() { l.freeze(j) }
 		return
 	}
@@ -274,6 +281,7 @@ func (w *writer) change(j *rewriting) {
 	if err == nil {
 		err = w.file.Sync()
 	}
+	began := time.Now()
 	next := w.manifest.clone()
 	next.incrs, next.incrSeq = append(next.incrs, part{j.name, j.seq}), j.seq
 	if err == nil {
@@ -291,6 +299,9 @@ func (w *writer) change(j *rewriting) {
 		return
 	}
 	w.manifest = next
+	w.mu.Lock()
+	w.slow(eventRename, time.Since(began))
+	w.mu.Unlock()
 	old := w.file
 	w.file, j.file = j.file, nil
 	w.setSize(0)
@@ -352,7 +363,7 @@ func (w *writer) adopt(j *rewriting) {
 	err := context.Cause(j.ctx)
 	next := w.manifest.clone()
 	next.baseSeq = j.base.seq
-	renamed := false
+	renamed, began := false, time.Now()
 	w.mu.Lock()
 	at := w.buf.first
 	w.mu.Unlock()
@@ -393,6 +404,7 @@ func (w *writer) adopt(j *rewriting) {
 	}
 	w.manifest, w.temp = next, false
 	w.mu.Lock()
+	w.slow(eventRename, time.Since(began))
 	if w.lost = nil; j.first {
 		w.synced = max(w.synced, at) // what came before the cut is in the base
 	}
@@ -569,6 +581,29 @@ type Loaded = loaded
 
 // There says whether there was a log.
 func (l Loaded) There() bool { return l.there }
+
+// Claim takes the log's files for this process. A server that ends may still have them for an instant: patience is how
+// long they are waited for. Turn only if that is 0.
+//
+// Errors: disk.ErrLocked; the system's. They are logged.
+func (l *Log) Claim(patience time.Duration) error {
+	end := l.parts.Now().Add(patience)
+	err := l.folder.claim()
+	for errors.Is(err, disk.ErrLocked) && l.parts.Now().Before(end) {
+		time.Sleep(10 * time.Millisecond)
+		err = l.folder.claim()
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, disk.ErrLocked):
+		l.parts.Log.Warning("The append-only file %s is another server's, which runs: it holds %s.lock. "+
+			"Two servers cannot write to one log.", l.folder.name, l.folder.path(l.folder.name))
+	default:
+		l.parts.Log.Warning("Can't open or create append-only dir %s: %s", filepath.Base(l.folder.dir), reason.Of(err))
+	}
+	return err
+}
 
 // ReadManifest reads the manifest at start, whether the log is on or not.
 //

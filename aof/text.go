@@ -14,6 +14,8 @@ import (
 //
 // aof.S1. buf[from:to] is what was read and not given out. The unit that is being read lies in it from its beginning
 // on.
+// aof.S2. An annotation has no zero byte. A power cut can leave zeros in its place, and the line's end would be that of
+// a later command: all between would be passed over.
 // Source: the append-only file's format, which is RESP's with annotations in between.
 type text struct {
 	r        io.Reader
@@ -121,6 +123,11 @@ func (s *text) unit(p []byte) (n int, err error) {
 			end := bytes.IndexByte(p[n:], '\n')
 			if end < 0 {
 				break
+			}
+			if bytes.IndexByte(p[n:n+end], 0) >= 0 { // aof.S2
+				s.where = spot{s.offset, s.line(p[:n]), s.offset + int64(n)}
+				s.units = s.units[:units]
+				return 0, errFormat
 			}
 			if s.until > 0 && secondOf(p[n:n+end]) > s.until {
 				s.where = spot{offset: s.offset}

@@ -49,7 +49,8 @@ type writer struct {
 	bad     error // a sync failed: the file is not believed any more
 	lost    error // the same, once the file has been abandoned and until a rewrite stands in for it
 	news    []event
-	awaited int64 // a turn wants to hear when synced has come so far; 0: none does
+	blocked time.Time // since when a sync keeps bytes from the file; zero: none does
+	awaited int64     // a turn wants to hear when synced has come so far; 0: none does
 
 	// The goroutine's, or who holds mu while it is asleep.
 	file     disk.File
@@ -60,6 +61,8 @@ type writer struct {
 
 	rest   atomic.Int64 // DEBUG AOF-FLUSH-SLEEP, in nanos
 	backed atomic.Int64 // bytes in the buffer
+	cost   atomic.Int64 // of its memory
+	here   int64        // nanoseconds that turns have spent in writing
 }
 
 // A job is done by the goroutine once everything before an offset is in the file (aof.W3).
@@ -86,6 +89,7 @@ const retryAfter = time.Second
 func (w *writer) add(p []byte) {
 	w.mu.Lock()
 	w.buf.add(p)
+	w.priced()
 	w.mu.Unlock()
 	w.backed.Add(int64(len(p)))
 }
@@ -100,12 +104,15 @@ func (w *writer) end() int64 {
 	return w.buf.end
 }
 
-// memory is what the buffer costs.
-func (w *writer) memory() int64 {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.buf.memory()
+// priced notes what the buffer costs. Under mu.
+func (w *writer) priced() {
+	if n := w.buf.memory(); n != w.cost.Load() {
+		w.cost.Store(n)
+	}
 }
+
+// memory is what the buffer costs.
+func (w *writer) memory() int64 { return w.cost.Load() }
 
 // publish says that all added so far belongs to complete turns, of which turn is the last. With durable its replies
 // wait for
@@ -117,6 +124,9 @@ func (w *writer) publish(turn uint64, durable bool) {
 		return
 	}
 	w.ready, w.turn = w.buf.end, turn
+	if w.syncing && w.blocked.IsZero() {
+		w.blocked = time.Now()
+	}
 	switch {
 	case durable:
 		w.gated = true
@@ -146,7 +156,9 @@ func (w *writer) writeHere() {
 	began := time.Now()
 	w.runs = w.buf.appendRuns(w.runs[:0], w.ready)
 	n, err := w.put(w.runs)
-	w.slow("aof-write", time.Since(began))
+	took := time.Since(began)
+	w.here += int64(took)
+	w.slow(eventWrite, took)
 	w.wrote(n)
 	if err != nil {
 		w.failed(err)
@@ -181,8 +193,19 @@ func (w *writer) put(runs [][]byte) (n int64, err error) {
 func (w *writer) wrote(n int64) {
 	w.size += n
 	w.buf.drop(w.buf.first + n)
+	w.priced()
 	w.backed.Add(-n)
 }
+
+// The latency monitor's events. One of a write has a second, which says what else went on.
+const (
+	eventWrite   = "aof-write"
+	eventPending = "aof-write-pending-fsync" // bytes have waited for a sync
+	eventActive  = "aof-write-active-child"  // a snapshot or a base was written meanwhile
+	eventAlone   = "aof-write-alone"
+	eventSync    = "aof-fsync-always"
+	eventRename  = "aof-rename" // a rewrite's files were put in their places
+)
 
 // slow notes what took long. Under mu.
 func (w *writer) slow(name string, took time.Duration) {
@@ -318,7 +341,7 @@ func (w *writer) write(to int64) {
 	took := time.Since(began)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.slow("aof-write", took)
+	w.slow(eventWrite, took)
 	w.wrote(n)
 	switch {
 	case err != nil:
@@ -368,12 +391,17 @@ func (w *writer) sync() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.syncing = false
+	if since := w.blocked; !since.IsZero() {
+		if w.blocked = (time.Time{}); !gated {
+			w.slow(eventPending, time.Since(since))
+		}
+	}
 	if err != nil {
 		w.syncFailed(err, gated)
 		return
 	}
 	if gated {
-		w.slow("aof-fsync-always", took)
+		w.slow(eventSync, took)
 		w.group, w.until = at+(at-from), time.Now().Add(took/4)
 	}
 	w.synced = max(w.synced, at)
@@ -447,6 +475,7 @@ func (w *writer) forget() {
 	w.ready = w.buf.end
 	w.backed.Add(-w.buf.size())
 	w.buf.drop(w.buf.end)
+	w.priced()
 	w.open()
 }
 
@@ -521,6 +550,13 @@ func (w *writer) drain() (done <-chan struct{}, goOn chan<- struct{}) {
 		<-rest
 	})
 	return c, rest
+}
+
+// spentHere is how many nanoseconds turns have spent in writing.
+func (w *writer) spentHere() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.here
 }
 
 // isSyncing says that a sync is under way.

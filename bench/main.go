@@ -220,10 +220,23 @@ func (o *options) writeReport() error {
 	return report.Write(o.root, sections, beside)
 }
 
+// withoutFolder leaves out -root: where somebody's copy lies is nobody else's business.
+func withoutFolder(args []string) (rest []string) {
+	for i := 0; i < len(args); i++ {
+		switch name, _, joined := strings.Cut(args[i], "="); {
+		case strings.TrimLeft(name, "-") != "root":
+			rest = append(rest, args[i])
+		case !joined:
+			i++
+		}
+	}
+	return rest
+}
+
 // env turns flags into what scenarios are given.
 func (o *options) env(ctx context.Context, args []string) (*scenarios.Env, error) {
 	e := &scenarios.Env{Context: ctx, Runs: max(1, o.runs), Duration: o.duration, Warmup: o.warmup, Keys: max(1, o.keys), ManyKeys: max(1, o.many),
-		Port: o.port, Log: os.Stderr, Command: "go run ./bench " + strings.Join(args, " ")}
+		Port: o.port, Log: os.Stderr, Command: "go run ./bench " + strings.Join(withoutFolder(args), " ")}
 	var err error
 	if o.only != "" {
 		if e.Only, err = regexp.Compile(o.only); err != nil {

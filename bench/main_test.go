@@ -106,3 +106,12 @@ func childrenOf(pid int) (children []int) {
 	}
 	return children
 }
+
+// TestCommandNamesNoFolder looks at the command that a page gives for making it again.
+func TestCommandNamesNoFolder(t *testing.T) {
+	for _, args := range [][]string{{"run", "-root", "/a/b", "-n", "2"}, {"run", "--root=/a/b", "-n", "2"}, {"run", "-n", "2"}} {
+		if got := strings.Join(withoutFolder(args), " "); got != "run -n 2" {
+			t.Errorf("%q became %q", args, got)
+		}
+	}
+}

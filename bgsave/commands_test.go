@@ -42,6 +42,7 @@ func newBench(t testing.TB) *bench {
 func (b *bench) Call(*command.Context, *command.Spec, [][]byte) (bool, error) { panic("not here") }
 func (b *bench) Run(*client.Client, [][]byte) error                           { panic("not here") }
 func (b *bench) Lend(*command.Context, command.Step) bool                     { panic("not here") }
+func (b *bench) GiveWay(*command.Context) bool                                { panic("not here") }
 func (b *bench) ReadsAnyKey(*command.Context) bool                            { return true }
 func (b *bench) Show(*command.Context)                                        { panic("not here") }
 func (b *bench) Block(*command.Context, command.Wait)                         { panic("not here") }

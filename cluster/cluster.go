@@ -31,9 +31,11 @@ type Parts struct {
 	Disk     disk.System
 	Log      *logging.Logger
 
-	// Do runs f in a turn; Wake has a client whose command waits go on, in a turn.
-	Do   func(f func())
-	Wake func(cl *client.Client)
+	// Do runs f in a turn; Wake has a client whose command waits go on, in a turn. Later runs f at the end of the turn
+	// that calls it.
+	Do    func(f func())
+	Wake  func(cl *client.Client)
+	Later func(f func())
 	// Role changes this server's part in replication. Turn only.
 	Role Role
 	// Offset is the replication offset, and HeardMs when, in Unix ms, a replica last heard of its primary. Any

@@ -3,6 +3,7 @@ package cluster
 import (
 	"sync"
 
+	"spindle/cluster/bus"
 	"spindle/cluster/state"
 )
 
@@ -118,14 +119,23 @@ func (o outside) Ask(e state.Errand) {
 }
 
 // publications are messages of this node's clients on their way to other nodes.
+//
+// They leave with the turn that published them, so that within a turn their memory only grows: clients read it in INFO.
 type publications struct {
+	turn []publication // of this turn: its holder's
+
 	mu   sync.Mutex
-	list []publication
+	list []publication // for run
 }
 
 type publication struct {
 	channel, payload []byte
 	shard            bool
+}
+
+// bytes is what a publication costs until it is queued for its links.
+func (p *publication) bytes() int64 {
+	return int64(bus.HeaderBytes + messageBytes + len(p.channel) + len(p.payload))
 }
 
 // Publish implements slots.Bus.
@@ -134,10 +144,22 @@ func (c *Cluster) Publish(channel, message []byte, shard bool) {
 		return
 	}
 	both := append(append(make([]byte, 0, len(channel)+len(message)), channel...), message...)
+	one := publication{both[:len(channel):len(channel)], both[len(channel):], shard}
+	c.memory.Add(one.bytes())
+	p := &c.published
+	if p.turn = append(p.turn, one); len(p.turn) == 1 {
+		c.parts.Later(c.handOver)
+	}
+}
+
+// handOver leaves what this turn published to run. Turn only.
+func (c *Cluster) handOver() {
 	p := &c.published
 	p.mu.Lock()
-	p.list = append(p.list, publication{both[:len(channel):len(channel)], both[len(channel):], shard})
+	p.list = append(p.list, p.turn...)
 	p.mu.Unlock()
+	clear(p.turn)
+	p.turn = p.turn[:0]
 	c.poke()
 }
 
@@ -148,7 +170,9 @@ func (c *Cluster) sendPublished(s *state.State) {
 	list := p.list
 	p.list = nil
 	p.mu.Unlock()
-	for _, one := range list {
+	for i := range list {
+		one := &list[i]
 		s.Publish(one.channel, one.payload, one.shard)
+		c.memory.Add(-one.bytes())
 	}
 }

@@ -59,6 +59,7 @@ type Core struct {
 	lent     *lent                        // the command that has lent the turn, if one has
 	specs    [prefetchAhead]*command.Spec // of the requests looked at ahead
 	meter    meter
+	sampler  sampler
 	sinks    []hearer
 	barriers []*Barrier
 	raised   int // barriers that are up
@@ -81,6 +82,7 @@ type Core struct {
 
 	anyInScripts bool // DEBUG SET-DISABLE-DENY-SCRIPTS
 	replaying    bool // a command of a log runs: nobody is told of its effects
+	replayed     replayed
 
 	nudge  chan struct{}     // has RunDuties look at once
 	labels []context.Context // by command.Spec.ID, while somebody profiles
@@ -101,7 +103,7 @@ type Hooks struct {
 	Read        func(cl *client.Client, call *command.Spec, args [][]byte) // a command of a client with client.Tracking has run
 	Gone        func(cl *client.Client)                                    // a client left: watches, subscriptions, replicas
 	Denied      func(cl *client.Client, e acl.Entry)                       // a call or an AUTH of cl's was refused; e lacks Client
-	OtherMemory func() int64                                               // bytes that count as used beside data and clients: what scripts are kept as
+	OtherMemory func() (used, spared int64)                                // bytes that count as used beside data and clients; and of these, towards no limit
 	ManyCodes   func(codes []string)                                       // clients have made up so many error codes that errorstats stop
 
 	Diverged func(cl *client.Client, spec *command.Spec, err error) // a command of our primary's or of a replica's failed here; spec may be nil
@@ -142,6 +144,7 @@ func New(p Parts) *Core {
 	c.stack = &c.stacks[0]
 	c.waiting.init()
 	c.meter.init(c.started)
+	c.sampler.init(uint64(c.started.UnixNano()))
 	c.takeJob = c.nextJob
 	c.eviction.barrier, c.loading, c.shortage = c.memoryBarrier(), c.loadingBarrier(), c.shortageBarrier()
 	c.installKeyspaceHooks()
@@ -263,6 +266,7 @@ func (c *Core) run(cl *client.Client, b *protocol.Batch) {
 	for b.Done < len(b.Requests) {
 		ahead := b.Requests[b.Done:min(b.Done+prefetchAhead, len(b.Requests))]
 		repeats := c.lookAhead(cl, ahead)
+		sampled, weight := c.sampler.pick(len(ahead))
 		for i := range ahead {
 			if (repeats || alone) && len(ahead[i].Args) > 1 {
 				c.space.Again(ahead[i].Args[1])
@@ -271,7 +275,13 @@ func (c *Core) run(cl *client.Client, b *protocol.Batch) {
 				c.lap()
 				return
 			}
-			if !c.execute(cl, &ahead[i], c.specs[i]) {
+			done := false
+			if i == sampled {
+				done = c.executeSampled(cl, &ahead[i], c.specs[i], weight)
+			} else {
+				done = c.execute(cl, &ahead[i], c.specs[i])
+			}
+			if !done {
 				c.lap()
 				b.Soon = c.lent != nil
 				return // held back by a pause or a lent command: the request stays unread
@@ -590,6 +600,7 @@ func (c *Core) Call(outer *command.Context, spec *command.Spec, args [][]byte) (
 	took := m.innerNanos - began
 	spec.Stats.Record(1, took)
 	m.commands++
+	c.sampleInner(cl, spec, args, took)
 	c.watchSlowness(cl, spec, args, took)
 	return false, err
 }
@@ -630,6 +641,7 @@ func (c *Core) Run(cl *client.Client, args [][]byte) error {
 	took := m.innerNanos - began
 	spec.Stats.Record(1, took)
 	m.commands++
+	c.sampleInner(cl, spec, args, took)
 	c.watchSlowness(cl, spec, args, took)
 	return nil
 }

@@ -237,6 +237,7 @@ func (c *Core) tick(nanos int64) {
 	}
 	c.defragDue()
 	c.meter.sample(nanos)
+	c.sampler.tick(nanos, c.meter.commands)
 	c.timeOutClients()
 	c.noteClients()
 	for _, f := range c.hooks.Tick {

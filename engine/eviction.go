@@ -134,10 +134,13 @@ func (c *Core) overLimit() int64 {
 // NotForEviction is what of the memory used does not count towards maxmemory. What replicas have not yet read: evicting because of it would only
 // make more for them to read. And what only a view may still read, or what waits for reclaimers, with the lists of it: evicting does not
 // bring that back, it adds to it, until the view is closed or the reclaimers are done. And what the backlog takes beyond its size, because its
-// memory comes in blocks: a new block must not cost keys.
+// memory comes in blocks: a new block must not cost keys. And what the log has not written yet: an eviction is written, too.
 func (c *Core) NotForEviction() int64 {
-	h := c.space.Heap()
-	return c.clients.Costs.Replicas() + c.streamExcess + h.Leaving() + h.UsedBy(memory.Retired)
+	h, spared := c.space.Heap(), int64(0)
+	if c.hooks.OtherMemory != nil {
+		_, spared = c.hooks.OtherMemory()
+	}
+	return c.clients.Costs.Replicas() + c.streamExcess + h.Leaving() + h.UsedBy(memory.Retired) + spared
 }
 
 // evict brings memory under the limit, as far as makeRoom gets, and notes since when it has been over. It answers false when the policy
@@ -200,7 +203,8 @@ func (c *Core) UsedMemory() int64 {
 	costs := &c.clients.Costs
 	used := c.space.Heap().Used() + costs.Sum() + costs.Primary() + costs.Replicas() - costs.Reserved() + c.streamBytes
 	if c.hooks.OtherMemory != nil {
-		used += c.hooks.OtherMemory()
+		other, _ := c.hooks.OtherMemory()
+		used += other
 	}
 	return used
 }

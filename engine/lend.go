@@ -23,6 +23,8 @@ import (
 // turns.
 // engine.N2. While a command is lent no other changes data: between two of its slices nothing it can see has changed.
 // engine.N3. A lent command's time stands still: each slice sees the time at which the command began.
+// engine.N4. A script of a log gives way without being parked: its goroutine waits in the handler. That happens only
+// while a data set is loaded, so that nobody else can see what the script has done so far.
 
 // A stack is what one outermost command has under way: a frame for each depth of calls, and what it has told of its
 // effects.
@@ -58,8 +60,11 @@ type lent struct {
 
 // refusal is what others are told when the threshold is over. It goes by the command that has lent, inside EXEC too.
 func (l *lent) refusal() error {
-	lends := l.stack.lends
-	switch lends[len(lends)-1].frame.Spec.Name {
+	frame := &l.stack.frames[max(l.stack.depth-1, 0)]
+	if lends := l.stack.lends; len(lends) > 0 {
+		frame = lends[len(lends)-1].frame
+	}
+	switch frame.Spec.Name {
 	case "fcall", "fcall_ro":
 		return protocol.ErrBusyFunction
 	}
@@ -83,6 +88,38 @@ func (c *Core) Lend(ctx *command.Context, step command.Step) bool {
 		at--
 	}
 	s.lends = slices.Insert(s.lends, at, lending{depth: depth, frame: ctx, step: step})
+	return true
+}
+
+// GiveWay implements command.Core, for a script of a log (engine.N4).
+func (c *Core) GiveWay(*command.Context) bool {
+	c.assertHeld()
+	if !c.replaying || !c.duties.loading || c.lent != nil || len(c.stack.lends) != 0 {
+		return false
+	}
+	l := &lent{stack: c.stack, nowMs: c.nowMs, began: c.replayed.began, reply: &protocol.Reply{}}
+	l.p = &parked{cl: c.stack.frames[0].Client}
+	l.tardy = c.nanos-l.began >= c.settings.BusyReplyThreshold.Get()*1e6
+	if l.tardy && !c.replayed.tardy {
+		c.replayed.tardy = true
+		c.pause.release() // they hear BUSY now
+	}
+	c.lent, c.replaying = l, false
+	c.stack = c.other(l.stack)
+	c.raised++ // admission must look
+	c.space.Again(nil)
+	c.settle()
+	c.nanos = c.wall.Nanos()
+	c.end()
+	c.release()
+	runtime.Gosched()
+	c.take()
+	c.begin()
+	invariant.That(c.stack.depth == 0 && c.stack.unit.effects == 0, "engine.N2: others left %d effects", c.stack.unit.effects)
+	c.stack, c.nowMs = l.stack, l.nowMs
+	c.space.SetNow(l.nowMs) // engine.N3
+	c.raised--
+	c.lent, c.replaying, c.replayed.gave = nil, true, true
 	return true
 }
 

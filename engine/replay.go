@@ -43,13 +43,24 @@ func (c *Core) Replay(cl *client.Client, args [][]byte) error {
 		return &ReplayError{Name: string(args[0]), Unknown: spec == nil}
 	}
 	outer := c.replaying
-	c.replaying = true
+	c.replaying, c.replayed = true, replayed{began: c.nanos}
 	_, _ = c.invoke(cl, args, nil, spec, cl.Out.Mark())
 	c.replaying = outer
+	if c.replayed.gave {
+		c.readClock()
+		c.pause.release()
+	}
 	if cl.Out.Reset(); cap(cl.Out.B) > keptUnitBytes {
 		cl.Out.B = nil
 	}
 	return nil
+}
+
+// replayed is the command of a log that runs, as far as it gives way to others (engine.N4).
+type replayed struct {
+	began int64 // nanos
+	gave  bool
+	tardy bool // busy-reply-threshold is over
 }
 
 // replayable says whether a row is for logs: it works on data or scripts, or chooses the database.

@@ -23,6 +23,8 @@ type Settings struct {
 	LazyfreeEviction    setting.Bool
 	BusyReplyThreshold  setting.Int  // ms that a command may lend the turn before others hear BUSY
 	MeasureTurnCPU      setting.Bool // reads the thread's clock at each turn: two system calls
+	HotKeys             setting.Bool // sample which keys are used
+	BigKeys             setting.Bool // know the largest keys, from the start on
 
 	MaxMemory     setting.Uint // bytes; 0: no limit
 	ClientsMemory setting.Int  // bytes, or as a negative number a percentage of MaxMemory; 0: no limit
@@ -82,6 +84,8 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewLetters("notify-keyspace-events", &s.NotifyEvents, 0, eventLetters,
 			errors.New("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")),
 		setting.NewInt("busy-reply-threshold", &s.BusyReplyThreshold, 5000, setting.Between(0, math.MaxInt64), setting.Also("lua-time-limit")),
+		setting.NewBool("hot-keys", &s.HotKeys, true),
+		setting.NewBool("big-keys", &s.BigKeys, true, setting.Immutable),
 		setting.NewBool("measure-turn-cpu", &s.MeasureTurnCPU, false),
 		setting.NewBool("lazyfree-lazy-eviction", &s.LazyfreeEviction, false),
 		setting.NewMemoryUint("maxmemory", &s.MaxMemory, 0),

@@ -99,6 +99,9 @@ func (r *replica) place() int {
 // startWaiting begins the full synchronisations that are due. There is one of each form at a time: others wait and
 // share the next one.
 func (f *Feed) startWaiting() {
+	if f.core.Loading() {
+		return // half a data set is not for replicas
+	}
 	for place := range f.groups {
 		if f.groups[place] == nil {
 			f.startNext(place)

@@ -25,6 +25,7 @@ type run struct {
 	told     bool // the log has it that this script is slow
 	began    int64
 	paused   int64 // nanoseconds between slices
+	pauses   int64 // how often it has lent the turn
 	left     int64 // when the last slice ended
 	worked   int64 // nanoseconds in slices
 	commands int64
@@ -127,6 +128,12 @@ func (s *Scripts) start(c *command.Context, function lua.Value) error {
 			s.label("")
 			return nil
 		}
+		if c.Core.GiveWay(c) {
+			back := s.clock.Nanos()
+			r.paused += back - now
+			now = back
+			s.warn(now - r.began)
+		}
 		now, status = s.slice(now) // inside EXEC, say, nobody else may have the turn
 	}
 	return s.finish(c, status)
@@ -137,6 +144,7 @@ func (s *Scripts) resume(c *command.Context) (done bool, err error) {
 	r := &s.run
 	now := s.clock.Nanos()
 	r.paused += now - r.left
+	r.pauses++
 	s.label(r.name)
 	now, status := s.slice(now)
 	if status == lua.Paused {

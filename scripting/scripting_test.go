@@ -308,7 +308,7 @@ func TestStats(t *testing.T) {
 	s.eval("+OK\r\n", body)
 	s.eval("+OK\r\n", body)
 	got := s.Do(s.client, "SCRIPT", "STATS")
-	if !strings.HasPrefix(got, "*1\r\n*14\r\n$4\r\nkind\r\n$6\r\nscript\r\n$4\r\nname\r\n$40\r\n"+sha(body)+"\r\n$5\r\ncalls\r\n:2\r\n") ||
+	if !strings.HasPrefix(got, "*1\r\n*16\r\n$4\r\nkind\r\n$6\r\nscript\r\n$4\r\nname\r\n$40\r\n"+sha(body)+"\r\n$5\r\ncalls\r\n:2\r\n") ||
 		!strings.Contains(got, "$8\r\ncommands\r\n:2\r\n") {
 		t.Errorf("%q", got)
 	}

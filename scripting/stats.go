@@ -19,6 +19,7 @@ type Figures struct {
 	Calls      int64
 	Worked     time.Duration // its own slices, with the commands it called
 	Paused     time.Duration // between its slices, while others had the turn
+	Pauses     int64         // how often others had the turn
 	Commands   int64         // called by it
 	Bytes      int64         // the most that one run has made in the machine, garbage included
 }
@@ -49,6 +50,7 @@ func (s *Scripts) book() {
 	f.Calls++
 	f.Worked += time.Duration(r.worked)
 	f.Paused += time.Duration(r.paused)
+	f.Pauses += r.pauses
 	f.Commands += r.commands
 	f.Bytes = max(f.Bytes, int64(r.env.state.Used()-r.memory))
 }
@@ -85,7 +87,7 @@ func (s *Scripts) Each(yield func(f Figures) bool) {
 func (s *Scripts) stats(c *command.Context) error {
 	c.Reply.Array(len(s.figures.scripts) + len(s.figures.functions))
 	for f := range s.Each {
-		c.Reply.Map(7)
+		c.Reply.Map(8)
 		c.Reply.BulkString("kind")
 		c.Reply.BulkString(f.Kind)
 		c.Reply.BulkString("name")
@@ -94,7 +96,7 @@ func (s *Scripts) stats(c *command.Context) error {
 			name string
 			n    int64
 		}{{"calls", f.Calls}, {"usec", f.Worked.Microseconds()}, {"paused_usec", f.Paused.Microseconds()},
-			{"commands", f.Commands}, {"bytes", f.Bytes}} {
+			{"pauses", f.Pauses}, {"commands", f.Commands}, {"bytes", f.Bytes}} {
 			c.Reply.BulkString(each.name)
 			c.Reply.Int(each.n)
 		}

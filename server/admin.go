@@ -31,6 +31,7 @@ type admin struct {
 	handshakes func() (running, begun, failed int64)
 	profiling  func(on bool) // turn only
 	profiles   int           // that run or have been asked for; turn only
+	sights     prometheus.Collector
 	http       http.Server
 }
 
@@ -44,7 +45,7 @@ func (a *admin) listen(address string) (net.Addr, error) {
 		return nil, err
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(&metrics{a}, prometheus.NewGoCollector())
+	registry.MustRegister(&metrics{a}, a.sights, prometheus.NewGoCollector())
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.Handle("/healthz", a.health)
@@ -118,6 +119,7 @@ var (
 	scriptCallsDesc    = prometheus.NewDesc("spindle_script_calls_total", "Runs of a script or function.", scriptLabels, nil)
 	scriptSecondsDesc  = prometheus.NewDesc("spindle_script_seconds_total", "Time that a script or function worked.", scriptLabels, nil)
 	scriptPausedDesc   = prometheus.NewDesc("spindle_script_paused_seconds_total", "Time that it had lent to others.", scriptLabels, nil)
+	scriptPausesDesc   = prometheus.NewDesc("spindle_script_pauses_total", "How often it has lent the turn.", scriptLabels, nil)
 	scriptCommandsDesc = prometheus.NewDesc("spindle_script_commands_total", "Commands that it called.", scriptLabels, nil)
 	scriptBytesDesc    = prometheus.NewDesc("spindle_script_run_bytes_max", "The most that one run made, garbage included.", scriptLabels, nil)
 	handshakesDesc     = prometheus.NewDesc("spindle_tls_handshakes_total", "TLS handshakes begun.", nil, nil)
@@ -170,6 +172,7 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 		count(scriptCallsDesc, float64(f.Calls))
 		count(scriptSecondsDesc, f.Worked.Seconds())
 		count(scriptPausedDesc, f.Paused.Seconds())
+		count(scriptPausesDesc, float64(f.Pauses))
 		count(scriptCommandsDesc, float64(f.Commands))
 		out <- prometheus.MustNewConstMetric(scriptBytesDesc, prometheus.GaugeValue, float64(f.Bytes), f.Kind, f.Name)
 	}

@@ -9,6 +9,7 @@ import (
 	"spindle/engine/family/conn"
 	"spindle/engine/family/introspect"
 	"spindle/engine/family/observe"
+	"spindle/engine/family/sight"
 )
 
 // families is the command set of a server: those on data, and those that are joined to its other parts.
@@ -17,7 +18,7 @@ func (in *instance) families() []command.Family {
 		conn.Family(in.connDeps(), in.tracker.Rows()...), observe.Family(in.observeDeps()), introspect.Family(in.introspectDeps()),
 		in.watches.Family(), in.hub.Family(), config.Family(in.configParts()), in.shutdown.Family(), in.feed.Family(),
 		in.feed.WaitFamily(), in.scripts.Family(), in.aof.Family(), acl.Family(in.aclDeps()), in.modules.Family(), cluster.Family(in.cluster),
-		in.migrator.Family(),
+		in.migrator.Family(), sight.Family(in.sightDeps()),
 	)
 	all = append(all, in.saver.Families()...)
 	if in.asSentinel {

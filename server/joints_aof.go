@@ -55,13 +55,18 @@ func (in *instance) wrote(cl *client.Client) {
 // switchLog is CONFIG SET appendonly.
 func (in *instance) switchLog() error {
 	if in.aofSettings.On.Get() {
-		in.aof.TurnOn(workingDir())
+		if in.aof.TurnOn(workingDir()) != nil {
+			return errTurnOn
+		}
 	} else {
 		in.aof.TurnOff()
 	}
 	in.countThreads()
 	return nil
 }
+
+// errTurnOn is what CONFIG SET appendonly yes answers when the log cannot be had.
+var errTurnOn = errors.New("Unable to turn on AOF. Check server logs.")
 
 // workingDir is where the process is, so that a later CONFIG SET dir moves no file that is in use.
 func workingDir() string {
@@ -150,8 +155,14 @@ func (in *instance) loadSnapshot() (state bgsave.ReplicationState, err error) {
 	return state, nil
 }
 
+// logPatienceAtStart is how long a server that ends may keep its log from the next.
+const logPatienceAtStart = 2 * time.Second
+
 // loadLog reads the append-only file, and begins to write it.
 func (in *instance) loadLog() (state bgsave.ReplicationState, err error) {
+	if err := in.aof.Claim(logPatienceAtStart); err != nil {
+		return state, err
+	}
 	found, err := in.aof.Load(in.loadContext, in.logTarget(in.core.Do))
 	if err != nil {
 		return state, err
@@ -159,15 +170,53 @@ func (in *instance) loadLog() (state bgsave.ReplicationState, err error) {
 	return state, in.aof.Open(found)
 }
 
-// loadAOF is DEBUG LOADAOF: the data set comes back from the log, in one turn.
-func (in *instance) loadAOF(*command.Context) error {
+// loadAOF is DEBUG LOADAOF: the data set comes back from the log. Others hear LOADING meanwhile. It is one turn where
+// the client cannot wait, and on a replica: what its primary sends must not be refused.
+func (in *instance) loadAOF(c *command.Context) error {
+	if in.core.Loading() {
+		return protocol.ErrLoading
+	}
 	release := in.aof.Flush()
-	defer release()
 	in.whole.EmptyAllKeepingSaves(in.space)
 	in.scripts.Clear()
-	in.space.Trusting = true
-	_, err := in.aof.Load(context.Background(), in.logTarget(nil))
-	in.space.Trusting = false
+	if c.Client.Is(client.DenyBlocking|client.Multi|client.Fake) || in.follower.Following() {
+		in.space.Trusting = true
+		_, err := in.aof.Load(context.Background(), in.logTarget(nil))
+		in.space.Trusting = false
+		release()
+		if err == nil {
+			c.Reply.OK()
+		}
+		return in.loadedAOF(err)
+	}
+	cl := c.Client
+	in.core.SetLoading(true)
+	in.tellHealth()
+	c.Core.Block(c, command.Wait{Busy: true})
+	go func() {
+		_, err := in.aof.Load(in.loadContext, in.logTarget(in.core.Do))
+		in.core.Do(func() {
+			release()
+			if errors.Is(err, context.Canceled) {
+				return // the server ends, and what is here is a part of the data set
+			}
+			in.core.SetLoading(false)
+			in.tellHealth()
+			in.countThreads()
+			in.core.Answer(cl, func(c *command.Context) {
+				if err := in.loadedAOF(err); err != nil {
+					c.Reply.Error(err)
+				} else {
+					c.Reply.OK()
+				}
+			})
+		})
+	}()
+	return nil
+}
+
+// loadedAOF ends DEBUG LOADAOF. It answers what the client is told, nil for OK.
+func (in *instance) loadedAOF(err error) error {
 	if err != nil {
 		return protocol.Errorf("ERR", "Error trying to load the AOF files, check server logs.")
 	}

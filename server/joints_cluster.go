@@ -42,7 +42,7 @@ func (in *instance) joinCluster() {
 	in.cluster = cluster.New(cluster.Parts{
 		Settings: &in.clustering, Current: &in.slots, Keys: &divided{in: in}, Messages: &deliveries{in: in}, Disk: disk.OS, Log: in.log,
 		Do:   in.core.Do,
-		Wake: func(cl *client.Client) { in.core.Do(func() { in.core.Wake(cl) }) },
+		Wake: func(cl *client.Client) { in.core.Do(func() { in.core.Wake(cl) }) }, Later: in.core.Later,
 		Role: clusterRole{in}, Offset: in.feed.Offset, HeardMs: in.follower.HeardMs, BeatMs: in.beatMs.Load,
 		Ports: func() (int, int) { return int(in.sockets.Port.Get()), int(in.sockets.TLSPort.Get()) },
 		Bind:  in.sockets.Bind.Get, Source: in.following.Source.Get,

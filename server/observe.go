@@ -157,7 +157,7 @@ func (in *instance) memoryFigures() observe.MemoryFigures {
 		Clients: in.clients.Costs.Sum() + in.clients.Costs.Primary(), Replicas: in.clients.Costs.Replicas() + excess, Backlog: stream - excess, Stream: stream,
 		NotForEviction: in.core.NotForEviction(), Limit: int64(in.engine.MaxMemory.Get()),
 		Policy: in.registry.Lookup("maxmemory-policy").Get(),
-		Links:  in.linkBytes(), Scripts: scripts, Libraries: libraries, LazyPending: pending, LazyFreed: freed + in.core.Figures().CodesFreed + in.scripts.Freed(), Mail: mail,
+		Links:  in.linkBytes(), Scripts: scripts, Log: in.aof.Memory(), Libraries: libraries, LazyPending: pending, LazyFreed: freed + in.core.Figures().CodesFreed + in.scripts.Freed(), Mail: mail,
 	}
 }
 

@@ -14,6 +14,9 @@ import (
 
 // reload is DEBUG RELOAD: the data set goes to disk and comes back, in one turn.
 func (in *instance) reload(c *command.Context, o introspect.ReloadOptions) error {
+	if in.core.Loading() {
+		return protocol.ErrLoading
+	}
 	if !o.NoSave {
 		if err := in.scheduler.Now(); err != nil {
 			if err == bgsave.ErrInProgress {

@@ -128,7 +128,7 @@ func (t taker) Take(c *replication.Copy, begin func() bool, done func(db int)) e
 		return err
 	}
 	place := t.wholly
-	if stat, err := os.Stat(path); err != nil || stat.Size() > smallCopy {
+	if stat, err := os.Stat(path); err != nil || !t.fitsATurn(stat.Size()) {
 		place = func(begin func() bool, done func(db int), size int64, from string, read reader) error {
 			return t.inPlace(in.core.Do, begin, done, size, from, read)
 		}
@@ -208,6 +208,14 @@ func (t taker) copyOptions(size int64) bgsave.LoadOptions {
 
 // smallCopy is what is read in one turn: no client of a replica of little data meets a server that is loading.
 const smallCopy = 64 << 10
+
+// fitsATurn says whether a copy of so many bytes is read in one turn. It is not if settings want turns to be shorter,
+// or a pause behind each key.
+func (t taker) fitsATurn(size int64) bool {
+	save := &t.in.save
+	interval := save.LoadingInterval.Get()
+	return size <= smallCopy && (interval == 0 || size <= interval) && save.LoadDelay.Get() == 0
+}
 
 // wholly is inPlace within one turn, for a small copy in a file.
 func (t taker) wholly(begin func() bool, done func(db int), size int64, from string, read reader) (err error) {

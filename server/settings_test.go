@@ -33,7 +33,7 @@ func matchNames(pattern, name string) bool {
 }
 
 // ownSettingNames are those that the reference server does not have.
-var ownSettingNames = []string{"admin-address", "aof-buffer-limit", "kept-memory-limit", "lua-enable-deprecated-api", "measure-turn-cpu", "module-aux-data", "rdb-file-compression", "rdb-savers", "rdb-version",
+var ownSettingNames = []string{"admin-address", "aof-buffer-limit", "big-keys", "hot-keys", "kept-memory-limit", "lua-enable-deprecated-api", "measure-turn-cpu", "module-aux-data", "rdb-file-compression", "rdb-savers", "rdb-version",
 	"reactor-backend", "script-memory-limit",
 	"unsupported-directives"}
 

@@ -168,7 +168,7 @@ func (in *instance) assemble(args Arguments) (err error) {
 	in.common.MaxBulk = &in.network.MaxBulk
 	in.lazy = lazyfree.New(lazyfree.Options{})
 	in.space = keyspace.New(in.heap, keyspace.Options{
-		Databases: int(in.engine.Databases.Get()), Slots: in.clustering.Enabled.Get(),
+		Databases: int(in.engine.Databases.Get()), Slots: in.clustering.Enabled.Get(), BigKeys: in.engine.BigKeys.Get(),
 	})
 	in.clients = client.NewRegistry()
 	in.core = engine.New(engine.Parts{
@@ -284,9 +284,10 @@ func (in *instance) joinReplication() {
 		Denied:   in.denied,
 		Diverged: in.follower.Diverged, Answered: in.follower.Answered,
 		Laden: in.countThreads,
-		OtherMemory: func() int64 {
+		OtherMemory: func() (used, spared int64) {
 			scripts, libraries := in.scripts.Kept()
-			return scripts + libraries
+			log := in.aof.Memory()
+			return scripts + libraries + log, log
 		},
 		ManyCodes: func(codes []string) {
 			in.log.Warning("Errorstats stopped adding new errors: clients have got %d different codes. Scripts can make them up. "+
@@ -440,6 +441,7 @@ func (in *instance) joinSettings() {
 		"maxmemory-samples", "lfu-log-factor", "lfu-decay-time")
 	in.registry.Follow(in.core.ApplyClientLimit, "maxmemory-clients", "maxmemory")
 	in.registry.Follow(in.core.ApplySlowlogLimit, "slowlog-log-slower-than")
+	in.registry.Follow(in.core.ApplyHotKeys, "hot-keys")
 	in.registry.Follow(in.feed.ResizeBacklog, "repl-backlog-size")
 	in.registry.Follow(in.tracker.Trim, "tracking-table-max-keys")
 	in.registry.OnChange(func() error { return in.oom.Apply(in.following.Of.Get().Host != "") }, "oom-score-adj", "oom-score-adj-values")
@@ -562,7 +564,7 @@ func (in *instance) startAdmin() error {
 	}
 	in.admin = &admin{
 		do: in.core.Do, sections: func() []info.Section { return in.sections }, catalogue: in.catalogue, scripts: in.scripts,
-		health: &in.health, handshakes: in.reactor.Handshakes, profiling: func(on bool) {
+		health: &in.health, sights: sightMetrics{in}, handshakes: in.reactor.Handshakes, profiling: func(on bool) {
 			in.core.SetProfiling(on)
 			in.scripts.SetProfiling(on)
 		},

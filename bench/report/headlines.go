@@ -17,6 +17,13 @@ var headlines = []string{
 	"BGSAVE under full write load: wall time",
 	"loading a file of redis, one core",
 	"CPU per request of any command on one element, pipeline 16, spindle;",
+	"CPU per call of rate limiter, pipeline 16",
+	"CPU of PUBLISH to 10,000 subscribers, pipeline 16",
+	"CPU per GET, tracked, pipeline 16",
+	"CPU per GET over TLS, pipeline 16",
+	"throughput of SET, always, 50 connections, pipeline 1",
+	"CPU of an applied command at the replica",
+	"full synchronisation of",
 }
 
 // headlineTable has a row for each headline that was measured, with a pair of columns for each reference.

@@ -177,6 +177,9 @@ func (e *Env) scriptGarbage(s *report.Section) error {
 	t := report.Table{Title: "Go allocations for each call, pipeline 16", Columns: []string{"script", "objects", "bytes"}}
 	for i := range scriptTests[:garbageOfScripts] {
 		test := &scriptTests[i]
+		if err := server.empty(); err != nil { // a key of another type would make every call an error
+			return err
+		}
 		if _, err := server.Do("SCRIPT", "LOAD", test.source); err != nil {
 			return err
 		}

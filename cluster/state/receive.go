@@ -79,8 +79,9 @@ func (s *State) Receive(l *Link, m *bus.Message) {
 			s.considerVote(sender, m)
 		}
 	case bus.Vote:
-		if sender != nil && sender.isPrimary() && sender.NumSlots > 0 && m.CurrentEpoch >= s.electionEpoch &&
-			sender.voteEpoch < s.electionEpoch { // a node has one vote
+		// A node has one vote. One that comes between two elections was given in the last.
+		if s.asked && sender != nil && sender.isPrimary() && sender.NumSlots > 0 && m.CurrentEpoch >= s.electionEpoch &&
+			sender.voteEpoch < s.electionEpoch {
 			sender.voteEpoch = s.electionEpoch
 			s.votes++
 			s.todo |= todoFailover

@@ -246,14 +246,10 @@ func (s *selector) permitPart(name []byte) error {
 	return nil
 }
 
-// find is the row called "get" or "config|get", whatever rename-command did, or one that the server lacks; nil if
-// there is none.
+// find is the row called "get" or "config|get", whatever rename-command did; nil if there is none.
 func (s *selector) find(name []byte) *command.Spec {
 	name, sub, hasSub := bytes.Cut(name, []byte("|"))
 	row := s.catalogue.Original(name)
-	if row == nil {
-		row = absent().Original(name)
-	}
 	if row == nil || !hasSub {
 		return row
 	}

@@ -25,6 +25,7 @@ import (
 	"spindle/engine/family/observe"
 	"spindle/engine/family/pubsub"
 	"spindle/engine/family/set"
+	"spindle/engine/family/sight"
 	"spindle/engine/family/str"
 	"spindle/engine/family/stream"
 	"spindle/engine/family/tracking"
@@ -62,5 +63,5 @@ func Rows() []command.Family {
 	s.Rows()
 	return append(Data(s), tx.NewWatches((*keyspace.Keyspace)(nil)).Family(), pubsub.NewHub(nil).Family(),
 		conn.Family(conn.Deps{}, (*tracking.Tracker)(nil).Rows()...), observe.Family(observe.Deps{}), introspect.Family(introspect.Deps{}),
-		config.Family(config.Parts{}), acl.Family(acl.Deps{}), modules.New(nil, nil).Family())
+		config.Family(config.Parts{}), acl.Family(acl.Deps{}), modules.New(nil, nil).Family(), sight.Family(sight.Deps{}))
 }

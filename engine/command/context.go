@@ -41,6 +41,9 @@ type Core interface {
 	// step is called in slices of about a millisecond, with the same context, until it says that the command is over. Meanwhile only
 	// commands run that may while the server is busy.
 	Lend(c *Context, step Step) bool
+	// GiveWay lets others have the turn for once, where Lend cannot because c is a command of a log that is loaded. It answers whether
+	// it did. The handler goes on behind it.
+	GiveWay(c *Context) bool
 	// Show has MONITOR show c's command now, before the commands that it runs. Its row has SkipMonitor.
 	Show(c *Context)
 	// Block parks the client until Ready or Timeout answers for it.

@@ -32,7 +32,13 @@ type System interface {
 	ReadDir(name string) ([]string, error)
 	// SyncDir makes the names in a folder outlast a power cut.
 	SyncDir(name string) error
+	// Lock makes an empty file, if it is not there, and holds it for this process alone until release is called or the
+	// process ends. The file stays. Errors: ErrLocked, if it is held already.
+	Lock(name string) (release func(), err error)
 }
+
+// ErrLocked is a lock that another process holds, or this one.
+var ErrLocked = errors.New("the lock is held")
 
 // A File is one open file.
 type File interface {
@@ -106,6 +112,23 @@ func (system) SyncDir(name string) error {
 		err = closed
 	}
 	return err
+}
+
+// Lock holds for file systems that have no locks, too: then it guards nothing.
+func (system) Lock(name string) (release func(), err error) {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	for errors.Is(err, unix.EINTR) {
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	}
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		_ = f.Close()
+		return nil, ErrLocked
+	}
+	return func() { _ = f.Close() }, nil
 }
 
 // Sync leaves out what only tells when the file was touched.

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -39,15 +41,15 @@ func TestJudge(t *testing.T) {
 	}{
 		{"both pass", resultsOf("ok", "a"), resultsOf("ok", "a"), nil, 1, 0, 0},
 		{"only the reference passes", resultsOf("err", "a"), resultsOf("ok", "a"), nil, 0, 1, 0},
-		{"excluded", resultsOf("err", "a"), resultsOf("ok", "a"), []string{"aof: a -- reason"}, 0, 0, 1},
-		{"excluded by pattern", resultsOf("err", "a b"), resultsOf("ok", "a b"), []string{"aof: /^a -- reason"}, 0, 0, 1},
+		{"excluded", resultsOf("err", "a"), resultsOf("ok", "a"), []string{"debugger: a -- reason"}, 0, 0, 1},
+		{"excluded by pattern", resultsOf("err", "a b"), resultsOf("ok", "a b"), []string{"debugger: /^a -- reason"}, 0, 0, 1},
 		{"both fail", resultsOf("err", "a"), resultsOf("err", "a"), nil, 0, 0, 0},
 		{"only spindle passes", resultsOf("ok", "a"), resultsOf("err", "a"), nil, 0, 0, 0},
 		{"never reached", resultsOf(), resultsOf("ok", "a"), nil, 0, 1, 0},
-		{"left out, and excluded", resultsOf("skip", "a"), resultsOf("ok", "a"), []string{"aof!: a -- reason"}, 0, 0, 1},
+		{"left out, and excluded", resultsOf("skip", "a"), resultsOf("ok", "a"), []string{"debugger!: a -- reason"}, 0, 0, 1},
 		{"left out, not excluded", resultsOf("skip", "a"), resultsOf("ok", "a"), nil, 0, 1, 0},
-		{"an exclusion that passes", resultsOf("ok", "a"), resultsOf("ok", "a"), []string{"aof: a -- reason"}, 1, 1, 0},
-		{"an exclusion of nothing", resultsOf("ok", "a"), resultsOf("ok", "a"), []string{"aof: b -- reason"}, 1, 1, 0},
+		{"an exclusion that passes", resultsOf("ok", "a"), resultsOf("ok", "a"), []string{"debugger: a -- reason"}, 1, 1, 0},
+		{"an exclusion of nothing", resultsOf("ok", "a"), resultsOf("ok", "a"), []string{"debugger: b -- reason"}, 1, 1, 0},
 		{"passes and fails under one name", resultsOf("ok", "a", "err", "a", "ok", "a"), resultsOf("ok", "a"), nil, 0, 1, 0},
 		{"hangs", resultsOf("hang", "a"), resultsOf("ok", "a"), nil, 0, 1, 0},
 		{"fails outside of a test", resultsOf("err", "(outside) r lpush"), resultsOf(), nil, 0, 1, 0},
@@ -64,7 +66,7 @@ func TestExclusionLines(t *testing.T) {
 	if !e.skip || e.class.name != "c-internals" || e.name != "SORT: a name -- with both" || e.reason != "and a reason" {
 		t.Errorf("%+v", e)
 	}
-	for _, line := range []string{"aof: no reason", "aof: no reason -- ", "nonsense: a -- b", "a -- b", "aof: /( -- no pattern"} {
+	for _, line := range []string{"debugger: no reason", "debugger: no reason -- ", "nonsense: a -- b", "a -- b", "debugger: /( -- no pattern"} {
 		if _, err := parseExclusion(line); err == nil {
 			t.Errorf("%q is taken", line)
 		}
@@ -118,6 +120,9 @@ func TestRecords(t *testing.T) {
 		"Check for memory leaks (pid 4711)":                       "Check for memory leaks (pid N)",
 		"PSYNC2: cluster is consistent after load (x = 50363)":    "PSYNC2: cluster is consistent after load (x = N)",
 		"PSYNC2: Set #0 to replicate from #4":                     "PSYNC2: Set #N to replicate from #N",
+		"03-failover-loop: Instance #11 is now a slave":           "03-failover-loop: Instance #N is now a slave",
+		"Wait failover by #4 with old epoch 5":                    "Wait failover by #N with old epoch N",
+		"Master #0 should have at least one replica":              "Master #0 should have at least one replica",
 		"corrupt payload: load corrupted rdb with no CRC - #3505": "corrupt payload: load corrupted rdb with no CRC - #3505",
 	} {
 		if got := steadyName(name); got != want {
@@ -138,6 +143,41 @@ func TestSourceLists(t *testing.T) {
 	}
 }
 
+// The wrapper of a mixed cluster starts the right program, which takes its place.
+func TestEverySecond(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "src"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	even, odd := filepath.Join(dir, "even"), filepath.Join(dir, "odd")
+	for _, name := range []string{even, odd} {
+		if err := os.WriteFile(name, []byte("#!/bin/sh\necho $(basename $0) $$ $1\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	env, err := wrapInstances(dir, programs{sentinel: even, server: even, odd: odd})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for config, want := range map[string]string{
+		"redis_0/redis.conf": "even", "redis_7/redis.conf": "odd", "redis_10/redis.conf": "even", "redis_19/redis.conf": "odd",
+	} {
+		cmd := exec.Command(filepath.Join(dir, "src", "redis-server"), config)
+		cmd.Env = append(os.Environ(), env...)
+		out, err := cmd.Output()
+		if got := string(out); err != nil || got != fmt.Sprintf("%s %d %s\n", want, cmd.Process.Pid, config) {
+			t.Errorf("%s: %q, %v, process %d", config, got, err, cmd.Process.Pid)
+		}
+	}
+	// A run of one kind needs no wrapper, and the next one takes it away.
+	if env, err = wrapInstances(dir, programs{sentinel: even, server: even, odd: even}); err != nil || env != nil {
+		t.Errorf("%q, %v", env, err)
+	}
+	if to, err := os.Readlink(filepath.Join(dir, "src", "redis-server")); err != nil || to != even {
+		t.Errorf("src/redis-server is %q, %v", to, err)
+	}
+}
+
 func TestResumeIsSourcedOnce(t *testing.T) {
 	got, err := sourceResume("proc a {} {}\n\nif {$::client} {\n  go\n}\n")
 	if err != nil || strings.Count(got, "source tests/resume.tcl") != 1 || !strings.Contains(got, "\nif {$::client} {\n") {
@@ -153,7 +193,7 @@ func TestReportKeepsTheOther(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "page.md")
 	run := func(s *suite, version string) string {
 		t.Helper()
-		v := judge(s.files[0], resultsOf("err", "a"), resultsOf("ok", "a"), exclusionsOf(t, "aof: a -- reason"))
+		v := judge(s.files[0], resultsOf("err", "a"), resultsOf("ok", "a"), exclusionsOf(t, "debugger: a -- reason"))
 		if err := writeReport(file, []*outcome{{s, &exclusions{}, version, "spindle", []*verdict{v}}}); err != nil {
 			t.Fatal(err)
 		}

@@ -21,7 +21,6 @@ type class struct {
 // classes are all there are: a new sort of excuse is a change of this table, which a reader of the commit sees.
 var classes = []class{
 	{"debugger", true, false, "needs a Lua debugger: SCRIPT DEBUG YES and SYNC are refused"},
-	{"aof", true, false, "needs DEBUG LOADAOF to let others in while it loads"},
 	{"cluster", true, false, "needs cluster mode or MIGRATE"},
 	{"modules", true, false, "needs modules"},
 	{"allocator", false, false, "figures or commands of jemalloc"},

@@ -87,19 +87,36 @@ var suiteFiles = []string{
 // olderFiles are the files of 7.0's suite that are run.
 var olderFiles = append(suiteFiles[:len(suiteFiles):len(suiteFiles)],
 	"unit/pendingquerybuf",
-	sentinelFile, sentinelOver, sentinelBeneath,
+	"unit/cluster",
+	"unit/cluster-scripting",
+	"unit/cluster/announced-endpoints",
+	"unit/cluster/links",
+	"unit/cluster/misc",
+	"unit/cluster/packet",
+	sentinelFile, sentinelOver, sentinelBeneath, clusterFile, clusterMixed,
 )
 
 // newerFiles are the files of 7.4.1's suite that are run. unit/memefficiency is left out: it is about the figures of
 // jemalloc and its defragmentation. unit/tls is run with -tls.
 var newerFiles = append(suiteFiles[:len(suiteFiles):len(suiteFiles)],
 	"unit/type/hash-field-expire",
-	sentinelFile, sentinelOver, sentinelBeneath,
+	"unit/cluster/announced-endpoints",
+	"unit/cluster/cli",
+	"unit/cluster/cluster-response-tls",
+	"unit/cluster/failure-marking",
+	"unit/cluster/hostnames",
+	"unit/cluster/human-announced-nodename",
+	"unit/cluster/links",
+	"unit/cluster/misc",
+	"unit/cluster/multi-slot-operations",
+	"unit/cluster/scripting",
+	"unit/cluster/sharded-pubsub",
+	"unit/cluster/slot-ownership",
+	sentinelFile, sentinelOver, sentinelBeneath, clusterFile, clusterMixed,
 )
 
 // newerLater are the files of 7.4.1's suite that are about a feature to come as a whole. A feature that lands moves its
 // files up.
 var newerLater = []laterFiles{
-	{"cluster mode", []string{"unit/cluster/*", "tests/cluster"}},
 	{"modules", []string{"unit/moduleapi/*"}},
 }

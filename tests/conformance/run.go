@@ -33,6 +33,7 @@ type runner struct {
 	keep    bool
 	tls     bool
 	again   string   // a kept run whose results stand for files that need not be run; "": none
+	env     []string // what the suite's environment needs for the file that is run now
 	prelude []string // what stands before ./runtest: a network namespace, if there may be one
 }
 
@@ -87,8 +88,9 @@ func (r *runner) file(ctx context.Context, server program, file string, skip []s
 		}
 	}
 	err := wrap(r.dir, "redis-server", server.path)
-	if isSentinel(file) {
-		err = wrapSentinel(r.dir, file, server.path, r.partner)
+	r.env = nil
+	if run := instancesRuns[file]; run != nil && err == nil {
+		r.env, err = wrapInstances(r.dir, run.programs(server.path, r.partner))
 	}
 	if err != nil {
 		return nil, err
@@ -119,9 +121,10 @@ func (r *runner) once(ctx context.Context, file string, skip []string) (got *res
 	if err := os.WriteFile(log, nil, 0o644); err != nil {
 		return nil, "", err
 	}
-	limit, args := fileLimit, append([]string(nil), r.prelude...)
-	if isSentinel(file) {
-		limit, args = sentinelLimit, append(args, "./runtest-sentinel")
+	limit, idle, args := fileLimit, idleLimit, append([]string(nil), r.prelude...)
+	instances := instancesRuns[file]
+	if instances != nil {
+		limit, idle, args = instances.limit, instances.idle, append(args, instances.driver)
 	} else {
 		args = append(args, "./runtest", "--single", file, "--clients", "1", "--durable", "--timeout", "3600")
 	}
@@ -132,13 +135,14 @@ func (r *runner) once(ctx context.Context, file string, skip []string) (got *res
 		args = append(args, "--tls")
 	}
 	for _, name := range skip {
-		if !isSentinel(file) {
+		if instances == nil {
 			args = append(args, "--skiptest", name)
 		}
 	}
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir = r.dir
 	cmd.Env = append(os.Environ(), "CONFORMANCE_RESULTS="+log, "CONFORMANCE_SKIP="+strings.Join(skip, "\n"), "LC_ALL=C.UTF-8")
+	cmd.Env = append(cmd.Env, r.env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := os.Create(log + ".out")
 	if err != nil {
@@ -149,7 +153,7 @@ func (r *runner) once(ctx context.Context, file string, skip []string) (got *res
 	if err := cmd.Start(); err != nil {
 		return nil, "", err
 	}
-	timedOut, err := watch(ctx, cmd, log, limit)
+	timedOut, err := watch(ctx, cmd, log, limit, idle)
 	if err != nil {
 		return nil, "", err
 	}
@@ -172,11 +176,11 @@ func (r *runner) once(ctx context.Context, file string, skip []string) (got *res
 
 // resultsFile is where resume.tcl writes what becomes of file's tests.
 func resultsFile(file string) string {
-	return "results-" + strings.NewReplacer("/", "-", " ", "-").Replace(file)
+	return "results-" + strings.NewReplacer("/", "-", " ", "-", ",", "").Replace(file)
 }
 
 // watch waits for cmd, and ends its process group, and nothing else, when a limit is reached.
-func watch(ctx context.Context, cmd *exec.Cmd, log string, limit time.Duration) (timedOut bool, err error) {
+func watch(ctx context.Context, cmd *exec.Cmd, log string, limit, idle time.Duration) (timedOut bool, err error) {
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
 	end := func() {
@@ -203,7 +207,7 @@ func watch(ctx context.Context, cmd *exec.Cmd, log string, limit time.Duration) 
 			if info, err := os.Stat(log); err == nil && info.Size() != size {
 				size, moved = info.Size(), now
 			}
-			if now.Sub(moved) > idleLimit || now.Sub(began) > limit {
+			if now.Sub(moved) > idle || now.Sub(began) > limit {
 				end()
 				return true, nil
 			}

@@ -19,7 +19,7 @@ var errNoClientStart = errors.New("tests/test_helper.tcl has no line `if {$::cli
 // makeTree copies the suite below source into dir, with src/redis-server as a link to the server under test, and makes
 // the first edit: resume.tcl is sourced before the suite's client starts. The cached source itself is never written to.
 func makeTree(dir, source string) error {
-	for _, part := range []string{"tests", "runtest", "runtest-sentinel", "redis.conf", "utils"} {
+	for _, part := range []string{"tests", "runtest", "runtest-sentinel", "runtest-cluster", "redis.conf", "utils"} {
 		from := filepath.Join(source, part)
 		if _, err := os.Stat(from); err != nil {
 			continue // utils only serves TLS and a few tools
@@ -40,7 +40,7 @@ func makeTree(dir, source string) error {
 			return err
 		}
 	}
-	if err := addSentinel(dir); err != nil {
+	if err := addInstances(dir); err != nil {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(dir, "tests", "resume.tcl"), resumeTcl, 0o644); err != nil {

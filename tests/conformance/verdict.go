@@ -123,9 +123,10 @@ func indent(detail string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// unsteady are a process, a port, and what integration/psync2 draws by lot or by time: who leads, who follows, a
-// counter, and how many cycles there are.
-var unsteady = regexp.MustCompile(`(\bpid |\bport |\(x = |\bSet #|\bfrom #|\bCYCLE |\bNew master 127\.0\.0\.1:)\d+`)
+// unsteady are a process, a port, and what tests draw by lot or by time. In integration/psync2 that is who leads, who
+// follows, a counter, and how many cycles there are. In the cluster's tests it is the node that fails, and its epoch.
+var unsteady = regexp.MustCompile(`(\bpid |\bport |\(x = |\bSet #|\bfrom #|\bCYCLE |\bNew master 127\.0\.0\.1:` +
+	`|\bnode #|\bInstance #|\bslave of #|\bfailover by #|\bwith old epoch )\d+`)
 
 // steadyName is a test's name without what differs from run to run.
 func steadyName(name string) string { return unsteady.ReplaceAllString(name, "${1}N") }

@@ -2,6 +2,7 @@ package process
 
 import (
 	"math/rand/v2"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,6 +28,8 @@ return redis.call('incr', 'transfers')`
 
 // TestScriptsPauseUnderLoad: scripts that stop again and again, transactions, readers and somebody who kills scripts:
 // no amount is lost, and each transfer that was answered has happened. With any event loop, and with two.
+// SPINDLE_SCRIPT_PAUSES is how often scripts shall have lent the turn, over all of these; without it, time is the
+// limit.
 func TestScriptsPauseUnderLoad(t *testing.T) {
 	const accounts, total = 8, 8000
 	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
@@ -36,7 +39,10 @@ func TestScriptsPauseUnderLoad(t *testing.T) {
 				for i := range accounts {
 					s.Do("SET", account(i), total/accounts)
 				}
+				wanted, _ := strconv.ParseInt(os.Getenv("SPINDLE_SCRIPT_PAUSES"), 10, 64)
 				end := time.Now().Add(time.Duration(testkit.Scale()) * 700 * time.Millisecond)
+				var enough atomic.Bool
+				goesOn := func() bool { return time.Now().Before(end) || wanted > 0 && !enough.Load() }
 				var group sync.WaitGroup
 				var moved, killed, refused, sums atomic.Int64
 				run := func(body func(c *respclient.Client, rng *rand.Rand)) {
@@ -47,7 +53,7 @@ func TestScriptsPauseUnderLoad(t *testing.T) {
 						defer group.Done()
 						defer c.Close()
 						rng := rand.New(rand.NewPCG(rand.Uint64(), 5))
-						for time.Now().Before(end) {
+						for goesOn() {
 							body(c, rng)
 						}
 					}()
@@ -92,6 +98,9 @@ func TestScriptsPauseUnderLoad(t *testing.T) {
 					}
 				})
 				run(func(c *respclient.Client, rng *rand.Rand) {
+					if wanted > 0 && pauses(c) >= wanted/6 {
+						enough.Store(true)
+					}
 					v, err := c.Do("SCRIPT", "KILL")
 					switch {
 					case err != nil:
@@ -107,13 +116,26 @@ func TestScriptsPauseUnderLoad(t *testing.T) {
 				if v := s.Do("INCRBY", "transfers", 0); v.Int != moved.Load() {
 					t.Errorf("%d transfers were made, %d answered", v.Int, moved.Load())
 				}
-				t.Logf("%d transfers, %d killed, %d kills refused, %d sums", moved.Load(), killed.Load(), refused.Load(), sums.Load())
+				t.Logf("%d pauses, %d transfers, %d killed, %d kills refused, %d sums", pauses(s.Dial()), moved.Load(), killed.Load(), refused.Load(), sums.Load())
 				if v := s.Do("EVAL", "return 7", 0); v.Int != 7 {
 					t.Errorf("afterwards: %v", v)
 				}
 			})
 		}
 	}
+}
+
+// pauses is how often scripts that have ended had lent the turn; 0 if the server hears only what a busy one hears.
+func pauses(c *respclient.Client) (n int64) {
+	v, err := c.Do("SCRIPT", "STATS")
+	if err != nil || v.Err() != nil {
+		return 0
+	}
+	for _, f := range v.Elems {
+		count, _ := f.Get("pauses")
+		n += count.Int
+	}
+	return n
 }
 
 func account(i int) string { return "account:" + strconv.Itoa(i) }

@@ -209,6 +209,9 @@ func (c *Core) Run(cl *client.Client, args [][]byte) error {
 // Lend implements command.Core: nobody else is there to have the turn.
 func (c *Core) Lend(*command.Context, command.Step) bool { return false }
 
+// GiveWay implements command.Core: nobody else is there.
+func (c *Core) GiveWay(*command.Context) bool { return false }
+
 // Show implements command.Core: nobody watches.
 func (c *Core) Show(*command.Context) {}
 

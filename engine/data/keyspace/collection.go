@@ -36,8 +36,9 @@ func (db *DB) hand(e *value.Edit) *value.Edit {
 	k := db.k
 	if e != &k.last.edit {
 		k.editAt++
-		db.d.t.Moved() // it may be of the key that is kept (value.Entry, E7)
+		e.HandedOut() // it may be of the key that is kept (value.Entry, E7)
 	}
+	k.handed = e
 	e.Enter()
 	return e
 }

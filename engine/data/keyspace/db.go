@@ -24,8 +24,9 @@ type DB struct {
 // data is what SWAPDB exchanges.
 type data struct {
 	t      value.Keys
-	at     value.Entry // of DB.at
-	fields table.Table // by key, the least deadline of the fields of each hash that has one; no view reads it (fields.go)
+	at     value.Entry  // of DB.at
+	big    [8]*bigOrder // by type (bigkeys.go)
+	fields table.Table  // by key, the least deadline of the fields of each hash that has one; no view reads it (fields.go)
 }
 
 // Index is the database's number.
@@ -147,8 +148,12 @@ func (db *DB) put(key []byte, f *value.Form, word memory.Ref, val []byte, deadli
 	if f.Rooted && word == 0 {
 		word = db.k.store.NewLong(val)
 	}
-	payload, created := db.place(db.at(key), key, f, deadline)
+	e := db.at(key)
+	payload, created := db.place(e, key, f, deadline)
 	f.Fill(payload, word, val)
+	if f.Rooted || f.Inline >= bigLeast {
+		db.k.written(db.d, e.Hash(), e.Value())
+	}
 	db.touched(key)
 	return created
 }
@@ -219,8 +224,9 @@ func (db *DB) Append(key, suffix []byte) int {
 		db.SetString(key, suffix, 0)
 		return len(suffix)
 	}
-	n := v.Len()
-	db.at(key).Patch(n, suffix)
+	n, e := v.Len(), db.at(key)
+	e.Patch(n, suffix)
+	db.k.written(db.d, e.Hash(), e.Value())
 	db.touched(key)
 	return n + len(suffix)
 }
@@ -232,8 +238,9 @@ func (db *DB) SetRange(key []byte, off int, data []byte) int {
 	if !v.Exists() {
 		v = db.setZeros(key, off+len(data))
 	}
-	n := max(v.Len(), off+len(data))
-	db.at(key).Patch(off, data)
+	n, e := max(v.Len(), off+len(data)), db.at(key)
+	e.Patch(off, data)
+	db.k.written(db.d, e.Hash(), e.Value())
 	db.touched(key)
 	return n
 }
@@ -334,6 +341,7 @@ func (db *DB) adopt(key []byte, ref memory.Ref, fields int64) {
 	e := db.at(key)
 	db.vacate(e)
 	e.Put(ref)
+	db.k.written(db.d, e.Hash(), e.Value())
 	if db.k.Replica && e.Value().Volatile() {
 		db.noteOwn(key)
 	}
@@ -357,6 +365,7 @@ func (db *DB) Flush() (removed int) {
 	h, bytes := db.k.heap, db.share()
 	root, due := db.d.t.Detach()
 	db.d.t.Ticks = 0
+	db.d.big = [8]*bigOrder{}
 	db.k.noteSlots()
 	db.whole() // now: what is gone makes nobody ready
 	if due != 0 {

@@ -7,7 +7,11 @@ import (
 
 // Touched tells who watches key that it has changed: once for each command that changed a collection through Edit or
 // Create.
-func (db *DB) Touched(key []byte) { db.k.assertHeld(); db.touched(key) }
+func (db *DB) Touched(key []byte) {
+	db.k.assertHeld()
+	db.writtenEdit(key)
+	db.touched(key)
+}
 
 // Signal offers key to the clients that are blocked on it (XADD: the stream was there before).
 func (db *DB) Signal(key []byte) {

@@ -53,6 +53,8 @@ type Keyspace struct {
 	expireFrom int       // the database that ExpireDue begins with
 	due        table.Due // what ExpireDue is at
 
+	big    bigKeys
+	handed *value.Edit   // the last one
 	edits  [4]value.Edit // handed out in turn (value.Edit, keyspace.K1)
 	editAt uint
 
@@ -66,6 +68,7 @@ type Options struct {
 	Databases int    // default 16
 	StartMs   int64  // when deadlines' ticks begin, Unix ms; default now. No deadline much below it is expected
 	Seed      uint64 // of the choices at random; default from the clock
+	BigKeys   bool   // follow which keys are largest
 	Slots     bool   // keys of a hash slot lie together and are counted, for cluster mode
 }
 
@@ -108,6 +111,7 @@ func New(h *memory.Heap, o Options) *Keyspace {
 		Samples: 5, LFULogFactor: 10, LFUDecayTime: 1,
 	}
 	k.rng.Seed(o.Seed, 0)
+	k.big.on = o.BigKeys
 	k.store.Init(h)
 	k.store.Rand, k.store.Base = &k.rng, o.StartMs
 	h.Register(value.KindDatabase, table.Destroy(k.store.DestroyEntry))

@@ -141,6 +141,9 @@ func (l *Loader) Settle() (duplicate []byte) {
 			t.Discard(w.hash, w.ref())
 			continue
 		}
+		if w.word&mayBeLarge != 0 {
+			l.db.k.written(l.db.d, w.hash, value.At(w.ref()))
+		}
 		if told {
 			l.tell(value.At(w.ref()))
 		}

@@ -60,12 +60,16 @@ const (
 // Written is an entry that is in no database yet, or, as its zero value, none.
 type Written struct {
 	hash uint64
-	word uint64 // the block, and whether it is volatile
+	word uint64 // the block, and bits
 }
 
-const isVolatile = 1
+// Bits of word that no block's address has.
+const (
+	isVolatile = 1 << iota
+	mayBeLarge // bigkeys.go
+)
 
-func (w *Written) ref() memory.Ref { return memory.Ref(w.word &^ isVolatile) }
+func (w *Written) ref() memory.Ref { return memory.Ref(w.word &^ (isVolatile | mayBeLarge)) }
 
 // Writer makes a writer; turn runs a function inside a turn. Close ends it.
 func (k *Keyspace) Writer(turn func(f func())) *Writer {
@@ -187,6 +191,9 @@ func (k *Keyspace) compose(ref memory.Ref, key []byte, f *value.Form, word memor
 	w := Written{table.HashOf(key, k.bySlot), uint64(ref)}
 	if f.Volatile {
 		w.word |= isVolatile
+	}
+	if f.Rooted || f.Inline >= bigLeast {
+		w.word |= mayBeLarge
 	}
 	return w
 }

@@ -35,6 +35,12 @@ func (e *Edit) Find(keys *Keys, key []byte) bool {
 // Holds is Entry.Holds.
 func (e *Edit) Holds(keys *Keys) bool { return e.entry.Holds(keys) }
 
+// HandedOut tells who else knows the entry that it may get another value (value.E7). For package keyspace.
+func (e *Edit) HandedOut() { e.entry.changed() }
+
+// Hash is the key's in its index.
+func (e *Edit) Hash() uint64 { return e.entry.Hash() }
+
 // Entry is the key's entry, for who is going to give it another value. For package keyspace.
 func (e *Edit) Entry() *Entry {
 	e.Edge.Forget()

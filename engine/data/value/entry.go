@@ -108,6 +108,9 @@ func (e *Entry) Exists() bool { return e.ref != 0 }
 // Value is the value as it is now.
 func (e *Entry) Value() Value { return At(e.ref) }
 
+// Hash is the key's in its index.
+func (e *Entry) Hash() uint64 { return e.place.Hash() }
+
 // Enter sets the position for views: what is retired next belongs to this key.
 func (e *Entry) Enter() {
 	if h := e.keys.store.Heap; h.Holding() {

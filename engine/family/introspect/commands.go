@@ -22,7 +22,7 @@ type Deps struct {
 	Catalogue func() *command.Catalogue
 
 	Reload          func(c *command.Context, o ReloadOptions) error // DEBUG RELOAD
-	LoadAOF         func(c *command.Context) error                  // DEBUG LOADAOF
+	LoadAOF         func(c *command.Context) error                  // DEBUG LOADAOF; it replies, at once or later
 	FlushSleep      func(rest time.Duration)                        // DEBUG AOF-FLUSH-SLEEP
 	SetActiveExpire func(on bool)
 	PauseCron       func(on bool)

@@ -250,11 +250,7 @@ func loadAOF(f *family, c *command.Context, _ [][]byte) error {
 	if f.LoadAOF == nil {
 		return protocol.Errorf("ERR", "Error trying to load the AOF files, check server logs.")
 	}
-	if err := f.LoadAOF(c); err != nil {
-		return err
-	}
-	c.Reply.OK()
-	return nil
+	return f.LoadAOF(c)
 }
 
 // sleep is DEBUG SLEEP seconds: the one command that may hold the turn, because that is what it is for.

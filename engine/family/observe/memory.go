@@ -27,6 +27,7 @@ type MemoryFigures struct {
 	Stream         int64 // all that is kept of it
 	Links          int64 // of the cluster bus
 	Scripts        int64 // as they are kept
+	Log            int64 // what the append-only file has not written yet
 	Libraries      int64 // of functions, as they are kept
 	NotForEviction int64 // of Used, what eviction cannot shrink: replicas' buffers, what views keep, what is being freed
 	Limit          int64 // maxmemory
@@ -103,7 +104,7 @@ func (m *measured) measure() {
 	m.Peak = max(m.Peak, m.heap.Peak, m.Used)
 	m.heapResident = m.heap.Active + m.heap.Dirty + m.heap.Side
 	m.resident = memory.Resident()
-	m.overhead = max(m.Startup, m.heap.ByPurpose[memory.Index]) + m.Clients + m.Replicas + m.Backlog + m.Scripts + m.Libraries // an empty server is index too
+	m.overhead = max(m.Startup, m.heap.ByPurpose[memory.Index]) + m.Clients + m.Replicas + m.Backlog + m.Scripts + m.Libraries + m.Log // an empty server is index too
 	m.dataset = max(m.Used-m.overhead, 0)
 	var s unix.Sysinfo_t
 	if unix.Sysinfo(&s) == nil {
@@ -163,7 +164,7 @@ func (f *family) memoryStats(c *command.Context) error {
 	whole("clients.slaves", m.Replicas)
 	whole("clients.normal", m.Clients)
 	whole("cluster.links", m.Links)
-	whole("aof.buffer", 0)
+	whole("aof.buffer", m.Log)
 	whole("lua.caches", m.Scripts)
 	whole("functions.caches", m.Libraries)
 	keys := 0

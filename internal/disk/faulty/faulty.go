@@ -45,14 +45,16 @@ const (
 // sector is what a disk writes whole, most of the time.
 const sector = 512
 
+// word is what reaches a disk whole, always.
+const word = 8
+
 // A Disk is a tree of files as programs see it, and beside it what would be left after a power cut.
 //
 // faulty.D1. names is what programs see; kept is what a power cut leaves at least; changes lead from kept to names, in
 // order.
 // faulty.D2. A file's kept bytes differ from its data in dirty sectors only, and in those that a failed Sync has lost.
 // faulty.D3. A power cut keeps a beginning of each folder's changes, and of each dirty sector the old bytes, the new,
-// or a
-// beginning of the new.
+// or a beginning of the new in words of eight bytes.
 type Disk struct {
 	mu      sync.Mutex
 	moved   *sync.Cond // a stall is over
@@ -201,7 +203,7 @@ func (n *inode) afterCrash(rng *rand.Rand) []byte {
 		switch rng.IntN(8) {
 		case 0, 1, 2:
 		case 3:
-			copy(left[from:to], n.data[from:from+rng.IntN(to-from+1)])
+			copy(left[from:to], n.data[from:from+word*rng.IntN((to-from)/word+1)])
 		default:
 			copy(left[from:to], n.data[from:to])
 		}
@@ -371,6 +373,9 @@ func (d *Disk) ReadDir(name string) (names []string, err error) {
 	slices.Sort(names)
 	return names, nil
 }
+
+// Lock implements disk.System: one process uses the disk.
+func (d *Disk) Lock(string) (release func(), err error) { return func() {}, nil }
 
 // SyncDir implements disk.System.
 func (d *Disk) SyncDir(name string) error {

@@ -12,9 +12,10 @@ proc conformance_record {status name detail} {
 }
 
 # A test's name begins with its unit's, because all units begin with the same tests. A failure ends its unit.
+# The unit is a variable of run_tests, which main calls: level 2. A test may stand in a proc of its file.
 rename test conformance_test
 proc test {descr code} {
-    upvar 1 test unit
+    upvar #2 test unit
     set name "[file rootname [file tail $unit]]: $descr"
     if {$name in [split $::env(CONFORMANCE_SKIP) \n]} {
         conformance_record skip $name {}

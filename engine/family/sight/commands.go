@@ -1,0 +1,65 @@
+// Package sight is what operators ask of always-on insight: BIGKEYS, HOTKEYS.
+//
+// Owner: the core; handlers run in a turn.
+// Never: measures anything; package insight and the keyspace keep what is shown.
+// Start here; bigkeys.go and hotkeys.go are the answers.
+package sight
+
+import (
+	"spindle/engine/command"
+	"spindle/engine/insight"
+	"spindle/internal/number"
+	"spindle/protocol"
+)
+
+// Name is the family's, and COMMAND DOCS' group of its commands. Redis has none of them.
+const Name = "insight"
+
+// Deps is what the family shows. Functions are called in a turn.
+type Deps struct {
+	HotKeys func() *insight.HotKeys
+}
+
+type family struct{ Deps }
+
+// Family is every row of the package.
+func Family(d Deps) command.Family {
+	f := &family{d}
+	const (
+		plain = command.Loading | command.Stale
+		admin = plain | command.Admin
+	)
+	varying := []string{"request_policy:all_nodes", "response_policy:special", "nondeterministic_output"}
+	succeeded := []string{"request_policy:all_nodes", "response_policy:all_succeeded"}
+	return command.Family{Name: Name, Rows: []command.Spec{
+		{Name: "bigkeys", Arity: -2, Subs: []command.Spec{
+			{Name: "get", Arity: -2, Flags: admin, Tips: varying, Run: f.bigKeysGet},
+			{Name: "help", Arity: 2, Flags: plain, Run: bigKeysHelp},
+		}},
+		{Name: "hotkeys", Arity: -2, Subs: []command.Spec{
+			{Name: "get", Arity: -2, Flags: admin, Tips: varying, Run: f.hotKeysGet},
+			{Name: "help", Arity: 2, Flags: plain, Run: hotKeysHelp},
+			{Name: "reset", Arity: 2, Flags: admin, Tips: succeeded, Run: f.hotKeysReset},
+		}},
+	}}
+}
+
+var errCount = &protocol.Error{Code: "ERR", Text: "COUNT should be greater than 0"}
+
+// countOf reads [COUNT n] behind the subcommand; unsaid is what it is without.
+func countOf(c *command.Context, unsaid, most int64) (int, error) {
+	switch {
+	case len(c.Args) == 2:
+		return int(unsaid), nil
+	case len(c.Args) != 4 || !command.Is(c.Args[2], "COUNT"):
+		return 0, protocol.ErrSyntax
+	}
+	n, ok := number.ParseInt(c.Args[3])
+	if !ok {
+		return 0, protocol.ErrNotInteger
+	}
+	if n <= 0 {
+		return 0, errCount
+	}
+	return int(min(n, most)), nil
+}

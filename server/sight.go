@@ -1,0 +1,116 @@
+package server
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"spindle/engine/data/keyspace"
+	"spindle/engine/family/sight"
+	"spindle/engine/insight"
+)
+
+// Always-on insight, for its commands and for /metrics.
+
+// sightDeps are what HOTKEYS asks of the rest.
+func (in *instance) sightDeps() sight.Deps {
+	return sight.Deps{HotKeys: in.core.HotKeys}
+}
+
+// A sightMetrics is always-on insight as Prometheus collects it. What a key is called decides no more than a label, and
+// how many are named is bounded.
+type sightMetrics struct{ in *instance }
+
+// How many keys /metrics names: hot ones, and big ones of each type.
+const (
+	hotKeysTold = 20
+	bigKeysTold = 10
+)
+
+// gauge describes a figure that has labels.
+func gauge(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("spindle_"+name, help, labels, nil)
+}
+
+var (
+	hotShareDesc  = gauge("hotkey_share", "Share of all uses of keys, of the hottest keys.", "db", "key")
+	hotReadsDesc  = gauge("hotkey_reads_per_second", "Reads of a hot key.", "db", "key")
+	hotWritesDesc = gauge("hotkey_writes_per_second", "Writes of a hot key.", "db", "key")
+	hotBytesDesc  = gauge("hotkey_bytes_per_second", "Bytes of requests for a hot key and of their replies.", "db", "key")
+	bigBytesDesc  = gauge("bigkey_bytes", "Bytes of one of the largest keys of a type.", "db", "type", "key")
+	bigCountDesc  = gauge("bigkey_elements", "Elements of one of the largest keys of a type.", "db", "type", "key")
+	hotCPUDesc    = gauge("hotkey_cpu_seconds_per_second", "Time in turns for a hot key.", "db", "key")
+)
+
+// Describe sends nothing: which keys are named changes.
+func (m sightMetrics) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (m sightMetrics) Collect(out chan<- prometheus.Metric) {
+	var hot []insight.HotKey
+	var big []keyspace.BigKey
+	m.in.core.Do(func() {
+		big = m.in.space.BigKeys(bigKeysTold)
+		hot = m.in.core.HotKeys().Top(hotKeysTold)
+	})
+	m.collectBig(out, big)
+	seen := map[string]bool{}
+	for _, k := range hot {
+		db, key := strconv.Itoa(k.DB), labelOf(k.Key, k.KeyLen)
+		if at := db + " " + key; seen[at] { // two long keys that begin alike
+			continue
+		} else {
+			seen[at] = true
+		}
+		for _, figure := range []struct {
+			desc *prometheus.Desc
+			v    float64
+		}{{hotShareDesc, k.Share}, {hotReadsDesc, k.Reads}, {hotWritesDesc, k.Writes}, {hotBytesDesc, k.Bytes}, {hotCPUDesc, k.CPU}} {
+			out <- prometheus.MustNewConstMetric(figure.desc, prometheus.GaugeValue, figure.v, db, key)
+		}
+	}
+}
+
+// collectBig sends the largest keys.
+func (m sightMetrics) collectBig(out chan<- prometheus.Metric, big []keyspace.BigKey) {
+	seen := map[[3]string]bool{}
+	for _, k := range big {
+		at := [3]string{strconv.Itoa(k.DB), k.TypeName, labelOf(k.Key[:min(len(k.Key), labelMost)], len(k.Key))}
+		if seen[at] {
+			continue
+		}
+		seen[at] = true
+		out <- prometheus.MustNewConstMetric(bigBytesDesc, prometheus.GaugeValue, float64(k.Bytes), at[:]...)
+		out <- prometheus.MustNewConstMetric(bigCountDesc, prometheus.GaugeValue, float64(k.Elements), at[:]...)
+	}
+}
+
+// labelMost is how many bytes of a key a label has.
+const labelMost = 512
+
+// labelOf is a key as a label: text that can be shown stays, all else is \xNN. n is the key's length: what was cut off
+// is said.
+func labelOf(key string, n int) string {
+	var b strings.Builder
+	for i := 0; i < len(key); {
+		r, size := utf8.DecodeRuneInString(key[i:])
+		switch {
+		case r == '\\':
+			b.WriteString(`\\`)
+		case r == utf8.RuneError && size == 1 || !unicode.IsPrint(r):
+			for _, c := range []byte(key[i : i+size]) {
+				b.WriteString(`\x` + string("0123456789abcdef"[c>>4]) + string("0123456789abcdef"[c&15]))
+			}
+		default:
+			b.WriteString(key[i : i+size])
+		}
+		i += size
+	}
+	if n > len(key) {
+		b.WriteString("... (" + strconv.Itoa(n-len(key)) + " more bytes)")
+	}
+	return b.String()
+}

@@ -1,0 +1,50 @@
+package aof
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"spindle/tests/testkit"
+)
+
+// TestTwoServers: a log that a server writes to is no other's. Another does not start on it, does not switch its log
+// on, and makes no base for it. A log of another name in the same folder is free, and so is that of a killed server.
+func TestTwoServers(t *testing.T) {
+	s := testkit.Start(t, "--appendonly", "yes")
+	s.Do("SET", "k", "first")
+	const said = "is another server's, which runs"
+
+	out, code := testkit.Run(t, testkit.Slowly(20*time.Second), "", testkit.Spindle(t), "--dir", s.Dir, "--appendonly", "yes",
+		"--port", fmt.Sprint(testkit.FreePort(t)), "--save", "")
+	if code != 1 || !strings.Contains(out, said) {
+		t.Errorf("the second server ends with %d: %s", code, out)
+	}
+
+	other := testkit.Launch(t, testkit.Spec{Dir: s.Dir, Args: []string{"--save", ""}})
+	const refusal = "ERR CONFIG SET failed (possibly related to argument 'appendonly') - Unable to turn on AOF. Check server logs."
+	if v, err := other.Ask("CONFIG", "SET", "appendonly", "yes"); err != nil || v.Text != refusal {
+		t.Errorf("CONFIG SET answers %v, %v", v, err)
+	}
+	if v := other.Do("CONFIG", "GET", "appendonly"); len(v.Elems) != 2 || v.Elems[1].Text != "no" {
+		t.Errorf("appendonly is %v", v)
+	}
+	other.Do("SET", "k", "other")
+	other.Do("BGREWRITEAOF")
+	other.AwaitInfo(testkit.Slowly(20*time.Second), "persistence", "aof_last_bgrewrite_status", "err")
+	if !strings.Contains(other.Log(), said) {
+		t.Errorf("the log does not say why")
+	}
+	other.Terminate()
+
+	named := testkit.Launch(t, testkit.Spec{Dir: s.Dir, Args: []string{"--save", "", "--appendonly", "yes", "--appendfilename", "log2"}})
+	named.Do("SET", "k", "named")
+	named.Terminate()
+
+	s.Kill()
+	s.Restart()
+	if v := s.Do("GET", "k"); v.Text != "first" {
+		t.Errorf("k is %v", v)
+	}
+}

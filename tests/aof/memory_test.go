@@ -1,0 +1,41 @@
+package aof
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"spindle/tests/testkit"
+)
+
+// TestBufferIsCounted: what the log has not written yet is in used_memory, and evicts nothing. INFO debug tells how
+// long turns have written.
+func TestBufferIsCounted(t *testing.T) {
+	s := testkit.Start(t, "--appendonly", "yes", "--enable-debug-command", "yes")
+	s.Do("SET", "k", strings.Repeat("v", 1<<20))
+	testkit.Until(t, testkit.Slowly(5*time.Second), "a write in a turn", func() error {
+		s.Do("APPEND", "k", "v")
+		return testkit.Equal(s.InfoInt("debug", "eventloop_duration_aof_sum") > 0, true)
+	})
+	before := s.Info("memory")
+	used, spared := s.InfoInt("memory", "used_memory"), s.InfoInt("memory", "mem_not_counted_for_evict")
+	s.Do("DEBUG", "AOF-FLUSH-SLEEP", 2_000_000)
+	const pieces = 6
+	for range pieces {
+		s.Do("SET", "k", strings.Repeat("v", 1<<20)) // the value takes the old one's place
+	}
+	const least = (pieces-1)<<20 - 256<<10 // a spare chunk may have been there
+	if n := s.InfoInt("memory", "mem_aof_buffer"); n < least {
+		t.Errorf("mem_aof_buffer is %d, before %s", n, before["mem_aof_buffer"])
+	}
+	if n := s.InfoInt("memory", "used_memory") - used; n < least {
+		t.Errorf("used_memory has risen by %d", n)
+	}
+	if n := s.InfoInt("memory", "mem_not_counted_for_evict") - spared; n < least {
+		t.Errorf("mem_not_counted_for_evict has risen by %d", n)
+	}
+	s.Do("DEBUG", "AOF-FLUSH-SLEEP", 0)
+	testkit.Until(t, testkit.Slowly(20*time.Second), "an empty buffer", func() error {
+		return testkit.Equal(s.InfoInt("memory", "mem_aof_buffer") <= 2<<20, true)
+	})
+}

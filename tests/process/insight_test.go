@@ -1,0 +1,152 @@
+package process
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"spindle/protocol/respclient"
+	"spindle/tests/testkit"
+)
+
+// maps reads a reply that is an array of maps.
+func maps(t *testing.T, v respclient.Value) (list []map[string]string) {
+	t.Helper()
+	if err := v.Err(); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range v.Elems {
+		words, m := e.Strings(), map[string]string{}
+		for i := 0; i+1 < len(words); i += 2 {
+			m[words[i]] = words[i+1]
+		}
+		list = append(list, m)
+	}
+	return list
+}
+
+// figure is a number of such a map.
+func figure(t *testing.T, m map[string]string, name string) float64 {
+	t.Helper()
+	f, err := strconv.ParseFloat(m[name], 64)
+	if err != nil {
+		t.Fatalf("%s of %v: %v", name, m, err)
+	}
+	return f
+}
+
+// TestHotKeysOfAZipfLoad: after at most ten seconds of a Zipf load HOTKEYS names its true top twenty, with their shares
+// within a tenth. Neighbours in rank may change places: they differ by less than chance does.
+func TestHotKeysOfAZipfLoad(t *testing.T) {
+	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
+	s := testkit.Start(t, "--admin-address", address)
+	const keys, top, spare = 100_000, 20, 4
+	zipf := rand.NewZipf(rand.New(rand.NewPCG(1, 2)), 1.1, 1, keys-1)
+	sent := make([]float64, keys)
+	total := 0.0
+	c := s.Dial()
+	s.Do("HOTKEYS", "RESET")
+	for began := time.Now(); time.Since(began) < 9*time.Second && total < 1_500_000; {
+		testkit.Pipe(t, c, 10_000, func(i int) []any {
+			k := zipf.Uint64()
+			sent[k]++
+			total++
+			if i%2 == 0 {
+				return []any{"SET", "key:" + strconv.FormatUint(k, 10), "value"}
+			}
+			return []any{"GET", "key:" + strconv.FormatUint(k, 10)}
+		})
+	}
+	order := make([]int, keys)
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return int(sent[b] - sent[a]) })
+	named := map[string]map[string]string{}
+	for _, m := range maps(t, s.Do("HOTKEYS", "GET", "COUNT", top+spare)) {
+		named[m["key"]] = m
+	}
+	for rank, k := range order[:top] {
+		m, there := named[fmt.Sprintf("key:%d", k)]
+		if !there {
+			t.Errorf("key:%d, of rank %d, is not named", k, rank)
+			continue
+		}
+		if want := 100 * sent[k] / total; math.Abs(figure(t, m, "share")/want-1) > 0.1 {
+			t.Errorf("key:%d: %v, want a share of %.3f", k, m, want)
+		}
+		if r, w := figure(t, m, "reads"), figure(t, m, "writes"); r == 0 || math.Abs(w/r-1) > 0.4 || figure(t, m, "bytes") == 0 || figure(t, m, "cpu-usec") == 0 {
+			t.Errorf("key:%d: %v", k, m)
+		}
+	}
+	_, metrics := fetch(t, "http://"+address+"/metrics")
+	if n := len(regexp.MustCompile(`(?m)^spindle_hotkey_share\{db="0",key="key:\d+"\} 0\.\d+`).FindAllString(metrics, -1)); n < 15 || n > 20 {
+		t.Errorf("/metrics names %d hot keys", n)
+	}
+}
+
+// TestHotKeysInWhole: every key of a command counts, in its database, commands of scripts and transactions too; what is
+// no text is escaped on /metrics; the switch stops it.
+func TestHotKeysInWhole(t *testing.T) {
+	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
+	s := testkit.Start(t, "--admin-address", address)
+	hot := func(key string) map[string]string {
+		for _, m := range maps(t, s.Do("HOTKEYS", "GET", "COUNT", 256)) {
+			if m["key"] == key {
+				return m
+			}
+		}
+		return nil
+	}
+	c := s.Dial()
+	odd := "odd\x00\xff\"\n<b>\\"
+	c.Must("SELECT", 3)
+	for range 20 {
+		c.Must("MGET", "many:1", "many:2")
+		c.Must("COPY", "from", "to")
+		c.Must("SET", odd, "v")
+		c.Must("MULTI")
+		c.Must("INCR", "in:multi")
+		c.Must("EXEC")
+		c.Must("EVAL", "return redis.call('GET', KEYS[1])", 1, "in:script")
+	}
+	for _, want := range []struct {
+		key           string
+		reads, writes bool
+	}{{"many:1", true, false}, {"many:2", true, false}, {"from", true, false}, {"to", false, true}, {odd, false, true},
+		{"in:multi", false, true}, {"in:script", true, false}} {
+		m := hot(want.key)
+		if m == nil {
+			t.Errorf("%q is not named", want.key)
+			continue
+		}
+		if r, w := figure(t, m, "reads") > 0, figure(t, m, "writes") > 0; r != want.reads || w != want.writes || m["db"] != "3" {
+			t.Errorf("%q: %v", want.key, m)
+		}
+	}
+	_, metrics := fetch(t, "http://"+address+"/metrics")
+	if !strings.Contains(metrics, `key="odd\\x00\\xff\"\\x0a<b>\\\\\\\\"`) && !strings.Contains(metrics, `key="odd\\x00\\xff\"\\x0a<b>\\\\"`) {
+		t.Errorf("/metrics does not escape: %q", regexp.MustCompile(`(?m)^spindle_hotkey_share.*odd.*$`).FindString(metrics))
+	}
+	for _, bad := range [][]any{{"HOTKEYS", "GET", "COUNT"}, {"HOTKEYS", "GET", "COUNT", 0}, {"HOTKEYS", "GET", "COUNT", "x"}, {"HOTKEYS", "RESET", "x"}, {"HOTKEYS", "NO"}} {
+		if v, err := s.Ask(bad...); err != nil || v.Err() == nil {
+			t.Errorf("%v: %v %v", bad, v, err)
+		}
+	}
+	s.Do("CONFIG", "SET", "hot-keys", "no")
+	c.Must("GET", "unseen")
+	if m := maps(t, s.Do("HOTKEYS", "GET")); len(m) != 0 {
+		t.Errorf("switched off: %v", m)
+	}
+	s.Do("CONFIG", "SET", "hot-keys", "yes")
+	c.Must("GET", "seen")
+	if hot("seen") == nil {
+		t.Error("switched on again: nothing is seen")
+	}
+}
