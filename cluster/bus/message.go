@@ -137,7 +137,7 @@ type Message struct {
 	About string // of Fail and Update: the node
 
 	UpdateEpoch uint64
-	UpdateSlots Bitmap
+	UpdateSlots *Bitmap // of Update alone
 
 	Channel, Payload []byte
 }

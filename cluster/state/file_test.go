@@ -122,6 +122,7 @@ func FuzzReceive(f *testing.F) {
 		idB + " 127.0.0.1:7001@17001,,tls-port=0,shard-id=" + idB + " master - 0 0 2 connected 5461-16383\n"
 	m := &bus.Message{Type: bus.Ping, Sender: idC, ConfigEpoch: 9, CurrentEpoch: 9, Flags: bus.Primary}
 	m.Gossip = []bus.Gossip{{ID: idB, IP: "10.0.0.9", Flags: bus.Failed}}
+	m.UpdateSlots = &bus.Bitmap{}
 	for typ := range bus.Types {
 		m.Type = typ
 		f.Add(bus.Append(nil, m), true)

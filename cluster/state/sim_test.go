@@ -186,7 +186,7 @@ func play(t testing.TB, seed uint64, bug bug, trace bool) outcome {
 	if trace {
 		w.trace = t.Logf
 	}
-	w.run(2500) // until they serve
+	w.run(1000)
 	for range 8 {
 		w.harm(4 * worldTimeout)
 		w.run(w.rng.Int64N(worldTimeout))
