@@ -148,7 +148,7 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 			scripts = append(scripts, each)
 		}
 		for _, s := range m.sections() {
-			if s.Name == "Commandstats" || s.Name == "Latencystats" || s.Name == "Errorstats" {
+			if s.Name == "Commandstats" || s.Name == "Latencystats" || s.Name == "Replylatency" || s.Name == "Errorstats" {
 				continue
 			}
 			for i := range s.Fields {

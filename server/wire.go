@@ -442,6 +442,7 @@ func (in *instance) joinSettings() {
 	in.registry.Follow(in.core.ApplyClientLimit, "maxmemory-clients", "maxmemory")
 	in.registry.Follow(in.core.ApplySlowlogLimit, "slowlog-log-slower-than")
 	in.registry.Follow(in.core.ApplyHotKeys, "hot-keys")
+	in.registry.Follow(in.core.ApplyStallThreshold, "stall-threshold")
 	in.registry.Follow(in.feed.ResizeBacklog, "repl-backlog-size")
 	in.registry.Follow(in.tracker.Trim, "tracking-table-max-keys")
 	in.registry.OnChange(func() error { return in.oom.Apply(in.following.Of.Get().Host != "") }, "oom-score-adj", "oom-score-adj-values")
