@@ -618,8 +618,8 @@ func (l *Log) Claim(patience time.Duration) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, disk.ErrLocked):
-		l.parts.Log.Warning("The append-only file %s is another server's, which runs: it holds %s.lock. "+
-			"Two servers cannot write to one log.", l.folder.name, l.folder.path(l.folder.name))
+		l.parts.Log.Warning("The append-only file %s is another server's, which runs: it holds %s. "+
+			"Two servers cannot write to one log.", l.folder.name, l.folder.path(l.folder.name+lockSuffix))
 	default:
 		l.parts.Log.Warning("Can't open or create append-only dir %s: %s", filepath.Base(l.folder.dir), reason.Of(err))
 	}
