@@ -221,3 +221,32 @@ func TestPool(t *testing.T) {
 		t.Errorf("%d connections after a long time", p.count())
 	}
 }
+
+// TestInFlight: a call counts until two seconds after its end, so that calls one after the other are one piece of work.
+func TestInFlight(t *testing.T) {
+	told := 0
+	m := &Migrator{parts: Parts{Begun: func() { told++ }}}
+	if m.InFlight() {
+		t.Error("nothing is under way")
+	}
+	for range 3 {
+		m.note(1)
+		m.note(-1)
+	}
+	for range lately - 1 {
+		m.tick(time.Now())
+		if !m.InFlight() {
+			t.Fatal("it ended too early")
+		}
+	}
+	if m.tick(time.Now()); m.InFlight() || told != 6 {
+		t.Errorf("in flight %v, told %d times", m.InFlight(), told)
+	}
+	m.note(1)
+	for range 2 * lately {
+		m.tick(time.Now())
+	}
+	if !m.InFlight() {
+		t.Error("a long call does not count")
+	}
+}

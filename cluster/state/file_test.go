@@ -93,6 +93,11 @@ func TestDamagedFilesAreRefused(t *testing.T) {
 			t.Errorf("%q in place of %q was taken", change[1], change[0])
 		}
 	}
+	for _, line := range []string{"\x00", "\x00\t\x00"} {
+		if _, err := loaded(good + line + "\n"); err == nil {
+			t.Errorf("the line %q was taken", line)
+		}
+	}
 	if _, err := loaded(good + strings.Replace(good, idA, idB, 1)); err == nil {
 		t.Error("two lines that are this node's were taken")
 	}
