@@ -166,8 +166,25 @@ func New(p Parts) *Core {
 // It takes the turn, runs the requests in order until one leaves the client unable to go on or turnTime is over, hands
 // what was decided to sinks and neighbours, and lets go of the turn. At least one request is run if the client can go on.
 func (c *Core) Serve(b *protocol.Batch) {
-	cl := b.Session.(*client.Client)
 	c.take()
+	c.serve(b.Session.(*client.Client), b)
+	c.release()
+}
+
+// ServeWithin is Serve for the client that before gives, if the turn can be had within patience. after ends the turn. If
+// it cannot be had, missed is called, and then, on another goroutine, later, when it could have been.
+func (c *Core) ServeWithin(patience time.Duration, b *protocol.Batch, before func() *client.Client, after, missed, later func()) bool {
+	if !c.takeWithin(patience, missed, later) {
+		return false
+	}
+	c.serve(before(), b)
+	after()
+	c.release()
+	return true
+}
+
+// serve runs a batch of cl's. Turn only.
+func (c *Core) serve(cl *client.Client, b *protocol.Batch) {
 	c.begin()
 	c.meter.measureCPU(c.settings.MeasureTurnCPU.Get())
 	if cl.Out, cl.Reading, cl.LastMs = b.Reply, b.Unread, c.nowMs; b.Timed {
@@ -196,7 +213,6 @@ func (c *Core) Serve(b *protocol.Batch) {
 	cl.TurnSeen = c.number
 	b.Turn, b.NowMs = c.number, c.nowMs
 	c.end()
-	c.release()
 }
 
 // Do runs f inside a turn of its own: for duties, loading and neighbours' goroutines. f must be short.
@@ -644,6 +660,9 @@ func (c *Core) Run(cl *client.Client, args [][]byte) error {
 	}
 	if call.Flags&command.Write != 0 {
 		cl.Script.Wrote = true
+		if told := cl.Script.Told; told != nil {
+			told.Store(true)
+		}
 	}
 	m := &c.meter
 	began := max(c.nanos, m.innerNanos)

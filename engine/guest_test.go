@@ -2,7 +2,6 @@ package engine
 
 import (
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,8 +30,7 @@ func (h *house) consult(u *acl.User, line string) (reply string) {
 
 // TestGuest: a guest reads what its user may read, changes nothing, waits for nothing, and is counted.
 func TestGuest(t *testing.T) {
-	var end atomic.Bool
-	h := newHouse(t, lendRows(&end)...)
+	h := newHouse(t)
 	reader := h.setUser("reader", "on", "+get", "+ttl", "+set", "~a*")
 	denied := h.denials()
 	h.Do(func() { h.space.DB(0).SetString([]byte("a1"), []byte("v"), 0) })

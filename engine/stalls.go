@@ -19,15 +19,15 @@ import (
 // The stall log: what has held a turn for longer than stall-threshold, so that everybody else waited. Each part of a
 // turn is looked at where its time is known anyway: a run of commands, a command of another, a duty.
 //
-// engine.W1. A part that is noted counts as covered: what contains it is noted only if the rest is past the threshold.
-// engine.W2. The processor time of a stall is known as an upper bound: the process's since the last tick. Where even
+// engine.G1. A part that is noted counts as covered: what contains it is noted only if the rest is past the threshold.
+// engine.G2. The processor time of a stall is known as an upper bound: the process's since the last tick. Where even
 // that is under a quarter, the machine is to blame, unless the command is one that waits by itself.
 
 // A stallWatch is what the core remembers for the stall log.
 type stallWatch struct {
 	log     *insight.Stalls
 	limit   int64 // nanos; MaxInt64: off
-	covered int64 // nanos of what was noted inside the part that runs (engine.W1)
+	covered int64 // nanos of what was noted inside the part that runs (engine.G1)
 	noted   int64 // nanos that were noted since the last tick
 	cpu     int64 // the process's, at the last tick
 	at      int64 // nanos, when the duty began that runs

@@ -116,6 +116,8 @@ type instance struct {
 	oom        *OomAdjuster
 	shutdown   *shutdown
 	admin      *admin
+	lane       atomic.Pointer[lane] // nil: there is none
+	pidFile    string
 	checking   *configCheck // --check-config; nil in a server
 	health     health
 	stopWrites func() // puts the disk's barrier up or down; turn only
@@ -143,13 +145,18 @@ func newInstance(log *logging.Logger) (*instance, error) {
 
 // ownSettings are those of the joints themselves.
 type ownSettings struct {
-	Backend     setting.Enum[reactor.Backend]
-	Admin       setting.String
-	AdminToken  setting.String // "": none is asked for
-	AdminHost   setting.String
-	AdminTLS    setting.Bool
-	Console     setting.String // the user whose rights the page's console has; "": there is no console
-	Unsupported setting.Enum[onUnsupported]
+	Backend    setting.Enum[reactor.Backend]
+	Admin      setting.String
+	AdminToken setting.String // "": none is asked for
+	AdminHost  setting.String
+	AdminTLS   setting.Bool
+	Console    setting.String // the user whose rights the page's console has; "": there is no console
+
+	LanePort       setting.Int // 0: none
+	LaneBind       setting.Value[[]string]
+	LaneSocket     setting.String
+	LaneSocketPerm setting.Int
+	Unsupported    setting.Enum[onUnsupported]
 }
 
 func (s *ownSettings) rows() []setting.Row {
@@ -162,6 +169,10 @@ func (s *ownSettings) rows() []setting.Row {
 		setting.NewString("admin-host", &s.AdminHost, "", setting.Fixed),
 		setting.NewBool("admin-tls", &s.AdminTLS, false, setting.Fixed),
 		setting.NewString("admin-console-user", &s.Console, "", setting.Fixed),
+		setting.NewInt("admin-port", &s.LanePort, 0, setting.Between(0, math.MaxUint16), setting.Fixed),
+		setting.NewValue("admin-bind", &s.LaneBind, []string{"127.0.0.1"}, reactor.Addresses, setting.MultiArg, setting.Fixed),
+		setting.NewString("admin-unixsocket", &s.LaneSocket, "", setting.Fixed),
+		setting.NewOctal("admin-unixsocketperm", &s.LaneSocketPerm, 0, setting.Between(0, 0o777), setting.Fixed),
 		setting.NewEnum("unsupported-directives", &s.Unsupported, refuseUnsupported, []setting.Choice[onUnsupported]{
 			{Name: "refuse", Value: refuseUnsupported}, {Name: "warn", Value: warnUnsupported},
 		}, setting.Fixed),
@@ -281,6 +292,9 @@ func (in *instance) joinReplication() {
 			in.tracker.Forget(cl)
 			in.feed.Gone(cl)
 			in.follower.Gone(cl)
+			if l := in.lane.Load(); l != nil {
+				l.gone(cl)
+			}
 		},
 		EvictingClient: func(cl *client.Client) {
 			in.log.Notice("Evicting client: %s", in.describe(cl))
@@ -325,8 +339,9 @@ func (in *instance) countThreads() {
 	// The link to a primary is read by a goroutine, which a loop that waits in the kernel must not keep from running.
 	// So are a Sentinel's links.
 	linked := in.follower.Following() || in.asSentinel
+	lane := in.lane.Load() != nil && in.lane.Load().connected() > 0
 	in.threads.follow(in.heap.Holding() || in.loading.Active.Load() || in.core.Lent(),
-		in.core.Laden() || in.aof.Durable() || linked || in.migrator.InFlight())
+		in.core.Laden() || in.aof.Durable() || linked || in.migrator.InFlight() || lane)
 }
 
 // saveByRules looks at the save rules, but not before the data set is whole, nor once the server ends.

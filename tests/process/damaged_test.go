@@ -99,7 +99,8 @@ func TestDamagedFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		limit := testkit.Slowly(30 * time.Second)
-		out, _ := testkit.Run(t, limit, "", redis, path, "--port", "0", "--dir", dir) // whoever listens nowhere ends by itself
+		// Who listens nowhere ends by itself.
+		out, _ := testkit.Run(t, limit, "", redis, path, "--port", "0", "--dir", dir)
 		theirs = "taken"
 		if m := redisLine.FindStringSubmatch(out); m != nil {
 			theirs = m[1]

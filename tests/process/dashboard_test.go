@@ -46,7 +46,7 @@ func TestDashboard(t *testing.T) {
 	s := testkit.Start(t, "--admin-address", address)
 	s.Do("SET", "k", "v", "EX", 1000)
 	s.Do("EVAL", "return redis.call('GET', 'k')", 0)
-	s.Do("RPUSH", "big", string(make([]byte, 100<<10)))
+	s.Do("SET", "big", string(make([]byte, 100<<10)))
 	s.Ask("LPUSH", "k", "v") // an error
 	for range 2000 {
 		s.Do("GET", "k")

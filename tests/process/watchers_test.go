@@ -102,8 +102,8 @@ func TestPrometheusExporter(t *testing.T) {
 	replay(t, cluster, "INFO ALL", "CLUSTER INFO", "CLUSTER NODES", "CLUSTER SHARDS", "CLUSTER SLOTS")
 }
 
-// TestRedisInsight replays what RedisInsight asks: to connect, to show the server, to browse and change keys of each type,
-// and for its analysis, slow log, profiler and recommendations.
+// TestRedisInsight replays what RedisInsight asks: to connect, to show the server, to browse and change keys of each
+// type, and for its analysis, slow log, profiler and recommendations.
 func TestRedisInsight(t *testing.T) {
 	s := filled(t)
 	replay(t, s, "CLIENT SETINFO LIB-NAME ioredis", "CLIENT SETINFO LIB-VER 5.4.1", "INFO", "CLIENT SETNAME redisinsight-browser-1", "SELECT 0", "COMMAND",
