@@ -150,7 +150,7 @@ func New(p Parts) *Core {
 	c.meter.init(c.started)
 	c.sampler.init(uint64(c.started.UnixNano()))
 	c.stalls.log = insight.NewStalls(c.settings.StallsKept.Get)
-	c.stalls.limit = math.MaxInt64
+	c.stalls.limit, c.stalls.processCPU = math.MaxInt64, clock.ProcessCPU
 	c.takeJob = c.nextJob
 	c.eviction.barrier, c.loading, c.shortage = c.memoryBarrier(), c.loadingBarrier(), c.shortageBarrier()
 	c.installKeyspaceHooks()

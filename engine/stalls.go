@@ -13,7 +13,6 @@ import (
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/engine/insight"
-	"spindle/internal/clock"
 )
 
 // The stall log: what has held a turn for longer than stall-threshold, so that everybody else waited. Each part of a
@@ -31,6 +30,8 @@ type stallWatch struct {
 	noted   int64 // nanos that were noted since the last tick
 	cpu     int64 // the process's, at the last tick
 	at      int64 // nanos, when the duty began that runs
+
+	processCPU func() int64 // clock.ProcessCPU
 }
 
 // Stalls is the stall log. Turn only.
@@ -105,7 +106,7 @@ func waitsItself(spec *command.Spec) bool {
 // noteStall adds a stall that ends now.
 func (c *Core) noteStall(e insight.Stall, took int64, waits bool) {
 	w := &c.stalls
-	cpu := min(clock.ProcessCPU()-w.cpu, took)
+	cpu := min(w.processCPU()-w.cpu, took)
 	if cpu < took/4 && !waits {
 		e.Kind = insight.Machine
 	}
@@ -144,7 +145,7 @@ func (c *Core) watchTick(nanos int64) {
 	if w.limit == math.MaxInt64 {
 		return
 	}
-	cpu := clock.ProcessCPU()
+	cpu := w.processCPU()
 	late := nanos - c.duties.lastTick - tickEvery - w.noted
 	if c.duties.lastTick != 0 && late >= max(w.limit, tickLeast) && cpu-w.cpu < late/4 {
 		c.noteStall(insight.Stall{Kind: insight.Machine, What: "the process did not run"}, late, false)
