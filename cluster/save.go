@@ -8,6 +8,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -17,11 +18,14 @@ import (
 )
 
 // A saver has nodes.conf written by a goroutine of its own: a slow disk holds up what depends on it, and no heartbeat.
+//
+// cluster.V1. What is critical is written at once. What nobody waits for is gathered for saveEvery.
 type saver struct {
 	mu      sync.Mutex
 	more    sync.Cond
 	next    *state.Save // what is to be written; nil: nothing
 	no      uint64      // of next
+	urgent  bool        // next, or what it has replaced, is critical
 	closed  bool
 	waiting []waiter
 	settled uint64 // the last save that is on disk
@@ -41,8 +45,37 @@ func (s *saver) init() { s.more.L = &s.mu }
 func (s *saver) offer(save *state.Save, no uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.next, s.no = save, no
+	s.next, s.no, s.urgent = save, no, s.urgent || save.Sync
 	s.more.Signal()
+}
+
+// saveEvery is the least time between two writes of what is not critical: a move of many slots would have the disk
+// synced for each.
+const saveEvery = 25 * time.Millisecond
+
+// take waits for what is to be written; nil: no more comes. began is when the last write did.
+func (s *saver) take(began time.Time) (save *state.Save, no uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.next == nil && !s.closed {
+		s.more.Wait()
+	}
+	if rest := saveEvery - time.Since(began); rest > 0 && !s.urgent {
+		over := false
+		timer := time.AfterFunc(rest, func() {
+			s.mu.Lock()
+			over = true
+			s.mu.Unlock()
+			s.more.Signal()
+		})
+		for !over && !s.urgent && !s.closed {
+			s.more.Wait()
+		}
+		timer.Stop()
+	}
+	save, no = s.next, s.no
+	s.next, s.urgent = nil, false
+	return save, no
 }
 
 func (s *saver) close() {
@@ -55,18 +88,13 @@ func (s *saver) close() {
 // runSaver is the saver's goroutine.
 func (c *Cluster) runSaver() {
 	defer c.stopped.Done()
-	s := &c.saver
+	var began time.Time
 	for {
-		s.mu.Lock()
-		for s.next == nil && !s.closed {
-			s.more.Wait()
-		}
-		save, no := s.next, s.no
-		s.next = nil
-		s.mu.Unlock()
+		save, no := c.saver.take(began)
 		if save == nil {
 			return
 		}
+		began = time.Now()
 		c.write(save, no)
 	}
 }

@@ -94,9 +94,14 @@ func (d *divided) tell() {
 // changed are the slots that had an owner, and have another one, or none.
 func changed(before, now *slots.Map) map[uint16]bool {
 	left := map[uint16]bool{}
+	var was, is *slots.Node
+	gone := false
 	for slot := range uint16(slots.Count) {
-		a, b := before.Owner(slot), now.Owner(slot)
-		if a != nil && a != b && (b == nil || a.ID != b.ID) {
+		if a, b := before.Owner(slot), now.Owner(slot); a != was || b != is { // slots come in runs
+			was, is = a, b
+			gone = a != nil && (b == nil || a.ID != b.ID)
+		}
+		if gone {
 			left[slot] = true
 		}
 	}

@@ -37,6 +37,7 @@ var Catalogue = []Scenario{
 	{"tls", "GET and SET over TLS, driven by redis-benchmark; CPU of a handshake", overTLS},
 	{"aof", "SET with the append-only file, on disks as they are and slow ones; loading a file of commands", logs},
 	{"replication", "CPU of a command at the replica, full synchronisation of many keys", replicas},
+	{"cluster-nodes", "30 nodes of a cluster: convergence, three primaries killed at once, bus, CPU at rest, memory; a reshard under writes", clusterNodes},
 	{"connections", "10,000 idle and 1,000 busy connections", connections},
 }
 

@@ -47,6 +47,7 @@ type Env struct {
 	Only       *regexp.Regexp // cells of throughput and types to measure, as "LPOP 16"; nil: all
 
 	nextPort int
+	ports    int // how many from Port on may be used; 0: twenty
 }
 
 // A Kind is how a server wants to be spoken to.

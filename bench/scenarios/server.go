@@ -100,15 +100,16 @@ func (e *Env) Begin(c Contender, start Start) (*Server, error) {
 
 // port finds the next port of ours that nobody listens on.
 func (e *Env) port() (int, error) {
-	for range 20 {
-		port := e.Port + e.nextPort%20
+	count := max(e.ports, 20)
+	for range count {
+		port := e.Port + e.nextPort%count
 		e.nextPort++
 		l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
 		if err == nil {
 			return port, l.Close()
 		}
 	}
-	return 0, fmt.Errorf("no port from %d to %d is free", e.Port, e.Port+19)
+	return 0, fmt.Errorf("no port from %d to %d is free", e.Port, e.Port+count-1)
 }
 
 // errLoading means that the server is there but has not read its file yet.

@@ -41,7 +41,7 @@ func Append(dst []byte, m *Message) []byte {
 	case m.Type == Update:
 		dst = binary.BigEndian.AppendUint64(dst, m.UpdateEpoch)
 		dst = appendFixed(dst, m.About, IDBytes)
-		dst = append(dst, m.UpdateSlots[:]...)
+		dst = append(dst, m.UpdateSlots[:]...) // who sends one has set it
 	case m.Type == Publish || m.Type == PublishShard:
 		dst = binary.BigEndian.AppendUint32(dst, uint32(len(m.Channel)))
 		dst = binary.BigEndian.AppendUint32(dst, uint32(len(m.Payload)))

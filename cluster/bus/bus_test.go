@@ -27,6 +27,7 @@ func every() (all []*Message) {
 			m.About = id
 		case Update:
 			m.About, m.UpdateEpoch = id, 77
+			m.UpdateSlots = &Bitmap{}
 			m.UpdateSlots.Add(5)
 		case Publish, PublishShard:
 			m.Channel, m.Payload = []byte("news"), []byte("")

@@ -16,7 +16,10 @@
 // Source: the Redis Cluster specification, and what nodes of 7.0 and 7.4 send.
 package bus
 
-import "math/bits"
+import (
+	"encoding/binary"
+	"math/bits"
+)
 
 // A Type is what a message is about.
 type Type uint16
@@ -100,14 +103,14 @@ func (b *Bitmap) Remove(slot int) { b[slot>>3] &^= 1 << (slot & 7) }
 func (b *Bitmap) Next(from int, in bool) int {
 	const all = 8 * SlotBytes
 	for from < all {
-		eight := b[from>>3]
+		many := binary.LittleEndian.Uint64(b[from>>6<<3:])
 		if !in {
-			eight = ^eight
+			many = ^many
 		}
-		if eight >>= from & 7; eight != 0 {
-			return from + bits.TrailingZeros8(eight)
+		if many >>= from & 63; many != 0 {
+			return from + bits.TrailingZeros64(many)
 		}
-		from = from&^7 + 8
+		from = from&^63 + 64
 	}
 	return all
 }
@@ -137,7 +140,7 @@ type Message struct {
 	About string // of Fail and Update: the node
 
 	UpdateEpoch uint64
-	UpdateSlots Bitmap
+	UpdateSlots *Bitmap // of Update alone
 
 	Channel, Payload []byte
 }

@@ -89,7 +89,8 @@ func Parse(p []byte) (*Message, error) {
 		if len(data) != updateBytes {
 			return nil, m.wrongLength(len(p), HeaderBytes+updateBytes)
 		}
-		m.UpdateEpoch, m.About, m.UpdateSlots = u64(data), string(data[8:48]), Bitmap(data[48:])
+		slots := Bitmap(data[48:])
+		m.UpdateEpoch, m.About, m.UpdateSlots = u64(data), string(data[8:48]), &slots
 	case m.Type == Publish || m.Type == PublishShard:
 		if len(data) < 8 {
 			return nil, m.wrongLength(len(p), HeaderBytes+8)

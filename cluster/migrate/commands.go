@@ -27,13 +27,20 @@ type Migrator struct {
 	parts Parts
 	pool  pool
 	under int // calls beside the turn
+	after int // for how many ticks of the core calls count as under way behind the last one
 }
 
 // New joins a Migrator.
 func New(p Parts) *Migrator {
 	m := &Migrator{parts: p, pool: pool{dial: p.Dial}}
-	p.Core.OnTick(func(int64) { m.pool.tick(time.Now()) })
+	p.Core.OnTick(func(int64) { m.tick(time.Now()) })
 	return m
+}
+
+// tick comes ten times a second.
+func (m *Migrator) tick(now time.Time) {
+	m.after = max(0, m.after-1)
+	m.pool.tick(now)
 }
 
 // Family is MIGRATE's row.
@@ -55,8 +62,12 @@ func (m *Migrator) Section() info.Section {
 	}}
 }
 
-// InFlight says whether a call is beside the turn. Turn only.
-func (m *Migrator) InFlight() bool { return m.under > 0 }
+// InFlight says whether a call is beside the turn, or was lately: keys of a slot come call by call, and to go by each
+// would cost more than the call. Turn only.
+func (m *Migrator) InFlight() bool { return m.under > 0 || m.after > 0 }
+
+// lately is how many ticks of the core a call counts behind its end: two seconds.
+const lately = 20
 
 const (
 	encodeOne = 64 << 10  // a value that takes more is sent from a view
@@ -123,6 +134,7 @@ func (m *Migrator) migrate(c *command.Context) error {
 
 // note counts the calls beside the turn.
 func (m *Migrator) note(n int) {
+	m.after = lately
 	if m.under += n; m.parts.Begun != nil {
 		m.parts.Begun()
 	}

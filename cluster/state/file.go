@@ -210,6 +210,9 @@ func (s *State) loadLine(line string, shards map[*Node]bool) string {
 	if err != nil {
 		return "unbalanced quotes"
 	}
+	if len(words) == 0 {
+		return "there are only control characters"
+	}
 	if strings.EqualFold(words[0], "vars") {
 		return s.loadVars(words[1:])
 	}

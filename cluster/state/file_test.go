@@ -93,6 +93,11 @@ func TestDamagedFilesAreRefused(t *testing.T) {
 			t.Errorf("%q in place of %q was taken", change[1], change[0])
 		}
 	}
+	for _, line := range []string{"\x00", "\x00\t\x00"} {
+		if _, err := loaded(good + line + "\n"); err == nil {
+			t.Errorf("the line %q was taken", line)
+		}
+	}
 	if _, err := loaded(good + strings.Replace(good, idA, idB, 1)); err == nil {
 		t.Error("two lines that are this node's were taken")
 	}
@@ -122,6 +127,7 @@ func FuzzReceive(f *testing.F) {
 		idB + " 127.0.0.1:7001@17001,,tls-port=0,shard-id=" + idB + " master - 0 0 2 connected 5461-16383\n"
 	m := &bus.Message{Type: bus.Ping, Sender: idC, ConfigEpoch: 9, CurrentEpoch: 9, Flags: bus.Primary}
 	m.Gossip = []bus.Gossip{{ID: idB, IP: "10.0.0.9", Flags: bus.Failed}}
+	m.UpdateSlots = &bus.Bitmap{}
 	for typ := range bus.Types {
 		m.Type = typ
 		f.Add(bus.Append(nil, m), true)

@@ -125,10 +125,11 @@ func (s *State) sendUpdate(l *Link, about *Node) {
 		return
 	}
 	m := s.message(bus.Update)
-	m.About, m.UpdateEpoch, m.UpdateSlots = about.ID, about.Epoch, about.slots
-	for i := range m.UpdateSlots {
-		m.UpdateSlots[i] &^= s.notOwn[i]
+	claimed := about.slots
+	for i := range claimed {
+		claimed[i] &^= s.notOwn[i]
 	}
+	m.About, m.UpdateEpoch, m.UpdateSlots = about.ID, about.Epoch, &claimed
 	s.send(l, bus.Update, bus.Append(nil, m))
 }
 

@@ -258,10 +258,16 @@ func (s *State) Map() *slots.Map {
 		m.Reason = "cluster_state is fail"
 	}
 	m.AllowReadsWhenDown, m.AllowShardWhenDown, m.Endpoints = s.Terms.ReadsWhenDown, s.Terms.ShardsWhenDown, s.Terms.Endpoints
+	var before *Node
+	var owned *slots.Node
 	for slot, owner := range s.owners {
-		if owner != nil {
-			d.Assign(uint16(slot), node(owner))
+		if owner == nil {
+			continue
 		}
+		if owner != before { // slots come in runs
+			before, owned = owner, node(owner)
+		}
+		d.Assign(uint16(slot), owned)
 	}
 	for slot, to := range s.moving {
 		m.Migrating[uint16(slot)] = node(to)

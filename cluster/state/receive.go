@@ -353,5 +353,5 @@ func (s *State) update(sender *Node, m *bus.Message) {
 	}
 	n.Epoch = m.UpdateEpoch
 	s.save(true)
-	s.claims(n, m.UpdateEpoch, &m.UpdateSlots)
+	s.claims(n, m.UpdateEpoch, m.UpdateSlots)
 }

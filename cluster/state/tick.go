@@ -3,7 +3,6 @@ package state
 import (
 	"spindle/cluster/bus"
 	"spindle/internal/logging"
-	"spindle/internal/slots"
 )
 
 // TickMs is how often Tick wants to be called.
@@ -250,11 +249,13 @@ func (s *State) updateState() {
 	}
 	ok := true
 	if s.Terms.FullCoverage {
-		for slot := range slots.Count {
-			if s.owners[slot] == nil || s.owners[slot].is(bus.Failed) {
+		var well *Node
+		for _, owner := range s.owners {
+			if owner == nil || owner != well && owner.is(bus.Failed) {
 				ok = false
 				break
 			}
+			well = owner
 		}
 	}
 	size, reachable := 0, 0

@@ -85,6 +85,7 @@ func (n *Node) ClientPort(tls bool) int {
 type Draft struct {
 	m     Map
 	index map[*Node]uint16
+	last  uint16 // whom Assign gave a slot last
 }
 
 // NewDraft begins a Map without owners.
@@ -100,13 +101,16 @@ func (d *Draft) Map() *Map { return &d.m }
 
 // Assign gives slot to owner. Nodes are told apart by their pointers: each node of a Map has one.
 func (d *Draft) Assign(slot uint16, owner *Node) {
-	i, known := d.index[owner]
-	if !known {
-		i = uint16(len(d.m.nodes))
-		d.index[owner] = i
-		d.m.nodes = append(d.m.nodes, owner)
+	if owner == nil || d.m.nodes[d.last] != owner { // slots come in runs
+		i, known := d.index[owner]
+		if !known {
+			i = uint16(len(d.m.nodes))
+			d.index[owner] = i
+			d.m.nodes = append(d.m.nodes, owner)
+		}
+		d.last = i
 	}
-	d.m.owners[slot] = i
+	d.m.owners[slot] = d.last
 }
 
 // Done ends the draft. Nobody changes the Map from now on.

@@ -1,0 +1,136 @@
+package cluster
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"spindle/internal/slots"
+	"spindle/protocol/respclient"
+	"spindle/tests/testkit"
+)
+
+// TestClusterPage carries out doc/cluster.md as it stands, but for the ports, while clients count in each shard. They
+// see no error but MOVED, and the counts are right in the end.
+func TestClusterPage(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../doc/cluster.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := "set -e\n"
+	for line := range strings.Lines(string(page)) {
+		if command, ok := strings.CutPrefix(line, "    "); ok {
+			script += command
+		}
+	}
+	dir, first := t.TempDir(), freePorts(t, 6)
+	if err := os.Symlink(testkit.Spindle(t), filepath.Join(dir, "spindle")); err != nil {
+		t.Fatal(err)
+	}
+	var nodes []*testkit.Server
+	for i := range 6 {
+		port := strconv.Itoa(first + i)
+		script = strings.ReplaceAll(script, strconv.Itoa(7000+i), port)
+		folder := filepath.Join(dir, "node-"+port)
+		if err := os.Mkdir(folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		nodes = append(nodes, testkit.Launch(t, testkit.Spec{Redis: true, Dir: folder, Port: first + i, Args: []string{
+			"--cluster-enabled", "yes", "--cluster-node-timeout", strconv.Itoa(nodeTimeoutMs)}}))
+		t.Cleanup(func() { end(first + i) })
+	}
+	create(t, nodes, 1)
+	synced(t, nodes[3:]...)
+	stop := make(chan struct{})
+	var counting sync.WaitGroup
+	counters := make([]*counter, 3)
+	for i := range counters {
+		counters[i] = &counter{t: t, key: keyIn(i), at: first + i}
+		counting.Go(func() { counters[i].run(stop) })
+	}
+	out, code := testkit.Run(t, testkit.Slowly(4*time.Minute), "cd "+dir+"\nPATH=$PWD:$PATH\n"+script, "/bin/sh")
+	close(stop)
+	counting.Wait()
+	if code != 0 {
+		t.Fatalf("the page ends with %d: %s", code, out)
+	}
+	if n := strings.Count(out, "All 16384 slots covered"); n < 2 {
+		t.Errorf("redis-cli --cluster check was content %d times: %s", n, out)
+	}
+	for i := range 6 {
+		if v, err := ask(first+i, "INFO", "server"); err != nil || strings.Contains(v.Text, "spindle") {
+			t.Errorf("the node on port %d is no redis-server: %v", first+i, err)
+		}
+	}
+	for i, c := range counters {
+		v, err := ask(c.at, "GET", c.key)
+		if err != nil || v.Text != strconv.FormatInt(c.acked.Load(), 10) || c.acked.Load() == 0 {
+			t.Errorf("shard %d: counted to %d, and there is %q, %v", i, c.acked.Load(), v.Text, err)
+		}
+		if c.moves.Load() < 2 {
+			t.Errorf("shard %d: its counter moved %d times, want twice at least", i, c.moves.Load())
+		}
+		t.Logf("shard %d: %d writes, moved %d times", i, c.acked.Load(), c.moves.Load())
+	}
+}
+
+// keyIn is a key of one of three shards that redis-cli makes.
+func keyIn(shard int) string {
+	for i := 0; ; i++ {
+		if key := fmt.Sprint("count:", i); int(slots.Of([]byte(key)))*3/slots.Count == shard {
+			return key
+		}
+	}
+}
+
+// end ends the server on a port, if there is one.
+func end(port int) {
+	_, _ = ask(port, "SHUTDOWN", "NOSAVE", "NOW") // it answers by closing the connection
+}
+
+// A counter is a client that counts up a key, and goes where MOVED sends it.
+type counter struct {
+	t            *testing.T
+	key          string
+	at           int // a port
+	acked, moves atomic.Int64
+}
+
+func (c *counter) run(stop <-chan struct{}) {
+	var conn *respclient.Client
+	for {
+		select {
+		case <-stop:
+			conn.Close()
+			return
+		case <-time.After(time.Millisecond):
+		}
+		if conn == nil {
+			var err error
+			if conn, err = respclient.Dial("127.0.0.1:" + strconv.Itoa(c.at)); err != nil {
+				c.t.Errorf("%s: %v", c.key, err)
+				return
+			}
+			conn.SetTimeout(testkit.Slowly(testkit.ReplyTimeout))
+		}
+		v, err := conn.Do("INCR", c.key)
+		switch {
+		case err == nil && strings.HasPrefix(v.Text, "MOVED "):
+			c.moves.Add(1)
+			_, port, _ := strings.Cut(v.Text, "127.0.0.1:")
+			c.at, _ = strconv.Atoi(port)
+			conn.Close()
+			conn = nil
+		case err != nil || v.Int != c.acked.Add(1):
+			c.t.Errorf("INCR %s at %d: %v %v, want %d", c.key, c.at, v, err, c.acked.Load())
+			return
+		}
+	}
+}
