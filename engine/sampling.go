@@ -97,11 +97,17 @@ func (c *Core) executeSampled(cl *client.Client, req *protocol.Request, spec *co
 		s.timed, timed = timedOf-1, true
 		c.lap()
 	}
-	began, out, mark := c.nanos, cl.Out, cl.Out.Mark()
+	began, out, mark, ran := c.nanos, cl.Out, cl.Out.Mark(), cl.CommandsRun
 	if !c.execute(cl, req, spec) {
 		return false
 	}
-	if spec == nil || len(spec.Keys) == 0 && spec.GetKeys == nil || cl.Is(client.Multi|client.Blocked) || out != cl.Out {
+	if cl.CommandsRun == ran || cl.Is(client.Blocked) || out != cl.Out {
+		return true // it was refused, queued, or is not over
+	}
+	if spec == nil || spec.Subs != nil {
+		spec, _ = c.catalogue.Resolve(spec, req.Args)
+	}
+	if spec == nil || len(spec.Keys) == 0 && spec.GetKeys == nil {
 		return true
 	}
 	nanos := 0.0

@@ -69,8 +69,11 @@ func (c *Core) watchStall(cl *client.Client, spec *command.Spec, args [][]byte, 
 	case calls > 1 || args == nil:
 		e.What = fmt.Sprintf("%s (%d calls)", spec.Full, calls)
 	}
-	if keys, err := spec.AppendKeys(nil, args, command.Partial); err == nil && len(keys) > 0 && keys[0].Index < len(args) {
-		e.Key = cut(args[keys[0].Index], 512)
+	if len(args) > 0 {
+		keys, err := spec.AppendKeys(nil, args, command.Partial)
+		if err == nil && len(keys) > 0 && keys[0].Index < len(args) {
+			e.Key = cut(args[keys[0].Index], 512)
+		}
 	}
 	if cl != nil {
 		if e.Name = cl.Name; cl.Conn != nil {

@@ -172,10 +172,14 @@ func TestHotKeysInWhole(t *testing.T) {
 		c.Must("EXEC")
 		c.Must("EVAL", "return redis.call('GET', KEYS[1])", 1, "in:script")
 	}
+	for _, refused := range [][]any{{"BITFIELD"}, {"GET"}, {"SORT"}, {"OBJECT", "ENCODING"}, {"EVAL", "x"}, {"NOSUCH", "k"}, {"MGET"}} {
+		c.Do(refused...)
+	}
+	c.Must("OBJECT", "ENCODING", odd)
 	for _, want := range []struct {
 		key           string
 		reads, writes bool
-	}{{"many:1", true, false}, {"many:2", true, false}, {"from", true, false}, {"to", false, true}, {odd, false, true},
+	}{{"many:1", true, false}, {"many:2", true, false}, {"from", true, false}, {"to", false, true}, {odd, true, true},
 		{"in:multi", false, true}, {"in:script", true, false}} {
 		m := hot(want.key)
 		if m == nil {
