@@ -1,0 +1,67 @@
+package cluster
+
+import (
+	"io/fs"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"spindle/cluster/state"
+	"spindle/internal/disk"
+)
+
+// counting is the disk, with a count of the files that were put in place.
+type counting struct {
+	disk.System
+	files atomic.Int64
+}
+
+func (c *counting) Open(name string, flag int, mode fs.FileMode) (disk.File, error) {
+	if strings.Contains(name, ".tmp-") {
+		c.files.Add(1)
+	}
+	return c.System.Open(name, flag, mode)
+}
+
+// TestSavesAreGathered (cluster.V1): what nobody waits for is written now and then, what is critical at once, and what
+// is left when the node ends is written before.
+func TestSavesAreGathered(t *testing.T) {
+	t.Chdir(t.TempDir())
+	c, d := alone(t), &counting{System: disk.OS}
+	c.parts.Disk = d
+	c.stopped.Add(1)
+	go c.runSaver()
+	began := time.Now()
+	const many = 100
+	for range many {
+		c.with(func(s *state.State) { s.Release(nil) })
+		time.Sleep(time.Millisecond)
+	}
+	if most := int64(time.Since(began)/saveEvery) + 2; d.files.Load() > most || d.files.Load() == 0 {
+		t.Errorf("%d saves in %v were written %d times", many, time.Since(began), d.files.Load())
+	}
+	done := make(chan struct{})
+	began = time.Now()
+	c.with(func(s *state.State) { s.Take([]int{7}) })
+	if !c.saved(func() { close(done) }) {
+		<-done
+	}
+	t.Logf("a critical save took %v", time.Since(began))
+	holds(t, " 7\n")
+	c.with(func(s *state.State) { s.Take([]int{9}) })
+	c.with(func(s *state.State) { s.Release([]int{7}) })
+	c.saver.close()
+	c.stopped.Wait()
+	holds(t, " 9\n")
+}
+
+// holds says whether nodes.conf has a text.
+func holds(t *testing.T, text string) {
+	t.Helper()
+	file, err := os.ReadFile("nodes.conf")
+	if err != nil || !strings.Contains(string(file), text) {
+		t.Errorf("nodes.conf is %q, %v; want %q in it", file, err, text)
+	}
+}
