@@ -17,7 +17,7 @@ import (
 // chance, so that a pipeline's pattern shows nothing false.
 
 const (
-	samplesPerSecond = 40_000
+	samplesPerSecond = 60_000
 	timedOf          = 4  // one of so many samples is timed alone
 	sampledKeys      = 64 // of one command; if it has more, some in a row stand for all
 )

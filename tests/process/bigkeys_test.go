@@ -207,6 +207,10 @@ func TestBigKeysModel(t *testing.T) {
 		time.Sleep(40 * time.Millisecond) // what has a deadline is past it
 		agree(t, s, databases, fmt.Sprintf("round %d, after %v", round, lately))
 	}
+	for i := range 40 { // the last round may have left nothing
+		clients[i%2].Must("SET", "filler:"+strconv.Itoa(i), strings.Repeat("x", 50_000+1_000*i))
+		clients[i%2].Do(some("RPUSH", "fillers:"+strconv.Itoa(i%15))...)
+	}
 	replica := testkit.Start(t, "--databases", strconv.Itoa(databases), "--replicaof", "127.0.0.1 "+strconv.Itoa(s.Port))
 	replica.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "master_link_status", "up")
 	agree(t, replica, databases, "on the replica")

@@ -52,8 +52,8 @@ func TestHotKeysOfAZipfLoad(t *testing.T) {
 	total := 0.0
 	c := s.Dial()
 	s.Do("HOTKEYS", "RESET")
-	for began := time.Now(); time.Since(began) < 9*time.Second && total < 1_500_000; {
-		testkit.Pipe(t, c, 10_000, func(i int) []any {
+	for began := time.Now(); time.Since(began) < 9*time.Second; {
+		testkit.Pipe(t, c, 10_000, func(i int) []any { // the more samples, the less is left to chance
 			k := zipf.Uint64()
 			sent[k]++
 			total++
