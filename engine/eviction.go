@@ -98,7 +98,7 @@ func queueGrows(spec *command.Spec) bool {
 
 // residentShare is the part of maxmemory, as a power of two, that empty memory may take beyond it before it goes back at
 // once.
-const residentShare = 5
+const residentShare = 6
 
 // ApplyMemoryLimit takes over maxmemory and what goes with it. Turn only.
 func (c *Core) ApplyMemoryLimit() {
