@@ -19,7 +19,7 @@ PLACES     := -e 's|@BINDIR@|$(BINDIR)|g' -e 's|@SYSCONFDIR@|$(SYSCONFDIR)|g' -e
 
 SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: install user share deb deb-test all build run test unit deps vet race invariants fuzz bench bench-quick pgo tidy conformance soak clean
+.PHONY: install user share deb deb-test page all build run test unit deps vet race invariants fuzz bench bench-quick pgo tidy conformance soak clean
 
 all: build share
 
@@ -136,8 +136,14 @@ pgo: build ## renews default.pgo from the bench's load
 tidy: ## tests about the code itself
 	$(GO) test ./tools/tidy
 
+# Chromium is 80 MB to fetch: `make test` uses it where it is and says what it skips elsewhere.
+page: build ## the live page's tests, in a Chromium that this installs
+	@command -v chromium >/dev/null || \
+	{ $(SUDO) apt-get update -q && $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -yq --no-install-recommends chromium; }
+	$(GO) test -count=1 ./tests/page
+
 # With REDIS_SRC naming an unpacked source of redis 7.4.1 that has been built, its suite is run first.
-conformance: deps build ## the public Tcl suites and the differential runner; writes COMPATIBILITY.md
+conformance: deps build page ## the public Tcl suites and the differential runner; writes COMPATIBILITY.md
 	$(GO) run ./tests/conformance
 	$(GO) test -count=1 -v -timeout 60m ./tests/differential -run TestDifferential -calls 10000000
 	$(GO) test -count=1 -v -timeout 60m ./tests/differential -run TestBlocking -plans 20000

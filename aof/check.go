@@ -85,6 +85,12 @@ func (c *Check) Run(path string) error {
 		return errInvalid
 	}
 	c.last = true
+	release, err := c.claim(path, head)
+	if err != nil {
+		c.say("%s is the log of a server that runs, aborting...\n", filepath.Base(path))
+		return errInvalid
+	}
+	defer release()
 	switch {
 	case isManifest(head):
 		c.say("Start checking Multi Part AOF\n")
@@ -95,6 +101,23 @@ func (c *Check) Run(path string) error {
 	}
 	c.say("Start checking Old-Style AOF\n")
 	return c.file(path, "AOF")
+}
+
+// claim takes a log for this process, if the check may cut it: a server that appends to it would go on behind what was
+// cut. A file by itself has no lock, nor have logs of Redis, and a log that cannot be locked is checked all the same.
+//
+// Errors: disk.ErrLocked.
+func (c *Check) claim(path string, head []byte) (release func(), err error) {
+	name, named := strings.CutSuffix(path, manifestSuffix)
+	cuts := c.Fix || c.Until > 0
+	if !cuts || !named || !isManifest(head) || !disk.Exists(c.Disk, name+lockSuffix) {
+		return func() {}, nil
+	}
+	release, err = c.Disk.Lock(name + lockSuffix)
+	if err != nil && !errors.Is(err, disk.ErrLocked) {
+		release, err = func() {}, nil
+	}
+	return release, err
 }
 
 // head is the beginning of a file.

@@ -169,11 +169,7 @@ func TestLatencyEvents(t *testing.T) {
 		time.AfterFunc(stall, release)
 		s.do("SET", "k", "v") // the writer sleeps, so that the turn writes
 	}
-	s.waitFor("the writer's sleep", func() bool {
-		s.aof.w.mu.Lock()
-		defer s.aof.w.mu.Unlock()
-		return !s.aof.w.busy && len(s.aof.w.jobs) == 0
-	})
+	s.waitFor("the writer's sleep", s.resting)
 	slowWrite()
 	heard("aof-write", "aof-write-alone")
 	spent := int64(0)

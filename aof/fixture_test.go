@@ -56,7 +56,8 @@ type server struct {
 	cl    *client.Client
 	fatal atomic.Bool
 
-	saving bool // a snapshot, as far as the log knows
+	saving   bool   // a snapshot, as far as the log knows
+	freezing func() // in the turn that freezes, before it does; nil: nothing
 
 	mu     sync.Mutex
 	lines  []string                 // of the log
@@ -86,7 +87,12 @@ func newServer(t testing.TB, d disk.System) *server {
 			s.fatal.Store(true)
 			runtime.Goexit()
 		},
-		Base:    func() bgsave.Options { return bgsave.Options{Compress: true, Checksum: true, Savers: 1} },
+		Base: func() bgsave.Options {
+			if s.freezing != nil {
+				s.freezing()
+			}
+			return bgsave.Options{Compress: true, Checksum: true, Savers: 1}
+		},
 		Saving:  func() bool { return s.saving },
 		Changed: func() {},
 		Latency: func(event string, took time.Duration) {
@@ -160,6 +166,13 @@ func (s *server) do(words ...string) (reply string, turn uint64) {
 	b.Requests = []protocol.Request{{Args: args}}
 	s.Serve(b)
 	return string(b.Reply.B), b.Turn
+}
+
+// resting says that the writer sleeps.
+func (s *server) resting() bool {
+	s.aof.w.mu.Lock()
+	defer s.aof.w.mu.Unlock()
+	return !s.aof.w.busy && len(s.aof.w.jobs) == 0
 }
 
 // waitFor waits until done says so in a turn, or the process would have ended.

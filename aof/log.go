@@ -32,6 +32,8 @@ type Parts struct {
 	// Latency is engine.Hooks.Latency; past the threshold it is told in a turn.
 	Latency func(event string, took time.Duration)
 	Now     func() time.Time
+	// Room is how much may wait for the disk, if that is less than aof-buffer-limit. It is asked in turns; nil: no less.
+	Room func() int64
 }
 
 // A state is how far a log is.
@@ -67,7 +69,8 @@ type Log struct {
 	stall    time.Time // since when a sync under way keeps bytes from the file; zero: none does
 	counted  bool      // the stall is in delayed
 
-	reading bool // DEBUG LOADAOF reads the files
+	reading bool  // DEBUG LOADAOF reads the files
+	limit   int64 // bytes that may wait for the disk
 	held    bool
 	holding atomic.Bool // held, for the writer
 	refused bool        // the barrier is up
@@ -114,8 +117,10 @@ func (l *Log) Take(unit []engine.Effect) {
 		l.w.add(e.Command)
 		l.rw.current += int64(len(e.Command))
 	}
-	if !l.held && l.w.behind() > l.set.BufferLimit.Get() {
-		l.hold()
+	if !l.held && l.w.behind() > l.limit {
+		if l.weigh(); l.w.behind() > l.limit {
+			l.hold()
+		}
 	}
 }
 
@@ -155,6 +160,14 @@ func (l *Log) spared() bool {
 	return l.set.NoSyncOnRewrite.Get() && (l.rw.job != nil || l.parts.Saving())
 }
 
+// weigh finds out how much may wait for the disk now. Each tick does, too.
+func (l *Log) weigh() {
+	l.limit = l.set.BufferLimit.Get()
+	if l.parts.Room != nil {
+		l.limit = min(l.limit, l.parts.Room())
+	}
+}
+
 // hold keeps writers back, as a pause does, until the disk has caught up. Each tick renews it.
 func (l *Log) hold() {
 	l.held = true
@@ -167,7 +180,7 @@ const holdMs = 1000
 
 // caughtUp lets writers go on.
 func (l *Log) caughtUp() {
-	if l.w.behind() <= l.set.BufferLimit.Get()/2 {
+	if l.w.behind() <= l.limit/2 {
 		l.release()
 	}
 }
@@ -188,6 +201,7 @@ func (l *Log) Tick(int64) {
 	if l.state == off {
 		return
 	}
+	l.weigh()
 	if l.held {
 		if l.caughtUp(); l.held {
 			l.hold()

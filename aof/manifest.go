@@ -24,8 +24,7 @@ import (
 //
 // aof.M1. There is at most one base. Increments stand in ascending order of their numbers.
 // aof.M2. The file on disk is always a whole manifest: it is replaced by a rename, and the folder is synced.
-// aof.M3. Who writes to a log's files holds its lock, which is a file beside them. Two servers on one log would tear
-// it.
+// aof.M3. Who writes to a log's files holds its lock, a file beside them. Two servers on one log would tear it.
 // Source: the manifest's description in redis.conf of Redis 7.
 type manifest struct {
 	base    *part
@@ -234,13 +233,19 @@ type folder struct {
 	release func()
 }
 
+// What follows appendfilename in the names of two files.
+const (
+	manifestSuffix = ".manifest"
+	lockSuffix     = ".lock"
+)
+
 // claim takes the log for this process (aof.M3), and gives up one that lay elsewhere. Any goroutine; it does not wait.
 //
 // Errors: disk.ErrLocked, if another server has it; the system's.
 func (f *folder) claim() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	name := f.path(f.name + ".lock")
+	name := f.path(f.name + lockSuffix)
 	if f.locked == name {
 		return nil
 	}
@@ -259,7 +264,7 @@ func (f *folder) claim() error {
 }
 
 func (f *folder) path(name string) string    { return filepath.Join(f.dir, name) }
-func (f *folder) manifestPath() string       { return f.path(f.name + ".manifest") }
+func (f *folder) manifestPath() string       { return f.path(f.name + manifestSuffix) }
 func (f *folder) incrName(seq int64) string  { return fmt.Sprintf("%s.%d.incr.aof", f.name, seq) }
 func (f *folder) temporaryIncr() string      { return "temp-" + f.name + ".incr" }
 func (f *folder) oldPath() string            { return filepath.Join(f.root, f.name) }

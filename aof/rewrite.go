@@ -14,6 +14,7 @@ import (
 
 	"spindle/bgsave"
 	"spindle/engine/data/keyspace"
+	"spindle/engine/data/value"
 	"spindle/internal/disk"
 	"spindle/internal/reason"
 	"spindle/protocol"
@@ -231,6 +232,7 @@ func (l *Log) freeze(j *rewriting) {
 	o := l.parts.Base()
 	o.Header.AOFBase, o.Progress = true, nil
 	view := l.parts.Core.Freeze()
+	l.warnOfReaders(o.Header)
 	if j.first {
 		l.attach()
 	}
@@ -243,6 +245,24 @@ func (l *Log) freeze(j *rewriting) {
 	rdb := l.set.Preamble.Get()
 	f := bgsave.FileOptions{Temp: l.temporary(j), Sync: l.set.IncrementalSync.Get(), Disk: l.folder.disk, Log: l.parts.Log}
 	go l.writeBase(j, view, f, o, rdb)
+}
+
+// warnOfReaders tells which servers can load a base of the data set that is described, if not every one of Redis 7 can.
+// Of Bloom filters it knows only that there have been some since everything was last emptied.
+func (l *Log) warnOfReaders(of bgsave.Header) {
+	needs := ""
+	if of.Deadlines {
+		needs = "Redis 7.4 or later, for the deadlines of hash fields"
+	}
+	if of.Encodings.Any(value.Module) {
+		if needs != "" {
+			needs += ", and "
+		}
+		needs += "the module bf, for Bloom filters"
+	}
+	if needs != "" {
+		l.parts.Log.Notice("A server that loads the new AOF base has to be spindle, or needs %s", needs)
+	}
 }
 
 // temporary is the file in which a rewrite writes its base. One that was called off may not have put its own away yet.
@@ -563,6 +583,7 @@ func (l *Log) firstBase(m *manifest) (err error) {
 	var o bgsave.Options
 	l.parts.Core.Do(func() { o, view = l.parts.Base(), l.parts.Core.Freeze() })
 	defer view.Close()
+	l.warnOfReaders(o.Header)
 	o.Header.AOFBase = true
 	file := bgsave.FileOptions{Path: l.folder.path(base.name), Temp: l.folder.rewriteTemporary(), Disk: l.folder.disk, Log: l.parts.Log}
 	if rdb {
@@ -597,8 +618,8 @@ func (l *Log) Claim(patience time.Duration) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, disk.ErrLocked):
-		l.parts.Log.Warning("The append-only file %s is another server's, which runs: it holds %s.lock. "+
-			"Two servers cannot write to one log.", l.folder.name, l.folder.path(l.folder.name))
+		l.parts.Log.Warning("The append-only file %s is another server's, which runs: it holds %s. "+
+			"Two servers cannot write to one log.", l.folder.name, l.folder.path(l.folder.name+lockSuffix))
 	default:
 		l.parts.Log.Warning("Can't open or create append-only dir %s: %s", filepath.Base(l.folder.dir), reason.Of(err))
 	}

@@ -1,14 +1,19 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"spindle/bench/report"
+	"spindle/bench/scenarios"
 )
 
 // TestMain lets the test binary be the bench itself, and the bench's own children.
@@ -113,5 +118,21 @@ func TestCommandNamesNoFolder(t *testing.T) {
 		if got := strings.Join(withoutFolder(args), " "); got != "run -n 2" {
 			t.Errorf("%q became %q", args, got)
 		}
+	}
+}
+
+// TestSummaryIsOfTheResults: the README's picture shows the results that lie beside it.
+func TestSummaryIsOfTheResults(t *testing.T) {
+	root := ".."
+	sections, _, err := report.Load(filepath.Join(root, "bench", "results"), scenarios.Names())
+	if err != nil {
+		t.Fatal(err)
+	}
+	drawn, err := os.ReadFile(filepath.Join(root, report.SummaryFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(drawn, report.Summary(sections)) {
+		t.Errorf("%s is old: go run ./bench report", report.SummaryFile)
 	}
 }

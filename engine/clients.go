@@ -19,22 +19,35 @@ const deniedText = "-DENIED Redis is running in protected mode because protected
 
 // Open implements protocol.Handler: a client arrives.
 func (c *Core) Open(conn protocol.Conn) (session any, refusal []byte) {
+	cl, refusal := c.NewClient(conn)
+	if cl == nil {
+		return nil, refusal
+	}
+	c.Do(func() { c.Enter(cl) })
+	return cl, nil
+}
+
+// Enter takes a new client in, as the default user. Turn only.
+func (c *Core) Enter(cl *client.Client) {
+	c.assertHeld()
+	cl.ID = c.clients.NextID()
+	cl.Authenticated = c.users.DefaultIsOpen()
+	c.SetUser(cl, c.users.Default())
+	cl.CreatedMs, cl.LastMs = c.nowMs, c.nowMs
+	c.clients.Add(cl)
+	c.meter.connections++
+}
+
+// NewClient is a client that has yet to Enter, or what to tell a stranger who may not come in. Any goroutine.
+func (c *Core) NewClient(conn protocol.Conn) (cl *client.Client, refusal []byte) {
 	user := c.users.Default()
 	if user.Rights().NoPass() && c.settings.ProtectedMode.Get() && !protocol.IsLocal(conn) {
 		return nil, []byte(deniedText)
 	}
-	cl := &client.Client{Conn: conn, Protocol: 2, LastCommand: "NULL", MaxBulk: c.common.MaxBulk}
+	cl = &client.Client{Conn: conn, Protocol: 2, LastCommand: "NULL", MaxBulk: c.common.MaxBulk}
 	if conn.Unix() {
 		cl.Flags |= client.Unix
 	}
-	c.Do(func() {
-		cl.ID = c.clients.NextID()
-		cl.Authenticated = c.users.DefaultIsOpen()
-		c.SetUser(cl, user)
-		cl.CreatedMs, cl.LastMs = c.nowMs, c.nowMs
-		c.clients.Add(cl)
-		c.meter.connections++
-	})
 	return cl, nil
 }
 

@@ -9,6 +9,7 @@ package engine
 
 import (
 	"context"
+	"math"
 	"runtime/pprof"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/engine/data/keyspace"
+	"spindle/engine/insight"
 	"spindle/internal/clock"
 	"spindle/internal/invariant"
 	"spindle/internal/slots"
@@ -60,6 +62,8 @@ type Core struct {
 	specs    [prefetchAhead]*command.Spec // of the requests looked at ahead
 	meter    meter
 	sampler  sampler
+	stalls   stallWatch
+	batch    *protocol.Batch // that wants to know what has run; nil: none does
 	sinks    []hearer
 	barriers []*Barrier
 	raised   int // barriers that are up
@@ -145,6 +149,8 @@ func New(p Parts) *Core {
 	c.waiting.init()
 	c.meter.init(c.started)
 	c.sampler.init(uint64(c.started.UnixNano()))
+	c.stalls.log = insight.NewStalls(c.settings.StallsKept.Get)
+	c.stalls.limit = math.MaxInt64
 	c.takeJob = c.nextJob
 	c.eviction.barrier, c.loading, c.shortage = c.memoryBarrier(), c.loadingBarrier(), c.shortageBarrier()
 	c.installKeyspaceHooks()
@@ -160,11 +166,30 @@ func New(p Parts) *Core {
 // It takes the turn, runs the requests in order until one leaves the client unable to go on or turnTime is over, hands
 // what was decided to sinks and neighbours, and lets go of the turn. At least one request is run if the client can go on.
 func (c *Core) Serve(b *protocol.Batch) {
-	cl := b.Session.(*client.Client)
 	c.take()
+	c.serve(b.Session.(*client.Client), b)
+	c.release()
+}
+
+// ServeWithin is Serve for the client that before gives, if the turn can be had within patience. after ends the turn. If
+// it cannot be had, missed is called, and then, on another goroutine, later, when it could have been.
+func (c *Core) ServeWithin(patience time.Duration, b *protocol.Batch, before func() *client.Client, after, missed, later func()) bool {
+	if !c.takeWithin(patience, missed, later) {
+		return false
+	}
+	c.serve(before(), b)
+	after()
+	c.release()
+	return true
+}
+
+// serve runs a batch of cl's. Turn only.
+func (c *Core) serve(cl *client.Client, b *protocol.Batch) {
 	c.begin()
 	c.meter.measureCPU(c.settings.MeasureTurnCPU.Get())
-	cl.Out, cl.Reading, cl.LastMs = b.Reply, b.Unread, c.nowMs
+	if cl.Out, cl.Reading, cl.LastMs = b.Reply, b.Unread, c.nowMs; b.Timed {
+		c.batch = b
+	}
 	c.pushes.here = cl
 	if n := len(b.Requests); n > 0 {
 		cl.Reading += b.Requests[n-1].End
@@ -174,6 +199,7 @@ func (c *Core) Serve(b *protocol.Batch) {
 		c.evictClients()
 	}
 	c.run(cl, b)
+	c.batch = nil
 	c.space.Again(nil) // the batch's bytes are lent
 	cl.Note()
 	if c.nanos >= c.duties.at {
@@ -187,7 +213,6 @@ func (c *Core) Serve(b *protocol.Batch) {
 	cl.TurnSeen = c.number
 	b.Turn, b.NowMs = c.number, c.nowMs
 	c.end()
-	c.release()
 }
 
 // Do runs f inside a turn of its own: for duties, loading and neighbours' goroutines. f must be short.
@@ -196,7 +221,9 @@ func (c *Core) Do(f func()) {
 	c.begin()
 	f()
 	c.settle()
-	c.nanos = c.wall.Nanos()
+	if c.nanos = c.wall.Nanos(); c.nanos-c.meter.turnBegan >= c.stalls.limit {
+		c.watchDo(c.nanos - c.meter.turnBegan)
+	}
 	c.end()
 	c.release()
 }
@@ -234,7 +261,9 @@ func (c *Core) settle() {
 // runLater runs what Later was given.
 func (c *Core) runLater() {
 	for i := 0; i < len(c.later); i++ { // a function may add another
+		began := c.wall.Nanos()
 		c.later[i]()
+		c.watchLater(c.later[i], began)
 		c.later[i] = nil
 	}
 	c.later = c.later[:0]
@@ -602,6 +631,9 @@ func (c *Core) Call(outer *command.Context, spec *command.Spec, args [][]byte) (
 	m.commands++
 	c.sampleInner(cl, spec, args, took)
 	c.watchSlowness(cl, spec, args, took)
+	if took >= c.stalls.limit {
+		c.watchStall(cl, spec, args, 1, took)
+	}
 	return false, err
 }
 
@@ -628,6 +660,9 @@ func (c *Core) Run(cl *client.Client, args [][]byte) error {
 	}
 	if call.Flags&command.Write != 0 {
 		cl.Script.Wrote = true
+		if told := cl.Script.Told; told != nil {
+			told.Store(true)
+		}
 	}
 	m := &c.meter
 	began := max(c.nanos, m.innerNanos)
@@ -643,6 +678,9 @@ func (c *Core) Run(cl *client.Client, args [][]byte) error {
 	m.commands++
 	c.sampleInner(cl, spec, args, took)
 	c.watchSlowness(cl, spec, args, took)
+	if took >= c.stalls.limit {
+		c.watchStall(cl, spec, args, 1, took)
+	}
 	return nil
 }
 
@@ -714,8 +752,14 @@ func (c *Core) lap() {
 	c.nanos = now
 	m.spec.Stats.Record(m.calls, took)
 	m.commands += uint64(m.calls)
+	if c.batch != nil {
+		c.batch.Ran = append(c.batch.Ran, protocol.Ran{Row: int32(m.spec.ID), Calls: int32(m.calls)})
+	}
 	if m.calls == 1 {
 		c.watchSlowness(m.client, m.spec, m.args, took)
+	}
+	if took >= c.stalls.limit {
+		c.watchStall(m.client, m.spec, m.args, m.calls, took)
 	}
 	m.calls, m.client, m.args = 0, nil, nil
 }
@@ -735,6 +779,12 @@ func (c *Core) lapParked(cl *client.Client) (took int64) {
 	if earlier := m.calls - 1; earlier > 0 {
 		m.spec.Stats.Record(earlier, took-p.took)
 		m.commands += uint64(earlier)
+		if c.batch != nil {
+			c.batch.Ran = append(c.batch.Ran, protocol.Ran{Row: int32(m.spec.ID), Calls: int32(earlier)})
+		}
+	}
+	if p.took >= c.stalls.limit {
+		c.watchStall(cl, p.spec, p.args, 1, p.took)
 	}
 	m.calls, m.client, m.args = 0, nil, nil
 	return p.took

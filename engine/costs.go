@@ -28,15 +28,15 @@ func (c *Core) ApplyClientLimit() {
 	c.clients.Costs.SetLimit(limit)
 }
 
-// KeptTooMuch says that views keep more memory alive than kept-memory-limit admits, and how much. Turn only.
-func (c *Core) KeptTooMuch() (kept int64, over bool) {
+// Kept is how much memory is used beyond what counts towards maxmemory, and the bound of that, kept-memory-limit; 0:
+// there is none. Turn only.
+func (c *Core) Kept() (kept, limit int64) {
 	c.assertHeld()
-	limit := c.settings.KeptMemory.Get()
+	limit = c.settings.KeptMemory.Get()
 	if limit < 0 {
 		limit = int64(float64(c.settings.MaxMemory.Get()) * float64(-limit) / 100)
 	}
-	kept = c.space.Heap().Retained()
-	return kept, limit > 0 && kept > limit
+	return c.NotForEviction(), limit
 }
 
 // stuckEvery is how often, in ms, the log says that clients stay over their limit because none of them may be evicted.

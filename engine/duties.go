@@ -52,7 +52,9 @@ func (c *Core) SetActiveExpire(on bool) {
 // PauseCron is DEBUG PAUSE-CRON.
 func (c *Core) PauseCron(on bool) {
 	c.assertHeld()
-	c.duties.cronPaused = on
+	if c.duties.cronPaused = on; !on {
+		c.duties.lastTick = 0 // nobody is to wonder about the pause
+	}
 }
 
 // CronPaused says that what waits for the next tick waits for DEBUG PAUSE-CRON 0.
@@ -134,6 +136,7 @@ func (c *Core) runDuties() {
 		c.settlePause()
 	}
 	c.duties.behind = false
+	c.dutiesBegin(int64(began))
 	if c.mayExpire() {
 		_, c.duties.behind = c.space.ExpireDue(expirySlice)
 		c.meter.expiryNanos += uint64(c.wall.Nanos() - int64(began))
@@ -141,9 +144,11 @@ func (c *Core) runDuties() {
 		if c.duties.behind {
 			c.duties.at = c.wall.Nanos() + int64(c.clientsShare())
 		}
+		c.dutyDone("expiry")
 	}
 	if c.eviction.barrier.up {
 		c.evict()
+		c.dutyDone("eviction")
 	}
 	heap := c.space.Heap()
 	more := c.drain(heap)
@@ -160,8 +165,10 @@ func (c *Core) runDuties() {
 		}
 	}
 	c.duties.draining = more || heap.Paging() // a job that has just been handed out too: what it did is taken back soon
+	c.dutyDone("reclaiming")
 	c.expireWaits(waitsPerSlice)
 	c.defragSliceDue()
+	c.dutyDone("defragmentation")
 	if int64(began)-c.duties.lastTick >= tickEvery && !c.duties.cronPaused {
 		c.tick(int64(began))
 	}
@@ -231,6 +238,7 @@ func (c *Core) mayExpire() bool {
 
 // tick is what ten times a second is often enough for.
 func (c *Core) tick(nanos int64) {
+	c.watchTick(nanos)
 	c.duties.lastTick = nanos
 	if c.duties.ticks++; c.duties.ticks%ageTicks == 0 {
 		c.space.Heap().Age()
@@ -240,8 +248,10 @@ func (c *Core) tick(nanos int64) {
 	c.sampler.tick(nanos, c.meter.commands)
 	c.timeOutClients()
 	c.noteClients()
+	c.dutyDone("clients")
 	for _, f := range c.hooks.Tick {
 		f(c.nowMs)
+		c.tickDone(f)
 	}
 }
 

@@ -269,6 +269,7 @@ func (c *Core) over(l *lent) {
 	p.spec.Stats.Record(1, p.took+l.took)
 	c.meter.commands++
 	c.watchSlowness(cl, p.spec, p.args, p.took+l.took)
+	c.watchLent(l)
 	if c.waiting.byClient[cl] == p { // else it has left meanwhile
 		c.unpark(cl)
 		c.postReply(cl, l.reply, l.pushes)

@@ -220,6 +220,7 @@ func (c *Core) Figures() Figures {
 func (c *Core) ResetFigures() {
 	c.assertHeld()
 	c.meter.reset()
+	c.stalls.log.ResetTotals()
 	c.eviction.reset()
 	c.resetDefrag()
 	c.catalogue.ResetStats()

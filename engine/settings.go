@@ -23,6 +23,8 @@ type Settings struct {
 	LazyfreeEviction    setting.Bool
 	BusyReplyThreshold  setting.Int  // ms that a command may lend the turn before others hear BUSY
 	MeasureTurnCPU      setting.Bool // reads the thread's clock at each turn: two system calls
+	StallThreshold      setting.Int  // ms; 0: off
+	StallsKept          setting.Int  // of the stall log
 	HotKeys             setting.Bool // sample which keys are used
 	BigKeys             setting.Bool // know the largest keys, from the start on
 
@@ -84,6 +86,8 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewLetters("notify-keyspace-events", &s.NotifyEvents, 0, eventLetters,
 			errors.New("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")),
 		setting.NewInt("busy-reply-threshold", &s.BusyReplyThreshold, 5000, setting.Between(0, math.MaxInt64), setting.Also("lua-time-limit")),
+		setting.NewInt("stall-threshold", &s.StallThreshold, 10, setting.Between(0, math.MaxInt32)),
+		setting.NewInt("stall-log-max-len", &s.StallsKept, 128, setting.Between(0, 100_000)),
 		setting.NewBool("hot-keys", &s.HotKeys, true),
 		setting.NewBool("big-keys", &s.BigKeys, true, setting.Immutable),
 		setting.NewBool("measure-turn-cpu", &s.MeasureTurnCPU, false),

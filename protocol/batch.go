@@ -37,11 +37,19 @@ type Batch struct {
 	Session  any // what Handler.Open returned
 	Requests []Request
 	Reply    *Reply
-	Unread   int    // bytes the loop holds behind the last request (CLIENT LIST's qbuf)
-	Done     int    // set by the core
+	Unread   int   // bytes the loop holds behind the last request (CLIENT LIST's qbuf)
+	Done     int   // set by the core
+	Ran      []Ran // appended to by the core if Timed: what has run and been answered, in order
+	Timed    bool
 	Turn     uint64 // set by the core: the number of the turn that decided these replies
 	Soon     bool   // set by the core: what is not done will be before long, also if the peer ends meanwhile
 	NowMs    int64  // set by the core: when that turn last read the clock, Unix ms; 0: the loop reads the clock itself
+}
+
+// A Ran is some calls of one row of commands, whose number it is.
+type Ran struct {
+	Row   int32
+	Calls int32
 }
 
 // A Verdict is what becomes of a connection that does not speak the protocol.

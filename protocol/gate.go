@@ -11,7 +11,7 @@ import (
 // protocol.G1. Once a turn has passed, so has every turn before it.
 type Gate struct {
 	from    atomic.Uint64 // turns from here on are held back
-	waiting func()        // tells loops that more may pass; set once, before the first Open
+	waiting []func()      // tells loops that more may pass; set once, before the first Open
 }
 
 // NewGate makes a gate that holds nothing back.
@@ -25,7 +25,7 @@ func NewGate() *Gate {
 func (g *Gate) Holds(turn uint64) bool { return g != nil && turn >= g.from.Load() }
 
 // OnOpen has f called whenever more may pass. f must not wait.
-func (g *Gate) OnOpen(f func()) { g.waiting = f }
+func (g *Gate) OnOpen(f func()) { g.waiting = append(g.waiting, f) }
 
 // Shut holds back that turn and all later ones. Turns that are held back already stay so.
 func (g *Gate) Shut(turn uint64) {
@@ -37,7 +37,7 @@ func (g *Gate) Shut(turn uint64) {
 // Open lets every turn before from pass. math.MaxUint64 is all of them.
 func (g *Gate) Open(from uint64) {
 	g.from.Store(from)
-	if g.waiting != nil {
-		g.waiting()
+	for _, f := range g.waiting {
+		f()
 	}
 }

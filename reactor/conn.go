@@ -37,6 +37,7 @@ type conn struct {
 	closed  bool
 	gone    bool // the peer is, and requests that were read have still to run (reactor.C2)
 
+	readAt   int64         // nanos, when bytes of it were last read
 	batch    protocol.Mark // where the batch's reply begins in out.tail, while it is run
 	seenIn   int           // what usageIn, usageRoom and usageOut were set to
 	seenRoom int
@@ -66,6 +67,7 @@ func (c *conn) OnTraffic(data []byte) {
 	l := c.loop
 	l.tally.reads++
 	l.tally.in += int64(len(data))
+	c.readAt = l.beganAt()
 	if c.closing || c.closed {
 		c.moved()
 		return
@@ -237,6 +239,7 @@ func (c *conn) run(requests []protocol.Request, unread int) int {
 	b := &l.batch
 	b.Session, b.Requests, b.Reply, b.Unread = c.session, requests, reply, unread
 	b.Done, b.Turn, b.NowMs, b.Soon = 0, 0, 0, false
+	b.Ran, b.Timed = b.Ran[:0], l.reactor.settings.ReplyLatency.Get()
 	l.handler.Serve(b)
 	if l.nowMs == 0 {
 		l.nowMs = b.NowMs
@@ -245,6 +248,9 @@ func (c *conn) run(requests []protocol.Request, unread int) int {
 	invariant.That(done >= 0 && done <= len(requests), "Done is %d of %d", done, len(requests))
 	c.held = done < len(requests)
 	c.soon = b.Soon
+	if len(b.Ran) > 0 {
+		c.noteRan(b.Ran)
+	}
 	c.deliver(b.Turn)
 	if l.reactor.brimful.Load() != 0 {
 		l.slowDown()
@@ -484,6 +490,7 @@ func (c *conn) readIntoBulk(n int) {
 	l := c.loop
 	l.tally.reads++
 	l.tally.in += int64(n)
+	c.readAt = l.beganAt()
 	c.moved()
 	c.parser.Advance(n)
 	c.enlarge()

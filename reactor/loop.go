@@ -32,7 +32,9 @@ type loop struct {
 	leased int     // how many of them hold a buffer of replies: messages that many share take none
 	ready  []*conn // with more to do although their socket says nothing new
 	spare  []*conn
-	nowMs  int64 // when this iteration, or its first batch's turn, began; 0: not read yet
+	ran    []sent // requests whose replies have yet to leave
+	readAt int64  // nanos, when the first bytes of this iteration were read; 0: none were
+	nowMs  int64  // when this iteration, or its first batch's turn, began; 0: not read yet
 	wall   clock.Wall
 
 	mailMu  sync.Mutex
@@ -137,7 +139,7 @@ func (l *loop) turn() {
 		l.spare = ready[:0]
 	}
 	l.flushDirty()
-	l.nowMs = 0
+	l.nowMs, l.readAt = 0, 0
 	l.tell()
 }
 
@@ -149,6 +151,7 @@ func (l *loop) flushDirty() {
 		c.flush()
 	}
 	l.dirty, l.leased = l.dirty[:0], 0
+	l.timeReplies()
 }
 
 // crowd is how many connections with replies to what they sent wait for the end of an iteration at most; what is posted to others comes on top.

@@ -104,6 +104,7 @@ type Reactor struct {
 	brimful  atomic.Int32 // mailboxes past mailMost
 	stopping atomic.Bool
 	count    counters
+	timings  timings
 	gone     sync.WaitGroup // one for each open connection
 }
 
@@ -299,6 +300,7 @@ func (r *Reactor) ResetStats() {
 	for _, n := range []*atomic.Uint64{&r.accepted, &r.rejected, &r.outLimit, &r.inLimit} {
 		n.Store(0)
 	}
+	r.timings.reset()
 	for _, n := range []*atomic.Int64{&r.count.in, &r.count.out, &r.count.reads, &r.count.writes, &r.count.threadedReads, &r.count.threadedWrites} {
 		n.Store(0)
 	}

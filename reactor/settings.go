@@ -13,12 +13,13 @@ import (
 
 // Settings are what an operator may change while the reactor runs. Any goroutine may read and set them.
 type Settings struct {
-	MaxClients  setting.Int // maxclients
-	KeepAlive   setting.Int // tcp-keepalive, seconds; 0: off. For connections accepted from now on
-	QueryBuffer setting.Int // client-query-buffer-limit
-	TLSAccepts  setting.Int // max-new-tls-connections-per-cycle
-	MaxBulk     setting.Int // proto-max-bulk-len, for sessions that are not a protocol.Limiter
-	Output      setting.Value[OutputLimits]
+	MaxClients   setting.Int  // maxclients
+	KeepAlive    setting.Int  // tcp-keepalive, seconds; 0: off. For connections accepted from now on
+	QueryBuffer  setting.Int  // client-query-buffer-limit
+	TLSAccepts   setting.Int  // max-new-tls-connections-per-cycle
+	ReplyLatency setting.Bool // measure how long replies take
+	MaxBulk      setting.Int  // proto-max-bulk-len, for sessions that are not a protocol.Limiter
+	Output       setting.Value[OutputLimits]
 }
 
 // OutputLimits are the three output-buffer limits, by protocol.Class.
@@ -47,6 +48,7 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewInt("max-new-tls-connections-per-cycle", &s.TLSAccepts, 1, setting.Between(1, 1000)),
 		setting.NewInt("tcp-keepalive", &s.KeepAlive, 300, setting.Between(0, math.MaxInt32)),
 		setting.NewMemory("client-query-buffer-limit", &s.QueryBuffer, 1<<30, setting.Between(1<<20, math.MaxInt64)),
+		setting.NewBool("reply-latency", &s.ReplyLatency, true),
 		setting.NewMemory("proto-max-bulk-len", &s.MaxBulk, 512<<20, setting.Between(1<<20, math.MaxInt64)),
 		setting.NewValue("client-output-buffer-limit", &s.Output, DefaultOutputLimits, setting.Codec[OutputLimits]{
 			Parse: parseOutputLimits, Format: formatOutputLimits, Lines: outputLimitLines,

@@ -29,9 +29,7 @@ type ListenSettings struct {
 // Rows are the settings as CONFIG and the configuration file know them. Calling it gives every one its default.
 func (s *ListenSettings) Rows() []setting.Row {
 	return []setting.Row{
-		setting.NewValue("bind", &s.Bind, []string{"*", "-::*"}, setting.Codec[[]string]{
-			Parse: parseAddresses, Format: func(a []string) string { return strings.Join(a, " ") },
-		}, setting.MultiArg),
+		setting.NewValue("bind", &s.Bind, []string{"*", "-::*"}, Addresses, setting.MultiArg),
 		setting.NewInt("port", &s.Port, 6379, setting.Between(0, math.MaxUint16)),
 		setting.NewInt("tls-port", &s.TLSPort, 0, setting.Between(0, math.MaxUint16)),
 		setting.NewString("unixsocket", &s.UnixSocket, "", setting.Immutable),
@@ -43,6 +41,11 @@ func (s *ListenSettings) Rows() []setting.Row {
 		setting.NewInt("io-threads", &s.Loops, 1, setting.Between(1, 128), setting.Immutable),
 		setting.NewBool("io-threads-do-reads", &s.unread.threadRead, false, setting.Immutable, setting.Nothing("event loops always read")),
 	}
+}
+
+// Addresses is how addresses to listen on are written.
+var Addresses = setting.Codec[[]string]{
+	Parse: parseAddresses, Format: func(a []string) string { return strings.Join(a, " ") },
 }
 
 // maxAddresses is how many a bind line may name.

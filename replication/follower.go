@@ -288,7 +288,6 @@ func (o outside) HangUp() {
 // Receive implements Outside.
 func (o outside) Receive(id string, offset int64) {
 	o.wire.next, o.wire.id, o.wire.offset = nextCopy, id, offset
-	o.feed.shown.Store(0) // the data here count for nothing until the copy is in place
 	o.copied.Store(0)
 	o.size = 0
 }

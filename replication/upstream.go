@@ -268,6 +268,7 @@ func (w *upstream) takeCopy() error {
 	err := w.f.parts.Taker.Take(c, func() (still bool) {
 		if still = w.f.wire == w; still {
 			w.f.known = false
+			w.f.feed.shown.Store(0) // what is here now counts for nothing until the copy is in place
 			w.f.feed.dismissReplicas()
 		}
 		return still

@@ -55,11 +55,13 @@ func (s *Scripts) prepare(c *command.Context, e *environment, f Flags, readOnly 
 		AnySlot:    !declared || f&AllowCrossSlot != 0,
 		Slot:       client.NoSlot,
 		Targets:    client.ToAll,
+		Told:       &s.beside.wrote,
 	}
 	e.client.DB, e.client.User, e.client.Name = cl.DB, cl.User, cl.Name
 	e.client.Protocol, e.out.RESP3 = 2, false
 	e.setLimit(int(s.deps.Settings.MemoryLimit.Get()))
 	s.run = run{env: e, core: c.Core, isEval: s.eval == e, obeys: c.Obeys(), args: s.run.args[:0]}
+	s.beside.begin(s.run.isEval, s.run.obeys)
 	return nil
 }
 
@@ -164,6 +166,9 @@ func (s *Scripts) slice(from int64) (now int64, status lua.Status) {
 	}
 	status = lua.Paused
 	for now = from; now-from < length; now = s.clock.Nanos() {
+		if s.beside.asked.Load() && s.beside.asked.CompareAndSwap(true, false) {
+			s.kill(s.run.isEval) // why it might not be killed was looked at when that was asked
+		}
 		if status = state.Run(budget); status != lua.Paused {
 			now = s.clock.Nanos()
 			break
@@ -230,6 +235,7 @@ func (s *Scripts) close() {
 	}
 	clear(r.args)
 	*r = run{args: r.args[:0]}
+	s.beside.end()
 }
 
 // fail answers an uncaught error. One that a command made was counted with the command, so it does not count as the

@@ -79,6 +79,7 @@ type Scripts struct {
 	cache     cache
 	libraries *registry
 	run       run
+	beside    beside
 	labels    map[string]context.Context // by name, while somebody profiles; nil at other times
 	figures   figures
 	pace      func() (nanos int64, budget int) // a slice and its steps; nil but in tests

@@ -2,13 +2,13 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
 	"net/http/pprof"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,10 +17,12 @@ import (
 	"spindle/engine/command"
 	"spindle/internal/info"
 	"spindle/scripting"
+	"spindle/server/live"
 )
 
-// An admin serves what operators and their tools look at, on an address of its own: /metrics, /healthz, /debug/pprof and execution
-// traces. It is off unless admin-address is set, and asks for no password: bind it where only operators come.
+// An admin serves what operators and their tools look at, on an address of its own: the live page, /metrics, /healthz,
+// /debug/pprof and execution traces. It is off unless admin-address is set. Without admin-token it asks for no password:
+// bind it where only operators come.
 type admin struct {
 	do        func(func()) // runs a function in a turn
 	sections  func() []info.Section
@@ -31,6 +33,8 @@ type admin struct {
 	handshakes func() (running, begun, failed int64)
 	profiling  func(on bool) // turn only
 	profiles   int           // that run or have been asked for; turn only
+	page       *live.Page
+	tls        *tls.Config // nil: in the clear
 	sights     prometheus.Collector
 	http       http.Server
 }
@@ -47,13 +51,18 @@ func (a *admin) listen(address string) (net.Addr, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(&metrics{a}, a.sights, prometheus.NewGoCollector())
 	mux := http.NewServeMux()
-	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	a.page.Handle(mux)
 	mux.Handle("/healthz", a.health)
-	mux.HandleFunc("/debug/pprof/", pprof.Index)
-	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
-	mux.HandleFunc("/debug/pprof/profile", a.profile)
-	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	locked := func(path string, h http.Handler) { mux.Handle(path, a.page.Locked(h.ServeHTTP)) }
+	locked("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	locked("/debug/pprof/", http.HandlerFunc(pprof.Index))
+	locked("/debug/pprof/cmdline", http.HandlerFunc(pprof.Cmdline))
+	locked("/debug/pprof/profile", http.HandlerFunc(a.profile))
+	locked("/debug/pprof/symbol", http.HandlerFunc(pprof.Symbol))
+	locked("/debug/pprof/trace", http.HandlerFunc(pprof.Trace))
+	if a.tls != nil {
+		listener = tls.NewListener(listener, a.tls)
+	}
 	a.http = http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	go a.http.Serve(listener)
 	return listener.Addr(), nil
@@ -65,29 +74,7 @@ func (a *admin) close() {
 	if err := a.http.Shutdown(ctx); errors.Is(err, context.DeadlineExceeded) {
 		a.http.Close()
 	}
-}
-
-// health is why the server should not get traffic, as turns have told last: when that changes, or within a tenth of a
-// second. Who asks does not wait for a turn: a server that is only busy is not taken for a dead one.
-type health struct{ reason atomic.Pointer[string] }
-
-// tell takes over the reason; "" is none. Turn only.
-func (h *health) tell(reason string) {
-	if known := h.reason.Load(); known == nil || *known != reason {
-		h.reason.Store(&reason)
-	}
-}
-
-// ServeHTTP answers 200 when the server serves, 503 and the reason when it does not yet or no longer.
-func (h *health) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
-	switch reason := h.reason.Load(); {
-	case reason == nil:
-		http.Error(w, "starting", http.StatusServiceUnavailable)
-	case *reason != "":
-		http.Error(w, *reason, http.StatusServiceUnavailable)
-	default:
-		w.Write([]byte("ok\n"))
-	}
+	a.page.Close()
 }
 
 // profile is pprof's CPU profile, with the commands' names as labels while it runs.
@@ -148,7 +135,7 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 			scripts = append(scripts, each)
 		}
 		for _, s := range m.sections() {
-			if s.Name == "Commandstats" || s.Name == "Latencystats" || s.Name == "Errorstats" {
+			if s.Name == "Commandstats" || s.Name == "Latencystats" || s.Name == "Replylatency" || s.Name == "Errorstats" {
 				continue
 			}
 			for i := range s.Fields {

@@ -25,7 +25,7 @@ func (in *instance) joinLog() {
 		Base:    in.baseOptions,
 		Saving:  func() bool { return in.scheduler.InProgress() },
 		Changed: func() { in.stopWrites() },
-		Latency: in.logLatency,
+		Latency: in.logLatency, Room: in.logRoom,
 	})
 	in.sections = append(in.sections, in.aof.Sections()...)
 }

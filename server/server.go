@@ -101,6 +101,7 @@ func run(argv []string, manual Manual, asSentinel bool) int {
 	go crashes.watch(stopWatching)
 	pidFile := WritePidFile(process, daemon, log)
 	defer removePidFile(pidFile)
+	in.pidFile = pidFile
 	if err := in.run(args); err != nil {
 		if !errors.Is(err, errLogged) {
 			return refuse(log, err)
@@ -167,6 +168,9 @@ func (in *instance) run(args Arguments) error {
 	if err := in.startAdmin(); err != nil {
 		return err
 	}
+	if err := in.startLane(); err != nil {
+		return fmt.Errorf("admin-port: %w", err)
+	}
 	stopDuties := make(chan struct{})
 	go in.core.RunDuties(stopDuties)
 	go in.newReporter().run(stopDuties)
@@ -209,6 +213,9 @@ func (in *instance) obeySignals() {
 
 // stop ends what runs, in order: no new connections, what was decided leaves, then duties and reclaimers.
 func (in *instance) stop(duties chan struct{}) {
+	if l := in.lane.Load(); l != nil {
+		l.reactor.Stop(outputPatience)
+	}
 	in.reactor.Stop(outputPatience)
 	if in.cluster != nil {
 		in.cluster.Stop()

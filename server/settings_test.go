@@ -33,9 +33,11 @@ func matchNames(pattern, name string) bool {
 }
 
 // ownSettingNames are those that the reference server does not have.
-var ownSettingNames = []string{"admin-address", "aof-buffer-limit", "big-keys", "hot-keys", "kept-memory-limit", "lua-enable-deprecated-api", "measure-turn-cpu", "module-aux-data", "rdb-file-compression", "rdb-savers", "rdb-version",
-	"reactor-backend", "script-memory-limit",
-	"unsupported-directives"}
+var ownSettingNames = []string{"admin-address", "admin-bind", "admin-console-user", "admin-host",
+	"admin-port", "admin-tls", "admin-token", "admin-unixsocket", "admin-unixsocketperm", "aof-buffer-limit",
+	"big-keys", "hot-keys", "kept-memory-limit", "lua-enable-deprecated-api", "measure-turn-cpu",
+	"module-aux-data", "rdb-file-compression", "rdb-savers", "rdb-version", "reactor-backend",
+	"reply-latency", "script-memory-limit", "stall-log-max-len", "stall-threshold", "unsupported-directives"}
 
 // ownDefaults are other than the reference's, whose allocator leaves more to tune.
 var ownDefaults = map[string]string{"activedefrag": "yes", "active-defrag-ignore-bytes": "8388608"}

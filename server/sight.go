@@ -3,21 +3,66 @@ package server
 import (
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"spindle/engine/data/keyspace"
+	"spindle/engine/family/observe"
 	"spindle/engine/family/sight"
 	"spindle/engine/insight"
+	"spindle/internal/histogram"
+	"spindle/internal/info"
 )
 
 // Always-on insight, for its commands and for /metrics.
 
-// sightDeps are what HOTKEYS asks of the rest.
+// sightDeps are what HOTKEYS and STALLS ask of the rest.
 func (in *instance) sightDeps() sight.Deps {
-	return sight.Deps{HotKeys: in.core.HotKeys}
+	return sight.Deps{HotKeys: in.core.HotKeys, Stalls: in.core.Stalls}
+}
+
+// A CommandLatency is how long replies of a command took, from the request's reading to the reply's writing.
+type CommandLatency struct {
+	Command string
+	histogram.H
+}
+
+// replyLatency gives the commands that have run, in the order of COMMAND. Any goroutine.
+func (in *instance) replyLatency() (list []CommandLatency) {
+	if in.reactor == nil {
+		return nil
+	}
+	all := in.catalogue.All()
+	names := make([]string, in.catalogue.IDs())
+	for _, row := range all {
+		names[row.ID] = row.Full
+	}
+	for row, h := range in.reactor.Timings {
+		list = append(list, CommandLatency{names[row], *h})
+	}
+	return list
+}
+
+// replySection is INFO replylatency: "reply_usec_get:calls=3,mean=21.3,p50=18.4,p99=33.0,p99.9=33.0,max=33.0".
+func (in *instance) replySection() info.Section {
+	return info.Section{Name: "Replylatency", Fields: []info.Field{info.Lines("reply_usec", func(w *info.Writer) {
+		for _, c := range in.replyLatency() {
+			b := append(append(w.B, "reply_usec_"...), c.Command...)
+			b = strconv.AppendUint(append(b, ":calls="...), c.Total, 10)
+			for _, f := range []struct {
+				name string
+				d    time.Duration
+			}{{"mean", c.Sum / time.Duration(max(c.Total, 1))}, {"p50", c.Percentile(50)}, {"p99", c.Percentile(99)},
+				{"p99.9", c.Percentile(99.9)}, {"max", c.Max}} {
+				b = append(append(append(b, ','), f.name...), '=')
+				b = strconv.AppendFloat(b, float64(f.d)/1e3, 'f', 1, 64)
+			}
+			w.B = append(b, '\r', '\n')
+		}
+	})}}
 }
 
 // A sightMetrics is always-on insight as Prometheus collects it. What a key is called decides no more than a label, and
@@ -36,6 +81,11 @@ func gauge(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
+	purposeDesc   = gauge("memory_purpose_bytes", "Resident memory by what it is for; the sum is the resident set.", "purpose")
+	stallsDesc    = gauge("stalls_total", "Times that a turn was held past stall-threshold.", "kind")
+	stalledDesc   = gauge("stall_seconds_total", "How long turns were held then.", "kind")
+	replyDesc     = gauge("reply_seconds", "Time from reading a request to writing its reply.", "command")
+	replyBounds   = histogram.Bounds()
 	hotShareDesc  = gauge("hotkey_share", "Share of all uses of keys, of the hottest keys.", "db", "key")
 	hotReadsDesc  = gauge("hotkey_reads_per_second", "Reads of a hot key.", "db", "key")
 	hotWritesDesc = gauge("hotkey_writes_per_second", "Writes of a hot key.", "db", "key")
@@ -52,11 +102,26 @@ func (m sightMetrics) Describe(chan<- *prometheus.Desc) {}
 func (m sightMetrics) Collect(out chan<- prometheus.Metric) {
 	var hot []insight.HotKey
 	var big []keyspace.BigKey
+	var purposes []observe.Purpose
+	var stalls [insight.Kinds]insight.Total
 	m.in.core.Do(func() {
 		big = m.in.space.BigKeys(bigKeysTold)
+		stalls = m.in.core.Stalls().Totals()
+		purposes = observe.Purposes(m.in.space)
 		hot = m.in.core.HotKeys().Top(hotKeysTold)
 	})
 	m.collectBig(out, big)
+	for _, p := range purposes {
+		out <- prometheus.MustNewConstMetric(purposeDesc, prometheus.GaugeValue, float64(p.Bytes), p.Name)
+	}
+	for kind, n := range stalls {
+		name := insight.Kind(kind).String()
+		out <- prometheus.MustNewConstMetric(stallsDesc, prometheus.CounterValue, float64(n.Count), name)
+		out <- prometheus.MustNewConstMetric(stalledDesc, prometheus.CounterValue, n.Took.Seconds(), name)
+	}
+	for _, c := range m.in.replyLatency() {
+		out <- prometheus.MustNewConstHistogram(replyDesc, c.Total, c.Sum.Seconds(), c.Below(replyBounds), c.Command)
+	}
 	seen := map[string]bool{}
 	for _, k := range hot {
 		db, key := strconv.Itoa(k.DB), labelOf(k.Key, k.KeyLen)

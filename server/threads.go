@@ -91,6 +91,18 @@ func (t *threads) tick(turns uint64) {
 	}
 }
 
+// spare has one thread to spare at once, until the next tick says how many there should be. Any goroutine.
+func (t *threads) spare() {
+	if t.fixed {
+		return
+	}
+	t.applying.Lock()
+	defer t.applying.Unlock()
+	if n := runtime.GOMAXPROCS(0); n <= t.base {
+		runtime.GOMAXPROCS(t.base + whileLaden)
+	}
+}
+
 // follow says what is under way: work beside the loops, or laden reclaimers alone.
 func (t *threads) follow(working, laden bool) {
 	beside := 0

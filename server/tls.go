@@ -27,7 +27,7 @@ func (in *instance) joinTLS() {
 
 // wantsTLS says whether any connection is a TLS connection. Without one no certificate is read.
 func (in *instance) wantsTLS() bool {
-	return in.sockets.TLSPort.Get() != 0 || in.tls.Replication.Get() || in.tls.Cluster.Get()
+	return in.sockets.TLSPort.Get() != 0 || in.tls.Replication.Get() || in.tls.Cluster.Get() || in.own.AdminTLS.Get()
 }
 
 // renewTLS reads the certificates and gives them to the handshakes that begin from now on.
@@ -76,7 +76,21 @@ func (in *instance) buildTLS() (*tlsconfig.Configs, error) {
 	} else {
 		in.busTLS.Store(nil)
 	}
+	in.adminTLS.Store(configs.Server)
 	return configs, nil
+}
+
+// adminConfig has each handshake on the admin address go by the certificates of its time.
+func (in *instance) adminConfig() *tls.Config {
+	return &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		current := in.adminTLS.Load() // startTLS comes before the admin address
+		if current.GetConfigForClient != nil {
+			if chosen, err := current.GetConfigForClient(hello); chosen != nil || err != nil {
+				return chosen, err
+			}
+		}
+		return current, nil
+	}}
 }
 
 // dialPrimary opens the connection to a primary, under TLS if tls-replication says so. Any goroutine.

@@ -73,6 +73,7 @@ type instance struct {
 	tls            tlsconfig.Settings
 	primaryTLS     atomic.Pointer[tls.Config]        // of the link to a primary; nil: it is in the clear
 	busTLS         atomic.Pointer[tlsconfig.Configs] // of the cluster bus; nil: it is in the clear
+	adminTLS       atomic.Pointer[tls.Config]        // of the admin address, if admin-tls asks for it
 	clustering     cluster.Settings
 	own            ownSettings
 
@@ -115,6 +116,8 @@ type instance struct {
 	oom        *OomAdjuster
 	shutdown   *shutdown
 	admin      *admin
+	lane       atomic.Pointer[lane] // nil: there is none
+	pidFile    string
 	checking   *configCheck // --check-config; nil in a server
 	health     health
 	stopWrites func() // puts the disk's barrier up or down; turn only
@@ -142,9 +145,18 @@ func newInstance(log *logging.Logger) (*instance, error) {
 
 // ownSettings are those of the joints themselves.
 type ownSettings struct {
-	Backend     setting.Enum[reactor.Backend]
-	Admin       setting.String
-	Unsupported setting.Enum[onUnsupported]
+	Backend    setting.Enum[reactor.Backend]
+	Admin      setting.String
+	AdminToken setting.String // "": none is asked for
+	AdminHost  setting.String
+	AdminTLS   setting.Bool
+	Console    setting.String // the user whose rights the page's console has; "": there is no console
+
+	LanePort       setting.Int // 0: none
+	LaneBind       setting.Value[[]string]
+	LaneSocket     setting.String
+	LaneSocketPerm setting.Int
+	Unsupported    setting.Enum[onUnsupported]
 }
 
 func (s *ownSettings) rows() []setting.Row {
@@ -153,6 +165,14 @@ func (s *ownSettings) rows() []setting.Row {
 			{Name: "gnet", Value: reactor.Gnet}, {Name: "epoll", Value: reactor.Epoll}, {Name: "netpoll", Value: reactor.Netpoll},
 		}, setting.Fixed),
 		setting.NewString("admin-address", &s.Admin, "", setting.Fixed),
+		setting.NewString("admin-token", &s.AdminToken, "", setting.Fixed, setting.Sensitive),
+		setting.NewString("admin-host", &s.AdminHost, "", setting.Fixed),
+		setting.NewBool("admin-tls", &s.AdminTLS, false, setting.Fixed),
+		setting.NewString("admin-console-user", &s.Console, "", setting.Fixed),
+		setting.NewInt("admin-port", &s.LanePort, 0, setting.Between(0, math.MaxUint16), setting.Fixed),
+		setting.NewValue("admin-bind", &s.LaneBind, []string{"127.0.0.1"}, reactor.Addresses, setting.MultiArg, setting.Fixed),
+		setting.NewString("admin-unixsocket", &s.LaneSocket, "", setting.Fixed),
+		setting.NewOctal("admin-unixsocketperm", &s.LaneSocketPerm, 0, setting.Between(0, 0o777), setting.Fixed),
 		setting.NewEnum("unsupported-directives", &s.Unsupported, refuseUnsupported, []setting.Choice[onUnsupported]{
 			{Name: "refuse", Value: refuseUnsupported}, {Name: "warn", Value: warnUnsupported},
 		}, setting.Fixed),
@@ -272,15 +292,21 @@ func (in *instance) joinReplication() {
 			in.tracker.Forget(cl)
 			in.feed.Gone(cl)
 			in.follower.Gone(cl)
+			if l := in.lane.Load(); l != nil {
+				l.gone(cl)
+			}
 		},
 		EvictingClient: func(cl *client.Client) {
 			in.log.Notice("Evicting client: %s", in.describe(cl))
 		},
-		Stuck:    func() { in.log.Warning("Over client maxmemory after evicting all evictable clients") },
-		Wrote:    in.wrote,
-		Attack:   in.logAttack(),
-		Frozen:   func() { in.threads.follow(true, false) },
-		Lent:     in.countThreads,
+		Stuck:  func() { in.log.Warning("Over client maxmemory after evicting all evictable clients") },
+		Wrote:  in.wrote,
+		Attack: in.logAttack(),
+		Frozen: func() { in.threads.follow(true, false) },
+		Lent: func() {
+			in.countThreads()
+			in.tellHealth() // duties stand still until the command is over
+		},
 		Denied:   in.denied,
 		Diverged: in.follower.Diverged, Answered: in.follower.Answered,
 		Laden: in.countThreads,
@@ -313,8 +339,9 @@ func (in *instance) countThreads() {
 	// The link to a primary is read by a goroutine, which a loop that waits in the kernel must not keep from running.
 	// So are a Sentinel's links.
 	linked := in.follower.Following() || in.asSentinel
+	lane := in.lane.Load() != nil && in.lane.Load().connected() > 0
 	in.threads.follow(in.heap.Holding() || in.loading.Active.Load() || in.core.Lent(),
-		in.core.Laden() || in.aof.Durable() || linked || in.migrator.InFlight())
+		in.core.Laden() || in.aof.Durable() || linked || in.migrator.InFlight() || lane)
 }
 
 // saveByRules looks at the save rules, but not before the data set is whole, nor once the server ends.
@@ -442,6 +469,7 @@ func (in *instance) joinSettings() {
 	in.registry.Follow(in.core.ApplyClientLimit, "maxmemory-clients", "maxmemory")
 	in.registry.Follow(in.core.ApplySlowlogLimit, "slowlog-log-slower-than")
 	in.registry.Follow(in.core.ApplyHotKeys, "hot-keys")
+	in.registry.Follow(in.core.ApplyStallThreshold, "stall-threshold")
 	in.registry.Follow(in.feed.ResizeBacklog, "repl-backlog-size")
 	in.registry.Follow(in.tracker.Trim, "tracking-table-max-keys")
 	in.registry.OnChange(func() error { return in.oom.Apply(in.following.Of.Get().Host != "") }, "oom-score-adj", "oom-score-adj-values")
@@ -569,30 +597,43 @@ func (in *instance) startAdmin() error {
 			in.scripts.SetProfiling(on)
 		},
 	}
+	scheme := "http"
+	if in.own.AdminTLS.Get() {
+		scheme, in.admin.tls = "https", in.adminConfig()
+	}
 	in.core.Do(in.tellHealth)
 	in.core.OnTick(func(int64) { in.tellHealth() })
+	in.health.beatMs = in.beatMs.Load
+	in.admin.page = in.newPage()
 	at, err := in.admin.listen(address)
 	if err != nil {
+		in.admin.page.Close()
 		return fmt.Errorf("admin-address %s: %w", address, err)
 	}
-	in.log.Notice("Metrics, health and profiles on http://%s", at)
+	in.log.Notice("The live page, metrics, health and profiles are on %s://%s", scheme, at)
 	return nil
 }
 
-// tellHealth tells /healthz why the server should not get traffic, if it should not. Turn only.
+// tellHealth tells /healthz how the server does. Turn only.
 func (in *instance) tellHealth() {
-	switch {
-	case in.core.Loading():
-		in.health.tell("loading")
-	case in.shutdown.waiting || in.shutdown.over:
-		in.health.tell("shutting down")
-	case in.scheduler.WritesStopped():
-		in.health.tell("writes refused: the last background save failed")
-	case in.aof.Refusal() != nil:
-		in.health.tell("writes refused: the append-only file cannot be written")
-	default:
-		in.health.tell("")
+	s := healthState{Role: "primary", Loading: in.core.Loading(), Busy: in.core.Lent()}
+	if in.follower.Following() {
+		s.Role, s.heardMs, s.LinkUp = "replica", in.follower.HeardMs(), in.follower.Up()
 	}
+	if in.asSentinel {
+		s.Role = "sentinel"
+	}
+	switch {
+	case s.Loading:
+		s.Reason = "loading"
+	case in.shutdown.waiting || in.shutdown.over:
+		s.Reason = "shutting down"
+	case in.scheduler.WritesStopped():
+		s.Reason = "writes refused: the last background save failed"
+	case in.aof.Refusal() != nil:
+		s.Reason = "writes refused: the append-only file cannot be written"
+	}
+	in.health.tell(s)
 }
 
 // limits are the settings of all types as values that are loaded or restored go by them.

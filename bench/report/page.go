@@ -17,7 +17,8 @@ import (
 //go:embed template.md
 var words string
 
-// Write makes BENCHMARKS.md in the folder root, and a page with all tables of each section in bench/results.
+// Write makes BENCHMARKS.md in the folder root, a page with all tables of each section in bench/results, and the
+// README's picture.
 //
 // beside are sections of the same scenarios that were measured beside another reference. Headlines show both.
 func Write(root string, sections, beside []*Section) error {
@@ -34,6 +35,9 @@ func Write(root string, sections, beside []*Section) error {
 		if err := os.WriteFile(filepath.Join(results, s.file()+".md"), []byte(text), 0o644); err != nil {
 			return err
 		}
+	}
+	if err := writeSummary(root, sections); err != nil {
+		return err
 	}
 	return os.WriteFile(filepath.Join(root, "BENCHMARKS.md"), page, 0o644)
 }

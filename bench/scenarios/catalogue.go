@@ -33,6 +33,7 @@ var Catalogue = []Scenario{
 	{"scripting", "EVALSHA of seven scripts as they are in use, at pipeline 1 and 16; what calls allocate", scripting},
 	{"pubsub", "PUBLISH to 0, 1, 100 and 10,000 subscribers at pipeline 1 and 16; memory of a subscriber", pubsub},
 	{"sessions", "GET with client-side caching, under an ACL user, beside a MONITOR", sessions},
+	{"insight", "GET and SET with everything on that the server sees of itself, and with it off", insight},
 	{"tls", "GET and SET over TLS, driven by redis-benchmark; CPU of a handshake", overTLS},
 	{"aof", "SET with the append-only file, on disks as they are and slow ones; loading a file of commands", logs},
 	{"replication", "CPU of a command at the replica, full synchronisation of many keys", replicas},

@@ -61,6 +61,9 @@ func (r *Rights) SkipsSanitize() bool { return r.skipSanitize }
 // Full says that the user may run everything on every key and channel: Check would answer Allowed to any call.
 func (r *Rights) Full() bool { return r.full }
 
+// Always says that the user may make any call of the row, whatever its arguments. Any goroutine.
+func (r *Rights) Always(row *command.Spec) bool { return r.verdicts[row.ID] == always }
+
 // newRights is a user as it is made: off, without a password, allowed nothing but the channels of acl-pubsub-default.
 func newRights(name string, k *command.Catalogue, allChannels bool) *Rights {
 	return &Rights{name: name, catalogue: k, selectors: []*selector{newSelector(k, allChannels)}}

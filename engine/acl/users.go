@@ -114,26 +114,34 @@ func (u *Users) Lines() []string {
 // Comparing takes the same time wherever hashes differ.
 func (u *Users) Authenticate(name, password []byte) *User {
 	user := u.Find(name)
-	if user == nil {
+	if user == nil || !user.Admits(password) {
 		return nil
 	}
-	r := user.Rights()
+	return user
+}
+
+// Admits says whether the user is enabled and the password one of its own. Any goroutine.
+func (u *User) Admits(password []byte) bool {
+	r := u.Rights()
 	switch {
 	case !r.enabled:
-		return nil
+		return false
 	case r.noPass:
-		return user
+		return true
 	}
 	given := sha256.Sum256(password)
 	found := 0
 	for i := range r.passwords {
 		found |= subtle.ConstantTimeCompare(given[:], r.passwords[i][:])
 	}
-	if found != 1 {
-		return nil
-	}
-	return user
+	return found == 1
 }
+
+// Are says whether all, which All has given, still has every user and no other.
+func (u *Users) Are(all map[string]*User) bool { return maps.Equal(u.byName, all) }
+
+// All is a copy of what Find goes by, for who is going to ask outside the turn.
+func (u *Users) All() map[string]*User { return maps.Clone(u.byName) }
 
 // Set is ACL SETUSER: it changes the user called name by rules, or makes it. All of the rules are applied, or none.
 //

@@ -6,6 +6,8 @@
 package client
 
 import (
+	"sync/atomic"
+
 	"spindle/internal/setting"
 	"spindle/protocol"
 )
@@ -130,13 +132,14 @@ const (
 
 // A Script is what admission and propagation go by when a script runs commands. The script's package keeps it, in the turn.
 type Script struct {
-	ReadOnly   bool    // EVAL_RO, FCALL_RO, no-writes: it may not write
-	AllowOOM   bool    // it may write although memory is over its limit
-	AllowStale bool    // it may read from a replica whose link is down
-	AnySlot    bool    // its commands may each have keys of a hash slot of their own
-	Slot       int     // of its keys, NoSlot at first: all its commands' have this one, unless AnySlot
-	Wrote      bool    // it has run a command that may write: it is not refused for memory any more, and cannot be killed
-	Targets    Targets // who hears of what it writes (redis.set_repl)
+	ReadOnly   bool         // EVAL_RO, FCALL_RO, no-writes: it may not write
+	AllowOOM   bool         // it may write although memory is over its limit
+	AllowStale bool         // it may read from a replica whose link is down
+	AnySlot    bool         // its commands may each have keys of a hash slot of their own
+	Slot       int          // of its keys, NoSlot at first: all its commands' have this one, unless AnySlot
+	Told       *atomic.Bool // set with Wrote, for who asks outside the turn; nil: nobody does
+	Wrote      bool         // it has run a command that may write: it is not refused for memory any more, and cannot be killed
+	Targets    Targets      // who hears of what it writes (redis.set_repl)
 }
 
 // NoSlot is a hash slot that is not known yet.

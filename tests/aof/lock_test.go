@@ -10,7 +10,8 @@ import (
 )
 
 // TestTwoServers: a log that a server writes to is no other's. Another does not start on it, does not switch its log
-// on, and makes no base for it. A log of another name in the same folder is free, and so is that of a killed server.
+// on, and makes no base for it. No tool cuts it. A log of another name in the same folder is free, and so is that of a
+// killed server.
 func TestTwoServers(t *testing.T) {
 	s := testkit.Start(t, "--appendonly", "yes")
 	s.Do("SET", "k", "first")
@@ -42,6 +43,14 @@ func TestTwoServers(t *testing.T) {
 	named.Do("SET", "k", "named")
 	named.Terminate()
 
+	manifest := s.File("appendonlydir/appendonly.aof.manifest")
+	for _, words := range [][]string{{"--fix"}, {"--truncate-to-timestamp", "1"}} {
+		out, code := testkit.Run(t, testkit.Slowly(20*time.Second), "y\n", testkit.Spindle(t),
+			append(append([]string{"check-aof"}, words...), manifest)...)
+		if code != 1 || !strings.Contains(out, "is the log of a server that runs") {
+			t.Errorf("check-aof %v ends with %d: %s", words, code, out)
+		}
+	}
 	s.Kill()
 	s.Restart()
 	if v := s.Do("GET", "k"); v.Text != "first" {

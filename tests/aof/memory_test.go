@@ -39,3 +39,28 @@ func TestBufferIsCounted(t *testing.T) {
 		return testkit.Equal(s.InfoInt("memory", "mem_aof_buffer") <= 2<<20, true)
 	})
 }
+
+// TestRoomOfLog: kept-memory-limit holds for what waits for the log's disk. Clients that write are held before it is
+// more, and go on when the disk has caught up.
+func TestRoomOfLog(t *testing.T) {
+	const limit, piece, pieces = 4 << 20, 256 << 10, 64
+	s := testkit.Start(t, "--appendonly", "yes", "--enable-debug-command", "yes", "--maxmemory", "40mb", "--kept-memory-limit", "10%")
+	s.Do("DEBUG", "AOF-FLUSH-SLEEP", 200_000)
+	writer, done := s.Dial(), make(chan struct{})
+	go func() {
+		defer close(done)
+		testkit.Pipe(t, writer, pieces, func(int) []any { return []any{"SET", "k", strings.Repeat("v", piece)} })
+	}()
+	longest := int64(0)
+	for over := false; !over; {
+		select {
+		case <-done:
+			over = true
+		default:
+			longest = max(longest, s.InfoInt("persistence", "aof_buffer_length"))
+		}
+	}
+	if longest > limit+4*piece || longest < limit/2 {
+		t.Errorf("%d bytes have waited", longest)
+	}
+}

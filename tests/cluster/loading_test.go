@@ -3,6 +3,7 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -60,6 +61,23 @@ func TestALoadingReplicaIsHidden(t *testing.T) {
 			if err := errors.Join(loading("0"), is(replica, "master_link_status", "up")); err != nil {
 				t.Error(err)
 			}
+
+			// A primary that does not let it in takes nothing from it: it keeps its data, and clients are still shown it.
+			primary.Do("CONFIG", "SET", "requirepass", "secret")
+			primary.Do("CLIENT", "KILL", "TYPE", "replica")
+			replica.AwaitLog(testkit.Slowly(patience), "MASTER aborted replication with an error: NOAUTH")
+			for _, n := range nodes[1:3] {
+				before := heard(n, replica)
+				testkit.Until(t, testkit.Slowly(patience), "a heartbeat of the replica", func() error {
+					if now := heard(n, replica); now <= before+nodeTimeoutMs/2 {
+						return fmt.Errorf("at %d, before at %d", now, before)
+					}
+					return nil
+				})
+				if err := shown(n, replica, true); err != nil {
+					t.Error(err)
+				}
+			}
 		})
 	}
 }
@@ -70,6 +88,15 @@ func busPortOf(n *testkit.Server) string {
 	port, _, _ := strings.Cut(rest, " ")
 	port, _, _ = strings.Cut(port, ",")
 	return port
+}
+
+// heard is when, in Unix ms, n had the last PONG of another node.
+func heard(n, about *testkit.Server) int64 {
+	if f := strings.Fields(lineOf(n, about)); len(f) > 5 {
+		at, _ := strconv.ParseInt(f[5], 10, 64)
+		return at
+	}
+	return 0
 }
 
 // shown says whether a node's CLUSTER SLOTS names another one.

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"crypto/x509"
 	"fmt"
 	"io"
 	"net/http"
@@ -103,5 +104,93 @@ func TestHealthWhileLoading(t *testing.T) {
 	})
 	if status, body := fetch(t, "http://"+address+"/healthz"); status != 503 {
 		t.Errorf("/healthz while loading: %d %q", status, body)
+	}
+}
+
+// TestHealthFor: what a balancer may ask for beside the server's own state.
+func TestHealthFor(t *testing.T) {
+	address := func() string { return "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t)) }
+	primaryAt, replicaAt := address(), address()
+	primary := testkit.Start(t, "--admin-address", primaryAt, "--busy-reply-threshold", "50")
+	replica := testkit.Start(t, "--admin-address", replicaAt, "--replicaof", "127.0.0.1", strconv.Itoa(primary.Port))
+	replica.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "master_link_status", "up")
+	ask := func(at, query string, status int, want string) {
+		t.Helper()
+		testkit.Until(t, testkit.Slowly(10*time.Second), query, func() error {
+			if got, body := fetch(t, "http://"+at+"/healthz"+query); got != status || !strings.Contains(body, want) {
+				return fmt.Errorf("%d %q, want %d %q", got, body, status, want)
+			}
+			return nil
+		})
+	}
+	ask(primaryAt, "?role=primary", 200, "ok\n")
+	ask(primaryAt, "?role=replica", 503, "the role is primary")
+	ask(replicaAt, "?role=replica&max-lag=30&max-held=30&busy=no", 200, "ok\n")
+	ask(replicaAt, "?role=primary", 503, "the role is replica")
+	ask(replicaAt, "?max-lag=0.0000001", 503, "the link to the primary is up: true")
+	ask(replicaAt, "?format=json", 200, `"role":"replica","loading":false,"busy_script":false,"link_up":true`)
+	ask(primaryAt, "?format=json", 200, `"ok":true,"reason":"","role":"primary"`)
+	for _, query := range []string{"?role=master", "?max-lag=soon", "?lag=1", "?busy=yes"} {
+		ask(primaryAt, query, 400, "unknown: ")
+	}
+	busy := primary.Dial()
+	busy.Send("EVAL", "while true do end", 0)
+	if err := busy.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	ask(primaryAt, "?busy=no", 503, "a script runs")
+	ask(primaryAt, "", 200, "ok\n")
+	primary.Do("SCRIPT", "KILL")
+	ask(primaryAt, "?busy=no", 200, "ok\n")
+	primary.Kill()
+	ask(replicaAt, "?max-lag=3600", 503, "the link to the primary is up: false")
+	ask(replicaAt, "", 200, "ok\n")
+	replica.Do("REPLICAOF", "NO", "ONE")
+	ask(replicaAt, "?role=primary&max-lag=1", 200, "ok\n")
+}
+
+// TestAdminTLS: the admin address under TLS goes by the tls-* directives, and by new certificates at once.
+func TestAdminTLS(t *testing.T) {
+	certificates := testkit.NewCertificates(t)
+	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
+	s := testkit.Start(t, append(certificates.Directives(0), "--admin-address", address, "--admin-tls", "yes")...)
+	ask := func(certified bool) (string, *x509.Certificate, error) {
+		transport := &http.Transport{TLSClientConfig: certificates.Client(t, certified)}
+		defer transport.CloseIdleConnections()
+		r, err := (&http.Client{Transport: transport, Timeout: 30 * time.Second}).Get("https://" + address + "/metrics")
+		if err != nil {
+			return "", nil, err
+		}
+		defer r.Body.Close()
+		body, err := io.ReadAll(r.Body)
+		return string(body), r.TLS.PeerCertificates[0], err
+	}
+	body, first, err := ask(true)
+	if err != nil || !strings.Contains(body, "spindle_used_memory") {
+		t.Fatalf("/metrics over TLS: %v %.200s", err, body)
+	}
+	if _, _, err := ask(false); err == nil {
+		t.Error("tls-auth-clients yes lets in who shows no certificate")
+	}
+	if r, err := http.Get("http://" + address + "/metrics"); err == nil && r.StatusCode != 400 {
+		t.Errorf("in the clear: %v", r.Status)
+	}
+	s.Do("CONFIG", "SET", "tls-auth-clients", "no")
+	if _, _, err := ask(false); err != nil {
+		t.Errorf("tls-auth-clients no: %v", err)
+	}
+	certificates.Issue(t, "server")
+	s.Do("CONFIG", "SET", "tls-cert-file", certificates.File("server.crt"))
+	if _, second, err := ask(true); err != nil || second.Equal(first) {
+		t.Errorf("a new certificate is not shown: %v", err)
+	}
+}
+
+// TestAdminTLSWithoutCertificates: there is no admin address in the clear where TLS was asked for.
+func TestAdminTLSWithoutCertificates(t *testing.T) {
+	out, code := testkit.Run(t, testkit.Slowly(20*time.Second), "", testkit.Spindle(t), "--port", "0", "--unixsocket", t.TempDir()+"/s",
+		"--admin-address", "127.0.0.1:0", "--admin-tls", "yes")
+	if code != 1 || !strings.Contains(out, "tls-cert-file") {
+		t.Errorf("exit code %d: %s", code, out)
 	}
 }

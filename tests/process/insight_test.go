@@ -91,6 +91,62 @@ func TestHotKeysOfAZipfLoad(t *testing.T) {
 	}
 }
 
+// TestReplyLatency: each command's replies are timed from reading to writing, pipelined ones too. What is held up by
+// another command shows it, and what blocks is not counted.
+func TestReplyLatency(t *testing.T) {
+	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
+		t.Run(backend, func(t *testing.T) { replyLatency(t, backend) })
+	}
+}
+
+func replyLatency(t *testing.T, backend string) {
+	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
+	s := testkit.Start(t, "--admin-address", address, "--enable-debug-command", "yes", "--reactor-backend", backend)
+	testkit.Pipe(t, s.Dial(), 1000, func(i int) []any { return []any{"SET", i, i} })
+	testkit.Pipe(t, s.Dial(), 1000, func(i int) []any { return []any{[]any{"GET", "INCR"}[i%2], i} })
+	c := s.Dial()
+	c.Send("ECHO", "x")
+	c.Send("DEBUG", "SLEEP", "0.2")
+	c.Send("ECHO", "y")
+	c.Flush()
+	for range 3 {
+		c.Receive()
+	}
+	c.Do("BLPOP", "nothing", "0.05")
+	fields := s.Info("replylatency")
+	parts := func(command string) map[string]float64 {
+		figures := map[string]float64{}
+		for part := range strings.SplitSeq(fields["reply_usec_"+command], ",") {
+			name, text, _ := strings.Cut(part, "=")
+			figures[name], _ = strconv.ParseFloat(text, 64)
+		}
+		return figures
+	}
+	for command, calls := range map[string]float64{"set": 1000, "get": 500, "incr": 500, "echo": 2, "debug": 1, "blpop": 0} {
+		if got := parts(command); got["calls"] != calls || calls > 0 && (got["p50"] <= 0 || got["max"] < got["p99"] || got["p99"] < got["p50"]) {
+			t.Errorf("%s: %v, want %v calls", command, fields["reply_usec_"+command], calls)
+		}
+	}
+	if echo := parts("echo"); echo["max"] < 190e3 {
+		t.Errorf("behind DEBUG SLEEP 0.2: %v", fields["reply_usec_echo"])
+	}
+	if _, in := s.Info("latencystats")["latency_percentiles_usec_set"]; !in {
+		t.Error("INFO latencystats has gone")
+	}
+	_, metrics := fetch(t, "http://"+address+"/metrics")
+	for _, line := range []string{`spindle_reply_seconds_count{command="set"} 1000`, `spindle_reply_seconds_bucket{command="set",le="+Inf"} 1000`} {
+		if !strings.Contains(metrics, line+"\n") {
+			t.Errorf("/metrics has no %s", line)
+		}
+	}
+	s.Do("CONFIG", "SET", "reply-latency", "no")
+	s.Do("CONFIG", "RESETSTAT")
+	s.Do("SET", "a", "b")
+	if after := s.Info("replylatency")["reply_usec_set"]; after != "" {
+		t.Errorf("switched off: %s", after)
+	}
+}
+
 // TestHotKeysInWhole: every key of a command counts, in its database, commands of scripts and transactions too; what is
 // no text is escaped on /metrics; the switch stops it.
 func TestHotKeysInWhole(t *testing.T) {

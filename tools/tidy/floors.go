@@ -18,7 +18,8 @@ type rule struct {
 // a folder that is not there.
 var floors = []rule{
 	{".", []string{"server", "tools/cli"}},
-	{"server", []string{"reactor/", "protocol/", "engine/", "lazyfree/", "bgsave/", "aof", "replication/", "cluster/", "scripting/", "sentinel"}},
+	{"server", []string{"reactor/", "protocol/", "engine/", "lazyfree/", "bgsave/", "aof", "replication/", "cluster/", "scripting/", "sentinel", "server/"}},
+	{"server/live", []string{"protocol/"}},
 	{"cluster", []string{"cluster/", "engine/command", "engine/client", "protocol/"}},
 	{"cluster/state", []string{"cluster/bus", "protocol/"}},
 	{"cluster/bus", nil},

@@ -130,18 +130,26 @@ func (h *Heap) publish() {
 // statm is /proc/self/statm, opened once.
 var statm = sync.OnceValues(func() (*os.File, error) { return os.Open("/proc/self/statm") })
 
-// Resident is the process's resident set in bytes (used_memory_rss), or 0 when the system does not tell. One read; any goroutine.
+// Resident is the process's resident set in bytes (used_memory_rss), or 0 when the system does not tell. One read; any
+// goroutine.
 func Resident() int64 {
+	resident, _ := ResidentParts()
+	return resident
+}
+
+// ResidentParts is Resident, and how much of it are pages of files, the program's own above all.
+func ResidentParts() (resident, files int64) {
 	f, err := statm()
 	if err != nil {
-		return 0
+		return 0, 0
 	}
 	var buf [128]byte
 	n, _ := f.ReadAt(buf[:], 0)
 	fields := bytes.Fields(buf[:n])
-	if len(fields) < 2 {
-		return 0
+	if len(fields) < 3 {
+		return 0, 0
 	}
 	pages, _ := strconv.ParseInt(string(fields[1]), 10, 64)
-	return pages * osPage
+	shared, _ := strconv.ParseInt(string(fields[2]), 10, 64)
+	return pages * osPage, shared * osPage
 }

@@ -78,6 +78,11 @@ func MemorySection(space *keyspace.Keyspace, read func() MemoryFigures) info.Sec
 		number("memory_keys", &m.heap.ByPurpose[memory.Keys]), number("memory_values", &m.heap.ByPurpose[memory.Values]),
 		number("memory_index", &m.heap.ByPurpose[memory.Index]), number("memory_kept_by_views", &m.heap.Retired),
 		number("memory_mail", &m.Mail), number("go_heap", &m.goHeap),
+		info.Lines("memory_purpose", func(w *info.Writer) {
+			for _, p := range Purposes(space) {
+				w.Int("memory_purpose_"+strings.ReplaceAll(p.Name, "-", "_"), p.Bytes)
+			}
+		}),
 	}}
 }
 

@@ -114,6 +114,35 @@ func (r *Report) Append(w *info.Writer, wanted [][]byte) {
 	}
 }
 
+// A SectionText is a section as it was at an instant.
+type SectionText struct {
+	Name   string
+	Always bool // part of INFO without arguments
+	Text   []byte
+}
+
+// Texts is the sections of sections, as they are now: INFO for who is going to show it outside the turn.
+func (r *Report) Texts() (list []SectionText) {
+	for i := range r.sections {
+		var w info.Writer
+		s := &r.sections[i]
+		for j := range s.fields {
+			s.fields[j].Append(&w)
+		}
+		list = append(list, SectionText{s.name, s.always, w.B})
+	}
+	return list
+}
+
+// AppendTexts is Report.Append of sections as they were.
+func AppendTexts(w *info.Writer, list []SectionText, wanted [][]byte) {
+	r := &Report{}
+	for _, s := range list {
+		r.sections = append(r.sections, section{s.Name, s.Always, []info.Field{info.Lines("", func(w *info.Writer) { w.B = append(w.B, s.Text...) })}})
+	}
+	r.Append(w, wanted)
+}
+
 // info is INFO [section …].
 func (f *family) info(c *command.Context) error {
 	if f.report == nil {

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -101,7 +102,15 @@ func (f *family) slowlogGet(c *command.Context) error {
 		}
 		count = n
 	}
-	s, r := f.Slowlog, c.Reply
+	f.Slowlog.Append(c.Reply, count)
+	return nil
+}
+
+// Copy is the log as it is now, for who is going to show it outside the turn.
+func (s *Slowlog) Copy() *Slowlog { return &Slowlog{entries: slices.Clone(s.entries[s.start:])} }
+
+// Append answers the newest count entries, all for -1.
+func (s *Slowlog) Append(r *protocol.Reply, count int64) {
 	if count == -1 || count > int64(s.Len()) {
 		count = int64(s.Len())
 	}
@@ -119,7 +128,6 @@ func (f *family) slowlogGet(c *command.Context) error {
 		r.BulkString(e.addr)
 		r.BulkString(e.name)
 	}
-	return nil
 }
 
 // slowlogLen is SLOWLOG LEN.

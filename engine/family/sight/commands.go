@@ -1,8 +1,8 @@
-// Package sight is what operators ask of always-on insight: BIGKEYS, HOTKEYS.
+// Package sight is what operators ask of always-on insight: BIGKEYS, HOTKEYS, STALLS.
 //
 // Owner: the core; handlers run in a turn.
 // Never: measures anything; package insight and the keyspace keep what is shown.
-// Start here; bigkeys.go and hotkeys.go are the answers.
+// Start here; bigkeys.go, hotkeys.go and stalls.go are the answers.
 package sight
 
 import (
@@ -18,6 +18,7 @@ const Name = "insight"
 // Deps is what the family shows. Functions are called in a turn.
 type Deps struct {
 	HotKeys func() *insight.HotKeys
+	Stalls  func() *insight.Stalls
 }
 
 type family struct{ Deps }
@@ -31,6 +32,7 @@ func Family(d Deps) command.Family {
 	)
 	varying := []string{"request_policy:all_nodes", "response_policy:special", "nondeterministic_output"}
 	succeeded := []string{"request_policy:all_nodes", "response_policy:all_succeeded"}
+	summed := []string{"request_policy:all_nodes", "response_policy:agg_sum", "nondeterministic_output"}
 	return command.Family{Name: Name, Rows: []command.Spec{
 		{Name: "bigkeys", Arity: -2, Subs: []command.Spec{
 			{Name: "get", Arity: -2, Flags: admin, Tips: varying, Run: f.bigKeysGet},
@@ -40,6 +42,12 @@ func Family(d Deps) command.Family {
 			{Name: "get", Arity: -2, Flags: admin, Tips: varying, Run: f.hotKeysGet},
 			{Name: "help", Arity: 2, Flags: plain, Run: hotKeysHelp},
 			{Name: "reset", Arity: 2, Flags: admin, Tips: succeeded, Run: f.hotKeysReset},
+		}},
+		{Name: "stalls", Arity: -2, Subs: []command.Spec{
+			{Name: "get", Arity: -2, Flags: admin, Tips: varying, Run: f.stallsGet},
+			{Name: "help", Arity: 2, Flags: plain, Run: stallsHelp},
+			{Name: "len", Arity: 2, Flags: admin, Tips: summed, Run: f.stallsLen},
+			{Name: "reset", Arity: 2, Flags: admin, Tips: succeeded, Run: f.stallsReset},
 		}},
 	}}
 }

@@ -1,0 +1,49 @@
+package aof
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"spindle/internal/disk"
+)
+
+// BenchmarkWhoWrites is a SET whose effect goes into the log, in a turn of its own: written by the turn, or by the
+// writer's goroutine, as it would be if turns never wrote. Turns follow each other at once, or after a rest, as a
+// server's do that waits for its clients. Watch cpu-ns/op: what both threads spend.
+func BenchmarkWhoWrites(b *testing.B) {
+	for name, rest := range map[string]time.Duration{"busy": 0, "rests": 20 * time.Microsecond} {
+		b.Run(name+"/turn", func(b *testing.B) { benchmarkWriter(b, true, rest) })
+		b.Run(name+"/goroutine", func(b *testing.B) { benchmarkWriter(b, false, rest) })
+	}
+}
+
+func benchmarkWriter(b *testing.B, turn bool, rest time.Duration) {
+	b.Chdir(b.TempDir())
+	s := newServer(b, disk.OS)
+	s.set.Fsync.Set(Never)
+	if err := s.start(); err != nil {
+		b.Fatal(err)
+	}
+	s.waitFor("the writer's sleep", s.resting)
+	if !turn {
+		s.aof.w.do(math.MaxInt64, false, func() {}) // while a job waits no turn writes
+	}
+	spent := cpu()
+	for b.Loop() {
+		s.do("SET", "k", "v")
+		if rest > 0 {
+			time.Sleep(rest)
+		}
+	}
+	b.ReportMetric(float64(cpu()-spent)/float64(b.N), "cpu-ns/op")
+}
+
+// cpu is what the process has spent, in nanoseconds.
+func cpu() int64 {
+	var u unix.Rusage
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &u)
+	return u.Utime.Nano() + u.Stime.Nano()
+}

@@ -1,0 +1,69 @@
+package engine
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"spindle/engine/acl"
+	"spindle/engine/client"
+	"spindle/protocol"
+)
+
+// consult is what the user u is answered without a connection; an error is shown as a reply.
+func (h *house) consult(u *acl.User, line string) (reply string) {
+	h.t.Helper()
+	h.Do(func() {
+		var args [][]byte
+		for word := range strings.FieldsSeq(line) {
+			args = append(args, []byte(word))
+		}
+		guest := NewGuest(u)
+		if err := h.Consult(guest, args); err != nil {
+			reply = err.Error()
+			return
+		}
+		reply = text(guest.Out)
+	})
+	return reply
+}
+
+// TestGuest: a guest reads what its user may read, changes nothing, waits for nothing, and is counted.
+func TestGuest(t *testing.T) {
+	h := newHouse(t)
+	reader := h.setUser("reader", "on", "+get", "+ttl", "+set", "~a*")
+	denied := h.denials()
+	h.Do(func() { h.space.DB(0).SetString([]byte("a1"), []byte("v"), 0) })
+	h.Do(func() { h.space.DB(0).SetString([]byte("gone"), []byte("v"), h.nowMs+1) })
+	for _, c := range []struct{ line, want string }{
+		{"GET a1", "$1\r\nv\r\n"}, {"GET b1", "NOPERM No permissions to access a key"},
+		{"EXISTS a1", "NOPERM User reader has no permissions to run the 'exists' command"},
+		{"SET a1 x", errGuestWrites.Error()}, {"GET", "wrong number of arguments"}, {"NOTHING a", "unknown command"},
+	} {
+		if got := h.consult(reader, c.line); !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.line, got, c.want)
+		}
+	}
+	if got := denied(); strings.Count(got, "reader") != 2 {
+		t.Errorf("told of refusals: %q", got)
+	}
+	var calls uint64
+	h.Do(func() { calls = h.catalogue.Lookup([]byte("get")).Stats.Calls })
+	if calls != 1 {
+		t.Errorf("%d calls of GET are counted, want 1", calls)
+	}
+	time.Sleep(5 * time.Millisecond)
+	h.sink.take()
+	if got := h.consult(nil, "GET gone"); got != "_\r\n" {
+		t.Errorf("a key past its deadline: %q", got)
+	}
+	if got := h.sink.take(); !strings.Contains(got, "gone") {
+		t.Errorf("what a guest found expired was not told: %q", got)
+	}
+	barrier := &Barrier{Name: "closed", Refuse: func(*client.Client, Call) error { return protocol.ErrNoAuth }}
+	h.AddBarrier(barrier)
+	h.Raise(barrier, true)
+	if got := h.consult(nil, "GET a1"); !strings.Contains(got, "NOAUTH") {
+		t.Errorf("past a barrier: %q", got)
+	}
+}

@@ -1,0 +1,219 @@
+package engine
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"reflect"
+	"runtime"
+	"strings"
+	"time"
+
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/engine/insight"
+	"spindle/internal/clock"
+)
+
+// The stall log: what has held a turn for longer than stall-threshold, so that everybody else waited. Each part of a
+// turn is looked at where its time is known anyway: a run of commands, a command of another, a duty.
+//
+// engine.G1. A part that is noted counts as covered: what contains it is noted only if the rest is past the threshold.
+// engine.G2. The processor time of a stall is known as an upper bound: the process's since the last tick. Where even
+// that is under a quarter, the machine is to blame, unless the command is one that waits by itself.
+
+// A stallWatch is what the core remembers for the stall log.
+type stallWatch struct {
+	log     *insight.Stalls
+	limit   int64 // nanos; MaxInt64: off
+	covered int64 // nanos of what was noted inside the part that runs (engine.G1)
+	noted   int64 // nanos that were noted since the last tick
+	cpu     int64 // the process's, at the last tick
+	at      int64 // nanos, when the duty began that runs
+}
+
+// Stalls is the stall log. Turn only.
+func (c *Core) Stalls() *insight.Stalls {
+	c.assertHeld()
+	return c.stalls.log
+}
+
+// ApplyStallThreshold follows the setting stall-threshold. Turn only.
+func (c *Core) ApplyStallThreshold() {
+	c.assertHeld()
+	c.stalls.limit = math.MaxInt64
+	if ms := c.settings.StallThreshold.Get(); ms > 0 {
+		c.stalls.limit = ms * 1e6
+	}
+}
+
+// watchStall notes calls of a command that took so long together. args are the first one's, and may be nil.
+func (c *Core) watchStall(cl *client.Client, spec *command.Spec, args [][]byte, calls int, took int64) {
+	w := &c.stalls
+	covered := w.covered
+	if c.stack.depth == 0 {
+		w.covered = 0
+	}
+	if took-covered < w.limit {
+		return
+	}
+	e := insight.Stall{Kind: insight.Command, What: shortened(args)}
+	switch {
+	case c.stack.depth > 0 && c.stack.frames[0].Spec.Family == scriptFamily:
+		e.Kind, e.What = insight.Script, scriptName(&c.stack.frames[0])+": "+e.What
+		cl = c.stack.frames[0].Client
+	case spec.Family == scriptFamily && len(args) > 1:
+		e.Kind, e.What = insight.Script, scriptName(&command.Context{Spec: spec, Args: args})
+	case calls > 1 || args == nil:
+		e.What = fmt.Sprintf("%s (%d calls)", spec.Full, calls)
+	}
+	if keys, err := spec.AppendKeys(nil, args, command.Partial); err == nil && len(keys) > 0 && keys[0].Index < len(args) {
+		e.Key = cut(args[keys[0].Index], 512)
+	}
+	if cl != nil {
+		if e.Name = cl.Name; cl.Conn != nil {
+			e.Addr = cl.Conn.RemoteAddr()
+		}
+	}
+	c.noteStall(e, took, waitsItself(spec))
+}
+
+// watchLent looks at a command that had lent the turn: others could do little from its beginning on.
+func (c *Core) watchLent(l *lent) {
+	w := &c.stalls
+	w.covered = 0
+	if l.p.took+l.took >= w.limit {
+		c.watchStall(l.p.cl, l.p.spec, l.p.args, 1, c.nanos-l.began)
+		w.covered = 0
+	}
+}
+
+// watchLater looks at a function that was left for the end of a turn.
+func (c *Core) watchLater(f func(), began int64) {
+	w := &c.stalls
+	if took := c.wall.Nanos() - began; took-w.covered >= w.limit {
+		c.noteStall(insight.Stall{Kind: insight.Other, What: funcName(reflect.ValueOf(f).Pointer())}, took, true)
+	}
+}
+
+// waitsItself says that a command may wait without computing: for a disk, another server or the time.
+func waitsItself(spec *command.Spec) bool {
+	return spec.Flags&command.Admin != 0 || spec.Name == "migrate" || spec.Name == "exec" || spec.Family == scriptFamily
+}
+
+// noteStall adds a stall that ends now.
+func (c *Core) noteStall(e insight.Stall, took int64, waits bool) {
+	w := &c.stalls
+	cpu := min(clock.ProcessCPU()-w.cpu, took)
+	if cpu < took/4 && !waits {
+		e.Kind = insight.Machine
+	}
+	e.AtMs, e.Took, e.CPU = time.Now().UnixMilli(), time.Duration(took), time.Duration(cpu)
+	w.covered += took
+	w.noted += took
+	w.log.Note(e)
+}
+
+// dutiesBegin is the begin of the first of some duties.
+func (c *Core) dutiesBegin(nanos int64) { c.stalls.at = nanos }
+
+// dutyDone looks at the duty that has just ended.
+func (c *Core) dutyDone(name string) {
+	w := &c.stalls
+	now := c.wall.Nanos()
+	if took := now - w.at; took-w.covered >= w.limit {
+		c.noteStall(insight.Stall{Kind: insight.Duty, What: name}, took, false)
+	}
+	w.at, w.covered = now, 0
+}
+
+// tickDone is dutyDone of a function of Hooks.Tick.
+func (c *Core) tickDone(f func(int64)) {
+	w := &c.stalls
+	if now := c.wall.Nanos(); now-w.at-w.covered >= w.limit {
+		c.dutyDone(funcName(reflect.ValueOf(f).Pointer()))
+	} else {
+		w.at = now
+	}
+}
+
+// watchTick looks for the machine's gaps between turns: a tick that came late although the process had nothing to do.
+func (c *Core) watchTick(nanos int64) {
+	w := &c.stalls
+	if w.limit == math.MaxInt64 {
+		return
+	}
+	cpu := clock.ProcessCPU()
+	late := nanos - c.duties.lastTick - tickEvery - w.noted
+	if c.duties.lastTick != 0 && late >= max(w.limit, tickLeast) && cpu-w.cpu < late/4 {
+		c.noteStall(insight.Stall{Kind: insight.Machine, What: "the process did not run"}, late, false)
+	}
+	w.cpu, w.noted, w.covered = cpu, 0, 0
+}
+
+// tickLeast is how late a tick must be for anybody to wonder.
+const tickLeast = int64(20 * time.Millisecond)
+
+// watchDo looks at a function that had a turn of its own.
+func (c *Core) watchDo(took int64) {
+	w := &c.stalls
+	covered := w.covered
+	if w.covered = 0; took-covered < w.limit {
+		return
+	}
+	what := ""
+	if pc, _, _, ok := runtime.Caller(2); ok { // who called Do
+		what = funcName(pc)
+	}
+	c.noteStall(insight.Stall{Kind: insight.Other, What: what}, took, true)
+	w.covered = 0
+}
+
+// funcName is the name of the function at pc, without its package's path.
+func funcName(pc uintptr) string {
+	f := runtime.FuncForPC(pc)
+	if f == nil {
+		return "?"
+	}
+	name := strings.TrimSuffix(f.Name(), "-fm")
+	return name[strings.LastIndexByte(name, '/')+1:]
+}
+
+// scriptName is how SCRIPT STATS names the script that a call runs.
+func scriptName(ctx *command.Context) string {
+	name := ctx.Spec.Full
+	if len(ctx.Args) < 2 {
+		return name
+	}
+	if ctx.Spec.Name == "eval" || ctx.Spec.Name == "eval_ro" {
+		sum := sha1.Sum(ctx.Args[1])
+		return name + " " + hex.EncodeToString(sum[:])
+	}
+	return name + " " + cut(ctx.Args[1], 64)
+}
+
+// shortened is a call's arguments as the log shows them.
+func shortened(args [][]byte) string {
+	const most, each = 8, 32
+	var b strings.Builder
+	for i, a := range args {
+		if i == most {
+			fmt.Fprintf(&b, " ... (%d more)", len(args)-most)
+			break
+		}
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(cut(a, each))
+	}
+	return b.String()
+}
+
+// cut is at most n bytes of a, and a sign that there are more.
+func cut(a []byte, n int) string {
+	if len(a) > n {
+		return string(a[:n]) + "..."
+	}
+	return string(a)
+}

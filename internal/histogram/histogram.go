@@ -1,0 +1,98 @@
+// Package histogram counts durations, to an eighth of what they are, in memory of a fixed size.
+//
+// Owner: its caller; nothing here is for several goroutines at a time.
+// Never: allocates after it was made.
+package histogram
+
+import (
+	"math/bits"
+	"time"
+)
+
+// An H counts durations from 1 µs to 68 s in buckets whose width grows with them.
+//
+//	micros 0..7:  one bucket each            (a micro here is 1,024 ns)
+//	8..15, 16..31, 32..63, …: eight buckets for each doubling
+type H struct {
+	Total   uint64
+	Sum     time.Duration
+	Max     time.Duration
+	buckets [buckets]uint64
+}
+
+const (
+	steps   = 8 // for a doubling
+	octaves = 24
+	buckets = steps * octaves
+)
+
+// bucketOf is where a duration counts.
+func bucketOf(nanos int64) int {
+	v := uint64(max(nanos, 0)) >> 10
+	if v < steps {
+		return int(v)
+	}
+	m := bits.Len64(v) - 4 // v>>m is 8..15
+	return min(m*steps+int(v>>m), buckets-1)
+}
+
+// end is where the durations of a bucket end.
+func end(at int) time.Duration {
+	if at < steps {
+		return time.Duration(at+1) << 10
+	}
+	m := at/steps - 1
+	return time.Duration(at-m*steps+1) << (m + 10)
+}
+
+// Add counts n durations of nanos each.
+func (h *H) Add(nanos int64, n uint64) {
+	h.Total += n
+	h.Sum += time.Duration(nanos) * time.Duration(n)
+	h.Max = max(h.Max, time.Duration(nanos))
+	h.buckets[bucketOf(nanos)] += n
+}
+
+// Merge adds what other has counted.
+func (h *H) Merge(other *H) {
+	h.Total += other.Total
+	h.Sum += other.Sum
+	h.Max = max(h.Max, other.Max)
+	for i, n := range other.buckets {
+		h.buckets[i] += n
+	}
+}
+
+// Percentile is what p percent did not exceed, to an eighth; 0 if nothing was counted.
+func (h *H) Percentile(p float64) time.Duration {
+	wanted := max(uint64(p/100*float64(h.Total)+0.5), 1)
+	seen := uint64(0)
+	for at, n := range h.buckets {
+		if seen += n; n > 0 && seen >= wanted {
+			return min(end(at), h.Max)
+		}
+	}
+	return 0
+}
+
+// Below counts the durations under each of bounds, which ascend, in seconds: what Prometheus calls buckets.
+func (h *H) Below(bounds []float64) map[float64]uint64 {
+	counts := make(map[float64]uint64, len(bounds))
+	seen, at := uint64(0), 0
+	for _, bound := range bounds {
+		for at < buckets && end(at).Seconds() <= bound*(1+1e-9) {
+			seen += h.buckets[at]
+			at++
+		}
+		counts[bound] = seen
+	}
+	return counts
+}
+
+// Bounds are those that Below counts without a rest: from 16 µs to 17 s, each four times the one before.
+func Bounds() (bounds []float64) {
+	for d := time.Duration(16 << 10); d < 20*time.Second; d *= 4 {
+		bounds = append(bounds, d.Seconds())
+	}
+	return bounds
+}

@@ -1,0 +1,63 @@
+package histogram
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+// TestBuckets: each duration lies in its bucket, and no bucket is wider than an eighth of it.
+func TestBuckets(t *testing.T) {
+	for at := range buckets - 1 {
+		last := int64(end(at)) - 1
+		if bucketOf(last) != at || bucketOf(last+1) != at+1 {
+			t.Fatalf("bucket %d ends at %d: %d, %d", at, last, bucketOf(last), bucketOf(last+1))
+		}
+		if begin := int64(1) << 10; at >= steps {
+			begin = int64(end(at - 1))
+			if width := int64(end(at)) - begin; width*8 > begin {
+				t.Fatalf("bucket %d from %d is %d wide", at, begin, width)
+			}
+		}
+	}
+	if bucketOf(math.MaxInt64) != buckets-1 || bucketOf(-5) != 0 {
+		t.Error("the ends")
+	}
+}
+
+// TestPercentiles: as sorting says, to an eighth; halves that are merged say the same.
+func TestPercentiles(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var all, half H
+	var sorted []int64
+	for i := range 20_000 {
+		nanos := int64(math.Exp(rng.Float64()*20) * 10)
+		sorted = append(sorted, nanos)
+		if i%2 == 0 {
+			all.Add(nanos, 1)
+		} else {
+			half.Add(nanos, 1)
+		}
+	}
+	all.Merge(&half)
+	slices.Sort(sorted)
+	for _, p := range []float64{0, 10, 50, 90, 99, 99.9, 100} {
+		want := float64(sorted[max(int(p/100*float64(len(sorted))+0.5), 1)-1])
+		if got := float64(all.Percentile(p)); got < want || got > want*1.13+1024 {
+			t.Errorf("p%v: %v, want %v", p, got, want)
+		}
+	}
+	bounds := Bounds()
+	below := all.Below(bounds)
+	for _, bound := range bounds {
+		want, _ := slices.BinarySearch(sorted, int64(math.Round(bound*1e9)))
+		if below[bound] != uint64(want) {
+			t.Errorf("below %v: %d, want %d", bound, below[bound], want)
+		}
+	}
+	if (&H{}).Percentile(50) != 0 || all.Total != 20_000 || all.Max != time.Duration(sorted[len(sorted)-1]) {
+		t.Error("totals")
+	}
+}

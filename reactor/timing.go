@@ -1,0 +1,109 @@
+package reactor
+
+import (
+	"sync"
+
+	"spindle/internal/histogram"
+	"spindle/protocol"
+)
+
+// How long replies take: from the instant at which the loop has read a request to that at which its reply has left.
+//
+//	read ──▶ conn.readAt ──▶ run: what ran, per row ──▶ loop.ran ──▶ the connection's output has left ──▶ timings
+//
+// reactor.D1. A request waits in that time for the loop, for the turn, for those before it in its pipeline, for the
+// log's gate and for the socket. What a blocked or lent command answers later is not in it.
+// reactor.D2. All requests of an iteration are taken as read when its first bytes are: each loop reads the clock then,
+// and once more behind its writes.
+
+// A timings has a histogram for each row of commands. Any goroutine, under mu.
+type timings struct {
+	mu   sync.Mutex
+	rows []*histogram.H // by protocol.Ran.Row; nil: none has run
+}
+
+// A sent is some requests of a connection whose replies are on their way.
+type sent struct {
+	c      *conn
+	ran    protocol.Ran
+	readAt int64
+}
+
+// untimedMost is how many of them are kept while sockets are full; more are not measured.
+const untimedMost = 4096
+
+// beganAt is when the loop has read the first bytes of this iteration, in nanos of its own clock.
+func (l *loop) beganAt() int64 {
+	if l.readAt == 0 {
+		l.readAt = l.wall.Nanos()
+	}
+	return l.readAt
+}
+
+// noteRan keeps what a batch has run until its replies have left.
+func (c *conn) noteRan(ran []protocol.Ran) {
+	l := c.loop
+	if len(l.ran) >= untimedMost {
+		return
+	}
+	for _, r := range ran {
+		l.ran = append(l.ran, sent{c, r, c.readAt})
+	}
+}
+
+// timeReplies measures what has left. It comes behind the writes.
+func (l *loop) timeReplies() {
+	if len(l.ran) == 0 {
+		return
+	}
+	now := l.wall.Nanos()
+	t := &l.reactor.timings
+	t.mu.Lock()
+	left := l.ran[:0]
+	for _, s := range l.ran {
+		if s.c.out.bytes > 0 && !s.c.closed {
+			left = append(left, s)
+			continue
+		}
+		t.row(int(s.ran.Row)).Add(now-s.readAt, uint64(s.ran.Calls))
+	}
+	t.mu.Unlock()
+	clear(l.ran[len(left):])
+	l.ran = left
+}
+
+// row is the histogram of a row. Under mu.
+func (t *timings) row(i int) *histogram.H {
+	for i >= len(t.rows) {
+		t.rows = append(t.rows, nil)
+	}
+	if t.rows[i] == nil {
+		t.rows[i] = &histogram.H{}
+	}
+	return t.rows[i]
+}
+
+// Timings gives a copy of the histogram of each row that has run, in the order of rows. Any goroutine.
+func (r *Reactor) Timings(yield func(row int, h *histogram.H) bool) {
+	var rows []histogram.H
+	var ids []int
+	r.timings.mu.Lock()
+	for i, h := range r.timings.rows {
+		if h != nil {
+			rows, ids = append(rows, *h), append(ids, i)
+		}
+	}
+	r.timings.mu.Unlock()
+	for i := range rows {
+		if !yield(ids[i], &rows[i]) {
+			return
+		}
+	}
+}
+
+// reset forgets what was measured.
+func (t *timings) reset() {
+	t.mu.Lock()
+	t.rows = nil
+	t.mu.Unlock()
+}

@@ -1,0 +1,61 @@
+package scripting
+
+import (
+	"sync/atomic"
+
+	"spindle/protocol"
+)
+
+// A beside is what can be known of the run outside the turn: enough to end it while one of its commands holds the turn.
+//
+// scripting.B1. A run that was asked to end does so at its next look at the clock. begin forgets what was asked of the
+// run before it.
+type beside struct {
+	state atomic.Uint32 // bits below; 0: nothing runs
+	wrote atomic.Bool
+	asked atomic.Bool
+}
+
+const (
+	besideRuns = 1 << iota
+	besideEval
+	besideObeys
+)
+
+// begin says that a run begins. Turn only.
+func (b *beside) begin(isEval, obeys bool) {
+	state := uint32(besideRuns)
+	if isEval {
+		state |= besideEval
+	}
+	if obeys {
+		state |= besideObeys
+	}
+	b.asked.Store(false)
+	b.wrote.Store(false)
+	b.state.Store(state)
+}
+
+// end says that nothing runs. Turn only.
+func (b *beside) end() { b.state.Store(0) }
+
+// KillBeside is SCRIPT KILL, or FUNCTION KILL, for who cannot have the turn. Any goroutine.
+//
+// Errors: as theirs.
+func (s *Scripts) KillBeside(isEval bool) error {
+	b := &s.beside
+	switch state := b.state.Load(); {
+	case state&besideRuns == 0:
+		return errNotBusy
+	case state&besideObeys != 0:
+		return errObeyed
+	case b.wrote.Load():
+		return errHasWritten
+	case isEval && state&besideEval == 0:
+		return protocol.ErrBusyFunction
+	case !isEval && state&besideEval != 0:
+		return protocol.ErrBusyScript
+	}
+	b.asked.Store(true)
+	return nil
+}

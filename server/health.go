@@ -1,0 +1,126 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync/atomic"
+	"time"
+)
+
+// health is how the server does, as turns have told last: when that changes, or within a tenth of a second.
+// Who asks does not wait for a turn: a server that is only busy is not taken for a dead one.
+type health struct {
+	state  atomic.Pointer[healthState]
+	beatMs func() int64 // when the core did its duties last, Unix ms
+}
+
+// A healthState is what /healthz?format=json shows.
+type healthState struct {
+	Role    string // primary, replica, sentinel
+	Reason  string // why it should not get traffic; "" is none
+	Loading bool
+	Busy    bool // a script runs, and others wait for it
+	LinkUp  bool // of a replica
+	heardMs int64
+}
+
+// tell takes over the state. Turn only.
+func (h *health) tell(s healthState) {
+	if known := h.state.Load(); known == nil || *known != s {
+		h.state.Store(&s)
+	}
+}
+
+// A healthReport is what /healthz?format=json answers. Times are seconds.
+type healthReport struct {
+	OK      bool    `json:"ok"`
+	Reason  string  `json:"reason"`
+	Role    string  `json:"role"`
+	Loading bool    `json:"loading"`
+	Busy    bool    `json:"busy_script"`
+	LinkUp  bool    `json:"link_up"` // of a replica to its primary
+	Lag     float64 `json:"lag"`     // since a replica heard of its primary; 0 for others
+	Held    float64 `json:"held"`    // since the core did its duties, which it does ten times a second
+}
+
+// ServeHTTP answers 200 when the server serves, and 503 with the reason when it does not yet or no longer. What else a
+// balancer wants is in the query:
+//
+//	role=primary|replica   only a server in this role
+//	max-lag=SECONDS        a replica whose link is up and who has heard of its primary within that time
+//	max-held=SECONDS       nothing holds the turn for longer
+//	busy=no                no script keeps others waiting
+//	format=json            all of it, with the same status
+func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	s := h.state.Load()
+	if s == nil {
+		s = &healthState{Reason: "starting"}
+	}
+	report := healthReport{Role: s.Role, Loading: s.Loading, Busy: s.Busy, LinkUp: s.LinkUp, Held: sinceMs(h.beatMs())}
+	if s.Role == "replica" {
+		report.Lag = sinceMs(s.heardMs)
+	}
+	wrong := ""
+	report.Reason, wrong = report.judge(s.Reason, query)
+	if wrong != "" {
+		http.Error(w, wrong, http.StatusBadRequest)
+		return
+	}
+	report.OK = report.Reason == ""
+	status := http.StatusOK
+	if !report.OK {
+		status = http.StatusServiceUnavailable
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	switch {
+	case query.Get("format") == "json":
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		json.NewEncoder(w).Encode(report)
+	case report.OK:
+		w.Write([]byte("ok\n"))
+	default:
+		http.Error(w, report.Reason, status)
+	}
+}
+
+// judge is why the server is not what the query asks for, and what is wrong with the query.
+func (h *healthReport) judge(reason string, query url.Values) (_, wrong string) {
+	for name, values := range query {
+		value := values[len(values)-1]
+		limit, err := strconv.ParseFloat(value, 64)
+		switch {
+		case name == "role" && (value == "primary" || value == "replica"):
+			if reason == "" && h.Role != value {
+				reason = "the role is " + h.Role
+			}
+		case name == "max-lag" && err == nil:
+			if reason == "" && h.Role == "replica" && (!h.LinkUp || h.Lag > limit) {
+				reason = fmt.Sprintf("the link to the primary is up: %t, heard %.1f s ago", h.LinkUp, h.Lag)
+			}
+		case name == "max-held" && err == nil:
+			if reason == "" && h.Held > limit {
+				reason = fmt.Sprintf("something holds the turn: the core did its duties %.1f s ago", h.Held)
+			}
+		case name == "busy" && value == "no":
+			if reason == "" && h.Busy {
+				reason = "a script runs"
+			}
+		case name == "format" && value == "json":
+		default:
+			return "", fmt.Sprintf("unknown: %s=%s. There are role=primary|replica, max-lag=SECONDS, max-held=SECONDS, busy=no, format=json.", name, value)
+		}
+	}
+	return reason, ""
+}
+
+func sinceMs(ms int64) float64 {
+	if ms == 0 {
+		return 0
+	}
+	return max(0, time.Since(time.UnixMilli(ms)).Seconds())
+}

@@ -1,0 +1,172 @@
+package live
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// The console is off unless a user and a token are set. It takes commands that read, and the user's rights hold.
+
+func (p *Page) consoleOn() bool { return p.o.Console != "" && p.o.Token != "" }
+
+// maxLine bounds a console's request, and maxReply what is shown of the answer.
+const (
+	maxLine  = 64 << 10
+	maxReply = 256 << 10
+)
+
+// An answer is what the console shows.
+type answer struct {
+	Text  string `json:"text"`
+	Error bool   `json:"error"`
+}
+
+func (p *Page) serveConsole(w http.ResponseWriter, r *http.Request) {
+	if !p.consoleOn() {
+		http.Error(w, "the console is off: it needs admin-token and admin-console-user", http.StatusForbidden)
+		return
+	}
+	if r.Header.Get("Content-Type") != "application/json" {
+		http.Error(w, "JSON is expected", http.StatusUnsupportedMediaType)
+		return
+	}
+	var request struct {
+		Line string `json:"line"`
+	}
+	if err := json.NewDecoder(io.LimitReader(r.Body, maxLine)).Decode(&request); err != nil {
+		http.Error(w, "JSON is expected: {\"line\": \"…\"}", http.StatusBadRequest)
+		return
+	}
+	body, _ := json.Marshal(p.answer(request.Line))
+	writeJSON(w, body)
+}
+
+// answer runs one line.
+func (p *Page) answer(line string) answer {
+	args, err := splitLine(line)
+	if err == nil && len(args) == 0 {
+		return answer{}
+	}
+	if err == nil && !consoleTakes(args) {
+		err = errors.New("ERR this console only takes commands that read")
+	}
+	if err != nil {
+		return answer{err.Error(), true}
+	}
+	reply, err := p.o.Consult(p.o.Console, args)
+	if err != nil {
+		return answer{printable(err.Error()), true}
+	}
+	v, err := parse(reply)
+	if err != nil {
+		return answer{err.Error(), true}
+	}
+	var b strings.Builder
+	show(&b, v, "")
+	text := b.String()
+	if len(text) > maxReply {
+		text = strings.ToValidUTF8(text[:maxReply], "") + "\n… the rest is not shown"
+	}
+	return answer{text, v.Kind == '-' || v.Kind == '!'}
+}
+
+// takes are commands that read the server's state, each with the subcommands that the console takes; nil is all. The
+// server itself refuses whatever writes, so that this list is for what would block, listen, or change the server.
+var takes = map[string][]string{
+	"acl":     {"whoami", "cat", "dryrun", "help"},
+	"bigkeys": {"get", "help"}, "bitcount": nil, "bitfield_ro": nil, "bitpos": nil, "bf.card": nil, "bf.exists": nil,
+	"bf.info": nil, "bf.mexists": nil,
+	"client":  {"list", "help"},
+	"cluster": {"countkeysinslot", "getkeysinslot", "help", "info", "keyslot", "links", "nodes", "shards", "slots", "replicas"},
+	"command": nil, "config": {"get", "help"}, "dbsize": nil, "dump": nil, "echo": nil, "exists": nil, "expiretime": nil,
+	"function": {"list", "stats", "help"},
+	"geodist":  nil, "geohash": nil, "geopos": nil, "georadius_ro": nil, "georadiusbymember_ro": nil, "geosearch": nil,
+	"get": nil, "getbit": nil, "getrange": nil, "hexists": nil, "hexpiretime": nil, "hget": nil, "hgetall": nil,
+	"hkeys": nil, "hlen": nil, "hmget": nil, "hotkeys": {"get", "help"}, "hpexpiretime": nil, "hpttl": nil,
+	"hrandfield": nil, "hscan": nil, "hstrlen": nil, "httl": nil, "hvals": nil, "info": nil, "keys": nil,
+	"lastsave": nil, "latency": {"doctor", "graph", "help", "histogram", "history", "latest"}, "lcs": nil,
+	"lindex": nil, "llen": nil, "lolwut": nil, "lpos": nil, "lrange": nil,
+	"memory": {"doctor", "help", "malloc-stats", "stats", "usage"}, "mget": nil, "module": {"list", "help"},
+	"object": nil, "pexpiretime": nil, "pfcount": nil, "ping": nil, "pttl": nil,
+	"pubsub": {"channels", "help", "numpat", "numsub", "shardchannels", "shardnumsub"}, "randomkey": nil, "role": nil,
+	"scan": nil, "scard": nil, "script": {"exists", "help", "stats"}, "sdiff": nil, "sinter": nil, "sintercard": nil,
+	"sismember": nil, "slowlog": {"get", "help", "len"}, "smembers": nil, "smismember": nil, "sort_ro": nil,
+	"srandmember": nil, "sscan": nil, "stalls": {"get", "help", "len"}, "strlen": nil, "substr": nil, "sunion": nil,
+	"time": nil, "touch": nil, "ttl": nil, "type": nil, "xinfo": nil, "xlen": nil, "xpending": nil, "xrange": nil,
+	"xread": nil, "xrevrange": nil, "zcard": nil, "zcount": nil, "zdiff": nil, "zinter": nil, "zintercard": nil,
+	"zlexcount": nil, "zmscore": nil, "zrandmember": nil, "zrange": nil, "zrangebylex": nil, "zrangebyscore": nil,
+	"zrank": nil, "zrevrange": nil, "zrevrangebylex": nil, "zrevrangebyscore": nil, "zrevrank": nil, "zscan": nil,
+	"zscore": nil, "zunion": nil,
+}
+
+func consoleTakes(args [][]byte) bool {
+	subs, ok := takes[strings.ToLower(string(args[0]))]
+	if !ok || subs == nil {
+		return ok
+	}
+	if len(args) < 2 {
+		return true // the server says what is wrong with it
+	}
+	for _, sub := range subs {
+		if strings.EqualFold(sub, string(args[1])) {
+			return true
+		}
+	}
+	return false
+}
+
+// splitLine cuts a line into arguments as redis-cli does: words, "…" with escapes, '…' without.
+func splitLine(line string) (args [][]byte, err error) {
+	const unbalanced = "ERR unbalanced quotes"
+	for i := 0; ; {
+		for i < len(line) && strings.IndexByte(" \t\r\n", line[i]) >= 0 {
+			i++
+		}
+		if i == len(line) {
+			return args, nil
+		}
+		arg, quote := []byte{}, byte(0)
+		if line[i] == '"' || line[i] == '\'' {
+			quote, i = line[i], i+1
+		}
+		for ; ; i++ {
+			switch {
+			case i == len(line) && quote != 0:
+				return nil, errors.New(unbalanced)
+			case i == len(line) || quote == 0 && strings.IndexByte(" \t\r\n", line[i]) >= 0:
+			case quote != 0 && line[i] == quote:
+				if i++; i < len(line) && strings.IndexByte(" \t\r\n", line[i]) < 0 {
+					return nil, errors.New(unbalanced)
+				}
+			case quote == '"' && line[i] == '\\' && i+1 < len(line):
+				n := 0
+				arg, n = unescape(arg, line[i+1:])
+				i += n
+				continue
+			default:
+				arg = append(arg, line[i])
+				continue
+			}
+			break
+		}
+		args = append(args, arg)
+	}
+}
+
+// unescape appends what an escape stands for; rest begins behind the backslash, and n of it are taken.
+func unescape(arg []byte, rest string) (_ []byte, n int) {
+	if rest[0] == 'x' && len(rest) >= 3 {
+		if high, low := hexDigit(rest[1]), hexDigit(rest[2]); high >= 0 && low >= 0 {
+			return append(arg, byte(high<<4|low)), 3
+		}
+	}
+	if i := strings.IndexByte("nrtba", rest[0]); i >= 0 {
+		return append(arg, "\n\r\t\b\a"[i]), 1
+	}
+	return append(arg, rest[0]), 1
+}
+
+func hexDigit(c byte) int { return strings.IndexByte("0123456789abcdef", c|0x20) }

@@ -1,0 +1,111 @@
+package live
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+)
+
+// A Guard says who may come in.
+//
+//	path                     host known   token, if one is set
+//	page's own files         yes          no: they hold nothing of the server
+//	/live/…                  yes          yes, and the request's Origin is this page
+//	/metrics, /debug/pprof   no           yes
+//	/healthz                 no           no
+//
+// A browser that is led here by a foreign page sends that page's Origin, or, if a name was bent to this address, a Host
+// that is none of ours.
+type Guard struct {
+	Token string // "" lets everybody in
+	Host  string // a name of ours beside the machine's; "" is none
+}
+
+// policy lets the page load its own three files and talk to its own server, and nothing else.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+func secure(h http.Header) {
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+}
+
+// Known serves who asks for a host of ours.
+func (g *Guard) Known(next http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		secure(w.Header())
+		if !g.knows(r.Host) {
+			http.Error(w, "this address is not known under that name: see admin-host", http.StatusForbidden)
+			return
+		}
+		next(w, r)
+	})
+}
+
+// Private serves this page's own requests, with the token if one is set.
+func (g *Guard) Private(next http.HandlerFunc) http.Handler {
+	return g.Known(func(w http.ResponseWriter, r *http.Request) {
+		if origin := r.Header.Get("Origin"); origin != "" && !sameOrigin(origin, r) {
+			http.Error(w, "asked by a foreign page", http.StatusForbidden)
+			return
+		}
+		g.Locked(next).ServeHTTP(w, r)
+	})
+}
+
+// Locked serves who shows the token: as a bearer token, or as the password of basic authentication, which the tools
+// that take only an address can do.
+func (g *Guard) Locked(next http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !g.opens(r) {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			http.Error(w, "a token is needed", http.StatusUnauthorized)
+			return
+		}
+		next(w, r)
+	})
+}
+
+func (g *Guard) opens(r *http.Request) bool {
+	if g.Token == "" {
+		return true
+	}
+	shown, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !ok {
+		_, shown, _ = r.BasicAuth()
+	}
+	got, want := sha256.Sum256([]byte(shown)), sha256.Sum256([]byte(g.Token)) // of one length, whatever was shown
+	return subtle.ConstantTimeCompare(got[:], want[:]) == 1
+}
+
+// knows says whether a Host header names this machine: by an address, as localhost, by its own name or by the one that
+// the configuration gives it.
+func (g *Guard) knows(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	if net.ParseIP(strings.Trim(host, "[]")) != nil || host == "localhost" {
+		return true
+	}
+	own, err := os.Hostname()
+	return err == nil && host == strings.ToLower(own) || g.Host != "" && host == strings.ToLower(g.Host)
+}
+
+// sameOrigin says whether the page that asks came from here.
+func sameOrigin(origin string, r *http.Request) bool {
+	u, err := url.Parse(origin)
+	scheme := "http"
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	return err == nil && u.Scheme == scheme && strings.EqualFold(u.Host, r.Host)
+}

@@ -1,0 +1,224 @@
+// Package live is the page that an operator looks at: what the server does now and did in the last 24 hours, and a
+// console for commands that read.
+//
+// Owner: the HTTP server's goroutines and one sampler. What they know of the core comes through [Source] alone.
+// Never: changes data, asks for anything from outside the program, or keeps more than History's fixed memory.
+// Start at live.go; guard.go says who may come in, console.go which commands the console takes.
+package live
+
+import (
+	"embed"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A Source is the server as the page sees it. All of it may be called from any goroutine.
+type Source struct {
+	// Observe runs a command of the server's own: no trace of it is left in what is counted. The reply is RESP3.
+	Observe func(args ...string) ([]byte, error)
+	// Consult runs a command as an ACL user. It is counted as a client's is.
+	Consult func(user string, args [][]byte) ([]byte, error)
+	// Clients are at most n clients whose id is at least from, by id, as CLIENT LIST shows them.
+	Clients func(from int64, n int) []string
+	// Sample are the figures of this moment.
+	Sample func() Sample
+	// Held is how long ago the core did its duties last: a long time means that something holds the turn.
+	Held func() time.Duration
+}
+
+// Options say who may look. Token and Host hold for the page; see guard.go.
+type Options struct {
+	Source
+	Token   string // "" is none
+	Host    string // a name under which the page is reached beside this machine's own; "" is none
+	Console string // the ACL user whose rights the console has; "" is no console
+}
+
+//go:embed page
+var files embed.FS
+
+// A Page serves /, /live/… and keeps the history.
+type Page struct {
+	Guard
+	o       Options
+	history History
+	cache   cache
+	stop    chan struct{}
+	stopped sync.WaitGroup
+}
+
+// New starts the sampler. Close ends it.
+func New(o Options) *Page {
+	p := &Page{o: o, stop: make(chan struct{}), Guard: Guard{Token: o.Token, Host: o.Host}}
+	p.cache.collect = p.collect
+	p.stopped.Go(p.sample)
+	return p
+}
+
+// Close ends the sampler.
+func (p *Page) Close() {
+	close(p.stop)
+	p.stopped.Wait()
+}
+
+// Handle enters the page's paths.
+func (p *Page) Handle(mux *http.ServeMux) {
+	for path, file := range map[string]struct{ name, kind string }{
+		"GET /{$}": {"page/index.html", "text/html"}, "GET /live/app.js": {"page/app.js", "text/javascript"},
+		"GET /live/style.css": {"page/style.css", "text/css"}, "GET /live/icon.svg": {"page/icon.svg", "image/svg+xml"},
+	} {
+		mux.Handle(path, p.Known(func(w http.ResponseWriter, _ *http.Request) {
+			body, err := files.ReadFile(file.name)
+			if err != nil {
+				panic(err) // it is embedded
+			}
+			w.Header().Set("Content-Type", file.kind+"; charset=utf-8")
+			w.Write(body)
+		}))
+	}
+	mux.Handle("GET /live/state", p.Private(p.serveState))
+	mux.Handle("GET /live/history", p.Private(p.serveHistory))
+	mux.Handle("GET /live/clients", p.Private(p.serveClients))
+	mux.Handle("POST /live/console", p.Private(p.serveConsole))
+}
+
+// sampleEvery is the distance of the history's finest points.
+const sampleEvery = time.Second
+
+// sample fills the history until Close. A turn that is held keeps it waiting: the history has a gap then.
+func (p *Page) sample() {
+	ticker := time.NewTicker(sampleEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-p.stop:
+			return
+		case now := <-ticker.C:
+			p.history.Add(now.Unix(), p.o.Sample())
+		}
+	}
+}
+
+// A State is one look at the server, as the page gets it.
+type State struct {
+	AtMs    int64          `json:"at"`
+	HeldMs  int64          `json:"held"` // how long ago the core did its duties
+	Info    string         `json:"info"` // INFO everything
+	Console string         `json:"console"`
+	Replies map[string]any `json:"replies"` // by the name of the panel; nil where the command failed
+}
+
+// observed are the commands behind the panels that INFO does not feed.
+var observed = map[string][]string{
+	"slowlog": {"SLOWLOG", "GET", "32"},
+	"stalls":  {"STALLS", "GET", "32"},
+	"hotkeys": {"HOTKEYS", "GET", "COUNT", "20"},
+	"bigkeys": {"BIGKEYS", "GET", "COUNT", "10"},
+	"latency": {"LATENCY", "LATEST"},
+	"nodes":   {"CLUSTER", "NODES"}, // in cluster mode
+}
+
+// collect asks the server, each command in a turn of its own: no turn gets long by it.
+func (p *Page) collect() []byte {
+	s := State{AtMs: time.Now().UnixMilli(), HeldMs: p.o.Held().Milliseconds(), Replies: map[string]any{}}
+	if p.consoleOn() {
+		s.Console = p.o.Console
+	}
+	if reply, err := p.o.Observe("INFO", "everything"); err == nil {
+		s.Info, _ = readReply(reply).(string)
+	}
+	for name, args := range observed {
+		if name == "nodes" && !strings.Contains(s.Info, "cluster_enabled:1") {
+			continue
+		}
+		if reply, err := p.o.Observe(args...); err == nil {
+			s.Replies[name] = readReply(reply)
+		}
+	}
+	body, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // readReply makes nothing that JSON cannot say
+	}
+	return body
+}
+
+// patience is how long a look may wait for turns before the page is told that something holds them.
+const patience = 2 * time.Second
+
+func (p *Page) serveState(w http.ResponseWriter, _ *http.Request) {
+	body, ok := p.cache.get(patience)
+	if !ok {
+		body, _ = json.Marshal(State{AtMs: time.Now().UnixMilli(), HeldMs: p.o.Held().Milliseconds()})
+	}
+	writeJSON(w, body)
+}
+
+func (p *Page) serveHistory(w http.ResponseWriter, r *http.Request) {
+	since, _ := strconv.ParseInt(r.FormValue("since"), 10, 64)
+	body, _ := json.Marshal(p.history.Points(r.FormValue("range") == "day", since))
+	writeJSON(w, body)
+}
+
+// clientsShown is how many clients a look shows. More would make its turn long.
+const clientsShown = 100
+
+func (p *Page) serveClients(w http.ResponseWriter, r *http.Request) {
+	from, _ := strconv.ParseInt(r.FormValue("from"), 10, 64)
+	lines := p.o.Clients(from, clientsShown)
+	for i := range lines {
+		lines[i] = printable(lines[i])
+	}
+	body, _ := json.Marshal(lines)
+	writeJSON(w, body)
+}
+
+func writeJSON(w http.ResponseWriter, body []byte) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Write(body)
+}
+
+// A cache has many who look share one look.
+type cache struct {
+	collect func() []byte
+	mu      sync.Mutex
+	body    []byte
+	at      time.Time
+	pending chan struct{} // closed when the look that is under way is done
+}
+
+// fresh is how old a shared look may be.
+const fresh = 500 * time.Millisecond
+
+// get answers a look that is fresh, or false if none is there within limit.
+func (c *cache) get(limit time.Duration) ([]byte, bool) {
+	c.mu.Lock()
+	if c.body != nil && time.Since(c.at) < fresh {
+		defer c.mu.Unlock()
+		return c.body, true
+	}
+	if c.pending == nil {
+		c.pending = make(chan struct{})
+		go func() {
+			body := c.collect()
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.body, c.at = body, time.Now()
+			close(c.pending)
+			c.pending = nil
+		}()
+	}
+	pending := c.pending
+	c.mu.Unlock()
+	select {
+	case <-pending:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.body, true
+	case <-time.After(limit):
+		return nil, false
+	}
+}

@@ -1,0 +1,124 @@
+package server
+
+import (
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"spindle/engine"
+	"spindle/engine/acl"
+	"spindle/engine/client"
+	"spindle/engine/data/memory"
+	"spindle/server/live"
+)
+
+// What the live page sees of this server. Each look is a turn of its own.
+
+// longestReply is the longest reply that the page or its console takes.
+const longestReply = 4 << 20
+
+func (in *instance) newPage() *live.Page {
+	cpu := cpuMeter{}
+	return live.New(live.Options{
+		Token: in.own.AdminToken.Get(), Host: in.own.AdminHost.Get(), Console: in.own.Console.Get(),
+		Source: live.Source{
+			Observe: in.observeNow, Consult: in.consultAs, Clients: in.clientLines,
+			Sample: func() live.Sample { return in.sample(&cpu) },
+			Held:   func() time.Duration { return time.Since(time.UnixMilli(in.beatMs.Load())) },
+		},
+	})
+}
+
+// observeNow runs a command that the server asks itself.
+func (in *instance) observeNow(words ...string) (reply []byte, err error) {
+	args := make([][]byte, len(words))
+	for i, w := range words {
+		args[i] = []byte(w)
+	}
+	in.core.Do(func() {
+		guest := engine.NewGuest(nil)
+		if err = in.core.Observe(guest, args); err == nil {
+			reply, err = takeReply(guest)
+		}
+	})
+	return reply, err
+}
+
+// consultAs runs a command of the console's.
+func (in *instance) consultAs(name string, args [][]byte) (reply []byte, err error) {
+	in.core.Do(func() {
+		var user *acl.User
+		if user = in.core.Users().Find([]byte(name)); user == nil || !user.Rights().Enabled() {
+			err = fmt.Errorf("NOAUTH the user %q of admin-console-user is not there or is off", name)
+			return
+		}
+		guest := engine.NewGuest(user)
+		if err = in.core.Consult(guest, args); err == nil {
+			reply, err = takeReply(guest)
+		}
+	})
+	return reply, err
+}
+
+// takeReply copies a guest's reply and gives back what was lent. Turn only.
+func takeReply(guest *client.Client) (reply []byte, err error) {
+	defer guest.Out.Reset()
+	if n := guest.Out.Len(); n > longestReply {
+		return nil, fmt.Errorf("ERR the reply has %d bytes, which is more than this page takes", n)
+	}
+	for piece := range guest.Out.Pieces {
+		reply = append(reply, piece...)
+	}
+	return reply, nil
+}
+
+// clientLines are at most n clients from an id on.
+func (in *instance) clientLines(from int64, n int) []string {
+	lines := []string{}
+	in.core.Do(func() {
+		for cl := range in.clients.From(from) {
+			if len(lines) == n {
+				return
+			}
+			lines = append(lines, in.describe(cl))
+		}
+	})
+	return lines
+}
+
+// sample is what the page's history keeps of this moment.
+func (in *instance) sample(cpu *cpuMeter) (s live.Sample) {
+	s.CPUPercent = cpu.percent()
+	s.ResidentMemory = float64(memory.Resident())
+	in.core.Do(func() {
+		f := in.core.Figures()
+		s.OpsPerSecond, s.InputPerSecond, s.OutputPerSecond = f.OpsPerSecond, in.inputRate.PerSecond(), in.outputRate.PerSecond()
+		s.UsedMemory = float64(in.core.UsedMemory())
+		s.Clients, s.Blocked = float64(f.Clients), float64(f.Blocked)
+		s.TurnMicros, s.TurnsPerSecond = float64(f.TurnMean)/1e3, f.TurnsPerSecond
+		for db := range in.space.Len() {
+			s.Keys += float64(in.space.DB(db).Len())
+		}
+	})
+	return s
+}
+
+// A cpuMeter tells how much of one core the process has used since it was asked last.
+type cpuMeter struct {
+	at   time.Time
+	used time.Duration
+}
+
+func (m *cpuMeter) percent() float64 {
+	var u unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	was := *m
+	m.at, m.used = time.Now(), time.Duration(u.Utime.Nano()+u.Stime.Nano())
+	if was.at.IsZero() {
+		return 0
+	}
+	return 100 * float64(m.used-was.used) / float64(m.at.Sub(was.at))
+}

@@ -1,0 +1,186 @@
+package page
+
+import (
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"spindle/tests/testkit"
+)
+
+// A visit is one request to the admin address.
+type visit struct {
+	method, path, body string
+	host, origin       string
+	header             map[string]string
+}
+
+func (v visit) make(t *testing.T, url string) (status int, body string, header http.Header) {
+	t.Helper()
+	if v.method == "" {
+		v.method = "GET"
+	}
+	r, err := http.NewRequest(v.method, url+v.path, strings.NewReader(v.body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.host != "" {
+		r.Host = v.host
+	}
+	if v.origin != "" {
+		r.Header.Set("Origin", v.origin)
+	}
+	for name, value := range v.header {
+		r.Header.Set(name, value)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(text), answer.Header
+}
+
+// bearing shows the token, and says that JSON follows.
+var bearing = map[string]string{"Authorization": "Bearer " + token, "Content-Type": "application/json"}
+
+// TestGuard: who comes without the token, from a foreign page or under a bent name is refused.
+func TestGuard(t *testing.T) {
+	s, url := serve(t, "--admin-host", "Redis.Example")
+	s.Do("SET", "greeting", "hello")
+	basic := map[string]string{"Authorization": "Basic OnBhInNzPGI+"} // an empty user and the token
+	const line = `{"line":"GET greeting"}`
+	for _, c := range []struct {
+		name   string
+		v      visit
+		status int
+		want   string
+	}{
+		{"the page", visit{path: "/"}, 200, "<title>spindle</title>"},
+		{"health", visit{path: "/healthz", host: "evil.example"}, 200, "ok"},
+		{"no token", visit{path: "/live/state"}, 401, "a token is needed"},
+		{"another token", visit{path: "/live/state", header: map[string]string{"Authorization": "Bearer x"}}, 401, ""},
+		{"metrics without a token", visit{path: "/metrics"}, 401, ""},
+		{"profiles without a token", visit{path: "/debug/pprof/heap"}, 401, ""},
+		{"the token", visit{path: "/live/state", header: bearing}, 200, "redis_version"},
+		{"metrics", visit{path: "/metrics", header: bearing, host: "collected.by.name"}, 200, "spindle_used_memory"},
+		{"the token as a password", visit{path: "/metrics", header: basic}, 200, "spindle_used_memory"},
+		{"a bent name", visit{path: "/", host: "evil.example"}, 403, "admin-host"},
+		{"a bent name and the token", visit{path: "/live/state", host: "evil.example", header: bearing}, 403, "admin-host"},
+		{"localhost", visit{path: "/live/state", host: "localhost:80", header: bearing}, 200, ""},
+		{"the name that is set", visit{path: "/live/state", host: "redis.example:9121", header: bearing}, 200, ""},
+		{"an address", visit{path: "/live/state", host: "[::1]:9121", header: bearing}, 200, ""},
+		{"a foreign page", visit{path: "/live/state", origin: "http://evil.example", header: bearing}, 403, "foreign"},
+		{"a page of nobody", visit{path: "/live/state", origin: "null", header: bearing}, 403, "foreign"},
+		{"the page itself", visit{path: "/live/state", origin: url, header: bearing}, 200, ""},
+		{"the page under TLS", visit{path: "/live/state", origin: "https" + strings.TrimPrefix(url, "http"), header: bearing}, 403, ""},
+		{"the console", visit{method: "POST", path: "/live/console", body: line, header: bearing}, 200, "hello"},
+		{"the console without a token", visit{method: "POST", path: "/live/console", body: line}, 401, ""},
+		{"the console from a form", visit{method: "POST", path: "/live/console", body: line, header: map[string]string{"Authorization": "Bearer " + token,
+			"Content-Type": "text/plain"}}, 415, ""},
+		{"the console from a foreign page", visit{method: "POST", path: "/live/console", body: line, header: bearing, origin: "http://evil.example"}, 403, ""},
+		{"the console asked by an address", visit{path: "/live/console?line=GET", header: bearing}, 405, ""},
+		{"no JSON", visit{method: "POST", path: "/live/console", body: "GET greeting", header: bearing}, 400, "JSON"},
+		{"not there", visit{path: "/live/nothing", header: bearing}, 404, ""},
+	} {
+		status, body, header := c.v.make(t, url)
+		if status != c.status || !strings.Contains(body, c.want) {
+			t.Errorf("%s: %d %.100q, want %d %q", c.name, status, body, c.status, c.want)
+		}
+		if strings.HasPrefix(c.v.path, "/live") && status < 404 && !strings.Contains(header.Get("Content-Security-Policy"), "default-src 'none'") {
+			t.Errorf("%s: the policy is %q", c.name, header.Get("Content-Security-Policy"))
+		}
+	}
+}
+
+// TestConsoleLines: what the console takes, and what it shows. Nothing changes data, waits or listens.
+func TestConsoleLines(t *testing.T) {
+	s, url := serve(t, "--busy-reply-threshold", "50")
+	s.Do("ACL", "SETUSER", "reader", "+@all")
+	s.Do("SET", "greeting", "hello")
+	s.Do("HSET", "h", "\xff\x00", "b")
+	ask := func(line string) string {
+		t.Helper()
+		_, body, _ := visit{method: "POST", path: "/live/console", body: `{"line":` + strconv.Quote(line) + `}`, header: bearing}.make(t, url)
+		return body
+	}
+	for line, want := range map[string]string{
+		`GET greeting`: `\"hello\"`, `get 'greeting'`: `\"hello\"`, `GET "gree\x74ing"`: `\"hello\"`, `GET "greeting`: "unbalanced quotes", `GET "a"b`: "unbalanced quotes",
+		`HGETALL h`: `\"\\xff\\x00\" =\u003e \"b\"`, `DBSIZE`: "(integer) 2", `EXISTS nothing`: "(integer) 0", `ACL WHOAMI`: "reader", `PING`: "PONG",
+		`KEYS *`: "1) ", `GET nothing`: "(nil)", `GET h`: "(error) WRONGTYPE", `XREAD BLOCK 0 STREAMS s $`: "(nil)", `CLIENT LIST`: "cmd=",
+		`SET greeting x`: "only takes", `DEL greeting`: "only takes", `SUBSCRIBE c`: "only takes", `MONITOR`: "only takes", `BLPOP l 0`: "only takes",
+		`EVAL "return 1" 0`: "only takes", `CONFIG SET maxmemory 1`: "only takes", `SHUTDOWN`: "only takes", `CLIENT KILL TYPE normal`: "only takes", `MULTI`: "only takes",
+		`SLOWLOG RESET`: "only takes", `SCRIPT FLUSH`: "only takes", `SORT_RO h`: "WRONGTYPE", `OBJECT ENCODING greeting`: "embstr", ``: `"text":""`, `GET`: "wrong number",
+		`CLIENT`: "wrong number",
+	} {
+		if got := ask(line); !strings.Contains(got, want) {
+			t.Errorf("%q: %s, want %q", line, got, want)
+		}
+	}
+	busy := s.Dial()
+	busy.Send("EVAL", "while true do end", 0)
+	if err := busy.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Until(t, testkit.Slowly(10e9), "BUSY", func() error {
+		if got := ask("GET greeting"); !strings.Contains(got, "BUSY") {
+			return io.EOF
+		}
+		return nil
+	})
+	if _, body, _ := (visit{path: "/live/state", header: bearing}).make(t, url); !strings.Contains(body, "redis_version") {
+		t.Errorf("while a script runs the page shows %.200s", body)
+	}
+	s.Do("SCRIPT", "KILL")
+	s.Do("ACL", "SETUSER", "reader", "off")
+	if got := ask("GET greeting"); !strings.Contains(got, "admin-console-user") {
+		t.Errorf("as a user that is off: %s", got)
+	}
+	if got := s.Do("GET", "greeting"); got.Text != "hello" {
+		t.Errorf("the console has changed data: %v", got)
+	}
+}
+
+// TestLooksLeaveNoTrace: the page's own questions are not counted.
+func TestLooksLeaveNoTrace(t *testing.T) {
+	s, url := serve(t, "--slowlog-log-slower-than", "0")
+	s.Do("SLOWLOG", "RESET")
+	before := s.Info("everything")
+	for range 3 {
+		visit{path: "/live/state", header: bearing}.make(t, url)
+		visit{path: "/live/clients", header: bearing}.make(t, url)
+		visit{path: "/live/history?range=day", header: bearing}.make(t, url)
+	}
+	after := s.Info("everything")
+	for _, name := range []string{"total_error_replies", "cmdstat_slowlog|get", "cmdstat_latency|latest", "cmdstat_cluster|nodes", "total_connections_received"} {
+		if before[name] != after[name] {
+			t.Errorf("%s: %q before, %q after", name, before[name], after[name])
+		}
+	}
+	if log := s.Do("SLOWLOG", "GET", -1).String(); strings.Contains(log, "LATENCY") || strings.Contains(log, "latency") {
+		t.Errorf("the slow log has the page's questions: %s", log)
+	}
+}
+
+// TestConsoleIsOff: without a user or a token there is no console.
+func TestConsoleIsOff(t *testing.T) {
+	for _, args := range [][]string{
+		{"--admin-token", token}, {"--admin-console-user", "default"}, {},
+	} {
+		address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
+		testkit.Start(t, append(args, "--admin-address", address)...)
+		status, body, _ := visit{method: "POST", path: "/live/console", body: `{"line":"PING"}`, header: bearing}.make(t, "http://"+address)
+		if status != 403 || !strings.Contains(body, "the console is off") {
+			t.Errorf("%v: %d %s", args, status, body)
+		}
+		if _, state, _ := (visit{path: "/live/state", header: bearing}).make(t, "http://"+address); !strings.Contains(state, `"console":""`) {
+			t.Errorf("%v: the page is told of a console", args)
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package process
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"spindle/tests/testkit"
+)
+
+// shows is what a command of doc/profiling.md has to show, by its beginning. The longest that fits holds.
+var shows = map[string]string{
+	"redis-cli INFO commandstats": "cmdstat_sort:", "redis-cli HOTKEYS GET": "numbers", "redis-cli INFO replylatency": "reply_usec_sort:",
+	"go tool pprof -tags":                        "sort",
+	"go tool pprof -top -nodecount=15 http":      "flat%",
+	"go tool pprof -top -nodecount=15 -tagfocus": "ort",
+	"redis-cli SCRIPT STATS":                     "calls", "redis-cli STALLS GET": "cpu-usec", "redis-cli SLOWLOG GET": "127.0.0.1:", "redis-cli INFO stats": "longest_turn_usec:",
+	"curl -s http://127.0.0.1:9121/healthz": `"held":`, "curl -s -o": "", "go tool trace": "", "go tool pprof -top -nodecount=10 s": "flat%",
+	"perf record": "", "perf report": "%", "redis-cli INFO memory": "memory_purpose_go_heap:", "redis-cli BIGKEYS GET": "numbers",
+	"spindle rdb report": "numbers", "redis-cli MEMORY DOCTOR": "", "redis-cli CLIENT LIST": "tot-mem=",
+	"go tool pprof -top -nodecount=10 http": "flat%", "go tool pprof -top -nodecount=10 -base": "flat%",
+	"curl -s http://127.0.0.1:9121/debug/pprof/goroutine": "goroutine profile: total", "redis-cli MEMORY PURGE": "OK",
+}
+
+func shown(command string) (want string, ok bool) {
+	longest := ""
+	for start, text := range shows {
+		if strings.HasPrefix(command, start) && len(start) > len(longest) {
+			longest, want, ok = start, text, true
+		}
+	}
+	return want, ok
+}
+
+// steps are the commands of a page: its indented lines.
+func steps(t *testing.T, page string) (commands []string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "doc", page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if command, ok := strings.CutPrefix(line, "    "); ok {
+			commands = append(commands, strings.TrimSpace(command))
+		}
+	}
+	return commands
+}
+
+// TestProfilingPage runs each step of doc/profiling.md as it is written, on a server that has something to find.
+func TestProfilingPage(t *testing.T) {
+	port := testkit.FreePort(t)
+	admin := "127.0.0.1:" + strconv.Itoa(port)
+	s := testkit.Start(t, "--admin-address", admin, "--enable-debug-command", "yes")
+	testkit.Pipe(t, s.Dial(), 2000, func(i int) []any { return []any{"RPUSH", "numbers", i * 7919 % 10007} })
+	s.Do("EVAL", "return redis.call('LLEN', 'numbers')", 0)
+	s.Do("DEBUG", "SLEEP", "0.05")
+	over, done := make(chan struct{}), make(chan struct{})
+	c := s.Dial()
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-over:
+				return
+			default:
+				if _, err := c.Do("SORT", "numbers"); err != nil {
+					t.Errorf("the load: %v", err)
+					return
+				}
+			}
+		}
+	}()
+	defer func() { close(over); <-done }()
+	goRoot, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	testkit.Program(t, "redis-cli")
+	dir := t.TempDir()
+	here := strings.NewReplacer("redis-cli ", fmt.Sprintf("redis-cli -p %d ", s.Port), "127.0.0.1:9121", admin, "127.0.0.1:6379", s.Addr,
+		"$(pidof spindle)", strconv.Itoa(s.PID), "spindle rdb", testkit.Spindle(t)+" rdb")
+	commands := steps(t, "profiling.md")
+	if len(commands) < 25 {
+		t.Fatalf("only %d steps", len(commands))
+	}
+	for _, command := range commands {
+		if _, err := exec.LookPath(strings.Fields(command)[0]); err != nil && !strings.HasPrefix(command, "spindle") {
+			t.Logf("not tried: %s is not installed: %s", strings.Fields(command)[0], command)
+			continue
+		}
+		want, ok := shown(command)
+		if !ok {
+			t.Errorf("%s: what it has to show is not said in this test", command)
+			continue
+		}
+		cmd := exec.Command("sh", "-c", here.Replace(command))
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "PATH="+strings.TrimSpace(string(goRoot))+"/bin:"+os.Getenv("PATH"), "PPROF_TMPDIR="+dir)
+		began := time.Now()
+		out, err := cmd.CombinedOutput()
+		if strings.HasPrefix(command, "perf") && err != nil {
+			t.Logf("not tried: perf may not be used here: %s: %.200s", command, out)
+			continue
+		}
+		if err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("%s: %v, shows no %q:\n%.600s", command, err, want, out)
+		}
+		t.Logf("%s: %v", command, time.Since(began).Round(time.Millisecond))
+	}
+}

@@ -1,0 +1,104 @@
+package process
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"spindle/tests/testkit"
+)
+
+// TestStalls plants a stall of each kind that a client or the machine can cause, and finds it named.
+func TestStalls(t *testing.T) {
+	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
+	s := testkit.Start(t, "--admin-address", address, "--enable-debug-command", "yes", "--stall-threshold", "100")
+	c := s.Dial()
+	c.Must("CLIENT", "SETNAME", "planter")
+	find := func(kind, what string) (found map[string]string) {
+		t.Helper()
+		testkit.Until(t, testkit.Slowly(10*time.Second), "a stall of kind "+kind+" named "+what, func() error {
+			all := maps(t, s.Do("STALLS", "GET", -1))
+			for _, m := range all {
+				if m["kind"] == kind && strings.Contains(m["what"], what) {
+					found = m
+					return nil
+				}
+			}
+			return fmt.Errorf("the log has %v", all)
+		})
+		return found
+	}
+
+	c.Must("DEBUG", "SLEEP", "0.3") // waits by itself: not the machine's fault
+	if m := find("command", "SLEEP"); figure(t, m, "usec") < 290e3 || m["name"] != "planter" || m["addr"] == "" {
+		t.Errorf("DEBUG SLEEP: %v", m)
+	}
+	for from := 0; from < 1_000_000; from += 100_000 {
+		words := []any{"SADD", "members"}
+		for i := range 100_000 {
+			words = append(words, from+i)
+		}
+		c.Must(words...)
+	}
+	s.Do("STALLS", "RESET")
+	for range 40 {
+		if v, err := c.Do("SORT", "members", "BY", "nosuch:*", "LIMIT", 0, 10); err != nil || v.Err() != nil {
+			t.Fatal(v, err)
+		}
+		if s.Do("STALLS", "LEN").Int > 0 {
+			break
+		}
+	}
+	if m := find("command", "SORT members"); m["key"] != "members" || m["name"] != "planter" || figure(t, m, "cpu-usec") < figure(t, m, "usec")/4 {
+		t.Errorf("SORT: %v", m)
+	}
+
+	spin := "local n = 0 for i = 1, 3e7 do n = n + i end return n"
+	c.Must("EVAL", spin, 0)
+	sum := sha1.Sum([]byte(spin))
+	if m := find("script", hex.EncodeToString(sum[:])); figure(t, m, "usec") < 100e3 || m["name"] != "planter" {
+		t.Errorf("EVAL: %v", m)
+	}
+	s.Do("STALLS", "RESET")
+	inner := "for i = 1, 5 do redis.call('SORT', KEYS[1], 'BY', 'nosuch:*', 'LIMIT', '0', '10') end"
+	c.Must("EVAL", inner, 1, "members")
+	sum = sha1.Sum([]byte(inner))
+	find("script", hex.EncodeToString(sum[:]))
+
+	s.Do("STALLS", "RESET")
+	s.Signal(syscall.SIGSTOP)
+	time.Sleep(1500 * time.Millisecond)
+	s.Signal(syscall.SIGCONT)
+	if m := find("machine", ""); figure(t, m, "usec") < 1000e3 {
+		t.Errorf("SIGSTOP: %v", m)
+	}
+
+	_, metrics := fetch(t, "http://"+address+"/metrics")
+	for _, kind := range []string{"command", "script", "machine"} {
+		if !strings.Contains(metrics, `spindle_stalls_total{kind="`+kind+`"} `) || strings.Contains(metrics, `spindle_stalls_total{kind="`+kind+`"} 0`) {
+			t.Errorf("/metrics counts no stall of kind %s", kind)
+		}
+	}
+	s.Do("CONFIG", "SET", "stall-log-max-len", 1)
+	c.Must("DEBUG", "SLEEP", "0.15")
+	c.Must("DEBUG", "SLEEP", "0.16")
+	if n := s.Do("STALLS", "LEN").Int; n != 1 {
+		t.Errorf("%d entries are kept of at most 1", n)
+	}
+	s.Do("STALLS", "RESET")
+	s.Do("CONFIG", "SET", "stall-threshold", 0)
+	c.Must("DEBUG", "SLEEP", "0.2")
+	if n := s.Do("STALLS", "LEN").Int; n != 0 {
+		t.Errorf("switched off: %d entries", n)
+	}
+	for _, bad := range [][]any{{"STALLS"}, {"STALLS", "GET", -2}, {"STALLS", "GET", "x"}, {"STALLS", "GET", 1, 2}, {"STALLS", "LEN", 1}} {
+		if v, err := s.Ask(bad...); err != nil || v.Err() == nil {
+			t.Errorf("%v: %v %v", bad, v, err)
+		}
+	}
+}
