@@ -159,7 +159,9 @@ func disturb(s *testkit.Server, rng *rand.Rand, span time.Duration) {
 		case 4:
 			s.Ask("SAVE")
 		case 5:
-			s.Ask("DEBUG", "LOADAOF")
+			c := s.Dial() // inside EXEC it is one turn, so that the writer does not hear LOADING
+			c.Pipeline([]any{"MULTI"}, []any{"DEBUG", "LOADAOF"}, []any{"EXEC"})
+			c.Close()
 		}
 		time.Sleep(min(time.Until(end), time.Duration(rng.IntN(60))*time.Millisecond))
 	}
