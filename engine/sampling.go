@@ -18,8 +18,8 @@ import (
 
 const (
 	samplesPerSecond = 20_000 // at 60,000 a GET at pipeline 1 cost 7 % more than without
-	timedOf          = 4  // one of so many samples is timed alone
-	sampledKeys      = 64 // of one command; if it has more, some in a row stand for all
+	timedOf          = 4      // one of so many samples is timed alone
+	sampledKeys      = 64     // of one command; if it has more, some in a row stand for all
 )
 
 // A sampler decides which commands are looked at.

@@ -91,7 +91,7 @@ func (d *divided) tell() {
 	})
 }
 
-// changed are the slots that had an owner, and have another one, or none.
+// changed are the slots that had an owner and have another one, or none, and those of a shard that this node has left.
 func changed(before, now *slots.Map) map[uint16]bool {
 	left := map[uint16]bool{}
 	var was, is *slots.Node
@@ -99,7 +99,7 @@ func changed(before, now *slots.Map) map[uint16]bool {
 	for slot := range uint16(slots.Count) {
 		if a, b := before.Owner(slot), now.Owner(slot); a != was || b != is { // slots come in runs
 			was, is = a, b
-			gone = a != nil && (b == nil || a.ID != b.ID)
+			gone = a != nil && (b == nil || a.ID != b.ID || before.Shard(slot) && !now.Shard(slot))
 		}
 		if gone {
 			left[slot] = true

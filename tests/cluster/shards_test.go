@@ -1,0 +1,43 @@
+package cluster
+
+import (
+	"errors"
+	"testing"
+
+	"spindle/tests/testkit"
+)
+
+// TestAReplicaThatLeavesEndsItsShard: who hears a shard channel at a replica is told that it is over when the replica
+// goes to another primary. The slot's owner stays the same.
+func TestAReplicaThatLeavesEndsItsShard(t *testing.T) {
+	nodes := []*testkit.Server{node(t, false), node(t, false), node(t, false), node(t, false)}
+	create(t, nodes[:3], 0)
+	from, to, replica := nodes[0], nodes[1], nodes[3]
+	follow := func(primary *testkit.Server) {
+		id := primary.Do("CLUSTER", "MYID").Text
+		testkit.Until(t, testkit.Slowly(patience), "the replica follows", func() error {
+			if _, err := replica.Ask("CLUSTER", "MEET", "127.0.0.1", primary.Port, busPortOf(primary)); err != nil {
+				return err
+			}
+			v, err := replica.Ask("CLUSTER", "REPLICATE", id)
+			return errors.Join(err, v.Err())
+		})
+	}
+	follow(from)
+	synced(t, replica)
+	channel := keyOf(t, from)
+	c := replica.Dial()
+	c.SetTimeout(testkit.Slowly(patience))
+	testkit.Until(t, testkit.Slowly(patience), "the replica serves the shard", func() error {
+		v, err := c.Do("SSUBSCRIBE", channel)
+		return errors.Join(err, v.Err())
+	})
+	follow(to)
+	v, err := c.Receive()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := v.Strings(); len(got) < 2 || got[0] != "sunsubscribe" || got[1] != channel {
+		t.Errorf("%v", v)
+	}
+}
