@@ -131,7 +131,7 @@ func oracle(t testing.TB, programs []string) []string {
 }
 
 var compiledDriver = sync.OnceValue(func() *Proto {
-	p, err := Compile("=driver", []byte(driver))
+	p, err := Compile("=stdin", []byte(driver))
 	if err != nil {
 		panic(err)
 	}
