@@ -203,7 +203,13 @@ func (l *loop) ask(c *conn, words []string) error {
 	if err := l.write(c); err != nil {
 		return err
 	}
+	readable := []unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLIN}}
 	for replies := int64(0); replies == 0; {
+		// The scheduler knows of this call. A raw read that waits would hold up a collection, and with it a server of
+		// this process whose reply is waited for.
+		if _, err := unix.Poll(readable, -1); err != nil && err != unix.EINTR {
+			return err
+		}
 		n, err := l.read(c)
 		if err != nil {
 			return err
