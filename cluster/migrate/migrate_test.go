@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"reflect"
 	"strings"
@@ -108,6 +109,7 @@ func peer(t *testing.T, answers ...string) net.Conn {
 			replies += answer + "\r\n"
 		}
 		_, _ = theirs.Write([]byte(replies)) // who does not read shows in the call
+		_, _ = io.Copy(io.Discard, in)       // a pipe whose other end is closed takes no deadline
 	}()
 	return ours
 }
