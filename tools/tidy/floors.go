@@ -47,6 +47,7 @@ var floors = []rule{
 	{"engine/data/tree", []string{"engine/data/listpack", "engine/data/memory"}},
 	{"engine/data/listpack", []string{"engine/data/memory"}},
 	{"engine/data/intset", []string{"engine/data/memory"}},
+	{"engine/data/memory/memorytest", []string{"engine/data/memory"}},
 	{"engine/data/memory", nil},
 	{"reactor", []string{"reactor/gnet", "protocol/"}},
 	{"reactor/gnet", nil},

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"spindle/engine/data/memory"
+	"spindle/engine/data/memory/memorytest"
 	"spindle/engine/data/value"
 	"spindle/internal/slots"
 )
@@ -500,21 +501,13 @@ func TestModelSlots(t *testing.T) { newModelBy(t, 2, 60, true, true).run(scaled(
 
 func TestModelManyInSlots(t *testing.T) { newModelBy(t, 1, 4000, false, true).run(scaled(40_000), 400) }
 
-// relocate goes on with moving every block elsewhere, in steps; a view that lives ends that.
+// relocate goes on with moving every block elsewhere, in steps.
 func (m *model) relocate() {
-	h := m.k.heap
-	switch phase := h.Evacuation(); {
-	case phase == memory.EvacuationOver:
-		h.Evacuate(0)
-	case phase != memory.EvacuationMoves:
-		h.StepEvacuation()
-	case h.Holding():
-		h.EndEvacuation()
-	default:
-		left := m.rng.IntN(40)
-		if m.k.Defragment(&m.defrag, func() bool { left--; return left < 0 }) {
+	memorytest.Relocate(m.k.heap, m.rng.IntN(40), func(stop func() bool) bool {
+		over := m.k.Defragment(&m.defrag, stop)
+		if over {
 			m.defrag = Defrag{}
-			h.EndEvacuation()
 		}
-	}
+		return over
+	})
 }

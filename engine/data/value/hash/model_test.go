@@ -13,6 +13,7 @@ import (
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/listpack"
 	"spindle/engine/data/memory"
+	"spindle/engine/data/memory/memorytest"
 	"spindle/engine/data/value"
 	"spindle/engine/data/value/hash"
 )
@@ -424,21 +425,13 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// relocate goes on with moving every block elsewhere, in steps; a view that lives ends that.
+// relocate goes on with moving every block elsewhere, in steps.
 func (m *model) relocate() {
-	h := m.heap
-	switch phase := h.Evacuation(); {
-	case phase == memory.EvacuationOver:
-		h.Evacuate(0)
-	case phase != memory.EvacuationMoves:
-		h.StepEvacuation()
-	case h.Holding():
-		h.EndEvacuation()
-	default:
-		left := m.rng.IntN(40)
-		if m.k.Defragment(&m.defrag, func() bool { left--; return left < 0 }) {
+	memorytest.Relocate(m.heap, m.rng.IntN(40), func(stop func() bool) bool {
+		over := m.k.Defragment(&m.defrag, stop)
+		if over {
 			m.defrag = keyspace.Defrag{}
-			h.EndEvacuation()
 		}
-	}
+		return over
+	})
 }

@@ -14,6 +14,7 @@ import (
 
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/memory"
+	"spindle/engine/data/memory/memorytest"
 	"spindle/engine/data/value"
 	"spindle/engine/data/value/stream"
 )
@@ -550,21 +551,13 @@ func TestLongNodesMoveSeldom(t *testing.T) {
 	}
 }
 
-// relocate goes on with moving every block elsewhere, in steps; a view that lives ends that.
+// relocate goes on with moving every block elsewhere, in steps.
 func (m *model) relocate() {
-	h := m.k.Heap()
-	switch phase := h.Evacuation(); {
-	case phase == memory.EvacuationOver:
-		h.Evacuate(0)
-	case phase != memory.EvacuationMoves:
-		h.StepEvacuation()
-	case h.Holding():
-		h.EndEvacuation()
-	default:
-		left := m.rng.IntN(40)
-		if m.k.Defragment(&m.defrag, func() bool { left--; return left < 0 }) {
+	memorytest.Relocate(m.k.Heap(), m.rng.IntN(40), func(stop func() bool) bool {
+		over := m.k.Defragment(&m.defrag, stop)
+		if over {
 			m.defrag = keyspace.Defrag{}
-			h.EndEvacuation()
 		}
-	}
+		return over
+	})
 }
