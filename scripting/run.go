@@ -67,11 +67,13 @@ func (s *Scripts) prepare(c *command.Context, e *environment, f Flags, readOnly 
 
 var (
 	errScriptInCluster = &protocol.Error{Code: "ERR", Text: "Can not run script on cluster, 'no-cluster' flag is set."}
-	errScriptStale     = &protocol.Error{Code: "MASTERDOWN", Text: "Link with MASTER is down, replica-serve-stale-data is set to 'no' " +
-		"and 'allow-stale' flag is not set on the script."}
+	errScriptStale     = &protocol.Error{Code: "MASTERDOWN",
+		Text: "Link with MASTER is down, replica-serve-stale-data is set to 'no' " +
+			"and 'allow-stale' flag is not set on the script."}
 	errScriptReplica = &protocol.Error{Code: "READONLY", Text: "Can not run script with write flag on readonly replica"}
-	errScriptSave    = &protocol.Error{Code: "MISCONF", Text: "Redis is configured to save RDB snapshots, but it's currently unable to " +
-		"persist to disk. Writable scripts are blocked. Use 'no-writes' flag for read only scripts."}
+	errScriptSave    = &protocol.Error{Code: "MISCONF",
+		Text: "Redis is configured to save RDB snapshots, but it's currently unable to " +
+			"persist to disk. Writable scripts are blocked. Use 'no-writes' flag for read only scripts."}
 	errScriptReadOnly = &protocol.Error{Code: "ERR", Text: "Can not execute a script with write flag using *_ro command."}
 	errScriptMemory   = &protocol.Error{Code: "OOM", Text: "allow-oom flag is not set on the script, " +
 		"can not run it when used memory > 'maxmemory'"}
@@ -97,8 +99,9 @@ func (s *Scripts) refuse(c *command.Context, f Flags, readOnly bool) error {
 	case writes && at.SaveFailed && !obeys:
 		return errScriptSave
 	case writes && at.LogError != "" && !obeys:
-		return protocol.Errorf("MISCONF", "Redis is configured to persist data to AOF, but it's currently unable to persist to disk. "+
-			"Writable scripts are blocked. Use 'no-writes' flag for read only scripts. AOF error: %s", at.LogError)
+		return protocol.Errorf("MISCONF",
+			"Redis is configured to persist data to AOF, but it's currently unable to persist to disk. "+
+				"Writable scripts are blocked. Use 'no-writes' flag for read only scripts. AOF error: %s", at.LogError)
 	case writes && readOnly:
 		return errScriptReadOnly
 	case writes && at.FewReplicas:
@@ -193,7 +196,8 @@ func (s *Scripts) warn(nanos int64) {
 	if !r.isEval {
 		by = "FUNCTION KILL"
 	}
-	s.logf(logWarning, "Slow script detected: still in execution after %d milliseconds. You can try killing the script using the %s command. "+
+	s.logf(logWarning, "Slow script detected: still in execution after %d milliseconds. You can try killing the script "+
+		"using the %s command. "+
 		"Script name is: %s.", nanos/1e6, by, r.name)
 }
 
@@ -267,10 +271,12 @@ func (f *failure) reply(line string) error {
 // The refusals of SCRIPT KILL and FUNCTION KILL.
 var (
 	errNotBusy = &protocol.Error{Code: "NOTBUSY", Text: "No scripts in execution right now."}
-	errObeyed  = &protocol.Error{Code: "UNKILLABLE", Text: "The busy script was sent by a master instance in the context of replication " +
-		"and cannot be killed."}
-	errHasWritten = &protocol.Error{Code: "UNKILLABLE", Text: "Sorry the script already executed write commands against the dataset. You can " +
-		"either wait the script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command."}
+	errObeyed  = &protocol.Error{Code: "UNKILLABLE",
+		Text: "The busy script was sent by a master instance in the context of replication " +
+			"and cannot be killed."}
+	errHasWritten = &protocol.Error{Code: "UNKILLABLE",
+		Text: "Sorry the script already executed write commands against the dataset. You can " +
+			"either wait the script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command."}
 )
 
 // kill ends the run at its next instruction.

@@ -33,7 +33,8 @@ func (in *instance) joinLog() {
 // baseOptions are how the base of the append-only file is written. Turn only.
 func (in *instance) baseOptions() bgsave.Options {
 	o := bgsave.Options{
-		Compress: in.save.Compress.Get(), Checksum: in.save.Checksum.Get(), Delay: in.save.SaveDelay.Get(), Newest: int(in.save.Version.Get()),
+		Compress: in.save.Compress.Get(), Checksum: in.save.Checksum.Get(), Delay: in.save.SaveDelay.Get(),
+		Newest: int(in.save.Version.Get()),
 		Savers: int(in.save.SaverConcurrency.Get()), Header: in.header(), Clock: in.clockOf(),
 	}
 	return o
@@ -142,7 +143,8 @@ func (in *instance) loadSnapshot() (state bgsave.ReplicationState, err error) {
 		in.core.Do(func() { lapses = in.feed.BeginLoad() })
 		options.Lapsed = func(db int, key []byte) { lapses.Add(db, in.wordOfExpiry(), key) }
 	}
-	found, err := bgsave.Load(in.loadContext, path, &bgsave.Into{Space: in.space, Turn: in.core.Do, Functions: in.restoreLibrary}, options)
+	found, err := bgsave.Load(in.loadContext, path, &bgsave.Into{Space: in.space, Turn: in.core.Do,
+		Functions: in.restoreLibrary}, options)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return state, err
 	}

@@ -239,7 +239,8 @@ func (c *checker) explain(err error) {
 		c.at(0, "%s", reason.Of(err))
 	}
 	if c.keys > 0 {
-		c.say("[additional info] The last record in order begins at offset %d: %s '%s' of database %d", c.last.Offset, c.last.Op, c.last.Key, c.last.DB)
+		c.say("[additional info] The last record in order begins at offset %d: %s '%s' of database %d",
+			c.last.Offset, c.last.Op, c.last.Key, c.last.DB)
 	}
 }
 

@@ -45,7 +45,8 @@ var Tools = []Tool{
 		{Args: "rdb report [OPTION ...] FILE|HOST:PORT", Text: "what takes the memory: by type, prefix, lifetime and key"},
 	}, rdbTool},
 	{"cluster", "", []server.Form{
-		{Args: "cluster demo [OPTION ...] N", Text: "starts N nodes on this host for a trial, and clears them away on Ctrl-C"},
+		{Args: "cluster demo [OPTION ...] N",
+			Text: "starts N nodes on this host for a trial, and clears them away on Ctrl-C"},
 	}, clusterTool},
 }
 

@@ -40,7 +40,8 @@ func (c *census) largestFirst() []largeKey {
 
 // table is the report for people.
 func (c *census) table() {
-	fmt.Fprintf(c.out, "%s: %s keys, %s in memory here; RDB version %d, %s\n", c.source, grouped(c.all.Keys), size(c.all.Bytes), c.version, size(c.fileBytes))
+	fmt.Fprintf(c.out, "%s: %s keys, %s in memory here; RDB version %d, %s\n", c.source, grouped(c.all.Keys),
+		size(c.all.Bytes), c.version, size(c.fileBytes))
 	c.section("TYPE", c.byType())
 	c.section("PREFIX", c.byPrefix())
 	c.section("LIFETIME", c.byLifetime())
@@ -52,7 +53,8 @@ func (c *census) table() {
 	}
 	fmt.Fprintf(c.out, "\n%-22s %12s %14s  %-4s %-17s %s\n", "LARGEST KEYS", "MEMORY", "ELEMENTS", "DB", "LIFETIME", "KEY")
 	for _, k := range c.largestFirst() {
-		fmt.Fprintf(c.out, "%-22s %12s %14s  %-4d %-17s %s\n", k.Type.String()+" "+k.Encoding.String(), size(int64(k.Bytes)), grouped(int64(k.Elements)),
+		fmt.Fprintf(c.out, "%-22s %12s %14s  %-4d %-17s %s\n", k.Type.String()+" "+k.Encoding.String(), size(int64(k.Bytes)),
+			grouped(int64(k.Elements)),
 			k.DB, lifetimes[c.lifetime(k.DeadlineMs)].name, shortened(text(k.Key), 120))
 	}
 }
@@ -62,9 +64,11 @@ func (c *census) section(title string, rows []share) {
 	if len(rows) == 0 {
 		return
 	}
-	fmt.Fprintf(c.out, "\n%-32s %14s %12s %7s %14s %12s %12s\n", title, "KEYS", "MEMORY", "SHARE", "ELEMENTS", "MEAN", "LARGEST")
+	fmt.Fprintf(c.out, "\n%-32s %14s %12s %7s %14s %12s %12s\n", title, "KEYS", "MEMORY", "SHARE", "ELEMENTS",
+		"MEAN", "LARGEST")
 	for _, r := range rows {
-		fmt.Fprintf(c.out, "%-32s %14s %12s %6.1f%% %14s %12s %12s\n", shortened(r.Name, 32), grouped(r.Keys), size(r.Bytes), 100*r.Share, grouped(r.Elements),
+		fmt.Fprintf(c.out, "%-32s %14s %12s %6.1f%% %14s %12s %12s\n", shortened(r.Name, 32), grouped(r.Keys), size(r.Bytes),
+			100*r.Share, grouped(r.Elements),
 			size(r.Bytes/max(r.Keys, 1)), size(r.Largest))
 	}
 }
@@ -130,7 +134,8 @@ func (c *census) csv() {
 	row := func(of, name string, t *total) {
 		number := func(n int64) string { return strconv.FormatInt(n, 10) }
 		_ = w.Write([]string{of, name, number(t.Keys), number(t.Bytes),
-			strconv.FormatFloat(float64(t.Bytes)/float64(max(c.all.Bytes, 1)), 'f', 6, 64), number(t.Elements), number(t.Largest)})
+			strconv.FormatFloat(float64(t.Bytes)/float64(max(c.all.Bytes, 1)), 'f', 6, 64), number(t.Elements),
+			number(t.Largest)})
 	}
 	row("all", "", &c.all)
 	for _, part := range []struct {
