@@ -24,6 +24,7 @@ type site struct {
 	at        map[string]*testkit.Server // servers by the address that Sentinels know
 	ids       []string                   // of the Sentinels
 	epochs    map[string]string          // the address that an epoch's configuration names
+	logs      map[*testkit.Server]*journal
 }
 
 const downAfterMs, failoverTimeoutMs = 1000, 4000
@@ -34,6 +35,7 @@ func newSite(t *testing.T, rng *rand.Rand, servers, sentinels []bool) *site {
 	s := &site{
 		t: t, rng: rng, network: testkit.NewNetwork(t, len(servers)+len(sentinels)),
 		hosts: map[*testkit.Server]*testkit.NetworkHost{}, at: map[string]*testkit.Server{}, epochs: map[string]string{},
+		logs: map[*testkit.Server]*journal{},
 	}
 	hosts := s.network.Hosts()
 	for i, redis := range servers {
@@ -59,9 +61,17 @@ func newSite(t *testing.T, rng *rand.Rand, servers, sentinels []bool) *site {
 			Args: []string{file, "--sentinel"}})
 		s.sentinels, s.hosts[watch] = append(s.sentinels, watched{watch, file}), h
 		s.ids = append(s.ids, watch.Do("SENTINEL", "MYID").Text)
+		s.hasten(watch)
 	}
 	testkit.Until(t, patience, "all to know each other", s.whyNotReady)
 	return s
+}
+
+// hasten has a Sentinel look more often, so that the short form of a test is short.
+func (s *site) hasten(w *testkit.Server) {
+	if testkit.Scale() == 1 {
+		w.Do("SENTINEL", "DEBUG", "info-period", 1000, "publish-period", 500)
+	}
 }
 
 // majority is how many Sentinels elect one of them.
@@ -151,15 +161,29 @@ type told struct {
 
 var eventLine = regexp.MustCompile(`(?m)^\d+:X (\d+ \w{3} \d{4} [\d:.]+) . (\+[a-z-]+) (.*)$`)
 
-func (s *site) events(w watched) (events []told) {
-	for _, m := range eventLine.FindAllStringSubmatch(w.Log(), -1) {
+// A journal is what was read of a log.
+type journal struct {
+	read   int // bytes
+	events []told
+}
+
+// events are all that a Sentinel has logged.
+func (s *site) events(w watched) []told {
+	j, log := s.logs[w.Server], w.Log()
+	if j == nil {
+		j = &journal{}
+		s.logs[w.Server] = j
+	}
+	end := strings.LastIndexByte(log, '\n') + 1
+	for _, m := range eventLine.FindAllStringSubmatch(log[j.read:end], -1) {
 		at, err := time.ParseInLocation("2 Jan 2006 15:04:05.000", m[1], time.Local)
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		events = append(events, told{at, m[2], m[3]})
+		j.events = append(j.events, told{at, m[2], m[3]})
 	}
-	return events
+	j.read = end
+	return j.events
 }
 
 // switched is when the first Sentinel told of another primary, after a moment.
