@@ -201,7 +201,7 @@ func (s *site) switched(after time.Time) (first time.Time, ok bool) {
 // A count is what the Sentinels' logs tell of their elections.
 type count struct{ votes, leaders, promotions int }
 
-// check reads all logs. In each epoch a Sentinel votes once, one is elected at most, by more than half of all Sentinels,
+// check reads all logs. In each epoch a Sentinel votes once, one is elected at most, by more than half of all of them,
 // and one server at most is promoted.
 func (s *site) check() (n count) {
 	s.t.Helper()
