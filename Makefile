@@ -103,11 +103,11 @@ vet:
 	$(GO) vet ./...
 
 # The tests hold spindle against Debian's redis: the server as the oracle, its tools as the users; lua5.1 is the language's,
-# systemd-analyze the units'.
+# systemd-analyze the units', ip makes networks of namespaces.
 deps:
 	@command -v redis-server >/dev/null && command -v redis-cli >/dev/null && command -v redis-check-rdb >/dev/null && command -v lua5.1 >/dev/null && \
-	command -v systemd-analyze >/dev/null || \
-	{ $(SUDO) apt-get update -q && $(SUDO) env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -yq redis-server redis-tools procps lua5.1 systemd; }
+	command -v systemd-analyze >/dev/null && command -v ip >/dev/null || \
+	{ $(SUDO) apt-get update -q && $(SUDO) env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -yq redis-server redis-tools procps lua5.1 systemd iproute2; }
 
 race: deps build ## the same tests under the race detector; slabs come from the Go heap there
 	$(GO) test -race -timeout 40m ./...
