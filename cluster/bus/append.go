@@ -84,14 +84,15 @@ func appendExtensions(dst []byte, e *Extensions) ([]byte, uint16) {
 		dst = append(dst, 0, 0)
 		n++
 	}
-	text := func(kind uint16, s string) {
-		if s != "" {
+	text := func(kind uint16, s string, is bool) {
+		if is {
 			begin(kind, len(s)+1)
 			dst = appendFixed(dst, s, (len(s)+1+7)&^7)
 		}
 	}
-	text(extHostname, e.Hostname)
-	text(extHumanName, e.HumanName)
+	text(extHostname, "", e.Asks)
+	text(extHostname, e.Hostname, e.Hostname != "")
+	text(extHumanName, e.HumanName, e.HumanName != "")
 	for _, f := range e.Forgotten {
 		begin(extForgotten, IDBytes+8)
 		dst = appendFixed(dst, f.ID, IDBytes)

@@ -21,7 +21,7 @@ func every() (all []*Message) {
 		switch t {
 		case Ping, Pong, Meet:
 			m.Gossip = []Gossip{{id, 1, 2, "10.0.0.1", 1, 2, 3, MaybeFailed}, {strings.Repeat("a", 40), 0, 0, "", 0, 0, 0, 0}}
-			m.Extensions = Extensions{Hostname: "a.example", HumanName: "shard1-a", ShardID: id, Present: true,
+			m.Extensions = Extensions{Asks: t == Meet, Hostname: "a.example", HumanName: "shard1-a", ShardID: id, Present: true,
 				Forgotten: []Forgotten{{id, 60}, {strings.Repeat("b", 40), 1}}}
 		case Fail:
 			m.About = id

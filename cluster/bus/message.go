@@ -155,7 +155,11 @@ type Gossip struct {
 }
 
 // Extensions are what heartbeats of 7.0 and later may carry beside gossip.
+//
+// Asks says that the sender knows extensions, and has not seen yet whether who hears it does. On the wire it is an
+// empty host name in front, which no version writes otherwise: 7.0 knows it, and passes it over without a word.
 type Extensions struct {
+	Asks      bool
 	Hostname  string
 	HumanName string
 	Forgotten []Forgotten

@@ -152,6 +152,7 @@ func (e *Extensions) take(kind uint16, body []byte) {
 	switch {
 	case kind == extHostname:
 		e.Hostname = untilZero(body)
+		e.Asks = e.Asks || e.Hostname == ""
 	case kind == extHumanName:
 		e.HumanName = untilZero(body)
 	case kind == extForgotten && len(body) >= IDBytes+8:

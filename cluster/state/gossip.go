@@ -91,11 +91,12 @@ func (s *State) gossipOf(n *Node) bus.Gossip {
 	return g
 }
 
-// extensions are what a heartbeat on l carries. Nodes before 7.2 know the host name alone and complain about all
-// others; whoever has sent none of them is taken for one.
+// extensions are what a heartbeat on l carries. Nodes before 7.2 know the host name alone and complain of all others:
+// whoever has not shown that it knows more is told no more, and asked. So two nodes of ours never wait for each other.
 func (s *State) extensions(l *Link) bus.Extensions {
 	e := bus.Extensions{Hostname: s.me.Hostname}
-	if l.old || l.Node != nil && l.Node.old {
+	if !l.extends && (l.Node == nil || !l.Node.extends) {
+		e.Asks = true
 		return e
 	}
 	e.HumanName, e.ShardID = s.me.HumanName, s.me.ShardID
@@ -210,7 +211,6 @@ func (s *State) takeGossipOf(n, sender *Node, g *bus.Gossip) {
 // takeExtensions takes what a heartbeat carries beside gossip.
 func (s *State) takeExtensions(n *Node, m *bus.Message) {
 	e := &m.Extensions
-	n.old = e.ShardID == ""
 	for _, kind := range e.Unknown {
 		s.log(logging.LevelWarning, "Received unknown extension type %d", kind)
 	}
@@ -231,6 +231,9 @@ func (s *State) takeExtensions(n *Node, m *bus.Message) {
 		n.Hostname = e.Hostname
 		s.Changed = true
 		s.save(false)
+	}
+	if e.Asks && e.ShardID == "" {
+		return // the rest comes when it knows that we take it
 	}
 	if n.HumanName != e.HumanName && saneName(e.HumanName) {
 		n.HumanName = e.HumanName

@@ -35,7 +35,7 @@ type Node struct {
 	gossiped       uint64 // the last ping that told of it
 	reports        []report
 	Link, Incoming *Link
-	old            bool // it is of a version before 7.2: it has sent no shard
+	extends        bool // it has shown that it knows extensions beside the host name: it is of 7.2 or later
 }
 
 // A report is a primary's word that a node does not answer.

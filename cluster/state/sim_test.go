@@ -322,7 +322,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 		play func(seed uint64, b bug) *world
 	}{
 		"messages do not wait for the disk": {ungated, 10, func(seed uint64, b bug) *world { return rivalry(seed, b) }},
-		"votes are forgotten by a start":    {forgetful, 800, func(seed uint64, b bug) *world { return rivalry(seed, b) }},
+		"votes are forgotten by a start":    {forgetful, 100, func(seed uint64, b bug) *world { return rivalry(seed, b) }},
 		"a node votes twice":                {generous, 0, func(seed uint64, b bug) *world { return play(t, seed, b, false).w }},
 		"a failover with the old epoch":     {sameEpoch, 0, func(seed uint64, b bug) *world { return play(t, seed, b, false).w }},
 	} {
