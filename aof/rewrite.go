@@ -299,7 +299,7 @@ func (w *writer) change(j *rewriting) {
 		err = errors.New("the file before it is not whole")
 	}
 	if err == nil {
-		err = w.file.Sync()
+		err = w.syncWhole()
 	}
 	began := time.Now()
 	next := w.manifest.clone()
@@ -389,7 +389,7 @@ func (w *writer) adopt(j *rewriting) {
 	w.mu.Unlock()
 	if err == nil && j.first {
 		name := f.incrName(next.incrSeq + 1)
-		if err = w.file.Sync(); err == nil {
+		if err = w.syncWhole(); err == nil {
 			err = f.disk.Rename(f.path(f.temporaryIncr()), f.path(name))
 			renamed = err == nil
 		}

@@ -423,16 +423,32 @@ func (w *writer) open() {
 	w.log.parts.Gate.Open(math.MaxUint64)
 }
 
-// syncFailed is the end of a file. Under mu.
+// syncFailed is the end of a file, and of the process if replies wait for that sync. Under mu.
 func (w *writer) syncFailed(err error, gated bool) {
+	w.syncRefused(err, gated)
+	w.bad = err
+	w.tell()
+}
+
+// syncRefused logs that a sync has failed, and ends the process if replies wait for it. Under mu.
+func (w *writer) syncRefused(err error, gated bool) {
 	l := w.log
 	if gated {
 		l.parts.Log.Warning("Can't persist AOF for fsync error when the AOF fsync policy is 'always': %s. Exiting...", reason.Of(err))
 		l.parts.Fatal()
 	}
 	l.parts.Log.Warning("Fail to fsync the AOF file: %s", reason.Of(err))
-	w.bad = err
-	w.tell()
+}
+
+// syncWhole syncs a file before a rewrite goes on. That it fails is the end of the file, as in sync. The goroutine's.
+func (w *writer) syncWhole() error {
+	err := w.file.Sync()
+	if err != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.syncFailed(err, w.gated)
+	}
+	return err
 }
 
 // openIncr opens an increment to append to. fresh empties it, for good: a rewrite that a power cut has ended may have
@@ -521,13 +537,15 @@ func (w *writer) syncLast() {
 	w.mu.Lock()
 	whole := w.buf.first >= w.ready
 	w.mu.Unlock()
-	if err := w.file.Sync(); err != nil {
-		w.log.parts.Log.Warning("Fail to fsync the AOF file: %s", reason.Of(err))
-	} else if whole {
-		w.mu.Lock()
+	err := w.file.Sync()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case err != nil:
+		w.syncRefused(err, w.gated)
+	case whole:
 		w.synced = w.ready
 		w.open()
-		w.mu.Unlock()
 	}
 }
 
