@@ -416,3 +416,35 @@ func TestLastSyncFails(t *testing.T) {
 		})
 	}
 }
+
+// TestNameOfHistory: a new increment never takes the name of a file that is history. With that its own bytes would be
+// removed, or old ones would come before them.
+func TestNameOfHistory(t *testing.T) {
+	for _, switched := range []bool{false, true} {
+		t.Run(fmt.Sprintf("switched on at run time=%t", switched), func(t *testing.T) {
+			s, d := begin(t, EverySecond)
+			s.step(1)
+			s.Do(s.aof.TurnOff)
+			s.waitFor("the writer", s.resting)
+			s.set.KeepHistory.Set(true) // as if the power went off before history was removed
+			s.Do(s.aof.startRewrite)
+			s.waitFor("the rewrite", func() bool { return !s.aof.Rewriting() })
+
+			s = newServer(t, d)
+			if !switched {
+				if err := s.start(); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				s.step(1)
+				s.Do(func() { s.aof.TurnOn(".") })
+			}
+			s.waitFor("the log", func() bool { return s.aof.state == on })
+			s.step(2)
+			s.waitFor("the disk", func() bool { return s.aof.w.behind() == 0 && s.resting() })
+			if n := again(t, d); n != 2 {
+				t.Errorf("%d steps are in the log\n%s", n, d)
+			}
+		})
+	}
+}

@@ -177,10 +177,9 @@ func (w *writer) prepare(j *rewriting) {
 		w.manifest = m
 	}
 	if !j.first {
-		j.seq = w.manifest.incrSeq + 1
-		j.name = f.incrName(j.seq)
+		next := f.nextIncr(w.manifest)
+		j.name, j.seq = next.name, next.seq
 	}
-	w.log.parts.Log.Notice("Creating AOF incr file %s on background rewrite", j.name)
 	j.base.seq = w.manifest.baseSeq + 1
 	if j.idle {
 		if err := f.disk.Mkdir(f.dir, 0o755); err != nil {
@@ -191,6 +190,7 @@ func (w *writer) prepare(j *rewriting) {
 		go w.log.parts.Core.Do(func() { w.log.freeze(j) })
 		return
 	}
+	w.log.parts.Log.Notice("Creating AOF incr file %s on background rewrite", j.name)
 	file, err := w.openIncr(j.name, true)
 	if err == nil && j.first {
 		err = f.disk.SyncDir(f.dir)
@@ -388,14 +388,13 @@ func (w *writer) adopt(j *rewriting) {
 	at := w.buf.first
 	w.mu.Unlock()
 	if err == nil && j.first {
-		name := f.incrName(next.incrSeq + 1)
+		next.replaceBase(j.base, 0)
+		incr := f.nextIncr(next)
+		next.incrs, next.incrSeq = []part{incr}, incr.seq
 		if err = w.syncWhole(); err == nil {
-			err = f.disk.Rename(f.path(f.temporaryIncr()), f.path(name))
+			err = f.disk.Rename(f.path(f.temporaryIncr()), f.path(incr.name))
 			renamed = err == nil
 		}
-		next.incrSeq++
-		next.replaceBase(j.base, 0)
-		next.incrs = append(next.incrs, part{name, next.incrSeq})
 	} else if err == nil && j.idle {
 		next.replaceBase(j.base, 0)
 	} else if err == nil {
@@ -541,18 +540,17 @@ func (l *Log) Open(found Loaded) error {
 		}
 		changed = true
 	}
-	name := ""
+	name, fresh := "", false
 	if n := len(m.incrs); n > 0 {
 		name = m.incrs[n-1].name
 		l.parts.Log.Notice("Opening AOF incr file %s on server start", name)
 	} else {
-		m.incrSeq++
-		name = f.incrName(m.incrSeq)
-		m.incrs = append(m.incrs, part{name, m.incrSeq})
-		changed = true
+		incr := f.nextIncr(m)
+		name, changed, fresh = incr.name, true, true
+		m.incrs, m.incrSeq = []part{incr}, incr.seq
 		l.parts.Log.Notice("Creating AOF incr file %s on server start", name)
 	}
-	file, err := w.openIncr(name, false)
+	file, err := w.openIncr(name, fresh)
 	if err == nil && changed {
 		err = f.write(m)
 	}
