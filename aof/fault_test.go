@@ -448,3 +448,31 @@ func TestNameOfHistory(t *testing.T) {
 		})
 	}
 }
+
+// TestSwitchedTwice: a rewrite that was called off before its freeze takes no file away from the next.
+func TestSwitchedTwice(t *testing.T) {
+	d := faulty.New(1)
+	s := newServer(t, d)
+	s.step(1)
+	prepared := func() {
+		for !s.resting() {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	s.Do(func() { // in one turn: the freeze of each waits for its end
+		s.aof.TurnOn(".")
+		prepared()
+		s.aof.TurnOff()
+		s.aof.TurnOn(".")
+		prepared()
+	})
+	s.waitFor("the first rewrite", func() bool { return s.aof.state == on })
+	if s.said("terminated with error") {
+		t.Error("the rewrite has failed")
+	}
+	s.step(2)
+	s.waitFor("the disk", func() bool { return s.aof.w.behind() == 0 && s.resting() })
+	if n := again(t, d); n != 2 {
+		t.Errorf("%d steps are in the log\n%s", n, d)
+	}
+}
