@@ -10,8 +10,8 @@ import (
 )
 
 // TestStallsOfDuties: a duty that takes long is named, and so are what was left for a turn's end and whoever had a turn
-// of its own. A tick that comes late without a reason of ours is the machine's gap. On a busy machine other parts of the
-// test may stall too, so the planted stall is looked for among all that are noted.
+// of its own. A tick that comes late without a reason of ours is the machine's gap. On a busy machine other
+// parts of the test may stall too, so the planted stall is looked for among all that are noted.
 func TestStallsOfDuties(t *testing.T) {
 	h := newHouse(t)
 	h.Do(func() {
