@@ -94,7 +94,7 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewInt("stall-threshold", &s.StallThreshold, 10, setting.Between(0, math.MaxInt32)),
 		setting.NewInt("stall-log-max-len", &s.StallsKept, 128, setting.Between(0, 100_000)),
 		setting.NewBool("hot-keys", &s.HotKeys, true),
-		setting.NewBool("big-keys", &s.BigKeys, true, setting.Immutable),
+		setting.NewBool("big-keys", &s.BigKeys, true, setting.Fixed),
 		setting.NewBool("measure-turn-cpu", &s.MeasureTurnCPU, false),
 		setting.NewBool("lazyfree-lazy-eviction", &s.LazyfreeEviction, false),
 		setting.NewMemoryUint("maxmemory", &s.MaxMemory, 0),

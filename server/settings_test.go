@@ -96,6 +96,22 @@ func TestReference(t *testing.T) {
 	}
 }
 
+// TestOwnSettingsTakeTheirValue: whoever sets all that CONFIG GET has shown knows which of the reference's settings
+// cannot be set, and none of ours.
+func TestOwnSettingsTakeTheirValue(t *testing.T) {
+	registry := newRegistry(t)
+	for _, name := range ownSettingNames {
+		row := registry.Lookup(name)
+		if row.Flags&setting.Hidden != 0 {
+			continue // CONFIG GET * does not show it
+		}
+		value := row.Get()
+		if err := registry.SetMany([]setting.Pair{{Name: name, Value: value}}, setting.Conditions{}); err != nil {
+			t.Errorf("CONFIG SET %s %q: %v", name, value, err)
+		}
+	}
+}
+
 // TestReplies holds the replies of CONFIG SET, and what CONFIG GET says afterwards, to the reference server's:
 // testdata/replies.tsv has a line a try (name, value, reply, value afterwards), each made from the defaults.
 func TestReplies(t *testing.T) {
