@@ -77,7 +77,8 @@ func powerCut(t *testing.T, policy Policy, seed uint64, bug sabotage) (problem s
 		default:
 			n, err := s.state()
 			if err != nil || n < promised || n > steps {
-				return fmt.Sprintf("seed %d, life %d: %d steps of %d, %d were promised, %v\n%s%s", seed, life, n, steps, promised, err, d, texts(d))
+				return fmt.Sprintf("seed %d, life %d: %d steps of %d, %d were promised, %v\n%s%s",
+					seed, life, n, steps, promised, err, d, texts(d))
 			}
 			promised, steps = s.live(d, rng, n, bug == repliesEarly)
 		}
@@ -167,7 +168,8 @@ func TestFaultsAreFound(t *testing.T) {
 		policy Policy
 		bug    sabotage
 	}{
-		{Always, repliesEarly}, {Always, syncsNoFile}, {EverySecond, syncsNoFile}, {Always, syncsNoFolder}, {EverySecond, syncsNoFolder},
+		{Always, repliesEarly}, {Always, syncsNoFile}, {EverySecond, syncsNoFile}, {Always, syncsNoFolder},
+		{EverySecond, syncsNoFolder},
 	} {
 		found := ""
 		for seed := uint64(0); seed < 1000 && found == ""; seed++ {

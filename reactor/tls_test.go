@@ -215,7 +215,8 @@ func TestRecordsCutAnywhere(t *testing.T) {
 // read.
 func TestMaxClientsUnderTLS(t *testing.T) {
 	underTLS(t, func(t *testing.T, b Backend) {
-		r, addr := serveBoard(t, newBoard(), Options{Backend: b, Settings: testSettings(func(s *Settings) { s.MaxClients.Set(2) })})
+		r, addr := serveBoard(t, newBoard(), Options{Backend: b,
+			Settings: testSettings(func(s *Settings) { s.MaxClients.Set(2) })})
 		first := dialBare(t, addr)
 		p := dial(t, addr)
 		p.send(command("PING"))

@@ -16,7 +16,8 @@ import (
 func file() []byte {
 	e := &rdb.Encoder{Compress: true}
 	p := rdb.AppendSelectDB(rdb.AppendHeader(nil, 11), 2, 2, 1)
-	p = e.AppendText(e.AppendKey(p, rdb.Attributes{DeadlineMs: 5, Idle: rdb.None, Freq: rdb.None}, rdb.KindString, []byte("mykey")), bytes.Repeat([]byte("v"), 99))
+	p = e.AppendText(e.AppendKey(p, rdb.Attributes{DeadlineMs: 5, Idle: rdb.None, Freq: rdb.None}, rdb.KindString,
+		[]byte("mykey")), bytes.Repeat([]byte("v"), 99))
 	p = append(p, "\x01\x06mylist\x02\x01a\x01b\xff"...)
 	return rdb.AppendEOF(p, crc.Update64(0, p))
 }
@@ -27,7 +28,8 @@ func packedSet(twice bool) []byte {
 	if twice {
 		second = "a"
 	}
-	lp := listpack.AppendElement(listpack.AppendElement(listpack.AppendEmpty(nil), listpack.Of([]byte("a"))), listpack.Of([]byte(second)))
+	lp := listpack.AppendElement(listpack.AppendElement(listpack.AppendEmpty(nil), listpack.Of([]byte("a"))),
+		listpack.Of([]byte(second)))
 	w := rdb.Writer{Buf: append(rdb.AppendHeader(nil, 11), "\x14\x05myset"...)}
 	w.Text(lp)
 	w.Byte(byte(rdb.OpEOF))
@@ -57,19 +59,28 @@ func TestCheck(t *testing.T) {
 		ok   bool
 		says []string
 	}{
-		{"whole", good, true, []string{"[info] 2 keys read\n[info] 1 expires\n[info] 1 already expired\n", "[info] RDB version 11\n", "1 x list (linked), 2 elements", "] Checksum OK\n", `\o/ RDB looks OK! \o/`}},
+		{"whole", good, true, []string{"[info] 2 keys read\n[info] 1 expires\n[info] 1 already expired\n",
+			"[info] RDB version 11\n", "1 x list (linked), 2 elements", "] Checksum OK\n", `\o/ RDB looks OK! \o/`}},
 		{"no checksum", rdb.AppendEOF(bytes.Clone(good[:len(good)-8]), 0), true, []string{"Saved without a checksum"}},
 		{"flipped", flipped, false, []string{"--- RDB ERROR DETECTED ---\n", "RDB CRC error"}},
-		{"cut", cut, false, []string{"--- RDB ERROR DETECTED ---\n", "] the file ends too early", "While doing: reading list (linked)", "Reading key 'mylist' of database 2", "The last record in order begins at offset 23: KEY 'mykey' of database 2"}},
+		{"cut", cut, false, []string{"--- RDB ERROR DETECTED ---\n", "] the file ends too early",
+			"While doing: reading list (linked)", "Reading key 'mylist' of database 2",
+			"The last record in order begins at offset 23: KEY 'mykey' of database 2"}},
 		{"packed", packed, false, []string{"] invalid LZF", "Reading key 'mykey' of database 2"}},
 		{"listpack", packedSet(false), true, []string{"1 x set (listpack), 2 elements"}},
-		{"duplicate", packedSet(true), false, []string{"] Set listpack integrity check failed: Set listpack with dup elements", "reading set (listpack)", "key 'myset' of database 0"}},
+		{"duplicate", packedSet(true), false,
+			[]string{"] Set listpack integrity check failed: Set listpack with dup elements",
+				"reading set (listpack)", "key 'myset' of database 0"}},
 		{"module", module, true, []string{`module type "ReJSON-RL" (version 3)`, "1 x module value\n"}},
-		{"scores", oneKey(rdb.KindZSetListpack, "\x14\x14\x00\x00\x00\x04\x00\x81a\x02\x01\x01\x81b\x02\x832.5\x04\xff"), true, []string{"1 x sorted set (listpack), 2 elements"}},
-		{"score", oneKey(rdb.KindZSetListpack, "\x14\x14\x00\x00\x00\x04\x00\x81a\x02\x01\x01\x81b\x02\x832.x\x04\xff"), false, []string{"Zset listpack integrity check failed: a score is not a number"}},
+		{"scores", oneKey(rdb.KindZSetListpack, "\x14\x14\x00\x00\x00\x04\x00\x81a\x02\x01\x01\x81b\x02\x832.5\x04\xff"),
+			true, []string{"1 x sorted set (listpack), 2 elements"}},
+		{"score", oneKey(rdb.KindZSetListpack, "\x14\x14\x00\x00\x00\x04\x00\x81a\x02\x01\x01\x81b\x02\x832.x\x04\xff"),
+			false, []string{"Zset listpack integrity check failed: a score is not a number"}},
 		{"stream", oneKey(rdb.KindStream2, node+"\x01"+behind), true, []string{"1 x stream (version 2), 1 elements"}},
-		{"stream's length", oneKey(rdb.KindStream2, node+"\x02"+behind), false, []string{"] a stream's length is not that of its nodes"}},
-		{"stream's node", oneKey(rdb.KindStream2, strings.Replace(node, "\x0a\x00\x01\x01", "\x0a\x00\x02\x01", 1)+"\x01"+behind), false, []string{"] Stream listpack integrity check failed"}},
+		{"stream's length", oneKey(rdb.KindStream2, node+"\x02"+behind), false,
+			[]string{"] a stream's length is not that of its nodes"}},
+		{"stream's node", oneKey(rdb.KindStream2, strings.Replace(node, "\x0a\x00\x01\x01", "\x0a\x00\x02\x01", 1)+"\x01"+
+			behind), false, []string{"] Stream listpack integrity check failed"}},
 		{"foreign", []byte("<html></html>"), false, []string{"Wrong signature"}},
 	}
 	for _, c := range cases {

@@ -122,7 +122,8 @@ func onlyTests(p *Package) bool {
 func TestReactorAloneKnowsTheNetworkLibraries(t *testing.T) {
 	for dir, p := range read(t) {
 		for target, file := range p.Foreign {
-			network := strings.HasPrefix(target, "github.com/panjf2000/gnet") || strings.HasPrefix(target, "github.com/cloudwego/netpoll")
+			network := strings.HasPrefix(target, "github.com/panjf2000/gnet") ||
+				strings.HasPrefix(target, "github.com/cloudwego/netpoll")
 			if network && !strings.HasPrefix(dir, "reactor") {
 				t.Errorf("%s/%s imports %s: only reactor may", dir, file, target)
 			}
