@@ -73,7 +73,7 @@ func (w *writers) write(rng *rand.Rand) error {
 		return err
 	}
 	defer c.Close()
-	c.SetTimeout(testkit.Slowly(testkit.ReplyTimeout))
+	c.SetTimeout(testkit.Slowly(stillWithin + testkit.ReplyTimeout)) // compare holds writes back
 	for !w.stopped() && w.target.Load() == s {
 		batch := 0
 		c.Send("SELECT", rng.IntN(databases))
