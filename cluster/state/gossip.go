@@ -241,7 +241,8 @@ func (s *State) takeExtensions(n *Node, m *bus.Message) {
 		s.save(false)
 	}
 	shard := e.ShardID
-	if !bus.ValidID(shard) { // an older version: a replica's shard is its primary's
+	if p := n.Primary; !bus.ValidID(shard) || p != nil && !p.extends {
+		// Of an older version, or a replica of one: each node has an ID of its own for such a shard.
 		shard = n.Root().ShardID
 	}
 	s.setShard(n, shard)
