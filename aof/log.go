@@ -54,7 +54,7 @@ const (
 type Log struct {
 	parts  Parts
 	set    *Settings
-	folder *folder
+	folder *folder // the writer's is the same, but for what it still has to do in another
 	w      *writer
 
 	state    state
@@ -90,15 +90,18 @@ func NewLog(p Parts) *Log {
 	}
 	l := &Log{parts: p, set: p.Settings, selected: -1}
 	l.folder = &folder{disk: p.Disk, root: "."}
-	l.w = newWriter(l)
+	l.w = newWriter(l, l.folder)
 	return l
 }
 
-// Locate says where the log lies: dir is the server's folder. Before anything else.
+// Locate says where the log lies: dir is the server's folder. While the log is off.
 func (l *Log) Locate(dir string) {
-	l.folder.root = dir
-	l.folder.name = l.set.FileName.Get()
-	l.folder.dir = filepath.Join(dir, l.set.DirName.Get())
+	name, path := l.set.FileName.Get(), filepath.Join(dir, l.set.DirName.Get())
+	if l.folder.lies(dir, path, name) {
+		return
+	}
+	l.folder = &folder{disk: l.parts.Disk, root: dir, dir: path, name: name}
+	l.w.move(l.folder)
 }
 
 // Take implements engine.Sink.
@@ -366,6 +369,13 @@ func (l *Log) TurnOff() {
 	l.release()
 	l.look()
 	l.serveWaits()
+}
+
+// giveBack lets another server have the log's files, if this one does nothing with them any more. Turn only.
+func (l *Log) giveBack() {
+	if l.state == off && l.rw.job == nil {
+		l.folder.unclaim()
+	}
 }
 
 // flushTurn gives the writer what the turn that is held has had until now.

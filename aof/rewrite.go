@@ -159,12 +159,12 @@ func (l *Log) startRewrite() {
 
 // prepare makes the new increment. The writer's.
 func (w *writer) prepare(j *rewriting) {
-	f := w.log.folder
+	f := w.folder
 	if j.over.Load() {
 		close(j.gone)
 		return
 	}
-	if err := w.log.Claim(0); err != nil {
+	if err := w.log.claim(f, 0); err != nil {
 		w.fail(j, err)
 		return
 	}
@@ -190,9 +190,7 @@ func (w *writer) prepare(j *rewriting) {
 		go w.log.parts.Core.Do(func() { w.log.freeze(j) })
 		return
 	}
-	if w.made != nil {
-		w.dropIncr(w.made) // it was called off before its freeze, and its file may have the same name
-	}
+	w.dropMade()
 	w.log.parts.Log.Notice("Creating AOF incr file %s on background rewrite", j.name)
 	file, err := w.openIncr(j.name, true)
 	if err == nil && j.first {
@@ -212,7 +210,7 @@ func (w *writer) firstManifest(j *rewriting) (*manifest, error) {
 	if !j.first && !j.idle {
 		return w.manifest, nil
 	}
-	return w.log.folder.read()
+	return w.folder.read()
 }
 
 // fail ends a rewrite that has nothing under way any more. Not in a turn.
@@ -232,7 +230,7 @@ func (l *Log) freeze(j *rewriting) {
 		l.rw.prepared = func() { l.freeze(j) }
 		return
 	}
-	o := l.parts.Base()
+	o, rdb := l.parts.Base(), l.set.Preamble.Get()
 	o.Header.AOFBase, o.Progress = true, nil
 	view := l.parts.Core.Freeze()
 	l.warnOfReaders(o.Header)
@@ -245,8 +243,8 @@ func (l *Log) freeze(j *rewriting) {
 		j.cut = l.w.end()
 		l.w.do(j.cut, func() { l.w.change(j) })
 	}
-	rdb := l.set.Preamble.Get()
-	f := bgsave.FileOptions{Temp: l.temporary(j), Sync: l.set.IncrementalSync.Get(), Disk: l.folder.disk, Log: l.parts.Log}
+	j.base.name = l.folder.baseName(j.base.seq, rdb)
+	f := bgsave.FileOptions{Path: l.folder.path(j.base.name), Temp: l.temporary(j), Sync: l.set.IncrementalSync.Get(), Disk: l.folder.disk, Log: l.parts.Log}
 	go l.writeBase(j, view, f, o, rdb)
 }
 
@@ -284,7 +282,7 @@ func (l *Log) temporary(j *rewriting) string {
 
 // change goes on in the new increment, once the old one is whole (aof.R2). The writer's.
 func (w *writer) change(j *rewriting) {
-	f := w.log.folder
+	f := w.folder
 	if j.over.Load() && !j.first {
 		w.dropIncr(j)
 		return
@@ -335,7 +333,7 @@ func (w *writer) change(j *rewriting) {
 // when only its folder could not be synced. It answers whether the files that the failed one names may go. Only the
 // writer calls it.
 func (w *writer) takeBack() bool {
-	f := w.log.folder
+	f := w.folder
 	if w.manifest.empty() {
 		err := f.disk.Remove(f.manifestPath())
 		return err == nil || errors.Is(err, fs.ErrNotExist)
@@ -350,6 +348,15 @@ func (w *writer) setSize(n int64) {
 	w.mu.Unlock()
 }
 
+// dropMade removes the increment of a rewrite that was called off before its freeze: the next may have the same name. The
+// writer's.
+func (w *writer) dropMade() {
+	if w.made != nil {
+		w.dropIncr(w.made)
+		w.made = nil
+	}
+}
+
 // dropIncr removes a new increment that nobody has written to, if it is still there. The writer's.
 func (w *writer) dropIncr(j *rewriting) {
 	if j.file == nil {
@@ -357,13 +364,11 @@ func (w *writer) dropIncr(j *rewriting) {
 	}
 	_ = j.file.Close()
 	j.file = nil
-	_ = w.log.folder.disk.Remove(w.log.folder.path(j.name))
+	_ = w.folder.disk.Remove(w.folder.path(j.name))
 }
 
 // writeBase writes the new base. It has a goroutine of its own.
 func (l *Log) writeBase(j *rewriting, view *keyspace.View, f bgsave.FileOptions, o bgsave.Options, rdb bool) {
-	j.base.name = l.folder.baseName(j.base.seq, rdb)
-	f.Path = l.folder.path(j.base.name)
 	var err error
 	if rdb {
 		j.size, err = bgsave.SaveFile(j.ctx, view, f, o)
@@ -382,7 +387,7 @@ func (l *Log) writeBase(j *rewriting, view *keyspace.View, f bgsave.FileOptions,
 
 // adopt puts the new base in the manifest (aof.R3). The writer's.
 func (w *writer) adopt(j *rewriting) {
-	f := w.log.folder
+	f := w.folder
 	err := context.Cause(j.ctx)
 	next := w.manifest.clone()
 	next.baseSeq = j.base.seq
@@ -441,7 +446,7 @@ func (w *writer) removeHistory() {
 	if w.log.set.KeepHistory.Get() || len(w.manifest.history) == 0 {
 		return
 	}
-	f := w.log.folder
+	f := w.folder
 	for _, p := range w.manifest.history {
 		w.log.parts.Log.Notice("Removing the history file %s in the background", p.name)
 		_ = f.disk.Remove(f.path(p.name))
@@ -481,6 +486,7 @@ func (l *Log) finished(j *rewriting, err error) {
 			l.rw.scheduled = true
 		}
 	}
+	l.giveBack()
 	l.look()
 	l.parts.Changed()
 }
@@ -608,21 +614,23 @@ func (l Loaded) There() bool { return l.there }
 // long they are waited for. Turn only if that is 0.
 //
 // Errors: disk.ErrLocked; the system's. They are logged.
-func (l *Log) Claim(patience time.Duration) error {
+func (l *Log) Claim(patience time.Duration) error { return l.claim(l.folder, patience) }
+
+func (l *Log) claim(f *folder, patience time.Duration) error {
 	end := l.parts.Now().Add(patience)
-	err := l.folder.claim()
+	err := f.claim()
 	for errors.Is(err, disk.ErrLocked) && l.parts.Now().Before(end) {
 		time.Sleep(10 * time.Millisecond)
-		err = l.folder.claim()
+		err = f.claim()
 	}
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, disk.ErrLocked):
 		l.parts.Log.Warning("The append-only file %s is another server's, which runs: it holds %s. "+
-			"Two servers cannot write to one log.", l.folder.name, l.folder.path(l.folder.name+lockSuffix))
+			"Two servers cannot write to one log.", f.name, f.lockPath())
 	default:
-		l.parts.Log.Warning("Can't open or create append-only dir %s: %s", filepath.Base(l.folder.dir), reason.Of(err))
+		l.parts.Log.Warning("Can't open or create append-only dir %s: %s", filepath.Base(f.dir), reason.Of(err))
 	}
 	return err
 }
