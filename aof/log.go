@@ -325,19 +325,27 @@ func (l *Log) TurnOn(dir string) error {
 	if l.state != off {
 		return nil
 	}
-	l.abortRewrite("the log is switched on")
+	if l.rw.job != nil {
+		l.parts.Log.Notice("AOF was enabled but there is already an AOF rewriting in background. " +
+			"Stopping background AOF and starting a rewrite now.")
+		l.abortRewrite("")
+	}
 	l.Locate(dir)
 	if err := l.Claim(0); err != nil {
 		return err
 	}
 	l.state = waiting
-	if l.parts.Saving() || l.parts.Core.Transacting() {
+	const scheduled = "An AOF background was scheduled to start when possible."
+	switch {
+	case l.parts.Saving():
 		l.rw.scheduled = true
-		l.parts.Log.Notice("AOF was enabled but there is already another background operation. " +
-			"An AOF background was scheduled to start when possible.")
-		return nil
+		l.parts.Log.Notice("AOF was enabled but there is already another background operation. " + scheduled)
+	case l.parts.Core.Transacting():
+		l.rw.scheduled = true
+		l.parts.Log.Notice("AOF was enabled during a transaction. " + scheduled)
+	default:
+		l.startRewrite()
 	}
-	l.startRewrite()
 	return nil
 }
 
@@ -433,6 +441,13 @@ func (l *Log) Wrote(cl *client.Client) {
 
 // On says that the log is on, or is being turned on.
 func (l *Log) On() bool { return l.state != off }
+
+// HistoryChanged is CONFIG SET aof-disable-auto-gc: what was kept until now goes, unless it is to stay. Turn only.
+func (l *Log) HistoryChanged() {
+	if l.state != off {
+		l.w.do(0, l.w.removeHistory)
+	}
+}
 
 // Waiting says that the first rewrite is not done: what is on disk is not the data set.
 func (l *Log) Waiting() bool { return l.state == waiting }

@@ -221,7 +221,7 @@ func (in *instance) loadedAOF(err error) error {
 		return protocol.Errorf("ERR", "Error trying to load the AOF files, check server logs.")
 	}
 	in.scheduler.Loaded()
-	in.log.Warning("Append Only File loaded by DEBUG LOADAOF")
+	in.log.Notice("Append Only File loaded by DEBUG LOADAOF")
 	return nil
 }
 
