@@ -51,7 +51,7 @@ var (
 const (
 	streamBuffer = 256 << 10
 	streamBatch  = 512     // commands that next gives out at once, a unit more perhaps
-	streamMost   = 1 << 30 // arguments of a command, and bytes of one
+	streamMost   = 1 << 40 // arguments of a command, and bytes of one: more than proto-max-bulk-len and memory admit
 )
 
 func newText(r io.Reader) *text { return &text{r: r, buf: make([]byte, streamBuffer)} }

@@ -59,3 +59,16 @@ func TestTornText(t *testing.T) {
 		}
 	}
 }
+
+// TestLongArguments: an argument of more than a gigabyte, which proto-max-bulk-len may admit, is not taken for damage.
+// Its memory is taken only as it comes.
+func TestLongArguments(t *testing.T) {
+	for header, want := range map[string]error{
+		"$3000000000": errTruncated, "$99999999999999999999": errFormat, "$": errFormat, "$-1": errFormat,
+	} {
+		s := newText(strings.NewReader("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n" + header + "\r\nxx"))
+		if _, err := s.next(); err != want {
+			t.Errorf("%s: %v, want %v", header, err, want)
+		}
+	}
+}
