@@ -12,6 +12,7 @@ import (
 
 	"spindle/engine"
 	"spindle/engine/client"
+	"spindle/internal/disk"
 	"spindle/internal/disk/faulty"
 )
 
@@ -474,5 +475,27 @@ func TestSwitchedTwice(t *testing.T) {
 	s.waitFor("the disk", func() bool { return s.aof.w.behind() == 0 && s.resting() })
 	if n := again(t, d); n != 2 {
 		t.Errorf("%d steps are in the log\n%s", n, d)
+	}
+}
+
+// TestEndBeforeTheBaseIsAdopted: a base that is whole, but not in the manifest when the server ends, does not stay.
+func TestEndBeforeTheBaseIsAdopted(t *testing.T) {
+	s, d := begin(t, EverySecond)
+	s.step(1)
+	s.waitFor("the writer's sleep", s.resting)
+	const base = "appendonlydir/appendonly.aof.2.base.rdb"
+	release := func() {}
+	s.freezing = func() { release = d.Stall(faulty.Rename) }
+	s.Do(s.aof.startRewrite)
+	s.waitFor("the freeze", func() bool { return s.aof.rw.job.cut > 0 })
+	hold := d.Stall(faulty.SyncDir) // behind the base's rename
+	release()
+	s.waitFor("the base", func() bool { return disk.Exists(d, base) })
+	var wait func(time.Duration)
+	s.Do(func() { wait = s.aof.Close() })
+	hold()
+	wait(time.Minute)
+	if disk.Exists(d, base) {
+		t.Errorf("the base is left\n%s", d)
 	}
 }

@@ -392,13 +392,17 @@ func (l *Log) flushTurn() {
 	l.w.publish(l.parts.Core.TurnNumber(), l.durable())
 }
 
-// Close writes and syncs what there is: a shutdown. wait, called outside of turns, holds until that is done, or limit
-// is over.
+// Close writes and syncs what there is, and calls off a rewrite: a shutdown. wait, called outside of turns, holds until
+// that is done, or limit is over.
 func (l *Log) Close() (wait func(limit time.Duration)) {
-	if l.state == off {
-		return func(time.Duration) {}
+	j := l.rw.job
+	if j != nil {
+		l.parts.Log.Warning("There is a child rewriting the AOF. Killing it!")
+		l.abortRewrite("")
 	}
-	l.abortRewrite("")
+	if l.state == off {
+		return func(time.Duration) { l.cleanUp(j) }
+	}
 	l.flushTurn()
 	l.parts.Log.Notice("Calling fsync() on the AOF file.")
 	done := l.w.last()
@@ -407,6 +411,24 @@ func (l *Log) Close() (wait func(limit time.Duration)) {
 		case <-done:
 		case <-time.After(limit):
 			l.parts.Log.Warning("The disk does not take the last of the AOF within %s.", limit)
+		}
+		l.cleanUp(j)
+	}
+}
+
+// rewritePatience is how long a server that ends waits for a rewrite to put away its files.
+const rewritePatience = time.Second
+
+// cleanUp waits for a rewrite that was called off. What it writes to is removed, however long it needs to notice.
+func (l *Log) cleanUp(j *rewriting) {
+	if j == nil {
+		return
+	}
+	select {
+	case <-j.gone:
+	case <-time.After(rewritePatience):
+		if temp := j.temp.Load(); temp != nil {
+			_ = l.parts.Disk.Remove(*temp)
 		}
 	}
 }

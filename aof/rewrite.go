@@ -59,7 +59,8 @@ type rewriting struct {
 	cancel context.CancelCauseFunc
 	gone   chan struct{} // closed when it has put away its files
 	over   atomic.Bool   // called off
-	file   disk.File     // the new increment, until the writer has it
+	temp   atomic.Pointer[string]
+	file   disk.File // the new increment, until the writer has it
 	name   string
 	seq    int64
 	cut    int64 // offset at which the new increment begins
@@ -160,6 +161,7 @@ func (l *Log) startRewrite() {
 // prepare makes the new increment. The writer's.
 func (w *writer) prepare(j *rewriting) {
 	f := w.folder
+	w.latest = j
 	if j.over.Load() {
 		close(j.gone)
 		return
@@ -282,6 +284,7 @@ func (l *Log) temporary(j *rewriting) string {
 		}
 	}
 	l.rw.last = j
+	j.temp.Store(&name)
 	return name
 }
 
@@ -425,10 +428,10 @@ func (w *writer) adopt(j *rewriting) {
 		if renamed && back {
 			_ = f.disk.Rename(f.path(next.incrs[0].name), f.path(f.temporaryIncr()))
 		}
-		if !errors.Is(err, errAborted) { // else the name may be the next rewrite's by now
-			if back {
-				_ = f.disk.Remove(f.path(j.base.name))
-			}
+		if back && w.latest == j { // else the name may be the next rewrite's by now
+			_ = f.disk.Remove(f.path(j.base.name))
+		}
+		if !errors.Is(err, errAborted) {
 			w.log.parts.Log.Warning("Can't put the new AOF base file %s in place: %s", j.base.name, reason.Of(err))
 		}
 		w.fail(j, err)

@@ -58,7 +58,8 @@ type writer struct {
 	size     int64 // of the file
 	temp     bool  // file is the temporary increment
 	manifest *manifest
-	made     *rewriting // whose increment was made last
+	latest   *rewriting // that was prepared
+	made     *rewriting // the last whose increment was made
 	runs     [][]byte   // put's own
 
 	rest   atomic.Int64 // DEBUG AOF-FLUSH-SLEEP, in nanos
