@@ -79,7 +79,7 @@ func workingDir() string {
 
 // logTarget is how a log is loaded. A nil turn says that the caller holds one.
 func (in *instance) logTarget(turn func(f func())) aof.Target {
-	t := aof.Target{Replay: in.core.Replay, Turn: turn, Options: in.loadOptions}
+	t := aof.Target{Replay: in.core.Replay, CanReplay: in.core.CanReplay, Turn: turn, Options: in.loadOptions}
 	t.Into = func() bgsave.Inserter {
 		into := &bgsave.Into{Space: in.space, Turn: turn, Functions: in.restoreLibrary}
 		if turn == nil {
