@@ -44,8 +44,8 @@ type Target struct {
 	Options func(name string) bgsave.LoadOptions
 }
 
-// loaded is what a load found.
-type loaded struct {
+// A Loaded is what a load has found.
+type Loaded struct {
 	manifest *manifest
 	size     int64 // of all files
 	baseSize int64
@@ -55,8 +55,8 @@ type loaded struct {
 // files reads every file that m names, in order.
 //
 // Errors: ErrLoad, logged; the context's.
-func (l *load) files(m *manifest) (found loaded, err error) {
-	found = loaded{manifest: m, there: !m.empty()}
+func (l *load) files(m *manifest) (found Loaded, err error) {
+	found = Loaded{manifest: m, there: !m.empty()}
 	if !found.there {
 		return found, nil
 	}

@@ -31,8 +31,7 @@ func NewReplayer() *client.Client {
 
 // Replay runs one command of a log as cl, which NewReplayer has made. It answers to no limit and no barrier, nobody is
 // told of its effects, and its reply is dropped: a command that failed when it was logged fails again. Turn only, while
-// keys past
-// their deadline count as valid.
+// keys past their deadline count as valid.
 //
 // Lifetime: args are lent until Replay returns.
 // Errors: a *ReplayError. Nothing was run then.

@@ -91,12 +91,10 @@ func (in *instance) logTarget(turn func(f func())) aof.Target {
 }
 
 // load reads the data set, while connections are answered with LOADING. Where there is none, nobody reads that:
-// connections are
-// served behind it. With appendonly the log is the data set, whatever other files there are.
+// connections are served behind it. With appendonly the log is the data set, whatever other files there are.
 //
 // Errors: context.Canceled, when a shutdown was asked for; errLogged. The server stays in the loading state then: what
-// is here is a part
-// of the data set, which nobody may read, add to or save until the process has ended.
+// is here is a part of the data set, which nobody may read, add to or save until the process has ended.
 func (in *instance) load() error {
 	in.aof.Locate(workingDir())
 	if err := in.aof.ReadManifest(); err != nil {
