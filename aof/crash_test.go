@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"math/rand/v2"
 	"os"
 	"runtime"
@@ -111,8 +112,12 @@ func (s *server) live(d *faulty.Disk, rng *rand.Rand, from int, early bool) (pro
 	var open []step // not promised yet
 	for !d.Off() && !s.fatal.Load() && steps < from+200 {
 		steps++
-		turn := s.step(steps)
-		open = append(open, step{turn, s.cl.LogOffset})
+		before := s.cl.LogOffset
+		turn, end := s.step(steps), s.cl.LogOffset
+		if end == before {
+			end = math.MaxInt64 // a sync had failed, and the log no longer took it: nothing promises this step
+		}
+		open = append(open, step{turn, end})
 		switch rng.IntN(12) {
 		case 0:
 			s.Do(func() {

@@ -53,11 +53,13 @@ type writer struct {
 	awaited int64     // a turn wants to hear when synced has come so far; 0: none does
 
 	// The goroutine's, or who holds mu while it is asleep.
+	folder   *folder
 	file     disk.File
 	size     int64 // of the file
 	temp     bool  // file is the temporary increment
 	manifest *manifest
-	made     *rewriting // whose increment was made last
+	latest   *rewriting // that was prepared
+	made     *rewriting // the last whose increment was made
 	runs     [][]byte   // put's own
 
 	rest   atomic.Int64 // DEBUG AOF-FLUSH-SLEEP, in nanos
@@ -79,8 +81,24 @@ type event struct {
 	took time.Duration
 }
 
-func newWriter(l *Log) *writer {
-	return &writer{log: l, wake: make(chan struct{}, 1), manifest: &manifest{}}
+func newWriter(l *Log, f *folder) *writer {
+	return &writer{log: l, folder: f, wake: make(chan struct{}, 1), manifest: &manifest{}}
+}
+
+// move has the writer go on in another folder, behind what it still has to do. Then nobody needs the old one.
+func (w *writer) move(to *folder) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.running {
+		w.folder = to
+		return
+	}
+	w.jobs = append(w.jobs, job{0, func() {
+		w.dropMade()
+		w.folder.unclaim()
+		w.folder = to
+	}})
+	w.rouse()
 }
 
 // retryAfter is how long the goroutine rests after a write that failed.
@@ -115,9 +133,9 @@ func (w *writer) priced() {
 // memory is what the buffer costs.
 func (w *writer) memory() int64 { return w.cost.Load() }
 
-// publish says that all added so far belongs to complete turns, of which turn is the last. With durable its replies
-// wait for
-// the disk. While the goroutine is asleep and nobody waits for a sync, the turn writes by itself: that costs no switch.
+// publish says that all added so far belongs to complete turns, of which turn is the last. With durable its replies wait
+// for the disk. While the goroutine is asleep and nobody waits for a sync, the turn writes by itself: that costs no
+// switch.
 func (w *writer) publish(turn uint64, durable bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -455,7 +473,7 @@ func (w *writer) syncWhole() error {
 // openIncr opens an increment to append to. fresh empties it, for good: a rewrite that a power cut has ended may have
 // left one of that name. Its bytes must not come back once the manifest names the new one.
 func (w *writer) openIncr(name string, fresh bool) (disk.File, error) {
-	f := w.log.folder
+	f := w.folder
 	if err := f.disk.Mkdir(f.dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -513,7 +531,7 @@ func (w *writer) closeFile() {
 // removeTemporary removes the temporary increment: there was no data set that it goes on from.
 func (w *writer) removeTemporary() {
 	w.temp = false
-	f := w.log.folder
+	f := w.folder
 	w.log.parts.Log.Notice("Removing the temp incr aof file %s in the background", f.temporaryIncr())
 	_ = f.disk.Remove(f.path(f.temporaryIncr()))
 }
@@ -527,6 +545,7 @@ func (w *writer) finish() {
 		w.lost, w.bad, w.failing = nil, nil, nil
 		w.forget()
 		w.mu.Unlock()
+		go w.log.parts.Core.Do(w.log.giveBack)
 	})
 }
 

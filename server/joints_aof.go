@@ -80,7 +80,7 @@ func workingDir() string {
 
 // logTarget is how a log is loaded. A nil turn says that the caller holds one.
 func (in *instance) logTarget(turn func(f func())) aof.Target {
-	t := aof.Target{Replay: in.core.Replay, Turn: turn, Options: in.loadOptions}
+	t := aof.Target{Replay: in.core.Replay, CanReplay: in.core.CanReplay, Turn: turn, Options: in.loadOptions}
 	t.Into = func() bgsave.Inserter {
 		into := &bgsave.Into{Space: in.space, Turn: turn, Functions: in.restoreLibrary}
 		if turn == nil {
@@ -92,12 +92,10 @@ func (in *instance) logTarget(turn func(f func())) aof.Target {
 }
 
 // load reads the data set, while connections are answered with LOADING. Where there is none, nobody reads that:
-// connections are
-// served behind it. With appendonly the log is the data set, whatever other files there are.
+// connections are served behind it. With appendonly the log is the data set, whatever other files there are.
 //
 // Errors: context.Canceled, when a shutdown was asked for; errLogged. The server stays in the loading state then: what
-// is here is a part
-// of the data set, which nobody may read, add to or save until the process has ended.
+// is here is a part of the data set, which nobody may read, add to or save until the process has ended.
 func (in *instance) load() error {
 	in.aof.Locate(workingDir())
 	if err := in.aof.ReadManifest(); err != nil {
@@ -223,7 +221,7 @@ func (in *instance) loadedAOF(err error) error {
 		return protocol.Errorf("ERR", "Error trying to load the AOF files, check server logs.")
 	}
 	in.scheduler.Loaded()
-	in.log.Warning("Append Only File loaded by DEBUG LOADAOF")
+	in.log.Notice("Append Only File loaded by DEBUG LOADAOF")
 	return nil
 }
 

@@ -495,6 +495,7 @@ func (in *instance) joinSettings() {
 	in.registry.Follow(func() { in.catalogue.TrackLatency(in.observe.LatencyTrack.Get()) }, "latency-tracking")
 	in.registry.OnChange(func() error { in.retitle(); return nil }, "proc-title-template")
 	in.registry.OnChange(in.switchLog, "appendonly")
+	in.registry.Follow(in.aof.HistoryChanged, "aof-disable-auto-gc")
 	in.joinUsers()
 	in.joinUnsupported()
 }
