@@ -1,12 +1,17 @@
 package page
 
 import (
+	"errors"
 	"io"
+	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"spindle/protocol/respclient"
 	"spindle/tests/testkit"
 )
 
@@ -154,7 +159,6 @@ func TestLooksLeaveNoTrace(t *testing.T) {
 	before := s.Info("everything")
 	for range 3 {
 		visit{path: "/live/state", header: bearing}.make(t, url)
-		visit{path: "/live/clients", header: bearing}.make(t, url)
 		visit{path: "/live/history?range=day", header: bearing}.make(t, url)
 	}
 	after := s.Info("everything")
@@ -182,5 +186,112 @@ func TestConsoleIsOff(t *testing.T) {
 		if _, state, _ := (visit{path: "/live/state", header: bearing}).make(t, "http://"+address); !strings.Contains(state, `"console":""`) {
 			t.Errorf("%v: the page is told of a console", args)
 		}
+	}
+}
+
+// TestBentNameWithoutToken: where no token is set, a foreign page that has a name of its own lead here gets no
+// profile.
+func TestBentNameWithoutToken(t *testing.T) {
+	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
+	testkit.Start(t, "--admin-address", address)
+	for _, c := range []struct {
+		path, host string
+		status     int
+	}{
+		{"/debug/pprof/cmdline", "evil.example", 403},
+		{"/debug/pprof/", "evil.example", 403},
+		{"/debug/pprof/cmdline", "", 200},
+		{"/live/state", "evil.example", 403},
+		{"/metrics", "collected.by.name", 200},
+	} {
+		if status, body, _ := (visit{path: c.path, host: c.host}).make(t, "http://"+address); status != c.status {
+			t.Errorf("%s for %q: %d %.100s, want %d", c.path, c.host, status, body, c.status)
+		}
+	}
+}
+
+// TestIdleCrowd: connections that ask nothing make room for who comes, and there are never many.
+func TestIdleCrowd(t *testing.T) {
+	_, url := serve(t)
+	const came, most = 200, 64
+	var crowd []net.Conn
+	for range came {
+		c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		crowd = append(crowd, c)
+	}
+	if status, _, _ := (visit{path: "/healthz"}).make(t, url); status != 200 {
+		t.Errorf("beside a crowd: %d", status)
+	}
+	for i, c := range crowd[:came-most] { // the first to come are the first to go
+		c.SetReadDeadline(time.Now().Add(testkit.Slowly(5 * time.Second)))
+		if _, err := c.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("connection %d of %d still waits", i+1, came)
+		}
+	}
+}
+
+// TestCollectorsBesideATurn: while something holds the turn, few collections and few of the console's commands wait for
+// it. The others are told so.
+func TestCollectorsBesideATurn(t *testing.T) {
+	s, url := serve(t, "--admin-port", strconv.Itoa(testkit.FreePort(t)))
+	lane, err := respclient.Dial("127.0.0.1:" + s.Do("CONFIG", "GET", "admin-port").Elems[1].Text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lane.Close()
+	busy := s.Dial()
+	busy.Send("DEBUG", "SLEEP", 600) // ends with the server
+	if err := busy.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Until(t, testkit.Slowly(10*time.Second), "a turn that is held", func() error {
+		v, err := lane.Do("INFO", "server")
+		if err == nil && !strings.Contains(v.Text, "lane_answered_beside_turn:1") {
+			err = errors.New("it is free")
+		}
+		return err
+	})
+	const asked = 20
+	statuses := make(chan int, 2*asked)
+	for range asked {
+		for _, v := range []visit{
+			{method: "GET", path: "/metrics"}, {method: "POST", path: "/live/console", body: `{"line":"PING"}`},
+		} {
+			r, err := http.NewRequest(v.method, url+v.path, strings.NewReader(v.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, value := range bearing {
+				r.Header.Set(name, value)
+			}
+			go func() {
+				status := 0 // the server has ended
+				if answer, err := http.DefaultClient.Do(r); err == nil {
+					status = answer.StatusCode
+					answer.Body.Close()
+				}
+				statuses <- status
+			}()
+		}
+	}
+	for range asked - 4 + asked - 8 { // how many may wait is in admin.go and console.go
+		select {
+		case status := <-statuses:
+			if status != 503 {
+				t.Errorf("while the turn is held: %d", status)
+			}
+		case <-time.After(testkit.Slowly(20 * time.Second)):
+			t.Error("too many wait for the turn")
+		}
+	}
+	lane.Send("SHUTDOWN", "NOSAVE")
+	lane.Flush()
+	s.Wait(testkit.Slowly(10 * time.Second))
+	for range 4 + 8 {
+		<-statuses
 	}
 }
