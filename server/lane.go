@@ -119,7 +119,9 @@ func (in *instance) startLane() error {
 	if port == 0 && path == "" || in.asSentinel {
 		return nil
 	}
-	l := &lane{in: in, held: map[protocol.Conn]bool{}, known: map[int64]laneClient{}, open: map[protocol.Conn]*laneSession{}}
+	l := &lane{
+		in: in, held: map[protocol.Conn]bool{}, known: map[int64]laneClient{}, open: map[protocol.Conn]*laneSession{},
+	}
 	network := &reactor.Settings{}
 	network.Rows()
 	network.MaxClients.Set(laneClients)

@@ -60,7 +60,15 @@ func TestGuard(t *testing.T) {
 	s, url := serve(t, "--admin-host", "Redis.Example")
 	s.Do("SET", "greeting", "hello")
 	basic := map[string]string{"Authorization": "Basic OnBhInNzPGI+"} // an empty user and the token
-	const line = `{"line":"GET greeting"}`
+	another := map[string]string{"Authorization": "Bearer x"}
+	form := map[string]string{"Authorization": "Bearer " + token, "Content-Type": "text/plain"}
+	secure := "https" + strings.TrimPrefix(url, "http")
+	const foreign = "http://evil.example"
+	asked := func(header map[string]string, origin string) visit {
+		v := visit{method: "POST", path: "/live/console", body: `{"line":"GET greeting"}`}
+		v.header, v.origin = header, origin
+		return v
+	}
 	for _, c := range []struct {
 		name   string
 		v      visit
@@ -70,10 +78,11 @@ func TestGuard(t *testing.T) {
 		{"the page", visit{path: "/"}, 200, "<title>spindle</title>"},
 		{"health", visit{path: "/healthz", host: "evil.example"}, 200, "ok"},
 		{"no token", visit{path: "/live/state"}, 401, "a token is needed"},
-		{"another token", visit{path: "/live/state", header: map[string]string{"Authorization": "Bearer x"}}, 401, ""},
+		{"another token", visit{path: "/live/state", header: another}, 401, ""},
 		{"metrics without a token", visit{path: "/metrics"}, 401, ""},
 		{"profiles without a token", visit{path: "/debug/pprof/heap"}, 401, ""},
 		{"the token", visit{path: "/live/state", header: bearing}, 200, "redis_version"},
+		{"the clients", visit{path: "/live/state", header: bearing}, 200, `"clients":["id=`},
 		{"metrics", visit{path: "/metrics", header: bearing, host: "collected.by.name"}, 200, "spindle_used_memory"},
 		{"the token as a password", visit{path: "/metrics", header: basic}, 200, "spindle_used_memory"},
 		{"a bent name", visit{path: "/", host: "evil.example"}, 403, "admin-host"},
@@ -81,15 +90,14 @@ func TestGuard(t *testing.T) {
 		{"localhost", visit{path: "/live/state", host: "localhost:80", header: bearing}, 200, ""},
 		{"the name that is set", visit{path: "/live/state", host: "redis.example:9121", header: bearing}, 200, ""},
 		{"an address", visit{path: "/live/state", host: "[::1]:9121", header: bearing}, 200, ""},
-		{"a foreign page", visit{path: "/live/state", origin: "http://evil.example", header: bearing}, 403, "foreign"},
+		{"a foreign page", visit{path: "/live/state", origin: foreign, header: bearing}, 403, "foreign"},
 		{"a page of nobody", visit{path: "/live/state", origin: "null", header: bearing}, 403, "foreign"},
 		{"the page itself", visit{path: "/live/state", origin: url, header: bearing}, 200, ""},
-		{"the page under TLS", visit{path: "/live/state", origin: "https" + strings.TrimPrefix(url, "http"), header: bearing}, 403, ""},
-		{"the console", visit{method: "POST", path: "/live/console", body: line, header: bearing}, 200, "hello"},
-		{"the console without a token", visit{method: "POST", path: "/live/console", body: line}, 401, ""},
-		{"the console from a form", visit{method: "POST", path: "/live/console", body: line, header: map[string]string{"Authorization": "Bearer " + token,
-			"Content-Type": "text/plain"}}, 415, ""},
-		{"the console from a foreign page", visit{method: "POST", path: "/live/console", body: line, header: bearing, origin: "http://evil.example"}, 403, ""},
+		{"the page under TLS", visit{path: "/live/state", origin: secure, header: bearing}, 403, ""},
+		{"the console", asked(bearing, ""), 200, "hello"},
+		{"the console without a token", asked(nil, ""), 401, ""},
+		{"the console from a form", asked(form, ""), 415, ""},
+		{"the console from a foreign page", asked(bearing, foreign), 403, ""},
 		{"the console asked by an address", visit{path: "/live/console?line=GET", header: bearing}, 405, ""},
 		{"no JSON", visit{method: "POST", path: "/live/console", body: "GET greeting", header: bearing}, 400, "JSON"},
 		{"not there", visit{path: "/live/nothing", header: bearing}, 404, ""},
@@ -98,8 +106,9 @@ func TestGuard(t *testing.T) {
 		if status != c.status || !strings.Contains(body, c.want) {
 			t.Errorf("%s: %d %.100q, want %d %q", c.name, status, body, c.status, c.want)
 		}
-		if strings.HasPrefix(c.v.path, "/live") && status < 404 && !strings.Contains(header.Get("Content-Security-Policy"), "default-src 'none'") {
-			t.Errorf("%s: the policy is %q", c.name, header.Get("Content-Security-Policy"))
+		policy := header.Get("Content-Security-Policy")
+		if strings.HasPrefix(c.v.path, "/live") && status < 404 && !strings.Contains(policy, "default-src 'none'") {
+			t.Errorf("%s: the policy is %q", c.name, policy)
 		}
 	}
 }
@@ -112,16 +121,21 @@ func TestConsoleLines(t *testing.T) {
 	s.Do("HSET", "h", "\xff\x00", "b")
 	ask := func(line string) string {
 		t.Helper()
-		_, body, _ := visit{method: "POST", path: "/live/console", body: `{"line":` + strconv.Quote(line) + `}`, header: bearing}.make(t, url)
+		v := visit{method: "POST", path: "/live/console", body: `{"line":` + strconv.Quote(line) + `}`, header: bearing}
+		_, body, _ := v.make(t, url)
 		return body
 	}
 	for line, want := range map[string]string{
-		`GET greeting`: `\"hello\"`, `get 'greeting'`: `\"hello\"`, `GET "gree\x74ing"`: `\"hello\"`, `GET "greeting`: "unbalanced quotes", `GET "a"b`: "unbalanced quotes",
-		`HGETALL h`: `\"\\xff\\x00\" =\u003e \"b\"`, `DBSIZE`: "(integer) 2", `EXISTS nothing`: "(integer) 0", `ACL WHOAMI`: "reader", `PING`: "PONG",
-		`KEYS *`: "1) ", `GET nothing`: "(nil)", `GET h`: "(error) WRONGTYPE", `XREAD BLOCK 0 STREAMS s $`: "(nil)", `CLIENT LIST`: "cmd=",
-		`SET greeting x`: "only takes", `DEL greeting`: "only takes", `SUBSCRIBE c`: "only takes", `MONITOR`: "only takes", `BLPOP l 0`: "only takes",
-		`EVAL "return 1" 0`: "only takes", `CONFIG SET maxmemory 1`: "only takes", `SHUTDOWN`: "only takes", `CLIENT KILL TYPE normal`: "only takes", `MULTI`: "only takes",
-		`SLOWLOG RESET`: "only takes", `SCRIPT FLUSH`: "only takes", `SORT_RO h`: "WRONGTYPE", `OBJECT ENCODING greeting`: "embstr", ``: `"text":""`, `GET`: "wrong number",
+		`GET greeting`: `\"hello\"`, `get 'greeting'`: `\"hello\"`, `GET "gree\x74ing"`: `\"hello\"`,
+		`GET "greeting`: "unbalanced quotes", `GET "a"b`: "unbalanced quotes",
+		`HGETALL h`: `\"\\xff\\x00\" =\u003e \"b\"`, `DBSIZE`: "(integer) 2", `EXISTS nothing`: "(integer) 0",
+		`ACL WHOAMI`: "reader", `PING`: "PONG", `KEYS *`: "1) ", `GET nothing`: "(nil)",
+		`GET h`: "(error) WRONGTYPE", `XREAD BLOCK 0 STREAMS s $`: "(nil)", `CLIENT LIST`: "cmd=",
+		`SET greeting x`: "only takes", `DEL greeting`: "only takes", `SUBSCRIBE c`: "only takes",
+		`MONITOR`: "only takes", `BLPOP l 0`: "only takes", `EVAL "return 1" 0`: "only takes",
+		`CONFIG SET maxmemory 1`: "only takes", `SHUTDOWN`: "only takes", `CLIENT KILL TYPE normal`: "only takes",
+		`MULTI`: "only takes", `SLOWLOG RESET`: "only takes", `SCRIPT FLUSH`: "only takes",
+		`SORT_RO h`: "WRONGTYPE", `OBJECT ENCODING greeting`: "embstr", ``: `"text":""`, `GET`: "wrong number",
 		`CLIENT`: "wrong number",
 	} {
 		if got := ask(line); !strings.Contains(got, want) {
@@ -162,7 +176,10 @@ func TestLooksLeaveNoTrace(t *testing.T) {
 		visit{path: "/live/history?range=day", header: bearing}.make(t, url)
 	}
 	after := s.Info("everything")
-	for _, name := range []string{"total_error_replies", "cmdstat_slowlog|get", "cmdstat_latency|latest", "cmdstat_cluster|nodes", "total_connections_received"} {
+	for _, name := range []string{
+		"total_error_replies", "cmdstat_slowlog|get", "cmdstat_latency|latest", "cmdstat_cluster|nodes",
+		"total_connections_received",
+	} {
 		if before[name] != after[name] {
 			t.Errorf("%s: %q before, %q after", name, before[name], after[name])
 		}
@@ -179,11 +196,13 @@ func TestConsoleIsOff(t *testing.T) {
 	} {
 		address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
 		testkit.Start(t, append(args, "--admin-address", address)...)
-		status, body, _ := visit{method: "POST", path: "/live/console", body: `{"line":"PING"}`, header: bearing}.make(t, "http://"+address)
+		line := visit{method: "POST", path: "/live/console", body: `{"line":"PING"}`, header: bearing}
+		status, body, _ := line.make(t, "http://"+address)
 		if status != 403 || !strings.Contains(body, "the console is off") {
 			t.Errorf("%v: %d %s", args, status, body)
 		}
-		if _, state, _ := (visit{path: "/live/state", header: bearing}).make(t, "http://"+address); !strings.Contains(state, `"console":""`) {
+		_, state, _ := visit{path: "/live/state", header: bearing}.make(t, "http://"+address)
+		if !strings.Contains(state, `"console":""`) {
 			t.Errorf("%v: the page is told of a console", args)
 		}
 	}

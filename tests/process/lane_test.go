@@ -19,7 +19,8 @@ func laneSoon() time.Duration { return testkit.Slowly(time.Second) }
 // withLane starts a server with an admin lane, and gives a way to connect to it.
 func withLane(t *testing.T, args ...string) (s *testkit.Server, dial func() *respclient.Client) {
 	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
-	s = testkit.Start(t, append([]string{"--admin-port", address[len("127.0.0.1:"):], "--enable-debug-command", "yes"}, args...)...)
+	own := []string{"--admin-port", address[len("127.0.0.1:"):], "--enable-debug-command", "yes"}
+	s = testkit.Start(t, append(own, args...)...)
 	return s, func() *respclient.Client {
 		t.Helper()
 		c, err := respclient.Dial(address)
@@ -189,7 +190,8 @@ func TestLaneInOrder(t *testing.T) {
 	for i := range 20 {
 		batch = append(batch, []any{"INCR", "n"}, []any{"PING", i}, []any{"MULTI"}, []any{"PING"}, []any{"EXEC"},
 			[]any{"BLPOP", "nothing", "0.001"}, []any{"SET", "large", strings.Repeat("x", 40<<10)}, []any{"STRLEN", "large"})
-		want = append(want, fmt.Sprintf("(int) %d", i+1), strconv.Itoa(i), "OK", "QUEUED", "[PONG]", "(nil)", "OK", "(int) 40960")
+		want = append(want, fmt.Sprintf("(int) %d", i+1), strconv.Itoa(i), "OK", "QUEUED", "[PONG]",
+			"(nil)", "OK", "(int) 40960")
 	}
 	got, err := c.Pipeline(batch...)
 	if err != nil {
@@ -351,7 +353,9 @@ func TestLaneEndsSlowCommands(t *testing.T) {
 		}
 		s.Do(words...)
 	}
-	busy := occupy(t, s, "EVAL", "while true do redis.call('SORT_RO', 'members', 'BY', 'nosuch:*', 'ALPHA', 'LIMIT', '0', '1') end", 0)
+	busy := occupy(t, s, "EVAL", `while true do
+		redis.call('SORT_RO', 'members', 'BY', 'nosuch:*', 'ALPHA', 'LIMIT', '0', '1')
+	end`, 0)
 	var times []time.Duration
 	for range 20 {
 		began := time.Now()
