@@ -152,7 +152,7 @@ func (c *Core) sample(cl *client.Client, spec *command.Spec, args [][]byte, weig
 	}
 	n := float64(len(keys))
 	if len(keys) > sampledKeys {
-		from := int(s.rng.Uint64() % uint64(len(keys)-sampledKeys))
+		from := int(s.rng.Uint64() % uint64(len(keys)-sampledKeys+1))
 		keys = keys[from : from+sampledKeys]
 	}
 	each := n / float64(len(keys)) * weight // accesses that one of keys stands for

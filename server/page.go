@@ -81,11 +81,10 @@ func takeReply(guest *client.Client) (reply []byte, err error) {
 	return reply, nil
 }
 
-// clientLines are at most n clients from an id on.
-func (in *instance) clientLines(from int64, n int) []string {
-	lines := []string{}
+// clientLines are the first n clients.
+func (in *instance) clientLines(n int) (lines []string) {
 	in.core.Do(func() {
-		for cl := range in.clients.From(from) {
+		for cl := range in.clients.All {
 			if len(lines) == n {
 				return
 			}

@@ -100,3 +100,69 @@ func TestCheck(t *testing.T) {
 		}
 	}
 }
+
+// TestHostileNames: what a file calls its fields and keys cannot act on the terminal that shows it.
+func TestHostileNames(t *testing.T) {
+	const escape = "\x1b]0;owned\x07\x1b[2J"
+	e := &rdb.Encoder{}
+	p := rdb.AppendHeader(nil, 11)
+	p = append(p, byte(rdb.OpAux), byte(len(escape)))
+	p = append(append(append(p, escape...), 1), 'v')
+	none := rdb.Attributes{DeadlineMs: rdb.None, Idle: rdb.None, Freq: rdb.None}
+	p = e.AppendText(e.AppendKey(p, none, rdb.KindString, []byte(escape)), []byte("v"))
+	p = e.AppendKey(p, none, rdb.KindString, []byte(escape)) // and ends
+	path := filepath.Join(t.TempDir(), "dump.rdb")
+	if err := os.WriteFile(path, p, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if code := checkRDB(process{args: []string{"--keys", path}, out: &out, err: &out}); code != 1 {
+		t.Errorf("exit code %d", code)
+	}
+	if said := out.String(); strings.ContainsAny(said, "\x1b\x07") || strings.Count(said, `\x1b]0;owned\a`) < 3 {
+		t.Errorf("it says %q", said)
+	}
+}
+
+// TestManyDatabases: a file that names a database for each of its keys costs bounded memory, and no key is lost.
+func TestManyDatabases(t *testing.T) {
+	const keys = maxPrefixes + 1000
+	e := &rdb.Encoder{}
+	p := rdb.AppendHeader(nil, 11)
+	none := rdb.Attributes{DeadlineMs: rdb.None, Idle: rdb.None, Freq: rdb.None}
+	for db := range keys {
+		p = rdb.AppendSelectDB(p, db, 1, 0)
+		p = e.AppendText(e.AppendKey(p, none, rdb.KindString, []byte("k")), []byte("v"))
+	}
+	p = rdb.AppendEOF(append(p, byte(rdb.OpEOF)), 0)
+	path := filepath.Join(t.TempDir(), "dump.rdb")
+	if err := os.WriteFile(path, p, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	args := []string{"report", "--top", "10000000", "--format", "csv", path}
+	if code := rdbTool(process{args: args, out: &out, err: &out}); code != 0 {
+		t.Fatalf("exit code %d: %.300s", code, out.String())
+	}
+	if n := strings.Count(out.String(), "\ndatabase,"); n != maxPrefixes+1 {
+		t.Errorf("%d rows of databases, want %d", n, maxPrefixes+1)
+	}
+	if !strings.Contains(out.String(), "\ndatabase,(many more),1000,") {
+		t.Error("the databases past the bound are lost")
+	}
+}
+
+// TestPlainTerminal: a terminal that does not speak UTF-8 gets ASCII.
+func TestPlainTerminal(t *testing.T) {
+	c := &census{o: &reportOptions{ascii: true}}
+	for in, want := range map[string]string{"user:": "user:", "日本:": `\u65e5\u672c:`, strings.Repeat("x", 9): "xxxx..."} {
+		if got := c.named(in, 5); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+	for locale, want := range map[string]bool{"": false, "C": false, "C.UTF-8": true, "de_DE.utf8": true, "de_DE": false} {
+		if got := speaksUTF8(func(string) string { return locale }); got != want {
+			t.Errorf("%q: %t", locale, got)
+		}
+	}
+}

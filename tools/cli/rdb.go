@@ -46,9 +46,13 @@ func rdbTool(p process) int {
 		fmt.Fprint(p.err, rdbUsage+"\n")
 		flags.PrintDefaults()
 	}
-	if err := flags.Parse(p.args[1:]); err != nil {
+	switch err := flags.Parse(p.args[1:]); {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
 		return 1
 	}
+	o.ascii = p.ascii
 	switch {
 	case flags.NArg() != 1:
 		flags.Usage()
@@ -70,7 +74,7 @@ func rdbTool(p process) int {
 // reportOptions are what the command line of rdb report says.
 type reportOptions struct {
 	format, svg, separator string
-	keys                   bool
+	keys, ascii            bool // ascii: the table is for a terminal that knows no more
 	top, depth             int
 	from                   origin
 }
