@@ -25,8 +25,7 @@ func (c *Core) Call(outer *command.Context, spec *command.Spec, args [][]byte) (
 		c.meter.failed(outer.Spec, err)
 		return false, err
 	}
-	m := &c.meter
-	began, mark, silent := max(c.nanos, m.innerNanos), cl.Out.Mark(), cl.Flags&silenced
+	began, mark, silent := max(c.nanos, c.meter.innerNanos), cl.Out.Mark(), cl.Flags&silenced
 	if lent, err = c.invoke(cl, args, nil, spec, mark); lent {
 		if c.monitors.Len() != 0 {
 			c.feedMonitors(cl, spec, args)
@@ -39,18 +38,7 @@ func (c *Core) Call(outer *command.Context, spec *command.Spec, args [][]byte) (
 		cl.Out.Rollback(mark)
 	}
 	c.noteRead(cl, spec, args)
-	if c.monitors.Len() != 0 {
-		c.feedMonitors(cl, spec, args)
-	}
-	m.innerNanos = c.wall.Nanos()
-	took := m.innerNanos - began
-	spec.Stats.Record(1, took)
-	m.commands++
-	c.sampleInner(cl, spec, args, took)
-	c.watchSlowness(cl, spec, args, took)
-	if took >= c.stalls.limit {
-		c.watchStall(cl, spec, args, 1, took)
-	}
+	c.countInner(cl, spec, args, began)
 	return false, err
 }
 
@@ -81,14 +69,20 @@ func (c *Core) Run(cl *client.Client, args [][]byte) error {
 			told.Store(true)
 		}
 	}
-	m := &c.meter
-	began := max(c.nanos, m.innerNanos)
+	began := max(c.nanos, c.meter.innerNanos)
 	lent, _ := c.invoke(cl, args, nil, spec, cl.Out.Mark())
 	invariant.That(!lent, "engine.N1: a command of a script has lent the turn")
 	c.noteRead(c.stack.frames[0].Client, spec, args)
+	c.countInner(cl, spec, args, began)
+	return nil
+}
+
+// countInner shows a command that cl has run within another to those who watch, and adds its time since began.
+func (c *Core) countInner(cl *client.Client, spec *command.Spec, args [][]byte, began int64) {
 	if c.monitors.Len() != 0 {
 		c.feedMonitors(cl, spec, args)
 	}
+	m := &c.meter
 	m.innerNanos = c.wall.Nanos()
 	took := m.innerNanos - began
 	spec.Stats.Record(1, took)
@@ -98,7 +92,6 @@ func (c *Core) Run(cl *client.Client, args [][]byte) error {
 	if took >= c.stalls.limit {
 		c.watchStall(cl, spec, args, 1, took)
 	}
-	return nil
 }
 
 // Show implements command.Core.

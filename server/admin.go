@@ -21,8 +21,8 @@ import (
 )
 
 // An admin serves what operators and their tools look at, on an address of its own: the live page, /metrics, /healthz,
-// /debug/pprof and execution traces. It is off unless admin-address is set. Without admin-token it asks for no password:
-// bind it where only operators come.
+// /debug/pprof and execution traces. It is off unless admin-address is set. Without admin-token it asks for no
+// password: bind it where only operators come.
 type admin struct {
 	do        func(func()) // runs a function in a turn
 	sections  func() []info.Section
@@ -84,7 +84,8 @@ func (a *admin) profile(w http.ResponseWriter, r *http.Request) {
 	pprof.Profile(w, r)
 }
 
-// label counts who wants labels. A second profile is refused by pprof while one runs, and its end must not take the labels from that.
+// label counts who wants labels. A second profile is refused by pprof while one runs, and its end must not take the
+// labels from that.
 func (a *admin) label(change int) {
 	a.do(func() {
 		if a.profiles += change; a.profiles == 1 && change == 1 || a.profiles == 0 {
@@ -172,7 +173,8 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// collectField sends one INFO line, if it is a number; "db0:keys=1,expires=0" becomes a gauge for each part, labelled with the name.
+// collectField sends one INFO line, if it is a number; "db0:keys=1,expires=0" becomes a gauge for each part, labelled
+// with the name.
 func collectField(out chan<- prometheus.Metric, name, value string) {
 	if n, err := strconv.ParseFloat(strings.TrimSuffix(value, "%"), 64); err == nil {
 		desc := prometheus.NewDesc("spindle_"+name, "INFO "+name+".", nil, nil)

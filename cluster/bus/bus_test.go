@@ -16,6 +16,7 @@ func every() (all []*Message) {
 	for t := range Types {
 		m := &Message{Type: t, Port: 7000, Port2: 7443, BusPort: 17000, CurrentEpoch: 9, ConfigEpoch: 1 << 63, Offset: -1,
 			Sender: id, Primary: strings.Repeat("f", 40), IP: "2001:db8::1", Flags: Primary | Myself, Down: true, Paused: true, ForceAck: true}
+		m.Slots = &Bitmap{}
 		m.Slots.Add(0)
 		m.Slots.Add(16383)
 		switch t {

@@ -37,7 +37,7 @@ func (s *State) message(typ bus.Type) *bus.Message {
 	}
 	m := &bus.Message{
 		Type: typ, BusPort: me.BusPort, CurrentEpoch: s.current, ConfigEpoch: primary.Epoch, Offset: s.out.Offset(),
-		Sender: me.ID, Slots: primary.slots, IP: s.Terms.AnnounceIP, Flags: me.Flags, Down: !s.ok,
+		Sender: me.ID, Slots: &primary.slots, IP: s.Terms.AnnounceIP, Flags: me.Flags, Down: !s.ok,
 		Paused: me.isPrimary() && s.manualEnd != 0 && s.manualPaused,
 	}
 	m.Port, m.Port2 = s.sayPorts(me)
@@ -53,6 +53,7 @@ func (s *State) ping(l *Link, typ bus.Type) {
 	m := s.message(typ)
 	fresh := len(s.nodes) - 2 // without us and the one that hears it
 	wanted := min(max(len(s.nodes)/10, 3), fresh)
+	m.Gossip = make([]bus.Gossip, 0, max(wanted, 0)+s.maybeFailed)
 	if !l.Inbound && typ == bus.Ping {
 		l.Node.PingSent = s.now
 	}

@@ -317,11 +317,11 @@ func (s *State) compareSlots(n *Node, m *bus.Message) {
 	if !n.isPrimary() {
 		primary = n.Primary
 	}
-	if primary == nil || primary.slots == m.Slots {
+	if primary == nil || primary.slots == *m.Slots {
 		return
 	}
 	if n.isPrimary() {
-		s.claims(n, m.ConfigEpoch, &m.Slots)
+		s.claims(n, m.ConfigEpoch, m.Slots)
 	}
 	for slot, owner := range s.owners {
 		if !m.Slots.Has(slot) || owner == n || s.unclaimed(slot) || owner.Epoch <= m.ConfigEpoch {

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"runtime"
@@ -198,7 +199,7 @@ func play(t testing.TB, seed uint64, bug bug, trace bool) outcome {
 		o.why = w.disagreement()
 		return o
 	}
-	if o.well = w.until(wellMs, func() string { return w.disagreement() + w.unwell() }); o.well < 0 {
+	if o.well = w.until(wellMs, func() string { return cmp.Or(w.unwell(), w.disagreement()) }); o.well < 0 {
 		o.why = w.disagreement() + w.unwell()
 	}
 	return o

@@ -405,7 +405,8 @@ func (s *Server) Sockets() (sockets []string) {
 		s.t.Fatal(err)
 	}
 	for _, e := range entries {
-		if to, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil && strings.HasPrefix(to, "socket:") { // an error: closed meanwhile
+		// An error: closed meanwhile.
+		if to, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil && strings.HasPrefix(to, "socket:") {
 			sockets = append(sockets, to)
 		}
 	}
