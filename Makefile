@@ -19,7 +19,7 @@ PLACES     := -e 's|@BINDIR@|$(BINDIR)|g' -e 's|@SYSCONFDIR@|$(SYSCONFDIR)|g' -e
 
 SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: install user share deb deb-test page all build run test unit deps vet race invariants fuzz bench bench-quick pgo tidy conformance soak clean
+.PHONY: install user share deb deb-test page all build run test unit deps vet race invariants fuzz bench bench-quick pgo clients tidy conformance soak clean
 
 all: build share
 
@@ -103,11 +103,11 @@ vet:
 	$(GO) vet ./...
 
 # The tests hold spindle against Debian's redis: the server as the oracle, its tools as the users; lua5.1 is the language's,
-# systemd-analyze the units'.
+# systemd-analyze the units', ip makes networks of namespaces.
 deps:
 	@command -v redis-server >/dev/null && command -v redis-cli >/dev/null && command -v redis-check-rdb >/dev/null && command -v lua5.1 >/dev/null && \
-	command -v systemd-analyze >/dev/null || \
-	{ $(SUDO) apt-get update -q && $(SUDO) env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -yq redis-server redis-tools procps lua5.1 systemd; }
+	command -v systemd-analyze >/dev/null && command -v ip >/dev/null || \
+	{ $(SUDO) apt-get update -q && $(SUDO) env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -yq redis-server redis-tools procps lua5.1 systemd iproute2; }
 
 race: deps build ## the same tests under the race detector; slabs come from the Go heap there
 	$(GO) test -race -timeout 40m ./...
@@ -132,6 +132,12 @@ bench-quick: deps build ## the same in under a minute, for daily use; writes not
 
 pgo: build ## renews default.pgo from the bench's load
 	$(GO) run ./bench pgo
+
+# They stay outside the tree. `make test` uses those that are there, and redis-py where python3 has it (python3-redis).
+clients: ## clients of other makers, for the tests that follow failovers with them: bin/clients
+	mkdir -p bin/clients
+	npm install --silent --no-save --prefix bin/clients ioredis@5
+	$(GO) build -C tests/sentinel/testdata/clients/goredis -o $(CURDIR)/bin/clients/goredis .
 
 tidy: ## tests about the code itself
 	$(GO) test ./tools/tidy

@@ -35,7 +35,8 @@ func main() {
 	}
 }
 
-// roleOf says which process argv asks for: by the program's name, or a flag that stands first or behind the configuration file.
+// roleOf says which process argv asks for: by the program's name, or a flag that stands first or behind the
+// configuration file.
 func roleOf(argv []string) string {
 	name := ""
 	if len(argv) > 0 {

@@ -150,7 +150,7 @@ func (s *server) close() {
 		s.aof.abortRewrite("")
 		s.aof.detach()
 	})
-	s.aof.w.do(0, true, runtime.Goexit)
+	s.aof.w.do(0, runtime.Goexit)
 	for holding := true; holding; runtime.Gosched() { // a rewrite reads its view to the end
 		s.Do(func() {
 			s.heap.Drain(1000)

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"spindle/engine"
 	"spindle/engine/client"
 	"spindle/internal/disk/faulty"
 )
@@ -344,5 +346,133 @@ func TestFileOfEarlierRewrite(t *testing.T) {
 		if n := again(t, next); n != 1 {
 			t.Fatalf("seed %d: %d steps\n%s", seed, n, next)
 		}
+	}
+}
+
+// TestSyncFailsAtTheCut: the sync with which a rewrite ends the old increment is like any other. When it has failed
+// nothing of that file is believed: under everysec a new data set is made, under always the process ends.
+func TestSyncFailsAtTheCut(t *testing.T) {
+	const old = ".1.incr"
+	t.Run("everysec", func(t *testing.T) {
+		s, d := begin(t, EverySecond)
+		s.step(1)
+		s.waitFor("a sync", func() bool { s.aof.w.askSync(); return s.aof.Synced(s.cl) })
+		s.Do(func() { s.aof.lastSync = s.aof.parts.Now().Add(time.Hour) }) // no other sync comes
+		s.step(2)
+		d.Fail(faulty.Fault{Op: faulty.Sync, Name: old, Err: syscall.EIO, Times: 1})
+		release := sync.OnceFunc(d.Stall(faulty.Rename)) // so that the next rewrite is not done at once
+		t.Cleanup(release)
+		s.Do(s.aof.startRewrite)
+		s.waitFor("a refusal", func() bool { return s.aof.Refusal() != nil })
+		s.step(3)
+		release()
+		s.waitFor("the end of the refusal", func() bool { return s.aof.Refusal() == nil && s.aof.state == on })
+		s.step(4)
+		s.waitFor("a sync", func() bool { s.aof.w.askSync(); return s.aof.Synced(s.cl) })
+		if n := again(t, d.Crash()); n != 4 {
+			t.Errorf("%d steps are left", n)
+		}
+	})
+	t.Run("always", func(t *testing.T) {
+		s, d := begin(t, Always)
+		s.waitFor("the writer's sleep", s.resting)
+		turn := uint64(0)
+		s.freezing = func() { // in the turn of the freeze
+			turn = s.TurnNumber()
+			s.aof.Take([]engine.Effect{{Command: increment}})
+			d.Fail(faulty.Fault{Op: faulty.Sync, Name: old, Err: syscall.EIO, Times: 1})
+		}
+		s.Do(s.aof.startRewrite)
+		s.waitFor("the end", func() bool { return !s.aof.Rewriting() && !s.gate.Holds(turn) })
+		if !s.gate.Holds(turn) || !s.said("Exiting...") {
+			t.Error("the reply has left, or the log does not say why the process ends")
+		}
+	})
+}
+
+// increment is a command as it stands in a log.
+var increment = []byte("*2\r\n$4\r\nINCR\r\n$1\r\nn\r\n")
+
+// TestLastSyncFails: under always the sync with which a log is switched off, or a server ends, is like any other.
+func TestLastSyncFails(t *testing.T) {
+	for name, end := range map[string]func(s *server){
+		"appendonly no": func(s *server) { s.aof.TurnOff() },
+		"shutdown":      func(s *server) { s.aof.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, d := begin(t, Always)
+			s.waitFor("the writer's sleep", s.resting)
+			d.Fail(faulty.Fault{Op: faulty.Sync, Name: "incr", Err: syscall.EIO, Times: 1})
+			var turn uint64
+			s.Do(func() { // the command and the end in one turn
+				turn = s.TurnNumber()
+				s.aof.Take([]engine.Effect{{Command: increment}})
+				end(s)
+			})
+			s.waitFor("the end", func() bool { return !s.gate.Holds(turn) })
+			if !s.gate.Holds(turn) || !s.said("Exiting...") {
+				t.Error("the reply has left, or the log does not say why the process ends")
+			}
+		})
+	}
+}
+
+// TestNameOfHistory: a new increment never takes the name of a file that is history. With that its own bytes would be
+// removed, or old ones would come before them.
+func TestNameOfHistory(t *testing.T) {
+	for _, switched := range []bool{false, true} {
+		t.Run(fmt.Sprintf("switched on at run time=%t", switched), func(t *testing.T) {
+			s, d := begin(t, EverySecond)
+			s.step(1)
+			s.Do(s.aof.TurnOff)
+			s.waitFor("the writer", s.resting)
+			s.set.KeepHistory.Set(true) // as if the power went off before history was removed
+			s.Do(s.aof.startRewrite)
+			s.waitFor("the rewrite", func() bool { return !s.aof.Rewriting() })
+
+			s = newServer(t, d)
+			if !switched {
+				if err := s.start(); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				s.step(1)
+				s.Do(func() { s.aof.TurnOn(".") })
+			}
+			s.waitFor("the log", func() bool { return s.aof.state == on })
+			s.step(2)
+			s.waitFor("the disk", func() bool { return s.aof.w.behind() == 0 && s.resting() })
+			if n := again(t, d); n != 2 {
+				t.Errorf("%d steps are in the log\n%s", n, d)
+			}
+		})
+	}
+}
+
+// TestSwitchedTwice: a rewrite that was called off before its freeze takes no file away from the next.
+func TestSwitchedTwice(t *testing.T) {
+	d := faulty.New(1)
+	s := newServer(t, d)
+	s.step(1)
+	prepared := func() {
+		for !s.resting() {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	s.Do(func() { // in one turn: the freeze of each waits for its end
+		s.aof.TurnOn(".")
+		prepared()
+		s.aof.TurnOff()
+		s.aof.TurnOn(".")
+		prepared()
+	})
+	s.waitFor("the first rewrite", func() bool { return s.aof.state == on })
+	if s.said("terminated with error") {
+		t.Error("the rewrite has failed")
+	}
+	s.step(2)
+	s.waitFor("the disk", func() bool { return s.aof.w.behind() == 0 && s.resting() })
+	if n := again(t, d); n != 2 {
+		t.Errorf("%d steps are in the log\n%s", n, d)
 	}
 }

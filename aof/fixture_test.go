@@ -26,23 +26,30 @@ import (
 	"spindle/protocol"
 )
 
-// A socket is a connection that nobody reads from.
-type socket struct{}
+// A socket is a connection that nobody reads from. told hears of what is posted to it.
+type socket struct{ told func(turn uint64) }
 
-func (socket) FD() int                           { return 3 }
-func (socket) LocalAddr() string                 { return "127.0.0.1:6379" }
-func (socket) RemoteAddr() string                { return "127.0.0.1:4000" }
-func (socket) Unix() bool                        { return false }
-func (socket) Loopback() bool                    { return true }
-func (socket) LastActive() int64                 { return 0 }
-func (socket) Post(uint64, []byte)               {}
-func (socket) PostReply(uint64, *protocol.Reply) {}
-func (socket) Resume()                           {}
-func (socket) Close(bool)                        {}
-func (socket) Loop() protocol.Loop               { return nil }
-func (socket) SetClass(protocol.Class)           {}
-func (socket) Chunks() protocol.Chunks           { return nil }
-func (socket) Usage() protocol.Usage             { return protocol.Usage{} }
+func (s socket) hear(turn uint64) {
+	if s.told != nil {
+		s.told(turn)
+	}
+}
+
+func (socket) FD() int                      { return 3 }
+func (socket) LocalAddr() string            { return "127.0.0.1:6379" }
+func (socket) RemoteAddr() string           { return "127.0.0.1:4000" }
+func (socket) Unix() bool                   { return false }
+func (socket) Loopback() bool               { return true }
+func (socket) LastActive() int64            { return 0 }
+func (s socket) Post(turn uint64, _ []byte) { s.hear(turn) }
+func (socket) Resume()                      {}
+func (socket) Close(bool)                   {}
+func (socket) Loop() protocol.Loop          { return nil }
+func (socket) SetClass(protocol.Class)      {}
+func (socket) Chunks() protocol.Chunks      { return nil }
+func (socket) Usage() protocol.Usage        { return protocol.Usage{} }
+
+func (s socket) PostReply(turn uint64, _ *protocol.Reply) { s.hear(turn) }
 
 // A server is a core with all data commands and a log on a disk.
 type server struct {
@@ -157,8 +164,10 @@ func (s *server) start() error {
 }
 
 // do runs one command, and answers its reply and its turn.
-func (s *server) do(words ...string) (reply string, turn uint64) {
-	b := &protocol.Batch{Session: s.cl, Reply: &protocol.Reply{}}
+func (s *server) do(words ...string) (reply string, turn uint64) { return s.doAs(s.cl, words...) }
+
+func (s *server) doAs(cl *client.Client, words ...string) (reply string, turn uint64) {
+	b := &protocol.Batch{Session: cl, Reply: &protocol.Reply{}}
 	var args [][]byte
 	for _, w := range words {
 		args = append(args, []byte(w))

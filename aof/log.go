@@ -48,8 +48,7 @@ const (
 // A Log is the sink that writes the append-only file. Its methods run in turns, but for those that say otherwise.
 //
 // aof.L1. A turn's effects are in the buffer when TurnDone is over. With appendfsync always the gate is shut for that
-// turn by
-// then, so that its replies stay until the writer has synced them.
+// turn by then, so that its replies stay until the writer has synced them. While a turn runs its posts stay, too.
 // aof.L2. Nothing in a turn waits for a disk, but for the write of a turn's effects while the writer is idle, and
 // Flush.
 type Log struct {
@@ -63,6 +62,7 @@ type Log struct {
 	selected int   // the database the log stands in; -1: the next effect must say
 	stamped  int64 // the second of the last annotation
 	fresh    bool  // the turn has effects
+	strict   bool  // the gate is told of the end of each turn
 	word     []byte
 
 	lastSync time.Time // when a sync was last asked for
@@ -145,11 +145,25 @@ func appendStamp(dst []byte, unix int64) []byte {
 
 // TurnDone implements engine.Sink.
 func (l *Log) TurnDone() {
-	if !l.fresh {
-		return
+	durable := l.durable()
+	if l.fresh {
+		l.fresh = false
+		l.w.publish(l.parts.Core.TurnNumber(), durable)
 	}
-	l.fresh = false
-	l.w.publish(l.parts.Core.TurnNumber(), l.durable())
+	if durable {
+		l.strict = true
+		l.parts.Gate.Ended(l.parts.Core.TurnNumber())
+	} else {
+		l.relax()
+	}
+}
+
+// relax lets turns that run post at once.
+func (l *Log) relax() {
+	if l.strict {
+		l.strict = false
+		l.parts.Gate.Relax()
+	}
 }
 
 // durable says whether replies wait for the disk.
@@ -297,6 +311,7 @@ func (l *Log) detach() {
 	if l.attached {
 		l.parts.Core.RemoveSink(l)
 		l.attached = false
+		l.relax()
 	}
 }
 
@@ -344,8 +359,8 @@ func (l *Log) TurnOff() {
 		return
 	}
 	l.abortRewrite("")
+	l.flushTurn() // before the gate hears no more of turns
 	l.detach()
-	l.flushTurn()
 	l.state, l.rw.scheduled = off, false
 	l.w.finish()
 	l.release()

@@ -221,6 +221,16 @@ func (m *manifest) replaceBase(base part, keep int) {
 	m.incrs = slices.Clone(m.incrs[cut:])
 }
 
+// nextIncr is the increment behind all that m has. No history has its name: those files go, whatever is in them.
+func (f *folder) nextIncr(m *manifest) part {
+	next := part{f.incrName(m.incrSeq + 1), m.incrSeq + 1}
+	for slices.ContainsFunc(m.history, func(old part) bool { return old.name == next.name }) {
+		next.seq++
+		next.name = f.incrName(next.seq)
+	}
+	return next
+}
+
 // A folder is where a log's files lie, and how they are called.
 type folder struct {
 	disk disk.System

@@ -154,7 +154,7 @@ func (l *Log) startRewrite() {
 	l.rw.count++
 	l.rw.forks++
 	l.parts.Log.Notice("Background append only file rewriting started by pid %d", os.Getpid())
-	l.w.do(0, true, func() { l.w.prepare(j) })
+	l.w.do(0, func() { l.w.prepare(j) })
 }
 
 // prepare makes the new increment. The writer's.
@@ -177,10 +177,9 @@ func (w *writer) prepare(j *rewriting) {
 		w.manifest = m
 	}
 	if !j.first {
-		j.seq = w.manifest.incrSeq + 1
-		j.name = f.incrName(j.seq)
+		next := f.nextIncr(w.manifest)
+		j.name, j.seq = next.name, next.seq
 	}
-	w.log.parts.Log.Notice("Creating AOF incr file %s on background rewrite", j.name)
 	j.base.seq = w.manifest.baseSeq + 1
 	if j.idle {
 		if err := f.disk.Mkdir(f.dir, 0o755); err != nil {
@@ -191,6 +190,10 @@ func (w *writer) prepare(j *rewriting) {
 		go w.log.parts.Core.Do(func() { w.log.freeze(j) })
 		return
 	}
+	if w.made != nil {
+		w.dropIncr(w.made) // it was called off before its freeze, and its file may have the same name
+	}
+	w.log.parts.Log.Notice("Creating AOF incr file %s on background rewrite", j.name)
 	file, err := w.openIncr(j.name, true)
 	if err == nil && j.first {
 		err = f.disk.SyncDir(f.dir)
@@ -200,7 +203,7 @@ func (w *writer) prepare(j *rewriting) {
 		w.fail(j, err)
 		return
 	}
-	j.file = file
+	j.file, w.made = file, j
 	go w.log.parts.Core.Do(func() { w.log.freeze(j) })
 }
 
@@ -223,7 +226,7 @@ func (w *writer) fail(j *rewriting, err error) {
 func (l *Log) freeze(j *rewriting) {
 	switch {
 	case j.over.Load():
-		l.w.do(0, true, func() { l.w.dropIncr(j); close(j.gone) })
+		l.w.do(0, func() { l.w.dropIncr(j); close(j.gone) })
 		return
 	case l.parts.Core.Lent() || l.reading:
 		l.rw.prepared = func() { l.freeze(j) }
@@ -240,7 +243,7 @@ func (l *Log) freeze(j *rewriting) {
 		l.selected, l.stamped = -1, 0
 		l.rw.old, l.rw.current = l.size(), 0
 		j.cut = l.w.end()
-		l.w.do(j.cut, true, func() { l.w.change(j) })
+		l.w.do(j.cut, func() { l.w.change(j) })
 	}
 	rdb := l.set.Preamble.Get()
 	f := bgsave.FileOptions{Temp: l.temporary(j), Sync: l.set.IncrementalSync.Get(), Disk: l.folder.disk, Log: l.parts.Log}
@@ -299,7 +302,7 @@ func (w *writer) change(j *rewriting) {
 		err = errors.New("the file before it is not whole")
 	}
 	if err == nil {
-		err = w.file.Sync()
+		err = w.syncWhole()
 	}
 	began := time.Now()
 	next := w.manifest.clone()
@@ -347,7 +350,7 @@ func (w *writer) setSize(n int64) {
 	w.mu.Unlock()
 }
 
-// dropIncr removes a new increment that nobody has written to. The writer's.
+// dropIncr removes a new increment that nobody has written to, if it is still there. The writer's.
 func (w *writer) dropIncr(j *rewriting) {
 	if j.file == nil {
 		return
@@ -374,7 +377,7 @@ func (l *Log) writeBase(j *rewriting, view *keyspace.View, f bgsave.FileOptions,
 		l.w.fail(j, err)
 		return
 	}
-	l.w.do(0, true, func() { l.w.adopt(j) })
+	l.w.do(0, func() { l.w.adopt(j) })
 }
 
 // adopt puts the new base in the manifest (aof.R3). The writer's.
@@ -388,14 +391,13 @@ func (w *writer) adopt(j *rewriting) {
 	at := w.buf.first
 	w.mu.Unlock()
 	if err == nil && j.first {
-		name := f.incrName(next.incrSeq + 1)
-		if err = w.file.Sync(); err == nil {
-			err = f.disk.Rename(f.path(f.temporaryIncr()), f.path(name))
+		next.replaceBase(j.base, 0)
+		incr := f.nextIncr(next)
+		next.incrs, next.incrSeq = []part{incr}, incr.seq
+		if err = w.syncWhole(); err == nil {
+			err = f.disk.Rename(f.path(f.temporaryIncr()), f.path(incr.name))
 			renamed = err == nil
 		}
-		next.incrSeq++
-		next.replaceBase(j.base, 0)
-		next.incrs = append(next.incrs, part{name, next.incrSeq})
 	} else if err == nil && j.idle {
 		next.replaceBase(j.base, 0)
 	} else if err == nil {
@@ -541,18 +543,17 @@ func (l *Log) Open(found Loaded) error {
 		}
 		changed = true
 	}
-	name := ""
+	name, fresh := "", false
 	if n := len(m.incrs); n > 0 {
 		name = m.incrs[n-1].name
 		l.parts.Log.Notice("Opening AOF incr file %s on server start", name)
 	} else {
-		m.incrSeq++
-		name = f.incrName(m.incrSeq)
-		m.incrs = append(m.incrs, part{name, m.incrSeq})
-		changed = true
+		incr := f.nextIncr(m)
+		name, changed, fresh = incr.name, true, true
+		m.incrs, m.incrSeq = []part{incr}, incr.seq
 		l.parts.Log.Notice("Creating AOF incr file %s on server start", name)
 	}
-	file, err := w.openIncr(name, false)
+	file, err := w.openIncr(name, fresh)
 	if err == nil && changed {
 		err = f.write(m)
 	}
@@ -568,7 +569,7 @@ func (l *Log) Open(found Loaded) error {
 	w.file, w.manifest, w.size = file, m, size
 	l.rw.old, l.rw.base = found.size, found.baseSize
 	l.state = on
-	w.do(0, true, w.removeHistory)
+	w.do(0, w.removeHistory)
 	l.parts.Core.Do(l.attach)
 	return nil
 }

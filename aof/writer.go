@@ -57,7 +57,8 @@ type writer struct {
 	size     int64 // of the file
 	temp     bool  // file is the temporary increment
 	manifest *manifest
-	runs     [][]byte // put's own
+	made     *rewriting // whose increment was made last
+	runs     [][]byte   // put's own
 
 	rest   atomic.Int64 // DEBUG AOF-FLUSH-SLEEP, in nanos
 	backed atomic.Int64 // bytes in the buffer
@@ -65,11 +66,11 @@ type writer struct {
 	here   int64        // nanoseconds that turns have spent in writing
 }
 
-// A job is done by the goroutine once everything before an offset is in the file (aof.W3).
+// A job is done by the goroutine once everything before an offset is in the file (aof.W3). A disk that fails does not
+// hold it up: then it has to find out how far the file is.
 type job struct {
-	at   int64
-	late bool // it is not held up by a disk that fails
-	run  func()
+	at  int64
+	run func()
 }
 
 // An event is something for the latency monitor.
@@ -256,11 +257,11 @@ func (w *writer) syncStalls() bool {
 	return w.syncing && w.buf.first < w.ready
 }
 
-// do has the goroutine run f when everything before at is in the file. late jobs are not held up by a failing disk.
-func (w *writer) do(at int64, late bool, f func()) {
+// do has the goroutine run f when everything before at is in the file, or no more can be written to it.
+func (w *writer) do(at int64, f func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.jobs = append(w.jobs, job{at, late, f})
+	w.jobs = append(w.jobs, job{at, f})
 	w.start()
 	w.rouse()
 }
@@ -318,7 +319,7 @@ func (w *writer) next() (step func()) {
 		return nil
 	case w.buf.first < to && w.file != nil && w.bad == nil && !resting:
 		return func() { w.write(to) }
-	case first != nil && (w.buf.first >= first.at || first.late && (w.failing != nil || w.bad != nil || w.file == nil)):
+	case first != nil && (w.buf.first >= first.at || w.failing != nil || w.bad != nil || w.file == nil):
 		run := first.run
 		w.jobs = append(w.jobs[:0:0], w.jobs[1:]...)
 		return run
@@ -423,16 +424,32 @@ func (w *writer) open() {
 	w.log.parts.Gate.Open(math.MaxUint64)
 }
 
-// syncFailed is the end of a file. Under mu.
+// syncFailed is the end of a file, and of the process if replies wait for that sync. Under mu.
 func (w *writer) syncFailed(err error, gated bool) {
+	w.syncRefused(err, gated)
+	w.bad = err
+	w.tell()
+}
+
+// syncRefused logs that a sync has failed, and ends the process if replies wait for it. Under mu.
+func (w *writer) syncRefused(err error, gated bool) {
 	l := w.log
 	if gated {
 		l.parts.Log.Warning("Can't persist AOF for fsync error when the AOF fsync policy is 'always': %s. Exiting...", reason.Of(err))
 		l.parts.Fatal()
 	}
 	l.parts.Log.Warning("Fail to fsync the AOF file: %s", reason.Of(err))
-	w.bad = err
-	w.tell()
+}
+
+// syncWhole syncs a file before a rewrite goes on. That it fails is the end of the file, as in sync. The goroutine's.
+func (w *writer) syncWhole() error {
+	err := w.file.Sync()
+	if err != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.syncFailed(err, w.gated)
+	}
+	return err
 }
 
 // openIncr opens an increment to append to. fresh empties it, for good: a rewrite that a power cut has ended may have
@@ -458,7 +475,7 @@ func (w *writer) openIncr(name string, fresh bool) (disk.File, error) {
 
 // abandon forgets the file and what was to go into it, when nothing is added any more. Whoever calls may hold the turn.
 func (w *writer) abandon() {
-	w.do(0, true, func() {
+	w.do(0, func() {
 		w.closeFile()
 		w.mu.Lock()
 		if w.bad != nil {
@@ -503,7 +520,7 @@ func (w *writer) removeTemporary() {
 
 // finish writes and syncs everything added so far, and ends the file.
 func (w *writer) finish() {
-	w.do(w.end(), true, func() {
+	w.do(w.end(), func() {
 		w.syncLast()
 		w.closeFile()
 		w.mu.Lock()
@@ -521,20 +538,22 @@ func (w *writer) syncLast() {
 	w.mu.Lock()
 	whole := w.buf.first >= w.ready
 	w.mu.Unlock()
-	if err := w.file.Sync(); err != nil {
-		w.log.parts.Log.Warning("Fail to fsync the AOF file: %s", reason.Of(err))
-	} else if whole {
-		w.mu.Lock()
+	err := w.file.Sync()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case err != nil:
+		w.syncRefused(err, w.gated)
+	case whole:
 		w.synced = w.ready
 		w.open()
-		w.mu.Unlock()
 	}
 }
 
 // last writes and syncs everything added so far. done is closed then.
 func (w *writer) last() (done <-chan struct{}) {
 	c := make(chan struct{})
-	w.do(w.end(), true, func() {
+	w.do(w.end(), func() {
 		w.syncLast()
 		close(c)
 	})
@@ -545,7 +564,7 @@ func (w *writer) last() (done <-chan struct{}) {
 // is.
 func (w *writer) drain() (done <-chan struct{}, goOn chan<- struct{}) {
 	c, rest := make(chan struct{}), make(chan struct{})
-	w.do(w.end(), true, func() {
+	w.do(w.end(), func() {
 		close(c)
 		<-rest
 	})

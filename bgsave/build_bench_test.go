@@ -84,9 +84,9 @@ var huge = []struct {
 	}},
 }
 
-// BenchmarkBuild loads one value of 10 M elements. Watch ms/turn, the CPU of the longest turn, and how many took more than a millisecond:
-// none, but for the few in which the kernel clears a huge page. Reclaimers' work is done
-// between the turns here: they touch memory before turns need it.
+// BenchmarkBuild loads one value of 10 M elements. Watch ms/turn, the CPU of the longest turn, and how many took more
+// than a millisecond: none, but for the few in which the kernel clears a huge page. Reclaimers' work is done between
+// the turns here: they touch memory before turns need it.
 // Run one kind: go test -run=- -bench=Build/set -benchtime=1x ./bgsave
 func BenchmarkBuild(b *testing.B) {
 	const n = 10_000_000
@@ -136,8 +136,8 @@ func threadCPU() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// BenchmarkInto loads a file of 4 M keys of 16 bytes with values of 32, every tenth with a deadline. Watch ns/key and, as in BenchmarkBuild,
-// the turns.
+// BenchmarkInto loads a file of 4 M keys of 16 bytes with values of 32, every tenth with a deadline. Watch ns/key and,
+// as in BenchmarkBuild, the turns.
 func BenchmarkInto(b *testing.B) {
 	const keys = 4_000_000
 	w := rdb.Writer{Buf: rdb.AppendHeader(nil, 9)}

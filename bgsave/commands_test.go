@@ -331,7 +331,8 @@ func TestKeyspace(t *testing.T) {
 	}
 }
 
-// TestSanitize: every damaged payload is refused, and the log says why; sanitize-dump-payload decides only what is counted.
+// TestSanitize: every damaged payload is refused, and the log says why; sanitize-dump-payload decides only what is
+// counted.
 func TestSanitize(t *testing.T) {
 	b := newBench(t)
 	var log bytes.Buffer

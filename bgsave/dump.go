@@ -236,8 +236,8 @@ func (v *restoredValue) put(db *keyspace.DB, key []byte, deadline int64) {
 	}
 }
 
-// restored reads a payload to its last byte. It is always proven deep, whatever sanitize-dump-payload says: that costs little beside
-// reading it, and a value that is not what it says could not be served.
+// restored reads a payload to its last byte. It is always proven deep, whatever sanitize-dump-payload says: that costs
+// little beside reading it, and a value that is not what it says could not be served.
 func (h *Commands) restored(c *command.Context, payload []byte) (v restoredValue, err error) {
 	kind, body, err := rdb.Payload(payload, h.AnyChecksum)
 	if err == rdb.ErrPayload {
@@ -326,8 +326,8 @@ func deadlineOf(ttl int64, absolute bool, now int64) int64 {
 	return ttl + now
 }
 
-// setClock gives the key the idle time or counter it came with, where the eviction policy goes by it; otherwise that of a new key, be it
-// there before or not.
+// setClock gives the key the idle time or counter it came with, where the eviction policy goes by it; otherwise that of
+// a new key, be it there before or not.
 func (h *Commands) setClock(c *command.Context, key []byte, o *restoreOptions) {
 	v := c.DB.Peek(key)
 	switch lfu := c.Space.Policy.LFU(); {

@@ -23,8 +23,8 @@ type FileOptions struct {
 	Log         *logging.Logger
 }
 
-// TempName is the temporary file of this process's saves. A save that begins while one that was called off has not put its own
-// away yet takes another name: "temp-<pid>-1.rdb", …
+// TempName is the temporary file of this process's saves. A save that begins while one that was called off has not put
+// its own away yet takes another name: "temp-<pid>-1.rdb", …
 func TempName() string { return fmt.Sprintf("temp-%d.rdb", os.Getpid()) }
 
 // temporaries are the files of saves under way.
@@ -60,14 +60,15 @@ func RemoveTemporaries() {
 	}
 }
 
-// replacing is held from the last look at whether a save was called off until its file is in place: a save that begins after another
-// was called off is never overwritten by that one.
+// replacing is held from the last look at whether a save was called off until its file is in place: a save that begins
+// after another was called off is never overwritten by that one.
 var replacing sync.Mutex
 
-// SaveFile writes v to a temporary file, gives it to the disk, and puts it in the place of Path: at every instant Path is a whole
-// file, the old one or the new.
+// SaveFile writes v to a temporary file, gives it to the disk, and puts it in the place of Path: at every instant Path
+// is a whole file, the old one or the new.
 //
-// Errors are logged as the reference server words them, and the temporary is removed; ctx's cause is returned without a line.
+// Errors are logged as the reference server words them, and the temporary is removed; ctx's cause is returned without a
+// line.
 func SaveFile(ctx context.Context, v View, f FileOptions, o Options) (size int64, err error) {
 	if f.Compression != CompressNone {
 		o.Compress = false
@@ -153,7 +154,8 @@ func writeFile(file disk.File, f FileOptions, fill func(w io.Writer) error) (siz
 // syncEvery is how much is written between two hand-overs to the disk; twice as much may be under way.
 const syncEvery = 4 << 20
 
-// A diskWriter writes a file and, with sync, has the kernel write it out behind us: otherwise the fsync at the end finds gigabytes.
+// A diskWriter writes a file and, with sync, has the kernel write it out behind us: otherwise the fsync at the end
+// finds gigabytes.
 type diskWriter struct {
 	file disk.File
 	sync bool
@@ -189,8 +191,8 @@ func workingDir() string {
 	return dir
 }
 
-// PutFile has fill write a file that another server made, gives it to the disk and puts it in the place of path. After an error
-// path is what it was, and no temporary is left.
+// PutFile has fill write a file that another server made, gives it to the disk and puts it in the place of path. After
+// an error path is what it was, and no temporary is left.
 func PutFile(path string, fill func(io.Writer) error) error {
 	name := claimTemp(path)
 	defer giveUpTemp(name)

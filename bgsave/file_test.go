@@ -12,8 +12,8 @@ import (
 	"spindle/internal/disk/faulty"
 )
 
-// TestFlushedDuringASave: a save that was called off and one that follows at once have a file each, and only the second's is put in
-// place.
+// TestFlushedDuringASave: a save that was called off and one that follows at once have a file each, and only the
+// second's is put in place.
 func TestFlushedDuringASave(t *testing.T) {
 	d := newDesk(t)
 	d.parts.Freeze = func() View { // one each

@@ -164,7 +164,8 @@ func (in *Into) puts(records []rdb.Record, from int) (done int, err error) {
 	return done, err
 }
 
-// adds takes over keys of one database whose values go in as they are, up to the first that does not, or that has to wait.
+// adds takes over keys of one database whose values go in as they are, up to the first that does not, or that has to
+// wait.
 func (in *Into) adds(records []rdb.Record, from int) (done int, err error) {
 	l := in.loader
 	for done = from; done < len(records); done++ {
@@ -264,7 +265,8 @@ func (in *Into) putPlain(b *rdb.Batch, db int, keys []rdb.Plain) {
 	}
 }
 
-// put has a key whose value goes in as it is come into the database at once. If it is there, it must be one that may be replaced.
+// put has a key whose value goes in as it is come into the database at once. If it is there, it must be one that may be
+// replaced.
 func (in *Into) put(r *rdb.Record) error {
 	db, deadline := in.Space.DB(r.DB), deadlineIn(r.DeadlineMs)
 	if !in.Replace && db.Stored(r.Key).Exists() {

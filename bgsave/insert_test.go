@@ -55,8 +55,8 @@ func members(v value.Value) int {
 	return r.Len()
 }
 
-// TestBuild: structures are built in short turns while views come and go, and are not there before they are whole; empty keys are passed
-// over; what turns out to be damaged is let go.
+// TestBuild: structures are built in short turns while views come and go, and are not there before they are whole;
+// empty keys are passed over; what turns out to be damaged is let go.
 func TestBuild(t *testing.T) {
 	sizes := map[string]int{"empty": 0, "small": 3, "in one turn": 400, "large": 20_000}
 	b := newBench(t)
@@ -123,7 +123,8 @@ func TestBuildInto(t *testing.T) {
 	}
 }
 
-// TestVersion: a file asks for no newer reader than what was put in since it was last empty; deadlines of fields count while they are there.
+// TestVersion: a file asks for no newer reader than what was put in since it was last empty; deadlines of fields count
+// while they are there.
 func TestVersion(t *testing.T) {
 	packedEx := []byte("\x0d\x00\x00\x00\x03\x00\x81a\x02\x01\x01\x00\x01\xff") // a field that has lost its deadline
 	packedEx[0] = byte(len(packedEx))
@@ -193,7 +194,8 @@ func FuzzRestore(f *testing.F) {
 			if got := b.run("restore", "again", "0", payload); got != "+OK\r\n" {
 				t.Fatalf("%q dumps as %q, which is refused: %s", body, payload, got)
 			}
-			lost := encoding == value.ListpackEx && !b.space.FieldsHaveDeadlines() // goes field by field, and comes back as any hash
+			// Goes field by field, and comes back as any hash.
+			lost := encoding == value.ListpackEx && !b.space.FieldsHaveDeadlines()
 			if v := b.space.DB(0).Peek([]byte("again")); !lost && (v.Encoding() != encoding || len(b.dumped("again")) != len(payload)) {
 				t.Fatalf("%q dumps as %q, which is restored as %q", body, payload, b.dumped("again"))
 			}
@@ -209,8 +211,8 @@ func FuzzRestore(f *testing.F) {
 	})
 }
 
-// TestInto: keys that wait to be put in by many, and those that go in at once, come together in the end, in whatever order they stand in the file;
-// of a key that comes twice nothing but the error is left.
+// TestInto: keys that wait to be put in by many, and those that go in at once, come together in the end, in whatever
+// order they stand in the file; of a key that comes twice nothing but the error is left.
 func TestInto(t *testing.T) {
 	const keys = 6000
 	write := func(replace bool) []byte {
@@ -296,8 +298,8 @@ func TestInto(t *testing.T) {
 	}
 }
 
-// TestIntoBrokenOff: whatever ends a load of plain keys, no entry that was written ahead stays without a key, even when the splitter hangs in a
-// connection at that time and goes on later.
+// TestIntoBrokenOff: whatever ends a load of plain keys, no entry that was written ahead stays without a key, even when
+// the splitter hangs in a connection at that time and goes on later.
 func TestIntoBrokenOff(t *testing.T) {
 	const keys = 40_000
 	w, none := rdb.Writer{Buf: rdb.AppendHeader(nil, 12)}, rdb.Attributes{DeadlineMs: rdb.None, Idle: rdb.None, Freq: rdb.None}
@@ -359,8 +361,8 @@ func TestIntoBrokenOff(t *testing.T) {
 	}
 }
 
-// TestIntoExpired: of plain keys of several databases those that are over are left out, wherever they stand, and with them what was written for
-// the others is given to the right ones.
+// TestIntoExpired: of plain keys of several databases those that are over are left out, wherever they stand, and with
+// them what was written for the others is given to the right ones.
 func TestIntoExpired(t *testing.T) {
 	const keys, now = 10_000, 1_000_000
 	w := rdb.Writer{Buf: rdb.AppendHeader(nil, 12)}
@@ -383,7 +385,8 @@ func TestIntoExpired(t *testing.T) {
 	b := newBench(t)
 	b.space.SetNow(now)
 	empty := b.space.Heap().Used()
-	_, _, err := load(t, w.Buf, &Into{Space: b.space}, LoadOptions{NowMs: now}) // the end is missing, so that it is not checked
+	// The end is missing, so that it is not checked.
+	_, _, err := load(t, w.Buf, &Into{Space: b.space}, LoadOptions{NowMs: now})
 	if err == nil {
 		t.Error("a file without an end was loaded")
 	}
@@ -450,7 +453,8 @@ func TestAnnouncedWithoutEnd(t *testing.T) {
 	}
 }
 
-// TestLeastInOneTurn: hashes with deadlines of fields, which go in at once, share turns too; a duplicate among them is told.
+// TestLeastInOneTurn: hashes with deadlines of fields, which go in at once, share turns too; a duplicate among them is
+// told.
 func TestLeastInOneTurn(t *testing.T) {
 	b := newBench(t)
 	fields := listpack.AppendElement(listpack.AppendElement(listpack.AppendElement(listpack.AppendEmpty(nil), listpack.Of([]byte("f"))), listpack.Of([]byte("v"))), listpack.OfInt(4_000_000_000_000))

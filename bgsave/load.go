@@ -20,8 +20,9 @@ import (
 	"spindle/internal/reason"
 )
 
-// Loading is a line of three: a splitter cuts the file into batches and writes the entries of plain keys, expanders decompress and prove the
-// values of those that need it, and the loader, in file order, has the Inserter take them over in short turns.
+// Loading is a line of three: a splitter cuts the file into batches and writes the entries of plain keys, expanders
+// decompress and prove the values of those that need it, and the loader, in file order, has the Inserter take them over
+// in short turns.
 //
 //	file ─▶ splitter ─▶ batch ─▶ expanders ─▶ batch ─▶ Inserter, inside turns
 //	            ▲                                 │
@@ -41,8 +42,9 @@ type Inserter interface {
 	Databases() int
 	// Reserve says that keys are to come for db.
 	Reserve(db int, keys, volatile uint64) error
-	// Insert takes keys over, in turns: records of KindString with Verbatim or Integer values, and others as codec.Expander has read
-	// them. It says how many it took before err, and makes those Empty that had nothing in them.
+	// Insert takes keys over, in turns: records of KindString with Verbatim or Integer values, and others as
+	// codec.Expander has read them. It says how many it took before err, and makes those Empty that had nothing in
+	// them.
 	Insert(records []rdb.Record) (done int, err error)
 	// Function takes a function library's source.
 	Function(code []byte) error
@@ -52,10 +54,11 @@ type Inserter interface {
 
 // A PlainInserter also takes keys in their shortest form; then most come so.
 type PlainInserter interface {
-	// WritePlain makes entries of keys of b ahead of their insertion, but not of those that are expired, and not of all. It runs beside the other
-	// methods, between Prepare and Finish.
+	// WritePlain makes entries of keys of b ahead of their insertion, but not of those that are expired, and not of
+	// all. It runs beside the other methods, between Prepare and Finish.
 	WritePlain(b *rdb.Batch, keys []rdb.Plain, expired func(deadlineMs int64) bool, into []keyspace.Written)
-	// InsertPlain takes keys of b over, in turns, into db, and says how many before err. written is what WritePlain made of them.
+	// InsertPlain takes keys of b over, in turns, into db, and says how many before err. written is what WritePlain
+	// made of them.
 	InsertPlain(b *rdb.Batch, db int, keys []rdb.Plain, written []keyspace.Written) (done int, err error)
 	// Unwrite lets go of entries that were not inserted, in one turn.
 	Unwrite(written []keyspace.Written)
@@ -67,17 +70,18 @@ type LoadOptions struct {
 	Lapsed         func(db int, key []byte) // hears of each key past its deadline that is not loaded; key is lent
 	NowMs          int64                    // what deadlines are compared with; 0 is the clock
 	NoChecksum     bool
-	SkipModuleData bool         // what modules keep beside the keys is passed over; else a file that has it is refused
-	Foreign        bool         // values that nobody here reads come to the Inserter as they stand; else the file is refused
-	Limits         codec.Limits // up to where values are packed; zero is the defaults
-	Delay          func() int64 // key-load-delay; nil is none
-	Interval       int64        // loading-process-events-interval-bytes: a turn takes no more of the file; 0 is no bound
-	Size           int64        // of the stream, if known
-	Live           bool         // the stream is a connection
-	First          int          // the database into which the file's database 0 goes
-	Name           string       // of the file, for messages
-	Log            *logging.Logger
-	Progress       *Loading // nil if nobody watches
+	SkipModuleData bool // what modules keep beside the keys is passed over; else a file that has it is refused
+	// Values that nobody here reads come to the Inserter as they stand; else the file is refused.
+	Foreign  bool
+	Limits   codec.Limits // up to where values are packed; zero is the defaults
+	Delay    func() int64 // key-load-delay; nil is none
+	Interval int64        // loading-process-events-interval-bytes: a turn takes no more of the file; 0 is no bound
+	Size     int64        // of the stream, if known
+	Live     bool         // the stream is a connection
+	First    int          // the database into which the file's database 0 goes
+	Name     string       // of the file, for messages
+	Log      *logging.Logger
+	Progress *Loading // nil if nobody watches
 
 	read func() int64 // how much of a wrapped file is behind us
 }
@@ -138,8 +142,8 @@ func (e *UnsupportedError) Error() string {
 
 // Load reads the RDB file at path, wrapped or not, into to.
 //
-// Errors: fs.ErrNotExist for no file, without a log line; every other is logged with what, where and what to do next, and
-// then the process must not go on with what was loaded: it is a part of the data only.
+// Errors: fs.ErrNotExist for no file, without a log line; every other is logged with what, where and what to do next,
+// and then the process must not go on with what was loaded: it is a part of the data only.
 func Load(ctx context.Context, path string, to Inserter, o LoadOptions) (Loaded, error) {
 	began := time.Now()
 	file, err := os.Open(path)
@@ -365,7 +369,8 @@ func (l *loader) unwrite(all []job) {
 	}
 }
 
-// metBefore says where a key that is there twice was met. It is told late, when its pile settles: what is known is the offset by which it came.
+// metBefore says where a key that is there twice was met. It is told late, when its pile settles: what is known is the
+// offset by which it came.
 func metBefore(err error, end int64) error {
 	if errors.Is(err, ErrDuplicate) {
 		return fmt.Errorf("%w, before offset %d", err, end)

@@ -106,7 +106,8 @@ func (r *reference) run(args ...string) string {
 	return r.try(b.String())
 }
 
-// TestReferenceLoads: redis-server loads what is written here, key for key, and redis-check-rdb finds nothing wrong with it.
+// TestReferenceLoads: redis-server loads what is written here, key for key, and redis-check-rdb finds nothing wrong
+// with it.
 func TestReferenceLoads(t *testing.T) {
 	s := mixed(t, crowd)
 	for _, compress := range []bool{false, true} {
@@ -182,7 +183,8 @@ func TestReferencePayloads(t *testing.T) {
 	}
 }
 
-// TestKilled: a process that dies while it saves leaves the old file whole, and the next save works beside its leavings.
+// TestKilled: a process that dies while it saves leaves the old file whole, and the next save works beside its
+// leavings.
 func TestKilled(t *testing.T) {
 	if path := os.Getenv("SPINDLE_TEST_SAVE_TO"); path != "" {
 		_, _ = SaveFile(t.Context(), mixed(t, 1000), FileOptions{Path: path}, Options{Delay: 100_000})

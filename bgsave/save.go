@@ -1,18 +1,19 @@
 // Package bgsave writes snapshots of the keyspace and reads them back: savers beside the core, and the loader at start.
 //
-// Owner: savers and loader have goroutines of their own; the [Scheduler] and commands.go belong to the core and are called in
-// turns only.
+// Owner: savers and loader have goroutines of their own; the [Scheduler] and commands.go belong to the core and are
+// called in turns only.
 // Elsewhere: any goroutine may WriteTo or SaveFile a View it was handed.
 // Never: forks, makes the core wait, or touches data but through a View (saving) or inside a turn (loading).
-// Start here: WriteTo is the walk from a View to bytes; file.go makes a file of it, schedule.go decides when, load.go reads,
-// commands.go answers clients. The format itself is rdb's.
+// Start here: WriteTo is the walk from a View to bytes; file.go makes a file of it, schedule.go decides when, load.go
+// reads, commands.go answers clients. The format itself is rdb's.
 //
 //	View ──parts──▶ savers (encode, compress) ──buffers──▶ writer (checksum, write) ──▶ file or socket
 //
 // bgsave.W1. Every key of the View is written once, between its database's SELECTDB and the next.
-// bgsave.W2. A record's bytes are together: a buffer ends between records, or a long value's further buffers follow it at once.
-// bgsave.W3. Memory is bounded whatever the values: savers × saverBuffers × bufferSize, a long value included. (A key longer than
-// that is held whole while it is written.)
+// bgsave.W2. A record's bytes are together: a buffer ends between records, or a long value's further buffers follow it
+// at once.
+// bgsave.W3. Memory is bounded whatever the values: savers × saverBuffers × bufferSize, a long value included. (A key
+// longer than that is held whole while it is written.)
 package bgsave
 
 import (
@@ -44,12 +45,14 @@ type View interface {
 // Options say how a View becomes bytes.
 type Options struct {
 	Compress bool // LZF on strings longer than 20 bytes
-	Newest   int  // the RDB version whose readers are to understand the file, if it can be said in that (rdb-version); 0: the newest
+	// The RDB version whose readers are to understand the file, if it can be said in that (rdb-version); 0: the newest.
+	Newest   int
 	Checksum bool // else 0 stands where the checksum would: readers do not compare
 	Savers   int  // goroutines that encode; 0 chooses
 	Delay    int64
 	Header   Header
-	// Clock gives a key's idle seconds or LFU counter, rdb.None for what is not to be written; nil writes neither. It runs on savers.
+	// Clock gives a key's idle seconds or LFU counter, rdb.None for what is not to be written; nil writes neither. It
+	// runs on savers.
 	Clock    ClockFunc
 	Progress *Progress // nil if nobody watches
 }

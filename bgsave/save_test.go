@@ -158,8 +158,8 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestStream: what a full sync rests on. A view becomes as many bytes each time, whoever writes it, so that it can be counted first; and a
-// live reader leaves what stands behind the file to its caller.
+// TestStream: what a full sync rests on. A view becomes as many bytes each time, whoever writes it, so that it can be
+// counted first; and a live reader leaves what stands behind the file to its caller.
 func TestStream(t *testing.T) {
 	s := mixed(t, 3000)
 	count, err := WriteTo(t.Context(), io.Discard, s, Options{Compress: true, Checksum: true})

@@ -23,8 +23,8 @@ type Parts struct {
 	Clock func() ClockFunc
 	// Retained is how many bytes views keep from being freed now (INFO's cow size); nil is 0.
 	Retained func() int64
-	// Busy says that another background task keeps a plain BGSAVE from starting; nil is never. Views do not need it, it is there
-	// for a rewrite that asks to be alone.
+	// Busy says that another background task keeps a plain BGSAVE from starting; nil is never. Views do not need it, it
+	// is there for a rewrite that asks to be alone.
 	Busy func() bool
 	// Settled runs in the turn in which a save ended and WritesStopped may have changed; nil is nothing.
 	Streaming func() bool // a full synchronisation is under way, which INFO shows as a save; nil: never
@@ -260,8 +260,8 @@ func (s *Scheduler) CutOff(why string) {
 	s.lastTry, s.rests = s.parts.Now(), true
 }
 
-// Abort calls off the save that is under way: its temporary file goes away soon, bgsave.S3. A queued save stays queued. why is
-// for the log.
+// Abort calls off the save that is under way: its temporary file goes away soon, bgsave.S3. A queued save stays queued.
+// why is for the log.
 func (s *Scheduler) Abort(why string) {
 	if s.job == nil {
 		return
@@ -273,8 +273,8 @@ func (s *Scheduler) Abort(why string) {
 	s.current.Store(nil)
 }
 
-// AbortAndWait is Abort for a server that ends: the returned wait, called outside of any turn, holds until the temporary file is gone, but
-// not longer than limit.
+// AbortAndWait is Abort for a server that ends: the returned wait, called outside of any turn, holds until the
+// temporary file is gone, but not longer than limit.
 func (s *Scheduler) AbortAndWait(why string) (wait func(limit time.Duration)) {
 	j := s.job
 	s.queued = false
@@ -290,8 +290,8 @@ func (s *Scheduler) AbortAndWait(why string) (wait func(limit time.Duration)) {
 	}
 }
 
-// Now saves before it returns: SAVE, SHUTDOWN, FLUSHALL, DEBUG RELOAD. The turn is held meanwhile, as the reference does.
-// rdb_saves does not count it: Save does.
+// Now saves before it returns: SAVE, SHUTDOWN, FLUSHALL, DEBUG RELOAD. The turn is held meanwhile, as the reference
+// does. rdb_saves does not count it: Save does.
 // Errors: logged; ErrInProgress if a background save is under way.
 func (s *Scheduler) Now() error {
 	if s.job != nil {

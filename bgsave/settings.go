@@ -89,7 +89,8 @@ var (
 	errFileName  = errors.New("dbfilename can't be a path, just a filename")
 )
 
-// parseRules reads pairs of seconds and changes; one empty argument is no rule at all. Later lines of a file add to the first.
+// parseRules reads pairs of seconds and changes; one empty argument is no rule at all. Later lines of a file add to the
+// first.
 func parseRules(args []string, old []Rule, how setting.How) ([]Rule, error) {
 	if len(args) == 1 && args[0] == "" {
 		return []Rule{}, nil

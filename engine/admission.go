@@ -15,7 +15,8 @@ const (
 	wantsScrutinyOf = client.Multi | client.PubSub | client.Restricted | fedStream
 )
 
-// fedStream are the clients that take the stream of effects or of commands: they may not touch keys, because no pause holds them back.
+// fedStream are the clients that take the stream of effects or of commands: they may not touch keys, because no pause
+// holds them back.
 const fedStream = client.Replica | client.Monitor
 
 // A verdict is what admission decided.
@@ -165,8 +166,8 @@ var (
 	errReadOnlyScript  = &protocol.Error{Code: "ERR", Text: "Write commands are not allowed from read-only scripts."}
 )
 
-// admitScript decides about a command of a script: what holds for a client's request holds for it. For memory a script is
-// refused only before it has written: half of it would be worse.
+// admitScript decides about a command of a script: what holds for a client's request holds for it. For memory a script
+// is refused only before it has written: half of it would be worse.
 func (c *Core) admitScript(cl *client.Client, call Call) error {
 	c.assertHeld()
 	writes := call.Flags&(command.Write|command.MayReplicate) != 0
@@ -227,8 +228,8 @@ func allowedWhileSubscribed(spec *command.Spec) bool {
 	return false
 }
 
-// speaksHTTP says whether a request that names no command is the first line of HTTP, or its Host header: a browser was led here
-// to have its words taken for commands.
+// speaksHTTP says whether a request that names no command is the first line of HTTP, or its Host header: a browser was
+// led here to have its words taken for commands.
 func speaksHTTP(name []byte) bool { return command.Is(name, "POST") || command.Is(name, "HOST:") }
 
 // repel closes the connection of a client that speaks HTTP, without a word.

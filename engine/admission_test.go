@@ -90,7 +90,8 @@ func TestLoading(t *testing.T) {
 	h.expect("loaded", h.do(cl, "GET k"), "$-1\r\n")
 }
 
-// TestOutOfMemory: past maxmemory with nothing to evict, commands that may need memory are refused. Others run, and are queued.
+// TestOutOfMemory: past maxmemory with nothing to evict, commands that may need memory are refused. Others run, and are
+// queued.
 func TestOutOfMemory(t *testing.T) {
 	h := newHouse(t)
 	cl, _ := h.arrive()
@@ -147,8 +148,8 @@ func TestEvictionUnderAView(t *testing.T) {
 	}
 }
 
-// TestFlushMakesRoom: what was flushed does not count towards maxmemory any more, though a view still reads it or reclaimers have not freed it;
-// what comes then does.
+// TestFlushMakesRoom: what was flushed does not count towards maxmemory any more, though a view still reads it or
+// reclaimers have not freed it; what comes then does.
 func TestFlushMakesRoom(t *testing.T) {
 	for _, viewed := range []bool{false, true} {
 		h := newHouse(t)

@@ -11,8 +11,8 @@ import (
 	"spindle/protocol"
 )
 
-// Blocking parks a client until a key is ready, time runs out, another client unblocks it, or it leaves. A parked client's
-// connection reads on only to notice a hang-up; its next requests stay unread (client.Blocked stops run).
+// Blocking parks a client until a key is ready, time runs out, another client unblocks it, or it leaves. A parked
+// client's connection reads on only to notice a hang-up; its next requests stay unread (client.Blocked stops run).
 
 // waiting is every parked client.
 //
@@ -31,7 +31,8 @@ type waiting struct {
 	busy     int                   // who of byClient is client.Busy
 }
 
-// A line is who waits for one key; a stand is one client's place in it, so that leaving costs O(1) however long the line.
+// A line is who waits for one key; a stand is one client's place in it, so that leaving costs O(1) however long the
+// line.
 type line struct {
 	first, last *stand
 	gone        int // who asked to hear of the key's going (command.Wait.Gone)
@@ -192,8 +193,9 @@ func (ws *waiting) nextEnd() int64 {
 	return ws.timeouts[0].wait.DeadlineMs
 }
 
-// Ready says that key may now serve a client that waits for it; they are tried when the unit is complete. What nobody at all waits for makes no key
-// ready, also if somebody waits there for something else: such a key's turn comes with what serves somebody.
+// Ready says that key may now serve a client that waits for it; they are tried when the unit is complete. What nobody
+// at all waits for makes no key ready, also if somebody waits there for something else: such a key's turn comes with
+// what serves somebody.
 func (c *Core) Ready(db int, key []byte) {
 	c.assertHeld()
 	if len(c.waiting.byKey) == 0 {
@@ -225,8 +227,8 @@ func (c *Core) gone(db int, key []byte) {
 	}
 }
 
-// wholly is Ready for keys of a database that has been emptied or swapped: those that are there, and those of whose going somebody asked to
-// hear. By name, because they have no order of their own.
+// wholly is Ready for keys of a database that has been emptied or swapped: those that are there, and those of whose
+// going somebody asked to hear. By name, because they have no order of their own.
 func (c *Core) wholly(db int) {
 	c.assertHeld()
 	var keys []string
@@ -260,7 +262,8 @@ func (c *Core) serveReady() {
 		}
 		for s := l.first; s != nil; {
 			p, next := s.p, s.next
-			if w.byClient[p.cl] != p { // it left while the one before was served: where the line went on from there, it no longer knows
+			// It left while the one before was served: where the line went on from there, it no longer knows.
+			if w.byClient[p.cl] != p {
 				if s, l = nil, w.byKey[name]; l != nil {
 					s = l.first // who was tried in vain is once more: each time somebody has left, so that it ends
 				}
@@ -397,8 +400,8 @@ func (c *Core) unpark(cl *client.Client) {
 	}
 }
 
-// expireWaits answers those whose time has run out, at most budget of them. A deadline's own millisecond is part of the wait: nobody is
-// told too early.
+// expireWaits answers those whose time has run out, at most budget of them. A deadline's own millisecond is part of the
+// wait: nobody is told too early.
 func (c *Core) expireWaits(budget int) {
 	c.assertHeld()
 	w := &c.waiting

@@ -126,7 +126,8 @@ func TestWaitsAreBookedOnce(t *testing.T) {
 func TestLineGoesOnWhenTheNextLeaves(t *testing.T) {
 	var h *house
 	var doomed *client.Client
-	h = newHouse(t, command.Spec{Name: "oust", Arity: 2, Flags: command.Write, Run: func(c *command.Context) error { // OUST key: ends doomed when key is there
+	// OUST key: ends doomed when key is there.
+	h = newHouse(t, command.Spec{Name: "oust", Arity: 2, Flags: command.Write, Run: func(c *command.Context) error {
 		c.Core.Block(c, command.Wait{Keys: c.Args[1:], DeadlineMs: c.Now + 10_000, Timeout: func(c *command.Context) { c.Reply.NullArray() },
 			Retry: func(c *command.Context) error {
 				h.Expel(doomed, false)
@@ -181,7 +182,8 @@ func TestWaitsEnd(t *testing.T) {
 	h.expect("goes on", h.do(clients[0], "PING"), "+PONG\r\n")
 }
 
-// TestTheBusyAreNotShownAsBlocked: who is at work beside the core is kept from going on, and neither counted nor shown as waiting.
+// TestTheBusyAreNotShownAsBlocked: who is at work beside the core is kept from going on, and neither counted nor shown
+// as waiting.
 func TestTheBusyAreNotShownAsBlocked(t *testing.T) {
 	h := newHouse(t, command.Spec{Name: "work", Arity: 1, Run: func(c *command.Context) error {
 		c.Core.Block(c, command.Wait{Busy: true, Retry: func(c *command.Context) error {
@@ -339,7 +341,8 @@ var streamRows = []command.Spec{
 	}},
 }
 
-// TestWhoWaitsHearsOfStreamsThatGo: those who asked to, also behind others, and however the stream goes; nobody else is disturbed.
+// TestWhoWaitsHearsOfStreamsThatGo: those who asked to, also behind others, and however the stream goes; nobody else is
+// disturbed.
 func TestWhoWaitsHearsOfStreamsThatGo(t *testing.T) {
 	for _, how := range []string{"DEL s", "UNLINK s", "RENAME s t", "SET s v", "FLUSHDB", "FLUSHALL", "SWAPDB 0 1", "MOVE s 1", "PEXPIREAT s 1"} {
 		h := newHouse(t, streamRows...)
@@ -370,7 +373,8 @@ func TestWhoWaitsHearsOfStreamsThatGo(t *testing.T) {
 	}
 }
 
-// TestSwappedDatabasesServeWhoWaits: what comes with SWAPDB is as good as what is pushed; so is what is renamed or moved there.
+// TestSwappedDatabasesServeWhoWaits: what comes with SWAPDB is as good as what is pushed; so is what is renamed or
+// moved there.
 func TestSwappedDatabasesServeWhoWaits(t *testing.T) {
 	for _, how := range []string{"SWAPDB 0 1", "RENAME t s", "COPY t s", "STREAM s"} {
 		h := newHouse(t, streamRows...)

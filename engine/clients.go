@@ -51,8 +51,8 @@ func (c *Core) NewClient(conn protocol.Conn) (cl *client.Client, refusal []byte)
 	return cl, nil
 }
 
-// Malformed implements protocol.Handler: what the client sent is no request. Who wants no reply to what comes next gets none to this, and
-// who waits for one to what came before gets that first.
+// Malformed implements protocol.Handler: what the client sent is no request. Who wants no reply to what comes next gets
+// none to this, and who waits for one to what came before gets that first.
 func (c *Core) Malformed(session any, err *protocol.Error) (v protocol.Verdict) {
 	cl := session.(*client.Client)
 	c.Do(func() {
@@ -90,10 +90,11 @@ func (c *Core) forget(cl *client.Client) {
 	c.clients.Remove(cl)
 }
 
-// Reserve implements protocol.Handler: memory for a large argument, where the keyspace can keep it as a value's chunks. It
-// is called on a loop, outside the turn.
+// Reserve implements protocol.Handler: memory for a large argument, where the keyspace can keep it as a value's chunks.
+// It is called on a loop, outside the turn.
 //
-// What is lent is the client's at once (Reserved), so that no turn takes it for data; what it costs the loop tells when it is filled.
+// What is lent is the client's at once (Reserved), so that no turn takes it for data; what it costs the loop tells when
+// it is filled.
 func (c *Core) Reserve(session any, n int) (*protocol.Bulk, *protocol.Error) {
 	cl := session.(*client.Client)
 	b := &protocol.Bulk{}
@@ -136,8 +137,9 @@ func (c *Core) Kill(cl *client.Client, isCaller bool) {
 	cl.Conn.Close(false)
 }
 
-// Expel is Kill of a client by another's command, or because of what it costs: it is forgotten at once, not when its loop has closed it, so
-// that the next command does not see it any more, and the figures are right from here on. Not from within a walk of sinks, or of replicas.
+// Expel is Kill of a client by another's command, or because of what it costs: it is forgotten at once, not when its
+// loop has closed it, so that the next command does not see it any more, and the figures are right from here on. Not
+// from within a walk of sinks, or of replicas.
 func (c *Core) Expel(cl *client.Client, isCaller bool) {
 	c.assertHeld()
 	if c.Kill(cl, isCaller); !isCaller {

@@ -25,8 +25,9 @@ func TestIdleClientsAreClosed(t *testing.T) {
 	h.expect("who takes the stream", silent.take(), "")
 }
 
-// TestKilledIsGone: the command behind CLIENT KILL sees nothing of who was killed, though its connection is not closed yet: not in CLIENT
-// LIST, nor among those who wait, watch, monitor or are held back by a pause. Its loop finds nothing left to do.
+// TestKilledIsGone: the command behind CLIENT KILL sees nothing of who was killed, though its connection is not closed
+// yet: not in CLIENT LIST, nor among those who wait, watch, monitor or are held back by a pause. Its loop finds nothing
+// left to do.
 func TestKilledIsGone(t *testing.T) {
 	h := newHouse(t)
 	boss, _ := h.arrive()

@@ -3,8 +3,8 @@
 // Owner: whoever holds the turn (R1); a loop takes it for a batch, a duty for a slice.
 // Never: waits for a background goroutine (R5), touches a socket, or knows what stands above it but by
 // the interfaces of neighbours.go.
-// Start here: Serve is the walk; admission.go refuses, propagate.go tells the sinks, blocking.go parks clients, duties.go
-// does what is due.
+// Start here: Serve is the walk. inner.go runs the commands that commands run; laps.go times them. admission.go
+// refuses, propagate.go tells the sinks, blocking.go parks clients, duties.go does what is due.
 package engine
 
 import (
@@ -25,18 +25,13 @@ import (
 	"spindle/protocol"
 )
 
-// maxDepth bounds how deep commands call commands: EXEC in a script's caller is two, a function that calls a script three.
-const maxDepth = 8
-
 // prefetchAhead is how many requests of a batch have their keys' cache misses under way at once. Past some
 // ten, the processor has no more line-fill buffers and the first lines fall out of L1 again.
 const prefetchAhead = 12
 
-// turnTime is how long the turn of a batch lasts, in nanoseconds. What is left of the batch then goes on in a turn of its own, after others.
+// turnTime is how long the turn of a batch lasts, in nanoseconds. What is left of the batch then goes on in a turn of
+// its own, after others.
 const turnTime = int64(2 * time.Millisecond)
-
-// lapEvery is after how many requests of one run the clock is read, so that a long run knows the time and ends.
-const lapEvery = 48
 
 // Core owns the data and runs the commands. Its methods say who may call them; all else needs the turn.
 type Core struct {
@@ -92,33 +87,6 @@ type Core struct {
 	labels []context.Context // by command.Spec.ID, while somebody profiles
 }
 
-// Hooks are what other packages want to be told by the core, inside the turn. Nil ones are not called.
-type Hooks struct {
-	Publish     func(channel, payload []byte)                              // keyspace events leave through pub/sub; both are lent
-	Heard       func() bool                                                // whether anybody may hear what is published; nil: somebody may
-	Slow        func(cl *client.Client, args [][]byte, took time.Duration) // a command past slowlog-log-slower-than
-	Latency     func(event string, took time.Duration)                     // an event past latency-monitor-threshold
-	Wrote       func(cl *client.Client)                                    // the sinks have got effects of a command of cl's
-	Attack      func(cl *client.Client)                                    // cl speaks HTTP; it is about to be closed
-	ExecRefused func(cl *client.Client, why error) error                   // an EXEC that may not run: what to answer
-	Frozen      func()                                                     // a view was taken
-	Lent        func()                                                     // a command has lent the turn, or is over
-	Laden       func()                                                     // reclaimers need a thread of their own, or no longer
-	Read        func(cl *client.Client, call *command.Spec, args [][]byte) // a command of a client with client.Tracking has run
-	Gone        func(cl *client.Client)                                    // a client left: watches, subscriptions, replicas
-	Denied      func(cl *client.Client, e acl.Entry)                       // a call or an AUTH of cl's was refused; e lacks Client
-	OtherMemory func() (used, spared int64)                                // bytes that count as used beside data and clients; and of these, towards no limit
-	ManyCodes   func(codes []string)                                       // clients have made up so many error codes that errorstats stop
-
-	Diverged func(cl *client.Client, spec *command.Spec, err error) // a command of our primary's or of a replica's failed here; spec may be nil
-	Answered func(cl *client.Client, spec *command.Spec)            // a replica's command had a reply; it is about to be closed; spec may be nil
-
-	EvictingClient func(cl *client.Client) // cl is about to be closed because clients cost too much together
-	Stuck          func()                  // they still do, and none of them may be evicted
-
-	Tick []func(nowMs int64) // every 100 ms, each bounded to some tens of µs
-}
-
 // Parts is what a Core is built from.
 type Parts struct {
 	Space     *keyspace.Keyspace
@@ -163,8 +131,9 @@ func New(p Parts) *Core {
 
 // Serve runs a batch: the walk of a request through the core.
 //
-// It takes the turn, runs the requests in order until one leaves the client unable to go on or turnTime is over, hands
-// what was decided to sinks and neighbours, and lets go of the turn. At least one request is run if the client can go on.
+// It takes the turn and runs the requests in order, until one leaves the client unable to go on or turnTime is over.
+// Then it hands what was decided to sinks and neighbours, and lets go of the turn. At least one request is run if the
+// client can go on.
 func (c *Core) Serve(b *protocol.Batch) {
 	c.take()
 	c.serve(b.Session.(*client.Client), b)
@@ -174,8 +143,9 @@ func (c *Core) Serve(b *protocol.Batch) {
 // ServeWithin is Serve for the client that before gives, if the turn can be had within patience. If before gives none,
 // nothing runs. after ends the turn. If it cannot be had, missed is called, and then, on another goroutine, later, when
 // it could have been.
-func (c *Core) ServeWithin(patience time.Duration, b *protocol.Batch, before func() *client.Client, after, missed,
-	later func()) (had, ran bool) {
+func (c *Core) ServeWithin(
+	patience time.Duration, b *protocol.Batch, before func() *client.Client, after, missed, later func(),
+) (had, ran bool) {
 	if !c.takeWithin(patience, missed, later) {
 		return false, false
 	}
@@ -296,7 +266,8 @@ func (c *Core) Later(f func()) {
 func (c *Core) run(cl *client.Client, b *protocol.Batch) {
 	c.assertHeld()
 	ends := c.meter.turnBegan + turnTime
-	alone := len(b.Requests) == 1 // its key is kept in mind: the next turn, perhaps another client's, may well be about the same
+	// A single request's key is kept in mind: the next turn, perhaps another client's, may well be about the same.
+	alone := len(b.Requests) == 1
 	for b.Done < len(b.Requests) {
 		ahead := b.Requests[b.Done:min(b.Done+prefetchAhead, len(b.Requests))]
 		repeats := c.lookAhead(cl, ahead)
@@ -449,7 +420,8 @@ func (c *Core) muted(cl *client.Client, spec *command.Spec, mark protocol.Mark, 
 	if cl.Is(client.Asking) && !cl.Is(client.Multi) && (spec == nil || spec.Full != "asking") {
 		cl.Flags &^= client.Asking
 	}
-	if cl.Flags&(silenced|client.Caching|client.Replica) == 0 || cl.Is(client.Blocked) { // a parked command's reply is yet to come
+	// A parked command's reply is yet to come.
+	if cl.Flags&(silenced|client.Caching|client.Replica) == 0 || cl.Is(client.Blocked) {
 		return true
 	}
 	if before&cl.Flags&silenced != 0 {
@@ -477,8 +449,8 @@ func (c *Core) unanswered(cl *client.Client, spec *command.Spec, mark protocol.M
 	c.Kill(cl, false)
 }
 
-// manyArgs is from how many arguments on a command is timed alone whatever its row promises: fast and brief are promises for each
-// argument, and an MGET or SADD of a hundred thousand is what the slow log is for.
+// manyArgs is from how many arguments on a command is timed alone, whatever its row promises. Fast and brief are
+// promises for each argument, and the slow log is there for an MGET or SADD of a hundred thousand.
 const manyArgs = 64
 
 // call runs an admitted command at the outermost depth and closes its unit of effects.
@@ -531,8 +503,8 @@ func (c *Core) call(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec 
 	}
 }
 
-// invoke runs a handler in a frame of its own and books what it did. mark is where its reply begins. If lent, the command goes
-// on by a step, and its frame stays.
+// invoke runs a handler in a frame of its own and books what it did. mark is where its reply begins. If lent, the
+// command goes on by a step, and its frame stays.
 func (c *Core) invoke(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec *command.Spec, mark protocol.Mark) (
 	lent bool, err error) {
 	c.assertHeld()
@@ -601,108 +573,6 @@ func (c *Core) prepareFrames() {
 	}
 }
 
-// Call implements command.Core: a command run by a command, as the same client.
-func (c *Core) Call(outer *command.Context, spec *command.Spec, args [][]byte) (lent bool, err error) {
-	c.assertHeld()
-	cl := outer.Client
-	if c.stack.depth == maxDepth {
-		return false, protocol.Errorf("ERR", "commands call commands more than %d deep", maxDepth)
-	}
-	if err := c.recheck(cl, spec, args); err != nil {
-		outer.Reply.Error(err)
-		c.meter.failed(outer.Spec, err)
-		return false, err
-	}
-	m := &c.meter
-	began, mark, silent := max(c.nanos, m.innerNanos), cl.Out.Mark(), cl.Flags&silenced
-	if lent, err = c.invoke(cl, args, nil, spec, mark); lent {
-		if c.monitors.Len() != 0 {
-			c.feedMonitors(cl, spec, args)
-		}
-		l := c.stack.lending(&c.stack.frames[c.stack.depth-1])
-		l.inner, l.took = true, c.wall.Nanos()-began
-		return true, nil
-	}
-	if silent&cl.Flags != 0 {
-		cl.Out.Rollback(mark)
-	}
-	c.noteRead(cl, spec, args)
-	if c.monitors.Len() != 0 {
-		c.feedMonitors(cl, spec, args)
-	}
-	m.innerNanos = c.wall.Nanos()
-	took := m.innerNanos - began
-	spec.Stats.Record(1, took)
-	m.commands++
-	c.sampleInner(cl, spec, args, took)
-	c.watchSlowness(cl, spec, args, took)
-	if took >= c.stalls.limit {
-		c.watchStall(cl, spec, args, 1, took)
-	}
-	return false, err
-}
-
-// Run implements command.Core: a command of a script, as the Fake client cl.
-func (c *Core) Run(cl *client.Client, args [][]byte) error {
-	c.assertHeld()
-	spec, err := c.catalogue.Resolve(c.catalogue.Lookup(args[0]), args)
-	switch {
-	case err == nil:
-	case spec == nil:
-		c.meter.rejected(nil, errUnknownInScript)
-		return errUnknownInScript
-	default:
-		c.meter.rejected(spec, errArityInScript)
-		return errArityInScript
-	}
-	if c.stack.depth == maxDepth {
-		return protocol.Errorf("ERR", "commands call commands more than %d deep", maxDepth)
-	}
-	call := callOf(cl, spec, args)
-	if err := c.admitScript(cl, call); err != nil {
-		c.meter.rejected(spec, err)
-		return err
-	}
-	if call.Flags&command.Write != 0 {
-		cl.Script.Wrote = true
-		if told := cl.Script.Told; told != nil {
-			told.Store(true)
-		}
-	}
-	m := &c.meter
-	began := max(c.nanos, m.innerNanos)
-	lent, _ := c.invoke(cl, args, nil, spec, cl.Out.Mark())
-	invariant.That(!lent, "engine.N1: a command of a script has lent the turn")
-	c.noteRead(c.stack.frames[0].Client, spec, args)
-	if c.monitors.Len() != 0 {
-		c.feedMonitors(cl, spec, args)
-	}
-	m.innerNanos = c.wall.Nanos()
-	took := m.innerNanos - began
-	spec.Stats.Record(1, took)
-	m.commands++
-	c.sampleInner(cl, spec, args, took)
-	c.watchSlowness(cl, spec, args, took)
-	if took >= c.stalls.limit {
-		c.watchStall(cl, spec, args, 1, took)
-	}
-	return nil
-}
-
-// Show implements command.Core.
-func (c *Core) Show(ctx *command.Context) {
-	c.assertHeld()
-	if c.monitors.Len() != 0 {
-		c.showMonitors(ctx.Client, ctx.Args)
-	}
-}
-
-// AllowAnyInScripts lets scripts run commands that are not for them: DEBUG SET-DISABLE-DENY-SCRIPTS.
-func (c *Core) AllowAnyInScripts(on bool) {
-	c.assertHeld()
-	c.anyInScripts = on
-}
-
 // reject answers a request that was not run.
 func (c *Core) reject(cl *client.Client, spec *command.Spec, err error) {
 	switch {
@@ -745,95 +615,6 @@ func (c *Core) enqueue(cl *client.Client, spec *command.Spec, args [][]byte) {
 	cl.Out.Simple("QUEUED")
 }
 
-// lap reads the clock and books the time since the last reading on the row that ran meanwhile. Of a run of several it is not known which
-// took how long; one command alone is looked at.
-func (c *Core) lap() {
-	m := &c.meter
-	if m.calls == 0 {
-		return
-	}
-	now := c.readClock()
-	took := now - c.nanos
-	c.nanos = now
-	m.spec.Stats.Record(m.calls, took)
-	m.commands += uint64(m.calls)
-	if c.batch != nil {
-		c.batch.Ran = append(c.batch.Ran, protocol.Ran{Row: int32(m.spec.ID), Calls: int32(m.calls)})
-	}
-	if m.calls == 1 {
-		c.watchSlowness(m.client, m.spec, m.args, took)
-	}
-	if took >= c.stalls.limit {
-		c.watchStall(m.client, m.spec, m.args, m.calls, took)
-	}
-	m.calls, m.client, m.args = 0, nil, nil
-}
-
-// lapParked is lap behind a command that has parked its client. It books the calls before that one. The command's own
-// call is booked when the wait ends: the time until now and the time for the reply, as in Redis.
-func (c *Core) lapParked(cl *client.Client) (took int64) {
-	c.assertHeld()
-	m, p := &c.meter, c.waiting.byClient[cl]
-	if p == nil {
-		return 0
-	}
-	now := c.readClock()
-	took = now - c.nanos
-	c.nanos = now
-	p.unbooked, p.took = true, took/int64(m.calls)
-	if earlier := m.calls - 1; earlier > 0 {
-		m.spec.Stats.Record(earlier, took-p.took)
-		m.commands += uint64(earlier)
-		if c.batch != nil {
-			c.batch.Ran = append(c.batch.Ran, protocol.Ran{Row: int32(m.spec.ID), Calls: int32(earlier)})
-		}
-	}
-	if p.took >= c.stalls.limit {
-		c.watchStall(cl, p.spec, p.args, 1, p.took)
-	}
-	m.calls, m.client, m.args = 0, nil, nil
-	return p.took
-}
-
-// readClock gives the time, in nanos, and has the commands that follow go by it.
-func (c *Core) readClock() (nanos int64) {
-	nanos, ms := c.wall.Now()
-	if ms != c.nowMs && c.stack.depth == 0 {
-		c.nowMs = ms
-		c.space.SetNow(ms)
-	}
-	return nanos
-}
-
-// watchSlowness looks at a command that has been timed: nanos.
-func (c *Core) watchSlowness(cl *client.Client, spec *command.Spec, args [][]byte, took int64) {
-	c.watchSlowlog(cl, spec, args, took)
-	c.watchLatency(commandEvent(spec), took)
-}
-
-// watchSlowlog tells the slow log of a command that took so many nanos, if that is past slowlog-log-slower-than.
-func (c *Core) watchSlowlog(cl *client.Client, spec *command.Spec, args [][]byte, took int64) {
-	if limit := c.settings.SlowlogSlowerThan.Get(); limit >= 0 && took >= limit*1000 && c.hooks.Slow != nil &&
-		spec.Flags&command.SkipSlowlog == 0 {
-		c.hooks.Slow(cl, args, time.Duration(took))
-	}
-}
-
-// watchLatency tells the latency monitor of an event that took so many nanos, if that is past its threshold.
-func (c *Core) watchLatency(event string, took int64) {
-	if limit := c.settings.LatencyThreshold.Get(); limit > 0 && took >= limit*1e6 && c.hooks.Latency != nil {
-		c.hooks.Latency(event, time.Duration(took))
-	}
-}
-
-// commandEvent is what the latency monitor calls a command's execution.
-func commandEvent(spec *command.Spec) string {
-	if spec.Flags&command.Fast != 0 {
-		return "fast-command"
-	}
-	return "command"
-}
-
 // Freeze takes a view of all databases as they are now. Any number may live at once; each must be closed.
 func (c *Core) Freeze() *keyspace.View {
 	c.assertHeld()
@@ -844,7 +625,8 @@ func (c *Core) Freeze() *keyspace.View {
 	return v
 }
 
-// SetCatalogue gives the core its commands, before the first Serve. The default user, who may run them all, begins here.
+// SetCatalogue gives the core its commands, before the first Serve. It also makes the default user, who may run them
+// all.
 func (c *Core) SetCatalogue(k *command.Catalogue) {
 	c.catalogue = k
 	c.users.Begin(k)
@@ -859,9 +641,3 @@ func (c *Core) AddOwnBarriers(between ...*Barrier) {
 	}
 	c.AddBarrier(c.loading)
 }
-
-// SetHooks tells the core who wants to hear of what. Before the first Serve.
-func (c *Core) SetHooks(h Hooks) { c.hooks, c.meter.manyCodes = h, h.ManyCodes }
-
-// OnTick adds to what is done ten times a second. Before the first Serve.
-func (c *Core) OnTick(f func(nowMs int64)) { c.hooks.Tick = append(c.hooks.Tick, f) }

@@ -43,8 +43,8 @@ func TestDone(t *testing.T) {
 	}
 }
 
-// TestALongBatchEndsEarly: a batch whose time is up ends behind the request that runs and is resumed. Nothing is lost, and others have
-// their turn in between. A run of fast requests ends, too.
+// TestALongBatchEndsEarly: a batch whose time is up ends behind the request that runs and is resumed. Nothing is lost,
+// and others have their turn in between. A run of fast requests ends, too.
 func TestALongBatchEndsEarly(t *testing.T) {
 	nap := func(c *command.Context) error {
 		time.Sleep(3 * time.Millisecond)
@@ -71,8 +71,8 @@ func TestALongBatchEndsEarly(t *testing.T) {
 	}
 }
 
-// TestTimeGoesOnInATurn: each command has its own time, as in Redis; those of a transaction have one, and a key whose deadline passes
-// meanwhile is gone.
+// TestTimeGoesOnInATurn: each command has its own time, as in Redis; those of a transaction have one, and a key whose
+// deadline passes meanwhile is gone.
 func TestTimeGoesOnInATurn(t *testing.T) {
 	var at []int64
 	h := newHouse(t, command.Spec{Name: "nap", Arity: 1, Run: func(*command.Context) error {
@@ -104,8 +104,8 @@ func TestTimeGoesOnInATurn(t *testing.T) {
 	}
 }
 
-// TestBatchesFindTheirRows: neighbours that are spelled alike share a look-up, others do not; a renamed command is known by its
-// new name alone, also behind itself.
+// TestBatchesFindTheirRows: neighbours that are spelled alike share a look-up, others do not; a renamed command is
+// known by its new name alone, also behind itself.
 func TestBatchesFindTheirRows(t *testing.T) {
 	h := newHouse(t)
 	if err := h.catalogue.Rename("get", "fetch"); err != nil {
@@ -136,8 +136,8 @@ func TestReplyModes(t *testing.T) {
 	}
 }
 
-// TestAKeyNamedAgain: requests of a batch that name one key find it as the one before has left it; and what a handler asks for besides, in
-// memory that it uses again, is not taken for what lay there before.
+// TestAKeyNamedAgain: requests of a batch that name one key find it as the one before has left it; and what a handler
+// asks for besides, in memory that it uses again, is not taken for what lay there before.
 func TestAKeyNamedAgain(t *testing.T) {
 	scratch := []byte("k?")
 	h := newHouse(t, command.Spec{Name: "both", Arity: 2, Keys: command.FirstArg(command.KeyRO), Run: func(c *command.Context) error {
@@ -212,8 +212,8 @@ func TestMonitorLine(t *testing.T) {
 	}
 }
 
-// TestRunsAreTimedTogether: brief commands of one kind are booked as a run, each counted; a slow one is timed alone, inside a
-// transaction too. A nap is long beside what a busy host may take from a command that only reads.
+// TestRunsAreTimedTogether: brief commands of one kind are booked as a run, each counted; a slow one is timed alone,
+// inside a transaction too. A nap is long beside what a busy host may take from a command that only reads.
 func TestRunsAreTimedTogether(t *testing.T) {
 	const long = 30 * time.Millisecond
 	nap := func(c *command.Context) error {

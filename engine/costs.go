@@ -2,11 +2,12 @@ package engine
 
 import "math"
 
-// What clients cost in memory, and who has to go when they cost more than maxmemory-clients together (client/ledger.go).
+// What clients cost in memory, and who has to go when they cost more than maxmemory-clients together
+// (client/ledger.go).
 //
-// The ledger wakes the core when the limit is passed. Clients are evicted inside a turn: before the requests of a batch, so that a client
-// that has to go runs nothing more; when a turn settles, so that the next command sees them gone; and by the duties, when nobody sends
-// anything.
+// The ledger wakes the core when the limit is passed. Clients are evicted inside a turn: before the requests of a
+// batch, so that a client that has to go runs nothing more; when a turn settles, so that the next command sees them
+// gone; and by the duties, when nobody sends anything.
 
 // leastClientLimit is what maxmemory-clients means at least: below it nobody could talk to the server to mend it.
 const leastClientLimit = 128 << 10
@@ -71,8 +72,8 @@ func (c *Core) pressClients() {
 	}
 }
 
-// notesPerTick is how many clients are looked at ten times a second for what other clients' turns have changed of their cost: a watch
-// that was spoiled has let go of its keys.
+// notesPerTick is how many clients are looked at ten times a second for what other clients' turns have changed of their
+// cost: a watch that was spoiled has let go of its keys.
 const notesPerTick = 128
 
 func (c *Core) noteClients() {

@@ -21,7 +21,8 @@ func (h *house) limit(bytes int64) {
 	h.Do(h.ApplyClientLimit)
 }
 
-// TestClientsAreEvicted: by a lower limit, by buffers that grow, and by what a command keeps; the costliest first, and gone at once.
+// TestClientsAreEvicted: by a lower limit, by buffers that grow, and by what a command keeps; the costliest first, and
+// gone at once.
 func TestClientsAreEvicted(t *testing.T) {
 	h := newHouse(t)
 	evicted, _ := h.evicting()
@@ -137,8 +138,8 @@ func TestClientLimitIsAShare(t *testing.T) {
 	}
 }
 
-// TestReservedMemoryCountsOnce: an argument on its way in lies in the keyspace's memory, and costs its client what has arrived of it. At no
-// instant does it count as data.
+// TestReservedMemoryCountsOnce: an argument on its way in lies in the keyspace's memory, and costs its client what has
+// arrived of it. At no instant does it count as data.
 func TestReservedMemoryCountsOnce(t *testing.T) {
 	h := newHouse(t)
 	cl, _ := h.arrive()

@@ -38,9 +38,10 @@ type duties struct {
 	cronPaused bool // DEBUG PAUSE-CRON 1
 	loading    bool
 	behind     bool // more keys are past their deadline than the last slice could take
-	draining   bool // reclaimers have freed more than the last slice took back, or are touching memory or giving it back to the system
-	laden      bool // what Hooks.Laden was last told
-	ticks      uint64
+	// Reclaimers have freed more than the last slice took back, or are touching memory or giving it back to the system.
+	draining bool
+	laden    bool // what Hooks.Laden was last told
+	ticks    uint64
 }
 
 // SetActiveExpire is DEBUG SET-ACTIVE-EXPIRE.
@@ -92,7 +93,8 @@ func (c *Core) dutyTurn() time.Duration {
 	return wait
 }
 
-// clientsShare is how long clients have between two slices of expiry that is behind: as long as it has, and half as long when it is far behind.
+// clientsShare is how long clients have between two slices of expiry that is behind: as long as it has, and half as
+// long when it is far behind.
 func (c *Core) clientsShare() time.Duration {
 	if c.nowMs-c.space.NextDeadline() > farBehindMs {
 		return expirySlice / 2
@@ -100,7 +102,8 @@ func (c *Core) clientsShare() time.Duration {
 	return expirySlice
 }
 
-// idleFor is the time until the next deadline, tick or wait that runs out: at least a millisecond, unless expiry is behind.
+// idleFor is the time until the next deadline, tick or wait that runs out: at least a millisecond, unless expiry is
+// behind.
 func (c *Core) idleFor() time.Duration {
 	if c.duties.behind {
 		return expirySlice

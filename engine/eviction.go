@@ -63,7 +63,8 @@ func (c *Core) memoryBarrier() *Barrier {
 	}}
 }
 
-// shortageBarrier refuses commands that may need memory while the system gives no more: those that run already live on what is left.
+// shortageBarrier refuses commands that may need memory while the system gives no more: those that run already live on
+// what is left.
 func (c *Core) shortageBarrier() *Barrier {
 	return &Barrier{Name: "shortage", Spares: true, Refuse: func(cl *client.Client, call Call) error {
 		if !c.space.Heap().Short() {
@@ -96,8 +97,8 @@ func queueGrows(spec *command.Spec) bool {
 	return true
 }
 
-// residentShare is the part of maxmemory, as a power of two, that empty memory may take beyond it before it goes back at
-// once.
+// residentShare is the part of maxmemory, as a power of two, that empty memory may take beyond it before it goes back
+// at once.
 const residentShare = 6
 
 // ApplyMemoryLimit takes over maxmemory and what goes with it. Turn only.
@@ -131,10 +132,11 @@ func (c *Core) overLimit() int64 {
 	return c.UsedMemory() - c.NotForEviction() - int64(min(limit, math.MaxInt64))
 }
 
-// NotForEviction is what of the memory used does not count towards maxmemory. What replicas have not yet read: evicting because of it would only
-// make more for them to read. And what only a view may still read, or what waits for reclaimers, with the lists of it: evicting does not
-// bring that back, it adds to it, until the view is closed or the reclaimers are done. And what the backlog takes beyond its size, because its
-// memory comes in blocks: a new block must not cost keys. And what the log has not written yet: an eviction is written, too.
+// NotForEviction is what of the memory used does not count towards maxmemory. What replicas have not yet read: evicting
+// because of it would only make more for them to read. And what only a view may still read, or what waits for
+// reclaimers, with the lists of it: evicting does not bring that back, it adds to it, until the view is closed or the
+// reclaimers are done. And what the backlog takes beyond its size, because its memory comes in blocks: a new block must
+// not cost keys. And what the log has not written yet: an eviction is written, too.
 func (c *Core) NotForEviction() int64 {
 	h, spared := c.space.Heap(), int64(0)
 	if c.hooks.OtherMemory != nil {
@@ -143,8 +145,8 @@ func (c *Core) NotForEviction() int64 {
 	return c.clients.Costs.Replicas() + c.streamExcess + h.Leaving() + h.UsedBy(memory.Retired) + spared
 }
 
-// evict brings memory under the limit, as far as makeRoom gets, and notes since when it has been over. It answers false when the policy
-// leaves nothing to evict.
+// evict brings memory under the limit, as far as makeRoom gets, and notes since when it has been over. It answers false
+// when the policy leaves nothing to evict.
 func (c *Core) evict() (enough bool) {
 	c.assertHeld()
 	over := c.overLimit()
@@ -165,7 +167,8 @@ func (c *Core) evict() (enough bool) {
 	return over <= 0 || enough
 }
 
-// makeRoom evicts over bytes, within the time that maxmemory-eviction-tenacity grants; what is left is for the next command or duty.
+// makeRoom evicts over bytes, within the time that maxmemory-eviction-tenacity grants; what is left is for the next
+// command or duty.
 func (c *Core) makeRoom(over int64) (enough bool) {
 	began, limit := time.Duration(c.wall.Nanos()), c.evictionTime()
 	defer c.watchDuty("eviction-cycle", began)
@@ -196,8 +199,8 @@ func (c *Core) evictionTime() time.Duration {
 	return math.MaxInt64
 }
 
-// UsedMemory is what the data, the clients, their buffers and the kept scripts cost. Of the memory lent for arguments on their way in it has what is filled:
-// that is part of the clients' costs.
+// UsedMemory is what the data, the clients, their buffers and the kept scripts cost. Of the memory lent for arguments
+// on their way in it has what is filled: that is part of the clients' costs.
 func (c *Core) UsedMemory() int64 {
 	c.assertHeld()
 	costs := &c.clients.Costs

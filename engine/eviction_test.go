@@ -12,8 +12,8 @@ import (
 
 const outOfMemory = "-OOM command not allowed when used memory > 'maxmemory'.\r\n"
 
-// TestEvictionEnds: under a limit that cannot be met every policy takes what it may, in every database, and nothing else; then it gives up, each time
-// it is asked.
+// TestEvictionEnds: under a limit that cannot be met every policy takes what it may, in every database, and nothing
+// else; then it gives up, each time it is asked.
 func TestEvictionEnds(t *testing.T) {
 	const keys = 40 // with a deadline, and as many without, in each of two databases
 	for _, policy := range policies {
@@ -51,8 +51,8 @@ func TestEvictionEnds(t *testing.T) {
 	}
 }
 
-// TestEvictionIsBookedToNobody: what makes room before a command is no part of that command's time, and takes nothing from the time of those
-// before it.
+// TestEvictionIsBookedToNobody: what makes room before a command is no part of that command's time, and takes nothing
+// from the time of those before it.
 func TestEvictionIsBookedToNobody(t *testing.T) {
 	const nap, evicting = 20 * time.Millisecond, 600 * time.Millisecond
 	h := newHouse(t, command.Spec{Name: "grow", Arity: 2, Flags: command.Fast | command.Write, Run: func(c *command.Context) error {

@@ -90,7 +90,8 @@ func text(r *protocol.Reply) string {
 	return b.String()
 }
 
-// A recorder is a sink that keeps units as text: "0:SET k v", wrapped ones between MULTI and EXEC; "." ends a turn that had effects.
+// A recorder is a sink that keeps units as text: "0:SET k v", wrapped ones between MULTI and EXEC; "." ends a turn that
+// had effects.
 type recorder struct {
 	log   []string
 	fresh bool
@@ -170,8 +171,10 @@ func newHouseOf(t *testing.T, o keyspace.Options, more ...command.Spec) *house {
 			return nil
 		}},
 		{Name: "never", Arity: 1, Flags: command.NoMulti | command.Loading, Run: func(*command.Context) error { return nil }},
-		{Name: "park", Arity: -2, Flags: command.Write, Keys: command.EachArg(1, command.KeyRW|command.KeyDelete), Run: park}, // PARK key …: waits for a key, deletes it and says so; 10 s at most
-		{Name: "signal", Arity: 2, Flags: command.Write, Run: func(c *command.Context) error { // SET and a word to those who wait
+		// PARK key …: waits for a key, deletes it and says so; 10 s at most.
+		{Name: "park", Arity: -2, Flags: command.Write, Keys: command.EachArg(1, command.KeyRW|command.KeyDelete), Run: park},
+		// SET and a word to those who wait.
+		{Name: "signal", Arity: 2, Flags: command.Write, Run: func(c *command.Context) error {
 			c.DB.SetString(c.Args[1], []byte("v"), 0)
 			c.Changed(1)
 			h.Ready(c.Client.DB, c.Args[1])
@@ -271,8 +274,8 @@ func (h *house) arrive() (*client.Client, *fakeConn) {
 	return session.(*client.Client), f
 }
 
-// batch serves lines as a loop does: a batch that ended early because of its time goes on at once. It returns how many lines were done and
-// what was answered.
+// batch serves lines as a loop does: a batch that ended early because of its time goes on at once. It returns how many
+// lines were done and what was answered.
 func (h *house) batch(cl *client.Client, lines ...string) (done int, answer string) {
 	f := cl.Conn.(*fakeConn)
 	for {
@@ -284,8 +287,8 @@ func (h *house) batch(cl *client.Client, lines ...string) (done int, answer stri
 	}
 }
 
-// turn serves lines as one batch of cl, in one turn, and returns how many were done and what was answered. The arguments are
-// overwritten afterwards, as the loop's buffer is (R2).
+// turn serves lines as one batch of cl, in one turn, and returns how many were done and what was answered. The
+// arguments are overwritten afterwards, as the loop's buffer is (R2).
 func (h *house) turn(cl *client.Client, lines ...string) (done int, answer string) {
 	b := &protocol.Batch{Session: cl, Reply: &protocol.Reply{}}
 	for _, line := range lines {

@@ -16,8 +16,8 @@ import (
 
 // meter is the core's own bookkeeping: what INFO shows of commands, errors and turns.
 //
-// The clock is read when a turn begins, after each run of like commands, and every lapEvery commands of a run. A command that is neither
-// fast nor brief, or has manyArgs, is timed alone. Every command is while precise is set.
+// The clock is read when a turn begins, after each run of like commands, and every lapEvery commands of a run. A
+// command that is neither fast nor brief, or has manyArgs, is timed alone. Every command is while precise is set.
 type meter struct {
 	spec       *command.Spec // whose calls are not yet booked
 	calls      int
@@ -72,8 +72,9 @@ func (m *meter) begin(nanos int64) {
 	m.measuresCPU = false
 }
 
-// measureCPU starts the thread's clock for this turn. The thread is the turn's alone until its end: else the runtime, which may stop a
-// goroutine anywhere, could let a reclaimer or a saver run on it in between, and what that took would count as the turn's.
+// measureCPU starts the thread's clock for this turn. The thread is the turn's alone until its end: else the runtime,
+// which may stop a goroutine anywhere, could let a reclaimer or a saver run on it in between, and what that took would
+// count as the turn's.
 func (m *meter) measureCPU(on bool) {
 	if m.measuresCPU = on; on {
 		runtime.LockOSThread()

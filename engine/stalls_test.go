@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,7 +10,8 @@ import (
 )
 
 // TestStallsOfDuties: a duty that takes long is named, and so are what was left for a turn's end and whoever had a turn
-// of its own. A tick that comes late without a reason of ours is the machine's gap.
+// of its own. A tick that comes late without a reason of ours is the machine's gap. On a busy machine other
+// parts of the test may stall too, so the planted stall is looked for among all that are noted.
 func TestStallsOfDuties(t *testing.T) {
 	h := newHouse(t)
 	h.Do(func() {
@@ -50,11 +52,9 @@ func TestStallsOfDuties(t *testing.T) {
 		noted()
 		c.plant()
 		got := noted()
-		if len(got) == 0 {
-			t.Errorf("%s: nothing is noted", c.what)
-			continue
-		}
-		if got[0].Kind != c.kind || !strings.Contains(got[0].What, c.name) || got[0].Took < 55*time.Millisecond {
+		if !slices.ContainsFunc(got, func(s insight.Stall) bool {
+			return s.Kind == c.kind && strings.Contains(s.What, c.name) && s.Took >= 55*time.Millisecond
+		}) {
 			t.Errorf("%s: %+v", c.what, got)
 		}
 		totals := [insight.Kinds]insight.Total{}
@@ -67,7 +67,8 @@ func TestStallsOfDuties(t *testing.T) {
 	h.Do(func() { h.stalls.processCPU = func() int64 { return 0 } })
 	h.Do(func() { h.duties.lastTick, h.stalls.noted, h.stalls.cpu = h.nanos-int64(time.Hour), 0, 0 })
 	h.dutyTurn()
-	if got := noted(); len(got) == 0 || got[len(got)-1].Kind != insight.Machine {
+	got := noted()
+	if !slices.ContainsFunc(got, func(s insight.Stall) bool { return s.Kind == insight.Machine && s.Took > time.Hour/2 }) {
 		t.Errorf("an hour without a tick: %+v", got)
 	}
 }

@@ -10,10 +10,11 @@ import (
 
 // A turn is the right to run commands: R1. At any instant at most one goroutine holds it.
 //
-// A loop that has parsed a batch takes the turn and runs the batch in place; ARCHITECTURE.md says what that was measured against.
+// A loop that has parsed a batch takes the turn and runs the batch in place; ARCHITECTURE.md says what that was
+// measured against.
 //
-// engine.T1. In builds that check, holder names the goroutine that holds the turn, and 0 is nobody. A method that is for
-// the turn only asserts that its caller is the holder.
+// engine.T1. In builds that check, holder names the goroutine that holds the turn, and 0 is nobody. A method that is
+// for the turn only asserts that its caller is the holder.
 type turn struct {
 	mu     sync.Mutex
 	number uint64 // of the turn that is held, or was held last; written while held

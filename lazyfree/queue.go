@@ -27,9 +27,10 @@ type Options struct {
 //	turn ──Turn(take)──▶ [ job | job | … ] ──▶ reclaimer: slice, rest, slice, …
 //	          └ full: kept as spill, freed by the turn itself, Overflow blocks at a time, until there is room
 //
-// lazyfree.Q1. Jobs start in the order they were offered; a job runs on one goroutine at a time. A long one lets those that wait go
-// ahead every Stint slices, so that a small job does not wait for a large one to end.
-// lazyfree.Q2. At most Length jobs wait, and one spills. While one spills no other is taken, so that the producer slows by small steps.
+// lazyfree.Q1. Jobs start in the order they were offered; a job runs on one goroutine at a time. A long one lets those
+// that wait go ahead every Stint slices, so that a small job does not wait for a large one to end.
+// lazyfree.Q2. At most Length jobs wait, and one spills. While one spills no other is taken, so that the producer slows
+// by small steps.
 // lazyfree.Q3. After Close no job runs; those that wait are dropped.
 type Queue struct {
 	options Options
@@ -95,15 +96,16 @@ func (q *Queue) Offer(job Job) bool {
 	return true
 }
 
-// Full says that a job offered now would spill, and be done by the turn. Only turns offer, so that what is not full for a turn stays so.
+// Full says that a job offered now would spill, and be done by the turn. Only turns offer, so that what is not full for
+// a turn stays so.
 func (q *Queue) Full() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.closed || q.n == len(q.waiting)
 }
 
-// Turn moves work from the core to the reclaimers: it calls take until that gives nil, a few times at most. When the queue
-// is full it frees a small slice itself instead. The core calls it with its duties, about once a millisecond.
+// Turn moves work from the core to the reclaimers: it calls take until that gives nil, a few times at most. When the
+// queue is full it frees a small slice itself instead. The core calls it with its duties, about once a millisecond.
 func (q *Queue) Turn(take func() Job) {
 	q.pace.turn()
 	if q.spill.job != nil && !q.unspill() {
@@ -165,7 +167,8 @@ func (q *Queue) Idle() bool {
 	return q.n == 0 && q.running == 0
 }
 
-// Pause stops reclaimers after the slice they are in; Resume lets them go on. Jobs are still queued. For tests and DEBUG.
+// Pause stops reclaimers after the slice they are in; Resume lets them go on. Jobs are still queued. For tests and
+// DEBUG.
 func (q *Queue) Pause() { q.setPaused(true) }
 
 // Resume ends a Pause.
@@ -178,7 +181,8 @@ func (q *Queue) setPaused(on bool) {
 	q.ready.Broadcast()
 }
 
-// Close ends the reclaimers after the slice they are in and waits for that. What waits is dropped: the process ends, or the heap does.
+// Close ends the reclaimers after the slice they are in and waits for that. What waits is dropped: the process ends, or
+// the heap does.
 func (q *Queue) Close() {
 	q.mu.Lock()
 	q.closed = true

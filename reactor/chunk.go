@@ -8,11 +8,12 @@ import (
 
 // Read chunks: where bytes lie between the socket and the handler.
 //
-// reactor.L1. A request's arguments are views into the loop's read buffer (bytes served as they came), into the connection's chunk (bytes that
-// had to wait for their rest), or into a Bulk. They hold until Handler.Serve returns, and not an instant longer.
+// reactor.L1. A request's arguments are views into the loop's read buffer (bytes served as they came), into the
+// connection's chunk (bytes that had to wait for their rest), or into a Bulk. They hold until Handler.Serve returns,
+// and not an instant longer.
 // reactor.L2. The read buffer belongs to the loop and is overwritten by the next read of any connection.
-// reactor.L3. A chunk is leased from the loop's pool while a connection holds bytes that were not served, and given back when it holds none:
-// an idle connection has no buffer.
+// reactor.L3. A chunk is leased from the loop's pool while a connection holds bytes that were not served, and given
+// back when it holds none: an idle connection has no buffer.
 // reactor.L4. Builds that check fill what is given back with 0xDB, so that a view kept too long is seen at once.
 
 const (
@@ -100,15 +101,16 @@ func (c *conn) room(n int) {
 	c.pending, c.served = c.pending[:have], 0
 }
 
-// Long arguments get a chunk of their own length, which no pool takes back: from chunkExact on, and up to chunkAtOnce as soon as their
-// length is known. A greater one has to send half of it first: a header alone must not cost much.
+// Long arguments get a chunk of their own length, which no pool takes back: from chunkExact on, and up to chunkAtOnce
+// as soon as their length is known. A greater one has to send half of it first: a header alone must not cost much.
 const (
 	chunkExact  = 64 << 10
 	chunkAtOnce = 256 << 10
 )
 
-// grow gives a greater chunk for have bytes and n more. It is at least twice as great, so that a byte is copied a bounded number of
-// times; but not greater than a long argument needs that began not long ago, so that what waits does not cost twice what was sent.
+// grow gives a greater chunk for have bytes and n more. It is at least twice as great, so that a byte is copied a
+// bounded number of times; but not greater than a long argument needs that began not long ago, so that what waits does
+// not cost twice what was sent.
 func (c *conn) grow(have, n int) []byte {
 	double := max(have+n, have*2)
 	if p := c.parser; p != nil && p.Awaited() >= max(have/4, chunkExact) && p.Need() >= have+n && p.Need() <= max(double, chunkAtOnce) {

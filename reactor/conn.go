@@ -8,8 +8,8 @@ import (
 	"spindle/protocol"
 )
 
-// A conn is one connection, on one loop for its whole life. It has three parts, each with its states drawn: input (input.go), output
-// (output.go) and link (link.go).
+// A conn is one connection, on one loop for its whole life. It has three parts, each with its states drawn: input
+// (input.go), output (output.go) and link (link.go).
 //
 //	socket ─▶ received ─▶ serve ─▶ Parser.Parse ─▶ run ─▶ Handler.Serve ─▶ deliver ─▶ out ─▶ flush ─▶ socket
 //	              │ cannot go on yet                                          ▲
@@ -96,8 +96,8 @@ func (c *conn) OnTraffic(data []byte) {
 	c.noteInput()
 }
 
-// moved notes that bytes have arrived, or left. Of a batch that arrived it comes after its turn: whoever looks sooner goes by the client's last
-// command, too.
+// moved notes that bytes have arrived, or left. Of a batch that arrived it comes after its turn: whoever looks sooner
+// goes by the client's last command, too.
 func (c *conn) moved() {
 	if now := c.loop.now(); now != c.lastMoved.Load() {
 		c.lastMoved.Store(now)
@@ -107,8 +107,8 @@ func (c *conn) moved() {
 // longArgument is from where on what is behind an argument is better served where it lies than copied behind it.
 const longArgument = 4 << 10
 
-// lacking is how much of so many bytes that have arrived goes to what is held back: as much as the argument that is awaited lacks, if that is
-// a long one, else all.
+// lacking is how much of so many bytes that have arrived goes to what is held back: as much as the argument that is
+// awaited lacks, if that is a long one, else all.
 func (c *conn) lacking(arrived int) int {
 	if c.awaitsLong() {
 		if n := c.parser.Need() - (len(c.pending) - c.served); n > 0 {
@@ -258,7 +258,8 @@ func (c *conn) run(requests []protocol.Request, unread int) int {
 	return done
 }
 
-// deliver takes the replies of a batch that turn has decided: everything posted in earlier turns before them, the rest behind.
+// deliver takes the replies of a batch that turn has decided: everything posted in earlier turns before them, the rest
+// behind.
 func (c *conn) deliver(turn uint64) {
 	c.loop.assertOn()
 	l := c.loop
@@ -282,7 +283,8 @@ func (c *conn) deliver(turn uint64) {
 // before puts a post that was decided before the batch's reply in front of it.
 func (c *conn) before(m *mail) {
 	tail := &c.out.tail
-	if tail.B == nil || tail.Since(c.batch) < 0 || m.kind == mailReply && m.reply.Full() { // no reply, or it has left already
+	// No reply, or it has left already.
+	if tail.B == nil || tail.Since(c.batch) < 0 || m.kind == mailReply && m.reply.Full() {
 		c.readMail(m)
 		return
 	}
@@ -435,7 +437,8 @@ func (c *conn) stream(p *protocol.Parser, head []byte) {
 	}
 }
 
-// reserve is memory for an argument of this connection, or nil: then the client has been told, and the connection closes.
+// reserve is memory for an argument of this connection, or nil: then the client has been told, and the connection
+// closes.
 func (c *conn) reserve(size int) *protocol.Bulk {
 	b, err := c.loop.handler.Reserve(c.session, size)
 	if err != nil {
@@ -450,7 +453,8 @@ func (c *conn) reserve(size int) *protocol.Bulk {
 	return b
 }
 
-// enlarge gets a streamed argument more memory if it needs some. It answers false if none is to be had: then nothing is streamed any more.
+// enlarge gets a streamed argument more memory if it needs some. It answers false if none is to be had: then nothing is
+// streamed any more.
 func (c *conn) enlarge() bool {
 	size := c.parser.Cramped()
 	if size == 0 {
@@ -521,7 +525,8 @@ func (c *conn) endStream() {
 	c.loop.giveParser(p)
 }
 
-// malformed ends a connection that does not speak the protocol, unless the handler wants to look at it later: then it is held.
+// malformed ends a connection that does not speak the protocol, unless the handler wants to look at it later: then it
+// is held.
 func (c *conn) malformed(err *protocol.Error) (held bool) {
 	switch c.loop.handler.Malformed(c.session, err) {
 	case protocol.Wait:
@@ -575,7 +580,8 @@ func (c *conn) readMail(m *mail) {
 	}
 }
 
-// resume has the loop serve what was left undone. It runs as the connection's next place in turn, never under another's batch.
+// resume has the loop serve what was left undone. It runs as the connection's next place in turn, never under another's
+// batch.
 func (c *conn) resume() {
 	c.held = false
 	c.more = true

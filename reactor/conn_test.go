@@ -194,7 +194,8 @@ func TestCloseAfterOutput(t *testing.T) {
 	})
 }
 
-// A protocol error is answered behind what came before, but not to who wants no replies; the connection ends either way.
+// A protocol error is answered behind what came before, but not to who wants no replies; the connection ends either
+// way.
 func TestProtocolErrorEndsAConnection(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
 		for before, want := range map[string]string{
@@ -214,7 +215,8 @@ func TestProtocolErrorEndsAConnection(t *testing.T) {
 	})
 }
 
-// What a connection left half parsed when it ended is never read into the next one's requests: they share the loop's parser.
+// What a connection left half parsed when it ended is never read into the next one's requests: they share the loop's
+// parser.
 func TestNextConnectionStartsClean(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
 		_, addr := serveBoard(t, newBoard(), Options{Backend: b})

@@ -10,12 +10,13 @@ import (
 // for the first time. The kernel then need not look again at every socket that it has reported. Edges oblige us to
 // remember:
 //
-// reactor.E1. readable stays set until a read has brought less than was asked for: only then does the next byte raise a new
-// edge.
-// reactor.E2. A connection that is readable and not read at once is in loop.ready, or held, in which case Resume puts it there.
-// reactor.E3. An event may be meant for a socket that was closed earlier in the iteration, and whose descriptor has been
-// given out again. Bytes and room show by themselves. That a peer has ended is believed only after the socket itself
-// has confirmed it.
+// reactor.E1. readable stays set until a read has brought less than was asked for: only then does the next byte raise a
+// new edge.
+// reactor.E2. A connection that is readable and not read at once is in loop.ready, or held, in which case Resume puts
+// it there.
+// reactor.E3. An event may be meant for a socket that was closed earlier in the iteration, and whose descriptor has
+// been given out again. Bytes and room show by themselves. That a peer has ended is believed only after the socket
+// itself has confirmed it.
 
 // sockets are the connections of one loop, by descriptor. On the loop.
 type sockets struct {

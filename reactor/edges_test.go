@@ -44,7 +44,8 @@ func TestEdgesAreReadToTheEnd(t *testing.T) {
 	}
 }
 
-// An event that says the peer has ended, but was meant for a socket that had the descriptor before, ends nobody (reactor.E3).
+// An event that says the peer has ended, but was meant for a socket that had the descriptor before, ends nobody
+// (reactor.E3).
 func TestEventOfAnEarlierSocket(t *testing.T) {
 	for _, b := range []Backend{Gnet, Epoll} {
 		t.Run(b.String(), func(t *testing.T) {

@@ -13,7 +13,8 @@ import (
 
 // The epoll backend: a thin loop of our own. edges.go reads its sockets.
 //
-// reactor.P1. While the loop is awake armed is true, so posts cost no wake-up; before it sleeps it clears armed and looks at the mail once more.
+// reactor.P1. While the loop is awake armed is true, so posts cost no wake-up; before it sleeps it clears armed and
+// looks at the mail once more.
 type epollBackend struct {
 	reactor *Reactor
 	hosts   []*epollHost
@@ -111,8 +112,8 @@ func (b *epollBackend) stop() {
 	}
 }
 
-// run is the loop. It is not locked to its thread: that was measured to gain nothing here, and makes every contended turn, and every
-// preemption, a hand-over between threads.
+// run is the loop. It is not locked to its thread: that was measured to gain nothing here, and makes every contended
+// turn, and every preemption, a hand-over between threads.
 func (h *epollHost) run() {
 	l := h.loop
 	l.armed.Store(true) // reactor.P1
@@ -133,12 +134,13 @@ func (h *epollHost) run() {
 
 // wait returns how many events there are; it sleeps only if nothing else is to be done.
 //
-// The sleep is first a raw epoll_wait, which keeps the scheduler's processor (P). Through syscall.Syscall the runtime's monitor would take
-// the P away each time and poll every 20 µs for the chance: measured at 8 % of the CPU of unpipelined requests. What
-// makes it sound:
+// The sleep is first a raw epoll_wait, which keeps the scheduler's processor (P). Through syscall.Syscall the runtime's
+// monitor would take the P away each time and poll every 20 µs for the chance: measured at 8 % of the CPU of
+// unpipelined requests. What makes it sound:
 //
-//   - Whoever needs the P, the collector or the monitor after 10 ms, sends the thread a signal, again and again until it is heard. The wait ends with
-//     EINTR, and the second wait gives the P away. A loop with nothing to do therefore holds its P for 10 ms at most.
+//   - Whoever needs the P, the collector or the monitor after 10 ms, sends the thread a signal, again and again until
+//     it is heard. The wait ends with EINTR, and the second wait gives the P away. A loop with nothing to do therefore
+//     holds its P for 10 ms at most.
 //   - start sees to it that there is one P more than loops, so other goroutines do not wait for those 10 ms.
 //   - With GODEBUG=asyncpreemptoff=1 there are no signals, and the raw wait is not used.
 func (h *epollHost) wait() int {

@@ -8,8 +8,8 @@ import (
 
 // What a connection may cost, and what becomes of one that costs more. Others see nothing of it.
 
-// overLimit closes the connection if its output is past the hard limit of its class, or has been past the soft one for too long.
-// It says whether it did.
+// overLimit closes the connection if its output is past the hard limit of its class, or has been past the soft one for
+// too long. It says whether it did.
 func (c *conn) overLimit() bool {
 	r := c.loop.reactor
 	class := protocol.Class(c.class.Load())
@@ -78,9 +78,9 @@ func (c *conn) overQuery(begin []byte) {
 	c.close()
 }
 
-// An excess is what a connection still sends of an argument that is longer than the query-buffer limit. It is read and thrown away.
-// If the connection were closed at once, what the client goes on sending would have its kernel report a reset, and the client might
-// never read that the connection has ended.
+// An excess is what a connection still sends of an argument that is longer than the query-buffer limit. It is read and
+// thrown away. If the connection were closed at once, what the client goes on sending would have its kernel report a
+// reset, and the client might never read that the connection has ended.
 type excess struct {
 	left  int    // bytes until the connection closes
 	taken int    // bytes so far
@@ -156,7 +156,8 @@ func (c *conn) noteOutput() {
 	c.tellKeeper()
 }
 
-// tellKeeper tells the session what the buffers cost now. Nothing is told of a connection that is closed: Closed has said that.
+// tellKeeper tells the session what the buffers cost now. Nothing is told of a connection that is closed: Closed has
+// said that.
 func (c *conn) tellKeeper() {
 	if c.keeper != nil && !c.closed {
 		u := c.Usage()

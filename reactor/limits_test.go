@@ -158,8 +158,8 @@ func TestQueryBufferLimit(t *testing.T) {
 	})
 }
 
-// A client whose argument is longer than the limit is let go when it has sent it, or 1 MB more than it may. It reads the end of the connection:
-// a reset in the middle of its sending would not tell it from a broken one.
+// A client whose argument is longer than the limit is let go when it has sent it, or 1 MB more than it may. It reads
+// the end of the connection: a reset in the middle of its sending would not tell it from a broken one.
 func TestArgumentPastTheQueryLimit(t *testing.T) {
 	const limit = 1 << 20
 	eachLink(t, func(t *testing.T, b Backend) {
@@ -203,8 +203,8 @@ func TestArgumentPastTheQueryLimit(t *testing.T) {
 	})
 }
 
-// While a connection's batch is being served nothing more is read of it than a buffer: what a client sends meanwhile stays in the kernel, which
-// has bounds, and the client has to wait.
+// While a connection's batch is being served nothing more is read of it than a buffer: what a client sends meanwhile
+// stays in the kernel, which has bounds, and the client has to wait.
 func TestNothingIsReadAhead(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
 		h := newBoard()

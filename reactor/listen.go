@@ -63,7 +63,8 @@ func listenAll(o *Options) ([]*listener, error) {
 	return listeners, nil
 }
 
-// listenTCP opens a socket for each address. One written with '-' may be missing from this machine; if all are, there is none.
+// listenTCP opens a socket for each address. One written with '-' may be missing from this machine; if all are, there
+// is none.
 //
 // Errors: ErrListen.
 func listenTCP(o *Options, bind []string, port int) ([]*listener, error) {
@@ -213,11 +214,13 @@ func (l *listener) close() {
 
 // An acceptor takes connections from the listeners and gives them to loops.
 //
-// It has an epoll instance that watches the listeners. A loop watches that one, as one descriptor more: so a new connection comes up between the
-// events of others, and Rebind changes listeners without the loop. netpoll's is watched by a goroutine.
+// It has an epoll instance that watches the listeners. A loop watches that one, as one descriptor more: so a new
+// connection comes up between the events of others, and Rebind changes listeners without the loop. netpoll's is watched
+// by a goroutine.
 //
 // reactor.A1. accept runs on one goroutine, and never after close has returned.
-// reactor.A2. A listener's descriptor is closed and accepted from under mu, so that nobody accepts from another one that has its number.
+// reactor.A2. A listener's descriptor is closed and accepted from under mu, so that nobody accepts from another one
+// that has its number.
 // reactor.A3. mu is not held while a connection is opened: that may take a turn, and Rebind holds one.
 type acceptor struct {
 	reactor   *Reactor
@@ -316,7 +319,8 @@ func (a *acceptor) begin() error {
 	return a.reactor.back.accept(a)
 }
 
-// accept takes what waits at the listeners, without waiting itself. It says whether it may be called again (reactor.A1).
+// accept takes what waits at the listeners, without waiting itself. It says whether it may be called again
+// (reactor.A1).
 func (a *acceptor) accept() (open bool) {
 	a.accepting.Lock()
 	defer a.accepting.Unlock()
@@ -563,8 +567,8 @@ func addrPort(sa unix.Sockaddr) netip.AddrPort {
 
 // keepAlive has the kernel ask a silent peer after the given seconds, and give it up after as many again; 0: never.
 //
-// Accepted sockets inherit that from the listener, which costs nothing. After a change, those that were waiting already have the old
-// value: until the queue has been empty once, it is set for each.
+// Accepted sockets inherit that from the listener, which costs nothing. After a change, those that were waiting already
+// have the old value: until the queue has been empty once, it is set for each.
 func (l *listener) keepAlive(fd, seconds int) {
 	if l.unix {
 		return

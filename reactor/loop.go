@@ -11,12 +11,12 @@ import (
 
 // A loop is what one event loop keeps for its connections. Only its goroutine touches it, save mail, armed and count.
 //
-// One iteration: the backend gives every ready connection its bytes (conn.received), then calls turn once, which takes the
-// mail, goes on with connections that had more to do, and flushes every dirty one: one write a connection. When very many are ready the
-// backend has a part of them flushed earlier (relieve).
+// One iteration: the backend gives every ready connection its bytes (conn.received), then calls turn once, which takes
+// the mail, goes on with connections that had more to do, and flushes every dirty one: one write a connection. When
+// very many are ready the backend has a part of them flushed earlier (relieve).
 //
-// reactor.T1. Whatever leaves work for turn (a dirty connection, one with more to do, mail) has turn called again: the backend after its
-// events, others through notify.
+// reactor.T1. Whatever leaves work for turn (a dirty connection, one with more to do, mail) has turn called again: the
+// backend after its events, others through notify.
 // reactor.T2. armed is true from the first notify until turn begins: one wake a turn, whoever posts.
 type loop struct {
 	reactor *Reactor
@@ -154,9 +154,9 @@ func (l *loop) flushDirty() {
 	l.timeReplies()
 }
 
-// crowd is how many connections with replies to what they sent wait for the end of an iteration at most; what is posted to others comes on top.
-// Each holds a buffer: of a thousand at once most fell
-// out of the cache, and those that the pool has no room for were allocated anew. That was 14 % of a request (bench: connections).
+// crowd is how many connections with replies to what they sent wait for the end of an iteration at most; what is posted
+// to others comes on top. Each holds a buffer: of a thousand at once most fell out of the cache, and those that the
+// pool has no room for were allocated anew. That was 14 % of a request (bench: connections).
 const crowd = 64
 
 // relieve flushes the dirty connections once they are a crowd. After each event, and never within one.
@@ -264,8 +264,8 @@ func (l *loop) PostAll(turn uint64, to []protocol.Conn, except protocol.Conn, p 
 // slowSteps is how long slowDown waits at most, in milliseconds.
 const slowSteps = 20
 
-// slowDown lets another loop read a mailbox that is past its bound, before this one runs the next batch (R5). No turn is held,
-// and the wait ends: two loops may have filled each other's.
+// slowDown lets another loop read a mailbox that is past its bound, before this one runs the next batch (R5). No turn
+// is held, and the wait ends: two loops may have filled each other's.
 func (l *loop) slowDown() {
 	for range slowSteps {
 		if l.reactor.brimful.Load() == 0 || l.waiting.Load() {
@@ -302,8 +302,8 @@ func releaseLent(r *protocol.Reply) {
 	r.Lent = nil
 }
 
-// readMail does what the mailbox asks. at is the connection whose batch of turn number turn has just been run, if any: posts to
-// it that were decided in an earlier turn go before its reply (the order rule of protocol.Conn).
+// readMail does what the mailbox asks. at is the connection whose batch of turn number turn has just been run, if any:
+// posts to it that were decided in an earlier turn go before its reply (the order rule of protocol.Conn).
 func (l *loop) readMail(at *conn, turn uint64) {
 	l.mailMu.Lock()
 	mails := l.empty()
@@ -337,8 +337,8 @@ func (l *loop) readMail(at *conn, turn uint64) {
 // joinMost is how many bytes of messages to the same receivers become one.
 const joinMost = 64 << 10
 
-// spread gives the first of mails to its receivers, together with those behind it that go to the same ones. Each receiver
-// then has one piece, and one write. It returns how many mails these were.
+// spread gives the first of mails to its receivers, together with those behind it that go to the same ones. Each
+// receiver then has one piece, and one write. It returns how many mails these were.
 func (l *loop) spread(mails []mail, at *conn, turn uint64) (n int) {
 	first := &mails[0]
 	size := len(first.p)

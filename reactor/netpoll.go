@@ -23,8 +23,8 @@ import (
 // up to 8 MB that nobody counts. So sockets are registered with the pollers themselves, and the poller's goroutine
 // reads one buffer, which belongs to the goroutine it starts.
 //
-// reactor.N1. While that goroutine is on its way, or the connection is held and has enough input, nothing more is read: the
-// socket is taken out of the poller when it has another event, and put back when the connection takes input again.
+// reactor.N1. While that goroutine is on its way, or the connection is held and has enough input, nothing more is read:
+// the socket is taken out of the poller when it has another event, and put back when the connection takes input again.
 // reactor.N2. A descriptor is closed after its operator has been freed: the poller does not touch it any more.
 type netpollBackend struct {
 	reactor *Reactor

@@ -21,9 +21,11 @@ import (
 //	queue:  [ sealed ][ lent ][ sealed ]      tail.B: +OK\r\n$5\r\n…      tail.Lent: pieces between its bytes
 //	          ^ head: the kernel took sent bytes of the first piece
 //
-// reactor.O1. The tail's buffer is leased from the loop's pool while the tail holds bytes or Serve runs, and not longer.
+// reactor.O1. The tail's buffer is leased from the loop's pool while the tail holds bytes or Serve runs, and not
+// longer.
 // reactor.O2. bytes is exactly what queue and tail hold, lent pieces included, less what the kernel took.
-// reactor.O3. A lent piece's release runs exactly once: when the kernel has taken the last of it, or when the connection ends.
+// reactor.O3. A lent piece's release runs exactly once: when the kernel has taken the last of it, or when the
+// connection ends.
 //
 // In the usual case nothing is ever sealed: the tail is written whole at the end of the loop's iteration.
 type output struct {
@@ -115,8 +117,8 @@ func (o *output) dropTail(pool *bufferPool) {
 	}
 }
 
-// post appends shared bytes. They become a piece that points at them, so that a message for many is not copied and leases
-// nothing. Short ones are copied when the tail has a buffer anyway, and when many pieces wait already.
+// post appends shared bytes. They become a piece that points at them, so that a message for many is not copied and
+// leases nothing. Short ones are copied when the tail has a buffer anyway, and when many pieces wait already.
 func (o *output) post(pool *bufferPool, p []byte) {
 	if len(p) >= pieceCopy || o.tail.B == nil && len(o.queue)-o.head < postPieces {
 		o.bytes += len(p)
@@ -153,7 +155,8 @@ func (o *output) postReply(pool *bufferPool, r *protocol.Reply) {
 	o.split(r.B, nil, nil, r.Lent)
 }
 
-// insert puts a post that was decided before a reply that is already in the tail in front of it. Returns how far the reply has moved.
+// insert puts a post that was decided before a reply that is already in the tail in front of it. Returns how far the
+// reply has moved.
 func (o *output) insert(at protocol.Mark, p []byte) int {
 	o.tail.Insert(at, p)
 	o.bytes += len(p)
@@ -194,7 +197,8 @@ func (o *output) seal(pool *bufferPool) {
 	o.split(b, lease, release, lent)
 }
 
-// split appends b and the pieces lent between its bytes to the queue. The last piece carries the lease or the release of b's memory.
+// split appends b and the pieces lent between its bytes to the queue. The last piece carries the lease or the release
+// of b's memory.
 func (o *output) split(b, lease []byte, release func(), lent []protocol.Lent) {
 	from := 0
 	for _, l := range lent {

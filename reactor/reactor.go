@@ -5,8 +5,8 @@
 // Never: knows what a command means, keeps request bytes past Handler.Serve, or lets anything grow without a bound.
 // Start at conn.go, where a request enters and its reply leaves; loop.go has the iteration, output.go what waits to be
 // sent, chunk.go what waits to be served. gnet.go, epoll.go and netpoll.go are the three loops behind it:
-// each gives bytes, says when a socket can take more, and runs loop.turn once per iteration. edges.go is what gnet and epoll share.
-// tls.go and handshake.go are connections under TLS.
+// each gives bytes, says when a socket can take more, and runs loop.turn once per iteration. edges.go is what gnet and
+// epoll share. tls.go and handshake.go are connections under TLS.
 package reactor
 
 import (
@@ -59,11 +59,11 @@ type Options struct {
 
 	// Logf takes a line for the operator.
 	Logf func(level Level, format string, args ...any)
-	// OutputLimit hears of a connection that is closed because its output passed a limit, before Closed does. It runs on the
-	// connection's loop, outside any turn.
+	// OutputLimit hears of a connection that is closed because its output passed a limit, before Closed does. It runs
+	// on the connection's loop, outside any turn.
 	OutputLimit func(session any, class protocol.Class, bytes int)
-	// QueryLimit hears of a connection that is closed because of what it sent and had not been served, as OutputLimit does. begin is lent: up
-	// to 64 bytes of that.
+	// QueryLimit hears of a connection that is closed because of what it sent and had not been served, as OutputLimit
+	// does. begin is lent: up to 64 bytes of that.
 	QueryLimit func(session any, begin []byte)
 
 	// Gate holds back what turns have decided that are not durable yet; nil: nothing is held back.

@@ -8,20 +8,20 @@ import (
 
 // How much is read at once.
 const (
-	// firstRead is what a socket's first read in an iteration may bring. It is short, so that of a long argument little goes through a buffer, from
-	// which it is copied: the rest is read where it belongs.
+	// firstRead is what a socket's first read in an iteration may bring. It is short, so that of a long argument little
+	// goes through a buffer, from which it is copied: the rest is read where it belongs.
 	firstRead = 32 << 10
 	// readBuffer is what those that follow may bring, if it filled its buffer and a long argument is awaited, and
 	readBuffer = 64 << 10
 	// readOnBound what all of them may, more or less, before the loop looks at the others.
 	readOnBound = 128 << 10
-	// behindArgument is how much is read behind a streamed argument: its end and the next request's beginning. More would have to be copied, if that
-	// has a long argument too.
+	// behindArgument is how much is read behind a streamed argument: its end and the next request's beginning. More
+	// would have to be copied, if that has a long argument too.
 	behindArgument = 4 << 10
 )
 
-// read reads once from the socket, and serves what came: of a streamed argument straight into its memory, else into buffer. full says that more may
-// be there. With 0 bytes and no error the peer has ended.
+// read reads once from the socket, and serves what came: of a streamed argument straight into its memory, else into
+// buffer. full says that more may be there. With 0 bytes and no error the peer has ended.
 func (c *conn) read(buffer []byte) (n int, full bool, errno unix.Errno) {
 	n, full, errno = c.readOnce(buffer)
 	if c.holdsOutput() && !c.closed && !c.out.blocked { // crypto/tls has answered, and the socket was full
@@ -53,8 +53,9 @@ func (c *conn) readOnce(buffer []byte) (n int, full bool, errno unix.Errno) {
 	return n, full, 0
 }
 
-// readOn goes on where a read has filled its buffer and a long argument is awaited, and says whether more may be there: an end or an error shows
-// again in the next iteration. Short requests wait for that, too: thousands of them fit into a buffer.
+// readOn goes on where a read has filled its buffer and a long argument is awaited, and says whether more may be there:
+// an end or an error shows again in the next iteration. Short requests wait for that, too: thousands of them fit into a
+// buffer.
 func (c *conn) readOn(buffer []byte) (more bool) {
 	for left := readOnBound; left > 0 && c.awaitsLong() && !c.more && !c.closed && !c.closing && !c.held; {
 		n, full, errno := c.read(buffer)

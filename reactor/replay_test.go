@@ -24,8 +24,8 @@ func (e eager) Serve(b *protocol.Batch) {
 	}
 }
 
-// TestTrafficBeforeTheReplay: a long argument's request was left undone, and its connection may go on; more bytes arrive before its
-// place in turn comes. It is served once, and what came behind it behind it.
+// TestTrafficBeforeTheReplay: a long argument's request was left undone, and its connection may go on; more bytes
+// arrive before its place in turn comes. It is served once, and what came behind it behind it.
 func TestTrafficBeforeTheReplay(t *testing.T) {
 	long, ping := command("LATER", strings.Repeat("x", protocol.BigBulk)), command("PING")
 	for _, tt := range []struct {

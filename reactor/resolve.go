@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// names are hosts that Resolve has asked for, so that Rebind, which holds up whoever calls it, need not wait for a name server.
+// names are hosts that Resolve has asked for, so that Rebind, which holds up whoever calls it, need not wait for a name
+// server.
 type names struct {
 	mu    sync.Mutex
 	found map[string]resolved

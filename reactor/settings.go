@@ -62,7 +62,8 @@ var (
 	errLimitNumbers   = errors.New("Error in hard, soft or soft_seconds setting in buffer limit configuration.")
 )
 
-// parseOutputLimits reads "class hard soft seconds" any number of times; classes that are not named keep what they have.
+// parseOutputLimits reads "class hard soft seconds" any number of times; classes that are not named keep what they
+// have.
 func parseOutputLimits(args []string, old OutputLimits, _ setting.How) (OutputLimits, error) {
 	if len(args)%4 != 0 { // CONFIG SET to nothing changes nothing
 		return old, errLimitArguments

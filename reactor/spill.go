@@ -10,15 +10,15 @@ import (
 	"spindle/protocol"
 )
 
-// Chunks that come back lie ready for the next long replies. Those that nobody wanted for spareAge go back to the kernel, and at once what
-// would make them more than spareChunks: 64 MB.
+// Chunks that come back lie ready for the next long replies. Those that nobody wanted for spareAge go back to the
+// kernel, and at once what would make them more than spareChunks: 64 MB.
 const (
 	spareChunks = 256
 	spareAge    = 5 * time.Second
 )
 
-// A chunkStore lends the memory of long replies, outside the Go heap. Any goroutine: where loops borrow their kit for each visit, a chunk
-// comes back in another visit than it was lent in, and so such kits share one store.
+// A chunkStore lends the memory of long replies, outside the Go heap. Any goroutine: where loops borrow their kit for
+// each visit, a chunk comes back in another visit than it was lent in, and so such kits share one store.
 type chunkStore struct {
 	mu    sync.Mutex
 	spare [][]byte // the one used last at the end
@@ -98,7 +98,8 @@ func (c *conn) Chunk(n, _ int) (chunk []byte, release func()) {
 // Outgrown implements protocol.Chunks.
 func (c *conn) Outgrown(b []byte) { c.loop.replies.giveBack(b) }
 
-// chunk lends room for n bytes to who has held bytes to send, unless the connection will be cut for them. Any goroutine.
+// chunk lends room for n bytes to who has held bytes to send, unless the connection will be cut for them. Any
+// goroutine.
 func (c *conn) chunk(n, held int) (chunk []byte, release func()) {
 	class := protocol.Class(c.class.Load())
 	hard := c.loop.reactor.settings.Output.Get()[class].Hard

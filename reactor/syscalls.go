@@ -13,8 +13,8 @@ import (
 // syscall.Syscall lets the runtime take the processor away while the kernel works, which costs more than a nonblocking
 // read does. A raw call may therefore only be one that returns at once. The one exception is epollWait's.
 
-// receive is recv(2): what read(2) does for a socket, without the layer for files. It and send save 2 % of the CPU of an
-// unpipelined request (TestPongServer under redis-benchmark).
+// receive is recv(2): what read(2) does for a socket, without the layer for files. It and send save 2 % of the CPU of
+// an unpipelined request (TestPongServer under redis-benchmark).
 func receive(fd int, p []byte) (int, unix.Errno) {
 	n, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)),
 		unix.MSG_DONTWAIT, 0, 0)

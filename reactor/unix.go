@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// listenUnix opens a Unix socket with the permissions asked for. A socket file nobody answers on is what a killed server has
-// left behind, and is removed; anything else at that path stays, and the start fails.
+// listenUnix opens a Unix socket with the permissions asked for. A socket file nobody answers on is what a killed
+// server has left behind, and is removed; anything else at that path stays, and the start fails.
 func listenUnix(path string, perm uint32, backlog int) (*listener, error) {
 	if err := removeStale(path); err != nil {
 		return nil, err

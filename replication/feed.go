@@ -4,8 +4,8 @@
 // Owner: the core calls Feed inside its turns; a sender goroutine per full synchronisation reads a view and nothing
 // else.
 // Never: blocks a turn (R5), or keeps more for a replica than its output limit allows.
-// Start at feed.go; backlog.go keeps the stream's end, partial.go continues from it, fullsync.go sends the view, forms.go
-// knows what some replicas cannot read.
+// Start at feed.go; backlog.go keeps the stream's end, partial.go continues from it, fullsync.go sends the view,
+// forms.go knows what some replicas cannot read.
 // commands.go is SYNC, PSYNC, REPLCONF, WAIT and ROLE.
 package replication
 
@@ -59,11 +59,12 @@ type Feed struct {
 	acks               bool             // a replica has told how far it is in this turn
 	asking             bool             // somebody wants to know: the replicas are asked at the end of this turn
 	fullSyncs, refused uint64
-	continued          uint64       // partial synchronisations
-	outLimit           uint64       // replicas closed for what was held for them
-	posted             atomic.Int64 // bytes given to loops for replicas, streams and effects, but for those that went with a connection
-	sentBytes          int64        // of them, what has been told as written
-	sentRate           engine.Rate
+	continued          uint64 // partial synchronisations
+	outLimit           uint64 // replicas closed for what was held for them
+	// Bytes given to loops for replicas, streams and effects, but for those that went with a connection.
+	posted    atomic.Int64
+	sentBytes int64 // of them, what has been told as written
+	sentRate  engine.Rate
 }
 
 // chunkBytes is the unit in which the stream's memory is taken from the Go heap. A chunk lives until the slowest
@@ -113,13 +114,14 @@ type replica struct {
 	psync       bool            // it asked by PSYNC: +FULLRESYNC comes before the view
 	answer      *protocol.Reply // where that goes while its command runs; nil: it is posted
 	askedMs     int64           // when it began to wait for a view
-	at          int64           // the offset up to which its loop has the stream (replication.F3); live: it gets it as it comes
-	unseen      int             // bytes given to its loop since somebody looked how many are unsent
-	ackOffset   int64
-	diskOffset  int64 // what it has fsynced, by FACK; -1: it has never said
-	ackMs       int64
-	softSince   int64         // when what it lacks passed the soft limit, Unix ms; 0: it is below
-	gone        chan struct{} // closed when the client is
+	// The offset up to which its loop has the stream (replication.F3); live: it gets it as it comes.
+	at         int64
+	unseen     int // bytes given to its loop since somebody looked how many are unsent
+	ackOffset  int64
+	diskOffset int64 // what it has fsynced, by FACK; -1: it has never said
+	ackMs      int64
+	softSince  int64         // when what it lacks passed the soft limit, Unix ms; 0: it is below
+	gone       chan struct{} // closed when the client is
 }
 
 // NewFeed makes a feed with a history of its own.

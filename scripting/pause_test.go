@@ -3,6 +3,7 @@ package scripting_test
 import (
 	"math/rand/v2"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -122,6 +123,11 @@ func TestPausesChangeNothing(t *testing.T) {
 	t.Logf("%d scripts, %d pauses", scripts, pauses)
 }
 
+// killedAtLine is what a killed script answers. The line is always one of the script, even if it was stopped in a
+// function of a library.
+var killedAtLine = regexp.MustCompile(
+	`^-ERR Script killed by user with SCRIPT KILL\.\.\. script: [0-9a-f]{40}, on @user_script:[0-9]+\.\r\n$`)
+
 // TestKillAnywhere kills scripts at random points: one that has not written ends at once and leaves nothing, one that
 // has is refused and runs to its end.
 func TestKillAnywhere(t *testing.T) {
@@ -150,7 +156,7 @@ func TestKillAnywhere(t *testing.T) {
 		switch answer := s.Do(killer, "SCRIPT", "KILL"); {
 		case answer == "+OK\r\n":
 			killed++
-			if reply, over = s.goOn(1); !over || !strings.HasPrefix(reply, "-ERR Script killed by user with SCRIPT KILL... script: ") {
+			if reply, over = s.goOn(1); !over || !killedAtLine.MatchString(reply) {
 				t.Fatalf("%s\nafter SCRIPT KILL %q, over %t", body, reply, over)
 			}
 			s.lend = false
@@ -173,4 +179,42 @@ func TestKillAnywhere(t *testing.T) {
 		s.eval(":1\r\n", "return 1")
 	}
 	t.Logf("%d pauses, %d killed, %d refused", pauses, killed, refused)
+}
+
+// TestKillInLibrary kills scripts that spend their time in functions of libraries, at many points. No pcall keeps them
+// alive, and the answer has a line of the script.
+func TestKillInLibrary(t *testing.T) {
+	rng := seeded(t)
+	s := pausingStage(t)
+	killer := s.Client(2)
+	s.scripts.SetPace(func() (int64, int) { return 1, rng.IntN(40) })
+	for _, body := range []string{
+		"while true do pcall(function() while true do end end) end",
+		"while true do pcall(function() end) end",
+		"while true do pcall(error, 'x') end",
+		"while true do pcall(string.rep, 'a', 10) end",
+		"local function f() return pcall(f) end while true do f() end",
+		"while true do xpcall(function() error('x') end, function(e) return e end) end",
+		"while true do pcall(string.gsub, 'abc', '%w', function() end) end",
+		"while true do pcall(table.sort, {3, 1, 2}, function(a, b) return a < b end) end",
+		"while true do coroutine.wrap(function() pcall(function() end) end)() end",
+	} {
+		for range 40 {
+			s.lend, s.step = true, nil
+			reply := s.Do(s.client, "EVAL", body, "0")
+			over := s.step == nil
+			for left := rng.IntN(60); !over && left > 0; left-- {
+				reply, over = s.goOn(1)
+			}
+			if over {
+				t.Fatalf("%s\nended by itself: %q", body, reply)
+			}
+			if answer := s.Do(killer, "SCRIPT", "KILL"); answer != "+OK\r\n" {
+				t.Fatalf("SCRIPT KILL: %q", answer)
+			}
+			if reply, over = s.goOn(1); !over || !killedAtLine.MatchString(reply) {
+				t.Fatalf("%s\nafter SCRIPT KILL %q, over %t", body, reply, over)
+			}
+		}
+	}
 }

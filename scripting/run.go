@@ -293,10 +293,7 @@ func (s *Scripts) kill(isEval bool) error {
 	if !r.killed {
 		r.killed = true
 		e := r.env
-		frame, known := e.state.Level(0)
-		if known && frame.Source == goSource {
-			frame, known = e.state.Level(1)
-		}
+		frame, known := e.state.InLua()
 		e.state.Kill(e.located(e.errorTable("ERR Script killed by user with SCRIPT KILL..."), frame, known))
 		s.logf(logNotice, "Lua script killed by user with SCRIPT KILL.")
 	}

@@ -95,6 +95,7 @@ func FuzzHello(f *testing.F) {
 	f.Add("10.0.0.2,26379," + id + ",3,m,10.0.0.1,6379,0")
 	f.Add("10.0.0.2,26379," + id + ",18446744073709551615,m,10.0.0.7,6379,9")
 	f.Add("::1,0," + id + ",3,m,fe80::1%eth0,6379,1")
+	f.Add("::,0," + id + ",0,m,::00,0,1")
 	f.Add("a b,1,\"" + id[1:] + ",1,m,x,1,1")
 	f.Fuzz(func(t *testing.T, text string) {
 		m, _ := watching(t)

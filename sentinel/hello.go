@@ -75,8 +75,8 @@ func (m *Machine) Hello(text string, nowMs int64) {
 // greeted learns what a hello says: that Sentinel, a newer epoch, a newer address of the primary.
 func (m *Machine) greeted(p *Instance, h hello) {
 	s := m.meet(p, h)
-	if h.epoch > m.epoch {
-		m.epoch = h.epoch
+	if epoch := max(h.epoch, h.configEpoch); epoch > m.epoch { // Redis raises it to the second at the next start only
+		m.epoch = epoch
 		_ = m.save() // it has told the log
 		m.say(logging.LevelWarning, "+new-epoch", p, strconv.FormatUint(m.epoch, 10))
 	}

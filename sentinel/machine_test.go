@@ -76,6 +76,17 @@ func TestBusyScriptIsKilledOnce(t *testing.T) {
 	}
 }
 
+// TestNoConfigurationIsAheadOfTheEpoch: a peer that names a configuration of a later epoch than its own raises the
+// epoch, so that the next failover's is later still.
+func TestNoConfigurationIsAheadOfTheEpoch(t *testing.T) {
+	m, q := watching(t)
+	m.Hello("10.0.0.5,26379,"+strings.Repeat("c", 40)+",3,m,10.0.0.2,6379,7", 1_000_000)
+	if at := m.primaries.find("m").configEpoch; at != 7 || m.epoch != 7 || !slices.Contains(q.events, "+new-epoch 7") {
+		t.Errorf("the configuration is of epoch %d, the epoch is %d; events %v", at, m.epoch, q.events)
+	}
+	readsItself(t, m)
+}
+
 // TestLoadingServerIsThere: LOADING and MASTERDOWN are signs of life, other errors are none.
 func TestLoadingServerIsThere(t *testing.T) {
 	for reply, down := range map[string]bool{"LOADING x": false, "MASTERDOWN x": false, "NOAUTH x": true, "ERR x": true} {

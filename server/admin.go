@@ -23,8 +23,8 @@ import (
 )
 
 // An admin serves what operators and their tools look at, on an address of its own: the live page, /metrics, /healthz,
-// /debug/pprof and execution traces. It is off unless admin-address is set. Without admin-token it asks for no password:
-// bind it where only operators come.
+// /debug/pprof and execution traces. It is off unless admin-address is set. Without admin-token it asks for no
+// password: bind it where only operators come.
 type admin struct {
 	do        func(func()) // runs a function in a turn
 	sections  func() []info.Section

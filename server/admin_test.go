@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// TestLabelsOutliveARefusedProfile: pprof refuses a second CPU profile while one runs; the first keeps its labels to its end.
+// TestLabelsOutliveARefusedProfile: pprof refuses a second CPU profile while one runs; the first keeps its labels to
+// its end.
 func TestLabelsOutliveARefusedProfile(t *testing.T) {
 	var said []bool
 	turn := make(chan struct{}, 1)
@@ -28,7 +29,8 @@ func TestLabelsOutliveARefusedProfile(t *testing.T) {
 			t.Fatal("no labels")
 		}
 	}
-	time.Sleep(50 * time.Millisecond) // until the first one's profile runs: which of the two is refused does not matter here
+	// Until the first one's profile runs: which of the two is refused does not matter here.
+	time.Sleep(50 * time.Millisecond)
 	a.profile(httptest.NewRecorder(), httptest.NewRequest("GET", "/debug/pprof/profile?seconds=1", nil))
 	a.do(func() {
 		if !slices.Equal(said, []bool{true}) {

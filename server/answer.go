@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Answer does what a command line asks other than to serve: it says which version this is, or whether the host suits it.
-// done is false if the process is to do something else.
+// Answer does what a command line asks other than to serve: it says which version this is, or whether the host suits
+// it. done is false if the process is to do something else.
 func Answer(args Arguments, stdout, stderr io.Writer) (code int, done bool) {
 	switch args.Task {
 	case TaskVersion:
@@ -33,7 +33,8 @@ func VersionText() string {
 	return fmt.Sprintf("Redis server v=%s sha=%s:%d malloc=spindle bits=64 build=%s\nspindle v=%s\n", RedisVersion, sha, asInt(modified), BuildID(), Version)
 }
 
-// A hostCheck looks at one thing of the host. ok is false if it hurts, and text says how; otherwise text is what --check-system prints.
+// A hostCheck looks at one thing of the host. ok is false if it hurts, and text says how; otherwise text is what
+// --check-system prints.
 type hostCheck struct {
 	name string
 	run  func() (text string, ok bool)

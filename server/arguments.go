@@ -36,9 +36,9 @@ type Arguments struct {
 //	spindle [file] [-] [--name value …]…       file, then standard input, then options: the last one counts
 //	spindle --sentinel file [--name value …]…  the same
 //
-// A word that begins with -- names a directive, unless the directive before it still lacks its value: so a value may begin with
-// -- too ("--requirepass --secret"). "--name value" in one word is both. --save without a value, before another
-// name or at the end, means --save "".
+// A word that begins with -- names a directive, unless the directive before it still lacks its value: so a value may
+// begin with -- too ("--requirepass --secret"). "--name value" in one word is both. --save without a value, before
+// another name or at the end, means --save "".
 func ParseArguments(argv []string) Arguments {
 	a := Arguments{Bare: len(argv) < 2}
 	if len(argv) > 0 {
@@ -78,7 +78,8 @@ func ParseArguments(argv []string) Arguments {
 	return a
 }
 
-// readOptions turns words into lines. atStart says that words[0] is the command line's first argument, where "-" may stand.
+// readOptions turns words into lines. atStart says that words[0] is the command line's first argument, where "-" may
+// stand.
 func (a *Arguments) readOptions(words []string, atStart bool) {
 	var lines strings.Builder
 	complete := true // the directive before has a value

@@ -26,7 +26,8 @@ func newCaller(t testing.TB, in *instance) *caller {
 	return &caller{t: t, in: in, session: session}
 }
 
-// send serves one buffer of whole requests, as a batch each time Parse returns, and gives the replies: until the next send.
+// send serves one buffer of whole requests, as a batch each time Parse returns, and gives the replies: until the next
+// send.
 func (c *caller) send(buf []byte) []byte {
 	c.reply.B = c.reply.B[:0]
 	for len(buf) > 0 {
@@ -66,8 +67,9 @@ func words(line string) []byte { return protocol.AppendCommand(nil, bytes.Fields
 // savings are BGSAVE's answers: which one it is, is a matter of time.
 var savings = regexp.MustCompile("[+]Background saving (started|scheduled)|-ERR Background save already in progress")
 
-// TestPipelinesAreSequences: what is kept in mind from one request of a pipeline to the next (names, keys, the ends of lists) changes no
-// reply and no data: whole pipelines against the same requests one by one, on lists whose trees are high, with views taken within pipelines.
+// TestPipelinesAreSequences: what is kept in mind from one request of a pipeline to the next (names, keys, the ends of
+// lists) changes no reply and no data: whole pipelines against the same requests one by one, on lists whose trees are
+// high, with views taken within pipelines.
 func TestPipelinesAreSequences(t *testing.T) {
 	for _, size := range []string{"2", "5", "-2"} {
 		t.Run(size, func(t *testing.T) { testPipelines(t, size) })
@@ -145,8 +147,8 @@ func testPipelines(t *testing.T, size string) {
 	}
 }
 
-// TestPipelinesAtNodesBounds: a list that is changed at one end, then at the other by what EXEC has kept, then at the first again, at every
-// length up to where its tree has two levels of nodes.
+// TestPipelinesAtNodesBounds: a list that is changed at one end, then at the other by what EXEC has kept, then at the
+// first again, at every length up to where its tree has two levels of nodes.
 func TestPipelinesAtNodesBounds(t *testing.T) {
 	c := newCaller(t, assembled(t, "--list-max-listpack-size", "5"))
 	for n := range 400 {
@@ -172,8 +174,8 @@ func TestPipelinesAtNodesBounds(t *testing.T) {
 	}
 }
 
-// TestPipelinesReplaceLists: a list's end that is in mind is not that of the list which has taken its place, in the same block of the table and,
-// when the allocator has come round, under a root at the same address.
+// TestPipelinesReplaceLists: a list's end that is in mind is not that of the list which has taken its place, in the
+// same block of the table and, when the allocator has come round, under a root at the same address.
 func TestPipelinesReplaceLists(t *testing.T) {
 	c := newCaller(t, assembled(t, "--list-max-listpack-size", "5"))
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -194,7 +196,8 @@ func TestPipelinesReplaceLists(t *testing.T) {
 	}
 }
 
-// BenchmarkBatch is what a loop does with a pipeline of sixteen requests between reading and writing: parse, serve, reply. Watch ns/request.
+// BenchmarkBatch is what a loop does with a pipeline of sixteen requests between reading and writing: parse, serve,
+// reply. Watch ns/request.
 func BenchmarkBatch(b *testing.B) {
 	for _, line := range []string{
 		"PING", "SET key:# xxx", "GET key:#", "INCR counter", "LPUSH list xxx", "RPUSH list xxx", "LPOP full", "RPOP full", "SADD set element:#", "HSET hash field:# xxx",

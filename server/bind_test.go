@@ -8,8 +8,8 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// TestServesWhileANameIsLookedUp: a CONFIG SET bind whose name nobody answers for holds up its client and no other, and that client does not
-// look as if it waited for a key.
+// TestServesWhileANameIsLookedUp: a CONFIG SET bind whose name nobody answers for holds up its client and no other, and
+// that client does not look as if it waited for a key.
 func TestServesWhileANameIsLookedUp(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes questions and answers none
 	if err != nil {

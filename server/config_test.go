@@ -58,7 +58,8 @@ func TestConfigValues(t *testing.T) {
 		{"include in the middle", "include one.conf\nhz 20\n", nil, map[string]string{"hz": "20"}},
 		{"include many", "include t*.conf\ninclude nosuch*\n", nil, map[string]string{"hz": "31", "maxmemory": "1000"}},
 		{"cluster has one database", "cluster-enabled yes\ndatabases 9\n", nil, map[string]string{"databases": "1"}},
-		{"dir moves relative names", "dir sub\ninclude three.conf\n", nil, map[string]string{"hz": "33"}}, // stays last: it leaves the folder
+		// Stays last: it leaves the folder.
+		{"dir moves relative names", "dir sub\ninclude three.conf\n", nil, map[string]string{"hz": "33"}},
 	} {
 		registry := newRegistry(t)
 		if _, err := load(t, registry, c.text, c.options...); err != nil {
@@ -247,8 +248,8 @@ func TestRewriteFile(t *testing.T) {
 	}
 }
 
-// FuzzConfig: any bytes are a clear error or a configuration; and what a configuration is rewritten to says the same, and
-// rewritten again does not change.
+// FuzzConfig: any bytes are a clear error or a configuration; and what a configuration is rewritten to says the same,
+// and rewritten again does not change.
 func FuzzConfig(f *testing.F) {
 	f.Add("hz 20\nsave 1 2\nsave ''\n# c\nmaxmemory 5% \"\n")
 	f.Add("client-output-buffer-limit normal 1 2 3\nbind a b\nrename-command a b\nuser x on\nnotify-keyspace-events AKn")

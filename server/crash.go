@@ -9,11 +9,11 @@ import (
 	"spindle/internal/reason"
 )
 
-// crashOutput has the log file get what the Go runtime says when a goroutine panics: standard error, where it goes in any case, is
-// nowhere for a daemon.
+// crashOutput has the log file get what the Go runtime says when a goroutine panics: standard error, where it goes in
+// any case, is nowhere for a daemon.
 //
-// The runtime keeps a descriptor of its own, because a dying process opens no file. So the file is looked at now and then: one
-// that was moved away by a rotation shall not get what belongs to its successor.
+// The runtime keeps a descriptor of its own, because a dying process opens no file. So the file is looked at now and
+// then: one that was moved away by a rotation shall not get what belongs to its successor.
 type crashOutput struct {
 	path    string // absolute; "": the log is standard output, and nothing is done
 	enabled func() bool

@@ -52,8 +52,8 @@ func (in *instance) configParts() config.Parts {
 	}
 }
 
-// awaitNames has the host names resolved that pairs would have a turn wait for, and those listened on now, to which a CONFIG SET that fails goes
-// back. It says whether there are any; then cl goes on when it is done.
+// awaitNames has the host names resolved that pairs would have a turn wait for, and those listened on now, to which a
+// CONFIG SET that fails goes back. It says whether there are any; then cl goes on when it is done.
 func (in *instance) awaitNames(cl *client.Client, pairs []setting.Pair) bool {
 	bind, rebinds := slices.Clone(in.sockets.Bind.Get()), false
 	for _, p := range pairs {

@@ -13,8 +13,8 @@ import (
 	"spindle/internal/reason"
 )
 
-// Descriptors beside those of clients: files, pipes, listeners and the first event loop, as many as the reference reserves; and what each
-// further loop has for itself.
+// Descriptors beside those of clients: files, pipes, listeners and the first event loop, as many as the reference
+// reserves; and what each further loop has for itself.
 const (
 	reservedFiles = 32
 	filesPerLoop  = 4
@@ -25,8 +25,8 @@ func filesBeside(loops int64) uint64 { return reservedFiles + filesPerLoop*uint6
 // ErrTooFewFiles is the end of a start with a limit that leaves no descriptor for a client; the log has the details.
 var ErrTooFewFiles = errors.New("too few open files allowed")
 
-// FitOpenFiles raises the limit of open files so that maxclients fit beside so many event loops, and returns how many do. It logs what
-// it did.
+// FitOpenFiles raises the limit of open files so that maxclients fit beside so many event loops, and returns how many
+// do. It logs what it did.
 func FitOpenFiles(maxClients, loops int64, log *logging.Logger) (int64, error) {
 	beside := filesBeside(loops)
 	need := uint64(maxClients) + beside
@@ -66,8 +66,8 @@ func raiseOpenFiles(now unix.Rlimit, need uint64) (best uint64, cause error) {
 	return now.Cur, cause
 }
 
-// CheckMaxClients is CONFIG SET maxclients' hook: it takes the number only if that many files may be open, and otherwise leaves the limit of
-// open files where it was.
+// CheckMaxClients is CONFIG SET maxclients' hook: it takes the number only if that many files may be open, and
+// otherwise leaves the limit of open files where it was.
 func CheckMaxClients(maxClients, loops int64, log *logging.Logger) error {
 	var before unix.Rlimit
 	known := unix.Getrlimit(unix.RLIMIT_NOFILE, &before) == nil

@@ -13,8 +13,8 @@ import (
 	"spindle/internal/logging"
 )
 
-// TestFailedLoadServesNobody: what a file that cannot be loaded left in memory is never taken for the data set, not even for the instant
-// until the process has ended; without a file the data set is empty, and whole.
+// TestFailedLoadServesNobody: what a file that cannot be loaded left in memory is never taken for the data set, not
+// even for the instant until the process has ended; without a file the data set is empty, and whole.
 func TestFailedLoadServesNobody(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, tt := range []struct {
@@ -44,7 +44,8 @@ func TestFailedLoadServesNobody(t *testing.T) {
 	}
 }
 
-// TestReloadBesideASave: DEBUG RELOAD is refused in the words of SAVE while a background save is under way, and keeps the data.
+// TestReloadBesideASave: DEBUG RELOAD is refused in the words of SAVE while a background save is under way, and keeps
+// the data.
 func TestReloadBesideASave(t *testing.T) {
 	t.Chdir(t.TempDir())
 	in := assembled(t)

@@ -77,7 +77,8 @@ func LogStart(log *logging.Logger, args Arguments) {
 	}
 }
 
-// LogMode shows the logo, or one line that says the same. port is the TCP port, or the TLS port if that is all there is.
+// LogMode shows the logo, or one line that says the same. port is the TCP port, or the TLS port if that is all there
+// is.
 func LogMode(log *logging.Logger, s *ProcessSettings, mode string, port int64) {
 	terminal := s.LogFile.Get() == "" && !s.SyslogEnabled.Get() && isTerminal(os.Stdout)
 	if !terminal && !s.AlwaysShowLogo.Get() {

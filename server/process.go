@@ -33,10 +33,12 @@ func IsDaemon() bool {
 	return err == nil && parent != os.Getpid()
 }
 
-// Daemonize starts this program again in a session of its own, with nothing to read or write but what is configured, and leaves the caller to
-// exit with 0. A Go process cannot go on after fork(2) alone: its other threads would be missing.
+// Daemonize starts this program again in a session of its own, with nothing to read or write but what is configured,
+// and leaves the caller to exit with 0. A Go process cannot go on after fork(2) alone: its other threads would be
+// missing.
 //
-// stdin is the configuration that was read from standard input, which the new process reads again; nil if there was none.
+// stdin is the configuration that was read from standard input, which the new process reads again; nil if there was
+// none.
 func Daemonize(argv []string, stdin []byte) error {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
@@ -70,8 +72,8 @@ func Daemonize(argv []string, stdin []byte) error {
 	return daemon.Start()
 }
 
-// Settle finishes what Daemonize began, in the new process: no child of ours shall take itself for a daemon, and standard
-// input is nothing.
+// Settle finishes what Daemonize began, in the new process: no child of ours shall take itself for a daemon, and
+// standard input is nothing.
 func Settle() error {
 	if !IsDaemon() {
 		return nil
@@ -87,8 +89,8 @@ func Settle() error {
 	return unix.Dup2(int(null.Fd()), int(os.Stdin.Fd()))
 }
 
-// WritePidFile writes the PID where the settings say, or at the default place for a daemon. A place that cannot be written is a
-// warning, no more. The path it returns is what removePidFile takes; empty if none is asked for.
+// WritePidFile writes the PID where the settings say, or at the default place for a daemon. A place that cannot be
+// written is a warning, no more. The path it returns is what removePidFile takes; empty if none is asked for.
 func WritePidFile(s *ProcessSettings, daemon bool, log *logging.Logger) string {
 	path := s.PidFile.Get()
 	if path == "" {
@@ -120,7 +122,8 @@ type Supervisor struct {
 	status string // what the server is about, beside what is under way; behind STATUS=
 }
 
-// Supervise finds the supervisor that the settings name, or that is there if they say auto. A supervised process does not daemonize.
+// Supervise finds the supervisor that the settings name, or that is there if they say auto. A supervised process does
+// not daemonize.
 func Supervise(s *ProcessSettings, log *logging.Logger) *Supervisor {
 	v := &Supervisor{mode: s.Supervised.Get(), log: log}
 	if v.mode == supervisedAuto {

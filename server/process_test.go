@@ -21,8 +21,8 @@ import (
 	"spindle/internal/logging"
 )
 
-// The test's own program is the server of these tests: with asServer in its environment it runs as one, with asDeaf it takes signals and
-// never carries out a shutdown.
+// The test's own program is the server of these tests: with asServer in its environment it runs as one, with asDeaf it
+// takes signals and never carries out a shutdown.
 const (
 	asServer = "SPINDLE_TEST_SERVER"
 	asDeaf   = "SPINDLE_TEST_DEAF"

@@ -50,7 +50,8 @@ func (in *instance) reload(c *command.Context, o introspect.ReloadOptions) error
 	return nil
 }
 
-// crash is DEBUG SEGFAULT, PANIC, ASSERT and OOM: a report, then the end. PANIC takes the road that a mistake of ours would take.
+// crash is DEBUG SEGFAULT, PANIC, ASSERT and OOM: a report, then the end. PANIC takes the road that a mistake of ours
+// would take.
 func (in *instance) crash(how string) {
 	if how == "panic" {
 		panic("DEBUG PANIC")

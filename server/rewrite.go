@@ -24,8 +24,8 @@ type Rewriter struct {
 	Log      *logging.Logger
 }
 
-// Rewrite replaces the file by one that says what holds now: the old file or the whole new one is there at any instant. all also writes
-// what is at its default.
+// Rewrite replaces the file by one that says what holds now: the old file or the whole new one is there at any instant.
+// all also writes what is at its default.
 func (w *Rewriter) Rewrite(all bool) error {
 	if w.File == "" {
 		return ErrNoConfigFile

@@ -37,7 +37,8 @@ const (
 	maxPort = 65535
 )
 
-// lenientInt reads a number inside a compound value as C's strtoll does: nothing is 0, blanks and a plus may stand before it.
+// lenientInt reads a number inside a compound value as C's strtoll does: nothing is 0, blanks and a plus may stand
+// before it.
 func lenientInt(s string) (int64, bool) {
 	s = strings.TrimLeft(s, " \t\n\v\f\r")
 	if s == "" {

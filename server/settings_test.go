@@ -160,8 +160,8 @@ func TestSetBack(t *testing.T) {
 // settingLine is a line of spindle.conf that states a setting; # without a blank marks one that has no effect.
 var settingLine = regexp.MustCompile(`^(#?)([a-z][a-z0-9-]+) (.+)$`)
 
-// TestDocumented holds spindle.conf to the rows: every setting is there once, in effect or not as its row says, with its default and
-// a reason above it.
+// TestDocumented holds spindle.conf to the rows: every setting is there once, in effect or not as its row says, with
+// its default and a reason above it.
 func TestDocumented(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join("..", "spindle.conf"))
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 
 // A shutdown takes the server from the wish to end to the point where nothing can be lost any more.
 //
-// It runs in turns. With replicas that lag it first holds writes back and gives them shutdown-timeout seconds; then it saves, if
-// asked to or if save rules exist, and only then lets go.
+// It runs in turns. With replicas that lag it first holds writes back and gives them shutdown-timeout seconds; then it
+// saves, if asked to or if save rules exist, and only then lets go.
 type shutdown struct {
 	in      *instance
 	log     *logging.Logger
@@ -81,7 +81,8 @@ func (s *shutdown) request(c *command.Context, mode ShutdownMode) error {
 		mode = mode&^ShutdownSave | ShutdownNoSave // what is in memory is a part of what is on disk
 	}
 	if s.in.core.Lent() {
-		mode = mode&^ShutdownSave | ShutdownNoSave | ShutdownNow // half of what a script writes is not saved, and no tick comes
+		// Half of what a script writes is not saved, and no tick comes.
+		mode = mode&^ShutdownSave | ShutdownNoSave | ShutdownNow
 	}
 	s.mode = mode
 	if !s.waiting {
@@ -161,7 +162,8 @@ func (s *shutdown) finish() bool {
 		}
 	}
 	s.over, s.waiting = true, false
-	s.in.core.Pause(engine.PauseShutdown, true, math.MaxInt64) // what was written now would be lost, and must not be promised
+	// What was written now would be lost, and must not be promised.
+	s.in.core.Pause(engine.PauseShutdown, true, math.MaxInt64)
 	s.in.stopLoading()
 	go func() {
 		wait(time.Second)

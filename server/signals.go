@@ -14,7 +14,8 @@ import (
 
 // Signals turns what the system sends into what the server does.
 //
-//	SIGTERM, SIGINT       a shutdown, as shutdown-on-sigterm and -sigint say; a second SIGINT ends the process at once, with 1
+//	SIGTERM, SIGINT       a shutdown, as shutdown-on-sigterm and -sigint say; a second SIGINT ends the process
+//	                      at once, with 1
 //	SIGHUP, SIGPIPE       nothing
 //	SIGALRM               the log gets what every goroutine does
 //	SIGUSR1, SIGUSR2      a line in the log; an operator's script for another program shall not end this one
@@ -31,8 +32,8 @@ type Signals struct {
 	incoming chan os.Signal
 }
 
-// WatchSignals begins. atOnce runs before a second SIGINT ends the process: it removes unfinished files. loading says that the data
-// set is being read. Either may be nil.
+// WatchSignals begins. atOnce runs before a second SIGINT ends the process: it removes unfinished files. loading says
+// that the data set is being read. Either may be nil.
 func WatchSignals(s *ProcessSettings, log *logging.Logger, atOnce func(), loading func() bool) *Signals {
 	w := &Signals{
 		Shutdown: make(chan ShutdownMode, 1), settings: s, log: log, atOnce: atOnce, loading: loading, incoming: make(chan os.Signal, 16),
@@ -109,15 +110,16 @@ func (w *Signals) shutdown(name string, mode ShutdownMode) {
 	}
 }
 
-// crash reports a signal that came from outside and ends the process: by the signal itself, so that whoever waits for it sees that, where
-// the Go runtime does not catch it once more and exits with 2 (SIGSEGV, SIGABRT).
+// crash reports a signal that came from outside and ends the process: by the signal itself, so that whoever waits for
+// it sees that, where the Go runtime does not catch it once more and exits with 2 (SIGSEGV, SIGABRT).
 func (w *Signals) crash(s unix.Signal) {
 	w.log.Raw(CrashReport(fmt.Sprintf("Redis %s crashed by signal: %d, sent from outside the process", RedisVersion, int(s)), stacks()))
 	signal.Reset(s)
 	_ = unix.Kill(os.Getpid(), s)
 }
 
-// CrashReport frames what a person who mends it needs to see: what happened, where every goroutine was, and which build it was.
+// CrashReport frames what a person who mends it needs to see: what happened, where every goroutine was, and which build
+// it was.
 func CrashReport(what, trace string) string {
 	sha, modified := Revision()
 	return fmt.Sprintf(`

@@ -10,24 +10,27 @@ import (
 
 // threads is how many threads the Go runtime may run at once: one for each loop, and more only for the reasons below.
 //
-// Idle ones are not free. gnet yields before it waits, and the runtime then wakes a thread without work to look for some: one spare
-// thread costs a busy loop 15 to 20 % of CPU per unpipelined request. Without one, however, the runtime's monitor takes a loop's only place away
-// whenever it waits for some 40 µs, which wakes two threads that have nothing to do: at 500 requests a second 110 to 132 µs of CPU a
-// request instead of 52 to 87, and where others compete for the core each request may wait behind one of theirs. So there is one to spare while turns are few.
+// Idle ones are not free. gnet yields before it waits, and the runtime then wakes a thread without work to look for
+// some: one spare thread costs a busy loop 15 to 20 % of CPU per unpipelined request. Without one, however, the
+// runtime's monitor takes a loop's only place away whenever it waits for some 40 µs, which wakes two threads that have
+// nothing to do: at 500 requests a second 110 to 132 µs of CPU a request instead of 52 to 87, and where others compete
+// for the core each request may wait behind one of theirs. So there is one to spare while turns are few.
 //
-// Not so while they are rare. With a spare thread a loop that waits has its place taken away only after 10 ms, and until then, from its first call to
-// the kernel on, the monitor looks 50 times and more: at 50 requests a second 1.2 to 1.4 ms of CPU each instead of 0.14 to 0.19. What comes at least
-// every 10 ms never finds the place taken. With several loops the place of one that sleeps is to spare for the others, so this is for one alone. Turns
-// for duties count, too: where keys expire all the time a loop may sleep and turns not be rare.
+// Not so while they are rare. With a spare thread a loop that waits has its place taken away only after 10 ms, and
+// until then, from its first call to the kernel on, the monitor looks 50 times and more: at 50 requests a second 1.2 to
+// 1.4 ms of CPU each instead of 0.14 to 0.19. What comes at least every 10 ms never finds the place taken. With several
+// loops the place of one that sleeps is to spare for the others, so this is for one alone. Turns for duties count, too:
+// where keys expire all the time a loop may sleep and turns not be rare.
 //
 // Nor does it do while there is other work. Without a spare thread Go's scheduler would let a saver keep
-// a loop waiting for up to 10 ms, and for as long a reclaimer whose call to the kernel is not back yet. And a reclaimer would free only while
-// loops pause between two looks at their sockets, two slices a request at most: a loop that waits in the kernel keeps its thread. So pages
-// are touched and given back, and much is freed, with one thread to spare. Changing the number stops the process for some 20 to 100 µs, so
-// that is left to a goroutine of its own: with one thread it runs between turns, and prolongs none.
+// a loop waiting for up to 10 ms, and for as long a reclaimer whose call to the kernel is not back yet. And a reclaimer
+// would free only while loops pause between two looks at their sockets, two slices a request at most: a loop that waits
+// in the kernel keeps its thread. So pages are touched and given back, and much is freed, with one thread to spare.
+// Changing the number stops the process for some 20 to 100 µs, so that is left to a goroutine of its own: with one
+// thread it runs between turns, and prolongs none.
 //
-// TLS handshakes compute beside the loops, for a millisecond and more at a time. So they have threads of their own while
-// there are some, and for a while after: changing the number for each would cost more.
+// TLS handshakes compute beside the loops, for a millisecond and more at a time. So they have threads of their own
+// while there are some, and for a while after: changing the number for each would cost more.
 //
 // Owner: the turn, and the main goroutine while nobody else takes turns.
 type threads struct {
@@ -56,7 +59,8 @@ const (
 	rareTurns   = 12   // of 100 ms: some waits are longer than 10 ms
 	greetTicks  = 20   // a thread for handshakes outlasts them
 	calmTicks   = 5    // it takes to believe in them: a pause between two loads is none
-	gcPercent   = 400  // the Go heap holds connections and buffers, a few megabytes: a collection for every four heaps of garbage
+	// The Go heap holds connections and buffers, a few megabytes: a collection for every four heaps of garbage.
+	gcPercent = 400
 )
 
 // start sets the number for busy loops.
@@ -86,7 +90,8 @@ func (t *threads) tick(turns uint64) {
 	switch {
 	case fresh < rareTurns:
 		t.still++
-	case fresh >= 2*rareTurns || t.still < calmTicks: // a rate between the two changes nothing: each change stops the world
+	case fresh >= 2*rareTurns || t.still < calmTicks:
+		// A rate between the two changes nothing: each change stops the world.
 		t.still = 0
 	}
 }

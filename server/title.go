@@ -92,8 +92,8 @@ func (t Title) listenAddr() string {
 	return host + ":" + strconv.FormatInt(port, 10)
 }
 
-// titleArea is the memory that the kernel shows as the process's arguments, and, behind it, its first environment: the runtime has copied
-// the latter, and the former is copied by the first SetTitle.
+// titleArea is the memory that the kernel shows as the process's arguments, and, behind it, its first environment: the
+// runtime has copied the latter, and the former is copied by the first SetTitle.
 var titleArea []byte
 
 // SetTitle shows the expanded template in ps and top.

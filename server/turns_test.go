@@ -32,8 +32,8 @@ func park(c *caller, request []byte) (session any) {
 	return session
 }
 
-// A duel is two servers that get the same: whole in pipelines, single one request at a time, each after another key was asked for, so that nothing is
-// kept in mind there. Each has two clients, single a third that asks.
+// A duel is two servers that get the same: whole in pipelines, single one request at a time, each after another key was
+// asked for, so that nothing is kept in mind there. Each has two clients, single a third that asks.
 type duel struct {
 	t             *testing.T
 	rng           *rand.Rand
@@ -129,8 +129,8 @@ var between = []string{
 	"CONFIG SET list-max-listpack-size 3", "CONFIG SET list-max-listpack-size -2", "DEBUG QUICKLIST-PACKED-THRESHOLD 20b", "DEBUG QUICKLIST-PACKED-THRESHOLD 0",
 }
 
-// TestHotKeysAcrossTurns: what is kept in mind of the last key from one turn to the next changes no reply and no data, whatever happens in
-// between, of the same client's doing or of others'.
+// TestHotKeysAcrossTurns: what is kept in mind of the last key from one turn to the next changes no reply and no data,
+// whatever happens in between, of the same client's doing or of others'.
 func TestHotKeysAcrossTurns(t *testing.T) {
 	for seed, size := range []string{"2", "7", "-2"} {
 		t.Run(size, func(t *testing.T) {
@@ -192,8 +192,8 @@ func (d *duel) compare() {
 	d.send(0, words("SELECT 0"))
 }
 
-// TestReplacedBetweenTurns: a list that requests of their own replace in place, so often that the new one's root lies where the old one's was,
-// is not taken for the one that the pipeline before changed at its end.
+// TestReplacedBetweenTurns: a list that requests of their own replace in place, so often that the new one's root lies
+// where the old one's was, is not taken for the one that the pipeline before changed at its end.
 func TestReplacedBetweenTurns(t *testing.T) {
 	d := newDuel(t, 1, "--list-max-listpack-size", "5")
 	d.send(0, words("RPUSH src 1 2 3 4 5 6 7 8 9 10 11"), words("COPY src k"))
@@ -211,7 +211,8 @@ func TestReplacedBetweenTurns(t *testing.T) {
 	}
 }
 
-// TestOneBufferForAllRequests: a loop reads every connection's bytes into the same place, so the keys of two turns may be the same slice and not the same key.
+// TestOneBufferForAllRequests: a loop reads every connection's bytes into the same place, so the keys of two turns may
+// be the same slice and not the same key.
 func TestOneBufferForAllRequests(t *testing.T) {
 	d := newDuel(t, 1)
 	buffer := make([]byte, 0, 256)

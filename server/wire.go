@@ -479,7 +479,8 @@ func (in *instance) joinSettings() {
 	in.registry.OnChange(func() error { return in.rebind(errNoPort) }, "port")
 	in.registry.OnChange(func() error { return in.rebind(errNoAddress) }, "bind")
 	in.joinTLS()
-	in.registry.OnChange(func() error { return in.signals.CrashLogChanged() }, "crash-log-enabled") // the signals come later
+	// The signals come later.
+	in.registry.OnChange(func() error { return in.signals.CrashLogChanged() }, "crash-log-enabled")
 	in.registry.Follow(func() { in.catalogue.TrackLatency(in.observe.LatencyTrack.Get()) }, "latency-tracking")
 	in.registry.OnChange(func() error { in.retitle(); return nil }, "proc-title-template")
 	in.registry.OnChange(in.switchLog, "appendonly")
@@ -534,8 +535,8 @@ var (
 	errNoAddress = errors.New("Failed to bind to specified addresses.")
 )
 
-// busyThreads is one for each loop; our own loop waits without telling the runtime, and netpoll's goroutines run wherever there is room.
-// waits says that loops wait as the runtime knows.
+// busyThreads is one for each loop; our own loop waits without telling the runtime, and netpoll's goroutines run
+// wherever there is room. waits says that loops wait as the runtime knows.
 func (in *instance) busyThreads() (n int, waits bool) {
 	loops := int(in.sockets.Loops.Get())
 	switch in.own.Backend.Get() {

@@ -10,7 +10,8 @@ import (
 //
 //	value in ns   0 … 255          one bucket each
 //	              256 … 511        128 buckets of 2
-//	              512 … 1023       128 buckets of 4, and so on to 2^40 ns (18 minutes), where the last bucket takes all that is longer
+//	              512 … 1023       128 buckets of 4, and so on to 2^40 ns (18 minutes)
+//	              longer           the last bucket
 //
 // load.H1. Every duration has exactly one bucket, and a longer one never an earlier bucket.
 // load.H2. Count is the sum of all buckets; Max is exact; Percentile answers with a bucket's upper end, but never more

@@ -29,7 +29,8 @@ func (s *scanner) feed(p []byte) (replies int64) {
 			replies += s.value()
 			continue
 		}
-		if len(s.partial) == 0 && s.need <= 1 && len(p) >= 5 && p[0] == '+' && p[4] == '\n' && p[1] == 'O' { // +OK, most replies of a fill
+		// +OK, most replies of a fill.
+		if len(s.partial) == 0 && s.need <= 1 && len(p) >= 5 && p[0] == '+' && p[4] == '\n' && p[1] == 'O' {
 			p = p[5:]
 			replies++
 			continue

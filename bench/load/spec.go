@@ -38,7 +38,8 @@ type Spec struct {
 	Interval time.Duration // of Result.Timeline; 0: none
 	Server   int           // process whose CPU clock is read at both ends of the counted time; 0: none
 	Seed     uint64
-	RealTime bool // goes before every other process on its core, where we may: for a probe beside a load that leaves none of it
+	// Goes before every other process on its core, where we may: for a probe beside a load that leaves none of it.
+	RealTime bool
 }
 
 // A Command is one request and how often it comes among the others.

@@ -7,12 +7,14 @@ import (
 	"spindle/engine/data/value/bloom"
 )
 
-// bloomCodec is Bloom filters in RDB: what RedisBloom's type MBbloom-- writes, in the versions 1 to 4 of its format, of which we write the last.
+// bloomCodec is Bloom filters in RDB: what RedisBloom's type MBbloom-- writes, in the versions 1 to 4 of its format, of
+// which we write the last.
 //
-//	id | items | links | options | growth | of each link: capacity, error, hashes, bits an item, bits, power, the bits' bytes, items | end
+//	id | items | links | options | growth | of each link: capacity, error, hashes, bits an item, bits, power,
+//	                                        the bits' bytes, items | end
 //
-// Every field stands behind a number that says what it is (rdb/skip.go). Version 1 has no options, and growth is there since 4. Source: the order
-// in which RedisBloom 2.8 saves and loads its fields.
+// Every field stands behind a number that says what it is (rdb/skip.go). Version 1 has no options, and growth is there
+// since 4. Source: the order in which RedisBloom 2.8 saves and loads its fields.
 var bloomCodec = Codec{
 	Type:   value.Module,
 	Module: value.BloomName,
@@ -127,7 +129,8 @@ const (
 	max64 = 1<<64 - 1
 )
 
-// readBloomRecord reads what stands behind the id, to its end, and proves it but for what only expanding the bits can show.
+// readBloomRecord reads what stands behind the id, to its end, and proves it but for what only expanding the bits can
+// show.
 func readBloomRecord(r *rdb.Reader, version int) (c bloomRecord, err error) {
 	b := bloomReader{r: r}
 	c.chain.Items = b.number(max64)
@@ -230,9 +233,11 @@ func (b *bloomBuilder) piece(bits *rdb.Text) ([]byte, error) {
 	return piece, nil
 }
 
-// An unpacker expands LZF a piece at a time: what a reference may reach back to is kept, not the whole. rdb.Text.Append is for what is short.
-// Source: the format of Marc Lehmann's LibLZF: a byte below 32 is followed by that many and one literal bytes; any other has the length of a reference
-// in its upper three bits, in the next byte too if they are all set, and how far back it goes in its lower five and the byte behind that.
+// An unpacker expands LZF a piece at a time: what a reference may reach back to is kept, not the whole. rdb.Text.Append
+// is for what is short.
+// Source: the format of Marc Lehmann's LibLZF: a byte below 32 is followed by that many and one literal bytes; any
+// other has the length of a reference in its upper three bits, in the next byte too if they are all set, and how far
+// back it goes in its lower five and the byte behind that.
 type unpacker struct {
 	room []byte // room[:held] is expanded; what is before given has been given away
 	held int
@@ -244,7 +249,8 @@ const (
 	lzfRun   = 264     // the longest one
 )
 
-// next is the next n bytes, n at most a page; in is moved on over what was used of it. false: in is not LZF, or ends too early.
+// next is the next n bytes, n at most a page; in is moved on over what was used of it. false: in is not LZF, or ends
+// too early.
 func (u *unpacker) next(in *[]byte, n int) (piece []byte, ok bool) {
 	if u.room == nil {
 		u.room = make([]byte, 2*lzfReach+bloom.PageBytes+lzfRun)

@@ -1,9 +1,10 @@
 // Package codec is how values of each type become RDB and values again: a file a type.
 //
-// Owner: what writes runs on savers, from frozen values, or on the core; what reads runs on expanders, beside the turn; what
-// builds structures runs in turns.
+// Owner: what writes runs on savers, from frozen values, or on the core; what reads runs on expanders, beside the turn;
+// what builds structures runs in turns.
 // Never: knows a keyspace, a file or a client. What stands where in the format is rdb's.
-// Start here: a [Codec] is one type's row, codecs.go has them all. expander.go reads and proves packed values, write.go writes.
+// Start here: a [Codec] is one type's row, codecs.go has them all. expander.go reads and proves packed values, write.go
+// writes.
 //
 //	frozen value ──Codec.Write──▶ rdb.Writer                                        saver
 //	record ──Codec.Read──▶ listpack or intset, proven ──────────────▶ PutPacked     expander, turn
@@ -26,7 +27,8 @@ type Codec struct {
 	Root   memory.Kind // of value.Module: what hangs off its entries
 	Kinds  []rdb.Kind  // what Read knows
 
-	// Kind is how v is written so that readers of this RDB version (10 to 12) know it; what only a newer one can say is said in that.
+	// Kind is how v is written so that readers of this RDB version (10 to 12) know it; what only a newer one can say is
+	// said in that.
 	Kind func(v value.Value, newest int) rdb.Kind
 	// Write writes the value, as Kind said. Any goroutine, when v is frozen.
 	Write func(w *rdb.Writer, kind rdb.Kind, v value.Value)
@@ -43,8 +45,8 @@ type Codec struct {
 // Lifetime: the Expander's round.
 type Ready struct {
 	Encoding value.Encoding // what it is going to be
-	// Packed is a listpack or an intset, proven. It goes in as it is, if that is the encoding; otherwise it is what Read has prepared for
-	// Start, or nil: then Start has the value as it stood in the file, and proves it.
+	// Packed is a listpack or an intset, proven. It goes in as it is, if that is the encoding; otherwise it is what
+	// Read has prepared for Start, or nil: then Start has the value as it stood in the file, and proves it.
 	Packed         []byte
 	FieldsDeadline int64 // the least deadline of a field in Packed, Unix ms; 0 for none
 }
@@ -63,8 +65,8 @@ type Source struct {
 	ModuleVersion int // of a module's: of its own format
 }
 
-// A Builder builds a structure in slices. It belongs to no keyspace meanwhile, so that no view can read it: it opens tables and trees as
-// moved, because no position is its own.
+// A Builder builds a structure in slices. It belongs to no keyspace meanwhile, so that no view can read it: it opens
+// tables and trees as moved, because no position is its own.
 type Builder interface {
 	// Step puts about n more elements in. done says that it was all, and right. Errors: those of Read.
 	Step(n int) (done bool, err error)
@@ -75,7 +77,8 @@ type Builder interface {
 // Deadlines is what a Builder of hashes knows besides: the least deadline of a field, once it is done; 0 for none.
 type Deadlines interface{ FieldsDeadline() int64 }
 
-// Env is what reading goes by beside the bytes. Fields of hashes are read whether or not their deadline has passed: expiry is the keyspace's.
+// Env is what reading goes by beside the bytes. Fields of hashes are read whether or not their deadline has passed:
+// expiry is the keyspace's.
 type Env struct {
 	Limits Limits
 }
@@ -95,7 +98,8 @@ var DefaultLimits = Limits{
 	ListSize: -2, StreamBytes: 4096, StreamEntries: 100,
 }
 
-// ErrEmpty is a value without elements, which a key cannot have. Files of old servers hold such keys: they are passed over.
+// ErrEmpty is a value without elements, which a key cannot have. Files of old servers hold such keys: they are passed
+// over.
 var ErrEmpty = errors.New("a value without elements")
 
 // of is the row of a kind, by number.
@@ -116,8 +120,8 @@ func index(list []*Codec) (rows [256]*Codec) {
 	return rows
 }
 
-// forRaw is the row that reads a value, and the value without what only finds the row, and of a module's its version of the format; nil if
-// nobody reads it.
+// forRaw is the row that reads a value, and the value without what only finds the row, and of a module's its version of
+// the format; nil if nobody reads it.
 func forRaw(kind rdb.Kind, raw []byte) (c *Codec, rest []byte, version int) {
 	if kind != rdb.KindModule2 {
 		return of[kind], raw, 0

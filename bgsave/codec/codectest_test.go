@@ -72,7 +72,8 @@ func restore(k *keyspace.Keyspace, key string, kind rdb.Kind, raw []byte, env En
 	return nil
 }
 
-// roundTrip writes key's value for readers of each version, reads it under another name, and compares what text says of them.
+// roundTrip writes key's value for readers of each version, reads it under another name, and compares what text says of
+// them.
 func roundTrip(t testing.TB, k *keyspace.Keyspace, key string, limits Limits, text func(value.Value) string) {
 	t.Helper()
 	v := k.DB(0).Peek([]byte(key))

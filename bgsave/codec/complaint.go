@@ -19,7 +19,8 @@ var forms = [256]string{
 // Packed says whether values of a kind are, or consist of, what must be proven deep before it can be read.
 func Packed(kind rdb.Kind) bool { return forms[kind] != "" }
 
-// Complaint is what the log says of a value that was refused: err, which Read or a Builder returned, in words that tools wait for.
+// Complaint is what the log says of a value that was refused: err, which Read or a Builder returned, in words that
+// tools wait for.
 func Complaint(kind rdb.Kind, err error) string {
 	form := forms[kind]
 	var said rdb.Corrupt

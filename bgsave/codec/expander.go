@@ -11,7 +11,8 @@ import (
 	hashes "spindle/engine/data/value/hash"
 )
 
-// An Expander reads values on the way from a file into a keyspace. One goroutine at a time; what it hands out lives until Reset.
+// An Expander reads values on the way from a file into a keyspace. One goroutine at a time; what it hands out lives
+// until Reset.
 type Expander struct {
 	Env
 	ModuleVersion int // what Codec.Read reads of a module is in this version of the module's format
@@ -76,8 +77,8 @@ const errDuplicate = rdb.Corrupt("two elements are equal")
 // errOdd is a listpack of pairs or triplets that ends within one.
 const errOdd = rdb.Corrupt("the number of elements is not a multiple of what belongs together")
 
-// Listpack reads a string that must be a listpack and proves it to the last byte: n elements, a multiple of per, of which, with
-// distinct, no two of those at 0, per, 2·per … are equal. Errors: ErrEmpty.
+// Listpack reads a string that must be a listpack and proves it to the last byte: n elements, a multiple of per, of
+// which, with distinct, no two of those at 0, per, 2·per … are equal. Errors: ErrEmpty.
 func (x *Expander) Listpack(r *rdb.Reader, per int, distinct bool) (lp []byte, n int, err error) {
 	if lp, err = x.kept(r); err != nil {
 		return nil, 0, err

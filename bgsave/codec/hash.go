@@ -11,7 +11,7 @@ import (
 // hashCodec is hashes in RDB: field by field, with deadlines or without, or the listpack as it is.
 //
 //	hash           | count | field | value | …
-//	with deadlines | least u64 | count | ttl | field | value | …   ttl: 0 for none, else 1 + the milliseconds behind least
+//	with deadlines | least u64 | count | ttl | field | value | …   ttl: 0 for none, else 1 + the ms behind least
 //	listpackex     | least u64 | listpack of triplets |            least: of the deadlines; 0 if there is none
 //	of 7.4's pre-releases: without least, and ttl is the deadline itself
 var hashCodec = Codec{
@@ -26,7 +26,8 @@ var hashCodec = Codec{
 	Start: startHash,
 }
 
-// hashKind gives a listpackex that has lost its deadlines to older readers field by field: the encoding is all they could not say.
+// hashKind gives a listpackex that has lost its deadlines to older readers field by field: the encoding is all they
+// could not say.
 func hashKind(v value.Value, newest int) rdb.Kind {
 	switch v.Encoding() {
 	case value.Listpack:

@@ -105,7 +105,8 @@ func TestHashRoundTrip(t *testing.T) {
 	}
 }
 
-// TestHashWithoutDeadlines: a listpackex that has lost its deadlines is one to readers of version 12, and a hash to those before.
+// TestHashWithoutDeadlines: a listpackex that has lost its deadlines is one to readers of version 12, and a hash to
+// those before.
 func TestHashWithoutDeadlines(t *testing.T) {
 	k := newSpace(t)
 	makeHash(k, "k", DefaultLimits, "a=1@4000000000000", "300000=-70000", "c=three")
@@ -124,7 +125,8 @@ func TestHashWithoutDeadlines(t *testing.T) {
 	}
 }
 
-// TestHashReferenceBytes: what redis-server 7.4.1 dumped is read, and written the same way again where the order of fields is given.
+// TestHashReferenceBytes: what redis-server 7.4.1 dumped is read, and written the same way again where the order of
+// fields is given.
 func TestHashReferenceBytes(t *testing.T) {
 	k := newSpace(t)
 	for _, c := range []struct {
@@ -136,7 +138,8 @@ func TestHashReferenceBytes(t *testing.T) {
 	}{
 		{"listpack", "listpack a=1 b=two c=300000", 512, rdb.KindHashListpack, "\x1c\x1c\x00\x00\x00\x06\x00\x81a\x02\x01\x01\x81b\x02\x83two\x04\x81c\x02\xf2\xe0\x93\x04\x04\xff", true},
 		{"listpackex", "listpackex c=3@33177117410000 b=two@33177117420000 a=1", 512, rdb.KindHashTTLListpack,
-			least8 + "//\x00\x00\x00\t\x00\x81c\x02\x03\x01\xf4\xd0BL\xa6,\x1e\x00\x00\t\x81b\x02\x83two\x04\xf4\xe0iL\xa6,\x1e\x00\x00\t\x81a\x02\x01\x01\x00\x01\xff", true},
+			least8 + "//\x00\x00\x00\t\x00\x81c\x02\x03\x01\xf4\xd0BL\xa6,\x1e" +
+				"\x00\x00\t\x81b\x02\x83two\x04\xf4\xe0iL\xa6,\x1e\x00\x00\t\x81a\x02\x01\x01\x00\x01\xff", true},
 		{"table", "hashtable a=1 b=two", 0, rdb.KindHash, "\x02\x01b\x03two\x01a\xc0\x01", false},
 		{"table with deadlines", "hashtable a=1 b=two@33177117420000 c=3@33177117410000", 0, rdb.KindHashTTL,
 			least8 + "\x03\x01\x01c\xc0\x03g\x11\x01b\x03two\x00\x01a\xc0\x01", false},
@@ -178,7 +181,8 @@ func TestHashLimits(t *testing.T) {
 		{rdb.KindHash, rawHash("b", "1", "abcdef", "2"), "hashtable abcdef=2 b=1"},
 		{rdb.KindHashListpack, rawText(packedOf("a", "1", "b", "2", "c", "3")), "listpack a=1 b=2 c=3"},
 		{rdb.KindHashListpack, rawText(packedOf("a", "1", "b", "2", "c", "3", "d", "4")), "hashtable a=1 b=2 c=3 d=4"},
-		{rdb.KindHashListpack, rawText(packedOf("a", "longer than five")), "listpack a=longer than five"}, // as the reference: entries alone count
+		// As the reference: entries alone count.
+		{rdb.KindHashListpack, rawText(packedOf("a", "longer than five")), "listpack a=longer than five"},
 		{rdb.KindHashTTL, rawHashTTL(1000, 0, "a", "1", 1, "b", "2", 11, "c", "3"), "listpackex b=2@1000 c=3@1010 a=1"},
 		{rdb.KindHashTTL, rawHashTTL(1000, 5, "a", "1", 5, "b", "2", 0, "c", "3"), "listpackex b=2@1004 a=1@1004 c=3"},
 		{rdb.KindHashTTL, rawHashTTL(1000, 5, "a", "1", 5, "b", "2", 0, "c", "3", 1, "d", "4"), "hashtable a=1@1004 b=2@1004 c=3 d=4@1000"},

@@ -70,12 +70,12 @@ func readList(x *Expander, kind rdb.Kind, r *rdb.Reader) (Ready, error) {
 	return x.pieces(limits, from, r, n)
 }
 
-// expandedAtMost bounds what the compressed pieces of a round's lists are expanded to beforehand: it is held beside the file's bytes. Those of
-// the lists beyond are expanded, and proven, when they are built.
+// expandedAtMost bounds what the compressed pieces of a round's lists are expanded to beforehand: it is held beside the
+// file's bytes. Those of the lists beyond are expanded, and proven, when they are built.
 const expandedAtMost = 4 << 20
 
-// pieces proves n pieces here, outside of turns. They go to the builder as they stand in the file, count and all, which from is at the
-// beginning of, or, where some are compressed, written anew.
+// pieces proves n pieces here, outside of turns. They go to the builder as they stand in the file, count and all, which
+// from is at the beginning of, or, where some are compressed, written anew.
 func (x *Expander) pieces(l list.Limits, from rdb.Reader, r *rdb.Reader, n int) (Ready, error) {
 	begin, size, asIs := *r, 0, true
 	for range n {
@@ -126,7 +126,8 @@ func (x *Expander) pieces(l list.Limits, from rdb.Reader, r *rdb.Reader, n int) 
 	return Ready{Encoding: value.Quicklist, Packed: whole}, nil
 }
 
-// provePiece is how many elements there are in a piece, if it is one. A packed one may have none: servers of old have written such.
+// provePiece is how many elements there are in a piece, if it is one. A packed one may have none: servers of old have
+// written such.
 func provePiece(what uint64, p []byte) (count int, err error) {
 	switch {
 	case what == plainPiece && len(p) > 0:
@@ -163,7 +164,8 @@ func (x *Expander) fewElements(l list.Limits, r *rdb.Reader, n int) (Ready, erro
 	return Ready{Encoding: value.Listpack, Packed: x.Keep(listpack.Close(lp, 0, n))}, nil
 }
 
-// A listBuilder fills a quicklist: from a listpack that is proven but too long, or from the elements or pieces of a record.
+// A listBuilder fills a quicklist: from a listpack that is proven but too long, or from the elements or pieces of a
+// record.
 type listBuilder struct {
 	source  Source
 	r       rdb.Reader
@@ -232,7 +234,8 @@ func (b *listBuilder) Step(n int) (done bool, err error) {
 	return true, nil
 }
 
-// divide takes over a proven listpack: as the piece it was in the file, or, where it was the whole list, element by element.
+// divide takes over a proven listpack: as the piece it was in the file, or, where it was the whole list, element by
+// element.
 func (b *listBuilder) divide(n int) (done bool) {
 	lp := b.source.Packed
 	if b.source.Kind != rdb.KindListZiplist {
@@ -255,7 +258,8 @@ func (b *listBuilder) element() (err error) {
 	return err
 }
 
-// piece takes over one piece of a quicklist. A packed one without elements is passed over: servers of old have written such.
+// piece takes over one piece of a quicklist. A packed one without elements is passed over: servers of old have written
+// such.
 func (b *listBuilder) piece() (err error) {
 	what := uint64(packedPiece)
 	if b.source.Kind == rdb.KindListQuicklist2 {

@@ -82,7 +82,8 @@ func TestListRoundTrip(t *testing.T) {
 	}
 }
 
-// TestListTooLongToExpand: compressed pieces of a list that is too long for them to be expanded beforehand are proven by the builder.
+// TestListTooLongToExpand: compressed pieces of a list that is too long for them to be expanded beforehand are proven
+// by the builder.
 func TestListTooLongToExpand(t *testing.T) {
 	text := strings.Repeat("compressible ", 300)
 	piece := packedOf(text, text)
@@ -119,7 +120,8 @@ func TestListTooLongToExpand(t *testing.T) {
 	}
 }
 
-// TestListStepsAreShort: a step of so many elements ends early when they are long, because a turn of loading looks at the clock between steps.
+// TestListStepsAreShort: a step of so many elements ends early when they are long, because a turn of loading looks at
+// the clock between steps.
 func TestListStepsAreShort(t *testing.T) {
 	texts := make([]string, 10)
 	for i := range texts {
@@ -172,7 +174,8 @@ func TestListsTooLongTogether(t *testing.T) {
 	}
 }
 
-// rawList is a list in a file, element by element; rawPieces one in pieces, each with what it is in front unless that is 0.
+// rawList is a list in a file, element by element; rawPieces one in pieces, each with what it is in front unless that
+// is 0.
 func rawList(elements ...string) string { return rawSet(elements...) }
 
 func rawPieces(what uint64, pieces ...string) string {

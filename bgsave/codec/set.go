@@ -113,7 +113,8 @@ func (x *Expander) fewMembers(r *rdb.Reader, n int) (Ready, error) {
 	return Ready{Encoding: value.IntSet, Packed: x.Keep(packed)}, nil
 }
 
-// A setBuilder fills a hashtable from the members of a record, or from a listpack or intset that is proven but too long.
+// A setBuilder fills a hashtable from the members of a record, or from a listpack or intset that is proven but too
+// long.
 type setBuilder struct {
 	source  Source
 	r       rdb.Reader

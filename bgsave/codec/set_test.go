@@ -121,7 +121,8 @@ func TestSetLimits(t *testing.T) {
 		{rdb.KindSetIntset, rawText(integersOf(1, 2, 3, 4, 5)), "hashtable 1 2 3 4 5"},
 		{rdb.KindSetListpack, rawText(packedOf("c", "b", "a")), "listpack c b a"},
 		{rdb.KindSetListpack, rawText(packedOf("c", "b", "a", "7")), "hashtable 7 a b c"},
-		{rdb.KindSetListpack, rawText(packedOf("longer than five")), "listpack longer than five"}, // as the reference: entries alone count
+		// As the reference: entries alone count.
+		{rdb.KindSetListpack, rawText(packedOf("longer than five")), "listpack longer than five"},
 	} {
 		if err := restore(k, "k", c.kind, []byte(c.raw), Env{Limits: l}); err != nil {
 			t.Errorf("%s %q: %v", c.kind, c.raw, err)
@@ -132,7 +133,8 @@ func TestSetLimits(t *testing.T) {
 	}
 }
 
-// TestSetRefused: no set that is cut, names a member twice or is otherwise wrong is taken, in any encoding; nothing is left of it.
+// TestSetRefused: no set that is cut, names a member twice or is otherwise wrong is taken, in any encoding; nothing is
+// left of it.
 func TestSetRefused(t *testing.T) {
 	k := newSpace(t)
 	small := DefaultLimits

@@ -9,8 +9,9 @@ import (
 	"spindle/engine/data/value/stream"
 )
 
-// streamCodec is streams in RDB: nodes as they are, what the stream knows beside them, then group after group. The second version adds
-// the first ID, the greatest deleted one and the counts of entries added and read; the third, when a consumer was last active.
+// streamCodec is streams in RDB: nodes as they are, what the stream knows beside them, then group after group. The
+// second version adds the first ID, the greatest deleted one and the counts of entries added and read; the third, when
+// a consumer was last active.
 //
 //	nodes: n, n × (key: 16 bytes in a string, listpack), length, last ID, [2: first ID, max deleted ID, added]
 //	groups: n, n × (name, last ID, [2: read], pending: n, n × (16 bytes, u64 delivered at, count),
@@ -101,8 +102,8 @@ func idOf(raw []byte) stream.ID {
 	return stream.ID{Ms: binary.BigEndian.Uint64(raw), Seq: binary.BigEndian.Uint64(raw[8:])}
 }
 
-// readStream proves the nodes, outside of turns. Of each the builder is told what it would have to walk it for (factBytes); all else is left to
-// it: a stream is never packed, and may be empty.
+// readStream proves the nodes, outside of turns. Of each the builder is told what it would have to walk it for
+// (factBytes); all else is left to it: a stream is never packed, and may be empty.
 func readStream(x *Expander, _ rdb.Kind, r *rdb.Reader) (Ready, error) {
 	n, err := r.Count(2)
 	if err != nil {
@@ -133,13 +134,14 @@ func readStream(x *Expander, _ rdb.Kind, r *rdb.Reader) (Ready, error) {
 	return Ready{Encoding: value.StreamTree, Packed: x.Keep(facts)}, err
 }
 
-// factBytes is what Ready.Packed has for each node of a stream: the ID of its last entry, and how many of its entries are not deleted.
+// factBytes is what Ready.Packed has for each node of a stream: the ID of its last entry, and how many of its entries
+// are not deleted.
 const factBytes = 16 + 8
 
 const errNodeKey = rdb.Corrupt("the key of a stream's node is not 16 bytes long")
 
-// A streamBuilder reads a stream part by part. Groups and consumers are found anew in each step: what a view came to read meanwhile has
-// been copied.
+// A streamBuilder reads a stream part by part. Groups and consumers are found anew in each step: what a view came to
+// read meanwhile has been copied.
 type streamBuilder struct {
 	source  Source
 	r       rdb.Reader

@@ -51,7 +51,8 @@ func streamTextActive(v value.Value) string {
 	return text
 }
 
-// makeStream makes key a stream of n entries, of which every seventh was deleted, with groups groups of pending entries.
+// makeStream makes key a stream of n entries, of which every seventh was deleted, with groups groups of pending
+// entries.
 func makeStream(k *keyspace.Keyspace, key string, n, groups int) {
 	e := k.DB(0).CreateRoot([]byte(key), value.Stream, value.StreamTree, stream.New(k.Store()))
 	w := stream.Edit(e)
@@ -94,8 +95,8 @@ func TestStreamRoundTrip(t *testing.T) {
 	roundTrip(t, k, "edges", DefaultLimits, streamTextActive)
 }
 
-// streamNodes is what redis-server 7.4.1 writes of the entries 1-1, 5-0 and 6-0, with 1-2 deleted and three entries a node; streamHead
-// is what stands between them and the groups.
+// streamNodes is what redis-server 7.4.1 writes of the entries 1-1, 5-0 and 6-0, with 1-2 deleted and three entries a
+// node; streamHead is what stands between them and the groups.
 const (
 	streamNodes = "\x02\x10\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x01@II\x00\x00\x00\x19\x00\x02\x01\x01\x01\x02\x01\x81a\x02\x81b\x02\x00\x01\x02\x01\x00\x01\x00\x01\x01\x01\x83two\x04\x05\x01\x03\x01\x00\x01\x01\x01\xf2\xe0\x93\x04\x04\x81x\x02\x05\x01\x00\x01\x04\x01\xdf\xff\x02\x01\x01\x85other\x06\x81y\x02\x06\x01\xff" +
 		"\x10\x00\x00\x00\x00\x00\x00\x00\x06\x00\x00\x00\x00\x00\x00\x00\x00\x1d\x1d\x00\x00\x00\x0a\x00\x01\x01\x00\x01\x01\x01\x81q\x02\x00\x01\x02\x01\x00\x01\x00\x01\x81r\x02\x04\x01\xff"
@@ -113,7 +114,8 @@ const (
 	streamEntries = "3 stream first 1-1 last 6-0 deleted 1-2 added 4 | 1-1 a=1 b=two | 5-0 other=y | 6-0 q=r"
 )
 
-// TestStreamReferenceBytes: what redis-server dumped, in its three versions, is read, and the newest is written byte for byte.
+// TestStreamReferenceBytes: what redis-server dumped, in its three versions, is read, and the newest is written byte
+// for byte.
 func TestStreamReferenceBytes(t *testing.T) {
 	k := newSpace(t)
 	groups := " | group g at 5-0 read -1: 1-1 ann 1795277866622 1 5-0 ann 1795277866622 1 6-0 bob 1700000000000 3"
@@ -209,7 +211,8 @@ func TestStreamRefused(t *testing.T) {
 	}
 }
 
-// TestStreamTombstones: a node of deleted entries alone is left out; one whose deleted entries are out of order is taken.
+// TestStreamTombstones: a node of deleted entries alone is left out; one whose deleted entries are out of order is
+// taken.
 func TestStreamTombstones(t *testing.T) {
 	k := newSpace(t)
 	raw := "\x02" + rawText([]byte(id11)) + nodeOf(0, 1, 1, "a", 0, 3, 0, 0, "v", 4) + rawText([]byte(id50)) + nodeOf(1, 1, 1, "a", 0, 3, 0, 9, "v", 4, 2, 0, 1, "w", 4) + "\x01\x05\x09\x05\x01\x05\x09\x03\x00"

@@ -13,8 +13,8 @@ const (
 	NewestVersion = rdb.MaxVersion
 )
 
-// Version is the lowest RDB version that can say what a keyspace with these encodings holds, written for readers of version newest. deadlines
-// says that a hash has fields with deadlines now, in whatever encoding.
+// Version is the lowest RDB version that can say what a keyspace with these encodings holds, written for readers of
+// version newest. deadlines says that a hash has fields with deadlines now, in whatever encoding.
 func Version(used value.Encodings, newest int, deadlines bool) int {
 	version := OldestVersion
 	need := func(v int, t value.Type, encodings ...value.Encoding) {

@@ -16,7 +16,7 @@ import (
 
 // zsetCodec is sorted sets in RDB: member by member, or the listpack as it is.
 //
-//	zset   | count | member | score | …   score: a byte, 255 for -inf, 254 for inf, 253 for nan, else as many bytes of text
+//	zset   | count | member | score | …   score: a byte: 255 -inf, 254 inf, 253 nan; else so many bytes of text
 //	zset2  | count | member | score | …   score: float64
 //
 // Members go out from the last to the first, as the reference writes them, and are read in any order.
@@ -87,7 +87,8 @@ func countZSet(kind rdb.Kind, r *rdb.Reader) (int, error) {
 	return r.Count(1 + 1)
 }
 
-// packedZSet proves what a listpack of n pairs says of scores. The number of members decides alone whether it stays one.
+// packedZSet proves what a listpack of n pairs says of scores. The number of members decides alone whether it stays
+// one.
 func (x *Expander) packedZSet(lp []byte, n int, err error) (Ready, error) {
 	if err != nil {
 		return Ready{}, err

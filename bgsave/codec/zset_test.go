@@ -87,7 +87,8 @@ func TestZSetRoundTrip(t *testing.T) {
 	}
 }
 
-// TestExpanderLetsGo: what it takes to prove a long listpack does not stay with the Expander, which the core keeps for RESTORE.
+// TestExpanderLetsGo: what it takes to prove a long listpack does not stay with the Expander, which the core keeps for
+// RESTORE.
 func TestExpanderLetsGo(t *testing.T) {
 	var texts []string
 	for i := range 100_000 {
@@ -103,7 +104,8 @@ func TestExpanderLetsGo(t *testing.T) {
 	}
 }
 
-// TestZSetOldKinds: each kind of file is read, in whatever order its members stand, and kept as the settings of now say.
+// TestZSetOldKinds: each kind of file is read, in whatever order its members stand, and kept as the settings of now
+// say.
 func TestZSetOldKinds(t *testing.T) {
 	k := newSpace(t)
 	l := DefaultLimits
@@ -125,7 +127,8 @@ func TestZSetOldKinds(t *testing.T) {
 		{rdb.KindZSetListpack, rawText(packedOf("b", "2", "c", "-0", "a", "2")), "listpack c=0 a=2 b=2"}, // out of order
 		{rdb.KindZSetListpack, rawText(packedOf("a", "-inf", "b", "-0.1", "c", "1e5")), "listpack a=-inf b=-0.1 c=100000"},
 		{rdb.KindZSetListpack, rawText(packedOf("a", "1", "c", "3", "b", "2", "d", "4")), "skiplist a=1 b=2 c=3 d=4"},
-		{rdb.KindZSetListpack, rawText(packedOf("longer than five", "1")), "listpack longer than five=1"}, // as the reference: entries alone count
+		// As the reference: entries alone count.
+		{rdb.KindZSetListpack, rawText(packedOf("longer than five", "1")), "listpack longer than five=1"},
 		{rdb.KindZSetZiplist, rawZiplist("a", "1", "b", "0.10000000000000001"), "listpack b=0.1 a=1"},
 		{rdb.KindZSetZiplist, rawZiplist("a", "1", "b", "2", "17", "3.5"), "listpack a=1 b=2 17=3.5"},
 		{rdb.KindZSetZiplist, rawZiplist("a", "1", "b", "2", "c", "3", "d", "4"), "skiplist a=1 b=2 c=3 d=4"},
@@ -139,8 +142,8 @@ func TestZSetOldKinds(t *testing.T) {
 	}
 }
 
-// TestZSetRefused: no sorted set that is cut, names a member twice, has a score that is no number or is otherwise wrong is taken, in any
-// encoding; nothing is left of it.
+// TestZSetRefused: no sorted set that is cut, names a member twice, has a score that is no number or is otherwise wrong
+// is taken, in any encoding; nothing is left of it.
 func TestZSetRefused(t *testing.T) {
 	k := newSpace(t)
 	small := DefaultLimits

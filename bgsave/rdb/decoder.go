@@ -12,26 +12,29 @@ import (
 //
 // Lifetime: until its Batch is filled again.
 type Record struct {
-	Offset     int64  // of its first byte in the (uncompressed) file; a key's type, behind its deadline and clock
-	Key        []byte // the key; AUX: the field's name
-	Value      Text   // of KindString; AUX: the field's value; FUNCTION2: the source
-	Raw        []byte // of every other kind: the value as it stands in the file
-	Packed     []byte // of every other kind, by who read Raw in Expand: what it stands for in one piece, and how the value is to be kept
+	Offset int64  // of its first byte in the (uncompressed) file; a key's type, behind its deadline and clock
+	Key    []byte // the key; AUX: the field's name
+	Value  Text   // of KindString; AUX: the field's value; FUNCTION2: the source
+	Raw    []byte // of every other kind: the value as it stands in the file
+	// Of every other kind, by who read Raw in Expand: what it stands for in one piece, and how the value is to be kept.
+	Packed     []byte
 	Encoding   uint8
-	Least      int64  // the least deadline within Packed, Unix ms, or 0
-	DeadlineMs int64  // None, or Unix ms
-	Idle       int64  // None, or seconds
-	Freq       int    // None, or 0..255
-	Keys       uint64 // a key: whatever who read Raw counted. Plain keys: how many. RESIZEDB, SLOT_INFO: keys to come. MODULE_AUX: the module's id. EOF: the checksum in the file
-	Volatile   uint64 // RESIZEDB, SLOT_INFO, plain keys: how many of those have a deadline. EOF: the checksum computed
-	DB         int
-	Op         Op // OpKey for a key
-	Kind       Kind
-	Empty      bool // by who read Raw: there is nothing in it
+	Least      int64 // the least deadline within Packed, Unix ms, or 0
+	DeadlineMs int64 // None, or Unix ms
+	Idle       int64 // None, or seconds
+	Freq       int   // None, or 0..255
+	// A key: whatever who read Raw counted. Plain keys: how many. RESIZEDB, SLOT_INFO: keys to come. MODULE_AUX: the
+	// module's id. EOF: the checksum in the file.
+	Keys     uint64
+	Volatile uint64 // RESIZEDB, SLOT_INFO, plain keys: how many of those have a deadline. EOF: the checksum computed
+	DB       int
+	Op       Op // OpKey for a key
+	Kind     Kind
+	Empty    bool // by who read Raw: there is nothing in it
 }
 
-// A Batch is a stretch of a file with the records in it. One goroutine fills it, another may expand and read it, then it is
-// filled again: its memory is reused.
+// A Batch is a stretch of a file with the records in it. One goroutine fills it, another may expand and read it, then
+// it is filled again: its memory is reused.
 type Batch struct {
 	Records []Record
 	Plain   []Plain // with DecoderOptions.Plain: a record of OpPlain stands for the next Keys of them
@@ -41,8 +44,8 @@ type Batch struct {
 	side []byte // expanded keys and values
 }
 
-// Sizes of a batch in the usual case; a record longer than a block gets a block as long as it is. Smaller ones cost more: on one core each is two
-// switches of threads.
+// Sizes of a batch in the usual case; a record longer than a block gets a block as long as it is. Smaller ones cost
+// more: on one core each is two switches of threads.
 const (
 	blockSize  = 256 << 10
 	maxRecords = 4096
@@ -58,8 +61,8 @@ type DecoderOptions struct {
 
 // A Decoder cuts a stream into batches of records. It looks at no value more than is needed to find its end.
 //
-// Memory: a record is held whole, but room is made only for bytes that have arrived (or, with Size, that can), so a false
-// length costs nothing.
+// Memory: a record is held whole, but room is made only for bytes that have arrived (or, with Size, that can), so a
+// false length costs nothing.
 type Decoder struct {
 	r       io.Reader
 	o       DecoderOptions
@@ -190,8 +193,9 @@ func (d *Decoder) consume(p []byte, n int) {
 
 // fill reads more behind what b holds, in a longer block if it is full. It is called when b has no record yet.
 //
-// A finite stream fills the block before it is looked at again, so that a long record is stepped through a few times only; of a
-// Live one everything that has come is looked at at once, because nothing more may come; loops go on where they stopped.
+// A finite stream fills the block before it is looked at again, so that a long record is stepped through a few times
+// only; of a Live one everything that has come is looked at at once, because nothing more may come; loops go on where
+// they stopped.
 func (d *Decoder) fill(c *cursor, b *Batch) error {
 	if d.ended || d.o.Size > 0 && c.need > 0 && int64(c.need) > d.o.Size-d.base {
 		return d.truncated(c)
@@ -286,7 +290,8 @@ func (d *Decoder) checksum(b *Batch) error {
 	return nil
 }
 
-// parse appends records until the block ends (errShort, with c.i at the first unfinished record), b is full, or the file ends.
+// parse appends records until the block ends (errShort, with c.i at the first unfinished record), b is full, or the
+// file ends.
 func (d *Decoder) parse(c *cursor, b *Batch) error {
 	for len(b.Records) < maxRecords {
 		from := c.i
@@ -496,10 +501,11 @@ func (b *Batch) expandValue(r *Record) error {
 	return nil
 }
 
-// Expand makes every compressed string of the batch Verbatim, and has read look at the values of other kinds, unless it is nil. It may
-// run on any goroutine, beside the decoder at work on other batches.
+// Expand makes every compressed string of the batch Verbatim, and has read look at the values of other kinds, unless it
+// is nil. It may run on any goroutine, beside the decoder at work on other batches.
 //
-// Errors: *FormatError for the first value that does not expand, or that read refuses; the records before it are in order.
+// Errors: *FormatError for the first value that does not expand, or that read refuses; the records before it are in
+// order.
 func (b *Batch) Expand(read func(*Record) error) error {
 	for i := range b.Records {
 		r := &b.Records[i]

@@ -92,9 +92,9 @@ func AppendPackedHeader(dst []byte, packed, size int) []byte {
 // PieceMax is the longest piece that AppendPiece takes.
 const PieceMax = 64 << 10
 
-// AppendPiece compresses one piece of a long string. LZF has no header and no end, so the pieces of a string, compressed one by
-// one, joined, are the string compressed: that is how a string of any length is written in bounded memory. A piece
-// that does not shrink is written as literals (33 bytes for 32). Source: the LZF format.
+// AppendPiece compresses one piece of a long string. LZF has no header and no end, so the pieces of a string,
+// compressed one by one, joined, are the string compressed: that is how a string of any length is written in bounded
+// memory. A piece that does not shrink is written as literals (33 bytes for 32). Source: the LZF format.
 func (e *Encoder) AppendPiece(dst, piece []byte) []byte {
 	if len(piece) >= minCompressed {
 		if packed := e.packer.Pack(piece, len(piece)-1); packed != nil {

@@ -23,7 +23,8 @@ func AppendLength(dst []byte, n uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, 0x81), n)
 }
 
-// A cursor reads from bytes that may end too early: then it says errShort, and the caller begins the record again when it has more.
+// A cursor reads from bytes that may end too early: then it says errShort, and the caller begins the record again when
+// it has more.
 type cursor struct {
 	p        []byte
 	i        int

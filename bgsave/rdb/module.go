@@ -1,7 +1,7 @@
 package rdb
 
-// ModuleName is the type that a module's id in a file stands for: nine characters of six bits each, first to last, then ten bits of
-// its own version of the format.
+// ModuleName is the type that a module's id in a file stands for: nine characters of six bits each, first to last, then
+// ten bits of its own version of the format.
 func ModuleName(id uint64) (name string, version int) {
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	var b [9]byte

@@ -98,8 +98,8 @@ type kindRow struct {
 	skip  func(*cursor) error
 }
 
-// kinds is every value type of versions 1 to 12. A type that learns to be decoded gets a file of its own beside string.go;
-// its row here stays as it is, because stepping over a value never decodes it.
+// kinds is every value type of versions 1 to 12. A type that learns to be decoded gets a file of its own beside
+// string.go; its row here stays as it is, because stepping over a value never decodes it.
 var kinds = [256]kindRow{
 	KindString:          {"string", 1, skipText},
 	KindList:            {"list (linked)", 1, skipTexts(1)},

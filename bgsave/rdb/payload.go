@@ -15,7 +15,8 @@ import (
 // FooterLen is how long the footer is.
 const FooterLen = 2 + 8
 
-// ErrPayload is a payload whose version is too new or whose checksum is wrong; ErrPayloadData one whose value is not what it says.
+// ErrPayload is a payload whose version is too new or whose checksum is wrong; ErrPayloadData one whose value is not
+// what it says.
 var (
 	ErrPayload     = errors.New("DUMP payload version or checksum are wrong")
 	ErrPayloadData = errors.New("Bad data format")

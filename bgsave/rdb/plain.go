@@ -2,8 +2,9 @@ package rdb
 
 import "encoding/binary"
 
-// A Plain is a key with a string that stands in the file as it is, or as a number, and with a deadline at most: what most files hold most of.
-// It takes an eighth of a Record, so that a batch of them stays in the cache on its way from the decoder to who inserts them.
+// A Plain is a key with a string that stands in the file as it is, or as a number, and with a deadline at most: what
+// most files hold most of. It takes an eighth of a Record, so that a batch of them stays in the cache on its way from
+// the decoder to who inserts them.
 //
 // Lifetime: its Batch's.
 type Plain struct {
@@ -29,8 +30,8 @@ func (b *Batch) Value(p *Plain) (text []byte, number bool) {
 // Distance is how many bytes of the file lie between two keys of one batch.
 func (p *Plain) Distance(from *Plain) int64 { return int64(p.keyAt) - int64(from.keyAt) }
 
-// plainKeys reads as many plain keys as stand next, and says how many, and how many of them have a deadline. It stops before whatever else
-// there is, also before a key that does not end within the block.
+// plainKeys reads as many plain keys as stand next, and says how many, and how many of them have a deadline. It stops
+// before whatever else there is, also before a key that does not end within the block.
 func (d *Decoder) plainKeys(c *cursor, b *Batch) (n, volatile int) {
 	p, i := c.p, c.i
 	if len(p) > 1<<31 || d.next != (Attributes{None, None, None}) {

@@ -48,7 +48,8 @@ func listed(file []byte, plain bool) (lines []string, err error) {
 	return lines, err
 }
 
-// FuzzPlain: a file says the same, in the same order and up to the same fault, whether plain keys are told apart or not.
+// FuzzPlain: a file says the same, in the same order and up to the same fault, whether plain keys are told apart or
+// not.
 func FuzzPlain(f *testing.F) {
 	f.Add([]byte("REDIS0009\xfe\x00\x00\x01k\x03abc\xfc\x00\x01\x02\x03\x04\x05\x06\x07\x00\x01l\xc0\x05\x00\x01m\xc1\x05\x01\xfd\x01\x02\x03\x04\x00\x01n\xc2\x01\x02\x03\x04\x02\x01s\x01\x01a\x00\x40\x41" +
 		string(bytes.Repeat([]byte("q"), 65)) + "\x00\xff\x00\x00\x00\x00\x00\x00\x00\x00"))

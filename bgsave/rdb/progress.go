@@ -2,10 +2,12 @@ package rdb
 
 import "spindle/internal/invariant"
 
-// A progress is how far the loops within a record came before the bytes ended, so that they go on from there when the record is begun again:
-// else a long value that comes in many pieces would be stepped through from its first element for each of them.
+// A progress is how far the loops within a record came before the bytes ended, so that they go on from there when the
+// record is begun again: else a long value that comes in many pieces would be stepped through from its first element
+// for each of them.
 //
-// rdb.P1. marks[d] with d < marked is of the loops of depth d within the element at which the loop of depth d-1 stopped.
+// rdb.P1. marks[d] with d < marked is of the loops of depth d within the element at which the loop of depth d-1
+// stopped.
 // rdb.P2. Places count from the record's first byte, so that they hold when the bytes have moved.
 type progress struct {
 	record  int64 // the record's place in the stream
@@ -25,7 +27,8 @@ type loopMark struct {
 	ends [loopWidth]int
 }
 
-// The deepest record is a stream: groups of consumers of pending entries. Nowhere are more than two loops beside each other.
+// The deepest record is a stream: groups of consumers of pending entries. Nowhere are more than two loops beside each
+// other.
 const (
 	loopDepth = 3
 	loopWidth = 2

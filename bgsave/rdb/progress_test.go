@@ -6,7 +6,8 @@ import (
 	"spindle/internal/invariant"
 )
 
-// TestBeyondProgress: loops deeper, or more beside each other, than progress is kept of are a mistake of ours; but they run.
+// TestBeyondProgress: loops deeper, or more beside each other, than progress is kept of are a mistake of ours; but they
+// run.
 func TestBeyondProgress(t *testing.T) {
 	if invariant.Enabled {
 		defer func() {

@@ -1,5 +1,5 @@
-// Package rdb is the RDB file format alone: what stands in a file or a DUMP payload, byte by byte, and nothing of where it
-// goes to or comes from.
+// Package rdb is the RDB file format alone: what stands in a file or a DUMP payload, byte by byte, and nothing of where
+// it goes to or comes from.
 //
 // Owner: whoever calls; an Encoder or Decoder belongs to one goroutine, a Batch to whoever holds it.
 // Never: opens a file, starts a goroutine, reads a clock, or knows a keyspace.
@@ -9,7 +9,7 @@
 //	FA name value …                                  AUX: facts about the file
 //	FE db  FB keys volatile                          SELECTDB, RESIZEDB: what follows belongs to this database
 //	[FC deadline] [F8 idle | F9 freq] type key value one key; type says how value is written (opcode.go)
-//	FF crc64                                         EOF; the sum covers all bytes before it, EOF included (version 5 and later)
+//	FF crc64                                         EOF; the sum is of all bytes before it and EOF (from version 5 on)
 //
 // Numbers: lengths are big endian (length.go), everything else is little endian.
 // Source: the RDB file format as published, versions 1 to 12, and files written by the reference server.

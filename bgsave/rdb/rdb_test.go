@@ -398,8 +398,8 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// TestPiecesAreSteppedThroughOnce: a value of many elements that comes in small pieces is read as it is, and not from its beginning for each
-// piece: that would take minutes here.
+// TestPiecesAreSteppedThroughOnce: a value of many elements that comes in small pieces is read as it is, and not from
+// its beginning for each piece: that would take minutes here.
 func TestPiecesAreSteppedThroughOnce(t *testing.T) {
 	const n = 300_000
 	w := Writer{}
@@ -421,7 +421,8 @@ func TestPiecesAreSteppedThroughOnce(t *testing.T) {
 	values := map[Kind]func(){
 		KindSet:  func() { members(n) },
 		KindHash: func() { w.Length(1); w.Text([]byte("f")); w.Text([]byte("v")) },
-		KindStream3: func() { // no nodes that are none; two groups, of which the second has many pending entries, with its second consumer
+		// No nodes that are none; two groups, of which the second has many pending entries, with its second consumer.
+		KindStream3: func() {
 			w.Length(3)
 			for range 6 {
 				w.Text([]byte("sixteen bytes id"))
@@ -539,7 +540,8 @@ func TestPayload(t *testing.T) {
 	}
 }
 
-// FuzzDecoder: any bytes are data or an error, whatever way they come, and never cost more memory than they can be worth.
+// FuzzDecoder: any bytes are data or an error, whatever way they come, and never cost more memory than they can be
+// worth.
 func FuzzDecoder(f *testing.F) {
 	for version := range MaxVersion + 1 {
 		file, _ := sample(version)

@@ -37,8 +37,8 @@ func (r *Reader) Length() (uint64, error) {
 	return n, whole(err)
 }
 
-// Count reads a count of elements of at least per bytes each; one that the bytes left cannot hold is refused, so that it can be believed
-// when room is made.
+// Count reads a count of elements of at least per bytes each; one that the bytes left cannot hold is refused, so that
+// it can be believed when room is made.
 func (r *Reader) Count(per int) (int, error) {
 	n, err := r.Length()
 	if err == nil && n > uint64(r.Len()/per) {
@@ -53,7 +53,8 @@ func (r *Reader) Text() (Text, error) {
 	return t, whole(err)
 }
 
-// Bytes reads a string: a view of what is read, or what it stands for written over scratch, which is returned longer if that was needed.
+// Bytes reads a string: a view of what is read, or what it stands for written over scratch, which is returned longer if
+// that was needed.
 func (r *Reader) Bytes(scratch []byte) (text, longer []byte, err error) {
 	t, err := r.Text()
 	if err != nil {

@@ -2,8 +2,9 @@ package rdb
 
 import "math"
 
-// Stepping over a value of any type without decoding it: this is how the decoder finds where a record ends, and how a tool
-// checks files whose types it does not need to understand. A value costs what it holds, never what it claims to hold.
+// Stepping over a value of any type without decoding it: this is how the decoder finds where a record ends, and how a
+// tool checks files whose types it does not need to understand. A value costs what it holds, never what it claims to
+// hold.
 
 func skipText(c *cursor) error {
 	n, encoded, err := c.size()
@@ -192,7 +193,8 @@ func skipGroup(c *cursor, version int) error {
 	})
 }
 
-// each reads a count and calls step that often. Every step reads at least one byte, so a false count ends with the bytes.
+// each reads a count and calls step that often. Every step reads at least one byte, so a false count ends with the
+// bytes.
 func (c *cursor) each(step func() error) error {
 	n, err := c.length()
 	if err != nil {

@@ -106,7 +106,8 @@ func (c *cursor) text() (t Text, err error) {
 	return t, nil
 }
 
-// packed reads an LZF string behind its C3. A length that its bytes cannot expand to is refused before anything is allocated for it.
+// packed reads an LZF string behind its C3. A length that its bytes cannot expand to is refused before anything is
+// allocated for it.
 func (c *cursor) packed() (t Text, err error) {
 	at := c.i
 	packed, err := c.length()
@@ -157,7 +158,8 @@ func AppendInt(dst []byte, n int64) []byte {
 	return dst
 }
 
-// smallInt is the number that s is the decimal text of, if it is one of 32 bits and s is exactly how it would be printed.
+// smallInt is the number that s is the decimal text of, if it is one of 32 bits and s is exactly how it would be
+// printed.
 func smallInt(s []byte) (int64, bool) {
 	if len(s) == 0 || len(s) > 11 {
 		return 0, false

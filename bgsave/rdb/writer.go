@@ -9,13 +9,15 @@ import (
 // A Writer writes values of any length in bounded memory: what it holds leaves when it is long enough. One goroutine.
 type Writer struct {
 	Encoder
-	Buf   []byte                   // written, and not yet gone
-	Spill func(full []byte) []byte // takes Buf when it is SpillAt long or more, and gives what to write to next; nil: Buf grows
-	Stop  func() bool              // says that nobody wants the rest; nil: never
-	Err   error                    // ErrPasses, if it happened
+	Buf []byte // written, and not yet gone
+	// Takes Buf when it is SpillAt long or more, and gives what to write to next; nil: Buf grows.
+	Spill func(full []byte) []byte
+	Stop  func() bool // says that nobody wants the rest; nil: never
+	Err   error       // ErrPasses, if it happened
 }
 
-// SpillAt is how long Buf becomes before it leaves. A buffer of SpillMax takes everything that is appended to a shorter one.
+// SpillAt is how long Buf becomes before it leaves. A buffer of SpillMax takes everything that is appended to a shorter
+// one.
 const (
 	SpillAt  = 64 << 10
 	SpillMax = SpillAt + PieceMax + PieceMax/16 + 4<<10
@@ -85,8 +87,8 @@ func (w *Writer) Compressed(packed []byte, size int) {
 	w.Raw(packed)
 }
 
-// Long writes a string of size bytes that each yields in pieces, the same ones every time. Compressed, it is gone through twice:
-// LZF's length stands before its bytes.
+// Long writes a string of size bytes that each yields in pieces, the same ones every time. Compressed, it is gone
+// through twice: LZF's length stands before its bytes.
 func (w *Writer) Long(size int, each func(yield func([]byte) bool)) {
 	packed := 0
 	if w.Compress {
@@ -116,7 +118,8 @@ func (w *Writer) Long(size int, each func(yield func([]byte) bool)) {
 	}
 }
 
-// packedLen is how long the pieces are compressed, or 0 if that saves nothing. It gives up early on what does not shrink.
+// packedLen is how long the pieces are compressed, or 0 if that saves nothing. It gives up early on what does not
+// shrink.
 func (w *Writer) packedLen(size int, each func(yield func([]byte) bool)) int {
 	const trial = 16 * PieceMax
 	packed, seen := 0, 0

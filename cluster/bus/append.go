@@ -1,10 +1,17 @@
 package bus
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// usualExtensions is room for those that most heartbeats have, and for the counts of a published message.
+const usualExtensions = 128
 
 // Append writes m behind dst. An ID that is too long is cut, one that is too short ends in zeros.
 func Append(dst []byte, m *Message) []byte {
 	start := len(dst)
+	dst = slices.Grow(dst, HeaderBytes+len(m.Gossip)*gossipBytes+usualExtensions+len(m.Channel)+len(m.Payload))
 	dst = append(dst, make([]byte, HeaderBytes)...)
 	h := dst[start:]
 	put16, put64 := binary.BigEndian.PutUint16, binary.BigEndian.PutUint64
@@ -69,10 +76,8 @@ func appendGossip(dst []byte, g *Gossip) []byte {
 	dst = binary.BigEndian.AppendUint32(dst, g.PingSent)
 	dst = binary.BigEndian.AppendUint32(dst, g.PongReceived)
 	dst = appendFixed(dst, g.IP[:min(len(g.IP), ipBytes-1)], ipBytes)
-	for _, n := range [...]uint16{uint16(g.Port), uint16(g.BusPort), uint16(g.Flags), uint16(g.Port2), 0} {
-		dst = binary.BigEndian.AppendUint16(dst, n)
-	}
-	return dst
+	return append(dst, byte(g.Port>>8), byte(g.Port), byte(g.BusPort>>8), byte(g.BusPort), byte(g.Flags>>8), byte(g.Flags),
+		byte(g.Port2>>8), byte(g.Port2), 0, 0)
 }
 
 // appendExtensions writes the extensions and says how many they are. Each is padded to a multiple of 8.
@@ -84,14 +89,15 @@ func appendExtensions(dst []byte, e *Extensions) ([]byte, uint16) {
 		dst = append(dst, 0, 0)
 		n++
 	}
-	text := func(kind uint16, s string) {
-		if s != "" {
+	text := func(kind uint16, s string, is bool) {
+		if is {
 			begin(kind, len(s)+1)
 			dst = appendFixed(dst, s, (len(s)+1+7)&^7)
 		}
 	}
-	text(extHostname, e.Hostname)
-	text(extHumanName, e.HumanName)
+	text(extHostname, "", e.Asks)
+	text(extHostname, e.Hostname, e.Hostname != "")
+	text(extHumanName, e.HumanName, e.HumanName != "")
 	for _, f := range e.Forgotten {
 		begin(extForgotten, IDBytes+8)
 		dst = appendFixed(dst, f.ID, IDBytes)

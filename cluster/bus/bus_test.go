@@ -16,12 +16,13 @@ func every() (all []*Message) {
 	for t := range Types {
 		m := &Message{Type: t, Port: 7000, Port2: 7443, BusPort: 17000, CurrentEpoch: 9, ConfigEpoch: 1 << 63, Offset: -1,
 			Sender: id, Primary: strings.Repeat("f", 40), IP: "2001:db8::1", Flags: Primary | Myself, Down: true, Paused: true, ForceAck: true}
+		m.Slots = &Bitmap{}
 		m.Slots.Add(0)
 		m.Slots.Add(16383)
 		switch t {
 		case Ping, Pong, Meet:
 			m.Gossip = []Gossip{{id, 1, 2, "10.0.0.1", 1, 2, 3, MaybeFailed}, {strings.Repeat("a", 40), 0, 0, "", 0, 0, 0, 0}}
-			m.Extensions = Extensions{Hostname: "a.example", HumanName: "shard1-a", ShardID: id, Present: true,
+			m.Extensions = Extensions{Asks: t == Meet, Hostname: "a.example", HumanName: "shard1-a", ShardID: id, Present: true,
 				Forgotten: []Forgotten{{id, 60}, {strings.Repeat("b", 40), 1}}}
 		case Fail:
 			m.About = id

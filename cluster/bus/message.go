@@ -117,7 +117,7 @@ func (b *Bitmap) Next(from int, in bool) int {
 
 // A Message is one message. What does not belong to its type is zero.
 //
-// Lifetime: of a parsed one, Channel and Payload are views of what was parsed; the rest is its own.
+// Lifetime: of a parsed one, Slots, UpdateSlots, Channel and Payload are views of what was parsed; the rest is its own.
 type Message struct {
 	Type         Type
 	Port, Port2  int // of clients: of the kind that the cluster uses, and of the other (with TLS, or without)
@@ -125,10 +125,10 @@ type Message struct {
 	CurrentEpoch uint64
 	ConfigEpoch  uint64
 	Offset       int64
-	Sender       string // an ID, or what somebody has put in its place
-	Slots        Bitmap
-	Primary      string // whose replica the sender is; "" for a primary
-	IP           string // announced; "" leaves it to who hears it
+	Sender       string  // an ID, or what somebody has put in its place
+	Slots        *Bitmap // never nil
+	Primary      string  // whose replica the sender is; "" for a primary
+	IP           string  // announced; "" leaves it to who hears it
 	Flags        Flags
 	Down         bool // the sender's cluster state is fail
 	Paused       bool // the sender holds writes back for a manual failover
@@ -155,7 +155,11 @@ type Gossip struct {
 }
 
 // Extensions are what heartbeats of 7.0 and later may carry beside gossip.
+//
+// Asks says that the sender knows extensions, and has not seen yet whether who hears it does. On the wire it is an
+// empty host name in front, which no version writes otherwise: 7.0 knows it, and passes it over without a word.
 type Extensions struct {
+	Asks      bool
 	Hostname  string
 	HumanName string
 	Forgotten []Forgotten

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 )
 
 // ErrFrame is a stream that is none of messages: nothing behind it can be trusted.
@@ -69,7 +70,7 @@ func Parse(p []byte) (*Message, error) {
 	}
 	m := &Message{
 		Port: int(u16(p[10:])), Type: Type(u16(p[12:])), CurrentEpoch: u64(p[16:]), ConfigEpoch: u64(p[24:]),
-		Offset: int64(u64(p[32:])), Sender: string(p[40:80]), Slots: Bitmap(p[80:2128]),
+		Offset: int64(u64(p[32:])), Sender: string(p[40:80]), Slots: (*Bitmap)(p[80:2128]),
 		IP: untilZero(p[2168 : 2168+ipBytes]), Port2: int(u16(p[2246:])), BusPort: int(u16(p[2248:])),
 		Flags: Flags(u16(p[2250:])), Down: p[2252] != 0, Paused: p[2253]&flagPaused != 0, ForceAck: p[2253]&flagForceAck != 0,
 	}
@@ -89,8 +90,7 @@ func Parse(p []byte) (*Message, error) {
 		if len(data) != updateBytes {
 			return nil, m.wrongLength(len(p), HeaderBytes+updateBytes)
 		}
-		slots := Bitmap(data[48:])
-		m.UpdateEpoch, m.About, m.UpdateSlots = u64(data), string(data[8:48]), &slots
+		m.UpdateEpoch, m.About, m.UpdateSlots = u64(data), string(data[8:48]), (*Bitmap)(data[48:])
 	case m.Type == Publish || m.Type == PublishShard:
 		if len(data) < 8 {
 			return nil, m.wrongLength(len(p), HeaderBytes+8)
@@ -116,11 +116,13 @@ func (m *Message) parseHeartbeat(p, data []byte) (*Message, error) {
 	}
 	m.Gossip = make([]Gossip, count)
 	for i := range m.Gossip {
-		g := data[i*gossipBytes:]
+		g := data[i*gossipBytes : (i+1)*gossipBytes]
+		text := string(g[:94])
 		u16 := func(at int) int { return int(binary.BigEndian.Uint16(g[at:])) }
+		ip, _, _ := strings.Cut(text[48:], "\x00")
 		m.Gossip[i] = Gossip{
-			ID: string(g[:IDBytes]), PingSent: binary.BigEndian.Uint32(g[40:]), PongReceived: binary.BigEndian.Uint32(g[44:]),
-			IP: untilZero(g[48 : 48+ipBytes]), Port: u16(94), BusPort: u16(96), Flags: Flags(u16(98)), Port2: u16(100),
+			ID: text[:IDBytes], PingSent: binary.BigEndian.Uint32(g[40:]), PongReceived: binary.BigEndian.Uint32(g[44:]),
+			IP: ip, Port: u16(94), BusPort: u16(96), Flags: Flags(u16(98)), Port2: u16(100),
 		}
 	}
 	data = data[count*gossipBytes:]
@@ -152,6 +154,7 @@ func (e *Extensions) take(kind uint16, body []byte) {
 	switch {
 	case kind == extHostname:
 		e.Hostname = untilZero(body)
+		e.Asks = e.Asks || e.Hostname == ""
 	case kind == extHumanName:
 		e.HumanName = untilZero(body)
 	case kind == extForgotten && len(body) >= IDBytes+8:

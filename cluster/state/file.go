@@ -21,33 +21,29 @@ import (
 
 // Describe is the content of nodes.conf.
 func (s *State) Describe() []byte {
-	var b strings.Builder
+	b := make([]byte, 0, len(s.nodes)*usualLine)
 	for _, n := range s.nodes {
 		if !n.is(bus.Handshake) {
-			s.describe(&b, n, false, true)
-			b.WriteByte('\n')
+			b = append(s.describe(b, n, false, true), '\n')
 		}
 	}
-	fmt.Fprintf(&b, "vars currentEpoch %d lastVoteEpoch %d\n", s.current, s.voted)
-	return []byte(b.String())
+	return fmt.Appendf(b, "vars currentEpoch %d lastVoteEpoch %d\n", s.current, s.voted)
 }
 
 // List is CLUSTER NODES: the port of each node is that of clients with or without TLS.
 func (s *State) List(tls bool) string {
-	var b strings.Builder
+	b := make([]byte, 0, len(s.nodes)*usualLine)
 	for _, n := range s.nodes {
-		s.describe(&b, n, tls, false)
-		b.WriteByte('\n')
+		b = append(s.describe(b, n, tls, false), '\n')
 	}
-	return b.String()
+	return string(b)
 }
 
+// usualLine is as long as most lines are.
+const usualLine = 256
+
 // Line is one node as List shows it.
-func (s *State) Line(n *Node, tls bool) string {
-	var b strings.Builder
-	s.describe(&b, n, tls, false)
-	return b.String()
-}
+func (s *State) Line(n *Node, tls bool) string { return string(s.describe(nil, n, tls, false)) }
 
 var flagNames = [...]struct {
 	flag bus.Flags
@@ -57,40 +53,41 @@ var flagNames = [...]struct {
 	{bus.Handshake, "handshake"}, {bus.NoAddress, "noaddr"}, {bus.NoFailover, "nofailover"},
 }
 
-// describe writes a node's line without its end. aux adds what only the file holds.
-func (s *State) describe(b *strings.Builder, n *Node, tls, aux bool) {
+// describe writes a node's line behind b, without its end. aux adds what only the file holds.
+func (s *State) describe(b []byte, n *Node, tls, aux bool) []byte {
+	number := func(before string, value int64) {
+		b = strconv.AppendInt(append(b, before...), value, 10)
+	}
 	port := n.Port
 	if tls {
 		port = n.TLSPort
 	}
-	fmt.Fprintf(b, "%s %s:%d@%d", n.ID, n.IP, port, n.BusPort)
+	b = append(append(append(b, n.ID...), ' '), n.IP...)
+	number(":", int64(port))
+	number("@", int64(n.BusPort))
 	if n.Hostname != "" || aux {
-		b.WriteByte(',')
-		b.WriteString(n.Hostname)
+		b = append(append(b, ','), n.Hostname...)
 	}
 	if aux {
 		if tls {
-			fmt.Fprintf(b, ",tcp-port=%d", n.Port)
+			number(",tcp-port=", int64(n.Port))
 		} else {
-			fmt.Fprintf(b, ",tls-port=%d", n.TLSPort)
+			number(",tls-port=", int64(n.TLSPort))
 		}
 		if n.HumanName != "" {
-			b.WriteString(",nodename=" + n.HumanName)
+			b = append(append(b, ",nodename="...), n.HumanName...)
 		}
-		b.WriteString(",shard-id=" + n.ShardID)
+		b = append(append(b, ",shard-id="...), n.ShardID...)
 	}
-	b.WriteByte(' ')
-	count := 0
+	before := byte(' ')
 	for _, f := range flagNames {
 		if n.is(f.flag) {
-			if count++; count > 1 {
-				b.WriteByte(',')
-			}
-			b.WriteString(f.name)
+			b = append(append(b, before), f.name...)
+			before = ','
 		}
 	}
-	if count == 0 {
-		b.WriteString("noflags")
+	if before == ' ' {
+		b = append(b, " noflags"...)
 	}
 	primary, epoch, link := "-", n.Epoch, "disconnected"
 	if n.Primary != nil {
@@ -102,21 +99,28 @@ func (s *State) describe(b *strings.Builder, n *Node, tls, aux bool) {
 	if n.Link != nil && n.Link.ready || n == s.me {
 		link = "connected"
 	}
-	fmt.Fprintf(b, " %s %d %d %d %s", primary, n.PingSent, n.PongReceived, epoch, link)
-	for _, r := range n.Ranges() {
-		if r[0] == r[1] {
-			fmt.Fprintf(b, " %d", r[0])
-		} else {
-			fmt.Fprintf(b, " %d-%d", r[0], r[1])
+	b = append(append(b, ' '), primary...)
+	number(" ", n.PingSent)
+	number(" ", n.PongReceived)
+	b = strconv.AppendUint(append(b, ' '), epoch, 10)
+	b = append(append(b, ' '), link...)
+	if n.slotText == nil && n.NumSlots > 0 {
+		for _, r := range n.Ranges() {
+			n.slotText = strconv.AppendInt(append(n.slotText, ' '), int64(r[0]), 10)
+			if r[0] != r[1] {
+				n.slotText = strconv.AppendInt(append(n.slotText, '-'), int64(r[1]), 10)
+			}
 		}
 	}
+	b = append(b, n.slotText...)
 	if n == s.me && len(s.moving)+len(s.coming) > 0 {
-		s.describeOpen(b)
+		b = s.describeOpen(b)
 	}
+	return b
 }
 
 // describeOpen writes the slots that are on their way.
-func (s *State) describeOpen(b *strings.Builder) {
+func (s *State) describeOpen(b []byte) []byte {
 	var open []int
 	for slot := range s.moving {
 		open = append(open, slot)
@@ -129,11 +133,12 @@ func (s *State) describeOpen(b *strings.Builder) {
 	sort.Ints(open)
 	for _, slot := range open {
 		if to := s.moving[slot]; to != nil {
-			fmt.Fprintf(b, " [%d->-%s]", slot, to.ID)
+			b = fmt.Appendf(b, " [%d->-%s]", slot, to.ID)
 		} else {
-			fmt.Fprintf(b, " [%d-<-%s]", slot, s.coming[slot].ID)
+			b = fmt.Appendf(b, " [%d-<-%s]", slot, s.coming[slot].ID)
 		}
 	}
+	return b
 }
 
 // Ranges are the slots of a node, as pairs of the first and the last of each run.

@@ -125,7 +125,7 @@ func FuzzLoad(f *testing.F) {
 func FuzzReceive(f *testing.F) {
 	text := idA + " 127.0.0.1:7000@17000,,tls-port=0,shard-id=" + idA + " myself,master - 0 0 1 connected 0-5460\n" +
 		idB + " 127.0.0.1:7001@17001,,tls-port=0,shard-id=" + idB + " master - 0 0 2 connected 5461-16383\n"
-	m := &bus.Message{Type: bus.Ping, Sender: idC, ConfigEpoch: 9, CurrentEpoch: 9, Flags: bus.Primary}
+	m := &bus.Message{Type: bus.Ping, Sender: idC, ConfigEpoch: 9, CurrentEpoch: 9, Flags: bus.Primary, Slots: &bus.Bitmap{}}
 	m.Gossip = []bus.Gossip{{ID: idB, IP: "10.0.0.9", Flags: bus.Failed}}
 	m.UpdateSlots = &bus.Bitmap{}
 	for typ := range bus.Types {

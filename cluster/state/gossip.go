@@ -37,7 +37,7 @@ func (s *State) message(typ bus.Type) *bus.Message {
 	}
 	m := &bus.Message{
 		Type: typ, BusPort: me.BusPort, CurrentEpoch: s.current, ConfigEpoch: primary.Epoch, Offset: s.out.Offset(),
-		Sender: me.ID, Slots: primary.slots, IP: s.Terms.AnnounceIP, Flags: me.Flags, Down: !s.ok,
+		Sender: me.ID, Slots: &primary.slots, IP: s.Terms.AnnounceIP, Flags: me.Flags, Down: !s.ok,
 		Paused: me.isPrimary() && s.manualEnd != 0 && s.manualPaused,
 	}
 	m.Port, m.Port2 = s.sayPorts(me)
@@ -53,6 +53,7 @@ func (s *State) ping(l *Link, typ bus.Type) {
 	m := s.message(typ)
 	fresh := len(s.nodes) - 2 // without us and the one that hears it
 	wanted := min(max(len(s.nodes)/10, 3), fresh)
+	m.Gossip = make([]bus.Gossip, 0, max(wanted, 0)+s.maybeFailed)
 	if !l.Inbound && typ == bus.Ping {
 		l.Node.PingSent = s.now
 	}
@@ -91,11 +92,12 @@ func (s *State) gossipOf(n *Node) bus.Gossip {
 	return g
 }
 
-// extensions are what a heartbeat on l carries. Nodes before 7.2 know the host name alone and complain about all
-// others; whoever has sent none of them is taken for one.
+// extensions are what a heartbeat on l carries. Nodes before 7.2 know the host name alone and complain of all others:
+// whoever has not shown that it knows more is told no more, and asked. So two nodes of ours never wait for each other.
 func (s *State) extensions(l *Link) bus.Extensions {
 	e := bus.Extensions{Hostname: s.me.Hostname}
-	if l.old || l.Node != nil && l.Node.old {
+	if !l.extends && (l.Node == nil || !l.Node.extends) {
+		e.Asks = true
 		return e
 	}
 	e.HumanName, e.ShardID = s.me.HumanName, s.me.ShardID
@@ -210,7 +212,6 @@ func (s *State) takeGossipOf(n, sender *Node, g *bus.Gossip) {
 // takeExtensions takes what a heartbeat carries beside gossip.
 func (s *State) takeExtensions(n *Node, m *bus.Message) {
 	e := &m.Extensions
-	n.old = e.ShardID == ""
 	for _, kind := range e.Unknown {
 		s.log(logging.LevelWarning, "Received unknown extension type %d", kind)
 	}
@@ -231,6 +232,9 @@ func (s *State) takeExtensions(n *Node, m *bus.Message) {
 		n.Hostname = e.Hostname
 		s.Changed = true
 		s.save(false)
+	}
+	if e.Asks && e.ShardID == "" {
+		return // the rest comes when it knows that we take it
 	}
 	if n.HumanName != e.HumanName && saneName(e.HumanName) {
 		n.HumanName = e.HumanName

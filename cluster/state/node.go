@@ -23,6 +23,7 @@ type Node struct {
 
 	slots    bus.Bitmap
 	NumSlots int
+	slotText []byte // slots as nodes.conf has them; nil: not made since they changed
 
 	CreatedMs      int64
 	PingSent       int64 // of the ping that is not answered; 0: none
@@ -35,7 +36,7 @@ type Node struct {
 	gossiped       uint64 // the last ping that told of it
 	reports        []report
 	Link, Incoming *Link
-	old            bool // it is of a version before 7.2: it has sent no shard
+	extends        bool // it has shown that it knows extensions beside the host name: it is of 7.2 or later
 }
 
 // A report is a primary's word that a node does not answer.
@@ -218,9 +219,13 @@ func (s *State) sayPorts(n *Node) (first, second int) {
 
 // saneAddress says whether text from the wire can be an address: what could break nodes.conf is none.
 func saneAddress(text string) bool {
-	return len(text) < 46 && strings.IndexFunc(text, func(r rune) bool {
-		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && !strings.ContainsRune(".:-_%", r)
-	}) < 0
+	for i := range len(text) {
+		c := text[i]
+		if (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && strings.IndexByte(".:-_%", c) < 0 {
+			return false
+		}
+	}
+	return len(text) < 46
 }
 
 // saneName says the same of a host name or a name for people.

@@ -126,6 +126,13 @@ func (s *State) learn(n *Node, m *bus.Message) {
 
 // heartbeat takes a ping, a pong or a meet.
 func (s *State) heartbeat(l *Link, sender *Node, m *bus.Message) {
+	news := false // the peer turns out to know extensions
+	if m.Extensions.Asks || m.Extensions.ShardID != "" {
+		l.extends = true
+		if sender != nil {
+			news, sender.extends = !sender.extends, true
+		}
+	}
 	if m.Type != bus.Pong {
 		s.answer(l, sender, m)
 	}
@@ -151,8 +158,12 @@ func (s *State) heartbeat(l *Link, sender *Node, m *bus.Message) {
 		s.resolveCollision(sender)
 	}
 	s.takeGossip(l, m)
-	if s.byID[sender.ID] == sender {
-		s.takeExtensions(sender, m)
+	if s.byID[sender.ID] != sender {
+		return
+	}
+	s.takeExtensions(sender, m)
+	if news && !l.Inbound && !l.closed {
+		s.ping(l, bus.Pong) // what it was told before is the host name alone
 	}
 }
 
@@ -171,13 +182,10 @@ func (s *State) answer(l *Link, sender *Node, m *bus.Message) {
 			n.IP = l.Peer
 		}
 		n.Port, n.TLSPort = s.ports(m.Port, m.Port2)
-		n.BusPort, n.old = m.BusPort, m.Extensions.ShardID == ""
+		n.BusPort, n.extends = m.BusPort, l.extends
 		s.add(n)
 		s.save(false)
 		s.takeGossip(l, m) // who is told to meet us is believed
-	}
-	if l.Node == nil {
-		l.old = m.Extensions.ShardID == ""
 	}
 	s.ping(l, bus.Pong)
 }
@@ -203,6 +211,7 @@ func (s *State) identify(l *Link, sender *Node, m *bus.Message) bool {
 			return false
 		}
 		s.rename(n, m.Sender)
+		n.extends = l.extends
 		n.Flags = n.Flags&^bus.Handshake | m.Flags&(bus.Primary|bus.Replica)
 		s.save(false)
 	case n.ID != m.Sender:
@@ -308,11 +317,11 @@ func (s *State) compareSlots(n *Node, m *bus.Message) {
 	if !n.isPrimary() {
 		primary = n.Primary
 	}
-	if primary == nil || primary.slots == m.Slots {
+	if primary == nil || primary.slots == *m.Slots {
 		return
 	}
 	if n.isPrimary() {
-		s.claims(n, m.ConfigEpoch, &m.Slots)
+		s.claims(n, m.ConfigEpoch, m.Slots)
 	}
 	for slot, owner := range s.owners {
 		if !m.Slots.Has(slot) || owner == n || s.unclaimed(slot) || owner.Epoch <= m.ConfigEpoch {

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"runtime"
@@ -198,7 +199,7 @@ func play(t testing.TB, seed uint64, bug bug, trace bool) outcome {
 		o.why = w.disagreement()
 		return o
 	}
-	if o.well = w.until(wellMs, func() string { return w.disagreement() + w.unwell() }); o.well < 0 {
+	if o.well = w.until(wellMs, func() string { return cmp.Or(w.unwell(), w.disagreement()) }); o.well < 0 {
 		o.why = w.disagreement() + w.unwell()
 	}
 	return o
@@ -322,7 +323,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 		play func(seed uint64, b bug) *world
 	}{
 		"messages do not wait for the disk": {ungated, 10, func(seed uint64, b bug) *world { return rivalry(seed, b) }},
-		"votes are forgotten by a start":    {forgetful, 800, func(seed uint64, b bug) *world { return rivalry(seed, b) }},
+		"votes are forgotten by a start":    {forgetful, 100, func(seed uint64, b bug) *world { return rivalry(seed, b) }},
 		"a node votes twice":                {generous, 0, func(seed uint64, b bug) *world { return play(t, seed, b, false).w }},
 		"a failover with the old epoch":     {sameEpoch, 0, func(seed uint64, b bug) *world { return play(t, seed, b, false).w }},
 	} {

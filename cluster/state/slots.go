@@ -14,6 +14,7 @@ func (s *State) assign(n *Node, slot int) bool {
 	if !n.slots.Has(slot) {
 		n.slots.Add(slot)
 		n.NumSlots++
+		n.slotText = nil
 		if n.NumSlots == 1 && s.anyReplicas() {
 			n.Flags |= bus.MigrateTo // a new primary may be given replicas if the others have some
 		}
@@ -31,6 +32,7 @@ func (s *State) unassign(slot int) bool {
 	}
 	n.slots.Remove(slot)
 	n.NumSlots--
+	n.slotText = nil
 	s.owners[slot] = nil
 	s.notOwn.Remove(slot)
 	s.Changed = true

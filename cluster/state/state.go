@@ -91,7 +91,7 @@ type Link struct {
 	Queued        func() int64
 	Handle        any // the driver's
 	closed, ready bool
-	old           bool // its peer, whom nobody knows yet, is of a version before 7.2
+	extends       bool // Node.extends of its peer, whom nobody may know yet
 }
 
 // State is the view of one node. One caller at a time; every call is handed the time.

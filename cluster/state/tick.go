@@ -3,6 +3,7 @@ package state
 import (
 	"spindle/cluster/bus"
 	"spindle/internal/logging"
+	"spindle/internal/slots"
 )
 
 // TickMs is how often Tick wants to be called.
@@ -247,19 +248,11 @@ func (s *State) updateState() {
 	if s.me.isPrimary() && !s.ok && s.now-s.firstUpdate < writableDelay {
 		return
 	}
-	ok := true
-	if s.Terms.FullCoverage {
-		var well *Node
-		for _, owner := range s.owners {
-			if owner == nil || owner != well && owner.is(bus.Failed) {
-				ok = false
-				break
-			}
-			well = owner
-		}
-	}
-	size, reachable := 0, 0
+	size, reachable, covered := 0, 0, 0
 	for _, n := range s.nodes {
+		if !n.is(bus.Failed) {
+			covered += n.NumSlots
+		}
 		if n.isPrimary() && n.NumSlots > 0 {
 			size++
 			if !n.is(bus.Failed | bus.MaybeFailed) {
@@ -268,6 +261,7 @@ func (s *State) updateState() {
 		}
 	}
 	s.size = size
+	ok := covered == slots.Count || !s.Terms.FullCoverage
 	if reachable < s.quorum() {
 		ok = false
 		s.minorityMs = s.now

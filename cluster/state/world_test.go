@@ -3,7 +3,6 @@ package state
 import (
 	"encoding/binary"
 	"fmt"
-	"hash/fnv"
 	"math/rand/v2"
 	"strings"
 
@@ -323,10 +322,15 @@ func (h *host) Ask(e Errand) {
 
 // note has the world's digest depend on p.
 func (w *world) note(p []byte) {
-	sum := fnv.New64a()
-	_, _ = sum.Write(binary.BigEndian.AppendUint64(nil, w.events))
-	_, _ = sum.Write(p)
-	w.events = sum.Sum64()
+	w.events = fnv64a(fnv64a(0xcbf29ce484222325, binary.BigEndian.AppendUint64(make([]byte, 0, 8), w.events)), p)
+}
+
+// fnv64a goes on with a sum over p.
+func fnv64a(sum uint64, p []byte) uint64 {
+	for _, c := range p {
+		sum = (sum ^ uint64(c)) * 0x100000001b3
+	}
+	return sum
 }
 
 // check holds the rules that no failure may break, against what a host says. to is who hears it.

@@ -110,8 +110,8 @@ func (c *Client) UserName() string {
 // Age is how old the client is in seconds, as Redis counts: the difference of the Unix times in whole seconds.
 func (c *Client) Age(nowMs int64) int64 { return max(0, nowMs/1000-c.CreatedMs/1000) }
 
-// Limits implements protocol.Limiter. Its loop asks outside the turn, on the goroutine that runs the client's commands: nobody
-// else changes Authenticated. Flags are not looked at: turns of other loops change them.
+// Limits implements protocol.Limiter. Its loop asks outside the turn, on the goroutine that runs the client's commands:
+// nobody else changes Authenticated. Flags are not looked at: turns of other loops change them.
 func (c *Client) Limits() protocol.Limits {
 	l := protocol.Limits{Unauthenticated: !c.Authenticated}
 	if c.MaxBulk != nil {
@@ -130,7 +130,8 @@ const (
 	ToAll = ToLog | ToReplicas
 )
 
-// A Script is what admission and propagation go by when a script runs commands. The script's package keeps it, in the turn.
+// A Script is what admission and propagation go by when a script runs commands. The script's package keeps it, in the
+// turn.
 type Script struct {
 	ReadOnly   bool         // EVAL_RO, FCALL_RO, no-writes: it may not write
 	AllowOOM   bool         // it may write although memory is over its limit
@@ -138,8 +139,9 @@ type Script struct {
 	AnySlot    bool         // its commands may each have keys of a hash slot of their own
 	Slot       int          // of its keys, NoSlot at first: all its commands' have this one, unless AnySlot
 	Told       *atomic.Bool // set with Wrote, for who asks outside the turn; nil: nobody does
-	Wrote      bool         // it has run a command that may write: it is not refused for memory any more, and cannot be killed
-	Targets    Targets      // who hears of what it writes (redis.set_repl)
+	// It has run a command that may write: it is not refused for memory any more, and cannot be killed.
+	Wrote   bool
+	Targets Targets // who hears of what it writes (redis.set_repl)
 }
 
 // NoSlot is a hash slot that is not known yet.

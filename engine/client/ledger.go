@@ -15,12 +15,13 @@ import (
 //	          21: cl ⇄ cl ⇄ cl     differ by less than twofold
 //	occupied  …100000001000…       bit i: class i has somebody
 //
-// A cost has two parts: the connection's buffers, which its loop tells when they change, and the rest, which the core tells at the
-// end of a turn. Most connections have nothing in their buffers between turns, and tell nothing.
+// A cost has two parts: the connection's buffers, which its loop tells when they change, and the rest, which the core
+// tells at the end of a turn. Most connections have nothing in their buffers between turns, and tell nothing.
 //
-// client.C1. sum and reserved are the sums of cost and reserved over the entered clients that are neither replica nor primary; fed is the sum
-// of the replicas' cost.
-// client.C2. An entered client that may be evicted stands in the list of its cost's class, once; all others stand in none.
+// client.C1. sum and reserved are the sums of cost and reserved over the entered clients that are neither replica nor
+// primary; fed is the sum of the replicas' cost.
+// client.C2. An entered client that may be evicted stands in the list of its cost's class, once; all others stand in
+// none.
 // client.C3. occupied has bit i just when class i has somebody.
 //
 // Any goroutine may call it; mu is taken last and held for some instructions.
@@ -88,7 +89,8 @@ func (c *Client) standingOf() standing {
 	return evictee
 }
 
-// OwnBytes is what the client costs beside its connection's buffers: itself, its names, its transaction and what families keep for it.
+// OwnBytes is what the client costs beside its connection's buffers: itself, its names, its transaction and what
+// families keep for it.
 func (c *Client) OwnBytes() int {
 	n := int(unsafe.Sizeof(*c)) + len(c.Name) + len(c.LibName) + len(c.LibVersion) + c.Kept
 	if c.Queue != nil {
@@ -97,8 +99,8 @@ func (c *Client) OwnBytes() int {
 	return n
 }
 
-// OnPressure has wake called when clients pass the limit and somebody may be evicted. It may be called on any goroutine, and must not
-// wait. Before the first client.
+// OnPressure has wake called when clients pass the limit and somebody may be evicted. It may be called on any
+// goroutine, and must not wait. Before the first client.
 func (l *Ledger) OnPressure(wake func()) { l.wake = wake }
 
 // assertHeld panics unless the caller holds the turn, in builds that check (client.H1).
@@ -133,14 +135,15 @@ func (l *Ledger) Replicas() int64 { return l.fed.Load() }
 // Primary is what the link to our primary costs.
 func (l *Ledger) Primary() int64 { return l.primary.Load() }
 
-// Reserved is how much of the keyspace's memory is lent to clients, for large arguments on their way in. The keyspace counts all of it; a
-// client costs what it has filled.
+// Reserved is how much of the keyspace's memory is lent to clients, for large arguments on their way in. The keyspace
+// counts all of it; a client costs what it has filled.
 func (l *Ledger) Reserved() int64 { return l.reserved.Load() }
 
 // Pressed says whether somebody has to go.
 func (l *Ledger) Pressed() bool { return l.pressed.Load() }
 
-// Costliest is a client of the highest class, or nil when the sum is below the limit or there is nobody to evict, as stuck says.
+// Costliest is a client of the highest class, or nil when the sum is below the limit or there is nobody to evict, as
+// stuck says.
 func (l *Ledger) Costliest() (c *Client, stuck bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -199,8 +202,8 @@ func (c *Client) Note() {
 	l.call(wake)
 }
 
-// Account implements protocol.Accountant: the loop tells that the connection's buffers cost bytes now, and that reserved bytes of the
-// keyspace's memory are lent to it.
+// Account implements protocol.Accountant: the loop tells that the connection's buffers cost bytes now, and that
+// reserved bytes of the keyspace's memory are lent to it.
 func (c *Client) Account(bytes, reserved int) {
 	a := &c.account
 	l := a.ledger
@@ -213,7 +216,8 @@ func (c *Client) Account(bytes, reserved int) {
 	l.call(wake)
 }
 
-// Reserve says that n bytes of the keyspace's memory more, or fewer, are lent for c's arguments. The loop's next Account has them too.
+// Reserve says that n bytes of the keyspace's memory more, or fewer, are lent for c's arguments. The loop's next
+// Account has them too.
 func (c *Client) Reserve(n int) {
 	a := &c.account
 	l := a.ledger
@@ -312,7 +316,8 @@ func (l *Ledger) unlink(c *Client) {
 	}
 }
 
-// A CostClass is how many clients that may be evicted cost less than Below bytes, and not half of it, and what they cost together.
+// A CostClass is how many clients that may be evicted cost less than Below bytes, and not half of it, and what they
+// cost together.
 type CostClass struct {
 	Below   uint64
 	Bytes   int64

@@ -152,7 +152,8 @@ func TestLedgerEvicts(t *testing.T) {
 	r.Costs.check(t, r)
 }
 
-// TestLedgerOnManyLoops: loops tell while the core enters, notes and removes. Nothing is lost; the race detector watches.
+// TestLedgerOnManyLoops: loops tell while the core enters, notes and removes. Nothing is lost; the race detector
+// watches.
 func TestLedgerOnManyLoops(t *testing.T) {
 	r := NewRegistry()
 	r.Costs.SetLimit(1)

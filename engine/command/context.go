@@ -31,18 +31,19 @@ type Context struct {
 
 // Core is what a handler may ask of the core. The core implements it; a fake of these tests a family alone.
 type Core interface {
-	// Call runs another command as this client's, replies included: EXEC. If lent, the command is not over: the caller has to Lend, too,
-	// and its step is called when the command is.
+	// Call runs another command as this client's, replies included: EXEC. If lent, the command is not over: the caller
+	// has to Lend, too, and its step is called when the command is.
 	Call(c *Context, spec *Spec, args [][]byte) (lent bool, err error)
-	// Run runs a command for a script: as cl, a Fake with a Script, admitted as if its user had sent it. The reply, an error of the
-	// command among them, goes to cl.Out. An error that is returned has refused the command, and nothing was replied.
+	// Run runs a command for a script: as cl, a Fake with a Script, admitted as if its user had sent it. The reply, an
+	// error of the command among them, goes to cl.Out. An error that is returned has refused the command, and nothing
+	// was replied.
 	Run(cl *client.Client, args [][]byte) error
-	// Lend lets others have the turn while c's command is not over, and answers whether it could. The handler returns right after, and
-	// step is called in slices of about a millisecond, with the same context, until it says that the command is over. Meanwhile only
-	// commands run that may while the server is busy.
+	// Lend lets others have the turn while c's command is not over, and answers whether it could. The handler returns
+	// right after, and step is called in slices of about a millisecond, with the same context, until it says that the
+	// command is over. Meanwhile only commands run that may while the server is busy.
 	Lend(c *Context, step Step) bool
-	// GiveWay lets others have the turn for once, where Lend cannot because c is a command of a log that is loaded. It answers whether
-	// it did. The handler goes on behind it.
+	// GiveWay lets others have the turn for once, where Lend cannot because c is a command of a log that is loaded. It
+	// answers whether it did. The handler goes on behind it.
 	GiveWay(c *Context) bool
 	// Show has MONITOR show c's command now, before the commands that it runs. Its row has SkipMonitor.
 	Show(c *Context)
@@ -70,13 +71,16 @@ type Step func(c *Context) (done bool, err error)
 // Wait is what one client blocks on.
 type Wait struct {
 	Keys       [][]byte
-	DeadlineMs int64                  // Unix ms; 0 waits forever
-	Type       value.Type             // what Keys are to hold: a key that becomes ready as something else concerns others; None: whatever it holds
-	Retry      func(c *Context) error // runs in a turn when a key may have become ready; a reply, or an error, which is one, ends the wait
-	Gone       bool                   // Retry also runs when a stream has left its key, to answer with an error (XREADGROUP)
-	Timeout    func(c *Context)       // appends the reply of a wait that ran out
-	Left       func()                 // runs when the wait is over, however it ended; nil: nobody asks
-	Busy       bool                   // the command is at work, beside the core: the client is not shown as blocked
+	DeadlineMs int64 // Unix ms; 0 waits forever
+	// What Keys are to hold: a key that becomes ready as something else concerns others; None: whatever it holds.
+	Type value.Type
+	// Runs in a turn when a key may have become ready; a reply, or an error, which is one, ends the wait.
+	Retry func(c *Context) error
+	// Retry also runs when a stream has left its key, to answer with an error (XREADGROUP).
+	Gone    bool
+	Timeout func(c *Context) // appends the reply of a wait that ran out
+	Left    func()           // runs when the wait is over, however it ended; nil: nobody asks
+	Busy    bool             // the command is at work, beside the core: the client is not shown as blocked
 }
 
 // EventClass is a class of keyspace events, one letter of notify-keyspace-events.
@@ -115,8 +119,8 @@ type Effects struct {
 // digitRoom is how much is set aside for made-up arguments at a time: some fifty numbers.
 const digitRoom = 1 << 10
 
-// argsKept is how much room for arguments, or for commands, one call leaves to the next, and is made at a time: XREADGROUP of a million
-// entries sends fourteen million arguments.
+// argsKept is how much room for arguments, or for commands, one call leaves to the next, and is made at a time:
+// XREADGROUP of a million entries sends fourteen million arguments.
 const argsKept = 4096
 
 // Reset empties e for the next call and keeps its room. The core calls it when it has booked a call's effects.
@@ -148,9 +152,9 @@ func (e *Effects) Keep(text []byte) []byte {
 // Changed says that the call made n changes: the request itself is propagated unless Propagate replaced it.
 func (c *Context) Changed(n int) { c.Dirty += int64(n) }
 
-// Propagate sends args in place of the request as the client wrote it, also when the call changed nothing. Several calls
-// send several commands, which the core wraps in MULTI and EXEC. The bytes must hold until the handler has returned; the
-// slice of them is copied.
+// Propagate sends args in place of the request as the client wrote it, also when the call changed nothing. Several
+// calls send several commands, which the core wraps in MULTI and EXEC. The bytes must hold until the handler has
+// returned; the slice of them is copied.
 func (c *Context) Propagate(args ...[]byte) {
 	e := &c.Effects
 	if !e.Replaced {

@@ -31,8 +31,8 @@ func (c *Context) FindEdit(key []byte, t value.Type) (*value.Edit, error) {
 	return e, nil
 }
 
-// OpenScan reads the arguments of HSCAN (values: NOVALUES is known), SSCAN or ZSCAN and finds the value. There is nothing to scan if v does not exist: that
-// is answered then, and the options are not looked at.
+// OpenScan reads the arguments of HSCAN (values: NOVALUES is known), SSCAN or ZSCAN and finds the value. There is
+// nothing to scan if v does not exist: that is answered then, and the options are not looked at.
 //
 // Errors: ErrCursor, ErrWrongType, those of ParseScan.
 func (c *Context) OpenScan(t value.Type, values bool) (v value.Value, cursor uint64, o Scan, err error) {

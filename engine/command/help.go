@@ -2,7 +2,8 @@ package command
 
 import "strings"
 
-// Help answers a container's HELP: a head line, the lines, and a word on HELP itself. Lines of explanation are indented.
+// Help answers a container's HELP: a head line, the lines, and a word on HELP itself. Lines of explanation are
+// indented.
 func Help(c *Context, lines ...string) {
 	name := c.Args[0]
 	c.Reply.Array(len(lines) + 3)

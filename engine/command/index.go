@@ -18,8 +18,8 @@ import (
 //
 // command.I1. A slot's word, last and size are those of its name in lower case.
 // command.I2. A row is reachable from its home slot without crossing an empty one.
-// command.I3. Names of 16 bytes or less are equal exactly if word, last and size are; of 32 or less, if second and before are, too;
-// longer ones are compared whole.
+// command.I3. Names of 16 bytes or less are equal exactly if word, last and size are; of 32 or less, if second and
+// before are, too; longer ones are compared whole.
 type index struct {
 	slots []indexSlot
 	shift uint

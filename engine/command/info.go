@@ -51,8 +51,8 @@ func (a ACL) Names(yield func(string) bool) {
 	}
 }
 
-// AppendCommandInfo answers one entry of COMMAND: name, arity, flags, first key, last key, step, ACL categories, tips, key
-// specs, subcommands.
+// AppendCommandInfo answers one entry of COMMAND: name, arity, flags, first key, last key, step, ACL categories, tips,
+// key specs, subcommands.
 func AppendCommandInfo(r *protocol.Reply, s *Spec) {
 	r.Array(10)
 	r.BulkString(s.Full)

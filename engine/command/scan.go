@@ -14,7 +14,8 @@ var (
 	ErrNoValues = &protocol.Error{Code: "ERR", Text: "NOVALUES option can only be used in HSCAN"}
 )
 
-// Scan is what stands behind the cursor of HSCAN, SSCAN and ZSCAN: [MATCH pattern] [COUNT count], and NOVALUES of HSCAN.
+// Scan is what stands behind the cursor of HSCAN, SSCAN and ZSCAN: [MATCH pattern] [COUNT count], and NOVALUES of
+// HSCAN.
 type Scan struct {
 	Count    int
 	Pattern  []byte // nil matches everything
@@ -56,8 +57,8 @@ func ParseScan(args [][]byte, values bool) (s Scan, err error) {
 	return s, nil
 }
 
-// ParseCursor reads a cursor as C's strtoull does: blanks, a plus and leading zeros before it are fine. A plain negative
-// number is not.
+// ParseCursor reads a cursor as C's strtoull does: blanks, a plus and leading zeros before it are fine. A plain
+// negative number is not.
 func ParseCursor(text []byte) (uint64, bool) {
 	if end := bytes.IndexByte(text, 0); end >= 0 {
 		text = text[:end] // what stands behind a zero byte is not read

@@ -10,7 +10,8 @@ import (
 
 // Settings are the parameters that handlers of several families go by. The core hands them to every Context.
 type Settings struct {
-	MaxBulk        *setting.Int  // proto-max-bulk-len, bytes, which the loops read too: no string may grow past it. Nil: the default
+	// proto-max-bulk-len, bytes, which the loops read too: no string may grow past it. Nil: the default.
+	MaxBulk        *setting.Int
 	MaxMemory      *setting.Uint // maxmemory, bytes; nil: none
 	LazyfreeExpire setting.Bool  // lazyfree-lazy-expire: an expired key is propagated as UNLINK, not DEL
 	LazyfreeServer setting.Bool  // lazyfree-lazy-server-del: the same for a key that a command replaces by nothing
@@ -45,8 +46,8 @@ func (c *Context) MaxBulk() int64 {
 // LazyExpire says whether the end of an expired key is told to the sinks as UNLINK instead of DEL.
 func (c *Context) LazyExpire() bool { return c.Settings != nil && c.Settings.LazyfreeExpire.Get() }
 
-// HasPassed says whether a key given this deadline (Unix ms) would be gone already: then it is removed at once, except on
-// a replica, which waits for its primary to say so, and while loading.
+// HasPassed says whether a key given this deadline (Unix ms) would be gone already: then it is removed at once, except
+// on a replica, which waits for its primary to say so, and while loading.
 func (c *Context) HasPassed(deadlineMs int64) bool {
 	return deadlineMs <= c.Now && !c.Space.Replica && !c.Space.Trusting
 }
@@ -72,6 +73,6 @@ func (c *Context) Displacement() []byte {
 	return wordDel
 }
 
-// Obeys says that the command is not the client's own wish: it comes from our primary or from a file, was allowed once, and
-// is not refused here.
+// Obeys says that the command is not the client's own wish: it comes from our primary or from a file, was allowed once,
+// and is not refused here.
 func (c *Context) Obeys() bool { return c.Client.Is(client.Primary) }

@@ -20,7 +20,8 @@ type Spec struct {
 	Run      Handler   // nil for a container whose Subs do the work
 	Subs     []Spec    // subcommands: Name is the word alone ("list" of "client|list")
 
-	// Means gives the flags of a call from its arguments: a script's own flags decide what EVAL may do. nil: the row's hold.
+	// Means gives the flags of a call from its arguments: a script's own flags decide what EVAL may do. nil: the row's
+	// hold.
 	Means func(args [][]byte, flags Flags) Flags
 
 	GetKeys func(args [][]byte) ([]KeyPosition, error) // for MovableKeys rows whose Keys cannot tell
@@ -108,7 +109,8 @@ const (
 type KeySpec struct {
 	Flags KeyFlags
 	Notes string
-	// Where the search begins: Index, or behind Keyword searched from KeywordFrom (negative: from the end). Unknown if neither.
+	// Where the search begins: Index, or behind Keyword searched from KeywordFrom (negative: from the end). Unknown if
+	// neither.
 	Index       int
 	Keyword     string
 	KeywordFrom int

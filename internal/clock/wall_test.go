@@ -67,7 +67,8 @@ func TestWallTrustsAnEvenCounter(t *testing.T) {
 		"the counter jumped back":  func(f *fakeClocks) { f.at.ticks -= 1 << 40 },
 		"a suspension":             func(f *fakeClocks) { f.at.ticks += int64(f.rate * float64(hour)) },
 		"the clock slept":          func(f *fakeClocks) { f.at.nanos += hour },
-		"another rate":             func(f *fakeClocks) { f.rate *= 2; f.w.step = 0 }, // until the stretch ends it is off by half a millisecond
+		// Until the stretch ends it is off by half a millisecond.
+		"another rate":             func(f *fakeClocks) { f.rate *= 2; f.w.step = 0 },
 		"a counter that runs back": func(f *fakeClocks) { f.rate = -f.rate; f.w.step = 0; f.run(100); f.rate = -f.rate },
 		"jumps in a stretch and next": func(f *fakeClocks) {
 			f.at.ticks += 1 << 40

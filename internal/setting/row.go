@@ -39,18 +39,20 @@ const (
 type Flags uint16
 
 const (
-	Immutable   Flags = 1 << iota // only the file and the command line can set it
-	Fixed                         // the same, but CONFIG SET of the value it has is no error: for settings that Redis does not have
-	Sensitive                     // CONFIG SET's value is kept out of the slow log and MONITOR
-	Hidden                        // CONFIG GET shows it by its whole name only
-	Protected                     // CONFIG SET needs enable-protected-configs
-	DenyLoading                   // CONFIG SET answers LOADING while the data set loads
-	MultiArg                      // takes several arguments on its line
-	Volatile                      // CONFIG SET applies it even when the text is the same: files that changed under their name
-	NoEffect                      // accepted; does nothing in this version, and start-up says so
-	AlwaysFile                    // REWRITE writes it even when it is the default
-	KeepEmpty                     // REWRITE keeps a line whose value is empty, as is the default
-	Apart                         // its lines stand each for itself: REWRITE appends none that says what the default does
+	Immutable Flags = 1 << iota // only the file and the command line can set it
+	// The same, but CONFIG SET of the value it has is no error: for settings that Redis does not have.
+	Fixed
+	Sensitive   // CONFIG SET's value is kept out of the slow log and MONITOR
+	Hidden      // CONFIG GET shows it by its whole name only
+	Protected   // CONFIG SET needs enable-protected-configs
+	DenyLoading // CONFIG SET answers LOADING while the data set loads
+	MultiArg    // takes several arguments on its line
+	// CONFIG SET applies it even when the text is the same: files that changed under their name.
+	Volatile
+	NoEffect   // accepted; does nothing in this version, and start-up says so
+	AlwaysFile // REWRITE writes it even when it is the default
+	KeepEmpty  // REWRITE keeps a line whose value is empty, as is the default
+	Apart      // its lines stand each for itself: REWRITE appends none that says what the default does
 )
 
 // Mutable is a row that CONFIG SET changes at once: the default, and its name where a reader might wonder.

@@ -140,7 +140,7 @@ func (h *Host) Listen(port int, accept func(*Conn)) { h.listeners[port] = accept
 // After has f happen in ms milliseconds.
 func (n *Net) After(ms int64, f func()) {
 	n.asked++
-	heap.Push(&n.events, event{n.now + max(ms, 0), n.asked, f})
+	heap.Push(&n.events, &event{n.now + max(ms, 0), n.asked, f})
 }
 
 // Cut keeps two hosts from hearing each other, or ends that. What is sent meanwhile arrives when it ends.
@@ -174,7 +174,7 @@ func (n *Net) Reaches(a, b *Host) bool { return !n.cut[[2]*Host{a, b}] }
 // Run has everything happen that is to happen until a time.
 func (n *Net) Run(untilMs int64) {
 	for len(n.events) > 0 && n.events[0].at <= untilMs {
-		e := heap.Pop(&n.events).(event)
+		e := heap.Pop(&n.events).(*event)
 		n.now = e.at
 		e.do()
 	}
@@ -195,18 +195,18 @@ type event struct {
 	do  func()
 }
 
-type queue []event
+type queue []*event
 
 func (q queue) Len() int { return len(q) }
 func (q queue) Less(i, j int) bool {
 	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].seq < q[j].seq
 }
 func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *queue) Push(x any)   { *q = append(*q, x.(event)) }
+func (q *queue) Push(x any)   { *q = append(*q, x.(*event)) }
 func (q *queue) Pop() any {
 	old := *q
 	e := old[len(old)-1]
-	old[len(old)-1] = event{}
+	old[len(old)-1] = nil
 	*q = old[:len(old)-1]
 	return e
 }

@@ -286,7 +286,25 @@ func (s *State) Level(level int) (Frame, bool) {
 	if f.cl == nil {
 		return Frame{"=[C]", "[C]", -1}, true
 	}
-	return Frame{f.cl.proto.source, chunkID(f.cl.proto.source, shortSource), f.line()}, true
+	return f.describe(), true
+}
+
+// InLua describes the innermost Lua function: the one that runs, or the one that waits for Go functions or a coroutine.
+// ok is false if there is none.
+func (s *State) InLua() (frame Frame, ok bool) {
+	for t := s.cur; t != nil; t = t.parent {
+		for i := len(t.frames) - 1; i >= 0; i-- {
+			if f := &t.frames[i]; f.cl != nil {
+				return f.describe(), true
+			}
+		}
+	}
+	return Frame{}, false
+}
+
+// describe is for a frame of a Lua function.
+func (f *frame) describe() Frame {
+	return Frame{f.cl.proto.source, chunkID(f.cl.proto.source, shortSource), f.line()}
 }
 
 // SetTypeMetatable gives all values of a basic type a metatable.

@@ -95,7 +95,8 @@ func TestKilledWhileWriting(t *testing.T) {
 		if rng.IntN(2) == 0 {
 			saver.Must("BGSAVE") // and one more that is under way when the end comes
 		}
-		time.Sleep(time.Duration(rng.IntN(5000*testkit.Scale())) * time.Microsecond) // where the blow falls, not a wait for anything
+		// Where the blow falls, not a wait for anything.
+		time.Sleep(time.Duration(rng.IntN(5000*testkit.Scale())) * time.Microsecond)
 		s.Kill()
 		close(stop)
 		last := <-stopped

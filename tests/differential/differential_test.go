@@ -107,7 +107,8 @@ func newRunner(t *testing.T, reference, subject *testkit.Server) *runner {
 	t.Cleanup(p.subject.close)
 	seed := theSeed()
 	p.cutBy(seed)
-	if _, err := p.ask("DEBUG", "SET-ACTIVE-EXPIRE", 0); err != nil { // keys past their deadline go when they are asked for, on both alike
+	// Keys past their deadline go when they are asked for, on both alike.
+	if _, err := p.ask("DEBUG", "SET-ACTIVE-EXPIRE", 0); err != nil {
 		t.Fatal(err)
 	}
 	return &runner{pair: p, families: fitting(tables, p.ref.version), has: commonTo(reference, subject), seed: seed, now: time.Now().Unix(), perName: map[string]int{}}

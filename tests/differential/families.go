@@ -10,8 +10,9 @@ import (
 type family struct {
 	name      string
 	templates []template
-	alternate bool   // only every other round has it: it makes a difference known that else would be none
-	parts     string // versions of the reference that begin with this are not sent it: they leave other states behind, on purpose
+	alternate bool // only every other round has it: it makes a difference known that else would be none
+	// Versions of the reference that begin with this are not sent it: they leave other states behind, on purpose.
+	parts string
 }
 
 // families are all tables, by the names that -families takes.
@@ -21,7 +22,8 @@ var families = []family{
 	{name: "tx", templates: txTemplates},
 	{name: "conn", templates: connTemplates},
 	{name: "bitmap", templates: bitmapTemplates},
-	{name: "hll", templates: hllTemplates, parts: "7.0"}, // which Debian has had refuse a sparse value with bytes behind its end, as later Redis does
+	// Which Debian has had refuse a sparse value with bytes behind its end, as later Redis does.
+	{name: "hll", templates: hllTemplates, parts: "7.0"},
 	{name: "set", templates: setTemplates},
 	{name: "hash", templates: hashTemplates},
 	{name: "list", templates: listTemplates},

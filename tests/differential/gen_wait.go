@@ -132,8 +132,9 @@ var scarcities = []scarcity{
 		}},
 	},
 	{
-		// 7.0 has other words for who sees a stream go, makes no consumer while it waits, and gives nothing to who waits for entries when a stream's last
-		// ID is beyond theirs and there are none; and two streams are two keys (someWaits).
+		// 7.0 has other words for who sees a stream go, makes no consumer while it waits, and gives nothing to who
+		// waits for entries when a stream's last ID is beyond theirs and there are none; and two streams are two keys
+		// (someWaits).
 		waits: family{name: "groups", parts: "7.0", templates: []template{
 			{8, "xreadgroup", []arg{exactly("GROUP"), exactly("g"), anyConsumer, upToFew, planBlock, maybe(20, lit("NOACK")), lit("STREAMS"), waitKey, exactly(">")}},
 			{2, "xreadgroup", []arg{exactly("GROUP"), exactly("g"), anyConsumer, planBlock, lit("STREAMS"), waitKey, waitKey, exactly(">"), exactly(">")}},

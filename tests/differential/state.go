@@ -19,7 +19,8 @@ func (p *pair) sameState(rng *rand.Rand) (what string, err error) {
 	if err != nil {
 		return "", err
 	}
-	differ := rng == nil || !equal(digests[0], digests[1]) // or some keys are past their deadline on one: then no difference is left below
+	// Or some keys are past their deadline on one: then no difference is left below.
+	differ := rng == nil || !equal(digests[0], digests[1])
 	for _, db := range usedDatabases {
 		if _, err := p.ask("SELECT", db); err != nil {
 			return "", err

@@ -130,7 +130,8 @@ func TestBlockedOnLists(t *testing.T) {
 				s.Do("ZADD", key, 1, "x")
 			}
 			s.Do("MULTI")
-			s.Do("FLUSHALL") // keys that are not there afterwards are not ready, and so keep no place in the order of those that are
+			// Keys that are not there afterwards are not ready, and so keep no place in the order of those that are.
+			s.Do("FLUSHALL")
 			for i := range keys {
 				s.Do("RPUSH", keys[len(keys)-1-i], i)
 			}

@@ -24,7 +24,8 @@ func TestPanicIsInTheLog(t *testing.T) {
 					t.Fatal(err)
 				}
 				s.Do("DEBUG", "LOG", "first line of the new file")
-				testkit.Until(t, testkit.Slowly(30*time.Second), "the old file is let go of", func() error { // it is looked at every 5 s
+				// It is looked at every 5 s.
+				testkit.Until(t, testkit.Slowly(30*time.Second), "the old file is let go of", func() error {
 					return testkit.Equal(slices.Contains(open(t, s.PID), s.File("log.old")), false)
 				})
 			}

@@ -151,8 +151,8 @@ func TestPassword(t *testing.T) {
 	}
 }
 
-// TestRenamesOfCommands: the commands of cluster mode can be taken away like others. What nobody has ends the start, and
-// so does a name that is taken.
+// TestRenamesOfCommands: the commands of cluster mode can be taken away like others. What nobody has ends the start,
+// and so does a name that is taken.
 func TestRenamesOfCommands(t *testing.T) {
 	launch := func(lines ...string) *testkit.Server {
 		dir := t.TempDir()
@@ -234,7 +234,8 @@ func smoke(t *testing.T, s *testkit.Server) {
 		t.Errorf("%d bytes came back of %d", len(v.Text), len(big))
 	}
 	raw := s.Dial()
-	for _, b := range []byte("*3\r\n$3\r\nSET\r\n$5\r\npiece\r\n$3\r\na\r\n\r\nGET piece\r\n") { // byte by byte, then inline
+	// Byte by byte, then inline.
+	for _, b := range []byte("*3\r\n$3\r\nSET\r\n$5\r\npiece\r\n$3\r\na\r\n\r\nGET piece\r\n") {
 		if _, err := raw.Conn().Write([]byte{b}); err != nil {
 			t.Fatal(err)
 		}

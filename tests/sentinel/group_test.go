@@ -53,6 +53,42 @@ func (s watched) address() string {
 	return net.JoinHostPort(v.Elems[0].Text, v.Elems[1].Text)
 }
 
+// hasten has a Sentinel look more often, so that the short form of a test is short.
+func (s watched) hasten() {
+	if testkit.Scale() == 1 {
+		s.Do("SENTINEL", "DEBUG", "info-period", 1000, "publish-period", 500)
+	}
+}
+
+// whyNotWell says what s sees that is not well: the primary, so many replicas, or so many other Sentinels.
+//
+// A Sentinel that has not seen yet that an old primary has become a replica would demote it, if somebody promoted it
+// now. Redis's do so too.
+func (s watched) whyNotWell(replicas, sentinels int) error {
+	v, err := s.Ask("SENTINEL", "MASTER", "m")
+	if err != nil {
+		return err
+	}
+	m := fields(v)
+	got, want := m["flags"]+" "+m["num-other-sentinels"]+" "+m["num-slaves"], fmt.Sprint("master ", sentinels, " ", replicas)
+	if got != want {
+		return fmt.Errorf("a Sentinel sees %s, want %s", got, want)
+	}
+	for about, flag := range map[string]string{"REPLICAS": "slave", "SENTINELS": "sentinel"} {
+		v, err := s.Ask("SENTINEL", about, "m")
+		if err != nil {
+			return err
+		}
+		for _, e := range v.Elems {
+			f := fields(e)
+			if f["flags"] != flag || about == "REPLICAS" && f["role-reported"]+f["master-link-status"] != "slaveok" {
+				return fmt.Errorf("a Sentinel sees %v", f)
+			}
+		}
+	}
+	return nil
+}
+
 // A group is a primary, its replicas, and who watches them.
 type group struct {
 	servers   []*testkit.Server // the first is the primary

@@ -20,7 +20,7 @@ import (
 
 // A Server is one process and the folder it works in. Start, Redis and Launch make them; the test's end ends them.
 type Server struct {
-	Addr string // 127.0.0.1:port
+	Addr string // 127.0.0.1:port, or the path of a unix socket
 	Port int
 	Dir  string // its working directory, new and empty at first
 	PID  int
@@ -52,6 +52,7 @@ type Spec struct {
 	Dir     string   // "": a new one
 	Bare    bool     // none of our arguments: Args are all
 	Port    int      // 0: a free one
+	Socket  string   // the server is reached by this unix socket, which Args name
 	NoWait  bool     // do not wait for it to answer: it may refuse to start
 }
 
@@ -79,6 +80,9 @@ func Launch(t testing.TB, spec Spec) *Server {
 		s.Port = FreePort(t)
 	}
 	s.Addr = "127.0.0.1:" + strconv.Itoa(s.Port)
+	if spec.Socket != "" {
+		s.Addr = spec.Socket
+	}
 	if spec.Redis {
 		s.name = "redis-server"
 	}
@@ -401,7 +405,8 @@ func (s *Server) Sockets() (sockets []string) {
 		s.t.Fatal(err)
 	}
 	for _, e := range entries {
-		if to, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil && strings.HasPrefix(to, "socket:") { // an error: closed meanwhile
+		// An error: closed meanwhile.
+		if to, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil && strings.HasPrefix(to, "socket:") {
 			sockets = append(sockets, to)
 		}
 	}

@@ -125,7 +125,8 @@ func TestTwoViewsAtOnce(t *testing.T) {
 	s, r := testkit.Start(t, "--rdb-key-save-delay", "600"), newReader(t)
 	c := prepare(t, s)
 	w := startWriters(t, s, 2, uint64(time.Now().UnixNano()))
-	play(t, c, mark(0, "BGSAVE"))                      // takes seconds: on a busy host, so do the synchronisations' beginnings
+	// Takes seconds: on a busy host, so do the synchronisations' beginnings.
+	play(t, c, mark(0, "BGSAVE"))
 	c.Must("CONFIG", "SET", "rdb-key-save-delay", 100) // for them
 	var peers []*respclient.Client
 	for round := 1; round <= 2; round++ {

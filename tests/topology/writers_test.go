@@ -162,7 +162,8 @@ func write(rng *rand.Rand) [][]any {
 	case 15:
 		return one("SETRANGE", key(), rng.IntN(200), value())
 	case 16:
-		return one("SETRANGE", fmt.Sprint("long:", rng.IntN(40)), rng.IntN(300_000), value()) // few: however long a run lasts, a save does not
+		// Few: however long a run lasts, a save does not.
+		return one("SETRANGE", fmt.Sprint("long:", rng.IntN(40)), rng.IntN(300_000), value())
 	case 17:
 		return one("INCRBYFLOAT", "f:"+key(), fmt.Sprintf("%.*f", rng.IntN(9), rng.Float64()*100-50))
 	case 18:

@@ -93,7 +93,8 @@ var session = command.Family{Name: "session", Rows: []command.Spec{
 		return nil
 	}},
 	{Name: "ping", Arity: -1, Run: func(c *command.Context) error { c.Reply.Simple("PONG"); return nil }},
-	{Name: "debug", Arity: -2, Run: func(c *command.Context) error { c.Reply.OK(); return nil }}, // SET-ACTIVE-EXPIRE: nothing here is active
+	// SET-ACTIVE-EXPIRE: nothing here is active.
+	{Name: "debug", Arity: -2, Run: func(c *command.Context) error { c.Reply.OK(); return nil }},
 }}
 
 func newCore(t *testing.T) *commandtest.Core {

@@ -8,8 +8,9 @@ import (
 	"spindle/engine/data/value/stream"
 )
 
-// elements counts what a value holds: members, pairs of field and value or member and score, entries of a stream; -1 for a module's value,
-// which only that module understands. On the way everything that is packed is proven to the last byte.
+// elements counts what a value holds: members, pairs of field and value or member and score, entries of a stream; -1
+// for a module's value, which only that module understands. On the way everything that is packed is proven to the last
+// byte.
 func elements(x *codec.Expander, kind rdb.Kind, raw []byte) (n int, err error) {
 	r := rdb.NewReader(raw)
 	switch kind {

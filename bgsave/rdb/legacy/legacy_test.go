@@ -15,10 +15,11 @@ import (
 	"spindle/engine/data/listpack"
 )
 
-// A golden is a value in a retired format and what redis-server 7.4.1 makes of it, a line of testdata/golden.jsonl: bytes was wrapped as a
-// payload of RDB version 9 (as list, hash or sorted set) and given to RESTORE, elements is what LRANGE, HGETALL or ZRANGE
-// WITHSCORES then answered. Those called "of …rdb" are from the files in the reference's test suite, which old servers wrote; the
-// others were composed to meet each form. bytes is in hexadecimal, with [n] for n times "x"; in elements a number n stands for that too.
+// A golden is a value in a retired format and what redis-server 7.4.1 makes of it, a line of testdata/golden.jsonl:
+// bytes was wrapped as a payload of RDB version 9 (as list, hash or sorted set) and given to RESTORE, elements is what
+// LRANGE, HGETALL or ZRANGE WITHSCORES then answered. Those called "of …rdb" are from the files in the reference's test
+// suite, which old servers wrote; the others were composed to meet each form. bytes is in hexadecimal, with [n] for n
+// times "x"; in elements a number n stands for that too.
 type golden struct {
 	Name, Format, Bytes string
 	Elements            []any

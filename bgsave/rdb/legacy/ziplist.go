@@ -13,11 +13,11 @@ import (
 //	0         4         8        10                               bytes-1
 //	+---------+---------+--------+---------+---------+-- ~ --+------+
 //	| bytes   | tail    | count  | entry 0 | entry 1 |       | 0xFF |   tail:  the offset of the last entry
-//	+---------+---------+--------+---------+---------+-- ~ --+------+   entry: length of the previous entry, encoding, payload
+//	+---------+---------+--------+---------+---------+-- ~ --+------+   entry: the previous length, encoding, payload
 //	  u32 LE    u32 LE    u16 LE
 //
-// The length of the previous entry (0 for the first) is one byte below 0xFE, or 0xFE and a u32 LE, which may hold a small one too.
-// Encodings (l: length, big endian; integers are little endian, two's complement):
+// The length of the previous entry (0 for the first) is one byte below 0xFE, or 0xFE and a u32 LE, which may hold a
+// small one too. Encodings (l: length, big endian; integers are little endian, two's complement):
 //
 //	00llllll                     string of 0..63 bytes       11000000  integer of 16 bits    11111110  integer of 8 bits
 //	01llllll llllllll            string of 0..16383 bytes    11010000  integer of 32 bits    1111xxxx  integer x-1,
@@ -29,7 +29,8 @@ import (
 // legacy.Z3. count is the number of entries, or 0xFFFF when only a walk can tell.
 // legacy.Z4. Each entry says the length of the one before it.
 //
-// ReadZiplist proves legacy.Z1..legacy.Z4. A quicklist of RDB version 7 to 9 (kind 14) is a sequence of ziplists, read one by one.
+// ReadZiplist proves legacy.Z1..legacy.Z4. A quicklist of RDB version 7 to 9 (kind 14) is a sequence of ziplists, read
+// one by one.
 // Source: the ziplist as RDB files hold it.
 type Ziplist struct {
 	p     []byte
@@ -115,7 +116,8 @@ func (z Ziplist) AppendListpack(dst []byte) []byte {
 	return listpack.Close(dst, from, z.count)
 }
 
-// previousLen reads the length of the previous entry at the beginning of p, which has at least one byte, and the length of its field.
+// previousLen reads the length of the previous entry at the beginning of p, which has at least one byte, and the length
+// of its field.
 func previousLen(p []byte) (size int, previous uint64, ok bool) {
 	switch {
 	case p[0] < bigPrevious:

@@ -14,7 +14,7 @@ import (
 //	+-------+--------+-------+--------+------+-------+------+--------+-- ~ --+------+
 //	| count | length | field | length | free | value | free | length |       | 0xFF |   free:  u8, how many bytes behind
 //	+-------+--------+-------+--------+------+-------+------+--------+-- ~ --+------+          the value mean nothing
-//	   u8                                u8            bytes                            length: u8 below 0xFE, or 0xFE, u32 LE
+//	   u8                                u8            bytes                            length: u8, or 0xFE and u32 LE
 //
 // legacy.M1. The last byte is the only 0xFF where a field's length would begin.
 // legacy.M2. count is the number of fields, or 0xFE when only a walk can tell.
@@ -39,7 +39,8 @@ var (
 	ErrZipmapCount = errors.New("zipmap: the count is not that of the fields")
 )
 
-// ReadZipmap proves that p, as a whole, is a zipmap. It may be empty, and a field may occur twice: whoever makes a hash of it looks.
+// ReadZipmap proves that p, as a whole, is a zipmap. It may be empty, and a field may occur twice: whoever makes a hash
+// of it looks.
 func ReadZipmap(p []byte) (Zipmap, error) {
 	if len(p) < 2 || p[len(p)-1] != zipmapEnd {
 		return Zipmap{}, ErrZipmapEnd
@@ -86,8 +87,8 @@ func (z Zipmap) AppendListpack(dst []byte) []byte {
 	return listpack.Close(dst, from, 2*z.count)
 }
 
-// zipmapPair reads a field and its value at the beginning of p; size is how many bytes both take, ok is false if they are not
-// all there.
+// zipmapPair reads a field and its value at the beginning of p; size is how many bytes both take, ok is false if they
+// are not all there.
 func zipmapPair(p []byte) (field, value []byte, size int, ok bool) {
 	at, n, ok := zipmapLength(p)
 	if !ok || n > uint64(len(p)-at) {

@@ -1,5 +1,5 @@
-// Package commandtest is a core without loops, clocks or neighbours, for tests of families: it runs one command and tells what
-// the command answered, what it would have sent to the sinks, and which keyspace events it published.
+// Package commandtest is a core without loops, clocks or neighbours, for tests of families: it runs one command and
+// tells what the command answered, what it would have sent to the sinks, and which keyspace events it published.
 //
 // Owner: the test; one goroutine.
 // Never: in a server. What admission refuses for other reasons than arity and MULTI is not refused here.
@@ -215,7 +215,8 @@ func (c *Core) GiveWay(*command.Context) bool { return false }
 // Show implements command.Core: nobody watches.
 func (c *Core) Show(*command.Context) {}
 
-// Block implements command.Core: nothing here ever becomes ready, so a wait that has an end is at its end, and the clock with it.
+// Block implements command.Core: nothing here ever becomes ready, so a wait that has an end is at its end, and the
+// clock with it.
 func (c *Core) Block(ctx *command.Context, w command.Wait) {
 	if w.DeadlineMs != 0 && w.Timeout != nil {
 		c.SetNow(max(c.now, w.DeadlineMs))

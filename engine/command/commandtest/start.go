@@ -9,7 +9,8 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// Start is a core over an empty keyspace of 16 databases, at a fixed time. Its memory is given back when the test has ended.
+// Start is a core over an empty keyspace of 16 databases, at a fixed time. Its memory is given back when the test has
+// ended.
 func Start(t testing.TB, families ...command.Family) *Core {
 	t.Helper()
 	heap, err := memory.New(memory.Options{})

@@ -6,8 +6,9 @@ import (
 	"spindle/internal/invariant"
 )
 
-// A Splice is a planned edit: at offset Off, Del bytes go and Ins bytes come, after which the set has Width and Len. The package
-// plans it, the owner of the bytes makes the gap, in place or in a new block, and Put writes the integer and the header.
+// A Splice is a planned edit: at offset Off, Del bytes go and Ins bytes come, after which the set has Width and Len.
+// The package plans it, the owner of the bytes makes the gap, in place or in a new block, and Put writes the integer
+// and the header.
 //
 // With Widen the bytes do not shift but are all written anew: Upgrade does it, into a block of Bytes()+Grow() bytes.
 type Splice struct {
@@ -58,8 +59,8 @@ func (s Splice) Finish(set []byte) {
 // Put writes the integer that was planned for into the gap; not for Widen.
 func (s Splice) Put(set []byte, n int64) { put(set, s.Width, (s.Off-HeaderLen)/s.Width, n) }
 
-// Upgrade writes to dst the set with n, each integer as wide as s, a Splice with Widen, says. dst is either apart from set or begins
-// where set does: then the integers are widened in place, from the last to the first.
+// Upgrade writes to dst the set with n, each integer as wide as s, a Splice with Widen, says. dst is either apart from
+// set or begins where set does: then the integers are widened in place, from the last to the first.
 func (s Splice) Upgrade(dst, set []byte, n int64) {
 	old, length := Width(set), Len(set)
 	front := 0 // where the old ones begin: n is less than all, or greater

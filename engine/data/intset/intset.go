@@ -20,8 +20,8 @@ import (
 // intset.I2. The integers ascend; no two are equal.
 // intset.I3. width is 2, 4 or 8. It is the least that held every integer so far: it never shrinks when one is removed.
 //
-// Validate proves intset.I1, intset.I2 and that width is one of the three. RDB and DUMP store these bytes unchanged, so a change here is a change
-// of file format. Source: the intset as RDB files hold it.
+// Validate proves intset.I1, intset.I2 and that width is one of the three. RDB and DUMP store these bytes unchanged, so
+// a change here is a change of file format. Source: the intset as RDB files hold it.
 //
 // Every function takes a slice that begins with the intset and may be longer.
 const HeaderLen = 8

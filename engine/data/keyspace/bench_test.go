@@ -37,8 +37,8 @@ func someKeys(n, m int) [][]byte {
 
 const benchKeys = 4_000_000
 
-// BenchmarkLookup finds one key that is in the cache, and random ones of 4 M that are not: one by one, and in batches of 16
-// with their misses overlapped. Watch allocs/op: 0.
+// BenchmarkLookup finds one key that is in the cache, and random ones of 4 M that are not: one by one, and in batches
+// of 16 with their misses overlapped. Watch allocs/op: 0.
 func BenchmarkLookup(b *testing.B) {
 	b.Run("cached", func(b *testing.B) {
 		_, db := filled(b, 1000, nil)
@@ -78,7 +78,8 @@ func BenchmarkLookup(b *testing.B) {
 	})
 }
 
-// BenchmarkSet writes one resident key in place, random ones of 4 M with and without a view, and new ones. Watch allocs/op: 0.
+// BenchmarkSet writes one resident key in place, random ones of 4 M with and without a view, and new ones. Watch
+// allocs/op: 0.
 func BenchmarkSet(b *testing.B) {
 	val := []byte("0123456789abcdef0123456789abcdef")
 	b.Run("cached", func(b *testing.B) {

@@ -5,8 +5,9 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Reach makes the string at key raw and at least n bytes long, with zeros behind what there was; the deadline stays. v is what
-// LookupWrite has just found there, a string or the zero Value: the key is created then. Who watches hears nothing: Touch.
+// Reach makes the string at key raw and at least n bytes long, with zeros behind what there was; the deadline stays. v
+// is what LookupWrite has just found there, a string or the zero Value: the key is created then. Who watches hears
+// nothing: Touch.
 func (db *DB) Reach(key []byte, v value.Value, n int) value.Value {
 	switch {
 	case !v.Exists():
@@ -19,8 +20,8 @@ func (db *DB) Reach(key []byte, v value.Value, n int) value.Value {
 	return e.Value()
 }
 
-// Patch writes data at byte off of the string at key, which LookupWrite or Reach has just found. It becomes raw, and longer if it
-// must. Who watches hears nothing: Touch.
+// Patch writes data at byte off of the string at key, which LookupWrite or Reach has just found. It becomes raw, and
+// longer if it must. Who watches hears nothing: Touch.
 //
 // Cost: the entry, or the chunks that data falls into, one or two; copied first if a view reads them.
 func (db *DB) Patch(key []byte, off int, data []byte) { db.at(key).Patch(off, data) }
@@ -28,8 +29,9 @@ func (db *DB) Patch(key []byte, off int, data []byte) { db.at(key).Patch(off, da
 // Touch tells who watches keys that key has changed.
 func (db *DB) Touch(key []byte) { db.Touched(key) }
 
-// SetFilled makes a raw string of n bytes the value at key, whatever was there, without a deadline. fill writes its bytes from off
-// on into dst, in order, a chunk at a time; it may read any value but must not write. Returns whether the key is new.
+// SetFilled makes a raw string of n bytes the value at key, whatever was there, without a deadline. fill writes its
+// bytes from off on into dst, in order, a chunk at a time; it may read any value but must not write. Returns whether
+// the key is new.
 func (db *DB) SetFilled(key []byte, n int, fill func(dst []byte, off int)) (created bool) {
 	db.k.assertHeld()
 	var f value.Form

@@ -54,7 +54,8 @@ func (k *Keyspace) decayed(clock uint32) uint32 {
 	return count - min(periods, count)
 }
 
-// grown is a count after one more use: it grows with a probability of 1 in (count above the initial one) * LFULogFactor + 1.
+// grown is a count after one more use: it grows with a probability of 1 in (count above the initial one) * LFULogFactor
+// + 1.
 func (k *Keyspace) grown(count uint32) uint32 {
 	if count == 255 {
 		return count
@@ -69,7 +70,8 @@ func (k *Keyspace) grown(count uint32) uint32 {
 	return count
 }
 
-// Renew gives v the clock of a key that is being made: for a value that came in another's place as if that had been deleted first.
+// Renew gives v the clock of a key that is being made: for a value that came in another's place as if that had been
+// deleted first.
 func (k *Keyspace) Renew(v value.Value) { v.SetClock(k.newClock()) }
 
 // IdleMs is how long ago v was last used (OBJECT IDLETIME); meaningful when the policy is not LFU.
@@ -80,8 +82,8 @@ func (k *Keyspace) IdleMs(v value.Value) int64 {
 // Frequency is v's logarithmic use counter, decayed (OBJECT FREQ); meaningful when the policy is LFU.
 func (k *Keyspace) Frequency(v value.Value) int { k.assertHeld(); return int(k.decayed(v.Clock())) }
 
-// SetIdle gives v the clock of a key that was last used so long ago (RESTORE IDLETIME, RDB), or as long ago as a clock can say that is not
-// ahead (saved.go). Nothing under an LFU policy.
+// SetIdle gives v the clock of a key that was last used so long ago (RESTORE IDLETIME, RDB), or as long ago as a clock
+// can say that is not ahead (saved.go). Nothing under an LFU policy.
 func (k *Keyspace) SetIdle(v value.Value, idleMs int64) {
 	k.assertHeld()
 	if !k.Policy.LFU() {

@@ -5,8 +5,8 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Edit finds key for a command that changes it in place; nil when there is none. Expiry and clock as LookupWrite. The command looks at
-// the type first, and calls Touched when it has changed something.
+// Edit finds key for a command that changes it in place; nil when there is none. Expiry and clock as LookupWrite. The
+// command looks at the type first, and calls Touched when it has changed something.
 //
 // Lifetime: value.Edit, keyspace.K1: until the third Edit, Create or Put after it.
 func (db *DB) Edit(key []byte) *value.Edit {
@@ -43,8 +43,8 @@ func (db *DB) hand(e *value.Edit) *value.Edit {
 	return e
 }
 
-// Create makes key, for which Edit gave nil, a collection whose listpack or intset has n bytes; e.Packed is to be written before anything
-// else is done with the databases.
+// Create makes key, for which Edit gave nil, a collection whose listpack or intset has n bytes; e.Packed is to be
+// written before anything else is done with the databases.
 func (db *DB) Create(key []byte, t value.Type, enc value.Encoding, n int) *value.Edit {
 	db.k.assertHeld()
 	f := value.PackedForm(t, enc, len(key), n, false)
@@ -55,7 +55,8 @@ func (db *DB) Create(key []byte, t value.Type, enc value.Encoding, n int) *value
 	return db.create(key, &f, root)
 }
 
-// CreateRoot makes key, for which Edit gave nil, a collection that hangs off root (Store.NewRoot), which belongs to the keyspace then.
+// CreateRoot makes key, for which Edit gave nil, a collection that hangs off root (Store.NewRoot), which belongs to the
+// keyspace then.
 func (db *DB) CreateRoot(key []byte, t value.Type, enc value.Encoding, root memory.Ref) *value.Edit {
 	f := value.RootForm(t, enc, len(key), false)
 	return db.create(key, &f, root)
@@ -79,8 +80,8 @@ func (db *DB) create(key []byte, f *value.Form, root memory.Ref) *value.Edit {
 	return db.hand(e)
 }
 
-// PutPacked makes key a collection whose listpack or intset is b, whatever was there. deadline as for SetString. Returns whether the key is
-// new.
+// PutPacked makes key a collection whose listpack or intset is b, whatever was there. deadline as for SetString.
+// Returns whether the key is new.
 func (db *DB) PutPacked(key []byte, t value.Type, enc value.Encoding, b []byte, deadline int64) (created bool) {
 	db.k.assertHeld()
 	f := value.PackedForm(t, enc, len(key), len(b), deadline != 0)
@@ -92,7 +93,8 @@ func (db *DB) PutPacked(key []byte, t value.Type, enc value.Encoding, b []byte, 
 	return db.put(key, &f, root, b, deadline)
 }
 
-// PutRoot makes key a collection that hangs off root (Store.NewRoot), which belongs to the keyspace then; otherwise as PutPacked.
+// PutRoot makes key a collection that hangs off root (Store.NewRoot), which belongs to the keyspace then; otherwise as
+// PutPacked.
 func (db *DB) PutRoot(key []byte, t value.Type, enc value.Encoding, root memory.Ref, deadline int64) (created bool) {
 	db.k.assertHeld()
 	f := value.RootForm(t, enc, len(key), deadline != 0)

@@ -421,7 +421,8 @@ func (m *toyModel) run(steps, every int) {
 	}
 }
 
-// TestCollectionModel makes the same random steps on collections of every form and on Go maps, under views that are read and closed.
+// TestCollectionModel makes the same random steps on collections of every form and on Go maps, under views that are
+// read and closed.
 func TestCollectionModel(t *testing.T) { newToyModel(t, 12, 700).run(scaled(6_000), 20) }
 
 func TestCollectionModelMany(t *testing.T) { newToyModel(t, 400, 40).run(scaled(20_000), 500) }
@@ -457,8 +458,8 @@ func TestMemberBytes(t *testing.T) {
 	}
 }
 
-// TestLettingGoIsShort: whatever happens to a large collection, the turn's part of it is a constant; a view goes on reading it. The
-// bound, in CPU time, is a quarter of what freeing it all would take.
+// TestLettingGoIsShort: whatever happens to a large collection, the turn's part of it is a constant; a view goes on
+// reading it. The bound, in CPU time, is a quarter of what freeing it all would take.
 func TestLettingGoIsShort(t *testing.T) {
 	n := 200_000
 	if invariant.Enabled { // which is slow, and not about time
@@ -541,7 +542,8 @@ func TestEditDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// TestWaitersHear: the hooks for blocked clients fire for what may serve them and for nothing else, and only while somebody waits.
+// TestWaitersHear: the hooks for blocked clients fire for what may serve them and for nothing else, and only while
+// somebody waits.
 func TestWaitersHear(t *testing.T) {
 	k := newToyspace(t)
 	var heard []string

@@ -110,8 +110,9 @@ func (db *DB) SetInt(key []byte, n int64, deadline int64) (created bool) {
 	return db.put(key, &f, memory.Ref(n), nil, deadline)
 }
 
-// Counter is where the integer at key lies, to be changed there, which SetInt with KeepTTL would do at the price of another search; nil when
-// there is no key, or it holds something else, or a view reads it. Clock as LookupWrite. Who has changed it calls Touched.
+// Counter is where the integer at key lies, to be changed there, which SetInt with KeepTTL would do at the price of
+// another search; nil when there is no key, or it holds something else, or a view reads it. Clock as LookupWrite. Who
+// has changed it calls Touched.
 //
 // Lifetime: until the next write to the databases.
 func (db *DB) Counter(key []byte) *int64 {
@@ -128,8 +129,8 @@ func (db *DB) Counter(key []byte) *int64 {
 	return at
 }
 
-// SetBulk is SetString of a bulk argument that lies in a block of n bytes at ref, allocated as memory.Values (protocol.Bulk): it becomes
-// the value's chunks without a copy. The block belongs to the keyspace afterwards.
+// SetBulk is SetString of a bulk argument that lies in a block of n bytes at ref, allocated as memory.Values
+// (protocol.Bulk): it becomes the value's chunks without a copy. The block belongs to the keyspace afterwards.
 func (db *DB) SetBulk(key []byte, ref uint64, n int, deadline int64) (created bool) {
 	var f value.Form
 	f.OfString(len(key), n, deadline != 0)
@@ -141,8 +142,8 @@ func (db *DB) SetBulk(key []byte, ref uint64, n int, deadline int64) (created bo
 	return db.put(key, &f, db.k.store.Adopt(memory.Ref(ref), n), nil, deadline)
 }
 
-// put makes key's value one of form f and tells who watches. Its payload is val where f keeps it inline, else word, an integer or a root; a
-// long string's root is made here if word is 0.
+// put makes key's value one of form f and tells who watches. Its payload is val where f keeps it inline, else word, an
+// integer or a root; a long string's root is made here if word is 0.
 func (db *DB) put(key []byte, f *value.Form, word memory.Ref, val []byte, deadline int64) (created bool) {
 	db.k.assertHeld()
 	if f.Rooted && word == 0 {
@@ -180,7 +181,8 @@ func (db *DB) place(e *value.Entry, key []byte, f *value.Form, deadline int64) (
 	return payload, created
 }
 
-// vacate readies e for another value: a key past its deadline goes, any other is used, and the neighbours of a collection hear that it goes.
+// vacate readies e for another value: a key past its deadline goes, any other is used, and the neighbours of a
+// collection hear that it goes.
 func (db *DB) vacate(e *value.Entry) {
 	k := db.k
 	if !e.Exists() {
@@ -231,8 +233,8 @@ func (db *DB) Append(key, suffix []byte) int {
 	return n + len(suffix)
 }
 
-// SetRange writes data at byte off of the string at key, filling with zeros up to it, creating it; the deadline stays. Returns the
-// new length. The value is a string or absent: the caller has checked.
+// SetRange writes data at byte off of the string at key, filling with zeros up to it, creating it; the deadline stays.
+// Returns the new length. The value is a string or absent: the caller has checked.
 func (db *DB) SetRange(key []byte, off int, data []byte) int {
 	v := db.LookupWrite(key)
 	if !v.Exists() {
@@ -281,8 +283,8 @@ func (db *DB) Persist(key []byte) bool {
 	return v.Exists() && v.Volatile() && db.SetDeadline(key, 0)
 }
 
-// Rename moves the value at from to the key to, deadline included, replacing what was there; false when from does not exist. As
-// MoveTo and CopyTo it makes a key anew: its clock is that of a key that was not there before.
+// Rename moves the value at from to the key to, deadline included, replacing what was there; false when from does not
+// exist. As MoveTo and CopyTo it makes a key anew: its clock is that of a key that was not there before.
 func (db *DB) Rename(from, to []byte) bool {
 	db.k.assertHeld()
 	if string(from) == string(to) {
@@ -322,7 +324,8 @@ func (db *DB) transfer(from []byte, dst *DB, to []byte) {
 	dst.adopt(to, ref, fields)
 }
 
-// CopyTo copies the value at key, deadline included, to dstKey of dst, replacing what was there; false when key does not exist.
+// CopyTo copies the value at key, deadline included, to dstKey of dst, replacing what was there; false when key does
+// not exist.
 func (db *DB) CopyTo(key []byte, dst *DB, dstKey []byte) bool {
 	v := db.Peek(key) // COPY has looked it up, and that is one use
 	if !v.Exists() {
@@ -336,7 +339,8 @@ func (db *DB) CopyTo(key []byte, dst *DB, dstKey []byte) bool {
 	return true
 }
 
-// adopt makes the entry at ref, which no table knows, that of its key, replacing what was there. fields as for SetFieldsDeadline.
+// adopt makes the entry at ref, which no table knows, that of its key, replacing what was there. fields as for
+// SetFieldsDeadline.
 func (db *DB) adopt(key []byte, ref memory.Ref, fields int64) {
 	e := db.at(key)
 	db.vacate(e)
@@ -399,6 +403,6 @@ func (db *DB) share() int64 {
 // Shape is how the index lies in memory (DEBUG HTSTATS). O(n).
 func (db *DB) Shape() table.Shape { db.k.assertHeld(); return db.d.t.Shape() }
 
-// Pin keeps the bytes of a Long value as they are, readable by any goroutine, until release, which any goroutine may call once.
-// Writing or deleting the key meanwhile works on copies of the chunks it touches.
+// Pin keeps the bytes of a Long value as they are, readable by any goroutine, until release, which any goroutine may
+// call once. Writing or deleting the key meanwhile works on copies of the chunks it touches.
 func (db *DB) Pin(v value.Value) (release func()) { db.k.assertHeld(); return db.k.store.Pin(v.Root()) }

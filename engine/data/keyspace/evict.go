@@ -30,8 +30,8 @@ func (p Policy) random() bool { return p == VolatileRandom || p == AllKeysRandom
 
 // A pool is the best candidates for eviction among the keys sampled so far, the best last.
 //
-// A candidate is named by its hash: a copy of the key would cost memory just when there is none. It may have gone or been used since it
-// was sampled; what is found under the hash decides.
+// A candidate is named by its hash: a copy of the key would cost memory just when there is none. It may have gone or
+// been used since it was sampled; what is found under the hash decides.
 type pool struct {
 	n    int
 	at   [poolSize]candidate

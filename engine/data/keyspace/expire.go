@@ -16,8 +16,8 @@ func (db *DB) expires() bool {
 	return !k.Trusting && !k.Replica && !k.Hiding
 }
 
-// pastDue deals with key, whose deadline has passed, and says whether it is to be taken for absent: it is removed, or hidden on a replica, or
-// still valid for whoever knows better (Trusting).
+// pastDue deals with key, whose deadline has passed, and says whether it is to be taken for absent: it is removed, or
+// hidden on a replica, or still valid for whoever knows better (Trusting).
 func (db *DB) pastDue(key []byte) bool {
 	if db.expires() {
 		db.expire(db.at(key))
@@ -62,9 +62,9 @@ func (db *DB) remove(p *table.Place, ref memory.Ref) {
 	db.drop(e)
 }
 
-// ExpireDue removes keys and fields of hashes whose deadline has passed, earliest first, for at most limit. more: it stopped for time.
-// Databases take turns at being first. While keys are Trusting or Hiding it does nothing. On a replica it removes the keys that have
-// their deadline from there.
+// ExpireDue removes keys and fields of hashes whose deadline has passed, earliest first, for at most limit. more: it
+// stopped for time. Databases take turns at being first. While keys are Trusting or Hiding it does nothing. On a
+// replica it removes the keys that have their deadline from there.
 func (k *Keyspace) ExpireDue(limit time.Duration) (expired int, more bool) {
 	k.assertHeld()
 	if k.Trusting || k.Hiding {
@@ -102,9 +102,9 @@ func (k *Keyspace) ExpireDue(limit time.Duration) (expired int, more bool) {
 	return expired, false
 }
 
-// What it should take to look at some due buckets between two looks at the time. A key costs 0.2 µs; but where a virtual machine's host has to
-// find the memory again, after keys were let lie for a minute, it is 20 to 300 µs a page. So a slice begins with one bucket, and looks at
-// more at once while they come quickly.
+// What it should take to look at some due buckets between two looks at the time. A key costs 0.2 µs; but where a
+// virtual machine's host has to find the memory again, after keys were let lie for a minute, it is 20 to 300 µs a page.
+// So a slice begins with one bucket, and looks at more at once while they come quickly.
 const (
 	quickBuckets = 20 * time.Microsecond
 	slowBuckets  = 50 * time.Microsecond
@@ -123,7 +123,8 @@ func nextBuckets(n int, took time.Duration) int {
 	return n
 }
 
-// expireDue removes due keys, some buckets of a segment at a time, until stop. While it looks at one bucket at a time it goes by single keys.
+// expireDue removes due keys, some buckets of a segment at a time, until stop. While it looks at one bucket at a time
+// it goes by single keys.
 func (db *DB) expireDue(stop time.Time) (expired int, out bool) {
 	k, t := db.k, &db.d.t
 	now := t.TickNow(k.now)
@@ -138,7 +139,8 @@ func (db *DB) expireDue(stop time.Time) (expired int, out bool) {
 			}
 			if db.expireOne(d, i) {
 				expired++
-				out = d.Most == 1 && time.Now().After(stop) // only now: a bucket that was left without progress would come first again
+				// Only now: a bucket that was left without progress would come first again.
+				out = d.Most == 1 && time.Now().After(stop)
 			}
 		}
 		t.Settle(d)
@@ -176,7 +178,8 @@ func (db *DB) expireOne(d *table.Due, i int) bool {
 	return true
 }
 
-// NextDeadline is when ExpireDue may next have something to do, in Unix ms: at most 16 ms after the nearest deadline; 0: nothing has one.
+// NextDeadline is when ExpireDue may next have something to do, in Unix ms: at most 16 ms after the nearest deadline;
+// 0: nothing has one.
 func (k *Keyspace) NextDeadline() int64 {
 	if invariant.Enabled {
 		k.assertHeld()
@@ -247,7 +250,8 @@ func (l *lagCounts) quantile(q float64) int64 {
 	return l.max
 }
 
-// Lag is how late keys were removed after their deadline, by ExpireDue or because somebody looked them up, since ResetLag.
+// Lag is how late keys were removed after their deadline, by ExpireDue or because somebody looked them up, since
+// ResetLag.
 func (k *Keyspace) Lag() Lag {
 	k.assertHeld()
 	l := &k.lag

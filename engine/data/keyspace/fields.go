@@ -8,12 +8,14 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Deadlines of fields of hashes. Beside its keys each database has a table of those hashes that have volatile fields: entries of key and
-// deadline without a value, the deadline being the least one of the hash's fields. So the index of deadlines finds a hash when its
-// first field is due, to the tick.
+// Deadlines of fields of hashes. Beside its keys each database has a table of those hashes that have volatile fields:
+// entries of key and deadline without a value, the deadline being the least one of the hash's fields. So the index of
+// deadlines finds a hash when its first field is due, to the tick.
 //
-// keyspace.F1. A key is in fields only if it is a hash; it goes from there when the hash is removed, replaced or moved, and moves along.
-// keyspace.F2. The deadline there is at most the least of the hash's fields; it may be earlier, and is put right when it comes.
+// keyspace.F1. A key is in fields only if it is a hash; it goes from there when the hash is removed, replaced or moved,
+// and moves along.
+// keyspace.F2. The deadline there is at most the least of the hash's fields; it may be earlier, and is put right when
+// it comes.
 // keyspace.F3. No view reads fields: its blocks are edited and freed at once, whatever the slots' marks say.
 
 // FieldsDeadline is what SetFieldsDeadline was told of key; 0 for none.
@@ -28,8 +30,8 @@ func (db *DB) FieldsDeadline(key []byte) int64 {
 	return 0
 }
 
-// SetFieldsDeadline says when the first field of the hash at key is due, in Unix ms; 0: none has a deadline. Commands that change
-// deadlines of fields, or remove fields that have one, call it; a deadline that is too early does no harm.
+// SetFieldsDeadline says when the first field of the hash at key is due, in Unix ms; 0: none has a deadline. Commands
+// that change deadlines of fields, or remove fields that have one, call it; a deadline that is too early does no harm.
 func (db *DB) SetFieldsDeadline(key []byte, ms int64) {
 	db.k.assertHeld()
 	t := &db.d.fields
@@ -81,7 +83,8 @@ func (db *DB) flushFields() {
 	db.k.heap.RetireTreeWide(root, value.KindFields, 0)
 }
 
-// expireFieldsAtOnce is how many fields of one hash go before others have their turn, and expireFieldsDue looks at the time.
+// expireFieldsAtOnce is how many fields of one hash go before others have their turn, and expireFieldsDue looks at the
+// time.
 const expireFieldsAtOnce = 128
 
 // expireFieldsDue removes due fields, hash by hash, until stop.
@@ -117,8 +120,8 @@ func (db *DB) expireFieldsDue(stop time.Time) (expired int, out bool) {
 	return expired, false
 }
 
-// expireFields removes some due fields of the hash at key and returns when the next one is due, 0: none is left; key then may
-// be gone. It does not write to fields.
+// expireFields removes some due fields of the hash at key and returns when the next one is due, 0: none is left; key
+// then may be gone. It does not write to fields.
 func (db *DB) expireFields(key []byte) (next int64, n int) {
 	k := db.k
 	e := db.edit(key)

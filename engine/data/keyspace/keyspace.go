@@ -29,8 +29,9 @@ type Keyspace struct {
 	LFULogFactor int    // lfu-log-factor
 	LFUDecayTime int    // lfu-decay-time, minutes
 
-	// ExpireFields removes up to budget fields of the hash e that are past their deadline, each after gone has heard of it, and returns
-	// the least deadline that is left: 0 none, Emptied no field either. It leaves an emptied hash in place. register sets it.
+	// ExpireFields removes up to budget fields of the hash e that are past their deadline, each after gone has heard of
+	// it, and returns the least deadline that is left: 0 none, Emptied no field either. It leaves an emptied hash in
+	// place. register sets it.
 	ExpireFields func(e *value.Edit, now int64, budget int, gone func(field []byte)) (next int64, n int)
 
 	heap   *memory.Heap
@@ -78,9 +79,11 @@ type Hooks struct {
 	Evicted func(db int, key []byte) // before a key is evicted
 	Touched func(db int, key []byte) // when a key is changed, removed, expired or evicted, only while Watching > 0
 
-	Ready func(db int, key []byte) // when a list, sorted set or stream comes to be under key, or Signal says so, only while Blocking > 0
+	// When a list, sorted set or stream comes to be under key, or Signal says so, only while Blocking > 0.
+	Ready func(db int, key []byte)
 	Gone  func(db int, key []byte) // when a stream leaves its key, only while Blocking > 0
-	Whole func(db int)             // when the database has other content or none (SWAPDB, FLUSHDB), only while Blocking > 0
+	// When the database has other content or none (SWAPDB, FLUSHDB), only while Blocking > 0.
+	Whole func(db int)
 
 	FieldExpired  func(db int, key, field []byte)               // before a field of a hash past its deadline is removed
 	FieldsExpired func(db int, key []byte, n int, emptied bool) // after n of key were; emptied: the key goes with them
@@ -153,9 +156,9 @@ func (k *Keyspace) begin(i int, startMs int64) {
 	k.noteSlots()
 }
 
-// Beside is the number of the first of Len databases that nobody sees. A data set is made there that is to take the place of
-// the one there is: DB(Beside()+i) that of DB(i), by Swap. No view has them, nothing in them expires or is evicted. It needs a heap for
-// twice as many databases.
+// Beside is the number of the first of Len databases that nobody sees. A data set is made there that is to take the
+// place of the one there is: DB(Beside()+i) that of DB(i), by Swap. No view has them, nothing in them expires or is
+// evicted. It needs a heap for twice as many databases.
 func (k *Keyspace) Beside() int {
 	k.assertHeld()
 	for i := len(k.dbs); i < len(k.all); i++ {
@@ -209,8 +212,9 @@ type prefetch struct {
 	hash uint64
 }
 
-// Prefetch starts the cache misses of a later Lookup of key. Call it for all keys of a batch, then Prefetched, then Lookup them in
-// the same order: the bucket is fetched at once, the block when eight more keys have come or Prefetched is called.
+// Prefetch starts the cache misses of a later Lookup of key. Call it for all keys of a batch, then Prefetched, then
+// Lookup them in the same order: the bucket is fetched at once, the block when eight more keys have come or Prefetched
+// is called.
 func (db *DB) Prefetch(key []byte) {
 	db.k.assertHeld()
 	k, t := db.k, &db.d.t
@@ -245,7 +249,8 @@ func (db *DB) find(key []byte) value.Value {
 	return value.At(ref)
 }
 
-// at is key's entry, past its deadline or not, for who is going to write to it. It holds until the next call of at in any database.
+// at is key's entry, past its deadline or not, for who is going to write to it. It holds until the next call of at in
+// any database.
 func (db *DB) at(key []byte) *value.Entry {
 	db.k.assertHeld()
 	if db.k.last.named(key) {

@@ -130,7 +130,8 @@ func TestExpireDueIsSliced(t *testing.T) {
 	}
 }
 
-// TestExpireDueWithoutTime goes on by single keys when there is no time at all: memory may be so slow that one takes what a slice may.
+// TestExpireDueWithoutTime goes on by single keys when there is no time at all: memory may be so slow that one takes
+// what a slice may.
 func TestExpireDueWithoutTime(t *testing.T) {
 	k := open(t)
 	const n = 2000
@@ -162,7 +163,8 @@ func TestExpireDueWithoutTime(t *testing.T) {
 	}
 }
 
-// TestPutOffFieldsTakeNoTime: deadlines that were put off are found due by their old bounds, a group of buckets a slice when there is no time.
+// TestPutOffFieldsTakeNoTime: deadlines that were put off are found due by their old bounds, a group of buckets a slice
+// when there is no time.
 func TestPutOffFieldsTakeNoTime(t *testing.T) {
 	k := open(t)
 	const n = 20_000
@@ -384,7 +386,8 @@ func TestAgainInAnotherDatabase(t *testing.T) {
 	}
 }
 
-// TestEditAgain: the Edit of a key that is named again holds, until something else has been written or moved; what it wrote itself it knows.
+// TestEditAgain: the Edit of a key that is named again holds, until something else has been written or moved; what it
+// wrote itself it knows.
 func TestEditAgain(t *testing.T) {
 	key := []byte("again")
 	for name, c := range map[string]struct {
@@ -452,7 +455,8 @@ func TestEditAgain(t *testing.T) {
 	}
 }
 
-// TestEditAgainLives: a key that is named again is past its deadline when the time has come, and counts as used each time.
+// TestEditAgainLives: a key that is named again is past its deadline when the time has come, and counts as used each
+// time.
 func TestEditAgainLives(t *testing.T) {
 	key := []byte("again")
 	k := newToyspace(t)

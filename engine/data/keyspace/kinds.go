@@ -10,8 +10,8 @@ import (
 	"spindle/engine/data/value/zset"
 )
 
-// register is the list of structures that collections are kept in, a line for each type's package: what to call when one is let go,
-// copied or measured.
+// register is the list of structures that collections are kept in, a line for each type's package: what to call when
+// one is let go, copied or measured.
 func (k *Keyspace) register() {
 	k.store.Register(value.KindSet, set.Structure)
 	k.store.Register(value.KindZSet, zset.Structure)

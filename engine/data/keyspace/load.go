@@ -9,16 +9,20 @@ import (
 // Reserve says that about n keys are going to be there when a load has ended; 0 says that it has.
 func (db *DB) Reserve(n int) { db.k.assertHeld(); db.d.t.Reserve(n) }
 
-// A Loader adds many keys to a database, none of which is there, in any order. Its methods are called by the holder of the turn.
+// A Loader adds many keys to a database, none of which is there, in any order. Its methods are called by the holder of
+// the turn.
 //
 //	Add… ─▶ the entry is written, behind the one before it ─┐
-//	AddWritten: one that a Writer has written ──────────────┴─▶ its pile, by the hash's top bits ─▶ Full ─▶ Settle ─▶ the table
+//	AddWritten: one that a Writer has written ──────────────┴─▶ its pile, by the hash's top bits
+//	                                                             └─▶ Full ─▶ Settle ─▶ the table
 //
-// In the order of a file each key would go to a segment of the table that no cache holds, nor the translation of its address: waiting for
-// those was a third of a load's time. A pile's keys go to few segments, which stay in the cache meanwhile (BenchmarkLoader beside BenchmarkSet/new).
+// In the order of a file each key would go to a segment of the table that no cache holds, nor the translation of its
+// address: waiting for those was a third of a load's time. A pile's keys go to few segments, which stay in the cache
+// meanwhile (BenchmarkLoader beside BenchmarkSet/new).
 //
 // keyspace.L1. A key in a pile is in no view, no lookup and no count, only in the memory used.
-// keyspace.L2. The keys of a pile come into the table in the order in which they were added; so of two equal ones the second is the duplicate.
+// keyspace.L2. The keys of a pile come into the table in the order in which they were added; so of two equal ones the
+// second is the duplicate.
 // keyspace.L3. At most one pile is full, and then nothing is added before it has settled.
 type Loader struct {
 	db      *DB
@@ -93,8 +97,8 @@ func (l *Loader) add(key []byte, f *value.Form, word memory.Ref, inline []byte, 
 	return value.At(ref)
 }
 
-// AddWritten adds entries that a [Writer] has made, up to the first that it has not, or until a pile is full, and says how many. They are
-// zeroed: they are the loader's now.
+// AddWritten adds entries that a [Writer] has made, up to the first that it has not, or until a pile is full, and says
+// how many. They are zeroed: they are the loader's now.
 func (l *Loader) AddWritten(entries []Written) (n int) {
 	l.db.k.assertHeld()
 	for n < len(entries) && entries[n].word != 0 && l.full == none {
@@ -120,7 +124,8 @@ func (l *Loader) pile(w Written) {
 // Full says that Settle must be called before the next key is added, and again until Full says no more.
 func (l *Loader) Full() bool { l.db.k.assertHeld(); return l.full != none }
 
-// Settle puts some keys of the full pile into the table. duplicate is one that was there, nil if none was; what was to stand there is let go.
+// Settle puts some keys of the full pile into the table. duplicate is one that was there, nil if none was; what was to
+// stand there is let go.
 // Cost: some 4 us, and 8-10 us for each segment that splits.
 func (l *Loader) Settle() (duplicate []byte) {
 	l.db.k.assertHeld()
@@ -154,7 +159,8 @@ func (l *Loader) Settle() (duplicate []byte) {
 	return duplicate
 }
 
-// Finish is Settle of whatever waits, when no more keys are to come: until done, which says that there was nothing left.
+// Finish is Settle of whatever waits, when no more keys are to come: until done, which says that there was nothing
+// left.
 func (l *Loader) Finish() (duplicate []byte, done bool) {
 	l.db.k.assertHeld()
 	for ; l.full == none; l.last-- {

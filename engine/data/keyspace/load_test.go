@@ -11,8 +11,8 @@ import (
 	"spindle/internal/invariant"
 )
 
-// TestLoader: whatever number of keys was announced, what is added is there in the end, and once; views see what had settled when they
-// were made; what comes twice is told and leaves nothing behind.
+// TestLoader: whatever number of keys was announced, what is added is there in the end, and once; views see what had
+// settled when they were made; what comes twice is told and leaves nothing behind.
 func TestLoader(t *testing.T) {
 	for _, announced := range []int{0, 40_000, 400_000, 1 << 40} {
 		t.Run(fmt.Sprint(announced), func(t *testing.T) {
@@ -116,8 +116,8 @@ func TestLoaderPacked(t *testing.T) {
 	}
 }
 
-// TestWriter: what a Writer writes and a Loader takes is as SetString keeps it, whichever goroutine's turns serve the writer; what is
-// left over, and the stock, leave nothing behind.
+// TestWriter: what a Writer writes and a Loader takes is as SetString keeps it, whichever goroutine's turns serve the
+// writer; what is left over, and the stock, leave nothing behind.
 func TestWriter(t *testing.T) {
 	k := open(t)
 	empty := k.heap.Used()
@@ -260,7 +260,8 @@ func TestLoaderDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// BenchmarkLoader adds keys of 16 bytes with values of 32 to a database of 4 M, a key an op. Watch it against BenchmarkSet/new.
+// BenchmarkLoader adds keys of 16 bytes with values of 32 to a database of 4 M, a key an op. Watch it against
+// BenchmarkSet/new.
 func BenchmarkLoader(b *testing.B) {
 	val := []byte("0123456789abcdef0123456789abcdef")
 	key := make([]byte, 0, 16)

@@ -2,8 +2,9 @@ package keyspace
 
 import "spindle/engine/data/value"
 
-// Clocks reads entries' clocks as seen from one instant, on any goroutine: what savers write of them. The clock of a frozen entry is what
-// it is now (table.Layout, table.N1): of a key that was used since that instant it is ahead, and the key counts as used at it.
+// Clocks reads entries' clocks as seen from one instant, on any goroutine: what savers write of them. The clock of a
+// frozen entry is what it is now (table.Layout, table.N1): of a key that was used since that instant it is ahead, and
+// the key counts as used at it.
 type Clocks struct {
 	policy         Policy
 	second, minute uint32
@@ -15,8 +16,8 @@ func (k *Keyspace) Clocks() Clocks {
 	return Clocks{k.Policy, k.second(), k.minute(), k.LFUDecayTime}
 }
 
-// Of is a key's idle time in seconds, or its use counter, -1 for the one that the policy does not keep. Both are -1 under a
-// policy that goes by neither.
+// Of is a key's idle time in seconds, or its use counter, -1 for the one that the policy does not keep. Both are -1
+// under a policy that goes by neither.
 func (c Clocks) Of(v value.Value) (idleSeconds int64, frequency int) {
 	clock := v.Clock() // once: the core may be writing it
 	switch c.policy {
@@ -32,7 +33,8 @@ func (c Clocks) Of(v value.Value) (idleSeconds int64, frequency int) {
 	return -1, -1
 }
 
-// By how much a clock may be ahead: longer than any save takes, and little of what the clock spans before it begins anew.
+// By how much a clock may be ahead: longer than any save takes, and little of what the clock spans before it begins
+// anew.
 const (
 	aheadSeconds = 12 * 60 * 60
 	aheadMinutes = 12 * 60

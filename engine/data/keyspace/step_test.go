@@ -37,10 +37,11 @@ func steps(n int, f func(i int)) (longest time.Duration) {
 	return longest
 }
 
-// TestNoLongStep grows a database, rewrites it under a view, expires and deletes it key by key, loads it, and looks for the longest step. It does
-// all that twice and looks at the second time, when the kernel has already given the memory: a first touch of a huge page may take milliseconds.
-// What is long by nature is long every time. What else counts as this thread's time is not: interrupts' work, and under a hypervisor memory
-// that is held up for milliseconds, for seconds on end.
+// TestNoLongStep grows a database, rewrites it under a view, expires and deletes it key by key, loads it, and looks for
+// the longest step. It does all that twice and looks at the second time, when the kernel has already given the memory:
+// a first touch of a huge page may take milliseconds. What is long by nature is long every time. What else counts as
+// this thread's time is not: interrupts' work, and under a hypervisor memory that is held up for milliseconds, for
+// seconds on end.
 func TestNoLongStep(t *testing.T) {
 	if invariant.Enabled {
 		t.Skip("a build that checks is slow")

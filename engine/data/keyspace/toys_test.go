@@ -10,8 +10,8 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Toys stand in for the types' own packages: a set and a hash that are packed while they are small, a list that always is. A packed toy is a
-// row of elements, each a length byte and its bytes; of a hash, field and value in turn.
+// Toys stand in for the types' own packages: a set and a hash that are packed while they are small, a list that always
+// is. A packed toy is a row of elements, each a length byte and its bytes; of a hash, field and value in turn.
 const (
 	kindToySet  = value.KindModule + 2
 	kindToyHash = value.KindModule + 3
@@ -206,7 +206,8 @@ func toySetField(db *DB, key []byte, field, val string, deadline int64) {
 	}
 }
 
-// toyRepack makes the set or hash at key packed again, whatever its size, in one piece; it loses the deadlines of its fields.
+// toyRepack makes the set or hash at key packed again, whatever its size, in one piece; it loses the deadlines of its
+// fields.
 func toyRepack(db *DB, key []byte) {
 	e := db.Edit(key)
 	text := toyText(e.Value())
@@ -240,7 +241,8 @@ func toyReroot(db *DB, key []byte) {
 	e.Reroot(ref)
 }
 
-// toyMove moves a member from one set to another with two Edits, element by element, so that one is changed while the other is open.
+// toyMove moves a member from one set to another with two Edits, element by element, so that one is changed while the
+// other is open.
 func toyMove(db *DB, from []byte, dst *DB, to []byte, members []string) {
 	a, b := db.Edit(from), edit(dst, to, value.Set)
 	for _, m := range members {

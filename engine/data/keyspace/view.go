@@ -25,7 +25,8 @@ type viewDB struct {
 }
 
 // Freeze makes a View of all databases as they are now: the root of each is one word.
-// Cost: microseconds at any number of keys. Afterwards each segment and small block is copied when it is first written to.
+// Cost: microseconds at any number of keys. Afterwards each segment and small block is copied when it is first written
+// to.
 func (k *Keyspace) Freeze() *View {
 	k.assertHeld()
 	v := &View{dbs: make([]viewDB, 0, 1)}
@@ -82,9 +83,10 @@ func (v *View) Volatile(db int) int {
 	return 0
 }
 
-// Walk yields every key of part 0 <= part < parts of database db, until yield returns false. Each part may have a goroutine of its
-// own; each key is in exactly one part. A Value holds until yield returns: memory that only this walk needed goes back
-// while it proceeds. So a part may be walked once; a view that is walked more than once, or read with Get, says Keep first.
+// Walk yields every key of part 0 <= part < parts of database db, until yield returns false. Each part may have a
+// goroutine of its own; each key is in exactly one part. A Value holds until yield returns: memory that only this walk
+// needed goes back while it proceeds. So a part may be walked once; a view that is walked more than once, or read with
+// Get, says Keep first.
 func (v *View) Walk(db, part, parts int, yield func(value.Value) bool) {
 	d := v.find(db)
 	if d == nil {

@@ -10,8 +10,8 @@ import (
 	"spindle/engine/data/value"
 )
 
-// TestViewBesideWrites reads views on other goroutines, and frees on another, while everything changes. Under -race it shows that
-// what a view reads is never written.
+// TestViewBesideWrites reads views on other goroutines, and frees on another, while everything changes. Under -race it
+// shows that what a view reads is never written.
 func TestViewBesideWrites(t *testing.T) {
 	k := open(t)
 	db := k.DB(0)

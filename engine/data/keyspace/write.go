@@ -13,11 +13,14 @@ import (
 //
 //	turn: blocks of one size ─▶ stock ─▶ Writer: pages, entry, hash ─▶ Written ─▶ turn: AddWritten
 //
-// Keys and values are most of what a load moves, and first touches of their memory most of what it waits for: here they take no turn, and a
-// load has two cores for its work. Turns and a Writer meet a few thousand times in ten million keys.
+// Keys and values are most of what a load moves, and first touches of their memory most of what it waits for: here they
+// take no turn, and a load has two cores for its work. Turns and a Writer meet a few thousand times in ten million
+// keys.
 //
-// keyspace.B1. A block in a stock, and a Written that no loader has taken, is its writer's: it counts as used memory and is known to nobody else.
-// keyspace.B2. What the heap does to a block it does inside a turn; a Writer writes to nothing but blocks that are its own.
+// keyspace.B1. A block in a stock, and a Written that no loader has taken, is its writer's: it counts as used memory
+// and is known to nobody else.
+// keyspace.B2. What the heap does to a block it does inside a turn; a Writer writes to nothing but blocks that are its
+// own.
 // keyspace.B3. The spare is the turn's while it is wanted, else the writer's.
 type Writer struct {
 	k      *Keyspace
@@ -30,8 +33,9 @@ type Writer struct {
 	next   spare
 }
 
-// A spare is the stock that is likely to be needed next. Turns that the load has anyway fill it in passing (Serve): a turn of its own is two
-// switches of threads when the other goroutine holds it, and those took a fifth of the CPU of the bench's scenario loading on two cores.
+// A spare is the stock that is likely to be needed next. Turns that the load has anyway fill it in passing (Serve): a
+// turn of its own is two switches of threads when the other goroutine holds it, and those took a fifth of the CPU of
+// the bench's scenario loading on two cores.
 type spare struct {
 	state atomic.Int32 // keyspace.B3
 	refs  []memory.Ref
@@ -123,7 +127,8 @@ func (w *Writer) fill(s *stock, size int) {
 	memory.TouchSlabs(s.refs)
 }
 
-// String writes a string as SetString keeps it. One that takes more than an entry is not written: it is left to Loader.AddString.
+// String writes a string as SetString keeps it. One that takes more than an entry is not written: it is left to
+// Loader.AddString.
 func (w *Writer) String(key, val []byte, deadline int64) Written {
 	var f value.Form
 	n := f.OfText(len(key), val, deadline != 0)

@@ -2,7 +2,8 @@ package listpack
 
 import "encoding/binary"
 
-// Apply makes the gap of s in a listpack that is a slice of its own, growing it as append does; the entries are still to be Put.
+// Apply makes the gap of s in a listpack that is a slice of its own, growing it as append does; the entries are still
+// to be Put.
 func Apply(lp []byte, s Splice) []byte {
 	n := Bytes(lp) + s.Grow()
 	if grow := n - len(lp); grow > 0 {
@@ -20,8 +21,8 @@ func AppendElement(lp []byte, e Element) []byte {
 	return lp
 }
 
-// Begin opens a listpack at the end of dst: entries are appended next, and Close ends it. It costs less than AppendElement for
-// each element, and the listpack may be part of something longer.
+// Begin opens a listpack at the end of dst: entries are appended next, and Close ends it. It costs less than
+// AppendElement for each element, and the listpack may be part of something longer.
 func Begin(dst []byte) []byte { return append(dst, 0, 0, 0, 0, 0, 0) }
 
 // AppendEntry appends the bare entry of e, between Begin and Close.

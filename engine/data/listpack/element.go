@@ -33,7 +33,8 @@ func intWidth(b byte) int {
 //
 // Lifetime: it views the listpack (or the text it was made of) and holds as long as that is not edited.
 //
-// It is four words, which is as much as the compiler keeps in registers: one more, and every call that takes or returns one went through memory.
+// It is four words, which is as much as the compiler keeps in registers: one more, and every call that takes or returns
+// one went through memory.
 type Element struct {
 	text  *byte // of the string; nil for an integer
 	n     int
@@ -88,7 +89,8 @@ func GetNext(lp []byte, at int) (e Element, next int) {
 	return e, next
 }
 
-// step is the element at at and the offset behind its entry. The two short forms are read in one go, as most elements are one of them.
+// step is the element at at and the offset behind its entry. The two short forms are read in one go, as most elements
+// are one of them.
 func step(lp []byte, at int) (e Element, behind int) {
 	switch b := lp[at]; {
 	case b < enc6Str:
@@ -100,8 +102,8 @@ func step(lp []byte, at int) (e Element, behind int) {
 	return Get(lp, at), skipLong(lp, at)
 }
 
-// ShortText is the string at at and the offset behind its entry, if it is one of at most 63 bytes: for loops over many, which most of the
-// time need no Element.
+// ShortText is the string at at and the offset behind its entry, if it is one of at most 63 bytes: for loops over many,
+// which most of the time need no Element.
 func ShortText(lp []byte, at int) (text []byte, behind int, ok bool) {
 	b := lp[at]
 	if b&^0x3F != enc6Str {
@@ -242,7 +244,8 @@ func (e Element) Put(gap []byte) int {
 	return PutText(gap, e.Bytes())
 }
 
-// PutText writes the entry of text, which is no integer's, at the beginning of gap and returns its length, EncodedTextLen.
+// PutText writes the entry of text, which is no integer's, at the beginning of gap and returns its length,
+// EncodedTextLen.
 func PutText(gap, text []byte) int {
 	n := len(text)
 	head := 1
@@ -289,8 +292,8 @@ func PutInt(gap []byte, n int64) int {
 	return size
 }
 
-// putBacklen writes the backlen of body and returns its length: seven bits a byte, the highest first, and all but the first
-// marked, so that a reader who comes from behind knows when to stop.
+// putBacklen writes the backlen of body and returns its length: seven bits a byte, the highest first, and all but the
+// first marked, so that a reader who comes from behind knows when to stop.
 func putBacklen(gap []byte, body int) int {
 	n := backlenLen(body)
 	for i := n - 1; i > 0; i-- {

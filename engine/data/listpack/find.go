@@ -6,9 +6,9 @@ import (
 	"spindle/internal/number"
 )
 
-// Find is the first element from offset from on whose text is text, 0 if there is none. After each element that is looked at,
-// skip elements are passed over: 1 looks at the fields of field and value pairs only. from 0 finds nothing, so that First of
-// an empty listpack may be given.
+// Find is the first element from offset from on whose text is text, 0 if there is none. After each element that is
+// looked at, skip elements are passed over: 1 looks at the fields of field and value pairs only. from 0 finds nothing,
+// so that First of an empty listpack may be given.
 func Find(lp []byte, from int, text []byte, skip int) int {
 	if from == 0 {
 		return 0
@@ -19,8 +19,9 @@ func Find(lp []byte, from int, text []byte, skip int) int {
 	return findText(lp, from, text, skip)
 }
 
-// findText looks for a text that is not an integer. Most entries differ in length, and most of the others in the last eight bytes,
-// where names of one pattern differ (their beginnings are alike); only then are the bytes in front of those compared.
+// findText looks for a text that is not an integer. Most entries differ in length, and most of the others in the last
+// eight bytes, where names of one pattern differ (their beginnings are alike); only then are the bytes in front of
+// those compared.
 func findText(lp []byte, at int, text []byte, pass int) int {
 	lp = lp[:Bytes(lp)]
 	short := len(text) < 64
@@ -64,7 +65,8 @@ func findText(lp []byte, at int, text []byte, pass int) int {
 	}
 }
 
-// tail is the last eight bytes of text as they would be loaded, and by how many bits to shift a load so that only text is left.
+// tail is the last eight bytes of text as they would be loaded, and by how many bits to shift a load so that only text
+// is left.
 func tail(text []byte) (want uint64, shift uint) {
 	if len(text) >= 8 {
 		return binary.LittleEndian.Uint64(text[len(text)-8:]), 0
@@ -74,7 +76,8 @@ func tail(text []byte) (want uint64, shift uint) {
 	return binary.LittleEndian.Uint64(last[:]), uint(64 - 8*len(text))
 }
 
-// findInt looks for an integer, whatever its encoding; text is its decimal, which a listpack from outside may hold as a string (listpack.I4).
+// findInt looks for an integer, whatever its encoding; text is its decimal, which a listpack from outside may hold as a
+// string (listpack.I4).
 func findInt(lp []byte, at int, n int64, text []byte, pass int) int {
 	lp = lp[:Bytes(lp)]
 	for {

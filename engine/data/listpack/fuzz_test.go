@@ -151,7 +151,8 @@ func FuzzValidate(f *testing.F) {
 	})
 }
 
-// FuzzEdits: a script of edits does to a listpack what it does to a []string. Each step is an operation, an index and a text.
+// FuzzEdits: a script of edits does to a listpack what it does to a []string. Each step is an operation, an index and a
+// text.
 func FuzzEdits(f *testing.F) {
 	f.Add([]byte("\x00\x00\x03abc\x01\x00\x0212\x02\x01\x00\x03\x00\x04-100\x04\x00\x00"))
 	f.Add([]byte("\x00\x00\x40" + strings.Repeat("x", 64) + "\x03\x00\x011\x00\x01\xff" + strings.Repeat("y", 255)))

@@ -21,14 +21,16 @@ import "encoding/binary"
 // listpack.I1. bytes is the whole listpack, header and 0xFF included.
 // listpack.I2. count is the number of entries, or 0xFFFF when only a walk can tell.
 // listpack.I3. Stepping over an entry and reading its backlen leads back to the same entry.
-// listpack.I4. A text that is the canonical decimal of an int64 is written as an integer, and each element in its shortest encoding, so
-// that equal lists are equal bytes. Only what we write obeys it: a listpack from outside may not, and is read all the same.
+// listpack.I4. A text that is the canonical decimal of an int64 is written as an integer, and each element in its
+// shortest encoding, so that equal lists are equal bytes. Only what we write obeys it: a listpack from outside may not,
+// and is read all the same.
 //
-// Validate proves listpack.I1..listpack.I3. RDB and DUMP store these bytes unchanged, so a change here is a change of file format.
+// Validate proves listpack.I1..listpack.I3. RDB and DUMP store these bytes unchanged, so a change here is a change of
+// file format.
 // Source: the listpack specification.
 //
-// An element is named by the offset of its entry. Offset 0 is in the header and so names none. Every function takes a slice
-// that begins with the listpack and may be longer.
+// An element is named by the offset of its entry. Offset 0 is in the header and so names none. Every function takes a
+// slice that begins with the listpack and may be longer.
 const (
 	HeaderLen = 6
 	EmptyLen  = HeaderLen + 1 // the header and the end
@@ -156,9 +158,9 @@ func skip(lp []byte, at int) int {
 	return skipLong(lp, at)
 }
 
-// shortLen is the length of an entry, backlen included, whose first byte b is below enc13Int: a small integer or a short string.
-// A branch, not arithmetic on b's top bit: lists are regular enough for it to be foreseen, and arithmetic would lengthen the chain that
-// each step waits for (BenchmarkFind/fields: a quarter slower).
+// shortLen is the length of an entry, backlen included, whose first byte b is below enc13Int: a small integer or a
+// short string. A branch, not arithmetic on b's top bit: lists are regular enough for it to be foreseen, and arithmetic
+// would lengthen the chain that each step waits for (BenchmarkFind/fields: a quarter slower).
 func shortLen(b byte) int {
 	if b < enc6Str {
 		return 2
@@ -191,8 +193,8 @@ func bodyLen(lp []byte, at int) int {
 	panic("listpack: I3 is broken: a byte that opens no entry")
 }
 
-// backlenLen is the length of the backlen of an entry whose encoding and payload take body bytes. The limits lie one below what
-// the bits could hold, because the format's first writer put them there.
+// backlenLen is the length of the backlen of an entry whose encoding and payload take body bytes. The limits lie one
+// below what the bits could hold, because the format's first writer put them there.
 func backlenLen(body int) int {
 	switch {
 	case body <= 127:

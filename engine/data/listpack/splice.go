@@ -6,9 +6,10 @@ import (
 	"spindle/internal/invariant"
 )
 
-// A Splice is a planned edit: at offset Off, Del bytes go and Ins bytes come, which changes the number of elements by Count.
-// The package plans it; the owner of the bytes makes the gap, in place or in a new block; then the entries are Put into the gap
-// and the header is set. Several neighbours may be replaced by several others: plan a Delete, then set Ins and add to Count.
+// A Splice is a planned edit: at offset Off, Del bytes go and Ins bytes come, which changes the number of elements by
+// Count. The package plans it; the owner of the bytes makes the gap, in place or in a new block; then the entries are
+// Put into the gap and the header is set. Several neighbours may be replaced by several others: plan a Delete, then set
+// Ins and add to Count.
 //
 // The zero Splice changes nothing.
 type Splice struct {

@@ -145,7 +145,8 @@ func openUnits(from, n uint32) error {
 	return open(3, unitMeta, end*size, uint64(regionEnd-runBase)/RunUnit*size, 1<<20)
 }
 
-// canOpenSlabs makes n slabs more usable, from from on, before anybody needs them; false says that there will not be as many.
+// canOpenSlabs makes n slabs more usable, from from on, before anybody needs them; false says that there will not be as
+// many.
 func canOpenSlabs(from, n uint32) bool { return openSlabs(from, n) == nil }
 
 // canOpenUnits does it for run units.
@@ -170,13 +171,14 @@ func leaveRunsSmall() {
 	_ = unix.Madvise(unsafe.Slice((*byte)(Pointer(runBase)), int(regionEnd-runBase)), unix.MADV_NOHUGEPAGE)
 }
 
-// populate has the kernel find pages for [r, r+n) now. Any goroutine, also while the memory is in use. Kernels before 5.14 refuse, and
-// whoever touches the memory first pays.
+// populate has the kernel find pages for [r, r+n) now. Any goroutine, also while the memory is in use. Kernels before
+// 5.14 refuse, and whoever touches the memory first pays.
 func populate(r Ref, n int) {
 	_ = unix.Madvise(unsafe.Slice((*byte)(Pointer(r)), n), unix.MADV_POPULATE_WRITE)
 }
 
-// populateRecords does it for the records of n slabs from the one at first on. Records that are not open yet are refused, as they may be.
+// populateRecords does it for the records of n slabs from the one at first on. Records that are not open yet are
+// refused, as they may be.
 func populateRecords(first uint32, n int) {
 	size := int(unsafe.Sizeof(slab{}))
 	from := int(first) * size &^ (osPage - 1)

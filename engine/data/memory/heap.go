@@ -25,8 +25,8 @@ type Options struct {
 //
 // memory.H1. Everything but the fields below "shared" is touched only by the holder of the turn.
 // memory.H2. used[p] - remoteUsed[p] is exactly the usable bytes of the blocks alive under purpose p.
-// memory.H3. A slab is in exactly one place: current of its bin, in its bin's partial list, full, dirty, clean, being trimmed, being touched or leaving.
-// Check proves memory.H2 (in builds that check) and memory.H3.
+// memory.H3. A slab is in exactly one place: current of its bin, in its bin's partial list, full, dirty, clean, being
+// trimmed, being touched or leaving. Check proves memory.H2 (in builds that check) and memory.H3.
 type Heap struct {
 	bins [numClasses]bin
 	used [16]int64 // by purpose; [15] never
@@ -107,8 +107,9 @@ func New(o Options) (*Heap, error) {
 	return h, nil
 }
 
-// Alloc gives a block of at least n bytes with undefined content. n up to [MaxSmall] costs a few ns; above, a run is found in
-// O(1). Panics with [ErrExhausted] when the system gives no more memory: nothing can go on without it. [Heap.Short] tells beforehand.
+// Alloc gives a block of at least n bytes with undefined content. n up to [MaxSmall] costs a few ns; above, a run is
+// found in O(1). Panics with [ErrExhausted] when the system gives no more memory: nothing can go on without it.
+// [Heap.Short] tells beforehand.
 func (h *Heap) Alloc(n int, p Purpose) Ref {
 	if uint(n) > MaxSmall {
 		return h.allocRun(n, p)

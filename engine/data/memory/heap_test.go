@@ -64,7 +64,8 @@ func BenchmarkAllocFree(b *testing.B) {
 	}
 }
 
-// BenchmarkReplace frees a random one of a million blocks and allocates another: misses on block and slab record included.
+// BenchmarkReplace frees a random one of a million blocks and allocates another: misses on block and slab record
+// included.
 func BenchmarkReplace(b *testing.B) {
 	h := newHeap(b, Options{})
 	refs := make([]Ref, 1<<20)

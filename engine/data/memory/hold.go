@@ -13,8 +13,10 @@ import (
 //	shelves    [db][hash's top 8 bits], wide
 //	           closed or passed: the shelf moves to the next older hold that has not passed it, else to a reclaimer
 //
-// memory.E1. A node stamped e is reachable by a hold only if e <= hold.epoch. The core writes a node iff its stamp > Frozen().
-// memory.E2. A retired block is freed only after every hold that was live at its retirement has closed or passed its position.
+// memory.E1. A node stamped e is reachable by a hold only if e <= hold.epoch. The core writes a node iff its stamp >
+// Frozen().
+// memory.E2. A retired block is freed only after every hold that was live at its retirement has closed or passed its
+// position.
 // memory.E3. Passed is final: whoever reads under the hold never reads that (db, prefix) again.
 type Hold struct {
 	h      *Heap
@@ -46,15 +48,16 @@ func (h *Heap) Frozen() uint64 { return h.frozen }
 // Holding says that some hold lives, so that positions matter.
 func (h *Heap) Holding() bool { return len(h.holds) != 0 }
 
-// Retained is how many bytes are live only because a hold may read them: what was retired since, and is not handed on yet. Of
-// roots whose kind has no Measure, what hangs off them is missing. O(1).
+// Retained is how many bytes are live only because a hold may read them: what was retired since, and is not handed on
+// yet. Of roots whose kind has no Measure, what hangs off them is missing. O(1).
 func (h *Heap) Retained() int64 { return h.retained }
 
-// Reclaiming is how many bytes are live only because reclaimers have not come to free them yet: by what Measure told of them, until each list
-// of theirs is done. O(1); any goroutine.
+// Reclaiming is how many bytes are live only because reclaimers have not come to free them yet: by what Measure told of
+// them, until each list of theirs is done. O(1); any goroutine.
 func (h *Heap) Reclaiming() int64 { return h.reclaiming.Load() }
 
-// Park counts n bytes of so many objects as leaving, though nothing of them is retired yet; Unpark takes that back, when it is.
+// Park counts n bytes of so many objects as leaving, though nothing of them is retired yet; Unpark takes that back,
+// when it is.
 func (h *Heap) Park(n int64, objects int) {
 	h.parked += n
 	h.pendingObj.Add(int64(objects))
@@ -63,8 +66,8 @@ func (h *Heap) Park(n int64, objects int) {
 // Unpark ends a Park of the same.
 func (h *Heap) Unpark(n int64, objects int) { h.Park(-n, -objects) }
 
-// Leaving is how many bytes of the data are on their way out: retained by holds, with reclaimers, or parked. What is known of them is partly
-// an estimate, which may be far too high; so they are never more than the data. O(1).
+// Leaving is how many bytes of the data are on their way out: retained by holds, with reclaimers, or parked. What is
+// known of them is partly an estimate, which may be far too high; so they are never more than the data. O(1).
 func (h *Heap) Leaving() int64 {
 	data := h.UsedBy(Keys) + h.UsedBy(Values) + h.UsedBy(Index)
 	return max(0, min(h.retained+h.reclaiming.Load()+h.parked, data))
@@ -83,8 +86,8 @@ func (h *Heap) Freeze() *Hold {
 // Epoch is the last epoch this hold reads. Any goroutine.
 func (d *Hold) Epoch() uint64 { return d.epoch }
 
-// Passed says that nobody reads blocks of db whose hash begins with prefix under this hold any more (memory.E3), so that those
-// retired from now on are freed at once and those on the shelf soon. db is the number that SetPosition uses.
+// Passed says that nobody reads blocks of db whose hash begins with prefix under this hold any more (memory.E3), so
+// that those retired from now on are freed at once and those on the shelf soon. db is the number that SetPosition uses.
 // With several readers of one hold, the last one says so. Any goroutine.
 func (d *Hold) Passed(db int, prefix uint8) {
 	set := d.passedOf(db)
@@ -134,7 +137,8 @@ func (d *Hold) Close() {
 }
 
 // SetPosition says where the core is about to write: the database by the number its readers know it under (it
-// does not change when databases are swapped), and the hash of the key. Only what holds do next depends on it; a few ns.
+// does not change when databases are swapped), and the hash of the key. Only what holds do next depends on it; a few
+// ns.
 //
 // A block may be retired at a position only if readers reach it under that prefix alone: an entry, a value, or a
 // node whose prefix is at least 8 bits long. Everything else is retired wide.
@@ -156,8 +160,8 @@ func (h *Heap) Register(k Kind, f Destroy) {
 	h.destroy[k] = f
 }
 
-// Measure sets how many bytes a root of kind k and all that hangs off it are, for [Heap.Retained]; f must be quick. A kind without
-// counts as its root alone.
+// Measure sets how many bytes a root of kind k and all that hangs off it are, for [Heap.Retained]; f must be quick. A
+// kind without counts as its root alone.
 func (h *Heap) Measure(k Kind, f func(root Ref) int64) { h.measure[k] = f }
 
 const (
@@ -185,8 +189,9 @@ func (h *Heap) RetireWide(r Ref, p Purpose) {
 	}
 }
 
-// RetireTree lets go of everything that hangs off root, whatever its size, in O(1): a reclaimer destroys it when no hold
-// can read it. root is a Ref with up to 6 tag bits below and none above. objects is what INFO counts as lazily freed.
+// RetireTree lets go of everything that hangs off root, whatever its size, in O(1): a reclaimer destroys it when no
+// hold can read it. root is a Ref with up to 6 tag bits below and none above. objects is what INFO counts as lazily
+// freed.
 func (h *Heap) RetireTree(root Ref, k Kind, objects int) { h.retireTree(root, k, objects, false) }
 
 // RetireTreeWide is RetireTree for what is read under more than one prefix: a table, a database.
@@ -230,8 +235,8 @@ func (d *Hold) shelf(db int, prefix uint8) *shelf {
 	return &d.shelves[db][prefix]
 }
 
-// sweepHolds moves on the shelves of holds that closed or passed something. Newest first, so that what falls to an older
-// hold is looked at again there. O(shelves).
+// sweepHolds moves on the shelves of holds that closed or passed something. Newest first, so that what falls to an
+// older hold is looked at again there. O(shelves).
 func (h *Heap) sweepHolds() {
 	h.news.Store(0)
 	for _, d := range h.holds {
@@ -281,7 +286,8 @@ func (h *Heap) release(s *shelf) {
 	h.reclaiming.Add(s.bytes)
 }
 
-// below is where the shelf (db, prefix) of hold i goes: the next older live hold that has not passed it, or a reclaimer.
+// below is where the shelf (db, prefix) of hold i goes: the next older live hold that has not passed it, or a
+// reclaimer.
 func (h *Heap) below(i, db int, prefix uint8) *shelf {
 	for i--; i >= 0; i-- {
 		if d := h.holds[i]; !d.ended && !d.hasPassed(db, prefix) {

@@ -304,7 +304,8 @@ func TestReadersBesideTheTurn(t *testing.T) {
 	}
 }
 
-// TestLeaving: what is on its way out, from Retire or Park until it is freed, is never more than the data, whatever Measure tells.
+// TestLeaving: what is on its way out, from Retire or Park until it is freed, is never more than the data, whatever
+// Measure tells.
 func TestLeaving(t *testing.T) {
 	h := newHeap(t, Options{})
 	h.Register(1, func(r *Returner, root Ref, _ int) (Ref, int) {

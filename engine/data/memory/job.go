@@ -12,7 +12,8 @@ type retireJob struct {
 	step    func(budget int) bool
 }
 
-// maxSpareJobs is how many jobs that have ended a heap keeps for the next: a turn that frees something should not have to allocate.
+// maxSpareJobs is how many jobs that have ended a heap keeps for the next: a turn that frees something should not have
+// to allocate.
 const maxSpareJobs = 8
 
 func (h *Heap) newJob() *retireJob {
@@ -22,9 +23,9 @@ func (h *Heap) newJob() *retireJob {
 }
 
 // TakeJob gives a piece of work for a reclaimer, or nil when there is none: blocks and roots that no hold reads,
-// pages to give back to the kernel, pages to touch before the turn needs them. job frees about budget blocks each time it is called, and says
-// when it is done; it may move between goroutines, but is run by one at a time. objects is what INFO counts. The core calls TakeJob once per
-// turn; what it does not take stays listed at 8 bytes a block.
+// pages to give back to the kernel, pages to touch before the turn needs them. job frees about budget blocks each time
+// it is called, and says when it is done; it may move between goroutines, but is run by one at a time. objects is what
+// INFO counts. The core calls TakeJob once per turn; what it does not take stays listed at 8 bytes a block.
 func (h *Heap) TakeJob() (job func(budget int) (done bool), objects int) {
 	if job := h.touchJob(); job != nil {
 		return job, 0
@@ -35,8 +36,8 @@ func (h *Heap) TakeJob() (job func(budget int) (done bool), objects int) {
 	return h.trimJob(), 0
 }
 
-// TakeFreeing is TakeJob for a turn that may have to do the job itself, because reclaimers are behind: blocks and roots only. Calls to the
-// kernel that touch pages or give them back take as long as they take, whatever the budget.
+// TakeFreeing is TakeJob for a turn that may have to do the job itself, because reclaimers are behind: blocks and roots
+// only. Calls to the kernel that touch pages or give them back take as long as they take, whatever the budget.
 func (h *Heap) TakeFreeing() (job func(budget int) (done bool), objects int) {
 	if h.ready.head != 0 {
 		var j *retireJob
@@ -107,8 +108,8 @@ func (j *retireJob) run(budget int) (done bool) {
 	return true
 }
 
-// LazyObjects is how many objects wait to be freed, from the moment they are let go, and how many were freed so far. An object is a value, or
-// a key of a database that was emptied. Any goroutine.
+// LazyObjects is how many objects wait to be freed, from the moment they are let go, and how many were freed so far. An
+// object is a value, or a key of a database that was emptied. Any goroutine.
 func (h *Heap) LazyObjects() (pending, freed int64) { return h.pendingObj.Load(), h.freedObj.Load() }
 
 // ResetLazyObjects begins to count freed objects anew (CONFIG RESETSTAT). Any goroutine.

@@ -63,7 +63,8 @@ func modelSize(rng *rand.Rand) int {
 	}
 }
 
-// Blocks of all sizes come, go, are cut and are returned from elsewhere; none overlaps another, and every byte is accounted for.
+// Blocks of all sizes come, go, are cut and are returned from elsewhere; none overlaps another, and every byte is
+// accounted for.
 func TestHeapAgainstModel(t *testing.T) {
 	for _, seed := range []uint64{1, 2, 3} {
 		testHeapModel(t, seed, unlessChecked(60_000, 10_000))

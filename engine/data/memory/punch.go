@@ -12,12 +12,12 @@ import (
 //	blocks   | L | f | . . . . . . . | f | L | f | L |
 //	holes         0         1         0         0
 //
-// The turn finds the pages and takes their blocks off the free list; a reclaimer gives the pages back (trim.go, memory.T1).
-// When the slab has no other block left, the turn lists those of one hole again, and their first use brings the page
-// back.
+// The turn finds the pages and takes their blocks off the free list; a reclaimer gives the pages back (trim.go,
+// memory.T1). When the slab has no other block left, the turn lists those of one hole again, and their first use brings
+// the page back.
 //
-// memory.P1. Every block that touches a hole is free and on no list. Blocks in holes are made from slab records alone: their
-// links are lost.
+// memory.P1. Every block that touches a hole is free and on no list. Blocks in holes are made from slab records alone:
+// their links are lost.
 // memory.P2. trim.holes counts the holes of all slabs.
 // memory.P3. While punching, a slab stays in use, even if nothing lives in it, and no block in a hole is listed.
 // memory.P4. A sweep leaves alone slabs whose number of live blocks has changed since the one before; a purge does not.

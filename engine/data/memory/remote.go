@@ -24,8 +24,8 @@ const (
 	remoteCount  = 1 << 32
 )
 
-// A Returner frees blocks from a goroutine that does not hold the turn, or from the turn itself. Each goroutine has its own.
-// The blocks come back to the heap when the turn drains; the accounting follows at Flush.
+// A Returner frees blocks from a goroutine that does not hold the turn, or from the turn itself. Each goroutine has its
+// own. The blocks come back to the heap when the turn drains; the accounting follows at Flush.
 type Returner struct {
 	h     *Heap
 	used  [16]int64

@@ -113,7 +113,8 @@ func (x *runIndex) remove(first uint32) (n uint32) {
 	return n
 }
 
-// find gives a free run of at least n units, or 0: the first of its own list if it is long enough, else any of a longer list.
+// find gives a free run of at least n units, or 0: the first of its own list if it is long enough, else any of a longer
+// list.
 func (x *runIndex) find(n uint32) uint32 {
 	top, sub := sizeList(n)
 	if i := x.heads[top][sub]; i != 0 && unitAt(i).word>>unitShift >= n {
@@ -196,8 +197,8 @@ func (h *Heap) growRuns(n uint32) error {
 	u.grow = min(u.grow*2, runSegmentMax)
 	u.end = first + count
 	u.bornUnits += int64(count)
-	// A used unit at each end keeps runs of other segments from merging with ours (memory.R2), and unit 0 from being a run. Where
-	// the segment continues our last one, the unit between them joins the new run.
+	// A used unit at each end keeps runs of other segments from merging with ours (memory.R2), and unit 0 from being a
+	// run. Where the segment continues our last one, the unit between them joins the new run.
 	setUsed(u.end-1, 1)
 	if joined {
 		u.segments[len(u.segments)-1].count += count

@@ -2,8 +2,8 @@ package memory
 
 import "spindle/internal/invariant"
 
-// A shelf is a list of retired blocks, in chunks of 1 KB that are linked: it grows without copying, and a whole shelf is
-// handed on by moving two Refs.
+// A shelf is a list of retired blocks, in chunks of 1 KB that are linked: it grows without copying, and a whole shelf
+// is handed on by moving two Refs.
 //
 //	shelf{head, tail} ──▶ chunk | next Ref | count | 126 entries |  ──▶ chunk ...
 //	entry: | objects? | kind 8 (56..63) | purpose 8 (48..55) | root or Ref 48 |

@@ -3,10 +3,10 @@ package memory
 // What becomes of a server that gets no more memory: the region is used up (an address-space limit makes it small), or
 // the system refuses to make more of it usable (vm.overcommit_memory=2, RLIMIT_DATA).
 //
-// memory.M1. Behind the segments in use there is headroom in each half, made usable beforehand. Commands that run already live
-// on it.
-// memory.M2. When it cannot be had, Short says so until empty memory makes up for it. The core refuses commands that need
-// memory meanwhile.
+// memory.M1. Behind the segments in use there is headroom in each half, made usable beforehand. Commands that run
+// already live on it.
+// memory.M2. When it cannot be had, Short says so until empty memory makes up for it. The core refuses commands that
+// need memory meanwhile.
 // memory.M3. What a client asks for by number, and not by sending it, is asked for with TryAlloc or after Affords.
 // Alloc panics only when the headroom is gone too.
 // memory.M4. The system's limit holds for the whole process, and the Go runtime ends it when no thread can be made. So
@@ -61,8 +61,8 @@ func (u *runSupply) left() int64 {
 	return (u.dirty.units - u.dirty.crumbs + u.clean.units - u.clean.crumbs) << runShift
 }
 
-// TryAlloc is Alloc of what a client has asked for by number (memory.M3): an error instead of a panic when memory for it
-// cannot be had.
+// TryAlloc is Alloc of what a client has asked for by number (memory.M3): an error instead of a panic when memory for
+// it cannot be had.
 func (h *Heap) TryAlloc(n int, p Purpose) (Ref, error) {
 	if !h.Affords(n) {
 		return 0, ErrExhausted

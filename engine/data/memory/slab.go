@@ -154,8 +154,8 @@ func (h *Heap) newSlab() uint32 {
 		h.trim.slabs.note(u.reclaimable())
 		return i
 	}
-	// A clean slab may lie where a touch brings in a huge page, which is a long turn on some machines; while a view lives turns copy
-	// much in a short time and unborn slabs serve, which come in by small pages.
+	// A clean slab may lie where a touch brings in a huge page, which is a long turn on some machines; while a view
+	// lives turns copy much in a short time and unborn slabs serve, which come in by small pages.
 	if i := u.clean.head; i != 0 && (len(h.holds) == 0 || u.next == u.end) {
 		u.clean.remove(i)
 		return i
@@ -256,8 +256,8 @@ func takeSlabs() (first uint32, short bool, err error) {
 	return first, short, nil
 }
 
-// takeUnits gives n run units that follow each other; joined says that they directly follow the unit before end, and short that the
-// headroom cannot be had behind them.
+// takeUnits gives n run units that follow each other; joined says that they directly follow the unit before end, and
+// short that the headroom cannot be had behind them.
 func takeUnits(n, end uint32) (first uint32, joined, short bool, err error) {
 	region.Lock()
 	defer region.Unlock()

@@ -6,20 +6,23 @@ import (
 	"time"
 )
 
-// Memory is touched for the first time by a reclaimer where that can be had, not by a turn: clearing a huge page takes 0.2 ms, and up to
-// 8 ms on a virtual machine whose host has to find the memory; a small page takes some 2 us there.
+// Memory is touched for the first time by a reclaimer where that can be had, not by a turn: clearing a huge page takes
+// 0.2 ms, and up to 8 ms on a virtual machine whose host has to find the memory; a small page takes some 2 us there.
 //
-//	newSlab takes   warm slabs (dirty list) ─ none left ─▶ clean or unborn ones: the turn touches them, unborn ones by small pages
-//	touchJob gives  clean or unborn slabs ──▶ a reclaimer asks for huge pages and touches them ──▶ takeTouched: the dirty list
+//	newSlab takes   warm slabs (dirty list) ─ none left ─▶ clean or unborn ones: the turn touches them,
+//	                                                       unborn ones by small pages
+//	touchJob gives  clean or unborn slabs ─▶ a reclaimer asks for huge pages, touches them ─▶ takeTouched: the dirty list
 //
 // memory.W1. At most one job is out; its slabs from taken on are on no list and in the state slabTouching.
-// memory.W2. Slabs are touched ahead only after newSlab has taken one, a freeze has announced copies, or a purge has ended, while less than the reserve is left, 4 to
-// 16 MB at a time: below what a trim takes away (memory.T2), so that the two do not work against each other. A heap at rest does not grow.
+// memory.W2. Slabs are touched ahead only after newSlab has taken one, a freeze has announced copies, or a purge has
+// ended, while less than the reserve is left, 4 to 16 MB at a time: below what a trim takes away (memory.T2), so that
+// the two do not work against each other. A heap at rest does not grow.
 type touchState struct {
-	job    touchJob
-	taken  int      // of job.slabs, those that are on the dirty list
-	out    bool     // the job has not come to its end
-	wanted bool     // newSlab has taken a slab, a view was frozen or a purge has ended since the reserve was last looked at
+	job   touchJob
+	taken int  // of job.slabs, those that are on the dirty list
+	out   bool // the job has not come to its end
+	// newSlab has taken a slab, a view was frozen or a purge has ended since the reserve was last looked at.
+	wanted bool
 	small  []uint32 // segments full of small pages: the kernel may join them
 }
 
@@ -32,12 +35,13 @@ type touchJob struct {
 
 const (
 	touchPiece = 2 << 20 / slabSize // slabs touched by one call to the kernel: a huge page
-	touchSlice = time.Millisecond   // a reclaimer may have to wait long for the processor: it goes on as long as that, if pages come quickly
-	touchMost  = 4 * slabSegment    // slabs of one job
+	// A reclaimer may have to wait long for the processor: it goes on as long as that, if pages come quickly.
+	touchSlice = time.Millisecond
+	touchMost  = 4 * slabSegment // slabs of one job
 )
 
-// reserve is the bytes that are to be warm: more while a view lives, because all that is written then is copied first, but a job's worth
-// below what a trim begins at.
+// reserve is the bytes that are to be warm: more while a view lives, because all that is written then is copied first,
+// but a job's worth below what a trim begins at.
 func (h *Heap) reserve() int64 {
 	warm := h.warm()
 	if len(h.holds) == 0 {
@@ -46,9 +50,9 @@ func (h *Heap) reserve() int64 {
 	return max(warm, min(warm*3/2, 2*warm-slabSegment*slabSize))
 }
 
-// TouchSlabs has the kernel find pages for the slabs that begin with one of refs, where there are none: one call for sixteen faults. By whoever
-// Alloc gave refs, outside of the turn. It is for those who fill memory faster than duties come by, and by small pages: where a hypervisor has to
-// find the memory, huge ones took a load twice the time.
+// TouchSlabs has the kernel find pages for the slabs that begin with one of refs, where there are none: one call for
+// sixteen faults. By whoever Alloc gave refs, outside of the turn. It is for those who fill memory faster than duties
+// come by, and by small pages: where a hypervisor has to find the memory, huge ones took a load twice the time.
 func TouchSlabs(refs []Ref) {
 	for _, r := range refs {
 		if r&(slabSize-1) == 0 && r < runBase {
@@ -138,8 +142,8 @@ func (j *touchJob) run(int) (done bool) {
 	return done
 }
 
-// takeTouched lists what the job has made warm, as many slabs as the budget has units, and returns what is left of it. Paging says that there
-// are more.
+// takeTouched lists what the job has made warm, as many slabs as the budget has units, and returns what is left of it.
+// Paging says that there are more.
 func (h *Heap) takeTouched(budget int) int {
 	t := &h.touch
 	if !t.out {

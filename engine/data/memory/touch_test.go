@@ -23,7 +23,8 @@ func rest(h *Heap) {
 	h.Age()
 }
 
-// Turns that take slabs at a rate reclaimers can follow never come first, and what reclaimers make is not taken away again.
+// Turns that take slabs at a rate reclaimers can follow never come first, and what reclaimers make is not taken away
+// again.
 func TestTurnsFindWarmMemory(t *testing.T) {
 	h := newHeap(t, Options{})
 	const block = 4096
@@ -62,7 +63,8 @@ func TestTurnsFindWarmMemory(t *testing.T) {
 	}
 }
 
-// While a hold lives, what no reclaimer has made warm is taken from slabs never used before: they come in by small pages.
+// While a hold lives, what no reclaimer has made warm is taken from slabs never used before: they come in by small
+// pages.
 func TestBurstUnderHoldTakesUnbornSlabs(t *testing.T) {
 	h := newHeap(t, Options{})
 	var blocks []Ref
@@ -86,7 +88,8 @@ func TestBurstUnderHoldTakesUnbornSlabs(t *testing.T) {
 	hold.Close()
 }
 
-// When a purge has ended some memory is made warm again, for the turn that needs a slab next; with nothing alive none is.
+// When a purge has ended some memory is made warm again, for the turn that needs a slab next; with nothing alive none
+// is.
 func TestReserveAfterPurge(t *testing.T) {
 	h := newHeap(t, Options{})
 	var stay, gone []Ref

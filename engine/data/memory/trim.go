@@ -2,18 +2,23 @@ package memory
 
 import "slices"
 
-// Pages of empty memory go back to the kernel in three steps (punch.go: those of slabs in use), none of which makes the turn wait: the turn takes empty slabs and dirty runs
-// off its lists (trimJob), a reclaimer gives their pages back (run), the turn lists them as clean (takeTrimmed).
+// Pages of empty memory go back to the kernel in three steps (punch.go: those of slabs in use), none of which makes the
+// turn wait: the turn takes empty slabs and dirty runs off its lists (trimJob), a reclaimer gives their pages back
+// (run), the turn lists them as clean (takeTrimmed).
 //
 // memory.T1. At most one trim is out at a time; what it holds is on no list.
-// memory.T2. Some warm memory stays: a trim begins above twice the warm size and ends at it, and leaves slabs that much. A purge leaves none; but when
-// it has ended the reserve is touched anew (memory.W2), or else the first turn to need a slab would clear a huge page for it.
-// memory.T3. What a trim takes has been empty for a whole period (Age): what is freed and needed again at once, as when large values are
-// replaced, is not touched anew each time. Slabs and runs are looked at apart, because neither serves for the other. A purge does not wait.
-// memory.T4. A trim takes clean neighbours with it: of a run up to the next huge page, of a slab when nothing lives in its huge page any more. The
-// kernel may have filled them again: it joins the small pages of a huge one, and clears those that are not there.
-// memory.T5. Past the limit (Limit) a trim does not wait either: what is beyond it goes at once. From then on runs have small pages: with
-// huge ones the kernel would fill again, at its leisure, what trims have taken out between runs in use.
+// memory.T2. Some warm memory stays: a trim begins above twice the warm size and ends at it, and leaves slabs that
+// much. A purge leaves none; but when it has ended the reserve is touched anew (memory.W2), or else the first turn to
+// need a slab would clear a huge page for it.
+// memory.T3. What a trim takes has been empty for a whole period (Age): what is freed and needed again at once, as when
+// large values are replaced, is not touched anew each time. Slabs and runs are looked at apart, because neither serves
+// for the other. A purge does not wait.
+// memory.T4. A trim takes clean neighbours with it: of a run up to the next huge page, of a slab when nothing lives in
+// its huge page any more. The kernel may have filled them again: it joins the small pages of a huge one, and clears
+// those that are not there.
+// memory.T5. Past the limit (Limit) a trim does not wait either: what is beyond it goes at once. From then on runs have
+// small pages: with huge ones the kernel would fill again, at its leisure, what trims have taken out between runs in
+// use.
 type trimState struct {
 	small bool  // the kernel has been told of memory.T5
 	limit int64 // bytes of slabs and runs that may be resident before memory.T3 no longer holds; 0: no bound
@@ -56,7 +61,9 @@ type trimJob struct {
 }
 
 const (
-	trimSlabs = 32 // slabs of one trim, and up to a huge page of them beyond: some 5 µs of turn, several times that when their records are cold
+	// Slabs of one trim, and up to a huge page of them beyond: some 5 µs of turn, several times that when their records
+	// are cold.
+	trimSlabs = 32
 	trimRuns  = 16
 	trimPiece = 2 << 20              // bytes given back by one call to the kernel: a huge page
 	wholePage = 2*osPage/RunUnit - 1 // units that hold a whole page, wherever they begin
@@ -65,8 +72,9 @@ const (
 	trimCost  = 24                                   // of 64 KB, in budget units
 )
 
-// Purge has all memory given back that is empty now, and once more what is empty when reclaimers are next at rest, the warm reserve too
-// (MEMORY PURGE). Reclaimers do it, over the next turns. What is freed later has no part in it: a purge ends, also under load.
+// Purge has all memory given back that is empty now, and once more what is empty when reclaimers are next at rest, the
+// warm reserve too (MEMORY PURGE). Reclaimers do it, over the next turns. What is freed later has no part in it: a
+// purge ends, also under load.
 func (h *Heap) Purge() {
 	h.trim.purge, h.trim.again, h.trim.cold = h.Reclaimable(), true, true
 	h.trim.sweep = sweep{on: true, all: true}
@@ -202,8 +210,8 @@ func (u *runSupply) widen(first, n uint32) (uint32, uint32) {
 	return first, n
 }
 
-// trimSlabs takes dirty slabs of so many bytes together at most, those empty for longest first, leaves at least keep bytes of them, and says
-// how many bytes it took.
+// trimSlabs takes dirty slabs of so many bytes together at most, those empty for longest first, leaves at least keep
+// bytes of them, and says how many bytes it took.
 func (h *Heap) trimSlabs(most, keep int64) (taken int64) {
 	u, j := &h.slabs, &h.trim.job
 	most = min(most, u.reclaimable()-keep)
@@ -299,8 +307,8 @@ func (j *trimJob) run(budget int) (done bool) {
 	return true
 }
 
-// takeTrimmed lists what a trim has emptied as clean, as much as the budget admits, and returns what is left of that. The parts of pages at a
-// run's ends were not given back: they stay dirty.
+// takeTrimmed lists what a trim has emptied as clean, as much as the budget admits, and returns what is left of that.
+// The parts of pages at a run's ends were not given back: they stay dirty.
 func (h *Heap) takeTrimmed(budget int) int {
 	j := h.trimmed.Load()
 	if j == nil {

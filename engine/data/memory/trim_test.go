@@ -60,7 +60,8 @@ func TestResidentFalls(t *testing.T) {
 	}
 }
 
-// Memory that was given back and that the kernel has filled again, because it lies in a huge page with memory that lives, goes back with that.
+// Memory that was given back and that the kernel has filled again, because it lies in a huge page with memory that
+// lives, goes back with that.
 func TestJoinedMemoryGoesBack(t *testing.T) {
 	h := newHeap(t, Options{})
 	touch := func(r Ref, n int) {

@@ -7,10 +7,11 @@ import (
 	"spindle/internal/invariant"
 )
 
-// table.E1. A segment or node stamped at or below heap.Frozen() may be under a view's reader: nobody writes to it (but see table.S6).
+// table.E1. A segment or node stamped at or below heap.Frozen() may be under a view's reader: nobody writes to it (but
+// see table.S6).
 // table.E2. One made after the freeze is stamped above it, and so is every node that leads to it.
-// table.E3. In a copied segment every slot is shared: its block is in the view's segment too. The mark means something only
-// while a hold lives.
+// table.E3. In a copied segment every slot is shared: its block is in the view's segment too. The mark means something
+// only while a hold lives.
 // table.E4. Whatever is replaced is retired after its replacement can be reached from the root.
 
 // Root is the word that a view keeps of the table: it leads to everything the table holds now.
@@ -34,7 +35,8 @@ func (tr *trail) last() *step { return &tr.steps[tr.n-1] }
 // index is the entry of the node that a hash chooses.
 func (s *step) index(hash uint64) uint64 { return hash << s.depth >> (64 - s.bits) }
 
-// descend fills tr with the nodes that lead to hash's segment, makes each of them writable, and returns the segment's entry.
+// descend fills tr with the nodes that lead to hash's segment, makes each of them writable, and returns the segment's
+// entry.
 // Cost: a compare each; one node of at most 4 KB copied each on the first write after a freeze.
 func (t *Table) descend(hash uint64, tr *trail) uint64 {
 	frozen := t.heap.Frozen()
@@ -146,7 +148,8 @@ func (t *Table) retireNode(ref memory.Ref, hash uint64) {
 	t.retire(ref, n.epoch, hash, n.depth)
 }
 
-// retireSegment lets a segment go that nothing of the table leads to any more (table.E4). Its sidecar is not its own (table.S6).
+// retireSegment lets a segment go that nothing of the table leads to any more (table.E4). Its sidecar is not its own
+// (table.S6).
 func (t *Table) retireSegment(ref memory.Ref) {
 	s := segmentAt(ref)
 	t.retire(ref, s.epoch, s.prefix, s.depth)

@@ -14,7 +14,8 @@ import (
 //
 // A segment is proposed and then taken or refused, so that no sums have to be kept. Proposed are
 //
-//	keys            a hash at random leads to a segment with probability 2^-depth; it is taken in proportion to count<<depth
+//	keys            a hash at random leads to a segment with probability 2^-depth; it is taken in proportion to
+//	                count<<depth
 //	volatile keys   an id of the index of deadlines (due.go); its segment is taken in proportion to its volatile keys
 //
 // The most that is reckoned with is some three times the mean. Hashing makes no segment of more: they split, and join,

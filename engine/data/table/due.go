@@ -13,14 +13,16 @@ import (
 //
 //	tournament: nodes of 64 minima ──▶ segment ──▶ its sidecar: a bound for each bucket ──▶ at most 7 blocks
 //
-// Each segment with volatile keys has an id, dense from 0; the tournament is a 64-ary tree over the ids, each node with the minima
-// of its children. A block says its exact deadline; what stands above it are bounds.
+// Each segment with volatile keys has an id, dense from 0; the tournament is a 64-ary tree over the ids, each node with
+// the minima of its children. A block says its exact deadline; what stands above it are bounds.
 //
-// table.D1. A bucket's bound is at or below the tick of each of its volatile keys; it may be too low after a key has gone or has been given
-// a later deadline, and is then put right when it comes due. So refreshing a deadline costs a compare.
+// table.D1. A bucket's bound is at or below the tick of each of its volatile keys; it may be too low after a key has
+// gone or has been given a later deadline, and is then put right when it comes due. So refreshing a deadline costs a
+// compare.
 // table.D2. The last word of a sidecar is the least of the others, and the segment's minimum in the tournament.
 // table.D3. Each node's minimum stands in its parent; the root's is least.
-// table.D4. A tick is the 16 ms of Base after the deadline's own: when it has come the deadline has passed, by at most 16 ms.
+// table.D4. A tick is the 16 ms of Base after the deadline's own: when it has come the deadline has passed, by at most
+// 16 ms.
 type dueIndex struct {
 	heap   *memory.Heap
 	root   memory.Ref
@@ -35,7 +37,8 @@ type dueIndex struct {
 const (
 	// Never is the tick of no deadline.
 	Never = math.MaxUint32
-	// far stands for all deadlines that ticks cannot tell apart: over two years after Base. They are found by lookups alone.
+	// far stands for all deadlines that ticks cannot tell apart: over two years after Base. They are found by lookups
+	// alone.
 	far = Never - 1
 
 	tickMs    = 16
@@ -83,7 +86,8 @@ func (t *Table) TickTime(tick uint32) int64 { return t.due.base + int64(tick)*ti
 // Least is a lower bound of the ticks of all keys; Never when none is volatile.
 func (t *Table) Least() uint32 { return t.due.least }
 
-// LeastDeadline is a lower bound of all keys' deadlines, with the same tick as Least, in Unix ms; 0 when none is volatile.
+// LeastDeadline is a lower bound of all keys' deadlines, with the same tick as Least, in Unix ms; 0 when none is
+// volatile.
 func (t *Table) LeastDeadline() int64 {
 	if t.due.least == Never {
 		return 0
@@ -154,8 +158,9 @@ type Due struct {
 	hash    uint64
 }
 
-// NextDue finds buckets with a bound at or below now in the segment with the least of all, and starts fetching their blocks. The
-// caller reads the deadlines, says Drop or Stays to each key and ends with Settle; it writes nothing else to the table in between.
+// NextDue finds buckets with a bound at or below now in the segment with the least of all, and starts fetching their
+// blocks. The caller reads the deadlines, says Drop or Stays to each key and ends with Settle; it writes nothing else
+// to the table in between.
 // False: nothing is due. Cost: at most dueBuckets buckets, whatever there is to be found in them.
 func (t *Table) NextDue(now uint32, d *Due) bool {
 	if t.due.least > now {

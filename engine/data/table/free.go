@@ -6,8 +6,8 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// Detach empties the table in O(1) and returns what it held, to be retired wide: its root, for Destroy, and the index of deadlines (0:
-// there was none), for DestroyDue.
+// Detach empties the table in O(1) and returns what it held, to be retired wide: its root, for Destroy, and the index
+// of deadlines (0: there was none), for DestroyDue.
 func (t *Table) Detach() (root, due memory.Ref) {
 	root = refOf(t.root) | memory.Ref(t.root&entryBuckets)
 	if t.due.root != 0 {
@@ -25,8 +25,8 @@ func (t *Table) Detach() (root, due memory.Ref) {
 // Indexed says that the table has an index of deadlines, if only an empty one that is kept from before.
 func (t *Table) Indexed() bool { return t.due.root != 0 }
 
-// Destroy takes a retired table apart, budget blocks at a time (memory.Destroy). block frees one of the table's blocks and what hangs
-// off it; when it has not finished within the budget it is called again with the same block.
+// Destroy takes a retired table apart, budget blocks at a time (memory.Destroy). block frees one of the table's blocks
+// and what hangs off it; when it has not finished within the budget it is called again with the same block.
 //
 // A node under destruction keeps in epoch which entry is next, a segment clears the slots it is done with.
 func Destroy(block func(r *memory.Returner, ref memory.Ref, budget int) (done bool, spent int)) memory.Destroy {

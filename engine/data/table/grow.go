@@ -31,9 +31,9 @@ type aim struct {
 	buckets int
 }
 
-// Reserve says that the table is going to hold about n keys: segments then grow to their shape at once, by splits while they hold a key
-// or two and one resize, instead of in ten steps and a split of each. Nothing is allocated before the keys come, and a false n costs what
-// segments have too much room for until they are next built anew. 0 ends it.
+// Reserve says that the table is going to hold about n keys: segments then grow to their shape at once, by splits while
+// they hold a key or two and one resize, instead of in ten steps and a split of each. Nothing is allocated before the
+// keys come, and a false n costs what segments have too much room for until they are next built anew. 0 ends it.
 func (t *Table) Reserve(n int) {
 	t.aim = aim{}
 	const most = maxBuckets * perBucket * 4 / 5 // mean of keys that still leaves room for the luck of hashes
@@ -121,8 +121,8 @@ func (t *Table) split(tr *trail, old memory.Ref) {
 	t.retireSegment(old)
 }
 
-// deepen makes room in the directory for two segments where s is: the node that leads to it doubles, up to 9 bits; beyond, a
-// new node goes between. tr leads to s before and after.
+// deepen makes room in the directory for two segments where s is: the node that leads to it doubles, up to 9 bits;
+// beyond, a new node goes between. tr leads to s before and after.
 func (t *Table) deepen(tr *trail, s *segment) {
 	if tr.n > 0 && tr.last().bits < maxBits {
 		at := tr.last()

@@ -24,10 +24,11 @@ const (
 	//	shape: bits 0-2 type, 3-6 encoding, 7 volatile, 8 rooted, 9 wide, 10-17 klen, 18-31 vlen
 	//
 	// table.N1. clock is the one word that is written in a frozen block; everything else obeys the epoch rule.
-	// table.N2. wide is set when klen > 255 or vlen > 16383; then the lengths in shape are 0 and those of the wide word hold.
+	// table.N2. wide is set when klen > 255 or vlen > 16383; then the lengths in shape are 0 and those of the wide word
+	// hold.
 	Entry Layout = iota
-	// Member is a member of a set, Scored one of a sorted set with its score, Field a hash's field with its value and perhaps a
-	// deadline; member.go has their picture.
+	// Member is a member of a set, Scored one of a sorted set with its score, Field a hash's field with its value and
+	// perhaps a deadline; member.go has their picture.
 	Member
 	Scored
 	Field

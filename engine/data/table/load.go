@@ -6,8 +6,8 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// Add is Insert of a block whose key may be there: then it does nothing and says false. The block is read only if another's tag is the
-// same, or if volatile says that it has a deadline; its tick is returned.
+// Add is Insert of a block whose key may be there: then it does nothing and says false. The block is read only if
+// another's tag is the same, or if volatile says that it has a deadline; its tick is returned.
 func (t *Table) Add(hash uint64, ref memory.Ref, volatile bool) (tick uint32, added bool) {
 	e := segmentFor(t.root, hash)
 	s := segmentAt(refOf(e))

@@ -158,8 +158,8 @@ func FieldDeadline(ref memory.Ref) int64 {
 	return int64(binary.LittleEndian.Uint64(unsafe.Slice((*byte)(unsafe.Add(p, 1)), 8)))
 }
 
-// OverwriteValue gives the field at ref another value in place (table.M1), if its block is as large as a new one would be. val may not
-// lie in the block.
+// OverwriteValue gives the field at ref another value in place (table.M1), if its block is as large as a new one would
+// be. val may not lie in the block.
 func OverwriteValue(ref memory.Ref, val []byte) bool {
 	p := memory.Pointer(ref)
 	at := int(uintptr(valueAt(p)) - uintptr(p))

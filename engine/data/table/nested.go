@@ -9,10 +9,10 @@ import (
 // A State is a nested table as the root of a collection keeps it, off the Go heap: what [Open] makes a Table of.
 //
 // table.O1. Whoever opens a state to write saves it (Table.State) into a root block that is writable, in the same step.
-// table.O2. An older state, in a root block that a view keeps, leads to what the table held then. Its index of deadlines is the newest
-// state's: readers of an older one leave it alone.
-// table.O3. Nodes, segments and members are retired at the position the owner has set, that of the collection's key; wide if the
-// collection has been under another key.
+// table.O2. An older state, in a root block that a view keeps, leads to what the table held then. Its index of
+// deadlines is the newest state's: readers of an older one leave it alone.
+// table.O3. Nodes, segments and members are retired at the position the owner has set, that of the collection's key;
+// wide if the collection has been under another key.
 type State struct {
 	root     uint64
 	count    uint64
@@ -39,8 +39,8 @@ func New(h *memory.Heap, layout Layout, base int64) Table {
 	return t
 }
 
-// Open is the table in s. To read only, h may be nil: then any goroutine may, while s is frozen. moved says that the collection
-// has been under another key (table.O3).
+// Open is the table in s. To read only, h may be nil: then any goroutine may, while s is frozen. moved says that the
+// collection has been under another key (table.O3).
 func Open(h *memory.Heap, layout Layout, s *State, moved bool) Table {
 	return Table{
 		root: s.root, heap: h, count: int(s.count), volatile: int(s.volatile), layout: layout, nested: true, moved: moved,
@@ -66,7 +66,8 @@ func (s *State) Root() uint64 { return s.root }
 // Volatile is the number of fields with a deadline.
 func (s *State) Volatile() int { return int(s.volatile) }
 
-// Release lets go of a member's block that Remove, Drop or Replace has taken out of a nested table; shared is what that said.
+// Release lets go of a member's block that Remove, Drop or Replace has taken out of a nested table; shared is what that
+// said.
 func (t *Table) Release(ref memory.Ref, shared bool) {
 	switch {
 	case !shared || t.heap.Frozen() == 0:
@@ -112,8 +113,8 @@ var destroyMembers = Destroy(func(r *memory.Returner, ref memory.Ref, _ int) (do
 	return true, 1
 })
 
-// Destroy takes the table of a retired root apart, about budget blocks at a time; s says where it stopped. When it is done s is empty,
-// and done with for good.
+// Destroy takes the table of a retired root apart, about budget blocks at a time; s says where it stopped. When it is
+// done s is empty, and done with for good.
 func (s *State) Destroy(r *memory.Returner, budget int) (done bool, spent int) {
 	if s.root != 0 {
 		rest, n := destroyMembers(r, refOf(s.root)|memory.Ref(s.root&entryBuckets), budget)

@@ -234,7 +234,8 @@ func (n *nested) same(where string, s *State, want map[string]element) {
 	}
 }
 
-// TestNestedModel makes the same random steps on a nested table and on a map, under views, and takes everything apart at the end.
+// TestNestedModel makes the same random steps on a nested table and on a map, under views, and takes everything apart
+// at the end.
 func TestNestedModel(t *testing.T) {
 	for _, layout := range []Layout{Member, Scored, Field} {
 		for _, moved := range []bool{false, true} {
@@ -281,7 +282,8 @@ func TestNestedModel(t *testing.T) {
 	}
 }
 
-// TestRandomIsFairToTheLast is a chi-square test of Random, at sizes of one segment and of many, also after most keys have gone.
+// TestRandomIsFairToTheLast is a chi-square test of Random, at sizes of one segment and of many, also after most keys
+// have gone.
 func TestRandomIsFairToTheLast(t *testing.T) {
 	for _, c := range []struct{ add, keep int }{{10, 10}, {100, 100}, {378, 378}, {400, 400}, {1000, 1000}, {5000, 5000}, {5000, 700}, {3000, 50}} {
 		k := open(t)
@@ -309,8 +311,8 @@ func TestRandomIsFairToTheLast(t *testing.T) {
 			chi += float64((times-each)*(times-each)) / each
 		}
 		chi += float64(c.keep-len(seen)) * each
-		// About normal with mean n-1 and variance 2(n-1): six deviations are once in 10^8 runs. An unfair draw of ±6 % a segment
-		// would add 0.36 of a deviation squared for each key, far beyond that from 1000 keys on.
+		// About normal with mean n-1 and variance 2(n-1): six deviations are once in 10^8 runs. An unfair draw of ±6 %
+		// a segment would add 0.36 of a deviation squared for each key, far beyond that from 1000 keys on.
 		n := float64(c.keep - 1)
 		if d := (chi - n) * (chi - n); chi > n && d > 36*2*n+400 {
 			t.Errorf("%d of %d keys: chi-square %.0f, mean %.0f", c.keep, c.add, chi, n)

@@ -6,15 +6,17 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// Scan cursor. Keys are passed in the order of (prefix of their segment, tag). A cursor says how far that went, in terms of hashes
-// and not of places, so that resizing, splitting and joining segments between two calls do not disturb it:
+// Scan cursor. Keys are passed in the order of (prefix of their segment, tag). A cursor says how far that went, in
+// terms of hashes and not of places, so that resizing, splitting and joining segments between two calls do not disturb
+// it:
 //
 //	63    62..22 prefix, right-aligned     21..6 tag      5..0 depth
 //	 0  | first depth bits of the hash   | all below it | of the segment when the cursor was given out
 //
-// table.C1. Every key whose hash is in a segment before prefix was passed; of prefix's own segment, those with a lower tag.
-// table.C2. If the segment has more depth now, what table.C1 says holds for the part that prefix leads to; its other part is passed in
-// full later. If it has less depth it has joined with keys that were not passed: it is begun anew.
+// table.C1. Every key whose hash is in a segment before prefix was passed; of prefix's own segment, those with a lower
+// tag.
+// table.C2. If the segment has more depth now, what table.C1 says holds for the part that prefix leads to; its other
+// part is passed in full later. If it has less depth it has joined with keys that were not passed: it is begun anew.
 // So a key that is there from the first call to the last is passed at least once; and any number is a safe cursor.
 
 func cursorOf(prefix, tag uint64, depth uint8) uint64 {
@@ -84,8 +86,9 @@ func (s *segment) passHome(at int, from uint64, yield func(memory.Ref)) (n int) 
 	return n
 }
 
-// Walk yields every block of a root between the hashes from and to, whole segments by where they begin, until yield returns false.
-// Frozen roots: any goroutine. passed, if not nil, hears after each segment the first and the last hash it may hold.
+// Walk yields every block of a root between the hashes from and to, whole segments by where they begin, until yield
+// returns false. Frozen roots: any goroutine. passed, if not nil, hears after each segment the first and the last hash
+// it may hold.
 func Walk(root, from, to uint64, passed func(first, last uint64), yield func(memory.Ref) bool) bool {
 	const ahead = 2 // buckets whose blocks are being fetched
 	for prefix := from; ; {

@@ -23,14 +23,14 @@ import (
 //
 //	slot: 63..48 tag (16 bits of the hash) | 47..3 block | bit 1 volatile | bit 0 shared
 //
-// table.S1. A key's home bucket is tag*nb>>16. It lies there or in one of the buckets behind it (wrapping round), and each bucket
-// before its own, from home on, counted it in o. o sticks at 255.
+// table.S1. A key's home bucket is tag*nb>>16. It lies there or in one of the buckets behind it (wrapping round), and
+// each bucket before its own, from home on, counted it in o. o sticks at 255.
 // table.S2. count is the number of slots in use; volatile, of those with bit 1.
 // table.S3. A key does not move inside its segment except when the segment is built anew (resize, split, merge).
 // table.S4. A shared slot's block may be reached by a live view: it is replaced, never edited (but see table.N1).
 // table.S5. A segment never has more than 6 keys a bucket on average, so a probe ends soon.
-// table.S6. sidecar, if any, holds for each bucket a lower bound of its keys' deadlines in ticks (due.go). It is the core's alone and
-// not copy-on-write: when the segment is copied the sidecar goes to the copy.
+// table.S6. sidecar, if any, holds for each bucket a lower bound of its keys' deadlines in ticks (due.go). It is the
+// core's alone and not copy-on-write: when the segment is copied the sidecar goes to the copy.
 type segment struct {
 	epoch    uint64
 	sidecar  memory.Ref
@@ -69,7 +69,8 @@ const (
 	overflowMax  = 255
 )
 
-// sizes are the bucket counts a segment may have. Steps of 512 bytes near the top keep the mean load at 0.75 of the slots.
+// sizes are the bucket counts a segment may have. Steps of 512 bytes near the top keep the mean load at 0.75 of the
+// slots.
 var sizes = [...]uint8{1, 3, 7, 15, 23, 31, 39, 47, 55, 63}
 
 // fit is the smallest segment that holds n keys with some room to grow, maxBuckets at most.
@@ -126,7 +127,8 @@ func (b *bucket) free() int {
 
 func (b *bucket) fingerprint(i int) uint64 { return b.meta >> (8 * uint(i)) & 0xFF }
 
-// put adds a slot word whose tag and fingerprint are given, and says where it lies. The segment is writable and not full.
+// put adds a slot word whose tag and fingerprint are given, and says where it lies. The segment is writable and not
+// full.
 func (s *segment) put(word, fp uint64) (at, i int) {
 	s.count++
 	if word&slotVolatile != 0 {

@@ -10,7 +10,8 @@ import (
 
 // A Table is an index from keys to blocks.
 //
-// Its root is one word, an entry: a segment, or a node of 2^bits entries which the next bits of the hash choose between.
+// Its root is one word, an entry: a segment, or a node of 2^bits entries which the next bits of the hash choose
+// between.
 //
 //	segment entry   63..58 zero | 47..6 segment | 5..0 buckets, 1..63
 //	node entry      63..58 bits | 47..6 node    | 5..0 zero
@@ -132,7 +133,8 @@ func segmentFor(root, hash uint64) uint64 {
 	return root
 }
 
-// Find is the block of key, whose Hash is hash, and its place; 0, and a place with nothing but the hash, when there is none.
+// Find is the block of key, whose Hash is hash, and its place; 0, and a place with nothing but the hash, when there is
+// none.
 func (t *Table) Find(hash uint64, key []byte) (Place, memory.Ref) {
 	e := segmentFor(t.root, hash)
 	seg, nb := memory.Pointer(refOf(e)), e&entryBuckets

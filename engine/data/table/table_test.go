@@ -100,7 +100,8 @@ func (k *keys) settle() {
 	}
 }
 
-// TestGrowAndShrink grows a table key by key through all sizes and splits, and takes it down again. Watch that no memory is left.
+// TestGrowAndShrink grows a table key by key through all sizes and splits, and takes it down again. Watch that no
+// memory is left.
 func TestGrowAndShrink(t *testing.T) {
 	for _, views := range []bool{false, true} {
 		t.Run(fmt.Sprintf("views=%t", views), func(t *testing.T) {
@@ -151,8 +152,8 @@ func TestGrowAndShrink(t *testing.T) {
 	}
 }
 
-// TestScanGuarantee scans while keys come and go so that segments split, join and are resized between any two calls: what stays is
-// passed.
+// TestScanGuarantee scans while keys come and go so that segments split, join and are resized between any two calls:
+// what stays is passed.
 func TestScanGuarantee(t *testing.T) {
 	for round := range 12 {
 		k := open(t)
@@ -248,8 +249,8 @@ func TestScanAnyCursor(t *testing.T) {
 	k.table.Scan(^uint64(0), 1<<62, func(memory.Ref) {})
 }
 
-// TestDueIsSmall looks at no more than one segment's buckets at a time, though no key in them is volatile any more: as many as were made
-// persistent, of a database that has others with deadlines, may have left too low a bound.
+// TestDueIsSmall looks at no more than one segment's buckets at a time, though no key in them is volatile any more: as
+// many as were made persistent, of a database that has others with deadlines, may have left too low a bound.
 func TestDueIsSmall(t *testing.T) {
 	k := open(t)
 	const n = 20_000
@@ -369,7 +370,8 @@ func TestFrozenRoot(t *testing.T) {
 	k.check()
 }
 
-// However many keys were announced, and however many come: the table holds, and a right figure saves the rebuilding on the way.
+// However many keys were announced, and however many come: the table holds, and a right figure saves the rebuilding on
+// the way.
 func TestReserve(t *testing.T) {
 	for _, test := range []struct{ told, come int }{{0, 5000}, {5000, 5000}, {200_000, 200_000}, {200_000, 3000}, {2000, 60_000}} {
 		k := open(t)

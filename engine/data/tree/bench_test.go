@@ -45,8 +45,8 @@ func BenchmarkInsert(b *testing.B) {
 	}
 }
 
-// BenchmarkUpdate moves a random record of 1 M elsewhere, as ZADD does to a member: a Find, a Delete and an Insert. With a view one
-// freeze lives from the beginning, so that leaves are copied when first written.
+// BenchmarkUpdate moves a random record of 1 M elsewhere, as ZADD does to a member: a Find, a Delete and an Insert.
+// With a view one freeze lives from the beginning, so that leaves are copied when first written.
 func BenchmarkUpdate(b *testing.B) {
 	for _, view := range []bool{false, true} {
 		b.Run(fmt.Sprintf("view=%t", view), func(b *testing.B) {

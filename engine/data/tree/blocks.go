@@ -2,17 +2,18 @@ package tree
 
 import "spindle/engine/data/memory"
 
-// Blocks is a tree whose leaves are blocks of its owner, while the core changes it. The tree knows of a leaf where it is, how many
-// elements it has (at least one), and a key, if the owner gives keys: ascending, and all 0 otherwise. It is a value for the stack: the owner
-// opens it from a State, and keeps its State again after a change. What a State can be asked, Blocks can be asked.
+// Blocks is a tree whose leaves are blocks of its owner, while the core changes it. The tree knows of a leaf where it
+// is, how many elements it has (at least one), and a key, if the owner gives keys: ascending, and all 0 otherwise. It
+// is a value for the stack: the owner opens it from a State, and keeps its State again after a change. What a State can
+// be asked, Blocks can be asked.
 //
 // tree.B1. A leaf is one block of purpose Values that begins with its epoch; [Blocks.NewLeaf] makes one.
 // tree.B2. The owner writes to a leaf only after Writable or SetLeaf gave it to him, in the same turn.
 // tree.B3. A leaf that is not in the tree belongs to the owner; the tree lets go of those it replaces or removes.
 type Blocks struct{ tree }
 
-// OpenBlocks opens the tree s. kind is what h knows [Destroy] under; wide says that a view may know the tree under another key, so that
-// what is let go is retired wide.
+// OpenBlocks opens the tree s. kind is what h knows [Destroy] under; wide says that a view may know the tree under
+// another key, so that what is let go is retired wide.
 func OpenBlocks(h *memory.Heap, kind memory.Kind, s State, wide bool) Blocks {
 	return Blocks{tree{s, h, kind, wide}}
 }
@@ -24,8 +25,8 @@ func (t *Blocks) NewLeaf(size int) memory.Ref {
 	return ref
 }
 
-// Writable makes p's leaf writable, with room for that many bytes, and returns it: a copy of its first used bytes when a view may read it
-// or its block is too small, else the leaf itself (tree.E1).
+// Writable makes p's leaf writable, with room for that many bytes, and returns it: a copy of its first used bytes when
+// a view may read it or its block is too small, else the leaf itself (tree.E1).
 func (t *Blocks) Writable(p *Path, used, room int) memory.Ref {
 	t.own(p)
 	link := t.linkOf(p, p.height)
@@ -40,7 +41,8 @@ func (t *Blocks) Writable(p *Path, used, room int) memory.Ref {
 	return ref
 }
 
-// SetLeaf puts ref in the place of p's leaf, with this count and key, and lets go of the old one, if it is another. p stays there.
+// SetLeaf puts ref in the place of p's leaf, with this count and key, and lets go of the old one, if it is another. p
+// stays there.
 func (t *Blocks) SetLeaf(p *Path, ref memory.Ref, count uint64, key Key) {
 	t.SetCount(p, count)
 	if old := p.leaf; old != ref {
@@ -82,7 +84,8 @@ func (t *tree) insert(p *Path, by int, e entry) {
 	t.bump(p, p.height, count)
 }
 
-// Remove takes p's leaf out and lets go of it. p leads to the leaf behind it then; false says that there is none, and p leads nowhere.
+// Remove takes p's leaf out and lets go of it. p leads to the leaf behind it then; false says that there is none, and p
+// leads nowhere.
 func (t *Blocks) Remove(p *Path) bool {
 	t.own(p)
 	rank, gone := p.Rank(), p.leaf
@@ -96,8 +99,8 @@ func (t *Blocks) Remove(p *Path) bool {
 	return false
 }
 
-// CutFront removes every leaf before p's and returns how many elements they had. p leads to the same leaf, the first then. O(height):
-// whole subtrees go to a reclaimer.
+// CutFront removes every leaf before p's and returns how many elements they had. p leads to the same leaf, the first
+// then. O(height): whole subtrees go to a reclaimer.
 func (t *Blocks) CutFront(p *Path) (removed uint64) {
 	t.own(p)
 	for i := p.height - 1; i >= 0; i-- {
@@ -118,8 +121,8 @@ func (t *Blocks) CutFront(p *Path) (removed uint64) {
 	return removed
 }
 
-// CutBack removes every leaf behind p's and returns how many elements they had. p leads to the same leaf, the last then. O(height):
-// whole subtrees go to a reclaimer.
+// CutBack removes every leaf behind p's and returns how many elements they had. p leads to the same leaf, the last
+// then. O(height): whole subtrees go to a reclaimer.
 func (t *Blocks) CutBack(p *Path) (removed uint64) {
 	t.own(p)
 	for i := p.height - 1; i >= 0; i-- {

@@ -355,8 +355,8 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// TestEdge: a way that is kept counts where it should, and is not taken for that to the other end, of another State, from before a view, or
-// from before the tree changed and it was told to forget.
+// TestEdge: a way that is kept counts where it should, and is not taken for that to the other end, of another State,
+// from before a view, or from before the tree changed and it was told to forget.
 func TestEdge(t *testing.T) {
 	h := newHeap(t)
 	grow := func(s *State) {
@@ -460,7 +460,8 @@ func TestEstimate(t *testing.T) {
 	settle(h)
 }
 
-// TestEstimateOfUnlikeEnds: leaves at the ends are told apart from those inside, also where it is far from clear how many there are.
+// TestEstimateOfUnlikeEnds: leaves at the ends are told apart from those inside, also where it is far from clear how
+// many there are.
 func TestEstimateOfUnlikeEnds(t *testing.T) {
 	h := newHeap(t)
 	build := func(n int, leaf func(i int) (size int, count uint64)) (tree Blocks, size func(memory.Ref) int, sum int64) {

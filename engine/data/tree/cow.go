@@ -7,12 +7,12 @@ import (
 
 // tree.E1. A node or leaf stamped at or below heap.Frozen() may be under a view's reader: nobody writes to it.
 // tree.E2. One made after the freeze is stamped above it, and so is every node that leads to it.
-// tree.E3. A block belongs to the newest node that leads to it. When a node is copied its children become the copy's; the old one is its own
-// block alone, and is retired as such.
+// tree.E3. A block belongs to the newest node that leads to it. When a node is copied its children become the copy's;
+// the old one is its own block alone, and is retired as such.
 // tree.E4. Whatever is replaced is retired after its replacement can be reached from the State.
 //
-// Everything is retired at the position the owner has set: a view's walker reads a whole collection at its key's position. Only when
-// the key was moved may a view know it elsewhere, and then it is retired wide.
+// Everything is retired at the position the owner has set: a view's walker reads a whole collection at its key's
+// position. Only when the key was moved may a view know it elsewhere, and then it is retired wide.
 
 // A tree is a State while the core changes it.
 type tree struct {
@@ -22,7 +22,8 @@ type tree struct {
 	wide bool
 }
 
-// own makes every node on p writable (tree.E1). Cost: a compare each; one node of at most 2 KB copied each on the first write after a freeze.
+// own makes every node on p writable (tree.E1). Cost: a compare each; one node of at most 2 KB copied each on the first
+// write after a freeze.
 func (t *tree) own(p *Path) {
 	link := &t.root
 	for i := range p.height {

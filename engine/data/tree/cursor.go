@@ -6,8 +6,9 @@ import "spindle/engine/data/memory"
 type Probe struct {
 	Word0, Word1 uint64
 
-	// Tie, if there is one, orders records whose word0 is the probe's: it compares the probe with the record that has this word1,
-	// negative when the probe is before it. Without it, word1 is compared as a number. It must not change the tree.
+	// Tie, if there is one, orders records whose word0 is the probe's: it compares the probe with the record that has
+	// this word1, negative when the probe is before it. Without it, word1 is compared as a number. It must not change
+	// the tree.
 	Tie func(word1 uint64) int
 
 	// TieOnly has Tie decide about every record, whatever its word0.
@@ -34,8 +35,9 @@ func (p *Probe) compare(word0, word1 uint64) int {
 	return 0
 }
 
-// A Cursor stands at a record, or before the first or behind the last one. It is a value for the stack, and holds until the tree next
-// changes, unless the change says that it moves on. Cursors of a frozen State may be used by any goroutine.
+// A Cursor stands at a record, or before the first or behind the last one. It is a value for the stack, and holds until
+// the tree next changes, unless the change says that it moves on. Cursors of a frozen State may be used by any
+// goroutine.
 type Cursor struct {
 	path Path
 	at   int
@@ -122,7 +124,8 @@ func (s *State) At(c *Cursor, rank uint64) bool {
 	return true
 }
 
-// SeekGE moves c to the first record that is not before the probe; false says that there is none, and c is behind the last.
+// SeekGE moves c to the first record that is not before the probe; false says that there is none, and c is behind the
+// last.
 func (s *State) SeekGE(c *Cursor, p Probe) bool { return s.place(c, &p, false) }
 
 // SeekGT moves c to the first record that is behind the probe; false says that there is none, and c is behind the last.

@@ -8,8 +8,8 @@ import (
 	"spindle/internal/invariant"
 )
 
-// The way to an outermost leaf when nothing on it has to be copied: a push or a pop then needs no Path, and no copy of the State. side
-// is -1 for the first leaf and 1 for the last.
+// The way to an outermost leaf when nothing on it has to be copied: a push or a pop then needs no Path, and no copy of
+// the State. side is -1 for the first leaf and 1 for the last.
 
 // Edge is the outermost leaf, and how many elements it has; 0 if there is none.
 func (s *State) Edge(side int) (leaf memory.Ref, count uint64) {
@@ -25,11 +25,13 @@ func (s *State) Edge(side int) (leaf memory.Ref, count uint64) {
 	return leaf, count
 }
 
-// edgeHeight is how many levels of nodes an Edge leads through: more than a thousand gigabytes of leaves of the usual size have.
+// edgeHeight is how many levels of nodes an Edge leads through: more than a thousand gigabytes of leaves of the usual
+// size have.
 const edgeHeight = 7
 
-// An Edge is an outermost leaf that may be written to, and all places where its elements are counted. Who keeps it calls Forget when the tree
-// changes by other means, or is let go of; that the State is elsewhere, or heap.Frozen() is another, it sees by itself.
+// An Edge is an outermost leaf that may be written to, and all places where its elements are counted. Who keeps it
+// calls Forget when the tree changes by other means, or is let go of; that the State is elsewhere, or heap.Frozen() is
+// another, it sees by itself.
 type Edge struct {
 	Leaf   memory.Ref
 	counts [1 + edgeHeight]*uint64 // the State's first, the leaf's own last
@@ -41,8 +43,8 @@ type Edge struct {
 // Forget makes the next Find go the way anew.
 func (e *Edge) Forget() { e.side = 0 }
 
-// Find leads e to the outermost leaf of s, the State that the owner keeps, if every node on the way, and the leaf, may be written to, with
-// heap.Frozen() as given (tree.E1).
+// Find leads e to the outermost leaf of s, the State that the owner keeps, if every node on the way, and the leaf, may
+// be written to, with heap.Frozen() as given (tree.E1).
 func (e *Edge) Find(s *State, frozen uint64, side int) bool {
 	if e.side != side || e.frozen != frozen || e.counts[0] != &s.count {
 		return e.find(s, frozen, side)

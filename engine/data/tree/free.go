@@ -21,7 +21,8 @@ func (t *tree) Clear() {
 	t.letGo(root)
 }
 
-// Destroy takes a node and all that is under it apart, budget blocks at a time: the [memory.Destroy] of the kind a tree is opened with.
+// Destroy takes a node and all that is under it apart, budget blocks at a time: the [memory.Destroy] of the kind a tree
+// is opened with.
 func Destroy(r *memory.Returner, root memory.Ref, budget int) (rest memory.Ref, spent int) {
 	done, spent := destroy(r, root, budget)
 	if done {
@@ -30,8 +31,8 @@ func Destroy(r *memory.Returner, root memory.Ref, budget int) (rest memory.Ref, 
 	return root, spent
 }
 
-// Destroy takes the tree apart, budget blocks at a time; when it is not done it is called again. For the Destroy of an owner that
-// keeps the State in its root block, which no view reads any more.
+// Destroy takes the tree apart, budget blocks at a time; when it is not done it is called again. For the Destroy of an
+// owner that keeps the State in its root block, which no view reads any more.
 func (s *State) Destroy(r *memory.Returner, budget int) (done bool, spent int) {
 	switch {
 	case s.root == 0:

@@ -26,7 +26,8 @@ func seeds(f *testing.F) {
 
 // Fuzz with -fuzzminimizetime=5x: steps build on each other, so that minimising a script takes long and finds little.
 
-// FuzzRecords: whatever is done to a tree of records, it equals a sorted slice, its views do not change, and nothing leaks.
+// FuzzRecords: whatever is done to a tree of records, it equals a sorted slice, its views do not change, and nothing
+// leaks.
 func FuzzRecords(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, mode byte, data []byte) {

@@ -6,7 +6,8 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// A tree is inner nodes over leaves. An element is what a leaf counts: a record, or whatever the owner of an opaque leaf says.
+// A tree is inner nodes over leaves. An element is what a leaf counts: a record, or whatever the owner of an opaque
+// leaf says.
 //
 //	State ─▶ node (level h) ─▶ node ─▶ … ─▶ node (level 1) ─▶ leaf          an h of 0: the root is a leaf
 //	root's    up to 63 children                                records, or the owner's block
@@ -20,10 +21,11 @@ import (
 //	+-------+---+------+-------+----+--------------+--------------+------------+------------+
 //	  u64    u16  u16    u8     u8    key of child                  the child    its elements
 //
-// tree.T1. Every leaf is height steps below the State; a node's level is its height above the leaves, and its children's is one less.
+// tree.T1. Every leaf is height steps below the State; a node's level is its height above the leaves, and its
+// children's is one less.
 // tree.T2. A child's count is the number of elements under it, at least 1; the State's is that of the tree.
-// tree.T3. A child's key (word0, word1) is the least key under it, exactly: a key may name memory that lives only as long as its record does.
-// Keys of unkeyed leaves are all 0.
+// tree.T3. A child's key (word0, word1) is the least key under it, exactly: a key may name memory that lives only as
+// long as its record does. Keys of unkeyed leaves are all 0.
 // tree.T4. 1 <= n <= room <= 63; a root that is a node has two children at least. room is what the block holds.
 // tree.T5. A node, and a leaf of records, that has neighbours on both sides is a third full at least.
 // tree.T6. Every block begins with the epoch it was made in (cow.go, tree.E1 to tree.E4).

@@ -5,21 +5,22 @@ import (
 	"spindle/internal/invariant"
 )
 
-// Records is a tree whose leaves are records of one width, in the order of their keys, while the core changes it. It is a value for the
-// stack: the owner opens it from a State, and keeps its State again after a change. What a State can be asked, Records can be asked.
+// Records is a tree whose leaves are records of one width, in the order of their keys, while the core changes it. It is
+// a value for the stack: the owner opens it from a State, and keeps its State again after a change. What a State can be
+// asked, Records can be asked.
 type Records struct {
 	tree
 	width int
 }
 
-// OpenRecords opens the tree s. A record has width bytes, 16 or 32, and begins with its key. kind is what h knows [Destroy] under; wide
-// says that a view may know the tree under another key, so that what is let go is retired wide.
+// OpenRecords opens the tree s. A record has width bytes, 16 or 32, and begins with its key. kind is what h knows
+// [Destroy] under; wide says that a view may know the tree under another key, so that what is let go is retired wide.
 func OpenRecords(h *memory.Heap, kind memory.Kind, s State, width int, wide bool) Records {
 	return Records{tree{s, h, kind, wide}, width}
 }
 
-// Insert adds a record of width/8 words; false says that there is one with this key, and nothing changes. tie orders records of the same
-// word0, as in [Probe].
+// Insert adds a record of width/8 words; false says that there is one with this key, and nothing changes. tie orders
+// records of the same word0, as in [Probe].
 func (t *Records) Insert(record []uint64, tie func(word1 uint64) int) bool {
 	invariant.That(len(record) == t.width>>3, "tree.R1: a record of %d words in a tree of width %d", len(record), t.width)
 	var c Cursor
@@ -49,8 +50,8 @@ func (t *Records) Insert(record []uint64, tie func(word1 uint64) int) bool {
 	return true
 }
 
-// split divides the full leaf c stands in, and moves c to where the record belongs. At the tree's edges the leaf stays full and the
-// record gets a new one: true says that this is done.
+// split divides the full leaf c stands in, and moves c to where the record belongs. At the tree's edges the leaf stays
+// full and the record gets a new one: true says that this is done.
 func (t *Records) split(c *Cursor, record []uint64) bool {
 	p := &c.path
 	first, last := c.at == 0 && p.leftmost(p.height), c.at == c.n && p.rightmost(p.height)
@@ -106,8 +107,8 @@ func (t *Records) moveLeaf(link *memory.Ref, n, room int) *leaf {
 	return dup
 }
 
-// Replace puts a record in the place of the one c stands at. It must belong in the same place of the order: another payload, another
-// word1 for the same member, or a word0 between the neighbours'. c stays.
+// Replace puts a record in the place of the one c stands at. It must belong in the same place of the order: another
+// payload, another word1 for the same member, or a word0 between the neighbours'. c stays.
 func (t *Records) Replace(c *Cursor, record []uint64) {
 	p := &c.path
 	t.own(p)
@@ -124,7 +125,8 @@ func (t *Records) Replace(c *Cursor, record []uint64) {
 	}
 }
 
-// Delete removes the record c stands at and moves c to the one behind it; false says that there is none, and c is behind the last.
+// Delete removes the record c stands at and moves c to the one behind it; false says that there is none, and c is
+// behind the last.
 func (t *Records) Delete(c *Cursor) bool {
 	if t.take(c, 1) && c.at < c.n {
 		return true
@@ -132,9 +134,9 @@ func (t *Records) Delete(c *Cursor) bool {
 	return c.Valid() || c.roll()
 }
 
-// DeleteRange removes up to n records from the one c stands at on, and returns how many it removed. Before a record is removed each, if
-// there is one, is called with it; it must not change the tree, but may free what the record leads to. c moves to the first record behind.
-// O(log Len + n).
+// DeleteRange removes up to n records from the one c stands at on, and returns how many it removed. Before a record is
+// removed each, if there is one, is called with it; it must not change the tree, but may free what the record leads to.
+// c moves to the first record behind. O(log Len + n).
 func (t *Records) DeleteRange(c *Cursor, n uint64, each func(record []uint64)) (removed uint64) {
 	for removed < n && (c.Valid() || c.roll()) {
 		k := int(min(n-removed, uint64(c.n-c.at)))
@@ -153,8 +155,8 @@ func (t *Records) DeleteRange(c *Cursor, n uint64, each func(record []uint64)) (
 	return removed
 }
 
-// take removes k records of one leaf from the one c stands at on, and leaves c where they were: at the record behind them, or behind the
-// leaf's last. false says that c was found anew.
+// take removes k records of one leaf from the one c stands at on, and leaves c where they were: at the record behind
+// them, or behind the leaf's last. false says that c was found anew.
 func (t *Records) take(c *Cursor, k int) bool {
 	p := &c.path
 	t.own(p)
@@ -190,8 +192,8 @@ func (t *Records) take(c *Cursor, k int) bool {
 	return true
 }
 
-// settleLeaf joins p's leaf of n records with a neighbour, or fills it from one (tree.T5); false says that nothing was changed. With true p
-// leads nowhere.
+// settleLeaf joins p's leaf of n records with a neighbour, or fills it from one (tree.T5); false says that nothing was
+// changed. With true p leads nowhere.
 func (t *Records) settleLeaf(p *Path, n int) bool {
 	most := mostRecords(t.width)
 	above := &p.steps[p.height-1]
@@ -227,8 +229,8 @@ func (t *Records) settleLeaf(p *Path, n int) bool {
 	return true
 }
 
-// Build fills an empty tree with n records in ascending order: next writes each in turn into the words it is given. Leaves and nodes end
-// full. O(n).
+// Build fills an empty tree with n records in ascending order: next writes each in turn into the words it is given.
+// Leaves and nodes end full. O(n).
 func (t *Records) Build(n uint64, next func(record []uint64)) {
 	invariant.That(t.root == 0, "a tree of %d records is built anew", t.count)
 	most := uint64(mostRecords(t.width))

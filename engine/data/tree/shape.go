@@ -5,8 +5,9 @@ import (
 	"spindle/internal/invariant"
 )
 
-// Splitting and joining of nodes. All of it works on a path whose nodes are writable (own), and counts in two steps: a child is added
-// and dropped while it counts nothing, so that sums stay right however nodes are divided; bump then changes the counts of a path.
+// Splitting and joining of nodes. All of it works on a path whose nodes are writable (own), and counts in two steps: a
+// child is added and dropped while it counts nothing, so that sums stay right however nodes are divided; bump then
+// changes the counts of a path.
 
 // bump changes by delta what is counted above level i of p.
 func (t *tree) bump(p *Path, i int, delta uint64) {
@@ -74,7 +75,8 @@ func (t *tree) addLeaf(p *Path, by int, e entry) {
 }
 
 // add puts a child that counts nothing yet at index at of the node at level i of p, and leads p to it.
-// A full node is split: in the middle, but at the tree's edges the node stays full, so that ascending and descending insertion leave full nodes.
+// A full node is split: in the middle, but at the tree's edges the node stays full, so that ascending and descending
+// insertion leave full nodes.
 func (t *tree) add(p *Path, i, at int, e entry) {
 	n := nodeAt(p.steps[i].ref)
 	if n.n < maxFan {
@@ -168,8 +170,8 @@ func (t *tree) drop(p *Path, i int) {
 	t.settle(p, i)
 }
 
-// settle joins the node at level i of p with a neighbour, or fills it from one, when it has too few children (tree.T5); a root with one child
-// goes. p leads nowhere then.
+// settle joins the node at level i of p with a neighbour, or fills it from one, when it has too few children (tree.T5);
+// a root with one child goes. p leads nowhere then.
 func (t *tree) settle(p *Path, i int) {
 	if i == 0 {
 		t.lower()
@@ -225,7 +227,8 @@ func (t *tree) lower() {
 	}
 }
 
-// levelNodes evens out two neighbours, which are writable and have room for it, and returns what went from l to r, below 0 if from r to l.
+// levelNodes evens out two neighbours, which are writable and have room for it, and returns what went from l to r,
+// below 0 if from r to l.
 func levelNodes(l, r *node) (moved uint64) {
 	even := (int(l.n) + int(r.n)) / 2
 	if k := int(l.n) - even; k > 0 {
@@ -241,8 +244,9 @@ func levelNodes(l, r *node) (moved uint64) {
 	return moved
 }
 
-// neighbour chooses with which of its siblings child i of n is joined or evened out: at is the left one of the two, -1 none. They are
-// joined when the smaller sibling holds at most fits; at an edge there is nothing else, since an edge may run low.
+// neighbour chooses with which of its siblings child i of n is joined or evened out: at is the left one of the two, -1
+// none. They are joined when the smaller sibling holds at most fits; at an edge there is nothing else, since an edge
+// may run low.
 func neighbour(i, n, fits int, edge bool, size func(int) int) (at int, join bool) {
 	left, right := -1, -1
 	if i > 0 {

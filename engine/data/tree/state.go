@@ -6,8 +6,9 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// A State is all there is to know of a tree: what a node would keep of it as its child, and its height. The zero value is an empty
-// tree. It holds no Go pointer: the owner keeps it in a block of its own, and copies it there after each change.
+// A State is all there is to know of a tree: what a node would keep of it as its child, and its height. The zero value
+// is an empty tree. It holds no Go pointer: the owner keeps it in a block of its own, and copies it there after each
+// change.
 //
 // Lifetime: a copy made at a freeze can be read by any goroutine until the hold closes or passes the key.
 type State struct {
@@ -47,9 +48,10 @@ func leavesUnder(ref memory.Ref, height int) (leaves int) {
 // estimated is by how many leaves at each end Estimate judges.
 const estimated = 4
 
-// Estimate is about what size says of all leaves in sum: those at the ends it asks about, the others are taken to be like these, without the
-// largest at each end, so that one that is far out of line is counted once. Leaves that are one of so many outermost at either end are taken
-// to be like the outermost, those inside like the outermost inside. It may be wrong by any factor.
+// Estimate is about what size says of all leaves in sum: those at the ends it asks about, the others are taken to be
+// like these, without the largest at each end, so that one that is far out of line is counted once. Leaves that are one
+// of so many outermost at either end are taken to be like the outermost, those inside like the outermost inside. It may
+// be wrong by any factor.
 // Cost: about the same for every tree; O(outermost / 63) besides.
 func (s *State) Estimate(outermost int, size func(leaf memory.Ref) int) int64 {
 	leaves, few := s.leavesAbout(), 2*(outermost+estimated)
@@ -63,7 +65,8 @@ func (s *State) Estimate(outermost int, size func(leaf memory.Ref) int) int64 {
 	return s.estimate(0, 2*outermost, size) + s.estimate(outermost, leaves-2*outermost, size)
 }
 
-// estimate is Estimate of so many leaves, those that at either end have skip others outside of them, of which there are some.
+// estimate is Estimate of so many leaves, those that at either end have skip others outside of them, of which there are
+// some.
 func (s *State) estimate(skip, leaves int, size func(leaf memory.Ref) int) int64 {
 	n := min(estimated, (leaves+1)/2)
 	var p Path
@@ -96,9 +99,10 @@ func (s *State) estimate(skip, leaves int, size func(leaf memory.Ref) int) int64
 // judged is how many of the root's children leavesAbout looks into.
 const judged = 4
 
-// leavesAbout is Leaves, or about that in a tree with many nodes: some of the root's children, evenly spread, are looked into, each node below
-// them is taken to have as many children as its middle neighbour (tree.T5), and the others to have as many leaves to an element. It reads
-// few nodes, since a turn that lets go of a tree does, and each of them may lie cold.
+// leavesAbout is Leaves, or about that in a tree with many nodes: some of the root's children, evenly spread, are
+// looked into, each node below them is taken to have as many children as its middle neighbour (tree.T5), and the others
+// to have as many leaves to an element. It reads few nodes, since a turn that lets go of a tree does, and each of them
+// may lie cold.
 // O(height · judged).
 func (s *State) leavesAbout() (leaves int) {
 	if s.height < 2 {
@@ -128,7 +132,8 @@ func (s *State) leavesAbout() (leaves int) {
 // A Key is what an opaque leaf is found by: the least key in it, compared by the first word, then by the second.
 type Key [2]uint64
 
-// A Path leads to a leaf. It is a value for the stack; it holds until the tree next changes, unless the change says that it leads on.
+// A Path leads to a leaf. It is a value for the stack; it holds until the tree next changes, unless the change says
+// that it leads on.
 type Path struct {
 	leaf   memory.Ref // 0: to none
 	height int
@@ -158,8 +163,8 @@ func (s *State) FirstLeaf(p *Path) bool { return s.edge(p, -1) }
 // LastLeaf leads p to the last leaf; false says that there is none.
 func (s *State) LastLeaf(p *Path) bool { return s.edge(p, 1) }
 
-// LeafFrom leads p to the leaf that has n others outside of it, at the head with a side of -1, else at the tail; false says that there are
-// no more than n. O(height + n / 63).
+// LeafFrom leads p to the leaf that has n others outside of it, at the head with a side of -1, else at the tail; false
+// says that there are no more than n. O(height + n / 63).
 func (s *State) LeafFrom(p *Path, side, n int) bool {
 	if !s.edge(p, side) || p.height == 0 {
 		return n == 0 && s.root != 0
@@ -187,7 +192,8 @@ func (s *State) edge(p *Path, side int) bool {
 	return true
 }
 
-// descend leads p from its level i, where ref is, to the outermost leaf of that subtree: the first with a side of -1, else the last.
+// descend leads p from its level i, where ref is, to the outermost leaf of that subtree: the first with a side of -1,
+// else the last.
 func (p *Path) descend(i int, ref memory.Ref, side int) {
 	for ; i < p.height; i++ {
 		n := nodeAt(ref)
@@ -207,7 +213,8 @@ func (p *Path) Next() bool { return p.shift(p.height, 1) }
 // Prev leads p to the leaf before its own; false says that there is none, and p stays.
 func (p *Path) Prev() bool { return p.shift(p.height, -1) }
 
-// shift leads p to the neighbour, on the side of by (1 or -1), of what it passes at level, and on to the near edge of that.
+// shift leads p to the neighbour, on the side of by (1 or -1), of what it passes at level, and on to the near edge of
+// that.
 func (p *Path) shift(level, by int) bool {
 	for i := level - 1; i >= 0; i-- {
 		s := &p.steps[i]
@@ -230,8 +237,8 @@ func (p *Path) shift(level, by int) bool {
 	return false
 }
 
-// LeafAt leads p to the leaf that has the element of this rank, and returns the element's index in it. A rank that is not below
-// Len leads to the last leaf, past its elements.
+// LeafAt leads p to the leaf that has the element of this rank, and returns the element's index in it. A rank that is
+// not below Len leads to the last leaf, past its elements.
 func (s *State) LeafAt(p *Path, rank uint64) (offset uint64, ok bool) {
 	p.leaf, p.height = s.root, int(s.height)
 	if s.root == 0 {
@@ -254,7 +261,8 @@ func (s *State) LeafAt(p *Path, rank uint64) (offset uint64, ok bool) {
 	return rank, ok
 }
 
-// LeafOf leads p to the last leaf whose key is not above key; false says that there is none, and p leads to the first leaf.
+// LeafOf leads p to the last leaf whose key is not above key; false says that there is none, and p leads to the first
+// leaf.
 func (s *State) LeafOf(p *Path, key Key) bool {
 	probe := Probe{Word0: key[0], Word1: key[1]}
 	s.seek(p, &probe)

@@ -9,18 +9,20 @@ import (
 	"spindle/internal/invariant"
 )
 
-// An Edit is one key's collection while a command changes it: all moving between entry, packed root and structure goes through it, and all
-// copying of these for views. Its [Entry] decides about blocks. package keyspace hands it out; DESIGN.md has the picture.
+// An Edit is one key's collection while a command changes it: all moving between entry, packed root and structure goes
+// through it, and all copying of these for views. Its [Entry] decides about blocks. package keyspace hands it out;
+// DESIGN.md has the picture.
 //
-// value.K1. It holds until the key is written to by other means (another Edit of it too) or removed, or until the keyspace has handed
-// out three more. Writes to other keys, other Edits', and lookups, do not disturb it.
-// value.K2. Root, Splice, Replace, SetRoot and Reroot set the position for views (DESIGN.md: "Position"). Who turns to another Edit in between
-// begins with Root, or Enter, when coming back. So work on one collection at a time.
+// value.K1. It holds until the key is written to by other means (another Edit of it too) or removed, or until the
+// keyspace has handed out three more. Writes to other keys, other Edits', and lookups, do not disturb it.
+// value.K2. Root, Splice, Replace, SetRoot and Reroot set the position for views (DESIGN.md: "Position"). Who turns to
+// another Edit in between begins with Root, or Enter, when coming back. So work on one collection at a time.
 // value.K3. What Packed, Splice, Replace and Root return holds until the next call of one of them.
 // value.K4. It tells nobody of the change: the command calls keyspace.DB.Touched once.
 type Edit struct {
-	// Edge is where a kind that is a tree keeps the way to the leaf that it last changed in place. It is forgotten when the structure is opened
-	// to be changed otherwise (Root), or replaced, through this Edit; by value.K1 nothing else does that while the Edit is used.
+	// Edge is where a kind that is a tree keeps the way to the leaf that it last changed in place. It is forgotten when
+	// the structure is opened to be changed otherwise (Root), or replaced, through this Edit; by value.K1 nothing else
+	// does that while the Edit is used.
 	Edge tree.Edge
 
 	entry Entry
@@ -47,7 +49,8 @@ func (e *Edit) Entry() *Entry {
 	return &e.entry
 }
 
-// Enter sets the position for views again, after another key was worked on (value.K2). Root, Splice and the others that change do it themselves.
+// Enter sets the position for views again, after another key was worked on (value.K2). Root, Splice and the others that
+// change do it themselves.
 func (e *Edit) Enter() { e.entry.Enter() }
 
 // Value is the value as it is now.
@@ -77,8 +80,9 @@ func (e *Edit) Wide() bool {
 	return v.Rooted() && HeaderAt(v.Root()).Moved()
 }
 
-// Splice cuts del bytes out of the packed bytes at off and makes room for ins there. It returns all of them, the ins ones undefined, to be
-// written to until the next call. ins may be 0, and off, del and ins such that everything stays: then it makes what is there writable.
+// Splice cuts del bytes out of the packed bytes at off and makes room for ins there. It returns all of them, the ins
+// ones undefined, to be written to until the next call. ins may be 0, and off, del and ins such that everything stays:
+// then it makes what is there writable.
 //
 // Cost: what lies behind off moves; a new block when the size asks for it or a view reads the old one.
 func (e *Edit) Splice(off, del, ins int) []byte {
@@ -99,8 +103,8 @@ func (e *Edit) Splice(off, del, ins int) []byte {
 	return next.bytes
 }
 
-// Replace makes the collection a packed one of n undefined bytes, which it returns to be written; what was there, packed or a
-// structure, is let go, so that the new bytes must not be read from it.
+// Replace makes the collection a packed one of n undefined bytes, which it returns to be written; what was there,
+// packed or a structure, is let go, so that the new bytes must not be read from it.
 func (e *Edit) Replace(enc Encoding, n int) []byte {
 	v := e.begin(enc)
 	if v.Packed() != nil {
@@ -122,8 +126,8 @@ func (e *Edit) begin(enc Encoding) Value {
 	return v
 }
 
-// Root is the root block of the structure, made writable: copied if a view holds it (value.B1). The kind's state behind the header may be
-// written until the next call.
+// Root is the root block of the structure, made writable: copied if a view holds it (value.B1). The kind's state behind
+// the header may be written until the next call.
 func (e *Edit) Root() memory.Ref {
 	e.Enter()
 	e.Edge.Forget()
@@ -137,7 +141,8 @@ func (e *Edit) Root() memory.Ref {
 	return dup
 }
 
-// Reroot puts another root block in the place of the one there is, of which it has taken over what hangs off it: for states that grow.
+// Reroot puts another root block in the place of the one there is, of which it has taken over what hangs off it: for
+// states that grow.
 func (e *Edit) Reroot(root memory.Ref) {
 	v := e.begin(e.Encoding())
 	old := v.Root()
@@ -146,8 +151,8 @@ func (e *Edit) Reroot(root memory.Ref) {
 	e.Store().dropBlock(old)
 }
 
-// SetRoot makes the collection the structure at root, which is new (Store.NewRoot); what was there, packed or another structure, is let
-// go: it must have been read by now.
+// SetRoot makes the collection the structure at root, which is new (Store.NewRoot); what was there, packed or another
+// structure, is let go: it must have been read by now.
 func (e *Edit) SetRoot(enc Encoding, root memory.Ref) {
 	e.begin(enc)
 	e.hang(enc, root)
@@ -179,8 +184,8 @@ func (e *Edit) hang(enc Encoding, root memory.Ref) {
 	*(*memory.Ref)(e.entry.reform(&f, v.Deadline(), 0)) = root
 }
 
-// inPlace makes the packed bytes n long in the block they lie in, nil if that cannot be. What they were is still there, as far as it
-// reached. A block is kept until half of it would be unused.
+// inPlace makes the packed bytes n long in the block they lie in, nil if that cannot be. What they were is still there,
+// as far as it reached. A block is kept until half of it would be unused.
 func (e *Edit) inPlace(v Value, enc Encoding, n int) []byte {
 	f := FormOf(v)
 	if !f.Rooted {

@@ -8,7 +8,8 @@ import (
 	"spindle/internal/invariant"
 )
 
-// Keys is the index of a database: where the entry of each key lies. Its entries are written through an [Entry], or come ready-made (Add).
+// Keys is the index of a database: where the entry of each key lies. Its entries are written through an [Entry], or
+// come ready-made (Add).
 type Keys struct {
 	table.Table
 	Ticks uint64 // the sum of the volatile keys' ticks (value.E4)
@@ -23,7 +24,8 @@ func (s *Keys) Init(store *Store, home int) {
 	s.store, s.Ticks = store, 0
 }
 
-// Add adds an entry that NewEntry or Compose has made, unless its key is there, and says whether it did. hash is the key's.
+// Add adds an entry that NewEntry or Compose has made, unless its key is there, and says whether it did. hash is the
+// key's.
 func (s *Keys) Add(hash uint64, ref memory.Ref, volatile bool) (added bool) {
 	tick, added := s.Table.Add(hash, ref, volatile)
 	if tick != table.Never {
@@ -39,18 +41,24 @@ func (s *Keys) Discard(hash uint64, ref memory.Ref) {
 	e.letGo(false)
 }
 
-// An Entry is one key of a database while it is written: it knows the key's place in the table, its block, and whether a view reads it.
-// It alone decides whether an entry is written where it lies or gets a new block, and whether the old block is freed or retired.
-// Commands come to it through package keyspace, which knows clocks, hooks and what is past its deadline; collections through an [Edit].
+// An Entry is one key of a database while it is written: it knows the key's place in the table, its block, and whether
+// a view reads it. It alone decides whether an entry is written where it lies or gets a new block, and whether the old
+// block is freed or retired. Commands come to it through package keyspace, which knows clocks, hooks and what is past
+// its deadline; collections through an [Edit].
 //
-// value.E1. An entry that a view reads is not written, but for its clock (table.N1): a new block takes its place, and the old one is retired.
-// value.E2. Any other entry is written where it lies if its new form belongs into its block (belongs). Else it gets a new block, and the
-// old one is freed.
-// value.E3. A key keeps its clock when its value changes, be it in a new block. The caller says the clock of a key that is made anew.
+// value.E1. An entry that a view reads is not written, but for its clock (table.N1): a new block takes its place, and
+// the old one is retired.
+// value.E2. Any other entry is written where it lies if its new form belongs into its block (belongs). Else it gets a
+// new block, and the old one is freed.
+// value.E3. A key keeps its clock when its value changes, be it in a new block. The caller says the clock of a key that
+// is made anew.
 // value.E4. The table's tick of the key, and its share in Keys.Ticks, follow the deadline in the block.
-// value.E5. The old block is let go of when the table leads to the new one, and what hung off it after that, at the key's position.
-// value.E6. A place holds while Table.Moves is what it was. Else the Entry looks for its block again, by the hash, before it needs the place.
-// value.E7. Whoever gives a key another value changes Table.Moves, so that everybody else who knows the entry looks again.
+// value.E5. The old block is let go of when the table leads to the new one, and what hung off it after that, at the
+// key's position.
+// value.E6. A place holds while Table.Moves is what it was. Else the Entry looks for its block again, by the hash,
+// before it needs the place.
+// value.E7. Whoever gives a key another value changes Table.Moves, so that everybody else who knows the entry looks
+// again.
 //
 // Lifetime: until the key is removed or gets another value by other means.
 type Entry struct {
@@ -66,8 +74,8 @@ func (s *Store) NewEntry(f *Form, key []byte, deadline int64, clock uint32) (ref
 	return ref, Compose(ref, f, key, deadline, clock)
 }
 
-// Compose writes an entry of form f to the block at ref, which no table knows, and returns where its payload goes. Any goroutine that owns
-// the block. key does not lie in it.
+// Compose writes an entry of form f to the block at ref, which no table knows, and returns where its payload goes. Any
+// goroutine that owns the block. key does not lie in it.
 func Compose(ref memory.Ref, f *Form, key []byte, deadline int64, clock uint32) (payload unsafe.Pointer) {
 	p := memory.Pointer(ref)
 	*(*uint32)(p) = clock
@@ -76,7 +84,8 @@ func Compose(ref memory.Ref, f *Form, key []byte, deadline int64, clock uint32) 
 	return unsafe.Add(at, len(key))
 }
 
-// CopyEntry is a new entry with the form, deadline and payload of v, whose root has become its own or is copied by the caller.
+// CopyEntry is a new entry with the form, deadline and payload of v, whose root has become its own or is copied by the
+// caller.
 func (s *Store) CopyEntry(v Value, key []byte, clock uint32) memory.Ref {
 	f := FormOf(v)
 	f.KeyLen = len(key)
@@ -97,7 +106,8 @@ func (e *Entry) Stand(keys *Keys, p table.Place, ref memory.Ref) {
 	e.keys, e.place, e.ref, e.moves = keys, p, ref, keys.Moves()
 }
 
-// Holds says that e is in keys, and stands where it was last seen: the key is not to be looked for again (value.E6, value.E7).
+// Holds says that e is in keys, and stands where it was last seen: the key is not to be looked for again (value.E6,
+// value.E7).
 func (e *Entry) Holds(keys *Keys) bool {
 	return e.keys == keys && e.ref != 0 && e.moves == keys.Moves()
 }
@@ -137,8 +147,8 @@ func (e *Entry) locate() {
 	}
 }
 
-// Write gives key a value of form f, whatever was there, which is let go of. clock is for a key that is new. The payload is to be written
-// before anything else is done with the databases.
+// Write gives key a value of form f, whatever was there, which is let go of. clock is for a key that is new. The
+// payload is to be written before anything else is done with the databases.
 func (e *Entry) Write(f *Form, key []byte, deadline int64, clock uint32) (payload unsafe.Pointer) {
 	f.Volatile = deadline != 0
 	if e.ref == 0 {
@@ -169,7 +179,8 @@ func (e *Entry) changed() {
 	}
 }
 
-// Put gives key the entry at ref, which NewEntry or CopyEntry has made for it, clock included; what was there is let go of.
+// Put gives key the entry at ref, which NewEntry or CopyEntry has made for it, clock included; what was there is let go
+// of.
 func (e *Entry) Put(ref memory.Ref) {
 	if e.ref == 0 {
 		e.insert(ref, At(ref).Deadline())
@@ -191,7 +202,8 @@ func (e *Entry) SetDeadline(ms int64) {
 	e.reform(&f, ms, v.PayloadSize())
 }
 
-// Patch writes data at byte off of the string, which becomes raw, and as long as it must, with zeros up to off. data lies elsewhere.
+// Patch writes data at byte off of the string, which becomes raw, and as long as it must, with zeros up to off. data
+// lies elsewhere.
 func (e *Entry) Patch(off int, data []byte) {
 	v, s := At(e.ref), e.keys.store
 	e.Enter()
@@ -292,8 +304,8 @@ func (e *Entry) insert(ref memory.Ref, deadline int64) {
 	e.ref, e.moves = ref, 0
 }
 
-// reform makes the entry one of form f, of the same key, with that deadline. The first carry bytes of its payload stay, in the new block too if
-// it gets one. What hangs off it is the caller's.
+// reform makes the entry one of form f, of the same key, with that deadline. The first carry bytes of its payload stay,
+// in the new block too if it gets one. What hangs off it is the caller's.
 func (e *Entry) reform(f *Form, deadline int64, carry int) (payload unsafe.Pointer) {
 	v := At(e.ref)
 	if !e.belongs(f) || e.Shared() {
@@ -310,8 +322,8 @@ func (e *Entry) reform(f *Form, deadline int64, carry int) (payload unsafe.Point
 	return payload
 }
 
-// belongs says that an entry of form f belongs into the block there is: if one of the same size would be asked for. A packed collection grows
-// and shrinks often, so that its block is kept until half of it would be unused.
+// belongs says that an entry of form f belongs into the block there is: if one of the same size would be asked for. A
+// packed collection grows and shrinks often, so that its block is kept until half of it would be unused.
 func (e *Entry) belongs(f *Form) bool {
 	v := At(e.ref)
 	if shape := f.shape(); shape == v.shape() && shape&table.ShapeWide == 0 {
@@ -325,7 +337,8 @@ func (e *Entry) belongs(f *Form) bool {
 	return memory.GoodSize(size) == memory.GoodSize(v.Size())
 }
 
-// fresh is a new entry of form f for the same key, with its clock (value.E3), to be made the key's by replace when its payload is written.
+// fresh is a new entry of form f for the same key, with its clock (value.E3), to be made the key's by replace when its
+// payload is written.
 func (e *Entry) fresh(f *Form, deadline int64) (ref memory.Ref, payload unsafe.Pointer) {
 	v := At(e.ref)
 	return e.keys.store.NewEntry(f, v.Key(), deadline, v.Clock())
@@ -340,7 +353,8 @@ func (e *Entry) replace(ref memory.Ref) {
 	}
 }
 
-// settle has the table lead to ref, whose deadline may be another than before (value.E4). shared: a view may still reach the old block.
+// settle has the table lead to ref, whose deadline may be another than before (value.E4). shared: a view may still
+// reach the old block.
 func (e *Entry) settle(ref memory.Ref, was, is int64) (shared bool) {
 	s := e.keys
 	e.locate()

@@ -17,12 +17,14 @@ import (
 //	+--------+--------+-------+-------+------+--------+-------+---------+---------+-- ~ --+
 //	  u64      u64      u32     u32     u64    u64      u64     Ref | bit 0 shared; 0: all zeros
 //
-// value.L1. count = ceil(length / 64 KB), at most room; every chunk but the last holds 64 KB, the last has at least what length asks.
-// value.L2. A root stamped at or below heap.Frozen(), or pinned, is not written (but for pin and moved): it is copied, and in the copy
-// every chunk is shared.
+// value.L1. count = ceil(length / 64 KB), at most room; every chunk but the last holds 64 KB, the last has at least
+// what length asks.
+// value.L2. A root stamped at or below heap.Frozen(), or pinned, is not written (but for pin and moved): it is copied,
+// and in the copy every chunk is shared.
 // value.L3. A shared chunk is replaced, not written, while a view or a pin lives that may read it.
 // value.L4. The newest root owns its chunks; an older one, kept for a view or a pin, owns its own block alone.
-// value.L5. A chunk word of 0 is a chunk of zeros that has never been written: SETRANGE far behind the end costs nothing.
+// value.L5. A chunk word of 0 is a chunk of zeros that has never been written: SETRANGE far behind the end costs
+// nothing.
 type long struct {
 	epoch  uint64
 	length uint64
@@ -92,7 +94,8 @@ type Store struct {
 	Rand        *rand.PCG // of choices at random
 	Base        int64     // when ticks of deadlines begin, Unix ms
 	Relocations int64     // blocks, and values as a whole, that Relocate has moved
-	Used        Encodings // that collections have had since everything was last emptied: what decides the version of an RDB file
+	// That collections have had since everything was last emptied: what decides the version of an RDB file.
+	Used Encodings
 
 	pins    pins
 	kinds   [kinds]Structure
@@ -157,7 +160,8 @@ func (s *Store) NewApart(n int) memory.Ref {
 	return r
 }
 
-// Adopt is the root of a string whose n bytes lie in the run at ref, of purpose Values: it is cut into chunks, not copied.
+// Adopt is the root of a string whose n bytes lie in the run at ref, of purpose Values: it is cut into chunks, not
+// copied.
 func (s *Store) Adopt(ref memory.Ref, n int) memory.Ref {
 	r := s.newRoot(chunksFor(n))
 	l := longAt(r)
@@ -174,7 +178,8 @@ func (s *Store) Adopt(ref memory.Ref, n int) memory.Ref {
 	}
 }
 
-// writable returns the root to write in place of root, with room for n chunks (value.L2). The old one is let go if it was replaced.
+// writable returns the root to write in place of root, with room for n chunks (value.L2). The old one is let go if it
+// was replaced.
 // Cost: a compare; with a live view or a pin, or when room runs out, a copy of 8 bytes a chunk.
 func (s *Store) writable(root memory.Ref, n int) memory.Ref {
 	l := longAt(root)
@@ -269,8 +274,8 @@ func (s *Store) writableChunk(l *long, i, used, n int) []byte {
 	return b
 }
 
-// WriteLong writes data at byte off of the string at root, which grows with zeros up to off if it is shorter, and returns the
-// root that is to stand in its place. Whole chunks of zeros that arise are not allocated (value.L5).
+// WriteLong writes data at byte off of the string at root, which grows with zeros up to off if it is shorter, and
+// returns the root that is to stand in its place. Whole chunks of zeros that arise are not allocated (value.L5).
 func (s *Store) WriteLong(root memory.Ref, off int, data []byte) memory.Ref {
 	end := off + len(data)
 	root = s.writable(root, chunksFor(max(end, int(longAt(root).length))))

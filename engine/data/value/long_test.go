@@ -16,7 +16,8 @@ func content(root memory.Ref) (b []byte) {
 	return b
 }
 
-// TestLongModel writes at random places of a string, with holds and pins on older states of it, and compares all with byte slices.
+// TestLongModel writes at random places of a string, with holds and pins on older states of it, and compares all with
+// byte slices.
 func TestLongModel(t *testing.T) {
 	h, err := memory.New(memory.Options{})
 	if err != nil {
@@ -120,7 +121,8 @@ func TestLongModel(t *testing.T) {
 	}
 }
 
-// TestPinnedIsLeaving: what is dropped or replaced while it is being read from is on its way out at once (value.P6), and counted once.
+// TestPinnedIsLeaving: what is dropped or replaced while it is being read from is on its way out at once (value.P6),
+// and counted once.
 func TestPinnedIsLeaving(t *testing.T) {
 	const size = 1 << 20
 	for _, c := range []struct {

@@ -37,7 +37,8 @@ func (s *Store) newPacked(n, room int) memory.Ref {
 	return ref
 }
 
-// Packed is the bytes of a collection's listpack or intset, in its entry or behind it, in place; nil if it is kept otherwise.
+// Packed is the bytes of a collection's listpack or intset, in its entry or behind it, in place; nil if it is kept
+// otherwise.
 //
 // Lifetime: as the Value's. Frozen values too: any goroutine.
 func (v Value) Packed() []byte {

@@ -13,11 +13,15 @@ import (
 //	kept: what R3 replaced or dropped and R2 may still read is on p2's list while p2 lives, then on p1's
 //
 // value.P1. What is taken out of a root that may share it with a pinned one goes on that pin's list.
-// value.P2. A pin without readers stands in for its origin while that lives; its list goes there, and at last to the heap.
+// value.P2. A pin without readers stands in for its origin while that lives; its list goes there, and at last to the
+// heap.
 // value.P3. Releases come from any goroutine and are queued; the turn takes them (Unpin).
-// value.P4. A flushed database, whose values nobody goes through one by one, is taken apart only when the readers of its time have gone.
-// value.P5. A number is never given out twice, and a pin's origin is older than the pin: following origins comes to an end.
-// value.P6. What is on a list counts as parked (memory.Heap.Park): it is on its way out, and evicting more keys would not bring it back sooner.
+// value.P4. A flushed database, whose values nobody goes through one by one, is taken apart only when the readers of
+// its time have gone.
+// value.P5. A number is never given out twice, and a pin's origin is older than the pin: following origins comes to an
+// end.
+// value.P6. What is on a list counts as parked (memory.Heap.Park): it is on its way out, and evicting more keys would
+// not bring it back sooner.
 type pin struct {
 	root    memory.Ref
 	origin  uint64 // number of a pin, or 0
@@ -55,8 +59,8 @@ type waited struct {
 	gone int
 }
 
-// holder is the pin that things of root's origin number are kept for; nil if none reads them any more. Pins on the way are
-// shortened, so that a long line of them is walked once.
+// holder is the pin that things of root's origin number are kept for; nil if none reads them any more. Pins on the way
+// are shortened, so that a long line of them is walked once.
 func (p *pins) holder(number uint64) *pin {
 	at := p.all[number]
 	if at == nil || at.readers > 0 {
@@ -95,7 +99,8 @@ func (k kept) bytes() int64 {
 	return int64(memory.UsableSize(k.ref))
 }
 
-// Pin keeps the string at root as it is until release, which any goroutine calls once. Its pieces may be read until then.
+// Pin keeps the string at root as it is until release, which any goroutine calls once. Its pieces may be read until
+// then.
 func (s *Store) Pin(root memory.Ref) (release func()) {
 	l, ps := longAt(root), &s.pins
 	if l.pin == 0 {

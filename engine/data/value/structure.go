@@ -18,8 +18,8 @@ import (
 //
 // value.B1. A root block stamped at or below heap.Frozen() is under a view: it is copied, not written (but for moved).
 // value.B2. The newest root owns what hangs off it; an older one, kept for a view, owns its own block alone.
-// value.B3. moved is set once the collection has been under another key, so that views may know it by another position: what is let
-// go of it afterwards is retired wide. It is the core's alone.
+// value.B3. moved is set once the collection has been under another key, so that views may know it by another position:
+// what is let go of it afterwards is retired wide. It is the core's alone.
 type Header struct {
 	Epoch uint64
 	moved uint32
@@ -65,14 +65,17 @@ const (
 //
 // All but Destroy get the newest root, in a turn; Count, Measure and Cost also an older one.
 type Structure struct {
-	Count   func(root memory.Ref) int              // elements: what lazyfree counts; up to FreeAtOnce the turn frees it itself
-	Destroy memory.Destroy                         // frees all that hangs off root, and root (purpose Values); any goroutine
+	// Elements: what lazyfree counts; up to FreeAtOnce the turn frees it itself.
+	Count func(root memory.Ref) int
+	// Frees all that hangs off root, and root (purpose Values); any goroutine.
+	Destroy memory.Destroy
 	Measure func(root memory.Ref) int64            // about how many bytes, quickly
 	Cost    func(root memory.Ref, samples int) int // MEMORY USAGE: bytes, judged by so many elements; 0: all
 	Copy    func(s *Store, root memory.Ref) memory.Ref
 
-	// Relocate moves what hangs off root out of slabs that are being emptied, from at on, until stop says so (table.Table.Relocate). A kind
-	// without is copied as a whole, when Blocks, which may be nil, yields a block that lies in one.
+	// Relocate moves what hangs off root out of slabs that are being emptied, from at on, until stop says so
+	// (table.Table.Relocate). A kind without is copied as a whole, when Blocks, which may be nil, yields a block that
+	// lies in one.
 	Relocate func(s *Store, root memory.Ref, at *table.Spot, stop func() bool) (done bool)
 	Blocks   func(root memory.Ref, yield func(memory.Ref) bool)
 }
@@ -188,7 +191,8 @@ func (s *Store) MemoryUsage(v Value, samples int) int {
 	return n
 }
 
-// DestroyEntry frees the entry at ref and what hangs off it, for table.Destroy. Any goroutine, when the kinds are registered.
+// DestroyEntry frees the entry at ref and what hangs off it, for table.Destroy. Any goroutine, when the kinds are
+// registered.
 func (s *Store) DestroyEntry(r *memory.Returner, ref memory.Ref, budget int) (done bool, spent int) {
 	if v := At(ref); v.Rooted() {
 		var rest memory.Ref

@@ -2,8 +2,9 @@
 //
 // Owner: the core writes, under R1; a saver reads values of the View it was handed (R4).
 // Never: allocates on the Go heap per value, or knows what a command is.
-// Start here; form.go has the layout of the block that key and value share, entry.go alone writes it into a database. long.go holds the
-// strings that do not fit into one, packed.go and structure.go the other types' bytes and roots, edit.go changes those. DESIGN.md has the picture.
+// Start here; form.go has the layout of the block that key and value share, entry.go alone writes it into a database.
+// long.go holds the strings that do not fit into one, packed.go and structure.go the other types' bytes and roots,
+// edit.go changes those. DESIGN.md has the picture.
 package value
 
 import (
@@ -176,7 +177,8 @@ func (v Value) Int() (int64, bool) {
 	return *(*int64)(v.payload()), true
 }
 
-// Integer is where a string kept as an integer has it, nil for any other value. It is written to only while no view reads the entry.
+// Integer is where a string kept as an integer has it, nil for any other value. It is written to only while no view
+// reads the entry.
 func (v Value) Integer() *int64 {
 	if v.shape()&(table.ShapeType|15<<table.ShapeEncoding) != uint32(String)|uint32(Int)<<table.ShapeEncoding {
 		return nil
@@ -248,8 +250,8 @@ func (v Value) Range(from, to int, scratch []byte) []byte {
 	return dst
 }
 
-// Chunks yields a string's content in order, in pieces as they lie; yield returning false ends it. An integer is one piece,
-// good until yield returns.
+// Chunks yields a string's content in order, in pieces as they lie; yield returning false ends it. An integer is one
+// piece, good until yield returns.
 func (v Value) Chunks(yield func([]byte) bool) {
 	if b, ok := v.Contiguous(); ok {
 		yield(b)

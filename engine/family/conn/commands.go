@@ -17,13 +17,14 @@ type Deps struct {
 	Clients *client.Registry
 
 	Users      *acl.Users
-	SetUser    func(c *client.Client, user *acl.User)    // makes c the user
-	AuthFailed func(c *command.Context, user []byte)     // a wrong name or password
-	Kill       func(c *client.Client, isCaller bool)     // closes c: at once, or behind its reply
-	Pause      func(all bool, untilMs int64)             // CLIENT PAUSE
-	Unpause    func()                                    // CLIENT UNPAUSE
-	Unblock    func(c *client.Client, withErr bool) bool // ends c's wait, by its timeout or by an UNBLOCKED error; false if it waits for nothing
-	Reset      func(c *client.Client)                    // RESET: drops MULTI, WATCH, subscriptions, MONITOR, tracking
+	SetUser    func(c *client.Client, user *acl.User) // makes c the user
+	AuthFailed func(c *command.Context, user []byte)  // a wrong name or password
+	Kill       func(c *client.Client, isCaller bool)  // closes c: at once, or behind its reply
+	Pause      func(all bool, untilMs int64)          // CLIENT PAUSE
+	Unpause    func()                                 // CLIENT UNPAUSE
+	// Ends c's wait, by its timeout or by an UNBLOCKED error; false if it waits for nothing.
+	Unblock func(c *client.Client, withErr bool) bool
+	Reset   func(c *client.Client) // RESET: drops MULTI, WATCH, subscriptions, MONITOR, tracking
 
 	Mode          func() string // "standalone", "cluster", "sentinel"; nil is standalone
 	Role          func() string // "master", "replica"; nil is master

@@ -47,7 +47,8 @@ func TestNoAllocations(t *testing.T) {
 		"PFADD dense 1", "PFADD sparse a b", "PFCOUNT dense", "PFCOUNT dense sparse",
 		"PFMERGE dense sparse", "PFMERGE sparse other", "PFCOUNT none", "PFDEBUG ENCODING dense",
 	)
-	for _, key := range []string{"dense", "sparse"} { // with a register that rises each time, and the estimate written anew
+	// With a register that rises each time, and the estimate written anew.
+	for _, key := range []string{"dense", "sparse"} {
 		n := 0
 		args := asArgs("PFADD", key, "00000000")
 		count := asArgs("PFCOUNT", key)

@@ -34,8 +34,9 @@ type Deps struct {
 	Log               func(text string)
 	Crash             func(how string)                   // "segfault", "panic", "assert", "oom": does not return
 	Restart           func(gracefully bool, delay int64) // ms; does not return if it succeeds
-	ClientCosts       func() iter.Seq[client.CostClass]  // the classes of DEBUG CLIENT-EVICTION; nil while clients are not evicted
-	SerializedLength  func(v value.Value) int            // bytes of the value in an RDB file
+	// The classes of DEBUG CLIENT-EVICTION; nil while clients are not evicted.
+	ClientCosts      func() iter.Seq[client.CostClass]
+	SerializedLength func(v value.Value) int // bytes of the value in an RDB file
 
 	// Of the cluster; nil outside cluster mode.
 	Still       func(f func()) // runs f, and nothing of the bus meanwhile

@@ -347,7 +347,8 @@ func appendCommandStats(w *info.Writer, row *command.Spec) {
 	micros := s.Nanos / 1000
 	perCall := 0.0
 	if s.Calls > 0 {
-		perCall = float64(float32(micros) / float32(s.Calls)) // of what stands before it, in as many bits as the reference has
+		// Of what stands before it, in as many bits as the reference has.
+		perCall = float64(float32(micros) / float32(s.Calls))
 	}
 	b := append(append(w.B, "cmdstat_"...), row.Full...)
 	b = strconv.AppendUint(append(b, ":calls="...), s.Calls, 10)

@@ -109,7 +109,8 @@ func (m *measured) measure() {
 	m.Peak = max(m.Peak, m.heap.Peak, m.Used)
 	m.heapResident = m.heap.Active + m.heap.Dirty + m.heap.Side
 	m.resident = memory.Resident()
-	m.overhead = max(m.Startup, m.heap.ByPurpose[memory.Index]) + m.Clients + m.Replicas + m.Backlog + m.Scripts + m.Libraries + m.Log // an empty server is index too
+	// An empty server is index too.
+	m.overhead = max(m.Startup, m.heap.ByPurpose[memory.Index]) + m.Clients + m.Replicas + m.Backlog + m.Scripts + m.Libraries + m.Log
 	m.dataset = max(m.Used-m.overhead, 0)
 	var s unix.Sysinfo_t
 	if unix.Sysinfo(&s) == nil {
@@ -181,7 +182,8 @@ func (f *family) memoryStats(c *command.Context) error {
 		if db.Len() == 0 {
 			continue
 		}
-		share := m.heap.ByPurpose[memory.Index] * int64(db.Len()) / int64(keys) // the index is counted for all databases together
+		// The index is counted for all databases together.
+		share := m.heap.ByPurpose[memory.Index] * int64(db.Len()) / int64(keys)
 		r.BulkString("db." + strconv.Itoa(i))
 		r.Map(2)
 		r.BulkString("overhead.hashtable.main")

@@ -71,7 +71,8 @@ func (w *Watches) execRest(c *command.Context) (done bool, err error) {
 		queued := &q.Commands[q.Next]
 		q.Next++
 		mark, silent := c.Reply.Mark(), cl.Is(client.CloseAfter)
-		lent, _ := c.Core.Call(c, queued.Spec.(*command.Spec), queued.Args) // an error is that command's reply, and the rest still runs
+		// An error is that command's reply, and the rest still runs.
+		lent, _ := c.Core.Call(c, queued.Spec.(*command.Spec), queued.Args)
 		if lent {
 			return false, nil
 		}

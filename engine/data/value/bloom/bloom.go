@@ -7,8 +7,8 @@ import (
 	"spindle/engine/data/value"
 )
 
-// A root is a chain of Bloom filters, its links. An item is in the chain if it is in one of them; the last one takes new items until it
-// has as many as it was made for, and then another is linked behind it.
+// A root is a chain of Bloom filters, its links. An item is in the chain if it is in one of them; the last one takes
+// new items until it has as many as it was made for, and then another is linked behind it.
 //
 //	0        16      24       28        32      36  40     48
 //	+--------+-------+--------+---------+-------+---+------+--------+--------+-- ~ --+
@@ -16,7 +16,8 @@ import (
 //	+--------+-------+--------+---------+-------+---+------+--------+--------+-- ~ --+
 //	           u64     u32      u32       u32         u64
 //
-// bloom.R1. items is the sum of the links' items, as long as nobody brought a header that says otherwise (headers are proven to agree).
+// bloom.R1. items is the sum of the links' items, as long as nobody brought a header that says otherwise (headers are
+// proven to agree).
 // bloom.R2. links is at least 1 and at most MaxLinks.
 // bloom.R3. held is the usable size of all pages of all links.
 // Check proves bloom.R1 to bloom.R3 and pages.go's rules; tests call it after every step.
@@ -69,12 +70,13 @@ const (
 
 // What holds for a chain from wherever it comes.
 const (
-	// MaxLinks is more than a chain can come to have: each link's error rate is half of the one before, and after some 1100 it is 0.
+	// MaxLinks is more than a chain can come to have: each link's error rate is half of the one before, and after some
+	// 1100 it is 0.
 	MaxLinks = 2048
 	// maxHashes is more than the smallest error rate there is asks for: 1074.
 	maxHashes = 1100
-	// MaxBytes is how large the filters of a chain may be together. Bits that were never set cost no memory, so that it can be asked for in vain;
-	// but whoever saves the chain writes them all.
+	// MaxBytes is how large the filters of a chain may be together. Bits that were never set cost no memory, so that it
+	// can be asked for in vain; but whoever saves the chain writes them all.
 	MaxBytes = 64 << 30
 )
 

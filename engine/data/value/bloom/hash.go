@@ -11,7 +11,8 @@ const (
 	seed32 = 0x9747b28c
 )
 
-// placeOf is the place of item in filters of a chain with these options (only those of RedisBloom 1.0 are not Wide): twice the same hash, the second one seeded with the first.
+// placeOf is the place of item in filters of a chain with these options (only those of RedisBloom 1.0 are not Wide):
+// twice the same hash, the second one seeded with the first.
 func placeOf(item []byte, o Options) place {
 	if o&Wide != 0 {
 		a := murmur.Hash64A(item, seed64)

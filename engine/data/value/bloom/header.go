@@ -37,7 +37,8 @@ func (l Link) link() link {
 		hashes: l.Hashes, power: l.Power, levels: levelsFor(l.Bytes)}
 }
 
-// A header is how a chain travels without its bits: BF.SCANDUMP's first piece. Numbers are little endian, nothing is aligned.
+// A header is how a chain travels without its bits: BF.SCANDUMP's first piece. Numbers are little endian, nothing is
+// aligned.
 //
 //	items u64 | links u32 | options u32 | growth u32
 //	of each link: bytes u64 | bits u64 | items u64 | error f64 | bits an item f64 | hashes u32 | capacity u64 | power u8
@@ -121,7 +122,8 @@ func (l Link) Usable() bool {
 		mod > 0 && mod <= l.Bytes*8 && l.Hashes > 0 && l.Hashes <= maxHashes
 }
 
-// Sound says whether l is a filter as it is made since RedisBloom 2.0, which BF.LOADCHUNK asks for: Usable, and its figures agree.
+// Sound says whether l is a filter as it is made since RedisBloom 2.0, which BF.LOADCHUNK asks for: Usable, and its
+// figures agree.
 func (l Link) Sound() bool {
 	return l.Usable() && l.Bits == l.Bytes*8 && math.Ceil(ln2*l.PerItem) == float64(l.Hashes)
 }

@@ -58,8 +58,8 @@ func bytesOf(v value.Value) []byte {
 	return b
 }
 
-// TestModel does random steps on filters, while views are taken, and read and closed later: what was added is there, a view shows what was there when
-// it was taken, and in the end no memory is left.
+// TestModel does random steps on filters, while views are taken, and read and closed later: what was added is there, a
+// view shows what was there when it was taken, and in the end no memory is left.
 func TestModel(t *testing.T) {
 	for seed := range uint64(5) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { runModel(t, rand.New(rand.NewPCG(seed, 1))) })
@@ -257,8 +257,9 @@ func TestReadersBesideWrites(t *testing.T) {
 	}
 }
 
-// TestFalsePositives: a filter that holds what it was made for errs as often as the theory says of so many bits. The bounds are six standard
-// deviations of a binomial wide: one run in a billion would fail by chance, and the items are always the same.
+// TestFalsePositives: a filter that holds what it was made for errs as often as the theory says of so many bits. The
+// bounds are six standard deviations of a binomial wide: one run in a billion would fail by chance, and the items are
+// always the same.
 func TestFalsePositives(t *testing.T) {
 	const asked = 200_000
 	for _, rate := range []float64{0.2, 0.05, 0.01, 0.001} {
@@ -375,8 +376,9 @@ func TestCopyOnWrite(t *testing.T) {
 	v.Close()
 }
 
-// TestPowerOfTwo: a rate whose logarithm is a whole number of ln 2 lies on the edge between two numbers of hashes. With the constants that
-// RedisBloom has, and a logarithm rounded to the nearest double, it is the larger one (computed with glibc).
+// TestPowerOfTwo: a rate whose logarithm is a whole number of ln 2 lies on the edge between two numbers of hashes. With
+// the constants that RedisBloom has, and a logarithm rounded to the nearest double, it is the larger one (computed with
+// glibc).
 func TestPowerOfTwo(t *testing.T) {
 	for power, want := range map[int]uint32{1: 2, 2: 3, 3: 4, 4: 5, 5: 6, 6: 7, 7: 8, 8: 9} {
 		k := newSpace(t)

@@ -8,15 +8,16 @@ import (
 	"spindle/internal/invariant"
 )
 
-// The bits of a link lie in leaves of 4 KB under nodes of 512 words, as many levels as it takes: none up to 4 KB, one up to 2 MB, two up to
-// 1 GB, three up to 512 GB. An item sets bits anywhere, so that under a view each of them may cost the copy of a leaf: leaves are small.
+// The bits of a link lie in leaves of 4 KB under nodes of 512 words, as many levels as it takes: none up to 4 KB, one
+// up to 2 MB, two up to 1 GB, three up to 512 GB. An item sets bits anywhere, so that under a view each of them may
+// cost the copy of a leaf: leaves are small.
 //
 //	link.top ─▶ node: epoch u64, 512 words ─▶ node ─▶ leaf: 4096 bytes, the last one as long as the bits are
 //	word: 0: nothing but zeros below | Ref | bit 0 shared (of a leaf)
 //
 // bloom.P1. A word of 0 is zeros that were never written: a filter costs what was set in it, not what it was made for.
-// bloom.P2. A node stamped at or below heap.Frozen() may be under a view: it is copied, not written, and in the copy all leaves are shared. The
-// root does the same for the links whose top is a leaf.
+// bloom.P2. A node stamped at or below heap.Frozen() may be under a view: it is copied, not written, and in the copy
+// all leaves are shared. The root does the same for the links whose top is a leaf.
 // bloom.P3. A shared leaf is replaced, not written, while a view lives.
 // bloom.P4. The newest root owns nodes and leaves; an older one, kept for a view, owns its own block alone.
 type node struct {
@@ -79,7 +80,8 @@ type writer struct {
 	wide bool // what it lets go of is retired wide
 }
 
-// write makes the chain behind e writable: its root block is copied if a view reads it, and then the leaves that hang off it are shared (bloom.P2).
+// write makes the chain behind e writable: its root block is copied if a view reads it, and then the leaves that hang
+// off it are shared (bloom.P2).
 func write(e *value.Edit) writer {
 	old := e.Value().Root()
 	ref := e.Root()
@@ -101,7 +103,8 @@ func (r *root) share() {
 
 // leaf is leaf i of l to be written (bloom.P2, bloom.P3).
 //
-// Cost: with no view, a load for each level; under one, the copy of a node for each level and of the leaf, the first time.
+// Cost: with no view, a load for each level; under one, the copy of a node for each level and of the leaf, the first
+// time.
 func (w *writer) leaf(l *link, i uint64) []byte {
 	word := &l.top
 	for level := l.levels; level > 0; level-- {

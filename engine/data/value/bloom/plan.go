@@ -22,17 +22,19 @@ var (
 	ErrInvalid = errors.New("a filter of no items, or without errors")
 )
 
-// tightening is how much smaller each link's error rate is than the one before's, so that their sum stays below the chain's.
+// tightening is how much smaller each link's error rate is than the one before's, so that their sum stays below the
+// chain's.
 const tightening = 0.5
 
-// The constants are typed, and as long as those that the filters elsewhere were sized with: where a number of hashes lies on the edge, a
-// longer ln 2 would come out one off.
+// The constants are typed, and as long as those that the filters elsewhere were sized with: where a number of hashes
+// lies on the edge, a longer ln 2 would come out one off.
 const (
 	ln2        float64 = 0.693147180559945
 	ln2Squared float64 = 0.480453013918201
 )
 
-// plan sizes a link. Source: B. H. Bloom, Space/Time Trade-offs in Hash Coding with Allowable Errors, for the figures; bits come in words of 64.
+// plan sizes a link. Source: B. H. Bloom, Space/Time Trade-offs in Hash Coding with Allowable Errors, for the figures;
+// bits come in words of 64.
 //
 // Errors: ErrTooBig, ErrInvalid.
 func plan(capacity uint64, rate float64, o Options) (l link, err error) {
@@ -60,8 +62,8 @@ func plan(capacity uint64, rate float64, o Options) (l link, err error) {
 	return l, nil
 }
 
-// naturalLog is math.Log, also of numbers below the smallest normal one: on amd64 that takes them for larger ones (Go 1.26). A chain of a thousand links
-// gets there.
+// naturalLog is math.Log, also of numbers below the smallest normal one: on amd64 that takes them for larger ones (Go
+// 1.26). A chain of a thousand links gets there.
 func naturalLog(x float64) float64 {
 	if x < 0x1p-1022 {
 		return math.Log(x*0x1p54) - 54*math.Ln2
@@ -69,7 +71,8 @@ func naturalLog(x float64) float64 {
 	return math.Log(x)
 }
 
-// roundUp sizes the links that RedisBloom 1.0 made: the bits are a power of two, and what that gives away goes to the capacity.
+// roundUp sizes the links that RedisBloom 1.0 made: the bits are a power of two, and what that gives away goes to the
+// capacity.
 func (l *link) roundUp(o Options) error {
 	if o&CapacityIsLog != 0 {
 		if l.capacity > 63 {

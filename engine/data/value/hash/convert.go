@@ -22,7 +22,8 @@ func Convert(e *value.Edit) {
 	e.SetRoot(value.HashTable, b.Root())
 }
 
-// A Builder makes a hashtable that belongs to no key yet: for conversions, and for loaders, which may leave it between turns.
+// A Builder makes a hashtable that belongs to no key yet: for conversions, and for loaders, which may leave it between
+// turns.
 type Builder struct {
 	store *value.Store
 	root  memory.Ref
@@ -53,8 +54,8 @@ func (b *Builder) Add(field, val []byte, deadline int64) bool {
 // Len is the number of fields so far.
 func (b *Builder) Len() int { return b.t.Len() }
 
-// Root is what has been built so far, whole in itself: what keyspace.DB's CreateRoot and PutRoot take, and what the turn is left with. 0 of the
-// zero Builder.
+// Root is what has been built so far, whole in itself: what keyspace.DB's CreateRoot and PutRoot take, and what the
+// turn is left with. 0 of the zero Builder.
 func (b *Builder) Root() memory.Ref {
 	if b.root != 0 {
 		rootAt(b.root).fields = b.t.State()

@@ -35,8 +35,8 @@ func numbered(k *keyspace.Keyspace, key string, n, volatile int, l hash.Limits) 
 	return e.Value()
 }
 
-// TestFair: each field is drawn about as often, in every encoding and every way. Chi-square of 49 degrees of freedom is above 100 once in
-// 40 000 times; the seed is fixed.
+// TestFair: each field is drawn about as often, in every encoding and every way. Chi-square of 49 degrees of freedom is
+// above 100 once in 40 000 times; the seed is fixed.
 func TestFair(t *testing.T) {
 	const n = 50
 	rounds := 4000
@@ -88,7 +88,8 @@ func TestFair(t *testing.T) {
 	}
 }
 
-// TestSampleOfFewThatLive: where nearly all fields are past their deadline, no more of them are looked at than a few walks pass.
+// TestSampleOfFewThatLive: where nearly all fields are past their deadline, no more of them are looked at than a few
+// walks pass.
 func TestSampleOfFewThatLive(t *testing.T) {
 	const n, living = 3000, 4
 	_, k := newSpace(t)
@@ -102,7 +103,8 @@ func TestSampleOfFewThatLive(t *testing.T) {
 	}
 }
 
-// TestScanWhileChanging: a field that is there all the time is seen, however the hash grows, shrinks and changes its encoding meanwhile.
+// TestScanWhileChanging: a field that is there all the time is seen, however the hash grows, shrinks and changes its
+// encoding meanwhile.
 func TestScanWhileChanging(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	rounds := 60

@@ -45,8 +45,8 @@ const (
 	Removed    Outcome = 2
 )
 
-// Expire gives field the deadline when (Unix ms, not 0) if c holds; or removes it, if c holds and passed is set: Removed. AllowDeadlines
-// comes first, once for several fields.
+// Expire gives field the deadline when (Unix ms, not 0) if c holds; or removes it, if c holds and passed is set:
+// Removed. AllowDeadlines comes first, once for several fields.
 func Expire(e *value.Edit, field []byte, when int64, c Condition, passed bool) Outcome {
 	if lp := e.Packed(); lp != nil {
 		at := listpack.Find(lp, listpack.First(lp), field, 2)
@@ -123,8 +123,9 @@ func persistable(deadline, now int64) Outcome {
 // Emptied is what ExpireDue returns of a hash without a field left, as keyspace.Emptied.
 const Emptied int64 = -1
 
-// ExpireDue removes up to budget fields whose deadline is before now (Unix ms), each after gone has heard of it, the earliest first. It
-// returns how many, and when the next one is due, 0: no other has a deadline. It leaves an emptied hash in place: Emptied.
+// ExpireDue removes up to budget fields whose deadline is before now (Unix ms), each after gone has heard of it, the
+// earliest first. It returns how many, and when the next one is due, 0: no other has a deadline. It leaves an emptied
+// hash in place: Emptied.
 func ExpireDue(e *value.Edit, now int64, budget int, gone func(field []byte)) (next int64, n int) {
 	if lp := e.Packed(); lp != nil {
 		if e.Encoding() != value.ListpackEx {
@@ -154,7 +155,8 @@ func ExpireDue(e *value.Edit, now int64, budget int, gone func(field []byte)) (n
 func expireDueFields(e *value.Edit, now int64, budget int, gone func(field []byte)) (n int) {
 	r, t := open(e)
 	var d table.Due
-	for seen := 0; n < budget && seen>>3 < budget && t.NextDue(t.TickNow(now), &d); seen += d.N + 1 { // of fields put off, too
+	// Of fields put off, too.
+	for seen := 0; n < budget && seen>>3 < budget && t.NextDue(t.TickNow(now), &d); seen += d.N + 1 {
 		for i, ref := range d.Refs[:d.N] {
 			if deadline := table.FieldDeadline(ref); deadline >= now {
 				d.Stays(i, t.Tick(deadline))
@@ -173,8 +175,8 @@ func expireDueFields(e *value.Edit, now int64, budget int, gone func(field []byt
 // sweepUpTo is how many fields a hashtable may have for ExpirePast to look at each of them.
 const sweepUpTo = 4096
 
-// ExpirePast is ExpireDue of all fields, whenever they are due. It also removes those of a hashtable whose deadline has passed but whose tick
-// is still to come, unless there are so many fields that a walk would hold up the turn.
+// ExpirePast is ExpireDue of all fields, whenever they are due. It also removes those of a hashtable whose deadline has
+// passed but whose tick is still to come, unless there are so many fields that a walk would hold up the turn.
 func ExpirePast(e *value.Edit, now int64, gone func(field []byte)) (next int64, n int) {
 	next, n = ExpireDue(e, now, math.MaxInt, gone)
 	if next <= 0 || next >= now || e.Packed() != nil || Len(e.Value()) > sweepUpTo {

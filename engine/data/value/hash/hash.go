@@ -1,8 +1,10 @@
-// Package hash is the value of a hash: fields with their values, each of them with a deadline of its own if it was given one.
+// Package hash is the value of a hash: fields with their values, each of them with a deadline of its own if it was
+// given one.
 //
 // Owner: the core changes it, through a value.Edit; reading works on live and frozen values alike, any goroutine (R4).
 // Never: looks at the clock, removes a field because somebody reads it, or knows a command, client or reply.
-// Start here: how a hash is kept. read.go and walk.go read it, set.go and expire.go change it, packed.go and fields.go are its forms.
+// Start here: how a hash is kept. read.go and walk.go read it, set.go and expire.go change it, packed.go and fields.go
+// are its forms.
 package hash
 
 import (
@@ -22,8 +24,8 @@ import (
 //
 // hash.H1. In a listpackex a deadline of 0 is none, and deadlines ascend; those that have none stand behind.
 // hash.H2. Fields are different from each other.
-// hash.H3. It goes one way: a listpack becomes a listpackex when a deadline is asked for, both become a hashtable when they outgrow the
-// limits; nothing turns back, so that two servers that were told the same call it the same.
+// hash.H3. It goes one way: a listpack becomes a listpackex when a deadline is asked for, both become a hashtable when
+// they outgrow the limits; nothing turns back, so that two servers that were told the same call it the same.
 type root struct {
 	value.Header
 	fields table.State

@@ -63,7 +63,8 @@ func deadlineAt(lp []byte, at int) int64 {
 	return listpack.Get(lp, listpack.Next(lp, listpack.Next(lp, at))).Int
 }
 
-// AllowDeadlines makes a listpack a listpackex, each of whose fields has a deadline, none so far. It leaves other encodings as they are.
+// AllowDeadlines makes a listpack a listpackex, each of whose fields has a deadline, none so far. It leaves other
+// encodings as they are.
 func AllowDeadlines(e *value.Edit) {
 	if e.Encoding() != value.Listpack {
 		return
@@ -71,7 +72,8 @@ func AllowDeadlines(e *value.Edit) {
 	lp := e.Packed()
 	end, fields := listpack.End(lp), listpack.Count(lp)/2
 	lp = e.Splice(end, 0, noDeadlineBytes*fields)
-	// From the last pair to the first, each goes up by what those before it are going to grow, and gets its deadline behind it.
+	// From the last pair to the first, each goes up by what those before it are going to grow, and gets its deadline
+	// behind it.
 	for at, i := end, fields; i > 0; i-- {
 		from := listpack.Prev(lp, listpack.Prev(lp, at))
 		to := from + noDeadlineBytes*(i-1)
@@ -83,7 +85,8 @@ func AllowDeadlines(e *value.Edit) {
 	e.SetEncoding(value.ListpackEx)
 }
 
-// setDeadlinePacked gives the field at at in a listpackex another deadline, 0 for none, and moves it to where that belongs (hash.H1).
+// setDeadlinePacked gives the field at at in a listpackex another deadline, 0 for none, and moves it to where that
+// belongs (hash.H1).
 func setDeadlinePacked(e *value.Edit, lp []byte, at int, when int64) {
 	s := listpack.Replace(lp, listpack.Next(lp, listpack.Next(lp, at)), listpack.EncodedIntLen(when))
 	lp = apply(e, s)

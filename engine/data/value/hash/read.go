@@ -34,8 +34,8 @@ func Get(v value.Value, field []byte) (val listpack.Element, deadline int64, ok 
 	return listpack.OfText(table.FieldValue(ref)), table.FieldDeadline(ref), true
 }
 
-// Least is a lower bound of the fields' deadlines, in Unix ms; 0 when none has one. It is what keyspace.DB.SetFieldsDeadline wants.
-// Live values only: a frozen one's index of deadlines is not its own.
+// Least is a lower bound of the fields' deadlines, in Unix ms; 0 when none has one. It is what
+// keyspace.DB.SetFieldsDeadline wants. Live values only: a frozen one's index of deadlines is not its own.
 func Least(v value.Value) int64 {
 	if lp := v.Packed(); lp != nil {
 		if v.Encoding() == value.ListpackEx {
@@ -73,11 +73,11 @@ func below(rng *rand.PCG, n int) int {
 // sparse is from how many fields to one that is wanted on Sample draws them one by one instead of passing all.
 const sparse = 8
 
-// Sample yields n different fields, or all if there are fewer, any n as likely as any others; only those that live says yes to, if it is
-// not nil.
+// Sample yields n different fields, or all if there are fewer, any n as likely as any others; only those that live says
+// yes to, if it is not nil.
 //
-// Cost: one or, with live, two walks of all fields, without memory; or a draw for each wanted one and a map of those; or, where live says no
-// to most, sparse times as many draws and then two walks.
+// Cost: one or, with live, two walks of all fields, without memory; or a draw for each wanted one and a map of those;
+// or, where live says no to most, sparse times as many draws and then two walks.
 func Sample(v value.Value, rng *rand.PCG, n int, live func(deadline int64) bool, yield func(field, val listpack.Element)) {
 	size := Len(v)
 	n = min(n, size)
@@ -104,8 +104,8 @@ func Sample(v value.Value, rng *rand.PCG, n int, live func(deadline int64) bool,
 	}
 }
 
-// sampleRest is Sample of n more from a hashtable, beside those seen already. Which those are says nothing of the others, so that each stays as
-// likely.
+// sampleRest is Sample of n more from a hashtable, beside those seen already. Which those are says nothing of the
+// others, so that each stays as likely.
 func sampleRest(v value.Value, rng *rand.PCG, n int, live func(deadline int64) bool, seen map[memory.Ref]struct{}, yield func(field, val listpack.Element)) {
 	walk := func(f func(ref memory.Ref) bool) {
 		table.Walk(rootAt(v.Root()).fields.Root(), 0, ^uint64(0), nil, func(ref memory.Ref) bool {

@@ -5,8 +5,8 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Set makes val the value of field, which loses its deadline unless keep is set. created: the field is new. freed: it had a deadline and
-// has lost it, so that Least may be another.
+// Set makes val the value of field, which loses its deadline unless keep is set. created: the field is new. freed: it
+// had a deadline and has lost it, so that Least may be another.
 func Set(e *value.Edit, field, val []byte, keep bool, l Limits) (created, freed bool) {
 	if lp := e.Packed(); lp != nil {
 		if len(field) > l.Value || len(val) > l.Value || len(lp)+len(field)+len(val)+3*listpack.MaxOverhead > listpack.MaxBytes {
@@ -39,7 +39,8 @@ func FillBytes(pairs [][]byte) int {
 	return n
 }
 
-// Fill writes fields and values in turn to a new packed hash of FillBytes bytes, and returns how many fields it has then.
+// Fill writes fields and values in turn to a new packed hash of FillBytes bytes, and returns how many fields it has
+// then.
 func Fill(e *value.Edit, pairs [][]byte, l Limits) (created int) {
 	lp := e.Packed()
 	listpack.AppendEmpty(lp[:0])

@@ -9,8 +9,8 @@ import (
 	"spindle/engine/data/value"
 )
 
-// All yields each field with its value and deadline (Unix ms, 0: none), until yield returns false. A listpack's come in its order, others
-// in none. Those past their deadline that have not been removed are among them.
+// All yields each field with its value and deadline (Unix ms, 0: none), until yield returns false. A listpack's come in
+// its order, others in none. Those past their deadline that have not been removed are among them.
 //
 // Lifetime: the elements as v's. Frozen values too: any goroutine.
 func All(v value.Value, yield func(field, val listpack.Element, deadline int64) bool) {
@@ -40,8 +40,8 @@ func allPacked(lp []byte, ex bool, yield func(field, val listpack.Element, deadl
 	}
 }
 
-// Scan passes about count fields from cursor on, as All does, and returns the cursor to go on from; 0 begins and ends. A packed hash is
-// passed as a whole. A field that is there from the first call to the last is passed at least once.
+// Scan passes about count fields from cursor on, as All does, and returns the cursor to go on from; 0 begins and ends.
+// A packed hash is passed as a whole. A field that is there from the first call to the last is passed at least once.
 func Scan(v value.Value, cursor uint64, count int, yield func(field, val listpack.Element, deadline int64)) (next uint64) {
 	if lp := v.Packed(); lp != nil {
 		allPacked(lp, per(v.Encoding()) == 3, func(field, val listpack.Element, deadline int64) bool {
@@ -56,8 +56,8 @@ func Scan(v value.Value, cursor uint64, count int, yield func(field, val listpac
 	})
 }
 
-// Earliest is the least deadline of all fields, 0 when none has one: exact, also of a frozen value. Cost: a walk of a hashtable that has
-// deadlines.
+// Earliest is the least deadline of all fields, 0 when none has one: exact, also of a frozen value. Cost: a walk of a
+// hashtable that has deadlines.
 func Earliest(v value.Value) (least int64) {
 	if v.Packed() != nil {
 		return Least(v)
@@ -99,8 +99,8 @@ func Deadlines(lp []byte) (least int64, ok bool) {
 	return least, true
 }
 
-// AppendPacked appends to dst the listpack of these fields, or, with ex, the listpackex, in the order that giving them their deadlines one
-// after the other leads to. It changes the order of fields.
+// AppendPacked appends to dst the listpack of these fields, or, with ex, the listpackex, in the order that giving them
+// their deadlines one after the other leads to. It changes the order of fields.
 func AppendPacked(dst []byte, fields []Field, ex bool) []byte {
 	n := 2
 	if ex {

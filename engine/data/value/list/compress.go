@@ -9,9 +9,10 @@ import (
 	"spindle/internal/invariant"
 )
 
-// Leaves far from the ends are compressed if the operator asks for it (list-compress-depth), in the format that RDB files compress texts in.
-// Who reads one expands it into memory of his own; who changes one expands it first (expand), and close compresses it again. Those that
-// would not become smaller stay as they are, and so do those of a few bytes, and of very many, which would take a long turn.
+// Leaves far from the ends are compressed if the operator asks for it (list-compress-depth), in the format that RDB
+// files compress texts in. Who reads one expands it into memory of his own; who changes one expands it first (expand),
+// and close compresses it again. Those that would not become smaller stay as they are, and so do those of a few bytes,
+// and of very many, which would take a long turn.
 const (
 	compressAtLeast = 48        // bytes, as Redis
 	compressAtMost  = 256 << 10 // a few milliseconds at worst
@@ -92,8 +93,8 @@ func (t *nodes) compressLeaf(p *tree.Path) {
 	t.SetLeaf(p, dup, t.CountOf(p), tree.Key{})
 }
 
-// compress expands the leaves that have come to be among the outermost (list.I4), and compresses those that have come to be inside, or may have
-// been changed there. Paths lead nowhere afterwards.
+// compress expands the leaves that have come to be among the outermost (list.I4), and compresses those that have come
+// to be inside, or may have been changed there. Paths lead nowhere afterwards.
 // Cost: O(log leaves + depth / 63) and the leaves in question.
 func (t *nodes) compress() {
 	c, depth := t.changes, int(t.root.depth)
@@ -135,8 +136,8 @@ func (t *nodes) openUp(end End, n int) {
 	}
 }
 
-// compressSome compresses n leaves, from that of the element of this rank on towards an end, as far as they are none before that of the
-// element first, and none behind that of last.
+// compressSome compresses n leaves, from that of the element of this rank on towards an end, as far as they are none
+// before that of the element first, and none behind that of last.
 func (t *nodes) compressSome(rank uint64, towards End, n int, first, last uint64) {
 	if n == 0 {
 		return

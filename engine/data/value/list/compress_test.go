@@ -46,7 +46,8 @@ func idle(v value.Value) (n int) {
 
 func numbered(i int) []byte { return fmt.Appendf(nil, "an element with the number %07d", i) }
 
-// TestEachChangeCompresses: after each single change, wherever it is, the outermost leaves are open and those inside are not.
+// TestEachChangeCompresses: after each single change, wherever it is, the outermost leaves are open and those inside
+// are not.
 func TestEachChangeCompresses(t *testing.T) {
 	long := bytes.Repeat([]byte("long"), 10_000)
 	for _, depth := range []int{1, 2, 5} {
@@ -98,7 +99,8 @@ func TestEachChangeCompresses(t *testing.T) {
 	}
 }
 
-// TestCompressed: lists come about compressed in every way, take a fraction of their text, and are told to take about that much.
+// TestCompressed: lists come about compressed in every way, take a fraction of their text, and are told to take about
+// that much.
 func TestCompressed(t *testing.T) {
 	const n = 30_000
 	packed := func(i int) []byte {
@@ -201,7 +203,8 @@ func TestDeep(t *testing.T) {
 	}
 }
 
-// TestIncompressible: what does not become smaller stays as it is, and so does what is very long; what is long and plain is compressed.
+// TestIncompressible: what does not become smaller stays as it is, and so does what is very long; what is long and
+// plain is compressed.
 func TestIncompressible(t *testing.T) {
 	k, h := open(t)
 	rng := random(t)

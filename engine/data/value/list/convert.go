@@ -33,14 +33,16 @@ func unpack(e *value.Edit, l Limits) {
 	e.SetRoot(value.Quicklist, ref)
 }
 
-// Shrink makes the list a listpack again if it has become short enough. After each command that took elements out or replaced one.
+// Shrink makes the list a listpack again if it has become short enough. After each command that took elements out or
+// replaced one.
 func Shrink(e *value.Edit, l Limits) {
 	if n := Len(e.Value()); l.halved(2*n, n) { // an entry takes two bytes or more: a long list is not even looked into
 		pack(e, l.halved)
 	}
 }
 
-// pack makes the list a listpack if all of it is in one packed leaf that is small enough. The setting of now decides, not the list's own.
+// pack makes the list a listpack if all of it is in one packed leaf that is small enough. The setting of now decides,
+// not the list's own.
 func pack(e *value.Edit, small func(bytes, count int) bool) {
 	if e.Packed() != nil {
 		return

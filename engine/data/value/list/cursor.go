@@ -80,8 +80,9 @@ func (c *Cursor) Next() (el listpack.Element, ok bool) {
 	}
 }
 
-// Piece is the listpack that the elements from here on towards the tail lie in, and the offset of the first of them: whoever goes through
-// them by himself does not pay for a cursor. c is led behind the listpack. nil: what Next is about to give lies in none.
+// Piece is the listpack that the elements from here on towards the tail lie in, and the offset of the first of them:
+// whoever goes through them by himself does not pay for a cursor. c is led behind the listpack. nil: what Next is about
+// to give lies in none.
 func (c *Cursor) Piece() (lp []byte, at int) {
 	if c.at == 0 && !c.plain && c.more && !c.step() {
 		c.more = false
@@ -150,8 +151,8 @@ type Piece struct {
 // Compressed says that Bytes are; they are shorter then.
 func (p *Piece) Compressed() bool { return len(p.Bytes) != p.Size }
 
-// Leaves yields the pieces of a list. One that is a listpack has one piece, or, if it has more elements than a leaf may (countable), those it
-// would be divided into.
+// Leaves yields the pieces of a list. One that is a listpack has one piece, or, if it has more elements than a leaf may
+// (countable), those it would be divided into.
 //
 // Lifetime: as a Cursor's; of a divided listpack, until yield returns.
 func Leaves(v value.Value, yield func(p Piece) bool) {

@@ -9,9 +9,9 @@ import (
 	"spindle/internal/number"
 )
 
-// The usual push and pop: one element at an end of a quicklist whose outermost leaf is changed where it lies, because no view reads it and
-// its block suits. The way there is gone once, and nothing is let go, so that no position has to be set. All else goes through nodes,
-// which copies, moves, adds and removes leaves (bench: types; BenchmarkEnds).
+// The usual push and pop: one element at an end of a quicklist whose outermost leaf is changed where it lies, because
+// no view reads it and its block suits. The way there is gone once, and nothing is let go, so that no position has to
+// be set. All else goes through nodes, which copies, moves, adds and removes leaves (bench: types; BenchmarkEnds).
 
 // side is the end as the tree has it.
 func (end End) side() int {
@@ -89,7 +89,8 @@ func (r *root) pushInPlace(edge *tree.Edge, frozen uint64, l Limits, end End, te
 	return true
 }
 
-// An Outermost is the element at an end of a quicklist, found once to be answered and then taken out where the leaf lies.
+// An Outermost is the element at an end of a quicklist, found once to be answered and then taken out where the leaf
+// lies.
 type Outermost struct {
 	Element listpack.Element // until Remove
 

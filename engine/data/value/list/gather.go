@@ -7,9 +7,9 @@ import (
 	"spindle/internal/number"
 )
 
-// A Gatherer makes a list of elements that come one after the other: a listpack, if they are what one leaf takes, else a quicklist with the
-// leaves that pushing them would make. What it gathers lies in a slice until it is a leaf, so that none has to grow. It is the core's, for
-// one turn.
+// A Gatherer makes a list of elements that come one after the other: a listpack, if they are what one leaf takes, else
+// a quicklist with the leaves that pushing them would make. What it gathers lies in a slice until it is a leaf, so that
+// none has to grow. It is the core's, for one turn.
 type Gatherer struct {
 	limits Limits
 	lp     []byte // the listpack, open: the list as long as !long, the next leaf then

@@ -11,7 +11,8 @@ import (
 	"spindle/engine/data/value/list"
 )
 
-// TestGatherer: a list that is gathered has the pieces that pushes of one element each would make, and is a listpack if that is one.
+// TestGatherer: a list that is gathered has the pieces that pushes of one element each would make, and is a listpack if
+// that is one.
 func TestGatherer(t *testing.T) {
 	rng := random(t)
 	for round := range 300 {

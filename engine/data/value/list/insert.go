@@ -6,8 +6,8 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Insert puts text beside the first element that is pivot, before it or after it; false if there is no such element. text lies outside of
-// the list. Grow comes before it, found or not.
+// Insert puts text beside the first element that is pivot, before it or after it; false if there is no such element.
+// text lies outside of the list. Grow comes before it, found or not.
 // Cost: a walk to the pivot.
 func Insert(e *value.Edit, l Limits, pivot, text []byte, side End) bool {
 	if lp := e.Packed(); lp != nil {
@@ -99,8 +99,8 @@ func gapOf(lp []byte, at int, side End) int {
 	return listpack.InsertAfter(lp, at, 0, 0).Off
 }
 
-// split divides p's leaf beside the element at at: those on that side, of which there are some, go into a new leaf, and p leads to it.
-// It returns the rank of the first element in the part that stayed.
+// split divides p's leaf beside the element at at: those on that side, of which there are some, go into a new leaf, and
+// p leads to it. It returns the rank of the first element in the part that stayed.
 func (t *nodes) split(p *tree.Path, at int, side End) (rank uint64) {
 	lp := packedAt(p.Leaf())
 	count := int(t.CountOf(p))
@@ -122,8 +122,8 @@ func (t *nodes) split(p *tree.Path, at int, side End) (rank uint64) {
 	return rank
 }
 
-// join makes fewer leaves of those around the one whose first element has this rank, where two fit into one: the two before it, the two
-// behind it, it and the one before, it and the one behind.
+// join makes fewer leaves of those around the one whose first element has this rank, where two fit into one: the two
+// before it, the two behind it, it and the one before, it and the one behind.
 func (t *nodes) join(rank uint64) {
 	var p tree.Path
 	if rank > 0 {

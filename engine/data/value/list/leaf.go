@@ -11,7 +11,8 @@ import (
 	"spindle/internal/invariant"
 )
 
-// A leaf is a block of the tree. A packed one lies anywhere in it, so that it grows and shrinks at either end without moving:
+// A leaf is a block of the tree. A packed one lies anywhere in it, so that it grows and shrinks at either end without
+// moving:
 //
 //	0        8        16        at            at+bytes     the block's end
 //	+--------+--------+---------+-------------+------------+
@@ -22,8 +23,8 @@ import (
 //	| epoch  | …      | n compressed bytes                 |    compressed: 1<<62 | size<<31 | n, and 1<<63 if it was plain
 //	+--------+--------+----------------------- ~ ----------+
 //
-// A prepend writes the entry before the first one and then the listpack's header, six bytes, before that; a pop at the head moves those
-// six bytes up.
+// A prepend writes the entry before the first one and then the listpack's header, six bytes, before that; a pop at the
+// head moves those six bytes up.
 const (
 	leafHeader     = 16
 	plainMark      = 1 << 63
@@ -75,8 +76,8 @@ func (t *nodes) plainOf(n int) (ref memory.Ref, text []byte) {
 	return ref, memory.Bytes(ref+leafHeader, n)
 }
 
-// newPacked is a packed leaf of size undefined bytes, which it returns. room is for the whole block; the listpack lies at the end of it
-// if it is to grow at its head.
+// newPacked is a packed leaf of size undefined bytes, which it returns. room is for the whole block; the listpack lies
+// at the end of it if it is to grow at its head.
 func (t *nodes) newPacked(size, room int, grow End) (ref memory.Ref, lp []byte) {
 	ref = t.NewLeaf(max(room, leafHeader+size))
 	at := leafHeader
@@ -87,8 +88,8 @@ func (t *nodes) newPacked(size, room int, grow End) (ref memory.Ref, lp []byte) 
 	return ref, memory.Bytes(ref, at+size)[at:]
 }
 
-// growing is the room for a leaf that needs n bytes and will soon need more: twice that, but no more than the largest small block before
-// it must be. A full leaf of the usual 8 KB is that block (tight).
+// growing is the room for a leaf that needs n bytes and will soon need more: twice that, but no more than the largest
+// small block before it must be. A full leaf of the usual 8 KB is that block (tight).
 func growing(n int) int {
 	if n <= memory.MaxSmall {
 		return min(2*n, memory.MaxSmall)
@@ -96,8 +97,8 @@ func growing(n int) int {
 	return n + n/8
 }
 
-// roomy is the room for a copy of a leaf that needs n bytes and may need a few more one day: a leaf that fits a small block stays in one,
-// because small blocks are warm while a view lives, when most copies are made, and runs are not.
+// roomy is the room for a copy of a leaf that needs n bytes and may need a few more one day: a leaf that fits a small
+// block stays in one, because small blocks are warm while a view lives, when most copies are made, and runs are not.
 func roomy(n int) int {
 	if n <= memory.MaxSmall {
 		return min(n+n/4, memory.MaxSmall)
@@ -105,9 +106,9 @@ func roomy(n int) int {
 	return n + n/8
 }
 
-// tight is what a leaf that is not alone leaves free of what Redis would fill, so that header and listpack together take what the
-// listpack takes there, and no block of the next size. A list of one leaf, and one that becomes that, keeps the exact limit: there
-// the difference would show in OBJECT ENCODING.
+// tight is what a leaf that is not alone leaves free of what Redis would fill, so that header and listpack together
+// take what the listpack takes there, and no block of the next size. A list of one leaf, and one that becomes that,
+// keeps the exact limit: there the difference would show in OBJECT ENCODING.
 const tight = leafHeader
 
 // single is a listpack leaf with this one element.
@@ -139,9 +140,10 @@ func (l Limits) takes(bytes int, count, all uint64, n int) bool {
 	return !l.plain(n) && !l.exceeded(bytes+n+overhead, int(count)+1, less)
 }
 
-// splice makes the gap of s in p's leaf, which is packed and does not become empty, and returns its listpack: the header is set, the
-// gap is undefined. p stays at the leaf.
-// Cost: the shorter of what lies before and behind the gap moves; a copy of the leaf when a view reads it or its block is too small.
+// splice makes the gap of s in p's leaf, which is packed and does not become empty, and returns its listpack: the
+// header is set, the gap is undefined. p stays at the leaf.
+// Cost: the shorter of what lies before and behind the gap moves; a copy of the leaf when a view reads it or its block
+// is too small.
 func (t *nodes) splice(p *tree.Path, s listpack.Splice) []byte {
 	ref := p.Leaf()
 	count := t.CountOf(p) + uint64(s.Count)
@@ -230,9 +232,9 @@ func (t *nodes) settle(p *tree.Path) {
 	}
 }
 
-// countable is the most elements of a leaf: beyond, a listpack's header no longer tells their number, and Redis, which keeps that of a
-// leaf in 16 bits, would misread what we save. No limit in bytes lets so many in, but a list that is one listpack is asked by its texts
-// alone whether it is too long, and empty ones take none.
+// countable is the most elements of a leaf: beyond, a listpack's header no longer tells their number, and Redis, which
+// keeps that of a leaf in 16 bits, would misread what we save. No limit in bytes lets so many in, but a list that is
+// one listpack is asked by its texts alone whether it is too long, and empty ones take none.
 const countable = 1<<16 - 2
 
 // divided is lp, of count elements, in listpacks' worth of entries that a leaf may have, and how many elements each is.
@@ -250,8 +252,8 @@ func divided(lp []byte, count int) iter.Seq2[[]byte, int] {
 	}
 }
 
-// addPacked puts leaves with lp's count elements behind p's, and leads p to the last; it says how many those are. room is for a block that
-// needs so many bytes.
+// addPacked puts leaves with lp's count elements behind p's, and leads p to the last; it says how many those are. room
+// is for a block that needs so many bytes.
 func (t *nodes) addPacked(p *tree.Path, lp []byte, count int, room func(n int) int) (leaves int) {
 	for entries, n := range divided(lp, count) {
 		size := listpack.EmptyLen + len(entries)

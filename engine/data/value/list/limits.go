@@ -26,7 +26,8 @@ func (s *Settings) Limits() Limits {
 type Limits struct {
 	Fill  int // list-max-listpack-size: so many elements, or, from -1 to -5, 4 KB to 64 KB
 	Plain int // elements of so many bytes and more get a leaf of their own; 0: those that no leaf has room for
-	Depth int // list-compress-depth: so many leaves at either end stay as they are, those between are compressed; 0: none is
+	// list-compress-depth: so many leaves at either end stay as they are, those between are compressed; 0: none is.
+	Depth int
 }
 
 const (

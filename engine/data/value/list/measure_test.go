@@ -9,7 +9,8 @@ import (
 	"spindle/engine/data/value/list"
 )
 
-// TestMeasure: what is told of a list that is let go is near to what it takes, also when elements at its ends are unlike the others.
+// TestMeasure: what is told of a list that is let go is near to what it takes, also when elements at its ends are
+// unlike the others.
 func TestMeasure(t *testing.T) {
 	large, small := bytes.Repeat([]byte("l"), 1<<20), []byte("x")
 	for _, c := range []struct {

@@ -6,8 +6,10 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Pop removes n elements, 0 < n <= Len, at an end. The command calls Shrink afterwards, or removes the key when none is left.
-// Cost: O(log Len), with a depth also a look at up to n leaves at either end, at most at depth; whole subtrees go to a reclaimer.
+// Pop removes n elements, 0 < n <= Len, at an end. The command calls Shrink afterwards, or removes the key when none is
+// left.
+// Cost: O(log Len), with a depth also a look at up to n leaves at either end, at most at depth; whole subtrees go to a
+// reclaimer.
 func Pop(e *value.Edit, l Limits, end End, n int) {
 	if lp := e.Packed(); lp != nil {
 		splicePacked(e, cut(lp, listpack.Count(lp), end, n))

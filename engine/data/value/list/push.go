@@ -107,7 +107,8 @@ func (t *nodes) edge(p *tree.Path, end End) bool {
 	return t.LastLeaf(p)
 }
 
-// push adds an element, of n bytes of text, at the outer end of p's leaf, which is the outermost, and leads p to where it came.
+// push adds an element, of n bytes of text, at the outer end of p's leaf, which is the outermost, and leads p to where
+// it came.
 func (t *nodes) push(p *tree.Path, end End, el listpack.Element, n int) {
 	switch {
 	case t.limits.plain(n):
@@ -141,7 +142,8 @@ func (t *nodes) pushIn(p *tree.Path, end End, el listpack.Element) {
 	el.Put(s.Gap(t.splice(p, s)))
 }
 
-// text is the element's text; an integer that is to lie in a leaf of its own is formatted, which only DEBUG's threshold can ask for.
+// text is the element's text; an integer that is to lie in a leaf of its own is formatted, which only DEBUG's threshold
+// can ask for.
 func (t *nodes) text(el listpack.Element) []byte {
 	if el.IsInt {
 		return el.Append(nil)

@@ -8,8 +8,8 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Remove removes the first most elements that are text, seen from an end, all of them if most is 0, and says how many those were. The
-// command calls Shrink afterwards, or removes the key when none is left.
+// Remove removes the first most elements that are text, seen from an end, all of them if most is 0, and says how many
+// those were. The command calls Shrink afterwards, or removes the key when none is left.
 // Cost: a walk; a leaf that has some of them is written anew once.
 func Remove(e *value.Edit, l Limits, text []byte, from End, most int) (removed int) {
 	if most == 0 {
@@ -64,7 +64,8 @@ func holds(s tree.State, text []byte) bool {
 	return false
 }
 
-// removeIn removes up to most of the elements that are text from p's leaf; gone says that it would be empty: then it is as it was.
+// removeIn removes up to most of the elements that are text from p's leaf; gone says that it would be empty: then it is
+// as it was.
 func (t *nodes) removeIn(p *tree.Path, text []byte, from End, most int) (n int, gone bool) {
 	if plain, ok := plainAt(p.Leaf()); ok {
 		if bytes.Equal(plain, text) {
@@ -90,7 +91,8 @@ func (t *nodes) removeIn(p *tree.Path, text []byte, from End, most int) (n int, 
 	return n, false
 }
 
-// choose is how many of a listpack's elements that are text go, at most most, and how many of those nearer to the head stay.
+// choose is how many of a listpack's elements that are text go, at most most, and how many of those nearer to the head
+// stay.
 func choose(lp, text []byte, from End, most int) (n, skip int) {
 	found := 0
 	for at := listpack.Find(lp, listpack.First(lp), text, 0); at != 0; at = listpack.Find(lp, listpack.Next(lp, at), text, 0) {
@@ -105,8 +107,8 @@ func choose(lp, text []byte, from End, most int) (n, skip int) {
 	return n, skip
 }
 
-// squeeze takes n elements that are text out of lp, after the first skip of them, by moving together what stays, and returns where that
-// ends. What is behind is left for the caller to cut off.
+// squeeze takes n elements that are text out of lp, after the first skip of them, by moving together what stays, and
+// returns where that ends. What is behind is left for the caller to cut off.
 func squeeze(lp, text []byte, skip, n int) (end int) {
 	last := listpack.End(lp)
 	at := listpack.Find(lp, listpack.HeaderLen, text, 0)

@@ -6,8 +6,8 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Set puts text in the place of the element of this index, counted from the tail if negative; false if there is none. text lies outside
-// of the list. Grow comes before it, found or not, and Shrink after it.
+// Set puts text in the place of the element of this index, counted from the tail if negative; false if there is none.
+// text lies outside of the list. Grow comes before it, found or not, and Shrink after it.
 func Set(e *value.Edit, l Limits, index int64, text []byte) bool {
 	n := int64(Len(e.Value()))
 	if index < 0 {

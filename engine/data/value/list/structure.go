@@ -60,8 +60,9 @@ func duplicate(s *value.Store, ref memory.Ref) memory.Ref {
 	return b.Root()
 }
 
-// A Builder makes a list of pieces that are ready: for copies, and for files. It is the core's, and may take several turns: what views
-// are taken meanwhile, none knows the list, so that no position is its own, and what is let go is retired wide.
+// A Builder makes a list of pieces that are ready: for copies, and for files. It is the core's, and may take several
+// turns: what views are taken meanwhile, none knows the list, so that no position is its own, and what is let go is
+// retired wide.
 type Builder struct {
 	t    nodes
 	p    tree.Path
@@ -75,8 +76,8 @@ func NewBuilder(s *value.Store, l Limits) Builder {
 	return Builder{t, tree.Path{}, ref}
 }
 
-// AddPacked appends a leaf, or several if it is that much, with the elements of a listpack that has passed listpack.Validate, deeply, and is
-// not empty.
+// AddPacked appends a leaf, or several if it is that much, with the elements of a listpack that has passed
+// listpack.Validate, deeply, and is not empty.
 func (b *Builder) AddPacked(lp []byte) { b.add(lp, listpack.Count(lp)) }
 
 func (b *Builder) add(lp []byte, count int) {

@@ -9,11 +9,11 @@ import (
 	"spindle/internal/number"
 )
 
-// A Builder makes a set that is not in the keyspace yet: a new key's, or what a command combines out of others. It takes the encodings that
-// a set takes to which the same members are added one by one.
+// A Builder makes a set that is not in the keyspace yet: a new key's, or what a command combines out of others. It
+// takes the encodings that a set takes to which the same members are added one by one.
 //
-// Owner: the core. The bytes of a packed set lie in room that is kept from one set to the next; a hashtable's members lie where they will
-// stay, and belong to the Builder until Root or Discard.
+// Owner: the core. The bytes of a packed set lie in room that is kept from one set to the next; a hashtable's members
+// lie where they will stay, and belong to the Builder until Root or Discard.
 type Builder struct {
 	store    *value.Store
 	limits   Limits
@@ -117,7 +117,8 @@ func (b *Builder) fill(r *Reader) {
 	})
 }
 
-// Compact makes the set an intset if all of its members are integers and one may have so many. What is an intset stays one.
+// Compact makes the set an intset if all of its members are integers and one may have so many. What is an intset stays
+// one.
 func (b *Builder) Compact() {
 	if b.enc == value.IntSet || b.Len() > b.limits.integers() {
 		return

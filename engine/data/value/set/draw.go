@@ -47,7 +47,8 @@ func (s *Sampler) release() {
 	}
 }
 
-// Draw passes n members to yield, each any of r's, whatever was drawn before, until yield returns false. r must not be empty.
+// Draw passes n members to yield, each any of r's, whatever was drawn before, until yield returns false. r must not be
+// empty.
 func (s *Sampler) Draw(r *Reader, rng *rand.PCG, n int, yield func(Element) bool) {
 	if r.enc != value.Listpack || n < 4 {
 		for ; n > 0 && yield(r.Random(rng)); n-- {
@@ -63,10 +64,12 @@ func (s *Sampler) Draw(r *Reader, rng *rand.PCG, n int, yield func(Element) bool
 	s.release()
 }
 
-// manyToOne is how many members of a set there must be for each one wanted, for draws with a memory to cost less than a walk.
+// manyToOne is how many members of a set there must be for each one wanted, for draws with a memory to cost less than a
+// walk.
 const manyToOne = 16
 
-// Sample passes n different members of r to yield, n <= Len; each choice of so many is as likely as any other. The order says nothing.
+// Sample passes n different members of r to yield, n <= Len; each choice of so many is as likely as any other. The
+// order says nothing.
 //
 // Cost: one walk, or about n draws where n is small beside the set.
 func (s *Sampler) Sample(r *Reader, rng *rand.PCG, n int, yield func(Element)) {
@@ -134,7 +137,8 @@ func choose(r *Reader, rng *rand.PCG, n int, tell func(e Element, chosen bool)) 
 	})
 }
 
-// Pop removes some member from the set of e, each as likely as any other, and appends it to dst. The set may be empty then.
+// Pop removes some member from the set of e, each as likely as any other, and appends it to dst. The set may be empty
+// then.
 func Pop(e *value.Edit, dst []byte) []byte {
 	rng := e.Rand()
 	if b := e.Packed(); b != nil {
@@ -169,10 +173,11 @@ func take(t *table.Table, rng *rand.PCG, dst []byte) []byte {
 // restIsSmall: from so many popped members for each that stays, those that stay make a new set.
 const restIsSmall = 5
 
-// PopMany removes n members from the set of e, fewer than it has, and passes each to yield, to be copied there. rest is room to work in.
+// PopMany removes n members from the set of e, fewer than it has, and passes each to yield, to be copied there. rest is
+// room to work in.
 //
-// Cost: a draw for each one, or, when the set is packed or most of it goes, one walk. What stays of a hashtable of which most went is kept
-// as compactly as a new set; else the encoding stays.
+// Cost: a draw for each one, or, when the set is packed or most of it goes, one walk. What stays of a hashtable of
+// which most went is kept as compactly as a new set; else the encoding stays.
 func PopMany(e *value.Edit, n int, l Limits, rest *Builder, yield func(Element)) {
 	r := Read(e.Value())
 	stay := r.Len() - n

@@ -9,7 +9,8 @@ import (
 	"spindle/internal/number"
 )
 
-// Expect makes the set of e a hashtable at once if n members are about to be added and its encoding does not hold so many.
+// Expect makes the set of e a hashtable at once if n members are about to be added and its encoding does not hold so
+// many.
 func Expect(e *value.Edit, n int, l Limits) {
 	switch e.Encoding() {
 	case value.IntSet:
@@ -163,7 +164,8 @@ func insert(h *memory.Heap, t *table.Table, member []byte) {
 	t.Insert(table.Hash(member), table.NewMember(h, member), table.Never)
 }
 
-// Remove removes members from the set of e, until it is empty, and returns how many it had. An empty set is for the caller to remove.
+// Remove removes members from the set of e, until it is empty, and returns how many it had. An empty set is for the
+// caller to remove.
 func Remove(e *value.Edit, members [][]byte) (removed int) {
 	if e.Packed() == nil {
 		return removeHashed(e, members)

@@ -6,8 +6,8 @@ import (
 	"spindle/engine/data/value"
 )
 
-// A Filling is a hashtable that is put together in slices while it belongs to no key: what loading makes of a large set. Between Pause and
-// Resume other things may happen to the heap, and the root is whole in itself.
+// A Filling is a hashtable that is put together in slices while it belongs to no key: what loading makes of a large
+// set. Between Pause and Resume other things may happen to the heap, and the root is whole in itself.
 type Filling struct {
 	store    *value.Store
 	root     memory.Ref

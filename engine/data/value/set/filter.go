@@ -19,11 +19,11 @@ type probe struct {
 	room [number.MaxIntLen]byte
 }
 
-// Filter passes to yield, in order, the members of r that every one of others has (in), or that none of them has (not in), until yield
-// returns false; false if it did.
+// Filter passes to yield, in order, the members of r that every one of others has (in), or that none of them has (not
+// in), until yield returns false; false if it did.
 //
-// Cost: a lookup for each member and set, in the order of others, until one settles it. Members of a hashtable come in the order of
-// their hashes, which is the order of the other hashtables too: their indexes are read from end to end.
+// Cost: a lookup for each member and set, in the order of others, until one settles it. Members of a hashtable come in
+// the order of their hashes, which is the order of the other hashtables too: their indexes are read from end to end.
 func (r *Reader) Filter(others []Reader, in bool, yield func(Element) bool) bool {
 	hashed := false
 	for i := range others {

@@ -340,7 +340,8 @@ func (m *model) reclaim() {
 	}
 }
 
-// TestModel: sets of every encoding, changed, combined, copied and renamed at random under views, are what Go maps say; nothing leaks.
+// TestModel: sets of every encoding, changed, combined, copied and renamed at random under views, are what Go maps say;
+// nothing leaks.
 func TestModel(t *testing.T) {
 	steps := 40_000
 	if invariant.Enabled {
@@ -452,8 +453,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestFair: each member is drawn about as often, in every encoding and every way. Chi-square of 49 degrees of freedom is above 100 once in
-// 40 000 times; the seed is fixed.
+// TestFair: each member is drawn about as often, in every encoding and every way. Chi-square of 49 degrees of freedom
+// is above 100 once in 40 000 times; the seed is fixed.
 func TestFair(t *testing.T) {
 	const n, rounds = 50, 20_000
 	for _, l := range []set.Limits{{IntSet: 100}, {Entries: 100, Value: 100}, {}} {

@@ -59,8 +59,8 @@ func (r *Reader) Contains(member []byte) bool {
 	return listpack.Find(r.packed, listpack.First(r.packed), member, 0) != 0
 }
 
-// All passes every member to yield, until that returns false; false if it did. An intset's ascend, a listpack's come in the order they
-// were added, a hashtable's in no order. yield must not write to the set.
+// All passes every member to yield, until that returns false; false if it did. An intset's ascend, a listpack's come in
+// the order they were added, a hashtable's in no order. yield must not write to the set.
 func (r *Reader) All(yield func(Element) bool) bool {
 	switch {
 	case r.members != nil:
@@ -84,8 +84,8 @@ func (r *Reader) All(yield func(Element) bool) bool {
 	return true
 }
 
-// Scan passes about count members to yield, from cursor on, and returns the cursor to go on from; 0 begins and ends. A set that is not a
-// hashtable is passed whole, whatever the cursor: what one of a hashtable is worth is lost then.
+// Scan passes about count members to yield, from cursor on, and returns the cursor to go on from; 0 begins and ends. A
+// set that is not a hashtable is passed whole, whatever the cursor: what one of a hashtable is worth is lost then.
 func (r *Reader) Scan(cursor uint64, count int, yield func(Element)) (next uint64) {
 	if r.members == nil {
 		r.All(func(e Element) bool {

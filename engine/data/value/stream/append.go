@@ -23,7 +23,8 @@ func (l Limits) most() int64 {
 	return l.NodeBytes
 }
 
-// maxPayload is how many bytes an entry's fields and values may have together, so that a node stays a listpack whatever their number.
+// maxPayload is how many bytes an entry's fields and values may have together, so that a node stays a listpack whatever
+// their number.
 const maxPayload = listpack.MaxBytes
 
 // doubled is up to where a node grows by doubling; a longer one by a quarter.
@@ -32,8 +33,8 @@ const doubled = 64 << 10
 // firstNode is the least block a node begins with: some entries of a few bytes.
 const firstNode = 256
 
-// Append adds an entry with this ID, which must be behind LastID; pairs are fields and values in turn, one pair at least. false says that
-// they are too long, and nothing changes.
+// Append adds an entry with this ID, which must be behind LastID; pairs are fields and values in turn, one pair at
+// least. false says that they are too long, and nothing changes.
 //
 // Cost: one node written to. No allocation on the Go heap.
 func (w *Writer) Append(id ID, pairs [][]byte, l Limits) bool {
@@ -58,7 +59,8 @@ func (w *Writer) Append(id ID, pairs [][]byte, l Limits) bool {
 	return true
 }
 
-// full says that an entry of these pairs, which takes need bytes at most, begins a new node. The old one is given the block that fits it then.
+// full says that an entry of these pairs, which takes need bytes at most, begins a new node. The old one is given the
+// block that fits it then.
 func (w *Writer) full(t *tree.Blocks, p *tree.Path, pairs [][]byte, need int, l Limits) bool {
 	lp := packAt(p.Leaf())
 	payload := need - (len(pairs)+9)*listpack.MaxOverhead
@@ -126,7 +128,8 @@ func (w *Writer) appendEntry(t *tree.Blocks, p *tree.Path, id ID, pairs [][]byte
 	lp := packAt(p.Leaf())
 	used := nodeHeader + len(lp)
 	need += used
-	if have := memory.UsableSize(p.Leaf()); need > have { // grow in proportion, but not beyond what a node is going to have
+	// Grow in proportion, but not beyond what a node is going to have.
+	if have := memory.UsableSize(p.Leaf()); need > have {
 		room := 2 * have
 		if have > doubled {
 			room = have + have/4

@@ -11,9 +11,11 @@ import (
 	"spindle/engine/data/value"
 )
 
-// A Group is a consumer group: how far it has read, who reads, and what was delivered and not acknowledged. It lies off the Go heap.
+// A Group is a consumer group: how far it has read, who reads, and what was delivered and not acknowledged. It lies off
+// the Go heap.
 //
-// Lifetime: as the Stream's it was found in. What a [Writer] gave may be written to by it until the stream is next opened.
+// Lifetime: as the Stream's it was found in. What a [Writer] gave may be written to by it until the stream is next
+// opened.
 type Group struct {
 	epoch     uint64
 	name      memory.Ref
@@ -268,8 +270,8 @@ func (w *Writer) CreateConsumer(g *Group, name []byte, seen int64) *Consumer {
 	return consumerAt(ref)
 }
 
-// DeleteConsumer removes a consumer of g, which is from Writer.Group, with all that is pending with it, and says how much that was; ok is
-// false if there is none of this name.
+// DeleteConsumer removes a consumer of g, which is from Writer.Group, with all that is pending with it, and says how
+// much that was; ok is false if there is none of this name.
 //
 // Cost: O(pending × log) in the turn: each is also taken out of what is pending in the group.
 func (w *Writer) DeleteConsumer(g *Group, name []byte) (pending uint64, ok bool) {

@@ -1,7 +1,7 @@
 package stream
 
-// What a group has read of a stream is counted from the first entry ever added. The count can be kept while nothing ahead of the group was
-// deleted by itself: deletions leave gaps of which only the last is known.
+// What a group has read of a stream is counted from the first entry ever added. The count can be kept while nothing
+// ahead of the group was deleted by itself: deletions leave gaps of which only the last is known.
 
 // Gaps says that an entry from from on may have been deleted by itself.
 func (s Stream) Gaps(from ID) bool {

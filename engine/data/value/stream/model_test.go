@@ -529,7 +529,8 @@ func TestModelSmall(t *testing.T) { newModel(t, 3).run(scaled(12_000), 3) }
 
 func TestModelLarge(t *testing.T) { newModel(t, 400).run(scaled(1_500), 50) }
 
-// TestLongNodesMoveSeldom: a node without a limit grows in proportion, so that an entry costs the same however long the node is.
+// TestLongNodesMoveSeldom: a node without a limit grows in proportion, so that an entry costs the same however long the
+// node is.
 func TestLongNodesMoveSeldom(t *testing.T) {
 	for _, limit := range []int64{0, 1 << 20} {
 		m := newModel(t, 1)

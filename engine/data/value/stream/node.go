@@ -8,23 +8,23 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// A node is a leaf of the tree of entries: its epoch and a listpack. The listpack begins with a master entry, whose fields the others need
-// not repeat, and IDs are differences to the node's key.
+// A node is a leaf of the tree of entries: its epoch and a listpack. The listpack begins with a master entry, whose
+// fields the others need not repeat, and IDs are differences to the node's key.
 //
 //	0       8
 //	+-------+--- listpack: ------------------------------------------------------------+
 //	| epoch | count | deleted | n | field 1 … field n | 0 | entry | entry | …          |
 //	+-------+--------------------------------------------------------------------------+
 //
-//	entry with other fields than the master's:  | flags | ms | seq | n | field 1 | value 1 | … | elements before this one |
-//	entry with the master's fields (same):      | flags | ms | seq |     value 1 | … | value n | elements before this one |
+//	entry with other fields than the master's:  | flags | ms | seq | n | field 1 | value 1 | … | elements before it |
+//	entry with the master's fields (same):      | flags | ms | seq |     value 1 | … | value n | elements before it |
 //
-// The element counts let the node be walked from its end; the master's 0 says that there is no entry before it. Deleting an entry
-// sets a flag, so that nothing behind it moves.
+// The element counts let the node be walked from its end; the master's 0 says that there is no entry before it.
+// Deleting an entry sets a flag, so that nothing behind it moves.
 //
 // stream.N1. count + deleted is the number of entries; count of them are not deleted.
-// stream.N2. IDs of entries that are not deleted ascend strictly; none is before the node's key. Deleted ones do too, but for nodes that servers
-// before 7.0 wrote, where XSETID could go back behind one.
+// stream.N2. IDs of entries that are not deleted ascend strictly; none is before the node's key. Deleted ones do too,
+// but for nodes that servers before 7.0 wrote, where XSETID could go back behind one.
 // stream.N3. The last element of an entry is the number of its elements before that.
 type node struct {
 	lp     []byte
@@ -121,8 +121,8 @@ func (n *node) after(e *entry) int {
 	return listpack.Next(n.lp, at)
 }
 
-// live is the first entry from the one at at on that is not deleted, 0 if there is none. What trimming has left deleted before it is
-// stepped over on every read from the beginning, and so without looking at it any closer.
+// live is the first entry from the one at at on that is not deleted, 0 if there is none. What trimming has left deleted
+// before it is stepped over on every read from the beginning, and so without looking at it any closer.
 func (n *node) live(at int) int {
 	for at != 0 {
 		el, next := listpack.GetNext(n.lp, at)

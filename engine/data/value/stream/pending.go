@@ -14,8 +14,8 @@ import (
 //	| ID's ms  | ID's seq | delivered at: 48 | low : 16 | consumer: Ref 48 | high : 16 |   count = high, low
 //	+----------+----------+------------------+----------+------------------+-----------+
 //
-// The consumer is named by the block of its name (stream.S5), 0 while a loader has not told yet. Time and count stop at the greatest they can
-// be: the year 10889, and 2^32-1 deliveries.
+// The consumer is named by the block of its name (stream.S5), 0 while a loader has not told yet. Time and count stop at
+// the greatest they can be: the year 10889, and 2^32-1 deliveries.
 type Pending struct {
 	ID       ID
 	Time     int64  // of the last delivery, Unix ms
@@ -120,7 +120,8 @@ func (g *Group) LastPending() ID {
 	return ID{c.Record()[0], c.Record()[1]}
 }
 
-// Deliver makes id pending with c, delivered at time and count times, whoever it was pending with. g and c are from Writer.
+// Deliver makes id pending with c, delivered at time and count times, whoever it was pending with. g and c are from
+// Writer.
 func (w *Writer) Deliver(g *Group, c *Consumer, id ID, time int64, count uint64) {
 	t := w.records(g.pending, pendingWidth)
 	next := Pending{id, time, count, c.name}

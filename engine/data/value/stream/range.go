@@ -5,8 +5,8 @@ import (
 	"spindle/engine/data/tree"
 )
 
-// An Iterator walks the entries between two IDs, in either direction. It is a value for the stack; of a frozen stream any goroutine may
-// have one.
+// An Iterator walks the entries between two IDs, in either direction. It is a value for the stack; of a frozen stream
+// any goroutine may have one.
 //
 //	var it stream.Iterator
 //	for s.Range(&it, from, to, false); it.Next(); {
@@ -162,7 +162,8 @@ func (s Stream) edge(tombstones bool) ID {
 	return it.ID
 }
 
-// Edge is the ID of the first entry there is, deleted ones counting; MaxID if there is none. It is what a trimming by ID led to.
+// Edge is the ID of the first entry there is, deleted ones counting; MaxID if there is none. It is what a trimming by
+// ID led to.
 func (s Stream) Edge() ID { return s.edge(true) }
 
 // Leaves yields the nodes in order: the ID of the master entry, and the listpack.

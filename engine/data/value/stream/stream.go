@@ -2,8 +2,8 @@
 //
 // Owner: the core writes, through a [Writer]; a [Stream] of a frozen value may be read by any goroutine (R4).
 // Never: knows commands, clients or replies, or keeps anything on the Go heap.
-// Start here: the picture. node.go is what a leaf holds, range.go walks, append.go and trim.go change, group.go and pending.go are consumer
-// groups, structure.go is what can be done with a stream without knowing what it is.
+// Start here: the picture. node.go is what a leaf holds, range.go walks, append.go and trim.go change, group.go and
+// pending.go are consumer groups, structure.go is what can be done with a stream without knowing what it is.
 package stream
 
 import (
@@ -28,12 +28,15 @@ import (
 //	                                     Consumer ─▶ name, which pending records point to
 //	                                              └▶ pending: tree of IDs, 16 bytes each
 //
-// stream.S1. The count of a node is that of its entries that are not deleted, at least 1; a node whose last entry is deleted goes.
+// stream.S1. The count of a node is that of its entries that are not deleted, at least 1; a node whose last entry is
+// deleted goes.
 // stream.S2. Keys of nodes ascend, and so do the IDs in a node; none is above last.
 // stream.S3. first is the least ID that is not deleted, or 0-0 in an empty stream.
 // stream.S4. A record is pending in a group iff its ID is pending with the one consumer it names.
-// stream.S5. Names are blocks that never change: pending records of a view may point to one whose consumer has been copied since.
-// stream.S6. Group and Consumer begin with their epoch, and are copied as nodes of a tree are (tree/cow.go, tree.E1 to tree.E4).
+// stream.S5. Names are blocks that never change: pending records of a view may point to one whose consumer has been
+// copied since.
+// stream.S6. Group and Consumer begin with their epoch, and are copied as nodes of a tree are (tree/cow.go, tree.E1 to
+// tree.E4).
 //
 // Source: the encoding of nodes is the published one of RDB, so that saving and loading copy bytes.
 type root struct {
@@ -98,7 +101,8 @@ func Edit(e *value.Edit) Writer {
 	return Writer{Stream{rootAt(ref)}, e.Heap(), e.Wide()}
 }
 
-// Build opens the stream at root, which is in no keyspace yet: for loaders, in turns between which views may come and go.
+// Build opens the stream at root, which is in no keyspace yet: for loaders, in turns between which views may come and
+// go.
 func Build(s *value.Store, root memory.Ref) Writer { return Writer{Stream{rootAt(root)}, s.Heap, true} }
 
 func (w *Writer) blocks() tree.Blocks {
@@ -117,8 +121,8 @@ func (w *Writer) letGo(ref memory.Ref, epoch uint64) {
 	}
 }
 
-// SetID is XSETID: last is the greatest ID given out from now on. added is the entries ever added, below 0 to leave them; maxDeleted stays
-// if it is given as 0-0.
+// SetID is XSETID: last is the greatest ID given out from now on. added is the entries ever added, below 0 to leave
+// them; maxDeleted stays if it is given as 0-0.
 func (w *Writer) SetID(last ID, added int64, maxDeleted ID) {
 	w.r.last = last
 	if added >= 0 {

@@ -10,7 +10,8 @@ import (
 // Structure is what can be done with streams without knowing them: for package keyspace's list of kinds.
 var Structure = value.Structure{
 	Count: count, Destroy: destroy, Measure: measure, Cost: cost, Copy: duplicate,
-	Relocate: func(s *value.Store, ref memory.Ref, at *table.Spot, stop func() bool) (done bool) { // groups stay where they are
+	// Groups stay where they are.
+	Relocate: func(s *value.Store, ref memory.Ref, at *table.Spot, stop func() bool) (done bool) {
 		return rootAt(ref).entries.Relocate(s.Heap, &at.At, stop)
 	},
 }
@@ -93,8 +94,8 @@ func destroyGroup(r *memory.Returner, ref memory.Ref, budget int) (done bool, sp
 // measured is by how many groups measure judges.
 const measured = 4
 
-// measure judges the entries by a few nodes, and takes every group to cost what the first do. Unlike cost it counts no nodes, so
-// that letting go of a stream takes as long whatever its length.
+// measure judges the entries by a few nodes, and takes every group to cost what the first do. Unlike cost it counts no
+// nodes, so that letting go of a stream takes as long whatever its length.
 func measure(ref memory.Ref) int64 {
 	s := At(ref)
 	entries := s.r.entries.Estimate(0, func(leaf memory.Ref) int { return memory.UsableSize(leaf) + perLeaf })
@@ -196,8 +197,8 @@ func (w *Writer) copyGroup(g *Group) {
 	}
 }
 
-// AddNode adds a node behind the last: its key, its listpack, which has been checked, and how many of its entries are not deleted, at
-// least one. For loaders and copies.
+// AddNode adds a node behind the last: its key, its listpack, which has been checked, and how many of its entries are
+// not deleted, at least one. For loaders and copies.
 func (w *Writer) AddNode(master ID, lp []byte, live uint64) {
 	t := w.blocks()
 	ref := t.NewLeaf(nodeHeader + len(lp))

@@ -45,8 +45,8 @@ func (w *Writer) Delete(id ID) bool {
 	return true
 }
 
-// mark marks k entries that are not deleted, from the one at at on, as deleted; the node goes with its last (stream.S1). next is the ID of the
-// first behind them in the node that is left, if there is one.
+// mark marks k entries that are not deleted, from the one at at on, as deleted; the node goes with its last
+// (stream.S1). next is the ID of the first behind them in the node that is left, if there is one.
 func (w *Writer) mark(t *tree.Blocks, p *tree.Path, at, k int) (next ID, ok bool) {
 	live := int(t.CountOf(p)) - k
 	if live == 0 {

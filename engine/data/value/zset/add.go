@@ -51,10 +51,11 @@ func (f Flags) settle(old, score float64) (float64, Outcome) {
 	return score, Updated
 }
 
-// Add gives member a score, adding it if it is not there. now is the score it then has, unless the outcome is Refused or NotANumber.
-// score is no NaN; member does not lie in the value.
+// Add gives member a score, adding it if it is not there. now is the score it then has, unless the outcome is Refused
+// or NotANumber. score is no NaN; member does not lie in the value.
 //
-// Cost: O(log Len), and no allocation on the Go heap; with a live view, a segment, a leaf and what leads to them are copied once.
+// Cost: O(log Len), and no allocation on the Go heap; with a live view, a segment, a leaf and what leads to them are
+// copied once.
 func Add(e *value.Edit, score float64, member []byte, f Flags, l Limits) (out Outcome, now float64) {
 	if lp := e.Packed(); lp != nil {
 		if p := findPacked(lp, member); p.at != 0 {

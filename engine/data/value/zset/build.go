@@ -9,8 +9,9 @@ import (
 	"spindle/internal/number"
 )
 
-// A Builder makes a skiplist that belongs to no key yet, member by member: for conversions, loaders and stored ranges. Members that come in
-// ascending or descending order leave full leaves. It may go on in a later turn, with views taken in between.
+// A Builder makes a skiplist that belongs to no key yet, member by member: for conversions, loaders and stored ranges.
+// Members that come in ascending or descending order leave full leaves. It may go on in a later turn, with views taken
+// in between.
 type Builder struct {
 	store   *value.Store
 	h       handle
@@ -37,8 +38,8 @@ func (b *Builder) Add(member []byte, score float64) bool {
 	return b.AddHashed(table.Hash(member), member, score)
 }
 
-// Touch starts fetching the place where a member is going to be put, and returns its hash for AddHashed: who has several members at hand
-// touches them all first, so that their cache misses overlap.
+// Touch starts fetching the place where a member is going to be put, and returns its hash for AddHashed: who has
+// several members at hand touches them all first, so that their cache misses overlap.
 func (b *Builder) Touch(member []byte) (hash uint64) {
 	hash = table.Hash(member)
 	b.h.members.TouchInsert(hash)
@@ -95,8 +96,8 @@ func (b *Builder) AppendPacked(dst []byte) []byte {
 	return lp
 }
 
-// AppendPair appends a member and its score behind the listpack that begins at dst[from] and reaches to dst's end. The caller keeps
-// the order.
+// AppendPair appends a member and its score behind the listpack that begins at dst[from] and reaches to dst's end. The
+// caller keeps the order.
 func AppendPair(dst []byte, from int, member []byte, score float64) []byte {
 	var room [32]byte
 	m, x := listpack.Of(member), scoreElement(score, room[:])

@@ -41,8 +41,8 @@ func Whole(f float64) float64 {
 	return f
 }
 
-// A Gathering collects members that come in any order and more than once, for what is made of several sets; at the end they are put in
-// order together. It is off the Go heap, but for 16 bytes a member while it is sorted.
+// A Gathering collects members that come in any order and more than once, for what is made of several sets; at the end
+// they are put in order together. It is off the Go heap, but for 16 bytes a member while it is sorted.
 type Gathering struct {
 	store   *value.Store
 	members table.Table
@@ -83,7 +83,8 @@ func (g *Gathering) put(hash uint64, member []byte, score float64, a Aggregate) 
 	g.longest = max(g.longest, len(member))
 }
 
-// A Batch puts members into a Gathering several at a time, so that their cache misses overlap. They have to stay where they are until Flush.
+// A Batch puts members into a Gathering several at a time, so that their cache misses overlap. They have to stay where
+// they are until Flush.
 type Batch struct {
 	g     *Gathering
 	a     Aggregate

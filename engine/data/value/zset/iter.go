@@ -8,8 +8,8 @@ import (
 	"spindle/engine/data/value"
 )
 
-// An Iter stands at a member, or nowhere. It is a value for the stack, and holds until the sorted set next changes; one of a frozen value
-// may be used by any goroutine.
+// An Iter stands at a member, or nowhere. It is a value for the stack, and holds until the sorted set next changes; one
+// of a frozen value may be used by any goroutine.
 type Iter struct {
 	lp []byte
 	at int // in lp: the member's entry; 0: nowhere
@@ -67,8 +67,8 @@ func (i *Iter) block() memory.Ref { return memory.Ref(i.c.Record()[1]) }
 // ahead is how many members in front Each has blocks fetched.
 const ahead = 12
 
-// Each yields n members from the one of rank from on, going up, or down if reverse, until yield returns false. It gives fewer if there
-// are no more.
+// Each yields n members from the one of rank from on, going up, or down if reverse, until yield returns false. It gives
+// fewer if there are no more.
 func Each(v value.Value, from, n int, reverse bool, yield func(member listpack.Element, score float64) bool) {
 	var i Iter
 	if n <= 0 || !i.At(v, from) {

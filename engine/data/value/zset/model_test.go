@@ -385,7 +385,8 @@ func (m *model) sameSpan(s zset.Span, all []member, in func(member) bool) {
 	}
 }
 
-// TestModel plays random steps beside the model, over small sets that cross the limits and over larger ones, with views.
+// TestModel plays random steps beside the model, over small sets that cross the limits and over larger ones, with
+// views.
 func TestModel(t *testing.T) {
 	for _, pool := range []int{40, 3000} {
 		t.Run(strconv.Itoa(pool), func(t *testing.T) {
@@ -469,7 +470,8 @@ func TestMostRemoved(t *testing.T) {
 	}
 }
 
-// TestUnderView: with a live view a change of one member copies a segment, a leaf or two and what leads to them, not more.
+// TestUnderView: with a live view a change of one member copies a segment, a leaf or two and what leads to them, not
+// more.
 func TestUnderView(t *testing.T) {
 	const n, most = 50_000, 40 << 10
 	m := newModel(t, 0)

@@ -11,8 +11,8 @@ import (
 // scoreMax bounds what a score's entry takes in a listpack.
 const scoreMax = 40
 
-// scoreElement is how a listpack keeps a score: a whole number as an integer, anything else as the text a client would see. The text is
-// written to room.
+// scoreElement is how a listpack keeps a score: a whole number as an integer, anything else as the text a client would
+// see. The text is written to room.
 func scoreElement(score float64, room []byte) listpack.Element {
 	if score >= -math.MaxInt64/2 && score <= math.MaxInt64/2 {
 		if n := int64(score); float64(n) == score {

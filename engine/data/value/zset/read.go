@@ -60,8 +60,8 @@ func Random(v value.Value, rng *rand.PCG) (member listpack.Element, score float6
 // text is the member in a block as what a listpack would give.
 func text(ref memory.Ref) listpack.Element { return listpack.OfText(table.ScoredKey(ref)) }
 
-// Scan yields about count members from cursor on, in no order, and returns the cursor to go on from; 0 begins and ends. A listpack is
-// yielded whole. A member that is there all along is yielded at least once. Live values only.
+// Scan yields about count members from cursor on, in no order, and returns the cursor to go on from; 0 begins and ends.
+// A listpack is yielded whole. A member that is there all along is yielded at least once. Live values only.
 func Scan(v value.Value, cursor uint64, count int, yield func(member listpack.Element, score float64)) uint64 {
 	if v.Packed() != nil {
 		Each(v, 0, Len(v), false, func(m listpack.Element, score float64) bool {

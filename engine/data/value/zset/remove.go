@@ -9,8 +9,8 @@ import (
 	"spindle/internal/number"
 )
 
-// Remove removes a member; false says that there is none. When it was the last one the caller removes the key. member may not lie in the
-// value.
+// Remove removes a member; false says that there is none. When it was the last one the caller removes the key. member
+// may not lie in the value.
 func Remove(e *value.Edit, member []byte) bool {
 	if lp := e.Packed(); lp != nil {
 		p := findPacked(lp, member)
@@ -38,7 +38,8 @@ const anewFrom = 4096
 
 // RemoveSpan removes the members of s, of which there are fewer than all: whoever means all removes the key.
 //
-// Cost: O(log Len + s.Len()); when s is most of a large set, what stays is built anew and the old one is left to a reclaimer.
+// Cost: O(log Len + s.Len()); when s is most of a large set, what stays is built anew and the old one is left to a
+// reclaimer.
 func RemoveSpan(e *value.Edit, s Span) {
 	n := s.Len()
 	if n == 0 {
@@ -61,7 +62,8 @@ func RemoveSpan(e *value.Edit, s Span) {
 	h.save()
 }
 
-// leaving are members whose records are gone, or are just going: they leave a batch at a time, so that their cache misses overlap.
+// leaving are members whose records are gone, or are just going: they leave a batch at a time, so that their cache
+// misses overlap.
 type leaving struct {
 	refs [32]memory.Ref
 	n    int

@@ -103,8 +103,9 @@ func (r *LexRange) exceeds(text []byte) bool {
 	return c < 0 || c == 0 && r.Max.Out
 }
 
-// Span is the members that are in r. O(log Len). Where scores differ, members are in no order that r could mean: of a listpack it is then
-// those that a walk from the first, or from the last if reverse, meets between two that are not in r.
+// Span is the members that are in r. O(log Len). Where scores differ, members are in no order that r could mean: of a
+// listpack it is then those that a walk from the first, or from the last if reverse, meets between two that are not in
+// r.
 func (r *LexRange) Span(v value.Value, reverse bool) (s Span) {
 	if r.empty() {
 		return Span{}

@@ -1,9 +1,10 @@
-// Package zset is the value of a sorted set: members, each with a score, in the order of their scores and found by name.
+// Package zset is the value of a sorted set: members, each with a score, in the order of their scores and found by
+// name.
 //
 // Owner: the core changes it, through a value.Edit; reading works on live and frozen values alike, any goroutine (R4).
 // Never: knows a command, client or reply, or keeps a member that it was lent.
-// Start here: how a sorted set is kept. read.go, iter.go and span.go read it, add.go and remove.go change it, packed.go is its small form,
-// build.go makes one that belongs to no key yet.
+// Start here: how a sorted set is kept. read.go, iter.go and span.go read it, add.go and remove.go change it, packed.go
+// is its small form, build.go makes one that belongs to no key yet.
 package zset
 
 import (
@@ -26,12 +27,13 @@ import (
 //	                           │        └─ tree.State ─▶ records (score's word, block)  ascending
 //	                           └─ table.State ─▶ blocks of layout Scored  ◀─ block
 //
-// zset.Z1. Ascending is by score, then by the member's bytes. -0 and 0 are one score here, though a block keeps which it was; in a listpack
-// both are 0, unless it came from elsewhere.
+// zset.Z1. Ascending is by score, then by the member's bytes. -0 and 0 are one score here, though a block keeps which
+// it was; in a listpack both are 0, unless it came from elsewhere.
 // zset.Z2. Members are different from each other, and no score is NaN.
-// zset.Z3. Each block of members has one record, which leads to it; its word is that of the block's score. A record goes before its block does:
-// the tree compares members through blocks.
-// zset.Z4. A listpack becomes a skiplist when it outgrows the limits. Nothing turns back; what a STORE command makes is new.
+// zset.Z3. Each block of members has one record, which leads to it; its word is that of the block's score. A record
+// goes before its block does: the tree compares members through blocks.
+// zset.Z4. A listpack becomes a skiplist when it outgrows the limits. Nothing turns back; what a STORE command makes is
+// new.
 type root struct {
 	value.Header
 	members table.State

@@ -1,0 +1,109 @@
+package engine
+
+import (
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/internal/invariant"
+	"spindle/protocol"
+)
+
+// Commands that commands run: those of EXEC and of scripts. They have a depth, and are admitted and timed one by one.
+
+// maxDepth bounds how deep commands call commands. EXEC in a script's caller is two; a function that calls a script is
+// three.
+const maxDepth = 8
+
+// Call implements command.Core: a command run by a command, as the same client.
+func (c *Core) Call(outer *command.Context, spec *command.Spec, args [][]byte) (lent bool, err error) {
+	c.assertHeld()
+	cl := outer.Client
+	if c.stack.depth == maxDepth {
+		return false, protocol.Errorf("ERR", "commands call commands more than %d deep", maxDepth)
+	}
+	if err := c.recheck(cl, spec, args); err != nil {
+		outer.Reply.Error(err)
+		c.meter.failed(outer.Spec, err)
+		return false, err
+	}
+	began, mark, silent := max(c.nanos, c.meter.innerNanos), cl.Out.Mark(), cl.Flags&silenced
+	if lent, err = c.invoke(cl, args, nil, spec, mark); lent {
+		if c.monitors.Len() != 0 {
+			c.feedMonitors(cl, spec, args)
+		}
+		l := c.stack.lending(&c.stack.frames[c.stack.depth-1])
+		l.inner, l.took = true, c.wall.Nanos()-began
+		return true, nil
+	}
+	if silent&cl.Flags != 0 {
+		cl.Out.Rollback(mark)
+	}
+	c.noteRead(cl, spec, args)
+	c.countInner(cl, spec, args, began)
+	return false, err
+}
+
+// Run implements command.Core: a command of a script, as the Fake client cl.
+func (c *Core) Run(cl *client.Client, args [][]byte) error {
+	c.assertHeld()
+	spec, err := c.catalogue.Resolve(c.catalogue.Lookup(args[0]), args)
+	switch {
+	case err == nil:
+	case spec == nil:
+		c.meter.rejected(nil, errUnknownInScript)
+		return errUnknownInScript
+	default:
+		c.meter.rejected(spec, errArityInScript)
+		return errArityInScript
+	}
+	if c.stack.depth == maxDepth {
+		return protocol.Errorf("ERR", "commands call commands more than %d deep", maxDepth)
+	}
+	call := callOf(cl, spec, args)
+	if err := c.admitScript(cl, call); err != nil {
+		c.meter.rejected(spec, err)
+		return err
+	}
+	if call.Flags&command.Write != 0 {
+		cl.Script.Wrote = true
+		if told := cl.Script.Told; told != nil {
+			told.Store(true)
+		}
+	}
+	began := max(c.nanos, c.meter.innerNanos)
+	lent, _ := c.invoke(cl, args, nil, spec, cl.Out.Mark())
+	invariant.That(!lent, "engine.N1: a command of a script has lent the turn")
+	c.noteRead(c.stack.frames[0].Client, spec, args)
+	c.countInner(cl, spec, args, began)
+	return nil
+}
+
+// countInner shows a command that cl has run within another to those who watch, and adds its time since began.
+func (c *Core) countInner(cl *client.Client, spec *command.Spec, args [][]byte, began int64) {
+	if c.monitors.Len() != 0 {
+		c.feedMonitors(cl, spec, args)
+	}
+	m := &c.meter
+	m.innerNanos = c.wall.Nanos()
+	took := m.innerNanos - began
+	spec.Stats.Record(1, took)
+	m.commands++
+	c.sampleInner(cl, spec, args, took)
+	c.watchSlowness(cl, spec, args, took)
+	if took >= c.stalls.limit {
+		c.watchStall(cl, spec, args, 1, took)
+	}
+}
+
+// Show implements command.Core.
+func (c *Core) Show(ctx *command.Context) {
+	c.assertHeld()
+	if c.monitors.Len() != 0 {
+		c.showMonitors(ctx.Client, ctx.Args)
+	}
+}
+
+// AllowAnyInScripts lets scripts run commands that are not for them: DEBUG SET-DISABLE-DENY-SCRIPTS.
+func (c *Core) AllowAnyInScripts(on bool) {
+	c.assertHeld()
+	c.anyInScripts = on
+}

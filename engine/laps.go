@@ -1,0 +1,103 @@
+package engine
+
+import (
+	"time"
+
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/protocol"
+)
+
+// How long commands take: like commands in a row are one run, between two readings of the clock, and booked together.
+
+// lapEvery is after how many requests of one run the clock is read, so that a long run knows the time and ends.
+const lapEvery = 48
+
+// lap reads the clock and books the time since the last reading on the row that ran meanwhile. Nobody knows how long
+// each of several took; one command alone is looked at.
+func (c *Core) lap() {
+	m := &c.meter
+	if m.calls == 0 {
+		return
+	}
+	now := c.readClock()
+	took := now - c.nanos
+	c.nanos = now
+	m.spec.Stats.Record(m.calls, took)
+	m.commands += uint64(m.calls)
+	if c.batch != nil {
+		c.batch.Ran = append(c.batch.Ran, protocol.Ran{Row: int32(m.spec.ID), Calls: int32(m.calls)})
+	}
+	if m.calls == 1 {
+		c.watchSlowness(m.client, m.spec, m.args, took)
+	}
+	if took >= c.stalls.limit {
+		c.watchStall(m.client, m.spec, m.args, m.calls, took)
+	}
+	m.calls, m.client, m.args = 0, nil, nil
+}
+
+// lapParked is lap behind a command that has parked its client. It books the calls before that one. The command's own
+// call is booked when the wait ends: the time until now and the time for the reply, as in Redis.
+func (c *Core) lapParked(cl *client.Client) (took int64) {
+	c.assertHeld()
+	m, p := &c.meter, c.waiting.byClient[cl]
+	if p == nil {
+		return 0
+	}
+	now := c.readClock()
+	took = now - c.nanos
+	c.nanos = now
+	p.unbooked, p.took = true, took/int64(m.calls)
+	if earlier := m.calls - 1; earlier > 0 {
+		m.spec.Stats.Record(earlier, took-p.took)
+		m.commands += uint64(earlier)
+		if c.batch != nil {
+			c.batch.Ran = append(c.batch.Ran, protocol.Ran{Row: int32(m.spec.ID), Calls: int32(earlier)})
+		}
+	}
+	if p.took >= c.stalls.limit {
+		c.watchStall(cl, p.spec, p.args, 1, p.took)
+	}
+	m.calls, m.client, m.args = 0, nil, nil
+	return p.took
+}
+
+// readClock gives the time, in nanos, and has the commands that follow go by it.
+func (c *Core) readClock() (nanos int64) {
+	nanos, ms := c.wall.Now()
+	if ms != c.nowMs && c.stack.depth == 0 {
+		c.nowMs = ms
+		c.space.SetNow(ms)
+	}
+	return nanos
+}
+
+// watchSlowness looks at a command that has been timed: nanos.
+func (c *Core) watchSlowness(cl *client.Client, spec *command.Spec, args [][]byte, took int64) {
+	c.watchSlowlog(cl, spec, args, took)
+	c.watchLatency(commandEvent(spec), took)
+}
+
+// watchSlowlog tells the slow log of a command that took so many nanos, if that is past slowlog-log-slower-than.
+func (c *Core) watchSlowlog(cl *client.Client, spec *command.Spec, args [][]byte, took int64) {
+	if limit := c.settings.SlowlogSlowerThan.Get(); limit >= 0 && took >= limit*1000 && c.hooks.Slow != nil &&
+		spec.Flags&command.SkipSlowlog == 0 {
+		c.hooks.Slow(cl, args, time.Duration(took))
+	}
+}
+
+// watchLatency tells the latency monitor of an event that took so many nanos, if that is past its threshold.
+func (c *Core) watchLatency(event string, took int64) {
+	if limit := c.settings.LatencyThreshold.Get(); limit > 0 && took >= limit*1e6 && c.hooks.Latency != nil {
+		c.hooks.Latency(event, time.Duration(took))
+	}
+}
+
+// commandEvent is what the latency monitor calls a command's execution.
+func commandEvent(spec *command.Spec) string {
+	if spec.Flags&command.Fast != 0 {
+		return "fast-command"
+	}
+	return "command"
+}

@@ -1,0 +1,130 @@
+package sentinel
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"spindle/tests/testkit"
+)
+
+// installed is where `make clients` puts clients of other makers.
+const installed = "../../bin/clients"
+
+// programs are what counts by such clients, as far as they are there: how each is started, before the ports.
+func programs(t *testing.T) map[string]testkit.Spec {
+	t.Helper()
+	found := map[string]testkit.Spec{}
+	for _, python := range []string{"/usr/bin/python3", "python3"} {
+		if exec.Command(python, "-c", "import redis.sentinel").Run() == nil {
+			found["python"] = testkit.Spec{Program: python, Args: []string{absolute(t, "testdata/clients/count.py")}}
+			break
+		}
+	}
+	modules := filepath.Join(installed, "node_modules")
+	if _, err := os.Stat(filepath.Join(modules, "ioredis")); err == nil {
+		found["ioredis"] = testkit.Spec{Program: testkit.Program(t, "node"), Shell: "export NODE_PATH=" + absolute(t, modules),
+			Args: []string{absolute(t, "testdata/clients/count.js")}}
+	}
+	if _, err := os.Stat(filepath.Join(installed, "goredis")); err == nil {
+		found["goredis"] = testkit.Spec{Program: absolute(t, filepath.Join(installed, "goredis"))}
+	}
+	return found
+}
+
+func absolute(t *testing.T, path string) string {
+	t.Helper()
+	path, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestClientsFollow: redis-py, ioredis and go-redis ask Sentinels of both kinds for the primary and for a replica.
+// After every failover, by death, by order and by a standstill, each goes on to write and to read.
+func TestClientsFollow(t *testing.T) {
+	t.Parallel()
+	clients := programs(t)
+	if len(clients) == 0 {
+		t.Skip("no client of another maker is there: make clients installs them")
+	}
+	g := newGroup(t, []bool{false, true, false}, []bool{false, true, false})
+	for _, s := range g.sentinels {
+		s.hasten()
+	}
+	started := map[string]*testkit.Server{}
+	for name, spec := range clients {
+		spec.Bare, spec.NoWait = true, true
+		for _, s := range g.sentinels {
+			spec.Args = append(spec.Args, strconv.Itoa(s.Port))
+		}
+		started[name] = testkit.Launch(t, spec)
+	}
+	primary := g.servers[0]
+	g.awaitCounts(t, primary, started)
+	rounds := min(20, 3*testkit.Scale())
+	for round := range rounds {
+		old := primary
+		switch round % 3 {
+		case 0:
+			old.Kill()
+		case 1:
+			g.sentinels[round%len(g.sentinels)].Do("SENTINEL", "FAILOVER", "m")
+		case 2:
+			old.Signal(syscall.SIGSTOP)
+		}
+		primary = g.awaitSwitch(t, old.Addr)
+		await(t, primary, "role", "master")
+		g.awaitCounts(t, primary, started)
+		switch round % 3 {
+		case 0:
+			old.Restart()
+		case 2:
+			old.Signal(syscall.SIGCONT)
+		}
+		testkit.Until(t, patience, "all to be well", func() error {
+			for _, s := range g.sentinels {
+				if err := s.whyNotWell(len(g.servers)-1, len(g.sentinels)-1); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		g.awaitCounts(t, primary, started)
+	}
+	for name := range started {
+		t.Logf("%s has followed %d failovers", name, rounds)
+	}
+}
+
+// awaitCounts waits until each client has counted on at the primary, and has read at a replica.
+func (g group) awaitCounts(t *testing.T, primary *testkit.Server, clients map[string]*testkit.Server) {
+	t.Helper()
+	for name, client := range clients {
+		for _, key := range []string{name, name + ":read"} {
+			first := int64(-1)
+			testkit.Until(t, patience, fmt.Sprintf("%s to rise at %s", key, primary.Addr), func() error {
+				if client.Ended() {
+					t.Fatalf("%s has ended:\n%s", name, client.Log())
+				}
+				v, err := primary.Ask("GET", key)
+				if err != nil {
+					return err
+				}
+				n, _ := strconv.ParseInt(v.Text, 10, 64)
+				if first < 0 || n < first {
+					first = n
+				}
+				if n < first+5 {
+					return fmt.Errorf("it was %d and is %d", first, n)
+				}
+				return nil
+			})
+		}
+	}
+}

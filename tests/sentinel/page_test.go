@@ -1,0 +1,205 @@
+package sentinel
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"spindle/protocol/respclient"
+	"spindle/tests/testkit"
+)
+
+// TestPage carries out what doc/replication.md says about Sentinel as it stands, but for the ports, while a client that
+// asks Sentinels for the primary counts. Nothing that was acknowledged is lost, on the way there or on the way back.
+func TestPage(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../doc/replication.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, part, _ := strings.Cut(string(page), "\n## Under Sentinel\n")
+	part, _, _ = strings.Cut(part, "\n## ")
+	var script strings.Builder
+	for line := range strings.Lines(part) {
+		if command, ok := strings.CutPrefix(line, "    "); ok {
+			script.WriteString(command)
+		}
+	}
+	dir := t.TempDir()
+	if err := os.Symlink(testkit.Spindle(t), filepath.Join(dir, "spindle")); err != nil {
+		t.Fatal(err)
+	}
+	ports := map[string]string{}
+	for _, name := range []string{"6379", "6380", "6381", "26379", "26380", "26381"} {
+		port := testkit.FreePort(t)
+		ports[name] = strconv.Itoa(port)
+		t.Cleanup(func() { end(t, port) })
+	}
+	g := redisPair(t, dir, ports)
+	c := startCounter(t, ports["26379"], ports["26380"], ports["26381"])
+	text := regexp.MustCompile(`\b2?63(79|80|81)\b`).ReplaceAllStringFunc(script.String(), func(s string) string { return ports[s] })
+	out, code := testkit.Run(t, testkit.Slowly(4*time.Minute), "set -e\ncd "+dir+"\nPATH=$PWD:$PATH\n"+text, "/bin/sh")
+	if code != 0 {
+		t.Fatalf("the page ends with %d: %s", code, out)
+	}
+	c.settle()
+	for _, s := range g.sentinels {
+		if !s.Ended() {
+			t.Error("a Sentinel that the page replaces still runs")
+		}
+	}
+	if at := c.primary(); at != "127.0.0.1:"+ports["6380"] {
+		t.Errorf("in the end the primary is %s", at)
+	}
+	if moves := c.moves.Load(); moves != 2 {
+		t.Errorf("the primary moved %d times, want twice", moves)
+	}
+	t.Logf("%d writes acknowledged, %d in doubt", c.acked.Load(), c.doubts.Load())
+}
+
+// redisPair is what the page begins with: two redis-servers and three of Redis's Sentinels.
+func redisPair(t *testing.T, dir string, ports map[string]string) (g group) {
+	t.Helper()
+	for _, name := range []string{"6379", "6380"} {
+		port, _ := strconv.Atoi(ports[name])
+		s := testkit.Launch(t, testkit.Spec{Redis: true, Port: port})
+		if len(g.servers) > 0 {
+			s.Do("REPLICAOF", "127.0.0.1", ports["6379"])
+			s.AwaitInfo(patience, "replication", "master_link_status", "up")
+		}
+		g.servers = append(g.servers, s)
+	}
+	for _, name := range []string{"26379", "26380", "26381"} {
+		port, _ := strconv.Atoi(ports[name])
+		file := fmt.Sprintf("%s/sentinel-%d.conf", dir, port)
+		text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor mymaster 127.0.0.1 %s 2\n"+
+			"sentinel down-after-milliseconds mymaster 5000\n", port, dir, ports["6379"])
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		s := testkit.Launch(t, testkit.Spec{Bare: true, Redis: true, Dir: dir, Port: port, Args: []string{file, "--sentinel"}})
+		g.sentinels = append(g.sentinels, watched{s, file})
+	}
+	for _, s := range g.sentinels {
+		testkit.Until(t, patience, "the Sentinels to know each other", func() error {
+			m := fields(s.Do("SENTINEL", "MASTER", "mymaster"))
+			return testkit.Equal(m["num-other-sentinels"]+" "+m["num-slaves"], "2 1")
+		})
+	}
+	return g
+}
+
+// end shuts down whoever listens on a port.
+func end(t *testing.T, port int) {
+	c, err := respclient.Dial("127.0.0.1:" + strconv.Itoa(port))
+	if err != nil {
+		return
+	}
+	defer c.Close()
+	_, _ = c.Do("SHUTDOWN", "NOSAVE")
+	testkit.Until(t, testkit.Slowly(20*time.Second), "the end of a server", func() error {
+		conn, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(port))
+		if err == nil {
+			conn.Close()
+			return fmt.Errorf("it still listens on %d", port)
+		}
+		return nil
+	})
+}
+
+// A counter is a client that counts at the primary that the Sentinels name. When a write fails it asks them again.
+type counter struct {
+	t         *testing.T
+	sentinels []string
+	done      atomic.Bool
+	over      chan struct{}
+	acked     atomic.Int64 // what the last write was answered
+	doubts    atomic.Int64 // writes that have ended without an answer: they may have been carried out
+	moves     atomic.Int64 // between primaries
+}
+
+func startCounter(t *testing.T, sentinels ...string) *counter {
+	c := &counter{t: t, sentinels: sentinels, over: make(chan struct{})}
+	go c.count()
+	t.Cleanup(c.stop)
+	return c
+}
+
+func (c *counter) stop() {
+	c.done.Store(true)
+	<-c.over
+}
+
+// settle returns when a write has been acknowledged from now on, and ends the counting.
+func (c *counter) settle() {
+	c.t.Helper()
+	before := c.acked.Load()
+	testkit.Until(c.t, patience, "another write", func() error {
+		if c.acked.Load() == before {
+			return fmt.Errorf("none")
+		}
+		return nil
+	})
+	c.stop()
+}
+
+// primary is where the first Sentinel that answers says that the primary is.
+func (c *counter) primary() string {
+	for _, port := range c.sentinels {
+		conn, err := respclient.Dial("127.0.0.1:" + port)
+		if err != nil {
+			continue
+		}
+		conn.SetTimeout(5 * time.Second)
+		v, err := conn.Do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "mymaster")
+		conn.Close()
+		if err == nil && len(v.Elems) == 2 {
+			return net.JoinHostPort(v.Elems[0].Text, v.Elems[1].Text)
+		}
+	}
+	return ""
+}
+
+func (c *counter) count() {
+	defer close(c.over)
+	var conn *respclient.Client
+	var written string // the primary of the last write
+	for !c.done.Load() {
+		time.Sleep(2 * time.Millisecond)
+		at := written
+		if conn == nil {
+			var err error
+			at = c.primary()
+			if conn, err = respclient.Dial(at); err != nil {
+				conn = nil
+				continue
+			}
+			conn.SetTimeout(testkit.Slowly(20 * time.Second))
+		}
+		v, err := conn.Do("INCR", "counter")
+		switch {
+		case err != nil:
+			c.doubts.Add(1)
+		case v.Err() == nil:
+			if before := c.acked.Load(); v.Int <= before || v.Int > before+1+c.doubts.Load() {
+				c.t.Errorf("INCR at %s: %d, after %d, and %d in doubt", at, v.Int, before, c.doubts.Load())
+				return
+			}
+			if written != "" && at != written {
+				c.moves.Add(1)
+			}
+			written = at
+			c.acked.Store(v.Int)
+			continue
+		}
+		conn.Close()
+		conn = nil
+	}
+}
