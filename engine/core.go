@@ -143,8 +143,9 @@ func (c *Core) Serve(b *protocol.Batch) {
 // ServeWithin is Serve for the client that before gives, if the turn can be had within patience. If before gives none,
 // nothing runs. after ends the turn. If it cannot be had, missed is called, and then, on another goroutine, later, when
 // it could have been.
-func (c *Core) ServeWithin(patience time.Duration, b *protocol.Batch, before func() *client.Client, after, missed,
-	later func()) (had, ran bool) {
+func (c *Core) ServeWithin(
+	patience time.Duration, b *protocol.Batch, before func() *client.Client, after, missed, later func(),
+) (had, ran bool) {
 	if !c.takeWithin(patience, missed, later) {
 		return false, false
 	}
