@@ -207,8 +207,8 @@ func (w *writer) prepare(j *rewriting) {
 	go w.log.parts.Core.Do(func() { w.log.freeze(j) })
 }
 
-// firstManifest is the manifest that a rewrite goes on from. A log that is turned on may have one of other days. While a
-// server runs no number of an increment comes twice.
+// firstManifest is the manifest that a rewrite goes on from. A log that is turned on may have one of other days. While
+// a server runs no number of an increment comes twice.
 func (w *writer) firstManifest(j *rewriting) (*manifest, error) {
 	if !j.first && !j.idle {
 		return w.manifest, nil
