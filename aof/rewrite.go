@@ -356,8 +356,8 @@ func (w *writer) setSize(n int64) {
 	w.mu.Unlock()
 }
 
-// dropMade removes the increment of a rewrite that was called off before its freeze: the next may have the same name. The
-// writer's.
+// dropMade removes the increment of a rewrite that was called off before its freeze: the next may have the same name.
+// The writer's.
 func (w *writer) dropMade() {
 	if w.made != nil {
 		w.dropIncr(w.made)
