@@ -541,6 +541,7 @@ func (w *writer) finish() {
 	w.do(w.end(), func() {
 		w.syncLast()
 		w.closeFile()
+		w.dropMade()
 		w.mu.Lock()
 		w.lost, w.bad, w.failing = nil, nil, nil
 		w.forget()
@@ -574,6 +575,7 @@ func (w *writer) last() (done <-chan struct{}) {
 	c := make(chan struct{})
 	w.do(w.end(), func() {
 		w.syncLast()
+		w.dropMade()
 		close(c)
 	})
 	return c
