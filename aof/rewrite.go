@@ -209,8 +209,8 @@ func (w *writer) prepare(j *rewriting) {
 	go w.log.parts.Core.Do(func() { w.log.freeze(j) })
 }
 
-// firstManifest is the manifest that a rewrite goes on from. A log that is turned on may have one of other days. While a
-// server runs no number of an increment comes twice.
+// firstManifest is the manifest that a rewrite goes on from. A log that is turned on may have one of other days.
+// While a server runs no number of an increment comes twice.
 func (w *writer) firstManifest(j *rewriting) (*manifest, error) {
 	if !j.first && !j.idle {
 		return w.manifest, nil
@@ -290,8 +290,8 @@ func (l *Log) temporary(j *rewriting) string {
 	return name
 }
 
-// change goes on in the new increment, once the old one is whole (aof.R2). If that cannot be written, as on a full disk,
-// the writer goes on trying with it until the base is there. The writer's.
+// change goes on in the new increment, once the old one is whole (aof.R2). If that cannot be written, as on a full
+// disk, the writer goes on trying with it until the base is there. The writer's.
 func (w *writer) change(j *rewriting) {
 	f := w.folder
 	if j.over.Load() && !j.first {
@@ -363,8 +363,8 @@ func (w *writer) setSize(n int64) {
 	w.mu.Unlock()
 }
 
-// dropMade removes the increment of a rewrite that was called off before the log went on in it: the next may have the same
-// name. The writer's.
+// dropMade removes the increment of a rewrite that was called off before the log went on in it: the next may have the
+// same name. The writer's.
 func (w *writer) dropMade() {
 	if w.made != nil {
 		w.dropIncr(w.made)

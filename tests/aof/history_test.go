@@ -38,8 +38,8 @@ func TestHistoryGoes(t *testing.T) {
 	})
 }
 
-// TestNumbersGoOn: while a server runs no two of its increments have one name, also if a base was made while the log was
-// off. Redis counts so, too.
+// TestNumbersGoOn: while a server runs no two of its increments have one name, also if a base was made while the log
+// was off. Redis counts so, too.
 func TestNumbersGoOn(t *testing.T) {
 	s := testkit.Start(t, "--appendonly", "yes")
 	done := func() {

@@ -9,8 +9,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestShutdownEndsARewrite: a server that ends in the middle of a rewrite leaves no file of it, whether the log is on or
-// not.
+// TestShutdownEndsARewrite: a server that ends in the middle of a rewrite leaves no file of it, whether the log is on
+// or not.
 func TestShutdownEndsARewrite(t *testing.T) {
 	for _, on := range []string{"yes", "no"} {
 		t.Run("appendonly="+on, func(t *testing.T) {
