@@ -567,3 +567,16 @@ func TestRewriteOnAFullDisk(t *testing.T) {
 		}
 	})
 }
+
+// TestIdleSyncFails: under always the process also ends when a sync fails that no reply waits for. A reply that comes
+// before a turn has heard of it could not be told from one whose bytes are on disk.
+func TestIdleSyncFails(t *testing.T) {
+	s, d := begin(t, Always)
+	s.waitFor("the writer's sleep", s.resting)
+	d.Fail(faulty.Fault{Op: faulty.Sync, Name: ".1.incr", Err: syscall.EIO, Times: 1})
+	s.Do(s.aof.startRewrite)
+	s.waitFor("the end", func() bool { return s.aof.Refusal() != nil })
+	if !s.fatal.Load() {
+		t.Error("the server goes on")
+	}
+}
