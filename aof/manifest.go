@@ -231,8 +231,7 @@ func (f *folder) nextIncr(m *manifest) part {
 	return next
 }
 
-// A folder is where a log's files lie, and how they are called. Where it is never changes: a log that moves has
-// another.
+// A folder is where a log's files lie, and how they are called. It never changes: a log that moves has another.
 type folder struct {
 	disk disk.System
 	root string // the server's folder, where a log of before Redis 7 lies

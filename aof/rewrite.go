@@ -64,6 +64,7 @@ type rewriting struct {
 	name   string
 	seq    int64
 	cut    int64 // offset at which the new increment begins
+	full   bool  // the file before it could not be written up to there; it is the writer's
 	base   part
 	size   int64
 }
@@ -72,6 +73,7 @@ type rewriting struct {
 var (
 	errInProgress = &protocol.Error{Code: "ERR", Text: "Background append only file rewriting already in progress"}
 	errAborted    = errors.New("called off")
+	errRoomAgain  = errors.New("the file before it can be written again")
 )
 
 // Rewriting says whether a rewrite is under way.
@@ -207,8 +209,8 @@ func (w *writer) prepare(j *rewriting) {
 	go w.log.parts.Core.Do(func() { w.log.freeze(j) })
 }
 
-// firstManifest is the manifest that a rewrite goes on from. A log that is turned on may have one of other days. While
-// a server runs no number of an increment comes twice.
+// firstManifest is the manifest that a rewrite goes on from. A log that is turned on may have one of other days.
+// While a server runs no number of an increment comes twice.
 func (w *writer) firstManifest(j *rewriting) (*manifest, error) {
 	if !j.first && !j.idle {
 		return w.manifest, nil
@@ -288,7 +290,8 @@ func (l *Log) temporary(j *rewriting) string {
 	return name
 }
 
-// change goes on in the new increment, once the old one is whole (aof.R2). The writer's.
+// change goes on in the new increment, once the old one is whole (aof.R2). If that cannot be written, as on a full
+// disk, the writer goes on trying with it until the base is there. The writer's.
 func (w *writer) change(j *rewriting) {
 	f := w.folder
 	if j.over.Load() && !j.first {
@@ -302,7 +305,11 @@ func (w *writer) change(j *rewriting) {
 	}
 	w.mu.Lock()
 	whole := w.buf.first >= j.cut && w.bad == nil
+	j.full = !whole && w.bad == nil && w.failing != nil
 	w.mu.Unlock()
+	if j.full {
+		return
+	}
 	err := error(nil)
 	if !whole {
 		err = errors.New("the file before it is not whole")
@@ -356,8 +363,8 @@ func (w *writer) setSize(n int64) {
 	w.mu.Unlock()
 }
 
-// dropMade removes the increment of a rewrite that was called off before its freeze: the next may have the same name.
-// The writer's.
+// dropMade removes the increment of a rewrite that was called off before the log went on in it: the next may have the
+// same name. The writer's.
 func (w *writer) dropMade() {
 	if w.made != nil {
 		w.dropIncr(w.made)
@@ -413,6 +420,12 @@ func (w *writer) adopt(j *rewriting) {
 		}
 	} else if err == nil && j.idle {
 		next.replaceBase(j.base, 0)
+	} else if err == nil && j.full {
+		next.replaceBase(j.base, 0)
+		next.incrs, next.incrSeq = []part{{j.name, j.seq}}, j.seq
+		if at > j.cut { // there was room again: what the base has must not follow it
+			err = errRoomAgain
+		}
 	} else if err == nil {
 		next.replaceBase(j.base, 1)
 	}
@@ -438,6 +451,9 @@ func (w *writer) adopt(j *rewriting) {
 		return
 	}
 	w.manifest, w.temp = next, false
+	if j.full {
+		w.goOnIn(j)
+	}
 	w.mu.Lock()
 	w.slow(eventRename, time.Since(began))
 	if w.lost = nil; j.first {
@@ -447,6 +463,18 @@ func (w *writer) adopt(j *rewriting) {
 	w.removeHistory()
 	close(j.gone)
 	go w.log.parts.Core.Do(func() { w.log.finished(j, nil) })
+}
+
+// goOnIn is for a rewrite whose base has what the file before could not take: the rest goes to its increment. The
+// writer's.
+func (w *writer) goOnIn(j *rewriting) {
+	_ = w.file.Close()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.file, j.file, w.size = j.file, nil, 0
+	w.wrote(j.cut - w.buf.first)
+	w.size, w.synced = 0, max(w.synced, j.cut)
+	w.tried = time.Time{} // at once
 }
 
 // removeHistory removes the files that a rewrite has replaced. The writer's.
@@ -488,6 +516,7 @@ func (l *Log) finished(j *rewriting, err error) {
 		l.rw.failed = true
 		l.rw.failures++
 		l.parts.Log.Warning("Background AOF rewrite terminated with error: %s", reason.Of(err))
+		l.w.do(0, func() { l.w.dropIncr(j) })
 		if l.state == waiting { // without a base what was collected is of no use
 			l.detach()
 			l.w.abandon()

@@ -416,7 +416,7 @@ func (w *writer) sync() {
 		}
 	}
 	if err != nil {
-		w.syncFailed(err, gated)
+		w.syncFailed(err)
 		return
 	}
 	if gated {
@@ -442,17 +442,18 @@ func (w *writer) open() {
 	w.log.parts.Gate.Open(math.MaxUint64)
 }
 
-// syncFailed is the end of a file, and of the process if replies wait for that sync. Under mu.
-func (w *writer) syncFailed(err error, gated bool) {
-	w.syncRefused(err, gated)
+// syncFailed is the end of a file, and under always of the process. Under mu.
+func (w *writer) syncFailed(err error) {
+	w.syncRefused(err)
 	w.bad = err
 	w.tell()
 }
 
-// syncRefused logs that a sync has failed, and ends the process if replies wait for it. Under mu.
-func (w *writer) syncRefused(err error, gated bool) {
+// syncRefused logs that a sync has failed. It ends the process if replies wait for one, or may begin to before a turn
+// has heard of this: they could never leave. Under mu.
+func (w *writer) syncRefused(err error) {
 	l := w.log
-	if gated {
+	if w.gated || l.set.Fsync.Get() == Always {
 		l.parts.Log.Warning("Can't persist AOF for fsync error when the AOF fsync policy is 'always': %s. Exiting...", reason.Of(err))
 		l.parts.Fatal()
 	}
@@ -465,7 +466,7 @@ func (w *writer) syncWhole() error {
 	if err != nil {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.syncFailed(err, w.gated)
+		w.syncFailed(err)
 	}
 	return err
 }
@@ -496,12 +497,15 @@ func (w *writer) abandon() {
 	w.do(0, func() {
 		w.closeFile()
 		w.mu.Lock()
+		defer w.mu.Unlock()
 		if w.bad != nil {
+			if w.gated { // always was set since
+				w.syncRefused(w.bad)
+			}
 			w.lost = w.bad
 		}
 		w.bad, w.failing = nil, nil
 		w.forget()
-		w.mu.Unlock()
 	})
 }
 
@@ -541,6 +545,7 @@ func (w *writer) finish() {
 	w.do(w.end(), func() {
 		w.syncLast()
 		w.closeFile()
+		w.dropMade()
 		w.mu.Lock()
 		w.lost, w.bad, w.failing = nil, nil, nil
 		w.forget()
@@ -562,7 +567,7 @@ func (w *writer) syncLast() {
 	defer w.mu.Unlock()
 	switch {
 	case err != nil:
-		w.syncRefused(err, w.gated)
+		w.syncRefused(err)
 	case whole:
 		w.synced = w.ready
 		w.open()
@@ -574,6 +579,7 @@ func (w *writer) last() (done <-chan struct{}) {
 	c := make(chan struct{})
 	w.do(w.end(), func() {
 		w.syncLast()
+		w.dropMade()
 		close(c)
 	})
 	return c

@@ -6,8 +6,8 @@ import (
 	"spindle/protocol"
 )
 
-// Replies and posts of turns that are not durable yet stay in their connection's output, behind a mark. With no gate,
-// or an open one, nothing is marked.
+// Replies and posts of turns that are not durable yet stay in their connection's output, behind a mark.
+// With no gate, or an open one, nothing is marked.
 //
 //	queue, tail:  [ may leave ][ turn 7: 40 bytes ][ turn 9: 12 bytes ]
 //	              bytes - held   marks[0]            marks[1]
