@@ -316,8 +316,8 @@ func (l *lane) run(s *laneSession, requests []protocol.Request) (n int, busy boo
 	return n, busy
 }
 
-// serve runs verbs of the lane: in the turn, or beside it. Some may be left that only the core can answer, or that others
-// of the lane come before.
+// serve runs verbs of the lane: in the turn, or beside it. Some may be left: those that only the core can answer, and
+// those that have to wait for other clients of the lane.
 func (l *lane) serve(s *laneSession, b *protocol.Batch, busy bool) {
 	l.mu.Lock()
 	stuck := l.stuck
