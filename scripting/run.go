@@ -28,6 +28,7 @@ type run struct {
 	pauses   int64 // how often it has lent the turn
 	left     int64 // when the last slice ended
 	worked   int64 // nanoseconds in slices
+	ends     int64 // when the slice ends
 	commands int64
 	memory   int // the machine's account at the start
 	figures  *Figures
@@ -168,6 +169,7 @@ func (s *Scripts) slice(from int64) (now int64, status lua.Status) {
 		length, budget = s.pace()
 	}
 	status = lua.Paused
+	s.run.ends = from + length
 	for now = from; now-from < length; now = s.clock.Nanos() {
 		if s.beside.asked.Load() && s.beside.asked.CompareAndSwap(true, false) {
 			s.kill(s.run.isEval) // why it might not be killed was looked at when that was asked
@@ -179,6 +181,17 @@ func (s *Scripts) slice(from int64) (now int64, status lua.Status) {
 	}
 	s.run.worked += now - from
 	return now, status
+}
+
+// callsALook is how many commands a script calls between two looks at the clock.
+const callsALook = 8
+
+// overdue says, after a command, that the slice has to end: commands may take much longer than instructions do.
+func (s *Scripts) overdue() bool {
+	if s.beside.asked.Load() {
+		return true
+	}
+	return s.run.commands%callsALook == 0 && s.clock.Nanos() >= s.run.ends
 }
 
 // warn logs, once, that a script has run for longer than busy-reply-threshold.

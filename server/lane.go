@@ -56,6 +56,7 @@ type lane struct {
 
 const (
 	lanePatience = 3 * time.Millisecond // for the turn, before a batch is answered beside it
+	laneSlice    = 2 * time.Millisecond // after which a client's further requests wait for those of others
 	laneClients  = 64                   // at most on the lane
 	laneVisits   = 128                  // clients whose lines are renewed in a tick, and a twentieth of all
 	laneMost     = 1000                 // of those: a tick must not grow with the clients
@@ -315,7 +316,8 @@ func (l *lane) run(s *laneSession, requests []protocol.Request) (n int, busy boo
 	return n, busy
 }
 
-// serve runs verbs of the lane: in the turn, or beside it. Some may be left that only the core can answer.
+// serve runs verbs of the lane: in the turn, or beside it. Some may be left: those that only the core can answer, and
+// those that have to wait for other clients of the lane.
 func (l *lane) serve(s *laneSession, b *protocol.Batch, busy bool) {
 	l.mu.Lock()
 	stuck := l.stuck
@@ -333,7 +335,7 @@ func (l *lane) serve(s *laneSession, b *protocol.Batch, busy bool) {
 			return
 		}
 	}
-	mark := b.Reply.Mark()
+	mark, began, first := b.Reply.Mark(), time.Now(), b.Done
 	for b.Reply.RESP3 = s.resp3; b.Done < len(b.Requests) && !s.quitting; b.Done++ {
 		if b.Reply.Since(mark)+s.conn.Usage().Output > laneUnread {
 			l.in.log.Notice("A client of the admin lane is closed: it does not read what it asks for.")
@@ -341,7 +343,7 @@ func (l *lane) serve(s *laneSession, b *protocol.Batch, busy bool) {
 			s.conn.Close(false)
 			return
 		}
-		if !l.answer(s, b.Requests[b.Done].Args, b.Reply) {
+		if b.Done > first && time.Since(began) > laneSlice || !l.answer(s, b.Requests[b.Done].Args, b.Reply) {
 			return
 		}
 	}

@@ -353,6 +353,12 @@ func TestLaneEndsSlowCommands(t *testing.T) {
 		}
 		s.Do(words...)
 	}
+	var one time.Duration // what one such command takes
+	for range 3 {
+		began := time.Now()
+		s.Do("SORT_RO", "members", "BY", "nosuch:*", "ALPHA", "LIMIT", "0", "1")
+		one = max(one, time.Since(began))
+	}
 	busy := occupy(t, s, "EVAL", `while true do
 		redis.call('SORT_RO', 'members', 'BY', 'nosuch:*', 'ALPHA', 'LIMIT', '0', '1')
 	end`, 0)
@@ -371,11 +377,15 @@ func TestLaneEndsSlowCommands(t *testing.T) {
 	if v := quickly(t, c, "SCRIPT", "KILL"); v.Text != "OK" {
 		t.Fatalf("SCRIPT KILL: %v", v)
 	}
+	began := time.Now()
 	if v, err := busy.Receive(); err != nil || !strings.Contains(v.Text, "killed") {
 		t.Errorf("the script: %v %v", v, err)
 	}
+	if took := time.Since(began); took > 20*one {
+		t.Errorf("the script has ended %v after it was killed, and one of its commands takes %v", took, one)
+	}
 	occupy(t, s, "DEBUG", "SLEEP", 30)
-	began := time.Now()
+	began = time.Now()
 	c.Send("SHUTDOWN", "NOSAVE")
 	c.Flush()
 	if v, err := c.Receive(); err == nil {
