@@ -116,8 +116,8 @@ func (w *writer) priced() {
 func (w *writer) memory() int64 { return w.cost.Load() }
 
 // publish says that all added so far belongs to complete turns, of which turn is the last. With durable its replies
-// wait for
-// the disk. While the goroutine is asleep and nobody waits for a sync, the turn writes by itself: that costs no switch.
+// wait for the disk. While the goroutine is asleep and nobody waits for a sync, the turn writes by itself: that costs no
+// switch.
 func (w *writer) publish(turn uint64, durable bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -238,11 +238,11 @@ func (w *writer) trouble() string {
 	return ""
 }
 
-// askSync asks for a sync of what is written, and answers whether there is anything to sync.
+// askSync asks for a sync of what is written, and answers whether there is anything to sync that no reply waits for.
 func (w *writer) askSync() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.file == nil || w.bad != nil || w.synced >= w.ready || w.syncing {
+	if w.file == nil || w.bad != nil || w.synced >= w.ready || w.syncing || w.gated {
 		return false
 	}
 	w.due = true
