@@ -116,8 +116,8 @@ func (w *writer) priced() {
 func (w *writer) memory() int64 { return w.cost.Load() }
 
 // publish says that all added so far belongs to complete turns, of which turn is the last. With durable its replies
-// wait for the disk. While the goroutine is asleep and nobody waits for a sync, the turn writes by itself: that costs no
-// switch.
+// wait for the disk. While the goroutine is asleep and nobody waits for a sync, the turn writes by itself: that costs
+// no switch.
 func (w *writer) publish(turn uint64, durable bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
