@@ -224,10 +224,23 @@ func (l *Log) Tick(int64) {
 			l.hold()
 		}
 	}
-	if l.set.Fsync.Get() == EverySecond && !l.spared() && now.Sub(l.lastSync) >= syncEvery && l.w.askSync() {
+	if l.syncIsDue(now) && l.w.askSync() {
 		l.lastSync = now
 	}
 	l.watchStall(now)
+}
+
+// syncIsDue says whether a tick asks for a sync. Under always replies do, but what was written under another policy is
+// awaited by none.
+func (l *Log) syncIsDue(now time.Time) bool {
+	switch policy := l.set.Fsync.Get(); {
+	case l.spared():
+		return false
+	case policy == Always:
+		return true
+	default:
+		return policy == EverySecond && now.Sub(l.lastSync) >= syncEvery
+	}
 }
 
 const (

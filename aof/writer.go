@@ -256,11 +256,11 @@ func (w *writer) trouble() string {
 	return ""
 }
 
-// askSync asks for a sync of what is written, and answers whether there is anything to sync.
+// askSync asks for a sync of what is written, and answers whether there is anything to sync that no reply waits for.
 func (w *writer) askSync() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.file == nil || w.bad != nil || w.synced >= w.ready || w.syncing {
+	if w.file == nil || w.bad != nil || w.synced >= w.ready || w.syncing || w.gated {
 		return false
 	}
 	w.due = true
