@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"math/rand/v2"
 	"os"
 	"runtime"
@@ -111,7 +112,13 @@ func (s *server) live(d *faulty.Disk, rng *rand.Rand, from int, early bool) (pro
 	for !d.Off() && !s.fatal.Load() && steps < from+200 {
 		steps++
 		turn := s.step(steps)
-		open = append(open, step{turn, s.cl.LogOffset})
+		end := s.cl.LogOffset
+		s.Do(func() {
+			if s.aof.state != on { // a sync has failed: writes are refused from here on, and this one is in no file
+				end = math.MaxInt64
+			}
+		})
+		open = append(open, step{turn, end})
 		switch rng.IntN(12) {
 		case 0:
 			s.Do(func() {
@@ -132,7 +139,7 @@ func (s *server) live(d *faulty.Disk, rng *rand.Rand, from int, early bool) (pro
 			s.aof.w.mu.Unlock()
 			kept := synced >= open[0].end
 			if s.set.Fsync.Get() == Always {
-				kept = early || !s.gate.Holds(open[0].turn) && !s.fatal.Load()
+				kept = early || open[0].end < math.MaxInt64 && !s.gate.Holds(open[0].turn) && !s.fatal.Load()
 			}
 			if !kept {
 				break

@@ -447,7 +447,7 @@ func (w *writer) syncWhole() error {
 	if err != nil {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.syncFailed(err, w.gated)
+		w.syncFailed(err, w.gated || w.log.set.Fsync.Get() == Always) // a turn may be about to shut the gate
 	}
 	return err
 }
