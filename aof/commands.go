@@ -8,7 +8,8 @@ import (
 // Family is BGREWRITEAOF.
 func (l *Log) Family() command.Family {
 	return command.Family{Name: "server", Rows: []command.Spec{
-		{Name: "bgrewriteaof", Arity: 1, Flags: command.Admin | command.NoScript | command.NoAsyncLoading, Run: l.bgrewriteaof},
+		{Name: "bgrewriteaof", Arity: 1, Flags: command.Admin | command.NoScript | command.NoAsyncLoading,
+			Run: l.bgrewriteaof},
 	}}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"spindle/engine"
 	"spindle/engine/client"
+	"spindle/internal/disk"
 	"spindle/internal/disk/faulty"
 )
 
@@ -152,36 +153,43 @@ func TestStall(t *testing.T) {
 func TestLatencyEvents(t *testing.T) {
 	const stall = 30 * time.Millisecond
 	s, d := begin(t, EverySecond)
+	came := func(events ...string) bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, e := range events {
+			if s.events[e] < stall*9/10 {
+				return false
+			}
+		}
+		clear(s.events)
+		return true
+	}
 	heard := func(events ...string) {
 		t.Helper()
-		s.waitFor(strings.Join(events, " and "), func() bool {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			for _, e := range events {
-				if s.events[e] < stall*9/10 {
-					return false
-				}
+		s.waitFor(strings.Join(events, " and "), func() bool { return came(events...) })
+	}
+	// slowWrite has turns write while the writer sleeps. One is not enough if the stall ends before its write begins.
+	slowWrite := func(events ...string) {
+		t.Helper()
+		for tries := 0; !came(events...); tries++ {
+			if tries == 100 {
+				t.Fatalf("no %v", events)
 			}
-			clear(s.events)
-			return true
-		})
+			s.waitFor("the writer's sleep", s.resting)
+			release := d.Stall(faulty.Write)
+			time.AfterFunc(stall, release)
+			s.do("SET", "k", "v")
+			s.Do(func() { s.aof.Tick(0) })
+		}
 	}
-	slowWrite := func() {
-		release := d.Stall(faulty.Write)
-		time.AfterFunc(stall, release)
-		s.do("SET", "k", "v") // the writer sleeps, so that the turn writes
-	}
-	s.waitFor("the writer's sleep", s.resting)
-	slowWrite()
-	heard("aof-write", "aof-write-alone")
+	slowWrite("aof-write", "aof-write-alone")
 	spent := int64(0)
 	if s.Do(func() { spent = s.aof.w.spentHere() }); time.Duration(spent) < stall*9/10 {
 		t.Errorf("turns have written for %d ns", spent)
 	}
 
 	s.Do(func() { s.saving = true })
-	slowWrite()
-	heard("aof-write", "aof-write-active-child")
+	slowWrite("aof-write", "aof-write-active-child")
 	s.Do(func() { s.saving = false })
 
 	s.do("SET", "k", "v")
@@ -474,5 +482,101 @@ func TestSwitchedTwice(t *testing.T) {
 	s.waitFor("the disk", func() bool { return s.aof.w.behind() == 0 && s.resting() })
 	if n := again(t, d); n != 2 {
 		t.Errorf("%d steps are in the log\n%s", n, d)
+	}
+}
+
+// TestEndBeforeTheBaseIsAdopted: a base that is whole, but not in the manifest when the server ends, does not stay.
+func TestEndBeforeTheBaseIsAdopted(t *testing.T) {
+	s, d := begin(t, EverySecond)
+	s.step(1)
+	s.waitFor("the writer's sleep", s.resting)
+	const base = "appendonlydir/appendonly.aof.2.base.rdb"
+	release := func() {}
+	s.freezing = func() { release = d.Stall(faulty.Rename) }
+	s.Do(s.aof.startRewrite)
+	s.waitFor("the freeze", func() bool { return s.aof.rw.job.cut > 0 })
+	hold := d.Stall(faulty.SyncDir) // behind the base's rename
+	release()
+	s.waitFor("the base", func() bool { return disk.Exists(d, base) })
+	var wait func(time.Duration)
+	s.Do(func() { wait = s.aof.Close() })
+	hold()
+	wait(time.Minute)
+	if disk.Exists(d, base) {
+		t.Errorf("the base is left\n%s", d)
+	}
+}
+
+// TestRewriteOnAFullDisk: a rewrite is the way out when the log's file cannot grow. The base has what the file lacks.
+func TestRewriteOnAFullDisk(t *testing.T) {
+	full := func(t *testing.T, d *faulty.Disk) (s *server, heal func()) {
+		s = newServer(t, d)
+		if err := s.start(); err != nil {
+			t.Fatal(err)
+		}
+		s.step(1)
+		s.waitFor("a sync", func() bool { s.aof.w.askSync(); return s.aof.Synced(s.cl) })
+		heal = d.Fail(faulty.Fault{Op: faulty.Write, Name: ".1.incr", Err: syscall.ENOSPC, Short: true})
+		s.step(2)
+		s.waitFor("a refusal", func() bool { return s.aof.Refusal() != nil })
+		return s, heal
+	}
+	t.Run("it goes on in the next file", func(t *testing.T) {
+		d := faulty.New(1)
+		s, _ := full(t, d)
+		s.Do(s.aof.startRewrite)
+		s.waitFor("the end of the rewrite", func() bool { return !s.aof.Rewriting() })
+		s.step(3)
+		s.waitFor("the end of the refusal", func() bool { return s.aof.Refusal() == nil && s.aof.w.behind() == 0 })
+		if n := again(t, d); n != 3 || s.aof.rw.failed {
+			t.Errorf("%d steps, failed %t\n%s", n, s.aof.rw.failed, d)
+		}
+	})
+	t.Run("there is room again before the base is done", func(t *testing.T) {
+		d := faulty.New(1)
+		s, heal := full(t, d)
+		release := func() {}
+		s.freezing = func() { release = d.Stall(faulty.Rename) }
+		s.Do(s.aof.startRewrite)
+		s.waitFor("the freeze", func() bool { return s.aof.rw.job.cut > 0 })
+		s.step(3)
+		heal()
+		s.waitFor("the disk", func() bool { return s.aof.w.behind() == 0 })
+		s.freezing = nil
+		release()
+		s.waitFor("the end of the rewrite", func() bool { return !s.aof.Rewriting() })
+		s.step(4)
+		s.waitFor("the disk", func() bool { return s.aof.w.behind() == 0 && s.resting() })
+		if n := again(t, d); n != 4 || disk.Exists(d, "appendonlydir/appendonly.aof.2.incr.aof") && s.aof.rw.failed {
+			t.Errorf("%d steps, failed %t\n%s", n, s.aof.rw.failed, d)
+		}
+	})
+	t.Run("the power goes off meanwhile", func(t *testing.T) {
+		for seed := range uint64(60) {
+			d := faulty.New(seed)
+			s, _ := full(t, d)
+			d.CrashAfter(int(seed % 30))
+			s.Do(s.aof.startRewrite)
+			s.waitFor("the end of the rewrite", func() bool { return !s.aof.Rewriting() || d.Off() })
+			s.step(3)
+			next := d.Crash()
+			s.close()
+			if n := again(t, next); n < 1 || n > 3 {
+				t.Errorf("seed %d: %d steps\n%s", seed, n, next)
+			}
+		}
+	})
+}
+
+// TestIdleSyncFails: under always the process also ends when a sync fails that no reply waits for. A reply that comes
+// before a turn has heard of it could not be told from one whose bytes are on disk.
+func TestIdleSyncFails(t *testing.T) {
+	s, d := begin(t, Always)
+	s.waitFor("the writer's sleep", s.resting)
+	d.Fail(faulty.Fault{Op: faulty.Sync, Name: ".1.incr", Err: syscall.EIO, Times: 1})
+	s.Do(s.aof.startRewrite)
+	s.waitFor("the end", func() bool { return s.aof.Refusal() != nil })
+	if !s.fatal.Load() {
+		t.Error("the server goes on")
 	}
 }

@@ -152,7 +152,7 @@ func (s *server) start() error {
 	s.Do(func() { s.SetLoading(true) })
 	var progress bgsave.Loading
 	found, err := s.aof.Load(context.Background(), Target{
-		Replay: s.Replay, Turn: s.Do,
+		Replay: s.Replay, CanReplay: s.CanReplay, Turn: s.Do,
 		Into:    func() bgsave.Inserter { return &bgsave.Into{Space: s.space, Turn: s.Do} },
 		Options: func(string) bgsave.LoadOptions { return bgsave.LoadOptions{Progress: &progress} },
 	})

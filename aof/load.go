@@ -35,6 +35,8 @@ type load struct {
 type Target struct {
 	// Replay is engine.Core.Replay. It is called in turns.
 	Replay func(cl *client.Client, args [][]byte) error
+	// CanReplay is engine.Core.CanReplay. It is called in turns.
+	CanReplay func(args [][]byte) error
 	// Turn runs f in a turn; nil: the caller holds one.
 	Turn func(f func())
 	// Into and Options are how the RDB file of a base is read.
@@ -42,8 +44,8 @@ type Target struct {
 	Options func(name string) bgsave.LoadOptions
 }
 
-// loaded is what a load found.
-type loaded struct {
+// A Loaded is what a load has found.
+type Loaded struct {
 	manifest *manifest
 	size     int64 // of all files
 	baseSize int64
@@ -53,8 +55,8 @@ type loaded struct {
 // files reads every file that m names, in order.
 //
 // Errors: ErrLoad, logged; the context's.
-func (l *load) files(m *manifest) (found loaded, err error) {
-	found = loaded{manifest: m, there: !m.empty()}
+func (l *load) files(m *manifest) (found Loaded, err error) {
+	found = Loaded{manifest: m, there: !m.empty()}
 	if !found.there {
 		return found, nil
 	}
@@ -122,13 +124,19 @@ func (l *load) file(p part, base, last bool) (cut int64, err error) {
 		s.to = copy(s.buf, head[:n])
 	}
 	err = l.commands(s)
+	if errors.Is(err, errTruncated) {
+		if damage := l.known(s.torn); damage != nil {
+			err = damage
+		}
+	}
 	switch {
 	case err == nil:
 		return 0, nil
 	case errors.Is(err, errTruncated):
 		return l.truncated(p, s, last)
 	case errors.Is(err, errFormat):
-		l.log.Warning("The append only file has no command at offset %d: spindle check-aof shows what is there, and --fix cuts it there.", s.where.at)
+		l.log.Warning("The append only file has no command at offset %d: spindle check-aof shows what is there, and --fix "+
+			"cuts it there.", s.where.at)
 		l.log.Warning("Bad file format reading the append only file %s: make a backup of your AOF file, "+
 			"then use ./redis-check-aof --fix <filename.manifest>", p.name)
 		return 0, ErrLoad
@@ -224,6 +232,17 @@ func (l *load) commands(s *text) error {
 			return context.Cause(l.ctx)
 		}
 	}
+}
+
+// known refuses a transaction without an end that has a command nobody knows: its EXEC may be the damaged one, and what
+// lies behind it is no torn tail.
+func (l *load) known(torn commands) (err error) {
+	l.turn(func() {
+		for i := 0; i < len(torn) && err == nil; i++ {
+			err = l.to.CanReplay(torn[i])
+		}
+	})
+	return err
 }
 
 func (l *load) turn(f func()) {

@@ -54,7 +54,7 @@ const (
 type Log struct {
 	parts  Parts
 	set    *Settings
-	folder *folder
+	folder *folder // the writer's is the same, but for what it still has to do in another
 	w      *writer
 
 	state    state
@@ -90,15 +90,18 @@ func NewLog(p Parts) *Log {
 	}
 	l := &Log{parts: p, set: p.Settings, selected: -1}
 	l.folder = &folder{disk: p.Disk, root: "."}
-	l.w = newWriter(l)
+	l.w = newWriter(l, l.folder)
 	return l
 }
 
-// Locate says where the log lies: dir is the server's folder. Before anything else.
+// Locate says where the log lies: dir is the server's folder. While the log is off.
 func (l *Log) Locate(dir string) {
-	l.folder.root = dir
-	l.folder.name = l.set.FileName.Get()
-	l.folder.dir = filepath.Join(dir, l.set.DirName.Get())
+	name, path := l.set.FileName.Get(), filepath.Join(dir, l.set.DirName.Get())
+	if l.folder.lies(dir, path, name) {
+		return
+	}
+	l.folder = &folder{disk: l.parts.Disk, root: dir, dir: path, name: name}
+	l.w.move(l.folder)
 }
 
 // Take implements engine.Sink.
@@ -221,10 +224,23 @@ func (l *Log) Tick(int64) {
 			l.hold()
 		}
 	}
-	if l.set.Fsync.Get() == EverySecond && !l.spared() && now.Sub(l.lastSync) >= syncEvery && l.w.askSync() {
+	if l.syncIsDue(now) && l.w.askSync() {
 		l.lastSync = now
 	}
 	l.watchStall(now)
+}
+
+// syncIsDue says whether a tick asks for a sync. Under always replies do, but what was written under another policy is
+// awaited by none.
+func (l *Log) syncIsDue(now time.Time) bool {
+	switch policy := l.set.Fsync.Get(); {
+	case l.spared():
+		return false
+	case policy == Always:
+		return true
+	default:
+		return policy == EverySecond && now.Sub(l.lastSync) >= syncEvery
+	}
 }
 
 const (
@@ -322,19 +338,27 @@ func (l *Log) TurnOn(dir string) error {
 	if l.state != off {
 		return nil
 	}
-	l.abortRewrite("the log is switched on")
+	if l.rw.job != nil {
+		l.parts.Log.Notice("AOF was enabled but there is already an AOF rewriting in background. " +
+			"Stopping background AOF and starting a rewrite now.")
+		l.abortRewrite("")
+	}
 	l.Locate(dir)
 	if err := l.Claim(0); err != nil {
 		return err
 	}
 	l.state = waiting
-	if l.parts.Saving() || l.parts.Core.Transacting() {
+	const scheduled = "An AOF background was scheduled to start when possible."
+	switch {
+	case l.parts.Saving():
 		l.rw.scheduled = true
-		l.parts.Log.Notice("AOF was enabled but there is already another background operation. " +
-			"An AOF background was scheduled to start when possible.")
-		return nil
+		l.parts.Log.Notice("AOF was enabled but there is already another background operation. " + scheduled)
+	case l.parts.Core.Transacting():
+		l.rw.scheduled = true
+		l.parts.Log.Notice("AOF was enabled during a transaction. " + scheduled)
+	default:
+		l.startRewrite()
 	}
-	l.startRewrite()
 	return nil
 }
 
@@ -368,19 +392,30 @@ func (l *Log) TurnOff() {
 	l.serveWaits()
 }
 
+// giveBack lets another server have the log's files, if this one does nothing with them any more. Turn only.
+func (l *Log) giveBack() {
+	if l.state == off && l.rw.job == nil {
+		l.folder.unclaim()
+	}
+}
+
 // flushTurn gives the writer what the turn that is held has had until now.
 func (l *Log) flushTurn() {
 	l.fresh = false
 	l.w.publish(l.parts.Core.TurnNumber(), l.durable())
 }
 
-// Close writes and syncs what there is: a shutdown. wait, called outside of turns, holds until that is done, or limit
-// is over.
+// Close writes and syncs what there is, and calls off a rewrite: a shutdown. wait, called outside of turns, holds until
+// that is done, or limit is over.
 func (l *Log) Close() (wait func(limit time.Duration)) {
-	if l.state == off {
-		return func(time.Duration) {}
+	j := l.rw.job
+	if j != nil {
+		l.parts.Log.Warning("There is a child rewriting the AOF. Killing it!")
+		l.abortRewrite("")
 	}
-	l.abortRewrite("")
+	if l.state == off {
+		return func(time.Duration) { l.cleanUp(j) }
+	}
 	l.flushTurn()
 	l.parts.Log.Notice("Calling fsync() on the AOF file.")
 	done := l.w.last()
@@ -389,6 +424,24 @@ func (l *Log) Close() (wait func(limit time.Duration)) {
 		case <-done:
 		case <-time.After(limit):
 			l.parts.Log.Warning("The disk does not take the last of the AOF within %s.", limit)
+		}
+		l.cleanUp(j)
+	}
+}
+
+// rewritePatience is how long a server that ends waits for a rewrite to put away its files.
+const rewritePatience = time.Second
+
+// cleanUp waits for a rewrite that was called off. What it writes to is removed, however long it needs to notice.
+func (l *Log) cleanUp(j *rewriting) {
+	if j == nil {
+		return
+	}
+	select {
+	case <-j.gone:
+	case <-time.After(rewritePatience):
+		if temp := j.temp.Load(); temp != nil {
+			_ = l.parts.Disk.Remove(*temp)
 		}
 	}
 }
@@ -423,6 +476,13 @@ func (l *Log) Wrote(cl *client.Client) {
 
 // On says that the log is on, or is being turned on.
 func (l *Log) On() bool { return l.state != off }
+
+// HistoryChanged is CONFIG SET aof-disable-auto-gc: what was kept until now goes, unless it is to stay. Turn only.
+func (l *Log) HistoryChanged() {
+	if l.state != off {
+		l.w.do(0, l.w.removeHistory)
+	}
+}
 
 // Waiting says that the first rewrite is not done: what is on disk is not the data set.
 func (l *Log) Waiting() bool { return l.state == waiting }

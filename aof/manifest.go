@@ -231,7 +231,7 @@ func (f *folder) nextIncr(m *manifest) part {
 	return next
 }
 
-// A folder is where a log's files lie, and how they are called.
+// A folder is where a log's files lie, and how they are called. It never changes: a log that moves has another.
 type folder struct {
 	disk disk.System
 	root string // the server's folder, where a log of before Redis 7 lies
@@ -239,8 +239,7 @@ type folder struct {
 	name string // appendfilename
 
 	mu      sync.Mutex
-	locked  string // the lock that is held (aof.M3); "": none is
-	release func()
+	release func() // gives the lock back (aof.M3); nil: it is not held
 }
 
 // What follows appendfilename in the names of two files.
@@ -249,32 +248,39 @@ const (
 	lockSuffix     = ".lock"
 )
 
-// claim takes the log for this process (aof.M3), and gives up one that lay elsewhere. Any goroutine; it does not wait.
+// claim takes the log for this process (aof.M3). Any goroutine; it does not wait.
 //
 // Errors: disk.ErrLocked, if another server has it; the system's.
-func (f *folder) claim() error {
+func (f *folder) claim() (err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	name := f.path(f.name + lockSuffix)
-	if f.locked == name {
+	if f.release != nil {
 		return nil
 	}
-	if err := f.disk.Mkdir(f.dir, 0o755); err != nil {
-		return err
+	if err = f.disk.Mkdir(f.dir, 0o755); err == nil {
+		f.release, err = f.disk.Lock(f.lockPath())
 	}
-	release, err := f.disk.Lock(name)
-	if err != nil {
-		return err
-	}
+	return err
+}
+
+// unclaim gives the log to whoever wants it. Any goroutine.
+func (f *folder) unclaim() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.release != nil {
 		f.release()
+		f.release = nil
 	}
-	f.locked, f.release = name, release
-	return nil
+}
+
+// lies says whether the folder is at that place.
+func (f *folder) lies(root, dir, name string) bool {
+	return f.root == root && f.dir == dir && f.name == name
 }
 
 func (f *folder) path(name string) string    { return filepath.Join(f.dir, name) }
 func (f *folder) manifestPath() string       { return f.path(f.name + manifestSuffix) }
+func (f *folder) lockPath() string           { return f.path(f.name + lockSuffix) }
 func (f *folder) incrName(seq int64) string  { return fmt.Sprintf("%s.%d.incr.aof", f.name, seq) }
 func (f *folder) temporaryIncr() string      { return "temp-" + f.name + ".incr" }
 func (f *folder) oldPath() string            { return filepath.Join(f.root, f.name) }

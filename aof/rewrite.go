@@ -59,10 +59,12 @@ type rewriting struct {
 	cancel context.CancelCauseFunc
 	gone   chan struct{} // closed when it has put away its files
 	over   atomic.Bool   // called off
-	file   disk.File     // the new increment, until the writer has it
+	temp   atomic.Pointer[string]
+	file   disk.File // the new increment, until the writer has it
 	name   string
 	seq    int64
 	cut    int64 // offset at which the new increment begins
+	full   bool  // the file before it could not be written up to there; it is the writer's
 	base   part
 	size   int64
 }
@@ -71,6 +73,7 @@ type rewriting struct {
 var (
 	errInProgress = &protocol.Error{Code: "ERR", Text: "Background append only file rewriting already in progress"}
 	errAborted    = errors.New("called off")
+	errRoomAgain  = errors.New("the file before it can be written again")
 )
 
 // Rewriting says whether a rewrite is under way.
@@ -159,12 +162,13 @@ func (l *Log) startRewrite() {
 
 // prepare makes the new increment. The writer's.
 func (w *writer) prepare(j *rewriting) {
-	f := w.log.folder
+	f := w.folder
+	w.latest = j
 	if j.over.Load() {
 		close(j.gone)
 		return
 	}
-	if err := w.log.Claim(0); err != nil {
+	if err := w.log.claim(f, 0); err != nil {
 		w.fail(j, err)
 		return
 	}
@@ -190,9 +194,7 @@ func (w *writer) prepare(j *rewriting) {
 		go w.log.parts.Core.Do(func() { w.log.freeze(j) })
 		return
 	}
-	if w.made != nil {
-		w.dropIncr(w.made) // it was called off before its freeze, and its file may have the same name
-	}
+	w.dropMade()
 	w.log.parts.Log.Notice("Creating AOF incr file %s on background rewrite", j.name)
 	file, err := w.openIncr(j.name, true)
 	if err == nil && j.first {
@@ -208,11 +210,16 @@ func (w *writer) prepare(j *rewriting) {
 }
 
 // firstManifest is the manifest that a rewrite goes on from. A log that is turned on may have one of other days.
+// While a server runs no number of an increment comes twice.
 func (w *writer) firstManifest(j *rewriting) (*manifest, error) {
 	if !j.first && !j.idle {
 		return w.manifest, nil
 	}
-	return w.log.folder.read()
+	m, err := w.folder.read()
+	if err == nil {
+		m.incrSeq = max(m.incrSeq, w.manifest.incrSeq)
+	}
+	return m, err
 }
 
 // fail ends a rewrite that has nothing under way any more. Not in a turn.
@@ -232,7 +239,7 @@ func (l *Log) freeze(j *rewriting) {
 		l.rw.prepared = func() { l.freeze(j) }
 		return
 	}
-	o := l.parts.Base()
+	o, rdb := l.parts.Base(), l.set.Preamble.Get()
 	o.Header.AOFBase, o.Progress = true, nil
 	view := l.parts.Core.Freeze()
 	l.warnOfReaders(o.Header)
@@ -245,8 +252,8 @@ func (l *Log) freeze(j *rewriting) {
 		j.cut = l.w.end()
 		l.w.do(j.cut, func() { l.w.change(j) })
 	}
-	rdb := l.set.Preamble.Get()
-	f := bgsave.FileOptions{Temp: l.temporary(j), Sync: l.set.IncrementalSync.Get(), Disk: l.folder.disk, Log: l.parts.Log}
+	j.base.name = l.folder.baseName(j.base.seq, rdb)
+	f := bgsave.FileOptions{Path: l.folder.path(j.base.name), Temp: l.temporary(j), Sync: l.set.IncrementalSync.Get(), Disk: l.folder.disk, Log: l.parts.Log}
 	go l.writeBase(j, view, f, o, rdb)
 }
 
@@ -279,12 +286,14 @@ func (l *Log) temporary(j *rewriting) string {
 		}
 	}
 	l.rw.last = j
+	j.temp.Store(&name)
 	return name
 }
 
-// change goes on in the new increment, once the old one is whole (aof.R2). The writer's.
+// change goes on in the new increment, once the old one is whole (aof.R2). If that cannot be written, as on a full
+// disk, the writer goes on trying with it until the base is there. The writer's.
 func (w *writer) change(j *rewriting) {
-	f := w.log.folder
+	f := w.folder
 	if j.over.Load() && !j.first {
 		w.dropIncr(j)
 		return
@@ -296,7 +305,11 @@ func (w *writer) change(j *rewriting) {
 	}
 	w.mu.Lock()
 	whole := w.buf.first >= j.cut && w.bad == nil
+	j.full = !whole && w.bad == nil && w.failing != nil
 	w.mu.Unlock()
+	if j.full {
+		return
+	}
 	err := error(nil)
 	if !whole {
 		err = errors.New("the file before it is not whole")
@@ -335,7 +348,7 @@ func (w *writer) change(j *rewriting) {
 // when only its folder could not be synced. It answers whether the files that the failed one names may go. Only the
 // writer calls it.
 func (w *writer) takeBack() bool {
-	f := w.log.folder
+	f := w.folder
 	if w.manifest.empty() {
 		err := f.disk.Remove(f.manifestPath())
 		return err == nil || errors.Is(err, fs.ErrNotExist)
@@ -350,6 +363,15 @@ func (w *writer) setSize(n int64) {
 	w.mu.Unlock()
 }
 
+// dropMade removes the increment of a rewrite that was called off before the log went on in it: the next may have the
+// same name. The writer's.
+func (w *writer) dropMade() {
+	if w.made != nil {
+		w.dropIncr(w.made)
+		w.made = nil
+	}
+}
+
 // dropIncr removes a new increment that nobody has written to, if it is still there. The writer's.
 func (w *writer) dropIncr(j *rewriting) {
 	if j.file == nil {
@@ -357,13 +379,11 @@ func (w *writer) dropIncr(j *rewriting) {
 	}
 	_ = j.file.Close()
 	j.file = nil
-	_ = w.log.folder.disk.Remove(w.log.folder.path(j.name))
+	_ = w.folder.disk.Remove(w.folder.path(j.name))
 }
 
 // writeBase writes the new base. It has a goroutine of its own.
 func (l *Log) writeBase(j *rewriting, view *keyspace.View, f bgsave.FileOptions, o bgsave.Options, rdb bool) {
-	j.base.name = l.folder.baseName(j.base.seq, rdb)
-	f.Path = l.folder.path(j.base.name)
 	var err error
 	if rdb {
 		j.size, err = bgsave.SaveFile(j.ctx, view, f, o)
@@ -382,7 +402,7 @@ func (l *Log) writeBase(j *rewriting, view *keyspace.View, f bgsave.FileOptions,
 
 // adopt puts the new base in the manifest (aof.R3). The writer's.
 func (w *writer) adopt(j *rewriting) {
-	f := w.log.folder
+	f := w.folder
 	err := context.Cause(j.ctx)
 	next := w.manifest.clone()
 	next.baseSeq = j.base.seq
@@ -400,6 +420,12 @@ func (w *writer) adopt(j *rewriting) {
 		}
 	} else if err == nil && j.idle {
 		next.replaceBase(j.base, 0)
+	} else if err == nil && j.full {
+		next.replaceBase(j.base, 0)
+		next.incrs, next.incrSeq = []part{{j.name, j.seq}}, j.seq
+		if at > j.cut { // there was room again: what the base has must not follow it
+			err = errRoomAgain
+		}
 	} else if err == nil {
 		next.replaceBase(j.base, 1)
 	}
@@ -415,16 +441,19 @@ func (w *writer) adopt(j *rewriting) {
 		if renamed && back {
 			_ = f.disk.Rename(f.path(next.incrs[0].name), f.path(f.temporaryIncr()))
 		}
-		if !errors.Is(err, errAborted) { // else the name may be the next rewrite's by now
-			if back {
-				_ = f.disk.Remove(f.path(j.base.name))
-			}
+		if back && w.latest == j { // else the name may be the next rewrite's by now
+			_ = f.disk.Remove(f.path(j.base.name))
+		}
+		if !errors.Is(err, errAborted) {
 			w.log.parts.Log.Warning("Can't put the new AOF base file %s in place: %s", j.base.name, reason.Of(err))
 		}
 		w.fail(j, err)
 		return
 	}
 	w.manifest, w.temp = next, false
+	if j.full {
+		w.goOnIn(j)
+	}
 	w.mu.Lock()
 	w.slow(eventRename, time.Since(began))
 	if w.lost = nil; j.first {
@@ -436,12 +465,24 @@ func (w *writer) adopt(j *rewriting) {
 	go w.log.parts.Core.Do(func() { w.log.finished(j, nil) })
 }
 
+// goOnIn is for a rewrite whose base has what the file before could not take: the rest goes to its increment. The
+// writer's.
+func (w *writer) goOnIn(j *rewriting) {
+	_ = w.file.Close()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.file, j.file, w.size = j.file, nil, 0
+	w.wrote(j.cut - w.buf.first)
+	w.size, w.synced = 0, max(w.synced, j.cut)
+	w.tried = time.Time{} // at once
+}
+
 // removeHistory removes the files that a rewrite has replaced. The writer's.
 func (w *writer) removeHistory() {
 	if w.log.set.KeepHistory.Get() || len(w.manifest.history) == 0 {
 		return
 	}
-	f := w.log.folder
+	f := w.folder
 	for _, p := range w.manifest.history {
 		w.log.parts.Log.Notice("Removing the history file %s in the background", p.name)
 		_ = f.disk.Remove(f.path(p.name))
@@ -475,12 +516,14 @@ func (l *Log) finished(j *rewriting, err error) {
 		l.rw.failed = true
 		l.rw.failures++
 		l.parts.Log.Warning("Background AOF rewrite terminated with error: %s", reason.Of(err))
+		l.w.do(0, func() { l.w.dropIncr(j) })
 		if l.state == waiting { // without a base what was collected is of no use
 			l.detach()
 			l.w.abandon()
 			l.rw.scheduled = true
 		}
 	}
+	l.giveBack()
 	l.look()
 	l.parts.Changed()
 }
@@ -521,141 +564,3 @@ func (l *Log) abortRewrite(why string) {
 
 // size is how long all files of the log are, with what waits for the disk.
 func (l *Log) size() int64 { return l.rw.old + l.rw.current }
-
-// Open begins a log at start, when what found says has been loaded. It makes the files that are missing.
-//
-// It is called before the first turn that others see. Errors: the system's, logged.
-func (l *Log) Open(found Loaded) error {
-	w, f := l.w, l.folder
-	w.manifest = found.manifest
-	m := found.manifest.clone()
-	if err := f.disk.Mkdir(f.dir, 0o755); err != nil {
-		l.parts.Log.Warning("Can't open or create append-only dir %s: %s", filepath.Base(f.dir), reason.Of(err))
-		return ErrLoad
-	}
-	if f.exists(f.path(f.temporaryIncr())) {
-		_ = f.disk.Remove(f.path(f.temporaryIncr()))
-	}
-	changed := false
-	if m.empty() {
-		if err := l.firstBase(m); err != nil {
-			return ErrLoad
-		}
-		changed = true
-	}
-	name, fresh := "", false
-	if n := len(m.incrs); n > 0 {
-		name = m.incrs[n-1].name
-		l.parts.Log.Notice("Opening AOF incr file %s on server start", name)
-	} else {
-		incr := f.nextIncr(m)
-		name, changed, fresh = incr.name, true, true
-		m.incrs, m.incrSeq = []part{incr}, incr.seq
-		l.parts.Log.Notice("Creating AOF incr file %s on server start", name)
-	}
-	file, err := w.openIncr(name, fresh)
-	if err == nil && changed {
-		err = f.write(m)
-	}
-	if err != nil {
-		l.parts.Log.Warning("Can't open the append-only file %s: %s", name, reason.Of(err))
-		return ErrLoad
-	}
-	size, err := f.disk.Size(f.path(name))
-	if err != nil {
-		l.parts.Log.Warning("Can't open the append-only file %s: %s", name, reason.Of(err))
-		return ErrLoad
-	}
-	w.file, w.manifest, w.size = file, m, size
-	l.rw.old, l.rw.base = found.size, found.baseSize
-	l.state = on
-	w.do(0, w.removeHistory)
-	l.parts.Core.Do(l.attach)
-	return nil
-}
-
-// firstBase makes the base of a data set that had no log.
-func (l *Log) firstBase(m *manifest) (err error) {
-	rdb := l.set.Preamble.Get()
-	m.baseSeq++
-	base := part{l.folder.baseName(m.baseSeq, rdb), m.baseSeq}
-	l.parts.Log.Notice("Creating AOF base file %s on server start", base.name)
-	var view *keyspace.View
-	var o bgsave.Options
-	l.parts.Core.Do(func() { o, view = l.parts.Base(), l.parts.Core.Freeze() })
-	defer view.Close()
-	l.warnOfReaders(o.Header)
-	o.Header.AOFBase = true
-	file := bgsave.FileOptions{Path: l.folder.path(base.name), Temp: l.folder.rewriteTemporary(), Disk: l.folder.disk, Log: l.parts.Log}
-	if rdb {
-		_, err = bgsave.SaveFile(context.Background(), view, file, o)
-	} else {
-		_, err = bgsave.WriteFile(context.Background(), file, func(w io.Writer) error {
-			return writeCommands(context.Background(), w, view, o, l.set.Timestamps.Get(), l.parts.Now().Unix())
-		})
-	}
-	m.base = &base
-	return err
-}
-
-// A Loaded is what Load has found.
-type Loaded = loaded
-
-// There says whether there was a log.
-func (l Loaded) There() bool { return l.there }
-
-// Claim takes the log's files for this process. A server that ends may still have them for an instant: patience is how
-// long they are waited for. Turn only if that is 0.
-//
-// Errors: disk.ErrLocked; the system's. They are logged.
-func (l *Log) Claim(patience time.Duration) error {
-	end := l.parts.Now().Add(patience)
-	err := l.folder.claim()
-	for errors.Is(err, disk.ErrLocked) && l.parts.Now().Before(end) {
-		time.Sleep(10 * time.Millisecond)
-		err = l.folder.claim()
-	}
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, disk.ErrLocked):
-		l.parts.Log.Warning("The append-only file %s is another server's, which runs: it holds %s. "+
-			"Two servers cannot write to one log.", l.folder.name, l.folder.path(l.folder.name+lockSuffix))
-	default:
-		l.parts.Log.Warning("Can't open or create append-only dir %s: %s", filepath.Base(l.folder.dir), reason.Of(err))
-	}
-	return err
-}
-
-// ReadManifest reads the manifest at start, whether the log is on or not.
-//
-// Errors: ErrLoad, logged.
-func (l *Log) ReadManifest() error {
-	m, err := l.folder.read()
-	if err != nil {
-		complainOfManifest(l.parts.Log, l.folder.manifestPath(), err)
-		return ErrLoad
-	}
-	l.w.manifest = m
-	return nil
-}
-
-// Load reads the log's files into the data set: at start, behind ReadManifest, and for DEBUG LOADAOF behind Flush.
-//
-// Errors: ErrLoad, logged; the context's cause.
-func (l *Log) Load(ctx context.Context, to Target) (Loaded, error) {
-	r := &load{ctx: ctx, folder: l.folder, settings: l.set, log: l.parts.Log, to: to}
-	if l.state == off {
-		old := l.folder.name
-		done, err := l.folder.upgrade(l.w.manifest)
-		if err != nil {
-			l.parts.Log.Warning("Can't take the old AOF file %s over into the folder %s: %s", old, l.folder.dir, reason.Of(err))
-			return Loaded{}, ErrLoad
-		}
-		if done {
-			l.parts.Log.Notice("Successfully migrated an old-style AOF configuration (%s) into the AOF directory (%s).",
-				old, filepath.Base(l.folder.dir))
-		}
-	}
-	return r.files(l.w.manifest)
-}

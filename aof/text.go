@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 )
 
 // A text cuts the text of a log into units: a command alone, or all commands between MULTI and EXEC.
@@ -28,7 +29,8 @@ type text struct {
 
 	args  [][]byte // what commands are cut from
 	units commands
-	where spot // of the last fault
+	torn  commands // behind errTruncated: those of a transaction without an end
+	where spot     // of the last fault
 }
 
 // commands are those of one or several units, in order. Arguments are views into the stream's buffer.
@@ -51,7 +53,7 @@ var (
 const (
 	streamBuffer = 256 << 10
 	streamBatch  = 512     // commands that next gives out at once, a unit more perhaps
-	streamMost   = 1 << 30 // arguments of a command, and bytes of one
+	streamMost   = 1 << 40 // arguments of a command, and bytes of one: more than proto-max-bulk-len and memory admit
 )
 
 func newText(r io.Reader) *text { return &text{r: r, buf: make([]byte, streamBuffer)} }
@@ -160,6 +162,9 @@ func (s *text) unit(p []byte) (n int, err error) {
 				return n, nil
 			}
 		}
+	}
+	if s.ended {
+		s.torn = slices.Clone(s.units[units:])
 	}
 	s.args, s.units = s.args[:args], s.units[:units]
 	return 0, nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -55,6 +56,56 @@ func TestTornText(t *testing.T) {
 			}
 			if err == io.EOF || !strings.HasPrefix(all, read) {
 				t.Fatalf("zeros from %d to %d: read %v, units %s", from, to, err, read)
+			}
+		}
+	}
+}
+
+// TestLongArguments: an argument of more than a gigabyte, which proto-max-bulk-len may admit, is not taken for damage.
+// Its memory is taken only as it comes.
+func TestLongArguments(t *testing.T) {
+	for header, want := range map[string]error{
+		"$3000000000": errTruncated, "$99999999999999999999": errFormat, "$": errFormat, "$-1": errFormat,
+	} {
+		s := newText(strings.NewReader("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n" + header + "\r\nxx"))
+		if _, err := s.next(); err != want {
+			t.Errorf("%s: %v, want %v", header, err, want)
+		}
+	}
+}
+
+// TestDamagedEnd: a transaction whose EXEC is damaged has no end. What follows it is not cut off as a torn tail is: the
+// log is refused, as Redis does. A transaction that is torn is cut off.
+func TestDamagedEnd(t *testing.T) {
+	const name = "appendonlydir/appendonly.aof.1.incr.aof"
+	behind := string(protocol.AppendCommand(nil, [][]byte{[]byte("SET"), []byte("k"), []byte("v")}))
+	for _, end := range []string{"EXEX", "BLPOP"} {
+		for _, damaged := range []bool{true, false} {
+			s, d := begin(t, EverySecond)
+			s.step(1)
+			s.waitFor("the disk", func() bool { return s.aof.w.behind() == 0 })
+			f, err := d.Open(name, os.O_WRONLY|os.O_APPEND, 0o644)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := "*1\r\n$5\r\nMULTI\r\n" + behind
+			if damaged {
+				text += fmt.Sprintf("*1\r\n$%d\r\n%s\r\n", len(end), end)
+			}
+			if _, err := io.WriteString(f, text+behind); err != nil {
+				t.Fatal(err)
+			}
+			before, _ := d.Size(name)
+			s = newServer(t, d)
+			err = s.start()
+			if damaged {
+				if after, _ := d.Size(name); err == nil || after != before {
+					t.Errorf("%s: %v, %d bytes of %d", end, err, after, before)
+				}
+				continue
+			}
+			if n, bad := s.state(); err != nil || n != 1 || bad != nil {
+				t.Errorf("torn: %v, %v, %d steps", err, bad, n)
 			}
 		}
 	}

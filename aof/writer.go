@@ -53,11 +53,13 @@ type writer struct {
 	awaited int64     // a turn wants to hear when synced has come so far; 0: none does
 
 	// The goroutine's, or who holds mu while it is asleep.
+	folder   *folder
 	file     disk.File
 	size     int64 // of the file
 	temp     bool  // file is the temporary increment
 	manifest *manifest
-	made     *rewriting // whose increment was made last
+	latest   *rewriting // that was prepared
+	made     *rewriting // the last whose increment was made
 	runs     [][]byte   // put's own
 
 	rest   atomic.Int64 // DEBUG AOF-FLUSH-SLEEP, in nanos
@@ -79,8 +81,24 @@ type event struct {
 	took time.Duration
 }
 
-func newWriter(l *Log) *writer {
-	return &writer{log: l, wake: make(chan struct{}, 1), manifest: &manifest{}}
+func newWriter(l *Log, f *folder) *writer {
+	return &writer{log: l, folder: f, wake: make(chan struct{}, 1), manifest: &manifest{}}
+}
+
+// move has the writer go on in another folder, behind what it still has to do. Then nobody needs the old one.
+func (w *writer) move(to *folder) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.running {
+		w.folder = to
+		return
+	}
+	w.jobs = append(w.jobs, job{0, func() {
+		w.dropMade()
+		w.folder.unclaim()
+		w.folder = to
+	}})
+	w.rouse()
 }
 
 // retryAfter is how long the goroutine rests after a write that failed.
@@ -116,8 +134,8 @@ func (w *writer) priced() {
 func (w *writer) memory() int64 { return w.cost.Load() }
 
 // publish says that all added so far belongs to complete turns, of which turn is the last. With durable its replies
-// wait for
-// the disk. While the goroutine is asleep and nobody waits for a sync, the turn writes by itself: that costs no switch.
+// wait for the disk. While the goroutine is asleep and nobody waits for a sync, the turn writes by itself: that costs
+// no switch.
 func (w *writer) publish(turn uint64, durable bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -238,11 +256,11 @@ func (w *writer) trouble() string {
 	return ""
 }
 
-// askSync asks for a sync of what is written, and answers whether there is anything to sync.
+// askSync asks for a sync of what is written, and answers whether there is anything to sync that no reply waits for.
 func (w *writer) askSync() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.file == nil || w.bad != nil || w.synced >= w.ready || w.syncing {
+	if w.file == nil || w.bad != nil || w.synced >= w.ready || w.syncing || w.gated {
 		return false
 	}
 	w.due = true
@@ -398,7 +416,7 @@ func (w *writer) sync() {
 		}
 	}
 	if err != nil {
-		w.syncFailed(err, gated)
+		w.syncFailed(err)
 		return
 	}
 	if gated {
@@ -424,17 +442,18 @@ func (w *writer) open() {
 	w.log.parts.Gate.Open(math.MaxUint64)
 }
 
-// syncFailed is the end of a file, and of the process if replies wait for that sync. Under mu.
-func (w *writer) syncFailed(err error, gated bool) {
-	w.syncRefused(err, gated)
+// syncFailed is the end of a file, and under always of the process. Under mu.
+func (w *writer) syncFailed(err error) {
+	w.syncRefused(err)
 	w.bad = err
 	w.tell()
 }
 
-// syncRefused logs that a sync has failed, and ends the process if replies wait for it. Under mu.
-func (w *writer) syncRefused(err error, gated bool) {
+// syncRefused logs that a sync has failed. It ends the process if replies wait for one, or may begin to before a turn
+// has heard of this: they could never leave. Under mu.
+func (w *writer) syncRefused(err error) {
 	l := w.log
-	if gated {
+	if w.gated || l.set.Fsync.Get() == Always {
 		l.parts.Log.Warning("Can't persist AOF for fsync error when the AOF fsync policy is 'always': %s. Exiting...", reason.Of(err))
 		l.parts.Fatal()
 	}
@@ -447,7 +466,7 @@ func (w *writer) syncWhole() error {
 	if err != nil {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.syncFailed(err, w.gated)
+		w.syncFailed(err)
 	}
 	return err
 }
@@ -455,7 +474,7 @@ func (w *writer) syncWhole() error {
 // openIncr opens an increment to append to. fresh empties it, for good: a rewrite that a power cut has ended may have
 // left one of that name. Its bytes must not come back once the manifest names the new one.
 func (w *writer) openIncr(name string, fresh bool) (disk.File, error) {
-	f := w.log.folder
+	f := w.folder
 	if err := f.disk.Mkdir(f.dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -478,12 +497,15 @@ func (w *writer) abandon() {
 	w.do(0, func() {
 		w.closeFile()
 		w.mu.Lock()
+		defer w.mu.Unlock()
 		if w.bad != nil {
+			if w.gated { // always was set since
+				w.syncRefused(w.bad)
+			}
 			w.lost = w.bad
 		}
 		w.bad, w.failing = nil, nil
 		w.forget()
-		w.mu.Unlock()
 	})
 }
 
@@ -513,7 +535,7 @@ func (w *writer) closeFile() {
 // removeTemporary removes the temporary increment: there was no data set that it goes on from.
 func (w *writer) removeTemporary() {
 	w.temp = false
-	f := w.log.folder
+	f := w.folder
 	w.log.parts.Log.Notice("Removing the temp incr aof file %s in the background", f.temporaryIncr())
 	_ = f.disk.Remove(f.path(f.temporaryIncr()))
 }
@@ -523,10 +545,12 @@ func (w *writer) finish() {
 	w.do(w.end(), func() {
 		w.syncLast()
 		w.closeFile()
+		w.dropMade()
 		w.mu.Lock()
 		w.lost, w.bad, w.failing = nil, nil, nil
 		w.forget()
 		w.mu.Unlock()
+		go w.log.parts.Core.Do(w.log.giveBack)
 	})
 }
 
@@ -543,7 +567,7 @@ func (w *writer) syncLast() {
 	defer w.mu.Unlock()
 	switch {
 	case err != nil:
-		w.syncRefused(err, w.gated)
+		w.syncRefused(err)
 	case whole:
 		w.synced = w.ready
 		w.open()
@@ -555,6 +579,7 @@ func (w *writer) last() (done <-chan struct{}) {
 	c := make(chan struct{})
 	w.do(w.end(), func() {
 		w.syncLast()
+		w.dropMade()
 		close(c)
 	})
 	return c

@@ -109,8 +109,10 @@ func run(args []string) error {
 		return fmt.Errorf("no subcommand %q; %s", args[0], usage)
 	}
 	flags := flag.NewFlagSet("bench "+args[0], flag.ContinueOnError)
-	flags.StringVar(&o.redis, "redis", cmp.Or(os.Getenv("REDIS_SERVER"), ownRedis), "the reference `server`: a path, or a name on PATH; default $REDIS_SERVER")
-	flags.Var(&o.also, "also", "a further server beside it, as `name=path`; may be repeated (valkey-server on PATH joins by itself)")
+	flags.StringVar(&o.redis, "redis", cmp.Or(os.Getenv("REDIS_SERVER"), ownRedis),
+		"the reference `server`: a path, or a name on PATH; default $REDIS_SERVER")
+	flags.Var(&o.also, "also",
+		"a further server beside it, as `name=path`; may be repeated (valkey-server on PATH joins by itself)")
 	flags.StringVar(&o.spindle, "spindle", "", "spindle's `binary` (default: bin/spindle, built if it is not there)")
 	flags.StringVar(&o.root, "root", ".", "the repository's `folder`")
 	flags.StringVar(&o.scratch, "scratch", "", "`folder` for the servers' data (default: a new one in $TMPDIR)")
@@ -123,7 +125,8 @@ func run(args []string) error {
 	flags.Uint64Var(&o.keys, "keys", o.keys, "`keys` of most scenarios")
 	flags.Uint64Var(&o.many, "many", o.many, "`keys` of memory, gc, bgsave, loading and lazyfree")
 	flags.StringVar(&o.plots, "plots", "svg", "the `form` of pictures: svg or png")
-	flags.StringVar(&o.only, "only", "", "measure only the cells of throughput and types that this `expression` matches, as \"LPOP 16\"; writes nothing")
+	flags.StringVar(&o.only, "only", "",
+		"measure only the cells of throughput and types that this `expression` matches, as \"LPOP 16\"; writes nothing")
 	flags.BoolVar(&o.write, "write", o.write, "write BENCHMARKS.md, plots and results")
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
@@ -235,8 +238,9 @@ func withoutFolder(args []string) (rest []string) {
 
 // env turns flags into what scenarios are given.
 func (o *options) env(ctx context.Context, args []string) (*scenarios.Env, error) {
-	e := &scenarios.Env{Context: ctx, Runs: max(1, o.runs), Duration: o.duration, Warmup: o.warmup, Keys: max(1, o.keys), ManyKeys: max(1, o.many),
-		Port: o.port, Log: os.Stderr, Command: "go run ./bench " + strings.Join(withoutFolder(args), " ")}
+	e := &scenarios.Env{Context: ctx, Runs: max(1, o.runs), Duration: o.duration, Warmup: o.warmup, Keys: max(1, o.keys),
+		ManyKeys: max(1, o.many),
+		Port:     o.port, Log: os.Stderr, Command: "go run ./bench " + strings.Join(withoutFolder(args), " ")}
 	var err error
 	if o.only != "" {
 		if e.Only, err = regexp.Compile(o.only); err != nil {
@@ -250,7 +254,8 @@ func (o *options) env(ctx context.Context, args []string) (*scenarios.Env, error
 		return nil, err
 	}
 	if !e.ServerCPUs.Holds() || !e.LoadCPUs.Holds() {
-		fmt.Fprintf(os.Stderr, "bench: cores %s and %s are not both ours: nothing is pinned, and figures are worth little\n", e.ServerCPUs, e.LoadCPUs)
+		fmt.Fprintf(os.Stderr, "bench: cores %s and %s are not both ours: nothing is pinned, and figures are worth little\n",
+			e.ServerCPUs, e.LoadCPUs)
 		e.ServerCPUs, e.LoadCPUs = nil, nil
 	}
 	path, err := exec.LookPath(o.redis)

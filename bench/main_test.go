@@ -25,7 +25,8 @@ func TestMain(m *testing.M) {
 }
 
 func TestRefusals(t *testing.T) {
-	for _, args := range []string{"", "nothing", "run", "run nothing", "quick -also x", "run -n x memory", "run -redis /nowhere memory", "run -server-cpus x memory"} {
+	for _, args := range []string{"", "nothing", "run", "run nothing", "quick -also x", "run -n x memory",
+		"run -redis /nowhere memory", "run -server-cpus x memory"} {
 		if err := run(strings.Fields(args)); err == nil {
 			t.Errorf("bench %s is accepted", args)
 		}
@@ -50,7 +51,8 @@ func TestInterrupt(t *testing.T) {
 		t.Skip("redis-server is not on PATH")
 	}
 	scratch := t.TempDir()
-	cmd := exec.Command(os.Args[0], "run", "-spindle", "/bin/true", "-scratch", scratch, "-port", "21480", "-keys", "1000", "-duration", "1m", "latency")
+	cmd := exec.Command(os.Args[0], "run", "-spindle", "/bin/true", "-scratch", scratch, "-port", "21480", "-keys", "1000",
+		"-duration", "1m", "latency")
 	cmd.Env = append(os.Environ(), "BENCH_IS_MAIN=1")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -114,7 +116,8 @@ func childrenOf(pid int) (children []int) {
 
 // TestCommandNamesNoFolder looks at the command that a page gives for making it again.
 func TestCommandNamesNoFolder(t *testing.T) {
-	for _, args := range [][]string{{"run", "-root", "/a/b", "-n", "2"}, {"run", "--root=/a/b", "-n", "2"}, {"run", "-n", "2"}} {
+	for _, args := range [][]string{{"run", "-root", "/a/b", "-n", "2"}, {"run", "--root=/a/b", "-n", "2"},
+		{"run", "-n", "2"}} {
 		if got := strings.Join(withoutFolder(args), " "); got != "run -n 2" {
 			t.Errorf("%q became %q", args, got)
 		}

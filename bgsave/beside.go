@@ -105,7 +105,8 @@ func (b *besideRestore) run(cl *client.Client, store *value.Store, anySum, count
 // runString copies a string's bytes to where they will stay.
 func (b *besideRestore) runString(body []byte, store *value.Store) {
 	b.v.t = value.String
-	if b.v.text, b.err = restoredText(body); b.err != nil || b.v.text.Form == rdb.Integer || len(b.v.text.Bytes) < besideFrom {
+	if b.v.text, b.err = restoredText(body); b.err != nil || b.v.text.Form == rdb.Integer ||
+		len(b.v.text.Bytes) < besideFrom {
 		return
 	}
 	text := b.v.text.Bytes

@@ -108,7 +108,8 @@ func BenchmarkBuild(b *testing.B) {
 					}
 				}}
 				into.Prepare(codec.Env{Limits: codec.DefaultLimits})
-				r := rdb.Record{Op: rdb.OpKey, Kind: h.kind, Key: []byte("huge"), Raw: w.Buf, DeadlineMs: rdb.None, Idle: rdb.None, Freq: rdb.None}
+				r := rdb.Record{Op: rdb.OpKey, Kind: h.kind, Key: []byte("huge"), Raw: w.Buf, DeadlineMs: rdb.None,
+					Idle: rdb.None, Freq: rdb.None}
 				x := &codec.Expander{Env: into.env}
 				ready, err := x.Read(r.Kind, r.Raw)
 				if err != nil || ready.Whole() {

@@ -40,9 +40,11 @@ func (h *Commands) Families() []command.Family {
 	restored := command.FirstArg(command.KeyOW | command.KeyUpdate)
 	return []command.Family{
 		{Name: "server", Rows: []command.Spec{
-			{Name: "save", Arity: 1, Flags: command.Admin | command.NoScript | command.NoAsyncLoading | command.NoMulti, Run: h.save},
+			{Name: "save", Arity: 1, Flags: command.Admin | command.NoScript | command.NoAsyncLoading | command.NoMulti,
+				Run: h.save},
 			{Name: "bgsave", Arity: -1, Flags: command.Admin | command.NoScript | command.NoAsyncLoading, Run: h.bgsave},
-			{Name: "lastsave", Arity: 1, Flags: command.Loading | command.Stale | command.Fast, ACL: command.ACLAdmin | command.ACLDangerous,
+			{Name: "lastsave", Arity: 1, Flags: command.Loading | command.Stale | command.Fast,
+				ACL:  command.ACLAdmin | command.ACLDangerous,
 				Tips: []string{"nondeterministic_output"}, Run: h.lastSave},
 			{Name: "restore-asking", Arity: -4, Flags: command.Write | command.DenyOOM | command.Asking,
 				ACL: command.ACLKeyspace | command.ACLDangerous, Keys: restored, Run: h.restore},
@@ -50,7 +52,8 @@ func (h *Commands) Families() []command.Family {
 		{Name: "generic", ACL: command.ACLKeyspace, Rows: []command.Spec{
 			{Name: "dump", Arity: 2, Flags: command.ReadOnly, Keys: command.FirstArg(command.KeyRO | command.KeyAccess),
 				Tips: []string{"nondeterministic_output"}, Run: h.dump},
-			{Name: "restore", Arity: -4, Flags: command.Write | command.DenyOOM, ACL: command.ACLDangerous, Keys: restored, Run: h.restore},
+			{Name: "restore", Arity: -4, Flags: command.Write | command.DenyOOM, ACL: command.ACLDangerous, Keys: restored,
+				Run: h.restore},
 		}},
 	}
 }

@@ -54,7 +54,8 @@ func (b *bench) Notify(_ command.EventClass, event string, db int, key []byte) {
 func (b *bench) run(args ...string) string {
 	b.t.Helper()
 	var reply protocol.Reply
-	c := &command.Context{Client: &b.cl, Reply: &reply, Space: b.space, DB: b.space.DB(b.cl.DB), Now: b.space.Now(), Core: b, Settings: &b.common}
+	c := &command.Context{Client: &b.cl, Reply: &reply, Space: b.space, DB: b.space.DB(b.cl.DB), Now: b.space.Now(),
+		Core: b, Settings: &b.common}
 	for _, a := range args {
 		c.Args = append(c.Args, []byte(a))
 	}
@@ -104,7 +105,8 @@ func TestDumpRestore(t *testing.T) {
 	if got := b.run("dump", "none"); got != "$-1\r\n" {
 		t.Errorf("DUMP of nothing: %q", got)
 	}
-	values := []string{"", "10", "-9223372036854775808", "hello", strings.Repeat("a", 44), strings.Repeat("ab", 5000), strings.Repeat("x\x00\xffy", 100_000)}
+	values := []string{"", "10", "-9223372036854775808", "hello", strings.Repeat("a", 44), strings.Repeat("ab", 5000),
+		strings.Repeat("x\x00\xffy", 100_000)}
 	for i, v := range values {
 		key := fmt.Sprintf("k%d", i)
 		b.space.DB(0).SetString([]byte(key), []byte(v), 0)
@@ -120,7 +122,8 @@ func TestDumpRestore(t *testing.T) {
 		}
 	}
 	// The reference server's own payload, version 11.
-	if got := b.run("restore", "theirs", "0", rdb11("\x00\x05hello")); got != "+OK\r\n" || b.get("theirs") != "embstr hello @0" {
+	if got := b.run("restore", "theirs", "0", rdb11("\x00\x05hello")); got != "+OK\r\n" ||
+		b.get("theirs") != "embstr hello @0" {
 		t.Errorf("%q, %s", got, b.get("theirs"))
 	}
 }
@@ -191,13 +194,15 @@ func TestRestoreEffects(t *testing.T) {
 	p := rdb11("\x00\x01v")
 	steps := []struct{ args, key, told, event string }{
 		{"k 0 PAYLOAD", "embstr v @0", "=", "new 0 k,restore 0 k"},
-		{"k 500 PAYLOAD REPLACE IDLETIME 7", "embstr v @1000500", "restore k 1000500 PAYLOAD REPLACE IDLETIME 7 ABSTTL", "new 0 k,restore 0 k"},
+		{"k 500 PAYLOAD REPLACE IDLETIME 7", "embstr v @1000500", "restore k 1000500 PAYLOAD REPLACE IDLETIME 7 ABSTTL",
+			"new 0 k,restore 0 k"},
 		{"k 2000000 PAYLOAD REPLACE ABSTTL", "embstr v @2000000", "=", "new 0 k,restore 0 k"},
 		{"k 999999 PAYLOAD REPLACE ABSTTL", "(nil)", "DEL k", "del 0 k"},
 		{"k 999999 PAYLOAD ABSTTL", "(nil)", "-", ""},
 		{"k 0 PAYLOAD", "embstr v @0", "=", "new 0 k,restore 0 k"},
 		{"k 999999 PAYLOAD REPLACE ABSTTL", "(nil)", "UNLINK k", "del 0 k"}, // lazyfree-lazy-server-del
-		{"k 9223372036854775807 PAYLOAD", "embstr v @9223372036854775807", "restore k 9223372036854775807 PAYLOAD ABSTTL", "new 0 k,restore 0 k"},
+		{"k 9223372036854775807 PAYLOAD", "embstr v @9223372036854775807",
+			"restore k 9223372036854775807 PAYLOAD ABSTTL", "new 0 k,restore 0 k"},
 	}
 	for i, s := range steps {
 		b.common.LazyfreeServer.Set(i > 4)
@@ -226,7 +231,8 @@ func TestRestoreClock(t *testing.T) {
 	for _, policy := range []keyspace.Policy{keyspace.AllKeysLFU, keyspace.AllKeysLRU} {
 		b.space.Policy = policy
 		for _, word := range []string{"IDLETIME", "FREQ"} {
-			if got := b.run("restore", "past", "1", p, "ABSTTL", "REPLACE", word, "10"); got != "+OK\r\n" || !b.space.DB(0).Stored([]byte("past")).Exists() {
+			if got := b.run("restore", "past", "1", p, "ABSTTL", "REPLACE", word, "10"); got != "+OK\r\n" ||
+				!b.space.DB(0).Stored([]byte("past")).Exists() {
 				t.Errorf("%s of a key past its deadline: %q", word, got)
 			}
 		}
@@ -313,17 +319,20 @@ func TestKeyspace(t *testing.T) {
 	}
 	for i := range keys {
 		v := to.DB(0).Peek(fmt.Appendf(nil, "key:%d", i))
-		if !v.Exists() || string(v.Bytes(nil)) != fmt.Sprintf("value of %d", i) || v.Deadline() != int64(i%3)*4_000_000_000_000 {
+		if !v.Exists() || string(v.Bytes(nil)) != fmt.Sprintf("value of %d", i) ||
+			v.Deadline() != int64(i%3)*4_000_000_000_000 {
 			t.Fatalf("key %d is %q @%d", i, v.Bytes(nil), v.Deadline())
 		}
 	}
 	if v := to.DB(7).Peek([]byte("long")); v.Len() != 2_000_000 {
 		t.Errorf("the long value has %d bytes", v.Len())
 	}
-	again := rdb.Record{Key: []byte("key:2"), Value: rdb.Text{Bytes: []byte("x")}, DeadlineMs: rdb.None, Idle: rdb.None, Freq: rdb.None}
+	again := rdb.Record{Key: []byte("key:2"), Value: rdb.Text{Bytes: []byte("x")}, DeadlineMs: rdb.None,
+		Idle: rdb.None, Freq: rdb.None}
 	into := &Into{Space: to}
 	_, err = into.Insert([]rdb.Record{again})
-	if late := into.Finish(); err != nil || !errors.Is(late, ErrDuplicate) || !strings.Contains(late.Error(), `key "key:2" of database 0`) {
+	if late := into.Finish(); err != nil || !errors.Is(late, ErrDuplicate) ||
+		!strings.Contains(late.Error(), `key "key:2" of database 0`) {
 		t.Errorf("a key twice: %v, %v", err, late)
 	}
 	if _, err := (&Into{Space: to, Replace: true}).Insert([]rdb.Record{again}); err != nil {
@@ -346,7 +355,8 @@ func TestSanitize(t *testing.T) {
 		b.ResetStats()
 		log.Reset()
 		for payload, want := range map[string]string{
-			packed: "+OK\r\n", pieces: "+OK\r\n", twice: "-ERR Bad data format\r\n", rdb11("\x02\x01\x01a"): "+OK\r\n", rdb11("\x00\x01a"): "+OK\r\n",
+			packed: "+OK\r\n", pieces: "+OK\r\n", twice: "-ERR Bad data format\r\n", rdb11("\x02\x01\x01a"): "+OK\r\n",
+			rdb11("\x00\x01a"): "+OK\r\n",
 		} {
 			if got := b.run("restore", "k", "0", payload, "REPLACE"); got != want {
 				t.Errorf("sanitize %d: %q is %q, want %q", mode, payload, got, want)

@@ -90,7 +90,8 @@ func WriteFile(ctx context.Context, f FileOptions, fill func(w io.Writer) error)
 	}
 	file, err := f.Disk.Open(f.Temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
-		f.Log.Warning("Failed opening the temp RDB file %s (in server root dir %s) for saving: %s", f.Temp, workingDir(), reason.Of(err))
+		f.Log.Warning("Failed opening the temp RDB file %s (in server root dir %s) for saving: %s",
+			f.Temp, workingDir(), reason.Of(err))
 		return 0, err
 	}
 	size, step, err := writeFile(file, f, fill)

@@ -191,7 +191,8 @@ func (in *Into) adds(records []rdb.Record, from int) (done int, err error) {
 }
 
 // WritePlain implements PlainInserter.
-func (in *Into) WritePlain(b *rdb.Batch, keys []rdb.Plain, expired func(deadlineMs int64) bool, into []keyspace.Written) {
+func (in *Into) WritePlain(b *rdb.Batch, keys []rdb.Plain, expired func(deadlineMs int64) bool,
+	into []keyspace.Written) {
 	if in.writer == nil {
 		return
 	}
@@ -364,7 +365,8 @@ func (in *Into) build(r *rdb.Record) (err error) {
 		r.Empty = true
 		return nil
 	case err != nil && !errors.Is(err, ErrDuplicate):
-		return &rdb.FormatError{Offset: r.Offset, What: codec.Complaint(r.Kind, err), Doing: r.Kind.String(), DB: r.DB, Key: string(r.Key)}
+		return &rdb.FormatError{Offset: r.Offset, What: codec.Complaint(r.Kind, err), Doing: r.Kind.String(), DB: r.DB,
+			Key: string(r.Key)}
 	}
 	return err
 }

@@ -33,7 +33,8 @@ func (b *bench) settle() {
 func sets(sizes map[string]int, twice bool) []byte {
 	w := rdb.Writer{Buf: rdb.AppendHeader(nil, 9)}
 	for name, n := range sizes {
-		w.Buf = w.AppendKey(w.Buf, rdb.Attributes{DeadlineMs: rdb.None, Idle: rdb.None, Freq: rdb.None}, rdb.KindSet, []byte(name))
+		w.Buf = w.AppendKey(w.Buf, rdb.Attributes{DeadlineMs: rdb.None, Idle: rdb.None, Freq: rdb.None},
+			rdb.KindSet, []byte(name))
 		more := 0
 		if twice {
 			more = 1
@@ -80,12 +81,14 @@ func TestBuild(t *testing.T) {
 	if err != nil || l.Keys != 3 || l.Empty != 1 || turns < 5 {
 		t.Fatalf("%+v in %d turns, %v", l, turns, err)
 	}
-	for _, line := range []string{"rdbLoadObject skipping empty key: empty", "keys loaded: 3, keys expired: 0, empty keys skipped: 1."} {
+	for _, line := range []string{"rdbLoadObject skipping empty key: empty",
+		"keys loaded: 3, keys expired: 0, empty keys skipped: 1."} {
 		if !strings.Contains(log, line) {
 			t.Errorf("the log lacks %q:\n%s", line, log)
 		}
 	}
-	for name, want := range map[string]string{"small": "listpack 3", "in one turn": "hashtable 400", "large": "hashtable 20000"} {
+	for name, want := range map[string]string{"small": "listpack 3", "in one turn": "hashtable 400",
+		"large": "hashtable 20000"} {
 		v := db.Peek([]byte(name))
 		if got := fmt.Sprint(v.Encoding(), " ", members(v)); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
@@ -99,7 +102,8 @@ func TestBuild(t *testing.T) {
 	empty := b.space.Heap().Used()
 	var format *rdb.FormatError
 	for range 2 {
-		if _, _, err := load(t, sets(map[string]int{"large": 20_000}, true), &Into{Space: b.space}, LoadOptions{}); !errors.As(err, &format) || format.Key != "large" {
+		if _, _, err := load(t, sets(map[string]int{"large": 20_000}, true), &Into{Space: b.space},
+			LoadOptions{}); !errors.As(err, &format) || format.Key != "large" {
 			t.Errorf("a duplicate: %v", err)
 		}
 	}
@@ -116,7 +120,8 @@ func TestBuildInto(t *testing.T) {
 			b := newBench(t)
 			b.space.DB(0).SetString([]byte("k"), []byte("v"), 0)
 			_, _, err := load(t, sets(map[string]int{"k": n}, false), &Into{Space: b.space, Replace: replace}, LoadOptions{})
-			if replace && (err != nil || members(b.space.DB(0).Peek([]byte("k"))) != n) || !replace && (!errors.Is(err, ErrDuplicate) || b.get("k") == "") {
+			if replace && (err != nil || members(b.space.DB(0).Peek([]byte("k"))) != n) ||
+				!replace && (!errors.Is(err, ErrDuplicate) || b.get("k") == "") {
 				t.Errorf("%d members, replace %t: %v, %s", n, replace, err, b.space.DB(0).Peek([]byte("k")).Type())
 			}
 		}
@@ -161,10 +166,12 @@ func TestVersion(t *testing.T) {
 func FuzzRestore(f *testing.F) {
 	const fieldsDeadline = "\x19\x00\xd8\xc3,\xbb\x03\x00\x00\x1d\x1d\x00\x00\x00\x06\x00\x81a\x02\x01\x01\xf4\x00\xd8\xc3,\xbb\x03\x00\x00\x09\x81b\x02\x02\x01\x00\x01\xff"
 	seeds := []string{
-		"\x00\x05hello", "\x00\xc3\x05\x15\x01zz\xe0\x0b\x00", "\x01\x02\x01a\xc0\x05", "\x02\x02\x01a\x01b", "\x02\x02\xc0\x01\xc0\x02", "\x03\x01\x01a\x031.5", "\x04\x01\x01f\x01v",
+		"\x00\x05hello", "\x00\xc3\x05\x15\x01zz\xe0\x0b\x00", "\x01\x02\x01a\xc0\x05", "\x02\x02\x01a\x01b",
+		"\x02\x02\xc0\x01\xc0\x02", "\x03\x01\x01a\x031.5", "\x04\x01\x01f\x01v",
 		"\x05\x01\x01a\x00\x00\x00\x00\x00\x00\xf8\x3f", "\x0b\x0c\x02\x00\x00\x00\x02\x00\x00\x00\x01\x00\x02\x00",
 		"\x09\x08\x01\x01a\x01\x00b\xff", "\x0d\x11\x11\x00\x00\x00\x0d\x00\x00\x00\x02\x00\x00\x01a\x03\x01b\xff",
-		"\x10\x0d\x0d\x00\x00\x00\x02\x00\x81a\x02\x81b\x02\xff", "\x11\x0c\x0c\x00\x00\x00\x02\x00\x81a\x02\x01\x01\xff", "\x14\x0d\x0d\x00\x00\x00\x02\x00\x81a\x02\x81b\x02\xff",
+		"\x10\x0d\x0d\x00\x00\x00\x02\x00\x81a\x02\x81b\x02\xff", "\x11\x0c\x0c\x00\x00\x00\x02\x00\x81a\x02\x01\x01\xff",
+		"\x14\x0d\x0d\x00\x00\x00\x02\x00\x81a\x02\x81b\x02\xff",
 		"\x12\x01\x02\x0d\x0d\x00\x00\x00\x02\x00\x81a\x02\x81b\x02\xff", "\x12\x02\x01\x01a\x01\x01b",
 		"\x15\x01\x10\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x01>>\x00\x00\x00\x18\x00\x02\x01\x01\x01\x01\x01\x81f\x02\x00\x01\x02\x01\x00\x01\x00\x01\x81v\x02\x04\x01\x03\x01\x00\x01\x01\x01\x81w\x02\x04\x01" +
 			"\x00\x01\x01\x01\x00\x01\x02\x01\x81g\x02\x81x\x02\x81h\x02\x81y\x02\x08\x01\xff\x02\x02\x01\x01\x01\x01\x02\x03\x01\x01g\x02\x01\x03\x02\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x01\x81l\xfe\xfe\xa1\x01\x00\x00\x01" +
@@ -196,7 +203,8 @@ func FuzzRestore(f *testing.F) {
 			}
 			// Goes field by field, and comes back as any hash.
 			lost := encoding == value.ListpackEx && !b.space.FieldsHaveDeadlines()
-			if v := b.space.DB(0).Peek([]byte("again")); !lost && (v.Encoding() != encoding || len(b.dumped("again")) != len(payload)) {
+			if v := b.space.DB(0).Peek([]byte("again")); !lost &&
+				(v.Encoding() != encoding || len(b.dumped("again")) != len(payload)) {
 				t.Fatalf("%q dumps as %q, which is restored as %q", body, payload, b.dumped("again"))
 			}
 			b.space.DB(0).Delete([]byte("again"))
@@ -259,7 +267,8 @@ func TestInto(t *testing.T) {
 	b := newBench(t)
 	empty := b.space.Heap().Used()
 	for _, replace := range []bool{false, true, false} {
-		if l, _, err := load(t, write(replace), &Into{Space: b.space, Replace: replace}, LoadOptions{}); err != nil || replace == (l.Keys == keys) {
+		if l, _, err := load(t, write(replace), &Into{Space: b.space, Replace: replace}, LoadOptions{}); err != nil ||
+			replace == (l.Keys == keys) {
 			t.Fatalf("replace %t: %+v, %v", replace, l, err)
 		}
 		if n := b.space.DB(0).Len() + b.space.DB(1).Len(); n != keys {
@@ -285,7 +294,9 @@ func TestInto(t *testing.T) {
 		}
 		if !replace {
 			_, log, err := load(t, write(false), &Into{Space: b.space}, LoadOptions{})
-			if !errors.Is(err, ErrDuplicate) || b.space.DB(0).Len()+b.space.DB(1).Len() != keys || !strings.Contains(err.Error(), ", before offset ") || !strings.Contains(log, "Terminating server after rdb file reading failure.") {
+			if !errors.Is(err, ErrDuplicate) || b.space.DB(0).Len()+b.space.DB(1).Len() != keys ||
+				!strings.Contains(err.Error(), ", before offset ") ||
+				!strings.Contains(log, "Terminating server after rdb file reading failure.") {
 				t.Fatalf("a second time: %v, %d keys", err, b.space.DB(0).Len()+b.space.DB(1).Len())
 			}
 		}
@@ -302,7 +313,8 @@ func TestInto(t *testing.T) {
 // the splitter hangs in a connection at that time and goes on later.
 func TestIntoBrokenOff(t *testing.T) {
 	const keys = 40_000
-	w, none := rdb.Writer{Buf: rdb.AppendHeader(nil, 12)}, rdb.Attributes{DeadlineMs: rdb.None, Idle: rdb.None, Freq: rdb.None}
+	w, none := rdb.Writer{Buf: rdb.AppendHeader(nil, 12)},
+		rdb.Attributes{DeadlineMs: rdb.None, Idle: rdb.None, Freq: rdb.None}
 	for i := range keys {
 		w.Buf = w.AppendKey(w.Buf, none, rdb.KindString, fmt.Appendf(nil, "key:%d", i))
 		w.Text(fmt.Appendf(nil, "value of %d", i))
@@ -378,7 +390,8 @@ func TestIntoExpired(t *testing.T) {
 	for db := range 3 {
 		w.Buf = rdb.AppendSelectDB(w.Buf, db, keys, keys*3/5)
 		for i := range keys {
-			w.Buf = w.AppendKey(w.Buf, rdb.Attributes{DeadlineMs: deadline(i), Idle: rdb.None, Freq: rdb.None}, rdb.KindString, fmt.Appendf(nil, "key:%d:%d", db, i))
+			w.Buf = w.AppendKey(w.Buf, rdb.Attributes{DeadlineMs: deadline(i), Idle: rdb.None, Freq: rdb.None}, rdb.KindString,
+				fmt.Appendf(nil, "key:%d:%d", db, i))
 			w.Text(fmt.Appendf(nil, "value of %d in %d", i, db))
 		}
 	}
@@ -404,7 +417,8 @@ func TestIntoExpired(t *testing.T) {
 			if !v.Exists() {
 				continue
 			}
-			if got, _ := v.Contiguous(); string(got) != fmt.Sprintf("value of %d in %d", i, db) || v.Volatile() != (at != rdb.None) || v.Volatile() && v.Deadline() != at {
+			if got, _ := v.Contiguous(); string(got) != fmt.Sprintf("value of %d in %d", i, db) ||
+				v.Volatile() != (at != rdb.None) || v.Volatile() && v.Deadline() != at {
 				t.Fatalf("key %d of database %d: %q until %d", i, db, got, v.Deadline())
 			}
 		}
@@ -419,7 +433,8 @@ func TestIntoExpired(t *testing.T) {
 // TestIntoSeveral: records of several databases in one call go where they belong.
 func TestIntoSeveral(t *testing.T) {
 	b := newBench(t)
-	zero := rdb.Record{Key: []byte("k"), Value: rdb.Text{Bytes: []byte("x")}, DeadlineMs: rdb.None, Idle: rdb.None, Freq: rdb.None}
+	zero := rdb.Record{Key: []byte("k"), Value: rdb.Text{Bytes: []byte("x")}, DeadlineMs: rdb.None,
+		Idle: rdb.None, Freq: rdb.None}
 	one := zero
 	one.DB = 1
 	into := &Into{Space: b.space}
@@ -444,7 +459,8 @@ func TestAnnouncedWithoutEnd(t *testing.T) {
 	if into.loader != nil || len(into.reserved) != 2 {
 		t.Errorf("a loader: %t, %d databases", into.loader != nil, len(into.reserved))
 	}
-	record := rdb.Record{Key: []byte("k"), DB: 1, Value: rdb.Text{Bytes: []byte("x")}, DeadlineMs: rdb.None, Idle: rdb.None, Freq: rdb.None}
+	record := rdb.Record{Key: []byte("k"), DB: 1, Value: rdb.Text{Bytes: []byte("x")}, DeadlineMs: rdb.None,
+		Idle: rdb.None, Freq: rdb.None}
 	if n, err := into.Insert([]rdb.Record{record}); n != 1 || err != nil {
 		t.Errorf("%d keys, %v", n, err)
 	}
@@ -457,13 +473,16 @@ func TestAnnouncedWithoutEnd(t *testing.T) {
 // told.
 func TestLeastInOneTurn(t *testing.T) {
 	b := newBench(t)
-	fields := listpack.AppendElement(listpack.AppendElement(listpack.AppendElement(listpack.AppendEmpty(nil), listpack.Of([]byte("f"))), listpack.Of([]byte("v"))), listpack.OfInt(4_000_000_000_000))
+	fields := listpack.AppendElement(listpack.AppendElement(listpack.AppendElement(listpack.AppendEmpty(nil),
+		listpack.Of([]byte("f"))), listpack.Of([]byte("v"))), listpack.OfInt(4_000_000_000_000))
 	var records []rdb.Record
 	for i := range 60 {
-		r := rdb.Record{Key: fmt.Appendf(nil, "h%d", i), Kind: rdb.KindHashTTLListpack, Encoding: uint8(value.ListpackEx), Packed: fields,
+		r := rdb.Record{Key: fmt.Appendf(nil, "h%d", i), Kind: rdb.KindHashTTLListpack,
+			Encoding: uint8(value.ListpackEx), Packed: fields,
 			Least: 4_000_000_000_000, DeadlineMs: rdb.None, Idle: rdb.None, Freq: rdb.None}
 		if i == 20 { // between them: goes through the loader
-			r = rdb.Record{Key: []byte("s"), Value: rdb.Text{Bytes: []byte("x")}, DeadlineMs: rdb.None, Idle: rdb.None, Freq: rdb.None}
+			r = rdb.Record{Key: []byte("s"), Value: rdb.Text{Bytes: []byte("x")}, DeadlineMs: rdb.None,
+				Idle: rdb.None, Freq: rdb.None}
 		}
 		records = append(records, r)
 	}
@@ -474,7 +493,8 @@ func TestLeastInOneTurn(t *testing.T) {
 	if n != 60 || !errors.Is(err, ErrDuplicate) || turns != 3 {
 		t.Errorf("%d keys in %d turns, %v", n, turns, err)
 	}
-	if err := into.Finish(); err != nil || b.space.DB(0).Len() != 60 || b.space.DB(0).FieldsDeadline([]byte("h0")) != 4_000_000_000_000 {
+	if err := into.Finish(); err != nil || b.space.DB(0).Len() != 60 ||
+		b.space.DB(0).FieldsDeadline([]byte("h0")) != 4_000_000_000_000 {
 		t.Errorf("%d keys, %v", b.space.DB(0).Len(), err)
 	}
 }
@@ -491,10 +511,12 @@ func TestReplacedPlain(t *testing.T) {
 	}
 	w := rdb.Writer{Buf: rdb.AppendHeader(nil, 12)}
 	for _, key := range []string{"k", "n"} {
-		w.Buf = w.AppendKey(w.Buf, rdb.Attributes{DeadlineMs: rdb.None, Idle: rdb.None, Freq: rdb.None}, rdb.KindString, []byte(key))
+		w.Buf = w.AppendKey(w.Buf, rdb.Attributes{DeadlineMs: rdb.None, Idle: rdb.None, Freq: rdb.None},
+			rdb.KindString, []byte(key))
 		w.Text([]byte("new"))
 	}
-	if _, _, err := load(t, rdb.AppendEOF(append(w.Buf, byte(rdb.OpEOF)), 0), &Into{Space: b.space, Replace: true}, LoadOptions{}); err != nil {
+	if _, _, err := load(t, rdb.AppendEOF(append(w.Buf, byte(rdb.OpEOF)), 0), &Into{Space: b.space, Replace: true},
+		LoadOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, key := range []string{"k", "n"} {

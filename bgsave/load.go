@@ -208,22 +208,27 @@ func Complain(err error, o LoadOptions) {
 	switch {
 	case errors.Is(err, rdb.ErrSignature), errors.Is(err, rdb.ErrVersion), errors.Is(err, ErrWrap):
 		log.Warning("%s", err)
-		log.Warning("What to do: %s is not an RDB file of versions 1 to %d. Move it away to start with an empty data set, or put the right file in its place.", o.Name, rdb.MaxVersion)
+		log.Warning("What to do: %s is not an RDB file of versions 1 to %d. Move it away to start with an empty data set, "+
+			"or put the right file in its place.", o.Name, rdb.MaxVersion)
 		last = "Fatal error loading the DB: Invalid argument. Exiting."
 	case errors.As(err, &sum):
 		log.Warning("Wrong RDB checksum expected: (%x) but got (%x). Aborting now.", sum.Computed, sum.Announced)
 		log.Warning("Internal error in RDB reading offset %d -> RDB CRC error", sum.Offset)
-		log.Warning("What to do: the bytes of %s changed since they were written. Restore a backup or a replica's file. If none is left, 'rdbchecksum no' loads it unchecked.", o.Name)
+		log.Warning("What to do: the bytes of %s changed since they were written. Restore a backup or a replica's file. If "+
+			"none is left, 'rdbchecksum no' loads it unchecked.", o.Name)
 	case errors.As(err, &format) && format.Truncated:
 		log.Warning("Short read or OOM loading DB. Unrecoverable error, aborting now.")
 		log.Warning("Internal error in RDB reading offset %d -> Unexpected EOF reading RDB file: %s", format.Offset, format)
-		log.Warning("What to do: %s is only the beginning of a file (an interrupted copy, a full disk?). Copy it again, or restore a backup or a replica's file.", o.Name)
+		log.Warning("What to do: %s is only the beginning of a file (an interrupted copy, a full disk?). Copy it again, or "+
+			"restore a backup or a replica's file.", o.Name)
 	case errors.As(err, &format):
 		log.Warning("Internal error in RDB reading offset %d -> %s", format.Offset, format)
-		log.Warning("What to do: %s is damaged. Restore a backup or a replica's file; spindle check-rdb --keys %s lists what is readable before the damage.", o.Name, o.Name)
+		log.Warning("What to do: %s is damaged. Restore a backup or a replica's file; spindle check-rdb --keys %s lists "+
+			"what is readable before the damage.", o.Name, o.Name)
 	case errors.As(err, &unsupported):
 		log.Warning("Internal error in RDB reading offset %d -> %s", unsupported.Offset, unsupported)
-		log.Warning("What to do: load %s with the server that wrote it, remove or convert that key there, and save again.", o.Name)
+		log.Warning("What to do: load %s with the server that wrote it, remove or convert that key there, and save again.",
+			o.Name)
 		if unsupported.Beside {
 			log.Warning("Or pass over it: 'module-aux-data skip' loads the keys without what modules keep beside them.")
 		}
@@ -267,7 +272,8 @@ func Read(ctx context.Context, r io.Reader, to Inserter, o LoadOptions) (Loaded,
 	}
 	l.found.Rest = append([]byte(nil), l.dec.Rest()...)
 	if l.found.Empty > 0 {
-		o.Log.Notice("Done loading RDB, keys loaded: %d, keys expired: %d, empty keys skipped: %d.", l.found.Keys, l.found.Expired, l.found.Empty)
+		o.Log.Notice("Done loading RDB, keys loaded: %d, keys expired: %d, empty keys skipped: %d.",
+			l.found.Keys, l.found.Expired, l.found.Empty)
 	} else {
 		o.Log.Notice("Done loading RDB, keys loaded: %d, keys expired: %d.", l.found.Keys, l.found.Expired)
 	}

@@ -57,7 +57,8 @@ func TestLoadExpired(t *testing.T) {
 			p.LastKeysLoaded.Load() != want.Keys || p.LastKeysExpired.Load() != want.Expired {
 			t.Errorf("keep %t: %+v, %v", keep, l, err)
 		}
-		for _, line := range []string{line, "Loading RDB produced by version 7.4.1", "RDB age 0 seconds", "RDB memory usage when created 0.12 Mb", "DB loaded from disk: "} {
+		for _, line := range []string{line, "Loading RDB produced by version 7.4.1", "RDB age 0 seconds",
+			"RDB memory usage when created 0.12 Mb", "DB loaded from disk: "} {
 			if !strings.Contains(log, line) {
 				t.Errorf("the log lacks %q:\n%s", line, log)
 			}
@@ -77,7 +78,8 @@ func TestLoadRefuses(t *testing.T) {
 	twice := append(rdb.AppendHeader(nil, 9), "\x00\x01k\x01a\x00\x01k\x01b\xff\x00\x00\x00\x00\x00\x00\x00\x00"...)
 	flipped := bytes.Clone(good)
 	flipped[len(flipped)-1] ^= 1
-	const corrupt, foreign = "Terminating server after rdb file reading failure.\n", "Fatal error loading the DB: Invalid argument. Exiting.\n"
+	const corrupt, foreign = "Terminating server after rdb file reading failure.\n",
+		"Fatal error loading the DB: Invalid argument. Exiting.\n"
 	cases := []struct {
 		name string
 		file []byte
@@ -85,16 +87,22 @@ func TestLoadRefuses(t *testing.T) {
 		last string
 	}{
 		{"empty", nil, []string{"Short read or OOM", "offset 0", "Copy it again"}, corrupt},
-		{"foreign", []byte("#!/bin/sh\nexit 0\n"), []string{"Wrong signature trying to load DB from file", "Move it away"}, foreign},
+		{"foreign", []byte("#!/bin/sh\nexit 0\n"), []string{"Wrong signature trying to load DB from file", "Move it away"},
+			foreign},
 		{"future", []byte("REDIS0099"), []string{"Can't handle RDB format version 99"}, foreign},
 		{"future wrapping", []byte("SPINDLE9zabc"), []string{"does not know"}, foreign},
 		{"wrapped half", []byte("SPINDLE1z"), []string{"Short read"}, corrupt},
-		{"truncated", good[:len(good)/2], []string{"Short read or OOM", "the file ends too early", "only the beginning of a file"}, corrupt},
+		{"truncated", good[:len(good)/2], []string{"Short read or OOM",
+			"the file ends too early", "only the beginning of a file"}, corrupt},
 		{"checksum", flipped, []string{"Wrong RDB checksum expected", "RDB CRC error", "rdbchecksum no"}, corrupt},
-		{"opcode", append(rdb.AppendHeader(nil, 9), 0x99), []string{"offset 9", "value type or opcode 153", "check-rdb"}, corrupt},
+		{"opcode", append(rdb.AppendHeader(nil, 9), 0x99),
+			[]string{"offset 9", "value type or opcode 153", "check-rdb"}, corrupt},
 		{"module", module, []string{`a value of module type "ReJSON-RL" (version 3) at offset 9 cannot be loaded by this version (key "mykey" of database 0)`, "with the server that wrote it"}, corrupt},
-		{"module's own", beside, []string{`data of module type "ft_index0" (version 1) at offset 9 cannot be loaded`, "module-aux-data skip"}, corrupt},
-		{"set", append(rdb.AppendHeader(nil, 9), "\x02\x05myset\x02\x01a\x01a\xff\x00\x00\x00\x00\x00\x00\x00\x00"...), []string{`two elements are equal at offset 9, reading set (table), key "myset" of database 0`, "check-rdb"}, corrupt},
+		{"module's own", beside, []string{`data of module type "ft_index0" (version 1) at offset 9 cannot be loaded`,
+			"module-aux-data skip"}, corrupt},
+		{"set", append(rdb.AppendHeader(nil, 9), "\x02\x05myset\x02\x01a\x01a\xff\x00\x00\x00\x00\x00\x00\x00\x00"...),
+			[]string{`two elements are equal at offset 9, reading set (table), key "myset" of database 0`, "check-rdb"},
+			corrupt},
 		{"database", append(rdb.AppendHeader(nil, 9), 0xfe, 16), []string{"database 16", "raise 'databases'"}, corrupt},
 	}
 	for _, c := range cases {
@@ -108,7 +116,8 @@ func TestLoadRefuses(t *testing.T) {
 			}
 		}
 	}
-	if _, err := Load(t.Context(), filepath.Join(t.TempDir(), "none"), newNotebook(), LoadOptions{}); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Load(t.Context(), filepath.Join(t.TempDir(), "none"), newNotebook(), LoadOptions{}); !errors.Is(err,
+		fs.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
 	if _, log, err := load(t, beside, newNotebook(), LoadOptions{SkipModuleData: true}); err != nil ||
@@ -135,7 +144,8 @@ func TestLoadTruncated(t *testing.T) {
 	file := written(t, s)
 	for cut := range file {
 		var format *rdb.FormatError
-		if _, err := Read(t.Context(), bytes.NewReader(file[:cut]), newNotebook(), LoadOptions{Size: int64(cut)}); !errors.As(err, &format) || format.Offset != int64(cut) {
+		if _, err := Read(t.Context(), bytes.NewReader(file[:cut]), newNotebook(),
+			LoadOptions{Size: int64(cut)}); !errors.As(err, &format) || format.Offset != int64(cut) {
 			t.Fatalf("cut at %d: %v", cut, err)
 		}
 	}
@@ -148,7 +158,8 @@ func TestLoadDelay(t *testing.T) {
 	got := newNotebook()
 	var p Loading
 	time.AfterFunc(30*time.Millisecond, func() { cancel(ErrAborted) })
-	_, err := Read(ctx, bytes.NewReader(file), got, LoadOptions{Delay: func() int64 { return 5000 }, Progress: &p, Size: int64(len(file))})
+	_, err := Read(ctx, bytes.NewReader(file), got, LoadOptions{Delay: func() int64 { return 5000 }, Progress: &p,
+		Size: int64(len(file))})
 	if !errors.Is(err, ErrAborted) || got.longest != 1 || p.LastKeysLoaded.Load() == 0 || p.LastKeysLoaded.Load() > 100 {
 		t.Fatalf("%v; turns of %d keys, %d loaded", err, got.longest, p.LastKeysLoaded.Load())
 	}
@@ -165,7 +176,8 @@ func TestLoadInterval(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := newNotebook()
-	if _, err := Read(t.Context(), &file, got, LoadOptions{Interval: 1024}); err != nil || got.longest > 10 || len(got.keys) != 500 {
+	if _, err := Read(t.Context(), &file, got, LoadOptions{Interval: 1024}); err != nil || got.longest > 10 ||
+		len(got.keys) != 500 {
 		t.Fatalf("%v; turns of %d keys, %d loaded", err, got.longest, len(got.keys))
 	}
 }
@@ -206,7 +218,8 @@ func BenchmarkLoad(b *testing.B) {
 	s := newSheet(b)
 	const keys = 200_000
 	for i := range keys {
-		s.put(0, "key:"+time.Unix(int64(i), 0).UTC().Format("150405.000000"), strings.Repeat("v", 8)+time.Unix(int64(i)*7919, 0).UTC().Format(time.RFC3339Nano), 0)
+		s.put(0, "key:"+time.Unix(int64(i), 0).UTC().Format("150405.000000"),
+			strings.Repeat("v", 8)+time.Unix(int64(i)*7919, 0).UTC().Format(time.RFC3339Nano), 0)
 	}
 	file := written(b, s)
 	for b.Loop() {

@@ -53,7 +53,8 @@ func newReference(t *testing.T, dir string, options ...string) *reference {
 	t.Helper()
 	server := program(t, "redis-server")
 	r := &reference{t: t, dir: dir, sock: filepath.Join(dir, "s")}
-	r.cmd = exec.Command(server, append([]string{"--port", "0", "--unixsocket", r.sock, "--dir", dir, "--save", "", "--appendonly", "no"}, options...)...)
+	r.cmd = exec.Command(server, append([]string{"--port", "0", "--unixsocket", r.sock, "--dir", dir, "--save", "",
+		"--appendonly", "no"}, options...)...)
 	r.cmd.Stdout, r.cmd.Stderr = &r.log, &r.log
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -116,7 +117,8 @@ func TestReferenceLoads(t *testing.T) {
 			path := filepath.Join(dir, "dump.rdb")
 			h := header
 			h.Replication = &ReplicationState{ID: strings.Repeat("0a", 20), Offset: 99}
-			if _, err := SaveFile(t.Context(), s, FileOptions{Path: path, Sync: true}, Options{Compress: compress, Checksum: checksum, Savers: 3, Header: h}); err != nil {
+			if _, err := SaveFile(t.Context(), s, FileOptions{Path: path, Sync: true},
+				Options{Compress: compress, Checksum: checksum, Savers: 3, Header: h}); err != nil {
 				t.Fatal(err)
 			}
 			out, err := exec.Command(program(t, "redis-check-rdb"), path).CombinedOutput()
@@ -141,7 +143,8 @@ func TestReferenceLoads(t *testing.T) {
 // TestReferenceWrites: what redis-server writes of strings is read here (tests/rdbfile has the other types).
 func TestReferenceWrites(t *testing.T) {
 	r := newReference(t, t.TempDir(), "--maxmemory-policy", "allkeys-lfu")
-	for _, cmd := range []string{"SET a 1", "SET b -70000", "SET c hello", "SET d x PXAT 4000000000000", "SETRANGE e 100000 end", "SET f 12345678901"} {
+	for _, cmd := range []string{"SET a 1", "SET b -70000", "SET c hello",
+		"SET d x PXAT 4000000000000", "SETRANGE e 100000 end", "SET f 12345678901"} {
 		if got := r.run(strings.Split(cmd, " ")...); got[0] == '-' {
 			t.Fatal(cmd, got)
 		}
@@ -156,7 +159,8 @@ func TestReferenceWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	got.equal(t, map[string]string{
-		"0 a": "1 @0", "0 b": "-70000 @0", "0 c": "hello @0", "0 d": "x @4000000000000", "0 e": string(make([]byte, 100_000)) + "end @0",
+		"0 a": "1 @0", "0 b": "-70000 @0", "0 c": "hello @0", "0 d": "x @4000000000000",
+		"0 e": string(make([]byte, 100_000)) + "end @0",
 		"0 f": "12345678901 @0", "0 g": strings.Repeat("compress me ", 50) + " @0",
 	})
 }
@@ -165,7 +169,8 @@ func TestReferenceWrites(t *testing.T) {
 func TestReferencePayloads(t *testing.T) {
 	r := newReference(t, t.TempDir())
 	b := newBench(t)
-	for _, v := range []string{"", "0", "-5", "300", "100000", "99999999999", "hello", strings.Repeat("abc", 100), strings.Repeat("\x00\xff", 30_000)} {
+	for _, v := range []string{"", "0", "-5", "300", "100000", "99999999999", "hello", strings.Repeat("abc", 100),
+		strings.Repeat("\x00\xff", 30_000)} {
 		b.space.DB(0).SetString([]byte("k"), []byte(v), 0)
 		if got := r.run("RESTORE", "k", "0", b.dumped("k"), "REPLACE"); got != "+OK" {
 			t.Fatalf("redis-server refuses our payload of %.20q: %s", v, got)
@@ -177,7 +182,8 @@ func TestReferencePayloads(t *testing.T) {
 		if err != nil || len(theirs) == 0 {
 			t.Fatal(err)
 		}
-		if got := b.run("restore", "k2", "0", string(theirs[:len(theirs)-1]), "REPLACE"); got != "+OK\r\n" || b.get("k") != b.get("k2") {
+		if got := b.run("restore", "k2", "0", string(theirs[:len(theirs)-1]), "REPLACE"); got != "+OK\r\n" ||
+			b.get("k") != b.get("k2") {
 			t.Errorf("their payload of %.20q: %q, %.40s", v, got, b.get("k2"))
 		}
 	}

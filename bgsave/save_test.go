@@ -30,7 +30,8 @@ func TestRoundTrip(t *testing.T) {
 			var file bytes.Buffer
 			var p Progress
 			p.expect(s)
-			n, err := WriteTo(t.Context(), &file, s, Options{Savers: savers, Compress: compress, Checksum: true, Header: header, Progress: &p})
+			n, err := WriteTo(t.Context(), &file, s, Options{Savers: savers, Compress: compress, Checksum: true,
+				Header: header, Progress: &p})
 			if err != nil || n != int64(file.Len()) {
 				t.Fatalf("wrote %d of %d bytes: %v", n, file.Len(), err)
 			}
@@ -113,7 +114,8 @@ func TestGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "REDIS0009" +
-		"\xfa\x09redis-ver\x057.4.1" + "\xfa\x0aredis-bits\xc0\x40" + "\xfa\x05ctime\xc2\x00\xf1\x53\x65" + "\xfa\x08used-mem\xc1\xe8\x03" + "\xfa\x08aof-base\xc0\x00" +
+		"\xfa\x09redis-ver\x057.4.1" + "\xfa\x0aredis-bits\xc0\x40" + "\xfa\x05ctime\xc2\x00\xf1\x53\x65" +
+		"\xfa\x08used-mem\xc1\xe8\x03" + "\xfa\x08aof-base\xc0\x00" +
 		"\xfe\x00\xfb\x02\x01" + "\x00\x03key\x05value" + "\xfc\x08\x07\x06\x05\x04\x03\x02\x01\x00\x01n\xc1\x2c\x01" +
 		"\xfe\x09\xfb\x01\x00" + "\x00\xc0\x07\xc3"
 	got := file.String()
@@ -167,7 +169,8 @@ func TestStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	var file bytes.Buffer
-	if n, err := WriteTo(t.Context(), &file, s, Options{Compress: true, Checksum: true, Savers: 3}); err != nil || n != count || int64(file.Len()) != n {
+	if n, err := WriteTo(t.Context(), &file, s, Options{Compress: true, Checksum: true, Savers: 3}); err != nil ||
+		n != count || int64(file.Len()) != n {
 		t.Fatalf("%d bytes, then %d of which %d came, %v", count, n, file.Len(), err)
 	}
 	const mark = "0123456789012345678901234567890123456789"
@@ -192,7 +195,8 @@ func TestSaveFile(t *testing.T) {
 	for _, c := range []FileCompression{CompressNone, CompressZstd, CompressS2} {
 		dir := t.TempDir()
 		path := filepath.Join(dir, "dump.rdb")
-		size, err := SaveFile(t.Context(), s, FileOptions{Path: path, Sync: true, Compression: c}, Options{Checksum: true, Compress: true, Header: header})
+		size, err := SaveFile(t.Context(), s, FileOptions{Path: path, Sync: true, Compression: c},
+			Options{Checksum: true, Compress: true, Header: header})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -204,7 +208,8 @@ func TestSaveFile(t *testing.T) {
 		got := newNotebook()
 		var p Loading
 		l, err := Load(t.Context(), path, got, LoadOptions{Progress: &p})
-		if err != nil || p.Active.Load() || p.Read.Load() != p.Total.Load() && c == CompressNone || p.LastKeysLoaded.Load() != l.Keys {
+		if err != nil || p.Active.Load() || p.Read.Load() != p.Total.Load() && c == CompressNone ||
+			p.LastKeysLoaded.Load() != l.Keys {
 			t.Fatalf("%v: %v, %d of %d", c, err, p.Read.Load(), p.Total.Load())
 		}
 		got.equal(t, s.entries())
@@ -226,8 +231,10 @@ func TestSaveFileErrors(t *testing.T) {
 		f    FileOptions
 		want string
 	}{
-		{"no folder", FileOptions{Path: filepath.Join(dir, "none", "dump.rdb")}, "Failed opening the temp RDB file " + dir + "/none/temp-"},
-		{"full disk", FileOptions{Path: filepath.Join(dir, "dump.rdb"), Temp: full}, "Write error while saving DB to the disk(rdbSaveRio): No space left on device"},
+		{"no folder", FileOptions{Path: filepath.Join(dir, "none", "dump.rdb")},
+			"Failed opening the temp RDB file " + dir + "/none/temp-"},
+		{"full disk", FileOptions{Path: filepath.Join(dir, "dump.rdb"), Temp: full},
+			"Write error while saving DB to the disk(rdbSaveRio): No space left on device"},
 		{"name of a folder", FileOptions{Path: dir, Temp: filepath.Join(dir, "temp")}, "Error moving temp DB file"},
 	}
 	for _, c := range cases {

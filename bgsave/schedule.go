@@ -42,9 +42,11 @@ var (
 	ErrBusy       = &protocol.Error{Code: "ERR", Text: "Another child process is active (AOF?): can't BGSAVE right now. " +
 		"Use BGSAVE SCHEDULE in order to schedule a BGSAVE whenever possible."}
 	ErrSaveFailed = &protocol.Error{Code: "ERR", Text: ""}
-	ErrStopWrites = &protocol.Error{Code: "MISCONF", Text: "Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. " +
-		"Commands that may modify the data set are disabled, because this instance is configured to report errors during writes " +
-		"if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB error."}
+	ErrStopWrites = &protocol.Error{Code: "MISCONF",
+		Text: "Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. " +
+			"Commands that may modify the data set are disabled, because this instance is configured to report errors during " +
+			"writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). " +
+			"Please check the Redis logs for details about the RDB error."}
 )
 
 // ErrAborted is the cause of a save that was called off.
@@ -175,9 +177,11 @@ func (s *Scheduler) Background(schedule, inTransaction bool) (queued bool, err e
 // options is what both kinds of save write. It runs in the turn that freezes.
 func (s *Scheduler) options() (FileOptions, Options) {
 	set := s.parts.Settings
-	f := FileOptions{Path: set.FileName.Get(), Sync: set.IncrementalSync.Get(), Compression: set.FileCompression.Get(), Log: s.parts.Log}
+	f := FileOptions{Path: set.FileName.Get(), Sync: set.IncrementalSync.Get(), Compression: set.FileCompression.Get(),
+		Log: s.parts.Log}
 	o := Options{
-		Compress: set.Compress.Get(), Checksum: set.Checksum.Get(), Delay: set.SaveDelay.Get(), Newest: int(set.Version.Get()),
+		Compress: set.Compress.Get(), Checksum: set.Checksum.Get(), Delay: set.SaveDelay.Get(),
+		Newest: int(set.Version.Get()),
 		Savers: int(set.SaverConcurrency.Get()), Header: s.parts.Header(),
 	}
 	if s.parts.Clock != nil {

@@ -105,7 +105,8 @@ func TestBackground(t *testing.T) {
 	d.wait(t)
 	d.expect(t, "rdb_bgsave_in_progress", "0", "rdb_changes_since_last_save", "3", "rdb_last_save_time", "1700000003",
 		"rdb_last_bgsave_time_sec", "3", "rdb_last_cow_size", "4711", "current_save_keys_total", "0")
-	for _, line := range []string{"Background saving started by pid ", "DB saved on disk", "Background saving terminated with success"} {
+	for _, line := range []string{"Background saving started by pid ", "DB saved on disk",
+		"Background saving terminated with success"} {
 		if !strings.Contains(d.log.String(), line) {
 			t.Errorf("the log lacks %q", line)
 		}
@@ -236,7 +237,8 @@ func TestAbort(t *testing.T) {
 	if p, _ := os.ReadFile(path); string(p) != "the old file" {
 		t.Errorf("the old file is now %.20q", p)
 	}
-	d.expect(t, "rdb_bgsave_in_progress", "0", "rdb_last_bgsave_status", "ok", "rdb_last_save_time", "1700000000", "rdb_changes_since_last_save", "5")
+	d.expect(t, "rdb_bgsave_in_progress", "0", "rdb_last_bgsave_status", "ok", "rdb_last_save_time", "1700000000",
+		"rdb_changes_since_last_save", "5")
 	if d.view.closed != 1 {
 		t.Errorf("the view was closed %d times", d.view.closed)
 	}
@@ -264,5 +266,6 @@ func TestLoadingFigures(t *testing.T) {
 	d.loading.Begin(1000)
 	d.loading.StartUnix.Store(time.Now().Unix() - 10)
 	d.loading.Read.Store(250)
-	d.expect(t, "loading", "1", "loading_total_bytes", "1000", "loading_loaded_bytes", "250", "loading_loaded_perc", "25.00", "loading_eta_seconds", "30")
+	d.expect(t, "loading", "1", "loading_total_bytes", "1000", "loading_loaded_bytes", "250", "loading_loaded_perc",
+		"25.00", "loading_eta_seconds", "30")
 }

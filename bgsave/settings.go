@@ -80,7 +80,8 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewEnum("module-aux-data", &s.ModuleData, RefuseModuleData, []setting.Choice[ModuleData]{
 			{Name: "refuse", Value: RefuseModuleData}, {Name: "skip", Value: SkipModuleData}}),
 		setting.NewInt("rdb-savers", &s.SaverConcurrency, 0, setting.Between(0, 128)),
-		setting.NewInt("rdb-version", &s.Version, codec.CommonVersion, setting.Between(codec.CommonVersion, codec.NewestVersion)),
+		setting.NewInt("rdb-version", &s.Version, codec.CommonVersion,
+			setting.Between(codec.CommonVersion, codec.NewestVersion)),
 	}
 }
 

@@ -321,7 +321,8 @@ func (c *Cluster) take(e event) {
 		case w.link.Closed():
 		case e.err != nil:
 			if e.message == nil && !w.link.Inbound && w.conn == nil {
-				c.log.Verbose("Connection with Node %s at %s:%d failed: %s", w.link.Node.ID, w.link.Node.IP, w.link.Node.BusPort, e.err)
+				c.log.Verbose("Connection with Node %s at %s:%d failed: %s",
+					w.link.Node.ID, w.link.Node.IP, w.link.Node.BusPort, e.err)
 			}
 			s.Lost(w.link)
 			w.close()

@@ -23,7 +23,8 @@ func Family(c *Cluster) command.Family {
 		changes = command.Admin | command.Stale | command.NoAsyncLoading
 	)
 	varies := []string{"nondeterministic_output"}
-	sub := func(name string, arity int, flags command.Flags, tips []string, run func(*Cluster, *command.Context) error) command.Spec {
+	sub := func(name string, arity int, flags command.Flags, tips []string,
+		run func(*Cluster, *command.Context) error) command.Spec {
 		return command.Spec{Name: name, Arity: arity, Flags: flags, Tips: tips, Run: func(ctx *command.Context) error {
 			if c == nil {
 				return errDisabled
@@ -109,11 +110,12 @@ func (c *Cluster) look(f func(s *state.State)) {
 }
 
 var (
-	errSlot      = &protocol.Error{Code: "ERR", Text: "Invalid or out of range slot"}
-	errKeySlot   = &protocol.Error{Code: "ERR", Text: "Invalid slot"}
-	errKeySlots  = &protocol.Error{Code: "ERR", Text: "Invalid slot or number of keys"}
-	errNotEmpty  = &protocol.Error{Code: "ERR", Text: "DB must be empty to perform CLUSTER FLUSHSLOTS."}
-	errSetSlot   = &protocol.Error{Code: "ERR", Text: "Invalid CLUSTER SETSLOT action or number of arguments. Try CLUSTER HELP"}
+	errSlot     = &protocol.Error{Code: "ERR", Text: "Invalid or out of range slot"}
+	errKeySlot  = &protocol.Error{Code: "ERR", Text: "Invalid slot"}
+	errKeySlots = &protocol.Error{Code: "ERR", Text: "Invalid slot or number of keys"}
+	errNotEmpty = &protocol.Error{Code: "ERR", Text: "DB must be empty to perform CLUSTER FLUSHSLOTS."}
+	errSetSlot  = &protocol.Error{Code: "ERR",
+		Text: "Invalid CLUSTER SETSLOT action or number of arguments. Try CLUSTER HELP"}
 	errOnPrimary = &protocol.Error{Code: "ERR", Text: "Please use SETSLOT only with masters."}
 	errOnReplica = &protocol.Error{Code: "ERR", Text: "The specified node is not a master"}
 )

@@ -290,7 +290,8 @@ func (a *acceptedLinks) remove(w *wire) {
 func (c *Cluster) listen() error {
 	port := c.listenPort()
 	if port > maxPort {
-		return fmt.Errorf("Redis port number too high. Cluster communication port is 10,000 port numbers higher than your Redis port. " +
+		return fmt.Errorf("Redis port number too high. Cluster communication port is 10,000 port numbers higher than your " +
+			"Redis port. " +
 			"Your Redis port number must be 55535 or less.")
 	}
 	bind := c.parts.Bind()

@@ -34,10 +34,11 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewInt("cluster-announce-bus-port", &s.BusPort, 0, port),
 		setting.NewString("cluster-announce-hostname", &s.Hostname, "", setting.CheckString(checkHostname)),
 		setting.NewString("cluster-announce-human-nodename", &s.HumanName, "", setting.CheckString(checkNodeName)),
-		setting.NewEnum("cluster-preferred-endpoint-type", &s.Endpoint, slots.EndpointIP, []setting.Choice[slots.EndpointType]{
-			{Name: "ip", Value: slots.EndpointIP}, {Name: "hostname", Value: slots.EndpointHostname},
-			{Name: "unknown-endpoint", Value: slots.EndpointUnknown},
-		}),
+		setting.NewEnum("cluster-preferred-endpoint-type", &s.Endpoint, slots.EndpointIP,
+			[]setting.Choice[slots.EndpointType]{
+				{Name: "ip", Value: slots.EndpointIP}, {Name: "hostname", Value: slots.EndpointHostname},
+				{Name: "unknown-endpoint", Value: slots.EndpointUnknown},
+			}),
 		setting.NewBool("cluster-require-full-coverage", &s.Coverage, true),
 		setting.NewBool("cluster-allow-reads-when-down", &s.ReadsDown, false),
 		setting.NewBool("cluster-allow-pubsubshard-when-down", &s.ShardsDown, true),

@@ -45,14 +45,16 @@ func TestRestricted(t *testing.T) {
 	denied := h.denials()
 	cl, _ := h.arrive()
 	h.setUser("bob", "on", ">pw", "~a*", "+get", "+set", "+multi", "+exec")
-	h.expect("in order", h.do(cl, "AUTH bob nope", "AUTH bob pw", "SET ab 1", "GET ab", "GET b", "DEL ab", "CLIENT ID", "MULTI", "GET b", "EXEC"),
+	h.expect("in order", h.do(cl, "AUTH bob nope", "AUTH bob pw", "SET ab 1", "GET ab", "GET b", "DEL ab", "CLIENT ID",
+		"MULTI", "GET b", "EXEC"),
 		"-WRONGPASS invalid username-password pair or user is disabled.\r\n+OK\r\n+OK\r\n$1\r\n1\r\n"+
 			"-NOPERM No permissions to access a key\r\n"+
 			"-NOPERM User bob has no permissions to run the 'del' command\r\n"+
 			"-NOPERM User bob has no permissions to run the 'client|id' command\r\n+OK\r\n"+
 			"-NOPERM No permissions to access a key\r\n-EXECABORT Transaction discarded because of previous errors.\r\n")
-	h.expect("told", denied(), "client 1: auth toplevel bob AUTH\nclient 1: key toplevel bob b\nclient 1: command toplevel bob del\n"+
-		"client 1: command toplevel bob client|id\nclient 1: key multi bob b")
+	h.expect("told", denied(),
+		"client 1: auth toplevel bob AUTH\nclient 1: key toplevel bob b\nclient 1: command toplevel bob del\n"+
+			"client 1: command toplevel bob client|id\nclient 1: key multi bob b")
 	if !cl.Is(client.Restricted) {
 		t.Error("engine.U1: not restricted")
 	}

@@ -119,7 +119,9 @@ func (c *Core) admit(cl *client.Client, spec *command.Spec, args [][]byte) (verd
 		return refuse, err
 	}
 	if cl.Is(client.PubSub) && cl.Protocol == 2 && !allowedWhileSubscribed(spec) {
-		return refuse, protocol.Errorf("ERR", "Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context", spec.Full)
+		return refuse, protocol.Errorf("ERR",
+			"Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
+			spec.Full)
 	}
 	if l := c.lent; l != nil && call.Flags&command.AllowBusy == 0 {
 		if l.tardy && !cl.Is(client.Primary) {
@@ -215,8 +217,9 @@ func (c *Core) admitProtected(cl *client.Client, spec *command.Spec) error {
 	if mode.Allows(protocol.IsLocal(cl.Conn)) {
 		return nil
 	}
-	return protocol.Errorf("ERR", "%s command not allowed. If the %s option is set to \"local\", you can run it from a local connection, "+
-		"otherwise you need to set this option in the configuration file, and then restart the server.", name, option)
+	return protocol.Errorf("ERR",
+		"%s command not allowed. If the %s option is set to \"local\", you can run it from a local connection, "+
+			"otherwise you need to set this option in the configuration file, and then restart the server.", name, option)
 }
 
 // allowedWhileSubscribed are the commands a RESP2 connection may use while it waits for messages.

@@ -24,12 +24,14 @@ func TestRefusalsSpoilTransactions(t *testing.T) {
 		h := newHouse(t)
 		cl, _ := h.arrive()
 		got := h.do(cl, "MULTI", "SET k v", c.line, "EXEC", "GET k")
-		h.expect(c.name, got, "+OK\r\n+QUEUED\r\n"+c.refusal+"-EXECABORT Transaction discarded because of previous errors.\r\n$-1\r\n")
+		h.expect(c.name, got, "+OK\r\n+QUEUED\r\n"+c.refusal+
+			"-EXECABORT Transaction discarded because of previous errors.\r\n$-1\r\n")
 	}
 	h := newHouse(t)
 	cl, _ := h.arrive()
 	h.expect("EXEC with an argument", h.do(cl, "MULTI", "EXEC now", "EXEC"),
-		"+OK\r\n-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command\r\n-ERR EXEC without MULTI\r\n")
+		"+OK\r\n-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command\r\n-ERR EXEC "+
+			"without MULTI\r\n")
 }
 
 func TestStrangers(t *testing.T) {
@@ -39,7 +41,8 @@ func TestStrangers(t *testing.T) {
 	noAuth := "-NOAUTH Authentication required.\r\n"
 	// A command that does not exist, or has too few arguments, is told before the password is asked for.
 	h.expect("in order", h.do(cl, "PING", "GET", "NOSUCH", "MULTI", "AUTH secret", "PING"),
-		noAuth+"-ERR wrong number of arguments for 'get' command\r\n-ERR unknown command 'NOSUCH', with args beginning with: \r\n"+noAuth+"+OK\r\n+PONG\r\n")
+		noAuth+"-ERR wrong number of arguments for 'get' command\r\n-ERR unknown command 'NOSUCH', with args beginning "+
+			"with: \r\n"+noAuth+"+OK\r\n+PONG\r\n")
 	late, _ := h.arrive()
 	h.expect("with a password", h.do(late, "PING"), noAuth)
 	h.Do(func() { h.users.SetDefaultPassword("") })
@@ -100,10 +103,14 @@ func TestOutOfMemory(t *testing.T) {
 	h.do(other, "MULTI", "SET k w")
 	h.settings.MaxMemory.Set(1)
 	h.Do(h.ApplyMemoryLimit)
-	h.expect("queued before", h.do(other, "EXEC"), "-EXECABORT Transaction discarded because of: OOM command not allowed when used memory > 'maxmemory'.\r\n")
-	h.expect("outside", h.do(other, "SET a b", "STRLEN k", "DEL nosuch", "MULTI", "DISCARD"), outOfMemory+":1000\r\n:0\r\n+OK\r\n+OK\r\n")
-	h.expect("inside", h.do(cl, "STRLEN k", "EXEC"), "+QUEUED\r\n*2\r\n$1000\r\n"+strings.Repeat("v", 1000)+"\r\n:1000\r\n")
-	h.expect("a write inside", h.do(cl, "MULTI", "GET k", "SET a b", "EXEC"), "+OK\r\n+QUEUED\r\n"+outOfMemory+"-EXECABORT Transaction discarded because of previous errors.\r\n")
+	h.expect("queued before", h.do(other, "EXEC"),
+		"-EXECABORT Transaction discarded because of: OOM command not allowed when used memory > 'maxmemory'.\r\n")
+	h.expect("outside", h.do(other, "SET a b", "STRLEN k", "DEL nosuch", "MULTI", "DISCARD"),
+		outOfMemory+":1000\r\n:0\r\n+OK\r\n+OK\r\n")
+	h.expect("inside", h.do(cl, "STRLEN k", "EXEC"), "+QUEUED\r\n*2\r\n$1000\r\n"+strings.Repeat("v", 1000)+
+		"\r\n:1000\r\n")
+	h.expect("a write inside", h.do(cl, "MULTI", "GET k", "SET a b", "EXEC"),
+		"+OK\r\n+QUEUED\r\n"+outOfMemory+"-EXECABORT Transaction discarded because of previous errors.\r\n")
 	h.settings.MaxMemory.Set(0)
 	h.Do(h.ApplyMemoryLimit)
 	h.expect("without a limit", h.do(cl, "SET a b"), "+OK\r\n")
@@ -286,7 +293,9 @@ func TestSubscribersMayDoLittle(t *testing.T) {
 	h := newHouse(t)
 	cl, _ := h.arrive()
 	cl.Flags |= client.PubSub
-	h.expect("RESP2", h.do(cl, "GET k"), "-ERR Can't execute 'get': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context\r\n")
+	h.expect("RESP2", h.do(cl, "GET k"),
+		"-ERR Can't execute 'get': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this "+
+			"context\r\n")
 	cl.Protocol = 3
 	h.expect("RESP3", h.do(cl, "GET k"), "_\r\n")
 }

@@ -179,7 +179,8 @@ func (ws *waiting) leave(p *parked) {
 	if p.wait.Busy {
 		ws.busy--
 	}
-	invariant.That(len(ws.byKey) > 0 || ws.byType == [value.Module + 1]int{}, "engine.W4: no line, and by type %v", ws.byType)
+	invariant.That(len(ws.byKey) > 0 || ws.byType == [value.Module + 1]int{},
+		"engine.W4: no line, and by type %v", ws.byType)
 }
 
 // blocked counts those who wait, without those that are busy.

@@ -39,8 +39,10 @@ func TestFirstComeFirstServed(t *testing.T) {
 	h.expect("second", conns[1].take(), "post $5\r\nother\r\n; resume")
 	h.expect("third", conns[2].take(), "post $1\r\nk\r\n; resume")
 	nobody := [value.Module + 1]int{}
-	if h.BlockedClients() != 0 || h.BlockingKeys() != 0 || h.TimedWaits() != 0 || h.waiting.byType != nobody || !h.has("k") {
-		t.Errorf("%d clients, %d keys, %d timed waits, by type %v", h.BlockedClients(), h.BlockingKeys(), h.TimedWaits(), h.waiting.byType)
+	if h.BlockedClients() != 0 || h.BlockingKeys() != 0 || h.TimedWaits() != 0 ||
+		h.waiting.byType != nobody || !h.has("k") {
+		t.Errorf("%d clients, %d keys, %d timed waits, by type %v",
+			h.BlockedClients(), h.BlockingKeys(), h.TimedWaits(), h.waiting.byType)
 	}
 }
 
@@ -49,7 +51,8 @@ func TestFirstComeFirstServed(t *testing.T) {
 func TestServedMayBeSlow(t *testing.T) {
 	const long = 30 * time.Millisecond
 	h := newHouse(t, command.Spec{Name: "await", Arity: 2, Flags: command.Write, Run: func(c *command.Context) error {
-		c.Core.Block(c, command.Wait{Keys: c.Args[1:], DeadlineMs: c.Now + 10_000, Timeout: func(c *command.Context) { c.Reply.NullArray() },
+		c.Core.Block(c, command.Wait{Keys: c.Args[1:], DeadlineMs: c.Now + 10_000,
+			Timeout: func(c *command.Context) { c.Reply.NullArray() },
 			Retry: func(c *command.Context) error {
 				time.Sleep(long)
 				c.Reply.OK()
@@ -66,7 +69,8 @@ func TestServedMayBeSlow(t *testing.T) {
 	h.expect("slow", strings.Join(h.slow, " "), "")
 	h.do(cl, "SIGNAL k")
 	h.expect("slow", strings.Join(h.slow, " "), "AWAIT")
-	if s := h.catalogue.Lookup([]byte("await")).Stats; s.Calls != 1 || s.Nanos < uint64(long) || s.Nanos >= uint64(long)+uint64(10*time.Second) {
+	if s := h.catalogue.Lookup([]byte("await")).Stats; s.Calls != 1 || s.Nanos < uint64(long) ||
+		s.Nanos >= uint64(long)+uint64(10*time.Second) {
 		t.Errorf("AWAIT was called %d times and took %v", s.Calls, time.Duration(s.Nanos))
 	}
 }
@@ -128,7 +132,8 @@ func TestLineGoesOnWhenTheNextLeaves(t *testing.T) {
 	var doomed *client.Client
 	// OUST key: ends doomed when key is there.
 	h = newHouse(t, command.Spec{Name: "oust", Arity: 2, Flags: command.Write, Run: func(c *command.Context) error {
-		c.Core.Block(c, command.Wait{Keys: c.Args[1:], DeadlineMs: c.Now + 10_000, Timeout: func(c *command.Context) { c.Reply.NullArray() },
+		c.Core.Block(c, command.Wait{Keys: c.Args[1:], DeadlineMs: c.Now + 10_000,
+			Timeout: func(c *command.Context) { c.Reply.NullArray() },
 			Retry: func(c *command.Context) error {
 				h.Expel(doomed, false)
 				c.Reply.OK()
@@ -155,7 +160,8 @@ func TestTransactionsServeWhoWaitsAfterwards(t *testing.T) {
 	_, conns := h.parkAll(1, "PARK k")
 	cl, _ := h.arrive()
 	h.sink.take()
-	h.expect("EXEC", h.do(cl, "MULTI", "SIGNAL k", "EXISTS k", "PARK nokey", "EXEC"), "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n+OK\r\n:1\r\n*-1\r\n")
+	h.expect("EXEC", h.do(cl, "MULTI", "SIGNAL k", "EXISTS k", "PARK nokey", "EXEC"),
+		"+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n+OK\r\n:1\r\n*-1\r\n")
 	h.expect("who waited", conns[0].take(), "post $1\r\nk\r\n; resume")
 	h.expect("effects", h.sink.take(), "0:SIGNAL k | 0:DEL k | .")
 }
@@ -344,7 +350,8 @@ var streamRows = []command.Spec{
 // TestWhoWaitsHearsOfStreamsThatGo: those who asked to, also behind others, and however the stream goes; nobody else is
 // disturbed.
 func TestWhoWaitsHearsOfStreamsThatGo(t *testing.T) {
-	for _, how := range []string{"DEL s", "UNLINK s", "RENAME s t", "SET s v", "FLUSHDB", "FLUSHALL", "SWAPDB 0 1", "MOVE s 1", "PEXPIREAT s 1"} {
+	for _, how := range []string{"DEL s", "UNLINK s", "RENAME s t", "SET s v", "FLUSHDB", "FLUSHALL", "SWAPDB 0 1",
+		"MOVE s 1", "PEXPIREAT s 1"} {
 		h := newHouse(t, streamRows...)
 		_, behind := h.parkAll(1, "PARK s")
 		_, parked := h.parkAll(1, "GROUP s")

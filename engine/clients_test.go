@@ -43,11 +43,14 @@ func TestKilledIsGone(t *testing.T) {
 		t.Fatal("the pause held nobody back")
 	}
 	monitoring.take()
-	if answer := h.do(boss, "CLIENT KILL TYPE normal", "CLIENT LIST"); !strings.HasPrefix(answer, ":4\r\n") || strings.Count(answer, "id=") != 1 {
+	if answer := h.do(boss, "CLIENT KILL TYPE normal", "CLIENT LIST"); !strings.HasPrefix(answer, ":4\r\n") ||
+		strings.Count(answer, "id=") != 1 {
 		t.Errorf("%q", answer)
 	}
-	if h.BlockedClients() != 0 || h.BlockingKeys() != 0 || h.monitors.Len() != 0 || h.watches.Clients() != 0 || h.connected() != 1 {
-		t.Errorf("%d blocked, %d keys, %d monitors, %d watch, %d clients", h.BlockedClients(), h.BlockingKeys(), h.monitors.Len(), h.watches.Clients(), h.connected())
+	if h.BlockedClients() != 0 || h.BlockingKeys() != 0 || h.monitors.Len() != 0 || h.watches.Clients() != 0 ||
+		h.connected() != 1 {
+		t.Errorf("%d blocked, %d keys, %d monitors, %d watch, %d clients",
+			h.BlockedClients(), h.BlockingKeys(), h.monitors.Len(), h.watches.Clients(), h.connected())
 	}
 	h.Do(func() { h.Unpause(PauseByClient) })
 	h.expect("who makes the key ready", h.do(boss, "SIGNAL k"), "+OK\r\n")

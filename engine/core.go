@@ -140,18 +140,22 @@ func (c *Core) Serve(b *protocol.Batch) {
 	c.release()
 }
 
-// ServeWithin is Serve for the client that before gives, if the turn can be had within patience. after ends the turn.
-// If it cannot be had, missed is called, and then, on another goroutine, later, when it could have been.
+// ServeWithin is Serve for the client that before gives, if the turn can be had within patience. If before gives none,
+// nothing runs. after ends the turn. If it cannot be had, missed is called, and then, on another goroutine, later, when
+// it could have been.
 func (c *Core) ServeWithin(
 	patience time.Duration, b *protocol.Batch, before func() *client.Client, after, missed, later func(),
-) bool {
+) (had, ran bool) {
 	if !c.takeWithin(patience, missed, later) {
-		return false
+		return false, false
 	}
-	c.serve(before(), b)
-	after()
+	cl := before()
+	if cl != nil {
+		c.serve(cl, b)
+		after()
+	}
 	c.release()
-	return true
+	return true, cl != nil
 }
 
 // serve runs a batch of cl's. Turn only.

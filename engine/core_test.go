@@ -26,7 +26,8 @@ func TestDone(t *testing.T) {
 		{"blocked in the middle", []string{"PING", "PARK k", "PING"}, 2, "+PONG\r\n"},
 		{"blocked at the end", []string{"PING", "PARK k"}, 2, "+PONG\r\n"},
 		{"quit", []string{"QUIT", "SET k v"}, 1, "+OK\r\n"},
-		{"more than is looked ahead", strings.Split(strings.Repeat("PING,", 40)+"QUIT,PING", ","), 41, strings.Repeat("+PONG\r\n", 40) + "+OK\r\n"},
+		{"more than is looked ahead", strings.Split(strings.Repeat("PING,", 40)+"QUIT,PING", ","), 41,
+			strings.Repeat("+PONG\r\n", 40) + "+OK\r\n"},
 	} {
 		h := newHouse(t)
 		cl, _ := h.arrive()
@@ -51,7 +52,8 @@ func TestALongBatchEndsEarly(t *testing.T) {
 		c.Reply.Bulk(c.Args[1])
 		return nil
 	}
-	h := newHouse(t, command.Spec{Name: "nap", Arity: 2, Run: nap}, command.Spec{Name: "fastnap", Arity: 2, Flags: command.Fast, Run: nap})
+	h := newHouse(t, command.Spec{Name: "nap", Arity: 2, Run: nap},
+		command.Spec{Name: "fastnap", Arity: 2, Flags: command.Fast, Run: nap})
 	cl, conn := h.arrive()
 	done, answer := h.turn(cl, "NAP 1", "NAP 2", "NAP 3")
 	if said := conn.take(); done != 1 || answer != "$1\r\n1\r\n" || said != "resume" {
@@ -112,7 +114,8 @@ func TestBatchesFindTheirRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	cl, _ := h.arrive()
-	h.expect("a batch", h.do(cl, "SET k v", "set k w", "SET k x", "FETCH k", "GET k", "FETCH k", "FETCHX k", "CLIENT ID", "CLIENT GETNAME"),
+	h.expect("a batch", h.do(cl, "SET k v", "set k w", "SET k x", "FETCH k", "GET k", "FETCH k", "FETCHX k", "CLIENT ID",
+		"CLIENT GETNAME"),
 		"+OK\r\n+OK\r\n+OK\r\n$1\r\nx\r\n-ERR unknown command 'GET', with args beginning with: 'k' \r\n$1\r\nx\r\n"+
 			"-ERR unknown command 'FETCHX', with args beginning with: 'k' \r\n:1\r\n$-1\r\n")
 }
@@ -125,9 +128,12 @@ func TestReplyModes(t *testing.T) {
 	}{
 		{"skip one", []string{"CLIENT REPLY SKIP", "PING", "ECHO a"}, "$1\r\na\r\n"},
 		{"skip a refusal", []string{"CLIENT REPLY SKIP", "NOSUCH", "ECHO a"}, "$1\r\na\r\n"},
-		{"skip what is queued", []string{"MULTI", "CLIENT REPLY SKIP", "EXEC", "PING", "ECHO a"}, "+OK\r\n+QUEUED\r\n*1\r\n$1\r\na\r\n"},
-		{"off and on", []string{"CLIENT REPLY OFF", "PING", "NOSUCH", "CLIENT REPLY SKIP", "CLIENT REPLY ON", "ECHO a"}, "+OK\r\n$1\r\na\r\n"},
-		{"off inside", []string{"MULTI", "PING", "CLIENT REPLY OFF", "PING", "EXEC", "PING"}, "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n+PONG\r\n"},
+		{"skip what is queued", []string{"MULTI", "CLIENT REPLY SKIP", "EXEC", "PING", "ECHO a"},
+			"+OK\r\n+QUEUED\r\n*1\r\n$1\r\na\r\n"},
+		{"off and on", []string{"CLIENT REPLY OFF", "PING", "NOSUCH", "CLIENT REPLY SKIP", "CLIENT REPLY ON", "ECHO a"},
+			"+OK\r\n$1\r\na\r\n"},
+		{"off inside", []string{"MULTI", "PING", "CLIENT REPLY OFF", "PING", "EXEC", "PING"},
+			"+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n+PONG\r\n"},
 		{"off around", []string{"CLIENT REPLY OFF", "MULTI", "PING", "EXEC"}, ""},
 	} {
 		h := newHouse(t)
@@ -140,16 +146,19 @@ func TestReplyModes(t *testing.T) {
 // asks for besides, in memory that it uses again, is not taken for what lay there before.
 func TestAKeyNamedAgain(t *testing.T) {
 	scratch := []byte("k?")
-	h := newHouse(t, command.Spec{Name: "both", Arity: 2, Keys: command.FirstArg(command.KeyRO), Run: func(c *command.Context) error {
-		for _, last := range []byte("12") {
-			scratch[1] = last
-			c.Reply.Bulk(c.DB.Lookup(scratch).AppendTo(nil))
-		}
-		return nil
-	}})
+	h := newHouse(t, command.Spec{Name: "both", Arity: 2, Keys: command.FirstArg(command.KeyRO),
+		Run: func(c *command.Context) error {
+			for _, last := range []byte("12") {
+				scratch[1] = last
+				c.Reply.Bulk(c.DB.Lookup(scratch).AppendTo(nil))
+			}
+			return nil
+		}})
 	cl, _ := h.arrive()
-	h.expect("scratch", h.do(cl, "SET k1 a", "SET k2 b", "BOTH x", "BOTH x", "BOTH x"), "+OK\r\n+OK\r\n"+strings.Repeat("$1\r\na\r\n$1\r\nb\r\n", 3))
-	h.expect("one key", h.do(cl, "SET k 1", "GET k", "DEL k", "GET k", "SET k 22", "GET k", "SET k abcdefghijklmnopqrstuvwxyz", "GET k", "GET k", "FLUSHALL", "GET k",
+	h.expect("scratch", h.do(cl, "SET k1 a", "SET k2 b", "BOTH x", "BOTH x", "BOTH x"),
+		"+OK\r\n+OK\r\n"+strings.Repeat("$1\r\na\r\n$1\r\nb\r\n", 3))
+	h.expect("one key", h.do(cl, "SET k 1", "GET k", "DEL k", "GET k", "SET k 22", "GET k",
+		"SET k abcdefghijklmnopqrstuvwxyz", "GET k", "GET k", "FLUSHALL", "GET k",
 		"SET k 3", "MULTI", "GET k", "DEL k", "GET k", "EXEC", "GET k", "GET k"),
 		"+OK\r\n$1\r\n1\r\n:1\r\n$-1\r\n+OK\r\n$2\r\n22\r\n+OK\r\n$26\r\nabcdefghijklmnopqrstuvwxyz\r\n$26\r\nabcdefghijklmnopqrstuvwxyz\r\n+OK\r\n$-1\r\n"+
 			"+OK\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n$1\r\n3\r\n:1\r\n$-1\r\n$-1\r\n$-1\r\n")
@@ -205,7 +214,8 @@ func TestMonitor(t *testing.T) {
 
 func TestMonitorLine(t *testing.T) {
 	cl := &client.Client{Conn: &fakeConn{remote: "[::1]:9"}, DB: 7}
-	got := string(monitorLine(1_700_000_000_042, 5_000_321_000, cl, [][]byte{[]byte("a\"\\\n\r\t\a\b"), {0, 0xff, 'z'}, nil}))
+	got := string(monitorLine(1_700_000_000_042, 5_000_321_000, cl,
+		[][]byte{[]byte("a\"\\\n\r\t\a\b"), {0, 0xff, 'z'}, nil}))
 	want := `+1700000000.042321 [7 [::1]:9] "a\"\\\n\r\t\a\b" "\x00\xffz" ""` + "\r\n"
 	if got != want {
 		t.Errorf("%q, want %q", got, want)
@@ -221,7 +231,8 @@ func TestRunsAreTimedTogether(t *testing.T) {
 		c.Reply.OK()
 		return nil
 	}
-	h := newHouse(t, command.Spec{Name: "nap", Arity: 1, Run: nap}, command.Spec{Name: "fastnap", Arity: -1, Flags: command.Fast, Run: nap})
+	h := newHouse(t, command.Spec{Name: "nap", Arity: 1, Run: nap},
+		command.Spec{Name: "fastnap", Arity: -1, Flags: command.Fast, Run: nap})
 	cl, _ := h.arrive()
 	h.settings.SlowlogSlowerThan.Set(long.Microseconds() - 1000)
 	h.settings.HotKeys.Set(false) // of samples, one of four is timed alone
@@ -239,7 +250,8 @@ func TestRunsAreTimedTogether(t *testing.T) {
 		t.Errorf("%d commands", n)
 	}
 	const least = uint64(long)
-	if nap, exec, ping := stats("nap").Nanos, stats("exec").Nanos, stats("ping").Nanos; nap < 2*least || exec < least || ping >= least || stats("get").Nanos >= least {
+	if nap, exec, ping := stats("nap").Nanos, stats("exec").Nanos, stats("ping").Nanos; nap < 2*least || exec < least ||
+		ping >= least || stats("get").Nanos >= least {
 		t.Errorf("NAP %d ns, EXEC %d ns, PING %d ns, GET %d ns", nap, exec, ping, stats("get").Nanos)
 	}
 	h.expect("slow", strings.Join(h.slow, " "), "NAP NAP") // EXEC itself is not shown
@@ -274,7 +286,8 @@ func TestErrorsAreCounted(t *testing.T) {
 		h.meter.countError(&protocol.Error{Code: strings.Repeat("E", i+1)})
 	}
 	f = h.Figures()
-	if !f.ErrorsFull || f.CodesFreed != errorCodesMax || !slices.Equal(f.Errors, []ErrorCount{{"ERRORSTATS_DISABLED", 1}}) {
+	if !f.ErrorsFull || f.CodesFreed != errorCodesMax ||
+		!slices.Equal(f.Errors, []ErrorCount{{"ERRORSTATS_DISABLED", 1}}) {
 		t.Errorf("behind too many codes: %+v", f)
 	}
 	if len(told) != errorCodesMax {
@@ -292,7 +305,8 @@ func TestQueueIsCounted(t *testing.T) {
 	h := newHouse(t)
 	cl, _ := h.arrive()
 	h.do(cl, "MULTI", "SET k v", "GET k")
-	if q := cl.Queue; len(q.Commands) != 2 || q.Bytes < 10 || command.Flags(q.Flags)&command.Write == 0 || command.Flags(q.Lacking)&command.Loading == 0 {
+	if q := cl.Queue; len(q.Commands) != 2 || q.Bytes < 10 || command.Flags(q.Flags)&command.Write == 0 ||
+		command.Flags(q.Lacking)&command.Loading == 0 {
 		t.Errorf("%+v", cl.Queue)
 	}
 	h.do(cl, "NOSUCH", "GET k")
@@ -310,7 +324,8 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	h.RemoveSink(h.sink)
 	cl, _ := h.arrive()
 	h.do(cl, "SET k 0123456789012345678901234567890123456789", "GET k")
-	args := [][][]byte{{[]byte("GET"), []byte("k")}, {[]byte("SET"), []byte("k"), []byte("0123456789012345678901234567890123456789")}}
+	args := [][][]byte{{[]byte("GET"), []byte("k")}, {[]byte("SET"), []byte("k"),
+		[]byte("0123456789012345678901234567890123456789")}}
 	b := &protocol.Batch{Session: cl, Reply: &protocol.Reply{}}
 	for i := range 32 {
 		b.Requests = append(b.Requests, protocol.Request{Args: args[i/8%2]})

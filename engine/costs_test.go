@@ -153,7 +153,8 @@ func TestReservedMemoryCountsOnce(t *testing.T) {
 	}
 	cl.Account(1000, 1<<20)
 	if h.UsedMemory() != before+1000 || h.clients.Costs.Sum() != clients+1000 {
-		t.Errorf("used_memory grew by %d, the clients' cost by %d, for 1000 bytes", h.UsedMemory()-before, h.clients.Costs.Sum()-clients)
+		t.Errorf("used_memory grew by %d, the clients' cost by %d, for 1000 bytes",
+			h.UsedMemory()-before, h.clients.Costs.Sum()-clients)
 	}
 	cl.Account(1<<20, 1<<20)
 	if grown := h.UsedMemory() - before; grown < 1<<20 || grown > 1<<20+64<<10 {

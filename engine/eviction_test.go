@@ -23,7 +23,8 @@ func TestEvictionEnds(t *testing.T) {
 			for _, db := range []string{"SELECT 3", "SELECT 0"} {
 				h.do(cl, db)
 				for i := range keys {
-					h.do(cl, fmt.Sprint("SET stays", i, " ", strings.Repeat("v", 500)), fmt.Sprint("SET ends", i, " ", strings.Repeat("v", 500), " EX 1000"))
+					h.do(cl, fmt.Sprint("SET stays", i, " ", strings.Repeat("v", 500)),
+						fmt.Sprint("SET ends", i, " ", strings.Repeat("v", 500), " EX 1000"))
 				}
 			}
 			left := 0
@@ -39,7 +40,8 @@ func TestEvictionEnds(t *testing.T) {
 			h.Do(h.ApplyMemoryLimit)
 			for range 3 {
 				h.expect("a write", h.do(cl, "SET new x"), outOfMemory)
-				h.expect("what may stay", h.do(cl, "DBSIZE", "SELECT 3", "DBSIZE", "SELECT 0"), fmt.Sprintf(":%d\r\n+OK\r\n:%d\r\n+OK\r\n", left, left))
+				h.expect("what may stay", h.do(cl, "DBSIZE", "SELECT 3", "DBSIZE", "SELECT 0"),
+					fmt.Sprintf(":%d\r\n+OK\r\n:%d\r\n+OK\r\n", left, left))
 			}
 			if n, want := h.space.Stats.Evicted, int64(4*keys-2*left); n != want {
 				t.Errorf("%d keys were evicted, want %d", n, want)
@@ -55,12 +57,13 @@ func TestEvictionEnds(t *testing.T) {
 // from the time of those before it.
 func TestEvictionIsBookedToNobody(t *testing.T) {
 	const nap, evicting = 20 * time.Millisecond, 600 * time.Millisecond
-	h := newHouse(t, command.Spec{Name: "grow", Arity: 2, Flags: command.Fast | command.Write, Run: func(c *command.Context) error {
-		time.Sleep(nap)
-		c.DB.SetString(c.Args[1], make([]byte, 100_000), 0)
-		c.Reply.OK()
-		return nil
-	}})
+	h := newHouse(t, command.Spec{Name: "grow", Arity: 2, Flags: command.Fast | command.Write,
+		Run: func(c *command.Context) error {
+			time.Sleep(nap)
+			c.DB.SetString(c.Args[1], make([]byte, 100_000), 0)
+			c.Reply.OK()
+			return nil
+		}})
 	hooks := h.hooks
 	hooks.Publish = func(_, _ []byte) { time.Sleep(evicting) }
 	h.SetHooks(hooks)

@@ -182,7 +182,8 @@ func newHouseOf(t *testing.T, o keyspace.Options, more ...command.Spec) *house {
 			return nil
 		}},
 	}, more...)}
-	catalogue, err := command.NewCatalogue(str.Family, keys.Family, keys.Databases, conn.Family(deps), h.watches.Family(), own)
+	catalogue, err := command.NewCatalogue(str.Family, keys.Family, keys.Databases, conn.Family(deps),
+		h.watches.Family(), own)
 	if err != nil {
 		t.Fatal(err)
 	}

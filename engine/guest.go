@@ -56,6 +56,9 @@ func (c *Core) Consult(cl *client.Client, args [][]byte) error {
 	spec.Stats.Record(1, took)
 	c.meter.commands++
 	c.watchSlowness(cl, spec, args, took)
+	if took >= c.stalls.limit {
+		c.watchStall(cl, spec, args, 1, took)
+	}
 	return nil
 }
 

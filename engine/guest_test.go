@@ -1,12 +1,14 @@
 package engine
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"spindle/engine/acl"
 	"spindle/engine/client"
+	"spindle/engine/insight"
 	"spindle/protocol"
 )
 
@@ -66,4 +68,38 @@ func TestGuest(t *testing.T) {
 	if got := h.consult(nil, "GET a1"); !strings.Contains(got, "NOAUTH") {
 		t.Errorf("past a barrier: %q", got)
 	}
+}
+
+// TestGuestStalls: a guest's command that holds the turn is named in the stall log as a client's is.
+func TestGuestStalls(t *testing.T) {
+	h := newHouse(t)
+	h.Do(func() {
+		h.stalls.processCPU = func() int64 { return h.wall.Nanos() }
+		h.stalls.limit = 1
+	})
+	h.consult(nil, "GET someone")
+	var got []insight.Stall
+	h.Do(func() { got = h.Stalls().List(-1) })
+	if !slices.ContainsFunc(got, func(s insight.Stall) bool {
+		return s.Kind == insight.Command && s.What == "GET someone" && s.Key == "someone"
+	}) {
+		t.Errorf("the stall log has %+v", got)
+	}
+}
+
+// TestSampleOfManyKeys: of a command with more keys than one sample takes, each may come into it.
+func TestSampleOfManyKeys(t *testing.T) {
+	h := newHouse(t)
+	args := [][]byte{[]byte("DEL")}
+	for i := range sampledKeys + 1 {
+		args = append(args, []byte{byte(i)})
+	}
+	h.Do(func() {
+		for range 200 {
+			h.sample(NewGuest(nil), h.catalogue.Lookup([]byte("del")), args, 1, 0, 0)
+		}
+		if n := len(h.HotKeys().Top(2 * sampledKeys)); n != sampledKeys+1 {
+			t.Errorf("%d keys have been seen, want %d", n, sampledKeys+1)
+		}
+	})
 }

@@ -115,7 +115,8 @@ func (c *Core) GiveWay(*command.Context) bool {
 	runtime.Gosched()
 	c.take()
 	c.begin()
-	invariant.That(c.stack.depth == 0 && c.stack.unit.effects == 0, "engine.N2: others left %d effects", c.stack.unit.effects)
+	invariant.That(c.stack.depth == 0 && c.stack.unit.effects == 0,
+		"engine.N2: others left %d effects", c.stack.unit.effects)
 	c.stack, c.nowMs = l.stack, l.nowMs
 	c.space.SetNow(l.nowMs) // engine.N3
 	c.raised--
@@ -153,7 +154,8 @@ func (c *Core) lendTurn(cl *client.Client, args [][]byte, spec *command.Spec, ma
 	c.assertHeld()
 	invariant.That(c.lent == nil, "engine.N1: two commands lend the turn")
 	s := c.stack
-	l := &lent{stack: s, nowMs: c.nowMs, began: c.nanos, reply: &protocol.Reply{RESP3: cl.Protocol == 3, Chunks: cl.Conn.Chunks()}}
+	l := &lent{stack: s, nowMs: c.nowMs, began: c.nanos,
+		reply: &protocol.Reply{RESP3: cl.Protocol == 3, Chunks: cl.Conn.Chunks()}}
 	cl.Out.Cut(mark, l.reply)
 	l.pushes = append(l.pushes, c.pushes.pending...)
 	c.takePending()

@@ -90,8 +90,10 @@ func TestLend(t *testing.T) {
 	third, _ := h.arrive()
 	h.expect("a command for a busy server", h.do(third, "MULTI", "DISCARD"), "+OK\r\n+OK\r\n")
 	eventually(t, "the threshold", func() bool { return otherConn.take() == "resume" })
-	h.expect("after the threshold", h.do(other, "GET k"), "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.\r\n")
-	h.expect("in MULTI", h.do(third, "MULTI", "GET k", "DISCARD"), "+OK\r\n-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.\r\n+OK\r\n")
+	h.expect("after the threshold", h.do(other, "GET k"),
+		"-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.\r\n")
+	h.expect("in MULTI", h.do(third, "MULTI", "GET k", "DISCARD"),
+		"+OK\r\n-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.\r\n+OK\r\n")
 	if log := h.sink.take(); strings.Trim(log, " .|") != "" {
 		t.Errorf("half of the unit has left: %s", log)
 	}
@@ -135,8 +137,10 @@ func TestLendInExec(t *testing.T) {
 	if log := h.sink.take(); !strings.Contains(log, "MULTI | 0:SET a 1 | 0:SET k v | 0:SET k v | EXEC") {
 		t.Errorf("the sinks got %s", log)
 	}
-	if cl.Is(client.Multi|client.DenyBlocking|client.Blocked) || h.figuresOf("exec") != 1 || h.figuresOf("long") != 1 || h.figuresOf("fails") != 1 {
-		t.Errorf("flags %b; calls of EXEC %d, LONG %d, FAILS %d", cl.Flags, h.figuresOf("exec"), h.figuresOf("long"), h.figuresOf("fails"))
+	if cl.Is(client.Multi|client.DenyBlocking|client.Blocked) || h.figuresOf("exec") != 1 || h.figuresOf("long") != 1 ||
+		h.figuresOf("fails") != 1 {
+		t.Errorf("flags %b; calls of EXEC %d, LONG %d, FAILS %d", cl.Flags, h.figuresOf("exec"), h.figuresOf("long"),
+			h.figuresOf("fails"))
 	}
 }
 
@@ -204,15 +208,18 @@ func TestSilentLender(t *testing.T) {
 
 // TestScriptsCommands: a script's commands are admitted as a client's are, and its targets decide who hears of them.
 func TestScriptsCommands(t *testing.T) {
-	h := newHouse(t, command.Spec{Name: "notinscripts", Arity: 1, Flags: command.NoScript, Run: func(c *command.Context) error {
-		c.Reply.OK()
-		return nil
-	}}, command.Spec{Name: "mayreplicate", Arity: 1, Flags: command.ReadOnly | command.MayReplicate, Run: func(c *command.Context) error {
-		return nil
-	}})
+	h := newHouse(t, command.Spec{Name: "notinscripts", Arity: 1, Flags: command.NoScript,
+		Run: func(c *command.Context) error {
+			c.Reply.OK()
+			return nil
+		}}, command.Spec{Name: "mayreplicate", Arity: 1, Flags: command.ReadOnly | command.MayReplicate,
+		Run: func(c *command.Context) error {
+			return nil
+		}})
 	cl, _ := h.arrive()
 	script := &client.Script{Targets: client.ToAll}
-	fake := &client.Client{Flags: client.Fake | client.InScript | client.DenyBlocking, Authenticated: true, Protocol: 2, Script: script}
+	fake := &client.Client{Flags: client.Fake | client.InScript | client.DenyBlocking, Authenticated: true,
+		Protocol: 2, Script: script}
 	run := func(line string) (reply string, err error) {
 		fake.Out = &protocol.Reply{}
 		var args [][]byte

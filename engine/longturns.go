@@ -30,7 +30,8 @@ func (l *longTurns) note(started time.Time, began, ended, cpu int64) {
 	for ; at > 0 && int64(l.turn[at-1].CPU) < cpu; at-- {
 		l.turn[at] = l.turn[at-1]
 	}
-	l.turn[at] = LongTurn{Began: started.UnixMicro() + began/1000, Wall: time.Duration(ended - began), CPU: time.Duration(cpu)}
+	l.turn[at] = LongTurn{Began: started.UnixMicro() + began/1000, Wall: time.Duration(ended - began),
+		CPU: time.Duration(cpu)}
 }
 
 func (l *longTurns) list() []LongTurn { return slices.Clone(l.turn[:l.n]) }

@@ -25,7 +25,8 @@ func TestLongTurns(t *testing.T) {
 			t.Fatalf("%d of %d turns", len(list), n)
 		}
 		for i, x := range list {
-			if int64(x.CPU) != all[i] || x.Began != started.UnixMicro()+int64(59*time.Minute/time.Microsecond)+all[i] || x.Wall != time.Second {
+			if int64(x.CPU) != all[i] || x.Began != started.UnixMicro()+int64(59*time.Minute/time.Microsecond)+all[i] ||
+				x.Wall != time.Second {
 				t.Errorf("of %d, turn %d is %+v, want %d", n, i, x, all[i])
 			}
 		}

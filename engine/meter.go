@@ -201,9 +201,12 @@ func (c *Core) Figures() Figures {
 	f := Figures{
 		Uptime: time.Since(c.started), Connections: m.connections, Commands: m.commands, OpsPerSecond: m.ops.PerSecond(),
 		Unexpected: m.unexpected, TurnsPerSecond: m.perTurn.PerSecond(),
-		EvictedClients: m.evictedClients, ErrorReplies: m.errorReplies, Rejected: m.rejectedCalls, ErrorsFull: m.errorsFull, CodesFreed: m.codesFreed, Dirty: m.dirty,
-		Turns: m.turns, TurnNanos: m.turnNanos, DutyNanos: m.dutyNanos, LongestTurn: time.Duration(m.longestTurn), LongestTurnCPU: time.Duration(m.longestTurnCPU),
-		LongTurns: m.longTurns.list(), MostCommandsPerTurn: m.mostCommands, Clients: c.clients.Len(), Blocked: c.BlockedClients(), Keys: c.BlockingKeys(),
+		EvictedClients: m.evictedClients, ErrorReplies: m.errorReplies, Rejected: m.rejectedCalls, ErrorsFull: m.errorsFull,
+		CodesFreed: m.codesFreed, Dirty: m.dirty,
+		Turns: m.turns, TurnNanos: m.turnNanos, DutyNanos: m.dutyNanos, LongestTurn: time.Duration(m.longestTurn),
+		LongestTurnCPU: time.Duration(m.longestTurnCPU),
+		LongTurns:      m.longTurns.list(), MostCommandsPerTurn: m.mostCommands, Clients: c.clients.Len(),
+		Blocked: c.BlockedClients(), Keys: c.BlockingKeys(),
 		Monitors: c.monitors.Len(), ExpiryNanos: m.expiryNanos,
 	}
 	if turns := m.perTurn.PerSecond(); turns > 0 {

@@ -94,7 +94,8 @@ func TestPauseHoldsEXECForWhatItsCallsDo(t *testing.T) {
 		}})
 	h.Do(func() { h.Pause(PauseByClient, false, h.nowMs+100_000) })
 	reader, _ := h.arrive()
-	h.expect("reads", h.do(reader, "MULTI", "script reads", "script reads", "EXEC"), "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+OK\r\n+OK\r\n")
+	h.expect("reads", h.do(reader, "MULTI", "script reads", "script reads", "EXEC"),
+		"+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+OK\r\n+OK\r\n")
 	writer, _ := h.arrive()
 	if done, _ := h.batch(writer, "MULTI", "script reads", "script writes", "EXEC"); done != 2 {
 		t.Errorf("of a transaction with a script that may write %d requests were done", done)

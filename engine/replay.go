@@ -31,16 +31,14 @@ func NewReplayer() *client.Client {
 
 // Replay runs one command of a log as cl, which NewReplayer has made. It answers to no limit and no barrier, nobody is
 // told of its effects, and its reply is dropped: a command that failed when it was logged fails again. Turn only, while
-// keys past
-// their deadline count as valid.
+// keys past their deadline count as valid.
 //
 // Lifetime: args are lent until Replay returns.
 // Errors: a *ReplayError. Nothing was run then.
 func (c *Core) Replay(cl *client.Client, args [][]byte) error {
-	c.assertHeld()
-	spec, err := c.catalogue.Resolve(c.catalogue.Lookup(args[0]), args)
-	if err != nil || !replayable(spec) {
-		return &ReplayError{Name: string(args[0]), Unknown: spec == nil}
+	spec, err := c.rowOfLog(args)
+	if err != nil {
+		return err
 	}
 	outer := c.replaying
 	c.replaying, c.replayed = true, replayed{began: c.nanos}
@@ -54,6 +52,22 @@ func (c *Core) Replay(cl *client.Client, args [][]byte) error {
 		cl.Out.B = nil
 	}
 	return nil
+}
+
+// CanReplay says whether Replay would run a command. Turn only. Errors: a *ReplayError.
+func (c *Core) CanReplay(args [][]byte) error {
+	_, err := c.rowOfLog(args)
+	return err
+}
+
+// rowOfLog finds the row of a command in a log. Errors: a *ReplayError.
+func (c *Core) rowOfLog(args [][]byte) (*command.Spec, error) {
+	c.assertHeld()
+	spec, err := c.catalogue.Resolve(c.catalogue.Lookup(args[0]), args)
+	if err != nil || !replayable(spec) {
+		return nil, &ReplayError{Name: string(args[0]), Unknown: spec == nil}
+	}
+	return spec, nil
 }
 
 // replayed is the command of a log that runs, as far as it gives way to others (engine.N4).

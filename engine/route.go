@@ -54,7 +54,8 @@ func (c *Core) admitSlots(cl *client.Client, spec *command.Spec, args [][]byte) 
 	if m == nil { // the node is not open yet
 		return errDown
 	}
-	if at := spec.OneKey(); at > 0 && at < len(args) && m.OK && m.Mine(slots.Of(args[at])) && len(m.Migrating) == 0 && len(m.Importing) == 0 {
+	if at := spec.OneKey(); at > 0 && at < len(args) && m.OK && m.Mine(slots.Of(args[at])) && len(m.Migrating) == 0 &&
+		len(m.Importing) == 0 {
 		return nil // the usual case
 	}
 	r := c.routeOf(m, cl, callOf(cl, spec, args))
@@ -199,11 +200,15 @@ func (c *Core) sendAway(cl *client.Client, spec *command.Spec, err error) {
 
 // Scripts: what they name without having declared it is judged call by call.
 var (
-	errScriptDownReadOnly = &protocol.Error{Code: "ERR", Text: "Script attempted to execute a write command while the cluster is down and readonly"}
-	errScriptDown         = &protocol.Error{Code: "ERR", Text: "Script attempted to execute a command while the cluster is down"}
-	errScriptUnbound      = &protocol.Error{Code: "ERR", Text: "Script attempted to access a slot not served"}
-	errScriptElsewhere    = &protocol.Error{Code: "ERR", Text: "Script attempted to access a non local key in a cluster node"}
-	errScriptOtherSlot    = &protocol.Error{Code: "ERR", Text: "Script attempted to access keys that do not hash to the same slot"}
+	errScriptDownReadOnly = &protocol.Error{Code: "ERR",
+		Text: "Script attempted to execute a write command while the cluster is down and readonly"}
+	errScriptDown = &protocol.Error{Code: "ERR",
+		Text: "Script attempted to execute a command while the cluster is down"}
+	errScriptUnbound   = &protocol.Error{Code: "ERR", Text: "Script attempted to access a slot not served"}
+	errScriptElsewhere = &protocol.Error{Code: "ERR",
+		Text: "Script attempted to access a non local key in a cluster node"}
+	errScriptOtherSlot = &protocol.Error{Code: "ERR",
+		Text: "Script attempted to access keys that do not hash to the same slot"}
 )
 
 // admitSlotsOfScript is admitSlots for a command of a script: as the client that has called the script.
@@ -217,10 +222,12 @@ func (c *Core) admitSlotsOfScript(script *client.Script, call Call) error {
 	switch r.why {
 	case served:
 	case crossSlot:
-		return protocol.Errorf("ERR", "Command '%s' in script attempted to access keys that don't hash to the same slot", call.Spec.Full)
+		return protocol.Errorf("ERR", "Command '%s' in script attempted to access keys that don't hash to the same slot",
+			call.Spec.Full)
 	case unstable:
-		return protocol.Errorf("ERR", "Unable to execute command '%s' in script because undeclared keys were accessed during "+
-			"rehashing of the slot", call.Spec.Full)
+		return protocol.Errorf("ERR",
+			"Unable to execute command '%s' in script because undeclared keys were accessed during "+
+				"rehashing of the slot", call.Spec.Full)
 	case down:
 		return errScriptDown
 	case downReadOnly:

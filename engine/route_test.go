@@ -18,12 +18,14 @@ const (
 
 // newNode is a house in cluster mode, and how to publish another slot map: foo and hello are its own, bar another
 // node's, and nobody has the other slots.
-func newNode(t *testing.T, more ...command.Spec) (h *house, publish func(change func(d *slots.Draft, me, other *slots.Node))) {
+func newNode(t *testing.T, more ...command.Spec) (h *house,
+	publish func(change func(d *slots.Draft, me, other *slots.Node))) {
 	h = newHouseOf(t, keyspace.Options{Databases: 1, Slots: true}, more...)
 	current := &slots.Current{}
 	h.RouteBy(current)
 	publish = func(change func(d *slots.Draft, me, other *slots.Node)) {
-		me, other := &slots.Node{ID: "me", IP: "10.0.0.1", Port: 7001}, &slots.Node{ID: "other", IP: "10.0.0.2", Port: 7002, TLSPort: 7102, Hostname: "other.example"}
+		me, other := &slots.Node{ID: "me", IP: "10.0.0.1", Port: 7001},
+			&slots.Node{ID: "other", IP: "10.0.0.2", Port: 7002, TLSPort: 7102, Hostname: "other.example"}
 		d := slots.NewDraft(me)
 		d.Assign(slotOfFoo, me)
 		d.Assign(slotOfHello, me)
@@ -49,9 +51,12 @@ const (
 func TestRouting(t *testing.T) {
 	h, publish := newNode(t)
 	cl, _ := h.arrive()
-	h.expect("own", h.do(cl, "SET foo 1", "GET foo", "PING", "MSET {foo}a 1 {foo}b 2"), "+OK\r\n$1\r\n1\r\n+PONG\r\n+OK\r\n")
-	h.expect("others'", h.do(cl, "SET bar 1", "GET bar", "MGET foo bar", "GET a", "MGET bar bar"), movedBar+movedBar+cross+notServed+movedBar)
-	h.expect("MULTI", h.do(cl, "MULTI", "GET bar", "EXEC"), "+OK\r\n"+movedBar+"-EXECABORT Transaction discarded because of previous errors.\r\n")
+	h.expect("own", h.do(cl, "SET foo 1", "GET foo", "PING", "MSET {foo}a 1 {foo}b 2"),
+		"+OK\r\n$1\r\n1\r\n+PONG\r\n+OK\r\n")
+	h.expect("others'", h.do(cl, "SET bar 1", "GET bar", "MGET foo bar", "GET a", "MGET bar bar"),
+		movedBar+movedBar+cross+notServed+movedBar)
+	h.expect("MULTI", h.do(cl, "MULTI", "GET bar", "EXEC"),
+		"+OK\r\n"+movedBar+"-EXECABORT Transaction discarded because of previous errors.\r\n")
 	h.expect("EXEC of several slots", h.do(cl, "MULTI", "GET foo", "GET hello", "EXEC", "GET foo", "EXEC"),
 		"+OK\r\n+QUEUED\r\n+QUEUED\r\n"+cross+"$1\r\n1\r\n-ERR EXEC without MULTI\r\n")
 
@@ -63,7 +68,8 @@ func TestRouting(t *testing.T) {
 	publish(func(d *slots.Draft, _, _ *slots.Node) { d.Map().OK = false })
 	h.expect("down", h.do(cl, "GET foo", "PING"), isDown+"+PONG\r\n")
 	publish(func(d *slots.Draft, _, _ *slots.Node) { d.Map().OK, d.Map().AllowReadsWhenDown = false, true })
-	h.expect("down, reads allowed", h.do(cl, "GET foo", "SET foo 2"), "$1\r\n1\r\n-CLUSTERDOWN The cluster is down and only accepts read commands\r\n")
+	h.expect("down, reads allowed", h.do(cl, "GET foo", "SET foo 2"),
+		"$1\r\n1\r\n-CLUSTERDOWN The cluster is down and only accepts read commands\r\n")
 }
 
 // TestRoutingOfOpenSlots: while a slot moves, its keys are served where they are.
@@ -75,7 +81,8 @@ func TestRoutingOfOpenSlots(t *testing.T) {
 	h.expect("migrating", h.do(cl, "GET foo", "GET {foo}x", "MGET foo {foo}x", "MGET {foo}x {foo}y"),
 		"$1\r\n1\r\n-ASK 12182 10.0.0.2:7002\r\n"+tryAgain+"-ASK 12182 10.0.0.2:7002\r\n")
 	publish(func(d *slots.Draft, _, other *slots.Node) { d.Map().Importing[slotOfBar] = other })
-	h.expect("importing", h.do(cl, "GET bar", "ASKING", "SET bar 1", "GET bar", "ASKING", "GET bar", "ASKING", "MGET bar {bar}x", "ASKING", "MGET {bar}x {bar}x"),
+	h.expect("importing", h.do(cl, "GET bar", "ASKING", "SET bar 1", "GET bar", "ASKING", "GET bar", "ASKING",
+		"MGET bar {bar}x", "ASKING", "MGET {bar}x {bar}x"),
 		movedBar+"+OK\r\n+OK\r\n"+movedBar+"+OK\r\n$1\r\n1\r\n+OK\r\n"+tryAgain+"+OK\r\n*2\r\n$-1\r\n$-1\r\n")
 	h.expect("ASKING holds for a transaction", h.do(cl, "ASKING", "MULTI", "GET bar", "EXEC", "GET bar"),
 		"+OK\r\n+OK\r\n+QUEUED\r\n*1\r\n$1\r\n1\r\n"+movedBar)

@@ -139,7 +139,8 @@ func (c *Core) sample(cl *client.Client, spec *command.Spec, args [][]byte, weig
 	s := &c.sampler
 	if at := firstKey(spec); at > 0 && at < len(args) {
 		write := spec.Keys[0].Flags&command.KeyRO == 0
-		s.keys.Note(&insight.Use{Key: args[at], DB: cl.DB, Write: write, Weight: weight, Bytes: bytes * weight, Nanos: nanos * weight})
+		s.keys.Note(&insight.Use{Key: args[at], DB: cl.DB, Write: write, Weight: weight, Bytes: bytes * weight,
+			Nanos: nanos * weight})
 		return
 	}
 	keys, err := spec.AppendKeys(s.found[:0], args, command.Partial)
@@ -151,7 +152,7 @@ func (c *Core) sample(cl *client.Client, spec *command.Spec, args [][]byte, weig
 	}
 	n := float64(len(keys))
 	if len(keys) > sampledKeys {
-		from := int(s.rng.Uint64() % uint64(len(keys)-sampledKeys))
+		from := int(s.rng.Uint64() % uint64(len(keys)-sampledKeys+1))
 		keys = keys[from : from+sampledKeys]
 	}
 	each := n / float64(len(keys)) * weight // accesses that one of keys stands for

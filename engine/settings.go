@@ -66,10 +66,14 @@ var Permissions = []setting.Choice[Permission]{
 type EvictionPolicy int
 
 var policies = []setting.Choice[EvictionPolicy]{
-	{Name: "volatile-lru", Value: EvictionPolicy(keyspace.VolatileLRU)}, {Name: "volatile-lfu", Value: EvictionPolicy(keyspace.VolatileLFU)},
-	{Name: "volatile-random", Value: EvictionPolicy(keyspace.VolatileRandom)}, {Name: "volatile-ttl", Value: EvictionPolicy(keyspace.VolatileTTL)},
-	{Name: "allkeys-lru", Value: EvictionPolicy(keyspace.AllKeysLRU)}, {Name: "allkeys-lfu", Value: EvictionPolicy(keyspace.AllKeysLFU)},
-	{Name: "allkeys-random", Value: EvictionPolicy(keyspace.AllKeysRandom)}, {Name: "noeviction", Value: EvictionPolicy(keyspace.NoEviction)},
+	{Name: "volatile-lru", Value: EvictionPolicy(keyspace.VolatileLRU)},
+	{Name: "volatile-lfu", Value: EvictionPolicy(keyspace.VolatileLFU)},
+	{Name: "volatile-random", Value: EvictionPolicy(keyspace.VolatileRandom)},
+	{Name: "volatile-ttl", Value: EvictionPolicy(keyspace.VolatileTTL)},
+	{Name: "allkeys-lru", Value: EvictionPolicy(keyspace.AllKeysLRU)},
+	{Name: "allkeys-lfu", Value: EvictionPolicy(keyspace.AllKeysLFU)},
+	{Name: "allkeys-random", Value: EvictionPolicy(keyspace.AllKeysRandom)},
+	{Name: "noeviction", Value: EvictionPolicy(keyspace.NoEviction)},
 }
 
 // Rows are the settings as CONFIG and the configuration file know them. Calling it gives every one its default.
@@ -85,11 +89,12 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewInt("latency-monitor-threshold", &s.LatencyThreshold, 0, setting.Between(0, math.MaxInt64)),
 		setting.NewLetters("notify-keyspace-events", &s.NotifyEvents, 0, eventLetters,
 			errors.New("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")),
-		setting.NewInt("busy-reply-threshold", &s.BusyReplyThreshold, 5000, setting.Between(0, math.MaxInt64), setting.Also("lua-time-limit")),
+		setting.NewInt("busy-reply-threshold", &s.BusyReplyThreshold, 5000, setting.Between(0, math.MaxInt64),
+			setting.Also("lua-time-limit")),
 		setting.NewInt("stall-threshold", &s.StallThreshold, 10, setting.Between(0, math.MaxInt32)),
 		setting.NewInt("stall-log-max-len", &s.StallsKept, 128, setting.Between(0, 100_000)),
 		setting.NewBool("hot-keys", &s.HotKeys, true),
-		setting.NewBool("big-keys", &s.BigKeys, true, setting.Immutable),
+		setting.NewBool("big-keys", &s.BigKeys, true, setting.Fixed),
 		setting.NewBool("measure-turn-cpu", &s.MeasureTurnCPU, false),
 		setting.NewBool("lazyfree-lazy-eviction", &s.LazyfreeEviction, false),
 		setting.NewMemoryUint("maxmemory", &s.MaxMemory, 0),
@@ -110,7 +115,8 @@ func (s *Settings) Rows() []setting.Row {
 }
 
 // allEvents are the classes that A stands for: every one but m and n.
-const allEvents = command.EventGeneric | command.EventString | command.EventList | command.EventSet | command.EventHash |
+const allEvents = command.EventGeneric | command.EventString | command.EventList | command.EventSet |
+	command.EventHash |
 	command.EventZSet | command.EventExpired | command.EventEvicted | command.EventStream | command.EventModule
 
 // eventLetters are the classes in the order CONFIG GET shows them. The reference hides n beside A and loses it in

@@ -4,13 +4,13 @@ set -e
 conf=$1 data=$2 log=$3
 getent group spindle >/dev/null || groupadd --system spindle
 getent passwd spindle >/dev/null ||
-	useradd --system --gid spindle --home-dir "$data" --no-create-home --shell /usr/sbin/nologin --comment "spindle" spindle
+	useradd --system --gid spindle --home-dir "$data" --no-create-home --shell /usr/sbin/nologin \
+		--comment "spindle" spindle
 for folder in "$data" "$data-sentinel"; do
 	[ -d "$folder" ] || install -d -o spindle -g spindle -m 750 "$folder"
 done
 [ -d "$log" ] || install -d -o spindle -g adm -m 2750 "$log"
 # CONFIG REWRITE writes beside the configuration and puts the new file in its place.
 chown root:spindle "$conf" && chmod 2770 "$conf"
-for file in "$conf"/*.conf; do
-	[ ! -e "$file" ] || { chown spindle:spindle "$file" && chmod 640 "$file"; }
-done
+# The folder is the user's to write to: a link in it must not have root give away what it leads to.
+find "$conf" -maxdepth 1 -name '*.conf' -type f ! -user spindle -exec chmod 640 {} + -exec chown -h spindle:spindle {} +

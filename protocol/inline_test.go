@@ -96,7 +96,8 @@ func referenceWords(line string) (words []string, ok bool) {
 
 func scanned(two string, a, b *byte) bool {
 	const digits = "0123456789abcdef"
-	i, j := strings.IndexByte(digits, two[0]|0x20*b2i(two[0] > '9')), strings.IndexByte(digits, two[1]|0x20*b2i(two[1] > '9'))
+	i, j := strings.IndexByte(digits, two[0]|0x20*b2i(two[0] > '9')),
+		strings.IndexByte(digits, two[1]|0x20*b2i(two[1] > '9'))
 	*a, *b = byte(i), byte(j)
 	return i >= 0 && j >= 0
 }
@@ -124,7 +125,8 @@ func FuzzInline(f *testing.F) {
 
 // TestEmptyIsNotNil: to a handler a nil argument is one that was not given, and an empty one is there.
 func TestEmptyIsNotNil(t *testing.T) {
-	for _, text := range []string{"\"\"\r\n", "SORT l STORE \"\"\r\n", "SORT l STORE ''\r\n", "*1\r\n$0\r\n\r\n", "*2\r\n$1\r\nx\r\n$0\r\n\r\n"} {
+	for _, text := range []string{"\"\"\r\n", "SORT l STORE \"\"\r\n", "SORT l STORE ''\r\n", "*1\r\n$0\r\n\r\n",
+		"*2\r\n$1\r\nx\r\n$0\r\n\r\n"} {
 		p := NewParser(nil)
 		n, err := p.Parse([]byte(text))
 		if err != nil || n != len(text) || len(p.Requests) != 1 {

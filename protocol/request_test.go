@@ -96,9 +96,11 @@ func TestParse(t *testing.T) {
 		want       []string
 	}{
 		{"one", "*1\r\n$4\r\nPING\r\n", Limits{}, []string{`["PING"]`}},
-		{"three arguments", "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$12\r\nhello\r\nworld\r\n", Limits{}, []string{`["SET" "k" "hello\r\nworld"]`}},
+		{"three arguments", "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$12\r\nhello\r\nworld\r\n", Limits{},
+			[]string{`["SET" "k" "hello\r\nworld"]`}},
 		{"pipeline", "*1\r\n$1\r\na\r\n*1\r\n$1\r\nb\r\nc d\r\n", Limits{}, []string{`["a"]`, `["b"]`, `["c" "d"]`}},
-		{"names repeated", strings.Repeat("*2\r\n$4\r\nLLEN\r\n$1\r\na\r\n", 2) + "*2\r\n$4\r\nlLEN\r\n$1\r\na\r\n*3\r\n$4\r\nlLEN\r\n$1\r\na\r\n$0\r\n\r\n*2\r\n$4\r\nlLENZZ$1\r\nb\r\n",
+		{"names repeated", strings.Repeat("*2\r\n$4\r\nLLEN\r\n$1\r\na\r\n", 2) +
+			"*2\r\n$4\r\nlLEN\r\n$1\r\na\r\n*3\r\n$4\r\nlLEN\r\n$1\r\na\r\n$0\r\n\r\n*2\r\n$4\r\nlLENZZ$1\r\nb\r\n",
 			Limits{}, []string{`["LLEN" "a"]`, `["LLEN" "a"]`, `["lLEN" "a"]`, `["lLEN" "a" ""]`, `["lLEN" "b"]`}},
 		{"empty names repeated", strings.Repeat("*1\r\n$0\r\n\r\n", 3), Limits{}, []string{`[""]`, `[""]`, `[""]`}},
 		{"empty bulk", "*2\r\n$3\r\nGET\r\n$0\r\n\r\n", Limits{}, []string{`["GET" ""]`}},
@@ -111,16 +113,21 @@ func TestParse(t *testing.T) {
 		{"count not a number", "*x\r\n", Limits{}, []string{"ERR Protocol error: invalid multibulk length"}},
 		{"count empty", "*\r\n", Limits{}, []string{"ERR Protocol error: invalid multibulk length"}},
 		{"count endless", "*" + long, Limits{}, []string{"ERR Protocol error: too big mbulk count string"}},
-		{"count of zeros", "*" + strings.Repeat("\x00", MaxLine), Limits{}, []string{"ERR Protocol error: too big mbulk count string"}},
+		{"count of zeros", "*" + strings.Repeat("\x00", MaxLine), Limits{},
+			[]string{"ERR Protocol error: too big mbulk count string"}},
 		{"length endless", "*1\r\n$" + long, Limits{}, []string{"ERR Protocol error: too big bulk count string"}},
-		{"no dollar", "*3\r\n$3\r\nSET\r\n$1\r\nx\r\nfooz\r\n", Limits{}, []string{"ERR Protocol error: expected '$', got 'f'"}},
+		{"no dollar", "*3\r\n$3\r\nSET\r\n$1\r\nx\r\nfooz\r\n", Limits{},
+			[]string{"ERR Protocol error: expected '$', got 'f'"}},
 		{"no dollar, high byte", "*1\r\n\xff\r\n", Limits{}, []string{"ERR Protocol error: expected '$', got '\xff'"}},
 		{"length negative", "*1\r\n$-1\r\n", Limits{}, []string{"ERR Protocol error: invalid bulk length"}},
 		{"length over the limit", "*1\r\n$11\r\n", Limits{MaxBulk: 10}, []string{"ERR Protocol error: invalid bulk length"}},
 		{"length at the limit", "*1\r\n$10\r\n0123456789\r\n", Limits{MaxBulk: 10}, []string{`["0123456789"]`}},
-		{"unauthenticated count", "*11\r\n", Limits{Unauthenticated: true}, []string{"ERR Protocol error: unauthenticated multibulk length"}},
-		{"unauthenticated length", "*1\r\n$16385\r\n", Limits{Unauthenticated: true}, []string{"ERR Protocol error: unauthenticated bulk length"}},
-		{"error behind requests", "*1\r\n$1\r\na\r\nb\r\n*x\r\n", Limits{}, []string{`["a"]`, `["b"]`, "ERR Protocol error: invalid multibulk length"}},
+		{"unauthenticated count", "*11\r\n", Limits{Unauthenticated: true},
+			[]string{"ERR Protocol error: unauthenticated multibulk length"}},
+		{"unauthenticated length", "*1\r\n$16385\r\n", Limits{Unauthenticated: true},
+			[]string{"ERR Protocol error: unauthenticated bulk length"}},
+		{"error behind requests", "*1\r\n$1\r\na\r\nb\r\n*x\r\n", Limits{},
+			[]string{`["a"]`, `["b"]`, "ERR Protocol error: invalid multibulk length"}},
 		{"inline", "  SET  k\t\"a b\\x00\" 'c'\r\n", Limits{}, []string{`["SET" "k" "a b\x00" "c"]`}},
 		{"inline without CR", "PING\n", Limits{}, []string{`["PING"]`}},
 		{"inline unbalanced", "SET \"k\r\n", Limits{}, []string{"ERR Protocol error: unbalanced quotes in request"}},
@@ -158,7 +165,8 @@ func TestLimitsChangeBetweenParses(t *testing.T) {
 
 func TestStreamedArgument(t *testing.T) {
 	value := bytes.Repeat([]byte("0123456789abcdef"), 4096)
-	wire := fmt.Appendf(nil, "*1\r\n$1\r\na\r\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n%s\r\n*1\r\n$1\r\nz\r\n", len(value), value)
+	wire := fmt.Appendf(nil, "*1\r\n$1\r\na\r\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n%s\r\n*1\r\n$1\r\nz\r\n",
+		len(value), value)
 	want := read(t, wire, Limits{}, nil, false)
 	for first := range 60 {
 		for _, step := range []int{1000, len(value) - 1, len(value), len(value) + 1, len(value) + 2, len(value) + 3} {
@@ -242,7 +250,8 @@ func TestLinear(t *testing.T) {
 }
 
 func TestParseAllocatesNothing(t *testing.T) {
-	wire := bytes.Repeat([]byte("*3\r\n$3\r\nSET\r\n$16\r\nkey:000000000001\r\n$100\r\n"+strings.Repeat("v", 100)+"\r\nSET k \"a b\"\r\n"), 64)
+	wire := bytes.Repeat([]byte("*3\r\n$3\r\nSET\r\n$16\r\nkey:000000000001\r\n$100\r\n"+strings.Repeat("v", 100)+
+		"\r\nSET k \"a b\"\r\n"), 64)
 	p := NewParser(&Scratch{})
 	p.Parse(wire)
 	if n := testing.AllocsPerRun(100, func() {
@@ -295,7 +304,8 @@ func testNamesRepeat(t *testing.T, n, at int) {
 // FuzzParse: how the network cuts the bytes never changes what is read (protocol.I2), streamed or not.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
-		"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nhello\r\n*1\r\n$4\r\nPING\r\n", "PING\r\nset k \"\\x41 b\" 'c'\r\n\r\n*0\r\n*1\r\n$1\r\na\r\n",
+		"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nhello\r\n*1\r\n$4\r\nPING\r\n",
+		"PING\r\nset k \"\\x41 b\" 'c'\r\n\r\n*0\r\n*1\r\n$1\r\na\r\n",
 		"*1\r\n$1\r\na\r\n*1\r\n$1\r\na\r\n*2\r\n$4\r\nLLEN\r\n$1\r\na\r\n*2\r\n$4\r\nLLEN\r\n$1\r\nb\r\n*2\r\n$4\r\nLLENZZ$1\r\n", "*12\r\n$1\r\na\r\n", "*1\r\n$16385\r\n", "*2\r\n$-1\r\n", "*\x00\r\n", "*1\rx$1\ryazz", "*1\r\n$40000\r\nxx",
 	} {
 		f.Add([]byte(seed), uint64(1), false)

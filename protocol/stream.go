@@ -57,7 +57,8 @@ func (p *Parser) Expects(buf []byte) int {
 // Ownership: b is the request's; the caller calls b.Release after serving it unless Taken, see Served.
 func (p *Parser) Stream(buf []byte, b *Bulk) {
 	at, size, ok := p.Large()
-	invariant.That(ok && len(b.Data) > len(buf)-at || len(b.Data) == size, "streaming %d bytes into %d (large: %t)", size, len(b.Data), ok)
+	invariant.That(ok && len(b.Data) > len(buf)-at || len(b.Data) == size,
+		"streaming %d bytes into %d (large: %t)", size, len(b.Data), ok)
 	p.stream = stream{head: append([]byte(nil), buf[:at]...), count: p.count, bulk: b, size: size}
 	p.forget()
 	p.Requests = nil

@@ -113,7 +113,8 @@ const (
 // not cost twice what was sent.
 func (c *conn) grow(have, n int) []byte {
 	double := max(have+n, have*2)
-	if p := c.parser; p != nil && p.Awaited() >= max(have/4, chunkExact) && p.Need() >= have+n && p.Need() <= max(double, chunkAtOnce) {
+	if p := c.parser; p != nil && p.Awaited() >= max(have/4, chunkExact) && p.Need() >= have+n &&
+		p.Need() <= max(double, chunkAtOnce) {
 		return make([]byte, 0, p.Need())
 	}
 	return c.loop.chunks.lease(double)

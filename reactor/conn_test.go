@@ -36,9 +36,11 @@ func TestAnySplitReadsTheSame(t *testing.T) {
 		big := strings.Repeat("0123456789", 5000) // streamed
 		ask := command("PING") + "ECHO inline\r\n" + command("ECHO", "") + command("LEN", big) +
 			command("ECHO", strings.Repeat("z", 20_000)) + command("LEN", big) + "PING\r\n" + command("PING")
-		want := "+OK\r\n$6\r\ninline\r\n$0\r\n\r\n:50000\r\n$20000\r\n" + strings.Repeat("z", 20_000) + "\r\n:50000\r\n+OK\r\n+OK\r\n"
+		want := "+OK\r\n$6\r\ninline\r\n$0\r\n\r\n:50000\r\n$20000\r\n" + strings.Repeat("z", 20_000) +
+			"\r\n:50000\r\n+OK\r\n+OK\r\n"
 		for range 3 { // long, not streamed, and others behind it
-			ask += command("LEN", strings.Repeat("y", longArgument)) + command("PING") + command("ECHO", "e") + command("LEN", strings.Repeat("x", protocol.BigBulk-1)) + command("LEN", big)
+			ask += command("LEN", strings.Repeat("y", longArgument)) + command("PING") + command("ECHO", "e") +
+				command("LEN", strings.Repeat("x", protocol.BigBulk-1)) + command("LEN", big)
 			want += fmt.Sprintf(":%d\r\n+OK\r\n$1\r\ne\r\n:%d\r\n:%d\r\n", longArgument, protocol.BigBulk-1, len(big))
 		}
 		for seed := range uint64(12) {
@@ -296,7 +298,8 @@ func TestLentReplyIsReleasedOnceWhenTheConnectionDies(t *testing.T) {
 		p.Close()
 		eventually(t, "all released", func() bool { return r.Stats().Open == 0 && h.lentFreed.Load() == 4 })
 		// What is posted to it afterwards is given back too.
-		me.c.PostReply(9999, &protocol.Reply{Lent: []protocol.Lent{{Data: []byte("x"), Release: func() { h.lentFreed.Add(1) }}}})
+		me.c.PostReply(9999, &protocol.Reply{Lent: []protocol.Lent{{Data: []byte("x"),
+			Release: func() { h.lentFreed.Add(1) }}}})
 		eventually(t, "the late one too", func() bool { return h.lentFreed.Load() == 5 })
 	})
 }

@@ -6,19 +6,16 @@ import (
 	"spindle/protocol"
 )
 
-// Replies and posts of turns that are not durable yet stay in their connection's output, behind a mark. With no gate,
-// or an
-// open one, nothing is marked.
+// Replies and posts of turns that are not durable yet stay in their connection's output, behind a mark.
+// With no gate, or an open one, nothing is marked.
 //
 //	queue, tail:  [ may leave ][ turn 7: 40 bytes ][ turn 9: 12 bytes ]
 //	              bytes - held   marks[0]            marks[1]
 //
 // reactor.G1. The marks cover the last held bytes of an output, in order. Their turns ascend. Nothing behind the first
-// mark is
-// written.
+// mark is written.
 // reactor.G2. A connection whose output may not leave is in its loop's gated list until it may. The loop is in the
-// reactor's
-// list while its own is not empty, or is about to be woken.
+// reactor's list while its own is not empty, or is about to be woken.
 type mark struct {
 	turn  uint64
 	bytes int

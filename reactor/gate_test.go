@@ -14,8 +14,7 @@ import (
 )
 
 // TestGateHoldsReplies: nothing that a turn has decided is written before the gate lets that turn pass, and then all of
-// it is,
-// in order, however often and in whatever steps the gate opens.
+// it is, in order, however often and in whatever steps the gate opens.
 func TestGateHoldsReplies(t *testing.T) {
 	eachBackend(t, func(t *testing.T, backend Backend) {
 		gate := protocol.NewGate()

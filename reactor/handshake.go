@@ -102,7 +102,8 @@ func (s *handshake) run() {
 	}
 	s.file.Close()
 	h.failed.Add(1)
-	h.reactor.options.Logf(Verbose, "Error accepting a client connection: %s (addr=%s laddr=%s)", reasonOf(err), c.remote, c.local)
+	h.reactor.options.Logf(Verbose, "Error accepting a client connection: %s (addr=%s laddr=%s)", reasonOf(err),
+		c.remote, c.local)
 	h.reactor.forget()
 }
 

@@ -31,7 +31,8 @@ func TestStrangerThatDoesNotReadIsCut(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
 		h := newBoard()
 		h.strangers = true
-		r, addr := serveBoard(t, h, Options{Backend: b, Settings: testSettings(func(s *Settings) { s.Output.Set(OutputLimits{}) })})
+		r, addr := serveBoard(t, h,
+			Options{Backend: b, Settings: testSettings(func(s *Settings) { s.Output.Set(OutputLimits{}) })})
 		p := dial(t, addr)
 		p.send(command("FILL", fmt.Sprint(replySize/2)))
 		p.expect(fmt.Sprintf("$%d\r\n%s\r\n", replySize/2, strings.Repeat("y", replySize/2)))
@@ -75,7 +76,9 @@ func TestReaderThatNeverReadsIsCut(t *testing.T) {
 				break
 			}
 		}
-		eventually(t, "cut", func() bool { return cuts.Load() == 1 && r.Stats().Open == 1 && r.Stats().OutputLimitCloses == 1 })
+		eventually(t, "cut", func() bool {
+			return cuts.Load() == 1 && r.Stats().Open == 1 && r.Stats().OutputLimitCloses == 1
+		})
 		other.send(command("PING"))
 		other.expect("+OK\r\n")
 	})
@@ -101,7 +104,8 @@ func TestSoftLimitCutsAfterItsSeconds(t *testing.T) {
 func TestHardLimitWithinOneReply(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
 		h := newBoard()
-		r, addr := serveBoard(t, h, Options{Backend: b, Settings: testSettings(func(s *Settings) { s.Output.Set(OutputLimits{{Hard: 1 << 20}}) })})
+		r, addr := serveBoard(t, h,
+			Options{Backend: b, Settings: testSettings(func(s *Settings) { s.Output.Set(OutputLimits{{Hard: 1 << 20}}) })})
 		deaf, other := dial(t, addr), dial(t, addr)
 		deaf.send(command("MANY", "2000000000"))
 		eventually(t, "cut", func() bool { return r.Stats().OutputLimitCloses == 1 && r.Stats().Open == 1 })
@@ -114,7 +118,10 @@ func TestHardLimitWithinOneReply(t *testing.T) {
 func TestHardLimitLiftedWithinTheBatch(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
 		h := newBoard()
-		r, addr := serveBoard(t, h, Options{Backend: b, Settings: testSettings(func(s *Settings) { s.Output.Set(OutputLimits{protocol.ClassNormal: {Hard: 1 << 20}}) })})
+		r, addr := serveBoard(t, h,
+			Options{Backend: b, Settings: testSettings(func(s *Settings) {
+				s.Output.Set(OutputLimits{protocol.ClassNormal: {Hard: 1 << 20}})
+			})})
 		p := dial(t, addr)
 		p.send(command("MANY", "2000000000") + command("CLASS", fmt.Sprint(int(protocol.ClassPubSub))))
 		eventually(t, "cut", func() bool { return r.Stats().OutputLimitCloses == 1 && r.Stats().Open == 0 })
@@ -144,7 +151,8 @@ func TestLongReplyOfManyElements(t *testing.T) {
 func TestQueryBufferLimit(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
 		h := newBoard()
-		r, addr := serveBoard(t, h, Options{Backend: b, Settings: testSettings(func(s *Settings) { s.QueryBuffer.Set(1 << 20) })})
+		r, addr := serveBoard(t, h,
+			Options{Backend: b, Settings: testSettings(func(s *Settings) { s.QueryBuffer.Set(1 << 20) })})
 		p := dial(t, addr)
 		// Arguments below the size that is streamed, of one request that never ends.
 		fmt.Fprintf(p, "*1000000\r\n")
@@ -165,8 +173,9 @@ func TestArgumentPastTheQueryLimit(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
 		var told atomic.Pointer[string]
 		h := newBoard()
-		r, addr := serveBoard(t, h, Options{Backend: b, Settings: testSettings(func(s *Settings) { s.QueryBuffer.Set(limit) }),
-			QueryLimit: func(session any, begin []byte) { told.Store(new(string(begin))) }})
+		r, addr := serveBoard(t, h,
+			Options{Backend: b, Settings: testSettings(func(s *Settings) { s.QueryBuffer.Set(limit) }),
+				QueryLimit: func(session any, begin []byte) { told.Store(new(string(begin))) }})
 		arg := strings.Repeat("a", 2*limit)
 		cut := uint64(0)
 		for _, n := range []int{limit - 2, limit - 1, limit, limit + 1, limit + limit/2} {
@@ -307,7 +316,8 @@ func TestSendersTakeTurns(t *testing.T) {
 		patience *= 4 // the same work takes several times as long, the more so under the race detector
 	}
 	eachLink(t, func(t *testing.T, b Backend) {
-		for name, request := range map[string]string{"small": command("PING"), "large": command("LEN", strings.Repeat("x", 1<<20))} {
+		for name, request := range map[string]string{"small": command("PING"),
+			"large": command("LEN", strings.Repeat("x", 1<<20))} {
 			_, addr := serveBoard(t, newBoard(), Options{Backend: b})
 			steady := dial(t, addr)
 			block := []byte(strings.Repeat(request, max(1, 1<<20/len(request))))
@@ -379,7 +389,8 @@ func TestConnectionStorm(t *testing.T) {
 			steady.expect("+OK\r\n")
 		}
 		wg.Wait()
-		eventually(t, "only the steady one is left", func() bool { return r.Stats().Open == 1 && h.closed.Load() == h.opened.Load()-1 })
+		eventually(t, "only the steady one is left",
+			func() bool { return r.Stats().Open == 1 && h.closed.Load() == h.opened.Load()-1 })
 		eventually(t, "nothing leaked", func() bool {
 			return h.lent.Load() == h.lentFreed.Load() && h.reserved.Load() == h.bulkFreed.Load()
 		})

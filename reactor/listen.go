@@ -104,7 +104,8 @@ func listenTLS(o *Options, bind []string, port int) ([]*listener, error) {
 
 // absentFamily says that the machine does not know the protocol, IPv6 as a rule.
 func absentFamily(err error) bool {
-	for _, e := range []error{unix.ENOPROTOOPT, unix.EPROTONOSUPPORT, unix.ESOCKTNOSUPPORT, unix.EPFNOSUPPORT, unix.EAFNOSUPPORT} {
+	for _, e := range []error{unix.ENOPROTOOPT, unix.EPROTONOSUPPORT, unix.ESOCKTNOSUPPORT, unix.EPFNOSUPPORT,
+		unix.EAFNOSUPPORT} {
 		if errors.Is(err, e) {
 			return true
 		}
@@ -460,7 +461,8 @@ func (a *acceptor) rebind(bind []string, port, tlsPort int) error {
 }
 
 // listenAnew listens at bind, which names an address that this machine has if it names any.
-func listenAnew(o *Options, bind []string, port int, listen func(*Options, []string, int) ([]*listener, error)) ([]*listener, error) {
+func listenAnew(o *Options, bind []string, port int,
+	listen func(*Options, []string, int) ([]*listener, error)) ([]*listener, error) {
 	fresh, err := listen(o, bind, port)
 	if len(fresh) == 0 && port != 0 && strings.Join(bind, "") != "" {
 		err = ErrListen

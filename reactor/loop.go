@@ -382,7 +382,8 @@ func (l *loop) spread(mails []mail, at *conn, turn uint64) (n int) {
 
 // goesWith says that m goes to the receivers of other.
 func (m *mail) goesWith(other *mail) bool {
-	return m.kind == mailPostAll && m.except == other.except && len(m.to) == len(other.to) && len(m.to) > 0 && &m.to[0] == &other.to[0]
+	return m.kind == mailPostAll && m.except == other.except && len(m.to) == len(other.to) && len(m.to) > 0 &&
+		&m.to[0] == &other.to[0]
 }
 
 // takeShared takes a message for many at the connection whose batch of that turn has just been run.

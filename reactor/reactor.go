@@ -301,7 +301,8 @@ func (r *Reactor) ResetStats() {
 		n.Store(0)
 	}
 	r.timings.reset()
-	for _, n := range []*atomic.Int64{&r.count.in, &r.count.out, &r.count.reads, &r.count.writes, &r.count.threadedReads, &r.count.threadedWrites} {
+	for _, n := range []*atomic.Int64{&r.count.in, &r.count.out, &r.count.reads, &r.count.writes, &r.count.threadedReads,
+		&r.count.threadedWrites} {
 		n.Store(0)
 	}
 }

@@ -33,7 +33,8 @@ type OutputLimit struct {
 }
 
 // classes in the order CONFIG GET shows them.
-var classNames = [3]string{protocol.ClassNormal: "normal", protocol.ClassReplica: "slave", protocol.ClassPubSub: "pubsub"}
+var classNames = [3]string{protocol.ClassNormal: "normal", protocol.ClassReplica: "slave",
+	protocol.ClassPubSub: "pubsub"}
 
 // DefaultOutputLimits are Redis's: clients that ask are trusted to read, those that are told are not.
 var DefaultOutputLimits = OutputLimits{
@@ -111,7 +112,8 @@ func outputLimitLines(limits OutputLimits) []string {
 		if protocol.Class(class) == protocol.ClassReplica {
 			name = "replica"
 		}
-		lines = append(lines, fmt.Sprintf("%s %s %s %d", name, setting.FormatMemory(l.Hard), setting.FormatMemory(l.Soft), l.Seconds))
+		lines = append(lines, fmt.Sprintf("%s %s %s %d", name, setting.FormatMemory(l.Hard),
+			setting.FormatMemory(l.Soft), l.Seconds))
 	}
 	return lines
 }

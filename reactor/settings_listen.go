@@ -39,7 +39,8 @@ func (s *ListenSettings) Rows() []setting.Row {
 		setting.NewInt("max-new-connections-per-cycle", &s.unread.accepts, 10, setting.Between(1, 1000),
 			setting.Nothing("a loop takes the connections that are there, a bounded number a turn")),
 		setting.NewInt("io-threads", &s.Loops, 1, setting.Between(1, 128), setting.Immutable),
-		setting.NewBool("io-threads-do-reads", &s.unread.threadRead, false, setting.Immutable, setting.Nothing("event loops always read")),
+		setting.NewBool("io-threads-do-reads", &s.unread.threadRead, false, setting.Immutable,
+			setting.Nothing("event loops always read")),
 	}
 }
 

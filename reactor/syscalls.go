@@ -16,14 +16,16 @@ import (
 // receive is recv(2): what read(2) does for a socket, without the layer for files. It and send save 2 % of the CPU of
 // an unpipelined request (TestPongServer under redis-benchmark).
 func receive(fd int, p []byte) (int, unix.Errno) {
-	n, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)),
+	n, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))),
+		uintptr(len(p)),
 		unix.MSG_DONTWAIT, 0, 0)
 	runtime.KeepAlive(p)
 	return int(n), errno
 }
 
 func send(fd int, p []byte) (int, unix.Errno) {
-	n, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)),
+	n, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))),
+		uintptr(len(p)),
 		unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
 	runtime.KeepAlive(p)
 	return int(n), errno
@@ -36,20 +38,23 @@ func ringBell(fd int) {
 }
 
 func readv(fd int, iov []unix.Iovec) (int, unix.Errno) {
-	n, _, errno := syscall.RawSyscall(unix.SYS_READV, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(iov))), uintptr(len(iov)))
+	n, _, errno := syscall.RawSyscall(unix.SYS_READV, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(iov))),
+		uintptr(len(iov)))
 	runtime.KeepAlive(iov)
 	return int(n), errno
 }
 
 func writev(fd int, iov []unix.Iovec) (int, unix.Errno) {
-	n, _, errno := syscall.RawSyscall(unix.SYS_WRITEV, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(iov))), uintptr(len(iov)))
+	n, _, errno := syscall.RawSyscall(unix.SYS_WRITEV, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(iov))),
+		uintptr(len(iov)))
 	runtime.KeepAlive(iov)
 	return int(n), errno
 }
 
 // epollWait is epoll_wait; a timeout of -1 waits until an event or a signal. See epollHost.wait for when that is sound.
 func epollWait(fd int, events []unix.EpollEvent, timeoutMs int) (int, unix.Errno) {
-	n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(events))),
+	n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(fd),
+		uintptr(unsafe.Pointer(unsafe.SliceData(events))),
 		uintptr(len(events)), uintptr(timeoutMs), 0, 0)
 	runtime.KeepAlive(events)
 	return int(n), errno

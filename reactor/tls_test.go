@@ -215,7 +215,8 @@ func TestRecordsCutAnywhere(t *testing.T) {
 // read.
 func TestMaxClientsUnderTLS(t *testing.T) {
 	underTLS(t, func(t *testing.T, b Backend) {
-		r, addr := serveBoard(t, newBoard(), Options{Backend: b, Settings: testSettings(func(s *Settings) { s.MaxClients.Set(2) })})
+		r, addr := serveBoard(t, newBoard(), Options{Backend: b,
+			Settings: testSettings(func(s *Settings) { s.MaxClients.Set(2) })})
 		first := dialBare(t, addr)
 		p := dial(t, addr)
 		p.send(command("PING"))
@@ -429,7 +430,7 @@ func TestIdleTLSConnectionCost(t *testing.T) {
 func FuzzTLS(f *testing.F) {
 	secured = true
 	f.Cleanup(func() { secured = false })
-	_, addr := serveBoard(f, newBoard(), Options{HandshakeLimit: 200 * time.Millisecond})
+	_, addr := serveBoard(f, newBoard(), Options{HandshakeLimit: 2 * time.Second}) // the witness has to come in, too
 	var seed bytes.Buffer
 	_ = tls.Client(&recorder{w: &seed}, clientTLS()).Handshake()
 	f.Add(seed.Bytes(), uint16(0), byte(1))

@@ -15,9 +15,12 @@ import (
 func (f *Feed) Family() command.Family {
 	const role = command.NoAsyncLoading | command.Admin | command.NoScript | command.Stale
 	return command.Family{Name: "server", Rows: []command.Spec{
-		{Name: "sync", Arity: 1, Flags: command.Admin | command.NoScript | command.NoAsyncLoading | command.NoMulti, Run: f.sync},
-		{Name: "psync", Arity: -3, Flags: command.Admin | command.NoScript | command.NoAsyncLoading | command.NoMulti, Run: f.psync},
-		{Name: "replconf", Arity: -1, Flags: command.Admin | command.NoScript | command.Loading | command.Stale | command.AllowBusy, Run: f.replconf},
+		{Name: "sync", Arity: 1, Flags: command.Admin | command.NoScript | command.NoAsyncLoading | command.NoMulti,
+			Run: f.sync},
+		{Name: "psync", Arity: -3, Flags: command.Admin | command.NoScript | command.NoAsyncLoading | command.NoMulti,
+			Run: f.psync},
+		{Name: "replconf", Arity: -1, Flags: command.Admin | command.NoScript | command.Loading | command.Stale |
+			command.AllowBusy, Run: f.replconf},
 		{Name: "role", Arity: 1, Flags: command.NoScript | command.Loading | command.Stale | command.Fast | command.Sentinel,
 			ACL: command.ACLAdmin | command.ACLDangerous, Run: f.role},
 		{Name: "replicaof", Arity: 3, Flags: role, Run: f.follower.ReplicaOf},
@@ -38,15 +41,16 @@ func (f *Feed) WaitFamily() command.Family {
 
 var (
 	// What a replica reads as the RDB stream must not begin with the reply to something else.
-	errPending     = &protocol.Error{Code: "ERR", Text: "SYNC and PSYNC are invalid with pending output"}
-	errNoLink      = &protocol.Error{Code: "NOMASTERLINK", Text: "Can't SYNC while not connected with my master"}
-	errFiltered    = &protocol.Error{Code: "ERR", Text: "Filtered replica requires EOF capability"}
-	errNoFilter    = &protocol.Error{Code: "ERR", Text: "Missing rdb-filter-only values"}
-	errFailover    = &protocol.Error{Code: "ERR", Text: "PSYNC FAILOVER can't be sent to a master."}
-	errNegative    = &protocol.Error{Code: "ERR", Text: "timeout is negative"}
-	errTimeout     = &protocol.Error{Code: "ERR", Text: "timeout is not an integer or out of range"}
-	errTooLong     = &protocol.Error{Code: "ERR", Text: "timeout is out of range"}
-	errNoAOF       = &protocol.Error{Code: "ERR", Text: "WAITAOF cannot be used when numlocal is set but appendonly is disabled."}
+	errPending  = &protocol.Error{Code: "ERR", Text: "SYNC and PSYNC are invalid with pending output"}
+	errNoLink   = &protocol.Error{Code: "NOMASTERLINK", Text: "Can't SYNC while not connected with my master"}
+	errFiltered = &protocol.Error{Code: "ERR", Text: "Filtered replica requires EOF capability"}
+	errNoFilter = &protocol.Error{Code: "ERR", Text: "Missing rdb-filter-only values"}
+	errFailover = &protocol.Error{Code: "ERR", Text: "PSYNC FAILOVER can't be sent to a master."}
+	errNegative = &protocol.Error{Code: "ERR", Text: "timeout is negative"}
+	errTimeout  = &protocol.Error{Code: "ERR", Text: "timeout is not an integer or out of range"}
+	errTooLong  = &protocol.Error{Code: "ERR", Text: "timeout is out of range"}
+	errNoAOF    = &protocol.Error{Code: "ERR",
+		Text: "WAITAOF cannot be used when numlocal is set but appendonly is disabled."}
 	errNotPositive = &protocol.Error{Code: "ERR", Text: "value is out of range, must be positive"}
 	errNotBit      = &protocol.Error{Code: "ERR", Text: "value is out of range, value must between 0 and 1"}
 )

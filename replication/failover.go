@@ -221,11 +221,13 @@ func (f *Follower) takeOver(c *command.Context) error {
 var errFailoverID = failoverError("PSYNC FAILOVER replid must match my replid.")
 
 // waitRefusal is WAIT's answer on a replica.
-var waitRefusal = failoverError("WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is configured " +
+var waitRefusal = failoverError("WAIT cannot be used with replica instances. Please also note that since Redis 4.0 " +
+	"if a replica is configured " +
 	"to be writable (which is not the default) writes to replicas are just local and are not propagated.")
 
 // waitAOFRefusal is WAITAOF's.
-var waitAOFRefusal = failoverError("WAITAOF cannot be used with replica instances. Please also note that writes to replicas are just local " +
+var waitAOFRefusal = failoverError("WAITAOF cannot be used with replica instances. Please also note that writes to " +
+	"replicas are just local " +
 	"and are not propagated.")
 
 // describeRole is ROLE of a replica: [slave, host, port, state, offset].

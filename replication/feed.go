@@ -126,7 +126,8 @@ type replica struct {
 
 // NewFeed makes a feed with a history of its own.
 func NewFeed(core *engine.Core, settings *Settings, saver Saver) *Feed {
-	f := &Feed{core: core, settings: settings, saver: saver, selected: -1, waits: newWaits(), diskWaits: newWaits(), tooOld: map[Address]bool{}}
+	f := &Feed{core: core, settings: settings, saver: saver, selected: -1, waits: newWaits(), diskWaits: newWaits(),
+		tooOld: map[Address]bool{}}
 	f.ID = newID()
 	f.forgetID2()
 	return f
@@ -339,7 +340,8 @@ func (f *Feed) limitLag(r *replica) {
 	}
 	if over {
 		f.outLimit++
-		f.settings.Log.Warning("Client id=%d addr=%s scheduled to be closed ASAP for overcoming of output buffer limits.", r.cl.ID, r.cl.Conn.RemoteAddr())
+		f.settings.Log.Warning("Client id=%d addr=%s scheduled to be closed ASAP for overcoming of output buffer limits.",
+			r.cl.ID, r.cl.Conn.RemoteAddr())
 		r.at = live // what it lacks need not be kept any more
 		f.settle()
 		f.core.Kill(r.cl, false)
@@ -440,7 +442,8 @@ func (f *Feed) Tick(nowMs int64) {
 		if r.state == awaitAck { // it loads, and sends blank lines
 			heardMs = max(heardMs, r.cl.Conn.LastActive())
 		}
-		if (r.state == online || r.state == awaitAck) && !r.rdbOnly && r.psync2 && nowMs-heardMs > limit && !r.cl.Is(client.CloseASAP) {
+		if (r.state == online || r.state == awaitAck) && !r.rdbOnly && r.psync2 && nowMs-heardMs > limit &&
+			!r.cl.Is(client.CloseASAP) {
 			f.settings.Log.Warning("Disconnecting timedout replica (streaming sync): %s", r.name())
 			f.core.Kill(r.cl, false)
 		}
@@ -486,7 +489,8 @@ func (f *Feed) LogLag() {
 			synced++
 			continue
 		}
-		f.settings.Log.Notice("Lagging replica %s reported offset %d behind master, lag=%d, state=%s.", r.name(), f.offset-r.ackOffset, (f.core.Now()-r.ackMs)/1000, r.state)
+		f.settings.Log.Notice("Lagging replica %s reported offset %d behind master, lag=%d, state=%s.",
+			r.name(), f.offset-r.ackOffset, (f.core.Now()-r.ackMs)/1000, r.state)
 	}
 	f.settings.Log.Notice("%d of %d replicas are in sync when shutting down.", synced, len(f.replicas))
 }

@@ -189,7 +189,8 @@ func newPrimary(t *testing.T) *primary {
 	}}
 	sel := choose
 	sel.Name = "select"
-	ping := command.Spec{Name: "ping", Arity: -1, Run: func(c *command.Context) error { c.Reply.Simple("PONG"); return nil }}
+	ping := command.Spec{Name: "ping", Arity: -1,
+		Run: func(c *command.Context) error { c.Reply.Simple("PONG"); return nil }}
 	catalogue, err := command.NewCatalogue(str.Family, p.feed.Family(), p.feed.WaitFamily(), tx.NewWatches(space).Family(),
 		command.Family{Name: "test", Rows: []command.Spec{choose, sel, ping}})
 	if err != nil {
@@ -333,7 +334,8 @@ func TestHistoryIsNewAfterAGap(t *testing.T) {
 		t.Error("the backlog outlives repl-backlog-ttl")
 	}
 	p.do(writer, "SET a 1")
-	if got, _ := p.psync("PSYNC ? -1"); strings.Contains(got, name) || !strings.HasPrefix(got, "+FULLRESYNC "+p.feed.ID+" ") {
+	if got, _ := p.psync("PSYNC ? -1"); strings.Contains(got, name) ||
+		!strings.HasPrefix(got, "+FULLRESYNC "+p.feed.ID+" ") {
 		t.Errorf("%q after a gap in history %s", got, name)
 	}
 }
@@ -376,7 +378,8 @@ func TestAckOutrunsTheViewsLeaving(t *testing.T) {
 		t.Errorf("%v before the view has left", state)
 	}
 	close(p.saver.gate)
-	if got, want := s.take(t, "SET"), wire("SELECT 0")+wire("SET a 1"); !strings.HasPrefix(got, "$EOF:") || !strings.HasSuffix(got, want) {
+	if got, want := s.take(t, "SET"), wire("SELECT 0")+wire("SET a 1"); !strings.HasPrefix(got, "$EOF:") ||
+		!strings.HasSuffix(got, want) {
 		t.Errorf("%q, want the view, then %q", got, want)
 	}
 }
@@ -459,11 +462,13 @@ func TestStreamIsKeptOnce(t *testing.T) {
 		r, log := cl.ReplicaState.(*replica), p.feed.log
 		lacks := make([]byte, log.end-r.at)
 		log.read(lacks, r.at)
-		if text := string(lacks); !strings.HasPrefix(text, wire("SELECT 0")) || !strings.HasSuffix(stream, text) || i == 0 && text != stream {
+		if text := string(lacks); !strings.HasPrefix(text, wire("SELECT 0")) || !strings.HasSuffix(stream, text) ||
+			i == 0 && text != stream {
 			t.Errorf("replication.F3: replica %d lacks %d bytes of %d", i, len(text), len(stream))
 		}
 	}
-	if bytes, excess := p.feed.StreamBytes(); bytes > int64(len(stream))+2*blockBytes || excess != int64(len(stream))-p.feed.log.limit {
+	if bytes, excess := p.feed.StreamBytes(); bytes > int64(len(stream))+2*blockBytes ||
+		excess != int64(len(stream))-p.feed.log.limit {
 		t.Errorf("replication.F3: %d bytes for a stream of %d, %d of them past the limit", bytes, len(stream), excess)
 	}
 	for _, cl := range late {
@@ -543,7 +548,8 @@ func TestHandshakeRefusals(t *testing.T) {
 		{"REPLCONF fack 1", "-ERR Unrecognized REPLCONF option: fack\r\n"},
 		{"REPLCONF ACK 5 FACK 5", ""},
 		{"REPLCONF ip-address " + strings.Repeat("h", 255), "+OK\r\n"}, // a name, where a translation lies between
-		{"REPLCONF ip-address " + strings.Repeat("h", 256), "-ERR REPLCONF ip-address provided by replica instance is too long: 256 bytes\r\n"},
+		{"REPLCONF ip-address " + strings.Repeat("h", 256),
+			"-ERR REPLCONF ip-address provided by replica instance is too long: 256 bytes\r\n"},
 		{"REPLCONF rdb-filter-only functions", "+OK\r\n"},
 		{"REPLCONF rdb-filter-only \"FUNCTIONS\"", "+OK\r\n"},
 		{"REPLCONF rdb-filter-only \"", "-ERR Missing rdb-filter-only values\r\n"},
@@ -711,7 +717,8 @@ func TestAcksCostWhatTheyServe(t *testing.T) {
 }
 
 func senderTo(to ...*replica) *sender {
-	return &sender{posted: new(atomic.Int64), to: to, left: map[*replica]error{}, patience: func() time.Duration { return time.Hour }}
+	return &sender{posted: new(atomic.Int64), to: to, left: map[*replica]error{},
+		patience: func() time.Duration { return time.Hour }}
 }
 
 // TestSenderWaitsForTheSocket: R5; and gives up on a replica that is gone or reads nothing.
@@ -814,7 +821,8 @@ func TestGoodReplicas(t *testing.T) {
 		}
 	})
 	asker, _ := p.arrive()
-	if got, want := p.do(asker, "ROLE"), "*3\r\n$6\r\nmaster\r\n:0\r\n*1\r\n*3\r\n$3\r\n::1\r\n$1\r\n0\r\n$1\r\n0\r\n"; got != want {
+	if got, want := p.do(asker,
+		"ROLE"), "*3\r\n$6\r\nmaster\r\n:0\r\n*1\r\n*3\r\n$3\r\n::1\r\n$1\r\n0\r\n$1\r\n0\r\n"; got != want {
 		t.Errorf("ROLE: %q", got)
 	}
 }

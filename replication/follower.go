@@ -129,8 +129,9 @@ func (f *Follower) begin(of Address) {
 }
 
 var (
-	errUnblocked = &protocol.Error{Code: "UNBLOCKED", Text: "force unblock from blocking operation, instance state changed (master -> replica?)"}
-	errPort      = &protocol.Error{Code: "ERR", Text: "Invalid master port"}
+	errUnblocked = &protocol.Error{Code: "UNBLOCKED",
+		Text: "force unblock from blocking operation, instance state changed (master -> replica?)"}
+	errPort = &protocol.Error{Code: "ERR", Text: "Invalid master port"}
 )
 
 // Follow has this server follow of from now on.
@@ -200,14 +201,17 @@ func (f *Follower) Diverged(cl *client.Client, spec *command.Spec, err error) {
 		name = spec.Full
 	}
 	if cl.Is(client.Replica) {
-		f.parts.Log.Warning("== CRITICAL == This master is sending an error to its replica: '%s' after processing the command '%s'",
+		f.parts.Log.Warning("== CRITICAL == This master is sending an error to its replica: '%s' after processing the "+
+			"command '%s'",
 			err, name)
 		return
 	}
-	f.parts.Log.Warning("== CRITICAL == This replica is sending an error to its master: '%s' after processing the command '%s'",
+	f.parts.Log.Warning("== CRITICAL == This replica is sending an error to its master: '%s' after processing the "+
+		"command '%s'",
 		err, name)
 	if f.settings.Errors.Get() != ErrorIgnored && f.settings.ReadOnly.Get() {
-		f.parts.Fatal("This replica panicked sending an error to its master: '" + err.Error() + "' after processing the command '" + name + "'")
+		f.parts.Fatal("This replica panicked sending an error to its master: '" + err.Error() +
+			"' after processing the command '" + name + "'")
 	}
 }
 
@@ -251,7 +255,8 @@ func (o outside) Terms() Terms {
 	if port == 0 {
 		port = o.parts.Port()
 	}
-	return Terms{User: s.User.Get(), Password: s.Auth.Get(), Port: port, Address: s.AnnounceIP.Get(), PatienceMs: o.parts.PatienceMs()}
+	return Terms{User: s.User.Get(), Password: s.Auth.Get(), Port: port, Address: s.AnnounceIP.Get(),
+		PatienceMs: o.parts.PatienceMs()}
 }
 
 // History implements Outside.
@@ -326,7 +331,8 @@ func (f *Follower) onDisk() (at int64, ok bool) {
 		f.diskMarks = nil
 		return 0, false
 	}
-	if n := len(f.diskMarks); n < diskMarksMost && (n == 0 || f.diskMarks[n-1].log < end || f.diskMarks[n-1].stream < f.feed.offset) {
+	if n := len(f.diskMarks); n < diskMarksMost && (n == 0 || f.diskMarks[n-1].log < end ||
+		f.diskMarks[n-1].stream < f.feed.offset) {
 		f.diskMarks = append(f.diskMarks, diskMark{end, f.feed.offset})
 	}
 	known := 0
@@ -387,7 +393,8 @@ func (f *Follower) ReplicaOf(c *command.Context) error {
 	}
 	of := Address{string(c.Args[1]), port}
 	if f.on && strings.EqualFold(f.link.Host, of.Host) && f.link.Port == of.Port {
-		f.parts.Log.Notice("REPLICAOF would result into synchronization with the master we are already connected with. No operation performed.")
+		f.parts.Log.Notice("REPLICAOF would result into synchronization with the master we are already connected with. No " +
+			"operation performed.")
 		c.Reply.Simple("OK Already connected to specified master")
 		return nil
 	}

@@ -330,8 +330,10 @@ func (r recording) RemoteAddr() net.Addr        { return &net.TCPAddr{} }
 // FuzzStream: whatever a primary's stream is, what counts as applied came, and is handed on byte for byte
 // (replication.H1, replication.H2).
 func FuzzStream(f *testing.F) {
-	f.Add(wire("SELECT 3")+wire("SET a b")+wire("MULTI")+wire("INCR n")+wire("EXEC")+wire("REPLCONF GETACK *")+"\r\n"+wire("PING"), uint16(0))
-	f.Add(wire("MULTI")+wire("SET a b")+wire("SELECT 99")+wire("NOSUCH")+wire("DISCARD")+"PING\r\n*1\r\n$-1\r\n", uint16(9))
+	f.Add(wire("SELECT 3")+wire("SET a b")+wire("MULTI")+wire("INCR n")+wire("EXEC")+wire("REPLCONF GETACK *")+"\r\n"+
+		wire("PING"), uint16(0))
+	f.Add(wire("MULTI")+wire("SET a b")+wire("SELECT 99")+wire("NOSUCH")+wire("DISCARD")+"PING\r\n*1\r\n$-1\r\n",
+		uint16(9))
 	f.Add(strings.Repeat(wire("APPEND k "+strings.Repeat("v", 100)), 900), uint16(3))
 	f.Fuzz(func(t *testing.T, stream string, offset uint16) {
 		p := newPrimary(t)
@@ -341,7 +343,8 @@ func FuzzStream(f *testing.F) {
 			if calls.Add(1) > 1 {
 				return nil, io.ErrClosedPipe
 			}
-			return recording{text: strings.NewReader(fmt.Sprintf("+PONG\r\n+OK\r\n+OK\r\n+FULLRESYNC %s %d\r\n$3\r\nRDB%s", history, offset, stream))}, nil
+			return recording{text: strings.NewReader(fmt.Sprintf("+PONG\r\n+OK\r\n+OK\r\n+FULLRESYNC %s %d\r\n$3\r\nRDB%s",
+				history, offset, stream))}, nil
 		}
 		p.Do(func() { p.follower.Follow(Address{"h", 1}) })
 		p.waitFor("the end of the link", func() bool { return calls.Load() > 1 && p.follower.wire == nil })

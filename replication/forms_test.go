@@ -13,8 +13,10 @@ func TestSpecial(t *testing.T) {
 		line string
 		want Forms
 	}{
-		{"HSET h f v", 0}, {"hpexpireat h 1 FIELDS 1 f", FieldDeadlines}, {"HPERSIST h FIELDS 1 f", FieldDeadlines}, {"HPERSIS h", 0},
-		{"BF.ADD b x", Blooms}, {"bf.reserve b 0.1 5", Blooms}, {"BF.", 0}, {"BFX a", 0}, {"RENAME a b", 0}, {"RESTORE k 0", 0},
+		{"HSET h f v", 0}, {"hpexpireat h 1 FIELDS 1 f", FieldDeadlines}, {"HPERSIST h FIELDS 1 f", FieldDeadlines},
+		{"HPERSIS h", 0},
+		{"BF.ADD b x", Blooms}, {"bf.reserve b 0.1 5", Blooms}, {"BF.", 0}, {"BFX a", 0}, {"RENAME a b", 0},
+		{"RESTORE k 0", 0},
 		{"RESTORE k 0 \x00v", 0}, {"RESTORE k 0 \x07v", Blooms}, {"restore k 0 \x19v REPLACE", FieldDeadlines},
 		{"RESTORE k 0 \x18v", FieldDeadlines}, {"RESTORE k 0 \xffv", 0}, {"PING", 0}, {"H", 0},
 	} {

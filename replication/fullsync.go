@@ -270,7 +270,8 @@ func (f *Feed) ended(r *replica, out *sender, err error, took time.Duration) {
 		f.settings.Log.Notice("Streamed %d bytes of RDB to %s in %.3f seconds", out.total, r.name(), took.Seconds())
 		f.core.Kill(r.cl, true)
 	case r.eof:
-		f.settings.Log.Notice("Streamed replica transfer with %s succeeded (socket), %d bytes in %.3f seconds. Waiting for REPLCONF ACK from replica to enable streaming",
+		f.settings.Log.Notice("Streamed replica transfer with %s succeeded (socket), %d bytes in %.3f seconds. Waiting for "+
+			"REPLCONF ACK from replica to enable streaming",
 			r.name(), out.total, took.Seconds())
 		r.state, r.ackMs = awaitAck, f.core.Now()
 		if r.loaded {

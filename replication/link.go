@@ -320,7 +320,8 @@ func (l *Link) Tick(nowMs int64) {
 		}
 	case receiving:
 		if silent {
-			l.log.Warning("Timeout receiving bulk data from MASTER... If the problem persists try to set the 'repl-timeout' parameter in redis.conf to a larger value.")
+			l.log.Warning("Timeout receiving bulk data from MASTER... If the problem persists try to set the 'repl-timeout' " +
+				"parameter in redis.conf to a larger value.")
 			l.retry(nowMs)
 		}
 	case following:

@@ -55,11 +55,15 @@ type Settings struct {
 // Rows are the settings as CONFIG and the configuration file know them. Calling it gives every one its default.
 func (s *Settings) Rows() []setting.Row {
 	return []setting.Row{
-		setting.NewInt("repl-ping-replica-period", &s.PingPeriod, 10, setting.Between(1, math.MaxInt32), setting.Also("repl-ping-slave-period")),
+		setting.NewInt("repl-ping-replica-period", &s.PingPeriod, 10, setting.Between(1, math.MaxInt32),
+			setting.Also("repl-ping-slave-period")),
 		setting.NewInt("repl-timeout", &s.Timeout, 60, setting.Between(1, math.MaxInt32)),
-		setting.NewInt("min-replicas-to-write", &s.MinWrite, 0, setting.Between(0, math.MaxInt32), setting.Also("min-slaves-to-write")),
-		setting.NewInt("min-replicas-max-lag", &s.MaxLag, 10, setting.Between(0, math.MaxInt32), setting.Also("min-slaves-max-lag")),
-		setting.NewMemory("repl-backlog-size", &s.BacklogSize, 1<<20, setting.Between(1, math.MaxInt64), setting.Clamp(16<<10, math.MaxInt64)),
+		setting.NewInt("min-replicas-to-write", &s.MinWrite, 0, setting.Between(0, math.MaxInt32),
+			setting.Also("min-slaves-to-write")),
+		setting.NewInt("min-replicas-max-lag", &s.MaxLag, 10, setting.Between(0, math.MaxInt32),
+			setting.Also("min-slaves-max-lag")),
+		setting.NewMemory("repl-backlog-size", &s.BacklogSize, 1<<20, setting.Between(1, math.MaxInt64),
+			setting.Clamp(16<<10, math.MaxInt64)),
 		setting.NewInt("repl-backlog-ttl", &s.BacklogTTL, 3600, setting.Between(0, math.MaxInt64)),
 		setting.NewBool("repl-disable-tcp-nodelay", &s.unread.noDelay, false,
 			setting.Nothing("connections never wait to fill a packet")),

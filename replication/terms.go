@@ -69,9 +69,11 @@ func (s *FollowerSettings) Rows() []setting.Row {
 		setting.NewString("masteruser", &s.User, "", setting.Sensitive),
 		setting.NewString("masterauth", &s.Auth, "", setting.Sensitive),
 		setting.NewString("replica-announce-ip", &s.AnnounceIP, "", setting.Also("slave-announce-ip")),
-		setting.NewInt("replica-announce-port", &s.AnnouncePort, 0, setting.Between(0, maxPort), setting.Also("slave-announce-port")),
+		setting.NewInt("replica-announce-port", &s.AnnouncePort, 0, setting.Between(0, maxPort),
+			setting.Also("slave-announce-port")),
 		setting.NewBool("replica-announced", &s.Announced, true),
-		setting.NewInt("replica-priority", &s.Priority, 100, setting.Between(0, math.MaxInt32), setting.Also("slave-priority")),
+		setting.NewInt("replica-priority", &s.Priority, 100, setting.Between(0, math.MaxInt32),
+			setting.Also("slave-priority")),
 		setting.NewBool("replica-serve-stale-data", &s.StaleData, true, setting.Also("slave-serve-stale-data")),
 		setting.NewBool("replica-read-only", &s.ReadOnly, true, setting.Also("slave-read-only")),
 		setting.NewBool("replica-lazy-flush", &s.unread.lazyFlush, false, setting.Also("slave-lazy-flush"),
@@ -79,7 +81,8 @@ func (s *FollowerSettings) Rows() []setting.Row {
 		setting.NewBool("replica-ignore-maxmemory", &s.IgnoreMemory, true, setting.Also("slave-ignore-maxmemory")),
 		setting.NewBool("replica-ignore-disk-write-errors", &s.IgnoreDiskErrors, false),
 		setting.NewEnum("repl-diskless-load", &s.Load, LoadByFile, []setting.Choice[DisklessLoad]{
-			{Name: "disabled", Value: LoadByFile}, {Name: "on-empty-db", Value: LoadOnEmpty}, {Name: "swapdb", Value: LoadBeside},
+			{Name: "disabled", Value: LoadByFile}, {Name: "on-empty-db", Value: LoadOnEmpty},
+			{Name: "swapdb", Value: LoadBeside},
 		}, setting.DenyLoading),
 		setting.NewEnum("propagation-error-behavior", &s.Errors, ErrorIgnored, []setting.Choice[OnError]{
 			{Name: "ignore", Value: ErrorIgnored}, {Name: "panic", Value: ErrorPanics},

@@ -240,7 +240,8 @@ func (w *upstream) takeCopy() error {
 		log.Warning("MASTER aborted replication with an error: %s", line[1:])
 		return errReplaced
 	case line[0] != '$':
-		log.Warning("Bad protocol from MASTER, the first byte is not '$' (we received '%s'), are you sure the host and port are right?", line)
+		log.Warning("Bad protocol from MASTER, the first byte is not '$' (we received '%s'), are you sure the host and "+
+			"port are right?", line)
 		return errReplaced
 	case marked && len(mark) == len(noID):
 		c.Mark = mark
@@ -362,7 +363,8 @@ func (w *upstream) stream() error {
 
 // apply runs requests, which end at buf[parsed+consumed], and hands on what of buf was applied. It says how far that
 // goes.
-func (w *upstream) apply(buf []byte, applied, parsed, consumed int, requests []protocol.Request, reply *protocol.Reply) (int, error) {
+func (w *upstream) apply(buf []byte, applied, parsed, consumed int, requests []protocol.Request,
+	reply *protocol.Reply) (int, error) {
 	from, end, at := applied, parsed+consumed, 0
 	if len(requests) == 0 {
 		if w.open || parsed+consumed == applied || applied < parsed {

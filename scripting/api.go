@@ -128,6 +128,9 @@ func (e *environment) command(c *lua.Call, raise bool) lua.Outcome {
 	} else {
 		result, failed = e.runCommand(r)
 		c.Spend(commandCost)
+		if e.scripts.overdue() {
+			c.Spend(sliceBudget)
+		}
 	}
 	clear(e.args) // they point into strings of the script
 	if cap(e.text) > keptText {

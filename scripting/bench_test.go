@@ -31,7 +31,8 @@ func BenchmarkEval(b *testing.B) {
 		{"constant", "return 1", []string{"0"}},
 		{"lock release", "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end",
 			[]string{"1", "lock", "token"}},
-		{"rate limiter", "local n = redis.call('incr', KEYS[1]) if n == 1 then redis.call('pexpire', KEYS[1], ARGV[1]) end return n",
+		{"rate limiter", "local n = redis.call('incr', KEYS[1]) if n == 1 then redis.call('pexpire', KEYS[1], ARGV[1]) end " +
+			"return n",
 			[]string{"1", "limit", "60000"}},
 		{"token bucket", tokenBucket, []string{"1", "bucket", "100", "1000", "1700000000000"}},
 	} {

@@ -13,8 +13,10 @@ import (
 // Family is the commands of scripts and functions.
 func (s *Scripts) Family() command.Family {
 	const (
-		runs  = command.NoScript | command.Stale | command.SkipMonitor | command.MayReplicate | command.NoMandatoryKeys | command.MovableKeys
-		reads = command.ReadOnly | command.NoScript | command.Stale | command.SkipMonitor | command.NoMandatoryKeys | command.MovableKeys
+		runs = command.NoScript | command.Stale | command.SkipMonitor | command.MayReplicate | command.NoMandatoryKeys |
+			command.MovableKeys
+		reads = command.ReadOnly | command.NoScript | command.Stale | command.SkipMonitor | command.NoMandatoryKeys |
+			command.MovableKeys
 		worst = "We cannot tell how the keys will be used so we assume the worst, RW and UPDATE"
 		least = "We cannot tell how the keys will be used so we assume the worst, RO and ACCESS"
 	)
@@ -51,11 +53,13 @@ func (s *Scripts) Family() command.Family {
 			{Name: "flush", Arity: -2, Flags: command.Write | command.NoScript, Tips: shards, Run: s.functionFlush},
 			{Name: "help", Arity: 2, Flags: command.Loading | command.Stale, Run: functionHelp},
 			{Name: "kill", Arity: 2, Flags: command.NoScript | command.AllowBusy, Tips: one, Run: s.functionKill},
-			{Name: "list", Arity: -2, Flags: command.NoScript, Tips: []string{"nondeterministic_output_order"}, Run: s.functionList},
+			{Name: "list", Arity: -2, Flags: command.NoScript, Tips: []string{"nondeterministic_output_order"},
+				Run: s.functionList},
 			{Name: "load", Arity: -3, Flags: changes, Tips: shards, Run: s.functionLoad},
 			{Name: "restore", Arity: -3, Flags: changes, Tips: shards, Run: s.functionRestore},
 			{Name: "stats", Arity: 2, Flags: command.NoScript | command.AllowBusy,
-				Tips: []string{"nondeterministic_output", "request_policy:all_shards", "response_policy:special"}, Run: s.functionStats},
+				Tips: []string{"nondeterministic_output", "request_policy:all_shards", "response_policy:special"},
+				Run:  s.functionStats},
 		}},
 	}}
 }
@@ -237,7 +241,8 @@ func functionHelp(c *command.Context) error {
 		"KILL", "    End the function that is running, unless it has written.",
 		"FLUSH [ASYNC|SYNC]", "    Remove all libraries. Both modes are the same.",
 		"DUMP", "    Give all libraries as one payload for FUNCTION RESTORE.",
-		"RESTORE <PAYLOAD> [FLUSH|APPEND|REPLACE]", "    Add the libraries of a payload. What happens to those that are there:",
+		"RESTORE <PAYLOAD> [FLUSH|APPEND|REPLACE]",
+		"    Add the libraries of a payload. What happens to those that are there:",
 		"    * FLUSH: they are removed first.",
 		"    * APPEND: they stay, and one of the same name is an error. This is the default.",
 		"    * REPLACE: one of the same name is replaced. A function of the same name in another library is an error.")
@@ -416,7 +421,8 @@ func (s *Scripts) functionDump(c *command.Context) error {
 }
 
 var (
-	errPolicy  = &protocol.Error{Code: "ERR", Text: "Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE."}
+	errPolicy = &protocol.Error{Code: "ERR",
+		Text: "Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE."}
 	errPayload = &protocol.Error{Code: "ERR", Text: "DUMP payload version or checksum are wrong"}
 )
 

@@ -55,7 +55,8 @@ func newEnvironment(s *Scripts, forLibraries bool) *environment {
 	e := &environment{scripts: s, state: lua.NewState()}
 	e.state.Random, e.state.Seed = s.random.next, s.random.seed
 	e.state.Clock = processSeconds
-	e.client = client.Client{Flags: client.Fake | client.InScript | client.DenyBlocking, Authenticated: true, Protocol: 2, Out: &e.out}
+	e.client = client.Client{Flags: client.Fake | client.InScript | client.DenyBlocking, Authenticated: true,
+		Protocol: 2, Out: &e.out}
 	e.client.Script = &e.script
 	e.values = values{state: e.state, reply: &e.out}
 	e.out.Build(&e.values)

@@ -79,7 +79,8 @@ func (s *Scripts) define(body []byte, stays bool) (*script, error) {
 		return nil, protocol.Errorf("ERR", "Error compiling script (new function): %s", compileText(err))
 	}
 	e := s.evalWorld()
-	sc := &script{digest: digest(body), body: string(body), flags: flags, function: e.state.Load(proto, nil), code: proto.Bytes()}
+	sc := &script{digest: digest(body), body: string(body), flags: flags, function: e.state.Load(proto, nil),
+		code: proto.Bytes()}
 	if !stays {
 		for s.cache.evaluated.Len() >= maxEvaluated {
 			oldest := s.cache.evaluated.Remove(s.cache.evaluated.Front()).(*script)

@@ -63,7 +63,8 @@ func (g *registry) unlink(l *library) {
 
 // find is the function of this name; nil if there is none.
 func (g *registry) find(name []byte) *function {
-	if f := g.functions[string(name)]; f != nil || !slices.ContainsFunc(name, func(c byte) bool { return c >= 'A' && c <= 'Z' }) {
+	if f := g.functions[string(name)]; f != nil || !slices.ContainsFunc(name,
+		func(c byte) bool { return c >= 'A' && c <= 'Z' }) {
 		return f
 	}
 	return g.functions[strings.ToLower(string(name))]
@@ -130,7 +131,8 @@ func isName(name string) bool {
 	return name != ""
 }
 
-const wrongName = "Library names can only contain letters, numbers, or underscores(_) and must be at least one character long"
+const wrongName = "Library names can only contain letters, numbers, or underscores(_) and must be at least one " +
+	"character long"
 
 var (
 	errNoMetadata  = &protocol.Error{Code: "ERR", Text: "Missing library metadata"}
@@ -306,7 +308,8 @@ func (e *environment) registerFunction(c *lua.Call) lua.Outcome {
 func (e *environment) readNamed(v lua.Value, f *function) (refusal string) {
 	t := v.Table()
 	if t == nil {
-		return "calling redis.register_function with a single argument is only applicable to Lua table (representing named arguments)."
+		return "calling redis.register_function with a single argument is only applicable to Lua table (representing named " +
+			"arguments)."
 	}
 	named := false
 	for key, v, next, more := t.Next(0); more; key, v, next, more = t.Next(next) {

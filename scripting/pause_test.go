@@ -57,7 +57,8 @@ func assemble(rng *rand.Rand) string {
 // state is what scripts can have left.
 func (s *stage) state() string {
 	var all []string
-	for _, request := range []string{"GET n", "LRANGE list 0 -1", "GET text", "GET compared", "HGETALL hash", "GET handled", "ZRANGE z 0 -1", "SMEMBERS set", "GET deep", "GET tail"} {
+	for _, request := range []string{"GET n", "LRANGE list 0 -1", "GET text", "GET compared", "HGETALL hash",
+		"GET handled", "ZRANGE z 0 -1", "SMEMBERS set", "GET deep", "GET tail"} {
 		all = append(all, s.Do(s.client, strings.Fields(request)...))
 	}
 	return strings.Join(all, "")
@@ -102,7 +103,8 @@ func TestPausesChangeNothing(t *testing.T) {
 		got := stopped.Do(stopped.client, "EVAL", body, "0")
 		for over := stopped.step == nil; !over; pauses++ {
 			if rng.IntN(20) == 0 {
-				if reply := stopped.Do(other, "FUNCTION", "KILL"); !strings.HasPrefix(reply, "-BUSY") && !strings.HasPrefix(reply, "-UNKILL") {
+				if reply := stopped.Do(other, "FUNCTION", "KILL"); !strings.HasPrefix(reply, "-BUSY") &&
+					!strings.HasPrefix(reply, "-UNKILL") {
 					t.Fatalf("FUNCTION KILL: %q", reply)
 				}
 			}

@@ -28,6 +28,7 @@ type run struct {
 	pauses   int64 // how often it has lent the turn
 	left     int64 // when the last slice ended
 	worked   int64 // nanoseconds in slices
+	ends     int64 // when the slice ends
 	commands int64
 	memory   int // the machine's account at the start
 	figures  *Figures
@@ -67,11 +68,13 @@ func (s *Scripts) prepare(c *command.Context, e *environment, f Flags, readOnly 
 
 var (
 	errScriptInCluster = &protocol.Error{Code: "ERR", Text: "Can not run script on cluster, 'no-cluster' flag is set."}
-	errScriptStale     = &protocol.Error{Code: "MASTERDOWN", Text: "Link with MASTER is down, replica-serve-stale-data is set to 'no' " +
-		"and 'allow-stale' flag is not set on the script."}
+	errScriptStale     = &protocol.Error{Code: "MASTERDOWN",
+		Text: "Link with MASTER is down, replica-serve-stale-data is set to 'no' " +
+			"and 'allow-stale' flag is not set on the script."}
 	errScriptReplica = &protocol.Error{Code: "READONLY", Text: "Can not run script with write flag on readonly replica"}
-	errScriptSave    = &protocol.Error{Code: "MISCONF", Text: "Redis is configured to save RDB snapshots, but it's currently unable to " +
-		"persist to disk. Writable scripts are blocked. Use 'no-writes' flag for read only scripts."}
+	errScriptSave    = &protocol.Error{Code: "MISCONF",
+		Text: "Redis is configured to save RDB snapshots, but it's currently unable to " +
+			"persist to disk. Writable scripts are blocked. Use 'no-writes' flag for read only scripts."}
 	errScriptReadOnly = &protocol.Error{Code: "ERR", Text: "Can not execute a script with write flag using *_ro command."}
 	errScriptMemory   = &protocol.Error{Code: "OOM", Text: "allow-oom flag is not set on the script, " +
 		"can not run it when used memory > 'maxmemory'"}
@@ -97,8 +100,9 @@ func (s *Scripts) refuse(c *command.Context, f Flags, readOnly bool) error {
 	case writes && at.SaveFailed && !obeys:
 		return errScriptSave
 	case writes && at.LogError != "" && !obeys:
-		return protocol.Errorf("MISCONF", "Redis is configured to persist data to AOF, but it's currently unable to persist to disk. "+
-			"Writable scripts are blocked. Use 'no-writes' flag for read only scripts. AOF error: %s", at.LogError)
+		return protocol.Errorf("MISCONF",
+			"Redis is configured to persist data to AOF, but it's currently unable to persist to disk. "+
+				"Writable scripts are blocked. Use 'no-writes' flag for read only scripts. AOF error: %s", at.LogError)
 	case writes && readOnly:
 		return errScriptReadOnly
 	case writes && at.FewReplicas:
@@ -165,6 +169,7 @@ func (s *Scripts) slice(from int64) (now int64, status lua.Status) {
 		length, budget = s.pace()
 	}
 	status = lua.Paused
+	s.run.ends = from + length
 	for now = from; now-from < length; now = s.clock.Nanos() {
 		if s.beside.asked.Load() && s.beside.asked.CompareAndSwap(true, false) {
 			s.kill(s.run.isEval) // why it might not be killed was looked at when that was asked
@@ -176,6 +181,17 @@ func (s *Scripts) slice(from int64) (now int64, status lua.Status) {
 	}
 	s.run.worked += now - from
 	return now, status
+}
+
+// callsALook is how many commands a script calls between two looks at the clock.
+const callsALook = 8
+
+// overdue says, after a command, that the slice has to end: commands may take much longer than instructions do.
+func (s *Scripts) overdue() bool {
+	if s.beside.asked.Load() {
+		return true
+	}
+	return s.run.commands%callsALook == 0 && s.clock.Nanos() >= s.run.ends
 }
 
 // warn logs, once, that a script has run for longer than busy-reply-threshold.
@@ -193,7 +209,8 @@ func (s *Scripts) warn(nanos int64) {
 	if !r.isEval {
 		by = "FUNCTION KILL"
 	}
-	s.logf(logWarning, "Slow script detected: still in execution after %d milliseconds. You can try killing the script using the %s command. "+
+	s.logf(logWarning, "Slow script detected: still in execution after %d milliseconds. You can try killing the script "+
+		"using the %s command. "+
 		"Script name is: %s.", nanos/1e6, by, r.name)
 }
 
@@ -267,10 +284,12 @@ func (f *failure) reply(line string) error {
 // The refusals of SCRIPT KILL and FUNCTION KILL.
 var (
 	errNotBusy = &protocol.Error{Code: "NOTBUSY", Text: "No scripts in execution right now."}
-	errObeyed  = &protocol.Error{Code: "UNKILLABLE", Text: "The busy script was sent by a master instance in the context of replication " +
-		"and cannot be killed."}
-	errHasWritten = &protocol.Error{Code: "UNKILLABLE", Text: "Sorry the script already executed write commands against the dataset. You can " +
-		"either wait the script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command."}
+	errObeyed  = &protocol.Error{Code: "UNKILLABLE",
+		Text: "The busy script was sent by a master instance in the context of replication " +
+			"and cannot be killed."}
+	errHasWritten = &protocol.Error{Code: "UNKILLABLE",
+		Text: "Sorry the script already executed write commands against the dataset. You can " +
+			"either wait the script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command."}
 )
 
 // kill ends the run at its next instruction.

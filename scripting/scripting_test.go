@@ -100,35 +100,47 @@ func TestNumbers(t *testing.T) {
 func TestErrors(t *testing.T) {
 	s := newStage(t)
 	for body, text := range map[string]string{
-		"error('x')":                             "ERR user_script:1: x script: SHA, on @user_script:1.",
-		"\n\nerror('x')":                         "ERR user_script:3: x script: SHA, on @user_script:3.",
-		"error({err = 'My x'})":                  "My x script: SHA, on @user_script:1.",
-		"error({code = 1})":                      "ERR unknown error script: SHA, on @user_script:1.",
-		"error()":                                "ERR nil script: SHA, on @user_script:1.",
-		"local y\nreturn y.z":                    "ERR user_script:2: attempt to index local 'y' (a nil value) script: SHA, on @user_script:2.",
-		"return foo":                             "ERR user_script:1: Script attempted to access nonexistent global variable 'foo' script: SHA, on @user_script:1.",
-		"foo = 1":                                "ERR user_script:1: Attempt to modify a readonly table script: SHA, on @user_script:1.",
-		"return print":                           "ERR user_script:1: Script attempted to access nonexistent global variable 'print' script: SHA, on @user_script:1.",
-		"redis.call = 1":                         "ERR user_script:1: Attempt to modify a readonly table script: SHA, on @user_script:1.",
-		"getmetatable('').__index = nil":         "ERR user_script:1: Attempt to modify a readonly table script: SHA, on @user_script:1.",
-		"rawset(_G, 'a', 1)":                     "ERR Attempt to modify a readonly table script: SHA, on @user_script:1.",
-		"return redis.call()":                    "ERR Please specify at least one argument for this redis lib call script: SHA, on @user_script:1.",
-		"return redis.call('get', {})":           "ERR Lua redis lib command arguments must be strings or integers script: SHA, on @user_script:1.",
-		"redis.setresp(4)":                       "ERR RESP version must be 2 or 3. script: SHA, on @user_script:1.",
-		"redis.set_repl(8)":                      "ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE. script: SHA, on @user_script:1.",
-		"redis.log(1)":                           "ERR redis.log() requires two arguments or more. script: SHA, on @user_script:1.",
-		"return redis.acl_check_cmd('nosuch')":   "ERR Invalid command passed to redis.acl_check_cmd() script: SHA, on @user_script:1.",
+		"error('x')":            "ERR user_script:1: x script: SHA, on @user_script:1.",
+		"\n\nerror('x')":        "ERR user_script:3: x script: SHA, on @user_script:3.",
+		"error({err = 'My x'})": "My x script: SHA, on @user_script:1.",
+		"error({code = 1})":     "ERR unknown error script: SHA, on @user_script:1.",
+		"error()":               "ERR nil script: SHA, on @user_script:1.",
+		"local y\nreturn y.z": "ERR user_script:2: attempt to index local 'y' (a nil value) script: " +
+			"SHA, on @user_script:2.",
+		"return foo": "ERR user_script:1: Script attempted to access nonexistent global " +
+			"variable 'foo' script: SHA, on @user_script:1.",
+		"foo = 1": "ERR user_script:1: Attempt to modify a readonly table script: SHA, on " +
+			"@user_script:1.",
+		"return print": "ERR user_script:1: Script attempted to access nonexistent global " +
+			"variable 'print' script: SHA, on @user_script:1.",
+		"redis.call = 1": "ERR user_script:1: Attempt to modify a readonly table script: SHA, on " +
+			"@user_script:1.",
+		"getmetatable('').__index = nil": "ERR user_script:1: Attempt to modify a readonly table script: SHA, on " +
+			"@user_script:1.",
+		"rawset(_G, 'a', 1)": "ERR Attempt to modify a readonly table script: SHA, on @user_script:1.",
+		"return redis.call()": "ERR Please specify at least one argument for this redis lib call " +
+			"script: SHA, on @user_script:1.",
+		"return redis.call('get', {})": "ERR Lua redis lib command arguments must be strings or integers script: " +
+			"SHA, on @user_script:1.",
+		"redis.setresp(4)": "ERR RESP version must be 2 or 3. script: SHA, on @user_script:1.",
+		"redis.set_repl(8)": "ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or " +
+			"REPL_NONE. script: SHA, on @user_script:1.",
+		"redis.log(1)": "ERR redis.log() requires two arguments or more. script: SHA, on " +
+			"@user_script:1.",
+		"return redis.acl_check_cmd('nosuch')": "ERR Invalid command passed to redis.acl_check_cmd() script: SHA, on " +
+			"@user_script:1.",
 		"return redis.sha1hex()":                 "ERR wrong number of arguments script: SHA, on @user_script:1.",
 		"return redis.error_reply('-A b\\r\\n')": "A b",
 		"return redis.error_reply('word')":       "ERR word",
 		"return redis.error_reply(1)":            "ERR wrong number or type of arguments",
-		"return = 1":                             "ERR Error compiling script (new function): user_script:1: unexpected symbol near '='",
-		"#!lua":                                  "ERR Invalid script shebang",
-		"#!python\nreturn 1":                     "ERR Unexpected engine in script shebang: #!python",
-		"#!lua flags=x\nreturn 1":                "ERR Unexpected flag in script shebang: x",
-		"#!lua name=x\nreturn 1":                 "ERR Unknown lua shebang option: name=x",
-		"#!lua \"\nreturn 1":                     "ERR Invalid engine in script shebang",
-		"#!lua\n\nerror('x')":                    "ERR user_script:3: x script: SHA, on @user_script:3.",
+		"return = 1": "ERR Error compiling script (new function): user_script:1: unexpected " +
+			"symbol near '='",
+		"#!lua":                   "ERR Invalid script shebang",
+		"#!python\nreturn 1":      "ERR Unexpected engine in script shebang: #!python",
+		"#!lua flags=x\nreturn 1": "ERR Unexpected flag in script shebang: x",
+		"#!lua name=x\nreturn 1":  "ERR Unknown lua shebang option: name=x",
+		"#!lua \"\nreturn 1":      "ERR Invalid engine in script shebang",
+		"#!lua\n\nerror('x')":     "ERR user_script:3: x script: SHA, on @user_script:3.",
 	} {
 		s.eval("-"+strings.ReplaceAll(text, "SHA", sha(body))+"\r\n", body)
 	}
@@ -137,7 +149,8 @@ func TestErrors(t *testing.T) {
 	s.eval("*2\r\n-E \r\n-E\r\n", "return {{err = 'E '}, {err = 'E'}}")
 	s.eval(":3\r\n", "return select('#', pcall(error, {1}))") // what should be the text follows the table
 	s.eval("*1\r\n:5\r\n", "return {(select(3, pcall(error, {err = {5}})))[1]}")
-	s.eval("$7\r\nerr and\r\n", "local _, e = pcall(error, setmetatable({}, {__index = function(t, k) return k .. ' and' end})) return e")
+	s.eval("$7\r\nerr and\r\n",
+		"local _, e = pcall(error, setmetatable({}, {__index = function(t, k) return k .. ' and' end})) return e")
 }
 
 func sha(body string) string { return fmt.Sprintf("%x", sha1.Sum([]byte(body))) }
@@ -172,28 +185,33 @@ func TestRandom(t *testing.T) {
 // TestFunctions: libraries come and go as wholes, and their functions are found in any case.
 func TestFunctions(t *testing.T) {
 	s := newStage(t)
-	const lib = "#!lua name=lib\nlocal n = 0\nredis.register_function('f', function(keys, args) n = n + 1 return {keys[1], args[1], n} end)"
+	const lib = "#!lua name=lib\nlocal n = 0\nredis.register_function('f', function(keys, args) n = n + 1 return " +
+		"{keys[1], args[1], n} end)"
 	s.want("$3\r\nlib\r\n", "FUNCTION", "LOAD", lib)
 	s.want("-ERR Library 'lib' already exists\r\n", "FUNCTION", "LOAD", lib)
 	s.want("*3\r\n$1\r\nk\r\n$1\r\na\r\n:1\r\n", "FCALL", "f", "1", "k", "a")
 	s.want("*3\r\n$1\r\nk\r\n$1\r\na\r\n:2\r\n", "FCALL", "F", "1", "k", "a")
-	s.want("-ERR Function F already exists\r\n", "FUNCTION", "LOAD", "#!lua name=other\nredis.register_function('F', function() end)")
+	s.want("-ERR Function F already exists\r\n", "FUNCTION", "LOAD",
+		"#!lua name=other\nredis.register_function('F', function() end)")
 	s.want("-ERR No functions registered\r\n", "FUNCTION", "LOAD", "REPLACE", "#!lua name=lib\nreturn 1")
 	s.want("*3\r\n$1\r\nk\r\n$1\r\na\r\n:3\r\n", "FCALL", "f", "1", "k", "a") // the old one is as it was
-	s.want("$3\r\nlib\r\n", "FUNCTION", "LOAD", "REPLACE", "#!lua name=lib\nredis.register_function('g', function() return 1 end)")
+	s.want("$3\r\nlib\r\n", "FUNCTION", "LOAD", "REPLACE",
+		"#!lua name=lib\nredis.register_function('g', function() return 1 end)")
 	s.want("-ERR Function not found\r\n", "FCALL", "f", "0")
 	s.want(":1\r\n", "FCALL", "g", "0")
 	s.want("-ERR Can not execute a script with write flag using *_ro command.\r\n", "FCALL_RO", "g", "0")
 	for source, text := range map[string]string{
-		"return 1":                    "Missing library metadata",
-		"#!lua name=x":                "Invalid library metadata",
-		"#!lua\nx":                    "Library name was not given",
-		"#!lua name=a name=b\nx":      "Invalid metadata value, name argument was given multiple times",
-		"#!lua foo=a\nx":              "Invalid metadata value given: foo=a",
-		"#!js name=a\nx":              "Engine 'js' not found",
-		"#!lua name=a\nreturn string": "Error registering functions: ERR user_function:2: Script attempted to access nonexistent global variable 'string'",
-		"#!lua name=a\nx x":           "Error compiling function: user_function:2: '=' expected near 'x'",
-		"#!lua name=a\nredis.register_function('a\\0b', function() end)": "Error registering functions: ERR Library names can only contain " +
+		"return 1":               "Missing library metadata",
+		"#!lua name=x":           "Invalid library metadata",
+		"#!lua\nx":               "Library name was not given",
+		"#!lua name=a name=b\nx": "Invalid metadata value, name argument was given multiple times",
+		"#!lua foo=a\nx":         "Invalid metadata value given: foo=a",
+		"#!js name=a\nx":         "Engine 'js' not found",
+		"#!lua name=a\nreturn string": "Error registering functions: ERR user_function:2: Script attempted to access " +
+			"nonexistent global variable 'string'",
+		"#!lua name=a\nx x": "Error compiling function: user_function:2: '=' expected near 'x'",
+		"#!lua name=a\nredis.register_function('a\\0b', function() end)": "Error registering functions: ERR Library names " +
+			"can only contain " +
 			"letters, numbers, or underscores(_) and must be at least one character long",
 		"#!lua name=a\nwhile true do end": "Error registering functions: ERR FUNCTION LOAD timeout",
 	} {
@@ -236,7 +254,8 @@ func TestLongScript(t *testing.T) {
 	if got := s.Do(killer, "SCRIPT", "KILL"); got != "+OK\r\n" {
 		t.Errorf("SCRIPT KILL: %q", got)
 	}
-	want := "-ERR Script killed by user with SCRIPT KILL... script: " + sha("\nwhile true do end") + ", on @user_script:2.\r\n"
+	want := "-ERR Script killed by user with SCRIPT KILL... script: " + sha("\nwhile true do end") +
+		", on @user_script:2.\r\n"
 	if reply, over := s.goOn(1); !over || reply != want {
 		t.Errorf("got %q", reply)
 	}
@@ -249,9 +268,11 @@ func TestLongScript(t *testing.T) {
 		t.Errorf("got %q", reply)
 	}
 
-	s.want("$1\r\nl\r\n", "FUNCTION", "LOAD", "#!lua name=l\nredis.register_function('spin', function() while true do end end)")
+	s.want("$1\r\nl\r\n", "FUNCTION", "LOAD",
+		"#!lua name=l\nredis.register_function('spin', function() while true do end end)")
 	s.want("", "FCALL", "spin", "1", "key", "arg")
-	if got := s.Do(killer, "FUNCTION", "STATS"); !strings.Contains(got, "$4\r\nspin\r\n$7\r\ncommand\r\n*5\r\n$5\r\nFCALL\r\n") {
+	if got := s.Do(killer, "FUNCTION", "STATS"); !strings.Contains(got,
+		"$4\r\nspin\r\n$7\r\ncommand\r\n*5\r\n$5\r\nFCALL\r\n") {
 		t.Errorf("FUNCTION STATS: %q", got)
 	}
 	if got := s.Do(killer, "FUNCTION", "KILL"); got != "+OK\r\n" {
@@ -308,7 +329,8 @@ func TestStats(t *testing.T) {
 	s.eval("+OK\r\n", body)
 	s.eval("+OK\r\n", body)
 	got := s.Do(s.client, "SCRIPT", "STATS")
-	if !strings.HasPrefix(got, "*1\r\n*16\r\n$4\r\nkind\r\n$6\r\nscript\r\n$4\r\nname\r\n$40\r\n"+sha(body)+"\r\n$5\r\ncalls\r\n:2\r\n") ||
+	if !strings.HasPrefix(got, "*1\r\n*16\r\n$4\r\nkind\r\n$6\r\nscript\r\n$4\r\nname\r\n$40\r\n"+sha(body)+
+		"\r\n$5\r\ncalls\r\n:2\r\n") ||
 		!strings.Contains(got, "$8\r\ncommands\r\n:2\r\n") {
 		t.Errorf("%q", got)
 	}
@@ -348,7 +370,8 @@ func TestRefusedLibraryIsForgotten(t *testing.T) {
 		t.Fatal("no such field")
 		return 0
 	}
-	clash := "#!lua name=b\nlocal kept = '" + strings.Repeat("x", 10000) + "'\nredis.register_function('f', function() return kept end)"
+	clash := "#!lua name=b\nlocal kept = '" + strings.Repeat("x", 10000) +
+		"'\nredis.register_function('f', function() return kept end)"
 	first := int64(0)
 	for i := range 20 {
 		s.want("-ERR Function f already exists\r\n", "FUNCTION", "LOAD", clash)
@@ -377,7 +400,8 @@ func TestEnvironmentEndsWithScript(t *testing.T) {
 func TestEndlessReplyIsCut(t *testing.T) {
 	s := newStage(t)
 	s.client.Out.Chunks, s.client.Out.B = noChunks{}, make([]byte, 0, 256<<10)
-	s.Serve(s.client, [][]byte{[]byte("EVAL"), []byte("local t = {string.rep('x', 100)} for i = 1, 18 do t = {t, t} end return t"), []byte("0")})
+	s.Serve(s.client, [][]byte{[]byte("EVAL"),
+		[]byte("local t = {string.rep('x', 100)} for i = 1, 18 do t = {t, t} end return t"), []byte("0")})
 	if n := s.client.Out.Len(); n > 1<<20 || !s.client.Out.Full() {
 		t.Errorf("a reply of %d bytes", n)
 	}

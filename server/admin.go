@@ -7,8 +7,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -37,7 +39,18 @@ type admin struct {
 	tls        *tls.Config // nil: in the clear
 	sights     prometheus.Collector
 	http       http.Server
+	crowd      crowd
 }
+
+// What clients of the admin address may cost.
+const (
+	adminConns    = 64 // connections, at most
+	metricsAtOnce = 4  // /metrics that are made or wait for a turn that is held, at most
+	adminHeaders  = 64 << 10
+	adminRequest  = 30 * time.Second // for a request to arrive
+	adminReply    = 2 * time.Minute  // for the turn and the reply to leave; a profile's own time comes on top
+	adminIdle     = time.Minute      // between two requests
+)
 
 // listen serves on address until close. An address without a host means this machine only.
 func (a *admin) listen(address string) (net.Addr, error) {
@@ -53,19 +66,52 @@ func (a *admin) listen(address string) (net.Addr, error) {
 	mux := http.NewServeMux()
 	a.page.Handle(mux)
 	mux.Handle("/healthz", a.health)
-	locked := func(path string, h http.Handler) { mux.Handle(path, a.page.Locked(h.ServeHTTP)) }
-	locked("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	locked("/debug/pprof/", http.HandlerFunc(pprof.Index))
-	locked("/debug/pprof/cmdline", http.HandlerFunc(pprof.Cmdline))
-	locked("/debug/pprof/profile", http.HandlerFunc(a.profile))
-	locked("/debug/pprof/symbol", http.HandlerFunc(pprof.Symbol))
-	locked("/debug/pprof/trace", http.HandlerFunc(pprof.Trace))
+	collected := promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: metricsAtOnce})
+	mux.Handle("/metrics", a.page.Locked(collected.ServeHTTP))
+	mux.Handle("/debug/pprof/", a.page.Profiled(pprof.Index))
+	mux.Handle("/debug/pprof/cmdline", a.page.Profiled(pprof.Cmdline))
+	mux.Handle("/debug/pprof/profile", a.page.Profiled(a.profile))
+	mux.Handle("/debug/pprof/symbol", a.page.Profiled(pprof.Symbol))
+	mux.Handle("/debug/pprof/trace", a.page.Profiled(pprof.Trace))
 	if a.tls != nil {
 		listener = tls.NewListener(listener, a.tls)
 	}
-	a.http = http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	a.crowd.most = adminConns
+	a.http = http.Server{
+		Handler: mux, ConnState: a.crowd.note, MaxHeaderBytes: adminHeaders, ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout: adminRequest, WriteTimeout: adminReply, IdleTimeout: adminIdle,
+	}
 	go a.http.Serve(listener)
 	return listener.Addr(), nil
+}
+
+// A crowd is the connections of the admin address. Past most the one goes that has waited longest for a request: so who
+// comes is always let in, and idle ones take no descriptors from clients.
+type crowd struct {
+	most    int
+	mu      sync.Mutex
+	open    int
+	waiting []net.Conn // for a request to arrive; who has waited longest is first
+}
+
+// note follows the connections: http.Server's ConnState.
+func (o *crowd) note(c net.Conn, state http.ConnState) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.waiting = slices.DeleteFunc(o.waiting, func(w net.Conn) bool { return w == c })
+	switch state {
+	case http.StateNew:
+		o.open++
+		o.waiting = append(o.waiting, c)
+		if o.open > o.most {
+			o.waiting[0].Close()
+			o.waiting = o.waiting[1:]
+		}
+	case http.StateIdle:
+		o.waiting = append(o.waiting, c)
+	case http.StateClosed, http.StateHijacked:
+		o.open--
+	}
 }
 
 func (a *admin) close() {
@@ -84,8 +130,8 @@ func (a *admin) profile(w http.ResponseWriter, r *http.Request) {
 	pprof.Profile(w, r)
 }
 
-// label counts who wants labels. A second profile is refused by pprof while one runs, and its end must not take the
-// labels from that.
+// label counts who wants labels. pprof refuses a second profile while one runs, and its end must not take the labels
+// from that.
 func (a *admin) label(change int) {
 	a.do(func() {
 		if a.profiles += change; a.profiles == 1 && change == 1 || a.profiles == 0 {
@@ -101,19 +147,19 @@ type metrics struct{ *admin }
 func (m *metrics) Describe(chan<- *prometheus.Desc) {}
 
 var (
-	callsDesc          = prometheus.NewDesc("spindle_command_calls_total", "Calls of a command.", []string{"command"}, nil)
-	secondsDesc        = prometheus.NewDesc("spindle_command_seconds_total", "Time spent in a command.", []string{"command"}, nil)
-	failedDesc         = prometheus.NewDesc("spindle_command_failed_total", "Calls answered with an error.", []string{"command"}, nil)
-	scriptCallsDesc    = prometheus.NewDesc("spindle_script_calls_total", "Runs of a script or function.", scriptLabels, nil)
-	scriptSecondsDesc  = prometheus.NewDesc("spindle_script_seconds_total", "Time that a script or function worked.", scriptLabels, nil)
-	scriptPausedDesc   = prometheus.NewDesc("spindle_script_paused_seconds_total", "Time that it had lent to others.", scriptLabels, nil)
-	scriptPausesDesc   = prometheus.NewDesc("spindle_script_pauses_total", "How often it has lent the turn.", scriptLabels, nil)
-	scriptCommandsDesc = prometheus.NewDesc("spindle_script_commands_total", "Commands that it called.", scriptLabels, nil)
-	scriptBytesDesc    = prometheus.NewDesc("spindle_script_run_bytes_max", "The most that one run made, garbage included.", scriptLabels, nil)
-	handshakesDesc     = prometheus.NewDesc("spindle_tls_handshakes_total", "TLS handshakes begun.", nil, nil)
-	shakenOffDesc      = prometheus.NewDesc("spindle_tls_handshakes_failed_total", "TLS handshakes that came to nothing.", nil, nil)
-	shakingDesc        = prometheus.NewDesc("spindle_tls_handshakes", "TLS handshakes under way.", nil, nil)
-	refusedDesc        = prometheus.NewDesc("spindle_command_rejected_total", "Calls refused before they ran.", []string{"command"}, nil)
+	callsDesc          = figure("command_calls_total", "Calls of a command.", "command")
+	secondsDesc        = figure("command_seconds_total", "Time spent in a command.", "command")
+	failedDesc         = figure("command_failed_total", "Calls answered with an error.", "command")
+	scriptCallsDesc    = figure("script_calls_total", "Runs of a script or function.", scriptLabels...)
+	scriptSecondsDesc  = figure("script_seconds_total", "Time that a script or function worked.", scriptLabels...)
+	scriptPausedDesc   = figure("script_paused_seconds_total", "Time that it had lent to others.", scriptLabels...)
+	scriptPausesDesc   = figure("script_pauses_total", "How often it has lent the turn.", scriptLabels...)
+	scriptCommandsDesc = figure("script_commands_total", "Commands that it called.", scriptLabels...)
+	scriptBytesDesc    = figure("script_run_bytes_max", "The most that one run made, garbage included.", scriptLabels...)
+	handshakesDesc     = figure("tls_handshakes_total", "TLS handshakes begun.")
+	shakenOffDesc      = figure("tls_handshakes_failed_total", "TLS handshakes that came to nothing.")
+	shakingDesc        = figure("tls_handshakes", "TLS handshakes under way.")
+	refusedDesc        = figure("command_rejected_total", "Calls refused before they ran.", "command")
 )
 
 var scriptLabels = []string{"kind", "name"}
@@ -173,7 +219,7 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// collectField sends one INFO line, if it is a number; "db0:keys=1,expires=0" becomes a gauge for each part, labelled
+// collectField sends one INFO line, if it is a number. "db0:keys=1,expires=0" becomes a gauge for each part, labelled
 // with the name.
 func collectField(out chan<- prometheus.Metric, name, value string) {
 	if n, err := strconv.ParseFloat(strings.TrimSuffix(value, "%"), 64); err == nil {

@@ -21,7 +21,8 @@ func Answer(args Arguments, stdout, stderr io.Writer) (code int, done bool) {
 	case TaskCheckSystem:
 		return checkSystem(stdout), true
 	case TaskTestMemory:
-		_, _ = io.WriteString(stderr, "spindle has no memory test: start memtest86+ instead, which also sees what the system keeps for itself.\n")
+		_, _ = io.WriteString(stderr,
+			"spindle has no memory test: start memtest86+ instead, which also sees what the system keeps for itself.\n")
 		return 1, true
 	}
 	return 0, false
@@ -30,7 +31,8 @@ func Answer(args Arguments, stdout, stderr io.Writer) (code int, done bool) {
 // VersionText is what --version prints: a line that tools read, and our own.
 func VersionText() string {
 	sha, modified := Revision()
-	return fmt.Sprintf("Redis server v=%s sha=%s:%d malloc=spindle bits=64 build=%s\nspindle v=%s\n", RedisVersion, sha, asInt(modified), BuildID(), Version)
+	return fmt.Sprintf("Redis server v=%s sha=%s:%d malloc=spindle bits=64 build=%s\nspindle v=%s\n",
+		RedisVersion, sha, asInt(modified), BuildID(), Version)
 }
 
 // A hostCheck looks at one thing of the host. ok is false if it hurts, and text says how; otherwise text is what
@@ -85,7 +87,8 @@ func checkClock() (string, bool) {
 		return checkFine, true
 	}
 	source, _ := os.ReadFile(clockSource)
-	return fmt.Sprintf("Reading the time goes through the kernel with the clock source %q, which costs every batch. See available_clocksource "+
+	return fmt.Sprintf("Reading the time goes through the kernel with the clock source %q, which costs every batch. See "+
+		"available_clocksource "+
 		"beside %s; tsc is the fast one where it is offered.", bytes.TrimSpace(source), clockSource), false
 }
 
@@ -107,7 +110,8 @@ func checkOvercommit() (string, bool) {
 		return checkSkipped, true
 	}
 	if mode == 2 {
-		return "vm.overcommit_memory is 2: the kernel refuses to reserve more addresses than it has memory, so the heap may not find room to grow. " +
+		return "vm.overcommit_memory is 2: the kernel refuses to reserve more addresses than it has memory, so the heap " +
+			"may not find room to grow. " +
 			"Set it to 0 or 1 in /etc/sysctl.conf.", false
 	}
 	return checkFine, true

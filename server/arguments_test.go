@@ -21,7 +21,8 @@ func TestArguments(t *testing.T) {
 		{"nothing", nil, Arguments{Bare: true}},
 		{"version", []string{"-v"}, Arguments{Task: TaskVersion}},
 		{"help", []string{"--help", "x"}, Arguments{Task: TaskHelp, Rest: []string{"x"}}},
-		{"check a file", []string{"--check-config", "/a.conf", "--port", "1"}, Arguments{Task: TaskCheckConfig, ConfigFile: "/a.conf", Options: `port "1" `}},
+		{"check a file", []string{"--check-config", "/a.conf", "--port", "1"},
+			Arguments{Task: TaskCheckConfig, ConfigFile: "/a.conf", Options: `port "1" `}},
 		{"check nothing", []string{"--check-config"}, Arguments{Task: TaskCheckConfig}},
 		{"check", []string{"--check-system"}, Arguments{Task: TaskCheckSystem}},
 		{"a file", []string{"a.conf"}, Arguments{ConfigFile: filepath.Join(cwd, "a.conf")}},
@@ -30,13 +31,18 @@ func TestArguments(t *testing.T) {
 		{"a file of a Sentinel", []string{"/s.conf", "--sentinel"}, Arguments{ConfigFile: "/s.conf", Options: "sentinel "}},
 		{"a file and options", []string{"/a.conf", "--port", "1"}, Arguments{ConfigFile: "/a.conf", Options: `port "1" `}},
 		{"standard input first", []string{"-", "--port", "1"}, Arguments{Stdin: true, Options: `port "1" `}},
-		{"standard input last", []string{"/a", "--port", "1", "-"}, Arguments{ConfigFile: "/a", Stdin: true, Options: `port "1" `}},
-		{"a lone - between is a value", []string{"--masterauth", "-", "--port", "1"}, Arguments{Options: "masterauth \"-\" \nport \"1\" "}},
-		{"behind a file it must be last", []string{"/a", "-", "--port", "1"}, Arguments{ConfigFile: "/a", Options: "\"-\" \nport \"1\" "}},
-		{"several values", []string{"--save", "900", "1", "--port", "1"}, Arguments{Options: "save \"900\" \"1\" \nport \"1\" "}},
+		{"standard input last", []string{"/a", "--port", "1", "-"},
+			Arguments{ConfigFile: "/a", Stdin: true, Options: `port "1" `}},
+		{"a lone - between is a value", []string{"--masterauth", "-", "--port", "1"},
+			Arguments{Options: "masterauth \"-\" \nport \"1\" "}},
+		{"behind a file it must be last", []string{"/a", "-", "--port", "1"},
+			Arguments{ConfigFile: "/a", Options: "\"-\" \nport \"1\" "}},
+		{"several values", []string{"--save", "900", "1", "--port", "1"},
+			Arguments{Options: "save \"900\" \"1\" \nport \"1\" "}},
 		{"values in one word", []string{"--save", "900 1"}, Arguments{Options: `save "900 1" `}},
 		{"name and value in one word", []string{"--port 1", "--hz", "2"}, Arguments{Options: "port 1 \nhz \"2\" "}},
-		{"a value may begin with --", []string{"--requirepass", "--x", "--port", "1"}, Arguments{Options: "requirepass \"--x\" \nport \"1\" "}},
+		{"a value may begin with --", []string{"--requirepass", "--x", "--port", "1"},
+			Arguments{Options: "requirepass \"--x\" \nport \"1\" "}},
 		{"but only the first", []string{"--bind", "a", "--port", "1"}, Arguments{Options: "bind \"a\" \nport \"1\" "}},
 		{"save without a value", []string{"--save", "--port", "1"}, Arguments{Options: "save \"\"\nport \"1\" "}},
 		{"save at the end", []string{"--port", "1", "--save"}, Arguments{Options: "port \"1\" \nsave \"\""}},
@@ -47,7 +53,8 @@ func TestArguments(t *testing.T) {
 		c.want.Program = "spindle"
 		got := ParseArguments(append([]string{"spindle"}, c.argv...))
 		if got.Task != c.want.Task || got.Program != c.want.Program || got.ConfigFile != c.want.ConfigFile ||
-			got.Stdin != c.want.Stdin || got.Options != c.want.Options || got.Bare != c.want.Bare || !slices.Equal(got.Rest, c.want.Rest) {
+			got.Stdin != c.want.Stdin || got.Options != c.want.Options || got.Bare != c.want.Bare ||
+			!slices.Equal(got.Rest, c.want.Rest) {
 			t.Errorf("%s: %+v\nwant %+v", c.name, got, c.want)
 		}
 	}

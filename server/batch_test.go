@@ -85,9 +85,13 @@ func testPipelines(t *testing.T, size string) {
 	both := []*caller{whole, single}
 	rng := rand.New(rand.NewPCG(11, 12))
 	lines := []string{
-		"RPUSH # v%", "RPUSH # v%", "RPUSH # v%", "LPUSH # v%", "LPUSH # v%", "RPUSH # % %", "RPOP #", "LPOP #", "RPOP #", "LPOP # 3", "RPOPLPUSH # #", "LMOVE # # LEFT RIGHT",
-		"LMOVE # # RIGHT RIGHT", "LSET # 0 %", "LSET # -1 another-one-%", "LINSERT # BEFORE v% x", "LREM # 2 v%", "LTRIM # 1 -2", "DEL #", "RENAME # #", "COPY # # REPLACE", "EXPIRE # 1000",
-		"PERSIST #", "LLEN #", "LRANGE # 0 -1", "LINDEX # -1", "SELECT &", "SWAPDB 0 1", "SORT # ALPHA STORE #", "SORT # BY nosort STORE #", "RESTORE # 0 <dump> REPLACE", "SET # %", "GET #", "MULTI", "EXEC", "UNLINK #", "APPEND # %",
+		"RPUSH # v%", "RPUSH # v%", "RPUSH # v%", "LPUSH # v%", "LPUSH # v%", "RPUSH # % %", "RPOP #", "LPOP #", "RPOP #",
+		"LPOP # 3", "RPOPLPUSH # #", "LMOVE # # LEFT RIGHT",
+		"LMOVE # # RIGHT RIGHT", "LSET # 0 %", "LSET # -1 another-one-%",
+		"LINSERT # BEFORE v% x", "LREM # 2 v%", "LTRIM # 1 -2", "DEL #", "RENAME # #", "COPY # # REPLACE", "EXPIRE # 1000",
+		"PERSIST #", "LLEN #", "LRANGE # 0 -1", "LINDEX # -1", "SELECT &", "SWAPDB 0 1", "SORT # ALPHA STORE #",
+		"SORT # BY nosort STORE #", "RESTORE # 0 <dump> REPLACE", "SET # %", "GET #", "MULTI", "EXEC",
+		"UNLINK #", "APPEND # %",
 		"BGSAVE", "RPUSH #" + strings.Repeat(" v%", 150), "LPUSH #" + strings.Repeat(" v%", 120),
 	}
 	replace := func(line, what string, by func() string) string {
@@ -162,7 +166,8 @@ func TestPipelinesAtNodesBounds(t *testing.T) {
 		}
 		var pipeline []byte
 		for range 8 {
-			pipeline = append(pipeline, bytes.Join([][]byte{words("RPUSH l x y z"), words("RPUSH l a"), words("MULTI"), words("LPUSH l b"), words("EXEC"), words("RPUSH l c")}, nil)...)
+			pipeline = append(pipeline, bytes.Join([][]byte{words("RPUSH l x y z"), words("RPUSH l a"), words("MULTI"),
+				words("LPUSH l b"), words("EXEC"), words("RPUSH l c")}, nil)...)
 			want = append(append([]string{"b"}, want...), "x", "y", "z", "a", "c")
 		}
 		c.send(pipeline)
@@ -200,7 +205,8 @@ func TestPipelinesReplaceLists(t *testing.T) {
 // reply. Watch ns/request.
 func BenchmarkBatch(b *testing.B) {
 	for _, line := range []string{
-		"PING", "SET key:# xxx", "GET key:#", "INCR counter", "LPUSH list xxx", "RPUSH list xxx", "LPOP full", "RPOP full", "SADD set element:#", "HSET hash field:# xxx",
+		"PING", "SET key:# xxx", "GET key:#", "INCR counter", "LPUSH list xxx", "RPUSH list xxx", "LPOP full", "RPOP full",
+		"SADD set element:#", "HSET hash field:# xxx",
 		"ZADD zset 0 element:#",
 	} {
 		b.Run(strings.ReplaceAll(line, " ", "_"), func(b *testing.B) { benchmarkBatch(b, line) })
@@ -216,7 +222,8 @@ func benchmarkBatch(b *testing.B, line string) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for i := range pipelines {
 		for range 16 {
-			pipelines[i] = append(pipelines[i], words(strings.ReplaceAll(line, "#", fmt.Sprintf("%012d", rng.IntN(1_000_000))))...)
+			pipelines[i] = append(pipelines[i], words(strings.ReplaceAll(line, "#",
+				fmt.Sprintf("%012d", rng.IntN(1_000_000))))...)
 		}
 	}
 	fill := bytes.Repeat(words("RPUSH full"+strings.Repeat(" xxx", 1024)), 16*refilled/1024)

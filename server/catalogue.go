@@ -15,9 +15,11 @@ import (
 // families is the command set of a server: those on data, and those that are joined to its other parts.
 func (in *instance) families() []command.Family {
 	all := append(catalogue.Data(&in.data),
-		conn.Family(in.connDeps(), in.tracker.Rows()...), observe.Family(in.observeDeps()), introspect.Family(in.introspectDeps()),
+		conn.Family(in.connDeps(), in.tracker.Rows()...), observe.Family(in.observeDeps()),
+		introspect.Family(in.introspectDeps()),
 		in.watches.Family(), in.hub.Family(), config.Family(in.configParts()), in.shutdown.Family(), in.feed.Family(),
-		in.feed.WaitFamily(), in.scripts.Family(), in.aof.Family(), acl.Family(in.aclDeps()), in.modules.Family(), cluster.Family(in.cluster),
+		in.feed.WaitFamily(), in.scripts.Family(), in.aof.Family(), acl.Family(in.aclDeps()), in.modules.Family(),
+		cluster.Family(in.cluster),
 		in.migrator.Family(), sight.Family(in.sightDeps()),
 	)
 	all = append(all, in.saver.Families()...)

@@ -326,7 +326,8 @@ func (l *loader) rename(from, to string) error {
 
 func (l *loader) user(args []string) error {
 	if slices.ContainsFunc(l.config.Users, func(u []string) bool { return u[0] == args[1] }) {
-		return fmt.Errorf("Error in user declaration '%s': Duplicate user found. A user can only be defined once in config files", args[1])
+		return fmt.Errorf("Error in user declaration '%s': Duplicate user found. A user can only be defined once in config "+
+			"files", args[1])
 	}
 	l.config.Users = append(l.config.Users, args[1:])
 	l.config.userLines = append(l.config.userLines, l.at)

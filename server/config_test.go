@@ -21,7 +21,8 @@ func load(t testing.TB, registry *setting.Registry, text string, options ...stri
 // TestConfigValues is text, and what some settings are afterwards.
 func TestConfigValues(t *testing.T) {
 	t.Chdir(t.TempDir())
-	for name, text := range map[string]string{"one.conf": "hz 30\n", "two.conf": "HZ 31\nmaxmemory 1k", "sub/three.conf": "hz 33\n"} {
+	for name, text := range map[string]string{"one.conf": "hz 30\n", "two.conf": "HZ 31\nmaxmemory 1k",
+		"sub/three.conf": "hz 33\n"} {
 		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o777), os.WriteFile(name, []byte(text), 0o666)); err != nil {
 			t.Fatal(err)
 		}
@@ -36,24 +37,30 @@ func TestConfigValues(t *testing.T) {
 		{"options come last", "hz 20\n", []string{"--hz", "40"}, map[string]string{"hz": "40"}},
 		{"no line end", "hz 20", []string{"--hz", "40"}, map[string]string{"hz": "40"}},
 		{"units", "maxmemory 2gb\nclient-query-buffer-limit 5MB\nmaxmemory-clients 5%\nunixsocketperm 755", nil,
-			map[string]string{"maxmemory": "2147483648", "client-query-buffer-limit": "5242880", "maxmemory-clients": "5%", "unixsocketperm": "755"}},
-		{"quotes", `masterauth "a\x41 '" ` + "\nmasteruser '\"'\nlogfile ''\n", nil, map[string]string{"masterauth": "aA '", "masteruser": `"`, "logfile": ""}},
+			map[string]string{"maxmemory": "2147483648", "client-query-buffer-limit": "5242880", "maxmemory-clients": "5%",
+				"unixsocketperm": "755"}},
+		{"quotes", `masterauth "a\x41 '" ` + "\nmasteruser '\"'\nlogfile ''\n", nil,
+			map[string]string{"masterauth": "aA '", "masteruser": `"`, "logfile": ""}},
 		{"save rules add up", "save 1 2\nsave 3 4 5 6\n", nil, map[string]string{"save": "1 2 3 4 5 6"}},
 		{"save nothing", "save \"\"\n", nil, map[string]string{"save": ""}},
 		{"save nothing in the middle", "save 1 2\nsave ''\nsave 3 4\n", nil, map[string]string{"save": "3 4"}},
 		{"save as one argument", "save \"1 2 3 4\"\n", nil, map[string]string{"save": "1 2 3 4"}},
 		{"no save is the default", "hz 1\n", nil, map[string]string{"save": "3600 1 300 100 60 10000"}},
 		{"an empty --save", "save 1 2\n", []string{"--save"}, map[string]string{"save": ""}},
-		{"output limits keep other classes", "client-output-buffer-limit normal 1 2 3\nclient-output-buffer-limit replica 4kb 5 6\n", nil,
+		{"output limits keep other classes",
+			"client-output-buffer-limit normal 1 2 3\nclient-output-buffer-limit replica 4kb 5 6\n", nil,
 			map[string]string{"client-output-buffer-limit": "normal 1 2 3 slave 4096 5 6 pubsub 33554432 8388608 60"}},
 		{"older names", "slave-priority 7\nhash-max-ziplist-entries 8\nlua-time-limit 9\nslaveof 10.0.0.1 5\n", nil,
-			map[string]string{"replica-priority": "7", "hash-max-listpack-entries": "8", "busy-reply-threshold": "9", "replicaof": "10.0.0.1 5"}},
+			map[string]string{"replica-priority": "7", "hash-max-listpack-entries": "8", "busy-reply-threshold": "9",
+				"replicaof": "10.0.0.1 5"}},
 		{"withdrawn names", "list-max-ziplist-entries 5\nlua-replicate-commands yes\n", nil, nil},
 		{"out of range and clamped", "hz 100000\n", nil, map[string]string{"hz": "500"}},
 		{"bind", "bind 127.0.0.1 -::1\n", nil, map[string]string{"bind": "127.0.0.1 -::1"}},
 		{"bind nothing", "bind ''\n", nil, map[string]string{"bind": ""}},
-		{"words", "", []string{"--shutdown-on-sigterm", "nosave", "force"}, map[string]string{"shutdown-on-sigterm": "nosave force"}},
-		{"words in one", "", []string{"--shutdown-on-sigterm", "nosave force"}, map[string]string{"shutdown-on-sigterm": "nosave force"}},
+		{"words", "", []string{"--shutdown-on-sigterm", "nosave", "force"},
+			map[string]string{"shutdown-on-sigterm": "nosave force"}},
+		{"words in one", "", []string{"--shutdown-on-sigterm", "nosave force"},
+			map[string]string{"shutdown-on-sigterm": "nosave force"}},
 		{"include", "hz 20\ninclude one.conf\n", nil, map[string]string{"hz": "30"}},
 		{"include in the middle", "include one.conf\nhz 20\n", nil, map[string]string{"hz": "20"}},
 		{"include many", "include t*.conf\ninclude nosuch*\n", nil, map[string]string{"hz": "31", "maxmemory": "1000"}},
@@ -91,31 +98,45 @@ func TestConfigErrors(t *testing.T) {
 		want       string
 	}{
 		{"unknown", "\n nosuch 1 \n", nil, at("2", "nosuch 1", "Bad directive or wrong number of arguments")},
-		{"unknown option", "hz 1\n", []string{"--nosuch", "a b"}, at("3", `nosuch "a b"`, "Bad directive or wrong number of arguments")},
+		{"unknown option", "hz 1\n", []string{"--nosuch", "a b"},
+			at("3", `nosuch "a b"`, "Bad directive or wrong number of arguments")},
 		{"no value", "port\n", nil, at("1", "port", "wrong number of arguments")},
 		{"two values", "port 1 2\n", nil, at("1", "port 1 2", "wrong number of arguments")},
 		{"no integer", "port x\n", nil, at("1", "port x", "argument couldn't be parsed into an integer")},
 		{"out of bounds", "port 65536\n", nil, at("1", "port 65536", "argument must be between 0 and 65535 inclusive")},
 		{"no memory", "maxmemory 1tb\n", nil, at("1", "maxmemory 1tb", "argument must be a memory value")},
-		{"no octal", "unixsocketperm 789\n", nil, at("1", "unixsocketperm 789", "argument couldn't be parsed as an octal number")},
-		{"octal bounds", "unixsocketperm 1777\n", nil, at("1", "unixsocketperm 1777", "argument must be between 0 and 777 inclusive")},
-		{"no choice", "appendfsync x\n", nil, at("1", "appendfsync x", "argument(s) must be one of the following: everysec, always, no")},
+		{"no octal", "unixsocketperm 789\n", nil, at("1", "unixsocketperm 789",
+			"argument couldn't be parsed as an octal number")},
+		{"octal bounds", "unixsocketperm 1777\n", nil, at("1", "unixsocketperm 1777",
+			"argument must be between 0 and 777 inclusive")},
+		{"no choice", "appendfsync x\n", nil, at("1", "appendfsync x",
+			"argument(s) must be one of the following: everysec, always, no")},
 		{"neither yes nor no", "daemonize x\n", nil, at("1", "daemonize x", "argument must be 'yes' or 'no'")},
 		{"quotes", "requirepass \"x\n", nil, at("1", `requirepass "x`, "Unbalanced quotes in configuration line")},
 		{"save", "save 1\n", nil, at("1", "save 1", "Invalid save parameters")},
-		{"a path for a name", "dbfilename a/b\n", nil, at("1", "dbfilename a/b", "dbfilename can't be a path, just a filename")},
-		{"both save and nosave", "shutdown-on-sigint save nosave\n", nil, at("1", "shutdown-on-sigint save nosave", "shutdown options SAVE and NOSAVE can't be used simultaneously")},
-		{"title", "proc-title-template {x}\n", nil, at("1", "proc-title-template {x}", "template format is invalid or contains unknown variables")},
+		{"a path for a name", "dbfilename a/b\n", nil, at("1", "dbfilename a/b",
+			"dbfilename can't be a path, just a filename")},
+		{"both save and nosave", "shutdown-on-sigint save nosave\n", nil,
+			at("1", "shutdown-on-sigint save nosave", "shutdown options SAVE and NOSAVE can't be used simultaneously")},
+		{"title", "proc-title-template {x}\n", nil, at("1", "proc-title-template {x}",
+			"template format is invalid or contains unknown variables")},
 		{"folder", "dir /nosuch\n", nil, at("1", "dir /nosuch", "No such file or directory")},
 		{"log", "logfile /nosuch/x\n", nil, banner + "Can't open the log file: No such file or directory"},
-		{"cluster and replica", "cluster-enabled yes\nreplicaof a 1\n", nil, banner + "replicaof directive not allowed in cluster mode"},
-		{"sentinel", "sentinel monitor a\n", nil, at("1", "sentinel monitor a", "sentinel directive while not in sentinel mode")},
+		{"cluster and replica", "cluster-enabled yes\nreplicaof a 1\n", nil,
+			banner + "replicaof directive not allowed in cluster mode"},
+		{"sentinel", "sentinel monitor a\n", nil, at("1", "sentinel monitor a",
+			"sentinel directive while not in sentinel mode")},
 		{"module without value", "a.b\n", nil, at("1", "a.b", "Module config specified without value")},
-		{"a user twice", "user a on\nuser a off\n", nil, at("2", "user a off", "Error in user declaration 'a': Duplicate user found. A user can only be defined once in config files")},
+		{"a user twice", "user a on\nuser a off\n", nil,
+			at("2", "user a off", "Error in user declaration 'a': Duplicate user found. A user can only be defined once in "+
+				"config files")},
 		{"zero byte", "hz 1\x00 0\n", nil, at("1", "hz 1\x00 0", "A configuration line can't hold a zero byte")},
-		{"in an included file", "\n\n\n\ninclude bad.conf\n", nil, at("2", "hz x", "argument couldn't be parsed into an integer")},
-		{"included for ever", "include loop.conf\n", nil, at("1", "include loop.conf", "Files include each other more than 16 deep")},
-		{"no such file", "include nosuch.conf\n", nil, "Fatal error, can't open config file 'nosuch.conf': No such file or directory"},
+		{"in an included file", "\n\n\n\ninclude bad.conf\n", nil,
+			at("2", "hz x", "argument couldn't be parsed into an integer")},
+		{"included for ever", "include loop.conf\n", nil,
+			at("1", "include loop.conf", "Files include each other more than 16 deep")},
+		{"no such file", "include nosuch.conf\n", nil,
+			"Fatal error, can't open config file 'nosuch.conf': No such file or directory"},
 	} {
 		_, err := load(t, newRegistry(t), c.text, c.options...)
 		if err == nil || err.Error() != c.want {
@@ -125,7 +146,8 @@ func TestConfigErrors(t *testing.T) {
 }
 
 func TestDirectives(t *testing.T) {
-	const text = "rename-command get \"\"\nrename-command set put\nuser a on >p\nloadmodule /m.so 1\nx.y 2\nactive-defrag-max-scan-fields 500\nappendfsync everysec\n"
+	const text = "rename-command get \"\"\nrename-command set put\nuser a on >p\nloadmodule /m.so 1\nx.y " +
+		"2\nactive-defrag-max-scan-fields 500\nappendfsync everysec\n"
 	var renamed []string
 	registry := newRegistry(t)
 	config, err := Load(registry, Arguments{Stdin: true}, strings.NewReader(text), Directives{
@@ -137,7 +159,8 @@ func TestDirectives(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.Join(renamed, " ") != "get> set>put" || len(config.Users) != 1 || strings.Join(config.Users[0], " ") != "a on >p" ||
+	if strings.Join(renamed, " ") != "get> set>put" || len(config.Users) != 1 ||
+		strings.Join(config.Users[0], " ") != "a on >p" ||
 		len(config.Modules) != 1 || config.Modules[0][1] != "1" || len(config.Ignored) != 1 {
 		t.Errorf("%v %+v", renamed, config)
 	}
@@ -145,7 +168,8 @@ func TestDirectives(t *testing.T) {
 		t.Errorf("idle: %v", idle)
 	}
 	err = config.RefuseRename(1, errors.New("No such command in rename-command"))
-	if err.Error() != "\n*** FATAL CONFIG FILE ERROR (Redis 7.4.1) ***\nReading the configuration file, at line 2\n>>> 'rename-command set put'\nNo such command in rename-command" {
+	if err.Error() != "\n*** FATAL CONFIG FILE ERROR (Redis 7.4.1) ***\nReading the configuration file, at line 2\n>>> "+
+		"'rename-command set put'\nNo such command in rename-command" {
 		t.Error(err)
 	}
 	_, err = Load(newRegistry(t), Arguments{Stdin: true}, strings.NewReader("rename-command get x\n"), Directives{
@@ -165,7 +189,8 @@ func TestDistributionConfig(t *testing.T) {
 	}
 	t.Chdir(t.TempDir())
 	// Two lines name folders of the package, which this user may not write to.
-	text := strings.NewReplacer("\ndir /var/lib/redis", "\ndir .", "\nlogfile /var/log/redis/redis-server.log", "\nlogfile ./log").Replace(string(b))
+	text := strings.NewReplacer("\ndir /var/lib/redis", "\ndir .",
+		"\nlogfile /var/log/redis/redis-server.log", "\nlogfile ./log").Replace(string(b))
 	registry := newRegistry(t)
 	if _, err := load(t, registry, text); err != nil {
 		t.Fatal(err)
@@ -206,7 +231,8 @@ func TestRewriteFile(t *testing.T) {
 	if _, err := Load(registry, Arguments{ConfigFile: file}, nil, Directives{}); err != nil {
 		t.Fatal(err)
 	}
-	err := registry.SetMany([]setting.Pair{{Name: "maxmemory", Value: "100mb"}, {Name: "save", Value: "5 5"}, {Name: "notify-keyspace-events", Value: "KEA"}}, setting.Conditions{})
+	err := registry.SetMany([]setting.Pair{{Name: "maxmemory", Value: "100mb"}, {Name: "save", Value: "5 5"},
+		{Name: "notify-keyspace-events", Value: "KEA"}}, setting.Conditions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +265,8 @@ func TestRewriteFile(t *testing.T) {
 	if _, err := Load(all, Arguments{ConfigFile: file}, nil, Directives{}); err != nil {
 		t.Fatalf("a file with every setting: %v", err)
 	}
-	if err := (&Rewriter{Registry: registry}).Rewrite(false); err == nil || err.Error() != "The server is running without a config file" {
+	if err := (&Rewriter{Registry: registry}).Rewrite(false); err == nil ||
+		err.Error() != "The server is running without a config file" {
 		t.Error(err)
 	}
 	w.File = "/nosuch/a.conf"

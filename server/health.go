@@ -112,7 +112,8 @@ func (h *healthReport) judge(reason string, query url.Values) (_, wrong string) 
 			}
 		case name == "format" && value == "json":
 		default:
-			return "", fmt.Sprintf("unknown: %s=%s. There are role=primary|replica, max-lag=SECONDS, max-held=SECONDS, busy=no, format=json.", name, value)
+			return "", fmt.Sprintf("unknown: %s=%s. There are role=primary|replica, max-lag=SECONDS, max-held=SECONDS, "+
+				"busy=no, format=json.", name, value)
 		}
 	}
 	return reason, ""

@@ -16,10 +16,12 @@ type Form struct{ Args, Text string }
 
 // Forms are the ways to start a server, as help and the manual show them.
 var Forms = []Form{
-	{"[FILE] [--DIRECTIVE VALUE ...] [-]", "serve, as the file, standard input (-) and the options say; what comes later counts"},
+	{"[FILE] [--DIRECTIVE VALUE ...] [-]",
+		"serve, as the file, standard input (-) and the options say; what comes later counts"},
 	{"--sentinel FILE [--DIRECTIVE VALUE ...]", "watch primaries and fail over, as sentinel.conf says"},
 	{"--check-config FILE [--DIRECTIVE VALUE ...] [-]", "name the lines that a start would refuse; touches nothing"},
-	{"--sentinel FILE [--DIRECTIVE VALUE ...]", "watch servers and fail over, as FILE says; what is learnt is written to it"},
+	{"--sentinel FILE [--DIRECTIVE VALUE ...]",
+		"watch servers and fail over, as FILE says; what is learnt is written to it"},
 	{"--check-system", "does this host suit the server?"},
 	{"-h, --help [DIRECTIVE ...]", "this text; of directives alone if some are named (* and ? stand for any)"},
 	{"-v, --version", "which version this is"},
@@ -61,7 +63,8 @@ func Chapters(page string) (intro string, chapters []Chapter, err error) {
 			if row == nil {
 				return "", nil, fmt.Errorf("the page of settings names %s, which is no setting", e.Name)
 			}
-			c.Directives = append(c.Directives, Directive{e, row.Accepts(), row.Words(), row.Alias, row.Flags&(setting.Immutable|setting.Fixed) != 0})
+			c.Directives = append(c.Directives, Directive{e, row.Accepts(), row.Words(), row.Alias,
+				row.Flags&(setting.Immutable|setting.Fixed) != 0})
 		}
 		chapters = append(chapters, c)
 	}

@@ -25,7 +25,8 @@ func TestHelp(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	text := out.String()
-	for _, want := range []string{"Usage: spindle [FILE]", "spindle --check-config FILE", "spindle tool FILE\n           does this\n", "\nNETWORK\n"} {
+	for _, want := range []string{"Usage: spindle [FILE]", "spindle --check-config FILE",
+		"spindle tool FILE\n           does this\n", "\nNETWORK\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("help lacks %q", want)
 		}
@@ -73,7 +74,8 @@ func TestHelpOfDirectives(t *testing.T) {
 		{"nosuch", 1, []string{"No directive is called nosuch.\n"}},
 	} {
 		var out bytes.Buffer
-		if code := Help(page(t), nil, strings.Fields(c.names), &out); code != c.code || strings.Contains(out.String(), "Usage") {
+		if code := Help(page(t), nil, strings.Fields(c.names), &out); code != c.code ||
+			strings.Contains(out.String(), "Usage") {
 			t.Errorf("%s: %d, %s", c.names, code, &out)
 		}
 		for _, want := range c.has {

@@ -33,7 +33,8 @@ func (in *instance) joinLog() {
 // baseOptions are how the base of the append-only file is written. Turn only.
 func (in *instance) baseOptions() bgsave.Options {
 	o := bgsave.Options{
-		Compress: in.save.Compress.Get(), Checksum: in.save.Checksum.Get(), Delay: in.save.SaveDelay.Get(), Newest: int(in.save.Version.Get()),
+		Compress: in.save.Compress.Get(), Checksum: in.save.Checksum.Get(), Delay: in.save.SaveDelay.Get(),
+		Newest: int(in.save.Version.Get()),
 		Savers: int(in.save.SaverConcurrency.Get()), Header: in.header(), Clock: in.clockOf(),
 	}
 	return o
@@ -79,7 +80,7 @@ func workingDir() string {
 
 // logTarget is how a log is loaded. A nil turn says that the caller holds one.
 func (in *instance) logTarget(turn func(f func())) aof.Target {
-	t := aof.Target{Replay: in.core.Replay, Turn: turn, Options: in.loadOptions}
+	t := aof.Target{Replay: in.core.Replay, CanReplay: in.core.CanReplay, Turn: turn, Options: in.loadOptions}
 	t.Into = func() bgsave.Inserter {
 		into := &bgsave.Into{Space: in.space, Turn: turn, Functions: in.restoreLibrary}
 		if turn == nil {
@@ -91,12 +92,10 @@ func (in *instance) logTarget(turn func(f func())) aof.Target {
 }
 
 // load reads the data set, while connections are answered with LOADING. Where there is none, nobody reads that:
-// connections are
-// served behind it. With appendonly the log is the data set, whatever other files there are.
+// connections are served behind it. With appendonly the log is the data set, whatever other files there are.
 //
 // Errors: context.Canceled, when a shutdown was asked for; errLogged. The server stays in the loading state then: what
-// is here is a part
-// of the data set, which nobody may read, add to or save until the process has ended.
+// is here is a part of the data set, which nobody may read, add to or save until the process has ended.
 func (in *instance) load() error {
 	in.aof.Locate(workingDir())
 	if err := in.aof.ReadManifest(); err != nil {
@@ -142,7 +141,8 @@ func (in *instance) loadSnapshot() (state bgsave.ReplicationState, err error) {
 		in.core.Do(func() { lapses = in.feed.BeginLoad() })
 		options.Lapsed = func(db int, key []byte) { lapses.Add(db, in.wordOfExpiry(), key) }
 	}
-	found, err := bgsave.Load(in.loadContext, path, &bgsave.Into{Space: in.space, Turn: in.core.Do, Functions: in.restoreLibrary}, options)
+	found, err := bgsave.Load(in.loadContext, path, &bgsave.Into{Space: in.space, Turn: in.core.Do,
+		Functions: in.restoreLibrary}, options)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return state, err
 	}
@@ -221,7 +221,7 @@ func (in *instance) loadedAOF(err error) error {
 		return protocol.Errorf("ERR", "Error trying to load the AOF files, check server logs.")
 	}
 	in.scheduler.Loaded()
-	in.log.Warning("Append Only File loaded by DEBUG LOADAOF")
+	in.log.Notice("Append Only File loaded by DEBUG LOADAOF")
 	return nil
 }
 

@@ -40,7 +40,8 @@ func (in *instance) joinCluster() {
 	}
 	in.following.Unwritten = true
 	in.cluster = cluster.New(cluster.Parts{
-		Settings: &in.clustering, Current: &in.slots, Keys: &divided{in: in}, Messages: &deliveries{in: in}, Disk: disk.OS, Log: in.log,
+		Settings: &in.clustering, Current: &in.slots, Keys: &divided{in: in}, Messages: &deliveries{in: in},
+		Disk: disk.OS, Log: in.log,
 		Do:   in.core.Do,
 		Wake: func(cl *client.Client) { in.core.Do(func() { in.core.Wake(cl) }) }, Later: in.core.Later,
 		Role: clusterRole{in}, Offset: in.feed.Offset, HeardMs: in.follower.HeardMs, BeatMs: in.beatMs.Load,

@@ -10,6 +10,8 @@ import (
 	"time"
 	"unsafe"
 
+	"golang.org/x/sys/unix"
+
 	"spindle/engine/acl"
 	"spindle/engine/client"
 	"spindle/engine/command"
@@ -25,19 +27,23 @@ import (
 // The admin lane: an address for RESP whose clients are served whatever holds the turn, and however many other clients
 // there are. It has a loop of its own, and its handler stands before the core.
 //
-//	batch ──▶ the turn can be had soon ──▶ the core, like any batch
-//	   └────▶ it cannot: stuck ──▶ answered beside the turn, from what was last published, or held until the turn is free
+//	what operators need ──▶ the turn can be had soon, and is nobody's ──▶ the core, like any batch
+//	                 └────▶ it cannot, or a script has lent it ──▶ answered beside the turn, from what was last published
+//	anything else ──▶ carried: a goroutine takes it to the core, so that nothing a client asks for holds up the loop
+//	        └────▶ the turn cannot be had: held until it is free
 //
 // server.L1. Beside the turn nothing of the core is read but what was published in a turn, and atomics. What a client
 // changes of itself there (AUTH, HELLO) is told to the core at its next turn.
-// server.L2. stuck is set by the loop that could not have the turn, and unset when it could have had it. So at most one
-// goroutine waits for the turn on the lane's behalf.
+// server.L2. stuck is set by who could not have the turn, and unset when it could have been had. At most one goroutine
+// a client, and the loop's, wait for the turn on the lane's behalf.
+// server.L3. While a session is carried its loop leaves it alone: it belongs to the goroutine that carries it.
 type lane struct {
 	in      *instance
 	reactor *reactor.Reactor
 	report  *observe.Report // turn only
 	visit   int64           // client id to go on from; turn only
 	ticks   int             // turn only
+	ticked  time.Time       // turn only
 
 	view atomic.Pointer[laneView]
 
@@ -50,9 +56,13 @@ type lane struct {
 
 const (
 	lanePatience = 3 * time.Millisecond // for the turn, before a batch is answered beside it
+	laneSlice    = 2 * time.Millisecond // after which a client's further requests wait for those of others
 	laneClients  = 64                   // at most on the lane
 	laneVisits   = 128                  // clients whose lines are renewed in a tick, and a twentieth of all
+	laneMost     = 1000                 // of those: a tick must not grow with the clients
 	laneEvery    = 10                   // ticks between two reports
+	laneTick     = 100 * time.Millisecond
+	laneUnread   = 64 << 20 // bytes of replies made beside the turn that a client may leave unread
 )
 
 // A laneView is what was published in a turn. It is not written again.
@@ -71,26 +81,37 @@ type laneClient struct {
 	addr, laddr, user string
 }
 
-// A laneSession is a client of the lane. Its loop owns it.
+// A laneSession is a client of the lane. Its loop owns it (server.L3).
 type laneSession struct {
-	lane  *lane
-	conn  protocol.Conn
-	cl    *client.Client
-	known bool // the core has taken it in; turn only, or by the loop
+	lane *lane
+	conn protocol.Conn
+	cl   *client.Client
+
+	begun   bool // the core was given something of it
+	entered bool // the core has taken it in; turn only
+	gone    bool // turn only
+
+	carrying bool // lane.mu; server.L3
+	again    bool // lane.mu: it was resumed meanwhile
+	carried  int  // lane.mu: requests that are done, and that the loop is going to offer again
 
 	user     *acl.User // as the core has it, or is going to
-	authed   bool
+	authed   atomic.Bool
 	bound    bool // its state is the core's alone to know: a transaction, a wait
 	resp3    bool
-	untold   []func() // changes that the core has yet to hear of
+	told     laneNews // what the core has yet to hear of
 	quitting bool
+}
+
+// laneNews is what a client has changed of itself beside the turn.
+type laneNews struct {
+	user *acl.User // nil: no other
+	resp int       // 0: no other
 }
 
 // Limits implements protocol.Limiter.
 func (s *laneSession) Limits() protocol.Limits {
-	l := s.cl.Limits()
-	l.Unauthenticated = !s.authed
-	return l
+	return protocol.Limits{MaxBulk: int(s.cl.MaxBulk.Get()), Unauthenticated: !s.authed.Load()}
 }
 
 // startLane opens the lane, if there is one.
@@ -99,7 +120,9 @@ func (in *instance) startLane() error {
 	if port == 0 && path == "" || in.asSentinel {
 		return nil
 	}
-	l := &lane{in: in, held: map[protocol.Conn]bool{}, known: map[int64]laneClient{}, open: map[protocol.Conn]*laneSession{}}
+	l := &lane{
+		in: in, held: map[protocol.Conn]bool{}, known: map[int64]laneClient{}, open: map[protocol.Conn]*laneSession{},
+	}
 	network := &reactor.Settings{}
 	network.Rows()
 	network.MaxClients.Set(laneClients)
@@ -129,6 +152,7 @@ func (in *instance) startLane() error {
 
 // tick publishes what may be asked for beside the turn. Turn only.
 func (l *lane) tick() {
+	l.ticked = time.Now()
 	if l.ticks++; l.ticks%laneEvery == 0 {
 		l.publish()
 	} else if users := l.in.core.Users(); !users.Are(l.view.Load().users) {
@@ -137,7 +161,7 @@ func (l *lane) tick() {
 		l.view.Store(&next)
 	}
 	clients, now := l.in.clients, l.in.core.Now()
-	left := max(laneVisits, clients.Len()/20)
+	left := min(max(laneVisits, clients.Len()/20), laneMost)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for cl := range clients.From(l.visit) {
@@ -151,6 +175,17 @@ func (l *lane) tick() {
 		}
 	}
 	l.visit = 0
+}
+
+// refresh is tick for when turns can be had and duties stand still, because a script has lent the turn. Turn only.
+func (l *lane) refresh() {
+	if time.Since(l.ticked) < laneTick {
+		return
+	}
+	if time.Since(l.view.Load().at) >= laneEvery*laneTick {
+		l.ticks = laneEvery - 1 // the next one reports
+	}
+	l.tick()
 }
 
 // publish makes a new view. Turn only.
@@ -186,7 +221,8 @@ func (l *lane) Open(c protocol.Conn) (session any, refusal []byte) {
 	}
 	cl.Flags |= client.NoEvict
 	users := l.in.core.Users()
-	s := &laneSession{lane: l, conn: c, cl: cl, user: users.Default(), authed: users.DefaultIsOpen()}
+	s := &laneSession{lane: l, conn: c, cl: cl, user: users.Default()}
+	s.authed.Store(users.DefaultIsOpen())
 	l.mu.Lock()
 	l.open[c] = s
 	l.mu.Unlock()
@@ -201,8 +237,17 @@ func (l *lane) Closed(session any) {
 	delete(l.open, s.conn)
 	delete(l.held, s.conn)
 	l.mu.Unlock()
-	if s.known {
-		go l.in.core.Closed(s.cl) // which waits for the turn
+	if s.begun {
+		go s.leave() // which waits for the turn
+	}
+}
+
+// leave tells the core that the client is gone, whether it is still carried or not.
+func (s *laneSession) leave() {
+	core, entered := s.lane.in.core, false
+	core.Do(func() { s.gone, entered = true, s.entered })
+	if entered {
+		core.Closed(s.cl)
 	}
 }
 
@@ -214,57 +259,172 @@ func (l *lane) Reserve(any, int) (*protocol.Bulk, *protocol.Error) { return nil,
 
 // Serve implements protocol.Handler.
 func (l *lane) Serve(b *protocol.Batch) {
-	s := b.Session.(*laneSession)
-	for {
-		l.mu.Lock()
-		stuck := l.stuck
+	s, all := b.Session.(*laneSession), b.Requests
+	l.mu.Lock()
+	if s.carrying {
+		s.again = true
 		l.mu.Unlock()
-		if !stuck {
-			if l.in.core.ServeWithin(lanePatience, b, s.before, s.after, l.stick, l.free) {
-				return
-			}
+		return
+	}
+	b.Done = min(s.carried, len(all))
+	s.carried -= b.Done
+	l.mu.Unlock()
+	for from := b.Done; b.Done < len(all) && !s.quitting; {
+		n, busy := l.run(s, all[b.Done:])
+		b.Requests = all[:b.Done+n]
+		if n > 0 {
+			l.serve(s, b, busy)
 		}
-		for b.Reply.RESP3 = s.resp3; b.Done < len(b.Requests) && !s.quitting; b.Done++ {
-			if !l.answer(s, b.Requests[b.Done].Args, b.Reply) {
-				break
-			}
-		}
-		if s.quitting {
-			b.Done = len(b.Requests)
-			s.conn.Close(true)
+		more := n == 0 || b.Done < len(b.Requests)
+		switch b.Requests = all; {
+		case s.quitting || !more:
+		case b.Done > from: // what was answered leaves first
+			s.conn.Resume()
+			return
+		default:
+			l.carry(s, b)
 			return
 		}
-		if b.Done == len(b.Requests) {
-			return
-		}
-		l.mu.Lock()
-		if l.stuck {
-			l.held[s.conn] = true
-			l.mu.Unlock()
-			return
-		}
-		l.mu.Unlock() // it has come free meanwhile
+	}
+	if s.quitting {
+		b.Done = len(all)
+		s.conn.Close(true)
 	}
 }
 
-// before readies the client for a batch in the turn.
+// laneVerbs are the commands that the lane answers whatever holds the turn.
+var laneVerbs = map[string]bool{
+	"ping": true, "quit": true, "auth": true, "hello": true, "info": true, "slowlog|get": true, "client|list": true,
+	"client|kill": true, "script|kill": true, "function|kill": true, "shutdown": true,
+}
+
+// run is how many of the requests, from the first on, are verbs of the lane that are alike: busy says whether the core
+// runs them while a script has lent the turn.
+func (l *lane) run(s *laneSession, requests []protocol.Request) (n int, busy bool) {
+	for ; n < len(requests) && !s.bound; n++ {
+		args := requests[n].Args
+		spec, err := l.in.catalogue.Resolve(l.in.catalogue.Lookup(args[0]), args)
+		if err != nil || spec == nil || !laneVerbs[spec.Full] {
+			break
+		}
+		allowed := spec.Flags&command.AllowBusy != 0
+		if n > 0 && allowed != busy {
+			break
+		}
+		busy = allowed
+	}
+	return n, busy
+}
+
+// serve runs verbs of the lane: in the turn, or beside it. Some may be left: those that only the core can answer, and
+// those that have to wait for other clients of the lane.
+func (l *lane) serve(s *laneSession, b *protocol.Batch, busy bool) {
+	l.mu.Lock()
+	stuck := l.stuck
+	l.mu.Unlock()
+	if !stuck {
+		s.begun = true
+		before := func() *client.Client {
+			if _, paused := l.in.core.Paused(); paused || !busy && l.in.core.Lent() {
+				l.refresh()
+				return nil
+			}
+			return s.before()
+		}
+		if _, ran := l.in.core.ServeWithin(lanePatience, b, before, s.after, l.stick, l.free); ran {
+			return
+		}
+	}
+	mark, began, first := b.Reply.Mark(), time.Now(), b.Done
+	for b.Reply.RESP3 = s.resp3; b.Done < len(b.Requests) && !s.quitting; b.Done++ {
+		if b.Reply.Since(mark)+s.conn.Usage().Output > laneUnread {
+			l.in.log.Notice("A client of the admin lane is closed: it does not read what it asks for.")
+			b.Done = len(b.Requests)
+			s.conn.Close(false)
+			return
+		}
+		if b.Done > first && time.Since(began) > laneSlice || !l.answer(s, b.Requests[b.Done].Args, b.Reply) {
+			return
+		}
+	}
+}
+
+// before readies the client for a batch in the turn; nil if it has left.
 func (s *laneSession) before() *client.Client {
 	core := s.lane.in.core
-	if !s.known {
-		s.known = true
+	if s.gone {
+		return nil
+	}
+	if !s.entered {
+		s.entered = true
 		core.Enter(s.cl)
 	}
-	for _, tell := range s.untold {
-		tell()
+	if s.told.user != nil {
+		core.SetUser(s.cl, s.told.user)
+		s.cl.Authenticated = true
 	}
-	s.untold = nil
+	if s.told.resp != 0 {
+		s.cl.Protocol = s.told.resp
+	}
+	s.told = laneNews{}
 	return s.cl
+}
+
+// carry has a goroutine take what is left of a batch to the core. The loop offers the batch again when that is done.
+func (l *lane) carry(s *laneSession, b *protocol.Batch) {
+	l.mu.Lock()
+	if l.stuck {
+		l.held[s.conn] = true
+		l.mu.Unlock()
+		return
+	}
+	s.carrying, s.again, s.begun = true, false, true
+	l.mu.Unlock()
+	load := &protocol.Batch{Session: s, Unread: b.Unread, Reply: &protocol.Reply{Chunks: s.conn.Chunks()}}
+	for i, r := range b.Requests[b.Done:] {
+		if i > 0 && command.Is(r.Args[0], "QUIT") {
+			break // whose end of the connection would overtake the replies before it
+		}
+		load.Requests = append(load.Requests, protocol.Request{Args: cloned(r.Args), End: r.End})
+	}
+	go l.deliver(s, load)
+}
+
+// cloned is a copy of a request's arguments, which are lent.
+func cloned(args [][]byte) [][]byte {
+	copies := make([][]byte, len(args))
+	for i, a := range args {
+		copies[i] = bytes.Clone(a)
+	}
+	return copies
+}
+
+// deliver runs what is carried, and has the loop go on.
+func (l *lane) deliver(s *laneSession, b *protocol.Batch) {
+	after := func() {
+		s.after()
+		s.conn.PostReply(b.Turn, b.Reply) // in the turn: before anything that comes later
+	}
+	had, _ := l.in.core.ServeWithin(lanePatience, b, s.before, after, l.stick, l.free)
+	l.mu.Lock()
+	s.carrying, s.carried = false, b.Done
+	resume := s.again || b.Done == len(b.Requests)
+	if !had {
+		if resume = !l.stuck; l.stuck {
+			l.held[s.conn] = true
+		}
+	}
+	l.mu.Unlock()
+	if resume {
+		s.conn.Resume()
+	}
 }
 
 // after keeps what the batch has made of the client, for when it is answered beside the turn. Turn only.
 func (s *laneSession) after() {
 	s.user, _ = s.cl.User.(*acl.User)
-	s.authed, s.resp3 = s.cl.Authenticated, s.cl.Protocol == 3
+	s.authed.Store(s.cl.Authenticated)
+	s.resp3 = s.cl.Protocol == 3
 	s.bound = s.cl.Is(client.Multi | client.Blocked | client.PubSub | client.Monitor | client.Replica | client.ReplyOff |
 		client.ReplySkipNext | client.CloseASAP | client.CloseAfter)
 }
@@ -296,7 +456,7 @@ func (l *lane) answer(s *laneSession, args [][]byte, r *protocol.Reply) bool {
 	}
 	switch {
 	case spec.Flags&command.NoAuth != 0:
-	case !s.authed:
+	case !s.authed.Load():
 		r.Error(protocol.ErrNoAuth)
 		return true
 	case s.user == nil || !s.user.Rights().Always(spec):
@@ -331,7 +491,7 @@ func (l *lane) answer(s *laneSession, args [][]byte, r *protocol.Reply) bool {
 			r.OK()
 		}
 	case "shutdown":
-		return l.shutdown(args)
+		return l.shutdown(s, args)
 	default:
 		return false
 	}
@@ -365,11 +525,8 @@ func (s *laneSession) authenticate(name, password []byte) bool {
 	if user == nil || !user.Admits(password) {
 		return false
 	}
-	s.user, s.authed = user, true
-	s.untold = append(s.untold, func() {
-		s.lane.in.core.SetUser(s.cl, user)
-		s.cl.Authenticated = true
-	})
+	s.user, s.told.user = user, user
+	s.authed.Store(true)
 	return true
 }
 
@@ -392,11 +549,11 @@ func (l *lane) hello(s *laneSession, args [][]byte, r *protocol.Reply) bool {
 			r.Error(errLanePassword)
 			return true
 		}
-	case len(args) > 2 || !s.authed:
+	case len(args) > 2 || !s.authed.Load():
 		return false
 	}
 	s.resp3 = version == 3
-	s.untold = append(s.untold, func() { s.cl.Protocol = int(version) })
+	s.told.resp = int(version)
 	r.RESP3 = s.resp3
 	r.Map(7)
 	r.BulkString("server")
@@ -537,8 +694,9 @@ func (l *lane) clientKill(s *laneSession, args [][]byte, r *protocol.Reply) bool
 }
 
 // shutdown is SHUTDOWN NOSAVE: it ends the process here and now. Nothing waits for the turn any more, so the log's
-// writer gets no more than it has.
-func (l *lane) shutdown(args [][]byte) bool {
+// writer gets no more than it has. The kernel closes sockets only after it has taken back all memory, which takes it
+// some 0.3 s for a GB. So who asks hears of the end before.
+func (l *lane) shutdown(s *laneSession, args [][]byte) bool {
 	nosave := false
 	for _, a := range args[1:] {
 		switch {
@@ -561,6 +719,7 @@ func (l *lane) shutdown(args [][]byte) bool {
 		}
 	}
 	in.log.Warning("Redis is now ready to exit, bye bye...")
+	_ = unix.Shutdown(s.conn.FD(), unix.SHUT_RDWR)
 	os.Exit(0)
 	return true
 }

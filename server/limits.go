@@ -32,7 +32,8 @@ func FitOpenFiles(maxClients, loops int64, log *logging.Logger) (int64, error) {
 	need := uint64(maxClients) + beside
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		log.Warning("Unable to obtain the current NOFILE limit (%s), assuming 1024 and setting the max clients configuration accordingly.", reason.Of(err))
+		log.Warning("Unable to obtain the current NOFILE limit (%s), assuming 1024 and setting the max clients "+
+			"configuration accordingly.", reason.Of(err))
 		return max(1, 1024-int64(beside)), nil
 	}
 	if limit.Cur >= need {
@@ -44,13 +45,15 @@ func FitOpenFiles(maxClients, loops int64, log *logging.Logger) (int64, error) {
 		return maxClients, nil
 	}
 	if best <= beside {
-		log.Warning("Your current 'ulimit -n' of %d is not enough for the server to start. Please increase your open file limit to at least %d. Exiting.", limit.Cur, need)
+		log.Warning("Your current 'ulimit -n' of %d is not enough for the server to start. Please increase your open file "+
+			"limit to at least %d. Exiting.", limit.Cur, need)
 		return 0, ErrTooFewFiles
 	}
 	fit := int64(best - beside)
 	log.Warning("You requested maxclients of %d requiring at least %d max file descriptors.", maxClients, need)
 	log.Warning("Server can't set maximum open files to %d because of OS error: %s.", need, reason.Of(cause))
-	log.Warning("Current maximum open files is %d. maxclients has been reduced to %d to compensate for low ulimit. If you need higher maxclients increase 'ulimit -n'.", best, fit)
+	log.Warning("Current maximum open files is %d. maxclients has been reduced to %d to compensate for low ulimit. If "+
+		"you need higher maxclients increase 'ulimit -n'.", best, fit)
 	return fit, nil
 }
 
@@ -85,7 +88,8 @@ func CheckMaxClients(maxClients, loops int64, log *logging.Logger) error {
 func CheckBacklog(backlog int64, log *logging.Logger) {
 	const path = "/proc/sys/net/core/somaxconn"
 	if most, err := readNumber(path); err == nil && most > 0 && most < backlog {
-		log.Warning("WARNING: The TCP backlog setting of %d cannot be enforced because %s is set to the lower value of %d.", backlog, path, most)
+		log.Warning("WARNING: The TCP backlog setting of %d cannot be enforced because %s is set to the lower value of %d.",
+			backlog, path, most)
 	}
 }
 

@@ -48,7 +48,8 @@ func TestTakenPort(t *testing.T) {
 		t.Errorf("ended with %v", status)
 	}
 	for _, line := range []string{
-		fmt.Sprintf(" # Warning: Could not create server TCP listening socket 127.0.0.1:%d: bind: Address already in use\n", port),
+		fmt.Sprintf(" # Warning: Could not create server TCP listening socket 127.0.0.1:%d: bind: Address already in use\n",
+			port),
 		fmt.Sprintf(" # Failed listening on port %d (tcp), aborting.\n", port),
 	} {
 		if !strings.Contains(s.log(), line) {
@@ -67,10 +68,13 @@ func TestRebindToTakenPort(t *testing.T) {
 	s := start(t, asServer, "", "--bind", "127.0.0.1")
 	c := s.dial()
 	port := fmt.Sprint(taken.Addr().(*net.TCPAddr).Port)
-	if v, _ := c.Do("CONFIG", "SET", "port", port); v.Text != "ERR CONFIG SET failed (possibly related to argument 'port') - Unable to listen on this port. Check server logs." {
+	if v, _ := c.Do("CONFIG", "SET", "port",
+		port); v.Text != "ERR CONFIG SET failed (possibly related to argument 'port') - Unable to listen on this port. "+
+		"Check server logs." {
 		t.Errorf("CONFIG SET port: %v", v)
 	}
-	s.await(" # Warning: Could not create server TCP listening socket 127.0.0.1:" + port + ": bind: Address already in use\n")
+	s.await(" # Warning: Could not create server TCP listening socket 127.0.0.1:" + port +
+		": bind: Address already in use\n")
 	if log := s.log(); strings.Contains(log, "aborting") {
 		t.Errorf("the log:\n%s", log)
 	}

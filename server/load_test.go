@@ -90,7 +90,8 @@ func assembled(t testing.TB, more ...string) *instance {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := ParseArguments(append([]string{"spindle", "--port", "0", "--unixsocket", filepath.Join(t.TempDir(), "s")}, more...))
+	args := ParseArguments(append([]string{"spindle", "--port", "0", "--unixsocket", filepath.Join(t.TempDir(), "s")},
+		more...))
 	if in.config, err = Load(in.registry, args, bytes.NewReader(nil), Directives{Log: log}); err != nil {
 		t.Fatal(err)
 	}

@@ -68,10 +68,12 @@ func BuildID() string {
 func LogStart(log *logging.Logger, args Arguments) {
 	sha, modified := Revision()
 	log.Notice("oO0OoO0OoO0Oo Redis is starting oO0OoO0OoO0Oo")
-	log.Notice("Redis version=%s, bits=64, commit=%s, modified=%d, pid=%d, just started", RedisVersion, sha, asInt(modified), os.Getpid())
+	log.Notice("Redis version=%s, bits=64, commit=%s, modified=%d, pid=%d, just started",
+		RedisVersion, sha, asInt(modified), os.Getpid())
 	log.Notice("spindle version=%s", Version)
 	if args.Bare {
-		log.Warning("Warning: no config file specified, using the default config. In order to specify a config file use %s /path/to/redis.conf", args.Program)
+		log.Warning("Warning: no config file specified, using the default config. In order to specify a config file use %s "+
+			"/path/to/redis.conf", args.Program)
 	} else {
 		log.Notice("Configuration loaded")
 	}

@@ -90,7 +90,8 @@ func (in *instance) joinObservation(args Arguments) {
 	)
 	in.sections = append(in.sections, observe.KeyspaceSections(in.space)...)
 	in.sections = append(in.sections, in.core.DefragSections()...)
-	in.sections = append(in.sections, observe.CommandSections(func() *command.Catalogue { return in.catalogue }, in.observe.Percentiles.Get)...)
+	in.sections = append(in.sections, observe.CommandSections(func() *command.Catalogue { return in.catalogue },
+		in.observe.Percentiles.Get)...)
 	in.sections = append(in.sections, in.scheduler.Sections(&in.loading)...)
 	in.sections = append(in.sections, in.saver.Sections()...)
 	in.sections = append(in.sections, in.feed.Sections()...)
@@ -110,7 +111,8 @@ func (in *instance) serverFacts(args Arguments) observe.ServerFacts {
 	}
 	return observe.ServerFacts{
 		RedisVersion: RedisVersion, Version: Version, GitSHA: sha, GitDirty: modified, BuildID: BuildID(), Mode: in.mode(),
-		Multiplexing: "epoll", Compiler: runtime.Version(), Supervised: in.registry.Lookup("supervised").Get(), RunID: hex.EncodeToString(id[:]),
+		Multiplexing: "epoll", Compiler: runtime.Version(), Supervised: in.registry.Lookup("supervised").Get(),
+		RunID:      hex.EncodeToString(id[:]),
 		Executable: executable, ConfigFile: in.config.File, ProcessID: os.Getpid(),
 		Port: in.port, Uptime: in.core.Uptime,
 		Threads: func() bool { return in.sockets.Loops.Get() > 1 }, Hz: in.settings.Core.Hz.Get,
@@ -155,10 +157,12 @@ func (in *instance) memoryFigures() observe.MemoryFigures {
 	stream, excess := in.feed.StreamBytes()
 	return observe.MemoryFigures{
 		Used: used, Peak: in.peakUsed, Startup: in.startupUsed,
-		Clients: in.clients.Costs.Sum() + in.clients.Costs.Primary(), Replicas: in.clients.Costs.Replicas() + excess, Backlog: stream - excess, Stream: stream,
+		Clients: in.clients.Costs.Sum() + in.clients.Costs.Primary(), Replicas: in.clients.Costs.Replicas() + excess,
+		Backlog: stream - excess, Stream: stream,
 		NotForEviction: in.core.NotForEviction(), Limit: int64(in.engine.MaxMemory.Get()),
 		Policy: in.registry.Lookup("maxmemory-policy").Get(),
-		Links:  in.linkBytes(), Scripts: scripts, Log: in.aof.Memory(), Libraries: libraries, LazyPending: pending, LazyFreed: freed + in.core.Figures().CodesFreed + in.scripts.Freed(), Mail: mail,
+		Links:  in.linkBytes(), Scripts: scripts, Log: in.aof.Memory(), Libraries: libraries, LazyPending: pending,
+		LazyFreed: freed + in.core.Figures().CodesFreed + in.scripts.Freed(), Mail: mail,
 	}
 }
 
@@ -169,10 +173,12 @@ func (in *instance) counters() observe.Counters {
 		InputBytes: uint64(n.BytesIn), OutputBytes: uint64(n.BytesOut), Reads: uint64(n.Reads), Writes: uint64(n.Writes),
 		ThreadedReads: uint64(n.ThreadedReads), ThreadedWrites: uint64(n.ThreadedWrites),
 		InputPerSecond: in.inputRate.PerSecond(), OutputPerSecond: in.outputRate.PerSecond(),
-		EvictedClients: f.EvictedClients, QueryLimitHits: n.QueryLimitCloses, OutputLimitHits: n.OutputLimitCloses + in.feed.OutputLimitCloses(),
-		ErrorReplies: f.ErrorReplies, UnexpectedErrors: f.Unexpected + in.follower.Errors(),
+		EvictedClients: f.EvictedClients, QueryLimitHits: n.QueryLimitCloses,
+		OutputLimitHits: n.OutputLimitCloses + in.feed.OutputLimitCloses(),
+		ErrorReplies:    f.ErrorReplies, UnexpectedErrors: f.Unexpected + in.follower.Errors(),
 		Turns: f.Turns, TurnTime: time.Duration(f.TurnNanos), CommandTime: time.Duration(f.TurnNanos - f.DutyNanos),
-		LongTurns: longTurns(f.LongTurns), LongestTurn: f.LongestTurn, LongestTurnCPU: f.LongestTurnCPU, MostCommandsPerTurn: f.MostCommandsPerTurn, DutyTime: time.Duration(f.DutyNanos),
+		LongTurns: longTurns(f.LongTurns), LongestTurn: f.LongestTurn, LongestTurnCPU: f.LongestTurnCPU,
+		MostCommandsPerTurn: f.MostCommandsPerTurn, DutyTime: time.Duration(f.DutyNanos),
 		TurnsPerSecond: f.TurnsPerSecond, TurnMean: f.TurnMean, ExpireTime: time.Duration(f.ExpiryNanos),
 		EvictionTime: f.Exceeded, CurrentEvictionTime: f.ExceededNow, DeniedAuth: uint64(in.denials.Denied(acl.DeniedAuth)),
 		DeniedCommands: uint64(in.denials.Denied(acl.DeniedCommand)), DeniedKeys: uint64(in.denials.Denied(acl.DeniedKey)),

@@ -45,9 +45,17 @@ func (in *instance) observeNow(words ...string) (reply []byte, err error) {
 	return reply, err
 }
 
-// consultAs runs a command of the console's.
+// consultAs runs a command of the console's. Its reply waits for the disk as any other does: it may show a write that a
+// power cut takes back.
 func (in *instance) consultAs(name string, args [][]byte) (reply []byte, err error) {
+	var turn uint64
+	defer func() {
+		for in.gate.Holds(turn) {
+			time.Sleep(time.Millisecond)
+		}
+	}()
 	in.core.Do(func() {
+		turn = in.core.TurnNumber()
 		var user *acl.User
 		if user = in.core.Users().Find([]byte(name)); user == nil || !user.Rights().Enabled() {
 			err = fmt.Errorf("NOAUTH the user %q of admin-console-user is not there or is off", name)
@@ -73,11 +81,10 @@ func takeReply(guest *client.Client) (reply []byte, err error) {
 	return reply, nil
 }
 
-// clientLines are at most n clients from an id on.
-func (in *instance) clientLines(from int64, n int) []string {
-	lines := []string{}
+// clientLines are the first n clients.
+func (in *instance) clientLines(n int) (lines []string) {
 	in.core.Do(func() {
-		for cl := range in.clients.From(from) {
+		for cl := range in.clients.All {
 			if len(lines) == n {
 				return
 			}

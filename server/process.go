@@ -148,11 +148,13 @@ func Supervise(s *ProcessSettings, log *logging.Logger) *Supervisor {
 		_ = os.Unsetenv("UPSTART_JOB")
 	case supervisedSystemd:
 		if os.Getenv("NOTIFY_SOCKET") == "" {
-			log.Warning("systemd supervision requested or auto-detected, but Redis is compiled without libsystemd support or NOTIFY_SOCKET not found!")
+			log.Warning("systemd supervision requested or auto-detected, but Redis is compiled without libsystemd support or " +
+				"NOTIFY_SOCKET not found!")
 			v.mode = supervisedNo
 			break
 		}
-		log.Notice("Supervised by systemd. Please make sure you set appropriate values for TimeoutStartSec and TimeoutStopSec in your service unit.")
+		log.Notice("Supervised by systemd. Please make sure you set appropriate values for TimeoutStartSec and " +
+			"TimeoutStopSec in your service unit.")
 		v.Status("Redis is loading...", "")
 	}
 	return v

@@ -116,7 +116,8 @@ func eventually(t *testing.T, what string, holds func() bool, log func() string)
 }
 
 func TestLifeAndTerm(t *testing.T) {
-	s := start(t, asServer, "", "--always-show-logo", "yes", "--pidfile", "the.pid", "--proc-title-template", "{title} on {unixsocket} {port}",
+	s := start(t, asServer, "", "--always-show-logo", "yes", "--pidfile", "the.pid",
+		"--proc-title-template", "{title} on {unixsocket} {port}",
 		"--jemalloc-bg-thread", "no", "--active-defrag-max-scan-fields", "500", "--tls-dh-params-file", "dh.pem",
 		"--unsupported-directives", "warn")
 	s.await("Ready to accept connections")
@@ -140,7 +141,8 @@ func TestLifeAndTerm(t *testing.T) {
 		t.Errorf("pid file: %q, %v", b, err)
 	}
 	title, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	if want := os.Args[0] + " on " + filepath.Join(s.dir, "s") + " 0"; err != nil || string(bytes.TrimRight(title, "\x00")) != want {
+	if want := os.Args[0] + " on " + filepath.Join(s.dir, "s") + " 0"; err != nil ||
+		string(bytes.TrimRight(title, "\x00")) != want {
 		t.Errorf("title %q, want %q, %v", title, want, err)
 	}
 	for _, harmless := range []syscall.Signal{syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGPIPE, syscall.SIGALRM} {
@@ -166,7 +168,8 @@ func TestBadConfigEnds(t *testing.T) {
 	if status := s.exit(); status.ExitStatus() != 1 {
 		t.Errorf("ended with %v", status)
 	}
-	want := "\n*** FATAL CONFIG FILE ERROR (Redis 7.4.1) ***\nReading the configuration file, at line 5\n>>> 'hz \"x\"'\nargument couldn't be parsed into an integer\n"
+	want := "\n*** FATAL CONFIG FILE ERROR (Redis 7.4.1) ***\nReading the configuration file, at line 5\n>>> 'hz " +
+		"\"x\"'\nargument couldn't be parsed into an integer\n"
 	if s.log() != want {
 		t.Errorf("%q", s.log())
 	}
@@ -223,7 +226,8 @@ func TestCrashReport(t *testing.T) {
 	if status := s.exit(); !status.Signaled() && status.ExitStatus() != 2 {
 		t.Errorf("ended with %v", status)
 	}
-	for _, text := range []string{"=== REDIS BUG REPORT START", "crashed by signal: 11", "goroutine ", "=== REDIS BUG REPORT END"} {
+	for _, text := range []string{"=== REDIS BUG REPORT START",
+		"crashed by signal: 11", "goroutine ", "=== REDIS BUG REPORT END"} {
 		if !strings.Contains(s.log(), text) {
 			t.Errorf("no %q in\n%s", text, s.log())
 		}
@@ -247,7 +251,8 @@ func TestSystemd(t *testing.T) {
 		}
 		v.Ready()
 		v.Stopping()
-		for _, want := range []string{"STATUS=Redis is loading...\n", "STATUS=Ready to accept connections\nREADY=1\n", "STOPPING=1\n"} {
+		for _, want := range []string{"STATUS=Redis is loading...\n",
+			"STATUS=Ready to accept connections\nREADY=1\n", "STOPPING=1\n"} {
 			buf := make([]byte, 100)
 			_ = conn.SetReadDeadline(time.Now().Add(patience))
 			if n, err := conn.Read(buf); err != nil || string(buf[:n]) != want {
@@ -317,7 +322,8 @@ func TestOpenFiles(t *testing.T) {
 	if err != nil || fit <= 0 || fit >= tooMany {
 		t.Fatalf("%d, %v", fit, err)
 	}
-	for _, text := range []string{"You requested maxclients of 1099511627776 requiring at least 1099511627808 max file descriptors.",
+	for _, text := range []string{"You requested maxclients of 1099511627776 requiring at least 1099511627808 max file " +
+		"descriptors.",
 		fmt.Sprintf("maxclients has been reduced to %d to compensate for low ulimit", fit)} {
 		if !strings.Contains(out.String(), text) {
 			t.Errorf("no %q in\n%s", text, &out)
@@ -387,7 +393,8 @@ func TestAnswer(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		code, done := Answer(ParseArguments(c.argv), &out, &out)
-		if !done || c.code >= 0 && code != c.code || !strings.HasPrefix(out.String(), c.out) && !strings.Contains(out.String(), c.out) {
+		if !done || c.code >= 0 && code != c.code || !strings.HasPrefix(out.String(), c.out) &&
+			!strings.Contains(out.String(), c.out) {
 			t.Errorf("%v: %d, %v, %s", c.argv, code, done, &out)
 		}
 	}

@@ -64,7 +64,8 @@ func (in *instance) roleBarriers() (all []*engine.Barrier) {
 		in.core.IgnoreMemoryLimit(on && in.following.IgnoreMemory.Get())
 		_ = in.oom.Apply(on) // it has told the log
 	}
-	in.registry.Follow(func() { in.roleChanged() }, "replica-read-only", "replica-serve-stale-data", "replica-ignore-maxmemory")
+	in.registry.Follow(func() { in.roleChanged() }, "replica-read-only",
+		"replica-serve-stale-data", "replica-ignore-maxmemory")
 	return []*engine.Barrier{readOnly, stale, beside}
 }
 
@@ -117,9 +118,10 @@ func (t taker) Take(c *replication.Copy, begin func() bool, done func(db int)) e
 		return t.beside(c, begin, done)
 	}
 	if bySocket {
-		return t.inPlace(in.core.Do, begin, done, c.Size, "socket", func(to bgsave.Inserter, o bgsave.LoadOptions) (bgsave.Loaded, error) {
-			return readCopy(in, c, to, o)
-		})
+		return t.inPlace(in.core.Do, begin, done, c.Size, "socket",
+			func(to bgsave.Inserter, o bgsave.LoadOptions) (bgsave.Loaded, error) {
+				return readCopy(in, c, to, o)
+			})
 	}
 	path := in.save.FileName.Get()
 	in.core.Do(func() { in.scheduler.Abort("a file of the primary's takes its place") })
@@ -228,7 +230,8 @@ type reader func(bgsave.Inserter, bgsave.LoadOptions) (bgsave.Loaded, error)
 
 // inPlace empties the databases and reads the copy into them. Nobody is served meanwhile. turn runs a function in a
 // turn.
-func (t taker) inPlace(turn func(func()), begin func() bool, done func(db int), size int64, from string, read reader) error {
+func (t taker) inPlace(turn func(func()), begin func() bool, done func(db int), size int64, from string,
+	read reader) error {
 	in := t.in
 	still := true
 	in.log.Notice("MASTER <-> REPLICA sync: Flushing old data")
@@ -298,7 +301,8 @@ func (t taker) beside(c *replication.Copy, begin func() bool, done func(db int))
 	}
 	o := t.copyOptions(c.Size)
 	o.First = first
-	l, err := readCopy(in, c, &bgsave.Into{Space: in.space, Turn: func(f func()) { in.core.Do(func() { in.core.Trusting(f) }) },
+	l, err := readCopy(in, c, &bgsave.Into{Space: in.space,
+		Turn: func(f func()) { in.core.Do(func() { in.core.Trusting(f) }) },
 		Functions: func(source []byte) (err error) {
 			in.core.Do(func() { err = staged.Add(source) })
 			return err

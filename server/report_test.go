@@ -53,7 +53,8 @@ func TestProgressIsTold(t *testing.T) {
 	var log bytes.Buffer
 	loading, saved := &bgsave.Loading{}, &bgsave.Progress{}
 	var saving *bgsave.Progress
-	r := &reporter{log: logging.New(&log), supervisor: v, loading: loading, saving: func() *bgsave.Progress { return saving }}
+	r := &reporter{log: logging.New(&log), supervisor: v, loading: loading,
+		saving: func() *bgsave.Progress { return saving }}
 	now := time.Unix(1_000_000, 0)
 	tick := func() { r.tick(now); now = now.Add(time.Second) }
 	tick() // nothing is under way: nobody hears
@@ -76,7 +77,8 @@ func TestProgressIsTold(t *testing.T) {
 	loading.Read.Store(500)
 	tick()
 	h.hears("STATUS=Loading: 50.0%, about 11 seconds to go, 7 keys so far\nEXTEND_TIMEOUT_USEC=60000000\n")
-	if !strings.HasSuffix(log.String(), " * Loading: 50.0%, about 11 seconds to go, 7 keys so far\n") || strings.Count(log.String(), "\n") != 1 {
+	if !strings.HasSuffix(log.String(), " * Loading: 50.0%, about 11 seconds to go, 7 keys so far\n") ||
+		strings.Count(log.String(), "\n") != 1 {
 		t.Errorf("the log after ten seconds: %q", log.String())
 	}
 	loading.Active.Store(false)

@@ -70,7 +70,8 @@ func run(argv []string, manual Manual, asSentinel bool) int {
 			return 1
 		}
 	}
-	if in.config, err = Load(in.registry, args, bytes.NewReader(stdin), Directives{Log: log, Sentinel: asSentinel}); err != nil {
+	if in.config, err = Load(in.registry, args, bytes.NewReader(stdin),
+		Directives{Log: log, Sentinel: asSentinel}); err != nil {
 		return refuse(log, err)
 	}
 	if err := in.refuseUnsupported(); err != nil {

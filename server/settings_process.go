@@ -104,7 +104,8 @@ func (s *ProcessSettings) Rows() []setting.Row {
 		setting.NewEnum("syslog-facility", &s.SyslogFacility, 16<<3, facilities, setting.Immutable),
 		setting.NewBool("always-show-logo", &s.AlwaysShowLogo, false, setting.Immutable),
 		setting.NewBool("set-proc-title", &s.SetProcTitle, true, setting.Immutable),
-		setting.NewString("proc-title-template", &s.TitleTemplate, "{title} {listen-addr} {server-mode}", setting.CheckString(checkTitle)),
+		setting.NewString("proc-title-template", &s.TitleTemplate,
+			"{title} {listen-addr} {server-mode}", setting.CheckString(checkTitle)),
 		setting.NewEnum("oom-score-adj", &s.OomScoreAdj, oomLeave, []setting.Choice[oomMode]{
 			{Name: "no", Value: oomLeave}, {Name: "yes", Value: oomRelative},
 			{Name: "relative", Value: oomRelative}, {Name: "absolute", Value: oomAbsolute},
@@ -121,18 +122,25 @@ func (s *ProcessSettings) Rows() []setting.Row {
 		setting.NewBool("crash-memcheck-enabled", &u.crashMemcheck, true, setting.Nothing("a crash report tests no memory")),
 		setting.NewBool("disable-thp", &u.disableTHP, true, setting.Immutable,
 			setting.Nothing("saving copies no page tables, so huge pages do no harm and are asked for")),
-		setting.NewBool("use-exit-on-panic", &u.exitOnPanic, false, setting.Hidden, setting.Nothing("a panic always ends with exit code 2")),
-		setting.NewString("bio-cpulist", &u.bioCPUs, "", setting.Immutable, setting.Also("bio_cpulist"), setting.Nothing("background work has no threads of its own")),
-		setting.NewString("aof-rewrite-cpulist", &u.aofCPUs, "", setting.Immutable, setting.Also("aof_rewrite_cpulist"), setting.Nothing("a rewrite is no process of its own")),
-		setting.NewString("bgsave-cpulist", &u.saveCPUs, "", setting.Immutable, setting.Also("bgsave_cpulist"), setting.Nothing("a save is no process of its own")),
-		setting.NewString("ignore-warnings", &u.warnings, "", setting.KeepEmpty, setting.Nothing("no warning of this server stops it")),
-		setting.NewInt("watchdog-period", &u.watchdog, 0, setting.Between(0, maxInt), setting.Adjust(watchdogPeriod), setting.Hidden, setting.Nothing("execution traces and pprof show what is slow")),
+		setting.NewBool("use-exit-on-panic", &u.exitOnPanic, false, setting.Hidden,
+			setting.Nothing("a panic always ends with exit code 2")),
+		setting.NewString("bio-cpulist", &u.bioCPUs, "", setting.Immutable, setting.Also("bio_cpulist"),
+			setting.Nothing("background work has no threads of its own")),
+		setting.NewString("aof-rewrite-cpulist", &u.aofCPUs, "", setting.Immutable, setting.Also("aof_rewrite_cpulist"),
+			setting.Nothing("a rewrite is no process of its own")),
+		setting.NewString("bgsave-cpulist", &u.saveCPUs, "", setting.Immutable, setting.Also("bgsave_cpulist"),
+			setting.Nothing("a save is no process of its own")),
+		setting.NewString("ignore-warnings", &u.warnings, "", setting.KeepEmpty,
+			setting.Nothing("no warning of this server stops it")),
+		setting.NewInt("watchdog-period", &u.watchdog, 0, setting.Between(0, maxInt), setting.Adjust(watchdogPeriod),
+			setting.Hidden, setting.Nothing("execution traces and pprof show what is slow")),
 	}
 }
 
 // facilities are those of <syslog.h>, at its numbers.
 var facilities = []setting.Choice[facility]{
-	{Name: "user", Value: 1 << 3}, {Name: "local0", Value: 16 << 3}, {Name: "local1", Value: 17 << 3}, {Name: "local2", Value: 18 << 3},
+	{Name: "user", Value: 1 << 3}, {Name: "local0", Value: 16 << 3}, {Name: "local1", Value: 17 << 3},
+	{Name: "local2", Value: 18 << 3},
 	{Name: "local3", Value: 19 << 3}, {Name: "local4", Value: 20 << 3}, {Name: "local5", Value: 21 << 3},
 	{Name: "local6", Value: 22 << 3}, {Name: "local7", Value: 23 << 3},
 }

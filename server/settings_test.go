@@ -96,6 +96,22 @@ func TestReference(t *testing.T) {
 	}
 }
 
+// TestOwnSettingsTakeTheirValue: whoever sets all that CONFIG GET has shown knows which of the reference's settings
+// cannot be set, and none of ours.
+func TestOwnSettingsTakeTheirValue(t *testing.T) {
+	registry := newRegistry(t)
+	for _, name := range ownSettingNames {
+		row := registry.Lookup(name)
+		if row.Flags&setting.Hidden != 0 {
+			continue // CONFIG GET * does not show it
+		}
+		value := row.Get()
+		if err := registry.SetMany([]setting.Pair{{Name: name, Value: value}}, setting.Conditions{}); err != nil {
+			t.Errorf("CONFIG SET %s %q: %v", name, value, err)
+		}
+	}
+}
+
 // TestReplies holds the replies of CONFIG SET, and what CONFIG GET says afterwards, to the reference server's:
 // testdata/replies.tsv has a line a try (name, value, reply, value afterwards), each made from the defaults.
 func TestReplies(t *testing.T) {
@@ -122,13 +138,15 @@ func TestReplies(t *testing.T) {
 		row := registry.Lookup(name)
 		before := row.Get()
 		reply := ""
-		if err := registry.SetMany([]setting.Pair{{Name: name, Value: value}}, setting.Conditions{Protected: true}); err != nil {
+		if err := registry.SetMany([]setting.Pair{{Name: name, Value: value}},
+			setting.Conditions{Protected: true}); err != nil {
 			reply = strings.TrimPrefix(err.Error(), "CONFIG SET failed (possibly related to argument '"+name+"') - ")
 		}
 		if reply != want || row.Get() != now {
 			t.Errorf("%s %q: %q, now %q; the reference: %q, %q", name, value, reply, row.Get(), want, now)
 		}
-		if err := registry.SetMany([]setting.Pair{{Name: name, Value: before}}, setting.Conditions{Protected: true}); err != nil {
+		if err := registry.SetMany([]setting.Pair{{Name: name, Value: before}},
+			setting.Conditions{Protected: true}); err != nil {
 			t.Fatalf("%s back to %q: %v", name, before, err)
 		}
 	}
@@ -183,7 +201,8 @@ func TestDocumented(t *testing.T) {
 		if len(stated[name]) == 0 {
 			if above := lines[i-1]; !strings.HasPrefix(above, "# ") {
 				t.Errorf("line %d: no reason above %s", i+1, name)
-			} else if want := "# No effect in this version: " + row.Why() + "."; (above == want) != (row.Flags&setting.NoEffect != 0) {
+			} else if want := "# No effect in this version: " + row.Why() +
+				"."; (above == want) != (row.Flags&setting.NoEffect != 0) {
 				t.Errorf("line %d: above %s stands %q; its row says %q", i+1, name, above, want)
 			}
 		}

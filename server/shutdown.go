@@ -36,7 +36,8 @@ var (
 // Family is SHUTDOWN.
 func (s *shutdown) Family() command.Family {
 	return command.Family{Name: "server", Rows: []command.Spec{
-		{Name: "shutdown", Arity: -1, Flags: command.Admin | command.NoScript | command.Loading | command.Stale | command.NoMulti |
+		{Name: "shutdown", Arity: -1, Flags: command.Admin | command.NoScript | command.Loading | command.Stale |
+			command.NoMulti |
 			command.AllowBusy | command.Sentinel, Run: s.run},
 	}}
 }
@@ -87,7 +88,8 @@ func (s *shutdown) request(c *command.Context, mode ShutdownMode) error {
 	s.mode = mode
 	if !s.waiting {
 		s.log.Notice("User requested shutdown...")
-		if lagging := s.in.feed.Lagging(); lagging > 0 && mode&ShutdownNow == 0 && s.in.settings.Process.ShutdownWait.Get() > 0 {
+		if lagging := s.in.feed.Lagging(); lagging > 0 && mode&ShutdownNow == 0 &&
+			s.in.settings.Process.ShutdownWait.Get() > 0 {
 			s.waiting = true
 			s.until = s.in.core.Now() + s.in.settings.Process.ShutdownWait.Get()*1000
 			s.log.Notice("Waiting for replicas before shutting down.")

@@ -75,24 +75,24 @@ const (
 	bigKeysTold = 10
 )
 
-// gauge describes a figure that has labels.
-func gauge(name, help string, labels ...string) *prometheus.Desc {
+// figure describes a figure, and its labels.
+func figure(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("spindle_"+name, help, labels, nil)
 }
 
 var (
-	purposeDesc   = gauge("memory_purpose_bytes", "Resident memory by what it is for; the sum is the resident set.", "purpose")
-	stallsDesc    = gauge("stalls_total", "Times that a turn was held past stall-threshold.", "kind")
-	stalledDesc   = gauge("stall_seconds_total", "How long turns were held then.", "kind")
-	replyDesc     = gauge("reply_seconds", "Time from reading a request to writing its reply.", "command")
+	purposeDesc   = figure("memory_purpose_bytes", "Resident memory by what it is for; the sum is the resident set.", "purpose")
+	stallsDesc    = figure("stalls_total", "Times that a turn was held past stall-threshold.", "kind")
+	stalledDesc   = figure("stall_seconds_total", "How long turns were held then.", "kind")
+	replyDesc     = figure("reply_seconds", "Time from reading a request to writing its reply.", "command")
 	replyBounds   = histogram.Bounds()
-	hotShareDesc  = gauge("hotkey_share", "Share of all uses of keys, of the hottest keys.", "db", "key")
-	hotReadsDesc  = gauge("hotkey_reads_per_second", "Reads of a hot key.", "db", "key")
-	hotWritesDesc = gauge("hotkey_writes_per_second", "Writes of a hot key.", "db", "key")
-	hotBytesDesc  = gauge("hotkey_bytes_per_second", "Bytes of requests for a hot key and of their replies.", "db", "key")
-	bigBytesDesc  = gauge("bigkey_bytes", "Bytes of one of the largest keys of a type.", "db", "type", "key")
-	bigCountDesc  = gauge("bigkey_elements", "Elements of one of the largest keys of a type.", "db", "type", "key")
-	hotCPUDesc    = gauge("hotkey_cpu_seconds_per_second", "Time in turns for a hot key.", "db", "key")
+	hotShareDesc  = figure("hotkey_share", "Share of all uses of keys, of the hottest keys.", "db", "key")
+	hotReadsDesc  = figure("hotkey_reads_per_second", "Reads of a hot key.", "db", "key")
+	hotWritesDesc = figure("hotkey_writes_per_second", "Writes of a hot key.", "db", "key")
+	hotBytesDesc  = figure("hotkey_bytes_per_second", "Bytes of requests for a hot key and of their replies.", "db", "key")
+	bigBytesDesc  = figure("bigkey_bytes", "Bytes of one of the largest keys of a type.", "db", "type", "key")
+	bigCountDesc  = figure("bigkey_elements", "Elements of one of the largest keys of a type.", "db", "type", "key")
+	hotCPUDesc    = figure("hotkey_cpu_seconds_per_second", "Time in turns for a hot key.", "db", "key")
 )
 
 // Describe sends nothing: which keys are named changes.
@@ -130,11 +130,11 @@ func (m sightMetrics) Collect(out chan<- prometheus.Metric) {
 		} else {
 			seen[at] = true
 		}
-		for _, figure := range []struct {
+		for _, f := range []struct {
 			desc *prometheus.Desc
 			v    float64
 		}{{hotShareDesc, k.Share}, {hotReadsDesc, k.Reads}, {hotWritesDesc, k.Writes}, {hotBytesDesc, k.Bytes}, {hotCPUDesc, k.CPU}} {
-			out <- prometheus.MustNewConstMetric(figure.desc, prometheus.GaugeValue, figure.v, db, key)
+			out <- prometheus.MustNewConstMetric(f.desc, prometheus.GaugeValue, f.v, db, key)
 		}
 	}
 }

@@ -36,7 +36,8 @@ type Signals struct {
 // that the data set is being read. Either may be nil.
 func WatchSignals(s *ProcessSettings, log *logging.Logger, atOnce func(), loading func() bool) *Signals {
 	w := &Signals{
-		Shutdown: make(chan ShutdownMode, 1), settings: s, log: log, atOnce: atOnce, loading: loading, incoming: make(chan os.Signal, 16),
+		Shutdown: make(chan ShutdownMode, 1), settings: s, log: log, atOnce: atOnce, loading: loading,
+		incoming: make(chan os.Signal, 16),
 	}
 	signal.Ignore(unix.SIGHUP, unix.SIGPIPE)
 	signal.Notify(w.incoming, unix.SIGTERM, unix.SIGINT, unix.SIGALRM, unix.SIGUSR1, unix.SIGUSR2)
@@ -113,7 +114,8 @@ func (w *Signals) shutdown(name string, mode ShutdownMode) {
 // crash reports a signal that came from outside and ends the process: by the signal itself, so that whoever waits for
 // it sees that, where the Go runtime does not catch it once more and exits with 2 (SIGSEGV, SIGABRT).
 func (w *Signals) crash(s unix.Signal) {
-	w.log.Raw(CrashReport(fmt.Sprintf("Redis %s crashed by signal: %d, sent from outside the process", RedisVersion, int(s)), stacks()))
+	w.log.Raw(CrashReport(fmt.Sprintf("Redis %s crashed by signal: %d, sent from outside the process",
+		RedisVersion, int(s)), stacks()))
 	signal.Reset(s)
 	_ = unix.Kill(os.Getpid(), s)
 }

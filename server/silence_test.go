@@ -22,7 +22,8 @@ func TestSilence(t *testing.T) {
 		{"an error after ON", "CLIENT REPLY OFF\r\nCLIENT REPLY ON\r\n" + noRequest, "+OK\r\n" + noRequestText, ""},
 		// What follows in the transaction is done, what follows behind it is not.
 		{"the replies behind one's own end",
-			"MULTI\r\nINCR counter\r\nCLIENT KILL SKIPME no TYPE normal\r\nINCR counter\r\nLRANGE counter 0 1\r\nEXEC\r\nINCR counter\r\n",
+			"MULTI\r\nINCR counter\r\nCLIENT KILL SKIPME no TYPE normal\r\nINCR counter\r\nLRANGE counter 0 1\r\nEXEC\r\nINCR " +
+				"counter\r\n",
 			"+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*4\r\n:1\r\n:2\r\n", "2"},
 	} {
 		conn, err := net.Dial("unix", filepath.Join(s.dir, "s"))

@@ -112,7 +112,8 @@ func TestThreadsWhileStill(t *testing.T) {
 			{5, whileCalm}, {5, whileCalm}, {5, whileCalm}, {5, whileCalm}, {5, still}, // half a second of 50 a second
 			{15, still}, {23, still}, {11, still},
 			{30, whileCalm},
-			{15, whileCalm}, {23, whileCalm}, {11, whileCalm}, {15, whileCalm}, {11, whileCalm}, {11, whileCalm}, {11, whileCalm}, {11, whileCalm}, {11, still},
+			{15, whileCalm}, {23, whileCalm}, {11, whileCalm}, {15, whileCalm}, {11, whileCalm}, {11, whileCalm},
+			{11, whileCalm}, {11, whileCalm}, {11, still},
 			{2000, 0}, // a load needs none either
 		} {
 			if got := tick(c.turns, false); got != c.want {

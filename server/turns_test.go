@@ -46,7 +46,8 @@ func newDuel(t *testing.T, seed uint64, args ...string) *duel {
 	t.Chdir(t.TempDir())
 	d := &duel{t: t, rng: rand.New(rand.NewPCG(seed, 99))}
 	for i, side := range []*[2]*caller{&d.whole, &d.single} {
-		in := assembled(t, append([]string{"--dbfilename", fmt.Sprintf("%d.rdb", i), "--save", "", "--enable-debug-command", "yes"}, args...)...)
+		in := assembled(t, append([]string{"--dbfilename", fmt.Sprintf("%d.rdb", i), "--save", "",
+			"--enable-debug-command", "yes"}, args...)...)
 		*side = [2]*caller{newCaller(t, in), newCaller(t, in)}
 	}
 	d.other = newCaller(t, d.single[0].in)
@@ -68,7 +69,8 @@ func (d *duel) send(i int, requests ...[]byte) {
 	}
 	got := d.whole[i].send(whole)
 	if got, want = savings.ReplaceAll(got, nil), savings.ReplaceAll(want, nil); !bytes.Equal(got, want) {
-		d.t.Fatalf("replies %.2000q, want %.2000q, after\n%s", got, want, strings.Join(d.history[max(0, len(d.history)-25):], "\n"))
+		d.t.Fatalf("replies %.2000q, want %.2000q, after\n%s", got, want,
+			strings.Join(d.history[max(0, len(d.history)-25):], "\n"))
 	}
 }
 
@@ -107,7 +109,8 @@ func (d *duel) request(line string) []byte { return protocol.AppendCommand(nil, 
 
 // pipeline is pushes and pops that mostly go on with the key of the request before.
 func (d *duel) pipeline() (requests [][]byte) {
-	lines := []string{"RPUSH # v%", "LPUSH # v%", "RPOP #", "LPOP #", "RPUSH # v% %", "LPUSH # " + strings.Repeat("x", 40) + "%", "LLEN #"}
+	lines := []string{"RPUSH # v%", "LPUSH # v%", "RPOP #", "LPOP #", "RPUSH # v% %",
+		"LPUSH # " + strings.Repeat("x", 40) + "%", "LLEN #"}
 	args := d.fill(lines[d.rng.IntN(len(lines))])
 	for range 2 + d.rng.IntN(24) {
 		if key := args[1]; d.rng.IntN(3) == 0 {
@@ -122,11 +125,16 @@ func (d *duel) pipeline() (requests [][]byte) {
 
 // between is what comes between two pipelines, mostly as a request of its own.
 var between = []string{
-	"DEL #", "UNLINK #", "FLUSHALL", "FLUSHALL ASYNC", "FLUSHDB SYNC", "SWAPDB 0 1", "RENAME # #", "COPY # # REPLACE", "COPY # # DB 1 REPLACE", "MOVE # 1",
-	"SORT # ALPHA STORE #", "SORT # BY nosort STORE #", "EXPIRE # 1000", "PERSIST #", "LREM # 2 v%", "LINSERT # BEFORE v% x", "LTRIM # 1 -2", "LTRIM # 0 2",
-	"LSET # 0 %", "LSET # -1 another-%", "BGSAVE", "BGSAVE", "BGSAVE", "SET # %", "GETDEL #", "SINTERSTORE # s s", "ZADD # 1 a", "HSET # a b", "RPOPLPUSH # #",
-	"LMOVE # # LEFT RIGHT", "LMOVE # # RIGHT RIGHT", "LMPOP 1 # LEFT COUNT 2", "RPOP # 3", "RPUSH #" + strings.Repeat(" v%", 150), "LPUSH #" + strings.Repeat(" v%", 70),
-	"CONFIG SET list-max-listpack-size 3", "CONFIG SET list-max-listpack-size -2", "DEBUG QUICKLIST-PACKED-THRESHOLD 20b", "DEBUG QUICKLIST-PACKED-THRESHOLD 0",
+	"DEL #", "UNLINK #", "FLUSHALL", "FLUSHALL ASYNC", "FLUSHDB SYNC", "SWAPDB 0 1", "RENAME # #", "COPY # # REPLACE",
+	"COPY # # DB 1 REPLACE", "MOVE # 1",
+	"SORT # ALPHA STORE #", "SORT # BY nosort STORE #", "EXPIRE # 1000", "PERSIST #", "LREM # 2 v%",
+	"LINSERT # BEFORE v% x", "LTRIM # 1 -2", "LTRIM # 0 2",
+	"LSET # 0 %", "LSET # -1 another-%", "BGSAVE", "BGSAVE", "BGSAVE", "SET # %", "GETDEL #", "SINTERSTORE # s s",
+	"ZADD # 1 a", "HSET # a b", "RPOPLPUSH # #",
+	"LMOVE # # LEFT RIGHT", "LMOVE # # RIGHT RIGHT", "LMPOP 1 # LEFT COUNT 2", "RPOP # 3",
+	"RPUSH #" + strings.Repeat(" v%", 150), "LPUSH #" + strings.Repeat(" v%", 70),
+	"CONFIG SET list-max-listpack-size 3", "CONFIG SET list-max-listpack-size -2",
+	"DEBUG QUICKLIST-PACKED-THRESHOLD 20b", "DEBUG QUICKLIST-PACKED-THRESHOLD 0",
 }
 
 // TestHotKeysAcrossTurns: what is kept in mind of the last key from one turn to the next changes no reply and no data,
@@ -186,7 +194,8 @@ func (d *duel) disturb(round int) {
 func (d *duel) compare() {
 	for db := range 2 {
 		for _, key := range hotKeys {
-			d.send(0, words(fmt.Sprint("SELECT ", db)), words("TYPE "+key), words("OBJECT ENCODING "+key), words("LRANGE "+key+" 0 -1"), words("LLEN "+key))
+			d.send(0, words(fmt.Sprint("SELECT ", db)), words("TYPE "+key), words("OBJECT ENCODING "+key),
+				words("LRANGE "+key+" 0 -1"), words("LLEN "+key))
 		}
 	}
 	d.send(0, words("SELECT 0"))
@@ -216,7 +225,8 @@ func TestReplacedBetweenTurns(t *testing.T) {
 func TestOneBufferForAllRequests(t *testing.T) {
 	d := newDuel(t, 1)
 	buffer := make([]byte, 0, 256)
-	for _, line := range []string{"SET a 1", "SET b 2", "GET a", "GET b", "RPUSH x 1", "RPUSH y 1", "RPUSH x 2", "RPUSH x 3", "RPUSH y 2", "LLEN x", "LLEN y", "LPOP x", "RPOP y", "LRANGE x 0 -1", "LRANGE y 0 -1"} {
+	for _, line := range []string{"SET a 1", "SET b 2", "GET a", "GET b", "RPUSH x 1", "RPUSH y 1", "RPUSH x 2",
+		"RPUSH x 3", "RPUSH y 2", "LLEN x", "LLEN y", "LPOP x", "RPOP y", "LRANGE x 0 -1", "LRANGE y 0 -1"} {
 		buffer = append(buffer[:0], words(line)...)
 		d.send(0, buffer)
 	}

@@ -66,7 +66,8 @@ func (in *instance) refuseUnsupported() error {
 	for _, u := range found {
 		reason.WriteString(u.directive + ": not in this version: " + u.without + ".\n")
 	}
-	reason.WriteString("To start all the same: unsupported-directives warn, or --unsupported-directives warn as an option.")
+	reason.WriteString("To start all the same: unsupported-directives warn, or --unsupported-directives warn as an " +
+		"option.")
 	refusal.Reason = reason.String()
 	return &refusal
 }

@@ -60,7 +60,8 @@ func (in *instance) joinUsers() {
 func (in *instance) loadUsers() error {
 	path, users := in.access.File.Get(), in.core.Users()
 	if path != "" && len(in.config.Users) > 0 {
-		in.log.Warning("Configuring Redis with users defined in redis.conf and at the same setting an ACL file path is invalid. " +
+		in.log.Warning("Configuring Redis with users defined in redis.conf and at the same setting an ACL file path is " +
+			"invalid. " +
 			"Please define users either in the ACL file or in redis.conf, but not in both.")
 		return in.refused(errLogged, in.config.lines["aclfile"])
 	}
@@ -79,7 +80,8 @@ func (in *instance) loadUsers() error {
 			return err
 		}
 		lines = slices.Delete(lines, at, at+1)
-		in.config.Users, in.config.userLines = slices.Delete(in.config.Users, at, at+1), slices.Delete(in.config.userLines, at, at+1)
+		in.config.Users, in.config.userLines = slices.Delete(in.config.Users, at, at+1),
+			slices.Delete(in.config.userLines, at, at+1)
 	}
 	var failure error
 	in.core.Do(func() {

@@ -134,7 +134,8 @@ func newInstance(log *logging.Logger) (*instance, error) {
 	in := &instance{log: log, settings: &Settings{}}
 	registry, err := setting.NewRegistry(in.settings.Rows(), in.own.rows(), in.access.rows(), in.network.Rows(),
 		in.sockets.Rows(), in.engine.Rows(), in.common.Rows(), in.data.Rows(), in.observe.Rows(), in.save.Rows(),
-		in.feeding.Rows(), in.following.Rows(), in.aofSettings.Rows(), in.scriptSettings.Rows(), in.tracking.Rows(), in.tls.Rows(), in.clustering.Rows())
+		in.feeding.Rows(), in.following.Rows(), in.aofSettings.Rows(), in.scriptSettings.Rows(), in.tracking.Rows(),
+		in.tls.Rows(), in.clustering.Rows())
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +163,8 @@ type ownSettings struct {
 func (s *ownSettings) rows() []setting.Row {
 	return []setting.Row{
 		setting.NewEnum("reactor-backend", &s.Backend, reactor.Gnet, []setting.Choice[reactor.Backend]{
-			{Name: "gnet", Value: reactor.Gnet}, {Name: "epoll", Value: reactor.Epoll}, {Name: "netpoll", Value: reactor.Netpoll},
+			{Name: "gnet", Value: reactor.Gnet}, {Name: "epoll", Value: reactor.Epoll},
+			{Name: "netpoll", Value: reactor.Netpoll},
 		}, setting.Fixed),
 		setting.NewString("admin-address", &s.Admin, "", setting.Fixed),
 		setting.NewString("admin-token", &s.AdminToken, "", setting.Fixed, setting.Sensitive),
@@ -170,7 +172,8 @@ func (s *ownSettings) rows() []setting.Row {
 		setting.NewBool("admin-tls", &s.AdminTLS, false, setting.Fixed),
 		setting.NewString("admin-console-user", &s.Console, "", setting.Fixed),
 		setting.NewInt("admin-port", &s.LanePort, 0, setting.Between(0, math.MaxUint16), setting.Fixed),
-		setting.NewValue("admin-bind", &s.LaneBind, []string{"127.0.0.1"}, reactor.Addresses, setting.MultiArg, setting.Fixed),
+		setting.NewValue("admin-bind", &s.LaneBind, []string{"127.0.0.1"}, reactor.Addresses,
+			setting.MultiArg, setting.Fixed),
 		setting.NewString("admin-unixsocket", &s.LaneSocket, "", setting.Fixed),
 		setting.NewOctal("admin-unixsocketperm", &s.LaneSocketPerm, 0, setting.Between(0, 0o777), setting.Fixed),
 		setting.NewEnum("unsupported-directives", &s.Unsupported, refuseUnsupported, []setting.Choice[onUnsupported]{
@@ -236,13 +239,15 @@ func (in *instance) assemble(args Arguments) (err error) {
 // joinSaving connects the core with bgsave.
 func (in *instance) joinSaving() {
 	in.scheduler = bgsave.NewScheduler(bgsave.Parts{
-		Settings: &in.save, Log: in.log, Freeze: func() bgsave.View { return in.core.Freeze() }, Dirty: in.core.Dirty, Turn: in.core.Do,
+		Settings: &in.save, Log: in.log, Freeze: func() bgsave.View { return in.core.Freeze() }, Dirty: in.core.Dirty,
+		Turn:   in.core.Do,
 		Header: in.header, Clock: in.clockOf, Retained: in.retained, Settled: func() { in.stopWrites() },
 		Streaming: func() bool { return in.feed.Sending() },
 		Busy:      func() bool { return in.aof.Rewriting() }, Forks: func() int64 { return in.aof.Forks() },
 	})
-	in.saver = &bgsave.Commands{Scheduler: in.scheduler, Settings: &in.save, Limits: in.limits, Log: in.log, SkipsSanitize: skipsSanitize,
-		Turn: in.core.Do, Wake: in.core.Wake, Lent: in.core.Lent, Latch: in.core.Latch,
+	in.saver = &bgsave.Commands{Scheduler: in.scheduler, Settings: &in.save, Limits: in.limits, Log: in.log,
+		SkipsSanitize: skipsSanitize,
+		Turn:          in.core.Do, Wake: in.core.Wake, Lent: in.core.Lent, Latch: in.core.Latch,
 	}
 	in.whole.Emptied = append(in.whole.Emptied, func(removed int) { in.scheduler.Flushed(int64(removed)) })
 }
@@ -255,7 +260,8 @@ func (in *instance) header() bgsave.Header {
 	}
 	return bgsave.Header{
 		Replication:   state,
-		ServerVersion: RedisVersion, CreatedUnix: time.Now().Unix(), UsedMemory: in.core.UsedMemory(), Encodings: in.space.Store().Used,
+		ServerVersion: RedisVersion, CreatedUnix: time.Now().Unix(), UsedMemory: in.core.UsedMemory(),
+		Encodings: in.space.Store().Used,
 		Deadlines: in.space.FieldsHaveDeadlines(), Functions: in.scripts.Sources(), Slots: in.slotSizes(),
 	}
 }
@@ -275,7 +281,8 @@ func (in *instance) joinReplication() {
 	in.feeding.Log, in.feeding.Disk = in.log, in.aof
 	in.feeding.Output = func() replication.OutputLimit {
 		l := in.network.Output.Get()[protocol.ClassReplica]
-		return replication.OutputLimit{Hard: int64(min(l.Hard, math.MaxInt64)), Soft: int64(min(l.Soft, math.MaxInt64)), Seconds: l.Seconds}
+		return replication.OutputLimit{Hard: int64(min(l.Hard, math.MaxInt64)), Soft: int64(min(l.Soft, math.MaxInt64)),
+			Seconds: l.Seconds}
 	}
 	in.feed = replication.NewFeed(in.core, &in.feeding, streamer{in})
 	in.follower = in.newFollower()
@@ -316,11 +323,13 @@ func (in *instance) joinReplication() {
 			return scripts + libraries + log, log
 		},
 		ManyCodes: func(codes []string) {
-			in.log.Warning("Errorstats stopped adding new errors: clients have got %d different codes. Scripts can make them up. "+
-				"CONFIG RESETSTAT counts anew.", len(codes))
+			in.log.Warning("Errorstats stopped adding new errors: clients have got %d different codes. "+
+				"Scripts can make them up. CONFIG RESETSTAT counts anew.", len(codes))
 			in.log.Warning("Current errors code list: %s", strings.Join(codes, ", "))
 		},
-		Tick: []func(int64){func(ms int64) { in.beatMs.Store(ms) }, in.feed.Tick, in.follower.Tick, in.tickLog, in.saveByRules, in.shutdown.tick, in.sampleRates, in.tickThreads,
+		Tick: []func(int64){func(ms int64) {
+			in.beatMs.Store(ms)
+		}, in.feed.Tick, in.follower.Tick, in.tickLog, in.saveByRules, in.shutdown.tick, in.sampleRates, in.tickThreads,
 			func(int64) { in.tracker.Trim() }, in.boundKept},
 	})
 }
@@ -357,7 +366,8 @@ func (in *instance) logAttack() func(*client.Client) {
 	return func(cl *client.Client) {
 		if now := in.core.Now(); now-last >= 60_000 {
 			last = now
-			in.log.Warning("Possible SECURITY ATTACK detected. It looks like somebody is sending POST or Host: commands to Redis. "+
+			in.log.Warning("Possible SECURITY ATTACK detected. It looks like somebody is sending POST or Host: commands to "+
+				"Redis. "+
 				"This is likely due to an attacker attempting to use Cross Protocol Scripting to compromise your Redis instance. "+
 				"Connection from %s aborted.", cl.Conn.RemoteAddr())
 		}
@@ -472,7 +482,8 @@ func (in *instance) joinSettings() {
 	in.registry.Follow(in.core.ApplyStallThreshold, "stall-threshold")
 	in.registry.Follow(in.feed.ResizeBacklog, "repl-backlog-size")
 	in.registry.Follow(in.tracker.Trim, "tracking-table-max-keys")
-	in.registry.OnChange(func() error { return in.oom.Apply(in.following.Of.Get().Host != "") }, "oom-score-adj", "oom-score-adj-values")
+	in.registry.OnChange(func() error { return in.oom.Apply(in.following.Of.Get().Host != "") }, "oom-score-adj",
+		"oom-score-adj-values")
 	in.registry.OnChange(func() error {
 		return CheckMaxClients(in.network.MaxClients.Get(), in.sockets.Loops.Get(), in.log)
 	}, "maxclients")
@@ -484,6 +495,7 @@ func (in *instance) joinSettings() {
 	in.registry.Follow(func() { in.catalogue.TrackLatency(in.observe.LatencyTrack.Get()) }, "latency-tracking")
 	in.registry.OnChange(func() error { in.retitle(); return nil }, "proc-title-template")
 	in.registry.OnChange(in.switchLog, "appendonly")
+	in.registry.Follow(in.aof.HistoryChanged, "aof-disable-auto-gc")
 	in.joinUsers()
 	in.joinUnsupported()
 }
@@ -504,10 +516,12 @@ func (in *instance) listen() (err error) {
 			in.log.At(logging.Level(level), format, args...)
 		},
 		OutputLimit: func(session any, _ protocol.Class, _ int) {
-			in.log.Warning("Client %s scheduled to be closed ASAP for overcoming of output buffer limits.", in.describeNow(session))
+			in.log.Warning("Client %s scheduled to be closed ASAP for overcoming of output buffer limits.",
+				in.describeNow(session))
 		},
 		QueryLimit: func(session any, begin []byte) {
-			in.log.Warning("Closing client that reached max query buffer length: %s (qbuf initial bytes: %s)", in.describeNow(session),
+			in.log.Warning("Closing client that reached max query buffer length: %s (qbuf initial bytes: %s)",
+				in.describeNow(session),
 				setting.Quote(string(begin)))
 		},
 		Handshaking: in.handshaking,
@@ -653,7 +667,8 @@ func (in *instance) limits() codec.Limits {
 // loadOptions are how the data set is read at start.
 func (in *instance) loadOptions(path string) bgsave.LoadOptions {
 	return bgsave.LoadOptions{
-		NoChecksum: !in.save.Checksum.Get(), SkipModuleData: in.save.ModuleData.Get() == bgsave.SkipModuleData, Limits: in.limits(), Delay: in.save.LoadDelay.Get, Interval: in.save.LoadingInterval.Get(),
+		NoChecksum: !in.save.Checksum.Get(), SkipModuleData: in.save.ModuleData.Get() == bgsave.SkipModuleData,
+		Limits: in.limits(), Delay: in.save.LoadDelay.Get, Interval: in.save.LoadingInterval.Get(),
 		Name: path, Log: in.log, Progress: &in.loading,
 	}
 }
@@ -661,7 +676,8 @@ func (in *instance) loadOptions(path string) bgsave.LoadOptions {
 // title is what ps shows.
 func (in *instance) title() Title {
 	n := &in.sockets
-	t := Title{Mode: in.titleMode(), Program: in.program, Port: n.Port.Get(), TLSPort: n.TLSPort.Get(), UnixSocket: n.UnixSocket.Get(), ConfigFile: in.config.File}
+	t := Title{Mode: in.titleMode(), Program: in.program, Port: n.Port.Get(), TLSPort: n.TLSPort.Get(),
+		UnixSocket: n.UnixSocket.Get(), ConfigFile: in.config.File}
 	if bind := n.Bind.Get(); len(bind) > 0 && bind[0] != "*" {
 		t.Bind = strings.TrimPrefix(bind[0], "-")
 	}

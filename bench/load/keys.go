@@ -15,7 +15,8 @@ type chooser struct {
 }
 
 func newChooser(space KeySpace, seed uint64) *chooser {
-	c := &chooser{first: space.First, count: space.Count, state: seed*0x9E3779B97F4A7C15 | 1, sequential: space.Order == Sequential}
+	c := &chooser{first: space.First, count: space.Count, state: seed*0x9E3779B97F4A7C15 | 1,
+		sequential: space.Order == Sequential}
 	if space.Order == Zipf {
 		c.sampled = zipfSample(min(space.Count, math.MaxUint32), 1<<20, seed)
 	}

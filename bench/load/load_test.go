@@ -85,7 +85,8 @@ func TestTile(t *testing.T) {
 }
 
 func TestBatch(t *testing.T) {
-	spec := &Spec{Pipeline: 2, Mix: []Command{Request("MSET", "{key}", "{value:16}", "x{key}", "{value:3}"), Request("SET", "{key}", "{number}", "PXAT", "{deadline}")}}
+	spec := &Spec{Pipeline: 2, Mix: []Command{Request("MSET", "{key}", "{value:16}", "x{key}", "{value:3}"),
+		Request("SET", "{key}", "{number}", "PXAT", "{deadline}")}}
 	all, err := variants(spec)
 	if err != nil || len(all) != 1 {
 		t.Fatal(len(all), err)
@@ -93,7 +94,8 @@ func TestBatch(t *testing.T) {
 	b := all[0]
 	b.fill(&chooser{first: 7, count: 100, sequential: true}, &Deadlines{FirstMs: 1_900_000_000_000, SpreadMs: 5})
 	tail := string(filler(16)[13:])
-	want := "*5\r\n$4\r\nMSET\r\n$16\r\nkey:000000000007\r\n$16\r\nv000000000007" + tail + "\r\n$17\r\nxkey:000000000008\r\n$3\r\n" + string(filler(3)) + "\r\n"
+	want := "*5\r\n$4\r\nMSET\r\n$16\r\nkey:000000000007\r\n$16\r\nv000000000007" + tail +
+		"\r\n$17\r\nxkey:000000000008\r\n$3\r\n" + string(filler(3)) + "\r\n"
 	if got := string(b.bytes[:b.ends[0]]); got != want {
 		t.Errorf("%q\n%q", got, want)
 	}
@@ -101,7 +103,8 @@ func TestBatch(t *testing.T) {
 	if got := string(b.bytes[b.ends[0]:]); got != want {
 		t.Errorf("%q\n%q", got, want)
 	}
-	if all, err = variants(&Spec{Pipeline: 1, Mix: []Command{Request("ZADD", "z", "{number}", "m-{member}", "{number}", "m-{member}")}}); err != nil {
+	if all, err = variants(&Spec{Pipeline: 1, Mix: []Command{Request("ZADD", "z", "{number}", "m-{member}", "{number}",
+		"m-{member}")}}); err != nil {
 		t.Fatal(err)
 	}
 	all[0].fill(&chooser{first: 7, count: 100, sequential: true}, &Deadlines{})
@@ -161,7 +164,8 @@ func TestChooser(t *testing.T) {
 
 // How the pieces are cut never changes what is counted.
 func TestScanner(t *testing.T) {
-	wire := "+OK\r\n$-1\r\n$5\r\na\r\nbc\r\n:12\r\n-ERR no\r\n*2\r\n$1\r\na\r\n*1\r\n:1\r\n*0\r\n*-1\r\n%1\r\n+k\r\n_\r\n$0\r\n\r\n+OK\r\n,1.5\r\n|1\r\n+a\r\n:1\r\n+OK\r\n+QUEUED\r\n"
+	wire := "+OK\r\n$-1\r\n$5\r\na\r\nbc\r\n:12\r\n-ERR " +
+		"no\r\n*2\r\n$1\r\na\r\n*1\r\n:1\r\n*0\r\n*-1\r\n%1\r\n+k\r\n_\r\n$0\r\n\r\n+OK\r\n,1.5\r\n|1\r\n+a\r\n:1\r\n+OK\r\n+QUEUED\r\n"
 	const replies, nulls = 14, 3
 	for step := 1; step < len(wire); step++ {
 		var s scanner
@@ -260,8 +264,9 @@ func (r readOnly) Read(p []byte) (int, error) { return r.Reader.Read(p) }
 
 func TestClosedLoop(t *testing.T) {
 	f := newFake(t, 0, 0)
-	r, err := Run(Spec{Address: f.Addr().String(), Connections: 3, Pipeline: 8, Requests: 1001, Idle: 2, Interval: time.Second,
-		Mix: []Command{Request("SET", "{key}", "{value:32}")}, Keys: KeySpace{Count: 1001, Order: Sequential}})
+	r, err := Run(Spec{Address: f.Addr().String(), Connections: 3, Pipeline: 8, Requests: 1001, Idle: 2,
+		Interval: time.Second,
+		Mix:      []Command{Request("SET", "{key}", "{value:32}")}, Keys: KeySpace{Count: 1001, Order: Sequential}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,15 +275,17 @@ func TestClosedLoop(t *testing.T) {
 	if f.requests != 1001 || len(f.keys) != 1001 || f.keys["key:000000001000"] != 1 {
 		t.Errorf("the server saw %d requests of %d keys", f.requests, len(f.keys))
 	}
-	if r.Requests != 1001 || r.Latency.Count() != 1001 || r.Errors != 0 || r.Elapsed <= 0 || r.LoadCPU <= 0 || len(r.Timeline) == 0 {
+	if r.Requests != 1001 || r.Latency.Count() != 1001 || r.Errors != 0 || r.Elapsed <= 0 || r.LoadCPU <= 0 ||
+		len(r.Timeline) == 0 {
 		t.Errorf("%+v", r)
 	}
 }
 
 func TestDurationEndsARun(t *testing.T) {
 	f := newFake(t, 0, 0)
-	r, err := Run(Spec{Address: f.Addr().String(), Connections: 2, Warmup: 30 * time.Millisecond, Duration: 100 * time.Millisecond,
-		Mix: []Command{Request("GET", "{key}")}})
+	r, err := Run(Spec{Address: f.Addr().String(), Connections: 2, Warmup: 30 * time.Millisecond,
+		Duration: 100 * time.Millisecond,
+		Mix:      []Command{Request("GET", "{key}")}})
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err != nil || r.Elapsed < 100*time.Millisecond || r.Requests == 0 || r.Requests >= int64(f.requests) {
@@ -290,8 +297,10 @@ func TestDurationEndsARun(t *testing.T) {
 func TestTogether(t *testing.T) {
 	a, b := newFake(t, 0, 0), newFake(t, 0, 0)
 	specs := []Spec{
-		{Address: a.Addr().String(), Connections: 3, Pipeline: 8, Requests: 1001, Mix: []Command{Request("SET", "{key}", "{value:32}")}, Keys: KeySpace{Count: 1001, Order: Sequential}},
-		{Address: b.Addr().String(), Connections: 2, Warmup: 20 * time.Millisecond, Duration: 90 * time.Millisecond, Mix: []Command{Request("GET", "{key}")}},
+		{Address: a.Addr().String(), Connections: 3, Pipeline: 8, Requests: 1001,
+			Mix: []Command{Request("SET", "{key}", "{value:32}")}, Keys: KeySpace{Count: 1001, Order: Sequential}},
+		{Address: b.Addr().String(), Connections: 2, Warmup: 20 * time.Millisecond, Duration: 90 * time.Millisecond,
+			Mix: []Command{Request("GET", "{key}")}},
 	}
 	results, err := Together(specs, Slices{Count: 3, Settle: 5 * time.Millisecond})
 	if err != nil {
@@ -324,7 +333,8 @@ func TestTogether(t *testing.T) {
 		}
 	}
 	if sum != 1001 || counted >= int64(b.requests) || whole != int64(b.requests) {
-		t.Errorf("%d of 1001 counted, and %d of %d that were not all to be; %d with the others", sum, counted, b.requests, whole)
+		t.Errorf("%d of 1001 counted, and %d of %d that were not all to be; %d with the others",
+			sum, counted, b.requests, whole)
 	}
 	for _, bad := range []Slices{{}, {Count: 2000}} {
 		if _, err := Together(specs, bad); err == nil {
@@ -336,7 +346,8 @@ func TestTogether(t *testing.T) {
 // A server that stalls for 200 ms at 1,000 requests a second is charged for the 200 requests that were due meanwhile.
 func TestOpenLoopOmitsNothing(t *testing.T) {
 	f := newFake(t, 200, 200*time.Millisecond)
-	r, err := Run(Spec{Address: f.Addr().String(), Connections: 4, Rate: 1000, Requests: 1000, Mix: []Command{Request("GET", "{key}")}})
+	r, err := Run(Spec{Address: f.Addr().String(), Connections: 4, Rate: 1000, Requests: 1000,
+		Mix: []Command{Request("GET", "{key}")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -357,9 +368,12 @@ func TestOpenLoopOmitsNothing(t *testing.T) {
 func TestBadSpecs(t *testing.T) {
 	get := []Command{Request("GET", "{key}")}
 	for name, s := range map[string]Spec{
-		"no connections": {Requests: 1, Mix: get}, "no end": {Connections: 1, Mix: get}, "no request": {Connections: 1, Requests: 1},
-		"empty request": {Connections: 1, Requests: 1, Mix: []Command{{}}}, "order": {Connections: 1, Requests: 1, Mix: get, Keys: KeySpace{Order: "x"}},
-		"address": {Connections: 1, Requests: 1, Mix: get, Address: "nowhere"}, "refused": {Connections: 1, Requests: 1, Mix: get, Address: "127.0.0.1:1"},
+		"no connections": {Requests: 1, Mix: get}, "no end": {Connections: 1, Mix: get},
+		"no request":    {Connections: 1, Requests: 1},
+		"empty request": {Connections: 1, Requests: 1, Mix: []Command{{}}},
+		"order":         {Connections: 1, Requests: 1, Mix: get, Keys: KeySpace{Order: "x"}},
+		"address":       {Connections: 1, Requests: 1, Mix: get, Address: "nowhere"},
+		"refused":       {Connections: 1, Requests: 1, Mix: get, Address: "127.0.0.1:1"},
 	} {
 		if r, err := Run(s); err == nil {
 			t.Errorf("%s: %+v", name, r)
@@ -421,8 +435,9 @@ func TestListenersAreWaitedFor(t *testing.T) {
 			go f.spread(c, &listeners)
 		}
 	}()
-	spec := Spec{Address: l.Addr().String(), Connections: 2, Pipeline: 4, Requests: 401, Listeners: 7, ListenTo: []string{"LISTEN"},
-		Prelude: [][]string{{"HELLO", "3"}}, Mix: []Command{Request("PUBLISH", "{key}")}}
+	spec := Spec{Address: l.Addr().String(), Connections: 2, Pipeline: 4, Requests: 401, Listeners: 7,
+		ListenTo: []string{"LISTEN"},
+		Prelude:  [][]string{{"HELLO", "3"}}, Mix: []Command{Request("PUBLISH", "{key}")}}
 	r, err := Run(spec)
 	if err != nil || r.Requests != 401 || len(listeners) != 7 || f.requests != 401+2 {
 		t.Errorf("%+v, %v; %d listeners, %d requests", r, err, len(listeners), f.requests)

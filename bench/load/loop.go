@@ -97,7 +97,8 @@ func Run(spec Spec) (*Result, error) {
 }
 
 func newLoop(spec *Spec) *loop {
-	return &loop{spec: spec, in: make([]byte, readBytes), events: make([]unix.EpollEvent, 512), keys: newChooser(spec.Keys, spec.Seed+1), left: spec.Requests}
+	return &loop{spec: spec, in: make([]byte, readBytes), events: make([]unix.EpollEvent, 512),
+		keys: newChooser(spec.Keys, spec.Seed+1), left: spec.Requests}
 }
 
 // sumReplies moves what the connections counted to the result.

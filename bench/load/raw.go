@@ -21,7 +21,8 @@ func rawWrite(fd int, p []byte) (int, unix.Errno) {
 // epollWait is epoll_pwait2, whose timeout counts nanoseconds (Linux 5.11).
 func epollWait(epoll int, events []unix.EpollEvent, timeout time.Duration) (int, error) {
 	ts := unix.NsecToTimespec(int64(max(timeout, 0)))
-	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT2, uintptr(epoll), uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)),
+	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT2, uintptr(epoll), uintptr(unsafe.Pointer(&events[0])),
+		uintptr(len(events)),
 		uintptr(unsafe.Pointer(&ts)), 0, 0)
 	if errno == unix.EINTR {
 		return 0, nil

@@ -22,7 +22,8 @@ func TestMain(m *testing.M) {
 }
 
 func TestParseCPUs(t *testing.T) {
-	for text, want := range map[string]string{"": "any", "any": "any", "0": "0", "0,2": "0,2", "1-3": "1,2,3", "0,2-3": "0,2,3"} {
+	for text, want := range map[string]string{"": "any", "any": "any", "0": "0", "0,2": "0,2", "1-3": "1,2,3",
+		"0,2-3": "0,2,3"} {
 		if got, err := ParseCPUs(text); err != nil || got.String() != want {
 			t.Errorf("%q: %v, %v", text, got, err)
 		}
@@ -56,7 +57,8 @@ func TestKilobytes(t *testing.T) {
 
 // A child runs on its core alone, its clock counts what it burns, and KillAll ends it.
 func TestChild(t *testing.T) {
-	cmd := exec.Command("sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; grep Cpus_allowed_list /proc/self/status; sleep 60")
+	cmd := exec.Command("sh", "-c",
+		"i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; grep Cpus_allowed_list /proc/self/status; sleep 60")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

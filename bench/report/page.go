@@ -94,7 +94,8 @@ func missed(sections []*Section) string {
 func results(sections []*Section) string {
 	t := Table{Columns: []string{"tables", "what", "taken", "beside redis"}}
 	for _, s := range sections {
-		t.Rows = append(t.Rows, []string{fmt.Sprintf("[%s](bench/results/%s.md)", s.file(), s.file()), s.Title, s.Taken, s.Reference})
+		t.Rows = append(t.Rows, []string{fmt.Sprintf("[%s](bench/results/%s.md)", s.file(), s.file()), s.Title,
+			s.Taken, s.Reference})
 	}
 	return text(t)
 }

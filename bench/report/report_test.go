@@ -23,7 +23,8 @@ func TestSample(t *testing.T) {
 		t.Error(got)
 	}
 	var none Sample
-	if !math.IsNaN(none.Median()) || !math.IsNaN(none.Min()) || !math.IsNaN(none.Max()) || none.Text(Number) != "–" || none.Short(Number) != "–" {
+	if !math.IsNaN(none.Median()) || !math.IsNaN(none.Min()) || !math.IsNaN(none.Max()) || none.Text(Number) != "–" ||
+		none.Short(Number) != "–" {
 		t.Error("an empty sample has figures")
 	}
 	// The machine was twice as slow in the second round: the ratio does not see it.
@@ -37,7 +38,8 @@ func TestSample(t *testing.T) {
 
 func TestForms(t *testing.T) {
 	for got, want := range map[string]string{
-		Number(0): "0.00", Number(1234.5): "1234", Number(12.34): "12.3", Number(1.234): "1.23", Number(0.01234): "0.012", Number(0.00001): "1e-05", Number(math.NaN()): "–",
+		Number(0): "0.00", Number(1234.5): "1234", Number(12.34): "12.3", Number(1.234): "1.23", Number(0.01234): "0.012",
+		Number(0.00001): "1e-05", Number(math.NaN()): "–",
 		Thousands(1234567.4): "1,234,567", Thousands(-1000): "-1,000", Thousands(999): "999",
 		Duration(1.5e9): "1.50 s", Duration(2.5e6): "2.50 ms", Duration(1500): "1.50 µs", Duration(12): "12.0 ns",
 		Micros(420): "0.420", Megabytes(3 << 20): "3.00 MB", Percent(0.005): "0.500 %", Times(0.5): "0.500 ×",
@@ -53,7 +55,8 @@ func TestJudge(t *testing.T) {
 	for _, c := range []struct {
 		ours, target, reference float64
 		want                    Verdict
-	}{{0.4, 0.5, 1, Met}, {0.6, 0.5, 1, Missed}, {1.1, 0.5, 1, Lost}, {1.02, 1.05, 1, MetButLost}, {0.4, 0.5, nan, Met}, {0.6, 0.5, nan, Missed}, {nan, 1, 1, NotDecided}} {
+	}{{0.4, 0.5, 1, Met}, {0.6, 0.5, 1, Missed}, {1.1, 0.5, 1, Lost}, {1.02, 1.05, 1, MetButLost}, {0.4, 0.5, nan, Met},
+		{0.6, 0.5, nan, Missed}, {nan, 1, 1, NotDecided}} {
 		if got := Judge(c.ours, c.target, c.reference); got != c.want {
 			t.Errorf("%v against %v, target %v: %s, want %s", c.ours, c.reference, c.target, got, c.want)
 		}
@@ -61,10 +64,12 @@ func TestJudge(t *testing.T) {
 }
 
 func section(name string) *Section {
-	return &Section{Name: name, Taken: "today", Machine: []string{"a machine"}, Servers: []string{"redis 7"}, Text: []string{"Done so."},
+	return &Section{Name: name, Taken: "today", Machine: []string{"a machine"}, Servers: []string{"redis 7"},
+		Text:     []string{"Done so."},
 		Commands: []string{"bench run " + name},
-		Tables:   []Table{{Title: "T", Columns: []string{"what", "server", "n", "verdict"}, Rows: [][]string{{"a|b", "us", "1", string(Lost)}, {"c", "us", "2", string(Met)}}}},
-		Figures:  []Figure{{"speed", "≤ 1", "2", "0.5", Met}, {"size", "≤ 1", "2", "3", Lost}}}
+		Tables: []Table{{Title: "T", Columns: []string{"what", "server", "n", "verdict"},
+			Rows: [][]string{{"a|b", "us", "1", string(Lost)}, {"c", "us", "2", string(Met)}}}},
+		Figures: []Figure{{"speed", "≤ 1", "2", "0.5", Met}, {"size", "≤ 1", "2", "3", Lost}}}
 }
 
 func TestWrite(t *testing.T) {
@@ -93,7 +98,8 @@ func TestWrite(t *testing.T) {
 	if n := strings.Count(page, "- a machine\n"); n != 1 {
 		t.Errorf("the machine stands there %d times", n)
 	}
-	for _, want := range []string{"bench run throughput", "| speed | ≤ 1 | 2 | 0.5 | met |", "| a\\|b | us | 1 | **lost** |"} {
+	for _, want := range []string{"bench run throughput", "| speed | ≤ 1 | 2 | 0.5 | met |",
+		"| a\\|b | us | 1 | **lost** |"} {
 		if text := read(t, root, "bench/results/throughput.md"); !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}
@@ -112,9 +118,11 @@ func read(t *testing.T, folder, name string) string {
 // A cause takes the lost cases of its own section that it names, and no figure that a row has told already.
 func TestLosses(t *testing.T) {
 	table := Table{Title: "Pipeline 1", Columns: []string{"size", "server", "× redis", "verdict"}, Rows: [][]string{
-		{"SET, 64 KB", "spindle", "1.07", string(Lost)}, {"SET, 1 KB", "spindle", "1.5", string(Lost)}, {"GET", "spindle", "0.5", string(Met)},
+		{"SET, 64 KB", "spindle", "1.07", string(Lost)}, {"SET, 1 KB", "spindle", "1.5", string(Lost)},
+		{"GET", "spindle", "0.5", string(Met)},
 	}}
-	got := lossTable([]*Section{{Name: "values", Tables: []Table{table}, Figures: []Figure{{"worst", "1", "2", "3", Lost}}}})
+	got := lossTable([]*Section{{Name: "values", Tables: []Table{table},
+		Figures: []Figure{{"worst", "1", "2", "3", Lost}}}})
 	if len(got.Rows) != 2 || got.Rows[0][1] != "Pipeline 1: SET, 64 KB, spindle: 1.07 ×" || got.Rows[1][2] != "not known" {
 		t.Error(got.Rows)
 	}
@@ -136,14 +144,16 @@ func TestSaveAndLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, beside, err := Load(dir, []string{"memory", "gc"})
-	if err != nil || len(got) != 1 || got[0].Markdown() != section("gc").Markdown() || len(beside) != 1 || beside[0].Reference != "9.9" {
+	if err != nil || len(got) != 1 || got[0].Markdown() != section("gc").Markdown() || len(beside) != 1 ||
+		beside[0].Reference != "9.9" {
 		t.Error(got, beside, err)
 	}
 }
 
 func TestPrint(t *testing.T) {
 	var b strings.Builder
-	table := Table{Title: "T", Columns: []string{"µ", "long column"}, Rows: [][]string{{"abc", "x"}, {"d"}}, Notes: []string{"note"}}
+	table := Table{Title: "T", Columns: []string{"µ", "long column"}, Rows: [][]string{{"abc", "x"}, {"d"}},
+		Notes: []string{"note"}}
 	table.Print(&b)
 	if want := "\nT\nµ    long column\nabc  x\nd\nnote\n"; b.String() != want {
 		t.Errorf("%q", b.String())
@@ -154,11 +164,13 @@ func TestPlots(t *testing.T) {
 	dir := t.TempDir()
 	for _, ext := range []string{".svg", ".png"} {
 		bars := filepath.Join(dir, "plots", "bars"+ext)
-		if err := Bars(bars, "t", "y", []string{"a", "b"}, []Line{{Name: "redis", Y: []float64{1, 2}}, {Name: "spindle", Y: []float64{1, math.NaN()}}}); err != nil {
+		if err := Bars(bars, "t", "y", []string{"a", "b"},
+			[]Line{{Name: "redis", Y: []float64{1, 2}}, {Name: "spindle", Y: []float64{1, math.NaN()}}}); err != nil {
 			t.Fatal(err)
 		}
 		lines := filepath.Join(dir, "lines"+ext)
-		if err := Lines(lines, "t", "x", "y", true, []Line{{Name: "a", X: []float64{0, 1, 2}, Y: []float64{0, 1, 1}}, {Name: "empty"}}); err != nil {
+		if err := Lines(lines, "t", "x", "y", true, []Line{{Name: "a", X: []float64{0, 1, 2}, Y: []float64{0, 1, 1}},
+			{Name: "empty"}}); err != nil {
 			t.Fatal(err)
 		}
 		for _, file := range []string{bars, lines} {

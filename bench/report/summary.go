@@ -46,7 +46,8 @@ func Summary(sections []*Section) []byte {
 			continue
 		}
 		most := max(theirs, ours)
-		fmt.Fprintf(&rows, `<text x="%d" y="%d" text-anchor="end">%s</text>`+"\n", labelWidth-12, y+19, html.EscapeString(c.label))
+		fmt.Fprintf(&rows, `<text x="%d" y="%d" text-anchor="end">%s</text>`+"\n", labelWidth-12, y+19,
+			html.EscapeString(c.label))
 		bar(&rows, "redis", y, theirs/most, theirText)
 		bar(&rows, "spindle", y+16, ours/most, ourText)
 		y += rowHeight
@@ -73,7 +74,8 @@ func Summary(sections []*Section) []byte {
 func bar(b *strings.Builder, class string, y int, part float64, text string) {
 	width := max(1, part*barWidth)
 	fmt.Fprintf(b, `<rect class="%s" x="%d" y="%d" width="%.1f" height="14"/>`, class, labelWidth, y, width)
-	fmt.Fprintf(b, `<text class="figure" x="%.1f" y="%d">%s</text>`+"\n", labelWidth+width+6, y+12, html.EscapeString(text))
+	fmt.Fprintf(b, `<text class="figure" x="%.1f" y="%d">%s</text>`+"\n", labelWidth+width+6, y+12,
+		html.EscapeString(text))
 }
 
 // quantity is the first number of a figure and its unit, left out what stands in brackets: "1.38 (1.35..1.46) µs" is

@@ -39,9 +39,11 @@ const (
 func logs(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
 	s := e.section("aof", contenders,
-		fmt.Sprintf("SET of %s keys of 16 bytes, values of 32, with the append-only file. Closed loop.", report.Thousands(float64(e.Keys))),
+		fmt.Sprintf("SET of %s keys of 16 bytes, values of 32, with the append-only file. Closed loop.",
+			report.Thousands(float64(e.Keys))),
 		"Each run starts and fills fresh servers. "+e.slicesText(),
-		fmt.Sprintf("The slow disk is `strace --seccomp-bpf`, which holds every fsync and fdatasync of either server up by %v, by %v in the probe of latency.", slowSync, stuckSync))
+		fmt.Sprintf("The slow disk is `strace --seccomp-bpf`, which holds every fsync and fdatasync of either server up by "+
+			"%v, by %v in the probe of latency.", slowSync, stuckSync))
 	m := matrix{}
 	if err := e.logCells(contenders, m, "", Start{Args: logArguments}, logTests); err != nil {
 		return nil, err
@@ -60,7 +62,8 @@ func logs(e *Env) (*report.Section, error) {
 		ratio := base.rps.Ratio(ours.rps)
 		s.Figures = append(s.Figures, report.Figure{What: fmt.Sprintf("throughput of %s, pipeline %d", t.name, t.pipeline),
 			Target: fmt.Sprintf("≥ %s × redis", report.Number(t.limit)), Reference: base.rps.Text(report.Thousands) + "/s",
-			Ours: fmt.Sprintf("%s/s, %s", ours.rps.Text(report.Thousands), report.Times(1/ratio)), Verdict: report.Judge(ratio, 1/t.limit, 1)})
+			Ours:    fmt.Sprintf("%s/s, %s", ours.rps.Text(report.Thousands), report.Times(1/ratio)),
+			Verdict: report.Judge(ratio, 1/t.limit, 1)})
 	}
 	if wrap := slowDisk(stuckSync); wrap != nil {
 		f, err := e.stuckFigure(contenders, wrap)
@@ -95,14 +98,16 @@ func (e *Env) logCells(contenders []Contender, m matrix, prefix string, start St
 	}
 	// The fill is not what is measured: it need not wait for the disk.
 	start.Args = append(start.Args[:len(start.Args):len(start.Args)], "--appendfsync", "no")
-	return e.sideBySide(contenders, start, prepare, len(tests), ready, func(server *Server, at int, slices []load.Result) error {
-		m.at(server.Name, cell{prefix + tests[at].name, tests[at].pipeline}).add(slices)
-		return nil
-	})
+	return e.sideBySide(contenders, start, prepare, len(tests), ready,
+		func(server *Server, at int, slices []load.Result) error {
+			m.at(server.Name, cell{prefix + tests[at].name, tests[at].pipeline}).add(slices)
+			return nil
+		})
 }
 
 func (e *Env) logTable(m matrix, contenders []Contender, prefix string, tests []logTest) report.Table {
-	t := report.Table{Title: "The disk as it is", Columns: []string{"test", "pipeline", "server", "requests/s", "× redis", "CPU µs/request", "p50 µs", "p99", "p99.9", "max", "verdict"}}
+	t := report.Table{Title: "The disk as it is", Columns: []string{"test", "pipeline", "server", "requests/s", "× redis",
+		"CPU µs/request", "p50 µs", "p99", "p99.9", "max", "verdict"}}
 	if prefix != "" {
 		t.Title = fmt.Sprintf("A disk that takes %v longer to sync", slowSync)
 	}
@@ -118,8 +123,10 @@ func (e *Env) logTable(m matrix, contenders []Contender, prefix string, tests []
 			if i > 0 && c.Kind == Spindle && speed < 1 {
 				verdict = string(report.Lost)
 			}
-			t.Rows = append(t.Rows, []string{x.name, fmt.Sprint(x.pipeline), c.Name, y.rps.Text(report.Thousands), report.Number(speed), y.cpu.Text(report.Micros),
-				y.p50.Short(report.Micros), y.p99.Short(report.Micros), y.p999.Short(report.Micros), y.max.Short(report.Micros), verdict})
+			t.Rows = append(t.Rows, []string{x.name, fmt.Sprint(x.pipeline), c.Name, y.rps.Text(report.Thousands),
+				report.Number(speed), y.cpu.Text(report.Micros),
+				y.p50.Short(report.Micros), y.p99.Short(report.Micros), y.p999.Short(report.Micros),
+				y.max.Short(report.Micros), verdict})
 		}
 	}
 	return t
@@ -131,15 +138,17 @@ const stuckRate = 2000
 // stuckFigure is how long a SET waits under everysec while each sync takes a second.
 func (e *Env) stuckFigure(contenders []Contender, wrap []string) (report.Figure, error) {
 	p99, longest := map[string]report.Sample{}, map[string]report.Sample{}
-	start := Start{Args: append(logArguments[:len(logArguments):len(logArguments)], "--appendfsync", "everysec"), Wrap: wrap}
+	start := Start{Args: append(logArguments[:len(logArguments):len(logArguments)], "--appendfsync", "everysec"),
+		Wrap: wrap}
 	err := e.alternate(contenders, func(c Contender, _ int) error {
 		server, err := e.Begin(c, start)
 		if err != nil {
 			return err
 		}
 		defer server.End()
-		r, err := server.Load(load.Spec{Connections: 10, Pipeline: 1, Rate: stuckRate, Warmup: time.Second, Duration: 5 * time.Second,
-			Mix: []load.Command{load.Request(setWords...)}, Keys: load.KeySpace{Count: e.Keys}})
+		r, err := server.Load(load.Spec{Connections: 10, Pipeline: 1, Rate: stuckRate, Warmup: time.Second,
+			Duration: 5 * time.Second,
+			Mix:      []load.Command{load.Request(setWords...)}, Keys: load.KeySpace{Count: e.Keys}})
 		if err != nil {
 			return err
 		}
@@ -151,8 +160,10 @@ func (e *Env) stuckFigure(contenders []Contender, wrap []string) (report.Figure,
 	text := func(name string) string {
 		return fmt.Sprintf("longest %s, p99 %s", longest[name].Text(report.Duration), p99[name].Short(report.Duration))
 	}
-	return report.Figure{What: fmt.Sprintf("SET, everysec, %d/s, while a sync takes %v", stuckRate, stuckSync), Target: "≤ 1 ms",
-		Reference: text(e.Reference.Name), Ours: text("spindle"), Verdict: report.Judge(ours.Median(), float64(time.Millisecond), base.Median())}, err
+	return report.Figure{What: fmt.Sprintf("SET, everysec, %d/s, while a sync takes %v", stuckRate, stuckSync),
+		Target:    "≤ 1 ms",
+		Reference: text(e.Reference.Name), Ours: text("spindle"),
+		Verdict: report.Judge(ours.Median(), float64(time.Millisecond), base.Median())}, err
 }
 
 // logLoading starts every server on its own file of commands, on one core.
@@ -193,8 +204,10 @@ func (e *Env) logLoading(contenders []Contender) (report.Figure, error) {
 	})
 	base, ours := took[e.Reference.Name], took["spindle"]
 	share := ours.Ratio(base)
-	return report.Figure{What: fmt.Sprintf("loading an increment of %s SETs, one core", report.Thousands(float64(commands))), Target: "≥ 2 × redis's speed",
-		Reference: base.Text(report.Duration), Ours: ours.Text(report.Duration) + ", " + report.Times(1/share), Verdict: report.Judge(share, 0.5, 1)}, err
+	return report.Figure{What: fmt.Sprintf("loading an increment of %s SETs, one core",
+		report.Thousands(float64(commands))), Target: "≥ 2 × redis's speed",
+		Reference: base.Text(report.Duration), Ours: ours.Text(report.Duration) + ", " + report.Times(1/share),
+		Verdict: report.Judge(share, 0.5, 1)}, err
 }
 
 // shutDown ends the server as an operator would, so that its log is whole. [Server.Stop] follows.

@@ -29,9 +29,15 @@ type saves struct {
 func bgsave(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
 	s := e.section("bgsave", contenders,
-		fmt.Sprintf("%s keys of 16 bytes with values of 32. Writers: closed loop, 50 connections, pipeline 16, SET of existing keys at random. A probe on its own connection reads 500 times a second in an open loop.", report.Thousands(float64(e.ManyKeys))),
-		"BGSAVE begins a second after the writers. Memory is the peak of the server's resident memory over what it was just before, for Redis with what INFO says that the child had copied (rdb_last_cow_size). Saver and server share the core.",
-		"The file is then given to redis-check-rdb and to the reference server, which must find the same number of keys and, in 1,000 of them, the value that belongs to the key. A second save with no writers must load there with the same DEBUG DIGEST.")
+		fmt.Sprintf("%s keys of 16 bytes with values of 32. Writers: closed loop, 50 connections, pipeline 16, SET of "+
+			"existing keys at random. A probe on its own connection reads 500 times a second in an open loop.",
+			report.Thousands(float64(e.ManyKeys))),
+		"BGSAVE begins a second after the writers. Memory is the peak of the server's resident memory over what it was "+
+			"just before, for Redis with what INFO says that the child had copied (rdb_last_cow_size). Saver and server share "+
+			"the core.",
+		"The file is then given to redis-check-rdb and to the reference server, which must find the same number of keys "+
+			"and, in 1,000 of them, the value that belongs to the key. A second save with no writers must load there with the "+
+			"same DEBUG DIGEST.")
 	all := map[string]*saves{}
 	for _, c := range contenders {
 		all[c.Name] = &saves{}
@@ -40,13 +46,16 @@ func bgsave(e *Env) (*report.Section, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := report.Table{Title: "While saving", Columns: append(append([]string{"server"}, sightColumns...), "fork", "memory", "wall time", "wall, no writers", "file", "SET/s before", "SET/s meanwhile")}
+	t := report.Table{Title: "While saving", Columns: append(append([]string{"server"}, sightColumns...), "fork", "memory",
+		"wall time", "wall, no writers", "file", "SET/s before", "SET/s meanwhile")}
 	b := report.Table{Title: "The same load before the save", Columns: append([]string{"server"}, sightColumns...)}
 	f := report.Table{Title: "The file", Columns: []string{"server", "readers"}}
 	for _, c := range contenders {
 		x := all[c.Name]
-		t.Rows = append(t.Rows, append(append([]string{c.Name}, x.cells()...), x.fork.Text(report.Duration), x.growth.Text(report.Times), x.wall.Text(report.Duration),
-			x.quiet.Text(report.Duration), x.size.Short(report.Megabytes), x.rpsBefore.Short(report.Thousands), x.rps.Short(report.Thousands)))
+		t.Rows = append(t.Rows, append(append([]string{c.Name}, x.cells()...), x.fork.Text(report.Duration),
+			x.growth.Text(report.Times), x.wall.Text(report.Duration),
+			x.quiet.Text(report.Duration), x.size.Short(report.Megabytes), x.rpsBefore.Short(report.Thousands),
+			x.rps.Short(report.Thousands)))
 		b.Rows = append(b.Rows, append([]string{c.Name}, x.before.cells()...))
 		for i, v := range x.verdicts {
 			f.Rows = append(f.Rows, []string{fmt.Sprintf("%s, run %d", c.Name, i+1), v})
@@ -56,10 +65,12 @@ func bgsave(e *Env) (*report.Section, error) {
 	ref, ours := all[e.Reference.Name], all["spindle"]
 	wall := ours.wall.Ratio(ref.wall)
 	s.Figures = append(s.Figures, turnTarget("BGSAVE under full write load: longest turn", time.Millisecond, &ours.sights),
-		report.Figure{What: "BGSAVE under full write load: memory", Target: "≤ 1.4 ×", Reference: ref.growth.Text(report.Times), Ours: ours.growth.Text(report.Times),
+		report.Figure{What: "BGSAVE under full write load: memory", Target: "≤ 1.4 ×",
+			Reference: ref.growth.Text(report.Times), Ours: ours.growth.Text(report.Times),
 			Verdict: report.Judge(ours.growth.Max(), 1.4, ref.growth.Max())},
-		report.Figure{What: "BGSAVE under full write load: wall time", Target: "≤ 0.5 × redis", Reference: ref.wall.Text(report.Duration),
-			Ours: ours.wall.Text(report.Duration) + ", " + report.Times(wall), Verdict: report.Judge(wall, 0.5, 1)})
+		report.Figure{What: "BGSAVE under full write load: wall time", Target: "≤ 0.5 × redis",
+			Reference: ref.wall.Text(report.Duration),
+			Ours:      ours.wall.Text(report.Duration) + ", " + report.Times(wall), Verdict: report.Judge(wall, 0.5, 1)})
 	s.Figures[0].Reference = "fork " + ref.fork.Text(report.Duration)
 	return s, e.plot(s, "bgsave", "Latency of a probe around a BGSAVE under full write load", func(file string) error {
 		var lines []report.Line
@@ -86,7 +97,8 @@ func (e *Env) saveOnce(c Contender, x *saves) error {
 	if err := s.Fill(fill(e.ManyKeys, 0, setWords...)); err != nil {
 		return err
 	}
-	writes := load.Spec{Connections: 50, Pipeline: 16, Warmup: 500 * time.Millisecond, Duration: time.Hour, Mix: []load.Command{load.Request(setWords...)}, Keys: keys}
+	writes := load.Spec{Connections: 50, Pipeline: 16, Warmup: 500 * time.Millisecond, Duration: time.Hour,
+		Mix: []load.Command{load.Request(setWords...)}, Keys: keys}
 
 	// The same without a save, for comparison.
 	sight, r, err := s.watchedWrites(writes, keys, func() error { time.Sleep(e.Duration); return nil })
@@ -154,7 +166,8 @@ func (e *Env) saveOnce(c Contender, x *saves) error {
 }
 
 // watchedWrites runs do under the given load and watches.
-func (s *Server) watchedWrites(writes load.Spec, keys load.KeySpace, do func() error) (sight Sight, r *load.Result, err error) {
+func (s *Server) watchedWrites(writes load.Spec, keys load.KeySpace, do func() error) (sight Sight,
+	r *load.Result, err error) {
 	writers, err := s.StartLoad(writes)
 	if err != nil {
 		return sight, nil, err

@@ -22,9 +22,14 @@ func bgsaveTypes(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
 	n := elements(e.ManyKeys)
 	s := e.section("bgsave-types", contenders,
-		fmt.Sprintf("A fresh server with one value of %s elements of 14 bytes. Writers: closed loop, 50 connections, pipeline 16. List: LSET all over it, with a push and a pop now and then. Set: members removed and added. Hash and sorted set: known members with other values and scores. Stream: XADD. A probe reads 500 times a second in an open loop.", report.Thousands(float64(n))),
-		"BGSAVE begins a second after the writers. Memory is the peak of resident memory over what it was just before, for Redis with what INFO says that the child had copied. Saver and server share the core.",
-		"A second save with no writers is given to redis-check-rdb, and must load in the reference with the same DEBUG DIGEST. A small set's and a stream's form are 7.2's: an older reference refuses files with them.")
+		fmt.Sprintf("A fresh server with one value of %s elements of 14 bytes. Writers: closed loop, 50 connections, "+
+			"pipeline 16. List: LSET all over it, with a push and a pop now and then. Set: members removed and added. Hash "+
+			"and sorted set: known members with other values and scores. Stream: XADD. A probe reads 500 times a second in an "+
+			"open loop.", report.Thousands(float64(n))),
+		"BGSAVE begins a second after the writers. Memory is the peak of resident memory over what it was just before, for "+
+			"Redis with what INFO says that the child had copied. Saver and server share the core.",
+		"A second save with no writers is given to redis-check-rdb, and must load in the reference with the same DEBUG "+
+			"DIGEST. A small set's and a stream's form are 7.2's: an older reference refuses files with them.")
 	all := map[string]*typeSaves{}
 	at := func(c *collection, contender string) *typeSaves {
 		key := c.name + contender
@@ -45,13 +50,15 @@ func bgsaveTypes(e *Env) (*report.Section, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := report.Table{Title: "While saving", Columns: append(append([]string{"type", "server"}, sightColumns...), "fork", "memory", "wall time", "file", "writes/s meanwhile")}
+	t := report.Table{Title: "While saving", Columns: append(append([]string{"type", "server"}, sightColumns...), "fork",
+		"memory", "wall time", "file", "writes/s meanwhile")}
 	f := report.Table{Title: "The file", Columns: []string{"type", "server", "readers"}}
 	for i := range collections {
 		c := &collections[i]
 		for _, who := range contenders {
 			x := at(c, who.Name)
-			t.Rows = append(t.Rows, append(append([]string{c.name, who.Name}, x.cells()...), x.fork.Text(report.Duration), x.growth.Text(report.Times), x.wall.Text(report.Duration),
+			t.Rows = append(t.Rows, append(append([]string{c.name, who.Name}, x.cells()...), x.fork.Text(report.Duration),
+				x.growth.Text(report.Times), x.wall.Text(report.Duration),
 				x.size.Short(report.Megabytes), x.rps.Short(report.Thousands)))
 			for run, v := range x.verdicts {
 				f.Rows = append(f.Rows, []string{c.name, fmt.Sprintf("%s, run %d", who.Name, run+1), v})
@@ -61,8 +68,9 @@ func bgsaveTypes(e *Env) (*report.Section, error) {
 		what := fmt.Sprintf("BGSAVE of a %s of %s elements under writes", c.name, report.Thousands(float64(n)))
 		turn := turnTarget(what+": longest turn", time.Millisecond, &ours.sights)
 		turn.Reference = "fork " + ref.fork.Text(report.Duration)
-		s.Figures = append(s.Figures, turn, report.Figure{What: what + ": memory", Target: "≤ 1.4 ×", Reference: ref.growth.Text(report.Times),
-			Ours: ours.growth.Text(report.Times), Verdict: report.Judge(ours.growth.Max(), 1.4, ref.growth.Max())})
+		s.Figures = append(s.Figures, turn, report.Figure{What: what + ": memory", Target: "≤ 1.4 ×",
+			Reference: ref.growth.Text(report.Times),
+			Ours:      ours.growth.Text(report.Times), Verdict: report.Judge(ours.growth.Max(), 1.4, ref.growth.Max())})
 	}
 	s.Tables = append(s.Tables, t, f)
 	return s, nil
@@ -78,7 +86,8 @@ func (e *Env) saveTypeOnce(who Contender, c *collection, n uint64, x *typeSaves)
 	if err := s.fillCollection(c, "big", 0, n); err != nil {
 		return err
 	}
-	writes := load.Spec{Connections: 50, Pipeline: 16, Warmup: 500 * time.Millisecond, Duration: time.Hour, Mix: c.writes(n), Keys: load.KeySpace{Count: n}}
+	writes := load.Spec{Connections: 50, Pipeline: 16, Warmup: 500 * time.Millisecond, Duration: time.Hour,
+		Mix: c.writes(n), Keys: load.KeySpace{Count: n}}
 	var took time.Duration
 	var peak0, peak int64
 	sight, r, err := s.watchedWrites(writes, load.KeySpace{First: 999_999_000_000, Count: 1}, func() error {

@@ -11,7 +11,8 @@ type Scenario struct {
 
 // Catalogue lists the scenarios in the order of BENCHMARKS.md.
 var Catalogue = []Scenario{
-	{"throughput", "GET SET INCR MSET at pipeline 1, 16, 64: CPU per request, throughput, latency; every backend", throughput},
+	{"throughput", "GET SET INCR MSET at pipeline 1, 16, 64: CPU per request, throughput, latency; every backend",
+		throughput},
 	{"redis-benchmark", "the same driven by redis-benchmark", redisBenchmark},
 	{"memtier", "the same driven by memtier_benchmark, if it is on PATH", memtier},
 	{"io-threads", "1 and 2 io-threads with all cores free to both sides", ioThreads},
@@ -37,7 +38,8 @@ var Catalogue = []Scenario{
 	{"tls", "GET and SET over TLS, driven by redis-benchmark; CPU of a handshake", overTLS},
 	{"aof", "SET with the append-only file, on disks as they are and slow ones; loading a file of commands", logs},
 	{"replication", "CPU of a command at the replica, full synchronisation of many keys", replicas},
-	{"cluster-nodes", "30 nodes of a cluster: convergence, three primaries killed at once, bus, CPU at rest, memory; a reshard under writes", clusterNodes},
+	{"cluster-nodes", "30 nodes of a cluster: convergence, three primaries killed at once, bus, CPU at rest, memory; a " +
+		"reshard under writes", clusterNodes},
 	{"connections", "10,000 idle and 1,000 busy connections", connections},
 }
 

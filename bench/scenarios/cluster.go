@@ -43,10 +43,17 @@ func clusterNodes(e *Env) (*report.Section, error) {
 	free.ServerCPUs, free.LoadCPUs, free.ports = nil, nil, 120
 	contenders := free.Pair()
 	s := free.section("cluster-nodes", contenders,
-		fmt.Sprintf("%d nodes of one kind on all cores, cluster-node-timeout %d ms. %d primaries with slots meet one of them, and so do %d nodes that become their replicas.", clusterSize, clusterTimeout, clusterPrimaries, clusterSize-clusterPrimaries),
-		"Met: from the first MEET until every node knows all and calls the cluster ok. Well: from the first REPLICATE until every replica's link is up and every node knows every role.",
-		fmt.Sprintf("At rest, for 10 s: CPU and resident memory of a node, and what it sends on the bus, by the kernel's counts of its connections (ss). Then %d primaries are killed at once. Recovered: all other nodes call the cluster ok, with all slots served.", clusterKilled),
-		fmt.Sprintf("Reshard: redis-cli --cluster reshard moves %s slots of three primaries with %s keys of 16 bytes, values of 32, under %s writes a second.", report.Thousands(reshardSlots), report.Thousands(float64(e.ManyKeys)), report.Thousands(reshardRate)))
+		fmt.Sprintf("%d nodes of one kind on all cores, cluster-node-timeout %d ms. %d primaries with slots meet one of "+
+			"them, and so do %d nodes that become their replicas.", clusterSize, clusterTimeout, clusterPrimaries,
+			clusterSize-clusterPrimaries),
+		"Met: from the first MEET until every node knows all and calls the cluster ok. Well: from the first REPLICATE "+
+			"until every replica's link is up and every node knows every role.",
+		fmt.Sprintf("At rest, for 10 s: CPU and resident memory of a node, and what it sends on the bus, by the kernel's "+
+			"counts of its connections (ss). Then %d primaries are killed at once. Recovered: all other nodes call the "+
+			"cluster ok, with all slots served.", clusterKilled),
+		fmt.Sprintf("Reshard: redis-cli --cluster reshard moves %s slots of three primaries with %s keys of 16 bytes, "+
+			"values of 32, under %s writes a second.", report.Thousands(reshardSlots), report.Thousands(float64(e.ManyKeys)),
+			report.Thousands(reshardRate)))
 	seen := map[string]*gathered{}
 	for _, c := range contenders {
 		seen[c.Name] = &gathered{known: report.Line{Name: c.Name}}
@@ -60,34 +67,42 @@ func clusterNodes(e *Env) (*report.Section, error) {
 	if err != nil {
 		return nil, err
 	}
-	nodes := report.Table{Title: "30 nodes", Columns: []string{"server", "met", "well", "recovered", "CPU of a node at rest", "bus, bytes/s of a node", "memory of a node", "verdict"}}
-	moves := report.Table{Title: "Reshard", Columns: []string{"server", "time", "× redis", "writes/s beside", "failed", "verdict"}}
+	nodes := report.Table{Title: "30 nodes", Columns: []string{"server", "met", "well", "recovered",
+		"CPU of a node at rest", "bus, bytes/s of a node", "memory of a node", "verdict"}}
+	moves := report.Table{Title: "Reshard", Columns: []string{"server", "time", "× redis", "writes/s beside",
+		"failed", "verdict"}}
 	base := seen[e.Reference.Name]
 	var curves []report.Line
 	for i, c := range contenders {
 		x, lost, slow := seen[c.Name], "", ""
 		took := x.reshard.Ratio(base.reshard)
 		if i > 0 && c.Kind == Spindle {
-			if x.cpu.Median() > base.cpu.Median() || x.met.Median() > base.met.Median() || x.recovered.Median() > base.recovered.Median() || x.memory.Median() > base.memory.Median() {
+			if x.cpu.Median() > base.cpu.Median() || x.met.Median() > base.met.Median() ||
+				x.recovered.Median() > base.recovered.Median() || x.memory.Median() > base.memory.Median() {
 				lost = string(report.Lost)
 			}
 			if took > 1 {
 				slow = string(report.Lost)
 			}
 		}
-		nodes.Rows = append(nodes.Rows, []string{c.Name, x.met.Text(report.Duration), x.well.Text(report.Duration), x.recovered.Text(report.Duration),
+		nodes.Rows = append(nodes.Rows, []string{c.Name, x.met.Text(report.Duration), x.well.Text(report.Duration),
+			x.recovered.Text(report.Duration),
 			x.cpu.Text(report.Percent), x.sent.Text(report.Thousands), x.memory.Text(report.Megabytes), lost})
-		moves.Rows = append(moves.Rows, []string{c.Name, x.reshard.Text(report.Duration), report.Number(took), x.moved.Text(report.Thousands), x.errors.Text(report.Number), slow})
+		moves.Rows = append(moves.Rows, []string{c.Name, x.reshard.Text(report.Duration), report.Number(took),
+			x.moved.Text(report.Thousands), x.errors.Text(report.Number), slow})
 		curves = append(curves, x.known)
 	}
 	s.Tables = append(s.Tables, nodes, moves)
 	ours := seen["spindle"]
 	ratio := ours.reshard.Ratio(base.reshard)
-	s.Figures = append(s.Figures, report.Figure{What: fmt.Sprintf("reshard of %s slots under writes", report.Thousands(reshardSlots)), Target: "≤ 1.0 × redis's time",
-		Reference: base.reshard.Text(report.Duration), Ours: ours.reshard.Text(report.Duration) + ", " + report.Times(ratio), Verdict: report.Judge(ratio, 1, 1)})
-	return s, free.plot(s, "cluster-converge", "How many of 30 nodes every node knows, after the first MEET. The last run.", func(file string) error {
-		return report.Lines(file, "30 nodes meet", "seconds", "nodes known to all", false, curves)
-	})
+	s.Figures = append(s.Figures, report.Figure{What: fmt.Sprintf("reshard of %s slots under writes",
+		report.Thousands(reshardSlots)), Target: "≤ 1.0 × redis's time",
+		Reference: base.reshard.Text(report.Duration), Ours: ours.reshard.Text(report.Duration) + ", " + report.Times(ratio),
+		Verdict: report.Judge(ratio, 1, 1)})
+	return s, free.plot(s, "cluster-converge",
+		"How many of 30 nodes every node knows, after the first MEET. The last run.", func(file string) error {
+			return report.Lines(file, "30 nodes meet", "seconds", "nodes known to all", false, curves)
+		})
 }
 
 // beginNodes starts so many nodes, of which the first have all slots.
@@ -158,7 +173,8 @@ func leastKnown(nodes []*Server) (least int, ok bool, err error) {
 			return 0, false, err
 		}
 		lines := strings.Fields(v.Text)
-		ok = ok && slices.Contains(lines, "cluster_state:ok") && slices.Contains(lines, fmt.Sprint("cluster_slots_ok:", slots.Count))
+		ok = ok && slices.Contains(lines, "cluster_state:ok") &&
+			slices.Contains(lines, fmt.Sprint("cluster_slots_ok:", slots.Count))
 		for _, line := range lines {
 			if text, is := strings.CutPrefix(line, "cluster_known_nodes:"); is {
 				known, err := strconv.Atoi(text)
@@ -204,26 +220,27 @@ func (e *Env) thirtyNodes(c Contender, x *gathered) error {
 	for _, n := range nodes[:clusterKilled] {
 		n.Stop()
 	}
-	recovered, err := nodes[clusterKilled].until(clusterPatience, 20*time.Millisecond, "all slots with other primaries", func() (bool, error) {
-		failed := 0
-		v, err := nodes[clusterKilled].Do("CLUSTER", "NODES")
-		for line := range strings.SplitSeq(v.Text, "\n") {
-			if words := strings.Fields(line); len(words) > 8 && strings.Contains(words[2], "fail") {
-				failed++ // it has slots still
+	recovered, err := nodes[clusterKilled].until(clusterPatience, 20*time.Millisecond,
+		"all slots with other primaries", func() (bool, error) {
+			failed := 0
+			v, err := nodes[clusterKilled].Do("CLUSTER", "NODES")
+			for line := range strings.SplitSeq(v.Text, "\n") {
+				if words := strings.Fields(line); len(words) > 8 && strings.Contains(words[2], "fail") {
+					failed++ // it has slots still
+				}
 			}
-		}
-		if err != nil {
-			return false, err
-		}
-		killed := 0 // of whose FAIL this node has heard
-		for line := range strings.SplitSeq(v.Text, "\n") {
-			if words := strings.Fields(line); len(words) > 2 && slices.Contains(strings.Split(words[2], ","), "fail") {
-				killed++
+			if err != nil {
+				return false, err
 			}
-		}
-		_, ok, err := leastKnown(nodes[clusterKilled:])
-		return ok && failed == 0 && killed == clusterKilled, err
-	})
+			killed := 0 // of whose FAIL this node has heard
+			for line := range strings.SplitSeq(v.Text, "\n") {
+				if words := strings.Fields(line); len(words) > 2 && slices.Contains(strings.Split(words[2], ","), "fail") {
+					killed++
+				}
+			}
+			_, ok, err := leastKnown(nodes[clusterKilled:])
+			return ok && failed == 0 && killed == clusterKilled, err
+		})
 	x.recovered = append(x.recovered, float64(recovered))
 	return err
 }
@@ -488,7 +505,8 @@ func (e *Env) reshardOnce(c Contender, x *gathered) error {
 			writes, failed = writes+len(list), failed+refused
 		}
 	})
-	out, err := exec.CommandContext(e.Context, "redis-cli", "--cluster", "reshard", nodes[0].Address, "--cluster-from", ids[0],
+	out, err := exec.CommandContext(e.Context, "redis-cli", "--cluster", "reshard", nodes[0].Address,
+		"--cluster-from", ids[0],
 		"--cluster-to", ids[1], "--cluster-slots", strconv.Itoa(reshardSlots), "--cluster-yes").CombinedOutput()
 	took := time.Since(began)
 	stop.Store(true)

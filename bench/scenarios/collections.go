@@ -29,25 +29,30 @@ const member = "m-{member}"
 const score = "{number}1"
 
 var collections = []collection{
-	{name: "list", add: []string{"RPUSH", "big"}, element: []string{member}, count: "LLEN", writes: func(n uint64) (mix []load.Command) {
-		rng := rand.New(rand.NewPCG(1, 2)) // the same places on every server
-		for range 62 {
-			mix = append(mix, load.Request("LSET", "big", fmt.Sprint(1+rng.Uint64N(max(1, n-2))), member))
-		}
-		return append(mix, load.Request("RPUSH", "big", member), load.Request("LPOP", "big"))
-	}},
-	{name: "set", add: []string{"SADD", "big"}, element: []string{member}, count: "SCARD", writes: func(uint64) []load.Command {
-		return []load.Command{load.Request("SREM", "big", member), load.Request("SADD", "big", member)}
-	}},
-	{name: "hash", add: []string{"HSET", "big"}, element: []string{member, "{value:16}"}, count: "HLEN", writes: func(uint64) []load.Command {
-		return []load.Command{load.Request("HSET", "big", member, "{value:16}")}
-	}},
-	{name: "zset", add: []string{"ZADD", "big"}, element: []string{score, member}, count: "ZCARD", writes: func(uint64) []load.Command {
-		return []load.Command{load.Request("ZADD", "big", score, member)}
-	}},
-	{name: "stream", add: []string{"XADD", "big", "*", "f"}, element: []string{member}, single: true, count: "XLEN", writes: func(uint64) []load.Command {
-		return []load.Command{load.Request("XADD", "big", "*", "f", member)}
-	}},
+	{name: "list", add: []string{"RPUSH", "big"}, element: []string{member}, count: "LLEN",
+		writes: func(n uint64) (mix []load.Command) {
+			rng := rand.New(rand.NewPCG(1, 2)) // the same places on every server
+			for range 62 {
+				mix = append(mix, load.Request("LSET", "big", fmt.Sprint(1+rng.Uint64N(max(1, n-2))), member))
+			}
+			return append(mix, load.Request("RPUSH", "big", member), load.Request("LPOP", "big"))
+		}},
+	{name: "set", add: []string{"SADD", "big"}, element: []string{member}, count: "SCARD",
+		writes: func(uint64) []load.Command {
+			return []load.Command{load.Request("SREM", "big", member), load.Request("SADD", "big", member)}
+		}},
+	{name: "hash", add: []string{"HSET", "big"}, element: []string{member, "{value:16}"}, count: "HLEN",
+		writes: func(uint64) []load.Command {
+			return []load.Command{load.Request("HSET", "big", member, "{value:16}")}
+		}},
+	{name: "zset", add: []string{"ZADD", "big"}, element: []string{score, member}, count: "ZCARD",
+		writes: func(uint64) []load.Command {
+			return []load.Command{load.Request("ZADD", "big", score, member)}
+		}},
+	{name: "stream", add: []string{"XADD", "big", "*", "f"}, element: []string{member}, single: true, count: "XLEN",
+		writes: func(uint64) []load.Command {
+			return []load.Command{load.Request("XADD", "big", "*", "f", member)}
+		}},
 }
 
 // elements is n as a number of elements that whole calls add.

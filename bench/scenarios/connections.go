@@ -22,13 +22,17 @@ func connections(e *Env) (*report.Section, error) {
 		idle = max(0, room)
 	}
 	contenders := e.Pair()
-	contenders = append(contenders[:len(contenders)-1], e.Ours().With("spindle", "--reactor-backend", "gnet"), e.Ours().With("spindle epoll", "--reactor-backend", "epoll"))
+	contenders = append(contenders[:len(contenders)-1], e.Ours().With("spindle", "--reactor-backend", "gnet"),
+		e.Ours().With("spindle epoll", "--reactor-backend", "epoll"))
 	for i := range contenders {
 		contenders[i] = contenders[i].With(contenders[i].Name, "--maxclients", fmt.Sprint(idle+busy+100))
 	}
 	s := e.section("connections", contenders,
-		fmt.Sprintf("%s connections that have never said anything, and %s that ask GET and SET 1:1 in a closed loop without pipelining. Warmed up for %v, counted for %v.", report.Thousands(float64(idle)), report.Thousands(float64(busy)), e.Warmup, e.Duration),
-		"Memory of an idle connection is what the server's own resident memory grew by; the kernel's socket buffers are not in it.")
+		fmt.Sprintf("%s connections that have never said anything, and %s that ask GET and SET 1:1 in a closed loop "+
+			"without pipelining. Warmed up for %v, counted for %v.", report.Thousands(float64(idle)),
+			report.Thousands(float64(busy)), e.Warmup, e.Duration),
+		"Memory of an idle connection is what the server's own resident memory grew by; the kernel's socket buffers are "+
+			"not in it.")
 	type cost struct {
 		sights
 		rss, used, alone, beside, cpuAlone, cpuBeside, p99Alone, p99Beside report.Sample
@@ -55,7 +59,8 @@ func connections(e *Env) (*report.Section, error) {
 			return err
 		}
 		rss0 := server.RSS()
-		crowd, err := server.StartLoad(load.Spec{Connections: 1, Rate: 1, Duration: time.Hour, Idle: idle, Mix: []load.Command{load.Request("PING")}})
+		crowd, err := server.StartLoad(load.Spec{Connections: 1, Rate: 1, Duration: time.Hour, Idle: idle,
+			Mix: []load.Command{load.Request("PING")}})
 		if err != nil {
 			return err
 		}
@@ -95,7 +100,8 @@ func connections(e *Env) (*report.Section, error) {
 			return err
 		}
 		x.add(sight)
-		x.beside, x.cpuBeside, x.p99Beside = append(x.beside, r.PerSecond()), append(x.cpuBeside, r.NanosPerRequest()), append(x.p99Beside, float64(r.Latency.Percentile(99)))
+		x.beside, x.cpuBeside, x.p99Beside = append(x.beside, r.PerSecond()), append(x.cpuBeside, r.NanosPerRequest()),
+			append(x.p99Beside, float64(r.Latency.Percentile(99)))
 		crowd.Abandon()
 		left = true
 		if err := connected(func(n int64) bool { return n < 10 }); err != nil {
@@ -104,21 +110,25 @@ func connections(e *Env) (*report.Section, error) {
 		if r, err = server.Load(spec); err != nil {
 			return err
 		}
-		x.alone, x.cpuAlone, x.p99Alone = append(x.alone, r.PerSecond()), append(x.cpuAlone, r.NanosPerRequest()), append(x.p99Alone, float64(r.Latency.Percentile(99)))
+		x.alone, x.cpuAlone, x.p99Alone = append(x.alone, r.PerSecond()), append(x.cpuAlone, r.NanosPerRequest()),
+			append(x.p99Alone, float64(r.Latency.Percentile(99)))
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	t := report.Table{Columns: append([]string{"server", "RSS/idle conn.", "used_memory/idle conn.", "requests/s alone", "beside idle", "CPU µs alone", "beside idle", "p99 µs alone", "beside idle"}, append(sightColumns, "verdict")...)}
+	t := report.Table{Columns: append([]string{"server", "RSS/idle conn.", "used_memory/idle conn.", "requests/s alone",
+		"beside idle", "CPU µs alone", "beside idle", "p99 µs alone", "beside idle"}, append(sightColumns, "verdict")...)}
 	base := costs[e.Reference.Name]
 	for i, c := range contenders {
 		x, verdict := costs[c.Name], ""
 		if i > 0 && c.Kind == Spindle && (x.cpuBeside.Ratio(base.cpuBeside) > 1 || x.rss.Median() > base.rss.Median()) {
 			verdict = string(report.Lost)
 		}
-		t.Rows = append(t.Rows, append([]string{c.Name, x.rss.Text(report.Thousands), x.used.Text(report.Thousands), x.alone.Short(report.Thousands), x.beside.Text(report.Thousands),
-			x.cpuAlone.Short(report.Micros), x.cpuBeside.Text(report.Micros), x.p99Alone.Short(report.Micros), x.p99Beside.Short(report.Micros)}, append(x.cells(), verdict)...))
+		t.Rows = append(t.Rows, append([]string{c.Name, x.rss.Text(report.Thousands), x.used.Text(report.Thousands),
+			x.alone.Short(report.Thousands), x.beside.Text(report.Thousands),
+			x.cpuAlone.Short(report.Micros), x.cpuBeside.Text(report.Micros), x.p99Alone.Short(report.Micros),
+			x.p99Beside.Short(report.Micros)}, append(x.cells(), verdict)...))
 	}
 	t.Notes = []string{"Lost here: more CPU a request beside the idle ones, or more resident memory for each of them."}
 	s.Tables = append(s.Tables, t)
@@ -153,7 +163,8 @@ func (e *Env) newConnections(s *report.Section, contenders []Contender) error {
 			return err
 		}
 		cpu[c.Name] = append(cpu[c.Name], float64(after-before)/newcomers)
-		others, err := server.StartLoad(load.Spec{Connections: 50, Rate: 20_000, Duration: time.Hour, Mix: []load.Command{load.Request("GET", "{key}")}, Keys: load.KeySpace{Count: e.Keys}})
+		others, err := server.StartLoad(load.Spec{Connections: 50, Rate: 20_000, Duration: time.Hour,
+			Mix: []load.Command{load.Request("GET", "{key}")}, Keys: load.KeySpace{Count: e.Keys}})
 		if err != nil {
 			return err
 		}
@@ -170,15 +181,19 @@ func (e *Env) newConnections(s *report.Section, contenders []Contender) error {
 	if err != nil {
 		return err
 	}
-	t := report.Table{Title: "New connections: connect, PING, close", Columns: []string{"server", "CPU µs", "× redis", "first reply beside 20,000 GETs a second: p99 µs", "max"}}
+	t := report.Table{Title: "New connections: connect, PING, close",
+		Columns: []string{"server", "CPU µs", "× redis", "first reply beside 20,000 GETs a second: p99 µs", "max"}}
 	base := cpu[e.Reference.Name]
 	for _, c := range contenders {
-		t.Rows = append(t.Rows, []string{c.Name, cpu[c.Name].Text(report.Micros), report.Number(cpu[c.Name].Ratio(base)), p99[c.Name].Text(report.Micros), longest[c.Name].Text(report.Micros)})
+		t.Rows = append(t.Rows, []string{c.Name, cpu[c.Name].Text(report.Micros), report.Number(cpu[c.Name].Ratio(base)),
+			p99[c.Name].Text(report.Micros), longest[c.Name].Text(report.Micros)})
 	}
-	t.Notes = []string{fmt.Sprintf("%s connections, one after the other, and a tenth of them beside the GETs. The time is from the begin of connecting to the reply.", report.Thousands(newcomers))}
+	t.Notes = []string{fmt.Sprintf("%s connections, one after the other, and a tenth of them beside the GETs. The time "+
+		"is from the begin of connecting to the reply.", report.Thousands(newcomers))}
 	s.Tables = append(s.Tables, t)
 	ours := p99["spindle"]
-	s.Figures = append(s.Figures, report.Figure{What: "first reply of a new connection beside others, p99", Target: "≤ 1 ms", Reference: p99[e.Reference.Name].Text(report.Duration),
+	s.Figures = append(s.Figures, report.Figure{What: "first reply of a new connection beside others, p99",
+		Target: "≤ 1 ms", Reference: p99[e.Reference.Name].Text(report.Duration),
 		Ours: ours.Text(report.Duration), Verdict: report.Judge(ours.Median(), 1e6, nan)})
 	return nil
 }

@@ -39,7 +39,8 @@ func parseRedisBenchmark(text string) ([]DriverResult, error) {
 	var results []DriverResult
 	for _, row := range rows[1:] {
 		r := DriverResult{Test: row[0]}
-		for name, into := range map[string]*time.Duration{"avg_latency_ms": &r.Mean, "p50_latency_ms": &r.P50, "p99_latency_ms": &r.P99, "max_latency_ms": &r.Max} {
+		for name, into := range map[string]*time.Duration{"avg_latency_ms": &r.Mean, "p50_latency_ms": &r.P50,
+			"p99_latency_ms": &r.P99, "max_latency_ms": &r.Max} {
 			at, ok := column[name]
 			if !ok {
 				return nil, fmt.Errorf("redis-benchmark --csv has no column %s", name)
@@ -74,7 +75,8 @@ func parseMemtier(text string) ([]DriverResult, error) {
 		switch fields := strings.Fields(line); {
 		case len(fields) > 1 && fields[0] == "Type":
 			columns = regexp.MustCompile(`\s{2,}`).Split(strings.TrimSpace(line), -1)
-		case len(columns) > 0 && len(fields) == len(columns) && (fields[0] == "Sets" || fields[0] == "Gets" || fields[0] == "Totals"):
+		case len(columns) > 0 && len(fields) == len(columns) &&
+			(fields[0] == "Sets" || fields[0] == "Gets" || fields[0] == "Totals"):
 			r := DriverResult{Test: fields[0]}
 			for i, name := range columns {
 				var err error
@@ -131,7 +133,8 @@ func (s *Server) drive(name string, args ...string) (d driven, err error) {
 		return d, fmt.Errorf("%s: %w: %s", name, err, strings.TrimSpace(stderr.String()))
 	}
 	after, err := process.CPUTime(s.PID)
-	return driven{stdout.String(), time.Since(began), after - before, cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()}, err
+	return driven{stdout.String(), time.Since(began), after - before,
+		cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()}, err
 }
 
 // A drivenCost is cost by somebody else's clock.
@@ -162,8 +165,10 @@ func (d drivenCosts) at(pipeline int) func(test, contender string) *drivenCost {
 }
 
 // drivenTable is one depth of either driver. The first contender is the reference.
-func drivenTable(title, tail string, tests []string, contenders []Contender, at func(test, contender string) *drivenCost) report.Table {
-	t := report.Table{Title: title, Columns: []string{"test", "server", "CPU µs/request", "× redis", "requests/s", "p50 µs", "p99", tail, "server busy", "driver busy", "verdict"}}
+func drivenTable(title, tail string, tests []string, contenders []Contender,
+	at func(test, contender string) *drivenCost) report.Table {
+	t := report.Table{Title: title, Columns: []string{"test", "server", "CPU µs/request", "× redis", "requests/s",
+		"p50 µs", "p99", tail, "server busy", "driver busy", "verdict"}}
 	for _, test := range tests {
 		base := at(test, contenders[0].Name)
 		for i, c := range contenders {
@@ -172,8 +177,10 @@ func drivenTable(title, tail string, tests []string, contenders []Contender, at 
 			if i > 0 && c.Kind == Spindle && ratio > 1 {
 				verdict = string(report.Lost)
 			}
-			t.Rows = append(t.Rows, []string{test, c.Name, x.cpu.Text(report.Micros), report.Number(ratio), x.rps.Text(report.Thousands),
-				x.p50.Short(report.Micros), x.p99.Short(report.Micros), x.tail.Short(report.Micros), report.Percent(x.server.Median()), report.Percent(x.driver.Median()), verdict})
+			t.Rows = append(t.Rows, []string{test, c.Name, x.cpu.Text(report.Micros), report.Number(ratio),
+				x.rps.Text(report.Thousands),
+				x.p50.Short(report.Micros), x.p99.Short(report.Micros), x.tail.Short(report.Micros),
+				report.Percent(x.server.Median()), report.Percent(x.driver.Median()), verdict})
 		}
 	}
 	return t
@@ -185,14 +192,17 @@ var redisBenchmarkTests = []struct {
 	name string
 	rate map[int]float64
 }{
-	{"ping_mbulk", map[int]float64{1: 120e3, 16: 1.2e6, 64: 1.6e6}}, {"get", map[int]float64{1: 110e3, 16: 900e3, 64: 1.2e6}},
-	{"set", map[int]float64{1: 110e3, 16: 800e3, 64: 1e6}}, {"incr", map[int]float64{1: 110e3, 16: 900e3, 64: 1.2e6}}, {"mset", map[int]float64{1: 80e3, 16: 200e3, 64: 200e3}},
+	{"ping_mbulk", map[int]float64{1: 120e3, 16: 1.2e6, 64: 1.6e6}},
+	{"get", map[int]float64{1: 110e3, 16: 900e3, 64: 1.2e6}},
+	{"set", map[int]float64{1: 110e3, 16: 800e3, 64: 1e6}}, {"incr", map[int]float64{1: 110e3, 16: 900e3, 64: 1.2e6}},
+	{"mset", map[int]float64{1: 80e3, 16: 200e3, 64: 200e3}},
 }
 
 func redisBenchmark(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
 	s := e.section("redis-benchmark", contenders,
-		fmt.Sprintf("`redis-benchmark -c 50 -d 32 -r %d -P … -n … -t … --csv`, a fresh server a run, each test about %v long.", e.Keys, e.Duration),
+		fmt.Sprintf("`redis-benchmark -c 50 -d 32 -r %d -P … -n … -t … --csv`, a fresh server a run, each test about %v "+
+			"long.", e.Keys, e.Duration),
 		"CPU per request is over the whole test, its connecting included; there is no warm-up but the fill before.",
 		"redis-benchmark is one thread: at depth it may be slower than the server, and then the throughput is its own.")
 	costs := drivenCosts{}
@@ -206,7 +216,8 @@ func redisBenchmark(e *Env) (*report.Section, error) {
 			for _, test := range redisBenchmarkTests {
 				n := max(1000, test.rate[p]*e.Duration.Seconds())
 				host, port, _ := strings.Cut(server.Address, ":")
-				d, err := server.drive("redis-benchmark", "-h", host, "-p", port, "-c", "50", "-d", "32", "-r", strconv.FormatUint(e.Keys, 10),
+				d, err := server.drive("redis-benchmark", "-h", host, "-p", port, "-c", "50", "-d", "32", "-r",
+					strconv.FormatUint(e.Keys, 10),
 					"-P", strconv.Itoa(p), "-n", strconv.FormatInt(int64(n), 10), "-t", test.name, "--csv")
 				if err != nil {
 					return err
@@ -225,7 +236,8 @@ func redisBenchmark(e *Env) (*report.Section, error) {
 		tests = append(tests, t.name)
 	}
 	for _, p := range pipelines {
-		s.Tables = append(s.Tables, drivenTable(fmt.Sprintf("redis-benchmark -P %d", p), "max", tests, contenders, costs.at(p)))
+		s.Tables = append(s.Tables, drivenTable(fmt.Sprintf("redis-benchmark -P %d", p), "max", tests,
+			contenders, costs.at(p)))
 	}
 	return s, err
 }
@@ -234,7 +246,8 @@ func memtier(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
 	seconds := max(1, int(e.Duration.Round(time.Second)/time.Second))
 	s := e.section("memtier", contenders,
-		fmt.Sprintf("`memtier_benchmark -c 50 -t 1 --ratio 1:1 -d 32 --key-pattern R:R --key-maximum %d --pipeline … --test-time %d`, a fresh server a run, keys loaded before.", e.Keys, seconds),
+		fmt.Sprintf("`memtier_benchmark -c 50 -t 1 --ratio 1:1 -d 32 --key-pattern R:R --key-maximum %d --pipeline … "+
+			"--test-time %d`, a fresh server a run, keys loaded before.", e.Keys, seconds),
 		"CPU per request is over the whole test, its connecting included.")
 	if _, err := exec.LookPath("memtier_benchmark"); err != nil {
 		s.Text = append(s.Text, "memtier_benchmark was not on PATH: nothing was measured.")
@@ -248,12 +261,15 @@ func memtier(e *Env) (*report.Section, error) {
 		}
 		defer server.End()
 		host, port, _ := strings.Cut(server.Address, ":")
-		common := []string{"-s", host, "-p", port, "--hide-histogram", "-d", "32", "--key-maximum", strconv.FormatUint(e.Keys, 10)}
-		if _, err := server.drive("memtier_benchmark", append(common, "-c", "8", "-t", "1", "--pipeline", "64", "--ratio", "1:0", "--key-pattern", "P:P", "-n", "allkeys")...); err != nil {
+		common := []string{"-s", host, "-p", port, "--hide-histogram", "-d", "32", "--key-maximum",
+			strconv.FormatUint(e.Keys, 10)}
+		if _, err := server.drive("memtier_benchmark", append(common, "-c", "8", "-t", "1", "--pipeline", "64", "--ratio",
+			"1:0", "--key-pattern", "P:P", "-n", "allkeys")...); err != nil {
 			return err
 		}
 		for _, p := range pipelines {
-			d, err := server.drive("memtier_benchmark", append(common, "-c", "50", "-t", "1", "--ratio", "1:1", "--key-pattern", "R:R",
+			d, err := server.drive("memtier_benchmark", append(common, "-c", "50", "-t", "1", "--ratio", "1:1",
+				"--key-pattern", "R:R",
 				"--pipeline", strconv.Itoa(p), "--test-time", strconv.Itoa(seconds), "--print-percentiles", "50,99,99.9")...)
 			if err != nil {
 				return err
@@ -268,7 +284,8 @@ func memtier(e *Env) (*report.Section, error) {
 		return nil
 	})
 	for _, p := range pipelines {
-		s.Tables = append(s.Tables, drivenTable(fmt.Sprintf("memtier_benchmark --pipeline %d", p), "p99.9", []string{"SET and GET 1:1"}, contenders, costs.at(p)))
+		s.Tables = append(s.Tables, drivenTable(fmt.Sprintf("memtier_benchmark --pipeline %d", p), "p99.9",
+			[]string{"SET and GET 1:1"}, contenders, costs.at(p)))
 	}
 	return s, err
 }

@@ -17,7 +17,8 @@ type filling struct {
 }
 
 // smallHash is a key of 16 bytes with 5 fields of 2 bytes and values of 8.
-var smallHash = []string{"HSET", "{key}", "f1", "{value:8}", "f2", "{value:8}", "f3", "{value:8}", "f4", "{value:8}", "f5", "{value:8}"}
+var smallHash = []string{"HSET", "{key}", "f1", "{value:8}", "f2", "{value:8}", "f3", "{value:8}", "f4", "{value:8}",
+	"f5", "{value:8}"}
 
 func fillings(e *Env) []filling {
 	n := elements(e.Keys)
@@ -25,7 +26,8 @@ func fillings(e *Env) []filling {
 	targets := map[string]float64{"set": 34, "hash": 60, "zset": 60}
 	for i := range collections {
 		c := &collections[i]
-		all = append(all, filling{fmt.Sprintf("%s of %s elements", c.name, report.Thousands(float64(n))), "element", n, c.fillWith("big", 0, n), targets[c.name]})
+		all = append(all, filling{fmt.Sprintf("%s of %s elements", c.name, report.Thousands(float64(n))), "element", n,
+			c.fillWith("big", 0, n), targets[c.name]})
 	}
 	return all
 }
@@ -34,7 +36,9 @@ func fillings(e *Env) []filling {
 func elementMemory(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
 	s := e.section("elements", contenders,
-		"A fresh server is filled, then asked, as for memory per key. The small hashes have keys of 16 bytes, and fields of 2 bytes with values of 8. In the large values members, fields, list elements and what an entry holds are 14 bytes; a hash's values are 16, scores are numbers of 13 digits, a stream's entries have one field.")
+		"A fresh server is filled, then asked, as for memory per key. The small hashes have keys of 16 bytes, and fields "+
+			"of 2 bytes with values of 8. In the large values members, fields, list elements and what an entry holds are 14 "+
+			"bytes; a hash's values are 16, scores are numbers of 13 digits, a stream's entries have one field.")
 	type cost struct{ used, rss report.Sample }
 	costs := map[string]*cost{}
 	at := func(what, contender string) *cost {
@@ -72,9 +76,11 @@ func elementMemory(e *Env) (*report.Section, error) {
 			if c.Kind == Spindle {
 				row = []string{"≤ " + report.Number(limit), string(verdict)}
 			}
-			t.Rows = append(t.Rows, append([]string{f.name, c.Name, x.used.Text(report.Number), x.rss.Text(report.Number)}, row...))
+			t.Rows = append(t.Rows, append([]string{f.name, c.Name, x.used.Text(report.Number), x.rss.Text(report.Number)},
+				row...))
 		}
-		s.Figures = append(s.Figures, report.Figure{What: fmt.Sprintf("memory, %s, each %s", f.name, f.of), Target: "≤ " + report.Number(limit) + " B",
+		s.Figures = append(s.Figures, report.Figure{What: fmt.Sprintf("memory, %s, each %s", f.name, f.of),
+			Target:    "≤ " + report.Number(limit) + " B",
 			Reference: base.used.Short(report.Number) + " B", Ours: ours.used.Short(report.Number) + " B", Verdict: verdict})
 	}
 	s.Tables = append(s.Tables, t)

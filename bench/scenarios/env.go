@@ -100,9 +100,11 @@ func (e *Env) section(name string, contenders []Contender, text ...string) *repo
 		Taken: time.Now().UTC().Format("2006-01-02"), Machine: Machine(), Text: text, Commands: []string{e.Command},
 	}
 	for _, c := range contenders {
-		s.Servers = append(s.Servers, fmt.Sprintf("%s: %s, `%s`", c.Name, Version(c.Path), strings.Join(append([]string{base(c.Path)}, c.arguments()...), " ")))
+		s.Servers = append(s.Servers, fmt.Sprintf("%s: %s, `%s`", c.Name, Version(c.Path),
+			strings.Join(append([]string{base(c.Path)}, c.arguments()...), " ")))
 	}
-	s.Text = append(s.Text, fmt.Sprintf("Server on core %s, load on core %s. %s.", e.ServerCPUs, e.LoadCPUs, plural(e.Runs, "run")))
+	s.Text = append(s.Text, fmt.Sprintf("Server on core %s, load on core %s. %s.",
+		e.ServerCPUs, e.LoadCPUs, plural(e.Runs, "run")))
 	return s
 }
 
@@ -136,7 +138,8 @@ func Machine() []string {
 			memory = fmt.Sprintf("%.1f GB of memory", float64(kb)/(1<<20))
 		}
 	}
-	return []string{fmt.Sprintf("%s, %s, %s, %s", model, plural(process.Available(), "core"), memory, kernel), runtime.Version() + " for the bench; spindle's own is with its version"}
+	return []string{fmt.Sprintf("%s, %s, %s, %s", model, plural(process.Available(), "core"), memory, kernel),
+		runtime.Version() + " for the bench; spindle's own is with its version"}
 }
 
 // Version is the first lines of what a server says of itself.
@@ -191,7 +194,8 @@ func (e *Env) alternate(contenders []Contender, do func(c Contender, run int) er
 
 // sideBySide starts all contenders at once and compares them in cell after cell, Runs times. A cell is made ready on
 // each of them, and then measured on all in slices that take turns. Who comes first changes with the run.
-func (e *Env) sideBySide(contenders []Contender, start Start, prepare func(*Server) error, cells int, ready func(s *Server, cell int) (load.Spec, error), seen func(s *Server, cell int, slices []load.Result) error) error {
+func (e *Env) sideBySide(contenders []Contender, start Start, prepare func(*Server) error, cells int,
+	ready func(s *Server, cell int) (load.Spec, error), seen func(s *Server, cell int, slices []load.Result) error) error {
 	for run := range e.Runs {
 		e.logf("  run %d of %d", run+1, e.Runs)
 		if err := e.runSideBySide(run, contenders, start, prepare, cells, ready, seen); err != nil {
@@ -201,7 +205,8 @@ func (e *Env) sideBySide(contenders []Contender, start Start, prepare func(*Serv
 	return nil
 }
 
-func (e *Env) runSideBySide(run int, contenders []Contender, start Start, prepare func(*Server) error, cells int, ready func(s *Server, cell int) (load.Spec, error), seen func(s *Server, cell int, slices []load.Result) error) error {
+func (e *Env) runSideBySide(run int, contenders []Contender, start Start, prepare func(*Server) error, cells int,
+	ready func(s *Server, cell int) (load.Spec, error), seen func(s *Server, cell int, slices []load.Result) error) error {
 	var servers []*Server
 	for i := range contenders {
 		c := contenders[(i+run)%len(contenders)]

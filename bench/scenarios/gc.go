@@ -32,8 +32,12 @@ var garbagePhases = []garbagePhase{
 func garbage(e *Env) (*report.Section, error) {
 	backends := e.Backends()[:3]
 	s := e.section("gc", backends,
-		fmt.Sprintf("%s keys of 16 bytes with values of 32, 50 connections, pipeline 16, each phase counted for %v after %v of warm-up.", report.Thousands(float64(e.ManyKeys)), e.Duration, e.Warmup),
-		"The collector's CPU is the sum over GODEBUG=gctrace=1, idle marking included, and its share is of the server's CPU in the whole load. Allocations are another server's, of which each is recorded (memprofilerate=1): those between two heap profiles while all connections are at work are counted by their stacks, over the commands between them. A profile begins with a collection, which also empties pools.")
+		fmt.Sprintf("%s keys of 16 bytes with values of 32, 50 connections, pipeline 16, each phase counted for %v after "+
+			"%v of warm-up.", report.Thousands(float64(e.ManyKeys)), e.Duration, e.Warmup),
+		"The collector's CPU is the sum over GODEBUG=gctrace=1, idle marking included, and its share is of the server's "+
+			"CPU in the whole load. Allocations are another server's, of which each is recorded (memprofilerate=1): those "+
+			"between two heap profiles while all connections are at work are counted by their stacks, over the commands "+
+			"between them. A profile begins with a collection, which also empties pools.")
 	share, cycles, made := map[string]report.Sample{}, map[string]report.Sample{}, map[string]*[allocators]allocated{}
 	err := e.alternate(backends, func(c Contender, _ int) error {
 		trace, used, err := e.collections(c)
@@ -53,7 +57,8 @@ func garbage(e *Env) (*report.Section, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := report.Table{Title: "Go allocations for each request", Columns: []string{"request", "server", "requests'", "bytes", "gnet's list of events", "bytes", "duties'", "bytes"}}
+	t := report.Table{Title: "Go allocations for each request",
+		Columns: []string{"request", "server", "requests'", "bytes", "gnet's list of events", "bytes", "duties'", "bytes"}}
 	for _, p := range garbagePhases {
 		for _, c := range backends {
 			row := []string{p.name, c.Name}
@@ -64,18 +69,24 @@ func garbage(e *Env) (*report.Section, error) {
 			t.Rows = append(t.Rows, row)
 		}
 	}
-	t.Notes = []string{"Requests' are those made on behalf of nobody else. A request that allocated would show 1 or more, a batch of 16 that did 0.06. gnet makes its list anew when as many connections are ready as it has room for, and when fewer than half are. Duties come ten times a second, whatever is asked. What the admin address allocates to answer this bench is not shown."}
+	t.Notes = []string{"Requests' are those made on behalf of nobody else. A request that allocated would show 1 or " +
+		"more, a batch of 16 that did 0.06. gnet makes its list anew when as many connections are ready as it has room " +
+		"for, and when fewer than half are. Duties come ten times a second, whatever is asked. What the admin address " +
+		"allocates to answer this bench is not shown."}
 	g := report.Table{Title: "Collector", Columns: []string{"server", "cycles", "share of CPU"}}
 	for _, c := range backends {
 		g.Rows = append(g.Rows, []string{c.Name, cycles[c.Name].Text(report.Number), share[c.Name].Text(report.Percent)})
-		s.Figures = append(s.Figures, report.Figure{What: "GC's share of CPU under load, " + c.Name + ", " + report.Thousands(float64(e.ManyKeys)) + " keys", Target: "< 1 %", Reference: "–",
+		s.Figures = append(s.Figures, report.Figure{What: "GC's share of CPU under load, " + c.Name + ", " +
+			report.Thousands(float64(e.ManyKeys)) + " keys", Target: "< 1 %", Reference: "–",
 			Ours: share[c.Name].Text(report.Percent), Verdict: report.Judge(share[c.Name].Median(), 0.01, nan)})
 	}
 	for _, name := range []string{"GET", "SET"} {
 		x := made[name+backends[0].Name]
 		requests := x[byRequests].objects
 		s.Figures = append(s.Figures, report.Figure{What: "allocations per " + name, Target: "0", Reference: "–",
-			Ours: fmt.Sprintf("%s; beside it gnet's list of events %s, duties %s", requests.Text(fixed5), x[byGnetList].objects.Text(fixed5), x[byDuties].objects.Text(fixed5)), Verdict: report.Judge(requests.Median(), 0.0005, nan)})
+			Ours: fmt.Sprintf("%s; beside it gnet's list of events %s, duties %s", requests.Text(fixed5),
+				x[byGnetList].objects.Text(fixed5), x[byDuties].objects.Text(fixed5)),
+			Verdict: report.Judge(requests.Median(), 0.0005, nan)})
 	}
 	s.Tables = append(s.Tables, t, g)
 	return s, nil
@@ -111,7 +122,8 @@ func (s *Server) underGarbageLoad(during func(p garbagePhase) error) (used time.
 		if p.name == "INCR" {
 			keys = s.env.Keys
 		}
-		runner, err := s.StartLoad(load.Spec{Connections: 50, Pipeline: 16, Duration: time.Hour, Mix: []load.Command{load.Request(p.words...)}, Keys: load.KeySpace{Count: keys}})
+		runner, err := s.StartLoad(load.Spec{Connections: 50, Pipeline: 16, Duration: time.Hour,
+			Mix: []load.Command{load.Request(p.words...)}, Keys: load.KeySpace{Count: keys}})
 		if err != nil {
 			return 0, err
 		}

@@ -133,7 +133,8 @@ func (s *Server) Turns() (t Turns, err error) {
 	if err != nil {
 		return t, err
 	}
-	return Turns{Long: long, Wall: time.Duration(wall) * time.Microsecond, CPU: time.Duration(cpu) * time.Microsecond, HasCPU: hasCPU && cpu > 0, Known: known}, nil
+	return Turns{Long: long, Wall: time.Duration(wall) * time.Microsecond, CPU: time.Duration(cpu) * time.Microsecond,
+		HasCPU: hasCPU && cpu > 0, Known: known}, nil
 }
 
 // fromAdmin is what the admin address has at path, whose making may take so long.

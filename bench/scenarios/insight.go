@@ -13,7 +13,8 @@ func insight(e *Env) (*report.Section, error) {
 		"--stall-threshold", "0")
 	contenders := []Contender{off, e.Ours().With("spindle, insight on"), e.Reference}
 	s := e.section("insight", contenders,
-		fmt.Sprintf("GET and SET of %s keys of 16 bytes, values of 32 bytes. Closed loop, 50 connections.", report.Thousands(float64(e.Keys))),
+		fmt.Sprintf("GET and SET of %s keys of 16 bytes, values of 32 bytes. Closed loop, 50 connections.",
+			report.Thousands(float64(e.Keys))),
 		"× redis is here × spindle with insight off: hot-keys, big-keys, reply-latency and stall-threshold.",
 		"Each run starts and fills fresh servers. "+e.slicesText())
 	some := workloads[:2]

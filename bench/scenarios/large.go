@@ -36,21 +36,31 @@ func largeCases(e *Env) []largeCase {
 		return err
 	}
 	return []largeCase{
-		{name: in("ZRANK"), prepare: big("zset"), mix: []load.Command{load.Request("ZRANK", "big", member)}, members: n, connections: 50},
-		{name: in("ZRANGE of 10 by rank"), prepare: big("zset"), mix: anywhere(n, func(at string, end string) load.Command { return load.Request("ZRANGE", "big", at, end) }), members: n, connections: 50},
-		{name: in("LINDEX"), prepare: big("list"), mix: anywhere(n, func(at string, _ string) load.Command { return load.Request("LINDEX", "big", at) }), members: n, connections: 50},
-		{name: in("LRANGE of 10"), prepare: big("list"), mix: anywhere(n, func(at string, end string) load.Command { return load.Request("LRANGE", "big", at, end) }), members: n, connections: 50},
-		{name: fmt.Sprintf("SINTER of two sets of %s, %s in both", report.Thousands(float64(few)), report.Thousands(float64(few/overlap))), connections: 1, prepare: func(s *Server) error {
+		{name: in("ZRANK"), prepare: big("zset"), mix: []load.Command{load.Request("ZRANK", "big", member)}, members: n,
+			connections: 50},
+		{name: in("ZRANGE of 10 by rank"), prepare: big("zset"),
+			mix:     anywhere(n, func(at string, end string) load.Command { return load.Request("ZRANGE", "big", at, end) }),
+			members: n, connections: 50},
+		{name: in("LINDEX"), prepare: big("list"), mix: anywhere(n,
+			func(at string, _ string) load.Command { return load.Request("LINDEX", "big", at) }), members: n, connections: 50},
+		{name: in("LRANGE of 10"), prepare: big("list"),
+			mix:     anywhere(n, func(at string, end string) load.Command { return load.Request("LRANGE", "big", at, end) }),
+			members: n, connections: 50},
+		{name: fmt.Sprintf("SINTER of two sets of %s, %s in both", report.Thousands(float64(few)),
+			report.Thousands(float64(few/overlap))), connections: 1, prepare: func(s *Server) error {
 			set := collectionOf("set")
 			if err := s.fillCollection(set, "a", 0, few); err != nil {
 				return err
 			}
 			return s.fillCollection(set, "b", few-few/overlap, few)
 		}, mix: []load.Command{load.Request("SINTER", "a", "b")}, members: 1},
-		{name: "BITCOUNT of " + report.Megabytes(float64(e.bigString())), connections: 1, prepare: func(s *Server) error { return s.setBig("big", e.bigString()) },
-			mix: []load.Command{load.Request("BITCOUNT", "big")}, members: 1},
-		{name: "XADD to " + report.Thousands(float64(n)), prepare: big("stream"), mix: []load.Command{load.Request("XADD", "big", "*", "f", member)}, members: n, connections: 50},
-		{name: in("XREADGROUP of 10"), prepare: stream, mix: []load.Command{load.Request("XREADGROUP", "GROUP", "g", "{member}", "COUNT", "10", "STREAMS", "big", ">")},
+		{name: "BITCOUNT of " + report.Megabytes(float64(e.bigString())), connections: 1,
+			prepare: func(s *Server) error { return s.setBig("big", e.bigString()) },
+			mix:     []load.Command{load.Request("BITCOUNT", "big")}, members: 1},
+		{name: "XADD to " + report.Thousands(float64(n)), prepare: big("stream"),
+			mix: []load.Command{load.Request("XADD", "big", "*", "f", member)}, members: n, connections: 50},
+		{name: in("XREADGROUP of 10"), prepare: stream, mix: []load.Command{load.Request("XREADGROUP", "GROUP", "g",
+			"{member}", "COUNT", "10", "STREAMS", "big", ">")},
 			members: 100, requests: int64(max(1, n/20)), connections: 50}, // half of the entries, for a hundred consumers
 	}
 }
@@ -77,8 +87,10 @@ func (e *Env) bigString() int {
 func large(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
 	s := e.section("large", contenders,
-		"A fresh server is filled with one value, elements of 14 bytes. Closed loop, no pipelining, 50 connections, 1 for SINTER and BITCOUNT. Ranks, places and members are all over the value, the same for every server.",
-		fmt.Sprintf("Warmed up for %v, counted for %v; XREADGROUP instead reads half of the stream once.", e.Warmup, e.Duration))
+		"A fresh server is filled with one value, elements of 14 bytes. Closed loop, no pipelining, 50 connections, 1 for "+
+			"SINTER and BITCOUNT. Ranks, places and members are all over the value, the same for every server.",
+		fmt.Sprintf("Warmed up for %v, counted for %v; XREADGROUP instead reads half of the stream once.",
+			e.Warmup, e.Duration))
 	cases := largeCases(e)
 	m := matrix{}
 	err := e.alternate(contenders, func(c Contender, _ int) error {
@@ -100,8 +112,10 @@ func large(e *Env) (*report.Section, error) {
 		at := cell{cases[i].name, 1}
 		base, ours := m.at(e.Reference.Name, at).cpu, m.at("spindle", at).cpu
 		ratio := ours.Ratio(base)
-		s.Figures = append(s.Figures, report.Figure{What: "CPU per request, " + cases[i].name, Target: "≤ 1 × redis", Reference: base.Text(report.Micros) + " µs",
-			Ours: fmt.Sprintf("%s µs, %s ×", ours.Text(report.Micros), report.Number(ratio)), Verdict: report.Judge(ratio, 1, 1)})
+		s.Figures = append(s.Figures, report.Figure{What: "CPU per request, " + cases[i].name, Target: "≤ 1 × redis",
+			Reference: base.Text(report.Micros) + " µs",
+			Ours:      fmt.Sprintf("%s µs, %s ×", ours.Text(report.Micros), report.Number(ratio)),
+			Verdict:   report.Judge(ratio, 1, 1)})
 	}
 	t := e.costTable(m, contenders, all, 1)
 	t.Title = "Large values"
@@ -119,7 +133,8 @@ func (e *Env) largeOnce(c Contender, l *largeCase) (*load.Result, error) {
 	if err := l.prepare(s); err != nil {
 		return nil, err
 	}
-	spec := load.Spec{Connections: l.connections, Warmup: e.Warmup, Duration: e.Duration, Mix: l.mix, Keys: load.KeySpace{Count: l.members}}
+	spec := load.Spec{Connections: l.connections, Warmup: e.Warmup, Duration: e.Duration, Mix: l.mix,
+		Keys: load.KeySpace{Count: l.members}}
 	if l.requests > 0 {
 		spec.Warmup, spec.Duration, spec.Requests = 0, 0, l.requests
 	}

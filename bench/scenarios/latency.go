@@ -18,10 +18,14 @@ const judged = 1000
 // latency asks at fixed rates and measures from the intended time.
 func latency(e *Env) (*report.Section, error) {
 	contenders := append(append([]Contender{e.Reference}, e.Also...),
-		e.Ours().With("spindle gnet", "--reactor-backend", "gnet"), e.Ours().With("spindle epoll", "--reactor-backend", "epoll"))
+		e.Ours().With("spindle gnet", "--reactor-backend", "gnet"),
+		e.Ours().With("spindle epoll", "--reactor-backend", "epoll"))
 	s := e.section("latency", contenders,
-		fmt.Sprintf("Open loop, 50 connections, no pipelining, GET and SET 1:1 of %s keys, evenly spaced. Warmed up for %v, counted for %v.", report.Thousands(float64(e.Keys)), e.Warmup, e.Duration),
-		"\"Sent late\" is the generator's own delay (p99.9): latency cannot be less certain than that, and a ⚠ says that it is more than half of p99. \"Overrun\": the server did not keep up, the run was cut short. CPU is all of the server's, also what it uses while nobody asks.")
+		fmt.Sprintf("Open loop, 50 connections, no pipelining, GET and SET 1:1 of %s keys, evenly spaced. Warmed up for "+
+			"%v, counted for %v.", report.Thousands(float64(e.Keys)), e.Warmup, e.Duration),
+		"\"Sent late\" is the generator's own delay (p99.9): latency cannot be less certain than that, and a ⚠ says that "+
+			"it is more than half of p99. \"Overrun\": the server did not keep up, the run was cut short. CPU is all of the "+
+			"server's, also what it uses while nobody asks.")
 	type point struct {
 		p50, p90, p99, p999, max, late, cpu report.Sample
 		overrun                             int
@@ -44,8 +48,9 @@ func latency(e *Env) (*report.Section, error) {
 			return err
 		}
 		for _, rate := range latencyRates {
-			r, err := server.Load(load.Spec{Connections: 50, Rate: rate, Warmup: e.Warmup, Duration: e.Duration, Keys: load.KeySpace{Count: e.Keys},
-				Mix: []load.Command{load.Request("GET", "{key}"), load.Request(setWords...)}})
+			r, err := server.Load(load.Spec{Connections: 50, Rate: rate, Warmup: e.Warmup, Duration: e.Duration,
+				Keys: load.KeySpace{Count: e.Keys},
+				Mix:  []load.Command{load.Request("GET", "{key}"), load.Request(setWords...)}})
 			if err != nil {
 				return err
 			}
@@ -66,7 +71,9 @@ func latency(e *Env) (*report.Section, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := report.Table{Title: "Latency from the intended time, µs", Columns: []string{"requests/s", "server", "p50", "p90", "p99", "p99.9", "max", "sent late", "CPU µs/request", "overrun", "verdict"}}
+	t := report.Table{Title: "Latency from the intended time, µs",
+		Columns: []string{"requests/s", "server", "p50", "p90", "p99", "p99.9", "max", "sent late", "CPU µs/request",
+			"overrun", "verdict"}}
 	for _, rate := range latencyRates {
 		base := at(e.Reference.Name, rate)
 		for i, c := range contenders {
@@ -82,11 +89,13 @@ func latency(e *Env) (*report.Section, error) {
 			if p.late.Median() > p.p99.Median()/2 {
 				late += " ⚠"
 			}
-			t.Rows = append(t.Rows, []string{report.Thousands(rate), c.Name, p.p50.Text(report.Micros), p.p90.Short(report.Micros), p.p99.Text(report.Micros),
+			t.Rows = append(t.Rows, []string{report.Thousands(rate), c.Name, p.p50.Text(report.Micros),
+				p.p90.Short(report.Micros), p.p99.Text(report.Micros),
 				p.p999.Text(report.Micros), p.max.Text(report.Micros), late, p.cpu.Short(report.Micros), overrun, verdict})
 		}
 	}
-	t.Notes = []string{fmt.Sprintf("The verdict compares the medians of p99, where a run has %d requests and more.", judged)}
+	t.Notes = []string{fmt.Sprintf("The verdict compares the medians of p99, where a run has %d requests and more.",
+		judged)}
 	s.Tables = append(s.Tables, t)
 	return s, e.plot(s, "latency", "p99 by rate", func(file string) error {
 		var lines []report.Line

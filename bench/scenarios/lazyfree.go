@@ -55,12 +55,13 @@ func freeings(e *Env) []freeing {
 		}, empty)},
 		{name: n + " keys, overwritten by 64 bytes", prepare: keys, keeps: true,
 			act: func(s *Server) error { return s.Fill(fill(e.ManyKeys, 0, "SET", "{key}", "{value:64}")) }},
-		{name: n + " keys, expiring within a second", from: func() time.Time { return deadline }, prepare: func(s *Server) error {
-			deadline = time.Now().Add(3*time.Second + time.Duration(e.ManyKeys)*4*time.Microsecond)
-			spec := fill(e.ManyKeys, 0, append(append([]string(nil), setWords...), "PXAT", "{deadline}")...)
-			spec.Deadlines = load.Deadlines{FirstMs: deadline.UnixMilli(), SpreadMs: 1000}
-			return s.Fill(spec)
-		}, act: then(func(*Server) error { time.Sleep(time.Until(deadline)); return nil }, empty)},
+		{name: n + " keys, expiring within a second", from: func() time.Time { return deadline },
+			prepare: func(s *Server) error {
+				deadline = time.Now().Add(3*time.Second + time.Duration(e.ManyKeys)*4*time.Microsecond)
+				spec := fill(e.ManyKeys, 0, append(append([]string(nil), setWords...), "PXAT", "{deadline}")...)
+				spec.Deadlines = load.Deadlines{FirstMs: deadline.UnixMilli(), SpreadMs: 1000}
+				return s.Fill(spec)
+			}, act: then(func(*Server) error { time.Sleep(time.Until(deadline)); return nil }, empty)},
 		{name: n + " keys, FLUSHALL ASYNC", prepare: keys, act: then(do("FLUSHALL", "ASYNC"), empty)},
 		{name: "512 MB string, UNLINK", prepare: big, act: then(do("UNLINK", "big"), empty)},
 		{name: "512 MB string, overwritten by SET", prepare: big, act: then(do("SET", "big", "small"), do("DEL", "big"))},
@@ -72,8 +73,10 @@ func freeings(e *Env) []freeing {
 func lazyfree(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
 	s := e.section("lazyfree", contenders,
-		"Each case fills a fresh server, frees, and watches until a second after the keys are gone. A probe reads a key that is not there 500 times a second in an open loop. Settings are the defaults of each server.",
-		"\"Memory back\" is the time from the first command, or the first deadline, until used_memory and RSS are within a tenth of what the filling had added, at most 20 s; \"left\" is what RSS still had of it then.")
+		"Each case fills a fresh server, frees, and watches until a second after the keys are gone. A probe reads a key "+
+			"that is not there 500 times a second in an open loop. Settings are the defaults of each server.",
+		"\"Memory back\" is the time from the first command, or the first deadline, until used_memory and RSS are within a "+
+			"tenth of what the filling had added, at most 20 s; \"left\" is what RSS still had of it then.")
 	type cost struct {
 		sights
 		gone, usedBack, rssBack, left report.Sample
@@ -96,12 +99,14 @@ func lazyfree(e *Env) (*report.Section, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := report.Table{Columns: append(append([]string{"case", "server"}, sightColumns...), "gone after", "used_memory back", "RSS back", "RSS left")}
+	t := report.Table{Columns: append(append([]string{"case", "server"}, sightColumns...), "gone after",
+		"used_memory back", "RSS back", "RSS left")}
 	for _, f := range cases {
 		for _, c := range contenders {
 			x := costs[f.name+c.Name]
 			row := append([]string{f.name, c.Name}, x.cells()...)
-			t.Rows = append(t.Rows, append(row, x.gone.Text(report.Duration), x.usedBack.Text(report.Duration), x.rssBack.Text(report.Duration), x.left.Text(report.Percent)))
+			t.Rows = append(t.Rows, append(row, x.gone.Text(report.Duration), x.usedBack.Text(report.Duration),
+				x.rssBack.Text(report.Duration), x.left.Text(report.Percent)))
 		}
 		s.Figures = append(s.Figures, turnTarget(f.name, time.Millisecond, &costs[f.name+"spindle"].sights))
 	}

@@ -44,9 +44,18 @@ func letGo(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
 	n := elements(e.ManyKeys)
 	s := e.section("letgo", contenders,
-		fmt.Sprintf("A server a type, with one value of %s elements of 14 bytes. For each way a COPY of it is let go; FLUSHALL, the last, takes the value and a copy. A probe reads a key that is not there 500 times a second in an open loop. Settings are the defaults of each server.", report.Thousands(float64(n))),
-		fmt.Sprintf("Watching begins before the command, when nothing is left to be freed from the one before, and ends %v after it; INFO is not asked meanwhile, because that is a turn too. Spindle is sent MEMORY PURGE halfway, because it would give empty pages back only five seconds later. \"Answered after\" is what the client waits that sends the command; of an expiry, when the key is gone, less its 20 ms.", e.Duration),
-		fmt.Sprintf("\"Nothing\" is the control: before each way the same server is watched for as long with the copy made and nothing let go. Spindle lets go %d times in each way. The target is held against each way's median, because the control's longest turns show what this machine adds to one turn or another; and turns over the target may not be many more than the control's (twice as many and two), nor any three times as long as the longest of those.", letGoTimes))
+		fmt.Sprintf("A server a type, with one value of %s elements of 14 bytes. For each way a COPY of it is let go; "+
+			"FLUSHALL, the last, takes the value and a copy. A probe reads a key that is not there 500 times a second in an "+
+			"open loop. Settings are the defaults of each server.", report.Thousands(float64(n))),
+		fmt.Sprintf("Watching begins before the command, when nothing is left to be freed from the one before, and ends %v "+
+			"after it; INFO is not asked meanwhile, because that is a turn too. Spindle is sent MEMORY PURGE halfway, because "+
+			"it would give empty pages back only five seconds later. \"Answered after\" is what the client waits that sends "+
+			"the command; of an expiry, when the key is gone, less its 20 ms.", e.Duration),
+		fmt.Sprintf("\"Nothing\" is the control: before each way the same server is watched for as long with the copy made "+
+			"and nothing let go. Spindle lets go %d times in each way. The target is held against each way's median, because "+
+			"the control's longest turns show what this machine adds to one turn or another; and turns over the target may "+
+			"not be many more than the control's (twice as many and two), nor any three times as long as the longest of those.",
+			letGoTimes))
 	type cost struct {
 		sights
 		took report.Sample
@@ -81,7 +90,8 @@ func letGo(e *Env) (*report.Section, error) {
 	}
 	for i := range collections {
 		c := &collections[i]
-		t := report.Table{Title: "A " + c.name, Columns: append(append([]string{"way", "server"}, sightColumns...), "answered after")}
+		t := report.Table{Title: "A " + c.name, Columns: append(append([]string{"way", "server"}, sightColumns...),
+			"answered after")}
 		var ours []*sights
 		rest := &at(c, resting, "spindle").sights
 		t.Rows = append(t.Rows, append(append([]string{resting.name, "spindle"}, rest.cells()...), "–"))
@@ -93,7 +103,8 @@ func letGo(e *Env) (*report.Section, error) {
 			ours = append(ours, &at(c, l, "spindle").sights)
 		}
 		s.Tables = append(s.Tables, t)
-		f := turnTargetOfWays(fmt.Sprintf("letting go of a %s of %s elements: longest turn, median of the way where it is longest", c.name, report.Thousands(float64(n))), letGoLimit, ours, rest)
+		f := turnTargetOfWays(fmt.Sprintf("letting go of a %s of %s elements: longest turn, median of the way where it is "+
+			"longest", c.name, report.Thousands(float64(n))), letGoLimit, ours, rest)
 		f.Reference = "DEL answered after " + at(c, ways[0], e.Reference.Name).took.Text(report.Duration)
 		s.Figures = append(s.Figures, f)
 	}
@@ -101,7 +112,8 @@ func letGo(e *Env) (*report.Section, error) {
 }
 
 // letGoOnce fills one server and lets go in every way.
-func (e *Env) letGoOnce(who Contender, c *collection, n uint64, ways []letting, seen func(l letting, sight Sight, took time.Duration)) error {
+func (e *Env) letGoOnce(who Contender, c *collection, n uint64, ways []letting,
+	seen func(l letting, sight Sight, took time.Duration)) error {
 	s, err := e.Begin(who, Start{})
 	if err != nil {
 		return err
@@ -166,7 +178,8 @@ func (s *Server) letGo(l letting) (took time.Duration, err error) {
 		}
 	}
 	if l.gone != nil {
-		if _, err := s.until(time.Minute, time.Millisecond, "the key's end", func() (bool, error) { return l.gone(s) }); err != nil {
+		if _, err := s.until(time.Minute, time.Millisecond, "the key's end",
+			func() (bool, error) { return l.gone(s) }); err != nil {
 			return 0, err
 		}
 		began = began.Add(20 * time.Millisecond)

@@ -15,7 +15,9 @@ import (
 func loading(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
 	s := e.section("loading", contenders,
-		fmt.Sprintf("Files of %s keys of 16 bytes with values of 32, written by SAVE. The time is from the start of the process to the first answer that is not LOADING, less what the same server takes with no file. The file is in the page cache.", report.Thousands(float64(e.ManyKeys))))
+		fmt.Sprintf("Files of %s keys of 16 bytes with values of 32, written by SAVE. The time is from the start of the "+
+			"process to the first answer that is not LOADING, less what the same server takes with no file. The file is in "+
+			"the page cache.", report.Thousands(float64(e.ManyKeys))))
 	writers := []Contender{e.Reference, e.Ours()}
 	l := loads{e: e, costs: map[string]*loadCost{}, files: map[string]string{}, unreadable: map[string]string{}}
 	for _, w := range writers {
@@ -43,7 +45,8 @@ func loading(e *Env) (*report.Section, error) {
 			s.Tables = append(s.Tables, l.table(contenders, w, place))
 			base, ours := l.at(e.Reference.Name, w.Name, place), l.at("spindle", w.Name, place)
 			share := ours.took.Ratio(base.took)
-			s.Figures = append(s.Figures, report.Figure{What: "loading a file of " + w.Name + ", " + place, Target: "≥ 3 × redis's speed", Reference: base.took.Text(report.Duration),
+			s.Figures = append(s.Figures, report.Figure{What: "loading a file of " + w.Name + ", " + place,
+				Target: "≥ 3 × redis's speed", Reference: base.took.Text(report.Duration),
 				Ours: ours.took.Text(report.Duration) + ", " + report.Times(1/share), Verdict: report.Judge(share, 1.0/3, 1)})
 		}
 	}
@@ -101,7 +104,8 @@ func (l *loads) measure(c Contender, writers []Contender, place string) error {
 			server.Stop()
 			return err
 		}
-		x.took, x.cpu, x.peak = append(x.took, float64(took)), append(x.cpu, float64(cpu)), append(x.peak, float64(process.PeakRSS(server.PID)))
+		x.took, x.cpu, x.peak = append(x.took, float64(took)), append(x.cpu, float64(cpu)),
+			append(x.peak, float64(process.PeakRSS(server.PID)))
 		count, err := server.Do("DBSIZE")
 		server.Stop()
 		if err == nil && count.Int != int64(e.ManyKeys) {
@@ -116,7 +120,8 @@ func (l *loads) measure(c Contender, writers []Contender, place string) error {
 
 func (l *loads) table(contenders []Contender, w Contender, place string) report.Table {
 	e := l.e
-	t := report.Table{Title: fmt.Sprintf("File of %s, %s, on %s", w.Name, report.Megabytes(fileSize(filepath.Join(l.files[w.Name], "dump.rdb"))), place),
+	t := report.Table{Title: fmt.Sprintf("File of %s, %s, on %s",
+		w.Name, report.Megabytes(fileSize(filepath.Join(l.files[w.Name], "dump.rdb"))), place),
 		Columns: []string{"server", "time", "keys/s", "× redis's speed", "CPU", "peak RSS", "verdict"}}
 	base := l.at(e.Reference.Name, w.Name, place)
 	for i, c := range contenders {
@@ -129,7 +134,8 @@ func (l *loads) table(contenders []Contender, w Contender, place string) report.
 		if i > 0 && c.Kind == Spindle && speed < 1 {
 			verdict = string(report.Lost)
 		}
-		t.Rows = append(t.Rows, []string{c.Name, x.took.Text(report.Duration), report.Thousands(float64(e.ManyKeys) / x.took.Median() * 1e9), report.Number(speed),
+		t.Rows = append(t.Rows, []string{c.Name, x.took.Text(report.Duration),
+			report.Thousands(float64(e.ManyKeys) / x.took.Median() * 1e9), report.Number(speed),
 			x.cpu.Short(report.Duration), x.peak.Short(report.Megabytes), verdict})
 	}
 	return t

@@ -27,7 +27,8 @@ func memory(e *Env) (*report.Section, error) {
 		sizes = append(sizes, e.ManyKeys)
 	}
 	s := e.section("memory", contenders,
-		"A fresh server is filled with SET, then asked. used_memory is INFO's, RSS the kernel's anonymous resident memory; both are what they grew by, over DBSIZE.",
+		"A fresh server is filled with SET, then asked. used_memory is INFO's, RSS the kernel's anonymous resident memory; "+
+			"both are what they grew by, over DBSIZE.",
 		"Keys are set in ascending order; both sides hash them.")
 	type cost struct{ used, rss report.Sample }
 	costs := map[string]*cost{}
@@ -55,7 +56,8 @@ func memory(e *Env) (*report.Section, error) {
 		return nil, err
 	}
 	for _, keys := range sizes {
-		t := report.Table{Title: report.Thousands(float64(keys)) + " keys", Columns: []string{"shape", "server", "used_memory B/key", "RSS B/key", "target", "verdict"}}
+		t := report.Table{Title: report.Thousands(float64(keys)) + " keys",
+			Columns: []string{"shape", "server", "used_memory B/key", "RSS B/key", "target", "verdict"}}
 		for _, shape := range shapes {
 			base := at(shape.name, keys, e.Reference.Name)
 			for i, c := range contenders {
@@ -64,11 +66,14 @@ func memory(e *Env) (*report.Section, error) {
 					target = "≤ " + report.Number(shape.target)
 					verdict = string(report.Judge(x.used.Median(), shape.target, base.used.Median()))
 				}
-				t.Rows = append(t.Rows, []string{shape.name, c.Name, x.used.Text(report.Number), x.rss.Text(report.Number), target, verdict})
+				t.Rows = append(t.Rows, []string{shape.name, c.Name, x.used.Text(report.Number), x.rss.Text(report.Number),
+					target, verdict})
 			}
 			ours := at(shape.name, keys, "spindle")
-			s.Figures = append(s.Figures, report.Figure{What: fmt.Sprintf("memory, %s, %s keys", shape.name, report.Thousands(float64(keys))),
-				Target: fmt.Sprintf("≤ %.0f B", shape.target), Reference: base.used.Short(report.Number) + " B", Ours: ours.used.Short(report.Number) + " B",
+			s.Figures = append(s.Figures, report.Figure{What: fmt.Sprintf("memory, %s, %s keys", shape.name,
+				report.Thousands(float64(keys))),
+				Target: fmt.Sprintf("≤ %.0f B", shape.target), Reference: base.used.Short(report.Number) + " B",
+				Ours:    ours.used.Short(report.Number) + " B",
 				Verdict: report.Judge(ours.used.Median(), shape.target, base.used.Median())})
 		}
 		s.Tables = append(s.Tables, t)

@@ -25,18 +25,29 @@ func Profile(e *Env, file string) error {
 		return err
 	}
 	mix := []load.Command{
-		{Words: []string{"GET", "{key}"}, Weight: 40}, {Words: setWords, Weight: 20}, {Words: []string{"INCR", "n{key}"}, Weight: 10},
-		{Words: append(append([]string(nil), setWords...), "EX", "5"), Weight: 5}, {Words: []string{"SETEX", "t{key}", "2", "{value:100}"}, Weight: 3},
+		{Words: []string{"GET", "{key}"}, Weight: 40}, {Words: setWords, Weight: 20},
+		{Words: []string{"INCR", "n{key}"}, Weight: 10},
+		{Words: append(append([]string(nil), setWords...), "EX", "5"), Weight: 5},
+		{Words: []string{"SETEX", "t{key}", "2", "{value:100}"}, Weight: 3},
 		{Words: msetWords(10), Weight: 4}, {Words: []string{"MGET", "{key}", "{key}", "{key}", "{key}", "{key}"}, Weight: 4},
-		{Words: []string{"EXISTS", "{key}"}, Weight: 2}, {Words: []string{"TTL", "{key}"}, Weight: 2}, {Words: []string{"EXPIRE", "{key}", "60"}, Weight: 2},
-		{Words: []string{"DEL", "{key}"}, Weight: 2}, {Words: []string{"SET", "{key}", "{value:32}", "NX"}, Weight: 2}, {Words: []string{"SET", "{key}", "{value:1024}"}, Weight: 2},
-		{Words: []string{"APPEND", "a{key}", "x"}, Weight: 1}, {Words: []string{"GETRANGE", "{key}", "0", "9"}, Weight: 1}, {Words: []string{"PING"}, Weight: 2},
+		{Words: []string{"EXISTS", "{key}"}, Weight: 2}, {Words: []string{"TTL", "{key}"}, Weight: 2},
+		{Words: []string{"EXPIRE", "{key}", "60"}, Weight: 2},
+		{Words: []string{"DEL", "{key}"}, Weight: 2}, {Words: []string{"SET", "{key}", "{value:32}", "NX"}, Weight: 2},
+		{Words: []string{"SET", "{key}", "{value:1024}"}, Weight: 2},
+		{Words: []string{"APPEND", "a{key}", "x"}, Weight: 1}, {Words: []string{"GETRANGE", "{key}", "0", "9"}, Weight: 1},
+		{Words: []string{"PING"}, Weight: 2},
 
-		{Words: []string{"LPUSH", "list", "{value:32}"}, Weight: 2}, {Words: []string{"RPUSH", "list", "{value:32}"}, Weight: 2}, {Words: []string{"LPOP", "list"}, Weight: 2},
-		{Words: []string{"RPOP", "list"}, Weight: 2}, {Words: []string{"LRANGE", "list", "0", "99"}, Weight: 1}, {Words: []string{"SADD", "set", member}, Weight: 2},
-		{Words: []string{"SISMEMBER", "set", member}, Weight: 2}, {Words: []string{"SPOP", "set"}, Weight: 1}, {Words: []string{"HSET", "hash", member, "{value:32}"}, Weight: 2},
-		{Words: []string{"HGET", "hash", member}, Weight: 3}, {Words: []string{"HINCRBY", "h{key}", "visits", "1"}, Weight: 1}, {Words: []string{"ZADD", "zset", "{number}", member}, Weight: 2},
-		{Words: []string{"ZSCORE", "zset", member}, Weight: 1}, {Words: []string{"ZRANGE", "zset", "0", "9"}, Weight: 1}, {Words: []string{"ZPOPMIN", "zset"}, Weight: 1},
+		{Words: []string{"LPUSH", "list", "{value:32}"}, Weight: 2},
+		{Words: []string{"RPUSH", "list", "{value:32}"}, Weight: 2}, {Words: []string{"LPOP", "list"}, Weight: 2},
+		{Words: []string{"RPOP", "list"}, Weight: 2}, {Words: []string{"LRANGE", "list", "0", "99"}, Weight: 1},
+		{Words: []string{"SADD", "set", member}, Weight: 2},
+		{Words: []string{"SISMEMBER", "set", member}, Weight: 2}, {Words: []string{"SPOP", "set"}, Weight: 1},
+		{Words: []string{"HSET", "hash", member, "{value:32}"}, Weight: 2},
+		{Words: []string{"HGET", "hash", member}, Weight: 3},
+		{Words: []string{"HINCRBY", "h{key}", "visits", "1"}, Weight: 1},
+		{Words: []string{"ZADD", "zset", "{number}", member}, Weight: 2},
+		{Words: []string{"ZSCORE", "zset", member}, Weight: 1}, {Words: []string{"ZRANGE", "zset", "0", "9"}, Weight: 1},
+		{Words: []string{"ZPOPMIN", "zset"}, Weight: 1},
 		{Words: []string{"XADD", "stream", "MAXLEN", "~", "10000", "*", "field", "{value:32}"}, Weight: 2},
 	}
 	stages := []load.Spec{
@@ -63,7 +74,8 @@ func Profile(e *Env, file string) error {
 		if err != nil {
 			return err
 		}
-		e.logf("pipeline %d: %.0f requests a second, %.3f µs of CPU each", spec.Pipeline, r.PerSecond(), r.NanosPerRequest()/1e3)
+		e.logf("pipeline %d: %.0f requests a second, %.3f µs of CPU each",
+			spec.Pipeline, r.PerSecond(), r.NanosPerRequest()/1e3)
 	}
 	if _, err := s.Do("DEBUG", "RELOAD"); err != nil {
 		return err

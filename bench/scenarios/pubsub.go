@@ -41,9 +41,11 @@ func pubsub(e *Env) (*report.Section, error) {
 		contenders[i] = contenders[i].With(contenders[i].Name, "--maxclients", "11000")
 	}
 	s := e.section("pubsub", contenders,
-		"PUBLISH of 32 bytes. A publisher's next batch goes out when all subscribers have had the last one. The CPU of a request is that of the command and all its deliveries.",
+		"PUBLISH of 32 bytes. A publisher's next batch goes out when all subscribers have had the last one. The CPU of a "+
+			"request is that of the command and all its deliveries.",
 		"Each run starts fresh servers. "+e.slicesText()+" With 10,000 subscribers servers are measured one after the other.",
-		"The memory of a subscriber is that of 10,000 subscribers while they hear messages, less that of 10,000 connections that have said nothing.")
+		"The memory of a subscriber is that of 10,000 subscribers while they hear messages, less that of 10,000 "+
+			"connections that have said nothing.")
 	var all []workload
 	for i := range audiences {
 		all = append(all, workload{audiences[i].name(), []string{"PUBLISH", channel, "{value:32}"}})
@@ -52,7 +54,8 @@ func pubsub(e *Env) (*report.Section, error) {
 	spec := func(c [2]int) load.Spec {
 		a := &audiences[c[0]]
 		return load.Spec{Connections: a.publishers, Pipeline: c[1], Warmup: e.Warmup, Duration: e.Duration,
-			Listeners: a.subscribers, ListenTo: []string{"SUBSCRIBE", channel}, Mix: []load.Command{load.Request(all[c[0]].words...)}}
+			Listeners: a.subscribers, ListenTo: []string{"SUBSCRIBE", channel},
+			Mix: []load.Command{load.Request(all[c[0]].words...)}}
 	}
 	seen := func(server *Server, c [2]int, results []load.Result) {
 		m.at(server.Name, cell{all[c[0]].name, c[1]}).add(results)
@@ -67,10 +70,11 @@ func pubsub(e *Env) (*report.Section, error) {
 	}
 	none := func(*Server) error { return nil }
 	ready := func(_ *Server, at int) (load.Spec, error) { return spec(together[at]), nil }
-	err := e.sideBySide(contenders, Start{}, none, len(together), ready, func(server *Server, at int, results []load.Result) error {
-		seen(server, together[at], results)
-		return nil
-	})
+	err := e.sideBySide(contenders, Start{}, none, len(together), ready,
+		func(server *Server, at int, results []load.Result) error {
+			seen(server, together[at], results)
+			return nil
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +100,8 @@ func pubsub(e *Env) (*report.Section, error) {
 	}
 	for i, w := range all {
 		for _, p := range depths {
-			s.Figures = append(s.Figures, m.figure(contenders[0].Name, "spindle", cell{w.name, p}, fmt.Sprintf("CPU of %s subscribers, pipeline %d", strings.TrimSpace(w.name), p), audiences[i].limit[p]))
+			s.Figures = append(s.Figures, m.figure(contenders[0].Name, "spindle", cell{w.name, p},
+				fmt.Sprintf("CPU of %s subscribers, pipeline %d", strings.TrimSpace(w.name), p), audiences[i].limit[p]))
 		}
 	}
 	return s, e.subscriberMemory(s, contenders)
@@ -105,9 +110,11 @@ func pubsub(e *Env) (*report.Section, error) {
 // subscriberMemory measures what 10,000 subscribers take beyond their connections.
 func (e *Env) subscriberMemory(s *report.Section, contenders []Contender) error {
 	const subscribers = 10_000
-	silent := load.Spec{Connections: 1, Rate: 1, Duration: time.Hour, Idle: subscribers, Mix: []load.Command{load.Request("PING")}}
-	hearing := load.Spec{Connections: 1, Duration: time.Hour, Listeners: subscribers, ListenTo: []string{"SUBSCRIBE", channel},
-		Mix: []load.Command{load.Request("PUBLISH", channel, "{value:32}")}}
+	silent := load.Spec{Connections: 1, Rate: 1, Duration: time.Hour, Idle: subscribers,
+		Mix: []load.Command{load.Request("PING")}}
+	hearing := load.Spec{Connections: 1, Duration: time.Hour, Listeners: subscribers,
+		ListenTo: []string{"SUBSCRIBE", channel},
+		Mix:      []load.Command{load.Request("PUBLISH", channel, "{value:32}")}}
 	grown := map[string]report.Sample{}
 	err := e.alternate(contenders, func(c Contender, _ int) error {
 		without, err := e.memoryUnder(c, silent)
@@ -122,8 +129,9 @@ func (e *Env) subscriberMemory(s *report.Section, contenders []Contender) error 
 		return err
 	}
 	base, ours := grown[e.Reference.Name], grown["spindle"]
-	s.Figures = append(s.Figures, report.Figure{What: "memory of a subscriber beyond its connection", Target: "≤ 2,048 B", Reference: base.Text(report.Thousands) + " B",
-		Ours: ours.Text(report.Thousands) + " B", Verdict: report.Judge(ours.Median(), 2048, nan)})
+	s.Figures = append(s.Figures, report.Figure{What: "memory of a subscriber beyond its connection", Target: "≤ 2,048 B",
+		Reference: base.Text(report.Thousands) + " B",
+		Ours:      ours.Text(report.Thousands) + " B", Verdict: report.Judge(ours.Median(), 2048, nan)})
 	return nil
 }
 

@@ -22,8 +22,11 @@ func replicas(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
 	applied := uint64(max(e.Duration.Seconds(), 0.1) * 1e6)
 	s := e.section("replication", contenders,
-		fmt.Sprintf("Applied commands: %s SETs, pipeline 16, go to one and the same primary of the reference. The replica follows it on a core of its own. Its CPU is divided by the commands.", report.Thousands(float64(applied))),
-		fmt.Sprintf("Full synchronisation: a primary of %s keys of 16 bytes, values of 32. Each server follows its own kind, with all cores and no repl-diskless-sync-delay. The time is from REPLICAOF to link up.", report.Thousands(float64(e.ManyKeys))))
+		fmt.Sprintf("Applied commands: %s SETs, pipeline 16, go to one and the same primary of the reference. The replica "+
+			"follows it on a core of its own. Its CPU is divided by the commands.", report.Thousands(float64(applied))),
+		fmt.Sprintf("Full synchronisation: a primary of %s keys of 16 bytes, values of 32. Each server follows its own "+
+			"kind, with all cores and no repl-diskless-sync-delay. The time is from REPLICAOF to link up.",
+			report.Thousands(float64(e.ManyKeys))))
 	seen := map[string]*attached{}
 	for _, c := range contenders {
 		seen[c.Name] = &attached{}
@@ -37,7 +40,8 @@ func replicas(e *Env) (*report.Section, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := report.Table{Columns: []string{"server", "CPU µs/applied command", "× redis", "full synchronisation", "× redis's time", "primary's memory", "longest turn", "verdict"}}
+	t := report.Table{Columns: []string{"server", "CPU µs/applied command", "× redis", "full synchronisation",
+		"× redis's time", "primary's memory", "longest turn", "verdict"}}
 	base := seen[e.Reference.Name]
 	for i, c := range contenders {
 		x := seen[c.Name]
@@ -48,25 +52,32 @@ func replicas(e *Env) (*report.Section, error) {
 		if len(x.turn) > 0 {
 			turn = x.turn.Text(report.Duration)
 		}
-		t.Rows = append(t.Rows, []string{c.Name, x.cpu.Text(report.Micros), report.Number(cpu), x.took.Text(report.Duration), report.Number(took),
+		t.Rows = append(t.Rows, []string{c.Name, x.cpu.Text(report.Micros), report.Number(cpu), x.took.Text(report.Duration),
+			report.Number(took),
 			x.grew.Text(report.Times), turn, verdict})
 	}
 	s.Tables = append(s.Tables, t)
 	ours := seen["spindle"]
 	cpu, took := ours.cpu.Ratio(base.cpu), ours.took.Ratio(base.took)
 	s.Figures = append(s.Figures,
-		report.Figure{What: "CPU of an applied command at the replica", Target: "≤ 0.60 × redis", Reference: base.cpu.Text(report.Micros) + " µs",
-			Ours: fmt.Sprintf("%s µs, %s", ours.cpu.Text(report.Micros), report.Times(cpu)), Verdict: report.Judge(cpu, 0.60, 1)},
-		report.Figure{What: fmt.Sprintf("full synchronisation of %s keys", report.Thousands(float64(e.ManyKeys))), Target: "≤ 0.50 × redis", Reference: base.took.Text(report.Duration),
+		report.Figure{What: "CPU of an applied command at the replica", Target: "≤ 0.60 × redis",
+			Reference: base.cpu.Text(report.Micros) + " µs",
+			Ours:      fmt.Sprintf("%s µs, %s", ours.cpu.Text(report.Micros), report.Times(cpu)),
+			Verdict:   report.Judge(cpu, 0.60, 1)},
+		report.Figure{What: fmt.Sprintf("full synchronisation of %s keys", report.Thousands(float64(e.ManyKeys))),
+			Target: "≤ 0.50 × redis", Reference: base.took.Text(report.Duration),
 			Ours: ours.took.Text(report.Duration) + ", " + report.Times(took), Verdict: report.Judge(took, 0.50, 1)},
-		report.Figure{What: "full synchronisation: the primary's memory", Target: "≤ 1.4 ×", Reference: base.grew.Text(report.Times),
-			Ours: ours.grew.Text(report.Times), Verdict: report.Judge(ours.grew.Median(), 1.4, max(1.4, base.grew.Median()))})
+		report.Figure{What: "full synchronisation: the primary's memory", Target: "≤ 1.4 ×",
+			Reference: base.grew.Text(report.Times),
+			Ours:      ours.grew.Text(report.Times), Verdict: report.Judge(ours.grew.Median(), 1.4,
+				max(1.4, base.grew.Median()))})
 	return s, nil
 }
 
 // applyOnce has c follow a primary that is written to.
 func (e *Env) applyOnce(c Contender, commands uint64, x *attached) error {
-	primary, err := e.Begin(e.Reference.With("primary"), Start{CPUs: &e.LoadCPUs, Args: []string{"--client-output-buffer-limit", "replica 0 0 0"}})
+	primary, err := e.Begin(e.Reference.With("primary"),
+		Start{CPUs: &e.LoadCPUs, Args: []string{"--client-output-buffer-limit", "replica 0 0 0"}})
 	if err != nil {
 		return err
 	}

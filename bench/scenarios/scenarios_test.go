@@ -43,13 +43,16 @@ func TestParseRedisBenchmark(t *testing.T) {
 `
 	got, err := parseRedisBenchmark(text)
 	want := []DriverResult{
-		{Test: "PING_INLINE", PerSecond: 1e6, Mean: 492 * time.Microsecond, P50: 359 * time.Microsecond, P99: 1775 * time.Microsecond, Max: 2151 * time.Microsecond},
-		{Test: "MSET (10 keys)", PerSecond: 136363.62, Mean: 389 * time.Microsecond, P50: 359 * time.Microsecond, P99: 959 * time.Microsecond, Max: 1607 * time.Microsecond},
+		{Test: "PING_INLINE", PerSecond: 1e6, Mean: 492 * time.Microsecond, P50: 359 * time.Microsecond,
+			P99: 1775 * time.Microsecond, Max: 2151 * time.Microsecond},
+		{Test: "MSET (10 keys)", PerSecond: 136363.62, Mean: 389 * time.Microsecond, P50: 359 * time.Microsecond,
+			P99: 959 * time.Microsecond, Max: 1607 * time.Microsecond},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	for _, text := range []string{"", "Error: refused", `"test","rps"` + "\n" + `"GET","1"` + "\n", strings.Replace(text, "1000000.00", "x", 1)} {
+	for _, text := range []string{"", "Error: refused", `"test","rps"` + "\n" + `"GET","1"` + "\n",
+		strings.Replace(text, "1000000.00", "x", 1)} {
 		if got, err := parseRedisBenchmark(text); err == nil {
 			t.Errorf("%q: %+v", text, got)
 		}
@@ -72,7 +75,8 @@ Totals     305773.47    147914.14      4972.59         0.06512         0.06300  
 	if err != nil || len(got) != 3 {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	want := DriverResult{Test: "Totals", PerSecond: 305773.47, Mean: 65120, P50: 63 * time.Microsecond, P99: 151 * time.Microsecond, P999: 239 * time.Microsecond}
+	want := DriverResult{Test: "Totals", PerSecond: 305773.47, Mean: 65120, P50: 63 * time.Microsecond,
+		P99: 151 * time.Microsecond, P999: 239 * time.Microsecond}
 	if got[2] != want {
 		t.Errorf("%+v", got[2])
 	}
@@ -107,7 +111,8 @@ func TestParseMetrics(t *testing.T) {
 }
 
 func TestParseTrace(t *testing.T) {
-	line := "gc 12 @3.402s 2%: 0.017+0.30+0.005 ms clock, 0.5+0.25/0.125/0.0625+1 ms cpu, 4->4->1 MB, 4 MB goal, 0 MB stacks, 0 MB globals, 1 P"
+	line := "gc 12 @3.402s 2%: 0.017+0.30+0.005 ms clock, 0.5+0.25/0.125/0.0625+1 ms cpu, 4->4->1 MB, 4 MB goal, 0 MB " +
+		"stacks, 0 MB globals, 1 P"
 	if got, ok := parseTrace(line); !ok || got != 1937500*time.Nanosecond {
 		t.Error(got, ok)
 	}
@@ -228,7 +233,8 @@ func TestWithoutGaps(t *testing.T) {
 	}{
 		{nil, 15 * time.Millisecond},
 		{[][2]int64{{0, 999_999}, {1_016_000, 1_100_000}}, 15 * time.Millisecond},
-		{[][2]int64{{0, 1_002_000}, {1_010_000, 1_013_000}, {1_015_900, 1_017_000}}, (16000 - 2000 - 3000 - 100) * time.Microsecond},
+		{[][2]int64{{0, 1_002_000}, {1_010_000, 1_013_000}, {1_015_900, 1_017_000}},
+			(16000 - 2000 - 3000 - 100) * time.Microsecond},
 		{[][2]int64{{900_000, 1_015_950}}, 300 * time.Microsecond},
 	} {
 		var gaps []process.Gap
@@ -256,7 +262,8 @@ func testEnv(t *testing.T, port int) *Env {
 	if err != nil {
 		t.Skip("redis-server is not on PATH")
 	}
-	return &Env{Context: t.Context(), Reference: Contender{Name: "redis", Path: path}, Runs: 1, Duration: 50 * time.Millisecond, Warmup: 10 * time.Millisecond,
+	return &Env{Context: t.Context(), Reference: Contender{Name: "redis", Path: path}, Runs: 1,
+		Duration: 50 * time.Millisecond, Warmup: 10 * time.Millisecond,
 		Keys: 1000, ManyKeys: 2000, Port: port, Scratch: t.TempDir(), Log: io.Discard}
 }
 
@@ -269,10 +276,12 @@ func TestServer(t *testing.T) {
 	if err := s.Fill(fill(1000, 0, setWords...)); err != nil {
 		t.Error(err)
 	}
-	if v, err := s.Do("GET", "key:000000000999"); err != nil || len(v.Text) != 32 || !strings.HasPrefix(v.Text, "v000000000999") {
+	if v, err := s.Do("GET", "key:000000000999"); err != nil || len(v.Text) != 32 ||
+		!strings.HasPrefix(v.Text, "v000000000999") {
 		t.Error(v, err)
 	}
-	sight, r, err := s.watchedWrites(load.Spec{Connections: 2, Pipeline: 4, Duration: time.Hour, Mix: []load.Command{load.Request(setWords...)}, Keys: load.KeySpace{Count: 1000}},
+	sight, r, err := s.watchedWrites(load.Spec{Connections: 2, Pipeline: 4, Duration: time.Hour,
+		Mix: []load.Command{load.Request(setWords...)}, Keys: load.KeySpace{Count: 1000}},
 		load.KeySpace{Count: 1000}, func() error { return s.save() })
 	if err != nil || r.Requests == 0 || r.ServerCPU <= 0 || sight.Probe.Requests == 0 || sight.Turns.Known {
 		t.Errorf("%+v, %+v, %v", sight, r, err)
@@ -283,7 +292,8 @@ func TestServer(t *testing.T) {
 	if verdict := e.loadedBy(s.Dir+"/dump.rdb", 999, ""); strings.Contains(verdict, "loads all keys") {
 		t.Error("a key too many is not seen:", verdict)
 	}
-	if _, err := s.Load(load.Spec{Connections: 1, Requests: 3, Mix: []load.Command{load.Request("NOSUCHCOMMAND")}}); err == nil {
+	if _, err := s.Load(load.Spec{Connections: 1, Requests: 3,
+		Mix: []load.Command{load.Request("NOSUCHCOMMAND")}}); err == nil {
 		t.Error("errors count as answers")
 	}
 	dir := s.Dir
@@ -310,7 +320,10 @@ func TestInterrupted(t *testing.T) {
 	var cancel context.CancelFunc
 	e.Context, cancel = context.WithCancel(t.Context())
 	cancel()
-	if err := e.alternate([]Contender{e.Reference}, func(Contender, int) error { t.Error("a run began"); return nil }); !errors.Is(err, context.Canceled) {
+	if err := e.alternate([]Contender{e.Reference}, func(Contender, int) error {
+		t.Error("a run began")
+		return nil
+	}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
@@ -320,7 +333,8 @@ func TestMeasureAlternates(t *testing.T) {
 	e.Runs = 2
 	a, b := e.Reference.With("a"), e.Reference.With("b", "--io-threads", "1")
 	var order string
-	if err := e.alternate([]Contender{a, b}, func(c Contender, _ int) error { order += c.Name; return nil }); err != nil || order != "abab" {
+	if err := e.alternate([]Contender{a, b}, func(c Contender, _ int) error { order += c.Name; return nil }); err != nil ||
+		order != "abab" {
 		t.Error(order, err)
 	}
 	m, err := e.measure([]Contender{a, b}, workloads[:1], []int{4}, nil)
@@ -350,7 +364,8 @@ func TestCollections(t *testing.T) {
 		if err := s.fillCollection(c, "big", 7, n); err != nil {
 			t.Error(err)
 		}
-		r, err := s.Load(load.Spec{Connections: 2, Pipeline: 16, Requests: 2000, Mix: c.writes(n), Keys: load.KeySpace{Count: n}})
+		r, err := s.Load(load.Spec{Connections: 2, Pipeline: 16, Requests: 2000, Mix: c.writes(n),
+			Keys: load.KeySpace{Count: n}})
 		if err != nil || r.Requests != 2000 {
 			t.Error(c.name, r, err)
 		}
@@ -393,7 +408,8 @@ func TestTypeTests(t *testing.T) {
 		}
 		spec.Warmup = 0 // every request is counted
 		r, err := s.Load(spec)
-		if err != nil || typeTests[i].drains && (r.Nulls > 0 || r.Requests != int64(elements(uint64(drainRate[16]*e.Duration.Seconds())))) {
+		if err != nil || typeTests[i].drains && (r.Nulls > 0 ||
+			r.Requests != int64(elements(uint64(drainRate[16]*e.Duration.Seconds())))) {
 			t.Error(typeTests[i].name, r, err)
 		}
 	}

@@ -98,7 +98,8 @@ func scripting(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
 	s := e.section("scripting", contenders,
 		fmt.Sprintf("EVALSHA with one key of %s. Closed loop, 50 connections.", report.Thousands(float64(e.Keys))),
-		"Lock release finds its lock in every call: there are as many as are called. The documents of cjson and cmsgpack are made, packed, read and packed again in each call.",
+		"Lock release finds its lock in every call: there are as many as are called. The documents of cjson and cmsgpack "+
+			"are made, packed, read and packed again in each call.",
 		"Each run starts fresh servers. "+e.slicesText()+" Every cell begins with an empty keyspace.")
 	var all []workload
 	for i := range scriptTests {
@@ -120,7 +121,8 @@ func scripting(e *Env) (*report.Section, error) {
 		if err := server.empty(); err != nil {
 			return spec, err
 		}
-		spec = load.Spec{Connections: 50, Pipeline: p, Warmup: e.Warmup, Duration: e.Duration, Mix: []load.Command{load.Request(all[cells[at][0]].words...)}, Keys: load.KeySpace{Count: e.Keys}}
+		spec = load.Spec{Connections: 50, Pipeline: p, Warmup: e.Warmup, Duration: e.Duration,
+			Mix: []load.Command{load.Request(all[cells[at][0]].words...)}, Keys: load.KeySpace{Count: e.Keys}}
 		if !t.drains {
 			return spec, nil
 		}
@@ -129,10 +131,11 @@ func scripting(e *Env) (*report.Section, error) {
 		spec.Keys = load.KeySpace{Count: n, Order: load.Sequential}
 		return spec, server.Fill(fill(n, 0, setWords...))
 	}
-	err := e.sideBySide(contenders, Start{}, prepare, len(cells), ready, func(server *Server, at int, seen []load.Result) error {
-		m.at(server.Name, cell{all[cells[at][0]].name, cells[at][1]}).add(seen)
-		return nil
-	})
+	err := e.sideBySide(contenders, Start{}, prepare, len(cells), ready,
+		func(server *Server, at int, seen []load.Result) error {
+			m.at(server.Name, cell{all[cells[at][0]].name, cells[at][1]}).add(seen)
+			return nil
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +145,8 @@ func scripting(e *Env) (*report.Section, error) {
 	for _, p := range scriptPipelines {
 		for i := range scriptTests {
 			t := &scriptTests[i]
-			s.Figures = append(s.Figures, m.figure(contenders[0].Name, "spindle", cell{t.name, p}, fmt.Sprintf("CPU per call of %s, pipeline %d", t.name, p), t.limit[p]))
+			s.Figures = append(s.Figures, m.figure(contenders[0].Name, "spindle", cell{t.name, p},
+				fmt.Sprintf("CPU per call of %s, pipeline %d", t.name, p), t.limit[p]))
 		}
 	}
 	return s, e.scriptGarbage(s)
@@ -152,8 +156,10 @@ func scripting(e *Env) (*report.Section, error) {
 func (m matrix) figure(reference, ours string, at cell, what string, limit float64) report.Figure {
 	base, x := m.at(reference, at).cpu, m.at(ours, at).cpu
 	ratio := x.Ratio(base)
-	return report.Figure{What: what, Target: fmt.Sprintf("≤ %s × redis", report.Number(limit)), Reference: base.Text(report.Micros) + " µs",
-		Ours: fmt.Sprintf("%s µs, %s ×", x.Text(report.Micros), report.Number(ratio)), Verdict: report.Judge(ratio, limit, max(1, limit))}
+	return report.Figure{What: what, Target: fmt.Sprintf("≤ %s × redis", report.Number(limit)),
+		Reference: base.Text(report.Micros) + " µs",
+		Ours:      fmt.Sprintf("%s µs, %s ×", x.Text(report.Micros), report.Number(ratio)),
+		Verdict:   report.Judge(ratio, limit, max(1, limit))}
 }
 
 // empty removes all keys and waits until they are freed.
@@ -183,12 +189,14 @@ func (e *Env) scriptGarbage(s *report.Section) error {
 		if _, err := server.Do("SCRIPT", "LOAD", test.source); err != nil {
 			return err
 		}
-		objects, bytes, err := server.allocationsOf("evalsha", append([]string{"EVALSHA", test.sha(), "1", "{key}"}, test.args...))
+		objects, bytes, err := server.allocationsOf("evalsha",
+			append([]string{"EVALSHA", test.sha(), "1", "{key}"}, test.args...))
 		if err != nil {
 			return err
 		}
 		t.Rows = append(t.Rows, []string{test.name, fixed4(objects), fixed4(bytes)})
-		s.Figures = append(s.Figures, report.Figure{What: "garbage per call of " + test.name, Target: "< 256 bytes", Reference: "–", Ours: fixed4(bytes), Verdict: report.Judge(bytes, 256, nan)})
+		s.Figures = append(s.Figures, report.Figure{What: "garbage per call of " + test.name, Target: "< 256 bytes",
+			Reference: "–", Ours: fixed4(bytes), Verdict: report.Judge(bytes, 256, nan)})
 	}
 	s.Tables = append(s.Tables, t)
 	return nil
@@ -196,7 +204,8 @@ func (e *Env) scriptGarbage(s *report.Section) error {
 
 // allocationsOf is what a call of the command allocates on the Go heap under a load of such requests, on average.
 func (s *Server) allocationsOf(command string, words []string) (objects, bytes float64, err error) {
-	runner, err := s.StartLoad(load.Spec{Connections: 50, Pipeline: 16, Duration: time.Hour, Mix: []load.Command{load.Request(words...)}, Keys: load.KeySpace{Count: 1000}})
+	runner, err := s.StartLoad(load.Spec{Connections: 50, Pipeline: 16, Duration: time.Hour,
+		Mix: []load.Command{load.Request(words...)}, Keys: load.KeySpace{Count: 1000}})
 	if err != nil {
 		return 0, 0, err
 	}

@@ -33,8 +33,10 @@ func sessions(e *Env) (*report.Section, error) {
 		contenders[i] = contenders[i].With(contenders[i].Name, "--tracking-table-max-keys", "0")
 	}
 	s := e.section("sessions", contenders,
-		fmt.Sprintf("GET of %s keys of 16 bytes with values of 32, asked for uniformly. Closed loop, 50 connections.", report.Thousands(float64(e.Keys))),
-		fmt.Sprintf("Tracked connections have read every key once before the counted time, and nobody writes. The user has %d rules for keys, of which the last matches.", aclRules),
+		fmt.Sprintf("GET of %s keys of 16 bytes with values of 32, asked for uniformly. Closed loop, 50 connections.",
+			report.Thousands(float64(e.Keys))),
+		fmt.Sprintf("Tracked connections have read every key once before the counted time, and nobody writes. The user has "+
+			"%d rules for keys, of which the last matches.", aclRules),
 		"The table's memory is what used_memory grew by when one connection read all keys.",
 		"Each run starts and fills fresh servers. "+e.slicesText())
 	var all []workload
@@ -78,31 +80,38 @@ func sessions(e *Env) (*report.Section, error) {
 		monitors = append(monitors, c)
 		return spec, err
 	}
-	err := e.sideBySide(contenders, Start{}, prepare, len(cells), ready, func(server *Server, at int, seen []load.Result) error {
-		for _, c := range monitors {
-			c.Close()
-		}
-		monitors = nil
-		m.at(server.Name, cell{all[cells[at][0]].name, cells[at][1]}).add(seen)
-		return nil
-	})
+	err := e.sideBySide(contenders, Start{}, prepare, len(cells), ready,
+		func(server *Server, at int, seen []load.Result) error {
+			for _, c := range monitors {
+				c.Close()
+			}
+			monitors = nil
+			m.at(server.Name, cell{all[cells[at][0]].name, cells[at][1]}).add(seen)
+			return nil
+		})
 	if err != nil {
 		return nil, err
 	}
 	for _, p := range depths {
 		s.Tables = append(s.Tables, e.costTable(m, contenders, all, p))
 	}
-	s.Figures = append(s.Figures, m.figure(contenders[0].Name, "spindle", cell{"GET, tracked", 16}, "CPU per GET, tracked, pipeline 16", 0.60))
+	s.Figures = append(s.Figures, m.figure(contenders[0].Name, "spindle", cell{"GET, tracked", 16},
+		"CPU per GET, tracked, pipeline 16", 0.60))
 	plain, ruled := m.at("spindle", cell{"GET", 16}).cpu, m.at("spindle", cell{"GET, a user of 1,000 rules", 16}).cpu
 	ratio := ruled.Ratio(plain)
 	s.Figures = append(s.Figures,
-		report.Figure{What: "CPU per GET, a user of 1,000 rules, pipeline 16", Target: "≤ 1.03 × that of a user with all rights", Reference: "–",
-			Ours: fmt.Sprintf("%s µs, %s ×", ruled.Text(report.Micros), report.Number(ratio)), Verdict: report.Judge(ratio, 1.03, nan)},
-		m.figure(contenders[0].Name, "spindle", cell{"GET, beside a MONITOR", 16}, "CPU per GET beside a MONITOR, pipeline 16", 1))
+		report.Figure{What: "CPU per GET, a user of 1,000 rules, pipeline 16",
+			Target: "≤ 1.03 × that of a user with all rights", Reference: "–",
+			Ours:    fmt.Sprintf("%s µs, %s ×", ruled.Text(report.Micros), report.Number(ratio)),
+			Verdict: report.Judge(ratio, 1.03, nan)},
+		m.figure(contenders[0].Name, "spindle", cell{"GET, beside a MONITOR", 16},
+			"CPU per GET beside a MONITOR, pipeline 16", 1))
 	base, ours := table[e.Reference.Name], table["spindle"]
 	share := ours.Ratio(base)
-	s.Figures = append(s.Figures, report.Figure{What: fmt.Sprintf("memory of a tracked key, %s keys, one client", report.Thousands(float64(e.Keys))), Target: "≤ 0.8 × redis",
-		Reference: base.Text(report.Number) + " B", Ours: fmt.Sprintf("%s B, %s ×", ours.Text(report.Number), report.Number(share)), Verdict: report.Judge(share, 0.8, 1)})
+	s.Figures = append(s.Figures, report.Figure{What: fmt.Sprintf("memory of a tracked key, %s keys, one client",
+		report.Thousands(float64(e.Keys))), Target: "≤ 0.8 × redis",
+		Reference: base.Text(report.Number) + " B", Ours: fmt.Sprintf("%s B, %s ×", ours.Text(report.Number),
+			report.Number(share)), Verdict: report.Judge(share, 0.8, 1)})
 	return s, nil
 }
 

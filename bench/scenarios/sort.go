@@ -53,8 +53,10 @@ func (c *sortCase) name() string {
 func sorting(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
 	s := e.section("sort", contenders,
-		"SORT of lists of numbers in random order, called by one client. Integers are random ones below the number of elements, fractions have six decimals.",
-		"The figure is the mean of what the server itself books for a call (INFO commandstats): reading the replies has no part in it.")
+		"SORT of lists of numbers in random order, called by one client. Integers are random ones below the number of "+
+			"elements, fractions have six decimals.",
+		"The figure is the mean of what the server itself books for a call (INFO commandstats): reading the replies has no "+
+			"part in it.")
 	cases := sortCases(e.Keys)
 	took := map[string]report.Sample{}
 	err := e.alternate(contenders, func(who Contender, run int) error {
@@ -74,8 +76,10 @@ func sorting(e *Env) (*report.Section, error) {
 			ratio, verdict := x.Ratio(base), ""
 			if who.Kind == Spindle {
 				verdict = string(report.Judge(ratio, 1, 1))
-				s.Figures = append(s.Figures, report.Figure{What: "SORT, " + name, Target: "≤ 1 × redis", Reference: base.Text(report.Duration),
-					Ours: fmt.Sprintf("%s, %s ×", x.Text(report.Duration), report.Number(ratio)), Verdict: report.Verdict(verdict)})
+				s.Figures = append(s.Figures, report.Figure{What: "SORT, " + name, Target: "≤ 1 × redis",
+					Reference: base.Text(report.Duration),
+					Ours:      fmt.Sprintf("%s, %s ×", x.Text(report.Duration), report.Number(ratio)),
+					Verdict:   report.Verdict(verdict)})
 			}
 			t.Rows = append(t.Rows, []string{name, who.Name, x.Text(report.Duration), report.Number(ratio), verdict})
 		}

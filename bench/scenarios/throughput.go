@@ -79,7 +79,8 @@ func (m matrix) at(contender string, c cell) *cost {
 func throughput(e *Env) (*report.Section, error) {
 	contenders := append(append([]Contender{e.Reference}, e.Also...), e.Backends()...)
 	s := e.section("throughput", contenders,
-		fmt.Sprintf("Closed loop, 50 connections, %s keys of 16 bytes asked for uniformly, values of 32 bytes; MSET sets 10 keys.", report.Thousands(float64(e.Keys))),
+		fmt.Sprintf("Closed loop, 50 connections, %s keys of 16 bytes asked for uniformly, values of 32 bytes; MSET sets "+
+			"10 keys.", report.Thousands(float64(e.Keys))),
 		"Each run starts and fills fresh servers. "+e.slicesText())
 	m, err := e.measure(contenders, workloads, pipelines, nil)
 	if err != nil {
@@ -93,7 +94,8 @@ func throughput(e *Env) (*report.Section, error) {
 }
 
 // measure runs every cell on every contender, Runs times.
-func (e *Env) measure(contenders []Contender, workloads []workload, pipelines []int, cpus *process.CPUs) (matrix, error) {
+func (e *Env) measure(contenders []Contender, workloads []workload, pipelines []int,
+	cpus *process.CPUs) (matrix, error) {
 	m := matrix{}
 	fills := func(s *Server) error {
 		if err := s.Fill(fill(e.Keys, 0, setWords...)); err != nil {
@@ -106,16 +108,20 @@ func (e *Env) measure(contenders []Contender, workloads []workload, pipelines []
 		return load.Spec{Connections: 50, Pipeline: cells[at][1], Warmup: e.Warmup, Duration: e.Duration,
 			Mix: []load.Command{load.Request(workloads[cells[at][0]].words...)}, Keys: load.KeySpace{Count: e.Keys}}, nil
 	}
-	return m, e.sideBySide(contenders, Start{CPUs: cpus}, fills, len(cells), ready, func(s *Server, at int, slices []load.Result) error {
-		m.at(s.Name, cell{workloads[cells[at][0]].name, cells[at][1]}).add(slices)
-		return nil
-	})
+	return m, e.sideBySide(contenders, Start{CPUs: cpus}, fills, len(cells), ready,
+		func(s *Server, at int, slices []load.Result) error {
+			m.at(s.Name, cell{workloads[cells[at][0]].name, cells[at][1]}).add(slices)
+			return nil
+		})
 }
 
 // slicesText says how sideBySide measures.
 func (e *Env) slicesText() string {
 	slices := e.slices()
-	return fmt.Sprintf("All servers run at once and are measured cell by cell, in slices that take turns: %d of %v for each of them in a run, the first after %v of warm-up, the others after %v. CPU, its spread and its ratio are of slices: a ratio is the median of the ratios of slices that followed each other. The CPU is all that a server used from the end of its slice before, over all requests since.",
+	return fmt.Sprintf("All servers run at once and are measured cell by cell, in slices that take turns: %d of %v for "+
+		"each of them in a run, the first after %v of warm-up, the others after %v. CPU, its spread and its ratio are of "+
+		"slices: a ratio is the median of the ratios of slices that followed each other. The CPU is all that a server used "+
+		"from the end of its slice before, over all requests since.",
 		slices.Count, e.Duration/time.Duration(slices.Count), e.Warmup, min(e.Warmup, slices.Settle))
 }
 
@@ -134,7 +140,8 @@ func (e *Env) cells(n int, name func(int) string, pipelines []int) (cells [][2]i
 // costTable compares the contenders at one pipeline depth. The first contender is the reference.
 func (e *Env) costTable(m matrix, contenders []Contender, workloads []workload, pipeline int) report.Table {
 	t := report.Table{Title: fmt.Sprintf("Pipeline %d", pipeline),
-		Columns: []string{"command", "server", "CPU µs/request", "× redis", "requests/s", "p50 µs", "p99", "p99.9", "max", "server busy", "load busy", "verdict"}}
+		Columns: []string{"command", "server", "CPU µs/request", "× redis", "requests/s", "p50 µs", "p99", "p99.9", "max",
+			"server busy", "load busy", "verdict"}}
 	for _, w := range workloads {
 		at := cell{w.name, pipeline}
 		base := m.at(contenders[0].Name, at)
@@ -155,7 +162,8 @@ func (e *Env) costTable(m matrix, contenders []Contender, workloads []workload, 
 			if i > 0 && c.Kind == Spindle && ratio > 1 {
 				verdict = string(report.Lost)
 			}
-			t.Rows = append(t.Rows, []string{w.name, c.Name, x.cpu.Text(report.Micros), report.Number(ratio), x.rps.Text(report.Thousands),
+			t.Rows = append(t.Rows, []string{w.name, c.Name, x.cpu.Text(report.Micros), report.Number(ratio),
+				x.rps.Text(report.Thousands),
 				x.p50.Short(report.Micros), x.p99.Short(report.Micros), x.p999.Short(report.Micros), x.max.Short(report.Micros),
 				server, busy, verdict})
 		}
@@ -177,9 +185,11 @@ func (e *Env) costFigures(m matrix) (figures []report.Figure) {
 			base, ours := m.at(e.Reference.Name, at), m.at(target.server, at)
 			ratio := ours.cpu.Ratio(base.cpu)
 			figures = append(figures, report.Figure{
-				What: fmt.Sprintf("CPU per %s, pipeline %d, %s", w, target.pipeline, target.server), Target: fmt.Sprintf("≤ %.2f × redis", target.share),
-				Reference: base.cpu.Text(report.Micros) + " µs", Ours: fmt.Sprintf("%s µs, %s ×", ours.cpu.Text(report.Micros), report.Number(ratio)),
-				Verdict: report.Judge(ratio, target.share, 1),
+				What:      fmt.Sprintf("CPU per %s, pipeline %d, %s", w, target.pipeline, target.server),
+				Target:    fmt.Sprintf("≤ %.2f × redis", target.share),
+				Reference: base.cpu.Text(report.Micros) + " µs",
+				Ours:      fmt.Sprintf("%s µs, %s ×", ours.cpu.Text(report.Micros), report.Number(ratio)),
+				Verdict:   report.Judge(ratio, target.share, 1),
 			})
 		}
 	}
@@ -228,17 +238,20 @@ func (e *Env) plot(s *report.Section, name, caption string, draw func(file strin
 func ioThreads(e *Env) (*report.Section, error) {
 	var contenders []Contender
 	for _, n := range []string{"1", "2"} {
-		contenders = append(contenders, e.Reference.With("redis io-threads "+n, "--io-threads", n, "--io-threads-do-reads", "yes"))
+		contenders = append(contenders, e.Reference.With("redis io-threads "+n, "--io-threads", n,
+			"--io-threads-do-reads", "yes"))
 	}
 	for _, n := range []string{"1", "2"} {
 		for _, backend := range []string{"gnet", "epoll", "netpoll"} {
-			contenders = append(contenders, e.Ours().With("spindle "+backend+" io-threads "+n, "--reactor-backend", backend, "--io-threads", n))
+			contenders = append(contenders, e.Ours().With("spindle "+backend+" io-threads "+n, "--reactor-backend", backend,
+				"--io-threads", n))
 		}
 	}
 	free := *e
 	free.ServerCPUs, free.LoadCPUs = nil, nil
 	s := free.section("io-threads", contenders,
-		"Server and load share all cores: on a machine of two the load takes its part of both, so these figures compare servers with each other and are no server's best.",
+		"Server and load share all cores: on a machine of two the load takes its part of both, so these figures compare "+
+			"servers with each other and are no server's best.",
 		"Closed loop, 50 connections. "+e.slicesText())
 	m, err := free.measure(contenders, workloads[:2], pipelines, &free.ServerCPUs)
 	if err != nil {

@@ -40,8 +40,11 @@ const handshakes = 1000
 func overTLS(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
 	s := e.section("tls", contenders,
-		fmt.Sprintf("GET and SET of %s keys by `redis-benchmark --tls`, 50 connections, values of 32 bytes, a certificate of ECDSA P-256. The CPU of a request is the server's over the whole of redis-benchmark's time, the 50 handshakes included.", report.Thousands(float64(e.Keys))),
-		fmt.Sprintf("Handshakes: %d connections one after the other by Go's crypto/tls, TLS 1.3 without resumption, each with one PING.", handshakes))
+		fmt.Sprintf("GET and SET of %s keys by `redis-benchmark --tls`, 50 connections, values of 32 bytes, a certificate "+
+			"of ECDSA P-256. The CPU of a request is the server's over the whole of redis-benchmark's time, the 50 handshakes "+
+			"included.", report.Thousands(float64(e.Keys))),
+		fmt.Sprintf("Handshakes: %d connections one after the other by Go's crypto/tls, TLS 1.3 without resumption, each "+
+			"with one PING.", handshakes))
 	costs := drivenCosts{}
 	greeting := map[string]report.Sample{}
 	err := e.alternate(contenders, func(c Contender, _ int) error {
@@ -66,7 +69,8 @@ func overTLS(e *Env) (*report.Section, error) {
 					if err != nil {
 						return err
 					}
-					d, err := server.drive("redis-benchmark", "--tls", "--insecure", "-p", port, "-t", test, "-n", strconv.Itoa(requests), "-P", strconv.Itoa(p),
+					d, err := server.drive("redis-benchmark", "--tls", "--insecure", "-p", port, "-t", test, "-n",
+						strconv.Itoa(requests), "-P", strconv.Itoa(p),
 						"-c", "50", "-d", "32", "-r", fmt.Sprint(e.Keys), "--csv")
 					if err != nil {
 						return err
@@ -91,8 +95,10 @@ func overTLS(e *Env) (*report.Section, error) {
 		for _, test := range tests {
 			base, ours := at(test, e.Reference.Name).cpu, at(test, "spindle").cpu
 			ratio := ours.Ratio(base)
-			s.Figures = append(s.Figures, report.Figure{What: fmt.Sprintf("CPU per %s over TLS, pipeline %d", strings.ToUpper(test), p), Target: "≤ 1 × redis",
-				Reference: base.Text(report.Micros) + " µs", Ours: fmt.Sprintf("%s µs, %s ×", ours.Text(report.Micros), report.Number(ratio)), Verdict: report.Judge(ratio, 1, 1)})
+			s.Figures = append(s.Figures, report.Figure{What: fmt.Sprintf("CPU per %s over TLS, pipeline %d",
+				strings.ToUpper(test), p), Target: "≤ 1 × redis",
+				Reference: base.Text(report.Micros) + " µs", Ours: fmt.Sprintf("%s µs, %s ×", ours.Text(report.Micros),
+					report.Number(ratio)), Verdict: report.Judge(ratio, 1, 1)})
 		}
 	}
 	g := report.Table{Title: "Handshakes", Columns: []string{"certificate", "server", "CPU of a connection"}}
@@ -120,7 +126,8 @@ func (e *Env) beginTLS(c Contender, kind keyKind) (s *Server, roots *x509.CertPo
 		return nil, nil, "", err
 	}
 	address = "127.0.0.1:" + strconv.Itoa(port)
-	s, err = e.Begin(c, Start{Args: []string{"--tls-port", strconv.Itoa(port), "--tls-cert-file", certificate, "--tls-key-file", key,
+	s, err = e.Begin(c, Start{Args: []string{"--tls-port", strconv.Itoa(port), "--tls-cert-file", certificate,
+		"--tls-key-file", key,
 		"--tls-ca-cert-file", certificate, "--tls-auth-clients", "no"}})
 	return s, roots, address, err
 }
@@ -131,8 +138,10 @@ func writeCertificate(kind keyKind, certificate, key string) (*x509.CertPool, er
 	if err != nil {
 		return nil, err
 	}
-	made, err := authority.SelfSigned(&x509.Certificate{Subject: pkix.Name{CommonName: "bench"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign}, signer)
+	made, err := authority.SelfSigned(&x509.Certificate{Subject: pkix.Name{CommonName: "bench"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA:        true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign},
+		signer)
 	if err != nil {
 		return nil, err
 	}

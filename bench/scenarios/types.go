@@ -46,7 +46,8 @@ var typeTests = func() []typeTest {
 		{workload: workload{"ZPOPMIN", []string{"ZPOPMIN", "big"}}, filled: zset, drains: true},
 	}
 	for _, n := range []int{100, 300, 500, 600} {
-		tests = append(tests, typeTest{workload: workload{fmt.Sprintf("LRANGE, first %d", n), []string{"LRANGE", "big", "0", fmt.Sprint(n - 1)}}, filled: list})
+		tests = append(tests, typeTest{workload: workload{fmt.Sprintf("LRANGE, first %d", n),
+			[]string{"LRANGE", "big", "0", fmt.Sprint(n - 1)}}, filled: list})
 	}
 	return append(tests,
 		typeTest{workload: workload{"MSET (10 keys)", msetWords(10)}, keys: true},
@@ -62,24 +63,30 @@ func types(e *Env) (*report.Section, error) {
 	epoll := e.Ours().With("spindle epoll", "--reactor-backend", "epoll")
 	contenders := append(e.Pair(), epoll)
 	s := e.section("types", contenders,
-		fmt.Sprintf("The tests of `redis-benchmark -q`, sent by our load: closed loop, 50 connections, keys and members from %s, values of 32 bytes. LRANGE reads a list of %d elements of 14 bytes.", report.Thousands(float64(e.Keys)), shortList),
-		"Each run starts fresh servers. "+e.slicesText()+" Every cell begins with an empty keyspace and nothing left to be freed. LPOP, RPOP, SPOP and ZPOPMIN take all of a value instead, as large as the fastest server might take in that time, a part of it a slice; what they take in a slice's first "+sliceSettle.String()+" is not counted.")
+		fmt.Sprintf("The tests of `redis-benchmark -q`, sent by our load: closed loop, 50 connections, keys and members "+
+			"from %s, values of 32 bytes. LRANGE reads a list of %d elements of 14 bytes.",
+			report.Thousands(float64(e.Keys)), shortList),
+		"Each run starts fresh servers. "+e.slicesText()+
+			" Every cell begins with an empty keyspace and nothing left to be freed. LPOP, RPOP, SPOP and ZPOPMIN take all of "+
+			"a value instead, as large as the fastest server might take in that time, a part of it a slice; what they take in "+
+			"a slice's first "+sliceSettle.String()+" is not counted.")
 	m := matrix{}
 	none := func(*Server) error { return nil }
 	cells := e.cells(len(typeTests), func(i int) string { return typeTests[i].name }, pipelines)
 	ready := func(server *Server, at int) (load.Spec, error) {
 		return server.readyTypeTest(&typeTests[cells[at][0]], cells[at][1])
 	}
-	err := e.sideBySide(contenders, Start{}, none, len(cells), ready, func(server *Server, at int, slices []load.Result) error {
-		t, p := &typeTests[cells[at][0]], cells[at][1]
-		for i := range slices {
-			if n := slices[i].Nulls; t.drains && n > 0 {
-				return fmt.Errorf("%s: %s at pipeline %d: %d requests found nothing to take", server.Name, t.name, p, n)
+	err := e.sideBySide(contenders, Start{}, none, len(cells), ready,
+		func(server *Server, at int, slices []load.Result) error {
+			t, p := &typeTests[cells[at][0]], cells[at][1]
+			for i := range slices {
+				if n := slices[i].Nulls; t.drains && n > 0 {
+					return fmt.Errorf("%s: %s at pipeline %d: %d requests found nothing to take", server.Name, t.name, p, n)
+				}
 			}
-		}
-		m.at(server.Name, cell{t.name, p}).add(slices)
-		return nil
-	})
+			m.at(server.Name, cell{t.name, p}).add(slices)
+			return nil
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +123,8 @@ func (s *Server) readyTypeTest(t *typeTest, pipeline int) (spec load.Spec, err e
 	if err := s.untilFreed(); err != nil { // or what the cell before left behind would be charged to this one
 		return spec, err
 	}
-	spec = load.Spec{Connections: 50, Pipeline: pipeline, Warmup: e.Warmup, Duration: e.Duration, Mix: []load.Command{load.Request(t.words...)}, Keys: load.KeySpace{Count: e.Keys}}
+	spec = load.Spec{Connections: 50, Pipeline: pipeline, Warmup: e.Warmup, Duration: e.Duration,
+		Mix: []load.Command{load.Request(t.words...)}, Keys: load.KeySpace{Count: e.Keys}}
 	switch {
 	case t.drains:
 		n := elements(uint64(drainRate[pipeline] * e.Duration.Seconds()))
@@ -143,7 +151,9 @@ func typeFigure(m matrix, reference, ours, of string, tests []workload, pipeline
 		}
 	}
 	at := cell{name, pipeline}
-	return report.Figure{What: fmt.Sprintf("CPU per request of %s, pipeline %d, %s; the worst: %s", of, pipeline, ours, name), Target: fmt.Sprintf("≤ %s × redis", report.Number(limit)),
-		Reference: m.at(reference, at).cpu.Text(report.Micros) + " µs", Ours: fmt.Sprintf("%s µs, %s ×", m.at(ours, at).cpu.Text(report.Micros), report.Number(worst)),
-		Verdict: report.Judge(worst, limit, 1)}
+	return report.Figure{What: fmt.Sprintf("CPU per request of %s, pipeline %d, %s; the worst: %s",
+		of, pipeline, ours, name), Target: fmt.Sprintf("≤ %s × redis", report.Number(limit)),
+		Reference: m.at(reference, at).cpu.Text(report.Micros) + " µs",
+		Ours:      fmt.Sprintf("%s µs, %s ×", m.at(ours, at).cpu.Text(report.Micros), report.Number(worst)),
+		Verdict:   report.Judge(worst, limit, 1)}
 }

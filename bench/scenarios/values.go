@@ -22,17 +22,20 @@ func values(e *Env) (*report.Section, error) {
 	epoll := e.Ours().With("spindle epoll", "--reactor-backend", "epoll")
 	contenders := append(e.Pair(), epoll)
 	s := e.section("values", contenders,
-		fmt.Sprintf("Closed loop, 50 connections, as many keys as make %s of values. Batches of more than %d KB are left out: what is under way would take a good part of a slice.", report.Megabytes(valuesTogether), longestBatch),
+		fmt.Sprintf("Closed loop, 50 connections, as many keys as make %s of values. Batches of more than %d KB are left "+
+			"out: what is under way would take a good part of a slice.", report.Megabytes(valuesTogether), longestBatch),
 		"Each run starts fresh servers. "+e.slicesText()+" A cell begins with all keys set.")
 	var workloads []workload
 	for _, kb := range valueSizes {
 		value := fmt.Sprintf("{value:%d}", kb<<10)
-		workloads = append(workloads, workload{fmt.Sprintf("GET, %d KB", kb), []string{"GET", "{key}"}}, workload{fmt.Sprintf("SET, %d KB", kb), []string{"SET", "{key}", value}})
+		workloads = append(workloads, workload{fmt.Sprintf("GET, %d KB", kb), []string{"GET", "{key}"}},
+			workload{fmt.Sprintf("SET, %d KB", kb), []string{"SET", "{key}", value}})
 	}
 	m, pipelines := matrix{}, []int{1, 16}
-	cells := slices.DeleteFunc(e.cells(len(workloads), func(i int) string { return workloads[i].name }, pipelines), func(c [2]int) bool {
-		return valueSizes[c[0]/2]*c[1] > longestBatch
-	})
+	cells := slices.DeleteFunc(e.cells(len(workloads), func(i int) string { return workloads[i].name }, pipelines),
+		func(c [2]int) bool {
+			return valueSizes[c[0]/2]*c[1] > longestBatch
+		})
 	ready := func(server *Server, at int) (load.Spec, error) {
 		kb := valueSizes[cells[at][0]/2]
 		keys := uint64(valuesTogether / (kb << 10))
@@ -49,10 +52,11 @@ func values(e *Env) (*report.Section, error) {
 		return spec, server.Fill(set)
 	}
 	none := func(*Server) error { return nil }
-	err := e.sideBySide(contenders, Start{}, none, len(cells), ready, func(server *Server, at int, seen []load.Result) error {
-		m.at(server.Name, cell{workloads[cells[at][0]].name, cells[at][1]}).add(seen)
-		return nil
-	})
+	err := e.sideBySide(contenders, Start{}, none, len(cells), ready,
+		func(server *Server, at int, seen []load.Result) error {
+			m.at(server.Name, cell{workloads[cells[at][0]].name, cells[at][1]}).add(seen)
+			return nil
+		})
 	if err != nil {
 		return nil, err
 	}

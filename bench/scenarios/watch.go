@@ -37,7 +37,8 @@ const probeRate = 500
 func (s *Server) watch(keys load.KeySpace) (*watched, error) {
 	w := &watched{server: s}
 	var err error
-	if w.probe, err = s.StartLoad(load.Spec{Connections: 1, Rate: probeRate, Duration: time.Hour, Interval: 100 * time.Millisecond, RealTime: true,
+	if w.probe, err = s.StartLoad(load.Spec{Connections: 1, Rate: probeRate, Duration: time.Hour,
+		Interval: 100 * time.Millisecond, RealTime: true,
 		Mix: []load.Command{load.Request("GET", "{key}")}, Keys: keys}); err != nil {
 		return nil, err
 	}
@@ -53,7 +54,8 @@ func (s *Server) watch(keys load.KeySpace) (*watched, error) {
 // end stops watching.
 func (w *watched) end() (sight Sight, err error) {
 	w.closing = true
-	sight.Took, sight.Steal, sight.Delay = time.Since(w.began), process.Steal()-w.steal, process.RunDelay(w.server.PID)-w.delay
+	sight.Took, sight.Steal, sight.Delay = time.Since(w.began), process.Steal()-w.steal,
+		process.RunDelay(w.server.PID)-w.delay
 	sight.Stalls, err = w.stalls.Stop()
 	var probeErr error
 	sight.Probe, probeErr = w.probe.Finish()
@@ -81,7 +83,8 @@ func (w *watched) abandon() {
 }
 
 // sightColumns head what sights.cells prints.
-var sightColumns = []string{"longest turn, CPU", "longest turn, wall", "without gaps", "probe p99", "probe max", "machine stall, core", "machine stall, memory"}
+var sightColumns = []string{"longest turn, CPU", "longest turn, wall", "without gaps", "probe p99", "probe max",
+	"machine stall, core", "machine stall, memory"}
 
 // sights are the figures of several runs.
 type sights struct{ cpu, wall, own, p99, max, stall, memory report.Sample }
@@ -116,7 +119,8 @@ func (x *sights) turn() report.Sample {
 }
 
 func (x *sights) cells() []string {
-	return []string{x.cpu.Text(report.Duration), x.wall.Text(report.Duration), x.own.Text(report.Duration), x.p99.Short(report.Duration), x.max.Text(report.Duration), x.stall.Text(report.Duration),
+	return []string{x.cpu.Text(report.Duration), x.wall.Text(report.Duration), x.own.Text(report.Duration),
+		x.p99.Short(report.Duration), x.max.Text(report.Duration), x.stall.Text(report.Duration),
 		x.memory.Text(report.Duration)}
 }
 
@@ -133,10 +137,12 @@ func turnTarget(what string, limit time.Duration, ours *sights) report.Figure {
 	verdict := report.Judge(turn.Max(), float64(limit), nan)
 	text := turn.Text(report.Duration)
 	if len(ours.cpu) > 0 && len(ours.wall) > 0 {
-		text = fmt.Sprintf("%s CPU, %s wall, %s without gaps; stalls: core %s, memory %s", ours.cpu.Text(report.Duration), ours.wall.Text(report.Duration),
+		text = fmt.Sprintf("%s CPU, %s wall, %s without gaps; stalls: core %s, memory %s",
+			ours.cpu.Text(report.Duration), ours.wall.Text(report.Duration),
 			ours.own.Text(report.Duration), ours.stall.Text(report.Duration), ours.memory.Text(report.Duration))
 	}
-	return report.Figure{What: what, Target: "no turn over " + report.Took(limit), Reference: "–", Ours: text, Verdict: verdict}
+	return report.Figure{What: what, Target: "no turn over " + report.Took(limit), Reference: "–", Ours: text,
+		Verdict: verdict}
 }
 
 // turnTargetOfWays is for a limit that is broken now and then on this machine, whatever the server does: rest is what
@@ -151,8 +157,10 @@ func turnTargetOfWays(what string, limit time.Duration, ways []*sights, rest *si
 	}
 	turns, still := all.turn(), rest.turn()
 	over, overAtRest := turns.Above(float64(limit)), still.Above(float64(limit))
-	f := report.Figure{What: what, Target: "the median of each way ≤ " + report.Took(limit), Verdict: report.Judge(worst.Max(), float64(limit), nan),
-		Ours: fmt.Sprintf("%s; of all %s, %d of %d over; with nothing to let go %s, %d of %d over", report.Duration(worst.Max()),
+	f := report.Figure{What: what, Target: "the median of each way ≤ " + report.Took(limit),
+		Verdict: report.Judge(worst.Max(), float64(limit), nan),
+		Ours: fmt.Sprintf("%s; of all %s, %d of %d over; with nothing to let go %s, %d of %d over",
+			report.Duration(worst.Max()),
 			turns.Text(report.Duration), over, len(turns), still.Text(report.Duration), overAtRest, len(still))}
 	if over > 2*overAtRest+2 || turns.Max() > 3*max(still.Max(), float64(limit)) {
 		f.Verdict = report.Missed

@@ -51,9 +51,13 @@ func whole(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
 	n := elements(e.Keys)
 	s := e.section("whole", contenders,
-		fmt.Sprintf("One server, values of %s elements of 14 bytes; second operands share half of theirs. Commands that store find no value at their destination, those that shorten get a copy each time. Each is called %d times by a client of its own, with nobody else there; before each call the server has freed what was let go. Replies and payloads, as of SPOP, DUMP and RESTORE, are part of what is waited for, not of the turn.",
+		fmt.Sprintf("One server, values of %s elements of 14 bytes; second operands share half of theirs. Commands that "+
+			"store find no value at their destination, those that shorten get a copy each time. Each is called %d times by a "+
+			"client of its own, with nobody else there; before each call the server has freed what was let go. Replies and "+
+			"payloads, as of SPOP, DUMP and RESTORE, are part of what is waited for, not of the turn.",
 			report.Thousands(float64(n)), wholeCalls),
-		"\"Answered after\" is what the client waits. All of these are one turn here, and one command of the only thread in Redis: others wait for as long.")
+		"\"Answered after\" is what the client waits. All of these are one turn here, and one command of the only thread "+
+			"in Redis: others wait for as long.")
 	type cost struct{ took, turn report.Sample }
 	costs := map[string]*cost{}
 	at := func(name, contender string) *cost {
@@ -85,10 +89,13 @@ func whole(e *Env) (*report.Section, error) {
 			ratio, verdict := x.took.Ratio(base), ""
 			if who.Kind == Spindle {
 				verdict = string(report.Judge(ratio, 1, 1))
-				s.Figures = append(s.Figures, report.Figure{What: "answer, " + name, Target: "≤ 1 × redis", Reference: base.Text(report.Duration),
-					Ours: fmt.Sprintf("%s, %s ×", x.took.Text(report.Duration), report.Number(ratio)), Verdict: report.Verdict(verdict)})
+				s.Figures = append(s.Figures, report.Figure{What: "answer, " + name, Target: "≤ 1 × redis",
+					Reference: base.Text(report.Duration),
+					Ours:      fmt.Sprintf("%s, %s ×", x.took.Text(report.Duration), report.Number(ratio)),
+					Verdict:   report.Verdict(verdict)})
 			}
-			t.Rows = append(t.Rows, []string{name, who.Name, x.took.Text(report.Duration), report.Number(ratio), x.turn.Text(report.Duration), verdict})
+			t.Rows = append(t.Rows, []string{name, who.Name, x.took.Text(report.Duration), report.Number(ratio),
+				x.turn.Text(report.Duration), verdict})
 		}
 	}
 	s.Tables = append(s.Tables, t)
@@ -96,7 +103,8 @@ func whole(e *Env) (*report.Section, error) {
 }
 
 // wholeOnce fills one server and calls every case.
-func (e *Env) wholeOnce(who Contender, n uint64, cases []wholeCase, seen func(name string, took time.Duration, turns Turns)) error {
+func (e *Env) wholeOnce(who Contender, n uint64, cases []wholeCase,
+	seen func(name string, took time.Duration, turns Turns)) error {
 	s, err := e.Begin(who, Start{})
 	if err != nil {
 		return err

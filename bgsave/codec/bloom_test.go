@@ -179,7 +179,8 @@ func FuzzReadBloom(f *testing.F) {
 	k := newSpace(f)
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		defer k.DB(0).Delete([]byte("k"))
-		if restore(k, "k", rdb.KindModule2, raw, Env{Limits: DefaultLimits}) != nil || TypeOf(rdb.KindModule2, raw) != value.Module {
+		if restore(k, "k", rdb.KindModule2, raw, Env{Limits: DefaultLimits}) != nil ||
+			TypeOf(rdb.KindModule2, raw) != value.Module {
 			return
 		}
 		v := k.DB(0).Peek([]byte("k"))

@@ -12,8 +12,9 @@ var forms = [256]string{
 	rdb.KindHashTTLListpack: "Hash listpack", rdb.KindHashTTLPackPre: "Hash listpack",
 	rdb.KindZSetZiplist: "Zset ziplist", rdb.KindZSetListpack: "Zset listpack",
 	rdb.KindSetIntset: "Intset", rdb.KindSetListpack: "Set listpack",
-	rdb.KindListZiplist: "List ziplist", rdb.KindListQuicklist: "Quicklist ziplist", rdb.KindListQuicklist2: "Quicklist listpack",
-	rdb.KindStream: "Stream listpack", rdb.KindStream2: "Stream listpack", rdb.KindStream3: "Stream listpack",
+	rdb.KindListZiplist: "List ziplist", rdb.KindListQuicklist: "Quicklist ziplist",
+	rdb.KindListQuicklist2: "Quicklist listpack",
+	rdb.KindStream:         "Stream listpack", rdb.KindStream2: "Stream listpack", rdb.KindStream3: "Stream listpack",
 }
 
 // Packed says whether values of a kind are, or consist of, what must be proven deep before it can be read.

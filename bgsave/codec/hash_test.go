@@ -95,7 +95,8 @@ func TestHashRoundTrip(t *testing.T) {
 		volatile = append(volatile, fmt.Sprintf("field %d=%d@%d", i, i, 5_000_000_000_000+i%700*999))
 	}
 	for key, words := range map[string][]string{
-		"listpack": {"a=1", "b=two", "300000=-1", "="}, "listpackex": {"a=1", "b=2@5000000000000", "c=3@4000000000000", "d=4@5000000000000"},
+		"listpack": {"a=1", "b=two", "300000=-1", "="}, "listpackex": {"a=1", "b=2@5000000000000", "c=3@4000000000000",
+			"d=4@5000000000000"},
 		"table": many, "table with deadlines": volatile,
 		"some with deadlines": append(volatile[:40:40], many[40:]...),
 		"long":                {strings.Repeat("x", 100_000) + "=1", "a=" + strings.Repeat("abc", 50_000)}, "one": {"x=1"},
@@ -136,7 +137,8 @@ func TestHashReferenceBytes(t *testing.T) {
 		raw        string
 		same       bool
 	}{
-		{"listpack", "listpack a=1 b=two c=300000", 512, rdb.KindHashListpack, "\x1c\x1c\x00\x00\x00\x06\x00\x81a\x02\x01\x01\x81b\x02\x83two\x04\x81c\x02\xf2\xe0\x93\x04\x04\xff", true},
+		{"listpack", "listpack a=1 b=two c=300000", 512, rdb.KindHashListpack,
+			"\x1c\x1c\x00\x00\x00\x06\x00\x81a\x02\x01\x01\x81b\x02\x83two\x04\x81c\x02\xf2\xe0\x93\x04\x04\xff", true},
 		{"listpackex", "listpackex c=3@33177117410000 b=two@33177117420000 a=1", 512, rdb.KindHashTTLListpack,
 			least8 + "//\x00\x00\x00\t\x00\x81c\x02\x03\x01\xf4\xd0BL\xa6,\x1e" +
 				"\x00\x00\t\x81b\x02\x83two\x04\xf4\xe0iL\xa6,\x1e\x00\x00\t\x81a\x02\x01\x01\x00\x01\xff", true},
@@ -185,14 +187,17 @@ func TestHashLimits(t *testing.T) {
 		{rdb.KindHashListpack, rawText(packedOf("a", "longer than five")), "listpack a=longer than five"},
 		{rdb.KindHashTTL, rawHashTTL(1000, 0, "a", "1", 1, "b", "2", 11, "c", "3"), "listpackex b=2@1000 c=3@1010 a=1"},
 		{rdb.KindHashTTL, rawHashTTL(1000, 5, "a", "1", 5, "b", "2", 0, "c", "3"), "listpackex b=2@1004 a=1@1004 c=3"},
-		{rdb.KindHashTTL, rawHashTTL(1000, 5, "a", "1", 5, "b", "2", 0, "c", "3", 1, "d", "4"), "hashtable a=1@1004 b=2@1004 c=3 d=4@1000"},
+		{rdb.KindHashTTL, rawHashTTL(1000, 5, "a", "1", 5, "b", "2", 0, "c", "3", 1, "d", "4"),
+			"hashtable a=1@1004 b=2@1004 c=3 d=4@1000"},
 		{rdb.KindHashTTL, rawHashTTL(1000, 5, "a", "123456"), "hashtable a=123456@1004"},
 		{rdb.KindHashTTLPre, rawHashTTL(0, 5000, "a", "1", 0, "b", "2"), "listpackex a=1@5000 b=2"},
 		{rdb.KindHashTTLPackPre, rawText(packedOf("a", "1", "5000", "b", "2", "0")), "listpackex a=1@5000 b=2"},
-		{rdb.KindHashTTLListpack, least8 + rawText(packedOf("a", "1", "5000", "b", "2", "0", "c", "3", "0", "d", "4", "0")), "hashtable a=1@5000 b=2 c=3 d=4"},
+		{rdb.KindHashTTLListpack, least8 + rawText(packedOf("a", "1", "5000", "b", "2", "0", "c", "3", "0", "d", "4", "0")),
+			"hashtable a=1@5000 b=2 c=3 d=4"},
 		{rdb.KindHashZipmap, rawText([]byte("\x02\x01a\x01\x001\x01b\x02\x002x\xff")), "listpack a=1 b=2x"},
 		{rdb.KindHashZipmap, rawText([]byte("\x01\x01a\x06\x00123456\xff")), "hashtable a=123456"},
-		{rdb.KindHashZiplist, rawText([]byte("\x0f\x00\x00\x00\x0c\x00\x00\x00\x02\x00\x00\xf2\x02\xf3\xff")), "listpack 1=2"},
+		{rdb.KindHashZiplist, rawText([]byte("\x0f\x00\x00\x00\x0c\x00\x00\x00\x02\x00\x00\xf2\x02\xf3\xff")),
+			"listpack 1=2"},
 	} {
 		k.DB(0).Delete([]byte("k"))
 		if err := restore(k, "k", c.kind, []byte(c.raw), Env{Limits: l}); err != nil {
@@ -207,12 +212,15 @@ func TestHashLimits(t *testing.T) {
 func TestHashRefused(t *testing.T) {
 	far := fmt.Sprint(int64(hashes.MaxDeadline) + 1)
 	refused(t, rdb.KindHash, rawHash("a", "1", "b", "2"), map[string]string{
-		"empty": rawHash(), "twice": rawHash("a", "1", "a", "2"), "false count": "\xbf\xff\xff\xff\xff\x01a", "behind": rawHash("a", "1") + "x",
-		"twice in a table": rawHash("a", "1", strings.Repeat("x", 70), "1", "a", "2"), "behind a table": rawHash("a", strings.Repeat("x", 70)) + "x",
+		"empty": rawHash(), "twice": rawHash("a", "1", "a", "2"), "false count": "\xbf\xff\xff\xff\xff\x01a",
+		"behind":           rawHash("a", "1") + "x",
+		"twice in a table": rawHash("a", "1", strings.Repeat("x", 70), "1", "a", "2"),
+		"behind a table":   rawHash("a", strings.Repeat("x", 70)) + "x",
 	})
 	refused(t, rdb.KindHashTTL, rawHashTTL(1000, 1, "a", "1", 0, "b", strings.Repeat("x", 70)), map[string]string{
 		"empty": rawHashTTL(1000), "twice": rawHashTTL(1000, 0, "a", "1", 5, "a", "2"),
-		"late": rawHashTTL(1000, 1<<48, "a", "1"), "least": rawHashTTL(1<<60, 1, "a", "1"), "later": rawHashTTL(1000, 1<<60, "a", "1"),
+		"late": rawHashTTL(1000, 1<<48, "a", "1"), "least": rawHashTTL(1<<60, 1, "a", "1"),
+		"later":            rawHashTTL(1000, 1<<60, "a", "1"),
 		"twice in a table": rawHashTTL(1000, 3, "a", strings.Repeat("x", 70), 5, "a", "2"),
 	})
 	refused(t, rdb.KindHashListpack, rawText(packedOf("a", "1", "b", "2")), map[string]string{
@@ -222,16 +230,20 @@ func TestHashRefused(t *testing.T) {
 		"empty": least8 + rawText(packedOf()), "pairs": least8 + rawText(packedOf("a", "1", "b", "2")),
 		"no number": least8 + rawText(packedOf("a", "1", "x")), "negative": least8 + rawText(packedOf("a", "1", "-5")),
 		"late": least8 + rawText(packedOf("a", "1", far)), "order": least8 + rawText(packedOf("a", "1", "6", "b", "1", "5")),
-		"behind none": least8 + rawText(packedOf("a", "1", "0", "b", "1", "5")), "twice": least8 + rawText(packedOf("a", "1", "5", "a", "1", "0")),
+		"behind none": least8 + rawText(packedOf("a", "1", "0", "b", "1", "5")),
+		"twice":       least8 + rawText(packedOf("a", "1", "5", "a", "1", "0")),
 	})
-	refused(t, rdb.KindHashZipmap, rawText([]byte("\x01\x01a\x01\x001\xff")), map[string]string{"twice": rawText([]byte("\x02\x01a\x01\x001\x01a\x01\x002\xff"))})
+	refused(t, rdb.KindHashZipmap, rawText([]byte("\x01\x01a\x01\x001\xff")),
+		map[string]string{"twice": rawText([]byte("\x02\x01a\x01\x001\x01a\x01\x002\xff"))})
 }
 
 // FuzzReadHash: any bytes are an error, or a hash that obeys its rules, and written reads back the same.
 func FuzzReadHash(f *testing.F) {
 	for _, raw := range []string{
-		rawHash("a", "1", "b", "2"), rawHashTTL(1000, 5, "a", "1", 5, "b", "2"), least8 + rawText(packedOf("a", "1", "5", "b", "2", "0")),
-		rawText(packedOf("a", "1", "b", "2")), rawHash("a", strings.Repeat("x", 70)), rawHashTTL(1000, 5, "a", strings.Repeat("x", 70)),
+		rawHash("a", "1", "b", "2"), rawHashTTL(1000, 5, "a", "1", 5, "b", "2"),
+		least8 + rawText(packedOf("a", "1", "5", "b", "2", "0")),
+		rawText(packedOf("a", "1", "b", "2")), rawHash("a", strings.Repeat("x", 70)),
+		rawHashTTL(1000, 5, "a", strings.Repeat("x", 70)),
 		rawText([]byte("\x01\x01a\x01\x001\xff")),
 	} {
 		for i := range hashCodec.Kinds {

@@ -73,8 +73,9 @@ func TestListRoundTrip(t *testing.T) {
 		l := DefaultLimits
 		l.ListSize = size
 		for key, elements := range map[string][]string{
-			"one": {"x"}, "few": {"a", "1", "-70000", "", "007"}, "long": {long}, "among others": append(append(manyTexts(3), long), manyTexts(2)...),
-			"many": manyTexts(3000), "many and long": append([]string{long}, append(manyTexts(1000), long, long)...),
+			"one": {"x"}, "few": {"a", "1", "-70000", "", "007"}, "long": {long},
+			"among others": append(append(manyTexts(3), long), manyTexts(2)...),
+			"many":         manyTexts(3000), "many and long": append([]string{long}, append(manyTexts(1000), long, long)...),
 		} {
 			makeList(k, key, l, elements...)
 			roundTrip(t, k, key, l, listText)
@@ -201,7 +202,8 @@ func ziplistOf(elements ...string) string {
 		previous = 2 + len(e)
 	}
 	n := 10 + len(b) + 1
-	head := []byte{byte(n), byte(n >> 8), byte(n >> 16), 0, byte(last), byte(last >> 8), byte(last >> 16), 0, byte(len(elements)), byte(len(elements) >> 8)}
+	head := []byte{byte(n), byte(n >> 8), byte(n >> 16), 0, byte(last), byte(last >> 8), byte(last >> 16), 0,
+		byte(len(elements)), byte(len(elements) >> 8)}
 	return string(append(append(head, b...), 0xFF))
 }
 
@@ -226,10 +228,13 @@ func TestListOldKinds(t *testing.T) {
 		{"ziplist", rdb.KindListZiplist, rawText([]byte(ziplistOf("a", "b", "7"))), "a|b|7", value.Listpack},
 		{"long ziplist", rdb.KindListZiplist, rawText([]byte(ziplistOf(many...))), strings.Join(many, "|"), value.Quicklist},
 		{"one ziplist", rdb.KindListQuicklist, rawPieces(0, ziplistOf("a", "b")), "a|b", value.Listpack},
-		{"ziplists", rdb.KindListQuicklist, rawPieces(0, ziplistOf("a", "b"), ziplistOf(), ziplistOf("c")), "a|b|c", value.Quicklist},
+		{"ziplists", rdb.KindListQuicklist, rawPieces(0, ziplistOf("a", "b"), ziplistOf(), ziplistOf("c")), "a|b|c",
+			value.Quicklist},
 		{"one listpack", rdb.KindListQuicklist2, rawPieces(2, string(packedOf("a", "b"))), "a|b", value.Listpack},
-		{"one long listpack", rdb.KindListQuicklist2, rawPieces(2, string(packedOf(many...))), strings.Join(many, "|"), value.Quicklist},
-		{"listpacks", rdb.KindListQuicklist2, rawPieces(2, string(packedOf("a")), string(packedOf()), string(packedOf("1", "2"))), "a|1|2", value.Quicklist},
+		{"one long listpack", rdb.KindListQuicklist2, rawPieces(2, string(packedOf(many...))), strings.Join(many, "|"),
+			value.Quicklist},
+		{"listpacks", rdb.KindListQuicklist2, rawPieces(2, string(packedOf("a")), string(packedOf()),
+			string(packedOf("1", "2"))), "a|1|2", value.Quicklist},
 		{"plain", rdb.KindListQuicklist2, rawPieces(1, "a", huge), "a|" + huge, value.Quicklist},
 		{"one plain", rdb.KindListQuicklist2, rawPieces(1, "a"), "a", value.Quicklist},
 	} {
@@ -251,9 +256,10 @@ func TestListOldKinds(t *testing.T) {
 		raw  string
 	}{
 		"no elements": {rdb.KindList, rawList()}, "an empty ziplist": {rdb.KindListZiplist, rawText([]byte(ziplistOf()))},
-		"no pieces": {rdb.KindListQuicklist2, rawPieces(2)}, "an empty piece": {rdb.KindListQuicklist2, rawPieces(2, string(packedOf()))},
-		"empty pieces": {rdb.KindListQuicklist2, rawPieces(2, string(packedOf()), string(packedOf()))},
-		"no ziplists":  {rdb.KindListQuicklist, rawPieces(0)},
+		"no pieces":      {rdb.KindListQuicklist2, rawPieces(2)},
+		"an empty piece": {rdb.KindListQuicklist2, rawPieces(2, string(packedOf()))},
+		"empty pieces":   {rdb.KindListQuicklist2, rawPieces(2, string(packedOf()), string(packedOf()))},
+		"no ziplists":    {rdb.KindListQuicklist, rawPieces(0)},
 	} {
 		if err := restore(newSpace(t), "k", c.kind, []byte(c.raw), Env{Limits: DefaultLimits}); err != ErrEmpty {
 			t.Errorf("%s: %v", name, err)
@@ -265,16 +271,21 @@ func TestListOldKinds(t *testing.T) {
 func TestListRefused(t *testing.T) {
 	long := manyTexts(400)
 	refused(t, rdb.KindList, rawList("a", "b"), map[string]string{
-		"behind the end": rawList("a") + "x", "a false count": "\x7f\xff" + rawList("a")[1:], "a huge count": "\x81\xff\xff\xff\xff\xff\xff\xff\xff",
-		"behind many": rawList(long...) + "x",
+		"behind the end": rawList("a") + "x", "a false count": "\x7f\xff" + rawList("a")[1:],
+		"a huge count": "\x81\xff\xff\xff\xff\xff\xff\xff\xff",
+		"behind many":  rawList(long...) + "x",
 	})
-	refused(t, rdb.KindListZiplist, rawText([]byte(ziplistOf("a", "b"))), map[string]string{"no ziplist": rawText([]byte("abcdefghijklmnop"))})
-	refused(t, rdb.KindListQuicklist, rawPieces(0, ziplistOf("a"), ziplistOf("b")), map[string]string{"no ziplist": rawPieces(0, ziplistOf("a"), "b")})
+	refused(t, rdb.KindListZiplist, rawText([]byte(ziplistOf("a", "b"))),
+		map[string]string{"no ziplist": rawText([]byte("abcdefghijklmnop"))})
+	refused(t, rdb.KindListQuicklist, rawPieces(0, ziplistOf("a"), ziplistOf("b")),
+		map[string]string{"no ziplist": rawPieces(0, ziplistOf("a"), "b")})
 	good := string(packedOf("a", "b"))
 	refused(t, rdb.KindListQuicklist2, rawPieces(2, good, good), map[string]string{
-		"unknown piece": rawPieces(3, good), "unknown pieces": rawPieces(3, good, good), "piece 0": rawPieces(0, good), "an empty plain piece": rawPieces(1, "", "a"),
-		"one empty plain piece": rawPieces(1, ""), "no listpack": rawPieces(2, good, "abcdefgh"), "behind the end": rawPieces(2, good, good) + "x",
-		"behind one": rawPieces(2, good) + "x", "a false count": rawPieces(2, good, good[:4]+"\x07"+good[5:]),
+		"unknown piece": rawPieces(3, good), "unknown pieces": rawPieces(3, good, good), "piece 0": rawPieces(0, good),
+		"an empty plain piece":  rawPieces(1, "", "a"),
+		"one empty plain piece": rawPieces(1, ""), "no listpack": rawPieces(2, good, "abcdefgh"),
+		"behind the end": rawPieces(2, good, good) + "x",
+		"behind one":     rawPieces(2, good) + "x", "a false count": rawPieces(2, good, good[:4]+"\x07"+good[5:]),
 	})
 }
 

@@ -17,7 +17,8 @@ import (
 func streamText(v value.Value) string {
 	s := stream.Of(v)
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d %v first %v last %v deleted %v added %d", s.Len(), v.Encoding(), s.FirstID(), s.LastID(), s.MaxDeleted(), s.Added())
+	fmt.Fprintf(&b, "%d %v first %v last %v deleted %v added %d", s.Len(), v.Encoding(), s.FirstID(), s.LastID(),
+		s.MaxDeleted(), s.Added())
 	var it stream.Iterator
 	for s.All(&it); it.Next(); {
 		fmt.Fprintf(&b, " | %v", it.ID)
@@ -82,14 +83,16 @@ func makeStream(k *keyspace.Keyspace, key string, n, groups int) {
 // TestStreamRoundTrip: streams go out for every version and come back as they were.
 func TestStreamRoundTrip(t *testing.T) {
 	k := newSpace(t)
-	for key, size := range map[string][2]int{"empty": {}, "empty with groups": {0, 2}, "deleted": {1, 1}, "some": {20, 0}, "groups": {50, 3}, "many": {5000, 2}} {
+	for key, size := range map[string][2]int{"empty": {}, "empty with groups": {0, 2}, "deleted": {1, 1}, "some": {20, 0},
+		"groups": {50, 3}, "many": {5000, 2}} {
 		makeStream(k, key, size[0], size[1])
 		roundTrip(t, k, key, DefaultLimits, streamTextActive)
 	}
 	e := k.DB(0).CreateRoot([]byte("edges"), value.Stream, value.StreamTree, stream.New(k.Store()))
 	w := stream.Edit(e)
 	w.Append(stream.ID{Seq: 1}, [][]byte{{}, {}}, stream.Limits{})
-	w.Append(stream.MaxID, [][]byte{[]byte(strings.Repeat("f", 1000)), []byte(strings.Repeat("long ", 50_000)), []byte("-9223372036854775808"), []byte("007")}, stream.Limits{})
+	w.Append(stream.MaxID, [][]byte{[]byte(strings.Repeat("f", 1000)), []byte(strings.Repeat("long ", 50_000)),
+		[]byte("-9223372036854775808"), []byte("007")}, stream.Limits{})
 	w.CreateGroup(nil, stream.MaxID, stream.ReadUnknown)
 	w.SetID(stream.MaxID, 1<<62, stream.MaxID)
 	roundTrip(t, k, "edges", DefaultLimits, streamTextActive)
@@ -109,8 +112,10 @@ const (
 	never      = "\xff\xff\xff\xff\xff\xff\xff\xff"
 	unread     = "\x81" + never
 
-	streamBytes = streamNodes + streamHead + "\x02\x01g\x05\x00" + unread + pending3 + "\x02\x03ann" + at622 + at622 + "\x02" + id11 + id50 +
-		"\x03bob\x84F\xe6\xfe\xa1\x01\x00\x00\x84F\xe6\xfe\xa1\x01\x00\x00\x01" + id60 + "\x01h\x05\x00" + unread + "\x00\x01\x04idle\x88F\xe6\xfe\xa1\x01\x00\x00" + never + "\x00"
+	streamBytes = streamNodes + streamHead + "\x02\x01g\x05\x00" + unread + pending3 + "\x02\x03ann" + at622 + at622 +
+		"\x02" + id11 + id50 +
+		"\x03bob\x84F\xe6\xfe\xa1\x01\x00\x00\x84F\xe6\xfe\xa1\x01\x00\x00\x01" + id60 + "\x01h\x05\x00" + unread +
+		"\x00\x01\x04idle\x88F\xe6\xfe\xa1\x01\x00\x00" + never + "\x00"
 	streamEntries = "3 stream first 1-1 last 6-0 deleted 1-2 added 4 | 1-1 a=1 b=two | 5-0 other=y | 6-0 q=r"
 )
 
@@ -123,12 +128,18 @@ func TestStreamReferenceBytes(t *testing.T) {
 		kind      rdb.Kind
 		raw, want string
 	}{
-		{rdb.KindStream3, streamBytes, streamEntries + groups + ", ann seen 1795277866622 has 2, bob seen 1795277866628 has 1 | group h at 5-0 read -1:, idle seen 1795277866632 has 0" +
+		{rdb.KindStream3, streamBytes, streamEntries + groups +
+			", ann seen 1795277866622 has 2, bob seen 1795277866628 has 1 | group h at 5-0 read -1:, idle seen 1795277866632 " +
+			"has 0" +
 			" active 1795277866622 active 1795277866628 active -1"},
-		{rdb.KindStream2, streamNodes + streamHead + "\x01\x01g\x05\x00" + unread + pending3 + "\x02\x03ann" + at622 + "\x02" + id11 + id50 + "\x03bob" + at622 + "\x01" + id60,
-			streamEntries + groups + ", ann seen 1795277866622 has 2, bob seen 1795277866622 has 1 active 1795277866622 active 1795277866622"},
-		{rdb.KindStream, streamNodes + "\x03\x06\x00" + "\x02\x01g\x05\x00" + pending3 + "\x01\x03ann" + at622 + "\x03" + id11 + id50 + id60 + "\x01h\x06\x00\x00\x00",
-			strings.Replace(streamEntries, "deleted 1-2 added 4", "deleted 0-0 added 3", 1) + strings.ReplaceAll(groups, "bob", "ann") +
+		{rdb.KindStream2, streamNodes + streamHead + "\x01\x01g\x05\x00" + unread + pending3 + "\x02\x03ann" + at622 +
+			"\x02" + id11 + id50 + "\x03bob" + at622 + "\x01" + id60,
+			streamEntries + groups +
+				", ann seen 1795277866622 has 2, bob seen 1795277866622 has 1 active 1795277866622 active 1795277866622"},
+		{rdb.KindStream, streamNodes + "\x03\x06\x00" + "\x02\x01g\x05\x00" + pending3 + "\x01\x03ann" + at622 + "\x03" +
+			id11 + id50 + id60 + "\x01h\x06\x00\x00\x00",
+			strings.Replace(streamEntries, "deleted 1-2 added 4", "deleted 0-0 added 3", 1) +
+				strings.ReplaceAll(groups, "bob", "ann") +
 				", ann seen 1795277866622 has 3 | group h at 6-0 read 3: active 1795277866622"},
 	} {
 		if err := restore(k, c.kind.String(), c.kind, []byte(c.raw), Env{Limits: DefaultLimits}); err != nil {
@@ -148,7 +159,8 @@ func TestStreamReferenceBytes(t *testing.T) {
 // TestStreamShortGroup: a group of the first version may be as short as five bytes, having no name and nobody in it.
 func TestStreamShortGroup(t *testing.T) {
 	k := newSpace(t)
-	if err := restore(k, "k", rdb.KindStream, []byte(streamNodes+"\x03\x06\x00"+"\x01\x00\x05\x00\x00\x00"), Env{Limits: DefaultLimits}); err != nil {
+	if err := restore(k, "k", rdb.KindStream, []byte(streamNodes+"\x03\x06\x00"+"\x01\x00\x05\x00\x00\x00"),
+		Env{Limits: DefaultLimits}); err != nil {
 		t.Fatal(err)
 	}
 	if s := stream.Of(k.DB(0).Peek([]byte("k"))); s.GroupCount() != 1 || s.Group(nil) == nil {
@@ -187,19 +199,32 @@ func TestStreamRefused(t *testing.T) {
 	one := nodeOf(1, 0, 1, "a", 0, 2, 0, 0, "v", 4)
 	group := func(rest string) string { return streamNodes + streamHead + rest }
 	bad := map[string]string{
-		"behind": streamBytes + "x", "false count": "\xbf\xff\xff\xff\xff", "key of 15 bytes": rawStream(id11[1:], one, 1, 1), "no listpack": rawStream(id11, rawText([]byte("abc")), 1, 1),
-		"empty listpack": rawStream(id11, nodeOf(), 0, 1), "length": rawStream(id11, one, 2, 1), "last ID": rawStream(id50, one, 1, 1),
-		"twice the same node": "\x02" + rawText([]byte(id11)) + one + rawText([]byte(id11)) + one + "\x02\x01\x01\x01\x01\x00\x00\x02\x00",
-		"count of a node":     rawStream(id11, nodeOf(2, 0, 1, "a", 0, 2, 0, 0, "v", 4), 2, 1), "deleted of a node": rawStream(id11, nodeOf(1, 1, 1, "a", 0, 2, 0, 0, "v", 4), 1, 1),
-		"text for a number": rawStream(id11, nodeOf("x", 0, 1, "a", 0, 2, 0, 0, "v", 4), 1, 1), "no end of the master entry": rawStream(id11, nodeOf(1, 0, 1, "a", 1, 2, 0, 0, "v", 4), 1, 1),
-		"negative fields": rawStream(id11, nodeOf(1, 0, -1, 0, 2, 0, 0, 4), 1, 1), "too many fields": rawStream(id11, nodeOf(1, 0, int64(1)<<40, "a", 0, 2, 0, 0, "v", 4), 1, 1),
-		"negative fields of an entry": rawStream(id11, nodeOf(1, 0, 1, "a", 0, 0, 0, 0, -1, 2), 1, 1), "flags": rawStream(id11, nodeOf(1, 0, 1, "a", 0, 6, 0, 0, "v", 4), 1, 1),
-		"elements": rawStream(id11, nodeOf(1, 0, 1, "a", 0, 2, 0, 0, "v", 5), 1, 1), "order": rawStream(id11, nodeOf(2, 0, 1, "a", 0, 2, 0, 1, "v", 4, 2, 0, 0, "v", 4), 2, 9),
+		"behind": streamBytes + "x", "false count": "\xbf\xff\xff\xff\xff", "key of 15 bytes": rawStream(id11[1:], one, 1, 1),
+		"no listpack":    rawStream(id11, rawText([]byte("abc")), 1, 1),
+		"empty listpack": rawStream(id11, nodeOf(), 0, 1), "length": rawStream(id11, one, 2, 1),
+		"last ID": rawStream(id50, one, 1, 1),
+		"twice the same node": "\x02" + rawText([]byte(id11)) + one + rawText([]byte(id11)) + one +
+			"\x02\x01\x01\x01\x01\x00\x00\x02\x00",
+		"count of a node":                rawStream(id11, nodeOf(2, 0, 1, "a", 0, 2, 0, 0, "v", 4), 2, 1),
+		"deleted of a node":              rawStream(id11, nodeOf(1, 1, 1, "a", 0, 2, 0, 0, "v", 4), 1, 1),
+		"text for a number":              rawStream(id11, nodeOf("x", 0, 1, "a", 0, 2, 0, 0, "v", 4), 1, 1),
+		"no end of the master entry":     rawStream(id11, nodeOf(1, 0, 1, "a", 1, 2, 0, 0, "v", 4), 1, 1),
+		"negative fields":                rawStream(id11, nodeOf(1, 0, -1, 0, 2, 0, 0, 4), 1, 1),
+		"too many fields":                rawStream(id11, nodeOf(1, 0, int64(1)<<40, "a", 0, 2, 0, 0, "v", 4), 1, 1),
+		"negative fields of an entry":    rawStream(id11, nodeOf(1, 0, 1, "a", 0, 0, 0, 0, -1, 2), 1, 1),
+		"flags":                          rawStream(id11, nodeOf(1, 0, 1, "a", 0, 6, 0, 0, "v", 4), 1, 1),
+		"elements":                       rawStream(id11, nodeOf(1, 0, 1, "a", 0, 2, 0, 0, "v", 5), 1, 1),
+		"order":                          rawStream(id11, nodeOf(2, 0, 1, "a", 0, 2, 0, 1, "v", 4, 2, 0, 0, "v", 4), 2, 9),
 		"an entry before its node's key": rawStream(id11, nodeOf(1, 0, 1, "a", 0, 2, -1, 0, "v", 4), 1, 9),
-		"two groups of a name":           group("\x02\x01g\x05\x00\x01\x00\x00\x01g\x05\x00\x01\x00\x00"), "pending twice": group("\x01\x01g\x05\x00\x01\x02" + id11 + at622 + "\x01" + id11 + at622 + "\x01\x00"),
-		"pending with nobody": group("\x01\x01g\x05\x00\x01\x01" + id11 + at622 + "\x01\x00"), "not pending": group("\x01\x01g\x05\x00\x01\x00\x01\x01c" + at622 + at622 + "\x01" + id11),
-		"pending with two":         group("\x01\x01g\x05\x00\x01\x01" + id11 + at622 + "\x01\x02\x01c" + at622 + at622 + "\x01" + id11 + "\x01d" + at622 + at622 + "\x01" + id11),
-		"two consumers of a name":  group("\x01\x01g\x05\x00\x01\x00\x02\x01c" + at622 + at622 + "\x00\x01c" + at622 + at622 + "\x00"),
+		"two groups of a name":           group("\x02\x01g\x05\x00\x01\x00\x00\x01g\x05\x00\x01\x00\x00"),
+		"pending twice": group("\x01\x01g\x05\x00\x01\x02" + id11 + at622 + "\x01" + id11 +
+			at622 + "\x01\x00"),
+		"pending with nobody": group("\x01\x01g\x05\x00\x01\x01" + id11 + at622 + "\x01\x00"),
+		"not pending":         group("\x01\x01g\x05\x00\x01\x00\x01\x01c" + at622 + at622 + "\x01" + id11),
+		"pending with two": group("\x01\x01g\x05\x00\x01\x01" + id11 + at622 + "\x01\x02\x01c" + at622 + at622 +
+			"\x01" + id11 + "\x01d" + at622 + at622 + "\x01" + id11),
+		"two consumers of a name": group("\x01\x01g\x05\x00\x01\x00\x02\x01c" + at622 + at622 + "\x00\x01c" + at622 +
+			at622 + "\x00"),
 		"false count of pending":   group("\x01\x01g\x05\x00\x01\xbf\x00"),
 		"false count of consumers": group("\x01\x01g\x05\x00\x01\x00\xbf\x00"),
 	}
@@ -215,7 +240,8 @@ func TestStreamRefused(t *testing.T) {
 // taken.
 func TestStreamTombstones(t *testing.T) {
 	k := newSpace(t)
-	raw := "\x02" + rawText([]byte(id11)) + nodeOf(0, 1, 1, "a", 0, 3, 0, 0, "v", 4) + rawText([]byte(id50)) + nodeOf(1, 1, 1, "a", 0, 3, 0, 9, "v", 4, 2, 0, 1, "w", 4) + "\x01\x05\x09\x05\x01\x05\x09\x03\x00"
+	raw := "\x02" + rawText([]byte(id11)) + nodeOf(0, 1, 1, "a", 0, 3, 0, 0, "v", 4) + rawText([]byte(id50)) +
+		nodeOf(1, 1, 1, "a", 0, 3, 0, 9, "v", 4, 2, 0, 1, "w", 4) + "\x01\x05\x09\x05\x01\x05\x09\x03\x00"
 	if err := restore(k, "s", rdb.KindStream2, []byte(raw), Env{}); err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +256,9 @@ func TestStreamTombstones(t *testing.T) {
 
 // FuzzReadStream: any bytes are an error, or a stream that obeys its rules, and written reads back the same.
 func FuzzReadStream(f *testing.F) {
-	for _, raw := range []string{streamBytes, streamNodes + "\x03\x06\x00\x00", rawStream(id11, nodeOf(1, 0, 1, "a", 0, 2, 0, 0, "v", 4), 1, 1), rawStream(id11, nodeOf(1, 1, 1, "a", 0, 0, 0, 5, 1, "x", "y", 6, 3, 0, 3, "v", 4), 1, 9)} {
+	for _, raw := range []string{streamBytes, streamNodes + "\x03\x06\x00\x00",
+		rawStream(id11, nodeOf(1, 0, 1, "a", 0, 2, 0, 0, "v", 4), 1, 1),
+		rawStream(id11, nodeOf(1, 1, 1, "a", 0, 0, 0, 5, 1, "x", "y", 6, 3, 0, 3, "v", 4), 1, 9)} {
 		for i := range streamCodec.Kinds {
 			f.Add(byte(i), []byte(raw))
 		}

@@ -75,7 +75,8 @@ func TestZSetRoundTrip(t *testing.T) {
 	for i := range 3000 {
 		many = append(many, pair{fmt.Sprint("member ", i), float64(i%37) / 8}, pair{fmt.Sprint(i * i), -1 / float64(i+1)})
 	}
-	edges := []pair{{"low", math.Inf(-1)}, {"high", math.Inf(1)}, {"least", 5e-324}, {"most", math.MaxFloat64}, {"minus zero", math.Copysign(0, -1)},
+	edges := []pair{{"low", math.Inf(-1)}, {"high", math.Inf(1)}, {"least", 5e-324}, {"most", math.MaxFloat64},
+		{"minus zero", math.Copysign(0, -1)},
 		{"2^53+", 9007199254740993}, {"2^62", 1 << 62}, {"1e300", 1e300}, {"pi", math.Pi}, {"", 0}, {"12", -12}}
 	for key, pairs := range map[string][]pair{
 		"one": {{"x", 1}}, "small": {{"b", 2}, {"a", 2}, {"10", 2}, {"9", 2}, {"c", -2.5}}, "edges": edges,
@@ -188,8 +189,10 @@ func TestZSetRefused(t *testing.T) {
 		}
 	}
 	for kind, raw := range map[rdb.Kind]string{
-		rdb.KindZSet2: rawZSet2(pair{"abc", 1}, pair{"17", 2}, pair{strings.Repeat("z", 100), 3}), rdb.KindZSet: rawZSet("abc", "\x0212", "17", "\x011"),
-		rdb.KindZSetListpack: rawText(packedOf("abc", "1", "d", "2.5")), rdb.KindZSetZiplist: rawZiplist("abc", "1", "d", "2.5"),
+		rdb.KindZSet2:        rawZSet2(pair{"abc", 1}, pair{"17", 2}, pair{strings.Repeat("z", 100), 3}),
+		rdb.KindZSet:         rawZSet("abc", "\x0212", "17", "\x011"),
+		rdb.KindZSetListpack: rawText(packedOf("abc", "1", "d", "2.5")),
+		rdb.KindZSetZiplist:  rawZiplist("abc", "1", "d", "2.5"),
 	} {
 		refused(t, kind, raw, nil)
 		for cut := range len(raw) {

@@ -254,7 +254,8 @@ func (d *Decoder) truncated(c *cursor) error {
 	if format, ok := err.(*FormatError); ok {
 		format.Key = c.key
 		if c.need > 0 {
-			format.What = fmt.Sprintf("the file ends too early: a length at offset %d asks for more bytes than follow,", d.base+int64(c.lengthAt))
+			format.What = fmt.Sprintf("the file ends too early: a length at offset %d asks for more bytes than follow,",
+				d.base+int64(c.lengthAt))
 		}
 	}
 	return err
@@ -297,7 +298,8 @@ func (d *Decoder) parse(c *cursor, b *Batch) error {
 		from := c.i
 		if d.o.Plain {
 			if n, volatile := d.plainKeys(c, b); n > 0 {
-				b.Records = append(b.Records, Record{Op: OpPlain, Offset: d.base + int64(from), Keys: uint64(n), Volatile: uint64(volatile), DB: d.db})
+				b.Records = append(b.Records, Record{Op: OpPlain, Offset: d.base + int64(from), Keys: uint64(n),
+					Volatile: uint64(volatile), DB: d.db})
 				if len(b.Plain) >= maxRecords {
 					return nil
 				}

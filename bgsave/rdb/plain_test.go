@@ -17,7 +17,8 @@ func listed(file []byte, plain bool) (lines []string, err error) {
 		for i := range b.Records {
 			r := &b.Records[i]
 			if r.Op != OpPlain {
-				lines = append(lines, fmt.Sprintf("%v %d %d %q %d %q %d %q %d %d %d", r.Op, r.Kind, r.DB, r.Key, r.Value.Form, r.Value.Bytes, r.Value.Int, r.Raw, r.DeadlineMs, r.Idle, r.Freq))
+				lines = append(lines, fmt.Sprintf("%v %d %d %q %d %q %d %q %d %d %d",
+					r.Op, r.Kind, r.DB, r.Key, r.Value.Form, r.Value.Bytes, r.Value.Int, r.Raw, r.DeadlineMs, r.Idle, r.Freq))
 				continue
 			}
 			volatile := uint64(0)
@@ -32,7 +33,8 @@ func listed(file []byte, plain bool) (lines []string, err error) {
 				if number {
 					form = Integer
 				}
-				lines = append(lines, fmt.Sprintf("%v %d %d %q %d %q %d %q %d %d %d", OpKey, KindString, r.DB, b.Key(k), form, text, k.Int, "", k.DeadlineMs, None, None))
+				lines = append(lines, fmt.Sprintf("%v %d %d %q %d %q %d %q %d %d %d",
+					OpKey, KindString, r.DB, b.Key(k), form, text, k.Int, "", k.DeadlineMs, None, None))
 			}
 			if volatile != r.Volatile {
 				return lines, fmt.Errorf("%d plain keys have a deadline, not %d", volatile, r.Volatile)

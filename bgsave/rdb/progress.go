@@ -45,7 +45,8 @@ func (p *progress) enter(c *cursor, record int64) {
 // repeat is cursor.repeat.
 func (p *progress) repeat(c *cursor, n uint64, step func() error) error {
 	depth := p.depth
-	invariant.That(depth < loopDepth && p.begun[depth] < loopWidth, "a loop of depth %d, %d beside each other", depth, p.begun[depth])
+	invariant.That(depth < loopDepth && p.begun[depth] < loopWidth,
+		"a loop of depth %d, %d beside each other", depth, p.begun[depth])
 	if depth >= loopDepth || p.begun[depth] >= loopWidth { // no progress is kept of it, nor of those within
 		p.depth = loopDepth
 		err := c.loop(n, step)

@@ -316,7 +316,8 @@ func TestRefused(t *testing.T) {
 		{"LZF too long", head + "\x00\x01k\xc3\x01\x40\xff\x00", "invalid LZF compressed string at offset 13"},
 		{"LZF empty", head + "\x00\x01k\xc3\x00\x00", "invalid LZF compressed string"},
 		{"LZF wrong", head + "\x00\x01k\xc3\x02\x05\x20\x20\xff", "invalid LZF compressed string"},
-		{"huge string", head + "\x00\x01k\x81\x10\x00\x00\x00\x00\x00\x00\x00abc", "a length at offset 21 asks for more bytes than follow, at offset 24"},
+		{"huge string", head + "\x00\x01k\x81\x10\x00\x00\x00\x00\x00\x00\x00abc",
+			"a length at offset 21 asks for more bytes than follow, at offset 24"},
 		{"huge list", head + "\x01\x01k\x81\xff\xff\xff\xff\xff\xff\xff\xff\x01a", "the file ends too early at offset 23"},
 		{"huge database", head + "\xfe\x81\x00\x00\x00\x01\x00\x00\x00\x00", "a database number that no server can have"},
 	}
@@ -338,7 +339,8 @@ func TestChecksumZero(t *testing.T) {
 	}
 	file[len(file)-1] = 1
 	var wrong *ChecksumError
-	if _, err := read(bytes.NewReader(file), DecoderOptions{}); !errors.As(err, &wrong) || wrong.Offset != int64(len(file)-8) {
+	if _, err := read(bytes.NewReader(file), DecoderOptions{}); !errors.As(err, &wrong) ||
+		wrong.Offset != int64(len(file)-8) {
 		t.Fatalf("a wrong checksum: %v", err)
 	}
 }

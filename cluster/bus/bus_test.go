@@ -15,7 +15,8 @@ var id = strings.Repeat("0123456789", 4)
 func every() (all []*Message) {
 	for t := range Types {
 		m := &Message{Type: t, Port: 7000, Port2: 7443, BusPort: 17000, CurrentEpoch: 9, ConfigEpoch: 1 << 63, Offset: -1,
-			Sender: id, Primary: strings.Repeat("f", 40), IP: "2001:db8::1", Flags: Primary | Myself, Down: true, Paused: true, ForceAck: true}
+			Sender: id, Primary: strings.Repeat("f", 40), IP: "2001:db8::1", Flags: Primary | Myself, Down: true,
+			Paused: true, ForceAck: true}
 		m.Slots = &Bitmap{}
 		m.Slots.Add(0)
 		m.Slots.Add(16383)
@@ -67,8 +68,9 @@ func TestLayout(t *testing.T) {
 	}
 	for at, want := range map[int]string{
 		0: "RCmb", 8: "\x00\x01\x1b\x58\x00\x00\x00\x02", 40: id, 2128: "ffff", 2168: "2001:db8::1\x00", 2214: "\x00\x05",
-		2246: "\x1d\x13\x42\x68\x00\x11\x01\x07", 2256: id, 2256 + 48: "10.0.0.1", 2256 + 94: "\x00\x01\x00\x03\x00\x04\x00\x02\x00\x00",
-		2464: "\x00\x00\x00\x18\x00\x00\x00\x00a.example\x00",
+		2246: "\x1d\x13\x42\x68\x00\x11\x01\x07", 2256: id, 2256 + 48: "10.0.0.1",
+		2256 + 94: "\x00\x01\x00\x03\x00\x04\x00\x02\x00\x00",
+		2464:      "\x00\x00\x00\x18\x00\x00\x00\x00a.example\x00",
 	} {
 		if !bytes.HasPrefix(p[at:], []byte(want)) {
 			t.Errorf("at %d: %q, want %q", at, p[at:at+len(want)], want)
@@ -106,7 +108,8 @@ func TestRefused(t *testing.T) {
 		_, err := Frame(p)
 		return err
 	}
-	if frame(func(p []byte) { p[0] = 'X' }) == nil || frame(func(p []byte) { binary.BigEndian.PutUint32(p[4:], 2255) }) == nil ||
+	if frame(func(p []byte) { p[0] = 'X' }) == nil ||
+		frame(func(p []byte) { binary.BigEndian.PutUint32(p[4:], 2255) }) == nil ||
 		frame(func(p []byte) { binary.BigEndian.PutUint32(p[4:], 1<<31) }) == nil {
 		t.Error("a frame that is none was taken")
 	}

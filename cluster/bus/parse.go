@@ -171,7 +171,8 @@ func (m *Message) wrongLength(got, want int) error {
 }
 
 func (m *Message) tooLong(total int) error {
-	return fmt.Errorf("Received invalid %s packet with extension data that exceeds total packet length (%d)", m.Type, total)
+	return fmt.Errorf("Received invalid %s packet with extension data that exceeds total packet length (%d)",
+		m.Type, total)
 }
 
 func untilZero(p []byte) string {

@@ -47,7 +47,8 @@ func (m *Migrator) tick(now time.Time) {
 func (m *Migrator) Family() command.Family {
 	const flags = command.KeyRW | command.KeyAccess | command.KeyDelete
 	return command.Family{Name: "generic", ACL: command.ACLKeyspace, Rows: []command.Spec{
-		{Name: "migrate", Arity: -6, Flags: command.Write, ACL: command.ACLDangerous, Tips: []string{"nondeterministic_output"},
+		{Name: "migrate", Arity: -6, Flags: command.Write, ACL: command.ACLDangerous,
+			Tips: []string{"nondeterministic_output"},
 			Keys: []command.KeySpec{
 				{Flags: flags, Index: 3, Step: 1},
 				{Flags: flags | command.KeyIncomplete, Keyword: "KEYS", KeywordFrom: -2, LastKey: -1, Step: 1},

@@ -48,10 +48,11 @@ type item struct {
 
 // What stands in the way.
 var (
-	errKeyAndKeys = &protocol.Error{Code: "ERR", Text: "When using MIGRATE KEYS option, the key argument must be set to the empty string"}
-	errConnect    = &protocol.Error{Code: "IOERR", Text: "error or timeout connecting to the client"}
-	errWrite      = &protocol.Error{Code: "IOERR", Text: "error or timeout writing to target instance"}
-	errRead       = &protocol.Error{Code: "IOERR", Text: "error or timeout reading to target instance"}
+	errKeyAndKeys = &protocol.Error{Code: "ERR",
+		Text: "When using MIGRATE KEYS option, the key argument must be set to the empty string"}
+	errConnect = &protocol.Error{Code: "IOERR", Text: "error or timeout connecting to the client"}
+	errWrite   = &protocol.Error{Code: "IOERR", Text: "error or timeout writing to target instance"}
+	errRead    = &protocol.Error{Code: "IOERR", Text: "error or timeout reading to target instance"}
 )
 
 // defaultTimeout holds where a call gives none above 0.

@@ -31,9 +31,11 @@ func TestParse(t *testing.T) {
 	}{
 		"MIGRATE h 1 k 0 100":            {call{timeout: 100 * time.Millisecond}, "k", []int{3}},
 		"MIGRATE h 1 k 9 0 COPY REPLACE": {call{db: 9, timeout: time.Second, copy: true, replace: true}, "k", []int{3}},
-		"MIGRATE h 1 k 0 -5 AUTH pw":     {call{timeout: time.Second, password: []byte("pw"), secrets: []int{7}}, "k", []int{3}},
+		"MIGRATE h 1 k 0 -5 AUTH pw": {call{timeout: time.Second, password: []byte("pw"), secrets: []int{7}}, "k",
+			[]int{3}},
 		`MIGRATE h 1 "" 0 1 auth2 me pw keys a b`: {
-			call{timeout: time.Millisecond, user: []byte("me"), password: []byte("pw"), secrets: []int{7, 8}}, "a b", []int{10, 11}},
+			call{timeout: time.Millisecond, user: []byte("me"), password: []byte("pw"), secrets: []int{7, 8}},
+			"a b", []int{10, 11}},
 		`MIGRATE h 1 "" 0 1 AUTH keys KEYS a`: {
 			call{timeout: time.Millisecond, password: []byte("keys"), secrets: []int{7}}, "a", []int{9}},
 		`MIGRATE h 1 "" 0 1 KEYS COPY`:        {call{timeout: time.Millisecond}, "COPY", []int{7}},
@@ -84,7 +86,8 @@ func TestParseRefuses(t *testing.T) {
 
 // TestAddress reads ports as Redis does.
 func TestAddress(t *testing.T) {
-	for text, want := range map[string]int{"6379": 6379, "0": 0, "": 0, "x": 0, "12x": 12, "-1": 0, "99999999999999": 99_999} {
+	for text, want := range map[string]int{"6379": 6379, "0": 0, "": 0, "x": 0, "12x": 12, "-1": 0,
+		"99999999999999": 99_999} {
 		if _, got := (&call{port: text}).address(); got != want {
 			t.Errorf("%q is %d, want %d", text, got, want)
 		}
@@ -143,9 +146,11 @@ func TestAnswers(t *testing.T) {
 		failed  string
 		open    int
 	}{
-		"all well":             {[][]string{{"+OK", "+OK", "+OK"}}, []int{0, 1}, "", 1},
-		"one is busy":          {[][]string{{"+OK", "-BUSYKEY x", "+OK"}}, []int{1}, "Target instance replied with error: BUSYKEY x", 1},
-		"no such database":     {[][]string{{"-ERR DB index", "+OK", "+OK"}}, nil, "Target instance replied with error: ERR DB index", 1},
+		"all well": {[][]string{{"+OK", "+OK", "+OK"}}, []int{0, 1}, "", 1},
+		"one is busy": {[][]string{{"+OK", "-BUSYKEY x", "+OK"}}, []int{1},
+			"Target instance replied with error: BUSYKEY x", 1},
+		"no such database": {[][]string{{"-ERR DB index", "+OK", "+OK"}}, nil,
+			"Target instance replied with error: ERR DB index", 1},
 		"it ends, and is back": {[][]string{{"", ""}, {"+OK", "+OK", "+OK"}}, []int{0, 1}, "", 1},
 		"it ends twice":        {[][]string{{"", ""}, {"", ""}}, nil, "IOERR", 0},
 	} {
@@ -160,7 +165,8 @@ func TestAnswers(t *testing.T) {
 		if m.failed != nil {
 			text = m.failed.Error()
 		}
-		if !reflect.DeepEqual(m.acked, c.acked) || !strings.Contains(text, c.failed) || (c.failed == "") != (m.failed == nil) {
+		if !reflect.DeepEqual(m.acked, c.acked) || !strings.Contains(text, c.failed) ||
+			(c.failed == "") != (m.failed == nil) {
 			t.Errorf("%s: arrived %v, reply %q", name, m.acked, text)
 		}
 		if p.count() != c.open || dialled != len(c.targets) {

@@ -18,7 +18,8 @@ const (
 )
 
 var cannotText = [...]string{
-	cannotOldData: "Disconnected from master for longer than allowed. Please check the 'cluster-replica-validity-factor' configuration option.",
+	cannotOldData: "Disconnected from master for longer than allowed. Please check the " +
+		"'cluster-replica-validity-factor' configuration option.",
 	cannotYet:     "Waiting the delay before I can start a new failover.",
 	cannotExpired: "Failover attempt expired.",
 	cannotVotes:   "Waiting for votes, but majority still not reached.",

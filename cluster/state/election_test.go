@@ -20,7 +20,8 @@ func TestLateVotesDoNotCount(t *testing.T) {
 	}
 	vote := func(by string, epoch uint64) {
 		n := s.byID[by]
-		s.Receive(&Link{Node: n, Inbound: true, ready: true}, &bus.Message{Type: bus.Vote, Sender: by, CurrentEpoch: epoch, Flags: bus.Primary})
+		s.Receive(&Link{Node: n, Inbound: true, ready: true},
+			&bus.Message{Type: bus.Vote, Sender: by, CurrentEpoch: epoch, Flags: bus.Primary})
 		s.Settle()
 	}
 	begin := func() {

@@ -49,7 +49,8 @@ var flagNames = [...]struct {
 	flag bus.Flags
 	name string
 }{
-	{bus.Myself, "myself"}, {bus.Primary, "master"}, {bus.Replica, "slave"}, {bus.MaybeFailed, "fail?"}, {bus.Failed, "fail"},
+	{bus.Myself, "myself"}, {bus.Primary, "master"}, {bus.Replica, "slave"}, {bus.MaybeFailed, "fail?"},
+	{bus.Failed, "fail"},
 	{bus.Handshake, "handshake"}, {bus.NoAddress, "noaddr"}, {bus.NoFailover, "nofailover"},
 }
 

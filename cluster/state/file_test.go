@@ -51,18 +51,23 @@ func TestFilesOfAllVersions(t *testing.T) {
 			idC + " 127.0.0.1:7002 slave " + idB + " 0 1426238316232 2 connected\nvars currentEpoch 6 lastVoteEpoch 3\n",
 		"4.0": idA + " 127.0.0.1:7000@17000 myself,master - 0 0 1 connected 0-5460 [93-<-" + idB + "]\n" +
 			idB + " 127.0.0.1:7001@17001 master - 0 1426238317239 2 connected 5461-16383\n" +
-			idC + " 127.0.0.1:7002@17002 slave " + idB + " 0 1426238316232 2 connected\nvars currentEpoch 6 lastVoteEpoch 3\n\n\n",
+			idC + " 127.0.0.1:7002@17002 slave " + idB +
+			" 0 1426238316232 2 connected\nvars currentEpoch 6 lastVoteEpoch 3\n\n\n",
 		"7.0": idA + " 127.0.0.1:7000@17000,host-a myself,master - 0 0 1 connected 0-5460 [93-<-" + idB + "]\n" +
 			idC + " 127.0.0.1:7002@17002, slave " + idB + " 0 1426238316232 2 connected\n" +
-			idB + " 127.0.0.1:7001@17001,host-b master - 0 1426238317239 2 connected 5461-16383\nvars currentEpoch 6 lastVoteEpoch 3 other 1\n",
+			idB + " 127.0.0.1:7001@17001,host-b master - 0 1426238317239 2 connected 5461-16383\nvars currentEpoch 6 " +
+			"lastVoteEpoch 3 other 1\n",
 		"7.4": "vars currentEpoch 6 lastVoteEpoch 3\n" +
-			idC + " 127.0.0.1:7002@17002,,tls-port=0,nodename=c,shard-id=" + idB + " slave " + idB + " 0 1426238316232 2 connected\n" +
+			idC + " 127.0.0.1:7002@17002,,tls-port=0,nodename=c,shard-id=" + idB + " slave " + idB +
+			" 0 1426238316232 2 connected\n" +
 			idB + " 127.0.0.1:7001@17001,,tls-port=7443,shard-id=" + idB + " master - 0 1426238317239 2 connected 5461-16383\n" +
-			idA + " 127.0.0.1:7000@17000,,tls-port=0,shard-id=" + idA + " myself,master - 0 0 1 connected 0-5460 [93-<-" + idB + "]\n",
+			idA + " 127.0.0.1:7000@17000,,tls-port=0,shard-id=" + idA +
+			" myself,master - 0 0 1 connected 0-5460 [93-<-" + idB + "]\n",
 		"7.4, saved between two messages": "vars currentEpoch 6 lastVoteEpoch 3\n" +
 			idC + " 127.0.0.1:7002@17002,,tls-port=0,shard-id=" + idC + " slave " + idB + " 0 1426238316232 2 connected\n" +
 			idB + " 127.0.0.1:7001@17001,,tls-port=7443,shard-id=" + idB + " master - 0 1426238317239 2 connected 5461-16383\n" +
-			idA + " 127.0.0.1:7000@17000,,tls-port=0,shard-id=" + idA + " myself,master - 0 0 1 connected 0-5460 [93-<-" + idB + "]\n",
+			idA + " 127.0.0.1:7000@17000,,tls-port=0,shard-id=" + idA +
+			" myself,master - 0 0 1 connected 0-5460 [93-<-" + idB + "]\n",
 	} {
 		s, err := loaded(text)
 		if err != nil {
@@ -70,8 +75,10 @@ func TestFilesOfAllVersions(t *testing.T) {
 			continue
 		}
 		a, b, c := s.byID[idA], s.byID[idB], s.byID[idC]
-		if s.me != a || a.NumSlots != 5461 || b.NumSlots != 16384-5461 || c.Primary != b || len(b.Replicas) != 1 || c.ShardID != b.ShardID ||
-			a.ShardID == b.ShardID || s.current != 6 || s.voted != 3 || b.BusPort != 17001 || b.Epoch != 2 || c.Epoch != 0 || s.coming[93] != b {
+		if s.me != a || a.NumSlots != 5461 || b.NumSlots != 16384-5461 || c.Primary != b || len(b.Replicas) != 1 ||
+			c.ShardID != b.ShardID ||
+			a.ShardID == b.ShardID || s.current != 6 || s.voted != 3 || b.BusPort != 17001 || b.Epoch != 2 || c.Epoch != 0 ||
+			s.coming[93] != b {
 			t.Errorf("%s: read as\n%s", version, s.Describe())
 		}
 	}
@@ -79,14 +86,18 @@ func TestFilesOfAllVersions(t *testing.T) {
 
 // TestDamagedFilesAreRefused: with the line that cannot be.
 func TestDamagedFilesAreRefused(t *testing.T) {
-	good := idA + " 127.0.0.1:7000@17000,,tls-port=0,shard-id=" + idA + " myself,master - 0 0 1 connected 0-5460\nvars currentEpoch 1 lastVoteEpoch 0\n"
+	good := idA + " 127.0.0.1:7000@17000,,tls-port=0,shard-id=" + idA +
+		" myself,master - 0 0 1 connected 0-5460\nvars currentEpoch 1 lastVoteEpoch 0\n"
 	if _, err := loaded(good); err != nil {
 		t.Fatal(err)
 	}
 	for _, change := range [][2]string{
-		{"myself,", ""}, {idA, "short"}, {"master", "king"}, {" connected 0-5460", ""}, {"0-5460", "0-16384"}, {"0-5460", "-1"}, {"0-5460", "x"},
-		{"0-5460", "[5->-x]"}, {"0-5460", "[5-<-" + idB}, {"0-5460", "[99999->-" + idB + "]"}, {"7000@", "70000@"}, {"@17000", "@x"}, {"127.0.0.1:7000@17000", "nowhere"},
-		{"tls-port=0", "tls-port"}, {"tls-port=0", "color=red"}, {"shard-id=" + idA, "shard-id=x"}, {"currentEpoch 1", "currentEpoch x"},
+		{"myself,", ""}, {idA, "short"}, {"master", "king"}, {" connected 0-5460", ""}, {"0-5460", "0-16384"},
+		{"0-5460", "-1"}, {"0-5460", "x"},
+		{"0-5460", "[5->-x]"}, {"0-5460", "[5-<-" + idB}, {"0-5460", "[99999->-" + idB + "]"}, {"7000@", "70000@"},
+		{"@17000", "@x"}, {"127.0.0.1:7000@17000", "nowhere"},
+		{"tls-port=0", "tls-port"}, {"tls-port=0", "color=red"}, {"shard-id=" + idA, "shard-id=x"},
+		{"currentEpoch 1", "currentEpoch x"},
 		{"lastVoteEpoch 0", "lastVoteEpoch"}, {"master -", "slave x"}, {" 0 0 1 ", " 0 0 x "}, {" 0 0 1 ", " a 0 1 "},
 	} {
 		if _, err := loaded(strings.Replace(good, change[0], change[1], 1)); err == nil {
@@ -105,7 +116,8 @@ func TestDamagedFilesAreRefused(t *testing.T) {
 
 // FuzzLoad: no file breaks the reader, and what it takes it writes so that it is taken again.
 func FuzzLoad(f *testing.F) {
-	f.Add(idA + " 127.0.0.1:7000@17000,h,tls-port=0,nodename=x,shard-id=" + idA + " myself,master - 0 0 1 connected 0-5460 [93->-" + idB + "]\nvars currentEpoch 1\n")
+	f.Add(idA + " 127.0.0.1:7000@17000,h,tls-port=0,nodename=x,shard-id=" + idA +
+		" myself,master - 0 0 1 connected 0-5460 [93->-" + idB + "]\nvars currentEpoch 1\n")
 	f.Add(idA + " :0@0,, myself,slave " + idB + " 1 1 0 connected\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		s, err := loaded(text)
@@ -125,7 +137,8 @@ func FuzzLoad(f *testing.F) {
 func FuzzReceive(f *testing.F) {
 	text := idA + " 127.0.0.1:7000@17000,,tls-port=0,shard-id=" + idA + " myself,master - 0 0 1 connected 0-5460\n" +
 		idB + " 127.0.0.1:7001@17001,,tls-port=0,shard-id=" + idB + " master - 0 0 2 connected 5461-16383\n"
-	m := &bus.Message{Type: bus.Ping, Sender: idC, ConfigEpoch: 9, CurrentEpoch: 9, Flags: bus.Primary, Slots: &bus.Bitmap{}}
+	m := &bus.Message{Type: bus.Ping, Sender: idC, ConfigEpoch: 9, CurrentEpoch: 9, Flags: bus.Primary,
+		Slots: &bus.Bitmap{}}
 	m.Gossip = []bus.Gossip{{ID: idB, IP: "10.0.0.9", Flags: bus.Failed}}
 	m.UpdateSlots = &bus.Bitmap{}
 	for typ := range bus.Types {
@@ -155,7 +168,8 @@ func FuzzReceive(f *testing.F) {
 		if _, err := loaded(string(s.Describe())); err != nil && stranger {
 			t.Errorf("nodes.conf cannot be read any more: %v", err)
 		}
-		if stranger && m.Type != bus.Meet && (len(s.nodes) != before || s.me.Epoch != 1 || s.current > 2 || s.byID[idB].is(bus.Failed)) {
+		if stranger && m.Type != bus.Meet && (len(s.nodes) != before || s.me.Epoch != 1 || s.current > 2 ||
+			s.byID[idB].is(bus.Failed)) {
 			t.Errorf("a stranger was believed: %s", s.Describe())
 		}
 	})

@@ -262,7 +262,8 @@ func (s *State) Map() *slots.Map {
 	if !s.ok {
 		m.Reason = "cluster_state is fail"
 	}
-	m.AllowReadsWhenDown, m.AllowShardWhenDown, m.Endpoints = s.Terms.ReadsWhenDown, s.Terms.ShardsWhenDown, s.Terms.Endpoints
+	m.AllowReadsWhenDown, m.AllowShardWhenDown, m.Endpoints = s.Terms.ReadsWhenDown, s.Terms.ShardsWhenDown,
+		s.Terms.Endpoints
 	var before *Node
 	var owned *slots.Node
 	for slot, owner := range s.owners {

@@ -72,7 +72,8 @@ func (s *State) Receive(l *Link, m *bus.Message) {
 		s.told(sender, m)
 	case bus.Publish, bus.PublishShard:
 		if sender != nil {
-			s.out.Ask(Errand{Kind: Deliver, Channel: bytes.Clone(m.Channel), Payload: bytes.Clone(m.Payload), Shard: m.Type == bus.PublishShard})
+			s.out.Ask(Errand{Kind: Deliver, Channel: bytes.Clone(m.Channel), Payload: bytes.Clone(m.Payload),
+				Shard: m.Type == bus.PublishShard})
 		}
 	case bus.VoteRequest:
 		if sender != nil {
@@ -296,13 +297,15 @@ func (s *State) demote(n, primary *Node, m *bus.Message) {
 			s.log(logging.LevelNotice, "Node %s is now part of shard %s", n.label(), primary.ShardID)
 		}
 	case n.Epoch > m.ConfigEpoch:
-		s.log(logging.LevelNotice, "Ignore stale message from %s in shard %s; gossip config epoch: %d, current config epoch: %d",
+		s.log(logging.LevelNotice,
+			"Ignore stale message from %s in shard %s; gossip config epoch: %d, current config epoch: %d",
 			n.label(), n.ShardID, m.ConfigEpoch, n.Epoch)
 	default: // a failover within the shard
 		lost := s.moveAll(n, primary)
 		s.becomePrimary(primary)
 		primary.Epoch = m.ConfigEpoch
-		s.log(logging.LevelNotice, "A failover occurred in shard %s; node %s lost %d slot(s) to node %s with a config epoch of %d",
+		s.log(logging.LevelNotice,
+			"A failover occurred in shard %s; node %s lost %d slot(s) to node %s with a config epoch of %d",
 			n.ShardID, n.label(), lost, primary.label(), primary.Epoch)
 	}
 	n.Flags = n.Flags&^(bus.Primary|bus.MigrateTo) | bus.Replica

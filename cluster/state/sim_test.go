@@ -280,7 +280,8 @@ func TestSimulation(t *testing.T) {
 // TestSeedReplays: a seed gives the same messages and log lines in the same order.
 func TestSeedReplays(t *testing.T) {
 	for seed := range uint64(3) {
-		if a, b := play(t, seed, noBug, false), play(t, seed, noBug, false); a.w.events != b.w.events || a.agreed != b.agreed {
+		if a, b := play(t, seed, noBug, false), play(t, seed, noBug, false); a.w.events != b.w.events ||
+			a.agreed != b.agreed {
 			t.Errorf("seed %d: two runs differ", seed)
 		}
 	}
@@ -324,8 +325,10 @@ func TestPlantedBugsAreFound(t *testing.T) {
 	}{
 		"messages do not wait for the disk": {ungated, 10, func(seed uint64, b bug) *world { return rivalry(seed, b) }},
 		"votes are forgotten by a start":    {forgetful, 100, func(seed uint64, b bug) *world { return rivalry(seed, b) }},
-		"a node votes twice":                {generous, 0, func(seed uint64, b bug) *world { return play(t, seed, b, false).w }},
-		"a failover with the old epoch":     {sameEpoch, 0, func(seed uint64, b bug) *world { return play(t, seed, b, false).w }},
+		"a node votes twice": {generous, 0,
+			func(seed uint64, b bug) *world { return play(t, seed, b, false).w }},
+		"a failover with the old epoch": {sameEpoch, 0,
+			func(seed uint64, b bug) *world { return play(t, seed, b, false).w }},
 	} {
 		found := false
 		for seed := planted.from; seed < 1000 && !found; seed++ {

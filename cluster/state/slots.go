@@ -222,5 +222,6 @@ func (s *State) resolveCollision(n *Node) {
 	s.current++
 	s.me.Epoch = s.current
 	s.save(true)
-	s.log(logging.LevelVerbose, "WARNING: configEpoch collision with node %s. configEpoch set to %d", n.label(), s.me.Epoch)
+	s.log(logging.LevelVerbose, "WARNING: configEpoch collision with node %s. configEpoch set to %d",
+		n.label(), s.me.Epoch)
 }

@@ -157,8 +157,9 @@ const (
 
 // New makes a state without nodes; Load or Begin gives it this node.
 func New(out Outside, terms Terms, nowMs int64, rng *rand.Rand) *State {
-	return &State{out: out, Terms: terms, now: nowMs, rng: rng, byID: map[string]*Node{}, moving: map[int]*Node{}, coming: map[int]*Node{},
-		black: map[string]int64{}, manualOffset: -1, DropType: -1, Changed: true}
+	return &State{out: out, Terms: terms, now: nowMs, rng: rng, byID: map[string]*Node{}, moving: map[int]*Node{},
+		coming: map[int]*Node{},
+		black:  map[string]int64{}, manualOffset: -1, DropType: -1, Changed: true}
 }
 
 // Begin makes this node: a primary without slots, with an ID by chance.

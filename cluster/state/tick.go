@@ -42,7 +42,8 @@ func (s *State) Tick() {
 		}
 		update = s.watch(n) || update
 	}
-	if me := s.me; me.isReplica() && me.Primary != nil && s.following == "" && !me.Primary.is(bus.NoAddress) && me.Primary.IP != "" {
+	if me := s.me; me.isReplica() && me.Primary != nil && s.following == "" && !me.Primary.is(bus.NoAddress) &&
+		me.Primary.IP != "" {
 		s.follow(me.Primary)
 	}
 	if s.manualEnd != 0 && s.manualEnd < s.now {
@@ -71,7 +72,8 @@ func (s *State) limit(n *Node, l *Link) {
 		if l.Inbound {
 			direction = "from"
 		}
-		s.log(logging.LevelWarning, "Freeing cluster link(%s node %s, used memory: %d) due to exceeding send buffer memory limit.",
+		s.log(logging.LevelWarning,
+			"Freeing cluster link(%s node %s, used memory: %d) due to exceeding send buffer memory limit.",
 			direction, n.ID, used)
 		s.hangUp(l)
 		s.LimitExceeded++
@@ -121,7 +123,8 @@ func (s *State) pingOldest() {
 func (s *State) watch(n *Node) (failed bool) {
 	timeout := s.Terms.NodeTimeout
 	pingDelay, dataDelay := s.now-n.PingSent, s.now-n.dataReceived
-	if n.Link != nil && s.now-n.Link.CreatedMs > timeout && n.PingSent != 0 && pingDelay > timeout/2 && dataDelay > timeout/2 {
+	if n.Link != nil && s.now-n.Link.CreatedMs > timeout && n.PingSent != 0 && pingDelay > timeout/2 &&
+		dataDelay > timeout/2 {
 		s.hangUp(n.Link) // perhaps the connection alone is broken: it is dialled anew
 	}
 	interval := s.Terms.PingInterval
@@ -222,7 +225,8 @@ func (s *State) undoFailed(n *Node) {
 		}
 		s.log(logging.LevelNotice, "Clear FAIL state for node %s:%s is reachable again.", n.label(), what)
 	case n.isPrimary() && s.now-n.failedMs > 2*s.Terms.NodeTimeout:
-		s.log(logging.LevelNotice, "Clear FAIL state for node %s: is reachable again and nobody is serving its slots after some time.",
+		s.log(logging.LevelNotice,
+			"Clear FAIL state for node %s: is reachable again and nobody is serving its slots after some time.",
 			n.label())
 	default:
 		return

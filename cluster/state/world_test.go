@@ -87,7 +87,8 @@ const (
 // newWorld has hosts with a fresh node each. If files is not nil, it gives the nodes.conf with which each begins.
 func newWorld(seed uint64, hosts int, files func(i int) string) *world {
 	w := &world{net: simnet.New(seed, worldStart), rng: rand.New(rand.NewPCG(seed, 77)),
-		votes: map[vote]string{}, claims: map[uint64]*[slots.Count]*host{}, said: map[string]*[2056]byte{}, trace: func(string, ...any) {}}
+		votes: map[vote]string{}, claims: map[uint64]*[slots.Count]*host{}, said: map[string]*[2056]byte{},
+		trace: func(string, ...any) {}}
 	for i := range hosts {
 		h := &host{Host: w.net.Host(ip(i)), w: w, at: i, follows: -1}
 		if files != nil {
@@ -287,7 +288,8 @@ func (h *host) accept(c *simnet.Conn) {
 func (h *host) Dial(l *Link) {
 	e := &end{}
 	l.Handle, l.Peer, l.Local = e, l.Node.IP, h.Name
-	e.conn = h.Host.Dial(l.Node.IP, l.Node.BusPort, func(message any) { h.received(l, e, message) }, func() { h.lost(l, e) })
+	e.conn = h.Host.Dial(l.Node.IP, l.Node.BusPort, func(message any) { h.received(l, e, message) },
+		func() { h.lost(l, e) })
 }
 
 func (h *host) Send(l *Link, p []byte, needs uint64) {
@@ -443,7 +445,8 @@ func nodesConf(i, hosts, primaries int) string {
 		if i == j {
 			flags = "myself," + flags
 		}
-		fmt.Fprintf(&b, "%s %s:7000@17000,,tls-port=0,shard-id=%040d %s %s 0 0 %d connected", id(j), ip(j), j%primaries, flags, primary, epoch)
+		fmt.Fprintf(&b, "%s %s:7000@17000,,tls-port=0,shard-id=%040d %s %s 0 0 %d connected", id(j), ip(j), j%primaries,
+			flags, primary, epoch)
 		if j < primaries {
 			fmt.Fprintf(&b, " %d-%d", j*slots.Count/primaries, (j+1)*slots.Count/primaries-1)
 		}

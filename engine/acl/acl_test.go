@@ -28,12 +28,14 @@ func sample() command.Family {
 	return command.Family{Name: "string", ACL: command.ACLString, Rows: []command.Spec{
 		row("get", command.ReadOnly, command.FirstArg(get)), row("set", command.Write, command.FirstArg(put)),
 		row("getset", command.Write, command.FirstArg(both)), row("exists", command.ReadOnly, command.EachArg(1, touch)),
-		row("mget", command.ReadOnly, command.EachArg(1, get)), row("ping", 0, nil), row("select", 0, nil), row("auth", command.NoAuth, nil),
+		row("mget", command.ReadOnly, command.EachArg(1, get)), row("ping", 0, nil), row("select", 0, nil),
+		row("auth", command.NoAuth, nil),
 		{Name: "publish", Arity: 3, Flags: command.PubSub, Channels: command.PublishesTo, Run: nothing},
 		{Name: "subscribe", Arity: -2, Flags: command.PubSub, Channels: command.SubscribesTo, Run: nothing},
 		{Name: "psubscribe", Arity: -2, Flags: command.PubSub, Channels: command.SubscribesToPatterns, Run: nothing},
 		{Name: "config", Arity: -2, Subs: []command.Spec{
-			{Name: "get", Arity: -3, Flags: command.Admin, Run: nothing}, {Name: "set", Arity: -4, Flags: command.Admin, Run: nothing},
+			{Name: "get", Arity: -3, Flags: command.Admin, Run: nothing},
+			{Name: "set", Arity: -4, Flags: command.Admin, Run: nothing},
 		}},
 	}}
 }
@@ -77,7 +79,8 @@ func TestText(t *testing.T) {
 		{"", empty},
 		{"ON nopass", "on nopass sanitize-payload resetchannels -@all"},
 		{">pw nopass", "off nopass sanitize-payload resetchannels -@all"},
-		{"nopass >", "off sanitize-payload #e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855 resetchannels -@all"},
+		{"nopass >", "off sanitize-payload #e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855 resetchannels " +
+			"-@all"},
 		{"~a %R~b %W~b %R~c", "off sanitize-payload ~a ~b %R~c resetchannels -@all"},
 		{"~a ~*", "off sanitize-payload ~* resetchannels -@all"},
 		{"%RW~* &a &a &b", "off sanitize-payload ~* resetchannels &a &b -@all"},
@@ -106,10 +109,14 @@ func TestText(t *testing.T) {
 // TestRefusedRules: each has its text, and the rules before it are not applied.
 func TestRefusedRules(t *testing.T) {
 	for rule, want := range map[string]string{
-		"nope": "Syntax error", "+nope": "Unknown command", "-select|1": "Unknown command", "+config|nope": "Unknown command", "+@nope": "Unknown command",
-		"+config|get|x": "first-arg of a subcommand", "+config|": "Syntax error", "%": "Syntax error", "%~a": "Syntax error", "%RR~a": "Syntax error", "%X~a": "Syntax error",
-		"#12": "64 characters", "#" + strings.Repeat("A", 64): "64 characters", "<x": "does not exist", "+select|\"a": "Syntax error", "(+get": "Unmatched parenthesis",
-		"(on)": "Syntax error", "+": "Unknown command", "~a\x00b": "Syntax error", "&a\vb": "Syntax error", "+select|a\tb": "Syntax error",
+		"nope": "Syntax error", "+nope": "Unknown command", "-select|1": "Unknown command", "+config|nope": "Unknown command",
+		"+@nope":        "Unknown command",
+		"+config|get|x": "first-arg of a subcommand", "+config|": "Syntax error", "%": "Syntax error", "%~a": "Syntax error",
+		"%RR~a": "Syntax error", "%X~a": "Syntax error",
+		"#12": "64 characters", "#" + strings.Repeat("A", 64): "64 characters", "<x": "does not exist",
+		"+select|\"a": "Syntax error", "(+get": "Unmatched parenthesis",
+		"(on)": "Syntax error", "+": "Unknown command", "~a\x00b": "Syntax error", "&a\vb": "Syntax error",
+		"+select|a\tb": "Syntax error",
 	} {
 		u := newSample(t)
 		before := mustSet(t, u, "x", "~b &b")
@@ -145,15 +152,20 @@ func TestCheck(t *testing.T) {
 	}{
 		{"+@all ~* &*", "get x", Decision{}},
 		{"+@all", "ping", Decision{}}, {"-@all", "ping", Decision{Reason: DeniedCommand}}, {"", "auth x", Decision{}},
-		{"+get", "get x", Decision{DeniedKey, 1}}, {"+get ~x*", "get xy", Decision{}}, {"+get %W~x", "get x", Decision{DeniedKey, 1}},
-		{"+get %R~x", "get x", Decision{}}, {"+set %R~x", "set x 1", Decision{DeniedKey, 1}}, {"+exists %W~x", "exists x", Decision{}},
+		{"+get", "get x", Decision{DeniedKey, 1}}, {"+get ~x*", "get xy", Decision{}},
+		{"+get %W~x", "get x", Decision{DeniedKey, 1}},
+		{"+get %R~x", "get x", Decision{}}, {"+set %R~x", "set x 1", Decision{DeniedKey, 1}},
+		{"+exists %W~x", "exists x", Decision{}},
 		{"+getset %R~x* %W~*x", "getset x 1", Decision{DeniedKey, 1}}, {"+getset %R~x %W~x", "getset x 1", Decision{}},
 		{"+mget ~a ~b", "mget a b c d", Decision{DeniedKey, 3}},
-		{"+mget ~a (+mget ~b ~a)", "mget a b c", Decision{DeniedKey, 3}}, {"+mget ~a (+mget ~b)", "mget a b", Decision{DeniedKey, 2}},
+		{"+mget ~a (+mget ~b ~a)", "mget a b c", Decision{DeniedKey, 3}},
+		{"+mget ~a (+mget ~b)", "mget a b", Decision{DeniedKey, 2}},
 		{"+mget ~a (+mget ~a ~b)", "mget a b", Decision{}}, {"+get ~x (+set ~y)", "set x 1", Decision{DeniedKey, 1}},
 		{"+get ~x (+set ~y)", "mget x", Decision{Reason: DeniedCommand}},
-		{"+select|1", "select 1", Decision{}}, {"+select|A", "select a", Decision{}}, {"+select|1", "select 2", Decision{Reason: DeniedCommand}},
-		{"+select|1", "select", Decision{Reason: DeniedCommand}}, {"+select|1 -select", "select 1", Decision{Reason: DeniedCommand}},
+		{"+select|1", "select 1", Decision{}}, {"+select|A", "select a", Decision{}},
+		{"+select|1", "select 2", Decision{Reason: DeniedCommand}},
+		{"+select|1", "select", Decision{Reason: DeniedCommand}},
+		{"+select|1 -select", "select 1", Decision{Reason: DeniedCommand}},
 		{"+config|get", "config get x", Decision{}}, {"+config -config|get", "config get x", Decision{Reason: DeniedCommand}},
 		{"+publish &a*", "publish ab c", Decision{}}, {"+publish &a*", "publish b a", Decision{DeniedChannel, 1}},
 		{"+subscribe &a*", "subscribe a b", Decision{DeniedChannel, 2}}, {"+psubscribe &a*", "psubscribe a*", Decision{}},
@@ -194,8 +206,10 @@ func TestCheckKeyAndChannel(t *testing.T) {
 		use  command.KeyFlags
 		want bool
 	}{
-		{"r1", command.KeyAccess, true}, {"r1", command.KeyUpdate, false}, {"w1", command.KeyInsert, true}, {"w1", command.KeyDelete, true},
-		{"w1", command.KeyAccess, false}, {"w1", command.KeyRO, true}, {"both", command.KeyAccess | command.KeyUpdate, true}, {"x", command.KeyRO, false},
+		{"r1", command.KeyAccess, true}, {"r1", command.KeyUpdate, false}, {"w1", command.KeyInsert, true},
+		{"w1", command.KeyDelete, true},
+		{"w1", command.KeyAccess, false}, {"w1", command.KeyRO, true}, {"both", command.KeyAccess | command.KeyUpdate, true},
+		{"x", command.KeyRO, false},
 	} {
 		if got := r.CheckKey([]byte(c.key), c.use); got != c.want {
 			t.Errorf("%s, %d: %t", c.key, c.use, got)
@@ -216,7 +230,8 @@ func TestCheckKeyAndChannel(t *testing.T) {
 func TestFull(t *testing.T) {
 	u := newSample(t)
 	for rules, want := range map[string]bool{
-		"+@all ~* &*": true, "+@all ~* &* -get +get": true, "+@all ~* &* -get": false, "+@all ~* &a": false, "+@all %R~* &*": false,
+		"+@all ~* &*": true, "+@all ~* &* -get +get": true, "+@all ~* &* -get": false, "+@all ~* &a": false,
+		"+@all %R~* &*": false,
 		"(+@all ~* &*)": true, "+@all (~* &*)": false, "-@all ~* &* +@read +@write +@pubsub +@admin +@slow": true,
 	} {
 		if got := mustSet(t, u, "x", "reset "+rules).Full(); got != want {
@@ -234,7 +249,8 @@ func TestSnapshot(t *testing.T) {
 	old := mustSet(t, u, "x", "on >pw +get +select|1 ~a* &b (+set ~c)")
 	text, user := old.Text(), u.Find([]byte("x"))
 	mustSet(t, u, "x", "<pw -get +select|2 +ping ~b %W~a* &c")
-	if user.Rights().Text() == text || old.Text() != text || u.ask(old, "get ab").Refused() || !u.ask(old, "select 2").Refused() {
+	if user.Rights().Text() == text || old.Text() != text || u.ask(old, "get ab").Refused() ||
+		!u.ask(old, "select 2").Refused() {
 		t.Errorf("%s, was %s", old.Text(), text)
 	}
 	u.Delete([]byte("x"))
@@ -273,7 +289,8 @@ func TestLosesChannels(t *testing.T) {
 		old, next string
 		want      bool
 	}{
-		{"&*", "&*", false}, {"&*", "&a", true}, {"&a", "&a &b", false}, {"&a &b", "&a", true}, {"&ab", "&a*", true}, {"&a", "(&a)", false},
+		{"&*", "&*", false}, {"&*", "&a", true}, {"&a", "&a &b", false}, {"&a &b", "&a", true}, {"&ab", "&a*", true},
+		{"&a", "(&a)", false},
 		{"(&*)", "&a", true}, {"&a", "(&*)", false}, {"", "", false},
 	} {
 		old, next := mustSet(t, u, "x", "reset "+c.old), mustSet(t, u, "x", "reset "+c.next)
@@ -297,11 +314,13 @@ func TestPatterns(t *testing.T) {
 	for range 3000 {
 		var all []pattern
 		for range rng.IntN(12) {
-			all = addPattern(all, pattern{some(5, "a", "b", "ab", "abababab", "\xff\xff\xff\xff\xff\xff\xff\xff", "*", "?", "[ab]", "\\*", "a*", "**"), permits(1 + rng.IntN(3))})
+			all = addPattern(all, pattern{some(5, "a", "b", "ab", "abababab",
+				"\xff\xff\xff\xff\xff\xff\xff\xff", "*", "?", "[ab]", "\\*", "a*", "**"), permits(1 + rng.IntN(3))})
 		}
 		index := newPatterns(all)
 		for range 40 {
-			text, want := []byte(some(7, "a", "b", "ab", "*", "abababab", "\xff\xff\xff\xff\xff\xff\xff\xff")), permits(rng.IntN(4))
+			text, want := []byte(some(7, "a", "b", "ab", "*", "abababab", "\xff\xff\xff\xff\xff\xff\xff\xff")),
+				permits(rng.IntN(4))
 			model := slices.ContainsFunc(all, func(p pattern) bool {
 				return p.permits&want == want && glob.Match([]byte(p.text), text)
 			})
@@ -329,8 +348,10 @@ func manyKeys(t testing.TB, u *Users, n int, rest string) *Rights {
 
 func TestCheckAllocatesNothing(t *testing.T) {
 	u := newSample(t)
-	calls := [][][]byte{words("get user:7:x"), words("mget user:1:a user:2:b user:3:c"), words("select 1"), words("publish ch x"), words("ping")}
-	for _, r := range []*Rights{manyKeys(t, u, 1000, ""), mustSet(t, u, "x", "+get +mget ~[u]ser* +select|1 (+ping) (+publish &c*)")} {
+	calls := [][][]byte{words("get user:7:x"), words("mget user:1:a user:2:b user:3:c"), words("select 1"),
+		words("publish ch x"), words("ping")}
+	for _, r := range []*Rights{manyKeys(t, u, 1000, ""),
+		mustSet(t, u, "x", "+get +mget ~[u]ser* +select|1 (+ping) (+publish &c*)")} {
 		for _, args := range calls {
 			row := u.catalogue.Find(args)
 			if r.name != "x" && row.Channels != 0 {
@@ -355,7 +376,8 @@ func TestLogGroups(t *testing.T) {
 	add("a", 1000)
 	add("b", 2000)
 	add("a", 61_000) // a minute after the first: still alike
-	if e := l.Newest(10); len(e) != 2 || e[0].Object != "a" || e[0].Count != 2 || e[0].CreatedMs != 1000 || e[0].UpdatedMs != 61_000 || e[0].Client != "61000" || e[0].ID != 0 {
+	if e := l.Newest(10); len(e) != 2 || e[0].Object != "a" || e[0].Count != 2 || e[0].CreatedMs != 1000 ||
+		e[0].UpdatedMs != 61_000 || e[0].Client != "61000" || e[0].ID != 0 {
 		t.Errorf("%+v", e)
 	}
 	add("a", 121_001) // over a minute after the last
@@ -389,11 +411,13 @@ func TestConfigure(t *testing.T) {
 		t.Errorf("%d: %v", at, err)
 	}
 	disabled, err := u.Configure(lines)
-	if err != nil || !slices.Equal(disabled, []string{"bob"}) || !slices.Equal(u.Names(), []string{"alice", "bob", "default"}) || u.DefaultIsOpen() {
+	if err != nil || !slices.Equal(disabled, []string{"bob"}) ||
+		!slices.Equal(u.Names(), []string{"alice", "bob", "default"}) || u.DefaultIsOpen() {
 		t.Errorf("%v %v %v", disabled, err, u.Lines())
 	}
 	for text, want := range map[string]string{
-		"alice ~* ~a": "Error in user declaration '~a': Adding a pattern", "alice x": "Error in user declaration 'x': Syntax error",
+		"alice ~* ~a": "Error in user declaration '~a': Adding a pattern",
+		"alice x":     "Error in user declaration 'x': Syntax error",
 		"alice (+get": "Error in user declaration '(+get'", "alice +nope": "",
 	} {
 		_, err := u.CheckLines([][][]byte{line(text)})
@@ -401,10 +425,12 @@ func TestConfigure(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	if at, err := u.CheckLines([][][]byte{line("a"), line("a")}); at != 1 || err == nil || !strings.Contains(err.Error(), "Duplicate user") {
+	if at, err := u.CheckLines([][][]byte{line("a"), line("a")}); at != 1 || err == nil ||
+		!strings.Contains(err.Error(), "Duplicate user") {
 		t.Errorf("%d %v", at, err)
 	}
-	if _, err := u.Configure([][][]byte{line("x +nope")}); err == nil || err.Error() != "Error loading ACL rule '+nope' for the user named 'x': Unknown command or category name in ACL" {
+	if _, err := u.Configure([][][]byte{line("x +nope")}); err == nil ||
+		err.Error() != "Error loading ACL rule '+nope' for the user named 'x': Unknown command or category name in ACL" {
 		t.Error(err)
 	}
 }
@@ -423,12 +449,14 @@ func TestLoadIsAllOrNothing(t *testing.T) {
 		}
 	}
 	write("user alice on +get\nuser bob +nope\nuser alice (\nuser carol (+get\n")
-	if _, err := u.Load(path); err == nil || user.Rights() != alice || u.Find([]byte("bob")) != nil || strings.Count(err.Error(), ":") < 3 {
+	if _, err := u.Load(path); err == nil || user.Rights() != alice || u.Find([]byte("bob")) != nil ||
+		strings.Count(err.Error(), ":") < 3 {
 		t.Errorf("%v", err)
 	}
 	write("user alice on +get\nuser bob on\n")
 	changes, err := u.Load(path)
-	if err != nil || u.Find([]byte("alice")) != user || u.Find([]byte("gone")) != nil || gone.Rights().Enabled() || len(changes) != 3 {
+	if err != nil || u.Find([]byte("alice")) != user || u.Find([]byte("gone")) != nil || gone.Rights().Enabled() ||
+		len(changes) != 3 {
 		t.Fatalf("%v %v", err, changes)
 	}
 	for _, c := range changes {
@@ -442,7 +470,8 @@ func TestLoadIsAllOrNothing(t *testing.T) {
 	if text, err := os.ReadFile(path); err != nil || string(text) != strings.Join(u.Lines(), "\n")+"\n" {
 		t.Errorf("%q %v", text, err)
 	}
-	if err := u.Save(t.TempDir() + "/no/such/folder"); err == nil || !strings.Contains(err.Error(), "No such file or directory") {
+	if err := u.Save(t.TempDir() + "/no/such/folder"); err == nil ||
+		!strings.Contains(err.Error(), "No such file or directory") {
 		t.Error(err)
 	}
 	if err := u.Save(t.TempDir()); err == nil || !strings.HasPrefix(err.Error(), "Renaming") { // a folder is there

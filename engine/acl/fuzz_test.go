@@ -14,7 +14,8 @@ import (
 // as in the reference.
 func FuzzRules(f *testing.F) {
 	for _, seed := range []string{
-		"on nopass +@all ~* &*", ">pw <pw #12 !12", "+get +config|get -config|set +select|1", "%R~a %W~a %~ % %RW", "(+get ~x) ( &y", "reset clearselectors ()",
+		"on nopass +@all ~* &*", ">pw <pw #12 !12", "+get +config|get -config|set +select|1", "%R~a %W~a %~ % %RW",
+		"(+get ~x) ( &y", "reset clearselectors ()",
 		"+@read|x -@ALL +| - + +@", "~a\x00b on\x00 +get\x00x", "(+\"get\" '~x')", "~[ &\\",
 	} {
 		f.Add([]byte(seed), []byte("+get ~a"))
@@ -53,7 +54,8 @@ func FuzzRules(f *testing.F) {
 // FuzzFile: a file of any bytes is loaded whole or not at all, and what is then saved loads as the same users.
 func FuzzFile(f *testing.F) {
 	for _, seed := range []string{
-		"", "user a on +get ~x\nuser default off\n", "user a (+get\n", "user a (+get ~x) on\n\n", "usr a\n", "user\n", "user  on\n", "user a\tb\n", "user a +nope\nuser a\n",
+		"", "user a on +get ~x\nuser default off\n", "user a (+get\n",
+		"user a (+get ~x) on\n\n", "usr a\n", "user\n", "user  on\n", "user a\tb\n", "user a +nope\nuser a\n",
 	} {
 		f.Add([]byte(seed))
 	}

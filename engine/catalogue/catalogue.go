@@ -50,7 +50,8 @@ func (s *Settings) Rows() []setting.Row {
 // Data is every family that needs nothing but data and its settings, in the order of COMMAND.
 func Data(s *Settings) []command.Family {
 	return []command.Family{
-		str.Family, bitmap.Family, keys.Family, keys.Sorting, keys.Databases, hll.Family(&s.Sketches), hash.Family(&s.Hashes), set.Family(),
+		str.Family, bitmap.Family, keys.Family, keys.Sorting, keys.Databases, hll.Family(&s.Sketches),
+		hash.Family(&s.Hashes), set.Family(),
 		list.Family, stream.Family(&s.Streams), zset.Family(), geo.Family(), bloom.Family(&s.Filters),
 	}
 }
@@ -62,6 +63,7 @@ func Rows() []command.Family {
 	s := &Settings{}
 	s.Rows()
 	return append(Data(s), tx.NewWatches((*keyspace.Keyspace)(nil)).Family(), pubsub.NewHub(nil).Family(),
-		conn.Family(conn.Deps{}, (*tracking.Tracker)(nil).Rows()...), observe.Family(observe.Deps{}), introspect.Family(introspect.Deps{}),
+		conn.Family(conn.Deps{}, (*tracking.Tracker)(nil).Rows()...), observe.Family(observe.Deps{}),
+		introspect.Family(introspect.Deps{}),
 		config.Family(config.Parts{}), acl.Family(acl.Deps{}), modules.New(nil, nil).Family(), sight.Family(sight.Deps{}))
 }

@@ -52,7 +52,8 @@ const (
 )
 
 // AllTracking is what tracking has set of a client when it ends.
-const AllTracking = Tracking | TrackingBroken | TrackingBcast | TrackingOptIn | TrackingOptOut | TrackingNoLoop | Caching
+const AllTracking = Tracking | TrackingBroken | TrackingBcast | TrackingOptIn | TrackingOptOut |
+	TrackingNoLoop | Caching
 
 // A User is whose rights a client has; engine/acl has them.
 type User interface{ Name() string }

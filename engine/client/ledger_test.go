@@ -32,8 +32,10 @@ func (l *Ledger) check(t *testing.T, r *Registry) {
 			evictees++
 		}
 	}
-	if l.sum.Load() != sums[spared]+sums[evictee] || l.fed.Load() != sums[feeds] || l.primary.Load() != sums[follows] || l.reserved.Load() != reserved {
-		t.Fatalf("client.C1: %d, %d, %d and %d; want %v and %d", l.sum.Load(), l.fed.Load(), l.primary.Load(), l.reserved.Load(), sums, reserved)
+	if l.sum.Load() != sums[spared]+sums[evictee] || l.fed.Load() != sums[feeds] || l.primary.Load() != sums[follows] ||
+		l.reserved.Load() != reserved {
+		t.Fatalf("client.C1: %d, %d, %d and %d; want %v and %d", l.sum.Load(), l.fed.Load(), l.primary.Load(),
+			l.reserved.Load(), sums, reserved)
 	}
 	for i := range l.classes {
 		k := &l.classes[i]
@@ -49,7 +51,8 @@ func (l *Ledger) check(t *testing.T, r *Registry) {
 			n, bytes = n+1, bytes+a.buffers+a.own
 		}
 		if n != k.count || bytes != k.bytes || (n > 0) != (l.occupied>>i&1 == 1) {
-			t.Fatalf("client.C3: class %d has %d of %d bytes, says %d of %d, occupied %b", i, n, bytes, k.count, k.bytes, l.occupied)
+			t.Fatalf("client.C3: class %d has %d of %d bytes, says %d of %d, occupied %b",
+				i, n, bytes, k.count, k.bytes, l.occupied)
 		}
 		evictees -= n
 	}

@@ -17,7 +17,8 @@ func sample() Family {
 	return Family{Name: "sample", ACL: ACLString, Rows: []Spec{
 		{Name: "get", Arity: 2, Flags: ReadOnly | Fast, Keys: FirstArg(KeyRO), Run: nothing},
 		{Name: "mset", Arity: -3, Flags: Write, Keys: EachArg(2, KeyOW), Run: nothing},
-		{Name: "client", Arity: -2, Subs: []Spec{{Name: "list", Arity: -2, Flags: Admin, Run: nothing}, {Name: "id", Arity: 2, Run: nothing}}},
+		{Name: "client", Arity: -2, Subs: []Spec{{Name: "list", Arity: -2, Flags: Admin, Run: nothing},
+			{Name: "id", Arity: 2, Run: nothing}}},
 		{Name: "georadiusbymember_ro", Arity: -5, Flags: ReadOnly, Keys: FirstArg(KeyRO), Run: nothing},
 		{Name: "restore-asking", Arity: -4, Flags: Write, Keys: FirstArg(KeyOW), Run: nothing},
 	}}
@@ -43,9 +44,11 @@ func args(line string) [][]byte {
 func TestLookup(t *testing.T) {
 	k := newSample(t)
 	for name, want := range map[string]string{
-		"get": "get", "GET": "get", "gEt": "get", "GEORADIUSBYMEMBER_RO": "georadiusbymember_ro", "Restore-Asking": "restore-asking",
-		"": "", "ge": "", "gets": "", "get\x00": "", "\x07ET": "", "restore\x0dasking": "", "georadiusbymember\x7fro": "",
-		"georadiusbymember_rO": "georadiusbymember_ro", "georadiusbymembeX_ro": "", "restoreXasking": "",
+		"get": "get", "GET": "get", "gEt": "get", "GEORADIUSBYMEMBER_RO": "georadiusbymember_ro",
+		"Restore-Asking": "restore-asking",
+		"":               "", "ge": "", "gets": "", "get\x00": "", "\x07ET": "", "restore\x0dasking": "",
+		"georadiusbymember\x7fro": "",
+		"georadiusbymember_rO":    "georadiusbymember_ro", "georadiusbymembeX_ro": "", "restoreXasking": "",
 	} {
 		got := ""
 		if s := k.Lookup([]byte(name)); s != nil {
@@ -239,7 +242,8 @@ func TestAppendKeys(t *testing.T) {
 	if got, err := s.AppendKeys(nil, args("spublish c m"), IncludeNotKeys); err != nil || len(got) != 1 {
 		t.Errorf("channels included: %v, %v", got, err)
 	}
-	s = Spec{Keys: FirstArg(KeyRW | KeyVariableFlags), GetKeys: func([][]byte) ([]KeyPosition, error) { return []KeyPosition{{1, KeyOW}}, nil }}
+	s = Spec{Keys: FirstArg(KeyRW | KeyVariableFlags),
+		GetKeys: func([][]byte) ([]KeyPosition, error) { return []KeyPosition{{1, KeyOW}}, nil }}
 	if got, _ := s.AppendKeys(nil, args("set a b"), 0); len(got) != 1 || got[0].Flags != KeyOW {
 		t.Errorf("variable flags: %v", got)
 	}

@@ -87,7 +87,8 @@ func UintLen(n uint64) int {
 }
 
 // powers are those of ten; 0 in the place of 1, because zero has a digit.
-var powers = [20]uint64{0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19}
+var powers = [20]uint64{0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
+	1e17, 1e18, 1e19}
 
 // ParseInt reads the one canonical text of an int64: an optional '-', no '+', no blanks, no leading zero, no "-0".
 // So AppendInt of the result gives text back, which is why a value may be kept as an integer instead of its bytes.

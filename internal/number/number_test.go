@@ -23,7 +23,8 @@ func TestIntegers(t *testing.T) {
 		if got := string(AppendInt([]byte("x"), n)); got != "x"+want || IntLen(n) != len(want) {
 			t.Fatalf("%d: %q, length %d", n, got, IntLen(n))
 		}
-		if got := string(AppendUint(nil, uint64(n))); got != strconv.FormatUint(uint64(n), 10) || UintLen(uint64(n)) != len(got) {
+		if got := string(AppendUint(nil, uint64(n))); got != strconv.FormatUint(uint64(n), 10) ||
+			UintLen(uint64(n)) != len(got) {
 			t.Fatalf("%d: %q, length %d", uint64(n), got, UintLen(uint64(n)))
 		}
 		if got, ok := ParseInt([]byte(want)); !ok || got != n {
@@ -33,7 +34,8 @@ func TestIntegers(t *testing.T) {
 			t.Fatalf("%d: %d %t", uint64(n), got, ok)
 		}
 	}
-	for _, bad := range []string{"", "-", "+1", "01", "-0", "-01", " 1", "1 ", "1x", "9223372036854775808", "-9223372036854775809", "18446744073709551616", "99999999999999999999", "100000000000000000000", "0x1"} {
+	for _, bad := range []string{"", "-", "+1", "01", "-0", "-01", " 1", "1 ", "1x", "9223372036854775808",
+		"-9223372036854775809", "18446744073709551616", "99999999999999999999", "100000000000000000000", "0x1"} {
 		if n, ok := ParseInt([]byte(bad)); ok {
 			t.Errorf("%q is %d", bad, n)
 		}
@@ -46,8 +48,9 @@ func TestIntegers(t *testing.T) {
 func TestAppendDouble(t *testing.T) {
 	for f, want := range map[float64]string{
 		0: "0", math.Copysign(0, -1): "-0", 1: "1", -1.5: "-1.5", 0.1: "0.1", 3.14159: "3.14159",
-		1e17: "100000000000000000", 1e18: "1000000000000000000", 1e19: "1e+19", 1.5e300: "1.5e+300", 4611686018427387904: "4611686018427387904",
-		9.3e18: "9.3e+18", 1e-5: "0.00001", 1e-6: "0.000001", 1e-7: "1e-7", 1.25e-7: "1.25e-7", 5e-324: "5e-324",
+		1e17: "100000000000000000", 1e18: "1000000000000000000", 1e19: "1e+19", 1.5e300: "1.5e+300",
+		4611686018427387904: "4611686018427387904",
+		9.3e18:              "9.3e+18", 1e-5: "0.00001", 1e-6: "0.000001", 1e-7: "1e-7", 1.25e-7: "1.25e-7", 5e-324: "5e-324",
 		math.MaxFloat64: "1.7976931348623157e+308", math.Inf(1): "inf", math.Inf(-1): "-inf", 123456.789: "123456.789",
 		0.30000000000000004: "0.30000000000000004", -1.7976931348623157e+308: "-1.7976931348623157e+308",
 	} {
@@ -62,7 +65,8 @@ func TestAppendDouble(t *testing.T) {
 
 func TestAppendShortest(t *testing.T) {
 	for f, want := range map[float64]string{
-		0: "0", math.Copysign(0, -1): "-0", 20: "20", -1.5: "-1.5", 1e7: "10000000", 1e8: "1e+8", 12e7: "120000000", -1e15: "-1e+15", 1e17: "1e+17",
+		0: "0", math.Copysign(0, -1): "-0", 20: "20", -1.5: "-1.5", 1e7: "10000000", 1e8: "1e+8", 12e7: "120000000",
+		-1e15: "-1e+15", 1e17: "1e+17",
 		4611686018427387904: "4611686018427388000", math.Inf(1): "inf", math.Inf(-1): "-inf", 5e-324: "5e-324",
 	} {
 		if got := string(AppendShortest(nil, f)); got != want {
@@ -73,14 +77,16 @@ func TestAppendShortest(t *testing.T) {
 
 func TestParseDouble(t *testing.T) {
 	for text, want := range map[string]float64{
-		"1": 1, "-1.5": -1.5, "+2": 2, ".5": .5, "5.": 5, "1e3": 1000, "1E+3": 1000, "inf": math.Inf(1), "-Infinity": math.Inf(-1), "+INF": math.Inf(1),
+		"1": 1, "-1.5": -1.5, "+2": 2, ".5": .5, "5.": 5, "1e3": 1000, "1E+3": 1000, "inf": math.Inf(1),
+		"-Infinity": math.Inf(-1), "+INF": math.Inf(1),
 		"0x10": 16, "0x1p3": 8, "-0x.8": -0.5, "0x1.8P1": 3, "00012": 12, "5e-324": 5e-324, "0e999999": 0, "1e-310": 1e-310,
 	} {
 		if got, ok := ParseDouble([]byte(text)); !ok || got != want {
 			t.Errorf("%q: %v %t", text, got, ok)
 		}
 	}
-	for _, bad := range []string{"", " 1", "1 ", "nan", "-nan", "1e", "1e+", "e5", ".", "-", "0x", "0x.", "0xp1", "1_000", "0x_1p0", "1e309", "1e-400", "infi", "1\x00", "1.2.3", "--1"} {
+	for _, bad := range []string{"", " 1", "1 ", "nan", "-nan", "1e", "1e+", "e5", ".", "-", "0x", "0x.", "0xp1", "1_000",
+		"0x_1p0", "1e309", "1e-400", "infi", "1\x00", "1.2.3", "--1"} {
 		if got, ok := ParseDouble([]byte(bad)); ok {
 			t.Errorf("%q is %v", bad, got)
 		}
@@ -131,7 +137,8 @@ func TestLong(t *testing.T) {
 	if text := AppendLong(nil, huge); len(text) != 4933 {
 		t.Errorf("1e4932 has %d digits", len(text))
 	}
-	for _, bad := range []string{"", "x", "1e4933", "1e-5000", "1e99999999999999999999", "nan", " 1", strings.Repeat("1", longMaxText)} {
+	for _, bad := range []string{"", "x", "1e4933", "1e-5000", "1e99999999999999999999", "nan", " 1",
+		strings.Repeat("1", longMaxText)} {
 		if l, ok := ParseLong([]byte(bad)); ok {
 			t.Errorf("%.20q is %v", bad, l)
 		}
@@ -162,7 +169,8 @@ func TestLongAgainstBig(t *testing.T) {
 		return l
 	}
 	text := func() string {
-		s := strconv.FormatInt(int64(rng.Uint64())>>rng.IntN(64), 10) + "." + strconv.FormatUint(rng.Uint64()>>rng.IntN(64), 10)
+		s := strconv.FormatInt(int64(rng.Uint64())>>rng.IntN(64), 10) + "." +
+			strconv.FormatUint(rng.Uint64()>>rng.IntN(64), 10)
 		if rng.IntN(3) == 0 {
 			s += "e" + strconv.Itoa(rng.IntN(80)-40)
 		}

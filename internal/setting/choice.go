@@ -59,7 +59,8 @@ func NewEnum[T ~int](name string, v *Enum[T], deflt T, choices []Choice[T], opti
 
 // NewFlags is any number of words of choices; the value is the union of their bits. check, if not nil, refuses
 // combinations.
-func NewFlags[T ~int](name string, v *Enum[T], deflt T, choices []Choice[T], check func(T) error, options ...Option) Row {
+func NewFlags[T ~int](name string, v *Enum[T], deflt T, choices []Choice[T], check func(T) error,
+	options ...Option) Row {
 	v.Set(deflt)
 	return finish(Row{Name: name, Flags: MultiArg, codec: &enumCodec[T]{v.Get, v.Set, choices, true, check}}, options)
 }

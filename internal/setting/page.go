@@ -43,7 +43,8 @@ func ReadPage(page string) (intro string, sections []Section) {
 			if n := len(s.Entries); n > 0 && s.Entries[n-1].Name == m[2] {
 				s.Entries[n-1].Args = append(s.Entries[n-1].Args, m[3])
 			} else {
-				s.Entries = append(s.Entries, Entry{Name: m[2], Args: []string{m[3]}, Text: strings.Join(said, " "), Idle: m[1] != ""})
+				s.Entries = append(s.Entries, Entry{Name: m[2], Args: []string{m[3]}, Text: strings.Join(said, " "),
+					Idle: m[1] != ""})
 			}
 			said = nil
 		case len(said) > 0 && len(sections) == 0:

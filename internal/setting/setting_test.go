@@ -140,16 +140,25 @@ func TestSetMany(t *testing.T) {
 		err   string // empty: the values hold
 	}{
 		{"two", []Pair{{"count", "50"}, {"bytes", "20"}}, Conditions{}, ""},
-		{"unknown", []Pair{{"count", "50"}, {"Nosuch", "20"}}, Conditions{}, "Unknown option or number of arguments for CONFIG SET - 'Nosuch'"},
-		{"unknown to a zero", []Pair{{"count\x00s", "50"}}, Conditions{}, "Unknown option or number of arguments for CONFIG SET - 'count'"},
-		{"second is bad", []Pair{{"count", "50"}, {"bytes", "x"}}, Conditions{}, "CONFIG SET failed (possibly related to argument 'bytes') - argument must be a memory value"},
-		{"immutable", []Pair{{"count", "50"}, {"Mode", "7"}}, Conditions{}, "CONFIG SET failed (possibly related to argument 'Mode') - can't set immutable config"},
-		{"protected", []Pair{{"path", "a"}}, Conditions{}, "CONFIG SET failed (possibly related to argument 'path') - can't set protected config"},
-		{"twice", []Pair{{"count", "50"}, {"COUNT", "60"}}, Conditions{}, "CONFIG SET failed (possibly related to argument 'COUNT') - duplicate parameter"},
+		{"unknown", []Pair{{"count", "50"}, {"Nosuch", "20"}}, Conditions{},
+			"Unknown option or number of arguments for CONFIG SET - 'Nosuch'"},
+		{"unknown to a zero", []Pair{{"count\x00s", "50"}}, Conditions{},
+			"Unknown option or number of arguments for CONFIG SET - 'count'"},
+		{"second is bad", []Pair{{"count", "50"}, {"bytes", "x"}}, Conditions{},
+			"CONFIG SET failed (possibly related to argument 'bytes') - argument must be a memory value"},
+		{"immutable", []Pair{{"count", "50"}, {"Mode", "7"}}, Conditions{},
+			"CONFIG SET failed (possibly related to argument 'Mode') - can't set immutable config"},
+		{"protected", []Pair{{"path", "a"}}, Conditions{},
+			"CONFIG SET failed (possibly related to argument 'path') - can't set protected config"},
+		{"twice", []Pair{{"count", "50"}, {"COUNT", "60"}}, Conditions{},
+			"CONFIG SET failed (possibly related to argument 'COUNT') - duplicate parameter"},
 		{"twice by its alias", []Pair{{"number", "50"}, {"count", "60"}}, Conditions{}, ""},
-		{"twice by its name, alias between", []Pair{{"count", "50"}, {"number", "60"}, {"count", "70"}}, Conditions{}, "CONFIG SET failed (possibly related to argument 'count') - duplicate parameter"},
-		{"twice by its alias, then bad", []Pair{{"count", "50"}, {"number", "60"}, {"bytes", "x"}}, Conditions{}, "CONFIG SET failed (possibly related to argument 'bytes') - argument must be a memory value"},
-		{"the alias is named", []Pair{{"number", "x"}}, Conditions{}, "CONFIG SET failed (possibly related to argument 'number') - argument couldn't be parsed into an integer"},
+		{"twice by its name, alias between", []Pair{{"count", "50"}, {"number", "60"}, {"count", "70"}}, Conditions{},
+			"CONFIG SET failed (possibly related to argument 'count') - duplicate parameter"},
+		{"twice by its alias, then bad", []Pair{{"count", "50"}, {"number", "60"}, {"bytes", "x"}}, Conditions{},
+			"CONFIG SET failed (possibly related to argument 'bytes') - argument must be a memory value"},
+		{"the alias is named", []Pair{{"number", "x"}}, Conditions{},
+			"CONFIG SET failed (possibly related to argument 'number') - argument couldn't be parsed into an integer"},
 		{"loading", []Pair{{"count", "50"}, {"on", "no"}}, Conditions{Loading: true}, "loading"},
 		{"not loading", []Pair{{"on", "no"}}, Conditions{}, ""},
 	} {
@@ -208,7 +217,8 @@ func TestHooks(t *testing.T) {
 	if want := []int64{20, 7, 20}; !reflect.DeepEqual(seen, want) {
 		t.Fatalf("the hook saw %v, want %v: the last run is for what came back", seen, want)
 	}
-	if len(warnings) != 1 || !strings.HasPrefix(warnings[0], "Failed applying new configuration. Possibly related to new count setting.") {
+	if len(warnings) != 1 || !strings.HasPrefix(warnings[0],
+		"Failed applying new configuration. Possibly related to new count setting.") {
 		t.Fatalf("%q", warnings)
 	}
 	r.Loaded()
@@ -241,7 +251,8 @@ func TestGet(t *testing.T) {
 // TestRollbackText is setting.R1: Get's text given back to Set changes nothing.
 func TestRollbackText(t *testing.T) {
 	_, r := newSample(t)
-	for _, p := range []Pair{{"share", "7%"}, {"letters", "xz"}, {"words", "b a"}, {"list", ""}, {"list", "1 2 3"}, {"text", "\x00 \""}} {
+	for _, p := range []Pair{{"share", "7%"}, {"letters", "xz"}, {"words", "b a"}, {"list", ""}, {"list", "1 2 3"},
+		{"text", "\x00 \""}} {
 		if err := r.SetMany([]Pair{p}, Conditions{}); err != nil {
 			t.Fatal(err)
 		}

@@ -33,12 +33,14 @@ func TestOfPattern(t *testing.T) {
 
 // TestMap: who owns a slot, and what is this node's.
 func TestMap(t *testing.T) {
-	me, other := &slots.Node{ID: "me", IP: "10.0.0.1", Port: 7000}, &slots.Node{ID: "other", Hostname: "o.example", TLSPort: 7443}
+	me, other := &slots.Node{ID: "me", IP: "10.0.0.1", Port: 7000},
+		&slots.Node{ID: "other", Hostname: "o.example", TLSPort: 7443}
 	d := slots.NewDraft(me)
 	d.Assign(1, me)
 	d.Assign(2, other)
 	m := d.Done()
-	if m.Owner(0) != nil || m.Owner(1) != me || m.Owner(2) != other || !m.Mine(1) || m.Mine(2) || m.Shard(2) || m.Shard(0) {
+	if m.Owner(0) != nil || m.Owner(1) != me || m.Owner(2) != other || !m.Mine(1) || m.Mine(2) ||
+		m.Shard(2) || m.Shard(0) {
 		t.Error("wrong owners")
 	}
 	d = slots.NewDraft(me)
@@ -47,7 +49,8 @@ func TestMap(t *testing.T) {
 	if m = d.Done(); m.Mine(2) || !m.Shard(2) {
 		t.Error("a replica's shard is its primary's")
 	}
-	if m.Host(me) != "?" || m.Host(other) != "o.example" || me.ClientPort(false) != 7000 || me.ClientPort(true) != 0 || other.ClientPort(true) != 7443 {
+	if m.Host(me) != "?" || m.Host(other) != "o.example" || me.ClientPort(false) != 7000 || me.ClientPort(true) != 0 ||
+		other.ClientPort(true) != 7443 {
 		t.Error("wrong endpoints")
 	}
 }

@@ -22,8 +22,10 @@ import (
 var (
 	errNoCertificate = errors.New("No tls-cert-file configured!")
 	errNoKey         = errors.New("No tls-key-file configured!")
-	errNoAuthority   = errors.New("Either tls-ca-cert-file or tls-ca-cert-dir must be specified when tls-cluster, tls-replication or tls-auth-clients are enabled!")
-	errProtocols     = errors.New("Invalid tls-protocols specified. Use a combination of 'TLSv1', 'TLSv1.1', 'TLSv1.2' and 'TLSv1.3'.")
+	errNoAuthority   = errors.New("Either tls-ca-cert-file or tls-ca-cert-dir must be specified when tls-cluster, " +
+		"tls-replication or tls-auth-clients are enabled!")
+	errProtocols = errors.New("Invalid tls-protocols specified. Use a combination of 'TLSv1', 'TLSv1.1', 'TLSv1.2' " +
+		"and 'TLSv1.3'.")
 )
 
 // Configs are what the settings mean for either end of a connection.
@@ -78,7 +80,8 @@ func Build(s *Settings) (*Configs, error) {
 		kept := newSessions(int(s.CacheSize.Get()), time.Duration(s.CacheTimeout.Get())*time.Second)
 		base.WrapSession, base.UnwrapSession = kept.wrap, kept.unwrap
 	}
-	return &Configs{newChooser(base, s, versions, suites).config(), clientConfig(shown, authorities, versions, suites)}, nil
+	return &Configs{newChooser(base, s, versions, suites).config(), clientConfig(shown, authorities, versions, suites)},
+		nil
 }
 
 // A chooser gives each client the variant of a configuration that the settings mean for it. crypto/tls knows neither

@@ -185,7 +185,8 @@ func decryptPKCS8(der []byte, pass string) ([]byte, error) {
 		return nil, malformed
 	}
 	if !scheme.Derivation.Algorithm.Equal(oidPBKDF2) {
-		return nil, fmt.Errorf("the private key's password goes through %v, and only PBKDF2 is known", scheme.Derivation.Algorithm)
+		return nil, fmt.Errorf("the private key's password goes through %v, and only PBKDF2 is known",
+			scheme.Derivation.Algorithm)
 	}
 	if _, err := asn1.Unmarshal(scheme.Derivation.Parameters.FullBytes, &derivation); err != nil {
 		return nil, malformed

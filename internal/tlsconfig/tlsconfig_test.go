@@ -175,7 +175,8 @@ func TestBuildRefuses(t *testing.T) {
 		{[]string{"tls-cert-file", garbage}, "Failed to load certificate: "},
 		{[]string{"tls-key-file", "/none"}, "Failed to load private key: /none: "},
 		{[]string{"tls-key-file", p.cert}, "Failed to load private key: " + p.cert + ": no private key in it"},
-		{[]string{"tls-key-file", other.key}, "Failed to load private key: " + other.key + ": the key is not the certificate's"},
+		{[]string{"tls-key-file", other.key}, "Failed to load private key: " + other.key +
+			": the key is not the certificate's"},
 		{[]string{"tls-ca-cert-file", garbage}, "Failed to configure CA certificate(s) file/directory: "},
 		{[]string{"tls-ca-cert-dir", "/none"}, "Failed to configure CA certificate(s) file/directory: "},
 		{[]string{"tls-ca-cert-dir", a.dir}, ""},
@@ -223,13 +224,15 @@ func TestClientCertificates(t *testing.T) {
 		auth                  Auth
 		none, known, stranger bool
 	}{
-		{AuthYes, false, true, false}, {AuthOptional, true, true, false}, {AuthNo, true, true, true}, {AuthYes, false, true, false},
+		{AuthYes, false, true, false}, {AuthOptional, true, true, false}, {AuthNo, true, true, true},
+		{AuthYes, false, true, false},
 	} {
 		s.Auth.Set(c.auth)
 		for name, x := range map[string]struct {
 			shown []tls.Certificate
 			want  bool
-		}{"none": {nil, c.none}, "known": {[]tls.Certificate{known}, c.known}, "stranger": {[]tls.Certificate{stranger}, c.stranger}} {
+		}{"none": {nil, c.none}, "known": {[]tls.Certificate{known}, c.known},
+			"stranger": {[]tls.Certificate{stranger}, c.stranger}} {
 			for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 				config := client()
 				config.MaxVersion = version
@@ -282,7 +285,8 @@ func TestOpenedLinks(t *testing.T) {
 		{"in the gap", []string{"tls-protocols", "TLSv1.1 TLSv1.3"}, primary.tls, tls.VersionTLS12, own, false},
 		{"beside the gap", []string{"tls-protocols", "TLSv1.1 TLSv1.3"}, primary.tls, tls.VersionTLS13, own, true},
 	} {
-		made, err := Build(settingsOf(t, append([]string{"tls-cert-file", own.cert, "tls-key-file", own.key, "tls-ca-cert-file", a.file,
+		made, err := Build(settingsOf(t, append([]string{"tls-cert-file", own.cert, "tls-key-file", own.key,
+			"tls-ca-cert-file", a.file,
 			"tls-replication", "yes"}, c.change...)...))
 		if err != nil {
 			t.Fatal(err)
@@ -305,7 +309,8 @@ func TestOpenedLinks(t *testing.T) {
 			t.Errorf("%s: %d certificates are shown, or another one", c.name, len(seen))
 		}
 	}
-	s := settingsOf(t, "tls-cert-file", own.cert, "tls-key-file", own.key, "tls-auth-clients", "no", "tls-replication", "yes")
+	s := settingsOf(t, "tls-cert-file", own.cert, "tls-key-file", own.key, "tls-auth-clients", "no",
+		"tls-replication", "yes")
 	if _, err := Build(s); err != errNoAuthority {
 		t.Errorf("without an authority: %v", err)
 	}
@@ -316,7 +321,8 @@ func TestAuthorityDirectory(t *testing.T) {
 	a := newAuthority(t)
 	p := a.sign("server", newECDSA(t))
 	text, _ := os.ReadFile(a.file)
-	for name, want := range map[string]bool{"0a1b2c3d.0": true, "0a1b2c3d.12": true, "ca.pem": false, "0a1b2c3d.r0": false} {
+	for name, want := range map[string]bool{"0a1b2c3d.0": true, "0a1b2c3d.12": true, "ca.pem": false,
+		"0a1b2c3d.r0": false} {
 		dir := t.TempDir()
 		os.WriteFile(filepath.Join(dir, name), text, 0o600)
 		server, err := buildServer(settingsOf(t, "tls-cert-file", p.cert, "tls-key-file", p.key, "tls-ca-cert-dir", dir))
@@ -362,7 +368,8 @@ func TestProtocols(t *testing.T) {
 // Up to TLS 1.2 the end that tls-prefer-server-ciphers names decides, and a suite that is not listed is not spoken.
 func TestCiphersOfAConnection(t *testing.T) {
 	a := newAuthority(t)
-	const aes128, aes256, old = tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, tls.TLS_RSA_WITH_AES_128_CBC_SHA256
+	const aes128, aes256, old = tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+		tls.TLS_RSA_WITH_AES_128_CBC_SHA256
 	p := a.sign("server", newRSA(t))
 	for _, c := range []struct {
 		list, prefer string
@@ -400,9 +407,12 @@ func TestCipherLists(t *testing.T) {
 		t.Skip("no openssl(1) to compare with")
 	}
 	for _, list := range []string{
-		"DEFAULT", "ALL", "HIGH", "DEFAULT:!kRSA", "DEFAULT:-AES128-SHA256", "ECDHE+AESGCM:CHACHA20", "ECDHE:!SHA1:AES256", "AES128:AES256",
-		"AESGCM:+AES256", "ALL:!aRSA", "ALL:-SHA256:AES128-SHA256", "ECDSA:RSA", "kRSA+AESGCM", "HIGH:!aNULL:!MD5", "AES:@STRENGTH",
-		"ECDHE-RSA-AES128-GCM-SHA256 AES128-SHA,AES256-SHA", "!AES128:AES", "NONSENSE:AES256-SHA", "TLSv1.2+kRSA", "EECDH+AES+SHA",
+		"DEFAULT", "ALL", "HIGH", "DEFAULT:!kRSA", "DEFAULT:-AES128-SHA256",
+		"ECDHE+AESGCM:CHACHA20", "ECDHE:!SHA1:AES256", "AES128:AES256",
+		"AESGCM:+AES256", "ALL:!aRSA", "ALL:-SHA256:AES128-SHA256", "ECDSA:RSA", "kRSA+AESGCM", "HIGH:!aNULL:!MD5",
+		"AES:@STRENGTH",
+		"ECDHE-RSA-AES128-GCM-SHA256 AES128-SHA,AES256-SHA", "!AES128:AES", "NONSENSE:AES256-SHA", "TLSv1.2+kRSA",
+		"EECDH+AES+SHA",
 		"AES128-SHA256:AES256-SHA256", "DEFAULT:!MEDIUM", "aECDSA:+CHACHA20", "AES128-SHA:DEFAULT", "DHE",
 	} {
 		out, _ := exec.Command(openssl, "ciphers", list).Output()
@@ -447,7 +457,8 @@ func TestEncryptedKeys(t *testing.T) {
 				t.Fatalf("%v: %s", args, out)
 			}
 			for pass, want := range map[string]bool{"12 34": true, "1234": false, "": false} {
-				_, err := buildServer(settingsOf(t, "tls-cert-file", p.cert, "tls-key-file", file, "tls-key-file-pass", pass, "tls-auth-clients", "no"))
+				_, err := buildServer(settingsOf(t, "tls-cert-file", p.cert, "tls-key-file", file, "tls-key-file-pass", pass,
+					"tls-auth-clients", "no"))
 				if (err == nil) != want {
 					t.Errorf("%v, password %q: %v", how, pass, err)
 				}

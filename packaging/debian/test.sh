@@ -113,7 +113,8 @@ stop
 
 echo "== as the unit's user, on a copy of them that is given to it"
 sed -e 's|/var/lib/redis|/var/lib/spindle|; s|/var/log/redis/redis-server.log|/var/log/spindle/spindle.log|' \
-	-e 's|/run/redis/redis-server.pid|/run/spindle/spindle.pid|' "$root/etc/redis/redis.conf" >"$root/etc/spindle/redis.conf"
+	-e 's|/run/redis/redis-server.pid|/run/spindle/spindle.pid|' \
+	"$root/etc/redis/redis.conf" >"$root/etc/spindle/redis.conf"
 cp "$root/var/lib/redis/dump.rdb" "$root/var/lib/spindle/dump.rdb"
 in_root chown spindle:spindle /etc/spindle/redis.conf /var/lib/spindle/dump.rdb
 # shellcheck disable=SC2046
@@ -143,7 +144,8 @@ is "what is left" "$left" ""
 ! in_root getent passwd spindle >/dev/null || fail "the user is still there"
 
 echo "== and back: redis-server reads what spindle has saved"
-in_root dpkg -i $(cd "$root" && ls var/cache/apt/archives/redis-server_*.deb | sed 's|^|/|') >"$root/out" 2>&1 || fail "redis-server again"
+archive=$(cd "$root" && ls var/cache/apt/archives/redis-server_*.deb)
+in_root dpkg -i "/$archive" >"$root/out" 2>&1 || fail "redis-server again"
 # shellcheck disable=SC2046
 serve redis $(words lib/systemd/system/redis-server.service ExecStart)
 is "GET" "$(cli get of)" spindle

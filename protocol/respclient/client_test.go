@@ -60,20 +60,21 @@ func TestSend(t *testing.T) {
 func TestReceive(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	for wire, want := range map[string]Value{
-		"+OK\r\n":                      {Kind: '+', Text: "OK"},
-		"-ERR no\r\n":                  {Kind: '-', Text: "ERR no"},
-		":-7\r\n":                      {Kind: ':', Int: -7},
-		"$5\r\na\r\nbc\r\n":            {Kind: '$', Text: "a\r\nbc"},
-		"$0\r\n\r\n":                   {Kind: '$'},
-		"$-1\r\n":                      {Kind: '$', Null: true},
-		"*-1\r\n":                      {Kind: '*', Null: true},
-		"_\r\n":                        {Kind: '_', Null: true},
-		"#t\r\n":                       {Kind: '#', Int: 1},
-		",1.5e3\r\n":                   {Kind: ',', Text: "1.5e3"},
-		"(123\r\n":                     {Kind: '(', Text: "123"},
-		"!5\r\nERR x\r\n":              {Kind: '!', Text: "ERR x"},
-		"=7\r\ntxt:abc\r\n":            {Kind: '=', Format: "txt", Text: "abc"},
-		"*2\r\n:1\r\n*1\r\n+a\r\n":     {Kind: '*', Elems: []Value{{Kind: ':', Int: 1}, {Kind: '*', Elems: []Value{{Kind: '+', Text: "a"}}}}},
+		"+OK\r\n":           {Kind: '+', Text: "OK"},
+		"-ERR no\r\n":       {Kind: '-', Text: "ERR no"},
+		":-7\r\n":           {Kind: ':', Int: -7},
+		"$5\r\na\r\nbc\r\n": {Kind: '$', Text: "a\r\nbc"},
+		"$0\r\n\r\n":        {Kind: '$'},
+		"$-1\r\n":           {Kind: '$', Null: true},
+		"*-1\r\n":           {Kind: '*', Null: true},
+		"_\r\n":             {Kind: '_', Null: true},
+		"#t\r\n":            {Kind: '#', Int: 1},
+		",1.5e3\r\n":        {Kind: ',', Text: "1.5e3"},
+		"(123\r\n":          {Kind: '(', Text: "123"},
+		"!5\r\nERR x\r\n":   {Kind: '!', Text: "ERR x"},
+		"=7\r\ntxt:abc\r\n": {Kind: '=', Format: "txt", Text: "abc"},
+		"*2\r\n:1\r\n*1\r\n+a\r\n": {Kind: '*', Elems: []Value{{Kind: ':', Int: 1},
+			{Kind: '*', Elems: []Value{{Kind: '+', Text: "a"}}}}},
 		"%1\r\n+k\r\n:1\r\n":           {Kind: '%', Elems: []Value{{Kind: '+', Text: "k"}, {Kind: ':', Int: 1}}},
 		"~0\r\n":                       {Kind: '~', Elems: []Value{}},
 		">1\r\n+p\r\n":                 {Kind: '>', Elems: []Value{{Kind: '+', Text: "p"}}},
@@ -110,7 +111,9 @@ func TestPushes(t *testing.T) {
 }
 
 func TestGarbage(t *testing.T) {
-	for _, wire := range []string{"x\r\n", "\r\n", "+OK\n", "$x\r\n", "$-2\r\n", "*-2\r\n", "$1\r\nabc", "#x\r\n", "=2\r\nab\r\n", strings.Repeat("*1\r\n", 100), strings.Repeat("|0\r\n", 100) + "+OK\r\n", "+" + strings.Repeat("x", 1<<17)} {
+	for _, wire := range []string{"x\r\n", "\r\n", "+OK\n", "$x\r\n", "$-2\r\n", "*-2\r\n", "$1\r\nabc", "#x\r\n",
+		"=2\r\nab\r\n", strings.Repeat("*1\r\n", 100), strings.Repeat("|0\r\n", 100) + "+OK\r\n",
+		"+" + strings.Repeat("x", 1<<17)} {
 		c, _ := serve(t, wire, 1<<20)
 		if v, err := c.Do("X"); !errors.Is(err, ErrProtocol) {
 			t.Errorf("%.40q: %v, %v", wire, v, err)

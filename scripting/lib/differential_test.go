@@ -65,7 +65,8 @@ func program(g *generator) (source string, calls []string) {
 	for range perProgram {
 		call := g.call()
 		calls = append(calls, call)
-		if f, list, ok := strings.Cut(strings.TrimPrefix(call, "return "), "("); ok && len(f) < 20 && strings.HasPrefix(call, "return ") &&
+		if f, list, ok := strings.Cut(strings.TrimPrefix(call, "return "), "("); ok && len(f) < 20 &&
+			strings.HasPrefix(call, "return ") &&
 			!strings.Contains(list, ":rep") && !strings.HasPrefix(list, "J.") && !strings.HasPrefix(list, "M.") && g.chance(10) {
 			b.WriteString("R(pcall(" + f)
 			if list != ")" {
@@ -118,7 +119,8 @@ func redisServer(t testing.TB) *respclient.Client {
 	address := l.Addr().String()
 	_, port, _ := net.SplitHostPort(address)
 	l.Close()
-	cmd := exec.Command(path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir(), "--lua-time-limit", "60000")
+	cmd := exec.Command(path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir(),
+		"--lua-time-limit", "60000")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -39,13 +39,18 @@ func (g *generator) call() string {
 	return g.roundTrip()
 }
 
-var edges = []string{"0", "-0", "1", "-1", "2", "31", "32", "33", "127", "128", "129", "-31", "-32", "-33", "-127", "-128",
-	"-129", "255", "256", "32767", "32768", "-32768", "-32769", "65535", "65536", "2147483647", "2147483648", "-2147483648",
+var edges = []string{"0", "-0", "1", "-1", "2", "31", "32", "33", "127", "128", "129", "-31", "-32",
+	"-33", "-127", "-128",
+	"-129", "255", "256", "32767", "32768", "-32768", "-32769", "65535", "65536", "2147483647",
+	"2147483648", "-2147483648",
 	"-2147483649", "4294967295", "4294967296", "9007199254740991", "9007199254740992", "9007199254740993",
 	"99999999999999", "100000000000000", "1e15", "1e14", "-1e14", "9223372036854775807", "9223372036854775808",
-	"-9223372036854775808", "-9223372036854777856", "18446744073709551615", "18446744073709551616", "1e19", "-1e19", "1e300",
-	"-1e300", "math.huge", "-math.huge", "0/0", "-(0/0)", "0.1", "0.5", "1.5", "2.5", "-0.5", "-1.5", "1/3", "1e-5", "1e-4", "123456.789",
-	"1e-310", "5e-324", "1.7976931348623157e308", "3.4028234663852886e38", "3.5e38", "1e-45", "16777217", "4503599627370496.5",
+	"-9223372036854775808", "-9223372036854777856", "18446744073709551615", "18446744073709551616", "1e19",
+	"-1e19", "1e300",
+	"-1e300", "math.huge", "-math.huge", "0/0", "-(0/0)", "0.1", "0.5", "1.5", "2.5", "-0.5", "-1.5", "1/3", "1e-5",
+	"1e-4", "123456.789",
+	"1e-310", "5e-324", "1.7976931348623157e308", "3.4028234663852886e38", "3.5e38", "1e-45", "16777217",
+	"4503599627370496.5",
 	"2251799813685248.5", "0.00012345", "0.000099999999999999995", "999999999999995e-1"}
 
 func (g *generator) number() string {
@@ -181,10 +186,14 @@ func (g *generator) jsonNumber() string {
 	if g.chance(70) {
 		return g.jsonPlainNumber()
 	}
-	return pick(g, []string{"", "-", "+"}) + pick(g, []string{"0x1F", "0x.8p3", "0x1p-3", "0x", "0X1.8", "inf", "Infinity", "INFINITE", "nan",
-		"NaN", "nan(12)", "nan(", "1e", "1e+", "1.", ".5", "1.e3", "01", "007", "00x1", "1e400", "1e-400", "0e0", "1.5.5", "1_0", "",
-		"-", "+1", "123456789012345", "1234567890123456", "12345678901234567890", "0.1234567890123456789", "4.9e-324", "2.2250738585072011e-308",
-		"0x1.fffffffffffff8p0", "0x123456789abcdef012345", "1E5", "1e5x", "0x1p99999", "0x1p-99999", "1e99999999999", "999999999999999.5"})
+	return pick(g, []string{"", "-", "+"}) + pick(g, []string{"0x1F", "0x.8p3", "0x1p-3", "0x", "0X1.8", "inf", "Infinity",
+		"INFINITE", "nan",
+		"NaN", "nan(12)", "nan(", "1e", "1e+", "1.", ".5", "1.e3", "01", "007", "00x1", "1e400", "1e-400", "0e0",
+		"1.5.5", "1_0", "",
+		"-", "+1", "123456789012345", "1234567890123456", "12345678901234567890",
+		"0.1234567890123456789", "4.9e-324", "2.2250738585072011e-308",
+		"0x1.fffffffffffff8p0", "0x123456789abcdef012345", "1E5", "1e5x", "0x1p99999", "0x1p-99999", "1e99999999999",
+		"999999999999999.5"})
 }
 
 func (g *generator) jsonPlainNumber() string {
@@ -214,7 +223,8 @@ func (g *generator) jsonString() string {
 			fmt.Fprintf(&b, `\u%04X`, g.IntN(0x900))
 		case 4:
 			if g.chance(10) {
-				b.WriteString(pick(g, []string{`\x`, `\u12`, `\uD800`, `\uDC00\uD800`, `\uD800\u0041`, `\uD800x`, `\u00g0`, "\x00", `\`, `\U0041`, "\x80", "\n"}))
+				b.WriteString(pick(g, []string{`\x`, `\u12`, `\uD800`, `\uDC00\uD800`, `\uD800\u0041`, `\uD800x`, `\u00g0`, "\x00",
+					`\`, `\U0041`, "\x80", "\n"}))
 			}
 			b.WriteString("é€𝄞")
 		default:
@@ -240,7 +250,8 @@ func (g *generator) json(depth int) string {
 	case 2:
 		return b() + g.jsonString() + b()
 	case 3:
-		return b() + pick(g, []string{"true", "false", "null", "True", "nul", "tru", "N", "i", "I", "f"}[:3+g.IntN(2)*g.IntN(8)]) + b()
+		return b() + pick(g, []string{"true", "false", "null", "True", "nul", "tru", "N", "i", "I",
+			"f"}[:3+g.IntN(2)*g.IntN(8)]) + b()
 	}
 	if depth <= 0 {
 		return g.jsonNumber()
@@ -301,7 +312,8 @@ func (g *generator) jsonDecode() string {
 	case g.chance(2):
 		return "return J.decode(" + g.values(3) + ")"
 	case g.chance(1):
-		return `return J.decode(("` + pick(g, []string{"[", "{\\\"a\\\":", "[{\\\"b\\\":"}) + `"):rep(` + strconv.Itoa(g.IntN(2200)) + "))"
+		return `return J.decode(("` + pick(g, []string{"[", "{\\\"a\\\":", "[{\\\"b\\\":"}) + `"):rep(` +
+			strconv.Itoa(g.IntN(2200)) + "))"
 	}
 	text := g.json(4)
 	if g.chance(40) {
@@ -315,7 +327,8 @@ func (g *generator) jsonOption() string {
 		return "J = cjson.new() return 1"
 	}
 	if g.chance(5) {
-		return "local t = {} for k, v in pairs(J) do t[#t+1] = k t[#t+1] = type(v) end return t, J._NAME, J._VERSION, J.null == cjson.null"
+		return "local t = {} for k, v in pairs(J) do t[#t+1] = k t[#t+1] = type(v) end return t, J._NAME, J._VERSION, " +
+			"J.null == cjson.null"
 	}
 	flag := func() string {
 		return pick(g, []string{"true", "false", `"on"`, `"off"`, `"null"`, "nil", "", "1", `"On"`, `"on\000x"`, "{}", `""`})
@@ -346,7 +359,8 @@ func (g *generator) jsonOption() string {
 	case 2:
 		return "return J.decode_max_depth(" + g.count() + ")"
 	case 3, 4:
-		return "return J.encode_number_precision(" + pick(g, []string{"1", "2", "3", "5", "7", "10", "13", "14", "15", "0", "17", "nil", "3.9", `"4"`, "1,2"}) + ")"
+		return "return J.encode_number_precision(" + pick(g,
+			[]string{"1", "2", "3", "5", "7", "10", "13", "14", "15", "0", "17", "nil", "3.9", `"4"`, "1,2"}) + ")"
 	case 5:
 		return "return J.encode_keep_buffer(" + flag() + ")"
 	case 6:
@@ -356,7 +370,8 @@ func (g *generator) jsonOption() string {
 }
 
 func (g *generator) count() string {
-	return pick(g, []string{"1", "2", "3", "4", "10", "1000", "1001", "2147483647", "0", "-1", "2147483648", "", "nil", `"5"`, `"x"`, "{}", "1,2"})
+	return pick(g, []string{"1", "2", "3", "4", "10", "1000", "1001", "2147483647", "0", "-1", "2147483648", "", "nil",
+		`"5"`, `"x"`, "{}", "1,2"})
 }
 
 // message is MessagePack, in any of the forms a value has.
@@ -443,7 +458,8 @@ func (g *generator) message(depth int) string {
 
 func (g *generator) unpackMessage() string {
 	if g.chance(1) {
-		return fmt.Sprintf("return M.unpack((%s):rep(%d))", pick(g, []string{`"\145"`, `"\129\1"`, `"\145\129"`, `"\129\145\1"`}), g.IntN(9000))
+		return fmt.Sprintf("return M.unpack((%s):rep(%d))",
+			pick(g, []string{`"\145"`, `"\129\1"`, `"\145\129"`, `"\129\145\1"`}), g.IntN(9000))
 	}
 	data := ""
 	for range 1 + g.IntN(4)*g.IntN(2) {
@@ -453,7 +469,8 @@ func (g *generator) unpackMessage() string {
 		data = g.mutate(data, "\x00\x01\x7f\x80\x81\x8f\x90\x91\x9f\xa0\xa1\xbf\xc0\xc1\xc2\xc3\xc4\xc7\xca\xcb\xcc\xcd\xce\xcf\xd0\xd1\xd2\xd3\xd4\xd8\xd9\xda\xdb\xdc\xdd\xde\xdf\xe0\xff")
 	}
 	argument := func() string {
-		return pick(g, []string{"0", "1", "2", "3", "5", "-1", "nil", "", "1000", `"1"`, `"x"`, "1.7", "2147483648", "4294967297", "1e300", strconv.Itoa(len(data)), strconv.Itoa(g.IntN(len(data) + 2))}[g.IntN(10):])
+		return pick(g, []string{"0", "1", "2", "3", "5", "-1", "nil", "", "1000", `"1"`, `"x"`, "1.7", "2147483648",
+			"4294967297", "1e300", strconv.Itoa(len(data)), strconv.Itoa(g.IntN(len(data) + 2))}[g.IntN(10):])
 	}
 	list := []string{quote(data)}
 	if g.chance(3) {
@@ -489,7 +506,8 @@ func (g *generator) format() string {
 			out.WriteString(pick(g, []string{"Bc0", "c0", "c", "Hc0", "c1c0"}))
 		case 8:
 			if g.chance(10) {
-				out.WriteString(pick(g, []string{"i33", "i32", "I31", "!3", "!0", "z", "?", "\xff", "\x00b", "i2147483647", "i2147483648", "c99999999999",
+				out.WriteString(pick(g, []string{"i33", "i32", "I31", "!3", "!0", "z", "?", "\xff", "\x00b", "i2147483647",
+					"i2147483648", "c99999999999",
 					"c2147483647", "!1073741824", "!64i16", "!1048576d", "=", "i99999999999", "3", "a"}))
 			}
 		}
@@ -533,7 +551,8 @@ func (g *generator) structCall() string {
 		list[1] = quote(strings.Repeat("2", g.IntN(40)))
 	}
 	if g.chance(20) {
-		list = append(list, pick(g, []string{"1", "2", "3", "0", "-1", "100", "1e300", "nil", `"2"`, "2.9", "-1e300", "{}", "20"}))
+		list = append(list, pick(g, []string{"1", "2", "3", "0", "-1", "100", "1e300", "nil", `"2"`, "2.9",
+			"-1e300", "{}", "20"}))
 	}
 	if g.chance(2) {
 		list = list[:g.IntN(len(list))]
@@ -542,7 +561,8 @@ func (g *generator) structCall() string {
 }
 
 func (g *generator) bitCall() string {
-	name := pick(g, []string{"tobit", "bnot", "band", "bor", "bxor", "lshift", "rshift", "arshift", "rol", "ror", "bswap", "tohex"})
+	name := pick(g, []string{"tobit", "bnot", "band", "bor", "bxor", "lshift", "rshift", "arshift", "rol", "ror",
+		"bswap", "tohex"})
 	list := make([]string, g.IntN(4))
 	if g.chance(90) && len(list) < 2 {
 		list = make([]string, 2)

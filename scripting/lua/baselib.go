@@ -12,7 +12,8 @@ func (s *State) openLibraries() {
 	}{
 		{"assert", baseAssert}, {"collectgarbage", baseCollect}, {"error", baseError}, {"gcinfo", baseGCInfo},
 		{"getfenv", baseGetfenv}, {"getmetatable", baseGetMetatable}, {"load", baseLoad}, {"loadstring", baseLoadString},
-		{"newproxy", baseNewProxy}, {"next", baseNext}, {"pcall", basePCall}, {"rawequal", baseRawEqual}, {"rawget", baseRawGet},
+		{"newproxy", baseNewProxy}, {"next", baseNext}, {"pcall", basePCall}, {"rawequal", baseRawEqual},
+		{"rawget", baseRawGet},
 		{"rawset", baseRawSet}, {"select", baseSelect}, {"setfenv", baseSetfenv}, {"setmetatable", baseSetMetatable},
 		{"tonumber", baseToNumber}, {"tostring", baseToString}, {"type", baseType}, {"unpack", baseUnpack},
 		{"xpcall", baseXPCall},

@@ -47,7 +47,8 @@ func TestDumpAgainstLua(t *testing.T) {
 
 // TestDumpRefuses: functions of ours have no code to dump, and no chunk is loaded.
 func TestDumpRefuses(t *testing.T) {
-	r := runScript("=x", `print(pcall(string.dump, pcall)) print(loadstring(string.dump(function() end), "=c"))`, func() int { return 1 << 20 })
+	r := runScript("=x", `print(pcall(string.dump, pcall)) print(loadstring(string.dump(function() end), "=c"))`,
+		func() int { return 1 << 20 })
 	const want = "false\tunable to dump given function\nnil\tc:1: unexpected symbol near 'char(27)'\n"
 	if got := r.out.String(); got != want {
 		t.Errorf("%q, want %q", got, want)

@@ -56,6 +56,8 @@ func FuzzFormat(f *testing.F) {
 func FuzzPattern(f *testing.F) {
 	fuzzCall(f, `string.find(a, b), string.match(a, b, -3), string.gsub(a, b, c), (function()
 		local n = 0 for x, y in string.gmatch(a, b) do n = n + 1 if n > 50 then break end end return n end)()`,
-		[3]string{"hello world", "(%w+) (%w+)", "%2 %1"}, [3]string{"a(b(c)d)e", "%b()", "<%0>"}, [3]string{"THE (quick) fox", "%f[%a]%a+%f[%A]", "%%"},
-		[3]string{"aaaaaaaaaaaaaaaa", ".-.-.-b", ""}, [3]string{"x=1, y=2", "(%w)=([^,]*)", "%1"}, [3]string{"abab", "(a)(b)%1%2$", "()"}, [3]string{"]-^", "[]%-^-z]+", "%9"})
+		[3]string{"hello world", "(%w+) (%w+)", "%2 %1"}, [3]string{"a(b(c)d)e", "%b()", "<%0>"},
+		[3]string{"THE (quick) fox", "%f[%a]%a+%f[%A]", "%%"},
+		[3]string{"aaaaaaaaaaaaaaaa", ".-.-.-b", ""}, [3]string{"x=1, y=2", "(%w)=([^,]*)", "%1"},
+		[3]string{"abab", "(a)(b)%1%2$", "()"}, [3]string{"]-^", "[]%-^-z]+", "%9"})
 }

@@ -40,7 +40,8 @@ func (g *generator) line(format string, args ...any) { fmt.Fprintf(&g.out, forma
 func (g *generator) pick(options ...string) string { return options[g.rng.IntN(len(options))] }
 
 func (g *generator) number() string {
-	return g.pick("0", "1", "-1", "2", "3", "7", "0.5", "-2.5", "10", "100", "1e15", "1e16", "123456789012", "1e300", "1/3", "-0",
+	return g.pick("0", "1", "-1", "2", "3", "7", "0.5", "-2.5", "10", "100", "1e15", "1e16", "123456789012",
+		"1e300", "1/3", "-0",
 		"2^53", "0/0", "1/0", "-1/0", "0x1F", "3.14159265358979", "1e-5", "0.1")
 }
 
@@ -51,7 +52,8 @@ line]]`, `"%d"`, `"x(y(z))w"`, `"\255\128"`)
 
 func (g *generator) metamethods() string {
 	var parts []string
-	for _, m := range []string{"__add", "__sub", "__mul", "__div", "__mod", "__pow", "__concat", "__lt", "__le", "__eq", "__call",
+	for _, m := range []string{"__add", "__sub", "__mul", "__div", "__mod", "__pow", "__concat", "__lt", "__le",
+		"__eq", "__call",
 		"__index", "__newindex", "__unm", "__len", "__tostring"} {
 		if g.rng.IntN(3) > 0 {
 			continue
@@ -164,7 +166,8 @@ func (g *generator) call() string {
 	case 13:
 		return "unpack(" + g.pick("t", "{1, nil, 3}", e()) + ")"
 	case 14:
-		return "math." + g.pick("floor", "ceil", "abs", "sqrt", "max", "min", "fmod", "modf", "frexp") + "(" + e() + ", " + e() + ")"
+		return "math." + g.pick("floor", "ceil", "abs", "sqrt", "max", "min", "fmod", "modf", "frexp") + "(" + e() +
+			", " + e() + ")"
 	case 15:
 		return "rawget(" + e() + ", " + e() + ")"
 	case 16:
@@ -180,7 +183,8 @@ func (g *generator) call() string {
 	case 21:
 		return "select(2, pcall(error, " + e() + g.pick("", ", 0", ", 2") + "))"
 	case 22:
-		return "xpcall(function() return " + g.pure() + " end, function(m) return " + g.pick("m", "'h'", "m .. 'x'", "error(m)") + " end)"
+		return "xpcall(function() return " + g.pure() + " end, function(m) return " +
+			g.pick("m", "'h'", "m .. 'x'", "error(m)") + " end)"
 	case 23:
 		return "loadstring(" + g.pick(`"return 1"`, `"return ..."`, `"x ="`, `"return t.x.y"`, e()) + ")"
 	case 24:
@@ -206,13 +210,16 @@ func (g *generator) pure() string {
 }
 
 func (g *generator) pattern() string {
-	return g.pick(`"a"`, `"."`, `"%a+"`, `"(%w)(%w)"`, `"%s*"`, `"()"`, `"[a-c]"`, `"[^,]*"`, `"^h"`, `"o$"`, `"%b()"`, `"%f[%w]%w+"`,
+	return g.pick(`"a"`, `"."`, `"%a+"`, `"(%w)(%w)"`, `"%s*"`, `"()"`, `"[a-c]"`, `"[^,]*"`, `"^h"`, `"o$"`,
+		`"%b()"`, `"%f[%w]%w+"`,
 		`"(.)%1"`, `"(a"`, `"%"`, `"[a"`, `"l-o"`, `"x*y?"`, `"(.-),"`, `"%d+"`, `"[%]]"`, `"%1"`, `"a)"`)
 }
 
 func (g *generator) format() string {
-	return g.pick(`"%d %s"`, `"%5.2f|%-8s|"`, `"%x %X"`, `"%q%s"`, `"%g %e"`, `"%c%i"`, `"%05d %+d"`, `"%.3s %10s"`, `"%o %u"`, `"%%%s"`,
-		`"%#x %#o"`, `"% d %5.1g"`, `"%s"`, `"%y"`, `"%10.4f%s"`, `"%-5d|%s"`, `"%G %E"`, `"%"`, `"%.0f %.14g"`, `"%.20s %5%"`)
+	return g.pick(`"%d %s"`, `"%5.2f|%-8s|"`, `"%x %X"`, `"%q%s"`, `"%g %e"`, `"%c%i"`, `"%05d %+d"`, `"%.3s %10s"`,
+		`"%o %u"`, `"%%%s"`,
+		`"%#x %#o"`, `"% d %5.1g"`, `"%s"`, `"%y"`, `"%10.4f%s"`, `"%-5d|%s"`, `"%G %E"`, `"%"`,
+		`"%.0f %.14g"`, `"%.20s %5%"`)
 }
 
 func (g *generator) block(n int, extra ...string) {
@@ -318,15 +325,18 @@ func (g *generator) bare() {
 	case 14:
 		g.line("print(pcall(function() return %s end))", g.pure())
 	case 15:
-		g.line("table.sort({%s}%s)", g.list(5), g.pick("", ", function(x, y) return x > y end", ", function(x, y) return true end",
+		g.line("table.sort({%s}%s)", g.list(5), g.pick("", ", function(x, y) return x > y end",
+			", function(x, y) return true end",
 			", function(x, y) return tostring(x) < tostring(y) end"))
 	case 16:
 		g.line("table.insert(t, %s)", g.pick(g.expr(), "1, 5", "9, 5", "2, "+g.expr()))
 	case 17:
 		name := fmt.Sprintf("c%d", g.loops)
 		g.loops++
-		g.line("local %s = coroutine.create(function(...) local x, y = ... local z = coroutine.yield(x) print(z, %s) return y end)", name, g.pure())
-		g.line("print(coroutine.resume(%s, %s, 2)) print(coroutine.resume(%s, %s)) print(coroutine.status(%s))", name, g.expr(), name, g.expr(), name)
+		g.line("local %s = coroutine.create(function(...) local x, y = ... local z = coroutine.yield(x) print(z, %s) "+
+			"return y end)", name, g.pure())
+		g.line("print(coroutine.resume(%s, %s, 2)) print(coroutine.resume(%s, %s)) print(coroutine.status(%s))",
+			name, g.expr(), name, g.expr(), name)
 	case 18:
 		g.line("do local x, y = %s; print(x, y) end", g.expr())
 	default:

@@ -80,8 +80,10 @@ func TestBudgetStopsEverything(t *testing.T) {
 
 // TestLeastBudget: what ends does so with any budget.
 func TestLeastBudget(t *testing.T) {
-	for _, source := range []string{`return string.find(string.rep("a", 50), ".-.-b")`, `local t = {3, 1, 2, 5, 4} table.sort(t) return t`,
-		`return (string.gsub("a b c", "%a", "x"))`, `table.sort({3, 1, 2}, function(a, b) return a < b end)`, `for w in ("a b"):gmatch("%a") do end`} {
+	for _, source := range []string{`return string.find(string.rep("a", 50), ".-.-b")`,
+		`local t = {3, 1, 2, 5, 4} table.sort(t) return t`,
+		`return (string.gsub("a b c", "%a", "x"))`, `table.sort({3, 1, 2}, function(a, b) return a < b end)`,
+		`for w in ("a b"):gmatch("%a") do end`} {
 		s := NewState()
 		s.Start(load(t, s, source))
 		status := Paused
@@ -97,7 +99,8 @@ func TestLeastBudget(t *testing.T) {
 // TestWorkIsSpent: what takes long for the length of its arguments takes the budget for it, so few such calls pass
 // between two looks at the clock.
 func TestWorkIsSpent(t *testing.T) {
-	const text, table, holes = `local a, b = string.rep("a", 1e6), string.rep("a", 1e6)`, `local t = {} for i = 1, 1e5 do t[i] = "" end`,
+	const text, table, holes = `local a, b = string.rep("a", 1e6), string.rep("a", 1e6)`,
+		`local t = {} for i = 1, 1e5 do t[i] = "" end`,
 		`local t = {} for i = 1, 1e5 do t["k" .. i] = 1 end for k in pairs(t) do t[k] = nil end`
 	for name, c := range map[string][2]string{
 		"concat":          {table, `table.concat(t)`},
@@ -182,7 +185,8 @@ func TestReadonly(t *testing.T) {
 	locked.SetName("x", Number(1))
 	locked.SetReadonly(true)
 	s.Globals.SetName("locked", locked.Value())
-	for _, source := range []string{`locked.x = 2`, `locked.y = 2`, `locked[1] = 2`, `rawset(locked, "x", 2)`, `table.insert(locked, 1)`,
+	for _, source := range []string{`locked.x = 2`, `locked.y = 2`, `locked[1] = 2`,
+		`rawset(locked, "x", 2)`, `table.insert(locked, 1)`,
 		`setmetatable(locked, {})`, `local k = "x" locked[k] = nil`, `setmetatable({}, {__newindex = locked}).q = 1`} {
 		s.Start(load(t, s, source))
 		mustRun(t, s, Failed)

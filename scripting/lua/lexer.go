@@ -42,7 +42,8 @@ const (
 	tokEOS
 )
 
-var tokenTexts = [...]string{"and", "break", "do", "else", "elseif", "end", "false", "for", "function", "if", "in", "local",
+var tokenTexts = [...]string{"and", "break", "do", "else", "elseif", "end", "false", "for", "function",
+	"if", "in", "local",
 	"nil", "not", "or", "repeat", "return", "then", "true", "until", "while", "..", "...", "==", ">=", "<=", "~=",
 	"<number>", "<name>", "<string>", "<eof>"}
 

@@ -41,14 +41,20 @@ func limitPrograms() []string {
 		"local t = {" + join(600, "%d", ", ") + ", (function() return 1, 2, 3 end)()} print(#t, t[600], t[603])",
 		"local t = {" + join(26000, "%d", ", ") + "} print(#t, t[25551], t[26000])",
 		"local t = {" + join(30000, "%d", ",") + ", n = 1, ...} print(#t, t[30000])",
-		"local t = {" + join(400, "k%d = 'v%[1]d'", ", ") + "} print(t.k0, t.k399, t.k255, t.k256) for k, v in pairs(t) do print(k, v) end",
-		"local t = {} " + join(700, "t.f%d = 'v%[1]d' ", "") + " print(t.f255 .. t.f256 .. t.f699, t.f300 == 'v300', t.f300 < 'v', t.f600:upper())",
-		"local t = {} " + join(300, "t.f%d = 'v%[1]d' ", "") + " local n = nil print(pcall(function() return n.x end)) print(n.f299)",
-		join(300, "g%d = %[1]d ", "") + " print(g299 + 0.5, 0.75 - g299, 0.125 * 2 == g1, g5 < 0.375, g5 <= 1.375, 7.5 < g9) undefined.x = 1",
+		"local t = {" + join(400, "k%d = 'v%[1]d'", ", ") +
+			"} print(t.k0, t.k399, t.k255, t.k256) for k, v in pairs(t) do print(k, v) end",
+		"local t = {} " + join(700, "t.f%d = 'v%[1]d' ", "") +
+			" print(t.f255 .. t.f256 .. t.f699, t.f300 == 'v300', t.f300 < 'v', t.f600:upper())",
+		"local t = {} " + join(300, "t.f%d = 'v%[1]d' ", "") +
+			" local n = nil print(pcall(function() return n.x end)) print(n.f299)",
+		join(300, "g%d = %[1]d ", "") +
+			" print(g299 + 0.5, 0.75 - g299, 0.125 * 2 == g1, g5 < 0.375, g5 <= 1.375, 7.5 < g9) undefined.x = 1",
 		join(300, "g%d = 'w%[1]d' ", "") + " local function f() return g1 end print(('x'):rep(3), f:missing())",
-		join(70000, "x = %d.5\n", "") + " print(x) x = 'last' print(x, glob, y == nil) glob = 5 print(glob + 1) print(undefinedname.x)",
+		join(70000, "x = %d.5\n", "") +
+			" print(x) x = 'last' print(x, glob, y == nil) glob = 5 print(glob + 1) print(undefinedname.x)",
 		"local s = 0 for i = 1, 3 do " + rep("s = s + 1 ", 12000) + " end print(s)",
-		"local s, i = 0, 0 while i < 3 do i = i + 1 " + rep("s = s + 1 ", 20000) + " end print(s) repeat i = i - 1 " + rep("s = s - 1 ", 9000) +
+		"local s, i = 0, 0 while i < 3 do i = i + 1 " + rep("s = s + 1 ", 20000) + " end print(s) repeat i = i - 1 " +
+			rep("s = s - 1 ", 9000) +
 			" until i == 0 print(s)",
 		"local s = 0 for k in pairs({1, 2}) do " + rep("s = s + 1 ", 40000) + " end print(s)",
 		"local i = 0 while i < 3 do i = i + 1 " + rep("s = 1 ", 70000) + " end",

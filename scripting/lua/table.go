@@ -207,7 +207,8 @@ func (t *Table) findString(key Value) *Value {
 	}
 	for i := int(hash) & (len(t.nodes) - 1); ; {
 		nd := &t.nodes[i]
-		if nd.key.n == key.n && (nd.key.p == key.p || (*stringHeader)(nd.key.p).hash == hash && t.state.sameText(nd.key, key)) {
+		if nd.key.n == key.n && (nd.key.p == key.p || (*stringHeader)(nd.key.p).hash == hash &&
+			t.state.sameText(nd.key, key)) {
 			return &nd.value
 		}
 		if nd.next == 0 {
@@ -594,7 +595,8 @@ const (
 )
 
 var eventNames = func() (names [eventCall + 1]Value) {
-	for i, name := range [...]string{"__index", "__newindex", "__mode", "__eq", "__add", "__sub", "__mul", "__div", "__mod",
+	for i, name := range [...]string{"__index", "__newindex", "__mode", "__eq", "__add", "__sub", "__mul",
+		"__div", "__mod",
 		"__pow", "__unm", "__len", "__lt", "__le", "__concat", "__call"} {
 		names[i] = Intern(name)
 	}

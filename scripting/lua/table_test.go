@@ -23,7 +23,8 @@ func TestTableModel(t *testing.T) {
 	seed := seedOf(t)
 	rng := rand.New(rand.NewPCG(seed, 4))
 	s := NewState()
-	others := []Value{True, False, LightUserdata(1), s.NewTable(0, 0).Value(), s.NewTable(0, 0).Value(), s.NewUserdata(nil, nil)}
+	others := []Value{True, False, LightUserdata(1), s.NewTable(0, 0).Value(), s.NewTable(0, 0).Value(),
+		s.NewUserdata(nil, nil)}
 	for range 50 {
 		table := s.NewTable(rng.IntN(4), rng.IntN(4))
 		want := map[any]float64{}

@@ -146,7 +146,8 @@ func translateOne(p *Proto, pc int, i instruction) uint32 {
 		to := pc + 1 + offset
 		mustHold(to >= 0 && to < len(p.code), "jump")
 	}
-	if i.op() != opSetGlobal && i.op() != opJmp && i.op() != opEq && i.op() != opLt && i.op() != opLe && i.op() != opClose &&
+	if i.op() != opSetGlobal && i.op() != opJmp && i.op() != opEq && i.op() != opLt && i.op() != opLe &&
+		i.op() != opClose &&
 		!(i.op() == opReturn && b == 1) {
 		register(a)
 	}

@@ -18,6 +18,9 @@ const (
 	maxReply = 256 << 10
 )
 
+// mostAsking is how many of the console's commands may run or wait for a turn that is held. Those wait without a bound.
+const mostAsking = 8
+
 // An answer is what the console shows.
 type answer struct {
 	Text  string `json:"text"`
@@ -38,6 +41,13 @@ func (p *Page) serveConsole(w http.ResponseWriter, r *http.Request) {
 	}
 	if err := json.NewDecoder(io.LimitReader(r.Body, maxLine)).Decode(&request); err != nil {
 		http.Error(w, "JSON is expected: {\"line\": \"…\"}", http.StatusBadRequest)
+		return
+	}
+	select {
+	case p.asking <- struct{}{}:
+		defer func() { <-p.asking }()
+	default:
+		http.Error(w, "too many commands of the console wait for the turn", http.StatusServiceUnavailable)
 		return
 	}
 	body, _ := json.Marshal(p.answer(request.Line))
@@ -73,14 +83,15 @@ func (p *Page) answer(line string) answer {
 	return answer{text, v.Kind == '-' || v.Kind == '!'}
 }
 
-// takes are commands that read the server's state, each with the subcommands that the console takes; nil is all. The
-// server itself refuses whatever writes, so that this list is for what would block, listen, or change the server.
+// takes are commands that read the server's state, each with the subcommands that the console takes; nil is all.
+// The server itself refuses whatever writes. This list keeps out what would wait, listen, or change the server.
 var takes = map[string][]string{
 	"acl":     {"whoami", "cat", "dryrun", "help"},
 	"bigkeys": {"get", "help"}, "bitcount": nil, "bitfield_ro": nil, "bitpos": nil, "bf.card": nil, "bf.exists": nil,
 	"bf.info": nil, "bf.mexists": nil,
-	"client":  {"list", "help"},
-	"cluster": {"countkeysinslot", "getkeysinslot", "help", "info", "keyslot", "links", "nodes", "shards", "slots", "replicas"},
+	"client": {"list", "help"},
+	"cluster": {"countkeysinslot", "getkeysinslot", "help", "info", "keyslot", "links", "nodes", "replicas", "shards",
+		"slots"},
 	"command": nil, "config": {"get", "help"}, "dbsize": nil, "dump": nil, "echo": nil, "exists": nil, "expiretime": nil,
 	"function": {"list", "stats", "help"},
 	"geodist":  nil, "geohash": nil, "geopos": nil, "georadius_ro": nil, "georadiusbymember_ro": nil, "geosearch": nil,

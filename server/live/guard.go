@@ -15,8 +15,11 @@ import (
 //	path                     host known   token, if one is set
 //	page's own files         yes          no: they hold nothing of the server
 //	/live/…                  yes          yes, and the request's Origin is this page
-//	/metrics, /debug/pprof   no           yes
+//	/debug/pprof             unless (a)   yes
+//	/metrics                 no           yes
 //	/healthz                 no           no
+//
+// (a) with a token: no foreign page knows it.
 //
 // A browser that is led here by a foreign page sends that page's Origin, or, if a name was bent to this address, a Host
 // that is none of ours.
@@ -42,11 +45,27 @@ func secure(h http.Header) {
 func (g *Guard) Known(next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		secure(w.Header())
-		if !g.knows(r.Host) {
-			http.Error(w, "this address is not known under that name: see admin-host", http.StatusForbidden)
-			return
+		if g.admits(w, r) {
+			next(w, r)
 		}
-		next(w, r)
+	})
+}
+
+// admits refuses who asks for a host that is none of ours.
+func (g *Guard) admits(w http.ResponseWriter, r *http.Request) bool {
+	known := g.knows(r.Host)
+	if !known {
+		http.Error(w, "this address is not known under that name: see admin-host", http.StatusForbidden)
+	}
+	return known
+}
+
+// Profiled serves profiles. Their pages have styles of their own, which Known would forbid.
+func (g *Guard) Profiled(next http.HandlerFunc) http.Handler {
+	return g.Locked(func(w http.ResponseWriter, r *http.Request) {
+		if g.Token != "" || g.admits(w, r) {
+			next(w, r)
+		}
 	})
 }
 
@@ -65,6 +84,8 @@ func (g *Guard) Private(next http.HandlerFunc) http.Handler {
 // that take only an address can do.
 func (g *Guard) Locked(next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
 		if !g.opens(r) {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			http.Error(w, "a token is needed", http.StatusUnauthorized)

@@ -14,8 +14,10 @@ type Sample struct {
 
 // values are a Sample's in the order of names.
 func (s *Sample) values() [series]float64 {
-	return [series]float64{s.OpsPerSecond, s.InputPerSecond, s.OutputPerSecond, s.UsedMemory, s.ResidentMemory, s.Clients, s.Blocked, s.Keys,
-		s.TurnMicros, s.TurnsPerSecond, s.CPUPercent}
+	return [series]float64{
+		s.OpsPerSecond, s.InputPerSecond, s.OutputPerSecond, s.UsedMemory, s.ResidentMemory, s.Clients, s.Blocked,
+		s.Keys, s.TurnMicros, s.TurnsPerSecond, s.CPUPercent,
+	}
 }
 
 // names are what the page calls the series.

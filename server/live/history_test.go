@@ -29,7 +29,8 @@ func TestHistory(t *testing.T) {
 	if day["ops"][5] != 29.5 || day["keys"][n-1] != 2*1440-1 {
 		t.Errorf("a minute's mean is %v, want 29.5; the last minute has %v keys", day["ops"][5], day["keys"][n-1])
 	}
-	if more := h.Points(false, last-3); !slices.Equal(more["at"], []float64{last - 2, last - 1, last}) || len(more["ops"]) != 3 {
+	more := h.Points(false, last-3)
+	if !slices.Equal(more["at"], []float64{last - 2, last - 1, last}) || len(more["ops"]) != 3 {
 		t.Errorf("since three seconds: %v", more)
 	}
 	if more := h.Points(true, last); len(more["at"]) != 0 {
@@ -45,8 +46,9 @@ func TestHistory(t *testing.T) {
 // TestPrintable: what a terminal or a page might act on is shown as bytes.
 func TestPrintable(t *testing.T) {
 	for in, want := range map[string]string{
-		"plain": "plain", "größe 大": "größe 大", "<b>": "<b>", "a\x00b": `a\x00b`, "\xff\xfe": `\xff\xfe`, "\u202egnp.exe": `\xe2\x80\xaegnp.exe`, "two\r\nlines": "two\r\nlines",
-		"\x1b[31m": `\x1b[31m`,
+		"plain": "plain", "größe 大": "größe 大", "<b>": "<b>", "two\r\nlines": "two\r\nlines",
+		"a\x00b": `a\x00b`, "\xff\xfe": `\xff\xfe`, "\x1b[31m": `\x1b[31m`,
+		"\u202egnp.exe": `\xe2\x80\xaegnp.exe`,
 	} {
 		if got := printable(in); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
@@ -74,7 +76,9 @@ func FuzzLine(f *testing.F) {
 
 // FuzzReply: any reply becomes what JSON can say.
 func FuzzReply(f *testing.F) {
-	for _, seed := range []string{"*2\r\n$1\r\na\r\n:1\r\n", "%1\r\n+a\r\n,inf\r\n", "_\r\n", "-ERR x\r\n", "=7\r\ntxt:abc\r\n"} {
+	for _, seed := range []string{
+		"*2\r\n$1\r\na\r\n:1\r\n", "%1\r\n+a\r\n,inf\r\n", "_\r\n", "-ERR x\r\n", "=7\r\ntxt:abc\r\n",
+	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, reply []byte) {

@@ -22,8 +22,8 @@ type Source struct {
 	Observe func(args ...string) ([]byte, error)
 	// Consult runs a command as an ACL user. It is counted as a client's is.
 	Consult func(user string, args [][]byte) ([]byte, error)
-	// Clients are at most n clients whose id is at least from, by id, as CLIENT LIST shows them.
-	Clients func(from int64, n int) []string
+	// Clients are the first n clients by id, as CLIENT LIST shows them.
+	Clients func(n int) []string
 	// Sample are the figures of this moment.
 	Sample func() Sample
 	// Held is how long ago the core did its duties last: a long time means that something holds the turn.
@@ -47,13 +47,16 @@ type Page struct {
 	o       Options
 	history History
 	cache   cache
+	asking  chan struct{} // has an element for each command of the console that runs or waits
 	stop    chan struct{}
 	stopped sync.WaitGroup
 }
 
 // New starts the sampler. Close ends it.
 func New(o Options) *Page {
-	p := &Page{o: o, stop: make(chan struct{}), Guard: Guard{Token: o.Token, Host: o.Host}}
+	p := &Page{
+		o: o, stop: make(chan struct{}), asking: make(chan struct{}, mostAsking), Guard: Guard{Token: o.Token, Host: o.Host},
+	}
 	p.cache.collect = p.collect
 	p.stopped.Go(p.sample)
 	return p
@@ -82,7 +85,6 @@ func (p *Page) Handle(mux *http.ServeMux) {
 	}
 	mux.Handle("GET /live/state", p.Private(p.serveState))
 	mux.Handle("GET /live/history", p.Private(p.serveHistory))
-	mux.Handle("GET /live/clients", p.Private(p.serveClients))
 	mux.Handle("POST /live/console", p.Private(p.serveConsole))
 }
 
@@ -109,6 +111,7 @@ type State struct {
 	HeldMs  int64          `json:"held"` // how long ago the core did its duties
 	Info    string         `json:"info"` // INFO everything
 	Console string         `json:"console"`
+	Clients []string       `json:"clients"` // the first of them
 	Replies map[string]any `json:"replies"` // by the name of the panel; nil where the command failed
 }
 
@@ -124,9 +127,14 @@ var observed = map[string][]string{
 
 // collect asks the server, each command in a turn of its own: no turn gets long by it.
 func (p *Page) collect() []byte {
-	s := State{AtMs: time.Now().UnixMilli(), HeldMs: p.o.Held().Milliseconds(), Replies: map[string]any{}}
+	s := State{
+		AtMs: time.Now().UnixMilli(), HeldMs: p.o.Held().Milliseconds(), Clients: []string{}, Replies: map[string]any{},
+	}
 	if p.consoleOn() {
 		s.Console = p.o.Console
+	}
+	for _, line := range p.o.Clients(clientsShown) {
+		s.Clients = append(s.Clients, printable(line))
 	}
 	if reply, err := p.o.Observe("INFO", "everything"); err == nil {
 		s.Info, _ = readReply(reply).(string)
@@ -165,16 +173,6 @@ func (p *Page) serveHistory(w http.ResponseWriter, r *http.Request) {
 
 // clientsShown is how many clients a look shows. More would make its turn long.
 const clientsShown = 100
-
-func (p *Page) serveClients(w http.ResponseWriter, r *http.Request) {
-	from, _ := strconv.ParseInt(r.FormValue("from"), 10, 64)
-	lines := p.o.Clients(from, clientsShown)
-	for i := range lines {
-		lines[i] = printable(lines[i])
-	}
-	body, _ := json.Marshal(lines)
-	writeJSON(w, body)
-}
 
 func writeJSON(w http.ResponseWriter, body []byte) {
 	w.Header().Set("Content-Type", "application/json")

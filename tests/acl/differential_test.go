@@ -77,9 +77,12 @@ func newSide(t *testing.T) *side {
 	s := &side{t: t, users: &acl.Users{}, log: &acl.Log{}}
 	s.log.SetLimit(128)
 	families := []command.Family{
-		str.Family, bitmap.Family, keys.Family, keys.Sorting, keys.Databases, hll.Family(&hll.Settings{}), hash.Family(&hash.Settings{}), set.Family(),
-		list.Family, stream.Family(&stream.Settings{}), zset.Family(), geo.Family(), tx.NewWatches((*keyspace.Keyspace)(nil)).Family(),
-		config.Family(config.Parts{}), conn.Family(conn.Deps{}, (*tracking.Tracker)(nil).Rows()...), observe.Family(observe.Deps{}),
+		str.Family, bitmap.Family, keys.Family, keys.Sorting, keys.Databases, hll.Family(&hll.Settings{}),
+		hash.Family(&hash.Settings{}), set.Family(),
+		list.Family, stream.Family(&stream.Settings{}), zset.Family(), geo.Family(),
+		tx.NewWatches((*keyspace.Keyspace)(nil)).Family(),
+		config.Family(config.Parts{}), conn.Family(conn.Deps{}, (*tracking.Tracker)(nil).Rows()...),
+		observe.Family(observe.Deps{}),
 		introspect.Family(introspect.Deps{}), pubsub.NewHub(nil).Family(), modules.New(nil, nil).Family(),
 		(&replication.Feed{}).Family(), (&replication.Feed{}).WaitFamily(),
 		(*scripting.Scripts)(nil).Family(), (*aof.Log)(nil).Family(),
@@ -178,7 +181,8 @@ func TestDecisions(t *testing.T) {
 					history[user] = history[user][len(history[user])-1:]
 				}
 				fail := func(format string, args ...any) {
-					t.Fatalf("seed %d, round %d, user %s, rules\n%s\n%s", seed, round, user, strings.Join(history[user], "\n"), fmt.Sprintf(format, args...))
+					t.Fatalf("seed %d, round %d, user %s, rules\n%s\n%s", seed, round, user, strings.Join(history[user], "\n"),
+						fmt.Sprintf(format, args...))
 				}
 				set := append([]string{"ACL", "SETUSER", user}, rules...)
 				if ours, theirs := p.both(set...); ours != theirs && (!p.old || ours[0] != theirs[0]) {

@@ -28,7 +28,8 @@ func (g *generator) anyCase(word string) string {
 
 // text is a short key or channel.
 func (g *generator) text() string {
-	return pick(g, "a", "b", "ab", "ba", "aba", "user:1", "user:2", "user:12", "user:", "x:a", "x:ab", "", "*", "a*", "[", "a\\b", "1", "2")
+	return pick(g, "a", "b", "ab", "ba", "aba", "user:1", "user:2", "user:12", "user:", "x:a", "x:ab", "", "*", "a*", "[",
+		"a\\b", "1", "2")
 }
 
 // pattern is one for keys or channels.
@@ -67,7 +68,8 @@ func (g *generator) selectorRule() string {
 		if g.IntN(4) != 0 {
 			return "+" + g.rowName()
 		}
-		return pick(g, "+", "-") + pick(g, "nope", "config|nope", "select|1", "config|", "select|", "|", "", "config|get|x", "get|a|b", "@nope", "@", "config|help", "@read|x")
+		return pick(g, "+", "-") + pick(g, "nope", "config|nope", "select|1", "config|", "select|", "|", "", "config|get|x",
+			"get|a|b", "@nope", "@", "config|help", "@read|x")
 	case 9, 10, 11, 12:
 		names := []string{"all"}
 		(^command.ACL(0)).Names(func(name string) bool {
@@ -82,7 +84,8 @@ func (g *generator) selectorRule() string {
 	case 15:
 		return g.anyCase(pick(g, "allchannels", "resetchannels", "resetchannels", "&*"))
 	case 16, 17, 18, 19, 20:
-		return pick(g, "~", "%R~", "%W~", "%RW~", "%wr~", "%w~", "~", "%r~", "%R", pick(g, "~", "~", "~", "%X~", "%RR~", "%~")) + g.pattern()
+		return pick(g, "~", "%R~", "%W~", "%RW~", "%wr~", "%w~", "~", "%r~", "%R",
+			pick(g, "~", "~", "~", "%X~", "%RR~", "%~")) + g.pattern()
 	default:
 		return "&" + g.pattern()
 	}
@@ -119,7 +122,8 @@ func (g *generator) rule() []string {
 		case g.unclosed && g.IntN(16) == 0:
 			return []string{"("}
 		}
-		return []string{pick(g, "", "nope", ")", "()", "(on)", "( )", "(+get (+set))", "~a b", "&a b", "ON ", "~a\x00b", "on\x00x", "+get\x00x", "((+get))")}
+		return []string{pick(g, "", "nope", ")", "()", "(on)", "( )", "(+get (+set))", "~a b", "&a b", "ON ", "~a\x00b",
+			"on\x00x", "+get\x00x", "((+get))")}
 	}
 	return []string{g.selectorRule()}
 }
@@ -178,7 +182,8 @@ func (g *generator) call() []string {
 		case 0:
 			args = append(args, strconv.Itoa(g.IntN(4)))
 		case 1:
-			args = append(args, pick(g, "STORE", "STOREDIST", "STREAMS", "BY", "GET", "LIMIT", "KEYS", "WEIGHTS", "COUNT", "BLOCK", "MATCH", "SET", "#", "ID"))
+			args = append(args, pick(g, "STORE", "STOREDIST", "STREAMS", "BY", "GET", "LIMIT", "KEYS", "WEIGHTS", "COUNT",
+				"BLOCK", "MATCH", "SET", "#", "ID"))
 		case 2:
 			args = append(args, pick(g, firstArgs...))
 		default:

@@ -173,7 +173,8 @@ func TestSkipSanitizePayload(t *testing.T) {
 			if v.Err() != nil {
 				refused++
 			}
-			for _, read := range [][]any{{"DUMP", "k"}, {"LRANGE", "k", 0, -1}, {"HGETALL", "k"}, {"ZRANGE", "k", 0, -1}, {"SMEMBERS", "k"}, {"XRANGE", "k", "-", "+"}} {
+			for _, read := range [][]any{{"DUMP", "k"}, {"LRANGE", "k", 0, -1}, {"HGETALL", "k"}, {"ZRANGE", "k", 0, -1},
+				{"SMEMBERS", "k"}, {"XRANGE", "k", "-", "+"}} {
 				if _, err := c.Do(read...); err != nil {
 					t.Fatalf("%q, %v: %v", p, read, err)
 				}

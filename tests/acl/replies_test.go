@@ -21,20 +21,30 @@ func TestReplies(t *testing.T) {
 		p.ref.Must("HELLO", version)
 		p.ours = p.core.Client(int(version[0] - '0'))
 		for _, args := range [][]string{
-			{"ACL"}, {"ACL", "NOPE"}, {"ACL", "WHOAMI"}, {"ACL", "WHOAMI", "x"}, {"ACL", "CAT"}, {"ACL", "CAT", "nope"}, {"ACL", "CAT", "a", "b"},
+			{"ACL"}, {"ACL", "NOPE"}, {"ACL", "WHOAMI"}, {"ACL", "WHOAMI", "x"}, {"ACL", "CAT"}, {"ACL", "CAT", "nope"},
+			{"ACL", "CAT", "a", "b"},
 			{"ACL", "USERS"}, {"ACL", "LIST"}, {"ACL", "GETUSER", "default"}, {"ACL", "GETUSER", "nobody"}, {"ACL", "GETUSER"},
-			{"ACL", "DELUSER", "default"}, {"ACL", "DELUSER", "nobody", "default"}, {"ACL", "DELUSER", "nobody"}, {"ACL", "DELUSER"},
-			{"ACL", "SETUSER", "a b"}, {"ACL", "SETUSER", "a\x00b"}, {"ACL", "SETUSER"}, {"ACL", "SETUSER", "empty"}, {"ACL", "GETUSER", "empty"},
-			{"ACL", "SETUSER", "alice", "on", ">pw", "~a*", "%R~r*", "&ch", "+@read", "+select|0", "(+set %W~w*)", "(", "&*", "allkeys", "+config|get", ")"},
+			{"ACL", "DELUSER", "default"}, {"ACL", "DELUSER", "nobody", "default"}, {"ACL", "DELUSER", "nobody"},
+			{"ACL", "DELUSER"},
+			{"ACL", "SETUSER", "a b"}, {"ACL", "SETUSER", "a\x00b"}, {"ACL", "SETUSER"}, {"ACL", "SETUSER", "empty"},
+			{"ACL", "GETUSER", "empty"},
+			{"ACL", "SETUSER", "alice", "on", ">pw", "~a*", "%R~r*", "&ch", "+@read", "+select|0", "(+set %W~w*)", "(", "&*",
+				"allkeys", "+config|get", ")"},
 			{"ACL", "GETUSER", "alice"}, {"ACL", "LIST"}, {"ACL", "USERS"},
 			{"ACL", "SETUSER", "alice", "+@write", "~x", "nonsense"}, {"ACL", "GETUSER", "alice"},
-			{"ACL", "DRYRUN", "nobody", "get", "x"}, {"ACL", "DRYRUN", "alice", "nope"}, {"ACL", "DRYRUN", "alice", "get"}, {"ACL", "DRYRUN", "alice"},
-			{"ACL", "DRYRUN", "alice", "get", "abc"}, {"ACL", "DRYRUN", "alice", "get", "z"}, {"ACL", "DRYRUN", "alice", "set", "wx", "1"},
-			{"ACL", "DRYRUN", "alice", "set", "wx", "1", "get"}, {"ACL", "DRYRUN", "alice", "config", "get", "x"}, {"ACL", "DRYRUN", "alice", "config", "nope"},
-			{"ACL", "DRYRUN", "alice", "select", "0"}, {"ACL", "DRYRUN", "alice", "select", "1"}, {"ACL", "DRYRUN", "alice", "auth", "x"},
+			{"ACL", "DRYRUN", "nobody", "get", "x"}, {"ACL", "DRYRUN", "alice", "nope"}, {"ACL", "DRYRUN", "alice", "get"},
+			{"ACL", "DRYRUN", "alice"},
+			{"ACL", "DRYRUN", "alice", "get", "abc"}, {"ACL", "DRYRUN", "alice", "get", "z"},
+			{"ACL", "DRYRUN", "alice", "set", "wx", "1"},
+			{"ACL", "DRYRUN", "alice", "set", "wx", "1", "get"}, {"ACL", "DRYRUN", "alice", "config", "get", "x"},
+			{"ACL", "DRYRUN", "alice", "config", "nope"},
+			{"ACL", "DRYRUN", "alice", "select", "0"}, {"ACL", "DRYRUN", "alice", "select", "1"},
+			{"ACL", "DRYRUN", "alice", "auth", "x"},
 			{"ACL", "DRYRUN", "alice", "mget", "a1", "r1", "z", "a2", "zz"},
-			{"ACL", "GENPASS", "0"}, {"ACL", "GENPASS", "4097"}, {"ACL", "GENPASS", "-5"}, {"ACL", "GENPASS", "x"}, {"ACL", "GENPASS", "1", "2"},
-			{"ACL", "LOG"}, {"ACL", "LOG", "x"}, {"ACL", "LOG", "-1"}, {"ACL", "LOG", "5"}, {"ACL", "LOG", "reset"}, {"ACL", "LOG", "1", "2"},
+			{"ACL", "GENPASS", "0"}, {"ACL", "GENPASS", "4097"}, {"ACL", "GENPASS", "-5"}, {"ACL", "GENPASS", "x"},
+			{"ACL", "GENPASS", "1", "2"},
+			{"ACL", "LOG"}, {"ACL", "LOG", "x"}, {"ACL", "LOG", "-1"}, {"ACL", "LOG", "5"}, {"ACL", "LOG", "reset"},
+			{"ACL", "LOG", "1", "2"},
 			{"ACL", "LOAD"}, {"ACL", "SAVE"}, {"ACL", "SAVE", "x"}, {"ACL", "HELP", "x"},
 			{"ACL", "DELUSER", "alice", "alice", "empty"}, {"ACL", "USERS"},
 		} {
@@ -72,8 +82,10 @@ func TestRulesNameEveryCommand(t *testing.T) {
 		}
 	}
 	for _, rules := range []string{
-		"-cluster +cluster|info", "+cluster|info -cluster", "+cluster|nope", "-cluster|nope", "+cluster|", "+cluster|info|x", "+@all -migrate",
-		"+migrate|a +migrate|A", "-migrate|a", "+migrate|", "+migrate|a -migrate", "+CLUSTER|Info", "(+cluster|info -readonly)",
+		"-cluster +cluster|info", "+cluster|info -cluster", "+cluster|nope", "-cluster|nope", "+cluster|", "+cluster|info|x",
+		"+@all -migrate",
+		"+migrate|a +migrate|A", "-migrate|a", "+migrate|", "+migrate|a -migrate", "+CLUSTER|Info",
+		"(+cluster|info -readonly)",
 	} {
 		args := []any{"ACL", "SETUSER", "u", "reset"}
 		for _, rule := range strings.Fields(rules) {
@@ -98,12 +110,14 @@ func TestRefusals(t *testing.T) {
 	if p.old {
 		t.Skip("other words in an older version")
 	}
-	p.same("ACL", "SETUSER", "bob", "on", ">pw", "~a*", "&a*", "resetchannels", "&a*", "-@all", "+get", "+mget", "+publish", "+subscribe", "+psubscribe", "+multi", "+exec", "+set", "+config|get")
+	p.same("ACL", "SETUSER", "bob", "on", ">pw", "~a*", "&a*", "resetchannels", "&a*", "-@all", "+get", "+mget",
+		"+publish", "+subscribe", "+psubscribe", "+multi", "+exec", "+set", "+config|get")
 	p.ref.Must("ACL", "SETUSER", "bob", "+eval")
 	bob := p.server.Dial()
 	bob.Must("AUTH", "bob", "pw")
 	for _, call := range []string{
-		"del x", "get z", "mget a b", "publish b 1", "subscribe a b", "psubscribe a", "config set maxmemory 0", "get", "publish a 1", "acl whoami",
+		"del x", "get z", "mget a b", "publish b 1", "subscribe a b", "psubscribe a",
+		"config set maxmemory 0", "get", "publish a 1", "acl whoami",
 	} {
 		words := strings.Fields(call)
 		args := commandArgs(words)
@@ -160,7 +174,8 @@ func TestAnyKey(t *testing.T) {
 	args := commandArgs(call)
 	row := p.core.Catalogue.Find(args)
 	for rules, want := range map[string]bool{
-		"+@all ~*": true, "+@all ~a*": false, "+@all %R~* ~a1": true, "+@all %W~* ~a1": false, "~* (+sort ~a*)": false, "+@all ~** ~a1": false,
+		"+@all ~*": true, "+@all ~a*": false, "+@all %R~* ~a1": true, "+@all %W~* ~a1": false, "~* (+sort ~a*)": false,
+		"+@all ~** ~a1":            false,
 		"+@all %R~a1 (+sort %R~*)": true, "+@all %R~a1 (%R~*)": false,
 	} {
 		p.same(append([]string{"ACL", "SETUSER", "bob", "reset", "on", ">pw"}, strings.Fields(rules)...)...)
@@ -201,7 +216,8 @@ func TestAuth(t *testing.T) {
 		p.same(append([]string{"ACL", "SETUSER", user}, strings.Fields(rules)...)...)
 	}
 	other := p.server.Dial()
-	for _, user := range []string{"off", "on", "two", "none", "any", "anyoff", "hashed", "empty", "nobody", "", "default"} {
+	for _, user := range []string{"off", "on", "two", "none", "any", "anyoff", "hashed", "empty", "nobody",
+		"", "default"} {
 		for _, password := range []string{"pw", "other", "", "x", "p\x00w"} {
 			v, err := other.Do("AUTH", user, password)
 			if err != nil {
@@ -229,9 +245,12 @@ func TestFiles(t *testing.T) {
 	for _, text := range []string{
 		"", "\n\n", "user alice on nopass ~* +@all\n", "user alice on nopass ~* +@all\r\n\r\n  user bob off\t\n",
 		"user default off ~* &* +@all\n", "user default on >pw ~* &* +@all\nuser a (+get ~x) (+set ~y)\n",
-		"user a ( +get ~x ) +set (+del  ~y)\n", "user a +nope\n", "user a +@nope -nope +get\nuser b +set\n", "usr a\n", "user\n", "user \n", "User a\n",
-		"# comment\n", "user a on\nuser a off\n", "user a nonsense more-nonsense +nope\n", "user a ~* ~a\nuser b &* &a\nuser c #12\nuser d <x\n",
-		"user a\tb on\n", "user  on\n", "user a  on   +get\n", "user a on", "user \"a\" on ~\"x\"\n", "user a +config|get|x +config| +select|1\n",
+		"user a ( +get ~x ) +set (+del  ~y)\n", "user a +nope\n", "user a +@nope -nope +get\nuser b +set\n", "usr a\n",
+		"user\n", "user \n", "User a\n",
+		"# comment\n", "user a on\nuser a off\n", "user a nonsense more-nonsense +nope\n",
+		"user a ~* ~a\nuser b &* &a\nuser c #12\nuser d <x\n",
+		"user a\tb on\n", "user  on\n", "user a  on   +get\n", "user a on",
+		"user \"a\" on ~\"x\"\n", "user a +config|get|x +config| +select|1\n",
 		"user a allkeys\nxyz\nuser a\n", "user A on\nuser a on\nuser \xff on\n",
 	} {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
@@ -311,7 +330,8 @@ func TestLog(t *testing.T) {
 		}
 		for i, e := range mine {
 			for field, ours := range map[string]string{
-				"count": fmt.Sprint(e.Count), "reason": e.Reason.String(), "context": e.Origin.String(), "object": e.Object, "username": e.User,
+				"count": fmt.Sprint(e.Count), "reason": e.Reason.String(), "context": e.Origin.String(), "object": e.Object,
+				"username": e.User,
 				"entry-id": fmt.Sprint(e.ID),
 			} {
 				if v, _ := theirs.Elems[i].Get(field); v.Word() != ours {
@@ -341,7 +361,8 @@ func TestLog(t *testing.T) {
 	compare()
 	info := p.server.Info("stats")
 	for field, why := range map[string]acl.Reason{
-		"acl_access_denied_auth": acl.DeniedAuth, "acl_access_denied_cmd": acl.DeniedCommand, "acl_access_denied_key": acl.DeniedKey,
+		"acl_access_denied_auth": acl.DeniedAuth, "acl_access_denied_cmd": acl.DeniedCommand,
+		"acl_access_denied_key":     acl.DeniedKey,
 		"acl_access_denied_channel": acl.DeniedChannel,
 	} {
 		if got := fmt.Sprint(p.log.Denied(why)); got != info[field] {

@@ -127,9 +127,12 @@ func (s *stage) key() string  { return s.pick("a1", "a2", "b1", "c1", "d") }
 // rules are some of ACL SETUSER's.
 func (s *stage) rules() (all []string) {
 	for range 1 + s.IntN(5) {
-		all = append(all, s.pick("on", "on", "on", "off", "nopass", ">p0", ">p0", ">p1", "<p1", "resetpass", "~*", "~a*", "%R~b*", "%W~c*",
-			"resetkeys", "+@all", "+@all", "-@all", "+get", "-get", "+@read", "-@write", "+@write", "+select|0", "-select", "+config|get",
-			"-config|get", "+acl|whoami", "+acl", "-auth", "(+set ~c*)", "(+@all ~d)", "clearselectors", "+@transaction", "+@connection",
+		all = append(all, s.pick("on", "on", "on", "off", "nopass", ">p0", ">p0", ">p1", "<p1", "resetpass", "~*", "~a*",
+			"%R~b*", "%W~c*",
+			"resetkeys", "+@all", "+@all", "-@all", "+get", "-get", "+@read", "-@write", "+@write", "+select|0",
+			"-select", "+config|get",
+			"-config|get", "+acl|whoami", "+acl", "-auth", "(+set ~c*)", "(+@all ~d)", "clearselectors",
+			"+@transaction", "+@connection",
 			"-@dangerous", "+client", "-client|setname", "+sort", "+blpop", "reset", "nonsense"))
 	}
 	return all

@@ -28,7 +28,8 @@ func fill(s *testkit.Server, prefix string) {
 		"XADD %x 1-1 f v", "XADD %x 2-1 f v g w", "XADD %x 3-1 f v", "XDEL %x 2-1", "XGROUP CREATE %x g 0",
 		"XREADGROUP GROUP g c COUNT 1 STREAMS %x >", "XGROUP CREATECONSUMER %x g idle",
 		"XADD %empty 1-1 f v", "XDEL %empty 1-1", "XGROUP CREATE %made g $ MKSTREAM", "PFADD %hll a b c",
-		"SELECT 3", "SET %other db", "SELECT 0", "GETSET %s again", "SETRANGE %raw 4 yyy", "LPOP %l", "SPOP %set", "INCRBYFLOAT %f 1.1",
+		"SELECT 3", "SET %other db", "SELECT 0", "GETSET %s again", "SETRANGE %raw 4 yyy", "LPOP %l", "SPOP %set",
+		"INCRBYFLOAT %f 1.1",
 	} {
 		do(line)
 	}
@@ -68,7 +69,8 @@ func TestExchange(t *testing.T) {
 
 func exchange(t *testing.T, program, preamble, stamps string, ours bool) {
 	args := []string{
-		"--appendonly", "yes", "--aof-use-rdb-preamble", preamble, "--aof-timestamp-enabled", stamps, "--auto-aof-rewrite-percentage", "0",
+		"--appendonly", "yes", "--aof-use-rdb-preamble", preamble,
+		"--aof-timestamp-enabled", stamps, "--auto-aof-rewrite-percentage", "0",
 	}
 	writer, reader := testkit.Spec{Args: args}, testkit.Spec{Redis: true, Program: program, Args: args}
 	if !ours {

@@ -66,7 +66,8 @@ func TestKills(t *testing.T) {
 }
 
 // script is one step as a script; the transaction is the other form.
-const script = "redis.call('SET', KEYS[1], ARGV[1]) redis.call('RPUSH', KEYS[2], ARGV[1]) redis.call('SET', KEYS[3], ARGV[1]) return 1"
+const script = "redis.call('SET', KEYS[1], ARGV[1]) redis.call('RPUSH', KEYS[2], ARGV[1]) redis.call('SET', KEYS[3], " +
+	"ARGV[1]) return 1"
 
 // A writer sends steps until its server is gone.
 type writer struct {
@@ -169,7 +170,8 @@ func disturb(s *testkit.Server, rng *rand.Rand, span time.Duration) {
 
 // steps is how many whole steps the data set has had.
 func steps(t *testing.T, s *testkit.Server, when string) int {
-	a, b, length, last := s.Do("GET", "a").Text, s.Do("GET", "b").Text, s.Do("LLEN", "l").Int, s.Do("LINDEX", "l", "-1").Text
+	a, b, length, last := s.Do("GET", "a").Text, s.Do("GET", "b").Text, s.Do("LLEN", "l").Int,
+		s.Do("LINDEX", "l", "-1").Text
 	if a == "" && b == "" && length == 0 {
 		return 0
 	}

@@ -1,6 +1,7 @@
 package aof
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -56,4 +57,46 @@ func TestTwoServers(t *testing.T) {
 	if v := s.Do("GET", "k"); v.Text != "first" {
 		t.Errorf("k is %v", v)
 	}
+}
+
+// TestLogGivenBack: a server that no longer writes to its log gives it back, and takes it again when it is switched on.
+func TestLogGivenBack(t *testing.T) {
+	s := testkit.Start(t, "--appendonly", "yes")
+	s.Do("SET", "k", "first")
+	other := testkit.Launch(t, testkit.Spec{Dir: s.Dir, Args: []string{"--save", ""}})
+	turnOn := func(s *testkit.Server) error {
+		v, err := s.Ask("CONFIG", "SET", "appendonly", "yes")
+		if err == nil && v.Text != "OK" {
+			err = errors.New(v.Text)
+		}
+		return err
+	}
+	rewritten := func(s *testkit.Server) error {
+		s.Do("BGREWRITEAOF")
+		s.AwaitInfo(testkit.Slowly(20*time.Second), "persistence", "aof_rewrite_in_progress", "0")
+		if s.Info("persistence")["aof_last_bgrewrite_status"] != "ok" {
+			return errors.New("the rewrite has failed")
+		}
+		return nil
+	}
+	until := func(what string, s *testkit.Server, done func(*testkit.Server) error) {
+		t.Helper()
+		testkit.Until(t, testkit.Slowly(20*time.Second), what, func() error { return done(s) })
+		s.AwaitInfo(testkit.Slowly(20*time.Second), "persistence", "aof_rewrite_in_progress", "0")
+	}
+
+	if rewritten(other) == nil {
+		t.Error("a server has made a base for another's log")
+	}
+	s.Do("CONFIG", "SET", "appendonly", "no")
+	until("the log is free", other, turnOn)
+	if turnOn(s) == nil {
+		t.Error("two servers write to one log")
+	}
+	other.Do("CONFIG", "SET", "appendonly", "no")
+	until("the log is free again", s, turnOn)
+	s.Do("CONFIG", "SET", "appendonly", "no")
+	// A base that is made while the log is off holds nothing for longer.
+	until("a base of the other's", other, rewritten)
+	until("a base of the first", s, rewritten)
 }

@@ -44,7 +44,8 @@ func TestBufferIsCounted(t *testing.T) {
 // more, and go on when the disk has caught up.
 func TestRoomOfLog(t *testing.T) {
 	const limit, piece, pieces = 4 << 20, 256 << 10, 64
-	s := testkit.Start(t, "--appendonly", "yes", "--enable-debug-command", "yes", "--maxmemory", "40mb", "--kept-memory-limit", "10%")
+	s := testkit.Start(t, "--appendonly", "yes", "--enable-debug-command", "yes", "--maxmemory", "40mb",
+		"--kept-memory-limit", "10%")
 	s.Do("DEBUG", "AOF-FLUSH-SLEEP", 200_000)
 	writer, done := s.Dial(), make(chan struct{})
 	go func() {

@@ -17,7 +17,8 @@ func TestMigration(t *testing.T) {
 		t.Run(persistence, func(t *testing.T) {
 			dir, port := t.TempDir(), testkit.FreePort(t)
 			conf := filepath.Join(dir, "redis.conf")
-			text := fmt.Sprintf("bind 127.0.0.1\nport %d\ndir %s\ndbfilename dump.rdb\nenable-debug-command local\n%s\n", port, dir, persistence)
+			text := fmt.Sprintf("bind 127.0.0.1\nport %d\ndir %s\ndbfilename dump.rdb\nenable-debug-command local\n%s\n",
+				port, dir, persistence)
 			if err := os.WriteFile(conf, []byte(text), 0o644); err != nil {
 				t.Fatal(err)
 			}

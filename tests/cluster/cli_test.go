@@ -17,7 +17,8 @@ import (
 func configured(t *testing.T, redis bool) *testkit.Server {
 	t.Helper()
 	dir, port, busPort := t.TempDir(), testkit.FreePort(t), testkit.FreePort(t)
-	text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsave \"\"\nenable-debug-command local\nrepl-diskless-sync-delay 0\n"+
+	text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsave \"\"\nenable-debug-command "+
+		"local\nrepl-diskless-sync-delay 0\n"+
 		"cluster-enabled yes\ncluster-node-timeout %d\ncluster-port %d\n", port, dir, nodeTimeoutMs, busPort)
 	file := filepath.Join(dir, "redis.conf")
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
@@ -68,7 +69,8 @@ func TestVerbs(t *testing.T) {
 				})
 			}
 
-			verb(t, []string{"create", nodes[0].Addr, nodes[1].Addr, nodes[2].Addr}, "All nodes agree about slots configuration.", "All 16384 slots covered.")
+			verb(t, []string{"create", nodes[0].Addr, nodes[1].Addr, nodes[2].Addr},
+				"All nodes agree about slots configuration.", "All 16384 slots covered.")
 			agreed(nodes...)
 			covered()
 
@@ -78,16 +80,20 @@ func TestVerbs(t *testing.T) {
 			for i := range keys {
 				outside.Do("SET", fmt.Sprint("key:", i), i)
 			}
-			verb(t, []string{"import", entry, "--cluster-from", outside.Addr, "--cluster-copy"}, "*** Importing 300 keys from DB 0")
+			verb(t, []string{"import", entry, "--cluster-from", outside.Addr, "--cluster-copy"},
+				"*** Importing 300 keys from DB 0")
 			verb(t, []string{"info", entry}, "[OK] 300 keys in 3 masters.")
 			if n := outside.Do("DBSIZE").Int; n != keys {
 				t.Errorf("--cluster-copy has left %d keys", n)
 			}
 
 			// Slots go to another primary, and back where they are missed.
-			ids := []string{nodes[0].Do("CLUSTER", "MYID").Text, nodes[1].Do("CLUSTER", "MYID").Text, nodes[2].Do("CLUSTER", "MYID").Text}
-			verb(t, []string{"reshard", entry, "--cluster-from", ids[0], "--cluster-to", ids[1], "--cluster-slots", "300"}, "Moving slot")
-			verb(t, []string{"reshard", entry, "--cluster-from", ids[1] + "," + ids[2], "--cluster-to", ids[0], "--cluster-slots", "60"}, "Moving slot")
+			ids := []string{nodes[0].Do("CLUSTER", "MYID").Text, nodes[1].Do("CLUSTER", "MYID").Text,
+				nodes[2].Do("CLUSTER", "MYID").Text}
+			verb(t, []string{"reshard", entry, "--cluster-from", ids[0], "--cluster-to", ids[1], "--cluster-slots", "300"},
+				"Moving slot")
+			verb(t, []string{"reshard", entry, "--cluster-from", ids[1] + "," + ids[2], "--cluster-to", ids[0],
+				"--cluster-slots", "60"}, "Moving slot")
 			covered()
 			verb(t, []string{"rebalance", entry, "--cluster-threshold", "1"}, "Rebalancing across 3 nodes")
 			covered()
@@ -97,16 +103,19 @@ func TestVerbs(t *testing.T) {
 			verb(t, []string{"add-node", spare.Addr, entry}, "[OK] New node added correctly.")
 			agreed(append(nodes, spare)...)
 			spareID := spare.Do("CLUSTER", "MYID").Text
-			verb(t, []string{"rebalance", entry, "--cluster-use-empty-masters", "--cluster-weight", spareID + "=0.05"}, "Rebalancing across 4 nodes")
+			verb(t, []string{"rebalance", entry, "--cluster-use-empty-masters", "--cluster-weight", spareID + "=0.05"},
+				"Rebalancing across 4 nodes")
 			covered()
 			if info(spare)["cluster_size"] != "4" {
 				t.Errorf("the new primary has no slots: %v", info(spare))
 			}
-			verb(t, []string{"add-node", copied.Addr, entry, "--cluster-slave", "--cluster-master-id", spareID}, "[OK] New node added correctly.")
+			verb(t, []string{"add-node", copied.Addr, entry, "--cluster-slave", "--cluster-master-id", spareID},
+				"[OK] New node added correctly.")
 			agreed(append(nodes, spare, copied)...)
 			synced(t, copied)
 			verb(t, []string{"info", entry}, "[OK] 300 keys in 4 masters.")
-			verb(t, []string{"del-node", entry, copied.Do("CLUSTER", "MYID").Text}, "Sending CLUSTER RESET SOFT to the deleted node.")
+			verb(t, []string{"del-node", entry, copied.Do("CLUSTER", "MYID").Text},
+				"Sending CLUSTER RESET SOFT to the deleted node.")
 			verb(t, []string{"rebalance", entry, "--cluster-weight", spareID + "=0"}, "Rebalancing across 4 nodes")
 			covered()
 			verb(t, []string{"del-node", entry, spareID}, "Sending CLUSTER RESET SOFT to the deleted node.")
@@ -123,7 +132,8 @@ func TestVerbs(t *testing.T) {
 			slot := owner.Do("CLUSTER", "KEYSLOT", key).Int
 			owner.Do("CLUSTER", "SETSLOT", slot, "MIGRATING", ids[1])
 			nodes[1].Do("CLUSTER", "SETSLOT", slot, "IMPORTING", ids[0])
-			if out, code := testkit.Run(t, testkit.Slowly(60*time.Second), "", "redis-cli", "--cluster", "check", entry); code == 0 || !strings.Contains(out, "has slots in migrating state") {
+			if out, code := testkit.Run(t, testkit.Slowly(60*time.Second), "", "redis-cli", "--cluster", "check",
+				entry); code == 0 || !strings.Contains(out, "has slots in migrating state") {
 				t.Errorf("check of an open slot: %d\n%s", code, out)
 			}
 			verb(t, []string{"fix", entry}, "Fixing open slot", "All 16384 slots covered.")
@@ -132,7 +142,8 @@ func TestVerbs(t *testing.T) {
 				n.Do("CLUSTER", "DELSLOTS", slot)
 			}
 			uncovered, code := testkit.Run(t, testkit.Slowly(60*time.Second), "yes\n", "redis-cli", "--cluster", "fix", entry)
-			if code != 0 || !strings.Contains(uncovered, "Fixing slots coverage") || !strings.Contains(uncovered, "Covering slot "+strconv.FormatInt(slot, 10)) {
+			if code != 0 || !strings.Contains(uncovered, "Fixing slots coverage") ||
+				!strings.Contains(uncovered, "Covering slot "+strconv.FormatInt(slot, 10)) {
 				t.Fatalf("fix of a slot that nobody has: %d\n%s", code, uncovered)
 			}
 			covered()
@@ -146,10 +157,12 @@ func TestVerbs(t *testing.T) {
 			}
 
 			verb(t, []string{"set-timeout", entry, "2500"}, "New node timeout set. 3 OK, 0 ERR.")
-			if text, err := os.ReadFile(nodes[0].File("redis.conf")); err != nil || !strings.Contains(string(text), "cluster-node-timeout 2500") {
+			if text, err := os.ReadFile(nodes[0].File("redis.conf")); err != nil ||
+				!strings.Contains(string(text), "cluster-node-timeout 2500") {
 				t.Errorf("set-timeout is not in the file: %v\n%s", err, text)
 			}
-			if out := verb(t, []string{"call", entry, "CONFIG", "GET", "cluster-node-timeout"}); strings.Count(out, "2500") != 3 {
+			if out := verb(t, []string{"call", entry, "CONFIG", "GET", "cluster-node-timeout"}); strings.Count(out,
+				"2500") != 3 {
 				t.Errorf("call:\n%s", out)
 			}
 			backup := t.TempDir()
@@ -163,7 +176,8 @@ func TestVerbs(t *testing.T) {
 					t.Errorf("%s: %s", file, out)
 				}
 			}
-			if text, err := os.ReadFile(filepath.Join(backup, "nodes.json")); err != nil || !strings.Contains(string(text), ids[2]) {
+			if text, err := os.ReadFile(filepath.Join(backup, "nodes.json")); err != nil ||
+				!strings.Contains(string(text), ids[2]) {
 				t.Errorf("nodes.json: %v\n%s", err, text)
 			}
 		})
@@ -182,7 +196,8 @@ func wellAll(nodes ...*testkit.Server) (err error) {
 func TestBenchmark(t *testing.T) {
 	nodes := []*testkit.Server{node(t, false), node(t, true), node(t, false)}
 	create(t, nodes, 0)
-	out, code := testkit.Run(t, testkit.Slowly(60*time.Second), "", "redis-benchmark", "--cluster", "-p", strconv.Itoa(nodes[0].Port),
+	out, code := testkit.Run(t, testkit.Slowly(60*time.Second), "", "redis-benchmark", "--cluster", "-p",
+		strconv.Itoa(nodes[0].Port),
 		"-t", "set,get", "-n", "6000", "-r", "1000", "-c", "9", "-q")
 	if code != 0 || !strings.Contains(out, "Cluster has 3 master nodes") || !strings.Contains(out, "GET: ") {
 		t.Fatalf("%d\n%s", code, out)

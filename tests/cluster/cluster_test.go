@@ -40,7 +40,8 @@ func create(t *testing.T, nodes []*testkit.Server, replicas int) {
 		t.Fatalf("redis-cli --cluster create: %d\n%s", code, out)
 	}
 	for _, n := range nodes {
-		testkit.Until(t, testkit.Slowly(patience), "every node sees a well cluster", func() error { return well(n, len(nodes)) })
+		testkit.Until(t, testkit.Slowly(patience), "every node sees a well cluster",
+			func() error { return well(n, len(nodes)) })
 	}
 }
 
@@ -81,7 +82,8 @@ func is(n *testkit.Server, field, want string) error {
 func synced(t *testing.T, replicas ...*testkit.Server) {
 	t.Helper()
 	for _, n := range replicas {
-		testkit.Until(t, testkit.Slowly(patience), "the replica is in step", func() error { return is(n, "master_link_status", "up") })
+		testkit.Until(t, testkit.Slowly(patience), "the replica is in step",
+			func() error { return is(n, "master_link_status", "up") })
 	}
 }
 
@@ -132,7 +134,8 @@ func TestFailover(t *testing.T) {
 				return errors.Join(err, testkit.Equal(v.Text, "kept"))
 			})
 			old.Restart()
-			testkit.Until(t, testkit.Slowly(patience), "the old primary follows", func() error { return is(old, "role", "slave") })
+			testkit.Until(t, testkit.Slowly(patience), "the old primary follows",
+				func() error { return is(old, "role", "slave") })
 			synced(t, old)
 			for _, n := range nodes {
 				testkit.Until(t, testkit.Slowly(patience), "all see a well cluster", func() error { return well(n, 6) })
@@ -201,14 +204,16 @@ func TestNodesFile(t *testing.T) {
 	}
 	second := testkit.Launch(t, testkit.Spec{NoWait: true, Dir: ours.Dir, Args: []string{"--cluster-enabled", "yes"}})
 	second.Crashes()
-	if code := second.Wait(testkit.Slowly(20 * time.Second)); code != 1 || !strings.Contains(second.Log(), "already used by a different Redis Cluster node") {
+	if code := second.Wait(testkit.Slowly(20 * time.Second)); code != 1 ||
+		!strings.Contains(second.Log(), "already used by a different Redis Cluster node") {
 		t.Errorf("a second process on one nodes.conf ended with %d: %s", code, second.Log())
 	}
 	ours.Terminate()
 	put(strings.Replace(string(file), "myself,", "", 1))
 	bad := testkit.Launch(t, testkit.Spec{NoWait: true, Dir: ours.Dir, Args: []string{"--cluster-enabled", "yes"}})
 	bad.Crashes()
-	if code := bad.Wait(testkit.Slowly(20 * time.Second)); code != 1 || !strings.Contains(bad.Log(), "corrupted cluster config file") {
+	if code := bad.Wait(testkit.Slowly(20 * time.Second)); code != 1 ||
+		!strings.Contains(bad.Log(), "corrupted cluster config file") {
 		t.Errorf("a damaged nodes.conf: %d, %s", code, bad.Log())
 	}
 }
@@ -219,7 +224,8 @@ func TestNonsenseOnTheBus(t *testing.T) {
 	n := node(t, false, "--cluster-port", strconv.Itoa(busPort))
 	before := n.Do("CLUSTER", "NODES").Text
 	huge := "RCmb\x7f\xff\xff\xff\x00\x01\x00\x00\x00\x00" + strings.Repeat("x", 3000)
-	for i, text := range []string{"*1\r\n$4\r\nPING\r\n", "PING\r\nPING\r\n", "RCmb\x00\x00\x00\x10" + strings.Repeat("\x00", 100), huge, strings.Repeat("\x00", 64)} {
+	for i, text := range []string{"*1\r\n$4\r\nPING\r\n", "PING\r\nPING\r\n",
+		"RCmb\x00\x00\x00\x10" + strings.Repeat("\x00", 100), huge, strings.Repeat("\x00", 64)} {
 		conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", busPort))
 		if err != nil {
 			t.Fatal(err)
@@ -401,7 +407,8 @@ func TestTLS(t *testing.T) {
 	var tlsPorts, busPorts []int
 	for range 3 {
 		port, busPort := testkit.FreePort(t), testkit.FreePort(t)
-		args := append([]string{"--tls-cluster", "yes", "--cluster-port", strconv.Itoa(busPort)}, certificates.Following(port)...)
+		args := append([]string{"--tls-cluster", "yes", "--cluster-port", strconv.Itoa(busPort)},
+			certificates.Following(port)...)
 		nodes, tlsPorts, busPorts = append(nodes, node(t, false, args...)), append(tlsPorts, port), append(busPorts, busPort)
 	}
 	nodes[0].Do("CLUSTER", "ADDSLOTSRANGE", 0, 8191)

@@ -144,7 +144,8 @@ func TestDemoRefuses(t *testing.T) {
 	}
 	defer l.Close()
 	for _, c := range []struct{ args, want string }{
-		{"", "Usage: spindle cluster demo"}, {"x", "Usage: spindle cluster demo"}, {"0", "N is 1 to 100"}, {"101", "N is 1 to 100"},
+		{"", "Usage: spindle cluster demo"}, {"x", "Usage: spindle cluster demo"}, {"0", "N is 1 to 100"},
+		{"101", "N is 1 to 100"},
 		{"--port 60000 3", "below 65536"}, {"--replicas 3 3", "too few"}, {"--port " + busy + " 1", busy},
 	} {
 		args := append([]string{"cluster", "demo", "--dir", folder}, strings.Fields(c.args)...)

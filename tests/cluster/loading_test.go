@@ -29,7 +29,8 @@ func TestALoadingReplicaIsHidden(t *testing.T) {
 			})
 			synced(t, replica)
 			for _, n := range nodes {
-				testkit.Until(t, testkit.Slowly(patience), "every node shows the replica", func() error { return shown(n, replica, true) })
+				testkit.Until(t, testkit.Slowly(patience), "every node shows the replica",
+					func() error { return shown(n, replica, true) })
 			}
 			const keys = 1500
 			key := keyOf(t, primary)
@@ -56,7 +57,8 @@ func TestALoadingReplicaIsHidden(t *testing.T) {
 			}
 			replica.Do("CONFIG", "SET", "key-load-delay", "0")
 			for _, n := range nodes {
-				testkit.Until(t, testkit.Slowly(patience), "the replica is shown again", func() error { return shown(n, replica, true) })
+				testkit.Until(t, testkit.Slowly(patience), "the replica is shown again",
+					func() error { return shown(n, replica, true) })
 			}
 			if err := errors.Join(loading("0"), is(replica, "master_link_status", "up")); err != nil {
 				t.Error(err)

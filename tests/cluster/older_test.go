@@ -36,7 +36,8 @@ func TestOlderNodesHearTheHostNameAlone(t *testing.T) {
 	check := func() {
 		t.Helper()
 		for _, n := range nodes {
-			testkit.Until(t, testkit.Slowly(patience), "every node sees a well cluster", func() error { return well(n, len(nodes)) })
+			testkit.Until(t, testkit.Slowly(patience), "every node sees a well cluster",
+				func() error { return well(n, len(nodes)) })
 		}
 		file(a, b, "nodename=b,")
 		file(b, a, "nodename=a,")

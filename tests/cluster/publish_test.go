@@ -46,7 +46,8 @@ func TestPublishedMessagesCount(t *testing.T) {
 	}
 	for i := range messages {
 		v, err := hears.Receive()
-		if err != nil || len(v.Elems) != 3 || strings.TrimLeft(v.Elems[2].Text, "0") != strings.TrimLeft(strconv.Itoa(i), "0") {
+		if err != nil || len(v.Elems) != 3 || strings.TrimLeft(v.Elems[2].Text,
+			"0") != strings.TrimLeft(strconv.Itoa(i), "0") {
 			t.Fatalf("message %d: %.40v, %v", i, v, err)
 		}
 	}

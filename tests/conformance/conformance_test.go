@@ -42,7 +42,8 @@ func TestJudge(t *testing.T) {
 		{"both pass", resultsOf("ok", "a"), resultsOf("ok", "a"), nil, 1, 0, 0},
 		{"only the reference passes", resultsOf("err", "a"), resultsOf("ok", "a"), nil, 0, 1, 0},
 		{"excluded", resultsOf("err", "a"), resultsOf("ok", "a"), []string{"debugger: a -- reason"}, 0, 0, 1},
-		{"excluded by pattern", resultsOf("err", "a b"), resultsOf("ok", "a b"), []string{"debugger: /^a -- reason"}, 0, 0, 1},
+		{"excluded by pattern", resultsOf("err", "a b"), resultsOf("ok", "a b"),
+			[]string{"debugger: /^a -- reason"}, 0, 0, 1},
 		{"both fail", resultsOf("err", "a"), resultsOf("err", "a"), nil, 0, 0, 0},
 		{"only spindle passes", resultsOf("ok", "a"), resultsOf("err", "a"), nil, 0, 0, 0},
 		{"never reached", resultsOf(), resultsOf("ok", "a"), nil, 0, 1, 0},
@@ -56,7 +57,8 @@ func TestJudge(t *testing.T) {
 	} {
 		v := judge("unit/x", c.got, c.want, exclusionsOf(t, c.excluded...))
 		if v.passes != c.passes || v.wrong() != c.wrong || v.later()+v.never() != c.out {
-			t.Errorf("%s: %d pass, %d wrong, %d excluded; want %d, %d, %d", c.name, v.passes, v.wrong(), v.later()+v.never(), c.passes, c.wrong, c.out)
+			t.Errorf("%s: %d pass, %d wrong, %d excluded; want %d, %d, %d",
+				c.name, v.passes, v.wrong(), v.later()+v.never(), c.passes, c.wrong, c.out)
 		}
 	}
 }
@@ -66,7 +68,8 @@ func TestExclusionLines(t *testing.T) {
 	if !e.skip || e.class.name != "c-internals" || e.name != "SORT: a name -- with both" || e.reason != "and a reason" {
 		t.Errorf("%+v", e)
 	}
-	for _, line := range []string{"debugger: no reason", "debugger: no reason -- ", "nonsense: a -- b", "a -- b", "debugger: /( -- no pattern"} {
+	for _, line := range []string{"debugger: no reason", "debugger: no reason -- ", "nonsense: a -- b", "a -- b",
+		"debugger: /( -- no pattern"} {
 		if _, err := parseExclusion(line); err == nil {
 			t.Errorf("%q is taken", line)
 		}
@@ -160,7 +163,8 @@ func TestEverySecond(t *testing.T) {
 		t.Fatal(err)
 	}
 	for config, want := range map[string]string{
-		"redis_0/redis.conf": "even", "redis_7/redis.conf": "odd", "redis_10/redis.conf": "even", "redis_19/redis.conf": "odd",
+		"redis_0/redis.conf": "even", "redis_7/redis.conf": "odd", "redis_10/redis.conf": "even",
+		"redis_19/redis.conf": "odd",
 	} {
 		cmd := exec.Command(filepath.Join(dir, "src", "redis-server"), config)
 		cmd.Env = append(os.Environ(), env...)

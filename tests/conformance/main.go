@@ -43,14 +43,17 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.files, "file", "", "run only these files, parted by commas (unit/type/string); the report is not written")
+	flag.StringVar(&o.files, "file", "",
+		"run only these files, parted by commas (unit/type/string); the report is not written")
 	flag.BoolVar(&o.list, "list", false, "print the files that are run and how many tests of each the reference passes")
 	flag.BoolVar(&o.keep, "keep", false, "keep the run's folder with the logs of every server, and print where it is")
 	flag.BoolVar(&o.reference, "reference", false, "run the suites' own servers and renew what is known of them")
-	flag.StringVar(&o.again, "again", "", "a folder that -keep has left: its results count, and only what is not there is run")
+	flag.StringVar(&o.again, "again", "",
+		"a folder that -keep has left: its results count, and only what is not there is run")
 	flag.BoolVar(&o.tls, "tls", false, "run the suites under TLS, for which they know --tls; the report is not written")
 	flag.StringVar(&o.server, "server", "bin/spindle", "the program to test")
-	flag.StringVar(&o.suite, "suite", "", "run only this suite, "+newer.name+" or "+older.name+"; the report keeps what it says of the other")
+	flag.StringVar(&o.suite, "suite", "", "run only this suite, "+newer.name+" or "+older.name+
+		"; the report keeps what it says of the other")
 	flag.StringVar(&o.here, "data", "tests/conformance", "the folder of the exclusions and of reference.txt")
 	flag.StringVar(&o.report, "report", "COMPATIBILITY.md", "the report to write")
 	flag.Parse()
@@ -114,7 +117,8 @@ func (o *options) suites() ([]*suite, error) {
 	case o.suite != newer.name:
 		return nil, fmt.Errorf("-suite %s: there are %s and %s", o.suite, newer.name, older.name)
 	case tree == "":
-		return nil, fmt.Errorf("-suite %s: %s has to name its unpacked source, with a built server in it", newer.name, sourceVariable)
+		return nil, fmt.Errorf("-suite %s: %s has to name its unpacked source, with a built server in it",
+			newer.name, sourceVariable)
 	}
 	return []*suite{newer}, nil
 }

@@ -11,43 +11,68 @@ import (
 
 // differences are where 7.0 and 7.4, whose behaviour spindle has, part, as far as tests of the older suite meet them.
 var differences = []string{
-	"`SET key value PXAT t` is propagated as the client wrote it; 7.0 rewrites it to `SET key value PXAT t` and drops NX and XX.",
+	"`SET key value PXAT t` is propagated as the client wrote it; 7.0 rewrites it to `SET key value PXAT t` and drops " +
+		"NX and XX.",
 	"In the replication stream the SELECT of a transaction stands behind its MULTI; in 7.0 before it.",
-	"The CPU lists are settings with dashes, `aof-rewrite-cpulist`; 7.0 calls them `aof_rewrite_cpulist`. Both names are taken.",
+	"The CPU lists are settings with dashes, `aof-rewrite-cpulist`; 7.0 calls them `aof_rewrite_cpulist`. Both names " +
+		"are taken.",
 	"CLIENT LIST has `watch`, `lib-name` and `lib-ver`.",
-	"Short lists are listpacks, and short sets of texts too; in 7.0 quicklists and hashtables. Scores are printed by their shortest text.",
+	"Short lists are listpacks, and short sets of texts too; in 7.0 quicklists and hashtables. Scores are printed by " +
+		"their shortest text.",
 	"Who waits for a stream or its group and sees it go gets NOGROUP or WRONGTYPE; in 7.0 UNBLOCKED.",
 }
 
 // better are where spindle's answers are not 7.4's because ours serve the client better.
 var better = []string{
-	"FLUSHALL and FLUSHDB take the same short time whatever they remove, also SYNC and inside MULTI: the memory is given back beside the core.",
-	"BITFIELD with OVERFLOW SAT keeps the end of the range that a value lies beyond. In 7.4 a number near the least of 64 bits, SET into a narrower signed field, overflows and becomes the greatest.",
-	"A Sentinel promotes a replica also when its primary was made a replica and nobody has had a primary for long. With `down-after-milliseconds` below some 2 s a group of 7.4's then never has a primary again.",
-	"A replica that does not take up its new primary holds up the others for `slave-reconf-timeout`; in 7.4 for the whole `failover-timeout`.",
+	"FLUSHALL and FLUSHDB take the same short time whatever they remove, also SYNC and inside MULTI: the memory is " +
+		"given back beside the core.",
+	"BITFIELD with OVERFLOW SAT keeps the end of the range that a value lies beyond. In 7.4 a number near the least of " +
+		"64 bits, SET into a narrower signed field, overflows and becomes the greatest.",
+	"A Sentinel promotes a replica also when its primary was made a replica and nobody has had a primary for long. With " +
+		"`down-after-milliseconds` below some 2 s a group of 7.4's then never has a primary again.",
+	"A replica that does not take up its new primary holds up the others for `slave-reconf-timeout`; in 7.4 for the " +
+		"whole `failover-timeout`.",
 }
 
 // own are where spindle's answers are not 7.4's, on purpose or for want of work.
 var own = []string{
-	"A cursor, a name or a number is looked at to its end where 7.4 stops at a zero byte: `CLIENT SETNAME` with one is refused.",
-	"RESTORE checks every payload to the last byte whatever `sanitize-dump-payload` says: bytes behind the value, scores that only begin as numbers, field deadlines out of order are refused. A sorted set's listpack that is out of order is put in order. Short lists from files of ziplists are listpacks.",
-	"SORT of a small sorted set leaves its encoding as it is (7.4 makes it a skiplist), with ALPHA compares whole elements also without STORE (7.4 stops at a zero byte there), and never refuses a number because of one it read before.",
+	"A cursor, a name or a number is looked at to its end where 7.4 stops at a zero byte: `CLIENT SETNAME` with one is " +
+		"refused.",
+	"RESTORE checks every payload to the last byte whatever `sanitize-dump-payload` says: bytes behind the value, " +
+		"scores that only begin as numbers, field deadlines out of order are refused. A sorted set's listpack that is out " +
+		"of order is put in order. Short lists from files of ziplists are listpacks.",
+	"SORT of a small sorted set leaves its encoding as it is (7.4 makes it a skiplist), with ALPHA compares whole " +
+		"elements also without STORE (7.4 stops at a zero byte there), and never refuses a number because of one it read " +
+		"before.",
 	"ZSCAN of a listpack shows a score's shortest text, also where a file of 7.0 brought a longer one.",
-	"GEORADIUS and GEOSEARCHSTORE with STOREDIST: distances are reckoned to the nearest double on every machine; 7.4's last bit depends on its C library (0.25 % of distances differ by it).",
+	"GEORADIUS and GEOSEARCHSTORE with STOREDIST: distances are reckoned to the nearest double on every machine; 7.4's " +
+		"last bit depends on its C library (0.25 % of distances differ by it).",
 	"Counts of deliveries in XPENDING and XINFO stop at 4294967295. XAUTOCLAIM refuses a COUNT above 2^32.",
-	"`list-compress-depth` leaves pieces of more than 256 KB, mostly single long elements, as they are: compressing them would take a long turn.",
-	"Bloom filters follow RedisBloom 2.8 (type MBbloom--, RDB versions 1 to 4), held against its published figures, not a running server. COPY works on them; a chain is at most 64 GB; COMMAND gives their true arity.",
-	"Files are written for Redis 7.0 by default (`rdb-version`): when a consumer of a stream last got something is not in them.",
-	"Clients that wait for a key (BLPOP, BZPOPMIN …) are served when SORT, ZUNIONSTORE and others with a destination put what they wait for in the place of another type; 7.4 leaves them waiting.",
-	"SWAPDB that makes several keys ready serves those who wait for them by the keys' names; 7.4 in the order of a hash table that is seeded anew at each start.",
-	"WATCH of a key that is past its deadline and not yet removed, then SET of it with a deadline in the past: EXEC runs, because the key is as gone as it was; 7.4 answers null.",
-	"OBJECT REFCOUNT of an integer from 0 to 9999 tells whether it would be shared if it were written now: a change of `maxmemory` or its policy shows at once, and a copy made by COPY counts as shared. 7.4 tells how the value came to be. Nothing is shared here, and no bit of an entry is free to remember that. Inside EXEC 7.4 also counts the queue that holds a value.",
-	"RESTORE with a TTL that reaches beyond 2^63-1 keeps the key as long as can be told; 7.4's sum overflows, and the key is gone at once.",
+	"`list-compress-depth` leaves pieces of more than 256 KB, mostly single long elements, as they are: compressing " +
+		"them would take a long turn.",
+	"Bloom filters follow RedisBloom 2.8 (type MBbloom--, RDB versions 1 to 4), held against its published figures, not " +
+		"a running server. COPY works on them; a chain is at most 64 GB; COMMAND gives their true arity.",
+	"Files are written for Redis 7.0 by default (`rdb-version`): when a consumer of a stream last got something is not " +
+		"in them.",
+	"Clients that wait for a key (BLPOP, BZPOPMIN …) are served when SORT, ZUNIONSTORE and others with a destination " +
+		"put what they wait for in the place of another type; 7.4 leaves them waiting.",
+	"SWAPDB that makes several keys ready serves those who wait for them by the keys' names; 7.4 in the order of a hash " +
+		"table that is seeded anew at each start.",
+	"WATCH of a key that is past its deadline and not yet removed, then SET of it with a deadline in the past: EXEC " +
+		"runs, because the key is as gone as it was; 7.4 answers null.",
+	"OBJECT REFCOUNT of an integer from 0 to 9999 tells whether it would be shared if it were written now: a change of " +
+		"`maxmemory` or its policy shows at once, and a copy made by COPY counts as shared. 7.4 tells how the value came " +
+		"to be. Nothing is shared here, and no bit of an entry is free to remember that. Inside EXEC 7.4 also counts the " +
+		"queue that holds a value.",
+	"RESTORE with a TTL that reaches beyond 2^63-1 keeps the key as long as can be told; 7.4's sum overflows, and the " +
+		"key is gone at once.",
 	"A failed AUTH is answered in a pipeline, too; 7.4 leaves its reply out when others are still to be sent.",
-	"used_memory counts data, clients, replicas and kept scripts, not the process itself, some 19 MB: mem_fragmentation_ratio of a server that holds less says nothing.",
+	"used_memory counts data, clients, replicas and kept scripts, not the process itself, some 19 MB: " +
+		"mem_fragmentation_ratio of a server that holds less says nothing.",
 	"After CLIENT REPLY OFF or SKIP a protocol error closes the connection; 7.4 leaves it open and silent.",
 	"CONFIG REWRITE keeps a lone client-output-buffer-limit line; 7.4 puts another class's default in its place.",
-	"COMMAND DOCS has 7.4's arguments; summaries, complexities and histories are 7.2's, and our own for what is newer. LOLWUT VERSION 5 and 6 draw pictures of our own.",
+	"COMMAND DOCS has 7.4's arguments; summaries, complexities and histories are 7.2's, and our own for what is newer. " +
+		"LOLWUT VERSION 5 and 6 draw pictures of our own.",
 }
 
 // writeReport writes COMPATIBILITY.md. What it says of a suite that was not run stays as it is.
@@ -58,9 +83,12 @@ func writeReport(file string, ran []*outcome) error {
 	}
 	var b strings.Builder
 	b.WriteString("# Compatibility\n\n")
-	b.WriteString("spindle answers as Redis 7.4 does. This page says how far, held against the public Tcl suites of Redis, and where not.\n")
-	b.WriteString("It is written by `make conformance`. A run compares every test with what the suite's own server makes of it, and with what\n")
-	b.WriteString("`tests/conformance/exclusions-7.4.txt` and `exclusions.txt` allow. The suite of " + newer.name + " is run where `REDIS_SRC` names its\n")
+	b.WriteString("spindle answers as Redis 7.4 does. This page says how far, held against the public Tcl suites of " +
+		"Redis, and where not.\n")
+	b.WriteString("It is written by `make conformance`. A run compares every test with what the suite's own server " +
+		"makes of it, and with what\n")
+	b.WriteString("`tests/conformance/exclusions-7.4.txt` and `exclusions.txt` allow. The suite of " + newer.name +
+		" is run where `REDIS_SRC` names its\n")
 	b.WriteString("unpacked source with a built server in it; else this page keeps what it says of it.\n\n")
 	for i, s := range inReport {
 		if at := slices.IndexFunc(ran, func(o *outcome) bool { return o.suite == s }); at >= 0 {
@@ -125,15 +153,19 @@ func (o *outcome) write(b *strings.Builder) {
 func (o *outcome) writeCounts(b *strings.Builder) {
 	b.WriteString("*Later*: needs a feature that does not exist yet. *Excluded*: will not pass, for the reasons below.\n")
 	b.WriteString("*Version*: 7.4 changed it, and spindle follows 7.4. *Unexplained* must be 0.\n\n")
-	b.WriteString("| file | reference passes | spindle passes | later | excluded | version | unexplained |\n|---|---:|---:|---:|---:|---:|---:|\n")
+	b.WriteString("| file | reference passes | spindle passes | later | excluded | version | unexplained " +
+		"|\n|---|---:|---:|---:|---:|---:|---:|\n")
 	var reference, passes, later, never, version, wrong int
 	for _, v := range o.verdicts {
-		fmt.Fprintf(b, "| %s | %d | %d | %d | %d | %d | %d |\n", v.file, v.reference, v.passes, v.later(), v.never(), v.version(), v.wrong())
+		fmt.Fprintf(b, "| %s | %d | %d | %d | %d | %d | %d |\n", v.file, v.reference, v.passes, v.later(), v.never(),
+			v.version(), v.wrong())
 		reference, passes, later = reference+v.reference, passes+v.passes, later+v.later()
 		never, version, wrong = never+v.never(), version+v.version(), wrong+v.wrong()
 	}
-	fmt.Fprintf(b, "| **all** | **%d** | **%d** | **%d** | **%d** | **%d** | **%d** |\n\n", reference, passes, later, never, version, wrong)
-	b.WriteString("An exclusion may name a failure outside of any test, or a test that the reference fails too, so a row need not add up.\n\n")
+	fmt.Fprintf(b, "| **all** | **%d** | **%d** | **%d** | **%d** | **%d** | **%d** |\n\n", reference, passes, later,
+		never, version, wrong)
+	b.WriteString("An exclusion may name a failure outside of any test, or a test that the reference fails too, so a " +
+		"row need not add up.\n\n")
 }
 
 // writeExclusions lists the exclusions whose class is of a kind.

@@ -63,7 +63,8 @@ func newRunner(source, partner string, keep bool) (*runner, error) {
 	}
 	r.prelude = append(unshare, "sh", "-c", namespace, "namespace")
 	if out, err := exec.Command(r.prelude[0], append(r.prelude[1:], "true")...).CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "conformance: no network namespace here (%v: %s): running without; some servers will listen on every address\n",
+		fmt.Fprintf(os.Stderr, "conformance: no network namespace here (%v: %s): running without; some servers will listen "+
+			"on every address\n",
 			err, strings.TrimSpace(string(out)))
 		r.prelude = nil
 	}
@@ -141,7 +142,8 @@ func (r *runner) once(ctx context.Context, file string, skip []string) (got *res
 	}
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir = r.dir
-	cmd.Env = append(os.Environ(), "CONFORMANCE_RESULTS="+log, "CONFORMANCE_SKIP="+strings.Join(skip, "\n"), "LC_ALL=C.UTF-8")
+	cmd.Env = append(os.Environ(), "CONFORMANCE_RESULTS="+log, "CONFORMANCE_SKIP="+strings.Join(skip, "\n"),
+		"LC_ALL=C.UTF-8")
 	cmd.Env = append(cmd.Env, r.env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := os.Create(log + ".out")

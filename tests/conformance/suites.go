@@ -40,7 +40,8 @@ const newerVersion = "7.4.1"
 const sourceVariable = "REDIS_SRC"
 
 var (
-	newer = &suite{name: newerVersion, files: newerFiles, later: newerLater, exclusions: "exclusions-7.4.txt", open: openNewer}
+	newer = &suite{name: newerVersion, files: newerFiles, later: newerLater, exclusions: "exclusions-7.4.txt",
+		open: openNewer}
 	older = &suite{name: "7.0", files: olderFiles, exclusions: "exclusions.txt", open: openOlder}
 )
 
@@ -85,5 +86,6 @@ func openNewer(ctx context.Context, _ string) (*place, error) {
 		return nil, fmt.Errorf("%s does not say which build it is", server)
 	}
 	cache, err := cacheDir()
-	return &place{source, server, "redis " + newerVersion + ", unpacked, with its own server", filepath.Join(cache, "reference-"+newerVersion+"-"+build[1]+".txt")}, err
+	return &place{source, server, "redis " + newerVersion + ", unpacked, with its own server",
+		filepath.Join(cache, "reference-"+newerVersion+"-"+build[1]+".txt")}, err
 }

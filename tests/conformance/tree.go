@@ -14,7 +14,8 @@ import (
 //go:embed resume.tcl
 var resumeTcl []byte
 
-var errNoClientStart = errors.New("tests/test_helper.tcl has no line `if {$::client} {`: the suite's driver has changed; see resume.tcl for what is needed of it")
+var errNoClientStart = errors.New("tests/test_helper.tcl has no line `if {$::client} {`: the suite's driver has " +
+	"changed; see resume.tcl for what is needed of it")
 
 // makeTree copies the suite below source into dir, with src/redis-server as a link to the server under test, and makes
 // the first edit: resume.tcl is sourced before the suite's client starts. The cached source itself is never written to.

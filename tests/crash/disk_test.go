@@ -84,7 +84,8 @@ func TestDiskFull(t *testing.T) {
 func TestDiskFullAtTheEnd(t *testing.T) {
 	s := testkit.Start(t, "--save", "3600 1")
 	keys := 40_000 * testkit.Scale()
-	testkit.Pipe(t, s.Dial(), keys, func(i int) []any { return []any{"SET", i, fmt.Sprintf("%x", uint64(i)*0x9E3779B97F4A7C15)} })
+	testkit.Pipe(t, s.Dial(), keys,
+		func(i int) []any { return []any{"SET", i, fmt.Sprintf("%x", uint64(i)*0x9E3779B97F4A7C15)} })
 	fill(t, s, 200_000)
 	s.Signal(unix.SIGTERM)
 	s.AwaitLog(20*time.Second, "Error trying to save the DB, can't exit")

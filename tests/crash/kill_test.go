@@ -31,7 +31,8 @@ func TestKilledWhileSaving(t *testing.T) {
 	s.Do("SAVE")
 	digest, sum := s.Do("DEBUG", "DIGEST").Text, testkit.Sum(t, s.File("dump.rdb"))
 
-	testkit.Pipe(t, s.Dial(), 2*keys, func(i int) []any { return []any{"SET", fmt.Sprint("k", i), strings.Repeat("second", 20)} })
+	testkit.Pipe(t, s.Dial(), 2*keys,
+		func(i int) []any { return []any{"SET", fmt.Sprint("k", i), strings.Repeat("second", 20)} })
 	s.Do("CONFIG", "SET", "rdb-key-save-delay", "1000") // 10 s in all: it will not be done
 	s.Do("BGSAVE")
 	testkit.Until(t, 10*time.Second, "a temporary file with something in it", func() error {
@@ -74,7 +75,8 @@ func TestKilledWhileWriting(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	rng := rand.New(rand.NewPCG(seed, 0))
 	s := testkit.Start(t)
-	testkit.Pipe(t, s.Dial(), 2000*testkit.Scale(), func(i int) []any { return []any{"SET", fmt.Sprint("other:", i), strings.Repeat("v", i%500)} })
+	testkit.Pipe(t, s.Dial(), 2000*testkit.Scale(),
+		func(i int) []any { return []any{"SET", fmt.Sprint("other:", i), strings.Repeat("v", i%500)} })
 	request := []any{"MSET"}
 	const keys = 200
 	for i := range keys {

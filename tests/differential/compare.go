@@ -22,22 +22,26 @@ var likenesses = []likeness{
 	{"keys smembers sunion sinter sdiff hkeys hvals", "the order of a table is nobody's promise", sameMembers},
 	{"hgetall", "the order of a table is nobody's promise", samePairs},
 	{"srandmember hrandfield zrandmember", "random: as many of the same shape, and none twice unless asked for", sameDraw},
-	{"sort sort_ro", "a set by nothing comes in its table's order, and so do elements whose ALPHA weights are equal", sameSorted},
+	{"sort sort_ro", "a set by nothing comes in its table's order, and so do elements whose ALPHA weights are equal",
+		sameSorted},
 	{"xpending", "idle times are counted from two clocks", samePending},
 	{"xinfo", "times are two clocks'", sameTold},
 	{"httl hexpiretime", "clocks apart", timesWithin(2)},
 	{"hpttl hpexpiretime", "clocks apart", timesWithin(2000)},
-	{"scan sscan hscan zscan", "cursors and what one step returns belong to the table; the state's comparison walks to the end", sameWalk},
+	{"scan sscan hscan zscan",
+		"cursors and what one step returns belong to the table; the state's comparison walks to the end", sameWalk},
 	{"randomkey", "random: both find a key, or none", bothOrNeither},
 	{"ttl", "the two read their clocks apart", within(2)},
 	{"pttl", "the two read their clocks apart", within(2000)},
 	{"expiretime", "a ttl was added to two clocks", within(2)},
 	{"pexpiretime", "a ttl was added to two clocks", within(2000)},
-	{"object", "IDLETIME is counted from two clocks, means nothing past half the 24-bit clock's turn, and belongs to all keys " +
+	{"object", "IDLETIME is counted from two clocks, means nothing past half the 24-bit clock's turn, and belongs to " +
+		"all keys " +
 		"with the same small integer there. REFCOUNT counts holders of a C object: " +
 		"one more for MULTI's queue, and not 2147483647 for a small integer that came by COPY or RESTORE", sameObject},
 	{"time lastsave", "the clock", sameShape},
-	{"dbsize", "counts keys past their deadline until somebody meets them; the state's comparison counts without them", within(8)},
+	{"dbsize", "counts keys past their deadline until somebody meets them; the state's comparison counts without them",
+		within(8)},
 	{"hello", "identity: id and version", sameHello},
 	{"dump", "payloads may be packed differently; the state's comparison restores each into the other", bothOrNeither},
 }
@@ -65,7 +69,8 @@ func alike(args []string, want, got respclient.Value) bool {
 }
 
 func equal(a, b respclient.Value) bool {
-	return a.Kind == b.Kind && a.Null == b.Null && a.Text == b.Text && a.Int == b.Int && a.Format == b.Format && slices.EqualFunc(a.Elems, b.Elems, equal)
+	return a.Kind == b.Kind && a.Null == b.Null && a.Text == b.Text && a.Int == b.Int && a.Format == b.Format &&
+		slices.EqualFunc(a.Elems, b.Elems, equal)
 }
 
 // within is for integers: equal, if they are no times (-1, -2), or so close.
@@ -101,7 +106,8 @@ func sameDraw(args []string, want, got respclient.Value) bool {
 	if want.Kind == '$' {
 		return true
 	}
-	if len(want.Elems) != len(got.Elems) || slices.ContainsFunc(got.Elems, func(e respclient.Value) bool { return e.Kind != got.Elems[0].Kind }) {
+	if len(want.Elems) != len(got.Elems) || slices.ContainsFunc(got.Elems,
+		func(e respclient.Value) bool { return e.Kind != got.Elems[0].Kind }) {
 		return false
 	}
 	if len(args) < 3 || len(got.Elems) == 0 {
@@ -154,10 +160,12 @@ func equalToZero(a, b respclient.Value) bool {
 
 // samePending compares XPENDING: the extended form's idle times need not be equal.
 func samePending(_ []string, want, got respclient.Value) bool {
-	return len(want.Elems) == len(got.Elems) && !slices.ContainsFunc(pairsOf(want.Elems, got.Elems), func(e [2]respclient.Value) bool {
-		a, b := e[0].Elems, e[1].Elems
-		return len(a) != 4 || len(b) != 4 || !equal(a[0], b[0]) || !equal(a[1], b[1]) || !equal(a[3], b[3]) || !within(5000)(nil, a[2], b[2])
-	})
+	return len(want.Elems) == len(got.Elems) && !slices.ContainsFunc(pairsOf(want.Elems, got.Elems),
+		func(e [2]respclient.Value) bool {
+			a, b := e[0].Elems, e[1].Elems
+			return len(a) != 4 || len(b) != 4 || !equal(a[0], b[0]) || !equal(a[1], b[1]) || !equal(a[3], b[3]) ||
+				!within(5000)(nil, a[2], b[2])
+		})
 }
 
 // pairsOf is two lists of the same length side by side.
@@ -189,7 +197,8 @@ func sameObject(args []string, want, got respclient.Value) bool {
 	if strings.EqualFold(args[1], "idletime") {
 		return within(2)(args, want, got) || got.Int >= 1<<23 || got.Int <= 2
 	}
-	return strings.EqualFold(args[1], "refcount") && (want.Int == 1 || want.Int == 2) && (got.Int == 1 || got.Int == math.MaxInt32)
+	return strings.EqualFold(args[1], "refcount") && (want.Int == 1 || want.Int == 2) &&
+		(got.Int == 1 || got.Int == math.MaxInt32)
 }
 
 // sameShape compares how many elements there are.
@@ -202,7 +211,8 @@ func sameHello(_ []string, want, got respclient.Value) bool {
 	}
 	for i := 0; i+1 < len(want.Elems); i += 2 {
 		name := want.Elems[i].Text
-		if got.Elems[i].Text != name || (name != "id" && name != "version" && name != "modules" && !equal(want.Elems[i+1], got.Elems[i+1])) {
+		if got.Elems[i].Text != name || (name != "id" && name != "version" && name != "modules" &&
+			!equal(want.Elems[i+1], got.Elems[i+1])) {
 			return false
 		}
 	}

@@ -11,7 +11,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-var plansFlag = flag.Int("plans", 0, "how many plans of clients who wait for one another to compare, from the one of -round on; 0: some seconds' worth")
+var plansFlag = flag.Int("plans", 0,
+	"how many plans of clients who wait for one another to compare, from the one of -round on; 0: some seconds' worth")
 
 // TestBlocking plays plans of clients that wait for keys, on spindle and on the reference. A short run belongs to every
 // `go test`; flags make it a long one.
@@ -27,14 +28,18 @@ func TestBlocking(t *testing.T) {
 	began := time.Now()
 	number, plan, what, err := c.run(*roundFlag, plans)
 	if err != nil {
-		t.Fatalf("-seed %d -round %d: %v\nthe plan, in which steps of those who wait are left out:\n%s", c.seed, number, err, script(plan))
+		t.Fatalf("-seed %d -round %d: %v\nthe plan, in which steps of those who wait are left out:\n%s",
+			c.seed, number, err, script(plan))
 	}
 	if what != "" {
-		t.Fatalf("spindle differs from redis %s: -seed %d -round %d\n%s", c.pair.ref.version, c.seed, number, c.explain(plan, what))
+		t.Fatalf("spindle differs from redis %s: -seed %d -round %d\n%s",
+			c.pair.ref.version, c.seed, number, c.explain(plan, what))
 	}
-	t.Logf("redis %s, -seed %d: %d plans, %d steps, %d replies to who waited, in %v", c.pair.ref.version, c.seed, plans, c.steps, c.served, time.Since(began).Round(time.Millisecond))
+	t.Logf("redis %s, -seed %d: %d plans, %d steps, %d replies to who waited, in %v",
+		c.pair.ref.version, c.seed, plans, c.steps, c.served, time.Since(began).Round(time.Millisecond))
 	if c.served < plans/2 {
-		t.Errorf("%d of %d plans' clients were served while others acted: the plans do not meet what they are for", c.served, plans)
+		t.Errorf("%d of %d plans' clients were served while others acted: the plans do not meet what they are for",
+			c.served, plans)
 	}
 }
 
@@ -52,8 +57,10 @@ func crowdAt(t *testing.T, name string, s *testkit.Server) *crowd {
 // newCrowds connects two servers.
 func newCrowds(t *testing.T, reference, subject *testkit.Server) *crowds {
 	t.Helper()
-	c := &crowds{seed: theSeed(), has: commonTo(reference, subject), reference: crowdAt(t, "the reference", reference), subject: crowdAt(t, "spindle", subject)}
-	c.pair = &pair{ref: oracle{version: reference.Info("server")["redis_version"]}, reference: c.reference.side, subject: c.subject.side}
+	c := &crowds{seed: theSeed(), has: commonTo(reference, subject), reference: crowdAt(t, "the reference", reference),
+		subject: crowdAt(t, "spindle", subject)}
+	c.pair = &pair{ref: oracle{version: reference.Info("server")["redis_version"]}, reference: c.reference.side,
+		subject: c.subject.side}
 	if !strings.HasPrefix(c.pair.ref.version, "7.0") { // which writes the same effects in other words
 		for i, server := range []*testkit.Server{reference, subject} {
 			var err error
@@ -98,14 +105,17 @@ func TestCrowd(t *testing.T) {
 			{}, {}, {},
 			{5: ":1\r\n", 0: "*2\r\n$1\r\na\r\n$1\r\nx\r\n"},
 			{}, {},
-			{4: "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:1\r\n:2\r\n", 2: "*2\r\n$1\r\na\r\n$1\r\nz\r\n$6\r\nbehind\r\n", 3: "*2\r\n$1\r\na\r\n$1\r\ny\r\n"},
+			{4: "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:1\r\n:2\r\n", 2: "*2\r\n$1\r\na\r\n$1\r\nz\r\n$6\r\nbehind\r\n",
+				3: "*2\r\n$1\r\na\r\n$1\r\ny\r\n"},
 			{0: "*-1\r\n"},
 			{},
 			{5: ":1\r\n", 1: "_\r\n"},
 			{5: ":0\r\n"},
 		} {
-			plan := steps("0> BLPOP a 0", "1> BLPOP a 0", "2> BLPOP a 0; ECHO behind", "5> RPUSH a x", "1> (hangs up)", "3> BLPOP a 0",
-				"4> MULTI; RPUSH a y; LPUSH a z; EXEC", "0> BLPOP a "+shortWait, "1> BLPOP a 0", "5> CLIENT UNBLOCK @1 TIMEOUT", "5> CLIENT UNBLOCK @1 TIMEOUT")
+			plan := steps("0> BLPOP a 0", "1> BLPOP a 0", "2> BLPOP a 0; ECHO behind", "5> RPUSH a x",
+				"1> (hangs up)", "3> BLPOP a 0",
+				"4> MULTI; RPUSH a y; LPUSH a z; EXEC", "0> BLPOP a "+shortWait, "1> BLPOP a 0",
+				"5> CLIENT UNBLOCK @1 TIMEOUT", "5> CLIENT UNBLOCK @1 TIMEOUT")
 			got, err := c.act(&plan[i])
 			if err != nil {
 				t.Fatal(err)
@@ -185,7 +195,8 @@ func TestEffects(t *testing.T) {
 			}
 		}
 	}
-	if what := partOf([]string{"a", "b", "c"}, []string{"a", "c", "b"}); !strings.Contains(what, `["a" "b" "c"]`) || !strings.Contains(what, `["a" "c" "b"]`) {
+	if what := partOf([]string{"a", "b", "c"}, []string{"a", "c", "b"}); !strings.Contains(what, `["a" "b" "c"]`) ||
+		!strings.Contains(what, `["a" "c" "b"]`) {
 		t.Error(what)
 	}
 }
@@ -193,15 +204,18 @@ func TestEffects(t *testing.T) {
 // TestShrinksAPlan: a server with another limit is found out, and the plan, and the transaction in it, shrink to what
 // shows it.
 func TestShrinksAPlan(t *testing.T) {
-	reference, poorer := testkit.Start(t, limits...), testkit.Start(t, append(slices.Clone(limits), "--set-max-listpack-entries", "1")...)
+	reference, poorer := testkit.Start(t, limits...),
+		testkit.Start(t, append(slices.Clone(limits), "--set-max-listpack-entries", "1")...)
 	c := newCrowds(t, reference, poorer)
-	plan := steps("0> BLPOP a b 0", "1> BZPOPMIN c 0", "5> SADD d x y", "5> MULTI; ZADD c 1 m; SET d x; OBJECT ENCODING d; SADD b x y; OBJECT ENCODING b; EXEC", "2> BLPOP c 0")
+	plan := steps("0> BLPOP a b 0", "1> BZPOPMIN c 0", "5> SADD d x y",
+		"5> MULTI; ZADD c 1 m; SET d x; OBJECT ENCODING d; SADD b x y; OBJECT ENCODING b; EXEC", "2> BLPOP c 0")
 	what, err := c.play(plan, nil)
 	if err != nil || what == "" {
 		t.Fatalf("%q, %v", what, err)
 	}
 	text := c.explain(plan, what)
-	if n := strings.Count(text, "> "); n > 5 || !strings.Contains(text, "OBJECT ENCODING b") || strings.Contains(text, "BLPOP") {
+	if n := strings.Count(text, "> "); n > 5 || !strings.Contains(text, "OBJECT ENCODING b") ||
+		strings.Contains(text, "BLPOP") {
 		t.Errorf("not shrunk:\n%s", text)
 	}
 }
@@ -221,7 +235,8 @@ func TestComparesWhoIsServed(t *testing.T) {
 		"the other way":   {answers{0: {x}, 1: {y}, 5: pushed}, answers{0: {y}, 1: {x}, 5: pushed}, false},
 		"who never asked": {answers{4: {x}, 5: pushed}, answers{4: {x}, 5: pushed}, false},
 	} {
-		both := &crowds{pair: &pair{reference: &side{}, subject: &side{}}, reference: &crowd{side: &side{}}, subject: &crowd{side: &side{}}}
+		both := &crowds{pair: &pair{reference: &side{}, subject: &side{}}, reference: &crowd{side: &side{}},
+			subject: &crowd{side: &side{}}}
 		for _, s := range steps("0> BLPOP a 0", "1> BLPOP a 0") {
 			if what := both.compare(&s, &answers{}, &answers{}); what != "" {
 				t.Fatal(what)

@@ -101,7 +101,8 @@ func partOf(want, got []string) string {
 		return ""
 	}
 	from := max(0, at-2)
-	return fmt.Sprintf("effects from the %d. on:\n    the reference %q\n    spindle       %q", from+1, want[from:min(at+4, len(want))], got[from:min(at+4, len(got))])
+	return fmt.Sprintf("effects from the %d. on:\n    the reference %q\n    spindle       %q",
+		from+1, want[from:min(at+4, len(want))], got[from:min(at+4, len(got))])
 }
 
 // both does something on both servers at a time.

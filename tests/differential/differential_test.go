@@ -20,7 +20,8 @@ var (
 	callsFlag     = flag.Int("calls", 0, "how many calls to compare; 0: some seconds' worth")
 	familiesFlag  = flag.String("families", "", "only these tables, parted by commas")
 	respFlag      = flag.String("resp", "both", "the protocol that connections begin with: 2, 3 or both")
-	referenceFlag = flag.String("reference", os.Getenv("SPINDLE_REFERENCE"), "the redis-server to compare with (SPINDLE_REFERENCE); by default that of PATH")
+	referenceFlag = flag.String("reference", os.Getenv("SPINDLE_REFERENCE"),
+		"the redis-server to compare with (SPINDLE_REFERENCE); by default that of PATH")
 )
 
 // limits make both servers' largest string 1 MB, so that calls can go to its edge and beyond, and let the reference
@@ -46,7 +47,8 @@ func TestDifferential(t *testing.T) {
 		t.Fatalf("-seed %d -round %d: %v", r.seed, round, err)
 	}
 	if d != nil {
-		t.Fatalf("spindle differs from redis %s: -seed %d -round %d -calls %d, call %d\n%s", r.pair.ref.version, r.seed, round, roundCalls, d.at+1, r.pair.explain(sent, d))
+		t.Fatalf("spindle differs from redis %s: -seed %d -round %d -calls %d, call %d\n%s",
+			r.pair.ref.version, r.seed, round, roundCalls, d.at+1, r.pair.explain(sent, d))
 	}
 	t.Logf("redis %s, -seed %d: %s", r.pair.ref.version, r.seed, r.rate(began))
 	for _, name := range slices.Sorted(maps.Keys(r.perName)) {
@@ -111,7 +113,8 @@ func newRunner(t *testing.T, reference, subject *testkit.Server) *runner {
 	if _, err := p.ask("DEBUG", "SET-ACTIVE-EXPIRE", 0); err != nil {
 		t.Fatal(err)
 	}
-	return &runner{pair: p, families: fitting(tables, p.ref.version), has: commonTo(reference, subject), seed: seed, now: time.Now().Unix(), perName: map[string]int{}}
+	return &runner{pair: p, families: fitting(tables, p.ref.version), has: commonTo(reference, subject), seed: seed,
+		now: time.Now().Unix(), perName: map[string]int{}}
 }
 
 // TestFindsADifference: a server with fewer databases is found out, and the difference shrinks to the call that shows
@@ -120,7 +123,8 @@ func TestFindsADifference(t *testing.T) {
 	reference := referenceServer(t, *referenceFlag)
 	poorer := testkit.Start(t, append(slices.Clone(limits), "--databases", "3")...)
 	r := newRunner(t, reference, poorer)
-	r.families = []family{{name: "keys", templates: []template{{5, "select", []arg{exactly("3")}}, {95, "set", []arg{key, value}}}}}
+	r.families = []family{{name: "keys", templates: []template{{5, "select", []arg{exactly("3")}},
+		{95, "set", []arg{key, value}}}}}
 	_, sent, d, err := r.run(0, 100_000)
 	if err != nil || d == nil {
 		t.Fatalf("difference %v, error %v", d, err)
@@ -144,7 +148,8 @@ func TestFindsAState(t *testing.T) {
 	if what, err := r.pair.sameState(r.pair.cuts); what != "" || err != nil {
 		t.Fatalf("equal data: %s, %v", what, err)
 	}
-	for _, change := range [][]any{{"SET", "k", "12346"}, {"APPEND", "k", ""}, {"SETRANGE", "k", 0, "1"}, {"PEXPIRE", "k", 5_000_000}, {"SET", "k2", ""}} {
+	for _, change := range [][]any{{"SET", "k", "12346"}, {"APPEND", "k", ""}, {"SETRANGE", "k", 0, "1"},
+		{"PEXPIRE", "k", 5_000_000}, {"SET", "k2", ""}} {
 		subject.Do(change...)
 		what, err := r.pair.sameState(r.pair.cuts)
 		if err != nil || what == "" {
@@ -180,8 +185,10 @@ func TestShrink(t *testing.T) {
 }
 
 func TestReplyFrames(t *testing.T) {
-	replies := []string{"+OK\r\n", "-ERR x\r\n", ":-1\r\n", "$-1\r\n", "*-1\r\n", "$0\r\n\r\n", "$4\r\n\r\n+x\r\n", "*0\r\n", "*2\r\n*1\r\n:1\r\n$1\r\nx\r\n",
-		"%1\r\n+a\r\n~2\r\n_\r\n#t\r\n", ",1.5\r\n", "(1234\r\n", "=7\r\ntxt:abc\r\n", "|1\r\n+k\r\n:1\r\n:2\r\n", "$9000\r\n" + strings.Repeat("x\n", 4500) + "\r\n"}
+	replies := []string{"+OK\r\n", "-ERR x\r\n", ":-1\r\n", "$-1\r\n", "*-1\r\n", "$0\r\n\r\n", "$4\r\n\r\n+x\r\n",
+		"*0\r\n", "*2\r\n*1\r\n:1\r\n$1\r\nx\r\n",
+		"%1\r\n+a\r\n~2\r\n_\r\n#t\r\n", ",1.5\r\n", "(1234\r\n", "=7\r\ntxt:abc\r\n",
+		"|1\r\n+k\r\n:1\r\n:2\r\n", "$9000\r\n" + strings.Repeat("x\n", 4500) + "\r\n"}
 	in := reader(strings.Join(replies, ""))
 	for _, want := range replies {
 		got, err := readReply(in, nil)
@@ -239,7 +246,8 @@ func TestLikenesses(t *testing.T) {
 		{"GET k", "$1\r\na\r\n", "+a\r\n", false},
 	} {
 		var q queue
-		if got := q.compare(oracle{version: "7.4.1"}, &call{args: strings.Fields(c.command)}, []byte(c.want), []byte(c.got)); got != c.alike {
+		if got := q.compare(oracle{version: "7.4.1"}, &call{args: strings.Fields(c.command)}, []byte(c.want),
+			[]byte(c.got)); got != c.alike {
 			t.Errorf("%s: %q and %q: alike %t, want %t", c.command, c.want, c.got, got, c.alike)
 		}
 	}
@@ -247,14 +255,18 @@ func TestLikenesses(t *testing.T) {
 
 // TestTransactionReplies: EXEC's elements are compared as the calls they answer.
 func TestTransactionReplies(t *testing.T) {
-	for last, alike := range map[string]bool{":12\r\n$1\r\nx\r\n": true, ":99\r\n$1\r\nx\r\n": false, ":10\r\n$1\r\ny\r\n": false} {
+	for last, alike := range map[string]bool{":12\r\n$1\r\nx\r\n": true, ":99\r\n$1\r\nx\r\n": false,
+		":10\r\n$1\r\ny\r\n": false} {
 		var q queue
-		for _, step := range []struct{ command, reply string }{{"MULTI", "+OK\r\n"}, {"TTL k", "+QUEUED\r\n"}, {"NOSUCH", "-ERR\r\n"}, {"GET k", "+QUEUED\r\n"}} {
-			if !q.compare(oracle{version: "7.4.1"}, &call{args: strings.Fields(step.command)}, []byte(step.reply), []byte(step.reply)) {
+		for _, step := range []struct{ command, reply string }{{"MULTI", "+OK\r\n"}, {"TTL k", "+QUEUED\r\n"},
+			{"NOSUCH", "-ERR\r\n"}, {"GET k", "+QUEUED\r\n"}} {
+			if !q.compare(oracle{version: "7.4.1"}, &call{args: strings.Fields(step.command)}, []byte(step.reply),
+				[]byte(step.reply)) {
 				t.Fatal(step)
 			}
 		}
-		if got := q.compare(oracle{version: "7.4.1"}, &call{args: []string{"exec"}}, []byte("*2\r\n:10\r\n$1\r\nx\r\n"), []byte("*2\r\n"+last)); got != alike {
+		if got := q.compare(oracle{version: "7.4.1"}, &call{args: []string{"exec"}}, []byte("*2\r\n:10\r\n$1\r\nx\r\n"),
+			[]byte("*2\r\n"+last)); got != alike {
 			t.Errorf("%q: alike %t", last, got)
 		}
 		if q.open || len(q.calls) > 0 {
@@ -266,7 +278,8 @@ func TestTransactionReplies(t *testing.T) {
 // TestSameSeedSameCalls: -seed and -round replay a run.
 func TestSameSeedSameCalls(t *testing.T) {
 	all := func(string) bool { return true }
-	a, b, other := newGenerator(1, 2, 3, families, all), newGenerator(1, 2, 3, families, all), newGenerator(1, 3, 3, families, all)
+	a, b, other := newGenerator(1, 2, 3, families, all), newGenerator(1, 2, 3, families, all),
+		newGenerator(1, 3, 3, families, all)
 	same := 0
 	for range 1000 {
 		x, _ := a.next()

@@ -88,7 +88,8 @@ func (e *effects) since(s *side) (lines []string, err error) {
 		}
 		switch {
 		case line == "DEL "+marker:
-			return slices.DeleteFunc(lines, func(l string) bool { return strings.Contains(l, marker) || l == fmt.Sprintf("SELECT %d", markerDB) }), nil
+			return slices.DeleteFunc(lines,
+				func(l string) bool { return strings.Contains(l, marker) || l == fmt.Sprintf("SELECT %d", markerDB) }), nil
 		case line != "PING" && !strings.HasPrefix(line, "REPLCONF "):
 			lines = append(lines, line)
 		}

@@ -4,10 +4,11 @@ package differential
 var bitOffset = oneOf(index, index, integer, exactly("8388607"), exactly("8388608"), exactly("524288"))
 
 var (
-	bitType   = anyOf("u8", "i8", "u1", "i1", "u63", "i64", "u64", "i65", "u0", "i5", "u13", "x8", "u", "8", "i-1")
-	bitPlace  = oneOf(bitOffset, bitOffset, exactly("#0"), exactly("#1"), exactly("#7"), exactly("#-1"), exactly("#x"))
-	bitGet    = seq(lit("GET"), bitType, bitPlace)
-	bitField  = oneOf(bitGet, seq(lit("SET"), bitType, bitPlace, integer), seq(lit("INCRBY"), bitType, bitPlace, integer), seq(lit("OVERFLOW"), anyOf("WRAP", "SAT", "FAIL", "NO")))
+	bitType  = anyOf("u8", "i8", "u1", "i1", "u63", "i64", "u64", "i65", "u0", "i5", "u13", "x8", "u", "8", "i-1")
+	bitPlace = oneOf(bitOffset, bitOffset, exactly("#0"), exactly("#1"), exactly("#7"), exactly("#-1"), exactly("#x"))
+	bitGet   = seq(lit("GET"), bitType, bitPlace)
+	bitField = oneOf(bitGet, seq(lit("SET"), bitType, bitPlace, integer), seq(lit("INCRBY"), bitType, bitPlace, integer),
+		seq(lit("OVERFLOW"), anyOf("WRAP", "SAT", "FAIL", "NO")))
 	bitExtent = seq(index, index, maybe(50, anyOf("BIT", "BYTE", "NIB")))
 )
 

@@ -8,25 +8,30 @@ import (
 var (
 	geoMember = oneOf(short, short, short, integer, value)
 	// lonLat is a point: often one that others have too, near others, at an edge of the map or off it.
-	lonLat   = oneOf(knownPoint, knownPoint, nearPoint, nearPoint, nearPoint, anyPoint, anyPoint, edgePoint, seq(float, float))
+	lonLat = oneOf(knownPoint, knownPoint, nearPoint, nearPoint, nearPoint, anyPoint, anyPoint, edgePoint,
+		seq(float, float))
 	geoUnit  = oneOf(lit("m"), lit("km"), lit("km"), lit("ft"), lit("mi"), lit("mi"), maybe(20, short))
 	geoRange = oneOf(length, length, length, length, float)
 	circle   = oneOf(seq(geoRange, geoUnit), seq(length, lit("km")))
 	around   = oneOf(seq(lit("BYRADIUS"), circle), seq(lit("BYBOX"), geoRange, circle))
-	center   = oneOf(seq(lit("FROMLONLAT"), lonLat), seq(lit("FROMLONLAT"), lonLat), seq(lit("FROMMEMBER"), short), seq(lit("FROMMEMBER"), geoMember))
-	someOf   = maybe(40, oneOf(seq(lit("COUNT"), few), seq(lit("COUNT"), few, lit("ANY")), seq(lit("COUNT"), integer), lit("ANY")))
+	center   = oneOf(seq(lit("FROMLONLAT"), lonLat), seq(lit("FROMLONLAT"), lonLat), seq(lit("FROMMEMBER"), short),
+		seq(lit("FROMMEMBER"), geoMember))
+	someOf = maybe(40, oneOf(seq(lit("COUNT"), few), seq(lit("COUNT"), few, lit("ANY")),
+		seq(lit("COUNT"), integer), lit("ANY")))
 	nearFar  = maybe(50, anyOf("ASC", "DESC"))
 	with     = seq(maybe(50, lit("WITHDIST")), maybe(40, lit("WITHCOORD")), maybe(40, lit("WITHHASH")))
 	geoExtra = seq(someOf, nearFar, with)
 	into     = maybe(30, anyOf("STORE", "STORE", "STORE", "STOREDIST"), key)
 	geoOdd   = shuffled(with, someOf, nearFar, into, around, center, short)
 	// the same questions in another order, now and then with options that do not go together.
-	question = oneOf(seq(center, around, geoExtra), seq(around, center, geoExtra), seq(geoExtra, center, around), seq(center, around, geoOdd))
-	filed    = oneOf(seq(center, around, someOf, nearFar), seq(around, someOf, center), seq(center, around, geoOdd))
+	question = oneOf(seq(center, around, geoExtra), seq(around, center, geoExtra), seq(geoExtra, center, around),
+		seq(center, around, geoOdd))
+	filed = oneOf(seq(center, around, someOf, nearFar), seq(around, someOf, center), seq(center, around, geoOdd))
 )
 
 var geoTemplates = []template{
-	{14, "geoadd", []arg{key, maybe(25, oneOf(lit("NX"), lit("XX"), lit("CH"), seq(lit("CH"), lit("XX")), seq(lit("NX"), lit("XX")))), times(1, 5, lonLat, geoMember)}},
+	{14, "geoadd", []arg{key, maybe(25, oneOf(lit("NX"), lit("XX"), lit("CH"), seq(lit("CH"), lit("XX")),
+		seq(lit("NX"), lit("XX")))), times(1, 5, lonLat, geoMember)}},
 	{6, "geoadd", []arg{key, times(5, 40, nearPoint, integer)}},
 	{2, "geoadd", []arg{key, times(100, 300, anyPoint, value)}},
 	{1, "zadd", []arg{key, float, geoMember}},
@@ -46,7 +51,8 @@ var geoTemplates = []template{
 func (g *generator) addDegrees(x float64) { g.add(strconv.FormatFloat(x, 'f', g.rng.IntN(9), 64)) }
 
 func knownPoint(g *generator) {
-	p := pick(g, []string{"13.361389 38.115556", "15.087269 37.502669", "0 0", "-0.1 51.5", "139.6917 35.6895", "-122.27652 37.805186", "179.99 -16.5", "-179.99 -16.5", "25 81", "25 -68"})
+	p := pick(g, []string{"13.361389 38.115556", "15.087269 37.502669", "0 0", "-0.1 51.5", "139.6917 35.6895",
+		"-122.27652 37.805186", "179.99 -16.5", "-179.99 -16.5", "25 81", "25 -68"})
 	lon, lat, _ := strings.Cut(p, " ")
 	g.add(lon)
 	g.add(lat)

@@ -12,7 +12,8 @@ var (
 	hashFields = times(1, 4, hashField)
 	// count and fields behind FIELDS: mostly as many as the count says.
 	fieldsOf = oneOf(
-		seq(lit("FIELDS"), exactly("1"), hashField), seq(lit("FIELDS"), exactly("2"), hashField, hashField), seq(lit("FIELDS"), exactly("3"), times(3, 3, hashField)),
+		seq(lit("FIELDS"), exactly("1"), hashField), seq(lit("FIELDS"), exactly("2"), hashField, hashField),
+		seq(lit("FIELDS"), exactly("3"), times(3, 3, hashField)),
 		seq(lit("FIELDS"), exactly("3"), times(3, 3, short)), seq(lit("FIELDS"), integer, hashFields), hashFields,
 	)
 	fieldCondition = maybe(40, oneOf(lit("NX"), lit("XX"), lit("GT"), lit("LT"), lit("ZZ")))
@@ -37,7 +38,8 @@ var hashTemplates = []template{
 	{8, "hincrby", []arg{key, hashField, integer}},
 	{8, "hincrbyfloat", []arg{key, hashField, float}},
 	{4, "hrandfield", []arg{key, maybe(80, integer, maybe(50, lit("WITHVALUES")))}},
-	{4, "hscan", []arg{key, oneOf(exactly("0"), integer), shuffled(seq(lit("MATCH"), pattern), seq(lit("COUNT"), integer), lit("NOVALUES"))}},
+	{4, "hscan", []arg{key, oneOf(exactly("0"), integer),
+		shuffled(seq(lit("MATCH"), pattern), seq(lit("COUNT"), integer), lit("NOVALUES"))}},
 	{3, "hscan", []arg{key, exactly("0"), lit("COUNT"), exactly("100000")}},
 	{6, "hexpire", []arg{key, ttlSeconds, fieldCondition, fieldsOf}},
 	{6, "hpexpire", []arg{key, ttlMs, fieldCondition, fieldsOf}},

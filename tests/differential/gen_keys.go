@@ -32,8 +32,10 @@ var keysTemplates = []template{
 	{4, "dbsize", nil},
 	{2, "keys", []arg{pattern}},
 	{2, "randomkey", nil},
-	{2, "scan", []arg{exactly("0"), lit("COUNT"), exactly("100000"), shuffled(seq(lit("MATCH"), pattern), seq(lit("TYPE"), anyOf("string", "list", "zset", "nosuch")))}},
-	{2, "scan", []arg{integer, shuffled(seq(lit("MATCH"), pattern), seq(lit("COUNT"), integer), seq(lit("TYPE"), anyOf("string", "hash", "")))}},
+	{2, "scan", []arg{exactly("0"), lit("COUNT"), exactly("100000"),
+		shuffled(seq(lit("MATCH"), pattern), seq(lit("TYPE"), anyOf("string", "list", "zset", "nosuch")))}},
+	{2, "scan", []arg{integer, shuffled(seq(lit("MATCH"), pattern), seq(lit("COUNT"), integer),
+		seq(lit("TYPE"), anyOf("string", "hash", "")))}},
 	{8, "object|encoding", []arg{key}},
 	{3, "object|refcount", []arg{key}},
 	{2, "object|idletime", []arg{key}},
@@ -43,7 +45,8 @@ var keysTemplates = []template{
 	{1, "flushdb", []arg{maybe(50, anyOf("ASYNC", "SYNC", "NOW"))}},
 	{1, "flushall", []arg{maybe(50, anyOf("ASYNC", "SYNC", "NOW"))}},
 	{3, "dump", []arg{key}},
-	{6, "restore", []arg{key, restoreTTL, payload, shuffled(lit("REPLACE"), lit("ABSTTL"), seq(lit("IDLETIME"), integer), seq(lit("FREQ"), integer))}},
+	{6, "restore", []arg{key, restoreTTL, payload, shuffled(lit("REPLACE"), lit("ABSTTL"), seq(lit("IDLETIME"), integer),
+		seq(lit("FREQ"), integer))}},
 	{3, "restore", []arg{key, atMs, payload, lit("ABSTTL"), maybe(70, lit("REPLACE"))}},
 }
 

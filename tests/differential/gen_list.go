@@ -8,8 +8,9 @@ var (
 	element  = oneOf(short, short, integer, value)
 	elements = times(1, 5, element)
 	listEnd  = oneOf(anyOf("LEFT", "RIGHT"), anyOf("LEFT", "RIGHT"), anyOf("LEFT", "RIGHT"), anyOf("LEFT", "RIGHT"), short)
-	listKeys = oneOf(seq(exactly("1"), key), seq(exactly("2"), key, key), seq(exactly("3"), key, key, key), seq(integer, times(1, 3, key)))
-	moment   = oneOf(exactly(aMoment), exactly(aMoment), exactly(aMoment), float)
+	listKeys = oneOf(seq(exactly("1"), key), seq(exactly("2"), key, key), seq(exactly("3"), key, key, key),
+		seq(integer, times(1, 3, key)))
+	moment = oneOf(exactly(aMoment), exactly(aMoment), exactly(aMoment), float)
 )
 
 // aMoment is how long a call waits that waits at all: nobody pushes meanwhile.
@@ -20,8 +21,10 @@ var listTemplates = []template{
 	{20, "lpush", []arg{key, elements}},
 	{3, "rpush", []arg{key, times(60, 300, oneOf(integer, integer, short))}},
 	{2, "lpush", []arg{key, times(60, 300, oneOf(integer, short, value))}},
-	{2, "rpush", []arg{key, times(5, 20, oneOf(exactly(strings.Repeat("m", 900)), exactly(strings.Repeat("n", 1700)), value))}},
-	{2, "lpush", []arg{key, times(5, 20, oneOf(exactly(strings.Repeat("m", 900)), exactly(strings.Repeat("n", 1700)), value))}},
+	{2, "rpush", []arg{key, times(5, 20, oneOf(exactly(strings.Repeat("m", 900)),
+		exactly(strings.Repeat("n", 1700)), value))}},
+	{2, "lpush", []arg{key, times(5, 20, oneOf(exactly(strings.Repeat("m", 900)),
+		exactly(strings.Repeat("n", 1700)), value))}},
 	{5, "rpushx", []arg{key, elements}},
 	{5, "lpushx", []arg{key, elements}},
 	{14, "lpop", []arg{key, maybe(40, oneOf(integer, index))}},
@@ -31,10 +34,12 @@ var listTemplates = []template{
 	{3, "lrange", []arg{key, exactly("0"), exactly("-1")}},
 	{12, "lindex", []arg{key, index}},
 	{16, "lset", []arg{key, index, element}},
-	{16, "linsert", []arg{key, oneOf(anyOf("BEFORE", "AFTER"), anyOf("BEFORE", "AFTER"), anyOf("BEFORE", "AFTER"), short), element, element}},
+	{16, "linsert", []arg{key, oneOf(anyOf("BEFORE", "AFTER"), anyOf("BEFORE", "AFTER"), anyOf("BEFORE", "AFTER"), short),
+		element, element}},
 	{10, "lrem", []arg{key, integer, element}},
 	{8, "ltrim", []arg{key, index, index}},
-	{10, "lpos", []arg{key, element, shuffled(seq(lit("RANK"), integer), seq(lit("COUNT"), integer), seq(lit("MAXLEN"), integer))}},
+	{10, "lpos", []arg{key, element, shuffled(seq(lit("RANK"), integer), seq(lit("COUNT"), integer),
+		seq(lit("MAXLEN"), integer))}},
 	{12, "lmove", []arg{key, key, listEnd, listEnd}},
 	{6, "rpoplpush", []arg{key, key}},
 	{8, "lmpop", []arg{listKeys, listEnd, maybe(50, lit("COUNT"), integer)}},

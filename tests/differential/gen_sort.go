@@ -19,7 +19,8 @@ func sortable(g *generator) {
 	case n < 13:
 		g.add(g.between(0, 12))
 	case n < 16:
-		g.add(pick(g, []string{"-1", "1.5", "0x10", "1e1", "007", "+3", "-0", ".5", "inf", "-inf", "9223372036854775807", "9223372036854775808"}))
+		g.add(pick(g, []string{"-1", "1.5", "0x10", "1e1", "007", "+3", "-0", ".5", "inf", "-inf", "9223372036854775807",
+			"9223372036854775808"}))
 	case n < 18:
 		short(g)
 	default:
@@ -29,5 +30,6 @@ func sortable(g *generator) {
 
 var sortOptions = shuffled(
 	lit("ALPHA"), lit("ALPHA"), lit("ASC"), lit("DESC"), lit("DESC"), seq(lit("LIMIT"), index, index),
-	seq(lit("BY"), anyOf("nosort", "k*", "k*", "k*->f", "*")), seq(lit("GET"), anyOf("#", "k*", "k*->f", "nostar", "k*->")),
+	seq(lit("BY"), anyOf("nosort", "k*", "k*", "k*->f", "*")),
+	seq(lit("GET"), anyOf("#", "k*", "k*->f", "nostar", "k*->")),
 )

@@ -11,21 +11,28 @@ import (
 // IDs are few, so that what is added, read, claimed and deleted meets; "*" alone is the clock's and never sent
 // (tameID).
 var (
-	streamMs    = oneOf(among(1, 9), among(1, 60), among(1, 60))
-	streamSeq   = among(0, 4)
-	plainID     = joined("-", streamMs, streamSeq)
-	oddID       = oneOf(exactly("0-0"), exactly("18446744073709551615-18446744073709551615"), exactly("18446744073709551615-18446744073709551614"), exactly("0-1"), exactly("-"), exactly("+"), exactly("$"), exactly(">"), exactly("5-*"), exactly("*-1"), exactly("1-2-3"), exactly("-1-1"), exactly("1-"), exactly("-1"), exactly("18446744073709551616"), integer)
-	streamID    = often(12, plainID, 4, streamMs, 1, oddID)
-	streamIDs   = times(1, 4, streamID)
-	rangeFrom   = often(3, exactly("-"), 8, streamID, 2, joined("", exactly("("), plainID), 1, joined("", exactly("("), oddID))
-	rangeTo     = often(3, exactly("+"), 8, streamID, 2, joined("", exactly("("), plainID), 1, joined("", exactly("("), oddID))
+	streamMs  = oneOf(among(1, 9), among(1, 60), among(1, 60))
+	streamSeq = among(0, 4)
+	plainID   = joined("-", streamMs, streamSeq)
+	oddID     = oneOf(exactly("0-0"), exactly("18446744073709551615-18446744073709551615"),
+		exactly("18446744073709551615-18446744073709551614"), exactly("0-1"), exactly("-"), exactly("+"), exactly("$"),
+		exactly(">"), exactly("5-*"), exactly("*-1"), exactly("1-2-3"), exactly("-1-1"), exactly("1-"), exactly("-1"),
+		exactly("18446744073709551616"), integer)
+	streamID  = often(12, plainID, 4, streamMs, 1, oddID)
+	streamIDs = times(1, 4, streamID)
+	rangeFrom = often(3, exactly("-"), 8, streamID, 2, joined("", exactly("("), plainID), 1,
+		joined("", exactly("("), oddID))
+	rangeTo = often(3, exactly("+"), 8, streamID, 2, joined("", exactly("("), plainID), 1,
+		joined("", exactly("("), oddID))
 	addID       = often(8, joined("-", streamMs, exactly("*")), 4, plainID, 1, oddID)
 	streamGroup = oneOf(exactly("g"), exactly("g"), exactly("g"), exactly("h"), exactly("a longer name"), short)
-	streamWho   = oneOf(exactly("ann"), exactly("bob"), exactly("ann"), exactly("consumer:1"), exactly("consumer:2"), short)
+	streamWho   = oneOf(exactly("ann"), exactly("bob"), exactly("ann"), exactly("consumer:1"),
+		exactly("consumer:2"), short)
 	streamField = oneOf(exactly("f"), exactly("g"), short)
-	streamPairs = often(8, seq(exactly("f"), value, exactly("g"), short), 3, seq(exactly("f"), value), 4, times(1, 4, streamField, value), 1, times(1, 3, short))
-	bound       = often(8, among(0, 30), 2, among(0, 400), 1, integer)
-	trimming    = seq(oneOf(
+	streamPairs = often(8, seq(exactly("f"), value, exactly("g"), short), 3, seq(exactly("f"), value), 4,
+		times(1, 4, streamField, value), 1, times(1, 3, short))
+	bound    = often(8, among(0, 30), 2, among(0, 400), 1, integer)
+	trimming = seq(oneOf(
 		seq(lit("MAXLEN"), maybe(60, oneOf(exactly("~"), exactly("="))), bound),
 		seq(lit("MINID"), maybe(60, oneOf(exactly("~"), exactly("="))), streamID),
 	), maybe(25, lit("LIMIT"), often(4, among(0, 120), 1, integer)))
@@ -34,8 +41,10 @@ var (
 	readIDs     = often(10, streamID, 3, exactly("0"), 1, exactly("$"), 2, exactly("+"))
 	groupIDs    = often(10, exactly(">"), 5, exactly("0"), 2, streamID)
 	// Idle times lie so far apart that what the two clocks make of them is the same.
-	idleMs      = often(8, exactly("0"), 4, exactly("1000000"), 4, exactly("2000000"), 1, oneOf(exactly("-1"), exactly("9223372036854775807"), exactly("x")))
-	aged        = often(6, exactly("0"), 6, exactly("1500000"), 6, exactly("2500000"), 1, oneOf(exactly("-1"), exactly("9223372036854775807"), exactly("1.5")))
+	idleMs = often(8, exactly("0"), 4, exactly("1000000"), 4, exactly("2000000"), 1,
+		oneOf(exactly("-1"), exactly("9223372036854775807"), exactly("x")))
+	aged = often(6, exactly("0"), 6, exactly("1500000"), 6, exactly("2500000"), 1,
+		oneOf(exactly("-1"), exactly("9223372036854775807"), exactly("1.5")))
 	entriesRead = oneOf(among(-2, 30), among(0, 200), integer)
 )
 
@@ -48,22 +57,30 @@ var streamTemplates = []template{
 	{8, "xrange", []arg{key, rangeFrom, rangeTo, streamCount}},
 	{6, "xrevrange", []arg{key, rangeTo, rangeFrom, streamCount}},
 	{6, "xtrim", []arg{key, trimming}},
-	{4, "xsetid", []arg{key, streamID, shuffled(seq(lit("ENTRIESADDED"), entriesRead), seq(lit("MAXDELETEDID"), streamID))}},
+	{4, "xsetid", []arg{key, streamID, shuffled(seq(lit("ENTRIESADDED"), entriesRead),
+		seq(lit("MAXDELETEDID"), streamID))}},
 	{8, "xread", []arg{streamCount, streamBlock, lit("STREAMS"), key, readIDs}},
 	{4, "xread", []arg{streamCount, lit("STREAMS"), key, key, readIDs, readIDs}},
-	{20, "xreadgroup", []arg{lit("GROUP"), streamGroup, streamWho, streamCount, streamBlock, maybe(15, lit("NOACK")), lit("STREAMS"), key, groupIDs}},
-	{4, "xreadgroup", []arg{lit("GROUP"), streamGroup, streamWho, streamCount, maybe(15, lit("NOACK")), lit("STREAMS"), key, key, groupIDs, groupIDs}},
-	{14, "xgroup|create", []arg{key, streamGroup, often(6, exactly("0"), 3, exactly("$"), 3, streamID), maybe(60, lit("MKSTREAM")), maybe(30, lit("ENTRIESREAD"), entriesRead)}},
-	{4, "xgroup|setid", []arg{key, streamGroup, often(4, exactly("0"), 3, exactly("$"), 3, streamID), maybe(40, lit("ENTRIESREAD"), entriesRead)}},
+	{20, "xreadgroup", []arg{lit("GROUP"), streamGroup, streamWho, streamCount, streamBlock, maybe(15, lit("NOACK")),
+		lit("STREAMS"), key, groupIDs}},
+	{4, "xreadgroup", []arg{lit("GROUP"), streamGroup, streamWho, streamCount, maybe(15, lit("NOACK")), lit("STREAMS"),
+		key, key, groupIDs, groupIDs}},
+	{14, "xgroup|create", []arg{key, streamGroup, often(6, exactly("0"), 3, exactly("$"), 3, streamID),
+		maybe(60, lit("MKSTREAM")), maybe(30, lit("ENTRIESREAD"), entriesRead)}},
+	{4, "xgroup|setid", []arg{key, streamGroup, often(4, exactly("0"), 3, exactly("$"), 3, streamID),
+		maybe(40, lit("ENTRIESREAD"), entriesRead)}},
 	{2, "xgroup|destroy", []arg{key, streamGroup}},
 	{4, "xgroup|createconsumer", []arg{key, streamGroup, streamWho}},
 	{3, "xgroup|delconsumer", []arg{key, streamGroup, streamWho}},
 	{8, "xack", []arg{key, streamGroup, streamIDs}},
 	{6, "xpending", []arg{key, streamGroup}},
-	{10, "xpending", []arg{key, streamGroup, maybe(30, lit("IDLE"), aged), rangeFrom, rangeTo, often(4, among(1, 12), 1, integer), maybe(40, streamWho)}},
-	{14, "xclaim", []arg{key, streamGroup, streamWho, aged, streamIDs, shuffled(seq(lit("IDLE"), idleMs), seq(lit("RETRYCOUNT"), often(4, among(0, 9), 1, integer)),
-		lit("FORCE"), lit("FORCE"), lit("JUSTID"), seq(lit("LASTID"), streamID))}},
-	{10, "xautoclaim", []arg{key, streamGroup, streamWho, aged, often(4, exactly("0"), 1, exactly("-"), 4, rangeFrom), streamCount, maybe(20, lit("JUSTID"))}},
+	{10, "xpending", []arg{key, streamGroup, maybe(30, lit("IDLE"), aged), rangeFrom, rangeTo,
+		often(4, among(1, 12), 1, integer), maybe(40, streamWho)}},
+	{14, "xclaim", []arg{key, streamGroup, streamWho, aged, streamIDs,
+		shuffled(seq(lit("IDLE"), idleMs), seq(lit("RETRYCOUNT"), often(4, among(0, 9), 1, integer)),
+			lit("FORCE"), lit("FORCE"), lit("JUSTID"), seq(lit("LASTID"), streamID))}},
+	{10, "xautoclaim", []arg{key, streamGroup, streamWho, aged, often(4, exactly("0"), 1, exactly("-"), 4, rangeFrom),
+		streamCount, maybe(20, lit("JUSTID"))}},
 	{6, "xinfo|stream", []arg{key, maybe(70, lit("FULL"), streamCount)}},
 	{4, "xinfo|stream", []arg{key, lit("FULL"), lit("COUNT"), exactly("0")}},
 	{6, "xinfo|groups", []arg{key}},
@@ -119,7 +136,8 @@ func (g *generator) tameID() {
 // tameCount changes a number behind word that lies beyond most, and below what is refused by everybody.
 func (g *generator) tameCount(word string, most, refused int64) {
 	for i, a := range g.args[:len(g.args)-1] {
-		if n, err := strconv.ParseInt(g.args[i+1], 10, 64); err == nil && n > most && n <= refused && strings.EqualFold(a, word) {
+		if n, err := strconv.ParseInt(g.args[i+1], 10, 64); err == nil && n > most && n <= refused &&
+			strings.EqualFold(a, word) {
 			g.args[i+1] = "77"
 		}
 	}

@@ -1,7 +1,8 @@
 package differential
 
 // expiry is the option that gives a deadline, rightly or wrongly.
-var expiry = oneOf(seq(lit("EX"), ttlSeconds), seq(lit("PX"), ttlMs), seq(lit("EXAT"), atSeconds), seq(lit("PXAT"), atMs))
+var expiry = oneOf(seq(lit("EX"), ttlSeconds), seq(lit("PX"), ttlMs), seq(lit("EXAT"), atSeconds),
+	seq(lit("PXAT"), atMs))
 
 var stringTemplates = []template{
 	{30, "set", []arg{key, value}},

@@ -9,25 +9,34 @@ import (
 // The pools arguments are drawn from. They are small, so that calls meet on the same keys and with the same values.
 var (
 	oftenKeys = []string{"k0", "k1", "k2", "k3", "k4", "k5"}
-	allKeys   = append(slices.Clone(oftenKeys), "", "k6", "k7", "k8", "k9", "user:1000", "{tag}a", "{tag}b", "a*b[c]?", "\x00\xff\r\n bin", strings.Repeat("long", 40), strings.Repeat("K", 300))
+	allKeys   = append(slices.Clone(oftenKeys), "", "k6", "k7", "k8", "k9", "user:1000", "{tag}a", "{tag}b", "a*b[c]?",
+		"\x00\xff\r\n bin", strings.Repeat("long", 40), strings.Repeat("K", 300))
 
 	// edges are integers at which something overflows, for somebody.
-	edges = []string{"9223372036854775807", "-9223372036854775808", "9223372036854775808", "-9223372036854775809", "9223372036854775806",
-		"-9223372036854775807", "18446744073709551615", "18446744073709551616", "2147483647", "2147483648", "-2147483648", "-2147483649",
-		"4294967295", "4294967296", "4611686018427387904", "-4611686018427387905", "99999999999999999999", "1048575", "1048576", "1048577"}
+	edges = []string{"9223372036854775807", "-9223372036854775808", "9223372036854775808", "-9223372036854775809",
+		"9223372036854775806",
+		"-9223372036854775807", "18446744073709551615", "18446744073709551616", "2147483647", "2147483648",
+		"-2147483648", "-2147483649",
+		"4294967295", "4294967296", "4611686018427387904", "-4611686018427387905", "99999999999999999999", "1048575",
+		"1048576", "1048577"}
 	// badNumbers look like integers and are none to a strict reader.
 	badNumbers = []string{"", "abc", "1.5", "+5", "0x10", " 1", "1 ", "-0", "007", "--1", "1e3", "-", "１", "1\x00"}
-	floats     = []string{"0.1", "-0.1", "-0", "0", "1.5", "3.0e3", "1e308", "-1e308", "1.7976931348623157e308", "1e309", "1e4932", "1e4933", "inf", "-inf", "+inf",
-		"Infinity", "nan", "NaN", "-nan", "5e-324", "1e-320", "1e-4951", "2.2250738585072014e-308", "1e17", "1e18", "0.00000000000000001", "0.1e-16", "123456789.123456789",
-		"123456789012345678901234567890", ".5", "5.", "+1", "0x1p3", "0x.8", "1e", "1e+", "1.0 ", " 1.0", "3.14159265358979323846", "100000000000000000000", "-1.5e10", "0.3"}
-	words = []string{"a", "b", "v", "hello", "world", "foobar", "ohmytext", "mynewtext", "OK", "*", "nil", "é", "日本語", "x y", "a\"b", "'", "\\", "(nil)"}
+	floats     = []string{"0.1", "-0.1", "-0", "0", "1.5", "3.0e3", "1e308", "-1e308",
+		"1.7976931348623157e308", "1e309", "1e4932", "1e4933", "inf", "-inf", "+inf",
+		"Infinity", "nan", "NaN", "-nan", "5e-324", "1e-320", "1e-4951",
+		"2.2250738585072014e-308", "1e17", "1e18", "0.00000000000000001", "0.1e-16", "123456789.123456789",
+		"123456789012345678901234567890", ".5", "5.", "+1", "0x1p3", "0x.8", "1e", "1e+", "1.0 ", " 1.0",
+		"3.14159265358979323846", "100000000000000000000", "-1.5e10", "0.3"}
+	words = []string{"a", "b", "v", "hello", "world", "foobar", "ohmytext", "mynewtext", "OK", "*", "nil", "é", "日本語",
+		"x y", "a\"b", "'", "\\", "(nil)"}
 	// lengths lie around the ones where an encoding changes somewhere.
 	lengths = []int{1, 12, 20, 21, 31, 32, 39, 43, 44, 45, 62, 63, 64, 65, 127, 128, 255, 256, 511, 512, 513, 1000}
 	long    = []int{4095, 4096, 8191, 8192, 8193, 16384, 16385}
 	longest = []int{65535, 65536, 65537, 200_000}
 
 	runs = makeRuns() // runs[n] are strings of n bytes
-	evil = slices.Concat(edges, badNumbers, []string{"0", "-1", "k0", "EX", "PX", "NX", "XX", "GET", "KEEPTTL", "WITHMATCHLEN", "COUNT", "MATCH", "nan", "inf", "1e400", "*", "\x00", "\r\n", strings.Repeat("z", 200)})
+	evil = slices.Concat(edges, badNumbers, []string{"0", "-1", "k0", "EX", "PX", "NX", "XX", "GET", "KEEPTTL",
+		"WITHMATCHLEN", "COUNT", "MATCH", "nan", "inf", "1e400", "*", "\x00", "\r\n", strings.Repeat("z", 200)})
 )
 
 func makeRuns() map[int][]string {
@@ -141,7 +150,8 @@ func atSeconds(g *generator) {
 	if g.chance(70) {
 		g.add(g.between(g.now+shortest, g.now+10*shortest))
 	} else {
-		oneOf(exactly("0"), exactly("1"), exactly("-1"), exactly("1500000000"), exactly("9223372036854775"), exactly("9223372036854776"), integer)(g)
+		oneOf(exactly("0"), exactly("1"), exactly("-1"), exactly("1500000000"), exactly("9223372036854775"),
+			exactly("9223372036854776"), integer)(g)
 	}
 }
 
@@ -155,7 +165,8 @@ func atMs(g *generator) {
 
 // pattern is a glob, of those that match some keys, and of broken ones.
 func pattern(g *generator) {
-	g.add(pick(g, []string{"*", "k*", "k[0-3]", "k[^0-3]", "k[3-0]", "?0", "k?", "a\\*b*", "*{tag}*", "", "[", "k[", "k[0-", "\\", "K*", "*long*", "k0", "**", "*\x00*", "[^]", "k[\\0]", "a**c*"}))
+	g.add(pick(g, []string{"*", "k*", "k[0-3]", "k[^0-3]", "k[3-0]", "?0", "k?", "a\\*b*", "*{tag}*", "", "[", "k[",
+		"k[0-", "\\", "K*", "*long*", "k0", "**", "*\x00*", "[^]", "k[\\0]", "a**c*"}))
 }
 
 // database is a database's number: few are used, so that calls meet there.

@@ -136,8 +136,10 @@ var scarcities = []scarcity{
 		// waits for entries when a stream's last ID is beyond theirs and there are none; and two streams are two keys
 		// (someWaits).
 		waits: family{name: "groups", parts: "7.0", templates: []template{
-			{8, "xreadgroup", []arg{exactly("GROUP"), exactly("g"), anyConsumer, upToFew, planBlock, maybe(20, lit("NOACK")), lit("STREAMS"), waitKey, exactly(">")}},
-			{2, "xreadgroup", []arg{exactly("GROUP"), exactly("g"), anyConsumer, planBlock, lit("STREAMS"), waitKey, waitKey, exactly(">"), exactly(">")}},
+			{8, "xreadgroup", []arg{exactly("GROUP"), exactly("g"), anyConsumer, upToFew, planBlock, maybe(20, lit("NOACK")),
+				lit("STREAMS"), waitKey, exactly(">")}},
+			{2, "xreadgroup", []arg{exactly("GROUP"), exactly("g"), anyConsumer, planBlock, lit("STREAMS"), waitKey, waitKey,
+				exactly(">"), exactly(">")}},
 			{1, "xread", []arg{planBlock, lit("STREAMS"), waitKey, exactly("+")}},
 			{2, "xread", []arg{planBlock, lit("STREAMS"), waitKey, waitKey, oneOf(exactly("$"), entryID), exactly("$")}},
 		}},
@@ -164,7 +166,8 @@ var acts = family{name: "acts", templates: []template{
 	{1, "getdel", []arg{planKey}},
 	{3, "rename", []arg{planKey, planKey}},
 	{1, "renamenx", []arg{planKey, planKey}},
-	{3, "copy", []arg{planKey, planKey, maybe(30, lit("DB"), oneOf(exactly("0"), exactly("1"))), maybe(60, lit("REPLACE"))}},
+	{3, "copy", []arg{planKey, planKey, maybe(30, lit("DB"), oneOf(exactly("0"), exactly("1"))),
+		maybe(60, lit("REPLACE"))}},
 	{2, "move", []arg{planKey, oneOf(exactly("0"), exactly("1"))}},
 	{1, "set", []arg{planKey, planValue}},
 	{1, "sadd", []arg{planKey, planValue}},

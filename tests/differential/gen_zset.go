@@ -8,12 +8,17 @@ import (
 var (
 	zsetMember = oneOf(short, short, short, integer, value)
 	// zsetScore is mostly one that others have too.
-	zsetScore    = oneOf(smallScore, smallScore, smallScore, float, oneOf(exactly("inf"), exactly("-inf"), exactly("0.5"), exactly("1e20")))
+	zsetScore = oneOf(smallScore, smallScore, smallScore, float,
+		oneOf(exactly("inf"), exactly("-inf"), exactly("0.5"), exactly("1e20")))
 	scoredMember = seq(zsetScore, zsetMember)
-	addFlags     = maybe(50, shuffled(maybe(50, lit("CH")), oneOf(lit("NX"), lit("XX"), lit("GT"), lit("LT"), seq(lit("XX"), lit("GT")), seq(lit("NX"), lit("XX")), seq(lit("GT"), lit("LT")), lit("ZZ"))))
+	addFlags     = maybe(50, shuffled(maybe(50, lit("CH")),
+		oneOf(lit("NX"), lit("XX"), lit("GT"), lit("LT"), seq(lit("XX"), lit("GT")), seq(lit("NX"), lit("XX")),
+			seq(lit("GT"), lit("LT")), lit("ZZ"))))
 
-	scoreBound = oneOf(smallScore, smallScore, openAt(smallScore), exactly("-inf"), exactly("+inf"), exactly("(inf"), exactly("(-inf"), float, openAt(float), short)
-	lexBound   = oneOf(exactly("-"), exactly("+"), closedAt(short), openAt(short), closedAt(integer), openAt(value), exactly("["), exactly("("), short)
+	scoreBound = oneOf(smallScore, smallScore, openAt(smallScore), exactly("-inf"), exactly("+inf"), exactly("(inf"),
+		exactly("(-inf"), float, openAt(float), short)
+	lexBound = oneOf(exactly("-"), exactly("+"), closedAt(short), openAt(short), closedAt(integer), openAt(value),
+		exactly("["), exactly("("), short)
 	zsetLimit  = maybe(35, lit("LIMIT"), index, index)
 	withScores = maybe(50, oneOf(lit("WITHSCORES"), lit("WITHSCORES"), lit("WITHSCORES"), lit("WITHSCORE")))
 
@@ -21,15 +26,18 @@ var (
 	rangeBy = oneOf(
 		seq(index, index, maybe(40, lit("REV"))),
 		seq(scoreBound, scoreBound, lit("BYSCORE"), maybe(40, lit("REV")), zsetLimit),
-		seq(oneOf(index, scoreBound, lexBound), oneOf(index, scoreBound, lexBound), shuffled(lit("BYSCORE"), lit("BYLEX"), lit("REV"), seq(lit("LIMIT"), integer, integer))),
+		seq(oneOf(index, scoreBound, lexBound), oneOf(index, scoreBound, lexBound),
+			shuffled(lit("BYSCORE"), lit("BYLEX"), lit("REV"), seq(lit("LIMIT"), integer, integer))),
 	)
 	byLex = seq(lexBound, lexBound, lit("BYLEX"), maybe(40, lit("REV")), zsetLimit)
 	// combined is a count, keys, and what scores are made of them.
-	combined = seq(oneOf(seq(exactly("1"), key), seq(exactly("2"), key, key), seq(exactly("2"), key, key), seq(exactly("3"), key, key, key), seq(integer, times(1, 3, key))),
+	combined = seq(oneOf(seq(exactly("1"), key), seq(exactly("2"), key, key), seq(exactly("2"), key, key),
+		seq(exactly("3"), key, key, key), seq(integer, times(1, 3, key))),
 		maybe(30, oneOf(seq(lit("WEIGHTS"), smallScore, smallScore), seq(lit("WEIGHTS"), times(1, 3, zsetScore)))),
 		maybe(40, lit("AGGREGATE"), oneOf(lit("SUM"), lit("MIN"), lit("MAX"), lit("MAX"), short)))
-	severalKeys = oneOf(seq(exactly("1"), key), seq(exactly("2"), key, key), seq(exactly("3"), key, key, key), seq(integer, times(1, 3, key)))
-	lowOrHigh   = oneOf(lit("MIN"), lit("MAX"), lit("MIN"), lit("MAX"), lit("MIN"), short)
+	severalKeys = oneOf(seq(exactly("1"), key), seq(exactly("2"), key, key), seq(exactly("3"), key, key, key),
+		seq(integer, times(1, 3, key)))
+	lowOrHigh = oneOf(lit("MIN"), lit("MAX"), lit("MIN"), lit("MAX"), lit("MIN"), short)
 )
 
 func smallScore(g *generator) { g.add(strconv.FormatFloat(float64(g.rng.IntN(25)-8)/2, 'g', -1, 64)) }
@@ -118,7 +126,8 @@ var zsetTemplates = []template{
 	{6, "zdiffstore", []arg{key, severalKeys}},
 	{4, "zintercard", []arg{severalKeys, maybe(40, lit("LIMIT"), integer)}},
 	{4, "zrandmember", []arg{key, maybe(80, integer, maybe(50, lit("WITHSCORES")))}},
-	{4, "zscan", []arg{key, oneOf(exactly("0"), integer), shuffled(seq(lit("MATCH"), pattern), seq(lit("COUNT"), integer), lit("NOVALUES"))}},
+	{4, "zscan", []arg{key, oneOf(exactly("0"), integer),
+		shuffled(seq(lit("MATCH"), pattern), seq(lit("COUNT"), integer), lit("NOVALUES"))}},
 	{3, "zscan", []arg{key, exactly("0"), lit("COUNT"), exactly("100000")}},
 	{3, "sadd", []arg{key, times(1, 6, oneOf(short, integer))}},
 	{6, "object|encoding", []arg{key}},

@@ -30,7 +30,8 @@ type oracle struct {
 // knownDifferences is all of them. An entry that a long run does not use is reported: it hides nothing and should go.
 var knownDifferences = []known{
 	{reference: "7.0", commands: "scan sscan hscan zscan",
-		reason: "7.4 reads cursors otherwise: it takes blanks before them and refuses a minus and none at all; 7.0 did the opposite",
+		reason: "7.4 reads cursors otherwise: it takes blanks before them and refuses a minus and none at all; 7.0 did the " +
+			"opposite",
 		applies: func(args []string, want, got respclient.Value) bool {
 			const refused = "ERR invalid cursor"
 			at := cursorAt(args)
@@ -39,15 +40,18 @@ var knownDifferences = []known{
 	{reference: "7.0", commands: "bitcount bitpos",
 		reason: "7.0 looked at the key before it looked at the range; 7.4 reads all arguments first",
 		applies: func(_ []string, want, got respclient.Value) bool {
-			return (want.Kind == ':' && want.Int <= 0 || wrongType(want)) && (got.Text == "ERR syntax error" || got.Text == "ERR value is not an integer or out of range")
+			return (want.Kind == ':' && want.Int <= 0 || wrongType(want)) &&
+				(got.Text == "ERR syntax error" || got.Text == "ERR value is not an integer or out of range")
 		}},
 	{reference: "7.0", commands: "object",
 		reason: "7.0 knows no listpack of a set or of a list",
 		applies: func(args []string, want, got respclient.Value) bool {
-			return len(args) == 3 && strings.EqualFold(args[1], "encoding") && got.Text == "listpack" && (want.Text == "hashtable" || want.Text == "quicklist")
+			return len(args) == 3 && strings.EqualFold(args[1], "encoding") && got.Text == "listpack" &&
+				(want.Text == "hashtable" || want.Text == "quicklist")
 		}},
 	{reference: "7.0", commands: "object",
-		reason: "7.4 makes a hash a table for a call that names more fields than a listpack may have, also if they are the same",
+		reason: "7.4 makes a hash a table for a call that names more fields than a listpack may have, " +
+			"also if they are the same",
 		applies: func(args []string, want, got respclient.Value) bool {
 			return len(args) == 3 && strings.EqualFold(args[1], "encoding") && want.Text == "listpack" && got.Text == "hashtable"
 		}},
@@ -59,30 +63,36 @@ var knownDifferences = []known{
 	{reference: "7.0", commands: "lpos",
 		reason: "7.0 takes a rank of -2^63",
 		applies: func(args []string, _, got respclient.Value) bool {
-			return slices.Contains(args, "-9223372036854775808") && strings.HasPrefix(got.Text, "ERR value is out of range, value must between -9223372036854775807 and ")
+			return slices.Contains(args, "-9223372036854775808") &&
+				strings.HasPrefix(got.Text, "ERR value is out of range, value must between -9223372036854775807 and ")
 		}},
 	{reference: "7.0", commands: "blpop brpop blmove brpoplpush blmpop bzpopmin bzpopmax bzmpop",
 		reason: "7.0 let large timeouts overflow, and refused them as negative",
 		applies: func(_ []string, want, got respclient.Value) bool {
 			return want.Text == "ERR timeout is negative" && got.Text == "ERR timeout is out of range"
 		}},
-	{reference: "7.0", commands: "zadd zincrby zscore zmscore zrank zrevrank zrange zrevrange zrangebyscore zrevrangebyscore zpopmin zpopmax zmpop bzpopmin bzpopmax bzmpop zunion zinter zdiff",
+	{reference: "7.0", commands: "zadd zincrby zscore zmscore zrank zrevrank zrange zrevrange zrangebyscore " +
+		"zrevrangebyscore zpopmin zpopmax zmpop bzpopmin bzpopmax bzmpop zunion zinter zdiff",
 		reason:  "7.0 prints 17 digits of a score, 7.4 as many as it takes to read the same",
 		applies: func(_ []string, want, got respclient.Value) bool { return equalNumbers(want, got) }},
 	{reference: "7.0", commands: "zscan",
-		reason: "as for the other commands that tell scores; and what 7.4 makes a skiplist for the number of members a call names may be a listpack",
+		reason: "as for the other commands that tell scores; and what 7.4 makes a skiplist for the number of members a " +
+			"call names may be a listpack",
 		applies: func(args []string, want, got respclient.Value) bool {
 			return want.Kind == '*' && got.Kind == '*' && sameWalk(args, inSeventeen(want), inSeventeen(got))
 		}},
 	{reference: "7.0", commands: "object",
-		reason: "7.4 makes a sorted set a skiplist for a call that names more members than a listpack may have, also if they are the same",
+		reason: "7.4 makes a sorted set a skiplist for a call that names more members than a listpack may have, also if " +
+			"they are the same",
 		applies: func(args []string, want, got respclient.Value) bool {
 			return len(args) == 3 && strings.EqualFold(args[1], "encoding") && want.Text == "listpack" && got.Text == "skiplist"
 		}},
 	{reference: "7", commands: "sort sort_ro",
-		reason: "the reference takes a weight for bad if any number it read before was out of range: errno is as that left it",
+		reason: "the reference takes a weight for bad if any number it read before was out of range: " +
+			"errno is as that left it",
 		applies: func(args []string, want, got respclient.Value) bool {
-			return want.Text == notDouble && got.Kind == '*' && (containsFold(args, "BY") || containsFold(args, "GET") || !slices.ContainsFunc(got.Elems, isNoNumber))
+			return want.Text == notDouble && got.Kind == '*' &&
+				(containsFold(args, "BY") || containsFold(args, "GET") || !slices.ContainsFunc(got.Elems, isNoNumber))
 		}, sorted: true, rare: true},
 	{reference: "7", commands: "object",
 		reason: "the reference makes a skiplist of a sorted set that it sorts; here SORT only reads",
@@ -108,32 +118,42 @@ type mend struct {
 
 // mends is all of them. Calls go to other references as they are.
 var mends = []mend{
-	{reference: "7.0", commands: "lrem", reason: "7.0 takes a count of -2^63, and removes all; 7.4 refuses it", apply: func(args []string) []string {
-		if len(args) > 2 && args[2] == "-9223372036854775808" {
-			args[2] = "-9223372036854775807"
-		}
-		return args
-	}},
-	{reference: "7.0", commands: "lset", reason: "7.4 looks at the index's lower 32 bits alone", apply: func(args []string) []string {
-		if len(args) > 2 {
-			if n, err := strconv.ParseInt(args[2], 10, 64); err == nil {
-				args[2] = strconv.Itoa(int(int32(n)))
+	{reference: "7.0", commands: "lrem", reason: "7.0 takes a count of -2^63, and removes all; 7.4 refuses it",
+		apply: func(args []string) []string {
+			if len(args) > 2 && args[2] == "-9223372036854775808" {
+				args[2] = "-9223372036854775807"
 			}
-		}
-		return args
-	}},
-	{reference: "7.0", commands: "zrank", reason: "7.0 knows no WITHSCORE, and an argument too many spoils a transaction", apply: withoutFourth},
+			return args
+		}},
+	{reference: "7.0", commands: "lset", reason: "7.4 looks at the index's lower 32 bits alone",
+		apply: func(args []string) []string {
+			if len(args) > 2 {
+				if n, err := strconv.ParseInt(args[2], 10, 64); err == nil {
+					args[2] = strconv.Itoa(int(int32(n)))
+				}
+			}
+			return args
+		}},
+	{reference: "7.0", commands: "zrank", reason: "7.0 knows no WITHSCORE, and an argument too many spoils a transaction",
+		apply: withoutFourth},
 	{reference: "7.0", commands: "zrevrank", reason: "as for ZRANK", apply: withoutFourth},
-	{reference: "7.0", commands: rangesWithLimit, reason: "7.0 finds nothing behind an offset below zero; 7.4 at times goes the other way", apply: offsetsUp},
-	{reference: "7", commands: rangesWithLimit, reason: "behind an offset below zero a skiplist has at times something, a listpack nothing; and the reference makes a skiplist of what it sorts",
+	{reference: "7.0", commands: rangesWithLimit,
+		reason: "7.0 finds nothing behind an offset below zero; 7.4 at times goes the other way", apply: offsetsUp},
+	{reference: "7", commands: rangesWithLimit,
+		reason: "behind an offset below zero a skiplist has at times something, a listpack nothing; and the reference " +
+			"makes a skiplist of what it sorts",
 		apply: offsetsUp, sorts: true},
-	{reference: "7", commands: "zadd zincrby", reason: "a skiplist keeps -0, of which a listpack makes 0; and the reference makes a skiplist of what it sorts", apply: plusZero, sorts: true},
-	{reference: "7.0", commands: "zadd", reason: "the same; and 7.4 makes a skiplist for a call that names more members than a listpack may have", apply: func(args []string) []string {
-		if len(args) > 2*128 {
-			return plusZero(args)
-		}
-		return args
-	}},
+	{reference: "7", commands: "zadd zincrby",
+		reason: "a skiplist keeps -0, of which a listpack makes 0; and the reference makes a skiplist of what it sorts",
+		apply:  plusZero, sorts: true},
+	{reference: "7.0", commands: "zadd",
+		reason: "the same; and 7.4 makes a skiplist for a call that names more members than a listpack may have",
+		apply: func(args []string) []string {
+			if len(args) > 2*128 {
+				return plusZero(args)
+			}
+			return args
+		}},
 }
 
 // plusZero makes every -0 a 0.
@@ -161,7 +181,8 @@ func offsetsUp(args []string) []string {
 // mendFor changes args as the reference needs it, in a round that has SORT or not.
 func mendFor(version string, sorts bool, args []string) []string {
 	for i := range mends {
-		if m := &mends[i]; (sorts || !m.sorts) && strings.HasPrefix(version, m.reference) && contains(m.commands, strings.ToLower(args[0])) {
+		if m := &mends[i]; (sorts || !m.sorts) && strings.HasPrefix(version, m.reference) &&
+			contains(m.commands, strings.ToLower(args[0])) {
 			args = m.apply(args)
 		}
 	}
@@ -237,7 +258,8 @@ func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == 
 func excused(ref oracle, args []string, want, got respclient.Value) bool {
 	for i := range knownDifferences {
 		k := &knownDifferences[i]
-		if strings.HasPrefix(ref.version, k.reference) && (ref.sorted || !k.sorted) && contains(k.commands, strings.ToLower(args[0])) && k.applies(args, want, got) {
+		if strings.HasPrefix(ref.version, k.reference) && (ref.sorted || !k.sorted) &&
+			contains(k.commands, strings.ToLower(args[0])) && k.applies(args, want, got) {
 			k.used++
 			return true
 		}

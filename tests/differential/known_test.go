@@ -10,7 +10,8 @@ import (
 func TestKnownDifferences(t *testing.T) {
 	old, newer := oracle{version: "7.0.15"}, oracle{version: "7.4.1"}
 	sorted := oracle{version: "7.4.1", sorted: true}
-	const cursor, syntax, integer = "-ERR invalid cursor\r\n", "-ERR syntax error\r\n", "-ERR value is not an integer or out of range\r\n"
+	const cursor, syntax, integer = "-ERR invalid cursor\r\n", "-ERR syntax error\r\n",
+		"-ERR value is not an integer or out of range\r\n"
 	const notNumber = "-" + notDouble + "\r\n"
 	for _, c := range []struct {
 		ref                oracle
@@ -36,12 +37,18 @@ func TestKnownDifferences(t *testing.T) {
 		{old, "ZSCORE k m", "$3\r\n0.1\r\n", "$19\r\n0.10000000000000001\r\n", true},
 		{old, "ZSCORE k m", "$3\r\n0.1\r\n", "$3\r\n0.2\r\n", false},
 		{newer, "ZSCORE k m", "$3\r\n0.1\r\n", "$19\r\n0.10000000000000001\r\n", false},
-		{old, "ZSCAN k 0", "*2\r\n$1\r\n0\r\n*2\r\n$1\r\nm\r\n$3\r\n0.1\r\n", "*2\r\n$1\r\n0\r\n*2\r\n$1\r\nm\r\n$19\r\n0.10000000000000001\r\n", true},
-		{old, "ZSCAN k 0", "*2\r\n$1\r\n0\r\n*2\r\n$1\r\nm\r\n$3\r\n0.1\r\n", "*2\r\n$1\r\n0\r\n*2\r\n$1\r\nn\r\n$3\r\n0.1\r\n", false},
-		{old, "ZSCAN k 0", "*2\r\n$1\r\n0\r\n*2\r\n$1\r\nm\r\n$1\r\n0\r\n", "*2\r\n$1\r\n0\r\n*2\r\n$1\r\nm\r\n$2\r\n-0\r\n", true},
-		{newer, "ZSCAN k 0", "*2\r\n$1\r\n0\r\n*2\r\n$1\r\nm\r\n$1\r\n0\r\n", "*2\r\n$1\r\n0\r\n*2\r\n$1\r\nm\r\n$2\r\n-0\r\n", false},
-		{newer, "ZSCAN k 0", "*2\r\n$1\r\n0\r\n*2\r\n$1\r\nm\r\n$3\r\n1e3\r\n", "*2\r\n$1\r\n0\r\n*2\r\n$1\r\nm\r\n$4\r\n1000\r\n", false},
-		{sorted, "ZSCAN k 0", "*2\r\n$1\r\n0\r\n*2\r\n$1\r\nm\r\n$3\r\n1e3\r\n", "*2\r\n$1\r\n0\r\n*2\r\n$1\r\nm\r\n$4\r\n1000\r\n", true},
+		{old, "ZSCAN k 0", "*2\r\n$1\r\n0\r\n*2\r\n$1\r\nm\r\n$3\r\n0.1\r\n",
+			"*2\r\n$1\r\n0\r\n*2\r\n$1\r\nm\r\n$19\r\n0.10000000000000001\r\n", true},
+		{old, "ZSCAN k 0", "*2\r\n$1\r\n0\r\n*2\r\n$1\r\nm\r\n$3\r\n0.1\r\n",
+			"*2\r\n$1\r\n0\r\n*2\r\n$1\r\nn\r\n$3\r\n0.1\r\n", false},
+		{old, "ZSCAN k 0", "*2\r\n$1\r\n0\r\n*2\r\n$1\r\nm\r\n$1\r\n0\r\n",
+			"*2\r\n$1\r\n0\r\n*2\r\n$1\r\nm\r\n$2\r\n-0\r\n", true},
+		{newer, "ZSCAN k 0", "*2\r\n$1\r\n0\r\n*2\r\n$1\r\nm\r\n$1\r\n0\r\n",
+			"*2\r\n$1\r\n0\r\n*2\r\n$1\r\nm\r\n$2\r\n-0\r\n", false},
+		{newer, "ZSCAN k 0", "*2\r\n$1\r\n0\r\n*2\r\n$1\r\nm\r\n$3\r\n1e3\r\n",
+			"*2\r\n$1\r\n0\r\n*2\r\n$1\r\nm\r\n$4\r\n1000\r\n", false},
+		{sorted, "ZSCAN k 0", "*2\r\n$1\r\n0\r\n*2\r\n$1\r\nm\r\n$3\r\n1e3\r\n",
+			"*2\r\n$1\r\n0\r\n*2\r\n$1\r\nm\r\n$4\r\n1000\r\n", true},
 		{sorted, "SORT k", notNumber, "*1\r\n$3\r\n1.5\r\n", true},
 		{sorted, "SORT k", notNumber, "*1\r\n$3\r\nabc\r\n", false},
 		{sorted, "SORT k", notNumber, "*3\r\n$2\r\n1\x00\r\n$2\r\n 1\r\n$4\r\n0x1f\r\n", true},
@@ -70,12 +77,14 @@ func TestMends(t *testing.T) {
 		{"7.0.15", "ZRANK k", "ZRANK k"},
 		{"7.0.15", "ZRANGEBYLEX k - + LIMIT -3 5", "ZRANGEBYLEX k - + LIMIT 3 5"},
 	} {
-		if got := mendFor(c.version, strings.HasSuffix(c.version, " sorts"), strings.Fields(c.call)); !slices.Equal(got, strings.Fields(c.want)) {
+		if got := mendFor(c.version, strings.HasSuffix(c.version, " sorts"), strings.Fields(c.call)); !slices.Equal(got,
+			strings.Fields(c.want)) {
 			t.Errorf("%s for %s: %q", c.call, c.version, got)
 		}
 	}
 	for call, want := range map[string]string{
-		"SPOP k 3": "SCARD k", "spop k": "SCARD k", "SORT k STORE d DESC": "SORT k DESC", "SORT k STORE a LIMIT 0 1 store b": "SORT k LIMIT 0 1", "SORT k STORE": "SORT k", "SPOP": "SPOP",
+		"SPOP k 3": "SCARD k", "spop k": "SCARD k", "SORT k STORE d DESC": "SORT k DESC",
+		"SORT k STORE a LIMIT 0 1 store b": "SORT k LIMIT 0 1", "SORT k STORE": "SORT k", "SPOP": "SPOP",
 	} {
 		c := callOf(call)
 		if got := c.tame().args; !slices.Equal(got, strings.Fields(want)) || !slices.Equal(c.args, strings.Fields(call)) {

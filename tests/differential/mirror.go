@@ -83,7 +83,8 @@ func (p *pair) mirror(c *call, want respclient.Value) (what string, err error) {
 	onCopy := slices.Clone(c.args)
 	onCopy[1] = mirrorKey
 	removal := append([]string{"SREM", key}, taken...)
-	replies, err := link.all([]string{"SMEMBERS", key}, []string{"COPY", key, mirrorKey, "REPLACE"}, onCopy, []string{"DEL", mirrorKey}, removal)
+	replies, err := link.all([]string{"SMEMBERS", key}, []string{"COPY", key, mirrorKey, "REPLACE"}, onCopy,
+		[]string{"DEL", mirrorKey}, removal)
 	if err != nil {
 		return "", err
 	}

@@ -197,7 +197,8 @@ func (p *pair) playTogether(calls []call) *difference {
 		}
 	}
 	if gotErr != nil || wantErr != nil {
-		return &difference{at: len(calls) - 1, call: &calls[len(calls)-1], what: fmt.Sprintf("%v, %v", wantErr, gotErr), lost: true}
+		return &difference{at: len(calls) - 1, call: &calls[len(calls)-1],
+			what: fmt.Sprintf("%v, %v", wantErr, gotErr), lost: true}
 	}
 	return nil
 }
@@ -209,7 +210,8 @@ func (p *pair) apart(want, got []byte) string {
 		at++
 	}
 	from := max(0, at-100)
-	return fmt.Sprintf("%s answers %.400q\n%s answers %.400q\n(from byte %d on)", p.reference.name, want[from:], p.subject.name, got[from:], from)
+	return fmt.Sprintf("%s answers %.400q\n%s answers %.400q\n(from byte %d on)",
+		p.reference.name, want[from:], p.subject.name, got[from:], from)
 }
 
 // cutBy lets the network cut batches for spindle, at random.
@@ -221,7 +223,8 @@ func (p *pair) places(size int) []int {
 		return nil
 	}
 	var cuts []int
-	for at := 1 + p.cuts.IntN(min(size-1, 200)); at < size && len(cuts) < 20; at += 1 + p.cuts.IntN(1+size/(1+p.cuts.IntN(20))) {
+	for at := 1 + p.cuts.IntN(min(size-1, 200)); at < size &&
+		len(cuts) < 20; at += 1 + p.cuts.IntN(1+size/(1+p.cuts.IntN(20))) {
 		cuts = append(cuts, at)
 	}
 	return cuts

@@ -110,7 +110,8 @@ func newPlanner(seed, number uint64, version string, has func(name string) bool)
 	for _, f := range gives {
 		makes = append(makes, family{templates: f.templates[:1]})
 	}
-	return &planner{rng: rng, groups: groups, waits: w, gives: with(gives...), makes: with(makes...), acts: with(others...), stores: with(stores), clients: 2 + rng.IntN(crowdSize-3)}
+	return &planner{rng: rng, groups: groups, waits: w, gives: with(gives...), makes: with(makes...),
+		acts: with(others...), stores: with(stores), clients: 2 + rng.IntN(crowdSize-3)}
 }
 
 // from is a call of a generator's templates.
@@ -124,7 +125,8 @@ func from(g *generator) []string {
 func (p *planner) plan() (steps []step) {
 	for _, key := range []string{"a", "b", "c"} {
 		if p.groups && p.rng.IntN(3) == 0 {
-			steps = append(steps, step{client: crowdSize - 1, calls: [][]string{{"XGROUP", "CREATE", key, "g", "$", "MKSTREAM"}}})
+			steps = append(steps, step{client: crowdSize - 1,
+				calls: [][]string{{"XGROUP", "CREATE", key, "g", "$", "MKSTREAM"}}})
 		}
 	}
 	for i := range p.clients {
@@ -154,7 +156,8 @@ func (p *planner) act(client int) step {
 	n := p.rng.IntN(100)
 	switch other := p.rng.IntN(p.clients); {
 	case n < 4:
-		return step{client: client, calls: [][]string{{"CLIENT", "UNBLOCK", "@" + strconv.Itoa(other), pick(p.acts, []string{"ERROR", "TIMEOUT"})}}}
+		return step{client: client, calls: [][]string{{"CLIENT", "UNBLOCK", "@" + strconv.Itoa(other),
+			pick(p.acts, []string{"ERROR", "TIMEOUT"})}}}
 	case n < 6:
 		return step{client: other, leaves: hangsUp}
 	case n < 8:

@@ -65,5 +65,6 @@ func (r *runner) round(round uint64, n int) (sent []call, d *difference, err err
 // rate is calls a second since a time, for reports.
 func (r *runner) rate(since time.Time) string {
 	took := time.Since(since)
-	return fmt.Sprintf("%d calls in %v: %.0f calls/s", r.sent, took.Round(time.Millisecond), float64(r.sent)/took.Seconds())
+	return fmt.Sprintf("%d calls in %v: %.0f calls/s", r.sent, took.Round(time.Millisecond),
+		float64(r.sent)/took.Seconds())
 }

@@ -62,7 +62,8 @@ func (p *pair) explain(calls []call, d *difference) string {
 		return err == nil && again != nil && !again.lost && again.kind() == d.kind()
 	}
 	if !differs(calls) {
-		return fmt.Sprintf("%s\n%.1000s\nand does not come again when its round is replayed", d.what, calls[len(calls)-1].text())
+		return fmt.Sprintf("%s\n%.1000s\nand does not come again when its round is replayed",
+			d.what, calls[len(calls)-1].text())
 	}
 	calls = shrink(calls, differs, time.Minute)
 	again, err := p.replay(calls)

@@ -181,7 +181,8 @@ func (p *pair) crossRestore(key string) (what string, err error) {
 			}
 		}
 		if len(last.Elems) != 3 || last.Elems[0].Kind != '+' || last.Elems[1].String() != digests[i].String() {
-			return fmt.Sprintf("%s restores %.100q, dumped by the other as %.200q (digest %v): %v", s.name, key, dumps[1-i].Text, digests[i], last), nil
+			return fmt.Sprintf("%s restores %.100q, dumped by the other as %.200q (digest %v): %v",
+				s.name, key, dumps[1-i].Text, digests[i], last), nil
 		}
 	}
 	return "", nil

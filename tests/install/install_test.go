@@ -22,7 +22,8 @@ type root struct{ dir string }
 // places are the variables of make that put everything below the root.
 func (r root) places() []string {
 	return []string{
-		"PREFIX=" + r.at("usr"), "SYSCONFDIR=" + r.at("etc"), "STATEDIR=" + r.at("state"), "LOGDIR=" + r.at("log"), "RUNDIR=" + r.at("run"),
+		"PREFIX=" + r.at("usr"), "SYSCONFDIR=" + r.at("etc"), "STATEDIR=" + r.at("state"), "LOGDIR=" + r.at("log"),
+		"RUNDIR=" + r.at("run"),
 		"BIN=" + r.at("built"), "SHARE=" + r.at("share"), "GOFLAGS=-pgo=off",
 	}
 }
@@ -78,10 +79,13 @@ func execStart(t *testing.T, unit string) []string {
 func TestInstalled(t *testing.T) {
 	r := installed(t)
 	for path, mode := range map[string]fs.FileMode{
-		"usr/bin/spindle": 0o755, "usr/lib/systemd/system/spindle.service": 0o644, "etc/spindle/spindle.conf": 0o640, "etc/logrotate.d/spindle": 0o644,
-		"usr/lib/systemd/system/spindle-sentinel.service": 0o644, "etc/spindle/sentinel.conf": 0o640, "usr/share/man/man1/spindle-sentinel.1": 0o644,
-		"usr/share/man/man1/spindle.1": 0o644, "usr/share/man/man5/spindle.conf.5": 0o644,
-		"usr/share/bash-completion/completions/spindle": 0o644, "usr/share/zsh/site-functions/_spindle": 0o644, "usr/share/spindle/user.sh": 0o644,
+		"usr/bin/spindle": 0o755, "usr/lib/systemd/system/spindle.service": 0o644,
+		"etc/spindle/spindle.conf": 0o640, "etc/logrotate.d/spindle": 0o644,
+		"usr/lib/systemd/system/spindle-sentinel.service": 0o644, "etc/spindle/sentinel.conf": 0o640,
+		"usr/share/man/man1/spindle-sentinel.1": 0o644,
+		"usr/share/man/man1/spindle.1":          0o644, "usr/share/man/man5/spindle.conf.5": 0o644,
+		"usr/share/bash-completion/completions/spindle": 0o644, "usr/share/zsh/site-functions/_spindle": 0o644,
+		"usr/share/spindle/user.sh": 0o644,
 	} {
 		stat, err := os.Lstat(r.at(path))
 		if err != nil || stat.Mode() != mode {
@@ -92,12 +96,14 @@ func TestInstalled(t *testing.T) {
 		if to, err := os.Readlink(r.at("usr/bin/spindle-" + tool)); err != nil || to != "spindle" {
 			t.Errorf("spindle-%s leads to %q, %v", tool, to, err)
 		}
-		if out, code := testkit.Run(t, time.Minute, "", r.at("usr/bin/spindle-"+tool)); code != 1 || !strings.Contains(out, "Usage: spindle "+tool) {
+		if out, code := testkit.Run(t, time.Minute, "", r.at("usr/bin/spindle-"+tool)); code != 1 ||
+			!strings.Contains(out, "Usage: spindle "+tool) {
 			t.Errorf("spindle-%s: %d %s", tool, code, out)
 		}
 	}
 	conf := r.at("etc/spindle/spindle.conf")
-	for _, line := range []string{"bind 127.0.0.1 -::1", "dir " + r.at("state"), "logfile " + r.at("log/spindle.log"), "pidfile " + r.at("run/spindle.pid")} {
+	for _, line := range []string{"bind 127.0.0.1 -::1", "dir " + r.at("state"), "logfile " + r.at("log/spindle.log"),
+		"pidfile " + r.at("run/spindle.pid")} {
 		if !strings.Contains(read(t, conf), "\n"+line+"\n") {
 			t.Errorf("the configuration lacks %q", line)
 		}
@@ -107,7 +113,8 @@ func TestInstalled(t *testing.T) {
 	}
 
 	command := execStart(t, r.at("usr/lib/systemd/system/spindle.service"))
-	if want := []string{r.at("usr/bin/spindle"), conf, "--supervised", "systemd", "--daemonize", "no"}; !slices.Equal(command, want) {
+	if want := []string{r.at("usr/bin/spindle"), conf, "--supervised", "systemd", "--daemonize",
+		"no"}; !slices.Equal(command, want) {
 		t.Errorf("ExecStart is %q, want %q", command, want)
 	}
 	heard, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: r.at("notify"), Net: "unixgram"})
@@ -145,7 +152,8 @@ func TestInstalled(t *testing.T) {
 
 	sentinel, sentinelPort := execStart(t, r.at("usr/lib/systemd/system/spindle-sentinel.service")), testkit.FreePort(t)
 	watcher := testkit.Launch(t, testkit.Spec{
-		Program: sentinel[0], Bare: true, Port: sentinelPort, Args: append(sentinel[1:], "--port", strconv.Itoa(sentinelPort)),
+		Program: sentinel[0], Bare: true, Port: sentinelPort,
+		Args: append(sentinel[1:], "--port", strconv.Itoa(sentinelPort)),
 	})
 	if n := len(watcher.Do("SENTINEL", "MASTERS").Elems); n != 1 {
 		t.Errorf("the Sentinel of the unit watches %d primaries", n)
@@ -184,10 +192,12 @@ func TestUnits(t *testing.T) {
 		if err := os.WriteFile(unit, []byte(places.Replace(read(t, "../../packaging/systemd/"+name))), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if out, code := testkit.Run(t, testkit.Slowly(time.Minute), "", analyze, "verify", "--man=no", unit); code != 0 || strings.Contains(out, name) {
+		if out, code := testkit.Run(t, testkit.Slowly(time.Minute), "", analyze, "verify", "--man=no", unit); code != 0 ||
+			strings.Contains(out, name) {
 			t.Errorf("systemd-analyze verify %s: %d %s", name, code, out)
 		}
-		if out, code := testkit.Run(t, testkit.Slowly(time.Minute), "", analyze, "security", "--offline=yes", "--threshold=30", unit); code != 0 {
+		if out, code := testkit.Run(t, testkit.Slowly(time.Minute), "", analyze, "security", "--offline=yes",
+			"--threshold=30", unit); code != 0 {
 			t.Errorf("systemd-analyze security %s: %d %s", name, code, out)
 		}
 	}

@@ -233,7 +233,8 @@ func TestQueryBufferOfSlowSenders(t *testing.T) {
 		}
 		return nil
 	})
-	if over, data := s.InfoInt("memory", "used_memory_overhead"), s.InfoInt("memory", "used_memory_dataset"); over < 19_000_000 || data > before {
+	if over, data := s.InfoInt("memory", "used_memory_overhead"), s.InfoInt("memory",
+		"used_memory_dataset"); over < 19_000_000 || data > before {
 		t.Errorf("overhead %d, dataset %d", over, data)
 	}
 	for _, conn := range conns {

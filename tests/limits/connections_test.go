@@ -84,7 +84,8 @@ func TestManyConnections(t *testing.T) {
 			defer c.Close()
 			c.SetTimeout(testkit.Slowly(30 * time.Second))
 			for n := range rounds {
-				replies, err := c.Pipeline([]any{"SET", fmt.Sprint("k", i), n}, []any{"GET", fmt.Sprint("k", i)}, []any{"INCR", "total"})
+				replies, err := c.Pipeline([]any{"SET", fmt.Sprint("k", i), n}, []any{"GET", fmt.Sprint("k", i)},
+					[]any{"INCR", "total"})
 				if err != nil || replies[1].Text != fmt.Sprint(n) {
 					t.Errorf("connection %d: %v %v", i, replies, err)
 					return
@@ -159,7 +160,8 @@ func TestTimeout(t *testing.T) {
 		speaking.Must("PING")
 		select {
 		case err := <-gone:
-			if took := time.Since(began); err == nil || strings.Contains(err.Error(), "timeout") || took < 1900*time.Millisecond {
+			if took := time.Since(began); err == nil || strings.Contains(err.Error(), "timeout") ||
+				took < 1900*time.Millisecond {
 				t.Errorf("let go after %v: %v", took, err)
 			}
 			list := speaking.Must("CLIENT", "LIST").Text

@@ -33,10 +33,12 @@ func TestHandshakesThatStop(t *testing.T) {
 	const limit, each = 10 * time.Second, 48 << 10 // what one may take and cost
 	many := 400 * testkit.Scale()
 	certs, port := testkit.NewCertificates(t), testkit.FreePort(t)
-	s := testkit.Start(t, append(certs.Directives(port), "--maxclients", strconv.Itoa(many+100), "--tls-auth-clients", "no")...)
+	s := testkit.Start(t, append(certs.Directives(port), "--maxclients", strconv.Itoa(many+100),
+		"--tls-auth-clients", "no")...)
 	address := "127.0.0.1:" + strconv.Itoa(port)
 	secure := func() error {
-		c, err := tls.DialWithDialer(&net.Dialer{Timeout: testkit.Slowly(10 * time.Second)}, "tcp", address, certs.Client(t, false))
+		c, err := tls.DialWithDialer(&net.Dialer{Timeout: testkit.Slowly(10 * time.Second)}, "tcp", address,
+			certs.Client(t, false))
 		if err != nil {
 			return err
 		}

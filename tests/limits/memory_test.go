@@ -29,7 +29,8 @@ func announce(t *testing.T, s *testkit.Server, n int, first string) net.Conn {
 func TestAnnouncedArgumentsCostNothing(t *testing.T) {
 	s := testkit.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru", "--maxmemory-clients", "64mb")
 	fill := s.Dial()
-	testkit.Pipe(t, fill, 100_000, func(i int) []any { return []any{"SET", fmt.Sprint("key:", i), strings.Repeat("v", 300)} })
+	testkit.Pipe(t, fill, 100_000,
+		func(i int) []any { return []any{"SET", fmt.Sprint("key:", i), strings.Repeat("v", 300)} })
 	before := s.InfoInt("memory", "used_memory")
 	const crowd, sent = 100, 100_000
 	for i := range crowd {
@@ -66,7 +67,8 @@ func TestAnnouncedArgumentsCostNothing(t *testing.T) {
 // and serves on. It serves writes again when memory was freed.
 func TestNoMoreMemory(t *testing.T) {
 	limited := func(t *testing.T) *testkit.Server {
-		return testkit.Launch(t, testkit.Spec{Shell: "ulimit -v 4000000", Args: []string{"--client-query-buffer-limit", "2gb"}})
+		return testkit.Launch(t, testkit.Spec{Shell: "ulimit -v 4000000",
+			Args: []string{"--client-query-buffer-limit", "2gb"}})
 	}
 	works := func(t *testing.T, s *testkit.Server) {
 		t.Helper()

@@ -87,7 +87,8 @@ func TestReaderThatNeverReads(t *testing.T) {
 			}
 			s.AwaitInfo(testkit.Slowly(20*time.Second), "stats", "client_output_buffer_limit_disconnections", "1")
 			s.AwaitLog(testkit.Slowly(10*time.Second), " scheduled to be closed ASAP for overcoming of output buffer limits.")
-			if line := clientLine.FindString(s.Log()); !strings.Contains(line, " addr="+deaf.LocalAddr().String()+" ") || strings.Contains(line, " omem=0 ") {
+			if line := clientLine.FindString(s.Log()); !strings.Contains(line, " addr="+deaf.LocalAddr().String()+" ") ||
+				strings.Contains(line, " omem=0 ") {
 				t.Errorf("the log says of the client: %q", line)
 			}
 			b.undisturbed(t, time.Second)
@@ -123,7 +124,8 @@ func TestQueryBufferLimit(t *testing.T) {
 	long := dial(t, s.Addr) // one argument that is just too long: sent whole, then the connection ends, as with Redis
 	defer long.Close()
 	long.SetDeadline(time.Now().Add(testkit.Slowly(10 * time.Second)))
-	if _, err := fmt.Fprintf(long, "*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$1048576\r\n%s\r\n", strings.Repeat("z", 1<<20)); err != nil {
+	if _, err := fmt.Fprintf(long, "*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$1048576\r\n%s\r\n",
+		strings.Repeat("z", 1<<20)); err != nil {
 		t.Errorf("sending an argument of 1 MB: %v", err)
 	}
 	if n, err := long.Read(make([]byte, 16)); n != 0 || err != io.EOF {
@@ -171,7 +173,8 @@ func TestStorms(t *testing.T) {
 			_, err := c.Write([]byte("*2\r\n$3\r\nGE"))
 			return errors.Join(err, c.SetLinger(0))
 		}},
-		{"asks and leaves without reading", func(c *net.TCPConn) error { _, err := c.Write([]byte("GET big\r\nPING\r\n")); return err }},
+		{"asks and leaves without reading",
+			func(c *net.TCPConn) error { _, err := c.Write([]byte("GET big\r\nPING\r\n")); return err }},
 		{"asks and resets without reading", func(c *net.TCPConn) error {
 			_, err := c.Write([]byte("GET big\r\n"))
 			return errors.Join(err, c.SetLinger(0))
@@ -190,13 +193,15 @@ func TestStorms(t *testing.T) {
 			}
 			return err
 		}},
-		{"starts a transaction and leaves", func(c *net.TCPConn) error { _, err := c.Write([]byte("MULTI\r\nSET k v\r\n")); return err }},
+		{"starts a transaction and leaves",
+			func(c *net.TCPConn) error { _, err := c.Write([]byte("MULTI\r\nSET k v\r\n")); return err }},
 		{"waits and leaves", func(c *net.TCPConn) error { _, err := c.Write([]byte("WAIT 1 0\r\n")); return err }},
 		{"watches MONITOR and resets", func(c *net.TCPConn) error {
 			_, err := c.Write([]byte("MONITOR\r\n"))
 			return errors.Join(err, c.SetLinger(0))
 		}},
-		{"asks to become a replica and leaves", func(c *net.TCPConn) error { _, err := c.Write([]byte("PSYNC ? -1\r\n")); return err }},
+		{"asks to become a replica and leaves",
+			func(c *net.TCPConn) error { _, err := c.Write([]byte("PSYNC ? -1\r\n")); return err }},
 	}
 	total := 6000 * testkit.Scale()
 	if testkit.Checked {
@@ -291,10 +296,14 @@ func garbage(rng *rand.Rand) []byte {
 		return p
 	}
 	requests := []string{
-		"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nvalue\r\n", "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", "SET k \"quoted \\x00\"\r\n", "*1\r\n$4\r\nPING\r\n",
-		"*5\r\n$4\r\nMSET\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$1\r\n2\r\n", "*3\r\n$6\r\nAPPEND\r\n$1\r\nk\r\n$3\r\nmore\r\n", "HELLO 3\r\n", "*0\r\n", "*-1\r\n",
-		"MULTI\r\nINCR n\r\nEXEC\r\n", "SCAN 123456789 COUNT 10\r\n", "*2\r\n$4\r\nKEYS\r\n$9\r\n[a-\\*?]^x\r\n", "RESTORE k 0 \"\\x00\\x05hello\\x0b\\x00\"\r\n",
-		"*4\r\n$8\r\nSETRANGE\r\n$1\r\nk\r\n$7\r\n1000000\r\n$1\r\nx\r\n", "DEBUG JMAP\r\n", "CLIENT NO-EVICT on\r\n", "OBJECT FREQ k\r\n",
+		"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nvalue\r\n", "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n",
+		"SET k \"quoted \\x00\"\r\n", "*1\r\n$4\r\nPING\r\n",
+		"*5\r\n$4\r\nMSET\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$1\r\n2\r\n",
+		"*3\r\n$6\r\nAPPEND\r\n$1\r\nk\r\n$3\r\nmore\r\n", "HELLO 3\r\n", "*0\r\n", "*-1\r\n",
+		"MULTI\r\nINCR n\r\nEXEC\r\n", "SCAN 123456789 COUNT 10\r\n",
+		"*2\r\n$4\r\nKEYS\r\n$9\r\n[a-\\*?]^x\r\n", "RESTORE k 0 \"\\x00\\x05hello\\x0b\\x00\"\r\n",
+		"*4\r\n$8\r\nSETRANGE\r\n$1\r\nk\r\n$7\r\n1000000\r\n$1\r\nx\r\n", "DEBUG JMAP\r\n",
+		"CLIENT NO-EVICT on\r\n", "OBJECT FREQ k\r\n",
 	}
 	var p []byte
 	for range 1 + rng.IntN(8) {

@@ -31,7 +31,8 @@ func returned(t *testing.T, s *testkit.Server, size int64) {
 	t.Helper()
 	testkit.Until(t, testkit.Slowly(20*time.Second), "memory given back", func() error {
 		if n := s.RSS(); n > size && !testkit.Checked {
-			return fmt.Errorf("%d MB resident, %d MB allowed; used_memory:%d", n>>20, size>>20, s.InfoInt("memory", "used_memory"))
+			return fmt.Errorf("%d MB resident, %d MB allowed; used_memory:%d",
+				n>>20, size>>20, s.InfoInt("memory", "used_memory"))
 		}
 		return nil
 	})
@@ -101,7 +102,8 @@ func TestLettingGo(t *testing.T) {
 		{"overwriting a large string", func() { s.Do("SET", "large", "small"); s.Do("DEL", "large") }},
 		{"expiry of a large string", func() {
 			s.Do("PEXPIRE", "large", 1)
-			testkit.Until(t, testkit.Slowly(5*time.Second), "expiry", func() error { return testkit.Equal(s.Do("DBSIZE").Int, 0) })
+			testkit.Until(t, testkit.Slowly(5*time.Second), "expiry",
+				func() error { return testkit.Equal(s.Do("DBSIZE").Int, 0) })
 		}},
 	} {
 		s.Do("SET", "large", strings.Repeat("x", size))
@@ -127,7 +129,8 @@ func TestExpiryOfVeryMany(t *testing.T) {
 	due := int64(0)
 	for lead := testkit.Slowly(4 * time.Second); ; lead *= 4 {
 		due = time.Now().Add(lead).UnixMilli()
-		testkit.Pipe(t, s.Dial(), keys, func(i int) []any { return []any{"SET", fmt.Sprint("k:", i), i, "PXAT", due + int64(i%span)} })
+		testkit.Pipe(t, s.Dial(), keys,
+			func(i int) []any { return []any{"SET", fmt.Sprint("k:", i), i, "PXAT", due + int64(i%span)} })
 		s.Do("CONFIG", "RESETSTAT")
 		if time.Now().UnixMilli() < due {
 			break
@@ -148,26 +151,30 @@ func TestExpiryOfVeryMany(t *testing.T) {
 					return
 				case <-time.After(time.Millisecond):
 				}
-				if replies, err := c.Pipeline([]any{"SET", fmt.Sprint("still:", i), n}, []any{"GET", fmt.Sprint("still:", i)}); err != nil || replies[1].Text != fmt.Sprint(n) {
+				if replies, err := c.Pipeline([]any{"SET", fmt.Sprint("still:", i), n},
+					[]any{"GET", fmt.Sprint("still:", i)}); err != nil || replies[1].Text != fmt.Sprint(n) {
 					t.Errorf("a client was disturbed: %v %v", replies, err)
 					return
 				}
 			}
 		})
 	}
-	testkit.Until(t, testkit.Slowly(30*time.Second), "the last key's end", func() error { return testkit.Equal(s.Do("DBSIZE").Int, 10) })
+	testkit.Until(t, testkit.Slowly(30*time.Second), "the last key's end",
+		func() error { return testkit.Equal(s.Do("DBSIZE").Int, 10) })
 	late := time.Now().UnixMilli() - due - int64(span-1)
 	close(stop)
 	wait.Wait()
 	fields := s.Info("stats")
-	t.Logf("expired_keys:%s, lag p99 %s ms, max %s ms, the last was gone %d ms late", fields["expired_keys"], fields["expired_lag_p99_ms"], fields["expired_lag_max_ms"], late)
+	t.Logf("expired_keys:%s, lag p99 %s ms, max %s ms, the last was gone %d ms late",
+		fields["expired_keys"], fields["expired_lag_p99_ms"], fields["expired_lag_max_ms"], late)
 	if n := s.InfoInt("stats", "expired_keys"); n != int64(keys) {
 		t.Errorf("expired_keys:%d, want %d", n, keys)
 	}
 	if ms := s.InfoInt("stats", "expired_lag_p99_ms"); ms > testkit.Slowly(300*time.Millisecond).Milliseconds() {
 		t.Errorf("expired_lag_p99_ms:%d", ms)
 	}
-	if took := time.Duration(s.InfoInt("stats", "longest_turn_cpu_usec")) * time.Microsecond; took > testkit.Slowly(longestTurn) {
+	if took := time.Duration(s.InfoInt("stats",
+		"longest_turn_cpu_usec")) * time.Microsecond; took > testkit.Slowly(longestTurn) {
 		t.Errorf("a turn took %v of its thread", took)
 	}
 	usedAgain(t, s, empty+1<<20)

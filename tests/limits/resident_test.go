@@ -115,8 +115,10 @@ func TestResidentAfterDeletes(t *testing.T) {
 		}
 		return testkit.Equal(s.InfoInt("memory", "active_defrag_running"), 0)
 	})
-	t.Logf("seed %d: RSS %.2f × of what is used after %v, %.2f × at first; the longest turn took %d µs of its thread", seed,
-		float64(s.RSS()-empty)/float64(used), time.Since(began), float64(first)/float64(used), s.InfoInt("stats", "longest_turn_cpu_usec"))
+	t.Logf("seed %d: RSS %.2f × of what is used after %v, %.2f × at first; the longest turn took %d µs of its thread",
+		seed,
+		float64(s.RSS()-empty)/float64(used), time.Since(began), float64(first)/float64(used),
+		s.InfoInt("stats", "longest_turn_cpu_usec"))
 	if got := s.Do("DEBUG", "DIGEST").Text; got != digest {
 		t.Errorf("seed %d: what was moved has changed", seed)
 	}
@@ -167,7 +169,8 @@ func TestResidentInStorm(t *testing.T) {
 	t.Logf("RSS up to %.3f × maxmemory, %.3f × in the end, %d MB sent, evicted_keys:%d", float64(most)/float64(limit),
 		float64(last)/float64(limit), sent>>20, s.InfoInt("stats", "evicted_keys"))
 	m := s.Info("memory")
-	for _, name := range []string{"used_memory", "allocator_allocated", "allocator_active", "allocator_resident", "allocator_muzzy", "used_memory_rss"} {
+	for _, name := range []string{"used_memory", "allocator_allocated", "allocator_active", "allocator_resident",
+		"allocator_muzzy", "used_memory_rss"} {
 		t.Logf("%s:%s", name, m[name])
 	}
 	if float64(most) > bound*float64(limit) {

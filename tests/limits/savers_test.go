@@ -77,7 +77,8 @@ func TestSaversAtOnce(t *testing.T) {
 	writers.Wait()
 	replica.Close()
 	reader.Wait()
-	t.Logf("%d keys: the longest turn took %v of its thread, without savers %v; they took %v, %d at once; %d MB resident at most, %d before",
+	t.Logf("%d keys: the longest turn took %v of its thread, without savers %v; they took %v, %d at once; %d MB "+
+		"resident at most, %d before",
 		keys, together, alone, time.Since(began).Round(time.Millisecond), most, peak>>20, before>>20)
 	if together > max(testkit.Slowly(longestTurn), 2*alone) {
 		t.Errorf("a turn took %v of its thread", together)

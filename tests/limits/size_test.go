@@ -112,7 +112,8 @@ func TestGreatestValue(t *testing.T) {
 	if n := s.Do("STRLEN", "great").Int; n != great {
 		t.Errorf("STRLEN %d", n)
 	}
-	if v, err := s.Ask("APPEND", "great", "x"); err != nil || !strings.HasPrefix(v.Text, "ERR string exceeds maximum allowed size") {
+	if v, err := s.Ask("APPEND", "great", "x"); err != nil ||
+		!strings.HasPrefix(v.Text, "ERR string exceeds maximum allowed size") {
 		t.Errorf("APPEND beyond the greatest length: %v %v", v, err)
 	}
 	turns(t, s, "SETRANGE", func() { s.Do("SETRANGE", "great", great/2, "changed") })

@@ -32,7 +32,8 @@ func nodes(t *testing.T) (all []*testkit.Server, ids []string) {
 	for _, n := range all {
 		testkit.Until(t, testkit.Slowly(30*time.Second), "a well cluster", func() error {
 			v, err := n.Ask("CLUSTER", "INFO")
-			if err == nil && (!strings.Contains(v.Text, "cluster_state:ok") || !strings.Contains(v.Text, "cluster_known_nodes:3")) {
+			if err == nil && (!strings.Contains(v.Text, "cluster_state:ok") ||
+				!strings.Contains(v.Text, "cluster_known_nodes:3")) {
 				err = errors.New(v.Text)
 			}
 			return err
@@ -125,7 +126,8 @@ func TestBigValuesMove(t *testing.T) {
 		}
 		for i, n := range all[:2] {
 			cpu, wall := longest(n)
-			t.Logf("%s, %d elements or bytes in %v: longest turn of %s %v of CPU, %v by the clock; longest PING of %d %v", move.key, before,
+			t.Logf("%s, %d elements or bytes in %v: longest turn of %s %v of CPU, %v by the clock; longest PING of %d %v",
+				move.key, before,
 				time.Since(began).Round(time.Millisecond), []string{"the source", "the target"}[i], cpu, wall, asked, slowest)
 			if cpu > turnMost {
 				t.Errorf("a turn of %v", cpu)

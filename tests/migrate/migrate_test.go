@@ -47,7 +47,8 @@ func target(s *testkit.Server) (host, port string) {
 // TestMigrateBothWays: values of every type arrive whole, one by one and together, at our servers and at redis-server.
 func TestMigrateBothWays(t *testing.T) {
 	servers := map[string]func() *testkit.Server{
-		"spindle": func() *testkit.Server { return testkit.Start(t) }, "redis": func() *testkit.Server { return testkit.Redis(t) },
+		"spindle": func() *testkit.Server { return testkit.Start(t) },
+		"redis":   func() *testkit.Server { return testkit.Redis(t) },
 	}
 	for _, pair := range [][2]string{{"spindle", "spindle"}, {"spindle", "redis"}, {"redis", "spindle"}} {
 		t.Run(pair[0]+"-"+pair[1], func(t *testing.T) {
@@ -105,7 +106,8 @@ func TestKeysOnTheirWay(t *testing.T) {
 	other.Send("EXEC")
 	other.Flush()
 	time.Sleep(20 * time.Millisecond) // that EXEC arrives; if it does not, the test can only pass
-	if v, _ := third.Do("EVAL", "return redis.call('set', 'k', '1')", 0); v.Err() == nil || !strings.HasPrefix(v.Err().Error(), "TRYAGAIN") {
+	if v, _ := third.Do("EVAL", "return redis.call('set', 'k', '1')", 0); v.Err() == nil ||
+		!strings.HasPrefix(v.Err().Error(), "TRYAGAIN") {
 		t.Errorf("a script that has not declared the key: %v", v)
 	}
 	if other.Pending() {
@@ -150,11 +152,15 @@ func TestMigrateErrors(t *testing.T) {
 	closed.Close()
 	for _, call := range [][]any{
 		{host, port, "absent", 0, 1000}, {host, port, "", 0, 1000, "KEYS", "absent", "too"}, {host, port, "k", 0, 1000},
-		{host, port, "k", 0, 1000, "AUTH", "wrong"}, {host, port, "k", 0, 1000, "AUTH2", "nobody", "wrong"}, {host, port, "k", 99, 1000, "AUTH", "secret"},
+		{host, port, "k", 0, 1000, "AUTH", "wrong"}, {host, port, "k", 0, 1000, "AUTH2", "nobody", "wrong"},
+		{host, port, "k", 99, 1000, "AUTH", "secret"},
 		{host, port, "k", 0, 1000, "AUTH"}, {host, port, "k", 0, 1000, "AUTH2", "a"}, {host, port, "k", 0, 1000, "KEYS", "k"},
-		{host, port, "k", 0, 1000, "NOPE"}, {host, port, "k", "x", 1000}, {host, port, "k", 0, "x"}, {host, port, "", 0, 1000, "KEYS"},
-		{"127.0.0.1", nobody, "k", 0, 1000}, {"127.0.0.1", "port", "k", 0, 1000}, {host, port, "k", 0, 0, "COPY", "AUTH", "secret"},
-		{host, port, "k", 0, -1, "COPY", "AUTH", "secret"}, {host, port, "k", 0, 1000, "copy", "replace", "auth2", "default", "secret"},
+		{host, port, "k", 0, 1000, "NOPE"}, {host, port, "k", "x", 1000}, {host, port, "k", 0, "x"},
+		{host, port, "", 0, 1000, "KEYS"},
+		{"127.0.0.1", nobody, "k", 0, 1000}, {"127.0.0.1", "port", "k", 0, 1000},
+		{host, port, "k", 0, 0, "COPY", "AUTH", "secret"},
+		{host, port, "k", 0, -1, "COPY", "AUTH", "secret"},
+		{host, port, "k", 0, 1000, "copy", "replace", "auth2", "default", "secret"},
 		{host, port, "", 0, 1000, "KEYS", "k"},
 	} {
 		var got [2]string

@@ -47,9 +47,10 @@ func open(t *testing.T) *browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(program, "--headless=new", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
-		"--disable-extensions", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-proxy-server",
-		"--user-data-dir="+t.TempDir(), "about:blank")
+	cmd := exec.Command(program, "--headless=new", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu",
+		"--disable-dev-shm-usage", "--no-first-run", "--disable-extensions", "--disable-background-networking",
+		"--disable-component-update", "--disable-sync", "--no-proxy-server", "--user-data-dir="+t.TempDir(),
+		"about:blank")
 	cmd.ExtraFiles = []*os.File{toBrowser, fromBrowser}   // 3 and 4, as --remote-debugging-pipe wants
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // its many processes end with it
 	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "LANG=C", "TZ=UTC")
@@ -99,12 +100,18 @@ func (b *browser) receive(from *os.File) {
 			wait <- m.reply
 			delete(b.waiting, m.ID)
 		}
-		if m.Method == "Runtime.exceptionThrown" || m.Method == "Log.entryAdded" && strings.Contains(string(m.Params), `"level":"error"`) &&
-			!strings.Contains(string(m.Params), "status of 401") {
-			b.errors = append(b.errors, string(m.Params))
+		if said := string(m.Params); isComplaint(m.Method, said) {
+			b.errors = append(b.errors, said)
 		}
 		b.mu.Unlock()
 	}
+}
+
+// isComplaint says whether an event is one that a page without faults does not cause. The first request is without a
+// token: that it is refused is none.
+func isComplaint(method, params string) bool {
+	isError := method == "Log.entryAdded" && strings.Contains(params, `"level":"error"`)
+	return method == "Runtime.exceptionThrown" || isError && !strings.Contains(params, "status of 401")
 }
 
 // call is one command of the DevTools protocol.
@@ -179,8 +186,12 @@ func (b *browser) await(expression string) {
 
 // size is the window's, in CSS pixels, with the theme that the reader's system prefers.
 func (b *browser) size(width, height int, theme string) {
-	b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}, nil)
-	b.call("Emulation.setEmulatedMedia", map[string]any{"features": []any{map[string]any{"name": "prefers-color-scheme", "value": theme}}}, nil)
+	b.call("Emulation.setDeviceMetricsOverride", map[string]any{
+		"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500,
+	}, nil)
+	b.call("Emulation.setEmulatedMedia", map[string]any{
+		"features": []any{map[string]any{"name": "prefers-color-scheme", "value": theme}},
+	}, nil)
 }
 
 // show opens an address and waits for its page.

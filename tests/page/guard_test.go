@@ -1,12 +1,17 @@
 package page
 
 import (
+	"errors"
 	"io"
+	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"spindle/protocol/respclient"
 	"spindle/tests/testkit"
 )
 
@@ -55,7 +60,15 @@ func TestGuard(t *testing.T) {
 	s, url := serve(t, "--admin-host", "Redis.Example")
 	s.Do("SET", "greeting", "hello")
 	basic := map[string]string{"Authorization": "Basic OnBhInNzPGI+"} // an empty user and the token
-	const line = `{"line":"GET greeting"}`
+	another := map[string]string{"Authorization": "Bearer x"}
+	form := map[string]string{"Authorization": "Bearer " + token, "Content-Type": "text/plain"}
+	secure := "https" + strings.TrimPrefix(url, "http")
+	const foreign = "http://evil.example"
+	asked := func(header map[string]string, origin string) visit {
+		v := visit{method: "POST", path: "/live/console", body: `{"line":"GET greeting"}`}
+		v.header, v.origin = header, origin
+		return v
+	}
 	for _, c := range []struct {
 		name   string
 		v      visit
@@ -65,10 +78,11 @@ func TestGuard(t *testing.T) {
 		{"the page", visit{path: "/"}, 200, "<title>spindle</title>"},
 		{"health", visit{path: "/healthz", host: "evil.example"}, 200, "ok"},
 		{"no token", visit{path: "/live/state"}, 401, "a token is needed"},
-		{"another token", visit{path: "/live/state", header: map[string]string{"Authorization": "Bearer x"}}, 401, ""},
+		{"another token", visit{path: "/live/state", header: another}, 401, ""},
 		{"metrics without a token", visit{path: "/metrics"}, 401, ""},
 		{"profiles without a token", visit{path: "/debug/pprof/heap"}, 401, ""},
 		{"the token", visit{path: "/live/state", header: bearing}, 200, "redis_version"},
+		{"the clients", visit{path: "/live/state", header: bearing}, 200, `"clients":["id=`},
 		{"metrics", visit{path: "/metrics", header: bearing, host: "collected.by.name"}, 200, "spindle_used_memory"},
 		{"the token as a password", visit{path: "/metrics", header: basic}, 200, "spindle_used_memory"},
 		{"a bent name", visit{path: "/", host: "evil.example"}, 403, "admin-host"},
@@ -76,15 +90,14 @@ func TestGuard(t *testing.T) {
 		{"localhost", visit{path: "/live/state", host: "localhost:80", header: bearing}, 200, ""},
 		{"the name that is set", visit{path: "/live/state", host: "redis.example:9121", header: bearing}, 200, ""},
 		{"an address", visit{path: "/live/state", host: "[::1]:9121", header: bearing}, 200, ""},
-		{"a foreign page", visit{path: "/live/state", origin: "http://evil.example", header: bearing}, 403, "foreign"},
+		{"a foreign page", visit{path: "/live/state", origin: foreign, header: bearing}, 403, "foreign"},
 		{"a page of nobody", visit{path: "/live/state", origin: "null", header: bearing}, 403, "foreign"},
 		{"the page itself", visit{path: "/live/state", origin: url, header: bearing}, 200, ""},
-		{"the page under TLS", visit{path: "/live/state", origin: "https" + strings.TrimPrefix(url, "http"), header: bearing}, 403, ""},
-		{"the console", visit{method: "POST", path: "/live/console", body: line, header: bearing}, 200, "hello"},
-		{"the console without a token", visit{method: "POST", path: "/live/console", body: line}, 401, ""},
-		{"the console from a form", visit{method: "POST", path: "/live/console", body: line, header: map[string]string{"Authorization": "Bearer " + token,
-			"Content-Type": "text/plain"}}, 415, ""},
-		{"the console from a foreign page", visit{method: "POST", path: "/live/console", body: line, header: bearing, origin: "http://evil.example"}, 403, ""},
+		{"the page under TLS", visit{path: "/live/state", origin: secure, header: bearing}, 403, ""},
+		{"the console", asked(bearing, ""), 200, "hello"},
+		{"the console without a token", asked(nil, ""), 401, ""},
+		{"the console from a form", asked(form, ""), 415, ""},
+		{"the console from a foreign page", asked(bearing, foreign), 403, ""},
 		{"the console asked by an address", visit{path: "/live/console?line=GET", header: bearing}, 405, ""},
 		{"no JSON", visit{method: "POST", path: "/live/console", body: "GET greeting", header: bearing}, 400, "JSON"},
 		{"not there", visit{path: "/live/nothing", header: bearing}, 404, ""},
@@ -93,8 +106,9 @@ func TestGuard(t *testing.T) {
 		if status != c.status || !strings.Contains(body, c.want) {
 			t.Errorf("%s: %d %.100q, want %d %q", c.name, status, body, c.status, c.want)
 		}
-		if strings.HasPrefix(c.v.path, "/live") && status < 404 && !strings.Contains(header.Get("Content-Security-Policy"), "default-src 'none'") {
-			t.Errorf("%s: the policy is %q", c.name, header.Get("Content-Security-Policy"))
+		policy := header.Get("Content-Security-Policy")
+		if strings.HasPrefix(c.v.path, "/live") && status < 404 && !strings.Contains(policy, "default-src 'none'") {
+			t.Errorf("%s: the policy is %q", c.name, policy)
 		}
 	}
 }
@@ -107,16 +121,21 @@ func TestConsoleLines(t *testing.T) {
 	s.Do("HSET", "h", "\xff\x00", "b")
 	ask := func(line string) string {
 		t.Helper()
-		_, body, _ := visit{method: "POST", path: "/live/console", body: `{"line":` + strconv.Quote(line) + `}`, header: bearing}.make(t, url)
+		v := visit{method: "POST", path: "/live/console", body: `{"line":` + strconv.Quote(line) + `}`, header: bearing}
+		_, body, _ := v.make(t, url)
 		return body
 	}
 	for line, want := range map[string]string{
-		`GET greeting`: `\"hello\"`, `get 'greeting'`: `\"hello\"`, `GET "gree\x74ing"`: `\"hello\"`, `GET "greeting`: "unbalanced quotes", `GET "a"b`: "unbalanced quotes",
-		`HGETALL h`: `\"\\xff\\x00\" =\u003e \"b\"`, `DBSIZE`: "(integer) 2", `EXISTS nothing`: "(integer) 0", `ACL WHOAMI`: "reader", `PING`: "PONG",
-		`KEYS *`: "1) ", `GET nothing`: "(nil)", `GET h`: "(error) WRONGTYPE", `XREAD BLOCK 0 STREAMS s $`: "(nil)", `CLIENT LIST`: "cmd=",
-		`SET greeting x`: "only takes", `DEL greeting`: "only takes", `SUBSCRIBE c`: "only takes", `MONITOR`: "only takes", `BLPOP l 0`: "only takes",
-		`EVAL "return 1" 0`: "only takes", `CONFIG SET maxmemory 1`: "only takes", `SHUTDOWN`: "only takes", `CLIENT KILL TYPE normal`: "only takes", `MULTI`: "only takes",
-		`SLOWLOG RESET`: "only takes", `SCRIPT FLUSH`: "only takes", `SORT_RO h`: "WRONGTYPE", `OBJECT ENCODING greeting`: "embstr", ``: `"text":""`, `GET`: "wrong number",
+		`GET greeting`: `\"hello\"`, `get 'greeting'`: `\"hello\"`, `GET "gree\x74ing"`: `\"hello\"`,
+		`GET "greeting`: "unbalanced quotes", `GET "a"b`: "unbalanced quotes",
+		`HGETALL h`: `\"\\xff\\x00\" =\u003e \"b\"`, `DBSIZE`: "(integer) 2", `EXISTS nothing`: "(integer) 0",
+		`ACL WHOAMI`: "reader", `PING`: "PONG", `KEYS *`: "1) ", `GET nothing`: "(nil)",
+		`GET h`: "(error) WRONGTYPE", `XREAD BLOCK 0 STREAMS s $`: "(nil)", `CLIENT LIST`: "cmd=",
+		`SET greeting x`: "only takes", `DEL greeting`: "only takes", `SUBSCRIBE c`: "only takes",
+		`MONITOR`: "only takes", `BLPOP l 0`: "only takes", `EVAL "return 1" 0`: "only takes",
+		`CONFIG SET maxmemory 1`: "only takes", `SHUTDOWN`: "only takes", `CLIENT KILL TYPE normal`: "only takes",
+		`MULTI`: "only takes", `SLOWLOG RESET`: "only takes", `SCRIPT FLUSH`: "only takes",
+		`SORT_RO h`: "WRONGTYPE", `OBJECT ENCODING greeting`: "embstr", ``: `"text":""`, `GET`: "wrong number",
 		`CLIENT`: "wrong number",
 	} {
 		if got := ask(line); !strings.Contains(got, want) {
@@ -154,11 +173,13 @@ func TestLooksLeaveNoTrace(t *testing.T) {
 	before := s.Info("everything")
 	for range 3 {
 		visit{path: "/live/state", header: bearing}.make(t, url)
-		visit{path: "/live/clients", header: bearing}.make(t, url)
 		visit{path: "/live/history?range=day", header: bearing}.make(t, url)
 	}
 	after := s.Info("everything")
-	for _, name := range []string{"total_error_replies", "cmdstat_slowlog|get", "cmdstat_latency|latest", "cmdstat_cluster|nodes", "total_connections_received"} {
+	for _, name := range []string{
+		"total_error_replies", "cmdstat_slowlog|get", "cmdstat_latency|latest", "cmdstat_cluster|nodes",
+		"total_connections_received",
+	} {
 		if before[name] != after[name] {
 			t.Errorf("%s: %q before, %q after", name, before[name], after[name])
 		}
@@ -175,12 +196,121 @@ func TestConsoleIsOff(t *testing.T) {
 	} {
 		address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
 		testkit.Start(t, append(args, "--admin-address", address)...)
-		status, body, _ := visit{method: "POST", path: "/live/console", body: `{"line":"PING"}`, header: bearing}.make(t, "http://"+address)
+		line := visit{method: "POST", path: "/live/console", body: `{"line":"PING"}`, header: bearing}
+		status, body, _ := line.make(t, "http://"+address)
 		if status != 403 || !strings.Contains(body, "the console is off") {
 			t.Errorf("%v: %d %s", args, status, body)
 		}
-		if _, state, _ := (visit{path: "/live/state", header: bearing}).make(t, "http://"+address); !strings.Contains(state, `"console":""`) {
+		_, state, _ := visit{path: "/live/state", header: bearing}.make(t, "http://"+address)
+		if !strings.Contains(state, `"console":""`) {
 			t.Errorf("%v: the page is told of a console", args)
 		}
+	}
+}
+
+// TestBentNameWithoutToken: where no token is set, a foreign page that has a name of its own lead here gets no
+// profile.
+func TestBentNameWithoutToken(t *testing.T) {
+	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
+	testkit.Start(t, "--admin-address", address)
+	for _, c := range []struct {
+		path, host string
+		status     int
+	}{
+		{"/debug/pprof/cmdline", "evil.example", 403},
+		{"/debug/pprof/", "evil.example", 403},
+		{"/debug/pprof/cmdline", "", 200},
+		{"/live/state", "evil.example", 403},
+		{"/metrics", "collected.by.name", 200},
+	} {
+		if status, body, _ := (visit{path: c.path, host: c.host}).make(t, "http://"+address); status != c.status {
+			t.Errorf("%s for %q: %d %.100s, want %d", c.path, c.host, status, body, c.status)
+		}
+	}
+}
+
+// TestIdleCrowd: connections that ask nothing make room for who comes, and there are never many.
+func TestIdleCrowd(t *testing.T) {
+	_, url := serve(t)
+	const came, most = 200, 64
+	var crowd []net.Conn
+	for range came {
+		c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		crowd = append(crowd, c)
+	}
+	if status, _, _ := (visit{path: "/healthz"}).make(t, url); status != 200 {
+		t.Errorf("beside a crowd: %d", status)
+	}
+	for i, c := range crowd[:came-most] { // the first to come are the first to go
+		c.SetReadDeadline(time.Now().Add(testkit.Slowly(5 * time.Second)))
+		if _, err := c.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("connection %d of %d still waits", i+1, came)
+		}
+	}
+}
+
+// TestCollectorsBesideATurn: while something holds the turn, few collections and few of the console's commands wait for
+// it. The others are told so.
+func TestCollectorsBesideATurn(t *testing.T) {
+	s, url := serve(t, "--admin-port", strconv.Itoa(testkit.FreePort(t)))
+	lane, err := respclient.Dial("127.0.0.1:" + s.Do("CONFIG", "GET", "admin-port").Elems[1].Text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lane.Close()
+	busy := s.Dial()
+	busy.Send("DEBUG", "SLEEP", 600) // ends with the server
+	if err := busy.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Until(t, testkit.Slowly(10*time.Second), "a turn that is held", func() error {
+		v, err := lane.Do("INFO", "server")
+		if err == nil && !strings.Contains(v.Text, "lane_answered_beside_turn:1") {
+			err = errors.New("it is free")
+		}
+		return err
+	})
+	const asked = 20
+	statuses := make(chan int, 2*asked)
+	for range asked {
+		for _, v := range []visit{
+			{method: "GET", path: "/metrics"}, {method: "POST", path: "/live/console", body: `{"line":"PING"}`},
+		} {
+			r, err := http.NewRequest(v.method, url+v.path, strings.NewReader(v.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, value := range bearing {
+				r.Header.Set(name, value)
+			}
+			go func() {
+				status := 0 // the server has ended
+				if answer, err := http.DefaultClient.Do(r); err == nil {
+					status = answer.StatusCode
+					answer.Body.Close()
+				}
+				statuses <- status
+			}()
+		}
+	}
+	for range asked - 4 + asked - 8 { // how many may wait is in admin.go and console.go
+		select {
+		case status := <-statuses:
+			if status != 503 {
+				t.Errorf("while the turn is held: %d", status)
+			}
+		case <-time.After(testkit.Slowly(20 * time.Second)):
+			t.Error("too many wait for the turn")
+		}
+	}
+	lane.Send("SHUTDOWN", "NOSAVE")
+	lane.Flush()
+	s.Wait(testkit.Slowly(10 * time.Second))
+	for range 4 + 8 {
+		<-statuses
 	}
 }

@@ -22,8 +22,12 @@ const (
 func serve(t *testing.T, args ...string) (s *testkit.Server, url string) {
 	t.Helper()
 	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
-	s = testkit.Start(t, append([]string{"--enable-debug-command", "yes", "--admin-address", address, "--admin-token", token, "--admin-console-user", "reader",
-		"--user", "reader", "on", "nopass", "~*", "&*", "+@read", "+info", "+ping", "+client|list", "-hgetall"}, args...)...)
+	own := []string{
+		"--enable-debug-command", "yes", "--admin-address", address, "--admin-token", token,
+		"--admin-console-user", "reader",
+		"--user", "reader", "on", "nopass", "~*", "&*", "+@read", "+info", "+ping", "+client|list", "-hgetall",
+	}
+	s = testkit.Start(t, append(own, args...)...)
 	return s, "http://" + address
 }
 
@@ -67,7 +71,8 @@ func load(t *testing.T, s *testkit.Server) (stop func()) {
 
 // fields are the figures that the page shows, all from one look at the server.
 func fields(b *browser) map[string]string {
-	return eval[map[string]string](b, `Object.fromEntries([...document.querySelectorAll('[data-field]')].map((e) => [e.dataset.field, e.dataset.value]))`)
+	return eval[map[string]string](b, `Object.fromEntries(
+		[...document.querySelectorAll('[data-field]')].map((e) => [e.dataset.field, e.dataset.value]))`)
 }
 
 // look has the page look at the server now.
@@ -79,20 +84,25 @@ func (b *browser) look() {
 }
 
 // growing are fields that only grow.
-var growing = []string{"total_commands_processed", "keyspace_hits", "keyspace_misses", "eventloop_cycles", "total_connections_received", "total_error_replies",
-	"expired_keys", "evicted_keys", "rdb_saves", "longest_turn_usec", "most_commands_per_turn", "used_memory_peak", "duties_duration_sum"}
+var growing = []string{
+	"total_commands_processed", "keyspace_hits", "keyspace_misses", "eventloop_cycles", "total_connections_received",
+	"total_error_replies", "expired_keys", "evicted_keys", "rdb_saves", "longest_turn_usec", "most_commands_per_turn",
+	"used_memory_peak", "duties_duration_sum",
+}
 
 // moving are fields that differ between two looks at a server that nobody uses: each look is a turn, and time goes on.
 var moving = map[string]float64{ // the part by which they may differ
-	"used_memory_rss": 0.2, "mem_fragmentation_ratio": 0.2, "used_memory": 0.02, "used_memory_dataset": 0.02, "used_memory_peak": 0.02, "mem_clients_normal": 9,
-	"eventloop_cycles": 0.2, "eventloop_duration_cmd_sum": 0.2, "duties_duration_sum": 0.5, "longest_turn_usec": 9, "longest_turn_cpu_usec": 9,
-	"total_commands_processed": 0.01,
+	"used_memory_rss": 0.2, "mem_fragmentation_ratio": 0.2, "used_memory": 0.02, "used_memory_dataset": 0.02,
+	"used_memory_peak": 0.02, "mem_clients_normal": 9, "eventloop_cycles": 0.2, "eventloop_duration_cmd_sum": 0.2,
+	"duties_duration_sum": 0.5, "longest_turn_usec": 9, "longest_turn_cpu_usec": 9, "total_commands_processed": 0.01,
 }
 
 // since are fields about the last seconds alone.
-var since = map[string]bool{"instantaneous_ops_per_sec": true, "instantaneous_input_kbps": true, "instantaneous_output_kbps": true,
-	"instantaneous_eventloop_cycles_per_sec": true, "instantaneous_eventloop_duration_usec": true, "client_recent_max_input_buffer": true,
-	"client_recent_max_output_buffer": true}
+var since = map[string]bool{
+	"instantaneous_ops_per_sec": true, "instantaneous_input_kbps": true, "instantaneous_output_kbps": true,
+	"instantaneous_eventloop_cycles_per_sec": true, "instantaneous_eventloop_duration_usec": true,
+	"client_recent_max_input_buffer": true, "client_recent_max_output_buffer": true,
+}
 
 // TestFigures: what the panels show agrees with INFO, under load and after it.
 func TestFigures(t *testing.T) {
@@ -151,10 +161,12 @@ func TestFigures(t *testing.T) {
 		}
 	}
 	for panel, want := range map[string]string{
-		"slowlog": "RPUSH list a b", "keyspace": grouped(keys), "saves": "ok", "replicas": "master", "clients": "127.0.0.1", "latency": "From the socket read",
+		"slowlog": "RPUSH list a b", "keyspace": grouped(keys), "saves": "ok", "replicas": "master",
+		"clients": "127.0.0.1", "latency": "From the socket read",
 		"hotkeys": "missing", "bigkeys": "large", "stalls": "DEBUG SLEEP 0.1",
 	} {
-		if text := eval[string](b, fmt.Sprintf("document.getElementById(%q).textContent", panel)); !strings.Contains(text, want) {
+		text := eval[string](b, fmt.Sprintf("document.getElementById(%q).textContent", panel))
+		if !strings.Contains(text, want) {
 			t.Errorf("panel %s does not show %q: %.300s", panel, want, text)
 		}
 	}
@@ -210,7 +222,13 @@ func TestMarkup(t *testing.T) {
 	if title := eval[string](b, "document.title"); strings.Contains(title, "owned") {
 		t.Errorf("markup ran: the title is %q", title)
 	}
-	if blocked := eval[bool](b, `(() => { const e = document.createElement('script'); e.textContent = 'window.ran = 1'; document.body.append(e); return !window.ran; })()`); !blocked {
+	blocked := eval[bool](b, `(() => {
+		const e = document.createElement('script');
+		e.textContent = 'window.ran = 1';
+		document.body.append(e);
+		return !window.ran;
+	})()`)
+	if !blocked {
 		t.Error("the policy lets a script run that is not the page's")
 	}
 }
@@ -240,12 +258,21 @@ func TestKeyboard(t *testing.T) {
 	reached := map[string]bool{}
 	for range 60 {
 		b.press("Tab")
-		reached[eval[string](b, "(document.activeElement.id || document.activeElement.dataset.chart || document.activeElement.getAttribute('aria-label') || document.activeElement.className || '')")] = true
-		if !eval[bool](b, "document.activeElement === document.body || getComputedStyle(document.activeElement).outlineStyle !== 'none' || document.activeElement.className === 'skip'") {
+		reached[eval[string](b, `(() => {
+			const e = document.activeElement;
+			return e.id || e.dataset.chart || e.getAttribute('aria-label') || e.className || '';
+		})()`)] = true
+		seen := eval[bool](b, `(() => {
+			const e = document.activeElement;
+			return e === document.body || e.className === 'skip' || getComputedStyle(e).outlineStyle !== 'none';
+		})()`)
+		if !seen {
 			t.Errorf("focus cannot be seen on %s", eval[string](b, "document.activeElement.outerHTML.slice(0, 200)"))
 		}
 	}
-	for _, want := range []string{"skip", "minutes", "day", "pause", "theme", "Commands a second", "Memory", "Databases", "output", "line"} {
+	for _, want := range []string{
+		"skip", "minutes", "day", "pause", "theme", "Commands a second", "Memory", "Databases", "output", "line",
+	} {
 		if !reached[want] {
 			t.Errorf("Tab does not reach %q, but %v", want, reached)
 		}
@@ -254,17 +281,21 @@ func TestKeyboard(t *testing.T) {
 	was := eval[string](b, "document.querySelector('[data-chart=Memory]').getAttribute('aria-label')")
 	b.press("ArrowLeft")
 	b.press("ArrowLeft")
-	b.await(fmt.Sprintf("document.activeElement.dataset.chart === 'Memory' && document.activeElement.getAttribute('aria-label') !== %s", strconv.Quote(was)))
+	b.await(fmt.Sprintf(`document.activeElement.dataset.chart === 'Memory' &&
+		document.activeElement.getAttribute('aria-label') !== %s`, strconv.Quote(was)))
 
 	b.press("/")
 	b.await("document.activeElement.id === 'line'")
 	for _, c := range []struct{ line, class, want string }{
-		{`GET greeting`, "reply", `"hello world"`}, {`SET greeting x`, "wrong", "only takes commands that read"}, {`HGETALL greeting`, "wrong", "NOPERM"},
+		{`GET greeting`, "reply", `"hello world"`},
+		{`SET greeting x`, "wrong", "only takes commands that read"},
+		{`HGETALL greeting`, "wrong", "NOPERM"},
 		{`CONFIG GET admin-token`, "wrong", "NOPERM"},
 	} {
 		b.typeText(c.line)
 		b.press("Enter")
-		b.await(fmt.Sprintf("[...document.querySelectorAll('#output .%s')].at(-1)?.textContent.includes(%s)", c.class, strconv.Quote(c.want)))
+		b.await(fmt.Sprintf("[...document.querySelectorAll('#output .%s')].at(-1)?.textContent.includes(%s)",
+			c.class, strconv.Quote(c.want)))
 	}
 	b.press("ArrowUp")
 	b.await("document.getElementById('line').value === 'CONFIG GET admin-token'")
@@ -284,7 +315,9 @@ func TestScreens(t *testing.T) {
 		return []any{"HSET", "session:" + strconv.Itoa(i%100), "field:" + strconv.Itoa(i), i}
 	})
 	s.Do("DEBUG", "SLEEP", "0.02")
-	testkit.Pipe(t, s.Dial(), 3000, func(i int) []any { return []any{"RPUSH", "queue:mail", "message " + strconv.Itoa(i)} })
+	testkit.Pipe(t, s.Dial(), 3000, func(i int) []any {
+		return []any{"RPUSH", "queue:mail", "message " + strconv.Itoa(i)}
+	})
 	stop := load(t, s)
 	defer stop()
 	b.size(1280, 800, "light")
@@ -300,7 +333,11 @@ func TestScreens(t *testing.T) {
 	}{{"page-1280", 1280, 1500, "light"}, {"page-400", 400, 1500, "dark"}} {
 		b.size(c.width, 800, c.theme)
 		b.look()
-		if wide := eval[[]string](b, `[...document.querySelectorAll('body *')].filter((e) => !e.closest('.scroll, svg') && e.className !== 'skip' && e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.outerHTML.slice(0, 120))`); len(wide) > 0 {
+		wide := eval[[]string](b, `[...document.querySelectorAll('body *')]
+			.filter((e) => !e.closest('.scroll, svg') && e.className !== 'skip')
+			.filter((e) => e.getBoundingClientRect().right > innerWidth + 1)
+			.map((e) => e.outerHTML.slice(0, 120))`)
+		if len(wide) > 0 {
 			t.Errorf("%s: these stand out: %v", c.name, wide)
 		}
 		if scroll := eval[int](b, "document.documentElement.scrollWidth"); scroll > c.width {
@@ -361,6 +398,7 @@ func TestSlotsAndReplicas(t *testing.T) {
 	b.enter(primaryURL)
 	b.await(fmt.Sprintf("document.getElementById('replicas').textContent.includes('127.0.0.1:%d')", replica.Port))
 	b.enter(replicaURL)
-	b.await(fmt.Sprintf("document.querySelector('[data-field=master_host]')?.textContent === '127.0.0.1:%d'", primary.Port))
+	b.await(fmt.Sprintf("document.querySelector('[data-field=master_host]')?.textContent === '127.0.0.1:%d'",
+		primary.Port))
 	b.await("document.querySelector('[data-field=master_link_status]').textContent === 'up'")
 }

@@ -35,7 +35,8 @@ func says(t *testing.T, c *respclient.Client, want string, args ...any) {
 // TestUsersOfTheConfiguration: user lines make users, CONFIG REWRITE writes what they have become, and the next start
 // knows it.
 func TestUsersOfTheConfiguration(t *testing.T) {
-	s, conf := launchWith(t, "user alice on >pw ~app:* resetchannels -@all +get +set\nuser gone on nopass\nuser bad nopass\n")
+	s, conf := launchWith(t,
+		"user alice on >pw ~app:* resetchannels -@all +get +set\nuser gone on nopass\nuser bad nopass\n")
 	if !strings.Contains(s.Log(), "The user 'bad' is disabled") {
 		t.Error("nothing of the disabled user in the log")
 	}
@@ -51,7 +52,8 @@ func TestUsersOfTheConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"\nuser alice on sanitize-payload #", "\nuser bob on nopass", "\nuser default on nopass", "\nacllog-max-len 7"} {
+	for _, want := range []string{"\nuser alice on sanitize-payload #", "\nuser bob on nopass",
+		"\nuser default on nopass", "\nacllog-max-len 7"} {
 		if !strings.Contains(string(written), want) {
 			t.Errorf("no %q in %s", want, written)
 		}
@@ -93,7 +95,8 @@ func TestUsersOfAFile(t *testing.T) {
 	}
 	s.Do("ACL", "SETUSER", "carol", "on")
 	s.Do("ACL", "SAVE")
-	if saved, _ := os.ReadFile(file); !strings.Contains(string(saved), "user carol on") || !strings.Contains(string(saved), "user default on nopass") {
+	if saved, _ := os.ReadFile(file); !strings.Contains(string(saved), "user carol on") ||
+		!strings.Contains(string(saved), "user default on nopass") {
 		t.Errorf("saved %s", saved)
 	}
 }
@@ -109,8 +112,10 @@ func TestUsersRefused(t *testing.T) {
 		{"user a on\nuser a on\n", "at line 5\n>>> 'user a on'\nError in user declaration 'a': Duplicate user found."},
 		{"user a on +nosuch\n", "Error loading ACL rule '+nosuch' for the user named 'a'"},
 		{"aclfile " + dir + "/none.acl\n", "Aborting Redis startup because of ACL errors: Error loading ACLs, opening file"},
-		{"aclfile " + dir + "/bad.acl\n", "Aborting Redis startup because of ACL errors: WARNING: Duplicate user 'a' found on line 2"},
-		{"aclfile " + dir + "/bad.acl\nuser a on\n", "Configuring Redis with users defined in redis.conf and at the same setting an ACL file path is invalid."},
+		{"aclfile " + dir + "/bad.acl\n",
+			"Aborting Redis startup because of ACL errors: WARNING: Duplicate user 'a' found on line 2"},
+		{"aclfile " + dir + "/bad.acl\nuser a on\n",
+			"Configuring Redis with users defined in redis.conf and at the same setting an ACL file path is invalid."},
 	} {
 		conf := dir + "/a.conf"
 		text := "port " + strconv.Itoa(testkit.FreePort(t)) + "\nbind 127.0.0.1\nsave \"\"\n" + c.lines
@@ -172,11 +177,13 @@ func TestRefusalsAreTold(t *testing.T) {
 			field[entry.Elems[i].Text] = entry.Elems[i+1].Word()
 		}
 		all = append(all, field["reason"]+" "+field["context"]+" "+field["object"]+" "+field["username"])
-		if !strings.HasPrefix(field["client-info"], "id=") || field["reason"] != "auth" && !strings.Contains(field["client-info"], "name=me ") {
+		if !strings.HasPrefix(field["client-info"], "id=") ||
+			field["reason"] != "auth" && !strings.Contains(field["client-info"], "name=me ") {
 			t.Errorf("client %q", field["client-info"])
 		}
 	}
-	if got, want := strings.Join(all, ", "), "command multi set bob, command toplevel set bob, key toplevel b bob, auth toplevel AUTH bob"; got != want {
+	if got, want := strings.Join(all,
+		", "), "command multi set bob, command toplevel set bob, key toplevel b bob, auth toplevel AUTH bob"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	s.Do("CONFIG", "RESETSTAT")

@@ -41,14 +41,16 @@ func TestAdminAddress(t *testing.T) {
 	}
 	_, metrics := fetch(t, "http://"+address+"/metrics")
 	for _, want := range []string{
-		`(?m)^spindle_used_memory \d`, `(?m)^spindle_command_calls_total\{command="set"\} 100$`, `(?m)^spindle_db_keys\{db="0"\} 100$`,
+		`(?m)^spindle_used_memory \d`, `(?m)^spindle_command_calls_total\{command="set"\} 100$`,
+		`(?m)^spindle_db_keys\{db="0"\} 100$`,
 		`(?m)^spindle_connected_clients \d`, `(?m)^spindle_command_seconds_total\{command="set"\} `, `(?m)^go_goroutines \d`,
 	} {
 		if !regexp.MustCompile(want).MatchString(metrics) {
 			t.Errorf("/metrics has no %s", want)
 		}
 	}
-	for _, path := range []string{"/debug/pprof/", "/debug/pprof/goroutine?debug=1", "/debug/pprof/heap", "/debug/pprof/cmdline", "/debug/pprof/trace?seconds=1"} {
+	for _, path := range []string{"/debug/pprof/", "/debug/pprof/goroutine?debug=1", "/debug/pprof/heap",
+		"/debug/pprof/cmdline", "/debug/pprof/trace?seconds=1"} {
 		if status, body := fetch(t, "http://"+address+path); status != 200 || body == "" {
 			t.Errorf("%s: %d %d bytes", path, status, len(body))
 		}
@@ -188,7 +190,8 @@ func TestAdminTLS(t *testing.T) {
 
 // TestAdminTLSWithoutCertificates: there is no admin address in the clear where TLS was asked for.
 func TestAdminTLSWithoutCertificates(t *testing.T) {
-	out, code := testkit.Run(t, testkit.Slowly(20*time.Second), "", testkit.Spindle(t), "--port", "0", "--unixsocket", t.TempDir()+"/s",
+	out, code := testkit.Run(t, testkit.Slowly(20*time.Second), "", testkit.Spindle(t), "--port", "0", "--unixsocket",
+		t.TempDir()+"/s",
 		"--admin-address", "127.0.0.1:0", "--admin-tls", "yes")
 	if code != 1 || !strings.Contains(out, "tls-cert-file") {
 		t.Errorf("exit code %d: %s", code, out)

@@ -25,7 +25,8 @@ func sizes(t *testing.T, s *testkit.Server, databases int) map[string]int64 {
 		c.Must("SELECT", db)
 		for _, key := range c.Must("KEYS", "*").Strings() {
 			kind := c.Must("TYPE", key).Text
-			length := map[string]string{"string": "STRLEN", "list": "LLEN", "set": "SCARD", "zset": "ZCARD", "hash": "HLEN", "stream": "XLEN"}[kind]
+			length := map[string]string{"string": "STRLEN", "list": "LLEN", "set": "SCARD", "zset": "ZCARD", "hash": "HLEN",
+				"stream": "XLEN"}[kind]
 			if length == "" {
 				continue // it has expired meanwhile
 			}
@@ -233,13 +234,15 @@ func TestBigKeysCommand(t *testing.T) {
 	s.Do("SET", "long\x00", strings.Repeat("x", 70_000))
 	s.Do("BF.RESERVE", "filter", "0.001", 1_000_000)
 	testkit.Pipe(t, s.Dial(), 100_000, func(i int) []any { return []any{"BF.ADD", "filter", i} })
-	if got := s.Do("BIGKEYS", "GET", "COUNT", 1).String(); !strings.Contains(got, "long") || !strings.Contains(got, "filter") {
+	if got := s.Do("BIGKEYS", "GET", "COUNT", 1).String(); !strings.Contains(got, "long") ||
+		!strings.Contains(got, "filter") {
 		t.Errorf("BIGKEYS GET: %s", got)
 	}
 	if got := s.Do("BIGKEYS", "HELP").String(); !strings.Contains(got, "COUNT") {
 		t.Errorf("BIGKEYS HELP: %s", got)
 	}
-	for _, bad := range [][]any{{"BIGKEYS", "GET", "x"}, {"BIGKEYS", "GET", "COUNT", -1}, {"BIGKEYS"}, {"BIGKEYS", "RESET"}} {
+	for _, bad := range [][]any{{"BIGKEYS", "GET", "x"}, {"BIGKEYS", "GET", "COUNT", -1}, {"BIGKEYS"},
+		{"BIGKEYS", "RESET"}} {
 		if v, err := s.Ask(bad...); err != nil || v.Err() == nil {
 			t.Errorf("%v: %v %v", bad, v, err)
 		}

@@ -25,7 +25,8 @@ func TestBlockedOnStreams(t *testing.T) {
 	for name, f := range map[string]func(w *waitingRoom){
 		"all who read": func(w *waitingRoom) {
 			s.Do("XADD", "s", "1-1", "a", "b")
-			a, b, c := w.await("XREAD", "BLOCK", 0, "STREAMS", "s", "$"), w.await("XREAD", "BLOCK", 0, "STREAMS", "s", "1-1"), w.await("XREAD", "BLOCK", 0, "STREAMS", "s", "7")
+			a, b, c := w.await("XREAD", "BLOCK", 0, "STREAMS", "s", "$"), w.await("XREAD", "BLOCK", 0, "STREAMS", "s", "1-1"),
+				w.await("XREAD", "BLOCK", 0, "STREAMS", "s", "7")
 			s.Do("XADD", "s", "2-1", "c", "d")
 			a.gets(`[[s [[2-1 [c d]]]]]`)
 			b.gets(`[[s [[2-1 [c d]]]]]`)
@@ -35,13 +36,15 @@ func TestBlockedOnStreams(t *testing.T) {
 		},
 		"several streams, the last entry": func(w *waitingRoom) {
 			a := w.await("XREAD", "COUNT", 3, "BLOCK", 0, "STREAMS", "s", "t", "u", "+", "+", "0")
-			do([]any{"MULTI"}, []any{"XADD", "t", "1-0", "a", "b"}, []any{"XADD", "t", "2-0", "a", "c"}, []any{"XADD", "u", "1-1", "x", "y"}, []any{"EXEC"})
+			do([]any{"MULTI"}, []any{"XADD", "t", "1-0", "a", "b"}, []any{"XADD", "t", "2-0", "a", "c"},
+				[]any{"XADD", "u", "1-1", "x", "y"}, []any{"EXEC"})
 			a.gets(`[[t [[2-0 [a c]]]] [u [[1-1 [x y]]]]]`)
 		},
 		"what reading does not hear of": func(w *waitingRoom) {
 			a := w.await("XREAD", "BLOCK", 0, "STREAMS", "s", "r", "$", "$")
 			do([]any{"MULTI"}, []any{"XADD", "s", "1-0", "a", "b"}, []any{"DEL", "s"}, []any{"RPUSH", "s", "x"}, []any{"EXEC"})
-			do([]any{"SET", "s", "v"}, []any{"DEL", "s"}, []any{"XGROUP", "CREATE", "s", "g", "$", "MKSTREAM"}, []any{"DEL", "s"}, []any{"ZADD", "s", 1, "m"}, []any{"DEL", "s"})
+			do([]any{"SET", "s", "v"}, []any{"DEL", "s"}, []any{"XGROUP", "CREATE", "s", "g", "$", "MKSTREAM"},
+				[]any{"DEL", "s"}, []any{"ZADD", "s", 1, "m"}, []any{"DEL", "s"})
 			w.waits(1)
 			s.Do("XADD", "s", "5-0", "c", "d")
 			a.gets(`[[s [[5-0 [c d]]]]]`)
@@ -89,7 +92,8 @@ func TestBlockedOnStreams(t *testing.T) {
 			a.gets(noGroup)
 		},
 		"another stream is moved there": func(w *waitingRoom) {
-			do([]any{"XGROUP", "CREATE", "s", "g", "$", "MKSTREAM"}, []any{"XADD", "t", "1-0", "a", "b"}, []any{"XGROUP", "CREATE", "t", "g", "0"})
+			do([]any{"XGROUP", "CREATE", "s", "g", "$", "MKSTREAM"}, []any{"XADD", "t", "1-0", "a", "b"},
+				[]any{"XGROUP", "CREATE", "t", "g", "0"})
 			a := w.await(groupOf("ann")...)
 			s.Do("RENAME", "t", "s")
 			a.gets(`[[s [[1-0 [a b]]]]]`)

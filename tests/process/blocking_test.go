@@ -105,7 +105,8 @@ func TestBlockedOnLists(t *testing.T) {
 		"what nobody waits for makes no key ready": func(w *waitingRoom) {
 			turn := func(first, second string) {
 				a, b := w.await("BLMOVE", "k1", "to", "LEFT", "RIGHT", 0), w.await("BLMOVE", "k2", "to", "LEFT", "RIGHT", 0)
-				for _, args := range [][]any{{"MULTI"}, {"ZADD", "k1", 1, "x"}, {"RPUSH", "k2", "b"}, {"DEL", "k1"}, {"RPUSH", "k1", "a"}, {"EXEC"}} {
+				for _, args := range [][]any{{"MULTI"}, {"ZADD", "k1", 1, "x"}, {"RPUSH", "k2", "b"}, {"DEL", "k1"},
+					{"RPUSH", "k1", "a"}, {"EXEC"}} {
 					s.Do(args...)
 				}
 				a.gets("a")

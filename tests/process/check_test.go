@@ -34,7 +34,8 @@ func TestCheckRDB(t *testing.T) {
 		}
 		flipped := []byte(strings.Replace(string(whole), "lname", "lnane", 1))
 		flipped[len(flipped)-12] ^= 1
-		for name, file := range map[string][]byte{"whole": whole, "cut": whole[:len(whole)-30], "flipped": flipped, "empty": nil, "foreign": []byte("<html></html>\n")} {
+		for name, file := range map[string][]byte{"whole": whole, "cut": whole[:len(whole)-30], "flipped": flipped,
+			"empty": nil, "foreign": []byte("<html></html>\n")} {
 			path := s.File(name + ".rdb")
 			if err := os.WriteFile(path, file, 0o600); err != nil {
 				t.Fatal(err)

@@ -40,14 +40,21 @@ func damages(t *testing.T, dir string) []damage {
 		all = append(all, damage{kinds[i/step%len(kinds)], 1})
 	}
 	for _, line := range []string{
-		"port 65536", "port -1", "port x", "save 1", "save x y", "maxmemory 1zz", "maxmemory-policy lru", "appendfsync sometimes", "databases 0",
-		"hz 1e3", "appendonly maybe", "loglevel loud", "dir /no/such/folder", "logfile /no/such/folder/log", "logfile " + dir, "include /no/such/file.conf",
-		"include " + dir, "rename-command nosuch x", "rename-command get set", "rename-command get", "loadmodule /tmp/search.so", "loadmodule",
-		"user a on\x01 %zz", "user a (on", "user a +nosuch", "user a >x <y", "user", "aclfile /no/such/users.acl", "aclfile " + dir + "/bad.acl",
+		"port 65536", "port -1", "port x", "save 1", "save x y", "maxmemory 1zz", "maxmemory-policy lru",
+		"appendfsync sometimes", "databases 0",
+		"hz 1e3", "appendonly maybe", "loglevel loud", "dir /no/such/folder",
+		"logfile /no/such/folder/log", "logfile " + dir, "include /no/such/file.conf",
+		"include " + dir, "rename-command nosuch x", "rename-command get set", "rename-command get",
+		"loadmodule /tmp/search.so", "loadmodule",
+		"user a on\x01 %zz", "user a (on", "user a +nosuch", "user a >x <y", "user",
+		"aclfile /no/such/users.acl", "aclfile " + dir + "/bad.acl",
 		"tls-dh-params-file x", "notify-keyspace-events xyzQ", "client-output-buffer-limit normal 1",
-		"client-output-buffer-limit nobody 0 0 0", "oom-score-adj-values 1 2", "oom-score-adj-values 1 2 9999", "replicaof host", "replicaof host 99999",
-		"unixsocketperm 999", "proc-title-template {nosuch}", "latency-tracking-info-percentiles 101", "sentinel monitor m 127.0.0.1 1 1", "a.b",
-		"appendfilename a/b", "dbfilename a/b", "maxmemory-clients 101%", "reactor-backend magic", "shutdown-on-sigint save nosave", "list-max-ziplist-value",
+		"client-output-buffer-limit nobody 0 0 0", "oom-score-adj-values 1 2",
+		"oom-score-adj-values 1 2 9999", "replicaof host", "replicaof host 99999",
+		"unixsocketperm 999", "proc-title-template {nosuch}", "latency-tracking-info-percentiles 101",
+		"sentinel monitor m 127.0.0.1 1 1", "a.b",
+		"appendfilename a/b", "dbfilename a/b", "maxmemory-clients 101%",
+		"reactor-backend magic", "shutdown-on-sigint save nosave", "list-max-ziplist-value",
 	} {
 		all = append(all, damage{line, 1})
 	}
@@ -57,7 +64,8 @@ func damages(t *testing.T, dir string) []damage {
 	return append(all,
 		damage{"user a on\nuser b on\nuser a on", 3},
 		damage{"aclfile " + dir + "/good.acl\nuser a on", 1},
-		damage{"tls-port 7777", 0}, damage{"tls-port 7777\ntls-cert-file /no/such\ntls-key-file /no/such\ntls-auth-clients no", 0},
+		damage{"tls-port 7777", 0},
+		damage{"tls-port 7777\ntls-cert-file /no/such\ntls-key-file /no/such\ntls-auth-clients no", 0},
 		damage{"cluster-enabled yes\nreplicaof 127.0.0.1 1", 0}, damage{"port 0", 0}, damage{`bind ""`, 0})
 }
 
@@ -77,7 +85,8 @@ func TestCheckConfig(t *testing.T) {
 	put("good.acl", "user default on nopass +@all ~*\n")
 	put("nested.conf", "hz 20\n\nhz many\n")
 	program := testkit.Spindle(t)
-	head := fmt.Sprintf("port %d\nbind 127.0.0.1\nsave \"\"\ndir %s\nlogfile %s/server.log\n", testkit.FreePort(t), dir, dir)
+	head := fmt.Sprintf("port %d\nbind 127.0.0.1\nsave \"\"\ndir %s\nlogfile %s/server.log\n",
+		testkit.FreePort(t), dir, dir)
 	before := strings.Count(head, "\n")
 	limit := testkit.Slowly(20 * time.Second)
 	refused, together, want := 0, head, []string{}
@@ -104,10 +113,12 @@ func TestCheckConfig(t *testing.T) {
 		if strings.Contains(d.lines, "nest") {
 			place = filepath.Join(dir, "nested.conf") + ":3: "
 		}
-		if (d.at > 0 || strings.Contains(d.lines, "nest")) && !strings.HasPrefix(out, place) || !strings.HasSuffix(out, path+": 1 refused\n") {
+		if (d.at > 0 || strings.Contains(d.lines, "nest")) && !strings.HasPrefix(out, place) ||
+			!strings.HasSuffix(out, path+": 1 refused\n") {
 			t.Errorf("%q: %s", d.lines, out)
 		}
-		if d.at == 1 && !strings.HasPrefix(d.lines, "aclfile") && !strings.HasPrefix(d.lines, "user") && !strings.HasPrefix(d.lines, "logfile") {
+		if d.at == 1 && !strings.HasPrefix(d.lines, "aclfile") && !strings.HasPrefix(d.lines, "user") &&
+			!strings.HasPrefix(d.lines, "logfile") {
 			together += d.lines + "\n"
 			want = append(want, fmt.Sprintf("%d: ", strings.Count(together, "\n")))
 		}
@@ -128,7 +139,8 @@ func TestCheckConfig(t *testing.T) {
 func TestCheckConfigTakes(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.conf")
-	text := "rename-command get fetch\nuser a on nopass +get\nloadmodule /usr/lib/redisbloom.so\nlogfile " + dir + "/log\nlfu-decay-time 3\nwatchdog-period 500\n"
+	text := "rename-command get fetch\nuser a on nopass +get\nloadmodule /usr/lib/redisbloom.so\nlogfile " + dir +
+		"/log\nlfu-decay-time 3\nwatchdog-period 500\n"
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -136,14 +148,16 @@ func TestCheckConfigTakes(t *testing.T) {
 	if code != 0 || out != path+": without effect in this version: watchdog-period\n"+path+": OK\n" {
 		t.Errorf("%d %s", code, out)
 	}
-	if out, code := testkit.Run(t, time.Minute, "hz many\n", testkit.Spindle(t), "--check-config", "-", "--port", "x"); code != 1 ||
+	if out, code := testkit.Run(t, time.Minute, "hz many\n", testkit.Spindle(t), "--check-config", "-", "--port",
+		"x"); code != 1 ||
 		!strings.HasPrefix(out, "standard input:1: ") || !strings.Contains(out, "the options:1: ") {
 		t.Errorf("%d %s", code, out)
 	}
 	if _, err := os.Stat(dir + "/log"); err == nil {
 		t.Error("the check has made a log")
 	}
-	if out, code := testkit.Run(t, time.Minute, "", testkit.Spindle(t), "--check-config", dir+"/none.conf"); code != 1 || !strings.Contains(out, "can't open config file") {
+	if out, code := testkit.Run(t, time.Minute, "", testkit.Spindle(t), "--check-config", dir+"/none.conf"); code != 1 ||
+		!strings.Contains(out, "can't open config file") {
 		t.Errorf("%d %s", code, out)
 	}
 }

@@ -17,10 +17,14 @@ import (
 
 // undamaged are directives that stay out of damaged files: they say where the server is and what it opens, so that a
 // spoiled one would start something or leave its folder.
-var undamaged = []string{"port", "bind", "dir", "logfile", "pidfile", "unixsocket", "unixsocketperm", "daemonize", "supervised", "syslog-enabled", "aclfile",
-	"replicaof", "slaveof", "save", "cluster-enabled", "cluster-config-file", "appendonly", "appenddirname", "enable-module-command", "requirepass",
-	"oom-score-adj", "maxclients", "bind-source-addr", "set-proc-title", "disable-thp", "crash-log-enabled", "crash-memcheck-enabled",
-	"server_cpulist", "bio_cpulist", "aof_rewrite_cpulist", "bgsave_cpulist", "always-show-logo", "locale-collate", "proc-title-template"}
+var undamaged = []string{"port", "bind", "dir", "logfile", "pidfile", "unixsocket", "unixsocketperm", "daemonize",
+	"supervised", "syslog-enabled", "aclfile",
+	"replicaof", "slaveof", "save", "cluster-enabled", "cluster-config-file", "appendonly", "appenddirname",
+	"enable-module-command", "requirepass",
+	"oom-score-adj", "maxclients", "bind-source-addr", "set-proc-title", "disable-thp", "crash-log-enabled",
+	"crash-memcheck-enabled",
+	"server_cpulist", "bio_cpulist", "aof_rewrite_cpulist", "bgsave_cpulist", "always-show-logo", "locale-collate",
+	"proc-title-template"}
 
 // wholeFile is a configuration that both servers take: a line for each directive that both know.
 func wholeFile(t *testing.T) (lines []string) {
@@ -32,7 +36,8 @@ func wholeFile(t *testing.T) (lines []string) {
 	all := testkit.Redis(t).Do("CONFIG", "GET", "*").Strings()
 	for i := 0; i+1 < len(all); i += 2 {
 		name, value := all[i], all[i+1]
-		if !known[name] || slices.Contains(undamaged, name) || strings.HasPrefix(name, "tls-") || strings.HasPrefix(name, "cluster-announce") {
+		if !known[name] || slices.Contains(undamaged, name) || strings.HasPrefix(name, "tls-") ||
+			strings.HasPrefix(name, "cluster-announce") {
 			continue
 		}
 		if name == "client-output-buffer-limit" {
@@ -134,7 +139,8 @@ func TestDamagedFiles(t *testing.T) {
 		if theirs != ours {
 			t.Errorf("seed %d, line %d, %q: redis-server %s, --check-config %s: %s", seed, at+1, damaged[at], theirs, ours, said)
 		}
-		if ours != "taken" && (ours != strconv.Itoa(at+1) || !strings.Contains(said, fmt.Sprintf("%q", damaged[at])) && !strings.Contains(said, damaged[at])) {
+		if ours != "taken" && (ours != strconv.Itoa(at+1) ||
+			!strings.Contains(said, fmt.Sprintf("%q", damaged[at])) && !strings.Contains(said, damaged[at])) {
 			t.Errorf("seed %d: line %d, %q, is not shown: %s", seed, at+1, damaged[at], said)
 		}
 	}

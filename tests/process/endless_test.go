@@ -24,10 +24,13 @@ type endless struct {
 }
 
 var endlessCalls = []endless{
-	{"script", []any{"EVAL", "while true do end", "0"}, []any{"SCRIPT", "KILL"}, "SCRIPT KILL", "Script killed by user with SCRIPT KILL"},
-	{"script in pcall", []any{"EVAL", "while true do pcall(function() while true do end end) end", "0"}, []any{"SCRIPT", "KILL"},
+	{"script", []any{"EVAL", "while true do end", "0"}, []any{"SCRIPT", "KILL"}, "SCRIPT KILL",
+		"Script killed by user with SCRIPT KILL"},
+	{"script in pcall", []any{"EVAL", "while true do pcall(function() while true do end end) end", "0"},
+		[]any{"SCRIPT", "KILL"},
 		"SCRIPT KILL", "Script killed by user with SCRIPT KILL"},
-	{"function", []any{"FCALL", "f", "0"}, []any{"FUNCTION", "KILL"}, "FUNCTION KILL", "Script killed by user with SCRIPT KILL"},
+	{"function", []any{"FCALL", "f", "0"}, []any{"FUNCTION", "KILL"}, "FUNCTION KILL",
+		"Script killed by user with SCRIPT KILL"},
 }
 
 // heard is how long three things took beside an endless call.
@@ -44,7 +47,8 @@ func TestEndlessScript(t *testing.T) {
 	const threshold = 100 * time.Millisecond
 	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
 		admin := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
-		s := testkit.Start(t, "--reactor-backend", backend, "--io-threads", "1", "--admin-address", admin, "--busy-reply-threshold", "100")
+		s := testkit.Start(t, "--reactor-backend", backend, "--io-threads", "1", "--admin-address", admin,
+			"--busy-reply-threshold", "100")
 		s.Do("FUNCTION", "LOAD", "#!lua name=l\nredis.register_function('f', function() while true do end end)")
 		s.Do("SET", "k", "v")
 		for _, e := range endlessCalls {
@@ -76,7 +80,8 @@ func runEndless(t *testing.T, s *testkit.Server, e endless, admin string) (h hea
 	began := time.Now()
 	c := start(t, s, e.call)
 	untilBegun(t, s)
-	wants(t, "GET beside it", s.Dial(), "BUSY Redis is busy running a script. You can only call "+e.busy+" or SHUTDOWN NOSAVE.", "GET", "k")
+	wants(t, "GET beside it", s.Dial(), "BUSY Redis is busy running a script. You can only call "+e.busy+
+		" or SHUTDOWN NOSAVE.", "GET", "k")
 	h.busy = time.Since(began)
 	for _, path := range []string{"/healthz", "/metrics"} {
 		if status, _ := fetch(t, "http://"+admin+path); status != 200 && path == "/healthz" {
@@ -152,7 +157,8 @@ func TestEndlessWriter(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := testkit.Start(t, "--busy-reply-threshold", "20", "--save", "3600 1")
-			s.Do("FUNCTION", "LOAD", "#!lua name=l\nredis.register_function('w', function(keys) redis.call('SET', keys[1], 'half') while true do end end)")
+			s.Do("FUNCTION", "LOAD",
+				"#!lua name=l\nredis.register_function('w', function(keys) redis.call('SET', keys[1], 'half') while true do end end)")
 			c := start(t, s, call)
 			defer c.Close()
 			testkit.Until(t, testkit.Slowly(10*time.Second), "BUSY", func() error {

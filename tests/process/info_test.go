@@ -40,7 +40,8 @@ func TestInfoTells(t *testing.T) {
 	is("stats", "current_eviction_exceeded_time", 0)
 	rises("stats", "total_eviction_exceeded_time")
 
-	for _, field := range []string{"eventloop_duration_cron_sum", "eventloop_duration_max", "eventloop_cmd_per_cycle_max"} {
+	for _, field := range []string{"eventloop_duration_cron_sum",
+		"eventloop_duration_max", "eventloop_cmd_per_cycle_max"} {
 		rises("debug", field)
 	}
 	if _, shown := s.Info("everything")["eventloop_duration_cron_sum"]; shown {

@@ -81,12 +81,14 @@ func TestHotKeysOfAZipfLoad(t *testing.T) {
 		if want := 100 * sent[k] / total; math.Abs(figure(t, m, "share")/want-1) > 0.15 {
 			t.Errorf("key:%d: %v, want a share of %.3f", k, m, want)
 		}
-		if r, w := figure(t, m, "reads"), figure(t, m, "writes"); r == 0 || math.Abs(w/r-1) > 0.4 || figure(t, m, "bytes") == 0 || figure(t, m, "cpu-usec") == 0 {
+		if r, w := figure(t, m, "reads"), figure(t, m, "writes"); r == 0 || math.Abs(w/r-1) > 0.4 ||
+			figure(t, m, "bytes") == 0 || figure(t, m, "cpu-usec") == 0 {
 			t.Errorf("key:%d: %v", k, m)
 		}
 	}
 	_, metrics := fetch(t, "http://"+address+"/metrics")
-	if n := len(regexp.MustCompile(`(?m)^spindle_hotkey_share\{db="0",key="key:\d+"\} 0\.\d+`).FindAllString(metrics, -1)); n < 15 || n > 20 {
+	if n := len(regexp.MustCompile(`(?m)^spindle_hotkey_share\{db="0",key="key:\d+"\} 0\.\d+`).FindAllString(metrics,
+		-1)); n < 15 || n > 20 {
 		t.Errorf("/metrics names %d hot keys", n)
 	}
 }
@@ -122,8 +124,10 @@ func replyLatency(t *testing.T, backend string) {
 		}
 		return figures
 	}
-	for command, calls := range map[string]float64{"set": 1000, "get": 500, "incr": 500, "echo": 2, "debug": 1, "blpop": 0} {
-		if got := parts(command); got["calls"] != calls || calls > 0 && (got["p50"] <= 0 || got["max"] < got["p99"] || got["p99"] < got["p50"]) {
+	for command, calls := range map[string]float64{"set": 1000, "get": 500, "incr": 500, "echo": 2,
+		"debug": 1, "blpop": 0} {
+		if got := parts(command); got["calls"] != calls ||
+			calls > 0 && (got["p50"] <= 0 || got["max"] < got["p99"] || got["p99"] < got["p50"]) {
 			t.Errorf("%s: %v, want %v calls", command, fields["reply_usec_"+command], calls)
 		}
 	}
@@ -134,7 +138,8 @@ func replyLatency(t *testing.T, backend string) {
 		t.Error("INFO latencystats has gone")
 	}
 	_, metrics := fetch(t, "http://"+address+"/metrics")
-	for _, line := range []string{`spindle_reply_seconds_count{command="set"} 1000`, `spindle_reply_seconds_bucket{command="set",le="+Inf"} 1000`} {
+	for _, line := range []string{`spindle_reply_seconds_count{command="set"} 1000`,
+		`spindle_reply_seconds_bucket{command="set",le="+Inf"} 1000`} {
 		if !strings.Contains(metrics, line+"\n") {
 			t.Errorf("/metrics has no %s", line)
 		}
@@ -172,7 +177,8 @@ func TestHotKeysInWhole(t *testing.T) {
 		c.Must("EXEC")
 		c.Must("EVAL", "return redis.call('GET', KEYS[1])", 1, "in:script")
 	}
-	for _, refused := range [][]any{{"BITFIELD"}, {"GET"}, {"SORT"}, {"OBJECT", "ENCODING"}, {"EVAL", "x"}, {"NOSUCH", "k"}, {"MGET"}} {
+	for _, refused := range [][]any{{"BITFIELD"}, {"GET"}, {"SORT"}, {"OBJECT", "ENCODING"}, {"EVAL", "x"},
+		{"NOSUCH", "k"}, {"MGET"}} {
 		c.Do(refused...)
 	}
 	c.Must("OBJECT", "ENCODING", odd)
@@ -186,15 +192,18 @@ func TestHotKeysInWhole(t *testing.T) {
 			t.Errorf("%q is not named", want.key)
 			continue
 		}
-		if r, w := figure(t, m, "reads") > 0, figure(t, m, "writes") > 0; r != want.reads || w != want.writes || m["db"] != "3" {
+		if r, w := figure(t, m, "reads") > 0, figure(t, m, "writes") > 0; r != want.reads || w != want.writes ||
+			m["db"] != "3" {
 			t.Errorf("%q: %v", want.key, m)
 		}
 	}
 	_, metrics := fetch(t, "http://"+address+"/metrics")
-	if !strings.Contains(metrics, `key="odd\\x00\\xff\"\\x0a<b>\\\\\\\\"`) && !strings.Contains(metrics, `key="odd\\x00\\xff\"\\x0a<b>\\\\"`) {
+	if !strings.Contains(metrics, `key="odd\\x00\\xff\"\\x0a<b>\\\\\\\\"`) &&
+		!strings.Contains(metrics, `key="odd\\x00\\xff\"\\x0a<b>\\\\"`) {
 		t.Errorf("/metrics does not escape: %q", regexp.MustCompile(`(?m)^spindle_hotkey_share.*odd.*$`).FindString(metrics))
 	}
-	for _, bad := range [][]any{{"HOTKEYS", "GET", "COUNT"}, {"HOTKEYS", "GET", "COUNT", 0}, {"HOTKEYS", "GET", "COUNT", "x"}, {"HOTKEYS", "RESET", "x"}, {"HOTKEYS", "NO"}} {
+	for _, bad := range [][]any{{"HOTKEYS", "GET", "COUNT"}, {"HOTKEYS", "GET", "COUNT", 0},
+		{"HOTKEYS", "GET", "COUNT", "x"}, {"HOTKEYS", "RESET", "x"}, {"HOTKEYS", "NO"}} {
 		if v, err := s.Ask(bad...); err != nil || v.Err() == nil {
 			t.Errorf("%v: %v %v", bad, v, err)
 		}

@@ -14,33 +14,38 @@ import (
 func TestLoadmoduleOfWhatIsBuiltIn(t *testing.T) {
 	for _, path := range []string{"/opt/redis-stack/lib/redisbloom.so", "bf"} {
 		dir := t.TempDir()
-		if err := os.WriteFile(dir+"/redis.conf", []byte("loadmodule "+path+"\nenable-module-command yes\n"), 0o644); err != nil {
+		if err := os.WriteFile(dir+"/redis.conf", []byte("loadmodule "+path+"\nenable-module-command yes\n"),
+			0o644); err != nil {
 			t.Fatal(err)
 		}
 		s := testkit.Start(t, "--include", dir+"/redis.conf")
 		s.AwaitLog(time.Second, "Module 'bf' is built in: "+path+" is not read")
 		const version = "20802"
-		if got, want := s.Do("MODULE", "LIST").String(), path; !strings.Contains(got, want) || !strings.Contains(got, version) {
+		if got, want := s.Do("MODULE", "LIST").String(), path; !strings.Contains(got, want) ||
+			!strings.Contains(got, version) {
 			t.Errorf("MODULE LIST: %s", got)
 		}
 		if got := s.Do("HELLO", "3").String(); !strings.Contains(got, "bf") || !strings.Contains(got, version) {
 			t.Errorf("HELLO: %s", got)
 		}
-		if got := s.Do("INFO", "modules").Text; !strings.Contains(got, "module:name=bf,ver="+version+",api=1,filters=0,usedby=[],using=[],options=[]\r\n") {
+		if got := s.Do("INFO", "modules").Text; !strings.Contains(got,
+			"module:name=bf,ver="+version+",api=1,filters=0,usedby=[],using=[],options=[]\r\n") {
 			t.Errorf("INFO modules: %s", got)
 		}
 		if got := s.Do("COMMAND", "INFO", "bf.add", "get").String(); strings.Count(got, "module") != 1 {
 			t.Errorf("COMMAND INFO bf.add get: %s", got)
 		}
-		if got := s.Do("COMMAND", "LIST", "FILTERBY", "MODULE", "bf").String(); !strings.Contains(got, "bf.madd") || strings.Contains(got, "get") {
+		if got := s.Do("COMMAND", "LIST", "FILTERBY", "MODULE", "bf").String(); !strings.Contains(got, "bf.madd") ||
+			strings.Contains(got, "get") {
 			t.Errorf("COMMAND LIST FILTERBY MODULE bf: %s", got)
 		}
 		for command, want := range map[string]string{
 			"MODULE LOAD /nowhere/x.so":                "ERR Error loading the extension. Please check the server logs.",
 			"MODULE LOADEX /x.so CONFIG a b ARGS c":    "ERR Error loading the extension. Please check the server logs.",
 			"MODULE LOAD /usr/lib/redis/redisbloom.so": "ERR Error loading the extension. Please check the server logs.",
-			"MODULE UNLOAD bf":                         "ERR Error unloading module: the module exports one or more module-side data types, can't unload",
-			"MODULE UNLOAD x":                          "ERR Error unloading module: no such module with that name",
+			"MODULE UNLOAD bf": "ERR Error unloading module: the module exports one or more " +
+				"module-side data types, can't unload",
+			"MODULE UNLOAD x": "ERR Error unloading module: no such module with that name",
 		} {
 			var words []any
 			for _, w := range strings.Fields(command) {
@@ -92,7 +97,8 @@ func TestLoadmoduleOfAnotherEndsTheStart(t *testing.T) {
 		if code := s.Wait(20 * time.Second); code != 1 {
 			t.Errorf("%s: exit code %d", line, code)
 		}
-		if log := s.Log(); !strings.Contains(log, "Can't load module from "+strings.Fields(line)[0]+": server aborting") || !strings.Contains(log, want) {
+		if log := s.Log(); !strings.Contains(log, "Can't load module from "+strings.Fields(line)[0]+": server aborting") ||
+			!strings.Contains(log, want) {
 			t.Errorf("%s: %s", line, log)
 		}
 	}

@@ -35,7 +35,8 @@ func TestUnixSocket(t *testing.T) {
 		if c.Must("SET", "k", "v"); c.Must("GET", "k").Text != "v" {
 			t.Error("no value")
 		}
-		if info := c.Must("CLIENT", "INFO").Text; !strings.Contains(info, "addr="+path+":0") || !strings.Contains(info, "flags=U") {
+		if info := c.Must("CLIENT", "INFO").Text; !strings.Contains(info, "addr="+path+":0") ||
+			!strings.Contains(info, "flags=U") {
 			t.Errorf("CLIENT INFO: %s", info)
 		}
 	}
@@ -68,7 +69,8 @@ func TestIPv6(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if info := c.Must("CLIENT", "INFO").Text; !strings.Contains(info, " addr=[::1]:") || !strings.Contains(info, fmt.Sprintf(" laddr=[::1]:%d ", s.Port)) {
+	if info := c.Must("CLIENT", "INFO").Text; !strings.Contains(info, " addr=[::1]:") ||
+		!strings.Contains(info, fmt.Sprintf(" laddr=[::1]:%d ", s.Port)) {
 		t.Errorf("CLIENT INFO: %s", info)
 	}
 	r := testkit.Launch(t, testkit.Spec{NoWait: true, Args: []string{"--bind", "198.51.100.7"}})
@@ -105,7 +107,8 @@ func TestBindToNames(t *testing.T) {
 		t.Fatal(v)
 	}
 	bound("a name", "localhost")
-	if v, err := c.Do("CONFIG", "SET", "maxmemory", "1gb", "BIND", "no-such-host.invalid 127.0.0.1"); err != nil || v.Text != "ERR CONFIG SET failed (possibly related to argument 'bind') - Failed to bind to specified addresses." {
+	if v, err := c.Do("CONFIG", "SET", "maxmemory", "1gb", "BIND", "no-such-host.invalid 127.0.0.1"); err != nil ||
+		v.Text != "ERR CONFIG SET failed (possibly related to argument 'bind') - Failed to bind to specified addresses." {
 		t.Errorf("%v, %v", v, err)
 	}
 	bound("a name that nobody has", "localhost")
@@ -127,7 +130,8 @@ func TestPassword(t *testing.T) {
 		t.Fatal(err)
 	}
 	port := testkit.FreePort(t)
-	s := testkit.Launch(t, testkit.Spec{Bare: true, Dir: dir, Port: port, Args: []string{dir + "/c", "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", ""}})
+	s := testkit.Launch(t, testkit.Spec{Bare: true, Dir: dir, Port: port,
+		Args: []string{dir + "/c", "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", ""}})
 	for _, request := range [][]any{{"PING"}, {"GET", "k"}, {"SELECT", 1}, {"INFO"}, {"SYNC"}, {"CLIENT", "LIST"}} {
 		if v, err := s.Ask(request...); err != nil || v.Text != "NOAUTH Authentication required." {
 			t.Errorf("%v: %v %v", request, v, err)
@@ -200,7 +204,8 @@ func TestLoops(t *testing.T) {
 					t.Errorf("reactor-backend: %v", v)
 				}
 				smoke(t, s)
-				if n, several := s.InfoInt("stats", "io_threaded_reads_processed"), threads == "2" && backend != "netpoll"; n > 0 != several {
+				if n, several := s.InfoInt("stats", "io_threaded_reads_processed"), threads == "2" &&
+					backend != "netpoll"; n > 0 != several {
 					t.Errorf("io_threaded_reads_processed:%d", n)
 				}
 				u, err := respclient.Dial(path)

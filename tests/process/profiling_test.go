@@ -15,14 +15,17 @@ import (
 
 // shows is what a command of doc/profiling.md has to show, by its beginning. The longest that fits holds.
 var shows = map[string]string{
-	"redis-cli INFO commandstats": "cmdstat_sort:", "redis-cli HOTKEYS GET": "numbers", "redis-cli INFO replylatency": "reply_usec_sort:",
+	"redis-cli INFO commandstats": "cmdstat_sort:", "redis-cli HOTKEYS GET": "numbers",
+	"redis-cli INFO replylatency":                "reply_usec_sort:",
 	"go tool pprof -tags":                        "sort",
 	"go tool pprof -top -nodecount=15 http":      "flat%",
 	"go tool pprof -top -nodecount=15 -tagfocus": "ort",
-	"redis-cli SCRIPT STATS":                     "calls", "redis-cli STALLS GET": "cpu-usec", "redis-cli SLOWLOG GET": "127.0.0.1:", "redis-cli INFO stats": "longest_turn_usec:",
+	"redis-cli SCRIPT STATS":                     "calls", "redis-cli STALLS GET": "cpu-usec",
+	"redis-cli SLOWLOG GET": "127.0.0.1:", "redis-cli INFO stats": "longest_turn_usec:",
 	"curl -s http://127.0.0.1:9121/healthz": `"held":`, "curl -s -o": "", "go tool trace": "", "go tool pprof -top -nodecount=10 s": "flat%",
-	"perf record": "", "perf report": "%", "redis-cli INFO memory": "memory_purpose_go_heap:", "redis-cli BIGKEYS GET": "numbers",
-	"spindle rdb report": "numbers", "redis-cli MEMORY DOCTOR": "", "redis-cli CLIENT LIST": "tot-mem=",
+	"perf record": "", "perf report": "%", "redis-cli INFO memory": "memory_purpose_go_heap:",
+	"redis-cli BIGKEYS GET": "numbers",
+	"spindle rdb report":    "numbers", "redis-cli MEMORY DOCTOR": "", "redis-cli CLIENT LIST": "tot-mem=",
 	"go tool pprof -top -nodecount=10 http": "flat%", "go tool pprof -top -nodecount=10 -base": "flat%",
 	"curl -s http://127.0.0.1:9121/debug/pprof/goroutine": "goroutine profile: total", "redis-cli MEMORY PURGE": "OK",
 }
@@ -83,7 +86,8 @@ func TestProfilingPage(t *testing.T) {
 	}
 	testkit.Program(t, "redis-cli")
 	dir := t.TempDir()
-	here := strings.NewReplacer("redis-cli ", fmt.Sprintf("redis-cli -p %d ", s.Port), "127.0.0.1:9121", admin, "127.0.0.1:6379", s.Addr,
+	here := strings.NewReplacer("redis-cli ", fmt.Sprintf("redis-cli -p %d ", s.Port), "127.0.0.1:9121", admin,
+		"127.0.0.1:6379", s.Addr,
 		"$(pidof spindle)", strconv.Itoa(s.PID), "spindle rdb", testkit.Spindle(t)+" rdb")
 	commands := steps(t, "profiling.md")
 	if len(commands) < 25 {
@@ -101,7 +105,8 @@ func TestProfilingPage(t *testing.T) {
 		}
 		cmd := exec.Command("sh", "-c", here.Replace(command))
 		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "PATH="+strings.TrimSpace(string(goRoot))+"/bin:"+os.Getenv("PATH"), "PPROF_TMPDIR="+dir)
+		cmd.Env = append(os.Environ(), "PATH="+strings.TrimSpace(string(goRoot))+"/bin:"+os.Getenv("PATH"),
+			"PPROF_TMPDIR="+dir)
 		began := time.Now()
 		out, err := cmd.CombinedOutput()
 		if strings.HasPrefix(command, "perf") && err != nil {

@@ -80,7 +80,8 @@ func TestReportOfServers(t *testing.T) {
 		args, address := []string{"rdb", "report", "--format", "json"}, s.Addr
 		if name == "tls" {
 			address = "127.0.0.1:" + strconv.Itoa(port)
-			args = append(args, "--tls", "--cacert", certificates.File("ca.crt"), "--cert", certificates.File("client.crt"), "--key", certificates.File("client.key"))
+			args = append(args, "--tls", "--cacert", certificates.File("ca.crt"), "--cert", certificates.File("client.crt"),
+				"--key", certificates.File("client.key"))
 		}
 		t.Setenv("REDISCLI_AUTH", "secret")
 		out, code := testkit.Run(t, testkit.Slowly(time.Minute), "", testkit.Spindle(t), append(args, address)...)
@@ -90,7 +91,8 @@ func TestReportOfServers(t *testing.T) {
 		}
 		os.Unsetenv("REDISCLI_AUTH")
 		for _, more := range [][]string{nil, {"--pass", "wrong"}} {
-			out, code := testkit.Run(t, testkit.Slowly(time.Minute), "", testkit.Spindle(t), append(append(args, more...), address)...)
+			out, code := testkit.Run(t, testkit.Slowly(time.Minute), "", testkit.Spindle(t),
+				append(append(args, more...), address)...)
 			if code != 1 || !strings.Contains(out, "NOAUTH") && !strings.Contains(out, "WRONGPASS") {
 				t.Errorf("%s %v: %d %s", name, more, code, out)
 			}

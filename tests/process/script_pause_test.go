@@ -60,7 +60,8 @@ func TestScriptsPauseUnderLoad(t *testing.T) {
 				}
 				for range 3 {
 					run(func(c *respclient.Client, rng *rand.Rand) {
-						v, err := c.Do("EVAL", transfer, 2, account(rng.IntN(accounts)), account(rng.IntN(accounts)), rng.IntN(50), rng.IntN(40_000))
+						v, err := c.Do("EVAL", transfer, 2, account(rng.IntN(accounts)), account(rng.IntN(accounts)), rng.IntN(50),
+							rng.IntN(40_000))
 						switch {
 						case err != nil:
 							t.Error(err)
@@ -116,7 +117,8 @@ func TestScriptsPauseUnderLoad(t *testing.T) {
 				if v := s.Do("INCRBY", "transfers", 0); v.Int != moved.Load() {
 					t.Errorf("%d transfers were made, %d answered", v.Int, moved.Load())
 				}
-				t.Logf("%d pauses, %d transfers, %d killed, %d kills refused, %d sums", pauses(s.Dial()), moved.Load(), killed.Load(), refused.Load(), sums.Load())
+				t.Logf("%d pauses, %d transfers, %d killed, %d kills refused, %d sums",
+					pauses(s.Dial()), moved.Load(), killed.Load(), refused.Load(), sums.Load())
 				if v := s.Do("EVAL", "return 7", 0); v.Int != 7 {
 					t.Errorf("afterwards: %v", v)
 				}

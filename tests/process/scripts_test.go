@@ -44,7 +44,8 @@ func TestManyErrorCodes(t *testing.T) {
 	if got := s.Info("errorstats"); len(got) != 1 || got["errorstat_ERRORSTATS_DISABLED"] != "count=1" {
 		t.Errorf("errorstats: %v", got)
 	}
-	for _, line := range []string{"Errorstats stopped adding new errors", "Current errors code list: CODE0, CODE1, CODE10"} {
+	for _, line := range []string{"Errorstats stopped adding new errors",
+		"Current errors code list: CODE0, CODE1, CODE10"} {
 		if n := strings.Count(s.Log(), line); n != 1 {
 			t.Errorf("the log has %d lines with %q", n, line)
 		}
@@ -97,7 +98,8 @@ func TestDeprecatedFunctions(t *testing.T) {
 					}
 				}
 			}
-			s.Do("FUNCTION", "LOAD", "REPLACE", "#!lua name=l\nredis.register_function('f', function() return loadstring('return type(redis.call)')() end)")
+			s.Do("FUNCTION", "LOAD", "REPLACE",
+				"#!lua name=l\nredis.register_function('f', function() return loadstring('return type(redis.call)')() end)")
 			if v := s.Do("FCALL", "f", "0"); v.Word() != "function" {
 				t.Errorf("code that a function compiles sees redis.call as %v", v)
 			}
@@ -157,8 +159,10 @@ func TestScriptMemoryIsTold(t *testing.T) {
 	const megabyte = 1 << 20
 	read := func() map[string]int64 {
 		m := map[string]int64{}
-		for _, name := range []string{"used_memory_lua", "used_memory_vm_eval", "used_memory_scripts_eval", "number_of_cached_scripts",
-			"number_of_functions", "number_of_libraries", "used_memory_vm_functions", "used_memory_vm_total", "used_memory_functions",
+		for _, name := range []string{"used_memory_lua", "used_memory_vm_eval",
+			"used_memory_scripts_eval", "number_of_cached_scripts",
+			"number_of_functions", "number_of_libraries", "used_memory_vm_functions", "used_memory_vm_total",
+			"used_memory_functions",
 			"used_memory_scripts", "used_memory", "used_memory_overhead"} {
 			m[name] = s.InfoInt("memory", name)
 		}
@@ -167,7 +171,8 @@ func TestScriptMemoryIsTold(t *testing.T) {
 			v, _ := stats.Get(name)
 			m[name] = v.Int
 		}
-		for name, same := range map[string]string{"used_memory_lua": "used_memory_vm_eval", "lua.caches": "used_memory_scripts_eval",
+		for name, same := range map[string]string{"used_memory_lua": "used_memory_vm_eval",
+			"lua.caches":       "used_memory_scripts_eval",
 			"functions.caches": "used_memory_functions", "overhead.total": "used_memory_overhead"} {
 			if m[name] != m[same] {
 				t.Errorf("%s is %d, %s is %d", name, m[name], same, m[same])
@@ -194,9 +199,11 @@ func TestScriptMemoryIsTold(t *testing.T) {
 	s.Do("SCRIPT", "LOAD", comment+"return 1")
 	s.Do("EVAL", comment+"return 2", "0")
 	second := read()
-	grown(first, second, 2*megabyte, "used_memory", "used_memory_scripts_eval", "used_memory_scripts", "used_memory_overhead")
+	grown(first, second, 2*megabyte, "used_memory", "used_memory_scripts_eval", "used_memory_scripts",
+		"used_memory_overhead")
 	grown(first, second, 2, "number_of_cached_scripts")
-	s.Do("FUNCTION", "LOAD", "#!lua name=l\n"+comment+"redis.register_function('f', function() end) redis.register_function('g', function() end)")
+	s.Do("FUNCTION", "LOAD", "#!lua name=l\n"+comment+
+		"redis.register_function('f', function() end) redis.register_function('g', function() end)")
 	third := read()
 	grown(second, third, megabyte, "used_memory", "used_memory_functions", "used_memory_scripts", "used_memory_overhead")
 	grown(second, third, 1, "number_of_libraries")
@@ -208,7 +215,9 @@ func TestScriptMemoryIsTold(t *testing.T) {
 		t.Errorf("the machines hold %d bytes: sources are no part of them", third["used_memory_vm_total"])
 	}
 	s.Do("EVAL", "for i = 1, 20 do local s = string.rep('garbage', 1e6) end", "0")
-	s.Do("FUNCTION", "LOAD", "#!lua name=holds\nlocal t = {} for i = 1, 20000 do t[i] = {i} end redis.register_function('h', function() return t end)")
+	s.Do("FUNCTION", "LOAD",
+		"#!lua name=holds\nlocal t = {} for i = 1, 20000 do t[i] = {i} end redis.register_function('h', function() return "+
+			"t end)")
 	if n := read()["used_memory_vm_eval"]; n > megabyte/2 {
 		t.Errorf("%d bytes of EVAL's machine are in use, with 140 MB of garbage", n)
 	}
@@ -223,7 +232,8 @@ func TestScriptMemoryIsTold(t *testing.T) {
 	s.Do("FUNCTION", "LOAD", "REPLACE", "#!lua name=l\nredis.register_function('f', function() end)")
 	s.Do("FUNCTION", "DELETE", "l")
 	last := read()
-	for _, name := range []string{"used_memory_scripts", "number_of_cached_scripts", "number_of_functions", "number_of_libraries"} {
+	for _, name := range []string{"used_memory_scripts", "number_of_cached_scripts", "number_of_functions",
+		"number_of_libraries"} {
 		if last[name] != 0 {
 			t.Errorf("%s is %d when all are gone", name, last[name])
 		}
@@ -285,14 +295,19 @@ func TestScriptMemoryLimit(t *testing.T) {
 	if v := s.Do("GET", "k"); v.Word() != "v" {
 		t.Errorf("what it wrote: %v", v)
 	}
-	s.Do("FUNCTION", "LOAD", "#!lua name=l\nredis.register_function('f', function() "+hoard+" end) redis.register_function('g', function() return 'g' end)")
+	s.Do("FUNCTION", "LOAD", "#!lua name=l\nredis.register_function('f', function() "+hoard+
+		" end) redis.register_function('g', function() return 'g' end)")
 	short("a function", "FCALL", "f", "0")
 	short("a library", "FUNCTION", "LOAD", "#!lua name=m\nlocal t = {} for i = 1, 1e9 do t[i] = {i} end")
-	short("values from a command", "EVAL", "redis.call('SET', 'big', string.rep('x', 4e6)) local t = {} for i = 1, 9 do t[i] = redis.call('GET', 'big') end", "0")
-	if v := s.Do("EVAL", "return {pcall(string.rep, 'x', 1e8)}", "0"); len(v.Elems) != 2 || !strings.Contains(v.Elems[1].Word(), "not enough memory") {
+	short("values from a command", "EVAL",
+		"redis.call('SET', 'big', string.rep('x', 4e6)) local t = {} for i = 1, 9 do t[i] = redis.call('GET', 'big') end",
+		"0")
+	if v := s.Do("EVAL", "return {pcall(string.rep, 'x', 1e8)}", "0"); len(v.Elems) != 2 ||
+		!strings.Contains(v.Elems[1].Word(), "not enough memory") {
 		t.Errorf("pcall: %v", v)
 	}
-	if v := s.Do("EVAL", "for i = 1, 1e5 do local s = string.rep('x', 1000) end return 'garbage does not count'", "0"); v.Err() != nil {
+	if v := s.Do("EVAL", "for i = 1, 1e5 do local s = string.rep('x', 1000) end return 'garbage does not count'",
+		"0"); v.Err() != nil {
 		t.Error(v)
 	}
 	if v := s.Do("FCALL", "g", "0"); v.Word() != "g" {
@@ -311,7 +326,9 @@ func TestScriptMemoryLimit(t *testing.T) {
 func TestScriptsAreObserved(t *testing.T) {
 	admin := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
 	s := testkit.Start(t, "--admin-address", admin)
-	s.Do("FUNCTION", "LOAD", "#!lua name=l\nredis.register_function('f', function(keys) redis.call('INCR', keys[1]) return redis.call('GET', keys[1]) end)")
+	s.Do("FUNCTION", "LOAD",
+		"#!lua name=l\nredis.register_function('f', function(keys) redis.call('INCR', keys[1]) return redis.call('GET', "+
+			"keys[1]) end)")
 	const body = "return redis.call('PING')"
 	digest := fmt.Sprintf("%x", sha1.Sum([]byte(body)))
 	for range 3 {
@@ -330,11 +347,13 @@ func TestScriptsAreObserved(t *testing.T) {
 		}
 		return m
 	}
-	if m := figures(); len(m) != 2 || m["function f"] != "3 calls, 6 commands" || m["script "+digest] != "2 calls, 2 commands" {
+	if m := figures(); len(m) != 2 || m["function f"] != "3 calls, 6 commands" ||
+		m["script "+digest] != "2 calls, 2 commands" {
 		t.Errorf("SCRIPT STATS: %v", m)
 	}
 	_, metrics := fetch(t, "http://"+admin+"/metrics")
-	for _, line := range []string{`spindle_script_calls_total{kind="function",name="f"} 3`, `spindle_script_commands_total{kind="function",name="f"} 6`,
+	for _, line := range []string{`spindle_script_calls_total{kind="function",name="f"} 3`,
+		`spindle_script_commands_total{kind="function",name="f"} 6`,
 		`spindle_script_calls_total{kind="script",name="` + digest + `"} 2`} {
 		if !strings.Contains(metrics, line+"\n") {
 			t.Errorf("/metrics has no %s", line)

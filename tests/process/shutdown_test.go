@@ -155,7 +155,8 @@ func TestSignalDuringScript(t *testing.T) {
 	s := testkit.Start(t, "--save", "3600 1", "--busy-reply-threshold", "1")
 	s.Do("SET", "k", "v")
 	busy := s.Dial()
-	busy.Send("EVAL", "redis.call('SET', 'a', 1) local t = os.clock() repeat until os.clock() - t > 1 redis.call('SET', 'b', 2)", 0)
+	busy.Send("EVAL", "redis.call('SET', 'a', 1) local t = os.clock() repeat until os.clock() - t > 1 redis.call('SET', "+
+		"'b', 2)", 0)
 	if err := busy.Flush(); err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,8 @@ func TestStalls(t *testing.T) {
 			break
 		}
 	}
-	if m := find("command", "SORT members"); m["key"] != "members" || m["name"] != "planter" || figure(t, m, "cpu-usec") == 0 {
+	if m := find("command", "SORT members"); m["key"] != "members" || m["name"] != "planter" ||
+		figure(t, m, "cpu-usec") == 0 {
 		t.Errorf("SORT: %v", m)
 	}
 
@@ -80,7 +81,8 @@ func TestStalls(t *testing.T) {
 
 	_, metrics := fetch(t, "http://"+address+"/metrics")
 	for _, kind := range []string{"command", "script", "machine"} {
-		if !strings.Contains(metrics, `spindle_stalls_total{kind="`+kind+`"} `) || strings.Contains(metrics, `spindle_stalls_total{kind="`+kind+`"} 0`) {
+		if !strings.Contains(metrics, `spindle_stalls_total{kind="`+kind+`"} `) ||
+			strings.Contains(metrics, `spindle_stalls_total{kind="`+kind+`"} 0`) {
 			t.Errorf("/metrics counts no stall of kind %s", kind)
 		}
 	}
@@ -96,7 +98,8 @@ func TestStalls(t *testing.T) {
 	if n := s.Do("STALLS", "LEN").Int; n != 0 {
 		t.Errorf("switched off: %d entries", n)
 	}
-	for _, bad := range [][]any{{"STALLS"}, {"STALLS", "GET", -2}, {"STALLS", "GET", "x"}, {"STALLS", "GET", 1, 2}, {"STALLS", "LEN", 1}} {
+	for _, bad := range [][]any{{"STALLS"}, {"STALLS", "GET", -2}, {"STALLS", "GET", "x"}, {"STALLS", "GET", 1, 2},
+		{"STALLS", "LEN", 1}} {
 		if v, err := s.Ask(bad...); err != nil || v.Err() == nil {
 			t.Errorf("%v: %v %v", bad, v, err)
 		}

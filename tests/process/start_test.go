@@ -67,7 +67,8 @@ func TestRefusedConfiguration(t *testing.T) {
 		if code := s.Wait(20 * time.Second); code != 1 {
 			t.Errorf("%q: exit code %d", text, code)
 		}
-		if log := s.Log(); !strings.Contains(log, want) || (!strings.HasPrefix(text, "include") && !strings.Contains(log, "FATAL CONFIG FILE ERROR")) {
+		if log := s.Log(); !strings.Contains(log, want) ||
+			(!strings.HasPrefix(text, "include") && !strings.Contains(log, "FATAL CONFIG FILE ERROR")) {
 			t.Errorf("%q: %s", text, log)
 		}
 	}
@@ -108,7 +109,8 @@ func TestDaemon(t *testing.T) {
 	if text, err := os.ReadFile(dir + "/pid"); err != nil || strings.TrimSpace(string(text)) != strconv.Itoa(pid) {
 		t.Errorf("pidfile: %q %v, want %d", text, err, pid)
 	}
-	if session, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err != nil || strings.Fields(string(session))[5] != strconv.Itoa(pid) {
+	if session, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err != nil ||
+		strings.Fields(string(session))[5] != strconv.Itoa(pid) {
 		t.Errorf("not a session of its own: %s %v", session, err)
 	}
 	c.Must("SET", "k", "v")
@@ -116,7 +118,8 @@ func TestDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	testkit.Until(t, 20*time.Second, "the daemon's end", func() error {
-		if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil && !strings.Contains(string(stat), ") Z ") {
+		if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil &&
+			!strings.Contains(string(stat), ") Z ") {
 			return fmt.Errorf("%s", stat)
 		}
 		return nil
@@ -145,12 +148,14 @@ func await(t *testing.T, address string) *respclient.Client {
 func TestRewrite(t *testing.T) {
 	dir, port := t.TempDir(), testkit.FreePort(t)
 	path := dir + "/spindle.conf"
-	conf := fmt.Sprintf("# a comment of the operator's\nport %d\nbind 127.0.0.1\ndir %s\nmaxmemory 100mb\nrename-command DEBUG \"\"\n", port, dir)
+	conf := fmt.Sprintf("# a comment of the operator's\nport %d\nbind 127.0.0.1\ndir %s\nmaxmemory "+
+		"100mb\nrename-command DEBUG \"\"\n", port, dir)
 	if err := os.WriteFile(path, []byte(conf), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	s := testkit.Launch(t, testkit.Spec{Bare: true, Dir: dir, Port: port, Args: []string{path}})
-	s.Do("CONFIG", "SET", "maxmemory", "200mb", "maxmemory-policy", "allkeys-lfu", "save", "100 10", "requirepass", "a word")
+	s.Do("CONFIG", "SET", "maxmemory", "200mb", "maxmemory-policy", "allkeys-lfu", "save", "100 10",
+		"requirepass", "a word")
 	s.Do("CONFIG", "SET", "slowlog-max-len", "77", "client-output-buffer-limit", "pubsub 1mb 2mb 3")
 	s.Do("CONFIG", "REWRITE")
 	text, err := os.ReadFile(path)
@@ -164,7 +169,8 @@ func TestRewrite(t *testing.T) {
 		t.Errorf("without a password: %v %v", v, err)
 	}
 	c.Must("AUTH", "a word")
-	for name, want := range map[string]string{"maxmemory": "209715200", "maxmemory-policy": "allkeys-lfu", "save": "100 10", "slowlog-max-len": "77",
+	for name, want := range map[string]string{"maxmemory": "209715200", "maxmemory-policy": "allkeys-lfu",
+		"save": "100 10", "slowlog-max-len": "77",
 		"client-output-buffer-limit": "normal 0 0 0 slave 268435456 67108864 60 pubsub 1048576 2097152 3"} {
 		if v := c.Must("CONFIG", "GET", name); len(v.Elems) != 2 || v.Elems[1].Text != want {
 			t.Errorf("%s: %v, want %q", name, v, want)

@@ -37,7 +37,8 @@ func TestSystemdHears(t *testing.T) {
 	path, next := listenAsSystemd(t)
 	again := testkit.Launch(t, testkit.Spec{
 		Dir: s.Dir, NoWait: true, Shell: "export NOTIFY_SOCKET=" + path,
-		Args: []string{"--supervised", "systemd", "--key-load-delay", "2000", "--rdb-key-save-delay", "2000", "--save", "3600 1"},
+		Args: []string{"--supervised", "systemd", "--key-load-delay", "2000", "--rdb-key-save-delay", "2000",
+			"--save", "3600 1"},
 	})
 	hears := func(what string, is func(string) bool) {
 		t.Helper()
@@ -49,13 +50,15 @@ func TestSystemdHears(t *testing.T) {
 		t.Errorf("systemd never hears %s; the log: %s", what, again.Log())
 	}
 	hears("of the load", func(m string) bool {
-		return strings.HasPrefix(m, "STATUS=Loading: ") && strings.Contains(m, "%") && strings.Contains(m, "\nEXTEND_TIMEOUT_USEC=")
+		return strings.HasPrefix(m, "STATUS=Loading: ") && strings.Contains(m, "%") &&
+			strings.Contains(m, "\nEXTEND_TIMEOUT_USEC=")
 	})
 	hears("of its end", func(m string) bool { return m == "STATUS=Ready to accept connections\nREADY=1\n" })
 	again.Do("SET", "k", "v")
 	again.Signal(syscall.SIGTERM)
 	hears("of the last save", func(m string) bool {
-		return strings.HasPrefix(m, "STATUS=Saving: ") && strings.Contains(m, "of 1201 keys") && strings.Contains(m, "\nEXTEND_TIMEOUT_USEC=")
+		return strings.HasPrefix(m, "STATUS=Saving: ") && strings.Contains(m, "of 1201 keys") &&
+			strings.Contains(m, "\nEXTEND_TIMEOUT_USEC=")
 	})
 	hears("of the end", func(m string) bool { return m == "STOPPING=1\n" })
 	if code := again.Wait(testkit.Slowly(20 * time.Second)); code != 0 {

@@ -100,7 +100,8 @@ func TestTLSTools(t *testing.T) {
 		"--tls", "--cacert", certs.File("ca.crt"), "--cert", certs.File("client.crt"), "--key", certs.File("client.key"),
 		"-p", strconv.Itoa(port),
 	}
-	if out, code := testkit.Run(t, time.Minute, "", testkit.Program(t, "redis-cli"), append(args, "SET", "k", "v")...); code != 0 || out != "OK\n" {
+	if out, code := testkit.Run(t, time.Minute, "", testkit.Program(t, "redis-cli"),
+		append(args, "SET", "k", "v")...); code != 0 || out != "OK\n" {
 		t.Errorf("redis-cli: %d %q", code, out)
 	}
 	out, code := testkit.Run(t, testkit.Slowly(2*time.Minute), "", testkit.Program(t, "redis-benchmark"),
@@ -233,13 +234,15 @@ func TestTLSReload(t *testing.T) {
 		t.Errorf("a connection from before: %v %v", v, err)
 	}
 	os.WriteFile(certs.File("server.key"), []byte("broken"), 0o600)
-	if v, _ := s.Ask("CONFIG", "SET", "tls-key-file", certs.File("server.key")); !strings.Contains(v.Text, "Unable to update TLS configuration") {
+	if v, _ := s.Ask("CONFIG", "SET", "tls-key-file", certs.File("server.key")); !strings.Contains(v.Text,
+		"Unable to update TLS configuration") {
 		t.Errorf("a broken key: %v", v)
 	}
 	if served().Cmp(fresh) != 0 {
 		t.Error("what a refused CONFIG SET left is not what was before")
 	}
-	if log := s.Log(); !strings.Contains(log, "Failed to load private key: "+certs.File("server.key")+": no private key in it") {
+	if log := s.Log(); !strings.Contains(log, "Failed to load private key: "+certs.File("server.key")+
+		": no private key in it") {
 		t.Errorf("the log: %s", log)
 	}
 }
@@ -284,9 +287,12 @@ func TestTLSStart(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{[]string{"--tls-port", strconv.Itoa(port)}, []string{"No tls-cert-file configured!", "Failed to configure TLS. Check logs for more info."}},
-		{append(certs.Directives(port), "--tls-key-file", "/none"), []string{"Failed to load private key: /none", "Failed to configure TLS."}},
-		{append(certs.Directives(port), "--tls-dh-params-file", "x"), []string{"tls-dh-params-file: not in this version: keys are agreed on by elliptic curves"}},
+		{[]string{"--tls-port", strconv.Itoa(port)}, []string{"No tls-cert-file configured!",
+			"Failed to configure TLS. Check logs for more info."}},
+		{append(certs.Directives(port), "--tls-key-file", "/none"),
+			[]string{"Failed to load private key: /none", "Failed to configure TLS."}},
+		{append(certs.Directives(port), "--tls-dh-params-file", "x"),
+			[]string{"tls-dh-params-file: not in this version: keys are agreed on by elliptic curves"}},
 	} {
 		s := testkit.Launch(t, testkit.Spec{NoWait: true, Args: c.args})
 		if code := s.Wait(testkit.Slowly(20 * time.Second)); code != 1 {
@@ -306,7 +312,8 @@ func TestTLSReplica(t *testing.T) {
 	s := testkit.Start(t, certs.Directives(port)...)
 	s.Do("DEBUG", "POPULATE", "20000", "key", "500")
 	replica := testkit.Redis(t, "--replicaof", "127.0.0.1 "+strconv.Itoa(port), "--tls-replication", "yes",
-		"--tls-cert-file", certs.File("client.crt"), "--tls-key-file", certs.File("client.key"), "--tls-ca-cert-file", certs.File("ca.crt"))
+		"--tls-cert-file", certs.File("client.crt"), "--tls-key-file", certs.File("client.key"), "--tls-ca-cert-file",
+		certs.File("ca.crt"))
 	replica.AwaitInfo(testkit.Slowly(30*time.Second), "replication", "master_link_status", "up")
 	for i := range 500 {
 		s.Do("SET", fmt.Sprint("late", i), strings.Repeat("v", 1000))
@@ -329,7 +336,8 @@ func TestTLSMetrics(t *testing.T) {
 	}
 	defer response.Body.Close()
 	text, _ := io.ReadAll(response.Body)
-	for _, want := range []string{"spindle_tls_handshakes_total 2\n", "spindle_tls_handshakes_failed_total 1\n", "spindle_tls_handshakes 0\n"} {
+	for _, want := range []string{"spindle_tls_handshakes_total 2\n",
+		"spindle_tls_handshakes_failed_total 1\n", "spindle_tls_handshakes 0\n"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no %q in /metrics", want)
 		}
@@ -355,7 +363,8 @@ func FuzzTLSConfigSet(f *testing.F) {
 	f.Fuzz(func(t *testing.T, cert, key []byte, ciphers string) {
 		os.WriteFile(certs.File("fuzz.crt"), cert, 0o600)
 		os.WriteFile(certs.File("fuzz.key"), key, 0o600)
-		if _, err := operator.Do("CONFIG", "SET", "tls-cert-file", certs.File("fuzz.crt"), "tls-key-file", certs.File("fuzz.key"), "tls-ciphers", ciphers); err != nil {
+		if _, err := operator.Do("CONFIG", "SET", "tls-cert-file", certs.File("fuzz.crt"), "tls-key-file",
+			certs.File("fuzz.key"), "tls-ciphers", ciphers); err != nil {
 			t.Fatal(err)
 		}
 		if v, err := kept.Do("PING"); err != nil || v.Text != "PONG" {
@@ -366,6 +375,7 @@ func FuzzTLSConfigSet(f *testing.F) {
 		if _, _, err := dialTLS(t, port, config); err != nil {
 			t.Fatal(err)
 		}
-		operator.Must("CONFIG", "SET", "tls-cert-file", certs.File("server.crt"), "tls-key-file", certs.File("server.key"), "tls-ciphers", "")
+		operator.Must("CONFIG", "SET", "tls-cert-file", certs.File("server.crt"), "tls-key-file", certs.File("server.key"),
+			"tls-ciphers", "")
 	})
 }

@@ -47,7 +47,8 @@ func TestRedisCLI(t *testing.T) {
 	if out, code := s.CLI("", "--rdb", s.File("fetched.rdb")); code != 0 {
 		t.Errorf("redis-cli --rdb: %d %s", code, out)
 	}
-	if out, code := testkit.Run(t, time.Minute, "", testkit.Program(t, "redis-check-rdb"), s.File("fetched.rdb")); code != 0 || !strings.Contains(out, "4 keys read") {
+	if out, code := testkit.Run(t, time.Minute, "", testkit.Program(t, "redis-check-rdb"),
+		s.File("fetched.rdb")); code != 0 || !strings.Contains(out, "4 keys read") {
 		t.Errorf("redis-check-rdb of what redis-cli --rdb fetched: %s", out)
 	}
 }
@@ -59,7 +60,8 @@ func TestRedisBenchmark(t *testing.T) {
 	line := regexp.MustCompile(`(?m)^(PING_INLINE|PING_MBULK|SET|GET|INCR|MSET \(10 keys\)): [\d.]+ requests per second`)
 	for _, pipeline := range []string{"1", "32"} {
 		out, code := testkit.Run(t, testkit.Slowly(2*time.Minute), "", testkit.Program(t, "redis-benchmark"),
-			"-p", strconv.Itoa(s.Port), "-q", "-t", "ping,set,get,incr,mset", "-n", "5000", "-c", "50", "-P", pipeline, "-r", "1000")
+			"-p", strconv.Itoa(s.Port), "-q", "-t", "ping,set,get,incr,mset", "-n", "5000", "-c", "50", "-P",
+			pipeline, "-r", "1000")
 		text := strings.ReplaceAll(out, "\r", "\n")
 		if code != 0 || strings.Contains(strings.ToLower(text), "err") {
 			t.Errorf("-P %s: %d %s", pipeline, code, text)
@@ -71,7 +73,8 @@ func TestRedisBenchmark(t *testing.T) {
 	if n := s.InfoInt("stats", "total_error_replies"); n != 0 {
 		t.Errorf("total_error_replies:%d", n)
 	}
-	for name, want := range map[string]int64{"ping": 20_000, "set": 10_000, "get": 10_000, "incr": 10_000, "mset": 10_000} {
+	for name, want := range map[string]int64{"ping": 20_000, "set": 10_000, "get": 10_000, "incr": 10_000,
+		"mset": 10_000} {
 		stats := s.Info("commandstats")["cmdstat_"+name]
 		calls, _, _ := strings.Cut(strings.TrimPrefix(stats, "calls="), ",")
 		if n, _ := strconv.ParseInt(calls, 10, 64); n < want {

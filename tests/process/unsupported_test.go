@@ -27,7 +27,8 @@ func TestUnsupported(t *testing.T) {
 				t.Errorf("%s: exit code %d", c.line, code)
 			}
 			log := s.Log()
-			for _, want := range []string{"FATAL CONFIG FILE ERROR", ">>> '", c.directive + ": ", c.means, "unsupported-directives warn"} {
+			for _, want := range []string{"FATAL CONFIG FILE ERROR", ">>> '", c.directive + ": ", c.means,
+				"unsupported-directives warn"} {
 				if !strings.Contains(log, want) {
 					t.Errorf("%s: no %q in %s", c.line, want, log)
 				}
@@ -56,9 +57,11 @@ func TestUnsupportedOverride(t *testing.T) {
 	if err := os.WriteFile(dir+"/a.conf", []byte(conf), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	s := testkit.Launch(t, testkit.Spec{Bare: true, Dir: dir, Port: port, Args: []string{dir + "/a.conf", "--unsupported-directives", "warn"}})
+	s := testkit.Launch(t, testkit.Spec{Bare: true, Dir: dir, Port: port,
+		Args: []string{dir + "/a.conf", "--unsupported-directives", "warn"}})
 	for _, c := range askedInVain {
-		if want := "WARNING: " + c.directive + " has no effect in this version: "; strings.Contains(conf, c.line) && !strings.Contains(s.Log(), want) {
+		if want := "WARNING: " + c.directive + " has no effect in this version: "; strings.Contains(conf, c.line) &&
+			!strings.Contains(s.Log(), want) {
 			t.Errorf("no %q in the log", want)
 		}
 	}
@@ -73,10 +76,12 @@ func TestSetUnsupported(t *testing.T) {
 		tls := "Unable to update TLS configuration. Check server logs."
 		for _, c := range []struct{ name, value, kept, want string }{
 			{"tls-cluster", "yes", "no", tls},
-			{"tls-dh-params-file", "x", "", "crypto/tls has no finite-field Diffie-Hellman; keys are agreed on by elliptic curves"},
+			{"tls-dh-params-file", "x", "",
+				"crypto/tls has no finite-field Diffie-Hellman; keys are agreed on by elliptic curves"},
 		} {
 			v, err := s.Ask("CONFIG", "SET", "maxmemory", "100mb", c.name, c.value)
-			if want := "ERR CONFIG SET failed (possibly related to argument '" + c.name + "') - " + c.want; err != nil || v.Text != want {
+			if want := "ERR CONFIG SET failed (possibly related to argument '" + c.name + "') - " + c.want; err != nil ||
+				v.Text != want {
 				t.Errorf("%s: %q %v", c.name, v.Text, err)
 			}
 			if got := s.Do("CONFIG", "GET", c.name).Elems; len(got) != 2 || got[1].Text != c.kept {

@@ -52,7 +52,8 @@ const events = "__keyevent@*" // a pattern
 
 func newModel() *model {
 	return &model{
-		dbs: [2]map[string]entry{{}, {}}, table: map[string]map[int64]bool{}, clients: map[int64]*client{}, changed: map[string]*client{},
+		dbs: [2]map[string]entry{{}, {}}, table: map[string]map[int64]bool{}, clients: map[int64]*client{},
+		changed: map[string]*client{},
 	}
 }
 
@@ -378,7 +379,8 @@ func (m *model) clientCommand(c *client, words []string) string {
 		case !c.tracks:
 			return "-ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"
 		case !c.mode[mode]:
-			return "-ERR CLIENT CACHING " + words[1] + " is only valid when tracking is enabled in " + strings.ToUpper(mode) + " mode."
+			return "-ERR CLIENT CACHING " + words[1] + " is only valid when tracking is enabled in " +
+				strings.ToUpper(mode) + " mode."
 		}
 		c.caching = true
 		return "+OK"

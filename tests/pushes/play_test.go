@@ -54,7 +54,8 @@ func (l *link) read() (string, error) {
 func (l *link) next() (string, error) {
 	l.SetReadDeadline(time.Now().Add(testkit.Slowly(20 * time.Second)))
 	lines, err := transcripts.ReadReply(l.in)
-	return words(strings.Join(slices.DeleteFunc(lines, func(s string) bool { return strings.HasPrefix(s, "$") }), " ")), err
+	return words(strings.Join(slices.DeleteFunc(lines, func(s string) bool { return strings.HasPrefix(s, "$") }), " ")),
+		err
 }
 
 // words is s with one blank between two words.
@@ -220,10 +221,12 @@ func (p *play) trackingOn() []string {
 
 // subscription is a command by which a client begins or ends to listen.
 func (p *play) subscription() []string {
-	names := [][2]string{{"SUBSCRIBE", "__redis__:invalidate"}, {"SUBSCRIBE", "ch"}, {"PSUBSCRIBE", "c*"}, {"PSUBSCRIBE", events}, {"SSUBSCRIBE", "sh"}}
+	names := [][2]string{{"SUBSCRIBE", "__redis__:invalidate"}, {"SUBSCRIBE", "ch"}, {"PSUBSCRIBE", "c*"},
+		{"PSUBSCRIBE", events}, {"SSUBSCRIBE", "sh"}}
 	pair := names[p.rng.IntN(len(names))]
 	if p.rng.IntN(3) == 0 {
-		pair[0] = map[string]string{"SUBSCRIBE": "UNSUBSCRIBE", "PSUBSCRIBE": "PUNSUBSCRIBE", "SSUBSCRIBE": "SUNSUBSCRIBE"}[pair[0]]
+		pair[0] = map[string]string{"SUBSCRIBE": "UNSUBSCRIBE", "PSUBSCRIBE": "PUNSUBSCRIBE",
+			"SSUBSCRIBE": "SUNSUBSCRIBE"}[pair[0]]
 	}
 	return pair[:]
 }

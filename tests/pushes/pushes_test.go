@@ -12,7 +12,8 @@ import (
 
 // begin is a play on an empty server where keys expire when somebody looks at them, and events tell of that.
 func begin(t *testing.T, s *testkit.Server, seed uint64) *play {
-	p := &play{model: newModel(), addr: s.Addr, links: map[*client]*link{}, rng: rand.New(rand.NewPCG(seed, 0)), pipelines: seed%2 == 0}
+	p := &play{model: newModel(), addr: s.Addr, links: map[*client]*link{}, rng: rand.New(rand.NewPCG(seed, 0)),
+		pipelines: seed%2 == 0}
 	var err error
 	if p.control, err = dial(s.Addr); err != nil {
 		t.Fatal(err)

@@ -59,16 +59,17 @@ var datasets = []dataset{
 		do("SET", "elsewhere", "1")
 		do("SELECT", 0)
 	}},
-	{name: "sets", command: "SADD", settings: []string{"--set-max-intset-entries", "64"}, fill: func(do func(args ...any)) {
-		for _, step := range []int{1, 1000, 100_000_000, 1 << 56} {
-			do(many(40, numbers(step), "SADD", fmt.Sprint("intset:", step))...)
-		}
-		do(many(100, numbers(7), "SADD", "integers in a table")...)
-		do(many(20, one, "SADD", "small")...)
-		do(many(5000, one, "SADD", "large")...)
-		do("SADD", "one long", strings.Repeat("m", 100_000), "short")
-		do("PEXPIREAT", "large", 4102444800000)
-	}},
+	{name: "sets", command: "SADD", settings: []string{"--set-max-intset-entries", "64"},
+		fill: func(do func(args ...any)) {
+			for _, step := range []int{1, 1000, 100_000_000, 1 << 56} {
+				do(many(40, numbers(step), "SADD", fmt.Sprint("intset:", step))...)
+			}
+			do(many(100, numbers(7), "SADD", "integers in a table")...)
+			do(many(20, one, "SADD", "small")...)
+			do(many(5000, one, "SADD", "large")...)
+			do("SADD", "one long", strings.Repeat("m", 100_000), "short")
+			do("PEXPIREAT", "large", 4102444800000)
+		}},
 	{name: "hashes", command: "HSET", fill: func(do func(args ...any)) {
 		pair := func(i int) []any { return []any{fmt.Sprint(element(i), "f"), element(i * 3)} }
 		short := func(i int) []any { return []any{fmt.Sprint("f", i), i} }
@@ -95,36 +96,40 @@ var datasets = []dataset{
 		do("ZADD", "edges", "-inf", "low", "+inf", "high", 0, "zero", -5, "minus", "4503599627370496", "2^52")
 		do("ZADD", "one long", 1.5, strings.Repeat("m", 5000), 1.5, "b", 1.5, "a")
 	}},
-	{name: "lists", command: "RPUSH", settings: []string{"--list-max-listpack-size", "16", "--list-compress-depth", "1"}, fill: func(do func(args ...any)) {
-		do(many(10, one, "RPUSH", "small")...)
-		do(many(4000, one, "RPUSH", "large")...)
-		do("RPUSH", "big elements", strings.Repeat("a", 9000), "x", strings.Repeat("b", 70_000), "y", strings.Repeat("\x00\xff", 50_000))
-	}},
-	{name: "lists of next to nothing", command: "RPUSH", settings: []string{"--list-max-listpack-size", "-5"}, mine: true, fill: func(do func(args ...any)) {
-		none := func(int) []any { return []any{""} }
-		do(many(70_000, none, "RPUSH", "one listpack")...)
-		do(many(140_000, none, "RPUSH", "three")...)
-		do(many(70_000, none, "RPUSH", "quicklist")...)
-		do("RPUSH", "quicklist", strings.Repeat("x", 40_000), strings.Repeat("y", 40_000))
-		do(many(65_536, none, "LPUSH", "one too many for 16 bits")...)
-	}},
-	{name: "streams", command: "XADD", settings: []string{"--stream-node-max-entries", "10"}, fill: func(do func(args ...any)) {
-		for i := range 95 {
-			do("XADD", "events", fmt.Sprintf("%d-%d", 1000+i/3, i%3+1), "kind", element(i), "n", i)
-		}
-		do("XADD", "events", "2000-1", "other", "fields", "of", "another", "entry", "!")
-		do("XDEL", "events", "1003-1", "1010-2")
-		do("XGROUP", "CREATE", "events", "readers", "0")
-		do("XGROUP", "CREATE", "events", "idle", "1005-1")
-		do("XREADGROUP", "GROUP", "readers", "ann", "COUNT", 20, "STREAMS", "events", ">")
-		do("XREADGROUP", "GROUP", "readers", "bob", "COUNT", 7, "STREAMS", "events", ">")
-		do("XACK", "events", "readers", "1000-1", "1001-2")
-		do("XGROUP", "CREATECONSUMER", "events", "readers", "eve")
-		do("XADD", "trimmed", "MAXLEN", 3, "5-1", "a", "b")
-		for i := range 10 {
-			do("XADD", "trimmed", "MAXLEN", 3, fmt.Sprint(6+i, "-1"), "a", i)
-		}
-		do("XADD", "emptied", "1-1", "a", "b")
-		do("XDEL", "emptied", "1-1")
-	}},
+	{name: "lists", command: "RPUSH", settings: []string{"--list-max-listpack-size", "16", "--list-compress-depth", "1"},
+		fill: func(do func(args ...any)) {
+			do(many(10, one, "RPUSH", "small")...)
+			do(many(4000, one, "RPUSH", "large")...)
+			do("RPUSH", "big elements", strings.Repeat("a", 9000), "x", strings.Repeat("b", 70_000), "y",
+				strings.Repeat("\x00\xff", 50_000))
+		}},
+	{name: "lists of next to nothing", command: "RPUSH", settings: []string{"--list-max-listpack-size", "-5"}, mine: true,
+		fill: func(do func(args ...any)) {
+			none := func(int) []any { return []any{""} }
+			do(many(70_000, none, "RPUSH", "one listpack")...)
+			do(many(140_000, none, "RPUSH", "three")...)
+			do(many(70_000, none, "RPUSH", "quicklist")...)
+			do("RPUSH", "quicklist", strings.Repeat("x", 40_000), strings.Repeat("y", 40_000))
+			do(many(65_536, none, "LPUSH", "one too many for 16 bits")...)
+		}},
+	{name: "streams", command: "XADD", settings: []string{"--stream-node-max-entries", "10"},
+		fill: func(do func(args ...any)) {
+			for i := range 95 {
+				do("XADD", "events", fmt.Sprintf("%d-%d", 1000+i/3, i%3+1), "kind", element(i), "n", i)
+			}
+			do("XADD", "events", "2000-1", "other", "fields", "of", "another", "entry", "!")
+			do("XDEL", "events", "1003-1", "1010-2")
+			do("XGROUP", "CREATE", "events", "readers", "0")
+			do("XGROUP", "CREATE", "events", "idle", "1005-1")
+			do("XREADGROUP", "GROUP", "readers", "ann", "COUNT", 20, "STREAMS", "events", ">")
+			do("XREADGROUP", "GROUP", "readers", "bob", "COUNT", 7, "STREAMS", "events", ">")
+			do("XACK", "events", "readers", "1000-1", "1001-2")
+			do("XGROUP", "CREATECONSUMER", "events", "readers", "eve")
+			do("XADD", "trimmed", "MAXLEN", 3, "5-1", "a", "b")
+			for i := range 10 {
+				do("XADD", "trimmed", "MAXLEN", 3, fmt.Sprint(6+i, "-1"), "a", i)
+			}
+			do("XADD", "emptied", "1-1", "a", "b")
+			do("XDEL", "emptied", "1-1")
+		}},
 }

@@ -17,7 +17,8 @@ var libraries = []string{
 	"#!lua name=plain\nredis.register_function('get', function(keys) return redis.call('GET', keys[1]) end)",
 	"#!lua name=named\nredis.register_function{function_name = 'n', callback = function() return 'n' end, " +
 		"flags = {'no-writes', 'allow-stale'}, description = 'says \\'n\\''}\nredis.register_function('other', function() end)",
-	"#!lua name=long\n-- " + strings.Repeat("a long comment ", 10_000) + "\nredis.register_function('long', function() return 1 end)",
+	"#!lua name=long\n-- " + strings.Repeat("a long comment ", 10_000) +
+		"\nredis.register_function('long', function() return 1 end)",
 	"#!lua name=bytes\n-- \x00\xff\xfe\r\nredis.register_function('bytes', function() return '\x01\xff' end)",
 }
 

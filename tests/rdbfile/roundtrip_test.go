@@ -203,7 +203,8 @@ func payloads(t *testing.T, from, to *testkit.Server) {
 		to.Do("SELECT", db)
 		for _, key := range from.Do("KEYS", "*").Elems {
 			at := max(0, from.Do("PEXPIRETIME", key.Text).Int)
-			if v, err := to.Ask("RESTORE", key.Text, at, from.Do("DUMP", key.Text).Text, "ABSTTL"); err != nil || v.Err() != nil {
+			if v, err := to.Ask("RESTORE", key.Text, at, from.Do("DUMP", key.Text).Text, "ABSTTL"); err != nil ||
+				v.Err() != nil {
 				t.Fatalf("RESTORE of %.60q: %v %v", key.Text, err, v.Err())
 			}
 		}
@@ -229,13 +230,15 @@ func carry(t *testing.T, from, to *testkit.Server) {
 // check has redis-check-rdb and ours look at the file; redis-check-rdb of PATH reads version 10.
 func check(t *testing.T, path string, version int) {
 	t.Helper()
-	if out, err := exec.Command(testkit.Spindle(t), "check-rdb", path).CombinedOutput(); err != nil || !strings.Contains(string(out), "RDB looks OK") {
+	if out, err := exec.Command(testkit.Spindle(t), "check-rdb", path).CombinedOutput(); err != nil ||
+		!strings.Contains(string(out), "RDB looks OK") {
 		t.Fatalf("check-rdb: %v\n%s", err, out)
 	}
 	if version > 10 {
 		return
 	}
-	if out, err := exec.Command(testkit.Program(t, "redis-check-rdb"), path).CombinedOutput(); err != nil || !strings.Contains(string(out), "RDB looks OK") {
+	if out, err := exec.Command(testkit.Program(t, "redis-check-rdb"), path).CombinedOutput(); err != nil ||
+		!strings.Contains(string(out), "RDB looks OK") {
 		t.Fatalf("redis-check-rdb: %v\n%s", err, out)
 	}
 }

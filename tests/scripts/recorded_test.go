@@ -52,7 +52,8 @@ func TestRecorded(t *testing.T) {
 		lines.WriteString(line + "\n")
 		if !record && line != want[i] {
 			if differ++; differ <= 3 {
-				t.Errorf("request %d: %q\nanswered otherwise: %q", i, strings.Replace(strings.Join(args, " "), prelude, "", 1), reply)
+				t.Errorf("request %d: %q\nanswered otherwise: %q", i,
+					strings.Replace(strings.Join(args, " "), prelude, "", 1), reply)
 			}
 		}
 	}

@@ -27,8 +27,9 @@ func programs(t *testing.T) map[string]testkit.Spec {
 	}
 	modules := filepath.Join(installed, "node_modules")
 	if _, err := os.Stat(filepath.Join(modules, "ioredis")); err == nil {
-		found["ioredis"] = testkit.Spec{Program: testkit.Program(t, "node"), Shell: "export NODE_PATH=" + absolute(t, modules),
-			Args: []string{absolute(t, "testdata/clients/count.js")}}
+		found["ioredis"] = testkit.Spec{Program: testkit.Program(t, "node"),
+			Shell: "export NODE_PATH=" + absolute(t, modules),
+			Args:  []string{absolute(t, "testdata/clients/count.js")}}
 	}
 	if _, err := os.Stat(filepath.Join(installed, "goredis")); err == nil {
 		found["goredis"] = testkit.Spec{Program: absolute(t, filepath.Join(installed, "goredis"))}

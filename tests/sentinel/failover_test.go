@@ -67,7 +67,8 @@ func TestFailoverOverTLS(t *testing.T) {
 	await(t, next, "master_link_status", "up")
 	var sentinels []watched
 	for _, redis := range []bool{false, false, true} {
-		lines := []string{fmt.Sprintf("sentinel monitor m 127.0.0.1 %d 2", primary), "sentinel down-after-milliseconds m 1000"}
+		lines := []string{fmt.Sprintf("sentinel monitor m 127.0.0.1 %d 2", primary),
+			"sentinel down-after-milliseconds m 1000"}
 		words := certificates.Following(testkit.FreePort(t))
 		for i := 0; i < len(words); i += 2 {
 			lines = append(lines, strings.TrimPrefix(words[i], "--")+" "+words[i+1])
@@ -94,7 +95,8 @@ func TestScripts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	script, out := dir+"/notify.sh", dir+"/out"
-	text := "#!/bin/sh\necho \"$@\" >> " + out + "\ncase \"$1\" in +sdown) while [ ! -f " + dir + "/go ]; do sleep 0.1; done;; esac\n"
+	text := "#!/bin/sh\necho \"$@\" >> " + out + "\ncase \"$1\" in +sdown) while [ ! -f " + dir +
+		"/go ]; do sleep 0.1; done;; esac\n"
 	if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,8 @@ func (s watched) whyNotWell(replicas, sentinels int) error {
 		return err
 	}
 	m := fields(v)
-	got, want := m["flags"]+" "+m["num-other-sentinels"]+" "+m["num-slaves"], fmt.Sprint("master ", sentinels, " ", replicas)
+	got, want := m["flags"]+" "+m["num-other-sentinels"]+" "+m["num-slaves"],
+		fmt.Sprint("master ", sentinels, " ", replicas)
 	if got != want {
 		return fmt.Errorf("a Sentinel sees %s, want %s", got, want)
 	}

@@ -177,7 +177,8 @@ func TestHarm(t *testing.T) {
 	sites := map[string]string{"mixed": "srs"}
 	if testkit.Scale() > 1 {
 		sites = map[string]string{
-			"3 of ours": "sss", "3 of Redis's": "rrr", "3 mixed": "srs", "5 of ours": "sssss", "5 of Redis's": "rrrrr", "5 mixed": "rsrss",
+			"3 of ours": "sss", "3 of Redis's": "rrr", "3 mixed": "srs", "5 of ours": "sssss", "5 of Redis's": "rrrrr",
+			"5 mixed": "rsrss",
 		}
 	}
 	for name, sentinels := range sites {

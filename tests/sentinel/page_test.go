@@ -44,7 +44,8 @@ func TestPage(t *testing.T) {
 	}
 	g := redisPair(t, dir, ports)
 	c := startCounter(t, ports["26379"], ports["26380"], ports["26381"])
-	text := regexp.MustCompile(`\b2?63(79|80|81)\b`).ReplaceAllStringFunc(script.String(), func(s string) string { return ports[s] })
+	text := regexp.MustCompile(`\b2?63(79|80|81)\b`).ReplaceAllStringFunc(script.String(),
+		func(s string) string { return ports[s] })
 	out, code := testkit.Run(t, testkit.Slowly(4*time.Minute), "set -e\ncd "+dir+"\nPATH=$PWD:$PATH\n"+text, "/bin/sh")
 	if code != 0 {
 		t.Fatalf("the page ends with %d: %s", code, out)
@@ -84,7 +85,8 @@ func redisPair(t *testing.T, dir string, ports map[string]string) (g group) {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		s := testkit.Launch(t, testkit.Spec{Bare: true, Redis: true, Dir: dir, Port: port, Args: []string{file, "--sentinel"}})
+		s := testkit.Launch(t, testkit.Spec{Bare: true, Redis: true, Dir: dir, Port: port,
+			Args: []string{file, "--sentinel"}})
 		g.sentinels = append(g.sentinels, watched{s, file})
 	}
 	for _, s := range g.sentinels {

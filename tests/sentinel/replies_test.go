@@ -26,8 +26,9 @@ func TestReplies(t *testing.T) {
 		{"SENTINEL FAILOVER m", "(error) NOGOODSLAVE No suitable replica to promote"},
 		{"SENTINEL SET m quorum x", "(error) ERR Invalid argument 'x' for SENTINEL SET 'quorum'"},
 		{"SENTINEL SET m foo bar", "(error) ERR Unknown option or number of arguments for SENTINEL SET 'foo'"},
-		{"SENTINEL SET m notification-script /bin/true", "(error) ERR Reconfiguration of scripts path is denied for security " +
-			"reasons. Check the deny-scripts-reconfig configuration directive in your Sentinel configuration"},
+		{"SENTINEL SET m notification-script /bin/true",
+			"(error) ERR Reconfiguration of scripts path is denied for security " +
+				"reasons. Check the deny-scripts-reconfig configuration directive in your Sentinel configuration"},
 		{"SENTINEL SET m quorum 1", "OK"},
 		{"SENTINEL CKQUORUM m", "OK 1 usable Sentinels. Quorum and failover authorization can be reached"},
 		{"SENTINEL MONITOR a localhost 1 1", "(error) ERR Invalid IP address or hostname specified"},
@@ -37,7 +38,8 @@ func TestReplies(t *testing.T) {
 		{"SENTINEL MONITOR a 1.2.3.4 1 x", "(error) ERR Invalid quorum"},
 		{"SENTINEL MONITOR m 1.2.3.4 1 1", "(error) ERR Duplicate master name."},
 		{"SENTINEL CONFIG SET loglevel foo", "(error) ERR Invalid value 'foo' to SENTINEL CONFIG SET 'loglevel'"},
-		{"SENTINEL CONFIG SET announce-port 70000", "(error) ERR Invalid value '70000' to SENTINEL CONFIG SET 'announce-port'"},
+		{"SENTINEL CONFIG SET announce-port 70000",
+			"(error) ERR Invalid value '70000' to SENTINEL CONFIG SET 'announce-port'"},
 		{"SENTINEL CONFIG SET announce-port 1 announce-port 2", "(error) ERR Duplicate argument 'announce-port' to " +
 			"SENTINEL CONFIG SET"},
 		{"SENTINEL CONFIG SET loglevel notice announce-port", "(error) ERR Missing argument 'announce-port' value"},
@@ -81,7 +83,8 @@ func TestCommands(t *testing.T) {
 	names := s.Do("COMMAND", "LIST").Strings()
 	top := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return strings.Contains(name, "|") })
 	slices.Sort(top)
-	want := "acl auth client command hello info ping psubscribe publish punsubscribe role sentinel shutdown subscribe unsubscribe"
+	want := "acl auth client command hello info ping psubscribe publish punsubscribe role sentinel shutdown subscribe " +
+		"unsubscribe"
 	if got := strings.Join(top, " "); got != want {
 		t.Errorf("commands:\n%s\nwant\n%s", got, want)
 	}

@@ -52,7 +52,8 @@ func NewNetwork(t testing.TB, hosts int) *Network {
 			t.Fatal(err)
 		}
 		pid := h.keep.Process.Pid
-		err := in(n.hub, fmt.Sprintf("link add %s type veth peer name e0 netns %d\nlink set %s master b0 up\n", h.wire, pid, h.wire))
+		err := in(n.hub, fmt.Sprintf("link add %s type veth peer name e0 netns %d\nlink set %s master b0 up\n",
+			h.wire, pid, h.wire))
 		if err == nil {
 			err = in(h.keep, "addr add "+h.IP+"/24 dev e0\nlink set e0 up\nlink set lo up\n")
 		}

@@ -375,7 +375,8 @@ func (s *Server) AwaitInfo(limit time.Duration, section, field, want string) {
 // CLI runs redis-cli against the server with text as its input.
 func (s *Server) CLI(text string, args ...string) (out string, code int) {
 	s.t.Helper()
-	return Run(s.t, 5*time.Minute, text, Program(s.t, "redis-cli"), append([]string{"-p", strconv.Itoa(s.Port)}, args...)...)
+	return Run(s.t, 5*time.Minute, text, Program(s.t, "redis-cli"),
+		append([]string{"-p", strconv.Itoa(s.Port)}, args...)...)
 }
 
 // RSS is the process's resident memory in bytes, now.

@@ -19,7 +19,8 @@ func TestPeersThatCannotRead(t *testing.T) {
 		name, key, log string
 		make           []any
 	}{
-		{"field deadlines", "secret", "key 'secret' of database 2 has deadlines of fields", []any{"HPEXPIRE", "secret", 1_000_000, "FIELDS", 1, "f"}},
+		{"field deadlines", "secret", "key 'secret' of database 2 has deadlines of fields",
+			[]any{"HPEXPIRE", "secret", 1_000_000, "FIELDS", 1, "f"}},
 		{"Bloom filter", "filter", "key 'filter' of database 2 has a Bloom filter", []any{"BF.ADD", "filter", "x"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -83,7 +84,8 @@ func TestPeersThatRead(t *testing.T) {
 	s.Do("HPEXPIRE", "h", 2_000_000, "FIELDS", 1, "g")
 	s.Do("HPERSIST", "h", "FIELDS", 1, "f")
 	equal(t, s, r)
-	if a, b := fmt.Sprint(s.Do("HPEXPIRETIME", "h", "FIELDS", 2, "f", "g")), fmt.Sprint(r.Do("HPEXPIRETIME", "h", "FIELDS", 2, "f", "g")); a != b {
+	if a, b := fmt.Sprint(s.Do("HPEXPIRETIME", "h", "FIELDS", 2, "f", "g")), fmt.Sprint(r.Do("HPEXPIRETIME", "h", "FIELDS",
+		2, "f", "g")); a != b {
 		t.Errorf("deadlines %s here, %s at the replica", a, b)
 	}
 }

@@ -38,12 +38,14 @@ func TestFunctionsReachReplica(t *testing.T) {
 	}
 	listed(3)
 	call("nosuch", "ERR Function not found")
-	reads := "#!lua name=second\nredis.register_function{function_name = 'second', callback = function() return 'new' end, flags = {'no-writes'}}"
+	reads := "#!lua name=second\nredis.register_function{function_name = 'second', callback = function() return 'new' " +
+		"end, flags = {'no-writes'}}"
 	s.Do("FUNCTION", "LOAD", "REPLACE", reads)
 	listed(3)
 	call("second", "new")
 	s.Do("FCALL", "w", 2, "n", "k", "v")
-	s.Do("EVAL", "redis.call('INCR', KEYS[1]) redis.call('SET', KEYS[2], 'r' .. math.random()) redis.pcall('INCR', KEYS[2])", 2, "n", "random")
+	s.Do("EVAL", "redis.call('INCR', KEYS[1]) redis.call('SET', KEYS[2], 'r' .. math.random()) redis.pcall('INCR', "+
+		"KEYS[2])", 2, "n", "random")
 	s.Do("EVAL", "redis.set_repl(redis.REPL_NONE) redis.call('SET', 'only here', 'x') redis.call('DEL', 'only here')", 0)
 	listed(3)
 	if n := r.Do("GET", "n").Word(); n != "2" {

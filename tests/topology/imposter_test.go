@@ -137,9 +137,11 @@ func (p *imposter) leave() {
 func file(t testing.TB) []byte {
 	t.Helper()
 	s := testkit.Start(t)
-	for _, words := range [][]any{{"SET", "k", "v"}, {"SET", "long", strings.Repeat("x", 300), "PX", 9_000_000}, {"RPUSH", "l", 1, 2, "three"},
+	for _, words := range [][]any{{"SET", "k", "v"}, {"SET", "long", strings.Repeat("x", 300), "PX", 9_000_000},
+		{"RPUSH", "l", 1, 2, "three"},
 		{"SADD", "s", 1, 2, "three"}, {"SADD", "i", 1, 2, 3}, {"HSET", "h", "f", "v"}, {"HSET", "d", "f", "v"},
-		{"HPEXPIRE", "d", 9_000_000, "FIELDS", 1, "f"}, {"ZADD", "z", 1, "m"}, {"XADD", "x", "1-1", "f", "v"}, {"XGROUP", "CREATE", "x", "g", 0},
+		{"HPEXPIRE", "d", 9_000_000, "FIELDS", 1, "f"}, {"ZADD", "z", 1, "m"}, {"XADD", "x", "1-1", "f", "v"},
+		{"XGROUP", "CREATE", "x", "g", 0},
 		{"XREADGROUP", "GROUP", "g", "c", "STREAMS", "x", ">"}, {"BF.ADD", "b", "x"},
 		{"FUNCTION", "LOAD", "#!lua name=l\nredis.register_function('f', function() return 7 end)"}} {
 		s.Do(words...)
@@ -190,18 +192,24 @@ func TestImposters(t *testing.T) {
 		{"an endless line for PONG", "PING", endless, "Failed to read response from the server: "},
 		{"an endless line for OK", "REPLCONF", endless, "Failed to read response from the server: "},
 		{"an endless line for FULLRESYNC", "PSYNC", endless, "Failed to read response from the server: "},
-		{"an endless line for the length", "PSYNC", join(fullResync("0"), endless), "I/O error reading bulk count from MASTER: "},
+		{"an endless line for the length", "PSYNC", join(fullResync("0"), endless),
+			"I/O error reading bulk count from MASTER: "},
 		{"no PONG", "PING", []byte("-ERR go away\r\n"), "Error reply to PING from master: '-ERR go away'"},
 		{"no offset", "PSYNC", fullResync("x"), "Master replied with wrong +FULLRESYNC syntax."},
 		{"a negative offset", "PSYNC", fullResync("-5"), "Master replied with wrong +FULLRESYNC syntax."},
 		{"an offset past all", "PSYNC", fullResync("9223372036854775808"), "Master replied with wrong +FULLRESYNC syntax."},
 		{"a length that is none", "PSYNC", join(fullResync("0"), []byte("$abc\r\n")), "Bad protocol from MASTER"},
 		{"a negative length", "PSYNC", join(fullResync("0"), []byte("$-3\r\n")), "Bad protocol from MASTER"},
-		{"no length", "PSYNC", join(fullResync("0"), []byte("hello\r\n")), "Bad protocol from MASTER, the first byte is not '$' (we received 'hello')"},
-		{"an error for the copy", "PSYNC", join(fullResync("0"), []byte("-ERR no\r\n")), "MASTER aborted replication with an error: ERR no"},
-		{"no copy", "PSYNC", join(fullResync("0"), sized([]byte("garbage"))), "Failed trying to load the MASTER synchronization DB from socket"},
-		{"another mark", "PSYNC", join(fullResync("0"), marked(bytes.Repeat([]byte("n"), 40))), "Replication stream EOF marker is broken"},
-		{"a short mark", "PSYNC", join(fullResync("0"), marked(endMark[:39])), "Failed trying to load the MASTER synchronization DB from socket"},
+		{"no length", "PSYNC", join(fullResync("0"), []byte("hello\r\n")),
+			"Bad protocol from MASTER, the first byte is not '$' (we received 'hello')"},
+		{"an error for the copy", "PSYNC", join(fullResync("0"), []byte("-ERR no\r\n")),
+			"MASTER aborted replication with an error: ERR no"},
+		{"no copy", "PSYNC", join(fullResync("0"), sized([]byte("garbage"))),
+			"Failed trying to load the MASTER synchronization DB from socket"},
+		{"another mark", "PSYNC", join(fullResync("0"), marked(bytes.Repeat([]byte("n"), 40))),
+			"Replication stream EOF marker is broken"},
+		{"a short mark", "PSYNC", join(fullResync("0"), marked(endMark[:39])),
+			"Failed trying to load the MASTER synchronization DB from socket"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -319,7 +327,8 @@ func TestReplicaFigures(t *testing.T) {
 		t.Helper()
 		testkit.Until(t, testkit.Slowly(10*time.Second), "figures", func() error {
 			i := p.replica.Info("stats")
-			return testkit.Equal(i["total_net_repl_input_bytes"]+" "+i["unexpected_error_replies"], fmt.Sprint(input, " ", errors))
+			return testkit.Equal(i["total_net_repl_input_bytes"]+" "+i["unexpected_error_replies"],
+				fmt.Sprint(input, " ", errors))
 		})
 	}
 	figures(len(sized(copied))+14+21, 1)
@@ -328,7 +337,8 @@ func TestReplicaFigures(t *testing.T) {
 	p.say([]byte("*1\r\n$4\r\nPING\r\n"))
 	figures(14, 0)
 	p.replica.Do("CONFIG", "SET", "min-replicas-to-write", "1")
-	if text := p.replica.Do("INFO", "replication").Text; !strings.Contains(text, "connected_slaves:0\r\nmin_slaves_good_slaves:0\r\n") {
+	if text := p.replica.Do("INFO", "replication").Text; !strings.Contains(text,
+		"connected_slaves:0\r\nmin_slaves_good_slaves:0\r\n") {
 		t.Errorf("%s", text)
 	}
 }
@@ -358,7 +368,8 @@ func FuzzPrimary(f *testing.F) {
 		if kind&3 == 0 {
 			until = "PING"
 		}
-		p.operator.Must("CONFIG", "SET", "repl-diskless-load", []string{"disabled", "on-empty-db", "swapdb", "swapdb"}[kind>>2&3])
+		p.operator.Must("CONFIG", "SET", "repl-diskless-load",
+			[]string{"disabled", "on-empty-db", "swapdb", "swapdb"}[kind>>2&3])
 		p.invite(until)
 		switch kind & 3 {
 		case 2:

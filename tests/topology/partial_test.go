@@ -44,7 +44,8 @@ func TestBacklogFigures(t *testing.T) {
 	if got := figures(); got != "1 102400 102400" {
 		t.Errorf("after some 700 kB: %s", got)
 	}
-	first, offset := s.InfoInt("replication", "repl_backlog_first_byte_offset"), s.InfoInt("replication", "master_repl_offset")
+	first, offset := s.InfoInt("replication", "repl_backlog_first_byte_offset"),
+		s.InfoInt("replication", "master_repl_offset")
 	if first != offset-102400+1 {
 		t.Errorf("the first byte is %d of %d", first, offset)
 	}
@@ -62,14 +63,16 @@ func TestBacklogFigures(t *testing.T) {
 // TestReplicaCostsNoKeys: what a stopped replica has not read, and the backlog, which gets its first block meanwhile,
 // evict nothing.
 func TestReplicaCostsNoKeys(t *testing.T) {
-	s := testkit.Start(t, "--repl-backlog-size", "16kb", "--maxmemory-policy", "allkeys-random", "--slowlog-log-slower-than", "-1",
+	s := testkit.Start(t, "--repl-backlog-size", "16kb", "--maxmemory-policy", "allkeys-random",
+		"--slowlog-log-slower-than", "-1",
 		"--latency-tracking", "no")
 	c := s.Dial()
 	for i := range 100 {
 		c.Must("SET", fmt.Sprint("key:", i), strings.Repeat("v", 100_000)) // written whole: a later SETRANGE adds nothing
 	}
 	r := attach(t, s)
-	s.Do("CONFIG", "SET", "maxmemory", s.InfoInt("memory", "used_memory")-s.InfoInt("memory", "mem_not_counted_for_evict")+32<<10)
+	s.Do("CONFIG", "SET", "maxmemory", s.InfoInt("memory", "used_memory")-s.InfoInt("memory", "mem_not_counted_for_evict")+
+		32<<10)
 	r.Signal(syscall.SIGSTOP)
 	defer r.Signal(syscall.SIGCONT)
 	value := strings.Repeat("A", 10_000)

@@ -34,7 +34,8 @@ func TestReplicasUnderLoad(t *testing.T) {
 	if n := s.InfoInt("stats", "sync_full"); n != 2 {
 		t.Errorf("sync_full:%d: a link broke on the way", n)
 	}
-	if n, whole := s.InfoInt("stats", "total_net_repl_output_bytes"), s.InfoInt("stats", "total_net_output_bytes"); n == 0 || n > whole {
+	if n, whole := s.InfoInt("stats", "total_net_repl_output_bytes"), s.InfoInt("stats",
+		"total_net_output_bytes"); n == 0 || n > whole {
 		t.Errorf("total_net_repl_output_bytes:%d of total_net_output_bytes:%d", n, whole)
 	}
 	if n := s.InfoInt("stats", "expired_keys"); n == 0 {
@@ -46,7 +47,8 @@ func TestReplicasUnderLoad(t *testing.T) {
 // from a peer that hangs up, do not disturb each other, and leave nothing behind.
 func TestSeveralReplicasAtOnce(t *testing.T) {
 	s := testkit.Start(t, "--rdb-key-save-delay", "200")
-	testkit.Pipe(t, s.Dial(), 2_000, func(i int) []any { return []any{"SET", fmt.Sprint("still:", i), strings.Repeat("x", i%300)} })
+	testkit.Pipe(t, s.Dial(), 2_000,
+		func(i int) []any { return []any{"SET", fmt.Sprint("still:", i), strings.Repeat("x", i%300)} })
 	w := startWriters(t, s, 2, 7)
 	var replicas []*testkit.Server
 	for range 3 { // a second or two each
@@ -208,13 +210,15 @@ func TestRoleAndInfo(t *testing.T) {
 	if got := role.Elems[2].Elems[0].Strings(); got[0] != "10.1.2.3" || got[1] != port {
 		t.Errorf("ROLE: %v", role)
 	}
-	if theirs := r.Info("replication"); theirs["master_replid"] != fields["master_replid"] || theirs["master_link_status"] != "up" {
+	if theirs := r.Info("replication"); theirs["master_replid"] != fields["master_replid"] ||
+		theirs["master_link_status"] != "up" {
 		t.Errorf("the replica's side: %v; ours: %v", theirs, fields)
 	}
 	if fields["role"] != "master" || fields["connected_slaves"] != "1" {
 		t.Errorf("INFO: %v", fields)
 	}
-	if list := s.Do("CLIENT", "LIST", "TYPE", "replica").Text; strings.Count(list, "\n") != 1 || !strings.Contains(list, "flags=S") {
+	if list := s.Do("CLIENT", "LIST", "TYPE", "replica").Text; strings.Count(list, "\n") != 1 ||
+		!strings.Contains(list, "flags=S") {
 		t.Errorf("CLIENT LIST TYPE replica: %q", list)
 	}
 	s.Do("CONFIG", "SET", "min-replicas-to-write", "2")

@@ -66,7 +66,8 @@ func (c *counters) count(i int, conn *respclient.Client) bool {
 		case strings.HasPrefix(v.Text, "READONLY"):
 			takes = false
 		case v.Int != c.acked[i].Add(1):
-			c.t.Errorf("counter %d: %v instead of %d: a write that was acknowledged is lost, or one that was refused is not", i, v, c.acked[i].Load())
+			c.t.Errorf("counter %d: %v instead of %d: a write that was acknowledged is lost, or one that was refused is not",
+				i, v, c.acked[i].Load())
 			c.done.Store(true)
 			return true
 		}
@@ -171,8 +172,10 @@ func TestRestartsByFile(t *testing.T) {
 	s.Do("SAVE")
 	s.Kill()
 	s.Restart()
-	if i := s.Info("replication"); i["master_replid2"] != id || i["master_replid"] == id || i["master_repl_offset"] != offset {
-		t.Errorf("after the restart: id %s, second %s at %s; before: %s at %s", i["master_replid"], i["master_replid2"], i["master_repl_offset"], id, offset)
+	if i := s.Info("replication"); i["master_replid2"] != id || i["master_replid"] == id ||
+		i["master_repl_offset"] != offset {
+		t.Errorf("after the restart: id %s, second %s at %s; before: %s at %s",
+			i["master_replid"], i["master_replid2"], i["master_repl_offset"], id, offset)
 	}
 	up(t, r)
 	up(t, below)
@@ -203,7 +206,8 @@ func TestCopyThatBreaks(t *testing.T) {
 			r := testkit.Start(t, "--repl-diskless-load", how, "--dbfilename", "r.rdb")
 			r.Do("SET", "old", "v")
 			s := testkit.Redis(t, "--rdb-key-save-delay", "2000", "--rdbcompression", "no")
-			testkit.Pipe(t, s.Dial(), 1500, func(i int) []any { return []any{"SET", fmt.Sprint("k:", i), strings.Repeat("x", 500)} })
+			testkit.Pipe(t, s.Dial(), 1500,
+				func(i int) []any { return []any{"SET", fmt.Sprint("k:", i), strings.Repeat("x", 500)} })
 			r.Do("REPLICAOF", "127.0.0.1", s.Port)
 			testkit.Until(t, testkit.Slowly(20*time.Second), "some of the copy", func() error {
 				n, _ := strconv.Atoi(r.Info("replication")["master_sync_read_bytes"])
@@ -251,7 +255,8 @@ func TestReplicaExpiresNothing(t *testing.T) {
 		want string
 	}{
 		{[]any{"GET", "k"}, "[]"}, {[]any{"EXISTS", "k"}, "0"}, {[]any{"TTL", "k"}, "-2"}, {[]any{"DBSIZE"}, "3"},
-		{[]any{"KEYS", "k"}, "[]"}, {[]any{"TYPE", "k"}, "none"}, {[]any{"EVAL", "return redis.call('exists', 'k')", "0"}, "0"},
+		{[]any{"KEYS", "k"}, "[]"}, {[]any{"TYPE", "k"}, "none"},
+		{[]any{"EVAL", "return redis.call('exists', 'k')", "0"}, "0"},
 	} {
 		v := r.Do(c.ask...)
 		got := fmt.Sprint(v.Strings())

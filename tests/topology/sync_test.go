@@ -72,7 +72,8 @@ func effect(t *testing.T, c *respclient.Client) string {
 // TestRawSync: a socket that says SYNC gets a length, a file that redis-server loads, and every effect from there on.
 func TestRawSync(t *testing.T) {
 	s := testkit.Start(t)
-	testkit.Pipe(t, s.Dial(), 3000, func(i int) []any { return []any{"SET", fmt.Sprint("k:", i), strings.Repeat("x", i%100)} })
+	testkit.Pipe(t, s.Dial(), 3000,
+		func(i int) []any { return []any{"SET", fmt.Sprint("k:", i), strings.Repeat("x", i%100)} })
 	s.Do("SELECT", 2)
 	s.Do("SET", "volatile", "v", "PXAT", 4102444800123)
 	digest := s.Do("DEBUG", "DIGEST").Text
@@ -95,11 +96,13 @@ func TestRawSync(t *testing.T) {
 		t.Error(v)
 	}
 	s.Do("SELECT", 0)
-	if _, err := s.Dial().Pipeline([]any{"MULTI"}, []any{"SET", "m", "1"}, []any{"GET", "m"}, []any{"INCR", "m"}, []any{"EXEC"}); err != nil {
+	if _, err := s.Dial().Pipeline([]any{"MULTI"}, []any{"SET", "m", "1"}, []any{"GET", "m"}, []any{"INCR", "m"},
+		[]any{"EXEC"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`SELECT 2`, `SET a 1 PXAT \d{13}`, `SELECT 0`, `SET f 0.1 KEEPTTL`, `(DEL|UNLINK) k:0`, `MULTI`, `SET m 1`, `INCR m`, `EXEC`,
+		`SELECT 2`, `SET a 1 PXAT \d{13}`, `SELECT 0`, `SET f 0.1 KEEPTTL`, `(DEL|UNLINK) k:0`, `MULTI`, `SET m 1`,
+		`INCR m`, `EXEC`,
 	} {
 		if got := effect(t, c); !regexp.MustCompile("(?i)^" + want + "$").MatchString(got) {
 			t.Fatalf("effect %q, want %s", got, want)

@@ -146,10 +146,12 @@ func TestTLSLinkIsChecked(t *testing.T) {
 	up(t, r.Server)
 	equal(t, primary.Server, r.Server)
 
-	stranger := secure(t, certs, testkit.Spec{}, "--tls-client-cert-file", foreign.File("client.crt"), "--tls-client-key-file", foreign.File("client.key"),
+	stranger := secure(t, certs, testkit.Spec{}, "--tls-client-cert-file", foreign.File("client.crt"),
+		"--tls-client-key-file", foreign.File("client.key"),
 		"--replicaof", "127.0.0.1 "+strconv.Itoa(primary.tlsPort))
 	stranger.AwaitLog(testkit.Slowly(20*time.Second), "Failed to read response from the server: ")
-	if stranger.Info("replication")["master_link_status"] != "down" || primary.Info("replication")["connected_slaves"] != "1" {
+	if stranger.Info("replication")["master_link_status"] != "down" ||
+		primary.Info("replication")["connected_slaves"] != "1" {
 		t.Error("a replica is fed although nobody knows its certificate")
 	}
 	stranger.Do("CONFIG", "SET", "tls-client-cert-file", "", "tls-client-key-file", "") // it shows tls-cert-file then
@@ -174,7 +176,8 @@ func TestTLSPrimaryThatStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	r := secure(t, certs, testkit.Spec{}, "--repl-timeout", "2", "--replicaof", "127.0.0.1 "+strconv.Itoa(silent.Addr().(*net.TCPAddr).Port))
+	r := secure(t, certs, testkit.Spec{}, "--repl-timeout", "2", "--replicaof",
+		"127.0.0.1 "+strconv.Itoa(silent.Addr().(*net.TCPAddr).Port))
 	r.AwaitLog(testkit.Slowly(20*time.Second), "Timeout connecting to the MASTER...")
 	primary := secure(t, certs, testkit.Spec{})
 	r.Do("REPLICAOF", "127.0.0.1", primary.tlsPort)

@@ -187,7 +187,8 @@ var kinds = []kind{
 		func(d *drawn) []any { return []any{"SETBIT", d.key(), d.IntN(4000), d.IntN(2)} },
 		func(d *drawn) []any { return []any{"BITOP", d.end("AND", "XOR"), d.key(), d.key(), d.key()} },
 		func(d *drawn) []any {
-			return []any{"BITFIELD", d.key(), "SET", "u7", d.IntN(999), d.IntN(100), "OVERFLOW", "SAT", "INCRBY", "i9", d.IntN(99), d.IntN(100)}
+			return []any{"BITFIELD", d.key(), "SET", "u7", d.IntN(999), d.IntN(100), "OVERFLOW", "SAT", "INCRBY", "i9",
+				d.IntN(99), d.IntN(100)}
 		},
 		func(d *drawn) []any { return d.values("PFADD", "pf"+d.key()) },
 		func(d *drawn) []any { return []any{"PFCOUNT", "pf" + d.key()} },
@@ -215,14 +216,18 @@ func writeTyped(rng *rand.Rand) [][]any {
 		return one("UNLINK", d.key())
 	case 6: // what it does depends on chance and on the clock: effects alone make replicas equal
 		return one("EVAL", "redis.call('SADD', 's:' .. math.random(50), ARGV[1], redis.call('TIME')[2] % 100) "+
-			"redis.call('SPOP', 's:' .. math.random(50)) return redis.call('SET', 'k:1', redis.call('TIME')[2], 'PX', 200)", 0, d.value())
+			"redis.call('SPOP', 's:' .. math.random(50)) return redis.call('SET', 'k:1', redis.call('TIME')[2], 'PX', 200)", 0,
+			d.value())
 	case 7:
 		return one("EVAL", "redis.call('SELECT', ARGV[1]) redis.call('LPUSH', 'l:1', ARGV[2]) redis.call('SELECT', ARGV[3]) "+
-			"redis.pcall('HINCRBY', 'h:1', 'n', 1) return redis.pcall('INCR', 'l:1')", 0, rng.IntN(databases), d.value(), rng.IntN(databases))
+			"redis.pcall('HINCRBY', 'h:1', 'n', 1) return redis.pcall('INCR', 'l:1')", 0, rng.IntN(databases), d.value(),
+			rng.IntN(databases))
 	case 8:
 		name := "lib" + strconv.Itoa(rng.IntN(3))
-		return one("FUNCTION", "LOAD", "REPLACE", "#!lua name="+name+"\nredis.register_function('"+name+"', function(keys, args) "+
-			"redis.call('RPUSH', keys[1], args[1], "+strconv.Itoa(d.IntN(9))+") return redis.call('ZINCRBY', 'z:1', 1, args[1]) end)")
+		return one("FUNCTION", "LOAD", "REPLACE", "#!lua name="+name+"\nredis.register_function('"+name+
+			"', function(keys, args) "+
+			"redis.call('RPUSH', keys[1], args[1], "+strconv.Itoa(d.IntN(9))+
+			") return redis.call('ZINCRBY', 'z:1', 1, args[1]) end)")
 	case 9, 10:
 		return one("FCALL", "lib"+strconv.Itoa(rng.IntN(3)), 1, "l:"+d.value(), d.value())
 	case 11:

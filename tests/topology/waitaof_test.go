@@ -3,6 +3,7 @@ package topology
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"spindle/protocol/respclient"
 	"spindle/tests/testkit"
@@ -49,4 +50,20 @@ func disks(v respclient.Value) string {
 		return v.Text
 	}
 	return fmt.Sprint(v.Elems[0].Int, " ", v.Elems[1].Int)
+}
+
+// TestWaitAOFUnderAStricterPolicy: what was written before appendfsync was made always is synced, too, with no other
+// write behind it.
+func TestWaitAOFUnderAStricterPolicy(t *testing.T) {
+	for _, before := range []string{"no", "everysec"} {
+		s := testkit.Start(t, "--appendonly", "yes", "--appendfsync", before)
+		for i := range 3 {
+			s.Do("SET", "k", i)
+			s.Do("CONFIG", "SET", "appendfsync", "always")
+			if v := s.Do("WAITAOF", 1, 0, testkit.Slowly(20*time.Second).Milliseconds()); v.Elems[0].Int != 1 {
+				t.Fatalf("%s made always: WAITAOF %v", before, v)
+			}
+			s.Do("CONFIG", "SET", "appendfsync", before)
+		}
+	}
 }

@@ -73,7 +73,7 @@ func (w *writers) write(rng *rand.Rand) error {
 		return err
 	}
 	defer c.Close()
-	c.SetTimeout(testkit.Slowly(testkit.ReplyTimeout))
+	c.SetTimeout(testkit.Slowly(stillWithin + testkit.ReplyTimeout)) // compare holds writes back
 	for !w.stopped() && w.target.Load() == s {
 		batch := 0
 		c.Send("SELECT", rng.IntN(databases))
@@ -100,9 +100,12 @@ func (w *writers) write(rng *rand.Rand) error {
 }
 
 func expected(text string) bool {
-	for _, known := range []string{"not an integer", "not a valid float", "no such key", "would produce NaN", "would overflow", "objects are the same",
-		"WRONGTYPE", "EXECABORT", "NOGROUP", "BUSYGROUP", "OOM ", "index out of range", "not an float", "is not a float", "is not a valid float",
-		"equal or smaller than", "is smaller than", "already exists", "could not decode requested zset member", "not found", "requires the key to exist",
+	for _, known := range []string{"not an integer", "not a valid float", "no such key", "would produce NaN",
+		"would overflow", "objects are the same",
+		"WRONGTYPE", "EXECABORT", "NOGROUP", "BUSYGROUP", "OOM ", "index out of range", "not an float", "is not a float",
+		"is not a valid float",
+		"equal or smaller than", "is smaller than", "already exists",
+		"could not decode requested zset member", "not found", "requires the key to exist",
 		"not a valid HyperLogLog", "value is not a valid", "can't be converted into double"} {
 		if strings.Contains(text, known) {
 			return true
@@ -195,7 +198,8 @@ func write(rng *rand.Rand) [][]any {
 	case 31:
 		return one("PSETEX", key(), soon(), value())
 	case 32:
-		return [][]any{{"MULTI"}, {"INCR", "n:" + key()}, {"SET", key(), value(), "PX", soon()}, {"DEL", key()}, {"INCRBYFLOAT", "f:" + key(), "0.1"}, {"EXEC"}}
+		return [][]any{{"MULTI"}, {"INCR", "n:" + key()}, {"SET", key(), value(), "PX", soon()}, {"DEL", key()},
+			{"INCRBYFLOAT", "f:" + key(), "0.1"}, {"EXEC"}}
 	case 33:
 		return [][]any{{"MULTI"}, {"SET", key(), value()}, {"SELECT", rng.IntN(databases)}, {"SET", key(), value()}, {"EXEC"}}
 	case 34:

@@ -20,7 +20,8 @@ import (
 
 // inProcess are the transcripts of families that need nothing but data; here their effects and events are held to the
 // reference's too.
-var inProcess = []string{"set", "get", "counters", "edit", "lcs", "keys", "expire", "errors", "scan", "sort", "sort_range", "object", "multi", "hll", "bitmap", "bitcount", "bitop", "bitfield", "list", "list_encoding",
+var inProcess = []string{"set", "get", "counters", "edit", "lcs", "keys", "expire", "errors", "scan", "sort",
+	"sort_range", "object", "multi", "hll", "bitmap", "bitcount", "bitop", "bitfield", "list", "list_encoding",
 	"sets", "sets_move", "sets_combine",
 	"stream", "stream_read", "stream_group", "stream_claim",
 	"zset", "zset_range", "zset_combine", "zset_pop",
@@ -102,7 +103,8 @@ func newCore(t *testing.T) *commandtest.Core {
 	watches := tx.NewWatches(space)
 	settings := &catalogue.Settings{}
 	settings.Rows() // makes it the defaults
-	core, err := commandtest.New(space, time.Now().UnixMilli(), append(catalogue.Data(settings), watches.Family(), session)...)
+	core, err := commandtest.New(space, time.Now().UnixMilli(),
+		append(catalogue.Data(settings), watches.Family(), session)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,8 @@ func Observe(address string) (*Observer, error) {
 		}
 		*l = &link{conn, bufio.NewReader(conn)}
 	}
-	for _, args := range [][]string{{"CONFIG", "SET", "notify-keyspace-events", "EAmn"}, {"DEBUG", "SET-ACTIVE-EXPIRE", "0"},
+	for _, args := range [][]string{{"CONFIG", "SET", "notify-keyspace-events", "EAmn"},
+		{"DEBUG", "SET-ACTIVE-EXPIRE", "0"},
 		{"CONFIG", "SET", "repl-diskless-sync-delay", "0"}, {"CONFIG", "SET", "repl-ping-replica-period", "3600"}} {
 		if reply, err := o.marks.ask(args); err != nil || reply[0] != "+OK" {
 			return nil, fmt.Errorf("%v: %v %v", args, reply, err)

@@ -9,7 +9,8 @@ import (
 // TestObserved plays transcripts against a server while a replica and a subscriber listen: what reaches them is what
 // they heard of the reference. It is for commands whose effects only a whole server has: PUBLISH.
 func TestObserved(t *testing.T) {
-	for _, name := range []string{"pubsub_server", "multi", "hash_lapse", "eval_server", "script_server", "function_server"} {
+	for _, name := range []string{"pubsub_server", "multi", "hash_lapse", "eval_server", "script_server",
+		"function_server"} {
 		script, err := Read(name + ".txt")
 		if err != nil {
 			t.Fatal(err)

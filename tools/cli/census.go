@@ -21,7 +21,7 @@ import (
 // A census counts what the keys of an RDB file would cost in memory, by type, prefix, lifetime and database. It is a
 // bgsave.Inserter that keeps nothing.
 //
-// Memory: maxPrefixes prefixes, the largest keys, and one value at a time.
+// Memory: maxPrefixes prefixes and as many databases, the largest keys, and one value at a time.
 type census struct {
 	o     *reportOptions
 	out   *bufio.Writer
@@ -36,6 +36,7 @@ type census struct {
 	all       total
 	kinds     map[kind]*total
 	databases map[int]*total
+	otherDBs  total // past maxPrefixes
 	lifetimes [len(lifetimes)]total
 	prefixes  map[string]*total
 	folded    total // prefixes that were given up: there were too many
@@ -172,7 +173,7 @@ func (c *census) InsertPlain(b *rdb.Batch, db int, keys []rdb.Plain, _ []keyspac
 func (c *census) count(db int, key []byte, deadlineMs int64, w *bgsave.Weight) {
 	c.all.add(w)
 	if db != c.lastDB {
-		c.lastDB, c.lastOf = db, at(c.databases, db)
+		c.lastDB, c.lastOf = db, c.database(db)
 	}
 	c.lastOf.add(w)
 	at(c.kinds, kind{w.Type, w.Encoding}).add(w)
@@ -184,6 +185,14 @@ func (c *census) count(db int, key []byte, deadlineMs int64, w *bgsave.Weight) {
 	if c.o.keys {
 		c.line(db, key, deadlineMs, w)
 	}
+}
+
+// database is the total of a database, or of those past maxPrefixes: a file may name any.
+func (c *census) database(db int) *total {
+	if c.databases[db] == nil && len(c.databases) >= maxPrefixes {
+		return &c.otherDBs
+	}
+	return at(c.databases, db)
 }
 
 // at is the total of k, a new one if need be.
@@ -341,6 +350,9 @@ func (c *census) byDatabase() []share {
 	var rows []share
 	for db, t := range c.databases {
 		rows = append(rows, share{Name: fmt.Sprintf("db%d", db), total: *t})
+	}
+	if c.otherDBs.Keys > 0 {
+		rows = append(rows, share{Name: "(many more)", total: c.otherDBs})
 	}
 	return c.shares(rows, c.o.top, "(others)")
 }

@@ -164,7 +164,7 @@ func (c *checker) note(r *rdb.Record, behind int64) {
 			c.say("%d\tdb %d\t%q\t%s\t%d\t%d", r.Offset, r.DB, r.Key, c.kindOf(r), r.DeadlineMs, size)
 		}
 	case rdb.OpAux:
-		c.at(behind, "AUX FIELD %s = '%s'", r.Key, r.Value.Bytes)
+		c.at(behind, "AUX FIELD %s = '%s'", harmless(r.Key), harmless(r.Value.Bytes))
 	case rdb.OpSelectDB:
 		c.at(r.Offset+selectLen(r.DB), "Selecting DB ID %d", r.DB)
 	case rdb.OpFunction2:
@@ -227,7 +227,7 @@ func (c *checker) explain(err error) {
 			c.say("[additional info] While doing: reading %s", format.Doing)
 		}
 		if format.Key != "" {
-			c.say("[additional info] Reading key '%s' of database %d", format.Key, format.DB)
+			c.say("[additional info] Reading key '%s' of database %d", harmless([]byte(format.Key)), format.DB)
 		}
 	case errors.As(err, &sum):
 		c.at(sum.Offset, "RDB CRC error: computed %x, the file says %x", sum.Computed, sum.Announced)
@@ -239,7 +239,8 @@ func (c *checker) explain(err error) {
 		c.at(0, "%s", reason.Of(err))
 	}
 	if c.keys > 0 {
-		c.say("[additional info] The last record in order begins at offset %d: %s '%s' of database %d", c.last.Offset, c.last.Op, c.last.Key, c.last.DB)
+		c.say("[additional info] The last record in order begins at offset %d: %s '%s' of database %d",
+			c.last.Offset, c.last.Op, harmless(c.last.Key), c.last.DB)
 	}
 }
 
@@ -248,4 +249,7 @@ func (c *checker) at(offset int64, format string, args ...any) {
 	c.say("[offset %d] %s", offset, fmt.Sprintf(format, args...))
 }
 
-func (c *checker) say(format string, args ...any) { fmt.Fprintf(c.out, format+"\n", args...) }
+func (c *checker) say(format string, args ...any) {
+	c.bar.end() // else the line would begin behind it
+	fmt.Fprintf(c.out, format+"\n", args...)
+}

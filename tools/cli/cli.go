@@ -45,7 +45,8 @@ var Tools = []Tool{
 		{Args: "rdb report [OPTION ...] FILE|HOST:PORT", Text: "what takes the memory: by type, prefix, lifetime and key"},
 	}, rdbTool},
 	{"cluster", "", []server.Form{
-		{Args: "cluster demo [OPTION ...] N", Text: "starts N nodes on this host for a trial, and clears them away on Ctrl-C"},
+		{Args: "cluster demo [OPTION ...] N",
+			Text: "starts N nodes on this host for a trial, and clears them away on Ctrl-C"},
 	}, clusterTool},
 }
 
@@ -56,6 +57,7 @@ type process struct {
 	out      io.Writer
 	err      io.Writer
 	terminal bool // somebody watches err
+	ascii    bool // out is a terminal that does not speak UTF-8
 }
 
 // Find is the tool that argv asks for, ready to run: by the program's name, or by the first word. nil: none.
@@ -65,7 +67,10 @@ func Find(argv []string) func() int {
 		args, asked := t.asked(argv)
 		if asked {
 			return func() int {
-				return t.run(process{args: args, in: os.Stdin, out: os.Stdout, err: os.Stderr, terminal: isTerminal(os.Stderr)})
+				return t.run(process{
+					args: args, in: os.Stdin, out: os.Stdout, err: os.Stderr, terminal: isTerminal(os.Stderr),
+					ascii: isTerminal(os.Stdout) && !speaksUTF8(os.Getenv),
+				})
 			}
 		}
 	}

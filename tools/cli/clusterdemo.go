@@ -42,7 +42,8 @@ func clusterTool(p process) int {
 	flags.IntVar(&d.replicas, "replicas", -1, "how many replicas each primary has; 1 from six nodes on, else 0")
 	flags.StringVar(&d.parent, "dir", os.TempDir(), "the `folder` in which the nodes' files are, in one of their own")
 	flags.Usage = func() {
-		fmt.Fprint(p.err, clusterUsage+"\nStarts N nodes of a cluster on this host and waits. Ctrl-C ends them and removes their files.\n\n")
+		fmt.Fprint(p.err, clusterUsage+
+			"\nStarts N nodes of a cluster on this host and waits. Ctrl-C ends them and removes their files.\n\n")
 		flags.PrintDefaults()
 	}
 	switch err := flags.Parse(p.args[1:]); {
@@ -67,7 +68,8 @@ func clusterTool(p process) int {
 		fmt.Fprintf(p.err, "N is 1 to %d, not %d\n", demoMost, count)
 		return 1
 	case d.port < 1 || d.port+count-1+busDistance > 65535:
-		fmt.Fprintf(p.err, "The ports from %d on, and those of the buses, %d higher, are not all below 65536\n", d.port, busDistance)
+		fmt.Fprintf(p.err, "The ports from %d on, and those of the buses, %d higher, are not all below 65536\n",
+			d.port, busDistance)
 		return 1
 	case count < d.replicas+1:
 		fmt.Fprintf(p.err, "%d nodes are too few for a primary with %d replicas\n", count, d.replicas)
@@ -217,7 +219,8 @@ func (d *demo) join(signals <-chan os.Signal) (over bool, err error) {
 			n.over = true
 			log, _ := os.ReadFile(filepath.Join(n.folder, "log")) // empty if there is none
 			lines := strings.Split(strings.TrimSpace(string(log)), "\n")
-			return false, fmt.Errorf("%s has ended: %s\n%s", n.address, n.how(), strings.Join(lines[max(0, len(lines)-5):], "\n"))
+			return false, fmt.Errorf("%s has ended: %s\n%s", n.address, n.how(),
+				strings.Join(lines[max(0, len(lines)-5):], "\n"))
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
@@ -236,7 +239,8 @@ func (d *demo) assign() error {
 		}
 		var orders [][]any
 		if n.of == nil {
-			orders = append(orders, []any{"CLUSTER", "SET-CONFIG-EPOCH", i + 1}, []any{"CLUSTER", "ADDSLOTSRANGE", n.slots[0], n.slots[1]})
+			orders = append(orders, []any{"CLUSTER", "SET-CONFIG-EPOCH", i + 1},
+				[]any{"CLUSTER", "ADDSLOTSRANGE", n.slots[0], n.slots[1]})
 		}
 		if i > 0 {
 			orders = append(orders, []any{"CLUSTER", "MEET", "127.0.0.1", d.nodes[0].port})
@@ -272,7 +276,8 @@ func (d *demo) settled() error {
 			return err
 		}
 		lines := strings.Fields(known)
-		if !slices.Contains(lines, "cluster_state:ok") || !slices.Contains(lines, fmt.Sprint("cluster_known_nodes:", len(d.nodes))) {
+		if !slices.Contains(lines, "cluster_state:ok") ||
+			!slices.Contains(lines, fmt.Sprint("cluster_known_nodes:", len(d.nodes))) {
 			return fmt.Errorf("%s does not see a whole cluster yet", n.address)
 		}
 		if n.of == nil {
@@ -316,7 +321,8 @@ func (d *demo) show() {
 			fmt.Fprintf(d.out, "%s  replica of %s\n", n.address, n.of.address)
 		}
 	}
-	fmt.Fprintf(d.out, "Files and logs: %s\nTry: redis-cli -c -p %d\nCtrl-C ends the nodes and removes their files.\n", d.folder, d.port)
+	fmt.Fprintf(d.out, "Files and logs: %s\nTry: redis-cli -c -p %d\nCtrl-C ends the nodes and removes their files.\n",
+		d.folder, d.port)
 }
 
 // clear ends the nodes, also those that were started again by hand, and removes their files.

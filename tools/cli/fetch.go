@@ -61,11 +61,11 @@ func (s *origin) fetch(address string, patience time.Duration) (stream io.ReadCl
 		return nil, 0, err
 	}
 	for {
-		line, err := c.Reader().ReadString('\n')
+		text, err := c.Reader().ReadSlice('\n') // no longer than the reader's buffer
 		if err != nil {
 			return nil, 0, fmt.Errorf("waiting for the snapshot: %w", err)
 		}
-		line = strings.TrimRight(line, "\r\n")
+		line := strings.TrimRight(string(text), "\r\n")
 		switch {
 		case line == "":
 			continue
@@ -78,7 +78,7 @@ func (s *origin) fetch(address string, patience time.Duration) (stream io.ReadCl
 			}
 			return closer{io.LimitReader(c.Reader(), size), conn}, size, nil
 		}
-		return nil, 0, fmt.Errorf("the server gives no snapshot: %s", strings.TrimPrefix(line, "-"))
+		return nil, 0, fmt.Errorf("the server gives no snapshot: %s", harmless([]byte(strings.TrimPrefix(line, "-"))))
 	}
 }
 

@@ -22,7 +22,8 @@ func (c *census) draw(w io.Writer) {
 	}
 	var keys []share
 	for _, k := range c.largestFirst() {
-		keys = append(keys, share{Name: text(k.Key), total: total{Keys: 1, Bytes: int64(k.Bytes), Elements: int64(k.Elements)}})
+		keys = append(keys, share{Name: text(k.Key), total: total{Keys: 1, Bytes: int64(k.Bytes),
+			Elements: int64(k.Elements)}})
 	}
 	keys = c.shares(keys, len(keys), "")
 	parts = append(parts, struct {
@@ -52,8 +53,10 @@ func (c *census) draw(w io.Writer) {
 			if longest > 0 {
 				long = width * r.Share / longest
 			}
-			fmt.Fprintf(w, "<g><title>%s: %s keys, %d bytes, %s elements</title><text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text>"+
-				"<rect x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"%d\" fill=\"%s\"/><text x=\"%.1f\" y=\"%d\" fill=\"#333\">%s, %.1f%%</text></g>\n",
+			fmt.Fprintf(w, "<g><title>%s: %s keys, %d bytes, %s elements</title><text x=\"%d\" y=\"%d\" "+
+				"text-anchor=\"end\">%s</text>"+
+				"<rect x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"%d\" fill=\"%s\"/><text x=\"%.1f\" y=\"%d\" fill=\"#333\">%s, "+
+				"%.1f%%</text></g>\n",
 				shownText(r.Name, 200), grouped(r.Keys), r.Bytes, grouped(r.Elements), left-8, y+bar-4, shownText(r.Name, 38),
 				left, y, max(long, 1), bar, colours[i%len(colours)], left+max(long, 1)+6, y+bar-4, size(r.Bytes), 100*r.Share)
 			y += step

@@ -34,7 +34,8 @@ func rdbTool(p process) int {
 	flags.StringVar(&o.separator, "separator", ":", "what ends a prefix of a key")
 	flags.IntVar(&o.depth, "depth", 1, "how many separators a prefix has at most")
 	flags.StringVar(&o.from.user, "user", "", "of a server: whom to be there")
-	flags.StringVar(&o.from.password, "pass", os.Getenv("REDISCLI_AUTH"), "of a server: the password; better in the environment, as REDISCLI_AUTH")
+	flags.StringVar(&o.from.password, "pass", os.Getenv("REDISCLI_AUTH"),
+		"of a server: the password; better in the environment, as REDISCLI_AUTH")
 	flags.BoolVar(&o.from.tls, "tls", false, "of a server: speak TLS")
 	flags.StringVar(&o.from.authority, "cacert", "", "the `file` with the certificates to trust; the host's by default")
 	flags.StringVar(&o.from.certificate, "cert", "", "the `file` with the certificate to show")
@@ -45,9 +46,13 @@ func rdbTool(p process) int {
 		fmt.Fprint(p.err, rdbUsage+"\n")
 		flags.PrintDefaults()
 	}
-	if err := flags.Parse(p.args[1:]); err != nil {
+	switch err := flags.Parse(p.args[1:]); {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
 		return 1
 	}
+	o.ascii = p.ascii
 	switch {
 	case flags.NArg() != 1:
 		flags.Usage()
@@ -69,7 +74,7 @@ func rdbTool(p process) int {
 // reportOptions are what the command line of rdb report says.
 type reportOptions struct {
 	format, svg, separator string
-	keys                   bool
+	keys, ascii            bool // ascii: the table is for a terminal that knows no more
 	top, depth             int
 	from                   origin
 }

@@ -46,7 +46,8 @@ func (m *many) Read(p []byte) (int, error) {
 				if m.at%10 == 0 {
 					a.DeadlineMs = 1 << 42
 				}
-				b = e.AppendText(e.AppendKey(b, a, rdb.KindString, fmt.Appendf(nil, "user%d:%d", m.at%100, m.at)), []byte("a value of thirty-two bytes, say."))
+				b = e.AppendText(e.AppendKey(b, a, rdb.KindString, fmt.Appendf(nil, "user%d:%d", m.at%100, m.at)),
+					[]byte("a value of thirty-two bytes, say."))
 				m.at++
 			}
 			m.buf, m.left = b, b
@@ -65,7 +66,8 @@ func censusOf(t testing.TB, r io.Reader, o reportOptions) *census {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := bgsave.Read(context.Background(), r, c, bgsave.LoadOptions{KeepExpired: true, Foreign: true}); err != nil {
+	if _, err := bgsave.Read(context.Background(), r, c,
+		bgsave.LoadOptions{KeepExpired: true, Foreign: true}); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -139,7 +141,8 @@ func TestForms(t *testing.T) {
 	plain := rdb.Attributes{DeadlineMs: rdb.None, Idle: rdb.None, Freq: rdb.None}
 	short := rdb.Attributes{DeadlineMs: time.Now().UnixMilli() + 5000, Idle: rdb.None, Freq: rdb.None}
 	p = e.AppendText(e.AppendKey(p, short, rdb.KindString, []byte("a:1")), []byte("1234"))
-	p = e.AppendText(e.AppendKey(p, plain, rdb.KindString, []byte("a:<b>\"&,\n\xff\x1b[31m")), bytes.Repeat([]byte("v"), 5000))
+	p = e.AppendText(e.AppendKey(p, plain, rdb.KindString, []byte("a:<b>\"&,\n\xff\x1b[31m")),
+		bytes.Repeat([]byte("v"), 5000))
 	p = append(p, "\x01\x06mylist\x02\x01a\x01b"...)
 	p = append(rdb.AppendLength(append(p, "\x07\x03doc"...), rdb.ModuleID("ReJSON-RL", 3)), "\x05\x01a\x00"...)
 	p = rdb.AppendEOF(append(p, byte(rdb.OpEOF)), 0)
@@ -147,7 +150,8 @@ func TestForms(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, complaints, code := report(t, "--svg", picture, path)
-	for _, want := range []string{": 4 keys, ", "string int ", "string raw ", "list ", "module ", "under a minute ", "(none) ", "a: ", `"a:<b>\"&,\n\xff\x1b[31m"`} {
+	for _, want := range []string{": 4 keys, ", "string int ", "string raw ", "list ", "module ", "under a minute ",
+		"(none) ", "a: ", `"a:<b>\"&,\n\xff\x1b[31m"`} {
 		if code != 0 || !strings.Contains(out, want) {
 			t.Errorf("the table lacks %q: %d %s %s", want, code, complaints, out)
 		}
@@ -161,7 +165,8 @@ func TestForms(t *testing.T) {
 		Types   []share
 		Largest []shownKey
 	}
-	if err := json.Unmarshal([]byte(out), &parsed); err != nil || parsed.All.Keys != 4 || len(parsed.Types) != 4 || len(parsed.Largest) != 4 {
+	if err := json.Unmarshal([]byte(out), &parsed); err != nil || parsed.All.Keys != 4 || len(parsed.Types) != 4 ||
+		len(parsed.Largest) != 4 {
 		t.Errorf("JSON: %v %s", err, out)
 	}
 	if first := parsed.Largest[0]; first.Bytes < 5000 || first.Database != 2 || first.Type != "string" {
@@ -194,10 +199,13 @@ func TestReportRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ args, want string }{
-		{cut, "ends too early"}, {filepath.Join(dir, "none.rdb"), "No such file"}, {dir, "is a folder"}, {"--format xml " + cut, "table, csv or json"},
-		{"", "Usage"}, {"--nosuch " + cut, "nosuch"}, {cut + " " + cut, "Usage"}, {"127.0.0.1:1", "refused"}, {"--depth 0 " + cut, "1 at least"},
+		{cut, "ends too early"}, {filepath.Join(dir, "none.rdb"), "No such file"}, {dir, "is a folder"},
+		{"--format xml " + cut, "table, csv or json"},
+		{"", "Usage"}, {"--nosuch " + cut, "nosuch"}, {cut + " " + cut, "Usage"}, {"127.0.0.1:1", "refused"},
+		{"--depth 0 " + cut, "1 at least"},
 	} {
-		if out, complaints, code := report(t, strings.Fields(c.args)...); code != 1 || out != "" || !strings.Contains(strings.ToLower(complaints), strings.ToLower(c.want)) {
+		if out, complaints, code := report(t, strings.Fields(c.args)...); code != 1 || out != "" ||
+			!strings.Contains(strings.ToLower(complaints), strings.ToLower(c.want)) {
 			t.Errorf("%q: %d %q %q", c.args, code, out, complaints)
 		}
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -26,6 +27,35 @@ func text(key []byte) string {
 	return strconv.Quote(string(key))
 }
 
+// harmless is bytes of a file between quotes of our own: as they are, unless no terminal should get them.
+func harmless(b []byte) string {
+	if s := string(b); utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return s
+	}
+	quoted := strconv.Quote(string(b))
+	return quoted[1 : len(quoted)-1]
+}
+
+// speaksUTF8 says whether the locale that the environment names is one of UTF-8.
+func speaksUTF8(getenv func(string) string) bool {
+	locale := cmp.Or(getenv("LC_ALL"), getenv("LC_CTYPE"), getenv("LANG"))
+	locale = strings.ToUpper(locale)
+	return strings.Contains(locale, "UTF-8") || strings.Contains(locale, "UTF8")
+}
+
+// named is a name of the table, of at most so many runes.
+func (c *census) named(s string, most int) string {
+	if s = shortened(s, most); !c.o.ascii {
+		return s
+	}
+	s = strings.ReplaceAll(s, "…", "...")
+	if strings.ContainsFunc(s, func(r rune) bool { return r > unicode.MaxASCII }) {
+		quoted := strconv.QuoteToASCII(s)
+		s = quoted[1 : len(quoted)-1]
+	}
+	return s
+}
+
 // largestFirst are the largest keys in order.
 func (c *census) largestFirst() []largeKey {
 	sorted := slices.Clone(c.largest)
@@ -40,7 +70,8 @@ func (c *census) largestFirst() []largeKey {
 
 // table is the report for people.
 func (c *census) table() {
-	fmt.Fprintf(c.out, "%s: %s keys, %s in memory here; RDB version %d, %s\n", c.source, grouped(c.all.Keys), size(c.all.Bytes), c.version, size(c.fileBytes))
+	fmt.Fprintf(c.out, "%s: %s keys, %s in memory here; RDB version %d, %s\n",
+		c.source, grouped(c.all.Keys), size(c.all.Bytes), c.version, size(c.fileBytes))
 	c.section("TYPE", c.byType())
 	c.section("PREFIX", c.byPrefix())
 	c.section("LIFETIME", c.byLifetime())
@@ -52,8 +83,9 @@ func (c *census) table() {
 	}
 	fmt.Fprintf(c.out, "\n%-22s %12s %14s  %-4s %-17s %s\n", "LARGEST KEYS", "MEMORY", "ELEMENTS", "DB", "LIFETIME", "KEY")
 	for _, k := range c.largestFirst() {
-		fmt.Fprintf(c.out, "%-22s %12s %14s  %-4d %-17s %s\n", k.Type.String()+" "+k.Encoding.String(), size(int64(k.Bytes)), grouped(int64(k.Elements)),
-			k.DB, lifetimes[c.lifetime(k.DeadlineMs)].name, shortened(text(k.Key), 120))
+		fmt.Fprintf(c.out, "%-22s %12s %14s  %-4d %-17s %s\n",
+			k.Type.String()+" "+k.Encoding.String(), size(int64(k.Bytes)), grouped(int64(k.Elements)),
+			k.DB, lifetimes[c.lifetime(k.DeadlineMs)].name, c.named(text(k.Key), 120))
 	}
 }
 
@@ -62,9 +94,11 @@ func (c *census) section(title string, rows []share) {
 	if len(rows) == 0 {
 		return
 	}
-	fmt.Fprintf(c.out, "\n%-32s %14s %12s %7s %14s %12s %12s\n", title, "KEYS", "MEMORY", "SHARE", "ELEMENTS", "MEAN", "LARGEST")
+	fmt.Fprintf(c.out, "\n%-32s %14s %12s %7s %14s %12s %12s\n",
+		title, "KEYS", "MEMORY", "SHARE", "ELEMENTS", "MEAN", "LARGEST")
 	for _, r := range rows {
-		fmt.Fprintf(c.out, "%-32s %14s %12s %6.1f%% %14s %12s %12s\n", shortened(r.Name, 32), grouped(r.Keys), size(r.Bytes), 100*r.Share, grouped(r.Elements),
+		fmt.Fprintf(c.out, "%-32s %14s %12s %6.1f%% %14s %12s %12s\n",
+			c.named(r.Name, 32), grouped(r.Keys), size(r.Bytes), 100*r.Share, grouped(r.Elements),
 			size(r.Bytes/max(r.Keys, 1)), size(r.Largest))
 	}
 }
@@ -130,7 +164,8 @@ func (c *census) csv() {
 	row := func(of, name string, t *total) {
 		number := func(n int64) string { return strconv.FormatInt(n, 10) }
 		_ = w.Write([]string{of, name, number(t.Keys), number(t.Bytes),
-			strconv.FormatFloat(float64(t.Bytes)/float64(max(c.all.Bytes, 1)), 'f', 6, 64), number(t.Elements), number(t.Largest)})
+			strconv.FormatFloat(float64(t.Bytes)/float64(max(c.all.Bytes, 1)), 'f', 6, 64), number(t.Elements),
+			number(t.Largest)})
 	}
 	row("all", "", &c.all)
 	for _, part := range []struct {

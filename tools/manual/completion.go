@@ -20,7 +20,8 @@ func firstWords() []string {
 // isPath says whether a directive's value is the name of a file or folder.
 func isPath(name string) bool {
 	switch name {
-	case "dir", "logfile", "pidfile", "aclfile", "unixsocket", "tls-cert-file", "tls-key-file", "tls-ca-cert-file", "tls-ca-cert-dir",
+	case "dir", "logfile", "pidfile", "aclfile", "unixsocket", "tls-cert-file", "tls-key-file", "tls-ca-cert-file",
+		"tls-ca-cert-dir",
 		"tls-client-cert-file", "tls-client-key-file":
 		return true
 	}
@@ -34,7 +35,8 @@ func bashCompletion(chapters []server.Chapter) string {
 		for _, d := range c.Directives {
 			fmt.Fprintf(&names, " --%s", d.Name)
 			if words := d.Words; words != nil {
-				fmt.Fprintf(&values, "\t--%s) COMPREPLY=($(compgen -W '%s' -- \"$word\")); return ;;\n", d.Name, strings.Join(words, " "))
+				fmt.Fprintf(&values, "\t--%s) COMPREPLY=($(compgen -W '%s' -- \"$word\")); return ;;\n", d.Name,
+					strings.Join(words, " "))
 			} else if !isPath(d.Name) {
 				fmt.Fprintf(&values, "\t--%s) COMPREPLY=(); return ;;\n", d.Name)
 			}
@@ -86,7 +88,8 @@ func zshCompletion(chapters []server.Chapter) string {
 			fmt.Fprintf(&b, "  '*--%s[%s]:value:%s' \\\n", d.Name, zshText(said), action)
 		}
 	}
-	fmt.Fprintf(&b, "  '1:file or tool:{_alternative \"tools:tool:(%s)\" \"files:file:_files\"}' \\\n  '*:file:_files'\n", strings.Join(firstWords(), " "))
+	fmt.Fprintf(&b, "  '1:file or tool:{_alternative \"tools:tool:(%s)\" \"files:file:_files\"}' \\\n  '*:file:_files'\n",
+		strings.Join(firstWords(), " "))
 	return b.String()
 }
 

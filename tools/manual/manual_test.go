@@ -75,7 +75,8 @@ func TestBash(t *testing.T) {
 	} {
 		script := `source "$1"; IFS=' ' read -ra COMP_WORDS <<<"$2"; [[ $2 == *' ' ]] && COMP_WORDS+=("")
 			COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _spindle; echo "${COMPREPLY[*]}"`
-		out, err := exec.Command("bash", "-c", script, "bash", filepath.Join(folder, "bash", "spindle"), c.line).CombinedOutput()
+		out, err := exec.Command("bash", "-c", script, "bash", filepath.Join(folder, "bash", "spindle"),
+			c.line).CombinedOutput()
 		if got := strings.TrimSpace(string(out)); err != nil || got != c.want {
 			t.Errorf("%q: %q, %v; want %q", c.line, got, err, c.want)
 		}

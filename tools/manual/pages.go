@@ -49,21 +49,26 @@ func serverPage(forms []server.Form) string {
 		fmt.Fprintf(p, "\\fBspindle\\fR %s\n", escape(f.Args))
 	}
 	p.section("DESCRIPTION")
-	p.text("spindle is a server for Redis " + server.RedisVersion + " clients: it speaks that protocol, reads redis.conf, and loads and writes " +
-		"dump.rdb and append-only files. Without a file it serves every address of the host on port 6379 with the defaults of spindle.conf(5).")
+	p.text("spindle is a server for Redis " + server.RedisVersion +
+		" clients: it speaks that protocol, reads redis.conf, and loads and writes " +
+		"dump.rdb and append-only files. Without a file it serves every address of the host on port 6379 with the defaults " +
+		"of spindle.conf(5).")
 	p.text("As spindle-check-aof, spindle-check-rdb, redis-check-aof or redis-check-rdb it is that tool alone.")
 	p.section("FORMS")
 	for _, f := range forms {
 		p.item("spindle "+f.Args, f.Text)
 	}
 	p.section("SIGNALS")
-	p.item("SIGTERM, SIGINT", "end the server, after a save if there are save rules; see shutdown-on-sigterm. A second SIGINT ends it at once.")
+	p.item("SIGTERM, SIGINT",
+		"end the server, after a save if there are save rules; see shutdown-on-sigterm. A second SIGINT ends it at once.")
 	p.item("SIGALRM", "has the log tell what every goroutine does.")
 	p.section("SUPERVISION")
-	p.text("With supervised systemd the server tells systemd when it is ready, what it is about, and that a long load or save needs more " +
+	p.text("With supervised systemd the server tells systemd when it is ready, what it is about, and that a long load " +
+		"or save needs more " +
 		"time. The unit is spindle.service. The log is opened for each line: rotation needs no signal.")
 	p.section("EXIT STATUS")
-	p.text("0 after an orderly end. 1 if the configuration or the data is refused, and from the tools if a file is not whole. 2 after a panic.")
+	p.text("0 after an orderly end. 1 if the configuration or the data is refused, and from the tools if a file is not " +
+		"whole. 2 after a panic.")
 	p.section("FILES")
 	p.item("/etc/spindle/spindle.conf", "the configuration of the unit")
 	p.item("/var/lib/spindle", "its data")
@@ -79,7 +84,8 @@ func sentinelPage() string {
 	p.section("SYNOPSIS")
 	p.WriteString("\\fBspindle\\-sentinel\\fR FILE\n.br\n\\fBspindle\\fR \\-\\-sentinel FILE\n")
 	p.section("DESCRIPTION")
-	p.text("Sentinel watches primaries and their replicas, agrees with other Sentinels that a primary is gone, and has a replica take its " +
+	p.text("Sentinel watches primaries and their replicas, agrees with other Sentinels that a primary is gone, and has " +
+		"a replica take its " +
 		"place. FILE is its configuration. Sentinel writes to it what it learns, so it must be allowed to.")
 	p.text("The unit is spindle-sentinel.service; its file is /etc/spindle/sentinel.conf.")
 	p.section("SEE ALSO")

@@ -27,7 +27,7 @@ var (
 // Labels finds the definitions of rules, and every place that cites one: comments, messages of invariants and of
 // proofs, and the pages DESIGN.md and ARCHITECTURE.md.
 func Labels(root string) (defined, cited []Label, err error) {
-	err = eachLine(root, func(file string, number int, line string) {
+	err = eachLine(root, []string{".go", ".md"}, func(file string, number int, line string) {
 		said := line
 		switch name := path.Base(file); {
 		case strings.HasSuffix(name, ".go"):

@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -15,9 +16,9 @@ type Line struct {
 	Full string
 }
 
-// eachLine calls see with every line of the tree's Go files and pages: the file below root, the line's number and text.
+// eachLine calls see with every line of the tree's files that end so: the file below root, the line's number and text.
 // What the bench writes and what tests read is left out.
-func eachLine(root string, see func(file string, number int, line string)) error {
+func eachLine(root string, endings []string, see func(file string, number int, line string)) error {
 	return filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -26,7 +27,7 @@ func eachLine(root string, see func(file string, number int, line string)) error
 		if d.IsDir() && file != root && notOurs(name) {
 			return filepath.SkipDir
 		}
-		if d.IsDir() || !strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, ".md") {
+		if d.IsDir() || !slices.Contains(endings, filepath.Ext(name)) {
 			return nil
 		}
 		text, err := os.ReadFile(file)
@@ -46,7 +47,7 @@ func eachLine(root string, see func(file string, number int, line string)) error
 
 // Said is every line of the tree's pages and comments.
 func Said(root string) (said []Line, err error) {
-	err = eachLine(root, func(file string, number int, line string) {
+	err = eachLine(root, []string{".go", ".md"}, func(file string, number int, line string) {
 		shown := line
 		if strings.HasSuffix(file, ".go") {
 			at := strings.Index(line, "//")
@@ -58,4 +59,12 @@ func Said(root string) (said []Line, err error) {
 		said = append(said, Line{file, number, shown, line})
 	})
 	return said, err
+}
+
+// Scripts is every line of the programs and pages in other languages.
+func Scripts(root string) (lines []Line, err error) {
+	err = eachLine(root, []string{".css", ".html", ".js", ".py", ".sh"}, func(file string, number int, line string) {
+		lines = append(lines, Line{file, number, line, line})
+	})
+	return lines, err
 }

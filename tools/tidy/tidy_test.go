@@ -122,7 +122,8 @@ func onlyTests(p *Package) bool {
 func TestReactorAloneKnowsTheNetworkLibraries(t *testing.T) {
 	for dir, p := range read(t) {
 		for target, file := range p.Foreign {
-			network := strings.HasPrefix(target, "github.com/panjf2000/gnet") || strings.HasPrefix(target, "github.com/cloudwego/netpoll")
+			network := strings.HasPrefix(target, "github.com/panjf2000/gnet") ||
+				strings.HasPrefix(target, "github.com/cloudwego/netpoll")
 			if network && !strings.HasPrefix(dir, "reactor") {
 				t.Errorf("%s/%s imports %s: only reactor may", dir, file, target)
 			}
@@ -231,7 +232,8 @@ func TestFloorsAreThere(t *testing.T) {
 	}
 }
 
-// TestLinesEndByColumn120: of pages and of lines with a comment. Tables, and lines with an address, may be wider.
+// TestLinesEndByColumn120: of pages, of lines of Go with a comment, and of scripts, styles and HTML. Tables, and lines
+// with an address, may be wider.
 // wide.txt lists the files that are not there yet. The list may only shrink: a file that has become narrow leaves it.
 func TestLinesEndByColumn120(t *testing.T) {
 	text, err := os.ReadFile("wide.txt")
@@ -243,8 +245,12 @@ func TestLinesEndByColumn120(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	scripts, err := Scripts(root)
+	if err != nil {
+		t.Fatal(err)
+	}
 	wide := map[string]int{} // a file's first wide line
-	for _, l := range said {
+	for _, l := range append(said, scripts...) {
 		isTable := strings.HasPrefix(strings.TrimLeft(l.Text, "/ \t"), "|")
 		if utf8.RuneCountInString(l.Full) <= 120 || isTable || strings.Contains(l.Full, "://") || wide[l.File] != 0 {
 			continue

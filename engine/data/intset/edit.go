@@ -79,7 +79,8 @@ func (s Splice) Upgrade(dst, set []byte, n int64) {
 }
 
 func setHeader(set []byte, width, length int) {
-	invariant.That(length >= 0 && (width == 2 || width == 4 || width == 8), "intset.I1, intset.I3: %d integers of %d bytes", length, width)
+	invariant.That(length >= 0 && (width == 2 || width == 4 || width == 8),
+		"intset.I1, intset.I3: %d integers of %d bytes", length, width)
 	binary.LittleEndian.PutUint32(set, uint32(width))
 	binary.LittleEndian.PutUint32(set[4:], uint32(length))
 }

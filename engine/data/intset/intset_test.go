@@ -66,7 +66,8 @@ func remove(set []byte, n int64) (shorter []byte, removed bool) {
 func anyInt(rng *rand.Rand, bits int) int64 {
 	n := int64(rng.Uint64()) >> (64 - bits)
 	if rng.IntN(4) == 0 {
-		n = []int64{math.MinInt16, math.MaxInt16, math.MinInt32, math.MaxInt32, math.MinInt64, math.MaxInt64}[min(rng.IntN(6), bits/11)] + int64(rng.IntN(3)) - 1
+		n = []int64{math.MinInt16, math.MaxInt16, math.MinInt32, math.MaxInt32, math.MinInt64,
+			math.MaxInt64}[min(rng.IntN(6), bits/11)] + int64(rng.IntN(3)) - 1
 	}
 	return n
 }
@@ -170,7 +171,9 @@ var golden = []struct {
 	{"SADD k -32769 5 6", "0400000003000000ff7fffff0500000006000000", []int64{-32769, 5, 6}},
 	{"SADD k 2147483647 -2147483648", "040000000200000000000080ffffff7f", []int64{-2147483648, 2147483647}},
 	{"SADD k 1 2147483648", "080000000200000001000000000000000000008000000000", []int64{1, 2147483648}},
-	{"SADD k -9223372036854775808 9223372036854775807 0", "080000000300000000000000000000800000000000000000ffffffffffffff7f", []int64{-9223372036854775808, 0, 9223372036854775807}},
+	{"SADD k -9223372036854775808 9223372036854775807 0",
+		"080000000300000000000000000000800000000000000000ffffffffffffff7f",
+		[]int64{-9223372036854775808, 0, 9223372036854775807}},
 	{"SREM after SADD 5000000000", "080000000200000001000000000000000200000000000000", []int64{1, 2}},
 }
 

@@ -127,7 +127,8 @@ func (m *toyModel) step() {
 		had, y = false, toy{}
 	}
 	if !had {
-		y = toy{t: []value.Type{value.List, value.Set, value.Hash}[m.rng.IntN(3)], fields: map[string]string{}, expires: map[string]int64{}}
+		y = toy{t: []value.Type{value.List, value.Set, value.Hash}[m.rng.IntN(3)], fields: map[string]string{},
+			expires: map[string]int64{}}
 	}
 	y = y.clone()
 	switch op := m.rng.IntN(44); {
@@ -351,7 +352,8 @@ func (m *toyModel) same(where string, v value.Value, want map[string]toy) {
 		m.t.Fatalf("%s: %q is there", where, v.Key())
 	}
 	if got, text := toyText(v), y.text(); got != text || v.Deadline() != y.deadline {
-		m.t.Fatalf("%s: %q is %.100q (%d) until %d, should be %.100q (%d) until %d", where, v.Key(), got, len(got), v.Deadline(), text, len(text), y.deadline)
+		m.t.Fatalf("%s: %q is %.100q (%d) until %d, should be %.100q (%d) until %d",
+			where, v.Key(), got, len(got), v.Deadline(), text, len(text), y.deadline)
 	}
 	if v.Long() {
 		m.t.Fatalf("%s: %q counts as a long string", where, v.Key())
@@ -572,7 +574,8 @@ func TestWaitersHear(t *testing.T) {
 		{"it is renamed", func() { db.Rename([]byte("x"), []byte("y")) }, "gone 0:x,ready 0:y"},
 		{"it becomes a string", func() { db.SetString([]byte("y"), []byte("1"), 0) }, "gone 0:y"},
 		{"another goes", func() { put("z", value.Stream); db.Delete([]byte("z")) }, "ready 0:z,gone 0:z"},
-		{"another expires", func() { put("e", value.Stream); db.SetDeadline([]byte("e"), 1); k.ExpireDue(time.Second) }, "ready 0:e,gone 0:e"},
+		{"another expires", func() { put("e", value.Stream); db.SetDeadline([]byte("e"), 1); k.ExpireDue(time.Second) },
+			"ready 0:e,gone 0:e"},
 		{"databases are swapped", func() { k.Swap(0, 1) }, "whole 0,whole 1"},
 		{"one is flushed", func() { db.Flush() }, "whole 0"},
 	} {

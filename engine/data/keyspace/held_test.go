@@ -13,7 +13,8 @@ import (
 
 // free are the methods that need no turn: they lead to a part of the whole, or tell what never changes.
 var free = []string{
-	"Keyspace.BySlot", "Keyspace.DB", "Keyspace.HeldBy", "Keyspace.Heap", "Keyspace.InSlot", "Keyspace.Len", "Keyspace.Store", "Keyspace.Writer",
+	"Keyspace.BySlot", "Keyspace.DB", "Keyspace.HeldBy", "Keyspace.Heap", "Keyspace.InSlot", "Keyspace.Len",
+	"Keyspace.Store", "Keyspace.Writer",
 	"DB.Index", "DB.Loader",
 	"Loader.DB",
 	"Writer.Close", "Writer.Int", "Writer.String",

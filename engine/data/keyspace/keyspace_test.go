@@ -320,7 +320,8 @@ func TestAgain(t *testing.T) {
 		"deleted":          {func(_ *Keyspace, db *DB) { db.Delete([]byte("again")) }, gone},
 		"deleted and made": {func(_ *Keyspace, db *DB) { db.Delete(key); db.SetString(key, []byte("new"), 0) }, "new"},
 		"deleted, another": {func(_ *Keyspace, db *DB) { db.Delete(key); others(db, 1) }, gone},
-		"of another size":  {func(_ *Keyspace, db *DB) { db.SetString([]byte("again"), bytes.Repeat([]byte("x"), 100), 0) }, strings.Repeat("x", 100)},
+		"of another size": {func(_ *Keyspace, db *DB) { db.SetString([]byte("again"), bytes.Repeat([]byte("x"), 100), 0) },
+			strings.Repeat("x", 100)},
 		"renamed onto":     {func(_ *Keyspace, db *DB) { others(db, 1); db.Rename([]byte("other 0"), []byte("again")) }, "1"},
 		"flushed":          {func(_ *Keyspace, db *DB) { db.Flush() }, gone},
 		"flushed and made": {func(_ *Keyspace, db *DB) { db.Flush(); others(db, 40) }, gone},
@@ -406,9 +407,12 @@ func TestEditAgain(t *testing.T) {
 		}, false},
 		"another key set":    {func(_ *Keyspace, db *DB) { db.SetString([]byte("new"), []byte("x"), 0) }, true},
 		"grown out of place": {func(_ *Keyspace, db *DB) { db.Edit(key).Replace(value.Listpack, 3000) }, true},
-		"removed":            {func(_ *Keyspace, db *DB) { db.Delete(key); db.Create([]byte("again"), value.Hash, value.Listpack, 10) }, false},
-		"another database":   {func(k *Keyspace, _ *DB) { k.Swap(0, 1); k.Swap(0, 1) }, true},
-		"end of the batch":   {func(k *Keyspace, _ *DB) { k.Again(nil); k.Again(key) }, true},
+		"removed": {func(_ *Keyspace, db *DB) {
+			db.Delete(key)
+			db.Create([]byte("again"), value.Hash, value.Listpack, 10)
+		}, false},
+		"another database": {func(k *Keyspace, _ *DB) { k.Swap(0, 1); k.Swap(0, 1) }, true},
+		"end of the batch": {func(k *Keyspace, _ *DB) { k.Again(nil); k.Again(key) }, true},
 		"end of the batch, another key's": {func(k *Keyspace, db *DB) {
 			k.Again(nil)
 			db.Edit([]byte("other"))
@@ -546,7 +550,8 @@ func TestSavedClocks(t *testing.T) {
 		k := open(t)
 		k.Policy = policy
 		db, key := k.DB(0), []byte("k")
-		for _, c := range []struct{ before, during, lru, lfu int64 }{{0, 0, 0, 200}, {59, 0, 59, 200}, {600, 0, 600, 190}, {600, 90, 0, 189}, {0, 3000, 0, 150}} {
+		for _, c := range []struct{ before, during, lru, lfu int64 }{{0, 0, 0, 200}, {59, 0, 59, 200}, {600, 0, 600, 190},
+			{600, 90, 0, 189}, {0, 3000, 0, 150}} {
 			k.SetNow(k.Now()/60_000*60_000 + 60_000)
 			db.SetInt(key, 1, 0)
 			k.SetFrequency(db.Peek(key), 200)
@@ -560,7 +565,8 @@ func TestSavedClocks(t *testing.T) {
 			idle, freq := clocks.Of(db.Peek(key))
 			got := max(idle, int64(freq))
 			if want := map[bool]int64{false: c.lru, true: c.lfu}[policy.LFU()]; got != want {
-				t.Errorf("policy %d, used %d s before the save and %d s after: saved as %d, want %d", policy, c.before, c.during, got, want)
+				t.Errorf("policy %d, used %d s before the save and %d s after: saved as %d, want %d",
+					policy, c.before, c.during, got, want)
 			}
 		}
 		if k.SetIdle(db.Peek(key), 1<<50); policy == AllKeysLRU {

@@ -75,7 +75,8 @@ func TestLoader(t *testing.T) {
 
 // TestLoaderForms: a loaded value is kept as the command that sets it keeps it.
 func TestLoaderForms(t *testing.T) {
-	for _, val := range []string{"", "-12", "007", "9223372036854775808", string(make([]byte, 44)), string(make([]byte, 45)), string(make([]byte, value.MaxInline)), string(make([]byte, 300_000))} {
+	for _, val := range []string{"", "-12", "007", "9223372036854775808", string(make([]byte, 44)),
+		string(make([]byte, 45)), string(make([]byte, value.MaxInline)), string(make([]byte, 300_000))} {
 		for _, key := range []string{"k", "", string(make([]byte, 300))} {
 			for _, deadline := range []int64{0, 2_000_000} {
 				k := open(t)
@@ -85,7 +86,8 @@ func TestLoaderForms(t *testing.T) {
 				l.AddString([]byte(key), []byte(val), deadline)
 				l.Finish()
 				a, b := set.Peek([]byte(key)), loaded.Peek([]byte(key))
-				if !b.Exists() || value.FormOf(a) != value.FormOf(b) || text(a) != text(b) || a.Deadline() != b.Deadline() || a.Clock() != b.Clock() {
+				if !b.Exists() || value.FormOf(a) != value.FormOf(b) || text(a) != text(b) || a.Deadline() != b.Deadline() ||
+					a.Clock() != b.Clock() {
 					t.Errorf("%.20q of %d bytes under %.20q: %+v, should be %+v", val, len(val), key, value.FormOf(b), value.FormOf(a))
 				}
 			}
@@ -105,7 +107,8 @@ func TestLoaderPacked(t *testing.T) {
 		l.AddPacked([]byte("k"), value.Hash, value.Listpack, b, 0)
 		duplicate, _ := l.Finish()
 		v := db.Peek([]byte("k"))
-		if string(duplicate) != "k" || !bytes.Equal(v.Packed(), b) || v.Type() != value.Hash || v.Encoding() != value.Listpack || v.Deadline() != 5_000_000 || db.Len() != 1 {
+		if string(duplicate) != "k" || !bytes.Equal(v.Packed(), b) || v.Type() != value.Hash ||
+			v.Encoding() != value.Listpack || v.Deadline() != 5_000_000 || db.Len() != 1 {
 			t.Errorf("%d bytes: duplicate %q, %d bytes, %s, %s", n, duplicate, len(v.Packed()), v.Type(), v.Encoding())
 		}
 		db.Flush()
@@ -193,7 +196,8 @@ func TestWriter(t *testing.T) {
 		key, val, deadline := of(i)
 		set.SetString(key, val, deadline)
 		a, b := set.Peek(key), loaded.Peek(key)
-		if !b.Exists() || value.FormOf(a) != value.FormOf(b) || text(a) != text(b) || a.Deadline() != b.Deadline() || a.Clock() != b.Clock() {
+		if !b.Exists() || value.FormOf(a) != value.FormOf(b) || text(a) != text(b) || a.Deadline() != b.Deadline() ||
+			a.Clock() != b.Clock() {
 			t.Fatalf("%d bytes under %.20q: %+v, should be %+v", len(val), key, value.FormOf(b), value.FormOf(a))
 		}
 		if set.Len() == 1000 {

@@ -338,7 +338,8 @@ func (m *model) cloned() (dbs []modelDB) {
 
 func (m *model) same(where string, v value.Value, want modelKey) {
 	if got := string(v.AppendTo(nil)); got != want.text || v.Deadline() != want.deadline || v.Len() != len(want.text) {
-		m.t.Fatalf("%s: %q is %.40q… (%d) until %d, should be %.40q… (%d) until %d", where, v.Key(), got, len(got), v.Deadline(),
+		m.t.Fatalf("%s: %q is %.40q… (%d) until %d, should be %.40q… (%d) until %d",
+			where, v.Key(), got, len(got), v.Deadline(),
 			want.text, len(want.text), want.deadline)
 	}
 	if n := len(want.text); n > 0 {

@@ -111,7 +111,8 @@ func (v *View) Walk(db, part, parts int, yield func(value.Value) bool) {
 			invariant.That(!d.walked[p].Swap(true), "part %d/%d of database %d is walked twice", part, parts, db)
 		}
 	}
-	table.Walk(d.root, uint64(from)<<56, uint64(to)<<56-1, passed, func(ref memory.Ref) bool { return yield(value.At(ref)) })
+	table.Walk(d.root, uint64(from)<<56, uint64(to)<<56-1, passed,
+		func(ref memory.Ref) bool { return yield(value.At(ref)) })
 }
 
 // Keep has everything the view can reach stay until Close, so that it may be walked again.

@@ -191,7 +191,8 @@ func (w *Writer) letGo(refs []memory.Ref) {
 }
 
 // compose writes an entry of form f to the block at ref. Its payload is inline, where f keeps it there, else word.
-func (k *Keyspace) compose(ref memory.Ref, key []byte, f *value.Form, word memory.Ref, inline []byte, deadline int64, clock uint32) Written {
+func (k *Keyspace) compose(ref memory.Ref, key []byte, f *value.Form, word memory.Ref, inline []byte, deadline int64,
+	clock uint32) Written {
 	f.Fill(value.Compose(ref, f, key, deadline, clock), word, inline)
 	w := Written{table.HashOf(key, k.bySlot), uint64(ref)}
 	if f.Volatile {

@@ -46,7 +46,8 @@ func TestValidate(t *testing.T) {
 		}
 		// A client's text finds the element, however it was written.
 		if lp := []byte(c.lp); strings.HasPrefix(c.name, "5 ") && (Find(lp, First(lp), []byte("5"), 0) != HeaderLen ||
-			!Equal(lp, HeaderLen, []byte("5")) || !Get(lp, HeaderLen).EqualElement(OfInt(5)) || !OfInt(5).EqualElement(Get(lp, HeaderLen))) {
+			!Equal(lp, HeaderLen, []byte("5")) || !Get(lp, HeaderLen).EqualElement(OfInt(5)) ||
+			!OfInt(5).EqualElement(Get(lp, HeaderLen))) {
 			t.Errorf("%s is not found", c.name)
 		}
 	}
@@ -112,7 +113,8 @@ func useAll(t *testing.T, p []byte) {
 		if Seek(p, i) != forward[i] || Seek(p, i-len(forward)) != forward[i] {
 			t.Fatalf("Seek(%d) misses", i)
 		}
-		if rest := Apply(bytes.Clone(p), Delete(p, forward[i], 1)); Validate(rest, true, nil) != nil || Count(rest) != len(forward)-1 {
+		if rest := Apply(bytes.Clone(p), Delete(p, forward[i], 1)); Validate(rest, true, nil) != nil ||
+			Count(rest) != len(forward)-1 {
 			t.Fatalf("without element %d it is no listpack", i)
 		}
 		s := Replace(p, forward[i], EncodedIntLen(math.MinInt64))
@@ -122,7 +124,8 @@ func useAll(t *testing.T, p []byte) {
 			t.Fatalf("with another element %d it is no listpack", i)
 		}
 	}
-	if longer := AppendElement(bytes.Clone(p), Of([]byte("new"))); Validate(longer, true, nil) != nil || Count(longer) != len(forward)+1 {
+	if longer := AppendElement(bytes.Clone(p), Of([]byte("new"))); Validate(longer, true, nil) != nil ||
+		Count(longer) != len(forward)+1 {
 		t.Fatal("with one more element it is no listpack")
 	}
 }

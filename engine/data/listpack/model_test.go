@@ -33,7 +33,8 @@ var edges = func() (texts []string) {
 	for _, n := range []int{0, 1, 7, 8, 9, 62, 63, 64, 124, 125, 126, 127, 4095, 4096, 16377, 16378, 16379} {
 		texts = append(texts, strings.Repeat("x", n))
 	}
-	return append(texts, "-0", "007", "+1", " 1", "1 ", "9223372036854775808", "-9223372036854775809", "18446744073709551616", "\xff", "\x00")
+	return append(texts, "-0", "007", "+1", " 1", "1 ", "9223372036854775808", "-9223372036854775809",
+		"18446744073709551616", "\xff", "\x00")
 }()
 
 func anyText(rng *rand.Rand) string {
@@ -69,7 +70,8 @@ func check(t *testing.T, lp []byte, want []string) {
 	at := First(lp)
 	for i, text := range want {
 		e, next := GetNext(lp, at)
-		if !e.Equal([]byte(text)) || !e.EqualElement(Get(lp, at)) || next != Next(lp, at) || (next == 0) != (i == len(want)-1) {
+		if !e.Equal([]byte(text)) || !e.EqualElement(Get(lp, at)) || next != Next(lp, at) ||
+			(next == 0) != (i == len(want)-1) {
 			t.Fatalf("GetNext of element %d, %q, answers %v, %d", i, text, e, next)
 		}
 		at = next
@@ -237,7 +239,8 @@ func ask(t *testing.T, rng *rand.Rand, lp []byte, want []string) {
 	}
 	i, j := rng.IntN(n), rng.IntN(n)
 	e := Get(lp, offset(lp, i))
-	if e.Len() != len(want[i]) || e.Equal([]byte(text)) != (want[i] == text) || Equal(lp, offset(lp, i), []byte(text)) != (want[i] == text) {
+	if e.Len() != len(want[i]) || e.Equal([]byte(text)) != (want[i] == text) ||
+		Equal(lp, offset(lp, i), []byte(text)) != (want[i] == text) {
 		t.Fatalf("element %q against %q", want[i], text)
 	}
 	if e.Compare([]byte(text)) != strings.Compare(want[i], text) {
@@ -287,7 +290,8 @@ func TestCountUnknown(t *testing.T) {
 func TestReadsDoNotAllocate(t *testing.T) {
 	lp := AppendEmpty(nil)
 	for i := range 100 {
-		lp = AppendElement(AppendElement(lp, Of(fmt.Appendf(nil, "field:%d", i))), Of(strconv.AppendInt(nil, int64(i*i*i*i), 10)))
+		lp = AppendElement(AppendElement(lp, Of(fmt.Appendf(nil, "field:%d", i))),
+			Of(strconv.AppendInt(nil, int64(i*i*i*i), 10)))
 	}
 	var sum int64
 	missing, number := []byte("field:x"), []byte("1234567")

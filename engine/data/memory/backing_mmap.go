@@ -118,7 +118,8 @@ func protect(at unsafe.Pointer, from, to uint64) error {
 
 // affords says that the system would make so much more usable now. It asks as a thread's stack is asked for.
 func affords(size uintptr) bool {
-	p, err := unix.MmapPtr(-1, 0, nil, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+	p, err := unix.MmapPtr(-1, 0, nil, size, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
 	if err != nil {
 		return false
 	}

@@ -55,7 +55,8 @@ func (h *Heap) checkSlabs() (lag int64, err error) {
 				}
 			}
 			if int(s.live)+free+inHoles != int(s.carved) {
-				return 0, fmt.Errorf("memory.S1: slab %d: %d alive, %d free and %d in holes of %d", i, s.live, free, inHoles, s.carved)
+				return 0, fmt.Errorf("memory.S1: slab %d: %d alive, %d free and %d in holes of %d",
+					i, s.live, free, inHoles, s.carved)
 			}
 			if s.state == slabFull && (free > 0 || s.carved < s.cap || inHoles > 0 && !s.punching) {
 				return 0, fmt.Errorf("memory.H3: slab %d counts as full and has blocks", i)
@@ -71,7 +72,8 @@ func (h *Heap) checkSlabs() (lag int64, err error) {
 	for c := range h.bins {
 		b := &h.bins[c]
 		if b.live != live[c] || b.slabs != slabs[c] {
-			return 0, fmt.Errorf("memory.H3: class %d counts %d blocks in %d slabs, there are %d in %d", b.size, b.live, b.slabs, live[c], slabs[c])
+			return 0, fmt.Errorf("memory.H3: class %d counts %d blocks in %d slabs, there are %d in %d",
+				b.size, b.live, b.slabs, live[c], slabs[c])
 		}
 		if b.current != &noSlab {
 			current++
@@ -85,15 +87,19 @@ func (h *Heap) checkSlabs() (lag int64, err error) {
 		}
 	}
 	if states[slabLeaving] != h.evac.leaving || h.evac.leaving != 0 && h.evac.phase < evacuationChooses {
-		return 0, fmt.Errorf("memory.V1: %d slabs leave in phase %d, %d counted", states[slabLeaving], h.evac.phase, h.evac.leaving)
+		return 0, fmt.Errorf("memory.V1: %d slabs leave in phase %d, %d counted",
+			states[slabLeaving], h.evac.phase, h.evac.leaving)
 	}
 	if listed != states[slabPartial] || current != states[slabCurrent] {
-		return 0, fmt.Errorf("memory.H3: %d partial slabs listed of %d, %d current of %d", listed, states[slabPartial], current, states[slabCurrent])
+		return 0, fmt.Errorf("memory.H3: %d partial slabs listed of %d, %d current of %d",
+			listed, states[slabPartial], current, states[slabCurrent])
 	}
 	if h.slabs.dirty.n != states[slabDirty] || h.slabs.clean.n != states[slabClean] {
-		return 0, fmt.Errorf("memory.H3: %d dirty and %d clean slabs listed, there are %d and %d", h.slabs.dirty.n, h.slabs.clean.n, states[slabDirty], states[slabClean])
+		return 0, fmt.Errorf("memory.H3: %d dirty and %d clean slabs listed, there are %d and %d",
+			h.slabs.dirty.n, h.slabs.clean.n, states[slabDirty], states[slabClean])
 	}
-	if out := int64(len(h.trim.job.slabs)); h.trim.out && states[slabTrimming] != out || !h.trim.out && states[slabTrimming] != 0 {
+	if out := int64(len(h.trim.job.slabs)); h.trim.out && states[slabTrimming] != out ||
+		!h.trim.out && states[slabTrimming] != 0 {
 		return 0, fmt.Errorf("memory.T1: %d slabs under trim, %d in the job", states[slabTrimming], out)
 	}
 	if out := int64(len(h.touch.job.slabs) - h.touch.taken); states[slabTouching] != out {
@@ -107,7 +113,8 @@ func checkFree(s *slab, i uint32) (n int, err error) {
 	for at := s.free; at != noBlock; n++ {
 		off := uint32(at) << 3
 		if off%s.size != 0 || off/s.size >= uint32(s.carved) || n > int(s.carved) || s.pagesOf(int(off/s.size))&s.holes != 0 {
-			return 0, fmt.Errorf("memory.S2: slab %d of %d-byte blocks: free list at offset %d after %d steps", i, s.size, off, n)
+			return 0, fmt.Errorf("memory.S2: slab %d of %d-byte blocks: free list at offset %d after %d steps",
+				i, s.size, off, n)
 		}
 		at = uint16(*Word(Ref(i)<<slabShift + Ref(off)))
 	}
@@ -153,11 +160,13 @@ func (h *Heap) checkRuns() (lag int64, err error) {
 			}
 		}
 		if x.state != 0 && (listed != count[x.state] || sum != units[x.state] || x.units != sum) {
-			return 0, fmt.Errorf("memory.R3: %d free runs of state %d with %d units listed, there are %d with %d", listed, x.state, sum, count[x.state], units[x.state])
+			return 0, fmt.Errorf("memory.R3: %d free runs of state %d with %d units listed, there are %d with %d",
+				listed, x.state, sum, count[x.state], units[x.state])
 		}
 	}
 	if units[runUsed] != h.runs.liveUnits+h.runs.trimUnits {
-		return 0, fmt.Errorf("memory.R3: %d units used, %d counted alive and %d under trim", units[runUsed], h.runs.liveUnits, h.runs.trimUnits)
+		return 0, fmt.Errorf("memory.R3: %d units used, %d counted alive and %d under trim",
+			units[runUsed], h.runs.liveUnits, h.runs.trimUnits)
 	}
 	for _, r := range []Ref{h.returned, Ref(h.remoteRun.Load())} {
 		for ; r != 0; r = Ref(*Word(r)) {

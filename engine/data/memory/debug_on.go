@@ -52,7 +52,8 @@ func debugAlloc(r Ref, s *slab, p Purpose) {
 	case 0:
 	case debugFreed:
 		if !bytes.Equal(block[8:], poison[:len(block)-8]) {
-			panic(fmt.Sprintf("memory: block %#x of %d bytes was written after it was freed: %x", r, s.size, block[8:min(len(block), 72)]))
+			panic(fmt.Sprintf("memory: block %#x of %d bytes was written after it was freed: %x",
+				r, s.size, block[8:min(len(block), 72)]))
 		}
 	default:
 		panic(fmt.Sprintf("memory: block %#x handed out while it lives as %v", r, Purpose(*b-1)))

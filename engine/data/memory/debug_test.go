@@ -14,7 +14,8 @@ func TestMistakesAreCaught(t *testing.T) {
 		do         func(h *Heap)
 	}{
 		{"double free", "freed twice", func(h *Heap) { r := h.Alloc(40, Keys); h.Free(r, Keys); h.Free(r, Keys) }},
-		{"double free from elsewhere", "freed twice", func(h *Heap) { r := h.Alloc(40, Keys); h.Free(r, Keys); h.Returner().Free(r, Keys) }},
+		{"double free from elsewhere", "freed twice",
+			func(h *Heap) { r := h.Alloc(40, Keys); h.Free(r, Keys); h.Returner().Free(r, Keys) }},
 		{"double free of a run", "freed", func(h *Heap) { r := h.Alloc(40_000, Keys); h.Free(r, Keys); h.Free(r, Keys) }},
 		{"another purpose", "purpose", func(h *Heap) { h.Free(h.Alloc(40, Keys), Values) }},
 		{"another purpose of a run", "purpose", func(h *Heap) { h.Free(h.Alloc(40_000, Keys), Values) }},

@@ -127,7 +127,8 @@ func TestTrimCutsAtHugePages(t *testing.T) {
 			t.Fatal(err)
 		}
 		taken := 3<<20 - h.runs.dirty.units<<runShift
-		if want := int64(before) << runShift; contiguous && before >= 7 && taken != want&^(osPage-1) || before < 7 && taken != 0 {
+		if want := int64(before) << runShift; contiguous && before >= 7 && taken != want&^(osPage-1) ||
+			before < 7 && taken != 0 {
 			t.Errorf("%d units before a huge page: %d bytes were taken", before, taken)
 		}
 	}

@@ -43,7 +43,8 @@ func TestHoles(t *testing.T) {
 	settle(t, h, nil)
 	h.Stats(&after)
 	if h.trim.holes == 0 || after.Active > before.Active/2 {
-		t.Errorf("%d pages given back, %d bytes active, %d before, %d used", h.trim.holes, after.Active, before.Active, after.Used)
+		t.Errorf("%d pages given back, %d bytes active, %d before, %d used",
+			h.trim.holes, after.Active, before.Active, after.Used)
 	}
 	free(0) // all intact
 	for round := range 40 {

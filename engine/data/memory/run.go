@@ -251,7 +251,8 @@ func (h *Heap) Split(r Ref, n int) Ref {
 	i := unitOf(r)
 	all := unitAt(i).word >> unitShift
 	cut := uint32(n >> runShift)
-	invariant.That(r >= runBase && n&(RunUnit-1) == 0 && cut > 0 && cut < all, "memory.R1: run %#x of %d units split at %d bytes", r, all, n)
+	invariant.That(r >= runBase && n&(RunUnit-1) == 0 && cut > 0 && cut < all,
+		"memory.R1: run %#x of %d units split at %d bytes", r, all, n)
 	setUsed(i, cut)
 	setUsed(i+cut, all-cut)
 	h.runs.live++

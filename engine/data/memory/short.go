@@ -31,7 +31,8 @@ func (s *shortage) look() {
 
 // Short says that memory is about to run out (memory.M2). A few loads.
 func (h *Heap) Short() bool {
-	return h.short.slabs && h.smallLeft() < headroom || h.short.runs && (h.runs.left() < headroom || !h.runs.has(longRun/RunUnit))
+	return h.short.slabs && h.smallLeft() < headroom ||
+		h.short.runs && (h.runs.left() < headroom || !h.runs.has(longRun/RunUnit))
 }
 
 // longRun is how long a run commands find while memory is not short, in bytes: longer ones are asked for (memory.M3).

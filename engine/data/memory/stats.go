@@ -45,7 +45,8 @@ func (s *Stats) Fragmentation() float64 {
 
 // Stats fills s. O(classes + holds × shelves).
 func (h *Heap) Stats(s *Stats) {
-	*s = Stats{Used: h.Used(), Peak: h.Peak(), Holds: len(h.holds), Runs: h.runs.live, RunBytes: h.runs.liveUnits << runShift}
+	*s = Stats{Used: h.Used(), Peak: h.Peak(), Holds: len(h.holds), Runs: h.runs.live,
+		RunBytes: h.runs.liveUnits << runShift}
 	for p := range Purposes {
 		s.ByPurpose[p] = h.UsedBy(p)
 	}
@@ -102,7 +103,8 @@ type Figures struct {
 // Figures may be called by any goroutine (metrics, watchdogs).
 func (h *Heap) Figures() (f Figures) {
 	p := &h.published
-	f.Used, f.Peak, f.Active, f.Dirty, f.Holds = p.used.Load(), p.peak.Load(), p.active.Load(), p.dirty.Load(), int(p.holds.Load())
+	f.Used, f.Peak, f.Active, f.Dirty, f.Holds = p.used.Load(), p.peak.Load(), p.active.Load(), p.dirty.Load(),
+		int(p.holds.Load())
 	for i := range p.byPurpose {
 		f.ByPurpose[i] = p.byPurpose[i].Load()
 	}

@@ -175,7 +175,8 @@ func (c *checker) segment(s *segment, ref memory.Ref) {
 		}
 	}
 	if count != int(s.count) || volatile != int(s.volatile) || count > nb*perBucket {
-		c.fail("table.S2: segment of %d buckets has %d keys, %d volatile, its header says %d, %d", nb, count, volatile, s.count, s.volatile)
+		c.fail("table.S2: segment of %d buckets has %d keys, %d volatile, its header says %d, %d",
+			nb, count, volatile, s.count, s.volatile)
 	}
 	if (s.sidecar != 0) != (volatile > 0) {
 		c.fail("table.S6: sidecar %x with %d volatile keys", s.sidecar, volatile)
@@ -190,7 +191,8 @@ func (c *checker) segment(s *segment, ref memory.Ref) {
 		}
 		c.ids[s.dueID] = least
 		if got := t.due.leaf(s.dueID); got.minima[s.dueID%dueFanout] != least || got.word[s.dueID%dueFanout] != s.prefix {
-			c.fail("table.D2: id %d: %d/%x in the index, %d/%x in the segment", s.dueID, got.minima[s.dueID%dueFanout], got.word[s.dueID%dueFanout], least, s.prefix)
+			c.fail("table.D2: id %d: %d/%x in the index, %d/%x in the segment",
+				s.dueID, got.minima[s.dueID%dueFanout], got.word[s.dueID%dueFanout], least, s.prefix)
 		}
 	}
 	c.count += count

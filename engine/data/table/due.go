@@ -169,7 +169,8 @@ func (t *Table) NextDue(now uint32, d *Due) bool {
 	id, prefix := t.due.first()
 	d.seg, d.hash, d.N, d.n = refOf(segmentFor(t.root, prefix)), prefix, 0, 0
 	s := segmentAt(d.seg)
-	invariant.That(s.prefix == prefix && s.dueID == id && s.sidecar != 0, "table.D3: id %d leads to segment %x, not %x", id, s.prefix, prefix)
+	invariant.That(s.prefix == prefix && s.dueID == id && s.sidecar != 0,
+		"table.D3: id %d leads to segment %x, not %x", id, s.prefix, prefix)
 	d.nb = int(s.nb)
 	most := dueBuckets
 	if d.Most > 0 {

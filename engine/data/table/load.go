@@ -14,7 +14,8 @@ func (t *Table) Add(hash uint64, ref memory.Ref, volatile bool) (tick uint32, ad
 	b := s.bucket(home(tagOf(hash), int(e&entryBuckets)))
 	x := b.meta ^ fingerprintOf(hash)*metaOnes
 	free := ^b.meta & metaKeys
-	if (x-metaOnes)&^x&metaKeys == 0 && b.meta>>56 == 0 && free != 0 && !volatile && !s.full() && s.epoch > t.heap.Frozen() {
+	if (x-metaOnes)&^x&metaKeys == 0 && b.meta>>56 == 0 && free != 0 && !volatile && !s.full() &&
+		s.epoch > t.heap.Frozen() {
 		i := bits.TrailingZeros64(free) >> 3 & 7
 		b.meta |= fingerprintOf(hash) << (8 * i)
 		b.slot[i] = uint64(ref) | tagOf(hash)<<48

@@ -62,7 +62,8 @@ func TestNestedBlocks(t *testing.T) {
 		ref  memory.Ref
 		want int
 	}{
-		{NewMember(k.h, fourteen), 16}, {NewScored(k.h, fourteen, 1), 24}, {NewField(k.h, fourteen, fourteen, 0), 32}, {NewField(k.h, fourteen, fourteen, 1), 40},
+		{NewMember(k.h, fourteen), 16}, {NewScored(k.h, fourteen, 1), 24}, {NewField(k.h, fourteen, fourteen, 0), 32},
+		{NewField(k.h, fourteen, fourteen, 1), 40},
 	} {
 		if got := memory.UsableSize(c.ref); got != c.want {
 			t.Errorf("14 bytes take %d, should %d", got, c.want)
@@ -150,7 +151,8 @@ func (n *nested) step(keys int) {
 		case op < 3 && n.layout == Scored && t.Edit(&p):
 			score, _ := strconv.ParseFloat(e.text, 64)
 			SetScore(ref, score)
-		case op < 3 && n.layout == Field && t.Edit(&p) && (FieldDeadline(ref) != 0) == (e.deadline != 0) && OverwriteValue(ref, []byte(e.text)):
+		case op < 3 && n.layout == Field && t.Edit(&p) && (FieldDeadline(ref) != 0) == (e.deadline != 0) &&
+			OverwriteValue(ref, []byte(e.text)):
 			if e.deadline != 0 {
 				OverwriteDeadline(ref, e.deadline)
 				t.Replace(&p, ref, t.Tick(e.deadline))
@@ -285,7 +287,8 @@ func TestNestedModel(t *testing.T) {
 // TestRandomIsFairToTheLast is a chi-square test of Random, at sizes of one segment and of many, also after most keys
 // have gone.
 func TestRandomIsFairToTheLast(t *testing.T) {
-	for _, c := range []struct{ add, keep int }{{10, 10}, {100, 100}, {378, 378}, {400, 400}, {1000, 1000}, {5000, 5000}, {5000, 700}, {3000, 50}} {
+	for _, c := range []struct{ add, keep int }{{10, 10}, {100, 100}, {378, 378}, {400, 400}, {1000, 1000}, {5000, 5000},
+		{5000, 700}, {3000, 50}} {
 		k := open(t)
 		table := New(k.h, Member, 0)
 		for i := range c.add {

@@ -373,7 +373,8 @@ func TestFrozenRoot(t *testing.T) {
 // However many keys were announced, and however many come: the table holds, and a right figure saves the rebuilding on
 // the way.
 func TestReserve(t *testing.T) {
-	for _, test := range []struct{ told, come int }{{0, 5000}, {5000, 5000}, {200_000, 200_000}, {200_000, 3000}, {2000, 60_000}} {
+	for _, test := range []struct{ told, come int }{{0, 5000}, {5000, 5000}, {200_000, 200_000}, {200_000, 3000},
+		{2000, 60_000}} {
 		k := open(t)
 		k.table.Reserve(test.told)
 		for i := range test.come {

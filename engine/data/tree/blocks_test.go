@@ -81,7 +81,8 @@ func (m *blocksModel) at(s *State, p *Path, i int, what string) {
 		m.t.Fatalf("%s: leaf %d/%d, should be %d/%d", what, id, version, b.id, b.version)
 	}
 	if s.CountOf(p) != b.count || s.KeyOf(p) != b.key || p.Rank() != m.total(m.want[:i]) {
-		m.t.Fatalf("%s: count %d, key %v, rank %d, should be %v, %d", what, s.CountOf(p), s.KeyOf(p), p.Rank(), b, m.total(m.want[:i]))
+		m.t.Fatalf("%s: count %d, key %v, rank %d, should be %v, %d",
+			what, s.CountOf(p), s.KeyOf(p), p.Rank(), b, m.total(m.want[:i]))
 	}
 }
 
@@ -416,7 +417,8 @@ func TestEstimate(t *testing.T) {
 		outside func(i, n int) bool // says which leaves take 100000, the others 100
 		side    int
 	}{
-		{leaves: 1}, {leaves: 2}, {leaves: 7}, {leaves: 8}, {leaves: 9}, {leaves: 3000}, {leaves: 60_000}, {leaves: 60_000, side: -1},
+		{leaves: 1}, {leaves: 2}, {leaves: 7}, {leaves: 8}, {leaves: 9}, {leaves: 3000}, {leaves: 60_000},
+		{leaves: 60_000, side: -1},
 		{leaves: 9, outside: func(i, n int) bool { return i == 0 || i == n-1 }},
 		{leaves: 3000, outside: func(i, n int) bool { return i == 0 || i == n-1 }},
 		{leaves: 3000, outside: func(i, n int) bool { return i == 2 || i == n-4 }},
@@ -445,7 +447,8 @@ func TestEstimate(t *testing.T) {
 			asked++
 			return sizes[leaf]
 		})
-		if got < int64(sum)*9/10 || got > int64(sum)*11/10 || asked > 2*estimated || c.leaves <= 4000 && tree.leavesAbout() != c.leaves {
+		if got < int64(sum)*9/10 || got > int64(sum)*11/10 || asked > 2*estimated ||
+			c.leaves <= 4000 && tree.leavesAbout() != c.leaves {
 			t.Errorf("%d leaves take %d, or, by %d of about %d, %d", c.leaves, sum, asked, tree.leavesAbout(), got)
 		}
 		if n := testing.AllocsPerRun(10, func() { tree.Estimate(0, func(memory.Ref) int { return 100 }) }); n != 0 {

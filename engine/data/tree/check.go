@@ -68,7 +68,8 @@ func (c *checker) under(e entry, height int, parent uint64, first, last bool) {
 		c.fail("tree.T1: a node of level %d, mark %d at height %d", n.level, n.mark, height)
 		return
 	}
-	if n.n == 0 || n.n > n.room || n.room > maxFan || nodeHeader+entryBytes*int(n.room) > memory.UsableSize(e.ref) || parent == ^uint64(0) && n.n < 2 {
+	if n.n == 0 || n.n > n.room || n.room > maxFan || nodeHeader+entryBytes*int(n.room) > memory.UsableSize(e.ref) ||
+		parent == ^uint64(0) && n.n < 2 {
 		c.fail("tree.T4: a node of %d children with room for %d", n.n, n.room)
 		return
 	}
@@ -82,7 +83,8 @@ func (c *checker) under(e entry, height int, parent uint64, first, last bool) {
 		c.fail("tree.T2: a node counts %d, above it is %d", sum, e.count)
 	}
 	for i := range int(n.n) {
-		c.under(entry{n.word0s()[i], n.word1s()[i], n.child(i), n.counts()[i]}, height-1, epoch, first && i == 0, last && i == int(n.n)-1)
+		c.under(entry{n.word0s()[i], n.word1s()[i], n.child(i), n.counts()[i]}, height-1, epoch, first && i == 0,
+			last && i == int(n.n)-1)
 	}
 }
 
@@ -98,7 +100,8 @@ func (c *checker) leaf(e entry, edge bool) {
 		return
 	}
 	l := leafAt(e.ref)
-	if int(l.width) != c.width || l.n == 0 || l.n > l.room || int(l.room) > mostRecords(c.width) || leafHeader+int(l.room)*c.width > memory.UsableSize(e.ref) {
+	if int(l.width) != c.width || l.n == 0 || l.n > l.room || int(l.room) > mostRecords(c.width) ||
+		leafHeader+int(l.room)*c.width > memory.UsableSize(e.ref) {
 		c.fail("tree.R2: a leaf of %d records of %d bytes with room for %d", l.n, l.width, l.room)
 		return
 	}

@@ -25,7 +25,8 @@ func TestBytesPerRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	each := float64(h.Used()) / float64(n)
-	t.Logf("%d records: %.2f bytes each, leaves %.2f full, height %d", n, each, float64(n)/float64(tree.Leaves()*mostRecords(16)), tree.height)
+	t.Logf("%d records: %.2f bytes each, leaves %.2f full, height %d",
+		n, each, float64(n)/float64(tree.Leaves()*mostRecords(16)), tree.height)
 	if each > 19 {
 		t.Errorf("a record costs %.2f bytes", each)
 	}

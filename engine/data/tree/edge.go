@@ -52,7 +52,8 @@ func (e *Edge) Find(s *State, frozen uint64, side int) bool {
 	if invariant.Enabled {
 		again := Edge{}
 		invariant.That(again.find(s, frozen, side) && again.Leaf == e.Leaf && again.height == e.height &&
-			slices.Equal(again.counts[:again.height+1], e.counts[:e.height+1]), "the edge at %v is kept at %v", again.Leaf, e.Leaf)
+			slices.Equal(again.counts[:again.height+1], e.counts[:e.height+1]),
+			"the edge at %v is kept at %v", again.Leaf, e.Leaf)
 	}
 	return true
 }

@@ -118,7 +118,8 @@ func (t *Records) Replace(c *Cursor, record []uint64) {
 	copy(l.record(c.at), record)
 	if invariant.Enabled {
 		low, high := l.record(max(c.at-1, 0)), l.record(min(c.at+1, c.n-1))
-		invariant.That(low[0] <= record[0] && record[0] <= high[0], "tree.R1: record %x put between %x and %x", record, low, high)
+		invariant.That(low[0] <= record[0] && record[0] <= high[0],
+			"tree.R1: record %x put between %x and %x", record, low, high)
 	}
 	if c.at == 0 {
 		t.rekey(p, p.height, record[0], record[1])
@@ -199,7 +200,8 @@ func (t *Records) settleLeaf(p *Path, n int) bool {
 	above := &p.steps[p.height-1]
 	up := nodeAt(above.ref)
 	counts := up.counts()
-	at, join := neighbour(above.at, int(up.n), most*3/4-n, p.leftmost(p.height) || p.rightmost(p.height), func(j int) int { return int(counts[j]) })
+	at, join := neighbour(above.at, int(up.n), most*3/4-n, p.leftmost(p.height) || p.rightmost(p.height),
+		func(j int) int { return int(counts[j]) })
 	if at < 0 {
 		return false
 	}

@@ -183,7 +183,8 @@ func (m *recordsModel) step(op byte, a, b uint64) {
 			if m.width == 16 { // as when a member is copied: another word1 that stands in the same place
 				r[2], r[3] = 0, 0
 				r[1] = b % 50
-				if m.order(r[1], m.want[i][1]) != 0 && (i > 0 && m.compare(m.want[i-1], r) >= 0 || i+1 < n && m.compare(r, m.want[i+1]) >= 0) {
+				if m.order(r[1], m.want[i][1]) != 0 && (i > 0 && m.compare(m.want[i-1], r) >= 0 ||
+					i+1 < n && m.compare(r, m.want[i+1]) >= 0) {
 					return
 				}
 			}

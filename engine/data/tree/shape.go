@@ -187,7 +187,8 @@ func (t *tree) settle(p *Path, i int) {
 	}
 	above := &p.steps[i-1]
 	up := nodeAt(above.ref)
-	at, join := neighbour(above.at, int(up.n), joinAt-int(n.n), p.leftmost(i) || p.rightmost(i), func(j int) int { return int(nodeAt(up.child(j)).n) })
+	at, join := neighbour(above.at, int(up.n), joinAt-int(n.n), p.leftmost(i) || p.rightmost(i),
+		func(j int) int { return int(nodeAt(up.child(j)).n) })
 	if at < 0 {
 		return
 	}
@@ -275,6 +276,7 @@ func (t *tree) newLeaf(width, room int) memory.Ref {
 	}
 	size := memory.GoodSize(leafHeader + min(room, mostRecords(width))*width)
 	ref := t.heap.Alloc(size, memory.Values)
-	*leafAt(ref) = leaf{epoch: t.heap.Epoch(), room: uint16(min((size-leafHeader)/width, mostRecords(width))), width: uint16(width)}
+	*leafAt(ref) = leaf{epoch: t.heap.Epoch(), room: uint16(min((size-leafHeader)/width, mostRecords(width))),
+		width: uint16(width)}
 	return ref
 }

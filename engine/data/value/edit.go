@@ -89,7 +89,8 @@ func (e *Edit) Splice(off, del, ins int) []byte {
 	v := e.Value()
 	old := v.Packed()
 	n := len(old) - del + ins
-	invariant.That(old != nil && off >= 0 && del >= 0 && ins >= 0 && off+del <= len(old), "splice %d-%d+%d of %d bytes", off, del, ins, len(old))
+	invariant.That(old != nil && off >= 0 && del >= 0 && ins >= 0 && off+del <= len(old),
+		"splice %d-%d+%d of %d bytes", off, del, ins, len(old))
 	e.Enter()
 	if b := e.inPlace(v, v.Encoding(), n); b != nil {
 		whole := unsafe.Slice(unsafe.SliceData(b), max(n, len(old))) // del and ins may differ: both lengths fit the block

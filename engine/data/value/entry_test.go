@@ -208,7 +208,8 @@ func (m *entryModel) same(where string, v Value, key string, want entryWant) {
 		text = "s" + string(v.AppendTo(nil))
 	}
 	if string(v.Key()) != key || text != want.text || v.Deadline() != want.deadline {
-		m.t.Fatalf("%s: %q is %.40q until %d, want %q, %.40q until %d", where, v.Key(), text, v.Deadline(), key, want.text, want.deadline)
+		m.t.Fatalf("%s: %q is %.40q until %d, want %q, %.40q until %d",
+			where, v.Key(), text, v.Deadline(), key, want.text, want.deadline)
 	}
 	if where != "view" && v.Clock() != want.clock { // table.N1: a view's may have gone on
 		m.t.Fatalf("%s: clock %d of %q, want %d", where, v.Clock(), key, want.clock)
@@ -235,7 +236,8 @@ func (m *entryModel) check() {
 		}
 	}
 	if m.keys.Len() != len(m.want) || m.keys.Ticks != ticks || m.keys.Volatile() != volatile {
-		m.t.Fatalf("value.E4: %d keys, want %d; ticks %d, want %d; %d volatile, want %d", m.keys.Len(), len(m.want), m.keys.Ticks, ticks,
+		m.t.Fatalf("value.E4: %d keys, want %d; ticks %d, want %d; %d volatile, want %d",
+			m.keys.Len(), len(m.want), m.keys.Ticks, ticks,
 			m.keys.Volatile(), volatile)
 	}
 }

@@ -135,7 +135,8 @@ func TestPinnedIsLeaving(t *testing.T) {
 			s.DropLong(root)
 			return 0
 		}, size},
-		{"half of it replaced", func(s *Store, root memory.Ref) memory.Ref { return s.WriteLong(root, 0, make([]byte, size/2)) }, size / 2},
+		{"half of it replaced",
+			func(s *Store, root memory.Ref) memory.Ref { return s.WriteLong(root, 0, make([]byte, size/2)) }, size / 2},
 		{"half of it replaced, then dropped", func(s *Store, root memory.Ref) memory.Ref {
 			s.DropLong(s.WriteLong(root, 0, make([]byte, size/2)))
 			return 0

@@ -32,7 +32,8 @@ func (p *packed) bytes() []byte {
 func (s *Store) newPacked(n, room int) memory.Ref {
 	ref := s.Heap.Alloc(packedHeader+room, memory.Values)
 	*packedAt(ref) = packed{
-		Header: Header{Epoch: s.Heap.Epoch(), kind: uint32(KindPacked)}, length: uint32(n), room: uint32(memory.UsableSize(ref) - packedHeader),
+		Header: Header{Epoch: s.Heap.Epoch(), kind: uint32(KindPacked)}, length: uint32(n),
+		room: uint32(memory.UsableSize(ref) - packedHeader),
 	}
 	return ref
 }

@@ -54,7 +54,8 @@ const (
 // String is the encoding's name as OBJECT ENCODING answers it.
 func (e Encoding) String() string { return encodingNames[e&15] }
 
-var encodingNames = [16]string{"raw", "int", "embstr", "listpack", "listpackex", "quicklist", "intset", "hashtable", "skiplist", "stream",
+var encodingNames = [16]string{"raw", "int", "embstr", "listpack", "listpackex", "quicklist", "intset", "hashtable",
+	"skiplist", "stream",
 	"?", "?", "?", "?", "?", "?"}
 
 // Encodings is a set of types' encodings.

@@ -24,7 +24,8 @@ type house struct {
 func newHouse(t *testing.T) *house {
 	h := &house{}
 	h.Core = commandtest.Start(t, Family(Deps{
-		Users: &h.users, Log: &h.log, Catalogue: func() *command.Catalogue { return h.Catalogue }, File: func() string { return h.file },
+		Users: &h.users, Log: &h.log, Catalogue: func() *command.Catalogue { return h.Catalogue },
+		File:            func() string { return h.file },
 		Kill:            func(_ *command.Context, u *acl.User) { h.closed = append(h.closed, "kill "+u.Name()) },
 		KillSubscribers: func(_ *command.Context, u *acl.User) { h.closed = append(h.closed, "subscribers "+u.Name()) },
 		Warn:            func(text string) { h.warned = append(h.warned, text) },
@@ -77,7 +78,8 @@ func TestLoadClosesClients(t *testing.T) {
 		t.Errorf("closed %s", got)
 	}
 	h.file = t.TempDir() + "/no/folder"
-	h.do(t, "ACL SAVE", "-ERR There was an error trying to save the ACLs. Please check the server logs for more information")
+	h.do(t, "ACL SAVE", "-ERR There was an error trying to save the ACLs. Please check the server logs for more "+
+		"information")
 	if len(h.warned) != 1 || h.warned[0] != "Opening temp ACL file for ACL SAVE: No such file or directory" {
 		t.Errorf("warned %q", h.warned)
 	}
@@ -86,7 +88,8 @@ func TestLoadClosesClients(t *testing.T) {
 // TestSecretsAreHidden: what MONITOR and the slow log see of a call when it is over.
 func TestSecretsAreHidden(t *testing.T) {
 	h := newHouse(t)
-	for _, line := range []string{"ACL SETUSER a >secret", "ACL SETUSER a >secret nonsense", "ACL GETUSER secret", "ACL DELUSER secret"} {
+	for _, line := range []string{"ACL SETUSER a >secret", "ACL SETUSER a >secret nonsense", "ACL GETUSER secret",
+		"ACL DELUSER secret"} {
 		args := commandtest.Words(line)
 		h.client.Out.Reset()
 		h.Serve(h.client, args)

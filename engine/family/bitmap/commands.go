@@ -23,7 +23,8 @@ const (
 var Family = command.Family{Name: "bitmap", ACL: command.ACLBitmap, Rows: []command.Spec{
 	{Name: "bitcount", Arity: -2, Flags: command.ReadOnly, Keys: command.FirstArg(access), Run: bitCount},
 	{Name: "bitfield", Arity: -2, Flags: write | command.Brief, Keys: fieldKey, Run: bitField, GetKeys: fieldKeys},
-	{Name: "bitfield_ro", Arity: -2, Flags: command.ReadOnly | command.Fast, Keys: command.FirstArg(access), Run: bitFieldRO},
+	{Name: "bitfield_ro", Arity: -2, Flags: command.ReadOnly | command.Fast, Keys: command.FirstArg(access),
+		Run: bitFieldRO},
 	{Name: "bitop", Arity: -4, Flags: write, Keys: opKeys, Run: bitOp},
 	{Name: "bitpos", Arity: -3, Flags: command.ReadOnly, Keys: command.FirstArg(access), Run: bitPos},
 	{Name: "getbit", Arity: 3, Flags: command.ReadOnly | command.Fast, Keys: command.FirstArg(access), Run: getBit},

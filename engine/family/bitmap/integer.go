@@ -7,7 +7,8 @@ import (
 	"spindle/protocol"
 )
 
-var errFieldType = &protocol.Error{Code: "ERR", Text: "Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is."}
+var errFieldType = &protocol.Error{Code: "ERR",
+	Text: "Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is."}
 
 // A policy is what becomes of a result that does not fit its field (OVERFLOW).
 type policy uint8

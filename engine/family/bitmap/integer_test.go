@@ -9,7 +9,8 @@ import (
 
 func TestFieldOf(t *testing.T) {
 	for arg, want := range map[string]field{
-		"i1": {true, 1}, "i64": {true, 64}, "u1": {false, 1}, "u63": {false, 63}, "u64": {}, "i65": {}, "i0": {}, "u0": {}, "u-1": {},
+		"i1": {true, 1}, "i64": {true, 64}, "u1": {false, 1}, "u63": {false, 63}, "u64": {}, "i65": {}, "i0": {},
+		"u0": {}, "u-1": {},
 		"": {}, "i": {}, "8": {}, "I8": {}, "U8": {}, "u8 ": {}, "u+8": {}, "u08": {}, "x8": {},
 	} {
 		got, err := fieldOf([]byte(arg))

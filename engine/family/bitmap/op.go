@@ -127,7 +127,8 @@ func invert(dst []byte) {
 // andInto, orInto and xorInto combine src into dst, which is as long.
 func andInto(dst, src []byte) {
 	for ; len(dst) >= 32 && len(src) >= 32; dst, src = dst[32:], src[32:] {
-		put4(dst, word(dst, 0)&word(src, 0), word(dst, 8)&word(src, 8), word(dst, 16)&word(src, 16), word(dst, 24)&word(src, 24))
+		put4(dst, word(dst, 0)&word(src, 0), word(dst, 8)&word(src, 8), word(dst, 16)&word(src, 16),
+			word(dst, 24)&word(src, 24))
 	}
 	for i := range dst {
 		dst[i] &= src[i]
@@ -136,7 +137,8 @@ func andInto(dst, src []byte) {
 
 func orInto(dst, src []byte) {
 	for ; len(dst) >= 32 && len(src) >= 32; dst, src = dst[32:], src[32:] {
-		put4(dst, word(dst, 0)|word(src, 0), word(dst, 8)|word(src, 8), word(dst, 16)|word(src, 16), word(dst, 24)|word(src, 24))
+		put4(dst, word(dst, 0)|word(src, 0), word(dst, 8)|word(src, 8), word(dst, 16)|word(src, 16),
+			word(dst, 24)|word(src, 24))
 	}
 	for i := range dst {
 		dst[i] |= src[i]
@@ -145,7 +147,8 @@ func orInto(dst, src []byte) {
 
 func xorInto(dst, src []byte) {
 	for ; len(dst) >= 32 && len(src) >= 32; dst, src = dst[32:], src[32:] {
-		put4(dst, word(dst, 0)^word(src, 0), word(dst, 8)^word(src, 8), word(dst, 16)^word(src, 16), word(dst, 24)^word(src, 24))
+		put4(dst, word(dst, 0)^word(src, 0), word(dst, 8)^word(src, 8), word(dst, 16)^word(src, 16),
+			word(dst, 24)^word(src, 24))
 	}
 	for i := range dst {
 		dst[i] ^= src[i]

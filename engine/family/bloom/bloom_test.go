@@ -192,18 +192,23 @@ func TestReplies(t *testing.T) {
 			{"BF.INSERT k ERROR 1 ITEMS a", "-Bad argument received\r\n", ""},
 			{"BF.INSERT k CAPACITY 9223372036854775807 ITEMS a", "-ERR Insufficient memory to create filter\r\n", ""},
 			{"BF.INSERT k ERROR 0.001 CAPACITY 50000 EXPANSION 2 ITEMS foo", "*1\r\n:1\r\n", "*1\r\n#t\r\n"},
-			{"BF.DEBUG k", bulks("size:1", "bytes:98880 bits:791040 hashes:11 hashwidth:64 capacity:50000 size:1 ratio:0.0005"), ""},
+			{"BF.DEBUG k", bulks("size:1", "bytes:98880 bits:791040 hashes:11 hashwidth:64 capacity:50000 size:1 ratio:0.0005"),
+				""},
 			{"BF.INSERT k ERROR 0.1 ITEMS foo bar baz", "*3\r\n:0\r\n:1\r\n:1\r\n", "*3\r\n#f\r\n#t\r\n#t\r\n"},
-			{"BF.DEBUG k", bulks("size:3", "bytes:98880 bits:791040 hashes:11 hashwidth:64 capacity:50000 size:3 ratio:0.0005"), ""},
+			{"BF.DEBUG k", bulks("size:3", "bytes:98880 bits:791040 hashes:11 hashwidth:64 capacity:50000 size:3 ratio:0.0005"),
+				""},
 			{"bf.insert j cap 7 exp 3 err 0.2 item a", "*1\r\n:1\r\n", "*1\r\n#t\r\n"},
 			{"BF.INFO j CAPACITY", "*1\r\n:7\r\n", "%1\r\n+Capacity\r\n:7\r\n"},
 		},
 		"fixed": { // published
 			{"BF.INSERT k CAPACITY 3 NONSCALING ITEMS a b c", "*3\r\n:1\r\n:1\r\n:1\r\n", "*3\r\n#t\r\n#t\r\n#t\r\n"},
-			{"BF.INSERT k ITEMS a b c d d", "*4\r\n:0\r\n:0\r\n:0\r\n-ERR non scaling filter is full\r\n", "*4\r\n#f\r\n#f\r\n#f\r\n-ERR non scaling filter is full\r\n"},
+			{"BF.INSERT k ITEMS a b c d d", "*4\r\n:0\r\n:0\r\n:0\r\n-ERR non scaling filter is full\r\n",
+				"*4\r\n#f\r\n#f\r\n#f\r\n-ERR non scaling filter is full\r\n"},
 			{"BF.ADD k d", "-ERR non scaling filter is full\r\n", ""},
-			{"BF.INFO k", "*10\r\n+Capacity\r\n:3\r\n+Size\r\n:104\r\n+Number of filters\r\n:1\r\n+Number of items inserted\r\n:3\r\n+Expansion rate\r\n$-1\r\n",
-				"%5\r\n+Capacity\r\n:3\r\n+Size\r\n:104\r\n+Number of filters\r\n:1\r\n+Number of items inserted\r\n:3\r\n+Expansion rate\r\n_\r\n"},
+			{"BF.INFO k", "*10\r\n+Capacity\r\n:3\r\n+Size\r\n:104\r\n+Number of filters\r\n:1\r\n+Number of items " +
+				"inserted\r\n:3\r\n+Expansion rate\r\n$-1\r\n",
+				"%5\r\n+Capacity\r\n:3\r\n+Size\r\n:104\r\n+Number of filters\r\n:1\r\n+Number of items " +
+					"inserted\r\n:3\r\n+Expansion rate\r\n_\r\n"},
 			{"BF.INFO k EXPANSION", "*1\r\n$-1\r\n", "%1\r\n+Expansion rate\r\n_\r\n"},
 		},
 		"cannot grow": {
@@ -215,8 +220,10 @@ func TestReplies(t *testing.T) {
 		"info": {
 			{"BF.INFO k", "-ERR not found\r\n", ""},
 			{"BF.RESERVE k 0.001 100", "+OK\r\n", ""},
-			{"BF.INFO k", "*10\r\n+Capacity\r\n:100\r\n+Size\r\n:296\r\n+Number of filters\r\n:1\r\n+Number of items inserted\r\n:0\r\n+Expansion rate\r\n:2\r\n",
-				"%5\r\n+Capacity\r\n:100\r\n+Size\r\n:296\r\n+Number of filters\r\n:1\r\n+Number of items inserted\r\n:0\r\n+Expansion rate\r\n:2\r\n"},
+			{"BF.INFO k", "*10\r\n+Capacity\r\n:100\r\n+Size\r\n:296\r\n+Number of filters\r\n:1\r\n+Number of items " +
+				"inserted\r\n:0\r\n+Expansion rate\r\n:2\r\n",
+				"%5\r\n+Capacity\r\n:100\r\n+Size\r\n:296\r\n+Number of filters\r\n:1\r\n+Number of items " +
+					"inserted\r\n:0\r\n+Expansion rate\r\n:2\r\n"},
 			{"BF.INFO k capacity", "*1\r\n:100\r\n", "%1\r\n+Capacity\r\n:100\r\n"},
 			{"BF.INFO k size", "*1\r\n:296\r\n", "%1\r\n+Size\r\n:296\r\n"},
 			{"BF.INFO k filters", "*1\r\n:1\r\n", "%1\r\n+Number of filters\r\n:1\r\n"},
@@ -399,7 +406,8 @@ func TestNoAllocations(t *testing.T) {
 	core.Mute = true
 	var args [][]byte
 	n := 0
-	for _, words := range []string{"BF.ADD k item", "BF.EXISTS k item", "BF.MADD k a b c", "BF.MEXISTS k a b z", "BF.INSERT k ITEMS a b", "BF.CARD k", "BF.INFO k", "BF.DEBUG k"} {
+	for _, words := range []string{"BF.ADD k item", "BF.EXISTS k item", "BF.MADD k a b c", "BF.MEXISTS k a b z",
+		"BF.INSERT k ITEMS a b", "BF.CARD k", "BF.INFO k", "BF.DEBUG k"} {
 		args = args[:0]
 		for _, w := range strings.Fields(words) {
 			args = append(args, []byte(w))

@@ -58,10 +58,13 @@ func TestConfig(t *testing.T) {
 	expect("*0\r\n", "config", "get", "nosuch")
 	expect("+OK\r\n", "config", "set", "count", "20", "secret", "x")
 	expect("-ERR syntax error\r\n", "config", "set", "count", "30", "secret")
-	expect("-ERR CONFIG SET failed (possibly related to argument 'count') - argument must be between 0 and 100 inclusive\r\n",
+	expect("-ERR CONFIG SET failed (possibly related to argument 'count') - argument must be between 0 and 100 "+
+		"inclusive\r\n",
 		"config", "set", "secret", "y", "count", "101")
-	expect("-ERR CONFIG SET failed (possibly related to argument 'count') - not thirteen\r\n", "config", "set", "secret", "y", "count", "13")
-	expect("-ERR CONFIG SET failed (possibly related to argument 'other') - can't set protected config\r\n", "config", "set", "other", "2")
+	expect("-ERR CONFIG SET failed (possibly related to argument 'count') - not thirteen\r\n",
+		"config", "set", "secret", "y", "count", "13")
+	expect("-ERR CONFIG SET failed (possibly related to argument 'other') - can't set protected config\r\n",
+		"config", "set", "other", "2")
 	protected, loading = true, true
 	expect("-LOADING Redis is loading the dataset in memory\r\n", "config", "set", "other", "2")
 	loading = false
@@ -82,7 +85,8 @@ func TestConfig(t *testing.T) {
 	// A secret is out of the arguments afterwards, for the logs that come.
 	args := [][]byte{[]byte("config"), []byte("set"), []byte("Secret"), []byte("hush"), []byte("nosuch"), []byte("1")}
 	ctx := command.Context{Client: cl, Args: args, Reply: cl.Out}
-	if err := (Parts{Registry: registry, MayProtect: func(bool) bool { return false }, Loading: func() bool { return false }}).set(&ctx); err == nil {
+	if err := (Parts{Registry: registry, MayProtect: func(bool) bool { return false },
+		Loading: func() bool { return false }}).set(&ctx); err == nil {
 		t.Error("nosuch was set")
 	}
 	if string(args[3]) != "(redacted)" || string(args[5]) != "1" {

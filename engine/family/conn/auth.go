@@ -11,11 +11,14 @@ import (
 // Named for the condition, worded exactly as clients already match it.
 var (
 	errWrongPass  = &protocol.Error{Code: "WRONGPASS", Text: "invalid username-password pair or user is disabled."}
-	errNoPassword = &protocol.Error{Code: "ERR", Text: "AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"}
-	errNoProto    = &protocol.Error{Code: "NOPROTO", Text: "unsupported protocol version"}
-	errBadProto   = &protocol.Error{Code: "ERR", Text: "Protocol version is not an integer or out of range"}
-	errHelloAuth  = &protocol.Error{Code: "NOAUTH", Text: "HELLO must be called with the client already authenticated, " +
-		"otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time"}
+	errNoPassword = &protocol.Error{Code: "ERR",
+		Text: "AUTH <password> called without any password configured for the default user. Are you sure your " +
+			"configuration is correct?"}
+	errNoProto   = &protocol.Error{Code: "NOPROTO", Text: "unsupported protocol version"}
+	errBadProto  = &protocol.Error{Code: "ERR", Text: "Protocol version is not an integer or out of range"}
+	errHelloAuth = &protocol.Error{Code: "NOAUTH", Text: "HELLO must be called with the client already authenticated, " +
+		"otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP " +
+		"protocol version at the same time"}
 	errDBIndex   = &protocol.Error{Code: "ERR", Text: "DB index is out of range"}
 	errResetLink = &protocol.Error{Code: "ERR", Text: "can only reset normal client connections"}
 )

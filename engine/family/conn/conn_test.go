@@ -85,13 +85,15 @@ func TestAuthWithPassword(t *testing.T) {
 			t.Errorf("%s: %q", c.line, got)
 		}
 	}
-	if got := h.Do(cl, "HELLO", "3"); !strings.HasPrefix(got, "-NOAUTH HELLO must be called with the client already authenticated") {
+	if got := h.Do(cl, "HELLO", "3"); !strings.HasPrefix(got,
+		"-NOAUTH HELLO must be called with the client already authenticated") {
 		t.Errorf("HELLO 3 of a stranger: %q", got)
 	}
 	if cl.Protocol != 2 || cl.Name != "" || cl.Out.RESP3 {
 		t.Error("a refused HELLO changed something")
 	}
-	if got := h.Do(cl, "HELLO", "3", "AUTH", "default", "secret", "SETNAME", "x"); !strings.HasPrefix(got, "%7\r\n") || !cl.Authenticated || cl.Name != "x" {
+	if got := h.Do(cl, "HELLO", "3", "AUTH", "default", "secret", "SETNAME", "x"); !strings.HasPrefix(got, "%7\r\n") ||
+		!cl.Authenticated || cl.Name != "x" {
 		t.Errorf("HELLO 3 AUTH: %q", got)
 	}
 	if got := h.Do(cl, "RESET"); got != "+RESET\r\n" || cl.Authenticated || cl.Protocol != 2 || cl.Name != "" {
@@ -105,7 +107,8 @@ func TestAuthWithPassword(t *testing.T) {
 func TestAuthHidesPasswords(t *testing.T) {
 	h := newHouse(t)
 	cl := h.arrive("1.1.1.1:1", 0)
-	for _, line := range []string{"AUTH default secret", "AUTH secret", "HELLO 2 AUTH default secret", "HELLO 2 AUTH other secret"} {
+	for _, line := range []string{"AUTH default secret", "AUTH secret",
+		"HELLO 2 AUTH default secret", "HELLO 2 AUTH other secret"} {
 		args := [][]byte{}
 		for _, w := range strings.Fields(line) {
 			args = append(args, []byte(w))
@@ -183,9 +186,11 @@ func TestListLine(t *testing.T) {
 	other.LastMs, other.DB, other.Name, other.Protocol, other.LastCommand = h.Now()-3000, 4, "n", 3, "get"
 	other.Conn.(*fakeConn).usage = protocol.Usage{Query: 1, QueryFree: 2, Output: 70, Pieces: 3, ReplyCap: 16, Total: 1000}
 	got := h.Do(caller, "CLIENT", "LIST", "ID", "2")
-	want := "id=2 addr=2.2.2.2:2 laddr=127.0.0.1:6379 fd=7 name=n age=7 idle=3 flags=xUe db=4 sub=0 psub=0 ssub=0 multi=2 watch=0 " +
+	want := "id=2 addr=2.2.2.2:2 laddr=127.0.0.1:6379 fd=7 name=n age=7 idle=3 flags=xUe db=4 sub=0 psub=0 ssub=0 " +
+		"multi=2 watch=0 " +
 		"qbuf=1 qbuf-free=2 argv-mem=0 multi-mem=99 rbs=16 rbp=16 obl=0 oll=3 omem=70 tot-mem="
-	if !strings.Contains(got, want) || !strings.HasSuffix(got, " events=rw cmd=get user=default redir=-1 resp=3 lib-name= lib-ver=\n\r\n") {
+	if !strings.Contains(got, want) || !strings.HasSuffix(got,
+		" events=rw cmd=get user=default redir=-1 resp=3 lib-name= lib-ver=\n\r\n") {
 		t.Errorf("got %q\nwant %q", got, want)
 	}
 }
@@ -203,7 +208,8 @@ func TestPauseAndUnblock(t *testing.T) {
 	if got := h.Do(caller, "CLIENT", "PAUSE", "9223372036854775807"); got != "-ERR timeout is out of range\r\n" {
 		t.Errorf("a pause past the end of time: %q", got)
 	}
-	for line, want := range map[string]string{"CLIENT UNBLOCK 2 ERROR": ":1\r\n", "CLIENT UNBLOCK 2": ":0\r\n", "CLIENT UNBLOCK 9": ":0\r\n"} {
+	for line, want := range map[string]string{"CLIENT UNBLOCK 2 ERROR": ":1\r\n", "CLIENT UNBLOCK 2": ":0\r\n",
+		"CLIENT UNBLOCK 9": ":0\r\n"} {
 		if got := h.Do(caller, strings.Fields(line)...); got != want {
 			t.Errorf("%s: %q", line, got)
 		}

@@ -10,7 +10,8 @@ import (
 )
 
 var (
-	errClientName    = &protocol.Error{Code: "ERR", Text: "Client names cannot contain spaces, newlines or special characters."}
+	errClientName = &protocol.Error{Code: "ERR",
+		Text: "Client names cannot contain spaces, newlines or special characters."}
 	errPauseMode     = &protocol.Error{Code: "ERR", Text: "CLIENT PAUSE mode must be WRITE or ALL"}
 	errTimeout       = &protocol.Error{Code: "ERR", Text: "timeout is not an integer or out of range"}
 	errTimeoutSign   = &protocol.Error{Code: "ERR", Text: "timeout is negative"}

@@ -27,9 +27,12 @@ func sessionOf(cl *client.Client) session {
 // An error changes nothing. Each wrong password is booked once. AUTH leaves no password in the arguments.
 func FuzzLogins(f *testing.F) {
 	for _, seed := range []string{
-		"auth secret\nhello 3\nreset\nhello", "HELLO 3 AUTH alice pw SETNAME a\nhello 2 setname b", "auth alice pw\nauth bob off\nauth alice pw x\nauth",
-		"hello 3 auth default secret auth alice no", "hello 4\nhello x\nhello 3 auth alice\nhello 3 setname\nhello 3 nope", "hello 3 setname a auth alice pw setname \x01",
-		"auth nobody secret\nauth  secret\nauth default pw", "hello 3 auth setname auth auth alice pw", "hello 03 auth alice pw\nhello -3",
+		"auth secret\nhello 3\nreset\nhello", "HELLO 3 AUTH alice pw SETNAME a\nhello 2 setname b",
+		"auth alice pw\nauth bob off\nauth alice pw x\nauth",
+		"hello 3 auth default secret auth alice no", "hello 4\nhello x\nhello 3 auth alice\nhello 3 setname\nhello 3 nope",
+		"hello 3 setname a auth alice pw setname \x01",
+		"auth nobody secret\nauth  secret\nauth default pw", "hello 3 auth setname auth auth alice pw",
+		"hello 03 auth alice pw\nhello -3",
 	} {
 		f.Add([]byte(seed))
 	}

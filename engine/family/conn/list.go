@@ -110,7 +110,8 @@ func (f *family) line(b []byte, c *command.Context, cl *client.Client) []byte {
 
 // AppendLine is one client as CLIENT LIST shows it: "id=3 addr=127.0.0.1:56920 …\n". subscriptions may be nil. Turn
 // only.
-func AppendLine(b []byte, cl *client.Client, nowMs int64, subscriptions func(*client.Client) (channels, patterns, shards int)) []byte {
+func AppendLine(b []byte, cl *client.Client, nowMs int64,
+	subscriptions func(*client.Client) (channels, patterns, shards int)) []byte {
 	var counts [3]int
 	if subscriptions != nil {
 		counts[0], counts[1], counts[2] = subscriptions(cl)
@@ -192,7 +193,8 @@ var flagLetters = []struct {
 	letter byte
 }{
 	{client.Primary, 'M'}, {client.PubSub, 'P'}, {client.Multi, 'x'}, {client.Blocked, 'b'}, {client.Tracking, 't'},
-	{client.TrackingBroken, 'R'}, {client.TrackingBcast, 'B'}, {client.DirtyCAS, 'd'}, {client.CloseAfter, 'c'}, {client.CloseASAP, 'A'}, {client.Unix, 'U'},
+	{client.TrackingBroken, 'R'}, {client.TrackingBcast, 'B'}, {client.DirtyCAS, 'd'}, {client.CloseAfter, 'c'},
+	{client.CloseASAP, 'A'}, {client.Unix, 'U'},
 	{client.ReadOnly, 'r'}, {client.NoEvict, 'e'}, {client.NoTouch, 'T'},
 }
 

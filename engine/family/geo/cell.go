@@ -64,7 +64,8 @@ func cellIn(p point, lats extent, step uint8) cell {
 func (c cell) area() (lon, lat extent) {
 	i, j := deinterleave(c.bits)
 	// What is behind part 2^32-1 is part 0: a score that is no cell may lead there.
-	return extent{longitudes.at(j, c.step), longitudes.at(j+1, c.step)}, extent{latitudes.at(i, c.step), latitudes.at(i+1, c.step)}
+	return extent{longitudes.at(j, c.step), longitudes.at(j+1, c.step)},
+		extent{latitudes.at(i, c.step), latitudes.at(i+1, c.step)}
 }
 
 // pointOf is the middle of a score's cell, pulled back to the map where the score is that of no cell.

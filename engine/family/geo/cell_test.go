@@ -106,7 +106,8 @@ func checkCell(t *testing.T, p point, step uint8) {
 	t.Helper()
 	c := cellOf(p, step)
 	const ulps = 1e-12
-	if onLon, onLat := c.area(); p.lon < onLon.min-ulps || p.lon > onLon.max+ulps || p.lat < onLat.min-ulps || p.lat > onLat.max+ulps {
+	if onLon, onLat := c.area(); p.lon < onLon.min-ulps || p.lon > onLon.max+ulps || p.lat < onLat.min-ulps ||
+		p.lat > onLat.max+ulps {
 		t.Fatalf("%v is not in its cell of %d steps: %v, %v", p, step, onLon, onLat)
 	}
 	score := cellOf(p, maxStep).score()

@@ -45,8 +45,9 @@ func Family() command.Family {
 		{Name: "georadiusbymember", Arity: -5, Flags: write, Keys: storing(5), GetKeys: radiusKeys, Run: g.radiusByMember},
 		{Name: "georadiusbymember_ro", Arity: -5, Flags: command.ReadOnly, Keys: key, Run: g.radiusByMemberRead},
 		{Name: "geosearch", Arity: -7, Flags: command.ReadOnly, Keys: key, Run: g.search},
-		{Name: "geosearchstore", Arity: -8, Flags: write, Keys: []command.KeySpec{{Flags: stored, Index: 1, Step: 1}, {Flags: access, Index: 2, Step: 1}},
-			Run: g.searchStore},
+		{Name: "geosearchstore", Arity: -8, Flags: write,
+			Keys: []command.KeySpec{{Flags: stored, Index: 1, Step: 1}, {Flags: access, Index: 2, Step: 1}},
+			Run:  g.searchStore},
 	}}
 }
 

@@ -12,8 +12,10 @@ var (
 	errCount  = &protocol.Error{Code: "ERR", Text: "COUNT must be > 0"}
 	errAny    = &protocol.Error{Code: "ERR", Text: "the ANY argument requires COUNT argument"}
 
-	errStoreRadius = &protocol.Error{Code: "ERR", Text: "STORE option in GEORADIUS is not compatible with WITHDIST, WITHHASH and WITHCOORD options"}
-	errStoreSearch = &protocol.Error{Code: "ERR", Text: "GEOSEARCHSTORE is not compatible with WITHDIST, WITHHASH and WITHCOORD options"}
+	errStoreRadius = &protocol.Error{Code: "ERR",
+		Text: "STORE option in GEORADIUS is not compatible with WITHDIST, WITHHASH and WITHCOORD options"}
+	errStoreSearch = &protocol.Error{Code: "ERR",
+		Text: "GEOSEARCHSTORE is not compatible with WITHDIST, WITHHASH and WITHCOORD options"}
 )
 
 // direction is how what was found is put in order.

@@ -120,7 +120,8 @@ func TestWithin(t *testing.T) {
 			q = point{-p.lon, -p.lat} // nearly opposite
 		}
 		d := distance(p, q)
-		for _, most := range []float64{d, math.Nextafter(d, 0), math.Nextafter(d, math.Inf(1)), d * (1 - 1e-9), d * (1 + 1e-9), d * rng.Float64() * 2, 0, math.Inf(1)} {
+		for _, most := range []float64{d, math.Nextafter(d, 0), math.Nextafter(d, math.Inf(1)), d * (1 - 1e-9),
+			d * (1 + 1e-9), d * rng.Float64() * 2, 0, math.Inf(1)} {
 			want := !(d > most)
 			_, in := within(p, q, most, false)
 			if meters, exactly := within(p, q, most, true); in != want || exactly != want || want && meters != d && d == d {

@@ -36,8 +36,10 @@ func TestNoAllocations(t *testing.T) {
 	core := newCore(t)
 	fillThree(core)
 	for _, each := range []string{
-		"HGET K f5", "HGET K none", "HSET K f5 7", "HSET K f5 text", "HSET K new v; HDEL K new", "HSETNX K f5 v", "HMGET K f1 f2 none f0", "HMSET K f1 1 f2 2",
-		"HEXISTS K f3", "HSTRLEN K f3", "HLEN K", "HINCRBY K f6 2", "HINCRBYFLOAT K f7 0.5", "HGETALL K", "HKEYS K", "HVALS K", "HRANDFIELD K", "HRANDFIELD K -10 WITHVALUES",
+		"HGET K f5", "HGET K none", "HSET K f5 7", "HSET K f5 text",
+		"HSET K new v; HDEL K new", "HSETNX K f5 v", "HMGET K f1 f2 none f0", "HMSET K f1 1 f2 2",
+		"HEXISTS K f3", "HSTRLEN K f3", "HLEN K", "HINCRBY K f6 2",
+		"HINCRBYFLOAT K f7 0.5", "HGETALL K", "HKEYS K", "HVALS K", "HRANDFIELD K", "HRANDFIELD K -10 WITHVALUES",
 		"HSCAN K 0 COUNT 20", "HTTL K FIELDS 2 f0 f1", "HSET fresh f v; HDEL fresh f",
 	} {
 		for _, key := range []string{"few", "timed", "many"} {

@@ -29,8 +29,10 @@ const (
 // Rows are the settings as CONFIG knows them.
 func (s *Settings) Rows() []setting.Row {
 	return []setting.Row{
-		setting.NewInt("hash-max-listpack-entries", &s.Entries, defaultEntries, setting.Between(0, maxLong), setting.Also("hash-max-ziplist-entries")),
-		setting.NewMemory("hash-max-listpack-value", &s.Value, defaultValue, setting.Between(0, maxLong), setting.Also("hash-max-ziplist-value")),
+		setting.NewInt("hash-max-listpack-entries", &s.Entries, defaultEntries, setting.Between(0, maxLong),
+			setting.Also("hash-max-ziplist-entries")),
+		setting.NewMemory("hash-max-listpack-value", &s.Value, defaultValue, setting.Between(0, maxLong),
+			setting.Also("hash-max-ziplist-value")),
 	}
 }
 
@@ -71,7 +73,8 @@ func Family(s *Settings) command.Family { return (&commands{settings: s}).family
 // family is the rows, whose handlers share h.
 func (h *commands) family() command.Family {
 	return command.Family{Name: "hash", ACL: command.ACLHash, Rows: []command.Spec{
-		{Name: "hdel", Arity: -3, Flags: command.Write | command.Fast, Keys: command.FirstArg(command.KeyRW | command.KeyDelete), Run: del},
+		{Name: "hdel", Arity: -3, Flags: command.Write | command.Fast,
+			Keys: command.FirstArg(command.KeyRW | command.KeyDelete), Run: del},
 		{Name: "hexists", Arity: 3, Flags: read, Keys: command.FirstArg(look), Run: exists},
 		{Name: "hexpire", Arity: -6, Flags: write, Keys: command.FirstArg(update), Run: expire},
 		{Name: "hexpireat", Arity: -6, Flags: write, Keys: command.FirstArg(update), Run: expireAt},

@@ -10,8 +10,9 @@ import (
 )
 
 var (
-	errNegative     = &protocol.Error{Code: "ERR", Text: "invalid expire time, must be >= 0"}
-	errNoFields     = &protocol.Error{Code: "ERR", Text: "Mandatory argument FIELDS is missing or not at the right position"}
+	errNegative = &protocol.Error{Code: "ERR", Text: "invalid expire time, must be >= 0"}
+	errNoFields = &protocol.Error{Code: "ERR",
+		Text: "Mandatory argument FIELDS is missing or not at the right position"}
 	errFieldCount   = &protocol.Error{Code: "ERR", Text: "Parameter `numFields` should be greater than 0"}
 	errFieldCountOf = &protocol.Error{Code: "ERR", Text: "Number of fields must be a positive integer"}
 	errFieldsDiffer = &protocol.Error{Code: "ERR", Text: "The `numfields` parameter must match the number of arguments"}

@@ -11,7 +11,8 @@ import (
 )
 
 var (
-	errCount      = &protocol.Error{Code: "ERR", Text: "value is out of range, value must between -9223372036854775807 and 9223372036854775807"}
+	errCount = &protocol.Error{Code: "ERR",
+		Text: "value is out of range, value must between -9223372036854775807 and 9223372036854775807"}
 	errCountPairs = &protocol.Error{Code: "ERR", Text: "value is out of range"}
 )
 

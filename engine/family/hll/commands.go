@@ -20,7 +20,8 @@ const defaultSparseMax = 3000
 
 // Rows are the settings as CONFIG knows them.
 func (s *Settings) Rows() []setting.Row {
-	return []setting.Row{setting.NewMemory("hll-sparse-max-bytes", &s.SparseMax, defaultSparseMax, setting.Between(0, 1<<63-1))}
+	return []setting.Row{setting.NewMemory("hll-sparse-max-bytes", &s.SparseMax, defaultSparseMax,
+		setting.Between(0, 1<<63-1))}
 }
 
 // commands is what the handlers share: the settings, and room to work in that is kept from call to call.
@@ -37,7 +38,8 @@ type commands struct {
 func Family(s *Settings) command.Family {
 	h := &commands{settings: s}
 	return command.Family{Name: "hyperloglog", ACL: command.ACLHyperLogLog, Rows: []command.Spec{
-		{Name: "pfadd", Arity: -2, Flags: command.Write | command.DenyOOM | command.Fast, Keys: command.FirstArg(command.KeyRW | command.KeyInsert), Run: h.add},
+		{Name: "pfadd", Arity: -2, Flags: command.Write | command.DenyOOM | command.Fast,
+			Keys: command.FirstArg(command.KeyRW | command.KeyInsert), Run: h.add},
 		{Name: "pfcount", Arity: -2, Flags: command.ReadOnly | command.MayReplicate, Keys: counted, Run: h.count},
 		{Name: "pfdebug", Arity: 3, Flags: command.Write | command.DenyOOM | command.Admin, Keys: debugged, Run: h.debug},
 		{Name: "pfmerge", Arity: -2, Flags: command.Write | command.DenyOOM, Keys: merged, Run: h.merge},

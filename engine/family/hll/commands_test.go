@@ -19,7 +19,8 @@ func newCore(t testing.TB) *commandtest.Core {
 	}
 	settings := &Settings{}
 	settings.Rows() // sets the defaults
-	core, err := commandtest.New(keyspace.New(heap, keyspace.Options{Databases: 16}), 1_700_000_000_000, Family(settings), str.Family)
+	core, err := commandtest.New(keyspace.New(heap, keyspace.Options{Databases: 16}), 1_700_000_000_000,
+		Family(settings), str.Family)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +77,8 @@ func TestDeadlineStays(t *testing.T) {
 	core.Do(cl, "PFADD", "k", "a")
 	core.Do(cl, "GETEX", "k", "PX", "5000")
 	for _, step := range [][]string{
-		{"PFADD", "k", "b"}, {"PFCOUNT", "k"}, {"PFMERGE", "k", "src"}, many, {"PFADD", "k", "one more"}, {"PFMERGE", "k", "src"},
+		{"PFADD", "k", "b"}, {"PFCOUNT", "k"}, {"PFMERGE", "k", "src"}, many, {"PFADD", "k", "one more"},
+		{"PFMERGE", "k", "src"},
 	} {
 		core.Do(cl, step...)
 		if got, want := core.Space.DB(0).Peek([]byte("k")).Deadline(), core.Now()+5000; got != want {
@@ -149,7 +151,8 @@ func TestErrorChangesNothing(t *testing.T) {
 		if len(core.Effects) != 0 || len(told) != 0 {
 			t.Errorf("%s %s has effects %v, events %v", step[0], step[1], core.Effects, told)
 		}
-		if core.Do(cl, "GET", "half") != fmt.Sprintf("$18\r\n%s\r\n", half) || core.Do(cl, "GET", "good") != good || core.Do(cl, "GET", "new") != "$-1\r\n" {
+		if core.Do(cl, "GET", "half") != fmt.Sprintf("$18\r\n%s\r\n", half) || core.Do(cl, "GET", "good") != good ||
+			core.Do(cl, "GET", "new") != "$-1\r\n" {
 			t.Errorf("%s %s has changed something", step[0], step[1])
 		}
 	}
@@ -167,8 +170,10 @@ func FuzzCommands(f *testing.F) {
 	core.Do(cl, "PFADD", "good", "a", "b")
 	f.Fuzz(func(t *testing.T, sketch []byte, element string) {
 		for _, step := range [][]string{
-			{"PFCOUNT", "k", "good"}, {"PFCOUNT", "k"}, {"PFADD", "k", element, "a", "b"}, {"PFDEBUG", "DECODE", "k"}, {"PFMERGE", "k", "good"},
-			{"PFMERGE", "to", "k"}, {"PFDEBUG", "TODENSE", "k"}, {"PFADD", "k", element + "x"}, {"PFDEBUG", "GETREG", "k"}, {"PFCOUNT", "k"},
+			{"PFCOUNT", "k", "good"}, {"PFCOUNT", "k"}, {"PFADD", "k", element, "a", "b"}, {"PFDEBUG", "DECODE", "k"},
+			{"PFMERGE", "k", "good"},
+			{"PFMERGE", "to", "k"}, {"PFDEBUG", "TODENSE", "k"}, {"PFADD", "k", element + "x"}, {"PFDEBUG", "GETREG", "k"},
+			{"PFCOUNT", "k"},
 		} {
 			core.Do(cl, "SET", "k", string(sketch))
 			core.Do(cl, "GETDEL", "to")

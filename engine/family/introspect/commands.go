@@ -58,16 +58,18 @@ func Family(d Deps) command.Family {
 	const plain = command.Loading | command.Stale | command.Sentinel
 	varying := []string{"nondeterministic_output_order"}
 	rows := []command.Spec{
-		{Name: "command", Arity: -1, Flags: plain, ACL: command.ACLConnection, Tips: varying, Run: f.all, Subs: []command.Spec{
-			{Name: "count", Arity: 2, Flags: plain, Run: f.count},
-			{Name: "docs", Arity: -2, Flags: plain, Tips: varying, Run: f.commandDocs},
-			{Name: "getkeys", Arity: -3, Flags: plain, Run: f.getKeys},
-			{Name: "getkeysandflags", Arity: -3, Flags: plain, Run: f.getKeysAndFlags},
-			{Name: "help", Arity: 2, Flags: plain, Run: commandHelp},
-			{Name: "info", Arity: -2, Flags: plain, Tips: varying, Run: f.info},
-			{Name: "list", Arity: -2, Flags: plain, Tips: varying, Run: f.list},
-		}},
-		{Name: "debug", Arity: -2, Flags: command.Admin | command.NoScript | command.Loading | command.Stale | command.Protected, Run: f.debug},
+		{Name: "command", Arity: -1, Flags: plain, ACL: command.ACLConnection, Tips: varying, Run: f.all,
+			Subs: []command.Spec{
+				{Name: "count", Arity: 2, Flags: plain, Run: f.count},
+				{Name: "docs", Arity: -2, Flags: plain, Tips: varying, Run: f.commandDocs},
+				{Name: "getkeys", Arity: -3, Flags: plain, Run: f.getKeys},
+				{Name: "getkeysandflags", Arity: -3, Flags: plain, Run: f.getKeysAndFlags},
+				{Name: "help", Arity: 2, Flags: plain, Run: commandHelp},
+				{Name: "info", Arity: -2, Flags: plain, Tips: varying, Run: f.info},
+				{Name: "list", Arity: -2, Flags: plain, Tips: varying, Run: f.list},
+			}},
+		{Name: "debug", Arity: -2, Flags: command.Admin | command.NoScript | command.Loading | command.Stale |
+			command.Protected, Run: f.debug},
 	}
 	for i := range rows[0].Subs {
 		rows[0].Subs[i].ACL = command.ACLConnection

@@ -16,18 +16,23 @@ import (
 )
 
 var (
-	errPositive     = &protocol.Error{Code: "ERR", Text: "value is out of range, must be positive"}
-	errReload       = &protocol.Error{Code: "ERR", Text: "DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options."}
-	errProtocolType = &protocol.Error{Code: "ERR", Text: "Wrong protocol type name. Please use one of the following: string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false"}
-	errNeedsRESP3   = &protocol.Error{Code: "ERR", Text: "RESP2 is not supported by this command"}
-	errDatabase     = &protocol.Error{Code: "ERR", Text: "Out of range database"}
-	errNotTable     = &protocol.Error{Code: "ERR", Text: "The value stored at the specified key is not represented using an hash table"}
+	errPositive = &protocol.Error{Code: "ERR", Text: "value is out of range, must be positive"}
+	errReload   = &protocol.Error{Code: "ERR",
+		Text: "DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options."}
+	errProtocolType = &protocol.Error{Code: "ERR",
+		Text: "Wrong protocol type name. Please use one of the following: " +
+			"string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false"}
+	errNeedsRESP3 = &protocol.Error{Code: "ERR", Text: "RESP2 is not supported by this command"}
+	errDatabase   = &protocol.Error{Code: "ERR", Text: "Out of range database"}
+	errNotTable   = &protocol.Error{Code: "ERR",
+		Text: "The value stored at the specified key is not represented using an hash table"}
 	errNotListpack  = &protocol.Error{Code: "ERR", Text: "Not a listpack encoded object."}
 	errNotQuicklist = &protocol.Error{Code: "ERR", Text: "Not a quicklist encoded object."}
 	errNotText      = &protocol.Error{Code: "ERR", Text: "Not an sds encoded string."}
-	errThreshold    = &protocol.Error{Code: "ERR", Text: "argument must be a memory value bigger than 1 and smaller than 4gb"}
-	errNoEviction   = &protocol.Error{Code: "ERR", Text: "maxmemory-clients is disabled."}
-	errNotHere      = &protocol.Error{Code: "ERR", Text: "This server has nothing behind that DEBUG subcommand"}
+	errThreshold    = &protocol.Error{Code: "ERR",
+		Text: "argument must be a memory value bigger than 1 and smaller than 4gb"}
+	errNoEviction = &protocol.Error{Code: "ERR", Text: "maxmemory-clients is disabled."}
+	errNotHere    = &protocol.Error{Code: "ERR", Text: "This server has nothing behind that DEBUG subcommand"}
 )
 
 // A debugCommand is one DEBUG subcommand: how many arguments it takes behind its name, and what it does.
@@ -469,7 +474,8 @@ func tableStats(_ *family, c *command.Context, args [][]byte) error {
 		return errDatabase
 	}
 	db := c.Space.DB(int(i))
-	c.Reply.Verbatim("txt", "[Dictionary HT]\nHash table 0 stats (main hash table):\n number of elements: "+strconv.Itoa(db.Len())+
+	c.Reply.Verbatim("txt", "[Dictionary HT]\nHash table 0 stats (main hash table):\n number of elements: "+
+		strconv.Itoa(db.Len())+
 		"\n[Expires HT]\n number of elements: "+strconv.Itoa(db.Volatile())+"\n")
 	return nil
 }
@@ -482,7 +488,8 @@ func tableStatsOfKey(_ *family, c *command.Context, args [][]byte) error {
 	case v.Encoding() != value.HashTable && v.Encoding() != value.SkipList:
 		return errNotTable
 	}
-	c.Reply.Verbatim("txt", "Hash table 0 stats (main hash table):\n number of elements: "+strconv.Itoa(c.Space.Store().Count(v))+"\n")
+	c.Reply.Verbatim("txt", "Hash table 0 stats (main hash table):\n number of elements: "+
+		strconv.Itoa(c.Space.Store().Count(v))+"\n")
 	return nil
 }
 

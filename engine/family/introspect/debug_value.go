@@ -81,8 +81,10 @@ func textLengths(_ *family, c *command.Context, args [][]byte) error {
 	if _, isInt := v.Int(); v.Type() != value.String || isInt {
 		return errNotText
 	}
-	c.Reply.Simple("key_sds_len:" + strconv.Itoa(len(v.Key())) + ", key_sds_avail:0, key_zmalloc: " + strconv.Itoa(len(v.Key())) +
-		", val_sds_len:" + strconv.Itoa(v.Len()) + ", val_sds_avail:0, val_zmalloc: " + strconv.Itoa(c.Space.MemoryUsage(v, 0)))
+	c.Reply.Simple("key_sds_len:" + strconv.Itoa(len(v.Key())) + ", key_sds_avail:0, key_zmalloc: " +
+		strconv.Itoa(len(v.Key())) +
+		", val_sds_len:" + strconv.Itoa(v.Len()) + ", val_sds_avail:0, val_zmalloc: " +
+		strconv.Itoa(c.Space.MemoryUsage(v, 0)))
 	return nil
 }
 

@@ -46,7 +46,8 @@ func TestDigest(t *testing.T) {
 			t.Errorf("with %q: %q, want %s", s.key, got, s.want)
 		}
 	}
-	if got := core.Do(cl, "DEBUG", "DIGEST-VALUE", "k", "none"); got != "*2\r\n+d79ee9fe5d5ad902d7f6620efc3b07b75ddd742f\r\n+"+strings.Repeat("0", 40)+"\r\n" {
+	if got := core.Do(cl, "DEBUG", "DIGEST-VALUE", "k",
+		"none"); got != "*2\r\n+d79ee9fe5d5ad902d7f6620efc3b07b75ddd742f\r\n+"+strings.Repeat("0", 40)+"\r\n" {
 		t.Errorf("DIGEST-VALUE: %q", got)
 	}
 	before := core.Do(cl, "DEBUG", "DIGEST")
@@ -82,10 +83,14 @@ func TestDigestOfLongStrings(t *testing.T) {
 
 func TestReloadOptions(t *testing.T) {
 	var got []ReloadOptions
-	core, cl := newCore(t, Deps{Reload: func(_ *command.Context, o ReloadOptions) error { got = append(got, o); return nil }})
+	core, cl := newCore(t, Deps{Reload: func(_ *command.Context, o ReloadOptions) error {
+		got = append(got, o)
+		return nil
+	}})
 	core.Do(cl, "DEBUG", "RELOAD")
 	core.Do(cl, "debug", "reload", "nosave", "NOFLUSH", "merge")
-	if answer := core.Do(cl, "DEBUG", "RELOAD", "NOSAVE", "x"); answer != "-ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.\r\n" {
+	if answer := core.Do(cl, "DEBUG", "RELOAD", "NOSAVE",
+		"x"); answer != "-ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.\r\n" {
 		t.Errorf("x: %q", answer)
 	}
 	if len(got) != 2 || got[0] != (ReloadOptions{}) || got[1] != (ReloadOptions{true, true, true}) {
@@ -96,7 +101,8 @@ func TestReloadOptions(t *testing.T) {
 // TestWithoutDeps: a subcommand whose function was not given says so, and does not fall over.
 func TestWithoutDeps(t *testing.T) {
 	core, cl := newCore(t, Deps{})
-	for _, line := range []string{"RELOAD", "LOADAOF", "SET-ACTIVE-EXPIRE 0", "PAUSE-CRON 1", "CHANGE-REPL-ID", "CONFIG-REWRITE-FORCE-ALL", "RESTART", "SET-SKIP-CHECKSUM-VALIDATION 1"} {
+	for _, line := range []string{"RELOAD", "LOADAOF", "SET-ACTIVE-EXPIRE 0", "PAUSE-CRON 1", "CHANGE-REPL-ID",
+		"CONFIG-REWRITE-FORCE-ALL", "RESTART", "SET-SKIP-CHECKSUM-VALIDATION 1"} {
 		if got := core.Do(cl, append([]string{"DEBUG"}, strings.Fields(line)...)...); !strings.HasPrefix(got, "-ERR ") {
 			t.Errorf("%s: %q", line, got)
 		}

@@ -25,15 +25,18 @@ var (
 
 // Family is every command on keys as such.
 var Family = command.Family{Name: "generic", ACL: command.ACLKeyspace, Rows: []command.Spec{
-	{Name: "copy", Arity: -3, Flags: command.Write | command.DenyOOM, Keys: fromTo(access, command.KeyOW|command.KeyUpdate), Run: copyKey},
-	{Name: "del", Arity: -2, Flags: command.Write, Keys: command.EachArg(1, command.KeyRM|command.KeyDelete), Tips: sumOfShards, Run: del},
+	{Name: "copy", Arity: -3, Flags: command.Write | command.DenyOOM,
+		Keys: fromTo(access, command.KeyOW|command.KeyUpdate), Run: copyKey},
+	{Name: "del", Arity: -2, Flags: command.Write, Keys: command.EachArg(1, command.KeyRM|command.KeyDelete),
+		Tips: sumOfShards, Run: del},
 	{Name: "exists", Arity: -2, Flags: readFast, Keys: command.EachArg(1, command.KeyRO), Tips: sumOfShards, Run: exists},
 	{Name: "expire", Arity: -3, Flags: writeFast, Keys: command.FirstArg(update), Run: expire},
 	{Name: "expireat", Arity: -3, Flags: writeFast, Keys: command.FirstArg(update), Run: expireAt},
 	{Name: "expiretime", Arity: 2, Flags: readFast, Keys: command.FirstArg(access), Run: expireTime},
 	{Name: "keys", Arity: 2, Flags: command.ReadOnly, ACL: command.ACLDangerous,
 		Tips: []string{"request_policy:all_shards", "nondeterministic_output_order"}, Run: keys},
-	{Name: "move", Arity: 3, Flags: writeFast, Keys: command.FirstArg(command.KeyRW | command.KeyAccess | command.KeyUpdate), Run: move},
+	{Name: "move", Arity: 3, Flags: writeFast,
+		Keys: command.FirstArg(command.KeyRW | command.KeyAccess | command.KeyUpdate), Run: move},
 	{Name: "object", Arity: -2, Subs: []command.Spec{
 		{Name: "encoding", Arity: 3, Flags: command.ReadOnly, Keys: secondArg, Tips: changesByItself, Run: objectEncoding},
 		{Name: "freq", Arity: 3, Flags: command.ReadOnly, Keys: secondArg, Tips: changesByItself, Run: objectFreq},
@@ -48,14 +51,17 @@ var Family = command.Family{Name: "generic", ACL: command.ACLKeyspace, Rows: []c
 	{Name: "pttl", Arity: 2, Flags: readFast, Keys: command.FirstArg(access), Tips: changesByItself, Run: pttl},
 	{Name: "randomkey", Arity: 1, Flags: command.ReadOnly | command.TouchesArbitraryKeys,
 		Tips: []string{"request_policy:all_shards", "response_policy:special", "nondeterministic_output"}, Run: randomKey},
-	{Name: "rename", Arity: 3, Flags: command.Write, Keys: fromTo(command.KeyRW|command.KeyAccess|command.KeyDelete, command.KeyOW|command.KeyUpdate), Run: rename},
-	{Name: "renamenx", Arity: 3, Flags: writeFast, Keys: fromTo(command.KeyRW|command.KeyAccess|command.KeyDelete, command.KeyOW|command.KeyInsert), Run: renameNX},
+	{Name: "rename", Arity: 3, Flags: command.Write,
+		Keys: fromTo(command.KeyRW|command.KeyAccess|command.KeyDelete, command.KeyOW|command.KeyUpdate), Run: rename},
+	{Name: "renamenx", Arity: 3, Flags: writeFast,
+		Keys: fromTo(command.KeyRW|command.KeyAccess|command.KeyDelete, command.KeyOW|command.KeyInsert), Run: renameNX},
 	{Name: "scan", Arity: -2, Flags: command.ReadOnly | command.TouchesArbitraryKeys,
 		Tips: []string{"nondeterministic_output", "request_policy:special", "response_policy:special"}, Run: scan},
 	{Name: "touch", Arity: -2, Flags: readFast, Keys: command.EachArg(1, command.KeyRO), Tips: sumOfShards, Run: touch},
 	{Name: "ttl", Arity: 2, Flags: readFast, Keys: command.FirstArg(access), Tips: changesByItself, Run: ttl},
 	{Name: "type", Arity: 2, Flags: readFast, Keys: command.FirstArg(command.KeyRO), Run: typeOf},
-	{Name: "unlink", Arity: -2, Flags: writeFast, Keys: command.EachArg(1, command.KeyRM|command.KeyDelete), Tips: sumOfShards, Run: del},
+	{Name: "unlink", Arity: -2, Flags: writeFast, Keys: command.EachArg(1, command.KeyRM|command.KeyDelete),
+		Tips: sumOfShards, Run: del},
 }}
 
 // Databases is every command on whole databases; COMMAND DOCS counts them to the server's own.

@@ -10,10 +10,12 @@ import (
 )
 
 var (
-	errNotLRU = &protocol.Error{Code: "ERR", Text: "An LFU maxmemory policy is selected, idle time not tracked. Please note that when " +
-		"switching between policies at runtime LRU and LFU data will take some time to adjust."}
-	errNotLFU = &protocol.Error{Code: "ERR", Text: "An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when " +
-		"switching between policies at runtime LRU and LFU data will take some time to adjust."}
+	errNotLRU = &protocol.Error{Code: "ERR",
+		Text: "An LFU maxmemory policy is selected, idle time not tracked. Please note that when " +
+			"switching between policies at runtime LRU and LFU data will take some time to adjust."}
+	errNotLFU = &protocol.Error{Code: "ERR",
+		Text: "An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when " +
+			"switching between policies at runtime LRU and LFU data will take some time to adjust."}
 )
 
 // objectEncoding is OBJECT ENCODING key. Replies: the reference's name for how the value is kept, or nil.

@@ -15,7 +15,8 @@ func TestCondition(t *testing.T) {
 		holds     bool
 	}{
 		{"", 0, 5, true}, {"NX", 0, 5, true}, {"nx", 3, 5, false}, {"XX", 0, 5, false}, {"XX", 3, 5, true},
-		{"GT", 0, 5, false}, {"GT", 5, 5, false}, {"GT", 4, 5, true}, {"LT", 0, 5, true}, {"LT", 5, 5, false}, {"LT", 6, 5, true},
+		{"GT", 0, 5, false}, {"GT", 5, 5, false}, {"GT", 4, 5, true}, {"LT", 0, 5, true}, {"LT", 5, 5, false},
+		{"LT", 6, 5, true},
 		{"XX GT", 4, 5, true}, {"XX LT", 0, 5, false}, {"LT", 0, -5, true},
 	} {
 		var k condition

@@ -136,13 +136,15 @@ func TestRadixSort(t *testing.T) {
 
 // TestKeyOrder: keys order as their numbers do.
 func TestKeyOrder(t *testing.T) {
-	doubles := []float64{math.Inf(-1), -math.MaxFloat64, -2, -1.5, -1, -0x1p-1022, 0, 0x1p-1022, 0.5, 1, 1 << 53, math.MaxFloat64, math.Inf(1)}
+	doubles := []float64{math.Inf(-1), -math.MaxFloat64, -2, -1.5, -1, -0x1p-1022, 0, 0x1p-1022, 0.5, 1, 1 << 53,
+		math.MaxFloat64, math.Inf(1)}
 	for i, a := range doubles {
 		for j, b := range doubles {
 			if cmp.Compare(keyOfDouble(a), keyOfDouble(b)) != cmp.Compare(i, j) {
 				t.Errorf("%v and %v", a, b)
 			}
-			if x, y := int64(max(-exactInt, min(exactInt, a))), int64(max(-exactInt, min(exactInt, b))); cmp.Compare(keyOfInt(x), keyOfInt(y)) != cmp.Compare(x, y) {
+			if x, y := int64(max(-exactInt, min(exactInt, a))), int64(max(-exactInt, min(exactInt, b))); cmp.Compare(keyOfInt(x),
+				keyOfInt(y)) != cmp.Compare(x, y) {
 				t.Errorf("%d and %d", x, y)
 			}
 		}
@@ -159,9 +161,12 @@ func TestWeight(t *testing.T) {
 		want float64
 		ok   bool
 	}{
-		{"", 0, true}, {"3", 3, true}, {" \t1.5", 1.5, true}, {"1 ", 0, false}, {"+3", 3, true}, {"0x10", 16, true}, {".5", 0.5, true}, {"1e1", 10, true},
-		{"007", 7, true}, {"inf", math.Inf(1), true}, {"-Infinity", math.Inf(-1), true}, {"nan", 0, false}, {"abc", 0, false}, {"1\x00abc", 1, true}, {"\x00", 0, true},
-		{"1e309", 0, false}, {"5e-324", 0, false}, {"0e999", 0, true}, {"2.2250738585072014e-308", 0x1p-1022, true}, {" ", 0, false},
+		{"", 0, true}, {"3", 3, true}, {" \t1.5", 1.5, true}, {"1 ", 0, false}, {"+3", 3, true}, {"0x10", 16, true},
+		{".5", 0.5, true}, {"1e1", 10, true},
+		{"007", 7, true}, {"inf", math.Inf(1), true}, {"-Infinity", math.Inf(-1), true}, {"nan", 0, false}, {"abc", 0, false},
+		{"1\x00abc", 1, true}, {"\x00", 0, true},
+		{"1e309", 0, false}, {"5e-324", 0, false}, {"0e999", 0, true}, {"2.2250738585072014e-308", 0x1p-1022, true},
+		{" ", 0, false},
 	} {
 		if got, ok := weight(c.text); ok != c.ok || ok && got != c.want {
 			t.Errorf("%q: %v, %t", c.text, got, ok)

@@ -15,18 +15,24 @@ import (
 	"spindle/protocol"
 )
 
+const sortingACL = command.ACLSet | command.ACLSortedSet | command.ACLList | command.ACLDangerous
+
 // Sorting is SORT and SORT_RO, which ACL counts to the types they read instead of to the keyspace.
-var Sorting = command.Family{Name: "generic", ACL: command.ACLSet | command.ACLSortedSet | command.ACLList | command.ACLDangerous, Rows: []command.Spec{
-	{Name: "sort", Arity: -2, Flags: command.Write | command.DenyOOM, Keys: []command.KeySpec{sorted, patterns, destination}, GetKeys: sortKeys, Run: sort},
-	{Name: "sort_ro", Arity: -2, Flags: command.ReadOnly, Keys: []command.KeySpec{sorted, patterns}, GetKeys: sortReadKeys, Run: sortRead},
+var Sorting = command.Family{Name: "generic", ACL: sortingACL, Rows: []command.Spec{
+	{Name: "sort", Arity: -2, Flags: command.Write | command.DenyOOM,
+		Keys: []command.KeySpec{sorted, patterns, destination}, GetKeys: sortKeys, Run: sort},
+	{Name: "sort_ro", Arity: -2, Flags: command.ReadOnly, Keys: []command.KeySpec{sorted, patterns},
+		GetKeys: sortReadKeys, Run: sortRead},
 }}
 
 var (
 	sorted   = command.KeySpec{Flags: access, Index: 1, LastKey: 0, Step: 1}
 	patterns = command.KeySpec{Flags: access, Unknown: true,
-		Notes: "For the optional BY/GET keyword. It is marked 'unknown' because the key names derive from the content of the key we sort"}
+		Notes: "For the optional BY/GET keyword. It is marked 'unknown' because the key names derive from the content of " +
+			"the key we sort"}
 	destination = command.KeySpec{Flags: command.KeyOW | command.KeyUpdate, Unknown: true,
-		Notes: "For the optional STORE keyword. It is marked 'unknown' because the keyword can appear anywhere in the argument array"}
+		Notes: "For the optional STORE keyword. It is marked 'unknown' because the keyword can appear anywhere in the " +
+			"argument array"}
 )
 
 var errNotDouble = &protocol.Error{Code: "ERR", Text: "One or more scores can't be converted into double"}
@@ -112,8 +118,10 @@ func (o *sortOptions) parse(c *command.Context, mayStore bool) (err error) {
 }
 
 var (
-	errSortByInCluster  = &protocol.Error{Code: "ERR", Text: "BY option of SORT denied in Cluster mode when keys formed by the pattern may be in different slots."}
-	errSortGetInCluster = &protocol.Error{Code: "ERR", Text: "GET option of SORT denied in Cluster mode when keys formed by the pattern may be in different slots."}
+	errSortByInCluster = &protocol.Error{Code: "ERR",
+		Text: "BY option of SORT denied in Cluster mode when keys formed by the pattern may be in different slots."}
+	errSortGetInCluster = &protocol.Error{Code: "ERR",
+		Text: "GET option of SORT denied in Cluster mode when keys formed by the pattern may be in different slots."}
 )
 
 // crossesSlots says that keys of a pattern may lie in other slots than the key that is sorted, in cluster mode.

@@ -40,13 +40,18 @@ func TestNoAllocations(t *testing.T) {
 	fill(core, "other", 20_000)
 	fill(core, "stays", 20_000)
 	commandtest.NoAllocations(t, core,
-		"LPUSH short a; LPOP short", "RPUSH short 12; RPOP short", "LPUSHX short a b; LPOP short 2", "RPUSH new a; LPOP new", "LPOP none",
+		"LPUSH short a; LPOP short", "RPUSH short 12; RPOP short",
+		"LPUSHX short a b; LPOP short 2", "RPUSH new a; LPOP new", "LPOP none",
 		"LPUSH long a; LPOP long", "RPUSH long 12; RPOP long", "RPUSH long some-longer-element b c; RPOP long 3",
 		"RPUSH long a", "LPUSH other a", "LPOP long", "RPOP long", // across leaves
-		"LLEN short", "LLEN long", "LINDEX short 20", "LINDEX stays 12345", "LINDEX stays -3", "LRANGE short 0 -1", "LRANGE stays 10000 10010",
-		"LSET short 3 another", "LSET stays 12345 another", "LSET stays 12345 23", "LPOS stays element0000777", "LPOS short element0000007 RANK -1 COUNT 0",
-		"LINSERT stays BEFORE element0000003 x; LREM stays 1 x", "LMOVE short short LEFT RIGHT", "LMOVE long long LEFT RIGHT", "LMOVE long other LEFT RIGHT",
-		"RPOPLPUSH other long", "LMPOP 2 none short LEFT; RPUSH short x", "BLPOP none stays 0", "BRPOP stays 0", "LTRIM stays 1 -2", "LTRIM short 0 -1",
+		"LLEN short", "LLEN long", "LINDEX short 20", "LINDEX stays 12345", "LINDEX stays -3", "LRANGE short 0 -1",
+		"LRANGE stays 10000 10010",
+		"LSET short 3 another", "LSET stays 12345 another", "LSET stays 12345 23",
+		"LPOS stays element0000777", "LPOS short element0000007 RANK -1 COUNT 0",
+		"LINSERT stays BEFORE element0000003 x; LREM stays 1 x", "LMOVE short short LEFT RIGHT",
+		"LMOVE long long LEFT RIGHT", "LMOVE long other LEFT RIGHT",
+		"RPOPLPUSH other long", "LMPOP 2 none short LEFT; RPUSH short x", "BLPOP none stays 0", "BRPOP stays 0",
+		"LTRIM stays 1 -2", "LTRIM short 0 -1",
 	)
 }
 
@@ -80,7 +85,8 @@ func TestCutsAreShort(t *testing.T) {
 // 0.
 func BenchmarkEnds(b *testing.B) {
 	for _, n := range []int{100, 1_000_000} {
-		for _, line := range []string{"LPUSH l abc", "RPUSH l abc", "LPUSH l abc; LPOP l", "RPUSH l abc; LPOP l", "LMOVE l l LEFT RIGHT"} {
+		for _, line := range []string{"LPUSH l abc", "RPUSH l abc", "LPUSH l abc; LPOP l", "RPUSH l abc; LPOP l",
+			"LMOVE l l LEFT RIGHT"} {
 			b.Run(fmt.Sprintf("n=%d/%s", n, strings.ReplaceAll(line, " ", "_")), func(b *testing.B) { benchmark(b, n, line) })
 		}
 	}

@@ -94,10 +94,13 @@ func clip(start, stop int64, length int) (from, n int) {
 }
 
 var (
-	errRank      = &protocol.Error{Code: "ERR", Text: "RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start from the end of the list"}
+	errRank = &protocol.Error{Code: "ERR",
+		Text: "RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start " +
+			"from the end of the list"}
 	errMany      = &protocol.Error{Code: "ERR", Text: "COUNT can't be negative"}
 	errMaxLen    = &protocol.Error{Code: "ERR", Text: "MAXLEN can't be negative"}
-	errSymmetric = &protocol.Error{Code: "ERR", Text: "value is out of range, value must between -9223372036854775807 and 9223372036854775807"}
+	errSymmetric = &protocol.Error{Code: "ERR",
+		Text: "value is out of range, value must between -9223372036854775807 and 9223372036854775807"}
 )
 
 // symmetric reads an integer that has a negative: all but one.

@@ -105,7 +105,8 @@ func (m *Modules) Append(r *protocol.Reply) {
 func (m *Modules) Section() info.Section {
 	return info.Section{Name: "Modules", Fields: []info.Field{info.Lines("module", func(w *info.Writer) {
 		for _, module := range m.list {
-			w.Text("module", fmt.Sprintf("name=%s,ver=%d,api=1,filters=0,usedby=[],using=[],options=[]", module.Name, module.Version))
+			w.Text("module", fmt.Sprintf("name=%s,ver=%d,api=1,filters=0,usedby=[],using=[],options=[]",
+				module.Name, module.Version))
 		}
 	})}}
 }
@@ -156,7 +157,8 @@ func (m *Modules) loadEx(c *command.Context) error { return m.refuse(c.Args[2]) 
 func (m *Modules) unload(c *command.Context) error {
 	for _, module := range m.list {
 		if module.Name == string(c.Args[2]) {
-			return protocol.Errorf("ERR", "Error unloading module: the module exports one or more module-side data types, can't unload")
+			return protocol.Errorf("ERR",
+				"Error unloading module: the module exports one or more module-side data types, can't unload")
 		}
 	}
 	return protocol.Errorf("ERR", "Error unloading module: no such module with that name")

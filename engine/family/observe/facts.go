@@ -44,7 +44,8 @@ func ServerSection(f ServerFacts) info.Section {
 		info.Int("server_time_usec", func() int64 { return time.Now().UnixMicro() }),
 	}
 	for _, o := range []struct{ name, value string }{
-		{"redis_mode", f.Mode}, {"multiplexing_api", f.Multiplexing}, {"process_supervised", f.Supervised}, {"gcc_version", f.Compiler},
+		{"redis_mode", f.Mode}, {"multiplexing_api", f.Multiplexing}, {"process_supervised", f.Supervised},
+		{"gcc_version", f.Compiler},
 	} {
 		if o.value != "" {
 			fields = append(fields, c(o.name, o.value))
@@ -94,7 +95,8 @@ func systemName() string {
 	if unix.Uname(&u) != nil {
 		return "Linux"
 	}
-	return unix.ByteSliceToString(u.Sysname[:]) + " " + unix.ByteSliceToString(u.Release[:]) + " " + unix.ByteSliceToString(u.Machine[:])
+	return unix.ByteSliceToString(u.Sysname[:]) + " " + unix.ByteSliceToString(u.Release[:]) + " " +
+		unix.ByteSliceToString(u.Machine[:])
 }
 
 // ClientFacts is what INFO clients says. Nil functions leave the layout's answer.
@@ -254,14 +256,17 @@ func StatsSection(read func() Counters) info.Section {
 		count("total_error_replies", &n.ErrorReplies), count("unexpected_error_replies", &n.UnexpectedErrors),
 		count("eventloop_cycles", &n.Turns), micros("eventloop_duration_sum", &n.TurnTime),
 		micros("eventloop_duration_cmd_sum", &n.CommandTime),
-		whole("instantaneous_eventloop_cycles_per_sec", &n.TurnsPerSecond), micros("instantaneous_eventloop_duration_usec", &n.TurnMean),
+		whole("instantaneous_eventloop_cycles_per_sec", &n.TurnsPerSecond),
+		micros("instantaneous_eventloop_duration_usec", &n.TurnMean),
 		count("acl_access_denied_auth", &n.DeniedAuth), count("acl_access_denied_cmd", &n.DeniedCommands),
 		count("acl_access_denied_key", &n.DeniedKeys), count("acl_access_denied_channel", &n.DeniedChannels),
 		count("evicted_clients", &n.EvictedClients),
-		millis("total_eviction_exceeded_time", &n.EvictionTime), millis("current_eviction_exceeded_time", &n.CurrentEvictionTime),
+		millis("total_eviction_exceeded_time", &n.EvictionTime),
+		millis("current_eviction_exceeded_time", &n.CurrentEvictionTime),
 		millis("expire_cycle_cpu_milliseconds", &n.ExpireTime),
 		// Ours, behind the reference's.
-		micros("longest_turn_usec", &n.LongestTurn), micros("longest_turn_cpu_usec", &n.LongestTurnCPU), count("most_commands_per_turn", &n.MostCommandsPerTurn),
+		micros("longest_turn_usec", &n.LongestTurn), micros("longest_turn_cpu_usec", &n.LongestTurnCPU),
+		count("most_commands_per_turn", &n.MostCommandsPerTurn),
 		info.Lines("long_turns", func(w *info.Writer) { longTurns(w, n.LongTurns) }),
 		micros("duties_duration_sum", &n.DutyTime),
 	}}
@@ -289,9 +294,11 @@ func KeyspaceSections(k *keyspace.Keyspace) []info.Section {
 			}
 		})}},
 		{Name: "Stats", Fields: []info.Field{
-			info.Int("keyspace_hits", func() int64 { return k.Stats.Hits }), info.Int("keyspace_misses", func() int64 { return k.Stats.Misses }),
+			info.Int("keyspace_hits", func() int64 { return k.Stats.Hits }),
+			info.Int("keyspace_misses", func() int64 { return k.Stats.Misses }),
 			info.Int("expired_subkeys", func() int64 { return k.Stats.ExpiredFields }),
-			info.Int("expired_keys", func() int64 { return k.Stats.Expired }), info.Int("evicted_keys", func() int64 { return k.Stats.Evicted }),
+			info.Int("expired_keys", func() int64 { return k.Stats.Expired }),
+			info.Int("evicted_keys", func() int64 { return k.Stats.Evicted }),
 			info.Int("expired_time_cap_reached_count", func() int64 { return k.Stats.TimeCapReached }),
 			lag("expired_lag_p50_ms", func(l keyspace.Lag) int64 { return l.P50 }),
 			lag("expired_lag_p99_ms", func(l keyspace.Lag) int64 { return l.P99 }),
@@ -317,8 +324,10 @@ func CPUSection() info.Section {
 	user := func(u *unix.Rusage) unix.Timeval { return u.Utime }
 	return info.Section{Name: "CPU", Fields: []info.Field{
 		seconds("used_cpu_sys", unix.RUSAGE_SELF, system), seconds("used_cpu_user", unix.RUSAGE_SELF, user),
-		seconds("used_cpu_sys_children", unix.RUSAGE_CHILDREN, system), seconds("used_cpu_user_children", unix.RUSAGE_CHILDREN, user),
-		seconds("used_cpu_sys_main_thread", unix.RUSAGE_THREAD, system), seconds("used_cpu_user_main_thread", unix.RUSAGE_THREAD, user),
+		seconds("used_cpu_sys_children", unix.RUSAGE_CHILDREN, system),
+		seconds("used_cpu_user_children", unix.RUSAGE_CHILDREN, user),
+		seconds("used_cpu_sys_main_thread", unix.RUSAGE_THREAD, system),
+		seconds("used_cpu_user_main_thread", unix.RUSAGE_THREAD, user),
 	}}
 }
 

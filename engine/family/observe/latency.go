@@ -243,18 +243,24 @@ func age(seconds int64) string {
 
 // advice says what to look at when an event is slow.
 var advice = map[string]string{
-	"command":                 "Some commands take long themselves: see SLOWLOG GET, and prefer commands that touch few elements.",
-	"fast-command":            "Even constant-time commands were late: other processes may take this machine's processors or its memory bandwidth.",
-	"aof-fsync-always":        "The disk is slow to sync: a faster one helps, and so does appendfsync everysec.",
-	"aof-write":               "Writing the append-only file is slow: look for other users of the disk.",
-	"aof-write-alone":         "Writing the append-only file is slow though nothing else of this server writes: look at the disk.",
-	"aof-write-active-child":  "A snapshot or a new base takes the disk: no-appendfsync-on-rewrite yes lets the log wait for it.",
-	"aof-write-pending-fsync": "The disk is slow to sync, and writes wait for it in memory: nobody waits for them before aof-buffer-limit.",
-	"expire-cycle":            "Many keys end at the same instant: spread their deadlines.",
-	"eviction-cycle":          "Memory is at its limit and keys leave faster than they should: raise maxmemory or write less.",
-	"eviction-del":            "Large values are evicted: smaller ones leave more evenly.",
-	"fork":                    "Freezing the data set took long: report it, it should take microseconds.",
-	"active-defrag-cycle":     "Defragmentation takes long slices.",
+	"command": "Some commands take long themselves: see SLOWLOG GET, and prefer commands that touch few " +
+		"elements.",
+	"fast-command": "Even constant-time commands were late: other processes may take this machine's " +
+		"processors or its memory bandwidth.",
+	"aof-fsync-always": "The disk is slow to sync: a faster one helps, and so does appendfsync everysec.",
+	"aof-write":        "Writing the append-only file is slow: look for other users of the disk.",
+	"aof-write-alone": "Writing the append-only file is slow though nothing else of this server writes: look at " +
+		"the disk.",
+	"aof-write-active-child": "A snapshot or a new base takes the disk: no-appendfsync-on-rewrite yes lets the log " +
+		"wait for it.",
+	"aof-write-pending-fsync": "The disk is slow to sync, and writes wait for it in memory: nobody waits for them " +
+		"before aof-buffer-limit.",
+	"expire-cycle": "Many keys end at the same instant: spread their deadlines.",
+	"eviction-cycle": "Memory is at its limit and keys leave faster than they should: raise maxmemory or write " +
+		"less.",
+	"eviction-del":        "Large values are evicted: smaller ones leave more evenly.",
+	"fork":                "Freezing the data set took long: report it, it should take microseconds.",
+	"active-defrag-cycle": "Defragmentation takes long slices.",
 }
 
 // latencyDoctor is LATENCY DOCTOR: what was slow, how slow, and what to look at.
@@ -286,7 +292,8 @@ func (f *family) latencyDoctor(c *command.Context) error {
 			away += max(at.millis-mean, mean-at.millis)
 		}
 		period := float64(c.Now/1000-list[0].seconds) / float64(len(list))
-		fmt.Fprintf(&b, "%d. %s: %d spikes (average %dms, mean deviation %dms, period %.2f sec). Worst all time event %dms.\n",
+		fmt.Fprintf(&b, "%d. %s: %d spikes (average %dms, mean deviation %dms, period %.2f sec). Worst all time event "+
+			"%dms.\n",
 			i+1, name, len(list), mean, away/int64(len(list)), period, s.most)
 	}
 	told := []string{}

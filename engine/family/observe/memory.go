@@ -66,9 +66,12 @@ func MemorySection(space *keyspace.Keyspace, read func() MemoryFigures) info.Sec
 		number("allocator_resident", &m.heapResident), number("allocator_muzzy", &m.heap.Dirty),
 		size("total_system_memory", &m.system), size("maxmemory", &m.Limit),
 		info.Text("maxmemory_policy", func() string { return m.Policy }),
-		ratio("allocator_frag_ratio", &m.heap.Active, &m.heap.Used), difference("allocator_frag_bytes", &m.heap.Active, &m.heap.Used),
-		ratio("allocator_rss_ratio", &m.heapResident, &m.heap.Active), difference("allocator_rss_bytes", &m.heapResident, &m.heap.Active),
-		ratio("rss_overhead_ratio", &m.resident, &m.heapResident), difference("rss_overhead_bytes", &m.resident, &m.heapResident),
+		ratio("allocator_frag_ratio", &m.heap.Active, &m.heap.Used),
+		difference("allocator_frag_bytes", &m.heap.Active, &m.heap.Used),
+		ratio("allocator_rss_ratio", &m.heapResident, &m.heap.Active),
+		difference("allocator_rss_bytes", &m.heapResident, &m.heap.Active),
+		ratio("rss_overhead_ratio", &m.resident, &m.heapResident),
+		difference("rss_overhead_bytes", &m.resident, &m.heapResident),
 		ratio("mem_fragmentation_ratio", &m.resident, &m.Used), difference("mem_fragmentation_bytes", &m.resident, &m.Used),
 		number("mem_not_counted_for_evict", &m.NotForEviction), number("mem_replication_backlog", &m.Backlog),
 		info.Int("mem_total_replication_buffers", func() int64 { return m.Stream }),
@@ -110,7 +113,8 @@ func (m *measured) measure() {
 	m.heapResident = m.heap.Active + m.heap.Dirty + m.heap.Side
 	m.resident = memory.Resident()
 	// An empty server is index too.
-	m.overhead = max(m.Startup, m.heap.ByPurpose[memory.Index]) + m.Clients + m.Replicas + m.Backlog + m.Scripts + m.Libraries + m.Log
+	m.overhead = max(m.Startup, m.heap.ByPurpose[memory.Index]) + m.Clients + m.Replicas + m.Backlog + m.Scripts +
+		m.Libraries + m.Log
 	m.dataset = max(m.Used-m.overhead, 0)
 	var s unix.Sysinfo_t
 	if unix.Sysinfo(&s) == nil {
@@ -229,22 +233,27 @@ func (f *family) memoryDoctor(c *command.Context) error {
 	var found []string
 	if m.Used >= small {
 		if over(m.Peak, m.Used) > 1.5 {
-			found = append(found, "Peak memory: memory was once more than 1.5 times what is used now. Pages that were freed go back to the system; MEMORY PURGE speeds it up.")
+			found = append(found, "Peak memory: memory was once more than 1.5 times what is used now. Pages that were freed "+
+				"go back to the system; MEMORY PURGE speeds it up.")
 		}
 		if over(m.heap.Active, m.heap.Used) > 1.1 && m.heap.Active-m.heap.Used > 10<<20 {
-			found = append(found, "High allocator fragmentation: blocks of sizes that are no longer asked for hold pages. It falls as keys are rewritten.")
+			found = append(found, "High allocator fragmentation: blocks of sizes that are no longer asked for hold pages. It "+
+				"falls as keys are rewritten.")
 		}
 		if over(m.heapResident, m.heap.Active) > 1.1 && m.heapResident-m.heap.Active > 10<<20 {
 			found = append(found, "Empty pages are still resident. MEMORY PURGE gives them back now.")
 		}
 		if over(m.resident, m.heapResident) > 1.1 && m.resident-m.heapResident > 64<<20 {
-			found = append(found, "Much memory lies outside the data set: connections' buffers and the Go heap. See used_memory_rss and go_heap in INFO memory.")
+			found = append(found, "Much memory lies outside the data set: connections' buffers and the Go heap. See "+
+				"used_memory_rss and go_heap in INFO memory.")
 		}
 		if m.heap.Retired > m.heap.Used/3 {
-			found = append(found, "Views hold old versions: a save or a full synchronisation reads data that has been overwritten since. It is given back when it ends.")
+			found = append(found, "Views hold old versions: a save or a full synchronisation reads data that has been "+
+				"overwritten since. It is given back when it ends.")
 		}
 		if m.Clients > 200<<10*100 && m.Clients > m.Used/10 {
-			found = append(found, "Clients' buffers take more than a tenth of all memory: look for large omem and qbuf in CLIENT LIST.")
+			found = append(found, "Clients' buffers take more than a tenth of all memory: look for large omem and qbuf in "+
+				"CLIENT LIST.")
 		}
 		if m.Replicas > 10<<20 {
 			found = append(found, "Replicas' output buffers are large: a replica may not keep up.")

@@ -27,8 +27,10 @@ func newCore(t *testing.T) (*commandtest.Core, *client.Client, *Slowlog, *Events
 		Catalogue: func() *command.Catalogue { return core.Catalogue }, Slowlog: slow, Events: events,
 		LatencyThreshold: func() int64 { return 10 },
 		Sections: func() []info.Section {
-			sections := append(KeyspaceSections(space), CommandSections(func() *command.Catalogue { return core.Catalogue }, func() []float64 { return []float64{50, 99.9} })...)
-			return append(sections, MemorySection(space, nil), CPUSection(), StatsSection(func() Counters { return Counters{Commands: 7} }),
+			sections := append(KeyspaceSections(space), CommandSections(func() *command.Catalogue { return core.Catalogue },
+				func() []float64 { return []float64{50, 99.9} })...)
+			return append(sections, MemorySection(space, nil), CPUSection(),
+				StatsSection(func() Counters { return Counters{Commands: 7} }),
 				ErrorsSection(func(yield func(string, uint64) bool) { yield("ERR", 3) }))
 		},
 	})
@@ -58,7 +60,8 @@ func TestSlowlogKeepsAndTrims(t *testing.T) {
 		t.Errorf("%d entries of 2", slow.Len())
 	}
 	got := core.Do(cl, "SLOWLOG", "GET", "1")
-	for _, want := range []string{"*1\r\n*6\r\n:199\r\n:1700000199\r\n:199000\r\n*32\r\n$4\r\nMSET\r\n$128\r\n" + strings.Repeat("a", 128) + "\r\n",
+	for _, want := range []string{"*1\r\n*6\r\n:199\r\n:1700000199\r\n:199000\r\n*32\r\n$4\r\nMSET\r\n$128\r\n" +
+		strings.Repeat("a", 128) + "\r\n",
 		strings.Repeat("b", 128) + "... (1 more bytes)\r\n", "\r\n$22\r\n... (9 more arguments)\r\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q lacks %q", got, want)
@@ -79,17 +82,21 @@ func TestLatencyEvents(t *testing.T) {
 		events.Record(core.Now()+int64(i)*500, "command", time.Duration(20+i)*time.Millisecond)
 	}
 	events.Record(core.Now(), "fork", 11*time.Millisecond)
-	if got := core.Do(cl, "LATENCY", "LATEST"); got != "*2\r\n*4\r\n$7\r\ncommand\r\n:1700000099\r\n:219\r\n:219\r\n*4\r\n$4\r\nfork\r\n:1700000000\r\n:11\r\n:11\r\n" {
+	if got := core.Do(cl, "LATENCY",
+		"LATEST"); got != "*2\r\n*4\r\n$7\r\ncommand\r\n:1700000099\r\n:219\r\n:219\r\n*4\r\n$4\r\nfork\r\n:1700000000\r\n:11\r\n:11\r\n" {
 		t.Errorf("LATEST: %q", got)
 	}
-	if got := core.Do(cl, "LATENCY", "HISTORY", "command"); !strings.HasPrefix(got, "*100\r\n*2\r\n:1700000000\r\n:21\r\n") {
+	if got := core.Do(cl, "LATENCY", "HISTORY", "command"); !strings.HasPrefix(got,
+		"*100\r\n*2\r\n:1700000000\r\n:21\r\n") {
 		t.Errorf("HISTORY: %q", got)
 	}
 	core.SetNow(core.Now() + 100_000)
-	if got := core.Do(cl, "LATENCY", "GRAPH", "command"); !strings.Contains(got, "command - high 219 ms, low 21 ms (all time high 219 ms)\n") || !strings.Contains(got, "#") {
+	if got := core.Do(cl, "LATENCY", "GRAPH", "command"); !strings.Contains(got,
+		"command - high 219 ms, low 21 ms (all time high 219 ms)\n") || !strings.Contains(got, "#") {
 		t.Errorf("GRAPH: %q", got)
 	}
-	if got := core.Do(cl, "LATENCY", "DOCTOR"); !strings.Contains(got, "1. command: 100 spikes (average 120ms, mean deviation 50ms, period 1.00 sec). Worst all time event 219ms.") {
+	if got := core.Do(cl, "LATENCY", "DOCTOR"); !strings.Contains(got,
+		"1. command: 100 spikes (average 120ms, mean deviation 50ms, period 1.00 sec). Worst all time event 219ms.") {
 		t.Errorf("DOCTOR: %q", got)
 	}
 	if got := core.Do(cl, "LATENCY", "RESET", "fork", "nope"); got != ":1\r\n" {
@@ -128,7 +135,8 @@ func TestReportOrder(t *testing.T) {
 		return string(w.B)
 	}
 	got := text("CLIENTS")
-	if !strings.HasPrefix(got, "# Clients\r\nconnected_clients:3\r\ncluster_connections:0\r\nmaxclients:9\r\n") || !strings.HasSuffix(got, "strange:x\r\n") {
+	if !strings.HasPrefix(got, "# Clients\r\nconnected_clients:3\r\ncluster_connections:0\r\nmaxclients:9\r\n") ||
+		!strings.HasSuffix(got, "strange:x\r\n") {
 		t.Errorf("clients: %q", got)
 	}
 	if got := text("nope"); got != "" {
@@ -144,9 +152,12 @@ func TestReportOrder(t *testing.T) {
 		return strings.Join(list, " ")
 	}
 	const plain = "Server Clients Memory Persistence Stats Replication CPU Modules Errorstats Cluster Keyspace"
-	const all = "Server Clients Memory Persistence Stats Replication CPU Modules Commandstats Errorstats Latencystats Cluster Keyspace Spindle"
-	for wanted, want := range map[string]string{"": plain, "default": plain, "all": all, "Everything": all, "cpu server": "Server CPU",
-		"default commandstats": "Server Clients Memory Persistence Stats Replication CPU Modules Commandstats Errorstats Cluster Keyspace"} {
+	const all = "Server Clients Memory Persistence Stats Replication CPU Modules Commandstats Errorstats Latencystats " +
+		"Cluster Keyspace Spindle"
+	for wanted, want := range map[string]string{"": plain, "default": plain, "all": all, "Everything": all,
+		"cpu server": "Server CPU",
+		"default commandstats": "Server Clients Memory Persistence Stats Replication CPU Modules Commandstats Errorstats " +
+			"Cluster Keyspace"} {
 		if got := headers(text(strings.Fields(wanted)...)); got != want {
 			t.Errorf("INFO %s: %s", wanted, got)
 		}
@@ -162,9 +173,12 @@ func TestInfoFields(t *testing.T) {
 	core.Catalogue.Lookup([]byte("monitor")).Stats.Record(1, 321_900)
 	got := core.Do(cl, "INFO", "everything")
 	for _, want := range []string{
-		"\r\ndb2:keys=1,expires=1,avg_ttl=", "\r\ncmdstat_time:calls=2,usec=8,usec_per_call=4.00,rejected_calls=0,failed_calls=0\r\n",
-		"\r\ncmdstat_lolwut:calls=3,usec=1001,usec_per_call=333.67,", "\r\ncmdstat_monitor:calls=1,usec=321,usec_per_call=321.00,",
-		"\r\nlatency_percentiles_usec_time:p50=4.015,p99.9=4.015\r\n", "\r\nerrorstat_ERR:count=3\r\n", "\r\ntotal_commands_processed:7\r\n",
+		"\r\ndb2:keys=1,expires=1,avg_ttl=",
+		"\r\ncmdstat_time:calls=2,usec=8,usec_per_call=4.00,rejected_calls=0,failed_calls=0\r\n",
+		"\r\ncmdstat_lolwut:calls=3,usec=1001,usec_per_call=333.67,",
+		"\r\ncmdstat_monitor:calls=1,usec=321,usec_per_call=321.00,",
+		"\r\nlatency_percentiles_usec_time:p50=4.015,p99.9=4.015\r\n",
+		"\r\nerrorstat_ERR:count=3\r\n", "\r\ntotal_commands_processed:7\r\n",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("INFO lacks %q", want)
@@ -179,7 +193,8 @@ func TestInfoFields(t *testing.T) {
 			seen[name] = true
 		}
 	}
-	for _, name := range []string{"used_memory", "used_memory_human", "used_memory_rss", "total_system_memory_human", "mem_fragmentation_ratio", "used_cpu_sys"} {
+	for _, name := range []string{"used_memory", "used_memory_human", "used_memory_rss",
+		"total_system_memory_human", "mem_fragmentation_ratio", "used_cpu_sys"} {
 		if !seen[name] {
 			t.Errorf("INFO lacks %s", name)
 		}

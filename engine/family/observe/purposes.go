@@ -20,7 +20,8 @@ type Purpose struct {
 //	Go:              go-heap is live objects, go-free is kept for new ones, go-stacks, go-runtime
 //	program          its own pages, from its file
 //	unaccounted      what is left of the resident set; below 0 if parts are not resident
-var PurposeNames = []string{"keys", "values", "index", "clients", "replication", "other-data", "fragmentation", "empty-pages",
+var PurposeNames = []string{"keys", "values", "index", "clients", "replication", "other-data",
+	"fragmentation", "empty-pages",
 	"allocator", "go-heap", "go-free", "go-stacks", "go-runtime", "program", "unaccounted"}
 
 // goClasses are the runtime's own classes of memory, by the purpose they count as. Two are left out, other metadata and

@@ -138,7 +138,8 @@ func (r *Report) Texts() (list []SectionText) {
 func AppendTexts(w *info.Writer, list []SectionText, wanted [][]byte) {
 	r := &Report{}
 	for _, s := range list {
-		r.sections = append(r.sections, section{s.Name, s.Always, []info.Field{info.Lines("", func(w *info.Writer) { w.B = append(w.B, s.Text...) })}})
+		r.sections = append(r.sections, section{s.Name, s.Always,
+			[]info.Field{info.Lines("", func(w *info.Writer) { w.B = append(w.B, s.Text...) })}})
 	}
 	r.Append(w, wanted)
 }

@@ -113,7 +113,8 @@ func TestHubAgainstAModel(t *testing.T) {
 			c, name := all[i], names[rng.IntN(len(names))]
 			k := Kind(rng.IntN(int(kinds)))
 			at := slices.Index(c.of[k], name)
-			ctx := &command.Context{Client: c.cl, Reply: &protocol.Reply{RESP3: c.cl.Protocol == 3}, Spec: &command.Spec{Name: "subscribe"},
+			ctx := &command.Context{Client: c.cl, Reply: &protocol.Reply{RESP3: c.cl.Protocol == 3},
+				Spec: &command.Spec{Name: "subscribe"},
 				Args: [][]byte{[]byte("it"), []byte(name)}}
 			switch rng.IntN(8) {
 			case 0, 1:
@@ -172,7 +173,8 @@ func TestHubAgainstAModel(t *testing.T) {
 				}
 			}
 			subscribed := channels+patterns+shards > 0
-			if c.cl.Is(client.PubSub) != subscribed || (c.cl.Kept > 0) != subscribed || (c.box.class == protocol.ClassPubSub) != subscribed {
+			if c.cl.Is(client.PubSub) != subscribed || (c.cl.Kept > 0) != subscribed ||
+				(c.box.class == protocol.ClassPubSub) != subscribed {
 				t.Fatalf("seed %d: flags %v, kept %d, class %v with %v", seed, c.cl.Flags, c.cl.Kept, c.box.class, c.of)
 			}
 			if rng.IntN(5) == 0 {

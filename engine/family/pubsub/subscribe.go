@@ -26,9 +26,8 @@ func (h *Hub) psubscribe(c *command.Context) error { return h.listen(c, Pattern)
 // Errors: not inside a transaction.
 func (h *Hub) ssubscribe(c *command.Context) error { return h.listen(c, Shard) }
 
-// unsubscribe is UNSUBSCRIBE [channel …]: all channels if none is named. Replies: a push for each channel,
-// subscribed or not; one with null
-// if there is none.
+// unsubscribe is UNSUBSCRIBE [channel …]: all channels if none is named. Replies: a push for each channel, subscribed
+// or not; one with null if there is none.
 func (h *Hub) unsubscribe(c *command.Context) error { return h.unlisten(c, Channel) }
 
 // punsubscribe is PUNSUBSCRIBE [pattern …]. Replies: like UNSUBSCRIBE's.

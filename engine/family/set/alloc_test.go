@@ -32,8 +32,10 @@ func TestNoAllocations(t *testing.T) {
 	fillThree(core)
 	commands := []string{
 		"SADD ints 5", "SADD texts a5", "SADD many b5", "SADD ints 1000; SREM ints 1000", "SADD many new; SREM many new",
-		"SADD many new1 new2 new3; SREM many new1 new2 new3 none", "SREM none x", "SISMEMBER ints 5", "SISMEMBER texts a5", "SISMEMBER many b5", "SISMEMBER none x",
-		"SMISMEMBER many b1 b2 none", "SCARD many", "SMEMBERS texts", "SMEMBERS many", "SRANDMEMBER ints", "SRANDMEMBER texts", "SRANDMEMBER many",
+		"SADD many new1 new2 new3; SREM many new1 new2 new3 none", "SREM none x", "SISMEMBER ints 5", "SISMEMBER texts a5",
+		"SISMEMBER many b5", "SISMEMBER none x",
+		"SMISMEMBER many b1 b2 none", "SCARD many", "SMEMBERS texts", "SMEMBERS many", "SRANDMEMBER ints",
+		"SRANDMEMBER texts", "SRANDMEMBER many",
 		"SRANDMEMBER many 10", "SRANDMEMBER texts -10", "SADD new x; SREM new x", "SADD new 1; SPOP new",
 		"SUNIONSTORE d ints ints", "SSCAN texts 0", "SSCAN many 0 COUNT 20",
 	}
@@ -50,7 +52,8 @@ func BenchmarkAdd(b *testing.B) {
 	fillThree(core)
 	cl := core.Client(2)
 	core.Mute = true
-	add, rem := [][]byte{[]byte("SADD"), []byte("many"), []byte("new")}, [][]byte{[]byte("SREM"), []byte("many"), []byte("new")}
+	add, rem := [][]byte{[]byte("SADD"), []byte("many"), []byte("new")},
+		[][]byte{[]byte("SREM"), []byte("many"), []byte("new")}
 	b.ReportAllocs()
 	for b.Loop() {
 		cl.Out.Reset()

@@ -25,7 +25,8 @@ func fill(core *commandtest.Core, key string, n int) {
 	cl := core.Client(2)
 	for i := range n {
 		cl.Out.Reset()
-		core.Serve(cl, [][]byte{[]byte("XADD"), []byte(key), fmt.Appendf(nil, "%d-0", i+1), []byte("sensor"), []byte("1234"), []byte("temperature"), []byte("19.8")})
+		core.Serve(cl, [][]byte{[]byte("XADD"), []byte(key), fmt.Appendf(nil, "%d-0", i+1), []byte("sensor"), []byte("1234"),
+			[]byte("temperature"), []byte("19.8")})
 	}
 }
 
@@ -45,15 +46,21 @@ func TestNoAllocations(t *testing.T) {
 	core, _ := newCore(t, defaultNodeEntries)
 	fill(core, "s", 20_000)
 	fill(core, "other", 5000)
-	run(core, "XGROUP CREATE s g 0;XGROUP CREATE s h 0;XREADGROUP GROUP h ann COUNT 3000 STREAMS s >;XGROUP CREATE other x $")
+	run(core, "XGROUP CREATE s g 0;XGROUP CREATE s h 0;XREADGROUP GROUP h ann COUNT 3000 STREAMS s >;XGROUP CREATE "+
+		"other x $")
 	commandtest.NoAllocations(t, core,
-		"XADD s * sensor 1234 temperature 19.8", "XADD s * sensor 1234 humidity 80 pressure 1013", "XADD s MAXLEN ~ 10000 * a b", "XADD s MAXLEN 10000 * a b",
+		"XADD s * sensor 1234 temperature 19.8", "XADD s * sensor 1234 humidity 80 pressure 1013",
+		"XADD s MAXLEN ~ 10000 * a b", "XADD s MAXLEN 10000 * a b",
 		"XADD s MINID ~ 5 * sensor 1234 temperature 19.8", "XADD nokey NOMKSTREAM * a b", "XADD new * a b;XTRIM new MAXLEN 0",
-		"XLEN s", "XRANGE s 15000-0 15010-0", "XRANGE s - + COUNT 10", "XREVRANGE s + - COUNT 10", "XRANGE s (15000-0 +  COUNT 2", "XREAD COUNT 10 STREAMS s other 15000 4000",
+		"XLEN s", "XRANGE s 15000-0 15010-0", "XRANGE s - + COUNT 10",
+		"XREVRANGE s + - COUNT 10", "XRANGE s (15000-0 +  COUNT 2", "XREAD COUNT 10 STREAMS s other 15000 4000",
 		"XDEL s 19999-5", "XTRIM s MAXLEN ~ 1000000", "XSETID other 6000-0",
-		"XREADGROUP GROUP g bob COUNT 1 STREAMS s >", "XREADGROUP GROUP g bob COUNT 1 NOACK STREAMS s >", "XREADGROUP GROUP h ann COUNT 5 STREAMS s 0", "XREADGROUP GROUP x eve STREAMS other >",
-		"XACK s h 15-0;XCLAIM s h ann 0 15-0 FORCE JUSTID", "XCLAIM s h bob 0 200-0 201-0;XCLAIM s h ann 0 200-0 201-0", "XAUTOCLAIM s h ann 0 0 COUNT 10", "XPENDING s h", "XPENDING s h - + 10 ann",
-		"XGROUP CREATE other g 0;XGROUP DESTROY other g", "XGROUP CREATECONSUMER s g new;XGROUP DELCONSUMER s g new", "XGROUP SETID other x 5 ENTRIESREAD 5",
+		"XREADGROUP GROUP g bob COUNT 1 STREAMS s >", "XREADGROUP GROUP g bob COUNT 1 NOACK STREAMS s >",
+		"XREADGROUP GROUP h ann COUNT 5 STREAMS s 0", "XREADGROUP GROUP x eve STREAMS other >",
+		"XACK s h 15-0;XCLAIM s h ann 0 15-0 FORCE JUSTID", "XCLAIM s h bob 0 200-0 201-0;XCLAIM s h ann 0 200-0 201-0",
+		"XAUTOCLAIM s h ann 0 0 COUNT 10", "XPENDING s h", "XPENDING s h - + 10 ann",
+		"XGROUP CREATE other g 0;XGROUP DESTROY other g", "XGROUP CREATECONSUMER s g new;XGROUP DELCONSUMER s g new",
+		"XGROUP SETID other x 5 ENTRIESREAD 5",
 		"XINFO STREAM other", "XINFO GROUPS s", "XINFO CONSUMERS s h",
 	)
 }
@@ -65,7 +72,8 @@ func TestCutsAreShort(t *testing.T) {
 		t.Skip("with assertions it is slow, and not about time")
 	}
 	const n = 50_000
-	for _, line := range []string{"XTRIM s MAXLEN 10", "XTRIM s MAXLEN 0", "XTRIM s MINID 49990", "XTRIM s MAXLEN ~ 1000 LIMIT 0", "XADD s MAXLEN 100 * a b", "XGROUP DESTROY s g", "XGROUP DELCONSUMER s g ann"} {
+	for _, line := range []string{"XTRIM s MAXLEN 10", "XTRIM s MAXLEN 0", "XTRIM s MINID 49990",
+		"XTRIM s MAXLEN ~ 1000 LIMIT 0", "XADD s MAXLEN 100 * a b", "XGROUP DESTROY s g", "XGROUP DELCONSUMER s g ann"} {
 		best := time.Hour
 		for range 3 { // a neighbour may have had the processor meanwhile
 			core, _ := newCore(t, 1)
@@ -93,7 +101,8 @@ const limit = time.Millisecond
 // allocs/op is 0.
 func BenchmarkAdd(b *testing.B) {
 	for _, n := range []int{1000, 1_000_000} {
-		for _, line := range []string{"XADD s * sensor 1234 temperature 19.8", "XADD s * myfield data", "XADD s MAXLEN ~ 1000 * sensor 1234 temperature 19.8", "XADD s MAXLEN 1000 * sensor 1234 temperature 19.8"} {
+		for _, line := range []string{"XADD s * sensor 1234 temperature 19.8", "XADD s * myfield data",
+			"XADD s MAXLEN ~ 1000 * sensor 1234 temperature 19.8", "XADD s MAXLEN 1000 * sensor 1234 temperature 19.8"} {
 			b.Run(fmt.Sprintf("n=%d/%s", n, strings.ReplaceAll(line, " ", "_")), func(b *testing.B) { benchmark(b, n, line) })
 		}
 	}
@@ -101,7 +110,9 @@ func BenchmarkAdd(b *testing.B) {
 
 // BenchmarkRead reads ranges, and delivers to a group.
 func BenchmarkRead(b *testing.B) {
-	for _, line := range []string{"XRANGE s 500000-0 + COUNT 10", "XREVRANGE s + - COUNT 10", "XREAD COUNT 100 STREAMS s 500000", "XREADGROUP GROUP g ann COUNT 1 STREAMS s >", "XREADGROUP GROUP g ann COUNT 10 STREAMS s 0"} {
+	for _, line := range []string{"XRANGE s 500000-0 + COUNT 10", "XREVRANGE s + - COUNT 10",
+		"XREAD COUNT 100 STREAMS s 500000", "XREADGROUP GROUP g ann COUNT 1 STREAMS s >",
+		"XREADGROUP GROUP g ann COUNT 10 STREAMS s 0"} {
 		b.Run(strings.ReplaceAll(line, " ", "_"), func(b *testing.B) { benchmark(b, 1_000_000, line) })
 	}
 }

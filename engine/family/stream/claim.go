@@ -13,7 +13,8 @@ var (
 	errClaimRetryCount = &protocol.Error{Code: "ERR", Text: "Invalid RETRYCOUNT option argument for XCLAIM"}
 	errAutoClaimIdle   = &protocol.Error{Code: "ERR", Text: "Invalid min-idle-time argument for XAUTOCLAIM"}
 	errAutoClaimCount  = &protocol.Error{Code: "ERR", Text: "COUNT must be > 0"}
-	errAutoClaimMemory = &protocol.Error{Code: "ERR", Text: "Insufficient memory, failed allocating transient memory, COUNT too high."}
+	errAutoClaimMemory = &protocol.Error{Code: "ERR",
+		Text: "Insufficient memory, failed allocating transient memory, COUNT too high."}
 )
 
 // A claiming is a change of hands: of which group, to whom, and what is noted of it.

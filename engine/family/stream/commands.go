@@ -90,7 +90,8 @@ func (h *commands) family() command.Family {
 	return command.Family{Name: "stream", ACL: command.ACLStream, Rows: []command.Spec{
 		{Name: "xack", Arity: -4, Flags: fast, Keys: command.FirstArg(update), Run: h.run(h.ack)},
 		{Name: "xadd", Arity: -5, Flags: write | command.Fast, Keys: addKey, Tips: anyOutput, Run: h.run(h.add)},
-		{Name: "xautoclaim", Arity: -6, Flags: fast, Keys: command.FirstArg(remove), Tips: anyOutput, Run: h.run(h.autoClaim)},
+		{Name: "xautoclaim", Arity: -6, Flags: fast, Keys: command.FirstArg(remove), Tips: anyOutput,
+			Run: h.run(h.autoClaim)},
 		{Name: "xclaim", Arity: -6, Flags: fast, Keys: command.FirstArg(update), Tips: anyOutput, Run: h.run(h.claim)},
 		{Name: "xdel", Arity: -3, Flags: fast, Keys: command.FirstArg(remove), Run: h.run(h.del)},
 		{Name: "xgroup", Arity: -2, Subs: []command.Spec{
@@ -110,8 +111,10 @@ func (h *commands) family() command.Family {
 		{Name: "xlen", Arity: 2, Flags: command.ReadOnly | command.Fast, Keys: command.FirstArg(command.KeyRO), Run: length},
 		{Name: "xpending", Arity: -3, Flags: command.ReadOnly, Keys: command.FirstArg(access), Tips: anyOutput, Run: pending},
 		{Name: "xrange", Arity: -4, Flags: command.ReadOnly, Keys: command.FirstArg(access), Run: xrange},
-		{Name: "xread", Arity: -4, Flags: command.Blocking | command.ReadOnly, Keys: readKeys(1), Run: h.run(h.read), GetKeys: findKeys},
-		{Name: "xreadgroup", Arity: -7, Flags: command.Blocking | command.Write, Keys: readKeys(4), Run: h.run(h.readGroup), GetKeys: findKeys},
+		{Name: "xread", Arity: -4, Flags: command.Blocking | command.ReadOnly, Keys: readKeys(1), Run: h.run(h.read),
+			GetKeys: findKeys},
+		{Name: "xreadgroup", Arity: -7, Flags: command.Blocking | command.Write, Keys: readKeys(4), Run: h.run(h.readGroup),
+			GetKeys: findKeys},
 		{Name: "xrevrange", Arity: -4, Flags: command.ReadOnly, Keys: command.FirstArg(access), Run: revRange},
 		{Name: "xsetid", Arity: -3, Flags: write | command.Fast, Keys: command.FirstArg(update), Run: setID},
 		{Name: "xtrim", Arity: -4, Flags: command.Write, Keys: command.FirstArg(remove), Tips: anyOutput, Run: h.run(h.trim)},

@@ -35,7 +35,8 @@ func (h *commands) deliver(c *command.Context, r *reading, key []byte, after str
 }
 
 // deliverNew answers the entries the group has not read, and notes that they were delivered.
-func deliverNew(c *command.Context, r *reading, key []byte, w *streams.Writer, g *streams.Group, who *streams.Consumer) {
+func deliverNew(c *command.Context, r *reading, key []byte, w *streams.Writer, g *streams.Group,
+	who *streams.Consumer) {
 	mark, n := c.Reply.Mark(), uint64(0)
 	from, _ := g.LastID().Next()
 	var it streams.Iterator
@@ -60,7 +61,8 @@ func deliverNew(c *command.Context, r *reading, key []byte, w *streams.Writer, g
 
 // replyHistory answers what is pending with a consumer, from an ID on, and counts it as delivered again; of entries
 // that are no more it answers the ID and nil.
-func replyHistory(c *command.Context, w *streams.Writer, g *streams.Group, who *streams.Consumer, from streams.ID, count uint64) {
+func replyHistory(c *command.Context, w *streams.Writer, g *streams.Group, who *streams.Consumer,
+	from streams.ID, count uint64) {
 	mark, n := c.Reply.Mark(), uint64(0)
 	var cur streams.PendingCursor
 	var p streams.Pending

@@ -10,7 +10,9 @@ import (
 var (
 	errEntriesRead = &protocol.Error{Code: "ERR", Text: "value for ENTRIESREAD must be positive or -1"}
 	errBusyGroup   = &protocol.Error{Code: "BUSYGROUP", Text: "Consumer Group name already exists"}
-	errMustExist   = &protocol.Error{Code: "ERR", Text: "The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM option to create an empty stream automatically."}
+	errMustExist   = &protocol.Error{Code: "ERR",
+		Text: "The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM " +
+			"option to create an empty stream automatically."}
 )
 
 func errNoSuchGroup(group, key []byte) error {

@@ -14,13 +14,20 @@ var (
 	errTimeout      = &protocol.Error{Code: "ERR", Text: "timeout is not an integer or out of range"}
 	errTimeoutSign  = &protocol.Error{Code: "ERR", Text: "timeout is negative"}
 	errTimeoutRange = &protocol.Error{Code: "ERR", Text: "timeout is out of range"}
-	errGroupOption  = &protocol.Error{Code: "ERR", Text: "The GROUP option is only supported by XREADGROUP. You called XREAD instead."}
-	errNoAckOption  = &protocol.Error{Code: "ERR", Text: "The NOACK option is only supported by XREADGROUP. You called XREAD instead."}
-	errNoGroup      = &protocol.Error{Code: "ERR", Text: "Missing GROUP option for XREADGROUP"}
-	errDollar       = &protocol.Error{Code: "ERR", Text: "The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set."}
-	errPlus         = &protocol.Error{Code: "ERR", Text: "The + ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The + ID would just return an empty result set."}
-	errGreater      = &protocol.Error{Code: "ERR", Text: "The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option."}
-	errLastIsZero   = &protocol.Error{Code: "ERR", Text: "the stream last element ID is 0-0"}
+	errGroupOption  = &protocol.Error{Code: "ERR",
+		Text: "The GROUP option is only supported by XREADGROUP. You called XREAD instead."}
+	errNoAckOption = &protocol.Error{Code: "ERR",
+		Text: "The NOACK option is only supported by XREADGROUP. You called XREAD instead."}
+	errNoGroup = &protocol.Error{Code: "ERR", Text: "Missing GROUP option for XREADGROUP"}
+	errDollar  = &protocol.Error{Code: "ERR",
+		Text: "The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by " +
+			"specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set."}
+	errPlus = &protocol.Error{Code: "ERR",
+		Text: "The + ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by " +
+			"specifying a proper ID, or use the > ID to get new messages. The + ID would just return an empty result set."}
+	errGreater = &protocol.Error{Code: "ERR",
+		Text: "The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option."}
+	errLastIsZero = &protocol.Error{Code: "ERR", Text: "the stream last element ID is 0-0"}
 )
 
 // A reading is what XREAD or XREADGROUP asks for.
@@ -89,7 +96,8 @@ func errUnbalanced(c *command.Context, grouped bool) error {
 	if grouped {
 		symbol = '>'
 	}
-	return protocol.Errorf("ERR", "Unbalanced '%s' list of streams: for each stream key an ID or '%c' must be specified.", c.Spec.Full, symbol)
+	return protocol.Errorf("ERR", "Unbalanced '%s' list of streams: for each stream key an ID or '%c' must be specified.",
+		c.Spec.Full, symbol)
 }
 
 // timeout reads a timeout in ms and makes a deadline of it, 0 for none.
@@ -202,7 +210,8 @@ func (r *reading) after(c *command.Context, key, from []byte) (id streams.ID, er
 		return id, err
 	}
 	if r.grouped && (!v.Exists() || streams.Of(v).Group(r.group) == nil) {
-		return id, protocol.Errorf("NOGROUP", "No such key '%s' or consumer group '%s' in XREADGROUP with GROUP option", key, r.group)
+		return id, protocol.Errorf("NOGROUP", "No such key '%s' or consumer group '%s' in XREADGROUP with GROUP option", key,
+			r.group)
 	}
 	switch {
 	case is(from, "$") && r.grouped:

@@ -30,7 +30,8 @@ func TestEmptyNames(t *testing.T) {
 func TestWaitsEndWithAnError(t *testing.T) {
 	core, _ := newCore(t, defaultNodeEntries)
 	var wait command.Wait
-	c := &command.Context{Space: core.Space, DB: core.Space.DB(0), Now: core.Now(), Core: blocker{core, &wait}, Client: core.Client(2)}
+	c := &command.Context{Space: core.Space, DB: core.Space.DB(0), Now: core.Now(), Core: blocker{core, &wait},
+		Client: core.Client(2)}
 	c.Reply = c.Client.Out
 	c.Args = commandtest.Words("XREAD BLOCK 1 STREAMS s $")
 	c.Args[2] = strconv.AppendInt(nil, math.MaxInt64-c.Now, 10)

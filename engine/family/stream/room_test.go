@@ -25,7 +25,8 @@ func TestRoomIsLetGo(t *testing.T) {
 	}
 	const n = 2 * itemsKept
 	fill(core, "s", n)
-	run(core, fmt.Sprintf("XGROUP CREATE s g 0;XREADGROUP GROUP g ann STREAMS s >;XAUTOCLAIM s g bob 0 0 COUNT %d;XADD s MAXLEN ~ %d * a b", n, n))
+	run(core, fmt.Sprintf("XGROUP CREATE s g 0;XREADGROUP GROUP g ann STREAMS s >;XAUTOCLAIM s g bob 0 0 COUNT %d;XADD "+
+		"s MAXLEN ~ %d * a b", n, n))
 	if cap(h.steps) > itemsKept {
 		t.Errorf("room for %d steps", cap(h.steps))
 	}

@@ -14,15 +14,20 @@ var (
 	errRedirectTwice = &protocol.Error{Code: "ERR", Text: "A client can only redirect to a single other client"}
 	errNoRedirect    = &protocol.Error{Code: "ERR", Text: "The client ID you want redirect to does not exist"}
 	errPrefix        = &protocol.Error{Code: "ERR", Text: "PREFIX option requires BCAST mode to be enabled"}
-	errSwitchBcast   = &protocol.Error{Code: "ERR", Text: "You can't switch BCAST mode on/off before disabling tracking for this client, " +
-		"and then re-enabling it with a different mode."}
+	errSwitchBcast   = &protocol.Error{Code: "ERR",
+		Text: "You can't switch BCAST mode on/off before disabling tracking for this client, " +
+			"and then re-enabling it with a different mode."}
 	errBcastOpt  = &protocol.Error{Code: "ERR", Text: "OPTIN and OPTOUT are not compatible with BCAST"}
 	errBothOpts  = &protocol.Error{Code: "ERR", Text: "You can't specify both OPTIN mode and OPTOUT mode"}
-	errSwitchOpt = &protocol.Error{Code: "ERR", Text: "You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, " +
-		"and then re-enabling it with a different mode."}
-	errNotTracking = &protocol.Error{Code: "ERR", Text: "CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"}
-	errNotOptIn    = &protocol.Error{Code: "ERR", Text: "CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode."}
-	errNotOptOut   = &protocol.Error{Code: "ERR", Text: "CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode."}
+	errSwitchOpt = &protocol.Error{Code: "ERR",
+		Text: "You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, " +
+			"and then re-enabling it with a different mode."}
+	errNotTracking = &protocol.Error{Code: "ERR",
+		Text: "CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"}
+	errNotOptIn = &protocol.Error{Code: "ERR",
+		Text: "CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode."}
+	errNotOptOut = &protocol.Error{Code: "ERR",
+		Text: "CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode."}
 )
 
 // modes are the words of CLIENT TRACKING, and of what CLIENT TRACKINGINFO shows.
@@ -91,7 +96,8 @@ func (t *Tracker) parse(args [][]byte) (o options, err error) {
 
 // check says why the options do not go together, or with what the client has chosen before.
 func (t *Tracker) check(cl *client.Client, o *options) error {
-	bcast, in, out := o.modes&client.TrackingBcast != 0, o.modes&client.TrackingOptIn != 0, o.modes&client.TrackingOptOut != 0
+	bcast, in, out := o.modes&client.TrackingBcast != 0, o.modes&client.TrackingOptIn != 0,
+		o.modes&client.TrackingOptOut != 0
 	switch {
 	case !bcast && len(o.prefixes) > 0:
 		return errPrefix
@@ -110,11 +116,14 @@ func (t *Tracker) check(cl *client.Client, o *options) error {
 	}
 	for i, text := range o.prefixes {
 		if other, is := overlap(mine, string(text)); is {
-			return protocol.Errorf("ERR", "Prefix '%s' overlaps with an existing prefix '%s'. Prefixes for a single client must not overlap.", text, other)
+			return protocol.Errorf("ERR",
+				"Prefix '%s' overlaps with an existing prefix '%s'. Prefixes for a single client must not overlap.", text, other)
 		}
 		for _, other := range o.prefixes[i+1:] {
 			if bytes.HasPrefix(text, other) || bytes.HasPrefix(other, text) {
-				return protocol.Errorf("ERR", "Prefix '%s' overlaps with another provided prefix '%s'. Prefixes for a single client must not overlap.", text, other)
+				return protocol.Errorf("ERR",
+					"Prefix '%s' overlaps with another provided prefix '%s'. Prefixes for a single client must not overlap.", text,
+					other)
 			}
 		}
 	}

@@ -127,7 +127,8 @@ func (t *Tracker) invalidate(key []byte, by *client.Client) {
 	to := t.to[:0]
 	for _, id := range t.ids {
 		cl := t.registry.Get(id)
-		if cl == nil || cl.Flags&(client.Tracking|client.TrackingBcast) != client.Tracking || cl == by && cl.Is(client.TrackingNoLoop) {
+		if cl == nil || cl.Flags&(client.Tracking|client.TrackingBcast) != client.Tracking ||
+			cl == by && cl.Is(client.TrackingNoLoop) {
 			continue
 		}
 		to = append(to, cl)
@@ -198,7 +199,8 @@ func keep(list []*client.Client) []*client.Client {
 func (t *Tracker) lost(cl *client.Client) {
 	cl.Flags |= client.TrackingBroken
 	if cl.Protocol == 3 {
-		t.core.Push(cl, append(strconv.AppendInt([]byte(">2\r\n$21\r\ntracking-redir-broken\r\n:"), cl.Redirect, 10), "\r\n"...))
+		t.core.Push(cl, append(strconv.AppendInt([]byte(">2\r\n$21\r\ntracking-redir-broken\r\n:"), cl.Redirect, 10),
+			"\r\n"...))
 	}
 }
 

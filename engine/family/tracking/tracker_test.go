@@ -53,7 +53,8 @@ func TestWithoutMemoryNothingIsCached(t *testing.T) {
 	tr, d, cl := open(t)
 	tr.short = func() bool { return true }
 	tr.Read(cl, &get, [][]byte{[]byte("get"), []byte("k")})
-	if said := d.take(); len(said) != 1 || said[0] != fmt.Sprintf("%d %q", cl.ID, ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n") {
+	if said := d.take(); len(said) != 1 || said[0] != fmt.Sprintf("%d %q", cl.ID,
+		">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n") {
 		t.Errorf("told %q", said)
 	}
 	if tr.table.Len() != 0 {
@@ -84,7 +85,8 @@ func TestWatchingFollowsTracking(t *testing.T) {
 	}
 	tr.Forget(cl)
 	if cl.Kept != kept || len(tr.prefixes) != 0 || len(tr.lengths) != 0 {
-		t.Errorf("%d bytes kept for %d prefixes of %d lengths that are no more", cl.Kept-kept, len(tr.prefixes), len(tr.lengths))
+		t.Errorf("%d bytes kept for %d prefixes of %d lengths that are no more",
+			cl.Kept-kept, len(tr.prefixes), len(tr.lengths))
 	}
 }
 

@@ -15,7 +15,8 @@ const anywhen = command.NoScript | command.Loading | command.Stale | command.Fas
 func (w *Watches) Family() command.Family {
 	return command.Family{Name: "transactions", ACL: command.ACLTransaction, Rows: []command.Spec{
 		{Name: "discard", Arity: 1, Flags: anywhen, Run: w.discard},
-		{Name: "exec", Arity: 1, Flags: command.NoScript | command.Loading | command.Stale | command.SkipSlowlog, Run: w.exec},
+		{Name: "exec", Arity: 1, Flags: command.NoScript | command.Loading | command.Stale | command.SkipSlowlog,
+			Run: w.exec},
 		{Name: "multi", Arity: 1, Flags: anywhen, Run: multi},
 		{Name: "unwatch", Arity: 1, Flags: anywhen, Run: w.unwatch},
 		{Name: "watch", Arity: -2, Flags: anywhen, Keys: command.EachArg(1, command.KeyRO), Run: w.watch},

@@ -46,7 +46,8 @@ func (w *Watches) check(clients []*client.Client) error {
 		}
 	}
 	if listed != entries || w.space.Watching != entries || w.clients != watching {
-		return fmt.Errorf("tx.W1, tx.W3: %d entries, %d in lists, Watching %d; %d clients, counted %d", entries, listed, w.space.Watching, watching, w.clients)
+		return fmt.Errorf("tx.W1, tx.W3: %d entries, %d in lists, Watching %d; %d clients, counted %d",
+			entries, listed, w.space.Watching, watching, w.clients)
 	}
 	return nil
 }
@@ -83,7 +84,8 @@ func family(whole *command.Whole) command.Family {
 			c.Reply.OK()
 			return nil
 		}},
-		{Name: "del", Arity: 2, Flags: command.Write, Run: func(c *command.Context) error { c.DB.Delete(c.Args[1]); return nil }},
+		{Name: "del", Arity: 2, Flags: command.Write,
+			Run: func(c *command.Context) error { c.DB.Delete(c.Args[1]); return nil }},
 		{Name: "flush", Arity: 1, Run: func(c *command.Context) error { whole.Empty(c.DB); return nil }},
 		{Name: "swap", Arity: 1, Run: func(c *command.Context) error { whole.Swap(c.Space, 0, 1); return nil }},
 		{Name: "fail", Arity: 1, Run: func(c *command.Context) error { c.Reply.OK(); return errExecAlone }},
@@ -218,7 +220,8 @@ func TestAbort(t *testing.T) {
 	core, _ := newCore(t)
 	cl := core.Client(2)
 	core.Do(cl, "MULTI")
-	if got, want := core.Do(cl, "EXEC", "x"), "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command\r\n"; got != want {
+	if got, want := core.Do(cl, "EXEC",
+		"x"), "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command\r\n"; got != want {
 		t.Fatalf("%q, want %q", got, want)
 	}
 	if cl.Is(client.Multi) {

@@ -12,7 +12,8 @@ import (
 )
 
 var (
-	errRandomCount  = &protocol.Error{Code: "ERR", Text: "value is out of range, value must between -9223372036854775807 and 9223372036854775807"}
+	errRandomCount = &protocol.Error{Code: "ERR",
+		Text: "value is out of range, value must between -9223372036854775807 and 9223372036854775807"}
 	errRandomScores = &protocol.Error{Code: "ERR", Text: "value is out of range"}
 )
 

@@ -13,7 +13,8 @@ import (
 )
 
 var (
-	errLimit      = &protocol.Error{Code: "ERR", Text: "syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX"}
+	errLimit = &protocol.Error{Code: "ERR",
+		Text: "syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX"}
 	errWithScores = &protocol.Error{Code: "ERR", Text: "syntax error, WITHSCORES not supported in combination with BYLEX"}
 )
 

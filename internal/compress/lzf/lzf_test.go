@@ -127,7 +127,8 @@ func BenchmarkLZF(b *testing.B) {
 		noise[i] = byte(rng.Uint32())
 	}
 	for name, src := range map[string][]byte{
-		"64": []byte(strings.Repeat("user:1000:", 7)), "4096": []byte(strings.Repeat("{\"id\":12,\"name\":\"x\"},", 200)), "noise": noise,
+		"64": []byte(strings.Repeat("user:1000:", 7)), "4096": []byte(strings.Repeat("{\"id\":12,\"name\":\"x\"},", 200)),
+		"noise": noise,
 	} {
 		var e Compressor
 		dst := make([]byte, len(src)*2)

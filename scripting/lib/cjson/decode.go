@@ -46,7 +46,8 @@ const (
 	tokenError
 )
 
-var tokenNames = [...]string{"T_OBJ_BEGIN", "T_OBJ_END", "T_ARR_BEGIN", "T_ARR_END", "T_STRING", "T_NUMBER", "T_BOOLEAN",
+var tokenNames = [...]string{"T_OBJ_BEGIN", "T_OBJ_END", "T_ARR_BEGIN", "T_ARR_END", "T_STRING",
+	"T_NUMBER", "T_BOOLEAN",
 	"T_NULL", "T_COLON", "T_COMMA", "T_END"}
 
 // A decoder reads text token by token. held is how many values the model has on its stack; only its limit can be seen.
@@ -359,7 +360,8 @@ func (d *decoder) readEscapes(start int) {
 	d.token, d.str = tokenString, unsafe.String(unsafe.SliceData(out), len(out)) // who wants it longer copies it
 }
 
-var unescaped = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 't': '\t', 'n': '\n', 'f': '\f', 'r': '\r', 'u': 'u'}
+var unescaped = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 't': '\t', 'n': '\n', 'f': '\f',
+	'r': '\r', 'u': 'u'}
 
 // scanUnicode reads \uXXXX, or two of them that are a surrogate pair; n is 0 if it is neither.
 func scanUnicode(s string) (r uint32, n int) {

@@ -166,7 +166,8 @@ var escaped = func() (table [256]string) {
 			table[b] = "\\u00" + string([]byte{digits[b>>4], digits[b&15]})
 		}
 	}
-	for b, short := range map[byte]string{'\b': `\b`, '\t': `\t`, '\n': `\n`, '\f': `\f`, '\r': `\r`, '"': `\"`, '\\': `\\`, '/': `\/`} {
+	for b, short := range map[byte]string{'\b': `\b`, '\t': `\t`, '\n': `\n`, '\f': `\f`, '\r': `\r`, '"': `\"`,
+		'\\': `\\`, '/': `\/`} {
 		table[b] = short
 	}
 	return table

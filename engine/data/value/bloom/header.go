@@ -92,8 +92,10 @@ func FromHeader(s *value.Store, header []byte) (memory.Ref, error) {
 	for i := range links {
 		b := rest[i*headerLinkBytes:]
 		l := Link{
-			Bytes: le.Uint64(b), Bits: le.Uint64(b[8:]), Items: le.Uint64(b[16:]), Error: math.Float64frombits(le.Uint64(b[24:])),
-			PerItem: math.Float64frombits(le.Uint64(b[32:])), Hashes: le.Uint32(b[40:]), Capacity: le.Uint64(b[44:]), Power: b[52],
+			Bytes: le.Uint64(b), Bits: le.Uint64(b[8:]), Items: le.Uint64(b[16:]),
+			Error:   math.Float64frombits(le.Uint64(b[24:])),
+			PerItem: math.Float64frombits(le.Uint64(b[32:])), Hashes: le.Uint32(b[40:]),
+			Capacity: le.Uint64(b[44:]), Power: b[52],
 		}
 		if bytes += min(l.Bytes, MaxBytes+1); !l.Sound() || l.Items > math.MaxUint64-items || bytes > MaxBytes {
 			return 0, ErrHeader

@@ -78,8 +78,10 @@ func runModel(t *testing.T, rng *rand.Rand) {
 	before := k.Heap().Used()
 	models := map[string]*model{}
 	params := []bloom.Params{
-		{Error: 0.01, Capacity: 10, Growth: 2}, {Error: 0.001, Capacity: 20_000, Growth: 1}, {Error: 0.3, Capacity: 5, Growth: 1},
-		{Error: 0.01, Capacity: 4_000_000, Growth: 2}, {Error: 0.01, Capacity: 300, Fixed: true}, {Error: 0.01, Capacity: 1 << 30, Growth: 2},
+		{Error: 0.01, Capacity: 10, Growth: 2}, {Error: 0.001, Capacity: 20_000, Growth: 1},
+		{Error: 0.3, Capacity: 5, Growth: 1},
+		{Error: 0.01, Capacity: 4_000_000, Growth: 2}, {Error: 0.01, Capacity: 300, Fixed: true},
+		{Error: 0.01, Capacity: 1 << 30, Growth: 2},
 	}
 	var views []frozen
 	key := func() string { return fmt.Sprint("key", rng.IntN(6)) }
@@ -244,7 +246,8 @@ func TestReadersBesideWrites(t *testing.T) {
 		}()
 		for i := range 3000 {
 			for name := range want {
-				if _, err := bloom.Add(k.DB(0).Edit([]byte(name)), fmt.Appendf(nil, "item %d", rand.Uint64N(1e6)+uint64(i))); err != nil {
+				if _, err := bloom.Add(k.DB(0).Edit([]byte(name)),
+					fmt.Appendf(nil, "item %d", rand.Uint64N(1e6)+uint64(i))); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -286,7 +289,8 @@ func TestFalsePositives(t *testing.T) {
 				// 5 %: the k bits of an item are not quite independent of each other.
 				bound := 0.05*asked*expected + 6*math.Sqrt(asked*expected*(1-expected))
 				if diff := float64(wrong) - asked*expected; math.Abs(diff) > bound {
-					t.Errorf("rate %g, fixed %t, %d items: %d of %d wrong, want %.0f ± %.0f", rate, fixed, capacity, wrong, asked, asked*expected, bound)
+					t.Errorf("rate %g, fixed %t, %d items: %d of %d wrong, want %.0f ± %.0f",
+						rate, fixed, capacity, wrong, asked, asked*expected, bound)
 				}
 				// What was asked for holds but for fixed filters of high rates: more than their capacity of items was tried.
 				if !fixed && expected > rate || expected > 1.3*rate {

@@ -39,9 +39,12 @@ func TestPlan(t *testing.T) {
 		err      error
 	}{
 		{"published: default", 100, 0.005, Exact | Wide, link{capacity: 100, bytes: 144, bits: 1152, hashes: 8}, nil},
-		{"published: 50000", 50_000, 0.0005, Exact | Wide, link{capacity: 50_000, bytes: 98880, bits: 791040, hashes: 11, levels: 1}, nil},
-		{"published: 300 M", 300_000_000, 0.0000005, Exact | Wide, link{capacity: 300_000_000, bytes: 1132420136, bits: 1132420136 * 8, hashes: 21, levels: 3}, nil},
-		{"published: log 33", 33, 0.0000125, CapacityIsLog, link{capacity: 365557102, bytes: 1 << 30, bits: 1 << 33, hashes: 17, power: 33, levels: 2}, nil},
+		{"published: 50000", 50_000, 0.0005, Exact | Wide,
+			link{capacity: 50_000, bytes: 98880, bits: 791040, hashes: 11, levels: 1}, nil},
+		{"published: 300 M", 300_000_000, 0.0000005, Exact | Wide,
+			link{capacity: 300_000_000, bytes: 1132420136, bits: 1132420136 * 8, hashes: 21, levels: 3}, nil},
+		{"published: log 33", 33, 0.0000125, CapacityIsLog,
+			link{capacity: 365557102, bytes: 1 << 30, bits: 1 << 33, hashes: 17, power: 33, levels: 2}, nil},
 		{"a power of two", 6, 0.005, 0, link{capacity: 11, bytes: 16, bits: 128, hashes: 8, power: 7}, nil},
 		{"hardly a bit", 3, 0.9999999999999999, Exact, link{capacity: 3, bytes: 8, bits: 64, hashes: 1}, nil},
 		{"the smallest rate", 1, 5e-324, Exact, link{capacity: 1, bytes: 200, bits: 1600, hashes: 1075}, nil},

@@ -47,7 +47,8 @@ func TestFair(t *testing.T) {
 		want     value.Encoding
 		volatile int
 		limits   hash.Limits
-	}{{value.Listpack, 0, usual}, {value.ListpackEx, 20, usual}, {value.HashTable, 0, hash.Limits{}}, {value.HashTable, 20, hash.Limits{}}, {value.HashTable, 45, hash.Limits{}}} {
+	}{{value.Listpack, 0, usual}, {value.ListpackEx, 20, usual}, {value.HashTable, 0, hash.Limits{}},
+		{value.HashTable, 20, hash.Limits{}}, {value.HashTable, 45, hash.Limits{}}} {
 		_, k := newSpace(t)
 		v := numbered(k, "h", n, c.volatile, c.limits)
 		if v.Encoding() != c.want {
@@ -96,7 +97,8 @@ func TestSampleOfFewThatLive(t *testing.T) {
 	v := numbered(k, "h", n, n-living, hash.Limits{})
 	for want := range living + 3 {
 		looks, found := 0, map[string]bool{}
-		hash.Sample(v, k.Rand(), want, func(deadline int64) bool { looks++; return deadline == 0 }, func(field, _ listpack.Element) { found[string(field.Append(nil))] = true })
+		hash.Sample(v, k.Rand(), want, func(deadline int64) bool { looks++; return deadline == 0 },
+			func(field, _ listpack.Element) { found[string(field.Append(nil))] = true })
 		if len(found) != min(want, living) || looks > 3*n {
 			t.Errorf("%d of %d: %d found, %d looked at", want, living, len(found), looks)
 		}
@@ -125,7 +127,8 @@ func TestScanWhileChanging(t *testing.T) {
 		}
 		seen := map[string]bool{}
 		for cursor, first, i := uint64(0), true, 0; first || cursor != 0; first = false {
-			cursor = hash.Scan(k.DB(0).Peek(key), cursor, 1+rng.IntN(30), func(field, _ listpack.Element, _ int64) { seen[string(field.Append(nil))] = true })
+			cursor = hash.Scan(k.DB(0).Peek(key), cursor, 1+rng.IntN(30),
+				func(field, _ listpack.Element, _ int64) { seen[string(field.Append(nil))] = true })
 			for range rng.IntN(400) {
 				switch i++; { // not for ever: it could grow faster than it is passed
 				case i >= others:

@@ -55,7 +55,8 @@ func newModel(t *testing.T, words int) *model {
 		t.Fatal(err)
 	}
 	t.Cleanup(h.Close)
-	m := &model{t: t, rng: rand.New(rand.NewPCG(seed, 1)), heap: h, now: 1_000_000, words: words, hashes: map[string]fields{}}
+	m := &model{t: t, rng: rand.New(rand.NewPCG(seed, 1)), heap: h, now: 1_000_000, words: words,
+		hashes: map[string]fields{}}
 	m.k = keyspace.New(h, keyspace.Options{Databases: 1, StartMs: m.now, Seed: seed})
 	m.k.SetNow(m.now)
 	m.k.Hooks.FieldExpired = func(_ int, key, field []byte) {
@@ -262,7 +263,8 @@ func (m *model) expire(key []byte, f fields) {
 	for range 1 + m.rng.IntN(8) {
 		field, c, passed := m.word(m.words), hash.Condition(m.rng.IntN(5)), m.rng.IntN(10) == 0
 		was, there := f[string(field)]
-		holds := [...]bool{true, was.deadline == 0, was.deadline != 0, was.deadline != 0 && when > was.deadline, was.deadline == 0 || when < was.deadline}[c]
+		holds := [...]bool{true, was.deadline == 0, was.deadline != 0, was.deadline != 0 && when > was.deadline,
+			was.deadline == 0 || when < was.deadline}[c]
 		want := hash.Done
 		switch {
 		case !there:
@@ -273,7 +275,8 @@ func (m *model) expire(key []byte, f fields) {
 			want = hash.Removed
 		}
 		if got := hash.Expire(e, field, when, c, passed); got != want {
-			m.t.Fatalf("Expire of %q until %d (%+v), condition %d, passed %t gives %d, want %d", field, when, was, c, passed, got, want)
+			m.t.Fatalf("Expire of %q until %d (%+v), condition %d, passed %t gives %d, want %d",
+				field, when, was, c, passed, got, want)
 		}
 		switch want {
 		case hash.Done:
@@ -357,7 +360,8 @@ func (m *model) same(v value.Value, f fields) {
 		m.t.Fatalf("%q has %d fields, Len %d, want %d", v.Key(), n, hash.Len(v), len(f))
 	}
 	for field, x := range f {
-		if val, deadline, ok := hash.Get(v, []byte(field)); !ok || deadline != x.deadline || string(val.Append(nil)) != x.val {
+		if val, deadline, ok := hash.Get(v, []byte(field)); !ok || deadline != x.deadline ||
+			string(val.Append(nil)) != x.val {
 			m.t.Fatalf("%q: Get(%q) is %q until %d, %t; want %+v", v.Key(), field, val.Append(nil), deadline, ok, x)
 		}
 	}

@@ -78,7 +78,8 @@ const sparse = 8
 //
 // Cost: one or, with live, two walks of all fields, without memory; or a draw for each wanted one and a map of those;
 // or, where live says no to most, sparse times as many draws and then two walks.
-func Sample(v value.Value, rng *rand.PCG, n int, live func(deadline int64) bool, yield func(field, val listpack.Element)) {
+func Sample(v value.Value, rng *rand.PCG, n int, live func(deadline int64) bool,
+	yield func(field, val listpack.Element)) {
 	size := Len(v)
 	n = min(n, size)
 	if v.Packed() != nil || n > size/sparse {
@@ -106,7 +107,8 @@ func Sample(v value.Value, rng *rand.PCG, n int, live func(deadline int64) bool,
 
 // sampleRest is Sample of n more from a hashtable, beside those seen already. Which those are says nothing of the
 // others, so that each stays as likely.
-func sampleRest(v value.Value, rng *rand.PCG, n int, live func(deadline int64) bool, seen map[memory.Ref]struct{}, yield func(field, val listpack.Element)) {
+func sampleRest(v value.Value, rng *rand.PCG, n int, live func(deadline int64) bool, seen map[memory.Ref]struct{},
+	yield func(field, val listpack.Element)) {
 	walk := func(f func(ref memory.Ref) bool) {
 		table.Walk(rootAt(v.Root()).fields.Root(), 0, ^uint64(0), nil, func(ref memory.Ref) bool {
 			if _, again := seen[ref]; again || !live(table.FieldDeadline(ref)) {
@@ -127,7 +129,8 @@ func sampleRest(v value.Value, rng *rand.PCG, n int, live func(deadline int64) b
 	})
 }
 
-func sampleWalking(v value.Value, rng *rand.PCG, n int, live func(deadline int64) bool, yield func(field, val listpack.Element)) {
+func sampleWalking(v value.Value, rng *rand.PCG, n int, live func(deadline int64) bool,
+	yield func(field, val listpack.Element)) {
 	left := Len(v)
 	if live != nil {
 		left = 0

@@ -9,7 +9,8 @@ import (
 // had a deadline and has lost it, so that Least may be another.
 func Set(e *value.Edit, field, val []byte, keep bool, l Limits) (created, freed bool) {
 	if lp := e.Packed(); lp != nil {
-		if len(field) > l.Value || len(val) > l.Value || len(lp)+len(field)+len(val)+3*listpack.MaxOverhead > listpack.MaxBytes {
+		if len(field) > l.Value || len(val) > l.Value ||
+			len(lp)+len(field)+len(val)+3*listpack.MaxOverhead > listpack.MaxBytes {
 			Convert(e)
 		} else {
 			created, freed = setPacked(e, lp, field, val, keep)

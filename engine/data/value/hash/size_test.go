@@ -63,7 +63,8 @@ func TestMemory(t *testing.T) {
 		if each > 60 {
 			t.Errorf("%.1f bytes a field", each)
 		}
-		if cost := float64(k.MemoryUsage(k.DB(0).Peek([]byte("hash")), 5)) / float64(large); cost < each*0.8 || cost > each*1.2 {
+		if cost := float64(k.MemoryUsage(k.DB(0).Peek([]byte("hash")), 5)) / float64(large); cost < each*0.8 ||
+			cost > each*1.2 {
 			t.Errorf("MEMORY USAGE says %.1f bytes a field, it is %.1f", cost, each)
 		}
 	})

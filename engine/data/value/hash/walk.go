@@ -42,7 +42,8 @@ func allPacked(lp []byte, ex bool, yield func(field, val listpack.Element, deadl
 
 // Scan passes about count fields from cursor on, as All does, and returns the cursor to go on from; 0 begins and ends.
 // A packed hash is passed as a whole. A field that is there from the first call to the last is passed at least once.
-func Scan(v value.Value, cursor uint64, count int, yield func(field, val listpack.Element, deadline int64)) (next uint64) {
+func Scan(v value.Value, cursor uint64, count int,
+	yield func(field, val listpack.Element, deadline int64)) (next uint64) {
 	if lp := v.Packed(); lp != nil {
 		allPacked(lp, per(v.Encoding()) == 3, func(field, val listpack.Element, deadline int64) bool {
 			yield(field, val, deadline)

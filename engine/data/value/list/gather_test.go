@@ -18,7 +18,8 @@ func TestGatherer(t *testing.T) {
 	for round := range 300 {
 		k, _ := open(t)
 		db := k.DB(0)
-		limits := list.Limits{Fill: []int{-2, -1, -5, 0, 1, 3, 128, 100_000}[rng.IntN(8)], Plain: []int{0, 0, 50, 1 << 20}[rng.IntN(4)]}
+		limits := list.Limits{Fill: []int{-2, -1, -5, 0, 1, 3, 128, 100_000}[rng.IntN(8)],
+			Plain: []int{0, 0, 50, 1 << 20}[rng.IntN(4)]}
 		g := list.Gather(limits)
 		pushed := list.NewBuilder(k.Store(), limits)
 		for i := range 1 + rng.IntN([]int{1, 5, 300, 3000}[rng.IntN(4)]) {
@@ -47,7 +48,8 @@ func TestGatherer(t *testing.T) {
 		}
 		got := db.Lookup([]byte("gathered"))
 		whole := pieces(want)
-		if one := len(whole) == 1 && whole[0][0] == 'l' && limits.Whole(len(whole[0])-1, g.Len()); one != (encoding == value.Listpack) {
+		if one := len(whole) == 1 && whole[0][0] == 'l' &&
+			limits.Whole(len(whole[0])-1, g.Len()); one != (encoding == value.Listpack) {
 			t.Fatalf("round %d, %+v: %v of %d pieces", round, limits, encoding, len(whole))
 		}
 		if got, want := pieces(got), pieces(want); !slices.Equal(got, want) {

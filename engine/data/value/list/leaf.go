@@ -211,7 +211,8 @@ func spliceIn(ref memory.Ref, s listpack.Splice) []byte {
 	*leafWord(ref) = uint64(to)
 	lp := block[to : to+size]
 	listpack.SetHeader(lp, size, s.Count)
-	invariant.That(listpack.Bytes(lp) == len(lp) && behind >= 0, "leaf of %d bytes after a splice, want %d", listpack.Bytes(lp), len(lp))
+	invariant.That(listpack.Bytes(lp) == len(lp) && behind >= 0,
+		"leaf of %d bytes after a splice, want %d", listpack.Bytes(lp), len(lp))
 	return lp
 }
 
@@ -225,7 +226,8 @@ func (t *nodes) settle(p *tree.Path) {
 		return
 	}
 	lp := packedAt(ref)
-	if room := memory.UsableSize(ref); memory.GoodSize(leafHeader+len(lp)) < room-room/8 && *memory.Word(ref) > t.store.Heap.Frozen() {
+	if room := memory.UsableSize(ref); memory.GoodSize(leafHeader+len(lp)) < room-room/8 &&
+		*memory.Word(ref) > t.store.Heap.Frozen() {
 		dup, to := t.newPacked(len(lp), 0, Tail)
 		copy(to, lp)
 		t.SetLeaf(p, dup, t.CountOf(p), tree.Key{})

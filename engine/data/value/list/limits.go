@@ -12,7 +12,8 @@ type Settings struct {
 // Rows are the settings as CONFIG knows them.
 func (s *Settings) Rows() []setting.Row {
 	return []setting.Row{
-		setting.NewInt("list-max-listpack-size", &s.Size, -2, setting.Between(-1<<31, 1<<31-1), setting.Also("list-max-ziplist-size")),
+		setting.NewInt("list-max-listpack-size", &s.Size, -2, setting.Between(-1<<31, 1<<31-1),
+			setting.Also("list-max-ziplist-size")),
 		setting.NewInt("list-compress-depth", &s.Depth, 0, setting.Between(0, 1<<31-1)),
 	}
 }

@@ -86,7 +86,8 @@ type changes struct {
 func open(e *value.Edit, l Limits) nodes {
 	r := rootAt(e.Root())
 	l.Fill = int(r.fill) // list.I3
-	return nodes{Blocks: tree.OpenBlocks(e.Heap(), value.KindTree, r.nodes, e.Wide()), root: r, store: e.Store(), limits: l}
+	return nodes{Blocks: tree.OpenBlocks(e.Heap(), value.KindTree, r.nodes, e.Wide()), root: r,
+		store: e.Store(), limits: l}
 }
 
 func (t *nodes) close() {

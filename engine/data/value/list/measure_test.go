@@ -17,7 +17,8 @@ func TestMeasure(t *testing.T) {
 		name        string
 		first, last []byte
 		n           int
-	}{{"alike", small, small, 200_000}, {"a large head", large, small, 200_000}, {"both ends", large, large, 200_000}, {"large ones", large, large, 0}} {
+	}{{"alike", small, small, 200_000}, {"a large head", large, small, 200_000}, {"both ends", large, large, 200_000},
+		{"large ones", large, large, 0}} {
 		k, h := open(t)
 		empty := h.Used()
 		b := list.NewBuilder(k.Store(), list.Limits{Fill: -2})

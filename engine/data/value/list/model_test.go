@@ -58,7 +58,8 @@ type view struct {
 }
 
 func TestModel(t *testing.T) {
-	for _, l := range []list.Limits{{Fill: -2}, {Fill: -1, Plain: 300}, {Fill: 4}, {Fill: 100}, {Fill: 0}, {Fill: 5, Plain: 1}, {Fill: -3},
+	for _, l := range []list.Limits{{Fill: -2}, {Fill: -1, Plain: 300}, {Fill: 4}, {Fill: 100}, {Fill: 0},
+		{Fill: 5, Plain: 1}, {Fill: -3},
 		{Fill: -2, Depth: 1}, {Fill: 4, Depth: 2}, {Fill: -1, Plain: 300, Depth: 1}, {Fill: 5, Plain: 100, Depth: 3}} {
 		t.Run(fmt.Sprintf("%+v", l), func(t *testing.T) {
 			k, h := open(t)
@@ -376,7 +377,8 @@ func (m *model) find(v value.Value, want []string) {
 				found = append(found, i)
 			}
 			if !slices.Equal(found, expected) {
-				m.t.Errorf("%q among %d of %d elements, from the tail: %v: found %v, want %v", text, most, len(want), from, found, expected)
+				m.t.Errorf("%q among %d of %d elements, from the tail: %v: found %v, want %v",
+					text, most, len(want), from, found, expected)
 			}
 		}
 	}

@@ -95,7 +95,8 @@ func (t *nodes) removeIn(p *tree.Path, text []byte, from End, most int) (n int, 
 // stay.
 func choose(lp, text []byte, from End, most int) (n, skip int) {
 	found := 0
-	for at := listpack.Find(lp, listpack.First(lp), text, 0); at != 0; at = listpack.Find(lp, listpack.Next(lp, at), text, 0) {
+	for at := listpack.Find(lp, listpack.First(lp), text, 0); at != 0; at = listpack.Find(lp,
+		listpack.Next(lp, at), text, 0) {
 		if found++; from == Head && found == most {
 			break
 		}

@@ -32,7 +32,8 @@ func destroy(r *memory.Returner, ref memory.Ref, budget int) (rest memory.Ref, s
 
 func measure(ref memory.Ref) int64 {
 	r := rootAt(ref)
-	return rootBytes + r.nodes.Estimate(int(r.depth), func(leaf memory.Ref) int { return memory.UsableSize(leaf) + nodeShare })
+	return rootBytes + r.nodes.Estimate(int(r.depth),
+		func(leaf memory.Ref) int { return memory.UsableSize(leaf) + nodeShare })
 }
 
 func cost(ref memory.Ref, samples int) int {

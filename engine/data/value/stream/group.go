@@ -110,7 +110,8 @@ func prefixOf(name []byte) uint64 {
 
 // lookUp puts c at the record of name and returns the block; 0 if there is none.
 func lookUp(s *tree.State, c *tree.Cursor, name []byte) memory.Ref {
-	if !s.Find(c, tree.Probe{Word0: prefixOf(name), Tie: func(word1 uint64) int { return bytes.Compare(name, nameOf(memory.Ref(word1))) }}) {
+	if !s.Find(c, tree.Probe{Word0: prefixOf(name),
+		Tie: func(word1 uint64) int { return bytes.Compare(name, nameOf(memory.Ref(word1))) }}) {
 		return 0
 	}
 	return memory.Ref(c.Record()[1])
@@ -125,7 +126,8 @@ func (w *Writer) directory(s tree.State) tree.Records {
 func (w *Writer) enter(s *tree.State, ref memory.Ref) {
 	name := nameOf(ref)
 	t := w.directory(*s)
-	t.Insert([]uint64{prefixOf(name), uint64(ref)}, func(word1 uint64) int { return bytes.Compare(name, nameOf(memory.Ref(word1))) })
+	t.Insert([]uint64{prefixOf(name), uint64(ref)},
+		func(word1 uint64) int { return bytes.Compare(name, nameOf(memory.Ref(word1))) })
 	*s = t.State
 }
 

@@ -152,7 +152,8 @@ func newModel(t *testing.T, large int) *model {
 	}
 	t.Cleanup(h.Close)
 	k := keyspace.New(h, keyspace.Options{Databases: 1, StartMs: 1000, Seed: seed})
-	m := &model{t: t, rng: rand.New(rand.NewPCG(seed, 1)), k: k, db: k.DB(0), now: 1000, want: map[string]*plain{}, large: large}
+	m := &model{t: t, rng: rand.New(rand.NewPCG(seed, 1)), k: k, db: k.DB(0), now: 1000,
+		want: map[string]*plain{}, large: large}
 	k.SetNow(m.now)
 	return m
 }

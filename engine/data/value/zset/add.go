@@ -67,7 +67,8 @@ func Add(e *value.Edit, score float64, member []byte, f Flags, l Limits) (out Ou
 		if f&OnlyOld != 0 {
 			return Refused, score
 		}
-		if listpack.Count(lp)/2+1 <= l.Entries && len(member) <= l.Value && len(lp)+len(member)+2*listpack.MaxOverhead+scoreMax < listpack.MaxBytes {
+		if listpack.Count(lp)/2+1 <= l.Entries && len(member) <= l.Value &&
+			len(lp)+len(member)+2*listpack.MaxOverhead+scoreMax < listpack.MaxBytes {
 			insertPacked(e, score, member)
 			return Added, score
 		}

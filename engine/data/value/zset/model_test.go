@@ -72,7 +72,8 @@ func newModel(t *testing.T, pool int) *model {
 	}
 	t.Cleanup(heap.Close)
 	return &model{
-		t: t, rng: rand.New(rand.NewPCG(seed, 0)), heap: heap, k: keyspace.New(heap, keyspace.Options{Databases: 1, Seed: seed}),
+		t: t, rng: rand.New(rand.NewPCG(seed, 0)), heap: heap,
+		k:    keyspace.New(heap, keyspace.Options{Databases: 1, Seed: seed}),
 		keys: map[string]scores{}, limits: zset.Limits{Entries: 24, Value: 20}, pool: pool,
 	}
 }
@@ -124,7 +125,8 @@ func (m *model) add(key string) {
 	for range 1 + m.rng.IntN(12) {
 		name, score, flags := m.name(), m.score(), zset.Flags(0)
 		if m.rng.IntN(3) == 0 {
-			flags = []zset.Flags{zset.OnlyNew, zset.OnlyOld, zset.OnlyGreater, zset.OnlyLess, zset.Increment, zset.Increment | zset.OnlyGreater}[m.rng.IntN(6)]
+			flags = []zset.Flags{zset.OnlyNew, zset.OnlyOld, zset.OnlyGreater, zset.OnlyLess, zset.Increment,
+				zset.Increment | zset.OnlyGreater}[m.rng.IntN(6)]
 		}
 		if len(s) == 0 {
 			flags &^= zset.OnlyOld
@@ -522,7 +524,9 @@ func TestScan(t *testing.T) {
 	}
 	cursor := uint64(0)
 	for {
-		cursor = zset.Scan(e.Value(), cursor, 10, func(x listpack.Element, score float64) { delete(want, string(x.Append(nil))) })
+		cursor = zset.Scan(e.Value(), cursor, 10, func(x listpack.Element, score float64) {
+			delete(want, string(x.Append(nil)))
+		})
 		zset.Add(e, m.score(), []byte(m.name()), 0, m.limits)
 		if cursor == 0 {
 			break

@@ -72,7 +72,8 @@ func (s *Settings) Limits() Limits { return Limits{int(s.entries.Get()), int(s.v
 
 // Holds says whether so many members, the longest of them of that many bytes, may be a listpack.
 func (l Limits) Holds(members, longest int) bool {
-	return members <= l.Entries && longest <= l.Value && members*(longest+listpack.MaxOverhead+scoreMax) < listpack.MaxBytes
+	return members <= l.Entries && longest <= l.Value &&
+		members*(longest+listpack.MaxOverhead+scoreMax) < listpack.MaxBytes
 }
 
 // Len is the number of members.
@@ -107,7 +108,8 @@ type handle struct {
 func open(e *value.Edit) handle {
 	r := rootAt(e.Root())
 	h, wide := e.Heap(), e.Wide()
-	return handle{r, table.Open(h, table.Scored, &r.members, wide), tree.OpenRecords(h, value.KindTree, r.order, recordBytes, wide), h}
+	return handle{r, table.Open(h, table.Scored, &r.members, wide),
+		tree.OpenRecords(h, value.KindTree, r.order, recordBytes, wide), h}
 }
 
 // save keeps what has become of it (table.O1).

@@ -1,0 +1,153 @@
+package aof
+
+import (
+	"context"
+	"errors"
+	"io"
+	"path/filepath"
+	"time"
+
+	"spindle/bgsave"
+	"spindle/engine/data/keyspace"
+	"spindle/internal/disk"
+	"spindle/internal/reason"
+)
+
+// A log begins in four steps, before the first turn that others see: ReadManifest, Claim, Load, Open.
+
+// Open begins a log at start, when what found says has been loaded. It makes the files that are missing.
+//
+// It is called before the first turn that others see. Errors: the system's, logged.
+func (l *Log) Open(found Loaded) error {
+	w, f := l.w, l.folder
+	w.manifest = found.manifest
+	m := found.manifest.clone()
+	if err := f.disk.Mkdir(f.dir, 0o755); err != nil {
+		l.parts.Log.Warning("Can't open or create append-only dir %s: %s", filepath.Base(f.dir), reason.Of(err))
+		return ErrLoad
+	}
+	if f.exists(f.path(f.temporaryIncr())) {
+		_ = f.disk.Remove(f.path(f.temporaryIncr()))
+	}
+	changed := false
+	if m.empty() {
+		if err := l.firstBase(m); err != nil {
+			return ErrLoad
+		}
+		changed = true
+	}
+	name, fresh := "", false
+	if n := len(m.incrs); n > 0 {
+		name = m.incrs[n-1].name
+		l.parts.Log.Notice("Opening AOF incr file %s on server start", name)
+	} else {
+		incr := f.nextIncr(m)
+		name, changed, fresh = incr.name, true, true
+		m.incrs, m.incrSeq = []part{incr}, incr.seq
+		l.parts.Log.Notice("Creating AOF incr file %s on server start", name)
+	}
+	file, err := w.openIncr(name, fresh)
+	if err == nil && changed {
+		err = f.write(m)
+	}
+	if err != nil {
+		l.parts.Log.Warning("Can't open the append-only file %s: %s", name, reason.Of(err))
+		return ErrLoad
+	}
+	size, err := f.disk.Size(f.path(name))
+	if err != nil {
+		l.parts.Log.Warning("Can't open the append-only file %s: %s", name, reason.Of(err))
+		return ErrLoad
+	}
+	w.file, w.manifest, w.size = file, m, size
+	l.rw.old, l.rw.base = found.size, found.baseSize
+	l.state = on
+	w.do(0, w.removeHistory)
+	l.parts.Core.Do(l.attach)
+	return nil
+}
+
+// firstBase makes the base of a data set that had no log.
+func (l *Log) firstBase(m *manifest) (err error) {
+	rdb := l.set.Preamble.Get()
+	m.baseSeq++
+	base := part{l.folder.baseName(m.baseSeq, rdb), m.baseSeq}
+	l.parts.Log.Notice("Creating AOF base file %s on server start", base.name)
+	var view *keyspace.View
+	var o bgsave.Options
+	l.parts.Core.Do(func() { o, view = l.parts.Base(), l.parts.Core.Freeze() })
+	defer view.Close()
+	l.warnOfReaders(o.Header)
+	o.Header.AOFBase = true
+	file := bgsave.FileOptions{Path: l.folder.path(base.name), Temp: l.folder.rewriteTemporary(), Disk: l.folder.disk, Log: l.parts.Log}
+	if rdb {
+		_, err = bgsave.SaveFile(context.Background(), view, file, o)
+	} else {
+		_, err = bgsave.WriteFile(context.Background(), file, func(w io.Writer) error {
+			return writeCommands(context.Background(), w, view, o, l.set.Timestamps.Get(), l.parts.Now().Unix())
+		})
+	}
+	m.base = &base
+	return err
+}
+
+// There says whether there was a log.
+func (l Loaded) There() bool { return l.there }
+
+// Claim takes the log's files for this process. A server that ends may still have them for an instant: patience is how
+// long they are waited for. Turn only if that is 0.
+//
+// Errors: disk.ErrLocked; the system's. They are logged.
+func (l *Log) Claim(patience time.Duration) error { return l.claim(l.folder, patience) }
+
+func (l *Log) claim(f *folder, patience time.Duration) error {
+	end := l.parts.Now().Add(patience)
+	err := f.claim()
+	for errors.Is(err, disk.ErrLocked) && l.parts.Now().Before(end) {
+		time.Sleep(10 * time.Millisecond)
+		err = f.claim()
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, disk.ErrLocked):
+		l.parts.Log.Warning("The append-only file %s is another server's, which runs: it holds %s. "+
+			"Two servers cannot write to one log.", f.name, f.lockPath())
+	default:
+		l.parts.Log.Warning("Can't open or create append-only dir %s: %s", filepath.Base(f.dir), reason.Of(err))
+	}
+	return err
+}
+
+// ReadManifest reads the manifest at start, whether the log is on or not.
+//
+// Errors: ErrLoad, logged.
+func (l *Log) ReadManifest() error {
+	m, err := l.folder.read()
+	if err != nil {
+		complainOfManifest(l.parts.Log, l.folder.manifestPath(), err)
+		return ErrLoad
+	}
+	l.w.manifest = m
+	return nil
+}
+
+// Load reads the log's files into the data set: at start, behind ReadManifest, and for DEBUG LOADAOF behind Flush.
+//
+// Errors: ErrLoad, logged; the context's cause.
+func (l *Log) Load(ctx context.Context, to Target) (Loaded, error) {
+	r := &load{ctx: ctx, folder: l.folder, settings: l.set, log: l.parts.Log, to: to}
+	if l.state == off {
+		old := l.folder.name
+		done, err := l.folder.upgrade(l.w.manifest)
+		if err != nil {
+			l.parts.Log.Warning("Can't take the old AOF file %s over into the folder %s: %s", old, l.folder.dir, reason.Of(err))
+			return Loaded{}, ErrLoad
+		}
+		if done {
+			l.parts.Log.Notice("Successfully migrated an old-style AOF configuration (%s) into the AOF directory (%s).",
+				old, filepath.Base(l.folder.dir))
+		}
+	}
+	return r.files(l.w.manifest)
+}

@@ -1,0 +1,27 @@
+package server
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+// TestConsoleWaitsForTheDisk: a reply of the console's leaves no sooner than that of a client whose turn is held back.
+func TestConsoleWaitsForTheDisk(t *testing.T) {
+	in := assembled(t)
+	in.gate.Shut(0)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if _, err := in.consultAs("default", [][]byte{[]byte("GET"), []byte("k")}); err != nil {
+			t.Error(err)
+		}
+	}()
+	select {
+	case <-done:
+		t.Error("the reply has left")
+	case <-time.After(50 * time.Millisecond):
+	}
+	in.gate.Open(math.MaxUint64)
+	<-done
+}
