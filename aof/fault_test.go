@@ -269,7 +269,7 @@ func TestSwitch(t *testing.T) {
 	d := faulty.New(1)
 	s := newServer(t, d)
 	s.step(1)
-	s.Do(func() { s.aof.TurnOn(".") })
+	s.Do(func() { s.aof.TurnOn() })
 	s.step(2)
 	s.waitFor("the first rewrite", func() bool { return s.aof.state == on })
 	s.step(3)
@@ -283,7 +283,7 @@ func TestSwitch(t *testing.T) {
 	if n := again(t, d); n != 3 {
 		t.Errorf("%d steps are in the log", n)
 	}
-	s.Do(func() { s.aof.TurnOn(".") })
+	s.Do(func() { s.aof.TurnOn() })
 	s.waitFor("the first rewrite", func() bool { return s.aof.state == on })
 	if n := again(t, d); n != 4 {
 		t.Errorf("%d steps are in the log", n)
@@ -445,7 +445,7 @@ func TestNameOfHistory(t *testing.T) {
 				}
 			} else {
 				s.step(1)
-				s.Do(func() { s.aof.TurnOn(".") })
+				s.Do(func() { s.aof.TurnOn() })
 			}
 			s.waitFor("the log", func() bool { return s.aof.state == on })
 			s.step(2)
@@ -468,10 +468,10 @@ func TestSwitchedTwice(t *testing.T) {
 		}
 	}
 	s.Do(func() { // in one turn: the freeze of each waits for its end
-		s.aof.TurnOn(".")
+		s.aof.TurnOn()
 		prepared()
 		s.aof.TurnOff()
-		s.aof.TurnOn(".")
+		s.aof.TurnOn()
 		prepared()
 	})
 	s.waitFor("the first rewrite", func() bool { return s.aof.state == on })

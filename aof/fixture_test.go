@@ -89,7 +89,7 @@ func newServer(t testing.TB, d disk.System) *server {
 		Space: s.space, Clients: client.NewRegistry(), Settings: settings, Common: common, Whole: &command.Whole{},
 	})
 	s.aof = NewLog(Parts{
-		Core: s.Core, Settings: s.set, Log: logging.New(s), Disk: d, Gate: s.gate,
+		Core: s.Core, Settings: s.set, Log: logging.New(s), Disk: d, Gate: s.gate, Dir: func() string { return "." },
 		Fatal: func() {
 			s.fatal.Store(true)
 			runtime.Goexit()
@@ -116,7 +116,7 @@ func newServer(t testing.TB, d disk.System) *server {
 	s.SetCatalogue(rows)
 	s.SetHooks(engine.Hooks{Wrote: s.aof.Wrote})
 	s.AddOwnBarriers()
-	s.aof.Locate(".")
+	s.aof.Locate()
 	session, _ := s.Open(socket{})
 	s.cl = session.(*client.Client)
 	t.Cleanup(func() {

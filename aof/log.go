@@ -20,6 +20,7 @@ type Parts struct {
 	Settings *Settings
 	Log      *logging.Logger
 	Disk     disk.System    // nil: the operating system's
+	Dir      func() string  // the server's folder, as it is now
 	Gate     *protocol.Gate // what holds replies back until the disk has their effects
 	// Fatal ends the process: under appendfsync always nothing may be promised any more. The log has said why.
 	Fatal func()
@@ -94,8 +95,9 @@ func NewLog(p Parts) *Log {
 	return l
 }
 
-// Locate says where the log lies: dir is the server's folder. While the log is off.
-func (l *Log) Locate(dir string) {
+// Locate has the log lie in the server's folder. While the log is off.
+func (l *Log) Locate() {
+	dir := l.parts.Dir()
 	name, path := l.set.FileName.Get(), filepath.Join(dir, l.set.DirName.Get())
 	if l.folder.lies(dir, path, name) {
 		return
@@ -334,7 +336,7 @@ func (l *Log) detach() {
 // TurnOn is CONFIG SET appendonly yes: a rewrite begins, at once or as soon as it may.
 //
 // Errors: those of Claim.
-func (l *Log) TurnOn(dir string) error {
+func (l *Log) TurnOn() error {
 	if l.state != off {
 		return nil
 	}
@@ -343,7 +345,7 @@ func (l *Log) TurnOn(dir string) error {
 			"Stopping background AOF and starting a rewrite now.")
 		l.abortRewrite("")
 	}
-	l.Locate(dir)
+	l.Locate()
 	if err := l.Claim(0); err != nil {
 		return err
 	}

@@ -151,6 +151,9 @@ func (l *Log) limited(now time.Time) bool {
 
 // startRewrite begins a rewrite: the writer makes the file for what is to come.
 func (l *Log) startRewrite() {
+	if l.state == off {
+		l.Locate()
+	}
 	j := &rewriting{began: l.parts.Now(), first: l.state == waiting, idle: l.state == off, gone: make(chan struct{})}
 	j.ctx, j.cancel = context.WithCancelCause(context.Background())
 	l.rw.job, l.rw.scheduled = j, false

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"slices"
 	"time"
 
 	"spindle/aof"
@@ -21,7 +22,7 @@ func (in *instance) joinLog() {
 	in.gate = protocol.NewGate()
 	in.aof = aof.NewLog(aof.Parts{
 		Core: in.core, Settings: &in.aofSettings, Log: in.log, Gate: in.gate,
-		Fatal:   func() { os.Exit(1) },
+		Dir: workingDir, Fatal: func() { os.Exit(1) },
 		Base:    in.baseOptions,
 		Saving:  func() bool { return in.scheduler.InProgress() },
 		Changed: func() { in.stopWrites() },
@@ -56,7 +57,7 @@ func (in *instance) wrote(cl *client.Client) {
 // switchLog is CONFIG SET appendonly.
 func (in *instance) switchLog() error {
 	if in.aofSettings.On.Get() {
-		if in.aof.TurnOn(workingDir()) != nil {
+		if in.aof.TurnOn() != nil {
 			return errTurnOn
 		}
 	} else {
@@ -78,6 +79,11 @@ func workingDir() string {
 	return dir
 }
 
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
 // logTarget is how a log is loaded. A nil turn says that the caller holds one.
 func (in *instance) logTarget(turn func(f func())) aof.Target {
 	t := aof.Target{Replay: in.core.Replay, CanReplay: in.core.CanReplay, Turn: turn, Options: in.loadOptions}
@@ -97,16 +103,15 @@ func (in *instance) logTarget(turn func(f func())) aof.Target {
 // Errors: context.Canceled, when a shutdown was asked for; errLogged. The server stays in the loading state then: what
 // is here is a part of the data set, which nobody may read, add to or save until the process has ended.
 func (in *instance) load() error {
-	in.aof.Locate(workingDir())
+	in.aof.Locate()
 	if err := in.aof.ReadManifest(); err != nil {
 		return errLogged
 	}
-	path := in.save.FileName.Get()
-	read := in.loadSnapshot
+	paths, read := []string{in.save.FileName.Get()}, in.loadSnapshot
 	if in.aofSettings.On.Get() {
-		path, read = in.aof.Path(), in.loadLog
+		paths, read = []string{in.aof.Path(), in.aofSettings.FileName.Get()}, in.loadLog // of before 7.0, the latter
 	}
-	if _, err := os.Stat(path); err == nil {
+	if slices.ContainsFunc(paths, exists) {
 		in.reactor.Serve()
 	} else {
 		defer in.reactor.Serve()
