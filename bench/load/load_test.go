@@ -439,9 +439,11 @@ func TestListenersAreWaitedFor(t *testing.T) {
 		ListenTo: []string{"LISTEN"},
 		Prelude:  [][]string{{"HELLO", "3"}}, Mix: []Command{Request("PUBLISH", "{key}")}}
 	r, err := Run(spec)
+	f.mu.Lock()
 	if err != nil || r.Requests != 401 || len(listeners) != 7 || f.requests != 401+2 {
 		t.Errorf("%+v, %v; %d listeners, %d requests", r, err, len(listeners), f.requests)
 	}
+	f.mu.Unlock()
 	spec.Rate = 10
 	if _, err := Run(spec); err == nil {
 		t.Error("listeners in an open loop")
