@@ -59,11 +59,13 @@ func (l *Log) Open(found Loaded) error {
 		l.parts.Log.Warning("Can't open the append-only file %s: %s", name, reason.Of(err))
 		return ErrLoad
 	}
-	w.file, w.manifest, w.size = file, m, size
-	l.rw.old, l.rw.base = found.size, found.baseSize
-	l.state = on
-	w.do(0, w.removeHistory)
-	l.parts.Core.Do(l.attach)
+	l.parts.Core.Do(func() { // ticks look at it
+		w.file, w.manifest, w.size = file, m, size
+		l.rw.old, l.rw.base = found.size, found.baseSize
+		l.state = on
+		w.do(0, w.removeHistory)
+		l.attach()
+	})
 	return nil
 }
 

@@ -88,11 +88,14 @@ func exists(path string) bool {
 func (in *instance) logTarget(turn func(f func())) aof.Target {
 	t := aof.Target{Replay: in.core.Replay, CanReplay: in.core.CanReplay, Turn: turn, Options: in.loadOptions}
 	t.Into = func() bgsave.Inserter {
-		into := &bgsave.Into{Space: in.space, Turn: turn, Functions: in.restoreLibrary}
-		if turn == nil {
-			into.Functions = func(source []byte) error { return in.scripts.Restore(source, false) }
+		if turn != nil {
+			return &bgsave.Into{Space: in.space, Turn: turn, Functions: in.restoreLibrary}
 		}
-		return into
+		held := in.core.OnBehalf() // the load of a base has two goroutines
+		return &bgsave.Into{Space: in.space, Turn: held, Functions: func(source []byte) (err error) {
+			held(func() { err = in.scripts.Restore(source, false) })
+			return err
+		}}
 	}
 	return t
 }
