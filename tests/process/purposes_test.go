@@ -33,7 +33,9 @@ func TestMemoryByPurpose(t *testing.T) {
 		}
 		left := figure("memory_purpose_unaccounted")
 		t.Logf("%s: rss %d, unaccounted %d (%.1f %%)", when, rss, left, 100*float64(left)/float64(rss))
-		if len(parts) < 15 || max(left, -left)*20 > rss || max(sum-rss, rss-sum) > 4<<20 {
+		// The race detector keeps memory of its own, which nobody can account for.
+		known := testkit.Race || max(left, -left)*20 <= rss
+		if len(parts) < 15 || !known || max(sum-rss, rss-sum) > 4<<20 {
 			t.Errorf("%s: rss %d, sum %d, unaccounted %d: %v", when, rss, sum, left, parts)
 		}
 	}
