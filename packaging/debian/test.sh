@@ -10,16 +10,16 @@ suite=bookworm
 port=6379
 
 if [ "${2-}" != --inside ]; then
-	work=$(mktemp -d)
-	trap 'rm -rf --one-file-system "$work"' EXIT
+	scratch=$(mktemp -d)
+	trap 'rm -rf --one-file-system "$scratch"' EXIT
 	if [ -n "${2-}" ]; then
-		cp -a "$2" "$work/root"
+		cp -a "$2" "$scratch/tree"
 	else
-		debootstrap --variant=minbase --include=redis-server,redis-tools,procps "$suite" "$work/root" >"$work/log" 2>&1 ||
-			{ tail -20 "$work/log"; exit 1; }
+		debootstrap --variant=minbase --include=redis-server,redis-tools,procps "$suite" "$scratch/tree" >"$scratch/log" 2>&1 ||
+			{ tail -20 "$scratch/log"; exit 1; }
 	fi
-	cp "$package" "$work/root/spindle.deb"
-	unshare --mount --net --pid --fork sh "$0" "$work/root" --inside
+	cp "$package" "$scratch/tree/spindle.deb"
+	unshare --mount --net --pid --fork sh "$0" "$scratch/tree" --inside
 	exit
 fi
 
