@@ -24,8 +24,8 @@ import (
 // aof.W3. A job runs when everything before its offset is in the file, and before anything behind it is.
 // aof.W4. The gate opens for a turn only when a sync that began after its bytes were written has succeeded.
 // aof.W5. The clients that a sync has let go write again at once. The next sync waits until as many bytes have come as
-// the last one covered, for a quarter of its time at most. Else it would begin with the first of them, and the others
-// would wait for two.
+// the last one covered, if that has lately taken less time than a sync: else it would begin with the first of the
+// clients, and the others would wait for two.
 type writer struct {
 	log  *Log
 	wake chan struct{}
@@ -43,7 +43,10 @@ type writer struct {
 	synced  int64 // offset up to which the disk has confirmed
 	group   int64 // a sync that replies wait for is put off until ready has come so far (aof.W5); 0: none is
 	until   time.Time
-	failing error // why the last write failed
+	back    int64         // ready, once as many bytes have come as the last sync let go; 0: they have
+	left    time.Time     // when it let them go
+	returns time.Duration // how long that takes: the longest of late, less an eighth for each sync since
+	failing error         // why the last write failed
 	tried   time.Time
 	lastLog time.Time
 	bad     error // a sync failed: the file is not believed any more
@@ -150,6 +153,9 @@ func (w *writer) publish(turn uint64, durable bool) {
 	case durable:
 		w.gated = true
 		w.log.parts.Gate.Shut(turn)
+		if w.back != 0 && w.ready >= w.back {
+			w.came()
+		}
 		if w.ready < w.group {
 			return
 		}
@@ -161,6 +167,22 @@ func (w *writer) publish(turn uint64, durable bool) {
 	}
 	w.rouse()
 }
+
+// letGo notes that a sync lets the replies to so many bytes go, and puts the next one off if those who wait for them
+// are likely to be back before it could be over (aof.W5). Under mu.
+func (w *writer) letGo(bytes int64, took time.Duration) {
+	if w.back != 0 {
+		w.came()
+	}
+	w.returns = min(w.returns, 2*took) // a pause of the clients is not remembered for long
+	w.back, w.left = w.ready+bytes, time.Now()
+	if w.returns < took {
+		w.group, w.until = w.back, w.left.Add(2*w.returns)
+	}
+}
+
+// came notes how long it has been since the last sync let replies go. Under mu.
+func (w *writer) came() { w.back, w.returns = 0, max(time.Since(w.left), w.returns-w.returns/8) }
 
 // rouse wakes the goroutine. Under mu.
 func (w *writer) rouse() {
@@ -421,7 +443,7 @@ func (w *writer) sync() {
 	}
 	if gated {
 		w.slow(eventSync, took)
-		w.group, w.until = at+(at-from), time.Now().Add(took/4)
+		w.letGo(at-from, took)
 	}
 	w.synced = max(w.synced, at)
 	switch {

@@ -1,0 +1,35 @@
+package aof
+
+import (
+	"testing"
+	"time"
+)
+
+// TestGroup: a sync waits for the clients that the last one has let go while they come back sooner than a sync takes,
+// and not after a pause. A pause is forgotten after a few syncs.
+func TestGroup(t *testing.T) {
+	const took, bytes = time.Hour, 100 // no clock is as slow
+	w := &writer{}
+	waits := func() bool {
+		w.group = 0
+		w.letGo(bytes, took)
+		return w.group == w.ready+bytes && w.until.After(time.Now().Add(-took))
+	}
+	if !waits() {
+		t.Fatal("the first sync is not waited for")
+	}
+	w.left = w.left.Add(-1000 * took) // the clients pause
+	if waits() {
+		t.Fatal("a sync waits for clients that took a pause")
+	}
+	for n := 1; ; n++ {
+		w.ready = w.back
+		w.came()
+		if waits() {
+			return
+		}
+		if n == 8 {
+			t.Fatalf("after %d syncs whose clients came back at once the pause is still remembered", n)
+		}
+	}
+}
