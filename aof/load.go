@@ -49,8 +49,12 @@ type Loaded struct {
 	manifest *manifest
 	size     int64 // of all files
 	baseSize int64
-	there    bool // there was something to load
+	there    bool  // there was something to load
+	cut      int64 // bytes of the last file that were no whole unit, and are cut off
 }
+
+// Truncated says that a damaged end was cut off.
+func (l Loaded) Truncated() bool { return l.cut > 0 }
 
 // files reads every file that m names, in order.
 //
@@ -64,7 +68,7 @@ func (l *load) files(m *manifest) (found Loaded, err error) {
 	for i, p := range m.parts() {
 		if sizes[i], err = l.folder.size(p); err != nil {
 			l.log.Warning("Unable to obtain the AOF file %s length. stat: %s", p.name, reason.Of(err))
-			return found, ErrLoad
+			return Loaded{}, ErrLoad
 		}
 		found.size += sizes[i]
 	}
@@ -79,9 +83,10 @@ func (l *load) files(m *manifest) (found Loaded, err error) {
 		fileBegan := time.Now()
 		cut, err := l.file(p, m.base != nil && i == 0, i == len(sizes)-1)
 		if err != nil {
-			return found, err
+			return Loaded{}, err
 		}
 		found.size -= cut
+		found.cut = cut
 		kind := "incr"
 		if m.base != nil && i == 0 {
 			kind = "base"

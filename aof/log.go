@@ -449,17 +449,33 @@ func (l *Log) cleanUp(j *rewriting) {
 }
 
 // Flush waits until everything decided so far is in the files, and keeps them as they are until release is called, in
-// a turn: DEBUG LOADAOF reads them. No rewrite begins meanwhile, because the data set may be half of one.
-func (l *Log) Flush() (release func()) {
+// a turn: DEBUG LOADAOF reads them. No rewrite begins meanwhile, because the data set may be half of one. release gets
+// what Load has found, also behind an error.
+func (l *Log) Flush() (release func(found Loaded)) {
 	if l.state != off {
 		l.flushTurn()
 	}
 	l.reading = true
 	done, goOn := l.w.drain()
 	<-done
-	return func() {
+	return func(found Loaded) {
 		l.reading = false
+		l.reread(found)
 		close(goOn)
+	}
+}
+
+// reread goes on behind what DEBUG LOADAOF has read, while the goroutine rests. The load may have cut the file, or
+// somebody else has changed it: its end is asked for, and the next effect says its database.
+func (l *Log) reread(found Loaded) {
+	l.selected, l.stamped = -1, 0
+	l.w.measure()
+	switch {
+	case l.state != on || !found.there:
+	case l.rw.job == nil:
+		l.rw.old, l.rw.current = found.size, l.w.behind()
+	default:
+		l.rw.current = max(l.rw.current-found.cut, 0)
 	}
 }
 

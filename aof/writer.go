@@ -618,6 +618,20 @@ func (w *writer) drain() (done <-chan struct{}, goOn chan<- struct{}) {
 	return c, rest
 }
 
+// measure asks the disk how long the file is. While the goroutine rests in drain.
+func (w *writer) measure() {
+	n := len(w.manifest.incrs)
+	if w.file == nil || w.temp || n == 0 {
+		return
+	}
+	size, err := w.folder.size(w.manifest.incrs[n-1])
+	if err != nil {
+		w.log.parts.Log.Warning("Unable to obtain the AOF file %s length. stat: %s", w.manifest.incrs[n-1].name, reason.Of(err))
+		return
+	}
+	w.setSize(size)
+}
+
 // spentHere is how many nanoseconds turns have spent in writing.
 func (w *writer) spentHere() int64 {
 	w.mu.Lock()
