@@ -415,12 +415,11 @@ func (l *Log) Close() (wait func(limit time.Duration)) {
 		l.parts.Log.Warning("There is a child rewriting the AOF. Killing it!")
 		l.abortRewrite("")
 	}
-	if l.state == off {
-		return func(time.Duration) { l.cleanUp(j) }
+	if l.state != off {
+		l.flushTurn()
+		l.parts.Log.Notice("Calling fsync() on the AOF file.")
 	}
-	l.flushTurn()
-	l.parts.Log.Notice("Calling fsync() on the AOF file.")
-	done := l.w.last()
+	done := l.w.last() // a log that was turned off an instant ago is not on disk yet
 	return func(limit time.Duration) {
 		select {
 		case <-done:

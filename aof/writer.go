@@ -562,9 +562,19 @@ func (w *writer) removeTemporary() {
 	_ = f.disk.Remove(f.path(f.temporaryIncr()))
 }
 
+// doBehindAll has the goroutine run f behind everything added so far. A write that has failed is tried once more, at
+// once.
+func (w *writer) doBehindAll(f func()) {
+	w.mu.Lock()
+	at := w.buf.end
+	w.tried = time.Time{}
+	w.mu.Unlock()
+	w.do(at, f)
+}
+
 // finish writes and syncs everything added so far, and ends the file.
 func (w *writer) finish() {
-	w.do(w.end(), func() {
+	w.doBehindAll(func() {
 		w.syncLast()
 		w.closeFile()
 		w.dropMade()
@@ -599,7 +609,7 @@ func (w *writer) syncLast() {
 // last writes and syncs everything added so far. done is closed then.
 func (w *writer) last() (done <-chan struct{}) {
 	c := make(chan struct{})
-	w.do(w.end(), func() {
+	w.doBehindAll(func() {
 		w.syncLast()
 		w.dropMade()
 		close(c)
@@ -611,7 +621,7 @@ func (w *writer) last() (done <-chan struct{}) {
 // is.
 func (w *writer) drain() (done <-chan struct{}, goOn chan<- struct{}) {
 	c, rest := make(chan struct{}), make(chan struct{})
-	w.do(w.end(), func() {
+	w.doBehindAll(func() {
 		close(c)
 		<-rest
 	})
