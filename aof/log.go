@@ -347,6 +347,8 @@ func (l *Log) TurnOn() error {
 	}
 	l.Locate()
 	if err := l.Claim(0); err != nil {
+		l.parts.Log.Warning("Redis needs to enable the AOF but can't trigger a background AOF rewrite operation. " +
+			"Check the above logs for more info about the error.")
 		return err
 	}
 	l.state = waiting
