@@ -84,6 +84,9 @@ func parseManifest(text []byte) (*manifest, error) {
 		if len(line) > 0 && line[0] == '#' {
 			continue
 		}
+		if !ended || bytes.IndexByte(line, 0) >= 0 { // a manifest that has lost its end, or is full of zeros
+			return nil, &ManifestError{number, string(line), errManifestLong}
+		}
 		if reason := m.add(strings.Trim(string(line), " \t\r\n"), &last); reason != "" {
 			return nil, &ManifestError{number, strings.Trim(string(line), " \t\r\n"), reason}
 		}
