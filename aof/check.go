@@ -95,12 +95,9 @@ func (c *Check) Run(path string) error {
 	case isManifest(head):
 		c.say("Start checking Multi Part AOF\n")
 		return c.parts(path)
-	case bytes.HasPrefix(head, []byte(rdbMark)):
-		c.say("Start checking Old-Style AOF\n")
-		return c.file(path, "AOF")
 	}
 	c.say("Start checking Old-Style AOF\n")
-	return c.file(path, "AOF")
+	return c.file(path, onlyFile)
 }
 
 // claim takes a log for this process, if the check may cut it: a server that appends to it would go on behind what was
@@ -201,14 +198,17 @@ func (c *Check) parts(path string) error {
 
 // file checks one file. kind is what it is called.
 func (c *Check) file(path, kind string) error {
-	name := filepath.Base(path)
+	name := path
+	if kind != onlyFile {
+		name = filepath.Base(path)
+	}
 	size, err := c.Disk.Size(path)
 	if err != nil {
 		c.say("Cannot stat file %s: %s, aborting...\n", name, err)
 		return errInvalid
 	}
 	if size == 0 {
-		c.say("%s %s is valid\n", kind, name)
+		c.say("%s %s is empty\n", kind, name)
 		return nil
 	}
 	f, err := c.Disk.Open(path, os.O_RDONLY, 0)
@@ -223,21 +223,31 @@ func (c *Check) file(path, kind string) error {
 	}
 	good, err := c.commands(s, size)
 	if c.Until > 0 && err == nil {
-		return c.cutLater(path, kind, good, size)
+		return c.cutLater(path, name, kind, good, size)
 	}
+	analyzed := func(good, line int64) {
+		c.say("AOF analyzed: filename=%s, size=%d, ok_up_to=%d, ok_up_to_line=%d, diff=%d\n", name, size, good, line, size-good)
+	}
+	stray := unexpected("")
 	switch {
 	case err == nil:
+		analyzed(size, s.lines+1)
 		c.say("%s %s is valid\n", kind, name)
 		return nil
+	case errors.As(err, &stray):
+		c.say("0x%16x: %s in AOF %s\n", s.where.at, err, path)
 	case errors.Is(err, errFormat), errors.Is(err, errTruncated):
 		c.say("0x%16x: %s\n", s.where.at, err)
-		c.say("AOF analyzed: filename=%s, size=%d, ok_up_to=%d, ok_up_to_line=%d, diff=%d\n",
-			name, size, s.where.offset, s.where.line, size-s.where.offset)
-		return c.mend(path, kind, s.where.offset, size)
+	default:
+		c.say("%s %s cannot be read: %s\n", kind, name, err)
+		return errInvalid
 	}
-	c.say("%s %s cannot be read: %s\n", kind, name, err)
-	return errInvalid
+	analyzed(s.where.offset, s.where.line)
+	return c.mend(path, name, kind, s.where.offset, size)
 }
+
+// onlyFile is what a file without a manifest is called.
+const onlyFile = "AOF"
 
 // text leads to the commands of a file, past an RDB file at its beginning.
 func (c *Check) text(f io.Reader, name string) (*text, error) {
@@ -263,9 +273,7 @@ func (c *Check) text(f io.Reader, name string) (*text, error) {
 
 // commands reads to the end. good is where the annotation of a second past Until stands; without one the end.
 func (c *Check) commands(s *text, size int64) (good int64, err error) {
-	if c.Until > 0 {
-		s.until = c.Until
-	}
+	s.until, s.strict = c.Until, true
 	for {
 		_, err := s.next()
 		if c.Tell != nil {
@@ -283,8 +291,7 @@ func (c *Check) commands(s *text, size int64) (good int64, err error) {
 }
 
 // mend cuts a file at the end of its last whole unit, if that is asked for.
-func (c *Check) mend(path, kind string, good, size int64) error {
-	name := filepath.Base(path)
+func (c *Check) mend(path, name, kind string, good, size int64) error {
 	switch {
 	case !c.Fix:
 		c.say("%s %s is not valid. Use the --fix option to try fixing it.\n", kind, name)
@@ -307,14 +314,14 @@ func (c *Check) mend(path, kind string, good, size int64) error {
 }
 
 // cutLater cuts off what came after a second.
-func (c *Check) cutLater(path, kind string, good, size int64) error {
-	name := filepath.Base(path)
+func (c *Check) cutLater(path, name, kind string, good, size int64) error {
 	switch {
 	case good == size:
 		c.say("Truncate nothing in AOF %s to timestamp %d\n", name, c.Until)
+		c.say("%s %s is valid\n", kind, name)
 		return nil
 	case good == 0:
-		c.say("AOF %s has nothing before timestamp %d, aborting...\n", name, c.Until)
+		c.say("AOF %s has nothing before timestamp %d, aborting...\n", path, c.Until)
 		return errInvalid
 	case !c.last:
 		c.say("Failed to truncate AOF %s to timestamp %d to offset %d because it is not the last file\n", name, c.Until, good)

@@ -150,17 +150,38 @@ func (s *server) start() error {
 		return err
 	}
 	s.Do(func() { s.SetLoading(true) })
-	var progress bgsave.Loading
-	found, err := s.aof.Load(context.Background(), Target{
-		Replay: s.Replay, CanReplay: s.CanReplay, Turn: s.Do,
-		Into:    func() bgsave.Inserter { return &bgsave.Into{Space: s.space, Turn: s.Do} },
-		Options: func(string) bgsave.LoadOptions { return bgsave.LoadOptions{Progress: &progress} },
-	})
+	found, err := s.aof.Load(context.Background(), s.target())
 	if err != nil {
 		return err
 	}
 	s.Do(func() { s.SetLoading(false) })
 	return s.aof.Open(found)
+}
+
+// target is where a load goes.
+func (s *server) target() Target {
+	var progress bgsave.Loading
+	return Target{
+		Replay: s.Replay, CanReplay: s.CanReplay, Turn: s.Do,
+		Into:    func() bgsave.Inserter { return &bgsave.Into{Space: s.space, Turn: s.Do} },
+		Options: func(string) bgsave.LoadOptions { return bgsave.LoadOptions{Progress: &progress} },
+	}
+}
+
+// reload is DEBUG LOADAOF.
+func (s *server) reload() (found Loaded, err error) {
+	var release func(Loaded)
+	s.Do(func() {
+		release = s.aof.Flush()
+		(&command.Whole{}).EmptyAllKeepingSaves(s.space)
+		s.SetLoading(true)
+	})
+	found, err = s.aof.Load(context.Background(), s.target())
+	s.Do(func() {
+		s.SetLoading(false)
+		release(found)
+	})
+	return found, err
 }
 
 // do runs one command, and answers its reply and its turn.

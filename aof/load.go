@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	"spindle/bgsave"
@@ -49,8 +50,12 @@ type Loaded struct {
 	manifest *manifest
 	size     int64 // of all files
 	baseSize int64
-	there    bool // there was something to load
+	there    bool  // there was something to load
+	cut      int64 // bytes of the last file that were no whole unit, and are cut off
 }
+
+// Truncated says that a damaged end was cut off.
+func (l Loaded) Truncated() bool { return l.cut > 0 }
 
 // files reads every file that m names, in order.
 //
@@ -64,7 +69,7 @@ func (l *load) files(m *manifest) (found Loaded, err error) {
 	for i, p := range m.parts() {
 		if sizes[i], err = l.folder.size(p); err != nil {
 			l.log.Warning("Unable to obtain the AOF file %s length. stat: %s", p.name, reason.Of(err))
-			return found, ErrLoad
+			return Loaded{}, ErrLoad
 		}
 		found.size += sizes[i]
 	}
@@ -79,9 +84,10 @@ func (l *load) files(m *manifest) (found Loaded, err error) {
 		fileBegan := time.Now()
 		cut, err := l.file(p, m.base != nil && i == 0, i == len(sizes)-1)
 		if err != nil {
-			return found, err
+			return Loaded{}, err
 		}
 		found.size -= cut
+		found.cut = cut
 		kind := "incr"
 		if m.base != nil && i == 0 {
 			kind = "base"
@@ -114,7 +120,7 @@ func (l *load) file(p part, base, last bool) (cut int64, err error) {
 	}
 	s := newText(file)
 	if string(head[:n]) == rdbMark {
-		rest, size, err := l.preamble(p, io.MultiReader(readerOf(head), file))
+		rest, size, err := l.preamble(p, io.MultiReader(readerOf(head), file), p.name == l.folder.name)
 		if err != nil {
 			return 0, err
 		}
@@ -127,6 +133,8 @@ func (l *load) file(p part, base, last bool) (cut int64, err error) {
 	if errors.Is(err, errTruncated) {
 		if damage := l.known(s.torn); damage != nil {
 			err = damage
+		} else if len(s.torn) > 0 {
+			l.log.Warning("Revert incomplete MULTI/EXEC transaction in AOF file %s", p.name)
 		}
 	}
 	switch {
@@ -162,9 +170,16 @@ func (l *load) unreadable(p part, err error) error {
 	return ErrLoad
 }
 
-// preamble reads an RDB file at the beginning of a log. rest is what was read behind its end, which lies at size.
-func (l *load) preamble(p part, r io.Reader) (rest []byte, size int64, err error) {
-	l.log.Notice("Reading RDB base file on AOF loading...")
+// preamble reads an RDB file at the beginning of a log, which is a single file of before Redis 7 if old. rest is what
+// was read behind its end, which lies at size.
+func (l *load) preamble(p part, r io.Reader, old bool) (rest []byte, size int64, err error) {
+	what := "RDB base file"
+	if old {
+		what = "RDB preamble of the AOF file"
+		l.log.Notice("Reading RDB preamble from AOF file...")
+	} else {
+		l.log.Notice("Reading RDB base file on AOF loading...")
+	}
 	o := l.to.Options(p.name)
 	o.KeepExpired = true
 	counted := &counter{r: r}
@@ -174,8 +189,11 @@ func (l *load) preamble(p part, r io.Reader) (rest []byte, size int64, err error
 			return nil, 0, err
 		}
 		bgsave.Complain(err, o)
-		l.log.Warning("Error reading the RDB preamble of the append only file %s, AOF loading aborted", p.name)
+		l.log.Warning("Error reading the %s %s, AOF loading aborted", what, p.name)
 		return nil, 0, ErrLoad
+	}
+	if old {
+		l.log.Notice("Reading the remaining AOF tail...")
 	}
 	return found.Rest, counted.n - int64(len(found.Rest)), nil
 }
@@ -266,12 +284,12 @@ func (l *load) truncated(p part, s *text, last bool) (cut int64, err error) {
 		return 0, ErrLoad
 	}
 	l.log.Warning("!!! Warning: short read while loading the AOF file %s!!!", p.name)
-	l.log.Warning("AOF %s loaded anyway because aof-load-truncated is enabled", p.name)
+	l.log.Warning("!!! Truncating the AOF %s at offset %d !!!", p.name, s.where.offset)
 	if err := cutFile(l.folder.disk, l.folder.path(p.name), s.where.offset); err != nil {
 		l.log.Warning("Error truncating the AOF file %s: %s", p.name, reason.Of(err))
 		return 0, ErrLoad
 	}
-	l.log.Warning("Truncated the AOF file %s at offset %d", p.name, s.where.offset)
+	l.log.Warning("AOF %s loaded anyway because aof-load-truncated is enabled", p.name)
 	return s.where.at - s.where.offset, nil
 }
 
@@ -286,6 +304,28 @@ func cutFile(d disk.System, path string, size int64) error {
 		return err
 	}
 	return file.Sync()
+}
+
+// complainOfWriting logs which step of writing a manifest has failed, in the lines that Redis writes. Other errors have
+// lines of their own.
+func complainOfWriting(log *logging.Logger, f *folder, err error) {
+	failed := (*disk.StepError)(nil)
+	if !errors.As(err, &failed) {
+		return
+	}
+	name, temp, why := filepath.Base(f.manifestPath()), filepath.Base(f.temporaryManifest()), reason.Of(err)
+	switch failed.Step {
+	case disk.StepOpen:
+		log.Warning("Can't open the AOF manifest file %s: %s", temp, why)
+	case disk.StepWrite:
+		log.Warning("Error trying to write the temporary AOF manifest file %s: %s", temp, why)
+	case disk.StepSync:
+		log.Warning("Fail to fsync the temp AOF file %s: %s.", temp, why)
+	case disk.StepRename:
+		log.Warning("Error trying to rename the temporary AOF manifest file %s into %s: %s", temp, name, why)
+	case disk.StepSyncDir:
+		log.Warning("Fail to fsync AOF directory %s: %s.", f.dir, why)
+	}
 }
 
 // complainOfManifest logs what is wrong with a manifest, in the lines that Redis writes.

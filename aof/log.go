@@ -347,6 +347,8 @@ func (l *Log) TurnOn() error {
 	}
 	l.Locate()
 	if err := l.Claim(0); err != nil {
+		l.parts.Log.Warning("Redis needs to enable the AOF but can't trigger a background AOF rewrite operation. " +
+			"Check the above logs for more info about the error.")
 		return err
 	}
 	l.state = waiting
@@ -415,12 +417,11 @@ func (l *Log) Close() (wait func(limit time.Duration)) {
 		l.parts.Log.Warning("There is a child rewriting the AOF. Killing it!")
 		l.abortRewrite("")
 	}
-	if l.state == off {
-		return func(time.Duration) { l.cleanUp(j) }
+	if l.state != off {
+		l.flushTurn()
+		l.parts.Log.Notice("Calling fsync() on the AOF file.")
 	}
-	l.flushTurn()
-	l.parts.Log.Notice("Calling fsync() on the AOF file.")
-	done := l.w.last()
+	done := l.w.last() // a log that was turned off an instant ago is not on disk yet
 	return func(limit time.Duration) {
 		select {
 		case <-done:
@@ -449,17 +450,33 @@ func (l *Log) cleanUp(j *rewriting) {
 }
 
 // Flush waits until everything decided so far is in the files, and keeps them as they are until release is called, in
-// a turn: DEBUG LOADAOF reads them. No rewrite begins meanwhile, because the data set may be half of one.
-func (l *Log) Flush() (release func()) {
+// a turn: DEBUG LOADAOF reads them. No rewrite begins meanwhile, because the data set may be half of one. release gets
+// what Load has found, also behind an error.
+func (l *Log) Flush() (release func(found Loaded)) {
 	if l.state != off {
 		l.flushTurn()
 	}
 	l.reading = true
 	done, goOn := l.w.drain()
 	<-done
-	return func() {
+	return func(found Loaded) {
 		l.reading = false
+		l.reread(found)
 		close(goOn)
+	}
+}
+
+// reread goes on behind what DEBUG LOADAOF has read, while the goroutine rests. The load may have cut the file, or
+// somebody else has changed it: its end is asked for, and the next effect says its database.
+func (l *Log) reread(found Loaded) {
+	l.selected, l.stamped = -1, 0
+	l.w.measure()
+	switch {
+	case l.state != on || !found.there:
+	case l.rw.job == nil:
+		l.rw.old, l.rw.current = found.size, l.w.behind()
+	default:
+		l.rw.current = max(l.rw.current-found.cut, 0)
 	}
 }
 

@@ -84,6 +84,9 @@ func parseManifest(text []byte) (*manifest, error) {
 		if len(line) > 0 && line[0] == '#' {
 			continue
 		}
+		if !ended || bytes.IndexByte(line, 0) >= 0 { // a manifest that has lost its end, or is full of zeros
+			return nil, &ManifestError{number, string(line), errManifestLong}
+		}
 		if reason := m.add(strings.Trim(string(line), " \t\r\n"), &last); reason != "" {
 			return nil, &ManifestError{number, strings.Trim(string(line), " \t\r\n"), reason}
 		}
@@ -280,6 +283,7 @@ func (f *folder) lies(root, dir, name string) bool {
 
 func (f *folder) path(name string) string    { return filepath.Join(f.dir, name) }
 func (f *folder) manifestPath() string       { return f.path(f.name + manifestSuffix) }
+func (f *folder) temporaryManifest() string  { return f.path("temp-" + f.name + manifestSuffix) }
 func (f *folder) lockPath() string           { return f.path(f.name + lockSuffix) }
 func (f *folder) incrName(seq int64) string  { return fmt.Sprintf("%s.%d.incr.aof", f.name, seq) }
 func (f *folder) temporaryIncr() string      { return "temp-" + f.name + ".incr" }
@@ -316,8 +320,7 @@ func (f *folder) read() (*manifest, error) {
 
 // write puts m in the place of the manifest on disk (aof.M2).
 func (f *folder) write(m *manifest) error {
-	path := f.manifestPath()
-	return disk.WriteWhole(f.disk, path, f.path("temp-"+filepath.Base(path)), m.text())
+	return disk.WriteWhole(f.disk, f.manifestPath(), f.temporaryManifest(), m.text())
 }
 
 // upgrade takes a log of before Redis 7, one file in the server's folder, over as the base. It answers whether it did.

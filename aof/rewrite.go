@@ -256,7 +256,8 @@ func (l *Log) freeze(j *rewriting) {
 		l.w.do(j.cut, func() { l.w.change(j) })
 	}
 	j.base.name = l.folder.baseName(j.base.seq, rdb)
-	f := bgsave.FileOptions{Path: l.folder.path(j.base.name), Temp: l.temporary(j), Sync: l.set.IncrementalSync.Get(), Disk: l.folder.disk, Log: l.parts.Log}
+	f := l.baseFile(j.base.name, l.temporary(j))
+	f.Sync = l.set.IncrementalSync.Get()
 	go l.writeBase(j, view, f, o, rdb)
 }
 
@@ -296,7 +297,6 @@ func (l *Log) temporary(j *rewriting) string {
 // change goes on in the new increment, once the old one is whole (aof.R2). If that cannot be written, as on a full
 // disk, the writer goes on trying with it until the base is there. The writer's.
 func (w *writer) change(j *rewriting) {
-	f := w.folder
 	if j.over.Load() && !j.first {
 		w.dropIncr(j)
 		return
@@ -324,7 +324,7 @@ func (w *writer) change(j *rewriting) {
 	next := w.manifest.clone()
 	next.incrs, next.incrSeq = append(next.incrs, part{j.name, j.seq}), j.seq
 	if err == nil {
-		err = f.write(next)
+		err = w.persist(next)
 	}
 	if err != nil {
 		w.log.parts.Log.Warning("Can't go on in the AOF incr file %s: %s", j.name, reason.Of(err))
@@ -356,7 +356,16 @@ func (w *writer) takeBack() bool {
 		err := f.disk.Remove(f.manifestPath())
 		return err == nil || errors.Is(err, fs.ErrNotExist)
 	}
-	return f.write(w.manifest) == nil
+	return w.persist(w.manifest) == nil
+}
+
+// persist puts m in the place of the manifest on disk. The writer's. Errors are logged.
+func (w *writer) persist(m *manifest) error {
+	err := w.folder.write(m)
+	if err != nil {
+		complainOfWriting(w.log.parts.Log, w.folder, err)
+	}
+	return err
 }
 
 // setSize tells how long the file is. The writer's.
@@ -383,6 +392,31 @@ func (w *writer) dropIncr(j *rewriting) {
 	_ = j.file.Close()
 	j.file = nil
 	_ = w.folder.disk.Remove(w.folder.path(j.name))
+}
+
+// baseFile is how a base gets on disk. The log's lines are those of Redis.
+func (l *Log) baseFile(name, temp string) bgsave.FileOptions {
+	dir, log := l.folder.dir, l.parts.Log
+	f := bgsave.FileOptions{Path: l.folder.path(name), Temp: temp, Disk: l.folder.disk, Log: log}
+	temp = filepath.Base(temp)
+	f.Told = func(step disk.Step, err error) {
+		switch {
+		case step == disk.StepOpen:
+			log.Warning("Opening the temp file for AOF rewrite in rewriteAppendOnlyFile(): %s", reason.Of(err))
+		case step == disk.StepWrite && err != nil:
+			log.Warning("Write error writing append only file on disk: %s", reason.Of(err))
+		case step == disk.StepWrite:
+			log.Notice("Successfully created the temporary AOF base file %s", temp)
+		case step == disk.StepRename && err != nil:
+			log.Warning("Error trying to rename the temporary AOF base file %s into %s: %s", temp, name, reason.Of(err))
+		case step == disk.StepRename:
+			log.Notice("Background AOF rewrite terminated with success")
+			log.Notice("Successfully renamed the temporary AOF base file %s into %s", temp, name)
+		default:
+			log.Warning("Fail to fsync AOF directory %s: %s.", dir, reason.Of(err))
+		}
+	}
+	return f
 }
 
 // writeBase writes the new base. It has a goroutine of its own.
@@ -419,7 +453,12 @@ func (w *writer) adopt(j *rewriting) {
 		next.incrs, next.incrSeq = []part{incr}, incr.seq
 		if err = w.syncWhole(); err == nil {
 			err = f.disk.Rename(f.path(f.temporaryIncr()), f.path(incr.name))
-			renamed = err == nil
+			if renamed = err == nil; renamed {
+				w.log.parts.Log.Notice("Successfully renamed the temporary AOF incr file %s into %s", f.temporaryIncr(), incr.name)
+			} else {
+				w.log.parts.Log.Warning("Error trying to rename the temporary AOF incr file %s into %s: %s",
+					f.temporaryIncr(), incr.name, reason.Of(err))
+			}
 		}
 	} else if err == nil && j.idle {
 		next.replaceBase(j.base, 0)
@@ -437,7 +476,7 @@ func (w *writer) adopt(j *rewriting) {
 	}
 	wrote := false
 	if err == nil {
-		err, wrote = f.write(next), true
+		err, wrote = w.persist(next), true
 	}
 	if err != nil {
 		back := !wrote || w.takeBack()
@@ -492,7 +531,7 @@ func (w *writer) removeHistory() {
 	}
 	next := w.manifest.clone()
 	next.history = nil
-	if err := f.write(next); err != nil {
+	if err := w.persist(next); err != nil {
 		w.log.parts.Log.Warning("Can't take removed files out of the AOF manifest: %s", reason.Of(err))
 		return // they are tried again behind the next rewrite
 	}

@@ -48,7 +48,7 @@ func (l *Log) Open(found Loaded) error {
 	}
 	file, err := w.openIncr(name, fresh)
 	if err == nil && changed {
-		err = f.write(m)
+		err = w.persist(m)
 	}
 	if err != nil {
 		l.parts.Log.Warning("Can't open the append-only file %s: %s", name, reason.Of(err))
@@ -81,7 +81,13 @@ func (l *Log) firstBase(m *manifest) (err error) {
 	defer view.Close()
 	l.warnOfReaders(o.Header)
 	o.Header.AOFBase = true
-	file := bgsave.FileOptions{Path: l.folder.path(base.name), Temp: l.folder.rewriteTemporary(), Disk: l.folder.disk, Log: l.parts.Log}
+	file := l.baseFile(base.name, l.folder.rewriteTemporary())
+	told := file.Told
+	file.Told = func(step disk.Step, err error) {
+		if err != nil { // no rewrite has ended
+			told(step, err)
+		}
+	}
 	if rdb {
 		_, err = bgsave.SaveFile(context.Background(), view, file, o)
 	} else {
@@ -143,11 +149,12 @@ func (l *Log) Load(ctx context.Context, to Target) (Loaded, error) {
 		old := l.folder.name
 		done, err := l.folder.upgrade(l.w.manifest)
 		if err != nil {
-			l.parts.Log.Warning("Can't take the old AOF file %s over into the folder %s: %s", old, l.folder.dir, reason.Of(err))
+			complainOfWriting(l.parts.Log, l.folder, err)
+			l.parts.Log.Warning("Error trying to move the old AOF file %s into dir %s: %s", old, filepath.Base(l.folder.dir), reason.Of(err))
 			return Loaded{}, ErrLoad
 		}
 		if done {
-			l.parts.Log.Notice("Successfully migrated an old-style AOF configuration (%s) into the AOF directory (%s).",
+			l.parts.Log.Notice("Successfully migrated an old-style AOF file (%s) into the AOF directory (%s).",
 				old, filepath.Base(l.folder.dir))
 		}
 	}

@@ -26,6 +26,7 @@ type text struct {
 	lines    int64 // behind us
 	ended    bool
 	until    int64 // Unix seconds: an annotation of a later one ends the text with errLater; 0: none does
+	strict   bool  // MULTI inside a transaction and EXEC outside of one are faults; a load passes over them
 
 	args  [][]byte // what commands are cut from
 	units commands
@@ -48,6 +49,11 @@ var (
 	errTruncated = errors.New("unexpected end of file")
 	errLater     = errors.New("what follows came later")
 )
+
+// An unexpected command is one that must not stand there.
+type unexpected string
+
+func (e unexpected) Error() string { return "Unexpected " + string(e) }
 
 // What a stream reads at a time.
 const (
@@ -149,6 +155,19 @@ func (s *text) unit(p []byte) (n int, err error) {
 		}
 		if length == 0 {
 			break
+		}
+		word := ""
+		switch name := args[0]; {
+		case !s.strict:
+		case inside && isWord(name, "MULTI"):
+			word = "MULTI"
+		case !inside && isWord(name, "EXEC"):
+			word = "EXEC"
+		}
+		if word != "" {
+			s.where = spot{s.offset, s.line(p[:n]), s.offset + int64(n)}
+			s.units = s.units[:units]
+			return 0, unexpected(word)
 		}
 		n += length
 		switch name := args[0]; {

@@ -1,6 +1,7 @@
 package aof
 
 import (
+	"errors"
 	"io"
 	"math"
 	"os"
@@ -222,13 +223,26 @@ func (w *writer) put(runs [][]byte) (n int64, err error) {
 	if err == nil || n == 0 {
 		return n, err
 	}
+	expected := int64(0)
+	for _, p := range runs {
+		expected += int64(len(p))
+	}
+	err = &shortWrite{n, expected, err}
 	if cut := w.file.Truncate(w.size); cut != nil {
-		w.log.parts.Log.Warning("Could not remove short write from the append-only file. "+
-			"The file may be corrupted. ftruncate: %s", reason.Of(cut))
+		w.log.parts.Log.Warning("Could not remove short write from the append-only file.  "+
+			"Redis may refuse to load the AOF the next time it starts.  ftruncate: %s", reason.Of(cut))
 		return n, err
 	}
 	return 0, err
 }
+
+// A shortWrite is a write that has failed behind its first bytes.
+type shortWrite struct {
+	written, expected int64
+	error
+}
+
+func (e *shortWrite) Unwrap() error { return e.error }
 
 // wrote counts bytes that are in the file. Under mu.
 func (w *writer) wrote(n int64) {
@@ -389,7 +403,7 @@ func (w *writer) write(to int64) {
 		w.failed(err)
 	case w.failing != nil:
 		w.failing = nil
-		w.log.parts.Log.Warning("AOF write error looks solved. The server can write again.")
+		w.log.parts.Log.Warning("AOF write error looks solved, Redis can write again.")
 		w.tell()
 	}
 	if w.log.holding.Load() {
@@ -403,6 +417,9 @@ func (w *writer) failed(err error) {
 	w.tried = time.Now()
 	if w.tried.Sub(w.lastLog) >= logEvery {
 		w.lastLog = w.tried
+		if short := (*shortWrite)(nil); errors.As(err, &short) {
+			l.parts.Log.Warning("Short write while writing to the AOF file: (nwritten=%d, expected=%d)", short.written, short.expected)
+		}
 		l.parts.Log.Warning("Error writing to the AOF file: %s", reason.Of(err))
 	}
 	if w.gated {
@@ -562,9 +579,19 @@ func (w *writer) removeTemporary() {
 	_ = f.disk.Remove(f.path(f.temporaryIncr()))
 }
 
+// doBehindAll has the goroutine run f behind everything added so far. A write that has failed is tried once more, at
+// once.
+func (w *writer) doBehindAll(f func()) {
+	w.mu.Lock()
+	at := w.buf.end
+	w.tried = time.Time{}
+	w.mu.Unlock()
+	w.do(at, f)
+}
+
 // finish writes and syncs everything added so far, and ends the file.
 func (w *writer) finish() {
-	w.do(w.end(), func() {
+	w.doBehindAll(func() {
 		w.syncLast()
 		w.closeFile()
 		w.dropMade()
@@ -599,7 +626,7 @@ func (w *writer) syncLast() {
 // last writes and syncs everything added so far. done is closed then.
 func (w *writer) last() (done <-chan struct{}) {
 	c := make(chan struct{})
-	w.do(w.end(), func() {
+	w.doBehindAll(func() {
 		w.syncLast()
 		w.dropMade()
 		close(c)
@@ -611,11 +638,25 @@ func (w *writer) last() (done <-chan struct{}) {
 // is.
 func (w *writer) drain() (done <-chan struct{}, goOn chan<- struct{}) {
 	c, rest := make(chan struct{}), make(chan struct{})
-	w.do(w.end(), func() {
+	w.doBehindAll(func() {
 		close(c)
 		<-rest
 	})
 	return c, rest
+}
+
+// measure asks the disk how long the file is. While the goroutine rests in drain.
+func (w *writer) measure() {
+	n := len(w.manifest.incrs)
+	if w.file == nil || w.temp || n == 0 {
+		return
+	}
+	size, err := w.folder.size(w.manifest.incrs[n-1])
+	if err != nil {
+		w.log.parts.Log.Warning("Unable to obtain the AOF file %s length. stat: %s", w.manifest.incrs[n-1].name, reason.Of(err))
+		return
+	}
+	w.setSize(size)
 }
 
 // spentHere is how many nanoseconds turns have spent in writing.

@@ -21,6 +21,16 @@ type FileOptions struct {
 	Compression FileCompression
 	Disk        disk.System // nil: the operating system's
 	Log         *logging.Logger
+	// Told hears of each step's end, in place of the log; nil: the log gets the lines of an RDB file. Steps are
+	// disk.StepOpen, StepWrite, which includes the sync, StepRename and StepSyncDir. What was called off tells nothing.
+	Told func(step disk.Step, err error)
+}
+
+// done says that a step has succeeded.
+func (f FileOptions) done(step disk.Step) {
+	if f.Told != nil {
+		f.Told(step, nil)
+	}
 }
 
 // TempName is the temporary file of this process's saves. A save that begins while one that was called off has not put
@@ -90,8 +100,7 @@ func WriteFile(ctx context.Context, f FileOptions, fill func(w io.Writer) error)
 	}
 	file, err := f.Disk.Open(f.Temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
-		f.Log.Warning("Failed opening the temp RDB file %s (in server root dir %s) for saving: %s",
-			f.Temp, workingDir(), reason.Of(err))
+		f.fails(disk.StepOpen, "", err)
 		return 0, err
 	}
 	size, step, err := writeFile(file, f, fill)
@@ -99,25 +108,43 @@ func WriteFile(ctx context.Context, f FileOptions, fill func(w io.Writer) error)
 		_ = file.Close()
 		_ = f.Disk.Remove(f.Temp)
 		if ctx.Err() == nil {
-			f.Log.Warning("Write error while saving DB to the disk(%s): %s", step, reason.Of(err))
+			f.fails(disk.StepWrite, step, err)
 		}
 		return 0, err
 	}
+	f.done(disk.StepWrite)
 	if err := putInPlace(ctx, f); err != nil {
 		if ctx.Err() != nil {
 			_ = f.Disk.Remove(f.Temp)
 			return 0, context.Cause(ctx)
 		}
-		f.Log.Warning("Error moving temp DB file %s on the final destination %s (in server root dir %s): %s",
-			f.Temp, f.Path, workingDir(), reason.Of(err))
+		f.fails(disk.StepRename, "", err)
 		_ = f.Disk.Remove(f.Temp)
 		return 0, err
 	}
+	f.done(disk.StepRename)
 	if err := f.Disk.SyncDir(filepath.Dir(f.Path)); err != nil {
-		f.Log.Warning("Failed to fsync directory while saving DB: %s", reason.Of(err))
+		f.fails(disk.StepSyncDir, "", err)
 		return 0, err
 	}
 	return size, nil
+}
+
+// fails says that a step has failed. part is what of a write has.
+func (f FileOptions) fails(step disk.Step, part string, err error) {
+	switch why := reason.Of(err); {
+	case f.Told != nil:
+		f.Told(step, err)
+	case step == disk.StepOpen:
+		f.Log.Warning("Failed opening the temp RDB file %s (in server root dir %s) for saving: %s", f.Temp, workingDir(), why)
+	case step == disk.StepWrite:
+		f.Log.Warning("Write error while saving DB to the disk(%s): %s", part, why)
+	case step == disk.StepRename:
+		f.Log.Warning("Error moving temp DB file %s on the final destination %s (in server root dir %s): %s",
+			f.Temp, f.Path, workingDir(), why)
+	default:
+		f.Log.Warning("Failed to fsync directory while saving DB: %s", why)
+	}
 }
 
 // putInPlace renames the temporary, unless the save has been called off.

@@ -189,22 +189,22 @@ func (in *instance) loadAOF(c *command.Context) error {
 	in.scripts.Clear()
 	if c.Client.Is(client.DenyBlocking|client.Multi|client.Fake) || in.follower.Following() {
 		in.space.Trusting = true
-		_, err := in.aof.Load(context.Background(), in.logTarget(nil))
+		found, err := in.aof.Load(context.Background(), in.logTarget(nil))
 		in.space.Trusting = false
-		release()
-		if err == nil {
+		release(found)
+		if err = in.loadedAOF(found, err); err == nil {
 			c.Reply.OK()
 		}
-		return in.loadedAOF(err)
+		return err
 	}
 	cl := c.Client
 	in.core.SetLoading(true)
 	in.tellHealth()
 	c.Core.Block(c, command.Wait{Busy: true})
 	go func() {
-		_, err := in.aof.Load(in.loadContext, in.logTarget(in.core.Do))
+		found, err := in.aof.Load(in.loadContext, in.logTarget(in.core.Do))
 		in.core.Do(func() {
-			release()
+			release(found)
 			if errors.Is(err, context.Canceled) {
 				return // the server ends, and what is here is a part of the data set
 			}
@@ -212,7 +212,7 @@ func (in *instance) loadAOF(c *command.Context) error {
 			in.tellHealth()
 			in.countThreads()
 			in.core.Answer(cl, func(c *command.Context) {
-				if err := in.loadedAOF(err); err != nil {
+				if err := in.loadedAOF(found, err); err != nil {
 					c.Reply.Error(err)
 				} else {
 					c.Reply.OK()
@@ -223,13 +223,16 @@ func (in *instance) loadAOF(c *command.Context) error {
 	return nil
 }
 
-// loadedAOF ends DEBUG LOADAOF. It answers what the client is told, nil for OK.
-func (in *instance) loadedAOF(err error) error {
-	if err != nil {
+// loadedAOF ends DEBUG LOADAOF. It answers what the client is told, nil for OK. A log whose end was cut off is loaded,
+// and the client is told to look at the server's log, as Redis does.
+func (in *instance) loadedAOF(found aof.Loaded, err error) error {
+	if err == nil {
+		in.scheduler.Loaded()
+		in.log.Notice("Append Only File loaded by DEBUG LOADAOF")
+	}
+	if err != nil || found.Truncated() {
 		return protocol.Errorf("ERR", "Error trying to load the AOF files, check server logs.")
 	}
-	in.scheduler.Loaded()
-	in.log.Notice("Append Only File loaded by DEBUG LOADAOF")
 	return nil
 }
 

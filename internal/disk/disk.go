@@ -166,26 +166,50 @@ func Exists(s System, name string) bool {
 
 // WriteWhole puts a small file in the place of name: at every instant there is the old one or the new, whole.
 //
-// temp is a name in the same folder. Errors: the step's that failed, after which temp is gone and name is as it was,
-// unless only the folder could not be synced.
+// temp is a name in the same folder. Errors: a *StepError, after which temp is gone and name is as it was, unless only
+// the folder could not be synced.
 func WriteWhole(s System, name, temp string, content []byte) error {
 	f, err := s.Open(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
-		return err
+		return &StepError{StepOpen, err}
 	}
+	step := StepWrite
 	_, err = f.Write(content)
 	if err == nil {
-		err = f.Sync()
+		step, err = StepSync, f.Sync()
 	}
 	if closed := f.Close(); err == nil {
 		err = closed
 	}
 	if err == nil {
-		err = s.Rename(temp, name)
+		step, err = StepRename, s.Rename(temp, name)
 	}
 	if err != nil {
 		_ = s.Remove(temp)
-		return err
+		return &StepError{step, err}
 	}
-	return s.SyncDir(filepath.Dir(name))
+	if err := s.SyncDir(filepath.Dir(name)); err != nil {
+		return &StepError{StepSyncDir, err}
+	}
+	return nil
 }
+
+// A Step is one of those in which a file is put in the place of another.
+type Step string
+
+const (
+	StepOpen    Step = "open"
+	StepWrite   Step = "write"
+	StepSync    Step = "sync"
+	StepRename  Step = "rename"
+	StepSyncDir Step = "sync of the folder"
+)
+
+// A StepError is the error of a step. Its text is the error's own.
+type StepError struct {
+	Step Step
+	Err  error
+}
+
+func (e *StepError) Error() string { return e.Err.Error() }
+func (e *StepError) Unwrap() error { return e.Err }

@@ -33,3 +33,36 @@ func TestShutdownEndsARewrite(t *testing.T) {
 		})
 	}
 }
+
+// TestShutdownNoSaveKeepsTheLog: a server that ends without a snapshot still writes what its log has in the buffer,
+// however slowly the disk takes it.
+func TestShutdownNoSaveKeepsTheLog(t *testing.T) {
+	for name, end := range map[string]func(s *testkit.Server){
+		"SHUTDOWN NOSAVE":     func(s *testkit.Server) { s.Ask("SHUTDOWN", "NOSAVE") },
+		"SHUTDOWN NOSAVE NOW": func(s *testkit.Server) { s.Ask("SHUTDOWN", "NOSAVE", "NOW", "FORCE") },
+		"SIGTERM": func(s *testkit.Server) {
+			s.Do("CONFIG", "SET", "shutdown-on-sigterm", "nosave")
+			s.Terminate()
+		},
+		"switched off before": func(s *testkit.Server) {
+			s.Do("CONFIG", "SET", "appendonly", "no")
+			s.Ask("SHUTDOWN", "NOSAVE")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := testkit.Start(t, "--appendonly", "yes", "--appendfsync", "no")
+			s.Do("DEBUG", "AOF-FLUSH-SLEEP", "300000")
+			const keys = 50
+			for i := range keys {
+				s.Do("SET", fmt.Sprint("k", i), "v")
+			}
+			end(s)
+			s.Wait(testkit.Slowly(20 * time.Second))
+			s.Restart()
+			if n := s.Do("DBSIZE").Int; n != keys {
+				t.Errorf("%d keys are in the log", n)
+			}
+		})
+	}
+}

@@ -1,8 +1,10 @@
 package process
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -56,5 +58,88 @@ func TestCheckRDB(t *testing.T) {
 		if out, code := testkit.Run(t, time.Minute, "", link, args...); code != 1 || out == "" {
 			t.Errorf("%v: %d %s", args, code, out)
 		}
+	}
+}
+
+// TestCheckAOF: under redis-check-aof's name the lines of that tool are there, and its exit code, and --fix cuts where
+// it does. That holds for logs of either server, whole, cut, and with transactions that begin twice or end twice.
+func TestCheckAOF(t *testing.T) {
+	link := filepath.Join(t.TempDir(), "redis-check-aof")
+	if err := os.Symlink(testkit.Spindle(t), link); err != nil {
+		t.Fatal(err)
+	}
+	reference := testkit.Program(t, "redis-check-aof")
+	const manifest, incr = "appendonly.aof.manifest", "appendonly.aof.1.incr.aof"
+	for kind, s := range map[string]*testkit.Server{
+		"ours": testkit.Start(t, "--appendonly", "yes"), "Redis's": testkit.Redis(t, "--appendonly", "yes"),
+	} {
+		c := s.Dial()
+		c.Pipeline([]any{"SET", "a", 1}, []any{"MULTI"}, []any{"SET", "b", 2}, []any{"INCR", "c"}, []any{"EXEC"}, []any{"SET", "d", 3})
+		c.Close()
+		s.Terminate()
+		folder := s.File("appendonlydir")
+		log, err := os.ReadFile(filepath.Join(folder, incr))
+		if err != nil {
+			t.Fatal(err)
+		}
+		names, err := os.ReadFile(filepath.Join(folder, manifest))
+		if err != nil {
+			t.Fatal(err)
+		}
+		check := func(what, file string, text []byte, args ...string) {
+			t.Helper()
+			var outs, files [2]string
+			var codes [2]int
+			for i, program := range []string{reference, link} {
+				for name, text := range map[string][]byte{incr: log, manifest: names, file: text} {
+					if err := os.WriteFile(filepath.Join(folder, name), text, 0o644); err != nil {
+						t.Fatal(err)
+					}
+				}
+				args := append(slices.Clone(args), filepath.Join(folder, file))
+				if file == incr && len(args) > 1 {
+					args[len(args)-1] = filepath.Join(folder, manifest)
+				}
+				outs[i], codes[i] = testkit.Run(t, time.Minute, "y\n", program, args...)
+				left, _ := os.ReadFile(filepath.Join(folder, file))
+				files[i] = string(left)
+			}
+			if codes[0] != codes[1] || files[0] != files[1] {
+				t.Errorf("%s: %s: exit code %d, Redis's %d; %d bytes, Redis's %d\n%s\n%s",
+					kind, what, codes[1], codes[0], len(files[1]), len(files[0]), outs[1], outs[0])
+			}
+			for line := range strings.Lines(outs[0]) {
+				line, _, _ = strings.Cut(line, ", ok_up_to_line")
+				if strings.Trim(line, "\n*") == "" || strings.HasPrefix(line, "[") || strings.HasPrefix(line, "0x") ||
+					strings.Contains(line, "format error") || strings.Contains(line, ":C ") {
+					continue // an RDB file's parts, what stands at a fault, and heads of a log's lines
+				}
+				if !strings.Contains(outs[1], line) {
+					t.Errorf("%s: %s: no line %q in\n%s", kind, what, line, outs[1])
+				}
+			}
+		}
+		check("whole", manifest, names)
+		check("the file alone", incr, log)
+		check("empty", incr, nil)
+		check("empty, by the manifest", incr, nil, "--fix")
+		for n := 0; n < len(log); n += 7 {
+			check(fmt.Sprint("cut at ", n), incr, log[:n])
+			check(fmt.Sprint("mended, cut at ", n), incr, log[:n], "--fix")
+		}
+		for n := 1; n <= len(names); n += 3 {
+			check(fmt.Sprint("manifest cut at ", n), manifest, names[:n])
+		}
+		for name, text := range map[string]string{
+			"MULTI twice": strings.Replace(string(log), "*1\r\n$5\r\nMULTI\r\n", "*1\r\n$5\r\nMULTI\r\n*1\r\n$5\r\nMULTI\r\n", 1),
+			"EXEC twice":  string(log) + "*1\r\n$4\r\nEXEC\r\n",
+		} {
+			check(name, incr, []byte(text))
+			check(name+", mended", incr, []byte(text), "--fix")
+		}
+	}
+	out, code := testkit.Run(t, time.Minute, "", link, "--version")
+	if code != 0 || !strings.HasPrefix(out, "redis-check-aof v=7.4.1") {
+		t.Errorf("%d, %s", code, out)
 	}
 }

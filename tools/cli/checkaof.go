@@ -1,9 +1,19 @@
 package cli
 
-import "spindle/aof"
+import (
+	"fmt"
+	"strings"
+
+	"spindle/aof"
+	"spindle/server"
+)
 
 // checkAOF is the program check-aof: it looks through the files of a log that no server uses.
 func checkAOF(p process) int {
+	if len(p.args) == 1 && (p.args[0] == "-v" || p.args[0] == "--version") {
+		fmt.Fprint(p.out, strings.Replace(server.VersionText(), "Redis server", "redis-check-aof", 1))
+		return 0
+	}
 	b := newBar(p)
 	defer b.end()
 	return aof.CheckMain(p.args, p.in, p.out, b.at)

@@ -1,0 +1,88 @@
+package aof
+
+import (
+	"syscall"
+	"testing"
+	"time"
+
+	"spindle/internal/disk/faulty"
+)
+
+// shutDown is a shutdown. It answers what is left after a power cut behind it.
+func shutDown(t *testing.T, s *server, d *faulty.Disk) (steps int) {
+	t.Helper()
+	var wait func(time.Duration)
+	s.Do(func() { wait = s.aof.Close() })
+	wait(20 * time.Second)
+	return again(t, d.Crash())
+}
+
+// stalled is a server with two steps, of which the second waits in the buffer for the end of a sync.
+func stalled(t *testing.T, policy Policy) (s *server, d *faulty.Disk, release func()) {
+	t.Helper()
+	s, d = begin(t, policy)
+	release = d.Stall(faulty.Sync)
+	s.step(1)
+	s.waitFor("a sync", func() bool { s.aof.w.askSync(); return s.aof.w.isSyncing() })
+	s.step(2)
+	if s.aof.w.behind() == 0 {
+		t.Fatal("nothing waits for the disk")
+	}
+	return s, d, release
+}
+
+// TestCloseAfterASlowSync: what a sync under way has kept in the buffer is on disk when the server ends. That the log
+// was turned off an instant before makes no difference.
+func TestCloseAfterASlowSync(t *testing.T) {
+	for _, policy := range []Policy{EverySecond, Never} {
+		for _, off := range []bool{false, true} {
+			s, d, release := stalled(t, policy)
+			if off {
+				s.Do(s.aof.TurnOff)
+			}
+			time.AfterFunc(20*time.Millisecond, release)
+			if n := shutDown(t, s, d); n != 2 {
+				t.Errorf("policy %v, off %t: %d steps are on disk", policy, off, n)
+			}
+		}
+	}
+}
+
+// TestCloseTriesAgain: a disk that was full a moment ago is given what waits once more, without the rest between tries.
+func TestCloseTriesAgain(t *testing.T) {
+	for name, end := range map[string]func(*testing.T, *server, *faulty.Disk) int{
+		"shutdown": shutDown,
+		"off and shutdown": func(t *testing.T, s *server, d *faulty.Disk) int {
+			s.Do(s.aof.TurnOff)
+			return shutDown(t, s, d)
+		},
+		"reload": func(t *testing.T, s *server, d *faulty.Disk) int {
+			if _, err := s.reload(); err != nil {
+				t.Fatal(err)
+			}
+			n, err := s.state()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, d := begin(t, EverySecond)
+			s.step(1)
+			s.waitFor("the file", func() bool { return s.aof.w.behind() == 0 })
+			heal := d.Fail(faulty.Fault{Op: faulty.Write, Name: "incr", Err: syscall.ENOSPC, Short: true})
+			s.step(2)
+			s.waitFor("a refusal", func() bool { return s.aof.Refusal() != nil })
+			s.Do(func() {
+				s.aof.w.mu.Lock()
+				s.aof.w.tried = time.Now().Add(time.Hour) // the rest is long
+				s.aof.w.mu.Unlock()
+			})
+			heal()
+			if n := end(t, s, d); n != 2 {
+				t.Errorf("%d steps are there", n)
+			}
+		})
+	}
+}

@@ -1,0 +1,71 @@
+package aof
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"spindle/tests/testkit"
+)
+
+// TestReloadCutsADamagedEnd: DEBUG LOADAOF cuts the damaged end of the log, loads the rest and tells the client to look
+// at the server's log, as Redis does. What is written from then on stands in the right database, and the log is whole.
+func TestReloadCutsADamagedEnd(t *testing.T) {
+	for _, inside := range []bool{false, true} {
+		name := "alone"
+		if inside {
+			name = "in a transaction"
+		}
+		t.Run(name, func(t *testing.T) {
+			s := testkit.Start(t, "--appendonly", "yes", "--appendfsync", "always", "--save", "")
+			c := s.Dial()
+			for _, line := range []string{"SET a 1", "SELECT 3", "SET b 2"} {
+				if v, err := c.Do(words(line)...); err != nil || v.Text != "OK" {
+					t.Fatalf("%s: %v, %v", line, v, err)
+				}
+			}
+			log := s.File("appendonlydir/appendonly.aof.1.incr.aof")
+			text, err := os.ReadFile(log)
+			if err != nil {
+				t.Fatal(err)
+			}
+			whole, _, found := strings.Cut(string(text), "*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n")
+			if !found {
+				t.Fatalf("%q has no SELECT of database 3", text)
+			}
+			if err := os.WriteFile(log, []byte(whole+"*3\r\n$3\r\nSET\r\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			reload := [][]any{{"DEBUG", "LOADAOF"}}
+			if inside {
+				reload = [][]any{{"MULTI"}, {"DEBUG", "LOADAOF"}, {"EXEC"}}
+			}
+			replies, err := c.Pipeline(reload...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			last := replies[len(replies)-1]
+			if inside {
+				last = last.Elems[0]
+			}
+			if last.Text != "ERR Error trying to load the AOF files, check server logs." {
+				t.Errorf("the reply is %q", last.Text)
+			}
+			s.AwaitLog(testkit.Slowly(10*time.Second), "AOF appendonly.aof.1.incr.aof loaded anyway because aof-load-truncated is enabled")
+			if v, err := c.Do("SET", "c", "3"); err != nil || v.Text != "OK" {
+				t.Fatalf("%v, %v", v, err)
+			}
+			s.Terminate()
+			s.Restart("--appendonly", "yes", "--aof-load-truncated", "no", "--save", "")
+			if got := s.Do("GET", "a").Text; got != "1" {
+				t.Errorf("a is %q", got)
+			}
+			c = s.Dial()
+			c.Do("SELECT", 3)
+			if v, err := c.Do("GET", "c"); err != nil || v.Text != "3" {
+				t.Errorf("c is %v, %v in database 3", v, err)
+			}
+		})
+	}
+}
