@@ -259,7 +259,7 @@ func (s *State) loadLine(line string, shards map[*Node]bool) string {
 	if err != nil {
 		return "the epoch is no number"
 	}
-	if n.isPrimary() { // a replica has none of its own
+	if !n.isReplica() || n.Primary == nil { // else it is the primary's
 		n.Epoch = epoch
 	}
 	for _, word := range words[8:] {

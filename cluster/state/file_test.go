@@ -84,6 +84,18 @@ func TestFilesOfAllVersions(t *testing.T) {
 	}
 }
 
+// TestEpochOfWhoFollowsNobody: a replica whose primary is not known has an epoch of its own. It is read again.
+func TestEpochOfWhoFollowsNobody(t *testing.T) {
+	s, err := loaded(idA + " 127.0.0.1:7000@17000 myself,slave - 0 0 7 connected\n" +
+		idB + " 127.0.0.1:7001@17001 noflags - 0 0 5 disconnected\nvars currentEpoch 7 lastVoteEpoch 0\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := s.byID[idA].Epoch, s.byID[idB].Epoch; a != 7 || b != 5 {
+		t.Errorf("the epochs are %d and %d, not 7 and 5", a, b)
+	}
+}
+
 // TestDamagedFilesAreRefused: with the line that cannot be.
 func TestDamagedFilesAreRefused(t *testing.T) {
 	good := idA + " 127.0.0.1:7000@17000,,tls-port=0,shard-id=" + idA +

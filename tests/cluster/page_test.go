@@ -44,7 +44,7 @@ func TestClusterPage(t *testing.T) {
 		}
 		nodes = append(nodes, testkit.Launch(t, testkit.Spec{Redis: true, Dir: folder, Port: first + i, Args: []string{
 			"--cluster-enabled", "yes", "--cluster-node-timeout", strconv.Itoa(nodeTimeoutMs)}}))
-		t.Cleanup(func() { end(first + i) })
+		t.Cleanup(func() { testkit.ShutDown(t, first+i) })
 	}
 	create(t, nodes, 1)
 	synced(t, nodes[3:]...)
@@ -88,11 +88,6 @@ func keyIn(shard int) string {
 			return key
 		}
 	}
-}
-
-// end ends the server on a port, if there is one.
-func end(port int) {
-	_, _ = ask(port, "SHUTDOWN", "NOSAVE", "NOW") // it answers by closing the connection
 }
 
 // A counter is a client that counts up a key, and goes where MOVED sends it.

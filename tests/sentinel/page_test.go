@@ -40,7 +40,7 @@ func TestPage(t *testing.T) {
 	for _, name := range []string{"6379", "6380", "6381", "26379", "26380", "26381"} {
 		port := testkit.FreePort(t)
 		ports[name] = strconv.Itoa(port)
-		t.Cleanup(func() { end(t, port) })
+		t.Cleanup(func() { testkit.ShutDown(t, port) })
 	}
 	g := redisPair(t, dir, ports)
 	c := startCounter(t, ports["26379"], ports["26380"], ports["26381"])
@@ -96,24 +96,6 @@ func redisPair(t *testing.T, dir string, ports map[string]string) (g group) {
 		})
 	}
 	return g
-}
-
-// end shuts down whoever listens on a port.
-func end(t *testing.T, port int) {
-	c, err := respclient.Dial("127.0.0.1:" + strconv.Itoa(port))
-	if err != nil {
-		return
-	}
-	defer c.Close()
-	_, _ = c.Do("SHUTDOWN", "NOSAVE")
-	testkit.Until(t, testkit.Slowly(20*time.Second), "the end of a server", func() error {
-		conn, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(port))
-		if err == nil {
-			conn.Close()
-			return fmt.Errorf("it still listens on %d", port)
-		}
-		return nil
-	})
 }
 
 // A counter is a client that counts at the primary that the Sentinels name. When a write fails it asks them again.

@@ -10,6 +10,9 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
+
+	"spindle/protocol/respclient"
 )
 
 // Ports are taken below the range the kernel gives to outgoing connections, so that no client can sit on one between
@@ -76,4 +79,26 @@ func freePort() (int, error) {
 		return port, l.Close()
 	}
 	return 0, fmt.Errorf("no port of %s is free", text)
+}
+
+// ShutDown ends the server on a loopback port, if there is one, whoever has started it, and waits until nobody listens.
+// Its data are not saved.
+func ShutDown(t testing.TB, port int) {
+	t.Helper()
+	at := "127.0.0.1:" + strconv.Itoa(port)
+	c, err := respclient.DialTimeout(at, Slowly(ReplyTimeout))
+	if err != nil {
+		return
+	}
+	defer c.Close()
+	c.SetTimeout(Slowly(ReplyTimeout))
+	_, _ = c.Do("SHUTDOWN", "NOSAVE", "NOW") // it answers by closing the connection
+	Until(t, Slowly(20*time.Second), "the end of a server", func() error {
+		conn, err := net.Dial("tcp", at)
+		if err == nil {
+			conn.Close()
+			return fmt.Errorf("it still listens on %d", port)
+		}
+		return nil
+	})
 }

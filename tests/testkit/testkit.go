@@ -2,8 +2,8 @@
 //
 // Owner: the test that starts a server; a Server's methods may be called from any goroutine of it, Do from one at a
 // time.
-// Never: ends a process it did not start, listens beyond loopback, or leaves a process or a file behind: a server dies
-// with the test process, whatever ends that.
+// Never: ends a process that no test has started, listens beyond loopback, or leaves a process or a file behind: a
+// server dies with the test process, whatever ends that.
 // Start at server.go; build.go makes the binary, ports.go finds ports, child.go starts processes, poll.go waits.
 package testkit
 

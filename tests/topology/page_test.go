@@ -2,7 +2,6 @@ package topology
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -35,7 +34,7 @@ func TestReplicationPage(t *testing.T) {
 	ports := map[string]int{"6379": a.Port, "6380": b.Port, "6381": testkit.FreePort(t)}
 	for name, port := range ports {
 		script = strings.ReplaceAll(script, name, strconv.Itoa(port))
-		t.Cleanup(func() { end(t, port) })
+		t.Cleanup(func() { testkit.ShutDown(t, port) })
 	}
 	c := startWanderer(t, ports["6379"], ports["6381"], ports["6380"])
 	out, code := testkit.Run(t, testkit.Slowly(2*time.Minute), "cd "+dir+"\nPATH=$PWD:$PATH\n"+script, "/bin/sh")
@@ -56,24 +55,6 @@ func TestReplicationPage(t *testing.T) {
 	if c.moves.Load() != 2 {
 		t.Errorf("the writer moved %d times, want twice", c.moves.Load())
 	}
-}
-
-// end shuts down the server on a port, if there is one.
-func end(t *testing.T, port int) {
-	c, err := respclient.Dial("127.0.0.1:" + strconv.Itoa(port))
-	if err != nil {
-		return
-	}
-	defer c.Close()
-	_, _ = c.Do("SHUTDOWN", "NOSAVE")
-	testkit.Until(t, testkit.Slowly(20*time.Second), "the end of a server", func() error {
-		conn, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(port))
-		if err == nil {
-			conn.Close()
-			return fmt.Errorf("it still listens on %d", port)
-		}
-		return nil
-	})
 }
 
 // A wanderer is a client that counts at one primary after the other: when it reads READONLY it goes to the next.
