@@ -220,6 +220,7 @@ func (l *lane) Open(c protocol.Conn) (session any, refusal []byte) {
 		return nil, refusal
 	}
 	cl.Flags |= client.NoEvict
+	cl.ID, cl.CreatedMs = l.in.clients.NextID(), time.Now().UnixMilli() // which HELLO tells before the core knows it
 	users := l.in.core.Users()
 	s := &laneSession{lane: l, conn: c, cl: cl, user: users.Default()}
 	s.authed.Store(users.DefaultIsOpen())
