@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,6 +53,9 @@ type lane struct {
 	held  map[protocol.Conn]bool // who waits for the turn
 	known map[int64]laneClient   // by id
 	open  map[protocol.Conn]*laneSession
+	// What ACL LOG has yet to hear of: as many as it keeps, the newest last. unlisted are how many there were before.
+	refused  []laneRefusal
+	unlisted int64
 }
 
 const (
@@ -101,6 +105,14 @@ type laneSession struct {
 	resp3    bool
 	told     laneNews // what the core has yet to hear of
 	quitting bool
+}
+
+// A laneRefusal is wrong passwords that were given beside the turn.
+type laneRefusal struct {
+	acl.Entry
+	cl   *client.Client
+	user *acl.User // that the client was
+	resp int
 }
 
 // laneNews is what a client has changed of itself beside the turn.
@@ -153,6 +165,7 @@ func (in *instance) startLane() error {
 // tick publishes what may be asked for beside the turn. Turn only.
 func (l *lane) tick() {
 	l.ticked = time.Now()
+	l.book()
 	if l.ticks++; l.ticks%laneEvery == 0 {
 		l.publish()
 	} else if users := l.in.core.Users(); !users.Are(l.view.Load().users) {
@@ -197,6 +210,35 @@ func (l *lane) publish() {
 	l.view.Store(&laneView{
 		at: time.Now(), info: l.report.Texts(), slow: l.in.slowlog.Copy(), users: l.in.core.Users().All(), role: role,
 	})
+}
+
+// book puts what was refused beside the turn into ACL LOG and the counts of errors. Turn only.
+func (l *lane) book() {
+	l.mu.Lock()
+	refused, n := l.refused, l.unlisted
+	l.refused, l.unlisted = nil, 0
+	l.mu.Unlock()
+	l.in.denials.Count(acl.DeniedAuth, n)
+	for i := range refused {
+		r := &refused[i]
+		n += r.Count
+		if l.in.denials.Keeps() {
+			r.Client = r.describe(l.in)
+		}
+		l.in.denials.Merge(r.Entry)
+	}
+	if n > 0 {
+		l.in.core.CountErrors(errLanePassword, n)
+	}
+}
+
+// describe is the client as it was when it gave the password. Turn only.
+func (r *laneRefusal) describe(in *instance) string {
+	cl := r.cl
+	user, resp, command := cl.User, cl.Protocol, cl.LastCommand
+	cl.User, cl.Protocol, cl.LastCommand = r.user, r.resp, strings.ToLower(r.Object)
+	defer func() { cl.User, cl.Protocol, cl.LastCommand = user, resp, command }()
+	return in.describe(cl)
 }
 
 // gone forgets a client. Turn only.
@@ -512,23 +554,49 @@ func (l *lane) auth(s *laneSession, args [][]byte, r *protocol.Reply) bool {
 	case l.in.core.Users().Default().Rights().NoPass():
 		return false // an error, which the core words
 	}
-	if s.authenticate(name, args[len(args)-1]) {
+	if s.authenticate(args[0], name, args[len(args)-1], r) {
 		r.OK()
-	} else {
-		r.Error(errLanePassword)
 	}
 	return true
 }
 
-// authenticate makes the client that user, here and with the core's next turn for it.
-func (s *laneSession) authenticate(name, password []byte) bool {
+// authenticate makes the client that user, here and with the core's next turn for it; or it tells that the name or
+// password is wrong, and keeps that for ACL LOG. verb is the command that brought them.
+func (s *laneSession) authenticate(verb, name, password []byte, r *protocol.Reply) bool {
 	user := s.lane.view.Load().users[string(name)]
 	if user == nil || !user.Admits(password) {
+		s.refused(verb, name)
+		r.Error(errLanePassword)
 		return false
 	}
 	s.user, s.told.user = user, user
 	s.authed.Store(true)
 	return true
+}
+
+// refused keeps a wrong name or password for ACL LOG.
+func (s *laneSession) refused(verb, name []byte) {
+	l, now := s.lane, time.Now().UnixMilli()
+	r := laneRefusal{cl: s.cl, user: s.user, resp: 2, Entry: acl.Entry{
+		Reason: acl.DeniedAuth, Origin: acl.TopLevel, Object: string(verb), User: string(name),
+		Count: 1, CreatedMs: now, UpdatedMs: now,
+	}}
+	if s.resp3 {
+		r.resp = 3
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := acl.FindAlike(len(l.refused), func(i int) *acl.Entry { return &l.refused[i].Entry }, &r.Entry, now)
+	if at >= 0 {
+		r.Count += l.refused[at].Count
+		r.CreatedMs = l.refused[at].CreatedMs
+		l.refused = slices.Delete(l.refused, at, at+1)
+	}
+	l.refused = append(l.refused, r)
+	for over := len(l.refused) - int(l.in.access.LogLength.Get()); over > 0; over-- {
+		l.unlisted += l.refused[0].Count
+		l.refused = slices.Delete(l.refused, 0, 1)
+	}
 }
 
 // hello is HELLO [protover [AUTH username password]].
@@ -546,8 +614,7 @@ func (l *lane) hello(s *laneSession, args [][]byte, r *protocol.Reply) bool {
 	}
 	switch {
 	case len(args) == 5 && command.Is(args[2], "AUTH"):
-		if !s.authenticate(args[3], args[4]) {
-			r.Error(errLanePassword)
+		if !s.authenticate(args[0], args[3], args[4], r) {
 			return true
 		}
 	case len(args) > 2 || !s.authed.Load():

@@ -85,3 +85,61 @@ func TestLaneID(t *testing.T) {
 		}
 	})
 }
+
+// TestLaneWrongPasswords: wrong passwords given beside the turn are in ACL LOG and in INFO for the first who asks when
+// the turn is free, also those of a client that has left. No more entries are kept for that than ACL LOG keeps.
+func TestLaneWrongPasswords(t *testing.T) {
+	var s *testkit.Server
+	var old, leaves *respclient.Client
+	var open func() *respclient.Client
+	besideSleep(t, func(server *testkit.Server, dial func() *respclient.Client) {
+		s, open, old = server, dial, dial()
+		old.Must("CLIENT", "SETNAME", "guesser")
+		old.Must("CONFIG", "SET", "acllog-max-len", 3)
+	}, func() {
+		for _, args := range [][]any{
+			{"AUTH", "first", "x"}, {"AUTH", "nobody", "x"}, {"AUTH", "nobody", "y"},
+			{"HELLO", "3", "AUTH", "default2", "x"}, {"AUTH", "nobody", "z"},
+		} {
+			if v := quickly(t, old, args...); !strings.HasPrefix(v.Text, "WRONGPASS") {
+				t.Errorf("%v: %v", args, v)
+			}
+		}
+		leaves = open()
+		quickly(t, leaves, "auth", "gone", "x")
+		leaves.Close()
+	}, func() {
+		asks := s.Dial()
+		entries := asks.Must("ACL", "LOG").Elems
+		type entry struct {
+			count                 int64
+			reason, context       string
+			object, user, cl, cmd string
+		}
+		var got []entry
+		for _, e := range entries {
+			info := field(e, "client-info").Text
+			word := func(name string) string {
+				_, rest, _ := strings.Cut(info, " "+name+"=")
+				w, _, _ := strings.Cut(rest, " ")
+				return w
+			}
+			got = append(got, entry{field(e, "count").Int, field(e, "reason").Text, field(e, "context").Text,
+				field(e, "object").Text, field(e, "username").Text, word("name") + "/" + word("user"), word("cmd")})
+		}
+		want := []entry{
+			{1, "auth", "toplevel", "auth", "gone", "/default", "auth"},
+			{3, "auth", "toplevel", "AUTH", "nobody", "guesser/default", "auth"},
+			{1, "auth", "toplevel", "HELLO", "default2", "guesser/default", "hello"},
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("ACL LOG:\n%+v, want\n%+v", got, want)
+		}
+		info := asks.Must("INFO", "stats", "errorstats").Text
+		for _, line := range []string{"acl_access_denied_auth:6", "total_error_replies:6", "errorstat_WRONGPASS:count=6"} {
+			if !strings.Contains(info, line+"\r\n") {
+				t.Errorf("no %s in\n%s", line, info)
+			}
+		}
+	})
+}
