@@ -126,10 +126,14 @@ func (s *laneSession) Limits() protocol.Limits {
 	return protocol.Limits{MaxBulk: int(s.cl.MaxBulk.Get()), Unauthenticated: !s.authed.Load()}
 }
 
+// hasLane says whether the configuration asks for a lane.
+func (in *instance) hasLane() bool {
+	return (in.own.LanePort.Get() != 0 || in.own.LaneSocket.Get() != "") && !in.asSentinel
+}
+
 // startLane opens the lane, if there is one.
 func (in *instance) startLane() error {
-	port, path := int(in.own.LanePort.Get()), in.own.LaneSocket.Get()
-	if port == 0 && path == "" || in.asSentinel {
+	if !in.hasLane() {
 		return nil
 	}
 	l := &lane{
@@ -141,7 +145,8 @@ func (in *instance) startLane() error {
 	var err error
 	l.reactor, err = reactor.New(reactor.Options{
 		Handler: l, Settings: network, Backend: reactor.Gnet, Loops: 1, Gate: in.gate,
-		Bind: in.own.LaneBind.Get(), Port: port, UnixSocket: path, UnixPerm: uint32(in.own.LaneSocketPerm.Get()),
+		Bind: in.own.LaneBind.Get(), Port: int(in.own.LanePort.Get()),
+		UnixSocket: in.own.LaneSocket.Get(), UnixPerm: uint32(in.own.LaneSocketPerm.Get()),
 		Logf: func(level reactor.Level, format string, args ...any) {
 			in.log.At(logging.Level(level), format, args...)
 		},
