@@ -397,7 +397,7 @@ func (l *lane) serve(s *laneSession, b *protocol.Batch, busy bool) {
 	}
 }
 
-// before readies the client for a batch in the turn; nil if it has left.
+// before readies the client for a batch in the turn; nil if it has left, or has to.
 func (s *laneSession) before() *client.Client {
 	core := s.lane.in.core
 	if s.gone {
@@ -407,8 +407,13 @@ func (s *laneSession) before() *client.Client {
 		s.entered = true
 		core.Enter(s.cl)
 	}
-	if s.told.user != nil {
-		core.SetUser(s.cl, s.told.user)
+	if u := s.told.user; u != nil {
+		if core.Users().Find([]byte(u.Name())) != u { // deleted meanwhile, and its other clients with it
+			s.quitting = true
+			core.Expel(s.cl, false)
+			return nil
+		}
+		core.SetUser(s.cl, u)
 		s.cl.Authenticated = true
 	}
 	if s.told.resp != 0 {
@@ -504,7 +509,7 @@ func (l *lane) answer(s *laneSession, args [][]byte, r *protocol.Reply) bool {
 	}
 	switch {
 	case spec.Flags&command.NoAuth != 0:
-	case !s.authed.Load():
+	case !s.authed.Load() && !l.in.core.Users().DefaultIsOpen():
 		r.Error(protocol.ErrNoAuth)
 		return true
 	case s.user == nil || !s.user.Rights().Always(spec):
@@ -512,10 +517,13 @@ func (l *lane) answer(s *laneSession, args [][]byte, r *protocol.Reply) bool {
 	}
 	switch spec.Full {
 	case "ping":
-		if len(args) == 1 {
+		switch len(args) {
+		case 1:
 			r.Simple("PONG")
-		} else {
+		case 2:
 			r.Bulk(args[1])
+		default:
+			return false
 		}
 	case "quit":
 		r.OK()

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"spindle/protocol/respclient"
 	"spindle/tests/testkit"
@@ -142,4 +143,84 @@ func TestLaneWrongPasswords(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestLaneUsersThatChange: beside the turn, too, who was asked for a password need not give it once nobody is. Who is
+// let in there as a user that is deleted before the next turn goes with it, as that user's other clients do.
+func TestLaneUsersThatChange(t *testing.T) {
+	var s *testkit.Server
+	var stranger, doomed *respclient.Client
+	besideSleep(t, func(server *testkit.Server, dial func() *respclient.Client) {
+		s, stranger, doomed = server, nil, dial()
+		s.Do("ACL", "SETUSER", "operator", "on", ">secret", "+@all", "~*")
+		s.Do("CONFIG", "SET", "requirepass", "x")
+		stranger = dial()
+		if v, err := stranger.Do("INFO"); err != nil || !strings.HasPrefix(v.Text, "NOAUTH") {
+			t.Errorf("INFO of a stranger: %v %v", v, err)
+		}
+		s.Do("CONFIG", "SET", "requirepass", "")
+		time.Sleep(testkit.Slowly(300 * time.Millisecond)) // so that the lane knows the user
+	}, func() {
+		if v := quickly(t, stranger, "INFO", "server"); v.Err() != nil {
+			t.Errorf("INFO without a password: %v", v)
+		}
+		if v := quickly(t, doomed, "AUTH", "operator", "secret"); v.Text != "OK" {
+			t.Errorf("AUTH: %v", v)
+		}
+	}, func() {
+		s.Do("ACL", "DELUSER", "operator")
+		if v, err := doomed.Do("ACL", "WHOAMI"); err == nil {
+			t.Errorf("a deleted user is answered: %v", v)
+		}
+		if v := stranger.Must("ACL", "WHOAMI"); v.Text != "default" {
+			t.Errorf("another client is %v", v)
+		}
+	})
+}
+
+// TestLaneWrongArguments: what the lane's own commands refuse in the turn they refuse beside it, or when it is free.
+func TestLaneWrongArguments(t *testing.T) {
+	requests := [][]any{
+		{"PING", "a", "b"}, {"AUTH", "a", "b", "c"}, {"AUTH"}, {"HELLO", "4"}, {"HELLO", "x"}, {"HELLO", "2", "AUTH", "a"},
+		{"SLOWLOG", "GET", "x"}, {"CLIENT", "LIST", "ID"}, {"CLIENT", "LIST", "ID", "x"}, {"CLIENT", "KILL"},
+		{"CLIENT", "KILL", "ID", "0"}, {"CLIENT", "KILL", "SKIPME", "maybe"}, {"CLIENT", "KILL", "1.2.3.4:5"},
+		{"SCRIPT", "KILL", "x"}, {"SHUTDOWN", "NOSAVE", "SAVE"}, {"INFO", "nosuch"}, {"CLIENT", "KILL", "USER", "nobody"},
+	}
+	var want, got []respclient.Value
+	var c *respclient.Client
+	besideSleep(t, func(s *testkit.Server, dial func() *respclient.Client) {
+		c, want, got = dial(), nil, nil
+		for _, args := range requests {
+			v, err := c.Do(args...)
+			if err != nil {
+				t.Fatal(args, err)
+			}
+			want = append(want, v)
+		}
+	}, func() {
+		c.Send("PING")
+		for _, args := range requests {
+			c.Send(args...)
+		}
+		c.Flush()
+		if v, err := c.Receive(); err != nil || v.Text != "PONG" {
+			t.Errorf("PING: %v %v", v, err)
+		}
+	}, func() {
+		for range requests {
+			v, err := c.Receive()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i := strings.Index(v.Text, "\r\n# Lane"); i >= 0 {
+				v.Text = v.Text[:i]
+			}
+			got = append(got, v)
+		}
+	})
+	for i := range got {
+		if got[i].String() != want[i].String() {
+			t.Errorf("%v: %v, in the turn %v", requests[i], got[i], want[i])
+		}
+	}
 }
