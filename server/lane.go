@@ -101,7 +101,8 @@ type laneSession struct {
 
 	user     *acl.User // as the core has it, or is going to
 	authed   atomic.Bool
-	bound    bool // its state is the core's alone to know: a transaction, a wait
+	bound    bool             // its state is the core's alone to know: a transaction, a wait
+	verdict  protocol.Verdict // of the core on what is no request; Wait: none yet. lane.mu
 	resp3    bool
 	told     laneNews // what the core has yet to hear of
 	quitting bool
@@ -269,7 +270,7 @@ func (l *lane) Open(c protocol.Conn) (session any, refusal []byte) {
 	cl.Flags |= client.NoEvict
 	cl.ID, cl.CreatedMs = l.in.clients.NextID(), time.Now().UnixMilli() // which HELLO tells before the core knows it
 	users := l.in.core.Users()
-	s := &laneSession{lane: l, conn: c, cl: cl, user: users.Default()}
+	s := &laneSession{lane: l, conn: c, cl: cl, user: users.Default(), verdict: protocol.Wait}
 	s.authed.Store(users.DefaultIsOpen())
 	l.mu.Lock()
 	l.open[c] = s
@@ -299,8 +300,34 @@ func (s *laneSession) leave() {
 	}
 }
 
-// Malformed implements protocol.Handler.
-func (l *lane) Malformed(any, *protocol.Error) protocol.Verdict { return protocol.Tell }
+// Malformed implements protocol.Handler. The core says what becomes of a client whose state it alone knows: a goroutine
+// asks, and then the loop offers the same bytes again.
+func (l *lane) Malformed(session any, err *protocol.Error) protocol.Verdict {
+	s := session.(*laneSession)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case s.carrying:
+		s.again = true
+		return protocol.Wait
+	case !s.bound:
+		return protocol.Tell
+	case s.verdict != protocol.Wait:
+		return s.verdict
+	}
+	s.carrying, s.again = true, false
+	go func() {
+		verdict := l.in.core.Malformed(s.cl, err)
+		l.mu.Lock()
+		s.carrying, s.verdict = false, verdict
+		resume := s.again || verdict != protocol.Wait
+		l.mu.Unlock()
+		if resume {
+			s.conn.Resume()
+		}
+	}()
+	return protocol.Wait
+}
 
 // Reserve implements protocol.Handler: large arguments are kept on the Go heap.
 func (l *lane) Reserve(any, int) (*protocol.Bulk, *protocol.Error) { return nil, nil }

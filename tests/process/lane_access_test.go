@@ -2,6 +2,8 @@ package process
 
 import (
 	"fmt"
+	"io"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -221,6 +223,46 @@ func TestLaneWrongArguments(t *testing.T) {
 	for i := range got {
 		if got[i].String() != want[i].String() {
 			t.Errorf("%v: %v, in the turn %v", requests[i], got[i], want[i])
+		}
+	}
+}
+
+// TestLaneMalformed: who does not speak the protocol reads on the lane what it reads elsewhere. A reply that is awaited
+// comes before the error, and who wants no replies gets none.
+func TestLaneMalformed(t *testing.T) {
+	s, dial := withLane(t)
+	lane := dial().Conn().RemoteAddr().String()
+	for _, c := range []struct{ name, first, then, want string }{
+		{"after nothing", "", "*x\r\n", "-ERR Protocol error: invalid multibulk length\r\n"},
+		{"without replies", "CLIENT REPLY OFF\r\n", "*x\r\n", ""},
+		{"blocked", "BLPOP list 0\r\n", "*1\r\n+x\r\n",
+			"*2\r\n$4\r\nlist\r\n$5\r\nvalue\r\n-ERR Protocol error: expected '$', got '+'\r\n"},
+		{"blocked, at once", "", "BLPOP list 0\r\n*1\r\n+x\r\n",
+			"*2\r\n$4\r\nlist\r\n$5\r\nvalue\r\n-ERR Protocol error: expected '$', got '+'\r\n"},
+		{"behind a transaction", "", "MULTI\r\nPING\r\nEXEC\r\n*x\r\n",
+			"+OK\r\n+QUEUED\r\n*1\r\n+PONG\r\n-ERR Protocol error: invalid multibulk length\r\n"},
+	} {
+		for _, address := range []string{s.Addr, lane} {
+			conn, err := net.Dial("tcp", address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			conn.SetDeadline(time.Now().Add(testkit.Slowly(10 * time.Second)))
+			blocks := strings.Contains(c.first+c.then, "BLPOP")
+			fmt.Fprint(conn, c.first)
+			if blocks && c.first != "" {
+				s.AwaitInfo(testkit.Slowly(10*time.Second), "clients", "blocked_clients", "1")
+			}
+			fmt.Fprint(conn, c.then)
+			if blocks {
+				s.AwaitInfo(testkit.Slowly(10*time.Second), "clients", "blocked_clients", "1")
+				time.Sleep(50 * time.Millisecond) // so that what follows has arrived; too short only makes the test kinder
+				s.Do("RPUSH", "list", "value")
+			}
+			if got, err := io.ReadAll(conn); err != nil || string(got) != c.want {
+				t.Errorf("%s, at the lane %t: %q %v", c.name, address == lane, got, err)
+			}
+			conn.Close()
 		}
 	}
 }
