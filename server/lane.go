@@ -21,6 +21,7 @@ import (
 	"spindle/internal/info"
 	"spindle/internal/logging"
 	"spindle/internal/number"
+	"spindle/internal/setting"
 	"spindle/protocol"
 	"spindle/reactor"
 )
@@ -140,16 +141,21 @@ func (in *instance) startLane() error {
 	l := &lane{
 		in: in, held: map[protocol.Conn]bool{}, known: map[int64]laneClient{}, open: map[protocol.Conn]*laneSession{},
 	}
-	network := &reactor.Settings{}
-	network.Rows()
-	network.MaxClients.Set(laneClients)
 	var err error
 	l.reactor, err = reactor.New(reactor.Options{
-		Handler: l, Settings: network, Backend: reactor.Gnet, Loops: 1, Gate: in.gate,
+		Handler: l, Settings: &in.network, Backend: reactor.Gnet, Loops: 1, Gate: in.gate, MaxClients: laneClients,
 		Bind: in.own.LaneBind.Get(), Port: int(in.own.LanePort.Get()),
 		UnixSocket: in.own.LaneSocket.Get(), UnixPerm: uint32(in.own.LaneSocketPerm.Get()),
 		Logf: func(level reactor.Level, format string, args ...any) {
 			in.log.At(logging.Level(level), format, args...)
+		},
+		OutputLimit: func(session any, _ protocol.Class, _ int) {
+			in.log.Warning("Client of the admin lane %s scheduled to be closed ASAP for overcoming of output buffer limits.",
+				session.(*laneSession).conn.RemoteAddr())
+		},
+		QueryLimit: func(session any, begin []byte) {
+			in.log.Warning("Closing client of the admin lane that reached max query buffer length: %s (qbuf initial bytes: %s)",
+				session.(*laneSession).conn.RemoteAddr(), setting.Quote(string(begin)))
 		},
 	})
 	if err != nil {

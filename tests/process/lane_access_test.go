@@ -266,3 +266,17 @@ func TestLaneMalformed(t *testing.T) {
 		}
 	}
 }
+
+// TestLaneLimits: what CONFIG SET says of the buffers of clients holds on the lane.
+func TestLaneLimits(t *testing.T) {
+	s, dial := withLane(t)
+	s.Do("CONFIG", "SET", "client-query-buffer-limit", "1mb", "client-output-buffer-limit", "normal 1mb 0 0")
+	c := dial()
+	if v, err := c.Do("SET", "large", strings.Repeat("x", 2<<20)); err == nil {
+		t.Errorf("2 MB beyond client-query-buffer-limit: %v", v)
+	}
+	s.Do("SETRANGE", "large", 32<<20, "x")
+	if v, err := dial().Do("GET", "large"); err == nil {
+		t.Errorf("32 MB beyond client-output-buffer-limit: a reply of %d bytes", len(v.Text))
+	}
+}
