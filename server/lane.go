@@ -62,7 +62,8 @@ type lane struct {
 const (
 	lanePatience = 3 * time.Millisecond // for the turn, before a batch is answered beside it
 	laneSlice    = 2 * time.Millisecond // after which a client's further requests wait for those of others
-	laneClients  = 64                   // at most on the lane
+	laneClients  = 64                   // at most on the lane, when who is over has gone
+	laneComing   = 32                   // who come before others go
 	laneVisits   = 128                  // clients whose lines are renewed in a tick, and a twentieth of all
 	laneMost     = 1000                 // of those: a tick must not grow with the clients
 	laneEvery    = 10                   // ticks between two reports
@@ -143,7 +144,7 @@ func (in *instance) startLane() error {
 	}
 	var err error
 	l.reactor, err = reactor.New(reactor.Options{
-		Handler: l, Settings: &in.network, Backend: reactor.Gnet, Loops: 1, Gate: in.gate, MaxClients: laneClients,
+		Handler: l, Settings: &in.network, Backend: reactor.Gnet, Loops: 1, Gate: in.gate, MaxClients: laneClients + laneComing,
 		Bind: in.own.LaneBind.Get(), Port: int(in.own.LanePort.Get()),
 		UnixSocket: in.own.LaneSocket.Get(), UnixPerm: uint32(in.own.LaneSocketPerm.Get()),
 		Logf: func(level reactor.Level, format string, args ...any) {
@@ -279,10 +280,32 @@ func (l *lane) Open(c protocol.Conn) (session any, refusal []byte) {
 	s := &laneSession{lane: l, conn: c, cl: cl, user: users.Default(), verdict: protocol.Wait}
 	s.authed.Store(users.DefaultIsOpen())
 	l.mu.Lock()
+	goes := l.makeRoom()
 	l.open[c] = s
 	l.mu.Unlock()
+	if goes != nil {
+		goes.conn.Close(false)
+	}
 	l.in.threads.spare()
 	return s, nil
+}
+
+// makeRoom is who goes, if the lane is full: who has not given a password, and of those who has been idle longest. It
+// is counted off. l.mu is held.
+func (l *lane) makeRoom() (goes *laneSession) {
+	if len(l.open) < laneClients {
+		return nil
+	}
+	var known bool
+	var active int64 // of goes, Unix ms
+	for _, s := range l.open {
+		authed, at := s.authed.Load(), max(s.cl.CreatedMs, s.conn.LastActive())
+		if goes == nil || known && !authed || known == authed && at < active {
+			goes, known, active = s, authed, at
+		}
+	}
+	delete(l.open, goes.conn)
+	return goes
 }
 
 // Closed implements protocol.Handler.

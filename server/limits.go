@@ -24,7 +24,7 @@ const (
 func (in *instance) filesBeside() uint64 {
 	n := uint64(reservedFiles + filesPerLoop*max(0, in.sockets.Loops.Get()-1))
 	if in.hasLane() {
-		n += laneClients + filesPerLoop + 2 + uint64(len(in.own.LaneBind.Get())) // who accepts, and listeners
+		n += laneClients + laneComing + filesPerLoop + 2 + uint64(len(in.own.LaneBind.Get())) // who accepts, and listeners
 	}
 	if in.own.Admin.Get() != "" {
 		n += adminConns + 2 // one that comes before another goes, and the listener

@@ -267,6 +267,39 @@ func TestLaneMalformed(t *testing.T) {
 	}
 }
 
+// TestLaneCrowd: who comes to a full lane is let in. Who has not given a password goes first, and then who has been idle
+// longest.
+func TestLaneCrowd(t *testing.T) {
+	s, dial := withLane(t, "--requirepass", "root")
+	occupier := s.Dial()
+	occupier.Must("AUTH", "root")
+	operator := dial()
+	operator.Must("AUTH", "root")
+	occupier.Send("DEBUG", "SLEEP", 600)
+	occupier.Flush()
+	var strangers []*respclient.Client
+	for range 150 {
+		strangers = append(strangers, dial())
+	}
+	if v := quickly(t, operator, "PING"); v.Text != "PONG" {
+		t.Errorf("PING of who came first: %v", v)
+	}
+	last := dial()
+	if v := quickly(t, last, "AUTH", "root"); v.Text != "OK" {
+		t.Errorf("AUTH of who came last: %v", v)
+	}
+	if v := quickly(t, strangers[149], "INFO"); !strings.HasPrefix(v.Text, "NOAUTH") {
+		t.Errorf("INFO of a stranger: %v", v)
+	}
+	strangers[0].SetTimeout(laneSoon())
+	if v, err := strangers[0].Do("PING"); err == nil {
+		t.Errorf("PING of the first stranger: %v", v)
+	}
+	last.Send("SHUTDOWN", "NOSAVE")
+	last.Flush()
+	s.Wait(laneSoon() * 4)
+}
+
 // TestLaneLimits: what CONFIG SET says of the buffers of clients holds on the lane.
 func TestLaneLimits(t *testing.T) {
 	s, dial := withLane(t)
