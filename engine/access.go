@@ -107,6 +107,12 @@ func (c *Core) DenyAuth(cl *client.Client, command, user []byte) {
 	c.told(cl, acl.Entry{Reason: acl.DeniedAuth, Origin: originOf(cl), Object: string(command), User: string(user)})
 }
 
+// CountErrors books n replies with err that were given outside the turn. Turn only.
+func (c *Core) CountErrors(err error, n int64) {
+	c.assertHeld()
+	c.meter.countErrors(err, uint64(n))
+}
+
 func (c *Core) told(cl *client.Client, e acl.Entry) {
 	if cl.Is(client.Fake) && c.stack.depth > 0 {
 		cl = c.stack.frames[0].Client

@@ -32,13 +32,15 @@ func (c *Core) Open(conn protocol.Conn) (session any, refusal []byte) {
 	return cl, nil
 }
 
-// Enter takes a new client in, as the default user. Turn only.
+// Enter takes a new client in, as the default user. One that has its id already has its age, too. Turn only.
 func (c *Core) Enter(cl *client.Client) {
 	c.assertHeld()
-	cl.ID = c.clients.NextID()
+	if cl.ID == 0 {
+		cl.ID, cl.CreatedMs = c.clients.NextID(), c.nowMs
+	}
 	cl.Authenticated = c.users.DefaultIsOpen()
 	c.SetUser(cl, c.users.Default())
-	cl.CreatedMs, cl.LastMs = c.nowMs, c.nowMs
+	cl.LastMs = c.nowMs
 	c.clients.Add(cl)
 	c.meter.connections++
 }

@@ -113,8 +113,11 @@ func (m *meter) rejected(spec *command.Spec, err error) {
 }
 
 // countError books an error reply under its code.
-func (m *meter) countError(err error) {
-	m.errorReplies++
+func (m *meter) countError(err error) { m.countErrors(err, 1) }
+
+// countErrors books n error replies with the same error.
+func (m *meter) countErrors(err error, n uint64) {
+	m.errorReplies += n
 	code := "ERR"
 	if e, ok := err.(*protocol.Error); ok {
 		code = strings.TrimSuffix(e.Code, " ") // a script's error may be a code and a blank
@@ -126,7 +129,7 @@ func (m *meter) countError(err error) {
 		m.stopErrors()
 		return
 	}
-	m.errors[code]++
+	m.errors[code] += n
 }
 
 // stopErrors ends the count of error replies by code, until CONFIG RESETSTAT. One entry says so.

@@ -504,7 +504,11 @@ const tooManyClients = "-ERR max number of clients reached\r\n"
 
 // admit gives an accepted socket to a loop, or refuses it.
 func (r *Reactor) admit(fd int, peer unix.Sockaddr, l *listener) {
-	if r.open.Add(1) > r.settings.MaxClients.Get() {
+	most := r.options.MaxClients
+	if most == 0 {
+		most = r.settings.MaxClients.Get()
+	}
+	if r.open.Add(1) > most {
 		r.open.Add(-1)
 		r.rejected.Add(1)
 		if !l.tls { // a client that waits for a handshake can read no word of ours

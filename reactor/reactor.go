@@ -41,6 +41,8 @@ type Options struct {
 	Settings *Settings // nil: the defaults
 	Backend  Backend
 	Loops    int // io-threads; 0 means 1
+	// MaxClients, unless 0, is how many connections there may be, whatever the settings say.
+	MaxClients int64
 
 	Bind       []string // "127.0.0.1", "::1", "*", "::*"; a leading '-' lets an address be missing
 	Port       int      // 0: no TCP

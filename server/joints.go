@@ -77,6 +77,7 @@ func (in *instance) awaitNames(cl *client.Client, pairs []setting.Pair) bool {
 
 // resetStatistics is CONFIG RESETSTAT: every package forgets what it counted.
 func (in *instance) resetStatistics() {
+	in.refusals().ResetDenied()
 	in.core.ResetFigures()
 	in.space.Stats.Hits, in.space.Stats.Misses, in.space.Stats.Expired, in.space.Stats.Evicted = 0, 0, 0, 0
 	in.space.Stats.ExpiredFields, in.space.Stats.TimeCapReached = 0, 0
@@ -90,7 +91,6 @@ func (in *instance) resetStatistics() {
 	in.scripts.ResetStats()
 	in.reactor.ResetStats()
 	in.inputRate, in.outputRate = engine.Rate{}, engine.Rate{}
-	in.denials.ResetDenied()
 }
 
 // connDeps are what the connection commands ask of the rest.

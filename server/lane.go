@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"spindle/internal/info"
 	"spindle/internal/logging"
 	"spindle/internal/number"
+	"spindle/internal/setting"
 	"spindle/protocol"
 	"spindle/reactor"
 )
@@ -52,12 +54,16 @@ type lane struct {
 	held  map[protocol.Conn]bool // who waits for the turn
 	known map[int64]laneClient   // by id
 	open  map[protocol.Conn]*laneSession
+	// What ACL LOG has yet to hear of: as many as it keeps, the newest last. unlisted are how many there were before.
+	refused  []laneRefusal
+	unlisted int64
 }
 
 const (
 	lanePatience = 3 * time.Millisecond // for the turn, before a batch is answered beside it
 	laneSlice    = 2 * time.Millisecond // after which a client's further requests wait for those of others
-	laneClients  = 64                   // at most on the lane
+	laneClients  = 64                   // at most on the lane, when who is over has gone
+	laneComing   = 32                   // who come before others go
 	laneVisits   = 128                  // clients whose lines are renewed in a tick, and a twentieth of all
 	laneMost     = 1000                 // of those: a tick must not grow with the clients
 	laneEvery    = 10                   // ticks between two reports
@@ -97,10 +103,19 @@ type laneSession struct {
 
 	user     *acl.User // as the core has it, or is going to
 	authed   atomic.Bool
-	bound    bool // its state is the core's alone to know: a transaction, a wait
+	bound    bool             // its state is the core's alone to know: a transaction, a wait
+	verdict  protocol.Verdict // of the core on what is no request; Wait: none yet. lane.mu
 	resp3    bool
 	told     laneNews // what the core has yet to hear of
 	quitting bool
+}
+
+// A laneRefusal is wrong passwords that were given beside the turn.
+type laneRefusal struct {
+	acl.Entry
+	cl   *client.Client
+	user *acl.User // that the client was
+	resp int
 }
 
 // laneNews is what a client has changed of itself beside the turn.
@@ -114,24 +129,34 @@ func (s *laneSession) Limits() protocol.Limits {
 	return protocol.Limits{MaxBulk: int(s.cl.MaxBulk.Get()), Unauthenticated: !s.authed.Load()}
 }
 
+// hasLane says whether the configuration asks for a lane.
+func (in *instance) hasLane() bool {
+	return (in.own.LanePort.Get() != 0 || in.own.LaneSocket.Get() != "") && !in.asSentinel
+}
+
 // startLane opens the lane, if there is one.
 func (in *instance) startLane() error {
-	port, path := int(in.own.LanePort.Get()), in.own.LaneSocket.Get()
-	if port == 0 && path == "" || in.asSentinel {
+	if !in.hasLane() {
 		return nil
 	}
 	l := &lane{
 		in: in, held: map[protocol.Conn]bool{}, known: map[int64]laneClient{}, open: map[protocol.Conn]*laneSession{},
 	}
-	network := &reactor.Settings{}
-	network.Rows()
-	network.MaxClients.Set(laneClients)
 	var err error
 	l.reactor, err = reactor.New(reactor.Options{
-		Handler: l, Settings: network, Backend: reactor.Gnet, Loops: 1, Gate: in.gate,
-		Bind: in.own.LaneBind.Get(), Port: port, UnixSocket: path, UnixPerm: uint32(in.own.LaneSocketPerm.Get()),
+		Handler: l, Settings: &in.network, Backend: reactor.Gnet, Loops: 1, Gate: in.gate, MaxClients: laneClients + laneComing,
+		Bind: in.own.LaneBind.Get(), Port: int(in.own.LanePort.Get()),
+		UnixSocket: in.own.LaneSocket.Get(), UnixPerm: uint32(in.own.LaneSocketPerm.Get()),
 		Logf: func(level reactor.Level, format string, args ...any) {
 			in.log.At(logging.Level(level), format, args...)
+		},
+		OutputLimit: func(session any, _ protocol.Class, _ int) {
+			in.log.Warning("Client of the admin lane %s scheduled to be closed ASAP for overcoming of output buffer limits.",
+				session.(*laneSession).conn.RemoteAddr())
+		},
+		QueryLimit: func(session any, begin []byte) {
+			in.log.Warning("Closing client of the admin lane that reached max query buffer length: %s (qbuf initial bytes: %s)",
+				session.(*laneSession).conn.RemoteAddr(), setting.Quote(string(begin)))
 		},
 	})
 	if err != nil {
@@ -153,6 +178,7 @@ func (in *instance) startLane() error {
 // tick publishes what may be asked for beside the turn. Turn only.
 func (l *lane) tick() {
 	l.ticked = time.Now()
+	l.book()
 	if l.ticks++; l.ticks%laneEvery == 0 {
 		l.publish()
 	} else if users := l.in.core.Users(); !users.Are(l.view.Load().users) {
@@ -199,6 +225,35 @@ func (l *lane) publish() {
 	})
 }
 
+// book puts what was refused beside the turn into ACL LOG and the counts of errors. Turn only.
+func (l *lane) book() {
+	l.mu.Lock()
+	refused, n := l.refused, l.unlisted
+	l.refused, l.unlisted = nil, 0
+	l.mu.Unlock()
+	l.in.denials.Count(acl.DeniedAuth, n)
+	for i := range refused {
+		r := &refused[i]
+		n += r.Count
+		if l.in.denials.Keeps() {
+			r.Client = r.describe(l.in)
+		}
+		l.in.denials.Merge(r.Entry)
+	}
+	if n > 0 {
+		l.in.core.CountErrors(errLanePassword, n)
+	}
+}
+
+// describe is the client as it was when it gave the password. Turn only.
+func (r *laneRefusal) describe(in *instance) string {
+	cl := r.cl
+	user, resp, command := cl.User, cl.Protocol, cl.LastCommand
+	cl.User, cl.Protocol, cl.LastCommand = r.user, r.resp, strings.ToLower(r.Object)
+	defer func() { cl.User, cl.Protocol, cl.LastCommand = user, resp, command }()
+	return in.describe(cl)
+}
+
 // gone forgets a client. Turn only.
 func (l *lane) gone(cl *client.Client) {
 	l.mu.Lock()
@@ -220,14 +275,37 @@ func (l *lane) Open(c protocol.Conn) (session any, refusal []byte) {
 		return nil, refusal
 	}
 	cl.Flags |= client.NoEvict
+	cl.ID, cl.CreatedMs = l.in.clients.NextID(), time.Now().UnixMilli() // which HELLO tells before the core knows it
 	users := l.in.core.Users()
-	s := &laneSession{lane: l, conn: c, cl: cl, user: users.Default()}
+	s := &laneSession{lane: l, conn: c, cl: cl, user: users.Default(), verdict: protocol.Wait}
 	s.authed.Store(users.DefaultIsOpen())
 	l.mu.Lock()
+	goes := l.makeRoom()
 	l.open[c] = s
 	l.mu.Unlock()
+	if goes != nil {
+		goes.conn.Close(false)
+	}
 	l.in.threads.spare()
 	return s, nil
+}
+
+// makeRoom is who goes, if the lane is full: who has not given a password, and of those who has been idle longest. It
+// is counted off. l.mu is held.
+func (l *lane) makeRoom() (goes *laneSession) {
+	if len(l.open) < laneClients {
+		return nil
+	}
+	var known bool
+	var active int64 // of goes, Unix ms
+	for _, s := range l.open {
+		authed, at := s.authed.Load(), max(s.cl.CreatedMs, s.conn.LastActive())
+		if goes == nil || known && !authed || known == authed && at < active {
+			goes, known, active = s, authed, at
+		}
+	}
+	delete(l.open, goes.conn)
+	return goes
 }
 
 // Closed implements protocol.Handler.
@@ -251,8 +329,34 @@ func (s *laneSession) leave() {
 	}
 }
 
-// Malformed implements protocol.Handler.
-func (l *lane) Malformed(any, *protocol.Error) protocol.Verdict { return protocol.Tell }
+// Malformed implements protocol.Handler. The core says what becomes of a client whose state it alone knows: a goroutine
+// asks, and then the loop offers the same bytes again.
+func (l *lane) Malformed(session any, err *protocol.Error) protocol.Verdict {
+	s := session.(*laneSession)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case s.carrying:
+		s.again = true
+		return protocol.Wait
+	case !s.bound:
+		return protocol.Tell
+	case s.verdict != protocol.Wait:
+		return s.verdict
+	}
+	s.carrying, s.again = true, false
+	go func() {
+		verdict := l.in.core.Malformed(s.cl, err)
+		l.mu.Lock()
+		s.carrying, s.verdict = false, verdict
+		resume := s.again || verdict != protocol.Wait
+		l.mu.Unlock()
+		if resume {
+			s.conn.Resume()
+		}
+	}()
+	return protocol.Wait
+}
 
 // Reserve implements protocol.Handler: large arguments are kept on the Go heap.
 func (l *lane) Reserve(any, int) (*protocol.Bulk, *protocol.Error) { return nil, nil }
@@ -349,7 +453,7 @@ func (l *lane) serve(s *laneSession, b *protocol.Batch, busy bool) {
 	}
 }
 
-// before readies the client for a batch in the turn; nil if it has left.
+// before readies the client for a batch in the turn; nil if it has left, or has to.
 func (s *laneSession) before() *client.Client {
 	core := s.lane.in.core
 	if s.gone {
@@ -359,8 +463,13 @@ func (s *laneSession) before() *client.Client {
 		s.entered = true
 		core.Enter(s.cl)
 	}
-	if s.told.user != nil {
-		core.SetUser(s.cl, s.told.user)
+	if u := s.told.user; u != nil {
+		if core.Users().Find([]byte(u.Name())) != u { // deleted meanwhile, and its other clients with it
+			s.quitting = true
+			core.Expel(s.cl, false)
+			return nil
+		}
+		core.SetUser(s.cl, u)
 		s.cl.Authenticated = true
 	}
 	if s.told.resp != 0 {
@@ -456,7 +565,7 @@ func (l *lane) answer(s *laneSession, args [][]byte, r *protocol.Reply) bool {
 	}
 	switch {
 	case spec.Flags&command.NoAuth != 0:
-	case !s.authed.Load():
+	case !s.authed.Load() && !l.in.core.Users().DefaultIsOpen():
 		r.Error(protocol.ErrNoAuth)
 		return true
 	case s.user == nil || !s.user.Rights().Always(spec):
@@ -464,10 +573,13 @@ func (l *lane) answer(s *laneSession, args [][]byte, r *protocol.Reply) bool {
 	}
 	switch spec.Full {
 	case "ping":
-		if len(args) == 1 {
+		switch len(args) {
+		case 1:
 			r.Simple("PONG")
-		} else {
+		case 2:
 			r.Bulk(args[1])
+		default:
+			return false
 		}
 	case "quit":
 		r.OK()
@@ -511,23 +623,49 @@ func (l *lane) auth(s *laneSession, args [][]byte, r *protocol.Reply) bool {
 	case l.in.core.Users().Default().Rights().NoPass():
 		return false // an error, which the core words
 	}
-	if s.authenticate(name, args[len(args)-1]) {
+	if s.authenticate(args[0], name, args[len(args)-1], r) {
 		r.OK()
-	} else {
-		r.Error(errLanePassword)
 	}
 	return true
 }
 
-// authenticate makes the client that user, here and with the core's next turn for it.
-func (s *laneSession) authenticate(name, password []byte) bool {
+// authenticate makes the client that user, here and with the core's next turn for it; or it tells that the name or
+// password is wrong, and keeps that for ACL LOG. verb is the command that brought them.
+func (s *laneSession) authenticate(verb, name, password []byte, r *protocol.Reply) bool {
 	user := s.lane.view.Load().users[string(name)]
 	if user == nil || !user.Admits(password) {
+		s.refused(verb, name)
+		r.Error(errLanePassword)
 		return false
 	}
 	s.user, s.told.user = user, user
 	s.authed.Store(true)
 	return true
+}
+
+// refused keeps a wrong name or password for ACL LOG.
+func (s *laneSession) refused(verb, name []byte) {
+	l, now := s.lane, time.Now().UnixMilli()
+	r := laneRefusal{cl: s.cl, user: s.user, resp: 2, Entry: acl.Entry{
+		Reason: acl.DeniedAuth, Origin: acl.TopLevel, Object: string(verb), User: string(name),
+		Count: 1, CreatedMs: now, UpdatedMs: now,
+	}}
+	if s.resp3 {
+		r.resp = 3
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := acl.FindAlike(len(l.refused), func(i int) *acl.Entry { return &l.refused[i].Entry }, &r.Entry, now)
+	if at >= 0 {
+		r.Count += l.refused[at].Count
+		r.CreatedMs = l.refused[at].CreatedMs
+		l.refused = slices.Delete(l.refused, at, at+1)
+	}
+	l.refused = append(l.refused, r)
+	for over := len(l.refused) - int(l.in.access.LogLength.Get()); over > 0; over-- {
+		l.unlisted += l.refused[0].Count
+		l.refused = slices.Delete(l.refused, 0, 1)
+	}
 }
 
 // hello is HELLO [protover [AUTH username password]].
@@ -545,8 +683,7 @@ func (l *lane) hello(s *laneSession, args [][]byte, r *protocol.Reply) bool {
 	}
 	switch {
 	case len(args) == 5 && command.Is(args[2], "AUTH"):
-		if !s.authenticate(args[3], args[4]) {
-			r.Error(errLanePassword)
+		if !s.authenticate(args[0], args[3], args[4], r) {
 			return true
 		}
 	case len(args) > 2 || !s.authed.Load():

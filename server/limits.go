@@ -20,15 +20,24 @@ const (
 	filesPerLoop  = 4
 )
 
-func filesBeside(loops int64) uint64 { return reservedFiles + filesPerLoop*uint64(max(0, loops-1)) }
+// filesBeside are the descriptors beside those of clients. The admin lane and the admin address have their own.
+func (in *instance) filesBeside() uint64 {
+	n := uint64(reservedFiles + filesPerLoop*max(0, in.sockets.Loops.Get()-1))
+	if in.hasLane() {
+		n += laneClients + laneComing + filesPerLoop + 2 + uint64(len(in.own.LaneBind.Get())) // who accepts, and listeners
+	}
+	if in.own.Admin.Get() != "" {
+		n += adminConns + 2 // one that comes before another goes, and the listener
+	}
+	return n
+}
 
 // ErrTooFewFiles is the end of a start with a limit that leaves no descriptor for a client; the log has the details.
 var ErrTooFewFiles = errors.New("too few open files allowed")
 
-// FitOpenFiles raises the limit of open files so that maxclients fit beside so many event loops, and returns how many
-// do. It logs what it did.
-func FitOpenFiles(maxClients, loops int64, log *logging.Logger) (int64, error) {
-	beside := filesBeside(loops)
+// FitOpenFiles raises the limit of open files so that maxclients fit beside so many other descriptors, and returns how
+// many do. It logs what it did.
+func FitOpenFiles(maxClients int64, beside uint64, log *logging.Logger) (int64, error) {
 	need := uint64(maxClients) + beside
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
@@ -71,10 +80,10 @@ func raiseOpenFiles(now unix.Rlimit, need uint64) (best uint64, cause error) {
 
 // CheckMaxClients is CONFIG SET maxclients' hook: it takes the number only if that many files may be open, and
 // otherwise leaves the limit of open files where it was.
-func CheckMaxClients(maxClients, loops int64, log *logging.Logger) error {
+func CheckMaxClients(maxClients int64, beside uint64, log *logging.Logger) error {
 	var before unix.Rlimit
 	known := unix.Getrlimit(unix.RLIMIT_NOFILE, &before) == nil
-	fit, err := FitOpenFiles(maxClients, loops, log)
+	fit, err := FitOpenFiles(maxClients, beside, log)
 	if err != nil || fit != maxClients {
 		if known {
 			_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &before) // it may have come part of the way; lowering it again needs no right

@@ -167,6 +167,7 @@ func (in *instance) memoryFigures() observe.MemoryFigures {
 }
 
 func (in *instance) counters() observe.Counters {
+	denied := in.refusals() // before the figures, which count their replies
 	f, n := in.core.Figures(), in.reactor.Stats()
 	return observe.Counters{
 		Connections: f.Connections, Refused: n.Rejected, Commands: f.Commands, OpsPerSecond: f.OpsPerSecond,
@@ -180,9 +181,9 @@ func (in *instance) counters() observe.Counters {
 		LongTurns: longTurns(f.LongTurns), LongestTurn: f.LongestTurn, LongestTurnCPU: f.LongestTurnCPU,
 		MostCommandsPerTurn: f.MostCommandsPerTurn, DutyTime: time.Duration(f.DutyNanos),
 		TurnsPerSecond: f.TurnsPerSecond, TurnMean: f.TurnMean, ExpireTime: time.Duration(f.ExpiryNanos),
-		EvictionTime: f.Exceeded, CurrentEvictionTime: f.ExceededNow, DeniedAuth: uint64(in.denials.Denied(acl.DeniedAuth)),
-		DeniedCommands: uint64(in.denials.Denied(acl.DeniedCommand)), DeniedKeys: uint64(in.denials.Denied(acl.DeniedKey)),
-		DeniedChannels: uint64(in.denials.Denied(acl.DeniedChannel)),
+		EvictionTime: f.Exceeded, CurrentEvictionTime: f.ExceededNow, DeniedAuth: uint64(denied.Denied(acl.DeniedAuth)),
+		DeniedCommands: uint64(denied.Denied(acl.DeniedCommand)), DeniedKeys: uint64(denied.Denied(acl.DeniedKey)),
+		DeniedChannels: uint64(denied.Denied(acl.DeniedChannel)),
 	}
 }
 

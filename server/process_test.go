@@ -314,11 +314,11 @@ func TestOpenFiles(t *testing.T) {
 	}
 	var out bytes.Buffer
 	log := logging.New(&out)
-	if fit, err := FitOpenFiles(10, 1, log); fit != 10 || err != nil || out.Len() > 0 {
+	if fit, err := FitOpenFiles(10, reservedFiles, log); fit != 10 || err != nil || out.Len() > 0 {
 		t.Errorf("%d, %v, %s", fit, err, &out)
 	}
 	const tooMany = 1 << 40 // past /proc/sys/fs/nr_open
-	fit, err := FitOpenFiles(tooMany, 1, log)
+	fit, err := FitOpenFiles(tooMany, reservedFiles, log)
 	if err != nil || fit <= 0 || fit >= tooMany {
 		t.Fatalf("%d, %v", fit, err)
 	}
@@ -329,11 +329,22 @@ func TestOpenFiles(t *testing.T) {
 			t.Errorf("no %q in\n%s", text, &out)
 		}
 	}
-	if more, err := FitOpenFiles(tooMany, 8, log); err != nil || more != fit-7*filesPerLoop {
-		t.Errorf("%d clients beside eight loops, %d beside one, %v", more, fit, err)
+	if less, err := FitOpenFiles(tooMany, reservedFiles+28, log); err != nil || less != fit-28 {
+		t.Errorf("%d clients beside 28 files more, %d without, %v", less, fit, err)
+	}
+	in, err := newInstance(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := in.filesBeside(); n != reservedFiles {
+		t.Errorf("%d descriptors beside clients", n)
+	}
+	in.sockets.Loops.Set(8)
+	if n := in.filesBeside(); n != reservedFiles+7*filesPerLoop {
+		t.Errorf("%d descriptors beside clients and eight loops", n)
 	}
 	want := fmt.Sprintf("The operating system is not able to handle the specified number of clients, try with %d", fit)
-	if err := CheckMaxClients(tooMany, 1, log); err == nil || err.Error() != want {
+	if err := CheckMaxClients(tooMany, reservedFiles, log); err == nil || err.Error() != want {
 		t.Error(err)
 	}
 
@@ -347,7 +358,7 @@ func TestOpenFiles(t *testing.T) {
 	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &lower); err != nil {
 		t.Fatal(err)
 	}
-	if err := CheckMaxClients(tooMany, 1, log); err == nil || err.Error() != want {
+	if err := CheckMaxClients(tooMany, reservedFiles, log); err == nil || err.Error() != want {
 		t.Error(err)
 	}
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &after); err != nil || after != lower {

@@ -140,7 +140,7 @@ func (in *instance) run(args Arguments) error {
 		}
 	}
 	in.threads.start(in.busyThreads())
-	fit, err := FitOpenFiles(in.network.MaxClients.Get(), in.sockets.Loops.Get(), log)
+	fit, err := FitOpenFiles(in.network.MaxClients.Get(), in.filesBeside(), log)
 	if err != nil {
 		return err
 	}

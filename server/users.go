@@ -113,7 +113,7 @@ func (in *instance) loadUsers() error {
 // aclDeps are what ACL asks of the rest.
 func (in *instance) aclDeps() family.Deps {
 	return family.Deps{
-		Users: in.core.Users(), Log: &in.denials,
+		Users: in.core.Users(), Log: in.refusals,
 		Catalogue:       func() *command.Catalogue { return in.catalogue },
 		File:            in.access.File.Get,
 		Kill:            func(c *command.Context, deleted *acl.User) { in.core.ExpelUser(deleted, c.Client) },
@@ -144,10 +144,19 @@ func (in *instance) killSubscribers(c *command.Context, changed *acl.User) {
 
 // denied books a refusal, of cl's or of a script that cl called.
 func (in *instance) denied(cl *client.Client, e acl.Entry) {
-	if in.denials.Keeps() {
+	log := in.refusals()
+	if log.Keeps() {
 		e.Client = in.describe(cl)
 	}
-	in.denials.Add(e, in.core.Now())
+	log.Add(e, in.core.Now())
+}
+
+// refusals are ACL LOG and its counts, with what was refused beside the turn. Turn only.
+func (in *instance) refusals() *acl.Log {
+	if l := in.lane.Load(); l != nil {
+		l.book()
+	}
+	return &in.denials
 }
 
 // skipsSanitize says whether cl's user has skip-sanitize-payload.

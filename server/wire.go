@@ -485,7 +485,7 @@ func (in *instance) joinSettings() {
 	in.registry.OnChange(func() error { return in.oom.Apply(in.following.Of.Get().Host != "") }, "oom-score-adj",
 		"oom-score-adj-values")
 	in.registry.OnChange(func() error {
-		return CheckMaxClients(in.network.MaxClients.Get(), in.sockets.Loops.Get(), in.log)
+		return CheckMaxClients(in.network.MaxClients.Get(), in.filesBeside(), in.log)
 	}, "maxclients")
 	in.registry.OnChange(func() error { return in.rebind(errNoPort) }, "port")
 	in.registry.OnChange(func() error { return in.rebind(errNoAddress) }, "bind")

@@ -391,14 +391,23 @@ func TestLogGroups(t *testing.T) {
 	if e := l.Newest(1); l.Len() != 14 || e[0].Count != 1 {
 		t.Errorf("%d %+v", l.Len(), e)
 	}
+	l.Merge(Entry{Reason: DeniedKey, Object: "a", User: "x", Count: 5, CreatedMs: 121_010, UpdatedMs: 150_000})
+	if e := l.Newest(1); l.Len() != 14 || e[0].Count != 6 || e[0].CreatedMs != 121_003 || e[0].UpdatedMs != 150_000 {
+		t.Errorf("%d %+v", l.Len(), e)
+	}
+	l.Merge(Entry{Reason: DeniedAuth, Object: "a", User: "x", Count: 2, CreatedMs: 1, UpdatedMs: 2})
+	l.Count(DeniedAuth, 3)
+	if e := l.Newest(1); e[0].Count != 2 || e[0].CreatedMs != 1 || e[0].UpdatedMs != 2 || l.Denied(DeniedAuth) != 5 {
+		t.Errorf("%+v, %d", e, l.Denied(DeniedAuth))
+	}
 	l.SetLimit(3)
 	add("z", 121_004)
-	if l.Len() != 3 || l.Denied(DeniedKey) != 16 {
+	if l.Len() != 3 || l.Denied(DeniedKey) != 21 {
 		t.Errorf("%d entries, %d denied", l.Len(), l.Denied(DeniedKey))
 	}
 	l.SetLimit(0)
 	add("z", 121_005)
-	if l.Len() != 0 || l.Denied(DeniedKey) != 17 || l.Keeps() {
+	if l.Len() != 0 || l.Denied(DeniedKey) != 22 || l.Keeps() {
 		t.Errorf("%d entries", l.Len())
 	}
 }

@@ -63,20 +63,28 @@ func (l *Log) Keeps() bool { return l.limit > 0 }
 // Add books a refusal at nowMs. e gives Reason, Origin, Object, User and Client. One like a recent entry is added to
 // that.
 func (l *Log) Add(e Entry, nowMs int64) {
-	l.denied[e.Reason]++
+	e.Count, e.CreatedMs, e.UpdatedMs = 1, nowMs, nowMs
+	l.Merge(e)
+}
+
+// Count counts n refusals that no entry tells of.
+func (l *Log) Count(why Reason, n int64) { l.denied[why] += n }
+
+// Merge is Add of refusals that were gathered elsewhere: e gives Count, CreatedMs and UpdatedMs, too.
+func (l *Log) Merge(e Entry) {
+	l.denied[e.Reason] += e.Count
 	if l.limit <= 0 {
 		l.entries = nil
 		return
 	}
-	at := l.findAlike(&e, nowMs)
-	if at >= 0 {
+	if at := FindAlike(len(l.entries), func(i int) *Entry { return &l.entries[i] }, &e, e.CreatedMs); at >= 0 {
 		known := l.entries[at]
-		known.Client, known.UpdatedMs = e.Client, nowMs
-		known.Count++
+		known.Client, known.UpdatedMs = e.Client, e.UpdatedMs
+		known.Count += e.Count
 		l.entries = append(slices.Delete(l.entries, at, at+1), known)
 		return
 	}
-	e.ID, e.Count, e.CreatedMs, e.UpdatedMs = l.nextID, 1, nowMs, nowMs
+	e.ID = l.nextID
 	l.nextID++
 	l.entries = append(l.entries, e)
 	if over := len(l.entries) - l.limit; over > 0 {
@@ -85,11 +93,11 @@ func (l *Log) Add(e Entry, nowMs int64) {
 	}
 }
 
-// findAlike is the place of the newest entry that e is like; -1 for none.
-func (l *Log) findAlike(e *Entry, nowMs int64) int {
-	for at := len(l.entries) - 1; at >= max(0, len(l.entries)-alikeFar); at-- {
-		if l.entries[at].alike(e, nowMs) {
-			return at
+// FindAlike is the place of the newest of n entries that e, refused at nowMs, is counted with; -1 for none.
+func FindAlike(n int, at func(i int) *Entry, e *Entry, nowMs int64) int {
+	for i := n - 1; i >= max(0, n-alikeFar); i-- {
+		if at(i).alike(e, nowMs) {
+			return i
 		}
 	}
 	return -1

@@ -3,6 +3,7 @@ package client
 import (
 	"math/rand/v2"
 	"slices"
+	"sort"
 	"testing"
 )
 
@@ -28,18 +29,26 @@ func (r *Registry) check(t *testing.T) {
 	}
 }
 
-// TestRegistryModel compares with a sorted slice: who came, less who left.
+// TestRegistryModel compares with a sorted slice: who came, some of them late, less who left.
 func TestRegistryModel(t *testing.T) {
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, 1))
 	r := NewRegistry()
-	var model []*Client
+	var model, late []*Client
 	most := 0
 	for step := range 20_000 {
 		if grow := step/4000%2 == 0; rng.IntN(3) == 0 != grow {
 			c := &Client{ID: r.NextID()}
+			if rng.IntN(50) == 0 {
+				late = append(late, c) // it has its id, and enters after others
+				continue
+			}
+			if n := len(late); n > 0 && rng.IntN(10) == 0 {
+				c, late[n-1] = late[n-1], c
+			}
 			r.Add(c)
-			model = append(model, c)
+			at := sort.Search(len(model), func(i int) bool { return model[i].ID > c.ID })
+			model = slices.Insert(model, at, c)
 		} else if len(model) > 0 {
 			i := rng.IntN(len(model))
 			r.Remove(model[i])
@@ -54,7 +63,7 @@ func TestRegistryModel(t *testing.T) {
 		if got := slices.Collect(r.All); !slices.Equal(got, model) || r.Len() != len(model) {
 			t.Fatalf("seed %d, step %d: %d clients, want %d", seed, step, len(got), len(model))
 		}
-		from := rng.Int64N(r.last + 2)
+		from := rng.Int64N(r.last.Load() + 2)
 		want := model[len(model):]
 		if i := slices.IndexFunc(model, func(c *Client) bool { return c.ID >= from }); i >= 0 {
 			want = model[i:]

@@ -87,7 +87,7 @@ func newSide(t *testing.T) *side {
 		(&replication.Feed{}).Family(), (&replication.Feed{}).WaitFamily(),
 		(*scripting.Scripts)(nil).Family(), (*aof.Log)(nil).Family(),
 		aclfamily.Family(aclfamily.Deps{
-			Users: s.users, Log: s.log,
+			Users: s.users, Log: func() *acl.Log { return s.log },
 			Catalogue:       func() *command.Catalogue { return s.core.Catalogue },
 			File:            func() string { return s.file },
 			Kill:            func(*command.Context, *acl.User) {},

@@ -384,7 +384,7 @@ func TestHeldTurn(t *testing.T) {
 // TestSlotsAndReplicas: the panels of a cluster's node and of a primary with a replica, and the replica's own.
 func TestSlotsAndReplicas(t *testing.T) {
 	b := open(t)
-	s, url := serve(t, "--cluster-enabled", "yes")
+	s, url := serve(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(testkit.FreePort(t)))
 	s.Do("CLUSTER", "ADDSLOTSRANGE", 0, 8191, 9000, 9000)
 	b.enter(url)
 	b.await("document.querySelector('#cluster rect.mine')?.getAttribute('width') === '8192'")

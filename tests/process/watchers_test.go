@@ -2,6 +2,7 @@ package process
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -103,7 +104,7 @@ func TestPrometheusExporter(t *testing.T) {
 		t.Error("the script does not run by its sum")
 	}
 
-	cluster := testkit.Start(t, "--cluster-enabled", "yes")
+	cluster := testkit.Start(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(testkit.FreePort(t)))
 	replay(t, cluster, "INFO ALL", "CLUSTER INFO", "CLUSTER NODES", "CLUSTER SHARDS", "CLUSTER SLOTS")
 }
 
@@ -161,7 +162,7 @@ func TestRedisInsight(t *testing.T) {
 		listener.Must(words(line)...)
 	}
 
-	cluster := testkit.Start(t, "--cluster-enabled", "yes")
+	cluster := testkit.Start(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(testkit.FreePort(t)))
 	replay(t, cluster,
 		"CLUSTER INFO", "CLUSTER NODES", "CLUSTER SHARDS", "INFO cluster", "READONLY", "READWRITE",
 	)

@@ -24,7 +24,7 @@ type house struct {
 func newHouse(t *testing.T) *house {
 	h := &house{}
 	h.Core = commandtest.Start(t, Family(Deps{
-		Users: &h.users, Log: &h.log, Catalogue: func() *command.Catalogue { return h.Catalogue },
+		Users: &h.users, Log: func() *acl.Log { return &h.log }, Catalogue: func() *command.Catalogue { return h.Catalogue },
 		File:            func() string { return h.file },
 		Kill:            func(_ *command.Context, u *acl.User) { h.closed = append(h.closed, "kill "+u.Name()) },
 		KillSubscribers: func(_ *command.Context, u *acl.User) { h.closed = append(h.closed, "subscribers "+u.Name()) },

@@ -13,7 +13,7 @@ import (
 // Deps is what the family asks of the rest of the server. Every function is called in a turn, and none is nil.
 type Deps struct {
 	Users     *acl.Users
-	Log       *acl.Log
+	Log       func() *acl.Log
 	Catalogue func() *command.Catalogue // as clients know it, after rename-command
 	File      func() string             // aclfile; "" for none
 

@@ -101,7 +101,7 @@ func (f *family) log(c *command.Context) error {
 	case len(c.Args) > 3:
 		return command.ErrSubcommandSyntax(c.Args[0], c.Args[1])
 	case command.Is(c.Args[2], "RESET"):
-		f.Log.Reset()
+		f.Log().Reset()
 		c.Reply.OK()
 		return nil
 	default:
@@ -109,9 +109,9 @@ func (f *family) log(c *command.Context) error {
 		if err != nil {
 			return err
 		}
-		n = min(max(count, 0), int64(f.Log.Len()))
+		n = min(max(count, 0), int64(f.Log().Len()))
 	}
-	entries := f.Log.Newest(int(n))
+	entries := f.Log().Newest(int(n))
 	c.Reply.Array(len(entries))
 	for i := range entries {
 		appendEntry(c.Reply, &entries[i], c.Now)
