@@ -256,7 +256,8 @@ func (l *Log) freeze(j *rewriting) {
 		l.w.do(j.cut, func() { l.w.change(j) })
 	}
 	j.base.name = l.folder.baseName(j.base.seq, rdb)
-	f := bgsave.FileOptions{Path: l.folder.path(j.base.name), Temp: l.temporary(j), Sync: l.set.IncrementalSync.Get(), Disk: l.folder.disk, Log: l.parts.Log}
+	f := bgsave.FileOptions{Path: l.folder.path(j.base.name), Temp: l.temporary(j), Disk: l.folder.disk,
+		Log: l.parts.Log, Sync: l.set.IncrementalSync.Get()}
 	go l.writeBase(j, view, f, o, rdb)
 }
 

@@ -81,7 +81,8 @@ func (l *Log) firstBase(m *manifest) (err error) {
 	defer view.Close()
 	l.warnOfReaders(o.Header)
 	o.Header.AOFBase = true
-	file := bgsave.FileOptions{Path: l.folder.path(base.name), Temp: l.folder.rewriteTemporary(), Disk: l.folder.disk, Log: l.parts.Log}
+	file := bgsave.FileOptions{Path: l.folder.path(base.name), Temp: l.folder.rewriteTemporary(), Disk: l.folder.disk,
+		Log: l.parts.Log}
 	if rdb {
 		_, err = bgsave.SaveFile(context.Background(), view, file, o)
 	} else {
