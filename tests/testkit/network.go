@@ -41,7 +41,7 @@ func NewNetwork(t testing.TB, hosts int) *Network {
 	}
 	var err error
 	if n.hub, err = hold(t, "unshare", "--map-root-user", "--net", "sleep", "infinity"); err != nil {
-		t.Skipf("this kernel or container forbids network namespaces: run it where unshare --map-root-user --net works: %v", err)
+		t.Skipf("network namespaces are forbidden here: run it where unshare --map-root-user --net works: %v", err)
 	}
 	if err := in(n.hub, bridges); err != nil {
 		t.Skipf("this kernel has no bridges in network namespaces: run it where ip link add type bridge works: %v", err)
