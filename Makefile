@@ -15,11 +15,13 @@ STATEDIR   ?= /var/lib/spindle
 LOGDIR     ?= /var/log/spindle
 RUNDIR     ?= /run/spindle
 SHARE      := bin/share
-PLACES     := -e 's|@BINDIR@|$(BINDIR)|g' -e 's|@SYSCONFDIR@|$(SYSCONFDIR)|g' -e 's|@STATEDIR@|$(STATEDIR)|g' -e 's|@LOGDIR@|$(LOGDIR)|g'
+PLACES     := -e 's|@BINDIR@|$(BINDIR)|g' -e 's|@SYSCONFDIR@|$(SYSCONFDIR)|g' \
+  -e 's|@STATEDIR@|$(STATEDIR)|g' -e 's|@LOGDIR@|$(LOGDIR)|g'
 
 SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: install user share deb deb-test page all build run test unit deps vet race invariants fuzz bench bench-quick pgo clients tidy conformance soak clean
+.PHONY: install user share deb deb-test page all build run test unit deps vet race invariants fuzz bench bench-quick \
+  pgo clients tidy conformance soak clean
 
 all: build share
 
@@ -85,7 +87,8 @@ deb: share ## bin/spindle_VERSION_ARCH.deb
 	mv $(DEB_ROOT)/usr/share/zsh/site-functions $(DEB_ROOT)/usr/share/zsh/vendor-completions
 	ln -s spindle $(DEB_ROOT)/usr/bin/redis-server
 	gzip -9n $(DEB_ROOT)/usr/share/man/man*/*
-	install -d $(DEB_ROOT)/usr/share/doc/spindle && gzip -9nc CHANGELOG.md > $(DEB_ROOT)/usr/share/doc/spindle/changelog.gz
+	install -d $(DEB_ROOT)/usr/share/doc/spindle && \
+	  gzip -9nc CHANGELOG.md > $(DEB_ROOT)/usr/share/doc/spindle/changelog.gz
 	DEB_ROOT=$(DEB_ROOT) DEB_ARCH=$(DEB_ARCH) DEB_VERSION=$(DEB_VERSION) GOFLAGS= \
 	  $(NFPM) package --config packaging/debian/nfpm.yaml --packager deb --target $(DEB)
 
@@ -99,15 +102,19 @@ unit:
 	$(GO) test -timeout 20m ./...
 
 vet:
-	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not gofmt'd: $$unformatted"; exit 1; }
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
+	  [ -z "$$unformatted" ] || { echo "not gofmt'd: $$unformatted"; exit 1; }
 	$(GO) vet ./...
 
-# The tests hold spindle against Debian's redis: the server as the oracle, its tools as the users; lua5.1 is the language's,
-# systemd-analyze the units', ip makes networks of namespaces.
+# The tests hold spindle against Debian's redis: the server is the oracle, its tools are the users. lua5.1 is the
+# language's oracle, systemd-analyze that of the units, and openssl that of TLS. ip makes networks of namespaces.
 deps:
-	@command -v redis-server >/dev/null && command -v redis-cli >/dev/null && command -v redis-check-rdb >/dev/null && command -v lua5.1 >/dev/null && \
-	command -v systemd-analyze >/dev/null && command -v ip >/dev/null || \
-	{ $(SUDO) apt-get update -q && $(SUDO) env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -yq redis-server redis-tools procps lua5.1 systemd iproute2; }
+	@command -v redis-server >/dev/null && command -v redis-cli >/dev/null && \
+	  command -v redis-check-rdb >/dev/null && command -v lua5.1 >/dev/null && \
+	  command -v systemd-analyze >/dev/null && command -v ip >/dev/null && \
+	  command -v openssl >/dev/null || \
+	  { $(SUDO) apt-get update -q && $(SUDO) env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -yq \
+	  redis-server redis-tools procps lua5.1 systemd iproute2 openssl; }
 
 race: deps build ## the same tests under the race detector; slabs come from the Go heap there
 	$(GO) test -race -timeout 40m ./...
@@ -146,7 +153,8 @@ tidy: ## tests about the code itself
 # Chromium is 80 MB to fetch: `make test` uses it where it is and says what it skips elsewhere.
 page: build ## the live page's tests, in a Chromium that this installs
 	@command -v chromium >/dev/null || \
-	{ $(SUDO) apt-get update -q && $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -yq --no-install-recommends chromium; }
+	  { $(SUDO) apt-get update -q && $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -yq \
+	  --no-install-recommends chromium; }
 	$(GO) test -count=1 ./tests/page
 
 # With REDIS_SRC naming an unpacked source of redis 7.4.1 that has been built, its suite is run first.
@@ -156,7 +164,8 @@ conformance: deps build page ## the public Tcl suites and the differential runne
 	$(GO) test -count=1 -v -timeout 60m ./tests/differential -run TestBlocking -plans 20000
 	SPINDLE_LUA_PROGRAMS=200000 $(GO) test -count=1 -v -timeout 60m ./scripting/lua -run AgainstLua
 
-soak: deps build ## the black-box tests at twenty times their size, those of the log, of Sentinel, of Cluster and of scripts at many times
+# Twenty times the size of the black-box tests, and many times that of Sentinel's, Cluster's, the log's and scripts'.
+soak: deps build ## the tests that play by chance, at many times their size
 	SPINDLE_TEST_SCALE=20 $(GO) test -count=1 -timeout 2h ./tests/...
 	SPINDLE_SENTINEL_SEEDS=10000 $(GO) test -count=1 -timeout 2h ./sentinel/...
 	SPINDLE_CLUSTER_SEEDS=20000 $(GO) test -count=1 -timeout 6h ./cluster/state -run Simulation

@@ -493,7 +493,8 @@ func (w *writer) syncFailed(err error) {
 func (w *writer) syncRefused(err error) {
 	l := w.log
 	if w.gated || l.set.Fsync.Get() == Always {
-		l.parts.Log.Warning("Can't persist AOF for fsync error when the AOF fsync policy is 'always': %s. Exiting...", reason.Of(err))
+		l.parts.Log.Warning("Can't persist AOF for fsync error when the AOF fsync policy is 'always': %s. Exiting...",
+			reason.Of(err))
 		l.parts.Fatal()
 	}
 	l.parts.Log.Warning("Fail to fsync the AOF file: %s", reason.Of(err))

@@ -48,7 +48,7 @@ func TestPairs(t *testing.T) {
 // ^C in the middle of a run leaves no server, no generator and no folder behind.
 func TestInterrupt(t *testing.T) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
-		t.Skip("redis-server is not on PATH")
+		t.Skip("redis-server is not installed: make deps installs it")
 	}
 	scratch := t.TempDir()
 	cmd := exec.Command(os.Args[0], "run", "-spindle", "/bin/true", "-scratch", scratch, "-port", "21480", "-keys", "1000",

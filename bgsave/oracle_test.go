@@ -44,7 +44,7 @@ func (o *output) String() string {
 func program(t *testing.T, name string) string {
 	path, err := exec.LookPath(name)
 	if err != nil {
-		t.Skipf("%s is not installed", name)
+		t.Skipf("%s is not installed: make deps installs it", name)
 	}
 	return path
 }

@@ -383,7 +383,7 @@ func TestLoopsAndTurns(t *testing.T) {
 // also while another does. They do not let the holder wait for itself.
 func TestTheTurnKnowsItsHolder(t *testing.T) {
 	if !invariant.Enabled {
-		t.Skip("only in builds that check")
+		t.Skip("only builds that check know the holder: make invariants runs it")
 	}
 	h := newHouse(t)
 	refused := func(what string, f func()) {

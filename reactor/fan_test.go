@@ -59,7 +59,7 @@ func TestMessageForManyIsMadeOnce(t *testing.T) {
 // TestMessagesForOneAreNotMadeAnew: messages of one batch for one connection are joined in a buffer that is there.
 func TestMessagesForOneAreNotMadeAnew(t *testing.T) {
 	if invariant.Enabled {
-		t.Skip("measures a release build")
+		t.Skip("this build checks invariants, which allocate: run it without -race and -tags invariants")
 	}
 	for _, b := range []Backend{Gnet, Epoll} {
 		t.Run(b.String(), func(t *testing.T) {

@@ -518,7 +518,7 @@ func TestStopFlushes(t *testing.T) {
 // Idle connections have no buffers.
 func TestIdleConnectionsAreCheap(t *testing.T) {
 	if invariant.Enabled {
-		t.Skip("measures a release build")
+		t.Skip("this build checks invariants, which allocate: run it without -race and -tags invariants")
 	}
 	eachBackend(t, func(t *testing.T, b Backend) {
 		h := newBoard()

@@ -318,7 +318,7 @@ func (c *heldConn) let() { c.Conn.Write(c.kept.Bytes()) }
 func TestKeyUpdate(t *testing.T) {
 	openssl, err := exec.LookPath("openssl")
 	if err != nil {
-		t.Skip("crypto/tls's clients cannot ask for new keys, and there is no openssl(1)")
+		t.Skip("openssl is not installed, and crypto/tls's clients cannot ask for new keys: make deps installs it")
 	}
 	underTLS(t, func(t *testing.T, b Backend) {
 		_, addr := serveBoard(t, newBoard(), Options{Backend: b})
@@ -387,7 +387,7 @@ func TestUnsentIsBounded(t *testing.T) {
 // What an idle TLS connection costs. Both ends are in this process, and cost about the same.
 func TestIdleTLSConnectionCost(t *testing.T) {
 	if invariant.Enabled {
-		t.Skip("measures a release build")
+		t.Skip("this build checks invariants, which allocate: run it without -race and -tags invariants")
 	}
 	secured = true
 	defer func() { secured = false }()

@@ -18,7 +18,6 @@ type Form struct{ Args, Text string }
 var Forms = []Form{
 	{"[FILE] [--DIRECTIVE VALUE ...] [-]",
 		"serve, as the file, standard input (-) and the options say; what comes later counts"},
-	{"--sentinel FILE [--DIRECTIVE VALUE ...]", "watch primaries and fail over, as sentinel.conf says"},
 	{"--check-config FILE [--DIRECTIVE VALUE ...] [-]", "name the lines that a start would refuse; touches nothing"},
 	{"--sentinel FILE [--DIRECTIVE VALUE ...]",
 		"watch servers and fail over, as FILE says; what is learnt is written to it"},

@@ -260,7 +260,7 @@ func TestWithoutGaps(t *testing.T) {
 func testEnv(t *testing.T, port int) *Env {
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
-		t.Skip("redis-server is not on PATH")
+		t.Skip("redis-server is not installed: make deps installs it")
 	}
 	return &Env{Context: t.Context(), Reference: Contender{Name: "redis", Path: path}, Runs: 1,
 		Duration: 50 * time.Millisecond, Warmup: 10 * time.Millisecond,

@@ -153,7 +153,7 @@ func EachArg(step int, f KeyFlags) []KeySpec {
 	return []KeySpec{{Flags: f, Index: 1, LastKey: -1, Step: step}}
 }
 
-// A Family is a list of rows that belong together; server/catalogue.go lists the families.
+// A Family is a list of rows that belong together; engine/catalogue lists the families.
 type Family struct {
 	Name string // COMMAND DOCS' group: "string", "generic", "connection"
 	ACL  ACL    // given to every row

@@ -404,7 +404,7 @@ func TestCiphersOfAConnection(t *testing.T) {
 func TestCipherLists(t *testing.T) {
 	openssl, err := exec.LookPath("openssl")
 	if err != nil {
-		t.Skip("no openssl(1) to compare with")
+		t.Skip("openssl is not installed: make deps installs it")
 	}
 	for _, list := range []string{
 		"DEFAULT", "ALL", "HIGH", "DEFAULT:!kRSA", "DEFAULT:-AES128-SHA256",
@@ -439,7 +439,7 @@ func TestCipherLists(t *testing.T) {
 func TestEncryptedKeys(t *testing.T) {
 	openssl, err := exec.LookPath("openssl")
 	if err != nil {
-		t.Skip("no openssl(1) to encrypt with")
+		t.Skip("openssl is not installed: make deps installs it")
 	}
 	a := newAuthority(t)
 	for kind, p := range map[string]pair{"rsa": a.sign("rsa", newRSA(t)), "ec": a.sign("ec", newECDSA(t))} {

@@ -110,7 +110,7 @@ func redisServer(t testing.TB) *respclient.Client {
 	t.Helper()
 	path, err := exec.LookPath(cmp.Or(os.Getenv("REDIS_SERVER"), "redis-server"))
 	if err != nil {
-		t.Skip("no redis-server: set REDIS_SERVER")
+		t.Skip("redis-server is not installed: make deps installs it, or REDIS_SERVER names one")
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -199,7 +199,7 @@ func anyNaN(s string) string { return strings.ReplaceAll(normalise(s), "-nan", "
 
 func needOracle(t testing.TB) {
 	if _, err := exec.LookPath("lua5.1"); err != nil {
-		t.Skip("lua5.1 is not installed")
+		t.Skip("lua5.1 is not installed: make deps installs it")
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 func TestDumpAgainstLua(t *testing.T) {
 	interpreter, err := exec.LookPath("lua5.1")
 	if err != nil {
-		t.Skip("no lua5.1 here")
+		t.Skip("lua5.1 is not installed: make deps installs it")
 	}
 	long := "return {" + strings.Repeat("1, ", 60) + "f()}"
 	for i, source := range []string{

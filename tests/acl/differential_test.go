@@ -243,7 +243,7 @@ func outcome(reply string) string {
 func TestCategories(t *testing.T) {
 	p := newPair(t)
 	if p.old {
-		t.Skip("categories of an older version")
+		t.Skip("the reference is older than 7.4 and has other categories: REDIS_SERVER may name a newer one")
 	}
 	p.same("ACL", "CAT")
 	g := p.generator(1)

@@ -89,7 +89,7 @@ func TestPasswordsAreNotShown(t *testing.T) {
 		t.Run("reference", func(t *testing.T) {
 			s := testkit.Launch(t, testkit.Spec{Redis: true, Program: program})
 			if !strings.HasPrefix(s.Info("server")["redis_version"], "7.4.") {
-				t.Skip("the reference is no 7.4")
+				t.Skip("REDIS_SERVER is no 7.4")
 			}
 			play(t, s)
 		})

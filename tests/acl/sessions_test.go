@@ -47,7 +47,7 @@ func TestSessions(t *testing.T) {
 	s.ours.Info("server") // so that both sides have the same clients
 	version := s.theirs.Info("server")["redis_version"]
 	if !strings.HasPrefix(version, "7.4.") {
-		t.Skip("the reference is no 7.4: other words")
+		t.Skip("the reference is no 7.4 and has other words: REDIS_SERVER may name one")
 	}
 	s.admin = s.dial()
 	s.must("ACL", "SETUSER", "root", "on", ">root", "~*", "&*", "+@all")

@@ -162,7 +162,8 @@ func TestClientLibraries(t *testing.T) {
 	t.Parallel()
 	found := libraries(t)
 	if len(found) == 0 {
-		t.Skip("no client of another maker is there: make clients installs them")
+		t.Skip("redis-py, ioredis, node-redis and go-redis are not installed: make clients installs them " +
+			"(redis-py: python3-redis)")
 	}
 	t.Logf("clients of %v", slices.Sorted(maps.Keys(found)))
 	for name, redis := range map[string]func(i int) bool{

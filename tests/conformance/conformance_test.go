@@ -245,3 +245,28 @@ func TestOpenNewer(t *testing.T) {
 	}
 	refused("no built server")
 }
+
+// TestFold: lines of the page end by their column, and say the same.
+func TestFold(t *testing.T) {
+	long := strings.Repeat("word ", 23) // 115 bytes
+	for _, c := range []struct{ line, want string }{
+		{"short\n", "short\n"},
+		{long + "over it\n", long + "over\nit\n"},
+		{"- " + long + "over it\n", "- " + long[:114] + "\n  over it\n"},
+		{long[:105] + "`a name` behind it\n", long[:105] + "`a name` behind\nit\n"},
+		{long[:105] + "`a long name of a test`\n", long[:104] + "\n`a long name of a test`\n"},
+		{long + "abc - behind\n", long + "abc -\nbehind\n"},
+		{long + "abcd - behind\n", long[:114] + "\nabcd - behind\n"},
+		{"| " + long + "over it |\n", "| " + long + "over it |\n"},
+		{"### " + long + "over it\n", "### " + long + "over it\n"},
+		{strings.Repeat("é", 121) + "\n", strings.Repeat("é", 121) + "\n"},
+		{"- " + strings.Repeat("é", 118) + " b\n", "- " + strings.Repeat("é", 118) + "\n  b\n"},
+		{long + long + "end", long + "word\n" + long[5:] + "end"},
+	} {
+		if got := fold(c.line); got != c.want {
+			t.Errorf("%q:\ngot  %q\nwant %q", c.line, got, c.want)
+		} else if again := fold(got); again != got {
+			t.Errorf("%q changes when it is folded again: %q", got, again)
+		}
+	}
+}

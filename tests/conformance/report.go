@@ -84,12 +84,10 @@ func writeReport(file string, ran []*outcome) error {
 	var b strings.Builder
 	b.WriteString("# Compatibility\n\n")
 	b.WriteString("spindle answers as Redis 7.4 does. This page says how far, held against the public Tcl suites of " +
-		"Redis, and where not.\n")
-	b.WriteString("It is written by `make conformance`. A run compares every test with what the suite's own server " +
-		"makes of it, and with what\n")
-	b.WriteString("`tests/conformance/exclusions-7.4.txt` and `exclusions.txt` allow. The suite of " + newer.name +
-		" is run where `REDIS_SRC` names its\n")
-	b.WriteString("unpacked source with a built server in it; else this page keeps what it says of it.\n\n")
+		"Redis, and where not. It is written by `make conformance`. A run compares every test with what the suite's " +
+		"own server makes of it, and with what `tests/conformance/exclusions-7.4.txt` and `exclusions.txt` allow. The " +
+		"suite of " + newer.name + " is run where `REDIS_SRC` names its unpacked source with a built server in it; " +
+		"else this page keeps what it says of it.\n\n")
 	for i, s := range inReport {
 		if at := slices.IndexFunc(ran, func(o *outcome) bool { return o.suite == s }); at >= 0 {
 			ran[at].write(&b)
@@ -102,7 +100,58 @@ func writeReport(file string, ran []*outcome) error {
 		}
 	}
 	writeList(&b, "Where 7.4 parts from 7.0, and spindle follows 7.4", differences)
-	return os.WriteFile(file, []byte(strings.TrimRight(b.String(), "\n")+"\n"), 0o644)
+	return os.WriteFile(file, []byte(fold(strings.TrimRight(b.String(), "\n")+"\n")), 0o644)
+}
+
+// pageWidth is how many characters a line of the page has at most, but for headings and rows of tables.
+const pageWidth = 120
+
+// fold breaks the long lines of a page at blanks: outside of code where it can, and never before what Markdown would
+// take for the beginning of a list, a heading or a row. What belongs to an item of a list stays below it.
+func fold(page string) string {
+	var b strings.Builder
+	for line := range strings.Lines(page) {
+		indent := ""
+		if strings.HasPrefix(line, "- ") {
+			indent = "  "
+		}
+		for !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "|") {
+			at := foldAt(line, len(indent))
+			if at < 0 {
+				break
+			}
+			b.WriteString(line[:at] + "\n")
+			line = indent + line[at+1:]
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
+// foldAt is the byte of the blank where a line is to be broken, behind its first start bytes, or -1: the line is short,
+// or there is no such blank.
+func foldAt(line string, start int) int {
+	text, column, code := strings.TrimSuffix(line, "\n"), 0, false
+	outside, inside := -1, -1
+	for i, r := range text {
+		switch {
+		case r == '`':
+			code = !code
+		case r != ' ' || i <= start || column > pageWidth || strings.ContainsAny(text[i+1:min(i+2, len(text))], "-+*#|>"):
+		case code:
+			inside = i
+		default:
+			outside = i
+		}
+		column++
+	}
+	switch {
+	case column <= pageWidth:
+		return -1
+	case outside >= 0:
+		return outside
+	}
+	return inside
 }
 
 func writeList(b *strings.Builder, heading string, lines []string) {

@@ -97,7 +97,7 @@ func TestNoMoreMemory(t *testing.T) {
 		works(t, s)
 	})
 	if testkit.Race {
-		t.Skip("under the race detector memory comes from the Go heap, and a limit ends the detector")
+		t.Skip("a limit of memory ends the race detector: run it without -race")
 	}
 	t.Run("sent", func(t *testing.T) {
 		s := limited(t)

@@ -17,7 +17,7 @@ import (
 // mixed sizes at maxmemory. Bounds are far above what is usual; the figures are in the log.
 func TestResidentOfMixedSizes(t *testing.T) {
 	if testkit.Checked {
-		t.Skip("slabs come from the Go heap in this build, and blocks are poisoned: other figures")
+		t.Skip("this build poisons blocks or has slabs on the Go heap: run it without -race and -tags invariants")
 	}
 	seed := uint64(time.Now().UnixNano())
 	text := strings.Repeat("v", 1<<20)
@@ -134,7 +134,7 @@ func TestResidentAfterDeletes(t *testing.T) {
 // are allowed.
 func TestResidentInStorm(t *testing.T) {
 	if testkit.Checked {
-		t.Skip("slabs come from the Go heap in this build, and blocks are poisoned: other figures")
+		t.Skip("this build poisons blocks or has slabs on the Go heap: run it without -race and -tags invariants")
 	}
 	span, err := time.ParseDuration(os.Getenv("SPINDLE_STORM"))
 	limit, bound := int64(512<<20), 1.15

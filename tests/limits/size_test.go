@@ -82,7 +82,7 @@ func get(t *testing.T, conn net.Conn, key string, n int, half func()) time.Durat
 func TestGreatestValue(t *testing.T) {
 	const small, great = 32 << 20, 512 << 20
 	if testkit.Checked {
-		t.Skip("slabs come from the Go heap in this build, and blocks are poisoned: other figures")
+		t.Skip("this build poisons blocks or has slabs on the Go heap: run it without -race and -tags invariants")
 	}
 	s := testkit.Start(t, "--measure-turn-cpu", "yes")
 	s.Do("PING")

@@ -37,7 +37,7 @@ func open(t *testing.T) *browser {
 	t.Helper()
 	program, err := exec.LookPath("chromium")
 	if err != nil {
-		t.Skip("chromium is not installed: the page is not tested in a browser (Debian: apt install chromium)")
+		t.Skip("chromium is not installed: make page installs it and tests the page in it")
 	}
 	toBrowser, send, err := os.Pipe()
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 // change early.
 type dataset struct {
 	name     string
-	command  string   // spindle has the type if it has this command
 	settings []string // directives for the reference
 	needs    int      // the lowest RDB version that can say it; 0 is 10
 	mine     bool     // only made here: the reference cannot read what it writes of it
@@ -49,7 +48,7 @@ func one(i int) []any { return []any{element(i)} }
 func numbers(step int) func(int) []any { return func(i int) []any { return []any{i*step - 50*step} } }
 
 var datasets = []dataset{
-	{name: "strings", command: "SET", fill: func(do func(args ...any)) {
+	{name: "strings", fill: func(do func(args ...any)) {
 		for i := range 300 {
 			do("SET", fmt.Sprint("string:", i), element(i))
 		}
@@ -59,7 +58,7 @@ var datasets = []dataset{
 		do("SET", "elsewhere", "1")
 		do("SELECT", 0)
 	}},
-	{name: "sets", command: "SADD", settings: []string{"--set-max-intset-entries", "64"},
+	{name: "sets", settings: []string{"--set-max-intset-entries", "64"},
 		fill: func(do func(args ...any)) {
 			for _, step := range []int{1, 1000, 100_000_000, 1 << 56} {
 				do(many(40, numbers(step), "SADD", fmt.Sprint("intset:", step))...)
@@ -70,7 +69,7 @@ var datasets = []dataset{
 			do("SADD", "one long", strings.Repeat("m", 100_000), "short")
 			do("PEXPIREAT", "large", 4102444800000)
 		}},
-	{name: "hashes", command: "HSET", fill: func(do func(args ...any)) {
+	{name: "hashes", fill: func(do func(args ...any)) {
 		pair := func(i int) []any { return []any{fmt.Sprint(element(i), "f"), element(i * 3)} }
 		short := func(i int) []any { return []any{fmt.Sprint("f", i), i} }
 		do(many(30, short, "HSET", "small")...)
@@ -79,7 +78,7 @@ var datasets = []dataset{
 		do("HSET", "one long", "field", strings.Repeat("value ", 40_000))
 		do("PEXPIREAT", "small", 4102444800000)
 	}},
-	{name: "field deadlines", command: "HPEXPIREAT", needs: 12, fill: func(do func(args ...any)) {
+	{name: "field deadlines", needs: 12, fill: func(do func(args ...any)) {
 		short := func(i int) []any { return []any{fmt.Sprint("f", i), i} }
 		do(many(30, short, "HSET", "small")...)
 		do("HPEXPIREAT", "small", 4102444800000, "FIELDS", 2, "f3", "f7")
@@ -89,21 +88,21 @@ var datasets = []dataset{
 			do("HPEXPIREAT", "large", 4102444800000+int64(i%50)*1000, "FIELDS", 1, fmt.Sprint("f", i*3))
 		}
 	}},
-	{name: "sorted sets", command: "ZADD", fill: func(do func(args ...any)) {
+	{name: "sorted sets", fill: func(do func(args ...any)) {
 		pair := func(i int) []any { return []any{float64(i%40)/4 - 3, element(i)} }
 		do(many(20, func(i int) []any { return []any{i * 5, fmt.Sprint("m", i)} }, "ZADD", "small")...)
 		do(many(3000, pair, "ZADD", "large")...)
 		do("ZADD", "edges", "-inf", "low", "+inf", "high", 0, "zero", -5, "minus", "4503599627370496", "2^52")
 		do("ZADD", "one long", 1.5, strings.Repeat("m", 5000), 1.5, "b", 1.5, "a")
 	}},
-	{name: "lists", command: "RPUSH", settings: []string{"--list-max-listpack-size", "16", "--list-compress-depth", "1"},
+	{name: "lists", settings: []string{"--list-max-listpack-size", "16", "--list-compress-depth", "1"},
 		fill: func(do func(args ...any)) {
 			do(many(10, one, "RPUSH", "small")...)
 			do(many(4000, one, "RPUSH", "large")...)
 			do("RPUSH", "big elements", strings.Repeat("a", 9000), "x", strings.Repeat("b", 70_000), "y",
 				strings.Repeat("\x00\xff", 50_000))
 		}},
-	{name: "lists of next to nothing", command: "RPUSH", settings: []string{"--list-max-listpack-size", "-5"}, mine: true,
+	{name: "lists of next to nothing", settings: []string{"--list-max-listpack-size", "-5"}, mine: true,
 		fill: func(do func(args ...any)) {
 			none := func(int) []any { return []any{""} }
 			do(many(70_000, none, "RPUSH", "one listpack")...)
@@ -112,7 +111,7 @@ var datasets = []dataset{
 			do("RPUSH", "quicklist", strings.Repeat("x", 40_000), strings.Repeat("y", 40_000))
 			do(many(65_536, none, "LPUSH", "one too many for 16 bits")...)
 		}},
-	{name: "streams", command: "XADD", settings: []string{"--stream-node-max-entries", "10"},
+	{name: "streams", settings: []string{"--stream-node-max-entries", "10"},
 		fill: func(do func(args ...any)) {
 			for i := range 95 {
 				do("XADD", "events", fmt.Sprintf("%d-%d", 1000+i/3, i%3+1), "kind", element(i), "n", i)

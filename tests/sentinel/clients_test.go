@@ -52,7 +52,7 @@ func TestClientsFollow(t *testing.T) {
 	t.Parallel()
 	clients := programs(t)
 	if len(clients) == 0 {
-		t.Skip("no client of another maker is there: make clients installs them")
+		t.Skip("redis-py, ioredis and go-redis are not installed: make clients installs them (redis-py: python3-redis)")
 	}
 	g := newGroup(t, []bool{false, true, false}, []bool{false, true, false})
 	for _, s := range g.sentinels {

@@ -36,15 +36,15 @@ func NewNetwork(t testing.TB, hosts int) *Network {
 	n := &Network{t: t}
 	for _, program := range []string{"ip", "unshare", "nsenter"} {
 		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("network namespaces need iproute2 and util-linux: %v", err)
+			t.Skipf("iproute2 or util-linux is not installed: make deps installs iproute2: %v", err)
 		}
 	}
 	var err error
 	if n.hub, err = hold(t, "unshare", "--map-root-user", "--net", "sleep", "infinity"); err != nil {
-		t.Skipf("no network namespaces: %v", err)
+		t.Skipf("network namespaces are forbidden here: run it where unshare --map-root-user --net works: %v", err)
 	}
 	if err := in(n.hub, bridges); err != nil {
-		t.Skipf("no bridges in a network namespace: %v", err)
+		t.Skipf("this kernel has no bridges in network namespaces: run it where ip link add type bridge works: %v", err)
 	}
 	for i := range hosts {
 		h := &NetworkHost{IP: fmt.Sprintf("10.77.0.%d", i+1), wire: fmt.Sprintf("w%d", i)}

@@ -42,7 +42,7 @@ func TestPages(t *testing.T) {
 		}
 	}
 	if _, err := exec.LookPath("man"); err != nil {
-		t.Skip("no man here to show them")
+		t.Skip("man is not installed: apt install man-db")
 	}
 	for _, page := range []string{"spindle.1", "spindle-sentinel.1", "spindle.conf.5"} {
 		show := exec.Command("man", "--warnings", "-l", filepath.Join(folder, "man", page))
@@ -99,7 +99,7 @@ func TestZsh(t *testing.T) {
 		}
 	}
 	if _, err := exec.LookPath("zsh"); err != nil {
-		t.Skip("no zsh here to read it")
+		t.Skip("zsh is not installed: apt install zsh")
 	}
 	if out, err := exec.Command("zsh", "-n", path).CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("zsh: %v %s", err, out)

@@ -4,7 +4,6 @@ import (
 	"os"
 	"path"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -234,13 +233,7 @@ func TestFloorsAreThere(t *testing.T) {
 
 // TestLinesEndByColumn120: of pages, of lines of Go with a comment, and of scripts, styles and HTML. Tables, and lines
 // with an address, may be wider.
-// wide.txt lists the files that are not there yet. The list may only shrink: a file that has become narrow leaves it.
 func TestLinesEndByColumn120(t *testing.T) {
-	text, err := os.ReadFile("wide.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	listed := strings.Fields(string(text))
 	said, err := Said(root)
 	if err != nil {
 		t.Fatal(err)
@@ -249,19 +242,10 @@ func TestLinesEndByColumn120(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wide := map[string]int{} // a file's first wide line
 	for _, l := range append(said, scripts...) {
 		isTable := strings.HasPrefix(strings.TrimLeft(l.Text, "/ \t"), "|")
-		if utf8.RuneCountInString(l.Full) <= 120 || isTable || strings.Contains(l.Full, "://") || wide[l.File] != 0 {
-			continue
-		}
-		if wide[l.File] = l.Line; !slices.Contains(listed, l.File) {
+		if utf8.RuneCountInString(l.Full) > 120 && !isTable && !strings.Contains(l.Full, "://") {
 			t.Errorf("%s:%d is wider than 120 columns", l.File, l.Line)
-		}
-	}
-	for _, file := range listed {
-		if wide[file] == 0 {
-			t.Errorf("%s is wide no longer: take it out of wide.txt", file)
 		}
 	}
 }

@@ -281,7 +281,7 @@ func TestSetBulk(t *testing.T) {
 // TestNoAllocations runs what a server does all day.
 func TestNoAllocations(t *testing.T) {
 	if invariant.Enabled {
-		t.Skip("a build that checks allocates")
+		t.Skip("this build checks invariants, which allocate: run it without -race and -tags invariants")
 	}
 	k := open(t)
 	db := k.DB(0)

@@ -244,7 +244,7 @@ func TestWriterIsServed(t *testing.T) {
 // TestLoaderDoesNotAllocate on the Go heap for a key.
 func TestLoaderDoesNotAllocate(t *testing.T) {
 	if invariant.Enabled {
-		t.Skip("a build that checks allocates")
+		t.Skip("this build checks invariants, which allocate: run it without -race and -tags invariants")
 	}
 	k := open(t)
 	l := k.DB(0).Loader(1 << 20)

@@ -44,7 +44,7 @@ func steps(n int, f func(i int)) (longest time.Duration) {
 // seconds on end.
 func TestNoLongStep(t *testing.T) {
 	if invariant.Enabled {
-		t.Skip("a build that checks is slow")
+		t.Skip("this build checks invariants, which takes long: run it without -race and -tags invariants")
 	}
 	h, err := memory.New(memory.Options{Warm: 4 << 30})
 	if err != nil {
@@ -131,7 +131,7 @@ func longSteps(t *testing.T, k *Keyspace, n int) (long []string) {
 // TestBigValuesInShortSteps lets go of, overwrites, flushes and grows strings of 64 MB.
 func TestBigValuesInShortSteps(t *testing.T) {
 	if invariant.Enabled {
-		t.Skip("a build that checks is slow")
+		t.Skip("this build checks invariants, which takes long: run it without -race and -tags invariants")
 	}
 	const size = 64 << 20
 	k := open(t)

@@ -21,7 +21,7 @@ func newHeap(t testing.TB, o Options) *Heap {
 // Allocating, freeing and retiring cost no Go memory in steady state.
 func TestNoGoAllocations(t *testing.T) {
 	if invariant.Enabled {
-		t.Skip("checks allocate")
+		t.Skip("this build checks invariants, which allocate: run it without -race and -tags invariants")
 	}
 	h := newHeap(t, Options{})
 	if n := testing.AllocsPerRun(1000, func() {

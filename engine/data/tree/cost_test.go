@@ -35,7 +35,7 @@ func TestBytesPerRecord(t *testing.T) {
 // TestAllocs changes and reads without a Go allocation, with a tie that captures.
 func TestAllocs(t *testing.T) {
 	if invariant.Enabled {
-		t.Skip("checks allocate")
+		t.Skip("this build checks invariants, which allocate: run it without -race and -tags invariants")
 	}
 	h := newHeap(t)
 	state := State{}

@@ -32,7 +32,7 @@ func fill(core *commandtest.Core, key string, n int) {
 // TestNoAllocations: in steady state no command on lists leaves anything to the garbage collector.
 func TestNoAllocations(t *testing.T) {
 	if invariant.Enabled {
-		t.Skip("what is asserted of a splice is put on the Go heap")
+		t.Skip("this build checks invariants, which allocate: run it without -race and -tags invariants")
 	}
 	core, _ := newCore(t)
 	fill(core, "short", 50)

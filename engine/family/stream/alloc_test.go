@@ -41,7 +41,7 @@ func run(core *commandtest.Core, lines string) {
 // TestNoAllocations: in steady state no command on streams leaves anything to the garbage collector.
 func TestNoAllocations(t *testing.T) {
 	if invariant.Enabled {
-		t.Skip("assertions allocate")
+		t.Skip("this build checks invariants, which allocate: run it without -race and -tags invariants")
 	}
 	core, _ := newCore(t, defaultNodeEntries)
 	fill(core, "s", 20_000)
@@ -69,7 +69,7 @@ func TestNoAllocations(t *testing.T) {
 // so do groups. Each entry has a node of its own here.
 func TestCutsAreShort(t *testing.T) {
 	if invariant.Enabled {
-		t.Skip("with assertions it is slow, and not about time")
+		t.Skip("this build checks invariants, which takes long: run it without -race and -tags invariants")
 	}
 	const n = 50_000
 	for _, line := range []string{"XTRIM s MAXLEN 10", "XTRIM s MAXLEN 0", "XTRIM s MINID 49990",

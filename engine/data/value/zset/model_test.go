@@ -540,7 +540,7 @@ func TestScan(t *testing.T) {
 // TestMemory: a million members of 14 bytes take at most 60 bytes each.
 func TestMemory(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a million members")
+		t.Skip("a million members take long: run it without -short")
 	}
 	const n = 1_000_000
 	m := newModel(t, 0)
