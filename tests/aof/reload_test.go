@@ -69,3 +69,24 @@ func TestReloadCutsADamagedEnd(t *testing.T) {
 		})
 	}
 }
+
+// TestLoadedChangesCount: what a start reads from increments is not in the RDB file, and counts as changes that a save
+// rule looks at. Behind DEBUG LOADAOF nothing does. Redis counts so, too.
+func TestLoadedChangesCount(t *testing.T) {
+	for name, start := range map[string]func(testing.TB, ...string) *testkit.Server{"ours": testkit.Start, "Redis": testkit.Redis} {
+		s := start(t, "--appendonly", "yes", "--save", "")
+		for _, key := range []string{"a", "b", "c"} {
+			s.Do("SET", key, 1)
+		}
+		s.Do("RPUSH", "l", 1, 2)
+		s.Terminate()
+		s.Restart()
+		if n := s.InfoInt("persistence", "rdb_changes_since_last_save"); n != 5 {
+			t.Errorf("%s: %d changes behind a start", name, n)
+		}
+		s.Do("DEBUG", "LOADAOF")
+		if n := s.InfoInt("persistence", "rdb_changes_since_last_save"); n != 0 {
+			t.Errorf("%s: %d changes behind DEBUG LOADAOF", name, n)
+		}
+	}
+}
