@@ -76,9 +76,11 @@ type Log struct {
 	limit   int64 // bytes that may wait for the disk
 	held    bool
 	holding atomic.Bool // held, for the writer
-	refused bool        // the barrier is up
-	delayed int64
-	waits   []waiter // clients of WAITAOF, by offset
+
+	toldHeld time.Time // when the log last said so
+	refused  bool      // the barrier is up
+	delayed  int64
+	waits    []waiter // clients of WAITAOF, by offset
 
 	rw rewrites
 }
@@ -191,6 +193,11 @@ func (l *Log) weigh() {
 
 // hold keeps writers back, as a pause does, until the disk has caught up. Each tick renews it.
 func (l *Log) hold() {
+	if now := l.parts.Now(); !l.held && now.Sub(l.toldHeld) >= logEvery {
+		l.toldHeld = now
+		l.parts.Log.Warning("Clients that write are held until the disk takes more of the AOF: %d bytes wait, %d may. "+
+			"See aof-buffer-limit.", l.w.behind(), l.limit)
+	}
 	l.held = true
 	l.holding.Store(true)
 	l.parts.Core.Pause(engine.PauseLog, false, l.parts.Core.Now()+holdMs)
