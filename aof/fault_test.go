@@ -139,6 +139,9 @@ func TestStall(t *testing.T) {
 	if !s.cl.Is(client.Paused) || time.Since(began) > 10*time.Second {
 		t.Fatal("writers are not held")
 	}
+	if !s.said("Clients that write are held until the disk takes more of the AOF: ") {
+		t.Error("the log does not say so")
+	}
 	if most := s.aof.w.behind(); most > 2<<20 {
 		t.Errorf("%d bytes wait in memory", most)
 	}

@@ -1,6 +1,7 @@
 package aof
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -167,5 +168,43 @@ func TestLinesOfALoad(t *testing.T) {
 	r = newServer(t, spoilt)
 	if err := r.start(); err == nil || !r.said("Error reading the RDB preamble of the AOF file appendonly.aof, AOF loading aborted") {
 		t.Errorf("%v: %q", err, r.texts(""))
+	}
+}
+
+// TestFolderThatTakesNoFiles: a log is not switched on in a folder that can only be read, and a rewrite there changes
+// nothing.
+func TestFolderThatTakesNoFiles(t *testing.T) {
+	for _, errno := range []syscall.Errno{syscall.EROFS, syscall.EACCES} {
+		s, d := begin(t, EverySecond)
+		s.step(1)
+		heal := d.Fail(faulty.Fault{Op: faulty.Open, Name: "incr", Err: errno})
+		s.Do(s.aof.startRewrite)
+		s.waitFor("the rewrite", func() bool { return !s.aof.Rewriting() })
+		if !s.aof.rw.failed || !s.said("Can't open the append-only file appendonly.aof.2.incr.aof: ") {
+			t.Error("the rewrite has not failed, or the log does not say why")
+		}
+		s.step(2)
+		s.waitFor("the file", func() bool { return s.aof.w.behind() == 0 })
+		s.Do(s.aof.TurnOff)
+		s.waitFor("the writer's sleep", s.resting)
+		s.Do(func() {
+			if err := s.aof.TurnOn(); !errors.Is(err, errno) || s.aof.On() || s.aof.Rewriting() {
+				t.Errorf("%v, on: %t", err, s.aof.On())
+			}
+		})
+		if !s.said("Can't open the append-only file temp-appendonly.aof.incr: ") ||
+			!s.said("Redis needs to enable the AOF but can't trigger a background AOF rewrite operation.") {
+			t.Error("the log does not say why")
+		}
+		heal()
+		if n := again(t, d); n != 2 {
+			t.Errorf("%d steps are there", n)
+		}
+		s.Do(func() {
+			if err := s.aof.TurnOn(); err != nil {
+				t.Error(err)
+			}
+		})
+		s.waitFor("the rewrite", func() bool { return !s.aof.Rewriting() && s.aof.state == on })
 	}
 }

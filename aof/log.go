@@ -1,6 +1,7 @@
 package aof
 
 import (
+	"os"
 	"path/filepath"
 	"strconv"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 	"spindle/engine/client"
 	"spindle/internal/disk"
 	"spindle/internal/logging"
+	"spindle/internal/reason"
 	"spindle/protocol"
 )
 
@@ -74,9 +76,11 @@ type Log struct {
 	limit   int64 // bytes that may wait for the disk
 	held    bool
 	holding atomic.Bool // held, for the writer
-	refused bool        // the barrier is up
-	delayed int64
-	waits   []waiter // clients of WAITAOF, by offset
+
+	toldHeld time.Time // when the log last said so
+	refused  bool      // the barrier is up
+	delayed  int64
+	waits    []waiter // clients of WAITAOF, by offset
 
 	rw rewrites
 }
@@ -189,6 +193,11 @@ func (l *Log) weigh() {
 
 // hold keeps writers back, as a pause does, until the disk has caught up. Each tick renews it.
 func (l *Log) hold() {
+	if now := l.parts.Now(); !l.held && now.Sub(l.toldHeld) >= logEvery {
+		l.toldHeld = now
+		l.parts.Log.Warning("Clients that write are held until the disk takes more of the AOF: %d bytes wait, %d may. "+
+			"See aof-buffer-limit.", l.w.behind(), l.limit)
+	}
 	l.held = true
 	l.holding.Store(true)
 	l.parts.Core.Pause(engine.PauseLog, false, l.parts.Core.Now()+holdMs)
@@ -335,7 +344,7 @@ func (l *Log) detach() {
 
 // TurnOn is CONFIG SET appendonly yes: a rewrite begins, at once or as soon as it may.
 //
-// Errors: those of Claim.
+// Errors: those of Claim; the system's, if no file can be made in the folder. They are logged.
 func (l *Log) TurnOn() error {
 	if l.state != off {
 		return nil
@@ -346,7 +355,11 @@ func (l *Log) TurnOn() error {
 		l.abortRewrite("")
 	}
 	l.Locate()
-	if err := l.Claim(0); err != nil {
+	err := l.Claim(0)
+	if err == nil {
+		err = l.tryFolder()
+	}
+	if err != nil {
 		l.parts.Log.Warning("Redis needs to enable the AOF but can't trigger a background AOF rewrite operation. " +
 			"Check the above logs for more info about the error.")
 		return err
@@ -364,6 +377,19 @@ func (l *Log) TurnOn() error {
 		l.startRewrite()
 	}
 	return nil
+}
+
+// tryFolder makes the file that the first rewrite begins with, so that a folder that takes no files is no log's. Like
+// Claim it asks the disk inside the turn.
+func (l *Log) tryFolder() error {
+	f := l.folder
+	file, err := f.disk.Open(f.path(f.temporaryIncr()), os.O_WRONLY|os.O_CREATE, 0o644)
+	if err != nil {
+		l.parts.Log.Warning("Can't open the append-only file %s: %s", f.temporaryIncr(), reason.Of(err))
+		l.w.do(0, func() { go l.parts.Core.Do(l.giveBack) }) // behind what a log that was just switched off has to write
+		return err
+	}
+	return file.Close()
 }
 
 // Replaced says that other data has taken the data set's place: a primary's. The files stay as they are until a rewrite

@@ -1,11 +1,18 @@
 package aof
 
 import (
+	"bytes"
 	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"spindle/internal/disk"
 	"spindle/internal/disk/faulty"
 )
 
@@ -191,5 +198,65 @@ func TestTruncatedLogIsRefused(t *testing.T) {
 		if after, _ := d.Content(firstIncr); string(after) != string(before) {
 			t.Errorf("the file was changed")
 		}
+	}
+}
+
+// A handed counts how often the disk is handed what was written.
+type handed struct {
+	disk.System
+	times *atomic.Int64
+}
+
+func (h handed) Open(name string, flag int, mode fs.FileMode) (disk.File, error) {
+	f, err := h.System.Open(name, flag, mode)
+	return handedFile{f, h.times}, err
+}
+
+type handedFile struct {
+	disk.File
+	times *atomic.Int64
+}
+
+func (f handedFile) WriteOut(from, n int64, wait bool) error {
+	f.times.Add(1)
+	return f.File.WriteOut(from, n, wait)
+}
+
+// TestIncrementalSync: with aof-rewrite-incremental-fsync the disk gets a base while it is written, else at its end.
+func TestIncrementalSync(t *testing.T) {
+	for _, on := range []bool{true, false} {
+		var times atomic.Int64
+		s := newServer(t, handed{faulty.New(1), &times})
+		if err := s.start(); err != nil {
+			t.Fatal(err)
+		}
+		s.set.IncrementalSync.Set(on)
+		s.set.Preamble.Set(false)
+		for i := range 10 {
+			s.do("SET", fmt.Sprint("k", i), strings.Repeat("x", 1<<20))
+		}
+		s.Do(s.aof.startRewrite)
+		s.waitFor("the rewrite", func() bool { return !s.aof.Rewriting() })
+		if n := times.Load(); (n > 0) != on || s.aof.rw.failed {
+			t.Errorf("on %t: the disk was handed something %d times", on, n)
+		}
+	}
+}
+
+// TestCheckTellsHowFar: who watches a check hears how far it is.
+func TestCheckTellsHowFar(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "appendonly.aof")
+	if err := os.WriteFile(path, bytes.Repeat(increment, 10_000), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	told, most, total := 0, int64(0), int64(0)
+	code := CheckMain([]string{path}, nil, io.Discard, func(done, of int64) {
+		if done < most {
+			t.Errorf("%d behind %d", done, most)
+		}
+		told, most, total = told+1, done, of
+	})
+	if want := int64(10_000 * len(increment)); code != 0 || told < 2 || most != want || total != want {
+		t.Errorf("code %d: told %d times, %d of %d, want %d", code, told, most, total, want)
 	}
 }

@@ -403,7 +403,7 @@ func (w *writer) write(to int64) {
 		w.failed(err)
 	case w.failing != nil:
 		w.failing = nil
-		w.log.parts.Log.Warning("AOF write error looks solved, Redis can write again.")
+		w.log.parts.Log.Notice("AOF write error looks solved, Redis can write again.")
 		w.tell()
 	}
 	if w.log.holding.Load() {

@@ -126,7 +126,9 @@ func (in *instance) load() error {
 			in.core.SetLoading(false)
 			in.tellHealth()
 			in.countThreads()
-			in.scheduler.Loaded()
+			if !in.aofSettings.On.Get() { // what a log's increments hold is in no RDB file
+				in.scheduler.Loaded()
+			}
 			in.follower.Start(state.ID, state.Offset, state.StreamDB)
 			if in.cluster != nil {
 				in.cluster.Start()

@@ -1,11 +1,13 @@
 package aof
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"spindle/protocol/respclient"
 	"spindle/tests/testkit"
 )
 
@@ -67,5 +69,68 @@ func TestReloadCutsADamagedEnd(t *testing.T) {
 				t.Errorf("c is %v, %v in database 3", v, err)
 			}
 		})
+	}
+}
+
+// TestLoadedChangesCount: what a start reads from increments is not in the RDB file, and counts as changes that a save
+// rule looks at. Behind DEBUG LOADAOF nothing does. Redis counts so, too.
+func TestLoadedChangesCount(t *testing.T) {
+	for name, start := range map[string]func(testing.TB, ...string) *testkit.Server{"ours": testkit.Start, "Redis": testkit.Redis} {
+		s := start(t, "--appendonly", "yes", "--save", "")
+		for _, key := range []string{"a", "b", "c"} {
+			s.Do("SET", key, 1)
+		}
+		s.Do("RPUSH", "l", 1, 2)
+		s.Terminate()
+		s.Restart()
+		if n := s.InfoInt("persistence", "rdb_changes_since_last_save"); n != 5 {
+			t.Errorf("%s: %d changes behind a start", name, n)
+		}
+		s.Do("DEBUG", "LOADAOF")
+		if n := s.InfoInt("persistence", "rdb_changes_since_last_save"); n != 0 {
+			t.Errorf("%s: %d changes behind DEBUG LOADAOF", name, n)
+		}
+	}
+}
+
+// TestReloadIsQuiet: what DEBUG LOADAOF runs is told to no subscriber, no MONITOR, no replica, and is not logged again.
+func TestReloadIsQuiet(t *testing.T) {
+	s := testkit.Start(t, "--appendonly", "yes", "--appendfsync", "always", "--notify-keyspace-events", "KEA", "--save", "",
+		"--aof-use-rdb-preamble", "no", "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "3600")
+	for _, line := range []string{"SET a 1", "RPUSH l 1 2", "HSET h f v", "SET lapsed x PX 1"} {
+		s.Do(words(line)...)
+	}
+	r := testkit.Start(t, "--replicaof", fmt.Sprint("127.0.0.1 ", s.Port))
+	r.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "master_link_status", "up")
+	testkit.Until(t, testkit.Slowly(10*time.Second), "the deadline", func() error {
+		return testkit.Equal(s.Do("EXISTS", "lapsed").Int, int64(0))
+	})
+	ears := map[string]*respclient.Client{"subscriber": s.Dial(), "monitor": s.Dial()}
+	ears["subscriber"].Do("PSUBSCRIBE", "*")
+	ears["monitor"].Do("MONITOR")
+	log := s.File("appendonlydir/appendonly.aof.1.incr.aof")
+	before, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	offset := s.InfoInt("replication", "master_repl_offset")
+	s.Do("DEBUG", "LOADAOF")
+	if after, err := os.ReadFile(log); err != nil || string(after) != string(before) {
+		t.Errorf("the log was %q, is %q, %v", before, after, err)
+	}
+	if now := s.InfoInt("replication", "master_repl_offset"); now != offset {
+		t.Errorf("the replica was told %d bytes", now-offset)
+	}
+	s.Do("PUBLISH", "end", "x")
+	for name, c := range ears {
+		for heard := ""; !strings.Contains(heard, "end"); {
+			v, err := c.Receive()
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if heard = fmt.Sprintf("%+v", v); strings.Contains(heard, "RPUSH") || strings.Contains(heard, "__key") {
+				t.Errorf("the %s hears %s", name, heard)
+			}
+		}
 	}
 }

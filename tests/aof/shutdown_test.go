@@ -3,6 +3,7 @@ package aof
 import (
 	"fmt"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -65,4 +66,29 @@ func TestShutdownNoSaveKeepsTheLog(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestShutdownBeforeTheFirstBase: while the log that was just switched on has no data set on disk, a server does not
+// end, unless FORCE says so.
+func TestShutdownBeforeTheFirstBase(t *testing.T) {
+	s := testkit.Start(t, "--save", "")
+	for i := range 1000 {
+		s.Do("SET", fmt.Sprint("k", i), "v")
+	}
+	s.Do("CONFIG", "SET", "rdb-key-save-delay", "100000")
+	s.Do("CONFIG", "SET", "appendonly", "yes")
+	if v, err := s.Ask("SHUTDOWN", "NOSAVE"); err != nil || v.Text != "ERR Errors trying to SHUTDOWN. Check logs." {
+		t.Errorf("%v, %v", v, err)
+	}
+	s.AwaitLog(testkit.Slowly(10*time.Second), "Writing initial AOF, can't exit.")
+	s.Signal(syscall.SIGTERM)
+	s.AwaitLog(testkit.Slowly(10*time.Second), "Received SIGTERM scheduling shutdown...")
+	if n := s.Do("DBSIZE").Int; n != 1000 {
+		t.Errorf("%d keys", n)
+	}
+	s.Ask("SHUTDOWN", "NOSAVE", "FORCE")
+	if code := s.Wait(testkit.Slowly(20 * time.Second)); code != 0 {
+		t.Errorf("it ends with %d", code)
+	}
+	s.AwaitLog(time.Second, "Writing initial AOF. Exit anyway.")
 }
