@@ -185,11 +185,6 @@ func (c *Core) admitScript(cl *client.Client, call Call) error {
 	if c.replaying { // it has been admitted before
 		return nil
 	}
-	if c.slots != nil {
-		if err := c.admitSlotsOfScript(cl.Script, call); err != nil {
-			return err
-		}
-	}
 	for _, b := range c.barriers {
 		if !b.up || b == c.eviction.barrier || b.Spares && cl.Script.Wrote {
 			continue
@@ -198,11 +193,16 @@ func (c *Core) admitScript(cl *client.Client, call Call) error {
 			return err
 		}
 	}
-	if writes && len(c.latches.keys) != 0 && c.namesLatched(call.Spec, call.Args) {
-		return errOnItsWay
-	}
 	if call.Flags&command.DenyOOM != 0 && c.OutOfMemory() && !cl.Script.Wrote && !cl.Script.AllowOOM {
 		return protocol.ErrOutOfMemory
+	}
+	if c.slots != nil { // a read-only replica says so first
+		if err := c.admitSlotsOfScript(cl.Script, call); err != nil {
+			return err
+		}
+	}
+	if writes && len(c.latches.keys) != 0 && c.namesLatched(call.Spec, call.Args) {
+		return errOnItsWay
 	}
 	return nil
 }

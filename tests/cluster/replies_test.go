@@ -1,0 +1,331 @@
+package cluster
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"spindle/internal/setting"
+	"spindle/protocol/respclient"
+	"spindle/tests/testkit"
+)
+
+// asked are requests to the nodes of a cluster, in order: 0 has nearly all slots, 1 has slot 0, and 2 follows 0. Slot
+// 5061 of {bar} goes from 0 to 1. ID0 to ID2 are the nodes. What begins with + has been answered so since 7.4.
+const asked = `
+2 CLUSTER MYID
+0 CLUSTER REPLICAS ID2
+0 CLUSTER SLAVES nobody
+0 CLUSTER FAILOVER
+0 CLUSTER FAILOVER FORCE
+0 CLUSTER REPLICATE ID0
+0 CLUSTER REPLICATE ID1
+0 CLUSTER REPLICATE ID2
+2 CLUSTER REPLICATE ID2
++ 0 CLUSTER MYSHARDID x
+2 CLUSTER FORGET ID0
+2 CLUSTER FORGET ID2
+2 CLUSTER ADDSLOTS 1
+2 CLUSTER SETSLOT 1 STABLE
+2 CLUSTER SETSLOT x STABLE
+2 CLUSTER SETSLOT 1 what
+0 CLUSTER ADDSLOTS 6000
+0 CLUSTER ADDSLOTS 0
+0 CLUSTER SET-CONFIG-EPOCH 9
+0 CLUSTER SETSLOT 6000 MIGRATING ID2
+0 CLUSTER SETSLOT 6000 MIGRATING nobody
+0 CLUSTER SETSLOT 6000 MIGRATING
+0 CLUSTER SETSLOT 6000 IMPORTING ID1
+0 CLUSTER SETSLOT 0 IMPORTING ID2
+0 CLUSTER SETSLOT 0 IMPORTING ID1
+0 CLUSTER SETSLOT 0 MIGRATING ID1
+0 CLUSTER SETSLOT 0 NODE ID2
+0 CLUSTER SETSLOT 0 STABLE
+0 CLUSTER FLUSHSLOTS x
+0 SET foo bar
+0 SET a{bar} 1
+0 SET c{bar} 1
+0 WAIT 1 5000
+1 GET foo
+1 SET a{bar} 1
+0 GET {06S}
+2 GET a{bar}
+2 READONLY
+2 GET a{bar}
+2 MGET a{bar} c{bar}
+2 GET {06S}
+2 SET a{bar} 1
+2 EVAL "return redis.call('get','a{bar}')" 0
+2 EVAL "return redis.call('set','a{bar}','1')" 0
+2 EVAL "return redis.call('set','{06S}','1')" 0
+2 EVAL "return redis.pcall('set','{06S}','1')" 0
+2 EVAL "return redis.call('get',KEYS[1])" 1 a{bar}
+2 EVAL "return redis.call('set',KEYS[1],'1')" 1 a{bar}
+2 EVAL "#!lua flags=no-writes\nreturn redis.call('get',KEYS[1])" 1 a{bar}
+2 EVAL "#!lua flags=no-writes\nreturn redis.call('get','{06S}')" 0
+2 EVAL "#!lua\nreturn redis.call('get',KEYS[1])" 1 a{bar}
+2 EVAL_RO "return redis.call('get',KEYS[1])" 1 a{bar}
+2 EVAL_RO "return redis.call('set',KEYS[1],'1')" 1 a{bar}
+2 MULTI
+2 GET a{bar}
+2 EXEC
+2 MULTI
+2 SET a{bar} 1
+2 EXEC
+2 READWRITE
+2 GET a{bar}
+2 EVAL "return redis.call('get','a{bar}')" 0
+2 EVAL "return redis.call('set','a{bar}','1')" 0
+2 EVAL_RO "return redis.call('get',KEYS[1])" 1 a{bar}
+0 MSET a{bar} 1 foo 2
+0 MGET a{bar} c{bar}
+0 MGET foo a{bar}
+0 DEL foo {06S}
+0 MULTI
+0 SET a{bar} 1
+0 SET foo 1
+0 EXEC
+0 MULTI
+0 SET {06S} 1
+0 EXEC
+0 MULTI
+0 SET a{bar} 1
+0 GET c{bar}
+0 EXEC
+0 WATCH {06S}
+0 WATCH a{bar} foo
+0 WATCH a{bar}
+0 UNWATCH
+0 EVAL "return redis.call('get','{06S}')" 0
+0 EVAL "return redis.call('get',KEYS[1])" 1 {06S}
+0 EVAL "return redis.call('get',KEYS[1])" 1 a{bar}
+0 EVAL "return redis.call('get','c{bar}')" 1 a{bar}
+0 EVAL "return redis.call('get','foo')" 1 a{bar}
++ 0 EVAL "return redis.call('mget','foo','a{bar}')" 0
+0 EVAL "return 1" 2 a{bar} foo
+0 EVAL "redis.call('set','c{bar}','1');return redis.call('set','foo','1')" 0
+0 EVAL "#!lua\nredis.call('set','c{bar}','1');return redis.call('set','a{bar}','1')" 0
+0 EVAL "#!lua\nredis.call('set','c{bar}','1');return redis.call('set','foo','1')" 0
+0 EVAL "#!lua flags=allow-cross-slot-keys\nredis.call('set','c{bar}','1');return redis.call('set','foo','1')" 0
+0 EVAL "#!lua flags=allow-cross-slot-keys\nreturn redis.call('set','{06S}','1')" 0
+0 EVAL "#!lua flags=no-cluster\nreturn 1" 0
+0 EVAL "return redis.pcall('set','{06S}','1')" 0
+0 EVAL "return redis.call('cluster','reset')" 0
+0 EVAL "return redis.call('asking')" 0
+0 EVAL "return redis.call('readonly')" 0
+0 EVAL "return redis.call('spublish','{06S}','x')" 0
+0 EVAL "return redis.call('spublish','a{bar}','x')" 0
+0 FUNCTION LOAD REPLACE "#!lua name=a\nredis.register_function('f',function(k)return redis.call('get',k[1])end)"
+0 FUNCTION LOAD REPLACE "#!lua name=b\nredis.register_function{function_name='n',callback=function()end,flags={'no-cluster'}}"
+0 FUNCTION LOAD REPLACE "#!lua name=c\nredis.register_function('two',function()redis.call('get','foo')redis.call('get','a{bar}')end)"
+0 FCALL f 1 a{bar}
+0 FCALL f 1 {06S}
+0 FCALL f 2 a{bar} foo
+0 FCALL n 0
+0 FCALL two 0
+0 SPUBLISH {06S} x
+0 SPUBLISH a{bar} x
+2 SPUBLISH a{bar} x
+0 SSUBSCRIBE {06S}
+0 SSUBSCRIBE a{bar} foo
+0 MULTI
+0 SPUBLISH {06S} x
+0 EXEC
+0 CLUSTER SETSLOT 5061 MIGRATING ID1
+1 CLUSTER SETSLOT 5061 IMPORTING ID0
+0 GET a{bar}
+0 GET new{bar}
+0 SET new{bar} 1
+0 MGET a{bar} new{bar}
+0 MGET new{bar} newer{bar}
+0 EXISTS a{bar} new{bar}
+0 MULTI
+0 GET a{bar}
+0 GET new{bar}
+0 EXEC
+0 EVAL "return 1" 2 a{bar} new{bar}
+0 EVAL "return redis.call('get','new{bar}')" 1 a{bar}
++ 0 EVAL "return redis.call('mget','a{bar}','new{bar}')" 0
+0 SPUBLISH new{bar} 1
+1 GET a{bar}
+1 ASKING
+1 GET a{bar}
+1 GET a{bar}
+1 ASKING
+1 MGET a{bar} b{bar}
+1 ASKING
+1 MGET a{bar}
+1 ASKING
+1 MGET a{bar} a{bar}
+1 ASKING
+1 SET new{bar} 1
+1 ASKING
+1 MSET new{bar} 1 newer{bar} 2
+1 ASKING
+1 SPUBLISH new{bar} 2
+1 ASKING
+1 PING
+1 GET a{bar}
+1 ASKING
+1 MULTI
+1 GET new{bar}
+1 EXEC
+1 MULTI
+1 ASKING
+1 GET new{bar}
+1 EXEC
+1 ASKING
+1 GET foo
+1 ASKING
+1 EVAL "return redis.call('get','new{bar}')" 1 new{bar}
+1 ASKING
+1 EVAL "return redis.call('get',KEYS[1])" 1 new{bar}
+0 CLUSTER SETSLOT 5061 NODE ID1
+0 DEL a{bar} c{bar}
+0 DEL a{bar}
+0 DEL c{bar}
+1 CLUSTER SETSLOT 5061 NODE ID1
+0 CLUSTER SETSLOT 5061 NODE ID1
+0 CLUSTER SETSLOT 5061 NODE ID2
+0 CLUSTER COUNTKEYSINSLOT 5061
+1 CLUSTER GETKEYSINSLOT 5061 1
+0 GET new{bar}
+1 GET new{bar}
++ 0 SORT foo BY x*
++ 0 SORT foo GET x*
++ 0 SORT foo GET #
+0 XREAD STREAMS {06S} 0
+0 XREADGROUP GROUP g c STREAMS {06S} 0
+0 BLPOP {06S} 1
+0 MIGRATE 127.0.0.1 1 {06S} 0 1
+0 MIGRATE 127.0.0.1 1 foo 0 1
+0 MIGRATE 127.0.0.1 1 nokey 0 1
+0 MIGRATE 127.0.0.1 1 foo 1 1
++ 0 COPY foo foo DB 1
+0 MOVE foo 1
+0 SWAPDB 0 1
+0 REPLICAOF NO ONE
+2 REPLICAOF NO ONE
+2 FAILOVER
+2 FLUSHALL
+1 CLUSTER RESET
+1 CLUSTER FLUSHSLOTS
+2 CLUSTER RESET SOFT x
+0 CLUSTER DELSLOTS 100
+0 CLUSTER DELSLOTS 100
+0 SET foo bar
+0 GET foo
+0 SET key 1
+0 EVAL "return redis.call('get','foo')" 0
+2 GET foo
+0 CONFIG SET cluster-allow-reads-when-down yes
+0 GET foo
+0 SET foo bar
+0 EVAL "return redis.call('set','foo','1')" 0
+0 EVAL "return redis.call('get','foo')" 0
+0 SPUBLISH foo x
+0 CONFIG SET cluster-allow-pubsubshard-when-down no
+0 SPUBLISH foo x
+0 SSUBSCRIBE foo
+0 PUBLISH foo x
+0 MULTI
+0 SET foo bar
+0 EXEC
+0 CONFIG SET cluster-require-full-coverage no
+`
+
+// TestRepliesOfACluster: the nodes of a cluster of ours answer as those of a cluster of redis-server do, type by type:
+// to CLUSTER, to calls whose keys are elsewhere or on their way, and to scripts that name them without declaring them.
+func TestRepliesOfACluster(t *testing.T) {
+	t.Parallel()
+	program := ""
+	if source := os.Getenv("REDIS_SRC"); source != "" {
+		program = filepath.Join(source, "src", "redis-server")
+	}
+	ours, theirs := answering(t, false, ""), answering(t, true, program)
+	for line := range strings.SplitSeq(strings.TrimSpace(asked), "\n") {
+		line, newer := strings.CutPrefix(line, "+ ")
+		if newer && program == "" {
+			continue
+		}
+		words, err := setting.SplitArgs(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for version := range 2 {
+			got, want := ours.answer(words, version), theirs.answer(words, version)
+			if got != want {
+				t.Errorf("%s, RESP%d:\n got %s\nwant %s", line, version+2, got, want)
+			}
+		}
+	}
+}
+
+// replying is a cluster whose nodes are asked, each over one connection of each protocol.
+type replying struct {
+	t       *testing.T
+	nodes   []*testkit.Server
+	clients [][2]*respclient.Client
+	names   []string // what replies say, and what it is called, in turn
+}
+
+// answering makes the cluster.
+func answering(t *testing.T, redis bool, program string) *replying {
+	t.Helper()
+	var nodes []*testkit.Server
+	for range 4 {
+		nodes = append(nodes, testkit.Launch(t, testkit.Spec{Redis: redis, Program: program, Args: []string{
+			"--cluster-enabled", "yes", "--cluster-node-timeout", strconv.Itoa(nodeTimeoutMs), "--cluster-port",
+			strconv.Itoa(testkit.FreePort(t))}}))
+	}
+	v := views{t: t, a: nodes[1], b: nodes[0]}
+	v.form(nodes[2], nodes[3])
+	r := &replying{t: t, nodes: nodes}
+	for i, n := range nodes {
+		number := strconv.Itoa(i)
+		r.names = append(r.names, n.Do("CLUSTER", "MYID").Text, "ID"+number, strconv.Itoa(n.Port), "PORT"+number)
+		r.clients = append(r.clients, [2]*respclient.Client{r.dial(i, 0), r.dial(i, 1)})
+	}
+	return r
+}
+
+// dial connects with a node. Version 0 is RESP2, and 1 is RESP3.
+func (r *replying) dial(node, version int) *respclient.Client {
+	c := r.nodes[node].Dial()
+	c.SetTimeout(testkit.Slowly(testkit.ReplyTimeout))
+	if _, err := c.Do("HELLO", version+2); err != nil {
+		r.t.Fatal(err)
+	}
+	return c
+}
+
+// script is what names a script in an error.
+var script = regexp.MustCompile(`script: \w+`)
+
+// answer asks the node of a line. A subscription ends with its reply.
+func (r *replying) answer(words []string, version int) string {
+	node, err := strconv.Atoi(words[0])
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var args []any
+	for _, word := range words[1:] {
+		if len(word) == 3 && word[:2] == "ID" {
+			word = r.nodes[word[2]-'0'].Do("CLUSTER", "MYID").Text
+		}
+		args = append(args, word)
+	}
+	client := r.clients[node][version]
+	if words[1] == "SSUBSCRIBE" {
+		client = r.dial(node, version)
+		defer client.Close()
+	}
+	reply, err := client.Do(args...)
+	if err != nil {
+		r.t.Fatalf("%v: %v", words, err)
+	}
+	return script.ReplaceAllString(strings.NewReplacer(r.names...).Replace(written(reply)), "script")
+}
