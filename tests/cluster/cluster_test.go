@@ -513,3 +513,63 @@ func TestStrangerAtAnAddress(t *testing.T) {
 		t.Errorf("%v", f)
 	}
 }
+
+// TestAStuckCoreIsFailed: a core that is in one turn for more than ten timeouts is of no use. Its heartbeats end, and
+// the others call it failed while the turn still lasts.
+func TestAStuckCoreIsFailed(t *testing.T) {
+	nodes := []*testkit.Server{node(t, false), node(t, false), node(t, false)}
+	create(t, nodes, 0)
+	for _, n := range nodes {
+		n.Do("CONFIG", "SET", "cluster-node-timeout", 100)
+	}
+	slow := nodes[0].Dial()
+	defer slow.Close()
+	slow.SetTimeout(testkit.Slowly(2 * time.Minute))
+	for keys, failed := 4_000_000, false; !failed; keys *= 2 {
+		if keys > 32_000_000 {
+			t.Fatal("no command took long enough, or nobody calls the node failed")
+		}
+		ended := make(chan error, 1)
+		go func() {
+			_, err := slow.Do("DEBUG", "POPULATE", keys, fmt.Sprint("stuck", keys))
+			ended <- err
+		}()
+		for over := false; !over; {
+			failed = failed || strings.Contains(lineOf(nodes[1], nodes[0]), ",fail ")
+			select {
+			case err := <-ended:
+				if over = true; err != nil {
+					t.Fatal(err)
+				}
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}
+	testkit.Until(t, testkit.Slowly(patience), "it is taken back", func() error { return well(nodes[1], 3) })
+}
+
+// TestIPv6: the bus and redirections between nodes that know each other by such addresses.
+func TestIPv6(t *testing.T) {
+	l, err := net.Listen("tcp", "[::1]:0")
+	if err != nil {
+		t.Skip("this host has no IPv6")
+	}
+	l.Close()
+	both := []string{"--bind", "127.0.0.1 ::1"}
+	nodes := []*testkit.Server{node(t, false, both...), node(t, true, both...)}
+	nodes[0].Do("CLUSTER", "ADDSLOTSRANGE", 0, 8191)
+	nodes[1].Do("CLUSTER", "ADDSLOTSRANGE", 8192, 16383)
+	nodes[0].Do("CLUSTER", "MEET", "::1", nodes[1].Port, busPortOf(nodes[1]))
+	for i, n := range nodes {
+		testkit.Until(t, testkit.Slowly(patience), "every node sees a well cluster", func() error { return well(n, 2) })
+		other := nodes[1-i]
+		key := []string{"bar", "foo"}[1-i] // slots 5061 and 12182
+		want := fmt.Sprintf(" ::1:%d", other.Port)
+		if v, err := n.Ask("GET", key); err != nil || !strings.HasPrefix(v.Text, "MOVED") || !strings.HasSuffix(v.Text, want) {
+			t.Errorf("%s is answered by %v, %v, not %q", key, v, err, want)
+		}
+	}
+	nodes[0].Terminate()
+	nodes[0].Restart()
+	testkit.Until(t, testkit.Slowly(patience), "nodes.conf has the address", func() error { return well(nodes[0], 2) })
+}
