@@ -9,6 +9,7 @@ package cluster
 
 import (
 	"crypto/tls"
+	"errors"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -139,6 +140,10 @@ func nowMs() int64 { return time.Now().UnixMilli() }
 func (c *Cluster) Open() error {
 	if err := c.lock(); err != nil {
 		return err
+	}
+	if c.listenPort() > maxPort { // else the first nodes.conf would name a port that cannot be
+		return errors.New("Redis port number too high. Cluster communication port is 10,000 port numbers higher than your " +
+			"Redis port. Your Redis port number must be 55535 or less.")
 	}
 	c.state = state.New(outside{c}, c.terms(), nowMs(), rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
 	if err := c.load(); err != nil {

@@ -289,11 +289,6 @@ func (a *acceptedLinks) remove(w *wire) {
 // listen opens the bus' sockets. What connects waits until the node runs.
 func (c *Cluster) listen() error {
 	port := c.listenPort()
-	if port > maxPort {
-		return fmt.Errorf("Redis port number too high. Cluster communication port is 10,000 port numbers higher than your " +
-			"Redis port. " +
-			"Your Redis port number must be 55535 or less.")
-	}
 	bind := c.parts.Bind()
 	if len(bind) == 0 {
 		return errors.New("No bind address is configured, but it is required for the Cluster bus.")

@@ -67,7 +67,8 @@ func (c *Core) complain(cl *client.Client, spec *command.Spec, err error) {
 	}
 }
 
-// UnblockAll ends every wait of clients, but for those of commands that are at work. It answers what err says.
+// UnblockAll ends every wait of clients, but for those of commands that are at work. It answers what err says, and
+// closes their connections behind it.
 func (c *Core) UnblockAll(err error) {
 	c.assertHeld()
 	var all []*parked
@@ -80,6 +81,7 @@ func (c *Core) UnblockAll(err error) {
 		if c.waiting.byClient[p.cl] == p {
 			c.meter.failed(p.spec, err)
 			c.answerParked(p, unblocking, func(ctx *command.Context) { ctx.Reply.Error(err) })
+			c.Kill(p.cl, true)
 		}
 	}
 }

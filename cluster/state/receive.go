@@ -97,9 +97,13 @@ func (s *State) Receive(l *Link, m *bus.Message) {
 	}
 }
 
-// senderOf finds who has sent m; nil for an unknown node. An inbound link becomes the sender's.
+// senderOf finds who has sent m; nil for an unknown node, and for another than the link's: somebody else may have its
+// address now. An inbound link becomes the sender's.
 func (s *State) senderOf(l *Link, m *bus.Message) *Node {
 	if l.Node != nil && !l.Node.is(bus.Handshake) {
+		if l.Node.ID != m.Sender {
+			return nil
+		}
 		return l.Node
 	}
 	n := s.byID[m.Sender]

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -444,4 +445,131 @@ func TestTLS(t *testing.T) {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Error("a peer without TLS is kept")
 	}
+}
+
+// TestPortTooHigh: a node whose bus would be past the last port does not start, and says so. It has left nothing behind
+// that would hold up the start with a port that can be.
+func TestPortTooHigh(t *testing.T) {
+	dir := t.TempDir()
+	bad := testkit.Launch(t, testkit.Spec{NoWait: true, Dir: dir, Port: 65000, Args: []string{"--cluster-enabled", "yes"}})
+	bad.Crashes()
+	if code := bad.Wait(testkit.Slowly(20 * time.Second)); code != 1 || !strings.Contains(bad.Log(), "port number too high") {
+		t.Fatalf("the node has ended with %d: %s", code, bad.Log())
+	}
+	good := testkit.Launch(t, testkit.Spec{Dir: dir, Args: []string{"--cluster-enabled", "yes", "--cluster-port",
+		strconv.Itoa(testkit.FreePort(t))}})
+	if f := info(good); f["cluster_known_nodes"] != "1" {
+		t.Errorf("%v", f)
+	}
+}
+
+// TestWhoCannotSaveEnds: a node that cannot put its nodes.conf in place answers no claim, and ends.
+func TestWhoCannotSaveEnds(t *testing.T) {
+	n := node(t, false)
+	n.Crashes()
+	file := n.File("nodes.conf")
+	if err := errors.Join(os.Remove(file), os.Mkdir(file, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := n.Ask("CLUSTER", "ADDSLOTS", 1); err == nil {
+		t.Errorf("the claim is answered by %v", v)
+	}
+	if code := n.Wait(testkit.Slowly(20 * time.Second)); code != 1 ||
+		!strings.Contains(n.Log(), "can't update cluster config file") {
+		t.Errorf("the node has ended with %d: %s", code, n.Log())
+	}
+}
+
+// TestStrangerAtAnAddress: where a node was, a node of another cluster is now. What it says of epochs is not believed,
+// and the node that was there keeps its slots and its own epoch.
+func TestStrangerAtAnAddress(t *testing.T) {
+	nodes := []*testkit.Server{node(t, false), node(t, false), node(t, false)}
+	create(t, nodes, 0)
+	a, b := nodes[0], nodes[1]
+	before := strings.Fields(lineOf(a, b))
+	stranger := node(t, false)
+	stranger.Do("CLUSTER", "SET-CONFIG-EPOCH", 1000)
+	stranger.Terminate()
+	bus := busPortOf(b)
+	b.Kill()
+	testkit.Launch(t, testkit.Spec{Dir: stranger.Dir, Port: b.Port, Args: []string{"--cluster-enabled", "yes",
+		"--cluster-node-timeout", strconv.Itoa(nodeTimeoutMs), "--cluster-port", fmt.Sprint(bus)}})
+	var after []string
+	testkit.Until(t, testkit.Slowly(patience), "the address is nobody's", func() error {
+		for line := range strings.SplitSeq(a.Do("CLUSTER", "NODES").Text, "\n") {
+			if strings.HasPrefix(line, before[0]) {
+				after = strings.Fields(line)
+			}
+		}
+		if !strings.Contains(after[2], "noaddr") {
+			return errors.New(after[2])
+		}
+		return nil
+	})
+	if after[6] != before[6] || !slices.Equal(after[8:], before[8:]) {
+		t.Errorf("%v\nbefore: %v", after, before)
+	}
+	if f := info(a); f["cluster_current_epoch"] != "3" || f["cluster_known_nodes"] != "3" {
+		t.Errorf("%v", f)
+	}
+}
+
+// TestAStuckCoreIsFailed: a core that is in one turn for more than ten timeouts is of no use. Its heartbeats end, and
+// the others call it failed while the turn still lasts.
+func TestAStuckCoreIsFailed(t *testing.T) {
+	nodes := []*testkit.Server{node(t, false), node(t, false), node(t, false)}
+	create(t, nodes, 0)
+	for _, n := range nodes {
+		n.Do("CONFIG", "SET", "cluster-node-timeout", 100)
+	}
+	slow := nodes[0].Dial()
+	defer slow.Close()
+	slow.SetTimeout(testkit.Slowly(2 * time.Minute))
+	for keys, failed := 4_000_000, false; !failed; keys *= 2 {
+		if keys > 32_000_000 {
+			t.Fatal("no command took long enough, or nobody calls the node failed")
+		}
+		ended := make(chan error, 1)
+		go func() {
+			_, err := slow.Do("DEBUG", "POPULATE", keys, fmt.Sprint("stuck", keys))
+			ended <- err
+		}()
+		for over := false; !over; {
+			failed = failed || strings.Contains(lineOf(nodes[1], nodes[0]), ",fail ")
+			select {
+			case err := <-ended:
+				if over = true; err != nil {
+					t.Fatal(err)
+				}
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}
+	testkit.Until(t, testkit.Slowly(patience), "it is taken back", func() error { return well(nodes[1], 3) })
+}
+
+// TestIPv6: the bus and redirections between nodes that know each other by such addresses.
+func TestIPv6(t *testing.T) {
+	l, err := net.Listen("tcp", "[::1]:0")
+	if err != nil {
+		t.Skip("this host has no IPv6")
+	}
+	l.Close()
+	both := []string{"--bind", "127.0.0.1 ::1"}
+	nodes := []*testkit.Server{node(t, false, both...), node(t, true, both...)}
+	nodes[0].Do("CLUSTER", "ADDSLOTSRANGE", 0, 8191)
+	nodes[1].Do("CLUSTER", "ADDSLOTSRANGE", 8192, 16383)
+	nodes[0].Do("CLUSTER", "MEET", "::1", nodes[1].Port, busPortOf(nodes[1]))
+	for i, n := range nodes {
+		testkit.Until(t, testkit.Slowly(patience), "every node sees a well cluster", func() error { return well(n, 2) })
+		other := nodes[1-i]
+		key := []string{"bar", "foo"}[1-i] // slots 5061 and 12182
+		want := fmt.Sprintf(" ::1:%d", other.Port)
+		if v, err := n.Ask("GET", key); err != nil || !strings.HasPrefix(v.Text, "MOVED") || !strings.HasSuffix(v.Text, want) {
+			t.Errorf("%s is answered by %v, %v, not %q", key, v, err, want)
+		}
+	}
+	nodes[0].Terminate()
+	nodes[0].Restart()
+	testkit.Until(t, testkit.Slowly(patience), "nodes.conf has the address", func() error { return well(nodes[0], 2) })
 }
