@@ -100,6 +100,7 @@ type laneSession struct {
 	carrying bool // lane.mu; server.L3
 	again    bool // lane.mu: it was resumed meanwhile
 	carried  int  // lane.mu: requests that are done, and that the loop is going to offer again
+	stalled  bool // lane.mu: what was carried last could not go on, and the core resumes it
 
 	user     *acl.User // as the core has it, or is going to
 	authed   atomic.Bool
@@ -144,7 +145,8 @@ func (in *instance) startLane() error {
 	}
 	var err error
 	l.reactor, err = reactor.New(reactor.Options{
-		Handler: l, Settings: &in.network, Backend: reactor.Gnet, Loops: 1, Gate: in.gate, MaxClients: laneClients + laneComing,
+		Handler: l, Settings: &in.network, MaxClients: laneClients + laneComing,
+		Backend: reactor.Gnet, Loops: 1, Gate: in.gate,
 		Bind: in.own.LaneBind.Get(), Port: int(in.own.LanePort.Get()),
 		UnixSocket: in.own.LaneSocket.Get(), UnixPerm: uint32(in.own.LaneSocketPerm.Get()),
 		Logf: func(level reactor.Level, format string, args ...any) {
@@ -290,22 +292,36 @@ func (l *lane) Open(c protocol.Conn) (session any, refusal []byte) {
 	return s, nil
 }
 
-// makeRoom is who goes, if the lane is full: who has not given a password, and of those who has been idle longest. It
-// is counted off. l.mu is held.
+// makeRoom is who goes if the lane is full, and counts it off. A client whose peer has left goes first, then one that
+// has given no password, then any. Among equals it is the one that has been idle longest. On the loop, which has all of
+// them; l.mu is held.
 func (l *lane) makeRoom() (goes *laneSession) {
 	if len(l.open) < laneClients {
 		return nil
 	}
-	var known bool
+	var claim int    // of goes
 	var active int64 // of goes, Unix ms
 	for _, s := range l.open {
-		authed, at := s.authed.Load(), max(s.cl.CreatedMs, s.conn.LastActive())
-		if goes == nil || known && !authed || known == authed && at < active {
-			goes, known, active = s, authed, at
+		mine, at := 2, max(s.cl.CreatedMs, s.conn.LastActive())
+		switch {
+		case hasLeft(s.conn.FD()):
+			mine = 0
+		case !s.authed.Load():
+			mine = 1
+		}
+		if goes == nil || mine < claim || mine == claim && at < active {
+			goes, claim, active = s, mine, at
 		}
 	}
 	delete(l.open, goes.conn)
 	return goes
+}
+
+// hasLeft says whether the peer of a socket has ended the connection.
+func hasLeft(fd int) bool {
+	p := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+	n, err := unix.Poll(p[:], 0)
+	return err == nil && n == 1 && p[0].Revents&(unix.POLLRDHUP|unix.POLLHUP|unix.POLLERR) != 0
 }
 
 // Closed implements protocol.Handler.
@@ -482,6 +498,7 @@ func (s *laneSession) before() *client.Client {
 // carry has a goroutine take what is left of a batch to the core. The loop offers the batch again when that is done.
 func (l *lane) carry(s *laneSession, b *protocol.Batch) {
 	l.mu.Lock()
+	b.Soon = !s.stalled // of a client that has left, too, what was read runs (reactor.C2)
 	if l.stuck {
 		l.held[s.conn] = true
 		l.mu.Unlock()
@@ -517,11 +534,18 @@ func (l *lane) deliver(s *laneSession, b *protocol.Batch) {
 	had, _ := l.in.core.ServeWithin(lanePatience, b, s.before, after, l.stick, l.free)
 	l.mu.Lock()
 	s.carrying, s.carried = false, b.Done
-	resume := s.again || b.Done == len(b.Requests)
-	if !had {
+	resume := true
+	switch {
+	case !had:
 		if resume = !l.stuck; l.stuck {
 			l.held[s.conn] = true
 		}
+	case b.Done > 0:
+		s.stalled = false
+	case s.stalled || b.Soon:
+		resume = s.again
+	default: // once more, so that the loop hears of it: who waits like this and has left is closed
+		s.stalled = true
 	}
 	l.mu.Unlock()
 	if resume {
