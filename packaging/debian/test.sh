@@ -15,7 +15,8 @@ if [ "${2-}" != --inside ]; then
 	if [ -n "${2-}" ]; then
 		cp -a "$2" "$scratch/tree"
 	else
-		debootstrap --variant=minbase --include=redis-server,redis-tools,procps "$suite" "$scratch/tree" >"$scratch/log" 2>&1 ||
+		debootstrap --variant=minbase --include=redis-server,redis-tools,procps "$suite" "$scratch/tree" \
+			>"$scratch/log" 2>&1 ||
 			{ tail -20 "$scratch/log"; exit 1; }
 	fi
 	cp "$package" "$scratch/tree/spindle.deb"
