@@ -256,7 +256,8 @@ func TestLaneMalformed(t *testing.T) {
 			fmt.Fprint(conn, c.then)
 			if blocks {
 				s.AwaitInfo(testkit.Slowly(10*time.Second), "clients", "blocked_clients", "1")
-				time.Sleep(50 * time.Millisecond) // for what follows to arrive; without it the test is only kinder
+				// For what follows to arrive. If that takes longer, the test is only kinder.
+				time.Sleep(50 * time.Millisecond)
 				s.Do("RPUSH", "list", "value")
 			}
 			if got, err := io.ReadAll(conn); err != nil || string(got) != c.want {
