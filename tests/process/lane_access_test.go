@@ -268,7 +268,7 @@ func TestLaneMalformed(t *testing.T) {
 	}
 }
 
-// TestLaneCrowd: who comes to a full lane is let in. Who has not given a password goes first, and then who has been idle
+// TestLaneCrowd: who comes to a full lane is let in. Who has given no password goes first, then who has been idle
 // longest.
 func TestLaneCrowd(t *testing.T) {
 	s, dial := withLane(t, "--requirepass", "root")
@@ -301,8 +301,8 @@ func TestLaneCrowd(t *testing.T) {
 	s.Wait(laneSoon() * 4)
 }
 
-// TestLaneLastWords: what a client sends before it leaves runs, as elsewhere, also if the turn is held meanwhile. If many
-// come and go while it is held, they take no place from those who stay.
+// TestLaneLastWords: what a client sends before it leaves runs, as elsewhere, also if the turn is held meanwhile.
+// If many come and go while it is held, they take no place from those who stay.
 func TestLaneLastWords(t *testing.T) {
 	s, dial := withLane(t)
 	lane := dial().Conn().RemoteAddr().String()
