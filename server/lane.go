@@ -91,6 +91,7 @@ type laneClient struct {
 type laneSession struct {
 	lane *lane
 	conn protocol.Conn
+	own  *laneConn // conn as the core sees it
 	cl   *client.Client
 
 	begun   bool // the core was given something of it
@@ -272,14 +273,15 @@ func (l *lane) connected() int {
 
 // Open implements protocol.Handler. The core takes the client in with its first batch that has the turn.
 func (l *lane) Open(c protocol.Conn) (session any, refusal []byte) {
-	cl, refusal := l.in.core.NewClient(c)
+	own := &laneConn{Conn: c}
+	cl, refusal := l.in.core.NewClient(own)
 	if cl == nil {
 		return nil, refusal
 	}
 	cl.Flags |= client.NoEvict
 	cl.ID, cl.CreatedMs = l.in.clients.NextID(), time.Now().UnixMilli() // which HELLO tells before the core knows it
 	users := l.in.core.Users()
-	s := &laneSession{lane: l, conn: c, cl: cl, user: users.Default(), verdict: protocol.Wait}
+	s := &laneSession{lane: l, conn: c, own: own, cl: cl, user: users.Default(), verdict: protocol.Wait}
 	s.authed.Store(users.DefaultIsOpen())
 	l.mu.Lock()
 	goes := l.makeRoom()
@@ -507,10 +509,7 @@ func (l *lane) carry(s *laneSession, b *protocol.Batch) {
 	s.carrying, s.again, s.begun = true, false, true
 	l.mu.Unlock()
 	load := &protocol.Batch{Session: s, Unread: b.Unread, Reply: &protocol.Reply{Chunks: s.conn.Chunks()}}
-	for i, r := range b.Requests[b.Done:] {
-		if i > 0 && command.Is(r.Args[0], "QUIT") {
-			break // whose end of the connection would overtake the replies before it
-		}
+	for _, r := range b.Requests[b.Done:] {
 		load.Requests = append(load.Requests, protocol.Request{Args: cloned(r.Args), End: r.End})
 	}
 	go l.deliver(s, load)
@@ -527,11 +526,17 @@ func cloned(args [][]byte) [][]byte {
 
 // deliver runs what is carried, and has the loop go on.
 func (l *lane) deliver(s *laneSession, b *protocol.Batch) {
+	before := func() (cl *client.Client) {
+		if cl = s.before(); cl != nil {
+			s.own.hold()
+		}
+		return cl
+	}
 	after := func() {
 		s.after()
-		s.conn.PostReply(b.Turn, b.Reply) // in the turn: before anything that comes later
+		s.own.release(b.Turn, b.Reply) // in the turn: before anything that comes later
 	}
-	had, _ := l.in.core.ServeWithin(lanePatience, b, s.before, after, l.stick, l.free)
+	had, _ := l.in.core.ServeWithin(lanePatience, b, before, after, l.stick, l.free)
 	l.mu.Lock()
 	s.carrying, s.carried = false, b.Done
 	resume := true
@@ -831,13 +836,13 @@ func (l *lane) clientKill(s *laneSession, args [][]byte, r *protocol.Reply) bool
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for at, c := range l.known {
-		if id != 0 && at != id || skip && c.conn == s.conn ||
+		if id != 0 && at != id || skip && c.conn == s.cl.Conn ||
 			!matches(c.addr, addr) || !matches(c.laddr, laddr) || !matches(c.user, user) {
 			continue
 		}
 		killed++
 		delete(l.known, at)
-		if c.conn == s.conn {
+		if c.conn == s.cl.Conn {
 			s.quitting = true
 		} else {
 			c.conn.Close(false)

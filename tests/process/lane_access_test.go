@@ -344,6 +344,26 @@ func TestLaneLastWords(t *testing.T) {
 	}
 }
 
+// TestLaneOwnEnd: a client whose own command ends its connection reads the replies to what it sent before that end.
+func TestLaneOwnEnd(t *testing.T) {
+	s, dial := withLane(t)
+	for range 20 {
+		s.Do("ACL", "SETUSER", "short", "on", ">secret", "+@all", "~*")
+		c := dial()
+		c.Must("AUTH", "short", "secret")
+		c.Send("INCR", "n")
+		c.Send("ACL", "DELUSER", "short")
+		if err := c.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if v, err := c.Receive(); err != nil || v.Kind != ':' {
+				t.Fatalf("%v %v", v, err)
+			}
+		}
+	}
+}
+
 // TestLaneLimits: what CONFIG SET says of the buffers of clients holds on the lane.
 func TestLaneLimits(t *testing.T) {
 	s, dial := withLane(t)
