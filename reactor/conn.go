@@ -407,6 +407,12 @@ func (c *conn) goOn() {
 		if c.noteInput(); c.closed {
 			return
 		}
+		if c.held && c.hungUp && !c.gone {
+			c.hangup() // the event that told of it came while there was more to serve
+			if c.closed {
+				return
+			}
+		}
 	}
 	if c.gone && !c.waits() {
 		c.close()

@@ -91,6 +91,7 @@ type laneClient struct {
 type laneSession struct {
 	lane *lane
 	conn protocol.Conn
+	own  *laneConn // conn as the core sees it
 	cl   *client.Client
 
 	begun   bool // the core was given something of it
@@ -100,6 +101,7 @@ type laneSession struct {
 	carrying bool // lane.mu; server.L3
 	again    bool // lane.mu: it was resumed meanwhile
 	carried  int  // lane.mu: requests that are done, and that the loop is going to offer again
+	stalled  bool // lane.mu: what was carried last could not go on, and the core resumes it
 
 	user     *acl.User // as the core has it, or is going to
 	authed   atomic.Bool
@@ -144,7 +146,8 @@ func (in *instance) startLane() error {
 	}
 	var err error
 	l.reactor, err = reactor.New(reactor.Options{
-		Handler: l, Settings: &in.network, Backend: reactor.Gnet, Loops: 1, Gate: in.gate, MaxClients: laneClients + laneComing,
+		Handler: l, Settings: &in.network, MaxClients: laneClients + laneComing,
+		Backend: reactor.Gnet, Loops: 1, Gate: in.gate,
 		Bind: in.own.LaneBind.Get(), Port: int(in.own.LanePort.Get()),
 		UnixSocket: in.own.LaneSocket.Get(), UnixPerm: uint32(in.own.LaneSocketPerm.Get()),
 		Logf: func(level reactor.Level, format string, args ...any) {
@@ -270,14 +273,15 @@ func (l *lane) connected() int {
 
 // Open implements protocol.Handler. The core takes the client in with its first batch that has the turn.
 func (l *lane) Open(c protocol.Conn) (session any, refusal []byte) {
-	cl, refusal := l.in.core.NewClient(c)
+	own := &laneConn{Conn: c}
+	cl, refusal := l.in.core.NewClient(own)
 	if cl == nil {
 		return nil, refusal
 	}
 	cl.Flags |= client.NoEvict
 	cl.ID, cl.CreatedMs = l.in.clients.NextID(), time.Now().UnixMilli() // which HELLO tells before the core knows it
 	users := l.in.core.Users()
-	s := &laneSession{lane: l, conn: c, cl: cl, user: users.Default(), verdict: protocol.Wait}
+	s := &laneSession{lane: l, conn: c, own: own, cl: cl, user: users.Default(), verdict: protocol.Wait}
 	s.authed.Store(users.DefaultIsOpen())
 	l.mu.Lock()
 	goes := l.makeRoom()
@@ -290,22 +294,36 @@ func (l *lane) Open(c protocol.Conn) (session any, refusal []byte) {
 	return s, nil
 }
 
-// makeRoom is who goes, if the lane is full: who has not given a password, and of those who has been idle longest. It
-// is counted off. l.mu is held.
+// makeRoom is who goes if the lane is full, and counts it off. A client whose peer has left goes first, then one that
+// has given no password, then any. Among equals it is the one that has been idle longest. On the loop, which has all of
+// them; l.mu is held.
 func (l *lane) makeRoom() (goes *laneSession) {
 	if len(l.open) < laneClients {
 		return nil
 	}
-	var known bool
+	var claim int    // of goes
 	var active int64 // of goes, Unix ms
 	for _, s := range l.open {
-		authed, at := s.authed.Load(), max(s.cl.CreatedMs, s.conn.LastActive())
-		if goes == nil || known && !authed || known == authed && at < active {
-			goes, known, active = s, authed, at
+		mine, at := 2, max(s.cl.CreatedMs, s.conn.LastActive())
+		switch {
+		case hasLeft(s.conn.FD()):
+			mine = 0
+		case !s.authed.Load():
+			mine = 1
+		}
+		if goes == nil || mine < claim || mine == claim && at < active {
+			goes, claim, active = s, mine, at
 		}
 	}
 	delete(l.open, goes.conn)
 	return goes
+}
+
+// hasLeft says whether the peer of a socket has ended the connection.
+func hasLeft(fd int) bool {
+	p := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+	n, err := unix.Poll(p[:], 0)
+	return err == nil && n == 1 && p[0].Revents&(unix.POLLRDHUP|unix.POLLHUP|unix.POLLERR) != 0
 }
 
 // Closed implements protocol.Handler.
@@ -482,6 +500,7 @@ func (s *laneSession) before() *client.Client {
 // carry has a goroutine take what is left of a batch to the core. The loop offers the batch again when that is done.
 func (l *lane) carry(s *laneSession, b *protocol.Batch) {
 	l.mu.Lock()
+	b.Soon = !s.stalled // of a client that has left, too, what was read runs (reactor.C2)
 	if l.stuck {
 		l.held[s.conn] = true
 		l.mu.Unlock()
@@ -490,10 +509,7 @@ func (l *lane) carry(s *laneSession, b *protocol.Batch) {
 	s.carrying, s.again, s.begun = true, false, true
 	l.mu.Unlock()
 	load := &protocol.Batch{Session: s, Unread: b.Unread, Reply: &protocol.Reply{Chunks: s.conn.Chunks()}}
-	for i, r := range b.Requests[b.Done:] {
-		if i > 0 && command.Is(r.Args[0], "QUIT") {
-			break // whose end of the connection would overtake the replies before it
-		}
+	for _, r := range b.Requests[b.Done:] {
 		load.Requests = append(load.Requests, protocol.Request{Args: cloned(r.Args), End: r.End})
 	}
 	go l.deliver(s, load)
@@ -510,18 +526,31 @@ func cloned(args [][]byte) [][]byte {
 
 // deliver runs what is carried, and has the loop go on.
 func (l *lane) deliver(s *laneSession, b *protocol.Batch) {
+	before := func() (cl *client.Client) {
+		if cl = s.before(); cl != nil {
+			s.own.hold()
+		}
+		return cl
+	}
 	after := func() {
 		s.after()
-		s.conn.PostReply(b.Turn, b.Reply) // in the turn: before anything that comes later
+		s.own.release(b.Turn, b.Reply) // in the turn: before anything that comes later
 	}
-	had, _ := l.in.core.ServeWithin(lanePatience, b, s.before, after, l.stick, l.free)
+	had, _ := l.in.core.ServeWithin(lanePatience, b, before, after, l.stick, l.free)
 	l.mu.Lock()
 	s.carrying, s.carried = false, b.Done
-	resume := s.again || b.Done == len(b.Requests)
-	if !had {
+	resume := true
+	switch {
+	case !had:
 		if resume = !l.stuck; l.stuck {
 			l.held[s.conn] = true
 		}
+	case b.Done > 0:
+		s.stalled = false
+	case s.stalled || b.Soon:
+		resume = s.again
+	default: // once more, so that the loop hears of it: who waits like this and has left is closed
+		s.stalled = true
 	}
 	l.mu.Unlock()
 	if resume {
@@ -807,13 +836,13 @@ func (l *lane) clientKill(s *laneSession, args [][]byte, r *protocol.Reply) bool
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for at, c := range l.known {
-		if id != 0 && at != id || skip && c.conn == s.conn ||
+		if id != 0 && at != id || skip && c.conn == s.cl.Conn ||
 			!matches(c.addr, addr) || !matches(c.laddr, laddr) || !matches(c.user, user) {
 			continue
 		}
 		killed++
 		delete(l.known, at)
-		if c.conn == s.conn {
+		if c.conn == s.cl.Conn {
 			s.quitting = true
 		} else {
 			c.conn.Close(false)

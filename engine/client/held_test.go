@@ -29,7 +29,6 @@ func TestWhatIsForTheTurnSaysSo(t *testing.T) {
 	var a Audience
 	seat := a.Add(c)
 	for name, f := range map[string]func(){
-		"Registry.NextID":  func() { r.NextID() },
 		"Registry.Add":     func() { r.Add(&Client{ID: 9}) },
 		"Registry.Remove":  func() { r.Remove(c) },
 		"Registry.Get":     func() { r.Get(1) },

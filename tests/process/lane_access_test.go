@@ -256,7 +256,8 @@ func TestLaneMalformed(t *testing.T) {
 			fmt.Fprint(conn, c.then)
 			if blocks {
 				s.AwaitInfo(testkit.Slowly(10*time.Second), "clients", "blocked_clients", "1")
-				time.Sleep(50 * time.Millisecond) // so that what follows has arrived; too short only makes the test kinder
+				// For what follows to arrive. If that takes longer, the test is only kinder.
+				time.Sleep(50 * time.Millisecond)
 				s.Do("RPUSH", "list", "value")
 			}
 			if got, err := io.ReadAll(conn); err != nil || string(got) != c.want {
@@ -267,7 +268,7 @@ func TestLaneMalformed(t *testing.T) {
 	}
 }
 
-// TestLaneCrowd: who comes to a full lane is let in. Who has not given a password goes first, and then who has been idle
+// TestLaneCrowd: who comes to a full lane is let in. Who has given no password goes first, then who has been idle
 // longest.
 func TestLaneCrowd(t *testing.T) {
 	s, dial := withLane(t, "--requirepass", "root")
@@ -298,6 +299,69 @@ func TestLaneCrowd(t *testing.T) {
 	last.Send("SHUTDOWN", "NOSAVE")
 	last.Flush()
 	s.Wait(laneSoon() * 4)
+}
+
+// TestLaneLastWords: what a client sends before it leaves runs, as elsewhere, also if the turn is held meanwhile.
+// If many come and go while it is held, they take no place from those who stay.
+func TestLaneLastWords(t *testing.T) {
+	s, dial := withLane(t)
+	lane := dial().Conn().RemoteAddr().String()
+	const clients = 60
+	send := func(key string) {
+		for range clients {
+			conn, err := net.Dial("tcp", lane)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(conn, "INCR %s\r\nINCR %s\r\n", key, key)
+			conn.Close()
+		}
+	}
+	arrive := func(key string) {
+		testkit.Until(t, testkit.Slowly(10*time.Second), key, func() error {
+			if v := s.Do("GET", key); v.Text != fmt.Sprint(2*clients) {
+				return fmt.Errorf("%v of %d", v, 2*clients)
+			}
+			return nil
+		})
+	}
+	send("free")
+	arrive("free")
+	busy := occupy(t, s, "DEBUG", "SLEEP", 1)
+	send("held")
+	busy.Receive()
+	arrive("held")
+
+	stays := dial() // whatever those leave behind that come and go
+	stays.Must("PING")
+	busy = occupy(t, s, "DEBUG", "SLEEP", 1)
+	for range 3 {
+		send("many")
+	}
+	busy.Receive()
+	if v, err := stays.Do("PING"); err != nil || v.Text != "PONG" {
+		t.Errorf("PING of who stays: %v %v", v, err)
+	}
+}
+
+// TestLaneOwnEnd: a client whose own command ends its connection reads the replies to what it sent before that end.
+func TestLaneOwnEnd(t *testing.T) {
+	s, dial := withLane(t)
+	for range 20 {
+		s.Do("ACL", "SETUSER", "short", "on", ">secret", "+@all", "~*")
+		c := dial()
+		c.Must("AUTH", "short", "secret")
+		c.Send("INCR", "n")
+		c.Send("ACL", "DELUSER", "short")
+		if err := c.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if v, err := c.Receive(); err != nil || v.Kind != ':' {
+				t.Fatalf("%v %v", v, err)
+			}
+		}
+	}
 }
 
 // TestLaneLimits: what CONFIG SET says of the buffers of clients holds on the lane.
