@@ -153,8 +153,10 @@ func (s *State) heartbeat(l *Link, sender *Node, m *bus.Message) {
 	if sender == nil {
 		return
 	}
-	s.learnRole(sender, m)
-	s.compareSlots(sender, m)
+	if !s.outdated(sender, m) {
+		s.learnRole(sender, m)
+		s.compareSlots(sender, m)
+	}
 	if s.me.isPrimary() && sender.isPrimary() && m.ConfigEpoch == s.me.Epoch {
 		s.resolveCollision(sender)
 	}
@@ -264,6 +266,20 @@ func (s *State) answered(n *Node) {
 	}
 }
 
+// outdated says that a node calls itself a replica of its shard in a message from before it won slots with a greater
+// epoch: the message was late. To believe it would leave the slots with a replica, whose epoch is then its primary's.
+// No later primary of the shard could claim them.
+func (s *State) outdated(n *Node, m *bus.Message) bool {
+	primary := s.byID[m.Primary]
+	if n.isReplica() || primary == nil || primary.ShardID != n.ShardID || n.Epoch <= m.ConfigEpoch || !s.serves(n) {
+		return false
+	}
+	s.log(logging.LevelNotice,
+		"Ignore stale message from %s in shard %s; gossip config epoch: %d, current config epoch: %d",
+		n.label(), n.ShardID, m.ConfigEpoch, n.Epoch)
+	return true
+}
+
 // learnRole takes what the sender says it is.
 func (s *State) learnRole(n *Node, m *bus.Message) {
 	if m.Primary == "" {
@@ -288,19 +304,14 @@ func (s *State) learnRole(n *Node, m *bus.Message) {
 
 // demote notes that a primary has become a replica.
 func (s *State) demote(n, primary *Node, m *bus.Message) {
-	switch {
-	case primary == nil || primary.ShardID != n.ShardID:
+	if primary == nil || primary.ShardID != n.ShardID {
 		lost := s.moveAll(n, nil)
 		s.log(logging.LevelNotice, "Node %s is no longer master of shard %s; removed all %d slot(s) it used to own",
 			n.label(), n.ShardID, lost)
 		if primary != nil {
 			s.log(logging.LevelNotice, "Node %s is now part of shard %s", n.label(), primary.ShardID)
 		}
-	case n.Epoch > m.ConfigEpoch:
-		s.log(logging.LevelNotice,
-			"Ignore stale message from %s in shard %s; gossip config epoch: %d, current config epoch: %d",
-			n.label(), n.ShardID, m.ConfigEpoch, n.Epoch)
-	default: // a failover within the shard
+	} else if n.Epoch <= m.ConfigEpoch { // a failover within the shard
 		lost := s.moveAll(n, primary)
 		s.becomePrimary(primary)
 		primary.Epoch = m.ConfigEpoch

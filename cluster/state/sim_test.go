@@ -277,6 +277,17 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
+// TestSeedsThatFailed: seeds that have shown mistakes, each mended since.
+func TestSeedsThatFailed(t *testing.T) {
+	for _, seed := range []uint64{
+		3026, // a late message made a replica of a primary, with its slots
+	} {
+		if o := play(t, seed, noBug, false); o.w.wrong != "" || o.agreed < 0 || o.well < 0 {
+			t.Errorf("seed %d: %s%s", seed, o.w.wrong, o.why)
+		}
+	}
+}
+
 // TestSeedReplays: a seed gives the same messages and log lines in the same order.
 func TestSeedReplays(t *testing.T) {
 	for seed := range uint64(3) {

@@ -66,6 +66,16 @@ func (s *State) moveAll(from, to *Node) (moved int) {
 // unclaimed says that nobody has the slot, or that its owner has stopped to claim it.
 func (s *State) unclaimed(slot int) bool { return s.owners[slot] == nil || s.notOwn.Has(slot) }
 
+// serves says whether a node has a slot that it has not stopped to claim.
+func (s *State) serves(n *Node) bool {
+	for slot, owner := range s.owners {
+		if owner == n && !s.notOwn.Has(slot) {
+			return true
+		}
+	}
+	return false
+}
+
 // closeAll forgets which slots are on their way.
 func (s *State) closeAll() {
 	clear(s.moving)

@@ -16,7 +16,8 @@ if [ "${2-}" != --inside ]; then
 		cp -a "$2" "$scratch/tree"
 	else
 		debootstrap --variant=minbase --include=redis-server,redis-tools,procps "$suite" "$scratch/tree" \
-			>"$scratch/log" 2>&1 || { tail -20 "$scratch/log"; exit 1; }
+			>"$scratch/log" 2>&1 ||
+			{ tail -20 "$scratch/log"; exit 1; }
 	fi
 	cp "$package" "$scratch/tree/spindle.deb"
 	unshare --mount --net --pid --fork sh "$0" "$scratch/tree" --inside
