@@ -160,7 +160,8 @@ func TestAKeyNamedAgain(t *testing.T) {
 	h.expect("one key", h.do(cl, "SET k 1", "GET k", "DEL k", "GET k", "SET k 22", "GET k",
 		"SET k abcdefghijklmnopqrstuvwxyz", "GET k", "GET k", "FLUSHALL", "GET k",
 		"SET k 3", "MULTI", "GET k", "DEL k", "GET k", "EXEC", "GET k", "GET k"),
-		"+OK\r\n$1\r\n1\r\n:1\r\n$-1\r\n+OK\r\n$2\r\n22\r\n+OK\r\n$26\r\nabcdefghijklmnopqrstuvwxyz\r\n$26\r\nabcdefghijklmnopqrstuvwxyz\r\n+OK\r\n$-1\r\n"+
+		"+OK\r\n$1\r\n1\r\n:1\r\n$-1\r\n+OK\r\n$2\r\n22\r\n+OK\r\n$26\r\nabcdefghijklmnopqrstuvwxyz\r\n$26\r\n"+
+			"abcdefghijklmnopqrstuvwxyz\r\n+OK\r\n$-1\r\n"+
 			"+OK\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n$1\r\n3\r\n:1\r\n$-1\r\n$-1\r\n$-1\r\n")
 }
 

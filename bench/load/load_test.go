@@ -108,7 +108,8 @@ func TestBatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	all[0].fill(&chooser{first: 7, count: 100, sequential: true}, &Deadlines{})
-	want = "*6\r\n$4\r\nZADD\r\n$1\r\nz\r\n$12\r\n100000000000\r\n$14\r\nm-000000000007\r\n$12\r\n100000000007\r\n$14\r\nm-000000000008\r\n"
+	want = "*6\r\n$4\r\nZADD\r\n$1\r\nz\r\n$12\r\n100000000000\r\n$14\r\nm-000000000007\r\n$12\r\n100000000007\r\n" +
+		"$14\r\nm-000000000008\r\n"
 	if got := string(all[0].bytes); got != want {
 		t.Errorf("%q\n%q", got, want)
 	}
@@ -165,7 +166,8 @@ func TestChooser(t *testing.T) {
 // How the pieces are cut never changes what is counted.
 func TestScanner(t *testing.T) {
 	wire := "+OK\r\n$-1\r\n$5\r\na\r\nbc\r\n:12\r\n-ERR " +
-		"no\r\n*2\r\n$1\r\na\r\n*1\r\n:1\r\n*0\r\n*-1\r\n%1\r\n+k\r\n_\r\n$0\r\n\r\n+OK\r\n,1.5\r\n|1\r\n+a\r\n:1\r\n+OK\r\n+QUEUED\r\n"
+		"no\r\n*2\r\n$1\r\na\r\n*1\r\n:1\r\n*0\r\n*-1\r\n%1\r\n+k\r\n_\r\n$0\r\n\r\n+OK\r\n,1.5\r\n|1\r\n+a\r\n:1\r\n" +
+		"+OK\r\n+QUEUED\r\n"
 	const replies, nulls = 14, 3
 	for step := 1; step < len(wire); step++ {
 		var s scanner

@@ -88,7 +88,8 @@ Totals     305773.47    147914.14      4972.59         0.06512         0.06300  
 }
 
 func TestParseInfo(t *testing.T) {
-	info := parseInfo("# Server\r\nredis_version:7.4.1\r\nused_memory:123\r\nratio:1.50\r\nlistener0:name=tcp,bind=127.0.0.1:6379\r\n\r\n")
+	info := parseInfo("# Server\r\nredis_version:7.4.1\r\nused_memory:123\r\nratio:1.50\r\n" +
+		"listener0:name=tcp,bind=127.0.0.1:6379\r\n\r\n")
 	if n, ok := info.Int("used_memory"); !ok || n != 123 {
 		t.Error(n, ok)
 	}
@@ -132,7 +133,8 @@ func TestParseAllocations(t *testing.T) {
 		"1: 64 [3: 192] @ 0x1 0x2\n#\t0x1\tspindle/engine.(*Core).call+0x1\t/x.go:1\n",
 		"0: 0 [2: 1152] @ 0x1\n#\t0x1\tgithub.com/panjf2000/gnet/v2/pkg/netpoll.(*eventList).expand+0x1\t/x.go:1\n",
 		"0: 0 [40: 640] @ 0x1\n#\t0x1\tnet/http.(*conn).serve+0x1\t/x.go:1\n",
-		"0: 0 [5: 80] @ 0x1\n#\t0x1\tspindle/engine.(*Core).noteClients+0x1\t/x.go:1\n#\t0x1\tspindle/engine.(*Core).tick+0x1\t/x.go:1\n",
+		"0: 0 [5: 80] @ 0x1\n#\t0x1\tspindle/engine.(*Core).noteClients+0x1\t/x.go:1\n" +
+			"#\t0x1\tspindle/engine.(*Core).tick+0x1\t/x.go:1\n",
 		"2: 32 [2: 32] @ 0x1\n",
 		"\n# runtime.MemStats\n# Alloc = 1\n",
 	}
@@ -156,7 +158,8 @@ func TestParseVersion(t *testing.T) {
 	if got := parseVersion(redis); got != "7.0.15 (malloc=jemalloc-5.3.0)" {
 		t.Error(got)
 	}
-	if got := parseVersion("Redis server v=7.4.1 sha=0:0 bits=64\nspindle v=0.1.0\n"); got != "spindle v=0.1.0, compatible with 7.4.1" {
+	const version = "Redis server v=7.4.1 sha=0:0 bits=64\nspindle v=0.1.0\n"
+	if got := parseVersion(version); got != "spindle v=0.1.0, compatible with 7.4.1" {
 		t.Error(got)
 	}
 }

@@ -167,7 +167,8 @@ func TestClientLibraries(t *testing.T) {
 	}
 	t.Logf("clients of %v", slices.Sorted(maps.Keys(found)))
 	for name, redis := range map[string]func(i int) bool{
-		"ours": func(int) bool { return false }, "mixed": func(i int) bool { return i%2 == 1 }, "redis-server": func(int) bool { return true }} {
+		"ours": func(int) bool { return false }, "mixed": func(i int) bool { return i%2 == 1 },
+		"redis-server": func(int) bool { return true }} {
 		if name != "mixed" && testkit.Scale() == 1 {
 			continue
 		}

@@ -137,11 +137,15 @@ func TestRecords(t *testing.T) {
 // The machine's own entries, of the right archives only, with deb-src for deb.
 func TestSourceLists(t *testing.T) {
 	archives := []string{"http://deb.example.org/debian"}
-	if got := sourceLines("# deb http://deb.example.org/debian x main\ndeb [signed-by=/k] http://deb.example.org/debian/ bookworm main\ndeb http://other.example bookworm main\n", archives); got != "deb-src [signed-by=/k] http://deb.example.org/debian/ bookworm main\n" {
+	lines := "# deb http://deb.example.org/debian x main\n" +
+		"deb [signed-by=/k] http://deb.example.org/debian/ bookworm main\ndeb http://other.example bookworm main\n"
+	if got := sourceLines(lines, archives); got != "deb-src [signed-by=/k] http://deb.example.org/debian/ bookworm main\n" {
 		t.Errorf("%q", got)
 	}
-	text := "Types: deb\nURIs: http://deb.example.org/debian\nSuites: bookworm\nComponents: main\n\nTypes: deb\nURIs: http://other.example\n\nTypes: deb-src\nURIs: http://deb.example.org/debian\nSuites: old\n"
-	if got := sourceStanzas(text, archives); got != "Types: deb-src\nURIs: http://deb.example.org/debian\nSuites: bookworm\nComponents: main\n\n" {
+	text := "Types: deb\nURIs: http://deb.example.org/debian\nSuites: bookworm\nComponents: main\n\nTypes: deb\n" +
+		"URIs: http://other.example\n\nTypes: deb-src\nURIs: http://deb.example.org/debian\nSuites: old\n"
+	if got := sourceStanzas(text, archives); got != "Types: deb-src\nURIs: http://deb.example.org/debian\n"+
+		"Suites: bookworm\nComponents: main\n\n" {
 		t.Errorf("%q", got)
 	}
 }

@@ -158,7 +158,8 @@ func TestEndlessWriter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := testkit.Start(t, "--busy-reply-threshold", "20", "--save", "3600 1")
 			s.Do("FUNCTION", "LOAD",
-				"#!lua name=l\nredis.register_function('w', function(keys) redis.call('SET', keys[1], 'half') while true do end end)")
+				"#!lua name=l\nredis.register_function('w', function(keys) redis.call('SET', keys[1], 'half') "+
+					"while true do end end)")
 			c := start(t, s, call)
 			defer c.Close()
 			testkit.Until(t, testkit.Slowly(10*time.Second), "BUSY", func() error {

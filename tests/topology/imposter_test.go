@@ -347,7 +347,8 @@ func TestReplicaFigures(t *testing.T) {
 // offset counts no more than came.
 func FuzzPrimary(f *testing.F) {
 	copied := file(f)
-	stream := []byte("*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\nb\r\n*1\r\n$5\r\nMULTI\r\n*2\r\n$4\r\nINCR\r\n$1\r\nn\r\n*1\r\n$4\r\nEXEC\r\n" +
+	stream := []byte("*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\nb\r\n*1\r\n$5\r\nMULTI\r\n" +
+		"*2\r\n$4\r\nINCR\r\n$1\r\nn\r\n*1\r\n$4\r\nEXEC\r\n" +
 		"*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n*1\r\n$4\r\nPING\r\n\r\n*3\r\n$5\r\nRPUSH\r\n$1\r\nl\r\n$1\r\nx\r\n")
 	f.Add(byte(0), []byte("+PONG\r\n+OK\r\n+OK\r\n"))
 	f.Add(byte(1), join(fullResync("7"), sized(copied)))

@@ -83,7 +83,8 @@ func TestLatencyEvents(t *testing.T) {
 	}
 	events.Record(core.Now(), "fork", 11*time.Millisecond)
 	if got := core.Do(cl, "LATENCY",
-		"LATEST"); got != "*2\r\n*4\r\n$7\r\ncommand\r\n:1700000099\r\n:219\r\n:219\r\n*4\r\n$4\r\nfork\r\n:1700000000\r\n:11\r\n:11\r\n" {
+		"LATEST"); got != "*2\r\n*4\r\n$7\r\ncommand\r\n:1700000099\r\n:219\r\n:219\r\n*4\r\n$4\r\nfork\r\n"+
+		":1700000000\r\n:11\r\n:11\r\n" {
 		t.Errorf("LATEST: %q", got)
 	}
 	if got := core.Do(cl, "LATENCY", "HISTORY", "command"); !strings.HasPrefix(got,
