@@ -278,6 +278,7 @@ func (c *Core) run(cl *client.Client, b *protocol.Batch) {
 			}
 			if cl.Flags&cannotGoOn != 0 {
 				c.lap()
+				b.Soon = c.lent != nil && c.lent.p.cl == cl // what is behind a script waits for that alone
 				return
 			}
 			done := false

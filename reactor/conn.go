@@ -407,7 +407,7 @@ func (c *conn) goOn() {
 		if c.noteInput(); c.closed {
 			return
 		}
-		if c.held && c.hungUp && !c.gone {
+		if c.held && !c.soon && c.hungUp && !c.gone {
 			c.hangup() // the event that told of it came while there was more to serve
 			if c.closed {
 				return

@@ -94,7 +94,7 @@ func (s *sockets) event(fd int, events uint32) {
 	if events&ended != 0 {
 		if events = endOf(fd); events != 0 { // reactor.E3
 			c.hungUp = true
-			if c.held || events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 && c.closing {
+			if c.held && !c.soon || events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 && c.closing {
 				c.hangup()
 				return
 			}
@@ -136,7 +136,7 @@ func (c *conn) readMore(first, rest []byte) {
 	if c.closed {
 		return
 	}
-	if c.held && c.hungUp {
+	if c.held && !c.soon && c.hungUp {
 		c.hangup() // no other event will tell
 		return
 	}

@@ -211,7 +211,7 @@ func (h *netpollHost) ending(p netpoll.Poll) error {
 		switch c := h.conn; {
 		case c.closed:
 			return
-		case c.held:
+		case c.held && !c.soon:
 			c.hangup()
 			return
 		}

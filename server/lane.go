@@ -385,6 +385,7 @@ func (l *lane) Serve(b *protocol.Batch) {
 	l.mu.Lock()
 	if s.carrying {
 		s.again = true
+		b.Soon = !s.stalled // as carry has said
 		l.mu.Unlock()
 		return
 	}

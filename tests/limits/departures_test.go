@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -27,6 +28,36 @@ func TestDepartures(t *testing.T) {
 				c.Close()
 			}
 			settled(t, s, opened)
+		})
+	}
+}
+
+// TestLastWords: what a client sends before it leaves runs whole, also what lies in its socket while a script of its
+// own goes on.
+func TestLastWords(t *testing.T) {
+	const increments = 20_000 // more than is read ahead of a connection that waits
+	words := "CLIENT REPLY OFF\r\nEVAL 'for i = 1, 20000000 do end' 0\r\n" + strings.Repeat("INCR n\r\n", increments)
+	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
+		t.Run(backend, func(t *testing.T) {
+			s := testkit.Start(t, "--reactor-backend", backend, "--busy-reply-threshold", "20")
+			asks := s.Dial()
+			for round := 1; round <= 2; round++ {
+				c := dial(t, s.Addr)
+				if _, err := io.WriteString(c, words); err != nil {
+					t.Fatal(err)
+				}
+				if round == 2 {
+					time.Sleep(50 * time.Millisecond) // the server has begun by now, mostly
+				}
+				c.Close()
+				testkit.Until(t, testkit.Slowly(20*time.Second), "what was sent", func() error {
+					v, err := asks.Do("GET", "n") // or BUSY
+					if err != nil {
+						return err
+					}
+					return testkit.Equal(v.Text, fmt.Sprint(round*increments))
+				})
+			}
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -341,6 +342,26 @@ func TestLaneLastWords(t *testing.T) {
 	busy.Receive()
 	if v, err := stays.Do("PING"); err != nil || v.Text != "PONG" {
 		t.Errorf("PING of who stays: %v %v", v, err)
+	}
+}
+
+// TestLaneHalfClosed: a client that sends much, ends its side and reads gets every reply.
+func TestLaneHalfClosed(t *testing.T) {
+	_, dial := withLane(t)
+	conn, err := net.Dial("tcp", dial().Conn().RemoteAddr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	const requests = 10_000
+	go func() {
+		_, _ = io.WriteString(conn, strings.Repeat("INCR half\r\n", requests))
+		_ = conn.(*net.TCPConn).CloseWrite()
+	}()
+	_ = conn.SetReadDeadline(time.Now().Add(testkit.Slowly(60 * time.Second)))
+	replies, err := io.ReadAll(conn)
+	if n := bytes.Count(replies, []byte("\r\n")); n != requests || err != nil {
+		t.Errorf("%d replies of %d, %v", n, requests, err)
 	}
 }
 
