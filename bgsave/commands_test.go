@@ -43,6 +43,7 @@ func (b *bench) Call(*command.Context, *command.Spec, [][]byte) (bool, error) { 
 func (b *bench) Run(*client.Client, [][]byte) error                           { panic("not here") }
 func (b *bench) Lend(*command.Context, command.Step) bool                     { panic("not here") }
 func (b *bench) GiveWay(*command.Context) bool                                { panic("not here") }
+func (b *bench) Tardy() bool                                                  { panic("not here") }
 func (b *bench) ReadsAnyKey(*command.Context) bool                            { return true }
 func (b *bench) Show(*command.Context)                                        { panic("not here") }
 func (b *bench) Block(*command.Context, command.Wait)                         { panic("not here") }

@@ -22,7 +22,8 @@ import (
 // engine.N1. At most one command is lent. Core.stack is its stack in its own slices, and the other one in all other
 // turns.
 // engine.N2. While a command is lent no other changes data: between two of its slices nothing it can see has changed.
-// engine.N3. A lent command's time stands still: each slice sees the time at which the command began.
+// engine.N3. A lent command's time stands still: each slice sees the time at which the command began. TIME alone tells
+// the true one when the command is tardy: a script that waits for a time to come ends, as it does in Redis.
 // engine.N4. A script of a log gives way without being parked: its goroutine waits in the handler. That happens only
 // while a data set is loaded, so that nobody else can see what the script has done so far.
 
@@ -123,6 +124,9 @@ func (c *Core) GiveWay(*command.Context) bool {
 	c.lent, c.replaying, c.replayed.gave = nil, true, true
 	return true
 }
+
+// Tardy implements command.Core.
+func (c *Core) Tardy() bool { return c.lent != nil && c.lent.tardy }
 
 // Lent says whether a command is not over and has lent the turn. Turn only.
 func (c *Core) Lent() bool {

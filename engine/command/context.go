@@ -45,6 +45,8 @@ type Core interface {
 	// GiveWay lets others have the turn for once, where Lend cannot because c is a command of a log that is loaded. It
 	// answers whether it did. The handler goes on behind it.
 	GiveWay(c *Context) bool
+	// Tardy says that the command under way has lent the turn for longer than busy-reply-threshold.
+	Tardy() bool
 	// Show has MONITOR show c's command now, before the commands that it runs. Its row has SkipMonitor.
 	Show(c *Context)
 	// Block parks the client until Ready or Timeout answers for it.

@@ -212,6 +212,9 @@ func (c *Core) Lend(*command.Context, command.Step) bool { return false }
 // GiveWay implements command.Core: nobody else is there.
 func (c *Core) GiveWay(*command.Context) bool { return false }
 
+// Tardy implements command.Core.
+func (c *Core) Tardy() bool { return false }
+
 // Show implements command.Core: nobody watches.
 func (c *Core) Show(*command.Context) {}
 

@@ -80,10 +80,11 @@ func Family(d Deps) command.Family {
 	}}
 }
 
-// now is TIME: Unix seconds, and the microseconds of the second. For a script the time stands still.
+// now is TIME: Unix seconds, and the microseconds of the second. For a script the time stands still, unless it runs for
+// so long that others hear BUSY.
 func now(c *command.Context) error {
 	micros := time.Now().UnixMicro()
-	if c.Client.Is(client.InScript) {
+	if c.Client.Is(client.InScript) && !c.Core.Tardy() {
 		micros = c.Now * 1000
 	}
 	c.Reply.Array(2)
