@@ -294,8 +294,15 @@ func TestLaneCrowd(t *testing.T) {
 	occupier.Send("DEBUG", "SLEEP", 600)
 	occupier.Flush()
 	var strangers []*respclient.Client
-	for range 150 {
-		strangers = append(strangers, dial())
+	for i := range 150 {
+		c := dial()
+		strangers = append(strangers, c)
+		if i < 64 {
+			continue
+		}
+		if v, err := c.Do("PING"); err != nil || !strings.HasPrefix(v.Text, "NOAUTH") { // then room was made for the next
+			t.Fatalf("PING of stranger %d: %v %v", i, v, err)
+		}
 	}
 	if v := quickly(t, operator, "PING"); v.Text != "PONG" {
 		t.Errorf("PING of who came first: %v", v)
