@@ -293,6 +293,46 @@ func TestSwitch(t *testing.T) {
 	}
 }
 
+// TestSwitchedOnForNothing: a log that is switched on during a save, and off before its first rewrite could begin, has
+// left no file. Switched on again it begins.
+func TestSwitchedOnForNothing(t *testing.T) {
+	for _, end := range []string{"switched off", "shutdown"} {
+		d := faulty.New(1)
+		s := newServer(t, d)
+		s.step(1)
+		s.Do(func() {
+			s.saving = true
+			if err := s.aof.TurnOn(); err != nil || s.aof.Rewriting() || !s.aof.rw.scheduled {
+				t.Errorf("%v, rewriting: %t, scheduled: %t", err, s.aof.Rewriting(), s.aof.rw.scheduled)
+			}
+		})
+		wait := func(time.Duration) {}
+		if end == "shutdown" {
+			s.Do(func() { wait = s.aof.Close() })
+		} else {
+			s.Do(s.aof.TurnOff)
+		}
+		wait(time.Minute)
+		s.waitFor("the writer's sleep", s.resting)
+		if files := d.String(); files != "" {
+			t.Errorf("%s: it leaves %s", end, files)
+		}
+		if end == "shutdown" {
+			continue
+		}
+		s.Do(func() {
+			s.saving = false
+			if err := s.aof.TurnOn(); err != nil {
+				t.Error(err)
+			}
+		})
+		s.waitFor("the first rewrite", func() bool { return s.aof.state == on })
+		if n := again(t, d); n != 1 {
+			t.Errorf("%d steps are in the log", n)
+		}
+	}
+}
+
 // TestRewriteWhileOff: a rewrite makes a base also while nothing is logged, and goes on logging nothing.
 func TestRewriteWhileOff(t *testing.T) {
 	d := faulty.New(1)

@@ -379,17 +379,22 @@ func (l *Log) TurnOn() error {
 	return nil
 }
 
-// tryFolder makes the file that the first rewrite begins with, so that a folder that takes no files is no log's. Like
-// Claim it asks the disk inside the turn.
+// tryFolder makes the file that the first rewrite begins with, so that a folder that takes no files is no log's. It
+// removes the file again: the rewrite may begin much later, or never. Like Claim it asks the disk inside the turn.
 func (l *Log) tryFolder() error {
 	f := l.folder
+	there := f.exists(f.path(f.temporaryIncr())) // of a log that was just switched off; its writer removes it
 	file, err := f.disk.Open(f.path(f.temporaryIncr()), os.O_WRONLY|os.O_CREATE, 0o644)
 	if err != nil {
 		l.parts.Log.Warning("Can't open the append-only file %s: %s", f.temporaryIncr(), reason.Of(err))
 		l.w.do(0, func() { go l.parts.Core.Do(l.giveBack) }) // behind what a log that was just switched off has to write
 		return err
 	}
-	return file.Close()
+	err = file.Close()
+	if !there {
+		_ = f.disk.Remove(f.path(f.temporaryIncr()))
+	}
+	return err
 }
 
 // Replaced says that other data has taken the data set's place: a primary's. The files stay as they are until a rewrite

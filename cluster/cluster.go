@@ -134,16 +134,24 @@ func New(parts Parts) *Cluster {
 
 func nowMs() int64 { return time.Now().UnixMilli() }
 
+// CheckPort refuses a port of the server's above which the bus has no port. It comes before Open, else the first
+// nodes.conf would name a port that cannot be. It opens nothing.
+//
+// Errors: a line for the log; the server cannot start.
+func (c *Cluster) CheckPort() error {
+	if c.listenPort() > maxPort {
+		return errors.New("Redis port number too high. Cluster communication port is 10,000 port numbers higher than your " +
+			"Redis port. Your Redis port number must be 55535 or less.")
+	}
+	return nil
+}
+
 // Open locks and reads nodes.conf, or makes one, and opens the bus' sockets.
 //
 // Errors: a line for the log; the server cannot start.
 func (c *Cluster) Open() error {
 	if err := c.lock(); err != nil {
 		return err
-	}
-	if c.listenPort() > maxPort { // else the first nodes.conf would name a port that cannot be
-		return errors.New("Redis port number too high. Cluster communication port is 10,000 port numbers higher than your " +
-			"Redis port. Your Redis port number must be 55535 or less.")
 	}
 	c.state = state.New(outside{c}, c.terms(), nowMs(), rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
 	if err := c.load(); err != nil {

@@ -226,15 +226,15 @@ func (in *instance) loadAOF(c *command.Context) error {
 }
 
 // loadedAOF ends DEBUG LOADAOF. It answers what the client is told, nil for OK. A log whose end was cut off is loaded,
-// and the client is told to look at the server's log, as Redis does.
+// and the client is told to look at the server's log, as Redis does: there the load has told of the cut.
 func (in *instance) loadedAOF(found aof.Loaded, err error) error {
 	if err == nil {
 		in.scheduler.Loaded()
-		in.log.Notice("Append Only File loaded by DEBUG LOADAOF")
 	}
 	if err != nil || found.Truncated() {
 		return protocol.Errorf("ERR", "Error trying to load the AOF files, check server logs.")
 	}
+	in.log.Notice("Append Only File loaded by DEBUG LOADAOF")
 	return nil
 }
 

@@ -70,6 +70,18 @@ func (in *instance) joinCluster() {
 		"cluster-link-sendbuf-limit", "port", "tls-port", "tls-cluster", "tls-replication", "repl-ping-replica-period")
 }
 
+// checkBusPort refuses a port above which the bus has none, before anybody can connect.
+func (in *instance) checkBusPort() error {
+	if in.cluster == nil {
+		return nil
+	}
+	if err := in.cluster.CheckPort(); err != nil {
+		in.log.Warning("%s", err)
+		return errLogged
+	}
+	return nil
+}
+
 // openCluster reads nodes.conf and opens the bus.
 func (in *instance) openCluster() error {
 	if in.cluster == nil {

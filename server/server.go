@@ -156,6 +156,9 @@ func (in *instance) run(args Arguments) error {
 		in.core.SetLoading(true)
 		in.threads.follow(true, false)
 	})
+	if err := in.checkBusPort(); err != nil {
+		return err
+	}
 	if err := in.listen(); err != nil {
 		return err
 	}

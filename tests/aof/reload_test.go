@@ -12,7 +12,8 @@ import (
 )
 
 // TestReloadCutsADamagedEnd: DEBUG LOADAOF cuts the damaged end of the log, loads the rest and tells the client to look
-// at the server's log, as Redis does. What is written from then on stands in the right database, and the log is whole.
+// at the server's log, as Redis does. That log says that a whole one was loaded, and does not say so of this one. What
+// is written from then on stands in the right database, and the log is whole.
 func TestReloadCutsADamagedEnd(t *testing.T) {
 	for _, inside := range []bool{false, true} {
 		name := "alone"
@@ -26,6 +27,9 @@ func TestReloadCutsADamagedEnd(t *testing.T) {
 				if v, err := c.Do(words(line)...); err != nil || v.Text != "OK" {
 					t.Fatalf("%s: %v, %v", line, v, err)
 				}
+			}
+			if v, err := c.Do("DEBUG", "LOADAOF"); err != nil || v.Text != "OK" {
+				t.Fatalf("the whole log: %v, %v", v, err)
 			}
 			log := s.File("appendonlydir/appendonly.aof.1.incr.aof")
 			text, err := os.ReadFile(log)
@@ -55,6 +59,9 @@ func TestReloadCutsADamagedEnd(t *testing.T) {
 				t.Errorf("the reply is %q", last.Text)
 			}
 			s.AwaitLog(testkit.Slowly(10*time.Second), "AOF appendonly.aof.1.incr.aof loaded anyway because aof-load-truncated is enabled")
+			if n := strings.Count(s.Log(), "Append Only File loaded by DEBUG LOADAOF"); n != 1 {
+				t.Errorf("the log says %d times that it was loaded", n)
+			}
 			if v, err := c.Do("SET", "c", "3"); err != nil || v.Text != "OK" {
 				t.Fatalf("%v, %v", v, err)
 			}

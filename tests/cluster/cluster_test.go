@@ -3,6 +3,7 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"regexp"
@@ -447,11 +448,17 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestPortTooHigh: a node whose bus would be past the last port does not start, and says so. It has left nothing behind
-// that would hold up the start with a port that can be.
+// TestPortTooHigh: a node whose bus would be past the last port says so before it listens: that its port is taken does
+// not matter. It has left nothing behind that would hold up the start with a port that can be.
 func TestPortTooHigh(t *testing.T) {
 	dir := t.TempDir()
-	bad := testkit.Launch(t, testkit.Spec{NoWait: true, Dir: dir, Port: 65000, Args: []string{"--cluster-enabled", "yes"}})
+	taken, err := listenAbove(55535)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	port := taken.Addr().(*net.TCPAddr).Port
+	bad := testkit.Launch(t, testkit.Spec{NoWait: true, Dir: dir, Port: port, Args: []string{"--cluster-enabled", "yes"}})
 	bad.Crashes()
 	if code := bad.Wait(testkit.Slowly(20 * time.Second)); code != 1 || !strings.Contains(bad.Log(), "port number too high") {
 		t.Fatalf("the node has ended with %d: %s", code, bad.Log())
@@ -461,6 +468,17 @@ func TestPortTooHigh(t *testing.T) {
 	if f := info(good); f["cluster_known_nodes"] != "1" {
 		t.Errorf("%v", f)
 	}
+}
+
+// listenAbove listens on a loopback port above low.
+func listenAbove(low int) (l net.Listener, err error) {
+	for range 50 {
+		port := low + 1 + rand.IntN(65535-low)
+		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			return l, nil
+		}
+	}
+	return nil, err
 }
 
 // TestWhoCannotSaveEnds: a node that cannot put its nodes.conf in place answers no claim, and ends.
@@ -519,19 +537,21 @@ func TestStrangerAtAnAddress(t *testing.T) {
 func TestAStuckCoreIsFailed(t *testing.T) {
 	nodes := []*testkit.Server{node(t, false), node(t, false), node(t, false)}
 	create(t, nodes, 0)
-	for _, n := range nodes {
-		n.Do("CONFIG", "SET", "cluster-node-timeout", 100)
+	nodes[0].Do("CONFIG", "SET", "cluster-node-timeout", 100) // its own: after ten of these the turn is too long
+	for _, n := range nodes[1:] {
+		n.Do("CONFIG", "SET", "cluster-node-timeout", 1000) // so that a busy machine is no failure
 	}
 	slow := nodes[0].Dial()
 	defer slow.Close()
 	slow.SetTimeout(testkit.Slowly(2 * time.Minute))
 	for keys, failed := 4_000_000, false; !failed; keys *= 2 {
-		if keys > 32_000_000 {
+		if keys > 16_000_000 {
 			t.Fatal("no command took long enough, or nobody calls the node failed")
 		}
+		slow.Must("FLUSHALL")
 		ended := make(chan error, 1)
 		go func() {
-			_, err := slow.Do("DEBUG", "POPULATE", keys, fmt.Sprint("stuck", keys))
+			_, err := slow.Do("DEBUG", "POPULATE", keys, "stuck")
 			ended <- err
 		}()
 		for over := false; !over; {
@@ -544,6 +564,9 @@ func TestAStuckCoreIsFailed(t *testing.T) {
 			case <-time.After(20 * time.Millisecond):
 			}
 		}
+	}
+	for _, n := range nodes {
+		n.Do("CONFIG", "SET", "cluster-node-timeout", nodeTimeoutMs)
 	}
 	testkit.Until(t, testkit.Slowly(patience), "it is taken back", func() error { return well(nodes[1], 3) })
 }
