@@ -41,12 +41,16 @@ var known = []loss{
 		"a clock reading for each read of a socket and for each group of replies, and 20,000 samples a second",
 		"fewer samples"},
 	{"cluster-nodes", "Reshard", "redis-cli's reshard under writes",
-		"redis-cli moves keys one MIGRATE after the other, and one takes 0.24 ms here against 0.07 ms; measured beside " +
-			"other work",
-		"MIGRATE's own goroutine and its two changes of turn"},
+		"redis-cli moves keys one MIGRATE after the other. Redis serves nobody while one waits for its target; here a " +
+			"goroutine waits, and both changes of thread take longer where the cores are busy",
+		"a short wait within the turn, at the price of everybody's latency"},
 	{"cluster-nodes", "", "a cluster node at rest",
 		"the Go runtime's own threads and heap, and ten ticks a second of core and bus each",
 		"fewer ticks while nobody asks"},
+	{"aof", "500 connections", "`appendfsync always`, 500 connections",
+		"both sides are bound by a read and a write of a socket for each request; a sync beside the turn then costs " +
+			"changes of thread, and hides little",
+		"one system call for many reads and writes (io_uring)"},
 	{"connections", "", "memory of an idle connection",
 		"a connection is a Go object with its state for the loop and for the core", "fewer fields in both"},
 }
