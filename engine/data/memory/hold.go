@@ -21,8 +21,9 @@ import (
 type Hold struct {
 	h      *Heap
 	epoch  uint64
-	ended  bool // the turn's: what closed was when this sweep began
+	ended  bool // the turn's: what told was when this sweep began
 	closed atomic.Bool
+	told   atomic.Bool                 // closed, and the heap's news say so: Close is done with the heap
 	passed []atomic.Pointer[prefixSet] // by db; nil: nothing passed
 
 	// The core's: shelves of what was retired while this was the newest hold that needed it.
@@ -133,6 +134,7 @@ func (d *Hold) hasPassed(db int, prefix uint8) bool {
 func (d *Hold) Close() {
 	if !d.closed.Swap(true) {
 		d.h.news.Store(1)
+		d.told.Store(true)
 	}
 }
 
@@ -240,7 +242,10 @@ func (d *Hold) shelf(db int, prefix uint8) *shelf {
 func (h *Heap) sweepHolds() {
 	h.news.Store(0)
 	for _, d := range h.holds {
-		d.ended = d.closed.Load() // once: a hold that closes meanwhile is the next sweep's
+		d.ended = d.told.Load() // once: a hold that closes meanwhile is the next sweep's
+		if !d.ended && d.closed.Load() {
+			h.news.Store(1) // Close may have said so before this sweep began
+		}
 	}
 	for i := len(h.holds) - 1; i >= 0; i-- {
 		d := h.holds[i]
