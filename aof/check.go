@@ -226,7 +226,8 @@ func (c *Check) file(path, kind string) error {
 		return c.cutLater(path, name, kind, good, size)
 	}
 	analyzed := func(good, line int64) {
-		c.say("AOF analyzed: filename=%s, size=%d, ok_up_to=%d, ok_up_to_line=%d, diff=%d\n", name, size, good, line, size-good)
+		c.say("AOF analyzed: filename=%s, size=%d, ok_up_to=%d, ok_up_to_line=%d, diff=%d\n",
+			name, size, good, line, size-good)
 	}
 	stray := unexpected("")
 	switch {

@@ -150,7 +150,8 @@ func (l *Log) Load(ctx context.Context, to Target) (Loaded, error) {
 		done, err := l.folder.upgrade(l.w.manifest)
 		if err != nil {
 			complainOfWriting(l.parts.Log, l.folder, err)
-			l.parts.Log.Warning("Error trying to move the old AOF file %s into dir %s: %s", old, filepath.Base(l.folder.dir), reason.Of(err))
+			l.parts.Log.Warning("Error trying to move the old AOF file %s into dir %s: %s",
+				old, filepath.Base(l.folder.dir), reason.Of(err))
 			return Loaded{}, ErrLoad
 		}
 		if done {

@@ -423,7 +423,8 @@ func (w *writer) failed(err error) {
 	if w.tried.Sub(w.lastLog) >= logEvery {
 		w.lastLog = w.tried
 		if short := (*shortWrite)(nil); errors.As(err, &short) {
-			l.parts.Log.Warning("Short write while writing to the AOF file: (nwritten=%d, expected=%d)", short.written, short.expected)
+			l.parts.Log.Warning("Short write while writing to the AOF file: (nwritten=%d, expected=%d)",
+				short.written, short.expected)
 		}
 		l.parts.Log.Warning("Error writing to the AOF file: %s", reason.Of(err))
 	}
@@ -659,7 +660,8 @@ func (w *writer) measure() {
 	}
 	size, err := w.folder.size(w.manifest.incrs[n-1])
 	if err != nil {
-		w.log.parts.Log.Warning("Unable to obtain the AOF file %s length. stat: %s", w.manifest.incrs[n-1].name, reason.Of(err))
+		w.log.parts.Log.Warning("Unable to obtain the AOF file %s length. stat: %s",
+			w.manifest.incrs[n-1].name, reason.Of(err))
 		return
 	}
 	w.setSize(size)
