@@ -223,12 +223,17 @@ func (o *options) writeReport() error {
 	return report.Write(o.root, sections, beside)
 }
 
-// withoutFolder leaves out -root: where somebody's copy lies is nobody else's business.
+// withoutFolder leaves out -root, and the folders of programs: where somebody's copy lies is nobody else's business.
 func withoutFolder(args []string) (rest []string) {
 	for i := 0; i < len(args); i++ {
 		switch name, _, joined := strings.Cut(args[i], "="); {
 		case strings.TrimLeft(name, "-") != "root":
-			rest = append(rest, args[i])
+			at := strings.IndexByte(args[i], '=') + 1
+			arg, path := args[i], args[i][at:]
+			if filepath.IsAbs(path) {
+				arg = arg[:at] + filepath.Base(path)
+			}
+			rest = append(rest, arg)
 		case !joined:
 			i++
 		}

@@ -122,6 +122,10 @@ func TestCommandNamesNoFolder(t *testing.T) {
 			t.Errorf("%q became %q", args, got)
 		}
 	}
+	args := []string{"run", "-spindle", "/a/b/one", "-also", "two=/a/two", "--redis=/c"}
+	if got := strings.Join(withoutFolder(args), " "); got != "run -spindle one -also two=two --redis=c" {
+		t.Errorf("programs: %q", got)
+	}
 }
 
 // TestSummaryIsOfTheResults: the README's picture shows the results that lie beside it.
