@@ -35,7 +35,7 @@ type rewrites struct {
 	job       *rewriting
 	last      *rewriting // that had a temporary file
 	scheduled bool
-	prepared  func() // a freeze that waits for the end of a lent command, or of DEBUG LOADAOF
+	prepared  func() // a freeze that waits for the end of DEBUG LOADAOF
 
 	count, forks int64
 	failures     int64 // since one succeeded
@@ -194,7 +194,7 @@ func (w *writer) prepare(j *rewriting) {
 			w.fail(j, err)
 			return
 		}
-		go w.log.parts.Core.Do(func() { w.log.freeze(j) })
+		go w.log.parts.Core.DoBetween(func() { w.log.freeze(j) })
 		return
 	}
 	w.dropMade()
@@ -209,7 +209,7 @@ func (w *writer) prepare(j *rewriting) {
 		return
 	}
 	j.file, w.made = file, j
-	go w.log.parts.Core.Do(func() { w.log.freeze(j) })
+	go w.log.parts.Core.DoBetween(func() { w.log.freeze(j) })
 }
 
 // firstManifest is the manifest that a rewrite goes on from. A log that is turned on may have one of other days.
@@ -231,14 +231,14 @@ func (w *writer) fail(j *rewriting, err error) {
 	go w.log.parts.Core.Do(func() { w.log.finished(j, err) })
 }
 
-// freeze takes the view, and cuts the buffer (aof.R1). A command that has lent the turn is not over: its unit must not
-// be torn. Nor is half a data set frozen.
+// freeze takes the view, and cuts the buffer (aof.R1). No unit is open. It waits for a tick while the log is read: half
+// a data set is not frozen.
 func (l *Log) freeze(j *rewriting) {
 	switch {
 	case j.over.Load():
 		l.w.do(0, func() { l.w.dropIncr(j); close(j.gone) })
 		return
-	case l.parts.Core.Lent() || l.reading:
+	case l.reading:
 		l.rw.prepared = func() { l.freeze(j) }
 		return
 	}

@@ -90,16 +90,7 @@ func (b *besideRestore) run(cl *client.Client, store *value.Store, anySum, count
 	default:
 		b.runValue(kind, body, store, counted)
 	}
-	for over := false; !over; {
-		b.h.Turn(func() {
-			if over = !b.h.Lent(); over {
-				b.end(cl, store)
-			}
-		})
-		if !over {
-			time.Sleep(time.Millisecond)
-		}
-	}
+	b.h.Writable(func() { b.end(cl, store) })
 }
 
 // runString copies a string's bytes to where they will stay.
@@ -191,6 +182,9 @@ func (b *besideRestore) end(cl *client.Client, store *value.Store) {
 func (b *besideRestore) finish(c *command.Context) error {
 	if b.err != nil {
 		return b.err
+	}
+	if err := b.h.Readmit(c, c.Args[1]); err != nil {
+		return err
 	}
 	c.Args[3] = b.payload
 	return b.h.place(c, &b.o, b.began, func(deadline int64) {

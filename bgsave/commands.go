@@ -21,13 +21,16 @@ type Commands struct {
 	// SkipsSanitize says whether a client's user has skip-sanitize-payload; nil: nobody has.
 	SkipsSanitize func(cl *client.Client) bool
 
-	// Turn runs a function in a turn, Wake has a client whose command waits go on, and Lent says whether a command has
-	// lent the turn; Latch holds back who names keys, until what it returns is called. All but Turn are for turns. nil:
-	// all is done inline.
-	Turn  func(f func())
-	Wake  func(cl *client.Client)
-	Lent  func() bool
-	Latch func(keys [][]byte) (release func())
+	// A large RESTORE works beside the turns with these, which are the core's. nil: it works in its own turn.
+	//
+	// Turn runs a function in a turn. Writable runs one in a turn in which a client's write could run. The others are
+	// for turns. Wake has the client of a command that waits go on. Readmit says why such a command may not write its
+	// key any more. Latch holds back the commands that name one of keys, until release is called.
+	Turn     func(f func())
+	Writable func(f func())
+	Wake     func(cl *client.Client)
+	Readmit  func(c *command.Context, key []byte) error
+	Latch    func(keys [][]byte) (release func())
 
 	payload       []byte // DUMP's scratch, for values that are not long
 	packer        packer

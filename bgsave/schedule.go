@@ -18,6 +18,7 @@ type Parts struct {
 	Freeze   func() View    // keyspace.Keyspace.Freeze, in a turn
 	Dirty    func() int64   // changes since the start (engine.Core.Dirty), in a turn
 	Turn     func(f func()) // runs f in a turn of its own (engine.Core.Do); called by savers
+	Between  func(f func()) // runs f while no unit is open (engine.Core.Between), in a turn; nil runs it at once
 	Header   func() Header  // what a file says of the server now, in a turn
 	// Clock is made in the turn that freezes, and asked by savers (Options.Clock); nil, or a nil answer, writes no clocks.
 	Clock func() ClockFunc
@@ -92,6 +93,9 @@ type saving struct {
 func NewScheduler(p Parts) *Scheduler {
 	if p.Now == nil {
 		p.Now = time.Now
+	}
+	if p.Between == nil {
+		p.Between = func(f func()) { f() }
 	}
 	return &Scheduler{parts: p, rules: p.Settings.Rules.Get, lastSave: p.Now()}
 }
@@ -334,7 +338,14 @@ func (s *Scheduler) Save() error {
 // do not come back.
 func (s *Scheduler) Flushed(removed int64) {
 	s.Abort("the data set was flushed")
-	if s.Saving() && s.Now() == nil { // a failure is logged, and leaves the changes counted, so that a rule tries again
-		s.savedDirty += removed
+	if !s.Saving() {
+		return
 	}
+	counted := false
+	s.parts.Between(func() { // inside a transaction or a script, the file waits for the end of the unit
+		if s.Now() == nil && !counted { // a failure is logged, and leaves the changes counted, so that a rule tries again
+			s.savedDirty += removed
+		}
+	})
+	counted = true
 }

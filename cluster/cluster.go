@@ -32,11 +32,13 @@ type Parts struct {
 	Disk     disk.System
 	Log      *logging.Logger
 
-	// Do runs f in a turn; Wake has a client whose command waits go on, in a turn. Later runs f at the end of the turn
-	// that calls it.
-	Do    func(f func())
-	Wake  func(cl *client.Client)
-	Later func(f func())
+	// Between runs f while no unit is open (R6): at once, or in the turn that ends the open one. Turn only. DoBetween
+	// takes a turn for that, and returns when f has run. Later runs f at the end of the turn that calls it. Wake has the
+	// client of a command that waits go on, in a turn.
+	Between   func(f func())
+	DoBetween func(f func())
+	Later     func(f func())
+	Wake      func(cl *client.Client)
 	// Role changes this server's part in replication. Turn only.
 	Role Role
 	// Offset is the replication offset, and HeardMs when, in Unix ms, a replica last heard of its primary. Any

@@ -73,7 +73,7 @@ func (c *Cluster) order(ctx *command.Context, f func(s *state.State) error, repl
 		err = f(s)
 		critical = s.Critical() != before
 	})
-	c.errands.run()
+	c.parts.Between(c.errands.run)
 	if err != nil {
 		return err
 	}

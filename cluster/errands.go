@@ -7,8 +7,9 @@ import (
 	"spindle/cluster/state"
 )
 
-// errands are what the core is asked for, in order. A goroutine carries them out in turns, so that the bus waits for
-// none; a command that is in the turn carries them out at once.
+// errands are what the core is asked for, in order: a change of role, a pause, a slot map. A goroutine carries them out
+// in turns, so that the bus waits for none. A CLUSTER command carries them out in its own turn. All of them wait for
+// the end of an open unit (R6): they announce an offset, or change what the unit's effects go to.
 type errands struct {
 	mu     sync.Mutex
 	more   sync.Cond
@@ -53,7 +54,7 @@ func (e *errands) close() {
 	e.more.Broadcast()
 }
 
-// run carries out what there is. Turn only.
+// run carries out what there is. Between only.
 func (e *errands) run() {
 	for {
 		e.mu.Lock()
@@ -88,7 +89,7 @@ func (e *errands) wait() bool {
 func (c *Cluster) runErrands() {
 	defer c.stopped.Done()
 	for c.errands.wait() {
-		c.parts.Do(c.errands.run)
+		c.parts.DoBetween(c.errands.run)
 	}
 }
 
@@ -148,7 +149,7 @@ func (c *Cluster) Publish(channel, message []byte, shard bool) {
 	c.memory.Add(one.bytes())
 	p := &c.published
 	if p.turn = append(p.turn, one); len(p.turn) == 1 {
-		c.parts.Later(c.handOver)
+		c.parts.Later(func() { c.parts.Between(c.handOver) }) // after the disk: engine.O5
 	}
 }
 

@@ -72,6 +72,7 @@ type Core struct {
 	channel  []byte // Notify's
 	duties   duties
 	later    []func() // at the end of this turn
+	between  []func() // at the end of the open unit: Between
 	eviction eviction
 	defrag   defrag
 	loading  *Barrier
@@ -79,8 +80,9 @@ type Core struct {
 
 	streamBytes, streamExcess int64 // NoteStream
 
-	anyInScripts bool // DEBUG SET-DISABLE-DENY-SCRIPTS
-	replaying    bool // a command of a log runs: nobody is told of its effects
+	halted       chan struct{} // closed by Halt
+	anyInScripts bool          // DEBUG SET-DISABLE-DENY-SCRIPTS
+	replaying    bool          // a command of a log runs: nobody is told of its effects
 	replayed     replayed
 
 	nudge  chan struct{}     // has RunDuties look at once
@@ -107,7 +109,7 @@ func New(p Parts) *Core {
 	}
 	c.wall = clock.WallFrom(c.started)
 	c.common.MaxMemory = &c.settings.MaxMemory
-	c.nudge = make(chan struct{}, 1)
+	c.nudge, c.halted = make(chan struct{}, 1), make(chan struct{})
 	c.clients.Costs.OnPressure(c.pressClients)
 	if invariant.Enabled {
 		c.space.HeldBy(c.assertHeld)
@@ -494,6 +496,12 @@ func (c *Core) call(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec 
 			c.watchLatency(commandEvent(spec), c.lapParked(cl))
 		}
 	}
+	if len(c.between)+len(c.stack.kept) != 0 {
+		c.unitEnded()
+	}
+	if c.slots != nil {
+		c.stack.slots = nil
+	}
 	if len(c.waiting.ready) != 0 && c.lent == nil {
 		c.lap()
 		c.serveReady() // at once: the client's next command comes after those who waited
@@ -616,8 +624,15 @@ func (c *Core) enqueue(cl *client.Client, spec *command.Spec, args [][]byte) {
 	cl.Out.Simple("QUEUED")
 }
 
-// Freeze takes a view of all databases as they are now. Any number may live at once; each must be closed.
+// Freeze takes a view of all databases as they are now, for a reader that must not see half a unit (R6): a file, a
+// replica. Any number of views may live at once; each must be closed.
 func (c *Core) Freeze() *keyspace.View {
+	c.assertNothingTold("a view is frozen")
+	return c.FreezeWithin()
+}
+
+// FreezeWithin is Freeze for the command that runs. The view may show what the command's own unit has written so far.
+func (c *Core) FreezeWithin() *keyspace.View {
 	c.assertHeld()
 	v := c.space.Freeze()
 	if c.hooks.Frozen != nil {

@@ -227,7 +227,7 @@ func (c *Core) Loading() bool {
 
 // SetLoading raises or lowers the loading state: only commands flagged for it run meanwhile.
 func (c *Core) SetLoading(on bool) {
-	c.assertHeld()
+	c.AssertWhole("the loading state changes")
 	c.duties.loading = on
 	c.space.Trusting = on
 	c.Raise(c.loading, on)

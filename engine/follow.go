@@ -55,7 +55,7 @@ func (c *Core) Follow(b *protocol.Batch, applied func()) {
 // SetReplica says whether this server is one: then keys past their deadline are hidden and stay until the primary
 // removes them, and nothing is evicted. Turn only.
 func (c *Core) SetReplica(on bool) {
-	c.assertHeld()
+	c.AssertWhole("the role changes")
 	c.space.Replica = on
 	c.space.ForgetOwn()
 }

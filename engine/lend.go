@@ -7,6 +7,7 @@ import (
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/internal/invariant"
+	"spindle/internal/slots"
 	"spindle/protocol"
 )
 
@@ -33,7 +34,9 @@ type stack struct {
 	frames [maxDepth]command.Context // so that no call allocates
 	depth  int
 	unit   unit
-	lends  []lending // of its frames, those that go on by a step, the outermost first
+	lends  []lending  // of its frames, those that go on by a step, the outermost first
+	kept   []push     // until the unit is told (engine.O5)
+	slots  *slots.Map // that its script's calls are routed by, from the first one on; nil: no call yet
 }
 
 // A lending is one frame that goes on by a step.
@@ -51,6 +54,7 @@ type lent struct {
 	stack *stack
 	p     *parked // its client's wait, with a copy of its request
 	nowMs int64   // engine.N3
+	trust bool    // keyspace.Trusting: our primary has sent it
 	began int64   // nanos
 	took  int64   // by its slices, in nanos
 	tardy bool    // busy-reply-threshold is over: others get BUSY
@@ -158,7 +162,7 @@ func (c *Core) lendTurn(cl *client.Client, args [][]byte, spec *command.Spec, ma
 	c.assertHeld()
 	invariant.That(c.lent == nil, "engine.N1: two commands lend the turn")
 	s := c.stack
-	l := &lent{stack: s, nowMs: c.nowMs, began: c.nanos,
+	l := &lent{stack: s, nowMs: c.nowMs, began: c.nanos, trust: c.space.Trusting,
 		reply: &protocol.Reply{RESP3: cl.Protocol == 3, Chunks: cl.Conn.Chunks()}}
 	cl.Out.Cut(mark, l.reply)
 	l.pushes = append(l.pushes, c.pushes.pending...)
@@ -183,6 +187,23 @@ func (c *Core) lendTurn(cl *client.Client, args [][]byte, spec *command.Spec, ma
 	go c.drive()
 }
 
+// Halt ends the slices of a lent command: the process is about to end, and nothing may promise a write any more.
+// DoBetween returns from then on without having run its function. Turn only, once.
+func (c *Core) Halt() {
+	c.assertHeld()
+	close(c.halted)
+}
+
+// hasHalted says whether Halt was called. Turn only.
+func (c *Core) hasHalted() bool {
+	select {
+	case <-c.halted:
+		return true
+	default:
+		return false
+	}
+}
+
 // other is the stack that is not s.
 func (c *Core) other(s *stack) *stack {
 	if s == &c.stacks[0] {
@@ -201,6 +222,10 @@ func (c *Core) drive() {
 // slice is a turn of the lent command. It answers whether there is more to do.
 func (c *Core) slice() (more bool) {
 	c.take()
+	if c.hasHalted() {
+		c.release()
+		return false
+	}
 	c.begin()
 	c.meter.measureCPU(c.settings.MeasureTurnCPU.Get())
 	l := c.lent
@@ -210,7 +235,10 @@ func (c *Core) slice() (more bool) {
 	c.stack = l.stack
 	c.nowMs = l.nowMs
 	c.space.SetNow(l.nowMs) // engine.N3
+	trusted := c.space.Trusting
+	c.space.Trusting = l.trust
 	over := c.step(l)
+	c.space.Trusting = trusted
 	c.nanos = c.wall.Nanos()
 	l.took += c.nanos - began
 	if over {
@@ -269,6 +297,7 @@ func (c *Core) over(l *lent) {
 			c.hooks.Wrote(cl)
 		}
 	}
+	c.stack.slots = nil
 	cl.Out = nil
 	c.nanos, c.nowMs = c.wall.Now()
 	c.space.SetNow(c.nowMs)
@@ -283,6 +312,7 @@ func (c *Core) over(l *lent) {
 	} else {
 		l.reply.Discard()
 	}
+	c.unitEnded()
 	c.pause.release()
 	if c.hooks.Lent != nil {
 		c.hooks.Lent()

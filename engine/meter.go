@@ -255,7 +255,12 @@ func (c *Core) feedMonitors(cl *client.Client, spec *command.Spec, args [][]byte
 // showMonitors shows a call of cl's to all that watch.
 func (c *Core) showMonitors(cl *client.Client, args [][]byte) {
 	line := monitorLine(c.nowMs, c.nanos, cl, args)
-	if !cl.Is(client.Monitor) {
+	switch {
+	case cl.Is(client.Monitor):
+	case c.stack.depth > 1 || len(c.stack.kept) > 0: // engine.O5; the outer command's line keeps its place
+		c.stack.kept = append(c.stack.kept, push{monitors: true, resp2: line})
+		return
+	default:
 		c.monitors.Send(c.number, nil, line, line)
 		return
 	}

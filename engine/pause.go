@@ -27,6 +27,8 @@ type pause struct {
 	on    bool                 // some purpose is in force
 	every bool                 // and holds back every command
 	held  list.List            // of *client.Client, in order of arrival
+
+	writers []func() // WhenWritable's, until no pause is in force
 }
 
 // begin puts a pause in force until untilMs, or lengthens and strengthens the purpose's own.
@@ -125,6 +127,10 @@ func (c *Core) settlePause() {
 		c.raised++ // admission must look
 	case was && !c.pause.on:
 		c.raised--
+		for _, f := range c.pause.writers {
+			c.Later(func() { c.WhenWritable(f) })
+		}
+		c.pause.writers = nil
 	}
 	c.space.Hiding = c.pause.on
 	if weaker {

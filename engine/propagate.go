@@ -34,7 +34,7 @@ const keptUnitBytes = 1 << 20
 
 // AddSink has s told of every effect that is addressed to what it is, from the next unit on.
 func (c *Core) AddSink(s Sink, is client.Targets) {
-	c.assertHeld()
+	c.AssertWhole("a sink is added")
 	c.sinks = append(c.sinks, hearer{s, is})
 }
 
@@ -148,7 +148,7 @@ func (u *unit) appendFor(list []Effect, is client.Targets) []Effect {
 
 // RemoveSink undoes AddSink.
 func (c *Core) RemoveSink(s Sink) {
-	c.assertHeld()
+	c.AssertWhole("a sink is removed")
 	for i, other := range c.sinks {
 		if other.Sink == s {
 			c.sinks = append(c.sinks[:i:i], c.sinks[i+1:]...)

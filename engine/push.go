@@ -13,6 +13,8 @@ import (
 // do its pushes.
 // engine.O3. CLIENT REPLY OFF and SKIP do not hold for pushes.
 // engine.O4. The stream of a replica goes by mail also while the replica's own batch is run.
+// engine.O5. What a transaction or a script pushes leaves in the turn that tells its unit. So no client hears of half a
+// unit, and the gate of the log holds the messages back until the unit is on disk.
 //
 // Nearly all pushes go by mail. The client whose batch is run is the exception: mail would come behind the whole batch.
 type pushes struct {
@@ -22,11 +24,15 @@ type pushes struct {
 	deferred []push         // those pushes
 }
 
+// keptPushes is how many pushes that were kept back leave their room to the next unit.
+const keptPushes = 256
+
 // A push that waits: to one client or to an audience.
 type push struct {
 	to           *client.Client
 	all          *client.Audience
 	mine         bool
+	monitors     bool // it goes to MONITOR's clients
 	resp2, resp3 []byte
 }
 
@@ -41,6 +47,8 @@ func (c *Core) Push(cl *client.Client, p []byte) {
 		cl.Conn.Post(c.number, p)
 	case c.pushes.parked:
 		c.pushes.deferred = append(c.pushes.deferred, push{to: cl, resp2: p})
+	case c.stack.depth > 1:
+		c.stack.kept = append(c.stack.kept, push{to: cl, resp2: p})
 	case c.lent != nil && c.lent.p.cl == cl:
 		c.lent.pushes = append(c.lent.pushes, p...)
 	case cl == c.Here():
@@ -55,6 +63,10 @@ func (c *Core) PushAll(to *client.Audience, mine bool, resp2, resp3 []byte) {
 	c.assertHeld()
 	if c.pushes.parked {
 		c.pushes.deferred = append(c.pushes.deferred, push{all: to, mine: mine, resp2: resp2, resp3: resp3})
+		return
+	}
+	if c.stack.depth > 1 {
+		c.stack.kept = append(c.stack.kept, push{all: to, mine: mine, resp2: resp2, resp3: resp3})
 		return
 	}
 	here := c.Here()
@@ -75,7 +87,7 @@ func (c *Core) PushAll(to *client.Audience, mine bool, resp2, resp3 []byte) {
 // Lifetime: the list is lent.
 func (c *Core) PushEach(to []*client.Client, p []byte) {
 	c.assertHeld()
-	if len(to) == 1 || c.pushes.parked {
+	if len(to) == 1 || c.pushes.parked || c.stack.depth > 1 {
 		for _, cl := range to {
 			c.Push(cl, p)
 		}
@@ -154,17 +166,26 @@ func (c *Core) takePending() {
 
 // sendDeferred sends what was pushed while a parked client was answered.
 func (c *Core) sendDeferred() {
-	ps := &c.pushes
-	ps.parked = false
-	for i := range ps.deferred {
-		if d := &ps.deferred[i]; d.all != nil {
+	c.pushes.parked = false
+	c.sendKept(&c.pushes.deferred)
+}
+
+// sendKept sends pushes that were kept back, and empties their list.
+func (c *Core) sendKept(list *[]push) {
+	for i := range *list {
+		switch d := &(*list)[i]; {
+		case d.monitors:
+			c.monitors.Send(c.number, nil, d.resp2, d.resp2)
+		case d.all != nil:
 			c.PushAll(d.all, d.mine, d.resp2, d.resp3)
-		} else {
+		default:
 			c.Push(d.to, d.resp2)
 		}
-		ps.deferred[i] = push{}
 	}
-	ps.deferred = ps.deferred[:0]
+	clear(*list)
+	if *list = (*list)[:0]; cap(*list) > keptPushes {
+		*list = nil
+	}
 }
 
 // postReply gives a parked client its reply, and behind it what its command has pushed to it.

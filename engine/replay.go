@@ -46,6 +46,7 @@ func (c *Core) Replay(cl *client.Client, args [][]byte) error {
 	c.replaying = outer
 	if c.replayed.gave {
 		c.readClock()
+		c.unitEnded()
 		c.pause.release()
 	}
 	if cl.Out.Reset(); cap(cl.Out.B) > keptUnitBytes {

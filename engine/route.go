@@ -217,8 +217,10 @@ func (c *Core) admitSlotsOfScript(script *client.Script, call Call) error {
 	if outer.Is(client.Primary|client.Fake) || len(call.Spec.Keys) == 0 && call.Spec.GetKeys == nil {
 		return nil
 	}
-	m := c.slots.Load()
-	r := c.routeOf(m, outer, call)
+	if c.stack.slots == nil { // one Map for the whole unit: half a script must not be refused
+		c.stack.slots = c.slots.Load()
+	}
+	r := c.routeOf(c.stack.slots, outer, call)
 	switch r.why {
 	case served:
 	case crossSlot:
@@ -270,7 +272,7 @@ func (c *Core) Reroute() {
 		if len(p.stands) == 0 || p.wait.Busy {
 			continue
 		}
-		if err := c.routeParked(m, p); err != nil {
+		if err := c.routeParked(m, p, []byte(p.stands[0].key.key)); err != nil {
 			away, why = append(away, p), append(why, err)
 		}
 	}
@@ -282,13 +284,12 @@ func (c *Core) Reroute() {
 	}
 }
 
-// routeParked is what a client that waits for keys is told if they are not served here; nil if they are. All its keys
-// have one slot.
-func (c *Core) routeParked(m *slots.Map, p *parked) error {
+// routeParked says why p's command, whose keys have key's slot, cannot go on here; nil if it can.
+func (c *Core) routeParked(m *slots.Map, p *parked, key []byte) error {
 	if !m.OK {
 		return errDown
 	}
-	slot := slots.Of([]byte(p.stands[0].key.key))
+	slot := slots.Of(key)
 	owner := m.Owner(slot)
 	switch _, importing := m.Importing[slot]; {
 	case owner == m.Me || importing:

@@ -10,13 +10,10 @@ import (
 const dropLooks = 16
 
 // DropSlot deletes keys of a hash slot that has gone to another node, for at most limit, and says whether there are
-// more. Replicas and the log hear of each; listeners to keyspace events do not, because the keys go on elsewhere. It
-// waits while a command is lent. Turn only.
+// more. Replicas and the log hear of each; listeners to keyspace events do not, because the keys go on elsewhere.
+// Between only.
 func (c *Core) DropSlot(slot uint16, limit time.Duration) (more bool) {
-	c.assertHeld()
-	if c.lent != nil {
-		return true
-	}
+	c.AssertWhole("a slot is dropped")
 	db, until := c.space.DB(0), c.wall.Nanos()+int64(limit)
 	var keys [dropLooks][]byte
 	for {

@@ -140,7 +140,9 @@ func (f *Follower) Follow(of Address) {
 	f.settings.Of.Set(of)
 	f.feed.flush()
 	if !was {
-		f.known, f.db = true, 0 // the other may have followed us, and go on from here
+		// The other server may have followed us, and go on from here. What a transaction has written before its REPLICAOF
+		// is in no stream: after one, only a full copy makes the two equal.
+		f.known, f.db = !f.core.Transacting(), 0
 		f.core.UnblockAll(errUnblocked)
 	}
 	f.begin(of)

@@ -96,17 +96,19 @@ func (r *replica) place() int {
 	return 0
 }
 
-// startWaiting begins the full synchronisations that are due. There is one of each form at a time: others wait and
-// share the next one.
+// startWaiting begins the full synchronisations that are due, once no unit is open: a replica would apply the effects
+// of an open unit a second time. There is one of each form at a time. Other replicas wait, and share the next one.
 func (f *Feed) startWaiting() {
-	if f.core.Loading() {
-		return // half a data set is not for replicas
-	}
-	for place := range f.groups {
-		if f.groups[place] == nil {
-			f.startNext(place)
+	f.core.Between(func() {
+		if f.core.Loading() {
+			return // half a data set is not for replicas
 		}
-	}
+		for place := range f.groups {
+			if f.groups[place] == nil {
+				f.startNext(place)
+			}
+		}
+	})
 }
 
 func (f *Feed) startNext(place int) {

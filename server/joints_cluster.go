@@ -42,8 +42,8 @@ func (in *instance) joinCluster() {
 	in.cluster = cluster.New(cluster.Parts{
 		Settings: &in.clustering, Current: &in.slots, Keys: &divided{in: in}, Messages: &deliveries{in: in},
 		Disk: disk.OS, Log: in.log,
-		Do:   in.core.Do,
-		Wake: func(cl *client.Client) { in.core.Do(func() { in.core.Wake(cl) }) }, Later: in.core.Later,
+		Between: in.core.Between, DoBetween: in.core.DoBetween, Later: in.core.Later,
+		Wake: func(cl *client.Client) { in.core.Do(func() { in.core.Wake(cl) }) },
 		Role: clusterRole{in}, Offset: in.feed.Offset, HeardMs: in.follower.HeardMs, BeatMs: in.beatMs.Load,
 		Ports: func() (int, int) { return int(in.sockets.Port.Get()), int(in.sockets.TLSPort.Get()) },
 		Bind:  in.sockets.Bind.Get, Source: in.following.Source.Get,
@@ -102,6 +102,7 @@ type clusterRole struct{ in *instance }
 
 // Follow implements cluster.Role.
 func (r clusterRole) Follow(host string, port int) {
+	r.in.core.AssertWhole("the cluster makes this server a replica")
 	r.in.follower.Follow(replication.Address{Host: host, Port: port})
 	r.in.log.Notice("Connecting to MASTER %s:%d", host, port)
 }
@@ -110,10 +111,14 @@ func (r clusterRole) Follow(host string, port int) {
 func (r clusterRole) Promote() { r.in.follower.Promote() }
 
 // Empty implements cluster.Role.
-func (r clusterRole) Empty() { r.in.whole.EmptyAll(r.in.space) }
+func (r clusterRole) Empty() {
+	r.in.core.AssertWhole("the cluster empties the data set")
+	r.in.whole.EmptyAll(r.in.space)
+}
 
 // Pause implements cluster.Role.
 func (r clusterRole) Pause(untilMs int64) {
+	r.in.core.AssertWhole("an offset is announced to the cluster")
 	r.in.core.Pause(engine.PauseFailover, false, untilMs)
 	r.in.feed.HoldStill(true)
 }

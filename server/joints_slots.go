@@ -49,7 +49,7 @@ func (d *divided) Drop(all []uint16) {
 	go func() {
 		for _, slot := range all {
 			for more := true; more; {
-				d.in.core.Do(func() {
+				d.in.core.DoWhenWritable(func() {
 					m := d.in.slots.Load()
 					more = !m.Replica && !m.Shard(slot) && d.in.core.DropSlot(slot, dropSlice)
 				})

@@ -118,7 +118,7 @@ func (t taker) Take(c *replication.Copy, begin func() bool, done func(db int)) e
 		return t.beside(c, begin, done)
 	}
 	if bySocket {
-		return t.inPlace(in.core.Do, begin, done, c.Size, "socket",
+		return t.inPlace(in.core.DoBetween, begin, done, c.Size, "socket",
 			func(to bgsave.Inserter, o bgsave.LoadOptions) (bgsave.Loaded, error) {
 				return readCopy(in, c, to, o)
 			})
@@ -132,7 +132,7 @@ func (t taker) Take(c *replication.Copy, begin func() bool, done func(db int)) e
 	place := t.wholly
 	if stat, err := os.Stat(path); err != nil || !t.fitsATurn(stat.Size()) {
 		place = func(begin func() bool, done func(db int), size int64, from string, read reader) error {
-			return t.inPlace(in.core.Do, begin, done, size, from, read)
+			return t.inPlace(in.core.DoBetween, begin, done, size, from, read)
 		}
 	}
 	err := place(begin, done, c.Size, "disk", func(to bgsave.Inserter, o bgsave.LoadOptions) (bgsave.Loaded, error) {
@@ -221,7 +221,7 @@ func (t taker) fitsATurn(size int64) bool {
 
 // wholly is inPlace within one turn, for a small copy in a file.
 func (t taker) wholly(begin func() bool, done func(db int), size int64, from string, read reader) (err error) {
-	t.in.core.Do(func() { err = t.inPlace(t.in.core.OnBehalf(), begin, done, size, from, read) })
+	t.in.core.DoBetween(func() { err = t.inPlace(t.in.core.OnBehalf(), begin, done, size, from, read) })
 	return err
 }
 
@@ -283,7 +283,7 @@ func (t taker) beside(c *replication.Copy, begin func() bool, done func(db int))
 	first, staged, still := 0, in.scripts.Stage(), true
 	in.loading.Beside.Store(c.Same)
 	in.loading.Begin(max(c.Size, 0))
-	in.core.Do(func() {
+	in.core.DoBetween(func() {
 		if !c.Same {
 			if still = begin(); !still {
 				return
@@ -316,7 +316,7 @@ func (t taker) beside(c *replication.Copy, begin func() bool, done func(db int))
 		in.log.Warning("What it met: %s", err)
 		in.log.Notice("MASTER <-> REPLICA sync: Discarding temporary DB in background")
 	}
-	in.core.Do(func() {
+	in.core.DoBetween(func() {
 		if err == nil {
 			for i := range in.space.Len() {
 				in.whole.Swap(in.space, i, first+i)

@@ -165,6 +165,7 @@ func (s *shutdown) finish() bool {
 	}
 	s.over, s.waiting = true, false
 	// What was written now would be lost, and must not be promised.
+	s.in.core.Halt()
 	s.in.core.Pause(engine.PauseShutdown, true, math.MaxInt64)
 	s.in.stopLoading()
 	go func() {

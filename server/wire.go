@@ -240,14 +240,15 @@ func (in *instance) assemble(args Arguments) (err error) {
 func (in *instance) joinSaving() {
 	in.scheduler = bgsave.NewScheduler(bgsave.Parts{
 		Settings: &in.save, Log: in.log, Freeze: func() bgsave.View { return in.core.Freeze() }, Dirty: in.core.Dirty,
-		Turn:   in.core.Do,
+		Turn: in.core.Do, Between: in.core.Between,
 		Header: in.header, Clock: in.clockOf, Retained: in.retained, Settled: func() { in.stopWrites() },
 		Streaming: func() bool { return in.feed.Sending() },
 		Busy:      func() bool { return in.aof.Rewriting() }, Forks: func() int64 { return in.aof.Forks() },
 	})
 	in.saver = &bgsave.Commands{Scheduler: in.scheduler, Settings: &in.save, Limits: in.limits, Log: in.log,
 		SkipsSanitize: skipsSanitize,
-		Turn:          in.core.Do, Wake: in.core.Wake, Lent: in.core.Lent, Latch: in.core.Latch,
+		Turn:          in.core.Do, Writable: in.core.DoWhenWritable, Wake: in.core.Wake, Readmit: in.core.Readmit,
+		Latch: in.core.Latch,
 	}
 	in.whole.Emptied = append(in.whole.Emptied, func(removed int) { in.scheduler.Flushed(int64(removed)) })
 }

@@ -117,7 +117,7 @@ func (m *Migrator) migrate(c *command.Context) error {
 	go func() {
 		call.run(&m.pool, d, restore)
 		call.closeView()
-		m.settle(func() {
+		m.parts.Core.DoWhenWritable(func() {
 			m.note(-1)
 			if wrote && space.Replica { // its keys are the primary's now
 				call.acked, call.failed = nil, protocol.ErrReadOnly
@@ -138,21 +138,6 @@ func (m *Migrator) note(n int) {
 	m.after = lately
 	if m.under += n; m.parts.Begun != nil {
 		m.parts.Begun()
-	}
-}
-
-// settle runs f in a turn in which no command is lent (engine.N2).
-func (m *Migrator) settle(f func()) {
-	for done := false; !done; {
-		m.parts.Core.Do(func() {
-			if !m.parts.Core.Lent() {
-				f()
-				done = true
-			}
-		})
-		if !done {
-			time.Sleep(time.Millisecond)
-		}
 	}
 }
 
@@ -180,7 +165,7 @@ func (m *Migrator) gather(c *command.Context, call *call, names [][]byte, d *bgs
 	if !later {
 		return
 	}
-	call.view = m.parts.Core.Freeze()
+	call.view = m.parts.Core.FreezeWithin()
 	call.view.Keep()
 	for i := range call.keys {
 		if it := &call.keys[i]; it.payload == nil {

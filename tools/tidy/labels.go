@@ -7,7 +7,7 @@ import (
 )
 
 // A Label is the name of a numbered rule, as "memory.T2": its package's name, a letter and a number.
-// R1 to R5 are ARCHITECTURE.md's and have no package.
+// R1 to R6 are ARCHITECTURE.md's and have no package.
 type Label struct {
 	Name string
 	File string // below the root

@@ -1,0 +1,140 @@
+package engine
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"spindle/engine/client"
+	"spindle/internal/invariant"
+)
+
+// TestBetweenWaitsForTheUnit: while a transaction has lent the turn, functions of Between wait. They run in order in
+// the turn that ends the unit, after its effects were told. Without an open unit they run at once.
+func TestBetweenWaitsForTheUnit(t *testing.T) {
+	var end atomic.Bool
+	h := newHouse(t, lendRows(&end)...)
+	long, _ := h.arrive()
+	other, _ := h.arrive()
+	ran := false
+	h.Do(func() { h.Between(func() { ran = true }) })
+	if !ran {
+		t.Error("without an open unit the function waits")
+	}
+	h.batch(long, "MULTI", "SET a 1", "LONG k", "EXEC")
+	var mu sync.Mutex
+	var order []string
+	note := func(what string) func() {
+		return func() {
+			mu.Lock()
+			defer mu.Unlock()
+			order = append(order, what+" after "+strings.Trim(h.sink.take(), " .|"))
+			h.Core.Freeze().Close() // asserts that no unit is open
+		}
+	}
+	h.Do(func() { h.Between(note("first")) })
+	var waits sync.WaitGroup
+	waits.Go(func() { h.DoBetween(note("second")) })
+	eventually(t, "the second function", func() bool { defer h.hold()(); return len(h.Core.between) == 2 })
+	mu.Lock()
+	if len(order) != 0 {
+		t.Errorf("while the unit is open: %q", order)
+	}
+	mu.Unlock()
+	h.do(other, "ENDLONG")
+	waits.Wait()
+	want := "first after MULTI | 0:SET a 1 | 0:SET k v | 0:SET k v | EXEC; second after "
+	if got := strings.Join(order, "; "); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestOpenUnitIsFound: in builds that check, a freeze, a new sink and a change of role name the unit that is open.
+func TestOpenUnitIsFound(t *testing.T) {
+	if !invariant.Enabled {
+		t.Skip("needs a build that checks: -race or -tags invariants")
+	}
+	var end atomic.Bool
+	h := newHouse(t, lendRows(&end)...)
+	long, _ := h.arrive()
+	h.batch(long, "LONG k")
+	for what, f := range map[string]func(){
+		"freeze": func() { h.Core.Freeze() }, "sink": func() { h.Core.AddSink(h.sink, client.ToLog) },
+		"no sink": func() { h.Core.RemoveSink(h.sink) }, "role": func() { h.SetReplica(true) },
+		"loading": func() { h.SetLoading(true) },
+	} {
+		h.Do(func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: nothing was found", what)
+				}
+			}()
+			f()
+		})
+	}
+	other, _ := h.arrive()
+	h.do(other, "ENDLONG")
+	eventually(t, "the end", func() bool { return !h.Lent() })
+}
+
+// TestWhenWritableWaitsForPauses: what worked beside the turns writes when no unit is open and no pause is in force.
+func TestWhenWritableWaitsForPauses(t *testing.T) {
+	h := newHouse(t)
+	cl, _ := h.arrive()
+	h.do(cl, "CLIENT PAUSE 100000 WRITE")
+	done := make(chan struct{})
+	go func() {
+		h.DoWhenWritable(func() {})
+		close(done)
+	}()
+	eventually(t, "the wait", func() bool { defer h.hold()(); return len(h.pause.writers) == 1 })
+	h.do(cl, "CLIENT PAUSE 200000 WRITE")
+	select {
+	case <-done:
+		t.Error("the pause was passed by")
+	default:
+	}
+	h.do(cl, "CLIENT UNPAUSE")
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Error("the pause is over, and nothing happened")
+	}
+}
+
+// TestPushesOfAUnitLeaveWithIt: what a transaction pushes to other clients leaves when the unit is told (engine.O5).
+func TestPushesOfAUnitLeaveWithIt(t *testing.T) {
+	var end atomic.Bool
+	var all client.Audience
+	var h *house
+	h = newHouse(t, append(lendRows(&end), pushRows(&h, &all)...)...)
+	long, _ := h.arrive()
+	hears, conn := h.arrive()
+	h.joins(&all, hears)
+	h.batch(long, "MULTI", "TELL a", "LONG k", "TELL b", "EXEC")
+	if said := conn.take(); said != "" {
+		t.Errorf("while the unit is open the client hears %q", said)
+	}
+	h.do(hears, "ENDLONG")
+	eventually(t, "the end", func() bool { return !h.Lent() })
+	if said := conn.take(); !strings.HasPrefix(said, "post !a\r\n; post !b\r\n") {
+		t.Errorf("afterwards it hears %q", said)
+	}
+}
+
+// TestHaltEndsWaits: after Halt a lent command gets no more slices, and DoBetween returns.
+func TestHaltEndsWaits(t *testing.T) {
+	var end atomic.Bool
+	h := newHouse(t, lendRows(&end)...)
+	long, conn := h.arrive()
+	h.batch(long, "LONG k")
+	h.Do(h.Halt)
+	h.DoBetween(func() { t.Error("the function has run while the unit is open") })
+	end.Store(true)
+	h.Do(func() {})
+	if said := conn.take(); strings.Contains(said, "over") {
+		t.Errorf("the command has ended: %q", said)
+	}
+}
