@@ -140,9 +140,7 @@ func (f *Follower) Follow(of Address) {
 	f.settings.Of.Set(of)
 	f.feed.flush()
 	if !was {
-		// The other server may have followed us, and go on from here. What a transaction has written before its REPLICAOF
-		// is in no stream: after one, only a full copy makes the two equal.
-		f.known, f.db = !f.core.Transacting(), 0
+		f.known, f.db = true, 0 // the other may have followed us, and go on from here
 		f.core.UnblockAll(errUnblocked)
 	}
 	f.begin(of)
@@ -401,6 +399,9 @@ func (f *Follower) ReplicaOf(c *command.Context) error {
 		return nil
 	}
 	f.Follow(of)
+	if q := c.Client.Queue; q != nil && command.Flags(q.Flags)&(command.Write|command.MayReplicate) != 0 {
+		f.known = false // what this transaction writes is in no stream: only a full copy makes the two servers equal
+	}
 	f.parts.Log.Notice("REPLICAOF %s:%d enabled (user request from '%s')", of.Host, of.Port, describe(c.Client))
 	c.Reply.OK()
 	return nil

@@ -133,6 +133,39 @@ func TestFailover(t *testing.T) {
 	}
 }
 
+// TestReplicaOfInMulti: a primary that is demoted in a transaction, as a Sentinel does it, goes on without a full copy.
+// If the transaction also writes, the copy undoes what it has written.
+func TestReplicaOfInMulti(t *testing.T) {
+	a := testkit.Start(t)
+	b := follow(t, a, false)
+	a.Do("SET", "k", "v")
+	settle(t, a, b)
+	demote := func(old, next *testkit.Server, others ...[]any) {
+		t.Helper()
+		next.Do("REPLICAOF", "NO", "ONE")
+		old.Do("MULTI")
+		for _, other := range others {
+			old.Do(other...)
+		}
+		old.Do("REPLICAOF", "127.0.0.1", next.Port)
+		old.Do("CLIENT", "NO-EVICT", "off")
+		if v := old.Do("EXEC"); len(v.Elems) != len(others)+2 {
+			t.Fatalf("EXEC: %v", v)
+		}
+		up(t, old)
+		next.Do("SET", "after", "it")
+		equal(t, next, old)
+	}
+	demote(a, b)
+	if n := b.InfoInt("stats", "sync_full"); n != 0 {
+		t.Errorf("%d full synchronisations without a write", n)
+	}
+	demote(b, a, []any{"SET", "own", "1"})
+	if n := a.InfoInt("stats", "sync_full"); n != 2 { // b's first, and this one
+		t.Errorf("%d full synchronisations after a write", n)
+	}
+}
+
 // TestFailoverAborts: a replica that does not catch up in time, or is told not to, leaves the primary what it was.
 func TestFailoverAborts(t *testing.T) {
 	s := testkit.Start(t)
