@@ -145,7 +145,7 @@ func TestEvictionUnderAView(t *testing.T) {
 	}
 	view.Close()
 	for h.space.Heap().Retained() != 0 {
-		h.dutyTurn()
+		h.dutySlice()
 		if h.space.Heap().Drain(1<<20) || h.space.Heap().Holding() {
 			continue
 		}
@@ -225,12 +225,12 @@ func TestDutiesAreWatched(t *testing.T) {
 		h.do(cl, "SET soon x PX 1", "SET k x")
 		for h.keys() > 1 {
 			time.Sleep(time.Millisecond)
-			h.dutyTurn()
+			h.dutySlice()
 		}
 		h.settings.Policy.Set(EvictionPolicy(5)) // allkeys-lru
 		h.settings.MaxMemory.Set(1)
 		h.Do(h.ApplyMemoryLimit)
-		h.dutyTurn()
+		h.dutySlice()
 	}
 	h.expect("events", strings.Join(events, " "), "expire-cycle eviction-cycle")
 }

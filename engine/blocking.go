@@ -357,8 +357,7 @@ func (c *Core) answerParked(p *parked, event string, f func(*command.Context)) {
 	c.unpark(cl)
 	if p.unbooked {
 		took := c.wall.Nanos() - began
-		p.spec.Stats.Record(1, p.took+took)
-		c.meter.commands++
+		c.count(p.spec, 1, p.took+took)
 		c.watchSlowlog(cl, p.spec, p.args, p.took+took)
 		c.watchLatency(event, took)
 	}

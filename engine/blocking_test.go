@@ -173,7 +173,7 @@ func TestWaitsEnd(t *testing.T) {
 		t.Error("a parked client's next request was served")
 	}
 	h.waiting.timeouts[0].wait.DeadlineMs = 1
-	h.dutyTurn()
+	h.dutySlice()
 	h.expect("time is up", conns[0].take(), "post *-1\r\n; resume")
 	h.Do(func() {
 		if !h.Unblock(clients[1], true) || h.Unblock(clients[0], true) {

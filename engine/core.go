@@ -138,7 +138,7 @@ func New(p Parts) *Core {
 // client can go on.
 func (c *Core) Serve(b *protocol.Batch) {
 	c.take()
-	c.serve(b.Session.(*client.Client), b)
+	c.hold(batchTurn, func() { c.serve(b.Session.(*client.Client), b) })
 	c.release()
 }
 
@@ -153,7 +153,7 @@ func (c *Core) ServeWithin(
 	}
 	cl := before()
 	if cl != nil {
-		c.serve(cl, b)
+		c.hold(batchTurn, func() { c.serve(cl, b) })
 		after()
 	}
 	c.release()
@@ -162,8 +162,6 @@ func (c *Core) ServeWithin(
 
 // serve runs a batch of cl's. Turn only.
 func (c *Core) serve(cl *client.Client, b *protocol.Batch) {
-	c.begin()
-	c.meter.measureCPU(c.settings.MeasureTurnCPU.Get())
 	if cl.Out, cl.Reading, cl.LastMs = b.Reply, b.Unread, c.nowMs; b.Timed {
 		c.batch = b
 	}
@@ -182,27 +180,46 @@ func (c *Core) serve(cl *client.Client, b *protocol.Batch) {
 	if c.nanos >= c.duties.at {
 		c.runDuties() // before settle: what they decide leaves with the turn
 	}
-	c.settle()
-	if c.labels != nil {
-		c.unlabel()
-	}
-	c.pushes.here = nil
 	cl.TurnSeen = c.number
 	b.Turn, b.NowMs = c.number, c.nowMs
-	c.end()
 }
 
 // Do runs f inside a turn of its own: for duties, loading and neighbours' goroutines. f must be short.
 func (c *Core) Do(f func()) {
 	c.take()
+	c.hold(doTurn, f)
+	c.release()
+}
+
+// A turnKind says what a turn is for.
+type turnKind uint8
+
+const (
+	batchTurn turnKind = iota // of a client's batch, or of our primary's stream
+	dutyTurn                  // of duties alone
+	sliceTurn                 // of a lent command
+	doTurn                    // Do's: its CPU is not measured, and the stall log names its function
+)
+
+// hold is the ritual of a turn: read the clock, run f, hand on what was decided, close the books. The caller has taken
+// the turn, and releases it.
+func (c *Core) hold(kind turnKind, f func()) {
 	c.begin()
+	if kind != doTurn {
+		c.meter.measureCPU(c.settings.MeasureTurnCPU.Get())
+	}
 	f()
 	c.settle()
-	if c.nanos = c.wall.Nanos(); c.nanos-c.meter.turnBegan >= c.stalls.limit {
-		c.watchDo(c.nanos - c.meter.turnBegan)
+	if c.labels != nil {
+		c.unlabel()
 	}
-	c.end()
-	c.release()
+	c.pushes.here = nil
+	if kind == doTurn {
+		if c.nanos = c.wall.Nanos(); c.nanos-c.meter.turnBegan >= c.stalls.limit {
+			c.watchDo(c.nanos - c.meter.turnBegan)
+		}
+	}
+	c.meter.end(c)
 }
 
 // begin reads the clock for the turn that was just taken.
@@ -211,12 +228,6 @@ func (c *Core) begin() {
 	c.nanos, c.nowMs = c.wall.Now()
 	c.space.SetNow(c.nowMs)
 	c.meter.begin(c.nanos)
-}
-
-// end closes the books of the turn.
-func (c *Core) end() {
-	c.assertHeld()
-	c.meter.end(c)
 }
 
 // settle gives sinks and neighbours what the turn has decided so far.

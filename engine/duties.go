@@ -76,19 +76,15 @@ func (c *Core) RunDuties(stop <-chan struct{}) {
 		case <-timer.C:
 		case <-c.nudge:
 		}
-		timer.Reset(c.dutyTurn())
+		timer.Reset(c.dutySlice())
 	}
 }
 
-// dutyTurn runs one slice and says how long nothing is due.
-func (c *Core) dutyTurn() time.Duration {
+// dutySlice runs one slice and says how long nothing is due.
+func (c *Core) dutySlice() time.Duration {
 	c.take()
-	c.begin()
-	c.meter.measureCPU(c.settings.MeasureTurnCPU.Get())
-	c.runDuties()
-	c.settle()
+	c.hold(dutyTurn, c.runDuties)
 	wait := c.idleFor()
-	c.end()
 	c.release()
 	return wait
 }

@@ -30,9 +30,13 @@ func (c *Core) Dismiss(cl *client.Client) {
 // Follow is Serve for the link to our primary: keys past their deadline are valid until it removes them, and nobody
 // reads the replies. applied runs behind the last request, when nothing else of the turn has been decided.
 func (c *Core) Follow(b *protocol.Batch, applied func()) {
-	cl := b.Session.(*client.Client)
 	c.take()
-	c.begin()
+	c.hold(batchTurn, func() { c.follow(b.Session.(*client.Client), b, applied) })
+	c.release()
+}
+
+// follow runs a batch of our primary's. Turn only.
+func (c *Core) follow(cl *client.Client, b *protocol.Batch, applied func()) {
 	cl.Out, cl.LastMs = b.Reply, c.nowMs
 	c.pushes.here = cl
 	c.Trusting(func() { c.run(cl, b) })
@@ -42,14 +46,7 @@ func (c *Core) Follow(b *protocol.Batch, applied func()) {
 	if c.nanos >= c.duties.at {
 		c.runDuties()
 	}
-	c.settle()
-	if c.labels != nil {
-		c.unlabel()
-	}
-	c.pushes.here = nil
 	cl.TurnSeen = c.number
-	c.end()
-	c.release()
 }
 
 // SetReplica says whether this server is one: then keys past their deadline are hidden and stay until the primary

@@ -53,12 +53,7 @@ func (c *Core) Consult(cl *client.Client, args [][]byte) error {
 		c.feedMonitors(cl, spec, args)
 	}
 	took := c.wall.Nanos() - began
-	spec.Stats.Record(1, took)
-	c.meter.commands++
-	c.watchSlowness(cl, spec, args, took)
-	if took >= c.stalls.limit {
-		c.watchStall(cl, spec, args, 1, took)
-	}
+	c.done(cl, spec, args, 1, took, took)
 	return nil
 }
 

@@ -85,13 +85,8 @@ func (c *Core) countInner(cl *client.Client, spec *command.Spec, args [][]byte, 
 	m := &c.meter
 	m.innerNanos = c.wall.Nanos()
 	took := m.innerNanos - began
-	spec.Stats.Record(1, took)
-	m.commands++
 	c.sampleInner(cl, spec, args, took)
-	c.watchSlowness(cl, spec, args, took)
-	if took >= c.stalls.limit {
-		c.watchStall(cl, spec, args, 1, took)
-	}
+	c.done(cl, spec, args, 1, took, took)
 }
 
 // Show implements command.Core.

@@ -23,18 +23,29 @@ func (c *Core) lap() {
 	now := c.readClock()
 	took := now - c.nanos
 	c.nanos = now
-	m.spec.Stats.Record(m.calls, took)
-	m.commands += uint64(m.calls)
 	if c.batch != nil {
 		c.batch.Ran = append(c.batch.Ran, protocol.Ran{Row: int32(m.spec.ID), Calls: int32(m.calls)})
 	}
-	if m.calls == 1 {
-		c.watchSlowness(m.client, m.spec, m.args, took)
-	}
-	if took >= c.stalls.limit {
-		c.watchStall(m.client, m.spec, m.args, m.calls, took)
-	}
+	c.done(m.client, m.spec, m.args, m.calls, took, took)
 	m.calls, m.client, m.args = 0, nil, nil
+}
+
+// done books calls of a row that are over: clients', guests', and those of transactions and scripts. They took so many
+// nanos together, and held the turn for so many at a stretch. cl and args are those of the first.
+func (c *Core) done(cl *client.Client, spec *command.Spec, args [][]byte, calls int, took, held int64) {
+	c.count(spec, calls, took)
+	if calls == 1 {
+		c.watchSlowness(cl, spec, args, took)
+	}
+	if held >= c.stalls.limit {
+		c.watchStall(cl, spec, args, calls, held)
+	}
+}
+
+// count is done without a look at the time.
+func (c *Core) count(spec *command.Spec, calls int, took int64) {
+	spec.Stats.Record(calls, took)
+	c.meter.commands += uint64(calls)
 }
 
 // lapParked is lap behind a command that has parked its client. It books the calls before that one. The command's own
@@ -50,8 +61,7 @@ func (c *Core) lapParked(cl *client.Client) (took int64) {
 	c.nanos = now
 	p.unbooked, p.took = true, took/int64(m.calls)
 	if earlier := m.calls - 1; earlier > 0 {
-		m.spec.Stats.Record(earlier, took-p.took)
-		m.commands += uint64(earlier)
+		c.count(m.spec, earlier, took-p.took)
 		if c.batch != nil {
 			c.batch.Ran = append(c.batch.Ran, protocol.Ran{Row: int32(m.spec.ID), Calls: int32(earlier)})
 		}

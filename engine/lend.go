@@ -115,7 +115,7 @@ func (c *Core) GiveWay(*command.Context) bool {
 	c.space.Again(nil)
 	c.settle()
 	c.nanos = c.wall.Nanos()
-	c.end()
+	c.meter.end(c)
 	c.release()
 	runtime.Gosched()
 	c.take()
@@ -222,12 +222,16 @@ func (c *Core) drive() {
 // slice is a turn of the lent command. It answers whether there is more to do.
 func (c *Core) slice() (more bool) {
 	c.take()
+	defer c.release()
 	if c.hasHalted() {
-		c.release()
 		return false
 	}
-	c.begin()
-	c.meter.measureCPU(c.settings.MeasureTurnCPU.Get())
+	c.hold(sliceTurn, func() { more = c.runSlice() })
+	return more
+}
+
+// runSlice goes on with the lent command. Turn only.
+func (c *Core) runSlice() (more bool) {
 	l := c.lent
 	began := c.nanos
 	guest := c.stack
@@ -250,9 +254,6 @@ func (c *Core) slice() (more bool) {
 			c.pause.release() // they hear BUSY now
 		}
 	}
-	c.settle()
-	c.end()
-	c.release()
 	return !over
 }
 
@@ -280,9 +281,7 @@ func (c *Core) step(l *lent) (over bool) {
 	if !ended.inner {
 		return true
 	}
-	ctx.Spec.Stats.Record(1, ended.took)
-	c.meter.commands++
-	c.watchSlowness(ctx.Client, ctx.Spec, ctx.Args, ended.took)
+	c.done(ctx.Client, ctx.Spec, ctx.Args, 1, ended.took, 0)
 	return false
 }
 
@@ -301,9 +300,7 @@ func (c *Core) over(l *lent) {
 	cl.Out = nil
 	c.nanos, c.nowMs = c.wall.Now()
 	c.space.SetNow(c.nowMs)
-	p.spec.Stats.Record(1, p.took+l.took)
-	c.meter.commands++
-	c.watchSlowness(cl, p.spec, p.args, p.took+l.took)
+	c.done(cl, p.spec, p.args, 1, p.took+l.took, 0)
 	c.watchLent(l)
 	if c.waiting.byClient[cl] == p { // else it has left meanwhile
 		c.unpark(cl)

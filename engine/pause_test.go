@@ -23,7 +23,7 @@ func TestPauseHoldsAndReleases(t *testing.T) {
 		t.Errorf("%d blocked clients", n)
 	}
 	for range 3 {
-		h.dutyTurn()
+		h.dutySlice()
 	}
 	h.do(master, "GET k", "CLIENT PAUSE 200000 WRITE")
 	h.expect("while nothing changed", conn.take(), "")
@@ -109,11 +109,11 @@ func TestPauseEndsInTime(t *testing.T) {
 	began := time.Now()
 	h.Do(func() { h.Pause(PauseByClient, true, h.nowMs+5) })
 	h.batch(cl, "PING")
-	if wait := h.dutyTurn(); wait > 6*time.Millisecond && time.Since(began) < 5*time.Millisecond { // or it is over already
+	if wait := h.dutySlice(); wait > 6*time.Millisecond && time.Since(began) < 5*time.Millisecond { // or it is over already
 		t.Errorf("the next turn is due in %v", wait)
 	}
 	time.Sleep(7 * time.Millisecond)
-	h.dutyTurn()
+	h.dutySlice()
 	h.expect("ended", conn.take(), "resume")
 }
 

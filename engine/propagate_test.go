@@ -59,7 +59,7 @@ func TestExpiryIsNoChange(t *testing.T) {
 	})
 	before := h.Dirty()
 	for range 50 {
-		h.dutyTurn()
+		h.dutySlice()
 	}
 	if got := h.sink.take(); got != "2:DEL a | 2:DEL b | ." && got != "2:DEL b | 2:DEL a | ." {
 		t.Errorf("%q", got)

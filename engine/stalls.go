@@ -167,8 +167,14 @@ func (c *Core) watchDo(took int64) {
 		return
 	}
 	what := ""
-	if pc, _, _, ok := runtime.Caller(2); ok { // who called Do
-		what = funcName(pc)
+	for skip := 3; ; skip++ { // the caller of Do, DoBetween or DoWhenWritable
+		pc, _, _, ok := runtime.Caller(skip)
+		if !ok {
+			break
+		}
+		if what = funcName(pc); !strings.HasPrefix(what, "engine.(*Core).") {
+			break
+		}
 	}
 	c.noteStall(insight.Stall{Kind: insight.Other, What: what}, took, true)
 	w.covered = 0

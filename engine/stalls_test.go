@@ -43,7 +43,7 @@ func TestStallsOfDuties(t *testing.T) {
 		{"a slow duty", func() {
 			slow = true
 			h.Do(func() { h.duties.lastTick, h.stalls.noted = -int64(time.Hour), int64(2*time.Hour) })
-			h.dutyTurn()
+			h.dutySlice()
 		}, insight.Duty, "TestStallsOfDuties"},
 		{"a slow turn", func() { h.Do(func() { time.Sleep(60 * time.Millisecond) }) }, insight.Other, "TestStallsOfDuties"},
 		{"slow work at a turn's end", func() { h.Do(func() { h.Later(func() { time.Sleep(60 * time.Millisecond) }) }) },
@@ -66,7 +66,7 @@ func TestStallsOfDuties(t *testing.T) {
 	noted()
 	h.Do(func() { h.stalls.processCPU = func() int64 { return 0 } })
 	h.Do(func() { h.duties.lastTick, h.stalls.noted, h.stalls.cpu = h.nanos-int64(time.Hour), 0, 0 })
-	h.dutyTurn()
+	h.dutySlice()
 	got := noted()
 	if !slices.ContainsFunc(got, func(s insight.Stall) bool { return s.Kind == insight.Machine && s.Took > time.Hour/2 }) {
 		t.Errorf("an hour without a tick: %+v", got)
