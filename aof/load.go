@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"spindle/bgsave"
@@ -30,12 +33,14 @@ type load struct {
 	to       Target
 	before   int64 // bytes of the files behind us
 	as       *client.Client
+	apart    bool           // the log is one file of before Redis 7, which lies in the server's folder
+	passed   map[string]int // how often each command of this file was passed over
 }
 
 // Target is where a load goes.
 type Target struct {
 	// Replay is engine.Core.Replay. It is called in turns.
-	Replay func(cl *client.Client, args [][]byte) error
+	Replay func(cl *client.Client, args [][]byte) (passed bool, err error)
 	// CanReplay is engine.Core.CanReplay. It is called in turns.
 	CanReplay func(args [][]byte) error
 	// Turn runs f in a turn; nil: the caller holds one.
@@ -67,7 +72,7 @@ func (l *load) files(m *manifest) (found Loaded, err error) {
 	}
 	sizes := make([]int64, len(m.parts()))
 	for i, p := range m.parts() {
-		if sizes[i], err = l.folder.size(p); err != nil {
+		if sizes[i], err = l.folder.disk.Size(l.path(p)); err != nil {
 			l.log.Warning("Unable to obtain the AOF file %s length. stat: %s", p.name, reason.Of(err))
 			return Loaded{}, ErrLoad
 		}
@@ -100,9 +105,17 @@ func (l *load) files(m *manifest) (found Loaded, err error) {
 	return found, nil
 }
 
+// path is where a file lies.
+func (l *load) path(p part) string {
+	if l.apart {
+		return l.folder.oldPath()
+	}
+	return l.folder.path(p.name)
+}
+
 // file reads one file. last says that it is the one whose end may be missing: then that much was cut off it.
 func (l *load) file(p part, base, last bool) (cut int64, err error) {
-	file, err := l.folder.disk.Open(l.folder.path(p.name), os.O_RDONLY, 0)
+	file, err := l.folder.disk.Open(l.path(p), os.O_RDONLY, 0)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			l.log.Warning("The append log file %s doesn't exist: %s", p.name, reason.Of(err))
@@ -112,7 +125,8 @@ func (l *load) file(p part, base, last bool) (cut int64, err error) {
 		return 0, ErrLoad
 	}
 	defer file.Close()
-	l.as = engine.NewReplayer()
+	l.as, l.passed = engine.NewReplayer(), map[string]int{}
+	defer l.tellPassed(p)
 	head := make([]byte, len(rdbMark))
 	n, err := io.ReadFull(file, head)
 	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
@@ -237,8 +251,12 @@ func (l *load) commands(s *text) error {
 		}
 		l.turn(func() {
 			for _, args := range batch {
-				if err = l.to.Replay(l.as, args); err != nil {
+				passed, e := l.to.Replay(l.as, args)
+				if err = e; err != nil {
 					return
+				}
+				if passed {
+					l.passed[nameOf(args)]++
 				}
 			}
 		})
@@ -250,6 +268,22 @@ func (l *load) commands(s *text) error {
 			return context.Cause(l.ctx)
 		}
 	}
+}
+
+// nameOf is a command's name in capitals.
+func nameOf(args [][]byte) string { return strings.ToUpper(string(args[0])) }
+
+// tellPassed logs which commands of a file were not run.
+func (l *load) tellPassed(p part) {
+	if len(l.passed) == 0 {
+		return
+	}
+	names := slices.Sorted(maps.Keys(l.passed))
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%s (%d)", name, l.passed[name])
+	}
+	l.log.Notice("Commands in %s that change neither data nor scripts were passed over: %s.",
+		p.name, strings.Join(names, ", "))
 }
 
 // known refuses a transaction without an end that has a command nobody knows: its EXEC may be the damaged one, and what
@@ -285,7 +319,7 @@ func (l *load) truncated(p part, s *text, last bool) (cut int64, err error) {
 	}
 	l.log.Warning("!!! Warning: short read while loading the AOF file %s!!!", p.name)
 	l.log.Warning("!!! Truncating the AOF %s at offset %d !!!", p.name, s.where.offset)
-	if err := cutFile(l.folder.disk, l.folder.path(p.name), s.where.offset); err != nil {
+	if err := cutFile(l.folder.disk, l.path(p), s.where.offset); err != nil {
 		l.log.Warning("Error truncating the AOF file %s: %s", p.name, reason.Of(err))
 		return 0, ErrLoad
 	}

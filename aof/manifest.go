@@ -323,31 +323,31 @@ func (f *folder) write(m *manifest) error {
 	return disk.WriteWhole(f.disk, f.manifestPath(), f.temporaryManifest(), m.text())
 }
 
-// upgrade takes a log of before Redis 7, one file in the server's folder, over as the base. It answers whether it did.
-func (f *folder) upgrade(m *manifest) (done bool, err error) {
+// apart says whether the log is one file of before Redis 7, which still lies in the server's folder.
+func (f *folder) apart(m *manifest) bool {
 	if !f.exists(f.oldPath()) {
-		return false, nil
+		return false
 	}
 	halfWay := m.base != nil && len(m.incrs) == 0 && m.base.name == f.name && !f.exists(f.path(f.name))
-	if !m.empty() && !halfWay {
-		return false, nil
-	}
+	return m.empty() || halfWay
+}
+
+// upgrade moves a log that lies apart into the log's folder, as the base that m names. The manifest is written first:
+// after a crash between the two steps, apart finds the file again.
+func (f *folder) upgrade(m *manifest) error {
 	if err := f.disk.Mkdir(f.dir, 0o755); err != nil {
-		return false, err
+		return err
 	}
-	if !halfWay {
-		m.base, m.baseSeq = &part{f.name, 1}, 1
-		if err := f.write(m); err != nil {
-			return false, err
-		}
+	if err := f.write(m); err != nil {
+		return err
 	}
 	if err := f.disk.Rename(f.oldPath(), f.path(f.name)); err != nil {
-		return false, err
+		return err
 	}
 	if err := f.disk.SyncDir(f.dir); err != nil {
-		return false, err
+		return err
 	}
-	return true, f.disk.SyncDir(f.root)
+	return f.disk.SyncDir(f.root)
 }
 
 // readWhole reads a small file.

@@ -140,24 +140,31 @@ func (l *Log) ReadManifest() error {
 	return nil
 }
 
-// Load reads the log's files into the data set: at start, behind ReadManifest, and for DEBUG LOADAOF behind Flush.
+// Load reads the log's files into the data set: at start, after ReadManifest, and for DEBUG LOADAOF after Flush. A
+// log of before Redis 7 is moved into the log's folder after it was read whole, so the server that wrote it can still
+// read a log that is refused here.
 //
 // Errors: ErrLoad, logged; the context's cause.
 func (l *Log) Load(ctx context.Context, to Target) (Loaded, error) {
-	r := &load{ctx: ctx, folder: l.folder, settings: l.set, log: l.parts.Log, to: to}
-	if l.state == off {
-		old := l.folder.name
-		done, err := l.folder.upgrade(l.w.manifest)
-		if err != nil {
-			complainOfWriting(l.parts.Log, l.folder, err)
-			l.parts.Log.Warning("Error trying to move the old AOF file %s into dir %s: %s",
-				old, filepath.Base(l.folder.dir), reason.Of(err))
-			return Loaded{}, ErrLoad
-		}
-		if done {
-			l.parts.Log.Notice("Successfully migrated an old-style AOF file (%s) into the AOF directory (%s).",
-				old, filepath.Base(l.folder.dir))
-		}
+	f := l.folder
+	r := &load{ctx: ctx, folder: f, settings: l.set, log: l.parts.Log, to: to}
+	m := l.w.manifest
+	if r.apart = l.state == off && f.apart(m); r.apart {
+		m = m.clone()
+		m.base, m.baseSeq = &part{f.name, 1}, 1
 	}
-	return r.files(l.w.manifest)
+	found, err := r.files(m)
+	if err != nil || !r.apart {
+		return found, err
+	}
+	if err := f.upgrade(m); err != nil {
+		complainOfWriting(l.parts.Log, f, err)
+		l.parts.Log.Warning("Error trying to move the old AOF file %s into dir %s: %s",
+			f.name, filepath.Base(f.dir), reason.Of(err))
+		return Loaded{}, ErrLoad
+	}
+	l.w.manifest = m
+	l.parts.Log.Notice("Successfully migrated an old-style AOF file (%s) into the AOF directory (%s).",
+		f.name, filepath.Base(f.dir))
+	return found, nil
 }

@@ -8,17 +8,17 @@ import (
 	"spindle/protocol"
 )
 
-// A ReplayError is a command in a log that this server does not run from one.
+// A ReplayError is a command that no log of a server holds: the log is damaged, or another program wrote it.
 type ReplayError struct {
 	Name    string
-	Unknown bool // there is no such command; else it has too many or too few arguments, or is none for a log
+	Unknown bool // there is no such command or subcommand; else it has too many or too few arguments
 }
 
 func (e *ReplayError) Error() string {
 	if e.Unknown {
 		return "unknown command " + strconv.Quote(e.Name)
 	}
-	return "command " + strconv.Quote(e.Name) + " cannot be run from a log"
+	return "command " + strconv.Quote(e.Name) + " has a wrong number of arguments"
 }
 
 // NewReplayer is a client that commands of a log are run as: without a connection, with every right, and obeyed as a
@@ -33,12 +33,20 @@ func NewReplayer() *client.Client {
 // told of its effects, and its reply is dropped: a command that failed when it was logged fails again. Turn only, while
 // keys past their deadline count as valid.
 //
+// passed says that the command was passed over, because it changes neither data nor scripts (replayable).
+//
 // Lifetime: args are lent until Replay returns.
 // Errors: a *ReplayError. Nothing was run then.
-func (c *Core) Replay(cl *client.Client, args [][]byte) error {
+func (c *Core) Replay(cl *client.Client, args [][]byte) (passed bool, err error) {
 	spec, err := c.rowOfLog(args)
 	if err != nil {
-		return err
+		return false, err
+	}
+	if !replayable(spec) {
+		if spec.Full == "reset" { // in Redis it chooses the first database, also in a log
+			cl.DB = 0
+		}
+		return true, nil
 	}
 	outer := c.replaying
 	c.replaying, c.replayed = true, replayed{began: c.nanos}
@@ -52,10 +60,10 @@ func (c *Core) Replay(cl *client.Client, args [][]byte) error {
 	if cl.Out.Reset(); cap(cl.Out.B) > keptUnitBytes {
 		cl.Out.B = nil
 	}
-	return nil
+	return false, nil
 }
 
-// CanReplay says whether Replay would run a command. Turn only. Errors: a *ReplayError.
+// CanReplay says whether Replay would run a command or pass over it. Turn only. Errors: a *ReplayError.
 func (c *Core) CanReplay(args [][]byte) error {
 	_, err := c.rowOfLog(args)
 	return err
@@ -65,7 +73,7 @@ func (c *Core) CanReplay(args [][]byte) error {
 func (c *Core) rowOfLog(args [][]byte) (*command.Spec, error) {
 	c.assertHeld()
 	spec, err := c.catalogue.Resolve(c.catalogue.Lookup(args[0]), args)
-	if err != nil || !replayable(spec) {
+	if err != nil {
 		return nil, &ReplayError{Name: string(args[0]), Unknown: spec == nil}
 	}
 	return spec, nil
@@ -78,8 +86,14 @@ type replayed struct {
 	tardy bool // busy-reply-threshold is over
 }
 
-// replayable says whether a row is for logs: it works on data or scripts, or chooses the database.
+// replayable says whether a row is run from a log: it works on data or scripts, or chooses the database. Servers
+// before Redis 7 logged SCRIPT LOAD and SCRIPT FLUSH. No server logs the other rows, which act on the server or on a
+// connection. A log is data: what it holds does not configure a server.
 func replayable(spec *command.Spec) bool {
+	switch spec.Full {
+	case "select", "script|load", "script|flush":
+		return true
+	}
 	const data = command.Write | command.ReadOnly | command.MayReplicate
-	return spec.Flags&data != 0 || spec.Full == "select" || spec.Full == "ping"
+	return spec.Flags&data != 0
 }

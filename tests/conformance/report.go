@@ -54,6 +54,9 @@ var own = []string{
 		"a running server. COPY works on them; a chain is at most 64 GB; COMMAND gives their true arity.",
 	"Files are written for Redis 7.0 by default (`rdb-version`): when a consumer of a stream last got something is not " +
 		"in them.",
+	"Commands in an append-only file that change neither data nor scripts (CONFIG SET, CLIENT …) are passed over, and " +
+		"the log counts them; 7.4 runs them, though no server writes them. A log of before 7.0 moves into its folder after " +
+		"it was read whole; in 7.4 before.",
 	"Clients that wait for a key (BLPOP, BZPOPMIN …) are served when SORT, ZUNIONSTORE and others with a destination " +
 		"put what they wait for in the place of another type; 7.4 leaves them waiting.",
 	"SWAPDB that makes several keys ready serves those who wait for them by the keys' names; 7.4 in the order of a hash " +

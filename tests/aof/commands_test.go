@@ -1,0 +1,167 @@
+package aof
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"spindle/protocol"
+	"spindle/tests/testkit"
+)
+
+// outcomes has one line for each command and subcommand of redis-server 7.4.1: a call of it, and what that server does
+// with a log of SET before, the call and SET after. "ready 2" is a start with two keys in database 0. "unknown" is a
+// server that names the command and ends with 1. "crash" is a server that crashes.
+const outcomes = "testdata/log-7.4.1.txt"
+
+// A callInLog is one line of outcomes.
+type callInLog struct{ call, outcome string }
+
+func callsInLog(t *testing.T) (calls []callInLog) {
+	text, err := os.ReadFile(outcomes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		call, outcome, ok := strings.Cut(strings.TrimSpace(line), " = ")
+		if !ok {
+			t.Fatalf("%s: %q", outcomes, line)
+		}
+		calls = append(calls, callInLog{call, outcome})
+	}
+	return calls
+}
+
+// startOver starts a server over an old log of one file with these calls. program is "" for spindle.
+func startOver(t *testing.T, program string, calls ...string) *testkit.Server {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(dir+"/appendonly.aof", logOf(calls...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s := testkit.Launch(t, testkit.Spec{Program: program, Dir: dir, NoWait: true,
+		Args: []string{"--appendonly", "yes", "--appendfsync", "no"}})
+	s.Crashes()
+	return s
+}
+
+// logOf is a log of these calls.
+func logOf(calls ...string) []byte {
+	var b bytes.Buffer
+	for _, call := range calls {
+		var args [][]byte
+		for _, w := range strings.Fields(call) {
+			args = append(args, []byte(w))
+		}
+		b.Write(protocol.AppendCommand(nil, args))
+	}
+	return b.Bytes()
+}
+
+// outcomeOf is what a server does with a log of SET before, the call and SET after, in the words of outcomes.
+func outcomeOf(t *testing.T, program, call string) (outcome string, s *testkit.Server) {
+	s = startOver(t, program, "SET before 1", call, "SET after 1")
+	testkit.Until(t, testkit.Slowly(30*time.Second), "the server is ready or has ended", func() error {
+		if outcome = endedHow(s, call); outcome != "" {
+			return nil
+		}
+		v, err := s.Ask("DBSIZE")
+		if err == nil && strings.HasPrefix(v.Text, "LOADING") {
+			err = fmt.Errorf("%s", v.Text)
+		}
+		outcome = fmt.Sprintf("ready %d", v.Int)
+		return err
+	})
+	return outcome, s
+}
+
+// endedHow says how a server that was started over a log has ended; "" if it runs.
+func endedHow(s *testkit.Server, call string) string {
+	name, _, _ := strings.Cut(call, " ")
+	switch {
+	case !s.Ended():
+		return ""
+	case strings.Contains(s.Log(), "Unknown command '"+name+"' reading the append only file appendonly.aof"):
+		return "unknown"
+	case strings.Contains(s.Log(), "crashed by signal"):
+		return "crash"
+	}
+	return "ended: " + s.Log()
+}
+
+// TestCommandsInALog: what redis-server 7.4.1 loads is loaded here to as many keys, and what it refuses is refused in
+// the same words. A call that crashes 7.4.1 is passed over.
+func TestCommandsInALog(t *testing.T) {
+	var quiet, wanted []string // calls that change no key, each with its own SETs around it
+	for i, c := range callsInLog(t) {
+		if c.outcome == "ready 2" || c.outcome == "crash" {
+			quiet = append(quiet, fmt.Sprintf("SET before%d 1", i), c.call, fmt.Sprintf("SET after%d 1", i))
+			wanted = append(wanted, fmt.Sprintf("before%d", i), fmt.Sprintf("after%d", i))
+			continue
+		}
+		t.Run(c.call, func(t *testing.T) {
+			got, s := outcomeOf(t, "", c.call)
+			if got != c.outcome {
+				t.Errorf("%s, not %s", got, c.outcome)
+			}
+			if _, err := os.Stat(s.File("appendonly.aof")); os.IsNotExist(err) != strings.HasPrefix(got, "ready") {
+				t.Errorf("%s, and of the old file: %v", got, err)
+			}
+		})
+	}
+	s := startOver(t, "", quiet...)
+	s.AwaitReady(testkit.Slowly(30 * time.Second))
+	for _, key := range wanted {
+		if s.Do("EXISTS", key).Int != 1 {
+			t.Errorf("no %s", key)
+		}
+	}
+	if n := s.Do("DBSIZE").Int; n != int64(len(wanted)) {
+		t.Errorf("%d keys, not %d", n, len(wanted))
+	}
+	if want := "that change neither data nor scripts were passed over: ACL ("; !strings.Contains(s.Log(), want) {
+		t.Errorf("the log does not say %q:\n%s", want, s.Log())
+	}
+}
+
+// TestOutcomesAreRedis runs each line of outcomes on the server that SPINDLE_REFERENCE names, which is to be 7.4.1.
+func TestOutcomesAreRedis(t *testing.T) {
+	program := os.Getenv("SPINDLE_REFERENCE")
+	if program == "" {
+		t.Skip("SPINDLE_REFERENCE names no redis-server 7.4.1")
+	}
+	there := testkit.Launch(t, testkit.Spec{Program: program})
+	if version := there.Info("server")["redis_version"]; version != "7.4.1" {
+		t.Skip("SPINDLE_REFERENCE is " + version)
+	}
+	rows := map[string]bool{}
+	for _, c := range callsInLog(t) {
+		name, rest, _ := strings.Cut(c.call, " ")
+		sub, _, _ := strings.Cut(rest, " ")
+		rows[name], rows[name+"|"+sub] = true, true
+		if got, _ := outcomeOf(t, program, c.call); got != c.outcome {
+			t.Errorf("%s: %s, not %s", c.call, got, c.outcome)
+		}
+	}
+	for _, v := range there.Do("COMMAND", "LIST").Elems {
+		if !rows[v.Text] {
+			t.Errorf("no line for %s", v.Text)
+		}
+	}
+}
+
+// TestScriptLoadInALog: servers before Redis 7 logged SCRIPT LOAD, and then calls of the script by its digest.
+func TestScriptLoadInALog(t *testing.T) {
+	const script, digest = "return(redis.call('set','k','v'))", "a156c8776be91fa01a9091ce6c8238000d6f88e8"
+	s := startOver(t, "", "MULTI", "script load "+script, "EXEC", "EVALSHA "+digest+" 0", "SELECT 1", "RESET", "SET n 1")
+	s.AwaitReady(testkit.Slowly(30 * time.Second))
+	if got := s.Do("MGET", "k", "n"); got.Elems[0].Text != "v" || got.Elems[1].Text != "1" {
+		t.Errorf("%+v", got)
+	}
+	if got := s.Do("SCRIPT", "EXISTS", digest); got.Elems[0].Int != 1 {
+		t.Error("the script is not there after the load")
+	}
+}
