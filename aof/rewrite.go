@@ -340,6 +340,7 @@ func (w *writer) change(j *rewriting) {
 	w.manifest = next
 	w.mu.Lock()
 	w.slow(eventRename, time.Since(began))
+	w.confirmed(j.cut)
 	w.mu.Unlock()
 	old := w.file
 	w.file, j.file = j.file, nil
@@ -499,7 +500,7 @@ func (w *writer) adopt(j *rewriting) {
 	w.mu.Lock()
 	w.slow(eventRename, time.Since(began))
 	if w.lost = nil; j.first {
-		w.synced = max(w.synced, at) // what came before the cut is in the base
+		w.confirmed(at) // the base has what came before the cut, and the rest was synced above
 	}
 	w.mu.Unlock()
 	w.removeHistory()
@@ -515,7 +516,8 @@ func (w *writer) goOnIn(j *rewriting) {
 	defer w.mu.Unlock()
 	w.file, j.file, w.size = j.file, nil, 0
 	w.wrote(j.cut - w.buf.first)
-	w.size, w.synced = 0, max(w.synced, j.cut)
+	w.size = 0
+	w.confirmed(j.cut)
 	w.tried = time.Time{} // at once
 }
 

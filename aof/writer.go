@@ -468,13 +468,18 @@ func (w *writer) sync() {
 		w.slow(eventSync, took)
 		w.letGo(at-from, took)
 	}
-	w.synced = max(w.synced, at)
+	w.confirmed(at)
 	switch {
 	case w.gated && (w.ready == at || w.log.set.Fsync.Get() != Always):
 		w.open()
 	case w.gated && covers:
 		w.log.parts.Gate.Open(turn + 1)
 	}
+}
+
+// confirmed notes that the disk has the log up to an offset, and tells a client that waits for that. Under mu.
+func (w *writer) confirmed(at int64) {
+	w.synced = max(w.synced, at)
 	if w.awaited != 0 && w.awaited <= w.synced {
 		w.awaited = 0
 		w.tell()
