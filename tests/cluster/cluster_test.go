@@ -47,6 +47,37 @@ func create(t *testing.T, nodes []*testkit.Server, replicas int) {
 	}
 }
 
+// TestSortGetsElements: SORT GET # leads to no key, so it is no reason to refuse a SORT in cluster mode.
+func TestSortGetsElements(t *testing.T) {
+	t.Parallel()
+	n := node(t, false)
+	n.Do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+	testkit.Until(t, testkit.Slowly(patience), "the node serves", func() error { return well(n, 1) })
+	n.Do("RPUSH", "{a}list", 2, 1)
+	n.Do("MSET", "{a}w1", "x", "{a}w2", "y")
+	for request, want := range map[string]string{
+		"SORT {a}list GET #":              "1 2",
+		"SORT_RO {a}list GET # GET {a}w*": "1 x 2 y",
+		"SORT {a}list BY nosort GET #":    "2 1",
+	} {
+		var args []any
+		for _, word := range strings.Fields(request) {
+			args = append(args, word)
+		}
+		var got []string
+		v := n.Do(args...)
+		for _, e := range v.Elems {
+			got = append(got, e.Text)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %+v, not %s", request, v, want)
+		}
+	}
+	if v, _ := n.Ask("SORT", "{a}list", "GET", "w*"); !strings.Contains(v.Text, "GET option of SORT denied in Cluster mode") {
+		t.Errorf("SORT GET of a pattern without the key's slot: %+v", v)
+	}
+}
+
 // info reads CLUSTER INFO.
 func info(n *testkit.Server) map[string]string {
 	fields := map[string]string{}

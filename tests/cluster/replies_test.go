@@ -196,7 +196,6 @@ const asked = `
 1 GET new{bar}
 + 0 SORT foo BY x*
 + 0 SORT foo GET x*
-+ 0 SORT foo GET #
 0 XREAD STREAMS {06S} 0
 0 XREADGROUP GROUP g c STREAMS {06S} 0
 0 BLPOP {06S} 1

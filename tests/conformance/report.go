@@ -54,6 +54,8 @@ var own = []string{
 		"a running server. COPY works on them; a chain is at most 64 GB; COMMAND gives their true arity.",
 	"Files are written for Redis 7.0 by default (`rdb-version`): when a consumer of a stream last got something is not " +
 		"in them.",
+	"Mends of 7.4.2 and later are here: the lag of XINFO GROUPS and a group's entries-read beside deleted and trimmed " +
+		"entries, SORT GET # in cluster mode, XREAD with + where the last entry was deleted or there is none.",
 	"Commands in an append-only file that change neither data nor scripts (CONFIG SET, CLIENT …) are passed over, and " +
 		"the log counts them; 7.4 runs them, though no server writes them. A log of before 7.0 moves into its folder after " +
 		"it was read whole; in 7.4 before.",

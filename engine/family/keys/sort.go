@@ -103,13 +103,14 @@ func (o *sortOptions) parse(c *command.Context, mayStore bool) (err error) {
 			}
 		case command.Is(args[i], "GET") && left >= 1:
 			i++
-			if crossesSlots(c, args[i]) {
+			get := patternOf(args[i])
+			if !get.self && crossesSlots(c, args[i]) {
 				return errSortGetInCluster
 			}
 			if !c.Core.ReadsAnyKey(c) {
 				return errSortGet
 			}
-			o.gets = append(o.gets, patternOf(args[i]))
+			o.gets = append(o.gets, get)
 		default:
 			return protocol.ErrSyntax
 		}

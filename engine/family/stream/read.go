@@ -27,7 +27,6 @@ var (
 			"specifying a proper ID, or use the > ID to get new messages. The + ID would just return an empty result set."}
 	errGreater = &protocol.Error{Code: "ERR",
 		Text: "The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option."}
-	errLastIsZero = &protocol.Error{Code: "ERR", Text: "the stream last element ID is 0-0"}
 )
 
 // A reading is what XREAD or XREADGROUP asks for.
@@ -201,7 +200,7 @@ func (h *commands) try(c *command.Context, r *reading, since []streams.ID) (done
 	return true, nil
 }
 
-// after is the ID behind which the stream at key is to be read; MaxID for ">".
+// after is the ID after which the stream at key is to be read: MaxID for ">", and for "+" the ID before its last entry.
 //
 // Errors: ErrWrongType, NOGROUP, errID, and of IDs that make no sense with or without a group.
 func (r *reading) after(c *command.Context, key, from []byte) (id streams.ID, err error) {
@@ -226,12 +225,8 @@ func (r *reading) after(c *command.Context, key, from []byte) (id streams.ID, er
 		return lastOf(v), nil
 	case !is(from, "+"):
 		return parseID(from, 0)
-	case v.Exists():
-		last, ok := lastOf(v).Prev()
-		if !ok {
-			return id, errLastIsZero
-		}
-		return last, nil
+	case v.Exists() && streams.Of(v).Len() > 0:
+		id, _ = streams.Of(v).LastValid().Prev() // an entry's ID is greater than 0-0
 	}
 	return id, nil
 }

@@ -38,8 +38,11 @@ func (s Stream) Distance(id ID) int64 {
 // Lag is how many entries g has still to read; false says that it cannot be told.
 func (s Stream) Lag(g *Group) (lag int64, ok bool) {
 	added := int64(s.r.added)
-	if added == 0 {
+	if added == 0 || s.Len() == 0 {
 		return 0, true
+	}
+	if s.r.maxDeleted.Less(s.r.first) && g.last.Less(s.r.first) { // all that is left is ahead of the group
+		return int64(s.Len()), true
 	}
 	if g.read != ReadUnknown && !s.Gaps(g.last) {
 		return added - g.read, true
@@ -50,9 +53,10 @@ func (s Stream) Lag(g *Group) (lag int64, ok bool) {
 	return 0, false
 }
 
-// Advance notes that g, from Writer.Group, has delivered the entry with id, which is behind all it delivered before.
+// Advance notes that g, from Writer.Group, has delivered the entry with id, which comes after all it delivered before.
+// The count goes on if no entry between the two was deleted or trimmed.
 func (w *Writer) Advance(g *Group, id ID) {
-	if g.read != ReadUnknown && !w.Gaps(id) {
+	if g.read != ReadUnknown && !g.last.Less(w.r.first) && !w.Gaps(g.last) {
 		g.read++
 	} else if w.r.added > 0 {
 		g.read = w.Distance(id)
