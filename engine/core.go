@@ -427,6 +427,9 @@ func (c *Core) execute(cl *client.Client, req *protocol.Request, spec *command.S
 // silenced is a client that asked for no replies, or for none to the command that runs.
 const silenced = client.ReplyOff | client.ReplySkip
 
+// unheard is a client whose command, now that it has run, gets no reply. CLIENT REPLY SKIP has none itself.
+const unheard = silenced | client.ReplySkipNext | client.Replica
+
 // muted ends what holds for one request. It drops what the command has replied since mark when the client was silenced
 // before it, as before says, and still is. (Else there is no mark.) A transaction that turns replies off keeps those it
 // has made. It always answers true: the request is done.
@@ -501,10 +504,13 @@ func (c *Core) call(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec 
 			c.hooks.Wrote(cl)
 		}
 	}
-	if cl.Flags&(client.Blocked|client.Tracking) != 0 {
+	if cl.Flags&(client.Blocked|client.Tracking|unheard) != 0 {
 		c.noteRead(cl, spec, args)
-		if cl.Is(client.Blocked) {
+		switch {
+		case cl.Is(client.Blocked):
 			c.watchLatency(commandEvent(spec), c.lapParked(cl))
+		case cl.Is(unheard) && c.meter.calls > 0: // 0: the handler has had the call booked
+			c.meter.unanswered++
 		}
 	}
 	if len(c.between)+len(c.stack.kept) != 0 {

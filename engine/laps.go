@@ -23,11 +23,9 @@ func (c *Core) lap() {
 	now := c.readClock()
 	took := now - c.nanos
 	c.nanos = now
-	if c.batch != nil {
-		c.batch.Ran = append(c.batch.Ran, protocol.Ran{Row: int32(m.spec.ID), Calls: int32(m.calls)})
-	}
+	c.noteRan(m.calls)
 	c.done(m.client, m.spec, m.args, m.calls, took, took)
-	m.calls, m.client, m.args = 0, nil, nil
+	m.calls, m.unanswered, m.client, m.args = 0, 0, nil, nil
 }
 
 // done books calls of a row that are over: clients', guests', and those of transactions and scripts. They took so many
@@ -48,7 +46,15 @@ func (c *Core) count(spec *command.Spec, calls int, took int64) {
 	c.meter.commands += uint64(calls)
 }
 
-// lapParked is lap behind a command that has parked its client. It books the calls before that one. The command's own
+// noteRan tells the batch of so many calls that the meter has counted. Calls without a reply are left out.
+func (c *Core) noteRan(calls int) {
+	m := &c.meter
+	if answered := calls - m.unanswered; c.batch != nil && answered > 0 {
+		c.batch.Ran = append(c.batch.Ran, protocol.Ran{Row: int32(m.spec.ID), Calls: int32(answered)})
+	}
+}
+
+// lapParked is lap after a command that has parked its client. It books the calls before that one. The command's own
 // call is booked when the wait ends: the time until now and the time for the reply, as in Redis.
 func (c *Core) lapParked(cl *client.Client) (took int64) {
 	c.assertHeld()
@@ -62,14 +68,12 @@ func (c *Core) lapParked(cl *client.Client) (took int64) {
 	p.unbooked, p.took = true, took/int64(m.calls)
 	if earlier := m.calls - 1; earlier > 0 {
 		c.count(m.spec, earlier, took-p.took)
-		if c.batch != nil {
-			c.batch.Ran = append(c.batch.Ran, protocol.Ran{Row: int32(m.spec.ID), Calls: int32(earlier)})
-		}
+		c.noteRan(earlier)
 	}
 	if p.took >= c.stalls.limit {
 		c.watchStall(cl, p.spec, p.args, 1, p.took)
 	}
-	m.calls, m.client, m.args = 0, nil, nil
+	m.calls, m.unanswered, m.client, m.args = 0, 0, nil, nil
 	return p.took
 }
 

@@ -21,6 +21,7 @@ import (
 type meter struct {
 	spec       *command.Spec // whose calls are not yet booked
 	calls      int
+	unanswered int            // of the calls: made by a client that gets no replies
 	client     *client.Client // who made the first of the calls, and with what (R2: lent)
 	args       [][]byte
 	innerNanos int64 // when the last command inside another ended

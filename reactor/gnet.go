@@ -69,7 +69,7 @@ func (h *gnetHost) ready(fd int, events uint32) {
 	l.relieve()
 	switch {
 	case !l.pendingTurn():
-		l.nowMs = 0
+		l.endIteration()
 	case l.armed.Load():
 		h.gather.Wait()
 		_, now = l.wall.Now() // nowMs is that of the iteration's beginning

@@ -139,6 +139,13 @@ func (l *loop) turn() {
 		l.spare = ready[:0]
 	}
 	l.flushDirty()
+	l.endIteration()
+}
+
+// endIteration closes the books of an iteration: times, clock and counts. A backend calls it itself when it leaves out
+// turn for want of work; else the next request would be timed from this iteration's first byte (reactor.D2).
+func (l *loop) endIteration() {
+	l.timeReplies()
 	l.nowMs, l.readAt = 0, 0
 	l.tell()
 }

@@ -296,9 +296,9 @@ func (h *netpollHost) visit(work func()) {
 			l.turn()
 		}
 		h.takeInput()
-		l.tell()
+		l.endIteration()
 		h.back.kits.Put(l.kit)
-		l.kit, l.nowMs = nil, 0
+		l.kit = nil
 		h.mu.Unlock()
 		if !l.waiting.Load() { // a post that came too late for turn has armed a visit of its own
 			return

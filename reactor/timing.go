@@ -13,8 +13,9 @@ import (
 //
 // reactor.D1. A request waits in that time for the loop, for the turn, for those before it in its pipeline, for the
 // log's gate and for the socket. What a blocked or lent command answers later is not in it.
-// reactor.D2. All requests of an iteration are taken as read when its first bytes are: each loop reads the clock then,
-// and once more behind its writes.
+// reactor.D2. All requests of an iteration count as read when its first bytes are. The loop reads the clock then, and
+// once more after its writes. Every iteration ends with endIteration, also one without a reply.
+// reactor.D3. Requests without a reply are not timed: the core leaves them out of Batch.Ran.
 
 // A timings has a histogram for each row of commands. Any goroutine, under mu.
 type timings struct {
@@ -51,7 +52,7 @@ func (c *conn) noteRan(ran []protocol.Ran) {
 	}
 }
 
-// timeReplies measures what has left. It comes behind the writes.
+// timeReplies measures what has left. It comes after the writes.
 func (l *loop) timeReplies() {
 	if len(l.ran) == 0 {
 		return

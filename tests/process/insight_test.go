@@ -115,24 +115,16 @@ func replyLatency(t *testing.T, backend string) {
 		c.Receive()
 	}
 	c.Do("BLPOP", "nothing", "0.05")
-	fields := s.Info("replylatency")
-	parts := func(command string) map[string]float64 {
-		figures := map[string]float64{}
-		for part := range strings.SplitSeq(fields["reply_usec_"+command], ",") {
-			name, text, _ := strings.Cut(part, "=")
-			figures[name], _ = strconv.ParseFloat(text, 64)
-		}
-		return figures
-	}
+	parts := func(command string) map[string]float64 { return replyFigures(s, command) }
 	for command, calls := range map[string]float64{"set": 1000, "get": 500, "incr": 500, "echo": 2,
 		"debug": 1, "blpop": 0} {
 		if got := parts(command); got["calls"] != calls ||
 			calls > 0 && (got["p50"] <= 0 || got["max"] < got["p99"] || got["p99"] < got["p50"]) {
-			t.Errorf("%s: %v, want %v calls", command, fields["reply_usec_"+command], calls)
+			t.Errorf("%s: %v, want %v calls", command, got, calls)
 		}
 	}
 	if echo := parts("echo"); echo["max"] < 190e3 {
-		t.Errorf("behind DEBUG SLEEP 0.2: %v", fields["reply_usec_echo"])
+		t.Errorf("after DEBUG SLEEP 0.2: %v", echo)
 	}
 	if _, in := s.Info("latencystats")["latency_percentiles_usec_set"]; !in {
 		t.Error("INFO latencystats has gone")
@@ -149,6 +141,96 @@ func replyLatency(t *testing.T, backend string) {
 	s.Do("SET", "a", "b")
 	if after := s.Info("replylatency")["reply_usec_set"]; after != "" {
 		t.Errorf("switched off: %s", after)
+	}
+}
+
+// replyFigures reads a row of INFO replylatency; nil if there is none.
+func replyFigures(s *testkit.Server, command string) map[string]float64 {
+	row, in := s.Info("replylatency")["reply_usec_"+command]
+	if !in {
+		return nil
+	}
+	figures := map[string]float64{}
+	for part := range strings.SplitSeq(row, ",") {
+		name, text, _ := strings.Cut(part, "=")
+		figures[name], _ = strconv.ParseFloat(text, 64)
+	}
+	return figures
+}
+
+// quiet is how long the tests below let a server rest. What a request took must not contain it.
+const quiet = 1500 * time.Millisecond
+
+// afterQuiet sends a command after a rest, and fails if the server's figure for it contains the rest.
+func afterQuiet(t *testing.T, s *testkit.Server, c *respclient.Client, row string, command ...any) respclient.Value {
+	t.Helper()
+	time.Sleep(quiet)
+	began := time.Now()
+	v := c.Must(command...)
+	took := time.Since(began)
+	if got := replyFigures(s, row); got["calls"] != 1 || got["max"] > float64((took+quiet/2).Microseconds()) {
+		t.Errorf("%v took %v at the client, and %v at the server", command, took, got)
+	}
+	return v
+}
+
+// TestReplyLatencyAfterSilence: a command without a reply has no reply time, and the pause after it counts for none.
+func TestReplyLatencyAfterSilence(t *testing.T) {
+	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
+		t.Run(backend, func(t *testing.T) {
+			s := testkit.Start(t, "--reactor-backend", backend, "--io-threads", "1")
+			silent, other := s.Dial(), s.Dial()
+			other.Must("PING")
+			silent.Send("CLIENT", "REPLY", "OFF")
+			silent.Send("SET", "a", "1")
+			silent.Flush()
+			if v := afterQuiet(t, s, other, "get", "GET", "a"); v.Text != "1" {
+				t.Fatalf("GET a: %q: the silent client's SET has not run", v.Text)
+			}
+			silent.Send("SET", "a", "2")
+			silent.Flush()
+			afterQuiet(t, s, other, "strlen", "STRLEN", "a")
+			skipping := s.Dial()
+			skipping.Send("CLIENT", "REPLY", "SKIP")
+			skipping.Send("SET", "a", "3")
+			skipping.Send("SET", "a", "4")
+			skipping.Flush()
+			if v, err := skipping.Receive(); err != nil || v.Text != "OK" {
+				t.Fatalf("SET after SKIP and one more: %v, %v", v, err)
+			}
+			if got := replyFigures(s, "set"); got["calls"] != 1 {
+				t.Errorf("three SETs without a reply, one with: %v", got)
+			}
+			if got := replyFigures(s, "client|reply"); got != nil {
+				t.Errorf("CLIENT REPLY OFF and SKIP answer nothing: %v", got)
+			}
+		})
+	}
+}
+
+// TestReplyLatencyWithAReplica: an idle replica's acknowledgements have no reply time and change no other's.
+func TestReplyLatencyWithAReplica(t *testing.T) {
+	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
+		t.Run(backend, func(t *testing.T) {
+			s := testkit.Start(t, "--reactor-backend", backend, "--io-threads", "1")
+			replica := testkit.Start(t, "--replicaof", "127.0.0.1 "+strconv.Itoa(s.Port))
+			replica.AwaitInfo(testkit.Slowly(30*time.Second), "replication", "master_link_status", "up")
+			c := s.Dial()
+			if v := c.Must("WAIT", 1, 0); v.Int != 1 {
+				t.Fatalf("WAIT: %v", v)
+			}
+			before := replyFigures(s, "replconf")["calls"]
+			for _, command := range []string{"set", "append", "setrange"} {
+				args := []any{command, "a", "1"}
+				if command == "setrange" {
+					args = []any{command, "a", 0, "1"}
+				}
+				afterQuiet(t, s, c, command, args...)
+			}
+			if after := replyFigures(s, "replconf")["calls"]; after != before {
+				t.Errorf("REPLCONF ACK has no reply, and %v more are timed", after-before)
+			}
+		})
 	}
 }
 
