@@ -19,8 +19,8 @@ func monitorLine(nowMs, nanos int64, cl *client.Client, args [][]byte) []byte {
 		line = append(line, "lua"...)
 	case cl.Is(client.Unix):
 		line = append(append(line, "unix:"...), cl.Conn.LocalAddr()...)
-	case cl.Conn != nil:
-		line = append(line, cl.Conn.RemoteAddr()...)
+	default:
+		line = append(line, cl.Addr()...)
 	}
 	line = append(line, ']')
 	for _, a := range args {

@@ -76,9 +76,7 @@ func (c *Core) watchStall(cl *client.Client, spec *command.Spec, args [][]byte, 
 		}
 	}
 	if cl != nil {
-		if e.Name = cl.Name; cl.Conn != nil {
-			e.Addr = cl.Conn.RemoteAddr()
-		}
+		e.Name, e.Addr = cl.Name, cl.Addr()
 	}
 	c.noteStall(e, took, waitsItself(spec))
 }

@@ -15,8 +15,11 @@ import (
 
 // What the live page sees of this server. Each look is a turn of its own.
 
-// longestReply is the longest reply that the page or its console takes.
-const longestReply = 4 << 20
+// The longest replies that the page and its console take. The console shows 256 KB.
+const (
+	longestReply   = 4 << 20
+	longestConsole = 1 << 20
+)
 
 func (in *instance) newPage() *live.Page {
 	cpu := cpuMeter{}
@@ -39,15 +42,16 @@ func (in *instance) observeNow(words ...string) (reply []byte, err error) {
 	in.core.Do(func() {
 		guest := engine.NewGuest(nil)
 		if err = in.core.Observe(guest, args); err == nil {
-			reply, err = takeReply(guest)
+			reply, err = takeReply(guest, longestReply)
 		}
 	})
 	return reply, err
 }
 
-// consultAs runs a command of the console's. Its reply waits for the disk as any other does: it may show a write that a
-// power cut takes back.
-func (in *instance) consultAs(name string, args [][]byte) (reply []byte, err error) {
+// consultAs runs a command of the console's, for the user name. from is the browser's address: the logs show it, with
+// the client name "console". The reply waits for the disk as any other does: it may show a write that a power cut takes
+// back.
+func (in *instance) consultAs(name, from string, args [][]byte) (reply []byte, err error) {
 	var turn uint64
 	defer func() {
 		for in.gate.Holds(turn) {
@@ -62,19 +66,37 @@ func (in *instance) consultAs(name string, args [][]byte) (reply []byte, err err
 			return
 		}
 		guest := engine.NewGuest(user)
+		guest.Name, guest.From, guest.Out.Chunks = "console", from, bounded(longestConsole)
 		if err = in.core.Consult(guest, args); err == nil {
-			reply, err = takeReply(guest)
+			reply, err = takeReply(guest, longestConsole)
 		}
 	})
 	return reply, err
 }
 
-// takeReply copies a guest's reply and gives back what was lent. Turn only.
-func takeReply(guest *client.Client) (reply []byte, err error) {
-	defer guest.Out.Reset()
-	if n := guest.Out.Len(); n > longestReply {
-		return nil, fmt.Errorf("ERR the reply has %d bytes, which is more than this page takes", n)
+// A bounded gives a reply its memory up to so many bytes. Of what is longer, only the length is kept.
+type bounded int
+
+// Chunk implements protocol.Chunks.
+func (b bounded) Chunk(n, held int) (chunk []byte, release func()) {
+	if held > int(b) {
+		return nil, nil
 	}
+	return make([]byte, 0, n), func() {}
+}
+
+// Outgrown implements protocol.Chunks.
+func (bounded) Outgrown([]byte) {}
+
+// takeReply copies a guest's reply of at most so many bytes and gives back what was lent. Turn only.
+func takeReply(guest *client.Client, most int) (reply []byte, err error) {
+	defer guest.Out.Reset()
+	n := guest.Out.Len()
+	if n > most {
+		return nil, fmt.Errorf("ERR the reply has %d bytes, and at most %d are shown here: use SCAN, HSCAN, SSCAN, "+
+			"ZSCAN or a shorter range", n, most)
+	}
+	reply = make([]byte, 0, n)
 	for piece := range guest.Out.Pieces {
 		reply = append(reply, piece...)
 	}

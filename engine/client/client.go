@@ -62,6 +62,7 @@ type User interface{ Name() string }
 type Client struct {
 	ID            int64
 	Conn          protocol.Conn // nil for a Fake
+	From          string        // the address that a Fake asks from, if it has one
 	Flags         Flags
 	DB            int
 	User          User // the default user until AUTH; nil for a Fake that may do everything
@@ -99,6 +100,14 @@ type Client struct {
 
 // Is says whether any of f is set.
 func (c *Client) Is(f Flags) bool { return c.Flags&f != 0 }
+
+// Addr is where the client is, as logs show it: "127.0.0.1:50000"; "" for a Fake of the server's own.
+func (c *Client) Addr() string {
+	if c.Conn != nil {
+		return c.Conn.RemoteAddr()
+	}
+	return c.From
+}
 
 // UserName is the name of the client's user, as CLIENT LIST shows it.
 func (c *Client) UserName() string {

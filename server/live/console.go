@@ -3,6 +3,7 @@ package live
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -50,23 +51,24 @@ func (p *Page) serveConsole(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "too many commands of the console wait for the turn", http.StatusServiceUnavailable)
 		return
 	}
-	body, _ := json.Marshal(p.answer(request.Line))
+	body, _ := json.Marshal(p.answer(request.Line, r.RemoteAddr))
 	writeJSON(w, body)
 }
 
-// answer runs one line.
-func (p *Page) answer(line string) answer {
+// answer runs one line for the browser at the address from.
+func (p *Page) answer(line, from string) answer {
 	args, err := splitLine(line)
 	if err == nil && len(args) == 0 {
 		return answer{}
 	}
 	if err == nil && !consoleTakes(args) {
-		err = errors.New("ERR this console only takes commands that read")
+		err = fmt.Errorf("ERR this console only takes commands that read, and %q is none of them",
+			strings.ToUpper(printable(string(args[0]))))
 	}
 	if err != nil {
 		return answer{err.Error(), true}
 	}
-	reply, err := p.o.Consult(p.o.Console, args)
+	reply, err := p.o.Consult(p.o.Console, from, args)
 	if err != nil {
 		return answer{printable(err.Error()), true}
 	}

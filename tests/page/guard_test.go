@@ -113,18 +113,115 @@ func TestGuard(t *testing.T) {
 	}
 }
 
+// say types a line into the console, and gives what it answers.
+func say(t *testing.T, url, line string) (answer string) {
+	t.Helper()
+	v := visit{method: "POST", path: "/live/console", body: `{"line":` + strconv.Quote(line) + `}`, header: bearing}
+	_, answer, _ = v.make(t, url)
+	return answer
+}
+
+// TestLongConsoleReplies: what would hold up all clients is refused with the command to use instead. A reply that is
+// too long is refused too, and leaves no heap behind.
+func TestLongConsoleReplies(t *testing.T) {
+	s, url := serve(t)
+	s.Do("ACL", "SETUSER", "reader", "+@all")
+	c := s.Dial()
+	testkit.Pipe(t, c, 20_000, func(i int) []any { return []any{"SET", "key:" + strconv.Itoa(i), i} })
+	testkit.Pipe(t, c, 200_000, func(i int) []any {
+		return []any{"RPUSH", "list", strings.Repeat("x", 100) + strconv.Itoa(i)}
+	})
+	testkit.Pipe(t, c, 20_000, func(i int) []any { return []any{"HSET", "h", i, i} })
+	testkit.Pipe(t, c, 9_000, func(i int) []any { return []any{"SADD", "s", i} })
+	testkit.Pipe(t, c, 9_000, func(i int) []any { return []any{"SADD", "s2", i} })
+	before := s.InfoInt("memory", "go_heap")
+	for line, want := range map[string]string{
+		"KEYS *": "KEYS would read 20004 elements while all clients wait, and 10000 are allowed here: use SCAN",
+		"SCAN 0": "1) ", "HGETALL h": "use HSCAN", "HSCAN h 0": "1) ", "HGET h 3": `\"3\"`, "SMEMBERS s": "1) ",
+		"SUNION s s2": "SUNION would read 18000 elements", "SORT_RO list": "use SSCAN, ZSCAN or LRANGE",
+		"LRANGE list 0 3": "1) ", "KEYS": "wrong number",
+		"LRANGE list 0 -1": "bytes, and at most 1048576 are shown here: use SCAN, HSCAN, SSCAN, ZSCAN or a shorter range",
+	} {
+		if got := say(t, url, line); !strings.Contains(got, want) {
+			t.Errorf("%q: %.200s, want %q", line, got, want)
+		}
+	}
+	for range 20 {
+		say(t, url, "LRANGE list 0 -1") // 22 MB each
+		if grown := s.InfoInt("memory", "go_heap") - before; grown > 32<<20 {
+			t.Fatalf("the console has left %d MB of heap", grown>>20)
+		}
+	}
+}
+
+// TestConsoleIsNamed: the slow log, the stall log and MONITOR say that a command came from the console, and from where.
+func TestConsoleIsNamed(t *testing.T) {
+	s, url := serve(t, "--stall-threshold", "1", "--slowlog-log-slower-than", "1000")
+	testkit.Pipe(t, s.Dial(), 100_000, func(i int) []any { return []any{"RPUSH", "list", i} })
+	watcher := s.Dial()
+	watcher.Must("MONITOR")
+	s.Do("STALLS", "RESET")
+	s.Do("SLOWLOG", "RESET")
+	say(t, url, "LRANGE list 0 -1") // some milliseconds
+	for _, log := range []string{"STALLS", "SLOWLOG"} {
+		got := s.Do(log, "GET", 128).String()
+		if !strings.Contains(got, "LRANGE") || !strings.Contains(got, "console") || !strings.Contains(got, "127.0.0.1:") {
+			t.Errorf("%s does not name LRANGE and the console: %s", log, got)
+		}
+		if strings.Contains(got, "consultAs") {
+			t.Errorf("%s names a function of the server: %s", log, got)
+		}
+	}
+	for {
+		v, err := watcher.Receive()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(v.Text, `"LRANGE"`) {
+			if !strings.Contains(v.Text, "[0 127.0.0.1:") {
+				t.Errorf("MONITOR: %s", v.Text)
+			}
+			return
+		}
+	}
+}
+
+// TestConsoleUserOfThePage: the user that doc/live.md describes may ask what an operator asks in an incident. Nobody can
+// log in as this user.
+func TestConsoleUserOfThePage(t *testing.T) {
+	page, err := os.ReadFile("../../doc/live.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, url := serve(t)
+	s.Do("ACL", "DELUSER", "reader")
+	for line := range strings.Lines(string(page)) {
+		if rules, ok := strings.CutPrefix(line, "    user reader "); ok {
+			words := []any{"ACL", "SETUSER", "reader"}
+			for word := range strings.FieldsSeq(rules) {
+				words = append(words, word)
+			}
+			s.Do(words...)
+		}
+	}
+	for _, line := range []string{"HOTKEYS GET", "BIGKEYS GET", "STALLS GET", "SLOWLOG GET", "CLIENT LIST",
+		"CONFIG GET maxmemory", "INFO", "GET a", "SCAN 0"} {
+		if got := say(t, url, line); !strings.Contains(got, `"error":false`) {
+			t.Errorf("%s: %.200s", line, got)
+		}
+	}
+	if v, _ := s.Dial().Do("AUTH", "reader", ""); !strings.Contains(v.Text, "WRONGPASS") {
+		t.Errorf("AUTH as the console's user: %v", v)
+	}
+}
+
 // TestConsoleLines: what the console takes, and what it shows. Nothing changes data, waits or listens.
 func TestConsoleLines(t *testing.T) {
 	s, url := serve(t, "--busy-reply-threshold", "50")
 	s.Do("ACL", "SETUSER", "reader", "+@all")
 	s.Do("SET", "greeting", "hello")
 	s.Do("HSET", "h", "\xff\x00", "b")
-	ask := func(line string) string {
-		t.Helper()
-		v := visit{method: "POST", path: "/live/console", body: `{"line":` + strconv.Quote(line) + `}`, header: bearing}
-		_, body, _ := v.make(t, url)
-		return body
-	}
+	ask := func(line string) string { return say(t, url, line) }
 	for line, want := range map[string]string{
 		`GET greeting`: `\"hello\"`, `get 'greeting'`: `\"hello\"`, `GET "gree\x74ing"`: `\"hello\"`,
 		`GET "greeting`: "unbalanced quotes", `GET "a"b`: "unbalanced quotes",

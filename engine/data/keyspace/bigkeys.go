@@ -67,6 +67,15 @@ func elements(v value.Value) int64 {
 	return 1
 }
 
+// Elements is how many elements the value of key has: 1 for a string, 0 if there is none. It changes nothing. Turn only.
+func (db *DB) Elements(key []byte) int64 {
+	v := db.Peek(key)
+	if !v.Exists() {
+		return 0
+	}
+	return elements(v)
+}
+
 // mayBeBig says, at the price of a look at the entry, that v may be past the bound.
 func mayBeBig(v value.Value) bool { return v.Rooted() || v.PayloadSize() >= bigLeast }
 

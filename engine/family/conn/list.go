@@ -123,9 +123,9 @@ func AppendLine(b []byte, cl *client.Client, nowMs int64,
 // that run now.
 func appendLine(b []byte, cl *client.Client, nowMs int64, subscriptions [3]int, reading, argv int) []byte {
 	var usage protocol.Usage
-	fd, addr, local, active := -1, "", "", cl.LastMs
+	fd, addr, local, active := -1, cl.Addr(), "", cl.LastMs
 	if cl.Conn != nil {
-		usage, fd, addr, local = cl.Conn.Usage(), cl.Conn.FD(), cl.Conn.RemoteAddr(), cl.Conn.LocalAddr()
+		usage, fd, local = cl.Conn.Usage(), cl.Conn.FD(), cl.Conn.LocalAddr()
 		active = max(active, cl.Conn.LastActive())
 	}
 	usage.Query += reading

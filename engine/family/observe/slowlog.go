@@ -43,10 +43,8 @@ func (s *Slowlog) Record(nowMs int64, cl *client.Client, args [][]byte, took tim
 		s.Reset()
 		return
 	}
-	e := slow{id: s.nextID, seconds: nowMs / 1000, micros: took.Microseconds(), args: trimmed(args), name: cl.Name}
-	if cl.Conn != nil {
-		e.addr = cl.Conn.RemoteAddr()
-	}
+	e := slow{id: s.nextID, seconds: nowMs / 1000, micros: took.Microseconds(), args: trimmed(args),
+		addr: cl.Addr(), name: cl.Name}
 	s.nextID++
 	s.entries = append(s.entries, e)
 	for int64(s.Len()) > most {
