@@ -100,6 +100,7 @@ test: deps build vet unit ## every test that belongs to a change
 
 unit:
 	$(GO) test -timeout 20m ./...
+	$(GO) test -tags invariants -timeout 20m ./engine/catalogue
 
 vet:
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
@@ -169,6 +170,7 @@ soak: deps build ## the tests that play by chance, at many times their size
 	SPINDLE_TEST_SCALE=20 $(GO) test -count=1 -timeout 2h ./tests/...
 	SPINDLE_SENTINEL_SEEDS=10000 $(GO) test -count=1 -timeout 2h ./sentinel/...
 	SPINDLE_CLUSTER_SEEDS=20000 $(GO) test -count=1 -timeout 6h ./cluster/state -run Simulation
+	SPINDLE_FINDER_CALLS=10000000 $(GO) test -tags invariants -count=1 -timeout 2h ./engine/catalogue
 	SPINDLE_CRASH_SEEDS=100000 $(GO) test -count=1 -timeout 6h ./aof
 	SPINDLE_LUA_PROGRAMS=100000 SPINDLE_LUA_PAUSES=100000000 SPINDLE_LIB_CALLS=1000000 SPINDLE_SCRIPT_PAUSES=1000000 \
 	  $(GO) test -count=1 -timeout 2h ./scripting/...

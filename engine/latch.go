@@ -83,7 +83,7 @@ func (c *Core) namesLatched(spec *command.Spec, args [][]byte) bool {
 	if len(spec.Keys) == 0 && spec.GetKeys == nil {
 		return false
 	}
-	l.found, _ = spec.AppendKeys(l.found[:0], args, command.Partial) // what cannot be read will be refused by its handler
+	l.found, _ = spec.AppendKeys(l.found[:0], args, 0) // on an error those at fixed places
 	for _, k := range l.found {
 		if l.keys[string(args[k.Index])] > 0 {
 			return true

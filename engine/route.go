@@ -93,7 +93,7 @@ func (c *Core) keysOf(cl *client.Client, call Call, each func(spec *command.Spec
 		if len(spec.Keys) == 0 && spec.GetKeys == nil {
 			return true
 		}
-		found, _ := spec.AppendKeys(c.latches.found[:0], args, command.IncludeNotKeys) // its handler refuses what has none
+		found, _ := spec.AppendKeys(c.latches.found[:0], args, command.IncludeNotKeys) // on an error those at fixed places
 		c.latches.found = found[:0]
 		for _, k := range found {
 			if !each(spec, args[k.Index]) {

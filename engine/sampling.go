@@ -143,7 +143,7 @@ func (c *Core) sample(cl *client.Client, spec *command.Spec, args [][]byte, weig
 			Nanos: nanos * weight})
 		return
 	}
-	keys, err := spec.AppendKeys(s.found[:0], args, command.Partial)
+	keys, err := spec.AppendKeys(s.found[:0], args, 0)
 	if err != nil || len(keys) == 0 {
 		return
 	}

@@ -70,7 +70,7 @@ func (c *Core) watchStall(cl *client.Client, spec *command.Spec, args [][]byte, 
 		e.What = fmt.Sprintf("%s (%d calls)", spec.Full, calls)
 	}
 	if len(args) > 0 {
-		keys, err := spec.AppendKeys(nil, args, command.Partial)
+		keys, err := spec.AppendKeys(nil, args, 0)
 		if err == nil && len(keys) > 0 && keys[0].Index < len(args) {
 			e.Key = cut(args[keys[0].Index], 512)
 		}

@@ -126,7 +126,7 @@ func (m *call) address() (host string, port int) {
 func (m *call) name() string { return m.host + ":" + m.port }
 
 // keyPositions finds the keys of a call: behind KEYS if key is empty and the word is there, else key.
-func keyPositions(args [][]byte) ([]command.KeyPosition, error) {
+func keyPositions(into []command.KeyPosition, args [][]byte) ([]command.KeyPosition, error) {
 	const flags = command.KeyRW | command.KeyAccess | command.KeyDelete
 	for i := 6; i < len(args) && len(args[3]) == 0; i++ {
 		switch word := args[i]; {
@@ -135,14 +135,13 @@ func keyPositions(args [][]byte) ([]command.KeyPosition, error) {
 		case command.Is(word, "AUTH2"):
 			i += 2
 		case command.Is(word, "KEYS"):
-			var keys []command.KeyPosition
 			for at := i + 1; at < len(args); at++ {
-				keys = append(keys, command.KeyPosition{Index: at, Flags: flags})
+				into = append(into, command.KeyPosition{Index: at, Flags: flags})
 			}
-			return keys, nil
+			return into, nil
 		}
 	}
-	return []command.KeyPosition{{Index: 3, Flags: flags}}, nil
+	return append(into, command.KeyPosition{Index: 3, Flags: flags}), nil
 }
 
 // targetError is the reply to an error of the target's, whose line begins with "-".

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net"
 	"reflect"
 	"strings"
@@ -54,7 +55,7 @@ func TestParse(t *testing.T) {
 		if !reflect.DeepEqual(*got, want.call) || strings.Join(names, " ") != want.keys {
 			t.Errorf("%s: %+v, keys %q", line, *got, names)
 		}
-		positions, err := keyPositions(words(line))
+		positions, err := keyPositions(nil, words(line))
 		if err != nil {
 			t.Errorf("%s: %v", line, err)
 		}
@@ -65,6 +66,36 @@ func TestParse(t *testing.T) {
 		if !reflect.DeepEqual(at, want.positions) {
 			t.Errorf("%s: keys stand at %v", line, at)
 		}
+	}
+}
+
+// TestKeysOfRandomCalls: the key finder reads a call as the handler does, whatever the words.
+func TestKeysOfRandomCalls(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	some := []string{"", "", "k", "KEYS", "keys", "AUTH", "AUTH2", "COPY", "REPLACE", "a", "0", "1"}
+	accepted := 0
+	for range 100_000 {
+		args := [][]byte{[]byte("MIGRATE"), []byte("h"), []byte("1"), nil, []byte("0"), []byte("1")}
+		for range rng.IntN(8) {
+			args = append(args, []byte(some[rng.IntN(len(some))]))
+		}
+		args[3] = []byte(some[rng.IntN(3)])
+		_, keys, err := parse(args)
+		if err != nil {
+			continue
+		}
+		accepted++
+		found, err := keyPositions(nil, args)
+		same := err == nil && len(found) == len(keys)
+		for i := range keys {
+			same = same && string(args[found[i].Index]) == string(keys[i])
+		}
+		if !same {
+			t.Fatalf("%q: handler %q, finder %v, %v", args, keys, found, err)
+		}
+	}
+	if accepted < 1000 {
+		t.Errorf("%d calls of 100,000 were accepted", accepted)
 	}
 }
 

@@ -181,8 +181,8 @@ func TestCheck(t *testing.T) {
 func TestCheckOfShortCalls(t *testing.T) {
 	k, err := command.NewCatalogue(command.Family{Name: "string", ACL: command.ACLString, Rows: []command.Spec{
 		{Name: "set", Arity: -3, Flags: command.Write, Keys: command.FirstArg(command.KeyOW | command.KeyVariableFlags),
-			GetKeys: func([][]byte) ([]command.KeyPosition, error) {
-				return []command.KeyPosition{{Index: 1, Flags: command.KeyOW | command.KeyUpdate}}, nil
+			GetKeys: func(into []command.KeyPosition, _ [][]byte) ([]command.KeyPosition, error) {
+				return append(into, command.KeyPosition{Index: 1, Flags: command.KeyOW | command.KeyUpdate}), nil
 			}, Run: func(*command.Context) error { return nil }},
 	}})
 	if err != nil {

@@ -93,7 +93,7 @@ type Judge struct{ keys []command.KeyPosition }
 //
 // Of several selectors' refusals the one that came furthest is told: a channel before a key before the command, then
 // the later argument.
-// A call whose keys cannot be found names none: its handler refuses it.
+// A call whose keys cannot all be found is judged by those at fixed places. Its handler then refuses it.
 // Cost: one byte's look for a row that is always or never allowed; no allocation once the room has grown.
 func (j *Judge) Check(r *Rights, row *command.Spec, args [][]byte) Decision {
 	switch r.verdict(row) {
@@ -134,19 +134,11 @@ func (j *Judge) CheckWithAnyKey(r *Rights, row *command.Spec, args [][]byte, use
 
 var anyKey = []byte("*")
 
-// find leaves the call's keys in j.keys.
+// find leaves the call's keys in j.keys; of a call from which they cannot be read, those at fixed places.
 func (j *Judge) find(row *command.Spec, args [][]byte) {
 	j.keys = j.keys[:0]
 	if row.HasKeys(0) {
-		keys, err := row.AppendKeys(j.keys, args, 0)
-		for _, k := range keys { // a call that nobody has held to its arity may end before its keys
-			if k.Index >= len(args) {
-				return
-			}
-		}
-		if err == nil {
-			j.keys = keys
-		}
+		j.keys, _ = row.AppendKeys(j.keys, args, 0)
 	}
 }
 

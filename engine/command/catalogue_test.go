@@ -235,15 +235,24 @@ func TestAppendKeys(t *testing.T) {
 		}
 	}
 	s := Spec{Keys: []KeySpec{{Index: 1, Step: 1}, {Unknown: true}}}
-	if got, err := s.AppendKeys(nil, args("sort a"), Partial); err != nil || len(got) != 1 {
-		t.Errorf("partial: %v, %v", got, err)
+	if got, err := s.AppendKeys(nil, args("sort a"), 0); err == nil || len(got) != 1 || got[0].Index != 1 {
+		t.Errorf("keys that cannot be told, behind one at a fixed place: %v, %v", got, err)
+	}
+	s = Spec{Keys: []KeySpec{{Index: 1, Step: 1}, {Index: 2, LastKey: -1, Step: 1}}}
+	if got, err := s.AppendKeys(nil, args("pfmerge a"), 0); err != nil || len(got) != 1 || got[0].Index != 1 {
+		t.Errorf("a last range of no keys: %v, %v", got, err)
+	}
+	if got, err := s.AppendKeys(nil, args("pfmerge"), 0); len(got) != 0 {
+		t.Errorf("a call that ends before its keys: %v, %v", got, err)
 	}
 	s = Spec{Keys: []KeySpec{{Index: 1, Step: 1, Flags: KeyNotKey}}}
 	if got, err := s.AppendKeys(nil, args("spublish c m"), IncludeNotKeys); err != nil || len(got) != 1 {
 		t.Errorf("channels included: %v, %v", got, err)
 	}
 	s = Spec{Keys: FirstArg(KeyRW | KeyVariableFlags),
-		GetKeys: func([][]byte) ([]KeyPosition, error) { return []KeyPosition{{1, KeyOW}}, nil }}
+		GetKeys: func(into []KeyPosition, _ [][]byte) ([]KeyPosition, error) {
+			return append(into, KeyPosition{1, KeyOW}), nil
+		}}
 	if got, _ := s.AppendKeys(nil, args("set a b"), 0); len(got) != 1 || got[0].Flags != KeyOW {
 		t.Errorf("variable flags: %v", got)
 	}

@@ -7,12 +7,12 @@ import (
 	"spindle/protocol"
 )
 
-// Search says which keys GetKeys is to find.
+// Search says what AppendKeys is to find.
 type Search uint8
 
 const (
 	IncludeNotKeys Search = 1 << iota // also what a key spec calls not a key (shard channels)
-	Partial                           // what the specs can tell, even where one of them cannot
+	onlyFixed                         // no keys whose place depends on other arguments
 )
 
 // legacyRange derives the first, last and step of COMMAND INFO from a row's key specs, and MovableKeys when they
@@ -22,8 +22,7 @@ func legacyRange(s *Spec) (KeySpec, Flags) {
 	if len(s.Keys) == 0 {
 		return KeySpec{}, flags
 	}
-	plain := func(k *KeySpec) bool { return !k.Unknown && k.Keyword == "" && !k.KeyNum }
-	if len(s.Keys) == 1 && plain(&s.Keys[0]) {
+	if len(s.Keys) == 1 && s.Keys[0].fixed() {
 		if s.Keys[0].Flags&KeyIncomplete != 0 {
 			flags |= MovableKeys
 		}
@@ -32,7 +31,7 @@ func legacyRange(s *Spec) (KeySpec, Flags) {
 	first, last, before := math.MaxInt, 0, 0
 	for i := range s.Keys {
 		k := &s.Keys[i]
-		if !plain(k) || k.Step != 1 || before != 0 && before != k.Index-1 {
+		if !k.fixed() || k.Step != 1 || before != 0 && before != k.Index-1 {
 			flags |= MovableKeys
 			continue
 		}
@@ -92,36 +91,44 @@ func (s *Spec) OneKey() int {
 	return 0
 }
 
-// AppendKeys appends where the keys of a call stand, in the order of the key specs.
+// AppendKeys appends where the keys of a call stand, in the order of the key specs. It is what access rules, routing
+// and latches go by, so it must name every key that the handler uses (TestFinder of engine/catalogue).
 //
-// Errors: ErrInvalidKeyArguments when the arguments do not fit the specs and no GetKeys knows better.
-// Cost: no allocation while into has room, except what a row's GetKeys makes.
+// A row's GetKeys decides where there is one. Of a call that it cannot read, which the handler refuses, the key specs
+// tell what they can.
+// Errors: ErrInvalidKeyArguments when the keys of the call cannot be told. The keys at fixed places are appended then.
+// Cost: no allocation while into has room.
 func (s *Spec) AppendKeys(into []KeyPosition, args [][]byte, search Search) ([]KeyPosition, error) {
-	real, variable := false, false
-	for i := range s.Keys {
-		real = real || s.Keys[i].Flags&KeyNotKey == 0
-		variable = variable || s.Keys[i].Flags&KeyVariableFlags != 0
-	}
 	mark := len(into)
-	if (real || search&IncludeNotKeys != 0) && (!variable || s.GetKeys == nil) {
-		keys, ok := appendBySpecs(into, s.Keys, args, search)
-		if ok {
+	keys, err := s.appendFound(into, args, search)
+	if err != nil {
+		keys, _ = appendBySpecs(keys[:mark], s.Keys, args, search|onlyFixed)
+	}
+	found := keys[:mark]
+	for _, k := range keys[mark:] { // a call that was not held to its arity may end before its keys
+		if k.Index < len(args) {
+			found = append(found, k)
+		}
+	}
+	return found, err
+}
+
+func (s *Spec) appendFound(into []KeyPosition, args [][]byte, search Search) ([]KeyPosition, error) {
+	mark := len(into)
+	if s.GetKeys != nil {
+		if keys, err := s.GetKeys(into, args); err == nil {
 			return keys, nil
 		}
-		into = into[:mark]
-		if s.GetKeys == nil {
-			return s.appendCounted(into, args)
-		}
 	}
-	if s.GetKeys == nil {
-		return into, nil
+	keys, ok := appendBySpecs(into, s.Keys, args, search)
+	if ok {
+		return keys, nil
 	}
-	keys, err := s.GetKeys(args)
-	if err != nil {
-		return into, err
-	}
-	return append(into, keys...), nil
+	return s.appendCounted(keys[:mark], args)
 }
+
+// fixed says that k means the argument at Index in every call, and perhaps those after it.
+func (k *KeySpec) fixed() bool { return !k.Unknown && k.Keyword == "" && !k.KeyNum }
 
 // ErrInvalidKeyArguments is for a call from which no keys can be read.
 var ErrInvalidKeyArguments = &protocol.Error{Code: "ERR", Text: "Invalid arguments specified for command"}
@@ -130,23 +137,19 @@ var ErrInvalidKeyArguments = &protocol.Error{Code: "ERR", Text: "Invalid argumen
 func appendBySpecs(into []KeyPosition, specs []KeySpec, args [][]byte, search Search) ([]KeyPosition, bool) {
 	for i := range specs {
 		k := &specs[i]
-		if k.Flags&KeyNotKey != 0 && search&IncludeNotKeys == 0 {
+		if k.Flags&KeyNotKey != 0 && search&IncludeNotKeys == 0 || search&onlyFixed != 0 && !k.fixed() {
 			continue
 		}
 		first, last, step, fits := k.locate(args)
-		if fits && first == 0 {
-			continue // its keyword is not there
+		none := k.fixed() && k.LastKey < 0 && first == len(args) && last == first-1 // PFMERGE without sources
+		if fits && (first == 0 || none) {
+			continue
 		}
-		if fits && first > 0 && last < len(args) && last >= first && first < len(args) {
-			for at := first; at <= last; at += max(step, 1) {
-				into = append(into, KeyPosition{at, k.Flags})
-			}
-			if k.Flags&KeyIncomplete == 0 {
-				continue
-			}
-		}
-		if search&Partial == 0 {
+		if !fits || first < 0 || last >= len(args) || last < first || k.Flags&KeyIncomplete != 0 {
 			return into, false
+		}
+		for at := first; at <= last; at += max(step, 1) {
+			into = append(into, KeyPosition{at, k.Flags})
 		}
 	}
 	return into, true
@@ -217,7 +220,7 @@ func smallCount(b []byte) (int, bool) {
 }
 
 // appendCounted is for a call whose count of keys is no plain number. Redis then reads it as C's atoi does, puts the
-// counted keys before the others, and says nothing of how they are used.
+// counted keys before the others.
 func (s *Spec) appendCounted(into []KeyPosition, args [][]byte) ([]KeyPosition, error) {
 	mark := len(into)
 	for i := range s.Keys {
@@ -227,7 +230,7 @@ func (s *Spec) appendCounted(into []KeyPosition, args [][]byte) ([]KeyPosition, 
 				break
 			}
 			for n := range count {
-				into = append(into, KeyPosition{Index: first + n*k.KeyStep})
+				into = append(into, KeyPosition{first + n*k.KeyStep, k.Flags})
 			}
 		}
 	}
@@ -236,7 +239,7 @@ func (s *Spec) appendCounted(into []KeyPosition, args [][]byte) ([]KeyPosition, 
 	}
 	for i := range s.Keys {
 		if k := &s.Keys[i]; !k.KeyNum && k.Flags&KeyNotKey == 0 {
-			into = append(into, KeyPosition{Index: k.Index})
+			into = append(into, KeyPosition{k.Index, k.Flags})
 		}
 	}
 	return into, nil

@@ -24,7 +24,9 @@ type Spec struct {
 	// hold.
 	Means func(args [][]byte, flags Flags) Flags
 
-	GetKeys func(args [][]byte) ([]KeyPosition, error) // for MovableKeys rows whose Keys cannot tell
+	// GetKeys appends where the keys of a call stand, for rows whose Keys cannot tell: which option counts, or how a
+	// key is used. It reads the arguments exactly as the handler does.
+	GetKeys func(into []KeyPosition, args [][]byte) ([]KeyPosition, error)
 
 	Parent *Spec   // set by the catalogue
 	Full   string  // "client|list"; set by the catalogue

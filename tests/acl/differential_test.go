@@ -157,6 +157,25 @@ func (p *pair) same(args ...string) string {
 	return ours
 }
 
+// ownKeys says that our key finder may find other keys in a call than the reference's, on purpose: those that the
+// handler uses (TestFinder of engine/catalogue); keys at fixed places, where the others cannot be read.
+func (p *pair) ownKeys(call []string) bool {
+	args := make([][]byte, len(call))
+	for i, word := range call {
+		args[i] = []byte(word)
+	}
+	row := p.core.Catalogue.Find(args)
+	if row == nil {
+		return false
+	}
+	switch row.Full {
+	case "georadius", "georadiusbymember", "pfmerge", "sort", "xclaim", "xreadgroup":
+		return true
+	}
+	_, err := row.AppendKeys(nil, args, 0)
+	return err != nil
+}
+
 var theSeed = flag.Uint64("seed", 20240926, "what TestDecisions begins with")
 
 // TestDecisions applies random rules to users on both sides, compares the users' texts, and asks both about random
@@ -206,7 +225,7 @@ func TestDecisions(t *testing.T) {
 					if err != nil {
 						fail("%s: the reference: %v", line(call), err)
 					}
-					if ours != string(raw) && (!p.old || outcome(ours) != outcome(string(raw))) {
+					if ours != string(raw) && (!p.old || outcome(ours) != outcome(string(raw))) && !p.ownKeys(call[3:]) {
 						fail("%s: ours %q, theirs %q", line(call), ours, raw)
 					}
 					outcomes[outcome(ours)]++

@@ -36,6 +36,10 @@ var better = []string{
 
 // own are where spindle's answers are not 7.4's, on purpose or for want of work.
 var own = []string{
+	"Access rules and cluster routing go by the keys that a command uses. In 7.4 GEORADIUS and GEORADIUSBYMEMBER with " +
+		"two STORE, SORT with `STORE get STORE key`, PFMERGE of one key, and XREADGROUP of a group called `streams` after " +
+		"another option use keys that were not asked for. A call whose keys cannot be read is judged by its keys at fixed " +
+		"places. XCLAIM needs permission to read, because it answers entries. COMMAND GETKEYS tells the same keys.",
 	"A cursor, a name or a number is looked at to its end where 7.4 stops at a zero byte: `CLIENT SETNAME` with one is " +
 		"refused.",
 	"RESTORE checks every payload to the last byte whatever `sanitize-dump-payload` says: bytes behind the value, " +

@@ -22,6 +22,7 @@ func (db *DB) Edit(key []byte) *value.Edit {
 // edit is an Edit of key, which may not be there. It is to be handed out next.
 func (db *DB) edit(key []byte) *value.Edit {
 	db.k.assertHeld()
+	db.seek(key)
 	k := db.k
 	if k.last.named(key) {
 		return db.kept(key)

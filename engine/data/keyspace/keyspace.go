@@ -87,6 +87,8 @@ type Hooks struct {
 
 	FieldExpired  func(db int, key, field []byte)               // before a field of a hash past its deadline is removed
 	FieldsExpired func(db int, key []byte, n int, emptied bool) // after n of key were; emptied: the key goes with them
+
+	Sought func(db int, key []byte) // whenever a key is looked for, in builds that check (TestFinder of engine/catalogue)
 }
 
 // Stats counts what INFO tells. The core may set any of them to 0 (CONFIG RESETSTAT).
@@ -238,9 +240,17 @@ func (k *Keyspace) Prefetched() {
 	k.aheadN = 0
 }
 
+// seek tells of each search for a key, in builds that check.
+func (db *DB) seek(key []byte) {
+	if invariant.Enabled && db.k.Hooks.Sought != nil {
+		db.k.Hooks.Sought(db.index, key)
+	}
+}
+
 // find is the value at key, past its deadline or not.
 func (db *DB) find(key []byte) value.Value {
 	db.k.assertHeld()
+	db.seek(key)
 	if db.k.last.named(key) {
 		return db.kept(key).Value()
 	}
@@ -253,6 +263,7 @@ func (db *DB) find(key []byte) value.Value {
 // any database.
 func (db *DB) at(key []byte) *value.Entry {
 	db.k.assertHeld()
+	db.seek(key)
 	if db.k.last.named(key) {
 		return db.kept(key).Entry()
 	}

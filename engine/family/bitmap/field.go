@@ -208,7 +208,7 @@ func (s *step) run(c *command.Context, v value.Value) (wrote, changed bool) {
 }
 
 // fieldKeys says that BITFIELD of nothing but GET reads its key only (COMMAND GETKEYSANDFLAGS, ACL).
-func fieldKeys(args [][]byte) ([]command.KeyPosition, error) {
+func fieldKeys(into []command.KeyPosition, args [][]byte) ([]command.KeyPosition, error) {
 	flags := access
 	for rest := args[2:]; len(rest) > 0; {
 		if command.Is(rest[0], "OVERFLOW") && len(rest) > 1 {
@@ -222,5 +222,5 @@ func fieldKeys(args [][]byte) ([]command.KeyPosition, error) {
 		}
 		rest = rest[n:]
 	}
-	return []command.KeyPosition{{Index: 1, Flags: flags}}, nil
+	return append(into, command.KeyPosition{Index: 1, Flags: flags}), nil
 }

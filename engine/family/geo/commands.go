@@ -60,16 +60,28 @@ func storing(at int) []command.KeySpec {
 	}
 }
 
-// radiusKeys finds the keys where the key specs do not: of STORE and STOREDIST the last one counts.
-func radiusKeys(args [][]byte) ([]command.KeyPosition, error) {
-	keys := []command.KeyPosition{{Index: 1}}
+// radiusKeys finds the keys of GEORADIUS and GEORADIUSBYMEMBER.
+func radiusKeys(into []command.KeyPosition, args [][]byte) ([]command.KeyPosition, error) {
+	into = append(into, command.KeyPosition{Index: 1, Flags: access})
+	if at := destination(args); at > 0 {
+		into = append(into, command.KeyPosition{Index: at, Flags: stored})
+	}
+	return into, nil
+}
+
+// destination is where the key of the last STORE or STOREDIST stands in a call of GEORADIUS or GEORADIUSBYMEMBER. It is
+// the one that counts. 0 means that there is none.
+func destination(args [][]byte) (at int) {
 	for i := 5; i+1 < len(args); i++ {
-		if command.Is(args[i], "STORE") || command.Is(args[i], "STOREDIST") {
+		switch {
+		case command.Is(args[i], "COUNT"):
 			i++
-			keys = append(keys[:1], command.KeyPosition{Index: i})
+		case command.Is(args[i], "STORE"), command.Is(args[i], "STOREDIST"):
+			i++
+			at = i
 		}
 	}
-	return keys, nil
+	return at
 }
 
 // lookup finds the sorted set at key for reading and tells of a miss; the zero Value is no error.

@@ -169,7 +169,7 @@ func (q *query) options(c *command.Context, v value.Value, args [][]byte, f form
 			}
 		case f&mayStore != 0 && left >= 1 && (command.Is(word, "STORE") || command.Is(word, "STOREDIST")):
 			i++
-			q.store, q.storeDist = args[i], len(word) > len("STORE")
+			q.store, q.storeDist = c.Args[destination(c.Args)], len(word) > len("STORE")
 		case f&alwaysStore != 0 && command.Is(word, "STOREDIST"):
 			q.storeDist = true
 		case f&named != 0 && !lonLat && left >= 1 && command.Is(word, "FROMMEMBER"):

@@ -91,8 +91,11 @@ func (f *family) keysOf(args [][]byte) ([]command.KeyPosition, error) {
 		return nil, errKeysArity
 	}
 	keys, err := row.AppendKeys(nil, args, 0)
-	if err == nil && len(keys) > 0 || row.Flags&command.NoMandatoryKeys != 0 {
+	switch {
+	case err == nil && len(keys) > 0:
 		return keys, nil
+	case row.Flags&command.NoMandatoryKeys != 0:
+		return nil, nil
 	}
 	return nil, errKeysInvalid
 }

@@ -89,7 +89,7 @@ func (o *sortOptions) parse(c *command.Context, mayStore bool) (err error) {
 			i += 2
 		case command.Is(args[i], "STORE") && left >= 1 && mayStore:
 			i++
-			o.store = args[i]
+			o.store = c.Args[storeAt(c.Args)]
 		case command.Is(args[i], "BY") && left >= 1:
 			i++
 			by := patternOf(args[i])
@@ -232,9 +232,21 @@ func passElements(v value.Value, from, to int, backwards bool, yield func(listpa
 	}
 }
 
-// sortKeys finds the keys of SORT: the one that is sorted, and where the last STORE leads.
-func sortKeys(args [][]byte) ([]command.KeyPosition, error) {
-	keys := []command.KeyPosition{{Index: 1, Flags: access}}
+// sortKeys finds the keys of SORT.
+func sortKeys(into []command.KeyPosition, args [][]byte) ([]command.KeyPosition, error) {
+	into = append(into, command.KeyPosition{Index: 1, Flags: access})
+	if at := storeAt(args); at > 0 {
+		into = append(into, command.KeyPosition{Index: at, Flags: destination.Flags})
+	}
+	return into, nil
+}
+
+func sortReadKeys(into []command.KeyPosition, _ [][]byte) ([]command.KeyPosition, error) {
+	return append(into, command.KeyPosition{Index: 1, Flags: access}), nil
+}
+
+// storeAt is where the key of the last STORE of a SORT stands. It is the one that counts. 0 means that there is none.
+func storeAt(args [][]byte) (at int) {
 	for i := 2; i < len(args); i++ {
 		switch {
 		case command.Is(args[i], "LIMIT"):
@@ -242,14 +254,11 @@ func sortKeys(args [][]byte) ([]command.KeyPosition, error) {
 		case command.Is(args[i], "GET"), command.Is(args[i], "BY"):
 			i++
 		case command.Is(args[i], "STORE") && i+1 < len(args):
-			keys = append(keys[:1], command.KeyPosition{Index: i + 1, Flags: command.KeyOW | command.KeyUpdate})
+			i++
+			at = i
 		}
 	}
-	return keys, nil
-}
-
-func sortReadKeys([][]byte) ([]command.KeyPosition, error) {
-	return []command.KeyPosition{{Index: 1, Flags: access}}, nil
+	return at
 }
 
 // leastNormal bounds the doubles that C reports as out of range although they are not zero.

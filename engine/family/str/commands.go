@@ -63,12 +63,12 @@ func noted(f command.KeyFlags, note string) []command.KeySpec {
 }
 
 // setKeys says that SET reads its key only when it is asked to GET (COMMAND GETKEYSANDFLAGS, ACL).
-func setKeys(args [][]byte) ([]command.KeyPosition, error) {
+func setKeys(into []command.KeyPosition, args [][]byte) ([]command.KeyPosition, error) {
 	flags := replace
 	for _, a := range args[min(3, len(args)):] {
 		if command.Is(a, "GET") {
 			flags = rewrite
 		}
 	}
-	return []command.KeyPosition{{Index: 1, Flags: flags}}, nil
+	return append(into, command.KeyPosition{Index: 1, Flags: flags}), nil
 }

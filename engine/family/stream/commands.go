@@ -92,7 +92,8 @@ func (h *commands) family() command.Family {
 		{Name: "xadd", Arity: -5, Flags: write | command.Fast, Keys: addKey, Tips: anyOutput, Run: h.run(h.add)},
 		{Name: "xautoclaim", Arity: -6, Flags: fast, Keys: command.FirstArg(remove), Tips: anyOutput,
 			Run: h.run(h.autoClaim)},
-		{Name: "xclaim", Arity: -6, Flags: fast, Keys: command.FirstArg(update), Tips: anyOutput, Run: h.run(h.claim)},
+		{Name: "xclaim", Arity: -6, Flags: fast, Keys: command.FirstArg(update), Tips: anyOutput, Run: h.run(h.claim),
+			GetKeys: claimKeys},
 		{Name: "xdel", Arity: -3, Flags: fast, Keys: command.FirstArg(remove), Run: h.run(h.del)},
 		{Name: "xgroup", Arity: -2, Subs: []command.Spec{
 			{Name: "create", Arity: -5, Flags: write, Keys: second(insert), Run: groupCreate},
@@ -135,8 +136,13 @@ func readKeys(from int) []command.KeySpec {
 	return []command.KeySpec{{Flags: access, Keyword: "STREAMS", KeywordFrom: from, LastKey: -1, Step: 1, Limit: 2}}
 }
 
+// claimKeys says that XCLAIM reads its key, too: it answers entries. The reference's key spec does not say so.
+func claimKeys(into []command.KeyPosition, _ [][]byte) ([]command.KeyPosition, error) {
+	return append(into, command.KeyPosition{Index: 1, Flags: update | command.KeyAccess}), nil
+}
+
 // findKeys finds the keys of XREAD and XREADGROUP where a group or a key may itself be called STREAMS.
-func findKeys(args [][]byte) ([]command.KeyPosition, error) {
+func findKeys(into []command.KeyPosition, args [][]byte) ([]command.KeyPosition, error) {
 	for i := 1; i < len(args); i++ {
 		switch {
 		case command.Is(args[i], "BLOCK"), command.Is(args[i], "COUNT"):
@@ -147,18 +153,17 @@ func findKeys(args [][]byte) ([]command.KeyPosition, error) {
 		case command.Is(args[i], "STREAMS"):
 			n := len(args) - i - 1
 			if n == 0 || n%2 != 0 {
-				return nil, command.ErrInvalidKeyArguments
+				return into, command.ErrInvalidKeyArguments
 			}
-			var keys []command.KeyPosition
 			for j := range n / 2 {
-				keys = append(keys, command.KeyPosition{Index: i + 1 + j})
+				into = append(into, command.KeyPosition{Index: i + 1 + j, Flags: access})
 			}
-			return keys, nil
+			return into, nil
 		default:
-			return nil, command.ErrInvalidKeyArguments
+			return into, command.ErrInvalidKeyArguments
 		}
 	}
-	return nil, command.ErrInvalidKeyArguments
+	return into, command.ErrInvalidKeyArguments
 }
 
 // lookup finds the stream at key for reading; the zero Value is no error.
