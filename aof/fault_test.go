@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"spindle/bgsave"
 	"spindle/engine"
 	"spindle/engine/client"
 	"spindle/internal/disk"
@@ -364,6 +365,49 @@ func TestReplaced(t *testing.T) {
 	s.waitFor("the rewrite", func() bool { return s.aof.state == on && s.aof.w.behind() == 0 })
 	if n := again(t, d); n != 2 {
 		t.Errorf("%d steps are in the log", n)
+	}
+}
+
+// TestSuspended: while a copy of a primary's is loaded, and after it has failed, the files hold the data of before. The
+// copy, once there is one, replaces them.
+func TestSuspended(t *testing.T) {
+	for i, policy := range []Policy{Always, EverySecond, Never, Always, EverySecond, Never} {
+		s, d := begin(t, policy)
+		held := false
+		s.aof.parts.Held = func() bool { return held }
+		s.step(1)
+		s.Do(func() {
+			s.aof.startRewrite() // one that is under way is called off
+			held = true
+			s.aof.Suspend()
+			for i := range s.space.Len() {
+				s.space.DB(i).Flush()
+			}
+			if _, err := s.aof.rewrite(false); err != bgsave.ErrHeld {
+				t.Errorf("BGREWRITEAOF: %v", err)
+			}
+		})
+		s.step(1) // goes into no log: there is nothing that it could follow
+		written := make(chan struct{})
+		s.aof.w.do(0, func() { close(written) }) // after what Suspend has the writer do
+		<-written
+		s.Do(func() { s.aof.tickRewrite(s.aof.parts.Now().Add(time.Hour)) })
+		if s.aof.Rewriting() {
+			t.Error("a rewrite has begun")
+		}
+		if i < 3 {
+			if n := again(t, d.Crash()); n != 1 {
+				t.Errorf("%v: %d steps are in the log, want the one of before", policy, n)
+			}
+			continue
+		}
+		s.Do(func() { held = false; s.aof.Replaced() })
+		s.step(2)
+		s.waitFor("the rewrite", func() bool { return s.aof.state == on && !s.aof.Rewriting() && s.aof.w.behind() == 0 })
+		if n := again(t, d); n != 2 {
+			t.Errorf("%v: %d steps are in the new log", policy, n)
+		}
+		s.close()
 	}
 }
 

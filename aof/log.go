@@ -30,6 +30,9 @@ type Parts struct {
 	Base func() bgsave.Options
 	// Saving says that a snapshot is being saved: a rewrite waits for its end.
 	Saving func() bool
+	// Held says that the data here must not become the log's: a copy of the primary's is taking their place, or could
+	// not be loaded and has left nothing. No rewrite begins meanwhile; nil: never.
+	Held func() bool
 	// Changed runs in a turn when Refusal, or what is under way, may have changed.
 	Changed func()
 	// Latency is engine.Hooks.Latency; past the threshold it is told in a turn.
@@ -370,6 +373,9 @@ func (l *Log) TurnOn() error {
 	case l.parts.Saving():
 		l.rw.scheduled = true
 		l.parts.Log.Notice("AOF was enabled but there is already another background operation. " + scheduled)
+	case l.isHeld():
+		l.rw.scheduled = true
+		l.parts.Log.Notice("AOF was enabled while a copy of the primary's is loaded, or could not be. " + scheduled)
 	case l.parts.Core.Transacting():
 		l.rw.scheduled = true
 		l.parts.Log.Notice("AOF was enabled during a transaction. " + scheduled)
@@ -397,6 +403,25 @@ func (l *Log) tryFolder() error {
 	return err
 }
 
+// Suspend says that a copy of a primary's data begins to take the data set's place. What was decided until now is
+// written and synced. The files then stay as they are: if the copy cannot be loaded, they still are the data set of
+// before. A rewrite is due, which begins after Replaced or when Held says no more.
+func (l *Log) Suspend() {
+	if l.state == off {
+		return
+	}
+	l.abortRewrite("a copy of the primary's takes the place of what it reads")
+	if l.state == on {
+		l.flushTurn() // before the gate hears no more of turns
+		l.detach()
+		l.w.finish()
+	} else { // what was collected has no base
+		l.detach()
+		l.w.abandon()
+	}
+	l.fresh, l.state, l.rw.scheduled = false, waiting, true
+}
+
 // Replaced says that other data has taken the data set's place: a primary's. The files stay as they are until a rewrite
 // has made new ones.
 func (l *Log) Replaced() {
@@ -411,6 +436,8 @@ func (l *Log) Replaced() {
 		l.startRewrite()
 	}
 }
+
+func (l *Log) isHeld() bool { return l.parts.Held != nil && l.parts.Held() }
 
 // TurnOff is CONFIG SET appendonly no: what was decided until now is written and synced, beside the turns that follow.
 func (l *Log) TurnOff() {

@@ -84,6 +84,8 @@ func (l *Log) rewrite(inTransaction bool) (scheduled bool, err error) {
 	switch {
 	case l.rw.job != nil:
 		return false, errInProgress
+	case l.isHeld():
+		return false, bgsave.ErrHeld
 	case inTransaction || l.parts.Saving():
 		l.rw.scheduled, l.rw.failures = true, 0
 		return true, nil
@@ -101,7 +103,7 @@ func (l *Log) tickRewrite(now time.Time) {
 		l.rw.prepared = nil
 		f()
 	}
-	if l.rw.job != nil || l.parts.Saving() {
+	if l.rw.job != nil || l.parts.Saving() || l.isHeld() {
 		return
 	}
 	if l.rw.scheduled {

@@ -63,10 +63,10 @@ func (h *Commands) Families() []command.Family {
 
 // save is SAVE: it returns when the file is on disk, and every client waits for it.
 //
-// Replies: OK. Errors: ErrInProgress; a bare ERR when the file could not be written (the log says why).
+// Replies: OK. Errors: ErrInProgress, ErrHeld; a bare ERR when the file could not be written (the log says why).
 func (h *Commands) save(c *command.Context) error {
 	err := h.Scheduler.Save()
-	if err == ErrInProgress {
+	if err == ErrInProgress || err == ErrHeld {
 		return err
 	}
 	if err != nil {
@@ -78,7 +78,8 @@ func (h *Commands) save(c *command.Context) error {
 
 // bgsave is BGSAVE [SCHEDULE]. Inside MULTI it is queued for after the transaction.
 //
-// Replies: "Background saving started" or "Background saving scheduled". Errors: ErrInProgress, ErrBusy, ErrSyntax.
+// Replies: "Background saving started" or "Background saving scheduled". Errors: ErrInProgress, ErrHeld, ErrBusy,
+// ErrSyntax.
 func (h *Commands) bgsave(c *command.Context) error {
 	schedule := false
 	if len(c.Args) > 1 {

@@ -16,7 +16,7 @@ import (
 // FileOptions say where and how a file is written.
 type FileOptions struct {
 	Path        string // of the file; its temporary stands beside it
-	Temp        string // the temporary's name; "" is temp-<pid>.rdb
+	Temp        string // the temporary's name; "" is temp-<pid>.rdb, or one like it that is free
 	Sync        bool   // give the disk what was written as it comes (rdb-save-incremental-fsync), not all at the end
 	Compression FileCompression
 	Disk        disk.System // nil: the operating system's
@@ -33,26 +33,45 @@ func (f FileOptions) done(step disk.Step) {
 	}
 }
 
-// TempName is the temporary file of this process's saves. A save that begins while one that was called off has not put
-// its own away yet takes another name: "temp-<pid>-1.rdb", …
-func TempName() string { return fmt.Sprintf("temp-%d.rdb", os.Getpid()) }
+// A purpose is what a temporary file is for, as a format for its name without the end. Each purpose has a name of its
+// own: a save and a copy of the primary's that run at the same time must never write into one file.
+type purpose string
 
-// temporaries are the files of saves under way.
+const (
+	forSave purpose = "temp-%d"      // a save of this process
+	forCopy purpose = "temp-sync-%d" // a full copy that comes from the primary
+)
+
+// TempName is the temporary file of this process's saves. If a save that was called off has not removed its file yet,
+// the next one takes another name: "temp-<pid>-1.rdb", …
+func TempName() string { return fmt.Sprintf(string(forSave), os.Getpid()) + ".rdb" }
+
+// temporaries are the absolute names of the files that are being written.
 var temporaries = struct {
 	sync.Mutex
 	names map[string]bool
 }{names: map[string]bool{}}
 
-// claimTemp finds a name beside path that no other save uses, for as long as it is not given up.
-func claimTemp(path string) string {
+// claimTemp finds an absolute name in the folder of path that nothing else uses until giveUpTemp. It is absolute so
+// that CONFIG SET dir moves no file that is being written, and that two names are equal if they are one file.
+func claimTemp(path string, what purpose) string {
+	stem := filepath.Join(absolute(filepath.Dir(path)), fmt.Sprintf(string(what), os.Getpid()))
 	temporaries.Lock()
 	defer temporaries.Unlock()
-	name := filepath.Join(filepath.Dir(path), TempName())
+	name := stem + ".rdb"
 	for n := 1; temporaries.names[name]; n++ {
-		name = filepath.Join(filepath.Dir(path), fmt.Sprintf("temp-%d-%d.rdb", os.Getpid(), n))
+		name = fmt.Sprintf("%s-%d.rdb", stem, n)
 	}
 	temporaries.names[name] = true
 	return name
+}
+
+// absolute is path as it is meant now; path itself if the working folder is unknown.
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
 }
 
 func giveUpTemp(name string) {
@@ -92,7 +111,7 @@ func SaveFile(ctx context.Context, v View, f FileOptions, o Options) (size int64
 // WriteFile is SaveFile of what fill writes.
 func WriteFile(ctx context.Context, f FileOptions, fill func(w io.Writer) error) (size int64, err error) {
 	if f.Temp == "" {
-		f.Temp = claimTemp(f.Path)
+		f.Temp = claimTemp(f.Path, forSave)
 		defer giveUpTemp(f.Temp)
 	}
 	if f.Disk == nil {
@@ -219,14 +238,26 @@ func workingDir() string {
 	return dir
 }
 
-// PutFile has fill write a file that another server made, gives it to the disk and puts it in the place of path. After
-// an error path is what it was, and no temporary is left.
-func PutFile(path string, fill func(io.Writer) error) error {
-	name := claimTemp(path)
-	defer giveUpTemp(name)
-	file, err := disk.OS.Open(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
+// A CopyFile is a full copy of another server's data that is on this disk, but not yet in the place of this server's
+// own file. That file stays until the copy has been loaded: a copy that cannot be loaded costs nothing.
+type CopyFile struct {
+	Name string // of the temporary file
+	Size int64
+
+	path   string   // of the server's own file
+	old    *os.File // that file, kept open so that Place has no blocks to free; nil: there is none
+	placed bool
+}
+
+// ReceiveFile has fill write a copy into a temporary file beside path, and gives it to the disk. After an error no
+// temporary file is left.
+func ReceiveFile(path string, fill func(io.Writer) error) (*CopyFile, error) {
+	c := &CopyFile{path: absolute(path)}
+	c.Name = claimTemp(c.path, forCopy)
+	file, err := disk.OS.Open(c.Name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
 	if err != nil {
-		return err
+		giveUpTemp(c.Name)
+		return nil, err
 	}
 	err = fill(file)
 	if err == nil {
@@ -236,13 +267,37 @@ func PutFile(path string, fill func(io.Writer) error) error {
 		err = closing
 	}
 	if err == nil {
-		replacing.Lock()
-		err = disk.OS.Rename(name, path)
-		replacing.Unlock()
+		c.Size, err = disk.OS.Size(c.Name)
 	}
-	if err == nil {
-		return disk.OS.SyncDir(filepath.Dir(path))
+	if err != nil {
+		_ = c.Close()
+		return nil, err
 	}
-	_ = disk.OS.Remove(name)
+	if old, err := os.Open(c.path); err == nil {
+		c.old = old
+	}
+	return c, nil
+}
+
+// Place puts the copy in the place of the server's own file. It only renames, so that a turn may call it.
+func (c *CopyFile) Place() error {
+	replacing.Lock()
+	defer replacing.Unlock()
+	err := disk.OS.Rename(c.Name, c.path)
+	c.placed = err == nil
+	return err
+}
+
+// Close gives the disk the folder after Place, and removes a copy that was not placed. Not for a turn.
+func (c *CopyFile) Close() (err error) {
+	if c.placed {
+		err = disk.OS.SyncDir(filepath.Dir(c.path))
+	} else {
+		_ = disk.OS.Remove(c.Name)
+	}
+	giveUpTemp(c.Name)
+	if c.old != nil {
+		_ = c.old.Close()
+	}
 	return err
 }

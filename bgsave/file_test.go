@@ -3,6 +3,7 @@ package bgsave
 import (
 	"bytes"
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -106,7 +107,7 @@ func TestPowerCutDuringSave(t *testing.T) {
 
 func TestRemoveTemporaries(t *testing.T) {
 	dir := t.TempDir()
-	first, second := claimTemp(filepath.Join(dir, "a")), claimTemp(filepath.Join(dir, "b"))
+	first, second := claimTemp(filepath.Join(dir, "a"), forSave), claimTemp(filepath.Join(dir, "b"), forSave)
 	defer giveUpTemp(first)
 	defer giveUpTemp(second)
 	if first == second || filepath.Base(first) != TempName() || filepath.Dir(second) != dir {
@@ -117,6 +118,53 @@ func TestRemoveTemporaries(t *testing.T) {
 	}
 	RemoveTemporaries()
 	if left, _ := os.ReadDir(dir); len(left) != 0 {
+		t.Errorf("%v", left)
+	}
+}
+
+// TestCopyBesideASave: a copy that is received and a save that runs meanwhile have a file each, also when one of them
+// has a relative path. The copy becomes the server's file when it is placed, and not before.
+func TestCopyBesideASave(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	is := func(want string) {
+		t.Helper()
+		if got, _ := os.ReadFile("dump.rdb"); string(got) != want {
+			t.Fatalf("dump.rdb holds %.40q, want %q", got, want)
+		}
+	}
+	var c *CopyFile
+	_, err := WriteFile(t.Context(), FileOptions{Path: filepath.Join(dir, "dump.rdb")}, func(w io.Writer) (err error) {
+		_, err = w.Write([]byte("the save"))
+		must(err)
+		c, err = ReceiveFile("dump.rdb", func(w io.Writer) error {
+			_, err := w.Write([]byte("the copy"))
+			return err
+		})
+		return err
+	})
+	must(err)
+	is("the save")
+	if c.Size != int64(len("the copy")) || !filepath.IsAbs(c.Name) {
+		t.Errorf("%d bytes in %s", c.Size, c.Name)
+	}
+	must(c.Place())
+	must(c.Close())
+	is("the copy")
+	unplaced, err := ReceiveFile("dump.rdb", func(io.Writer) error { return nil })
+	must(err)
+	must(unplaced.Close())
+	if _, err := ReceiveFile("dump.rdb", func(io.Writer) error { return io.ErrUnexpectedEOF }); err == nil {
+		t.Error("a copy that was cut off is no error")
+	}
+	is("the copy")
+	if left, _ := filepath.Glob("temp-*"); len(left) != 0 {
 		t.Errorf("%v", left)
 	}
 }

@@ -3,7 +3,6 @@ package bgsave
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +26,9 @@ type Parts struct {
 	// Busy says that another background task keeps a plain BGSAVE from starting; nil is never. Views do not need it, it
 	// is there for a rewrite that asks to be alone.
 	Busy func() bool
+	// Held says that the data here are not to be saved: a copy of the primary's is taking their place, or could not be
+	// loaded and has left nothing. A save would replace a good file. nil is never.
+	Held func() bool
 	// Settled runs in the turn in which a save ended and WritesStopped may have changed; nil is nothing.
 	Streaming func() bool // a full synchronisation is under way, which INFO shows as a save; nil: never
 	Settled   func()
@@ -42,6 +44,8 @@ var (
 	ErrInProgress = &protocol.Error{Code: "ERR", Text: "Background save already in progress"}
 	ErrBusy       = &protocol.Error{Code: "ERR", Text: "Another child process is active (AOF?): can't BGSAVE right now. " +
 		"Use BGSAVE SCHEDULE in order to schedule a BGSAVE whenever possible."}
+	ErrHeld = &protocol.Error{Code: "ERR", Text: "The data here are not whole: a copy of the primary's is being loaded, " +
+		"or could not be. What is on disk stays until a copy has been loaded"}
 	ErrSaveFailed = &protocol.Error{Code: "ERR", Text: ""}
 	ErrStopWrites = &protocol.Error{Code: "MISCONF",
 		Text: "Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. " +
@@ -100,8 +104,14 @@ func NewScheduler(p Parts) *Scheduler {
 	return &Scheduler{parts: p, rules: p.Settings.Rules.Get, lastSave: p.Now()}
 }
 
-// Loaded says that the keyspace now is what the file holds (start, DEBUG RELOAD).
+// Loaded says that the keyspace now is what the file holds (start, DEBUG RELOAD, a full copy that came by the disk).
 func (s *Scheduler) Loaded() { s.savedDirty = s.parts.Dirty() }
+
+// Replaced says that other data of so many keys have taken the keyspace's place, and that the file does not hold them.
+// They count as that many changes, so that the rules save them.
+func (s *Scheduler) Replaced(keys int64) {
+	s.savedDirty = s.parts.Dirty() - max(keys, s.Changes(), 1)
+}
 
 // Changes is how many changes the file does not have (bgsave.S2).
 func (s *Scheduler) Changes() int64 { return s.parts.Dirty() - s.savedDirty }
@@ -126,7 +136,7 @@ func (s *Scheduler) Saving() bool { return len(s.rules()) > 0 }
 // Tick looks at the rules and at what is queued: ten times a second.
 func (s *Scheduler) Tick() {
 	s.watch()
-	if s.job != nil || s.busy() {
+	if s.job != nil || s.busy() || s.held() {
 		return
 	}
 	now := s.parts.Now()
@@ -151,6 +161,8 @@ func (s *Scheduler) Tick() {
 
 func (s *Scheduler) busy() bool { return s.parts.Busy != nil && s.parts.Busy() }
 
+func (s *Scheduler) held() bool { return s.parts.Held != nil && s.parts.Held() }
+
 // watch keeps the figures of what a save costs.
 func (s *Scheduler) watch() {
 	if s.job == nil || s.parts.Retained == nil {
@@ -162,11 +174,13 @@ func (s *Scheduler) watch() {
 
 // Background is BGSAVE: it starts a save, or queues it. queued says which.
 //
-// inTransaction and schedule queue what cannot start now. Errors: ErrInProgress, ErrBusy.
+// inTransaction and schedule queue what cannot start now. Errors: ErrInProgress, ErrHeld, ErrBusy.
 func (s *Scheduler) Background(schedule, inTransaction bool) (queued bool, err error) {
 	switch {
 	case s.job != nil:
 		return false, ErrInProgress
+	case s.held():
+		return false, ErrHeld
 	case inTransaction || s.busy():
 		if !schedule && !inTransaction {
 			return false, ErrBusy
@@ -191,10 +205,7 @@ func (s *Scheduler) options() (FileOptions, Options) {
 	if s.parts.Clock != nil {
 		o.Clock = s.parts.Clock()
 	}
-	// CONFIG SET dir must not move a save under way.
-	if abs, err := filepath.Abs(f.Path); err == nil {
-		f.Path = abs
-	}
+	f.Path = absolute(f.Path) // CONFIG SET dir must not move a save under way
 	return f, o
 }
 
@@ -300,10 +311,13 @@ func (s *Scheduler) AbortAndWait(why string) (wait func(limit time.Duration)) {
 
 // Now saves before it returns: SAVE, SHUTDOWN, FLUSHALL, DEBUG RELOAD. The turn is held meanwhile, as the reference
 // does. rdb_saves does not count it: Save does.
-// Errors: logged; ErrInProgress if a background save is under way.
+// Errors: logged; ErrInProgress if a background save is under way; ErrHeld.
 func (s *Scheduler) Now() error {
-	if s.job != nil {
+	switch {
+	case s.job != nil:
 		return ErrInProgress
+	case s.held():
+		return ErrHeld
 	}
 	dirty := s.parts.Dirty()
 	f, o := s.options()
@@ -326,7 +340,7 @@ func (s *Scheduler) Now() error {
 
 // Save is SAVE: Now, and it counts among the saves that were asked for.
 func (s *Scheduler) Save() error {
-	if s.job == nil {
+	if s.job == nil && !s.held() {
 		s.saves++
 	}
 	return s.Now()

@@ -25,6 +25,7 @@ func (in *instance) joinLog() {
 		Dir: workingDir, Fatal: func() { os.Exit(1) },
 		Base:    in.baseOptions,
 		Saving:  func() bool { return in.scheduler.InProgress() },
+		Held:    in.holdsFiles,
 		Changed: func() { in.stopWrites() },
 		Latency: in.logLatency, Room: in.logRoom,
 	})
@@ -187,6 +188,7 @@ func (in *instance) loadAOF(c *command.Context) error {
 		return protocol.ErrLoading
 	}
 	release := in.aof.Flush()
+	in.scheduler.Abort("what it saves is replaced by the append-only file")
 	in.whole.EmptyAllKeepingSaves(in.space)
 	in.scripts.Clear()
 	if c.Client.Is(client.DenyBlocking|client.Multi|client.Fake) || in.follower.Following() {

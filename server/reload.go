@@ -25,12 +25,13 @@ func (in *instance) reload(c *command.Context, o introspect.ReloadOptions) error
 			return errReloadInMulti
 		}
 		if err := in.scheduler.Now(); err != nil {
-			if err == bgsave.ErrInProgress {
+			if err == bgsave.ErrInProgress || err == bgsave.ErrHeld {
 				return err
 			}
 			return bgsave.ErrSaveFailed // the log says why
 		}
 	}
+	in.scheduler.Abort("what it saves is replaced by the RDB file")
 	if !o.NoFlush {
 		in.whole.EmptyAllKeepingSaves(in.space)
 		in.scripts.Clear()

@@ -57,6 +57,10 @@ func (in *instance) roleBarriers() (all []*engine.Barrier) {
 		if in.asSentinel {
 			return
 		}
+		if in.emptied && !on { // a primary's data set is its own, even if it is empty
+			in.emptied = false
+			in.aof.Replaced()
+		}
 		in.log.SetRole(map[bool]byte{false: 'M', true: 'S'}[on])
 		in.core.Raise(readOnly, on && in.following.ReadOnly.Get())
 		in.core.Raise(stale, in.isStale())
@@ -118,39 +122,76 @@ func (t taker) Take(c *replication.Copy, begin func() bool, done func(db int)) e
 		return t.beside(c, begin, done)
 	}
 	if bySocket {
-		return t.inPlace(in.core.DoBetween, begin, done, c.Size, "socket",
+		return t.inPlace(in.core.DoBetween, begin, done, c.Size, nil,
 			func(to bgsave.Inserter, o bgsave.LoadOptions) (bgsave.Loaded, error) {
 				return readCopy(in, c, to, o)
 			})
 	}
+	return t.byDisk(c, begin, done)
+}
+
+// byDisk receives the copy into a temporary file and loads it from there. Only a copy that was loaded takes the place
+// of this server's own file.
+func (t taker) byDisk(c *replication.Copy, begin func() bool, done func(db int)) error {
+	in := t.in
 	path := in.save.FileName.Get()
-	in.core.Do(func() { in.scheduler.Abort("a file of the primary's takes its place") })
-	if err := bgsave.PutFile(path, func(w io.Writer) error { return receive(w, c) }); err != nil {
-		in.log.Warning("Failed trying to put the copy of the MASTER into %s: %s", path, err)
+	file, err := bgsave.ReceiveFile(path, func(w io.Writer) error { return receive(w, c) })
+	if err != nil {
+		in.log.Warning("Failed trying to receive the copy of the MASTER that is to become %s: %s", path, err)
 		return err
 	}
-	place := t.wholly
-	if stat, err := os.Stat(path); err != nil || !t.fitsATurn(stat.Size()) {
-		place = func(begin func() bool, done func(db int), size int64, from string, read reader) error {
-			return t.inPlace(in.core.DoBetween, begin, done, size, from, read)
-		}
-	}
-	err := place(begin, done, c.Size, "disk", func(to bgsave.Inserter, o bgsave.LoadOptions) (bgsave.Loaded, error) {
-		file, err := os.Open(path)
+	read := func(to bgsave.Inserter, o bgsave.LoadOptions) (bgsave.Loaded, error) {
+		stored, err := os.Open(file.Name)
 		if err != nil {
 			return bgsave.Loaded{}, err
 		}
-		defer file.Close()
+		defer stored.Close()
 		o.Live = false
-		return bgsave.Read(in.loadContext, file, to, o)
-	})
-	if err != nil || in.save.DeleteSyncFiles.Get() && !in.scheduler.Saving() {
-		if err == nil {
-			in.log.Notice("Removing the RDB file obtained from the master. This replica has persistence disabled")
-		}
+		return bgsave.Read(in.loadContext, stored, to, o)
+	}
+	if t.fitsATurn(file.Size) {
+		err = t.wholly(begin, done, c.Size, file, read)
+	} else {
+		err = t.inPlace(in.core.DoBetween, begin, done, c.Size, file, read)
+	}
+	if syncing := file.Close(); syncing != nil {
+		in.log.Warning("The folder of %s cannot be synced, after the copy of the MASTER was put there: %s", path, syncing)
+	}
+	if err == nil && in.save.DeleteSyncFiles.Get() && !in.scheduler.Saving() {
+		in.log.Notice("Removing the RDB file obtained from the master. This replica has persistence disabled")
 		_ = os.Remove(path)
 	}
 	return err
+}
+
+// holdsFiles says that what is on disk stays as it is, because what is in memory is no data set: a full copy is being
+// loaded, or could not be and has left nothing. Turn only.
+func (in *instance) holdsFiles() bool { return in.copying || in.emptied }
+
+// beginCopy says that a full copy is going to take the data's place. A save under way is called off in this turn, and
+// no other begins before endCopy. Turn only.
+func (in *instance) beginCopy() {
+	in.copying = true
+	in.scheduler.Abort("a copy of the primary's takes the place of what it saves")
+}
+
+// endCopy says that a full copy is in memory, or that it could not be loaded. A copy that came in a file takes the
+// place of this server's own file only now. Turn only.
+func (in *instance) endCopy(file *bgsave.CopyFile, l bgsave.Loaded, err error) {
+	in.copying = false
+	if err != nil {
+		return
+	}
+	in.emptied = false
+	in.aof.Replaced()
+	if file == nil {
+		in.scheduler.Replaced(l.Keys)
+	} else if err := file.Place(); err != nil {
+		in.log.Warning("The copy of the MASTER is loaded, but cannot become this server's RDB file: %s", err)
+		in.scheduler.Replaced(l.Keys)
+	} else {
+		in.scheduler.Loaded()
+	}
 }
 
 // receive writes the copy to w.
@@ -220,26 +261,34 @@ func (t taker) fitsATurn(size int64) bool {
 }
 
 // wholly is inPlace within one turn, for a small copy in a file.
-func (t taker) wholly(begin func() bool, done func(db int), size int64, from string, read reader) (err error) {
-	t.in.core.DoBetween(func() { err = t.inPlace(t.in.core.OnBehalf(), begin, done, size, from, read) })
+func (t taker) wholly(begin func() bool, done func(db int), size int64, file *bgsave.CopyFile,
+	read reader) (err error) {
+	t.in.core.DoBetween(func() { err = t.inPlace(t.in.core.OnBehalf(), begin, done, size, file, read) })
 	return err
 }
 
 // A reader reads a copy.
 type reader func(bgsave.Inserter, bgsave.LoadOptions) (bgsave.Loaded, error)
 
-// inPlace empties the databases and reads the copy into them. Nobody is served meanwhile. turn runs a function in a
-// turn.
-func (t taker) inPlace(turn func(func()), begin func() bool, done func(db int), size int64, from string,
+// inPlace empties the databases and reads the copy into them: from file, or if that is nil from the socket. No client
+// is served meanwhile. turn runs a function in a turn.
+//
+// What is on disk stays as it is until the copy has been loaded, the append-only file too.
+func (t taker) inPlace(turn func(func()), begin func() bool, done func(db int), size int64, file *bgsave.CopyFile,
 	read reader) error {
 	in := t.in
-	still := true
+	still, from := true, "disk"
+	if file == nil {
+		from = "socket"
+	}
 	in.log.Notice("MASTER <-> REPLICA sync: Flushing old data")
 	in.loading.Begin(max(size, 0))
 	turn(func() {
 		if still = begin(); !still {
 			return
 		}
+		in.beginCopy()
+		in.aof.Suspend()
 		in.whole.EmptyAllKeepingSaves(in.space)
 		in.scripts.Clear()
 		in.core.SetLoading(true)
@@ -259,11 +308,11 @@ func (t taker) inPlace(turn func(func()), begin func() bool, done func(db int), 
 		if err != nil { // half a copy is nothing
 			in.whole.EmptyAllKeepingSaves(in.space)
 			in.scripts.Clear()
+			in.emptied = in.follower.Following()
 		}
-		in.aof.Replaced()
+		in.endCopy(file, l, err)
 		in.core.SetLoading(false)
 		if err == nil {
-			in.scheduler.Loaded()
 			done(streamDB(l))
 		}
 		in.tellHealth()
@@ -271,6 +320,7 @@ func (t taker) inPlace(turn func(func()), begin func() bool, done func(db int), 
 	if err != nil {
 		in.log.Warning("Failed trying to load the MASTER synchronization DB from %s, check server logs.", from)
 		in.log.Warning("What it met: %s", err)
+		in.log.Notice("What is on disk stays as it was before the copy: nothing is saved until a copy has been loaded.")
 	}
 	return err
 }
@@ -290,6 +340,7 @@ func (t taker) beside(c *replication.Copy, begin func() bool, done func(db int))
 			}
 			in.core.SetLoading(true)
 		}
+		in.beginCopy()
 		first = in.space.Beside()
 		in.roleChanged()
 		in.tellHealth()
@@ -317,21 +368,23 @@ func (t taker) beside(c *replication.Copy, begin func() bool, done func(db int))
 		in.log.Notice("MASTER <-> REPLICA sync: Discarding temporary DB in background")
 	}
 	in.core.DoBetween(func() {
+		if err == nil && !begin() {
+			err = errGivenUp // a server that was promoted meanwhile keeps its data
+		}
 		if err == nil {
 			for i := range in.space.Len() {
 				in.whole.Swap(in.space, i, first+i)
 			}
 			staged.Install()
-			in.aof.Replaced()
 		} else {
 			staged.Discard()
 		}
+		in.endCopy(nil, l, err)
 		for i := range in.space.Len() {
 			in.space.DB(first + i).Flush() // in the background
 		}
 		in.core.SetLoading(false)
 		if err == nil {
-			in.scheduler.Loaded()
 			done(streamDB(l))
 		}
 		in.roleChanged()

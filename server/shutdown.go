@@ -78,8 +78,13 @@ func (s *shutdown) request(c *command.Context, mode ShutdownMode) error {
 	if s.over {
 		return nil
 	}
-	if s.in.core.Loading() || s.in.asSentinel {
+	if s.in.core.Loading() || s.in.holdsFiles() || s.in.asSentinel {
 		mode = mode&^ShutdownSave | ShutdownNoSave // what is in memory is a part of what is on disk
+	}
+	if s.in.holdsFiles() && mode&ShutdownNoSave == 0 {
+		s.log.Warning("The data here are not whole: a copy of the primary's is being loaded, or could not be. " +
+			"They are not saved: what is on disk stays.")
+		mode = mode&^ShutdownSave | ShutdownNoSave
 	}
 	if s.in.core.Lent() {
 		// Half of what a script writes is not saved, and no tick comes.

@@ -122,6 +122,8 @@ type instance struct {
 	health     health
 	stopWrites func() // puts the disk's barrier up or down; turn only
 
+	copying     bool   // a full copy is being loaded; turn only
+	emptied     bool   // the data here went for a full copy that could not be loaded; turn only
 	roleChanged func() // puts the barriers of a replica up or down; turn only
 	diskToldMs  int64  // when the log last said that a replica goes on although its disk fails, Unix ms
 
@@ -243,6 +245,7 @@ func (in *instance) joinSaving() {
 		Turn: in.core.Do, Between: in.core.Between,
 		Header: in.header, Clock: in.clockOf, Retained: in.retained, Settled: func() { in.stopWrites() },
 		Streaming: func() bool { return in.feed.Sending() },
+		Held:      in.holdsFiles,
 		Busy:      func() bool { return in.aof.Rewriting() }, Forks: func() int64 { return in.aof.Forks() },
 	})
 	in.saver = &bgsave.Commands{Scheduler: in.scheduler, Settings: &in.save, Limits: in.limits, Log: in.log,

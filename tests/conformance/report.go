@@ -32,6 +32,9 @@ var better = []string{
 		"`down-after-milliseconds` below some 2 s a group of 7.4's then never has a primary again.",
 	"A replica that does not take up its new primary holds up the others for `slave-reconf-timeout`; in 7.4 for the " +
 		"whole `failover-timeout`.",
+	"A full copy replaces `dump.rdb` and the append-only file when it has been loaded. In 7.4 it is `dump.rdb` before. A " +
+		"copy that cannot be loaded leaves memory empty in both; here the files of before stay, and BGSAVE, SAVE, " +
+		"BGREWRITEAOF, rules and SHUTDOWN save nothing until a copy has been loaded or the replica is promoted.",
 }
 
 // own are where spindle's answers are not 7.4's, on purpose or for want of work.

@@ -1,0 +1,170 @@
+package topology
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"spindle/tests/testkit"
+)
+
+// What a replica has on disk, when full copies come, fail, and meet its own saves.
+
+// TestCopyBesideSaves: a save of the old data and a full copy that run at the same time do not harm each other. Killed
+// after the copy, the replica has the primary's data on disk.
+func TestCopyBesideSaves(t *testing.T) {
+	for _, how := range []string{"disabled", "on-empty-db", "swapdb"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			s := testkit.Start(t, "--rdb-key-save-delay", "100", "--rdbcompression", "no")
+			s.Do("DEBUG", "POPULATE", 1000, "new", 200)
+			r := testkit.Start(t, "--save", "1 1", "--repl-diskless-load", how)
+			r.Do("DEBUG", "POPULATE", 1500, "old", 50)
+			r.Do("SAVE")
+			r.Do("CONFIG", "SET", "rdb-key-save-delay", "4000") // a save takes longer than the copy
+			r.Do("SET", "x", 1)
+			r.AwaitInfo(testkit.Slowly(10*time.Second), "persistence", "rdb_bgsave_in_progress", "1")
+			r.Do("REPLICAOF", "127.0.0.1", s.Port)
+			up(t, r)
+			r.Do("CONFIG", "SET", "rdb-key-save-delay", "0")
+			testkit.Until(t, testkit.Slowly(20*time.Second), "everything saved", func() error {
+				i := r.Info("persistence")
+				return testkit.Equal(i["rdb_changes_since_last_save"]+" "+i["rdb_bgsave_in_progress"], "0 0")
+			})
+			want := s.Do("DEBUG", "DIGEST").Text
+			for _, bad := range []string{"Failed trying", "Background saving error"} {
+				if strings.Contains(r.Log(), bad) {
+					t.Errorf("%q in the log", bad)
+				}
+			}
+			r.Kill()
+			s.Kill()
+			r.Again("--replicaof", "no", "one", "--save", "")
+			r.AwaitReady(testkit.Slowly(20 * time.Second))
+			if got := r.Do("DEBUG", "DIGEST").Text; got != want {
+				t.Errorf("%d keys are on disk, want the primary's 1000", r.Do("DBSIZE").Int)
+			}
+			for _, name := range r.Files() {
+				if strings.Contains(name, "temp") {
+					t.Errorf("%s is left", name)
+				}
+			}
+		})
+	}
+}
+
+// TestFailedCopyKeepsFiles: a copy that cannot be loaded costs the replica its data in memory, and nothing on disk: no
+// rule, command or shutdown saves what is left. Started again without a primary, it has the data of before.
+func TestFailedCopyKeepsFiles(t *testing.T) {
+	copied := file(t)
+	broken := bytes.Clone(copied)
+	broken[len(broken)-20] ^= 0xFF // in its last value
+	for _, c := range []struct {
+		name, end string
+		say       []byte
+		args      []string
+	}{
+		{"RDB, killed", "kill", sized(broken), nil},
+		{"RDB, ended", "term", sized(broken), nil},
+		{"log, killed", "kill", sized(broken), []string{"--appendonly", "yes", "--appendfsync", "always"}},
+		{"log, ended", "term", sized(broken), []string{"--appendonly", "yes"}},
+		{"log, a cut copy", "kill", sized(copied)[:len(copied)-30],
+			[]string{"--appendonly", "yes", "--repl-diskless-load", "on-empty-db"}},
+		{"log, killed, and promoted", "promote", sized(broken), []string{"--appendonly", "yes", "--appendfsync", "always"}},
+		{"RDB, killed, and promoted", "promote", sized(broken), nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p := newImposter(t, append([]string{"--save", "1 1"}, c.args...)...)
+			r := p.replica
+			r.Do("DEBUG", "POPULATE", 1000, "old", 20)
+			r.Do("SAVE")
+			r.Do("SET", "x", 1) // a change that a rule wants to save
+			if c.args != nil {
+				testkit.Until(t, testkit.Slowly(10*time.Second), "the log", func() error {
+					v := r.Do("BGREWRITEAOF")
+					return v.Err()
+				})
+				r.AwaitInfo(testkit.Slowly(10*time.Second), "persistence", "aof_rewrite_in_progress", "0")
+			}
+			want, cut := int64(1000), len(c.say) < len(copied)
+			if cut { // it needs an empty data set: the first copy fails by the disk
+				r.Do("CONFIG", "SET", "repl-diskless-load", "disabled")
+				p.invite("PSYNC")
+				p.say(fullResync("0"), sized(broken))
+				p.leave()
+				r.AwaitLog(testkit.Slowly(20*time.Second), "Failed trying to load the MASTER synchronization DB from disk")
+				r.Do("CONFIG", "SET", "repl-diskless-load", "on-empty-db")
+				for !p.welcome("PSYNC") {
+				}
+			} else {
+				p.invite("PSYNC")
+			}
+			p.say(fullResync("0"), c.say)
+			p.leave()
+			from := "disk"
+			if cut {
+				from = "socket"
+			}
+			r.AwaitLog(testkit.Slowly(20*time.Second), "Failed trying to load the MASTER synchronization DB from "+from)
+			testkit.Until(t, testkit.Slowly(10*time.Second), "an empty replica", func() error {
+				v, err := r.Ask("DBSIZE")
+				if err == nil {
+					err = v.Err()
+				}
+				if err == nil {
+					err = testkit.Equal(v.Int, 0)
+				}
+				return err
+			})
+			for _, command := range []string{"BGSAVE", "SAVE", "BGREWRITEAOF"} {
+				if v, err := r.Ask(command); err != nil || !strings.HasPrefix(v.Text, "ERR The data here are not whole") {
+					t.Errorf("%s: %v %v", command, v, err)
+				}
+			}
+			switch c.end {
+			case "term":
+				if code := r.Terminate(); code != 0 {
+					t.Errorf("exit code %d", code)
+				}
+			case "promote":
+				want = 1
+				p.tell("NO", "ONE")
+				r.Do("SET", "mine", 1)
+				if c.args != nil {
+					testkit.Until(t, testkit.Slowly(20*time.Second), "the new log", func() error {
+						i := r.Info("persistence")
+						return testkit.Equal(i["aof_rewrite_scheduled"]+i["aof_rewrite_in_progress"], "00")
+					})
+					r.Do("SET", "mine", 2)
+				} else {
+					testkit.Until(t, testkit.Slowly(20*time.Second), "everything saved", func() error {
+						i := r.Info("persistence")
+						return testkit.Equal(i["rdb_changes_since_last_save"]+" "+i["rdb_bgsave_in_progress"], "0 0")
+					})
+				}
+				r.Kill()
+			default:
+				ruleTime := time.Now().Add(1500 * time.Millisecond) // the rule of one second would have saved by then
+				testkit.Until(t, testkit.Slowly(20*time.Second), "the time of a rule", func() error {
+					if i := r.Info("persistence"); i["rdb_bgsave_in_progress"] == "1" {
+						t.Fatal("a save has begun")
+					}
+					if left := time.Until(ruleTime); left > 0 {
+						return fmt.Errorf("%v are left", left)
+					}
+					return nil
+				})
+				r.Kill()
+			}
+			r.Again("--replicaof", "no", "one")
+			r.AwaitReady(testkit.Slowly(20 * time.Second))
+			if got := r.Do("DBSIZE").Int; got != want && !(c.args != nil && c.end != "promote" && got == want+1) {
+				t.Errorf("%d keys are on disk, want %s", got, strconv.FormatInt(want, 10))
+			}
+		})
+	}
+}
