@@ -30,9 +30,9 @@ func crashSeeds() uint64 {
 // crashBlock is how many seeds share a test: the servers of a test stay until its end.
 const crashBlock = 500
 
-// TestPowerCuts: under always everything whose reply could leave is there after a power cut; under everysec everything
-// that a sync has confirmed; under no, where only rewrites sync, what they have. The data set is always a whole number of units, whatever was under way: writes, rewrites,
-// starts.
+// TestPowerCuts: after a power cut, always has everything whose reply could leave, and everysec what a sync has
+// confirmed. Under no, where only rewrites sync, it is what they have synced. The data set is always a whole number of
+// units, whatever was under way: writes, rewrites, starts.
 func TestPowerCuts(t *testing.T) {
 	for policy, name := range map[Policy]string{Always: "always", EverySecond: "everysec", Never: "no"} {
 		t.Run(name, func(t *testing.T) {

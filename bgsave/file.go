@@ -42,17 +42,14 @@ const (
 	forCopy purpose = "temp-sync-%d" // a full copy that comes from the primary
 )
 
-// TempName is the temporary file of this process's saves. If a save that was called off has not removed its file yet,
-// the next one takes another name: "temp-<pid>-1.rdb", …
-func TempName() string { return fmt.Sprintf(string(forSave), os.Getpid()) + ".rdb" }
-
 // temporaries are the absolute names of the files that are being written.
 var temporaries = struct {
 	sync.Mutex
 	names map[string]bool
 }{names: map[string]bool{}}
 
-// claimTemp finds an absolute name in the folder of path that nothing else uses until giveUpTemp. It is absolute so
+// claimTemp finds an absolute name in the folder of path that nothing else uses until giveUpTemp. If a save that was
+// called off has not removed its file yet, the next one is "temp-<pid>-1.rdb". It is absolute so
 // that CONFIG SET dir moves no file that is being written, and that two names are equal if they are one file.
 func claimTemp(path string, what purpose) string {
 	stem := filepath.Join(absolute(filepath.Dir(path)), fmt.Sprintf(string(what), os.Getpid()))

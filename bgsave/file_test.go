@@ -3,6 +3,7 @@ package bgsave
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -33,7 +34,7 @@ func TestFlushedDuringASave(t *testing.T) {
 				t.Fatal(err)
 			}
 		})
-		temp := filepath.Join(filepath.Dir(path), TempName())
+		temp := filepath.Join(filepath.Dir(path), tempName())
 		for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Microsecond) {
 			if _, err := os.Stat(temp); err == nil {
 				break
@@ -110,7 +111,7 @@ func TestRemoveTemporaries(t *testing.T) {
 	first, second := claimTemp(filepath.Join(dir, "a"), forSave), claimTemp(filepath.Join(dir, "b"), forSave)
 	defer giveUpTemp(first)
 	defer giveUpTemp(second)
-	if first == second || filepath.Base(first) != TempName() || filepath.Dir(second) != dir {
+	if first == second || filepath.Base(first) != tempName() || filepath.Dir(second) != dir {
 		t.Fatalf("%s, %s", first, second)
 	}
 	for _, name := range []string{first, second} {
@@ -168,3 +169,6 @@ func TestCopyBesideASave(t *testing.T) {
 		t.Errorf("%v", left)
 	}
 }
+
+// tempName is the first temporary file of this process's saves.
+func tempName() string { return fmt.Sprintf("temp-%d.rdb", os.Getpid()) }

@@ -219,7 +219,7 @@ func TestAbort(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	temp := filepath.Join(filepath.Dir(path), TempName())
+	temp := filepath.Join(filepath.Dir(path), tempName())
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
 		if _, err := os.Stat(temp); err == nil {
 			break

@@ -109,7 +109,8 @@ func TestPauseEndsInTime(t *testing.T) {
 	began := time.Now()
 	h.Do(func() { h.Pause(PauseByClient, true, h.nowMs+5) })
 	h.batch(cl, "PING")
-	if wait := h.dutySlice(); wait > 6*time.Millisecond && time.Since(began) < 5*time.Millisecond { // or it is over already
+	wait := h.dutySlice()
+	if wait > 6*time.Millisecond && time.Since(began) < 5*time.Millisecond { // or it is over already
 		t.Errorf("the next turn is due in %v", wait)
 	}
 	time.Sleep(7 * time.Millisecond)

@@ -78,7 +78,7 @@ func (s *shutdown) request(c *command.Context, mode ShutdownMode) error {
 	if s.over {
 		return nil
 	}
-	if s.in.core.Loading() || s.in.holdsFiles() || s.in.asSentinel {
+	if s.in.core.Loading() || s.in.asSentinel {
 		mode = mode&^ShutdownSave | ShutdownNoSave // what is in memory is a part of what is on disk
 	}
 	if s.in.holdsFiles() && mode&ShutdownNoSave == 0 {

@@ -186,8 +186,8 @@ func TestConsoleIsNamed(t *testing.T) {
 	}
 }
 
-// TestConsoleUserOfThePage: the user that doc/live.md describes may ask what an operator asks in an incident. Nobody can
-// log in as this user.
+// TestConsoleUserOfThePage: the user that doc/live.md describes may ask what an operator asks in an incident. No client
+// can log in as this user.
 func TestConsoleUserOfThePage(t *testing.T) {
 	page, err := os.ReadFile("../../doc/live.md")
 	if err != nil {

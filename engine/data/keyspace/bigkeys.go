@@ -67,7 +67,7 @@ func elements(v value.Value) int64 {
 	return 1
 }
 
-// Elements is how many elements the value of key has: 1 for a string, 0 if there is none. It changes nothing. Turn only.
+// Elements is how many elements the value of key has: 1 for a string, 0 for no value. It changes nothing. Turn only.
 func (db *DB) Elements(key []byte) int64 {
 	v := db.Peek(key)
 	if !v.Exists() {
