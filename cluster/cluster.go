@@ -18,6 +18,7 @@ import (
 	"spindle/cluster/bus"
 	"spindle/cluster/state"
 	"spindle/engine/client"
+	"spindle/internal/clock"
 	"spindle/internal/disk"
 	"spindle/internal/logging"
 	"spindle/internal/slots"
@@ -41,11 +42,11 @@ type Parts struct {
 	Wake      func(cl *client.Client)
 	// Role changes this server's part in replication. Turn only.
 	Role Role
-	// Offset is the replication offset, and HeardMs when, in Unix ms, a replica last heard of its primary. Any
+	// Offset is the replication offset, and HeardMs when, by clock.Steady, a replica last heard of its primary. Any
 	// goroutine.
 	Offset  func() int64
 	HeardMs func() int64
-	// BeatMs is when, in Unix ms, the core last did its duties. Any goroutine.
+	// BeatMs is when, by clock.Steady, the core last did its duties. Any goroutine.
 	BeatMs func() int64
 
 	Ports           func() (port, tlsPort int) // 0: none
@@ -134,7 +135,8 @@ func New(parts Parts) *Cluster {
 	return c
 }
 
-func nowMs() int64 { return time.Now().UnixMilli() }
+// nowMs is the node's clock. It begins as Unix time, and setting the wall clock does not move it.
+func nowMs() int64 { return clock.Steady() }
 
 // CheckPort refuses a port of the server's above which the bus has no port. It comes before Open, else the first
 // nodes.conf would name a port that cannot be. It opens nothing.

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"time"
+
 	"spindle/engine/client"
 	"spindle/engine/data/memory"
 	"spindle/protocol"
@@ -182,6 +184,12 @@ func (c *Core) StopMonitor(cl *client.Client) {
 func (c *Core) Now() int64 {
 	c.assertHeld()
 	return c.nowMs
+}
+
+// SteadyMs is the turn's instant as clock.Steady counts: for durations, which must not depend on the wall clock.
+func (c *Core) SteadyMs() int64 {
+	c.assertHeld()
+	return c.steady + c.nanos/int64(time.Millisecond)
 }
 
 // TurnNumber is the number of the turn that is held.

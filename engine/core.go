@@ -48,6 +48,7 @@ type Core struct {
 	takeJob   func() lazyfree.Job
 
 	started  time.Time // the origin of nanos
+	steady   int64     // clock.Steady at started
 	wall     clock.Wall
 	nanos    int64  // monotonic, at the last reading of the clock in this turn
 	nowMs    int64  // Unix ms: of the command that runs, and of all commands inside one
@@ -107,7 +108,7 @@ func New(p Parts) *Core {
 		space: p.Space, catalogue: p.Catalogue, clients: p.Clients, settings: p.Settings,
 		common: p.Common, hooks: p.Hooks, lazy: p.Lazy, whole: p.Whole, started: time.Now(),
 	}
-	c.wall = clock.WallFrom(c.started)
+	c.wall, c.steady = clock.WallFrom(c.started), clock.SteadyAt(c.started)
 	c.common.MaxMemory = &c.settings.MaxMemory
 	c.nudge, c.halted = make(chan struct{}, 1), make(chan struct{})
 	c.clients.Costs.OnPressure(c.pressClients)

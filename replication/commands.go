@@ -208,7 +208,7 @@ func (f *Feed) acked(c *command.Context, r *replica, args [][]byte) {
 	if err != nil || !c.Client.Is(client.Replica) {
 		return
 	}
-	r.ackOffset, r.ackMs = max(r.ackOffset, offset), c.Now
+	r.ackOffset, r.ackMs = max(r.ackOffset, offset), f.core.SteadyMs()
 	if len(args) > 2 && bytes.EqualFold(args[1], []byte("fack")) {
 		if synced, err := strconv.ParseInt(string(args[2]), 10, 64); err == nil {
 			r.diskOffset = max(r.diskOffset, synced)

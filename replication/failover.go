@@ -95,7 +95,7 @@ func (f *Follower) Failover(c *command.Context) error {
 	}
 	f.failover = failover{stage: failoverWaits, to: to, force: force}
 	if timeoutMs > 0 {
-		f.untilMs = c.Now + timeoutMs
+		f.untilMs = f.core.SteadyMs() + timeoutMs
 	}
 	if to.Host != "" {
 		f.parts.Log.Notice("FAILOVER requested to %s:%d.", to.Host, to.Port)

@@ -118,9 +118,11 @@ type replica struct {
 	at         int64
 	unseen     int // bytes given to its loop since somebody looked how many are unsent
 	ackOffset  int64
-	diskOffset int64 // what it has fsynced, by FACK; -1: it has never said
-	ackMs      int64
-	softSince  int64         // when what it lacks passed the soft limit, Unix ms; 0: it is below
+	diskOffset int64         // what it has fsynced, by FACK; -1: it has never said
+	ackMs      int64         // when it was heard last; this and all times here are by clock.Steady, but for activeMs
+	activeMs   int64         // what its connection said of its last bytes, in Unix ms: only whether it changes counts
+	blankMs    int64         // when a look found that changed
+	softSince  int64         // when what it lacks passed the soft limit; 0: it is below
 	gone       chan struct{} // closed when the client is
 }
 
@@ -170,7 +172,7 @@ func (f *Feed) open() {
 // keep begins a backlog at the stream's end.
 func (f *Feed) keep() {
 	f.log = newBacklog(f.settings.BacklogSize.Get(), f.offset)
-	f.selected, f.idleSinceMs = -1, f.core.Now()
+	f.selected, f.idleSinceMs = -1, f.core.SteadyMs()
 	f.core.AddSink(f, client.ToReplicas)
 }
 
@@ -323,7 +325,7 @@ func (f *Feed) limitLag(r *replica) {
 	if r.at == live || f.log == nil || r.cl.Is(client.CloseASAP) {
 		return
 	}
-	limit, now := f.settings.Output(), f.core.Now()
+	limit, now := f.settings.Output(), f.core.SteadyMs()
 	lacks := f.log.end - r.at
 	if r.state == online {
 		lacks += r.unsent()
@@ -353,7 +355,7 @@ func (f *Feed) goOnline(r *replica) {
 	if r.state == online {
 		return
 	}
-	r.state, r.ackMs, f.acks = online, f.core.Now(), true
+	r.state, r.ackMs, f.acks = online, f.core.SteadyMs(), true
 	f.beginCatchUp(r)
 	f.settings.Log.Notice("Synchronization with replica %s succeeded", r.name())
 }
@@ -397,7 +399,7 @@ func (f *Feed) Gone(cl *client.Client) {
 		}
 	}
 	if len(f.replicas) == 0 {
-		f.idleSinceMs = f.core.Now()
+		f.idleSinceMs = f.core.SteadyMs()
 	}
 	for _, g := range f.groups {
 		if g != nil && g.deserted() {
@@ -437,11 +439,13 @@ func (f *Feed) Tick(nowMs int64) {
 	}
 	limit := f.settings.Timeout.Get() * 1000
 	for _, r := range f.replicas {
-		f.limitLag(r) // time passes, whether or not there is more that it lacks
-		heardMs := r.ackMs
+		f.limitLag(r)            // time passes, whether or not there is more that it lacks
 		if r.state == awaitAck { // it loads, and sends blank lines
-			heardMs = max(heardMs, r.cl.Conn.LastActive())
+			if at := r.cl.Conn.LastActive(); at != r.activeMs {
+				r.activeMs, r.blankMs = at, nowMs
+			}
 		}
+		heardMs := max(r.ackMs, r.blankMs)
 		if (r.state == online || r.state == awaitAck) && !r.rdbOnly && r.psync2 && nowMs-heardMs > limit &&
 			!r.cl.Is(client.CloseASAP) {
 			f.settings.Log.Warning("Disconnecting timedout replica (streaming sync): %s", r.name())
@@ -490,7 +494,7 @@ func (f *Feed) LogLag() {
 			continue
 		}
 		f.settings.Log.Notice("Lagging replica %s reported offset %d behind master, lag=%d, state=%s.",
-			r.name(), f.offset-r.ackOffset, (f.core.Now()-r.ackMs)/1000, r.state)
+			r.name(), f.offset-r.ackOffset, (f.core.SteadyMs()-r.ackMs)/1000, r.state)
 	}
 	f.settings.Log.Notice("%d of %d replicas are in sync when shutting down.", synced, len(f.replicas))
 }

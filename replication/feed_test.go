@@ -325,11 +325,11 @@ func TestHistoryIsNewAfterAGap(t *testing.T) {
 		t.Errorf("%q, and the backlog of history %s is there", got, name)
 	}
 	p.Closed(third)
-	p.Do(func() { p.feed.Tick(p.Now() + 3600_000) })
+	p.Do(func() { p.feed.Tick(p.SteadyMs() + 3600_000) })
 	if p.feed.log == nil {
 		t.Error("the backlog goes before its time")
 	}
-	p.Do(func() { p.feed.Tick(p.Now() + 3601_000) })
+	p.Do(func() { p.feed.Tick(p.SteadyMs() + 3601_000) })
 	if p.feed.log != nil {
 		t.Error("the backlog outlives repl-backlog-ttl")
 	}
@@ -406,7 +406,7 @@ func TestHeldHasASoftLimit(t *testing.T) {
 			t.Error("closed before its seconds are over")
 		}
 		r.softSince -= 100
-		p.feed.Tick(p.Now())
+		p.feed.Tick(p.SteadyMs())
 	})
 	if !s.isClosed() || p.feed.OutputLimitCloses() != 1 {
 		t.Errorf("closed %t, %d counted", s.isClosed(), p.feed.OutputLimitCloses())
@@ -787,18 +787,18 @@ func TestSyncIsAsLongAsAnnounced(t *testing.T) {
 func TestTick(t *testing.T) {
 	p := newPrimary(t)
 	cl, s := p.online()
-	p.Do(func() { p.feed.Tick(p.Now()) })
+	p.Do(func() { p.feed.Tick(p.SteadyMs()) })
 	s.take(t, "")
-	p.Do(func() { p.feed.Tick(p.Now() + 11_000) })
+	p.Do(func() { p.feed.Tick(p.SteadyMs() + 11_000) })
 	if got := s.take(t, ""); got != wire("PING") {
 		t.Errorf("%q", got)
 	}
-	p.Do(func() { p.feed.Tick(p.Now() + 100_000) })
+	p.Do(func() { p.feed.Tick(p.SteadyMs() + 100_000) })
 	if s.isClosed() {
 		t.Error("one that came by SYNC never reports, and was closed for that")
 	}
 	cl.ReplicaState.(*replica).psync2 = true
-	p.Do(func() { p.feed.Tick(p.Now() + 100_000) })
+	p.Do(func() { p.feed.Tick(p.SteadyMs() + 100_000) })
 	if !s.isClosed() {
 		t.Error("a silent replica stays")
 	}

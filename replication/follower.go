@@ -124,7 +124,7 @@ func (f *Follower) begin(of Address) {
 	f.on = true
 	f.feed.follow()
 	f.core.SetReplica(true)
-	f.link.Begin(of.Host, of.Port, f.core.Now())
+	f.link.Begin(of.Host, of.Port, f.core.SteadyMs())
 	f.parts.Changed()
 }
 
@@ -183,7 +183,7 @@ func (f *Follower) Tick(nowMs int64) {
 	}
 }
 
-// HeardMs is when, in Unix ms, the primary was last heard while its stream flowed; 0: never. Any goroutine.
+// HeardMs is when, by clock.Steady, the primary was last heard while its stream flowed; 0: never. Any goroutine.
 func (f *Follower) HeardMs() int64 { return f.contactMs.Load() }
 
 // Gone tells that a client left: the link's own may have been killed.
@@ -350,7 +350,7 @@ func (f *Follower) onDisk() (at int64, ok bool) {
 func (f *Follower) adopt(db int) {
 	f.primary = f.core.Adopt(f.wire)
 	f.primary.DB = db
-	f.contactMs.Store(f.core.Now())
+	f.contactMs.Store(f.core.SteadyMs())
 	f.wire.cl, f.wire.next = f.primary, nextStream
 	f.known = true
 }
@@ -364,7 +364,7 @@ func (f *Follower) taken(w *upstream, db int) {
 	f.feed.restart(id, offset)
 	f.diskMarks = nil // they are of another stream
 	f.adopt(db)
-	f.link.Taken(f.core.Now())
+	f.link.Taken(f.core.SteadyMs())
 	f.parts.Changed()
 }
 

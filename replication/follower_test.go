@@ -49,7 +49,7 @@ func newSource(t *testing.T, p *primary) *source {
 			case <-time.After(5 * time.Millisecond):
 				p.Do(func() {
 					p.follower.link.ackMs = 0
-					p.follower.Tick(p.Now())
+					p.follower.Tick(p.SteadyMs())
 				})
 			}
 		}

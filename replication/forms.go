@@ -250,7 +250,7 @@ func (f *Feed) canRead(r *replica) bool {
 	if may &= r.lacks; may == 0 || r.searchedAt > f.specialAt {
 		return true
 	}
-	r.refusedMs = f.core.Now()
+	r.refusedMs = f.core.SteadyMs()
 	at, view := f.offset+1, f.core.Freeze()
 	go func() {
 		x, found := f.saver.Find(view, may)

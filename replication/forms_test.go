@@ -99,11 +99,11 @@ func TestRefusedRests(t *testing.T) {
 	s.take(t, "-ERR Full synchronization refused: key 'special' of database 3 has deadlines of fields, "+
 		"which Redis reads from version 7.4 (RDB version 12) on\r\n")
 	p.do(r.cl, "SYNC") // what a replica does then
-	p.Do(func() { p.feed.Tick(p.Now() + refusalRest - 100) })
+	p.Do(func() { p.feed.Tick(p.SteadyMs() + refusalRest - 100) })
 	if s.isClosed() || r.state != waiting {
 		t.Errorf("state %v before the rest is over, closed %t", r.state, s.isClosed())
 	}
-	p.Do(func() { p.feed.Tick(p.Now() + refusalRest + 100) })
+	p.Do(func() { p.feed.Tick(p.SteadyMs() + refusalRest + 100) })
 	if s.take(t, "-ERR Full"); !s.isClosed() {
 		t.Error("it is not closed after its rest")
 	}

@@ -76,7 +76,7 @@ func (r *replica) form() form { return form{r.eof, r.rdbOnly, r.filter} }
 // request has r wait for a full synchronisation, which begins at once if nothing is to be waited for.
 func (f *Feed) request(r *replica) {
 	f.enlist(r)
-	r.state, r.askedMs, r.ackMs = waiting, f.core.Now(), f.core.Now()
+	r.state, r.askedMs, r.ackMs = waiting, f.core.SteadyMs(), f.core.SteadyMs()
 	f.fullSyncs++
 	f.startWaiting()
 	switch {
@@ -149,7 +149,7 @@ func (f *Feed) due(first *replica, n int64) bool {
 	if !s.Diskless.Get() || !first.eof || s.SyncReplicas.Get() > 0 && n >= s.SyncReplicas.Get() {
 		return true
 	}
-	return f.core.Now()-first.askedMs >= s.SyncDelay.Get()*1000
+	return f.core.SteadyMs()-first.askedMs >= s.SyncDelay.Get()*1000
 }
 
 // Began is when the longest of the full synchronisations under way began; the zero time without one.
@@ -275,7 +275,7 @@ func (f *Feed) ended(r *replica, out *sender, err error, took time.Duration) {
 		f.settings.Log.Notice("Streamed replica transfer with %s succeeded (socket), %d bytes in %.3f seconds. Waiting for "+
 			"REPLCONF ACK from replica to enable streaming",
 			r.name(), out.total, took.Seconds())
-		r.state, r.ackMs = awaitAck, f.core.Now()
+		r.state, r.ackMs = awaitAck, f.core.SteadyMs()
 		if r.loaded {
 			f.goOnline(r)
 		}

@@ -27,7 +27,7 @@ func (f *Feed) follow() {
 
 // lead has the stream come from this server's core again.
 func (f *Feed) lead() {
-	f.following, f.selected, f.idleSinceMs = false, -1, f.core.Now()
+	f.following, f.selected, f.idleSinceMs = false, -1, f.core.SteadyMs()
 	f.core.AddSink(f, client.ToReplicas)
 }
 
@@ -106,7 +106,7 @@ func (l *Lapses) settle() {
 func (l *Lapses) End(id string, offset int64) {
 	f := l.feed
 	l.settle()
-	f.beginning, f.idleSinceMs = false, f.core.Now()
+	f.beginning, f.idleSinceMs = false, f.core.SteadyMs()
 	if id == "" {
 		f.log.free()
 		f.log = nil

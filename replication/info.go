@@ -72,7 +72,7 @@ func (f *Feed) Sections() []info.Section {
 // replicaLines are slave0, slave1, …
 func (f *Feed) replicaLines(w *info.Writer) {
 	for i, r := range f.replicas {
-		lag := (f.core.Now() - r.ackMs) / 1000
+		lag := (f.core.SteadyMs() - r.ackMs) / 1000
 		if r.state != online {
 			lag = 0
 		}
@@ -127,7 +127,7 @@ func (f *Feed) OutputLimitCloses() uint64 { return f.outLimit }
 
 // lines are INFO replication of a replica.
 func (f *Follower) lines(w *info.Writer) {
-	now := f.core.Now()
+	now := f.core.SteadyMs()
 	heard, read := int64(-1), f.feed.offset
 	if up := f.wire; up != nil {
 		if f.link.Up() {

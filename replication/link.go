@@ -7,7 +7,7 @@ import (
 
 // A Link decides what a replica says to its primary, and when: it connects, shakes hands, asks for the stream,
 // notices silence, and tries again. It has no socket and reads no clock. What happens depends on the calls alone, so
-// that a simulator can drive many of them.
+// that a simulator can drive many of them. Times are those of a clock that only moves forward (clock.Steady).
 //
 //	idle ──Begin──▶ wanting ──▶ dialing ──▶ greeting ──▶ introducing ──▶ asking ──▶ receiving ──▶ following
 //	                   ▲                                                   └── +CONTINUE ───────────▶ │
@@ -23,7 +23,7 @@ type Link struct {
 	Port  int
 	state linkState
 	steps []step // of the handshake, whose replies are awaited
-	since int64  // Unix ms of the last sign of life, or of the last attempt
+	since int64  // when there was the last sign of life, or the last attempt
 
 	downSinceMs int64 // when the link was lost; 0: it never stood
 	failover    bool  // the next PSYNC asks the peer to take over

@@ -50,7 +50,7 @@ func (f *Feed) tryContinue(c *command.Context, r *replica, id []byte, offset int
 		line += " " + f.ID
 	}
 	c.Reply.Simple(line)
-	r.state, r.ackMs = online, f.core.Now()
+	r.state, r.ackMs = online, f.core.SteadyMs()
 	f.fallBehind(r, offset-1)
 	f.acks = true
 	f.continued++

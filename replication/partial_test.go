@@ -149,7 +149,7 @@ func TestSyncsAreShared(t *testing.T) {
 	}
 	_, one := ask()
 	_, two := ask()
-	p.Do(func() { p.feed.Tick(p.Now() + 1100) })
+	p.Do(func() { p.feed.Tick(p.SteadyMs() + 1100) })
 	if got := one.take(t, ""); got != "\n" {
 		t.Errorf("%q while it waits", got)
 	}
@@ -158,12 +158,12 @@ func TestSyncsAreShared(t *testing.T) {
 		for _, r := range p.feed.replicas {
 			r.askedMs -= 5000
 		}
-		p.feed.Tick(p.Now())
+		p.feed.Tick(p.SteadyMs())
 	})
 	cl, three := ask()
 	p.Do(func() {
 		cl.ReplicaState.(*replica).askedMs -= 5000
-		p.feed.Tick(p.Now())
+		p.feed.Tick(p.SteadyMs())
 	})
 	if prepared != 1 {
 		t.Fatalf("%d encodings", prepared)

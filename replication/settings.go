@@ -80,7 +80,7 @@ func (f *Feed) WantsReplicas() bool {
 
 // GoodReplicas counts those that are online and have reported within min-replicas-max-lag.
 func (f *Feed) GoodReplicas() (n int64) {
-	oldest := f.core.Now() - f.settings.MaxLag.Get()*1000
+	oldest := f.core.SteadyMs() - f.settings.MaxLag.Get()*1000
 	for _, r := range f.replicas {
 		if r.state == online && r.ackMs >= oldest {
 			n++

@@ -15,6 +15,7 @@ import (
 
 	"spindle/engine/client"
 	"spindle/engine/command"
+	"spindle/internal/clock"
 	"spindle/protocol"
 )
 
@@ -33,7 +34,7 @@ type upstream struct {
 	cutOff     bool // nothing more comes; the reading goroutine's
 	local, far string
 
-	heard     atomic.Int64  // Unix ms, of the last bytes
+	heard     atomic.Int64  // when the last bytes came, by clock.Steady
 	waits     atomic.Bool   // for the peer. If not, we are at work on what it has sent
 	read      atomic.Int64  // bytes of the stream
 	unapplied atomic.Int64  // those of them that were not applied
@@ -103,7 +104,7 @@ func Dial(ctx context.Context, address, source string) (net.Conn, error) {
 func (w *upstream) do(g func(nowMs int64)) (still bool) {
 	w.f.core.Do(func() {
 		if still = w.f.wire == w; still {
-			g(w.f.core.Now())
+			g(w.f.core.SteadyMs())
 		}
 	})
 	return still
@@ -124,7 +125,7 @@ func (w *upstream) run(source string) {
 	defer conn.Close()
 	go w.write()
 	w.in = bufio.NewReaderSize(heard{w}, lineMax)
-	w.heard.Store(time.Now().UnixMilli())
+	w.heard.Store(clock.Steady())
 	if !w.do(func(now int64) { w.f.link.Connected(now) }) {
 		return
 	}
@@ -165,7 +166,7 @@ func (h heard) Read(p []byte) (int, error) {
 	h.w.cutOff = err != nil
 	h.w.waits.Store(false)
 	if n > 0 {
-		h.w.heard.Store(time.Now().UnixMilli())
+		h.w.heard.Store(clock.Steady())
 	}
 	return n, err
 }
@@ -399,7 +400,7 @@ func (w *upstream) apply(buf []byte, applied, parsed, consumed int, requests []p
 			from = upTo
 			if w.asked {
 				w.asked = false
-				w.f.link.Asked(w.f.core.Now())
+				w.f.link.Asked(w.f.core.SteadyMs())
 			}
 		})
 		if reply.Reset(); cap(reply.B) > streamKept {
@@ -492,7 +493,9 @@ func (w *upstream) Chunks() protocol.Chunks               { return nil }
 func (w *upstream) Loop() protocol.Loop                   { return nil }
 func (w *upstream) SetClass(protocol.Class)               {}
 func (w *upstream) Usage() protocol.Usage                 { return protocol.Usage{} }
-func (w *upstream) LastActive() int64                     { return w.heard.Load() }
+func (w *upstream) LastActive() int64 { // in Unix ms, as of the other clients
+	return time.Now().UnixMilli() - (clock.Steady() - w.heard.Load())
+}
 
 // Resume implements protocol.Conn.
 func (w *upstream) Resume() {

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"spindle/internal/clock"
 	"spindle/internal/logging"
 	"spindle/protocol/respclient"
 )
@@ -51,7 +52,8 @@ func NewNet(parts Parts) *Net {
 // Serve says whose world this is. Before the first call of the Machine's.
 func (n *Net) Serve(m *Machine) { n.machine = m }
 
-func nowMs() int64 { return time.Now().UnixMilli() }
+// nowMs is the Sentinel's clock. It begins as Unix time, and setting the wall clock does not move it.
+func nowMs() int64 { return clock.Steady() }
 
 // Save implements Outside.
 func (n *Net) Save() error { return n.Write() }

@@ -8,13 +8,15 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"spindle/internal/clock"
 )
 
 // health is how the server does, as turns have told last: when that changes, or within a tenth of a second.
 // Who asks does not wait for a turn: a server that is only busy is not taken for a dead one.
 type health struct {
 	state  atomic.Pointer[healthState]
-	beatMs func() int64 // when the core did its duties last, Unix ms
+	beatMs func() int64 // when the core did its duties last, by clock.Steady
 }
 
 // A healthState is what /healthz?format=json shows.
@@ -119,9 +121,10 @@ func (h *healthReport) judge(reason string, query url.Values) (_, wrong string) 
 	return reason, ""
 }
 
+// sinceMs is how many seconds ago a time of clock.Steady's was; 0 if it never was.
 func sinceMs(ms int64) float64 {
 	if ms == 0 {
 		return 0
 	}
-	return max(0, time.Since(time.UnixMilli(ms)).Seconds())
+	return (time.Duration(max(0, clock.Steady()-ms)) * time.Millisecond).Seconds()
 }

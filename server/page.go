@@ -10,6 +10,7 @@ import (
 	"spindle/engine/acl"
 	"spindle/engine/client"
 	"spindle/engine/data/memory"
+	"spindle/internal/clock"
 	"spindle/server/live"
 )
 
@@ -28,7 +29,7 @@ func (in *instance) newPage() *live.Page {
 		Source: live.Source{
 			Observe: in.observeNow, Consult: in.consultAs, Clients: in.clientLines,
 			Sample: func() live.Sample { return in.sample(&cpu) },
-			Held:   func() time.Duration { return time.Since(time.UnixMilli(in.beatMs.Load())) },
+			Held:   func() time.Duration { return time.Duration(clock.Steady()-in.beatMs.Load()) * time.Millisecond },
 		},
 	})
 }

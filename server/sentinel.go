@@ -14,6 +14,7 @@ import (
 
 	"spindle/engine/client"
 	"spindle/engine/command"
+	"spindle/internal/clock"
 	"spindle/internal/logging"
 	"spindle/internal/reason"
 	"spindle/internal/setting"
@@ -85,7 +86,7 @@ func (in *instance) joinSentinel() error {
 // sentinelFamilies are those rows of all families that a Sentinel has, and its own.
 func (in *instance) sentinelFamilies(all []command.Family) []command.Family {
 	own := &sentinel.Commands{
-		Machine: in.watcher, Now: func() int64 { return time.Now().UnixMilli() },
+		Machine: in.watcher, Now: clock.Steady,
 		LogLevel: func() string { return in.registry.Lookup("loglevel").Get() },
 		SetLogLevel: func(level string) error {
 			return in.registry.SetMany([]setting.Pair{{Name: "loglevel", Value: level}}, setting.Conditions{})

@@ -96,7 +96,7 @@ type instance struct {
 	scripts   *scripting.Scripts
 	slots     slots.Current    // who serves which slot; none outside cluster mode
 	cluster   *cluster.Cluster // nil outside cluster mode
-	beatMs    atomic.Int64     // when the core last did its duties, Unix ms
+	beatMs    atomic.Int64     // when the core last did its duties, by clock.Steady
 	migrator  *migrate.Migrator
 	reactor   *reactor.Reactor
 	whole     command.Whole
@@ -331,9 +331,12 @@ func (in *instance) joinReplication() {
 				"Scripts can make them up. CONFIG RESETSTAT counts anew.", len(codes))
 			in.log.Warning("Current errors code list: %s", strings.Join(codes, ", "))
 		},
-		Tick: []func(int64){func(ms int64) {
-			in.beatMs.Store(ms)
-		}, in.feed.Tick, in.follower.Tick, in.tickLog, in.saveByRules, in.shutdown.tick, in.sampleRates, in.tickThreads,
+		Tick: []func(int64){func(int64) {
+			steady := in.core.SteadyMs()
+			in.beatMs.Store(steady)
+			in.feed.Tick(steady)
+			in.follower.Tick(steady)
+		}, in.tickLog, in.saveByRules, in.shutdown.tick, in.sampleRates, in.tickThreads,
 			func(int64) { in.tracker.Trim() }, in.boundKept},
 	})
 }

@@ -3,6 +3,7 @@ package tidy
 import (
 	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -247,5 +248,38 @@ func TestLinesEndByColumn120(t *testing.T) {
 		if utf8.RuneCountInString(l.Full) > 120 && !isTable && !strings.Contains(l.Full, "://") {
 			t.Errorf("%s:%d is wider than 120 columns", l.File, l.Line)
 		}
+	}
+}
+
+// wallClock finds a reading of the wall clock as a number, from which only a wrong duration can come.
+var wallClock = regexp.MustCompile(`[cC]ore\.Now\(\)|\.UnixMilli\(\)`)
+
+// TestTimersAreSteady: replication, the cluster and Sentinels measure time by clock.Steady or the core's SteadyMs. A
+// wall clock that is set back by an hour would stop their timers for an hour.
+func TestTimersAreSteady(t *testing.T) {
+	looked := 0
+	for _, folder := range []string{"replication", "cluster", "cluster/state", "sentinel"} {
+		files, err := filepath.Glob(filepath.Join(root, folder, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			looked++
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for number, line := range strings.Split(string(text), "\n") {
+				if wallClock.MatchString(line) && !strings.Contains(line, "clock.Steady()") {
+					t.Errorf("%s:%d reads the wall clock: %s", file, number+1, strings.TrimSpace(line))
+				}
+			}
+		}
+	}
+	if looked < 30 {
+		t.Errorf("only %d files were looked at", looked)
 	}
 }
