@@ -18,6 +18,7 @@ import (
 
 const (
 	besideFrom   = 64 << 10               // bytes of a payload
+	besideSparse = 8 << 10                // bytes of a filter's payload, which may hold 90 times as many
 	besideSlice  = 200 * time.Microsecond // of a turn, about
 	besideString = 512 << 10              // bytes of a string that a slice copies
 	besideSteps  = 64                     // elements that the first slice puts in
@@ -43,13 +44,17 @@ type besideRestore struct {
 // mayGoBeside says whether a payload is worth it, and its client can wait.
 func (h *Commands) mayGoBeside(c *command.Context, payload []byte) bool {
 	const inline = client.Fake | client.DenyBlocking | client.Multi | client.Primary
-	return h.Turn != nil && len(payload) >= besideFrom && !c.Client.Is(inline)
+	least := besideFrom
+	if len(payload) > 0 && rdb.Kind(payload[0]) == rdb.KindModule2 {
+		least = besideSparse
+	}
+	return h.Turn != nil && len(payload) >= least && !c.Client.Is(inline)
 }
 
 // goBeside parks the client and begins.
 func (h *Commands) goBeside(c *command.Context, o restoreOptions) {
 	b := &besideRestore{h: h, o: o, began: c.Now}
-	b.x.Env = codec.Env{Limits: h.limits()}
+	b.x.Env = h.env(c)
 	payload := c.Args[3]
 	if k := c.Bulk; k != nil && !k.Taken && len(k.Data) > 0 && unsafe.SliceData(k.Data) == unsafe.SliceData(payload) {
 		k.Taken = true

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -11,8 +12,12 @@ import (
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/engine/data/keyspace"
+	"spindle/engine/data/listpack"
 	"spindle/engine/data/memory"
+	"spindle/engine/data/value"
+	"spindle/engine/data/value/bloom"
 	"spindle/internal/logging"
+	"spindle/internal/setting"
 	"spindle/protocol"
 )
 
@@ -126,6 +131,61 @@ func TestDumpRestore(t *testing.T) {
 	if got := b.run("restore", "theirs", "0", rdb11("\x00\x05hello")); got != "+OK\r\n" ||
 		b.get("theirs") != "embstr hello @0" {
 		t.Errorf("%q, %s", got, b.get("theirs"))
+	}
+}
+
+// filter makes key a Bloom filter for so many items, into which one is put.
+func (b *bench) filter(key string, capacity uint64) {
+	root, err := bloom.New(b.space.Store(), bloom.Params{Error: 0.01, Capacity: capacity, Growth: 2}, nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	e := b.space.DB(0).CreateRoot([]byte(key), value.Module, value.Raw, root)
+	if _, err := bloom.Add(e, []byte("item"), nil); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// TestDumpTooLong: a payload beyond proto-max-bulk-len is refused, of whatever type.
+func TestDumpTooLong(t *testing.T) {
+	b := newBench(t)
+	b.common.MaxBulk = &setting.Int{}
+	b.common.MaxBulk.Set(20_000)
+	rng, db := rand.New(rand.NewPCG(1, 2)), b.space.DB(0)
+	noise := make([]byte, 30_000)
+	for i := range noise {
+		noise[i] = byte(rng.Uint32())
+	}
+	db.SetString([]byte("long"), noise, 0)
+	db.SetString([]byte("short"), noise[:10_000], 0)
+	db.PutPacked([]byte("list"), value.List, value.Listpack, listpack.AppendElement(listpack.AppendEmpty(nil), listpack.OfText(noise)), 0)
+	b.filter("sparse", 1_000_000)  // 1.4 MB, of which nearly nothing is set
+	b.filter("emptier", 9_000_000) // 12 MB, and still too long in LZF
+	for key, refused := range map[string]bool{"long": true, "short": false, "list": true, "sparse": false, "emptier": true} {
+		if got := b.run("dump", key); (got == "-ERR the payload would be longer than proto-max-bulk-len\r\n") != refused {
+			t.Errorf("%s: %.60q", key, got)
+		}
+	}
+}
+
+// TestFilterBound: RESTORE of a client makes no filter larger than bf-max-size. A primary's does.
+func TestFilterBound(t *testing.T) {
+	b := newBench(t)
+	b.filter("k", 1_000_000)
+	payload := b.dumped("k")
+	if len(payload) > 20_000 {
+		t.Errorf("%d bytes for a filter that is nearly empty", len(payload))
+	}
+	b.common.MaxFilter.Set(1 << 20)
+	if got := b.run("restore", "j", "0", payload); got != "-ERR the filter would be larger than bf-max-size or maxmemory\r\n" {
+		t.Errorf("beyond bf-max-size: %q", got)
+	}
+	b.cl.Flags |= client.Primary
+	if got := b.run("restore", "j", "0", payload); got != "+OK\r\n" {
+		t.Errorf("from a primary: %q", got)
+	}
+	if r := bloom.Read(b.space.DB(0).Peek([]byte("j"))); !r.Has([]byte("item")) || r.Has([]byte("other")) {
+		t.Error("the filter that came back is another one")
 	}
 }
 

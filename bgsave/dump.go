@@ -53,7 +53,7 @@ func (h *Commands) SerializedLength(v value.Value) int {
 // keptPayload is how long DUMP's scratch may stay.
 const keptPayload = 64 << 10
 
-// dump is DUMP key. Replies: the payload that RESTORE takes, or nil if there is no such key.
+// dump is DUMP key. Replies: the payload that RESTORE takes, or nil if there is no such key. Errors: errDumpLong.
 //
 // The payload's version is the lowest that can say it, so that older servers restore it too.
 func (h *Commands) dump(c *command.Context) error {
@@ -62,6 +62,9 @@ func (h *Commands) dump(c *command.Context) error {
 		c.Notify(command.EventKeyMiss, "keymiss", c.Args[1])
 		c.Reply.Null()
 		return nil
+	}
+	if h.tooLong(c, v) {
+		return errDumpLong
 	}
 	h.packer.w.Compress = h.Settings.Compress.Get()
 	p := h.payload[:0]
@@ -81,6 +84,21 @@ func (h *Commands) dump(c *command.Context) error {
 	return nil
 }
 
+// tooLong says that the payload of v would be longer than a bulk string may be. Only what may be that long is encoded
+// for it.
+func (h *Commands) tooLong(c *command.Context, v value.Value) bool {
+	most := c.MaxBulk()
+	switch {
+	case v.Type() == value.String:
+		return int64(v.Len()) > most
+	case v.Type() != value.Module && (!v.Rooted() || int64(c.Space.MemoryUsage(v, 5)) <= most/2):
+		return false
+	}
+	return int64(h.SerializedLength(v)) > most
+}
+
+var errDumpLong = &protocol.Error{Code: "ERR", Text: "the payload would be longer than proto-max-bulk-len"}
+
 // protocolLend is the length from which a payload leaves without being copied into the reply.
 const protocolLend = keptPayload
 
@@ -90,6 +108,7 @@ var (
 	errRestoreTTL   = &protocol.Error{Code: "ERR", Text: "Invalid TTL value, must be >= 0"}
 	errRestoreIdle  = &protocol.Error{Code: "ERR", Text: "Invalid IDLETIME value, must be >= 0"}
 	errRestoreFreq  = &protocol.Error{Code: "ERR", Text: "Invalid FREQ value, must be >= 0 and <= 255"}
+	errFilterSize   = &protocol.Error{Code: "ERR", Text: codec.ErrFilterSize.Error()}
 	errPayload      = &protocol.Error{Code: "ERR", Text: rdb.ErrPayload.Error()}
 	errPayloadValue = &protocol.Error{Code: "ERR", Text: rdb.ErrPayloadData.Error()}
 )
@@ -254,7 +273,7 @@ func (h *Commands) restored(c *command.Context, payload []byte) (v restoredValue
 	v.t = codec.TypeOf(kind, body)
 	x := &h.expander
 	x.Reset()
-	x.Env = codec.Env{Limits: h.limits()}
+	x.Env = h.env(c)
 	if v.ready, err = x.Read(kind, body); err != nil {
 		return v, h.refused(kind, err)
 	}
@@ -274,8 +293,16 @@ func (h *Commands) restored(c *command.Context, payload []byte) (v restoredValue
 	return v, nil
 }
 
+// env is what a payload is read by.
+func (h *Commands) env(c *command.Context) codec.Env {
+	return codec.Env{Limits: h.limits(), MaxFilter: c.MaxFilter()}
+}
+
 // refused is the reply to a payload that is not a value. What is wrong with it only the log learns, as always.
 func (h *Commands) refused(kind rdb.Kind, why error) error {
+	if why == codec.ErrFilterSize {
+		return errFilterSize
+	}
 	h.Log.Verbose("Internal error in RDB reading a payload of RESTORE -> %s", codec.Complaint(kind, why))
 	return errPayloadValue
 }

@@ -1,6 +1,8 @@
 package codec
 
 import (
+	"errors"
+
 	"spindle/bgsave/rdb"
 	"spindle/engine/data/memory"
 	"spindle/engine/data/value"
@@ -60,7 +62,7 @@ func writeBloom(w *rdb.Writer, _ rdb.Kind, v value.Value) {
 		number(l.Bits)
 		number(uint64(l.Power))
 		w.Length(fieldString)
-		w.Long(int(l.Bytes), func(yield func([]byte) bool) { r.Bits(i, yield) })
+		w.Sparse(int(l.Bytes), r.Empty(i), func(yield func([]byte, int) bool) { r.Bits(i, yield) })
 		number(l.Items)
 		if w.Stopped() {
 			return
@@ -75,6 +77,17 @@ type bloomRecord struct {
 	links []bloom.Link
 	bits  []rdb.Text
 }
+
+// size is how many bytes the filters have, set or not.
+func (c *bloomRecord) size() (n uint64) {
+	for i := range c.bits {
+		n += uint64(c.bits[i].Size)
+	}
+	return n
+}
+
+// ErrFilterSize is a filter of more bytes than Env allows.
+var ErrFilterSize = errors.New("the filter would be larger than bf-max-size or maxmemory")
 
 // Errors of filters.
 const (
@@ -166,6 +179,9 @@ func readBloomRecord(r *rdb.Reader, version int) (c bloomRecord, err error) {
 		}
 		c.links, c.bits = append(c.links, l), append(c.bits, bits)
 	}
+	if bloom.Hashes(c.links) > bloom.MaxHashes {
+		return c, errBloomFilter
+	}
 	if b.field(fieldEnd) && r.Len() != 0 {
 		b.err = rdb.Corrupt("bytes behind the value")
 	}
@@ -173,7 +189,10 @@ func readBloomRecord(r *rdb.Reader, version int) (c bloomRecord, err error) {
 }
 
 func readBloom(x *Expander, _ rdb.Kind, r *rdb.Reader) (Ready, error) {
-	_, err := readBloomRecord(r, x.ModuleVersion)
+	c, err := readBloomRecord(r, x.ModuleVersion)
+	if most := x.Env.MaxFilter; err == nil && most != 0 && c.size() > most {
+		err = ErrFilterSize
+	}
 	return Ready{Encoding: value.Raw}, err
 }
 

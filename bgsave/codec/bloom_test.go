@@ -24,19 +24,23 @@ func bloomText(v value.Value) string {
 		fmt.Fprintf(&b, "%+v\n", r.Link(i))
 	}
 	for i := range r.Links() {
-		r.Bits(i, func(p []byte) bool { b.Write(p); return true })
+		r.Bits(i, func(p []byte, zeros int) bool {
+			b.Write(p)
+			b.Write(make([]byte, zeros))
+			return true
+		})
 	}
 	return b.String()
 }
 
 func newFilter(t testing.TB, k *keyspace.Keyspace, key string, p bloom.Params, items int) {
-	root, err := bloom.New(k.Store(), p)
+	root, err := bloom.New(k.Store(), p, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	e := k.DB(0).CreateRoot([]byte(key), value.Module, value.Raw, root)
 	for i := range items {
-		if _, err := bloom.Add(e, fmt.Appendf(nil, "item %d", i)); err != nil {
+		if _, err := bloom.Add(e, fmt.Appendf(nil, "item %d", i), nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -80,7 +80,8 @@ type Deadlines interface{ FieldsDeadline() int64 }
 // Env is what reading goes by beside the bytes. Fields of hashes are read whether or not their deadline has passed:
 // expiry is the keyspace's.
 type Env struct {
-	Limits Limits
+	Limits    Limits
+	MaxFilter uint64 // how many bytes a Bloom filter may have (RESTORE of a client); 0: whatever a file says
 }
 
 // Limits say up to where a value is packed: the settings of these names.

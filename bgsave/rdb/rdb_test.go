@@ -90,6 +90,65 @@ func TestText(t *testing.T) {
 	}
 }
 
+// TestSparse: a string with runs of zeros comes back the same, whatever its pieces and however it is written.
+func TestSparse(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for round := range 200 {
+		type run struct {
+			p     []byte
+			zeros int
+		}
+		var runs []run
+		var want []byte
+		empty := 0
+		for range rng.IntN(6) {
+			if rng.IntN(2) == 0 {
+				n := rng.IntN(4) * PieceMax / (1 + rng.IntN(3))
+				runs, want, empty = append(runs, run{zeros: n}), append(want, make([]byte, n)...), empty+n
+				continue
+			}
+			p := make([]byte, rng.IntN(2*PieceMax))
+			for i := range p {
+				p[i] = byte(rng.Uint32())
+			}
+			runs, want = append(runs, run{p: p}), append(want, p...)
+		}
+		w := Writer{Encoder: Encoder{Compress: round%2 == 0}}
+		w.Sparse(len(want), empty, func(yield func([]byte, int) bool) {
+			for _, r := range runs {
+				if !yield(r.p, r.zeros) {
+					return
+				}
+			}
+		})
+		if w.Err != nil {
+			t.Fatal(w.Err)
+		}
+		if empty > len(want)*9/10 && len(w.Buf) > len(want)/5 {
+			t.Errorf("round %d: %d bytes, %d of them empty, take %d", round, len(want), empty, len(w.Buf))
+		}
+		c := cursor{p: w.Buf}
+		text, err := c.text()
+		if err != nil || c.i != len(w.Buf) {
+			t.Fatalf("round %d: %v", round, err)
+		}
+		if got, err := text.Append(nil); err != nil || !bytes.Equal(got, want) {
+			t.Fatalf("round %d: %v, %d bytes of %d", round, err, len(got), len(want))
+		}
+	}
+}
+
+// TestSparseCost: what is empty costs next to nothing. Byte by byte this string of 64 GB would take minutes.
+func TestSparseCost(t *testing.T) {
+	w, n := Writer{Stop: func() bool { return false }}, 0
+	w.Spill = func(full []byte) []byte { n += len(full); return full[:0] }
+	const size = 1 << 36
+	w.Sparse(size, size, func(yield func([]byte, int) bool) { yield(nil, size) })
+	if n += len(w.Buf); w.Err != nil || n > size/80 {
+		t.Errorf("%d bytes, %v", n, w.Err)
+	}
+}
+
 func checkText(t *testing.T, p []byte, want string) {
 	t.Helper()
 	for cut := range p {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
 )
 
 // A Writer writes values of any length in bounded memory: what it holds leaves when it is long enough. One goroutine.
@@ -14,6 +15,8 @@ type Writer struct {
 	Spill func(full []byte) []byte
 	Stop  func() bool // says that nobody wants the rest; nil: never
 	Err   error       // ErrPasses, if it happened
+
+	packedEmpty []byte // emptyPiece, compressed; nil until it is needed
 }
 
 // SpillAt is how long Buf becomes before it leaves. A buffer of SpillMax takes everything that is appended to a shorter
@@ -90,9 +93,19 @@ func (w *Writer) Compressed(packed []byte, size int) {
 // Long writes a string of size bytes that each yields in pieces, the same ones every time. Compressed, it is gone
 // through twice: LZF's length stands before its bytes.
 func (w *Writer) Long(size int, each func(yield func([]byte) bool)) {
-	packed := 0
-	if w.Compress {
-		packed = w.packedLen(size, each)
+	w.Sparse(size, 0, func(yield func([]byte, int) bool) {
+		each(func(p []byte) bool { return yield(p, 0) })
+	})
+}
+
+// Sparse is Long of a string of which so many bytes are empty: runs of zeros that each yields by their length. It is
+// compressed also where Compress is off if it is mostly empty.
+//
+// Cost: a run of zeros costs little more than its compressed bytes, a 90th of its length.
+func (w *Writer) Sparse(size, empty int, each func(yield func(p []byte, zeros int) bool)) {
+	packed, mostlyEmpty := 0, empty > size/2
+	if w.Compress || mostlyEmpty {
+		packed = w.packedLen(size, mostlyEmpty, each)
 	}
 	announced := size
 	if packed > 0 {
@@ -101,16 +114,17 @@ func (w *Writer) Long(size int, each func(yield func([]byte) bool)) {
 	} else {
 		w.Buf = AppendLength(w.Buf, uint64(size))
 	}
+	if w.Spill == nil {
+		w.Buf = slices.Grow(w.Buf, announced)
+	}
 	wrote := 0
-	eachPiece(each, func(p []byte) bool {
-		before := len(w.Buf)
-		if packed > 0 {
-			w.Buf = w.AppendPiece(w.Buf, p)
-		} else {
-			w.Buf = append(w.Buf, p...)
+	eachPiece(each, func(p []byte, times int) bool {
+		for ; times > 0 && !w.Stopped(); times-- {
+			before := len(w.Buf)
+			w.Buf = w.appendPiece(w.Buf, p, packed > 0)
+			wrote += len(w.Buf) - before
+			w.spill()
 		}
-		wrote += len(w.Buf) - before
-		w.spill()
 		return !w.Stopped()
 	})
 	if wrote != announced && !w.Stopped() {
@@ -119,15 +133,15 @@ func (w *Writer) Long(size int, each func(yield func([]byte) bool)) {
 }
 
 // packedLen is how long the pieces are compressed, or 0 if that saves nothing. It gives up early on what does not
-// shrink.
-func (w *Writer) packedLen(size int, each func(yield func([]byte) bool)) int {
+// shrink, but not on a string that is known to.
+func (w *Writer) packedLen(size int, shrinks bool, each func(yield func(p []byte, zeros int) bool)) int {
 	const trial = 16 * PieceMax
 	packed, seen := 0, 0
 	b := make([]byte, 0, PieceMax+PieceMax/16)
-	eachPiece(each, func(p []byte) bool {
-		packed += len(w.AppendPiece(b, p))
-		seen += len(p)
-		return !w.Stopped() && (seen < trial || packed < seen)
+	eachPiece(each, func(p []byte, times int) bool {
+		packed += len(w.appendPiece(b, p, true)) * times
+		seen += len(p) * times
+		return !w.Stopped() && (shrinks || seen < trial || packed < seen)
 	})
 	if seen < size || packed > size-4 {
 		return 0
@@ -135,15 +149,35 @@ func (w *Writer) packedLen(size int, each func(yield func([]byte) bool)) int {
 	return packed
 }
 
-// eachPiece yields what each does in pieces that AppendPiece takes.
-func eachPiece(each func(yield func([]byte) bool), yield func([]byte) bool) {
-	each(func(p []byte) bool {
+// emptyPiece is a piece of zeros.
+var emptyPiece [PieceMax]byte
+
+// appendPiece appends a piece as it is, or compressed. A whole piece of zeros is compressed once.
+func (w *Writer) appendPiece(dst, p []byte, compressed bool) []byte {
+	switch {
+	case !compressed:
+		return append(dst, p...)
+	case len(p) != PieceMax || &p[0] != &emptyPiece[0]:
+		return w.AppendPiece(dst, p)
+	case w.packedEmpty == nil:
+		w.packedEmpty = w.AppendPiece(nil, p)
+	}
+	return append(dst, w.packedEmpty...)
+}
+
+// eachPiece yields what each does in pieces that AppendPiece takes, each so many times in a row.
+func eachPiece(each func(yield func(p []byte, zeros int) bool), yield func(p []byte, times int) bool) {
+	each(func(p []byte, zeros int) bool {
 		for len(p) > PieceMax {
-			if !yield(p[:PieceMax]) {
+			if !yield(p[:PieceMax], 1) {
 				return false
 			}
 			p = p[PieceMax:]
 		}
-		return len(p) == 0 || yield(p)
+		if len(p) > 0 && !yield(p, 1) || zeros >= PieceMax && !yield(emptyPiece[:], zeros/PieceMax) {
+			return false
+		}
+		zeros %= PieceMax
+		return zeros == 0 || yield(emptyPiece[:zeros], 1)
 	})
 }

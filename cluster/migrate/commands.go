@@ -9,6 +9,7 @@ import (
 	"spindle/engine/command"
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/value"
+	"spindle/engine/data/value/bloom"
 	"spindle/internal/info"
 	"spindle/protocol"
 )
@@ -74,6 +75,8 @@ const (
 	encodeOne = 64 << 10  // a value that takes more is sent from a view
 	encodeAll = 256 << 10 // payloads of one call that are encoded in its turn
 	samples   = 5         // elements by which a value's size is estimated
+
+	packedAtMost = 90 // times as short are bytes that were never set (rdb.Writer.Sparse)
 )
 
 // migrate is MIGRATE. Replies: OK; NOKEY if no key is there. Errors: IOERR, and what the target has answered.
@@ -174,7 +177,7 @@ func (m *Migrator) gather(c *command.Context, call *call, names [][]byte, d *bgs
 	}
 }
 
-// size is about how many bytes a value takes.
+// size is about how many bytes a value takes, also when it is written: what was never set in a filter does then, too.
 func size(c *command.Context, v value.Value) int {
 	if v.Type() == value.String {
 		return v.Len()
@@ -182,7 +185,14 @@ func size(c *command.Context, v value.Value) int {
 	if !v.Rooted() {
 		return 0
 	}
-	return c.Space.MemoryUsage(v, samples)
+	n := c.Space.MemoryUsage(v, samples)
+	if bloom.IsFilter(v) {
+		r := bloom.Read(v)
+		for i := range r.Links() {
+			n += int(r.Link(i).Bytes) / packedAtMost
+		}
+	}
+	return n
 }
 
 func (m *call) closeView() {

@@ -11,6 +11,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"spindle/engine/command"
+	"spindle/engine/data/keyspace"
+	"spindle/engine/data/memory"
+	"spindle/engine/data/value"
+	"spindle/engine/data/value/bloom"
 )
 
 func words(line string) (args [][]byte) {
@@ -96,6 +102,25 @@ func TestKeysOfRandomCalls(t *testing.T) {
 	}
 	if accepted < 1000 {
 		t.Errorf("%d calls of 100,000 were accepted", accepted)
+	}
+}
+
+// TestSizeOfSparse: a filter that is nearly empty is as large as what is written of it, so that it is encoded beside the
+// turn.
+func TestSizeOfSparse(t *testing.T) {
+	heap, err := memory.New(memory.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(heap.Close)
+	space := keyspace.New(heap, keyspace.Options{})
+	root, err := bloom.New(space.Store(), bloom.Params{Error: 0.01, Capacity: 10_000_000, Growth: 2}, nil) // 14 MB
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := space.DB(0).CreateRoot([]byte("k"), value.Module, value.Raw, root).Value()
+	if n := size(&command.Context{Space: space}, v); n <= encodeOne {
+		t.Errorf("%d bytes", n)
 	}
 }
 

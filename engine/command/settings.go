@@ -1,6 +1,8 @@
 package command
 
 import (
+	"math"
+
 	"spindle/engine/client"
 	"spindle/engine/data/value/list"
 	"spindle/engine/data/value/set"
@@ -13,6 +15,7 @@ type Settings struct {
 	// proto-max-bulk-len, bytes, which the loops read too: no string may grow past it. Nil: the default.
 	MaxBulk        *setting.Int
 	MaxMemory      *setting.Uint // maxmemory, bytes; nil: none
+	MaxFilter      setting.Int   // bf-max-size: how many bytes a Bloom filter may have, set or not
 	LazyfreeExpire setting.Bool  // lazyfree-lazy-expire: an expired key is propagated as UNLINK, not DEL
 	LazyfreeServer setting.Bool  // lazyfree-lazy-server-del: the same for a key that a command replaces by nothing
 	Sets           set.Settings  // when a set leaves its compact encodings
@@ -23,6 +26,7 @@ type Settings struct {
 // Rows are the settings that no other package declares.
 func (s *Settings) Rows() []setting.Row {
 	rows := []setting.Row{
+		setting.NewMemory("bf-max-size", &s.MaxFilter, defaultMaxFilter, setting.Between(1, 64<<30)),
 		setting.NewBool("lazyfree-lazy-expire", &s.LazyfreeExpire, false),
 		setting.NewBool("lazyfree-lazy-server-del", &s.LazyfreeServer, false),
 	}
@@ -41,6 +45,28 @@ func (c *Context) MaxBulk() int64 {
 		return defaultMaxBulk
 	}
 	return c.Settings.MaxBulk.Get()
+}
+
+// defaultMaxFilter is bf-max-size where nobody set it.
+const defaultMaxFilter = 512 << 20
+
+// MaxFilter is how many bytes a Bloom filter may come to have by this command: bf-max-size, and no more than maxmemory.
+// Bits that were never set cost no memory, so that nothing else stands in the way. What a primary or a file brings is
+// not bound: it was allowed once.
+func (c *Context) MaxFilter() uint64 {
+	most := uint64(defaultMaxFilter)
+	switch {
+	case c.Obeys():
+		return math.MaxUint64
+	case c.Settings == nil:
+		return most
+	case c.Settings.MaxFilter.Get() > 0:
+		most = uint64(c.Settings.MaxFilter.Get())
+	}
+	if m := c.Settings.MaxMemory; m != nil && m.Get() > 0 {
+		most = min(most, m.Get())
+	}
+	return most
 }
 
 // LazyExpire says whether the end of an expired key is told to the sinks as UNLINK instead of DEL.

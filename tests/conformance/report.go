@@ -58,7 +58,10 @@ var own = []string{
 	"`list-compress-depth` leaves pieces of more than 256 KB, mostly single long elements, as they are: compressing " +
 		"them would take a long turn.",
 	"Bloom filters follow RedisBloom 2.8 (type MBbloom--, RDB versions 1 to 4), held against its published figures, not " +
-		"a running server. COPY works on them; a chain is at most 64 GB; COMMAND gives their true arity.",
+		"a running server. COPY works on them; a chain is at most 64 GB, and one that a client makes at most `bf-max-size` " +
+		"and `maxmemory`; BF.MEXISTS and BF.MADD of a chain with very many hashes take fewer items; COMMAND gives their " +
+		"true arity.",
+	"DUMP refuses a payload beyond `proto-max-bulk-len`; 7.4 makes it, and no client can send it back.",
 	"Files are written for Redis 7.0 by default (`rdb-version`): when a consumer of a stream last got something is not " +
 		"in them.",
 	"Mends of 7.4.2 and later are here: the lag of XINFO GROUPS and a group's entries-read beside deleted and trimmed " +

@@ -119,7 +119,8 @@ func reserve(c *command.Context) error {
 	if e != nil {
 		return errExists
 	}
-	if _, err := create(c, c.Args[1], p); err != nil {
+	b := bound(c, 0)
+	if _, err := create(c, c.Args[1], p, &b); err != nil {
 		return err
 	}
 	propagated(c, c.Args[1])
@@ -139,14 +140,16 @@ func find(args [][]byte, word string) int {
 
 // create makes key, which is not there, a filter.
 //
-// Errors: errTooBig, errCannotCreate.
-func create(c *command.Context, key []byte, p bloom.Params) (*value.Edit, error) {
-	root, err := bloom.New(c.Space.Store(), p)
+// Errors: errTooBig, errBound, errCannotCreate.
+func create(c *command.Context, key []byte, p bloom.Params, b *bloom.Bound) (*value.Edit, error) {
+	root, err := bloom.New(c.Space.Store(), p, b)
 	switch err {
 	case nil:
 		return install(c, key, root), nil
 	case bloom.ErrTooBig:
 		return nil, errTooBig
+	case bloom.ErrBound:
+		return nil, errBound
 	}
 	return nil, errCannotCreate
 }
@@ -158,13 +161,14 @@ func install(c *command.Context, key []byte, root memory.Ref) *value.Edit {
 }
 
 // add is BF.ADD key item. A key that does not exist becomes a filter as Defaults say. Replies: whether the item is new.
-// Errors: ErrWrongType, errFull, errCannotAdd. Propagates as written, also when the item was there.
+// Errors: ErrWrongType, errFull, errBound, errCannotAdd. Propagates as written, also when the item was there.
 func (d *Defaults) add(c *command.Context) error {
-	e, err := editOrCreate(c, d.params(), true)
+	b := bound(c, 1)
+	e, err := editOrCreate(c, d.params(), true, &b)
 	if err != nil {
 		return err
 	}
-	added, err := bloom.Add(e, c.Args[2])
+	added, err := bloom.Add(e, c.Args[2], &b)
 	if err != nil {
 		return addError(err)
 	}
@@ -173,7 +177,7 @@ func (d *Defaults) add(c *command.Context) error {
 	return nil
 }
 
-func editOrCreate(c *command.Context, p bloom.Params, mayCreate bool) (*value.Edit, error) {
+func editOrCreate(c *command.Context, p bloom.Params, mayCreate bool, b *bloom.Bound) (*value.Edit, error) {
 	e, err := edit(c, c.Args[1])
 	if e != nil || err != nil {
 		return e, err
@@ -181,7 +185,7 @@ func editOrCreate(c *command.Context, p bloom.Params, mayCreate bool) (*value.Ed
 	if !mayCreate {
 		return nil, errNotFound
 	}
-	return create(c, c.Args[1], p)
+	return create(c, c.Args[1], p, b)
 }
 
 // addEach is BF.MADD key item [item …]. Replies: an array of what BF.ADD says of each.
@@ -190,7 +194,8 @@ func (d *Defaults) addEach(c *command.Context) error { return addAll(c, d.params
 // addAll adds items. Replies: an array of what BF.ADD says of each, errors included; it ends with the one that says
 // that the filter is full.
 func addAll(c *command.Context, p bloom.Params, mayCreate bool, items [][]byte) error {
-	e, err := editOrCreate(c, p, mayCreate)
+	b := bound(c, len(items))
+	e, err := editOrCreate(c, p, mayCreate, &b)
 	if err != nil {
 		return err
 	}
@@ -200,7 +205,7 @@ func addAll(c *command.Context, p bloom.Params, mayCreate bool, items [][]byte) 
 		c.Reply.Array(len(items))
 	}
 	for _, item := range items {
-		added, err := bloom.Add(e, item)
+		added, err := bloom.Add(e, item, &b)
 		n++
 		if err == nil {
 			c.Reply.Bool(added)
@@ -219,8 +224,13 @@ func addAll(c *command.Context, p bloom.Params, mayCreate bool, items [][]byte) 
 }
 
 func addError(err error) error {
-	if err == bloom.ErrFull {
+	switch err {
+	case bloom.ErrFull:
 		return errFull
+	case bloom.ErrBound:
+		return errBound
+	case bloom.ErrWork:
+		return errWork
 	}
 	return errCannotAdd
 }

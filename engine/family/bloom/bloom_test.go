@@ -1,7 +1,11 @@
 package bloom
 
 import (
+	"bytes"
+	"encoding/binary"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,6 +17,7 @@ import (
 	"spindle/engine/data/value/bloom"
 	"spindle/engine/family/keys"
 	"spindle/engine/family/str"
+	"spindle/internal/setting"
 )
 
 // There is no server with RedisBloom to record transcripts from. What these tables expect is from RedisBloom's
@@ -272,6 +277,7 @@ func TestReplies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for protocol := 2; protocol <= 3; protocol++ {
 				core, _ := newCore(t)
+				core.Settings.MaxFilter.Set(64 << 30)
 				cl := core.Client(protocol)
 				for _, s := range steps {
 					want := s.resp2
@@ -284,6 +290,126 @@ func TestReplies(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestMaxSize: what a filter was made for counts, not what it holds. A primary's word is taken.
+func TestMaxSize(t *testing.T) {
+	core, _ := newCore(t)
+	cl := core.Client(2)
+	const refused = "-ERR the filter would be larger than bf-max-size or maxmemory\r\n"
+	core.Settings.MaxFilter.Set(64 << 30)
+	if got := do(core, cl, "BF.RESERVE big 0.01 2000000"); got != "+OK\r\n" { // 2.7 MB
+		t.Fatal(got)
+	}
+	header := strings.SplitN(do(core, cl, "BF.SCANDUMP big 0"), "\r\n", 4)[3]
+	header = header[:len(header)-2]
+	core.Settings.MaxFilter.Set(1 << 20)
+	for _, c := range []struct{ call, more, want string }{
+		{"BF.RESERVE k 0.01 2000000", "", refused},
+		{"BF.RESERVE k 0.01 4000000000", "", refused},
+		{"BF.INSERT k CAPACITY 2000000 ITEMS a", "", refused},
+		{"BF.LOADCHUNK k 1", header, refused},
+		{"EXISTS k", "", ":0\r\n"},
+		{"BF.RESERVE k 0.01 700000", "", "+OK\r\n"}, // 0.96 MB
+		{"BF.ADD big a", "", ":1\r\n"},              // there is one already: it takes what it was made for
+		{"BF.RESERVE grows 0.01 1 EXPANSION 4000000", "", "+OK\r\n"},
+		{"BF.ADD grows a", "", ":1\r\n"},
+		{"BF.ADD grows b", "", refused},
+		{"BF.MADD grows a b c", "", "*3\r\n:0\r\n" + refused + refused},
+		{"BF.INFO grows FILTERS", "", "*1\r\n:1\r\n"},
+	} {
+		call := strings.Fields(c.call)
+		if c.more != "" {
+			call = append(call, c.more)
+		}
+		if got := core.Do(cl, call...); got != c.want {
+			t.Errorf("%s: %q, want %q", c.call, got, c.want)
+		}
+	}
+	var memory setting.Uint
+	memory.Set(100_000)
+	core.Settings.MaxMemory = &memory
+	if got := do(core, cl, "BF.RESERVE m 0.01 100000"); got != refused {
+		t.Errorf("beyond maxmemory: %q", got)
+	}
+	cl.Flags |= client.Primary
+	if got := do(core, cl, "BF.RESERVE m 0.01 100000000"); got != "+OK\r\n" {
+		t.Errorf("from a primary: %q", got)
+	}
+}
+
+// chunkHeader is the header of a chain of so many links that are alike, but that each is 8 bytes longer than the one
+// before.
+func chunkHeader(links int, l bloom.Link) string {
+	le := binary.LittleEndian
+	b := le.AppendUint64(nil, 0)
+	b = le.AppendUint32(b, uint32(links))
+	b = le.AppendUint32(b, uint32(bloom.Exact|bloom.Wide))
+	b = le.AppendUint32(b, 2)
+	for i := range uint64(links) {
+		b = le.AppendUint64(b, l.Bytes+8*i)
+		b = le.AppendUint64(b, l.Bits+64*i)
+		b = le.AppendUint64(b, 0)
+		b = le.AppendUint64(b, math.Float64bits(l.Error))
+		b = le.AppendUint64(b, math.Float64bits(l.PerItem))
+		b = le.AppendUint32(b, l.Hashes)
+		b = le.AppendUint64(b, l.Capacity)
+		b = append(b, l.Power)
+	}
+	return string(b)
+}
+
+// TestWork: a chain that somebody has made up, of hundreds of links with a thousand hashes each and nearly all bits
+// set, does not hold the turn for long, whatever is asked of it.
+func TestWork(t *testing.T) {
+	core, space := newCore(t)
+	cl := core.Client(2)
+	l := bloom.Link{Bytes: 512, Bits: 4096, Error: 0.5, PerItem: 1442, Hashes: 1000, Capacity: 1 << 40}
+	if got := do(core, cl, "BF.LOADCHUNK k 1", chunkHeader(2048, l)); got != "-ERR received bad data\r\n" {
+		t.Errorf("two million hashes: %q", got)
+	}
+	const links = 500
+	if got := do(core, cl, "BF.LOADCHUNK k 1", chunkHeader(links, l)); got != "+OK\r\n" {
+		t.Fatal(got)
+	}
+	rng, end := rand.New(rand.NewPCG(1, 2)), 0
+	for i := range links {
+		bits := bytes.Repeat([]byte{0xff}, 512+8*i)
+		for range len(bits) / 16 { // 1 bit of 128
+			bits[rng.IntN(len(bits))] &^= 1 << rng.IntN(8)
+		}
+		end += len(bits)
+		if got := do(core, cl, "BF.LOADCHUNK k "+strconv.Itoa(1+end), string(bits)); got != "+OK\r\n" {
+			t.Fatal(got)
+		}
+	}
+	items := make([]string, 2000)
+	for i := range items {
+		items[i] = strconv.Itoa(i)
+	}
+	r := bloom.Read(space.DB(0).Peek([]byte("k")))
+	b := bloom.Bound{Probes: 1 << 40}
+	if _, err := r.HasWithin([]byte("item"), &b); err != nil || 1<<40-b.Probes < 8192 {
+		t.Errorf("an item costs %d looks: too few for this test", 1<<40-b.Probes)
+	}
+	const refused = "-ERR the filter has too many hashes for so many items in one call\r\n"
+	if got := do(core, cl, "BF.MEXISTS k", items...); got != refused {
+		t.Errorf("BF.MEXISTS: %.80q", got)
+	}
+	if got := do(core, cl, "BF.MADD k", items...); !strings.HasSuffix(got, refused) {
+		t.Errorf("BF.MADD: %.80q", got[len(got)-80:])
+	}
+	if got := do(core, cl, "BF.MEXISTS k", items[:10]...); !strings.HasPrefix(got, "*10\r\n") {
+		t.Errorf("BF.MEXISTS of a few: %.80q", got)
+	}
+	// The longest chain that adding makes is asked without trouble.
+	do(core, cl, "BF.RESERVE long 0.5 1 EXPANSION 1")
+	for i := range 900 {
+		do(core, cl, "BF.ADD long", strconv.Itoa(i))
+	}
+	if got := do(core, cl, "BF.MEXISTS long", items...); !strings.HasPrefix(got, "*2000\r\n") {
+		t.Errorf("BF.MEXISTS of a long chain: %.80q", got)
 	}
 }
 

@@ -46,8 +46,8 @@ func scanDump(c *command.Context) error {
 }
 
 // loadChunk is BF.LOADCHUNK key iterator data: what BF.SCANDUMP gave, one after the other; the header, under 1, makes
-// the key. Replies: OK. Errors: ErrWrongType, errNotFound, errLoadNumber, errData, errOutside, errAcross. Propagates as
-// written.
+// the key. Replies: OK. Errors: ErrWrongType, errNotFound, errLoadNumber, errData, errBound, errOutside, errAcross.
+// Propagates as written.
 func loadChunk(c *command.Context) error {
 	next, ok := number.ParseInt(c.Args[2])
 	if !ok {
@@ -61,8 +61,13 @@ func loadChunk(c *command.Context) error {
 	case e == nil && next != 1:
 		return errNotFound
 	case e == nil:
-		root, err := bloom.FromHeader(c.Space.Store(), data)
-		if err != nil {
+		b := bound(c, 0)
+		root, err := bloom.FromHeader(c.Space.Store(), data, &b)
+		switch err {
+		case nil:
+		case bloom.ErrBound:
+			return errBound
+		default:
 			return errData
 		}
 		install(c, key, root)

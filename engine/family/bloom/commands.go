@@ -59,6 +59,8 @@ var (
 	errGrowthRange   = &protocol.Error{Code: "ERR", Text: "expansion should be greater or equal to 1"}
 	errFixedGrowth   = &protocol.Error{Code: "Nonscaling", Text: "filters cannot expand"}
 	errTooBig        = &protocol.Error{Code: "ERR", Text: "Insufficient memory to create filter"}
+	errBound         = &protocol.Error{Code: "ERR", Text: "the filter would be larger than bf-max-size or maxmemory"}
+	errWork          = &protocol.Error{Code: "ERR", Text: "the filter has too many hashes for so many items in one call"}
 	errCannotCreate  = &protocol.Error{Code: "ERR", Text: "could not create filter"}
 	errFull          = &protocol.Error{Code: "ERR", Text: "non scaling filter is full"}
 	errCannotAdd     = &protocol.Error{Code: "ERR", Text: "problem inserting into filter"}
@@ -99,6 +101,12 @@ func edit(c *command.Context, key []byte) (*value.Edit, error) {
 		return nil, protocol.ErrWrongType
 	}
 	return e, nil
+}
+
+// bound is what a call with so many items may ask of a filter. An item of a chain that was made by adding items costs
+// two or three looks for each link, and then those of one link: far below the mean that is allowed here.
+func bound(c *command.Context, items int) bloom.Bound {
+	return bloom.Bound{Bytes: c.MaxFilter(), Probes: 1<<20 + items<<12}
 }
 
 // propagated says that the call changed key, and goes to replicas as it was written.

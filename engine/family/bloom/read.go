@@ -17,13 +17,21 @@ func exists(c *command.Context) error {
 	return nil
 }
 
-// existEach is BF.MEXISTS key item [item …]. Replies: an array of what BF.EXISTS says of each.
+// existEach is BF.MEXISTS key item [item …]. Replies: an array of what BF.EXISTS says of each. Errors: errWork.
 func existEach(c *command.Context) error {
 	r, err := lookup(c, c.Args[1])
 	items := c.Args[2:]
 	c.Reply.Array(len(items))
+	b := bound(c, len(items))
 	for _, item := range items {
-		c.Reply.Bool(err == nil && r.Has(item))
+		has := false
+		if err == nil {
+			var tooMuch error
+			if has, tooMuch = r.HasWithin(item, &b); tooMuch != nil {
+				return errWork
+			}
+		}
+		c.Reply.Bool(has)
 	}
 	return nil
 }

@@ -75,8 +75,11 @@ const (
 	MaxLinks = 2048
 	// maxHashes is more than the smallest error rate there is asks for: 1074.
 	maxHashes = 1100
-	// MaxBytes is how large the filters of a chain may be together. Bits that were never set cost no memory, so that it
-	// can be asked for in vain; but whoever saves the chain writes them all.
+	// MaxHashes is more than the links of a chain can come to have together: each has one more than the one before, and
+	// the last one some 1075. It bounds what looking for one item costs.
+	MaxHashes = 600_000
+	// MaxBytes is how large the filters of a chain may be together. Bits that were never set cost no memory, and little
+	// where they are written, so a Bound says what clients may ask for.
 	MaxBytes = 64 << 30
 )
 

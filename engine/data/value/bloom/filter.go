@@ -11,20 +11,41 @@ import (
 // What can stand in the way of an item.
 var (
 	ErrFull   = errors.New("a filter that does not grow has all the items it was made for")
-	ErrNoRoom = errors.New("the next filter of the chain would be too large, or without errors")
+	ErrNoRoom = errors.New("the next filter of the chain would be without errors, or the chain too large for any file")
+	ErrBound  = errors.New("the chain would become larger than the caller allows")
+	ErrWork   = errors.New("so many bits were looked for that the caller wants no more")
 )
 
-// in says whether all bits of p are set in l.
-func (p place) in(l *link) bool {
+// A Bound is what one call may ask of chains. A nil one allows everything.
+type Bound struct {
+	Bytes  uint64 // how large a chain may become
+	Probes int    // how many bits may still be looked for; an item that has begun is finished
+}
+
+// spend takes probes off the bound.
+func (b *Bound) spend(probes int) {
+	if b != nil {
+		b.Probes -= probes
+	}
+}
+
+// spent says that no further item may be looked for.
+func (b *Bound) spent() bool { return b != nil && b.Probes < 0 }
+
+// allows says that a chain may have so many bytes.
+func (b *Bound) allows(bytes uint64) bool { return b == nil || bytes <= b.Bytes }
+
+// in says whether all bits of p are set in l, and how many it has looked for.
+func (p place) in(l *link) (in bool, probes int) {
 	mod := l.modulus()
 	for i := range uint64(l.hashes) {
 		bit := (p.a + i*p.b) % mod
 		leaf := l.leaf(bit >> (leafShift + 3))
 		if leaf == 0 || *(*byte)(unsafe.Add(memory.Pointer(leaf), bit>>3&(leafBytes-1)))&(1<<(bit&7)) == 0 {
-			return false
+			return false, int(i) + 1
 		}
 	}
-	return true
+	return true, int(l.hashes)
 }
 
 // modulus is how many bits items may have in l.
@@ -37,10 +58,11 @@ func modulus(bits uint64, power uint8) uint64 {
 	return bits
 }
 
-// has says whether an item at p is in the chain, the newest link first: it has the most.
-func (r *root) has(p place) bool {
+// has says whether an item at p is in the chain, the newest link first: it has the most. What it costs is taken off b.
+func (r *root) has(p place, b *Bound) bool {
 	for i := int(r.links) - 1; i >= 0; i-- {
-		if p.in(r.link(i)) {
+		in, probes := p.in(r.link(i))
+		if b.spend(probes); in {
 			return true
 		}
 	}
@@ -54,19 +76,22 @@ func IsFilter(v value.Value) bool {
 
 // Add adds item and says whether it is new, as far as can be known.
 //
-// Errors: ErrFull, ErrNoRoom; nothing has changed then.
+// Errors: ErrFull, ErrNoRoom, ErrBound, ErrWork; nothing has changed then.
 // Cost: nothing is written for an item that is there. Under a view up to as many leaves are copied as an item has bits.
-func Add(e *value.Edit, item []byte) (added bool, err error) {
+func Add(e *value.Edit, item []byte, b *Bound) (added bool, err error) {
+	if b.spent() {
+		return false, ErrWork
+	}
 	r := rootAt(e.Value().Root())
 	p := placeOf(item, r.options)
-	if r.has(p) {
+	if r.has(p, b) {
 		return false, nil
 	}
 	if l := r.last(); l.items >= l.capacity {
 		if r.options&Fixed != 0 {
 			return false, ErrFull
 		}
-		if err := grow(e); err != nil {
+		if err := grow(e, b); err != nil {
 			return false, err
 		}
 	}
@@ -83,12 +108,15 @@ func Add(e *value.Edit, item []byte) (added bool, err error) {
 }
 
 // grow links another filter to the chain.
-func grow(e *value.Edit) error {
+func grow(e *value.Edit, b *Bound) error {
 	r := rootAt(e.Value().Root())
 	full := r.last()
 	next, err := plan(full.capacity*uint64(r.growth), full.error*tightening, r.options)
 	if err != nil || r.links == MaxLinks || r.bytes()+next.bytes > MaxBytes {
 		return ErrNoRoom
+	}
+	if !b.allows(r.bytes() + next.bytes) {
+		return ErrBound
 	}
 	w := write(e)
 	if ref, n := e.Value().Root(), int(w.root.links); n == roomFor(ref) {

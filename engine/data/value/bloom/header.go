@@ -76,8 +76,8 @@ func (r Reader) AppendHeader(dst []byte) []byte {
 
 // FromHeader is the root of a chain without any bit set, as header describes it.
 //
-// Errors: ErrHeader.
-func FromHeader(s *value.Store, header []byte) (memory.Ref, error) {
+// Errors: ErrHeader, ErrBound.
+func FromHeader(s *value.Store, header []byte, b *Bound) (memory.Ref, error) {
 	if len(header) < headerBytes {
 		return 0, ErrHeader
 	}
@@ -103,8 +103,11 @@ func FromHeader(s *value.Store, header []byte) (memory.Ref, error) {
 		links[i] = l
 		items += l.Items
 	}
-	if items != c.Items {
+	if items != c.Items || Hashes(links) > MaxHashes {
 		return 0, ErrHeader
+	}
+	if !b.allows(bytes) {
+		return 0, ErrBound
 	}
 	var f Filling
 	f.Begin(s, c, links)
@@ -113,6 +116,14 @@ func FromHeader(s *value.Store, header []byte) (memory.Ref, error) {
 
 // Links says whether a chain may have n links.
 func Links(n uint64) bool { return n > 0 && n <= MaxLinks }
+
+// Hashes is how many hashes an item has in all links together.
+func Hashes(links []Link) (n uint64) {
+	for i := range links {
+		n += uint64(links[i].Hashes)
+	}
+	return n
+}
 
 // Known says that o has no option that nobody knows.
 func (o Options) Known() bool { return o&^knownOptions == 0 }

@@ -24,7 +24,7 @@ func newSpace(t testing.TB) *keyspace.Keyspace {
 }
 
 func create(t testing.TB, k *keyspace.Keyspace, key string, p bloom.Params) *value.Edit {
-	root, err := bloom.New(k.Store(), p)
+	root, err := bloom.New(k.Store(), p, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,10 @@ func bytesOf(v value.Value) []byte {
 	r := bloom.Read(v)
 	b := r.AppendHeader(nil)
 	for i := range r.Links() {
-		r.Bits(i, func(p []byte) bool { b = append(b, p...); return true })
+		r.Bits(i, func(p []byte, zeros int) bool {
+			b = append(append(b, p...), make([]byte, zeros)...)
+			return true
+		})
 	}
 	return b
 }
@@ -105,7 +108,7 @@ func runModel(t *testing.T, rng *rand.Rand) {
 				t.Fatalf("step %d: %s has lost %s", step, name, item)
 			}
 			items := bloom.Read(e.Value()).Items()
-			added, err := bloom.Add(e, item)
+			added, err := bloom.Add(e, item, nil)
 			switch {
 			case err == bloom.ErrFull:
 			case err != nil:
@@ -218,7 +221,7 @@ func TestReadersBesideWrites(t *testing.T) {
 	for name, capacity := range map[string]uint64{"one": 100, "grows": 10, "many": 300_000} {
 		e := create(t, k, name, bloom.Params{Error: 0.01, Capacity: capacity, Growth: 2})
 		for i := range 50 {
-			if _, err := bloom.Add(e, fmt.Appendf(nil, "item %d", i)); err != nil {
+			if _, err := bloom.Add(e, fmt.Appendf(nil, "item %d", i), nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -247,7 +250,7 @@ func TestReadersBesideWrites(t *testing.T) {
 		for i := range 3000 {
 			for name := range want {
 				if _, err := bloom.Add(k.DB(0).Edit([]byte(name)),
-					fmt.Appendf(nil, "item %d", rand.Uint64N(1e6)+uint64(i))); err != nil {
+					fmt.Appendf(nil, "item %d", rand.Uint64N(1e6)+uint64(i)), nil); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -272,7 +275,7 @@ func TestFalsePositives(t *testing.T) {
 				e := create(t, k, "k", bloom.Params{Error: rate, Capacity: capacity, Growth: 2, Fixed: fixed})
 				tried := 0
 				for bloom.Read(e.Value()).Items() < capacity {
-					if _, err := bloom.Add(e, fmt.Appendf(nil, "in %d", tried)); err != nil {
+					if _, err := bloom.Add(e, fmt.Appendf(nil, "in %d", tried), nil); err != nil {
 						t.Fatal(err)
 					}
 					tried++
@@ -308,7 +311,7 @@ func TestChainRate(t *testing.T) {
 		k := newSpace(t)
 		e := create(t, k, "k", bloom.Params{Error: rate, Capacity: 100, Growth: 2})
 		for i := range 50_000 {
-			if _, err := bloom.Add(e, fmt.Appendf(nil, "in %d", i)); err != nil {
+			if _, err := bloom.Add(e, fmt.Appendf(nil, "in %d", i), nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -334,7 +337,7 @@ func TestLongestChain(t *testing.T) {
 			view := k.Freeze() // the root is copied now and then
 			defer view.Close()
 		}
-		_, err := bloom.Add(e, fmt.Appendf(nil, "%d", added))
+		_, err := bloom.Add(e, fmt.Appendf(nil, "%d", added), nil)
 		if err == bloom.ErrNoRoom {
 			break
 		}
@@ -361,7 +364,7 @@ func TestCopyOnWrite(t *testing.T) {
 	k := newSpace(t)
 	e := create(t, k, "k", bloom.Params{Error: 0.01, Capacity: 1 << 28, Growth: 2}) // 370 MB of bits
 	for i := range 3000 {
-		if _, err := bloom.Add(e, fmt.Appendf(nil, "%d", i)); err != nil {
+		if _, err := bloom.Add(e, fmt.Appendf(nil, "%d", i), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -371,7 +374,7 @@ func TestCopyOnWrite(t *testing.T) {
 		t.Errorf("%d bytes for 3000 items", used)
 	}
 	v := k.Freeze()
-	if _, err := bloom.Add(e, []byte("new")); err != nil {
+	if _, err := bloom.Add(e, []byte("new"), nil); err != nil {
 		t.Fatal(err)
 	}
 	if more := k.Heap().Used() + k.Heap().Retained() - used; more > 8*(4096+2*4352)+64<<10 {
@@ -405,7 +408,7 @@ func BenchmarkAdd(b *testing.B) {
 			b.ReportAllocs()
 			for i := range b.N {
 				item = fmt.Appendf(item[:0], "item %d", i)
-				if _, err := bloom.Add(e, item); err != nil {
+				if _, err := bloom.Add(e, item, nil); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -429,7 +432,7 @@ func TestChainIsBounded(t *testing.T) {
 		const link = 53
 		header = append(header, header[len(header)-link:]...)
 		header[8] = 2
-		ref, err := bloom.FromHeader(k.Store(), header)
+		ref, err := bloom.FromHeader(k.Store(), header, nil)
 		if (err == nil) != c.taken {
 			t.Errorf("two filters of %d bytes: %v", r.Link(0).Bytes, err)
 		}

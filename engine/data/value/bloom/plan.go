@@ -96,8 +96,8 @@ func (l *link) roundUp(o Options) error {
 
 // New is the root of a chain with one empty link.
 //
-// Errors: ErrTooBig, ErrInvalid.
-func New(s *value.Store, p Params) (memory.Ref, error) {
+// Errors: ErrTooBig, ErrInvalid, ErrBound.
+func New(s *value.Store, p Params, b *Bound) (memory.Ref, error) {
 	options, rate := Exact|Wide, p.Error
 	if p.Fixed {
 		options |= Fixed
@@ -107,6 +107,9 @@ func New(s *value.Store, p Params) (memory.Ref, error) {
 	l, err := plan(p.Capacity, rate, options)
 	if err != nil {
 		return 0, err
+	}
+	if !b.allows(l.bytes) {
+		return 0, ErrBound
 	}
 	ref := newRoot(s, 1)
 	r := rootAt(ref)

@@ -1,6 +1,7 @@
 package bloom
 
 import (
+	"spindle/engine/data/memory"
 	"spindle/engine/data/value"
 	"spindle/internal/invariant"
 )
@@ -15,7 +16,17 @@ func Read(v value.Value) Reader {
 }
 
 // Has says whether item is in the chain, or seems to be.
-func (r Reader) Has(item []byte) bool { return r.root.has(placeOf(item, r.root.options)) }
+func (r Reader) Has(item []byte) bool { return r.root.has(placeOf(item, r.root.options), nil) }
+
+// HasWithin is Has for one of several items.
+//
+// Errors: ErrWork.
+func (r Reader) HasWithin(item []byte, b *Bound) (bool, error) {
+	if b.spent() {
+		return false, ErrWork
+	}
+	return r.root.has(placeOf(item, r.root.options), b), nil
+}
 
 // Items is how many items have been added.
 func (r Reader) Items() uint64 { return r.root.items }
@@ -49,10 +60,40 @@ func (r Reader) Ahead(off int64) uint64 {
 	return r.root.link(i).bytes - at
 }
 
-// Bits yields all bytes of filter i, in pieces as they lie.
-func (r Reader) Bits(i int, yield func([]byte) bool) {
+// Bits yields all bytes of filter i, in pieces as they lie: bytes, or how many zeros there are that were never written.
+//
+// Cost: that of the pages that were written, however large the filter is (bloom.P1).
+func (r Reader) Bits(i int, yield func(p []byte, zeros int) bool) {
 	l := r.root.link(i)
-	l.pieces(0, l.bytes, yield)
+	l.walk(l.top, l.levels, 0, yield)
+}
+
+// Empty is how many bytes of filter i were never written.
+func (r Reader) Empty(i int) (n int) {
+	r.Bits(i, func(_ []byte, zeros int) bool {
+		n += zeros
+		return true
+	})
+	return n
+}
+
+// walk is Bits of what is at word and below; first is the number of its first leaf.
+func (l *link) walk(word uint64, level uint8, first uint64, yield func(p []byte, zeros int) bool) bool {
+	begin := first << leafShift
+	switch {
+	case begin >= l.bytes:
+		return true
+	case word == 0:
+		return yield(nil, int(min(l.bytes-begin, leafBytes<<(level*fanShift))))
+	case level == 0:
+		return yield(memory.Bytes(refOf(word), l.leafSize(first)), 0)
+	}
+	for i, below := range nodeAt(word).words {
+		if !l.walk(below, level-1, first+uint64(i)<<((level-1)*fanShift), yield) {
+			return false
+		}
+	}
+	return true
 }
 
 func (l *link) pieces(at, n uint64, yield func([]byte) bool) {
