@@ -85,11 +85,11 @@ const (
 // The client waits while a goroutine sends. Inside MULTI and scripts nobody can wait: the turn is held then.
 func (m *Migrator) migrate(c *command.Context) error {
 	call, names, err := parse(c.Args)
+	for _, i := range call.secrets { // before Block copies the arguments for the slow log
+		c.Redact(i)
+	}
 	if err != nil {
 		return err
-	}
-	for _, i := range call.secrets {
-		defer c.Redact(i)
 	}
 	d, restore := m.parts.Dumper(), "RESTORE"
 	m.gather(c, call, names, d)

@@ -58,7 +58,7 @@ var (
 // defaultTimeout holds where a call gives none above 0.
 const defaultTimeout = time.Second
 
-// parse reads a call. keys are the arguments that name some, lent.
+// parse reads a call. keys are the arguments that name some, lent. On an error m has the secrets that were read.
 //
 // Syntax: MIGRATE host port key|"" db timeout [COPY] [REPLACE] [AUTH password | AUTH2 user password] [KEYS key ...]
 func parse(args [][]byte) (m *call, keys [][]byte, err error) {
@@ -81,20 +81,20 @@ options:
 			i += 2
 		case command.Is(word, "KEYS"):
 			if len(args[3]) != 0 {
-				return nil, nil, errKeyAndKeys
+				return m, nil, errKeyAndKeys
 			}
 			keys = args[i+1:]
 			break options
 		default:
-			return nil, nil, protocol.ErrSyntax
+			return m, nil, protocol.ErrSyntax
 		}
 	}
 	ms, err := command.Int(args[5])
 	if err != nil {
-		return nil, nil, err
+		return m, nil, err
 	}
 	if m.db, err = command.Int(args[4]); err != nil {
-		return nil, nil, err
+		return m, nil, err
 	}
 	m.timeout = defaultTimeout
 	if ms > 0 {
