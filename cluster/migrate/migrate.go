@@ -7,6 +7,7 @@
 package migrate
 
 import (
+	"fmt"
 	"strconv"
 	"time"
 
@@ -122,8 +123,15 @@ func (m *call) address() (host string, port int) {
 	return m.host, n
 }
 
-// name is what the pool keeps connections to the target under.
-func (m *call) name() string { return m.host + ":" + m.port }
+// name is what the pool keeps connections to the target under. Those that were authenticated are for callers who give
+// the same name and password.
+func (m *call) name() string {
+	name := m.host + ":" + m.port
+	if m.password != nil {
+		name += fmt.Sprintf(" %q %q", m.user, m.password)
+	}
+	return name
+}
 
 // keyPositions finds the keys of a call: behind KEYS if key is empty and the word is there, else key.
 func keyPositions(into []command.KeyPosition, args [][]byte) ([]command.KeyPosition, error) {

@@ -286,6 +286,32 @@ func TestPool(t *testing.T) {
 	}
 }
 
+// TestPoolByPassword: a connection that a caller has authenticated is not for callers without the password.
+func TestPoolByPassword(t *testing.T) {
+	p := &pool{dial: func(context.Context, string) (net.Conn, error) {
+		ours, theirs := net.Pipe()
+		t.Cleanup(func() { _, _ = ours.Close(), theirs.Close() })
+		return ours, nil
+	}}
+	calls := []call{{}, {password: []byte("pw")}, {user: []byte("u"), password: []byte("pw")},
+		{user: []byte("u"), password: []byte("x")}}
+	for i := range calls {
+		m := &calls[i]
+		m.host, m.port, m.timeout = "c", "1", time.Second
+		if p.take(m.name()) != nil {
+			t.Errorf("call %d has got a connection of another's", i)
+		}
+		c, err := p.connect(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.put(c); p.take(m.name()) != c {
+			t.Errorf("call %d has not got its own connection", i)
+		}
+		p.put(c)
+	}
+}
+
 // TestInFlight: a call counts until two seconds after its end, so that calls one after the other are one piece of work.
 func TestInFlight(t *testing.T) {
 	told := 0
