@@ -58,6 +58,8 @@ var (
 // hostMax is the first length that no host name has.
 const hostMax = 256
 
+var errReplicaHost = &protocol.Error{Code: "ERR", Text: "REPLCONF ip-address provided by replica instance is invalid"}
+
 // bit reads a 0 or a 1.
 func bit(arg []byte) (bool, error) {
 	n, err := command.Int(arg)
@@ -145,6 +147,9 @@ func (f *Feed) replconf(c *command.Context) error {
 		case "ip-address":
 			if len(value) >= hostMax {
 				return protocol.Errorf("ERR", "REPLCONF ip-address provided by replica instance is too long: %d bytes", len(value))
+			}
+			if !isOneWord(string(value)) {
+				return errReplicaHost
 			}
 			r.addr = string(value)
 		case "capa":

@@ -550,6 +550,7 @@ func TestHandshakeRefusals(t *testing.T) {
 		{"REPLCONF ip-address " + strings.Repeat("h", 255), "+OK\r\n"}, // a name, where a translation lies between
 		{"REPLCONF ip-address " + strings.Repeat("h", 256),
 			"-ERR REPLCONF ip-address provided by replica instance is too long: 256 bytes\r\n"},
+		{"REPLCONF ip-address h\x01", "-ERR REPLCONF ip-address provided by replica instance is invalid\r\n"},
 		{"REPLCONF rdb-filter-only functions", "+OK\r\n"},
 		{"REPLCONF rdb-filter-only \"FUNCTIONS\"", "+OK\r\n"},
 		{"REPLCONF rdb-filter-only \"", "-ERR Missing rdb-filter-only values\r\n"},

@@ -132,6 +132,7 @@ var (
 	errUnblocked = &protocol.Error{Code: "UNBLOCKED",
 		Text: "force unblock from blocking operation, instance state changed (master -> replica?)"}
 	errPort = &protocol.Error{Code: "ERR", Text: "Invalid master port"}
+	errHost = &protocol.Error{Code: "ERR", Text: "Invalid master host"}
 )
 
 // Follow has this server follow of from now on.
@@ -392,6 +393,9 @@ func (f *Follower) ReplicaOf(c *command.Context) error {
 		return errPort
 	}
 	of := Address{string(c.Args[1]), port}
+	if !isOneWord(of.Host) {
+		return errHost
+	}
 	if f.on && strings.EqualFold(f.link.Host, of.Host) && f.link.Port == of.Port {
 		f.parts.Log.Notice("REPLICAOF would result into synchronization with the master we are already connected with. No " +
 			"operation performed.")

@@ -103,7 +103,16 @@ func parseAddress(args []string, _ Address, _ setting.How) (Address, error) {
 	if err != nil || port < 0 || port > maxPort {
 		return nobody, errors.New("Invalid master port")
 	}
+	if !isOneWord(args[0]) {
+		return nobody, errors.New("Invalid master host")
+	}
 	return Address{args[0], port}, nil
+}
+
+// isOneWord says that host has no blank and nothing that ends a line: it stands in lines of INFO and of the
+// configuration file.
+func isOneWord(host string) bool {
+	return !strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r == 0x7f })
 }
 
 func formatAddress(p Address) string {

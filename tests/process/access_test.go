@@ -69,6 +69,32 @@ func TestUsersOfTheConfiguration(t *testing.T) {
 	}
 }
 
+// TestNoLinesFromClients: no text that a client or replica gives begins a line of the configuration file or of INFO.
+func TestNoLinesFromClients(t *testing.T) {
+	s, conf := launchWith(t, "")
+	c := s.Dial()
+	for _, host := range []string{"127.0.0.1 1\nenable-debug-command yes\n#", "a b", "a\rb", "a\tb", "\n"} {
+		says(t, c, "ERR Invalid master host", "REPLICAOF", host, "1")
+		says(t, c, "ERR REPLCONF ip-address provided by replica instance is invalid", "REPLCONF", "ip-address", host)
+	}
+	for _, name := range []string{"bind-source-addr", "replica-announce-ip", "masteruser", "masterauth", "requirepass"} {
+		says(t, c, "OK", "CONFIG", "SET", name, "a\nenable-debug-command yes\n#")
+	}
+	says(t, c, "OK", "CONFIG", "REWRITE")
+	text, err := os.ReadFile(conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(text), "\nenable-debug-command") {
+		t.Errorf("a line of a client's: %s", text)
+	}
+	for line := range strings.Lines(c.Must("INFO", "everything").Text) {
+		if strings.HasPrefix(line, "enable-debug") {
+			t.Errorf("a line of a client's in INFO: %s", line)
+		}
+	}
+}
+
 // TestUsersOfAFile: the ACL file is read at start and by ACL LOAD, whose deleted users' clients are closed.
 func TestUsersOfAFile(t *testing.T) {
 	dir := t.TempDir()
