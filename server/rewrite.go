@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"spindle/internal/disk"
 	"spindle/internal/logging"
 	"spindle/internal/reason"
 	"spindle/internal/setting"
@@ -53,7 +54,8 @@ func (w *Rewriter) failed(err error) error {
 	return errors.New("Rewriting config file: " + text)
 }
 
-// replace writes a new file beside the old one, makes sure of it, and puts it in the old one's place.
+// replace writes a new file beside the old one, makes sure of it, and puts it in the old one's place, with its mode and
+// owner.
 func (w *Rewriter) replace(text []byte) (err error) {
 	dir := filepath.Dir(w.File)
 	temp, err := os.CreateTemp(dir, filepath.Base(w.File)+".*.tmp")
@@ -69,7 +71,11 @@ func (w *Rewriter) replace(text []byte) (err error) {
 	if _, err = temp.Write(text); err != nil {
 		return err
 	}
-	if err = temp.Chmod(fs.FileMode(0o644 &^ w.Umask)); err != nil {
+	there, err := disk.Liken(temp, w.File)
+	if err == nil && !there {
+		err = temp.Chmod(fs.FileMode(0o644 &^ w.Umask))
+	}
+	if err != nil {
 		return err
 	}
 	if err = temp.Sync(); err != nil {

@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"spindle/internal/disk"
 )
 
 // Load replaces all users by those of the ACL file at path. The default user becomes what the file says of it, or is
@@ -112,12 +115,17 @@ func (u *Users) parseUser(where, name string, rules [][]byte, wrong *strings.Bui
 	return d.seal()
 }
 
-// Save writes all users to the ACL file at path. A crash leaves the old file or the new one.
+// Save writes all users to the ACL file at path, which keeps its mode and owner. A crash leaves the old file or the new
+// one.
 //
 // Errors: what the system says; the old file stands, unless it was the folder that could not be synced.
 func (u *Users) Save(path string) (err error) {
 	text := strings.Join(u.Lines(), "\n") + "\n"
-	file, err := os.OpenFile(fmt.Sprintf("%s.tmp-%d", path, os.Getpid()), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	mode := fs.FileMode(0o644)
+	if _, err := os.Stat(path); err == nil {
+		mode = 0o600 // until it has the old one's
+	}
+	file, err := os.OpenFile(fmt.Sprintf("%s.tmp-%d", path, os.Getpid()), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
 	if err != nil {
 		return fmt.Errorf("Opening temp ACL file for ACL SAVE: %s", systemText(err))
 	}
@@ -132,7 +140,9 @@ func (u *Users) Save(path string) (err error) {
 		file.Close()
 		return fmt.Errorf("Writing ACL file for ACL SAVE: %s", systemText(err))
 	}
-	err = file.Sync()
+	if _, err = disk.Liken(file, path); err == nil {
+		err = file.Sync()
+	}
 	if closed := file.Close(); err == nil {
 		err = closed
 	}

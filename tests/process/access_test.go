@@ -4,6 +4,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -66,6 +67,48 @@ func TestUsersOfTheConfiguration(t *testing.T) {
 	s.Restart()
 	if after := s.Do("ACL", "LIST").Strings(); strings.Join(after, "\n") != strings.Join(before, "\n") || len(after) != 4 {
 		t.Errorf("before %q, after %q", before, after)
+	}
+}
+
+// TestFilesKeepTheirMode: CONFIG REWRITE and ACL SAVE replace a file by one that as many may read.
+func TestFilesKeepTheirMode(t *testing.T) {
+	users := t.TempDir() + "/users.acl"
+	if err := os.WriteFile(users, []byte("user default on nopass ~* &* +@all\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, conf := launchWith(t, "aclfile "+users+"\n")
+	if err := os.Chmod(conf, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	group := 12345
+	if os.Geteuid() == 0 {
+		if err := os.Chown(conf, -1, group); err != nil {
+			t.Fatal(err)
+		}
+	} else {
+		group = os.Getegid()
+	}
+	s.Do("CONFIG", "SET", "acllog-max-len", "7")
+	s.Do("ACL", "SETUSER", "bob", "on", ">pw", "+ping")
+	for _, c := range []struct {
+		command []any
+		file    string
+		mode    os.FileMode
+		text    string
+	}{{[]any{"CONFIG", "REWRITE"}, conf, 0o640, "acllog-max-len 7"}, {[]any{"ACL", "SAVE"}, users, 0o600, "user bob"}} {
+		if got := s.Do(c.command...).Text; got != "OK" {
+			t.Fatalf("%v: %s", c.command, got)
+		}
+		info, err := os.Stat(c.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, _ := os.ReadFile(c.file); info.Mode() != c.mode || !strings.Contains(string(text), c.text) {
+			t.Errorf("%v: mode %v, want %v; %s", c.command, info.Mode(), c.mode, text)
+		}
+		if owner := info.Sys().(*syscall.Stat_t); c.file == conf && int(owner.Gid) != group {
+			t.Errorf("%v: group %d", c.command, owner.Gid)
+		}
 	}
 }
 
