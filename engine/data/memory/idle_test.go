@@ -19,7 +19,7 @@ func TestJustFreedStays(t *testing.T) {
 	}
 	h.Age()
 	work(h)
-	if n := h.Reclaimable(); n > 2*h.warm() {
+	if n := h.Reclaimable(); n > 2*h.options.Warm {
 		t.Errorf("%d bytes are left a period later", n)
 	}
 }
@@ -131,5 +131,49 @@ func TestTrimCutsAtHugePages(t *testing.T) {
 			before < 7 && taken != 0 {
 			t.Errorf("%d units before a huge page: %d bytes were taken", before, taken)
 		}
+	}
+}
+
+// A heap at rest keeps a quarter of the warm memory, and gives back the pages between blocks too. The next taking brings
+// the whole reserve back (memory.T6).
+func TestRestGivesBack(t *testing.T) {
+	h := newHeap(t, Options{})
+	var kept, gone []Ref
+	for i := range 12 << 20 / 2048 { // 12 MB of blocks, of which every eighth stays
+		if r := h.Alloc(2048, Index); i%8 == 0 {
+			kept = append(kept, r)
+		} else {
+			gone = append(gone, r)
+		}
+	}
+	for _, r := range gone {
+		h.Free(r, Index)
+	}
+	work(h)
+	for range restAges {
+		h.Age()
+		work(h)
+	}
+	if n := h.Reclaimable(); n < 4<<20 {
+		t.Fatalf("%d bytes are warm after a load, want the whole reserve", n)
+	}
+	for range 4 {
+		h.Age()
+		work(h)
+	}
+	var s Stats
+	h.Stats(&s)
+	if s.Dirty > 2<<20 || s.Active > 8<<20 {
+		t.Errorf("at rest %d bytes are empty and %d resident, of %d used", s.Dirty, s.Active, s.Used)
+	}
+	for range 8 << 20 / 4096 {
+		kept = append(kept, h.Alloc(4096, Values))
+	}
+	work(h)
+	if n := h.Reclaimable(); h.trim.calm != 0 || n < 3<<20 {
+		t.Errorf("%d bytes are warm when the load goes on", n)
+	}
+	if err := h.Check(); err != nil {
+		t.Error(err)
 	}
 }

@@ -161,6 +161,7 @@ func (h *Heap) punched(i uint32) {
 // refill lists the blocks of one of the slab's holes again, or of as many as it takes to have a block.
 func (h *Heap) refill(s *slab, i uint32) {
 	base := Ref(i) << slabShift
+	h.trim.calm = 0
 	for s.free == noBlock {
 		page := bits.TrailingZeros16(s.holes)
 		invariant.That(page < slabPages, "memory.P1: slab %d has no hole", i)

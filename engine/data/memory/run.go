@@ -157,6 +157,7 @@ func (h *Heap) allocRun(size int, p Purpose) Ref {
 	}
 	setUsed(i, n)
 	h.trim.runs.note(u.reclaimable())
+	h.trim.calm = 0
 	u.live++
 	u.liveUnits += int64(n)
 	h.used[p&15] += int64(n) << runShift

@@ -148,7 +148,7 @@ func (h *Heap) allocSlow(b *bin, p Purpose) Ref {
 // newSlab gives an empty slab: a warm one, or else one whose pages the turn will be the first to touch.
 func (h *Heap) newSlab() uint32 {
 	u := &h.slabs
-	h.touch.wanted = true
+	h.touch.wanted, h.trim.calm = true, 0
 	if i := u.dirty.head; i != 0 {
 		u.dirty.remove(i)
 		h.trim.slabs.note(u.reclaimable())

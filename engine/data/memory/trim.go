@@ -19,7 +19,10 @@ import "slices"
 // memory.T5. Past the limit (Limit) a trim does not wait either: what is beyond it goes at once. From then on runs have
 // small pages: with huge ones the kernel would fill again, at its leisure, what trims have taken out between runs in
 // use.
+// memory.T6. A heap at rest keeps a quarter of the warm size. It is at rest when nothing has been taken of its empty
+// memory for restAges periods.
 type trimState struct {
+	calm  int   // periods in a row in which nothing was taken (memory.T6)
 	small bool  // the kernel has been told of memory.T5
 	limit int64 // bytes of slabs and runs that may be resident before memory.T3 no longer holds; 0: no bound
 	job   trimJob
@@ -64,6 +67,7 @@ const (
 	// Slabs of one trim, and up to a huge page of them beyond: some 5 µs of turn, several times that when their records
 	// are cold.
 	trimSlabs = 32
+	restAges  = 2 // and the one that was under way when memory was taken last
 	trimRuns  = 16
 	trimPiece = 2 << 20              // bytes given back by one call to the kernel: a huge page
 	wholePage = 2*osPage/RunUnit - 1 // units that hold a whole page, wherever they begin
@@ -84,6 +88,7 @@ func (h *Heap) Purge() {
 func (h *Heap) Age() {
 	h.trim.slabs.age(h.slabs.reclaimable())
 	h.trim.runs.age(h.runs.reclaimable())
+	h.trim.calm++
 	h.short.look()
 	if !h.trim.sweep.on && h.holey() {
 		h.trim.sweep = sweep{on: true}
@@ -98,7 +103,12 @@ func (u *slabSupply) reclaimable() int64 { return u.dirty.n << slabShift }
 func (u *runSupply) reclaimable() int64 { return (u.dirty.units - u.dirty.crumbs) << runShift }
 
 // warm is the bytes of empty memory that stay, so that turns find some that needs no first touch.
-func (h *Heap) warm() int64 { return max(h.options.Warm, h.Used()>>6) }
+func (h *Heap) warm() int64 {
+	if h.trim.calm > restAges {
+		return max(h.options.Warm/4, h.Used()>>6)
+	}
+	return max(h.options.Warm, h.Used()>>6)
+}
 
 // trimJob gives a trim for a reclaimer, or nil.
 func (h *Heap) trimJob() func(budget int) bool {
