@@ -76,6 +76,8 @@ func TestScripts(t *testing.T) {
 			local g = f() g() print(g(), g())`, "2\t3\n"},
 		{"error", `local t = nil; print(t.x)`, "error: x:1: attempt to index local 't' (a nil value)"},
 		{"pcall", `print(pcall(error, {1}) , pcall(error, "m", 0))`, ""},
+		{"sign of NaN", `local n, p = 0/0, -(0/0) print(n, n^1, n^3, n^-7, n^2, n^0.5, p^3, math.pow(n, 5), 2^n)`,
+			"-nan\tnan\tnan\tnan\t-nan\t-nan\tnan\tnan\t-nan\n"},
 		{"loop", `local s = 0 for i = 1, 10 do s = s + i end print(s)`, "55\n"},
 		{"gsub", `print(("hello world"):gsub("o", {o = "0"}))`, "hell0 w0rld\t2\n"},
 		{"coroutine", `local co = coroutine.wrap(function(a) local b = coroutine.yield(a + 1) return b * 2 end) print(co(1), co(5))`,

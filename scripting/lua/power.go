@@ -13,6 +13,9 @@ func power(x, y float64) float64 {
 		}
 	}
 	if x != x && y != 0 {
+		if math.Abs(math.Mod(y, 2)) == 1 { // C's pow drops the sign of a NaN for odd powers
+			return math.Abs(x)
+		}
 		return x
 	}
 	if y != y && x != 1 {
