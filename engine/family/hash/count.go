@@ -15,7 +15,8 @@ var (
 	errInfinite   = &protocol.Error{Code: "ERR", Text: "value is NaN or Infinity"}
 	errNaN        = &protocol.Error{Code: "ERR", Text: "increment would produce NaN or Infinity"}
 
-	wordHSet = []byte("HSET")
+	wordHSet   = []byte("HSET")
+	wordFields = []byte("FIELDS")
 )
 
 // incrBy is HINCRBY key field increment. The field keeps its deadline.
@@ -52,7 +53,7 @@ func (h *commands) incrBy(c *command.Context) error {
 //
 // Replies: the new value, as a bulk string. Errors: ErrNotFloat, "value is NaN or Infinity", ErrWrongType, "hash value
 // is not a float", "increment would produce NaN or Infinity". Propagates: HSET key field value, because another machine
-// may round or print differently.
+// may round or print differently; then HPEXPIREAT if the field has a deadline, because HSET takes it away.
 func (h *commands) incrByFloat(c *command.Context) error {
 	by, ok := number.ParseLong(c.Args[3])
 	if !ok {
@@ -67,7 +68,9 @@ func (h *commands) incrByFloat(c *command.Context) error {
 		return err
 	}
 	var sum number.Long
+	deadline := int64(0)
 	if found {
+		_, deadline, _ = hashes.Get(e.Value(), field)
 		if sum, ok = longDouble(old); !ok {
 			return errNotFloat
 		}
@@ -80,6 +83,9 @@ func (h *commands) incrByFloat(c *command.Context) error {
 	done(c, key, "hincrbyfloat", 1)
 	c.Reply.Bulk(text)
 	c.Propagate(wordHSet, key, field, c.Effects.Keep(text))
+	if deadline != 0 {
+		c.Propagate(wordHPExpireAt, key, c.Effects.Number(deadline), wordFields, c.Effects.Number(1), field)
+	}
 	return nil
 }
 
