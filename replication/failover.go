@@ -103,7 +103,7 @@ func (f *Follower) Failover(c *command.Context) error {
 		f.parts.Log.Notice("FAILOVER requested.")
 	}
 	f.core.Pause(engine.PauseFailover, false, math.MaxInt64)
-	f.feed.hushed = true
+	f.feed.HoldStill(true) // else a loop of WAIT moves the offset on before a far replica has acknowledged it
 	c.Reply.OK()
 	return nil
 }
@@ -187,7 +187,7 @@ func (f *Follower) abortFailover(why string) {
 
 func (f *Follower) clearFailover() {
 	f.failover = failover{}
-	f.feed.hushed = false
+	f.feed.HoldStill(false)
 	f.core.Unpause(engine.PauseFailover)
 }
 

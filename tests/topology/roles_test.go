@@ -184,7 +184,18 @@ func TestFailoverAborts(t *testing.T) {
 	if got := s.Info("replication")["master_failover_state"]; got != "waiting-for-sync" {
 		t.Errorf("state %s", got)
 	}
+	offset := s.InfoInt("replication", "master_repl_offset")
+	for range 3 {
+		s.Do("WAIT", "9", "1")
+	}
+	if got := s.InfoInt("replication", "master_repl_offset"); got != offset {
+		t.Errorf("the stream grows under WAIT from %d to %d: a replica that is far away never has all of it", offset, got)
+	}
 	s.Do("FAILOVER", "ABORT")
+	s.Do("WAIT", "9", "1")
+	if got := s.InfoInt("replication", "master_repl_offset"); got == offset {
+		t.Error("WAIT asks no replica after a failover was aborted")
+	}
 	s.Do("SET", "k", "w") // it is not held back
 	if got := s.Info("replication")["role"]; got != "master" {
 		t.Errorf("role %s", got)
