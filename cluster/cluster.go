@@ -175,6 +175,7 @@ func (c *Cluster) Primary() (host string, port int) {
 func (c *Cluster) Start() {
 	c.mu.Lock()
 	c.state.At(nowMs())
+	c.state.WallAhead = clock.WallAhead()
 	c.state.Adopt()
 	c.finish()
 	c.mu.Unlock()
@@ -220,6 +221,7 @@ func (c *Cluster) poke() {
 // begin comes before each use of the state, under mu.
 func (c *Cluster) begin() {
 	c.state.At(nowMs())
+	c.state.WallAhead = clock.WallAhead()
 	if c.renewed {
 		c.renewed = false
 		c.state.Apply(c.terms())

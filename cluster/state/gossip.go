@@ -86,7 +86,13 @@ func (s *State) ping(l *Link, typ bus.Type) {
 }
 
 func (s *State) gossipOf(n *Node) bus.Gossip {
-	g := bus.Gossip{ID: n.ID, PingSent: uint32(n.PingSent / 1000), PongReceived: uint32(n.PongReceived / 1000), IP: n.IP,
+	seconds := func(ms int64) uint32 {
+		if ms == 0 {
+			return 0
+		}
+		return uint32((ms + s.WallAhead) / 1000)
+	}
+	g := bus.Gossip{ID: n.ID, PingSent: seconds(n.PingSent), PongReceived: seconds(n.PongReceived), IP: n.IP,
 		BusPort: n.BusPort, Flags: n.Flags}
 	g.Port, g.Port2 = s.sayPorts(n)
 	return g
@@ -195,7 +201,7 @@ func (s *State) takeGossipOf(n, sender *Node, g *bus.Gossip) {
 	}
 	if !bad && n.PingSent == 0 && s.countReports(n) == 0 {
 		// What others have heard counts as heard, unless it is of the future.
-		if pong := int64(g.PongReceived) * 1000; pong <= s.now+500 && pong > n.PongReceived {
+		if pong := int64(g.PongReceived)*1000 - s.WallAhead; pong <= s.now+500 && pong > n.PongReceived {
 			n.PongReceived = pong
 		}
 	}

@@ -138,7 +138,9 @@ type State struct {
 	todo     todo
 	critical uint64 // counts what must be on disk before later messages leave
 	Changed  bool   // the slot map is to be made anew
-	DropType int    // messages of this type are dropped (DEBUG); -1: none
+	// WallAhead is by how many ms Unix time is ahead of the times here. Gossip carries Unix time.
+	WallAhead int64
+	DropType  int // messages of this type are dropped (DEBUG); -1: none
 
 	sent, received [bus.Types]int64
 	LimitExceeded  int64

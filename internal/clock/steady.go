@@ -10,6 +10,12 @@ var steadyOrigin = time.Now()
 // set back.
 func Steady() int64 { return SteadyAt(time.Now()) }
 
+// WallAhead is by how many milliseconds Unix time is ahead of Steady: 0 until the wall clock is set.
+func WallAhead() int64 {
+	now := time.Now()
+	return now.UnixMilli() - SteadyAt(now)
+}
+
 // SteadyAt is what Steady said, or will say, at t, a reading of time.Now.
 func SteadyAt(t time.Time) int64 {
 	return steadyOrigin.UnixMilli() + t.Sub(steadyOrigin).Milliseconds()
