@@ -292,7 +292,7 @@ func (l *Log) look() {
 		}
 	}
 	if distrust != nil {
-		l.distrust(distrust)
+		l.parts.Core.Between(func() { l.distrust(distrust) })
 	}
 	if refused := l.Refusal() != nil; refused != l.refused {
 		l.refused = refused

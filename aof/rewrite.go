@@ -244,6 +244,7 @@ func (l *Log) freeze(j *rewriting) {
 		l.rw.prepared = func() { l.freeze(j) }
 		return
 	}
+	l.parts.Core.AssertWhole("the log is cut")
 	o, rdb := l.parts.Base(), l.set.Preamble.Get()
 	o.Header.AOFBase, o.Progress = true, nil
 	view := l.parts.Core.Freeze()

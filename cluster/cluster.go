@@ -22,6 +22,7 @@ import (
 	"spindle/internal/disk"
 	"spindle/internal/logging"
 	"spindle/internal/slots"
+	"spindle/protocol"
 )
 
 // Parts are what a Cluster asks of the rest of the server.
@@ -34,12 +35,16 @@ type Parts struct {
 	Log      *logging.Logger
 
 	// Between runs f while no unit is open (R6): at once, or in the turn that ends the open one. Turn only. DoBetween
-	// takes a turn for that, and returns when f has run. Later runs f at the end of the turn that calls it. Wake has the
-	// client of a command that waits go on, in a turn.
+	// takes a turn for that, and says whether f has run: not if the process is about to end. AtUnitEnd runs f at the end
+	// of the turn or of the open unit. Turn is the number of the running turn. Wake has the client of a command that
+	// waits go on, in a turn.
 	Between   func(f func())
-	DoBetween func(f func())
-	Later     func(f func())
+	DoBetween func(f func()) (ran bool)
+	AtUnitEnd func(f func())
+	Turn      func() uint64
 	Wake      func(cl *client.Client)
+	// Gate holds back what clients have published until it is durable; nil: nothing is held back.
+	Gate *protocol.Gate
 	// Role changes this server's part in replication. Turn only.
 	Role Role
 	// Offset is the replication offset, and HeardMs when, by clock.Steady, a replica last heard of its primary. Any
@@ -132,6 +137,9 @@ func New(parts Parts) *Cluster {
 	}
 	c.errands.init()
 	c.saver.init()
+	if parts.Gate != nil {
+		parts.Gate.OnOpen(c.poke)
+	}
 	return c
 }
 

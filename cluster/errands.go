@@ -88,8 +88,7 @@ func (e *errands) wait() bool {
 // runErrands is the goroutine that carries errands to the core.
 func (c *Cluster) runErrands() {
 	defer c.stopped.Done()
-	for c.errands.wait() {
-		c.parts.DoBetween(c.errands.run)
+	for c.errands.wait() && c.parts.DoBetween(c.errands.run) {
 	}
 }
 
@@ -121,17 +120,19 @@ func (o outside) Ask(e state.Errand) {
 
 // publications are messages of this node's clients on their way to other nodes.
 //
-// They leave with the turn that published them, so that within a turn their memory only grows: clients read it in INFO.
+// They leave when the turn or unit that published them is over, and when the gate lets that turn pass. So within a turn
+// their memory only grows: clients read it in INFO.
 type publications struct {
-	turn []publication // of this turn: its holder's
+	turn []publication // of this turn or unit: its holder's
 
 	mu   sync.Mutex
-	list []publication // for run
+	list []publication // for run, in the order of their turns
 }
 
 type publication struct {
 	channel, payload []byte
 	shard            bool
+	turn             uint64 // for the gate
 }
 
 // bytes is what a publication costs until it is queued for its links.
@@ -145,17 +146,20 @@ func (c *Cluster) Publish(channel, message []byte, shard bool) {
 		return
 	}
 	both := append(append(make([]byte, 0, len(channel)+len(message)), channel...), message...)
-	one := publication{both[:len(channel):len(channel)], both[len(channel):], shard}
+	one := publication{channel: both[:len(channel):len(channel)], payload: both[len(channel):], shard: shard}
 	c.memory.Add(one.bytes())
 	p := &c.published
 	if p.turn = append(p.turn, one); len(p.turn) == 1 {
-		c.parts.Later(func() { c.parts.Between(c.handOver) }) // after the disk: engine.O5
+		c.parts.AtUnitEnd(c.handOver)
 	}
 }
 
 // handOver leaves what this turn published to run. Turn only.
 func (c *Cluster) handOver() {
 	p := &c.published
+	for i := range p.turn {
+		p.turn[i].turn = c.parts.Turn()
+	}
 	p.mu.Lock()
 	p.list = append(p.list, p.turn...)
 	p.mu.Unlock()
@@ -164,12 +168,18 @@ func (c *Cluster) handOver() {
 	c.poke()
 }
 
-// sendPublished sends what clients have published.
+// sendPublished sends what clients have published, as far as the gate lets it pass.
 func (c *Cluster) sendPublished(s *state.State) {
 	p := &c.published
 	p.mu.Lock()
-	list := p.list
-	p.list = nil
+	n := 0
+	for n < len(p.list) && !c.parts.Gate.Holds(p.list[n].turn) {
+		n++
+	}
+	list := p.list[:n:n]
+	if p.list = p.list[n:]; len(p.list) == 0 {
+		p.list = nil
+	}
 	p.mu.Unlock()
 	for i := range list {
 		one := &list[i]

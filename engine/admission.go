@@ -140,7 +140,7 @@ func (c *Core) admit(cl *client.Client, spec *command.Spec, args [][]byte) (verd
 	if cl.Is(client.Multi) && !runsInsideMulti(spec) {
 		return queue, nil
 	}
-	if c.latched(cl, spec, args) {
+	if !c.pause.on && c.latched(cl, spec, args) { // under a pause nothing of the key changes: it may be read
 		c.pause.hold(cl)
 		return hold, nil
 	}

@@ -25,15 +25,20 @@ func (c *Core) unitIsOpen() bool { return c.lent != nil || c.stack.depth > 1 }
 // Between runs f while no unit is open: at once, or in the turn that ends the open one. Turn only.
 func (c *Core) Between(f func()) {
 	c.assertHeld()
-	if c.unitIsOpen() {
+	switch {
+	case !c.unitIsOpen():
+		f()
+	case !c.hasHalted(): // else the unit never ends
 		c.between = append(c.between, f)
-		return
 	}
-	f()
 }
 
-// DoBetween is Do with Between: it runs f in a turn and returns after that. It may wait as long as a script runs.
-func (c *Core) DoBetween(f func()) { c.doBy(c.Between, f) }
+// AtUnitEnd runs f at the end of this turn, or of the unit that is open then. Turn only.
+func (c *Core) AtUnitEnd(f func()) { c.Later(func() { c.Between(f) }) }
+
+// DoBetween is Do with Between: it runs f in a turn and returns after that. It may wait as long as a script runs. It
+// says whether f has run: not after Halt.
+func (c *Core) DoBetween(f func()) (ran bool) { return c.doBy(c.Between, f) }
 
 // WhenWritable runs f when a client's write could run now: no unit is open, and no pause holds writes back. Turn only.
 func (c *Core) WhenWritable(f func()) {
@@ -46,11 +51,12 @@ func (c *Core) WhenWritable(f func()) {
 	})
 }
 
-// DoWhenWritable is Do with WhenWritable. It may wait as long as a script runs or a pause lasts.
-func (c *Core) DoWhenWritable(f func()) { c.doBy(c.WhenWritable, f) }
+// DoWhenWritable is Do with WhenWritable. It may wait as long as a script runs or a pause lasts. It says whether f has
+// run: not after Halt.
+func (c *Core) DoWhenWritable(f func()) (ran bool) { return c.doBy(c.WhenWritable, f) }
 
 // doBy has door run f, and returns after f has run, or after Halt.
-func (c *Core) doBy(door func(func()), f func()) {
+func (c *Core) doBy(door func(func()), f func()) (ran bool) {
 	done := make(chan struct{})
 	c.Do(func() {
 		door(func() {
@@ -60,7 +66,9 @@ func (c *Core) doBy(door func(func()), f func()) {
 	})
 	select {
 	case <-done:
+		return true
 	case <-c.halted:
+		return false
 	}
 }
 
@@ -77,10 +85,26 @@ func (c *Core) assertNothingTold(what string) {
 	invariant.That(c.stack.unit.effects == 0, "engine.B1: %s after %d effects of its own unit", what, c.stack.unit.effects)
 }
 
-// unitEnded sends what the outermost command has kept back, and runs the functions that wait in Between.
+// EndUnit tells what the running transaction has done so far as a unit of its own: its next command reads the data set
+// from a file, which would lack that. Turn only.
+func (c *Core) EndUnit() {
+	c.assertHeld()
+	if c.stack.unit.effects != 0 {
+		c.flushUnit()
+	}
+}
+
+// unitEnded opens the gate for what the unit has pushed, and runs the functions that wait in Between. An outermost
+// command is over. If another one is lent, nothing happens.
 func (c *Core) unitEnded() {
-	c.sendKept(&c.stack.kept)
-	for c.lent == nil && len(c.between) > 0 {
+	if c.lent != nil {
+		return
+	}
+	if c.gated {
+		c.gated = false
+		c.gate.UnitEnded(c.number)
+	}
+	for len(c.between) > 0 {
 		f := c.between[0]
 		if c.between = c.between[1:]; len(c.between) == 0 {
 			c.between = nil
@@ -101,5 +125,14 @@ func (c *Core) Readmit(ctx *command.Context, key []byte) error {
 			return err
 		}
 	}
-	return c.obstacle(p.cl, callOf(p.cl, p.spec, p.args))
+	call := callOf(p.cl, p.spec, p.args)
+	for _, b := range c.barriers {
+		if !b.up || b == c.eviction.barrier { // the memory is used already: its value has been built
+			continue
+		}
+		if err := b.Refuse(p.cl, call); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"spindle/engine/client"
 	"spindle/internal/invariant"
+	"spindle/protocol"
 )
 
 // TestBetweenWaitsForTheUnit: while a transaction has lent the turn, functions of Between wait. They run in order in
@@ -104,23 +105,61 @@ func TestWhenWritableWaitsForPauses(t *testing.T) {
 	}
 }
 
-// TestPushesOfAUnitLeaveWithIt: what a transaction pushes to other clients leaves when the unit is told (engine.O5).
-func TestPushesOfAUnitLeaveWithIt(t *testing.T) {
+// TestPushesOfAUnitWait: what a transaction, a guest in it, or MONITOR shows of it has a mark that the gate holds until
+// the unit is over (engine.O5). What a command alone pushes waits for its turn only.
+func TestPushesOfAUnitWait(t *testing.T) {
 	var end atomic.Bool
 	var all client.Audience
 	var h *house
 	h = newHouse(t, append(lendRows(&end), pushRows(&h, &all)...)...)
+	gate := protocol.NewGate()
+	h.gate = gate
 	long, _ := h.arrive()
 	hears, conn := h.arrive()
+	watches, sees := h.arrive()
 	h.joins(&all, hears)
+	h.do(watches, "MONITOR")
+	h.do(long, "TELL alone")
 	h.batch(long, "MULTI", "TELL a", "LONG k", "TELL b", "EXEC")
-	if said := conn.take(); said != "" {
-		t.Errorf("while the unit is open the client hears %q", said)
+	held := func(c *fakeConn) (n int) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, mark := range c.marks {
+			if gate.Holds(mark) {
+				n++
+			}
+		}
+		return n
+	}
+	if n := held(conn); n != 1 || len(conn.marks) != 2 {
+		t.Errorf("%d of %d messages are held, want TELL a of two", n, len(conn.marks))
+	}
+	if n := held(sees); n != 3 {
+		t.Errorf("%d of %d lines are held, want those of EXEC and what it runs", n, len(sees.marks))
 	}
 	h.do(hears, "ENDLONG")
 	eventually(t, "the end", func() bool { return !h.Lent() })
-	if said := conn.take(); !strings.HasPrefix(said, "post !a\r\n; post !b\r\n") {
-		t.Errorf("afterwards it hears %q", said)
+	if n := held(conn) + held(sees); n != 0 || len(conn.marks) != 3 {
+		t.Errorf("%d are held after the unit, and %d messages have come, want 3", n, len(conn.marks))
+	}
+}
+
+// TestPushesOfAUnitWaitForItsTurn: after a unit the gate goes by the turn in which it has ended.
+func TestPushesOfAUnitWaitForItsTurn(t *testing.T) {
+	gate := protocol.NewGate()
+	gate.UnitOpened(5)
+	early, late := protocol.OfUnit(5), protocol.OfUnit(8)
+	if !gate.Holds(early) || !gate.Holds(late) || gate.Holds(4) || gate.Holds(protocol.OfUnit(4)) {
+		t.Error("an open unit holds back the wrong posts")
+	}
+	gate.Shut(9)
+	gate.UnitEnded(9)
+	if !gate.Holds(early) || !gate.Holds(late) || gate.Holds(8) {
+		t.Error("posts of a unit leave before its end is on disk")
+	}
+	gate.Open(10)
+	if gate.Holds(early) || gate.Holds(late) {
+		t.Error("posts of a unit stay after its end is on disk")
 	}
 }
 

@@ -74,6 +74,8 @@ type Core struct {
 	duties   duties
 	later    []func() // at the end of this turn
 	between  []func() // at the end of the open unit: Between
+	gate     *protocol.Gate
+	gated    bool // the gate knows of the open unit
 	eviction eviction
 	defrag   defrag
 	loading  *Barrier
@@ -100,13 +102,14 @@ type Parts struct {
 	Hooks     Hooks
 	Lazy      *lazyfree.Queue
 	Whole     *command.Whole
+	Gate      *protocol.Gate // holds back what is pushed; nil: nothing is held back
 }
 
 // New joins the parts. The catalogue may come later (SetCatalogue), because some of its rows need the core.
 func New(p Parts) *Core {
 	c := &Core{
 		space: p.Space, catalogue: p.Catalogue, clients: p.Clients, settings: p.Settings,
-		common: p.Common, hooks: p.Hooks, lazy: p.Lazy, whole: p.Whole, started: time.Now(),
+		common: p.Common, hooks: p.Hooks, lazy: p.Lazy, whole: p.Whole, gate: p.Gate, started: time.Now(),
 	}
 	c.wall, c.steady = clock.WallFrom(c.started), clock.SteadyAt(c.started)
 	c.common.MaxMemory = &c.settings.MaxMemory
@@ -514,7 +517,7 @@ func (c *Core) call(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec 
 			c.meter.unanswered++
 		}
 	}
-	if len(c.between)+len(c.stack.kept) != 0 {
+	if c.gated || len(c.between) != 0 {
 		c.unitEnded()
 	}
 	if c.slots != nil {

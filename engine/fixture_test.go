@@ -23,6 +23,7 @@ import (
 type fakeConn struct {
 	mu     sync.Mutex
 	log    []string // "post …", "resume", "close", "close after output"
+	marks  []uint64 // of the posts
 	remote string
 	active int64 // what LastActive says
 	chunks protocol.Chunks
@@ -55,12 +56,17 @@ func (f *fakeConn) resumed() bool {
 	return true
 }
 
-func (f *fakeConn) FD() int                 { return 3 }
-func (f *fakeConn) LocalAddr() string       { return "127.0.0.1:6379" }
-func (f *fakeConn) RemoteAddr() string      { return f.remote }
-func (f *fakeConn) Unix() bool              { return false }
-func (f *fakeConn) Loopback() bool          { return true }
-func (f *fakeConn) Post(_ uint64, p []byte) { f.note("post %s", p) }
+func (f *fakeConn) FD() int            { return 3 }
+func (f *fakeConn) LocalAddr() string  { return "127.0.0.1:6379" }
+func (f *fakeConn) RemoteAddr() string { return f.remote }
+func (f *fakeConn) Unix() bool         { return false }
+func (f *fakeConn) Loopback() bool     { return true }
+func (f *fakeConn) Post(mark uint64, p []byte) {
+	f.mu.Lock()
+	f.marks = append(f.marks, mark)
+	f.mu.Unlock()
+	f.note("post %s", p)
+}
 func (f *fakeConn) PostReply(_ uint64, r *protocol.Reply) {
 	f.note("post %s", text(r))
 	for i := range r.B {

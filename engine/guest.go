@@ -119,6 +119,7 @@ func (c *Core) invokeGuest(cl *client.Client, spec *command.Spec, args [][]byte)
 	if c.stack.unit.effects != 0 {
 		c.flushUnit()
 	}
+	c.unitEnded()
 }
 
 // admitGuest is admit for who cannot wait. A pause and a latch are for those who write: they do not hold back a guest.

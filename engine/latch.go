@@ -8,7 +8,8 @@ import (
 
 // Latches hold back the commands that name a key on its way to another server, and no others.
 //
-// engine.K1. While a key has a latch, no client's command that names it runs, in whatever database.
+// engine.K1. While a key has a latch, no client's command that names it runs, in whatever database. While a pause holds
+// writes back, commands that read it run.
 // engine.K2. A script that has not declared such a key may read it, but not write to it.
 // engine.K3. A client that is blocked on another key is not served if its command names a key with a latch.
 type latches struct {

@@ -35,8 +35,7 @@ type stack struct {
 	depth  int
 	unit   unit
 	lends  []lending  // of its frames, those that go on by a step, the outermost first
-	kept   []push     // until the unit is told (engine.O5)
-	slots  *slots.Map // that its script's calls are routed by, from the first one on; nil: no call yet
+	slots  *slots.Map // that the outermost command was admitted by; nil: it names no keys
 }
 
 // A lending is one frame that goes on by a step.

@@ -255,18 +255,16 @@ func (c *Core) feedMonitors(cl *client.Client, spec *command.Spec, args [][]byte
 
 // showMonitors shows a call of cl's to all that watch.
 func (c *Core) showMonitors(cl *client.Client, args [][]byte) {
-	line := monitorLine(c.nowMs, c.nanos, cl, args)
-	switch {
-	case cl.Is(client.Monitor):
-	case c.stack.depth > 1 || len(c.stack.kept) > 0: // engine.O5; the outer command's line keeps its place
-		c.stack.kept = append(c.stack.kept, push{monitors: true, resp2: line})
-		return
-	default:
-		c.monitors.Send(c.number, nil, line, line)
+	line, mark := monitorLine(c.nowMs, c.nanos, cl, args), c.number
+	if c.lent != nil || c.stack.depth > 0 {
+		mark = c.unitMark()
+	}
+	if !cl.Is(client.Monitor) {
+		c.monitors.Send(mark, nil, line, line)
 		return
 	}
 	cl.Out.Raw(line) // between the replies of its own batch
-	c.monitors.Send(c.number, cl, line, line)
+	c.monitors.Send(mark, cl, line, line)
 }
 
 // Errors yields how often each error code was answered, by code. Turn only.

@@ -13,8 +13,8 @@ import (
 // do its pushes.
 // engine.O3. CLIENT REPLY OFF and SKIP do not hold for pushes.
 // engine.O4. The stream of a replica goes by mail also while the replica's own batch is run.
-// engine.O5. What a transaction or a script pushes leaves in the turn that tells its unit. So no client hears of half a
-// unit, and the gate of the log holds the messages back until the unit is on disk.
+// engine.O5. What a transaction or a script pushes is in its receivers' outputs at once, and counts there. The gate holds
+// it back until the unit has ended, and until its effects are on disk where clients wait for that.
 //
 // Nearly all pushes go by mail. The client whose batch is run is the exception: mail would come behind the whole batch.
 type pushes struct {
@@ -24,15 +24,11 @@ type pushes struct {
 	deferred []push         // those pushes
 }
 
-// keptPushes is how many pushes that were kept back leave their room to the next unit.
-const keptPushes = 256
-
 // A push that waits: to one client or to an audience.
 type push struct {
 	to           *client.Client
 	all          *client.Audience
 	mine         bool
-	monitors     bool // it goes to MONITOR's clients
 	resp2, resp3 []byte
 }
 
@@ -47,15 +43,30 @@ func (c *Core) Push(cl *client.Client, p []byte) {
 		cl.Conn.Post(c.number, p)
 	case c.pushes.parked:
 		c.pushes.deferred = append(c.pushes.deferred, push{to: cl, resp2: p})
-	case c.stack.depth > 1:
-		c.stack.kept = append(c.stack.kept, push{to: cl, resp2: p})
 	case c.lent != nil && c.lent.p.cl == cl:
 		c.lent.pushes = append(c.lent.pushes, p...)
 	case cl == c.Here():
 		c.pushHere(p)
 	default:
-		cl.Conn.Post(c.number, p)
+		cl.Conn.Post(c.mark(), p)
 	}
+}
+
+// mark is what pushes of now wait for at the gate: this turn, or the end of the open unit (engine.O5).
+func (c *Core) mark() uint64 {
+	if c.lent == nil && c.stack.depth < 2 {
+		return c.number
+	}
+	return c.unitMark()
+}
+
+// unitMark is the mark of the open unit.
+func (c *Core) unitMark() uint64 {
+	if !c.gated {
+		c.gated = true
+		c.gate.UnitOpened(c.number)
+	}
+	return protocol.OfUnit(c.number)
 }
 
 // PushAll is Push to an audience: to each client what its protocol has. mine says that Here is in it.
@@ -65,13 +76,9 @@ func (c *Core) PushAll(to *client.Audience, mine bool, resp2, resp3 []byte) {
 		c.pushes.deferred = append(c.pushes.deferred, push{all: to, mine: mine, resp2: resp2, resp3: resp3})
 		return
 	}
-	if c.stack.depth > 1 {
-		c.stack.kept = append(c.stack.kept, push{all: to, mine: mine, resp2: resp2, resp3: resp3})
-		return
-	}
 	here := c.Here()
 	if !mine || here == nil {
-		to.Send(c.number, nil, resp2, resp3)
+		to.Send(c.mark(), nil, resp2, resp3)
 		return
 	}
 	if here.Protocol == 3 {
@@ -79,7 +86,7 @@ func (c *Core) PushAll(to *client.Audience, mine bool, resp2, resp3 []byte) {
 	} else {
 		c.pushHere(resp2)
 	}
-	to.Send(c.number, here, resp2, resp3)
+	to.Send(c.mark(), here, resp2, resp3)
 }
 
 // PushEach is Push to each of them. They may come twice. Those on one loop get one mail.
@@ -87,7 +94,7 @@ func (c *Core) PushAll(to *client.Audience, mine bool, resp2, resp3 []byte) {
 // Lifetime: the list is lent.
 func (c *Core) PushEach(to []*client.Client, p []byte) {
 	c.assertHeld()
-	if len(to) == 1 || c.pushes.parked || c.stack.depth > 1 {
+	if len(to) == 1 || c.pushes.parked {
 		for _, cl := range to {
 			c.Push(cl, p)
 		}
@@ -114,7 +121,7 @@ next:
 		groups = append(groups, group{loop, append(make([]protocol.Conn, 0, len(to)-i), cl.Conn)})
 	}
 	for _, g := range groups {
-		g.loop.PostAll(c.number, g.to, nil, p)
+		g.loop.PostAll(c.mark(), g.to, nil, p)
 	}
 }
 
@@ -166,26 +173,17 @@ func (c *Core) takePending() {
 
 // sendDeferred sends what was pushed while a parked client was answered.
 func (c *Core) sendDeferred() {
-	c.pushes.parked = false
-	c.sendKept(&c.pushes.deferred)
-}
-
-// sendKept sends pushes that were kept back, and empties their list.
-func (c *Core) sendKept(list *[]push) {
-	for i := range *list {
-		switch d := &(*list)[i]; {
-		case d.monitors:
-			c.monitors.Send(c.number, nil, d.resp2, d.resp2)
-		case d.all != nil:
+	ps := &c.pushes
+	ps.parked = false
+	for i := range ps.deferred {
+		if d := &ps.deferred[i]; d.all != nil {
 			c.PushAll(d.all, d.mine, d.resp2, d.resp3)
-		default:
+		} else {
 			c.Push(d.to, d.resp2)
 		}
+		ps.deferred[i] = push{}
 	}
-	clear(*list)
-	if *list = (*list)[:0]; cap(*list) > keptPushes {
-		*list = nil
-	}
+	ps.deferred = ps.deferred[:0]
 }
 
 // postReply gives a parked client its reply, and behind it what its command has pushed to it.

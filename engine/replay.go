@@ -54,9 +54,9 @@ func (c *Core) Replay(cl *client.Client, args [][]byte) (passed bool, err error)
 	c.replaying = outer
 	if c.replayed.gave {
 		c.readClock()
-		c.unitEnded()
 		c.pause.release()
 	}
+	c.unitEnded()
 	if cl.Out.Reset(); cap(cl.Out.B) > keptUnitBytes {
 		cl.Out.B = nil
 	}

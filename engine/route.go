@@ -54,6 +54,7 @@ func (c *Core) admitSlots(cl *client.Client, spec *command.Spec, args [][]byte) 
 	if m == nil { // the node is not open yet
 		return errDown
 	}
+	c.stack.slots = m
 	if at := spec.OneKey(); at > 0 && at < len(args) && m.OK && m.Mine(slots.Of(args[at])) && len(m.Migrating) == 0 &&
 		len(m.Importing) == 0 {
 		return nil // the usual case
@@ -217,10 +218,11 @@ func (c *Core) admitSlotsOfScript(script *client.Script, call Call) error {
 	if outer.Is(client.Primary|client.Fake) || len(call.Spec.Keys) == 0 && call.Spec.GetKeys == nil {
 		return nil
 	}
-	if c.stack.slots == nil { // one Map for the whole unit: half a script must not be refused
-		c.stack.slots = c.slots.Load()
+	m := c.stack.slots // that the outermost command was admitted by: half a unit must not be refused
+	if m == nil {
+		m = c.slots.Load()
 	}
-	r := c.routeOf(c.stack.slots, outer, call)
+	r := c.routeOf(m, outer, call)
 	switch r.why {
 	case served:
 	case crossSlot:

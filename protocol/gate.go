@@ -16,9 +16,13 @@ import (
 // protocol.G1. Once a turn has passed, so has every turn before it.
 // protocol.G2. Whoever ends a turn calls Shut before Ended, and Holds reads running before from. So a turn with effects
 // does not pass between the two.
+// protocol.G3. What a transaction or a script posts is marked OfUnit. It passes with the turn in which the unit ends,
+// which may be many turns later. One unit is open at most. UnitEnded stores over before open, and Holds reads open first.
 type Gate struct {
 	from    atomic.Uint64 // turns from here on are held back
 	running atomic.Uint64 // so are turns from here on, which are not over
+	open    atomic.Uint64 // the turn in which the open unit has begun; math.MaxUint64: no unit is open
+	over    atomic.Uint64 // the turn in which the last unit has ended
 	waiting []func()      // tells loops that more may pass; set once, before the first Open
 }
 
@@ -27,12 +31,50 @@ func NewGate() *Gate {
 	g := &Gate{}
 	g.from.Store(math.MaxUint64)
 	g.running.Store(math.MaxUint64)
+	g.open.Store(math.MaxUint64)
 	return g
 }
 
-// Holds says whether what that turn has decided may not leave yet. Any goroutine; a nil gate holds nothing.
-func (g *Gate) Holds(turn uint64) bool {
-	return g != nil && (turn >= g.running.Load() || turn >= g.from.Load()) // in this order (protocol.G2)
+// unitBit tells the mark of a unit's post from a turn's number.
+const unitBit = 1 << 63
+
+// OfUnit is the mark of what the open unit posts in that turn.
+func OfUnit(turn uint64) uint64 { return turn | unitBit }
+
+// TurnOf is the turn in which something was posted with that mark.
+func TurnOf(mark uint64) uint64 { return mark &^ unitBit }
+
+// Holds says whether what has that mark, a turn's number or OfUnit, may not leave yet. Any goroutine; a nil gate holds
+// nothing.
+func (g *Gate) Holds(mark uint64) bool {
+	if g == nil {
+		return false
+	}
+	turn := mark
+	if mark >= unitBit { // protocol.G3
+		if turn = TurnOf(mark); turn >= g.open.Load() {
+			return true
+		}
+		turn = max(turn, g.over.Load())
+	}
+	return turn >= g.running.Load() || turn >= g.from.Load() // in this order (protocol.G2)
+}
+
+// UnitOpened holds back what a unit posts from that turn on. A nil gate does nothing.
+func (g *Gate) UnitOpened(turn uint64) {
+	if g != nil {
+		g.open.Store(turn)
+	}
+}
+
+// UnitEnded lets it pass with that turn. A nil gate does nothing.
+func (g *Gate) UnitEnded(turn uint64) {
+	if g == nil {
+		return
+	}
+	g.over.Store(turn)
+	g.open.Store(math.MaxUint64)
+	g.tell()
 }
 
 // OnOpen has f called whenever more may pass. f must not wait.

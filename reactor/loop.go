@@ -329,7 +329,7 @@ func (l *loop) readMail(at *conn, turn uint64) {
 			l.readOwn(m)
 		case m.c.closed && m.kind != mailOpen:
 			m.refuse()
-		case m.c == at && m.turn < turn && (m.kind == mailPost || m.kind == mailReply):
+		case m.c == at && protocol.TurnOf(m.turn) < turn && (m.kind == mailPost || m.kind == mailReply):
 			at.before(m)
 		default:
 			m.c.readMail(m)
@@ -396,7 +396,7 @@ func (m *mail) goesWith(other *mail) bool {
 // takeShared takes a message for many at the connection whose batch of that turn has just been run.
 func (c *conn) takeShared(m *mail, turn uint64) {
 	post := mail{kind: mailPost, c: c, turn: m.turn, p: m.p}
-	if m.turn < turn {
+	if protocol.TurnOf(m.turn) < turn {
 		c.before(&post)
 	} else {
 		c.readMail(&post)

@@ -152,6 +152,7 @@ func (f *Follower) Promote() {
 	if !f.on {
 		return
 	}
+	f.core.AssertWhole("a replica is promoted")
 	f.settings.Of.Set(Address{})
 	f.link.End()
 	f.on, f.known = false, false

@@ -193,6 +193,7 @@ func (f *Feed) signWaiting(nowMs int64) {
 
 // start begins a full synchronisation: what is in the view is sent, what comes after stays in the backlog.
 func (f *Feed) start(g *group, only Filter) {
+	f.core.AssertWhole("a replica is told an offset")
 	f.flush() // what was decided before belongs to the others alone
 	f.selected = -1
 	answer := "FULLRESYNC " + f.ID + " " + strconv.FormatInt(f.offset, 10)

@@ -39,6 +39,7 @@ func (f *Feed) forward(p []byte) {
 
 // restart begins another stream: that of history id, behind offset.
 func (f *Feed) restart(id string, offset int64) {
+	f.core.AssertWhole("the history changes")
 	f.flush()
 	f.dismissReplicas()
 	f.ID, f.offset = id, offset
@@ -52,6 +53,7 @@ func (f *Feed) restart(id string, offset int64) {
 
 // rename says that the primary goes on under another name: it was promoted.
 func (f *Feed) rename(id string) {
+	f.core.AssertWhole("the history is renamed")
 	f.ID2, f.secondOffset = f.ID, f.offset+1
 	f.ID = id
 	f.dismissReplicas()

@@ -100,9 +100,10 @@ func Dial(ctx context.Context, address, source string) (net.Conn, error) {
 	return d.DialContext(ctx, "tcp", address)
 }
 
-// do runs g in a turn, unless the link has been given up.
+// do runs g in a turn in which no unit is open, unless the link has been given up: what the primary says may change the
+// role, the history and the sinks.
 func (w *upstream) do(g func(nowMs int64)) (still bool) {
-	w.f.core.Do(func() {
+	w.f.core.DoBetween(func() {
 		if still = w.f.wire == w; still {
 			g(w.f.core.SteadyMs())
 		}

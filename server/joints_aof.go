@@ -19,7 +19,6 @@ import (
 
 // joinLog makes the append-only file, which is off until the data set is there.
 func (in *instance) joinLog() {
-	in.gate = protocol.NewGate()
 	in.aof = aof.NewLog(aof.Parts{
 		Core: in.core, Settings: &in.aofSettings, Log: in.log, Gate: in.gate,
 		Dir: workingDir, Fatal: func() { os.Exit(1) },
@@ -187,6 +186,7 @@ func (in *instance) loadAOF(c *command.Context) error {
 	if in.core.Loading() {
 		return protocol.ErrLoading
 	}
+	in.core.EndUnit()
 	release := in.aof.Flush()
 	in.scheduler.Abort("what it saves is replaced by the append-only file")
 	in.whole.EmptyAllKeepingSaves(in.space)

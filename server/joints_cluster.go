@@ -42,7 +42,8 @@ func (in *instance) joinCluster() {
 	in.cluster = cluster.New(cluster.Parts{
 		Settings: &in.clustering, Current: &in.slots, Keys: &divided{in: in}, Messages: &deliveries{in: in},
 		Disk: disk.OS, Log: in.log,
-		Between: in.core.Between, DoBetween: in.core.DoBetween, Later: in.core.Later,
+		Between: in.core.Between, DoBetween: in.core.DoBetween, AtUnitEnd: in.core.AtUnitEnd, Turn: in.core.TurnNumber,
+		Gate: in.gate,
 		Wake: func(cl *client.Client) { in.core.Do(func() { in.core.Wake(cl) }) },
 		Role: clusterRole{in}, Offset: in.feed.Offset, HeardMs: in.follower.HeardMs, BeatMs: in.beatMs.Load,
 		Ports: func() (int, int) { return int(in.sockets.Port.Get()), int(in.sockets.TLSPort.Get()) },

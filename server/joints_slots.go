@@ -49,10 +49,13 @@ func (d *divided) Drop(all []uint16) {
 	go func() {
 		for _, slot := range all {
 			for more := true; more; {
-				d.in.core.DoWhenWritable(func() {
+				ran := d.in.core.DoWhenWritable(func() {
 					m := d.in.slots.Load()
 					more = !m.Replica && !m.Shard(slot) && d.in.core.DropSlot(slot, dropSlice)
 				})
+				if !ran {
+					return
+				}
 				if more {
 					time.Sleep(dropSlice) // as long as others have the turn
 				}

@@ -12,18 +12,13 @@ import (
 	"spindle/protocol"
 )
 
-var errReloadInMulti = &protocol.Error{Code: "ERR",
-	Text: "DEBUG RELOAD is not allowed inside a transaction: the file would hold half of it"}
-
 // reload is DEBUG RELOAD: the data set goes to disk and comes back, in one turn.
 func (in *instance) reload(c *command.Context, o introspect.ReloadOptions) error {
 	if in.core.Loading() {
 		return protocol.ErrLoading
 	}
+	in.core.EndUnit()
 	if !o.NoSave {
-		if in.core.Transacting() {
-			return errReloadInMulti
-		}
 		if err := in.scheduler.Now(); err != nil {
 			if err == bgsave.ErrInProgress || err == bgsave.ErrHeld {
 				return err

@@ -122,7 +122,7 @@ func (t taker) Take(c *replication.Copy, begin func() bool, done func(db int)) e
 		return t.beside(c, begin, done)
 	}
 	if bySocket {
-		return t.inPlace(in.core.DoBetween, begin, done, c.Size, nil,
+		return t.inPlace(in.turnBetween, begin, done, c.Size, nil,
 			func(to bgsave.Inserter, o bgsave.LoadOptions) (bgsave.Loaded, error) {
 				return readCopy(in, c, to, o)
 			})
@@ -152,7 +152,7 @@ func (t taker) byDisk(c *replication.Copy, begin func() bool, done func(db int))
 	if t.fitsATurn(file.Size) {
 		err = t.wholly(begin, done, c.Size, file, read)
 	} else {
-		err = t.inPlace(in.core.DoBetween, begin, done, c.Size, file, read)
+		err = t.inPlace(in.turnBetween, begin, done, c.Size, file, read)
 	}
 	if syncing := file.Close(); syncing != nil {
 		in.log.Warning("The folder of %s cannot be synced, after the copy of the MASTER was put there: %s", path, syncing)
@@ -266,6 +266,9 @@ func (t taker) wholly(begin func() bool, done func(db int), size int64, file *bg
 	t.in.core.DoBetween(func() { err = t.inPlace(t.in.core.OnBehalf(), begin, done, size, file, read) })
 	return err
 }
+
+// turnBetween runs f in a turn in which no unit is open.
+func (in *instance) turnBetween(f func()) { in.core.DoBetween(f) }
 
 // A reader reads a copy.
 type reader func(bgsave.Inserter, bgsave.LoadOptions) (bgsave.Loaded, error)

@@ -196,8 +196,9 @@ func (in *instance) assemble(args Arguments) (err error) {
 		Databases: int(in.engine.Databases.Get()), Slots: in.clustering.Enabled.Get(), BigKeys: in.engine.BigKeys.Get(),
 	})
 	in.clients = client.NewRegistry()
+	in.gate = protocol.NewGate()
 	in.core = engine.New(engine.Parts{
-		Space: in.space, Clients: in.clients, Settings: &in.engine, Common: &in.common, Lazy: in.lazy, Whole: &in.whole,
+		Gate: in.gate, Space: in.space, Clients: in.clients, Settings: &in.engine, Common: &in.common, Lazy: in.lazy, Whole: &in.whole,
 	})
 	in.watches = tx.NewWatches(in.space)
 	in.hub = pubsub.NewHub(in.core)
@@ -250,7 +251,7 @@ func (in *instance) joinSaving() {
 	})
 	in.saver = &bgsave.Commands{Scheduler: in.scheduler, Settings: &in.save, Limits: in.limits, Log: in.log,
 		SkipsSanitize: skipsSanitize,
-		Turn:          in.core.Do, Writable: in.core.DoWhenWritable, Wake: in.core.Wake, Readmit: in.core.Readmit,
+		Turn:          in.core.Do, Writable: func(f func()) { in.core.DoWhenWritable(f) }, Wake: in.core.Wake, Readmit: in.core.Readmit,
 		Latch: in.core.Latch,
 	}
 	in.whole.Emptied = append(in.whole.Emptied, func(removed int) { in.scheduler.Flushed(int64(removed)) })

@@ -123,7 +123,7 @@ func (t *Tracker) collect(key []byte, by *client.Client) {
 	c.list = append(c.list, change{from, len(c.names), by})
 	if !c.due {
 		c.due = true
-		t.core.Later(func() {
+		t.core.AtUnitEnd(func() {
 			c.due = false
 			t.broadcast()
 		})

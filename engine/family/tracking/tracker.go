@@ -17,8 +17,8 @@ type Core interface {
 	PushEach(to []*client.Client, p []byte)
 	// Current is the client whose command runs, or nil.
 	Current() *client.Client
-	// Later has f run at the end of the turn.
-	Later(f func())
+	// AtUnitEnd runs f at the end of the turn, or of the script or transaction that is open then.
+	AtUnitEnd(f func())
 }
 
 // A Tracker knows who caches what it reads, and tells it what has changed.

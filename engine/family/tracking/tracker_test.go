@@ -22,7 +22,7 @@ func (d *desk) PushEach(to []*client.Client, p []byte) {
 	}
 }
 func (d *desk) Current() *client.Client { return nil }
-func (d *desk) Later(f func())          { f() }
+func (d *desk) AtUnitEnd(f func())      { f() }
 
 func (d *desk) take() []string {
 	said := d.said
