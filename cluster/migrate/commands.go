@@ -122,8 +122,11 @@ func (m *Migrator) migrate(c *command.Context) error {
 		call.closeView()
 		m.parts.Core.DoWhenWritable(func() {
 			m.note(-1)
-			if wrote && space.Replica { // its keys are the primary's now
+			switch {
+			case wrote && space.Replica: // its keys are the primary's now
 				call.acked, call.failed = nil, protocol.ErrReadOnly
+			case m.parts.Core.Loading(): // its keys come again with the file that is loaded
+				call.acked, call.failed = nil, protocol.ErrLoading
 			}
 			if waits {
 				m.parts.Core.Wake(cl)
