@@ -1,0 +1,323 @@
+package whole
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+
+	"spindle/internal/slots"
+	"spindle/protocol/respclient"
+	"spindle/tests/testkit"
+)
+
+// A scene is a stage with its servers in their roles.
+type scene struct {
+	*stage
+	p, r     *testkit.Server   // the primary and its replica; columns exchange them
+	more     []*testkit.Server // further servers, on their own between cells
+	units    int               // so that each unit has keys of its own
+	payloads map[int]string    // of RESTORE, by their number of fields
+	taken    map[uint16]bool   // slots of a cluster that are not the primary's; nil: no cluster
+	loader   int               // the port of the servers that files are loaded into; 0: none yet
+	voted    time.Time         // when nodes of a cluster have last voted
+}
+
+// servers are all of them.
+func (s *scene) servers() []*testkit.Server {
+	all := []*testkit.Server{}
+	for _, one := range append([]*testkit.Server{s.p, s.r}, s.more...) {
+		if one != nil {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// allRun fails the cell if a server has ended.
+func (s *scene) allRun() {
+	for _, one := range s.servers() {
+		if one.Ended() {
+			s.Errorf("%s has ended: %s", one.Addr, last(one.Log(), 3000))
+		}
+	}
+}
+
+func last(text string, n int) string { return text[max(0, len(text)-n):] }
+
+// A cell is one unit and one observer of it.
+type cell struct {
+	*scene
+	draw
+	rng      *rand.Rand
+	unit     unit
+	listener *respclient.Client // to what the unit publishes
+	lost     bool               // what happened may have taken the unit with it, as column.mayLose
+}
+
+// A unit is one call of the cell's row, and how it ended.
+type unit struct {
+	tag    string          // its keys begin with it, and are of one slot
+	at     *testkit.Server // where it runs
+	n      int             // what it adds to its counter and its list
+	wait   time.Duration   // how long it works before its first write
+	work   time.Duration   // how long it works from then on
+	text   string          // a payload
+	client *respclient.Client
+	sent   bool
+	id     int64 // of its client
+	then   [][]any
+	done   chan struct{}
+	reply  respclient.Value
+	after  []respclient.Value // replies to then
+	err    error              // of the connection
+}
+
+// key is one of the unit's keys.
+func (u *unit) key(name string) string { return "{" + u.tag + "}" + name }
+
+// acked says whether the client was told that the unit has happened.
+func (u *unit) acked() bool {
+	if u.err != nil || u.reply.Err() != nil || u.reply.Null || u.reply.Text == "QUEUED" {
+		return false
+	}
+	for _, e := range u.reply.Elems {
+		if e.Err() != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// play is the whole of the cell.
+func (c *cell) play() {
+	c.units++
+	work := time.Duration(1500+c.rng.IntN(7000)) * time.Microsecond
+	tag := "u" + strconv.Itoa(c.units)
+	for c.taken[slots.Of([]byte(tag))] {
+		c.units++
+		tag = "u" + strconv.Itoa(c.units)
+	}
+	c.unit = unit{tag: tag, at: c.p, n: 2 + c.rng.IntN(30), work: work, done: make(chan struct{})}
+	if c.rng.IntN(3) == 0 {
+		c.unit.wait = time.Duration(c.rng.Int64N(int64(work)))
+	}
+	if c.row.prepare != nil {
+		c.row.prepare(c)
+	}
+	if c.column.before != nil {
+		c.column.before(c)
+	}
+	c.begin()
+	c.column.act(c)
+	c.end()
+	if c.column.after != nil {
+		c.column.after(c)
+	}
+	if c.column.verify != nil {
+		c.column.verify(c)
+	} else {
+		c.verify()
+	}
+	c.clean()
+	if c.column.restore != nil {
+		c.column.restore(c)
+	}
+}
+
+// begin sends the unit to its server.
+func (c *cell) begin() {
+	u := &c.unit
+	if c.row.requests == nil {
+		close(u.done)
+		return
+	}
+	client, err := respclient.Dial(u.at.Addr)
+	if err != nil {
+		c.Fatal(err)
+	}
+	u.client = client
+	client.SetTimeout(testkit.Slowly(30 * time.Second))
+	if v, err := client.Do("CLIENT", "ID"); err == nil {
+		u.id = v.Int
+	}
+	requests := c.row.requests(c)
+	for _, request := range append(requests, u.then...) {
+		client.Send(request...)
+	}
+	if err := client.Flush(); err != nil {
+		c.Fatal(err)
+	}
+	u.sent = true
+	go func() {
+		defer close(u.done)
+		for range requests {
+			v, err := client.Receive()
+			if err != nil {
+				u.err = err
+				return
+			}
+			if u.reply.Err() == nil {
+				u.reply = v
+			}
+		}
+		for range u.then {
+			v, err := client.Receive()
+			if err != nil {
+				return
+			}
+			u.after = append(u.after, v)
+		}
+	}()
+}
+
+// nap waits for a random moment of the unit, or a little more.
+func (c *cell) nap() {
+	time.Sleep(time.Duration(c.rng.Int64N(int64(c.unit.wait + c.unit.work + 2*time.Millisecond))))
+}
+
+// end waits for the unit's end.
+func (c *cell) end() {
+	<-c.unit.done
+	if e, ok := c.unit.err.(interface{ Timeout() bool }); ok && e.Timeout() {
+		c.Fatalf("the unit was not answered: %v", c.unit.err)
+	}
+	if err := c.unit.reply.Err(); err != nil && (strings.Contains(err.Error(), "torn") ||
+		strings.Contains(err.Error(), "attempted")) {
+		c.Errorf("the unit met another's change: %v", err)
+	}
+}
+
+// leave closes what the cell has opened.
+func (c *cell) leave() {
+	if c.unit.client != nil {
+		_ = c.unit.client.Close()
+	}
+	if c.unit.sent {
+		<-c.unit.done
+	}
+}
+
+// tell has s do something while the unit runs. A server that is busy is asked again.
+func (c *cell) tell(s *testkit.Server, words ...any) respclient.Value {
+	var v respclient.Value
+	testkit.Until(c, testkit.Slowly(30*time.Second), fmt.Sprint(words...), func() (err error) {
+		v, err = s.Ask(words...)
+		if e := v.Err(); err == nil && e != nil && strings.HasPrefix(e.Error(), "BUSY") {
+			err = e
+		}
+		return err
+	})
+	return v
+}
+
+// must is tell that fails on an error reply.
+func (c *cell) must(s *testkit.Server, words ...any) respclient.Value {
+	v := c.tell(s, words...)
+	if err := v.Err(); err != nil {
+		c.Fatalf("%v: %v", words, err)
+	}
+	return v
+}
+
+// await waits for a condition after the unit.
+func (c *cell) await(what string, ask func() error) {
+	testkit.Until(c, testkit.Slowly(20*time.Second), what, ask)
+}
+
+// verify is the end of every cell: copies are equal at equal offsets, and hold the unit whole or not at all.
+func (c *cell) verify() {
+	copies := []*testkit.Server{c.p, c.r}
+	if c.column.copies != nil {
+		copies = c.column.copies(c)
+	}
+	if len(copies) > 1 && copies[1] != nil {
+		c.equal(copies)
+	}
+	c.holds(c.p, "the primary", !c.column.mayLose && !c.lost)
+	for _, s := range copies[1:] {
+		if s != nil {
+			c.holds(s, "a replica", false)
+		}
+	}
+}
+
+// holds fails the cell unless s has the unit whole or, if that may be, not at all.
+func (c *cell) holds(s *testkit.Server, what string, kept bool) {
+	switch is, detail := c.row.look(c, s); {
+	case is == torn:
+		c.Errorf("%s has a part of the unit: %s (%s)", what, detail, c.outcome())
+	case is == absent && kept && c.unit.acked():
+		c.Errorf("%s lacks the unit, which was acknowledged (%s)", what, c.outcome())
+	}
+}
+
+// outcome is how the unit ended, for people.
+func (c *cell) outcome() string {
+	return fmt.Sprintf("%.200v %v; %d writes, %v before and %v with them", c.unit.reply, c.unit.err, c.unit.n, c.unit.wait, c.unit.work)
+}
+
+// equal waits until all servers are at one offset of one history, and fails the cell unless they hold the same.
+func (c *cell) equal(all []*testkit.Server) {
+	for try := 0; ; try++ {
+		at := c.still(all)
+		var digests []string
+		same := true
+		for _, s := range all {
+			digests = append(digests, s.Do("DEBUG", "DIGEST").Text)
+			same = same && digests[len(digests)-1] == digests[0]
+		}
+		if same {
+			return
+		}
+		if c.still(all) == at && try > 2 {
+			c.Errorf("servers differ at one offset, %s: %v (%s)", at, digests, c.outcome())
+			for _, s := range all {
+				is, detail := c.row.look(c, s)
+				c.Errorf("  %s: the unit is %v: %s\n%s", s.Addr, is, detail, difference(all[0], s))
+			}
+			return
+		}
+	}
+}
+
+// still returns when all servers are at one offset.
+func (c *cell) still(all []*testkit.Server) (at string) {
+	c.await("one offset on all servers", func() error {
+		at = ""
+		for _, s := range all {
+			own := offset(s)
+			if at == "" {
+				at = own
+			}
+			if own != at || own == "down" {
+				return fmt.Errorf("%s at %s, another at %s", s.Addr, own, at)
+			}
+		}
+		return nil
+	})
+	return at
+}
+
+// offset is how far s is in its stream.
+func offset(s *testkit.Server) string {
+	i := s.Info("replication")
+	if i["role"] == "slave" {
+		if i["master_link_status"] != "up" {
+			return "down"
+		}
+		return i["master_replid"] + ":" + i["slave_repl_offset"]
+	}
+	return i["master_replid"] + ":" + i["master_repl_offset"]
+}
+
+// clean removes the unit's keys.
+func (c *cell) clean() {
+	u := &c.unit
+	for _, s := range append([]*testkit.Server{c.p}, c.more...) {
+		if s.Info("replication")["role"] == "master" {
+			_, _ = s.Ask("UNLINK", u.key("c"), u.key("l"), u.key("m"), u.key("k"), u.key("v"), u.key("src"))
+		}
+	}
+}

@@ -1,0 +1,164 @@
+package whole
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"spindle/internal/slots"
+	"spindle/tests/testkit"
+)
+
+// clusters is a primary with all slots but one, its replica, and two primaries more, so that there is a majority
+// without any one of them.
+var clusters = &kind{name: "cluster", lanes: 3, set: func(s *scene) {
+	bus := 0
+	node := func() *testkit.Server {
+		port := testkit.FreePort(s)
+		if bus == 0 {
+			bus = port
+		}
+		return testkit.Start(s, "--cluster-enabled", "yes", "--cluster-node-timeout", strconv.Itoa(nodeTimeoutMs),
+			"--cluster-port", strconv.Itoa(port), "--cluster-require-full-coverage", "yes",
+			"--cluster-allow-replica-migration", "no", "--repl-ping-replica-period", "1", "--appendonly", "no")
+	}
+	s.p, s.r = node(), node()
+	s.more = []*testkit.Server{node(), node()}
+	primaries := append([]*testkit.Server{s.p}, s.more...)
+	for i, one := range primaries {
+		one.Do("CLUSTER", "SET-CONFIG-EPOCH", i+1)
+	}
+	s.p.Do("CLUSTER", "ADDSLOTSRANGE", 0, slots.Count-3)
+	s.more[0].Do("CLUSTER", "ADDSLOTS", slots.Count-2)
+	s.more[1].Do("CLUSTER", "ADDSLOTS", slots.Count-1)
+	for _, one := range append([]*testkit.Server{s.r}, s.more...) {
+		one.Do("CLUSTER", "MEET", "127.0.0.1", s.p.Port, bus)
+	}
+	s.agreed(4)
+	s.r.Do("CLUSTER", "REPLICATE", s.id(s.p))
+	testkit.Until(s, testkit.Slowly(20*time.Second), "the replica", func() error {
+		return testkit.Equal(s.r.Info("replication")["master_link_status"], "up")
+	})
+	s.taken = map[uint16]bool{slots.Count - 1: true, slots.Count - 2: true, slots.Of([]byte("whole:payload")): true}
+	s.p.Do("FUNCTION", "LOAD", "REPLACE", library)
+}}
+
+// nodeTimeoutMs is after what silence a node is taken for dead. It is short because failovers wait for twice as long.
+const nodeTimeoutMs = 500
+
+func (s *scene) id(of *testkit.Server) string { return of.Do("CLUSTER", "MYID").Text }
+
+// agreed waits until all nodes know all, and serve.
+func (s *scene) agreed(nodes int) {
+	for _, one := range s.servers() {
+		testkit.Until(s, testkit.Slowly(30*time.Second), "every node sees a well cluster", func() error {
+			v, err := one.Ask("CLUSTER", "INFO")
+			if err == nil && (!strings.Contains(v.Text, "cluster_state:ok") ||
+				!strings.Contains(v.Text, "cluster_known_nodes:"+strconv.Itoa(nodes))) {
+				err = fmt.Errorf("%s: %s", one.Addr, v.Text)
+			}
+			return err
+		})
+	}
+}
+
+var clusterRows = []*row{eval, fcall, exec, sorts, restore}
+
+var clusterColumns = []*column{
+	{name: "cluster-failover", kind: clusters, weight: 25, rows: clusterRows, before: votesAgain, act: func(c *cell) {
+		c.nap()
+		c.takesOver("CLUSTER", "FAILOVER")
+	}, after: exchanged},
+	{name: "cluster-failover-force", kind: clusters, weight: 12, rows: clusterRows, mayLose: true,
+		rule: "FORCE asks no primary: what its replica has not got yet is lost", before: votesAgain, act: func(c *cell) {
+			c.nap()
+			c.takesOver("CLUSTER", "FAILOVER", "FORCE")
+		}, after: exchanged},
+	{name: "cluster-takeover", kind: clusters, weight: 60, rows: clusterRows, mayLose: true,
+		rule: "TAKEOVER asks no one: the primary is demoted by the greater epoch", before: lengthen, act: func(c *cell) {
+			c.nap()
+			c.takesOver("CLUSTER", "FAILOVER", "TAKEOVER")
+		}, after: exchanged},
+	{name: "slot-taken", kind: clusters, weight: 40, rows: clusterRows, mayLose: true,
+		rule: "a node deletes the keys of slots that another has claimed with a greater epoch", act: func(c *cell) {
+			slot := slots.Of([]byte(c.unit.tag))
+			c.nap()
+			c.must(c.more[0], "CLUSTER", "SETSLOT", slot, "IMPORTING", c.id(c.p))
+			c.must(c.more[0], "CLUSTER", "SETSLOT", slot, "NODE", c.id(c.more[0]))
+			c.taken[slot] = true
+		}, after: func(c *cell) {
+			c.await("the primary knows", func() error {
+				v, err := c.p.Ask("GET", c.unit.key("c"))
+				if err == nil && !strings.HasPrefix(v.Text, "MOVED") {
+					err = fmt.Errorf("%v", v)
+				}
+				return err
+			})
+		}},
+	{name: "node-dies", kind: clusters, weight: 4, rows: scripts, before: func(c *cell) {
+		c.unit.work = 4 * nodeTimeoutMs * time.Millisecond
+	}, act: func(c *cell) {
+		c.more[1].Signal(syscall.SIGSTOP)
+		defer c.more[1].Signal(syscall.SIGCONT)
+		c.end()
+		if err := c.unit.reply.Err(); err != nil {
+			c.Errorf("the cluster went down beside the unit: %v", err)
+		}
+	}, after: func(c *cell) { c.agreed(4) }},
+	{name: "reshard", kind: clusters, weight: 30, rows: clusterRows, mayLose: true,
+		rule: "the keys are where MIGRATE has brought them", act: func(c *cell) {
+			u, slot := &c.unit, slots.Of([]byte(c.unit.tag))
+			c.nap()
+			c.must(c.more[0], "CLUSTER", "SETSLOT", slot, "IMPORTING", c.id(c.p))
+			c.must(c.p, "CLUSTER", "SETSLOT", slot, "MIGRATING", c.id(c.more[0]))
+			c.must(c.p, "MIGRATE", "127.0.0.1", c.more[0].Port, "", 0, 20_000, "KEYS",
+				u.key("c"), u.key("l"), u.key("m"), u.key("k"), u.key("src"))
+			c.must(c.more[0], "CLUSTER", "SETSLOT", slot, "NODE", c.id(c.more[0]))
+			c.must(c.p, "CLUSTER", "SETSLOT", slot, "NODE", c.id(c.more[0]))
+			c.taken[slot] = true
+		}, after: func(c *cell) { c.holds(c.more[0], "the target", true) }},
+}
+
+// takesOver tells the replica to take over. On a slow machine it may have done so unasked.
+func (c *cell) takesOver(words ...any) {
+	v := c.tell(c.r, words...)
+	switch err := v.Err(); {
+	case err == nil:
+	case strings.Contains(err.Error(), "to a replica"):
+		c.lost = true
+	default:
+		c.Fatal(err)
+	}
+}
+
+// lengthen has the unit last as long as an election may.
+func lengthen(c *cell) {
+	if c.rng.IntN(2) == 0 {
+		c.unit.work *= 15
+	}
+}
+
+// votesAgain waits until the other primaries vote again for the same primary's replica.
+func votesAgain(c *cell) {
+	lengthen(c)
+	time.Sleep(time.Until(c.voted.Add(2*nodeTimeoutMs*time.Millisecond + 100*time.Millisecond)))
+}
+
+// exchanged waits until the primary and its replica have changed places.
+func exchanged(c *cell) {
+	asked := time.Now()
+	c.await("the failover", func() error {
+		if time.Since(asked) > 6*time.Second { // it has failed: a node may have been slow to vote
+			asked = time.Now()
+			_, _ = c.r.Ask("CLUSTER", "FAILOVER")
+		}
+		if role := c.r.Info("replication")["role"]; role != "master" {
+			return fmt.Errorf("the replica is %s", role)
+		}
+		return testkit.Equal(c.p.Info("replication")["role"], "slave")
+	})
+	c.p, c.r, c.voted = c.r, c.p, time.Now()
+	c.agreed(4)
+}

@@ -1,0 +1,441 @@
+package whole
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"spindle/protocol/respclient"
+	"spindle/tests/testkit"
+)
+
+// A column is one observer.
+type column struct {
+	name   string
+	kind   *kind
+	weight int // how often it is drawn, next to others
+	rows   []*row
+	rule   string // what may be lost, as in Redis; empty: what was acknowledged stays
+
+	before  func(c *cell) // the unit has not begun
+	act     func(c *cell) // the unit runs
+	after   func(c *cell) // the unit is over
+	copies  func(c *cell) []*testkit.Server
+	verify  func(c *cell) // nil: verify
+	restore func(c *cell) // the stage is as it was before
+	mayLose bool          // rule says so
+}
+
+// columns are the observers of all stages.
+var columns = slices.Concat(pairColumns, replicaColumns, endColumns, loadColumns, clusterColumns)
+
+// pairs is a primary with a log, its replica, and two servers that are on their own.
+var pairs = &kind{name: "pair", lanes: 2, set: setPair}
+
+// handovers is the same, for columns that wait for ticks and seconds.
+var handovers = &kind{name: "handover", lanes: 3, set: setPair}
+
+func setPair(s *scene) {
+	s.p = testkit.Start(s, "--appendonly", "yes", "--repl-ping-replica-period", "1")
+	s.r = testkit.Start(s, "--replicaof", "127.0.0.1 "+strconv.Itoa(s.p.Port))
+	s.more = []*testkit.Server{testkit.Start(s), testkit.Start(s)}
+	s.fill(fillers)
+	s.r.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "master_link_status", "up")
+}
+
+// fillers are so few that a copy with a pause after each key lasts some tens of milliseconds.
+const fillers = 15
+
+// fill gives the primary some data of all kinds.
+func (s *scene) fill(n int) {
+	s.p.Do("FUNCTION", "LOAD", "REPLACE", library)
+	s.p.Do("EVAL", `for i = 1, ARGV[1] do
+		redis.call('SET', 'filler:' .. i, i)
+		redis.call('RPUSH', 'filler:list:' .. i % 2, i)
+		redis.call('HSET', 'filler:hash:' .. i % 2, i, i)
+		redis.call('ZADD', 'filler:zset:' .. i % 2, i, i)
+		redis.call('XADD', 'filler:stream:' .. i % 2, '*', i, i) end`, 0, n)
+}
+
+var pairColumns = []*column{
+	{name: "bgsave", kind: pairs, weight: 60, rows: all, act: func(c *cell) {
+		c.nap()
+		c.tell(c.p, "BGSAVE")
+	}, after: func(c *cell) {
+		c.saved(c.p)
+		c.fileHolds(c.p, "dump.rdb", false)
+	}},
+	{name: "save", kind: pairs, weight: 40, rows: all, act: func(c *cell) {
+		c.nap()
+		c.must(c.p, "SAVE")
+	}, after: func(c *cell) { c.fileHolds(c.p, "dump.rdb", false) }},
+	{name: "rewrite", kind: pairs, weight: 60, rows: all, act: func(c *cell) {
+		c.nap()
+		c.must(c.p, "BGREWRITEAOF")
+	}, after: func(c *cell) {
+		c.rewritten(c.p)
+		c.logHolds(c.p)
+	}},
+	{name: "log-on", kind: pairs, weight: 50, rows: all, before: func(c *cell) {
+		c.p.Do("CONFIG", "SET", "appendonly", "no")
+	}, act: func(c *cell) {
+		c.nap()
+		c.must(c.p, "CONFIG", "SET", "appendonly", "yes")
+	}, after: func(c *cell) {
+		c.rewritten(c.p)
+		c.logHolds(c.p)
+	}},
+	{name: "copy", kind: pairs, weight: 60, rows: all, before: ways, act: func(c *cell) {
+		c.nap()
+		c.must(c.more[0], "REPLICAOF", "127.0.0.1", c.p.Port)
+	}, copies: withMore(1), restore: apart},
+	{name: "second-copy", kind: pairs, weight: 100, rows: scripts, before: func(c *cell) {
+		// One copy is under way, another waits for its end, which the unit is to meet.
+		ways(c)
+		c.p.Do("CONFIG", "SET", "rdb-key-save-delay", 20+c.rng.IntN(300)) // a timer makes it a millisecond and more
+		c.more[0].Do("REPLICAOF", "127.0.0.1", c.p.Port)
+		c.enlisted(c.more[0])
+		c.more[1].Do("REPLICAOF", "127.0.0.1", c.p.Port)
+		c.enlisted(c.more[1])
+		c.unit.work += 15 * time.Millisecond
+	}, act: (*cell).end, copies: withMore(2), restore: apart},
+	{name: "failover", kind: handovers, weight: 40, rows: all, act: func(c *cell) {
+		c.nap()
+		words := []any{"FAILOVER"}
+		if c.rng.IntN(2) == 0 {
+			words = append(words, "TO", "127.0.0.1", c.r.Port)
+		}
+		c.must(c.p, words...)
+	}, after: func(c *cell) {
+		c.await("the failover", func() error {
+			if role := c.r.Info("replication")["role"]; role != "master" {
+				return fmt.Errorf("the replica is %s", role)
+			}
+			return testkit.Equal(c.p.Info("replication")["master_failover_state"], "no-failover")
+		})
+		c.p, c.r = c.r, c.p
+		c.r.Do("CONFIG", "SET", "appendonly", "no")
+		c.p.Do("CONFIG", "SET", "appendonly", "yes")
+		c.rewritten(c.p)
+	}},
+	{name: "promote-replica", kind: handovers, weight: 20, rows: lending, mayLose: true,
+		rule: "REPLICAOF asks no primary: what its replica has not got yet is lost", act: func(c *cell) {
+			c.nap()
+			c.must(c.r, "REPLICAOF", "NO", "ONE")
+			c.must(c.p, "REPLICAOF", "127.0.0.1", c.r.Port)
+		}, after: func(c *cell) {
+			c.p, c.r = c.r, c.p
+			c.r.Do("CONFIG", "SET", "appendonly", "no")
+			c.p.Do("CONFIG", "SET", "appendonly", "yes")
+			c.rewritten(c.p)
+		}},
+	{name: "replicaof", kind: handovers, weight: 20, rows: scripts, mayLose: true,
+		rule: "a replica has its primary's data, and its own are lost", act: func(c *cell) {
+			c.nap()
+			c.must(c.p, "REPLICAOF", "127.0.0.1", c.more[1].Port)
+		}, copies: func(c *cell) []*testkit.Server { return []*testkit.Server{c.more[1], c.p, c.r} },
+		restore: func(c *cell) {
+			c.p.Do("REPLICAOF", "NO", "ONE")
+			c.fill(fillers)
+			c.still([]*testkit.Server{c.p, c.r})
+		}},
+	{name: "psync", kind: pairs, weight: 60, rows: all, act: func(c *cell) {
+		c.nap()
+		c.must(c.r, "CLIENT", "KILL", "TYPE", "master")
+	}},
+	{name: "wait", kind: pairs, weight: 60, rows: lending, before: func(c *cell) {
+		c.unit.then = [][]any{{"WAIT", 1, 5000}}
+	}, act: (*cell).end, after: func(c *cell) {
+		if len(c.unit.after) == 1 && c.unit.after[0].Int > 0 {
+			c.holds(c.r, "the replica that WAIT has counted", true)
+		}
+	}},
+	{name: "wait-beside", kind: pairs, weight: 30, rows: lending, act: func(c *cell) {
+		c.nap()
+		other, err := respclient.Dial(c.p.Addr)
+		if err != nil {
+			c.Fatal(err)
+		}
+		defer other.Close()
+		if v, _ := other.Do("SET", "filler:1", c.rng.IntN(100)); v.Err() != nil {
+			return
+		}
+		seen := c.p.Do("EXISTS", c.unit.key("m")).Int
+		if v, _ := other.Do("WAIT", 1, 5000); v.Int > 0 && c.r.Do("EXISTS", c.unit.key("m")).Int < seen {
+			c.Errorf("the replica lacks what WAIT has counted")
+		}
+	}},
+	{name: "waitaof", kind: handovers, weight: 20, rows: lending, before: func(c *cell) {
+		c.p.Do("CONFIG", "SET", "appendfsync", pick(c.rng, "always", "always", "everysec"))
+		c.unit.then = [][]any{{"WAITAOF", 1, 0, 5000}}
+	}, act: (*cell).end, after: func(c *cell) {
+		if len(c.unit.after) != 1 || len(c.unit.after[0].Elems) != 2 || c.unit.after[0].Elems[0].Int < 1 {
+			c.Fatalf("WAITAOF: %v", c.unit.after)
+		}
+		c.logHolds(c.p)
+	}, restore: func(c *cell) { c.p.Do("CONFIG", "SET", "appendfsync", "everysec") }},
+	{name: "published", kind: pairs, weight: 40, rows: scripts, before: func(c *cell) {
+		c.p.Do("CONFIG", "SET", "appendfsync", "always")
+		var err error
+		if c.listener, err = respclient.Dial(c.p.Addr); err != nil {
+			c.Fatal(err)
+		}
+		c.listener.SetTimeout(testkit.Slowly(20 * time.Second))
+		if _, err := c.listener.Do("SUBSCRIBE", c.unit.key("ch")); err != nil {
+			c.Fatal(err)
+		}
+	}, act: func(c *cell) {
+		// The first of the unit's messages comes when the log has the last of its writes.
+		defer c.listener.Close()
+		if v, err := c.listener.Receive(); err != nil || len(v.Elems) != 3 {
+			c.Fatalf("a message: %v %v", v, err)
+		}
+		text := ""
+		for _, path := range c.logFiles(c.p) {
+			part, _ := os.ReadFile(path)
+			text += string(part)
+		}
+		if mark := c.unit.key("m"); !strings.Contains(text, mark) {
+			c.Errorf("a message came before the log had %s", mark)
+		}
+	}, restore: func(c *cell) { c.p.Do("CONFIG", "SET", "appendfsync", "everysec") }},
+	{name: "flushall", kind: pairs, weight: 40, rows: all, mayLose: true, rule: "FLUSHALL may come after the unit",
+		act: func(c *cell) {
+			c.nap()
+			c.must(c.p, pick(c.rng, []any{"FLUSHALL"}, []any{"FLUSHDB", "ASYNC"})...)
+		}, restore: func(c *cell) { c.fill(fillers) }},
+	{name: "swapdb", kind: pairs, weight: 30, rows: []*row{eval, fcall, exec, sorts, restore}, act: func(c *cell) {
+		c.nap()
+		c.must(c.p, "SWAPDB", 0, 9)
+	}, after: func(c *cell) {
+		c.p.Do("SWAPDB", 0, 9)
+		if is, _ := c.row.look(c, c.p); is == absent { // it came between the two
+			c.p.Do("SWAPDB", 0, 9)
+		}
+		c.still([]*testkit.Server{c.p, c.r})
+	}, restore: func(c *cell) {
+		if c.p.Do("EXISTS", "filler:1").Int == 0 {
+			c.p.Do("SWAPDB", 0, 9)
+		}
+		c.p.Do("EVAL", "redis.call('SELECT', 9) redis.call('FLUSHDB')", 0)
+	}},
+	{name: "take-key", kind: pairs, weight: 60, rows: []*row{eval, fcall, exec, sorts}, mayLose: true,
+		rule: "the keys are where MIGRATE has brought them", act: func(c *cell) {
+			c.nap()
+			u := &c.unit
+			c.must(c.p, "MIGRATE", "127.0.0.1", c.more[0].Port, "", 0, 20_000, "KEYS", u.key("c"), u.key("l"), u.key("m"))
+		}, after: func(c *cell) {
+			here, detail := c.row.look(c, c.p)
+			there, other := c.row.look(c, c.more[0])
+			if here == torn || there == torn || c.unit.acked() && here == there {
+				c.Errorf("here %s, at the target %s (%s)", detail, other, c.outcome())
+			}
+		}},
+	{name: "kill-client", kind: pairs, weight: 40, rows: lending, act: func(c *cell) {
+		c.nap()
+		c.tell(c.p, "CLIENT", "KILL", "ID", c.unit.id)
+	}},
+	{name: "client-leaves", kind: pairs, weight: 40, rows: all, act: func(c *cell) {
+		c.nap()
+		_ = c.unit.client.Close()
+		<-c.unit.done
+		c.tell(c.p, "SET", "filler:1", 1) // it is held until the unit is over
+		c.await("the client's departure", func() error {
+			return testkit.Equal(c.p.Do("CLIENT", "LIST", "ID", c.unit.id).Text, "")
+		})
+	}},
+	{name: "kill-script", kind: pairs, weight: 60, rows: []*row{eval, fcall}, // in EXEC the other commands stand
+		act: func(c *cell) {
+			c.nap()
+			for _, word := range []string{"SCRIPT", "FUNCTION"} {
+				_, _ = c.p.Ask(word, "KILL")
+			}
+		}},
+	{name: "config-set", kind: pairs, weight: 40, rows: lending, act: func(c *cell) {
+		c.nap()
+		c.must(c.p, append([]any{"CONFIG", "SET"}, pick(c.rng,
+			[]any{"hz", 50}, []any{"appendfsync", "no"}, []any{"maxmemory", "100gb"}, []any{"repl-backlog-size", "2mb"},
+			[]any{"busy-reply-threshold", 3}, []any{"min-replicas-to-write", 2}, []any{"maxclients", 100},
+			[]any{"list-max-listpack-size", 5}, []any{"notify-keyspace-events", "KEA"}, []any{"activedefrag", "yes"},
+			[]any{"aof-use-rdb-preamble", "no"}, []any{"appendonly", "no"})...)...)
+	}, restore: func(c *cell) {
+		c.p.Do("CONFIG", "SET", "hz", 10, "appendfsync", "everysec", "maxmemory", 0, "repl-backlog-size", "1mb",
+			"busy-reply-threshold", 5000, "min-replicas-to-write", 0, "maxclients", 10_000, "list-max-listpack-size", -2,
+			"notify-keyspace-events", "", "activedefrag", "no", "aof-use-rdb-preamble", "yes", "appendonly", "yes")
+		c.rewritten(c.p)
+	}},
+	{name: "expiry", kind: pairs, weight: 60, rows: scripts, before: func(c *cell) {
+		c.p.Do("SET", c.unit.key("v"), "x", "PX", 1+c.rng.Int64N(c.unit.work.Milliseconds()+1))
+		c.p.Do("EVAL", "for i = 1, 20 do redis.call('SET', 'lapses:' .. i, i, 'PX', ARGV[1] * i) end", 0, 1+c.rng.IntN(3))
+	}, act: (*cell).end, restore: func(c *cell) { // a reload would drop what has lapsed and tell no replica, as in Redis
+		c.p.Do("EVAL", "for i = 1, 20 do redis.call('DEL', 'lapses:' .. i) end", 0)
+	}},
+	{name: "eviction", kind: pairs, weight: 40, rows: all, before: func(c *cell) {
+		c.p.Do("EVAL", "for i = 1, 500 do redis.call('SET', 'evicted:' .. i, string.rep('x', 1000), 'EX', 1000) end", 0)
+		c.p.Do("CONFIG", "SET", "maxmemory-policy", pick(c.rng, "volatile-lru", "volatile-random", "volatile-ttl"))
+		used := c.p.InfoInt("memory", "used_memory")
+		c.p.Do("CONFIG", "SET", "maxmemory", used+int64(c.rng.IntN(100_000)))
+	}, act: func(c *cell) {
+		c.nap()
+		for i := range 20 {
+			c.tell(c.p, "SET", "evicted:more:"+strconv.Itoa(i), strings.Repeat("y", 5000), "EX", 1000)
+		}
+	}, after: func(c *cell) { c.p.Do("CONFIG", "SET", "maxmemory", 0, "maxmemory-policy", "noeviction") },
+		restore: func(c *cell) {
+			c.p.Do("EVAL", `for _, k in ipairs(redis.call('KEYS', 'evicted:*')) do redis.call('DEL', k) end`, 0)
+		}},
+	{name: "pause", kind: pairs, weight: 30, rows: all, act: func(c *cell) {
+		c.nap()
+		c.tell(c.p, "CLIENT", "PAUSE", 1+c.rng.IntN(20), pick(c.rng, "WRITE", "ALL"))
+	}},
+	{name: "reload", kind: pairs, weight: 20, rows: all, act: func(c *cell) {
+		c.nap()
+		c.must(c.p, pick(c.rng, []any{"DEBUG", "RELOAD"}, []any{"DEBUG", "LOADAOF"})...)
+	}},
+}
+
+func pick[T any](rng interface{ IntN(int) int }, from ...T) T { return from[rng.IntN(len(from))] }
+
+// ways sets how copies are made and taken.
+func ways(c *cell) {
+	c.p.Do("CONFIG", "SET", "repl-diskless-sync", pick(c.rng, "yes", "no"), "rdb-key-save-delay", c.rng.IntN(2))
+	for _, s := range c.more {
+		s.Do("CONFIG", "SET", "repl-diskless-load", pick(c.rng, "disabled", "on-empty-db", "swapdb"))
+	}
+}
+
+// withMore are the primary, its replica and n servers more.
+func withMore(n int) func(c *cell) []*testkit.Server {
+	return func(c *cell) []*testkit.Server { return append([]*testkit.Server{c.p, c.r}, c.more[:n]...) }
+}
+
+// enlisted waits until the primary knows a replica, which may still wait for its copy.
+func (c *cell) enlisted(r *testkit.Server) {
+	c.await("a replica that has asked", func() error {
+		if text := c.p.Do("INFO", "replication").Text; !strings.Contains(text, fmt.Sprintf("port=%d,", r.Port)) {
+			return fmt.Errorf("%s", text)
+		}
+		return nil
+	})
+}
+
+// apart has all further servers be on their own again.
+func apart(c *cell) {
+	c.p.Do("CONFIG", "SET", "rdb-key-save-delay", 0)
+	for _, s := range c.more {
+		s.Do("REPLICAOF", "NO", "ONE")
+		s.Do("FLUSHALL")
+	}
+}
+
+// saved waits for the end of a BGSAVE.
+func (c *cell) saved(s *testkit.Server) {
+	c.await("the end of the save", func() error {
+		i := s.Info("persistence")
+		return testkit.Equal(i["rdb_bgsave_in_progress"]+" "+i["rdb_last_bgsave_status"], "0 ok")
+	})
+}
+
+// rewritten waits for the end of a rewrite of the log.
+func (c *cell) rewritten(s *testkit.Server) {
+	c.await("the end of the rewrite", func() error {
+		i := s.Info("persistence")
+		return testkit.Equal(i["aof_rewrite_in_progress"]+i["aof_rewrite_scheduled"]+" "+i["aof_last_bgrewrite_status"],
+			"00 ok")
+	})
+}
+
+// fileHolds loads a server's RDB file into another server, which has to have the unit whole or not at all.
+func (c *cell) fileHolds(s *testkit.Server, name string, kept bool) {
+	c.load(func(dir string) error { return copyFile(s.File(name), filepath.Join(dir, "dump.rdb")) }, nil,
+		func(loaded *testkit.Server) { c.holds(loaded, name, kept) })
+}
+
+// logHolds loads a server's log into another server, which has to have what the server has.
+func (c *cell) logHolds(s *testkit.Server) {
+	want := s.Do("DEBUG", "DIGEST").Text
+	c.load(func(dir string) error { return c.copyLog(s, dir) }, []string{"--appendonly", "yes"},
+		func(loaded *testkit.Server) {
+			c.holds(loaded, "the log", true)
+			if got := loaded.Do("DEBUG", "DIGEST").Text; got != want {
+				is, detail := c.row.look(c, loaded)
+				c.Errorf("the log holds something else than the server: the unit is %v: %s (%s)\n%s", is, detail, c.outcome(),
+					difference(s, loaded))
+			}
+		})
+}
+
+// difference names the keys of two servers that differ.
+func difference(a, b *testkit.Server) string {
+	sums := func(s *testkit.Server) map[string]string {
+		sums := map[string]string{}
+		for _, key := range s.Do("KEYS", "*").Strings() {
+			sums[key] = s.Do("DEBUG", "DIGEST-VALUE", key).Strings()[0] + " " + s.Do("PEXPIRETIME", key).Word()
+		}
+		return sums
+	}
+	text, one, other := "", sums(a), sums(b)
+	for key, sum := range one {
+		if other[key] != sum {
+			text += fmt.Sprintf("  %s: %s, %s\n", key, sum, other[key])
+		}
+	}
+	for key, sum := range other {
+		if one[key] == "" {
+			text += fmt.Sprintf("  %s: missing, %s\n", key, sum)
+		}
+	}
+	return text
+}
+
+// load starts a server over files that put brings to its folder.
+func (c *cell) load(put func(dir string) error, args []string, look func(loaded *testkit.Server)) {
+	inner := &stage{TB: c.stage}
+	defer func() {
+		if wrong, notes := inner.close(); wrong != "" {
+			c.Errorf("%s", wrong)
+			c.Logf("%s", notes)
+		}
+	}()
+	dir := inner.TempDir()
+	if err := put(dir); err != nil {
+		c.Fatal(err)
+	}
+	if c.loader == 0 {
+		c.loader = testkit.FreePort(c)
+	}
+	look(testkit.Launch(inner, testkit.Spec{Dir: dir, Port: c.loader, Args: args}))
+}
+
+// logFiles are the files of a server's log.
+func (c *cell) logFiles(s *testkit.Server) []string {
+	files, err := filepath.Glob(s.File("appendonlydir/*"))
+	if err != nil {
+		c.Fatal(err)
+	}
+	return files
+}
+
+func (c *cell) copyLog(s *testkit.Server, dir string) error {
+	if err := os.Mkdir(filepath.Join(dir, "appendonlydir"), 0o755); err != nil {
+		return err
+	}
+	for _, path := range c.logFiles(s) {
+		if err := copyFile(path, filepath.Join(dir, "appendonlydir", filepath.Base(path))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func copyFile(from, to string) error {
+	text, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, text, 0o644)
+}

@@ -1,0 +1,256 @@
+package whole
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"spindle/internal/slots"
+	"spindle/protocol/respclient"
+	"spindle/tests/testkit"
+)
+
+// The bugs from which R6 came, each as it was found, at a smaller size.
+
+// A call is a request that is under way.
+type call struct {
+	reply respclient.Value
+	err   error
+	done  chan struct{}
+}
+
+// sent sends a request and does not wait.
+func sent(s *testkit.Server, words ...any) *call {
+	c, client := &call{done: make(chan struct{})}, s.Dial()
+	go func() {
+		defer close(c.done)
+		c.reply, c.err = client.Do(words...)
+	}()
+	return c
+}
+
+// answer waits for the reply.
+func (c *call) answer(t *testing.T) respclient.Value {
+	t.Helper()
+	<-c.done
+	if c.err != nil {
+		t.Fatal(c.err)
+	}
+	return c.reply
+}
+
+// runs waits until s holds back what would see a unit.
+func runs(t *testing.T, s *testkit.Server) {
+	t.Helper()
+	testkit.Until(t, testkit.Slowly(10*time.Second), "a unit runs", func() error {
+		c, err := respclient.Dial(s.Addr)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		c.SetTimeout(20 * time.Millisecond)
+		if v, err := c.Do("EXISTS", "nothing"); err == nil && !strings.HasPrefix(v.Text, "BUSY") {
+			return fmt.Errorf("EXISTS is answered: %v", v)
+		}
+		return nil
+	})
+}
+
+// alike waits until all servers are at one offset, and fails the test unless they hold the same.
+func alike(t *testing.T, all ...*testkit.Server) {
+	t.Helper()
+	s := &scene{stage: &stage{TB: t}}
+	c := &cell{scene: s, draw: draw{row: &row{look: func(*cell, *testkit.Server) (state, string) { return absent, "" }}}}
+	defer func() {
+		if what := recover(); what != nil || s.Failed() {
+			t.Error(strings.Join(s.wrong, "\n"))
+		}
+	}()
+	c.equal(all)
+}
+
+// TestSecondCopyBesideScript: a full copy that waits for the end of another is not frozen in the middle of a script.
+// The replica would apply the script's first part twice. (B2)
+func TestSecondCopyBesideScript(t *testing.T) {
+	t.Parallel()
+	s := testkit.Start(t)
+	s.Do("DEBUG", "POPULATE", 200)
+	s.Do("CONFIG", "SET", "rdb-key-save-delay", 3000)
+	first := testkit.Start(t, "--replicaof", "127.0.0.1 "+strconv.Itoa(s.Port))
+	s.AwaitLog(testkit.Slowly(20*time.Second), "Starting full synchronization of replica "+first.Addr)
+	second := testkit.Start(t, "--replicaof", "127.0.0.1 "+strconv.Itoa(s.Port))
+	s.AwaitLog(testkit.Slowly(20*time.Second), second.Addr+" waits for the next one")
+	script := sent(s, "EVAL", `local t = os.clock()
+		repeat
+			redis.call('INCR', 'ctr') redis.call('RPUSH', 'list', 'x')
+			for i = 1, 1000 do end
+		until os.clock() - t > 1
+		return redis.call('GET', 'ctr')`, 0)
+	want := script.answer(t).Text
+	s.Do("CONFIG", "SET", "rdb-key-save-delay", 0)
+	alike(t, s, first, second)
+	for _, one := range []*testkit.Server{s, first, second} {
+		if got := one.Do("GET", "ctr").Text; got != want {
+			t.Errorf("%s: the counter is %s, not %s", one.Addr, got, want)
+		}
+	}
+}
+
+// TestClusterFailoverBesideScript: a manual failover waits for the script that its primary runs. (B3)
+func TestClusterFailoverBesideScript(t *testing.T) {
+	t.Parallel()
+	node := func() (*testkit.Server, int) {
+		bus := testkit.FreePort(t)
+		return testkit.Start(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus)), bus
+	}
+	s, bus := node()
+	r, _ := node()
+	s.Do("CLUSTER", "ADDSLOTSRANGE", 0, slots.Count-1)
+	r.Do("CLUSTER", "MEET", "127.0.0.1", s.Port, bus)
+	testkit.Until(t, testkit.Slowly(20*time.Second), "the nodes have met", func() error {
+		v, err := r.Ask("CLUSTER", "REPLICATE", s.Do("CLUSTER", "MYID").Text)
+		if err == nil {
+			err = v.Err()
+		}
+		return err
+	})
+	r.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "master_link_status", "up")
+	testkit.Until(t, testkit.Slowly(20*time.Second), "the cluster serves", func() error {
+		v, err := s.Ask("SET", "{a}l", "")
+		if err == nil {
+			err = v.Err()
+		}
+		return err
+	})
+	s.Do("DEL", "{a}l")
+	script := sent(s, "EVAL", `redis.call('RPUSH', KEYS[1], 'a', 'b', 'c')
+		redis.call('SET', KEYS[2], 'yes')
+		local t = os.clock() repeat until os.clock() - t > 0.6
+		return 'stored'`, 2, "{a}l", "{a}done")
+	runs(t, s)
+	r.Do("CLUSTER", "FAILOVER")
+	if v := script.answer(t); v.Text != "stored" {
+		t.Errorf("the script: %v", v)
+	}
+	r.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "role", "master")
+	s.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "role", "slave")
+	alike(t, r, s)
+	if n, done := r.Do("LLEN", "{a}l").Int, r.Do("GET", "{a}done").Text; n != 3 || done != "yes" {
+		t.Errorf("the new primary has a list of %d and %q", n, done)
+	}
+}
+
+// TestFailoverBesideRestore: a large RESTORE that is acknowledged is not lost to a failover. (B4)
+func TestFailoverBesideRestore(t *testing.T) {
+	t.Parallel()
+	s := testkit.Start(t)
+	r := testkit.Start(t, "--replicaof", "127.0.0.1 "+strconv.Itoa(s.Port))
+	s.Do("EVAL", "for i = 1, 300000 do redis.call('HSET', 'h', 'field:' .. i, 'value:' .. i) end", 0)
+	text := s.Do("DUMP", "h").Text
+	s.Do("DEL", "h")
+	alike(t, s, r)
+	for try := range 3 {
+		key := "big:" + strconv.Itoa(try)
+		big := sent(s, "RESTORE", key, 0, text)
+		testkit.Until(t, testkit.Slowly(10*time.Second), "RESTORE is at work", func() error {
+			if list := s.Do("CLIENT", "LIST").Text; !strings.Contains(list, "cmd=restore") {
+				return fmt.Errorf("%s", list)
+			}
+			return nil
+		})
+		s.Do("FAILOVER")
+		stored := big.answer(t).Text == "OK"
+		r.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "role", "master")
+		s.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "role", "slave")
+		s, r = r, s
+		alike(t, s, r)
+		if n := s.Do("EXISTS", key).Int; stored && n == 0 {
+			t.Errorf("RESTORE of %s was acknowledged, and the new primary lacks the key", key)
+		}
+	}
+}
+
+// TestClusterDownBesideScript: a script goes by the slot map of its beginning. (B5)
+func TestClusterDownBesideScript(t *testing.T) {
+	t.Parallel()
+	var nodes []*testkit.Server
+	bus := 0
+	for i := range 3 {
+		port := testkit.FreePort(t)
+		n := testkit.Start(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(port), "--cluster-node-timeout", "600")
+		n.Do("CLUSTER", "SET-CONFIG-EPOCH", i+1)
+		n.Do("CLUSTER", "ADDSLOTSRANGE", i*slots.Count/3, (i+1)*slots.Count/3-1)
+		if i == 0 {
+			bus = port
+		} else {
+			n.Do("CLUSTER", "MEET", "127.0.0.1", nodes[0].Port, bus)
+		}
+		nodes = append(nodes, n)
+	}
+	state := func(want string) {
+		t.Helper()
+		testkit.Until(t, testkit.Slowly(20*time.Second), "the cluster is "+want, func() error {
+			for _, n := range nodes[:2] {
+				v, err := n.Ask("CLUSTER", "INFO")
+				if err != nil || !strings.Contains(v.Text, "cluster_state:"+want) {
+					return fmt.Errorf("%s: %v %v", n.Addr, v, err)
+				}
+			}
+			return nil
+		})
+	}
+	state("ok")
+	tag := "t"
+	for slots.Of([]byte(tag)) >= slots.Count/3 {
+		tag += "t"
+	}
+	script := sent(nodes[0], "EVAL", `local t = os.clock()
+		repeat
+			redis.call('INCR', KEYS[1])
+			for i = 1, 1000 do end
+		until os.clock() - t > 3
+		redis.call('SET', KEYS[2], 'yes')
+		return 'stored'`, 2, "{"+tag+"}c", "{"+tag+"}done")
+	runs(t, nodes[0])
+	nodes[2].Kill()
+	if v := script.answer(t); v.Text != "stored" {
+		t.Errorf("the script: %v", v)
+	}
+	state("fail") // as it was while the script ran
+}
+
+// TestPublishedByScript: what a script publishes leaves when its effects are on disk. (B7)
+func TestPublishedByScript(t *testing.T) {
+	t.Parallel()
+	s := testkit.Start(t, "--appendonly", "yes", "--appendfsync", "always", "--notify-keyspace-events", "KEA")
+	c := s.Dial()
+	for _, channel := range []string{"ch", "__keyevent@0__:set"} {
+		if v, err := c.Do("SUBSCRIBE", channel); err != nil || v.Err() != nil {
+			t.Fatal(v, err)
+		}
+	}
+	script := sent(s, "EVAL", `redis.call('SET', 'first', '1') redis.call('PUBLISH', 'ch', 'x')
+		local t = os.clock() repeat until os.clock() - t > 0.3
+		redis.call('SET', 'last', '1')`, 0)
+	for range 3 { // SET, PUBLISH, SET
+		if v, err := c.Receive(); err != nil || len(v.Elems) != 3 {
+			t.Fatal(v, err)
+		}
+		files, err := filepath.Glob(s.File("appendonlydir/*.incr.aof"))
+		if err != nil || len(files) != 1 {
+			t.Fatal(files, err)
+		}
+		text, err := os.ReadFile(files[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), "last") {
+			t.Fatal("a message has left before the log had what the script has written")
+		}
+	}
+	script.answer(t)
+}

@@ -1,0 +1,90 @@
+package whole
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// A stage is a set of servers that lives for many cells. It is the testing.TB of its servers, so that they end with it
+// and what goes wrong in a cell ends that cell alone.
+type stage struct {
+	testing.TB
+	mu    sync.Mutex
+	ends  []func()
+	notes []string // what the servers have to say about a failure
+	wrong []string
+}
+
+// A failure is what ends a cell.
+type failure string
+
+// Helper implements testing.TB.
+func (s *stage) Helper() {}
+
+// Cleanup implements testing.TB.
+func (s *stage) Cleanup(f func()) { s.ends = append(s.ends, f) }
+
+// TempDir implements testing.TB.
+func (s *stage) TempDir() string {
+	dir, err := os.MkdirTemp("", "whole")
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// Fatal implements testing.TB.
+func (s *stage) Fatal(args ...any) { s.end(fmt.Sprint(args...)) }
+
+// Fatalf implements testing.TB.
+func (s *stage) Fatalf(format string, args ...any) { s.end(fmt.Sprintf(format, args...)) }
+
+// FailNow implements testing.TB.
+func (s *stage) FailNow() { s.end("the cell has failed") }
+
+func (s *stage) end(why string) {
+	s.Errorf("%s", why)
+	panic(failure(why))
+}
+
+// Error implements testing.TB.
+func (s *stage) Error(args ...any) { s.Errorf("%s", fmt.Sprint(args...)) }
+
+// Errorf implements testing.TB.
+func (s *stage) Errorf(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wrong = append(s.wrong, fmt.Sprintf(format, args...))
+}
+
+// Fail implements testing.TB.
+func (s *stage) Fail() { s.Errorf("the cell has failed") }
+
+// Failed implements testing.TB.
+func (s *stage) Failed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.wrong) > 0
+}
+
+// Log implements testing.TB.
+func (s *stage) Log(args ...any) { s.Logf("%s", fmt.Sprint(args...)) }
+
+// Logf implements testing.TB.
+func (s *stage) Logf(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.notes = append(s.notes, fmt.Sprintf(format, args...))
+}
+
+// close ends the servers. It answers what was wrong, also in what they logged, and their notes about it.
+func (s *stage) close() (wrong, notes string) {
+	for i := len(s.ends) - 1; i >= 0; i-- {
+		s.ends[i]()
+	}
+	return strings.Join(s.wrong, "\n"), strings.Join(s.notes, "\n")
+}
