@@ -3,6 +3,7 @@ package whole
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -53,6 +54,7 @@ type cell struct {
 	rng      *rand.Rand
 	unit     unit
 	listener *respclient.Client // to what the unit publishes
+	saves    int64              // rdb_saves before the unit
 	lost     bool               // what happened may have taken the unit with it, as column.mayLose
 }
 
@@ -66,7 +68,9 @@ type unit struct {
 	text   string          // a payload
 	client *respclient.Client
 	sent   bool
-	id     int64 // of its client
+	id     int64   // of its client
+	asks   []any   // a transaction's own wish to save, say
+	ahead  [][]any // sent in one batch with it, before it
 	then   [][]any
 	done   chan struct{}
 	reply  respclient.Value
@@ -138,12 +142,12 @@ func (c *cell) begin() {
 		c.Fatal(err)
 	}
 	u.client = client
-	client.SetTimeout(testkit.Slowly(30 * time.Second))
+	client.SetTimeout(testkit.Slowly(2 * time.Minute))
 	if v, err := client.Do("CLIENT", "ID"); err == nil {
 		u.id = v.Int
 	}
 	requests := c.row.requests(c)
-	for _, request := range append(requests, u.then...) {
+	for _, request := range slices.Concat(u.ahead, requests, u.then) {
 		client.Send(request...)
 	}
 	if err := client.Flush(); err != nil {
@@ -152,6 +156,12 @@ func (c *cell) begin() {
 	u.sent = true
 	go func() {
 		defer close(u.done)
+		for range u.ahead {
+			if _, err := client.Receive(); err != nil {
+				u.err = err
+				return
+			}
+		}
 		for range requests {
 			v, err := client.Receive()
 			if err != nil {

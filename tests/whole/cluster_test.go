@@ -98,7 +98,7 @@ var clusterColumns = []*column{
 			})
 		}},
 	{name: "node-dies", kind: clusters, weight: 4, rows: scripts, before: func(c *cell) {
-		c.unit.work = 4 * nodeTimeoutMs * time.Millisecond
+		c.unit.work = 3 * nodeTimeoutMs * time.Millisecond
 	}, act: func(c *cell) {
 		c.more[1].Signal(syscall.SIGSTOP)
 		defer c.more[1].Signal(syscall.SIGCONT)

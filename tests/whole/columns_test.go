@@ -80,6 +80,27 @@ var pairColumns = []*column{
 		c.rewritten(c.p)
 		c.logHolds(c.p)
 	}},
+	{name: "bgsave-within", kind: pairs, weight: 20, rows: []*row{exec}, before: func(c *cell) {
+		c.unit.asks, c.saves = []any{"BGSAVE"}, c.p.InfoInt("persistence", "rdb_saves")
+	}, act: (*cell).end, after: func(c *cell) {
+		c.await("the save that was scheduled", func() error { // by a tick after the transaction
+			return testkit.Equal(c.p.InfoInt("persistence", "rdb_saves"), c.saves+1)
+		})
+		c.saved(c.p)
+		c.fileHolds(c.p, "dump.rdb", true)
+	}},
+	{name: "rewrite-within", kind: pairs, weight: 20, rows: []*row{exec}, before: func(c *cell) {
+		c.unit.asks = []any{"BGREWRITEAOF"}
+	}, act: (*cell).end, after: func(c *cell) {
+		c.rewritten(c.p)
+		c.logHolds(c.p)
+	}},
+	{name: "rewrite-ahead", kind: pairs, weight: 40, rows: lending, before: func(c *cell) {
+		c.unit.ahead = [][]any{{"BGREWRITEAOF"}}
+	}, act: (*cell).end, after: func(c *cell) {
+		c.rewritten(c.p)
+		c.logHolds(c.p)
+	}},
 	{name: "log-on", kind: pairs, weight: 50, rows: all, before: func(c *cell) {
 		c.p.Do("CONFIG", "SET", "appendonly", "no")
 	}, act: func(c *cell) {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ var (
 	cellFlag  = flag.String("cell", "", "play this cell alone, as a failure names it: column/row/seed")
 	timesFlag = flag.Int("times", 50, "how often -cell is played: its moments vary from run to run")
 	keepFlag  = flag.Bool("notes", false, "print the servers' logs of a failed cell, too")
+	firstFlag = flag.Bool("first", false, "stop at the first failure")
 	onlyFlag  = flag.String("columns", "", "draw from these columns alone, parted by commas")
 )
 
@@ -109,9 +111,10 @@ func drawn(t *testing.T, seed uint64) (draws []draw) {
 
 // failures are counted over all lanes.
 type failures struct {
-	mu   sync.Mutex
-	n    int
-	seen map[string]int // by column and row
+	mu     sync.Mutex
+	n      int
+	played atomic.Int64
+	seen   map[string]int // by column and row
 }
 
 func (f *failures) add(t *testing.T, d draw, wrong, notes string) {
@@ -122,13 +125,13 @@ func (f *failures) add(t *testing.T, d draw, wrong, notes string) {
 	if !*keepFlag {
 		notes = ""
 	}
-	t.Errorf("-cell %v: %s\n%s", d, wrong, notes)
+	t.Errorf("-cell %v, the %dth: %s\n%s", d, f.played.Load(), wrong, notes)
 }
 
 func (f *failures) enough() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.n >= enough
+	return f.n >= enough || f.n > 0 && *firstFlag
 }
 
 // A kind is a set of servers on which some columns play.
@@ -148,6 +151,7 @@ func (k *kind) play(t *testing.T, draws []draw, failed *failures) {
 		if s == nil {
 			s = &scene{stage: &stage{TB: t}}
 		}
+		failed.played.Add(1)
 		s.try(d, k)
 		if s.Failed() {
 			wrong, notes := s.close()

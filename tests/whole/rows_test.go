@@ -182,12 +182,15 @@ var (
 	exec = &row{name: "exec", look: lookAtSteps, prepare: fcall.prepare, requests: func(c *cell) [][]any {
 		u := &c.unit
 		u.n = max(u.n, 4)
+		if u.asks == nil {
+			u.asks = []any{"PING"}
+		}
 		return [][]any{{"MULTI"},
 			{"INCR", u.key("c")}, {"RPUSH", u.key("l"), 1},
 			u.part(2, u.n/2, u.work/2, "EVAL", steps),
-			{"SET", u.key("m"), "not yet"},
+			{"SET", u.key("m"), "not yet"}, u.asks,
 			u.part(u.n/2+1, u.n, u.work/2, "FCALL", "steps"),
-			{"PING"}, {"EXEC"}}
+			{"EXEC"}}
 	}}
 	sorts = &row{name: "sort", look: lookAtSteps, prepare: func(c *cell) {
 		u := &c.unit
