@@ -10,7 +10,31 @@ import "spindle/engine/data/memory"
 // tree.B1. A leaf is one block of purpose Values that begins with its epoch; [Blocks.NewLeaf] makes one.
 // tree.B2. The owner writes to a leaf only after Writable or SetLeaf gave it to him, in the same turn.
 // tree.B3. A leaf that is not in the tree belongs to the owner; the tree lets go of those it replaces or removes.
+// tree.B4. State.Bytes is exact until a cut removes whole subtrees: their leaves are taken to be like the others. It is
+// exact again when a cut leaves fewer than fewLeaves.
 type Blocks struct{ tree }
+
+// leafShare is about what a leaf costs in the nodes above it.
+const leafShare = 40
+
+// weight is what a leaf adds to State.Bytes.
+func weight(ref memory.Ref) int64 { return int64(memory.UsableSize(ref)) + leafShare }
+
+// fewLeaves is from how many leaves on a cut weighs nothing anew.
+const fewLeaves = 128
+
+// weigh counts Bytes anew in a tree that has few leaves left (tree.B4).
+func (t *Blocks) weigh() {
+	var p Path
+	sum := int64(0)
+	for i := range fewLeaves {
+		if i == 0 && !t.FirstLeaf(&p) || i > 0 && !p.Next() {
+			t.addBytes(sum - t.Bytes())
+			return
+		}
+		sum += weight(p.Leaf())
+	}
+}
 
 // OpenBlocks opens the tree s. kind is what h knows [Destroy] under; wide says that a view may know the tree under
 // another key, so that what is let go is retired wide.
@@ -37,6 +61,7 @@ func (t *Blocks) Writable(p *Path, used, room int) memory.Ref {
 	ref := t.NewLeaf(max(used, room))
 	copy(memory.Bytes(ref, used)[8:], memory.Bytes(old, used)[8:])
 	*link, p.leaf = ref, ref
+	t.addBytes(weight(ref) - weight(old))
 	t.letGo(old)
 	return ref
 }
@@ -47,6 +72,7 @@ func (t *Blocks) SetLeaf(p *Path, ref memory.Ref, count uint64, key Key) {
 	t.SetCount(p, count)
 	if old := p.leaf; old != ref {
 		*t.linkOf(p, p.height), p.leaf = ref, ref
+		t.addBytes(weight(ref) - weight(old))
 		t.letGo(old)
 	}
 	t.rekey(p, p.height, key[0], key[1])
@@ -73,11 +99,13 @@ func (t *Blocks) InsertBefore(p *Path, ref memory.Ref, count uint64, key Key) {
 // insert puts the leaf e beside p's, before it (by 0) or after it (by 1), and leads p to it.
 func (t *tree) insert(p *Path, by int, e entry) {
 	if t.root == 0 {
-		t.State = State{e.word0, e.word1, e.ref, e.count, 0}
+		t.State = State{word0: e.word0, word1: e.word1, root: e.ref, count: e.count}
+		t.addBytes(weight(e.ref))
 		p.leaf, p.height = e.ref, 0
 		return
 	}
 	t.own(p)
+	t.addBytes(weight(e.ref))
 	count := e.count
 	e.count = 0
 	t.addLeaf(p, by, e)
@@ -89,6 +117,7 @@ func (t *tree) insert(p *Path, by int, e entry) {
 func (t *Blocks) Remove(p *Path) bool {
 	t.own(p)
 	rank, gone := p.Rank(), p.leaf
+	t.addBytes(-weight(gone))
 	t.bump(p, p.height, -t.CountOf(p))
 	t.drop(p, p.height-1)
 	t.letGo(gone)
@@ -103,12 +132,14 @@ func (t *Blocks) Remove(p *Path) bool {
 // then. O(height): whole subtrees go to a reclaimer.
 func (t *Blocks) CutFront(p *Path) (removed uint64) {
 	t.own(p)
+	whole := false
 	for i := p.height - 1; i >= 0; i-- {
 		s := &p.steps[i]
 		n := nodeAt(s.ref)
 		n.counts()[s.at] -= removed
-		removed += n.sum(0, s.at)
-		t.cut(n, 0, s.at)
+		here := n.sum(0, s.at)
+		whole = t.cut(n, 0, s.at, t.count-removed) || whole
+		removed += here
 		s.at = 0
 	}
 	t.count -= removed
@@ -117,6 +148,9 @@ func (t *Blocks) CutFront(p *Path) (removed uint64) {
 		t.rekey(p, p.height, n.word0s()[0], n.word1s()[0])
 	}
 	t.lower()
+	if whole {
+		t.weigh()
+	}
 	t.FirstLeaf(p)
 	return removed
 }
@@ -125,28 +159,39 @@ func (t *Blocks) CutFront(p *Path) (removed uint64) {
 // then. O(height): whole subtrees go to a reclaimer.
 func (t *Blocks) CutBack(p *Path) (removed uint64) {
 	t.own(p)
+	whole := false
 	for i := p.height - 1; i >= 0; i-- {
 		s := &p.steps[i]
 		n := nodeAt(s.ref)
 		n.counts()[s.at] -= removed
 		behind := int(n.n) - s.at - 1
-		removed += n.sum(s.at+1, behind)
-		t.cut(n, s.at+1, behind)
+		here := n.sum(s.at+1, behind)
+		whole = t.cut(n, s.at+1, behind, t.count-removed) || whole
+		removed += here
 	}
 	t.count -= removed
 	t.lower()
+	if whole {
+		t.weigh()
+	}
 	t.LastLeaf(p)
 	return removed
 }
 
-// cut takes k children from the one at from on out of n, which is writable, and lets go of all that is under them.
-func (t *Blocks) cut(n *node, from, k int) {
-	for i := from; i < from+k; i++ {
-		if n.level == 1 {
+// cut takes k children from the one at from on out of n, which is writable, and lets go of all that is under them. left
+// is how many elements Bytes stands for. whole says that whole subtrees went.
+func (t *Blocks) cut(n *node, from, k int, left uint64) (whole bool) {
+	if whole = n.level > 1 && k > 0; !whole {
+		for i := from; i < from+k; i++ {
+			t.addBytes(-weight(n.child(i)))
 			t.letGo(n.child(i))
-		} else {
+		}
+	} else {
+		t.addBytes(-int64(float64(t.Bytes()) * float64(n.sum(from, k)) / float64(left))) // tree.B4
+		for i := from; i < from+k; i++ {
 			t.letGoTree(n.child(i))
 		}
 	}
 	n.remove(from, k)
+	return whole
 }

@@ -32,6 +32,7 @@ type blocksModel struct {
 	want   []blockWant
 	ids    uint64
 	frozen []frozenBlocks
+	cut    bool // a cut may have removed whole subtrees and left many leaves (tree.B4)
 }
 
 type frozenBlocks struct {
@@ -189,19 +190,23 @@ func (m *blocksModel) step(op byte, a, b uint64) {
 	case op == 13:
 		i = min(i, int(b%200)) // seldom everything
 		m.lead(&tree.State, &p, i, b)
+		m.cut = m.cut || tree.height > 1
 		if got, want := tree.CutFront(&p), m.total(m.want[:i]); got != want {
 			m.t.Fatalf("CutFront at %d removed %d, should be %d", i, got, want)
 		}
 		m.want = slices.Delete(m.want, 0, i)
 		m.at(&tree.State, &p, 0, "CutFront")
+		m.cut = m.cut && len(m.want) >= fewLeaves
 	case op == 14:
 		i = max(i, n-1-int(b%200))
 		m.lead(&tree.State, &p, i, b)
+		m.cut = m.cut || tree.height > 1
 		if got, want := tree.CutBack(&p), m.total(m.want[i+1:]); got != want {
 			m.t.Fatalf("CutBack at %d removed %d, should be %d", i, got, want)
 		}
 		m.want = m.want[:i+1]
 		m.at(&tree.State, &p, i, "CutBack")
+		m.cut = m.cut && len(m.want) >= fewLeaves
 	case op < 17:
 		m.lead(&tree.State, &p, i, b)
 		for range b >> 8 % 100 {
@@ -274,6 +279,18 @@ func (m *blocksModel) check() {
 	if err := tree.Check(); err != nil {
 		m.t.Fatal(err)
 	}
+	if want := weightOf(&tree.State); !m.cut && tree.Bytes() != want {
+		m.t.Fatalf("tree.B4: %d leaves are said to take %d bytes, they take %d", len(m.want), tree.Bytes(), want)
+	}
+}
+
+// weightOf is what Bytes is to be.
+func weightOf(s *State) (sum int64) {
+	var p Path
+	for ok := s.FirstLeaf(&p); ok; ok = p.Next() {
+		sum += weight(p.Leaf())
+	}
+	return sum
 }
 
 func (m *blocksModel) end(clear bool) {
@@ -343,7 +360,7 @@ func TestQueue(t *testing.T) {
 			tree.LeafAt(&p, over)
 			tree.CutFront(&p)
 		}
-		height = max(height, tree.height)
+		height = max(height, uint64(tree.height))
 		if settle(h); i == 10_000 {
 			most = h.Used()
 		}
@@ -409,108 +426,33 @@ func TestEdge(t *testing.T) {
 	}
 }
 
-// TestEstimate: of leaves that are alike the sum is near; one that is far out of line, at an end, counts once.
-func TestEstimate(t *testing.T) {
+// TestBytesAfterCuts: a cut that removes whole subtrees shares the bytes out by elements. Once few leaves are left,
+// Bytes is exact again, whatever their sizes are.
+func TestBytesAfterCuts(t *testing.T) {
 	h := newHeap(t)
-	for _, c := range []struct {
-		leaves  int
-		outside func(i, n int) bool // says which leaves take 100000, the others 100
-		side    int
-	}{
-		{leaves: 1}, {leaves: 2}, {leaves: 7}, {leaves: 8}, {leaves: 9}, {leaves: 3000}, {leaves: 60_000},
-		{leaves: 60_000, side: -1},
-		{leaves: 9, outside: func(i, n int) bool { return i == 0 || i == n-1 }},
-		{leaves: 3000, outside: func(i, n int) bool { return i == 0 || i == n-1 }},
-		{leaves: 3000, outside: func(i, n int) bool { return i == 2 || i == n-4 }},
-		{leaves: 8, outside: func(i, n int) bool { return i%3 == 0 }},
-		{leaves: 3000, outside: func(i, n int) bool { return true }},
-	} {
-		tree := OpenBlocks(h, testKind, State{}, false)
-		var p Path
-		sizes := map[memory.Ref]int{}
-		sum := 0
-		for i := range c.leaves {
-			ref := tree.NewLeaf(16)
-			sizes[ref] = 100
-			if c.outside != nil && c.outside(i, c.leaves) {
-				sizes[ref] = 100_000
-			}
-			sum += sizes[ref]
-			if c.side < 0 {
-				tree.InsertBefore(&p, ref, 1, Key{})
-			} else {
-				tree.InsertAfter(&p, ref, 1, Key{})
-			}
+	tree := OpenBlocks(h, testKind, State{}, false)
+	var p Path
+	for i := range 10_000 {
+		size := 16
+		if i%1000 < 20 {
+			size = 4096
 		}
-		asked := 0
-		got := tree.Estimate(0, func(leaf memory.Ref) int {
-			asked++
-			return sizes[leaf]
-		})
-		if got < int64(sum)*9/10 || got > int64(sum)*11/10 || asked > 2*estimated ||
-			c.leaves <= 4000 && tree.leavesAbout() != c.leaves {
-			t.Errorf("%d leaves take %d, or, by %d of about %d, %d", c.leaves, sum, asked, tree.leavesAbout(), got)
-		}
-		if n := testing.AllocsPerRun(10, func() { tree.Estimate(0, func(memory.Ref) int { return 100 }) }); n != 0 {
-			t.Errorf("%v allocations for %d leaves", n, c.leaves)
-		}
-		tree.Clear()
+		tree.InsertAfter(&p, tree.NewLeaf(size), 1, Key{})
 	}
-	var none State
-	if n := none.Estimate(0, nil); n != 0 {
-		t.Errorf("an empty tree takes %d", n)
+	if got, want := tree.Bytes(), weightOf(&tree.State); got != want {
+		t.Errorf("uncut: %d bytes, should be %d", got, want)
 	}
-	settle(h)
-}
-
-// TestEstimateOfUnlikeEnds: leaves at the ends are told apart from those inside, also where it is far from clear how
-// many there are.
-func TestEstimateOfUnlikeEnds(t *testing.T) {
-	h := newHeap(t)
-	build := func(n int, leaf func(i int) (size int, count uint64)) (tree Blocks, size func(memory.Ref) int, sum int64) {
-		tree = OpenBlocks(h, testKind, State{}, false)
-		var p Path
-		sizes := map[memory.Ref]int{}
-		for i := range n {
-			ref := tree.NewLeaf(16)
-			bytes, count := leaf(i)
-			sizes[ref] = bytes
-			sum += int64(bytes)
-			tree.InsertAfter(&p, ref, count, Key{})
-		}
-		return tree, func(leaf memory.Ref) int { return sizes[leaf] }, sum
+	tree.LeafAt(&p, 3000)
+	tree.CutFront(&p)
+	tree.LeafAt(&p, 3999)
+	tree.CutBack(&p)
+	if got, want := tree.Bytes(), weightOf(&tree.State); got < want*8/10 || got > want*12/10 {
+		t.Errorf("%d leaves: %d bytes, should be about %d", tree.Leaves(), got, want)
 	}
-	const n = 3000
-	for _, outermost := range []int{1, 3, 10, 1000, 1495, 1500, 5000} {
-		tree, size, sum := build(n, func(i int) (int, uint64) {
-			if min(i, n-1-i) < outermost {
-				return 8000, 1
-			}
-			return 1000, 1
-		})
-		if got := tree.Estimate(outermost, size); got < sum*9/10 || got > sum*11/10 {
-			t.Errorf("%d leaves, %d at each end unlike the others, take %d, not %d", n, outermost, sum, got)
-		}
-		tree.Clear()
-	}
-	// Few elements to a leaf where leavesAbout looks, many elsewhere: it says that there are hundreds of times as many.
-	tree, size, sum := build(313, func(i int) (int, uint64) {
-		if i >= 189 && i < 250 {
-			return 8000, 4000
-		}
-		return 5000, 1
-	})
-	if about := tree.leavesAbout(); about < 10*313 {
-		t.Errorf("about %d leaves: the tree is not skewed", about)
-	}
-	for _, outermost := range []int{0, 1, 100, 150, 152, 155, 156, 157, 160, 1000, 1 << 16} {
-		most := 1000 * sum // it may be wrong by any factor
-		if outermost > 152 {
-			most = int64(2*(outermost+estimated)) * 8000
-		}
-		if got := tree.Estimate(outermost, size); got < sum/2 || got > most {
-			t.Errorf("a skewed tree of %d bytes is said to take %d with %d outermost leaves", sum, got, outermost)
-		}
+	tree.LeafAt(&p, 30)
+	tree.CutBack(&p)
+	if got, want := tree.Bytes(), weightOf(&tree.State); got != want {
+		t.Errorf("%d leaves: %d bytes, should be %d", tree.Leaves(), got, want)
 	}
 	tree.Clear()
 	settle(h)
@@ -534,9 +476,6 @@ func TestTall(t *testing.T) {
 		if tree.Leaves() != leaves || tree.Len() != 2*uint64(leaves) {
 			t.Fatalf("%d leaves, %d elements, should be %d leaves", tree.Leaves(), tree.Len(), leaves)
 		}
-		if about := tree.leavesAbout(); leaves > 4000 && (about < leaves*2/3 || about > leaves*3/2) {
-			t.Errorf("%d leaves are told to be %d", leaves, about)
-		}
 	}
 	for i := range n {
 		tree.LeafAt(&p, rng.Uint64N(max(tree.Len(), 1)))
@@ -549,7 +488,7 @@ func TestTall(t *testing.T) {
 			check(i + 1)
 		}
 	}
-	if want := uint64(3); !testing.Short() && tree.height <= want {
+	if want := uint64(3); !testing.Short() && uint64(tree.height) <= want {
 		t.Errorf("a height of %d", tree.height)
 	}
 	hold, then := h.Freeze(), tree.State

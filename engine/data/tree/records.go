@@ -28,7 +28,7 @@ func (t *Records) Insert(record []uint64, tie func(word1 uint64) int) bool {
 	if t.root == 0 {
 		ref := t.newLeaf(t.width, 1)
 		leafAt(ref).splice(0, record)
-		t.State = State{record[0], record[1], ref, 1, 0}
+		t.State = State{word0: record[0], word1: record[1], root: ref, count: 1}
 		return true
 	}
 	t.locate(&c, &p, false)

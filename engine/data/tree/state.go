@@ -15,7 +15,9 @@ type State struct {
 	word0, word1 uint64 // the least key
 	root         memory.Ref
 	count        uint64
-	height       uint64 // inner levels
+	height       uint16 // inner levels
+	bytesHigh    uint16 // Bytes, in two parts: so a State has no word more
+	bytesLow     uint32
 }
 
 var _ [40]byte = [unsafe.Sizeof(State{})]byte{}
@@ -45,88 +47,13 @@ func leavesUnder(ref memory.Ref, height int) (leaves int) {
 	return leaves
 }
 
-// estimated is by how many leaves at each end Estimate judges.
-const estimated = 4
+// Bytes is what the leaves of Blocks take, with a share of the nodes above them (tree.B4). Records do not count it.
+func (s *State) Bytes() int64 { return int64(s.bytesHigh)<<32 | int64(s.bytesLow) }
 
-// Estimate is about what size says of all leaves in sum: those at the ends it asks about, the others are taken to be
-// like these, without the largest at each end, so that one that is far out of line is counted once. Leaves that are one
-// of so many outermost at either end are taken to be like the outermost, those inside like the outermost inside. It may
-// be wrong by any factor.
-// Cost: about the same for every tree; O(outermost / 63) besides.
-func (s *State) Estimate(outermost int, size func(leaf memory.Ref) int) int64 {
-	leaves, few := s.leavesAbout(), 2*(outermost+estimated)
-	if outermost == 0 || leaves <= few {
-		return s.estimate(0, leaves, size)
-	}
-	var p Path
-	if !s.LeafFrom(&p, -1, few) { // leaves is far too many
-		return s.estimate(0, few, size)
-	}
-	return s.estimate(0, 2*outermost, size) + s.estimate(outermost, leaves-2*outermost, size)
-}
-
-// estimate is Estimate of so many leaves, those that at either end have skip others outside of them, of which there are
-// some.
-func (s *State) estimate(skip, leaves int, size func(leaf memory.Ref) int) int64 {
-	n := min(estimated, (leaves+1)/2)
-	var p Path
-	sum, like, alike := 0, 0, 0
-	for side := -1; side <= 1 && leaves > 0; side += 2 {
-		s.LeafFrom(&p, side, skip)
-		here, largest := 0, 0
-		for i := range n {
-			if i > 0 {
-				p.shift(p.height, -side)
-			}
-			b := size(p.Leaf())
-			here += b
-			largest = max(largest, b)
-		}
-		sum += here
-		like += here - largest
-		alike += n - 1
-		if n = min(n, leaves-n); n == 0 {
-			break
-		}
-	}
-	rest := leaves - 2*estimated
-	if rest <= 0 {
-		return int64(sum)
-	}
-	return int64(sum) + int64(float64(like)/float64(alike)*float64(rest))
-}
-
-// judged is how many of the root's children leavesAbout looks into.
-const judged = 4
-
-// leavesAbout is Leaves, or about that in a tree with many nodes: some of the root's children, evenly spread, are
-// looked into, each node below them is taken to have as many children as its middle neighbour (tree.T5), and the others
-// to have as many leaves to an element. It reads few nodes, since a turn that lets go of a tree does, and each of them
-// may lie cold.
-// O(height · judged).
-func (s *State) leavesAbout() (leaves int) {
-	if s.height < 2 {
-		return s.Leaves()
-	}
-	top := nodeAt(s.root)
-	n := int(top.n)
-	most := min(n, judged)
-	elements := uint64(0)
-	for k := range most {
-		i := k * (n - 1) / max(1, most-1)
-		under, ref := 1, top.child(i)
-		for range s.height - 1 {
-			inner := nodeAt(ref)
-			under *= int(inner.n)
-			ref = inner.child(int(inner.n) / 2)
-		}
-		leaves += under
-		elements += *top.count(i)
-	}
-	if n > judged && elements > 0 {
-		leaves = int(float64(leaves)/float64(elements)*float64(s.count) + 0.5)
-	}
-	return leaves
+// addBytes changes Bytes by delta, to 0 at least.
+func (s *State) addBytes(delta int64) {
+	n := max(0, s.Bytes()+delta)
+	s.bytesHigh, s.bytesLow = uint16(n>>32), uint32(n)
 }
 
 // A Key is what an opaque leaf is found by: the least key in it, compared by the first word, then by the second.

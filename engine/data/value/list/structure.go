@@ -30,11 +30,7 @@ func destroy(r *memory.Returner, ref memory.Ref, budget int) (rest memory.Ref, s
 	return 0, spent + 1
 }
 
-func measure(ref memory.Ref) int64 {
-	r := rootAt(ref)
-	return rootBytes + r.nodes.Estimate(int(r.depth),
-		func(leaf memory.Ref) int { return memory.UsableSize(leaf) + nodeShare })
-}
+func measure(ref memory.Ref) int64 { return int64(memory.UsableSize(ref)) + rootAt(ref).nodes.Bytes() }
 
 func cost(ref memory.Ref, samples int) int {
 	s := rootAt(ref).nodes

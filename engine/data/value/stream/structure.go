@@ -94,12 +94,10 @@ func destroyGroup(r *memory.Returner, ref memory.Ref, budget int) (done bool, sp
 // measured is by how many groups measure judges.
 const measured = 4
 
-// measure judges the entries by a few nodes, and takes every group to cost what the first do. Unlike cost it counts no
-// nodes, so that letting go of a stream takes as long whatever its length.
+// measure takes every group to cost what the first do. Letting go of a stream takes as long whatever its length.
 func measure(ref memory.Ref) int64 {
 	s := At(ref)
-	entries := s.r.entries.Estimate(0, func(leaf memory.Ref) int { return memory.UsableSize(leaf) + perLeaf })
-	total := float64(memory.UsableSize(ref)) + float64(entries)
+	total := float64(memory.UsableSize(ref)) + float64(s.r.entries.Bytes())
 	if s.GroupCount() > 0 {
 		var seen, bytes uint64
 		for g := range s.Groups {
