@@ -58,6 +58,10 @@ func (s *State) Receive(l *Link, m *bus.Message) {
 		s.log(logging.LevelWarning, "Dropping packet that matches debug drop filter")
 		return
 	}
+	if m.Sender == s.me.ID {
+		s.mirrored(l, m)
+		return
+	}
 	sender := s.senderOf(l, m)
 	if sender != nil {
 		sender.dataReceived = s.now
@@ -94,6 +98,22 @@ func (s *State) Receive(l *Link, m *bus.Message) {
 	case bus.Module:
 	default:
 		s.log(logging.LevelWarning, "Received unknown packet type: %d", m.Type)
+	}
+}
+
+// mirrored takes a message with this node's own ID. Nothing that it says is believed. Over a link that was dialled it
+// tells that the address is our own.
+func (s *State) mirrored(l *Link, m *bus.Message) {
+	switch {
+	case l.Inbound:
+		if m.Type == bus.Meet && l.Node == nil {
+			s.ping(l, bus.Pong) // the end that dialled learns from it that it has met itself
+		}
+	case l.Node.is(bus.Handshake):
+		s.log(logging.LevelVerbose, "Handshake: the node at %s is this one", l.Node.IP)
+		s.remove(l.Node)
+	default:
+		s.identify(l, nil, m)
 	}
 }
 
