@@ -252,7 +252,7 @@ func TestRewriteFile(t *testing.T) {
 	if string(got) != want {
 		t.Errorf("%s\nwant:\n%s", got, want)
 	}
-	if info, _ := os.Stat(file); info.Mode().Perm() != 0o644 {
+	if info, _ := os.Stat(file); info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v", info.Mode())
 	}
 	if names, _ := filepath.Glob(filepath.Dir(file) + "/*"); len(names) != 1 {
