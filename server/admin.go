@@ -1,12 +1,17 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"os"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,8 +41,9 @@ type admin struct {
 	profiling  func(on bool) // turn only
 	profiles   int           // that run or have been asked for; turn only
 	page       *live.Page
-	tls        *tls.Config // nil: in the clear
-	sights     prometheus.Collector
+	tls        *tls.Config                          // nil: in the clear
+	sights     func(keys bool) prometheus.Collector // with the names of keys, or without
+	open       bool                                 // admin-open: without a token it may be reached from elsewhere
 	http       http.Server
 	crowd      crowd
 }
@@ -47,29 +53,69 @@ const (
 	adminConns    = 64 // connections, at most
 	metricsAtOnce = 4  // /metrics that are made or wait for a turn that is held, at most
 	adminHeaders  = 64 << 10
+	adminBody     = 64 << 10
 	adminRequest  = 30 * time.Second // for a request to arrive
 	adminReply    = 2 * time.Minute  // for the turn and the reply to leave; a profile's own time comes on top
 	adminIdle     = time.Minute      // between two requests
 )
 
-// listen serves on address until close. An address without a host means this machine only.
-func (a *admin) listen(address string) (net.Addr, error) {
+// errAdminOpen is for an address that others than this machine reach, where nothing is asked for.
+var errAdminOpen = errors.New("it is reached from other machines and needs admin-token, or admin-open yes")
+
+// bind opens address. One without a host means this machine only. An IPv4 address opens no IPv6 socket, nor the other
+// way round.
+func (a *admin) bind(address string) (net.Listener, error) {
 	if strings.HasPrefix(address, ":") {
 		address = "127.0.0.1" + address
 	}
-	listener, err := net.Listen("tcp", address)
+	network := "tcp"
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		host, _, _ = strings.Cut(host, "%")
+		switch ip := net.ParseIP(host); {
+		case ip == nil:
+		case ip.To4() != nil:
+			network = "tcp4"
+		default:
+			network = "tcp6"
+		}
+	}
+	listener, err := net.Listen(network, address)
 	if err != nil {
 		return nil, err
 	}
+	if a.page.Guard.Token == "" && !a.open && !listener.Addr().(*net.TCPAddr).IP.IsLoopback() {
+		listener.Close()
+		return nil, errAdminOpen
+	}
+	return listener, nil
+}
+
+// collected serves the figures, with the names of keys or without.
+func (a *admin) collected(keys bool) http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(&metrics{a}, a.sights, prometheus.NewGoCollector())
+	registry.MustRegister(&metrics{a}, a.sights(keys), prometheus.NewGoCollector())
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: metricsAtOnce})
+}
+
+// listen serves on address until close.
+func (a *admin) listen(address string) (net.Addr, error) {
+	listener, err := a.bind(address)
+	if err != nil {
+		return nil, err
+	}
 	mux := http.NewServeMux()
 	a.page.Handle(mux)
 	mux.Handle("/healthz", a.health)
-	collected := promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: metricsAtOnce})
-	mux.Handle("/metrics", a.page.Locked(collected.ServeHTTP))
+	named, nameless := a.collected(true), a.collected(false)
+	mux.Handle("/metrics", a.page.Locked(func(w http.ResponseWriter, r *http.Request) {
+		if a.page.Trusts(r) {
+			named.ServeHTTP(w, r)
+		} else {
+			nameless.ServeHTTP(w, r)
+		}
+	}))
 	mux.Handle("/debug/pprof/", a.page.Profiled(pprof.Index))
-	mux.Handle("/debug/pprof/cmdline", a.page.Profiled(pprof.Cmdline))
+	mux.Handle("/debug/pprof/cmdline", a.page.Profiled(showArguments))
 	mux.Handle("/debug/pprof/profile", a.page.Profiled(a.profile))
 	mux.Handle("/debug/pprof/symbol", a.page.Profiled(pprof.Symbol))
 	mux.Handle("/debug/pprof/trace", a.page.Profiled(pprof.Trace))
@@ -78,7 +124,7 @@ func (a *admin) listen(address string) (net.Addr, error) {
 	}
 	a.crowd.most = adminConns
 	a.http = http.Server{
-		Handler: mux, ConnState: a.crowd.note, MaxHeaderBytes: adminHeaders, ReadHeaderTimeout: 10 * time.Second,
+		Handler: endOnPanic(a.crowd.whole(mux)), ConnState: a.crowd.note, ConnContext: withConn, MaxHeaderBytes: adminHeaders, ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout: adminRequest, WriteTimeout: adminReply, IdleTimeout: adminIdle,
 	}
 	go a.http.Serve(listener)
@@ -112,6 +158,87 @@ func (o *crowd) note(c net.Conn, state http.ConnState) {
 	case http.StateClosed, http.StateHijacked:
 		o.open--
 	}
+}
+
+// connKey is under what a request's context has its connection.
+type connKey struct{}
+
+func withConn(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+// whole has next serve requests whose body has arrived. Until then the connection is one of those that wait: half
+// requests must not keep others out.
+func (o *crowd) whole(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 { // -1: its end will show
+			c, _ := r.Context().Value(connKey{}).(net.Conn)
+			o.mu.Lock()
+			o.waiting = append(o.waiting, c)
+			o.mu.Unlock()
+			body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, adminBody))
+			o.mu.Lock()
+			o.waiting = slices.DeleteFunc(o.waiting, func(w net.Conn) bool { return w == c })
+			o.mu.Unlock()
+			if err != nil {
+				w.Header().Set("Connection", "close")
+				http.Error(w, "the body is too long, or did not arrive", http.StatusBadRequest)
+				return
+			}
+			r.Body = io.NopCloser(bytes.NewReader(body))
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// endOnPanic ends the process if next panics. The HTTP server would go on, with the turn held for ever if the panic came
+// inside of one.
+func endOnPanic(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		over := false
+		defer func() {
+			if over {
+				return
+			}
+			why := recover()
+			if why == nil || why == http.ErrAbortHandler {
+				panic(http.ErrAbortHandler) // the reply is broken off
+			}
+			stack := debug.Stack()
+			go func() { panic(fmt.Sprintf("%v\n\nin a request of the admin address:\n%s", why, stack)) }()
+			select {}
+		}()
+		next.ServeHTTP(w, r)
+		over = true
+	})
+}
+
+// showArguments is /debug/pprof/cmdline: the program and the names of its options. Values are left out, because
+// passwords are among them.
+func showArguments(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = io.WriteString(w, strings.Join(withoutValues(os.Args), "\x00"))
+}
+
+// withoutValues is a command line with (redacted) in the place of each option's value.
+func withoutValues(words []string) []string {
+	shown := slices.Clone(words)
+	options, named := false, false // named: an option's value comes next, whatever it begins with
+	for i := 1; i < len(words); i++ {
+		name, rest, inOne := strings.Cut(words[i], " ")
+		switch {
+		case named || !strings.HasPrefix(name, "--"):
+			if options {
+				shown[i] = "(redacted)"
+			}
+			named = false
+		case inOne && strings.TrimSpace(rest) != "":
+			shown[i], options = name+" (redacted)", true
+		default:
+			shown[i], options, named = name, true, true
+		}
+	}
+	return shown
 }
 
 func (a *admin) close() {

@@ -1,11 +1,107 @@
 package server
 
 import (
+	"net"
+	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
+
+	"spindle/server/live"
 )
+
+// TestArgumentsWithoutValues: what follows the name of an option may be a password.
+func TestArgumentsWithoutValues(t *testing.T) {
+	for line, want := range map[string]string{
+		"spindle": "spindle", "spindle a.conf": "spindle a.conf", "spindle a.conf -": "spindle a.conf -",
+		"spindle a.conf --requirepass pw --port 1":  "spindle a.conf --requirepass (redacted) --port (redacted)",
+		"spindle --requirepass --pw --port 1":       "spindle --requirepass (redacted) --port (redacted)",
+		"spindle --user u on >pw ~*":                "spindle --user (redacted) (redacted) (redacted) (redacted)",
+		"spindle --requirepass_pw --appendonly yes": "spindle --requirepass (redacted) --appendonly (redacted)",
+	} {
+		words := strings.Fields(line)
+		for i := range words {
+			words[i] = strings.ReplaceAll(words[i], "_", " ") // name and value in one word
+		}
+		if got := strings.Join(withoutValues(words), " "); got != want {
+			t.Errorf("%s: %s, want %s", line, got, want)
+		}
+	}
+}
+
+// TestPanicEndsTheProcess: a handler of the admin address that panics ends the process, however it was started.
+func TestPanicEndsTheProcess(t *testing.T) {
+	if os.Getenv("SPINDLE_TEST_PANIC") != "" {
+		s := httptest.NewServer(endOnPanic(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("in a turn") })))
+		_, err := http.Get(s.URL)
+		t.Fatalf("it goes on: %v", err)
+	}
+	child := exec.Command(os.Args[0], "-test.run", "^TestPanicEndsTheProcess$")
+	child.Env = append(os.Environ(), "SPINDLE_TEST_PANIC=1")
+	out, err := child.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "panic: in a turn") || strings.Contains(string(out), "it goes on") {
+		t.Errorf("%v: %s", err, out)
+	}
+	abort := httptest.NewServer(endOnPanic(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		panic(http.ErrAbortHandler)
+	})))
+	defer abort.Close()
+	if _, err := http.Get(abort.URL); err == nil {
+		t.Error("a reply that was broken off came whole")
+	}
+}
+
+// TestAdminBind: an address opens what it says, and only this machine's without a token.
+func TestAdminBind(t *testing.T) {
+	for _, c := range []struct {
+		address, token string
+		open           bool
+		network, err   string // of the socket: 4, or 6
+	}{
+		{":0", "", false, "4", ""}, {"127.0.0.1:0", "", false, "4", ""}, {"[::1]:0", "", false, "6", ""},
+		{"localhost:0", "", false, "", ""},
+		{"0.0.0.0:0", "", false, "", "needs admin-token"}, {"[::]:0", "", false, "", "needs admin-token"},
+		{"0.0.0.0:0", "t", false, "4", ""}, {"0.0.0.0:0", "", true, "4", ""}, {"[::]:0", "t", false, "6", ""},
+	} {
+		a := &admin{page: &live.Page{Guard: live.Guard{Token: c.token}}, open: c.open}
+		l, err := a.bind(c.address)
+		if err != nil {
+			if strings.Contains(c.address, "::") && !strings.Contains(err.Error(), "admin-token") {
+				t.Logf("no IPv6 here: %v", err)
+			} else if c.err == "" || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%s: %v", c.address, err)
+			}
+			continue
+		}
+		defer l.Close()
+		if c.err != "" {
+			t.Errorf("%s: opened", c.address)
+		}
+		at := l.Addr().(*net.TCPAddr)
+		if c.network == "4" {
+			if at.IP.To4() == nil {
+				t.Errorf("%s: %v", c.address, at)
+			}
+			six, err := net.DialTimeout("tcp6", net.JoinHostPort("::1", strconv.Itoa(at.Port)), time.Second)
+			if err == nil {
+				six.Close()
+				t.Errorf("%s: IPv6 is open, too", c.address)
+			}
+		}
+		if c.network == "6" {
+			four, err := net.DialTimeout("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(at.Port)), time.Second)
+			if err == nil {
+				four.Close()
+				t.Errorf("%s: IPv4 is open, too", c.address)
+			}
+		}
+	}
+}
 
 // TestLabelsOutliveARefusedProfile: pprof refuses a second CPU profile while one runs; the first keeps its labels to
 // its end.

@@ -34,7 +34,7 @@ func matchNames(pattern, name string) bool {
 
 // ownSettingNames are those that the reference server does not have.
 var ownSettingNames = []string{"admin-address", "admin-bind", "admin-console-user", "admin-host",
-	"admin-port", "admin-tls", "admin-token", "admin-unixsocket", "admin-unixsocketperm", "aof-buffer-limit",
+	"admin-open", "admin-port", "admin-tls", "admin-token", "admin-unixsocket", "admin-unixsocketperm", "aof-buffer-limit",
 	"bf-max-size", "big-keys", "hot-keys", "kept-memory-limit", "lua-enable-deprecated-api", "measure-turn-cpu",
 	"module-aux-data", "rdb-file-compression", "rdb-savers", "rdb-version", "reactor-backend",
 	"reply-latency", "script-memory-limit", "stall-log-max-len", "stall-threshold", "unsupported-directives"}

@@ -67,7 +67,10 @@ func (in *instance) replySection() info.Section {
 
 // A sightMetrics is always-on insight as Prometheus collects it. What a key is called decides no more than a label, and
 // how many are named is bounded.
-type sightMetrics struct{ in *instance }
+type sightMetrics struct {
+	in   *instance
+	keys bool // name keys
+}
 
 // How many keys /metrics names: hot ones, and big ones of each type.
 const (
@@ -105,10 +108,12 @@ func (m sightMetrics) Collect(out chan<- prometheus.Metric) {
 	var purposes []observe.Purpose
 	var stalls [insight.Kinds]insight.Total
 	m.in.core.Do(func() {
-		big = m.in.space.BigKeys(bigKeysTold)
+		if m.keys {
+			big = m.in.space.BigKeys(bigKeysTold)
+			hot = m.in.core.HotKeys().Top(hotKeysTold)
+		}
 		stalls = m.in.core.Stalls().Totals()
 		purposes = observe.Purposes(m.in.space)
-		hot = m.in.core.HotKeys().Top(hotKeysTold)
 	})
 	m.collectBig(out, big)
 	for _, p := range purposes {

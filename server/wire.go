@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"spindle/aof"
 	"spindle/bgsave"
 	"spindle/bgsave/codec"
@@ -152,6 +154,7 @@ type ownSettings struct {
 	Admin      setting.String
 	AdminToken setting.String // "": none is asked for
 	AdminHost  setting.String
+	AdminOpen  setting.Bool // without a token it may be reached from other machines
 	AdminTLS   setting.Bool
 	Console    setting.String // the user whose rights the page's console has; "": there is no console
 
@@ -171,6 +174,7 @@ func (s *ownSettings) rows() []setting.Row {
 		setting.NewString("admin-address", &s.Admin, "", setting.Fixed),
 		setting.NewString("admin-token", &s.AdminToken, "", setting.Fixed, setting.Sensitive),
 		setting.NewString("admin-host", &s.AdminHost, "", setting.Fixed),
+		setting.NewBool("admin-open", &s.AdminOpen, false, setting.Fixed),
 		setting.NewBool("admin-tls", &s.AdminTLS, false, setting.Fixed),
 		setting.NewString("admin-console-user", &s.Console, "", setting.Fixed),
 		setting.NewInt("admin-port", &s.LanePort, 0, setting.Between(0, math.MaxUint16), setting.Fixed),
@@ -615,10 +619,11 @@ func (in *instance) startAdmin() error {
 	}
 	in.admin = &admin{
 		do: in.core.Do, sections: func() []info.Section { return in.sections }, catalogue: in.catalogue, scripts: in.scripts,
-		health: &in.health, sights: sightMetrics{in}, handshakes: in.reactor.Handshakes, profiling: func(on bool) {
+		health: &in.health, handshakes: in.reactor.Handshakes, profiling: func(on bool) {
 			in.core.SetProfiling(on)
 			in.scripts.SetProfiling(on)
 		},
+		sights: func(keys bool) prometheus.Collector { return sightMetrics{in, keys} }, open: in.own.AdminOpen.Get(),
 	}
 	scheme := "http"
 	if in.own.AdminTLS.Get() {

@@ -16,10 +16,11 @@ import (
 //	page's own files         yes          no: they hold nothing of the server
 //	/live/…                  yes          yes, and the request's Origin is this page
 //	/debug/pprof             unless (a)   yes
-//	/metrics                 no           yes
+//	/metrics                 no (b)       yes
 //	/healthz                 no           no
 //
 // (a) with a token: no foreign page knows it.
+// (b) without a token and a known host it names no keys.
 //
 // A browser that is led here by a foreign page sends that page's Origin, or, if a name was bent to this address, a Host
 // that is none of ours.
@@ -68,6 +69,9 @@ func (g *Guard) Profiled(next http.HandlerFunc) http.Handler {
 		}
 	})
 }
+
+// Trusts says whether the names of keys may be told: no page that has bent a name to this address can ask so.
+func (g *Guard) Trusts(r *http.Request) bool { return g.Token != "" || g.knows(r.Host) }
 
 // Private serves this page's own requests, with the token if one is set.
 func (g *Guard) Private(next http.HandlerFunc) http.Handler {

@@ -2,8 +2,10 @@ package process
 
 import (
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -57,6 +59,83 @@ func TestAdminAddress(t *testing.T) {
 	}
 	if status, _ := fetch(t, "http://"+address+"/nothing"); status != 404 {
 		t.Errorf("/nothing: %d", status)
+	}
+}
+
+// TestHalfRequests: connections whose request does not arrive keep no others out.
+func TestHalfRequests(t *testing.T) {
+	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
+	testkit.Start(t, "--admin-address", address)
+	for _, half := range []string{
+		"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 200000\r\n\r\n",
+		"POST /live/console HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 200\r\n\r\n{",
+		"GET /live/app.js HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n",
+		"GET /metrics HTTP/1.1\r\nHost: 127",
+		"",
+	} {
+		for range 80 {
+			c, err := net.Dial("tcp", address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { c.Close() })
+			if _, err := io.WriteString(c, half); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 3 {
+			began := time.Now()
+			if status, body := fetch(t, "http://"+address+"/healthz"); status != 200 || body != "ok\n" {
+				t.Errorf("behind %.40q: %d %q", half, status, body)
+			}
+			if took := time.Since(began); took > testkit.Slowly(5*time.Second) {
+				t.Errorf("behind %.40q: it took %v", half, took)
+			}
+		}
+	}
+}
+
+// TestNothingSecret: without a token the address tells no passwords, and no names of keys under a foreign name.
+func TestNothingSecret(t *testing.T) {
+	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
+	s := testkit.Start(t, "--admin-address", address, "--masterauth", "hunter2")
+	c := s.Dial()
+	for range 20_000 {
+		c.Must("GET", "secretkey")
+	}
+	if _, body := fetch(t, "http://"+address+"/debug/pprof/cmdline"); strings.Contains(body, "hunter2") ||
+		!strings.Contains(body, "masterauth") {
+		t.Errorf("cmdline: %q", body)
+	}
+	named := func(host string) bool {
+		request, err := http.NewRequest("GET", "http://"+address+"/metrics", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Host = host
+		r, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		text, err := io.ReadAll(r.Body)
+		if err != nil || r.StatusCode != 200 || !strings.Contains(string(text), "spindle_used_memory ") {
+			t.Errorf("for %s: %d, %v", host, r.StatusCode, err)
+		}
+		return strings.Contains(string(text), "secretkey")
+	}
+	if named("evil.example") {
+		t.Error("a key is named under a foreign name")
+	}
+	testkit.Until(t, testkit.Slowly(10*time.Second), "a key to be named", func() error {
+		c.Must("GET", "secretkey")
+		if !named("127.0.0.1") {
+			return errors.New("it is not named")
+		}
+		return nil
+	})
+	if named("evil.example") {
+		t.Error("a key is named under a foreign name")
 	}
 }
 
