@@ -10,7 +10,10 @@ for folder in "$data" "$data-sentinel"; do
 	[ -d "$folder" ] || install -d -o spindle -g spindle -m 750 "$folder"
 done
 [ -d "$log" ] || install -d -o spindle -g adm -m 2750 "$log"
+# Until the end nobody but root may write to the folder, so that what find has seen stays what it is: a link put in the
+# place of a file would have root give away what it leads to. A hard link may lead anywhere, too.
+chown root:spindle "$conf" && chmod 750 "$conf"
+find "$conf" -maxdepth 1 -name '*.conf' -type f -links 1 ! -user spindle \
+	-exec chmod 640 {} + -exec chown -h spindle:spindle {} +
 # CONFIG REWRITE writes beside the configuration and puts the new file in its place.
-chown root:spindle "$conf" && chmod 2770 "$conf"
-# The folder is the user's to write to: a link in it must not have root give away what it leads to.
-find "$conf" -maxdepth 1 -name '*.conf' -type f ! -user spindle -exec chmod 640 {} + -exec chown -h spindle:spindle {} +
+chmod 2770 "$conf"

@@ -202,3 +202,53 @@ func TestUnits(t *testing.T) {
 		}
 	}
 }
+
+// TestUserScriptAndLinks: while user.sh changes files of the configuration's folder, the user spindle may not write to
+// it, and a file with a second name is left alone: root gives away nothing that a link leads to.
+func TestUserScriptAndLinks(t *testing.T) {
+	dir := t.TempDir()
+	conf, tools, log := dir+"/conf", dir+"/tools", dir+"/log"
+	for _, folder := range []string{conf, tools, dir + "/data", dir + "/data-sentinel", dir + "/logs"} {
+		if err := os.Mkdir(folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{conf + "/a.conf", dir + "/elsewhere"} {
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Link(dir+"/elsewhere", conf+"/hard.conf"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(dir+"/elsewhere", conf+"/soft.conf"); err != nil {
+		t.Fatal(err)
+	}
+	note := "#!/bin/sh\necho \"$(stat -c %a " + conf + ") ${0##*/} $*\" >> " + log + "\n"
+	for name, script := range map[string]string{
+		"getent": "#!/bin/sh\nexit 0\n", "chown": note, "chmod": note + "exec /bin/chmod \"$@\"\n",
+		// Its test of the owner needs a user that may not be here.
+		"find": "#!/bin/sh\nfor word; do shift; [ \"$word\" = spindle ] && word=65534; set -- \"$@\" \"$word\"; done\n" +
+			"exec /usr/bin/find \"$@\"\n",
+	} {
+		if err := os.WriteFile(tools+"/"+name, []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, code := testkit.Run(t, time.Minute, "", "env", "PATH="+tools+":"+os.Getenv("PATH"), "sh",
+		"../../packaging/user.sh", conf, dir+"/data", dir+"/logs")
+	if code != 0 {
+		t.Fatalf("%d: %s", code, out)
+	}
+	for _, want := range []string{"750 chmod 640 " + conf + "/a.conf\n", "750 chown -h spindle:spindle " + conf + "/a.conf\n"} {
+		if !strings.Contains(read(t, log), want) {
+			t.Errorf("no %q in\n%s", want, read(t, log))
+		}
+	}
+	if strings.Contains(read(t, log), "hard") || strings.Contains(read(t, log), "soft") {
+		t.Errorf("a link was followed:\n%s", read(t, log))
+	}
+	if stat, err := os.Stat(conf); err != nil || stat.Mode().Perm() != 0o770 {
+		t.Errorf("the folder in the end: %v, %v", stat.Mode(), err)
+	}
+}
