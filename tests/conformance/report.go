@@ -61,6 +61,9 @@ var own = []string{
 		"a running server. COPY works on them; a chain is at most 64 GB, and one that a client makes at most `bf-max-size` " +
 		"and `maxmemory`; BF.MEXISTS and BF.MADD of a chain with very many hashes take fewer items; COMMAND gives their " +
 		"true arity.",
+	"CONFIG REWRITE and ACL SAVE keep the mode and owner of the file; 7.4 makes it one that all may read. REPLICAOF and " +
+		"REPLCONF ip-address refuse a host with blanks or line breaks. MIGRATE keeps a connection for callers with the same " +
+		"password. A bus message with the node's own ID is dropped.",
 	"DUMP refuses a payload beyond `proto-max-bulk-len`; 7.4 makes it, and no client can send it back.",
 	"Files are written for Redis 7.0 by default (`rdb-version`): when a consumer of a stream last got something is not " +
 		"in them.",
