@@ -45,7 +45,9 @@ func (s *Scripts) Family() command.Family {
 			{Name: "help", Arity: 2, Flags: command.Loading | command.Stale, Run: scriptHelp},
 			{Name: "kill", Arity: 2, Flags: command.NoScript | command.AllowBusy, Tips: one, Run: s.scriptKill},
 			{Name: "load", Arity: 3, Flags: command.NoScript | command.Stale, Tips: nodes, Run: s.scriptLoad},
-			{Name: "stats", Arity: 2, Flags: command.NoScript, Tips: []string{"nondeterministic_output"}, Run: s.stats},
+			// It names everybody's scripts, which those who write scripts may then run.
+			{Name: "stats", Arity: 2, Flags: command.NoScript | command.Admin, Apart: true,
+				Tips: []string{"nondeterministic_output"}, Run: s.stats},
 		}},
 		{Name: "function", Arity: -2, Subs: []command.Spec{
 			{Name: "delete", Arity: 3, Flags: command.Write | command.NoScript, Tips: shards, Run: s.functionDelete},

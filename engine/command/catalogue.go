@@ -45,7 +45,9 @@ func NewCatalogue(families ...Family) (*Catalogue, error) {
 			for j := range row.Subs {
 				sub := &row.Subs[j]
 				sub.Full, sub.Family, sub.Parent = row.Name+"|"+sub.Name, f.Name, row
-				sub.ACL |= f.ACL
+				if !sub.Apart {
+					sub.ACL |= f.ACL
+				}
 				if err := k.enter(sub); err != nil {
 					return nil, err
 				}

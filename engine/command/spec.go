@@ -14,6 +14,7 @@ type Spec struct {
 	Arity    int    // counts the name (and the subcommand's); negative means "at least"
 	Flags    Flags
 	ACL      ACL       // categories beyond those that Flags imply
+	Apart    bool      // a subcommand that is not in its family's category
 	Keys     []KeySpec // none for a command without keys
 	Channels Channels  // what of pub/sub the arguments name; 0 for nothing
 	Tips     []string  // COMMAND INFO's tips

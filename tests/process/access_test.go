@@ -138,6 +138,21 @@ func TestNoLinesFromClients(t *testing.T) {
 	}
 }
 
+// TestScriptStatsIsForAdministrators: whoever may run scripts does not see those of others.
+func TestScriptStatsIsForAdministrators(t *testing.T) {
+	s := testkit.Start(t)
+	s.Do("EVAL", "return 1", "0")
+	s.Do("ACL", "SETUSER", "u", "reset", "on", ">x", "+@scripting")
+	s.Do("ACL", "SETUSER", "admin", "reset", "on", ">x", "+@admin")
+	c := s.Dial()
+	c.Must("AUTH", "u", "x")
+	says(t, c, "NOPERM User u has no permissions to run the 'script|stats' command", "SCRIPT", "STATS")
+	c.Must("AUTH", "admin", "x")
+	if got := c.Must("SCRIPT", "STATS"); len(got.Elems) != 1 {
+		t.Errorf("to an administrator: %v", got)
+	}
+}
+
 // TestUsersOfAFile: the ACL file is read at start and by ACL LOAD, whose deleted users' clients are closed.
 func TestUsersOfAFile(t *testing.T) {
 	dir := t.TempDir()
