@@ -124,7 +124,8 @@ func (a *admin) listen(address string) (net.Addr, error) {
 	}
 	a.crowd.most = adminConns
 	a.http = http.Server{
-		Handler: endOnPanic(a.crowd.whole(mux)), ConnState: a.crowd.note, ConnContext: withConn, MaxHeaderBytes: adminHeaders, ReadHeaderTimeout: 10 * time.Second,
+		Handler: endOnPanic(a.crowd.whole(mux)), ConnState: a.crowd.note, ConnContext: withConn,
+		MaxHeaderBytes: adminHeaders, ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout: adminRequest, WriteTimeout: adminReply, IdleTimeout: adminIdle,
 	}
 	go a.http.Serve(listener)
@@ -191,8 +192,8 @@ func (o *crowd) whole(next http.Handler) http.Handler {
 	})
 }
 
-// endOnPanic ends the process if next panics. The HTTP server would go on, with the turn held for ever if the panic came
-// inside of one.
+// endOnPanic ends the process if next panics. The HTTP server would go on, with the turn held for ever if the panic
+// came inside of one.
 func endOnPanic(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		over := false

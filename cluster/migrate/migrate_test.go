@@ -105,8 +105,8 @@ func TestKeysOfRandomCalls(t *testing.T) {
 	}
 }
 
-// TestSizeOfSparse: a filter that is nearly empty is as large as what is written of it, so that it is encoded beside the
-// turn.
+// TestSizeOfSparse: a filter that is nearly empty is as large as what is written of it, so that it is encoded beside
+// the turn.
 func TestSizeOfSparse(t *testing.T) {
 	heap, err := memory.New(memory.Options{})
 	if err != nil {
