@@ -191,8 +191,9 @@ func editOrCreate(c *command.Context, p bloom.Params, mayCreate bool, b *bloom.B
 // addEach is BF.MADD key item [item …]. Replies: an array of what BF.ADD says of each.
 func (d *Defaults) addEach(c *command.Context) error { return addAll(c, d.params(), true, c.Args[2:]) }
 
-// addAll adds items. Replies: an array of what BF.ADD says of each, errors included; it ends with the one that says
-// that the filter is full.
+// addAll adds items, with which the arguments end. Replies: an array of what BF.ADD says of each, errors included; it
+// ends with the one that says that the filter is full. Propagates as written, but for items that only our own bounds
+// have refused: replicas have none.
 func addAll(c *command.Context, p bloom.Params, mayCreate bool, items [][]byte) error {
 	b := bound(c, len(items))
 	e, err := editOrCreate(c, p, mayCreate, &b)
@@ -204,12 +205,18 @@ func addAll(c *command.Context, p bloom.Params, mayCreate bool, items [][]byte) 
 	if !fixed { // it cannot become full
 		c.Reply.Array(len(items))
 	}
-	for _, item := range items {
+	var told [][]byte // to replicas, if not what was written
+	for i, item := range items {
 		added, err := bloom.Add(e, item, &b)
 		n++
 		if err == nil {
-			c.Reply.Bool(added)
+			if c.Reply.Bool(added); told != nil {
+				told = append(told, item)
+			}
 			continue
+		}
+		if (err == bloom.ErrBound || err == bloom.ErrWork) && told == nil {
+			told = append([][]byte{}, c.Args[:len(c.Args)-len(items)+i]...)
 		}
 		c.Reply.Error(addError(err))
 		if err == bloom.ErrFull {
@@ -220,6 +227,13 @@ func addAll(c *command.Context, p bloom.Params, mayCreate bool, items [][]byte) 
 		c.Reply.ArrayAt(mark, n)
 	}
 	propagated(c, c.Args[1])
+	switch {
+	case told == nil:
+	case len(told) == len(c.Args)-len(items):
+		c.PropagateNothing()
+	default:
+		c.Propagate(told...)
+	}
 	return nil
 }
 

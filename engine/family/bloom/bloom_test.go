@@ -327,6 +327,20 @@ func TestMaxSize(t *testing.T) {
 			t.Errorf("%s: %q, want %q", c.call, got, c.want)
 		}
 	}
+	// Replicas have no such bound: they hear of what was done.
+	for _, c := range []struct{ call, want string }{
+		{"BF.MADD grows a", "[{0 [BF.MADD grows a]}]"},
+		{"BF.MADD grows a b a c", "[{0 [BF.MADD grows a a]}]"},
+		{"BF.INSERT grows NOCREATE ITEMS b a c", "[{0 [BF.INSERT grows NOCREATE ITEMS a]}]"},
+		{"BF.MADD grows b c", "[]"},
+		{"BF.ADD grows b", "[]"},
+	} {
+		core.Reset()
+		do(core, cl, c.call)
+		if got := fmt.Sprint(core.Effects); got != c.want {
+			t.Errorf("%s: %s, want %s", c.call, got, c.want)
+		}
+	}
 	var memory setting.Uint
 	memory.Set(100_000)
 	core.Settings.MaxMemory = &memory

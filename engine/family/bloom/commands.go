@@ -10,6 +10,8 @@
 package bloom
 
 import (
+	"math"
+
 	"spindle/engine/command"
 	"spindle/engine/data/value"
 	"spindle/engine/data/value/bloom"
@@ -105,7 +107,12 @@ func edit(c *command.Context, key []byte) (*value.Edit, error) {
 
 // bound is what a call with so many items may ask of a filter. An item of a chain that was made by adding items costs
 // two or three looks for each link, and then those of one link: far below the mean that is allowed here.
+//
+// A primary's word is done to the end: it has told only of what it has done.
 func bound(c *command.Context, items int) bloom.Bound {
+	if c.Obeys() {
+		return bloom.Bound{Bytes: math.MaxUint64, Probes: math.MaxInt}
+	}
 	return bloom.Bound{Bytes: c.MaxFilter(), Probes: 1<<20 + items<<12}
 }
 
