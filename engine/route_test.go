@@ -88,6 +88,21 @@ func TestRoutingOfOpenSlots(t *testing.T) {
 		"+OK\r\n+OK\r\n+QUEUED\r\n*1\r\n$1\r\n1\r\n"+movedBar)
 }
 
+// TestScriptsGoByTheMapThatAdmittedThem: a slot that has gone before a script's first call is still its own.
+func TestScriptsGoByTheMapThatAdmittedThem(t *testing.T) {
+	var publish func(change func(d *slots.Draft, me, other *slots.Node))
+	fake := &client.Client{Flags: client.Fake | client.InScript, Authenticated: true, Protocol: 2}
+	h, publish := newNode(t, command.Spec{Name: "late", Arity: 2, Flags: command.Write, Keys: command.FirstArg(command.KeyRW),
+		Run: func(c *command.Context) error {
+			publish(func(d *slots.Draft, _, other *slots.Node) { d.Assign(slotOfFoo, other) })
+			fake.Script, fake.Out = &client.Script{Slot: client.NoSlot}, c.Reply
+			return c.Core.Run(fake, [][]byte{[]byte("SET"), c.Args[1], []byte("1")})
+		}})
+	cl, _ := h.arrive()
+	h.expect("a script's call", h.do(cl, "LATE foo"), "+OK\r\n")
+	h.expect("the next command", h.do(cl, "GET foo"), "-MOVED 12182 10.0.0.2:7002\r\n")
+}
+
 // TestRoutingAtReplica: READONLY lets a replica serve reads of its primary's slots.
 func TestRoutingAtReplica(t *testing.T) {
 	h, publish := newNode(t)
