@@ -2,6 +2,7 @@ package replication
 
 import (
 	"io"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"sync"
@@ -85,7 +86,7 @@ type Copy struct {
 // NewFollower makes a server that follows nobody.
 func NewFollower(core *engine.Core, feed *Feed, settings *FollowerSettings, parts FollowerParts) *Follower {
 	f := &Follower{core: core, feed: feed, settings: settings, parts: parts}
-	f.link = Link{log: parts.Log, other: outside{f}}
+	f.link = Link{log: parts.Log, other: outside{f}, jitter: func(ms int64) int64 { return rand.Int64N(ms/4 + 1) }}
 	feed.follower = f
 	return f
 }
@@ -104,6 +105,9 @@ func (f *Follower) Start(id string, offset int64, db int) {
 	}
 	f.begin(of)
 }
+
+// Hurry has a link that rests after a failure dial at once.
+func (f *Follower) Hurry() { f.link.Hurry(f.core.SteadyMs()) }
 
 // Following says whether this server is a replica.
 func (f *Follower) Following() bool { return f.on }
@@ -400,6 +404,7 @@ func (f *Follower) ReplicaOf(c *command.Context) error {
 	if f.on && strings.EqualFold(f.link.Host, of.Host) && f.link.Port == of.Port {
 		f.parts.Log.Notice("REPLICAOF would result into synchronization with the master we are already connected with. No " +
 			"operation performed.")
+		f.Hurry()
 		c.Reply.Simple("OK Already connected to specified master")
 		return nil
 	}

@@ -41,7 +41,7 @@ func newSource(t *testing.T, p *primary) *source {
 	p.follower.parts.Taker = gulp{p}
 	stop := make(chan struct{})
 	t.Cleanup(func() { close(stop) })
-	go func() { // time passes, and acknowledgements are due at once
+	go func() { // time passes, acknowledgements are due at once, and no link rests
 		for {
 			select {
 			case <-stop:
@@ -49,6 +49,7 @@ func newSource(t *testing.T, p *primary) *source {
 			case <-time.After(5 * time.Millisecond):
 				p.Do(func() {
 					p.follower.link.ackMs = 0
+					p.follower.Hurry()
 					p.follower.Tick(p.SteadyMs())
 				})
 			}

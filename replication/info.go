@@ -2,6 +2,7 @@ package replication
 
 import (
 	"strconv"
+	"strings"
 
 	"spindle/engine"
 	"spindle/internal/info"
@@ -165,6 +166,9 @@ func (f *Follower) lines(w *info.Writer) {
 			down = (now - f.link.downSinceMs) / 1000
 		}
 		w.Int("master_link_down_since_seconds", down)
+		if f.link.why != "" {
+			w.Text("master_link_down_reason", strings.Join(strings.Fields(f.link.why), " "))
+		}
 	}
 	w.Int("slave_priority", f.settings.Priority.Get())
 	w.Int("slave_read_only", number(f.settings.ReadOnly.Get()))

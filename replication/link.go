@@ -25,10 +25,18 @@ type Link struct {
 	steps []step // of the handshake, whose replies are awaited
 	since int64  // when there was the last sign of life, or the last attempt
 
-	downSinceMs int64 // when the link was lost; 0: it never stood
-	failover    bool  // the next PSYNC asks the peer to take over
-	bySync      bool  // the peer knows no PSYNC: it wants no acknowledgements
-	ackMs       int64
+	downSinceMs int64  // when the link was lost; 0: it never stood
+	upSinceMs   int64  // when the stream began
+	why         string // of the last failure; empty: there was none since the stream began
+
+	retryAt  int64                // when a link that is wanting dials
+	failures int                  // in a row, with a peer that was there
+	absences int                  // in a row, of the peer
+	jitter   func(ms int64) int64 // how much earlier than after ms it dials; nil: no earlier
+
+	failover bool // the next PSYNC asks the peer to take over
+	bySync   bool // the peer knows no PSYNC: it wants no acknowledgements
+	ackMs    int64
 }
 
 // Outside is what a Link has done. None of it waits, and none calls the Link.
@@ -82,8 +90,26 @@ type step struct {
 	critical bool
 }
 
-// retryMs is how long a link that failed rests.
-const retryMs = 1000
+// A link that failed rests before it dials again: 1 s after the first failure, then twice as long each time, up to a
+// bound. So a peer that breaks off each copy is not asked for the next one without a pause.
+const (
+	retryMs  = 1000
+	restMost = 30_000
+	// awayMost is the bound if the peer could not be reached, or said that it will be ready later. To ask again costs it
+	// nothing, and whoever restarts a primary does not want to wait for its replicas.
+	awayMost = 5000
+	// lastedMs is how long the stream must have flowed for the next failure to be a first one.
+	lastedMs = 10_000
+)
+
+// A failure is what kind of end a try had.
+type failure uint8
+
+const (
+	broke  failure = iota // it stood, or much had come: the first time the link dials again at once
+	failed                // the peer was there, and something went wrong
+	away                  // it was not there, or not ready
+)
 
 // ackEveryMs is how often the peer hears what was applied.
 const ackEveryMs = 1000
@@ -92,8 +118,9 @@ const ackEveryMs = 1000
 func (l *Link) Begin(host string, port int, nowMs int64) {
 	l.drop()
 	l.Host, l.Port = host, port
-	l.state, l.since, l.downSinceMs, l.failover = wanting, 0, 0, false
-	l.Tick(nowMs)
+	l.state, l.since, l.downSinceMs, l.failover = wanting, nowMs, 0, false
+	l.why = ""
+	l.Hurry(nowMs)
 }
 
 // End has the link follow nobody.
@@ -113,7 +140,13 @@ func (l *Link) drop() {
 // Up says whether the stream flows.
 func (l *Link) Up() bool { return l.state == following }
 
-// Lost says that the connection is gone, or could not be made. In the first case the link tries again at once.
+// Hurry forgets the failures there were, and ends a rest: something has changed that may let the next try succeed.
+func (l *Link) Hurry(nowMs int64) {
+	l.failures, l.absences, l.retryAt = 0, 0, nowMs
+	l.Tick(nowMs)
+}
+
+// Lost says that the connection is gone, or could not be made.
 func (l *Link) Lost(nowMs int64, why string) {
 	switch l.state {
 	case idle, wanting:
@@ -123,24 +156,50 @@ func (l *Link) Lost(nowMs int64, why string) {
 		l.log.Notice("Caching the disconnected master state.")
 		l.log.Notice("Reconnecting to MASTER %s:%d", l.Host, l.Port)
 		l.downSinceMs = nowMs
-		l.again(0)
-		l.Tick(nowMs)
-		return
+		l.again(nowMs, broke, "the connection was lost: "+why)
 	case dialing:
 		l.log.Warning("Error condition on socket for SYNC: %s", why)
+		l.again(nowMs, away, "it cannot be reached: "+why)
 	case receiving:
 		l.log.Warning("I/O error trying to sync with MASTER: %s", why)
+		l.again(nowMs, failed, "the full copy failed: "+why)
 	default:
 		l.log.Warning("Failed to read response from the server: %s", why)
 		l.log.Warning("Master did not respond to command during SYNC handshake")
+		l.again(nowMs, failed, "the handshake failed: "+why)
 	}
-	l.again(nowMs)
 }
 
-// again hangs up and has the link try anew: at the Tick that comes retryMs behind then.
-func (l *Link) again(thenMs int64) {
+// again hangs up and has the link dial anew, at once or after a rest. why is for INFO.
+func (l *Link) again(nowMs int64, f failure, why string) {
 	l.drop()
-	l.state, l.since = wanting, thenMs
+	rest := l.rest(f)
+	l.state, l.since, l.why, l.retryAt = wanting, nowMs, why, nowMs+rest
+	if rest > retryMs {
+		l.log.Notice("The link to MASTER %s:%d has failed %d times in a row. It rests for %.1f seconds.", l.Host, l.Port,
+			max(l.failures, l.absences), float64(rest)/1000)
+	}
+	l.Tick(nowMs)
+}
+
+// rest counts a failure and is how long the link rests after it.
+func (l *Link) rest(f failure) int64 {
+	count, most := &l.failures, int64(restMost)
+	if f == away {
+		count, most = &l.absences, awayMost
+	}
+	n := *count
+	*count++
+	if f == broke {
+		if n--; n < 0 {
+			return 0
+		}
+	}
+	ms := min(int64(retryMs)<<min(n, 6), most)
+	if l.jitter != nil {
+		ms -= l.jitter(ms)
+	}
+	return ms
 }
 
 // Connected says that the connection stands.
@@ -171,7 +230,7 @@ func (l *Link) greeted(line string, nowMs int64) {
 	if !strings.HasPrefix(line, "+") && !strings.HasPrefix(line, "-NOAUTH") && !strings.HasPrefix(line, "-NOPERM") &&
 		!strings.HasPrefix(line, "-ERR operation not permitted") {
 		l.log.Warning("Error reply to PING from master: '%s'", line)
-		l.again(nowMs)
+		l.again(nowMs, kindOf(line), "it answers PING with "+line)
 		return
 	}
 	l.log.Notice("Master replied to PING, replication can continue...")
@@ -201,7 +260,7 @@ func (l *Link) introduced(line string, nowMs int64) {
 	if strings.HasPrefix(line, "-") {
 		if s.critical {
 			l.log.Warning("Unable to AUTH to MASTER: %s", line)
-			l.again(nowMs)
+			l.again(nowMs, failed, "it refuses the password: "+line)
 			return
 		}
 		l.log.Notice("(Non critical) Master does not understand REPLCONF %s: %s", s.words[1], line)
@@ -248,7 +307,7 @@ func (l *Link) answered(line string, nowMs int64) {
 		if len(id) != len(noID) {
 			id, _, _ = l.other.History()
 		}
-		l.state, l.downSinceMs = following, 0
+		l.follows(nowMs)
 		l.other.Continue(id)
 		l.log.Notice("MASTER <-> REPLICA sync: Master accepted a Partial Resynchronization.")
 	case word == "+FULLRESYNC":
@@ -256,15 +315,15 @@ func (l *Link) answered(line string, nowMs int64) {
 		offset, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || offset < 0 || len(id) != len(noID) {
 			l.log.Warning("Master replied with wrong +FULLRESYNC syntax.")
-			l.again(nowMs)
+			l.again(nowMs, failed, "its +FULLRESYNC makes no sense")
 			return
 		}
 		l.log.Notice("Full resync from master: %s:%d", id, offset)
-		l.state = receiving
+		l.state, l.absences = receiving, 0
 		l.other.Receive(id, offset)
 	case word == "-NOMASTERLINK", word == "-LOADING":
 		l.log.Notice("Master is currently unable to PSYNC but should be in the future: %s", line)
-		l.again(nowMs)
+		l.again(nowMs, away, "it is not ready: "+line)
 	default:
 		if word == "-ERR" {
 			l.log.Notice("Master does not support PSYNC or is in error state (reply: %s)", line)
@@ -278,28 +337,41 @@ func (l *Link) answered(line string, nowMs int64) {
 	}
 }
 
+// kindOf is what kind of failure an error reply is.
+func kindOf(line string) failure {
+	if strings.HasPrefix(line, "-LOADING") || strings.HasPrefix(line, "-NOMASTERLINK") {
+		return away
+	}
+	return failed
+}
+
+// follows says that the stream begins. The failures of before are forgotten when it has lasted.
+func (l *Link) follows(nowMs int64) {
+	l.state, l.since, l.downSinceMs, l.upSinceMs, l.absences, l.why = following, nowMs, 0, nowMs, 0, ""
+}
+
 // Taken says that the full copy is in place: the stream comes next.
 func (l *Link) Taken(nowMs int64) {
-	l.state, l.since, l.downSinceMs = following, nowMs, 0
+	l.follows(nowMs)
 	l.log.Notice("MASTER <-> REPLICA sync: Finished with success")
 	l.acknowledge(nowMs)
 }
 
-// Failed says that the full copy could not be taken. One that was cut off in its middle is asked for again at once. One
-// that could not be read, or did not even begin, may be the same the next time: the link rests first.
-func (l *Link) Failed(nowMs int64, cutOff bool) {
+// Failed says that the full copy could not be taken. The first one that is cut off in its middle is asked for again at
+// once. After another one, or one that could not be read or did not even begin, the link rests first: the next may be the
+// same.
+func (l *Link) Failed(nowMs int64, cutOff bool, why string) {
 	if cutOff {
-		l.retry(nowMs)
+		l.retry(nowMs, broke, why)
 	} else {
-		l.again(nowMs)
+		l.again(nowMs, failed, why)
 	}
 }
 
-// retry hangs up and dials again at once.
-func (l *Link) retry(nowMs int64) {
+// retry is again for a link that dials at once the first time.
+func (l *Link) retry(nowMs int64, f failure, why string) {
 	l.log.Notice("Reconnecting to MASTER %s:%d after failure", l.Host, l.Port)
-	l.again(nowMs - retryMs)
-	l.Tick(nowMs)
+	l.again(nowMs, f, why)
 }
 
 // Tick is the passing of time, some times a second.
@@ -307,7 +379,7 @@ func (l *Link) Tick(nowMs int64) {
 	silent := nowMs-l.since > l.other.Terms().PatienceMs
 	switch l.state {
 	case wanting:
-		if nowMs-l.since >= retryMs {
+		if nowMs >= l.retryAt {
 			l.log.Notice("Connecting to MASTER %s:%d", l.Host, l.Port)
 			l.state, l.since = dialing, nowMs
 			l.other.Dial(l.Host, l.Port)
@@ -315,20 +387,27 @@ func (l *Link) Tick(nowMs int64) {
 		}
 	case dialing, greeting, introducing, asking:
 		if silent {
+			kind := broke
+			if l.state == dialing {
+				kind = away
+			}
 			l.log.Warning("Timeout connecting to the MASTER...")
-			l.retry(nowMs)
+			l.retry(nowMs, kind, "it did not answer within repl-timeout")
 		}
 	case receiving:
 		if silent {
 			l.log.Warning("Timeout receiving bulk data from MASTER... If the problem persists try to set the 'repl-timeout' " +
 				"parameter in redis.conf to a larger value.")
-			l.retry(nowMs)
+			l.retry(nowMs, broke, "nothing of the full copy came within repl-timeout")
 		}
 	case following:
 		if silent {
 			l.log.Warning("MASTER timeout: no data nor PING received...")
-			l.Lost(nowMs, "")
+			l.Lost(nowMs, "nothing came within repl-timeout")
 			return
+		}
+		if nowMs-l.upSinceMs >= lastedMs {
+			l.failures = 0
 		}
 		if nowMs-l.ackMs >= ackEveryMs {
 			l.acknowledge(nowMs)

@@ -245,14 +245,14 @@ func FuzzLink(f *testing.F) {
 	})
 }
 
-// TestLinkRetries: a copy that was cut off is asked for again at once, and one that cannot be read after a rest.
+// TestLinkRetries: the first copy that is cut off is asked for again at once, and one that cannot be read after a rest.
 func TestLinkRetries(t *testing.T) {
 	for _, cutOff := range []bool{true, false} {
 		l, s := begin()
 		s.ask(l, 1003)
 		l.Line("+FULLRESYNC "+other+" 7", 1010)
 		s.take()
-		l.Failed(2000, cutOff)
+		l.Failed(2000, cutOff, "a test")
 		if cutOff {
 			s.expect(t, "hang up", "dial h:1")
 			continue
@@ -261,5 +261,85 @@ func TestLinkRetries(t *testing.T) {
 		s.expect(t, "hang up")
 		l.Tick(2000 + retryMs)
 		s.expect(t, "dial h:1")
+	}
+}
+
+// TestLinkBacksOff: failures in a row make the rests longer, up to a bound that is smaller for a peer that is not there.
+// A stream that lasts makes the next failure a first one, a short one does not. Begin and Hurry forget all failures.
+func TestLinkBacksOff(t *testing.T) {
+	now := int64(1_000_000)
+	// rests makes the link fail, and is how long it rests each time, in seconds.
+	rests := func(l *Link, s *stage, n int, fail func()) (seconds []int64) {
+		for range n {
+			fail()
+			s.take()
+			from := now
+			for l.state == wanting {
+				now += 100
+				l.Tick(now)
+			}
+			seconds = append(seconds, (now-from)/1000)
+		}
+		return seconds
+	}
+	expect := func(what string, got []int64, want ...int64) {
+		t.Helper()
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: it rests for %v seconds, want %v", what, got, want)
+		}
+	}
+	stream := func(l *Link, s *stage, lasts int64) {
+		s.ask(l, now)
+		l.Line("+CONTINUE", now)
+		for range lasts / 1000 {
+			now += 1000
+			l.Alive(now)
+			l.Tick(now)
+		}
+	}
+	l, s := newLink()
+	l.Begin("h", 1, now)
+	copied := func() {
+		s.ask(l, now)
+		l.Line("+FULLRESYNC "+other+" 7", now)
+		l.Failed(now, true, "a test")
+	}
+	unread := func() {
+		s.ask(l, now)
+		l.Line("+FULLRESYNC "+other+" 7", now)
+		l.Failed(now, false, "a test")
+	}
+	expect("copies that are cut off", rests(l, s, 8, copied), 0, 1, 2, 4, 8, 16, 30, 30)
+	if l.why != "a test" {
+		t.Errorf("why: %q", l.why)
+	}
+	stream(l, s, 3000)
+	if l.why != "" {
+		t.Errorf("why, while the stream flows: %q", l.why)
+	}
+	expect("after a short stream", rests(l, s, 1, func() { l.Lost(now, "gone") }), 30)
+	stream(l, s, 12_000)
+	expect("after a stream that lasted", rests(l, s, 3, func() {
+		if l.state != following {
+			stream(l, s, 0)
+		}
+		l.Lost(now, "gone")
+	}), 0, 1, 2)
+	l.Begin("h", 1, now)
+	expect("copies that cannot be read", rests(l, s, 6, unread), 1, 2, 4, 8, 16, 30)
+	unread()
+	l.Hurry(now)
+	if l.state != dialing {
+		t.Error("Hurry does not dial")
+	}
+	expect("after Hurry", rests(l, s, 2, unread), 1, 2)
+	expect("nobody there", rests(l, s, 5, func() { l.Lost(now, "refused") }), 1, 2, 4, 5, 5)
+	expect("then a copy that cannot be read", rests(l, s, 1, unread), 4)
+	expect("then nobody there", rests(l, s, 2, func() { l.Lost(now, "refused") }), 1, 2)
+	l.jitter = func(ms int64) int64 { return ms / 4 }
+	l.Begin("h", 1, now)
+	unread()
+	if l.retryAt != now+retryMs*3/4 {
+		t.Errorf("with jitter it rests for %d ms", l.retryAt-now)
 	}
 }

@@ -131,7 +131,12 @@ func (w *upstream) run(source string) {
 		return
 	}
 	if err := w.readAll(); err != nil {
-		w.do(func(now int64) { w.f.link.Lost(now, plainError(err)) })
+		w.do(func(now int64) {
+			if w.killed() {
+				w.f.link.Hurry(now) // an operator's CLIENT KILL is no failure of the peer's
+			}
+			w.f.link.Lost(now, plainError(err))
+		})
 	}
 }
 
@@ -218,10 +223,22 @@ func (w *upstream) copy() error {
 	if err != nil {
 		w.do(func(now int64) {
 			w.f.parts.Changed()
-			w.f.link.Failed(now, w.cutOff && w.f.copied.Load() > 0)
+			why := "the full copy failed: " + plainError(err)
+			if w.cutOff && !w.killed() {
+				why = "the primary broke off the full copy; its log says why"
+				w.f.parts.Log.Warning("The primary broke off the full copy after %d bytes: its log says why.", w.f.copied.Load())
+			}
+			w.f.link.Failed(now, w.cutOff && w.f.copied.Load() > 0, why)
 		})
 	}
 	return err
+}
+
+// killed says that this side has closed the connection.
+func (w *upstream) killed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.closed
 }
 
 func (w *upstream) takeCopy() error {

@@ -70,6 +70,7 @@ func (in *instance) roleBarriers() (all []*engine.Barrier) {
 	}
 	in.registry.Follow(func() { in.roleChanged() }, "replica-read-only",
 		"replica-serve-stale-data", "replica-ignore-maxmemory")
+	in.registry.Follow(func() { in.follower.Hurry() }, "masterauth", "masteruser")
 	return []*engine.Barrier{readOnly, stale, beside}
 }
 

@@ -32,6 +32,8 @@ var better = []string{
 		"`down-after-milliseconds` below some 2 s a group of 7.4's then never has a primary again.",
 	"A replica that does not take up its new primary holds up the others for `slave-reconf-timeout`; in 7.4 for the " +
 		"whole `failover-timeout`.",
+	"A link to a primary that fails rests for 1, 2, 4 … 30 s before the next try; 5 s at most while the primary cannot be " +
+		"reached or is not ready. 7.4 tries each second, and each try may cost the primary a fork.",
 	"A full copy replaces `dump.rdb` and the append-only file when it has been loaded. In 7.4 it is `dump.rdb` before. A " +
 		"copy that cannot be loaded leaves memory empty in both; here the files of before stay, and BGSAVE, SAVE, " +
 		"BGREWRITEAOF, rules and SHUTDOWN save nothing until a copy has been loaded or the replica is promoted.",

@@ -3,6 +3,7 @@ package topology
 import (
 	"bytes"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 	"testing"
@@ -166,5 +167,45 @@ func TestFailedCopyKeepsFiles(t *testing.T) {
 				t.Errorf("%d keys are on disk, want %s", got, strconv.FormatInt(want, 10))
 			}
 		})
+	}
+}
+
+// TestBrokenOffCopies: a primary that breaks off each copy is asked ever more rarely, the log says where to look, and
+// INFO says why the link is down. REPLICAOF again asks at once.
+func TestBrokenOffCopies(t *testing.T) {
+	p := newImposter(t)
+	copied := file(t)
+	breakOff := func() {
+		p.say(fullResync("0"), sized(copied)[:100])
+		p.leave()
+	}
+	p.invite("PSYNC")
+	breakOff()
+	for range 2 { // at once, and after a second
+		for !p.welcome("PSYNC") {
+		}
+		breakOff()
+	}
+	p.replica.AwaitLog(testkit.Slowly(20*time.Second), "The primary broke off the full copy after ")
+	p.replica.AwaitLog(testkit.Slowly(20*time.Second), " has failed 3 times in a row. It rests for ")
+	const why = "the primary broke off the full copy; its log says why"
+	if got := p.replica.Info("replication")["master_link_down_reason"]; got != why {
+		t.Errorf("master_link_down_reason is %q, want %q", got, why)
+	}
+	for !p.welcome("PSYNC") { // after two seconds
+	}
+	breakOff()
+	p.replica.AwaitLog(testkit.Slowly(20*time.Second), " has failed 4 times in a row. It rests for ")
+	began := time.Now()
+	p.tell("127.0.0.1", p.listener.Addr().(*net.TCPAddr).Port) // the rest would be of three seconds and more
+	for !p.welcome("PSYNC") {
+	}
+	if took := time.Since(began); took > testkit.Slowly(2*time.Second) {
+		t.Errorf("REPLICAOF dials after %v", took)
+	}
+	p.say(fullResync("100"), sized(copied))
+	up(t, p.replica)
+	if got, ok := p.replica.Info("replication")["master_link_down_reason"]; ok {
+		t.Errorf("master_link_down_reason is %q while the link is up", got)
 	}
 }
