@@ -200,7 +200,7 @@ func newPrimary(t *testing.T) *primary {
 	p.SetHooks(engine.Hooks{Wrote: p.feed.Wrote, Gone: func(cl *client.Client) {
 		p.feed.Gone(cl)
 		p.follower.Gone(cl)
-	}})
+	}, Diverged: p.follower.Diverged})
 	p.AddOwnBarriers()
 	return p
 }

@@ -44,6 +44,7 @@ type Follower struct {
 	copies    atomic.Int64   // bytes of full copies read since then
 	rate      engine.Rate
 	errors    uint64 // commands of the primary's that failed here
+	refusal   string // why the log last said that the stream stops
 
 	contactMs atomic.Int64 // for HeardMs
 	failover
@@ -125,7 +126,7 @@ func (f *Follower) StreamDB() int {
 
 // begin makes this server a replica.
 func (f *Follower) begin(of Address) {
-	f.on = true
+	f.on, f.refusal = true, ""
 	f.feed.follow()
 	f.core.SetReplica(true)
 	f.link.Begin(of.Host, of.Port, f.core.SteadyMs())
@@ -212,10 +213,15 @@ func (f *Follower) Diverged(cl *client.Client, spec *command.Spec, err error) {
 			err, name)
 		return
 	}
+	panics := f.settings.Errors.Get() != ErrorIgnored && f.settings.ReadOnly.Get()
+	if !panics && !f.settings.IgnoreUnknown.Get() && !understood(spec, err) {
+		f.refuse(cl, err)
+		return
+	}
 	f.parts.Log.Warning("== CRITICAL == This replica is sending an error to its master: '%s' after processing the "+
 		"command '%s'",
 		err, name)
-	if f.settings.Errors.Get() != ErrorIgnored && f.settings.ReadOnly.Get() {
+	if panics {
 		f.parts.Fatal("This replica panicked sending an error to its master: '" + err.Error() +
 			"' after processing the command '" + name + "'")
 	}

@@ -3,10 +3,12 @@ package replication
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -359,4 +361,57 @@ func FuzzStream(f *testing.F) {
 			p.feed.log.free()
 		})
 	})
+}
+
+// TestUnknownCommandStops: the stream ends before a command that this server does not understand, wherever in a batch
+// or a transaction it is, and goes on from there. What was applied before it counts once. A command that fails for
+// another reason is passed over, and so is an unknown one if the setting says so.
+func TestUnknownCommandStops(t *testing.T) {
+	p := newPrimary(t)
+	s := newSource(t, p)
+	p.follower.parts.Dial = func(ctx context.Context, address, source string) (net.Conn, error) {
+		if pc, _, _, _ := runtime.Caller(1); strings.HasSuffix(runtime.FuncForPC(pc).Name(), "askVersion") {
+			return nil, errors.New("a test")
+		}
+		return Dial(ctx, address, source)
+	}
+	p.follower.settings.Rows()
+	at := int64(100)
+	expect := func(n int64, why string) {
+		t.Helper()
+		if got, want := s.greet(), fmt.Sprintf("PSYNC %s %d", history, at+1); got != want {
+			t.Fatalf("%s, want %s", got, want)
+		}
+		p.Do(func() {
+			if got := p.follower.link.why; !strings.Contains(got, why) {
+				t.Errorf("why: %q, want %q", got, why)
+			}
+		})
+		reader, _ := p.arrive()
+		if got, want := p.do(reader, "GET n"), fmt.Sprintf("$1\r\n%d\r\n", n); got != want {
+			t.Fatalf("n: %q, want %q", got, want)
+		}
+	}
+	p.Do(func() { p.follower.Follow(s.address()) })
+	s.greet()
+	s.say("+FULLRESYNC " + history + " 100\r\n$0\r\n" + wire("SET a x") + wire("INCR a") + wire("INCR n") +
+		wire("NONSENSE x") + wire("INCR n"))
+	at += int64(len(wire("SET a x") + wire("INCR a") + wire("INCR n")))
+	expect(1, "unknown command 'NONSENSE'")
+	s.say("+CONTINUE\r\n" + wire("NONSENSE x"))
+	expect(1, "unknown command 'NONSENSE'")
+	s.say("+CONTINUE\r\n" + wire("MULTI") + wire("INCR n") + wire("NONSENSE x") + wire("EXEC"))
+	expect(1, "unknown command 'NONSENSE'")
+	s.say("+CONTINUE\r\n" + wire("INCR n") + wire("SET a b NONSENSE"))
+	at += int64(len(wire("INCR n")))
+	expect(2, "syntax error")
+	s.say("+CONTINUE\r\n" + wire("GET"))
+	expect(2, "wrong number of arguments")
+	s.say("+CONTINUE\r\n" + wire("MULTI") + wire("INCR n") + wire("SET a b NONSENSE") + wire("INCR n") + wire("EXEC"))
+	if got := s.greet(); got != "PSYNC ? -1" { // it has run: only a full copy makes the data equal again
+		t.Fatalf("%s, want a full copy", got)
+	}
+	p.follower.settings.IgnoreUnknown.Set(true)
+	s.say("+FULLRESYNC " + history + " 100\r\n$0\r\n" + wire("NONSENSE x") + wire("GET"))
+	s.awaitAck(100 + int64(len(wire("NONSENSE x")+wire("GET"))))
 }

@@ -66,6 +66,17 @@ type Terms struct {
 	PatienceMs     int64  // repl-timeout
 }
 
+// login is the AUTH that the terms ask for; not ok: none.
+func (t Terms) login() (s step, ok bool) {
+	switch {
+	case t.Password == "":
+		return s, false
+	case t.User == "":
+		return step{[]string{"AUTH", t.Password}, true}, true
+	}
+	return step{[]string{"AUTH", t.User, t.Password}, true}, true
+}
+
 type linkState uint8
 
 const (
@@ -236,11 +247,8 @@ func (l *Link) greeted(line string, nowMs int64) {
 	l.log.Notice("Master replied to PING, replication can continue...")
 	t := l.other.Terms()
 	l.steps = l.steps[:0]
-	switch {
-	case t.User != "" && t.Password != "":
-		l.steps = append(l.steps, step{[]string{"AUTH", t.User, t.Password}, true})
-	case t.Password != "":
-		l.steps = append(l.steps, step{[]string{"AUTH", t.Password}, true})
+	if auth, ok := t.login(); ok {
+		l.steps = append(l.steps, auth)
 	}
 	l.steps = append(l.steps, step{words: []string{"REPLCONF", "listening-port", strconv.Itoa(t.Port)}})
 	if t.Address != "" {
@@ -350,6 +358,12 @@ func (l *Link) follows(nowMs int64) {
 	l.state, l.since, l.downSinceMs, l.upSinceMs, l.absences, l.why = following, nowMs, 0, nowMs, 0, ""
 }
 
+// Stopped says that the stream holds what this server does not understand. The next try may well meet it again.
+func (l *Link) Stopped(nowMs int64, why string) {
+	l.downSinceMs = nowMs
+	l.again(nowMs, failed, why)
+}
+
 // Taken says that the full copy is in place: the stream comes next.
 func (l *Link) Taken(nowMs int64) {
 	l.follows(nowMs)
@@ -358,8 +372,8 @@ func (l *Link) Taken(nowMs int64) {
 }
 
 // Failed says that the full copy could not be taken. The first one that is cut off in its middle is asked for again at
-// once. After another one, or one that could not be read or did not even begin, the link rests first: the next may be the
-// same.
+// once. After another one, or one that could not be read or did not even begin, the link rests first: the next may be
+// the same.
 func (l *Link) Failed(nowMs int64, cutOff bool, why string) {
 	if cutOff {
 		l.retry(nowMs, broke, why)

@@ -264,8 +264,9 @@ func TestLinkRetries(t *testing.T) {
 	}
 }
 
-// TestLinkBacksOff: failures in a row make the rests longer, up to a bound that is smaller for a peer that is not there.
-// A stream that lasts makes the next failure a first one, a short one does not. Begin and Hurry forget all failures.
+// TestLinkBacksOff: failures in a row make the rests longer, up to a bound that is smaller for a peer that is not
+// there. A stream that lasts makes the next failure a first one, a short one does not. Begin and Hurry forget all
+// failures.
 func TestLinkBacksOff(t *testing.T) {
 	now := int64(1_000_000)
 	// rests makes the link fail, and is how long it rests each time, in seconds.

@@ -22,6 +22,7 @@ type FollowerSettings struct {
 	ReadOnly           setting.Bool // replica-read-only
 	IgnoreMemory       setting.Bool // replica-ignore-maxmemory
 	IgnoreDiskErrors   setting.Bool // replica-ignore-disk-write-errors
+	IgnoreUnknown      setting.Bool // replica-ignore-unknown-commands
 	Load               setting.Enum[DisklessLoad]
 	Errors             setting.Enum[OnError] // propagation-error-behavior
 	unread             struct{ lazyFlush setting.Bool }
@@ -80,6 +81,7 @@ func (s *FollowerSettings) Rows() []setting.Row {
 			setting.Nothing("old data always goes in the background")),
 		setting.NewBool("replica-ignore-maxmemory", &s.IgnoreMemory, true, setting.Also("slave-ignore-maxmemory")),
 		setting.NewBool("replica-ignore-disk-write-errors", &s.IgnoreDiskErrors, false),
+		setting.NewBool("replica-ignore-unknown-commands", &s.IgnoreUnknown, false),
 		setting.NewEnum("repl-diskless-load", &s.Load, LoadByFile, []setting.Choice[DisklessLoad]{
 			{Name: "disabled", Value: LoadByFile}, {Name: "on-empty-db", Value: LoadOnEmpty},
 			{Name: "swapdb", Value: LoadBeside},

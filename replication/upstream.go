@@ -45,12 +45,14 @@ type upstream struct {
 	written sync.Cond // out has something, or the wire is closed
 	closed  bool
 
-	next   next           // what comes behind the lines; turn only
-	id     string         // of the full copy
-	offset int64          // of it; -1: unknown
-	cl     *client.Client // whose requests the stream is
-	asked  bool           // the peer wants an acknowledgement of the batch that is run
-	open   bool           // the stream is inside a transaction
+	next    next           // what comes behind the lines; turn only
+	id      string         // of the full copy
+	offset  int64          // of it; -1: unknown
+	cl      *client.Client // whose requests the stream is
+	refused error          // what a command met that this server does not understand: the stream ends before it
+	ran     bool           // it was in a transaction, which has run
+	asked   bool           // the peer wants an acknowledgement of the batch that is run
+	open    bool           // the stream is inside a transaction
 }
 
 type next uint8
@@ -403,15 +405,18 @@ func (w *upstream) apply(buf []byte, applied, parsed, consumed int, requests []p
 			if gone {
 				return
 			}
-			upTo := from
-			for _, r := range b.Requests[:b.Done] {
+			upTo, done := from, b.Done
+			if w.refused != nil && !w.ran {
+				done-- // the last one that was looked at
+			}
+			for _, r := range b.Requests[:done] {
 				w.note(r.Args[0])
 				w.f.feed.spot(w.cl.DB, r.Args)
 				if !w.open {
 					upTo = parsed + r.End
 				}
 			}
-			if at+b.Done == len(requests) && !w.open {
+			if at+done == len(requests) && !w.open {
 				upTo = end
 			}
 			w.handOn(buf[from:upTo])
@@ -419,6 +424,10 @@ func (w *upstream) apply(buf []byte, applied, parsed, consumed int, requests []p
 			if w.asked {
 				w.asked = false
 				w.f.link.Asked(w.f.core.SteadyMs())
+			}
+			if w.refused != nil {
+				gone = true
+				w.stop()
 			}
 		})
 		if reply.Reset(); cap(reply.B) > streamKept {

@@ -70,7 +70,8 @@ func (in *instance) roleBarriers() (all []*engine.Barrier) {
 	}
 	in.registry.Follow(func() { in.roleChanged() }, "replica-read-only",
 		"replica-serve-stale-data", "replica-ignore-maxmemory")
-	in.registry.Follow(func() { in.follower.Hurry() }, "masterauth", "masteruser")
+	in.registry.Follow(func() { in.follower.Hurry() }, "masterauth", "masteruser",
+		"replica-ignore-unknown-commands")
 	return []*engine.Barrier{readOnly, stale, beside}
 }
 

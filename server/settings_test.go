@@ -37,7 +37,7 @@ var ownSettingNames = []string{"admin-address", "admin-bind", "admin-console-use
 	"admin-open", "admin-port", "admin-tls", "admin-token", "admin-unixsocket", "admin-unixsocketperm", "aof-buffer-limit",
 	"bf-max-size", "big-keys", "hot-keys", "kept-memory-limit", "lua-enable-deprecated-api", "measure-turn-cpu",
 	"module-aux-data", "rdb-file-compression", "rdb-savers", "rdb-version", "reactor-backend",
-	"reply-latency", "script-memory-limit", "stall-log-max-len", "stall-threshold", "unsupported-directives"}
+	"replica-ignore-unknown-commands", "reply-latency", "script-memory-limit", "stall-log-max-len", "stall-threshold", "unsupported-directives"}
 
 // ownDefaults are other than the reference's, whose allocator leaves more to tune.
 var ownDefaults = map[string]string{"activedefrag": "yes", "active-defrag-ignore-bytes": "8388608"}

@@ -34,6 +34,9 @@ var better = []string{
 		"whole `failover-timeout`.",
 	"A link to a primary that fails rests for 1, 2, 4 … 30 s before the next try; 5 s at most while the primary cannot be " +
 		"reached or is not ready. 7.4 tries each second, and each try may cost the primary a fork.",
+	"A command of the primary that a replica does not know, or whose syntax it does not know, stops the link before it, " +
+		"and the data stay readable. 7.4 passes it over, and the data differ from then on; " +
+		"`replica-ignore-unknown-commands yes` is that.",
 	"A full copy replaces `dump.rdb` and the append-only file when it has been loaded. In 7.4 it is `dump.rdb` before. A " +
 		"copy that cannot be loaded leaves memory empty in both; here the files of before stay, and BGSAVE, SAVE, " +
 		"BGREWRITEAOF, rules and SHUTDOWN save nothing until a copy has been loaded or the replica is promoted.",

@@ -1,0 +1,51 @@
+package topology
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"spindle/tests/testkit"
+)
+
+// TestUnknownCommand: a command that the replica does not know stops the link before it. Log and INFO name it, the log
+// names the primary's version, and the data can be read, unless replica-serve-stale-data says no. With
+// replica-ignore-unknown-commands the link goes on.
+func TestUnknownCommand(t *testing.T) {
+	s := testkit.Start(t, "--requirepass", "secret")
+	s.Do("AUTH", "secret")
+	s.Do("SET", "before", "1")
+	r := testkit.Start(t, "--replicaof", "127.0.0.1 "+strings.TrimPrefix(s.Addr, "127.0.0.1:"), "--masterauth", "secret")
+	up(t, r)
+	s.Do("DEBUG", "REPLICATE", "fake-command-1", "arg")
+	s.Do("SET", "after", "1")
+	const why = "it sent a command that this server does not understand: ERR unknown command 'fake-command-1'"
+	limit := testkit.Slowly(20 * time.Second)
+	r.AwaitLog(limit, why)
+	r.AwaitLog(limit, "The primary "+s.Addr+" is of version 7.4.1")
+	r.AwaitInfo(limit, "replication", "master_link_status", "down")
+	testkit.Until(t, limit, "the third try", func() error {
+		return testkit.Equal(strings.Count(r.Log(), why) >= 3, true)
+	})
+	if got := r.Info("replication")["master_link_down_reason"]; got != "" && !strings.HasPrefix(got, why) {
+		t.Errorf("master_link_down_reason is %q", got)
+	}
+	if got := strings.Count(r.Log(), "such commands are passed over"); got != 1 {
+		t.Errorf("the explanation came %d times", got)
+	}
+	if before, after := r.Do("GET", "before").Text, r.Do("GET", "after").Text; before != "1" || after != "" {
+		t.Errorf("before %q, after %q", before, after)
+	}
+	if n := s.InfoInt("stats", "sync_full"); n != 1 {
+		t.Errorf("%d full copies", n)
+	}
+	r.Do("CONFIG", "SET", "replica-serve-stale-data", "no")
+	if v, err := r.Ask("GET", "before"); err != nil || !strings.HasPrefix(v.Text, "MASTERDOWN") {
+		t.Errorf("GET: %v %v", v, err)
+	}
+	r.Do("CONFIG", "SET", "replica-ignore-unknown-commands", "yes") // the next try is at once
+	up(t, r)
+	r.Do("CONFIG", "SET", "replica-serve-stale-data", "yes")
+	testkit.Until(t, limit, "what came after it", func() error { return testkit.Equal(r.Do("GET", "after").Text, "1") })
+	r.AwaitLog(limit, "== CRITICAL == This replica is sending an error to its master: 'ERR unknown command 'fake-command-1'")
+}
