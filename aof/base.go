@@ -29,12 +29,17 @@ type basis struct {
 	num   []byte
 	err   error
 	words [][]byte
+	// newest is the RDB version that RESTORE's payloads may be of at most, where the value's form has a choice.
+	newest int
 }
 
 // writeCommands writes a view as commands. Values whose commands could not say all are written as RESTORE, which
 // servers of the same kind read.
 func writeCommands(ctx context.Context, w io.Writer, v *keyspace.View, o bgsave.Options, stamps bool, unix int64) error {
-	b := &basis{w: bufio.NewWriterSize(w, 256<<10)}
+	b := &basis{w: bufio.NewWriterSize(w, 256<<10), newest: o.Newest}
+	if b.newest == 0 {
+		b.newest = codec.NewestVersion
+	}
 	if stamps {
 		_, b.err = b.w.Write(appendStamp(nil, unix))
 	}
@@ -232,7 +237,7 @@ func (b *basis) hash(key []byte, v value.Value) {
 
 // restore writes a value as DUMP shows it.
 func (b *basis) restore(key []byte, v value.Value) {
-	kind := codec.Kind(v, codec.NewestVersion)
+	kind := codec.Kind(v, b.newest)
 	w := rdb.Writer{Buf: []byte{byte(kind)}}
 	codec.Write(&w, kind, v)
 	payload := rdb.AppendFooter(w.Buf, 0, max(codec.OldestVersion, kind.Since()))

@@ -94,3 +94,27 @@ func exchange(t *testing.T, program, preamble, stamps string, ours bool) {
 		t.Errorf("the other server's digest is %s, want %s", got, digest)
 	}
 }
+
+// TestBaseOfCommandsForOlder: a base of commands holds only what rdb-version allows. A stream with a pending entry of a
+// deleted message is a RESTORE there, whose payload redis-server 7.0 must be able to read.
+func TestBaseOfCommandsForOlder(t *testing.T) {
+	for name, program := range references(t) {
+		t.Run(name, func(t *testing.T) {
+			s := testkit.Start(t, "--appendonly", "yes", "--aof-use-rdb-preamble", "no")
+			for _, line := range []string{"XADD x 1-1 f v", "XADD x 2-1 f v", "XGROUP CREATE x g 0",
+				"XREADGROUP GROUP g c COUNT 10 STREAMS x >", "XDEL x 1-1", "BGREWRITEAOF"} {
+				s.Do(words(line)...)
+			}
+			s.AwaitInfo(testkit.Slowly(20*time.Second), "persistence", "aof_rewrite_in_progress", "0")
+			want := s.Do("DEBUG", "DIGEST").Text
+			if code := s.Terminate(); code != 0 {
+				t.Fatalf("exit code %d", code)
+			}
+			r := testkit.Launch(t, testkit.Spec{Redis: true, Program: program, Dir: s.Dir,
+				Args: []string{"--appendonly", "yes", "--enable-debug-command", "yes"}})
+			if got := r.Do("DEBUG", "DIGEST").Text; got != want {
+				t.Errorf("it has %d keys of the log, and another digest", r.Do("DBSIZE").Int)
+			}
+		})
+	}
+}
