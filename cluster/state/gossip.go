@@ -219,6 +219,13 @@ func (s *State) takeGossipOf(n, sender *Node, g *bus.Gossip) {
 func (s *State) takeExtensions(n *Node, m *bus.Message) {
 	e := &m.Extensions
 	for _, kind := range e.Unknown {
+		if n.toldOf[kind] {
+			continue // each heartbeat of a newer node has it
+		}
+		if n.toldOf == nil {
+			n.toldOf = map[uint16]bool{}
+		}
+		n.toldOf[kind] = true
 		s.log(logging.LevelWarning, "Received unknown extension type %d", kind)
 	}
 	for _, f := range e.Forgotten {

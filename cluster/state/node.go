@@ -36,7 +36,8 @@ type Node struct {
 	gossiped       uint64 // the last ping that told of it
 	reports        []report
 	Link, Incoming *Link
-	extends        bool // it has shown that it knows extensions beside the host name: it is of 7.2 or later
+	toldOf         map[uint16]bool // types of extensions that the log has said this version does not know
+	extends        bool            // it has shown that it knows extensions beside the host name: it is of 7.2 or later
 }
 
 // A report is a primary's word that a node does not answer.

@@ -2,7 +2,9 @@ package state
 
 import (
 	"math/rand/v2"
+	"testing"
 
+	"spindle/cluster/bus"
 	"spindle/internal/logging"
 )
 
@@ -20,4 +22,30 @@ func (quiet) Log(logging.Level, string, ...any) {}
 func fresh() *State {
 	return New(quiet{}, Terms{NodeTimeout: 2000, Port: 7000, BusPort: 17000}, 1_700_000_000_000,
 		rand.New(rand.NewPCG(1, 2)))
+}
+
+// A scribe counts the lines of the log.
+type scribe struct {
+	quiet
+	lines int
+}
+
+func (s *scribe) Log(logging.Level, string, ...any) { s.lines++ }
+
+// TestUnknownExtensions: each type that this version does not know is logged once for each node.
+func TestUnknownExtensions(t *testing.T) {
+	out := &scribe{}
+	s := fresh()
+	s.out = out
+	a, b := &Node{ID: "a"}, &Node{ID: "b"}
+	for range 10 {
+		for _, n := range []*Node{a, b} {
+			m := &bus.Message{}
+			m.Extensions.Unknown = []uint16{4, 5}
+			s.takeExtensions(n, m)
+		}
+	}
+	if out.lines != 4 {
+		t.Errorf("%d lines for two types of two nodes", out.lines)
+	}
 }
