@@ -117,10 +117,10 @@ func (r clusterRole) Empty() {
 	r.in.whole.EmptyAll(r.in.space)
 }
 
-// Pause implements cluster.Role.
+// Pause implements cluster.Role. The core's pauses go by the wall clock, the cluster's time is clock.Steady's.
 func (r clusterRole) Pause(untilMs int64) {
 	r.in.core.AssertWhole("an offset is announced to the cluster")
-	r.in.core.Pause(engine.PauseFailover, false, untilMs)
+	r.in.core.Pause(engine.PauseFailover, false, r.in.core.Now()+untilMs-r.in.core.SteadyMs())
 	r.in.feed.HoldStill(true)
 }
 
