@@ -13,6 +13,7 @@ import (
 	"spindle/engine/acl"
 	"spindle/engine/client"
 	"spindle/engine/command"
+	"spindle/engine/data/memory"
 	"spindle/engine/family/introspect"
 	"spindle/engine/family/observe"
 	"spindle/internal/info"
@@ -71,6 +72,9 @@ func (p *bufferPeak) recent(nowMs int64) (in, out int64) {
 func (in *instance) joinObservation(args Arguments) {
 	in.buffers = &bufferPeak{clients: in.clients}
 	in.core.OnTick(in.buffers.tick)
+	in.core.OnTick(func(int64) { in.measureProcess() })
+	garbage := newCollector()
+	in.core.OnTick(func(int64) { garbage.tick(int64(in.engine.MaxMemory.Get())) })
 	in.slowlog = observe.NewSlowlog(in.observe.SlowlogLen.Get)
 	in.events = observe.NewEvents()
 	in.sections = append(in.sections,
@@ -146,6 +150,20 @@ func listenerLine(l reactor.Listening) string {
 	return line
 }
 
+// measureProcess notes at the first tick what the process has resident for itself: Go's runtime and heap, the loops. It
+// is bounded, because a data set may be on its way in.
+func (in *instance) measureProcess() {
+	if in.startupProcess != 0 {
+		return
+	}
+	var heap memory.Stats
+	in.heap.Stats(&heap)
+	resident, program := memory.ResidentParts()
+	in.startupProcess = max(1, min(resident-program-heap.Active-heap.Dirty-heap.Side, processMost))
+}
+
+const processMost = 16 << 20
+
 func (in *instance) memoryFigures() observe.MemoryFigures {
 	pending, freed := in.heap.LazyObjects()
 	used, mail := in.core.UsedMemory(), int64(0)
@@ -156,7 +174,7 @@ func (in *instance) memoryFigures() observe.MemoryFigures {
 	scripts, libraries := in.scripts.Kept()
 	stream, excess := in.feed.StreamBytes()
 	return observe.MemoryFigures{
-		Used: used, Peak: in.peakUsed, Startup: in.startupUsed,
+		Used: used, Peak: in.peakUsed, Startup: in.startupUsed, Process: in.startupProcess,
 		Clients: in.clients.Costs.Sum() + in.clients.Costs.Primary(), Replicas: in.clients.Costs.Replicas() + excess,
 		Backlog: stream - excess, Stream: stream,
 		NotForEviction: in.core.NotForEviction(), Limit: int64(in.engine.MaxMemory.Get()),

@@ -112,6 +112,7 @@ type instance struct {
 	threads               threads
 	inputRate, outputRate engine.Rate
 	peakUsed, startupUsed int64
+	startupProcess        int64 // measureProcess
 
 	signals    *Signals
 	supervisor *Supervisor

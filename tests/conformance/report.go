@@ -90,8 +90,10 @@ var own = []string{
 	"RESTORE with a TTL that reaches beyond 2^63-1 keeps the key as long as can be told; 7.4's sum overflows, and the " +
 		"key is gone at once.",
 	"A failed AUTH is answered in a pipeline, too; 7.4 leaves its reply out when others are still to be sent.",
-	"used_memory counts data, clients, replicas and kept scripts, not the process itself, some 19 MB: " +
-		"mem_fragmentation_ratio of a server that holds less says nothing.",
+	"used_memory counts data, clients, replicas and kept scripts, not the process itself: the program's pages and Go's " +
+		"runtime, some 22 MB. mem_fragmentation_ratio leaves these out as well, so that it is about the data: it is the " +
+		"resident memory beyond what the empty server had, divided by used_memory. 7.4 divides used_memory_rss, which is " +
+		"the whole process here too. With less than some 10 MB of data the ratio says little in both.",
 	"After CLIENT REPLY OFF or SKIP a protocol error closes the connection; 7.4 leaves it open and silent.",
 	"CONFIG REWRITE keeps a lone client-output-buffer-limit line; 7.4 puts another class's default in its place.",
 	"COMMAND DOCS has 7.4's arguments; summaries, complexities and histories are 7.2's, and our own for what is newer. " +

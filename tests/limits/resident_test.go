@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -176,4 +177,40 @@ func TestResidentInStorm(t *testing.T) {
 	if float64(most) > bound*float64(limit) {
 		t.Errorf("RSS up to %.2f × maxmemory, bound %.2f", float64(most)/float64(limit), bound)
 	}
+}
+
+// TestResidentAfterABurst: some seconds after a load the process holds little beside its data, and after a script that
+// made much garbage as well. mem_fragmentation_ratio is about the data: it is near 1 although the process has a size.
+func TestResidentAfterABurst(t *testing.T) {
+	if testkit.Checked {
+		t.Skip("this build poisons blocks or has slabs on the Go heap: run it without -race and -tags invariants")
+	}
+	s := testkit.Start(t)
+	s.Do("PING")
+	calm := func(what string) {
+		t.Helper()
+		testkit.Until(t, testkit.Slowly(40*time.Second), what, func() error {
+			m := s.Info("memory")
+			number := func(name string) int64 {
+				n, err := strconv.ParseInt(m[name], 10, 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return n
+			}
+			ratio, err := strconv.ParseFloat(m["mem_fragmentation_ratio"], 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			empty, goHeap := number("allocator_muzzy"), number("memory_purpose_go_heap")+number("memory_purpose_go_free")
+			if ratio < 0.95 || ratio > 1.4 || empty > 2<<20 || goHeap > 16<<20 {
+				return fmt.Errorf("ratio %v, %d bytes of empty pages, Go heap %d", ratio, empty, goHeap)
+			}
+			return nil
+		})
+	}
+	testkit.Pipe(t, s.Dial(), 1_000_000, func(i int) []any { return []any{"SET", i, "value"} })
+	calm("rest after the load")
+	s.Do("EVAL", "local t = {} for i = 1, 1000000 do t[i] = tostring(i) end return #t", 0)
+	calm("rest after the script")
 }

@@ -21,6 +21,7 @@ type MemoryFigures struct {
 	Used           int64 // used_memory: the heap, buffers and what else is counted
 	Peak           int64 // of Used
 	Startup        int64 // Used when the server was ready and empty
+	Process        int64 // what the process itself had resident then: Go's runtime and heap, not the program's pages
 	Clients        int64 // buffers and queues of clients that are not replicas
 	Replicas       int64
 	Backlog        int64 // of the stream, what repl-backlog-size asks for
@@ -72,7 +73,7 @@ func MemorySection(space *keyspace.Keyspace, read func() MemoryFigures) info.Sec
 		difference("allocator_rss_bytes", &m.heapResident, &m.heap.Active),
 		ratio("rss_overhead_ratio", &m.resident, &m.heapResident),
 		difference("rss_overhead_bytes", &m.resident, &m.heapResident),
-		ratio("mem_fragmentation_ratio", &m.resident, &m.Used), difference("mem_fragmentation_bytes", &m.resident, &m.Used),
+		ratio("mem_fragmentation_ratio", &m.forData, &m.Used), difference("mem_fragmentation_bytes", &m.forData, &m.Used),
 		number("mem_not_counted_for_evict", &m.NotForEviction), number("mem_replication_backlog", &m.Backlog),
 		info.Int("mem_total_replication_buffers", func() int64 { return m.Stream }),
 		number("mem_clients_slaves", &m.Replicas), number("mem_clients_normal", &m.Clients),
@@ -96,6 +97,7 @@ type measured struct {
 	MemoryFigures
 	heap                   memory.Stats
 	heapResident, resident int64
+	forData                int64 // of resident, all but the fixed part of the process
 	overhead, dataset      int64
 	system, goHeap         int64
 }
@@ -111,7 +113,9 @@ func (m *measured) measure() {
 	}
 	m.Peak = max(m.Peak, m.heap.Peak, m.Used)
 	m.heapResident = m.heap.Active + m.heap.Dirty + m.heap.Side
-	m.resident = memory.Resident()
+	var program int64
+	m.resident, program = memory.ResidentParts()
+	m.forData = residentForData(m.resident-program, m.Process, m.heapResident)
 	// An empty server is index too.
 	m.overhead = max(m.Startup, m.heap.ByPurpose[memory.Index]) + m.Clients + m.Replicas + m.Backlog + m.Scripts +
 		m.Libraries + m.Log
@@ -124,6 +128,16 @@ func (m *measured) measure() {
 	if metrics.Read(live); live[0].Value.Kind() == metrics.KindUint64 { // reads counters; it does not stop the world
 		m.goHeap = int64(live[0].Value.Uint64())
 	}
+}
+
+// residentForData is the resident memory that mem_fragmentation_ratio compares with used_memory. anonymous is all that
+// is resident and is not of a file; process is what of it the empty server had; heap is what the data's heap should have.
+//
+// The ratio is about the data: a server with little of them must not look fragmented because a process has a size. What
+// Go's heap and buffers take beyond the empty server's counts. Swapped pages of the heap lower the ratio, as in Redis;
+// a Go heap that is smaller than at the start does not.
+func residentForData(anonymous, process, heap int64) int64 {
+	return max(anonymous-process, min(anonymous, heap))
 }
 
 // over is a/b, or 0 when there is nothing to compare with.
@@ -219,8 +233,8 @@ func (f *family) memoryStats(c *command.Context) error {
 	whole("allocator-rss.bytes", m.heapResident-m.heap.Active)
 	double("rss-overhead.ratio", over(m.resident, m.heapResident))
 	whole("rss-overhead.bytes", m.resident-m.heapResident)
-	double("fragmentation", over(m.resident, m.Used))
-	whole("fragmentation.bytes", m.resident-m.Used)
+	double("fragmentation", over(m.forData, m.Used))
+	whole("fragmentation.bytes", m.forData-m.Used)
 	r.MapAt(mark, n)
 	return nil
 }

@@ -1,0 +1,72 @@
+package server
+
+import (
+	"runtime/debug"
+	gometrics "runtime/metrics"
+	"sync/atomic"
+)
+
+// A collector has the Go heap give memory back after a burst: a script with large tables, or many long replies.
+//
+// Go's own collector starts again when the heap is five times what lived at its last run (gcPercent). After a burst
+// that is hundreds of megabytes, so what the burst left would stay resident for minutes.
+//
+// Owner: the turn. The collection itself runs on a goroutine of its own.
+type collector struct {
+	size    func() int64 // of the heap, in bytes: live, dead and free, as far as it is resident
+	collect func()       // a full collection, whose free pages go back to the kernel
+
+	ticks    int
+	swollen  int          // looks in a row at which the heap was large
+	rest     atomic.Int64 // what the last collection has left
+	underway atomic.Bool
+}
+
+const (
+	collectLook   = 10 // ticks: a second
+	collectAfter  = 2  // looks in a row: what is over at once is not worth a collection
+	collectFrom   = 32 << 20
+	collectLeast  = 8 << 20
+	collectForget = 64 // of rest, this part is forgotten at each look: half in three quarters of a minute
+)
+
+func newCollector() *collector { return &collector{size: goHeapSize, collect: debug.FreeOSMemory} }
+
+// tick is called ten times a second. maxMemory is the setting; 0 is no bound.
+func (g *collector) tick(maxMemory int64) {
+	if g.ticks++; g.ticks%collectLook != 0 || g.underway.Load() {
+		return
+	}
+	from, size, rest := int64(collectFrom), g.size(), g.rest.Load()
+	if maxMemory > 0 {
+		from = min(from, max(collectLeast, maxMemory/8))
+	}
+	g.rest.Store(min(size, rest-rest/collectForget))
+	if size <= max(from, 2*rest) {
+		g.swollen = 0
+		return
+	}
+	if g.swollen++; g.swollen < collectAfter {
+		return
+	}
+	g.swollen = 0
+	g.underway.Store(true)
+	go func() {
+		g.collect()
+		g.rest.Store(g.size())
+		g.underway.Store(false)
+	}()
+}
+
+// goHeapSize reads the runtime's counters. It does not stop the world. Any goroutine.
+func goHeapSize() (bytes int64) {
+	classes := []gometrics.Sample{{Name: "/memory/classes/heap/objects:bytes"},
+		{Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"}}
+	gometrics.Read(classes)
+	for _, c := range classes {
+		if c.Value.Kind() == gometrics.KindUint64 {
+			bytes += int64(c.Value.Uint64())
+		}
+	}
+	return bytes
+}
