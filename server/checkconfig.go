@@ -2,9 +2,11 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"spindle/internal/logging"
@@ -15,7 +17,7 @@ import (
 type configCheck struct {
 	out io.Writer
 	log bytes.Buffer // what a start would have logged since the last complaint
-	bad int
+	bad []ConfigError
 }
 
 const checkConfigUsage = "Usage: spindle --check-config FILE [--directive value ...] [-]\n"
@@ -43,8 +45,9 @@ func CheckConfig(args Arguments, stdin io.Reader, out io.Writer) (code int) {
 	if name == "" {
 		name = "standard input"
 	}
-	if c.bad > 0 {
-		fmt.Fprintf(out, "%s: %d refused\n", name, c.bad)
+	if len(c.bad) > 0 {
+		c.print()
+		fmt.Fprintf(out, "%s: %d refused\n", name, len(c.bad))
 		return 1
 	}
 	if idle := append(in.registry.Idle(), in.config.Ignored...); len(idle) > 0 {
@@ -112,13 +115,20 @@ func (c *configCheck) explained(err error, at ConfigError) ConfigError {
 	return at
 }
 
-// note names a line, or something that no line is to blame for.
+// note keeps a line, or something that no line is to blame for.
 func (c *configCheck) note(e ConfigError) {
-	c.bad++
+	c.bad = append(c.bad, e)
 	c.log.Reset()
-	if e.Place == "" {
-		fmt.Fprintf(c.out, "%s\n", e.Reason)
-		return
+}
+
+// print names the lines in the order in which they stand, and after them what no line is to blame for.
+func (c *configCheck) print() {
+	slices.SortStableFunc(c.bad, func(a, b ConfigError) int { return cmp.Compare(uint(a.order-1), uint(b.order-1)) })
+	for _, e := range c.bad {
+		if e.Place == "" {
+			fmt.Fprintf(c.out, "%s\n", e.Reason)
+			continue
+		}
+		fmt.Fprintf(c.out, "%s: %s: %q\n", e.Place, e.Reason, e.Text)
 	}
-	fmt.Fprintf(c.out, "%s: %s: %q\n", e.Place, e.Reason, e.Text)
 }

@@ -72,6 +72,7 @@ func (c *Config) RefuseSentinel(i int, reason error) error {
 
 // A ConfigError is a line that cannot be taken, or a configuration that cannot be true as a whole.
 type ConfigError struct {
+	order  int    // of the line among all that were read, included files too; 0 as for Line
 	Line   int    // counted from 1 through file, standard input and options; 0 when no line is to blame
 	Place  string // file:line, where those are told apart; "" where no line is to blame
 	Text   string // the line, trimmed
@@ -106,6 +107,7 @@ type loader struct {
 	to       Directives
 	config   *Config
 	depth    int
+	read     int         // lines so far
 	at       ConfigError // the line being read
 	noLog    string      // the log file that Directives.Bad has heard of
 }
@@ -224,11 +226,12 @@ func (l *loader) lines(text *source) error {
 	number := 0
 	for line := range strings.SplitSeq(text.String(), "\n") {
 		number++
+		l.read++
 		line = strings.Trim(line, " \t\r\n")
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		at := ConfigError{Line: number, Place: text.place(number), Text: line}
+		at := ConfigError{order: l.read, Line: number, Place: text.place(number), Text: line}
 		l.at = at
 		err := l.line(line)
 		l.at = at
@@ -264,6 +267,9 @@ func (l *loader) line(line string) error {
 		l.config.lines[row.Name] = l.at
 	}
 	if known, err := l.registry.Load(name, args[1:]); known {
+		if example := setting.Example(err); example != "" {
+			return fmt.Errorf("%w%s", err, example)
+		}
 		return err
 	}
 	switch {
@@ -296,7 +302,19 @@ func (l *loader) line(line string) error {
 		l.config.sentLines = append(l.config.sentLines, l.at)
 		return nil
 	}
+	if near := l.nearest(name); near != "" {
+		return fmt.Errorf("%w (did you mean %s?)", errBadDirective, near)
+	}
 	return errBadDirective
+}
+
+// nearest is the directive that an unknown name most probably means; "" if none is near, or if the name is known.
+func (l *loader) nearest(name string) string {
+	names := []string{"include", "rename-command", "user", "loadmodule", "sentinel"}
+	for _, row := range l.registry.Rows() {
+		names = append(names, row.Name)
+	}
+	return nearest(name, names)
 }
 
 // include reads other files in place of the line. Relative paths start at the current directory, as dir has set it.

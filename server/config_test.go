@@ -104,7 +104,7 @@ func TestConfigErrors(t *testing.T) {
 		{"two values", "port 1 2\n", nil, at("1", "port 1 2", "wrong number of arguments")},
 		{"no integer", "port x\n", nil, at("1", "port x", "argument couldn't be parsed into an integer")},
 		{"out of bounds", "port 65536\n", nil, at("1", "port 65536", "argument must be between 0 and 65535 inclusive")},
-		{"no memory", "maxmemory 1tb\n", nil, at("1", "maxmemory 1tb", "argument must be a memory value")},
+		{"no memory", "maxmemory 1tb\n", nil, at("1", "maxmemory 1tb", "argument must be a memory value, such as 512mb or 2gb")},
 		{"no octal", "unixsocketperm 789\n", nil, at("1", "unixsocketperm 789",
 			"argument couldn't be parsed as an octal number")},
 		{"octal bounds", "unixsocketperm 1777\n", nil, at("1", "unixsocketperm 1777",

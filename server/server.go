@@ -72,7 +72,7 @@ func run(argv []string, manual Manual, asSentinel bool) int {
 	}
 	if in.config, err = Load(in.registry, args, bytes.NewReader(stdin),
 		Directives{Log: log, Sentinel: asSentinel}); err != nil {
-		return refuse(log, err)
+		return refuse(log, misspelt(err, argv, manual))
 	}
 	if err := in.refuseUnsupported(); err != nil {
 		return refuse(log, err)
@@ -118,6 +118,24 @@ func run(argv []string, manual Manual, asSentinel bool) int {
 		log.Warning("Redis is now ready to exit, bye bye...")
 	}
 	return 0
+}
+
+// misspelt adds to the error of a start that its first word is no command either, if it looks like one.
+func misspelt(err error, argv []string, manual Manual) error {
+	open := (*OpenError)(nil)
+	if !errors.As(err, &open) || !errors.Is(open.Err, os.ErrNotExist) ||
+		len(argv) < 2 || open.Path != absolute(argv[1]) || strings.ContainsAny(argv[1], "./") {
+		return err
+	}
+	var commands []string
+	for _, f := range manual.Tools {
+		word, _, _ := strings.Cut(f.Args, " ")
+		commands = append(commands, word)
+	}
+	if near := nearest(argv[1], commands); near != "" {
+		return fmt.Errorf("%w (no such command or file: did you mean '%s'?)", err, near)
+	}
+	return fmt.Errorf("%w (no such command or file: see --help)", err)
 }
 
 // refuse says why a configuration cannot be taken.

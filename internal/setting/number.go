@@ -27,6 +27,18 @@ var (
 	errTooBig     = errors.New("number past 1<<63") // becomes the text about bounds
 )
 
+// Example shows what would have been right in place of what err refuses: ", such as 2gb". "" if there is nothing to
+// show.
+func Example(err error) string {
+	switch {
+	case errors.Is(err, errNotMemory):
+		return ", such as 512mb or 2gb"
+	case errors.Is(err, errNotPercent):
+		return ", such as 512mb or 5%"
+	}
+	return ""
+}
+
 // intCodec is every number but the two that need all 64 bits.
 type intCodec struct {
 	v        *Int

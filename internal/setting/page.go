@@ -32,11 +32,14 @@ func ReadPage(page string) (intro string, sections []Section) {
 	var introduced []string
 	for line := range strings.SplitSeq(page, "\n") {
 		text, isText := strings.CutPrefix(line, "# ")
+		if line == "#" { // ends a paragraph of a comment
+			text, isText = "", true
+		}
 		switch m := directiveLine.FindStringSubmatch(line); {
 		case strings.HasPrefix(text, "-----"):
 			sections = append(sections, Section{})
 			said = nil
-		case isText || line == "#":
+		case isText:
 			said = append(said, text)
 		case m != nil && len(sections) > 0:
 			s := &sections[len(sections)-1]
@@ -52,7 +55,7 @@ func ReadPage(page string) (intro string, sections []Section) {
 			said = nil
 		case len(said) > 0 && sections[len(sections)-1].Title == "":
 			s := &sections[len(sections)-1]
-			s.Title, s.Text = said[0], strings.TrimSpace(strings.Join(said[1:], " "))
+			s.Title, s.Text = said[0], paragraphs(strings.Join(said[1:], "\n"))
 			said = nil
 		}
 	}

@@ -135,6 +135,45 @@ func TestCheckConfig(t *testing.T) {
 	}
 }
 
+// TestConfigWords: a mistake in a configuration is answered with what was probably meant. Lines come in their order,
+// those of included files at the line that includes them.
+func TestConfigWords(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"a.conf": "maxmemroy 2gb\nuser a (on\ninclude " + dir + "/b.conf\nmaxmemory 2gigs\nrename-command nosuch x\n" +
+			"incldue x\nnothing-like-it 1\nport\n",
+		"b.conf": "\n\n\n\n\n\n\n\n\n\nhz many\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit := testkit.Slowly(20 * time.Second)
+	out, _ := testkit.Run(t, limit, "", testkit.Spindle(t), "--check-config", dir+"/a.conf")
+	lines := strings.Split(out, "\n")
+	for i, want := range []string{
+		"/a.conf:1: Bad directive or wrong number of arguments (did you mean maxmemory?)",
+		"/a.conf:2: ", "/b.conf:11: ",
+		"/a.conf:4: argument must be a memory value, such as 512mb or 2gb",
+		"/a.conf:5: ",
+		"/a.conf:6: Bad directive or wrong number of arguments (did you mean include?)",
+		`/a.conf:7: Bad directive or wrong number of arguments: "`, "/a.conf:8: ",
+	} {
+		if i >= len(lines) || !strings.HasPrefix(lines[i], dir+want) {
+			t.Errorf("line %d is not %q: %s", i, want, out)
+		}
+	}
+	for word, want := range map[string]string{
+		"clutser":  "No such file or directory (no such command or file: did you mean 'cluster'?)",
+		"start":    "No such file or directory (no such command or file: see --help)",
+		"a/b.conf": "/a/b.conf': No such file or directory\n",
+	} {
+		if out, code := testkit.Run(t, limit, "", testkit.Spindle(t), word); code != 1 || !strings.Contains(out, want) {
+			t.Errorf("spindle %s: %d %s, want %q", word, code, out, want)
+		}
+	}
+}
+
 // TestCheckConfigTakes what a start takes, and says what has no effect.
 func TestCheckConfigTakes(t *testing.T) {
 	dir := t.TempDir()

@@ -41,6 +41,11 @@ func TestPages(t *testing.T) {
 			}
 		}
 	}
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "#") || strings.Contains(line, ". # ") {
+			t.Errorf("spindle.conf(5) shows a comment mark: %s", line)
+		}
+	}
 	if _, err := exec.LookPath("man"); err != nil {
 		t.Skip("man is not installed: apt install man-db")
 	}

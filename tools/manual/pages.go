@@ -24,6 +24,13 @@ func (p *roff) section(title string) { fmt.Fprintf(p, ".SH %s\n", escape(title))
 // text is a paragraph.
 func (p *roff) text(text string) { fmt.Fprintf(p, ".PP\n%s\n", escape(text)) }
 
+// paragraphs are what empty lines divide.
+func (p *roff) paragraphs(text string) {
+	for paragraph := range strings.SplitSeq(text, "\n\n") {
+		p.text(paragraph)
+	}
+}
+
 // item is a term and what is said of it.
 func (p *roff) item(term, text string) {
 	fmt.Fprintf(p, ".TP\n\\fB%s\\fR\n%s\n", escape(term), escape(text))
@@ -97,13 +104,11 @@ func sentinelPage() string {
 func settingsPage(intro string, chapters []server.Chapter) string {
 	p := newPage("spindle.conf", 5, "the configuration of spindle")
 	p.section("DESCRIPTION")
-	for paragraph := range strings.SplitSeq(intro, "\n\n") {
-		p.text(paragraph)
-	}
+	p.paragraphs(intro)
 	for _, c := range chapters {
 		p.section(strings.ToUpper(c.Title))
 		if c.Text != "" {
-			p.text(c.Text)
+			p.paragraphs(c.Text)
 		}
 		for _, d := range c.Directives {
 			lines := make([]string, len(d.Args))
