@@ -43,9 +43,9 @@ type healthReport struct {
 	Role    string  `json:"role"`
 	Loading bool    `json:"loading"`
 	Busy    bool    `json:"busy_script"`
-	LinkUp  bool    `json:"link_up"` // of a replica to its primary
-	Lag     float64 `json:"lag"`     // since a replica heard of its primary; 0 for others
-	Held    float64 `json:"held"`    // since the core did its duties, which it does ten times a second
+	LinkUp  *bool   `json:"link_up,omitempty"` // of a replica to its primary; others have none
+	Lag     float64 `json:"lag"`               // since a replica heard of its primary; 0 for others
+	Held    float64 `json:"held"`              // since the core did its duties, which it does ten times a second
 }
 
 // ServeHTTP answers 200 when the server serves, and 503 with the reason when it does not yet or no longer. What else a
@@ -62,9 +62,9 @@ func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s == nil {
 		s = &healthState{Reason: "starting"}
 	}
-	report := healthReport{Role: s.Role, Loading: s.Loading, Busy: s.Busy, LinkUp: s.LinkUp, Held: sinceMs(h.beatMs())}
+	report := healthReport{Role: s.Role, Loading: s.Loading, Busy: s.Busy, Held: sinceMs(h.beatMs())}
 	if s.Role == "replica" {
-		report.Lag = sinceMs(s.heardMs)
+		report.LinkUp, report.Lag = &s.LinkUp, sinceMs(s.heardMs)
 	}
 	wrong := ""
 	report.Reason, wrong = report.judge(s.Reason, query)
@@ -101,8 +101,8 @@ func (h *healthReport) judge(reason string, query url.Values) (_, wrong string) 
 				reason = "the role is " + h.Role
 			}
 		case name == "max-lag" && err == nil:
-			if reason == "" && h.Role == "replica" && (!h.LinkUp || h.Lag > limit) {
-				reason = fmt.Sprintf("the link to the primary is up: %t, heard %.1f s ago", h.LinkUp, h.Lag)
+			if reason == "" && h.Role == "replica" && (!*h.LinkUp || h.Lag > limit) {
+				reason = fmt.Sprintf("the link to the primary is up: %t, heard %.1f s ago", *h.LinkUp, h.Lag)
 			}
 		case name == "max-held" && err == nil:
 			if reason == "" && h.Held > limit {

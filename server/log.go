@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -120,4 +121,30 @@ func asInt(b bool) int {
 		return 1
 	}
 	return 0
+}
+
+// summary is the one line that tells this server from others: version, addresses, configuration, folder, the limit of
+// memory, and what is kept on disk.
+func (in *instance) summary() string {
+	value := func(name string) string { return in.registry.Lookup(name).Get() }
+	addresses := in.reactor.Addrs()
+	if admin := in.own.Admin.Get(); admin != "" {
+		addresses = append(addresses, admin+" (admin)")
+	}
+	file, memory, disk := in.config.File, "no maxmemory", "no append-only file"
+	if file == "" {
+		file = "no configuration file"
+	}
+	if limit := in.engine.MaxMemory.Get(); limit != 0 {
+		memory = "maxmemory " + setting.FormatMemory(uint64(limit)) + " " + value("maxmemory-policy")
+	}
+	if value("appendonly") == "yes" {
+		disk = "append-only file synced " + value("appendfsync")
+	}
+	saves := "no saves"
+	if rules := value("save"); rules != "" {
+		saves = "saves " + rules
+	}
+	return fmt.Sprintf("spindle %s on %s: %s, folder %s, %s, %s, %s", Version, strings.Join(addresses, ", "), file,
+		value("dir"), memory, disk, saves)
 }

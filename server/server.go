@@ -185,6 +185,9 @@ func (in *instance) run(args Arguments) error {
 	}
 	in.retitle()
 	log.Notice("Server initialized")
+	if !in.asSentinel {
+		log.Notice("%s", in.summary())
+	}
 	checkHost(log)
 	LogIdle(log, in.registry, in.config)
 	if err := in.startAdmin(); err != nil {

@@ -79,6 +79,7 @@ func TestDemo(t *testing.T) {
 		t.Fatalf("the demo has not said %q", text)
 		return ""
 	}
+	said(fmt.Sprintf("starting 6 nodes, ports %d to %d", first, first+5))
 	said(fmt.Sprintf("127.0.0.1:%d  primary, slots 0-5460", first))
 	said(fmt.Sprintf("127.0.0.1:%d  replica of 127.0.0.1:%d", first+3, first))
 	said("Ctrl-C ends the nodes")

@@ -1,6 +1,8 @@
 package process
 
 import (
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -64,4 +66,26 @@ func TestInfoTells(t *testing.T) {
 func TestMailIsTold(t *testing.T) {
 	s := testkit.Start(t, "--io-threads", "2")
 	s.AwaitInfo(10*time.Second, "memory", "memory_mail", "0")
+}
+
+// TestMemoryDoctorGivesFigures: what MEMORY DOCTOR finds has its size.
+func TestMemoryDoctorGivesFigures(t *testing.T) {
+	s := testkit.Start(t)
+	if got := s.Do("MEMORY", "DOCTOR").Text; !strings.Contains(got, "very little memory, ") {
+		t.Errorf("empty: %q", got)
+	}
+	for i := range 20 {
+		s.Do("SET", i, strings.Repeat("x", 1<<20))
+	}
+	says := func(when, pattern string) {
+		t.Helper()
+		if got := s.Do("MEMORY", "DOCTOR").Text; !regexp.MustCompile(pattern).MatchString(got) {
+			t.Errorf("%s: %q", when, got)
+		}
+	}
+	says("full", `No memory issue .*: 2\d\.\d+M used, fragmentation ratio \d\.`)
+	for i := range 14 {
+		s.Do("DEL", i)
+	}
+	says("after most is gone", `the peak was 2\d\.\d+M, [23]\.\d+ times the \d\.\d+M`)
 }

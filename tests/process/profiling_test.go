@@ -59,7 +59,8 @@ func steps(t *testing.T, page string) (commands []string) {
 func TestProfilingPage(t *testing.T) {
 	port := testkit.FreePort(t)
 	admin := "127.0.0.1:" + strconv.Itoa(port)
-	s := testkit.Start(t, "--admin-address", admin, "--enable-debug-command", "yes")
+	s := testkit.Start(t, "--admin-address", admin, "--enable-debug-command", "yes",
+		"--pidfile", "the.pid")
 	testkit.Pipe(t, s.Dial(), 2000, func(i int) []any { return []any{"RPUSH", "numbers", i * 7919 % 10007} })
 	s.Do("EVAL", "return redis.call('LLEN', 'numbers')", 0)
 	s.Do("DEBUG", "SLEEP", "0.05")
@@ -88,7 +89,7 @@ func TestProfilingPage(t *testing.T) {
 	dir := t.TempDir()
 	here := strings.NewReplacer("redis-cli ", fmt.Sprintf("redis-cli -p %d ", s.Port), "127.0.0.1:9121", admin,
 		"127.0.0.1:6379", s.Addr,
-		"$(pidof spindle)", strconv.Itoa(s.PID), "spindle rdb", testkit.Spindle(t)+" rdb")
+		"/run/spindle/spindle.pid", s.File("the.pid"), "spindle rdb", testkit.Spindle(t)+" rdb")
 	commands := steps(t, "profiling.md")
 	if len(commands) < 25 {
 		t.Fatalf("only %d steps", len(commands))

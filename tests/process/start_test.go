@@ -3,6 +3,7 @@ package process
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -179,4 +180,27 @@ func TestRewrite(t *testing.T) {
 	if v, err := c.Do("DEBUG", "JMAP"); err != nil || !strings.HasPrefix(v.Text, "ERR unknown command") {
 		t.Errorf("DEBUG, renamed away: %v %v", v, err)
 	}
+}
+
+// TestStartLine: one line of the log names version, addresses, configuration, folder, memory limit and what is kept on
+// disk: with several servers on a host it tells which of them wrote the log.
+func TestStartLine(t *testing.T) {
+	dir := t.TempDir()
+	conf := filepath.Join(dir, "my.conf")
+	port := testkit.FreePort(t)
+	text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nmaxmemory 512mb\nmaxmemory-policy allkeys-lru\nappendonly yes\n"+
+		"save 900 1\n", port, dir)
+	if err := os.WriteFile(conf, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s := testkit.Launch(t, testkit.Spec{Bare: true, Args: []string{conf}, Port: port, Dir: dir})
+	version := s.Info("server")["spindle_version"]
+	s.AwaitLog(testkit.Slowly(10*time.Second), fmt.Sprintf(
+		"* spindle %s on 127.0.0.1:%d: %s, folder %s, maxmemory 512mb allkeys-lru, append-only file synced everysec, "+
+			"saves 900 1\n",
+		version, port, conf, dir))
+	other := testkit.Start(t)
+	other.AwaitLog(testkit.Slowly(10*time.Second), fmt.Sprintf(
+		"on 127.0.0.1:%d: no configuration file, folder %s, no maxmemory, no append-only file, no saves\n",
+		other.Port, other.Dir))
 }

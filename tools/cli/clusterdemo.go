@@ -119,11 +119,13 @@ func (d *demo) run(count int) (err error) {
 		return fmt.Errorf("no folder for the nodes: %s", reason.Of(err))
 	}
 	defer func() { err = errors.Join(err, d.clear()) }()
+	fmt.Fprintf(d.out, "starting %d nodes, ports %d to %d ...\n", count, d.port, d.port+count-1)
 	for _, n := range d.nodes {
 		if err := d.start(n); err != nil {
 			return err
 		}
 	}
+	fmt.Fprint(d.out, "joining them to a cluster ...\n")
 	if over, err := d.join(signals); over || err != nil {
 		return err
 	}

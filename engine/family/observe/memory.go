@@ -131,7 +131,7 @@ func (m *measured) measure() {
 }
 
 // residentForData is the resident memory that mem_fragmentation_ratio compares with used_memory. anonymous is all that
-// is resident and is not of a file; process is what of it the empty server had; heap is what the data's heap should have.
+// is resident and is not of a file. process is what of it the empty server had, heap what the data's heap should have.
 //
 // The ratio is about the data: a server with little of them must not look fragmented because a process has a size. What
 // Go's heap and buffers take beyond the empty server's counts. Swapped pages of the heap lower the ratio, as in Redis;
@@ -244,41 +244,44 @@ func (f *family) memoryDoctor(c *command.Context) error {
 	m := &measured{space: c.Space, read: f.Memory}
 	m.measure()
 	const small = 5 << 20
+	size := func(bytes int64) string { return string(info.AppendHuman(nil, bytes)) }
 	var found []string
+	note := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
 	if m.Used >= small {
-		if over(m.Peak, m.Used) > 1.5 {
-			found = append(found, "Peak memory: memory was once more than 1.5 times what is used now. Pages that were freed "+
-				"go back to the system; MEMORY PURGE speeds it up.")
+		if r := over(m.Peak, m.Used); r > 1.5 {
+			note("Peak memory: the peak was %s, %.2f times the %s that are used now. Pages that were freed go back to the "+
+				"system; MEMORY PURGE speeds it up.", size(m.Peak), r, size(m.Used))
 		}
-		if over(m.heap.Active, m.heap.Used) > 1.1 && m.heap.Active-m.heap.Used > 10<<20 {
-			found = append(found, "High allocator fragmentation: blocks of sizes that are no longer asked for hold pages. It "+
-				"falls as keys are rewritten.")
+		if r, n := over(m.heap.Active, m.heap.Used), m.heap.Active-m.heap.Used; r > 1.1 && n > 10<<20 {
+			note("High allocator fragmentation: ratio %.2f, %s of room between blocks. Blocks of sizes that are no longer "+
+				"asked for hold pages. It falls as keys are rewritten.", r, size(n))
 		}
-		if over(m.heapResident, m.heap.Active) > 1.1 && m.heapResident-m.heap.Active > 10<<20 {
-			found = append(found, "Empty pages are still resident. MEMORY PURGE gives them back now.")
+		if r, n := over(m.heapResident, m.heap.Active), m.heapResident-m.heap.Active; r > 1.1 && n > 10<<20 {
+			note("Empty pages are still resident: %s, ratio %.2f. MEMORY PURGE gives them back now.", size(n), r)
 		}
-		if over(m.resident, m.heapResident) > 1.1 && m.resident-m.heapResident > 64<<20 {
-			found = append(found, "Much memory lies outside the data set: connections' buffers and the Go heap. See "+
-				"used_memory_rss and go_heap in INFO memory.")
+		if r, n := over(m.resident, m.heapResident), m.resident-m.heapResident; r > 1.1 && n > 64<<20 {
+			note("Much memory lies outside the data set: %s of %s, of which the Go heap is %s. Connections' buffers are there "+
+				"too. See memory_purpose_ in INFO memory.", size(n), size(m.resident), size(m.goHeap))
 		}
 		if m.heap.Retired > m.heap.Used/3 {
-			found = append(found, "Views hold old versions: a save or a full synchronisation reads data that has been "+
-				"overwritten since. It is given back when it ends.")
+			note("Views hold %s of old versions: a save or a full synchronisation reads data that has been overwritten "+
+				"since. It is given back when it ends.", size(m.heap.Retired))
 		}
 		if m.Clients > 200<<10*100 && m.Clients > m.Used/10 {
-			found = append(found, "Clients' buffers take more than a tenth of all memory: look for large omem and qbuf in "+
-				"CLIENT LIST.")
+			note("Clients' buffers take %s, more than a tenth of all memory: look for large omem and qbuf in CLIENT LIST.",
+				size(m.Clients))
 		}
 		if m.Replicas > 10<<20 {
-			found = append(found, "Replicas' output buffers are large: a replica may not keep up.")
+			note("Replicas' output buffers take %s: a replica may not keep up.", size(m.Replicas))
 		}
 	}
 	var text string
 	switch {
 	case m.Used < small:
-		text = "This instance is empty or uses very little memory: nothing can be said of it yet.\n"
+		text = "This instance is empty or uses very little memory, " + size(m.Used) + ": nothing can be said of it yet.\n"
 	case len(found) == 0:
-		text = "No memory issue was found.\n"
+		text = fmt.Sprintf("No memory issue was found: %s used, fragmentation ratio %.2f.\n", size(m.Used),
+			over(m.forData, m.Used))
 	default:
 		text = "These memory issues were found:\n\n * " + strings.Join(found, "\n * ") + "\n"
 	}
