@@ -225,6 +225,27 @@ func TestReportKeepsTheOther(t *testing.T) {
 	}
 }
 
+// The page of the tree has what this program says by itself, and the differences come before the suites.
+func TestPageIsWritten(t *testing.T) {
+	page, err := os.ReadFile("../../COMPATIBILITY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "page.md")
+	if err := os.WriteFile(file, page, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeReport(file, nil); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := os.ReadFile(file); err != nil || string(again) != string(page) {
+		t.Errorf("COMPATIBILITY.md is not what is written: go run ./tests/conformance -page (%v)", err)
+	}
+	if _, rest, _ := strings.Cut(string(page), "\n## "); !strings.HasPrefix(rest, "Where spindle parts from 7.4\n") {
+		t.Error("the differences do not come first")
+	}
+}
+
 // The newer suite is taken only from where it can be run.
 func TestOpenNewer(t *testing.T) {
 	dir := t.TempDir()

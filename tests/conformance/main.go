@@ -31,6 +31,7 @@ import (
 type options struct {
 	files     string
 	list      bool
+	page      bool
 	keep      bool
 	reference bool
 	tls       bool
@@ -46,6 +47,8 @@ func main() {
 	flag.StringVar(&o.files, "file", "",
 		"run only these files, parted by commas (unit/type/string); the report is not written")
 	flag.BoolVar(&o.list, "list", false, "print the files that are run and how many tests of each the reference passes")
+	flag.BoolVar(&o.page, "page", false,
+		"run nothing: write what the report says by itself, and keep what it says of suites")
 	flag.BoolVar(&o.keep, "keep", false, "keep the run's folder with the logs of every server, and print where it is")
 	flag.BoolVar(&o.reference, "reference", false, "run the suites' own servers and renew what is known of them")
 	flag.StringVar(&o.again, "again", "",
@@ -68,6 +71,9 @@ func main() {
 }
 
 func run(ctx context.Context, o options) error {
+	if o.page {
+		return writeReport(o.report, nil)
+	}
 	suites, err := o.suites()
 	if err != nil {
 		return err

@@ -48,8 +48,8 @@ var own = []string{
 		"two STORE, SORT with `STORE get STORE key`, PFMERGE of one key, and XREADGROUP of a group called `streams` after " +
 		"another option use keys that were not asked for. A call whose keys cannot be read is judged by its keys at fixed " +
 		"places. XCLAIM needs permission to read, because it answers entries. COMMAND GETKEYS tells the same keys.",
-	"A cursor, a name or a number is looked at to its end where 7.4 stops at a zero byte: `CLIENT SETNAME` with one is " +
-		"refused.",
+	"Cursors, names and numbers with a zero byte inside are refused, as in `CLIENT SETNAME`; 7.4 ignores what follows " +
+		"the zero byte.",
 	"RESTORE checks every payload to the last byte whatever `sanitize-dump-payload` says: bytes behind the value, " +
 		"scores that only begin as numbers, field deadlines out of order are refused. A sorted set's listpack that is out " +
 		"of order is put in order. Short lists from files of ziplists are listpacks.",
@@ -96,6 +96,8 @@ var own = []string{
 		"the whole process here too. With less than some 10 MB of data the ratio says little in both.",
 	"After CLIENT REPLY OFF or SKIP a protocol error closes the connection; 7.4 leaves it open and silent.",
 	"CONFIG REWRITE keeps a lone client-output-buffer-limit line; 7.4 puts another class's default in its place.",
+	"HOTKEYS, BIGKEYS, STALLS and SCRIPT STATS are spindle's own. HOTKEYS is always on; Redis 8.6 has another command " +
+		"of that name, which records a session that is started and stopped.",
 	"COMMAND DOCS has 7.4's arguments; summaries, complexities and histories are 7.2's, and our own for what is newer. " +
 		"LOLWUT VERSION 5 and 6 draw pictures of our own.",
 }
@@ -108,23 +110,22 @@ func writeReport(file string, ran []*outcome) error {
 	}
 	var b strings.Builder
 	b.WriteString("# Compatibility\n\n")
-	b.WriteString("spindle answers as Redis 7.4 does. This page says how far, held against the public Tcl suites of " +
-		"Redis, and where not. It is written by `make conformance`. A run compares every test with what the suite's " +
+	b.WriteString("spindle answers as Redis 7.4 does. This page says where it does not, and then how far, held against the " +
+		"public Tcl suites of Redis. It is written by `make conformance`; `go run ./tests/conformance -page` writes the " +
+		"differences anew without a run. A run compares every test with what the suite's " +
 		"own server makes of it, and with what `tests/conformance/exclusions-7.4.txt` and `exclusions.txt` allow. The " +
 		"suite of " + newer.name + " is run where `REDIS_SRC` names its unpacked source with a built server in it; " +
 		"else this page keeps what it says of it.\n\n")
-	for i, s := range inReport {
+	writeList(&b, "Where spindle parts from 7.4", own)
+	writeList(&b, "Where spindle is better on purpose", better)
+	writeList(&b, "Where 7.4 parts from 7.0, and spindle follows 7.4", differences)
+	for _, s := range inReport {
 		if at := slices.IndexFunc(ran, func(o *outcome) bool { return o.suite == s }); at >= 0 {
 			ran[at].write(&b)
 		} else {
 			b.WriteString(sectionOf(string(old), s.heading()))
 		}
-		if i == 0 {
-			writeList(&b, "Where spindle is better on purpose", better)
-			writeList(&b, "Where spindle parts from 7.4", own)
-		}
 	}
-	writeList(&b, "Where 7.4 parts from 7.0, and spindle follows 7.4", differences)
 	return os.WriteFile(file, []byte(fold(strings.TrimRight(b.String(), "\n")+"\n")), 0o644)
 }
 
