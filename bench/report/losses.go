@@ -21,7 +21,7 @@ var known = []loss{
 		"two loops share one core and hand the turn over by the kernel", "a second core"},
 	{"io-threads", "netpoll", "netpoll backend, pipeline 1, all cores", "as above", "nothing planned"},
 	{"io-threads", "gnet io-threads 2", "gnet, io-threads 2, pipeline 1",
-		"the turn is a mutex: a loop that finds it taken sleeps in the kernel", "the holder runs the others' batches"},
+		"threads that wait for the command lock sleep, and waking them costs CPU", "the holder runs the others' batches"},
 	{"latency", "", "p99 at a fixed rate, some rates",
 		"it changes sides from run to run: a p99 here is some ten requests that the machine held up",
 		"a machine of its own"},
