@@ -17,7 +17,7 @@ import (
 // protocol.G2. Whoever ends a turn calls Shut before Ended, and Holds reads running before from. So a turn with effects
 // does not pass between the two.
 // protocol.G3. What a transaction or a script posts is marked OfUnit. It passes with the turn in which the unit ends,
-// which may be many turns later. One unit is open at most. UnitEnded stores over before open, and Holds reads open first.
+// which may be many turns later. One unit is open at most. UnitEnded stores over before open; Holds reads open first.
 type Gate struct {
 	from    atomic.Uint64 // turns from here on are held back
 	running atomic.Uint64 // so are turns from here on, which are not over

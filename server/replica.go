@@ -159,7 +159,7 @@ func (t taker) byDisk(c *replication.Copy, begin func() bool, done func(db int))
 	if syncing := file.Close(); syncing != nil {
 		in.log.Warning("The folder of %s cannot be synced, after the copy of the MASTER was put there: %s", path, syncing)
 	}
-	if err == nil && in.save.DeleteSyncFiles.Get() && !in.scheduler.Saving() {
+	if err == nil && in.save.DeleteSyncFiles.Get() && !in.scheduler.Saving() && !in.aofSettings.On.Get() {
 		in.log.Notice("Removing the RDB file obtained from the master. This replica has persistence disabled")
 		_ = os.Remove(path)
 	}
