@@ -44,6 +44,7 @@ var better = []string{
 
 // own are where spindle's answers are not 7.4's, on purpose or for want of work.
 var own = []string{
+	"MIGRATE without AUTH does not use the kept connection of a call that gave the password; 7.4 does.",
 	"Access rules and cluster routing go by the keys that a command uses. In 7.4 GEORADIUS and GEORADIUSBYMEMBER with " +
 		"two STORE, SORT with `STORE get STORE key`, PFMERGE of one key, and XREADGROUP of a group called `streams` after " +
 		"another option use keys that were not asked for. A call whose keys cannot be read is judged by its keys at fixed " +
