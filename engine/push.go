@@ -13,8 +13,8 @@ import (
 // do its pushes.
 // engine.O3. CLIENT REPLY OFF and SKIP do not hold for pushes.
 // engine.O4. The stream of a replica goes by mail also while the replica's own batch is run.
-// engine.O5. What a transaction or a script pushes is in its receivers' outputs at once, and counts there. The gate holds
-// it back until the unit has ended, and until its effects are on disk where clients wait for that.
+// engine.O5. What a transaction or a script pushes is in its receivers' outputs at once, and counts there. The gate
+// holds it back until the unit has ended, and until its effects are on disk where clients wait for that.
 //
 // Nearly all pushes go by mail. The client whose batch is run is the exception: mail would come behind the whole batch.
 type pushes struct {

@@ -27,6 +27,7 @@ type Link struct {
 
 	downSinceMs int64  // when the link was lost; 0: it never stood
 	upSinceMs   int64  // when the stream began
+	copied      bool   // it began with a full copy
 	why         string // of the last failure; empty: there was none since the stream began
 
 	retryAt  int64                // when a link that is wanting dials
@@ -106,8 +107,8 @@ type step struct {
 const (
 	retryMs  = 1000
 	restMost = 30_000
-	// awayMost is the bound if the peer could not be reached, or said that it will be ready later. To ask again costs it
-	// nothing, and whoever restarts a primary does not want to wait for its replicas.
+	// awayMost is the bound if the peer could not be reached, said that it will be ready later, or has sent its stream
+	// without a copy. Another try costs it little, and an operator who restarts a primary does not wait for replicas.
 	awayMost = 5000
 	// lastedMs is how long the stream must have flowed for the next failure to be a first one.
 	lastedMs = 10_000
@@ -117,7 +118,8 @@ const (
 type failure uint8
 
 const (
-	broke  failure = iota // it stood, or much had come: the first time the link dials again at once
+	broke  failure = iota // a copy was under way or had just come: the first time the link dials again at once
+	lost                  // the stream flowed without a copy: so too, and the peer pays little for another try
 	failed                // the peer was there, and something went wrong
 	away                  // it was not there, or not ready
 )
@@ -167,7 +169,11 @@ func (l *Link) Lost(nowMs int64, why string) {
 		l.log.Notice("Caching the disconnected master state.")
 		l.log.Notice("Reconnecting to MASTER %s:%d", l.Host, l.Port)
 		l.downSinceMs = nowMs
-		l.again(nowMs, broke, "the connection was lost: "+why)
+		kind := lost
+		if l.copied {
+			kind = broke
+		}
+		l.again(nowMs, kind, "the connection was lost: "+why)
 	case dialing:
 		l.log.Warning("Error condition on socket for SYNC: %s", why)
 		l.again(nowMs, away, "it cannot be reached: "+why)
@@ -196,12 +202,15 @@ func (l *Link) again(nowMs int64, f failure, why string) {
 // rest counts a failure and is how long the link rests after it.
 func (l *Link) rest(f failure) int64 {
 	count, most := &l.failures, int64(restMost)
-	if f == away {
+	switch f {
+	case away:
 		count, most = &l.absences, awayMost
+	case lost:
+		most = awayMost
 	}
 	n := *count
 	*count++
-	if f == broke {
+	if f == broke || f == lost {
 		if n--; n < 0 {
 			return 0
 		}
@@ -356,6 +365,7 @@ func kindOf(line string) failure {
 // follows says that the stream begins. The failures of before are forgotten when it has lasted.
 func (l *Link) follows(nowMs int64) {
 	l.state, l.since, l.downSinceMs, l.upSinceMs, l.absences, l.why = following, nowMs, 0, nowMs, 0, ""
+	l.copied = false
 }
 
 // Stopped says that the stream holds what this server does not understand. The next try may well meet it again.
@@ -367,6 +377,7 @@ func (l *Link) Stopped(nowMs int64, why string) {
 // Taken says that the full copy is in place: the stream comes next.
 func (l *Link) Taken(nowMs int64) {
 	l.follows(nowMs)
+	l.copied = true
 	l.log.Notice("MASTER <-> REPLICA sync: Finished with success")
 	l.acknowledge(nowMs)
 }

@@ -318,7 +318,13 @@ func TestLinkBacksOff(t *testing.T) {
 	if l.why != "" {
 		t.Errorf("why, while the stream flows: %q", l.why)
 	}
-	expect("after a short stream", rests(l, s, 1, func() { l.Lost(now, "gone") }), 30)
+	expect("after a short stream", rests(l, s, 1, func() { l.Lost(now, "gone") }), 5)
+	expect("after a copy and a short stream", rests(l, s, 1, func() {
+		s.ask(l, now)
+		l.Line("+FULLRESYNC "+other+" 7", now)
+		l.Taken(now)
+		l.Lost(now, "gone")
+	}), 30)
 	stream(l, s, 12_000)
 	expect("after a stream that lasted", rests(l, s, 3, func() {
 		if l.state != following {

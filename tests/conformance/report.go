@@ -33,7 +33,7 @@ var better = []string{
 	"A replica that does not take up its new primary holds up the others for `slave-reconf-timeout`; in 7.4 for the " +
 		"whole `failover-timeout`.",
 	"A link to a primary that fails rests for 1, 2, 4 … 30 s before the next try; 5 s at most while the primary cannot be " +
-		"reached or is not ready. 7.4 tries each second, and each try may cost the primary a fork.",
+		"reached or is not ready, or if the last stream began without a copy. 7.4 tries each second, and each try may cost the primary a fork.",
 	"A command of the primary that a replica does not know, or whose syntax it does not know, stops the link before it, " +
 		"and the data stay readable. 7.4 passes it over, and the data differ from then on; " +
 		"`replica-ignore-unknown-commands yes` is that.",
