@@ -318,10 +318,14 @@ func (p *peer) expect(want string) {
 	p.t.Helper()
 	got := make([]byte, len(want))
 	if n, err := io.ReadFull(p.r, got); err != nil {
-		p.t.Fatalf("read %q, then %v; want %q", got[:n], err, want)
+		p.t.Fatalf("read %d bytes, the first of them %.300q, then %v; want %d bytes, %.300q", n, got[:n], err, len(want), want)
 	}
 	if string(got) != want {
-		p.t.Fatalf("read %q, want %q", got, want)
+		at := 0
+		for got[at] == want[at] {
+			at++
+		}
+		p.t.Fatalf("from byte %d on: read %.300q, want %.300q", at, got[at:], want[at:])
 	}
 }
 
