@@ -18,7 +18,7 @@ import (
 
 const (
 	besideFrom   = 64 << 10               // bytes of a payload
-	besideSparse = 8 << 10                // bytes of a filter's payload, which may hold 90 times as many
+	besideSparse = 8 << 10                // the same for a filter, whose payload may expand to 90 times its length
 	besideSlice  = 200 * time.Microsecond // of a turn, about
 	besideString = 512 << 10              // bytes of a string that a slice copies
 	besideSteps  = 64                     // elements that the first slice puts in

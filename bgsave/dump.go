@@ -84,8 +84,8 @@ func (h *Commands) dump(c *command.Context) error {
 	return nil
 }
 
-// tooLong says that the payload of v would be longer than a bulk string may be. Only what may be that long is encoded
-// for it.
+// tooLong says whether the payload of v would be longer than a bulk string may be. It encodes only values that may be
+// that long.
 func (h *Commands) tooLong(c *command.Context, v value.Value) bool {
 	most := c.MaxBulk()
 	switch {
@@ -293,7 +293,7 @@ func (h *Commands) restored(c *command.Context, payload []byte) (v restoredValue
 	return v, nil
 }
 
-// env is what a payload is read by.
+// env is the limits by which a client's payload is read.
 func (h *Commands) env(c *command.Context) codec.Env {
 	return codec.Env{Limits: h.limits(), MaxFilter: c.MaxFilter()}
 }

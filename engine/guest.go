@@ -27,18 +27,18 @@ func NewGuest(u *acl.User) *client.Client {
 
 var errGuestWrites = &protocol.Error{Code: "ERR", Text: "Only commands that read are allowed here"}
 
-// guestMost is how many elements a guest's command may read as a whole: about a millisecond's work.
+// guestMost is how many elements a guest's command of inParts may read: about a millisecond's work.
 const guestMost = 10_000
 
-// inParts names, for each command that reads all there is, the one that reads the same in parts.
+// inParts has the commands that read a key or a database as a whole. For each it names the command that reads in parts.
 var inParts = map[string]string{
 	"keys": "SCAN", "hgetall": "HSCAN", "hkeys": "HSCAN", "hvals": "HSCAN", "smembers": "SSCAN", "sinter": "SSCAN",
 	"sintercard": "SSCAN", "sunion": "SSCAN", "sdiff": "SSCAN", "zinter": "ZSCAN", "zintercard": "ZSCAN",
 	"zunion": "ZSCAN", "zdiff": "ZSCAN", "sort_ro": "SSCAN, ZSCAN or LRANGE",
 }
 
-// admitWhole refuses a guest's command that would read more than guestMost elements in one step. A guest's command
-// cannot lend the turn, so all clients would wait for it.
+// admitWhole refuses a command of inParts that would read more than guestMost elements. A guest's command cannot lend
+// the turn, so all clients would wait for it. Ranges and counts (LRANGE, SCAN with COUNT) are not looked at.
 func (c *Core) admitWhole(cl *client.Client, call Call) error {
 	parts := inParts[call.Spec.Full]
 	if parts == "" {
@@ -122,7 +122,7 @@ func (c *Core) invokeGuest(cl *client.Client, spec *command.Spec, args [][]byte)
 	c.unitEnded()
 }
 
-// admitGuest is admit for who cannot wait. A pause and a latch are for those who write: they do not hold back a guest.
+// admitGuest is admit for a guest, which cannot wait. A pause and a latch hold back writers only, so no guest.
 func (c *Core) admitGuest(cl *client.Client, call Call) error {
 	if !forGuests(call.Flags) {
 		return errGuestWrites

@@ -10,8 +10,8 @@ for folder in "$data" "$data-sentinel"; do
 	[ -d "$folder" ] || install -d -o spindle -g spindle -m 750 "$folder"
 done
 [ -d "$log" ] || install -d -o spindle -g adm -m 2750 "$log"
-# Until the end nobody but root may write to the folder, so that what find has seen stays what it is: a link put in the
-# place of a file would have root give away what it leads to. A hard link may lead anywhere, too.
+# Until the end only root may write to the folder. Otherwise the user could put a link in the place of a file that find
+# has seen, and root would give away the link's target. A file with a second name (a hard link) is left alone.
 chown root:spindle "$conf" && chmod 750 "$conf"
 find "$conf" -maxdepth 1 -name '*.conf' -type f -links 1 ! -user spindle \
 	-exec chmod 640 {} + -exec chown -h spindle:spindle {} +

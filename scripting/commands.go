@@ -45,7 +45,7 @@ func (s *Scripts) Family() command.Family {
 			{Name: "help", Arity: 2, Flags: command.Loading | command.Stale, Run: scriptHelp},
 			{Name: "kill", Arity: 2, Flags: command.NoScript | command.AllowBusy, Tips: one, Run: s.scriptKill},
 			{Name: "load", Arity: 3, Flags: command.NoScript | command.Stale, Tips: nodes, Run: s.scriptLoad},
-			// It names everybody's scripts, which those who write scripts may then run.
+			// It names the scripts of all clients. A client with +@scripting could then run them.
 			{Name: "stats", Arity: 2, Flags: command.NoScript | command.Admin, Apart: true,
 				Tips: []string{"nondeterministic_output"}, Run: s.stats},
 		}},

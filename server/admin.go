@@ -43,7 +43,7 @@ type admin struct {
 	page       *live.Page
 	tls        *tls.Config                          // nil: in the clear
 	sights     func(keys bool) prometheus.Collector // with the names of keys, or without
-	open       bool                                 // admin-open: without a token it may be reached from elsewhere
+	open       bool                                 // admin-open: serve other machines without a token
 	http       http.Server
 	crowd      crowd
 }
@@ -59,11 +59,11 @@ const (
 	adminIdle     = time.Minute      // between two requests
 )
 
-// errAdminOpen is for an address that others than this machine reach, where nothing is asked for.
+// errAdminOpen is for an address that other machines reach, and that asks for no token.
 var errAdminOpen = errors.New("it is reached from other machines and needs admin-token, or admin-open yes")
 
-// bind opens address. One without a host means this machine only. An IPv4 address opens no IPv6 socket, nor the other
-// way round.
+// bind opens address. Without a host it opens this machine's 127.0.0.1. An IPv4 address opens no IPv6 socket, nor the
+// other way round.
 func (a *admin) bind(address string) (net.Listener, error) {
 	if strings.HasPrefix(address, ":") {
 		address = "127.0.0.1" + address
@@ -132,13 +132,14 @@ func (a *admin) listen(address string) (net.Addr, error) {
 	return listener.Addr(), nil
 }
 
-// A crowd is the connections of the admin address. Past most the one goes that has waited longest for a request: so who
-// comes is always let in, and idle ones take no descriptors from clients.
+// A crowd is the connections of the admin address. Past most, the one that has waited longest for a request is closed.
+// So idle connections keep no newcomer out, and take no descriptors from clients. If all others have requests under
+// way, the newcomer itself is closed.
 type crowd struct {
 	most    int
 	mu      sync.Mutex
 	open    int
-	waiting []net.Conn // for a request to arrive; who has waited longest is first
+	waiting []net.Conn // for a request to arrive; the longest wait comes first
 }
 
 // note follows the connections: http.Server's ConnState.
@@ -161,18 +162,18 @@ func (o *crowd) note(c net.Conn, state http.ConnState) {
 	}
 }
 
-// connKey is under what a request's context has its connection.
+// connKey is the key of the connection in a request's context.
 type connKey struct{}
 
 func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// whole has next serve requests whose body has arrived. Until then the connection is one of those that wait: half
-// requests must not keep others out.
+// whole reads a request's body before next serves the request. Meanwhile the connection counts as waiting, and may be
+// closed for a newcomer: half requests keep no other client out.
 func (o *crowd) whole(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength != 0 { // -1: its end will show
+		if r.ContentLength != 0 { // -1: the length is not known yet
 			c, _ := r.Context().Value(connKey{}).(net.Conn)
 			o.mu.Lock()
 			o.waiting = append(o.waiting, c)
@@ -192,8 +193,8 @@ func (o *crowd) whole(next http.Handler) http.Handler {
 	})
 }
 
-// endOnPanic ends the process if next panics. The HTTP server would go on, with the turn held for ever if the panic
-// came inside of one.
+// endOnPanic ends the process if next panics. The HTTP server would continue, and a panic inside a turn would leave the
+// turn held for ever.
 func endOnPanic(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		over := false

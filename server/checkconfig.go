@@ -115,13 +115,13 @@ func (c *configCheck) explained(err error, at ConfigError) ConfigError {
 	return at
 }
 
-// note keeps a line, or something that no line is to blame for.
+// note keeps a complaint about a line, or about the configuration as a whole.
 func (c *configCheck) note(e ConfigError) {
 	c.bad = append(c.bad, e)
 	c.log.Reset()
 }
 
-// print names the lines in the order in which they stand, and after them what no line is to blame for.
+// print writes the complaints in the order of their lines. Those about the configuration as a whole come last.
 func (c *configCheck) print() {
 	slices.SortStableFunc(c.bad, func(a, b ConfigError) int { return cmp.Compare(uint(a.order-1), uint(b.order-1)) })
 	for _, e := range c.bad {

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// A collector has the Go heap give memory back after a burst: a script with large tables, or many long replies.
+// A collector makes the Go heap give memory back after a burst: a script with large tables, or many long replies.
 //
 // Go's own collector starts again when the heap is five times what lived at its last run (gcPercent). After a burst
 // that is hundreds of megabytes, so what the burst left would stay resident for minutes.
@@ -17,17 +17,17 @@ type collector struct {
 	collect func()       // a full collection, whose free pages go back to the kernel
 
 	ticks    int
-	swollen  int          // looks in a row at which the heap was large
-	rest     atomic.Int64 // what the last collection has left
+	swollen  int          // looks in a row that found the heap large
+	rest     atomic.Int64 // the heap's size after the last collection; it fades (collectForget)
 	underway atomic.Bool
 }
 
 const (
 	collectLook   = 10 // ticks: a second
-	collectAfter  = 2  // looks in a row: what is over at once is not worth a collection
+	collectAfter  = 2  // looks in a row: a shorter burst is not worth a collection
 	collectFrom   = 32 << 20
 	collectLeast  = 8 << 20
-	collectForget = 64 // of rest, this part is forgotten at each look: half in three quarters of a minute
+	collectForget = 64 // each look lowers rest by this part: by half within 45 s
 )
 
 func newCollector() *collector { return &collector{size: goHeapSize, collect: debug.FreeOSMemory} }

@@ -72,7 +72,7 @@ func (c *Config) RefuseSentinel(i int, reason error) error {
 
 // A ConfigError is a line that cannot be taken, or a configuration that cannot be true as a whole.
 type ConfigError struct {
-	order  int    // of the line among all that were read, included files too; 0 as for Line
+	order  int    // the line's place among all lines read, those of included files too; 0 as for Line
 	Line   int    // counted from 1 through file, standard input and options; 0 when no line is to blame
 	Place  string // file:line, where those are told apart; "" where no line is to blame
 	Text   string // the line, trimmed

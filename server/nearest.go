@@ -2,8 +2,8 @@ package server
 
 import "strings"
 
-// nearest is the one of names that name was most probably meant to be: two letters are wrong at most, and less than
-// half of them. "" if there is none, or if it is name itself.
+// nearest is the one of names that name most probably means. At most two of its letters may be wrong, and less than
+// half of them. It is "" if there is none, or if name is one of names.
 func nearest(name string, names []string) (near string) {
 	least := min(3, (len(name)+1)/2)
 	for _, n := range names {

@@ -150,8 +150,8 @@ func listenerLine(l reactor.Listening) string {
 	return line
 }
 
-// measureProcess notes at the first tick what the process has resident for itself: Go's runtime and heap, the loops. It
-// is bounded, because a data set may be on its way in.
+// measureProcess notes at the first tick what the process itself has resident: Go's runtime and heap, and the loops.
+// processMost bounds the figure, because a data set may already be loading.
 func (in *instance) measureProcess() {
 	if in.startupProcess != 0 {
 		return

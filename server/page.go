@@ -75,7 +75,7 @@ func (in *instance) consultAs(name, from string, args [][]byte) (reply []byte, e
 	return reply, err
 }
 
-// A bounded gives a reply its memory up to so many bytes. Of what is longer, only the length is kept.
+// A bounded keeps a reply of at most so many bytes. Of a longer one it keeps only the length.
 type bounded int
 
 // Chunk implements protocol.Chunks.
@@ -89,7 +89,7 @@ func (b bounded) Chunk(n, held int) (chunk []byte, release func()) {
 // Outgrown implements protocol.Chunks.
 func (bounded) Outgrown([]byte) {}
 
-// takeReply copies a guest's reply of at most so many bytes and gives back what was lent. Turn only.
+// takeReply copies a guest's reply of at most most bytes, and gives lent memory back. Turn only.
 func takeReply(guest *client.Client, most int) (reply []byte, err error) {
 	defer guest.Out.Reset()
 	n := guest.Out.Len()

@@ -54,8 +54,8 @@ func (w *Rewriter) failed(err error) error {
 	return errors.New("Rewriting config file: " + text)
 }
 
-// replace writes a new file beside the old one, makes sure of it, and puts it in the old one's place, with its mode and
-// owner.
+// replace writes a new file with the old file's mode and owner, syncs it, and renames it over the old file. A link is
+// replaced by the file, as in Redis.
 func (w *Rewriter) replace(text []byte) (err error) {
 	dir := filepath.Dir(w.File)
 	temp, err := os.CreateTemp(dir, filepath.Base(w.File)+".*.tmp")

@@ -81,7 +81,7 @@ type Deadlines interface{ FieldsDeadline() int64 }
 // expiry is the keyspace's.
 type Env struct {
 	Limits    Limits
-	MaxFilter uint64 // how many bytes a Bloom filter may have (RESTORE of a client); 0: whatever a file says
+	MaxFilter uint64 // the most bytes of a Bloom filter that a client restores; 0: no bound, for files
 }
 
 // Limits say up to where a value is packed: the settings of these names.

@@ -98,10 +98,10 @@ func (w *Writer) Long(size int, each func(yield func([]byte) bool)) {
 	})
 }
 
-// Sparse is Long of a string of which so many bytes are empty: runs of zeros that each yields by their length. It is
-// compressed also where Compress is off if it is mostly empty.
+// Sparse is Long for a string with runs of zeros. each yields bytes, or the length of a run; empty is the sum of the
+// runs. If most bytes are empty, the string is compressed even where Compress is off.
 //
-// Cost: a run of zeros costs little more than its compressed bytes, a 90th of its length.
+// Cost: a run of zeros costs little more than its compressed bytes, which are a 90th of its length.
 func (w *Writer) Sparse(size, empty int, each func(yield func(p []byte, zeros int) bool)) {
 	packed, mostlyEmpty := 0, empty > size/2
 	if w.Compress || mostlyEmpty {
@@ -132,8 +132,8 @@ func (w *Writer) Sparse(size, empty int, each func(yield func(p []byte, zeros in
 	}
 }
 
-// packedLen is how long the pieces are compressed, or 0 if that saves nothing. It gives up early on what does not
-// shrink, but not on a string that is known to.
+// packedLen is the compressed length of the pieces, or 0 if compression saves nothing. It gives up early on a string
+// that does not shrink, unless shrinks says that it will.
 func (w *Writer) packedLen(size int, shrinks bool, each func(yield func(p []byte, zeros int) bool)) int {
 	const trial = 16 * PieceMax
 	packed, seen := 0, 0
@@ -165,7 +165,7 @@ func (w *Writer) appendPiece(dst, p []byte, compressed bool) []byte {
 	return append(dst, w.packedEmpty...)
 }
 
-// eachPiece yields what each does in pieces that AppendPiece takes, each so many times in a row.
+// eachPiece cuts what each yields into pieces that AppendPiece takes. times says how often a piece comes in a row.
 func eachPiece(each func(yield func(p []byte, zeros int) bool), yield func(p []byte, times int) bool) {
 	each(func(p []byte, zeros int) bool {
 		for len(p) > PieceMax {

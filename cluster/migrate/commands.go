@@ -76,7 +76,7 @@ const (
 	encodeAll = 256 << 10 // payloads of one call that are encoded in its turn
 	samples   = 5         // elements by which a value's size is estimated
 
-	packedAtMost = 90 // times as short are bytes that were never set (rdb.Writer.Sparse)
+	packedAtMost = 90 // a payload has one byte for so many that were never set (rdb.Writer.Sparse)
 )
 
 // migrate is MIGRATE. Replies: OK; NOKEY if no key is there. Errors: IOERR, and what the target has answered.
@@ -180,7 +180,8 @@ func (m *Migrator) gather(c *command.Context, call *call, names [][]byte, d *bgs
 	}
 }
 
-// size is about how many bytes a value takes, also when it is written: what was never set in a filter does then, too.
+// size estimates the bytes of a value, in memory or as a payload, whichever are more. Bits of a filter that were never
+// set take bytes in a payload only.
 func size(c *command.Context, v value.Value) int {
 	if v.Type() == value.String {
 		return v.Len()

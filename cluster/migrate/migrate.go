@@ -123,8 +123,8 @@ func (m *call) address() (host string, port int) {
 	return m.host, n
 }
 
-// name is what the pool keeps connections to the target under. Those that were authenticated are for callers who give
-// the same name and password.
+// name is the pool's key for connections to the target. A connection that was authenticated serves only calls with the
+// same user and password.
 func (m *call) name() string {
 	name := m.host + ":" + m.port
 	if m.password != nil {
@@ -133,7 +133,7 @@ func (m *call) name() string {
 	return name
 }
 
-// keyPositions finds the keys of a call: behind KEYS if key is empty and the word is there, else key.
+// keyPositions finds the keys of a call: those after KEYS if key is empty and the word is there, else key.
 func keyPositions(into []command.KeyPosition, args [][]byte) ([]command.KeyPosition, error) {
 	const flags = command.KeyRW | command.KeyAccess | command.KeyDelete
 	for i := 6; i < len(args) && len(args[3]) == 0; i++ {

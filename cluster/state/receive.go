@@ -101,13 +101,13 @@ func (s *State) Receive(l *Link, m *bus.Message) {
 	}
 }
 
-// mirrored takes a message with this node's own ID. Nothing that it says is believed. Over a link that was dialled it
-// tells that the address is our own.
+// mirrored takes a message with this node's own ID and believes nothing in it. On a link that this node dialled, it
+// shows that the address is this node's own.
 func (s *State) mirrored(l *Link, m *bus.Message) {
 	switch {
 	case l.Inbound:
 		if m.Type == bus.Meet && l.Node == nil {
-			s.ping(l, bus.Pong) // the end that dialled learns from it that it has met itself
+			s.ping(l, bus.Pong) // the end that dialled learns from the reply that it has met itself
 		}
 	case l.Node.is(bus.Handshake):
 		s.log(logging.LevelVerbose, "Handshake: the node at %s is this one", l.Node.IP)

@@ -134,7 +134,7 @@ func (j *Judge) CheckWithAnyKey(r *Rights, row *command.Spec, args [][]byte, use
 
 var anyKey = []byte("*")
 
-// find leaves the call's keys in j.keys; of a call from which they cannot be read, those at fixed places.
+// find puts the call's keys into j.keys. If they cannot all be found, it puts those at fixed places.
 func (j *Judge) find(row *command.Spec, args [][]byte) {
 	j.keys = j.keys[:0]
 	if row.HasKeys(0) {

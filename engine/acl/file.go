@@ -123,7 +123,7 @@ func (u *Users) Save(path string) (err error) {
 	text := strings.Join(u.Lines(), "\n") + "\n"
 	mode := fs.FileMode(0o644)
 	if _, err := os.Stat(path); err == nil {
-		mode = 0o600 // until it has the old one's
+		mode = 0o600 // until it gets the old file's mode
 	}
 	file, err := os.OpenFile(fmt.Sprintf("%s.tmp-%d", path, os.Getpid()), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
 	if err != nil {

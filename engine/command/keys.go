@@ -94,9 +94,9 @@ func (s *Spec) OneKey() int {
 // AppendKeys appends where the keys of a call stand, in the order of the key specs. It is what access rules, routing
 // and latches go by, so it must name every key that the handler uses (TestFinder of engine/catalogue).
 //
-// A row's GetKeys decides where there is one. Of a call that it cannot read, which the handler refuses, the key specs
-// tell what they can.
-// Errors: ErrInvalidKeyArguments when the keys of the call cannot be told. The keys at fixed places are appended then.
+// If the row has GetKeys, that decides. The handler refuses a call that GetKeys cannot read; the key specs then give
+// the keys that they find.
+// Errors: ErrInvalidKeyArguments if the keys cannot be found. Those at fixed places are appended even then.
 // Cost: no allocation while into has room.
 func (s *Spec) AppendKeys(into []KeyPosition, args [][]byte, search Search) ([]KeyPosition, error) {
 	mark := len(into)
@@ -105,7 +105,7 @@ func (s *Spec) AppendKeys(into []KeyPosition, args [][]byte, search Search) ([]K
 		keys, _ = appendBySpecs(keys[:mark], s.Keys, args, search|onlyFixed)
 	}
 	found := keys[:mark]
-	for _, k := range keys[mark:] { // a call that was not held to its arity may end before its keys
+	for _, k := range keys[mark:] { // the arity may not be checked yet: a call may end before its keys
 		if k.Index < len(args) {
 			found = append(found, k)
 		}
@@ -219,8 +219,8 @@ func smallCount(b []byte) (int, bool) {
 	return n, true
 }
 
-// appendCounted is for a call whose count of keys is no plain number. Redis then reads it as C's atoi does, puts the
-// counted keys before the others.
+// appendCounted is for a call whose count of keys is not a plain number. As in Redis, the count is read as C's atoi
+// does, and the counted keys come before the others.
 func (s *Spec) appendCounted(into []KeyPosition, args [][]byte) ([]KeyPosition, error) {
 	mark := len(into)
 	for i := range s.Keys {

@@ -15,7 +15,7 @@ type Settings struct {
 	// proto-max-bulk-len, bytes, which the loops read too: no string may grow past it. Nil: the default.
 	MaxBulk        *setting.Int
 	MaxMemory      *setting.Uint // maxmemory, bytes; nil: none
-	MaxFilter      setting.Int   // bf-max-size: how many bytes a Bloom filter may have, set or not
+	MaxFilter      setting.Int   // bf-max-size: the most bytes of a Bloom filter, set or not
 	LazyfreeExpire setting.Bool  // lazyfree-lazy-expire: an expired key is propagated as UNLINK, not DEL
 	LazyfreeServer setting.Bool  // lazyfree-lazy-server-del: the same for a key that a command replaces by nothing
 	Sets           set.Settings  // when a set leaves its compact encodings
@@ -47,12 +47,12 @@ func (c *Context) MaxBulk() int64 {
 	return c.Settings.MaxBulk.Get()
 }
 
-// defaultMaxFilter is bf-max-size where nobody set it.
+// defaultMaxFilter is the default of bf-max-size.
 const defaultMaxFilter = 512 << 20
 
-// MaxFilter is how many bytes a Bloom filter may come to have by this command: bf-max-size, and no more than maxmemory.
-// Bits that were never set cost no memory, so that nothing else stands in the way. What a primary or a file brings is
-// not bound: it was allowed once.
+// MaxFilter is the most bytes that a Bloom filter may have after this command: bf-max-size, or maxmemory if that is
+// less. Bits that were never set cost no memory, so maxmemory alone would not stop them. A filter from the primary or
+// from a file has no bound: it was allowed once.
 func (c *Context) MaxFilter() uint64 {
 	most := uint64(defaultMaxFilter)
 	switch {

@@ -20,7 +20,7 @@ import (
 //	/healthz                 no           no
 //
 // (a) with a token: no foreign page knows it.
-// (b) without a token and a known host it names no keys.
+// (b) without a token, a request for an unknown host gets no names of keys.
 //
 // A browser that is led here by a foreign page sends that page's Origin, or, if a name was bent to this address, a Host
 // that is none of ours.
@@ -70,7 +70,7 @@ func (g *Guard) Profiled(next http.HandlerFunc) http.Handler {
 	})
 }
 
-// Trusts says whether the names of keys may be told: no page that has bent a name to this address can ask so.
+// Trusts says whether the reply may name keys. A page that reaches this address by DNS rebinding cannot pass.
 func (g *Guard) Trusts(r *http.Request) bool { return g.Token != "" || g.knows(r.Host) }
 
 // Private serves this page's own requests, with the token if one is set.

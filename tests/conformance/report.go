@@ -36,9 +36,9 @@ var better = []string{
 		"reached or is not ready, or if the last stream began without a copy. 7.4 tries each second, and each try may cost the primary a fork.",
 	"A command of the primary that a replica does not know, or whose syntax it does not know, stops the link before it, " +
 		"and the data stay readable. 7.4 passes it over, and the data differ from then on; " +
-		"`replica-ignore-unknown-commands yes` is that.",
-	"A full copy replaces `dump.rdb` and the append-only file when it has been loaded. In 7.4 it is `dump.rdb` before. A " +
-		"copy that cannot be loaded leaves memory empty in both; here the files of before stay, and BGSAVE, SAVE, " +
+		"`replica-ignore-unknown-commands yes` does the same here.",
+	"A full copy replaces `dump.rdb` and the append-only file after it was loaded. In 7.4 it replaces `dump.rdb` before " +
+		"that. A copy that cannot be loaded leaves memory empty in both; here the files of before stay, and BGSAVE, SAVE, " +
 		"BGREWRITEAOF, rules and SHUTDOWN save nothing until a copy has been loaded or the replica is promoted.",
 }
 
@@ -47,8 +47,9 @@ var own = []string{
 	"MIGRATE without AUTH does not use the kept connection of a call that gave the password; 7.4 does.",
 	"Access rules and cluster routing go by the keys that a command uses. In 7.4 GEORADIUS and GEORADIUSBYMEMBER with " +
 		"two STORE, SORT with `STORE get STORE key`, PFMERGE of one key, and XREADGROUP of a group called `streams` after " +
-		"another option use keys that were not asked for. A call whose keys cannot be read is judged by its keys at fixed " +
-		"places. XCLAIM needs permission to read, because it answers entries. COMMAND GETKEYS tells the same keys.",
+		"another option use keys for which no permission was checked. A call whose keys cannot be read is judged by its " +
+		"keys at fixed places. XCLAIM needs permission to read, because it answers entries. COMMAND GETKEYS tells the " +
+		"same keys.",
 	"Cursors, names and numbers with a zero byte inside are refused, as in `CLIENT SETNAME`; 7.4 ignores what follows " +
 		"the zero byte.",
 	"RESTORE checks every payload to the last byte whatever `sanitize-dump-payload` says: bytes behind the value, " +
@@ -65,11 +66,11 @@ var own = []string{
 		"them would take a long turn.",
 	"Bloom filters follow RedisBloom 2.8 (type MBbloom--, RDB versions 1 to 4), held against its published figures, not " +
 		"a running server. COPY works on them; a chain is at most 64 GB, and one that a client makes at most `bf-max-size` " +
-		"and `maxmemory`; BF.MEXISTS and BF.MADD of a chain with very many hashes take fewer items; COMMAND gives their " +
-		"true arity.",
-	"CONFIG REWRITE and ACL SAVE keep the mode and owner of the file; 7.4 makes it one that all may read. REPLICAOF and " +
-		"REPLCONF ip-address refuse a host with blanks or line breaks. MIGRATE keeps a connection for callers with the same " +
-		"password. A bus message with the node's own ID is dropped.",
+		"and `maxmemory`; in a chain with very many hashes, one BF.MEXISTS or BF.MADD takes fewer items; COMMAND gives " +
+		"their true arity.",
+	"CONFIG REWRITE and ACL SAVE keep the mode of the file, and its owner where the system allows that; 7.4 makes it " +
+		"one that all may read. REPLICAOF and REPLCONF ip-address refuse a host with blanks or line breaks. MIGRATE keeps " +
+		"a connection for callers with the same password. A bus message with the node's own ID is dropped.",
 	"DUMP refuses a payload beyond `proto-max-bulk-len`; 7.4 makes it, and no client can send it back.",
 	"Files are written for Redis 7.0 by default (`rdb-version`): when a consumer of a stream last got something is not " +
 		"in them.",

@@ -19,10 +19,10 @@ import "slices"
 // memory.T5. Past the limit (Limit) a trim does not wait either: what is beyond it goes at once. From then on runs have
 // small pages: with huge ones the kernel would fill again, at its leisure, what trims have taken out between runs in
 // use.
-// memory.T6. A heap at rest keeps a quarter of the warm size. It is at rest when nothing has been taken of its empty
-// memory for restAges periods.
+// memory.T6. A heap at rest keeps a quarter of the warm size. It is at rest when no block came from its empty memory
+// for restAges whole periods.
 type trimState struct {
-	calm  int   // periods in a row in which nothing was taken (memory.T6)
+	calm  int   // ends of periods since empty memory was last taken (memory.T6)
 	small bool  // the kernel has been told of memory.T5
 	limit int64 // bytes of slabs and runs that may be resident before memory.T3 no longer holds; 0: no bound
 	job   trimJob
@@ -67,7 +67,7 @@ const (
 	// Slabs of one trim, and up to a huge page of them beyond: some 5 µs of turn, several times that when their records
 	// are cold.
 	trimSlabs = 32
-	restAges  = 2 // and the one that was under way when memory was taken last
+	restAges  = 2 // the period in which memory was last taken does not count
 	trimRuns  = 16
 	trimPiece = 2 << 20              // bytes given back by one call to the kernel: a huge page
 	wholePage = 2*osPage/RunUnit - 1 // units that hold a whole page, wherever they begin

@@ -20,7 +20,7 @@ const leafShare = 40
 // weight is what a leaf adds to State.Bytes.
 func weight(ref memory.Ref) int64 { return int64(memory.UsableSize(ref)) + leafShare }
 
-// fewLeaves is from how many leaves on a cut weighs nothing anew.
+// fewLeaves: a cut that leaves fewer leaves counts Bytes anew.
 const fewLeaves = 128
 
 // weigh counts Bytes anew in a tree that has few leaves left (tree.B4).
@@ -178,8 +178,8 @@ func (t *Blocks) CutBack(p *Path) (removed uint64) {
 	return removed
 }
 
-// cut takes k children from the one at from on out of n, which is writable, and lets go of all that is under them. left
-// is how many elements Bytes stands for. whole says that whole subtrees went.
+// cut removes k children of n, which is writable, from the one at from on. It lets go of all nodes and leaves below
+// them. left is the number of elements that Bytes counts. whole says whether whole subtrees went.
 func (t *Blocks) cut(n *node, from, k int, left uint64) (whole bool) {
 	if whole = n.level > 1 && k > 0; !whole {
 		for i := from; i < from+k; i++ {

@@ -16,7 +16,7 @@ type State struct {
 	root         memory.Ref
 	count        uint64
 	height       uint16 // inner levels
-	bytesHigh    uint16 // Bytes, in two parts: so a State has no word more
+	bytesHigh    uint16 // Bytes, in two parts, so that a State needs no further word
 	bytesLow     uint32
 }
 

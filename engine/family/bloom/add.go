@@ -191,9 +191,9 @@ func editOrCreate(c *command.Context, p bloom.Params, mayCreate bool, b *bloom.B
 // addEach is BF.MADD key item [item …]. Replies: an array of what BF.ADD says of each.
 func (d *Defaults) addEach(c *command.Context) error { return addAll(c, d.params(), true, c.Args[2:]) }
 
-// addAll adds items, with which the arguments end. Replies: an array of what BF.ADD says of each, errors included; it
-// ends with the one that says that the filter is full. Propagates as written, but for items that only our own bounds
-// have refused: replicas have none.
+// addAll adds items, which are the last arguments. Replies: an array of BF.ADD's reply to each item, errors included.
+// It ends after the error that the filter is full. Propagates as written, without the items that this server's bounds
+// refused: replicas have no such bounds.
 func addAll(c *command.Context, p bloom.Params, mayCreate bool, items [][]byte) error {
 	b := bound(c, len(items))
 	e, err := editOrCreate(c, p, mayCreate, &b)
@@ -205,7 +205,7 @@ func addAll(c *command.Context, p bloom.Params, mayCreate bool, items [][]byte) 
 	if !fixed { // it cannot become full
 		c.Reply.Array(len(items))
 	}
-	var told [][]byte // to replicas, if not what was written
+	var told [][]byte // the call as replicas get it; nil: as written
 	for i, item := range items {
 		added, err := bloom.Add(e, item, &b)
 		n++

@@ -105,10 +105,10 @@ func edit(c *command.Context, key []byte) (*value.Edit, error) {
 	return e, nil
 }
 
-// bound is what a call with so many items may ask of a filter. An item of a chain that was made by adding items costs
-// two or three looks for each link, and then those of one link: far below the mean that is allowed here.
+// bound is what a call with so many items may ask of a filter. In a chain that grew by adding, an item tests two or
+// three bits of each link, and all its bits of one link. That is far below the mean that is allowed here.
 //
-// A primary's word is done to the end: it has told only of what it has done.
+// A command of the primary has no bound: the primary sends only what it has done.
 func bound(c *command.Context, items int) bloom.Bound {
 	if c.Obeys() {
 		return bloom.Bound{Bytes: math.MaxUint64, Probes: math.MaxInt}

@@ -130,12 +130,13 @@ func (m *measured) measure() {
 	}
 }
 
-// residentForData is the resident memory that mem_fragmentation_ratio compares with used_memory. anonymous is all that
-// is resident and is not of a file. process is what of it the empty server had, heap what the data's heap should have.
+// residentForData is the resident memory that mem_fragmentation_ratio compares with used_memory. anonymous is the
+// resident memory without pages of files. process is the part of it that the empty server had. heap is what the data's
+// heap should have resident.
 //
-// The ratio is about the data: a server with little of them must not look fragmented because a process has a size. What
-// Go's heap and buffers take beyond the empty server's counts. Swapped pages of the heap lower the ratio, as in Redis;
-// a Go heap that is smaller than at the start does not.
+// The ratio is about the data: the size of the process must not make a server with little data look fragmented. Go's
+// heap and buffers count as far as they grow beyond the empty server's. Swapped pages of the data's heap lower the
+// ratio, as in Redis; a Go heap that has become smaller does not.
 func residentForData(anonymous, process, heap int64) int64 {
 	return max(anonymous-process, min(anonymous, heap))
 }

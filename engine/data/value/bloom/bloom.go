@@ -75,11 +75,11 @@ const (
 	MaxLinks = 2048
 	// maxHashes is more than the smallest error rate there is asks for: 1074.
 	maxHashes = 1100
-	// MaxHashes is more than the links of a chain can come to have together: each has one more than the one before, and
-	// the last one some 1075. It bounds what looking for one item costs.
+	// MaxHashes is more than all links of a chain that grows can have together: each has one hash more than the link
+	// before, and the last has some 1075. It bounds the cost of looking for one item.
 	MaxHashes = 600_000
-	// MaxBytes is how large the filters of a chain may be together. Bits that were never set cost no memory, and little
-	// where they are written, so a Bound says what clients may ask for.
+	// MaxBytes is the most bytes that the filters of a chain may have together. Bits that were never set cost no memory,
+	// and few bytes of a file. What clients may ask for is up to a Bound.
 	MaxBytes = 64 << 30
 )
 

@@ -16,10 +16,10 @@ var (
 	ErrWork   = errors.New("so many bits were looked for that the caller wants no more")
 )
 
-// A Bound is what one call may ask of chains. A nil one allows everything.
+// A Bound limits what one call may ask of chains. A nil Bound allows everything.
 type Bound struct {
-	Bytes  uint64 // how large a chain may become
-	Probes int    // how many bits may still be looked for; an item that has begun is finished
+	Bytes  uint64 // the most that a chain may have
+	Probes int    // bits that may still be tested; an item that has begun is finished
 }
 
 // spend takes probes off the bound.
@@ -35,7 +35,7 @@ func (b *Bound) spent() bool { return b != nil && b.Probes < 0 }
 // allows says that a chain may have so many bytes.
 func (b *Bound) allows(bytes uint64) bool { return b == nil || bytes <= b.Bytes }
 
-// in says whether all bits of p are set in l, and how many it has looked for.
+// in says whether all bits of p are set in l, and how many of them it tested.
 func (p place) in(l *link) (in bool, probes int) {
 	mod := l.modulus()
 	for i := range uint64(l.hashes) {
@@ -58,7 +58,8 @@ func modulus(bits uint64, power uint8) uint64 {
 	return bits
 }
 
-// has says whether an item at p is in the chain, the newest link first: it has the most. What it costs is taken off b.
+// has says whether an item at p is in the chain. It begins with the newest link, which holds the most items, and takes
+// the bits that it tests off b.
 func (r *root) has(p place, b *Bound) bool {
 	for i := int(r.links) - 1; i >= 0; i-- {
 		in, probes := p.in(r.link(i))

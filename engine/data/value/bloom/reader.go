@@ -18,7 +18,7 @@ func Read(v value.Value) Reader {
 // Has says whether item is in the chain, or seems to be.
 func (r Reader) Has(item []byte) bool { return r.root.has(placeOf(item, r.root.options), nil) }
 
-// HasWithin is Has for one of several items.
+// HasWithin is Has within the bound b, for a call of several items.
 //
 // Errors: ErrWork.
 func (r Reader) HasWithin(item []byte, b *Bound) (bool, error) {
@@ -60,9 +60,9 @@ func (r Reader) Ahead(off int64) uint64 {
 	return r.root.link(i).bytes - at
 }
 
-// Bits yields all bytes of filter i, in pieces as they lie: bytes, or how many zeros there are that were never written.
+// Bits yields the bytes of filter i in order. A piece is either bytes, or the length of a run that was never written.
 //
-// Cost: that of the pages that were written, however large the filter is (bloom.P1).
+// Cost: it grows with the pages that were written, not with the filter (bloom.P1).
 func (r Reader) Bits(i int, yield func(p []byte, zeros int) bool) {
 	l := r.root.link(i)
 	l.walk(l.top, l.levels, 0, yield)
@@ -77,7 +77,7 @@ func (r Reader) Empty(i int) (n int) {
 	return n
 }
 
-// walk is Bits of what is at word and below; first is the number of its first leaf.
+// walk is Bits for the subtree at word. first is the number of its first leaf.
 func (l *link) walk(word uint64, level uint8, first uint64, yield func(p []byte, zeros int) bool) bool {
 	begin := first << leafShift
 	switch {
