@@ -1,6 +1,8 @@
 package codec
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 
 	"spindle/bgsave/rdb"
@@ -215,7 +217,7 @@ func startBloom(s Source) Builder {
 
 func (b *bloomBuilder) Root() memory.Ref { return b.filling.Root() }
 
-// perPage is how many elements of other types a page counts as.
+// perPage is how many elements of other types a call of piece counts as.
 const perPage = 4
 
 func (b *bloomBuilder) Step(n int) (done bool, err error) {
@@ -224,109 +226,162 @@ func (b *bloomBuilder) Step(n int) (done bool, err error) {
 	}
 	for ; b.link < len(b.record.bits) && n > 0; n -= perPage {
 		bits := &b.record.bits[b.link]
-		piece, err := b.piece(bits)
-		if err != nil {
+		if err := b.piece(bits); err != nil {
 			return false, err
 		}
-		b.filling.Put(b.link, b.at, piece)
-		if b.at += uint64(len(piece)); b.at == uint64(bits.Size) {
+		if b.at == uint64(bits.Size) {
 			b.link, b.at, b.lzf = b.link+1, 0, unpacker{room: b.lzf.room}
 		}
 	}
 	return b.link == len(b.record.bits), nil
 }
 
-// piece is the next bytes of bits, at most a page of them, until the next call.
-func (b *bloomBuilder) piece(bits *rdb.Text) ([]byte, error) {
-	n := min(bloom.PageBytes, bits.Size-int(b.at))
+// piece puts the next bytes of bits in. Zeros are stepped over: the filling has nothing but zeros there.
+//
+// Cost: at most about a page is written or read, and time for no more bytes of LZF than two pages have.
+func (b *bloomBuilder) piece(bits *rdb.Text) error {
+	var piece []byte
+	zeros := 0
 	if bits.Form == rdb.Verbatim {
-		return bits.Bytes[b.at:][:n], nil
+		piece = bits.Bytes[b.at:][:min(bloom.PageBytes, bits.Size-int(b.at))]
+	} else {
+		var ok bool
+		if piece, zeros, ok = b.lzf.next(&bits.Bytes); !ok {
+			return rdb.Corrupt("invalid LZF compressed string")
+		}
 	}
-	piece, ok := b.lzf.next(&bits.Bytes, n)
-	if !ok {
-		return nil, rdb.Corrupt("invalid LZF compressed string")
+	after := int(b.at) + len(piece) + zeros
+	if bits.Form != rdb.Verbatim && (after > bits.Size || after == bits.Size && len(bits.Bytes) != 0) {
+		return errBloomBits
 	}
-	if int(b.at)+n == bits.Size && (len(bits.Bytes) != 0 || b.lzf.pending()) {
-		return nil, errBloomBits
-	}
-	return piece, nil
+	b.filling.Put(b.link, b.at, piece)
+	b.at = uint64(after)
+	return nil
 }
 
-// An unpacker expands LZF a piece at a time: what a reference may reach back to is kept, not the whole. rdb.Text.Append
-// is for what is short.
-// Source: the format of Marc Lehmann's LibLZF: a byte below 32 is followed by that many and one literal bytes; any
-// other has the length of a reference in its upper three bits, in the next byte too if they are all set, and how far
-// back it goes in its lower five and the byte behind that.
+// An unpacker expands LZF a piece at a time. It keeps what a reference may reach back to, not the whole text.
+// rdb.Text.Append is for what is short.
+// Source: the format of Marc Lehmann's LibLZF. A control byte below 32 stands before that many and one literal bytes.
+// Any other control byte begins a reference. Its upper three bits are the length; if all are set, the next byte adds to
+// it. Its lower five bits and the last byte are the distance.
 type unpacker struct {
-	room []byte // room[:held] is expanded; what is before given has been given away
+	room []byte // room[:held] is the end of the text so far
 	held int
-	sent int
+	tail int // the text so far ends with this many zeros or more
 }
 
 const (
 	lzfReach = 1 << 13 // how far back a reference goes at most
-	lzfRun   = 264     // the longest one
+	lzfLook  = 64      // how many bytes of a piece are looked at for zeros at its end
 )
 
-// next is the next n bytes, n at most a page; in is moved on over what was used of it. false: in is not LZF, or ends
-// too early.
-func (u *unpacker) next(in *[]byte, n int) (piece []byte, ok bool) {
+// next expands the next bytes and moves in on over what it has read. It returns the bytes, or how many zeros they are.
+// false: in is not LZF, or is empty.
+//
+// Lifetime: the piece, of a page and one reference at most, until the next call.
+func (u *unpacker) next(in *[]byte) (piece []byte, zeros int, ok bool) {
 	if u.room == nil {
-		u.room = make([]byte, 2*lzfReach+bloom.PageBytes+lzfRun)
+		u.room = make([]byte, 3*lzfReach)
 	}
-	if u.sent > 2*lzfReach-bloom.PageBytes { // keep what can be reached
-		keep := u.sent - lzfReach
-		u.held = copy(u.room, u.room[keep:u.held])
-		u.sent = lzfReach
+	if u.held > 2*lzfReach {
+		u.held = copy(u.room, u.room[u.held-lzfReach:u.held])
 	}
-	for u.held-u.sent < n {
-		rest, ok := u.step(*in)
-		if !ok {
-			return nil, false
+	if zeros = u.zeros(in); zeros > 0 {
+		u.keepZeros(zeros)
+		return nil, zeros, true
+	}
+	from := u.held
+	for len(*in) > 0 && u.held-from < bloom.PageBytes {
+		if *in, ok = u.step(*in); !ok {
+			return nil, 0, false
 		}
-		*in = rest
 	}
-	piece = u.room[u.sent : u.sent+n]
-	u.sent += n
-	return piece, true
+	piece = u.room[from:u.held]
+	end := piece[max(0, len(piece)-lzfLook):]
+	u.tail = len(end) - len(bytes.TrimRight(end, "\x00"))
+	return piece, 0, len(piece) > 0
 }
 
-// pending says that more has been expanded than given.
-func (u *unpacker) pending() bool { return u.held != u.sent }
+// zeros moves in on over what expands to zeros alone, and returns how many they are. It reads a page of in at most.
+//
+// Cost: that of comparing the bytes of in, where they are the same reference over and over.
+func (u *unpacker) zeros(in *[]byte) (n int) {
+	rest := (*in)[:min(len(*in), bloom.PageBytes)]
+	read := 0
+	for {
+		item, size, distance := lzfItem(rest[read:])
+		switch {
+		case item == 0 || distance > u.tail+n || distance == 0 && !allZero(rest[read+1:][:size]):
+			*in = (*in)[read:]
+			return n
+		case distance == 0:
+			read, n = read+item, n+size
+			continue
+		}
+		same := item // bytes of rest[read:] that repeat the item
+		for more := rest[read:]; same+8 <= len(more); same += 8 {
+			if binary.LittleEndian.Uint64(more[same:]) != binary.LittleEndian.Uint64(more[same-item:]) {
+				break
+			}
+		}
+		times := same / item
+		read, n = read+times*item, n+times*size
+	}
+}
 
-// step expands one run or reference.
+func allZero(p []byte) bool { return len(bytes.TrimLeft(p, "\x00")) == 0 }
+
+// keepZeros adds n zeros to what a reference may reach.
+func (u *unpacker) keepZeros(n int) {
+	if n >= lzfReach {
+		u.held, n = 0, lzfReach
+		u.tail = 0
+	}
+	clear(u.room[u.held:][:n])
+	u.held += n
+	u.tail += n
+}
+
+// step expands one run of literal bytes, or one reference.
 func (u *unpacker) step(in []byte) (rest []byte, ok bool) {
-	if len(in) == 0 {
+	item, size, distance := lzfItem(in)
+	from, end := u.held-distance, u.held+size
+	switch {
+	case item == 0 || from < 0:
 		return nil, false
+	case distance == 0:
+		copy(u.room[u.held:end], in[1:])
+		u.held = end
 	}
-	control, in := int(in[0]), in[1:]
+	for u.held < end { // a reference may reach into what it makes: then what is there grows until it suffices
+		u.held += copy(u.room[u.held:end], u.room[from:u.held])
+	}
+	return in[item:], true
+}
+
+// lzfItem reads what in begins with: a run of literal bytes, or a reference, whose distance is not 0. item is its
+// length in in, 0 if in ends before it does. size is the length of what it expands to.
+func lzfItem(in []byte) (item, size, distance int) {
+	if len(in) == 0 {
+		return 0, 0, 0
+	}
+	control := int(in[0])
 	if control < 32 {
-		n := control + 1
-		if len(in) < n {
-			return nil, false
+		item, size = control+2, control+1
+		if len(in) < item {
+			return 0, 0, 0
 		}
-		u.held += copy(u.room[u.held:], in[:n])
-		return in[n:], true
+		return item, size, 0
 	}
-	n := control >> 5
-	if n == 7 {
-		if len(in) == 0 {
-			return nil, false
-		}
-		n += int(in[0])
-		in = in[1:]
+	item, size = 2, control>>5+2
+	if size == 9 {
+		item = 3
 	}
-	if len(in) == 0 {
-		return nil, false
+	if len(in) < item {
+		return 0, 0, 0
 	}
-	from := u.held - (control&31<<8 | int(in[0])) - 1
-	if from < 0 {
-		return nil, false
+	if item == 3 {
+		size += int(in[1])
 	}
-	for range n + 2 { // one by one: it may read what it has just written
-		u.room[u.held] = u.room[from]
-		u.held++
-		from++
-	}
-	return in[1:], true
+	return item, size, (control&31<<8 | int(in[item-1])) + 1
 }

@@ -144,7 +144,62 @@ func TestBloomByHand(t *testing.T) {
 	})
 }
 
-// TestUnpacker: a text comes out of its LZF the same, whatever the pieces.
+// TestBloomOfZeros: an empty filter of 512 MB is read in steps as many as its payload has pages, not as the filter has,
+// and takes no memory.
+func TestBloomOfZeros(t *testing.T) {
+	k := newSpace(t)
+	newFilter(t, k, "k", bloom.Params{Error: 0.01, Capacity: 400_000_000, Growth: 2}, 0)
+	kind, raw := written(t, k.DB(0).Peek([]byte("k")), NewestVersion)
+	x := &Expander{}
+	ready, err := x.Read(kind, raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := Start(kind, raw, ready, k.Store(), &Env{})
+	used, steps := k.Store().Heap.Used(), 0
+	for done := false; !done; steps++ {
+		if done, err = b.Step(1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if most := len(raw)/2048 + 10; steps > most {
+		t.Errorf("%d steps for a payload of %d bytes, want %d at most", steps, len(raw), most)
+	}
+	if used = k.Store().Heap.Used() - used; used > 4096 {
+		t.Errorf("an empty filter of 512 MB takes %d bytes", used)
+	}
+	LetGo(k.Store(), value.Module, b)
+}
+
+// unpacked is what an unpacker makes of packed.
+func unpacked(t testing.TB, packed []byte) (text []byte, ok bool) {
+	var u unpacker
+	for rest := packed; len(rest) > 0; {
+		before := len(rest)
+		piece, zeros, ok := u.next(&rest)
+		if !ok {
+			return nil, false
+		}
+		if len(piece) > bloom.PageBytes+264 || len(piece) > 0 && zeros > 0 || len(piece)+zeros == 0 || len(rest) >= before {
+			t.Fatalf("a piece of %d bytes and %d zeros, from %d", len(piece), zeros, before-len(rest))
+		}
+		text = append(append(text, piece...), make([]byte, zeros)...)
+	}
+	return text, true
+}
+
+// likeLZF fails unless an unpacker makes the same of packed as package lzf.
+func likeLZF(t testing.TB, packed []byte) {
+	t.Helper()
+	room := make([]byte, 100*len(packed))
+	n, err := lzf.Decompress(room, packed)
+	got, ok := unpacked(t, packed)
+	if ok != (err == nil) || ok && !bytes.Equal(got, room[:n]) {
+		t.Fatalf("%d bytes of LZF became %d bytes, %v; want %d, %v", len(packed), len(got), ok, n, err)
+	}
+}
+
+// TestUnpacker: a text comes out of its LZF the same.
 func TestUnpacker(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var c lzf.Compressor
@@ -160,19 +215,63 @@ func TestUnpacker(t *testing.T) {
 		}
 		packed := make([]byte, len(text)*2)
 		packed = packed[:c.Compress(packed, text)]
-		var u unpacker
-		var got []byte
-		for rest := packed; len(got) < len(text); {
-			piece, ok := u.next(&rest, min(1+rng.IntN(bloom.PageBytes), len(text)-len(got)))
-			if !ok {
-				t.Fatalf("round %d: refused at %d of %d", round, len(got), len(text))
-			}
-			got = append(got, piece...)
-		}
-		if !bytes.Equal(got, text) || u.pending() {
-			t.Fatalf("round %d: %d bytes differ", round, len(text))
+		if got, ok := unpacked(t, packed); !ok || !bytes.Equal(got, text) {
+			t.Fatalf("round %d: %d bytes differ, %v", round, len(text), ok)
 		}
 	}
+}
+
+// TestUnpackerLikeLZF: any items are expanded, or refused, as package lzf does it, wherever they are cut off.
+func TestUnpackerLikeLZF(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 60 {
+		var packed []byte
+		made := 0
+		reference := func(size, distance int) {
+			made += size
+			if size -= 2; size < 7 {
+				packed = append(packed, byte(size<<5|(distance-1)>>8), byte(distance-1))
+			} else {
+				packed = append(packed, byte(7<<5|(distance-1)>>8), byte(size-7), byte(distance-1))
+			}
+		}
+		for range 1 + rng.IntN(60) {
+			switch what := rng.IntN(8); {
+			case what < 3 || made == 0: // literal bytes, of zeros or not
+				n := 1 + rng.IntN(32)
+				packed = append(packed, byte(n-1))
+				for range n {
+					packed = append(packed, byte(rng.IntN(256)*(what&1)))
+				}
+				made += n
+			case what < 5: // the same reference over and over
+				size, distance := 3+rng.IntN(262), 1+rng.IntN(min(made, 8))
+				for range rng.IntN(1 << rng.IntN(13)) {
+					reference(size, distance)
+				}
+			case what < 7: // as far back as there is text, or nearly
+				reference(3+rng.IntN(262), max(1, min(made, 1<<13)-rng.IntN(3)))
+			case rng.IntN(20) == 0: // perhaps too far
+				reference(3+rng.IntN(262), 1+rng.IntN(1<<13))
+			default:
+				reference(3+rng.IntN(262), 1+rng.IntN(min(made, 1<<13)))
+			}
+		}
+		likeLZF(t, packed)
+		for range 5 {
+			likeLZF(t, packed[:rng.IntN(len(packed)+1)])
+		}
+		for cut := range min(len(packed), 60) {
+			likeLZF(t, packed[:cut])
+		}
+	}
+}
+
+// FuzzUnpacker: any bytes are expanded, or refused, as package lzf does it.
+func FuzzUnpacker(f *testing.F) {
+	f.Add([]byte("\x00\x00\xe0\xff\x00\xe0\xff\x00\xe0\xff\x00\x01ab\x20\x01"))
+	f.Add([]byte("\x02abc\xe0\x10\x02\x20\x05"))
+	f.Fuzz(func(t *testing.T, packed []byte) { likeLZF(t, packed) })
 }
 
 // FuzzReadBloom: any bytes are refused, or a filter that is written so that it comes back the same.
