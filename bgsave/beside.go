@@ -21,7 +21,6 @@ const (
 	besideSparse = 8 << 10                // the same for a filter, whose payload may expand to 90 times its length
 	besideSlice  = 200 * time.Microsecond // of a turn, about
 	besideString = 512 << 10              // bytes of a string that a slice copies
-	besideSteps  = 64                     // elements that the first slice puts in
 )
 
 // A besideRestore is one of them.
@@ -135,34 +134,50 @@ func (b *besideRestore) runValue(kind rdb.Kind, body []byte, store *value.Store,
 	if v.ready.Whole() {
 		return
 	}
-	steps := besideSteps
+	p := pace(1)
 	for done := false; !done && b.err == nil; {
 		b.h.Turn(func() {
 			if b.left {
 				done = true
 				return
 			}
-			began := time.Now()
 			if v.builder == nil {
 				v.builder = codec.Start(kind, body, v.ready, store, &b.x.Env)
 			}
-			if done, err = v.builder.Step(steps); err != nil {
+			if done, err = p.build(v.builder, besideSlice); err != nil {
 				b.err = b.h.refused(kind, err)
 			}
-			steps = nextSteps(steps, time.Since(began))
 		})
 	}
 }
 
-// nextSteps is how many elements the next slice puts in, after n took so long.
-func nextSteps(n int, took time.Duration) int {
-	switch {
-	case took > besideSlice:
-		return max(n/2, 1)
-	case took < besideSlice/2:
-		return min(2*n, 1<<16)
+// A pace is how many elements a builder puts in before the clock is looked at.
+type pace int
+
+const maxPace = 64
+
+// build puts elements in until slice has passed, or until it is done.
+func (p *pace) build(b codec.Builder, slice time.Duration) (done bool, err error) {
+	for left := slice; !done && err == nil && left > 0; {
+		began := time.Now()
+		done, err = b.Step(int(*p))
+		took := time.Since(began)
+		left -= took
+		*p = p.after(took, slice)
 	}
-	return n
+	return done, err
+}
+
+// after is the next pace, after this one took so long. It stays low where elements are cheap, since the next ones may
+// cost a thousand times as much: zeros of a filter are stepped over, others are pages to write.
+func (p pace) after(took, slice time.Duration) pace {
+	switch {
+	case took > slice/4:
+		return max(p/2, 1)
+	case took < slice/16:
+		return min(2*p, maxPace)
+	}
+	return p
 }
 
 // end has the client go on, and lets go of what it has not taken. Turn only.

@@ -329,16 +329,14 @@ func builds(r *rdb.Record) bool {
 	return !ready.Whole()
 }
 
-// A turn that builds ends after buildTurn, and looks at the clock after buildElements: they may be long ones.
-const (
-	buildElements = 16
-	buildTurn     = 150 * time.Microsecond
-)
+// buildTurn is about how long a turn that builds takes.
+const buildTurn = 150 * time.Microsecond
 
 // build takes over a key whose value is a structure. It is in no database until it is whole.
 func (in *Into) build(r *rdb.Record) (err error) {
 	db, t := in.Space.DB(r.DB), codec.TypeOf(r.Kind, r.Raw)
 	var b codec.Builder
+	p := pace(1)
 	for done := false; !done && err == nil; {
 		in.turn(func() {
 			if b == nil {
@@ -348,9 +346,7 @@ func (in *Into) build(r *rdb.Record) (err error) {
 				}
 				b = codec.Start(r.Kind, r.Raw, readyOf(r), in.Space.Store(), &in.env)
 			}
-			for began := time.Now(); !done && err == nil && time.Since(began) < buildTurn; {
-				done, err = b.Step(buildElements)
-			}
+			done, err = p.build(b, buildTurn)
 			switch {
 			case err != nil:
 				codec.LetGo(in.Space.Store(), t, b)
