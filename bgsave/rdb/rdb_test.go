@@ -149,6 +149,32 @@ func TestSparseCost(t *testing.T) {
 	}
 }
 
+// TestSparseRuns: runs of zeros next to each other are one, as the empty pages of a filter are. Of any length they come
+// back the same, after bytes too.
+func TestSparseRuns(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 4, 9, 10, 264, 265, 266, 267, 268, 273, 274, 100_000} {
+		w := Writer{}
+		w.Sparse(n+3, n, func(yield func([]byte, int) bool) {
+			if !yield([]byte("abc"), 0) {
+				return
+			}
+			for range n {
+				if !yield(nil, 1) {
+					return
+				}
+			}
+		})
+		c := cursor{p: w.Buf}
+		text, err := c.text()
+		if err != nil || w.Err != nil || len(w.Buf) > n/80+20 {
+			t.Fatalf("%d zeros: %v, %v, %d bytes", n, err, w.Err, len(w.Buf))
+		}
+		if got, err := text.Append(nil); err != nil || string(got) != "abc"+string(make([]byte, n)) {
+			t.Errorf("%d zeros: %v, %d bytes", n, err, len(got))
+		}
+	}
+}
+
 func checkText(t *testing.T, p []byte, want string) {
 	t.Helper()
 	for cut := range p {

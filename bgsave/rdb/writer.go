@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strings"
 )
 
 // A Writer writes values of any length in bounded memory: what it holds leaves when it is long enough. One goroutine.
@@ -15,8 +16,6 @@ type Writer struct {
 	Spill func(full []byte) []byte
 	Stop  func() bool // says that nobody wants the rest; nil: never
 	Err   error       // ErrPasses, if it happened
-
-	packedEmpty []byte // emptyPiece, compressed; nil until it is needed
 }
 
 // SpillAt is how long Buf becomes before it leaves. A buffer of SpillMax takes everything that is appended to a shorter
@@ -152,32 +151,50 @@ func (w *Writer) packedLen(size int, shrinks bool, each func(yield func(p []byte
 // emptyPiece is a piece of zeros.
 var emptyPiece [PieceMax]byte
 
-// appendPiece appends a piece as it is, or compressed. A whole piece of zeros is compressed once.
+// packedEmpty is emptyPiece in LZF, but for what is left of it: a literal byte, and references to the byte before.
+var packedEmpty = "\x00\x00" + strings.Repeat("\xe0\xff\x00", (PieceMax-1)/lzfLongest)
+
+const lzfLongest = 264 // bytes of the longest reference
+
+// appendPiece appends a piece as it is, or compressed.
 func (w *Writer) appendPiece(dst, p []byte, compressed bool) []byte {
 	switch {
 	case !compressed:
 		return append(dst, p...)
-	case len(p) != PieceMax || &p[0] != &emptyPiece[0]:
+	case &p[0] != &emptyPiece[0]:
 		return w.AppendPiece(dst, p)
-	case w.packedEmpty == nil:
-		w.packedEmpty = w.AppendPiece(nil, p)
 	}
-	return append(dst, w.packedEmpty...)
+	dst = append(dst, packedEmpty[:2+3*((len(p)-1)/lzfLongest)]...)
+	switch n := (len(p) - 1) % lzfLongest; {
+	case n == 0:
+		return dst
+	case n < 3:
+		return append(append(dst, byte(n-1)), p[:n]...)
+	case n < 9:
+		return append(dst, byte(n-2)<<5, 0)
+	default:
+		return append(dst, 7<<5, byte(n-9), 0)
+	}
 }
 
-// eachPiece cuts what each yields into pieces that AppendPiece takes. times says how often a piece comes in a row.
+// eachPiece cuts what each yields into pieces that AppendPiece takes. Runs of zeros next to each other are joined.
+// times says how often a piece comes in a row.
 func eachPiece(each func(yield func(p []byte, zeros int) bool), yield func(p []byte, times int) bool) {
-	each(func(p []byte, zeros int) bool {
-		for len(p) > PieceMax {
-			if !yield(p[:PieceMax], 1) {
-				return false
-			}
-			p = p[PieceMax:]
+	zeros, stopped := 0, false
+	flush := func() bool {
+		n, rest := zeros/PieceMax, zeros%PieceMax
+		zeros = 0
+		return (n == 0 || yield(emptyPiece[:], n)) && (rest == 0 || yield(emptyPiece[:rest], 1))
+	}
+	each(func(p []byte, empty int) bool {
+		stopped = len(p) > 0 && !flush()
+		for ; len(p) > 0 && !stopped; p = p[min(len(p), PieceMax):] {
+			stopped = !yield(p[:min(len(p), PieceMax)], 1)
 		}
-		if len(p) > 0 && !yield(p, 1) || zeros >= PieceMax && !yield(emptyPiece[:], zeros/PieceMax) {
-			return false
-		}
-		zeros %= PieceMax
-		return zeros == 0 || yield(emptyPiece[:zeros], 1)
+		zeros += empty
+		return !stopped
 	})
+	if !stopped {
+		flush()
+	}
 }
