@@ -50,15 +50,21 @@ func (g *Gate) Holds(mark uint64) bool {
 	if g == nil {
 		return false
 	}
-	turn := mark
-	if mark >= unitBit { // protocol.G3
-		if turn = TurnOf(mark); turn >= g.open.Load() {
-			return true
-		}
-		turn = max(turn, g.over.Load())
-	}
-	return turn >= g.running.Load() || turn >= g.from.Load() // in this order (protocol.G2)
+	turn := g.Settle(mark)
+	return turn >= unitBit || turn >= g.running.Load() || turn >= g.from.Load() // in this order (protocol.G2)
 }
+
+// Settle is the mark that a keeper of marks goes on with: once a unit has ended, the turn in which it did. A keeper
+// that is told of an opening settles all its marks. Otherwise each later unit would put them off again.
+func (g *Gate) Settle(mark uint64) uint64 {
+	if g == nil || mark < unitBit || TurnOf(mark) >= g.open.Load() { // protocol.G3
+		return mark
+	}
+	return max(TurnOf(mark), g.over.Load())
+}
+
+// Later is the mark of what passes with the later one of two.
+func Later(a, b uint64) uint64 { return max(TurnOf(a), TurnOf(b)) | (a|b)&unitBit }
 
 // UnitOpened holds back what a unit posts from that turn on. A nil gate does nothing.
 func (g *Gate) UnitOpened(turn uint64) {

@@ -288,13 +288,14 @@ func (c *conn) before(m *mail) {
 		c.readMail(m)
 		return
 	}
-	before := c.out.bytes
+	n := 0
 	if m.kind == mailPost {
-		c.batch = c.batch.Moved(c.out.insert(c.batch, m.p))
+		n = c.out.insert(c.batch, m.p)
 	} else {
-		c.batch = c.batch.Moved(c.out.insertReply(c.batch, m.reply))
+		n = c.out.insertReply(c.batch, m.reply)
 	}
-	c.out.hold(c.loop.reactor.options.Gate, m.turn, before) // with the batch's reply, if that is held
+	c.batch = c.batch.Moved(n)
+	c.out.holdAhead(c.loop.reactor.options.Gate, m.turn, n, n+tail.Since(c.batch))
 }
 
 // written marks the connection for the next flush, at the latest at the iteration's end, once its output has grown.

@@ -12,8 +12,8 @@ import (
 //	queue, tail:  [ may leave ][ turn 7: 40 bytes ][ turn 9: 12 bytes ]
 //	              bytes - held   marks[0]            marks[1]
 //
-// reactor.G1. The marks cover the last held bytes of an output, in order. Their turns ascend. Nothing behind the first
-// mark is written.
+// reactor.G1. The marks cover the last held bytes of an output, in order. Nothing behind the first mark is written. No
+// byte is in a mark that passes before the byte's own turn does, or before the unit that posted it has ended.
 // reactor.G2. A connection whose output may not leave is in its loop's gated list until it may. The loop is in the
 // reactor's list while its own is not empty, or is about to be woken.
 type mark struct {
@@ -28,20 +28,36 @@ func (o *output) hold(gate *protocol.Gate, turn uint64, before int) {
 	if n == 0 || len(o.marks) == 0 && !gate.Holds(turn) {
 		return
 	}
+	turn = gate.Settle(turn)
 	o.held += n
-	if last := len(o.marks) - 1; last >= 0 && o.marks[last].turn >= turn {
-		o.marks[last].bytes += n
-	} else if last >= markMost {
-		o.marks[last].turn, o.marks[last].bytes = turn, o.marks[last].bytes+n
-	} else {
+	last := len(o.marks) - 1
+	if last < 0 || last < markMost && !covers(o.marks[last].turn, turn) {
 		o.marks = append(o.marks, mark{turn, n})
+		return
+	}
+	o.marks[last] = mark{protocol.Later(o.marks[last].turn, turn), o.marks[last].bytes + n}
+}
+
+// holdAhead is hold for n bytes that were put in front of a batch's reply. total is how long both are. The reply is in
+// the last mark if there is one.
+func (o *output) holdAhead(gate *protocol.Gate, turn uint64, n, total int) {
+	switch last := len(o.marks) - 1; {
+	case last >= 0:
+		o.held += n
+		o.marks[last] = mark{protocol.Later(o.marks[last].turn, gate.Settle(turn)), o.marks[last].bytes + n}
+	case n > 0 && gate.Holds(turn): // of a unit that is open still; the reply waits with it
+		o.held += total
+		o.marks = append(o.marks, mark{gate.Settle(turn), total})
 	}
 }
+
+// covers says that what waits for mark waits long enough for turn, too. A unit's mark passes with its turn or later.
+func covers(mark, turn uint64) bool { return mark == turn || turn <= protocol.TurnOf(mark) }
 
 // markMost is how many marks an output has at most. What comes behind shares the last, and so waits a little longer.
 const markMost = 64
 
-// pass takes away the marks of turns that may pass. It answers whether there were any.
+// pass takes away the marks of turns that may pass. It answers whether there were any. Those that stay are settled.
 func (o *output) pass(gate *protocol.Gate) bool {
 	n := 0
 	for n < len(o.marks) && !gate.Holds(o.marks[n].turn) {
@@ -50,8 +66,11 @@ func (o *output) pass(gate *protocol.Gate) bool {
 	}
 	if n == len(o.marks) {
 		o.marks = nil
-	} else {
-		o.marks = append(o.marks[:0], o.marks[n:]...)
+		return n > 0
+	}
+	o.marks = append(o.marks[:0], o.marks[n:]...)
+	for i := range o.marks {
+		o.marks[i].turn = gate.Settle(o.marks[i].turn)
 	}
 	return n > 0
 }

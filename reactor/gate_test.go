@@ -72,3 +72,80 @@ func TestGateHoldsReplies(t *testing.T) {
 		<-done
 	})
 }
+
+// hear gives an output n bytes that were posted with that mark.
+func (o *output) hear(gate *protocol.Gate, turn uint64, n int) {
+	before := o.bytes
+	o.bytes += n
+	o.hold(gate, turn, before)
+}
+
+// TestGateHoldsWhatFollowsAUnit: a reply that comes behind a unit's push waits for its own turn, too. A push in front
+// of a reply keeps the reply back with it.
+func TestGateHoldsWhatFollowsAUnit(t *testing.T) {
+	const unit, ended, later = 5, 9, 12
+	t.Run("behind", func(t *testing.T) {
+		for _, most := range []int{1, markMost + 10} { // with many marks, the last ones are one
+			gate, o := protocol.NewGate(), &output{}
+			gate.UnitOpened(unit)
+			for range most {
+				o.hear(gate, protocol.OfUnit(unit), 1)
+			}
+			gate.Shut(ended)
+			gate.UnitEnded(ended)
+			for turn := range uint64(most) {
+				o.hear(gate, later+turn, 1)
+			}
+			if o.pass(gate); o.held != 2*most {
+				t.Errorf("%d of %d bytes are held when the unit has ended", o.held, 2*most)
+			}
+			gate.Open(later) // the unit is durable
+			if o.pass(gate); o.held != most {
+				t.Errorf("%d bytes are held when the unit is durable, and %d are of later turns", o.held, most)
+			}
+			gate.Open(math.MaxUint64)
+			if o.pass(gate); o.held != 0 || o.marks != nil {
+				t.Errorf("%d bytes are held when all is durable", o.held)
+			}
+		}
+	})
+	t.Run("in front", func(t *testing.T) {
+		for _, durable := range []bool{true, false} { // whether the reply may leave by itself
+			gate, o := protocol.NewGate(), &output{}
+			gate.UnitOpened(unit)
+			if !durable {
+				gate.Shut(later)
+			}
+			o.hear(gate, later, 100)
+			o.bytes += 10
+			o.holdAhead(gate, protocol.OfUnit(unit), 10, 110)
+			gate.Open(math.MaxUint64)
+			if o.pass(gate); o.held != 110 {
+				t.Errorf("%d of 110 bytes are held while the unit is open", o.held)
+			}
+			gate.UnitEnded(later + 3)
+			if o.pass(gate); o.held != 0 {
+				t.Errorf("%d bytes are held when the unit has ended", o.held)
+			}
+		}
+	})
+}
+
+// TestGateIsNotPutOffByLaterUnits: what a unit has pushed leaves once that unit is durable, although another one has
+// ended by then each time.
+func TestGateIsNotPutOffByLaterUnits(t *testing.T) {
+	gate, o := protocol.NewGate(), &output{}
+	for turn := uint64(1); turn < 100; turn++ {
+		gate.UnitOpened(turn)
+		o.hear(gate, protocol.OfUnit(turn), 1)
+		gate.Shut(turn)
+		gate.UnitEnded(turn)
+		o.pass(gate) // the loop is woken
+		if gate.Open(turn); turn > 1 {
+			gate.Shut(turn)
+		}
+		if o.pass(gate); o.held > 1 {
+			t.Fatalf("in turn %d the units of %d turns are held", turn, o.held)
+		}
+	}
+}
