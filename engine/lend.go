@@ -191,6 +191,7 @@ func (c *Core) lendTurn(cl *client.Client, args [][]byte, spec *command.Spec, ma
 func (c *Core) Halt() {
 	c.assertHeld()
 	close(c.halted)
+	c.gate.Halt()
 }
 
 // hasHalted says whether Halt was called. Turn only.

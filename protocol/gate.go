@@ -23,6 +23,7 @@ type Gate struct {
 	running atomic.Uint64 // so are turns from here on, which are not over
 	open    atomic.Uint64 // the turn in which the open unit has begun; math.MaxUint64: no unit is open
 	over    atomic.Uint64 // the turn in which the last unit has ended
+	halted  atomic.Bool   // the open unit never ends
 	waiting []func()      // tells loops that more may pass; set once, before the first Open
 }
 
@@ -82,6 +83,16 @@ func (g *Gate) UnitEnded(turn uint64) {
 	g.open.Store(math.MaxUint64)
 	g.tell()
 }
+
+// Halt says that the open unit never ends, because the process does. What the unit has posted never passes.
+func (g *Gate) Halt() {
+	if g != nil {
+		g.halted.Store(true)
+	}
+}
+
+// Never says whether what has that mark will never pass. Any goroutine.
+func (g *Gate) Never(mark uint64) bool { return g.halted.Load() && g.Settle(mark) >= unitBit }
 
 // OnOpen has f called whenever more may pass. f must not wait.
 func (g *Gate) OnOpen(f func()) { g.waiting = append(g.waiting, f) }

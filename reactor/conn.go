@@ -359,6 +359,10 @@ func (c *conn) flushNow() {
 	case flushedSome:
 		l.later(c)
 	case flushedHeld:
+		if c.closing && l.reactor.options.Gate.Never(c.out.marks[0].turn) {
+			c.close()
+			return
+		}
 		l.await(c)
 	case flushedFull:
 		c.out.blocked = true

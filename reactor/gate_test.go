@@ -149,3 +149,26 @@ func TestGateIsNotPutOffByLaterUnits(t *testing.T) {
 		}
 	}
 }
+
+// TestStopWithAHeldUnit: what a unit has pushed does not keep a reactor from stopping if the unit never ends. It is not
+// sent either, but what came before it is.
+func TestStopWithAHeldUnit(t *testing.T) {
+	eachBackend(t, func(t *testing.T, backend Backend) {
+		gate, h := protocol.NewGate(), newBoard()
+		r, addr := serveBoard(t, h, Options{Backend: backend, Gate: gate})
+		c := dial(t, addr)
+		c.send(command("NAME", "a"))
+		c.expect("+OK\r\n")
+		gate.UnitOpened(5)
+		h.seat("a").c.Post(4, []byte("before\n"))
+		h.seat("a").c.Post(protocol.OfUnit(5), []byte("held\n"))
+		c.expect("before\n")
+		gate.Halt()
+		began := time.Now()
+		r.Stop(time.Minute)
+		if took := time.Since(began); took > 30*time.Second {
+			t.Errorf("it took %v to stop", took)
+		}
+		c.expectEnd()
+	})
+}
