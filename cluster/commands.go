@@ -678,7 +678,7 @@ func (c *Cluster) links(ctx *command.Context) error {
 				for _, text := range []string{"direction", direction, "node", n.ID, "create-time"} {
 					r.BulkString(text)
 				}
-				r.Int(l.CreatedMs)
+				r.Int(l.CreatedMs + s.WallAhead)
 				r.BulkString("events")
 				r.BulkString(events)
 				r.BulkString("send-buffer-allocated")

@@ -101,8 +101,8 @@ func (s *State) describe(b []byte, n *Node, tls, aux bool) []byte {
 		link = "connected"
 	}
 	b = append(append(b, ' '), primary...)
-	number(" ", n.PingSent)
-	number(" ", n.PongReceived)
+	number(" ", s.unix(n.PingSent))
+	number(" ", s.unix(n.PongReceived))
 	b = strconv.AppendUint(append(b, ' '), epoch, 10)
 	b = append(append(b, ' '), link...)
 	if n.slotText == nil && n.NumSlots > 0 {

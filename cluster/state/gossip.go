@@ -85,14 +85,17 @@ func (s *State) ping(l *Link, typ bus.Type) {
 	s.send(l, typ, bus.Append(nil, m))
 }
 
-func (s *State) gossipOf(n *Node) bus.Gossip {
-	seconds := func(ms int64) uint32 {
-		if ms == 0 {
-			return 0
-		}
-		return uint32((ms + s.WallAhead) / 1000)
+// unix is a time of the node's clock in Unix ms, as others read it; 0 stays 0.
+func (s *State) unix(ms int64) int64 {
+	if ms == 0 {
+		return 0
 	}
-	g := bus.Gossip{ID: n.ID, PingSent: seconds(n.PingSent), PongReceived: seconds(n.PongReceived), IP: n.IP,
+	return ms + s.WallAhead
+}
+
+func (s *State) gossipOf(n *Node) bus.Gossip {
+	g := bus.Gossip{ID: n.ID, PingSent: uint32(s.unix(n.PingSent) / 1000),
+		PongReceived: uint32(s.unix(n.PongReceived) / 1000), IP: n.IP,
 		BusPort: n.BusPort, Flags: n.Flags}
 	g.Port, g.Port2 = s.sayPorts(n)
 	return g

@@ -1,12 +1,14 @@
 package state
 
 import (
+	"strconv"
+	"strings"
 	"testing"
 
 	"spindle/cluster/bus"
 )
 
-// TestGossipCarriesUnixTime: a node whose wall clock was set after its start sends and takes times as Unix time.
+// TestGossipCarriesUnixTime: a node whose wall clock was set after its start sends, takes and shows times as Unix time.
 func TestGossipCarriesUnixTime(t *testing.T) {
 	s := fresh()
 	s.WallAhead = 3_600_000
@@ -17,5 +19,9 @@ func TestGossipCarriesUnixTime(t *testing.T) {
 	s.takeGossipOf(n, nil, &bus.Gossip{PongReceived: uint32((s.now - 1000 + 3_600_000) / 1000)})
 	if want := (s.now - 1000) / 1000 * 1000; n.PongReceived != want {
 		t.Errorf("taken: %d, want %d", n.PongReceived, want)
+	}
+	want := " 0 " + strconv.FormatInt(n.PongReceived+3_600_000, 10) + " "
+	if line := s.Line(n, false); !strings.Contains(line, want) {
+		t.Errorf("CLUSTER NODES says %q, and not %q", line, want)
 	}
 }
