@@ -214,8 +214,7 @@ func (f *Follower) Diverged(cl *client.Client, spec *command.Spec, err error) {
 		return
 	}
 	panics := f.settings.Errors.Get() != ErrorIgnored && f.settings.ReadOnly.Get()
-	if !panics && !f.settings.IgnoreUnknown.Get() && !understood(spec, err) {
-		f.refuse(cl, err)
+	if !panics && !f.settings.IgnoreUnknown.Get() && !understood(spec, err) && f.refuse(cl, err) {
 		return
 	}
 	f.parts.Log.Warning("== CRITICAL == This replica is sending an error to its master: '%s' after processing the "+

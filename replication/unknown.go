@@ -28,15 +28,20 @@ func understood(spec *command.Spec, err error) bool {
 }
 
 // refuse has the primary's stream end before the command that has just failed with err. apply does the rest when the
-// turn's batch is over.
+// turn's batch is over. It answers false for a command that is not of the stream: of a log that is loaded, say.
 //
 // A transaction whose EXEC met the error has run, but for that command: it counts as applied, and a full copy is asked
 // for.
-func (f *Follower) refuse(cl *client.Client, err error) {
-	if w := f.wire; w != nil && w.cl == cl && w.refused == nil {
+func (f *Follower) refuse(cl *client.Client, err error) bool {
+	w := f.wire
+	if w == nil || w.cl != cl {
+		return false
+	}
+	if w.refused == nil {
 		w.refused, w.ran = err, f.core.Transacting()
 		cl.Flags |= client.CloseAfter // nothing more of the batch is run
 	}
+	return true
 }
 
 // stop ends the link because of w.refused. Turn only.

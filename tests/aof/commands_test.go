@@ -165,3 +165,17 @@ func TestScriptLoadInALog(t *testing.T) {
 		t.Error("the script is not there after the load")
 	}
 }
+
+// TestErrorInLog: a command of a log that this server cannot run as it stands is named in the server's log. The rest is
+// loaded.
+func TestErrorInLog(t *testing.T) {
+	s := startOver(t, "", "SET before 1", "SET a 1 NONSENSE", "SET after 1")
+	s.AwaitLog(testkit.Slowly(30*time.Second), "'ERR syntax error' after processing the command 'set'")
+	testkit.Until(t, testkit.Slowly(30*time.Second), "both keys", func() error {
+		v, err := s.Ask("DBSIZE")
+		if err != nil {
+			return err
+		}
+		return testkit.Equal(v.Int, 2)
+	})
+}
