@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -227,17 +228,20 @@ func withoutValues(words []string) []string {
 	shown := slices.Clone(words)
 	options, named := false, false // named: an option's value comes next, whatever it begins with
 	for i := 1; i < len(words); i++ {
-		name, rest, inOne := strings.Cut(words[i], " ")
+		name, rest := words[i], ""
+		if at := strings.IndexFunc(name, unicode.IsSpace); at >= 0 {
+			name, rest = name[:at], name[at:]
+		}
 		switch {
 		case named || !strings.HasPrefix(name, "--"):
 			if options {
 				shown[i] = "(redacted)"
 			}
 			named = false
-		case inOne && strings.TrimSpace(rest) != "":
+		case strings.TrimSpace(rest) != "":
 			shown[i], options = name+" (redacted)", true
 		default:
-			shown[i], options, named = name, true, true
+			shown[i], options, named = name, true, !valueless(words, i)
 		}
 	}
 	return shown

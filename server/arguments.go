@@ -97,21 +97,25 @@ func (a *Arguments) readOptions(words []string, atStart bool) {
 			if err != nil || len(parts) != 1 {
 				continue // name and value in one word
 			}
-			complete = false
-			valueless := strings.EqualFold(word, "--save") || strings.EqualFold(word, "--sentinel")
-			if !valueless || !last && !strings.HasPrefix(words[i+1], "--") {
-				continue
-			}
-			if strings.EqualFold(word, "--save") {
+			complete = valueless(words, i)
+			if complete && strings.EqualFold(word, "--save") {
 				lines.WriteString(`""`)
 			}
-			complete = true
 		default:
 			lines.WriteString(setting.Quote(word) + " ")
 			complete = true
 		}
 	}
 	a.Options = lines.String()
+}
+
+// valueless says that words[i] is an option that stands without a value: --save or --sentinel at the end, or before
+// another option.
+func valueless(words []string, i int) bool {
+	if !strings.EqualFold(words[i], "--save") && !strings.EqualFold(words[i], "--sentinel") {
+		return false
+	}
+	return i == len(words)-1 || strings.HasPrefix(words[i+1], "--")
 }
 
 // absolute is path seen from the current directory, which dir may change later.
