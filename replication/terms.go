@@ -111,10 +111,10 @@ func parseAddress(args []string, _ Address, _ setting.How) (Address, error) {
 	return Address{args[0], port}, nil
 }
 
-// isOneWord says that host has no blank and nothing that ends a line: it stands in lines of INFO and of the
-// configuration file.
+// isOneWord says that host has no blank, no quote and nothing that ends a line. It stands in lines of INFO and, not
+// quoted, of the configuration file.
 func isOneWord(host string) bool {
-	return !strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r == 0x7f })
+	return !strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '"' || r == '\'' })
 }
 
 func formatAddress(p Address) string {

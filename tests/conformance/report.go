@@ -69,8 +69,8 @@ var own = []string{
 		"and `maxmemory`; in a chain with very many hashes, one BF.MEXISTS or BF.MADD takes fewer items; COMMAND gives " +
 		"their true arity.",
 	"CONFIG REWRITE and ACL SAVE keep the mode of the file, and its owner where the system allows that; 7.4 makes it " +
-		"one that all may read. REPLICAOF and REPLCONF ip-address refuse a host with blanks or line breaks. MIGRATE keeps " +
-		"a connection for callers with the same password. A bus message with the node's own ID is dropped.",
+		"one that all may read. REPLICAOF and REPLCONF ip-address refuse a host with blanks, quotes or line breaks. " +
+		"MIGRATE keeps a connection for callers with the same password. A bus message with the node's own ID is dropped.",
 	"DUMP refuses a payload beyond `proto-max-bulk-len`; 7.4 makes it, and no client can send it back.",
 	"Files are written for Redis 7.0 by default (`rdb-version`): when a consumer of a stream last got something is not " +
 		"in them.",

@@ -112,11 +112,13 @@ func TestFilesKeepTheirMode(t *testing.T) {
 	}
 }
 
-// TestNoLinesFromClients: no text that a client or replica gives begins a line of the configuration file or of INFO.
+// TestNoLinesFromClients: no text that a client or replica gives begins a line of the configuration file or of INFO, or
+// leaves a line that cannot be read again.
 func TestNoLinesFromClients(t *testing.T) {
 	s, conf := launchWith(t, "")
 	c := s.Dial()
-	for _, host := range []string{"127.0.0.1 1\nenable-debug-command yes\n#", "a b", "a\rb", "a\tb", "\n"} {
+	for _, host := range []string{"127.0.0.1 1\nenable-debug-command yes\n#", "a b", "a\rb", "a\tb", "\n",
+		`"abc`, `'abc`, `a"b`} {
 		says(t, c, "ERR Invalid master host", "REPLICAOF", host, "1")
 		says(t, c, "ERR REPLCONF ip-address provided by replica instance is invalid", "REPLCONF", "ip-address", host)
 	}
