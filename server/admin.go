@@ -42,9 +42,9 @@ type admin struct {
 	profiling  func(on bool) // turn only
 	profiles   int           // that run or have been asked for; turn only
 	page       *live.Page
+	at         net.Addr
 	tls        *tls.Config                          // nil: in the clear
 	sights     func(keys bool) prometheus.Collector // with the names of keys, or without
-	open       bool                                 // admin-open: serve other machines without a token
 	http       http.Server
 	crowd      crowd
 }
@@ -63,13 +63,10 @@ const (
 // errAdminOpen is for an address that other machines reach, and that asks for no token.
 var errAdminOpen = errors.New("it is reached from other machines and needs admin-token, or admin-open yes")
 
-// bind opens address. Without a host it opens this machine's 127.0.0.1. An IPv4 address opens no IPv6 socket, nor the
-// other way round.
-func (a *admin) bind(address string) (net.Listener, error) {
-	if strings.HasPrefix(address, ":") {
-		address = "127.0.0.1" + address
-	}
-	network := "tcp"
+// adminPlace is the socket that address names. Without a host it is all of this machine's, IPv4 and IPv6. An IPv4
+// address has no IPv6 socket, nor the other way round. Only a loopback address may be open without a token.
+func adminPlace(address, token string, open bool) (network string, at *net.TCPAddr, err error) {
+	network = "tcp"
 	if host, _, err := net.SplitHostPort(address); err == nil {
 		host, _, _ = strings.Cut(host, "%")
 		switch ip := net.ParseIP(host); {
@@ -80,15 +77,21 @@ func (a *admin) bind(address string) (net.Listener, error) {
 			network = "tcp6"
 		}
 	}
-	listener, err := net.Listen(network, address)
+	at, err = net.ResolveTCPAddr(network, address)
+	if err == nil && token == "" && !open && !at.IP.IsLoopback() {
+		err = errAdminOpen
+	}
+	return network, at, err
+}
+
+// adminPlace is the socket of admin-address.
+func (in *instance) adminPlace() (network string, at *net.TCPAddr, err error) {
+	address := in.own.Admin.Get()
+	network, at, err = adminPlace(address, in.own.AdminToken.Get(), in.own.AdminOpen.Get())
 	if err != nil {
-		return nil, err
+		err = fmt.Errorf("admin-address %s: %w", address, err)
 	}
-	if a.page.Guard.Token == "" && !a.open && !listener.Addr().(*net.TCPAddr).IP.IsLoopback() {
-		listener.Close()
-		return nil, errAdminOpen
-	}
-	return listener, nil
+	return network, at, err
 }
 
 // collected serves the figures, with the names of keys or without.
@@ -98,12 +101,8 @@ func (a *admin) collected(keys bool) http.Handler {
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: metricsAtOnce})
 }
 
-// listen serves on address until close.
-func (a *admin) listen(address string) (net.Addr, error) {
-	listener, err := a.bind(address)
-	if err != nil {
-		return nil, err
-	}
+// serve serves on listener until close.
+func (a *admin) serve(listener net.Listener) {
 	mux := http.NewServeMux()
 	a.page.Handle(mux)
 	mux.Handle("/healthz", a.health)
@@ -130,7 +129,6 @@ func (a *admin) listen(address string) (net.Addr, error) {
 		ReadTimeout: adminRequest, WriteTimeout: adminReply, IdleTimeout: adminIdle,
 	}
 	go a.http.Serve(listener)
-	return listener.Addr(), nil
 }
 
 // A crowd is the connections of the admin address. Past most, the one that has waited longest for a request is closed.

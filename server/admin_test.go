@@ -11,8 +11,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"spindle/server/live"
 )
 
 // TestArgumentsWithoutValues: what follows the name of an option may be a password.
@@ -66,15 +64,19 @@ func TestAdminBind(t *testing.T) {
 	for _, c := range []struct {
 		address, token string
 		open           bool
-		network, err   string // of the socket: 4, or 6
+		network, err   string // of the socket: 4, 6, or both
 	}{
-		{":0", "", false, "4", ""}, {"127.0.0.1:0", "", false, "4", ""}, {"[::1]:0", "", false, "6", ""},
+		{":0", "", false, "", "needs admin-token"}, {":0", "t", false, "both", ""}, {":0", "", true, "both", ""},
+		{"127.0.0.1:0", "", false, "4", ""}, {"[::1]:0", "", false, "6", ""},
 		{"localhost:0", "", false, "", ""},
 		{"0.0.0.0:0", "", false, "", "needs admin-token"}, {"[::]:0", "", false, "", "needs admin-token"},
 		{"0.0.0.0:0", "t", false, "4", ""}, {"0.0.0.0:0", "", true, "4", ""}, {"[::]:0", "t", false, "6", ""},
 	} {
-		a := &admin{page: &live.Page{Guard: live.Guard{Token: c.token}}, open: c.open}
-		l, err := a.bind(c.address)
+		network, place, err := adminPlace(c.address, c.token, c.open)
+		var l net.Listener
+		if err == nil {
+			l, err = net.ListenTCP(network, place)
+		}
 		if err != nil {
 			if strings.Contains(c.address, "::") && !strings.Contains(err.Error(), "admin-token") {
 				t.Logf("no IPv6 here: %v", err)
@@ -96,6 +98,16 @@ func TestAdminBind(t *testing.T) {
 			if err == nil {
 				six.Close()
 				t.Errorf("%s: IPv6 is open, too", c.address)
+			}
+		}
+		if c.network == "both" && at.IP.To4() == nil { // otherwise this machine has no IPv6
+			for _, host := range []string{"127.0.0.1", "::1"} {
+				c, err := net.DialTimeout("tcp", net.JoinHostPort(host, strconv.Itoa(at.Port)), 5*time.Second)
+				if err != nil {
+					t.Errorf("%s: %v", host, err)
+					continue
+				}
+				c.Close()
 			}
 		}
 		if c.network == "6" {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -614,9 +615,16 @@ func (in *instance) retitle() {
 
 // startAdmin opens the admin address, if there is one.
 func (in *instance) startAdmin() error {
-	address := in.own.Admin.Get()
-	if address == "" {
+	if in.own.Admin.Get() == "" {
 		return nil
+	}
+	network, at, err := in.adminPlace()
+	if err != nil {
+		return err
+	}
+	listener, err := net.ListenTCP(network, at)
+	if err != nil {
+		return fmt.Errorf("admin-address %s: %w", in.own.Admin.Get(), err)
 	}
 	in.admin = &admin{
 		do: in.core.Do, sections: func() []info.Section { return in.sections }, catalogue: in.catalogue, scripts: in.scripts,
@@ -624,7 +632,7 @@ func (in *instance) startAdmin() error {
 			in.core.SetProfiling(on)
 			in.scripts.SetProfiling(on)
 		},
-		sights: func(keys bool) prometheus.Collector { return sightMetrics{in, keys} }, open: in.own.AdminOpen.Get(),
+		sights: func(keys bool) prometheus.Collector { return sightMetrics{in, keys} }, at: listener.Addr(),
 	}
 	scheme := "http"
 	if in.own.AdminTLS.Get() {
@@ -634,12 +642,8 @@ func (in *instance) startAdmin() error {
 	in.core.OnTick(func(int64) { in.tellHealth() })
 	in.health.beatMs = in.beatMs.Load
 	in.admin.page = in.newPage()
-	at, err := in.admin.listen(address)
-	if err != nil {
-		in.admin.page.Close()
-		return fmt.Errorf("admin-address %s: %w", address, err)
-	}
-	in.log.Notice("The live page, metrics, health and profiles are on %s://%s", scheme, at)
+	in.admin.serve(listener)
+	in.log.Notice("The live page, metrics, health and profiles are on %s://%s", scheme, in.admin.at)
 	return nil
 }
 
