@@ -76,6 +76,11 @@ func (c *configCheck) read(in *instance, args Arguments, stdin io.Reader) (err e
 			return err
 		}
 	}
+	if in.own.Admin.Get() != "" {
+		if _, _, err := in.adminPlace(); err != nil {
+			c.note(c.explained(err, in.config.lines["admin-address"]))
+		}
+	}
 	if in.wantsTLS() {
 		if _, err := tlsconfig.Build(&in.tls); err != nil {
 			c.note(ConfigError{Reason: "TLS: " + err.Error()})

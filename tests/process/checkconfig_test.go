@@ -54,7 +54,8 @@ func damages(t *testing.T, dir string) []damage {
 		"unixsocketperm 999", "proc-title-template {nosuch}", "latency-tracking-info-percentiles 101",
 		"sentinel monitor m 127.0.0.1 1 1", "a.b",
 		"appendfilename a/b", "dbfilename a/b", "maxmemory-clients 101%",
-		"reactor-backend magic", "shutdown-on-sigint save nosave", "list-max-ziplist-value",
+		"reactor-backend magic", "admin-address 0.0.0.0:1", "admin-address :1", "admin-address 127.0.0.1",
+		"shutdown-on-sigint save nosave", "list-max-ziplist-value",
 	} {
 		all = append(all, damage{line, 1})
 	}
@@ -118,7 +119,7 @@ func TestCheckConfig(t *testing.T) {
 			t.Errorf("%q: %s", d.lines, out)
 		}
 		if d.at == 1 && !strings.HasPrefix(d.lines, "aclfile") && !strings.HasPrefix(d.lines, "user") &&
-			!strings.HasPrefix(d.lines, "logfile") {
+			!strings.HasPrefix(d.lines, "logfile") && !strings.HasPrefix(d.lines, "admin-address") { // the last one counts
 			together += d.lines + "\n"
 			want = append(want, fmt.Sprintf("%d: ", strings.Count(together, "\n")))
 		}
@@ -179,7 +180,7 @@ func TestCheckConfigTakes(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.conf")
 	text := "rename-command get fetch\nuser a on nopass +get\nloadmodule /usr/lib/redisbloom.so\nlogfile " + dir +
-		"/log\nlfu-decay-time 3\nwatchdog-period 500\n"
+		"/log\nlfu-decay-time 3\nadmin-address :1\nadmin-token x\nwatchdog-period 500\n"
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
