@@ -128,8 +128,8 @@ func asInt(b bool) int {
 func (in *instance) summary() string {
 	value := func(name string) string { return in.registry.Lookup(name).Get() }
 	addresses := in.reactor.Addrs()
-	if admin := in.own.Admin.Get(); admin != "" {
-		addresses = append(addresses, admin+" (admin)")
+	if in.admin != nil {
+		addresses = append(addresses, in.admin.at.String()+" (admin)")
 	}
 	file, memory, disk := in.config.File, "no maxmemory", "no append-only file"
 	if file == "" {

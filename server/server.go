@@ -185,14 +185,14 @@ func (in *instance) run(args Arguments) error {
 	}
 	in.retitle()
 	log.Notice("Server initialized")
+	if err := in.startAdmin(); err != nil {
+		return err
+	}
 	if !in.asSentinel {
 		log.Notice("%s", in.summary())
 	}
 	checkHost(log)
 	LogIdle(log, in.registry, in.config)
-	if err := in.startAdmin(); err != nil {
-		return err
-	}
 	if err := in.startLane(); err != nil {
 		return fmt.Errorf("admin-port: %w", err)
 	}

@@ -277,3 +277,15 @@ func TestAdminTLSWithoutCertificates(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 }
+
+// TestStartLineOfTheAdminAddress: the start's line names the admin address once it is open, and not if it is refused.
+func TestStartLineOfTheAdminAddress(t *testing.T) {
+	port := testkit.FreePort(t)
+	s := testkit.Start(t, "--admin-address", "127.0.0.1:"+strconv.Itoa(port))
+	s.AwaitLog(testkit.Slowly(10*time.Second), fmt.Sprintf(", 127.0.0.1:%d (admin): ", port))
+	out, code := testkit.Run(t, testkit.Slowly(20*time.Second), "", testkit.Spindle(t), "--port", "0", "--unixsocket",
+		t.TempDir()+"/s", "--admin-address", "0.0.0.0:1")
+	if code != 1 || strings.Contains(out, "(admin)") || !strings.Contains(out, "needs admin-token") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+}
