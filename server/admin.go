@@ -53,10 +53,12 @@ type admin struct {
 const (
 	adminConns    = 64 // connections, at most
 	metricsAtOnce = 4  // /metrics that are made or wait for a turn that is held, at most
+	profsAtOnce   = 8  // requests for /debug/pprof, at most: a collector may take some kinds at once
 	adminHeaders  = 64 << 10
 	adminBody     = 64 << 10
 	adminRequest  = 30 * time.Second // for a request to arrive
-	adminReply    = 2 * time.Minute  // for the turn and the reply to leave; a profile's own time comes on top
+	adminReply    = live.ReplyTime   // a profile's own time comes on top
+	adminSoon     = 10 * time.Second // for the page's own files, /healthz and refusals to leave
 	adminIdle     = time.Minute      // between two requests
 )
 
@@ -114,82 +116,167 @@ func (a *admin) serve(listener net.Listener) {
 			nameless.ServeHTTP(w, r)
 		}
 	}))
-	mux.Handle("/debug/pprof/", a.page.Profiled(pprof.Index))
-	mux.Handle("/debug/pprof/cmdline", a.page.Profiled(showArguments))
-	mux.Handle("/debug/pprof/profile", a.page.Profiled(a.profile))
-	mux.Handle("/debug/pprof/symbol", a.page.Profiled(pprof.Symbol))
-	mux.Handle("/debug/pprof/trace", a.page.Profiled(pprof.Trace))
+	few := upTo(profsAtOnce)
+	mux.Handle("/debug/pprof/", a.page.Profiled(few(pprof.Index)))
+	mux.Handle("/debug/pprof/cmdline", a.page.Profiled(few(showArguments)))
+	mux.Handle("/debug/pprof/profile", a.page.Profiled(few(a.profile)))
+	mux.Handle("/debug/pprof/symbol", a.page.Profiled(few(pprof.Symbol)))
+	mux.Handle("/debug/pprof/trace", a.page.Profiled(few(pprof.Trace)))
 	if a.tls != nil {
 		listener = tls.NewListener(listener, a.tls)
 	}
 	a.crowd.most = adminConns
+	a.crowd.knows = func(r *http.Request) bool { return a.page.Token != "" && a.page.Opens(r) }
 	a.http = http.Server{
-		Handler: endOnPanic(a.crowd.whole(mux)), ConnState: a.crowd.note, ConnContext: withConn,
+		Handler: endOnPanic(a.crowd.whole(mux)), ConnState: a.crowd.note, ConnContext: a.crowd.join,
 		MaxHeaderBytes: adminHeaders, ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout: adminRequest, WriteTimeout: adminReply, IdleTimeout: adminIdle,
 	}
 	go a.http.Serve(listener)
 }
 
-// A crowd is the connections of the admin address. Past most, the one that has waited longest for a request is closed.
-// So idle connections keep no newcomer out, and take no descriptors from clients. If all others have requests under
-// way, the newcomer itself is closed.
+// A crowd is the connections of the admin address. When it is full, a newcomer takes the place of another connection:
+// first of one that has not given the token, see victim. The newcomer itself always stays.
 type crowd struct {
-	most    int
-	mu      sync.Mutex
-	open    int
-	waiting []net.Conn // for a request to arrive; the longest wait comes first
+	most  int
+	knows func(*http.Request) bool // the request gives the token that is set
+	mu    sync.Mutex
+	all   []*member // the one that has waited or worked for longest comes first
+}
+
+// A member is a connection of the crowd.
+type member struct {
+	conn  net.Conn
+	leave context.CancelFunc // ends its request
+	busy  bool               // a whole request has arrived, and its reply has not left
+	known bool               // it has given the token
+}
+
+// memberKey is the key of the member in a request's context.
+type memberKey struct{}
+
+// join takes in a connection: http.Server's ConnContext.
+func (o *crowd) join(ctx context.Context, c net.Conn) context.Context {
+	ctx, leave := context.WithCancel(ctx)
+	m := &member{conn: c, leave: leave}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.all) >= o.most {
+		o.drop(o.victim())
+	}
+	o.all = append(o.all, m)
+	return context.WithValue(ctx, memberKey{}, m)
+}
+
+// victim is the connection to close for a newcomer. A quarter of the places is for connections that wait for a request.
+// If more wait, it is the one that has waited for longest; otherwise the one that works for longest. So neither half
+// requests nor long ones keep newcomers out. A connection that has given the token is taken only if all have.
+func (o *crowd) victim() *member {
+	for _, known := range []bool{false, true} {
+		var waiting, busy []*member
+		for _, m := range o.all {
+			switch {
+			case m.known != known:
+			case m.busy:
+				busy = append(busy, m)
+			default:
+				waiting = append(waiting, m)
+			}
+		}
+		if len(busy) > 0 && len(waiting) <= o.most/4 {
+			return busy[0]
+		}
+		if len(waiting) > 0 {
+			return waiting[0]
+		}
+	}
+	return nil
+}
+
+// drop closes a connection, without a wait for what it has not read, and ends its request.
+func (o *crowd) drop(m *member) {
+	if t, ok := m.conn.(*tls.Conn); ok {
+		t.NetConn().Close()
+	} else {
+		m.conn.Close()
+	}
+	o.remove(m)
+}
+
+func (o *crowd) remove(m *member) {
+	m.leave()
+	o.all = slices.DeleteFunc(o.all, func(other *member) bool { return other == m })
 }
 
 // note follows the connections: http.Server's ConnState.
 func (o *crowd) note(c net.Conn, state http.ConnState) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.waiting = slices.DeleteFunc(o.waiting, func(w net.Conn) bool { return w == c })
+	i := slices.IndexFunc(o.all, func(m *member) bool { return m.conn == c })
+	if i < 0 {
+		return // it was dropped
+	}
 	switch state {
-	case http.StateNew:
-		o.open++
-		o.waiting = append(o.waiting, c)
-		if o.open > o.most {
-			o.waiting[0].Close()
-			o.waiting = o.waiting[1:]
-		}
 	case http.StateIdle:
-		o.waiting = append(o.waiting, c)
-	case http.StateClosed, http.StateHijacked:
-		o.open--
+		o.turn(o.all[i], false)
+	case http.StateClosed:
+		o.remove(o.all[i])
 	}
 }
 
-// connKey is the key of the connection in a request's context.
-type connKey struct{}
-
-func withConn(ctx context.Context, c net.Conn) context.Context {
-	return context.WithValue(ctx, connKey{}, c)
+// turn says that from now on m works, or waits.
+func (o *crowd) turn(m *member, busy bool) {
+	if i := slices.Index(o.all, m); i >= 0 && m.busy != busy {
+		m.busy = busy
+		o.all = append(slices.Delete(o.all, i, i+1), m)
+	}
 }
 
-// whole reads a request's body before next serves the request. Meanwhile the connection counts as waiting, and may be
-// closed for a newcomer: half requests keep no other client out.
+// whole reads a request's body before next serves the request. Until then the connection counts as waiting. The reply
+// has to leave soon, unless Guard.Locked allows it more time.
 func (o *crowd) whole(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body []byte
+		var err error
 		if r.ContentLength != 0 { // -1: the length is not known yet
-			c, _ := r.Context().Value(connKey{}).(net.Conn)
-			o.mu.Lock()
-			o.waiting = append(o.waiting, c)
-			o.mu.Unlock()
-			body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, adminBody))
-			o.mu.Lock()
-			o.waiting = slices.DeleteFunc(o.waiting, func(w net.Conn) bool { return w == c })
-			o.mu.Unlock()
-			if err != nil {
-				w.Header().Set("Connection", "close")
-				http.Error(w, "the body is too long, or did not arrive", http.StatusBadRequest)
-				return
-			}
+			body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, adminBody))
 			r.Body = io.NopCloser(bytes.NewReader(body))
+		}
+		m := r.Context().Value(memberKey{}).(*member)
+		o.mu.Lock()
+		o.turn(m, true)
+		m.known = m.known || o.knows(r)
+		o.mu.Unlock()
+		replySoon(w)
+		if err != nil {
+			w.Header().Set("Connection", "close")
+			http.Error(w, "the body is too long, or did not arrive", http.StatusBadRequest)
+			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// replySoon is for a reply that needs no turn and no token: a client that does not read it is not waited for.
+func replySoon(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(adminSoon))
+}
+
+// upTo lets n profiles be under way at once, and refuses the next.
+func upTo(n int) func(http.HandlerFunc) http.HandlerFunc {
+	places := make(chan struct{}, n)
+	return func(next http.HandlerFunc) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case places <- struct{}{}:
+				defer func() { <-places }()
+				next(w, r)
+			default:
+				replySoon(w)
+				http.Error(w, fmt.Sprintf("%d profiles are under way: ask again later", n), http.StatusServiceUnavailable)
+			}
+		}
+	}
 }
 
 // endOnPanic ends the process if next panics. The HTTP server would continue, and a panic inside a turn would leave the

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"time"
 )
 
 // A Guard says who may come in.
@@ -84,22 +85,27 @@ func (g *Guard) Private(next http.HandlerFunc) http.Handler {
 	})
 }
 
-// Locked serves who shows the token: as a bearer token, or as the password of basic authentication, which the tools
-// that take only an address can do.
+// ReplyTime is how long the turn and the reply of a request that was let in may take.
+const ReplyTime = 2 * time.Minute
+
+// Locked serves a client that shows the token: as a bearer token, or as the password of basic authentication. The
+// latter is for tools that take only an address. The reply may take ReplyTime.
 func (g *Guard) Locked(next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
-		if !g.opens(r) {
+		if !g.Opens(r) {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			http.Error(w, "a token is needed", http.StatusUnauthorized)
 			return
 		}
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(ReplyTime))
 		next(w, r)
 	})
 }
 
-func (g *Guard) opens(r *http.Request) bool {
+// Opens says whether the request shows the token, if one is set.
+func (g *Guard) Opens(r *http.Request) bool {
 	if g.Token == "" {
 		return true
 	}

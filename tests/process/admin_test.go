@@ -7,9 +7,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -93,6 +95,124 @@ func TestHalfRequests(t *testing.T) {
 			}
 		}
 	}
+}
+
+// stuff opens n connections that send text as far as the server takes it, and read nothing.
+func stuff(t *testing.T, address string, n int, text string) (all []net.Conn) {
+	t.Helper()
+	for range n {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		c.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
+		if _, err := io.WriteString(c, text); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) &&
+			!errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) { // closed for a later one
+			t.Fatal(err)
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// pipelined is so many requests for the page's script.
+func pipelined(n int) string {
+	return strings.Repeat("GET /live/app.js HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", n)
+}
+
+// TestBusyRequests: connections whose requests take long, or whose replies are not read, keep no others out. With a
+// token they do not end the request of a client that has shown it.
+func TestBusyRequests(t *testing.T) {
+	heap := "GET /debug/pprof/heap?seconds=100 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+	for _, c := range []struct{ name, token, text string }{
+		{"replies that are not read", "", pipelined(3000)},
+		{"replies that are not read, with a token", "tok", pipelined(3000)},
+		{"profiles", "", heap},
+		{"profiles, one after the other", "", heap + heap},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
+			testkit.Start(t, "--admin-address", address, "--admin-token", c.token)
+			traced := make(chan error, 1)
+			if c.token != "" {
+				began := make(chan struct{})
+				go func() { traced <- trace(address, c.token, 3, began) }()
+				<-began
+			}
+			stuff(t, address, 80, c.text)
+			for range 20 {
+				stuff(t, address, 2, c.text) // in the place of a connection that has ended
+				time.Sleep(50 * time.Millisecond)
+				began := time.Now()
+				if status, body := fetch(t, "http://"+address+"/healthz"); status != 200 || body != "ok\n" {
+					t.Errorf("%d %q", status, body)
+				}
+				if took := time.Since(began); took > testkit.Slowly(5*time.Second) {
+					t.Errorf("it took %v", took)
+				}
+			}
+			if c.token != "" {
+				if err := <-traced; err != nil {
+					t.Errorf("the trace of a client with the token: %v", err)
+				}
+			}
+		})
+	}
+}
+
+// trace takes an execution trace over so many seconds. It closes began once the reply has begun.
+func trace(address, token string, seconds int, began chan struct{}) error {
+	r, err := http.Get(fmt.Sprintf("http://:%s@%s/debug/pprof/trace?seconds=%d", token, address, seconds))
+	close(began)
+	if err != nil {
+		return err
+	}
+	defer r.Body.Close()
+	if r.StatusCode != 200 {
+		return errors.New(r.Status)
+	}
+	_, err = io.Copy(io.Discard, r.Body)
+	return err
+}
+
+// TestUnreadReplies: a client that does not read the page's files loses its connection soon, and so does one that does
+// not read refusals.
+func TestUnreadReplies(t *testing.T) {
+	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
+	testkit.Start(t, "--admin-address", address, "--admin-token", "tok")
+	refused := strings.Repeat("GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 100_000)
+	all := append(stuff(t, address, 1, pipelined(3000)), stuff(t, address, 1, refused)...)
+	for i, c := range all {
+		testkit.Until(t, testkit.Slowly(40*time.Second), "the connection's end", func() error {
+			c.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
+			_, err := io.WriteString(c, "GET")
+			if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+				return fmt.Errorf("connection %d is open: %v", i, err)
+			}
+			return nil
+		})
+	}
+}
+
+// TestProfilesAtOnce: past some profiles at once the next is refused with the reason, until one of them ends.
+func TestProfilesAtOnce(t *testing.T) {
+	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
+	testkit.Start(t, "--admin-address", address)
+	all := stuff(t, address, 8, "GET /debug/pprof/heap?seconds=100 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+	ask := func(want int, reason string) {
+		t.Helper()
+		testkit.Until(t, testkit.Slowly(10*time.Second), "a profile's reply", func() error {
+			status, body := fetch(t, "http://"+address+"/debug/pprof/goroutine?debug=1")
+			if status != want || !strings.Contains(body, reason) {
+				return fmt.Errorf("%d %.200q, want %d", status, body, want)
+			}
+			return nil
+		})
+	}
+	ask(503, "8 profiles are under way")
+	all[0].Close()
+	ask(200, "goroutine profile")
 }
 
 // TestNothingSecret: without a token the address tells no passwords, and no names of keys under a foreign name.
