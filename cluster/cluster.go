@@ -138,7 +138,11 @@ func New(parts Parts) *Cluster {
 	c.errands.init()
 	c.saver.init()
 	if parts.Gate != nil {
-		parts.Gate.OnOpen(c.poke)
+		parts.Gate.OnOpen(func() {
+			if c.published.held.Load() {
+				c.poke()
+			}
+		})
 	}
 	return c
 }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"spindle/cluster/bus"
 	"spindle/cluster/state"
@@ -127,6 +128,7 @@ type publications struct {
 
 	mu   sync.Mutex
 	list []publication // for run, in the order of their turns
+	held atomic.Bool   // the gate holds some of list back: its opening wakes run
 }
 
 type publication struct {
@@ -172,10 +174,12 @@ func (c *Cluster) handOver() {
 func (c *Cluster) sendPublished(s *state.State) {
 	p := &c.published
 	p.mu.Lock()
+	p.held.Store(true) // before the gate is asked: it may open in between
 	n := 0
 	for n < len(p.list) && !c.parts.Gate.Holds(p.list[n].turn) {
 		n++
 	}
+	p.held.Store(n < len(p.list))
 	list := p.list[:n:n]
 	if p.list = p.list[n:]; len(p.list) == 0 {
 		p.list = nil

@@ -68,7 +68,12 @@ func (c *Core) doBy(door func(func()), f func()) (ran bool) {
 	case <-done:
 		return true
 	case <-c.halted:
-		return false
+		select {
+		case <-done:
+			return true
+		default:
+			return false
+		}
 	}
 }
 

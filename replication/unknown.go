@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"spindle/bgsave/rdb"
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/protocol"
@@ -18,13 +19,21 @@ import (
 // over would make the data differ for good. So the link stops before it, and the data stay readable.
 
 // understood says whether err came from what a command does, such as WRONGTYPE. An unknown command, a number of
-// arguments or a syntax that this server does not know are not understood.
+// arguments, a syntax or a payload of RESTORE that this server does not know are not understood.
 func understood(spec *command.Spec, err error) bool {
 	var e *protocol.Error
 	if spec == nil || !errors.As(err, &e) {
 		return spec != nil
 	}
-	return e.Code != "ERR" || e.Text != protocol.ErrSyntax.Text && !strings.HasPrefix(e.Text, "wrong number of arguments")
+	switch {
+	case e.Code != "ERR":
+		return true
+	case spec.Name == "restore":
+		if e.Text == rdb.ErrPayload.Error() || e.Text == rdb.ErrPayloadData.Error() {
+			return false
+		}
+	}
+	return e.Text != protocol.ErrSyntax.Text && !strings.HasPrefix(e.Text, "wrong number of arguments")
 }
 
 // refuse has the primary's stream end before the command that has just failed with err. apply does the rest when the

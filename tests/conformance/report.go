@@ -44,6 +44,8 @@ var better = []string{
 
 // own are where spindle's answers are not 7.4's, on purpose or for want of work.
 var own = []string{
+	"While a script runs, a client that is to get a message of it reads nothing else until the script has ended: not " +
+		"even the reply to SCRIPT KILL. 7.4 sends the message when the script has run for `busy-reply-threshold`.",
 	"MIGRATE without AUTH does not use the kept connection of a call that gave the password; 7.4 does.",
 	"Access rules and cluster routing go by the keys that a command uses. In 7.4 GEORADIUS and GEORADIUSBYMEMBER with " +
 		"two STORE, SORT with `STORE get STORE key`, PFMERGE of one key, and XREADGROUP of a group called `streams` after " +
