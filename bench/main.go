@@ -223,7 +223,7 @@ func (o *options) writeReport() error {
 	return report.Write(o.root, sections, beside)
 }
 
-// withoutFolder leaves out -root, and the folders of programs: where somebody's copy lies is nobody else's business.
+// withoutFolder leaves out -root and the folders of programs: a page does not say where files lay on the machine.
 func withoutFolder(args []string) (rest []string) {
 	for i := 0; i < len(args); i++ {
 		switch name, _, joined := strings.Cut(args[i], "="); {

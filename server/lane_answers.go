@@ -20,7 +20,7 @@ import (
 )
 
 // What a client of the admin lane is answered beside the turn, from what was last published (server.L1). The lane's
-// loop calls answer; nobody else does.
+// loop calls answer; no other goroutine does.
 
 // answer answers a request beside the turn; false if it has to wait for it.
 func (l *lane) answer(s *laneSession, args [][]byte, r *protocol.Reply) bool {
@@ -297,7 +297,7 @@ func (l *lane) clientKill(s *laneSession, args [][]byte, r *protocol.Reply) bool
 
 // shutdown is SHUTDOWN NOSAVE: it ends the process here and now. Nothing waits for the turn any more, so the log's
 // writer gets no more than it has. The kernel closes sockets only after it has taken back all memory, which takes it
-// some 0.3 s for a GB. So who asks hears of the end before.
+// some 0.3 s for a GB. So the client that asks is answered before that.
 func (l *lane) shutdown(s *laneSession, args [][]byte) bool {
 	nosave := false
 	for _, a := range args[1:] {
