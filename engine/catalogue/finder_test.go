@@ -57,7 +57,7 @@ func TestFinder(t *testing.T) {
 	}
 	// The data of BF.LOADCHUNK are not made by chance.
 	never = slices.DeleteFunc(never, func(name string) bool { return name == "bf.loadchunk" })
-	if calls >= 200_000 && len(never) > 0 {
+	if calls >= 2_000_000 && len(never) > 0 { // fewer calls may miss a row by chance: BF.RESERVE, once in some runs
 		t.Errorf("no call was accepted of %q (seed %d)", never, seed)
 	}
 	total := 0
