@@ -1,0 +1,148 @@
+package tidy
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// maxWords is the length of the longest sentence that a comment may have.
+const maxWords = 25
+
+// A mark is a pattern that may not stand in a comment, with what to write instead.
+type mark struct {
+	pattern *regexp.Regexp
+	instead string
+}
+
+var marks = []mark{
+	{regexp.MustCompile(`(?i)\b(who|whom|whoever)\b`), "name the client or the caller"},
+	{regexp.MustCompile(`(?i)\b(nobody|somebody|anybody|everybody)\b`), "no client, a caller, each client"},
+	{regexp.MustCompile(`(?i)\bsuch a one\b`), "name it"},
+	{regexp.MustCompile(`(?i)\bto be had\b`), "is available"},
+	{regexp.MustCompile(`(?i)\bas good as\b`), "in effect"},
+	{regexp.MustCompile(`(?i)\b(goes|go|went|going) on\b`), "continues"},
+	{regexp.MustCompile(`(?i)\bof (its|their) own\b`), "its own"},
+	{regexp.MustCompile(`(?i)\bbehind\b`), "after"},
+	{regexp.MustCompile(`(?i)\bwhat (is|was|has been|came) (read|there|behind|after)\b`), "the bytes read, the data"},
+	{regexp.MustCompile(`(?i)\bin vain\b`), "without success"},
+	{regexp.MustCompile(`(?i)\banew\b`), "again"},
+	{regexp.MustCompile(`(?i)\bfrom \w+( \w+)? on\b`), "from X to Y, or name the first one"},
+}
+
+// whatOpens matches a sentence that has a clause with "what" as its subject. A question may begin so.
+var whatOpens = regexp.MustCompile(`^(What|Which|Whatever) `)
+
+// A Finding is a sentence of a comment that is not plain.
+type Finding struct {
+	File string
+	Line int // where its comment begins
+	Why  string
+	Text string
+}
+
+// PlainWords returns the sentences in the comments below root that break a rule of words. A comment's pictures and code,
+// which are indented, and directives are left out.
+func PlainWords(root string) (findings []Finding, err error) {
+	err = filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && file != root && notOurs(d.Name()):
+			return filepath.SkipDir
+		case d.IsDir() || filepath.Ext(file) != ".go":
+			return nil
+		}
+		found, err := plainFile(root, file)
+		findings = append(findings, found...)
+		return err
+	})
+	return findings, err
+}
+
+func plainFile(root, file string) (findings []Finding, err error) {
+	src, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	files := token.NewFileSet()
+	f, err := parser.ParseFile(files, file, src, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	short, err := filepath.Rel(root, file)
+	if err != nil {
+		return nil, err
+	}
+	for _, group := range f.Comments {
+		for _, s := range sentences(group.Text()) {
+			if why := unplain(s); why != "" {
+				findings = append(findings, Finding{filepath.ToSlash(short), files.Position(group.Pos()).Line, why, s})
+			}
+		}
+	}
+	return findings, nil
+}
+
+// unplain returns the rule that a sentence breaks, or "".
+func unplain(sentence string) string {
+	bare := cited.ReplaceAllString(sentence, "X")
+	if len(strings.Fields(bare)) > maxWords {
+		return "over 25 words"
+	}
+	if whatOpens.MatchString(bare) && !strings.HasSuffix(bare, "?") {
+		return "opens with a clause"
+	}
+	for _, m := range marks {
+		if found := m.pattern.FindString(bare); found != "" {
+			return found + ": " + m.instead
+		}
+	}
+	return ""
+}
+
+var (
+	// cited is text of somewhere else: a message, a command's words, a name in code.
+	cited = regexp.MustCompile("\"[^\"]*\"|`[^`]*`")
+	// ends is where a sentence ends within a paragraph.
+	ends = regexp.MustCompile(`[.?!]["')\]]*(\s|$)`)
+	item = regexp.MustCompile(`^\s*([-*]|\d+[.)])\s`)
+)
+
+// sentences cuts a comment's text into sentences. An empty line, a list's item and a row of a table end one, too.
+func sentences(text string) (all []string) {
+	var paragraph []string
+	flush := func() {
+		rest := strings.Join(strings.Fields(strings.Join(paragraph, " ")), " ")
+		paragraph = paragraph[:0]
+		for rest != "" {
+			end := len(rest)
+			if at := ends.FindStringIndex(rest); at != nil {
+				end = at[1]
+			}
+			if s := strings.TrimSpace(rest[:end]); s != "" {
+				all = append(all, s)
+			}
+			rest = rest[end:]
+		}
+	}
+	for _, line := range strings.Split(text, "\n") {
+		switch {
+		case strings.TrimSpace(line) == "" || strings.HasPrefix(strings.TrimSpace(line), "|"):
+			flush()
+			continue
+		case item.MatchString(line):
+			flush()
+		case strings.HasPrefix(line, "\t") || strings.HasPrefix(line, "  ") && len(paragraph) == 0:
+			flush()
+			continue
+		}
+		paragraph = append(paragraph, line)
+	}
+	flush()
+	return all
+}
