@@ -8,6 +8,7 @@ require (
 	github.com/panjf2000/gnet/v2 v2.10.0
 	github.com/prometheus/client_golang v1.20.5
 	golang.org/x/sys v0.30.0
+	golang.org/x/tools v0.30.0
 	gonum.org/v1/plot v0.15.2
 )
 
@@ -35,7 +36,6 @@ require (
 	golang.org/x/sync v0.11.0 // indirect
 	golang.org/x/telemetry v0.0.0-20240521205824-bda55230c457 // indirect
 	golang.org/x/text v0.22.0 // indirect
-	golang.org/x/tools v0.30.0 // indirect
 	google.golang.org/protobuf v1.34.2 // indirect
 	gopkg.in/natefinch/lumberjack.v2 v2.2.1 // indirect
 )
