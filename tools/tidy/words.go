@@ -45,8 +45,8 @@ type Finding struct {
 	Text string
 }
 
-// PlainWords returns the sentences in the comments below root that break a rule of words. A comment's pictures and code,
-// which are indented, and directives are left out.
+// PlainWords returns the sentences in the comments below root that break a rule of words.
+// It leaves out directives and indented text: pictures and code.
 func PlainWords(root string) (findings []Finding, err error) {
 	err = filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
 		switch {
