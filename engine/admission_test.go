@@ -214,7 +214,7 @@ func TestDutiesAreWatched(t *testing.T) {
 	h := newHouse(t)
 	var events []string
 	hooks := h.hooks
-	hooks.Publish = func(_, _ []byte) { time.Sleep(3 * time.Millisecond) }
+	hooks.Publish = func(_, _ []byte) { h.pass(3 * time.Millisecond) }
 	hooks.Latency = func(event string, took time.Duration) { events = append(events, event) }
 	h.SetHooks(hooks)
 	h.settings.NotifyEvents.Set(int64(command.EventKeyspace | command.EventExpired | command.EventEvicted))
@@ -224,7 +224,7 @@ func TestDutiesAreWatched(t *testing.T) {
 		h.settings.MaxMemory.Set(0)
 		h.do(cl, "SET soon x PX 1", "SET k x")
 		for h.keys() > 1 {
-			time.Sleep(time.Millisecond)
+			h.pass(2 * time.Millisecond)
 			h.dutySlice()
 		}
 		h.settings.Policy.Set(EvictionPolicy(5)) // allkeys-lru

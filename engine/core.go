@@ -47,6 +47,7 @@ type Core struct {
 	lazy      *lazyfree.Queue
 	takeJob   func() lazyfree.Job
 
+	clock    func() time.Time
 	started  time.Time // the origin of nanos
 	steady   int64     // clock.Steady at started
 	wall     clock.Wall
@@ -102,16 +103,22 @@ type Parts struct {
 	Hooks     Hooks
 	Lazy      *lazyfree.Queue
 	Whole     *command.Whole
-	Gate      *protocol.Gate // holds back what is pushed; nil: nothing is held back
+	Gate      *protocol.Gate   // holds back what is pushed; nil: nothing is held back
+	Clock     func() time.Time // nil: the machine's; any goroutine may call it
 }
 
 // New joins the parts. The catalogue may come later (SetCatalogue), because some of its rows need the core.
 func New(p Parts) *Core {
 	c := &Core{
 		space: p.Space, catalogue: p.Catalogue, clients: p.Clients, settings: p.Settings,
-		common: p.Common, hooks: p.Hooks, lazy: p.Lazy, whole: p.Whole, gate: p.Gate, started: time.Now(),
+		common: p.Common, hooks: p.Hooks, lazy: p.Lazy, whole: p.Whole, gate: p.Gate,
 	}
-	c.wall, c.steady = clock.WallFrom(c.started), clock.SteadyAt(c.started)
+	c.clock, c.wall = time.Now, clock.WallFrom(time.Now())
+	if p.Clock != nil {
+		c.clock, c.wall = p.Clock, clock.WallBy(p.Clock)
+	}
+	c.started = c.wall.Origin()
+	c.steady = clock.SteadyAt(c.started)
 	c.common.MaxMemory = &c.settings.MaxMemory
 	c.nudge, c.halted = make(chan struct{}, 1), make(chan struct{})
 	c.clients.Costs.OnPressure(c.pressClients)
@@ -121,7 +128,7 @@ func New(p Parts) *Core {
 	}
 	c.stack = &c.stacks[0]
 	c.waiting.init()
-	c.meter.init(c.started)
+	c.meter.init()
 	c.sampler.init(uint64(c.started.UnixNano()))
 	c.stalls.log = insight.NewStalls(c.settings.StallsKept.Get)
 	c.stalls.limit, c.stalls.processCPU = math.MaxInt64, clock.ProcessCPU

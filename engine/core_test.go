@@ -47,12 +47,13 @@ func TestDone(t *testing.T) {
 // TestALongBatchEndsEarly: a batch whose time is up ends behind the request that runs and is resumed. Nothing is lost,
 // and others have their turn in between. A run of fast requests ends, too.
 func TestALongBatchEndsEarly(t *testing.T) {
+	var h *house
 	nap := func(c *command.Context) error {
-		time.Sleep(3 * time.Millisecond)
+		h.pass(3 * time.Millisecond)
 		c.Reply.Bulk(c.Args[1])
 		return nil
 	}
-	h := newHouse(t, command.Spec{Name: "nap", Arity: 2, Run: nap},
+	h = newHouse(t, command.Spec{Name: "nap", Arity: 2, Run: nap},
 		command.Spec{Name: "fastnap", Arity: 2, Flags: command.Fast, Run: nap})
 	cl, conn := h.arrive()
 	done, answer := h.turn(cl, "NAP 1", "NAP 2", "NAP 3")
@@ -77,33 +78,24 @@ func TestALongBatchEndsEarly(t *testing.T) {
 // deadline passes meanwhile is gone.
 func TestTimeGoesOnInATurn(t *testing.T) {
 	var at []int64
-	h := newHouse(t, command.Spec{Name: "nap", Arity: 1, Run: func(*command.Context) error {
-		time.Sleep(1100 * time.Microsecond)
+	var h *house
+	h = newHouse(t, command.Spec{Name: "nap", Arity: 1, Run: func(*command.Context) error {
+		h.pass(1100 * time.Microsecond)
 		return nil
 	}}, command.Spec{Name: "note", Arity: 1, Flags: command.Fast, Run: func(c *command.Context) error {
 		at = append(at, c.Now)
 		return nil
 	}})
-	cl, conn := h.arrive()
-	for range 200 { // until the machine lets both notes be of one turn
-		at = nil
-		done, _ := h.turn(cl, "NOTE", "NAP", "NOTE")
-		if conn.take(); done < 3 {
-			continue
-		}
-		if at[1] <= at[0] {
-			t.Fatalf("a millisecond and more passed, and it was %d and %d", at[0], at[1])
-		}
-		break
+	cl, _ := h.arrive()
+	if done, _ := h.turn(cl, "NOTE", "NAP", "NOTE"); done != 3 || at[1] != at[0]+1 {
+		t.Fatalf("%d done; a millisecond passed, and it was %v", done, at)
 	}
 	at = nil
 	h.do(cl, "MULTI", "NOTE", "NAP", "NAP", "NAP", "NOTE", "EXEC")
 	if at[0] != at[1] {
 		t.Errorf("inside EXEC it was %d and %d", at[0], at[1])
 	}
-	for range 20 {
-		h.expect("past its deadline", h.do(cl, "SET k v PX 1", "NAP", "NAP", "GET k", "GET k"), "+OK\r\n$-1\r\n$-1\r\n")
-	}
+	h.expect("past its deadline", h.do(cl, "SET k v PX 1", "NAP", "NAP", "GET k", "GET k"), "+OK\r\n$-1\r\n$-1\r\n")
 }
 
 // TestBatchesFindTheirRows: neighbours that are spelled alike share a look-up, others do not; a renamed command is
@@ -227,12 +219,13 @@ func TestMonitorLine(t *testing.T) {
 // inside a transaction too. A nap is long beside what a busy host may take from a command that only reads.
 func TestRunsAreTimedTogether(t *testing.T) {
 	const long = 30 * time.Millisecond
+	var h *house
 	nap := func(c *command.Context) error {
-		time.Sleep(long)
+		h.pass(long)
 		c.Reply.OK()
 		return nil
 	}
-	h := newHouse(t, command.Spec{Name: "nap", Arity: 1, Run: nap},
+	h = newHouse(t, command.Spec{Name: "nap", Arity: 1, Run: nap},
 		command.Spec{Name: "fastnap", Arity: -1, Flags: command.Fast, Run: nap})
 	cl, _ := h.arrive()
 	h.settings.SlowlogSlowerThan.Set(long.Microseconds() - 1000)
@@ -251,8 +244,8 @@ func TestRunsAreTimedTogether(t *testing.T) {
 		t.Errorf("%d commands", n)
 	}
 	const least = uint64(long)
-	if nap, exec, ping := stats("nap").Nanos, stats("exec").Nanos, stats("ping").Nanos; nap < 2*least || exec < least ||
-		ping >= least || stats("get").Nanos >= least {
+	if nap, exec, ping := stats("nap").Nanos, stats("exec").Nanos, stats("ping").Nanos; nap != 2*least || exec != least ||
+		ping != 0 || stats("get").Nanos != 0 {
 		t.Errorf("NAP %d ns, EXEC %d ns, PING %d ns, GET %d ns", nap, exec, ping, stats("get").Nanos)
 	}
 	h.expect("slow", strings.Join(h.slow, " "), "NAP NAP") // EXEC itself is not shown

@@ -202,8 +202,8 @@ func (c *Core) drain(heap *memory.Heap) (more bool) {
 	if !more {
 		return false
 	}
-	began := time.Now()
-	for left := drainBudget - drainPiece; more && left > 0 && time.Since(began) < drainSlice; left -= drainPiece {
+	until := c.wall.Nanos() + int64(drainSlice)
+	for left := drainBudget - drainPiece; more && left > 0 && c.wall.Nanos() < until; left -= drainPiece {
 		more = heap.Drain(drainPiece)
 	}
 	return more

@@ -25,20 +25,20 @@ type eviction struct {
 }
 
 // noteExceeded keeps how long memory stays over the limit. The clock is read only when that changes.
-func (e *eviction) noteExceeded(started time.Time, is bool) {
-	switch {
+func (c *Core) noteExceeded(is bool) {
+	switch e := &c.eviction; {
 	case is && e.exceededSince == 0:
-		e.exceededSince = int64(time.Since(started))
+		e.exceededSince = int64(c.Uptime())
 	case !is && e.exceededSince != 0:
-		e.exceededNanos += int64(time.Since(started)) - e.exceededSince
+		e.exceededNanos += int64(c.Uptime()) - e.exceededSince
 		e.exceededSince = 0
 	}
 }
 
-// exceeded is how long memory was over the limit in all, and how long it has been now.
-func (e *eviction) exceeded(started time.Time) (all, now time.Duration) {
+// exceeded is how long memory was over the limit in all, and how long it has been since it was last under the limit.
+func (e *eviction) exceeded(uptime time.Duration) (all, now time.Duration) {
 	if e.exceededSince != 0 {
-		now = time.Since(started) - time.Duration(e.exceededSince)
+		now = uptime - time.Duration(e.exceededSince)
 	}
 	return time.Duration(e.exceededNanos) + now, now
 }
@@ -113,7 +113,7 @@ func (c *Core) ApplyMemoryLimit() {
 	limit := int64(min(s.MaxMemory.Get(), math.MaxInt64))
 	c.space.Heap().Limit(limit + limit>>residentShare)
 	if s.MaxMemory.Get() == 0 {
-		c.eviction.noteExceeded(c.started, false) // nobody asks from here on
+		c.noteExceeded(false) // nobody asks from here on
 	}
 }
 
@@ -163,7 +163,7 @@ func (c *Core) evict() (enough bool) {
 			over = c.overLimit()
 		}
 	}
-	c.eviction.noteExceeded(c.started, over > 0)
+	c.noteExceeded(over > 0)
 	return over <= 0 || enough
 }
 

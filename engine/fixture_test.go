@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -131,9 +132,21 @@ func (r *recorder) take() string {
 	return all
 }
 
+// A testClock stands still until a test moves it on.
+type testClock struct {
+	begins time.Time
+	passed atomic.Int64
+}
+
+func (k *testClock) Now() time.Time { return k.begins.Add(time.Duration(k.passed.Load())) }
+
+// pass lets d go by.
+func (k *testClock) pass(d time.Duration) { k.passed.Add(int64(d)) }
+
 // A house is a core with a few families, a sink, and rows of the test's own.
 type house struct {
 	*Core
+	*testClock
 	t       *testing.T
 	watches *tx.Watches
 	sink    *recorder
@@ -153,7 +166,7 @@ func newHouseOf(t *testing.T, o keyspace.Options, more ...command.Spec) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{t: t, sink: &recorder{}}
+	h := &house{t: t, sink: &recorder{}, testClock: &testClock{begins: time.Now().Truncate(time.Millisecond)}}
 	settings, common, whole := &Settings{}, &command.Settings{}, &command.Whole{}
 	settings.Rows() // making the rows gives every setting its default
 	common.Rows()
@@ -162,7 +175,8 @@ func newHouseOf(t *testing.T, o keyspace.Options, more ...command.Spec) *house {
 	h.watches = tx.NewWatches(space)
 	space.Hooks.Touched = h.watches.Touched
 	registry := client.NewRegistry()
-	h.Core = New(Parts{Space: space, Clients: registry, Settings: settings, Common: common, Whole: whole})
+	h.Core = New(Parts{Space: space, Clients: registry, Settings: settings, Common: common, Whole: whole,
+		Clock: h.testClock.Now})
 	deps := conn.Deps{
 		Clients: registry, Users: h.Users(), SetUser: h.SetUser, Kill: h.Expel,
 		AuthFailed: func(c *command.Context, user []byte) { h.DenyAuth(c.Client, c.Args[0], user) },
@@ -209,6 +223,9 @@ func (h *house) hold() (release func()) {
 	h.take()
 	return h.release
 }
+
+// Now is the turn's instant, not the clock's.
+func (h *house) Now() int64 { return h.Core.Now() }
 
 func (h *house) BlockedClients() int       { defer h.hold()(); return h.Core.BlockedClients() }
 func (h *house) BlockingKeys() int         { defer h.hold()(); return h.Core.BlockingKeys() }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -27,7 +28,6 @@ func lendRows(end *atomic.Bool) []command.Spec {
 			steps, at := int64(0), c.Now
 			step := func(c *command.Context) (bool, error) {
 				steps++
-				time.Sleep(200 * time.Microsecond)
 				if c.Now != at {
 					return true, protocol.Errorf("ERR", "time went on")
 				}
@@ -61,7 +61,7 @@ func lendRows(end *atomic.Bool) []command.Spec {
 // eventually asks until what it is told is so.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !is(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); !is(); runtime.Gosched() {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s: not within ten seconds", what)
 		}
@@ -89,6 +89,7 @@ func TestLend(t *testing.T) {
 	}
 	third, _ := h.arrive()
 	h.expect("a command for a busy server", h.do(third, "MULTI", "DISCARD"), "+OK\r\n+OK\r\n")
+	h.pass(60 * time.Millisecond)
 	eventually(t, "the threshold", func() bool { return otherConn.take() == "resume" })
 	h.expect("after the threshold", h.do(other, "GET k"),
 		"-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.\r\n")
@@ -156,7 +157,7 @@ func TestBusyFunction(t *testing.T) {
 	for _, lines := range [][]string{{"FCALL k"}, {"MULTI", "FCALL k", "EXEC"}} {
 		end.Store(false)
 		h.batch(cl, lines...)
-		time.Sleep(20 * time.Millisecond) // a slice is over, and with it the threshold
+		eventually(t, "the threshold", func() bool { defer h.hold()(); return h.Tardy() })
 		h.expect(lines[0], h.do(other, "GET k"),
 			"-BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.\r\n")
 		end.Store(true)
@@ -344,7 +345,6 @@ func TestLentReplySpills(t *testing.T) {
 		h := newHouse(t, append(lendRows(&end), command.Spec{Name: "wide", Arity: 1, Run: func(c *command.Context) error {
 			c.Core.Lend(c, func(c *command.Context) (bool, error) {
 				if !end.Load() {
-					time.Sleep(200 * time.Microsecond)
 					return false, nil
 				}
 				for range 100_000 {

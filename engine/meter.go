@@ -59,7 +59,7 @@ type meter struct {
 // errorCodesMax is how many different error codes are counted; a client can make up codes at will (scripts).
 const errorCodesMax = 128
 
-func (m *meter) init(time.Time) { m.errors = map[string]uint64{} }
+func (m *meter) init() { m.errors = map[string]uint64{} }
 
 // sample takes the rates' samples, ten times a second.
 func (m *meter) sample(nanos int64) {
@@ -203,7 +203,7 @@ func (c *Core) Figures() Figures {
 	c.assertHeld()
 	m := &c.meter
 	f := Figures{
-		Uptime: time.Since(c.started), Connections: m.connections, Commands: m.commands, OpsPerSecond: m.ops.PerSecond(),
+		Uptime: c.Uptime(), Connections: m.connections, Commands: m.commands, OpsPerSecond: m.ops.PerSecond(),
 		Unexpected: m.unexpected, TurnsPerSecond: m.perTurn.PerSecond(),
 		EvictedClients: m.evictedClients, ErrorReplies: m.errorReplies, Rejected: m.rejectedCalls, ErrorsFull: m.errorsFull,
 		CodesFreed: m.codesFreed, Dirty: m.dirty,
@@ -216,7 +216,7 @@ func (c *Core) Figures() Figures {
 	if turns := m.perTurn.PerSecond(); turns > 0 {
 		f.TurnMean = time.Duration(m.inTurns.PerSecond() / turns)
 	}
-	f.Exceeded, f.ExceededNow = c.eviction.exceeded(c.started)
+	f.Exceeded, f.ExceededNow = c.eviction.exceeded(c.Uptime())
 	for code, n := range m.errors {
 		f.Errors = append(f.Errors, ErrorCount{code, n})
 	}
@@ -278,7 +278,7 @@ func (c *Core) Errors(yield func(code string, n uint64) bool) {
 }
 
 // Uptime is how long the core has lived. Any goroutine.
-func (c *Core) Uptime() time.Duration { return time.Since(c.started) }
+func (c *Core) Uptime() time.Duration { return c.clock().Sub(c.started) }
 
 // TimedWaits counts the parked clients whose wait runs out.
 func (c *Core) TimedWaits() int {

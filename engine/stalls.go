@@ -111,7 +111,7 @@ func (c *Core) noteStall(e insight.Stall, took int64, waits bool) {
 	if cpu < took/4 && !waits {
 		e.Kind = insight.Machine
 	}
-	e.AtMs, e.Took, e.CPU = time.Now().UnixMilli(), time.Duration(took), time.Duration(cpu)
+	e.AtMs, e.Took, e.CPU = c.clock().UnixMilli(), time.Duration(took), time.Duration(cpu)
 	w.covered += took
 	w.noted += took
 	w.log.Note(e)

@@ -14,8 +14,9 @@ import (
 // machine has moved.
 type Wall struct {
 	origin time.Time
-	last   int64   // the last answer: none is less
-	read   reading // of the clocks
+	by     func() time.Time // the clock of WallBy; nil: the machine's clocks
+	last   int64            // the last answer: none is less
+	read   reading          // of the clocks
 
 	span uint64 // how far the counter may be from read: a millisecond; 0: it is not gone by
 	step uint64 // nanoseconds a tick, times 2^32
@@ -42,14 +43,26 @@ func WallFrom(origin time.Time) Wall {
 	return Wall{origin: origin, read: reading{nanos: -int64(time.Millisecond)}}
 }
 
+// WallBy is a Wall that goes by the caller's clock alone, and counts from its present time.
+func WallBy(now func() time.Time) Wall {
+	w := WallFrom(now())
+	w.by = now
+	return w
+}
+
+// Origin is the instant from which Nanos counts.
+func (w *Wall) Origin() time.Time { return w.origin }
+
 // Nanos is the nanoseconds since the origin, never going back.
 func (w *Wall) Nanos() int64 {
 	if w.span != 0 {
 		if d := uint64(ticks() - w.read.ticks); d < w.span {
 			return w.answer(w.read.nanos + int64(d*w.step>>32))
 		}
-	} else if nanos := int64(time.Since(w.origin)); nanos-w.read.nanos < int64(time.Millisecond) {
-		return w.answer(nanos)
+	} else if w.by == nil {
+		if nanos := int64(time.Since(w.origin)); nanos-w.read.nanos < int64(time.Millisecond) {
+			return w.answer(nanos)
+		}
 	}
 	return w.readClocks()
 }
@@ -66,6 +79,11 @@ func (w *Wall) Now() (nanos, unixMs int64) {
 }
 
 func (w *Wall) readClocks() int64 {
+	if w.by != nil {
+		now := w.by()
+		w.read = reading{nanos: int64(now.Sub(w.origin)), unixNs: now.UnixNano()}
+		return w.answer(w.read.nanos)
+	}
 	before := ticks()
 	now := time.Now()
 	r := reading{nanos: int64(now.Sub(w.origin)), unixNs: now.UnixNano(), ticks: ticks()}

@@ -93,6 +93,20 @@ func TestWallTrustsAnEvenCounter(t *testing.T) {
 	}
 }
 
+// TestWallBy: a Wall that goes by a caller's clock says what that one says, and never goes back.
+func TestWallBy(t *testing.T) {
+	now := time.UnixMilli(1_700_000_000_000)
+	w := WallBy(func() time.Time { return now })
+	for _, step := range []time.Duration{0, 1, time.Second, -time.Hour, 2 * time.Hour} {
+		last := w.Nanos()
+		now = now.Add(step)
+		nanos, ms := w.Now()
+		if want := max(last, int64(now.Sub(w.Origin()))); nanos != want || step >= 0 && ms != now.UnixMilli() {
+			t.Errorf("after a step of %v: %d ns and %d ms, want %d and %d", step, nanos, ms, want, now.UnixMilli())
+		}
+	}
+}
+
 // TestWallDropsInexactReadings: what came between the clocks and the counter is not taken for its rate, and the counter
 // is not gone by until the next reading.
 func TestWallDropsInexactReadings(t *testing.T) {
