@@ -61,7 +61,7 @@ func flagsOf(cl *client.Client, spec *command.Spec, args [][]byte) command.Flags
 	if spec.Means != nil {
 		return spec.Means(args, spec.Flags)
 	}
-	if spec.Name != "exec" || cl.Queue == nil {
+	if !spec.Has(command.RunsQueue) || cl.Queue == nil {
 		return spec.Flags
 	}
 	const promises = command.Loading | command.Stale // flags that allow
@@ -118,7 +118,7 @@ func (c *Core) admit(cl *client.Client, spec *command.Spec, args [][]byte) (verd
 	if err := c.obstacle(cl, call); err != nil {
 		return refuse, err
 	}
-	if cl.Is(client.PubSub) && cl.Protocol == 2 && !allowedWhileSubscribed(spec) {
+	if cl.Is(client.PubSub) && cl.Protocol == 2 && !spec.Has(command.WhileSubscribed) {
 		return refuse, protocol.Errorf("ERR",
 			"Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
 			spec.Full)
@@ -137,7 +137,7 @@ func (c *Core) admit(cl *client.Client, spec *command.Spec, args [][]byte) (verd
 		c.pause.hold(cl)
 		return hold, nil
 	}
-	if cl.Is(client.Multi) && !runsInsideMulti(spec) {
+	if cl.Is(client.Multi) && !spec.Has(command.InMulti) {
 		return queue, nil
 	}
 	if !c.pause.on && c.latched(cl, spec, args) { // under a pause nothing of the key changes: it may be read
@@ -211,7 +211,7 @@ func (c *Core) admitScript(cl *client.Client, call Call) error {
 func (c *Core) admitProtected(cl *client.Client, spec *command.Spec) error {
 	name, mode := "DEBUG", c.settings.EnableDebugCommand.Get()
 	option := "enable-debug-command"
-	if spec.Name == "module" || (spec.Parent != nil && spec.Parent.Name == "module") {
+	if spec.Has(command.OfModules) {
 		name, mode, option = "MODULE", c.settings.EnableModuleCommand.Get(), "enable-module-command"
 	}
 	if mode.Allows(protocol.IsLocal(cl.Conn)) {
@@ -220,15 +220,6 @@ func (c *Core) admitProtected(cl *client.Client, spec *command.Spec) error {
 	return protocol.Errorf("ERR",
 		"%s command not allowed. If the %s option is set to \"local\", you can run it from a local connection, "+
 			"otherwise you need to set this option in the configuration file, and then restart the server.", name, option)
-}
-
-// allowedWhileSubscribed are the commands a RESP2 connection may use while it waits for messages.
-func allowedWhileSubscribed(spec *command.Spec) bool {
-	switch spec.Full { // not Name, which LATENCY RESET shares with RESET
-	case "ping", "subscribe", "unsubscribe", "psubscribe", "punsubscribe", "ssubscribe", "sunsubscribe", "quit", "reset":
-		return true
-	}
-	return false
 }
 
 // speaksHTTP says whether a request that names no command is the first line of HTTP, or its Host header: a browser was
@@ -241,13 +232,4 @@ func (c *Core) repel(cl *client.Client) {
 		c.hooks.Attack(cl)
 	}
 	c.Kill(cl, false)
-}
-
-// runsInsideMulti are the commands that MULTI does not queue.
-func runsInsideMulti(spec *command.Spec) bool {
-	switch spec.Full { // not Name, which LATENCY RESET shares with RESET
-	case "exec", "discard", "multi", "watch", "quit", "reset":
-		return true
-	}
-	return false
 }

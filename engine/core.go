@@ -277,7 +277,7 @@ func (c *Core) Turns() uint64 {
 // Transacting says that the command that runs is part of a transaction. Turn only.
 func (c *Core) Transacting() bool {
 	c.assertHeld()
-	return c.stack.depth > 0 && c.stack.frames[0].Spec.Full == "exec"
+	return c.stack.depth > 0 && c.stack.frames[0].Spec.Has(command.RunsQueue)
 }
 
 // Later has f run at the end of this turn, when what the running command changed has been counted and told.
@@ -445,7 +445,7 @@ const unheard = silenced | client.ReplySkipNext | client.Replica
 // before it, as before says, and still is. (Else there is no mark.) A transaction that turns replies off keeps those it
 // has made. It always answers true: the request is done.
 func (c *Core) muted(cl *client.Client, spec *command.Spec, mark protocol.Mark, before client.Flags) bool {
-	if cl.Is(client.Asking) && !cl.Is(client.Multi) && (spec == nil || spec.Full != "asking") {
+	if cl.Is(client.Asking) && !cl.Is(client.Multi) && !spec.Has(command.KeepsAsking) {
 		cl.Flags &^= client.Asking
 	}
 	// A parked command's reply is yet to come.
@@ -459,7 +459,7 @@ func (c *Core) muted(cl *client.Client, spec *command.Spec, mark protocol.Mark, 
 		c.unanswered(cl, spec, mark)
 	}
 	cl.Flags &^= client.ReplySkip
-	if isCLIENT := spec != nil && spec.Parent != nil && spec.Parent.Name == "client"; !isCLIENT && !cl.Is(client.Multi) {
+	if !spec.Has(command.KeepsCaching) && !cl.Is(client.Multi) {
 		cl.Flags &^= client.Caching
 	}
 	return true
@@ -613,7 +613,7 @@ func (c *Core) prepareFrames() {
 // reject answers a request that was not run.
 func (c *Core) reject(cl *client.Client, spec *command.Spec, err error) {
 	switch {
-	case spec != nil && spec.Name == "exec" && c.hooks.ExecRefused != nil:
+	case spec.Has(command.RunsQueue) && c.hooks.ExecRefused != nil:
 		err = c.hooks.ExecRefused(cl, err)
 	case cl.Is(client.Multi):
 		cl.Flags |= client.DirtyExec

@@ -71,7 +71,7 @@ func (c *Core) shortageBarrier() *Barrier {
 			c.Raise(c.shortage, false)
 			return nil
 		}
-		if call.Flags&command.DenyOOM != 0 || cl.Is(client.Multi) && queueGrows(call.Spec) {
+		if call.Flags&command.DenyOOM != 0 || cl.Is(client.Multi) && !call.Spec.Has(command.LeavesMulti) {
 			return protocol.ErrNoMemory
 		}
 		return nil
@@ -86,15 +86,6 @@ func (c *Core) affords(args [][]byte) bool {
 		n += len(a) + entry
 	}
 	return c.space.Heap().AffordsSmall(n) && c.space.Heap().Affords(n)
-}
-
-// queueGrows says that inside MULTI the command takes memory for its copy, whatever it does.
-func queueGrows(spec *command.Spec) bool {
-	switch spec.Full {
-	case "exec", "discard", "quit", "reset":
-		return false
-	}
-	return true
 }
 
 // residentShare is the part of maxmemory, as a power of two, that empty memory may take beyond it before it goes back

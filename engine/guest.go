@@ -142,7 +142,7 @@ func (c *Core) admitWhole(cl *client.Client, call Call) error {
 		return size
 	}
 	db, n := c.space.DB(cl.DB), int64(0)
-	if name := call.Spec.Full; name == "keys" || name == "scan" {
+	if !call.Spec.HasKeys(command.IncludeNotKeys) {
 		n = most(int64(db.Len()))
 	}
 	keys, err := call.Spec.AppendKeys(nil, call.Args, 0)

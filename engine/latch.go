@@ -63,7 +63,7 @@ func (c *Core) latched(cl *client.Client, spec *command.Spec, args [][]byte) boo
 	if len(c.latches.keys) == 0 || cl.Flags&(client.Primary|client.Fake) != 0 {
 		return false
 	}
-	if spec.Full == "exec" && cl.Queue != nil {
+	if spec.Has(command.RunsQueue) && cl.Queue != nil {
 		for i := range cl.Queue.Commands {
 			q := &cl.Queue.Commands[i]
 			if c.namesLatched(q.Spec.(*command.Spec), q.Args) {
@@ -78,10 +78,10 @@ func (c *Core) latched(cl *client.Client, spec *command.Spec, args [][]byte) boo
 // namesLatched says whether a call names a key with a latch. SWAPDB, which moves all keys, counts as one that does.
 func (c *Core) namesLatched(spec *command.Spec, args [][]byte) bool {
 	l := &c.latches
-	if spec.Full == "swapdb" {
+	if spec.Has(command.AllKeys) {
 		return true
 	}
-	if len(spec.Keys) == 0 && spec.GetKeys == nil {
+	if !spec.HasKeys(command.IncludeNotKeys) {
 		return false
 	}
 	l.found, _ = spec.AppendKeys(l.found[:0], args, 0) // on an error those at fixed places

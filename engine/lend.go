@@ -68,8 +68,7 @@ func (l *lent) refusal() error {
 	if lends := l.stack.lends; len(lends) > 0 {
 		frame = lends[len(lends)-1].frame
 	}
-	switch frame.Spec.Name {
-	case "fcall", "fcall_ro":
+	if frame.Spec.Has(command.RunsFunction) {
 		return protocol.ErrBusyFunction
 	}
 	return protocol.ErrBusyScript

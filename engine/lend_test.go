@@ -149,7 +149,7 @@ func TestLendInExec(t *testing.T) {
 func TestBusyFunction(t *testing.T) {
 	var end atomic.Bool
 	rows := lendRows(&end)
-	rows[0].Name = "fcall"
+	rows[0].Name, rows[0].Traits = "fcall", command.RunsFunction
 	h := newHouse(t, rows...)
 	h.settings.BusyReplyThreshold.Set(0)
 	cl, _ := h.arrive()

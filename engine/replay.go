@@ -43,7 +43,7 @@ func (c *Core) Replay(cl *client.Client, args [][]byte) (passed bool, err error)
 		return false, err
 	}
 	if !replayable(spec) {
-		if spec.Full == "reset" { // in Redis it chooses the first database, also in a log
+		if spec.Has(command.ResetsDB) {
 			cl.DB = 0
 		}
 		return true, nil
@@ -90,10 +90,6 @@ type replayed struct {
 // before Redis 7 logged SCRIPT LOAD and SCRIPT FLUSH. No server logs the other rows, which act on the server or on a
 // connection. A log is data: what it holds does not configure a server.
 func replayable(spec *command.Spec) bool {
-	switch spec.Full {
-	case "select", "script|load", "script|flush":
-		return true
-	}
 	const data = command.Write | command.ReadOnly | command.MayReplicate
-	return spec.Flags&data != 0
+	return spec.Flags&data != 0 || spec.Has(command.InLogs)
 }

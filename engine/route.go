@@ -47,7 +47,7 @@ func (c *Core) RouteBy(current *slots.Current) { c.slots = current }
 // admitSlots refuses a call whose keys this server does not serve. EXEC is judged by what was queued; one that is
 // refused ends its transaction.
 func (c *Core) admitSlots(cl *client.Client, spec *command.Spec, args [][]byte) error {
-	if cl.Is(client.Primary) || len(spec.Keys) == 0 && spec.GetKeys == nil && spec.Full != "exec" {
+	if cl.Is(client.Primary) || !spec.HasKeys(command.IncludeNotKeys) && !spec.Has(command.RunsQueue) {
 		return nil
 	}
 	m := c.slots.Load()
@@ -91,7 +91,7 @@ func redirection(m *slots.Map, cl *client.Client, r route) error {
 // keysOf walks the keys of a call, shard channels among them, until each says stop.
 func (c *Core) keysOf(cl *client.Client, call Call, each func(spec *command.Spec, key []byte) (more bool)) {
 	walk := func(spec *command.Spec, args [][]byte) bool {
-		if len(spec.Keys) == 0 && spec.GetKeys == nil {
+		if !spec.HasKeys(command.IncludeNotKeys) {
 			return true
 		}
 		found, _ := spec.AppendKeys(c.latches.found[:0], args, command.IncludeNotKeys) // on an error those at fixed places
@@ -103,7 +103,7 @@ func (c *Core) keysOf(cl *client.Client, call Call, each func(spec *command.Spec
 		}
 		return true
 	}
-	if call.Spec.Full != "exec" {
+	if !call.Spec.Has(command.RunsQueue) {
 		walk(call.Spec, call.Args)
 		return
 	}
@@ -171,7 +171,7 @@ func (c *Core) routeOf(m *slots.Map, cl *client.Client, call Call) (r route) {
 	}
 	switch {
 	case r.why != served:
-	case (migrating || importing) && call.Spec.Full == "migrate":
+	case (migrating || importing) && call.Spec.Has(command.MovesKeys):
 	case migrating && missing > 0 && existing > 0:
 		r.why = unstable
 	case migrating && missing > 0:
@@ -190,7 +190,7 @@ func (c *Core) routeOf(m *slots.Map, cl *client.Client, call Call) (r route) {
 // sendAway answers a call that does not run here. An EXEC ends its transaction, and answers the redirection alone.
 func (c *Core) sendAway(cl *client.Client, spec *command.Spec, err error) {
 	switch {
-	case spec.Full == "exec" && c.hooks.ExecRefused != nil:
+	case spec.Has(command.RunsQueue) && c.hooks.ExecRefused != nil:
 		_ = c.hooks.ExecRefused(cl, err) // what it would have answered
 	case cl.Is(client.Multi):
 		cl.Flags |= client.DirtyExec
@@ -215,7 +215,7 @@ var (
 // admitSlotsOfScript is admitSlots for a command of a script: as the client that has called the script.
 func (c *Core) admitSlotsOfScript(script *client.Script, call Call) error {
 	outer := c.stack.frames[0].Client
-	if outer.Is(client.Primary|client.Fake) || len(call.Spec.Keys) == 0 && call.Spec.GetKeys == nil {
+	if outer.Is(client.Primary|client.Fake) || !call.Spec.HasKeys(command.IncludeNotKeys) {
 		return nil
 	}
 	m := c.stack.slots // that the outermost command was admitted by: half a unit must not be refused

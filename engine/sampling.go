@@ -107,7 +107,7 @@ func (c *Core) executeSampled(cl *client.Client, req *protocol.Request, spec *co
 	if spec == nil || spec.Subs != nil {
 		spec, _ = c.catalogue.Resolve(spec, req.Args)
 	}
-	if spec == nil || len(spec.Keys) == 0 && spec.GetKeys == nil {
+	if spec == nil || !spec.HasKeys(command.IncludeNotKeys) {
 		return true
 	}
 	nanos := 0.0
@@ -133,7 +133,7 @@ func (c *Core) sampleInner(cl *client.Client, spec *command.Spec, args [][]byte,
 // sample notes the keys of a command that has run. What scripts declare is left out: the commands that they run are
 // samples of their own.
 func (c *Core) sample(cl *client.Client, spec *command.Spec, args [][]byte, weight, bytes, nanos float64) {
-	if spec.Family == scriptFamily {
+	if spec.Has(command.Scripts) {
 		return
 	}
 	s := &c.sampler
@@ -175,6 +175,3 @@ func firstKey(spec *command.Spec) int {
 	}
 	return 0
 }
-
-// scriptFamily is the family of EVAL and kin.
-const scriptFamily = "scripting"

@@ -61,10 +61,10 @@ func (c *Core) watchStall(cl *client.Client, spec *command.Spec, args [][]byte, 
 	}
 	e := insight.Stall{Kind: insight.Command, What: shortened(args)}
 	switch {
-	case c.stack.depth > 0 && c.stack.frames[0].Spec.Family == scriptFamily:
+	case c.stack.depth > 0 && c.stack.frames[0].Spec.Has(command.Scripts):
 		e.Kind, e.What = insight.Script, scriptName(&c.stack.frames[0])+": "+e.What
 		cl = c.stack.frames[0].Client
-	case spec.Family == scriptFamily && len(args) > 1:
+	case spec.Has(command.Scripts) && len(args) > 1:
 		e.Kind, e.What = insight.Script, scriptName(&command.Context{Spec: spec, Args: args})
 	case calls > 1 || args == nil:
 		e.What = fmt.Sprintf("%s (%d calls)", spec.Full, calls)
@@ -101,7 +101,7 @@ func (c *Core) watchLater(f func(), began int64) {
 
 // waitsItself says that a command may wait without computing: for a disk, another server or the time.
 func waitsItself(spec *command.Spec) bool {
-	return spec.Flags&command.Admin != 0 || spec.Name == "migrate" || spec.Name == "exec" || spec.Family == scriptFamily
+	return spec.Flags&command.Admin != 0 || spec.Has(command.MovesKeys|command.RunsQueue|command.Scripts)
 }
 
 // noteStall adds a stall that ends now.
@@ -194,7 +194,7 @@ func scriptName(ctx *command.Context) string {
 	if len(ctx.Args) < 2 {
 		return name
 	}
-	if ctx.Spec.Name == "eval" || ctx.Spec.Name == "eval_ro" {
+	if ctx.Spec.Has(command.RunsText) {
 		sum := sha1.Sum(ctx.Args[1])
 		return name + " " + hex.EncodeToString(sum[:])
 	}

@@ -25,13 +25,11 @@ func understood(spec *command.Spec, err error) bool {
 	if spec == nil || !errors.As(err, &e) {
 		return spec != nil
 	}
-	switch {
-	case e.Code != "ERR":
+	if e.Code != "ERR" {
 		return true
-	case spec.Name == "restore":
-		if e.Text == rdb.ErrPayload.Error() || e.Text == rdb.ErrPayloadData.Error() {
-			return false
-		}
+	}
+	if e.Text == rdb.ErrPayload.Error() || e.Text == rdb.ErrPayloadData.Error() {
+		return false
 	}
 	return e.Text != protocol.ErrSyntax.Text && !strings.HasPrefix(e.Text, "wrong number of arguments")
 }

@@ -24,27 +24,27 @@ func (s *Scripts) Family() command.Family {
 	nodes := []string{"request_policy:all_nodes", "response_policy:all_succeeded"}
 	one := []string{"request_policy:all_shards", "response_policy:one_succeeded"}
 	changes := command.Write | command.DenyOOM | command.NoScript
-	return command.Family{Name: "scripting", ACL: command.ACLScripting, Rows: []command.Spec{
-		{Name: "eval", Arity: -3, Flags: runs, Keys: keysAfter(command.KeyRW|command.KeyAccess|command.KeyUpdate, worst),
+	return command.Family{Name: "scripting", ACL: command.ACLScripting, Rows: command.Mark([]command.Spec{
+		{Name: "eval", Arity: -3, Traits: command.RunsText, Flags: runs, Keys: keysAfter(command.KeyRW|command.KeyAccess|command.KeyUpdate, worst),
 			Means: s.evalFlags(false), Run: s.evalCommand},
-		{Name: "eval_ro", Arity: -3, Flags: reads, Keys: keysAfter(command.KeyRO|command.KeyAccess, least),
+		{Name: "eval_ro", Arity: -3, Traits: command.RunsText, Flags: reads, Keys: keysAfter(command.KeyRO|command.KeyAccess, least),
 			Means: s.evalFlags(false), Run: s.evalReadOnly},
 		{Name: "evalsha", Arity: -3, Flags: runs, Keys: keysAfter(command.KeyRW|command.KeyAccess|command.KeyUpdate, ""),
 			Means: s.evalFlags(true), Run: s.evalSHA},
 		{Name: "evalsha_ro", Arity: -3, Flags: reads, Keys: keysAfter(command.KeyRO|command.KeyAccess, ""),
 			Means: s.evalFlags(true), Run: s.evalSHAReadOnly},
-		{Name: "fcall", Arity: -3, Flags: runs, Keys: keysAfter(command.KeyRW|command.KeyAccess|command.KeyUpdate, worst),
+		{Name: "fcall", Arity: -3, Traits: command.RunsFunction, Flags: runs, Keys: keysAfter(command.KeyRW|command.KeyAccess|command.KeyUpdate, worst),
 			Means: s.functionFlags, Run: func(c *command.Context) error { return s.runFunction(c, false) }},
-		{Name: "fcall_ro", Arity: -3, Flags: reads, Keys: keysAfter(command.KeyRO|command.KeyAccess, least),
+		{Name: "fcall_ro", Arity: -3, Traits: command.RunsFunction, Flags: reads, Keys: keysAfter(command.KeyRO|command.KeyAccess, least),
 			Means: s.functionFlags, Run: func(c *command.Context) error { return s.runFunction(c, true) }},
 		{Name: "script", Arity: -2, Subs: []command.Spec{
 			{Name: "debug", Arity: 3, Flags: command.NoScript, Run: s.scriptDebug},
 			{Name: "exists", Arity: -3, Flags: command.NoScript,
 				Tips: []string{"request_policy:all_shards", "response_policy:agg_logical_and"}, Run: s.scriptExists},
-			{Name: "flush", Arity: -2, Flags: command.NoScript, Tips: nodes, Run: s.scriptFlush},
+			{Name: "flush", Arity: -2, Traits: command.InLogs, Flags: command.NoScript, Tips: nodes, Run: s.scriptFlush},
 			{Name: "help", Arity: 2, Flags: command.Loading | command.Stale, Run: scriptHelp},
 			{Name: "kill", Arity: 2, Flags: command.NoScript | command.AllowBusy, Tips: one, Run: s.scriptKill},
-			{Name: "load", Arity: 3, Flags: command.NoScript | command.Stale, Tips: nodes, Run: s.scriptLoad},
+			{Name: "load", Arity: 3, Traits: command.InLogs, Flags: command.NoScript | command.Stale, Tips: nodes, Run: s.scriptLoad},
 			// It names the scripts of all clients. A client with +@scripting could then run them.
 			{Name: "stats", Arity: 2, Flags: command.NoScript | command.Admin, Apart: true,
 				Tips: []string{"nondeterministic_output"}, Run: s.stats},
@@ -63,7 +63,7 @@ func (s *Scripts) Family() command.Family {
 				Tips: []string{"nondeterministic_output", "request_policy:all_shards", "response_policy:special"},
 				Run:  s.functionStats},
 		}},
-	}}
+	}, command.Scripts)}
 }
 
 // keysAfter is a number of keys, the second argument, and that many keys behind it.

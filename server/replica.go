@@ -77,7 +77,7 @@ func (in *instance) roleBarriers() (all []*engine.Barrier) {
 
 // writeThrough is a primary's command on a replica whose disk fails: to refuse it would make the two differ.
 func (in *instance) writeThrough(call engine.Call) {
-	if !in.following.IgnoreDiskErrors.Get() && call.Spec.Name != "ping" {
+	if !in.following.IgnoreDiskErrors.Get() && !call.Spec.Has(command.Probes) {
 		panic("Replica was unable to write command to disk.")
 	}
 	if now := in.core.Now(); now-in.diskToldMs > 10_000 {

@@ -391,7 +391,7 @@ func (in *instance) logAttack() func(*client.Client) {
 // diskBarrier refuses writes while saving is asked for and fails.
 func (in *instance) diskBarrier() *engine.Barrier {
 	b := &engine.Barrier{Name: "disk", Spares: true, Refuse: func(cl *client.Client, call engine.Call) error {
-		if call.Flags&command.Write == 0 && (call.Spec.Name != "ping" || cl.Script != nil) {
+		if call.Flags&command.Write == 0 && (!call.Spec.Has(command.Probes) || cl.Script != nil) {
 			return nil
 		}
 		if in.scheduler.WritesStopped() {

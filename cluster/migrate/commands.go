@@ -48,7 +48,7 @@ func (m *Migrator) tick(now time.Time) {
 func (m *Migrator) Family() command.Family {
 	const flags = command.KeyRW | command.KeyAccess | command.KeyDelete
 	return command.Family{Name: "generic", ACL: command.ACLKeyspace, Rows: []command.Spec{
-		{Name: "migrate", Arity: -6, Flags: command.Write, ACL: command.ACLDangerous,
+		{Name: "migrate", Arity: -6, Traits: command.MovesKeys, Flags: command.Write, ACL: command.ACLDangerous,
 			Tips: []string{"nondeterministic_output"},
 			Keys: []command.KeySpec{
 				{Flags: flags, Index: 3, Step: 1},

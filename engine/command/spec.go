@@ -13,6 +13,7 @@ type Spec struct {
 	Name     string // lower case
 	Arity    int    // counts the name (and the subcommand's); negative means "at least"
 	Flags    Flags
+	Traits   Traits
 	ACL      ACL       // categories beyond those that Flags imply
 	Apart    bool      // a subcommand that is not in its family's category
 	Keys     []KeySpec // none for a command without keys
@@ -71,6 +72,39 @@ const (
 	// the reference does not call it fast (SET). The core times a run of such commands as one.
 	Brief
 )
+
+// Traits are what else the core goes by. COMMAND INFO does not show them.
+type Traits uint32
+
+const (
+	RunsQueue       Traits = 1 << iota // EXEC: it stands for the commands that MULTI has queued
+	InMulti                            // runs inside MULTI; other commands are queued
+	LeavesMulti                        // takes no memory inside MULTI, because it ends the transaction
+	WhileSubscribed                    // a RESP2 client with subscriptions may run it
+	KeepsAsking                        // ASKING: it is for the command that follows
+	KeepsCaching                       // CLIENT …: CLIENT CACHING is for the command that follows
+	AllKeys                            // SWAPDB: in effect it names every key
+	MovesKeys                          // MIGRATE: the slot of its keys may be on its way to another node
+	Probes                             // PING: clients use it to learn whether the server is well
+	OfModules                          // MODULE …: enable-module-command is for it, enable-debug-command for others
+	InLogs                             // a log may hold it, although it changes no data
+	ResetsDB                           // RESET: in a log it chooses database 0
+	Scripts                            // it runs or keeps scripts
+	RunsText                           // EVAL: its first argument is the text of a script
+	RunsFunction                       // FCALL
+)
+
+// Mark gives traits to rows and their subcommands.
+func Mark(rows []Spec, t Traits) []Spec {
+	for i := range rows {
+		rows[i].Traits |= t
+		Mark(rows[i].Subs, t)
+	}
+	return rows
+}
+
+// Has says whether the row has one of the traits. No row has none.
+func (s *Spec) Has(t Traits) bool { return s != nil && s.Traits&t != 0 }
 
 // ACL are the categories of ACL CAT.
 type ACL uint64

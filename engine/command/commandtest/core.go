@@ -126,21 +126,19 @@ func (c *Core) Serve(cl *client.Client, args [][]byte) {
 	spec, err := c.Catalogue.Resolve(c.Catalogue.Lookup(args[0]), args)
 	switch {
 	case err != nil:
-		switch isExec := spec != nil && spec.Name == "exec"; {
+		switch isExec := spec.Has(command.RunsQueue); {
 		case isExec && c.Abort != nil:
 			err = c.Abort(cl, err)
 		case cl.Is(client.Multi) && !isExec:
 			cl.Flags |= client.DirtyExec
 		}
 		cl.Out.Error(err)
-	case cl.Is(client.Multi) && !runsAtOnce[spec.Full]:
+	case cl.Is(client.Multi) && !spec.Has(command.InMulti):
 		enqueue(cl, spec, args)
 	default:
 		c.run(cl, spec, args)
 	}
 }
-
-var runsAtOnce = map[string]bool{"exec": true, "discard": true, "multi": true, "watch": true}
 
 func enqueue(cl *client.Client, spec *command.Spec, args [][]byte) {
 	if cl.Queue == nil {

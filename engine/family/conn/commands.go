@@ -39,6 +39,7 @@ const (
 	quiet  = plain | command.NoScript
 	admin  = quiet | command.Admin
 	letsIn = quiet | command.Fast | command.NoAuth | command.AllowBusy
+	ends   = command.WhileSubscribed | command.InMulti | command.LeavesMulti
 )
 
 // Family is every connection command, in the order COMMAND lists them. More are the subcommands of CLIENT that
@@ -64,18 +65,18 @@ func Family(d Deps, more ...command.Spec) command.Family {
 		{Name: "unpause", Arity: 2, Flags: admin | command.Sentinel, Run: f.unpause},
 	}
 	return command.Family{Name: "connection", ACL: command.ACLConnection, Rows: []command.Spec{
-		{Name: "asking", Arity: 1, Flags: command.Fast, Run: asking},
+		{Name: "asking", Arity: 1, Traits: command.KeepsAsking, Flags: command.Fast, Run: asking},
 		{Name: "auth", Arity: -2, Flags: letsIn | command.Sentinel, Run: f.auth},
-		{Name: "client", Arity: -2, Flags: command.Sentinel, Subs: append(subs, more...)},
+		{Name: "client", Arity: -2, Flags: command.Sentinel, Subs: command.Mark(append(subs, more...), command.KeepsCaching)},
 		{Name: "echo", Arity: 2, Flags: plain | command.Fast, Run: echo},
 		{Name: "hello", Arity: -1, Flags: letsIn | command.Sentinel, Run: f.hello},
-		{Name: "ping", Arity: -1, Flags: command.Fast | command.Sentinel,
+		{Name: "ping", Arity: -1, Traits: command.Probes | command.WhileSubscribed, Flags: command.Fast | command.Sentinel,
 			Tips: []string{"request_policy:all_shards", "response_policy:all_succeeded"}, Run: ping},
-		{Name: "quit", Arity: -1, Flags: letsIn, Run: f.quit},
+		{Name: "quit", Arity: -1, Traits: ends, Flags: letsIn, Run: f.quit},
 		{Name: "readonly", Arity: 1, Flags: plain | command.Fast, Run: readOnly},
 		{Name: "readwrite", Arity: 1, Flags: plain | command.Fast, Run: readWrite},
-		{Name: "reset", Arity: 1, Flags: letsIn, Run: f.reset},
-		{Name: "select", Arity: 2, Flags: plain | command.Fast, Run: selectDB},
+		{Name: "reset", Arity: 1, Traits: ends | command.ResetsDB, Flags: letsIn, Run: f.reset},
+		{Name: "select", Arity: 2, Traits: command.InLogs, Flags: plain | command.Fast, Run: selectDB},
 	}}
 }
 

@@ -69,7 +69,7 @@ var Databases = command.Family{Name: "server", ACL: command.ACLKeyspace, Rows: [
 	{Name: "dbsize", Arity: 1, Flags: readFast, Tips: sumOfAll, Run: dbSize},
 	{Name: "flushall", Arity: -1, Flags: command.Write, ACL: command.ACLDangerous, Tips: allSucceeded, Run: flushAll},
 	{Name: "flushdb", Arity: -1, Flags: command.Write, ACL: command.ACLDangerous, Tips: allSucceeded, Run: flushDB},
-	{Name: "swapdb", Arity: 3, Flags: writeFast, ACL: command.ACLDangerous, Run: swapDB},
+	{Name: "swapdb", Arity: 3, Traits: command.AllKeys, Flags: writeFast, ACL: command.ACLDangerous, Run: swapDB},
 }}
 
 // secondArg is the key of OBJECT's subcommands.

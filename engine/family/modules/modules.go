@@ -118,13 +118,13 @@ func (m *Modules) Family() command.Family {
 		loads = admin | command.NoAsyncLoading | command.Protected
 	)
 	return command.Family{Name: "server", Rows: []command.Spec{
-		{Name: "module", Arity: -2, Subs: []command.Spec{
+		{Name: "module", Arity: -2, Subs: command.Mark([]command.Spec{
 			{Name: "help", Arity: 2, Flags: command.Loading | command.Stale, Run: help},
 			{Name: "list", Arity: 2, Flags: admin, Tips: []string{"nondeterministic_output_order"}, Run: m.show},
 			{Name: "load", Arity: -3, Flags: loads, Run: m.load},
 			{Name: "loadex", Arity: -3, Flags: loads, Run: m.loadEx},
 			{Name: "unload", Arity: 3, Flags: loads, Run: m.unload},
-		}},
+		}, command.OfModules)},
 	}}
 }
 
