@@ -77,7 +77,7 @@ user: ## the user and the folders of the unit that `make install` has installed;
 NFPM        := $(GO) run github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4
 DEB_ROOT    := bin/deb-root
 DEB_ARCH    := $(shell $(GO) env GOARCH 2>/dev/null)
-DEB_VERSION := $(shell sed -n 's/^const Version = "\(.*\)"/\1/p' server/log.go)
+DEB_VERSION := $(shell sed -n 's/^const Spindle = "\(.*\)"/\1/p' internal/version/version.go)
 DEB         := bin/spindle_$(DEB_VERSION)_$(DEB_ARCH).deb
 
 deb: share ## bin/spindle_VERSION_ARCH.deb

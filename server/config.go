@@ -15,11 +15,9 @@ import (
 	"spindle/internal/logging"
 	"spindle/internal/reason"
 	"spindle/internal/setting"
+	"spindle/internal/version"
 	"spindle/sentinel"
 )
-
-// RedisVersion is the version whose behaviour, texts and file formats spindle follows.
-const RedisVersion = "7.4.1"
 
 // Directives take what a configuration file may say beside the rows.
 type Directives struct {
@@ -85,7 +83,7 @@ func (e *ConfigError) Error() string {
 	if e.Line > 0 {
 		where = fmt.Sprintf("Reading the configuration file, at line %d\n>>> '%s'\n", e.Line, e.Text)
 	}
-	return fmt.Sprintf("\n*** FATAL CONFIG FILE ERROR (Redis %s) ***\n%s%s", RedisVersion, where, e.Reason)
+	return fmt.Sprintf("\n*** FATAL CONFIG FILE ERROR (Redis %s) ***\n%s%s", version.Redis, where, e.Reason)
 }
 
 // An OpenError is a configuration file that cannot be read. Its text is a line for the log.

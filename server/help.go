@@ -9,6 +9,7 @@ import (
 
 	"spindle/internal/logging"
 	"spindle/internal/setting"
+	"spindle/internal/version"
 )
 
 // A Form is one way to start the program: what stands behind its name, and what it does then.
@@ -80,7 +81,7 @@ func Help(page string, tools []Form, names []string, out io.Writer) (code int) {
 		return 1
 	}
 	if len(names) == 0 {
-		fmt.Fprintf(out, "spindle %s, a server for Redis %s clients\n\n", Version, RedisVersion)
+		fmt.Fprintf(out, "spindle %s, a server for Redis %s clients\n\n", version.Spindle, version.Redis)
 		for i, f := range append(slices.Clone(Forms), tools...) {
 			lead := "       "
 			if i == 0 {

@@ -44,7 +44,7 @@ func (in *instance) joinCommands(args Arguments) (err error) {
 func (in *instance) configParts() config.Parts {
 	return config.Parts{
 		Registry:   in.registry,
-		MayProtect: func(local bool) bool { return in.settings.Process.Protected.Get().Allows(local) },
+		MayProtect: func(local bool) bool { return in.own.Protected.Get().Allows(local) },
 		Loading:    func() bool { return in.core.Loading() || in.loading.Beside.Load() },
 		Rewrite:    func() error { return in.rewriter.Rewrite(false) },
 		ResetStat:  in.resetStatistics,

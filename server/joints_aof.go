@@ -13,6 +13,7 @@ import (
 	"spindle/bgsave"
 	"spindle/engine/client"
 	"spindle/engine/command"
+	"spindle/internal/process"
 	"spindle/protocol"
 	"spindle/replication"
 )
@@ -244,7 +245,7 @@ func (in *instance) loadedAOF(found aof.Loaded, err error) error {
 // on disk yet. Turn only.
 func (s *shutdown) endLog() (wait func(limit time.Duration), ok bool) {
 	if s.in.aof.Waiting() && s.in.aof.Rewriting() {
-		if s.mode&ShutdownForce == 0 {
+		if s.mode&process.ShutdownForce == 0 {
 			s.log.Warning("Writing initial AOF, can't exit.")
 			s.in.supervisor.Tell("STATUS=Writing initial AOF, can't exit.\n")
 			return nil, false

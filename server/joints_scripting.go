@@ -6,6 +6,7 @@ import (
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/internal/logging"
+	"spindle/internal/version"
 	"spindle/scripting"
 	"spindle/scripting/lib"
 	"spindle/scripting/lua"
@@ -28,7 +29,7 @@ func (in *instance) joinScripts() {
 		Unpack: func(payload []byte) ([][]byte, bool, error) {
 			return bgsave.UnpackFunctions(payload, in.saver.AnyChecksum)
 		},
-		Version: RedisVersion,
+		Version: version.Redis,
 	})
 	in.sections = append(in.sections, in.scripts.Sections()...)
 }

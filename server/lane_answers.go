@@ -16,6 +16,7 @@ import (
 	"spindle/engine/family/observe"
 	"spindle/internal/info"
 	"spindle/internal/number"
+	"spindle/internal/process"
 	"spindle/protocol"
 )
 
@@ -314,7 +315,7 @@ func (l *lane) shutdown(s *laneSession, args [][]byte) bool {
 	in := l.in
 	in.log.Warning("User requested shutdown on the admin lane, while the turn was held: ending without a save.")
 	in.removeTemporary()
-	removePidFile(in.pidFile)
+	process.RemovePidFile(in.pidFile)
 	for _, path := range []string{in.sockets.UnixSocket.Get(), in.own.LaneSocket.Get()} {
 		if path != "" {
 			os.Remove(path)

@@ -17,6 +17,7 @@ import (
 	"spindle/engine/family/introspect"
 	"spindle/engine/family/observe"
 	"spindle/internal/info"
+	"spindle/internal/version"
 	"spindle/reactor"
 )
 
@@ -106,7 +107,7 @@ func (in *instance) joinObservation(args Arguments) {
 }
 
 func (in *instance) serverFacts(args Arguments) observe.ServerFacts {
-	sha, modified := Revision()
+	sha, modified := version.Revision()
 	var id [20]byte
 	rand.Read(id[:])
 	executable, err := os.Executable()
@@ -114,7 +115,7 @@ func (in *instance) serverFacts(args Arguments) observe.ServerFacts {
 		executable = args.Program
 	}
 	return observe.ServerFacts{
-		RedisVersion: RedisVersion, Version: Version, GitSHA: sha, GitDirty: modified, BuildID: BuildID(), Mode: in.mode(),
+		RedisVersion: version.Redis, Version: version.Spindle, GitSHA: sha, GitDirty: modified, BuildID: version.Build(), Mode: in.mode(),
 		Multiplexing: "epoll", Compiler: runtime.Version(), Supervised: in.registry.Lookup("supervised").Get(),
 		RunID:      hex.EncodeToString(id[:]),
 		Executable: executable, ConfigFile: in.config.File, ProcessID: os.Getpid(),

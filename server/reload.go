@@ -9,6 +9,7 @@ import (
 	"spindle/bgsave"
 	"spindle/engine/command"
 	"spindle/engine/family/introspect"
+	"spindle/internal/process"
 	"spindle/protocol"
 )
 
@@ -62,6 +63,6 @@ func (in *instance) crash(how string) {
 		_ = unix.Kill(os.Getpid(), unix.SIGSEGV) // the report, and the death of one, come from the signal's handler
 		select {}
 	}
-	in.log.Raw(CrashReport("DEBUG "+how, stacks()))
+	in.log.Raw(process.CrashReport("DEBUG "+how, process.Stacks()))
 	os.Exit(1)
 }

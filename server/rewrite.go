@@ -99,10 +99,3 @@ func syncDir(path string) error {
 	}
 	return nil
 }
-
-// Umask is the process's, which can only be read by setting it. Call it before there are other goroutines.
-func Umask() int {
-	mask := unix.Umask(0o777)
-	unix.Umask(mask)
-	return mask
-}

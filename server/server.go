@@ -12,13 +12,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
 
 	"spindle/bgsave"
 	"spindle/internal/logging"
+	"spindle/internal/process"
 )
 
 // outputPatience is how long a stopping server waits for clients to take what was decided for them.
@@ -77,31 +77,28 @@ func run(argv []string, manual Manual, asSentinel bool) int {
 	if err := in.refuseUnsupported(); err != nil {
 		return refuse(log, err)
 	}
-	process := &in.settings.Process
-	OpenLog(log, process, in.registry)
-	in.supervisor = Supervise(process, log)
-	if process.Daemonize.Get() && !in.supervisor.Active() && !IsDaemon() {
-		if err := Daemonize(argv, stdin); err != nil {
+	own := &in.settings.Process
+	process.OpenLog(log, own, in.registry)
+	in.supervisor = process.Supervise(own, log)
+	if own.Daemonize.Get() && !in.supervisor.Active() && !process.IsDaemon() {
+		if err := process.Daemonize(argv, stdin); err != nil {
 			log.Warning("Can't daemonize: %s", err)
 			return 1
 		}
 		return 0
 	}
-	daemon := IsDaemon()
-	if err := Settle(); err != nil {
+	daemon := process.IsDaemon()
+	if err := process.Detach(); err != nil {
 		log.Warning("Can't detach from standard input: %s", err)
 		return 1
 	}
 	in.program = args.Program
-	LogStart(log, args)
-	debug.SetTraceback("all") // a panic in a turn is understood by what the loops and savers were doing
+	process.LogStart(log, args.Program, args.Bare)
 	stopWatching := make(chan struct{})
 	defer close(stopWatching)
-	crashes := &crashOutput{path: absoluteOrEmpty(process.LogFile.Get()), enabled: process.CrashLog.Get, log: log}
-	crashes.follow()
-	go crashes.watch(stopWatching)
-	pidFile := WritePidFile(process, daemon, log)
-	defer removePidFile(pidFile)
+	process.KeepCrashes(own, log, stopWatching)
+	pidFile := process.WritePidFile(own, daemon, log)
+	defer process.RemovePidFile(pidFile)
 	in.pidFile = pidFile
 	if err := in.run(args); err != nil {
 		if !errors.Is(err, errLogged) {
@@ -151,14 +148,14 @@ func refuse(log *logging.Logger, err error) int {
 // run serves until a shutdown is decided.
 func (in *instance) run(args Arguments) error {
 	log := in.log
-	PinProcess(&in.settings.Process, log)
+	process.Pin(&in.settings.Process, log)
 	if in.asSentinel {
 		if err := in.checkSentinelFile(); err != nil {
 			return err
 		}
 	}
 	in.threads.start(in.busyThreads())
-	fit, err := FitOpenFiles(in.network.MaxClients.Get(), in.filesBeside(), log)
+	fit, err := process.FitOpenFiles(in.network.MaxClients.Get(), in.filesBeside(), log)
 	if err != nil {
 		return err
 	}
@@ -166,10 +163,10 @@ func (in *instance) run(args Arguments) error {
 	if err := in.assemble(args); err != nil {
 		return err
 	}
-	in.signals = WatchSignals(&in.settings.Process, log, in.removeTemporary, in.loading.Active.Load)
+	in.signals = process.WatchSignals(&in.settings.Process, log, in.removeTemporary, in.loading.Active.Load)
 	defer in.signals.Stop()
-	LogMode(log, &in.settings.Process, in.mode(), in.port())
-	CheckBacklog(in.sockets.Backlog.Get(), log)
+	process.LogMode(log, &in.settings.Process, in.mode(), in.port())
+	process.CheckBacklog(in.sockets.Backlog.Get(), log)
 	in.core.Do(func() { // until load is done nothing here is the data set
 		in.core.SetLoading(true)
 		in.threads.follow(true, false)
@@ -191,14 +188,17 @@ func (in *instance) run(args Arguments) error {
 	if !in.asSentinel {
 		log.Notice("%s", in.summary())
 	}
-	checkHost(log)
+	process.WarnOfHost(log)
 	LogIdle(log, in.registry, in.config)
 	if err := in.startLane(); err != nil {
 		return fmt.Errorf("admin-port: %w", err)
 	}
 	stopDuties := make(chan struct{})
 	go in.core.RunDuties(stopDuties)
-	go in.newReporter().run(stopDuties)
+	progress := &bgsave.Reporter{
+		Log: log, Loading: &in.loading, Saving: in.scheduler.Progress, Underway: in.supervisor.Underway,
+	}
+	go progress.Run(stopDuties)
 	go in.obeySignals()
 	if in.asSentinel {
 		in.watch(stopDuties)

@@ -2,16 +2,15 @@ package server
 
 import (
 	"math"
-	"strconv"
-	"strings"
 
+	"spindle/internal/process"
 	"spindle/internal/setting"
 )
 
 // Settings are the rows of the process itself, and of every directive whose feature has no package of its own yet.
 // When that package comes, it declares the row, and the one here goes: a name that is declared twice ends the start.
 type Settings struct {
-	Process   ProcessSettings
+	Process   process.Settings
 	Core      coreSettings
 	TLS       tlsSettings
 	Allocator allocatorSettings
@@ -36,14 +35,3 @@ const (
 	maxLong = math.MaxInt64
 	maxPort = 65535
 )
-
-// lenientInt reads a number inside a compound value as C's strtoll does: nothing is 0, blanks and a plus may stand
-// before it.
-func lenientInt(s string) (int64, bool) {
-	s = strings.TrimLeft(s, " \t\n\v\f\r")
-	if s == "" {
-		return 0, true
-	}
-	n, err := strconv.ParseInt(s, 10, 64)
-	return n, err == nil
-}

@@ -8,6 +8,7 @@ import (
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/internal/logging"
+	"spindle/internal/process"
 	"spindle/protocol"
 )
 
@@ -18,9 +19,9 @@ import (
 type shutdown struct {
 	in      *instance
 	log     *logging.Logger
-	mode    ShutdownMode
+	mode    process.ShutdownMode
 	asked   bool // a signal waits for the next tick, because DEBUG PAUSE-CRON holds ticks back
-	askedAs ShutdownMode
+	askedAs process.ShutdownMode
 	waiting bool
 	until   int64            // Unix ms: how long lagging replicas are waited for
 	callers []*client.Client // blocked in SHUTDOWN
@@ -44,17 +45,17 @@ func (s *shutdown) Family() command.Family {
 
 // run is SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [ABORT]. It replies only when there is no shutdown, or no more.
 func (s *shutdown) run(c *command.Context) error {
-	mode, abort := ShutdownMode(0), false
+	mode, abort := process.ShutdownMode(0), false
 	for _, arg := range c.Args[1:] {
 		switch {
-		case command.Is(arg, "NOSAVE") && mode&ShutdownSave == 0:
-			mode |= ShutdownNoSave
-		case command.Is(arg, "SAVE") && mode&ShutdownNoSave == 0:
-			mode |= ShutdownSave
+		case command.Is(arg, "NOSAVE") && mode&process.ShutdownSave == 0:
+			mode |= process.ShutdownNoSave
+		case command.Is(arg, "SAVE") && mode&process.ShutdownNoSave == 0:
+			mode |= process.ShutdownSave
 		case command.Is(arg, "NOW"):
-			mode |= ShutdownNow
+			mode |= process.ShutdownNow
 		case command.Is(arg, "FORCE"):
-			mode |= ShutdownForce
+			mode |= process.ShutdownForce
 		case command.Is(arg, "ABORT") && len(c.Args) == 2:
 			abort = true
 		default:
@@ -67,33 +68,33 @@ func (s *shutdown) run(c *command.Context) error {
 	if c.Client.Is(client.DenyBlocking | client.Multi) {
 		return protocol.Errorf("ERR", "SHUTDOWN without NOW or ABORT isn't allowed for DENY BLOCKING client")
 	}
-	if busy := s.in.core.Busy(); busy != nil && mode&ShutdownNoSave == 0 {
+	if busy := s.in.core.Busy(); busy != nil && mode&process.ShutdownNoSave == 0 {
 		return busy
 	}
 	return s.request(c, mode)
 }
 
 // request begins a shutdown for a client, or for a signal when c is nil.
-func (s *shutdown) request(c *command.Context, mode ShutdownMode) error {
+func (s *shutdown) request(c *command.Context, mode process.ShutdownMode) error {
 	if s.over {
 		return nil
 	}
 	if s.in.core.Loading() || s.in.asSentinel {
-		mode = mode&^ShutdownSave | ShutdownNoSave // what is in memory is a part of what is on disk
+		mode = mode&^process.ShutdownSave | process.ShutdownNoSave // what is in memory is a part of what is on disk
 	}
-	if s.in.holdsFiles() && mode&ShutdownNoSave == 0 {
+	if s.in.holdsFiles() && mode&process.ShutdownNoSave == 0 {
 		s.log.Warning("The data here are not whole: a copy of the primary's is being loaded, or could not be. " +
 			"They are not saved: what is on disk stays.")
-		mode = mode&^ShutdownSave | ShutdownNoSave
+		mode = mode&^process.ShutdownSave | process.ShutdownNoSave
 	}
 	if s.in.core.Lent() {
 		// Half of what a script writes is not saved, and no tick comes.
-		mode = mode&^ShutdownSave | ShutdownNoSave | ShutdownNow
+		mode = mode&^process.ShutdownSave | process.ShutdownNoSave | process.ShutdownNow
 	}
 	s.mode = mode
 	if !s.waiting {
 		s.log.Notice("User requested shutdown...")
-		if lagging := s.in.feed.Lagging(); lagging > 0 && mode&ShutdownNow == 0 &&
+		if lagging := s.in.feed.Lagging(); lagging > 0 && mode&process.ShutdownNow == 0 &&
 			s.in.settings.Process.ShutdownWait.Get() > 0 {
 			s.waiting = true
 			s.until = s.in.core.Now() + s.in.settings.Process.ShutdownWait.Get()*1000
@@ -102,7 +103,7 @@ func (s *shutdown) request(c *command.Context, mode ShutdownMode) error {
 			s.in.feed.Prompt()
 		}
 	}
-	wait := s.waiting && mode&ShutdownNow == 0
+	wait := s.waiting && mode&process.ShutdownNow == 0
 	if !wait && !s.finish() {
 		s.fail()
 		return errShutdown
@@ -116,7 +117,7 @@ func (s *shutdown) request(c *command.Context, mode ShutdownMode) error {
 
 // signalled is a signal's wish. It waits for the tick behind a script that runs: half of what that writes must not be
 // saved, and nothing may be lost. Turn only.
-func (s *shutdown) signalled(mode ShutdownMode) {
+func (s *shutdown) signalled(mode process.ShutdownMode) {
 	if s.in.core.Lent() || s.in.core.CronPaused() && !s.in.core.Loading() {
 		s.asked, s.askedAs = true, mode
 		return
@@ -155,12 +156,12 @@ func (s *shutdown) finish() bool {
 		return false
 	}
 	wait := s.in.scheduler.AbortAndWait("the server shuts down")
-	save := s.mode&ShutdownSave != 0 || (s.in.scheduler.Saving() && s.mode&ShutdownNoSave == 0)
+	save := s.mode&process.ShutdownSave != 0 || (s.in.scheduler.Saving() && s.mode&process.ShutdownNoSave == 0)
 	if save {
 		s.log.Notice("Saving the final RDB snapshot before exiting.")
 		s.in.supervisor.Status("Saving the final RDB snapshot", "")
 		if err := s.in.scheduler.Now(); err != nil {
-			if s.mode&ShutdownForce == 0 {
+			if s.mode&process.ShutdownForce == 0 {
 				s.log.Warning("Error trying to save the DB, can't exit.")
 				s.in.supervisor.Status("Error trying to save the DB, can't exit.", "")
 				return false

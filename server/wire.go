@@ -36,9 +36,11 @@ import (
 	"spindle/engine/family/tx"
 	"spindle/internal/info"
 	"spindle/internal/logging"
+	"spindle/internal/process"
 	"spindle/internal/setting"
 	"spindle/internal/slots"
 	"spindle/internal/tlsconfig"
+	"spindle/internal/version"
 	"spindle/lazyfree"
 	"spindle/protocol"
 	"spindle/reactor"
@@ -115,9 +117,9 @@ type instance struct {
 	peakUsed, startupUsed int64
 	startupProcess        int64 // measureProcess
 
-	signals    *Signals
-	supervisor *Supervisor
-	oom        *OomAdjuster
+	signals    *process.Signals
+	supervisor *process.Supervisor
+	oom        *process.OomAdjuster
 	shutdown   *shutdown
 	admin      *admin
 	lane       atomic.Pointer[lane] // nil: there is none
@@ -165,6 +167,7 @@ type ownSettings struct {
 	LaneSocket     setting.String
 	LaneSocketPerm setting.Int
 	Unsupported    setting.Enum[onUnsupported]
+	Protected      setting.Enum[engine.Permission] // enable-protected-configs
 }
 
 func (s *ownSettings) rows() []setting.Row {
@@ -184,6 +187,7 @@ func (s *ownSettings) rows() []setting.Row {
 			setting.MultiArg, setting.Fixed),
 		setting.NewString("admin-unixsocket", &s.LaneSocket, "", setting.Fixed),
 		setting.NewOctal("admin-unixsocketperm", &s.LaneSocketPerm, 0, setting.Between(0, 0o777), setting.Fixed),
+		setting.NewEnum("enable-protected-configs", &s.Protected, engine.PermitNobody, engine.Permissions, setting.Immutable),
 		setting.NewEnum("unsupported-directives", &s.Unsupported, refuseUnsupported, []setting.Choice[onUnsupported]{
 			{Name: "refuse", Value: refuseUnsupported}, {Name: "warn", Value: warnUnsupported},
 		}, setting.Fixed),
@@ -218,8 +222,8 @@ func (in *instance) assemble(args Arguments) (err error) {
 	in.whole.Emptying = append(in.whole.Emptying, in.watches.Emptying)
 	in.whole.Swapping = append(in.whole.Swapping, in.watches.Swapping)
 	in.shutdown = &shutdown{in: in, log: in.log, done: make(chan struct{})}
-	in.rewriter = &Rewriter{Registry: in.registry, File: in.config.File, Umask: Umask(), Log: in.log}
-	in.oom = NewOomAdjuster(&in.settings.Process, in.log)
+	in.rewriter = &Rewriter{Registry: in.registry, File: in.config.File, Umask: process.Umask(), Log: in.log}
+	in.oom = process.NewOomAdjuster(&in.settings.Process, in.log)
 	in.joinSaving()
 	in.joinLog()
 	in.joinReplication()
@@ -271,7 +275,7 @@ func (in *instance) header() bgsave.Header {
 	}
 	return bgsave.Header{
 		Replication:   state,
-		ServerVersion: RedisVersion, CreatedUnix: time.Now().Unix(), UsedMemory: in.core.UsedMemory(),
+		ServerVersion: version.Redis, CreatedUnix: time.Now().Unix(), UsedMemory: in.core.UsedMemory(),
 		Encodings: in.space.Store().Used,
 		Deadlines: in.space.FieldsHaveDeadlines(), Functions: in.scripts.Sources(), Slots: in.slotSizes(),
 	}
@@ -499,7 +503,7 @@ func (in *instance) joinSettings() {
 	in.registry.OnChange(func() error { return in.oom.Apply(in.following.Of.Get().Host != "") }, "oom-score-adj",
 		"oom-score-adj-values")
 	in.registry.OnChange(func() error {
-		return CheckMaxClients(in.network.MaxClients.Get(), in.filesBeside(), in.log)
+		return process.CheckMaxClients(in.network.MaxClients.Get(), in.filesBeside(), in.log)
 	}, "maxclients")
 	in.registry.OnChange(func() error { return in.rebind(errNoPort) }, "port")
 	in.registry.OnChange(func() error { return in.rebind(errNoAddress) }, "bind")
@@ -603,16 +607,6 @@ func (in *instance) rebind(refusal error) error {
 	return nil
 }
 
-// retitle shows in ps what the process serves now.
-func (in *instance) retitle() {
-	if !in.settings.Process.SetProcTitle.Get() {
-		return
-	}
-	if err := SetTitle(in.settings.Process.TitleTemplate.Get(), in.title()); err != nil {
-		in.log.Verbose("The process's title stays: %s", err)
-	}
-}
-
 // startAdmin opens the admin address, if there is one.
 func (in *instance) startAdmin() error {
 	if in.own.Admin.Get() == "" {
@@ -688,23 +682,5 @@ func (in *instance) loadOptions(path string) bgsave.LoadOptions {
 		NoChecksum: !in.save.Checksum.Get(), SkipModuleData: in.save.ModuleData.Get() == bgsave.SkipModuleData,
 		Limits: in.limits(), Delay: in.save.LoadDelay.Get, Interval: in.save.LoadingInterval.Get(),
 		Name: path, Log: in.log, Progress: &in.loading,
-	}
-}
-
-// title is what ps shows.
-func (in *instance) title() Title {
-	n := &in.sockets
-	t := Title{Mode: in.titleMode(), Program: in.program, Port: n.Port.Get(), TLSPort: n.TLSPort.Get(),
-		UnixSocket: n.UnixSocket.Get(), ConfigFile: in.config.File}
-	if bind := n.Bind.Get(); len(bind) > 0 && bind[0] != "*" {
-		t.Bind = strings.TrimPrefix(bind[0], "-")
-	}
-	return t
-}
-
-// checkHost warns of kernel settings that hurt.
-func checkHost(log *logging.Logger) {
-	if text, ok := checkOvercommit(); !ok {
-		log.Warning("WARNING %s", text)
 	}
 }

@@ -5,13 +5,13 @@ import (
 	"strings"
 
 	"spindle/aof"
-	"spindle/server"
+	"spindle/internal/version"
 )
 
 // checkAOF is the program check-aof: it looks through the files of a log that no server uses.
 func checkAOF(p process) int {
 	if len(p.args) == 1 && (p.args[0] == "-v" || p.args[0] == "--version") {
-		fmt.Fprint(p.out, strings.Replace(server.VersionText(), "Redis server", "redis-check-aof", 1))
+		fmt.Fprint(p.out, strings.Replace(version.Text(), "Redis server", "redis-check-aof", 1))
 		return 0
 	}
 	b := newBar(p)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"spindle/internal/version"
 	"spindle/server"
 )
 
@@ -12,7 +13,7 @@ type roff struct{ strings.Builder }
 
 func newPage(name string, section int, what string) *roff {
 	p := &roff{}
-	fmt.Fprintf(p, ".TH %s %d \"\" \"spindle %s\" \"spindle\"\n", strings.ToUpper(name), section, server.Version)
+	fmt.Fprintf(p, ".TH %s %d \"\" \"spindle %s\" \"spindle\"\n", strings.ToUpper(name), section, version.Spindle)
 	p.WriteString(".ad l\n.nh\n")
 	p.section("NAME")
 	fmt.Fprintf(p, "%s \\- %s\n", escape(name), escape(what))
@@ -56,7 +57,7 @@ func serverPage(forms []server.Form) string {
 		fmt.Fprintf(p, "\\fBspindle\\fR %s\n", escape(f.Args))
 	}
 	p.section("DESCRIPTION")
-	p.text("spindle is a server for Redis " + server.RedisVersion +
+	p.text("spindle is a server for Redis " + version.Redis +
 		" clients: it speaks that protocol, reads redis.conf, and loads and writes " +
 		"dump.rdb and append-only files. Without a file it serves every address of the host on port 6379 with the defaults " +
 		"of spindle.conf(5).")

@@ -1,4 +1,4 @@
-package server
+package process
 
 import (
 	"os"
@@ -9,11 +9,11 @@ import (
 	"spindle/internal/reason"
 )
 
-// crashOutput has the log file get what the Go runtime says when a goroutine panics: standard error, where it goes in
-// any case, is nowhere for a daemon.
+// crashOutput makes the Go runtime write a panic to the log file too. It always writes to standard error, but a daemon
+// has none.
 //
-// The runtime keeps a descriptor of its own, because a dying process opens no file. So the file is looked at now and
-// then: one that was moved away by a rotation shall not get what belongs to its successor.
+// The runtime keeps a descriptor, because a dying process opens no file. A rotation moves the log away, so the file is
+// checked from time to time: the runtime must write to the new one.
 type crashOutput struct {
 	path    string // absolute; "": the log is standard output, and nothing is done
 	enabled func() bool
@@ -21,14 +21,21 @@ type crashOutput struct {
 	current os.FileInfo // the file that the runtime writes to; nil: none
 }
 
-// crashOutputEvery is how often the file is looked at.
+// crashOutputEvery is the time between two looks at the file.
 const crashOutputEvery = 5 * time.Second
 
-// watch follows the file and crash-log-enabled until stop closes. On a goroutine of its own.
-func (c *crashOutput) watch(stop <-chan struct{}) {
-	if c.path == "" {
-		return
+// KeepCrashes makes the log file get the stacks of a panic while crash-log-enabled is set, until stop closes.
+func KeepCrashes(s *Settings, log *logging.Logger, stop <-chan struct{}) {
+	debug.SetTraceback("all") // the loops and the savers may explain a panic in a turn
+	c := &crashOutput{path: s.logPath(), enabled: s.CrashLog.Get, log: log}
+	if c.path != "" {
+		c.follow()
+		go c.watch(stop)
 	}
+}
+
+// watch follows the file and crash-log-enabled until stop closes. It has its own goroutine.
+func (c *crashOutput) watch(stop <-chan struct{}) {
 	ticker := time.NewTicker(crashOutputEvery)
 	defer ticker.Stop()
 	for {
@@ -41,11 +48,8 @@ func (c *crashOutput) watch(stop <-chan struct{}) {
 	}
 }
 
-// follow gives the runtime the file that bears the log's name now, or takes it away.
+// follow gives the runtime the file that has the log's name now, or takes the file away.
 func (c *crashOutput) follow() {
-	if c.path == "" {
-		return
-	}
 	if !c.enabled() {
 		if c.current != nil {
 			c.current = nil
@@ -54,7 +58,7 @@ func (c *crashOutput) follow() {
 		return
 	}
 	if now, err := os.Stat(c.path); c.current != nil && (err != nil || os.SameFile(now, c.current)) {
-		return // the same, or moved away and nothing written since
+		return // the same file, or it was moved and the log has not made a new one yet
 	}
 	f, err := os.OpenFile(c.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
 	if err != nil {

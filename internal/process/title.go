@@ -1,4 +1,4 @@
-package server
+package process
 
 import (
 	"errors"
@@ -8,10 +8,10 @@ import (
 	"unsafe"
 )
 
-// Title is what proc-title-template may speak of.
+// Title has the values of the variables in proc-title-template.
 type Title struct {
 	Program    string // {title}: argv[0]
-	Bind       string // the first address; empty: every one
+	Bind       string // the first address; empty: all
 	Port       int64
 	TLSPort    int64
 	UnixSocket string
@@ -19,7 +19,7 @@ type Title struct {
 	ConfigFile string
 }
 
-// errTitle is the answer to a template that names what there is not, or comes to nothing.
+// errTitle refuses a template with an unknown variable, and one that expands to nothing.
 var errTitle = errors.New("template format is invalid or contains unknown variables")
 
 func checkTitle(template string) error {
@@ -92,8 +92,8 @@ func (t Title) listenAddr() string {
 	return host + ":" + strconv.FormatInt(port, 10)
 }
 
-// titleArea is the memory that the kernel shows as the process's arguments, and, behind it, its first environment: the
-// runtime has copied the latter, and the former is copied by the first SetTitle.
+// titleArea is the memory that the kernel shows as the process's arguments, and the environment after it.
+// The runtime has copied the environment; the first SetTitle copies the arguments.
 var titleArea []byte
 
 // SetTitle shows the expanded template in ps and top.
@@ -106,7 +106,7 @@ func SetTitle(template string, t Title) error {
 		titleArea = findTitleArea()
 	}
 	if len(titleArea) == 0 {
-		return nil // the kernel does not say where the arguments are: ps goes on showing them
+		return nil // the kernel does not say where the arguments are: ps keeps showing them
 	}
 	n := copy(titleArea[:len(titleArea)-1], text)
 	clear(titleArea[n:])
@@ -120,7 +120,7 @@ func findTitleArea() []byte {
 	if err != nil || len(os.Args) == 0 || os.Args[0] == "" {
 		return none
 	}
-	// Fields are counted behind the name, which may hold blanks: the third is the first there.
+	// The name may hold blanks, so fields are counted after it: the first one there is the third.
 	_, after, _ := strings.Cut(string(stat), ") ")
 	fields := strings.Fields(after)
 	const argStart, argEnd, envStart, envEnd = 48 - 3, 49 - 3, 50 - 3, 51 - 3

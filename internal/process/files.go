@@ -1,4 +1,4 @@
-package server
+package process
 
 import (
 	"errors"
@@ -13,30 +13,11 @@ import (
 	"spindle/internal/reason"
 )
 
-// Descriptors beside those of clients: files, pipes, listeners and the first event loop, as many as the reference
-// reserves; and what each further loop has for itself.
-const (
-	reservedFiles = 32
-	filesPerLoop  = 4
-)
-
-// filesBeside are the descriptors beside those of clients. The admin lane and the admin address have their own.
-func (in *instance) filesBeside() uint64 {
-	n := uint64(reservedFiles + filesPerLoop*max(0, in.sockets.Loops.Get()-1))
-	if in.hasLane() {
-		n += laneClients + laneComing + filesPerLoop + 2 + uint64(len(in.own.LaneBind.Get())) // who accepts, and listeners
-	}
-	if in.own.Admin.Get() != "" {
-		n += adminConns + 2 // one that comes before another goes, and the listener
-	}
-	return n
-}
-
-// ErrTooFewFiles is the end of a start with a limit that leaves no descriptor for a client; the log has the details.
+// ErrTooFewFiles ends a start: the limit of open files leaves no descriptor for a client. The log has the details.
 var ErrTooFewFiles = errors.New("too few open files allowed")
 
-// FitOpenFiles raises the limit of open files so that maxclients fit beside so many other descriptors, and returns how
-// many do. It logs what it did.
+// FitOpenFiles raises the limit of open files so that maxClients fit, in addition to beside other descriptors. It
+// returns the number of clients that fit, and logs each change.
 func FitOpenFiles(maxClients int64, beside uint64, log *logging.Logger) (int64, error) {
 	need := uint64(maxClients) + beside
 	var limit unix.Rlimit
@@ -66,7 +47,7 @@ func FitOpenFiles(maxClients int64, beside uint64, log *logging.Logger) (int64, 
 	return fit, nil
 }
 
-// raiseOpenFiles tries need first, then what the hard limit allows.
+// raiseOpenFiles tries need first, then the hard limit.
 func raiseOpenFiles(now unix.Rlimit, need uint64) (best uint64, cause error) {
 	cause = unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: need, Max: max(need, now.Max)})
 	if cause == nil {
@@ -78,15 +59,15 @@ func raiseOpenFiles(now unix.Rlimit, need uint64) (best uint64, cause error) {
 	return now.Cur, cause
 }
 
-// CheckMaxClients is CONFIG SET maxclients' hook: it takes the number only if that many files may be open, and
-// otherwise leaves the limit of open files where it was.
+// CheckMaxClients is the hook of CONFIG SET maxclients. It refuses a number that the limit of open files does not
+// allow, and then restores that limit.
 func CheckMaxClients(maxClients int64, beside uint64, log *logging.Logger) error {
 	var before unix.Rlimit
 	known := unix.Getrlimit(unix.RLIMIT_NOFILE, &before) == nil
 	fit, err := FitOpenFiles(maxClients, beside, log)
 	if err != nil || fit != maxClients {
 		if known {
-			_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &before) // it may have come part of the way; lowering it again needs no right
+			_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &before) // it may have been raised in part; lowering it needs no right
 		}
 		return fmt.Errorf("The operating system is not able to handle the specified number of clients, try with %d", fit)
 	}
@@ -108,54 +89,4 @@ func readNumber(path string) (int64, error) {
 		return 0, err
 	}
 	return strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
-}
-
-// An OomAdjuster writes how willingly the kernel ends this process when memory runs out, and takes it back.
-type OomAdjuster struct {
-	settings *ProcessSettings
-	log      *logging.Logger
-	adjusted bool
-	base     int64 // what the process was started with
-}
-
-// NewOomAdjuster adjusts nothing yet.
-func NewOomAdjuster(s *ProcessSettings, log *logging.Logger) *OomAdjuster {
-	return &OomAdjuster{settings: s, log: log}
-}
-
-const oomFile = "/proc/self/oom_score_adj"
-
-// Apply writes what the settings say for a primary or a replica.
-func (o *OomAdjuster) Apply(replica bool) error {
-	mode := o.settings.OomScoreAdj.Get()
-	if mode == oomLeave && !o.adjusted {
-		return nil
-	}
-	failed := errors.New("Failed to set current oom_score_adj. Check server logs.")
-	if !o.adjusted {
-		base, err := readNumber(oomFile)
-		if err != nil {
-			o.log.Warning("Unable to read oom_score_adj: %s", reason.Of(err))
-			return failed
-		}
-		o.base = base
-	}
-	o.adjusted = mode != oomLeave
-	score := o.base
-	if o.adjusted {
-		score = o.score(mode, replica)
-	}
-	if err := os.WriteFile(oomFile, fmt.Appendf(nil, "%d\n", score), 0); err != nil {
-		o.log.Warning("Unable to write oom_score_adj: %s", reason.Of(err))
-		return failed
-	}
-	return nil
-}
-
-func (o *OomAdjuster) score(mode oomMode, replica bool) int64 {
-	score := int64(o.settings.OomValues.Get()[asInt(replica)])
-	if mode == oomRelative {
-		score += o.base
-	}
-	return min(max(score, -1000), 1000)
 }

@@ -1,4 +1,4 @@
-package server
+package process
 
 import (
 	"fmt"
@@ -10,31 +10,32 @@ import (
 	"golang.org/x/sys/unix"
 
 	"spindle/internal/logging"
+	"spindle/internal/version"
 )
 
-// Signals turns what the system sends into what the server does.
+// Signals turns the signals of the system into actions of the server.
 //
 //	SIGTERM, SIGINT       a shutdown, as shutdown-on-sigterm and -sigint say; a second SIGINT ends the process
 //	                      at once, with 1
 //	SIGHUP, SIGPIPE       nothing
-//	SIGALRM               the log gets what every goroutine does
-//	SIGUSR1, SIGUSR2      a line in the log; an operator's script for another program shall not end this one
+//	SIGALRM               the log gets the stack of every goroutine
+//	SIGUSR1, SIGUSR2      a line in the log; a script made for another program shall not end this one
 //	SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT from outside    a crash report, then the end by that signal
 type Signals struct {
-	// Shutdown gets the mode of each shutdown asked for. Whoever reads it calls Refused if the server goes on after all.
+	// Shutdown gets the mode of each shutdown that a signal asks for. Its reader calls Refused if the server continues.
 	Shutdown chan ShutdownMode
 
-	settings *ProcessSettings
+	settings *Settings
 	log      *logging.Logger
-	pending  atomic.Bool
-	atOnce   func() // cleans up before the end that does not wait
+	pending  atomic.Bool // a shutdown was asked for
+	atOnce   func()
 	loading  func() bool
 	incoming chan os.Signal
 }
 
-// WatchSignals begins. atOnce runs before a second SIGINT ends the process: it removes unfinished files. loading says
-// that the data set is being read. Either may be nil.
-func WatchSignals(s *ProcessSettings, log *logging.Logger, atOnce func(), loading func() bool) *Signals {
+// WatchSignals begins to take signals. atOnce runs before a second SIGINT ends the process, and removes unfinished
+// files. loading says whether the data set is being loaded. Either function may be nil.
+func WatchSignals(s *Settings, log *logging.Logger, atOnce func(), loading func() bool) *Signals {
 	w := &Signals{
 		Shutdown: make(chan ShutdownMode, 1), settings: s, log: log, atOnce: atOnce, loading: loading,
 		incoming: make(chan os.Signal, 16),
@@ -50,7 +51,7 @@ func WatchSignals(s *ProcessSettings, log *logging.Logger, atOnce func(), loadin
 	return w
 }
 
-// watchCrashes follows crash-log-enabled; without it those signals end the process as they would any.
+// watchCrashes applies crash-log-enabled. Without it the signals of a crash keep their default action.
 func (w *Signals) watchCrashes() {
 	crashes := []os.Signal{unix.SIGSEGV, unix.SIGBUS, unix.SIGFPE, unix.SIGILL, unix.SIGABRT}
 	if w.settings.CrashLog.Get() {
@@ -60,19 +61,19 @@ func (w *Signals) watchCrashes() {
 	}
 }
 
-// CrashLogChanged is crash-log-enabled's hook.
+// CrashLogChanged is the hook of crash-log-enabled.
 func (w *Signals) CrashLogChanged() error {
 	w.watchCrashes()
 	return nil
 }
 
-// Stop gives signals back to the system's own ways.
+// Stop ends WatchSignals: signals have their default actions again.
 func (w *Signals) Stop() {
 	signal.Stop(w.incoming)
 	close(w.incoming)
 }
 
-// Refused says that the last shutdown did not happen: the next signal asks anew.
+// Refused says that the last shutdown did not happen. The next signal starts another one.
 func (w *Signals) Refused() { w.pending.Store(false) }
 
 func (w *Signals) handle(s unix.Signal) {
@@ -90,7 +91,7 @@ func (w *Signals) handle(s unix.Signal) {
 		w.shutdown("SIGINT", w.settings.OnSigInt.Get())
 	case unix.SIGALRM:
 		w.log.Signal(logging.LevelWarning, "\nReceived SIGALRM")
-		w.log.Raw(stacks() + "--------\n")
+		w.log.Raw(Stacks() + "--------\n")
 	case unix.SIGUSR1, unix.SIGUSR2:
 		w.log.Notice("Received %s, which asks nothing of this server", unix.SignalName(s))
 	default:
@@ -107,23 +108,22 @@ func (w *Signals) shutdown(name string, mode ShutdownMode) {
 	w.pending.Store(true)
 	select {
 	case w.Shutdown <- mode:
-	default: // the one before has not been looked at yet
+	default: // the server has not taken the previous one yet
 	}
 }
 
-// crash reports a signal that came from outside and ends the process: by the signal itself, so that whoever waits for
-// it sees that, where the Go runtime does not catch it once more and exits with 2 (SIGSEGV, SIGABRT).
+// crash reports a signal that came from outside, and ends the process by that signal. The parent process sees that,
+// unless the Go runtime catches the signal first and exits with 2 (SIGSEGV, SIGABRT).
 func (w *Signals) crash(s unix.Signal) {
 	w.log.Raw(CrashReport(fmt.Sprintf("Redis %s crashed by signal: %d, sent from outside the process",
-		RedisVersion, int(s)), stacks()))
+		version.Redis, int(s)), Stacks()))
 	signal.Reset(s)
 	_ = unix.Kill(os.Getpid(), s)
 }
 
-// CrashReport frames what a person who mends it needs to see: what happened, where every goroutine was, and which build
-// it was.
-func CrashReport(what, trace string) string {
-	sha, modified := Revision()
+// CrashReport is the text that a bug report needs: the event, the stacks of all goroutines, and the build.
+func CrashReport(event, stacks string) string {
+	sha, modified := version.Commit()
 	return fmt.Sprintf(`
 
 === REDIS BUG REPORT START: Cut & paste starting from here ===
@@ -134,11 +134,13 @@ func CrashReport(what, trace string) string {
 %s
 === REDIS BUG REPORT END. Make sure to include from START to END. ===
 
-`, os.Getpid(), what, os.Getpid(), Version, RedisVersion, sha, asInt(modified), runtime.Version(), os.Getpid(), trace)
+`, os.Getpid(), event,
+		os.Getpid(), version.Spindle, version.Redis, sha, modified, runtime.Version(), os.Getpid(),
+		stacks)
 }
 
-// stacks is what every goroutine does, up to a size that a log bears.
-func stacks() string {
+// Stacks are the stacks of all goroutines, cut at a size that fits a log.
+func Stacks() string {
 	buf := make([]byte, 256<<10)
 	return string(buf[:runtime.Stack(buf, true)])
 }

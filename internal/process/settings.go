@@ -1,19 +1,20 @@
-package server
+package process
 
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
+	"strconv"
 	"strings"
 
-	"spindle/engine"
 	"spindle/internal/logging"
 	"spindle/internal/reason"
 	"spindle/internal/setting"
 )
 
-// ProcessSettings say how the process lives on its host: files, log, supervision, signals.
-type ProcessSettings struct {
+// Settings are the rows of the process: its files, log, supervision and signals.
+type Settings struct {
 	Daemonize      setting.Bool
 	Supervised     setting.Enum[supervision]
 	PidFile        setting.String
@@ -32,7 +33,6 @@ type ProcessSettings struct {
 	ShutdownWait   setting.Int // shutdown-timeout, seconds
 	CrashLog       setting.Bool
 	ServerCPUs     setting.String
-	Protected      setting.Enum[engine.Permission] // enable-protected-configs
 	unread         struct {
 		crashMemcheck, disableTHP, exitOnPanic setting.Bool
 		bioCPUs, aofCPUs, saveCPUs, warnings   setting.String
@@ -49,17 +49,17 @@ const (
 	supervisedUpstart
 )
 
-// A facility is syslog's own number for one.
+// A facility is a syslog facility, by syslog's number.
 type facility int
 
-// ShutdownMode is what SHUTDOWN's words, or a signal's, ask for.
+// ShutdownMode is a set of the words that SHUTDOWN and the settings of a signal take.
 type ShutdownMode int
 
 const (
 	ShutdownSave   ShutdownMode = 1 << iota // write the data set even if no save rule asks for it
 	ShutdownNoSave                          // do not write it even if one does
 	ShutdownNow                             // do not wait for replicas
-	ShutdownForce                           // go even if saving failed
+	ShutdownForce                           // end even if saving failed
 )
 
 var shutdownWords = []setting.Choice[ShutdownMode]{
@@ -82,11 +82,11 @@ const (
 	oomAbsolute
 )
 
-// Rows are the process's rows.
-func (s *ProcessSettings) Rows() []setting.Row {
+// Rows are the rows of the process. The call gives every value its default.
+func (s *Settings) Rows() []setting.Row {
 	u := &s.unread
 	return []setting.Row{
-		setting.NewInt("shutdown-timeout", &s.ShutdownWait, 10, setting.Between(0, maxInt)),
+		setting.NewInt("shutdown-timeout", &s.ShutdownWait, 10, setting.Between(0, math.MaxInt32)),
 		setting.NewBool("daemonize", &s.Daemonize, false, setting.Immutable),
 		setting.NewEnum("supervised", &s.Supervised, supervisedNo, []setting.Choice[supervision]{
 			{Name: "upstart", Value: supervisedUpstart}, {Name: "systemd", Value: supervisedSystemd},
@@ -116,7 +116,6 @@ func (s *ProcessSettings) Rows() []setting.Row {
 		setting.NewFlags("shutdown-on-sigterm", &s.OnSigTerm, 0, shutdownWords, checkShutdown),
 		setting.NewBool("crash-log-enabled", &s.CrashLog, true),
 		setting.NewString("server-cpulist", &s.ServerCPUs, "", setting.Immutable, setting.Also("server_cpulist")),
-		setting.NewEnum("enable-protected-configs", &s.Protected, engine.PermitNobody, engine.Permissions, setting.Immutable),
 		directoryRow(),
 
 		setting.NewBool("crash-memcheck-enabled", &u.crashMemcheck, true, setting.Nothing("a crash report tests no memory")),
@@ -132,12 +131,12 @@ func (s *ProcessSettings) Rows() []setting.Row {
 			setting.Nothing("a save is no process of its own")),
 		setting.NewString("ignore-warnings", &u.warnings, "", setting.KeepEmpty,
 			setting.Nothing("no warning of this server stops it")),
-		setting.NewInt("watchdog-period", &u.watchdog, 0, setting.Between(0, maxInt), setting.Adjust(watchdogPeriod),
+		setting.NewInt("watchdog-period", &u.watchdog, 0, setting.Between(0, math.MaxInt32), setting.Adjust(watchdogPeriod),
 			setting.Hidden, setting.Nothing("execution traces and pprof show what is slow")),
 	}
 }
 
-// facilities are those of <syslog.h>, at its numbers.
+// facilities are those of <syslog.h>, with its numbers.
 var facilities = []setting.Choice[facility]{
 	{Name: "user", Value: 1 << 3}, {Name: "local0", Value: 16 << 3}, {Name: "local1", Value: 17 << 3},
 	{Name: "local2", Value: 18 << 3},
@@ -145,7 +144,7 @@ var facilities = []setting.Choice[facility]{
 	{Name: "local6", Value: 22 << 3}, {Name: "local7", Value: 23 << 3},
 }
 
-// directoryRow is dir: the process's working directory, which setting it changes at once.
+// directoryRow is dir, the working directory of the process. Setting it changes the directory at once.
 func directoryRow() setting.Row {
 	return setting.NewCall("dir", setting.Call{
 		Set: func(args []string, _ setting.How) error {
@@ -164,7 +163,7 @@ func directoryRow() setting.Row {
 	}, setting.Protected, setting.DenyLoading, setting.AlwaysFile)
 }
 
-// parseOomValues reads what a primary, a replica and a saving process add to their OOM score.
+// parseOomValues reads the scores of a primary, a replica and a saving process.
 func parseOomValues(args []string, _ [3]int, _ setting.How) (values [3]int, err error) {
 	if len(args) != len(values) {
 		return values, setting.ErrArguments
@@ -187,4 +186,14 @@ func watchdogPeriod(ms int64) int64 {
 		return 0
 	}
 	return max(ms, 200)
+}
+
+// lenientInt reads a number as C's strtoll does: an empty text is 0, and blanks and a plus may stand before the digits.
+func lenientInt(s string) (int64, bool) {
+	s = strings.TrimLeft(s, " \t\n\v\f\r")
+	if s == "" {
+		return 0, true
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	return n, err == nil
 }

@@ -1,0 +1,119 @@
+// Package process is a server as its host sees it. It covers the daemon, the pid file, signals, the log, the title in
+// ps, the supervisor, and limits of the kernel. It knows nothing of what the server serves.
+//
+// Owner: the main goroutine, unless a type says otherwise.
+// Start at settings.go, whose rows are the whole of it.
+package process
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"spindle/internal/logging"
+	"spindle/internal/reason"
+)
+
+// defaultPidFile is the pid file of a daemon whose settings name none.
+const defaultPidFile = "/var/run/redis.pid"
+
+// DaemonMark is set in the environment of the process that Daemonize has started. Its value is the parent's PID.
+const DaemonMark = "SPINDLE_DAEMON"
+
+// startDir is the folder that the process was started in. The daemon starts there too; the setting dir may have changed
+// the working directory.
+var startDir, _ = os.Getwd()
+
+// IsDaemon says whether Daemonize has started this process.
+func IsDaemon() bool {
+	parent, err := strconv.Atoi(os.Getenv(DaemonMark))
+	return err == nil && parent != os.Getpid()
+}
+
+// Daemonize starts this program again in a new session, without standard input and output. The caller then exits
+// with 0. A Go process cannot use fork(2) alone: the child would lack the other threads.
+//
+// stdin is the configuration that came on standard input, which the new process reads again; nil if there was none.
+func Daemonize(argv []string, stdin []byte) error {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = null.Close() }()
+	input := null
+	if stdin != nil {
+		fd, err := unix.MemfdCreate("configuration", unix.MFD_CLOEXEC)
+		if err != nil {
+			return fmt.Errorf("memfd_create: %w", err)
+		}
+		input = os.NewFile(uintptr(fd), "configuration")
+		defer func() { _ = input.Close() }()
+		if _, err := input.Write(stdin); err != nil {
+			return err
+		}
+		if _, err := input.Seek(0, 0); err != nil {
+			return err
+		}
+	}
+	daemon := exec.Cmd{
+		Path: "/proc/self/exe", Args: argv, Dir: startDir,
+		Env:   append(os.Environ(), fmt.Sprintf("%s=%d", DaemonMark, os.Getpid())),
+		Stdin: input, Stdout: null, Stderr: null,
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+	}
+	if self, err := os.Readlink("/proc/self/exe"); err == nil {
+		daemon.Path = self // so that ps and the log name the program
+	}
+	return daemon.Start()
+}
+
+// Detach completes Daemonize in the new process: it removes the mark, which children would inherit, and closes standard
+// input. In any other process it does nothing.
+func Detach() error {
+	if !IsDaemon() {
+		return nil
+	}
+	if err := os.Unsetenv(DaemonMark); err != nil {
+		return err
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = null.Close() }()
+	return unix.Dup2(int(null.Fd()), int(os.Stdin.Fd()))
+}
+
+// WritePidFile writes the PID to the file that the settings name. A daemon has a default file. A file that cannot be
+// written is only a warning. The path is for RemovePidFile; it is empty without a pid file.
+func WritePidFile(s *Settings, daemon bool, log *logging.Logger) (path string) {
+	path = s.PidFile.Get()
+	if path == "" {
+		if !daemon {
+			return ""
+		}
+		path = defaultPidFile
+	}
+	if err := os.WriteFile(path, fmt.Appendf(nil, "%d\n", os.Getpid()), 0o666); err != nil {
+		log.Warning("Failed to write PID file: %s", reason.Of(err))
+	}
+	return path
+}
+
+// RemovePidFile removes the file of WritePidFile. path may be empty.
+func RemovePidFile(path string) {
+	if path != "" {
+		_ = os.Remove(path)
+	}
+}
+
+// Umask is the process's file mode mask. It can only be read by setting it, so call this before other goroutines start.
+func Umask() int {
+	mask := unix.Umask(0o777)
+	unix.Umask(mask)
+	return mask
+}
